@@ -1,0 +1,59 @@
+// The only door to files but SQLite's. Posix now; an object store is one more kind behind it.
+//
+// All paths are absolute or relative to the working directory. Errors carry the path and errno's text; ENOSPC and EDQUOT are
+// RESOURCE_EXHAUSTED, ENOENT is NOT_FOUND, EEXIST is ALREADY_EXISTS, EACCES and EPERM are PERMISSION_DENIED, the rest
+// UNAVAILABLE. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace muster {
+
+// A file being written, made with O_EXCL. Close() or lose it: the destructor closes without reporting.
+class WritableFile {
+ public:
+  virtual ~WritableFile() = default;
+  virtual absl::Status Append(absl::string_view bytes) = 0;
+  virtual absl::Status Sync() = 0;   // fsync; after a failure the file is unusable and must be written anew
+  virtual absl::Status Close() = 0;
+};
+
+struct FileInfo {
+  std::string name;  // without its folder
+  bool is_directory = false;
+  uint64_t size_bytes = 0;
+};
+
+class FileSystem {
+ public:
+  virtual ~FileSystem() = default;
+  virtual absl::StatusOr<std::unique_ptr<WritableFile>> CreateExclusive(const std::string& path) = 0;
+  virtual absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes) = 0;
+  // Reads up to buffer_bytes at offset; returns how many (0: end of file).
+  virtual absl::StatusOr<uint64_t> ReadAt(const std::string& path, uint64_t offset, char* buffer,
+                                          uint64_t buffer_bytes) = 0;
+  virtual absl::StatusOr<uint64_t> FileSize(const std::string& path) = 0;
+  virtual absl::StatusOr<bool> Exists(const std::string& path) = 0;
+  virtual absl::StatusOr<std::vector<FileInfo>> List(const std::string& directory) = 0;  // by name
+  virtual absl::Status MakeDirectories(const std::string& path) = 0;
+  virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
+  virtual absl::Status SyncDirectory(const std::string& path) = 0;
+  virtual absl::Status RemoveFile(const std::string& path) = 0;
+  virtual absl::Status RemoveTree(const std::string& path) = 0;  // OK when it is not there
+};
+
+// Writes through a temporary name beside `path`, fsyncs, renames, fsyncs the folder: the file is whole or not there.
+absl::Status WriteFileAtomically(FileSystem& fs, const std::string& path, absl::string_view bytes,
+                                 uint32_t mode = 0644);
+
+// The one real file system; lives for ever.
+FileSystem& PosixFileSystem();
+
+}  // namespace muster
