@@ -28,8 +28,11 @@ if(LibTorch_ROOT AND NOT MUSTER_CUDA STREQUAL "OFF" AND EXISTS ${_lib}/libtorch_
   find_path(LibTorch_CUDA_INCLUDE cuda_runtime_api.h
     HINTS ${_site}/nvidia/cu13/include /usr/local/cuda/include NO_CACHE)
   find_path(LibTorch_NCCL_INCLUDE nccl.h HINTS ${_site}/nvidia/nccl/include NO_CACHE)
-  find_library(LibTorch_CUDART NAMES cudart libcudart.so.13 libcudart.so.12
-    HINTS ${_site}/nvidia/cu13/lib /usr/local/cuda/lib64 NO_CACHE)
+  # The wheel's library has no name without its version, so find_library alone would miss it.
+  file(GLOB LibTorch_CUDART ${_site}/nvidia/cu13/lib/libcudart.so.*)
+  if(NOT LibTorch_CUDART)
+    find_library(LibTorch_CUDART NAMES cudart HINTS /usr/local/cuda/lib64 NO_CACHE)
+  endif()
   if(LibTorch_CUDA_INCLUDE AND LibTorch_NCCL_INCLUDE AND LibTorch_CUDART
       AND EXISTS ${LibTorch_CUDA_INCLUDE}/crt/host_config.h)
     set(LibTorch_CUDA ON)
@@ -52,7 +55,9 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
   set(_libs ${_lib}/libtorch.so ${_lib}/libtorch_cpu.so ${_lib}/libc10.so)
   set(_rpath ${_lib})
   if(LibTorch_CUDA)
-    target_include_directories(LibTorch::LibTorch SYSTEM INTERFACE ${LibTorch_CUDA_INCLUDE} ${LibTorch_NCCL_INCLUDE})
+    # cccl holds nv/target, which a toolkit has beside its other headers and the wheels in a folder of its own.
+    target_include_directories(LibTorch::LibTorch SYSTEM INTERFACE
+      ${LibTorch_CUDA_INCLUDE} ${LibTorch_CUDA_INCLUDE}/cccl ${LibTorch_NCCL_INCLUDE})
     target_compile_definitions(LibTorch::LibTorch INTERFACE USE_C10D_NCCL MUSTER_WITH_CUDA)
     list(APPEND _libs ${_lib}/libtorch_cuda.so ${_lib}/libc10_cuda.so ${LibTorch_CUDART})
     file(GLOB _nvidia ${_site}/nvidia/*/lib)
