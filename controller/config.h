@@ -1,0 +1,61 @@
+// Everything that can be set on musterd, from flags and from `--config FILE`: one list of options
+// for both, since a key in the file is a flag's name without its dashes. A flag wins over the file.
+// Reads the file; otherwise pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace muster::controller {
+
+struct Config {
+  std::string data_dir;                   // state.db, metrics.db, token, lock, endpoints.json
+  std::string listen = "127.0.0.1:7070";  // people; port 0 picks one
+  std::string worker_listen = "127.0.0.1:7071";  // agents
+  std::string http_listen = "127.0.0.1:7072";    // metrics, health, discovery, the page
+  std::string checkpoint_root;                   // default: <data_dir>/checkpoints
+  absl::Duration heartbeat_interval = absl::Seconds(3);
+  absl::Duration suspect_after = absl::Seconds(9);   // a silent worker gets no new work
+  absl::Duration lost_after = absl::Seconds(15);     // and is given up; also the lease of its ranks
+  absl::Duration startup_grace = absl::Seconds(30);  // nobody is given up so soon after a start
+  absl::Duration start_timeout = absl::Minutes(5);   // from placed to the first step or evaluation
+  absl::Duration series_grace =
+      absl::Seconds(60);  // a finished job's Prometheus series stay this long
+  absl::Duration metrics_retention = absl::Hours(24 * 30);  // a finished job's points and logs
+  uint64_t metrics_max_bytes =
+      8ull << 30;         // above it the longest finished jobs' points and logs go first
+  bool insecure = false;  // listen beyond loopback without TLS
+};
+
+struct CommandLine {
+  Config config;
+  std::string text;  // not empty: --help or --version was asked; print it and exit 0
+};
+
+// INVALID_ARGUMENT: an unknown flag or key, a value that does not parse, or one that CheckConfig
+// refuses; the message names it. NOT_FOUND: the config file cannot be read.
+absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv);
+
+// INVALID_ARGUMENT: the values contradict one another or are out of range. FAILED_PRECONDITION: an
+// address beyond loopback without `insecure`.
+absl::Status CheckConfig(const Config& config);
+
+struct HostPort {
+  std::string host;  // without brackets
+  int port = 0;
+};
+// "127.0.0.1:7070", "[::1]:0", "localhost:7070". INVALID_ARGUMENT for anything else.
+absl::StatusOr<HostPort> ParseHostPort(absl::string_view address);
+
+// "[::1]:7070" for a host with colons.
+std::string JoinHostPort(const HostPort& address);
+
+// 127.0.0.0/8, ::1 or "localhost".
+bool IsLoopback(absl::string_view host);
+
+}  // namespace muster::controller

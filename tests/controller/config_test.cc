@@ -1,0 +1,111 @@
+#include "controller/config.h"
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "common/base/version.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace muster::controller {
+namespace {
+
+using ::muster::testing::StatusIs;
+using ::muster::testing::TempDir;
+using ::testing::HasSubstr;
+
+absl::StatusOr<CommandLine> Parse(std::vector<const char*> args) {
+  args.insert(args.begin(), "musterd");
+  return ParseCommandLine(static_cast<int>(args.size()), args.data());
+}
+
+std::string WriteConfig(const TempDir& dir, const std::string& text) {
+  const std::string path = dir / "musterd.yaml";
+  std::ofstream(path) << text;
+  return path;
+}
+
+TEST(ConfigTest, FlagsWinOverTheFile) {
+  TempDir dir;
+  const std::string file =
+      WriteConfig(dir, "data-dir: /from/file\nlost-after: 1m\ninsecure: true\nlisten: 0.0.0.0:1\n");
+  ASSERT_OK_AND_ASSIGN(const CommandLine line, Parse({"--config", file.c_str(), "--data-dir",
+                                                      "/from/flag", "--suspect-after", "20s"}));
+  EXPECT_EQ(line.config.data_dir, "/from/flag");
+  EXPECT_EQ(line.config.checkpoint_root, "/from/flag/checkpoints");
+  EXPECT_EQ(line.config.lost_after, absl::Minutes(1));
+  EXPECT_EQ(line.config.suspect_after, absl::Seconds(20));
+  EXPECT_TRUE(line.config.insecure);
+  EXPECT_EQ(line.config.listen, "0.0.0.0:1");
+}
+
+TEST(ConfigTest, AnUnknownKeyIsNamed) {
+  TempDir dir;
+  const std::string file = WriteConfig(dir, "data-dir: /x\nlost-afte: 1m\n");
+  EXPECT_THAT(Parse({"--config", file.c_str()}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("unknown key `lost-afte`")));
+}
+
+TEST(ConfigTest, ADuplicateKeyAndBrokenYamlAreRefused) {
+  TempDir dir;
+  EXPECT_THAT(Parse({"--config", WriteConfig(dir, "listen: a:1\nlisten: b:1\n").c_str()}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("twice")));
+  EXPECT_THAT(Parse({"--config", WriteConfig(dir, "a: [").c_str()}),
+              StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(Parse({"--config", WriteConfig(dir, "- a\n").c_str()}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("map")));
+}
+
+TEST(ConfigTest, AMissingFileIsNotFound) {
+  EXPECT_THAT(Parse({"--config", "/does/not/exist", "--data-dir", "/x"}),
+              StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST(ConfigTest, TheDataFolderIsRequired) {
+  EXPECT_THAT(Parse({}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--data-dir")));
+}
+
+TEST(ConfigTest, ABadDurationNamesItsFlag) {
+  EXPECT_THAT(Parse({"--data-dir", "/x", "--lost-after", "15"}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--lost-after")));
+}
+
+TEST(ConfigTest, TheThreeLivenessTimesMustBeOrdered) {
+  EXPECT_THAT(Parse({"--data-dir", "/x", "--suspect-after", "20s"}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--lost-after")));
+}
+
+TEST(ConfigTest, BeyondLoopbackNeedsInsecure) {
+  EXPECT_THAT(Parse({"--data-dir", "/x", "--worker-listen", "0.0.0.0:7071"}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("--worker-listen")));
+  EXPECT_OK(Parse({"--data-dir", "/x", "--worker-listen", "0.0.0.0:7071", "--insecure"}));
+}
+
+TEST(ConfigTest, VersionIsATextToPrint) {
+  ASSERT_OK_AND_ASSIGN(const CommandLine line, Parse({"--version"}));
+  EXPECT_EQ(line.text, VersionLine("musterd") + "\n");
+  ASSERT_OK_AND_ASSIGN(const CommandLine help, Parse({"--help"}));
+  EXPECT_THAT(help.text, HasSubstr("--heartbeat-interval"));
+}
+
+TEST(ConfigTest, HostAndPort) {
+  ASSERT_OK_AND_ASSIGN(const HostPort v6, ParseHostPort("[::1]:7070"));
+  EXPECT_EQ(v6.host, "::1");
+  EXPECT_EQ(JoinHostPort(v6), "[::1]:7070");
+  for (const char* bad :
+       {"", "7070", ":7070", "::1:7070", "h:", "h:-1", "h:65536", "[::1:7070", "h:1x"}) {
+    EXPECT_THAT(ParseHostPort(bad), StatusIs(absl::StatusCode::kInvalidArgument)) << bad;
+  }
+}
+
+TEST(ConfigTest, Loopback) {
+  for (const char* host : {"127.0.0.1", "127.8.9.1", "::1", "localhost"})
+    EXPECT_TRUE(IsLoopback(host)) << host;
+  for (const char* host : {"0.0.0.0", "::", "10.0.0.1", "example.org", "128.0.0.1"}) {
+    EXPECT_FALSE(IsLoopback(host)) << host;
+  }
+}
+
+}  // namespace
+}  // namespace muster::controller
