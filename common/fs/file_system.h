@@ -1,8 +1,9 @@
 // The only door to files but SQLite's. Posix now; an object store is one more kind behind it.
 //
-// All paths are absolute or relative to the working directory. Errors carry the path and errno's text; ENOSPC and EDQUOT are
-// RESOURCE_EXHAUSTED, ENOENT is NOT_FOUND, EEXIST is ALREADY_EXISTS, EACCES and EPERM are PERMISSION_DENIED, the rest
-// UNAVAILABLE. Thread-safe.
+// All paths are absolute or relative to the working directory. Errors carry the path and errno's
+// text; ENOSPC and EDQUOT are RESOURCE_EXHAUSTED, ENOENT and ENOTDIR NOT_FOUND, EEXIST and ENOTEMPTY
+// ALREADY_EXISTS, EACCES, EPERM and EROFS PERMISSION_DENIED, what is no regular file where one is
+// read FAILED_PRECONDITION, the rest UNAVAILABLE. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,12 @@ struct FileInfo {
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
-  virtual absl::StatusOr<std::unique_ptr<WritableFile>> CreateExclusive(const std::string& path) = 0;
+  virtual absl::StatusOr<std::unique_ptr<WritableFile>> CreateExclusive(const std::string& path,
+                                                                        uint32_t mode) = 0;
+  absl::StatusOr<std::unique_ptr<WritableFile>> CreateExclusive(const std::string& path) {
+    return CreateExclusive(path, 0644);
+  }
+  // The whole file. FAILED_PRECONDITION when it is larger than max_bytes.
   virtual absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes) = 0;
   // Reads up to buffer_bytes at offset; returns how many (0: end of file).
   virtual absl::StatusOr<uint64_t> ReadAt(const std::string& path, uint64_t offset, char* buffer,
@@ -42,14 +48,16 @@ class FileSystem {
   virtual absl::StatusOr<uint64_t> FileSize(const std::string& path) = 0;
   virtual absl::StatusOr<bool> Exists(const std::string& path) = 0;
   virtual absl::StatusOr<std::vector<FileInfo>> List(const std::string& directory) = 0;  // by name
-  virtual absl::Status MakeDirectories(const std::string& path) = 0;
+  virtual absl::Status MakeDirectories(const std::string& path) = 0;  // OK when it is there
+  // Replaces a file, or an empty folder, at `to`; ALREADY_EXISTS for a folder that holds something.
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   virtual absl::Status SyncDirectory(const std::string& path) = 0;
   virtual absl::Status RemoveFile(const std::string& path) = 0;
   virtual absl::Status RemoveTree(const std::string& path) = 0;  // OK when it is not there
 };
 
-// Writes through a temporary name beside `path`, fsyncs, renames, fsyncs the folder: the file is whole or not there.
+// Writes through a temporary name beside `path`, fsyncs, renames, fsyncs the folder: the file is whole
+// or as it was. A failed attempt removes its temporary file.
 absl::Status WriteFileAtomically(FileSystem& fs, const std::string& path, absl::string_view bytes,
                                  uint32_t mode = 0644);
 

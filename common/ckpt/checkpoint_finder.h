@@ -1,0 +1,49 @@
+// Finds the checkpoint to resume from: the newest that is whole. Rank 0 asks, the others are told.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/ckpt/verifier.h"
+#include "common/fs/file_system.h"
+
+namespace muster {
+
+struct CheckpointCandidate {
+  std::string path;
+  int64_t step = 0;
+  std::string manifest_sha256;  // hex; empty: not registered with the controller
+};
+
+struct FindRequest {
+  std::string root;  // the job's own checkpoint folder
+  uint64_t job_id = 0;
+  std::string job_name;
+  uint32_t attempt = 0;                         // of the caller
+  std::vector<CheckpointCandidate> registered;  // as the controller gave them
+  // A candidate was passed over. NOT_FOUND, DATA_LOSS and FAILED_PRECONDITION: it is no good, tell
+  // the controller; other codes: it could not be read now.
+  std::function<void(const CheckpointCandidate&, const absl::Status&)> on_bad;
+  VerifyProgress progress;
+};
+
+struct FoundCheckpoint {
+  std::string path;
+  VerifiedCheckpoint checkpoint;
+  bool adopted = false;  // whole, but unknown to the controller: the caller must register it
+};
+
+// Tries candidates by falling step, rereading each in full. Beside the registered ones it looks at
+// published folders in `root` that the newest earlier attempt wrote past the newest registered step
+// and died before it could register. Nothing when there is no candidate at all: a first start.
+// Never "nothing" when there was one: then the first one's error (DATA_LOSS, NOT_FOUND,
+// UNAVAILABLE, ...), because a run must not silently start from scratch.
+absl::StatusOr<std::optional<FoundCheckpoint>> FindCheckpoint(FileSystem& fs,
+                                                              const FindRequest& request);
+
+}  // namespace muster

@@ -1,0 +1,48 @@
+// Batches for one rank. The sets are in memory, so a batch is one gather: no thread, no queue.
+// Any thread may call; the dataset must outlive the loader.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "worker/data/dataset.h"
+#include "worker/data/sampler.h"
+
+namespace muster::worker {
+
+struct Batch {
+  at::Tensor inputs;   // float32 [n, ...shape]
+  at::Tensor targets;  // int64 [n]
+  // Samples of this rank that count, and of all ranks. `count` is n, but 0 when a short last batch
+  // has nothing for this rank: then some other samples stand in, so that the rank can take part in
+  // every collective, and its loss must have weight 0.
+  int64_t count = 0;
+  int64_t global_count = 0;
+};
+
+class Loader {
+ public:
+  Loader(const Dataset& dataset, const Sampler& sampler) : dataset_(dataset), sampler_(sampler) {}
+
+  // The batch of a training step. Requires rank < world and a step before the sampler's limit. The
+  // gradient of the global batch's mean is the mean over ranks of the gradients of
+  // (rank's mean loss) x count x world / global_count.
+  Batch TrainBatch(uint64_t step, uint32_t rank, uint32_t world) const;
+
+  // Evaluation: each rank takes its contiguous shard of the split, in batches of at most
+  // `batch_size`; every sample exactly once over all ranks. EvalBatches may differ between ranks
+  // and be 0; `index` counts from 0.
+  int64_t EvalBatches(Split split, int64_t batch_size, uint32_t rank, uint32_t world) const;
+  Batch EvalBatch(Split split, int64_t batch_size, int64_t index, uint32_t rank,
+                  uint32_t world) const;
+
+  const Dataset& dataset() const { return dataset_; }
+  const Sampler& sampler() const { return sampler_; }
+
+ private:
+  const Dataset& dataset_;
+  Sampler sampler_;
+};
+
+}  // namespace muster::worker

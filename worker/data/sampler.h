@@ -1,0 +1,63 @@
+// Which sample stands where: a pure function of (seed, position), so that any rank, any number of
+// ranks and any resume agree without talking.
+//
+// Training consumes positions 0, 1, 2, ...; step s of batch size G takes [sG, (s+1)G). Position p is
+// in epoch p / N, where it shows sample cipher(seed, epoch, p mod N): a keyed Feistel permutation
+// with cycle walking, without memory. So a batch may reach over the end of an epoch (the tail is
+// carried over), and every sample comes exactly once an epoch, whatever G and the ranks. Rank r of
+// W takes places [floor(rG/W), floor((r+1)G/W)) of each batch.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace muster::worker {
+
+// A place in [0, size) for each place in [0, size), without repeats. Requires place < size.
+uint64_t Permute(uint64_t seed, uint64_t epoch, uint64_t size, uint64_t place);
+
+// [begin, end) of `count` places that rank takes. Requires rank < world.
+struct Shard {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  uint64_t size() const { return end - begin; }
+};
+Shard ShardOf(uint64_t count, uint32_t rank, uint32_t world);
+
+class Sampler {
+ public:
+  // `samples` in the training set and samples in a global batch: both at least 1.
+  Sampler(uint64_t samples, uint64_t batch_size, uint64_t seed)
+      : samples_(samples), batch_size_(batch_size), seed_(seed) {}
+
+  // Steps that make up `epochs` (above 0, not whole ones too); the last may be short, see Limit.
+  uint64_t StepsFor(double epochs) const;
+
+  // Consume no position at or past round(epochs x samples): the last batch of a run that is
+  // counted in epochs is short, so that each sample comes exactly `epochs` times. Runs that are
+  // counted in steps have no limit.
+  void LimitToEpochs(double epochs);
+
+  // Samples of step `step` over all ranks: batch_size but for a short last batch.
+  uint64_t GlobalBatch(uint64_t step) const;
+
+  // Ids of the samples of `step` for a rank, in order. Empty when a short last batch has fewer
+  // samples than there are ranks.
+  std::vector<int64_t> Ids(uint64_t step, uint32_t rank, uint32_t world) const;
+
+  // Epochs consumed when `step` steps are done.
+  double EpochAt(uint64_t step) const;
+
+  uint64_t samples() const { return samples_; }
+  uint64_t batch_size() const { return batch_size_; }
+
+ private:
+  uint64_t PositionOf(uint64_t step) const;
+
+  uint64_t samples_;
+  uint64_t batch_size_;
+  uint64_t seed_;
+  uint64_t limit_ = UINT64_MAX;
+};
+
+}  // namespace muster::worker
