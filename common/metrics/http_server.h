@@ -1,0 +1,74 @@
+// A small HTTP/1.1 server for what a daemon shows to machines and browsers: /metrics, /healthz,
+// /readyz, a page. GET and HEAD only, one request a connection, a fixed number of threads and of
+// waiting connections.
+//
+// Handlers run on the server's threads, several at a time, and must be thread-safe. They must not
+// throw, and must not stop the server.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace muster {
+
+struct HttpRequest {
+  std::string path;
+  std::multimap<std::string, std::string> query;
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "text/plain; charset=utf-8";
+  std::string body;
+};
+
+using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
+
+class HttpServer {
+ public:
+  struct Options {
+    std::string listen = "127.0.0.1:0";  // HOST:PORT, [IPv6]:PORT; port 0: a free one
+    int threads = 2;                     // requests served at a time
+    size_t max_waiting = 64;  // accepted connections that wait; more stay in the kernel's backlog
+    absl::Duration io_timeout = absl::Seconds(5);  // for each read or write of a request
+  };
+
+  // Binds, and serves `handlers` by exact path; any other path is 404. When it returns, address()
+  // is known and connections are accepted. INVALID_ARGUMENT: `listen` is no HOST:PORT.
+  // FAILED_PRECONDITION: it cannot be bound (in use, no such address); the message names it.
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Create(
+      const Options& options, std::map<std::string, HttpHandler> handlers);
+
+  // Stops. No handler runs after it returns.
+  ~HttpServer();
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  // HOST:PORT as bound.
+  const std::string& address() const { return address_; }
+
+  // Accepts no more, finishes the requests that wait, joins the threads. May be called more than
+  // once, by the owner.
+  void Stop();
+
+ private:
+  class Impl;
+  HttpServer();
+
+  std::unique_ptr<Impl> impl_;
+  std::string address_;
+};
+
+// /metrics from `render`, /healthz and /readyz from callbacks: 200 "ok" or 503 with the status'
+// message.
+std::map<std::string, HttpHandler> DaemonHandlers(std::function<std::string()> render,
+                                                  std::function<absl::Status()> healthy,
+                                                  std::function<absl::Status()> ready);
+
+}  // namespace muster
