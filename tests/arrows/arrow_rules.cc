@@ -1,0 +1,209 @@
+#include "tests/arrows/arrow_rules.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+namespace muster::testing {
+namespace {
+
+// A room is a folder with its own rules; the longest matching prefix wins. `may` lists what it
+// includes besides itself and common/base: a folder ends in '/', anything else is one header.
+struct Room {
+  absl::string_view prefix;
+  std::vector<absl::string_view> may;
+};
+
+// Messages are data that many rooms hold; the services' stubs (.grpc.pb.h) belong to those that
+// talk.
+constexpr absl::string_view kProto = "muster/v1/";
+
+const std::vector<Room>& Rooms() {
+  static const std::vector<Room>* rooms = new std::vector<Room>{
+      {"common/base/", {}},
+      {"common/fs/", {}},
+      {"common/spec/", {kProto}},
+      {"common/rpc/", {kProto}},
+      {"common/metrics/", {}},
+      {"common/ckpt/", {"common/fs/"}},
+      {"controller/model/", {kProto}},
+      {"controller/policy/", {kProto, "controller/model/"}},
+      {"controller/store/", {kProto, "controller/model/"}},
+      {"controller/engine/",
+       {kProto, "controller/policy/", "controller/store/", "controller/model/", "common/metrics/"}},
+      {"controller/api/",
+       {kProto, "controller/engine/", "controller/model/", "common/spec/", "common/rpc/",
+        "common/metrics/"}},
+      {"controller/web/",
+       {kProto, "controller/engine/", "controller/model/", "common/spec/", "common/rpc/",
+        "common/metrics/"}},
+      {"controller/", {kProto, "controller/", "common/"}},
+      {"worker/link/", {}},
+      {"worker/shim/", {"worker/link/"}},
+      {"worker/agent/",
+       {kProto, "worker/link/", "common/rpc/", "common/spec/", "common/metrics/", "common/fs/",
+        "common/ckpt/"}},
+      {"worker/models/", {"common/fs/", "common/ckpt/", "worker/dist/collectives.h"}},
+      {"worker/optim/", {"common/fs/", "common/ckpt/", "worker/dist/collectives.h"}},
+      {"worker/data/", {"common/fs/", "common/ckpt/", "worker/dist/collectives.h"}},
+      {"worker/checkpoint/", {"common/fs/", "common/ckpt/", "worker/dist/collectives.h"}},
+      {"worker/kernels/", {"common/fs/", "common/ckpt/", "worker/dist/collectives.h"}},
+      {"worker/dist/", {"common/fs/", "common/ckpt/"}},
+      {"worker/train/",
+       {"common/fs/", "common/ckpt/", "worker/models/", "worker/optim/", "worker/data/",
+        "worker/checkpoint/", "worker/kernels/", "worker/dist/"}},
+      {"worker/trainer/", {"worker/train/", "worker/link/", "trainer_spec/"}},
+      {"cli/", {kProto, "common/spec/", "common/rpc/"}},
+  };
+  return *rooms;
+}
+
+// Libraries that only some rooms may see, by the beginning of the header's name.
+struct Library {
+  std::vector<absl::string_view> headers;
+  std::vector<absl::string_view> rooms;
+  absl::string_view name;
+};
+
+const std::vector<Library>& Libraries() {
+  static const std::vector<Library>* libraries = new std::vector<Library>{
+      {{"sqlite3.h"}, {"controller/store/"}, "SQLite"},
+      {{"torch/csrc/distributed/", "nccl.h"}, {"worker/dist/"}, "c10d and NCCL"},
+      {{"torch/torch.h", "torch/script.h"},
+       {},
+       "torch's umbrella header (half a minute to compile)"},
+      {{"torch/", "ATen/", "c10/"},
+       {"worker/trainer/", "worker/train/", "worker/models/", "worker/optim/", "worker/data/",
+        "worker/checkpoint/", "worker/dist/", "worker/kernels/"},
+       "torch"},
+      {{"grpc/", "grpcpp/", "grpc++/"},
+       {"common/rpc/", "controller/api/", "controller/", "worker/agent/", "cli/"},
+       "gRPC"},
+  };
+  return *libraries;
+}
+
+const Room* RoomOf(absl::string_view path) {
+  const Room* best = nullptr;
+  for (const Room& room : Rooms()) {
+    if (absl::StartsWith(path, room.prefix) &&
+        (best == nullptr || room.prefix.size() > best->prefix.size())) {
+      best = &room;
+    }
+  }
+  return best;
+}
+
+bool IsProgramFolder(absl::string_view path) {
+  return absl::StartsWith(path, "common/") || absl::StartsWith(path, "controller/") ||
+         absl::StartsWith(path, "worker/") || absl::StartsWith(path, "cli/");
+}
+
+// Ours, or made from ours.
+bool IsOurs(absl::string_view header) {
+  return IsProgramFolder(header) || absl::StartsWith(header, kProto) ||
+         absl::StartsWith(header, "trainer_spec/") || absl::StartsWith(header, "tests/") ||
+         absl::StartsWith(header, "benchmarks/");
+}
+
+bool Covers(absl::string_view entry, absl::string_view header) {
+  return absl::EndsWith(entry, "/") ? absl::StartsWith(header, entry) : header == entry;
+}
+
+// The header of an #include line, else nothing. `quoted` tells "x" from <x>.
+absl::string_view IncludedHeader(absl::string_view line, bool& quoted) {
+  line = absl::StripLeadingAsciiWhitespace(line);
+  if (!absl::ConsumePrefix(&line, "#")) return {};
+  line = absl::StripLeadingAsciiWhitespace(line);
+  if (!absl::ConsumePrefix(&line, "include")) return {};
+  line = absl::StripLeadingAsciiWhitespace(line);
+  if (line.empty() || (line[0] != '"' && line[0] != '<')) return {};
+  quoted = line[0] == '"';
+  line.remove_prefix(1);
+  return line.substr(0, line.find(quoted ? '"' : '>'));
+}
+
+// What is wrong with `header` in a file of `room`; empty: nothing.
+std::string Complaint(const Room& room, absl::string_view header, bool quoted) {
+  if (quoted && header.find('/') == absl::string_view::npos) {
+    return absl::StrCat("\"", header, "\" is not spelled from the repository's root");
+  }
+  if (absl::StrContains(header, "../")) return absl::StrCat("\"", header, "\" climbs out");
+  // A library's entry of its own: the first that matches the header decides.
+  for (const Library& library : Libraries()) {
+    const bool matches =
+        std::any_of(library.headers.begin(), library.headers.end(),
+                    [&](absl::string_view prefix) { return absl::StartsWith(header, prefix); });
+    if (!matches) continue;
+    if (std::find(library.rooms.begin(), library.rooms.end(), room.prefix) != library.rooms.end()) {
+      return "";
+    }
+    return absl::StrCat("<", header, ">: ", library.name, " is only for ",
+                        library.rooms.empty() ? "nobody" : absl::StrJoin(library.rooms, ", "));
+  }
+  if (absl::EndsWith(header, ".grpc.pb.h")) {
+    static constexpr absl::string_view kTalkers[] = {"common/rpc/", "controller/api/",
+                                                     "controller/", "worker/agent/", "cli/"};
+    if (std::find(std::begin(kTalkers), std::end(kTalkers), room.prefix) == std::end(kTalkers)) {
+      return absl::StrCat("\"", header, "\": a service's stub is only for those that talk gRPC");
+    }
+    return "";
+  }
+  if (!IsOurs(header) || absl::StartsWith(header, room.prefix) ||
+      absl::StartsWith(header, "common/base/")) {
+    return "";
+  }
+  for (absl::string_view entry : room.may) {
+    if (Covers(entry, header)) return "";
+  }
+  return absl::StrCat(room.prefix, " may not include \"", header, "\"");
+}
+
+// The library's name without its folder.
+absl::string_view BaseName(absl::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == absl::string_view::npos ? path : path.substr(slash + 1);
+}
+
+}  // namespace
+
+std::vector<std::string> CheckIncludes(absl::string_view path, absl::string_view text) {
+  std::vector<std::string> complaints;
+  if (!IsProgramFolder(path)) return complaints;
+  const Room* room = RoomOf(path);
+  if (room == nullptr) {
+    complaints.push_back(absl::StrCat(path, ": this folder is not in the table of arrows"));
+    return complaints;
+  }
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    bool quoted = false;
+    const absl::string_view header = IncludedHeader(line, quoted);
+    if (header.empty()) continue;
+    const std::string complaint = Complaint(*room, header, quoted);
+    if (!complaint.empty()) {
+      complaints.push_back(absl::StrCat(path, ":", number, ": ", complaint));
+    }
+  }
+  return complaints;
+}
+
+std::vector<std::string> CheckLibraries(absl::string_view executable,
+                                        const std::vector<std::string>& libraries) {
+  absl::string_view torch, rpc;
+  for (const std::string& library : libraries) {
+    const absl::string_view name = BaseName(library);
+    if (absl::StartsWith(name, "libtorch") || absl::StartsWith(name, "libc10")) torch = name;
+    if (absl::StartsWith(name, "libgrpc") || absl::StartsWith(name, "libprotobuf")) rpc = name;
+  }
+  if (torch.empty() || rpc.empty()) return {};
+  return {absl::StrCat(executable, " loads both ", torch, " and ", rpc)};
+}
+
+}  // namespace muster::testing
