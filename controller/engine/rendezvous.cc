@@ -1,0 +1,237 @@
+#include "controller/engine/rendezvous.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace muster::controller {
+namespace {
+
+StoreAnswer Failed(std::string error) {
+  StoreAnswer answer;
+  answer.error = std::move(error);
+  return answer;
+}
+
+StoreAnswer Found(std::string value = "") {
+  StoreAnswer answer;
+  answer.found = true;
+  answer.value = std::move(value);
+  return answer;
+}
+
+bool HasAll(const std::map<std::string, std::string>& values, const std::vector<std::string>& keys) {
+  return std::all_of(keys.begin(), keys.end(),
+                     [&values](const std::string& key) { return values.count(key) != 0; });
+}
+
+bool Waits(StoreOp::Kind kind) {
+  return kind == StoreOp::Kind::kGet || kind == StoreOp::Kind::kWait;
+}
+
+// Why the request itself is malformed; empty when it is not.
+std::string Fault(const StoreOp& op) {
+  for (const std::string& key : op.keys) {
+    if (key.size() > Rendezvous::kMaxKeyBytes) return "rendezvous: a key is too long";
+  }
+  if (op.value.size() > Rendezvous::kMaxValueBytes) return "rendezvous: the value is too long";
+  if (op.keys.size() > Rendezvous::kMaxKeys) return "rendezvous: too many keys";
+  switch (op.kind) {
+    case StoreOp::Kind::kSet:
+    case StoreOp::Kind::kGet:
+    case StoreOp::Kind::kAdd:
+    case StoreOp::Kind::kDelete:
+      return op.keys.size() == 1 ? "" : "rendezvous: this operation takes one key";
+    case StoreOp::Kind::kCheck:
+    case StoreOp::Kind::kWait:
+    case StoreOp::Kind::kCount:
+      return "";
+  }
+  return "rendezvous: unknown operation";
+}
+
+}  // namespace
+
+void Rendezvous::Open(uint64_t job_id, uint32_t attempt, uint32_t generation, std::string broken) {
+  MutexLock lock(mutex_);
+  gangs_[{job_id, attempt, generation}].broken = std::move(broken);
+}
+
+void Rendezvous::Close(uint64_t job_id, uint32_t attempt) {
+  Answers answers;
+  {
+    MutexLock lock(mutex_);
+    auto it = gangs_.lower_bound({job_id, attempt, 0});
+    while (it != gangs_.end() && std::get<0>(it->first) == job_id &&
+           std::get<1>(it->first) == attempt) {
+      for (Wait& wait : it->second.waits) {
+        answers.emplace_back(std::move(wait.done),
+                             Failed(absl::StrCat("job ", job_id, ": attempt ", attempt, " has ended")));
+      }
+      it = gangs_.erase(it);
+    }
+  }
+  for (auto& [done, answer] : answers) done(std::move(answer));
+}
+
+void Rendezvous::CloseAll() {
+  Answers answers;
+  {
+    MutexLock lock(mutex_);
+    for (auto& [key, gang] : gangs_) {
+      for (Wait& wait : gang.waits) {
+        answers.emplace_back(std::move(wait.done), Failed("the controller is stopping"));
+      }
+    }
+    gangs_.clear();
+  }
+  for (auto& [done, answer] : answers) done(std::move(answer));
+}
+
+void Rendezvous::Handle(StoreOp op, StoreDone done) {
+  Answers answers;
+  std::function<void()> wake_up;
+  {
+    MutexLock lock(mutex_);
+    const auto it = gangs_.find({op.fence.job_id, op.fence.attempt, op.fence.generation});
+    const std::string fault = Fault(op);
+    if (it == gangs_.end()) {
+      answers.emplace_back(std::move(done),
+                           Failed(absl::StrCat("job ", op.fence.job_id, ": attempt ",
+                                               op.fence.attempt, " is not live (fenced)")));
+    } else if (!it->second.broken.empty()) {
+      answers.emplace_back(std::move(done), Failed(it->second.broken));
+    } else if (!fault.empty()) {
+      answers.emplace_back(std::move(done), Failed(fault));
+    } else if (Gang& gang = it->second; Waits(op.kind) && !HasAll(gang.values, op.keys)) {
+      if (gang.waits.size() >= kMaxWaits) {
+        answers.emplace_back(std::move(done), Failed("rendezvous: too many waits at once"));
+      } else {
+        const absl::Duration timeout =
+            std::clamp(op.timeout, absl::ZeroDuration(), absl::Duration(kMaxTimeout));
+        const absl::Duration deadline_at = clock_.SinceBoot() + timeout;
+        if (deadline_at < NextDeadlineLocked()) wake_up = wake_up_;
+        gang.waits.push_back({.keys = std::move(op.keys),
+                              .get = op.kind == StoreOp::Kind::kGet,
+                              .deadline_at = deadline_at,
+                              .done = std::move(done)});
+      }
+    } else {
+      bool changed = false;
+      StoreAnswer answer = ApplyLocked(gang, op, changed);
+      answers.emplace_back(std::move(done), std::move(answer));
+      if (changed) WakeLocked(gang, answers);
+    }
+  }
+  for (auto& [callback, answer] : answers) callback(std::move(answer));
+  if (wake_up) wake_up();
+}
+
+StoreAnswer Rendezvous::ApplyLocked(Gang& gang, const StoreOp& op, bool& changed) {
+  switch (op.kind) {
+    case StoreOp::Kind::kSet:
+      changed = true;
+      return StoreLocked(gang, op.keys[0], op.value);
+    case StoreOp::Kind::kGet:
+      return Found(gang.values.at(op.keys[0]));
+    case StoreOp::Kind::kAdd: {
+      int64_t by = 0;
+      int64_t now = 0;
+      const auto it = gang.values.find(op.keys[0]);
+      const bool numbers = absl::SimpleAtoi(op.value, &by) &&
+                           (it == gang.values.end() || absl::SimpleAtoi(it->second, &now));
+      int64_t sum = 0;
+      if (!numbers || __builtin_add_overflow(now, by, &sum)) {
+        return Failed(absl::StrCat("rendezvous: cannot add to ", op.keys[0], ": not a number"));
+      }
+      changed = true;
+      StoreAnswer answer = StoreLocked(gang, op.keys[0], absl::StrCat(sum));
+      if (answer.error.empty()) answer.value = absl::StrCat(sum);
+      return answer;
+    }
+    case StoreOp::Kind::kCheck: {
+      StoreAnswer answer;
+      answer.found = HasAll(gang.values, op.keys);
+      return answer;
+    }
+    case StoreOp::Kind::kDelete: {
+      StoreAnswer answer;
+      const auto it = gang.values.find(op.keys[0]);
+      answer.found = it != gang.values.end();
+      if (answer.found) {
+        gang.bytes -= it->first.size() + it->second.size();
+        gang.values.erase(it);
+      }
+      return answer;
+    }
+    case StoreOp::Kind::kWait:
+      return Found();
+    case StoreOp::Kind::kCount:
+      return Found(absl::StrCat(gang.values.size()));
+  }
+  return Failed("rendezvous: unknown operation");
+}
+
+StoreAnswer Rendezvous::StoreLocked(Gang& gang, const std::string& key, std::string value) {
+  const auto it = gang.values.find(key);
+  const size_t before = it == gang.values.end() ? 0 : key.size() + it->second.size();
+  const size_t after = gang.bytes - before + key.size() + value.size();
+  if (after > kMaxStoreBytes || (it == gang.values.end() && gang.values.size() >= kMaxKeys)) {
+    return Failed("rendezvous: the gang's store is full");
+  }
+  gang.bytes = after;
+  gang.values[key] = std::move(value);
+  return Found();
+}
+
+void Rendezvous::WakeLocked(Gang& gang, Answers& answers) {
+  auto ready = [&gang](const Wait& wait) { return HasAll(gang.values, wait.keys); };
+  for (Wait& wait : gang.waits) {
+    if (!ready(wait)) continue;
+    answers.emplace_back(std::move(wait.done),
+                         Found(wait.get ? gang.values.at(wait.keys[0]) : std::string()));
+    wait.done = nullptr;
+  }
+  std::erase_if(gang.waits, [](const Wait& wait) { return wait.done == nullptr; });
+}
+
+absl::Duration Rendezvous::NextDeadlineLocked() const {
+  absl::Duration next = absl::InfiniteDuration();
+  for (const auto& [key, gang] : gangs_) {
+    for (const Wait& wait : gang.waits) next = std::min(next, wait.deadline_at);
+  }
+  return next;
+}
+
+absl::Duration Rendezvous::Expire() {
+  Answers answers;
+  absl::Duration next;
+  {
+    MutexLock lock(mutex_);
+    const absl::Duration now = clock_.SinceBoot();
+    for (auto& [key, gang] : gangs_) {
+      for (Wait& wait : gang.waits) {
+        if (wait.deadline_at > now) continue;
+        StoreAnswer answer = Failed(absl::StrCat(
+            "rendezvous: timed out waiting for ", wait.keys.empty() ? "" : wait.keys[0]));
+        answer.timed_out = true;
+        answers.emplace_back(std::move(wait.done), std::move(answer));
+        wait.done = nullptr;
+      }
+      std::erase_if(gang.waits, [](const Wait& wait) { return wait.done == nullptr; });
+    }
+    next = NextDeadlineLocked();
+  }
+  for (auto& [done, answer] : answers) done(std::move(answer));
+  return next;
+}
+
+void Rendezvous::SetWakeUp(std::function<void()> wake_up) {
+  MutexLock lock(mutex_);
+  wake_up_ = std::move(wake_up);
+}
+
+}  // namespace muster::controller

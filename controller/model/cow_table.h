@@ -1,0 +1,68 @@
+// A table of shared immutable rows by dense id, cheap to copy: a copy shares all blocks, and a change copies one block
+// of 64 pointers and the list of blocks. Copies may be read by any thread while one writer changes its own copy.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace muster::controller {
+
+template <typename T>
+class CowTable {
+ public:
+  // Null when there is no such row.
+  const T* Find(uint64_t id) const {
+    const std::shared_ptr<const T>* row = Slot(id);
+    return row == nullptr ? nullptr : row->get();
+  }
+  std::shared_ptr<const T> Share(uint64_t id) const {
+    const std::shared_ptr<const T>* row = Slot(id);
+    return row == nullptr ? nullptr : *row;
+  }
+
+  // Ids start at 1 and should be dense: memory follows the highest one.
+  void Put(uint64_t id, std::shared_ptr<const T> row) {
+    const size_t at = id / kBlockRows;
+    if (at >= blocks_.size()) blocks_.resize(at + 1);
+    auto copy = blocks_[at] == nullptr ? std::make_shared<Block>()
+                                       : std::make_shared<Block>(*blocks_[at]);
+    std::shared_ptr<const T>& slot = (*copy)[id % kBlockRows];
+    if (slot == nullptr) ++size_;
+    slot = std::move(row);
+    blocks_[at] = std::move(copy);
+    if (id > last_id_) last_id_ = id;
+  }
+
+  size_t size() const { return size_; }
+  uint64_t last_id() const { return last_id_; }
+
+  // Calls visit(const T&) for each row in order of id.
+  template <typename F>
+  void ForEach(F&& visit) const {
+    for (const auto& block : blocks_) {
+      if (block == nullptr) continue;
+      for (const auto& row : *block) {
+        if (row != nullptr) visit(*row);
+      }
+    }
+  }
+
+ private:
+  static constexpr size_t kBlockRows = 64;
+  using Block = std::array<std::shared_ptr<const T>, kBlockRows>;
+
+  const std::shared_ptr<const T>* Slot(uint64_t id) const {
+    const size_t at = id / kBlockRows;
+    if (at >= blocks_.size() || blocks_[at] == nullptr) return nullptr;
+    return &(*blocks_[at])[id % kBlockRows];
+  }
+
+  std::vector<std::shared_ptr<const Block>> blocks_;
+  size_t size_ = 0;
+  uint64_t last_id_ = 0;
+};
+
+}  // namespace muster::controller

@@ -1,0 +1,193 @@
+// Everything that can happen to the controller: the API turns requests and reports into these, the loops make the rest,
+// and only the applier acts on them. Plain data.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "controller/model/assignment_types.h"
+#include "controller/model/checkpoint_types.h"
+#include "controller/model/plan.h"
+#include "controller/model/worker_types.h"
+
+namespace muster::controller {
+
+// ---- from people ----
+
+struct SubmitJob {
+  std::shared_ptr<const JobSettings> settings;
+  std::string owner;
+  std::string idempotency_key;  // empty: none
+};
+
+struct CancelJob {
+  uint64_t job_id = 0;
+  std::string actor;  // "user:NAME"
+};
+
+// Has an agent reread a checkpoint. Answered when the assignment is durable; the verdict shows as Checkpoint::verdicts + 1.
+struct RequestVerify {
+  uint64_t checkpoint_id = 0;
+};
+
+// ---- from agents. `worker` and `incarnation` are those of the stream's Hello, event_seq as in WorkerMessage ----
+
+struct WorkerHello {
+  std::string worker;
+  std::string incarnation;
+  WorkerFacts facts;
+  uint64_t last_term = 0;
+  std::vector<RankStatus> ranks;
+  uint64_t last_assignment_seq = 0;
+};
+
+struct WorkerDisconnected {
+  std::string worker;
+  std::string incarnation;
+};
+
+struct WorkerHeartbeat {
+  std::string worker;
+  std::string incarnation;
+  std::vector<RankStatus> ranks;
+};
+
+struct AssignmentAcked {
+  std::string worker;
+  std::string incarnation;
+  uint64_t outbox_seq = 0;
+  std::string refusal;
+};
+
+struct RankReport {
+  enum class Kind : uint8_t { kStarted = 1, kRunning = 2, kExited = 3 };  // as RankEvent.Kind
+  std::string worker;
+  std::string incarnation;
+  uint64_t event_seq = 0;
+  Fence fence;
+  uint32_t rank = 0;
+  Kind kind = Kind::kStarted;
+  uint32_t pid = 0;
+  int32_t exit_code = 0;
+  int32_t signal = 0;
+  bool succeeded = false;
+  bool stopped = false;
+  FailureClass failure_class = FailureClass::kNone;
+  std::string message;
+  int64_t last_step = 0;
+  std::map<std::string, double> results;
+};
+
+struct CheckpointReport {
+  enum class Kind : uint8_t { kBegin = 1, kCommit = 2, kFailed = 3, kCorrupt = 4 };  // as CheckpointEvent.Kind
+  std::string worker;
+  std::string incarnation;
+  uint64_t event_seq = 0;
+  Fence fence;
+  Kind kind = Kind::kBegin;
+  int64_t step = 0;
+  std::string path;
+  std::string manifest_sha256;
+  uint64_t bytes = 0;
+  double epoch = 0;
+  std::map<std::string, double> metrics;
+  bool best = false;
+  std::string message;
+};
+
+struct VerifyReport {
+  std::string worker;
+  std::string incarnation;
+  uint64_t event_seq = 0;
+  uint64_t outbox_seq = 0;
+  uint64_t checkpoint_id = 0;
+  bool ok = false;
+  std::string message;
+};
+
+struct DeleteReport {
+  std::string worker;
+  std::string incarnation;
+  uint64_t event_seq = 0;
+  uint64_t outbox_seq = 0;
+  uint64_t checkpoint_id = 0;
+  bool ok = false;
+  std::string message;
+};
+
+// The worker will go away: jobs there save and leave.
+struct WorkerNotice {
+  std::string worker;
+  std::string incarnation;
+  std::string message;
+  absl::Duration grace;
+};
+
+// ---- from the controller's own loops ----
+
+struct ApplyPlan {
+  Plan plan;
+};
+
+struct WorkerSilent {
+  std::string worker;
+  std::string incarnation;
+  Presence presence = Presence::kSuspect;  // or kLost
+  absl::Duration last_seen_at;             // what the loop saw; void if the worker has spoken since
+};
+
+struct StartTimedOut {
+  uint64_t job_id = 0;
+  uint32_t attempt = 0;
+  absl::Duration waited;
+};
+
+struct RankHung {
+  uint64_t job_id = 0;
+  uint32_t attempt = 0;
+  uint32_t rank = 0;
+  absl::Duration silent_for;
+};
+
+struct CareForCheckpoints {
+  struct Action {
+    AssignmentKind kind = AssignmentKind::kVerify;  // or kDelete
+    uint64_t checkpoint_id = 0;
+    std::string worker;
+    std::string reason;
+  };
+  std::vector<Action> actions;
+};
+
+using Event =
+    std::variant<SubmitJob, CancelJob, RequestVerify, WorkerHello, WorkerDisconnected,
+                 WorkerHeartbeat, AssignmentAcked, RankReport, CheckpointReport, VerifyReport,
+                 DeleteReport, WorkerNotice, ApplyPlan, WorkerSilent, StartTimedOut, RankHung,
+                 CareForCheckpoints>;
+
+// ---- the answer ----
+
+struct StaleRank {
+  uint64_t job_id = 0;
+  uint32_t attempt = 0;
+  uint32_t rank = 0;
+};
+
+struct EventResult {
+  // OK: done, or done before (a repeat). Otherwise see Engine::Post.
+  absl::Status status;
+  // The report was understood but its fence is dead: it is final, must be acknowledged, and a commit is answered with
+  // CheckpointAck.error = status.message(). `status` is FAILED_PRECONDITION then.
+  bool fenced = false;
+  uint64_t job_id = 0;           // SubmitJob, CancelJob
+  bool already_existed = false;  // SubmitJob
+  std::vector<StaleRank> stale;  // WorkerHello: ranks to kill
+};
+
+}  // namespace muster::controller

@@ -1,0 +1,219 @@
+// What the controller knows of a job: plain data, shared by the state machine, the policies, the store and the API.
+//
+// Enum values are the numbers of muster/v1/common.proto, so that the API converts by a cast; the core itself knows no
+// protocol. Times are wall clock and for display; durations named `*_at` count since boot and decide timeouts.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace muster::controller {
+
+enum class JobState : uint8_t {
+  kPending = 1,
+  kStarting = 2,
+  kRunning = 3,
+  kRecovering = 4,
+  kStopping = 5,
+  kSuspended = 6,
+  kSucceeded = 7,
+  kFailed = 8,
+  kCancelled = 9,
+};
+inline constexpr int kJobStateCount = 9;
+
+enum class Reason : uint8_t {
+  kNone = 0,
+  kSubmitted = 1,
+  kWaitingForSlots = 2,
+  kPlaced = 3,
+  kAllRanksStarted = 4,
+  kFirstProgress = 5,
+  kAllRanksSucceeded = 6,
+  kRankFailed = 7,
+  kWorkerGone = 8,
+  kWorkerDraining = 9,
+  kAttemptCleared = 10,
+  kRestartBudgetSpent = 11,
+  kNotRetryable = 12,
+  kCancelRequested = 13,
+  kCancelDone = 14,
+  kStartTimedOut = 15,
+  kNoProgress = 16,
+  kPlacementRevoked = 17,
+};
+
+enum class FailureClass : uint8_t {
+  kNone = 0,
+  kPreempted = 1,
+  kWorkerLost = 2,
+  kHang = 3,
+  kOutOfMemory = 4,
+  kNonFinite = 5,
+  kDataError = 6,
+  kCheckpointFailed = 7,
+  kCorruption = 8,
+  kApplication = 9,
+  kStartFailed = 10,
+  kRankKilled = 11,
+  kPeerLost = 12,
+};
+
+enum class SlotKind : uint8_t { kCpu = 1, kGpu = 2 };
+
+absl::string_view JobStateName(JobState state);         // "PENDING"
+absl::string_view FailureClassName(FailureClass kind);  // "WORKER_LOST"; "" for kNone
+absl::string_view SlotKindName(SlotKind kind);          // "CPU"
+
+constexpr bool IsTerminal(JobState state) {
+  return state == JobState::kSucceeded || state == JobState::kFailed ||
+         state == JobState::kCancelled;
+}
+
+// Names one gang. `term` is that of the controller which placed it; it takes no part in comparisons, since an attempt
+// outlives a controller.
+struct Fence {
+  uint64_t job_id = 0;
+  uint32_t attempt = 0;
+  uint32_t generation = 1;
+  uint64_t term = 0;
+};
+
+// Which slots a job wants. Filled from the resolved spec; no defaults here.
+struct JobNeeds {
+  uint32_t min_ranks = 1;
+  uint32_t max_ranks = 1;
+  SlotKind slot_kind = SlotKind::kCpu;
+  std::string pool;
+  std::map<std::string, std::string> selector;
+  bool wait_for_capacity = false;
+};
+
+struct RestartSettings {
+  uint32_t max_restarts = 0;
+  absl::Duration backoff;
+  absl::Duration max_backoff;
+  absl::Duration progress_timeout = absl::InfiniteDuration();
+};
+
+// What the core needs of the resolved spec; never changes after the submit.
+struct JobSettings {
+  std::string name;
+  std::string project;
+  int32_t priority = 0;  // higher goes first
+  JobNeeds needs;
+  RestartSettings restart;
+  uint32_t keep_last = 2;       // verified checkpoints to keep besides the best
+  std::string checkpoint_root;  // the folder in which `job-<id>` is made
+  std::string spec_json;        // the resolved spec, as ranks get it
+};
+
+enum class RankState : uint8_t {
+  kAssigned = 1,  // its assignment is committed
+  kStarted = 2,   // its process exists
+  kRunning = 3,   // it finished its first step or evaluation
+  kExited = 4,    // its process is confirmed dead, or never came to be
+  kLost = 5,      // its worker is gone; the process may still be dying there
+};
+absl::string_view RankStateName(RankState state);  // "assigned"
+
+struct Rank {
+  uint32_t rank = 0;
+  std::string worker;
+  std::string incarnation;  // of the worker's agent when it was placed
+  uint32_t slot = 0;
+  uint32_t local_rank = 0;
+  RankState state = RankState::kAssigned;
+  bool succeeded = false;
+  bool holds_slot = true;  // until the process is confirmed dead
+  int32_t exit_code = 0;
+  int32_t signal = 0;
+  uint32_t pid = 0;
+  int64_t last_step = 0;
+};
+
+struct Attempt {
+  uint64_t job_id = 0;
+  uint32_t number = 0;
+  uint32_t generation = 1;
+  uint64_t term = 0;  // of the controller that placed it
+  absl::Time started = absl::InfinitePast();
+  absl::Time ended = absl::InfiniteFuture();  // while it lives
+  absl::Duration placed_at;                   // since boot; the load time after a restart
+  FailureClass failure_class = FailureClass::kNone;
+  std::string cause;
+  Reason reason = Reason::kNone;  // why it is being ended
+  bool reached_running = false;
+  bool save_requested = false;  // its ranks were asked to save and leave
+  int64_t first_step = 0;       // that it resumes from; 0: from nothing
+  int64_t last_step = 0;        // the highest one that a rank reported
+  std::vector<uint64_t> resume;  // ids of checkpoints to try, newest first
+  std::vector<Rank> ranks;       // by rank number
+
+  bool live() const { return ended == absl::InfiniteFuture(); }
+};
+
+// Where the job is, from its ranks' newest reports. Kept over the end of an attempt; saved with the next transition.
+struct JobProgress {
+  std::string phase;
+  int64_t step = 0;
+  int64_t total_steps = 0;
+  double epoch = 0;
+  double memory_bytes = 0;       // of the largest rank, now; 0: not reported
+  double memory_peak_bytes = 0;  // of the largest rank, ever
+  double best_validation_accuracy = -1;  // below 0: none yet
+  // Newest value of each metric of rank 0: loss, lr, samples_per_second, validation_accuracy, ...
+  std::map<std::string, double> latest;
+};
+
+// One row of the append-only event table.
+struct JobEvent {
+  uint64_t sequence = 0;  // gapless over all jobs
+  uint64_t job_id = 0;
+  absl::Time time;
+  JobState from = JobState::kPending;  // equals `to` in a job's first event
+  JobState to = JobState::kPending;
+  Reason reason = Reason::kNone;
+  std::string actor;  // user:NAME, worker:NAME, scheduler, liveness, controller
+  std::string message;
+  uint32_t attempt = 0;
+};
+
+// A copy is cheap: what is large is shared and immutable.
+struct Job {
+  uint64_t id = 0;
+  std::shared_ptr<const JobSettings> settings;
+  std::string owner;
+  std::string idempotency_key;
+  JobState state = JobState::kPending;
+  Reason reason = Reason::kSubmitted;
+  std::string message;  // the reason in words, with names and numbers
+  absl::Time submitted = absl::InfinitePast();
+  absl::Time started = absl::InfinitePast();   // first time RUNNING; InfinitePast: never
+  absl::Time finished = absl::InfinitePast();  // InfinitePast: not yet
+  uint32_t attempt = 0;          // number of the newest; 0: never placed
+  uint32_t restarts = 0;         // all of them
+  uint32_t restarts_in_row = 0;  // charged to the budget since the last committed checkpoint
+  FailureClass failure_class = FailureClass::kNone;  // of the last lost attempt
+  absl::Duration not_before_at;  // since boot; not placed earlier (back-off)
+  std::shared_ptr<const Attempt> current;  // the newest attempt, live or ended; null before the first placement
+  std::vector<std::shared_ptr<const Attempt>> past;  // earlier ones, oldest first
+  std::vector<uint64_t> checkpoints;                 // ids, oldest first
+  std::vector<std::shared_ptr<const JobEvent>> events;
+  JobProgress progress;
+  std::map<std::string, double> results;  // e.g. test_accuracy; when it SUCCEEDED
+
+  bool has_live_attempt() const { return current != nullptr && current->live(); }
+  // The job's own folder for checkpoints.
+  std::string checkpoint_folder() const {
+    return settings->checkpoint_root + "/job-" + std::to_string(id);
+  }
+};
+
+}  // namespace muster::controller

@@ -1,0 +1,95 @@
+#include "controller/model/snapshot.h"
+
+#include "common/base/check.h"
+
+namespace muster::controller {
+namespace {
+
+StartAssignment MakeStart(const Snapshot& snapshot, const OutboxRow& row) {
+  const Job* job = snapshot.FindJob(row.fence.job_id);
+  MUSTER_CHECK(job != nullptr && job->current != nullptr &&
+                   job->current->number == row.fence.attempt,
+               "a start assignment outlived its attempt");
+  const Attempt& attempt = *job->current;
+  StartAssignment start;
+  start.fence = row.fence;
+  start.job_name = job->settings->name;
+  start.world_size = attempt.ranks.size();
+  start.spec_json = job->settings->spec_json;
+  start.checkpoint_root = job->checkpoint_folder();
+  for (const Rank& rank : attempt.ranks) {
+    if (rank.worker == row.worker) {
+      start.ranks.push_back({.rank = rank.rank, .local_rank = rank.local_rank, .slot = rank.slot});
+    }
+  }
+  for (uint64_t id : attempt.resume) {
+    const Checkpoint* checkpoint = snapshot.FindCheckpoint(id);
+    MUSTER_CHECK(checkpoint != nullptr, "an attempt resumes from an unknown checkpoint");
+    start.resume.push_back({.path = checkpoint->path,
+                            .step = checkpoint->step,
+                            .manifest_sha256 = checkpoint->manifest_sha256,
+                            .best = checkpoint->best});
+  }
+  return start;
+}
+
+}  // namespace
+
+Snapshot::Snapshot()
+    : worker_ids(std::make_shared<const std::map<std::string, uint64_t>>()),
+      active_jobs(std::make_shared<const std::vector<uint64_t>>()),
+      retention_jobs(std::make_shared<const std::vector<uint64_t>>()),
+      outbox(std::make_shared<const std::map<uint64_t, OutboxRow>>()) {}
+
+const Job* Snapshot::FindJobByName(absl::string_view name) const {
+  for (uint64_t id = jobs.last_id(); id > 0; --id) {
+    const Job* job = jobs.Find(id);
+    if (job != nullptr && job->settings->name == name) return job;
+  }
+  return nullptr;
+}
+
+const Worker* Snapshot::FindWorker(const std::string& name) const {
+  const auto it = worker_ids->find(name);
+  return it == worker_ids->end() ? nullptr : workers.Find(it->second);
+}
+
+const Rank* FindLiveRank(const Snapshot& snapshot, const Fence& fence, uint32_t rank,
+                         absl::string_view worker, absl::string_view incarnation) {
+  const Job* job = snapshot.FindJob(fence.job_id);
+  if (job == nullptr || !job->has_live_attempt()) return nullptr;
+  const Attempt& attempt = *job->current;
+  if (attempt.number != fence.attempt || attempt.generation != fence.generation) return nullptr;
+  if (rank >= attempt.ranks.size()) return nullptr;
+  const Rank& found = attempt.ranks[rank];
+  const bool gone = found.state == RankState::kExited || found.state == RankState::kLost;
+  if (gone || found.worker != worker || found.incarnation != incarnation) return nullptr;
+  return &found;
+}
+
+Assignment MakeAssignment(const Snapshot& snapshot, const OutboxRow& row) {
+  Assignment assignment{.seq = row.seq, .body = {}};
+  switch (row.kind) {
+    case AssignmentKind::kStart:
+      assignment.body = MakeStart(snapshot, row);
+      break;
+    case AssignmentKind::kStop:
+      assignment.body = StopAssignment{row.fence, row.mode, row.grace, row.reason};
+      break;
+    case AssignmentKind::kVerify:
+    case AssignmentKind::kDelete: {
+      const Checkpoint* checkpoint = snapshot.FindCheckpoint(row.checkpoint_id);
+      MUSTER_CHECK(checkpoint != nullptr, "an assignment names an unknown checkpoint");
+      if (row.kind == AssignmentKind::kVerify) {
+        assignment.body =
+            VerifyAssignment{checkpoint->id, checkpoint->path, checkpoint->manifest_sha256};
+      } else {
+        assignment.body = DeleteAssignment{checkpoint->id, checkpoint->path};
+      }
+      break;
+    }
+  }
+  return assignment;
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,62 @@
+// One immutable version of all that the controller knows. The applier publishes a new one after each commit; versions
+// share what did not change. Any thread reads one for as long as it likes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "controller/model/assignment_types.h"
+#include "controller/model/checkpoint_types.h"
+#include "controller/model/cow_table.h"
+#include "controller/model/job_types.h"
+#include "controller/model/worker_types.h"
+
+namespace muster::controller {
+
+// Since this controller started; for metrics.
+struct Counters {
+  uint64_t stale_reports = 0;         // refused: fenced attempt, generation or incarnation
+  uint64_t duplicate_events = 0;      // repeats of what is already durable
+  uint64_t checkpoints_committed = 0;
+  uint64_t checkpoints_corrupt = 0;
+  uint64_t workers_lost = 0;
+  std::map<FailureClass, uint64_t> attempts_lost;
+};
+
+struct Snapshot {
+  uint64_t version = 0;          // +1 at each publication
+  uint64_t durable_version = 0;  // +1 when more than reports of progress changed
+  uint64_t term = 0;
+  uint64_t last_event = 0;
+  uint64_t last_outbox = 0;
+
+  CowTable<Job> jobs;
+  CowTable<Worker> workers;
+  CowTable<Checkpoint> checkpoints;
+  std::shared_ptr<const std::map<std::string, uint64_t>> worker_ids;   // by name; never null
+  std::shared_ptr<const std::vector<uint64_t>> active_jobs;            // not terminal, ascending; never null
+  std::shared_ptr<const std::vector<uint64_t>> retention_jobs;         // with checkpoints to care for; never null
+  std::shared_ptr<const std::map<uint64_t, OutboxRow>> outbox;         // not acknowledged, by seq; never null
+  Counters counters;
+
+  Snapshot();
+
+  const Job* FindJob(uint64_t id) const { return jobs.Find(id); }
+  // The newest job of that name, or null. Cost follows the number of jobs.
+  const Job* FindJobByName(absl::string_view name) const;
+  const Worker* FindWorker(const std::string& name) const;
+  const Checkpoint* FindCheckpoint(uint64_t id) const { return checkpoints.Find(id); }
+};
+
+// The live rank process that the fence and number name on that agent, or null: then the report is stale.
+const Rank* FindLiveRank(const Snapshot& snapshot, const Fence& fence, uint32_t rank,
+                         absl::string_view worker, absl::string_view incarnation);
+
+// What the row means now. Requires that the row is in the snapshot's outbox.
+Assignment MakeAssignment(const Snapshot& snapshot, const OutboxRow& row);
+
+}  // namespace muster::controller

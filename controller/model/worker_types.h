@@ -1,0 +1,86 @@
+// What the controller knows of a worker: plain data.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "controller/model/job_types.h"
+
+namespace muster::controller {
+
+struct Slot {
+  uint32_t index = 0;
+  SlotKind kind = SlotKind::kCpu;
+  std::string device;
+  std::string uuid;
+  uint64_t memory_bytes = 0;
+
+  bool operator==(const Slot&) const = default;
+};
+
+// What an agent says of one live rank.
+struct RankStatus {
+  Fence fence;
+  uint32_t rank = 0;
+  uint32_t pid = 0;
+  int64_t step = 0;
+  int64_t total_steps = 0;
+  double epoch = 0;
+  std::string phase;
+  std::map<std::string, double> latest;
+  // Set by the controller: since boot, when step, phase or epoch last changed.
+  absl::Duration progress_at;
+};
+
+// What the machine is. Reported in each Hello; durable.
+struct WorkerFacts {
+  std::string version;
+  std::string pool;
+  std::map<std::string, std::string> labels;
+  std::vector<Slot> slots;
+  uint32_t cpus = 0;
+  uint64_t memory_bytes = 0;
+  std::string advertise_address;
+  std::string metrics_address;
+
+  bool operator==(const WorkerFacts&) const = default;
+};
+
+enum class Presence : uint8_t { kReady = 1, kSuspect = 2, kLost = 3 };
+
+// Who holds a slot. A slot stays held until the rank's process is confirmed dead.
+struct SlotHolder {
+  uint64_t job_id = 0;
+  uint32_t attempt = 0;
+  uint32_t rank = 0;
+};
+
+struct Worker {
+  uint64_t id = 0;  // dense, the controller's own
+  std::string name;
+  std::string incarnation;                     // 16 random bytes of the agent that holds the name
+  std::vector<std::string> past_incarnations;  // fenced ones, newest first, at most kMaxPastIncarnations
+  WorkerFacts facts;
+  Presence presence = Presence::kReady;
+  bool connected = false;  // has a Control stream; false after a controller start until its Hello
+  bool draining = false;   // gave notice: gets nothing new
+  absl::Time last_heartbeat = absl::InfinitePast();
+  absl::Duration last_seen_at;  // since boot
+  // Highest event_seq of this incarnation that is durable. The next one must be +1, unless it is not known yet.
+  uint64_t event_seq = 0;
+  bool event_seq_known = false;
+  std::map<uint32_t, SlotHolder> holders;  // by slot index
+  std::shared_ptr<const std::vector<RankStatus>> ranks;  // of the last report; null: none yet
+};
+
+inline constexpr size_t kMaxPastIncarnations = 16;
+
+// "ready", "suspect", "lost" or "draining" (lost before draining).
+absl::string_view WorkerStateName(const Worker& worker);
+
+}  // namespace muster::controller

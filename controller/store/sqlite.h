@@ -1,0 +1,116 @@
+// One SQLite database with exactly one connection: opened exclusively, WAL, synchronous=FULL. Used by the *_store files
+// of this folder; nothing else includes sqlite3.
+//
+// Not thread-safe: one thread owns the connection. Status codes of every call:
+//   RESOURCE_EXHAUSTED   the disk, the quota or max_bytes is full: the transaction is rolled back, the database is good
+//   FAILED_PRECONDITION  another process holds the file; or it lies on a network file system; or a newer Muster wrote it
+//   DATA_LOSS            not a database, or corrupt
+//   INTERNAL             a statement of ours is wrong
+//   UNKNOWN              failed I/O or fsync: what is on disk is not known. FATAL: never retry, exit and recover from disk
+#pragma once
+
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace muster::controller {
+
+struct SqliteOptions {
+  std::string path;
+  uint64_t max_bytes = 0;  // of the database; 0: no bound
+};
+
+// A prepared statement in use: bind, step, read columns; resets itself when it goes. Strings are copied at the bind.
+class SqliteStatement {
+ public:
+  SqliteStatement(sqlite3* db, sqlite3_stmt* statement) : db_(db), statement_(statement) {}
+  SqliteStatement(SqliteStatement&& other) noexcept;
+  SqliteStatement& operator=(SqliteStatement&&) = delete;
+  ~SqliteStatement();
+
+  // Binds the next parameter, from left to right.
+  SqliteStatement& Bind(int64_t value);
+  SqliteStatement& Bind(uint64_t value) { return Bind(static_cast<int64_t>(value)); }
+  SqliteStatement& Bind(int32_t value) { return Bind(static_cast<int64_t>(value)); }
+  SqliteStatement& Bind(uint32_t value) { return Bind(static_cast<int64_t>(value)); }
+  SqliteStatement& Bind(bool value) { return Bind(static_cast<int64_t>(value ? 1 : 0)); }
+  SqliteStatement& Bind(double value);
+  SqliteStatement& Bind(absl::string_view text);
+  SqliteStatement& Bind(const char* text) { return Bind(absl::string_view(text)); }
+  SqliteStatement& Bind(const std::string& text) { return Bind(absl::string_view(text)); }
+  SqliteStatement& BindBlob(absl::string_view bytes);
+
+  // True: a row is there. False: no more rows.
+  absl::StatusOr<bool> Step();
+  // For statements without rows.
+  absl::Status Run();
+
+  // Columns of the current row, 0-based.
+  int64_t Int(int column) const;
+  double Double(int column) const;
+  std::string Text(int column) const;  // also blobs
+  bool IsNull(int column) const;
+
+ private:
+  sqlite3* db_;
+  sqlite3_stmt* statement_;
+  int next_parameter_ = 1;
+};
+
+class SqliteDatabase {
+ public:
+  // Opens or makes the file and applies the migrations that it lacks, each in its own transaction: migrations[i] brings
+  // version i to i + 1, and never changes once released. May take up to a few seconds after a crash (WAL recovery).
+  static absl::StatusOr<std::unique_ptr<SqliteDatabase>> Open(
+      const SqliteOptions& options, const std::vector<std::string>& migrations);
+  ~SqliteDatabase();
+  SqliteDatabase(const SqliteDatabase&) = delete;
+  SqliteDatabase& operator=(const SqliteDatabase&) = delete;
+
+  // Statements are prepared once and kept by their text: pass literals, never text with values in it. A statement must
+  // not be used twice at the same time.
+  SqliteStatement Prepare(const char* sql);
+
+  absl::Status Begin();
+  absl::Status Commit();  // on failure the transaction is rolled back
+  void Rollback();
+
+  // Moves the WAL into the database and truncates it, when the WAL is larger than `wal_bytes`. A full disk is no error
+  // here: the WAL stays as it is, and the next call tries again.
+  absl::Status CheckpointAbove(uint64_t wal_bytes);
+
+  // Bound of the database from now on; 0: none.
+  absl::Status SetMaxBytes(uint64_t max_bytes);
+
+  // PRAGMA integrity_check; DATA_LOSS with the first fault.
+  absl::Status CheckIntegrity();
+
+  const std::string& path() const { return options_.path; }
+
+ private:
+  SqliteDatabase(SqliteOptions options, sqlite3* db) : options_(std::move(options)), db_(db) {}
+  absl::Status Configure();
+  absl::Status Migrate(const std::vector<std::string>& migrations);
+  absl::Status Execute(const std::string& sql);  // no values from outside
+
+  SqliteOptions options_;
+  sqlite3* db_;
+  std::map<std::string, sqlite3_stmt*> statements_;
+};
+
+// True for the code that means: do not go on with this database.
+inline bool IsFatalStorageError(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kUnknown ||
+         status.code() == absl::StatusCode::kDataLoss ||
+         status.code() == absl::StatusCode::kInternal;
+}
+
+}  // namespace muster::controller
