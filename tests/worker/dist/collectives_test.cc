@@ -1,0 +1,78 @@
+#include "worker/dist/collectives.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include <gmock/gmock.h>
+
+#include "tests/worker/dist/gang.h"
+
+namespace muster::worker {
+namespace {
+
+using muster::testing::RunGang;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(Collectives, SumBroadcastTextAndBarrierOverThreeRanks) {
+  std::vector<double> sums(3), roots(3);
+  std::vector<std::string> texts(3);
+  const auto errors = RunGang(3, [&](std::unique_ptr<Collectives> gang) {
+    const int rank = gang->rank();
+    at::Tensor value = at::full({4}, rank + 1.0, at::kDouble);
+    gang->AllReduceSum(value);
+    sums[rank] = value[3].item<double>();
+    at::Tensor root = at::full({2}, static_cast<double>(rank));
+    gang->Broadcast(root, 1);
+    roots[rank] = root[0].item<double>();
+    std::string text = rank == 0 ? "from the first" : "replaced";
+    gang->BroadcastText(text, 0);
+    texts[rank] = text;
+    gang->Barrier();
+  });
+  EXPECT_THAT(errors, Each(""));
+  EXPECT_THAT(sums, Each(6.0));
+  EXPECT_THAT(roots, Each(1.0));
+  EXPECT_THAT(texts, Each("from the first"));
+}
+
+TEST(Collectives, ARankThatLeavesFailsTheOthersInsteadOfHangingThem) {
+  const auto errors = RunGang(2, [&](std::unique_ptr<Collectives> gang) {
+    if (gang->rank() == 1) return;
+    at::Tensor value = at::ones({4});
+    gang->AllReduceSum(value);
+  });
+  EXPECT_THAT(errors[0], HasSubstr("gloo"));
+}
+
+// loss = sum(w * x) with x = rank + 1: the gradient of w is x, and its weighted mean is known.
+TEST(GradientSync, GivesEveryRankTheWeightedMeanAndTheControlNumbers) {
+  for (const int world : {1, 2, 3}) {
+    std::vector<std::vector<double>> seen(world);
+    const auto errors = RunGang(world, [&](std::unique_ptr<Collectives> gang) {
+      const int rank = gang->rank();
+      at::Tensor a = at::ones({300}).requires_grad_();
+      at::Tensor b = at::ones({200}).requires_grad_();
+      // Buckets so small that there are several.
+      auto sync = gang->MakeGradientSync({a, b}, {.control_size = 2, .first_bucket_bytes = 64, .bucket_bytes = 900});
+      for (int step = 0; step < 3; ++step) {
+        sync->BeginStep();
+        const at::Tensor loss = a.mul(rank + 1.0).sum().add(b.mul(10.0 * (step + 1)).sum());
+        sync->Backward(loss, at::tensor(2.0, at::kFloat),
+                       at::tensor({static_cast<double>(rank), 1.0 * step}, at::kFloat));
+      }
+      seen[rank] = {sync->gradients()[0][299].item<double>(), sync->gradients()[1][0].item<double>(),
+                    sync->control()[0].item<double>(), sync->control()[1].item<double>()};
+    });
+    EXPECT_THAT(errors, Each(""));
+    const double mean_rank = (world - 1) / 2.0;
+    EXPECT_THAT(seen, Each(ElementsAre(2 * (mean_rank + 1), 60.0, mean_rank, 2.0)));
+  }
+}
+
+}  // namespace
+}  // namespace muster::worker

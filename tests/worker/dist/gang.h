@@ -1,0 +1,38 @@
+// Runs a function once per rank, each on its own thread of this process, over one in-memory store and real Gloo.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "worker/dist/collectives.h"
+
+namespace muster::testing {
+
+// `body` owns its collectives: dropping them is how a rank of a test dies. Returns what each rank threw, or "".
+inline std::vector<std::string> RunGang(
+    int world_size, const std::function<void(std::unique_ptr<worker::Collectives>)>& body) {
+  auto store = std::make_shared<worker::MemoryKeyValue>();
+  std::vector<std::string> errors(world_size);
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < world_size; ++rank) {
+    ranks.emplace_back([&, rank] {
+      try {
+        worker::CollectivesOptions options;
+        options.rank = rank;
+        options.world_size = world_size;
+        options.timeout = absl::Minutes(1);
+        body(world_size == 1 ? worker::MakeLocalCollectives() : worker::MakeCollectives(store, options));
+      } catch (const std::exception& error) {
+        errors[rank] = error.what();
+      }
+    });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  return errors;
+}
+
+}  // namespace muster::testing

@@ -1,0 +1,2 @@
+// See gloo/algorithm.h: named by c10d's header, nothing of it is used.
+#pragma once

@@ -1,0 +1,14 @@
+// See gloo/algorithm.h.
+#pragma once
+
+#include <chrono>
+#include <memory>
+
+namespace gloo {
+
+class Context {
+ public:
+  void setTimeout(std::chrono::milliseconds timeout);
+};
+
+}  // namespace gloo

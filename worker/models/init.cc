@@ -1,0 +1,27 @@
+#include "worker/models/init.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/empty.h>
+
+#include <cmath>
+
+namespace muster::worker {
+
+Initializer::Initializer(uint64_t seed) : generator_(at::detail::createCPUGenerator(seed)) {}
+
+at::Tensor Initializer::LinearWeight(int64_t out, int64_t in) {
+  const double bound = 1.0 / std::sqrt(static_cast<double>(in));
+  return at::empty({out, in}, at::kFloat).uniform_(-bound, bound, generator_);
+}
+
+at::Tensor Initializer::LinearBias(int64_t out, int64_t in) {
+  const double bound = 1.0 / std::sqrt(static_cast<double>(in));
+  return at::empty({out}, at::kFloat).uniform_(-bound, bound, generator_);
+}
+
+at::Tensor Initializer::ConvolutionWeight(int64_t out, int64_t in, int64_t kernel) {
+  const double deviation = std::sqrt(2.0 / static_cast<double>(out * kernel * kernel));
+  return at::empty({out, in, kernel, kernel}, at::kFloat).normal_(0.0, deviation, generator_);
+}
+
+}  // namespace muster::worker

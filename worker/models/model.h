@@ -1,0 +1,88 @@
+// A network: named weights (parameters), named state that is not trained (buffers), and a forward pass.
+//
+// Models are plain structs over at:: operators rather than torch::nn modules: those take 20 s to compile, and their
+// Linear casts its weight on every call under autocast. Names are those of the reference implementation's state dict, so
+// that weights travel both ways. Not thread-safe. Throws c10::Error as its operators do.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace muster::worker {
+
+struct ModelTensor {
+  std::string name;
+  at::Tensor tensor;
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  // inputs: float [B, ...sample shape]; returns logits [B, classes].
+  virtual at::Tensor Forward(const at::Tensor& inputs) = 0;
+
+  // Training: batch norm uses the batch's statistics and updates its running ones. Evaluation: it uses the running ones.
+  void SetTraining(bool training) { training_ = training; }
+  bool training() const { return training_; }
+
+  // Leaves that require a gradient, in the order of the state dict.
+  const std::vector<ModelTensor>& parameters() const { return parameters_; }
+  // Running statistics and counters, in the order of the state dict.
+  const std::vector<ModelTensor>& buffers() const { return buffers_; }
+  // Both, as the reference's state dict orders them.
+  const std::vector<ModelTensor>& state() const { return state_; }
+  int64_t ParameterCount() const;
+
+  // All floating-point buffers as one tensor over the same memory, for a broadcast in one piece; undefined without
+  // buffers. Integer buffers count steps and are equal on all ranks by themselves.
+  const at::Tensor& flat_buffers() const { return flat_buffers_; }
+
+ protected:
+  Model() = default;
+
+  at::Tensor AddParameter(std::string name, at::Tensor values, at::Device device);
+  at::Tensor AddBuffer(std::string name, at::Tensor values, at::Device device);
+  // Call when all buffers are there: moves them into flat_buffers().
+  void JoinBuffers();
+
+ private:
+  std::vector<ModelTensor> parameters_;
+  std::vector<ModelTensor> buffers_;
+  std::vector<ModelTensor> state_;
+  at::Tensor flat_buffers_;
+  bool training_ = true;
+};
+
+// What every model is told besides its own settings.
+struct ModelContext {
+  std::vector<int64_t> input_shape;  // of one sample
+  int64_t classes = 0;
+  uint64_t seed = 0;  // of the initial weights: drawn on the CPU, so equal on every device and rank
+  at::Device device = at::kCPU;
+};
+
+struct MlpConfig {
+  std::vector<int64_t> hidden;  // width of each hidden layer, first to last; may be empty
+};
+
+struct ResNet18Config {
+  int64_t width = 64;  // channels of the first stage
+  bool imagenet_stem = false;
+};
+
+// Linear layers with ReLU between, on the flattened input; named as torch.nn.Sequential(Linear, ReLU, Linear, ...) names them.
+std::unique_ptr<Model> MakeMlp(const MlpConfig& config, const ModelContext& context);
+
+// He et al. 2016, torchvision's resnet18 and its names. INVALID_ARGUMENT when a sample is not [channels, height, width].
+absl::StatusOr<std::unique_ptr<Model>> MakeResNet18(const ResNet18Config& config, const ModelContext& context);
+
+}  // namespace muster::worker

@@ -1,0 +1,125 @@
+#include <ATen/ops/adaptive_avg_pool2d.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/max_pool2d.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/zeros.h>
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "worker/models/init.h"
+#include "worker/models/model.h"
+
+namespace muster::worker {
+namespace {
+
+constexpr double kBatchNormMomentum = 0.1;
+constexpr double kBatchNormEpsilon = 1e-5;
+
+// A convolution without bias and the batch norm behind it: they always come together here.
+struct ConvNorm {
+  at::Tensor conv_weight;  // [out, in, kernel, kernel]
+  at::Tensor weight, bias, running_mean, running_var, num_batches_tracked;
+  int64_t stride = 1;
+  int64_t padding = 0;
+};
+
+struct Block {
+  ConvNorm first, second;
+  std::optional<ConvNorm> downsample;
+};
+
+class ResNet18 final : public Model {
+ public:
+  ResNet18(const ResNet18Config& config, const ModelContext& context)
+      : context_(context), init_(context.seed), imagenet_stem_(config.imagenet_stem) {
+    const int64_t width = config.width;
+    const int64_t kernel = imagenet_stem_ ? 7 : 3;
+    stem_ = AddConvNorm("conv1", "bn1", {context.input_shape[0], width, kernel, imagenet_stem_ ? 2 : 1});
+    int64_t channels = width;
+    for (int64_t stage = 0; stage < 4; ++stage) {
+      const int64_t out = width << stage;
+      for (int64_t index = 0; index < 2; ++index) {
+        const int64_t stride = stage > 0 && index == 0 ? 2 : 1;
+        blocks_.push_back(AddBlock(absl::StrCat("layer", stage + 1, ".", index, "."), channels, out, stride));
+        channels = out;
+      }
+    }
+    fc_weight_ = AddParameter("fc.weight", init_.LinearWeight(context.classes, channels), context.device);
+    fc_bias_ = AddParameter("fc.bias", init_.LinearBias(context.classes, channels), context.device);
+    JoinBuffers();
+  }
+
+  at::Tensor Forward(const at::Tensor& inputs) override {
+    at::Tensor x = at::relu(Run(stem_, inputs));
+    if (imagenet_stem_) x = at::max_pool2d(x, {3, 3}, {2, 2}, {1, 1});
+    for (const Block& block : blocks_) {
+      const at::Tensor y = Run(block.second, at::relu(Run(block.first, x)));
+      x = at::relu(at::add(y, block.downsample.has_value() ? Run(*block.downsample, x) : x));
+    }
+    return at::linear(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1), fc_weight_, fc_bias_);
+  }
+
+ private:
+  struct ConvShape {
+    int64_t in, out, kernel, stride;
+  };
+
+  ConvNorm AddConvNorm(const std::string& conv, const std::string& norm, const ConvShape& shape) {
+    const at::Device device = context_.device;
+    ConvNorm layer;
+    layer.stride = shape.stride;
+    layer.padding = shape.kernel / 2;
+    layer.conv_weight =
+        AddParameter(conv + ".weight", init_.ConvolutionWeight(shape.out, shape.in, shape.kernel), device);
+    layer.weight = AddParameter(norm + ".weight", at::ones({shape.out}), device);
+    layer.bias = AddParameter(norm + ".bias", at::zeros({shape.out}), device);
+    layer.running_mean = AddBuffer(norm + ".running_mean", at::zeros({shape.out}), device);
+    layer.running_var = AddBuffer(norm + ".running_var", at::ones({shape.out}), device);
+    layer.num_batches_tracked = AddBuffer(norm + ".num_batches_tracked", at::zeros({}, at::kLong), device);
+    return layer;
+  }
+
+  Block AddBlock(const std::string& prefix, int64_t in, int64_t out, int64_t stride) {
+    Block block;
+    block.first = AddConvNorm(prefix + "conv1", prefix + "bn1", {in, out, 3, stride});
+    block.second = AddConvNorm(prefix + "conv2", prefix + "bn2", {out, out, 3, 1});
+    if (stride != 1 || in != out) {
+      block.downsample = AddConvNorm(prefix + "downsample.0", prefix + "downsample.1", {in, out, 1, stride});
+    }
+    return block;
+  }
+
+  at::Tensor Run(const ConvNorm& layer, const at::Tensor& x) {
+    if (training()) at::Tensor(layer.num_batches_tracked).add_(1);
+    const at::Tensor y = at::conv2d(x, layer.conv_weight, /*bias=*/{}, {layer.stride, layer.stride},
+                                    {layer.padding, layer.padding});
+    return at::batch_norm(y, layer.weight, layer.bias, layer.running_mean, layer.running_var, training(),
+                          kBatchNormMomentum, kBatchNormEpsilon, /*cudnn_enabled=*/true);
+  }
+
+  const ModelContext context_;
+  Initializer init_;
+  const bool imagenet_stem_;
+  ConvNorm stem_;
+  std::vector<Block> blocks_;
+  at::Tensor fc_weight_, fc_bias_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Model>> MakeResNet18(const ResNet18Config& config, const ModelContext& context) {
+  if (context.input_shape.size() != 3) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("resnet18 wants samples of shape [channels, height, width], but the data has [",
+                     absl::StrJoin(context.input_shape, ", "), "]: choose `mlp`, or other data"));
+  }
+  return std::make_unique<ResNet18>(config, context);
+}
+
+}  // namespace muster::worker
