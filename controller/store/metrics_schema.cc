@@ -1,0 +1,102 @@
+#include "controller/store/metrics_schema.h"
+
+#include "common/base/status_macros.h"
+
+namespace muster::controller {
+
+const std::vector<std::string> kMetricsMigrations = {
+    R"sql(
+CREATE TABLE metric_names(
+  id INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE
+) STRICT;
+
+CREATE TABLE jobs_with_rows(job INTEGER PRIMARY KEY) STRICT;
+
+CREATE TABLE job_names(
+  job INTEGER NOT NULL,
+  rank INTEGER NOT NULL,
+  name_id INTEGER NOT NULL,
+  PRIMARY KEY(job, rank, name_id)
+) STRICT, WITHOUT ROWID;
+
+-- Many points of one rank in one row; point_codec.h says how they are packed.
+CREATE TABLE points(
+  id INTEGER PRIMARY KEY,
+  job INTEGER NOT NULL,
+  rank INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  generation INTEGER NOT NULL,
+  min_step INTEGER NOT NULL,
+  max_step INTEGER NOT NULL,
+  first_seq INTEGER NOT NULL,
+  last_seq INTEGER NOT NULL,
+  count INTEGER NOT NULL,
+  packed BLOB NOT NULL
+) STRICT;
+CREATE INDEX points_by_step ON points(job, rank, attempt, generation, min_step, id, max_step);
+
+-- How far a rank's records have been taken in, and the first step that it reported (null: none yet).
+CREATE TABLE rank_marks(
+  job INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  generation INTEGER NOT NULL,
+  rank INTEGER NOT NULL,
+  last_seq INTEGER NOT NULL,
+  first_step INTEGER,
+  PRIMARY KEY(job, attempt, generation, rank)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE logs(
+  id INTEGER PRIMARY KEY,
+  job INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  generation INTEGER NOT NULL,
+  rank INTEGER NOT NULL,
+  is_stderr INTEGER NOT NULL,
+  offset INTEGER NOT NULL,
+  text BLOB NOT NULL
+) STRICT;
+CREATE INDEX logs_by_attempt ON logs(job, attempt, id, rank);
+CREATE INDEX logs_by_arrival ON logs(job, id, attempt, rank);
+
+CREATE TABLE log_marks(
+  job INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  generation INTEGER NOT NULL,
+  rank INTEGER NOT NULL,
+  is_stderr INTEGER NOT NULL,
+  next_offset INTEGER NOT NULL,
+  PRIMARY KEY(job, attempt, generation, rank, is_stderr)
+) STRICT, WITHOUT ROWID;
+
+-- What never came. kind 0: metric records first..last; 1, 2: bytes first..last of stdout, stderr; 3: `last` bytes of
+-- either stream, as the agent said when its spool was full.
+CREATE TABLE gaps(
+  job INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  generation INTEGER NOT NULL,
+  rank INTEGER NOT NULL,
+  kind INTEGER NOT NULL,
+  first INTEGER NOT NULL,
+  last INTEGER NOT NULL,
+  PRIMARY KEY(job, attempt, generation, rank, kind, first, last)
+) STRICT, WITHOUT ROWID;
+)sql"};
+
+absl::StatusOr<uint64_t> FindOrAddName(SqliteDatabase& db, const std::string& name,
+                                       size_t max_names) {
+  SqliteStatement select = db.Prepare("SELECT id FROM metric_names WHERE name = ?");
+  select.Bind(name);
+  MUSTER_ASSIGN_OR_RETURN(const bool known, select.Step());
+  if (known) return select.Int(0);
+  SqliteStatement insert = db.Prepare(
+      "INSERT INTO metric_names(name) SELECT ?1 WHERE (SELECT count(*) FROM "
+      "metric_names) < ?2 RETURNING id");
+  insert.Bind(name);
+  insert.Bind(max_names);
+  MUSTER_ASSIGN_OR_RETURN(const bool added, insert.Step());
+  return added ? insert.Int(0) : 0;
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,20 @@
+// The tables of metrics.db, as migrations, and the dictionary of metric names.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "controller/store/sqlite.h"
+
+namespace muster::controller {
+
+// Entry i brings version i to i + 1. Never changed once released; only appended to.
+extern const std::vector<std::string> kMetricsMigrations;
+
+// The id of a metric name; 0 when it is new and there are already `max_names`.
+absl::StatusOr<uint64_t> FindOrAddName(SqliteDatabase& db, const std::string& name,
+                                       size_t max_names);
+
+}  // namespace muster::controller

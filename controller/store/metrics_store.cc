@@ -1,0 +1,414 @@
+#include "controller/store/metrics_store.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "controller/store/log_reader.h"
+#include "controller/store/metrics_schema.h"
+#include "controller/store/point_reader.h"
+
+namespace muster::controller {
+namespace {
+
+constexpr size_t kMaxNameBytes = 64;
+constexpr size_t kMaxNamesPerJob = 4096;  // over all ranks
+constexpr size_t kMaxNames = 16384;       // over all jobs
+constexpr uint64_t kMaxPointsPerRow = 4096;
+constexpr size_t kMaxCachedMarks = 65536;
+constexpr int kRowsPerRemoval = 256;
+
+enum GapKind { kMetricGap = 0, kStdoutGap = 1, kStderrGap = 2, kSpoolLogGap = 3 };
+
+bool IsName(const std::string& name) {
+  if (name.empty() || name.size() > kMaxNameBytes || name[0] < 'a' || name[0] > 'z') return false;
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+  });
+}
+
+}  // namespace
+
+void IngestCounts::Add(const IngestCounts& other) {
+  points += other.points;
+  log_bytes += other.log_bytes;
+  duplicate_records += other.duplicate_records;
+  duplicate_log_bytes += other.duplicate_log_bytes;
+  gaps += other.gaps;
+  refused_points += other.refused_points;
+  refused_records += other.refused_records;
+}
+
+absl::StatusOr<std::unique_ptr<MetricsStore>> MetricsStore::Open(const std::string& path,
+                                                                 uint64_t max_bytes) {
+  MUSTER_ASSIGN_OR_RETURN(auto db, SqliteDatabase::Open({path, max_bytes}, kMetricsMigrations));
+  return std::unique_ptr<MetricsStore>(new MetricsStore(std::move(db)));
+}
+
+absl::Status MetricsStore::Append(const std::vector<const MetricsBatch*>& batches,
+                                  IngestCounts& counts) {
+  if (marks_.size() + log_marks_.size() + noted_jobs_.size() > kMaxCachedMarks ||
+      job_names_.size() > kMaxCachedMarks) {
+    ForgetCaches();
+  }
+  IngestCounts group;
+  absl::Status status = db_->Begin();
+  if (status.ok()) {
+    status = AppendInTransaction(batches, group);
+    if (status.ok()) {
+      status = db_->Commit();
+    } else {
+      db_->Rollback();
+    }
+  }
+  pending_.clear();
+  changed_marks_.clear();
+  changed_log_marks_.clear();
+  if (!status.ok()) {
+    ForgetCaches();
+    return status;
+  }
+  counts.Add(group);
+  return absl::OkStatus();
+}
+
+absl::Status MetricsStore::AppendInTransaction(const std::vector<const MetricsBatch*>& batches,
+                                               IngestCounts& counts) {
+  for (const MetricsBatch* batch : batches) {
+    for (const PointRecord& record : batch->points)
+      MUSTER_RETURN_IF_ERROR(AppendRecord(record, counts));
+    for (const LogChunk& chunk : batch->logs) MUSTER_RETURN_IF_ERROR(AppendChunk(chunk, counts));
+    for (const Gap& gap : batch->gaps) MUSTER_RETURN_IF_ERROR(AppendGap(gap, counts));
+  }
+  for (const auto& [key, row] : pending_) MUSTER_RETURN_IF_ERROR(WriteRow(key, row));
+  return WriteMarks();
+}
+
+absl::Status MetricsStore::AppendRecord(const PointRecord& record, IngestCounts& counts) {
+  MUSTER_ASSIGN_OR_RETURN(Marks * marks, FindMarks(record.key));
+  if (record.seq <= marks->last_seq) {
+    ++counts.duplicate_records;
+    return absl::OkStatus();
+  }
+  MUSTER_RETURN_IF_ERROR(NoteJob(record.key.job_id));
+  if (record.seq > marks->last_seq + 1) {
+    MUSTER_RETURN_IF_ERROR(
+        RecordGap(record.key, kMetricGap, marks->last_seq + 1, record.seq - 1, counts));
+  }
+  marks->last_seq = record.seq;
+  changed_marks_.insert(record.key);
+  PendingRow& row = pending_[record.key];
+  for (const Point& point : record.points) {
+    MUSTER_ASSIGN_OR_RETURN(const uint64_t name_id,
+                            NameId(record.key.job_id, record.key.rank, point.name));
+    if (name_id == 0 || point.step < 0) {
+      ++counts.refused_points;
+      continue;
+    }
+    row.points[name_id].push_back({point.step, point.time_ms, point.value});
+    row.min_step = row.count == 0 ? point.step : std::min(row.min_step, point.step);
+    row.max_step = row.count == 0 ? point.step : std::max(row.max_step, point.step);
+    ++row.count;
+    ++counts.points;
+    if (!marks->has_step || point.step < marks->first_step) {
+      marks->first_step = point.step;
+      marks->has_step = true;
+    }
+  }
+  if (row.first_seq == 0) row.first_seq = record.seq;
+  row.last_seq = record.seq;
+  if (row.count >= kMaxPointsPerRow) {
+    MUSTER_RETURN_IF_ERROR(WriteRow(record.key, row));
+    pending_.erase(record.key);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MetricsStore::AppendChunk(const LogChunk& chunk, IngestCounts& counts) {
+  const LogKey key{chunk.key, chunk.is_stderr};
+  MUSTER_ASSIGN_OR_RETURN(uint64_t * next_offset, FindLogMark(key));
+  const uint64_t end = chunk.offset + chunk.text.size();
+  if (end < chunk.offset || end > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+    ++counts.refused_records;
+    return absl::OkStatus();
+  }
+  if (end <= *next_offset) {
+    counts.duplicate_log_bytes += chunk.text.size();
+    return absl::OkStatus();
+  }
+  MUSTER_RETURN_IF_ERROR(NoteJob(chunk.key.job_id));
+  if (chunk.offset > *next_offset) {
+    MUSTER_RETURN_IF_ERROR(RecordGap(chunk.key, chunk.is_stderr ? kStderrGap : kStdoutGap,
+                                     *next_offset, chunk.offset - 1, counts));
+  }
+  const uint64_t skip = chunk.offset < *next_offset ? *next_offset - chunk.offset : 0;
+  counts.duplicate_log_bytes += skip;
+  const absl::string_view text = absl::string_view(chunk.text).substr(skip);
+  SqliteStatement insert = db_->Prepare(
+      "INSERT INTO logs(job, attempt, generation, rank, is_stderr, offset, text) "
+      "VALUES(?, ?, ?, ?, ?, ?, ?)");
+  insert.Bind(chunk.key.job_id);
+  insert.Bind(chunk.key.attempt);
+  insert.Bind(chunk.key.generation);
+  insert.Bind(chunk.key.rank);
+  insert.Bind(chunk.is_stderr ? 1 : 0);
+  insert.Bind(chunk.offset + skip);
+  insert.BindBlob(text);
+  MUSTER_RETURN_IF_ERROR(insert.Run());
+  counts.log_bytes += text.size();
+  *next_offset = end;
+  changed_log_marks_.insert(key);
+  return absl::OkStatus();
+}
+
+absl::Status MetricsStore::AppendGap(const Gap& gap, IngestCounts& counts) {
+  MUSTER_RETURN_IF_ERROR(NoteJob(gap.key.job_id));
+  if (gap.first_seq != 0 && gap.first_seq <= gap.last_seq) {
+    MUSTER_ASSIGN_OR_RETURN(Marks * marks, FindMarks(gap.key));
+    if (gap.last_seq > marks->last_seq) {
+      const uint64_t first = std::max(gap.first_seq, marks->last_seq + 1);
+      MUSTER_RETURN_IF_ERROR(RecordGap(gap.key, kMetricGap, first, gap.last_seq, counts));
+      marks->last_seq = gap.last_seq;
+      changed_marks_.insert(gap.key);
+    }
+  }
+  if (gap.log_bytes != 0) {
+    MUSTER_RETURN_IF_ERROR(RecordGap(gap.key, kSpoolLogGap, 0, gap.log_bytes, counts));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MetricsStore::WriteRow(const RankKey& key, const PendingRow& row) {
+  if (row.count == 0) return absl::OkStatus();
+  SqliteStatement insert = db_->Prepare(
+      "INSERT INTO points(job, rank, attempt, generation, min_step, "
+      "max_step, first_seq, last_seq, count, packed) "
+      "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  insert.Bind(key.job_id);
+  insert.Bind(key.rank);
+  insert.Bind(key.attempt);
+  insert.Bind(key.generation);
+  insert.Bind(row.min_step);
+  insert.Bind(row.max_step);
+  insert.Bind(row.first_seq);
+  insert.Bind(row.last_seq);
+  insert.Bind(row.count);
+  insert.BindBlob(PackPoints(row.points));
+  return insert.Run();
+}
+
+absl::Status MetricsStore::WriteMarks() {
+  for (const RankKey& key : changed_marks_) {
+    const Marks& marks = marks_[key];
+    SqliteStatement upsert = db_->Prepare(
+        "INSERT INTO rank_marks(job, attempt, generation, rank, last_seq, first_step) "
+        "VALUES(?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO UPDATE SET last_seq = ?5, "
+        "first_step = ?6");
+    upsert.Bind(key.job_id);
+    upsert.Bind(key.attempt);
+    upsert.Bind(key.generation);
+    upsert.Bind(key.rank);
+    upsert.Bind(marks.last_seq);
+    if (marks.has_step) upsert.Bind(marks.first_step);
+    MUSTER_RETURN_IF_ERROR(upsert.Run());
+  }
+  for (const LogKey& key : changed_log_marks_) {
+    SqliteStatement upsert = db_->Prepare(
+        "INSERT INTO log_marks(job, attempt, generation, rank, is_stderr, next_offset)"
+        " VALUES(?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO UPDATE SET next_offset = ?6");
+    upsert.Bind(key.rank.job_id);
+    upsert.Bind(key.rank.attempt);
+    upsert.Bind(key.rank.generation);
+    upsert.Bind(key.rank.rank);
+    upsert.Bind(key.is_stderr ? 1 : 0);
+    upsert.Bind(log_marks_[key]);
+    MUSTER_RETURN_IF_ERROR(upsert.Run());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MetricsStore::RecordGap(const RankKey& key, int kind, uint64_t first, uint64_t last,
+                                     IngestCounts& counts) {
+  SqliteStatement insert = db_->Prepare(
+      "INSERT OR IGNORE INTO gaps(job, attempt, generation, rank, kind, "
+      "first, last) VALUES(?, ?, ?, ?, ?, ?, ?)");
+  insert.Bind(key.job_id);
+  insert.Bind(key.attempt);
+  insert.Bind(key.generation);
+  insert.Bind(key.rank);
+  insert.Bind(kind);
+  insert.Bind(first);
+  insert.Bind(last);
+  ++counts.gaps;
+  return insert.Run();
+}
+
+absl::Status MetricsStore::NoteJob(uint64_t job_id) {
+  if (!noted_jobs_.insert(job_id).second) return absl::OkStatus();
+  SqliteStatement insert = db_->Prepare("INSERT OR IGNORE INTO jobs_with_rows(job) VALUES(?)");
+  insert.Bind(job_id);
+  return insert.Run();
+}
+
+absl::StatusOr<MetricsStore::Marks*> MetricsStore::FindMarks(const RankKey& key) {
+  const auto [found, is_new] = marks_.try_emplace(key);
+  if (!is_new) return &found->second;
+  SqliteStatement select = db_->Prepare(
+      "SELECT last_seq, first_step FROM rank_marks WHERE job = ? AND "
+      "attempt = ? AND generation = ? AND rank = ?");
+  select.Bind(key.job_id);
+  select.Bind(key.attempt);
+  select.Bind(key.generation);
+  select.Bind(key.rank);
+  MUSTER_ASSIGN_OR_RETURN(const bool has_row, select.Step());
+  if (has_row) {
+    found->second.last_seq = select.Int(0);
+    found->second.has_step = !select.IsNull(1);
+    if (found->second.has_step) found->second.first_step = select.Int(1);
+  }
+  return &found->second;
+}
+
+absl::StatusOr<uint64_t*> MetricsStore::FindLogMark(const LogKey& key) {
+  const auto [found, is_new] = log_marks_.try_emplace(key);
+  if (!is_new) return &found->second;
+  SqliteStatement select = db_->Prepare(
+      "SELECT next_offset FROM log_marks WHERE job = ? AND attempt = ? "
+      "AND generation = ? AND rank = ? AND is_stderr = ?");
+  select.Bind(key.rank.job_id);
+  select.Bind(key.rank.attempt);
+  select.Bind(key.rank.generation);
+  select.Bind(key.rank.rank);
+  select.Bind(key.is_stderr ? 1 : 0);
+  MUSTER_ASSIGN_OR_RETURN(const bool has_row, select.Step());
+  if (has_row) found->second = select.Int(0);
+  return &found->second;
+}
+
+absl::StatusOr<uint64_t> MetricsStore::NameId(uint64_t job_id, uint32_t rank,
+                                              const std::string& name) {
+  auto id = name_ids_.find(name);
+  if (id == name_ids_.end()) {
+    if (!IsName(name)) return 0;
+    MUSTER_ASSIGN_OR_RETURN(const uint64_t found, FindOrAddName(*db_, name, kMaxNames));
+    if (found == 0) return 0;
+    id = name_ids_.emplace(name, found).first;
+  }
+  auto [job, is_new] = job_names_.try_emplace(job_id);
+  if (is_new) {
+    SqliteStatement select = db_->Prepare("SELECT rank, name_id FROM job_names WHERE job = ?");
+    select.Bind(job_id);
+    while (true) {
+      MUSTER_ASSIGN_OR_RETURN(const bool has_row, select.Step());
+      if (!has_row) break;
+      job->second.emplace(static_cast<uint32_t>(select.Int(0)), select.Int(1));
+    }
+  }
+  const std::pair<uint32_t, uint64_t> entry(rank, id->second);
+  if (job->second.count(entry) != 0) return id->second;
+  if (job->second.size() >= kMaxNamesPerJob) return 0;
+  SqliteStatement insert =
+      db_->Prepare("INSERT INTO job_names(job, rank, name_id) VALUES(?, ?, ?)");
+  insert.Bind(job_id);
+  insert.Bind(rank);
+  insert.Bind(id->second);
+  MUSTER_RETURN_IF_ERROR(insert.Run());
+  job->second.insert(entry);
+  return id->second;
+}
+
+void MetricsStore::ForgetCaches() {
+  marks_.clear();
+  log_marks_.clear();
+  name_ids_.clear();
+  job_names_.clear();
+  noted_jobs_.clear();
+}
+
+absl::StatusOr<PointPage> MetricsStore::ReadPoints(const PointQuery& query) {
+  return ReadPointPage(*db_, query);
+}
+
+absl::StatusOr<std::vector<StoredLogChunk>> MetricsStore::ReadLogs(const LogQuery& query,
+                                                                   LogCursor after,
+                                                                   int64_t newest_id,
+                                                                   uint64_t max_bytes) {
+  return ReadLogBacklog(*db_, query, {after, newest_id, max_bytes});
+}
+
+absl::StatusOr<std::vector<StoredLogChunk>> MetricsStore::FollowLogs(const LogQuery& query,
+                                                                     int64_t after_id,
+                                                                     uint64_t max_bytes) {
+  return ReadLogArrivals(*db_, query, after_id, max_bytes);
+}
+
+absl::StatusOr<int64_t> MetricsStore::NewestLogId() { return ReadNewestLogId(*db_); }
+
+absl::StatusOr<std::vector<LogTail>> MetricsStore::FindLogTails(const LogQuery& query,
+                                                                uint32_t lines) {
+  return ReadLogTails(*db_, query, lines);
+}
+
+absl::StatusOr<std::vector<uint64_t>> MetricsStore::JobsWithRows() {
+  SqliteStatement select = db_->Prepare("SELECT job FROM jobs_with_rows ORDER BY job");
+  std::vector<uint64_t> jobs;
+  while (true) {
+    MUSTER_ASSIGN_OR_RETURN(const bool has_row, select.Step());
+    if (!has_row) return jobs;
+    jobs.push_back(select.Int(0));
+  }
+}
+
+absl::StatusOr<uint64_t> MetricsStore::UsedBytes() {
+  SqliteStatement select = db_->Prepare(
+      "SELECT (page_count - freelist_count) * page_size FROM pragma_page_count, "
+      "pragma_freelist_count, pragma_page_size");
+  MUSTER_ASSIGN_OR_RETURN(const bool has_row, select.Step());
+  return has_row ? select.Int(0) : 0;
+}
+
+absl::StatusOr<bool> MetricsStore::RemoveSome(uint64_t job_id) {
+  // The marks stay: a late repeat of a removed record must not come back as a new one.
+  noted_jobs_.erase(job_id);
+  job_names_.erase(job_id);
+  for (const char* sql :
+       {"DELETE FROM points WHERE id IN (SELECT id FROM points WHERE job = ?1 LIMIT ?2) RETURNING "
+        "1",
+        "DELETE FROM logs WHERE id IN (SELECT id FROM logs WHERE job = ?1 LIMIT ?2) RETURNING 1"}) {
+    MUSTER_ASSIGN_OR_RETURN(const bool removed_any, RemoveRows(sql, job_id));
+    if (removed_any) return true;
+  }
+  for (const char* sql : {"DELETE FROM job_names WHERE job = ?1 AND ?2 RETURNING 1",
+                          "DELETE FROM jobs_with_rows WHERE job = ?1 AND ?2 RETURNING 1"}) {
+    MUSTER_RETURN_IF_ERROR(RemoveRows(sql, job_id).status());
+  }
+  return false;
+}
+
+absl::StatusOr<bool> MetricsStore::RemoveRows(const char* sql, uint64_t job_id) {
+  MUSTER_RETURN_IF_ERROR(db_->Begin());
+  absl::StatusOr<bool> has_row = false;
+  bool removed_any = false;
+  {
+    SqliteStatement remove = db_->Prepare(sql);
+    remove.Bind(job_id).Bind(kRowsPerRemoval);
+    do {
+      has_row = remove.Step();
+      removed_any |= has_row.ok() && *has_row;
+    } while (has_row.ok() && *has_row);
+  }
+  if (!has_row.ok()) {
+    db_->Rollback();
+    return has_row.status();
+  }
+  MUSTER_RETURN_IF_ERROR(db_->Commit());
+  return removed_any;
+}
+
+absl::Status MetricsStore::CheckpointAbove(uint64_t wal_bytes) {
+  return db_->CheckpointAbove(wal_bytes);
+}
+
+}  // namespace muster::controller

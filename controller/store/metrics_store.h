@@ -1,0 +1,114 @@
+// metrics.db: packed points, log chunks, and how far each rank has been taken in.
+//
+// A group of batches goes in with one transaction, and with it the high-water mark of each (job,
+// attempt, generation, rank) and of each log stream: so a batch that comes twice, whole or in part,
+// is stored once. What is missing in between is recorded as a gap. Rows are only appended, and
+// removed when retention ends. One thread owns it (MetricsIngest's); it is the only connection to
+// its file.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "controller/store/metrics_types.h"
+#include "controller/store/point_codec.h"
+#include "controller/store/sqlite.h"
+
+namespace muster::controller {
+
+class MetricsStore {
+ public:
+  // Opens or makes the file; it may not grow beyond max_bytes (0: no bound). Statuses as
+  // SqliteDatabase::Open.
+  static absl::StatusOr<std::unique_ptr<MetricsStore>> Open(const std::string& path,
+                                                            uint64_t max_bytes = 0);
+
+  // Takes the batches in, all or none, durable on return. Adds to `counts` on success only.
+  // RESOURCE_EXHAUSTED: the disk is full; nothing happened, try again later.
+  // Any other code: the store can't be used further; exit and recover from disk.
+  absl::Status Append(const std::vector<const MetricsBatch*>& batches, IngestCounts& counts);
+
+  // One short page. A later attempt or generation supersedes the steps of earlier ones from the
+  // first step that any rank of it reported. INVALID_ARGUMENT: a page token that is not ours.
+  absl::StatusOr<PointPage> ReadPoints(const PointQuery& query);
+
+  // Chunks after `after`, by (attempt, id), up to `newest_id`; at most `max_bytes` of text, but at
+  // least one chunk.
+  absl::StatusOr<std::vector<StoredLogChunk>> ReadLogs(const LogQuery& query, LogCursor after,
+                                                       int64_t newest_id, uint64_t max_bytes);
+  // Chunks that arrived after the chunk `after_id`, in that order; bounded likewise.
+  absl::StatusOr<std::vector<StoredLogChunk>> FollowLogs(const LogQuery& query, int64_t after_id,
+                                                         uint64_t max_bytes);
+  // The id of the chunk that arrived last; 0: none.
+  absl::StatusOr<int64_t> NewestLogId();
+  // Where the last `lines` lines of each rank begin.
+  absl::StatusOr<std::vector<LogTail>> FindLogTails(const LogQuery& query, uint32_t lines);
+
+  // Retention. Jobs that own rows; bytes in use; removes some rows of a job, and says whether more
+  // are left.
+  absl::StatusOr<std::vector<uint64_t>> JobsWithRows();
+  absl::StatusOr<uint64_t> UsedBytes();
+  absl::StatusOr<bool> RemoveSome(uint64_t job_id);
+  // As SqliteDatabase::CheckpointAbove.
+  absl::Status CheckpointAbove(uint64_t wal_bytes);
+
+ private:
+  struct Marks {
+    uint64_t last_seq = 0;
+    int64_t first_step = 0;
+    bool has_step = false;
+  };
+  struct LogKey {
+    RankKey rank;
+    bool is_stderr = false;
+    auto operator<=>(const LogKey&) const = default;
+  };
+  struct PendingRow {
+    PointsByName points;
+    uint64_t count = 0;
+    uint64_t first_seq = 0;
+    uint64_t last_seq = 0;
+    int64_t min_step = 0;
+    int64_t max_step = 0;
+  };
+
+  explicit MetricsStore(std::unique_ptr<SqliteDatabase> db) : db_(std::move(db)) {}
+
+  absl::Status AppendInTransaction(const std::vector<const MetricsBatch*>& batches,
+                                   IngestCounts& counts);
+  absl::Status AppendRecord(const PointRecord& record, IngestCounts& counts);
+  absl::Status AppendChunk(const LogChunk& chunk, IngestCounts& counts);
+  absl::Status AppendGap(const Gap& gap, IngestCounts& counts);
+  absl::Status WriteRow(const RankKey& key, const PendingRow& row);
+  absl::Status WriteMarks();
+  absl::Status RecordGap(const RankKey& key, int kind, uint64_t first, uint64_t last,
+                         IngestCounts& counts);
+  absl::Status NoteJob(uint64_t job_id);
+  absl::StatusOr<Marks*> FindMarks(const RankKey& key);
+  absl::StatusOr<uint64_t*> FindLogMark(const LogKey& key);
+  // 0: refused (a bad name, or one too many for this job).
+  absl::StatusOr<uint64_t> NameId(uint64_t job_id, uint32_t rank, const std::string& name);
+  absl::StatusOr<bool> RemoveRows(const char* sql, uint64_t job_id);
+  void ForgetCaches();
+
+  std::unique_ptr<SqliteDatabase> db_;
+  // What the tables say, kept between groups; forgotten when a transaction fails or when they grow
+  // large.
+  std::map<RankKey, Marks> marks_;
+  std::map<LogKey, uint64_t> log_marks_;
+  std::map<std::string, uint64_t> name_ids_;
+  std::map<uint64_t, std::set<std::pair<uint32_t, uint64_t>>>
+      job_names_;  // (rank, name id) of each job
+  std::set<uint64_t> noted_jobs_;
+  // Of the transaction under way.
+  std::map<RankKey, PendingRow> pending_;
+  std::set<RankKey> changed_marks_;
+  std::set<LogKey> changed_log_marks_;
+};
+
+}  // namespace muster::controller

@@ -1,0 +1,281 @@
+#include "controller/store/metrics_store.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace muster::controller {
+namespace {
+
+using ::muster::testing::StatusIs;
+using ::muster::testing::TempDir;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+PointRecord Record(const RankKey& key, uint64_t seq, int64_t step, double loss) {
+  return {key, seq, {{"loss", step, 1000 + step, loss}}};
+}
+
+LogChunk Chunk(const RankKey& key, uint64_t offset, std::string text) {
+  return {key, false, offset, std::move(text)};
+}
+
+class MetricsStoreTest : public ::testing::Test {
+ protected:
+  void SetUp() override { Open(); }
+
+  void Open(uint64_t max_bytes = 0) {
+    store_.reset();
+    auto store = MetricsStore::Open(dir_ / "metrics.db", max_bytes);
+    ASSERT_OK(store);
+    store_ = *std::move(store);
+  }
+  absl::Status Append(const MetricsBatch& batch) { return store_->Append({&batch}, counts_); }
+  absl::Status Points(std::vector<PointRecord> records) {
+    return Append({std::move(records), {}, {}});
+  }
+  absl::Status Logs(std::vector<LogChunk> chunks) { return Append({{}, std::move(chunks), {}}); }
+
+  // "name@step=value" of every page.
+  std::vector<std::string> Read(PointQuery query) {
+    std::vector<std::string> all;
+    if (query.page_size == 0) query.page_size = 1000;
+    do {
+      absl::StatusOr<PointPage> page = store_->ReadPoints(query);
+      EXPECT_OK(page);
+      if (!page.ok()) break;
+      EXPECT_LE(page->points.size(), query.page_size);
+      for (const Point& p : page->points)
+        all.push_back(absl::StrCat(p.name, "@", p.step, "=", p.value));
+      query.page_token = page->next_page_token;
+    } while (!query.page_token.empty());
+    return all;
+  }
+
+  std::string ReadText(const LogQuery& query, uint64_t max_bytes = 1 << 20) {
+    std::string text;
+    LogCursor after;
+    while (true) {
+      auto page = store_->ReadLogs(query, after, *store_->NewestLogId(), max_bytes);
+      EXPECT_OK(page);
+      if (!page.ok() || page->empty()) return text;
+      for (const StoredLogChunk& chunk : *page) {
+        text += chunk.chunk.text;
+        after = {chunk.chunk.key.attempt, chunk.id};
+      }
+    }
+  }
+
+  TempDir dir_;
+  std::unique_ptr<MetricsStore> store_;
+  IngestCounts counts_;
+  const RankKey rank0_{1, 1, 1, 0};
+};
+
+TEST_F(MetricsStoreTest, PointsComeBackByNameThenStep) {
+  PointRecord both = Record(rank0_, 1, 10, 2.5);
+  both.points.push_back({"accuracy", 10, 1010, 0.5});
+  ASSERT_OK(Points({both, Record(rank0_, 2, 20, 2.0)}));
+  ASSERT_OK(Points({Record(rank0_, 3, 30, 1.5)}));
+  EXPECT_THAT(Read({.job_id = 1}),
+              ElementsAre("accuracy@10=0.5", "loss@10=2.5", "loss@20=2", "loss@30=1.5"));
+  EXPECT_THAT(Read({.job_id = 1, .names = {"loss"}, .from_step = 20, .to_step = 20}),
+              ElementsAre("loss@20=2"));
+  EXPECT_THAT(Read({.job_id = 1, .rank = 1}), IsEmpty());
+  EXPECT_THAT(Read({.job_id = 2}), IsEmpty());
+}
+
+TEST_F(MetricsStoreTest, ARepeatedRecordIsStoredOnceEvenAfterAReopen) {
+  ASSERT_OK(Points({Record(rank0_, 1, 10, 1), Record(rank0_, 2, 20, 2)}));
+  Open();
+  ASSERT_OK(Points({Record(rank0_, 2, 20, 2), Record(rank0_, 3, 30, 3)}));
+  EXPECT_EQ(counts_.duplicate_records, 1u);
+  EXPECT_EQ(counts_.points, 3u);
+  EXPECT_EQ(counts_.gaps, 0u);
+  EXPECT_THAT(Read({.job_id = 1}), ElementsAre("loss@10=1", "loss@20=2", "loss@30=3"));
+}
+
+TEST_F(MetricsStoreTest, AHoleInTheSequenceIsAGap) {
+  ASSERT_OK(Points({Record(rank0_, 1, 10, 1), Record(rank0_, 5, 50, 5)}));
+  EXPECT_EQ(counts_.gaps, 1u);
+  // The agent's own account of the same hole adds nothing; of a further one, it does.
+  ASSERT_OK(Append({{}, {}, {{rank0_, 2, 4, 0}}}));
+  EXPECT_EQ(counts_.gaps, 1u);
+  ASSERT_OK(Append({{}, {}, {{rank0_, 6, 9, 77}}}));
+  EXPECT_EQ(counts_.gaps, 3u);
+  ASSERT_OK(Points({Record(rank0_, 10, 100, 10)}));
+  EXPECT_EQ(counts_.gaps, 3u);
+}
+
+TEST_F(MetricsStoreTest, ALaterAttemptSupersedesFromItsFirstStep) {
+  const RankKey second{1, 2, 1, 0};
+  const RankKey third{1, 3, 1, 0};
+  ASSERT_OK(Points({Record(rank0_, 1, 10, 1), Record(rank0_, 2, 20, 1), Record(rank0_, 3, 30, 1)}));
+  ASSERT_OK(Points({Record(second, 1, 20, 2), Record(second, 2, 30, 2), Record(second, 3, 40, 2)}));
+  EXPECT_THAT(Read({.job_id = 1}), ElementsAre("loss@10=1", "loss@20=2", "loss@30=2", "loss@40=2"));
+  // What the fenced rank still sends changes nothing.
+  ASSERT_OK(Points({Record(rank0_, 4, 40, 1), Record(rank0_, 5, 50, 1)}));
+  EXPECT_THAT(Read({.job_id = 1}), ElementsAre("loss@10=1", "loss@20=2", "loss@30=2", "loss@40=2"));
+  // A third attempt that goes back further hides the second one altogether.
+  ASSERT_OK(Points({Record(third, 1, 15, 3)}));
+  EXPECT_THAT(Read({.job_id = 1}), ElementsAre("loss@10=1", "loss@15=3"));
+}
+
+TEST_F(MetricsStoreTest, AnotherRankOfALaterAttemptSupersedesToo) {
+  const RankKey rank1_of_first{1, 1, 1, 1};
+  const RankKey rank0_of_second{1, 2, 1, 0};
+  ASSERT_OK(Points({Record(rank1_of_first, 1, 10, 1), Record(rank1_of_first, 2, 20, 1)}));
+  ASSERT_OK(Points({Record(rank0_of_second, 1, 20, 2)}));
+  EXPECT_THAT(Read({.job_id = 1, .rank = 1}), ElementsAre("loss@10=1"));
+}
+
+TEST_F(MetricsStoreTest, TheSameStepTwiceInOneAttemptIsOnePoint) {
+  ASSERT_OK(Points({Record(rank0_, 1, 10, 1), Record(rank0_, 2, 10, 2)}));
+  EXPECT_THAT(Read({.job_id = 1}), ElementsAre("loss@10=2"));
+}
+
+TEST_F(MetricsStoreTest, PagesOfAnySizeGiveTheSamePoints) {
+  // Steps out of order over many rows, two names, two attempts.
+  const RankKey second{1, 2, 1, 0};
+  uint64_t seq = 0;
+  for (const int64_t step : {5, 1, 3, 2, 9, 7, 4}) {
+    PointRecord record = Record(rank0_, ++seq, step, 1);
+    record.points.push_back({"lr", step, 0, 0.5});
+    ASSERT_OK(Points({record}));
+  }
+  ASSERT_OK(Points({Record(second, 1, 8, 2), Record(second, 2, 10, 2)}));
+  const std::vector<std::string> all = Read({.job_id = 1});
+  EXPECT_THAT(all, ElementsAre("loss@1=1", "loss@2=1", "loss@3=1", "loss@4=1", "loss@5=1",
+                               "loss@7=1", "loss@8=2", "loss@10=2", "lr@1=0.5", "lr@2=0.5",
+                               "lr@3=0.5", "lr@4=0.5", "lr@5=0.5", "lr@7=0.5"));
+  for (uint32_t size = 1; size <= 15; ++size)
+    EXPECT_EQ(Read({.job_id = 1, .page_size = size}), all) << size;
+}
+
+TEST_F(MetricsStoreTest, AForeignPageTokenIsRefused) {
+  for (const char* token : {"x", "/", "x/loss", "-"}) {
+    EXPECT_THAT(store_->ReadPoints({.job_id = 1, .page_size = 1, .page_token = token}),
+                StatusIs(absl::StatusCode::kInvalidArgument))
+        << token;
+  }
+}
+
+TEST_F(MetricsStoreTest, ThinningKeepsTheFirstAndTheLast) {
+  std::vector<PointRecord> records;
+  for (int64_t step = 0; step < 5000; ++step) records.push_back(Record(rank0_, step + 1, step, 1));
+  ASSERT_OK(Points(std::move(records)));
+  for (const uint32_t most : {2u, 3u, 7u, 100u}) {
+    auto page = store_->ReadPoints({.job_id = 1, .page_size = 1000, .max_points = most});
+    ASSERT_OK(page);
+    ASSERT_EQ(page->points.size(), most);
+    EXPECT_EQ(page->points.front().step, 0);
+    EXPECT_EQ(page->points.back().step, 4999);
+    EXPECT_EQ(page->next_page_token, "");
+  }
+  EXPECT_EQ(Read({.job_id = 1, .page_size = 10000}).size(), 5000u);
+  EXPECT_EQ(Read({.job_id = 1, .page_size = 10000, .max_points = 9000}).size(), 5000u);
+}
+
+TEST_F(MetricsStoreTest, BadNamesAndStepsAreRefusedAndTheRestIsKept) {
+  PointRecord record = Record(rank0_, 1, 10, 1);
+  for (const char* bad : {"", "Loss", "9a", "a-b", "a b"}) record.points.push_back({bad, 10, 0, 1});
+  record.points.push_back({std::string(65, 'a'), 10, 0, 1});
+  record.points.push_back({"loss", -1, 0, 1});
+  ASSERT_OK(Points({record}));
+  EXPECT_EQ(counts_.refused_points, 7u);
+  EXPECT_THAT(Read({.job_id = 1}), ElementsAre("loss@10=1"));
+}
+
+TEST_F(MetricsStoreTest, LogOffsetsAreTrimmedAndHolesRecorded) {
+  ASSERT_OK(Logs({Chunk(rank0_, 0, "one\n"), Chunk(rank0_, 4, "two\n")}));
+  Open();
+  ASSERT_OK(Logs({Chunk(rank0_, 4, "two\n"), Chunk(rank0_, 6, "o\nthree\n")}));
+  EXPECT_EQ(counts_.duplicate_log_bytes, 6u);
+  EXPECT_EQ(ReadText({.job_id = 1}), "one\ntwo\nthree\n");
+  ASSERT_OK(Logs({Chunk(rank0_, 100, "later\n")}));
+  EXPECT_EQ(counts_.gaps, 1u);
+  EXPECT_EQ(ReadText({.job_id = 1}), "one\ntwo\nthree\nlater\n");
+}
+
+TEST_F(MetricsStoreTest, LogsAreReadByAttemptAndFilteredByRank) {
+  const RankKey rank1{1, 1, 1, 1};
+  const RankKey second{1, 2, 1, 0};
+  ASSERT_OK(Logs({Chunk(rank0_, 0, "a0\n"), Chunk(second, 0, "b0\n"), Chunk(rank1, 0, "a1\n")}));
+  for (const uint64_t page : {1, 4, 1000}) {
+    EXPECT_EQ(ReadText({.job_id = 1}, page), "a0\na1\nb0\n");
+    EXPECT_EQ(ReadText({.job_id = 1, .rank = 0}, page), "a0\nb0\n");
+    EXPECT_EQ(ReadText({.job_id = 1, .attempt = 1}, page), "a0\na1\n");
+  }
+  auto arrived = store_->FollowLogs({.job_id = 1}, 1, 1000);
+  ASSERT_OK(arrived);
+  ASSERT_EQ(arrived->size(), 2u);
+  EXPECT_EQ((*arrived)[0].chunk.text, "b0\n");
+  EXPECT_EQ((*arrived)[1].chunk.text, "a1\n");
+}
+
+TEST_F(MetricsStoreTest, TailsBeginAtALine) {
+  const RankKey rank1{1, 1, 1, 1};
+  ASSERT_OK(
+      Logs({Chunk(rank0_, 0, "1\n2\n3\n"), Chunk(rank0_, 6, "4\n5\n"), Chunk(rank1, 0, "a\nb")}));
+  auto tails = store_->FindLogTails({.job_id = 1}, 3);
+  ASSERT_OK(tails);
+  ASSERT_EQ(tails->size(), 2u);
+  EXPECT_EQ((*tails)[0].start.id, 1);
+  EXPECT_EQ((*tails)[0].skip_bytes, 4u);
+  EXPECT_EQ((*tails)[1].start.id, 3);
+  EXPECT_EQ((*tails)[1].skip_bytes, 0u);
+  tails = store_->FindLogTails({.job_id = 1, .rank = 1}, 1);
+  ASSERT_OK(tails);
+  ASSERT_EQ(tails->size(), 1u);
+  EXPECT_EQ((*tails)[0].skip_bytes, 2u);
+}
+
+TEST_F(MetricsStoreTest, AFullDiskStoresNothingOfTheGroupAndRecovers) {
+  ASSERT_OK(Points({Record(rank0_, 1, 10, 1)}));
+  Open(256 << 10);
+  const MetricsBatch small{{Record(rank0_, 2, 20, 2)}, {}, {}};
+  const MetricsBatch large{{}, {Chunk(rank0_, 0, std::string(1 << 20, 'x'))}, {}};
+  IngestCounts counts;
+  EXPECT_THAT(store_->Append({&small, &large}, counts),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(counts.points, 0u);
+  EXPECT_THAT(Read({.job_id = 1}), ElementsAre("loss@10=1"));
+  Open();
+  ASSERT_OK(store_->Append({&small, &large}, counts));
+  EXPECT_EQ(counts.points, 1u);
+  EXPECT_EQ(counts.duplicate_records, 0u);
+  EXPECT_THAT(Read({.job_id = 1}), ElementsAre("loss@10=1", "loss@20=2"));
+}
+
+TEST_F(MetricsStoreTest, RemovalTakesRowsButNotTheMarks) {
+  std::vector<PointRecord> records;
+  for (int i = 0; i < 600; ++i) {
+    ASSERT_OK(Points({Record(rank0_, i + 1, i, 1)}));
+  }
+  ASSERT_OK(Logs({Chunk(rank0_, 0, "text\n")}));
+  ASSERT_OK(Points({Record({2, 1, 1, 0}, 1, 1, 1)}));
+  EXPECT_THAT(*store_->JobsWithRows(), ElementsAre(1, 2));
+  EXPECT_GT(*store_->UsedBytes(), 0u);
+  int turns = 0;
+  while (true) {
+    auto more = store_->RemoveSome(1);
+    ASSERT_OK(more);
+    if (!*more) break;
+    ++turns;
+  }
+  EXPECT_GE(turns, 3);
+  EXPECT_THAT(*store_->JobsWithRows(), ElementsAre(2));
+  EXPECT_THAT(Read({.job_id = 1}), IsEmpty());
+  EXPECT_EQ(ReadText({.job_id = 1}), "");
+  EXPECT_EQ(Read({.job_id = 2}).size(), 1u);
+  ASSERT_OK(Points({Record(rank0_, 600, 599, 1)}));
+  EXPECT_EQ(counts_.duplicate_records, 1u);
+  EXPECT_THAT(Read({.job_id = 1}), IsEmpty());
+}
+
+}  // namespace
+}  // namespace muster::controller
