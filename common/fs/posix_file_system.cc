@@ -1,0 +1,265 @@
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/base/unique_fd.h"
+#include "common/fs/file_system.h"
+
+namespace muster {
+namespace {
+
+absl::Status ErrnoStatus(int error, absl::string_view action, const std::string& path) {
+  char buffer[128];
+  const std::string message =
+      absl::StrCat("cannot ", action, " ", path, ": ", strerror_r(error, buffer, sizeof buffer));
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return absl::ResourceExhaustedError(message);
+    case ENOENT:
+    case ENOTDIR:
+      return absl::NotFoundError(message);
+    case EEXIST:
+    case ENOTEMPTY:
+      return absl::AlreadyExistsError(message);
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return absl::PermissionDeniedError(message);
+    case EISDIR:
+      return absl::FailedPreconditionError(message);
+    default:
+      return absl::UnavailableError(message);
+  }
+}
+
+// Runs a system call again while a signal interrupts it.
+template <typename Call>
+auto Retry(Call call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
+// Opens a regular file for reading. O_NONBLOCK: a FIFO under that name must not hang the caller.
+absl::StatusOr<UniqueFd> OpenForReading(const std::string& path, struct stat* info) {
+  UniqueFd fd(Retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
+  if (!fd.valid()) return ErrnoStatus(errno, "open", path);
+  if (::fstat(fd.get(), info) != 0) return ErrnoStatus(errno, "stat", path);
+  if (!S_ISREG(info->st_mode)) {
+    return absl::FailedPreconditionError(absl::StrCat(path, " is not a regular file"));
+  }
+  return fd;
+}
+
+absl::StatusOr<uint64_t> PreadFull(int fd, const std::string& path, uint64_t offset, char* buffer,
+                                   uint64_t bytes) {
+  uint64_t done = 0;
+  while (done < bytes) {
+    const ssize_t got = Retry([&] {
+      return ::pread(fd, buffer + done, bytes - done, static_cast<off_t>(offset + done));
+    });
+    if (got < 0) return ErrnoStatus(errno, "read", path);
+    if (got == 0) break;
+    done += static_cast<uint64_t>(got);
+  }
+  return done;
+}
+
+class PosixWritableFile final : public WritableFile {
+ public:
+  PosixWritableFile(UniqueFd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+
+  absl::Status Append(absl::string_view bytes) override {
+    MUSTER_RETURN_IF_ERROR(CheckUsable());
+    while (!bytes.empty()) {
+      const ssize_t put = Retry([&] { return ::write(fd_.get(), bytes.data(), bytes.size()); });
+      if (put < 0) return Fail(ErrnoStatus(errno, "write", path_));
+      bytes.remove_prefix(static_cast<size_t>(put));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Sync() override {
+    MUSTER_RETURN_IF_ERROR(CheckUsable());
+    if (Retry([&] { return ::fsync(fd_.get()); }) != 0) {
+      return Fail(ErrnoStatus(errno, "sync", path_));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Close() override {
+    MUSTER_RETURN_IF_ERROR(CheckUsable());
+    // Never repeated: Linux frees the descriptor even when close reports an error.
+    if (::close(fd_.Release()) != 0) return Fail(ErrnoStatus(errno, "close", path_));
+    failed_ = absl::FailedPreconditionError(absl::StrCat(path_, " is closed"));
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status CheckUsable() const { return failed_; }
+  absl::Status Fail(absl::Status status) { return failed_ = std::move(status); }
+
+  UniqueFd fd_;
+  const std::string path_;
+  absl::Status failed_;  // the first error: after it nobody knows what is on disk
+};
+
+class Posix final : public FileSystem {
+ public:
+  absl::StatusOr<std::unique_ptr<WritableFile>> CreateExclusive(const std::string& path,
+                                                                uint32_t mode) override {
+    UniqueFd fd(Retry([&] {
+      return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+    }));
+    if (!fd.valid()) return ErrnoStatus(errno, "create", path);
+    return std::make_unique<PosixWritableFile>(std::move(fd), path);
+  }
+
+  absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes) override {
+    struct stat info;
+    MUSTER_ASSIGN_OR_RETURN(const UniqueFd fd, OpenForReading(path, &info));
+    const uint64_t size = static_cast<uint64_t>(info.st_size);
+    if (size > max_bytes) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(path, " has ", size, " bytes, more than the ", max_bytes, " allowed here"));
+    }
+    std::string bytes(size, '\0');
+    MUSTER_ASSIGN_OR_RETURN(const uint64_t got, PreadFull(fd.get(), path, 0, bytes.data(), size));
+    bytes.resize(got);
+    return bytes;
+  }
+
+  absl::StatusOr<uint64_t> ReadAt(const std::string& path, uint64_t offset, char* buffer,
+                                  uint64_t buffer_bytes) override {
+    struct stat info;
+    MUSTER_ASSIGN_OR_RETURN(const UniqueFd fd, OpenForReading(path, &info));
+    if (offset >= static_cast<uint64_t>(info.st_size)) return 0;
+    return PreadFull(fd.get(), path, offset, buffer, buffer_bytes);
+  }
+
+  absl::StatusOr<uint64_t> FileSize(const std::string& path) override {
+    struct stat info;
+    if (::stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, "stat", path);
+    if (!S_ISREG(info.st_mode)) {
+      return absl::FailedPreconditionError(absl::StrCat(path, " is not a regular file"));
+    }
+    return static_cast<uint64_t>(info.st_size);
+  }
+
+  absl::StatusOr<bool> Exists(const std::string& path) override {
+    struct stat info;
+    if (::lstat(path.c_str(), &info) == 0) return true;
+    if (errno == ENOENT || errno == ENOTDIR) return false;
+    return ErrnoStatus(errno, "stat", path);
+  }
+
+  absl::StatusOr<std::vector<FileInfo>> List(const std::string& directory) override {
+    std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(directory.c_str()), &::closedir);
+    if (dir == nullptr) return ErrnoStatus(errno, "list", directory);
+    std::vector<FileInfo> files;
+    while (true) {
+      errno = 0;
+      const dirent* entry = ::readdir(dir.get());
+      if (entry == nullptr) break;
+      FileInfo file;
+      file.name = entry->d_name;
+      if (file.name == "." || file.name == "..") continue;
+      struct stat info;
+      // What vanished since readdir is not listed.
+      if (::fstatat(::dirfd(dir.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
+        if (errno == ENOENT) continue;
+        return ErrnoStatus(errno, "stat", absl::StrCat(directory, "/", file.name));
+      }
+      file.is_directory = S_ISDIR(info.st_mode);
+      file.size_bytes = static_cast<uint64_t>(info.st_size);
+      files.push_back(std::move(file));
+    }
+    if (errno != 0) return ErrnoStatus(errno, "list", directory);
+    std::sort(files.begin(), files.end(),
+              [](const FileInfo& a, const FileInfo& b) { return a.name < b.name; });
+    return files;
+  }
+
+  absl::Status MakeDirectories(const std::string& path) override {
+    for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+      const std::string part = path.substr(0, end);
+      if (::mkdir(part.c_str(), 0755) != 0) {
+        // A parent that is there may refuse for other reasons than being there (read-only, no
+        // permission): only the result counts.
+        const int error = errno;
+        struct stat info;
+        if (::stat(part.c_str(), &info) != 0) return ErrnoStatus(error, "make folder", part);
+        if (!S_ISDIR(info.st_mode)) {
+          return absl::AlreadyExistsError(
+              absl::StrCat("cannot make folder ", path, ": ", part, " is not a folder"));
+        }
+      }
+      if (end == std::string::npos) return absl::OkStatus();
+    }
+  }
+
+  absl::Status Rename(const std::string& from, const std::string& to) override {
+    if (::rename(from.c_str(), to.c_str()) != 0) {
+      return ErrnoStatus(errno, "rename", absl::StrCat(from, " to ", to));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status SyncDirectory(const std::string& path) override {
+    UniqueFd fd(Retry([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+    if (!fd.valid()) return ErrnoStatus(errno, "open folder", path);
+    if (Retry([&] { return ::fsync(fd.get()); }) != 0) return ErrnoStatus(errno, "sync", path);
+    return absl::OkStatus();
+  }
+
+  absl::Status RemoveFile(const std::string& path) override {
+    if (::unlink(path.c_str()) != 0) return ErrnoStatus(errno, "remove", path);
+    return absl::OkStatus();
+  }
+
+  // Never follows a symbolic link. The depth is bounded, since each level holds a folder open.
+  absl::Status RemoveTree(const std::string& path) override { return RemoveLevel(path, 64); }
+
+ private:
+  absl::Status RemoveLevel(const std::string& path, int levels_left) {
+    struct stat info;
+    if (::lstat(path.c_str(), &info) != 0) {
+      if (errno == ENOENT || errno == ENOTDIR) return absl::OkStatus();
+      return ErrnoStatus(errno, "stat", path);
+    }
+    if (!S_ISDIR(info.st_mode)) return IgnoreNotFound(RemoveFile(path));
+    if (levels_left == 0) {
+      return absl::FailedPreconditionError(absl::StrCat("cannot remove ", path, ": too deep"));
+    }
+    absl::StatusOr<std::vector<FileInfo>> files = List(path);
+    if (!files.ok()) return IgnoreNotFound(files.status());
+    for (const FileInfo& file : *files) {
+      MUSTER_RETURN_IF_ERROR(RemoveLevel(absl::StrCat(path, "/", file.name), levels_left - 1));
+    }
+    if (::rmdir(path.c_str()) != 0) return IgnoreNotFound(ErrnoStatus(errno, "remove", path));
+    return absl::OkStatus();
+  }
+
+  // Somebody else may be removing the same tree.
+  static absl::Status IgnoreNotFound(const absl::Status& status) {
+    return absl::IsNotFound(status) ? absl::OkStatus() : status;
+  }
+};
+
+}  // namespace
+
+FileSystem& PosixFileSystem() {
+  static Posix file_system;
+  return file_system;
+}
+
+}  // namespace muster
