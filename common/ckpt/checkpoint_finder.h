@@ -40,9 +40,9 @@ struct FoundCheckpoint {
 
 // Tries candidates by falling step, rereading each in full. Beside the registered ones it looks at
 // published folders in `root` that the newest earlier attempt wrote past the newest registered step
-// and died before it could register. Nothing when there is no candidate at all: a first start.
-// Never "nothing" when there was one: then the first one's error (DATA_LOSS, NOT_FOUND,
-// UNAVAILABLE, ...), because a run must not silently start from scratch.
+// and died before it could register. Nothing when there is no candidate: a first start. Never
+// "nothing" when one was registered: then the first one's error (DATA_LOSS, NOT_FOUND, UNAVAILABLE,
+// ...), because a run must not silently start from scratch.
 absl::StatusOr<std::optional<FoundCheckpoint>> FindCheckpoint(FileSystem& fs,
                                                               const FindRequest& request);
 

@@ -14,6 +14,16 @@ std::string PublishedName(CheckpointFolder folder) {
   return FolderName(folder);
 }
 
+// A new root must outlive a power cut as well as what is in it.
+absl::Status MakeRoot(FileSystem& fs, const std::string& root) {
+  MUSTER_ASSIGN_OR_RETURN(const bool exists, fs.Exists(root));
+  if (exists) return absl::OkStatus();
+  MUSTER_RETURN_IF_ERROR(fs.MakeDirectories(root));
+  const size_t slash = root.find_last_of('/');
+  if (slash == std::string::npos) return fs.SyncDirectory(".");
+  return fs.SyncDirectory(slash == 0 ? "/" : root.substr(0, slash));
+}
+
 }  // namespace
 
 CheckpointWriter::CheckpointWriter(FileSystem& fs, std::string root, CheckpointFolder folder)
@@ -37,6 +47,7 @@ absl::StatusOr<std::unique_ptr<CheckpointWriter>> CheckpointWriter::Create(
                          : exists.status();
     }
   }
+  MUSTER_RETURN_IF_ERROR(MakeRoot(fs, writer->root_));
   MUSTER_RETURN_IF_ERROR(fs.MakeDirectories(writer->temporary_path_));
   return writer;
 }
@@ -46,9 +57,9 @@ CheckpointWriter::~CheckpointWriter() {
   if (!publishing_) fs_.RemoveTree(temporary_path_).IgnoreError();
 }
 
-absl::Status CheckpointWriter::WriteFile(
-    const std::string& name, const std::function<absl::Status(const ByteSink&)>& fill,
-    ManifestFile* written) {
+absl::Status CheckpointWriter::WriteFile(const std::string& name,
+                                         const std::function<absl::Status(const ByteSink&)>& fill,
+                                         ManifestFile* written) {
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file,
                           fs_.CreateExclusive(absl::StrCat(temporary_path_, "/", name)));
   BlockHasher hasher;
@@ -81,8 +92,8 @@ absl::StatusOr<std::string> CheckpointWriter::Finish(Manifest manifest) {
   manifest.files = files_;
   const std::string text = EncodeManifest(manifest);
   ManifestFile ignored;
-  MUSTER_RETURN_IF_ERROR(
-      WriteFile(kManifestFile, [&](const ByteSink& sink) { return sink(text); }, &ignored));
+  MUSTER_RETURN_IF_ERROR(WriteFile(
+      kManifestFile, [&](const ByteSink& sink) { return sink(text); }, &ignored));
   MUSTER_RETURN_IF_ERROR(fs_.SyncDirectory(temporary_path_));
   finished_ = true;
   return Sha256Hex(text);

@@ -1,12 +1,13 @@
 // Writes one checkpoint folder by the commit protocol: files into `<name>.<nonce>.tmp`, each hashed
 // while it is written and fsynced; the manifest last; fsync of the folder; and then, in a separate
-// call, the rename and the fsync of the parent. Whoever dies in between leaves a .tmp folder that no
-// reader looks at. Used by rank 0's saver. Not thread-safe.
+// call, the rename and the fsync of the parent. Whoever dies in between leaves a .tmp folder that
+// no reader looks at. Used by rank 0's saver. Not thread-safe.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -21,8 +22,8 @@ using ByteSink = std::function<absl::Status(absl::string_view bytes)>;
 
 class CheckpointWriter {
  public:
-  // Makes `root` and the temporary folder. `folder.nonce` must be set and be fresh: ALREADY_EXISTS
-  // otherwise. `fs` must outlive the writer.
+  // Makes `root` and the temporary folder. `folder.nonce` must be set. ALREADY_EXISTS when there is
+  // such a temporary or published folder. `fs` must outlive the writer.
   static absl::StatusOr<std::unique_ptr<CheckpointWriter>> Create(FileSystem& fs, std::string root,
                                                                   CheckpointFolder folder);
   // Removes the temporary folder unless it was published.

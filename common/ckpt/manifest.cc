@@ -29,8 +29,9 @@ class Fields {
     const Json* value = Get(key);
     if (value == nullptr) return 0;
     // JSON's other integers (negative ones) are never right here.
-    const bool fits = value->is_number_unsigned() &&
-                      value->get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<T>::max());
+    const bool fits =
+        value->is_number_unsigned() &&
+        value->get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<T>::max());
     if (!fits) return Wrong(key, "a whole number in range"), 0;
     return static_cast<T>(value->get<uint64_t>());
   }
@@ -115,7 +116,8 @@ absl::StatusOr<ManifestFile> DecodeFile(const Json& json, size_t index) {
   if (!IsPlainName(file.name)) {
     return Bad(absl::StrCat("files[", index, "] has a name that is not a plain file name"));
   }
-  const uint64_t want = file.size_bytes / kHashBlockBytes + (file.size_bytes % kHashBlockBytes != 0);
+  const uint64_t want =
+      file.size_bytes / kHashBlockBytes + (file.size_bytes % kHashBlockBytes != 0);
   if (file.blocks.size() != want) {
     return Bad(absl::StrCat(file.name, " has ", file.blocks.size(), " block hashes, want ", want));
   }

@@ -78,8 +78,7 @@ absl::StatusOr<VerifiedCheckpoint> ReadAndVerifyCheckpoint(
   if (!text.ok()) return ReadError(path, text.status());
   VerifiedCheckpoint checkpoint;
   checkpoint.manifest_sha256 = Sha256Hex(*text);
-  if (!expected_manifest_sha256.empty() &&
-      checkpoint.manifest_sha256 != expected_manifest_sha256) {
+  if (!expected_manifest_sha256.empty() && checkpoint.manifest_sha256 != expected_manifest_sha256) {
     return Corrupt(path, absl::StrCat(kManifestFile, " has SHA-256 ", checkpoint.manifest_sha256,
                                       ", want ", expected_manifest_sha256));
   }

@@ -1,9 +1,9 @@
 // The only door to files but SQLite's. Posix now; an object store is one more kind behind it.
 //
 // All paths are absolute or relative to the working directory. Errors carry the path and errno's
-// text; ENOSPC and EDQUOT are RESOURCE_EXHAUSTED, ENOENT and ENOTDIR NOT_FOUND, EEXIST and ENOTEMPTY
-// ALREADY_EXISTS, EACCES, EPERM and EROFS PERMISSION_DENIED, what is no regular file where one is
-// read FAILED_PRECONDITION, the rest UNAVAILABLE. Thread-safe.
+// text; ENOSPC and EDQUOT are RESOURCE_EXHAUSTED, ENOENT and ENOTDIR NOT_FOUND, EEXIST and
+// ENOTEMPTY ALREADY_EXISTS, EACCES, EPERM and EROFS PERMISSION_DENIED, what is no regular file
+// where one is read FAILED_PRECONDITION, the rest UNAVAILABLE. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,14 @@
 
 namespace muster {
 
-// A file being written, made with O_EXCL. Close() or lose it: the destructor closes without reporting.
+// A file being written, made with O_EXCL. Close() or lose it: the destructor closes without
+// reporting.
 class WritableFile {
  public:
   virtual ~WritableFile() = default;
   virtual absl::Status Append(absl::string_view bytes) = 0;
-  virtual absl::Status Sync() = 0;   // fsync; after a failure the file is unusable and must be written anew
+  virtual absl::Status
+  Sync() = 0;  // fsync; after a failure the file is unusable and must be written anew
   virtual absl::Status Close() = 0;
 };
 
@@ -56,8 +58,8 @@ class FileSystem {
   virtual absl::Status RemoveTree(const std::string& path) = 0;  // OK when it is not there
 };
 
-// Writes through a temporary name beside `path`, fsyncs, renames, fsyncs the folder: the file is whole
-// or as it was. A failed attempt removes its temporary file.
+// Writes through a temporary name beside `path`, fsyncs, renames, fsyncs the folder: the file is
+// whole or as it was. A failed attempt removes its temporary file.
 absl::Status WriteFileAtomically(FileSystem& fs, const std::string& path, absl::string_view bytes,
                                  uint32_t mode = 0644);
 

@@ -1,7 +1,7 @@
-// A FileSystem that passes everything on to a real one, and at its n-th changing operation does what
-// the test says: fail with a status, or run a hook (a crash test kills its own process there). Each
-// Create, Append, Sync, Close, MakeDirectories, Rename, SyncDirectory, RemoveFile and RemoveTree is
-// one operation. Used by one thread at a time. The trace tells which operations ran.
+// A FileSystem that passes everything on to a real one, and at its n-th changing operation does
+// what the test says: fail with a status, or run a hook (a crash test kills its own process there).
+// Each Create, Append, Sync, Close, MakeDirectories, Rename, SyncDirectory, RemoveFile and
+// RemoveTree is one operation. Used by one thread at a time. The trace tells which operations ran.
 #pragma once
 
 #include <functional>

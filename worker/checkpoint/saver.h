@@ -4,8 +4,8 @@
 // One save is in flight. A snapshot that comes meanwhile waits; a newer one takes its place, unless
 // the waiting one is the best by validation and the newer is not: then the newer is skipped. So the
 // loop never waits, however long the disk or the controller takes, at the price of a second
-// snapshot in memory in that case. Only rank 0 has a saver. Save, TakeOutcomes and Flush are for one
-// thread, the training loop.
+// snapshot in memory in that case. Only rank 0 has a saver. Save, TakeOutcomes and Flush are for
+// one thread, the training loop.
 #pragma once
 
 #include <cstdint>
@@ -43,9 +43,9 @@ struct SaveRequest {
 };
 
 enum class SaveAdmission {
-  kStarted,   // in flight
-  kWaiting,   // behind the one in flight; it may have taken the place of an older one
-  kSkipped,   // a waiting best one kept its place
+  kStarted,  // in flight
+  kWaiting,  // behind the one in flight; it may have taken the place of an older one
+  kSkipped,  // a waiting best one kept its place
 };
 
 // How one save ended. Not OK: training can go on; RESOURCE_EXHAUSTED means that the disk is full,

@@ -54,14 +54,14 @@ inline constexpr int64_t kMaxSyntheticBytes = int64_t{16} << 30;
 absl::StatusOr<std::unique_ptr<Dataset>> MakeSynthetic(const SyntheticConfig& config);
 
 struct DigitsConfig {
-  std::string path;      // the folder that holds digits.csv
+  std::string path;         // the folder that holds digits.csv
   int64_t image_size = 16;  // 8, 16, 24 or 32
 };
 
 // The UCI digits: pixel v in 0..16 becomes (v/16 - 0.5)/0.5, enlarged by repetition to
 // [1, image_size, image_size]. Row i goes by SplitMix64(i) mod 10: 0..6 train, 7 validation, 8..9
-// test. NOT_FOUND when digits.csv is not there; INVALID_ARGUMENT naming file and line when it is not
-// what scripts/fetch-digits brings; else fs's codes.
+// test. NOT_FOUND when digits.csv is not there; INVALID_ARGUMENT naming file and line when it is
+// not what scripts/fetch-digits brings; else fs's codes.
 absl::StatusOr<std::unique_ptr<Dataset>> ReadDigits(FileSystem& fs, const DigitsConfig& config);
 
 }  // namespace muster::worker

@@ -1,11 +1,11 @@
 // Which sample stands where: a pure function of (seed, position), so that any rank, any number of
 // ranks and any resume agree without talking.
 //
-// Training consumes positions 0, 1, 2, ...; step s of batch size G takes [sG, (s+1)G). Position p is
-// in epoch p / N, where it shows sample cipher(seed, epoch, p mod N): a keyed Feistel permutation
-// with cycle walking, without memory. So a batch may reach over the end of an epoch (the tail is
-// carried over), and every sample comes exactly once an epoch, whatever G and the ranks. Rank r of
-// W takes places [floor(rG/W), floor((r+1)G/W)) of each batch.
+// Training consumes positions 0, 1, 2, ...; step s of batch size G takes [sG, (s+1)G). Position p
+// is in epoch p / N, where it shows sample cipher(seed, epoch, p mod N): a keyed Feistel
+// permutation with cycle walking, without memory. So a batch may reach over the end of an epoch
+// (the tail is carried over), and every sample comes exactly once an epoch, whatever G and the
+// ranks. Rank r of W takes places [floor(rG/W), floor((r+1)G/W)) of each batch.
 #pragma once
 
 #include <cstdint>

@@ -139,8 +139,7 @@ TEST_F(FileSystemTest, WithoutPermissionTheCodeSaysSo) {
 TEST_F(FileSystemTest, AFullDiskLeavesNoHalfFile) {
   FaultyFileSystem full(fs_);
   full.FailAt(2, absl::ResourceExhaustedError("no space"));
-  EXPECT_THAT(WriteFileAtomically(full, dir_ / "a", "x"),
-              StatusIs(StatusCode::kResourceExhausted));
+  EXPECT_THAT(WriteFileAtomically(full, dir_ / "a", "x"), StatusIs(StatusCode::kResourceExhausted));
   EXPECT_FALSE(fs_.Exists(dir_ / "a").value());
 }
 
