@@ -407,6 +407,8 @@ absl::StatusOr<bool> MetricsStore::RemoveRows(const char* sql, uint64_t job_id) 
   return removed_any;
 }
 
+absl::Status MetricsStore::SetMaxBytes(uint64_t max_bytes) { return db_->SetMaxBytes(max_bytes); }
+
 absl::Status MetricsStore::CheckpointAbove(uint64_t wal_bytes) {
   return db_->CheckpointAbove(wal_bytes);
 }

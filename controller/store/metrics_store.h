@@ -54,7 +54,8 @@ class MetricsStore {
   absl::StatusOr<std::vector<uint64_t>> JobsWithRows();
   absl::StatusOr<uint64_t> UsedBytes();
   absl::StatusOr<bool> RemoveSome(uint64_t job_id);
-  // As SqliteDatabase::CheckpointAbove.
+  // As SqliteDatabase::SetMaxBytes and CheckpointAbove.
+  absl::Status SetMaxBytes(uint64_t max_bytes);
   absl::Status CheckpointAbove(uint64_t wal_bytes);
 
  private:

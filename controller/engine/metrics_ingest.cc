@@ -1,0 +1,255 @@
+#include "controller/engine/metrics_ingest.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+
+namespace muster::controller {
+namespace {
+
+constexpr size_t kMaxGroupBatches = 64;
+constexpr uint64_t kMaxGroupBytes = 16 << 20;
+constexpr size_t kMaxWaitingBatches = 4096;
+constexpr uint64_t kMaxWaitingBytes = 256 << 20;
+constexpr size_t kMaxWaitingReads = 1024;
+constexpr size_t kReadsPerTurn = 16;
+constexpr uint64_t kWalBytes = 16 << 20;  // above it the write-ahead log is folded back
+constexpr absl::Duration kLongestSleep = absl::Seconds(10);
+
+uint64_t BytesOf(const MetricsBatch& batch) {
+  uint64_t bytes = sizeof(MetricsBatch);
+  for (const PointRecord& record : batch.points) {
+    bytes += sizeof(PointRecord) + record.points.size() * (sizeof(Point) + 32);
+  }
+  for (const LogChunk& chunk : batch.logs) bytes += sizeof(LogChunk) + chunk.text.size();
+  return bytes + batch.gaps.size() * sizeof(Gap);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<MetricsIngest>> MetricsIngest::Open(MetricsIngestOptions options,
+                                                                   Clock& clock) {
+  MUSTER_ASSIGN_OR_RETURN(auto store, MetricsStore::Open(options.path, options.file_max_bytes));
+  return std::unique_ptr<MetricsIngest>(
+      new MetricsIngest(std::move(options), clock, std::move(store)));
+}
+
+MetricsIngest::~MetricsIngest() { Stop(); }
+
+void MetricsIngest::Start() {
+  retain_at_ = clock_.SinceBoot() + options_.retention_interval;
+  thread_ = std::thread([this] { Run(); });
+}
+
+void MetricsIngest::Stop() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.NotifyAll();
+  if (thread_.joinable()) thread_.join();
+  std::deque<Waiting> waiting;
+  std::deque<Reader> reads;
+  {
+    MutexLock lock(mutex_);
+    waiting.swap(waiting_);
+    reads.swap(reads_);
+    waiting_bytes_ = 0;
+  }
+  const absl::Status stopped = absl::UnavailableError("the controller is stopping");
+  for (Waiting& entry : group_) entry.done(stopped);
+  group_.clear();
+  for (Waiting& entry : waiting) entry.done(stopped);
+  for (Reader& read : reads) read(nullptr, stopped);
+}
+
+void MetricsIngest::Submit(MetricsBatch batch, BatchDone done) {
+  Waiting entry{std::move(batch), std::move(done), 0};
+  entry.bytes = BytesOf(entry.batch);
+  absl::Status refused;
+  {
+    MutexLock lock(mutex_);
+    if (stopping_) {
+      refused = absl::UnavailableError("the controller is stopping");
+    } else if (waiting_.size() >= kMaxWaitingBatches || waiting_bytes_ > kMaxWaitingBytes) {
+      refused =
+          absl::ResourceExhaustedError("too many batches wait to be stored: send them again later");
+    } else {
+      waiting_bytes_ += entry.bytes;
+      waiting_.push_back(std::move(entry));
+    }
+  }
+  if (!refused.ok()) {
+    entry.done(refused);
+    return;
+  }
+  wake_.NotifyOne();
+}
+
+void MetricsIngest::Read(Reader read) {
+  absl::Status refused;
+  {
+    MutexLock lock(mutex_);
+    if (stopping_) {
+      refused = absl::UnavailableError("the controller is stopping");
+    } else if (reads_.size() >= kMaxWaitingReads) {
+      refused = absl::ResourceExhaustedError(
+          "too many readers wait for metrics and logs: try again later");
+    } else {
+      reads_.push_back(std::move(read));
+    }
+  }
+  if (!refused.ok()) {
+    read(nullptr, refused);
+    return;
+  }
+  wake_.NotifyOne();
+}
+
+absl::Status MetricsIngest::ready() const {
+  MutexLock lock(mutex_);
+  return ready_;
+}
+
+IngestCounts MetricsIngest::counts() const {
+  MutexLock lock(mutex_);
+  return counts_;
+}
+
+void MetricsIngest::Run() {
+  while (true) {
+    std::vector<Reader> reads;
+    {
+      MutexLock lock(mutex_);
+      const absl::Duration now = clock_.SinceBoot();
+      const absl::Duration due = group_.empty() ? retain_at_ : std::min(retain_at_, retry_at_);
+      const bool has_work = !reads_.empty() || (group_.empty() && !waiting_.empty());
+      if (!stopping_ && !has_work && due > now && to_remove_.empty()) {
+        wake_.WaitFor(mutex_, std::min(due - now, kLongestSleep));
+      }
+      if (stopping_) return;
+      while (!reads_.empty() && reads.size() < kReadsPerTurn) {
+        reads.push_back(std::move(reads_.front()));
+        reads_.pop_front();
+      }
+    }
+    for (Reader& read : reads) read(store_.get(), absl::OkStatus());
+    if (group_.empty()) {
+      TakeGroup();
+      retry_at_ = absl::ZeroDuration();
+    }
+    absl::Status status;
+    if (!group_.empty() && retry_at_ <= clock_.SinceBoot()) status = CommitGroup();
+    if (status.ok()) status = Retain();
+    if (!status.ok()) {
+      Fail(status);
+      return;
+    }
+  }
+}
+
+void MetricsIngest::TakeGroup() {
+  MutexLock lock(mutex_);
+  uint64_t bytes = 0;
+  while (!waiting_.empty() && group_.size() < kMaxGroupBatches && bytes < kMaxGroupBytes) {
+    bytes += waiting_.front().bytes;
+    waiting_bytes_ -= waiting_.front().bytes;
+    group_.push_back(std::move(waiting_.front()));
+    waiting_.pop_front();
+  }
+}
+
+void MetricsIngest::DropUnknown(MetricsBatch& batch) {
+  const auto unknown = [this](const auto& part) {
+    return !options_.known(part.key.job_id, part.key.attempt);
+  };
+  uint64_t dropped = std::erase_if(batch.points, unknown);
+  dropped += std::erase_if(batch.logs, unknown);
+  dropped += std::erase_if(batch.gaps, unknown);
+  if (dropped == 0) return;
+  MutexLock lock(mutex_);
+  counts_.refused_records += dropped;
+}
+
+absl::Status MetricsIngest::CommitGroup() {
+  std::vector<const MetricsBatch*> batches;
+  for (Waiting& entry : group_) {
+    if (options_.known) DropUnknown(entry.batch);
+    batches.push_back(&entry.batch);
+  }
+  IngestCounts counts;
+  const absl::Status status = store_->Append(batches, counts);
+  bool was_ready = false;
+  {
+    MutexLock lock(mutex_);
+    was_ready = ready_.ok();
+    ready_ = status;
+    counts_.Add(counts);
+  }
+  if (absl::IsResourceExhausted(status)) {
+    if (was_ready) Log(LogLevel::kWarning, "metrics_disk_full", {{"error", status.ToString()}});
+    retry_at_ = clock_.SinceBoot() + options_.full_disk_retry;
+    return absl::OkStatus();
+  }
+  MUSTER_RETURN_IF_ERROR(status);
+  if (!was_ready) Log(LogLevel::kInfo, "metrics_disk_has_room");
+  std::vector<Waiting> stored = std::exchange(group_, {});
+  for (Waiting& entry : stored) entry.done(absl::OkStatus());
+  return store_->CheckpointAbove(kWalBytes);
+}
+
+absl::Status MetricsIngest::Retain() {
+  absl::Status status;
+  if (!to_remove_.empty()) {
+    const absl::StatusOr<bool> more = store_->RemoveSome(to_remove_.back());
+    status = more.status();
+    if (more.ok() && !*more) {
+      Log(LogLevel::kInfo, "metrics_removed", {{"job", to_remove_.back()}});
+      to_remove_.pop_back();
+    }
+  } else if (clock_.SinceBoot() >= retain_at_ && options_.finished_jobs) {
+    retain_at_ = clock_.SinceBoot() + options_.retention_interval;
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<uint64_t> with_rows, store_->JobsWithRows());
+    MUSTER_ASSIGN_OR_RETURN(const uint64_t used, store_->UsedBytes());
+    const std::set<uint64_t> has_rows(with_rows.begin(), with_rows.end());
+    std::vector<FinishedJob> finished = options_.finished_jobs();
+    std::erase_if(finished,
+                  [&](const FinishedJob& job) { return has_rows.count(job.job_id) == 0; });
+    std::sort(finished.begin(), finished.end(),
+              [](const FinishedJob& a, const FinishedJob& b) { return a.finished < b.finished; });
+    const absl::Time oldest = clock_.Now() - options_.retention;
+    for (const FinishedJob& job : finished) {
+      if (job.finished < oldest) to_remove_.push_back(job.job_id);
+    }
+    // Too large: one more job at a time, until the next look.
+    if (to_remove_.empty() && used > options_.max_bytes && !finished.empty()) {
+      to_remove_.push_back(finished.front().job_id);
+      retain_at_ = clock_.SinceBoot();
+    }
+    std::reverse(to_remove_.begin(), to_remove_.end());
+  } else if (clock_.SinceBoot() >= retain_at_) {
+    retain_at_ = clock_.SinceBoot() + options_.retention_interval;
+  }
+  // Without room even for a removal: the next turn of retention tries again.
+  if (absl::IsResourceExhausted(status)) {
+    to_remove_.clear();
+    retain_at_ = clock_.SinceBoot() + options_.retention_interval;
+    return absl::OkStatus();
+  }
+  return status;
+}
+
+void MetricsIngest::Fail(const absl::Status& status) {
+  Log(LogLevel::kError, "metrics_database_failed", {{"error", status.ToString()}});
+  {
+    MutexLock lock(mutex_);
+    ready_ = status;
+  }
+  if (options_.on_fatal) options_.on_fatal(status);
+}
+
+}  // namespace muster::controller

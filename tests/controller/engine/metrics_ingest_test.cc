@@ -1,0 +1,138 @@
+#include "controller/engine/metrics_ingest.h"
+
+#include <atomic>
+#include <future>
+#include <string>
+#include <utility>
+
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace muster::controller {
+namespace {
+
+using ::muster::testing::StatusIs;
+using ::muster::testing::TempDir;
+
+MetricsBatch OnePoint(uint64_t job_id, uint64_t seq) {
+  const RankKey key{job_id, 1, 1, 0};
+  return {{{key, seq, {{"loss", static_cast<int64_t>(seq), 0, 1.0}}}}, {}, {}};
+}
+
+MetricsBatch OneLog(uint64_t job_id, std::string text) {
+  return {{}, {{{job_id, 1, 1, 0}, false, 0, std::move(text)}}, {}};
+}
+
+class MetricsIngestTest : public ::testing::Test {
+ protected:
+  void Start(MetricsIngestOptions options = {}) {
+    options.path = dir_ / "metrics.db";
+    options.full_disk_retry = absl::Milliseconds(1);
+    auto ingest = MetricsIngest::Open(std::move(options), clock_);
+    ASSERT_OK(ingest);
+    ingest_ = *std::move(ingest);
+    ingest_->Start();
+  }
+  std::future<absl::Status> Submit(MetricsBatch batch) {
+    auto promise = std::make_shared<std::promise<absl::Status>>();
+    ingest_->Submit(std::move(batch), [promise](const absl::Status& s) { promise->set_value(s); });
+    return promise->get_future();
+  }
+  // Runs `read` on the ingest's thread and waits for it.
+  template <typename F>
+  auto Read(F read) {
+    std::promise<decltype(read(std::declval<MetricsStore&>()))> promise;
+    ingest_->Read([&](MetricsStore* store, const absl::Status& refused) {
+      EXPECT_OK(refused);
+      promise.set_value(read(*store));
+    });
+    return promise.get_future().get();
+  }
+  size_t CountPoints(uint64_t job_id) {
+    return Read([&](MetricsStore& store) {
+             return store.ReadPoints({.job_id = job_id, .page_size = 10000});
+           })
+        ->points.size();
+  }
+
+  TempDir dir_;
+  RealClock clock_;
+  std::atomic<bool> armed_ = false;
+  std::unique_ptr<MetricsIngest> ingest_;
+};
+
+TEST_F(MetricsIngestTest, AnAnsweredBatchIsThere) {
+  Start();
+  EXPECT_OK(Submit(OnePoint(1, 1)).get());
+  EXPECT_EQ(CountPoints(1), 1u);
+  EXPECT_EQ(ingest_->counts().points, 1u);
+  EXPECT_OK(ingest_->ready());
+}
+
+TEST_F(MetricsIngestTest, WhatNoPlacedAttemptSentIsCountedAndDropped) {
+  MetricsIngestOptions options;
+  options.known = [](uint64_t job_id, uint32_t) { return job_id == 1; };
+  Start(std::move(options));
+  EXPECT_OK(Submit(OnePoint(1, 1)).get());
+  EXPECT_OK(Submit(OnePoint(2, 1)).get());
+  EXPECT_EQ(CountPoints(2), 0u);
+  EXPECT_EQ(ingest_->counts().refused_records, 1u);
+}
+
+TEST_F(MetricsIngestTest, AFullDiskKeepsBatchesUnansweredUntilThereIsRoom) {
+  MetricsIngestOptions options;
+  options.file_max_bytes = 256 << 10;
+  Start(std::move(options));
+  EXPECT_OK(Submit(OnePoint(1, 1)).get());
+  std::future<absl::Status> large = Submit(OneLog(1, std::string(1 << 20, 'x')));
+  std::future<absl::Status> later = Submit(OnePoint(1, 2));
+  // Reads go on meanwhile; readiness says what is wrong.
+  while (ingest_->ready().ok()) EXPECT_EQ(CountPoints(1), 1u);
+  EXPECT_THAT(ingest_->ready(), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(CountPoints(1), 1u);
+  EXPECT_EQ(large.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  EXPECT_EQ(later.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  EXPECT_OK(Read([](MetricsStore& store) { return store.SetMaxBytes(0); }));
+  EXPECT_OK(large.get());
+  EXPECT_OK(later.get());
+  EXPECT_OK(ingest_->ready());
+  EXPECT_EQ(CountPoints(1), 2u);
+}
+
+TEST_F(MetricsIngestTest, StoppingAnswersAllThatWaits) {
+  MetricsIngestOptions options;
+  options.file_max_bytes = 256 << 10;
+  Start(std::move(options));
+  std::future<absl::Status> large = Submit(OneLog(1, std::string(1 << 20, 'x')));
+  ingest_->Stop();
+  EXPECT_THAT(large.get(), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(Submit(OnePoint(1, 1)).get(), StatusIs(absl::StatusCode::kUnavailable));
+  ingest_->Read([](MetricsStore* store, const absl::Status& refused) {
+    EXPECT_EQ(store, nullptr);
+    EXPECT_THAT(refused, StatusIs(absl::StatusCode::kUnavailable));
+  });
+}
+
+TEST_F(MetricsIngestTest, FinishedJobsLoseTheirRowsAfterTheRetention) {
+  std::promise<void> looked_twice;
+  int looks = 0;
+  MetricsIngestOptions options;
+  options.retention = absl::Hours(1);
+  options.retention_interval = absl::Milliseconds(1);
+  options.finished_jobs = [&]() -> std::vector<FinishedJob> {
+    if (armed_ && ++looks == 3) looked_twice.set_value();
+    return {{1, clock_.Now() - absl::Hours(2)}, {2, clock_.Now()}};
+  };
+  Start(std::move(options));
+  EXPECT_OK(Submit(OnePoint(1, 1)).get());
+  EXPECT_OK(Submit(OnePoint(2, 1)).get());
+  EXPECT_OK(Submit(OnePoint(3, 1)).get());
+  armed_ = true;
+  looked_twice.get_future().wait();
+  EXPECT_EQ(CountPoints(1), 0u);
+  EXPECT_EQ(CountPoints(2), 1u);
+  EXPECT_EQ(CountPoints(3), 1u);
+}
+
+}  // namespace
+}  // namespace muster::controller
