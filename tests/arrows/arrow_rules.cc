@@ -58,7 +58,7 @@ const std::vector<Room>& Rooms() {
        {"common/fs/", "common/ckpt/", "worker/models/", "worker/optim/", "worker/data/",
         "worker/checkpoint/", "worker/kernels/", "worker/dist/"}},
       {"worker/trainer/", {"worker/train/", "worker/link/", "trainer_spec/"}},
-      {"cli/", {kProto, "common/spec/", "common/rpc/"}},
+      {"cli/", {kProto, "common/spec/", "common/rpc/", "common/fs/"}},
   };
   return *rooms;
 }
