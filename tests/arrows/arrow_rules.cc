@@ -57,7 +57,10 @@ const std::vector<Room>& Rooms() {
       {"worker/train/",
        {"common/fs/", "common/ckpt/", "worker/models/", "worker/optim/", "worker/data/",
         "worker/checkpoint/", "worker/kernels/", "worker/dist/"}},
-      {"worker/trainer/", {"worker/train/", "worker/link/", "trainer_spec/"}},
+      // The composition root of a rank builds every leaf and implements their interfaces over the link.
+      {"worker/trainer/",
+       {"worker/train/", "worker/link/", "trainer_spec/", "common/fs/", "common/ckpt/", "worker/models/",
+        "worker/optim/", "worker/data/", "worker/checkpoint/", "worker/dist/"}},
       {"cli/", {kProto, "common/spec/", "common/rpc/", "common/fs/"}},
   };
   return *rooms;

@@ -1,0 +1,238 @@
+#include "worker/train/checkpoints.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+#include "common/ckpt/manifest.h"
+#include "worker/checkpoint/restore.h"
+#include "worker/train/evaluate.h"
+#include "worker/train/failure.h"
+
+namespace muster::worker {
+namespace {
+
+// How rank 0 tells the others what came of its reading: a letter, then a text.
+constexpr char kFresh = 'f';   // nothing to resume from
+constexpr char kLoaded = 'l';  // state.json
+constexpr char kFailed = 'e';  // class and message
+
+std::string EncodeFailure(const absl::Status& status) {
+  return absl::StrCat(std::string(1, kFailed), FailureClassOf(status), "\n", static_cast<int>(status.code()), "\n",
+                      status.message());
+}
+
+absl::Status DecodeFailure(absl::string_view text) {
+  text.remove_prefix(1);
+  const size_t first = text.find('\n');
+  const size_t second = text.find('\n', first + 1);
+  int code = static_cast<int>(absl::StatusCode::kInternal);
+  (void)absl::SimpleAtoi(text.substr(first + 1, second - first - 1), &code);
+  return Classify(absl::Status(static_cast<absl::StatusCode>(code), text.substr(second + 1)), text.substr(0, first));
+}
+
+bool IsBroken(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kDataLoss || status.code() == absl::StatusCode::kNotFound ||
+         status.code() == absl::StatusCode::kFailedPrecondition;
+}
+
+absl::string_view ReadingFailureClass(const absl::Status& status) {
+  return IsBroken(status) ? kCorruption : kCheckpointFailed;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Checkpoints>> Checkpoints::Create(const CheckpointsParts& parts,
+                                                                 CheckpointsOptions options) {
+  auto checkpoints = std::unique_ptr<Checkpoints>(new Checkpoints(parts, std::move(options)));
+  if (parts.gang.rank() == 0) {
+    const CheckpointsOptions& own = checkpoints->options_;
+    auto saver = Saver::Create(parts.fs, parts.publisher,
+                               {own.root, own.job_id, own.job_name, own.attempt, own.generation, own.nonce_seed});
+    if (!saver.ok()) {
+      return Classify(saver.status(), kCheckpointFailed, absl::StrCat("checkpoint folder ", own.root));
+    }
+    checkpoints->saver_ = *std::move(saver);
+  }
+  return checkpoints;
+}
+
+Checkpoints::Checkpoints(const CheckpointsParts& parts, CheckpointsOptions options)
+    : parts_(parts), options_(std::move(options)) {
+  for (const ModelTensor& entry : parts.model.state()) model_tensors_.push_back({entry.name, entry.tensor.detach()});
+  for (const OptimizerTensor& entry : parts.optimizer.state()) optimizer_tensors_.push_back({entry.name, entry.tensor});
+}
+
+absl::StatusOr<RunState> Checkpoints::Restore() {
+  std::string verdict;
+  if (parts_.gang.rank() == 0) {
+    auto found = FindAndLoad();
+    verdict = found.ok() ? *std::move(found) : EncodeFailure(found.status());
+  }
+  parts_.gang.BroadcastText(verdict, 0);
+  if (verdict.empty()) return absl::InternalError("rank 0 sent no verdict on the checkpoint to resume from");
+  if (verdict[0] == kFailed) return DecodeFailure(verdict);
+  if (verdict[0] == kFresh) return RunState();
+
+  auto decoded = DecodeRunState(absl::string_view(verdict).substr(1));
+  if (!decoded.ok()) return Classify(decoded.status(), kCorruption);
+  if (decoded->identity.data_fingerprint != options_.identity.data_fingerprint) {
+    return Classify(absl::FailedPreconditionError(absl::StrCat(
+                        "the data changed since the checkpoint of step ", decoded->state.step, " was saved (was ",
+                        decoded->identity.data_fingerprint, ", is ", options_.identity.data_fingerprint,
+                        "): put the old data back, or submit a new job")),
+                    kDataError);
+  }
+  WarnOfChanges(decoded->identity);
+  BroadcastAll(model_tensors_);
+  BroadcastAll(optimizer_tensors_);
+  return decoded->state;
+}
+
+// Rank 0's part of Restore: the verdict in words.
+absl::StatusOr<std::string> Checkpoints::FindAndLoad() {
+  FindRequest request;
+  request.root = options_.root;
+  request.job_id = options_.job_id;
+  request.job_name = options_.job_name;
+  request.attempt = options_.attempt;
+  request.registered = options_.candidates;
+  request.on_bad = [this](const CheckpointCandidate& candidate, const absl::Status& status) {
+    Log(LogLevel::kWarning, "checkpoint_passed_over", {{"path", candidate.path}, {"error", status.ToString()}});
+    if (IsBroken(status)) {
+      parts_.supervisor.CorruptCheckpoint(candidate.path, candidate.step, std::string(status.message()));
+    }
+  };
+  auto found = FindCheckpoint(parts_.fs, request);
+  if (!found.ok()) {
+    return Classify(found.status(), ReadingFailureClass(found.status()), "no checkpoint to resume from is whole");
+  }
+  if (!found->has_value()) return std::string(1, kFresh);
+  const FoundCheckpoint& checkpoint = **found;
+  const std::string& path = checkpoint.path;
+  auto state_json = LoadStateJson(parts_.fs, path);
+  if (!state_json.ok()) return Classify(state_json.status(), ReadingFailureClass(state_json.status()), path);
+  absl::Status loaded = LoadTensors(parts_.fs, path + "/" + kModelFile, model_tensors_);
+  if (loaded.ok()) loaded = LoadTensors(parts_.fs, path + "/" + kOptimizerFile, optimizer_tensors_);
+  if (!loaded.ok()) return Classify(loaded, ReadingFailureClass(loaded), path);
+  if (checkpoint.adopted) MUSTER_RETURN_IF_ERROR(Register(checkpoint));
+  Log(LogLevel::kInfo, "resumed", {{"path", path}, {"step", checkpoint.checkpoint.manifest.step}});
+  return std::string(1, kLoaded) + *state_json;
+}
+
+// A whole checkpoint whose writer died before the controller knew of it.
+absl::Status Checkpoints::Register(const FoundCheckpoint& found) {
+  const Manifest& manifest = found.checkpoint.manifest;
+  CheckpointNews news;
+  news.step = manifest.step;
+  news.epoch = manifest.epoch;
+  news.path = found.path;
+  news.manifest_sha256 = found.checkpoint.manifest_sha256;
+  news.bytes = manifest.TotalBytes();
+  news.best = manifest.best;
+  news.metrics = manifest.metrics;
+  MUSTER_RETURN_IF_ERROR(Classify(parts_.publisher.AwaitCommitted(news), kCheckpointFailed,
+                                  absl::StrCat("registering ", found.path)));
+  published_.push_back(std::move(news));
+  return absl::OkStatus();
+}
+
+void Checkpoints::Save(const RunState& state, bool best) {
+  ShareBuffers(parts_.model, parts_.gang);
+  if (saver_ == nullptr) return;
+  SaveRequest request;
+  request.step = state.step;
+  request.epoch = state.epoch;
+  request.best = best;
+  if (state.validation_step == state.step) {
+    request.metrics = {{"validation_accuracy", state.validation_accuracy}, {"validation_loss", state.validation_loss}};
+  }
+  request.model = &model_tensors_;
+  request.optimizer = &optimizer_tensors_;
+  request.state_json = EncodeRunState(state, options_.identity);
+  saver_->Save(request);
+  Poll();
+}
+
+void Checkpoints::Poll() {
+  if (saver_ == nullptr) return;
+  for (SaveOutcome& outcome : saver_->TakeOutcomes()) {
+    newest_outcome_ = outcome.status;
+    if (outcome.status.ok()) {
+      Log(LogLevel::kInfo, "checkpoint_committed",
+          {{"step", outcome.news.step}, {"path", outcome.news.path}, {"bytes", outcome.news.bytes},
+           {"copy_seconds", absl::ToDoubleSeconds(outcome.copy_time)},
+           {"write_seconds", absl::ToDoubleSeconds(outcome.write_time)}});
+      published_.push_back(std::move(outcome.news));
+    } else {
+      Log(LogLevel::kError, "checkpoint_failed", {{"step", outcome.news.step}, {"error", outcome.status.ToString()}});
+    }
+  }
+}
+
+absl::Status Checkpoints::Finish(absl::Duration timeout) {
+  if (saver_ == nullptr) return absl::OkStatus();
+  const absl::Status flushed = saver_->Flush(timeout);
+  Poll();
+  if (!flushed.ok()) return Classify(flushed, kCheckpointFailed, "the last checkpoint was not committed in time");
+  return Classify(newest_outcome_, kCheckpointFailed, "the last checkpoint could not be saved");
+}
+
+absl::Status Checkpoints::LoadBest(const RunState& state) {
+  std::string verdict;
+  if (parts_.gang.rank() == 0) {
+    const auto path = BestPath(state.best_step);
+    const absl::Status loaded =
+        path.ok() ? LoadTensors(parts_.fs, *path + "/" + kModelFile, model_tensors_) : path.status();
+    verdict = loaded.ok() ? std::string(1, kLoaded)
+                          : EncodeFailure(Classify(loaded, kCheckpointFailed,
+                                                   absl::StrCat("the best checkpoint, of step ", state.best_step)));
+  }
+  parts_.gang.BroadcastText(verdict, 0);
+  if (!verdict.empty() && verdict[0] == kFailed) return DecodeFailure(verdict);
+  BroadcastAll(model_tensors_);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> Checkpoints::BestPath(int64_t step) const {
+  const auto own = std::find_if(published_.rbegin(), published_.rend(),
+                                [step](const CheckpointNews& news) { return news.step == step; });
+  if (own != published_.rend()) return own->path;
+  for (const CheckpointCandidate& candidate : options_.candidates) {
+    if (candidate.step != step) continue;
+    // Of an earlier attempt: reread it before its weights are believed.
+    MUSTER_RETURN_IF_ERROR(VerifyCheckpoint(parts_.fs, candidate.path, candidate.manifest_sha256));
+    return candidate.path;
+  }
+  return absl::NotFoundError("is not among the committed ones");
+}
+
+void Checkpoints::WarnOfChanges(const RunIdentity& saved) const {
+  const RunIdentity& now = options_.identity;
+  std::vector<std::string> changes;
+  if (saved.world_size != now.world_size) changes.push_back("world_size");
+  if (saved.threads_per_rank != now.threads_per_rank) changes.push_back("threads_per_rank");
+  if (saved.device != now.device) changes.push_back("device");
+  if (saved.torch_version != now.torch_version) changes.push_back("torch_version");
+  if (changes.empty()) return;
+  Log(LogLevel::kWarning, "resume_not_bit_exact", {{"changed", absl::StrJoin(changes, ",")}});
+}
+
+void Checkpoints::BroadcastAll(const NamedTensors& tensors) {
+  if (parts_.gang.world_size() == 1) return;
+  at::NoGradGuard no_grad;
+  for (const NamedTensor& entry : tensors) {
+    at::Tensor tensor = entry.tensor;
+    parts_.gang.Broadcast(tensor, 0);
+  }
+}
+
+}  // namespace muster::worker

@@ -1,0 +1,89 @@
+// The gang's checkpoints: resume from the newest good one, save behind the training, load the best at the end.
+//
+// Only rank 0 touches the disk: it reads and broadcasts, so that all ranks have the same bits. Every function but Poll is
+// a collective: all ranks call it, at the same step. One thread. Throws what the collectives throw.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/ckpt/checkpoint_finder.h"
+#include "common/fs/file_system.h"
+#include "worker/checkpoint/named_tensor.h"
+#include "worker/checkpoint/publisher.h"
+#include "worker/checkpoint/saver.h"
+#include "worker/dist/collectives.h"
+#include "worker/models/model.h"
+#include "worker/optim/optimizer.h"
+#include "worker/train/run_state.h"
+#include "worker/train/supervisor.h"
+
+namespace muster::worker {
+
+struct CheckpointsOptions {
+  std::string root;  // the job's own folder
+  uint64_t job_id = 0;
+  std::string job_name;
+  uint32_t attempt = 0;
+  uint32_t generation = 0;
+  uint64_t nonce_seed = 0;
+  std::vector<CheckpointCandidate> candidates;  // as the controller gave them
+  RunIdentity identity;
+};
+
+// What the checkpoints work on. All must outlive them.
+struct CheckpointsParts {
+  FileSystem& fs;
+  Publisher& publisher;
+  Supervisor& supervisor;
+  Collectives& gang;
+  Model& model;
+  Optimizer& optimizer;
+};
+
+class Checkpoints {
+ public:
+  // Rank 0 starts its saver. CHECKPOINT_FAILED when the folder cannot be made.
+  static absl::StatusOr<std::unique_ptr<Checkpoints>> Create(const CheckpointsParts& parts, CheckpointsOptions options);
+
+  // Loads the newest good checkpoint into model and optimizer of every rank and returns where it stood; the state of a
+  // fresh run when there is no candidate at all. Else fails: CORRUPTION when none of them is good, CHECKPOINT_FAILED when
+  // they cannot be read now, DATA_ERROR when the data is not the one that it was trained on. Never from scratch in silence.
+  absl::StatusOr<RunState> Restore();
+
+  // Shares the buffers, then copies everything on rank 0 and returns; the saver's thread does the rest.
+  void Save(const RunState& state, bool best);
+
+  // Notes on rank 0 how saves ended, and logs those that failed: training goes on without them.
+  void Poll();
+
+  // Waits on rank 0 until the newest save is durable. CHECKPOINT_FAILED when it is not within the timeout.
+  absl::Status Finish(absl::Duration timeout);
+
+  // Loads the model of the checkpoint of `state.best_step` into every rank. CHECKPOINT_FAILED when it cannot be read.
+  absl::Status LoadBest(const RunState& state);
+
+ private:
+  Checkpoints(const CheckpointsParts& parts, CheckpointsOptions options);
+
+  absl::StatusOr<std::string> FindAndLoad();
+  absl::Status Register(const FoundCheckpoint& found);
+  absl::StatusOr<std::string> BestPath(int64_t step) const;
+  void WarnOfChanges(const RunIdentity& saved) const;
+  void BroadcastAll(const NamedTensors& tensors);
+
+  CheckpointsParts parts_;
+  const CheckpointsOptions options_;
+  NamedTensors model_tensors_;
+  NamedTensors optimizer_tensors_;
+  std::unique_ptr<Saver> saver_;  // rank 0 only
+  std::vector<CheckpointNews> published_;  // by this process
+  absl::Status newest_outcome_;
+};
+
+}  // namespace muster::worker

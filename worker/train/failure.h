@@ -1,0 +1,26 @@
+// A Status that also says which of the protocol's failure classes it is (muster.v1.FailureClass, by name).
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace muster::worker {
+
+inline constexpr absl::string_view kOutOfMemory = "OUT_OF_MEMORY";
+inline constexpr absl::string_view kNonFinite = "NON_FINITE";
+inline constexpr absl::string_view kDataError = "DATA_ERROR";
+inline constexpr absl::string_view kCheckpointFailed = "CHECKPOINT_FAILED";
+inline constexpr absl::string_view kCorruption = "CORRUPTION";
+inline constexpr absl::string_view kApplication = "APPLICATION";
+inline constexpr absl::string_view kStartFailed = "START_FAILED";
+inline constexpr absl::string_view kPeerLost = "PEER_LOST";
+
+// The status with its class, and with `context` before its message unless that is empty. OK stays OK.
+absl::Status Classify(absl::Status status, absl::string_view failure_class, absl::string_view context = "");
+
+// The class given by Classify; APPLICATION when none was.
+std::string FailureClassOf(const absl::Status& status);
+
+}  // namespace muster::worker

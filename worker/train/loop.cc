@@ -1,0 +1,140 @@
+#include "worker/train/loop.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "worker/train/cadence.h"
+#include "worker/train/evaluate.h"
+#include "worker/train/failure.h"
+#include "worker/train/reporter.h"
+#include "worker/train/step.h"
+#include "worker/train/torch_guard.h"
+
+namespace muster::worker {
+namespace {
+
+// What follows the step that makes `run`: the same answer on every rank, for it depends on the step alone.
+struct Due {
+  bool report = false;
+  bool validate = false;
+  bool save = false;
+};
+
+Due DueAfter(const Recipe& recipe, const RunState& before, const RunState& run) {
+  const bool last = run.step == recipe.total_steps;
+  Due due;
+  due.report = last || DueBySteps(run.step, recipe.report_every_steps);
+  due.validate = last || DueBySteps(run.step, recipe.validate_every_steps) ||
+                 DueByEpochs(before.epoch, run.epoch, recipe.validate_every_epochs);
+  due.save = last || DueBySteps(run.step, recipe.save_every_steps) ||
+             DueByEpochs(before.epoch, run.epoch, recipe.save_every_epochs);
+  return due;
+}
+
+absl::Status NonFinite(const Verdict& verdict) {
+  return Classify(absl::FailedPreconditionError(absl::StrCat(
+                      "step ", verdict.step + 1, ": loss or gradient is not finite (loss ", verdict.loss,
+                      ", gradient norm ", verdict.grad_norm,
+                      "): try a lower train.optimizer.lr, train.schedule.warmup_steps or train.clip_norm")),
+                  kNonFinite);
+}
+
+// Returns whether the model is the best one so far: by accuracy, then by loss.
+bool Validate(const Recipe& recipe, const TrainParts& parts, Reporter& reporter, RunState& run) {
+  reporter.Phase("evaluate", run);
+  const Evaluation evaluation =
+      Evaluate(recipe, parts.loader, Split::kValidation, parts.model, parts.gang, parts.device);
+  reporter.Evaluated(run, Split::kValidation, evaluation);
+  run.validation_step = run.step;
+  run.validation_accuracy = evaluation.accuracy();
+  run.validation_loss = evaluation.loss;
+  const bool better = run.best_step < 0 || run.validation_accuracy > run.best_accuracy ||
+                      (run.validation_accuracy == run.best_accuracy && run.validation_loss < run.best_loss);
+  if (better) {
+    run.best_step = run.step;
+    run.best_accuracy = run.validation_accuracy;
+    run.best_loss = run.validation_loss;
+  }
+  reporter.timer().Mark(StepPart::kEvaluate);
+  return better;
+}
+
+// The test set is read once, with the weights that validation chose.
+absl::StatusOr<TrainResult> Conclude(const Recipe& recipe, const TrainParts& parts, Reporter& reporter,
+                                     const RunState& run) {
+  reporter.Phase("save", run);
+  MUSTER_RETURN_IF_ERROR(parts.checkpoints.Finish(recipe.commit_timeout));
+  MUSTER_RETURN_IF_ERROR(parts.checkpoints.LoadBest(run));
+  reporter.Phase("evaluate", run);
+  const Evaluation test = Evaluate(recipe, parts.loader, Split::kTest, parts.model, parts.gang, parts.device);
+  reporter.Evaluated(run, Split::kTest, test);
+  reporter.Phase("done", run);
+  TrainResult result;
+  result.results = {{"test_accuracy", test.accuracy()},
+                    {"test_loss", test.loss},
+                    {"validation_accuracy", run.best_accuracy},
+                    {"best_step", static_cast<double>(run.best_step)},
+                    {"final_step", static_cast<double>(run.step)}};
+  return result;
+}
+
+absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts) {
+  Reporter reporter(recipe, parts.supervisor, parts.gang.rank(), parts.device);
+  reporter.Phase("load", RunState());
+  MUSTER_ASSIGN_OR_RETURN(RunState run, parts.checkpoints.Restore());
+  TrainStep train_step(recipe, parts.model, parts.optimizer, parts.gang, parts.device);
+  const Sampler& sampler = parts.loader.sampler();
+  const uint32_t rank = static_cast<uint32_t>(parts.gang.rank());
+  const uint32_t world = static_cast<uint32_t>(parts.gang.world_size());
+  StepTimer& timer = reporter.timer();
+  reporter.Phase("train", run);
+  timer.Mark(StepPart::kOther);
+  timer.Reset();
+
+  while (run.step < recipe.total_steps) {
+    const RunState before = run;
+    run.step += 1;
+    run.epoch = sampler.EpochAt(static_cast<uint64_t>(run.step));
+    const Due due = DueAfter(recipe, before, run);
+
+    Batch batch = parts.loader.TrainBatch(static_cast<uint64_t>(before.step), rank, world);
+    batch.inputs = batch.inputs.to(parts.device, /*non_blocking=*/true);
+    batch.targets = batch.targets.to(parts.device, /*non_blocking=*/true);
+    timer.Mark(StepPart::kData);
+
+    // What follows must know how this very step went; otherwise a device may run one step ahead of the host.
+    const bool settle = due.report || due.validate || due.save;
+    const Verdict verdict = train_step.Run(before.step, batch, parts.supervisor.stop_wish(), settle, timer);
+    if (!verdict.finite) return NonFinite(verdict);
+    reporter.StepDone(run, batch, verdict, due.report);
+
+    const bool best = due.validate && Validate(recipe, parts, reporter, run);
+    const bool leave_saved = verdict.wish.stop && verdict.wish.save;
+    if (due.save || best || leave_saved) {
+      parts.checkpoints.Save(run, best);
+      timer.Mark(StepPart::kSave);
+    }
+    parts.checkpoints.Poll();
+
+    if (verdict.wish.stop) {
+      if (!leave_saved) return TrainResult{.stopped = true};
+      reporter.Phase("save", run);
+      MUSTER_RETURN_IF_ERROR(parts.checkpoints.Finish(recipe.commit_timeout));
+      return TrainResult{.stopped = true};
+    }
+  }
+  return Conclude(recipe, parts, reporter, run);
+}
+
+}  // namespace
+
+absl::StatusOr<TrainResult> Train(const Recipe& recipe, const TrainParts& parts) {
+  absl::StatusOr<TrainResult> result = absl::InternalError("the training loop did not run");
+  const absl::Status thrown = TorchGuard([&] {
+    result = Run(recipe, parts);
+    return absl::OkStatus();
+  });
+  if (!thrown.ok()) return thrown;
+  return result;
+}
+
+}  // namespace muster::worker

@@ -1,0 +1,35 @@
+// What a training run is told: the spec's `train` section as plain values. Plain data.
+//
+// Filled by the trainer from the generated spec; knows neither it nor torch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+#include "worker/optim/schedule.h"
+
+namespace muster::worker {
+
+enum class Precision { kFp32, kBf16 };
+
+struct Recipe {
+  ScheduleConfig schedule;  // holds total_steps as well
+  Precision precision = Precision::kFp32;
+  double clip_norm = 0;        // 0: off
+  double label_smoothing = 0;  // 0 to below 1
+  uint64_t seed = 0;
+
+  int64_t total_steps = 0;
+  int64_t report_every_steps = 10;
+  int64_t validate_every_epochs = 1;  // 0: not by epochs
+  int64_t validate_every_steps = 0;   // 0: not by steps; the last step is always validated
+  int64_t save_every_epochs = 1;      // 0: not by epochs
+  int64_t save_every_steps = 0;       // 0: not by steps; the last step is always saved
+
+  int64_t evaluation_batch_size = 0;  // per rank
+  // How long the last checkpoint may take until the controller has made it durable.
+  absl::Duration commit_timeout = absl::Hours(1);
+};
+
+}  // namespace muster::worker

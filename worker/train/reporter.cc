@@ -1,0 +1,74 @@
+#include "worker/train/reporter.h"
+
+#include "absl/strings/str_cat.h"
+#include "worker/train/memory_probe.h"
+
+namespace muster::worker {
+namespace {
+
+constexpr double kSignOfLifeSeconds = 1.0;
+
+}  // namespace
+
+Reporter::Reporter(const Recipe& recipe, Supervisor& supervisor, int rank, c10::Device device)
+    : recipe_(recipe), supervisor_(supervisor), rank_(rank), device_(device) {}
+
+void Reporter::Phase(const std::string& phase, const RunState& run) {
+  supervisor_.Progress(phase, run.step, recipe_.total_steps, run.epoch);
+}
+
+void Reporter::StepDone(const RunState& run, const Batch& batch, const Verdict& verdict, bool report) {
+  timer_.Mark(StepPart::kOther);
+  ++steps_;
+  rank_samples_ += batch.count;
+  gang_samples_ += batch.global_count;
+  seconds_unsaid_ += timer_.total_seconds() - seconds_seen_;
+  seconds_seen_ = timer_.total_seconds();
+  if (report) supervisor_.Metrics(run.step, Values(run, verdict));
+  if (report || first_ || seconds_unsaid_ > kSignOfLifeSeconds) {
+    Phase("train", run);
+    first_ = false;
+    seconds_unsaid_ = 0;
+  }
+  if (report) {
+    timer_.Reset();
+    steps_ = rank_samples_ = gang_samples_ = 0;
+    seconds_seen_ = 0;
+  }
+}
+
+void Reporter::Evaluated(const RunState& run, Split split, const Evaluation& evaluation) {
+  if (rank_ != 0) return;
+  const std::string name = SplitName(split);
+  supervisor_.Metrics(run.step, {{absl::StrCat(name, "_accuracy"), evaluation.accuracy()},
+                                 {absl::StrCat(name, "_loss"), evaluation.loss}});
+}
+
+std::map<std::string, double> Reporter::Values(const RunState& run, const Verdict& verdict) const {
+  const double steps = static_cast<double>(steps_);
+  const auto mean = [&](StepPart part) { return timer_.seconds(part) / steps; };
+  // Saves and evaluations stand apart: the rates are those of the training itself.
+  const double seconds = timer_.total_seconds() - timer_.seconds(StepPart::kSave) - timer_.seconds(StepPart::kEvaluate);
+  const MemoryUse memory = MeasureMemory(device_);
+  std::map<std::string, double> values = {
+      {"rank_samples_per_second", seconds > 0 ? static_cast<double>(rank_samples_) / seconds : 0},
+      {"step_seconds", seconds / steps},
+      {"data_seconds", mean(StepPart::kData)},
+      {"forward_backward_seconds", mean(StepPart::kForwardBackward)},
+      {"communication_seconds", mean(StepPart::kCommunication)},
+      {"optimizer_seconds", mean(StepPart::kOptimizer)},
+      {"save_stall_seconds", mean(StepPart::kSave)},
+      {"memory_bytes", static_cast<double>(memory.now_bytes)},
+      {"memory_peak_bytes", static_cast<double>(memory.peak_bytes)},
+  };
+  if (rank_ != 0) return values;
+  values["loss"] = verdict.loss;
+  values["train_accuracy"] = verdict.accuracy;
+  values["grad_norm"] = verdict.grad_norm;
+  values["lr"] = LearningRate(recipe_.schedule, run.step - 1);
+  values["samples_per_second"] = seconds > 0 ? static_cast<double>(gang_samples_) / seconds : 0;
+  values["epoch"] = run.epoch;
+  return values;
+}
+
+}  // namespace muster::worker

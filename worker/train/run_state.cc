@@ -1,0 +1,117 @@
+#include "worker/train/run_state.h"
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+
+namespace muster::worker {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kFormatVersion = 1;
+
+// Takes keys out of one object; remembers the first that does not fit.
+class Reader {
+ public:
+  explicit Reader(const json& object) : object_(object) {}
+
+  void Take(const char* key, int64_t* out) {
+    const json* value = Find(key);
+    if (value != nullptr && value->is_number_integer()) *out = value->get<int64_t>();
+    else Fail(key);
+  }
+  void Take(const char* key, uint64_t* out) {
+    const json* value = Find(key);
+    if (value != nullptr && value->is_number_integer()) *out = value->get<uint64_t>();
+    else Fail(key);
+  }
+  void Take(const char* key, double* out) {
+    const json* value = Find(key);
+    if (value != nullptr && value->is_number()) *out = value->get<double>();
+    else Fail(key);
+  }
+  void Take(const char* key, std::string* out) {
+    const json* value = Find(key);
+    if (value != nullptr && value->is_string()) *out = value->get<std::string>();
+    else Fail(key);
+  }
+  const std::string& bad_key() const { return bad_key_; }
+
+ private:
+  const json* Find(const char* key) const {
+    const auto it = object_.find(key);
+    return it == object_.end() ? nullptr : &*it;
+  }
+  void Fail(const char* key) {
+    if (bad_key_.empty()) bad_key_ = key;
+  }
+
+  const json& object_;
+  std::string bad_key_;
+};
+
+}  // namespace
+
+std::string EncodeRunState(const RunState& state, const RunIdentity& identity) {
+  json object = {
+      {"format_version", kFormatVersion},
+      {"step", state.step},
+      {"epoch", state.epoch},
+      {"validation_step", state.validation_step},
+      {"validation_accuracy", state.validation_accuracy},
+      {"validation_loss", state.validation_loss},
+      {"best_step", state.best_step},
+      {"best_accuracy", state.best_accuracy},
+      {"best_loss", state.best_loss},
+      {"data_fingerprint", identity.data_fingerprint},
+      {"seed", identity.seed},
+      {"world_size", identity.world_size},
+      {"threads_per_rank", identity.threads_per_rank},
+      {"device", identity.device},
+      {"torch_version", identity.torch_version},
+      {"muster_version", identity.muster_version},
+      {"classes", identity.classes},
+  };
+  json spec = json::parse(identity.spec_json, nullptr, /*allow_exceptions=*/false);
+  object["spec"] = spec.is_object() ? std::move(spec) : json::object();
+  return object.dump(2, ' ', false, json::error_handler_t::replace);
+}
+
+absl::StatusOr<DecodedRunState> DecodeRunState(absl::string_view text) {
+  const json object = json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) return absl::DataLossError("state.json is not a JSON object");
+  Reader reader(object);
+  int64_t version = 0;
+  DecodedRunState decoded;
+  reader.Take("format_version", &version);
+  if (reader.bad_key().empty() && version != kFormatVersion) {
+    return absl::FailedPreconditionError(absl::StrCat("state.json has format version ", version,
+                                                      ", this program knows ", kFormatVersion));
+  }
+  RunState& state = decoded.state;
+  reader.Take("step", &state.step);
+  reader.Take("epoch", &state.epoch);
+  reader.Take("validation_step", &state.validation_step);
+  reader.Take("validation_accuracy", &state.validation_accuracy);
+  reader.Take("validation_loss", &state.validation_loss);
+  reader.Take("best_step", &state.best_step);
+  reader.Take("best_accuracy", &state.best_accuracy);
+  reader.Take("best_loss", &state.best_loss);
+  RunIdentity& identity = decoded.identity;
+  reader.Take("data_fingerprint", &identity.data_fingerprint);
+  reader.Take("seed", &identity.seed);
+  reader.Take("world_size", &identity.world_size);
+  reader.Take("threads_per_rank", &identity.threads_per_rank);
+  reader.Take("device", &identity.device);
+  reader.Take("torch_version", &identity.torch_version);
+  reader.Take("muster_version", &identity.muster_version);
+  reader.Take("classes", &identity.classes);
+  if (!reader.bad_key().empty()) {
+    return absl::DataLossError(absl::StrCat("state.json: `", reader.bad_key(), "` is missing or of the wrong type"));
+  }
+  const auto spec = object.find("spec");
+  if (spec != object.end()) identity.spec_json = spec->dump(-1, ' ', false, json::error_handler_t::replace);
+  return decoded;
+}
+
+}  // namespace muster::worker

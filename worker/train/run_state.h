@@ -1,0 +1,49 @@
+// Where a run stands between two steps: with weights, buffers and optimizer, all that a resume needs. Pure codec.
+//
+// Goes into a checkpoint's state.json, beside what the reader may want to know about the run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace muster::worker {
+
+struct RunState {
+  int64_t step = 0;    // steps that are done; the data's cursor follows from it
+  double epoch = 0;    // epochs consumed by them
+  // Of the newest validation; step -1: none yet.
+  int64_t validation_step = -1;
+  double validation_accuracy = 0;
+  double validation_loss = 0;
+  // Of the best validation; step -1: none yet.
+  int64_t best_step = -1;
+  double best_accuracy = 0;
+  double best_loss = 0;
+};
+
+// What a resume compares with itself. A change of data is refused; the others only end bit-equality, which is said.
+struct RunIdentity {
+  std::string data_fingerprint;
+  uint64_t seed = 0;
+  int64_t world_size = 0;
+  int64_t threads_per_rank = 0;
+  std::string device;  // "cpu" or the kind of device
+  std::string torch_version;
+  std::string muster_version;
+  int64_t classes = 0;
+  std::string spec_json;  // the resolved spec, an object
+};
+
+std::string EncodeRunState(const RunState& state, const RunIdentity& identity);
+
+struct DecodedRunState {
+  RunState state;
+  RunIdentity identity;
+};
+// DATA_LOSS naming the key that is missing or of the wrong type; FAILED_PRECONDITION for another format version.
+absl::StatusOr<DecodedRunState> DecodeRunState(absl::string_view json);
+
+}  // namespace muster::worker

@@ -1,0 +1,31 @@
+// From the resolved spec to the parts of a training run. Construction only: no rule is decided here.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "common/fs/file_system.h"
+#include "trainer_spec/job_spec.h"
+#include "worker/data/dataset.h"
+#include "worker/data/sampler.h"
+#include "worker/models/model.h"
+#include "worker/optim/optimizer.h"
+#include "worker/train/recipe.h"
+
+namespace muster::worker {
+
+// DATA_ERROR when the data is missing or unreadable; the message names the file and how to get it.
+absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(const trainer_spec::JobSpec& spec, FileSystem& fs);
+
+// START_FAILED when the model does not fit the data.
+absl::StatusOr<std::unique_ptr<Model>> BuildModel(const trainer_spec::JobSpec& spec, const Dataset& dataset,
+                                                  at::Device device);
+
+std::unique_ptr<Optimizer> BuildOptimizer(const trainer_spec::Optimizer& spec, const Model& model);
+
+Sampler BuildSampler(const trainer_spec::Train& train, const Dataset& dataset);
+
+// `world_size` is that of the gang.
+Recipe BuildRecipe(const trainer_spec::JobSpec& spec, const Sampler& sampler, uint32_t world_size);
+
+}  // namespace muster::worker

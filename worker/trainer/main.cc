@@ -1,0 +1,151 @@
+// muster-trainer: one rank of a training job. Started by the agent with --launch FILE and a socket in MUSTER_LINK_FD.
+//
+// Exit codes: 0 succeeded, or stopped as asked; 1 failed, after a ResultLine that says why; 2 bad usage.
+#include <signal.h>
+#include <stdlib.h>
+
+#include <cstdio>
+#include <iostream>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/numbers.h"
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+#include "common/base/version.h"
+#include "common/fs/file_system.h"
+#include "worker/link/launch.h"
+#include "worker/train/failure.h"
+#include "worker/trainer/rank.h"
+
+namespace muster::worker {
+namespace {
+
+constexpr uint64_t kMaxLaunchBytes = 16u << 20;
+constexpr absl::Duration kLastAcksTimeout = absl::Seconds(10);
+
+// NCCL's watchdog and monitor read these when a group is made; a thread may call getenv from then on. A lost peer must
+// become an error of ours, not the end of the process.
+void SetNcclEnvironment() {
+  ::setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2", /*overwrite=*/0);
+  ::setenv("TORCH_NCCL_ENABLE_MONITORING", "0", 0);
+  ::setenv("TORCH_NCCL_DUMP_ON_TIMEOUT", "0", 0);
+}
+
+// SIGTERM is read from a signalfd by the link's thread; every later thread inherits the mask.
+void BlockSigterm() {
+  sigset_t term;
+  sigemptyset(&term);
+  sigaddset(&term, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &term, nullptr);
+}
+
+absl::StatusOr<UniqueFd> LinkSocket() {
+  const char* text = ::getenv(kLinkFdVariable);
+  int fd = -1;
+  if (text == nullptr || !absl::SimpleAtoi(text, &fd) || fd < 0) {
+    return absl::InvalidArgumentError(std::string(kLinkFdVariable) +
+                                      " names no socket: muster-trainer is started by muster-worker");
+  }
+  return UniqueFd(fd);
+}
+
+ResultLine ToResultLine(const absl::StatusOr<TrainResult>& result, const LinkClient::Stop& stop) {
+  ResultLine line;
+  if (result.ok()) {
+    line.succeeded = !result->stopped;
+    line.stopped = result->stopped;
+    line.results = result->results;
+    return line;
+  }
+  line.message = std::string(result.status().message());
+  line.failure_class = FailureClassOf(result.status());
+  // A rank that was asked to leave while it waited for the others did as it was told.
+  if (stop.wanted && line.failure_class == kPeerLost) {
+    line.stopped = true;
+    line.failure_class.clear();
+  }
+  return line;
+}
+
+int Report(LinkClient& link, const ResultLine& line) {
+  if (const absl::Status acks = link.AwaitAcks(kLastAcksTimeout); !acks.ok()) {
+    Log(LogLevel::kWarning, "last_metrics_not_taken", {{"error", acks.ToString()}});
+  }
+  if (const absl::Status sent = link.Send(line); !sent.ok()) {
+    Log(LogLevel::kError, "result_not_sent", {{"error", sent.ToString()}});
+    return 1;
+  }
+  const bool well = line.succeeded || line.stopped;
+  Log(well ? LogLevel::kInfo : LogLevel::kError, "rank_ended",
+      {{"succeeded", line.succeeded}, {"stopped", line.stopped}, {"failure_class", line.failure_class},
+       {"message", line.message}});
+  return well ? 0 : 1;
+}
+
+int RunLaunch(const std::string& launch_file) {
+  const auto usage = [](const absl::Status& status) {
+    std::cerr << "muster-trainer: " << status.message() << "\n";
+    return 2;
+  };
+  const auto text = PosixFileSystem().ReadFile(launch_file, kMaxLaunchBytes);
+  if (!text.ok()) return usage(text.status());
+  const auto launch = DecodeLaunch(*text);
+  if (!launch.ok()) return usage(launch.status());
+  auto socket = LinkSocket();
+  if (!socket.ok()) return usage(socket.status());
+
+  BlockSigterm();
+  auto link = LinkClient::Start(*std::move(socket), launch->rank);
+  if (!link.ok()) return usage(link.status());
+  const auto spec = trainer_spec::DecodeJobSpec(launch->spec_json);
+  absl::StatusOr<TrainResult> result = absl::InternalError("the rank did not run");
+  if (spec.ok()) {
+    ConfigureTorch(*spec);
+    result = RunRank(*launch, *spec, **link);
+  } else {
+    result = Classify(spec.status(), kStartFailed, "job spec");
+  }
+  return Report(**link, ToResultLine(result, (*link)->stop()));
+}
+
+int PrintSpec(const std::string& file) {
+  const auto text = PosixFileSystem().ReadFile(file, kMaxLaunchBytes);
+  const auto spec = text.ok() ? trainer_spec::DecodeJobSpec(*text) : text.status();
+  if (!spec.ok()) {
+    std::cerr << "muster-trainer: " << file << ": " << spec.status().message() << "\n";
+    return 2;
+  }
+  std::cout << trainer_spec::EncodeJobSpec(*spec) << "\n";
+  return 0;
+}
+
+int Main(int argc, char** argv) {
+  SetLogProgram("muster-trainer");
+  SetNcclEnvironment();
+  CLI::App app("One rank of a training job; started by muster-worker.", "muster-trainer");
+  bool version = false;
+  std::string launch_file, spec_file;
+  app.add_flag("--version", version, "Print the version and leave");
+  app.add_option("--launch", launch_file, "The rank's launch.json; the link's socket is in MUSTER_LINK_FD");
+  app.add_option("--print-spec", spec_file, "Read a resolved spec (JSON), print it as the trainer understands it, and leave");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (version) {
+    std::cout << VersionLine("muster-trainer") << "\n";
+    return 0;
+  }
+  if (!spec_file.empty()) return PrintSpec(spec_file);
+  if (launch_file.empty()) {
+    std::cerr << "muster-trainer: --launch FILE is missing; see --help\n";
+    return 2;
+  }
+  return RunLaunch(launch_file);
+}
+
+}  // namespace
+}  // namespace muster::worker
+
+int main(int argc, char** argv) { return muster::worker::Main(argc, argv); }

@@ -1,0 +1,127 @@
+#include "worker/trainer/rank.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+#include "common/base/version.h"
+#include "common/fs/file_system.h"
+#include "worker/dist/collectives.h"
+#include "worker/train/checkpoints.h"
+#include "worker/train/failure.h"
+#include "worker/train/torch_guard.h"
+#include "worker/trainer/compose.h"
+#include "worker/trainer/link_adapters.h"
+
+namespace muster::worker {
+namespace {
+
+at::Device DeviceOf(const Launch& launch) {
+  return launch.gpu < 0 ? at::Device(at::kCPU)
+                        : at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(launch.gpu));
+}
+
+std::unique_ptr<Collectives> JoinGang(const Launch& launch, const trainer_spec::JobSpec& spec, LinkClient& link) {
+  if (launch.world_size == 1) return MakeLocalCollectives();
+  CollectivesOptions options;
+  options.rank = static_cast<int>(launch.rank);
+  options.world_size = static_cast<int>(launch.world_size);
+  options.advertise_address = launch.advertise_address;
+  options.gpu = launch.gpu;
+  options.timeout = spec.restart.progress_timeout;
+  // The store is scoped by job, attempt and generation already; the names say so too, for whoever reads them.
+  options.prefix = absl::StrCat("a", launch.attempt, ".g", launch.generation, "/");
+  return MakeCollectives(std::make_shared<LinkKeyValue>(link), options);
+}
+
+CheckpointsOptions CheckpointsFor(const Launch& launch, const trainer_spec::JobSpec& spec, const Dataset& dataset) {
+  CheckpointsOptions options;
+  options.root = launch.checkpoint_root;
+  options.job_id = launch.job_id;
+  options.job_name = launch.job_name;
+  options.attempt = launch.attempt;
+  options.generation = launch.generation;
+  std::random_device random;
+  options.nonce_seed = (uint64_t{random()} << 32) | random();
+  for (const ResumeCandidate& candidate : launch.resume) {
+    options.candidates.push_back({candidate.path, candidate.step, candidate.manifest_sha256});
+  }
+  RunIdentity& identity = options.identity;
+  identity.data_fingerprint = dataset.fingerprint();
+  identity.seed = spec.train.seed;
+  identity.world_size = launch.world_size;
+  identity.threads_per_rank = spec.train.threads_per_rank;
+  identity.device = launch.gpu < 0 ? "cpu" : "cuda";
+  identity.torch_version = TORCH_VERSION;
+  identity.muster_version = Version();
+  identity.classes = dataset.classes();
+  identity.spec_json = launch.spec_json;
+  return options;
+}
+
+absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::JobSpec& spec, LinkClient& link) {
+  LinkSupervisor supervisor(link);
+  LinkPublisher publisher(link);
+  FileSystem& fs = PosixFileSystem();
+  const at::Device device = DeviceOf(launch);
+
+  // Data first: what is missing here shows before anybody waits for anybody.
+  supervisor.Progress("load", 0, 0, 0);
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, BuildDataset(spec, fs));
+  const Loader loader(*dataset, BuildSampler(spec.train, *dataset));
+  const Recipe recipe = BuildRecipe(spec, loader.sampler(), launch.world_size);
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, BuildModel(spec, *dataset, device));
+  const std::unique_ptr<Optimizer> optimizer = BuildOptimizer(spec.train.optimizer, *model);
+  Log(LogLevel::kInfo, "model_ready",
+      {{"parameters", model->ParameterCount()}, {"train_samples", dataset->size(Split::kTrain)},
+       {"total_steps", recipe.total_steps}});
+
+  supervisor.Progress("rendezvous", 0, recipe.total_steps, 0);
+  const std::unique_ptr<Collectives> gang = JoinGang(launch, spec, link);
+  MUSTER_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Checkpoints> checkpoints,
+      Checkpoints::Create({fs, publisher, supervisor, *gang, *model, *optimizer}, CheckpointsFor(launch, spec, *dataset)));
+  // Whatever way this ends, the saver's thread must come back from its waits before it is joined.
+  const auto cancel_waits = absl::MakeCleanup([&link] { link.Cancel(); });
+  return Train(recipe, {loader, *model, *optimizer, *gang, *checkpoints, supervisor, device});
+}
+
+}  // namespace
+
+void ConfigureTorch(const trainer_spec::JobSpec& spec) {
+  at::set_num_threads(static_cast<int>(std::max<uint32_t>(1, spec.train.threads_per_rank)));
+  at::set_num_interop_threads(1);
+  at::globalContext().setBenchmarkCuDNN(false);
+  if (!spec.train.deterministic) return;
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  at::globalContext().setDeterministicCuDNN(true);
+  at::globalContext().setDeterministicMkldnn(true);
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
+}
+
+absl::StatusOr<TrainResult> RunRank(const Launch& launch, const trainer_spec::JobSpec& spec, LinkClient& link) {
+#ifndef MUSTER_WITH_CUDA
+  if (launch.gpu >= 0) {
+    return Classify(absl::FailedPreconditionError("this muster-trainer was built without CUDA: build it against a CUDA "
+                                                  "wheel of torch, or submit with per_rank.gpus: 0"),
+                    kStartFailed);
+  }
+#endif
+  absl::StatusOr<TrainResult> result = absl::InternalError("the rank did not run");
+  const absl::Status thrown = TorchGuard([&] {
+    result = Compose(launch, spec, link);
+    return absl::OkStatus();
+  });
+  if (!thrown.ok()) return thrown;
+  return result;
+}
+
+}  // namespace muster::worker
