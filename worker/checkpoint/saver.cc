@@ -57,9 +57,11 @@ class Saver::Impl {
     job->copy_time = SteadyNow() - start;
 
     MutexLock lock(mutex_);
-    waiting_ = std::move(job);
+    const bool idle = !busy_;
+    (idle ? starting_ : waiting_) = std::move(job);
+    busy_ = true;
     changed_.NotifyAll();
-    return busy_ ? SaveAdmission::kWaiting : SaveAdmission::kStarted;
+    return idle ? SaveAdmission::kStarted : SaveAdmission::kWaiting;
   }
 
   std::vector<SaveOutcome> TakeOutcomes() {
@@ -70,7 +72,7 @@ class Saver::Impl {
   absl::Status Flush(absl::Duration timeout) {
     const absl::Time deadline = SteadyNow() + timeout;
     MutexLock lock(mutex_);
-    while (busy_ || waiting_ != nullptr) {
+    while (busy_) {
       const absl::Duration left = deadline - SteadyNow();
       if (left <= absl::ZeroDuration()) {
         return absl::DeadlineExceededError("a checkpoint is still on its way");
@@ -100,7 +102,8 @@ class Saver::Impl {
       MutexLock lock(mutex_);
       outcomes_.push_back(std::move(outcome));
       spare_ = std::move(job);
-      busy_ = false;
+      starting_ = std::move(waiting_);
+      busy_ = starting_ != nullptr;
       changed_.NotifyAll();
     }
   }
@@ -108,10 +111,8 @@ class Saver::Impl {
   // The next snapshot; none when the saver is going.
   std::unique_ptr<Job> Next() {
     MutexLock lock(mutex_);
-    while (waiting_ == nullptr && !stopping_) changed_.Wait(mutex_);
-    if (stopping_) return nullptr;
-    busy_ = true;
-    return std::move(waiting_);
+    while (starting_ == nullptr && !stopping_) changed_.Wait(mutex_);
+    return std::move(starting_);
   }
 
   SaveOutcome Process(Job& job) {
@@ -171,8 +172,10 @@ class Saver::Impl {
 
   Mutex mutex_;
   CondVar changed_;
-  std::unique_ptr<Job> waiting_ MUSTER_GUARDED_BY(mutex_);
-  std::unique_ptr<Job> spare_ MUSTER_GUARDED_BY(mutex_);  // buffers of the last finished one
+  // In flight from the moment it is here: nothing takes its place.
+  std::unique_ptr<Job> starting_ MUSTER_GUARDED_BY(mutex_);
+  std::unique_ptr<Job> waiting_ MUSTER_GUARDED_BY(mutex_);  // only while one is in flight
+  std::unique_ptr<Job> spare_ MUSTER_GUARDED_BY(mutex_);    // buffers of the last finished one
   std::vector<SaveOutcome> outcomes_ MUSTER_GUARDED_BY(mutex_);
   bool busy_ MUSTER_GUARDED_BY(mutex_) = false;
   bool stopping_ MUSTER_GUARDED_BY(mutex_) = false;
