@@ -1,0 +1,83 @@
+#include "common/spec/load_spec.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/spec/spec_defaults.h"
+#include "common/spec/spec_fault.h"
+#include "common/spec/spec_reader.h"
+#include "common/spec/spec_validate.h"
+
+namespace muster {
+namespace {
+
+// gRPC refuses trailers of more than 8 KiB.
+constexpr size_t kMostFaultsInTrailer = 20;
+
+// Whether one path holds the other: `train` holds `train.optimizer` and `train.x[0]`.
+bool Holds(absl::string_view outer, absl::string_view inner) {
+  if (!absl::StartsWith(inner, outer)) return false;
+  return inner.size() == outer.size() || outer.empty() || inner[outer.size()] == '.' ||
+         inner[outer.size()] == '[';
+}
+
+// The line of a path, else of the nearest mapping around it.
+int LineOf(const std::map<std::string, int>& lines, std::string path) {
+  while (!path.empty()) {
+    if (const auto found = lines.find(path); found != lines.end()) return found->second;
+    const size_t cut = path.find_last_of(".[");
+    path = cut == std::string::npos ? "" : path.substr(0, cut);
+  }
+  return 0;
+}
+
+void MakeAbsolute(const std::string& base_dir, std::string* path) {
+  if (base_dir.empty() || path->empty() || absl::StartsWith(*path, "/") ||
+      absl::StrContains(*path, "://")) {
+    return;
+  }
+  *path = absl::StrCat(base_dir, absl::EndsWith(base_dir, "/") ? "" : "/", *path);
+}
+
+void MakePathsAbsolute(const std::string& base_dir, v1::JobSpec& spec) {
+  if (spec.checkpoint().has_url()) MakeAbsolute(base_dir, spec.mutable_checkpoint()->mutable_url());
+  if (spec.train().data().digits().has_path()) {
+    MakeAbsolute(base_dir, spec.mutable_train()->mutable_data()->mutable_digits()->mutable_path());
+  }
+}
+
+// A key that could not be read must not be called missing or out of bounds as well.
+bool Told(const std::vector<SpecFault>& told, const SpecFault& fault) {
+  return std::any_of(told.begin(), told.end(), [&](const SpecFault& other) {
+    // One of the two is required, so an unreadable one of them is fault enough.
+    if (fault.path == "train.epochs" && Holds("train.steps", other.path)) return true;
+    return Holds(other.path, fault.path) || (Holds(fault.path, other.path) && !other.path.empty());
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<v1::JobSpec> LoadSpec(absl::string_view text, const SpecSource& source) {
+  ReadSpecResult read = ReadSpec(text, source.overrides);
+  MakePathsAbsolute(source.base_dir, read.spec);
+  FillDefaults(read.spec);
+  std::vector<SpecFault> all = read.faults;
+  for (SpecFault& fault : ValidateSpec(read.spec)) {
+    if (Told(read.faults, fault)) continue;
+    fault.line = LineOf(read.lines, fault.path);
+    all.push_back(std::move(fault));
+  }
+  if (!all.empty()) return FaultStatus(source.name, std::move(all));
+  return std::move(read.spec);
+}
+
+absl::StatusOr<v1::JobSpec> ResolveSpec(v1::JobSpec spec) {
+  FillDefaults(spec);
+  const absl::Status status = FaultStatus("spec", ValidateSpec(spec), kMostFaultsInTrailer);
+  if (!status.ok()) return status;
+  return spec;
+}
+
+}  // namespace muster

@@ -1,0 +1,31 @@
+// The way in for a spec: from a person's file (the CLI) or from a request (the controller). Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "muster/v1/job_spec.pb.h"
+
+namespace muster {
+
+struct SpecSource {
+  // How messages name it, e.g. the file's name.
+  std::string name = "spec";
+  // Values of --set (see ReadSpec).
+  std::vector<std::string> overrides;
+  // Relative paths in the spec (train.data.digits.path, checkpoint.url) start here; empty: they are
+  // refused.
+  std::string base_dir;
+};
+
+// Reads, overrides, fills defaults and validates. INVALID_ARGUMENT lists all faults of all steps
+// with path and line. The result is resolved: every default is written out.
+absl::StatusOr<v1::JobSpec> LoadSpec(absl::string_view text, const SpecSource& source = {});
+
+// The same for a spec that came as a message and may have been written by anyone: fills defaults
+// and validates. The message of INVALID_ARGUMENT is short enough for a gRPC trailer. Idempotent.
+absl::StatusOr<v1::JobSpec> ResolveSpec(v1::JobSpec spec);
+
+}  // namespace muster

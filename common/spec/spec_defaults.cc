@@ -1,0 +1,107 @@
+#include "common/spec/spec_defaults.h"
+
+#include <algorithm>
+
+#include "common/spec/spec_text.h"
+
+namespace muster {
+namespace {
+
+// Sets an optional scalar that was not given.
+#define MUSTER_DEFAULT(message, field, value) \
+  if (!(message).has_##field()) (message).set_##field(value)
+
+#define MUSTER_DEFAULT_DURATION(message, field, value) \
+  if (!(message).has_##field()) *(message).mutable_##field() = ToProto(value)
+
+void FillModel(v1::Model& model) {
+  if (model.has_mlp() && model.mlp().hidden().empty()) {
+    model.mutable_mlp()->add_hidden(256);
+    model.mutable_mlp()->add_hidden(256);
+  }
+  if (model.has_resnet18()) {
+    MUSTER_DEFAULT(*model.mutable_resnet18(), width, 64);
+    MUSTER_DEFAULT(*model.mutable_resnet18(), stem, v1::STEM_SMALL);
+  }
+}
+
+void FillData(v1::Data& data) {
+  if (data.has_synthetic()) {
+    v1::Synthetic& synthetic = *data.mutable_synthetic();
+    MUSTER_DEFAULT(synthetic, samples, 4096);
+    if (synthetic.shape().empty()) {
+      for (const uint32_t size : {3, 32, 32}) synthetic.add_shape(size);
+    }
+    MUSTER_DEFAULT(synthetic, classes, 10);
+  }
+  if (data.has_digits()) MUSTER_DEFAULT(*data.mutable_digits(), image_size, 16);
+}
+
+void FillOptimizer(v1::Optimizer& optimizer) {
+  MUSTER_DEFAULT(optimizer, name, v1::Optimizer::NAME_ADAMW);
+  MUSTER_DEFAULT(optimizer, lr, 0.001);
+  if (optimizer.name() == v1::Optimizer::NAME_SGD) {
+    MUSTER_DEFAULT(optimizer, weight_decay, 0.0);
+    MUSTER_DEFAULT(optimizer, momentum, 0.9);
+    MUSTER_DEFAULT(optimizer, nesterov, false);
+  } else {
+    MUSTER_DEFAULT(optimizer, weight_decay, 0.01);
+    MUSTER_DEFAULT(optimizer, beta1, 0.9);
+    MUSTER_DEFAULT(optimizer, beta2, 0.999);
+    MUSTER_DEFAULT(optimizer, eps, 1e-8);
+  }
+}
+
+void FillSchedule(v1::Schedule& schedule) {
+  MUSTER_DEFAULT(schedule, name, v1::Schedule::NAME_COSINE);
+  MUSTER_DEFAULT(schedule, warmup_steps, 0);
+  MUSTER_DEFAULT(schedule, final_fraction, 0.0);
+}
+
+void FillTrain(v1::Train& train) {
+  if (train.has_model()) FillModel(*train.mutable_model());
+  if (train.has_data()) FillData(*train.mutable_data());
+  FillOptimizer(*train.mutable_optimizer());
+  FillSchedule(*train.mutable_schedule());
+  MUSTER_DEFAULT(train, precision, v1::PRECISION_FP32);
+  MUSTER_DEFAULT(train, clip_norm, 0.0);
+  MUSTER_DEFAULT(train, label_smoothing, 0.0);
+  MUSTER_DEFAULT(train, validate_every_epochs, 1);
+  MUSTER_DEFAULT(train, validate_every_steps, 0);
+  MUSTER_DEFAULT(train, seed, 0);
+  MUSTER_DEFAULT(train, threads_per_rank, 1);
+  MUSTER_DEFAULT(train, deterministic, false);
+  MUSTER_DEFAULT(train, report_every_steps, 10);
+}
+
+}  // namespace
+
+void FillDefaults(v1::JobSpec& spec) {
+  MUSTER_DEFAULT(spec, project, "default");
+
+  v1::Ranks& ranks = *spec.mutable_ranks();
+  MUSTER_DEFAULT(ranks, min, 1);
+  MUSTER_DEFAULT(ranks, max, ranks.min());
+  MUSTER_DEFAULT(*spec.mutable_per_rank(), gpus, 0);
+
+  v1::Placement& placement = *spec.mutable_placement();
+  MUSTER_DEFAULT(placement, pool, "default");
+  MUSTER_DEFAULT(placement, wait_for_capacity, false);
+
+  v1::Checkpoint& checkpoint = *spec.mutable_checkpoint();
+  MUSTER_DEFAULT(checkpoint, every_steps, 0);
+  MUSTER_DEFAULT(checkpoint, every_epochs, 1);
+  MUSTER_DEFAULT(checkpoint, keep_last, 3);
+
+  v1::Restart& restart = *spec.mutable_restart();
+  MUSTER_DEFAULT(restart, max_restarts, 5);
+  MUSTER_DEFAULT_DURATION(restart, backoff, absl::Seconds(1));
+  MUSTER_DEFAULT_DURATION(restart, max_backoff,
+                          std::max(absl::Minutes(1), FromProto(restart.backoff())));
+  MUSTER_DEFAULT_DURATION(restart, controller_lost_timeout, absl::Hours(1));
+  MUSTER_DEFAULT_DURATION(restart, progress_timeout, absl::Minutes(10));
+
+  if (spec.has_train()) FillTrain(*spec.mutable_train());
+}
+
+}  // namespace muster

@@ -1,0 +1,395 @@
+#include "common/spec/spec_validate.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "common/spec/load_spec.h"
+#include "common/spec/spec_defaults.h"
+#include "common/spec/spec_text.h"
+#include "common/spec/spec_writer.h"
+#include "tests/support/status_matchers.h"
+
+namespace muster {
+namespace {
+
+using ::muster::testing::StatusIs;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr char kSmallest[] = R"(
+name: small
+train:
+  model: {mlp: {}}
+  data: {synthetic: {}}
+  batch_size: 8
+  epochs: 1
+)";
+
+v1::JobSpec Good() {
+  auto spec = LoadSpec(kSmallest);
+  EXPECT_OK(spec);
+  return *std::move(spec);
+}
+
+std::vector<std::string> Texts(const std::vector<SpecFault>& faults) {
+  std::vector<std::string> texts;
+  for (const SpecFault& fault : faults) texts.push_back(FaultText(fault));
+  return texts;
+}
+
+TEST(SpecDefaultsTest, EveryDefaultIsWrittenOut) {
+  ASSERT_OK_AND_ASSIGN(const v1::JobSpec spec, LoadSpec(kSmallest));
+  EXPECT_EQ(
+      SpecToJson(spec),
+      R"({"name":"small","project":"default","ranks":{"min":1,"max":1},"per_rank":{"gpus":0},)"
+      R"("placement":{"pool":"default","wait_for_capacity":false},)"
+      R"("checkpoint":{"every_steps":0,"every_epochs":1,"keep_last":3},)"
+      R"("restart":{"max_restarts":5,"backoff":"1s","max_backoff":"1m","controller_lost_timeout":"1h","progress_timeout":"10m"},)"
+      R"("train":{"model":{"mlp":{"hidden":[256,256]}},)"
+      R"("data":{"synthetic":{"samples":4096,"shape":[3,32,32],"classes":10}},"batch_size":8,"epochs":1.0,)"
+      R"("optimizer":{"name":"adamw","lr":0.001,"weight_decay":0.01,"beta1":0.9,"beta2":0.999,"eps":1e-08},)"
+      R"("schedule":{"name":"cosine","warmup_steps":0,"final_fraction":0.0},"precision":"fp32","clip_norm":0.0,)"
+      R"("label_smoothing":0.0,"validate_every_epochs":1,"validate_every_steps":0,"seed":0,"threads_per_rank":1,)"
+      R"("deterministic":false,"report_every_steps":10}})");
+}
+
+TEST(SpecDefaultsTest, DefaultsFollowTheModelTheDataAndTheOptimizer) {
+  ASSERT_OK_AND_ASSIGN(const v1::JobSpec spec, LoadSpec(R"(
+name: x
+ranks: {min: 2}
+restart: {backoff: 5m}
+train:
+  model: {resnet18: }
+  data: {digits: {path: /d}}
+  batch_size: 8
+  steps: 5
+  optimizer: {name: sgd}
+)"));
+  EXPECT_EQ(spec.ranks().max(), 2u);
+  EXPECT_EQ(spec.train().model().resnet18().width(), 64u);
+  EXPECT_EQ(spec.train().model().resnet18().stem(), v1::STEM_SMALL);
+  EXPECT_EQ(spec.train().data().digits().image_size(), 16u);
+  EXPECT_EQ(spec.train().optimizer().momentum(), 0.9);
+  EXPECT_EQ(spec.train().optimizer().weight_decay(), 0.0);
+  EXPECT_FALSE(spec.train().optimizer().nesterov());
+  EXPECT_FALSE(spec.train().optimizer().has_beta1());
+  EXPECT_EQ(FromProto(spec.restart().max_backoff()), absl::Minutes(5));
+}
+
+TEST(SpecDefaultsTest, WhatWasGivenStaysAndFillingTwiceChangesNothing) {
+  v1::JobSpec spec;
+  spec.mutable_train()->mutable_optimizer()->set_lr(0);
+  spec.mutable_checkpoint()->set_every_epochs(0);
+  FillDefaults(spec);
+  EXPECT_EQ(spec.train().optimizer().lr(), 0.0);
+  EXPECT_EQ(spec.checkpoint().every_epochs(), 0u);
+  v1::JobSpec again = spec;
+  FillDefaults(again);
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(spec, again));
+}
+
+TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
+  using Spec = v1::JobSpec;
+  const struct {
+    std::function<void(Spec&)> change;
+    const char* fault;
+  } kCases[] = {
+      {[](Spec& s) { s.clear_name(); }, "name: is required"},
+      {[](Spec& s) { s.set_name("Big"); },
+       "name: must be 1 to 63 of a-z, 0-9 and '-', with no '-' at either end; got 'Big'"},
+      {[](Spec& s) { s.set_name("-a"); }, "name: must be 1 to 63"},
+      {[](Spec& s) { s.set_name(std::string(64, 'a')); }, "name: must be 1 to 63"},
+      {[](Spec& s) { s.set_project(""); }, "project: must be 1 to 63"},
+      {[](Spec& s) {
+         for (int i = 0; i < 33; ++i) (*s.mutable_tags())["k" + std::to_string(i)] = "v";
+       },
+       "tags: must have at most 32 entries; got 33"},
+      {[](Spec& s) { (*s.mutable_tags())["a b"] = "v"; }, "tags.a b: the name must be"},
+      {[](Spec& s) { (*s.mutable_tags())["a"] = std::string(129, 'v'); },
+       "tags.a: must have at most 128 bytes; got 129"},
+      {[](Spec& s) { (*s.mutable_tags())["a"] = "b\nc"; },
+       "tags.a: must not hold control characters"},
+      {[](Spec& s) { s.mutable_ranks()->set_min(0); }, "ranks.min: must be from 1 to 4096; got 0"},
+      {[](Spec& s) {
+         s.mutable_ranks()->set_max(4097);
+         s.mutable_train()->set_batch_size(5000);
+       },
+       "ranks.max: must be from 1 to 4096; got 4097"},
+      {[](Spec& s) {
+         s.mutable_ranks()->set_min(3);
+         s.mutable_ranks()->set_max(2);
+       },
+       "ranks.max: must be at least ranks.min, which is 3; got 2"},
+      {[](Spec& s) { s.mutable_ranks()->set_max(9); },
+       "train.batch_size: must be at least ranks.max, which is 9, so that each rank has a sample; "
+       "got 8"},
+      {[](Spec& s) { s.mutable_per_rank()->set_gpus(2); },
+       "per_rank.gpus: must be from 0 to 1; got 2"},
+      {[](Spec& s) { s.mutable_placement()->set_pool("a_b"); }, "placement.pool: must be 1 to 63"},
+      {[](Spec& s) { (*s.mutable_placement()->mutable_selector())[""] = "v"; },
+       "placement.selector.: the name must be"},
+      {[](Spec& s) { s.mutable_checkpoint()->set_url("a/b"); },
+       "checkpoint.url: must be an absolute path, as workers see it; got 'a/b'"},
+      {[](Spec& s) { s.mutable_checkpoint()->set_url("s3://b/k"); },
+       "checkpoint.url: must be an absolute path or a file:// URL; got 's3://b/k'"},
+      {[](Spec& s) { s.mutable_checkpoint()->set_url("file://host/x"); },
+       "checkpoint.url: must be an absolute path"},
+      {[](Spec& s) { s.mutable_checkpoint()->set_url("/" + std::string(5000, 'a')); },
+       "checkpoint.url: must have at most 4096 bytes; got 5001"},
+      {[](Spec& s) { s.mutable_checkpoint()->set_url(std::string("/a\0b", 4)); },
+       "checkpoint.url: must not hold control characters"},
+      {[](Spec& s) { s.mutable_checkpoint()->set_every_steps(~0ull); },
+       "checkpoint.every_steps: must be from 0 to"},
+      {[](Spec& s) { s.mutable_checkpoint()->set_every_epochs(~0u); },
+       "checkpoint.every_epochs: must be from 0 to"},
+      {[](Spec& s) { s.mutable_checkpoint()->set_keep_last(1); },
+       "checkpoint.keep_last: must be from 2 to 1000; got 1"},
+      {[](Spec& s) { s.mutable_restart()->set_max_restarts(1001); },
+       "restart.max_restarts: must be from 0 to 1000; got 1001"},
+      {[](Spec& s) { s.mutable_restart()->mutable_backoff()->set_seconds(-1); },
+       "restart.backoff: must be from 0s to 24h; got -1s"},
+      {[](Spec& s) { s.mutable_restart()->mutable_max_backoff()->set_seconds(90000); },
+       "restart.max_backoff: must be from 0s to 24h; got 25h"},
+      {[](Spec& s) { s.mutable_restart()->mutable_backoff()->set_seconds(61); },
+       "restart.max_backoff: must be at least restart.backoff, which is 1m1s; got 1m"},
+      {[](Spec& s) { s.mutable_restart()->mutable_controller_lost_timeout()->set_seconds(0); },
+       "restart.controller_lost_timeout: must be from 1s to 720h; got 0s"},
+      {[](Spec& s) {
+         s.mutable_restart()->mutable_progress_timeout()->set_seconds(
+             std::numeric_limits<int64_t>::max());
+       },
+       "restart.progress_timeout: must be from 1s to 720h"},
+      {[](Spec& s) { s.clear_train(); }, "train: is required"},
+      {[](Spec& s) { s.mutable_train()->clear_model(); },
+       "train.model: is required: one of mlp, resnet18"},
+      {[](Spec& s) { s.mutable_train()->clear_data(); },
+       "train.data: is required: one of synthetic, digits"},
+      {[](Spec& s) { s.mutable_train()->clear_batch_size(); }, "train.batch_size: is required"},
+      {[](Spec& s) { s.mutable_train()->set_batch_size(1 << 25); },
+       "train.batch_size: must be from 1 to 16777216; got 33554432"},
+      {[](Spec& s) { s.mutable_train()->clear_epochs(); },
+       "train.epochs: is required, or train.steps instead of it"},
+      {[](Spec& s) { s.mutable_train()->set_steps(1); },
+       "train.epochs: give only one of epochs and steps"},
+      {[](Spec& s) { s.mutable_train()->set_epochs(0); },
+       "train.epochs: must be above 0 and at most"},
+      {[](Spec& s) { s.mutable_train()->set_epochs(std::nan("")); },
+       "train.epochs: must be above 0"},
+      {[](Spec& s) {
+         s.mutable_train()->clear_epochs();
+         s.mutable_train()->set_steps(0);
+       },
+       "train.steps: must be from 1 to"},
+      {[](Spec& s) { s.mutable_train()->mutable_model()->mutable_mlp()->set_hidden(1, 0); },
+       "train.model.mlp.hidden[1]: must be from 1 to 65536; got 0"},
+      {[](Spec& s) {
+         for (int i = 0; i < 63; ++i)
+           s.mutable_train()->mutable_model()->mutable_mlp()->add_hidden(1);
+       },
+       "train.model.mlp.hidden: must have at most 64 layers; got 65"},
+      {[](Spec& s) { s.mutable_train()->mutable_model()->mutable_resnet18()->set_width(0); },
+       "train.model.resnet18.width: must be from 1 to 1024; got 0"},
+      {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_synthetic()->set_samples(9); },
+       "train.data.synthetic.samples: must be from 10 to"},
+      {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_synthetic()->set_classes(1); },
+       "train.data.synthetic.classes: must be from 2 to 100000; got 1"},
+      {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_synthetic()->add_shape(1); },
+       "train.data.synthetic.shape: must be [features] or [channels, height, width]; got 4 "
+       "numbers"},
+      {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_synthetic()->set_shape(0, 0); },
+       "train.data.synthetic.shape[0]: must be from 1 to"},
+      {[](Spec& s) {
+         auto* d = s.mutable_train()->mutable_data()->mutable_synthetic();
+         for (int i = 0; i < 3; ++i) d->set_shape(i, 1 << 20);
+       },
+       "train.data.synthetic.shape: must multiply to at most"},
+      {[](Spec& s) {
+         s.mutable_train()->mutable_model()->mutable_resnet18()->set_width(8);
+         s.mutable_train()->mutable_data()->mutable_synthetic()->mutable_shape()->Truncate(1);
+       },
+       "train.data.synthetic.shape: must be [channels, height, width] for resnet18"},
+      {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_digits()->set_image_size(16); },
+       "train.data.digits.path: is required: the folder that holds digits.csv"},
+      {[](Spec& s) {
+         auto* d = s.mutable_train()->mutable_data()->mutable_digits();
+         d->set_path("d");
+         d->set_image_size(16);
+       },
+       "train.data.digits.path: must be an absolute path, as workers see it; got 'd'"},
+      {[](Spec& s) {
+         auto* d = s.mutable_train()->mutable_data()->mutable_digits();
+         d->set_path("/d");
+         d->set_image_size(10);
+       },
+       "train.data.digits.image_size: must be 8, 16, 24 or 32; got 10"},
+      {[](Spec& s) { s.mutable_train()->mutable_optimizer()->set_lr(0); },
+       "train.optimizer.lr: must be above 0 and at most 1000; got 0"},
+      {[](Spec& s) { s.mutable_train()->mutable_optimizer()->set_lr(std::nan("")); },
+       "train.optimizer.lr: must be above 0"},
+      {[](Spec& s) { s.mutable_train()->mutable_optimizer()->set_weight_decay(-1); },
+       "train.optimizer.weight_decay: must be from 0 to 100; got -1"},
+      {[](Spec& s) { s.mutable_train()->mutable_optimizer()->set_beta1(1); },
+       "train.optimizer.beta1: must be from 0 to below 1; got 1"},
+      {[](Spec& s) { s.mutable_train()->mutable_optimizer()->set_beta2(-0.5); },
+       "train.optimizer.beta2: must be from 0 to below 1; got -0.5"},
+      {[](Spec& s) { s.mutable_train()->mutable_optimizer()->set_eps(0); },
+       "train.optimizer.eps: must be above 0 and at most 1; got 0"},
+      {[](Spec& s) { s.mutable_train()->mutable_optimizer()->set_momentum(0.9); },
+       "train.optimizer.momentum: is only for the optimizer sgd"},
+      {[](Spec& s) { s.mutable_train()->mutable_optimizer()->set_nesterov(false); },
+       "train.optimizer.nesterov: is only for the optimizer sgd"},
+      {[](Spec& s) { s.mutable_train()->mutable_schedule()->set_final_fraction(1.5); },
+       "train.schedule.final_fraction: must be from 0 to 1; got 1.5"},
+      {[](Spec& s) { s.mutable_train()->mutable_schedule()->set_warmup_steps(~0ull); },
+       "train.schedule.warmup_steps: must be from 0 to"},
+      {[](Spec& s) {
+         s.mutable_train()->clear_epochs();
+         s.mutable_train()->set_steps(5);
+         s.mutable_train()->mutable_schedule()->set_warmup_steps(6);
+       },
+       "train.schedule.warmup_steps: must be at most train.steps, which is 5; got 6"},
+      {[](Spec& s) { s.mutable_train()->set_clip_norm(-1); },
+       "train.clip_norm: must be from 0 to 1e+06; got -1"},
+      {[](Spec& s) { s.mutable_train()->set_label_smoothing(1); },
+       "train.label_smoothing: must be from 0 to below 1; got 1"},
+      {[](Spec& s) { s.mutable_train()->set_validate_every_epochs(~0u); },
+       "train.validate_every_epochs: must be from 0 to"},
+      {[](Spec& s) { s.mutable_train()->set_validate_every_steps(~0ull); },
+       "train.validate_every_steps: must be from 0 to"},
+      {[](Spec& s) { s.mutable_train()->set_threads_per_rank(0); },
+       "train.threads_per_rank: must be from 1 to 1024; got 0"},
+      {[](Spec& s) { s.mutable_train()->set_report_every_steps(0); },
+       "train.report_every_steps: must be from 1 to 1000000; got 0"},
+      {[](Spec& s) { s.mutable_train()->set_precision(v1::PRECISION_UNSPECIFIED); },
+       "train.precision: must be one of fp32, bf16; got the number 0"},
+      {[](Spec& s) { s.mutable_train()->set_precision(static_cast<v1::Precision>(77)); },
+       "train.precision: must be one of fp32, bf16; got the number 77"},
+      {[](Spec& s) {
+         auto* t = s.mutable_train();
+         t->GetReflection()->MutableUnknownFields(t)->AddVarint(900, 1);
+       },
+       "train: has the field number 900, which this version does not know"},
+  };
+  for (const auto& c : kCases) {
+    v1::JobSpec spec = Good();
+    c.change(spec);
+    EXPECT_THAT(Texts(ValidateSpec(spec)), ElementsAre(HasSubstr(c.fault)));
+  }
+}
+
+TEST(SpecValidateTest, SettingsOfTheOtherOptimizerAreRefused) {
+  v1::JobSpec spec = Good();
+  v1::Optimizer& optimizer = *spec.mutable_train()->mutable_optimizer();
+  optimizer.set_name(v1::Optimizer::NAME_SGD);
+  optimizer.set_momentum(0);
+  optimizer.set_nesterov(true);
+  EXPECT_THAT(Texts(ValidateSpec(spec)),
+              ElementsAre("train.optimizer.nesterov: needs a momentum above 0",
+                          "train.optimizer.beta1: is only for the optimizer adamw",
+                          "train.optimizer.beta2: is only for the optimizer adamw",
+                          "train.optimizer.eps: is only for the optimizer adamw"));
+}
+
+TEST(SpecValidateTest, BoundsThemselvesAreAllowed) {
+  v1::JobSpec spec = Good();
+  spec.set_name(std::string(63, 'a'));
+  spec.mutable_ranks()->set_max(4096);
+  spec.mutable_train()->set_batch_size(1 << 24);
+  spec.mutable_restart()->mutable_backoff()->set_seconds(0);
+  spec.mutable_checkpoint()->set_url("file:///a");
+  spec.mutable_checkpoint()->set_keep_last(2);
+  EXPECT_THAT(Texts(ValidateSpec(spec)), IsEmpty());
+}
+
+TEST(LoadSpecTest, FaultsOfReadingAndOfBoundsComeTogetherByLine) {
+  const auto spec = LoadSpec(R"(name: x
+train:
+  model: {mlp: {}}
+  optimizer: {lrr: 1}
+  batch_size: 0
+  report_every_steps: 0
+)",
+                             {.name = "job.yaml", .overrides = {"ranks=9000"}});
+  EXPECT_THAT(spec,
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "job.yaml: 8 faults:\n"
+                       "  line 2: train.data: is required: one of synthetic, digits\n"
+                       "  line 2: train.epochs: is required, or train.steps instead of it\n"
+                       "  line 4: train.optimizer.lrr: unknown key; did you mean `lr`?\n"
+                       "  line 5: train.batch_size: must be from 1 to 16777216; got 0\n"
+                       "  line 5: train.batch_size: must be at least ranks.max, which is 9000, so "
+                       "that each rank has a sample; got 0\n"
+                       "  line 6: train.report_every_steps: must be from 1 to 1000000; got 0\n"
+                       "  ranks.min: must be from 1 to 4096; got 9000\n"
+                       "  ranks.max: must be from 1 to 4096; got 9000"));
+}
+
+TEST(LoadSpecTest, AKeyThatCouldNotBeReadIsNotCalledMissingAsWell) {
+  EXPECT_THAT(
+      LoadSpec("name: x\ntrain: {model: {resnet19: }, data: {synthetic: }, batch_size: \"8\", "
+               "steps: a}"),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               AllOf(HasSubstr("3 faults"), HasSubstr("`resnet18`?"), Not(HasSubstr("required")))));
+  EXPECT_THAT(LoadSpec("name: ["),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("not valid YAML"), Not(HasSubstr("required")))));
+}
+
+TEST(LoadSpecTest, AnEmptyTextLacksWhatIsRequired) {
+  EXPECT_THAT(LoadSpec(""), StatusIs(absl::StatusCode::kInvalidArgument,
+                                     "spec: 2 faults:\n  name: is required\n  train: is required"));
+}
+
+TEST(LoadSpecTest, OneFaultIsOneLine) {
+  EXPECT_THAT(LoadSpec(kSmallest, {.name = "a.yaml", .overrides = {"train.optimizer.lrr=1"}}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "a.yaml: train.optimizer.lrr: unknown key; did you mean `lr`?"));
+}
+
+TEST(LoadSpecTest, RelativePathsStartAtTheGivenFolder) {
+  SpecSource source;
+  source.overrides = {"train.data={digits: {path: data/digits}}", "checkpoint.url=ckpt"};
+  EXPECT_THAT(LoadSpec(kSmallest, source),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("digits.path: must be an absolute"),
+                             HasSubstr("checkpoint.url: must be an absolute"))));
+  source.base_dir = "/home/me";
+  ASSERT_OK_AND_ASSIGN(const v1::JobSpec spec, LoadSpec(kSmallest, source));
+  EXPECT_EQ(spec.train().data().digits().path(), "/home/me/data/digits");
+  EXPECT_EQ(spec.checkpoint().url(), "/home/me/ckpt");
+}
+
+TEST(LoadSpecTest, AResolvedSpecReadsBackAsItselfFromBothSpellings) {
+  for (const char* optimizer : {"adamw", "sgd"}) {
+    ASSERT_OK_AND_ASSIGN(
+        const v1::JobSpec spec,
+        LoadSpec(kSmallest, {.overrides = {std::string("train.optimizer.name=") + optimizer}}));
+    for (const std::string& text : {SpecToJson(spec), SpecToYaml(spec)}) {
+      ASSERT_OK_AND_ASSIGN(const v1::JobSpec again, LoadSpec(text));
+      EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(again, spec)) << text;
+    }
+    ASSERT_OK_AND_ASSIGN(const v1::JobSpec resolved, ResolveSpec(spec));
+    EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(resolved, spec));
+  }
+}
+
+TEST(ResolveSpecTest, RefusesABadMessageInFewWords) {
+  EXPECT_THAT(ResolveSpec(v1::JobSpec()),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("name: is required")));
+  v1::JobSpec many = Good();
+  for (int i = 0; i < 64; ++i) many.mutable_train()->mutable_model()->mutable_mlp()->add_hidden(0);
+  const auto refused = ResolveSpec(many);
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("and 45 more")));
+  EXPECT_LT(refused.status().message().size(), 4096u);
+}
+
+}  // namespace
+}  // namespace muster
