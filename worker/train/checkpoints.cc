@@ -178,6 +178,13 @@ void Checkpoints::Poll() {
   }
 }
 
+void Checkpoints::Drain(absl::Duration timeout) {
+  if (saver_ == nullptr) return;
+  // What is not settled by then is Finish's to judge.
+  saver_->Flush(timeout).IgnoreError();
+  Poll();
+}
+
 absl::Status Checkpoints::Finish(absl::Duration timeout) {
   if (saver_ == nullptr) return absl::OkStatus();
   const absl::Status flushed = saver_->Flush(timeout);

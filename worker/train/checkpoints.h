@@ -1,7 +1,7 @@
 // The gang's checkpoints: resume from the newest good one, save behind the training, load the best at the end.
 //
-// Only rank 0 touches the disk: it reads and broadcasts, so that all ranks have the same bits. Every function but Poll is
-// a collective: all ranks call it, at the same step. One thread. Throws what the collectives throw.
+// Only rank 0 touches the disk: it reads and broadcasts, so that all ranks have the same bits. Every function but Poll
+// and Drain is a collective: all ranks call it, at the same step. One thread. Throws what the collectives throw.
 #pragma once
 
 #include <cstdint>
@@ -58,6 +58,10 @@ class Checkpoints {
 
   // Shares the buffers, then copies everything on rank 0 and returns; the saver's thread does the rest.
   void Save(const RunState& state, bool best);
+
+  // Waits on rank 0 until no save is on its way, however those end. Before the run's last save, which must not be skipped
+  // because a better one is still waiting for the controller.
+  void Drain(absl::Duration timeout);
 
   // Notes on rank 0 how saves ended, and logs those that failed: training goes on without them.
   void Poll();

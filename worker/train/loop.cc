@@ -110,6 +110,7 @@ absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts) {
     const bool best = due.validate && Validate(recipe, parts, reporter, run);
     const bool leave_saved = verdict.wish.stop && verdict.wish.save;
     if (due.save || best || leave_saved) {
+      if (leave_saved || run.step == recipe.total_steps) parts.checkpoints.Drain(recipe.commit_timeout);
       parts.checkpoints.Save(run, best);
       timer.Mark(StepPart::kSave);
     }
