@@ -1,6 +1,8 @@
 // Runs a function once per rank, each on its own thread of this process, over one in-memory store and real Gloo.
 #pragma once
 
+#include <ATen/Parallel.h>
+
 #include <exception>
 #include <functional>
 #include <memory>
@@ -20,6 +22,7 @@ inline std::vector<std::string> RunGang(
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < world_size; ++rank) {
     ranks.emplace_back([&, rank] {
+      at::set_num_threads(1);  // of this thread: the ranks share the machine
       try {
         worker::CollectivesOptions options;
         options.rank = rank;

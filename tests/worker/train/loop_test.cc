@@ -1,0 +1,228 @@
+#include "worker/train/loop.h"
+
+#include <ATen/ops/abs.h>
+#include <ATen/ops/max.h>
+
+#include <fstream>
+#include <limits>
+
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+#include "tests/worker/train/training_run.h"
+#include "worker/train/failure.h"
+
+namespace muster::worker {
+namespace {
+
+using muster::testing::RunOutcome;
+using muster::testing::RunTraining;
+using muster::testing::StatusIs;
+using muster::testing::TempDir;
+using muster::testing::TrainingRun;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+TrainingRun SmallRun(const std::string& root) {
+  TrainingRun run;
+  run.world_size = 2;
+  run.root = root;
+  run.recipe.total_steps = 12;
+  run.recipe.schedule = {ScheduleName::kCosine, 0.01, 3, 0.1, 12};
+  run.recipe.clip_norm = 0.5;
+  run.recipe.label_smoothing = 0.1;
+  run.recipe.report_every_steps = 4;
+  run.recipe.evaluation_batch_size = 3;
+  run.recipe.commit_timeout = absl::Minutes(1);
+  return run;
+}
+
+void ExpectSameBits(const RunOutcome& a, const RunOutcome& b) {
+  for (const auto& [name, tensor] : a.ranks[0].weights) {
+    EXPECT_TRUE(tensor.equal(b.ranks[0].weights.at(name))) << name;
+  }
+}
+
+// The newest committed checkpoint up to `step`, as the controller would offer it.
+std::vector<CheckpointCandidate> CandidatesUpTo(const RunOutcome& outcome, int64_t step) {
+  std::vector<CheckpointCandidate> candidates;
+  for (const CheckpointNews& news : outcome.committed) {
+    if (news.step <= step) candidates.insert(candidates.begin(), {news.path, news.step, news.manifest_sha256});
+  }
+  return candidates;
+}
+
+struct Variant {
+  const char* name;
+  bool resnet;
+  bool adamw;
+  Precision precision;
+};
+
+class Resume : public ::testing::TestWithParam<Variant> {};
+
+TEST_P(Resume, EqualsNeverHavingStoppedBitForBit) {
+  TempDir whole_root, broken_root;
+  TrainingRun run = SmallRun(whole_root.path());
+  run.resnet = GetParam().resnet;
+  run.adamw = GetParam().adamw;
+  run.recipe.precision = GetParam().precision;
+  run.recipe.save_every_steps = 4;
+  run.recipe.save_every_epochs = 0;
+  const RunOutcome whole = RunTraining(run);
+  ASSERT_OK(whole.ranks[0].result);
+
+  run.root = broken_root.path();
+  run.wish = {.stop = true, .save = true};
+  run.wish_after_step = 4;
+  const RunOutcome first = RunTraining(run);
+  ASSERT_OK(first.ranks[0].result);
+  EXPECT_TRUE(first.ranks[0].result->stopped);
+  const auto candidates = CandidatesUpTo(first, 100);
+  ASSERT_FALSE(candidates.empty());
+  EXPECT_LT(candidates[0].step, 12);
+
+  run.wish_after_step = -1;
+  run.attempt = 2;
+  run.candidates = candidates;
+  const RunOutcome second = RunTraining(run);
+  ASSERT_OK(second.ranks[0].result);
+  EXPECT_FALSE(second.ranks[0].result->stopped);
+  ExpectSameBits(whole, second);
+  EXPECT_EQ(whole.ranks[0].result->results, second.ranks[0].result->results);
+}
+
+INSTANTIATE_TEST_SUITE_P(AllRecipes, Resume,
+                         ::testing::Values(Variant{"mlp_adamw", false, true, Precision::kFp32},
+                                           Variant{"mlp_sgd_bf16", false, false, Precision::kBf16},
+                                           Variant{"resnet_adamw_bf16", true, true, Precision::kBf16},
+                                           Variant{"resnet_sgd", true, false, Precision::kFp32}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(Train, EndsWithTheSameWeightsOnAllRanksAndReportsItsResults) {
+  TempDir root;
+  TrainingRun run = SmallRun(root.path());
+  run.resnet = true;
+  const RunOutcome outcome = RunTraining(run);
+  ASSERT_OK(outcome.ranks[0].result);
+  const auto& results = outcome.ranks[0].result->results;
+  EXPECT_EQ(results.at("final_step"), 12);
+  EXPECT_EQ(results.count("test_accuracy") + results.count("best_step"), 2u);
+  EXPECT_EQ(results, outcome.ranks[1].result->results);
+  for (const auto& [name, tensor] : outcome.ranks[0].weights) {
+    EXPECT_TRUE(tensor.equal(outcome.ranks[1].weights.at(name))) << name;
+  }
+  const auto& metrics = outcome.ranks[0].supervisor.metrics;
+  for (const char* name : {"loss", "lr", "grad_norm", "samples_per_second", "step_seconds", "communication_seconds",
+                           "memory_bytes", "memory_peak_bytes", "train_accuracy", "epoch"}) {
+    EXPECT_THAT(metrics.at(name), SizeIs(3)) << name;
+  }
+  EXPECT_EQ(metrics.at("test_accuracy").count(12), 1u);
+  // What belongs to the gang comes from one rank.
+  EXPECT_EQ(outcome.ranks[1].supervisor.metrics.count("loss"), 0u);
+  EXPECT_EQ(outcome.ranks[1].supervisor.metrics.count("rank_samples_per_second"), 1u);
+}
+
+TEST(Train, AnyNumberOfRanksSeesTheSameBatches) {
+  std::vector<RunOutcome> outcomes;
+  for (const int world : {1, 2, 3}) {
+    TempDir root;
+    TrainingRun run = SmallRun(root.path());
+    run.world_size = world;
+    outcomes.push_back(RunTraining(run));
+    ASSERT_OK(outcomes.back().ranks[0].result);
+  }
+  for (const RunOutcome& outcome : outcomes) {
+    for (const auto& [step, loss] : outcome.ranks[0].supervisor.metrics.at("loss")) {
+      EXPECT_NEAR(loss, outcomes[0].ranks[0].supervisor.metrics.at("loss").at(step), 1e-4);
+    }
+    // Exact, for it is a count: ragged shards of the 10 validation samples leave nothing out.
+    EXPECT_NEAR(outcome.ranks[0].result->results.at("test_loss"), outcomes[0].ranks[0].result->results.at("test_loss"), 1e-3);
+  }
+}
+
+TEST(Train, TheWishOfOneRankStopsAllAtTheSameStep) {
+  for (const bool save : {false, true}) {
+    TempDir root;
+    TrainingRun run = SmallRun(root.path());
+    run.world_size = 3;
+    run.recipe.save_every_epochs = 0;
+    run.recipe.validate_every_epochs = 0;
+    run.wish = {.stop = true, .save = save};
+    run.wish_after_step = 4;
+    const RunOutcome outcome = RunTraining(run);
+    for (const auto& rank : outcome.ranks) {
+      ASSERT_OK(rank.result);
+      EXPECT_TRUE(rank.result->stopped);
+    }
+    // The wish is seen after the report of step 4 and agreed on within the next one.
+    ASSERT_THAT(outcome.committed, SizeIs(save ? 1 : 0));
+    if (save) {
+      EXPECT_EQ(outcome.committed[0].step, 5);
+    }
+  }
+}
+
+TEST(Train, AGradientThatIsNotFiniteFailsAllRanksWithTheStep) {
+  TempDir root;
+  TrainingRun run = SmallRun(root.path());
+  const RunOutcome outcome = RunTraining(run, [](Model& model) {
+    at::Tensor weight = model.parameters().front().tensor.detach();
+    weight.fill_(std::numeric_limits<float>::quiet_NaN());
+  });
+  for (const auto& rank : outcome.ranks) {
+    EXPECT_THAT(rank.result, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("step 1:")));
+    EXPECT_EQ(FailureClassOf(rank.result.status()), kNonFinite);
+  }
+  EXPECT_TRUE(outcome.committed.empty());
+}
+
+TEST(Train, TakesTheNextCheckpointWhenTheNewestIsCorrupt) {
+  TempDir root;
+  TrainingRun run = SmallRun(root.path());
+  run.recipe.save_every_steps = 4;
+  const RunOutcome whole = RunTraining(run);
+  ASSERT_OK(whole.ranks[0].result);
+  run.attempt = 2;
+  run.candidates = CandidatesUpTo(whole, 11);
+  ASSERT_GE(run.candidates.size(), 2u);
+  const std::string broken = run.candidates[0].path;
+  std::fstream(broken + "/model.safetensors", std::ios::in | std::ios::out | std::ios::binary).seekp(200) << "broken";
+  // Of the first attempt, and newer than all candidates: it must not be picked up behind the test's back.
+  std::filesystem::remove_all(whole.committed.back().path);
+  const RunOutcome again = RunTraining(run);
+  ASSERT_OK(again.ranks[0].result);
+  EXPECT_THAT(again.ranks[0].supervisor.corrupt, ElementsAre(broken));
+  ExpectSameBits(whole, again);
+}
+
+TEST(Train, NeverStartsFromScratchWhenNoCandidateIsGood) {
+  TempDir root;
+  TrainingRun run = SmallRun(root.path());
+  run.candidates = {{root / "step-8.a1.g1", 8, ""}, {root / "step-4.a1.g1", 4, ""}};
+  run.attempt = 2;
+  const RunOutcome outcome = RunTraining(run);
+  for (const auto& rank : outcome.ranks) {
+    EXPECT_THAT(rank.result, StatusIs(absl::StatusCode::kNotFound, HasSubstr("no checkpoint to resume from is whole")));
+    EXPECT_EQ(FailureClassOf(rank.result.status()), kCorruption);
+  }
+}
+
+TEST(Train, RefusesToResumeOnOtherData) {
+  TempDir root;
+  TrainingRun run = SmallRun(root.path());
+  run.recipe.save_every_steps = 4;
+  const RunOutcome first = RunTraining(run);
+  ASSERT_OK(first.ranks[0].result);
+  run.candidates = CandidatesUpTo(first, 11);
+  run.attempt = 2;
+  run.samples = 104;
+  std::filesystem::remove_all(first.committed.back().path);
+  const RunOutcome second = RunTraining(run);
+  EXPECT_THAT(second.ranks[0].result, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("data changed")));
+  EXPECT_EQ(FailureClassOf(second.ranks[0].result.status()), kDataError);
+}
+
+}  // namespace
+}  // namespace muster::worker

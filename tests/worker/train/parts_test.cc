@@ -1,0 +1,116 @@
+// The small parts of the loop: cadence, failure classes, the guard, the state's codec, autocast.
+#include <ATen/autocast_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
+#include <c10/util/Exception.h>
+
+#include <stdexcept>
+
+#include "tests/support/status_matchers.h"
+#include "worker/train/amp.h"
+#include "worker/train/cadence.h"
+#include "worker/train/failure.h"
+#include "worker/train/memory_probe.h"
+#include "worker/train/run_state.h"
+#include "worker/train/torch_guard.h"
+
+namespace muster::worker {
+namespace {
+
+using muster::testing::StatusIs;
+using ::testing::HasSubstr;
+
+TEST(Cadence, EpochsAreDueWhenABatchReachesOverTheirEnd) {
+  EXPECT_TRUE(DueByEpochs(0.95, 1.0, 1));
+  EXPECT_TRUE(DueByEpochs(0.95, 1.05, 1));
+  EXPECT_FALSE(DueByEpochs(1.0, 1.05, 1));
+  EXPECT_FALSE(DueByEpochs(0.95, 1.05, 2));
+  EXPECT_TRUE(DueByEpochs(1.95, 2.05, 2));
+  EXPECT_FALSE(DueByEpochs(0.95, 1.05, 0));
+  EXPECT_TRUE(DueBySteps(10, 5));
+  EXPECT_FALSE(DueBySteps(11, 5));
+  EXPECT_FALSE(DueBySteps(10, 0));
+}
+
+TEST(Cadence, ThirdsAddUpToWholeEpochs) {
+  int due = 0;
+  for (int step = 1; step <= 300; ++step) due += DueByEpochs((step - 1) * 7 / 21.0, step * 7 / 21.0, 1) ? 1 : 0;
+  EXPECT_EQ(due, 100);
+}
+
+TEST(Failure, CarriesItsClassAndKeepsItsCode) {
+  const absl::Status status = Classify(absl::NotFoundError("no file"), kDataError, "data");
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kNotFound, "data: no file"));
+  EXPECT_EQ(FailureClassOf(status), "DATA_ERROR");
+  EXPECT_EQ(FailureClassOf(absl::InternalError("x")), "APPLICATION");
+  EXPECT_OK(Classify(absl::OkStatus(), kDataError));
+}
+
+TEST(TorchGuard, NamesTheClassOfWhatWasThrown) {
+  const auto class_of = [](auto thrower, absl::StatusCode code) {
+    const absl::Status status = TorchGuard([&]() -> absl::Status {
+      thrower();
+      return absl::OkStatus();
+    });
+    EXPECT_THAT(status, StatusIs(code));
+    return FailureClassOf(status);
+  };
+  EXPECT_EQ(class_of([] { at::ones({2}).add(at::ones({3})); }, absl::StatusCode::kInternal), "APPLICATION");
+  EXPECT_EQ(class_of([] { at::empty({int64_t{1} << 50}); }, absl::StatusCode::kResourceExhausted), "OUT_OF_MEMORY");
+  EXPECT_EQ(class_of([] { throw std::bad_alloc(); }, absl::StatusCode::kResourceExhausted), "OUT_OF_MEMORY");
+  EXPECT_EQ(class_of([] { TORCH_CHECK_WITH(DistStoreError, false, "gone"); }, absl::StatusCode::kUnavailable),
+            "PEER_LOST");
+  EXPECT_EQ(class_of([] { throw std::runtime_error("[/src/gloo/transport/tcp/pair.cc:1] Connection closed by peer"); },
+                     absl::StatusCode::kUnavailable),
+            "PEER_LOST");
+}
+
+TEST(RunState, SurvivesItsCodecToTheLastBit) {
+  RunState state;
+  state.step = 123456789012;
+  state.epoch = 1.0 / 3.0;
+  state.best_step = 7;
+  state.best_accuracy = 0.1 + 0.2;
+  state.best_loss = 1e-300;
+  RunIdentity identity;
+  identity.seed = ~uint64_t{0};
+  identity.data_fingerprint = "digits:abc";
+  identity.spec_json = R"({"name":"x"})";
+  const auto decoded = DecodeRunState(EncodeRunState(state, identity));
+  ASSERT_OK(decoded);
+  EXPECT_EQ(decoded->state.step, state.step);
+  EXPECT_EQ(decoded->state.epoch, state.epoch);
+  EXPECT_EQ(decoded->state.best_accuracy, state.best_accuracy);
+  EXPECT_EQ(decoded->state.best_loss, state.best_loss);
+  EXPECT_EQ(decoded->identity.seed, identity.seed);
+  EXPECT_EQ(decoded->identity.data_fingerprint, identity.data_fingerprint);
+  EXPECT_EQ(decoded->identity.spec_json, identity.spec_json);
+}
+
+TEST(RunState, RefusesWhatItDoesNotUnderstand) {
+  EXPECT_THAT(DecodeRunState("[]"), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(DecodeRunState("{\"format_ver"), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(DecodeRunState(R"({"format_version": 1})"), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("`step`")));
+  EXPECT_THAT(DecodeRunState(R"({"format_version": 99})"), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST(AutocastScope, PutsBackWhatItFound) {
+  ASSERT_FALSE(at::autocast::is_autocast_enabled(at::kCPU));
+  {
+    AutocastScope scope(Precision::kBf16, at::kCPU);
+    EXPECT_TRUE(at::autocast::is_autocast_enabled(at::kCPU));
+    EXPECT_EQ(at::autocast::get_autocast_dtype(at::kCPU), at::kBFloat16);
+  }
+  EXPECT_FALSE(at::autocast::is_autocast_enabled(at::kCPU));
+  AutocastScope fp32(Precision::kFp32, at::kCPU);
+  EXPECT_FALSE(at::autocast::is_autocast_enabled(at::kCPU));
+}
+
+TEST(MemoryProbe, SeesThisProcess) {
+  const MemoryUse use = MeasureMemory(at::kCPU);
+  EXPECT_GT(use.now_bytes, 1 << 20);
+  EXPECT_GE(use.peak_bytes, use.now_bytes);
+}
+
+}  // namespace
+}  // namespace muster::worker

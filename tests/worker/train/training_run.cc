@@ -1,0 +1,63 @@
+#include "tests/worker/train/training_run.h"
+
+#include "common/base/check.h"
+#include "common/fs/file_system.h"
+#include "tests/worker/dist/gang.h"
+#include "worker/data/dataset.h"
+
+namespace muster::testing {
+namespace {
+
+using namespace worker;  // NOLINT: a test helper about nothing else
+
+std::unique_ptr<Optimizer> OptimizerFor(const TrainingRun& run, const Model& model) {
+  std::vector<OptimizerTensor> parameters;
+  for (const ModelTensor& entry : model.parameters()) parameters.push_back({entry.name, entry.tensor});
+  return run.adamw ? MakeAdamW({}, parameters) : MakeSgd({.momentum = 0.9, .nesterov = true}, parameters);
+}
+
+void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start, Publisher& publisher,
+             Collectives& gang, RankOutcome& outcome) {
+  const std::vector<int64_t> shape = run.resnet ? std::vector<int64_t>{1, 8, 8} : std::vector<int64_t>{12};
+  auto dataset = MakeSynthetic({run.samples, shape, 4, run.seed});
+  MUSTER_CHECK(dataset.ok(), dataset.status().message());
+  const Loader loader(**dataset, Sampler(static_cast<uint64_t>(run.samples), run.batch_size, run.seed));
+  const ModelContext context = {shape, 4, run.seed};
+  std::unique_ptr<Model> model = run.resnet ? *MakeResNet18({4, false}, context) : MakeMlp({{16}}, context);
+  if (at_start) at_start(*model);
+  const auto optimizer = OptimizerFor(run, *model);
+  CheckpointsOptions options;
+  options.root = run.root;
+  options.job_id = 1;
+  options.job_name = "test";
+  options.attempt = run.attempt;
+  options.generation = 1;
+  options.nonce_seed = run.attempt;
+  options.candidates = run.candidates;
+  options.identity.data_fingerprint = (*dataset)->fingerprint();
+  auto checkpoints = Checkpoints::Create(
+      {PosixFileSystem(), publisher, outcome.supervisor, gang, *model, *optimizer}, options);
+  MUSTER_CHECK(checkpoints.ok(), checkpoints.status().message());
+  if (gang.rank() == gang.world_size() - 1) {
+    outcome.supervisor.wish = run.wish;
+    outcome.supervisor.wish_after_step = run.wish_after_step;
+  }
+  outcome.result = Train(run.recipe, {loader, *model, *optimizer, gang, **checkpoints, outcome.supervisor, at::kCPU});
+  for (const ModelTensor& entry : model->state()) outcome.weights[entry.name] = entry.tensor.detach().clone();
+}
+
+}  // namespace
+
+RunOutcome RunTraining(const TrainingRun& run, const std::function<void(Model&)>& at_start) {
+  RunOutcome outcome;
+  outcome.ranks.resize(static_cast<size_t>(run.world_size));
+  FakePublisher publisher;
+  const auto errors = RunGang(run.world_size, [&](std::unique_ptr<Collectives> gang) {
+    RunRank(run, at_start, publisher, *gang, outcome.ranks[static_cast<size_t>(gang->rank())]);
+  });
+  for (const std::string& error : errors) MUSTER_CHECK(error.empty(), error);
+  outcome.committed = publisher.committed();
+  return outcome;
+}
+
+}  // namespace muster::testing

@@ -1,0 +1,94 @@
+// A whole training run in one process: each rank a thread, over real Gloo, real files and fakes of agent and controller.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/mutex.h"
+#include "worker/checkpoint/publisher.h"
+#include "worker/train/loop.h"
+
+namespace muster::testing {
+
+// What one rank told its agent.
+class FakeSupervisor final : public worker::Supervisor {
+ public:
+  worker::StopWish stop_wish() override { return wish_after_step >= 0 && step_ >= wish_after_step ? wish : worker::StopWish(); }
+  void Progress(const std::string& phase, int64_t step, int64_t, double) override {
+    phases.push_back(phase);
+    step_ = step;
+  }
+  void Metrics(int64_t step, const std::map<std::string, double>& values) override {
+    for (const auto& [name, value] : values) metrics[name][step] = value;
+  }
+  void CorruptCheckpoint(const std::string& path, int64_t, const std::string&) override { corrupt.push_back(path); }
+
+  worker::StopWish wish;
+  int64_t wish_after_step = -1;  // -1: never
+  std::vector<std::string> phases;
+  std::map<std::string, std::map<int64_t, double>> metrics;
+  std::vector<std::string> corrupt;
+
+ private:
+  int64_t step_ = 0;
+};
+
+// Allows and commits everything at once; keeps what was committed.
+class FakePublisher final : public worker::Publisher {
+ public:
+  void Begin(int64_t) override {}
+  absl::Status AwaitPublish(const worker::CheckpointNews&) override { return absl::OkStatus(); }
+  absl::Status AwaitCommitted(const worker::CheckpointNews& news) override {
+    MutexLock lock(mutex_);
+    committed_.push_back(news);
+    return absl::OkStatus();
+  }
+  void Failed(int64_t, const absl::Status&) override {}
+
+  std::vector<worker::CheckpointNews> committed() const {
+    MutexLock lock(mutex_);
+    return committed_;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::vector<worker::CheckpointNews> committed_ MUSTER_GUARDED_BY(mutex_);
+};
+
+struct TrainingRun {
+  int world_size = 1;
+  bool resnet = false;
+  bool adamw = true;
+  uint64_t seed = 5;
+  int64_t samples = 103;  // divides by nothing
+  uint64_t batch_size = 20;
+  worker::Recipe recipe;  // total_steps and so on
+  std::string root;       // checkpoint folder
+  uint32_t attempt = 1;
+  std::vector<CheckpointCandidate> candidates;
+  worker::StopWish wish;         // of the last rank alone
+  int64_t wish_after_step = -1;
+};
+
+struct RankOutcome {
+  absl::StatusOr<worker::TrainResult> result = absl::UnknownError("did not run");
+  std::map<std::string, at::Tensor> weights;  // at the end: parameters and buffers
+  FakeSupervisor supervisor;
+};
+
+struct RunOutcome {
+  std::vector<RankOutcome> ranks;
+  std::vector<worker::CheckpointNews> committed;
+};
+
+// `at_start` (may be empty) is called on each rank with its model before training.
+RunOutcome RunTraining(const TrainingRun& run, const std::function<void(worker::Model&)>& at_start = nullptr);
+
+}  // namespace muster::testing
