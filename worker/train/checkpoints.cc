@@ -125,7 +125,25 @@ absl::StatusOr<std::string> Checkpoints::FindAndLoad() {
   if (!loaded.ok()) return Classify(loaded, ReadingFailureClass(loaded), path);
   if (checkpoint.adopted) MUSTER_RETURN_IF_ERROR(Register(checkpoint));
   Log(LogLevel::kInfo, "resumed", {{"path", path}, {"step", checkpoint.checkpoint.manifest.step}});
-  return std::string(1, kLoaded) + *state_json;
+  MUSTER_ASSIGN_OR_RETURN(const std::string state, StateWithUsableBest(*state_json));
+  return std::string(1, kLoaded) + state;
+}
+
+// The run's end loads the best checkpoint. When that one is broken, the run must choose again among what comes, or it would
+// fail at its end each time: the best is then this state, if it was validated, else none yet.
+absl::StatusOr<std::string> Checkpoints::StateWithUsableBest(const std::string& state_json) {
+  auto decoded = DecodeRunState(state_json);
+  if (!decoded.ok()) return Classify(decoded.status(), kCorruption);
+  RunState& state = decoded->state;
+  if (state.best_step < 0 || state.best_step == state.step) return state_json;
+  const absl::Status usable = BestPath(state.best_step).status();
+  if (!IsBroken(usable)) return state_json;
+  Log(LogLevel::kWarning, "best_checkpoint_lost", {{"step", state.best_step}, {"error", usable.ToString()}});
+  const bool validated = state.validation_step == state.step;
+  state.best_step = validated ? state.step : -1;
+  state.best_accuracy = validated ? state.validation_accuracy : 0;
+  state.best_loss = validated ? state.validation_loss : 0;
+  return EncodeRunState(state, decoded->identity);
 }
 
 // A whole checkpoint whose writer died before the controller knew of it.

@@ -78,6 +78,7 @@ class Checkpoints {
   absl::StatusOr<std::string> FindAndLoad();
   absl::Status Register(const FoundCheckpoint& found);
   absl::StatusOr<std::string> BestPath(int64_t step) const;
+  absl::StatusOr<std::string> StateWithUsableBest(const std::string& state_json);
   void WarnOfChanges(const RunIdentity& saved) const;
   void BroadcastAll(const NamedTensors& tensors);
 

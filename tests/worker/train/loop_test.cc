@@ -197,6 +197,25 @@ TEST(Train, TakesTheNextCheckpointWhenTheNewestIsCorrupt) {
   ExpectSameBits(whole, again);
 }
 
+TEST(Train, ChoosesTheBestAnewWhenItsCheckpointIsLost) {
+  TempDir root;
+  TrainingRun run = SmallRun(root.path());
+  run.recipe.schedule.peak = 0;  // nothing is learned: the first validation stays the best
+  run.recipe.validate_every_steps = 1;
+  run.recipe.save_every_steps = 4;
+  const RunOutcome whole = RunTraining(run);
+  ASSERT_OK(whole.ranks[0].result);
+  ASSERT_EQ(whole.ranks[0].result->results.at("best_step"), 1);
+  run.attempt = 2;
+  run.candidates = CandidatesUpTo(whole, 11);
+  ASSERT_EQ(run.candidates.back().step, 1);
+  run.candidates.pop_back();
+  std::filesystem::remove_all(whole.committed.back().path);  // newer than all candidates
+  const RunOutcome again = RunTraining(run);
+  ASSERT_OK(again.ranks[0].result);
+  EXPECT_EQ(again.ranks[0].result->results.at("best_step"), run.candidates[0].step);
+}
+
 TEST(Train, NeverStartsFromScratchWhenNoCandidateIsGood) {
   TempDir root;
   TrainingRun run = SmallRun(root.path());
