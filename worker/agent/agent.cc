@@ -1,0 +1,313 @@
+#include "worker/agent/agent.h"
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/base/rng.h"
+#include "common/base/status_macros.h"
+#include "common/base/version.h"
+#include "common/metrics/metric_names.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/token.h"
+#include "nlohmann/json.hpp"
+#include "worker/agent/device_probe.h"
+
+namespace muster::worker {
+namespace {
+
+constexpr absl::Duration kTick = absl::Seconds(1);
+// Kept back from the stop grace for ranks that did not save in time: SIGTERM, then SIGKILL.
+constexpr absl::Duration kTermReserve = absl::Seconds(5);
+// After the last rank: for the controller to acknowledge what is left to say.
+constexpr absl::Duration kFlushPatience = absl::Seconds(3);
+constexpr absl::Duration kFlushPoll = absl::Milliseconds(20);
+constexpr size_t kIncarnationBytes = 16;
+
+// Our own environment for the ranks, but for what names secrets or what each rank gets its own of.
+std::vector<std::string> RankEnvironment() {
+  constexpr absl::string_view kWithheld[] = {"MUSTER_TOKEN", "MUSTER_RANK_DIR=", "MUSTER_LINK_FD=",
+                                             "OMP_NUM_THREADS=", "CUDA_VISIBLE_DEVICES="};
+  std::vector<std::string> kept;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const bool withheld =
+        std::any_of(std::begin(kWithheld), std::end(kWithheld),
+                    [&](absl::string_view name) { return absl::StartsWith(*entry, name); });
+    if (!withheld) kept.emplace_back(*entry);
+  }
+  return kept;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(const AgentConfig& config, Clock& clock,
+                                                     FileSystem& fs) {
+  auto agent = std::unique_ptr<Agent>(new Agent(config, clock, fs));
+  MUSTER_RETURN_IF_ERROR(agent->Build());
+  return agent;
+}
+
+Agent::~Agent() {
+  // The reverse of Build; ranks that still live are killed.
+  checkpoints_.reset();
+  bulk_.reset();
+  if (session_ != nullptr) session_->Stop();
+  supervisor_.reset();
+}
+
+std::string Agent::DataPath(absl::string_view name) const {
+  return absl::StrCat(config_.data_dir, "/", name);
+}
+
+absl::Status Agent::Build() {
+  MUSTER_RETURN_IF_ERROR(fs_.MakeDirectories(config_.data_dir));
+  // Absolute and without links: ranks are found again by the folder's name.
+  std::error_code error;
+  const auto canonical = std::filesystem::canonical(config_.data_dir, error);
+  if (error) return absl::UnavailableError(absl::StrCat(config_.data_dir, ": ", error.message()));
+  config_.data_dir = canonical.string();
+  MUSTER_ASSIGN_OR_RETURN(DataDirLock lock, DataDirLock::Take(config_.data_dir));
+  lock_ = std::make_unique<DataDirLock>(std::move(lock));
+  if (!config_.token_file.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(token_, ReadTokenFile(config_.token_file));
+  }
+  MUSTER_ASSIGN_OR_RETURN(loop_, EventLoop::Create(clock_));
+  MUSTER_RETURN_IF_ERROR(BuildHello());
+  registry_ = std::make_unique<Registry>(WorkerMetrics(), metric::kWorkerDroppedTotal);
+  HttpServer::Options http;
+  http.listen = config_.http_listen;
+  MUSTER_ASSIGN_OR_RETURN(
+      http_, HttpServer::Create(http, DaemonHandlers([this] { return registry_->Render(); },
+                                                     [] { return absl::OkStatus(); },
+                                                     [this]() -> absl::Status {
+                                                       if (connected_) return absl::OkStatus();
+                                                       return absl::UnavailableError(
+                                                           "no session with the controller");
+                                                     })));
+  hello_.set_metrics_address(http_->address());
+  metrics_ = std::make_unique<AgentMetrics>(*registry_, clock_, nvml_.get(), hello_);
+  MUSTER_ASSIGN_OR_RETURN(spool_, Spool::Open(fs_, {.directory = DataPath("spool"),
+                                                    .max_bytes = config_.spool_max_bytes}));
+  supervisor_ = std::make_unique<Supervisor>(
+      SupervisorDeps{*loop_, fs_, *spool_, *registry_, *this},
+      SupervisorOptions{.ranks_root = DataPath("ranks"),
+                        .trainer = config_.trainer,
+                        .advertise_address = hello_.advertise_address(),
+                        .slots = {hello_.slots().begin(), hello_.slots().end()},
+                        .base_environment = RankEnvironment()});
+  MUSTER_RETURN_IF_ERROR(supervisor_->ClearLeftovers());
+  MUSTER_RETURN_IF_ERROR(WriteEndpoints());
+
+  uint64_t seed = 0;
+  for (const char byte : hello_.incarnation()) seed = SplitMix64(seed ^ static_cast<uint8_t>(byte));
+  MUSTER_ASSIGN_OR_RETURN(const std::string host, HostOf(config_.controller));
+  SessionHandler& handler = *this;
+  session_ = std::make_unique<Session>(
+      *loop_, MakeChannel({.address = config_.controller}), *registry_, handler,
+      SessionOptions{.hello = hello_, .token = token_, .near = IsLoopbackHost(host), .seed = seed});
+  BulkSenderOptions bulk;
+  bulk.hello.set_worker_name(hello_.worker_name());
+  bulk.hello.set_incarnation(hello_.incarnation());
+  bulk.token = token_;
+  bulk.seed = seed + 1;
+  bulk_ = std::make_unique<BulkSender>(*loop_, MakeChannel({.address = config_.controller}),
+                                       *spool_, std::move(bulk));
+  checkpoints_ = std::make_unique<CheckpointWorker>(
+      fs_, loop_->mailbox(),
+      [this](v1::WorkerMessage result) { OnCheckpointResult(std::move(result)); });
+  return absl::OkStatus();
+}
+
+absl::Status Agent::BuildHello() {
+  std::string incarnation(kIncarnationBytes, '\0');
+  if (::getrandom(incarnation.data(), incarnation.size(), 0) !=
+      static_cast<ssize_t>(incarnation.size())) {
+    return absl::InternalError("the kernel gives no random bytes");
+  }
+  nvml_ = Nvml::Load();
+  const std::vector<GpuReading> gpus = nvml_ == nullptr ? std::vector<GpuReading>() : nvml_->Read();
+  hello_.set_protocol_version(kProtocolVersion);
+  hello_.set_worker_name(config_.name);
+  hello_.set_incarnation(incarnation);
+  hello_.set_version(Version());
+  hello_.set_pool(config_.pool);
+  for (const auto& [key, value] : config_.labels) (*hello_.mutable_labels())[key] = value;
+  hello_.set_cpus(AvailableCpus());
+  hello_.set_memory_bytes(AvailableMemoryBytes());
+  for (v1::Slot& slot : MakeSlots(gpus, config_.slots, hello_.cpus(), hello_.memory_bytes())) {
+    *hello_.add_slots() = std::move(slot);
+  }
+  hello_.set_advertise_address(config_.advertise_address);
+  if (config_.advertise_address.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(const std::string host, HostOf(config_.controller));
+    MUSTER_ASSIGN_OR_RETURN(const std::string address, AddressTowards(host));
+    hello_.set_advertise_address(address);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Agent::WriteEndpoints() {
+  const nlohmann::json endpoints = {{"metrics_address", http_->address()},
+                                    {"pid", ::getpid()},
+                                    {"name", config_.name},
+                                    {"version", Version()}};
+  return WriteFileAtomically(fs_, DataPath("endpoints.json"), endpoints.dump(2) + "\n");
+}
+
+absl::Status Agent::Run() {
+  Log(LogLevel::kInfo, "agent_started",
+      {{"worker", config_.name},
+       {"controller", config_.controller},
+       {"metrics", http_->address()},
+       {"slots", hello_.slots_size()},
+       {"data_dir", config_.data_dir}});
+  session_->Start();
+  Tick();
+  loop_->Run();
+  session_->Stop();
+  bulk_->SessionDown();
+  http_->Stop();
+  Log(LogLevel::kInfo, "agent_stopped", {{"status", refused_.ToString()}});
+  return refused_;
+}
+
+void Agent::Tick() {
+  supervisor_->Tick(session_->ControllerAway());
+  metrics_->Refresh(*spool_, supervisor_->BusySlots());
+  loop_->After(kTick, [this] { Tick(); });
+}
+
+// ---- session ----
+
+void Agent::FillHello(v1::Hello& hello) {
+  for (v1::RankStatus& status : supervisor_->Statuses()) *hello.add_ranks() = std::move(status);
+  hello.set_last_assignment_seq(assignments_.highest());
+}
+
+void Agent::OnSessionUp(const v1::Welcome& welcome) {
+  connected_ = true;
+  for (const v1::Welcome::StaleRank& stale : welcome.stale()) supervisor_->KillStale(stale);
+  supervisor_->OnSessionUp(welcome.term());
+  bulk_->SessionUp();
+}
+
+void Agent::OnSessionDown() {
+  connected_ = false;
+  supervisor_->OnSessionDown();
+  bulk_->SessionDown();
+  // Nobody is left to tell the gang to save together.
+  if (stopping_)
+    supervisor_->StopAll(
+        {v1::StopRanks::TERM, kTermReserve, "the agent stops without a controller"});
+}
+
+void Agent::OnControllerMessage(const v1::ControllerMessage& message) {
+  switch (message.body_case()) {
+    case v1::ControllerMessage::kStoreReply:
+      return supervisor_->OnStoreReply(message.store_reply());
+    case v1::ControllerMessage::kCheckpointAck:
+      return supervisor_->OnCheckpointAck(message.checkpoint_ack());
+    case v1::ControllerMessage::kStartRanks: {
+      const v1::StartRanks& start = message.start_ranks();
+      if (!TakeAssignment(start.outbox_seq())) return;
+      const absl::Status taken = supervisor_->Start(start, session_->term());
+      if (!taken.ok()) Log(LogLevel::kWarning, "assignment_refused", {{"error", taken.ToString()}});
+      return Acknowledge(start.outbox_seq(), std::string(taken.message()));
+    }
+    case v1::ControllerMessage::kStopRanks:
+      if (!TakeAssignment(message.stop_ranks().outbox_seq())) return;
+      supervisor_->Stop(message.stop_ranks());
+      return Acknowledge(message.stop_ranks().outbox_seq(), "");
+    case v1::ControllerMessage::kVerifyCheckpoint: {
+      const uint64_t seq = message.verify_checkpoint().outbox_seq();
+      if (TakeAssignment(seq) && !checkpoints_->Verify(message.verify_checkpoint()))
+        assignments_.Forget(seq);
+      return;
+    }
+    case v1::ControllerMessage::kDeleteCheckpoint: {
+      const uint64_t seq = message.delete_checkpoint().outbox_seq();
+      if (TakeAssignment(seq) && !checkpoints_->Delete(message.delete_checkpoint()))
+        assignments_.Forget(seq);
+      return;
+    }
+    default:
+      return;  // a newer controller's word that this agent does not know
+  }
+}
+
+bool Agent::TakeAssignment(uint64_t outbox_seq) {
+  if (assignments_.Take(outbox_seq)) return true;
+  const auto answer = assignments_.AnswerOf(outbox_seq);
+  if (answer.has_value()) Acknowledge(outbox_seq, *answer);
+  return false;
+}
+
+void Agent::Acknowledge(uint64_t outbox_seq, const std::string& refusal) {
+  assignments_.Answer(outbox_seq, refusal);
+  v1::WorkerMessage message;
+  message.mutable_assignment_ack()->set_outbox_seq(outbox_seq);
+  message.mutable_assignment_ack()->set_refusal(refusal);
+  session_->SendMessage(std::move(message));
+}
+
+void Agent::OnCheckpointResult(v1::WorkerMessage result) {
+  const uint64_t seq = result.has_verify_result() ? result.verify_result().outbox_seq()
+                                                  : result.delete_result().outbox_seq();
+  // The result first: an acknowledged assignment is not repeated to the next agent.
+  session_->SendEvent(std::move(result));
+  Acknowledge(seq, "");
+}
+
+void Agent::OnRefused(absl::Status status) {
+  Log(LogLevel::kError, "controller_refused_agent", {{"error", status.ToString()}});
+  refused_ = std::move(status);
+  stopping_ = true;
+  supervisor_->Drain();
+  supervisor_->StopAll(
+      {v1::StopRanks::KILL, absl::ZeroDuration(), "the controller refused this agent"});
+  OnRanksChanged();
+}
+
+// ---- stop ----
+
+void Agent::BeginStop(const std::string& reason) {
+  if (std::exchange(stopping_, true)) {
+    supervisor_->StopAll({v1::StopRanks::KILL, absl::ZeroDuration(), "told to stop twice"});
+    return;
+  }
+  Log(LogLevel::kInfo, "agent_stopping", {{"reason", reason}, {"connected", session_->up()}});
+  supervisor_->Drain();
+  const absl::Duration reserve = std::min(kTermReserve, config_.stop_grace / 2);
+  if (session_->up()) {
+    // The controller tells every rank of the gangs here to save; those elsewhere must leave too.
+    v1::WorkerMessage message;
+    message.mutable_notice()->set_message(reason);
+    message.mutable_notice()->set_grace_ms(absl::ToInt64Milliseconds(config_.stop_grace - reserve));
+    session_->SendMessage(std::move(message));
+    loop_->After(config_.stop_grace - reserve, [this, reserve] {
+      supervisor_->StopAll({v1::StopRanks::TERM, reserve, "the agent's stop grace is over"});
+    });
+  } else {
+    supervisor_->StopAll({v1::StopRanks::TERM, reserve, "the agent stops without a controller"});
+  }
+  OnRanksChanged();
+}
+
+void Agent::OnRanksChanged() {
+  if (!stopping_ || !supervisor_->empty() || std::exchange(flushing_, true)) return;
+  EndWhenFlushed(kFlushPatience);
+}
+
+void Agent::EndWhenFlushed(absl::Duration patience) {
+  const bool flushed = session_->EventsAcknowledged() && !spool_->HasUnacknowledged();
+  if (flushed || !session_->up() || patience <= absl::ZeroDuration()) return loop_->Quit();
+  loop_->After(kFlushPoll, [this, patience] { EndWhenFlushed(patience - kFlushPoll); });
+}
+
+}  // namespace muster::worker

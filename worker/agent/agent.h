@@ -1,0 +1,107 @@
+// muster-worker's composition root: builds the parts, connects them, and brings them to an orderly
+// stop. No rules here.
+//
+// Everything runs on the thread that calls Run, which also forks the ranks; they die with it at the
+// latest.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/clock.h"
+#include "common/fs/file_system.h"
+#include "common/metrics/http_server.h"
+#include "common/metrics/registry.h"
+#include "worker/agent/agent_config.h"
+#include "worker/agent/agent_metrics.h"
+#include "worker/agent/assignment_log.h"
+#include "worker/agent/bulk_sender.h"
+#include "worker/agent/checkpoint_worker.h"
+#include "worker/agent/data_dir_lock.h"
+#include "worker/agent/event_loop.h"
+#include "worker/agent/nvml.h"
+#include "worker/agent/session.h"
+#include "worker/agent/spool.h"
+#include "worker/agent/supervisor.h"
+
+namespace muster::worker {
+
+class Agent final : private SessionHandler, private SupervisorSink {
+ public:
+  // Takes the data folder, kills what an earlier agent left there, binds the HTTP port. Errors name
+  // what is wrong: the folder is in use or cannot be written, the token cannot be read, the port is
+  // taken. `clock` and `fs` outlive it.
+  static absl::StatusOr<std::unique_ptr<Agent>> Create(const AgentConfig& config, Clock& clock,
+                                                       FileSystem& fs);
+  ~Agent() override;
+
+  // Until BeginStop has done its work: OK. Or until the controller refuses this agent for good:
+  // why.
+  absl::Status Run();
+
+  // On the loop (Post it to loop().mailbox() from elsewhere). Gives notice, lets the ranks save
+  // within the grace, reports, and ends Run. A second call kills them at once.
+  void BeginStop(const std::string& reason);
+
+  EventLoop& loop() { return *loop_; }
+  const std::string& metrics_address() const { return http_->address(); }
+
+ private:
+  Agent(const AgentConfig& config, Clock& clock, FileSystem& fs)
+      : config_(config), clock_(clock), fs_(fs) {}
+  absl::Status Build();
+  absl::Status BuildHello();
+  absl::Status WriteEndpoints();
+  std::string DataPath(absl::string_view name) const;
+
+  void FillHello(v1::Hello& hello) override;
+  std::vector<v1::RankStatus> RankStatuses() override { return supervisor_->Statuses(); }
+  void OnSessionUp(const v1::Welcome& welcome) override;
+  void OnSessionDown() override;
+  void OnControllerMessage(const v1::ControllerMessage& message) override;
+  void OnLeaseRenewed() override { supervisor_->OnLeaseRenewed(); }
+  void OnRefused(absl::Status status) override;
+
+  void SendEvent(v1::WorkerMessage event) override { session_->SendEvent(std::move(event)); }
+  void SendMessage(v1::WorkerMessage message) override {
+    session_->SendMessage(std::move(message));
+  }
+  void HeartbeatNow() override { session_->HeartbeatNow(); }
+  bool LeaseAllowsPublish() override { return session_->LeaseAllowsPublish(); }
+  void OnRanksChanged() override;
+
+  // True when the assignment is new; else it is answered again where it has been answered.
+  bool TakeAssignment(uint64_t outbox_seq);
+  void Acknowledge(uint64_t outbox_seq, const std::string& refusal);
+  void OnCheckpointResult(v1::WorkerMessage result);
+  void Tick();
+  void EndWhenFlushed(absl::Duration patience);
+
+  AgentConfig config_;
+  Clock& clock_;
+  FileSystem& fs_;
+  std::unique_ptr<DataDirLock> lock_;
+  std::string token_;
+  v1::Hello hello_;
+  std::unique_ptr<Nvml> nvml_;
+  std::unique_ptr<EventLoop> loop_;
+  std::unique_ptr<Registry> registry_;
+  std::unique_ptr<AgentMetrics> metrics_;
+  std::atomic<bool> connected_ = false;  // read by the HTTP threads
+  std::unique_ptr<HttpServer> http_;
+  std::unique_ptr<Spool> spool_;
+  std::unique_ptr<Supervisor> supervisor_;
+  std::unique_ptr<Session> session_;
+  std::unique_ptr<BulkSender> bulk_;
+  std::unique_ptr<CheckpointWorker> checkpoints_;
+  AssignmentLog assignments_;
+  bool stopping_ = false;
+  bool flushing_ = false;
+  absl::Status refused_;
+};
+
+}  // namespace muster::worker

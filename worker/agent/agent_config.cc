@@ -1,0 +1,276 @@
+#include "worker/agent/agent_config.h"
+
+#include <unistd.h>
+#include <yaml-cpp/yaml.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "common/base/status_macros.h"
+#include "common/base/units.h"
+#include "common/base/version.h"
+#include "worker/agent/device_probe.h"
+
+namespace muster::worker {
+namespace {
+
+constexpr size_t kMaxConfigBytes = 1 << 20;
+constexpr uint32_t kMaxSlots = 1024;
+constexpr size_t kMaxLabels = 32;
+constexpr size_t kMaxLabelBytes = 128;
+constexpr uint64_t kMinSpoolBytes = 16u << 20;
+constexpr absl::Duration kMaxStopGrace = absl::Hours(1);
+
+std::vector<std::string> Texts(const std::string& key, const YAML::Node& node) {
+  std::vector<std::string> texts;
+  if (node.IsScalar()) {
+    texts.push_back(node.Scalar());
+  } else if (node.IsSequence() || (node.IsMap() && key == "label")) {
+    for (const auto& item : node) {
+      const bool pair = node.IsMap() && item.first.IsScalar() && item.second.IsScalar();
+      if (!pair && !(node.IsSequence() && item.IsScalar())) {
+        throw CLI::ConfigError(absl::StrCat("config file: `", key, "` must hold plain text"));
+      }
+      texts.push_back(pair ? absl::StrCat(item.first.Scalar(), "=", item.second.Scalar())
+                           : item.Scalar());
+    }
+  } else {
+    throw CLI::ConfigError(absl::StrCat("config file: `", key, "` must be plain text"));
+  }
+  return texts;
+}
+
+// Lets CLI11 read a flat YAML map. Faults are thrown as CLI11 wants them; ParseAgentCommandLine
+// catches.
+class YamlConfig final : public CLI::Config {
+ public:
+  explicit YamlConfig(const CLI::App* app) : app_(app) {}
+
+  std::string to_config(const CLI::App*, bool, bool, std::string) const override { return ""; }
+
+  std::vector<CLI::ConfigItem> from_config(std::istream& stream) const override {
+    const std::string text(std::istreambuf_iterator<char>(stream), {});
+    if (text.size() > kMaxConfigBytes) throw CLI::ConfigError("config file: larger than 1 MiB");
+    YAML::Node root;
+    try {
+      root = YAML::Load(text);
+    } catch (const YAML::Exception& error) {
+      throw CLI::ConfigError(absl::StrCat("config file: ", error.what()));
+    }
+    if (root.IsNull()) return {};
+    if (!root.IsMap()) throw CLI::ConfigError("config file: must be a map of key: value");
+    std::vector<CLI::ConfigItem> items;
+    for (const auto& entry : root) {
+      const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "";
+      const CLI::Option* option = app_->get_option_no_throw(absl::StrCat("--", key));
+      if (option == nullptr || !option->get_configurable()) {
+        throw CLI::ConfigError(absl::StrCat("config file: unknown key `", key,
+                                            "`; the keys are the flags of muster-worker --help"));
+      }
+      const bool twice = std::any_of(items.begin(), items.end(),
+                                     [&](const auto& item) { return item.name == key; });
+      if (twice) throw CLI::ConfigError(absl::StrCat("config file: `", key, "` is there twice"));
+      CLI::ConfigItem item;
+      item.name = key;
+      item.inputs = Texts(key, entry.second);
+      items.push_back(std::move(item));
+    }
+    return items;
+  }
+
+ private:
+  const CLI::App* app_;
+};
+
+void AddLabels(CLI::App& app, AgentConfig& config) {
+  app.add_option_function<std::vector<std::string>>(
+         "--label",
+         [&config](const std::vector<std::string>& texts) {
+           for (const std::string& text : texts) {
+             const std::pair<std::string, std::string> label =
+                 absl::StrSplit(text, absl::MaxSplits('=', 1));
+             if (text.find('=') == std::string::npos || !config.labels.insert(label).second) {
+               throw CLI::ValidationError(
+                   "--label", absl::StrCat("`", text, "` is not KEY=VALUE, or is there twice"));
+             }
+           }
+         },
+         "A label that jobs can select by; may be repeated")
+      ->type_name("KEY=VALUE");
+}
+
+void DescribeOptions(CLI::App& app, AgentConfig& config) {
+  app.add_option("--controller", config.controller, "musterd's address for workers")
+      ->type_name("HOST:PORT")
+      ->required();
+  app.add_option("--token-file", config.token_file,
+                 "File with the controller's token (<its data dir>/token)")
+      ->type_name("FILE")
+      ->required();
+  app.add_option("--name", config.name, "Name of this worker; default: the host's")
+      ->type_name("NAME");
+  app.add_option("--data-dir", config.data_dir,
+                 "Folder of the spool and the ranks; made when missing")
+      ->type_name("DIR")
+      ->required();
+  app.add_option("--slots", config.slots, "CPU slots; default: none beside GPUs, else one per core")
+      ->type_name("N");
+  app.add_option("--pool", config.pool, "Pool that this worker belongs to")
+      ->capture_default_str()
+      ->type_name("NAME");
+  AddLabels(app, config);
+  app.add_option("--advertise-address", config.advertise_address,
+                 "Address at which other workers reach ranks here; default: that of the route to "
+                 "the controller")
+      ->type_name("IP");
+  app.add_option("--http-listen", config.http_listen,
+                 "Address of /metrics and /healthz; port 0 picks one")
+      ->capture_default_str()
+      ->type_name("HOST:PORT");
+  app.add_option("--trainer", config.trainer,
+                 "The trainer's program; default: muster-trainer beside this one")
+      ->type_name("FILE");
+  app.add_option_function<std::string>(
+         "--stop-grace",
+         [&config](const std::string& text) {
+           const absl::StatusOr<absl::Duration> parsed = ParseDuration(text);
+           if (!parsed.ok())
+             throw CLI::ValidationError("--stop-grace", std::string(parsed.status().message()));
+           config.stop_grace = *parsed;
+         },
+         "After SIGTERM, ranks have this long to save and leave")
+      ->type_name("DURATION")
+      ->default_str(HumanDuration(config.stop_grace));
+  app.add_option_function<std::string>(
+         "--spool-max-bytes",
+         [&config](const std::string& text) {
+           const absl::StatusOr<uint64_t> parsed = ParseBytes(text);
+           if (!parsed.ok())
+             throw CLI::ValidationError("--spool-max-bytes",
+                                        std::string(parsed.status().message()));
+           config.spool_max_bytes = *parsed;
+         },
+         "Metrics and logs kept on disk while the controller is away")
+      ->type_name("BYTES")
+      ->default_str(HumanBytes(static_cast<double>(config.spool_max_bytes)));
+  app.add_flag("--insecure", config.insecure,
+               "Speak beyond loopback although nothing is encrypted");
+}
+
+// "Node-7.example.org" -> "node-7".
+std::string HostName() {
+  char buffer[256] = {};
+  if (::gethostname(buffer, sizeof buffer - 1) != 0) return "";
+  const std::vector<std::string> parts =
+      absl::StrSplit(absl::AsciiStrToLower(buffer), absl::MaxSplits('.', 1));
+  return parts.front();
+}
+
+std::string TrainerBesideThisProgram() {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return error ? "muster-trainer" : (self.parent_path() / "muster-trainer").string();
+}
+
+absl::Status CheckAddress(absl::string_view flag, const std::string& address, bool insecure) {
+  const absl::StatusOr<std::string> host = HostOf(address);
+  if (!host.ok())
+    return absl::InvalidArgumentError(absl::StrCat(flag, ": ", host.status().message()));
+  if (insecure || IsLoopbackHost(*host)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      flag, ": ", address, " is not a loopback address, and nothing there would be encrypted; ",
+      "give --insecure if the network itself is trusted"));
+}
+
+}  // namespace
+
+bool IsName(absl::string_view text) {
+  const auto alphanumeric = [](char c) { return absl::ascii_islower(c) || absl::ascii_isdigit(c); };
+  return !text.empty() && text.size() <= 63 && alphanumeric(text.front()) &&
+         alphanumeric(text.back()) &&
+         std::all_of(text.begin(), text.end(), [&](char c) { return alphanumeric(c) || c == '-'; });
+}
+
+absl::StatusOr<std::string> HostOf(absl::string_view address) {
+  const size_t colon = address.rfind(':');
+  absl::string_view host = address.substr(0, colon == address.npos ? 0 : colon);
+  int port = -1;
+  bool good = colon != address.npos && absl::SimpleAtoi(address.substr(colon + 1), &port) &&
+              port >= 0 && port <= 65535;
+  const bool bracketed = absl::ConsumePrefix(&host, "[") && absl::ConsumeSuffix(&host, "]");
+  good = good && !host.empty() && (bracketed || host.find_first_of(":[]") == host.npos);
+  if (!good) return absl::InvalidArgumentError(absl::StrCat("`", address, "` is not HOST:PORT"));
+  return std::string(host);
+}
+
+absl::Status CheckAgentConfig(const AgentConfig& config) {
+  MUSTER_RETURN_IF_ERROR(CheckAddress("--controller", config.controller, config.insecure));
+  MUSTER_RETURN_IF_ERROR(CheckAddress("--http-listen", config.http_listen, config.insecure));
+  if (config.data_dir.empty()) return absl::InvalidArgumentError("--data-dir: is empty");
+  if (!IsName(config.name)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--name: `", config.name,
+                     "` must be lower-case letters, digits and inner dashes, at most 63"));
+  }
+  if (!IsName(config.pool))
+    return absl::InvalidArgumentError(absl::StrCat("--pool: `", config.pool, "` is no name"));
+  if (config.slots.has_value() && (*config.slots == 0 || *config.slots > kMaxSlots)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--slots: ", *config.slots, " is not between 1 and ", kMaxSlots));
+  }
+  if (config.labels.size() > kMaxLabels)
+    return absl::InvalidArgumentError("--label: at most 32 labels");
+  for (const auto& [key, value] : config.labels) {
+    if (key.empty() || key.size() > kMaxLabelBytes || value.size() > kMaxLabelBytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--label: `", key, "`: key and value have at most 128 bytes"));
+    }
+  }
+  if (config.stop_grace < absl::ZeroDuration() || config.stop_grace > kMaxStopGrace) {
+    return absl::InvalidArgumentError("--stop-grace: must be at most 1h");
+  }
+  if (config.spool_max_bytes < kMinSpoolBytes) {
+    return absl::InvalidArgumentError("--spool-max-bytes: must be at least 16MiB");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv) {
+  AgentCommandLine result;
+  AgentConfig& config = result.config;
+  CLI::App app{"muster-worker: runs the ranks that the controller gives to this machine.",
+               "muster-worker"};
+  DescribeOptions(app, config);
+  app.set_config("--config", "", "YAML file with any of these flags as keys")->type_name("FILE");
+  app.config_formatter(std::make_shared<YamlConfig>(&app));
+  app.set_version_flag("--version", VersionLine("muster-worker"));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    result.text = app.help();
+    return result;
+  } catch (const CLI::CallForVersion&) {
+    result.text = absl::StrCat(VersionLine("muster-worker"), "\n");
+    return result;
+  } catch (const CLI::FileError& error) {
+    return absl::NotFoundError(error.what());
+  } catch (const CLI::ParseError& error) {
+    return absl::InvalidArgumentError(error.what());
+  }
+  if (config.name.empty()) config.name = HostName();
+  if (config.trainer.empty()) config.trainer = TrainerBesideThisProgram();
+  MUSTER_RETURN_IF_ERROR(CheckAgentConfig(config));
+  return result;
+}
+
+}  // namespace muster::worker

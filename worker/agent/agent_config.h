@@ -1,0 +1,52 @@
+// Everything that can be set on muster-worker, from flags and from `--config FILE` (YAML; a key is
+// a flag's name without its dashes; a flag wins). Reads the file; otherwise pure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace muster::worker {
+
+struct AgentConfig {
+  std::string controller;  // HOST:PORT of musterd's worker address
+  std::string token_file;
+  std::string name;               // of this worker; default: the host's
+  std::string data_dir;           // lock, ranks/, spool/, endpoints.json
+  std::optional<uint32_t> slots;  // CPU slots; default: the GPUs if any, else one per core
+  std::string pool = "default";
+  std::map<std::string, std::string> labels;
+  std::string advertise_address;  // default: of the route to the controller
+  std::string http_listen = "127.0.0.1:0";
+  std::string trainer;                            // default: muster-trainer beside this program
+  absl::Duration stop_grace = absl::Seconds(30);  // from SIGTERM to the end of the last rank
+  uint64_t spool_max_bytes = 256ull << 20;
+  bool insecure = false;  // speak beyond loopback without TLS
+};
+
+struct AgentCommandLine {
+  AgentConfig config;
+  std::string text;  // not empty: --help or --version was asked; print it and exit 0
+};
+
+// INVALID_ARGUMENT: an unknown flag or key, or a value that does not parse or is out of range; the
+// message names it. NOT_FOUND: the config file cannot be read. FAILED_PRECONDITION: an address
+// beyond loopback without `insecure`.
+absl::StatusOr<AgentCommandLine> ParseAgentCommandLine(int argc, const char* const* argv);
+
+// What ParseAgentCommandLine checks, for a config made by hand.
+absl::Status CheckAgentConfig(const AgentConfig& config);
+
+// "host" of "host:port" or "[v6]:port"; INVALID_ARGUMENT for anything else.
+absl::StatusOr<std::string> HostOf(absl::string_view address);
+
+// [a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?, as every name in Muster.
+bool IsName(absl::string_view text);
+
+}  // namespace muster::worker

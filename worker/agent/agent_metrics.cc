@@ -1,0 +1,73 @@
+#include "worker/agent/agent_metrics.h"
+
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "common/metrics/metric_names.h"
+#include "worker/agent/device_probe.h"
+
+namespace muster::worker {
+namespace {
+
+// The driver takes its time to answer: GPUs are read at every so many refreshes.
+constexpr uint64_t kRefreshesPerGpuReading = 5;
+
+const char* KindName(v1::SlotKind kind) { return kind == v1::GPU ? "gpu" : "cpu"; }
+
+std::vector<std::string> Labels(const v1::Slot& slot) {
+  return {absl::StrCat(slot.index()), KindName(slot.kind()), slot.device()};
+}
+
+}  // namespace
+
+AgentMetrics::AgentMetrics(Registry& registry, Clock& clock, const Nvml* nvml,
+                           const v1::Hello& hello)
+    : registry_(registry), nvml_(nvml), slots_(hello.slots().begin(), hello.slots().end()) {
+  registry_.Set(metric::kWorkerInfo, {hello.worker_name(), hello.pool(), hello.version()}, 1);
+  registry_.Set(metric::kWorkerStartTime, absl::ToDoubleSeconds(clock.Now() - absl::UnixEpoch()));
+  registry_.Set(metric::kWorkerMachineMemoryBytes, static_cast<double>(hello.memory_bytes()));
+  registry_.Set(metric::kWorkerCpus, hello.cpus());
+  registry_.Set(metric::kWorkerConnected, 0);
+  std::map<std::string, double> by_kind;
+  for (const v1::Slot& slot : slots_) {
+    ++by_kind[KindName(slot.kind())];
+    registry_.Set(metric::kDeviceMemorySizeBytes, Labels(slot),
+                  static_cast<double>(slot.memory_bytes()));
+  }
+  for (const auto& [kind, count] : by_kind) registry_.Set(metric::kWorkerSlots, {kind}, count);
+}
+
+void AgentMetrics::Refresh(const Spool& spool, const std::set<uint32_t>& busy_slots) {
+  registry_.Set(metric::kWorkerResidentBytes, static_cast<double>(ResidentBytes()));
+  registry_.Set(metric::kWorkerSpoolBytes, static_cast<double>(spool.pending_bytes()));
+  registry_.Set(metric::kWorkerSpoolLimitBytes, static_cast<double>(spool.max_bytes()));
+  registry_.Add(metric::kWorkerSpoolDroppedTotal,
+                static_cast<double>(spool.dropped_records() - dropped_seen_));
+  dropped_seen_ = spool.dropped_records();
+  std::map<std::string, double> used;
+  for (const v1::Slot& slot : slots_) {
+    const bool held = busy_slots.contains(slot.index());
+    used[KindName(slot.kind())] += held ? 1 : 0;
+    registry_.Set(metric::kDeviceHeld, Labels(slot), held ? 1 : 0);
+  }
+  for (const auto& [kind, count] : used) registry_.Set(metric::kWorkerSlotsUsed, {kind}, count);
+  if (nvml_ != nullptr && refreshes_++ % kRefreshesPerGpuReading == 0) RefreshGpus();
+}
+
+void AgentMetrics::RefreshGpus() {
+  for (const GpuReading& gpu : nvml_->Read()) {
+    for (const v1::Slot& slot : slots_) {
+      if (slot.uuid() != gpu.uuid) continue;
+      const auto labels = Labels(slot);
+      registry_.Set(metric::kDeviceMemoryUsedBytes, labels,
+                    static_cast<double>(gpu.memory_used_bytes));
+      if (gpu.utilization_ratio)
+        registry_.Set(metric::kDeviceUtilizationRatio, labels, *gpu.utilization_ratio);
+      if (gpu.power_watts) registry_.Set(metric::kDevicePowerWatts, labels, *gpu.power_watts);
+      if (gpu.temperature_celsius)
+        registry_.Set(metric::kDeviceTemperature, labels, *gpu.temperature_celsius);
+    }
+  }
+}
+
+}  // namespace muster::worker

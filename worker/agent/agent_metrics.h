@@ -1,0 +1,36 @@
+// Keeps the gauges of the agent itself, its slots and its GPUs up to date. Ranks and session count
+// their own.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/metrics/registry.h"
+#include "muster/v1/worker_service.pb.h"
+#include "worker/agent/nvml.h"
+#include "worker/agent/spool.h"
+
+namespace muster::worker {
+
+class AgentMetrics {
+ public:
+  // All outlive this; `nvml` may be null. `hello` names worker, pool, version and slots.
+  AgentMetrics(Registry& registry, Clock& clock, const Nvml* nvml, const v1::Hello& hello);
+
+  // Cheap; call about once a second.
+  void Refresh(const Spool& spool, const std::set<uint32_t>& busy_slots);
+
+ private:
+  void RefreshGpus();
+
+  Registry& registry_;
+  const Nvml* const nvml_;
+  const std::vector<v1::Slot> slots_;
+  uint64_t dropped_seen_ = 0;
+  uint64_t refreshes_ = 0;
+};
+
+}  // namespace muster::worker

@@ -1,0 +1,70 @@
+// The agent's one thread of decisions: file descriptors, timers, and tasks that other threads left
+// in the mailbox.
+//
+// All rules, ranks and the session live on it, so they need no locks. The thread that calls Run
+// also forks the ranks, whose death signal is bound to it: it lives as long as the agent. Only
+// mailbox()->Post may be called elsewhere.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "worker/agent/mailbox.h"
+
+namespace muster::worker {
+
+class EventLoop {
+ public:
+  using TimerId = uint64_t;
+
+  // RESOURCE_EXHAUSTED: no file descriptor left. `clock` outlives the loop.
+  static absl::StatusOr<std::unique_ptr<EventLoop>> Create(Clock& clock);
+  ~EventLoop();
+  EventLoop(const EventLoop&) = delete;
+  EventLoop& operator=(const EventLoop&) = delete;
+
+  // Calls `ready` with poll's revents whenever `fd` shows one of `events` (or an error). One watch
+  // a descriptor.
+  void Watch(int fd, short events, std::function<void(short)> ready);
+  void SetEvents(int fd, short events);
+  void Unwatch(int fd);
+
+  // Calls `task` once, after `delay`. Cancelling a timer that ran or never was is harmless.
+  TimerId After(absl::Duration delay, std::function<void()> task);
+  void Cancel(TimerId id);
+
+  const std::shared_ptr<Mailbox>& mailbox() const { return mailbox_; }
+  Clock& clock() const { return clock_; }
+
+  // Until Quit. Quit may be called from the loop only.
+  void Run();
+  void Quit() { quit_ = true; }
+
+ private:
+  struct Watcher {
+    short events = 0;
+    std::function<void(short)> ready;
+  };
+
+  EventLoop(Clock& clock, std::shared_ptr<Mailbox> mailbox);
+  void PollOnce();
+  void RunTimers();
+  int PollTimeoutMs() const;
+
+  Clock& clock_;
+  const std::shared_ptr<Mailbox> mailbox_;
+  std::map<int, std::shared_ptr<Watcher>> watchers_;
+  std::map<std::pair<absl::Duration, TimerId>, std::function<void()>> timers_;
+  std::map<TimerId, absl::Duration> due_;
+  TimerId next_timer_ = 1;
+  bool quit_ = false;
+};
+
+}  // namespace muster::worker

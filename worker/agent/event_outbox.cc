@@ -1,0 +1,49 @@
+#include "worker/agent/event_outbox.h"
+
+namespace muster::worker {
+namespace {
+
+bool IsCommit(const v1::WorkerMessage& event) {
+  return event.has_checkpoint_event() &&
+         event.checkpoint_event().kind() == v1::CheckpointEvent::COMMIT;
+}
+
+bool IsMinor(const v1::WorkerMessage& event) {
+  return event.has_checkpoint_event() &&
+         event.checkpoint_event().kind() == v1::CheckpointEvent::BEGIN;
+}
+
+bool SameGang(const v1::Fence& a, const v1::Fence& b) {
+  return a.job_id() == b.job_id() && a.attempt() == b.attempt() && a.generation() == b.generation();
+}
+
+}  // namespace
+
+const v1::WorkerMessage* EventOutbox::Add(v1::WorkerMessage event) {
+  if (IsMinor(event) && events_.size() >= kMaxMinorEvents) return nullptr;
+  const uint64_t seq = next_seq_++;
+  event.set_event_seq(seq);
+  return &events_.emplace(seq, std::move(event)).first->second;
+}
+
+void EventOutbox::OnEventAck(uint64_t event_seq) {
+  const auto it = events_.find(event_seq);
+  if (it != events_.end() && !IsCommit(it->second)) events_.erase(it);
+}
+
+void EventOutbox::OnCheckpointAck(const v1::CheckpointAck& ack) {
+  for (auto it = events_.begin(); it != events_.end();) {
+    const bool answered = IsCommit(it->second) &&
+                          SameGang(it->second.checkpoint_event().fence(), ack.fence()) &&
+                          it->second.checkpoint_event().step() == ack.step();
+    it = answered ? events_.erase(it) : std::next(it);
+  }
+}
+
+std::vector<const v1::WorkerMessage*> EventOutbox::Unacknowledged() const {
+  std::vector<const v1::WorkerMessage*> events;
+  for (const auto& [seq, event] : events_) events.push_back(&event);
+  return events;
+}
+
+}  // namespace muster::worker

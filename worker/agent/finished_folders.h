@@ -1,0 +1,53 @@
+// Folders of ranks that have ended: carries the rest of their logs into the spool, and removes each
+// once the controller has acknowledged all of it. Also those that an earlier agent left. One
+// thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "common/fs/file_system.h"
+#include "worker/agent/log_tailer.h"
+#include "worker/agent/rank_key.h"
+#include "worker/agent/spool.h"
+
+namespace muster::worker {
+
+class FinishedFolders {
+ public:
+  // `root` holds a folder per rank. `fs` and `spool` outlive this.
+  FinishedFolders(FileSystem& fs, Spool& spool, std::string root)
+      : fs_(fs), spool_(spool), root_(std::move(root)) {}
+
+  // Takes every folder of a rank in the root, when no rank runs yet, and forgets marks of ranks
+  // that have none.
+  absl::Status AdoptLeftovers();
+  // The rank is gone for good.
+  void Add(const RankKey& key);
+  // Goes on where the disk or the bound of one turn stopped it. True when there is more to do at
+  // once.
+  bool Work();
+
+  size_t size() const { return folders_.size(); }
+
+ private:
+  struct Folder {
+    LogTailer logs;
+    std::optional<SpoolPosition>
+        spooled_up_to;  // all of its logs are in the spool, before this position
+  };
+
+  // True when there is more to do at once.
+  bool WorkOn(const RankKey& key, Folder& folder);
+  std::string Path(const RankKey& key) const;
+
+  FileSystem& fs_;
+  Spool& spool_;
+  const std::string root_;
+  std::map<RankKey, Folder> folders_;
+};
+
+}  // namespace muster::worker

@@ -1,0 +1,45 @@
+// Carries what one rank wrote to stdout and stderr from its files into the spool, by offset: each
+// byte once, whole lines where possible. The spool's marks say where to go on, also for a new
+// agent. One thread.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/fs/file_system.h"
+#include "worker/agent/rank_key.h"
+#include "worker/agent/spool.h"
+
+namespace muster::worker {
+
+inline constexpr char kStdoutFile[] = "stdout.log";
+inline constexpr char kStderrFile[] = "stderr.log";
+
+class LogTailer {
+ public:
+  // A record's text is at most this long; a longer line is cut.
+  static constexpr size_t kMaxRecordBytes = 64u << 10;
+
+  // `fs` and `spool` outlive the tailer. `folder` holds the two files; one that is missing is
+  // empty.
+  LogTailer(FileSystem& fs, Spool& spool, RankKey key, std::string folder)
+      : fs_(fs), spool_(spool), key_(key), folder_(std::move(folder)) {}
+
+  // Takes up to a megabyte of what is new. With `final`, also a last line without its end: nobody
+  // writes any more. True when there is more to take at once. Errors are the file system's or the
+  // spool's; nothing is lost by them.
+  absl::StatusOr<bool> Pump(bool final);
+
+  // Bytes of both streams in the spool so far.
+  uint64_t taken_bytes() const { return spool_.LogMark(key_, false) + spool_.LogMark(key_, true); }
+
+ private:
+  absl::StatusOr<bool> PumpStream(bool is_stderr, bool final);
+
+  FileSystem& fs_;
+  Spool& spool_;
+  const RankKey key_;
+  const std::string folder_;
+};
+
+}  // namespace muster::worker

@@ -1,0 +1,39 @@
+// How other threads (gRPC's, the checkpoint worker) reach the agent's loop: they leave a task, the
+// loop runs it.
+//
+// Shared by the loop and by whoever may still call after the loop is gone; tasks left then are
+// dropped.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/base/unique_fd.h"
+
+namespace muster::worker {
+
+class Mailbox {
+ public:
+  using Task = std::function<void()>;
+
+  // `wake_fd` is an eventfd that becomes readable with each task.
+  explicit Mailbox(UniqueFd wake_fd) : wake_fd_(std::move(wake_fd)) {}
+
+  // Any thread.
+  void Post(Task task) MUSTER_EXCLUDES(mutex_);
+
+  // The loop's thread only.
+  int wake_fd() const { return wake_fd_.get(); }
+  std::vector<Task> TakeAll() MUSTER_EXCLUDES(mutex_);
+  // Drops what is there and what will come.
+  void Close() MUSTER_EXCLUDES(mutex_);
+
+ private:
+  const UniqueFd wake_fd_;
+  Mutex mutex_;
+  std::vector<Task> tasks_ MUSTER_GUARDED_BY(mutex_);
+  bool closed_ MUSTER_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace muster::worker

@@ -1,0 +1,61 @@
+// muster-worker: reads its options, runs the agent until SIGTERM or SIGINT. Exit 0: stopped as
+// asked; 1: failed; 2: usage.
+#include <malloc.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "common/base/log.h"
+#include "common/base/unique_fd.h"
+#include "worker/agent/agent.h"
+
+namespace muster::worker {
+namespace {
+
+// gRPC's threads would otherwise get an arena each; the agent allocates little, and shares a
+// machine with training.
+constexpr int kMallocArenas = 2;
+
+int ExitCodeOf(const absl::Status& status) {
+  ::fprintf(stderr, "muster-worker: %s\n", std::string(status.message()).c_str());
+  return absl::IsInvalidArgument(status) ? 2 : 1;
+}
+
+int Main(int argc, char** argv) {
+  SetLogProgram("muster-worker");
+  ::mallopt(M_ARENA_MAX, kMallocArenas);
+  const absl::StatusOr<AgentCommandLine> line = ParseAgentCommandLine(argc, argv);
+  if (!line.ok()) return ExitCodeOf(line.status());
+  if (!line->text.empty()) {
+    ::fputs(line->text.c_str(), stdout);
+    return 0;
+  }
+  // Blocked before any thread starts, so that all threads inherit it and the loop alone takes them.
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, SIGTERM);
+  ::sigaddset(&signals, SIGINT);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  const UniqueFd signal_fd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+
+  RealClock clock;
+  absl::StatusOr<std::unique_ptr<Agent>> agent =
+      Agent::Create(line->config, clock, PosixFileSystem());
+  if (!agent.ok()) return ExitCodeOf(agent.status());
+  (*agent)->loop().Watch(signal_fd.get(), POLLIN, [&](short) {
+    signalfd_siginfo info = {};
+    if (::read(signal_fd.get(), &info, sizeof info) != sizeof info) return;
+    (*agent)->BeginStop(info.ssi_signo == SIGTERM ? "the agent got SIGTERM"
+                                                  : "the agent got SIGINT");
+  });
+  const absl::Status status = (*agent)->Run();
+  return status.ok() ? 0 : ExitCodeOf(status);
+}
+
+}  // namespace
+}  // namespace muster::worker
+
+int main(int argc, char** argv) { return muster::worker::Main(argc, argv); }

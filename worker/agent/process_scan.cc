@@ -1,0 +1,81 @@
+#include "worker/agent/process_scan.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "common/base/unique_fd.h"
+
+namespace muster::worker {
+namespace {
+
+// An environment larger than this is cut; the tag stands near its front, since the agent puts it
+// there.
+constexpr size_t kMaxProcFileBytes = 1u << 20;
+
+std::string ReadProcFile(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  char buffer[16384];
+  while (fd.valid() && text.size() < kMaxProcFileBytes) {
+    const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
+    if (got <= 0) break;
+    text.append(buffer, static_cast<size_t>(got));
+  }
+  return text;
+}
+
+struct Stat {
+  char state = 'Z';
+  pid_t group = 0;
+};
+
+// "pid (name) state ppid pgrp ...", where the name may hold anything.
+Stat ReadStat(pid_t pid) {
+  const std::string text = ReadProcFile(absl::StrCat("/proc/", pid, "/stat"));
+  const size_t name_end = text.rfind(')');
+  Stat stat;
+  if (name_end == std::string::npos) return stat;
+  const std::vector<std::string> fields =
+      absl::StrSplit(absl::string_view(text).substr(name_end + 1), ' ', absl::SkipEmpty());
+  if (fields.size() < 3 || fields[0].size() != 1 || !absl::SimpleAtoi(fields[2], &stat.group))
+    return {};
+  stat.state = fields[0][0];
+  return stat;
+}
+
+bool HasTag(pid_t pid, absl::string_view folder) {
+  const std::string environment = ReadProcFile(absl::StrCat("/proc/", pid, "/environ"));
+  const std::string name = absl::StrCat(kRankDirVariable, "=");
+  for (absl::string_view entry : absl::StrSplit(environment, '\0')) {
+    if (!absl::ConsumePrefix(&entry, name)) continue;
+    return absl::ConsumePrefix(&entry, folder) && (entry.empty() || absl::StartsWith(entry, "/"));
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<pid_t> FindProcesses(pid_t group, absl::string_view folder) {
+  std::vector<pid_t> found;
+  const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), ::closedir);
+  if (proc == nullptr) return found;
+  const pid_t self = ::getpid();
+  while (const dirent* entry = ::readdir(proc.get())) {
+    pid_t pid = 0;
+    if (!absl::SimpleAtoi(entry->d_name, &pid) || pid == self) continue;
+    const Stat stat = ReadStat(pid);
+    if (stat.state == 'Z' || stat.state == 'X') continue;
+    if ((group != 0 && stat.group == group) || HasTag(pid, folder)) found.push_back(pid);
+  }
+  return found;
+}
+
+}  // namespace muster::worker

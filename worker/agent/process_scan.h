@@ -1,0 +1,24 @@
+// Finds living processes in /proc: those of a process group, and those whose environment carries a
+// rank's tag.
+//
+// A zombie counts as gone: it holds nothing any more. Processes of other users cannot be read and
+// are passed over.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace muster::worker {
+
+// The environment variable that every process of a rank inherits; its value is the rank's folder.
+inline constexpr absl::string_view kRankDirVariable = "MUSTER_RANK_DIR";
+
+// Processes in group `group` (0: none asked for), or whose MUSTER_RANK_DIR is `folder` or lies in
+// it. Never the caller.
+std::vector<pid_t> FindProcesses(pid_t group, absl::string_view folder);
+
+}  // namespace muster::worker

@@ -1,0 +1,300 @@
+#include "worker/agent/rank.h"
+
+#include <poll.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+#include "common/base/version.h"
+#include "common/metrics/metric_names.h"
+#include "worker/agent/process_scan.h"
+
+namespace muster::worker {
+namespace {
+
+// How long a log line may lie in its file before it is on its way.
+constexpr absl::Duration kLogInterval = absl::Milliseconds(200);
+// Between two looks at what a dead rank left behind.
+constexpr absl::Duration kClearInterval = absl::Milliseconds(20);
+// Distinct values that one rank may report; further names are not shown (the spool still has them).
+constexpr size_t kMaxLatestValues = 64;
+
+v1::CheckpointEvent::Kind EventKind(CheckpointLine::Kind kind) {
+  switch (kind) {
+    case CheckpointLine::Kind::kBegin:
+      return v1::CheckpointEvent::BEGIN;
+    case CheckpointLine::Kind::kCommit:
+      return v1::CheckpointEvent::COMMIT;
+    case CheckpointLine::Kind::kFailed:
+      return v1::CheckpointEvent::FAILED;
+    case CheckpointLine::Kind::kCorrupt:
+      return v1::CheckpointEvent::CORRUPT;
+    case CheckpointLine::Kind::kReady:
+      break;
+  }
+  return v1::CheckpointEvent::KIND_UNSPECIFIED;
+}
+
+const char* Outcome(const v1::RankEvent& event) {
+  return event.succeeded() ? "succeeded" : event.stopped() ? "stopped" : "failed";
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Rank>> Rank::Start(const RankDeps& deps, RankPlan plan) {
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<RankProcess> process, RankProcess::Start(plan.command));
+  auto rank = std::unique_ptr<Rank>(new Rank(deps, std::move(plan), std::move(process)));
+  deps.registry.Add(metric::kWorkerRanksStartedTotal);
+  deps.host.OnRankEvent(rank->MakeEvent(v1::RankEvent::STARTED));
+  return rank;
+}
+
+Rank::Rank(const RankDeps& deps, RankPlan plan, std::unique_ptr<RankProcess> process)
+    : deps_(deps),
+      plan_(std::move(plan)),
+      process_(std::move(process)),
+      link_(deps.loop, process_->TakeLink(),
+            {.on_line = [this](RankLine line) { OnLine(std::move(line)); },
+             .on_broken = [this](absl::Status status) { OnBrokenLink(status); }}),
+      logs_(deps.fs, deps.spool, MakeRankKey(plan_.fence, plan_.rank), plan_.folder) {
+  progress_.phase = "start";
+  deps_.loop.Watch(process_->exit_fd(), POLLIN, [this](short) { ClearRemains(); });
+  log_timer_ = deps_.loop.After(kLogInterval, [this] { PumpLogs(); });
+}
+
+Rank::~Rank() {
+  deps_.loop.Cancel(log_timer_);
+  deps_.loop.Cancel(stop_timer_);
+  deps_.loop.Cancel(clear_timer_);
+  if (!ended_) deps_.loop.Unwatch(process_->exit_fd());
+}
+
+v1::RankEvent Rank::MakeEvent(v1::RankEvent::Kind kind) const {
+  v1::RankEvent event;
+  *event.mutable_fence() = plan_.fence;
+  event.set_rank(plan_.rank);
+  event.set_kind(kind);
+  event.set_pid(static_cast<uint32_t>(process_->pid()));
+  event.set_last_step(step_);
+  return event;
+}
+
+void Rank::FillStatus(v1::RankStatus& status) const {
+  *status.mutable_fence() = plan_.fence;
+  status.set_rank(plan_.rank);
+  status.set_pid(static_cast<uint32_t>(process_->pid()));
+  status.set_step(step_);
+  status.set_total_steps(progress_.total_steps);
+  status.set_epoch(progress_.epoch);
+  status.set_phase(progress_.phase);
+  for (const auto& [name, value] : latest_) (*status.mutable_latest())[name] = value;
+}
+
+// ---- what the rank says ----
+
+void Rank::OnLine(RankLine line) {
+  if (auto* store = std::get_if<StoreLine>(&line)) {
+    deps_.host.OnStoreLine(*this, std::move(*store));
+    return;
+  }
+  if (const auto* hello = std::get_if<HelloLine>(&line)) On(*hello);
+  if (const auto* metrics = std::get_if<MetricsLine>(&line)) On(*metrics);
+  if (const auto* progress = std::get_if<ProgressLine>(&line)) On(*progress);
+  if (const auto* checkpoint = std::get_if<CheckpointLine>(&line)) On(*checkpoint);
+  if (auto* result = std::get_if<ResultLine>(&line)) {
+    facts_.result_before_stop = !stop_.has_value();
+    facts_.result = std::move(*result);
+  }
+  if (first_step_.Seen(line)) ReportRunning();
+}
+
+void Rank::On(const HelloLine& line) {
+  if (line.protocol_version == kProtocolVersion && line.rank == plan_.rank) return;
+  OnBrokenLink(absl::FailedPreconditionError(absl::StrCat(
+      "muster-trainer ", line.version, " speaks protocol ", line.protocol_version, " as rank ",
+      line.rank, "; this agent speaks ", kProtocolVersion, " and started rank ", plan_.rank)));
+}
+
+void Rank::On(const MetricsLine& line) {
+  v1::MetricRecord record;
+  SetKey(key(), record);
+  record.set_seq(line.seq);
+  for (const auto& [name, value] : line.values) {
+    v1::MetricPoint& point = *record.add_points();
+    point.set_name(name);
+    point.set_step(line.step);
+    point.set_time_ms(line.time_ms);
+    point.set_value(value);
+    if (latest_.size() < kMaxLatestValues || latest_.contains(name)) latest_[name] = value;
+  }
+  step_ = std::max(step_, line.step);
+  ExportMetrics(line);
+  if (const absl::Status spooled = deps_.spool.Append(record); spooled.ok()) {
+    link_.Send(AckLine{.seq = line.seq});
+  } else {
+    // Not acknowledged, and the gap says so where the numbers would be.
+    deps_.spool.RecordLoss(record);
+    Log(LogLevel::kError, "metrics_not_spooled",
+        {{"job", plan_.fence.job_id()},
+         {"rank", plan_.rank},
+         {"seq", line.seq},
+         {"error", spooled.ToString()}});
+  }
+}
+
+void Rank::On(const ProgressLine& line) {
+  const bool new_phase = line.phase != progress_.phase;
+  progress_ = line;
+  step_ = std::max(step_, line.step);
+  const std::vector<std::string> labels = {absl::StrCat(plan_.fence.job_id()),
+                                           absl::StrCat(plan_.rank)};
+  deps_.registry.Set(metric::kRankStep, labels, static_cast<double>(step_));
+  deps_.registry.Set(metric::kRankEpoch, labels, line.epoch);
+  if (new_phase) deps_.host.OnPhaseChange();
+}
+
+void Rank::On(const CheckpointLine& line) {
+  if (line.kind == CheckpointLine::Kind::kReady) {
+    waiting_publish_ = line.step;
+    TryPublish();
+    return;
+  }
+  v1::CheckpointEvent event;
+  *event.mutable_fence() = plan_.fence;
+  event.set_kind(EventKind(line.kind));
+  event.set_step(line.step);
+  event.set_path(line.path);
+  event.set_manifest_sha256(line.manifest_sha256);
+  event.set_bytes(line.bytes);
+  event.set_epoch(line.epoch);
+  for (const auto& [name, value] : line.metrics) (*event.mutable_metrics())[name] = value;
+  event.set_best(line.best);
+  event.set_message(line.message);
+  deps_.host.OnCheckpointEvent(std::move(event));
+}
+
+void Rank::TryPublish() {
+  const bool killed = stop_.has_value() && stop_->mode == v1::StopRanks::KILL;
+  if (!waiting_publish_.has_value() || killed || !deps_.host.LeaseAllowsPublish()) return;
+  link_.Send(PublishLine{.step = *waiting_publish_});
+  waiting_publish_.reset();
+}
+
+void Rank::OnCheckpointAck(int64_t step, const std::string& error) {
+  link_.Send(CommittedLine{.step = step, .error = error});
+}
+
+void Rank::ExportMetrics(const MetricsLine& line) {
+  const std::string job = absl::StrCat(plan_.fence.job_id());
+  const std::string rank = absl::StrCat(plan_.rank);
+  for (const auto& [name, value] : line.values) {
+    const ReportedValue* exported = FindReportedValue(name);
+    if (exported == nullptr || exported->of_rank == nullptr) continue;
+    std::vector<std::string> labels = {job, rank};
+    if (exported->last_label != nullptr) labels.push_back(exported->last_label);
+    deps_.registry.Set(*exported->of_rank, labels, value);
+  }
+}
+
+void Rank::ReportRunning() {
+  if (std::exchange(running_, true)) return;
+  deps_.host.OnRankEvent(MakeEvent(v1::RankEvent::RUNNING));
+}
+
+void Rank::OnBrokenLink(const absl::Status& status) {
+  if (!facts_.broken_link.empty()) return;
+  facts_.broken_link = std::string(status.message());
+  Log(LogLevel::kError, "rank_link_broken",
+      {{"job", plan_.fence.job_id()}, {"rank", plan_.rank}, {"error", status.ToString()}});
+  process_->SignalGroup(SIGKILL);
+}
+
+// ---- its end ----
+
+void Rank::Stop(StopRequest request) {
+  if (ended_ || (stop_.has_value() && !IsHarsher(request, *stop_))) return;
+  Log(LogLevel::kInfo, "rank_stopping",
+      {{"job", plan_.fence.job_id()},
+       {"attempt", plan_.fence.attempt()},
+       {"rank", plan_.rank},
+       {"mode", v1::StopRanks::Mode_Name(request.mode)},
+       {"reason", request.reason}});
+  stop_ = std::move(request);
+  stop_began_ = deps_.loop.clock().SinceBoot();
+  stop_taken_ = StopAction::kWait;
+  TakeStopStep();
+}
+
+void Rank::TakeStopStep() {
+  if (ended_) return;
+  const absl::Duration elapsed = deps_.loop.clock().SinceBoot() - stop_began_;
+  const StopStep step = NextStopStep(*stop_, elapsed, stop_taken_);
+  if (step.action != StopAction::kWait) stop_taken_ = step.action;
+  if (step.action == StopAction::kAskToSave) {
+    link_.Send(StopLine{.save = true, .reason = stop_->reason});
+  } else if (step.action == StopAction::kTerminate) {
+    link_.Send(StopLine{.save = false, .reason = stop_->reason});
+    process_->Signal(SIGTERM);
+  } else if (step.action == StopAction::kKill) {
+    process_->SignalGroup(SIGKILL);
+  }
+  if (step.next_in == absl::InfiniteDuration()) return;
+  deps_.loop.Cancel(stop_timer_);
+  stop_timer_ = deps_.loop.After(step.next_in, [this] { TakeStopStep(); });
+}
+
+void Rank::PumpLogs() {
+  const absl::StatusOr<bool> more = logs_.Pump(/*final=*/false);
+  if (!more.ok())
+    Log(LogLevel::kWarning, "logs_not_spooled", {{"error", more.status().ToString()}});
+  const std::vector<std::string> labels = {absl::StrCat(plan_.fence.job_id()),
+                                           absl::StrCat(plan_.rank)};
+  deps_.registry.Set(metric::kRankLogBytesTotal, labels, static_cast<double>(logs_.taken_bytes()));
+  const bool at_once = more.ok() && *more;
+  log_timer_ =
+      deps_.loop.After(at_once ? absl::ZeroDuration() : kLogInterval, [this] { PumpLogs(); });
+}
+
+void Rank::ClearRemains() {
+  const std::optional<ExitStatus> exit = process_->Ended();
+  if (!exit.has_value()) return;
+  if (!std::exchange(ended_, true)) {
+    facts_.exit_code = exit->code;
+    facts_.signal = exit->signal;
+    deps_.loop.Unwatch(process_->exit_fd());
+  }
+  process_->SignalGroup(SIGKILL);
+  const std::vector<pid_t> remains = FindProcesses(process_->pid(), plan_.folder);
+  for (const pid_t pid : remains) ::kill(pid, SIGKILL);
+  if (remains.empty()) return Finish();
+  clear_timer_ = deps_.loop.After(kClearInterval, [this] { ClearRemains(); });
+}
+
+void Rank::Finish() {
+  deps_.loop.Cancel(log_timer_);
+  link_.Drain();
+  process_->Reap();
+  facts_.stop = stop_;
+  v1::RankEvent event = MakeEvent(v1::RankEvent::EXITED);
+  JudgeExit(facts_, event);
+  Log(LogLevel::kInfo, "rank_exited",
+      {{"job", plan_.fence.job_id()},
+       {"attempt", plan_.fence.attempt()},
+       {"rank", plan_.rank},
+       {"outcome", Outcome(event)},
+       {"exit_code", event.exit_code()},
+       {"signal", event.signal()},
+       {"failure", v1::FailureClass_Name(event.failure_class())},
+       {"message", event.message()}});
+  deps_.registry.Add(metric::kWorkerRanksExitedTotal, {Outcome(event)});
+  deps_.registry.RemoveMatching(
+      {{"job_id", absl::StrCat(plan_.fence.job_id())}, {"rank", absl::StrCat(plan_.rank)}});
+  deps_.host.OnRankEvent(std::move(event));
+  deps_.host.OnGone(key());
+}
+
+}  // namespace muster::worker

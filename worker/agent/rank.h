@@ -1,0 +1,124 @@
+// One rank from its start until everything it started is gone: process, link, logs, checkpoints on
+// their way out, and the steps that end it. Lives on the event loop; what it means for others goes
+// to its RankHost.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/fs/file_system.h"
+#include "common/metrics/registry.h"
+#include "muster/v1/worker_service.pb.h"
+#include "worker/agent/event_loop.h"
+#include "worker/agent/log_tailer.h"
+#include "worker/agent/rank_key.h"
+#include "worker/agent/rank_link.h"
+#include "worker/agent/rank_process.h"
+#include "worker/agent/spool.h"
+#include "worker/agent/supervisor_rules.h"
+
+namespace muster::worker {
+
+class Rank;
+
+// What a rank asks of the one that holds it. Called from the loop; must not destroy the rank in the
+// call.
+class RankHost {
+ public:
+  virtual ~RankHost() = default;
+  virtual void OnRankEvent(v1::RankEvent event) = 0;
+  virtual void OnCheckpointEvent(v1::CheckpointEvent event) = 0;
+  virtual void OnStoreLine(Rank& rank, StoreLine line) = 0;
+  virtual void OnPhaseChange() = 0;
+  virtual bool LeaseAllowsPublish() = 0;
+  // After its EXITED event. The host may destroy it once the call has returned.
+  virtual void OnGone(const RankKey& key) = 0;
+};
+
+// What every rank of this agent shares; all of it outlives the ranks.
+struct RankDeps {
+  EventLoop& loop;
+  FileSystem& fs;
+  Spool& spool;
+  Registry& registry;
+  RankHost& host;
+};
+
+struct RankPlan {
+  v1::Fence fence;
+  uint32_t rank = 0;
+  std::vector<uint32_t> slots;
+  std::string folder;
+  RankCommand command;
+  absl::Duration controller_lost_timeout;
+};
+
+class Rank {
+ public:
+  // Starts the process and reports STARTED. Errors are RankProcess::Start's; then nothing was
+  // reported.
+  static absl::StatusOr<std::unique_ptr<Rank>> Start(const RankDeps& deps, RankPlan plan);
+  ~Rank();
+  Rank(const Rank&) = delete;
+  Rank& operator=(const Rank&) = delete;
+
+  const RankPlan& plan() const { return plan_; }
+  RankKey key() const { return MakeRankKey(plan_.fence, plan_.rank); }
+  // It has finished a step, so its rendezvous is behind it.
+  bool running() const { return running_; }
+
+  void FillStatus(v1::RankStatus& status) const;
+  // Begins to end it, or hastens an end that has begun.
+  void Stop(StopRequest request);
+  // The lease may hold again: lets a checkpoint go that waits for it.
+  void TryPublish();
+  void OnCheckpointAck(int64_t step, const std::string& error);
+  void Reply(const StoreReplyLine& reply) { link_.Send(reply); }
+
+ private:
+  Rank(const RankDeps& deps, RankPlan plan, std::unique_ptr<RankProcess> process);
+  void OnLine(RankLine line);
+  void On(const HelloLine& line);
+  void On(const MetricsLine& line);
+  void On(const ProgressLine& line);
+  void On(const CheckpointLine& line);
+  void OnBrokenLink(const absl::Status& status);
+  void TakeStopStep();
+  void PumpLogs();
+  void ClearRemains();  // after the leader's end, until nothing of the rank lives
+  void Finish();
+  void ExportMetrics(const MetricsLine& line);
+  void ReportRunning();
+  v1::RankEvent MakeEvent(v1::RankEvent::Kind kind) const;
+
+  const RankDeps deps_;
+  const RankPlan plan_;
+  const std::unique_ptr<RankProcess> process_;
+  RankLink link_;
+  LogTailer logs_;
+  EventLoop::TimerId log_timer_ = 0;
+  EventLoop::TimerId stop_timer_ = 0;
+  EventLoop::TimerId clear_timer_ = 0;
+
+  FirstStep first_step_;
+  bool running_ = false;
+  int64_t step_ = 0;
+  ProgressLine progress_;
+  std::map<std::string, double> latest_;
+  std::optional<int64_t> waiting_publish_;
+
+  std::optional<StopRequest> stop_;
+  absl::Duration stop_began_;
+  StopAction stop_taken_ = StopAction::kWait;
+  ExitFacts facts_;
+  bool ended_ = false;
+};
+
+}  // namespace muster::worker

@@ -1,0 +1,54 @@
+// The agent's end of one rank's socket, on the event loop: lines in, lines out, both bounded, never
+// blocking.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "common/base/unique_fd.h"
+#include "worker/agent/event_loop.h"
+#include "worker/link/line_buffer.h"
+#include "worker/link/link_messages.h"
+
+namespace muster::worker {
+
+class RankLink {
+ public:
+  // Bytes that may wait for a rank that does not read; beyond it the link is broken.
+  static constexpr size_t kMaxUnsentBytes = 64u << 20;
+
+  struct Handlers {
+    std::function<void(RankLine)> on_line;
+    // Once: the rank broke the protocol or does not read (RESOURCE_EXHAUSTED, INVALID_ARGUMENT). An
+    // end of file is none.
+    std::function<void(absl::Status)> on_broken;
+  };
+
+  // `loop` outlives the link. Handlers are called from the loop, or from Drain; they must not
+  // destroy the link.
+  RankLink(EventLoop& loop, UniqueFd socket, Handlers handlers);
+  ~RankLink();
+  RankLink(const RankLink&) = delete;
+  RankLink& operator=(const RankLink&) = delete;
+
+  // Queued and sent as the rank reads; dropped when the link is closed.
+  void Send(const AgentLine& line);
+  // Reads all that is there now: the rank is gone and will write no more.
+  void Drain();
+
+ private:
+  void OnReady(short revents);
+  bool ReadSome();  // false: nothing more for now, or closed
+  void WriteSome();
+  void Close();
+  void Break(absl::Status status);
+
+  EventLoop& loop_;
+  UniqueFd socket_;
+  const Handlers handlers_;
+  LineBuffer incoming_;
+  std::string outgoing_;
+};
+
+}  // namespace muster::worker

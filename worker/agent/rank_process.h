@@ -1,0 +1,70 @@
+// One rank's process: forked by the agent's own long-lived thread, in a process group of its own,
+// and dead at the latest when that thread is.
+//
+// The child sets PR_SET_PDEATHSIG=SIGKILL and checks its parent after it, so there is no moment at
+// which it could be left behind. It keeps three descriptors (stdin from /dev/null, stdout and
+// stderr appended to files) and the link's end; all others are closed. The leader is reaped only
+// when its whole group is dead, so that the group's number cannot come to name strangers. One
+// thread: the one that called Start.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/unique_fd.h"
+
+namespace muster::worker {
+
+struct RankCommand {
+  std::string program;                   // a path; not searched for
+  std::vector<std::string> arguments;    // without the program's name
+  std::vector<std::string> environment;  // NAME=value, all of it; MUSTER_LINK_FD is added
+  std::string directory;  // the working directory, and where stdout.log and stderr.log are
+};
+
+struct ExitStatus {
+  int code = 0;
+  int signal = 0;  // 0: it exited by itself
+};
+
+class RankProcess {
+ public:
+  // NOT_FOUND, PERMISSION_DENIED: the program or a file cannot be opened; RESOURCE_EXHAUSTED: no
+  // process or memory left; INTERNAL: anything else. The message names the program and the step
+  // that failed. Returns once the program runs.
+  static absl::StatusOr<std::unique_ptr<RankProcess>> Start(const RankCommand& command);
+  // Kills what still runs; waits for the leader only.
+  ~RankProcess();
+  RankProcess(const RankProcess&) = delete;
+  RankProcess& operator=(const RankProcess&) = delete;
+
+  pid_t pid() const { return pid_; }
+  // Readable once the leader has ended.
+  int exit_fd() const { return exit_fd_.get(); }
+  // The agent's end of the link; the caller takes it.
+  UniqueFd TakeLink() { return std::move(link_); }
+
+  // How the leader ended; nothing while it lives. Does not reap it.
+  std::optional<ExitStatus> Ended() const;
+  // To the leader alone, and to the whole group. Harmless once they are dead.
+  void Signal(int signal) const;
+  void SignalGroup(int signal) const;
+  // Frees the process table entry. Requires Ended().
+  void Reap();
+
+ private:
+  RankProcess(pid_t pid, UniqueFd exit_fd, UniqueFd link)
+      : pid_(pid), exit_fd_(std::move(exit_fd)), link_(std::move(link)) {}
+
+  const pid_t pid_;
+  UniqueFd exit_fd_;
+  UniqueFd link_;
+  bool reaped_ = false;
+};
+
+}  // namespace muster::worker

@@ -1,0 +1,188 @@
+#include "worker/agent/session.h"
+
+#include <grpcpp/channel.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/metrics/metric_names.h"
+
+namespace muster::worker {
+namespace {
+
+constexpr absl::Duration kFirstPause = absl::Milliseconds(50);
+constexpr absl::Duration kLongestPauseNear = absl::Seconds(1);
+constexpr absl::Duration kLongestPauseFar = absl::Seconds(5);
+// A controller that accepted the call answers Hello within this time, or the call is made anew.
+constexpr absl::Duration kWelcomeTimeout = absl::Seconds(10);
+// What a Welcome may ask for; a controller that says less or more is taken at these.
+constexpr absl::Duration kShortestHeartbeat = absl::Milliseconds(10);
+constexpr absl::Duration kLongestHeartbeat = absl::Minutes(10);
+
+// Repeating the call cannot help. A wrong token can only be told from a controller's hiccup before
+// the first session.
+bool IsFinal(const absl::Status& status, bool ever_up) {
+  switch (status.code()) {
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kAlreadyExists:
+      return true;
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kUnimplemented:
+      return !ever_up;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Session::Session(EventLoop& loop, std::shared_ptr<grpc::Channel> channel, Registry& registry,
+                 SessionHandler& handler, SessionOptions options)
+    : loop_(loop),
+      stub_(v1::WorkerService::NewStub(channel)),
+      registry_(registry),
+      handler_(handler),
+      options_(std::move(options)),
+      backoff_(kFirstPause, options_.near ? kLongestPauseNear : kLongestPauseFar, options_.seed),
+      last_contact_(loop.clock().SinceBoot()) {}
+
+Session::~Session() { Stop(); }
+
+void Session::Start() { Connect(); }
+
+void Session::Stop() {
+  stopped_ = true;
+  loop_.Cancel(timer_);
+  loop_.Cancel(heartbeat_timer_);
+  if (stream_ != nullptr) stream_->Close();
+  stream_.reset();
+  up_ = false;
+}
+
+absl::Duration Session::ControllerAway() const { return loop_.clock().SinceBoot() - last_contact_; }
+
+void Session::Connect() {
+  stream_ = BidiStream<v1::WorkerMessage, v1::ControllerMessage>::Start(
+      loop_.mailbox(), options_.token,
+      [this](grpc::ClientContext* context, auto* reactor) {
+        stub_->async()->Control(context, reactor);
+      },
+      {.on_message = [this](const v1::ControllerMessage& message) { OnMessage(message); },
+       .on_end = [this](absl::Status status) { OnEnd(status); }});
+  v1::WorkerMessage message;
+  *message.mutable_hello() = options_.hello;
+  message.mutable_hello()->set_last_term(term_);
+  handler_.FillHello(*message.mutable_hello());
+  stream_->Send(std::move(message));
+  timer_ = loop_.After(kWelcomeTimeout, [this] { OnWelcomeTimeout(); });
+}
+
+void Session::OnWelcomeTimeout() {
+  Reconnect(absl::DeadlineExceededError("the controller did not answer Hello"));
+}
+
+void Session::OnEnd(const absl::Status& status) {
+  if (stopped_) return;
+  if (IsFinal(status, ever_up_)) {
+    SetUp(false);
+    Stop();
+    return handler_.OnRefused(status);
+  }
+  Reconnect(status);
+}
+
+void Session::Reconnect(const absl::Status& why) {
+  loop_.Cancel(timer_);
+  loop_.Cancel(heartbeat_timer_);
+  if (stream_ != nullptr) stream_->Close();
+  stream_.reset();
+  SetUp(false);
+  const absl::Duration pause = backoff_.Next();
+  Log(LogLevel::kWarning, "controller_away",
+      {{"error", why.ToString()}, {"retry_ms", absl::ToInt64Milliseconds(pause)}});
+  timer_ = loop_.After(pause, [this] { Connect(); });
+}
+
+void Session::SetUp(bool up) {
+  if (std::exchange(up_, up) == up) return;
+  registry_.Set(metric::kWorkerConnected, up ? 1 : 0);
+  if (!up) handler_.OnSessionDown();
+}
+
+void Session::OnMessage(const v1::ControllerMessage& message) {
+  if (message.has_welcome()) return OnWelcome(message.welcome());
+  if (!up_) return Reconnect(absl::InternalError("the controller spoke before its Welcome"));
+  last_contact_ = loop_.clock().SinceBoot();
+  switch (message.body_case()) {
+    case v1::ControllerMessage::kHeartbeatAck:
+      if (lease_.Acknowledged(message.heartbeat_ack().seq())) handler_.OnLeaseRenewed();
+      break;
+    case v1::ControllerMessage::kEventAck:
+      outbox_.OnEventAck(message.event_ack().event_seq());
+      break;
+    case v1::ControllerMessage::kCheckpointAck:
+      outbox_.OnCheckpointAck(message.checkpoint_ack());
+      handler_.OnControllerMessage(message);
+      break;
+    default:
+      handler_.OnControllerMessage(message);
+  }
+}
+
+void Session::OnWelcome(const v1::Welcome& welcome) {
+  if (welcome.term() < term_) {
+    return Reconnect(absl::AbortedError(absl::StrCat("a controller of term ", welcome.term(),
+                                                     " answered, but term ", term_, " was seen")));
+  }
+  loop_.Cancel(timer_);
+  backoff_.Reset();
+  term_ = welcome.term();
+  ever_up_ = true;
+  last_contact_ = loop_.clock().SinceBoot();
+  heartbeat_interval_ = std::clamp(absl::Milliseconds(welcome.heartbeat_interval_ms()),
+                                   kShortestHeartbeat, kLongestHeartbeat);
+  lease_duration_ = std::max(absl::Milliseconds(welcome.lease_ms()), heartbeat_interval_);
+  lease_.Begin(lease_duration_);
+  Log(LogLevel::kInfo, "controller_found",
+      {{"term", term_},
+       {"version", welcome.controller_version()},
+       {"events_to_repeat", outbox_.size()}});
+  registry_.Add(metric::kWorkerConnectsTotal);
+  registry_.Set(metric::kWorkerControllerTerm, static_cast<double>(term_));
+  SetUp(true);
+  for (const v1::WorkerMessage* event : outbox_.Unacknowledged()) stream_->Send(*event);
+  handler_.OnSessionUp(welcome);
+  HeartbeatNow();
+}
+
+void Session::SendEvent(v1::WorkerMessage event) {
+  const v1::WorkerMessage* numbered = outbox_.Add(std::move(event));
+  if (up_ && numbered != nullptr) stream_->Send(*numbered);
+}
+
+void Session::SendMessage(v1::WorkerMessage message) {
+  if (up_) stream_->Send(std::move(message));
+}
+
+void Session::HeartbeatNow() {
+  if (!up_) return;
+  loop_.Cancel(heartbeat_timer_);
+  // A peer that is silent for a whole lease may be half dead: the connection stands, nobody
+  // listens.
+  if (ControllerAway() > lease_duration_ + heartbeat_interval_) {
+    return Reconnect(absl::UnavailableError("the controller acknowledges no heartbeat"));
+  }
+  v1::WorkerMessage message;
+  v1::Heartbeat& heartbeat = *message.mutable_heartbeat();
+  heartbeat.set_seq(++heartbeat_seq_);
+  for (v1::RankStatus& status : handler_.RankStatuses()) *heartbeat.add_ranks() = std::move(status);
+  lease_.Sent(heartbeat_seq_, loop_.clock().SinceBoot());
+  registry_.Add(metric::kWorkerHeartbeatsTotal);
+  stream_->Send(std::move(message));
+  heartbeat_timer_ = loop_.After(heartbeat_interval_, [this] { HeartbeatNow(); });
+}
+
+}  // namespace muster::worker

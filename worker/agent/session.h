@@ -1,0 +1,106 @@
+// The agent's conversation with the controller over the Control stream: connects and comes back
+// with growing pauses, says who it is, keeps the lease alive, and carries events until they are
+// acknowledged.
+//
+// A controller whose term is lower than one seen before is refused: it is a relic. What is written
+// here is only how to talk; what a message means is the handler's. Lives on the event loop.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/metrics/registry.h"
+#include "muster/v1/worker_service.grpc.pb.h"
+#include "worker/agent/backoff.h"
+#include "worker/agent/bidi_stream.h"
+#include "worker/agent/event_loop.h"
+#include "worker/agent/event_outbox.h"
+#include "worker/agent/lease.h"
+
+namespace muster::worker {
+
+class SessionHandler {
+ public:
+  virtual ~SessionHandler() = default;
+  // What changes in a Hello: ranks and last_assignment_seq.
+  virtual void FillHello(v1::Hello& hello) = 0;
+  virtual std::vector<v1::RankStatus> RankStatuses() = 0;
+  virtual void OnSessionUp(const v1::Welcome& welcome) = 0;
+  virtual void OnSessionDown() = 0;
+  // StartRanks, StopRanks, StoreReply, CheckpointAck, VerifyCheckpoint, DeleteCheckpoint.
+  virtual void OnControllerMessage(const v1::ControllerMessage& message) = 0;
+  virtual void OnLeaseRenewed() = 0;
+  // The controller will never take this agent: wrong protocol, wrong token, or a newer agent holds
+  // the name. No further try is made.
+  virtual void OnRefused(absl::Status status) = 0;
+};
+
+struct SessionOptions {
+  v1::Hello hello;  // all that does not change
+  std::string token;
+  bool near = false;  // the controller is on this machine: come back quickly
+  uint64_t seed = 0;  // of the jitter
+};
+
+class Session {
+ public:
+  // All outlive the session.
+  Session(EventLoop& loop, std::shared_ptr<grpc::Channel> channel, Registry& registry,
+          SessionHandler& handler, SessionOptions options);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  void Start();
+  // Ends the stream and makes no further try.
+  void Stop();
+
+  bool up() const { return up_; }
+  uint64_t term() const { return term_; }
+  // Since the controller was last known to listen; zero at first.
+  absl::Duration ControllerAway() const;
+  bool LeaseAllowsPublish() const { return lease_.AllowsPublish(loop_.clock().SinceBoot()); }
+  bool LeaseHolds() const { return lease_.Holds(loop_.clock().SinceBoot()); }
+
+  // Kept until acknowledged, repeated in each new session.
+  void SendEvent(v1::WorkerMessage event);
+  // Dropped when the session is down.
+  void SendMessage(v1::WorkerMessage message);
+  void HeartbeatNow();
+  bool EventsAcknowledged() const { return outbox_.empty(); }
+
+ private:
+  void Connect();
+  void Reconnect(const absl::Status& why);
+  void OnMessage(const v1::ControllerMessage& message);
+  void OnWelcome(const v1::Welcome& welcome);
+  void OnEnd(const absl::Status& status);
+  void OnWelcomeTimeout();
+  void SetUp(bool up);
+
+  EventLoop& loop_;
+  const std::unique_ptr<v1::WorkerService::Stub> stub_;
+  Registry& registry_;
+  SessionHandler& handler_;
+  const SessionOptions options_;
+  std::shared_ptr<BidiStream<v1::WorkerMessage, v1::ControllerMessage>> stream_;
+  EventOutbox outbox_;
+  Lease lease_;
+  Backoff backoff_;
+  EventLoop::TimerId timer_ = 0;  // to connect again, or to give up waiting for Welcome
+  EventLoop::TimerId heartbeat_timer_ = 0;
+  absl::Duration heartbeat_interval_;
+  absl::Duration lease_duration_;
+  absl::Duration last_contact_;  // SinceBoot
+  uint64_t heartbeat_seq_ = 0;
+  uint64_t term_ = 0;  // the highest seen
+  bool up_ = false;
+  bool ever_up_ = false;
+  bool stopped_ = false;
+};
+
+}  // namespace muster::worker

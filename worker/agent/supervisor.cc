@@ -1,0 +1,259 @@
+#include "worker/agent/supervisor.h"
+
+#include <poll.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+#include "worker/agent/process_scan.h"
+#include "worker/link/launch.h"
+
+namespace muster::worker {
+namespace {
+
+constexpr absl::Duration kLeftoverPatience = absl::Seconds(10);
+constexpr int kLeftoverPollMs = 20;
+// After the controller was away for too long: time to leave by SIGTERM.
+constexpr absl::Duration kLostControllerGrace = absl::Seconds(10);
+
+Launch MakeLaunch(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
+                  const SupervisorOptions& options, const std::string& folder, bool on_gpu) {
+  Launch launch;
+  launch.job_id = start.fence().job_id();
+  launch.job_name = start.job_name();
+  launch.attempt = start.fence().attempt();
+  launch.generation = start.fence().generation();
+  launch.term = start.fence().term();
+  launch.rank = rank.rank();
+  launch.world_size = start.world_size();
+  launch.local_rank = rank.local_rank();
+  launch.local_world_size = static_cast<uint32_t>(start.ranks_size());
+  launch.advertise_address = options.advertise_address;
+  // CUDA_VISIBLE_DEVICES shows the rank its own device only.
+  launch.gpu = on_gpu ? 0 : -1;
+  launch.checkpoint_root = start.checkpoint_root();
+  launch.work_dir = folder;
+  for (const v1::StartRanks::Resume& resume : start.resume()) {
+    launch.resume.push_back(
+        {resume.path(), resume.step(), resume.manifest_sha256(), resume.best()});
+  }
+  launch.spec_json = start.spec_json();
+  return launch;
+}
+
+}  // namespace
+
+Supervisor::Supervisor(const SupervisorDeps& deps, SupervisorOptions options)
+    : deps_(deps),
+      options_(std::move(options)),
+      finished_(deps.fs, deps.spool, options_.ranks_root),
+      store_({.send =
+                  [this](v1::WorkerMessage message) { deps_.sink.SendMessage(std::move(message)); },
+              .reply =
+                  [this](const RankKey& key, const StoreReplyLine& reply) {
+                    const auto it = ranks_.find(key);
+                    if (it != ranks_.end()) it->second->Reply(reply);
+                  }}) {}
+
+Supervisor::~Supervisor() = default;
+
+absl::Status Supervisor::ClearLeftovers() {
+  const absl::Duration deadline = deps_.loop.clock().SinceBoot() + kLeftoverPatience;
+  while (true) {
+    const std::vector<pid_t> leftovers = FindProcesses(/*group=*/0, options_.ranks_root);
+    if (leftovers.empty()) break;
+    if (deps_.loop.clock().SinceBoot() > deadline) {
+      return absl::DeadlineExceededError(absl::StrCat("process ", leftovers.front(),
+                                                      " of an earlier run under ",
+                                                      options_.ranks_root, " does not die"));
+    }
+    for (const pid_t pid : leftovers) {
+      Log(LogLevel::kWarning, "leftover_killed", {{"pid", pid}});
+      ::kill(pid, SIGKILL);
+    }
+    ::poll(nullptr, 0, kLeftoverPollMs);
+  }
+  MUSTER_RETURN_IF_ERROR(finished_.AdoptLeftovers());
+  WorkOnFolders();
+  return absl::OkStatus();
+}
+
+const v1::Slot* Supervisor::FindSlot(uint32_t index) const {
+  for (const v1::Slot& slot : options_.slots) {
+    if (slot.index() == index) return &slot;
+  }
+  return nullptr;
+}
+
+std::set<uint32_t> Supervisor::BusySlots() const {
+  std::set<uint32_t> busy;
+  for (const auto& [key, rank] : ranks_) {
+    busy.insert(rank->plan().slots.begin(), rank->plan().slots.end());
+  }
+  return busy;
+}
+
+absl::Status Supervisor::Start(const v1::StartRanks& start, uint64_t session_term) {
+  StartContext context;
+  context.draining = draining_;
+  context.session_term = session_term;
+  for (const v1::Slot& slot : options_.slots) context.slots.insert(slot.index());
+  context.busy_slots = BusySlots();
+  MUSTER_RETURN_IF_ERROR(CheckStart(start, context, fences_));
+  MUSTER_ASSIGN_OR_RETURN(const SpecSettings settings, ReadSpecSettings(start.spec_json()));
+  fences_.RaiseTo(start.fence().job_id(), start.fence().attempt());
+  for (const v1::StartRanks::Rank& rank : start.ranks()) StartOne(start, rank, settings);
+  deps_.sink.OnRanksChanged();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RankPlan> Supervisor::Prepare(const v1::StartRanks& start,
+                                             const v1::StartRanks::Rank& rank,
+                                             const SpecSettings& settings) {
+  RankPlan plan;
+  plan.fence = start.fence();
+  plan.rank = rank.rank();
+  plan.slots.assign(rank.slots().begin(), rank.slots().end());
+  plan.folder =
+      absl::StrCat(options_.ranks_root, "/", RankFolderName(MakeRankKey(plan.fence, plan.rank)));
+  plan.controller_lost_timeout = settings.controller_lost_timeout;
+  std::string visible_gpus;
+  for (const uint32_t index : plan.slots) {
+    const v1::Slot* slot = FindSlot(index);
+    if (slot == nullptr || slot->kind() != v1::GPU) continue;
+    absl::StrAppend(&visible_gpus, visible_gpus.empty() ? "" : ",", slot->uuid());
+  }
+  plan.command.program = options_.trainer;
+  plan.command.directory = plan.folder;
+  const std::string launch_path = plan.folder + "/launch.json";
+  plan.command.arguments = {"--launch", launch_path};
+  // The tag first, where a scan of /proc finds it however large the rest is.
+  plan.command.environment = {absl::StrCat(kRankDirVariable, "=", plan.folder)};
+  plan.command.environment.insert(plan.command.environment.end(), options_.base_environment.begin(),
+                                  options_.base_environment.end());
+  plan.command.environment.push_back(absl::StrCat("OMP_NUM_THREADS=", settings.threads_per_rank));
+  plan.command.environment.push_back(absl::StrCat("CUDA_VISIBLE_DEVICES=", visible_gpus));
+  MUSTER_RETURN_IF_ERROR(deps_.fs.MakeDirectories(plan.folder));
+  const Launch launch = MakeLaunch(start, rank, options_, plan.folder, !visible_gpus.empty());
+  MUSTER_RETURN_IF_ERROR(WriteFileAtomically(deps_.fs, launch_path, EncodeLaunch(launch)));
+  return plan;
+}
+
+void Supervisor::StartOne(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
+                          const SpecSettings& settings) {
+  const RankKey key = MakeRankKey(start.fence(), rank.rank());
+  absl::StatusOr<RankPlan> plan = Prepare(start, rank, settings);
+  absl::Status status = plan.status();
+  if (plan.ok()) {
+    auto started =
+        Rank::Start({deps_.loop, deps_.fs, deps_.spool, deps_.registry, *this}, *std::move(plan));
+    status = started.status();
+    if (started.ok()) ranks_[key] = *std::move(started);
+  }
+  if (status.ok()) return;
+  Log(LogLevel::kError, "rank_not_started",
+      {{"job", key.job_id}, {"rank", key.rank}, {"error", status.ToString()}});
+  v1::RankEvent event;
+  *event.mutable_fence() = start.fence();
+  event.set_rank(rank.rank());
+  event.set_kind(v1::RankEvent::EXITED);
+  ExitFacts facts;
+  facts.start_error = status;
+  JudgeExit(facts, event);
+  OnRankEvent(std::move(event));
+  finished_.Add(key);
+}
+
+void Supervisor::Stop(const v1::StopRanks& stop) {
+  const v1::Fence& fence = stop.fence();
+  fences_.RaiseTo(fence.job_id(), fence.attempt() + 1);
+  const StopRequest request{stop.mode(), absl::Milliseconds(std::max<int64_t>(0, stop.grace_ms())),
+                            stop.reason()};
+  for (const auto& [key, rank] : ranks_) {
+    if (key.job_id == fence.job_id() && key.attempt <= fence.attempt()) rank->Stop(request);
+  }
+}
+
+void Supervisor::KillStale(const v1::Welcome::StaleRank& stale) {
+  for (const auto& [key, rank] : ranks_) {
+    if (key.job_id == stale.job_id() && key.attempt == stale.attempt() &&
+        key.rank == stale.rank()) {
+      rank->Stop({v1::StopRanks::KILL, absl::ZeroDuration(),
+                  "the controller does not know this attempt any more"});
+    }
+  }
+}
+
+void Supervisor::StopAll(const StopRequest& request) {
+  for (const auto& [key, rank] : ranks_) rank->Stop(request);
+}
+
+void Supervisor::OnCheckpointAck(const v1::CheckpointAck& ack) {
+  for (const auto& [key, rank] : ranks_) {
+    const v1::Fence& fence = ack.fence();
+    const bool same = key.job_id == fence.job_id() && key.attempt == fence.attempt() &&
+                      key.generation == fence.generation();
+    // Rank 0 is the one that commits.
+    if (same && key.rank == 0) rank->OnCheckpointAck(ack.step(), ack.error());
+  }
+}
+
+void Supervisor::OnLeaseRenewed() {
+  for (const auto& [key, rank] : ranks_) rank->TryPublish();
+}
+
+void Supervisor::Tick(absl::Duration controller_away) {
+  for (const auto& [key, rank] : ranks_) {
+    if (controller_away < rank->plan().controller_lost_timeout) continue;
+    rank->Stop(
+        {v1::StopRanks::TERM, kLostControllerGrace,
+         absl::StrCat("the controller has been away for ", absl::FormatDuration(controller_away))});
+  }
+  store_.Sweep(deps_.loop.clock().SinceBoot());
+  WorkOnFolders();
+}
+
+void Supervisor::WorkOnFolders() {
+  // A little at a time: other ranks' lines must not wait behind a large log.
+  if (finished_.Work()) deps_.loop.After(absl::ZeroDuration(), [this] { WorkOnFolders(); });
+}
+
+std::vector<v1::RankStatus> Supervisor::Statuses() const {
+  std::vector<v1::RankStatus> statuses;
+  for (const auto& [key, rank] : ranks_) rank->FillStatus(statuses.emplace_back());
+  return statuses;
+}
+
+void Supervisor::OnRankEvent(v1::RankEvent event) {
+  v1::WorkerMessage message;
+  *message.mutable_rank_event() = std::move(event);
+  deps_.sink.SendEvent(std::move(message));
+}
+
+void Supervisor::OnCheckpointEvent(v1::CheckpointEvent event) {
+  v1::WorkerMessage message;
+  *message.mutable_checkpoint_event() = std::move(event);
+  deps_.sink.SendEvent(std::move(message));
+}
+
+void Supervisor::OnStoreLine(Rank& rank, StoreLine line) {
+  store_.Request(rank.plan().fence, rank.plan().rank, rank.running(), std::move(line),
+                 deps_.loop.clock().SinceBoot());
+}
+
+void Supervisor::OnGone(const RankKey& key) {
+  store_.Forget(key);
+  finished_.Add(key);
+  WorkOnFolders();
+  // The rank is still in this call.
+  deps_.loop.After(absl::ZeroDuration(), [this, key] {
+    ranks_.erase(key);
+    deps_.sink.OnRanksChanged();
+  });
+}
+
+}  // namespace muster::worker

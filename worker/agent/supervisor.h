@@ -1,0 +1,114 @@
+// Holds this worker's ranks: starts them as assigned, ends them as told, and passes on what they
+// report.
+//
+// Lives on the event loop. It decides by supervisor_rules.h; it knows no gRPC: what leaves goes to
+// the SupervisorSink.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/fs/file_system.h"
+#include "common/metrics/registry.h"
+#include "muster/v1/worker_service.pb.h"
+#include "worker/agent/event_loop.h"
+#include "worker/agent/finished_folders.h"
+#include "worker/agent/rank.h"
+#include "worker/agent/spool.h"
+#include "worker/agent/store_relay.h"
+#include "worker/agent/supervisor_rules.h"
+
+namespace muster::worker {
+
+// Where the supervisor's words go. Called from the loop.
+class SupervisorSink {
+ public:
+  virtual ~SupervisorSink() = default;
+  virtual void SendEvent(v1::WorkerMessage event) = 0;      // kept until acknowledged
+  virtual void SendMessage(v1::WorkerMessage message) = 0;  // now or never
+  virtual void HeartbeatNow() = 0;
+  virtual bool LeaseAllowsPublish() = 0;
+  virtual void OnRanksChanged() = 0;
+};
+
+struct SupervisorOptions {
+  std::string ranks_root;  // a folder per rank is made in it
+  std::string trainer;     // path of muster-trainer
+  std::string advertise_address;
+  std::vector<v1::Slot> slots;
+  std::vector<std::string> base_environment;  // NAME=value, for every rank
+};
+
+struct SupervisorDeps {
+  EventLoop& loop;
+  FileSystem& fs;
+  Spool& spool;
+  Registry& registry;
+  SupervisorSink& sink;
+};
+
+class Supervisor final : private RankHost {
+ public:
+  Supervisor(const SupervisorDeps& deps, SupervisorOptions options);
+  ~Supervisor() override;
+
+  // Kills every process that an earlier agent of this data folder left, and waits until they are
+  // gone; then adopts their folders' logs. DEADLINE_EXCEEDED: some would not die. Blocks; call
+  // before the loop runs.
+  absl::Status ClearLeftovers();
+
+  // OK: the ranks run, or their failure to start was reported as an event. Else why the assignment
+  // is refused.
+  absl::Status Start(const v1::StartRanks& start, uint64_t session_term);
+  // Always taken: ranks that are not here have been reported already, and those that come later are
+  // fenced.
+  void Stop(const v1::StopRanks& stop);
+  void KillStale(const v1::Welcome::StaleRank& stale);
+  void StopAll(const StopRequest& request);
+  // No StartRanks is taken any more.
+  void Drain() { draining_ = true; }
+
+  void OnStoreReply(const v1::StoreReply& reply) { store_.OnReply(reply); }
+  void OnCheckpointAck(const v1::CheckpointAck& ack);
+  void OnSessionUp(uint64_t term) { store_.SessionUp(term); }
+  void OnSessionDown() { store_.SessionDown(); }
+  void OnLeaseRenewed();
+  // Ends ranks whose controller has been away for longer than their job allows; sweeps what waits;
+  // removes folders that are done. Call about once a second.
+  void Tick(absl::Duration controller_away);
+
+  std::vector<v1::RankStatus> Statuses() const;
+  std::set<uint32_t> BusySlots() const;
+  bool empty() const { return ranks_.empty(); }
+
+ private:
+  void OnRankEvent(v1::RankEvent event) override;
+  void OnCheckpointEvent(v1::CheckpointEvent event) override;
+  void OnStoreLine(Rank& rank, StoreLine line) override;
+  void OnPhaseChange() override { deps_.sink.HeartbeatNow(); }
+  bool LeaseAllowsPublish() override { return deps_.sink.LeaseAllowsPublish(); }
+  void OnGone(const RankKey& key) override;
+
+  absl::StatusOr<RankPlan> Prepare(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
+                                   const SpecSettings& settings);
+  void StartOne(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
+                const SpecSettings& settings);
+  void WorkOnFolders();
+  const v1::Slot* FindSlot(uint32_t index) const;
+
+  const SupervisorDeps deps_;
+  const SupervisorOptions options_;
+  FinishedFolders finished_;
+  StoreRelay store_;
+  AttemptFences fences_;
+  std::map<RankKey, std::unique_ptr<Rank>> ranks_;
+  bool draining_ = false;
+};
+
+}  // namespace muster::worker

@@ -1,0 +1,203 @@
+#include "worker/agent/supervisor_rules.h"
+
+#include <string.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/units.h"
+#include "nlohmann/json.hpp"
+
+namespace muster::worker {
+namespace {
+
+using nlohmann::json;
+
+const json* Member(const json& object, const char* outer, const char* inner) {
+  const auto section = object.find(outer);
+  if (section == object.end() || !section->is_object()) return nullptr;
+  const auto value = section->find(inner);
+  return value == section->end() ? nullptr : &*value;
+}
+
+absl::Status BadSpec(absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("resolved spec: ", what));
+}
+
+int Harshness(v1::StopRanks::Mode mode) {
+  switch (mode) {
+    case v1::StopRanks::KILL:
+      return 3;
+    case v1::StopRanks::TERM:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+std::string DescribeEnd(const ExitFacts& facts) {
+  if (facts.signal != 0) {
+    return absl::StrCat("killed by signal ", facts.signal, " (", ::strsignal(facts.signal), ")");
+  }
+  return absl::StrCat("exited with code ", facts.exit_code);
+}
+
+v1::FailureClass ClassOf(const ResultLine& result) {
+  v1::FailureClass named = v1::FAILURE_CLASS_UNSPECIFIED;
+  const bool known = v1::FailureClass_Parse(result.failure_class, &named);
+  return known && named != v1::FAILURE_CLASS_UNSPECIFIED ? named : v1::APPLICATION;
+}
+
+void SetFailure(v1::RankEvent& event, v1::FailureClass failure_class, std::string message) {
+  event.set_failure_class(failure_class);
+  event.set_message(std::move(message));
+}
+
+}  // namespace
+
+absl::StatusOr<SpecSettings> ReadSpecSettings(absl::string_view spec_json) {
+  const json spec = json::parse(spec_json.begin(), spec_json.end(), nullptr, false);
+  if (spec.is_discarded() || !spec.is_object()) return BadSpec("not a JSON object");
+  const json* threads = Member(spec, "train", "threads_per_rank");
+  if (threads == nullptr || !threads->is_number_unsigned() || threads->get<uint64_t>() == 0 ||
+      threads->get<uint64_t>() > 4096) {
+    return BadSpec("train.threads_per_rank is missing or not between 1 and 4096");
+  }
+  const json* timeout = Member(spec, "restart", "controller_lost_timeout");
+  if (timeout == nullptr || !timeout->is_string()) {
+    return BadSpec("restart.controller_lost_timeout is missing or not a text");
+  }
+  const auto duration = ParseDuration(timeout->get_ref<const std::string&>());
+  if (!duration.ok()) {
+    return BadSpec(absl::StrCat("restart.controller_lost_timeout: ", duration.status().message()));
+  }
+  return SpecSettings{static_cast<uint32_t>(threads->get<uint64_t>()), *duration};
+}
+
+void AttemptFences::RaiseTo(uint64_t job_id, uint32_t attempt) {
+  uint32_t& lowest = lowest_[job_id];
+  lowest = std::max(lowest, attempt);
+  if (lowest_.size() > kMaxJobs) lowest_.erase(lowest_.begin());
+}
+
+bool AttemptFences::Allows(uint64_t job_id, uint32_t attempt) const {
+  const auto it = lowest_.find(job_id);
+  return it == lowest_.end() || attempt >= it->second;
+}
+
+absl::Status CheckStart(const v1::StartRanks& start, const StartContext& context,
+                        const AttemptFences& fences) {
+  const v1::Fence& fence = start.fence();
+  const std::string job = absl::StrCat("job ", fence.job_id(), " attempt ", fence.attempt());
+  if (context.draining)
+    return absl::UnavailableError(absl::StrCat(job, ": this worker is stopping"));
+  if (fence.job_id() == 0 || fence.attempt() == 0 || start.ranks().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(job, ": the assignment names no job or no ranks"));
+  }
+  if (fence.term() > context.session_term) {
+    return absl::InvalidArgumentError(absl::StrCat(job, ": issued in term ", fence.term(),
+                                                   ", but this controller's is ",
+                                                   context.session_term));
+  }
+  if (!fences.Allows(fence.job_id(), fence.attempt())) {
+    return absl::AbortedError(
+        absl::StrCat(job, ": a newer attempt was here, or this one was stopped"));
+  }
+  std::set<uint32_t> wanted;
+  std::set<uint32_t> ranks;
+  for (const v1::StartRanks::Rank& rank : start.ranks()) {
+    if (rank.rank() >= start.world_size() || !ranks.insert(rank.rank()).second ||
+        rank.slots().empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(job, ": rank ", rank.rank(),
+                       " is there twice, has no slot, or is outside of ", start.world_size()));
+    }
+    for (const uint32_t slot : rank.slots()) {
+      if (!context.slots.contains(slot)) {
+        return absl::FailedPreconditionError(absl::StrCat(job, ": this worker has no slot ", slot));
+      }
+      if (context.busy_slots.contains(slot) || !wanted.insert(slot).second) {
+        return absl::FailedPreconditionError(
+            absl::StrCat(job, ": slot ", slot, " is held by another rank"));
+      }
+    }
+  }
+  return ReadSpecSettings(start.spec_json()).status();
+}
+
+StopStep NextStopStep(const StopRequest& request, absl::Duration elapsed, StopAction last_taken) {
+  const bool save = request.mode == v1::StopRanks::SAVE;
+  const bool kill = request.mode == v1::StopRanks::KILL;
+  const absl::Duration term_at = save ? request.grace : absl::ZeroDuration();
+  const absl::Duration kill_at = kill   ? absl::ZeroDuration()
+                                 : save ? request.grace + kTermGraceAfterSave
+                                        : request.grace;
+  if (elapsed >= kill_at) return {StopAction::kKill, absl::InfiniteDuration()};
+  if (elapsed >= term_at) {
+    const bool taken = last_taken == StopAction::kTerminate;
+    return {taken ? StopAction::kWait : StopAction::kTerminate, kill_at - elapsed};
+  }
+  const bool asked = last_taken != StopAction::kWait;
+  return {asked ? StopAction::kWait : StopAction::kAskToSave, term_at - elapsed};
+}
+
+bool IsHarsher(const StopRequest& next, const StopRequest& current) {
+  return Harshness(next.mode) > Harshness(current.mode);
+}
+
+void JudgeExit(const ExitFacts& facts, v1::RankEvent& event) {
+  event.set_exit_code(facts.exit_code);
+  event.set_signal(facts.signal);
+  if (facts.result.has_value()) {
+    for (const auto& [name, value] : facts.result->results)
+      (*event.mutable_results())[name] = value;
+  }
+  if (!facts.start_error.ok()) {
+    return SetFailure(event, v1::START_FAILED, std::string(facts.start_error.message()));
+  }
+  const bool exited_well = facts.signal == 0 && facts.exit_code == 0;
+  if (facts.result.has_value() && facts.result->succeeded && exited_well) {
+    event.set_succeeded(true);
+    return;
+  }
+  if (!facts.broken_link.empty()) return SetFailure(event, v1::APPLICATION, facts.broken_link);
+  const bool failed_on_its_own =
+      facts.result.has_value() && !facts.result->succeeded && !facts.result->stopped;
+  if (facts.stop.has_value() && !(failed_on_its_own && facts.result_before_stop)) {
+    const bool saved = facts.result.has_value() && facts.result->stopped && exited_well;
+    event.set_stopped(facts.stop->mode != v1::StopRanks::SAVE || saved);
+    if (event.stopped()) {
+      event.set_message(facts.stop->reason);
+      return;
+    }
+    return SetFailure(
+        event, v1::PREEMPTED,
+        absl::StrCat("left without saving (", DescribeEnd(facts), "): ", facts.stop->reason));
+  }
+  if (failed_on_its_own) {
+    const std::string& said = facts.result->message;
+    return SetFailure(event, ClassOf(*facts.result), said.empty() ? DescribeEnd(facts) : said);
+  }
+  if (facts.result.has_value() && exited_well) {
+    return SetFailure(event, v1::PREEMPTED, "it was told to stop by someone outside of Muster");
+  }
+  if (facts.signal != 0) return SetFailure(event, v1::RANK_KILLED, DescribeEnd(facts));
+  SetFailure(event, v1::APPLICATION,
+             absl::StrCat(DescribeEnd(facts), " without reporting a result"));
+}
+
+bool FirstStep::Seen(const RankLine& line) {
+  if (std::holds_alternative<MetricsLine>(line)) seen_ = true;
+  if (const auto* progress = std::get_if<ProgressLine>(&line)) {
+    if (progress->phase == "train") {
+      if (!first_train_step_.has_value()) first_train_step_ = progress->step;
+      if (progress->step > *first_train_step_) seen_ = true;
+    } else if (progress->phase == "evaluate" || progress->phase == "done") {
+      seen_ = true;
+    }
+  }
+  return seen_;
+}
+
+}  // namespace muster::worker
