@@ -39,15 +39,18 @@ TEST(Train, DigitsReach97PercentAndPythonAgreesToTheSample) {
   EXPECT_EQ(Number(summary, "step"), Number(summary, "total_steps"));
   EXPECT_THAT(Number(summary, "test_accuracy"), Ge(0.97));
 
-  // The best checkpoint, chosen on validation.
+  // The best checkpoint, chosen on validation: the newest one that was the best so far.
   std::string best;
-  double best_accuracy = -1;
+  double best_accuracy = 0, best_step = -1;
   for (const Json& checkpoint : Member(show, "checkpoints")) {
-    if (Member(checkpoint, "best") == true &&
-        Number(checkpoint, "validation_accuracy") > best_accuracy) {
-      best = Text(checkpoint, "path");
-      best_accuracy = Number(checkpoint, "validation_accuracy");
+    const bool usable =
+        Text(checkpoint, "state") == "COMMITTED" || Text(checkpoint, "state") == "VERIFIED";
+    if (!usable || Member(checkpoint, "best") != true || Number(checkpoint, "step") < best_step) {
+      continue;
     }
+    best = Text(checkpoint, "path");
+    best_step = Number(checkpoint, "step");
+    best_accuracy = Number(checkpoint, "validation_accuracy");
   }
   ASSERT_TRUE(std::filesystem::exists(best + "/MANIFEST.json")) << show.dump(1);
   const ProcessResult scored =
