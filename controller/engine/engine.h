@@ -1,8 +1,10 @@
-// The controller's heart, as the API sees it: events go in, a published snapshot and assignments come out.
+// The controller's heart, as the API sees it: events go in, a published snapshot and assignments
+// come out.
 //
-// Inside: one applier (the only writer of the model and of state.db), the scheduler, liveness and retention loops, the
-// dispatcher of assignments and the gangs' rendezvous. All methods are thread-safe. Callbacks run on the engine's
-// threads after the commit: they must be quick and must not block.
+// Inside: one applier (the only writer of the model and of state.db), the scheduler, liveness and
+// retention loops, the dispatcher of assignments and the gangs' rendezvous. All methods are
+// thread-safe. Callbacks run on the engine's threads after the commit: they must be quick and must
+// not block.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +34,8 @@ struct EngineOptions {
   bool threads = true;
   // state.db may not grow beyond this many bytes; 0: no bound. Tests use it as a full disk.
   uint64_t max_database_bytes = 0;
-  // Called once when state.db can no longer be trusted (failed fsync, I/O error): the process must exit and start anew.
+  // Called once when state.db can no longer be trusted (failed fsync, I/O error): the process must
+  // exit and start anew. Runs on an engine thread: it must not call Stop.
   std::function<void(const absl::Status&)> on_fatal;
 };
 
@@ -40,7 +43,8 @@ using EventDone = std::function<void(const EventResult&)>;
 
 class Engine {
  public:
-  // Opens state.db, raises the term, and loads the model. Errors: those of store/sqlite.h and state_store.h.
+  // Opens state.db, raises the term, and loads the model. Errors: those of store/sqlite.h and
+  // state_store.h.
   static absl::StatusOr<std::unique_ptr<Engine>> Open(EngineOptions options, Clock& clock);
   // Stops; events that are still queued are answered UNAVAILABLE.
   virtual ~Engine() = default;
@@ -50,19 +54,22 @@ class Engine {
   // Finishes the batch in hand, answers the rest UNAVAILABLE, ends all threads. Idempotent.
   virtual void Stop() = 0;
 
-  // Queues an event. `done` runs after the commit (or the refusal), exactly once, maybe before Post returns:
-  //   INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS (idempotency key with other content; a fenced incarnation's Hello)
-  //   FAILED_PRECONDITION   wrong state for this verb; "refused: ..." for a job that can never fit; a fenced report; for
+  // Queues an event. `done` runs after the commit (or the refusal), exactly once, maybe before Post
+  // returns:
+  //   INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS (idempotency key with other content; a fenced
+  //   incarnation's Hello) FAILED_PRECONDITION   wrong state for this verb; "refused: ..." for a
+  //   job that can never fit; a fenced report; for
   //                         a Hello: this controller's term is older than the agent's
-  //   RESOURCE_EXHAUSTED    the disk is full; nothing changed. A report of an agent stays unacknowledged: end its stream
+  //   RESOURCE_EXHAUSTED    the disk is full; nothing changed. A report of an agent stays
+  //   unacknowledged: end its stream
   //                         with UNAVAILABLE, so that the agent comes back and repeats it
-  //   ABORTED               a gap in event_seq, because an earlier report failed: end the stream likewise
-  //   UNAVAILABLE           stopping, or the queue is full
+  //   ABORTED               a gap in event_seq, because an earlier report failed: end the stream
+  //   likewise UNAVAILABLE           stopping, or the queue is full
   // Reports of one stream are applied in the order in which they were posted.
   virtual void Post(Event event, EventDone done) = 0;
 
-  // A WorkerHello that also binds the stream. On OK, `done` runs before anything is sent through `link`, so that it can
-  // queue the Welcome first. A former link of the same worker is closed.
+  // A WorkerHello that also binds the stream. On OK, `done` runs before anything is sent through
+  // `link`, so that it can queue the Welcome first. A former link of the same worker is closed.
   virtual void Connect(WorkerHello hello, std::shared_ptr<WorkerLink> link, EventDone done) = 0;
   // The stream of `link` ended. Does nothing when the worker has another link by now.
   virtual void Disconnect(const std::string& worker, const std::string& incarnation,
@@ -74,19 +81,20 @@ class Engine {
   // The newest published version; never null.
   virtual std::shared_ptr<const Snapshot> snapshot() const = 0;
 
-  // `watcher` runs after each publication, on the applier's thread: it should only wake somebody. Dropping the returned
-  // handle ends the subscription; afterwards the watcher does not run any more (dropping waits for a run in progress, so
-  // never drop it inside a watcher).
+  // `watcher` runs after each publication, on the applier's thread: it should only wake somebody.
+  // Dropping the returned handle ends the subscription; afterwards the watcher does not run any
+  // more (dropping waits for a run in progress, so never drop it inside a watcher).
   using Watcher = std::function<void(const std::shared_ptr<const Snapshot>&)>;
   [[nodiscard]] virtual std::shared_ptr<void> Subscribe(Watcher watcher) = 0;
 
-  // For a dry run: where the job would start now, or why it would wait, in one line. FAILED_PRECONDITION "refused: ..."
-  // when it could never fit.
+  // For a dry run: where the job would start now, or why it would wait, in one line.
+  // FAILED_PRECONDITION "refused: ..." when it could never fit.
   virtual absl::StatusOr<std::string> Forecast(const JobNeeds& needs) const = 0;
 
   virtual const EngineOptions& options() const = 0;
 
-  // Only with options.threads == false: applies all that is queued and runs all loops until nothing changes any more.
+  // Only with options.threads == false: applies all that is queued and runs all loops until nothing
+  // changes any more.
   virtual void RunUntilIdle() = 0;
 };
 

@@ -23,7 +23,8 @@ StoreAnswer Found(std::string value = "") {
   return answer;
 }
 
-bool HasAll(const std::map<std::string, std::string>& values, const std::vector<std::string>& keys) {
+bool HasAll(const std::map<std::string, std::string>& values,
+            const std::vector<std::string>& keys) {
   return std::all_of(keys.begin(), keys.end(),
                      [&values](const std::string& key) { return values.count(key) != 0; });
 }
@@ -68,8 +69,8 @@ void Rendezvous::Close(uint64_t job_id, uint32_t attempt) {
     while (it != gangs_.end() && std::get<0>(it->first) == job_id &&
            std::get<1>(it->first) == attempt) {
       for (Wait& wait : it->second.waits) {
-        answers.emplace_back(std::move(wait.done),
-                             Failed(absl::StrCat("job ", job_id, ": attempt ", attempt, " has ended")));
+        answers.emplace_back(std::move(wait.done), Failed(absl::StrCat("job ", job_id, ": attempt ",
+                                                                       attempt, " has ended")));
       }
       it = gangs_.erase(it);
     }
@@ -215,8 +216,8 @@ absl::Duration Rendezvous::Expire() {
     for (auto& [key, gang] : gangs_) {
       for (Wait& wait : gang.waits) {
         if (wait.deadline_at > now) continue;
-        StoreAnswer answer = Failed(absl::StrCat(
-            "rendezvous: timed out waiting for ", wait.keys.empty() ? "" : wait.keys[0]));
+        StoreAnswer answer = Failed(absl::StrCat("rendezvous: timed out waiting for ",
+                                                 wait.keys.empty() ? "" : wait.keys[0]));
         answer.timed_out = true;
         answers.emplace_back(std::move(wait.done), std::move(answer));
         wait.done = nullptr;

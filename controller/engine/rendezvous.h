@@ -1,7 +1,9 @@
-// The key-value store in which a gang meets: one per (job, attempt, generation), in memory, reached through the agents.
+// The key-value store in which a gang meets: one per (job, attempt, generation), in memory, reached
+// through the agents.
 //
-// A store exists while its attempt lives; requests to any other fence fail. Waits end when the keys are there, at their
-// deadline, or when the attempt ends. Thread-safe. Callbacks run on the thread that ended the wait, with no lock held.
+// A store exists while its attempt lives; requests to any other fence fail. Waits end when the keys
+// are there, at their deadline, or when the attempt ends. Thread-safe. Callbacks run on the thread
+// that ended the wait, with no lock held.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +24,13 @@ namespace muster::controller {
 // As StoreRequest in worker_service.proto.
 struct StoreOp {
   enum class Kind : uint8_t {
-    kSet = 1, kGet = 2, kAdd = 3, kCheck = 4, kDelete = 5, kWait = 6, kCount = 7,
+    kSet = 1,
+    kGet = 2,
+    kAdd = 3,
+    kCheck = 4,
+    kDelete = 5,
+    kWait = 6,
+    kCount = 7,
   };
   Fence fence;
   uint32_t rank = 0;
@@ -53,8 +61,9 @@ class Rendezvous {
 
   explicit Rendezvous(Clock& clock) : clock_(clock) {}
 
-  // Opens the store of a new attempt. `broken` (not empty): the controller restarted while the gang was meeting, so that
-  // what was stored is gone: every request fails with this text, and the gang starts over.
+  // Opens the store of a new attempt. `broken` (not empty): the controller restarted while the gang
+  // was meeting, so that what was stored is gone: every request fails with this text, and the gang
+  // starts over.
   void Open(uint64_t job_id, uint32_t attempt, uint32_t generation, std::string broken = "");
   // Ends all waits with an error and forgets the store.
   void Close(uint64_t job_id, uint32_t attempt);
@@ -62,7 +71,8 @@ class Rendezvous {
 
   void Handle(StoreOp op, StoreDone done);
 
-  // Ends the waits whose deadline has passed; returns when the next one falls due, as a time since boot.
+  // Ends the waits whose deadline has passed; returns when the next one falls due, as a time since
+  // boot.
   absl::Duration Expire();
   // Called (with no lock held) when a wait with an earlier deadline than all others begins.
   void SetWakeUp(std::function<void()> wake_up);

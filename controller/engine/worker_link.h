@@ -10,12 +10,13 @@ class WorkerLink {
  public:
   virtual ~WorkerLink() = default;
 
-  // Queues the assignment on the stream, in the order of the calls. Never blocks and never calls back into the engine on
-  // the same thread. When the stream is gone it does nothing: the assignment is repeated on the next one.
+  // Queues the assignment on the stream, in the order of the calls. Never blocks and never calls
+  // back into the engine on the same thread. When the stream is gone it does nothing: the
+  // assignment is repeated on the next one.
   virtual void Send(const Assignment& assignment) = 0;
 
-  // Ends the stream with that status: the worker was declared lost, or another incarnation took its name. The API posts
-  // WorkerDisconnected afterwards as for any other end of the stream.
+  // Ends the stream with that status: the worker was declared lost, or another incarnation took its
+  // name. The API posts WorkerDisconnected afterwards as for any other end of the stream.
   virtual void Close(const absl::Status& status) = 0;
 };
 

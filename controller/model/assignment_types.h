@@ -1,5 +1,6 @@
-// What the controller tells an agent to do. OutboxRow is what is stored: small, it refers to the model. Assignment is what
-// goes over the wire: MakeAssignment builds it from the row and the snapshot, the same at each repeat.
+// What the controller tells an agent to do. OutboxRow is what is stored: small, it refers to the
+// model. Assignment is what goes over the wire: MakeAssignment builds it from the row and the
+// snapshot, the same at each repeat.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +21,11 @@ struct OutboxRow {
   std::string worker;
   std::string incarnation;  // rows of another incarnation are void
   AssignmentKind kind = AssignmentKind::kStart;
-  Fence fence;                       // start, stop
-  StopMode mode = StopMode::kKill;   // stop
-  absl::Duration grace;              // stop
-  std::string reason;                // stop
-  uint64_t checkpoint_id = 0;        // verify, delete
+  Fence fence;                      // start, stop
+  StopMode mode = StopMode::kKill;  // stop
+  absl::Duration grace;             // stop
+  std::string reason;               // stop
+  uint64_t checkpoint_id = 0;       // verify, delete
 };
 
 struct StartAssignment {

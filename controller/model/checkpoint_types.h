@@ -1,4 +1,5 @@
-// A checkpoint's row: the controller holds rows, never bytes. Values of the enum are those of muster/v1/common.proto.
+// A checkpoint's row: the controller holds rows, never bytes. Values of the enum are those of
+// muster/v1/common.proto.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,8 @@ struct Checkpoint {
   std::map<std::string, double> metrics;  // validation_accuracy, validation_loss when known
   absl::Time created = absl::InfinitePast();
   absl::Time verified = absl::InfinitePast();
-  uint32_t verdicts = 0;    // how often an agent has reread it; who waits for a verdict waits for this to grow
+  uint32_t verdicts =
+      0;  // how often an agent has reread it; who waits for a verdict waits for this to grow
   std::string message;      // why it is corrupt or was deleted
   absl::Duration retry_at;  // since boot: the next try of a verification or deletion that failed
 

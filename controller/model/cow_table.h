@@ -1,5 +1,6 @@
-// A table of shared immutable rows by dense id, cheap to copy: a copy shares all blocks, and a change copies one block
-// of 64 pointers and the list of blocks. Copies may be read by any thread while one writer changes its own copy.
+// A table of shared immutable rows by dense id, cheap to copy: a copy shares all blocks, and a
+// change copies one block of 64 pointers and the list of blocks. Copies may be read by any thread
+// while one writer changes its own copy.
 #pragma once
 
 #include <array>
@@ -27,8 +28,8 @@ class CowTable {
   void Put(uint64_t id, std::shared_ptr<const T> row) {
     const size_t at = id / kBlockRows;
     if (at >= blocks_.size()) blocks_.resize(at + 1);
-    auto copy = blocks_[at] == nullptr ? std::make_shared<Block>()
-                                       : std::make_shared<Block>(*blocks_[at]);
+    auto copy =
+        blocks_[at] == nullptr ? std::make_shared<Block>() : std::make_shared<Block>(*blocks_[at]);
     std::shared_ptr<const T>& slot = (*copy)[id % kBlockRows];
     if (slot == nullptr) ++size_;
     slot = std::move(row);

@@ -1,5 +1,5 @@
-// Everything that can happen to the controller: the API turns requests and reports into these, the loops make the rest,
-// and only the applier acts on them. Plain data.
+// Everything that can happen to the controller: the API turns requests and reports into these, the
+// loops make the rest, and only the applier acts on them. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -31,16 +31,19 @@ struct CancelJob {
   std::string actor;  // "user:NAME"
 };
 
-// Has an agent reread a checkpoint. Answered when the assignment is durable; the verdict shows as Checkpoint::verdicts + 1.
+// Has an agent reread a checkpoint. Answered when the assignment is durable; the verdict shows as
+// Checkpoint::verdicts + 1.
 struct RequestVerify {
   uint64_t checkpoint_id = 0;
 };
 
-// ---- from agents. `worker` and `incarnation` are those of the stream's Hello, event_seq as in WorkerMessage ----
+// ---- from agents. `worker` and `incarnation` are those of the stream's Hello, event_seq as in
+// WorkerMessage ----
 
 struct WorkerHello {
   std::string worker;
   std::string incarnation;
+  uint64_t stream = 0;  // names the Control stream; set by the engine
   WorkerFacts facts;
   uint64_t last_term = 0;
   std::vector<RankStatus> ranks;
@@ -50,6 +53,7 @@ struct WorkerHello {
 struct WorkerDisconnected {
   std::string worker;
   std::string incarnation;
+  uint64_t stream = 0;  // void if the worker has another one by now; set by the engine
 };
 
 struct WorkerHeartbeat {
@@ -85,7 +89,12 @@ struct RankReport {
 };
 
 struct CheckpointReport {
-  enum class Kind : uint8_t { kBegin = 1, kCommit = 2, kFailed = 3, kCorrupt = 4 };  // as CheckpointEvent.Kind
+  enum class Kind : uint8_t {
+    kBegin = 1,
+    kCommit = 2,
+    kFailed = 3,
+    kCorrupt = 4
+  };  // as CheckpointEvent.Kind
   std::string worker;
   std::string incarnation;
   uint64_t event_seq = 0;
@@ -165,11 +174,10 @@ struct CareForCheckpoints {
   std::vector<Action> actions;
 };
 
-using Event =
-    std::variant<SubmitJob, CancelJob, RequestVerify, WorkerHello, WorkerDisconnected,
-                 WorkerHeartbeat, AssignmentAcked, RankReport, CheckpointReport, VerifyReport,
-                 DeleteReport, WorkerNotice, ApplyPlan, WorkerSilent, StartTimedOut, RankHung,
-                 CareForCheckpoints>;
+using Event = std::variant<SubmitJob, CancelJob, RequestVerify, WorkerHello, WorkerDisconnected,
+                           WorkerHeartbeat, AssignmentAcked, RankReport, CheckpointReport,
+                           VerifyReport, DeleteReport, WorkerNotice, ApplyPlan, WorkerSilent,
+                           StartTimedOut, RankHung, CareForCheckpoints>;
 
 // ---- the answer ----
 
@@ -182,8 +190,9 @@ struct StaleRank {
 struct EventResult {
   // OK: done, or done before (a repeat). Otherwise see Engine::Post.
   absl::Status status;
-  // The report was understood but its fence is dead: it is final, must be acknowledged, and a commit is answered with
-  // CheckpointAck.error = status.message(). `status` is FAILED_PRECONDITION then.
+  // The report was understood but its fence is dead: it is final, must be acknowledged, and a
+  // commit is answered with CheckpointAck.error = status.message(). `status` is FAILED_PRECONDITION
+  // then.
   bool fenced = false;
   uint64_t job_id = 0;           // SubmitJob, CancelJob
   bool already_existed = false;  // SubmitJob

@@ -1,7 +1,9 @@
-// What the controller knows of a job: plain data, shared by the state machine, the policies, the store and the API.
+// What the controller knows of a job: plain data, shared by the state machine, the policies, the
+// store and the API.
 //
-// Enum values are the numbers of muster/v1/common.proto, so that the API converts by a cast; the core itself knows no
-// protocol. Times are wall clock and for display; durations named `*_at` count since boot and decide timeouts.
+// Enum values are the numbers of muster/v1/common.proto, so that the API converts by a cast; the
+// core itself knows no protocol. Times are wall clock and for display; durations named `*_at` count
+// since boot and decide timeouts.
 #pragma once
 
 #include <cstdint>
@@ -76,8 +78,8 @@ constexpr bool IsTerminal(JobState state) {
          state == JobState::kCancelled;
 }
 
-// Names one gang. `term` is that of the controller which placed it; it takes no part in comparisons, since an attempt
-// outlives a controller.
+// Names one gang. `term` is that of the controller which placed it; it takes no part in
+// comparisons, since an attempt outlives a controller.
 struct Fence {
   uint64_t job_id = 0;
   uint32_t attempt = 0;
@@ -150,23 +152,24 @@ struct Attempt {
   std::string cause;
   Reason reason = Reason::kNone;  // why it is being ended
   bool reached_running = false;
-  bool save_requested = false;  // its ranks were asked to save and leave
-  int64_t first_step = 0;       // that it resumes from; 0: from nothing
-  int64_t last_step = 0;        // the highest one that a rank reported
+  bool save_requested = false;   // its ranks were asked to save and leave
+  int64_t first_step = 0;        // that it resumes from; 0: from nothing
+  int64_t last_step = 0;         // the highest one that a rank reported
   std::vector<uint64_t> resume;  // ids of checkpoints to try, newest first
   std::vector<Rank> ranks;       // by rank number
 
   bool live() const { return ended == absl::InfiniteFuture(); }
 };
 
-// Where the job is, from its ranks' newest reports. Kept over the end of an attempt; saved with the next transition.
+// Where the job is, from its ranks' newest reports. Kept over the end of an attempt; saved with the
+// next transition.
 struct JobProgress {
   std::string phase;
   int64_t step = 0;
   int64_t total_steps = 0;
   double epoch = 0;
-  double memory_bytes = 0;       // of the largest rank, now; 0: not reported
-  double memory_peak_bytes = 0;  // of the largest rank, ever
+  double memory_bytes = 0;               // of the largest rank, now; 0: not reported
+  double memory_peak_bytes = 0;          // of the largest rank, ever
   double best_validation_accuracy = -1;  // below 0: none yet
   // Newest value of each metric of rank 0: loss, lr, samples_per_second, validation_accuracy, ...
   std::map<std::string, double> latest;
@@ -197,12 +200,13 @@ struct Job {
   absl::Time submitted = absl::InfinitePast();
   absl::Time started = absl::InfinitePast();   // first time RUNNING; InfinitePast: never
   absl::Time finished = absl::InfinitePast();  // InfinitePast: not yet
-  uint32_t attempt = 0;          // number of the newest; 0: never placed
-  uint32_t restarts = 0;         // all of them
+  uint32_t attempt = 0;                        // number of the newest; 0: never placed
+  uint32_t restarts = 0;                       // all of them
   uint32_t restarts_in_row = 0;  // charged to the budget since the last committed checkpoint
   FailureClass failure_class = FailureClass::kNone;  // of the last lost attempt
-  absl::Duration not_before_at;  // since boot; not placed earlier (back-off)
-  std::shared_ptr<const Attempt> current;  // the newest attempt, live or ended; null before the first placement
+  absl::Duration not_before_at;                      // since boot; not placed earlier (back-off)
+  std::shared_ptr<const Attempt>
+      current;  // the newest attempt, live or ended; null before the first placement
   std::vector<std::shared_ptr<const Attempt>> past;  // earlier ones, oldest first
   std::vector<uint64_t> checkpoints;                 // ids, oldest first
   std::vector<std::shared_ptr<const JobEvent>> events;

@@ -7,9 +7,9 @@ namespace {
 
 StartAssignment MakeStart(const Snapshot& snapshot, const OutboxRow& row) {
   const Job* job = snapshot.FindJob(row.fence.job_id);
-  MUSTER_CHECK(job != nullptr && job->current != nullptr &&
-                   job->current->number == row.fence.attempt,
-               "a start assignment outlived its attempt");
+  MUSTER_CHECK(
+      job != nullptr && job->current != nullptr && job->current->number == row.fence.attempt,
+      "a start assignment outlived its attempt");
   const Attempt& attempt = *job->current;
   StartAssignment start;
   start.fence = row.fence;

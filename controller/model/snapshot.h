@@ -1,5 +1,5 @@
-// One immutable version of all that the controller knows. The applier publishes a new one after each commit; versions
-// share what did not change. Any thread reads one for as long as it likes.
+// One immutable version of all that the controller knows. The applier publishes a new one after
+// each commit; versions share what did not change. Any thread reads one for as long as it likes.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ namespace muster::controller {
 
 // Since this controller started; for metrics.
 struct Counters {
-  uint64_t stale_reports = 0;         // refused: fenced attempt, generation or incarnation
-  uint64_t duplicate_events = 0;      // repeats of what is already durable
+  uint64_t stale_reports = 0;     // refused: fenced attempt, generation or incarnation
+  uint64_t duplicate_events = 0;  // repeats of what is already durable
   uint64_t checkpoints_committed = 0;
   uint64_t checkpoints_corrupt = 0;
   uint64_t workers_lost = 0;
@@ -29,7 +29,7 @@ struct Counters {
 
 struct Snapshot {
   uint64_t version = 0;          // +1 at each publication
-  uint64_t durable_version = 0;  // +1 when more than reports of progress changed
+  uint64_t durable_version = 0;  // +1 when something changed that a loop may decide by
   uint64_t term = 0;
   uint64_t last_event = 0;
   uint64_t last_outbox = 0;
@@ -37,10 +37,12 @@ struct Snapshot {
   CowTable<Job> jobs;
   CowTable<Worker> workers;
   CowTable<Checkpoint> checkpoints;
-  std::shared_ptr<const std::map<std::string, uint64_t>> worker_ids;   // by name; never null
-  std::shared_ptr<const std::vector<uint64_t>> active_jobs;            // not terminal, ascending; never null
-  std::shared_ptr<const std::vector<uint64_t>> retention_jobs;         // with checkpoints to care for; never null
-  std::shared_ptr<const std::map<uint64_t, OutboxRow>> outbox;         // not acknowledged, by seq; never null
+  std::shared_ptr<const std::map<std::string, uint64_t>> worker_ids;  // by name; never null
+  std::shared_ptr<const std::vector<uint64_t>> active_jobs;  // not terminal, ascending; never null
+  std::shared_ptr<const std::vector<uint64_t>>
+      retention_jobs;  // with checkpoints to care for; never null
+  std::shared_ptr<const std::map<uint64_t, OutboxRow>>
+      outbox;  // not acknowledged, by seq; never null
   Counters counters;
 
   Snapshot();
@@ -52,7 +54,8 @@ struct Snapshot {
   const Checkpoint* FindCheckpoint(uint64_t id) const { return checkpoints.Find(id); }
 };
 
-// The live rank process that the fence and number name on that agent, or null: then the report is stale.
+// The live rank process that the fence and number name on that agent, or null: then the report is
+// stale.
 const Rank* FindLiveRank(const Snapshot& snapshot, const Fence& fence, uint32_t rank,
                          absl::string_view worker, absl::string_view incarnation);
 

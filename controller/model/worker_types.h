@@ -63,18 +63,21 @@ struct SlotHolder {
 struct Worker {
   uint64_t id = 0;  // dense, the controller's own
   std::string name;
-  std::string incarnation;                     // 16 random bytes of the agent that holds the name
-  std::vector<std::string> past_incarnations;  // fenced ones, newest first, at most kMaxPastIncarnations
+  std::string incarnation;  // 16 random bytes of the agent that holds the name
+  std::vector<std::string>
+      past_incarnations;  // fenced ones, newest first, at most kMaxPastIncarnations
   WorkerFacts facts;
   Presence presence = Presence::kReady;
+  uint64_t stream = 0;     // the newest Control stream
   bool connected = false;  // has a Control stream; false after a controller start until its Hello
   bool draining = false;   // gave notice: gets nothing new
   absl::Time last_heartbeat = absl::InfinitePast();
   absl::Duration last_seen_at;  // since boot
-  // Highest event_seq of this incarnation that is durable. The next one must be +1, unless it is not known yet.
+  // Highest event_seq of this incarnation that is durable. The next one must be +1, unless it is
+  // not known yet.
   uint64_t event_seq = 0;
   bool event_seq_known = false;
-  std::map<uint32_t, SlotHolder> holders;  // by slot index
+  std::map<uint32_t, SlotHolder> holders;                // by slot index
   std::shared_ptr<const std::vector<RankStatus>> ranks;  // of the last report; null: none yet
 };
 

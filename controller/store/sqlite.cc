@@ -2,8 +2,8 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/statfs.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 
 #include <filesystem>
 #include <utility>
@@ -21,7 +21,8 @@ constexpr int kMaxSqlBytes = 1 << 20;
 constexpr int kMaxColumns = 64;
 constexpr int kMaxExpressionDepth = 64;
 
-// f_type of file systems on which WAL's locks cannot be trusted (linux/magic.h and the file systems' own sources).
+// f_type of file systems on which WAL's locks cannot be trusted (linux/magic.h and the file
+// systems' own sources).
 constexpr unsigned long kNetworkFileSystems[] = {
     0x6969,      // NFS
     0xff534d42,  // CIFS
@@ -36,28 +37,31 @@ constexpr unsigned long kNetworkFileSystems[] = {
 };
 
 absl::Status ToStatus(sqlite3* db, int code, const std::string& path) {
-  const std::string what = absl::StrCat(path, ": ", db == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(db));
+  const std::string what =
+      absl::StrCat(path, ": ", db == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(db));
   const int system_errno = db == nullptr ? 0 : sqlite3_system_errno(db);
   const std::string folder = std::filesystem::path(path).parent_path().string();
   switch (code & 0xff) {
     case SQLITE_FULL:
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "no room left for the controller's database in ", folder,
-          ": free some disk space there and try again; nothing was changed"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no room left for the controller's database in ", folder,
+                       ": free some disk space there and try again; nothing was changed"));
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      return absl::FailedPreconditionError(absl::StrCat(what, ": another process holds this database"));
+      return absl::FailedPreconditionError(
+          absl::StrCat(what, ": another process holds this database"));
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       return absl::DataLossError(absl::StrCat(what, ": restore it from a backup"));
     case SQLITE_IOERR:
       // The quota is a full disk by another name; SQLite has no code for it.
       if (system_errno == EDQUOT && (code & ~0xff) != (SQLITE_IOERR_FSYNC & ~0xff)) {
-        return absl::ResourceExhaustedError(absl::StrCat(
-            "the disk quota for the controller's database in ", folder,
-            " is used up: free some of it and try again; nothing was changed"));
+        return absl::ResourceExhaustedError(
+            absl::StrCat("the disk quota for the controller's database in ", folder,
+                         " is used up: free some of it and try again; nothing was changed"));
       }
-      return absl::UnknownError(absl::StrCat(what, " (", strerror(system_errno), ", code ", code, ")"));
+      return absl::UnknownError(
+          absl::StrCat(what, " (", strerror(system_errno), ", code ", code, ")"));
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
     case SQLITE_READONLY:
@@ -81,8 +85,10 @@ absl::Status RefuseNetworkFileSystem(const std::string& path) {
   }
   for (unsigned long type : kNetworkFileSystems) {
     if (static_cast<unsigned long>(info.f_type) == type) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          folder, ": lies on a network file system, where SQLite's log is not safe; choose a folder on a local disk"));
+      return absl::FailedPreconditionError(
+          absl::StrCat(folder,
+                       ": lies on a network file system, where SQLite's log is not safe; choose a "
+                       "folder on a local disk"));
     }
   }
   return absl::OkStatus();
@@ -122,9 +128,16 @@ SqliteStatement& SqliteStatement::Bind(absl::string_view text) {
 }
 
 SqliteStatement& SqliteStatement::BindBlob(absl::string_view bytes) {
-  const int rc = sqlite3_bind_blob64(statement_, next_parameter_++,
-                                     bytes.empty() ? "" : bytes.data(), bytes.size(), SQLITE_TRANSIENT);
+  const int rc =
+      sqlite3_bind_blob64(statement_, next_parameter_++, bytes.empty() ? "" : bytes.data(),
+                          bytes.size(), SQLITE_TRANSIENT);
   MUSTER_CHECK(rc == SQLITE_OK, "a blob does not fit in a database value");
+  return *this;
+}
+
+SqliteStatement& SqliteStatement::BindNull() {
+  const int rc = sqlite3_bind_null(statement_, next_parameter_++);
+  MUSTER_CHECK(rc == SQLITE_OK, "a statement has fewer parameters than are bound");
   return *this;
 }
 
@@ -163,7 +176,8 @@ absl::StatusOr<std::unique_ptr<SqliteDatabase>> SqliteDatabase::Open(
   sqlite3* db = nullptr;
   const int rc = sqlite3_open_v2(
       options.path.c_str(), &db,
-      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nullptr);
+      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
+      nullptr);
   if (rc != SQLITE_OK) {
     const absl::Status status = ToStatus(db, rc, options.path);
     sqlite3_close(db);
@@ -212,8 +226,8 @@ absl::Status SqliteDatabase::Configure() {
 }
 
 absl::Status SqliteDatabase::Migrate(const std::vector<std::string>& migrations) {
-  MUSTER_RETURN_IF_ERROR(Execute(
-      "CREATE TABLE IF NOT EXISTS migrations (version INTEGER PRIMARY KEY) STRICT"));
+  MUSTER_RETURN_IF_ERROR(
+      Execute("CREATE TABLE IF NOT EXISTS migrations (version INTEGER PRIMARY KEY) STRICT"));
   int64_t version = 0;
   {
     SqliteStatement newest = Prepare("SELECT coalesce(max(version), 0) FROM migrations");
@@ -221,9 +235,9 @@ absl::Status SqliteDatabase::Migrate(const std::vector<std::string>& migrations)
     version = newest.Int(0);
   }
   if (version > static_cast<int64_t>(migrations.size())) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path(), ": was written by a newer Muster (schema ", version, ", this one knows ",
-                     migrations.size(), "): start that version, or restore an older backup"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        path(), ": was written by a newer Muster (schema ", version, ", this one knows ",
+        migrations.size(), "): start that version, or restore an older backup"));
   }
   for (size_t i = version; i < migrations.size(); ++i) {
     MUSTER_RETURN_IF_ERROR(Begin());
@@ -275,7 +289,8 @@ absl::Status SqliteDatabase::CheckpointAbove(uint64_t wal_bytes) {
   struct stat info;
   if (::stat(absl::StrCat(path(), "-wal").c_str(), &info) != 0) return absl::OkStatus();
   if (static_cast<uint64_t>(info.st_size) <= wal_bytes) return absl::OkStatus();
-  const int rc = sqlite3_wal_checkpoint_v2(db_, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+  const int rc =
+      sqlite3_wal_checkpoint_v2(db_, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
   if (rc == SQLITE_OK) return absl::OkStatus();
   const absl::Status status = ToStatus(db_, rc, path());
   return absl::IsResourceExhausted(status) ? absl::OkStatus() : status;
@@ -297,7 +312,8 @@ absl::Status SqliteDatabase::CheckIntegrity() {
   SqliteStatement check = Prepare("PRAGMA integrity_check(1)");
   MUSTER_ASSIGN_OR_RETURN(const bool row, check.Step());
   const std::string verdict = row ? check.Text(0) : "no answer";
-  return verdict == "ok" ? absl::OkStatus() : absl::DataLossError(absl::StrCat(path(), ": ", verdict));
+  return verdict == "ok" ? absl::OkStatus()
+                         : absl::DataLossError(absl::StrCat(path(), ": ", verdict));
 }
 
 }  // namespace muster::controller

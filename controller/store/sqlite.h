@@ -1,12 +1,13 @@
-// One SQLite database with exactly one connection: opened exclusively, WAL, synchronous=FULL. Used by the *_store files
-// of this folder; nothing else includes sqlite3.
+// One SQLite database with exactly one connection: opened exclusively, WAL, synchronous=FULL. Used
+// by the *_store files of this folder; nothing else includes sqlite3.
 //
 // Not thread-safe: one thread owns the connection. Status codes of every call:
-//   RESOURCE_EXHAUSTED   the disk, the quota or max_bytes is full: the transaction is rolled back, the database is good
-//   FAILED_PRECONDITION  another process holds the file; or it lies on a network file system; or a newer Muster wrote it
-//   DATA_LOSS            not a database, or corrupt
+//   RESOURCE_EXHAUSTED   the disk, the quota or max_bytes is full: the transaction is rolled back,
+//   the database is good FAILED_PRECONDITION  another process holds the file; or it lies on a
+//   network file system; or a newer Muster wrote it DATA_LOSS            not a database, or corrupt
 //   INTERNAL             a statement of ours is wrong
-//   UNKNOWN              failed I/O or fsync: what is on disk is not known. FATAL: never retry, exit and recover from disk
+//   UNKNOWN              failed I/O or fsync: what is on disk is not known. FATAL: never retry,
+//   exit and recover from disk
 #pragma once
 
 #include <sqlite3.h>
@@ -28,7 +29,8 @@ struct SqliteOptions {
   uint64_t max_bytes = 0;  // of the database; 0: no bound
 };
 
-// A prepared statement in use: bind, step, read columns; resets itself when it goes. Strings are copied at the bind.
+// A prepared statement in use: bind, step, read columns; resets itself when it goes. Strings are
+// copied at the bind.
 class SqliteStatement {
  public:
   SqliteStatement(sqlite3* db, sqlite3_stmt* statement) : db_(db), statement_(statement) {}
@@ -47,6 +49,7 @@ class SqliteStatement {
   SqliteStatement& Bind(const char* text) { return Bind(absl::string_view(text)); }
   SqliteStatement& Bind(const std::string& text) { return Bind(absl::string_view(text)); }
   SqliteStatement& BindBlob(absl::string_view bytes);
+  SqliteStatement& BindNull();
 
   // True: a row is there. False: no more rows.
   absl::StatusOr<bool> Step();
@@ -67,24 +70,25 @@ class SqliteStatement {
 
 class SqliteDatabase {
  public:
-  // Opens or makes the file and applies the migrations that it lacks, each in its own transaction: migrations[i] brings
-  // version i to i + 1, and never changes once released. May take up to a few seconds after a crash (WAL recovery).
+  // Opens or makes the file and applies the migrations that it lacks, each in its own transaction:
+  // migrations[i] brings version i to i + 1, and never changes once released. May take up to a few
+  // seconds after a crash (WAL recovery).
   static absl::StatusOr<std::unique_ptr<SqliteDatabase>> Open(
       const SqliteOptions& options, const std::vector<std::string>& migrations);
   ~SqliteDatabase();
   SqliteDatabase(const SqliteDatabase&) = delete;
   SqliteDatabase& operator=(const SqliteDatabase&) = delete;
 
-  // Statements are prepared once and kept by their text: pass literals, never text with values in it. A statement must
-  // not be used twice at the same time.
+  // Statements are prepared once and kept by their text: pass literals, never text with values in
+  // it. A statement must not be used twice at the same time.
   SqliteStatement Prepare(const char* sql);
 
   absl::Status Begin();
   absl::Status Commit();  // on failure the transaction is rolled back
   void Rollback();
 
-  // Moves the WAL into the database and truncates it, when the WAL is larger than `wal_bytes`. A full disk is no error
-  // here: the WAL stays as it is, and the next call tries again.
+  // Moves the WAL into the database and truncates it, when the WAL is larger than `wal_bytes`. A
+  // full disk is no error here: the WAL stays as it is, and the next call tries again.
   absl::Status CheckpointAbove(uint64_t wal_bytes);
 
   // Bound of the database from now on; 0: none.

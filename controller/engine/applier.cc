@@ -1,0 +1,126 @@
+#include "controller/engine/applier.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+
+namespace muster::controller {
+
+Applier::Applier(std::unique_ptr<StateStore> store, Snapshot initial, Clock& clock, Hooks hooks)
+    : store_(std::move(store)),
+      clock_(clock),
+      hooks_(std::move(hooks)),
+      current_(std::make_shared<const Snapshot>(std::move(initial))) {
+  current_->jobs.ForEach([this](const Job& job) {
+    if (!job.idempotency_key.empty()) idempotency_[{job.owner, job.idempotency_key}] = job.id;
+  });
+}
+
+void Applier::Post(Item item) {
+  absl::Status refused;
+  {
+    MutexLock lock(mutex_);
+    if (!closed_.ok()) {
+      refused = closed_;
+    } else if (queue_.size() >= kMaxQueued) {
+      refused = absl::UnavailableError("the controller is overloaded; try again");
+    } else {
+      queue_.push_back(std::move(item));
+    }
+  }
+  if (!refused.ok()) {
+    item.done(Refuse(refused));
+  } else if (wake_up_) {
+    wake_up_();
+  }
+}
+
+bool Applier::RunOnce() {
+  std::vector<Item> batch;
+  {
+    MutexLock lock(mutex_);
+    const size_t size = std::min(queue_.size(), kMaxBatch);
+    for (size_t i = 0; i < size; ++i) {
+      batch.push_back(std::move(queue_.front()));
+      queue_.pop_front();
+    }
+  }
+  if (batch.empty()) return false;
+  RunBatch(std::move(batch));
+  if (const absl::Status status = store_->TruncateLog(); !status.ok()) Fail(status, {});
+  hooks_.batch_done(snapshot());
+  return true;
+}
+
+void Applier::RunBatch(std::vector<Item> batch) {
+  const std::shared_ptr<const Snapshot> base = snapshot();
+  const RuleContext context{
+      .now = clock_.Now(), .now_at = clock_.SinceBoot(), .idempotency = &idempotency_};
+  Draft draft(*base);
+  std::vector<EventResult> results;
+  for (const Item& item : batch) results.push_back(Reduce(draft, item.event, context));
+
+  const ChangeSet changes = draft.Changes();
+  const absl::Status stored = changes.empty() ? absl::OkStatus() : store_->Append(changes);
+  if (!stored.ok() && !absl::IsResourceExhausted(stored)) {
+    Fail(stored, std::move(batch));
+    return;
+  }
+  if (!stored.ok() && batch.size() > 1) {
+    for (Item& item : batch) {
+      std::vector<Item> alone;
+      alone.push_back(std::move(item));
+      RunBatch(std::move(alone));
+    }
+    return;
+  }
+  if (!stored.ok()) {
+    Log(LogLevel::kWarning, "not_stored", {{"error", stored.message()}});
+    batch.front().done(Refuse(stored));
+    return;
+  }
+  for (const auto& job : changes.new_jobs) {
+    if (!job->idempotency_key.empty()) idempotency_[{job->owner, job->idempotency_key}] = job->id;
+  }
+  hooks_.before_publish(draft.after_commit());
+  const AfterCommit after_commit = draft.after_commit();
+  Publish(draft.Finish());
+  hooks_.after_publish(after_commit);
+  for (size_t i = 0; i < batch.size(); ++i) {
+    batch[i].done(results[i]);
+    hooks_.answered(batch[i], results[i]);
+  }
+}
+
+void Applier::Publish(std::shared_ptr<const Snapshot> next) {
+  MutexLock lock(mutex_);
+  current_.swap(next);
+}
+
+void Applier::Fail(const absl::Status& status, std::vector<Item> batch) {
+  Log(LogLevel::kError, "storage_failed", {{"error", status.ToString()}});
+  const absl::Status why = absl::UnavailableError(
+      absl::StrCat("the controller's storage failed and it must start anew: ", status.message()));
+  for (Item& item : batch) item.done(Refuse(why));
+  Close(why);
+  hooks_.fatal(status);
+}
+
+void Applier::Close(const absl::Status& why) {
+  std::deque<Item> left;
+  {
+    MutexLock lock(mutex_);
+    if (closed_.ok()) closed_ = why;
+    left.swap(queue_);
+  }
+  for (Item& item : left) item.done(Refuse(why));
+}
+
+std::shared_ptr<const Snapshot> Applier::snapshot() const {
+  MutexLock lock(mutex_);
+  return current_;
+}
+
+}  // namespace muster::controller

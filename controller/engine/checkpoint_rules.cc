@@ -1,0 +1,285 @@
+// Checkpoints: their rows come with the ranks' reports and go by the retention policy.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "controller/engine/job_driver.h"
+#include "controller/engine/progress_rules.h"
+#include "controller/engine/report_gate.h"
+#include "controller/engine/rules.h"
+#include "controller/policy/retention_rules.h"
+
+namespace muster::controller {
+namespace {
+
+// The gang that the report names, if it lives and has a rank on that agent; null: stale.
+const Job* FindReporter(const Snapshot& snapshot, const CheckpointReport& report) {
+  const Job* job = snapshot.FindJob(report.fence.job_id);
+  if (job == nullptr || !job->has_live_attempt()) return nullptr;
+  const uint32_t ranks = job->current->ranks.size();
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    if (FindLiveRank(snapshot, report.fence, rank, report.worker, report.incarnation) != nullptr) {
+      return job;
+    }
+  }
+  return nullptr;
+}
+
+// The row that a BEGIN of this attempt at this step made, or 0.
+uint64_t FindWriting(const Snapshot& snapshot, const Job& job, int64_t step) {
+  for (auto id = job.checkpoints.rbegin(); id != job.checkpoints.rend(); ++id) {
+    const Checkpoint* row = snapshot.FindCheckpoint(*id);
+    if (row->state == CheckpointState::kWriting && row->step == step &&
+        row->attempt == job.attempt) {
+      return *id;
+    }
+  }
+  return 0;
+}
+
+const Checkpoint* FindByPath(const Snapshot& snapshot, const Job& job, const std::string& path) {
+  for (auto id = job.checkpoints.rbegin(); id != job.checkpoints.rend(); ++id) {
+    const Checkpoint* row = snapshot.FindCheckpoint(*id);
+    if (!path.empty() && row->path == path) return row;
+  }
+  return nullptr;
+}
+
+uint64_t BeginRow(Draft& draft, const Job& job, const CheckpointReport& report,
+                  const RuleContext& context) {
+  Checkpoint row;
+  row.job_id = job.id;
+  row.step = report.step;
+  row.attempt = job.attempt;
+  row.epoch = report.epoch;
+  row.created = context.now;
+  return draft.AddCheckpoint(std::move(row)).id;
+}
+
+absl::Status Commit(Draft& draft, const Job& job, const CheckpointReport& report,
+                    const RuleContext& context) {
+  if (report.path.empty() || report.manifest_sha256.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("job ", job.id, ": a committed checkpoint without path or manifest hash"));
+  }
+  if (const Checkpoint* same = FindByPath(draft.view(), job, report.path)) {
+    if (same->manifest_sha256 == report.manifest_sha256) return absl::OkStatus();
+    return absl::AlreadyExistsError(absl::StrCat("job ", job.id, ": checkpoint ", same->id, " is ",
+                                                 report.path, " already, with another manifest"));
+  }
+  uint64_t id = FindWriting(draft.view(), job, report.step);
+  if (id == 0) id = BeginRow(draft, job, report, context);
+  Checkpoint& row = draft.EditCheckpoint(id);
+  row.state = CheckpointState::kCommitted;
+  row.path = report.path;
+  row.bytes = report.bytes;
+  row.manifest_sha256 = report.manifest_sha256;
+  row.best = report.best;
+  row.epoch = report.epoch;
+  row.metrics = report.metrics;
+  row.created = context.now;
+  ++draft.counters().checkpoints_committed;
+  // Progress refills the budget.
+  draft.EditJob(row.job_id).restarts_in_row = 0;
+  return absl::OkStatus();
+}
+
+void MarkCorrupt(Draft& draft, const Checkpoint& found, const std::string& message) {
+  Checkpoint& row = draft.EditCheckpoint(found.id);
+  row.state = CheckpointState::kCorrupt;
+  row.message = message;
+  ++draft.counters().checkpoints_corrupt;
+}
+
+// A candidate proved broken while loading: the gang resumes from the next whole one.
+void ResumeFromNext(Draft& draft, uint64_t job_id) {
+  Attempt& attempt = draft.EditAttempt(job_id);
+  attempt.first_step = 0;
+  for (uint64_t id : attempt.resume) {
+    const Checkpoint* row = draft.view().FindCheckpoint(id);
+    if (!row->restorable()) continue;
+    attempt.first_step = row->step;
+    return;
+  }
+}
+
+absl::Status Apply(Draft& draft, const Job& job, const CheckpointReport& report,
+                   const RuleContext& context) {
+  switch (report.kind) {
+    case CheckpointReport::Kind::kBegin:
+      if (FindWriting(draft.view(), job, report.step) == 0) BeginRow(draft, job, report, context);
+      return absl::OkStatus();
+    case CheckpointReport::Kind::kCommit:
+      return Commit(draft, job, report, context);
+    case CheckpointReport::Kind::kFailed:
+      if (const uint64_t id = FindWriting(draft.view(), job, report.step); id != 0) {
+        Checkpoint& row = draft.EditCheckpoint(id);
+        row.state = CheckpointState::kDeleted;
+        row.message = absl::StrCat("saving failed: ", report.message);
+      }
+      return absl::OkStatus();
+    case CheckpointReport::Kind::kCorrupt:
+      if (const Checkpoint* row = FindByPath(draft.view(), job, report.path);
+          row != nullptr && row->restorable()) {
+        MarkCorrupt(draft, *row, absl::StrCat("found broken while loading: ", report.message));
+        ResumeFromNext(draft, job.id);
+      }
+      return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError("a checkpoint report of an unknown kind");
+}
+
+// The repeat of a commit that was refused must not sound like an acceptance.
+EventResult AnswerRepeat(const Draft& draft, const CheckpointReport& report) {
+  const Job* job = draft.view().FindJob(report.fence.job_id);
+  if (report.kind != CheckpointReport::Kind::kCommit ||
+      (job != nullptr && FindByPath(draft.view(), *job, report.path) != nullptr)) {
+    return {};
+  }
+  EventResult result;
+  result.fenced = true;
+  result.status = absl::FailedPreconditionError(
+      absl::StrCat("job ", report.fence.job_id, ": this commit was refused before"));
+  return result;
+}
+
+void AssignCare(Draft& draft, const CareForCheckpoints::Action& action, const Worker& worker) {
+  OutboxRow row;
+  row.worker = worker.name;
+  row.incarnation = worker.incarnation;
+  row.kind = action.kind;
+  row.reason = action.reason;
+  row.checkpoint_id = action.checkpoint_id;
+  draft.AddOutbox(std::move(row));
+}
+
+bool IsCaredFor(const Snapshot& snapshot, uint64_t checkpoint_id) {
+  for (const auto& [seq, row] : *snapshot.outbox) {
+    if (row.checkpoint_id == checkpoint_id) return true;
+  }
+  return false;
+}
+
+// The assignment that the result answers, taken out of the outbox. False: it was given to somebody
+// else meanwhile.
+bool TakeAssignment(Draft& draft, const std::string& worker, uint64_t outbox_seq,
+                    AssignmentKind kind, uint64_t checkpoint_id) {
+  const auto it = draft.view().outbox->find(outbox_seq);
+  if (it == draft.view().outbox->end()) return false;
+  const OutboxRow& row = it->second;
+  if (row.worker != worker || row.kind != kind || row.checkpoint_id != checkpoint_id) return false;
+  draft.RemoveOutbox(outbox_seq);
+  return true;
+}
+
+}  // namespace
+
+EventResult OnCheckpointReport(Draft& draft, const CheckpointReport& event,
+                               const RuleContext& context) {
+  const absl::StatusOr<Gate> gate =
+      PassGate(draft, event.worker, event.incarnation, event.event_seq);
+  if (!gate.ok()) return Refuse(gate.status());
+  if (*gate == Gate::kDuplicate) return AnswerRepeat(draft, event);
+  const Job* job = FindReporter(draft.view(), event);
+  if (job == nullptr) {
+    return RefuseStale(draft, *draft.view().FindWorker(event.worker), event.fence, /*alive=*/true);
+  }
+  EventResult result;
+  result.status = DriveJob(draft, job->id,
+                           {.input = JobInput::kCheckpointReport,
+                            .actor = absl::StrCat("worker:", event.worker),
+                            .message = ""},
+                           context);
+  if (result.status.ok()) result.status = Apply(draft, *job, event, context);
+  // Seen and judged: repeating it would change nothing.
+  result.fenced = !result.status.ok();
+  return result;
+}
+
+EventResult OnRequestVerify(Draft& draft, const RequestVerify& event) {
+  const Checkpoint* checkpoint = draft.view().FindCheckpoint(event.checkpoint_id);
+  if (checkpoint == nullptr) {
+    return Refuse(absl::NotFoundError(
+        absl::StrCat("checkpoint ", event.checkpoint_id, ": there is no such checkpoint")));
+  }
+  const bool present = checkpoint->restorable() || checkpoint->state == CheckpointState::kCorrupt;
+  if (!present) {
+    return Refuse(absl::FailedPreconditionError(
+        absl::StrCat("checkpoint ", event.checkpoint_id, " is ",
+                     CheckpointStateName(checkpoint->state), ": there is nothing to verify")));
+  }
+  if (IsCaredFor(draft.view(), event.checkpoint_id)) return {};
+  const Worker* worker = ChooseCaretaker(draft.view(), *draft.view().FindJob(checkpoint->job_id));
+  if (worker == nullptr) {
+    return Refuse(absl::FailedPreconditionError(
+        absl::StrCat("checkpoint ", event.checkpoint_id,
+                     ": no worker of its pool is ready to reread it; start one and try again")));
+  }
+  AssignCare(draft,
+             {.kind = AssignmentKind::kVerify,
+              .checkpoint_id = event.checkpoint_id,
+              .worker = worker->name,
+              .reason = "asked for"},
+             *worker);
+  return {};
+}
+
+EventResult OnCare(Draft& draft, const CareForCheckpoints& event) {
+  for (const CareForCheckpoints::Action& action : event.actions) {
+    const Checkpoint* checkpoint = draft.view().FindCheckpoint(action.checkpoint_id);
+    const Worker* worker = draft.view().FindWorker(action.worker);
+    const bool void_now = checkpoint == nullptr || worker == nullptr || !worker->connected ||
+                          checkpoint->state == CheckpointState::kDeleted ||
+                          IsCaredFor(draft.view(), action.checkpoint_id);
+    if (!void_now) AssignCare(draft, action, *worker);
+  }
+  return {};
+}
+
+EventResult OnVerifyReport(Draft& draft, const VerifyReport& event, const RuleContext& context) {
+  const absl::StatusOr<Gate> gate =
+      PassGate(draft, event.worker, event.incarnation, event.event_seq);
+  if (!gate.ok()) return Refuse(gate.status());
+  if (*gate == Gate::kDuplicate) return {};
+  if (!TakeAssignment(draft, event.worker, event.outbox_seq, AssignmentKind::kVerify,
+                      event.checkpoint_id)) {
+    return {};
+  }
+  Checkpoint& row = draft.EditCheckpoint(event.checkpoint_id);
+  ++row.verdicts;
+  row.verified = context.now;
+  if (event.ok) {
+    row.state = CheckpointState::kVerified;
+    row.message.clear();
+  } else {
+    MarkCorrupt(draft, row, event.message);
+  }
+  return {};
+}
+
+EventResult OnDeleteReport(Draft& draft, const DeleteReport& event, const RuleContext& context) {
+  const absl::StatusOr<Gate> gate =
+      PassGate(draft, event.worker, event.incarnation, event.event_seq);
+  if (!gate.ok()) return Refuse(gate.status());
+  if (*gate == Gate::kDuplicate) return {};
+  std::string reason = "by the retention policy";
+  if (const auto it = draft.view().outbox->find(event.outbox_seq);
+      it != draft.view().outbox->end()) {
+    reason = it->second.reason;
+  }
+  if (!TakeAssignment(draft, event.worker, event.outbox_seq, AssignmentKind::kDelete,
+                      event.checkpoint_id)) {
+    return {};
+  }
+  Checkpoint& row = draft.EditCheckpoint(event.checkpoint_id);
+  if (event.ok) {
+    row.state = CheckpointState::kDeleted;
+    row.message = reason;
+  } else {
+    row.message = absl::StrCat("could not be deleted: ", event.message);
+    row.retry_at = context.now_at + kCheckpointRetry;
+  }
+  return {};
+}
+
+}  // namespace muster::controller

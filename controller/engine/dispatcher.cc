@@ -1,0 +1,71 @@
+#include "controller/engine/dispatcher.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace muster::controller {
+
+void Dispatcher::Attach(Stream stream) {
+  std::shared_ptr<WorkerLink> former;
+  const std::string worker = stream.worker;
+  {
+    MutexLock lock(mutex_);
+    Connection& connection = connections_[worker];
+    former = std::move(connection.stream.link);
+    connection = Connection{.stream = std::move(stream), .sent_at = {}};
+  }
+  if (former == nullptr) return;
+  former->Close(absl::AbortedError(absl::StrCat("worker ", worker, ": a newer stream took over")));
+}
+
+void Dispatcher::Detach(const std::string& worker, uint64_t stream) {
+  MutexLock lock(mutex_);
+  const auto it = connections_.find(worker);
+  if (it != connections_.end() && it->second.stream.stream == stream) connections_.erase(it);
+}
+
+void Dispatcher::Close(const std::string& worker, const std::string& incarnation,
+                       const absl::Status& status) {
+  std::shared_ptr<WorkerLink> link;
+  {
+    MutexLock lock(mutex_);
+    const auto it = connections_.find(worker);
+    if (it == connections_.end() || it->second.stream.incarnation != incarnation) return;
+    link = std::move(it->second.stream.link);
+    connections_.erase(it);
+  }
+  if (link != nullptr) link->Close(status);
+}
+
+absl::Duration Dispatcher::RunOnce(const Snapshot& snapshot) {
+  std::vector<std::pair<std::shared_ptr<WorkerLink>, const OutboxRow*>> due;
+  absl::Duration next = absl::InfiniteDuration();
+  {
+    MutexLock lock(mutex_);
+    const absl::Duration now = clock_.SinceBoot();
+    for (auto& [worker, connection] : connections_) {
+      std::erase_if(connection.sent_at, [&snapshot](const auto& sent) {
+        return snapshot.outbox->count(sent.first) == 0;
+      });
+    }
+    for (const auto& [seq, row] : *snapshot.outbox) {
+      const auto it = connections_.find(row.worker);
+      if (it == connections_.end()) continue;
+      Connection& connection = it->second;
+      if (connection.stream.incarnation != row.incarnation) continue;
+      const auto sent = connection.sent_at.find(seq);
+      if (sent == connection.sent_at.end() || sent->second + kRepeatAfter <= now) {
+        connection.sent_at[seq] = now;
+        due.emplace_back(connection.stream.link, &row);
+      }
+      next = std::min(next, connection.sent_at[seq] + kRepeatAfter - now);
+    }
+  }
+  for (const auto& [link, row] : due) link->Send(MakeAssignment(snapshot, *row));
+  return next;
+}
+
+}  // namespace muster::controller

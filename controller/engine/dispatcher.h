@@ -1,0 +1,57 @@
+// Brings committed assignments to the agents: each is sent once its agent is connected, and again
+// until it is acknowledged. Reads what to send from the snapshot's outbox, so that a restart is no
+// special case.
+//
+// Links come and go on the applier's thread, RunOnce runs on one thread. Nothing is sent with the
+// lock held.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "controller/engine/worker_link.h"
+#include "controller/model/snapshot.h"
+
+namespace muster::controller {
+
+class Dispatcher {
+ public:
+  // An assignment that is not acknowledged is repeated after this long on the same stream; on a new
+  // one at once.
+  static constexpr absl::Duration kRepeatAfter = absl::Seconds(30);
+
+  explicit Dispatcher(Clock& clock) : clock_(clock) {}
+
+  struct Stream {
+    std::string worker;
+    std::string incarnation;
+    uint64_t stream = 0;
+    std::shared_ptr<WorkerLink> link;
+  };
+  // The worker's stream from now on; a former one is closed.
+  void Attach(Stream stream);
+  void Detach(const std::string& worker, uint64_t stream);
+  // Ends the stream of that incarnation, if it has one.
+  void Close(const std::string& worker, const std::string& incarnation, const absl::Status& status);
+
+  // Sends what is due; returns how long until the next repeat, at most.
+  absl::Duration RunOnce(const Snapshot& snapshot);
+
+ private:
+  struct Connection {
+    Stream stream;
+    std::map<uint64_t, absl::Duration> sent_at;  // since boot, by outbox sequence
+  };
+
+  Clock& clock_;
+  Mutex mutex_;
+  std::map<std::string, Connection> connections_ MUSTER_GUARDED_BY(mutex_);  // by worker
+};
+
+}  // namespace muster::controller

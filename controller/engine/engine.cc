@@ -1,0 +1,241 @@
+#include "controller/engine/engine.h"
+
+#include <atomic>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/base/mutex.h"
+#include "common/base/status_macros.h"
+#include "controller/engine/applier.h"
+#include "controller/engine/dispatcher.h"
+#include "controller/engine/liveness_loop.h"
+#include "controller/engine/loop_thread.h"
+#include "controller/engine/proposer.h"
+#include "controller/engine/retention_loop.h"
+#include "controller/engine/scheduler_loop.h"
+#include "controller/engine/watchers.h"
+#include "controller/policy/capacity.h"
+#include "controller/store/state_store.h"
+
+namespace muster::controller {
+namespace {
+
+// Looks at the clock per heartbeat interval.
+constexpr int kLivenessLooks = 3;
+
+void IgnoreAnswer(const EventResult&) {}
+
+// Gangs that outlived the former controller: those that trained go on; those that were still
+// meeting lost their store.
+void ReopenRendezvous(const Snapshot& snapshot, Rendezvous& rendezvous) {
+  for (uint64_t id : *snapshot.active_jobs) {
+    const Job& job = *snapshot.FindJob(id);
+    if (!job.has_live_attempt()) continue;
+    const Attempt& attempt = *job.current;
+    rendezvous.Open(
+        id, attempt.number, attempt.generation,
+        attempt.reached_running
+            ? ""
+            : absl::StrCat("job ", id, ": the controller restarted while the gang was meeting"));
+  }
+}
+
+class EngineImpl final : public Engine {
+ public:
+  EngineImpl(EngineOptions options, Clock& clock, std::unique_ptr<StateStore> store,
+             Snapshot initial)
+      : options_(std::move(options)),
+        clock_(clock),
+        rendezvous_(clock),
+        dispatcher_(clock),
+        applier_(std::move(store), std::move(initial), clock, MakeHooks()),
+        scheduler_(clock, MakeWiring(scheduler_thread_), ProposePlan),
+        retention_(clock, MakeWiring(retention_thread_), ProposeCare),
+        liveness_(
+            clock,
+            {.suspect_after = options_.suspect_after,
+             .lost_after = options_.lost_after,
+             .startup_grace = options_.startup_grace,
+             .start_timeout = options_.start_timeout,
+             .started_at = clock.SinceBoot()},
+            options_.heartbeat_interval / kLivenessLooks, [this] { return snapshot(); },
+            [this](Event event) { Post(std::move(event), IgnoreAnswer); }) {
+    ReopenRendezvous(*snapshot(), rendezvous_);
+    applier_.SetWakeUp([this] { applier_thread_.Wake(); });
+    rendezvous_.SetWakeUp([this] { rendezvous_thread_.Wake(); });
+  }
+
+  ~EngineImpl() override { Stop(); }
+
+  void Start() override {
+    if (!options_.threads || started_.exchange(true)) return;
+    for (LoopThread* thread : {&applier_thread_, &scheduler_thread_, &retention_thread_,
+                               &liveness_thread_, &dispatcher_thread_, &rendezvous_thread_}) {
+      thread->Start();
+    }
+  }
+
+  void Stop() override {
+    if (stopped_.exchange(true)) return;
+    for (LoopThread* thread : {&scheduler_thread_, &retention_thread_, &liveness_thread_,
+                               &applier_thread_, &dispatcher_thread_, &rendezvous_thread_}) {
+      thread->Stop();
+    }
+    applier_.Close(absl::UnavailableError("the controller is stopping; try again"));
+    rendezvous_.CloseAll();
+  }
+
+  void Post(Event event, EventDone done) override {
+    applier_.Post({.event = std::move(event), .done = std::move(done), .link = nullptr});
+  }
+
+  void Connect(WorkerHello hello, std::shared_ptr<WorkerLink> link, EventDone done) override {
+    {
+      MutexLock lock(mutex_);
+      hello.stream = ++last_stream_;
+      streams_[link.get()] = hello.stream;
+    }
+    applier_.Post({.event = std::move(hello), .done = std::move(done), .link = std::move(link)});
+  }
+
+  void Disconnect(const std::string& worker, const std::string& incarnation,
+                  const WorkerLink* link) override {
+    WorkerDisconnected event{.worker = worker, .incarnation = incarnation};
+    {
+      MutexLock lock(mutex_);
+      const auto it = streams_.find(link);
+      if (it == streams_.end()) return;
+      event.stream = it->second;
+      streams_.erase(it);
+    }
+    Post(std::move(event), IgnoreAnswer);
+  }
+
+  void Store(StoreOp op, StoreDone done) override {
+    rendezvous_.Handle(std::move(op), std::move(done));
+  }
+
+  std::shared_ptr<const Snapshot> snapshot() const override { return applier_.snapshot(); }
+
+  std::shared_ptr<void> Subscribe(Watcher watcher) override {
+    return watchers_.Add(std::move(watcher));
+  }
+
+  absl::StatusOr<std::string> Forecast(const JobNeeds& needs) const override {
+    return controller::Forecast(*snapshot(), needs);
+  }
+
+  const EngineOptions& options() const override { return options_; }
+
+  void RunUntilIdle() override {
+    do {
+      while (applier_.RunOnce()) {
+      }
+      scheduler_.RunOnce();
+      retention_.RunOnce();
+      liveness_.RunOnce();
+      dispatcher_.RunOnce(*snapshot());
+      rendezvous_.Expire();
+    } while (applier_.RunOnce());
+  }
+
+ private:
+  Applier::Hooks MakeHooks() {
+    return {
+        .before_publish =
+            [this](const AfterCommit& after) {
+              for (const Fence& fence : after.opened) {
+                rendezvous_.Open(fence.job_id, fence.attempt, fence.generation);
+              }
+            },
+        .after_publish =
+            [this](const AfterCommit& after) {
+              for (const Fence& fence : after.closed)
+                rendezvous_.Close(fence.job_id, fence.attempt);
+              for (const AfterCommit::ClosedLink& link : after.closed_links) {
+                dispatcher_.Close(link.worker, link.incarnation, link.status);
+              }
+            },
+        .answered = [this](const Applier::Item& item,
+                           const EventResult& result) { Bind(item, result); },
+        .batch_done =
+            [this](const std::shared_ptr<const Snapshot>& snapshot) {
+              watchers_.Notify(snapshot);
+              scheduler_thread_.Wake();
+              retention_thread_.Wake();
+              dispatcher_thread_.Wake();
+            },
+        .fatal =
+            [this](const absl::Status& status) {
+              if (options_.on_fatal && !fatal_.exchange(true)) options_.on_fatal(status);
+            },
+    };
+  }
+
+  Proposer::Wiring MakeWiring(LoopThread& thread) {
+    return {
+        .snapshot = [this] { return snapshot(); },
+        .post = [this](Event event, EventDone done) { Post(std::move(event), std::move(done)); },
+        .wake_up = [&thread] { thread.Wake(); }};
+  }
+
+  // Streams come and go in the order in which their events were applied.
+  void Bind(const Applier::Item& item, const EventResult& result) {
+    if (const auto* hello = std::get_if<WorkerHello>(&item.event)) {
+      if (!result.status.ok() || item.link == nullptr) return;
+      dispatcher_.Attach({.worker = hello->worker,
+                          .incarnation = hello->incarnation,
+                          .stream = hello->stream,
+                          .link = item.link});
+    } else if (const auto* gone = std::get_if<WorkerDisconnected>(&item.event)) {
+      dispatcher_.Detach(gone->worker, gone->stream);
+    }
+  }
+
+  const EngineOptions options_;
+  Clock& clock_;
+  Watchers watchers_;
+  Rendezvous rendezvous_;
+  Dispatcher dispatcher_;
+  std::atomic<bool> started_ = false;
+  std::atomic<bool> stopped_ = false;
+  std::atomic<bool> fatal_ = false;
+  Mutex mutex_;
+  uint64_t last_stream_ MUSTER_GUARDED_BY(mutex_) = 0;
+  std::map<const WorkerLink*, uint64_t> streams_ MUSTER_GUARDED_BY(mutex_);
+
+  // Declared before what wakes them; stopped before anything that they use goes.
+  LoopThread applier_thread_{[this] {
+    while (!stopped_ && applier_.RunOnce()) {
+    }
+    return absl::InfiniteDuration();
+  }};
+  LoopThread scheduler_thread_{[this] { return scheduler_.RunOnce(); }};
+  LoopThread retention_thread_{[this] { return retention_.RunOnce(); }};
+  LoopThread liveness_thread_{[this] { return liveness_.RunOnce(); }};
+  LoopThread dispatcher_thread_{[this] { return dispatcher_.RunOnce(*snapshot()); }};
+  LoopThread rendezvous_thread_{[this] { return rendezvous_.Expire() - clock_.SinceBoot(); }};
+
+  Applier applier_;
+  Proposer scheduler_;
+  Proposer retention_;
+  LivenessLoop liveness_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Open(EngineOptions options, Clock& clock) {
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<StateStore> store,
+                          StateStore::Open({.path = options.data_dir + "/state.db",
+                                            .max_bytes = options.max_database_bytes}));
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t term, store->StartTerm());
+  MUSTER_ASSIGN_OR_RETURN(Snapshot initial, store->Load(term, clock.SinceBoot()));
+  Log(LogLevel::kInfo, "state_loaded",
+      {{"term", term}, {"jobs", initial.jobs.size()}, {"active", initial.active_jobs->size()}});
+  return std::make_unique<EngineImpl>(std::move(options), clock, std::move(store),
+                                      std::move(initial));
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,253 @@
+#include "controller/engine/job_driver.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "controller/policy/restart_rules.h"
+
+namespace muster::controller {
+namespace {
+
+bool HasEnded(const Rank& rank) {
+  return rank.state == RankState::kExited || rank.state == RankState::kLost;
+}
+
+int Hardness(StopMode mode) {
+  switch (mode) {
+    case StopMode::kSave:
+      return 0;
+    case StopMode::kTerm:
+      return 1;
+    case StopMode::kKill:
+      return 2;
+  }
+  return 2;
+}
+
+void StopGang(Draft& draft, uint64_t job_id, const StopOrder& order) {
+  const Attempt& attempt = *draft.view().FindJob(job_id)->current;
+  std::set<std::string> workers;
+  for (const Rank& rank : attempt.ranks) {
+    if (!HasEnded(rank)) workers.insert(rank.worker);
+  }
+  for (const std::string& name : workers) {
+    const Worker* worker = draft.view().FindWorker(name);
+    MUSTER_CHECK(worker != nullptr, "a rank was placed on an unknown worker");
+    OrderStop(draft, *worker, order);
+  }
+}
+
+// The fence is dead from here on.
+void EndAttempt(Draft& draft, uint64_t job_id, const RuleContext& context) {
+  Attempt& attempt = draft.EditAttempt(job_id);
+  attempt.ended = context.now;
+  const Fence fence{.job_id = job_id, .attempt = attempt.number, .generation = attempt.generation};
+  draft.after_commit().closed.push_back(fence);
+  // Every rank has ended, so that nobody waits for what was still to be told.
+  std::vector<uint64_t> void_rows;
+  for (const auto& [seq, row] : *draft.view().outbox) {
+    if (row.fence.job_id == job_id && row.fence.attempt == attempt.number) void_rows.push_back(seq);
+  }
+  for (uint64_t seq : void_rows) draft.RemoveOutbox(seq);
+  for (uint64_t id : draft.view().FindJob(job_id)->checkpoints) {
+    const Checkpoint* checkpoint = draft.view().FindCheckpoint(id);
+    if (checkpoint->state != CheckpointState::kWriting) continue;
+    Checkpoint& unfinished = draft.EditCheckpoint(id);
+    unfinished.state = CheckpointState::kDeleted;
+    unfinished.message = "never finished: its attempt ended";
+  }
+}
+
+void CarryOut(Draft& draft, uint64_t job_id, JobEffect effect, const JobStep& step,
+              const RuleContext& context) {
+  const Job& job = *draft.view().FindJob(job_id);
+  StopOrder order{.fence = {}, .mode = StopMode::kKill, .grace = {}, .reason = step.message};
+  if (job.current != nullptr) {
+    order.fence = {.job_id = job_id,
+                   .attempt = job.current->number,
+                   .generation = job.current->generation,
+                   .term = draft.view().term};
+  }
+  switch (effect) {
+    case JobEffect::kNone:
+      return;
+    case JobEffect::kStopGangKill:
+      StopGang(draft, job_id, order);
+      return;
+    case JobEffect::kStopGangSave:
+      if (job.current->save_requested) return;
+      draft.EditAttempt(job_id).save_requested = true;
+      order.mode = StopMode::kSave;
+      order.grace = step.grace;
+      StopGang(draft, job_id, order);
+      return;
+    case JobEffect::kStopGangTerm:
+      order.mode = StopMode::kTerm;
+      order.grace = kCancelGrace;
+      StopGang(draft, job_id, order);
+      return;
+    case JobEffect::kEndAttempt:
+      EndAttempt(draft, job_id, context);
+      return;
+  }
+}
+
+void Move(Draft& draft, uint64_t job_id, const JobRule& rule, const JobStep& step,
+          const RuleContext& context) {
+  Job& job = draft.EditJob(job_id);
+  JobEvent event{.sequence = 0,
+                 .job_id = job_id,
+                 .time = context.now,
+                 .from = job.state,
+                 .to = rule.next,
+                 .reason = rule.reason,
+                 .actor = step.actor,
+                 .message = step.message,
+                 .attempt = job.attempt};
+  job.state = rule.next;
+  job.reason = rule.reason;
+  job.message = step.message;
+  if (rule.next == JobState::kRunning) {
+    draft.EditAttempt(job_id).reached_running = true;
+    if (job.started == absl::InfinitePast()) job.started = context.now;
+  }
+  if (rule.next == JobState::kRecovering) draft.EditAttempt(job_id).reason = rule.reason;
+  if (IsTerminal(rule.next)) {
+    job.finished = context.now;
+    if (rule.next == JobState::kSucceeded) {
+      job.progress.phase = "done";
+      job.failure_class = FailureClass::kNone;
+    }
+  }
+  draft.AddEvent(std::move(event));
+}
+
+}  // namespace
+
+absl::Status DriveJob(Draft& draft, uint64_t job_id, const JobStep& step,
+                      const RuleContext& context) {
+  const Job* job = draft.view().FindJob(job_id);
+  if (job == nullptr) {
+    return absl::NotFoundError(absl::StrCat("job ", job_id, ": there is no such job"));
+  }
+  const JobRule& rule = LookUp(job->state, step.input);
+  switch (rule.verdict) {
+    case Verdict::kUnset:
+      MUSTER_CHECK(false, "a pair of state and input is missing in the table");
+    case Verdict::kIgnore:
+      return absl::OkStatus();
+    case Verdict::kReject:
+      return absl::Status(rule.code, absl::StrCat("job ", job_id, " is ", JobStateName(job->state),
+                                                  ": ", rule.because));
+    case Verdict::kMove:
+      Move(draft, job_id, rule, step, context);
+      break;
+    case Verdict::kStay:
+      break;
+  }
+  CarryOut(draft, job_id, rule.effect, step, context);
+  return absl::OkStatus();
+}
+
+void NoteFailure(Draft& draft, uint64_t job_id, const AttemptFailure& failure) {
+  Attempt& attempt = draft.EditAttempt(job_id);
+  AttemptFailure noted = failure;
+  const FailureClass kind = noted.failure_class;
+  const bool by_loss = kind == FailureClass::kRankKilled || kind == FailureClass::kPeerLost ||
+                       kind == FailureClass::kWorkerLost || kind == FailureClass::kHang;
+  if (attempt.save_requested && by_loss) noted.failure_class = FailureClass::kPreempted;
+  // The gang's store went with the controller that placed it: not the job's fault.
+  const bool by_rendezvous = kind == FailureClass::kStartFailed ||
+                             kind == FailureClass::kPeerLost || kind == FailureClass::kApplication;
+  if (attempt.term != draft.view().term && !attempt.reached_running && by_rendezvous) {
+    noted.failure_class = FailureClass::kPreempted;
+    noted.cause =
+        absl::StrCat("the controller restarted while the gang was meeting; ", noted.cause);
+  }
+  const bool replaces = attempt.failure_class == FailureClass::kNone ||
+                        (attempt.failure_class == FailureClass::kPeerLost &&
+                         noted.failure_class != FailureClass::kPeerLost &&
+                         noted.failure_class != FailureClass::kPreempted);
+  if (!replaces) return;
+  attempt.failure_class = noted.failure_class;
+  attempt.cause = noted.cause;
+}
+
+void SettleIfCleared(Draft& draft, uint64_t job_id, const RuleContext& context) {
+  const Job* job = draft.view().FindJob(job_id);
+  const bool ending = job->state == JobState::kRecovering || job->state == JobState::kStopping;
+  if (!ending || !job->has_live_attempt()) return;
+  const std::vector<Rank>& ranks = job->current->ranks;
+  if (!std::all_of(ranks.begin(), ranks.end(), HasEnded)) return;
+
+  JobStep step{
+      .input = JobInput::kClearedForRetry, .actor = "controller", .message = "", .grace = {}};
+  if (job->state == JobState::kStopping) {
+    step.message = absl::StrCat("cancelled; attempt ", job->attempt, " has ended");
+  } else {
+    const RestartDecision decision = DecideRestart(*job);
+    step.input = decision.input;
+    step.message = decision.message;
+    const FailureClass failure_class = job->current->failure_class;
+    Job& edited = draft.EditJob(job_id);
+    edited.failure_class = failure_class;
+    ++draft.counters().attempts_lost[failure_class];
+    if (decision.input == JobInput::kClearedForRetry) {
+      ++edited.restarts;
+      if (decision.charged) ++edited.restarts_in_row;
+      edited.not_before_at = context.now_at + decision.wait;
+    }
+  }
+  const absl::Status driven = DriveJob(draft, job_id, step, context);
+  MUSTER_CHECK(driven.ok(), "an ended gang could not be cleared");
+}
+
+void OrderStop(Draft& draft, const Worker& worker, const StopOrder& order) {
+  for (const auto& [seq, row] : *draft.view().outbox) {
+    const bool same = row.kind == AssignmentKind::kStop && row.worker == worker.name &&
+                      row.fence.job_id == order.fence.job_id &&
+                      row.fence.attempt == order.fence.attempt;
+    if (same && Hardness(row.mode) >= Hardness(order.mode)) return;
+  }
+  OutboxRow row;
+  row.worker = worker.name;
+  row.incarnation = worker.incarnation;
+  row.kind = AssignmentKind::kStop;
+  row.fence = order.fence;
+  row.mode = order.mode;
+  row.grace = order.grace;
+  row.reason = order.reason;
+  draft.AddOutbox(std::move(row));
+}
+
+void ReleaseSlot(Draft& draft, uint64_t job_id, uint32_t attempt, uint32_t rank) {
+  const Job* job = draft.view().FindJob(job_id);
+  if (job == nullptr) return;
+  const bool current = job->current != nullptr && job->current->number == attempt;
+  const Attempt* owner = nullptr;
+  if (current) {
+    owner = job->current.get();
+  } else if (attempt >= 1 && attempt <= job->past.size()) {
+    owner = job->past[attempt - 1].get();
+  }
+  if (owner == nullptr || rank >= owner->ranks.size() || !owner->ranks[rank].holds_slot) return;
+  const Worker* worker = draft.view().FindWorker(owner->ranks[rank].worker);
+  const uint32_t slot = owner->ranks[rank].slot;
+  if (current) {
+    draft.EditRank(job_id, rank).holds_slot = false;
+  } else {
+    draft.EditPastRank(job_id, attempt, rank).holds_slot = false;
+  }
+  if (worker == nullptr) return;
+  const auto holder = worker->holders.find(slot);
+  const bool holds = holder != worker->holders.end() && holder->second.job_id == job_id &&
+                     holder->second.attempt == attempt && holder->second.rank == rank;
+  if (!holds) return;
+  draft.EditWorkerView(worker->id).holders.erase(slot);
+  draft.MarkRelevant();
+}
+
+}  // namespace muster::controller

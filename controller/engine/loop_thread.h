@@ -1,0 +1,37 @@
+// A thread that runs one step again and again: when it is woken, or when the time that the last
+// step named is over.
+#pragma once
+
+#include <functional>
+#include <thread>
+
+#include "absl/time/time.h"
+#include "common/base/mutex.h"
+
+namespace muster::controller {
+
+class LoopThread {
+ public:
+  // `step` returns how long to wait for the next run, unless woken before; infinite: only when
+  // woken.
+  explicit LoopThread(std::function<absl::Duration()> step) : step_(std::move(step)) {}
+  ~LoopThread() { Stop(); }
+
+  void Start();
+  // Thread-safe; a wake-up during a step brings one more step.
+  void Wake();
+  // Waits for the step in hand. Idempotent; not from the thread itself.
+  void Stop();
+
+ private:
+  void Run();
+
+  std::function<absl::Duration()> step_;
+  std::thread thread_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool woken_ MUSTER_GUARDED_BY(mutex_) = false;
+  bool stopping_ MUSTER_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace muster::controller

@@ -1,0 +1,108 @@
+#include "controller/engine/progress_rules.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <set>
+#include <utility>
+
+namespace muster::controller {
+namespace {
+
+double ValueOf(const RankStatus& status, const char* name) {
+  const auto it = status.latest.find(name);
+  return it == status.latest.end() ? 0 : it->second;
+}
+
+// When the rank last got on: now, unless it stands where it stood.
+absl::Duration ProgressAt(const Worker& worker, const RankStatus& status, absl::Duration now) {
+  if (worker.ranks == nullptr) return now;
+  for (const RankStatus& before : *worker.ranks) {
+    const bool same_rank = before.fence.job_id == status.fence.job_id &&
+                           before.fence.attempt == status.fence.attempt &&
+                           before.rank == status.rank;
+    if (!same_rank) continue;
+    const bool still =
+        before.step == status.step && before.phase == status.phase && before.epoch == status.epoch;
+    return still ? before.progress_at : now;
+  }
+  return now;
+}
+
+// The largest rank's memory, over all workers of the gang.
+double LargestMemory(const Snapshot& snapshot, const Job& job) {
+  double largest = 0;
+  std::set<std::string> workers;
+  for (const Rank& rank : job.current->ranks) workers.insert(rank.worker);
+  for (const std::string& name : workers) {
+    const Worker* worker = snapshot.FindWorker(name);
+    if (worker == nullptr || worker->ranks == nullptr) continue;
+    for (const RankStatus& status : *worker->ranks) {
+      if (status.fence.job_id == job.id && status.fence.attempt == job.attempt) {
+        largest = std::max(largest, ValueOf(status, "memory_bytes"));
+      }
+    }
+  }
+  return largest;
+}
+
+void TakeIntoJob(Draft& draft, const RankStatus& status) {
+  Job& job = draft.EditJobView(status.fence.job_id);
+  JobProgress& progress = job.progress;
+  progress.memory_peak_bytes =
+      std::max({progress.memory_peak_bytes, ValueOf(status, "memory_peak_bytes"),
+                ValueOf(status, "memory_bytes")});
+  if (status.rank != 0) return;
+  progress.phase = status.phase;
+  progress.step = status.step;
+  progress.epoch = status.epoch;
+  if (status.total_steps > 0) progress.total_steps = status.total_steps;
+  for (const auto& [name, value] : status.latest) progress.latest[name] = value;
+  const auto accuracy = status.latest.find("validation_accuracy");
+  if (accuracy != status.latest.end() && std::isfinite(accuracy->second)) {
+    progress.best_validation_accuracy =
+        std::max(progress.best_validation_accuracy, accuracy->second);
+  }
+}
+
+}  // namespace
+
+void TakeRankStatuses(Draft& draft, uint64_t worker_id, const std::vector<RankStatus>& statuses,
+                      absl::Duration now) {
+  auto ranks = std::make_shared<std::vector<RankStatus>>(statuses);
+  Worker& worker = draft.EditWorkerView(worker_id);
+  for (RankStatus& status : *ranks) status.progress_at = ProgressAt(worker, status, now);
+  worker.ranks = ranks;
+  std::set<uint64_t> jobs;
+  for (const RankStatus& status : *ranks) {
+    if (FindLiveRank(draft.view(), status.fence, status.rank, worker.name, worker.incarnation) ==
+        nullptr) {
+      continue;
+    }
+    TakeIntoJob(draft, status);
+    jobs.insert(status.fence.job_id);
+  }
+  for (uint64_t id : jobs) {
+    const double largest = LargestMemory(draft.view(), *draft.view().FindJob(id));
+    draft.EditJobView(id).progress.memory_bytes = largest;
+  }
+}
+
+bool IsFencedOff(const Snapshot& snapshot, const Worker& worker, const RankStatus& status) {
+  if (FindLiveRank(snapshot, status.fence, status.rank, worker.name, worker.incarnation) !=
+      nullptr) {
+    return false;
+  }
+  const Job* job = snapshot.FindJob(status.fence.job_id);
+  if (job == nullptr || !job->has_live_attempt()) return true;
+  const Attempt& attempt = *job->current;
+  const bool same_gang =
+      attempt.number == status.fence.attempt && attempt.generation == status.fence.generation;
+  if (!same_gang || status.rank >= attempt.ranks.size()) return true;
+  const Rank& rank = attempt.ranks[status.rank];
+  const bool ended_here = rank.state == RankState::kExited && rank.worker == worker.name &&
+                          rank.incarnation == worker.incarnation;
+  return !ended_here;
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,24 @@
+// Reports of progress: shown and watched, but not stored. Pure; used by the rules.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "controller/model/draft.h"
+
+namespace muster::controller {
+
+// After a verification or deletion that failed, the next try.
+inline constexpr absl::Duration kCheckpointRetry = absl::Seconds(30);
+
+// Takes in what a worker says of its live ranks: remembers since when each stands still, and brings
+// the jobs' own progress up to date. Reports of fenced ranks change no job.
+void TakeRankStatuses(Draft& draft, uint64_t worker_id, const std::vector<RankStatus>& statuses,
+                      absl::Duration now);
+
+// The rank may be alive but must not be: its attempt is over, or it was taken for lost. A rank of a
+// live gang that has reported its end is not fenced off: the report was only under way.
+bool IsFencedOff(const Snapshot& snapshot, const Worker& worker, const RankStatus& status);
+
+}  // namespace muster::controller

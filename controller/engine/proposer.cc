@@ -1,0 +1,42 @@
+#include "controller/engine/proposer.h"
+
+#include <utility>
+
+namespace muster::controller {
+
+absl::Duration Proposer::RunOnce() {
+  const absl::Duration now = clock_.SinceBoot();
+  bool again = false;
+  {
+    MutexLock lock(flight_->mutex);
+    if (flight_->in_flight) return absl::InfiniteDuration();
+    if (flight_->retry_at > now) return flight_->retry_at - now;
+    again = std::exchange(flight_->retry, false);
+  }
+  const std::shared_ptr<const Snapshot> snapshot = wiring_.snapshot();
+  const bool changed = !looked_ || snapshot->durable_version != seen_version_;
+  if (!changed && !again && now < due_at_) return due_at_ - now;
+  looked_ = true;
+  seen_version_ = snapshot->durable_version;
+
+  Proposal proposal = propose_(*snapshot, now);
+  due_at_ = proposal.due_at;
+  if (!proposal.event.has_value()) return due_at_ - now;
+  {
+    MutexLock lock(flight_->mutex);
+    flight_->in_flight = true;
+  }
+  wiring_.post(*std::move(proposal.event), [flight = flight_, wake_up = wiring_.wake_up,
+                                            &clock = clock_](const EventResult& result) {
+    {
+      MutexLock lock(flight->mutex);
+      flight->in_flight = false;
+      flight->retry = !result.status.ok();
+      if (flight->retry) flight->retry_at = clock.SinceBoot() + kRetryAfter;
+    }
+    wake_up();
+  });
+  return absl::InfiniteDuration();
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,60 @@
+// What the scheduler and the retention loop have in common: look at each new version, propose one
+// event, wait until it is applied, look again. After a refusal (a full disk) they wait a little.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "controller/engine/engine.h"
+#include "controller/model/events.h"
+#include "controller/model/snapshot.h"
+
+namespace muster::controller {
+
+class Proposer {
+ public:
+  static constexpr absl::Duration kRetryAfter = absl::Seconds(1);
+
+  struct Proposal {
+    std::optional<Event> event;  // none: nothing to do
+    absl::Duration due_at =
+        absl::InfiniteDuration();  // since boot: look again then, even if nothing changed
+  };
+  struct Wiring {
+    std::function<std::shared_ptr<const Snapshot>()> snapshot;
+    std::function<void(Event, EventDone)> post;
+    std::function<void()> wake_up;  // runs RunOnce soon
+  };
+  // `propose` is pure: snapshot and time since boot in.
+  using Propose = std::function<Proposal(const Snapshot&, absl::Duration)>;
+
+  Proposer(Clock& clock, Wiring wiring, Propose propose)
+      : clock_(clock), wiring_(std::move(wiring)), propose_(std::move(propose)) {}
+
+  // Returns how long to wait for the next run, unless something changes before. One thread.
+  absl::Duration RunOnce();
+
+ private:
+  // Shared with the answers on their way: they may come after the loop has ended.
+  struct Flight {
+    Mutex mutex;
+    bool in_flight MUSTER_GUARDED_BY(mutex) = false;
+    absl::Duration retry_at MUSTER_GUARDED_BY(mutex) = -absl::InfiniteDuration();
+    bool retry MUSTER_GUARDED_BY(mutex) = false;
+  };
+
+  Clock& clock_;
+  const Wiring wiring_;
+  const Propose propose_;
+  const std::shared_ptr<Flight> flight_ = std::make_shared<Flight>();
+  uint64_t seen_version_ = 0;  // durable_version of the last look
+  bool looked_ = false;
+  absl::Duration due_at_ = absl::InfiniteDuration();
+};
+
+}  // namespace muster::controller

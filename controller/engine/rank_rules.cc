@@ -1,0 +1,162 @@
+// What agents say of ranks, and what the liveness loop says of gangs.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/base/units.h"
+#include "controller/engine/job_driver.h"
+#include "controller/engine/report_gate.h"
+#include "controller/engine/rules.h"
+
+namespace muster::controller {
+namespace {
+
+std::string Describe(const RankReport& report) {
+  if (!report.message.empty()) return report.message;
+  if (report.signal != 0) return absl::StrCat("killed by signal ", report.signal);
+  return absl::StrCat("exit code ", report.exit_code, " without a word");
+}
+
+FailureClass ClassOf(const RankReport& report) {
+  if (report.stopped) return FailureClass::kPreempted;
+  if (report.failure_class != FailureClass::kNone) return report.failure_class;
+  return report.signal != 0 ? FailureClass::kRankKilled : FailureClass::kApplication;
+}
+
+void NoteSteps(Draft& draft, const RankReport& report) {
+  Rank& rank = draft.EditRank(report.fence.job_id, report.rank);
+  rank.last_step = std::max(rank.last_step, report.last_step);
+  Attempt& attempt = draft.EditAttempt(report.fence.job_id);
+  attempt.last_step = std::max(attempt.last_step, report.last_step);
+  if (report.rank != 0) return;
+  Job& job = draft.EditJob(report.fence.job_id);
+  if (report.last_step > 0) job.progress.step = report.last_step;
+  for (const auto& [name, value] : report.results) {
+    job.results[name] = value;
+    job.progress.latest[name] = value;
+  }
+}
+
+// The rank's process is gone. Returns the input that follows for the job.
+JobInput NoteExit(Draft& draft, const RankReport& report) {
+  const uint64_t job_id = report.fence.job_id;
+  Rank& rank = draft.EditRank(job_id, report.rank);
+  rank.state = RankState::kExited;
+  rank.exit_code = report.exit_code;
+  rank.signal = report.signal;
+  rank.succeeded = report.succeeded;
+  ReleaseSlot(draft, job_id, report.fence.attempt, report.rank);
+  if (report.succeeded) {
+    const std::vector<Rank>& ranks = draft.view().FindJob(job_id)->current->ranks;
+    const bool all = std::all_of(ranks.begin(), ranks.end(), [](const Rank& r) {
+      return r.state == RankState::kExited && r.succeeded;
+    });
+    return all ? JobInput::kGangSucceeded : JobInput::kRankSucceeded;
+  }
+  const std::string cause =
+      absl::StrCat("rank ", report.rank, " on ", rank.worker, ": ", Describe(report));
+  NoteFailure(draft, job_id, {.failure_class = ClassOf(report), .cause = cause});
+  return report.stopped ? JobInput::kRankStopped : JobInput::kRankFailed;
+}
+
+std::string MessageOf(const RankReport& report, JobInput input) {
+  switch (input) {
+    case JobInput::kRankProgressed:
+      return absl::StrCat("rank ", report.rank, " made its first step");
+    case JobInput::kGangSucceeded:
+      return "all ranks succeeded";
+    case JobInput::kRankStopped:
+      return absl::StrCat("rank ", report.rank, " on ", report.worker,
+                          " left as asked: ", Describe(report));
+    case JobInput::kRankFailed:
+      return absl::StrCat("rank ", report.rank, " on ", report.worker, " failed (",
+                          FailureClassName(ClassOf(report)), "): ", Describe(report));
+    default:
+      return "";
+  }
+}
+
+EventResult ApplyReport(Draft& draft, const RankReport& report, const RuleContext& context) {
+  const uint64_t job_id = report.fence.job_id;
+  JobInput input = JobInput::kRankStarted;
+  NoteSteps(draft, report);
+  switch (report.kind) {
+    case RankReport::Kind::kStarted: {
+      Rank& rank = draft.EditRank(job_id, report.rank);
+      if (rank.state == RankState::kAssigned) rank.state = RankState::kStarted;
+      rank.pid = report.pid;
+      break;
+    }
+    case RankReport::Kind::kRunning:
+      draft.EditRank(job_id, report.rank).state = RankState::kRunning;
+      input = JobInput::kRankProgressed;
+      break;
+    case RankReport::Kind::kExited:
+      input = NoteExit(draft, report);
+      break;
+  }
+  EventResult result;
+  result.status = DriveJob(draft, job_id,
+                           {.input = input,
+                            .actor = absl::StrCat("worker:", report.worker),
+                            .message = MessageOf(report, input)},
+                           context);
+  SettleIfCleared(draft, job_id, context);
+  return result;
+}
+
+const Job* FindLiveJob(const Snapshot& snapshot, uint64_t job_id, uint32_t attempt) {
+  const Job* job = snapshot.FindJob(job_id);
+  const bool live = job != nullptr && job->has_live_attempt() && job->current->number == attempt;
+  return live ? job : nullptr;
+}
+
+}  // namespace
+
+EventResult OnRankReport(Draft& draft, const RankReport& event, const RuleContext& context) {
+  const absl::StatusOr<Gate> gate =
+      PassGate(draft, event.worker, event.incarnation, event.event_seq);
+  if (!gate.ok()) return Refuse(gate.status());
+  if (*gate == Gate::kDuplicate) return {};
+  if (FindLiveRank(draft.view(), event.fence, event.rank, event.worker, event.incarnation) ==
+      nullptr) {
+    const bool gone = event.kind == RankReport::Kind::kExited;
+    // The dead process of a fenced gang: all that is left of it is its slot.
+    if (gone) ReleaseSlot(draft, event.fence.job_id, event.fence.attempt, event.rank);
+    return RefuseStale(draft, *draft.view().FindWorker(event.worker), event.fence, !gone);
+  }
+  return ApplyReport(draft, event, context);
+}
+
+EventResult OnStartTimedOut(Draft& draft, const StartTimedOut& event, const RuleContext& context) {
+  const Job* job = FindLiveJob(draft.view(), event.job_id, event.attempt);
+  if (job == nullptr || job->state != JobState::kStarting) return {};
+  const std::string cause =
+      absl::StrCat("no first step within ", HumanDuration(event.waited), " of the placement");
+  NoteFailure(draft, event.job_id, {.failure_class = FailureClass::kStartFailed, .cause = cause});
+  EventResult result;
+  result.status =
+      DriveJob(draft, event.job_id,
+               {.input = JobInput::kStartTimedOut, .actor = "liveness", .message = cause}, context);
+  SettleIfCleared(draft, event.job_id, context);
+  return result;
+}
+
+EventResult OnHung(Draft& draft, const RankHung& event, const RuleContext& context) {
+  const Job* job = FindLiveJob(draft.view(), event.job_id, event.attempt);
+  if (job == nullptr || event.rank >= job->current->ranks.size()) return {};
+  if (job->state != JobState::kRunning) return {};
+  const std::string cause =
+      absl::StrCat("rank ", event.rank, " on ", job->current->ranks[event.rank].worker,
+                   " made no progress for ", HumanDuration(event.silent_for));
+  NoteFailure(draft, event.job_id, {.failure_class = FailureClass::kHang, .cause = cause});
+  EventResult result;
+  result.status =
+      DriveJob(draft, event.job_id,
+               {.input = JobInput::kHung, .actor = "liveness", .message = cause}, context);
+  SettleIfCleared(draft, event.job_id, context);
+  return result;
+}
+
+}  // namespace muster::controller

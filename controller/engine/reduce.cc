@@ -1,0 +1,41 @@
+#include "controller/engine/rules.h"
+
+namespace muster::controller {
+namespace {
+
+struct Dispatch {
+  Draft& draft;
+  const RuleContext& context;
+
+  EventResult operator()(const SubmitJob& e) const { return OnSubmit(draft, e, context); }
+  EventResult operator()(const CancelJob& e) const { return OnCancel(draft, e, context); }
+  EventResult operator()(const RequestVerify& e) const { return OnRequestVerify(draft, e); }
+  EventResult operator()(const WorkerHello& e) const { return OnHello(draft, e, context); }
+  EventResult operator()(const WorkerDisconnected& e) const { return OnDisconnected(draft, e); }
+  EventResult operator()(const WorkerHeartbeat& e) const { return OnHeartbeat(draft, e, context); }
+  EventResult operator()(const AssignmentAcked& e) const {
+    return OnAssignmentAck(draft, e, context);
+  }
+  EventResult operator()(const RankReport& e) const { return OnRankReport(draft, e, context); }
+  EventResult operator()(const CheckpointReport& e) const {
+    return OnCheckpointReport(draft, e, context);
+  }
+  EventResult operator()(const VerifyReport& e) const { return OnVerifyReport(draft, e, context); }
+  EventResult operator()(const DeleteReport& e) const { return OnDeleteReport(draft, e, context); }
+  EventResult operator()(const WorkerNotice& e) const { return OnNotice(draft, e, context); }
+  EventResult operator()(const ApplyPlan& e) const { return OnPlan(draft, e, context); }
+  EventResult operator()(const WorkerSilent& e) const { return OnSilent(draft, e, context); }
+  EventResult operator()(const StartTimedOut& e) const {
+    return OnStartTimedOut(draft, e, context);
+  }
+  EventResult operator()(const RankHung& e) const { return OnHung(draft, e, context); }
+  EventResult operator()(const CareForCheckpoints& e) const { return OnCare(draft, e); }
+};
+
+}  // namespace
+
+EventResult Reduce(Draft& draft, const Event& event, const RuleContext& context) {
+  return std::visit(Dispatch{draft, context}, event);
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,59 @@
+// One event, applied to a draft: the rules of the controller's life. Pure: time comes as an
+// argument.
+//
+// Used by the applier (and by tests). A rule that refuses an event leaves the draft as it was,
+// except that a stale report is counted, marked as seen, and its sender told to stop that rank.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "controller/model/draft.h"
+#include "controller/model/events.h"
+
+namespace muster::controller {
+
+// Job ids by (owner, idempotency key), of what is durable.
+using IdempotencyIndex = std::map<std::pair<std::string, std::string>, uint64_t>;
+
+struct RuleContext {
+  absl::Time now;         // wall clock, for records
+  absl::Duration now_at;  // since boot, for deadlines
+  const IdempotencyIndex* idempotency = nullptr;
+};
+
+EventResult Reduce(Draft& draft, const Event& event, const RuleContext& context);
+
+// The families, one file each.
+EventResult OnSubmit(Draft& draft, const SubmitJob& event, const RuleContext& context);
+EventResult OnCancel(Draft& draft, const CancelJob& event, const RuleContext& context);
+EventResult OnPlan(Draft& draft, const ApplyPlan& event, const RuleContext& context);
+
+EventResult OnHello(Draft& draft, const WorkerHello& event, const RuleContext& context);
+EventResult OnDisconnected(Draft& draft, const WorkerDisconnected& event);
+EventResult OnHeartbeat(Draft& draft, const WorkerHeartbeat& event, const RuleContext& context);
+EventResult OnSilent(Draft& draft, const WorkerSilent& event, const RuleContext& context);
+EventResult OnNotice(Draft& draft, const WorkerNotice& event, const RuleContext& context);
+EventResult OnAssignmentAck(Draft& draft, const AssignmentAcked& event, const RuleContext& context);
+
+EventResult OnRankReport(Draft& draft, const RankReport& event, const RuleContext& context);
+EventResult OnStartTimedOut(Draft& draft, const StartTimedOut& event, const RuleContext& context);
+EventResult OnHung(Draft& draft, const RankHung& event, const RuleContext& context);
+
+EventResult OnCheckpointReport(Draft& draft, const CheckpointReport& event,
+                               const RuleContext& context);
+EventResult OnRequestVerify(Draft& draft, const RequestVerify& event);
+EventResult OnCare(Draft& draft, const CareForCheckpoints& event);
+EventResult OnVerifyReport(Draft& draft, const VerifyReport& event, const RuleContext& context);
+EventResult OnDeleteReport(Draft& draft, const DeleteReport& event, const RuleContext& context);
+
+inline EventResult Refuse(absl::Status status) {
+  EventResult result;
+  result.status = std::move(status);
+  return result;
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,177 @@
+// What people ask for, and what the scheduler proposes.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "controller/engine/job_driver.h"
+#include "controller/engine/rules.h"
+#include "controller/policy/capacity.h"
+
+namespace muster::controller {
+namespace {
+
+// An attempt tries at most so many checkpoints, newest first.
+constexpr size_t kMaxResumeCandidates = 8;
+
+// The job that has this key, durable or in this draft; null: none.
+const Job* FindByKey(const Draft& draft, const SubmitJob& event, const RuleContext& context) {
+  if (event.idempotency_key.empty()) return nullptr;
+  const auto it = context.idempotency->find({event.owner, event.idempotency_key});
+  if (it != context.idempotency->end()) return draft.view().FindJob(it->second);
+  for (uint64_t id : draft.new_jobs()) {
+    const Job* job = draft.view().FindJob(id);
+    if (job->owner == event.owner && job->idempotency_key == event.idempotency_key) return job;
+  }
+  return nullptr;
+}
+
+std::vector<uint64_t> ResumeCandidates(const Snapshot& snapshot, const Job& job) {
+  std::vector<const Checkpoint*> candidates;
+  for (uint64_t id : job.checkpoints) {
+    const Checkpoint* checkpoint = snapshot.FindCheckpoint(id);
+    if (checkpoint->restorable()) candidates.push_back(checkpoint);
+  }
+  std::sort(candidates.begin(), candidates.end(), [](const Checkpoint* a, const Checkpoint* b) {
+    return a->step != b->step ? a->step > b->step : a->id > b->id;
+  });
+  if (candidates.size() > kMaxResumeCandidates) candidates.resize(kMaxResumeCandidates);
+  std::vector<uint64_t> ids;
+  for (const Checkpoint* checkpoint : candidates) ids.push_back(checkpoint->id);
+  return ids;
+}
+
+// Whether the proposal still fits the world.
+bool StillFits(const Snapshot& snapshot, const PlaceGang& gang) {
+  const Job* job = snapshot.FindJob(gang.job_id);
+  if (job == nullptr || job->state != JobState::kPending || job->attempt + 1 != gang.attempt) {
+    return false;
+  }
+  const JobNeeds& needs = job->settings->needs;
+  if (gang.ranks.size() < needs.min_ranks || gang.ranks.size() > needs.max_ranks) return false;
+  std::set<std::pair<std::string, uint32_t>> seen;
+  for (const RankPlacement& rank : gang.ranks) {
+    const Worker* worker = snapshot.FindWorker(rank.worker);
+    if (worker == nullptr || !TakesWork(*worker, needs)) return false;
+    const std::vector<Slot>& slots = worker->facts.slots;
+    const bool has_slot = std::any_of(slots.begin(), slots.end(), [&](const Slot& slot) {
+      return slot.index == rank.slot && slot.kind == needs.slot_kind;
+    });
+    if (!has_slot || worker->holders.count(rank.slot) != 0) return false;
+    if (!seen.insert({rank.worker, rank.slot}).second) return false;
+  }
+  return true;
+}
+
+void Place(Draft& draft, const PlaceGang& gang, const RuleContext& context) {
+  Attempt attempt;
+  attempt.number = gang.attempt;
+  attempt.term = draft.view().term;
+  attempt.started = context.now;
+  attempt.placed_at = context.now_at;
+  attempt.resume = ResumeCandidates(draft.view(), *draft.view().FindJob(gang.job_id));
+  if (!attempt.resume.empty()) {
+    attempt.first_step = draft.view().FindCheckpoint(attempt.resume.front())->step;
+  }
+  attempt.last_step = attempt.first_step;
+  std::set<uint64_t> workers;
+  for (size_t i = 0; i < gang.ranks.size(); ++i) {
+    const RankPlacement& placement = gang.ranks[i];
+    const Worker* worker = draft.view().FindWorker(placement.worker);
+    Rank rank;
+    rank.rank = i;
+    rank.worker = placement.worker;
+    rank.incarnation = worker->incarnation;
+    rank.slot = placement.slot;
+    rank.local_rank = placement.local_rank;
+    attempt.ranks.push_back(std::move(rank));
+    draft.EditWorkerView(worker->id).holders[placement.slot] = {
+        .job_id = gang.job_id, .attempt = gang.attempt, .rank = static_cast<uint32_t>(i)};
+    workers.insert(worker->id);
+  }
+  const Fence fence{.job_id = gang.job_id,
+                    .attempt = attempt.number,
+                    .generation = attempt.generation,
+                    .term = draft.view().term};
+  draft.AddAttempt(gang.job_id, std::move(attempt));
+  for (uint64_t id : workers) {
+    const Worker& worker = *draft.view().workers.Find(id);
+    OutboxRow row;
+    row.worker = worker.name;
+    row.incarnation = worker.incarnation;
+    row.kind = AssignmentKind::kStart;
+    row.fence = fence;
+    draft.AddOutbox(std::move(row));
+  }
+  draft.after_commit().opened.push_back(fence);
+}
+
+}  // namespace
+
+EventResult OnSubmit(Draft& draft, const SubmitJob& event, const RuleContext& context) {
+  EventResult result;
+  if (const Job* same = FindByKey(draft, event, context)) {
+    if (same->settings->spec_json != event.settings->spec_json) {
+      return Refuse(absl::AlreadyExistsError(
+          absl::StrCat("job ", same->id, " was submitted with the same idempotency key (",
+                       event.idempotency_key, ") and another spec: use a new key")));
+    }
+    result.job_id = same->id;
+    result.already_existed = true;
+    return result;
+  }
+  if (absl::Status fits = CanEverFit(draft.view(), event.settings->needs); !fits.ok()) {
+    return Refuse(std::move(fits));
+  }
+  Job job;
+  job.settings = event.settings;
+  job.owner = event.owner;
+  job.idempotency_key = event.idempotency_key;
+  job.submitted = context.now;
+  job.message = "queued";
+  job.not_before_at = context.now_at;
+  const Job& added = draft.AddJob(std::move(job));
+  draft.AddEvent({.sequence = 0,
+                  .job_id = added.id,
+                  .time = context.now,
+                  .from = JobState::kPending,
+                  .to = JobState::kPending,
+                  .reason = Reason::kSubmitted,
+                  .actor = absl::StrCat("user:", event.owner),
+                  .message = "queued",
+                  .attempt = 0});
+  result.job_id = added.id;
+  return result;
+}
+
+EventResult OnCancel(Draft& draft, const CancelJob& event, const RuleContext& context) {
+  EventResult result;
+  result.job_id = event.job_id;
+  result.status = DriveJob(draft, event.job_id,
+                           {.input = JobInput::kCancel,
+                            .actor = event.actor,
+                            .message = absl::StrCat("cancelled by ", event.actor)},
+                           context);
+  if (result.status.ok()) SettleIfCleared(draft, event.job_id, context);
+  return result;
+}
+
+EventResult OnPlan(Draft& draft, const ApplyPlan& event, const RuleContext& context) {
+  for (const PlaceGang& gang : event.plan.place) {
+    // The world moved meanwhile: the scheduler looks again at the next version.
+    if (!StillFits(draft.view(), gang)) continue;
+    Place(draft, gang, context);
+    const absl::Status placed = DriveJob(
+        draft, gang.job_id,
+        {.input = JobInput::kPlaced, .actor = "scheduler", .message = gang.reason}, context);
+    if (!placed.ok()) return Refuse(placed);
+  }
+  for (const Waiting& waiting : event.plan.waiting) {
+    const Job* job = draft.view().FindJob(waiting.job_id);
+    if (job == nullptr || job->state != JobState::kPending) continue;
+    draft.EditJobView(waiting.job_id).message = waiting.message;
+  }
+  return {};
+}
+
+}  // namespace muster::controller

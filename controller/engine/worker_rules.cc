@@ -1,0 +1,281 @@
+// How workers come, stay and go.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/base/units.h"
+#include "controller/engine/job_driver.h"
+#include "controller/engine/progress_rules.h"
+#include "controller/engine/report_gate.h"
+#include "controller/engine/rules.h"
+
+namespace muster::controller {
+namespace {
+
+// Jobs whose live attempt has a rank on this agent that has not ended.
+std::set<uint64_t> JobsOn(const Snapshot& snapshot, const Worker& worker) {
+  std::set<uint64_t> jobs;
+  for (uint64_t id : *snapshot.active_jobs) {
+    const Job* job = snapshot.FindJob(id);
+    if (!job->has_live_attempt()) continue;
+    for (const Rank& rank : job->current->ranks) {
+      const bool ended = rank.state == RankState::kExited || rank.state == RankState::kLost;
+      if (!ended && rank.worker == worker.name) jobs.insert(id);
+    }
+  }
+  return jobs;
+}
+
+// The worker's ranks are gone, or out of reach: their gangs end. `dead`: the processes are known to
+// be dead.
+void LoseRanks(Draft& draft, uint64_t worker_id, bool dead, const std::string& cause,
+               const RuleContext& context) {
+  const Worker worker = *draft.view().workers.Find(worker_id);
+  const std::set<uint64_t> jobs = JobsOn(draft.view(), worker);
+  // Nothing that was to be told matters any more: the gangs are fenced, checkpoints get another
+  // caretaker.
+  std::vector<uint64_t> void_rows;
+  for (const auto& [seq, row] : *draft.view().outbox) {
+    if (row.worker == worker.name) void_rows.push_back(seq);
+  }
+  for (uint64_t seq : void_rows) draft.RemoveOutbox(seq);
+  for (uint64_t job_id : jobs) {
+    const size_t ranks = draft.view().FindJob(job_id)->current->ranks.size();
+    for (uint32_t i = 0; i < ranks; ++i) {
+      const Rank& rank = draft.view().FindJob(job_id)->current->ranks[i];
+      const bool ended = rank.state == RankState::kExited || rank.state == RankState::kLost;
+      if (ended || rank.worker != worker.name) continue;
+      draft.EditRank(job_id, i).state = dead ? RankState::kExited : RankState::kLost;
+    }
+    NoteFailure(draft, job_id, {.failure_class = FailureClass::kWorkerLost, .cause = cause});
+    const absl::Status driven =
+        DriveJob(draft, job_id,
+                 {.input = JobInput::kWorkerGone, .actor = "liveness", .message = cause}, context);
+    if (driven.ok()) SettleIfCleared(draft, job_id, context);
+  }
+  if (!dead) return;
+  const std::map<uint32_t, SlotHolder> holders = worker.holders;
+  for (const auto& [slot, holder] : holders) {
+    ReleaseSlot(draft, holder.job_id, holder.attempt, holder.rank);
+  }
+}
+
+Worker NewWorker(const WorkerHello& event) {
+  Worker worker;
+  worker.name = event.worker;
+  worker.incarnation = event.incarnation;
+  worker.facts = event.facts;
+  // An agent that has carried out nothing has reported nothing: its first report must be number 1.
+  worker.event_seq_known = event.last_assignment_seq == 0;
+  return worker;
+}
+
+void BeginIncarnation(Draft& draft, uint64_t id, const WorkerHello& event,
+                      const RuleContext& context) {
+  LoseRanks(draft, id, /*dead=*/true,
+            absl::StrCat("worker ", event.worker, ": its agent started anew"), context);
+  Worker& worker = draft.EditWorker(id);
+  worker.past_incarnations.insert(worker.past_incarnations.begin(), worker.incarnation);
+  if (worker.past_incarnations.size() > kMaxPastIncarnations) {
+    worker.past_incarnations.resize(kMaxPastIncarnations);
+  }
+  worker.incarnation = event.incarnation;
+  worker.draining = false;
+  worker.event_seq = 0;
+  worker.event_seq_known = event.last_assignment_seq == 0;
+}
+
+std::vector<StaleRank> StaleOnes(const Snapshot& snapshot, const WorkerHello& event) {
+  std::vector<StaleRank> stale;
+  for (const RankStatus& status : event.ranks) {
+    if (FindLiveRank(snapshot, status.fence, status.rank, event.worker, event.incarnation) !=
+        nullptr) {
+      continue;
+    }
+    stale.push_back(
+        {.job_id = status.fence.job_id, .attempt = status.fence.attempt, .rank = status.rank});
+  }
+  return stale;
+}
+
+// Slots of ranks that were given up and that the agent does not have: the process ended, or never
+// came to be.
+void ReleaseForgotten(Draft& draft, uint64_t id, const WorkerHello& event) {
+  const std::map<uint32_t, SlotHolder> holders = draft.view().workers.Find(id)->holders;
+  for (const auto& [slot, holder] : holders) {
+    const bool alive =
+        std::any_of(event.ranks.begin(), event.ranks.end(), [&](const RankStatus& status) {
+          return status.fence.job_id == holder.job_id && status.fence.attempt == holder.attempt &&
+                 status.rank == holder.rank;
+        });
+    const Fence fence{.job_id = holder.job_id, .attempt = holder.attempt};
+    const bool expected =
+        FindLiveRank(draft.view(), fence, holder.rank, event.worker, event.incarnation) != nullptr;
+    if (!alive && !expected) ReleaseSlot(draft, holder.job_id, holder.attempt, holder.rank);
+  }
+}
+
+}  // namespace
+
+EventResult OnHello(Draft& draft, const WorkerHello& event, const RuleContext& context) {
+  if (event.last_term > draft.view().term) {
+    return Refuse(absl::FailedPreconditionError(absl::StrCat(
+        "worker ", event.worker, " has seen term ", event.last_term, ", this controller is at ",
+        draft.view().term, ": its data folder is older than the one that worker knew")));
+  }
+  const Worker* known = draft.view().FindWorker(event.worker);
+  if (known != nullptr && known->incarnation != event.incarnation) {
+    const auto& past = known->past_incarnations;
+    if (std::find(past.begin(), past.end(), event.incarnation) != past.end()) {
+      return Refuse(absl::AlreadyExistsError(
+          absl::StrCat("worker ", event.worker,
+                       ": a newer agent holds this name; give each agent its own --name")));
+    }
+  }
+  const uint64_t id = known != nullptr ? known->id : draft.AddWorker(NewWorker(event)).id;
+  if (known != nullptr && known->incarnation != event.incarnation) {
+    BeginIncarnation(draft, id, event, context);
+  }
+  known = draft.view().workers.Find(id);
+  const bool changed = known->facts != event.facts || known->presence == Presence::kLost;
+  Worker& worker = changed ? draft.EditWorker(id) : draft.EditWorkerView(id);
+  worker.facts = event.facts;
+  worker.presence = Presence::kReady;
+  worker.connected = true;
+  worker.stream = event.stream;
+  worker.last_heartbeat = context.now;
+  worker.last_seen_at = context.now_at;
+  worker.ranks = nullptr;
+  draft.MarkRelevant();
+  ReleaseForgotten(draft, id, event);
+  EventResult result;
+  result.stale = StaleOnes(draft.view(), event);
+  TakeRankStatuses(draft, id, event.ranks, context.now_at);
+  return result;
+}
+
+EventResult OnDisconnected(Draft& draft, const WorkerDisconnected& event) {
+  const absl::StatusOr<const Worker*> sender =
+      FindSender(draft.view(), event.worker, event.incarnation);
+  if (!sender.ok() || !(*sender)->connected || (*sender)->stream != event.stream) return {};
+  draft.EditWorkerView((*sender)->id).connected = false;
+  draft.MarkRelevant();
+  return {};
+}
+
+EventResult OnHeartbeat(Draft& draft, const WorkerHeartbeat& event, const RuleContext& context) {
+  const absl::StatusOr<const Worker*> sender =
+      FindSender(draft.view(), event.worker, event.incarnation);
+  if (!sender.ok()) return Refuse(sender.status());
+  if ((*sender)->presence == Presence::kLost || !(*sender)->connected) {
+    return Refuse(absl::FailedPreconditionError(
+        absl::StrCat("worker ", event.worker, " was taken for lost: connect again")));
+  }
+  const uint64_t id = (*sender)->id;
+  Worker& worker = draft.EditWorkerView(id);
+  if (worker.presence == Presence::kSuspect) {
+    worker.presence = Presence::kReady;
+    draft.MarkRelevant();
+  }
+  worker.last_heartbeat = context.now;
+  worker.last_seen_at = context.now_at;
+  TakeRankStatuses(draft, id, event.ranks, context.now_at);
+  for (const RankStatus& status : event.ranks) {
+    if (IsFencedOff(draft.view(), worker, status)) {
+      RefuseStale(draft, *draft.view().workers.Find(id), status.fence, /*alive=*/true);
+    }
+  }
+  return {};
+}
+
+EventResult OnSilent(Draft& draft, const WorkerSilent& event, const RuleContext& context) {
+  const absl::StatusOr<const Worker*> found =
+      FindSender(draft.view(), event.worker, event.incarnation);
+  // It has spoken since the loop looked.
+  if (!found.ok() || (*found)->last_seen_at != event.last_seen_at) return {};
+  const uint64_t id = (*found)->id;
+  if (event.presence == Presence::kSuspect) {
+    if ((*found)->presence != Presence::kReady) return {};
+    draft.EditWorkerView(id).presence = Presence::kSuspect;
+    draft.MarkRelevant();
+    return {};
+  }
+  if ((*found)->presence == Presence::kLost) return {};
+  const std::string cause = absl::StrCat("worker ", event.worker, " has been silent for ",
+                                         HumanDuration(context.now_at - event.last_seen_at));
+  Worker& worker = draft.EditWorker(id);
+  worker.presence = Presence::kLost;
+  worker.connected = false;
+  worker.ranks = nullptr;
+  ++draft.counters().workers_lost;
+  draft.after_commit().closed_links.push_back(
+      {.worker = event.worker,
+       .incarnation = event.incarnation,
+       .status = absl::UnavailableError(absl::StrCat(cause, ": taken for lost"))});
+  LoseRanks(draft, id, /*dead=*/false, cause, context);
+  return {};
+}
+
+EventResult OnNotice(Draft& draft, const WorkerNotice& event, const RuleContext& context) {
+  const absl::StatusOr<const Worker*> sender =
+      FindSender(draft.view(), event.worker, event.incarnation);
+  if (!sender.ok()) return Refuse(sender.status());
+  const uint64_t id = (*sender)->id;
+  if (!(*sender)->draining) draft.EditWorker(id).draining = true;
+  const std::string message =
+      absl::StrCat("worker ", event.worker, " will go away: ", event.message);
+  for (uint64_t job_id : JobsOn(draft.view(), *draft.view().workers.Find(id))) {
+    JobStep step{.input = JobInput::kDrain,
+                 .actor = absl::StrCat("worker:", event.worker),
+                 .message = message};
+    if (event.grace > absl::ZeroDuration()) step.grace = event.grace;
+    const absl::Status driven = DriveJob(draft, job_id, step, context);
+    if (!driven.ok()) return Refuse(driven);
+  }
+  return {};
+}
+
+EventResult OnAssignmentAck(Draft& draft, const AssignmentAcked& event,
+                            const RuleContext& context) {
+  const absl::StatusOr<const Worker*> sender =
+      FindSender(draft.view(), event.worker, event.incarnation);
+  if (!sender.ok()) return Refuse(sender.status());
+  const auto it = draft.view().outbox->find(event.outbox_seq);
+  if (it == draft.view().outbox->end() || it->second.worker != event.worker) return {};
+  const OutboxRow row = it->second;
+  const bool refused = !event.refusal.empty();
+  // Work on a checkpoint is done when its result is here, unless it will never come.
+  if (row.checkpoint_id != 0) {
+    if (!refused) return {};
+    draft.RemoveOutbox(row.seq);
+    draft.EditCheckpoint(row.checkpoint_id).retry_at = context.now_at + kCheckpointRetry;
+    return {};
+  }
+  draft.RemoveOutbox(row.seq);
+  if (!refused || row.kind != AssignmentKind::kStart) return {};
+  const Job* job = draft.view().FindJob(row.fence.job_id);
+  if (!job->has_live_attempt() || job->current->number != row.fence.attempt) return {};
+  const std::string cause =
+      absl::StrCat("worker ", event.worker, " refused its ranks: ", event.refusal);
+  for (uint32_t i = 0; i < job->current->ranks.size(); ++i) {
+    const Rank& rank = draft.view().FindJob(row.fence.job_id)->current->ranks[i];
+    if (rank.worker != event.worker || rank.state != RankState::kAssigned) continue;
+    draft.EditRank(row.fence.job_id, i).state = RankState::kExited;
+    ReleaseSlot(draft, row.fence.job_id, row.fence.attempt, i);
+  }
+  NoteFailure(draft, row.fence.job_id,
+              {.failure_class = FailureClass::kStartFailed, .cause = cause});
+  EventResult result;
+  result.status = DriveJob(draft, row.fence.job_id,
+                           {.input = JobInput::kPlacementRefused,
+                            .actor = absl::StrCat("worker:", event.worker),
+                            .message = cause},
+                           context);
+  SettleIfCleared(draft, row.fence.job_id, context);
+  return result;
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,229 @@
+#include "controller/model/draft.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace muster::controller {
+namespace {
+
+// Whether the retention policy may find something to do for the job.
+bool HasRetentionWork(const Snapshot& snapshot, const Job& job) {
+  uint32_t present = 0;
+  for (uint64_t id : job.checkpoints) {
+    const Checkpoint* checkpoint = snapshot.FindCheckpoint(id);
+    if (checkpoint->state == CheckpointState::kCommitted) return true;
+    if (checkpoint->restorable() || checkpoint->state == CheckpointState::kCorrupt) ++present;
+  }
+  return present > job.settings->keep_last;
+}
+
+// Makes `id` a member of the sorted list or not; shares the list when nothing changes.
+void SetMember(std::shared_ptr<const std::vector<uint64_t>>& list, uint64_t id, bool member) {
+  const auto at = std::lower_bound(list->begin(), list->end(), id);
+  const bool is_member = at != list->end() && *at == id;
+  if (is_member == member) return;
+  const auto offset = at - list->begin();
+  auto copy = std::make_shared<std::vector<uint64_t>>(*list);
+  if (member) {
+    copy->insert(copy->begin() + offset, id);
+  } else {
+    copy->erase(copy->begin() + offset);
+  }
+  list = std::move(copy);
+}
+
+// The mutable copy of a row, made and put into the table at the first call.
+template <typename T>
+T& Edit(CowTable<T>& table, std::map<uint64_t, std::shared_ptr<T>>& edited, uint64_t id) {
+  std::shared_ptr<T>& row = edited[id];
+  if (row == nullptr) {
+    const T* current = table.Find(id);
+    MUSTER_CHECK(current != nullptr, "an edit of a row that does not exist");
+    row = std::make_shared<T>(*current);
+    table.Put(id, row);
+  }
+  return *row;
+}
+
+template <typename T>
+T& Add(CowTable<T>& table, std::map<uint64_t, std::shared_ptr<T>>& edited, T row) {
+  row.id = table.last_id() + 1;
+  auto shared = std::make_shared<T>(std::move(row));
+  edited[shared->id] = shared;
+  table.Put(shared->id, shared);
+  return *shared;
+}
+
+}  // namespace
+
+bool ChangeSet::empty() const {
+  return new_jobs.empty() && jobs.empty() && attempts.empty() && workers.empty() &&
+         checkpoints.empty() && events.empty() && outbox_added.empty() && outbox_removed.empty();
+}
+
+Draft::Draft(const Snapshot& base) : next_(std::make_shared<Snapshot>(base)) {}
+
+Job& Draft::EditJob(uint64_t id) {
+  durable_jobs_.insert(id);
+  return EditJobView(id);
+}
+
+Job& Draft::EditJobView(uint64_t id) { return Edit(next_->jobs, jobs_, id); }
+
+Attempt& Draft::EditAttempt(uint64_t job_id) {
+  durable_ranks_[job_id];  // the attempt's own row changes
+  std::shared_ptr<Attempt>& attempt = attempts_[job_id];
+  if (attempt == nullptr) {
+    Job& job = EditJob(job_id);
+    MUSTER_CHECK(job.current != nullptr, "an edit of a job's attempt before its first placement");
+    attempt = std::make_shared<Attempt>(*job.current);
+    job.current = attempt;
+  }
+  return *attempt;
+}
+
+Rank& Draft::EditRank(uint64_t job_id, uint32_t rank) {
+  Attempt& attempt = EditAttempt(job_id);
+  MUSTER_CHECK(rank < attempt.ranks.size(), "an edit of a rank that the attempt does not have");
+  durable_ranks_[job_id].insert(rank);
+  return attempt.ranks[rank];
+}
+
+Rank& Draft::EditPastRank(uint64_t job_id, uint32_t attempt, uint32_t rank) {
+  Job& job = EditJob(job_id);
+  MUSTER_CHECK(attempt >= 1 && attempt <= job.past.size(), "an edit of an unknown past attempt");
+  std::shared_ptr<const Attempt>& past = job.past[attempt - 1];
+  MUSTER_CHECK(rank < past->ranks.size(), "an edit of a rank that the attempt does not have");
+  auto copy = std::make_shared<Attempt>(*past);
+  past = copy;
+  replaced_.push_back({copy, {rank}});
+  return copy->ranks[rank];
+}
+
+Worker& Draft::EditWorker(uint64_t id) {
+  durable_workers_.insert(id);
+  return EditWorkerView(id);
+}
+
+Worker& Draft::EditWorkerView(uint64_t id) { return Edit(next_->workers, workers_, id); }
+
+Checkpoint& Draft::EditCheckpoint(uint64_t id) {
+  return Edit(next_->checkpoints, checkpoints_, id);
+}
+
+Job& Draft::AddJob(Job job) {
+  Job& added = Add(next_->jobs, jobs_, std::move(job));
+  new_jobs_.insert(added.id);
+  return added;
+}
+
+Worker& Draft::AddWorker(Worker worker) {
+  Worker& added = Add(next_->workers, workers_, std::move(worker));
+  durable_workers_.insert(added.id);
+  auto ids = std::make_shared<std::map<std::string, uint64_t>>(*next_->worker_ids);
+  ids->emplace(added.name, added.id);
+  next_->worker_ids = std::move(ids);
+  return added;
+}
+
+Checkpoint& Draft::AddCheckpoint(Checkpoint checkpoint) {
+  Checkpoint& added = Add(next_->checkpoints, checkpoints_, std::move(checkpoint));
+  EditJob(added.job_id).checkpoints.push_back(added.id);
+  return added;
+}
+
+void Draft::AddAttempt(uint64_t job_id, Attempt attempt) {
+  Job& job = EditJob(job_id);
+  if (const auto it = attempts_.find(job_id); it != attempts_.end()) {
+    replaced_.push_back({it->second, std::move(durable_ranks_[job_id])});
+    durable_ranks_.erase(job_id);
+  }
+  if (job.current != nullptr) job.past.push_back(job.current);
+  attempt.job_id = job_id;
+  job.attempt = attempt.number;
+  auto shared = std::make_shared<Attempt>(std::move(attempt));
+  std::set<uint32_t>& ranks = durable_ranks_[job_id];
+  for (const Rank& rank : shared->ranks) ranks.insert(rank.rank);
+  attempts_[job_id] = shared;
+  job.current = std::move(shared);
+}
+
+void Draft::AddEvent(JobEvent event) {
+  event.sequence = ++next_->last_event;
+  auto shared = std::make_shared<const JobEvent>(std::move(event));
+  EditJob(shared->job_id).events.push_back(shared);
+  events_.push_back(std::move(shared));
+}
+
+std::map<uint64_t, OutboxRow>& Draft::MutableOutbox() {
+  if (outbox_ == nullptr) {
+    outbox_ = std::make_shared<std::map<uint64_t, OutboxRow>>(*next_->outbox);
+    next_->outbox = outbox_;
+  }
+  return *outbox_;
+}
+
+void Draft::AddOutbox(OutboxRow row) {
+  row.seq = ++next_->last_outbox;
+  outbox_added_.insert(row.seq);
+  MutableOutbox().emplace(row.seq, std::move(row));
+}
+
+void Draft::RemoveOutbox(uint64_t seq) {
+  if (MutableOutbox().erase(seq) == 0) return;
+  if (outbox_added_.erase(seq) == 0) outbox_removed_.push_back(seq);
+}
+
+ChangeSet Draft::Changes() const {
+  ChangeSet changes;
+  changes.last_outbox = next_->last_outbox;
+  for (uint64_t id : new_jobs_) changes.new_jobs.push_back(next_->jobs.Share(id));
+  for (uint64_t id : durable_jobs_) {
+    if (new_jobs_.count(id) == 0) changes.jobs.push_back(next_->jobs.Share(id));
+  }
+  changes.attempts = replaced_;
+  for (const auto& [job_id, ranks] : durable_ranks_) {
+    changes.attempts.push_back({attempts_.at(job_id), ranks});
+  }
+  for (uint64_t id : durable_workers_) changes.workers.push_back(next_->workers.Share(id));
+  for (const auto& [id, row] : checkpoints_) changes.checkpoints.push_back(row);
+  changes.events = events_;
+  for (uint64_t seq : outbox_added_) changes.outbox_added.push_back(next_->outbox->at(seq));
+  changes.outbox_removed = outbox_removed_;
+  return changes;
+}
+
+void Draft::UpdateJobLists(const std::set<uint64_t>& touched) {
+  for (uint64_t id : touched) {
+    const Job& job = *next_->jobs.Find(id);
+    SetMember(next_->active_jobs, id, !IsTerminal(job.state));
+    SetMember(next_->retention_jobs, id, HasRetentionWork(*next_, job));
+  }
+}
+
+void Draft::RebuildJobLists() {
+  auto active = std::make_shared<std::vector<uint64_t>>();
+  auto retention = std::make_shared<std::vector<uint64_t>>();
+  next_->jobs.ForEach([&](const Job& job) {
+    if (!IsTerminal(job.state)) active->push_back(job.id);
+    if (HasRetentionWork(*next_, job)) retention->push_back(job.id);
+  });
+  next_->active_jobs = std::move(active);
+  next_->retention_jobs = std::move(retention);
+}
+
+std::shared_ptr<const Snapshot> Draft::Finish() {
+  std::set<uint64_t> touched = durable_jobs_;
+  touched.insert(new_jobs_.begin(), new_jobs_.end());
+  for (const auto& [id, checkpoint] : checkpoints_) touched.insert(checkpoint->job_id);
+  UpdateJobLists(touched);
+  ++next_->version;
+  const bool only_views = !relevant_ && durable_jobs_.empty() && new_jobs_.empty() &&
+                          durable_workers_.empty() && checkpoints_.empty() && outbox_ == nullptr;
+  if (!only_views) ++next_->durable_version;
+  return std::move(next_);
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,120 @@
+// A draft of the next snapshot: edits are made on copies, so that nothing is lost when they cannot
+// be stored.
+//
+// The applier makes one per batch, hands it to the rules, stores its changes in one transaction,
+// and publishes it only then; a draft that could not be stored is dropped. Reads through view() see
+// the edits. Pure; one thread. References from Edit* stay good until Finish.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "controller/model/snapshot.h"
+
+namespace muster::controller {
+
+// What one transaction stores.
+struct ChangeSet {
+  struct AttemptChange {
+    std::shared_ptr<const Attempt> attempt;
+    std::set<uint32_t> ranks;  // that changed
+  };
+  std::vector<std::shared_ptr<const Job>> new_jobs;
+  std::vector<std::shared_ptr<const Job>> jobs;  // changed, not new
+  std::vector<AttemptChange> attempts;           // new or changed
+  std::vector<std::shared_ptr<const Worker>> workers;
+  std::vector<std::shared_ptr<const Checkpoint>> checkpoints;
+  std::vector<std::shared_ptr<const JobEvent>> events;
+  std::vector<OutboxRow> outbox_added;
+  std::vector<uint64_t> outbox_removed;
+  uint64_t last_outbox = 0;
+
+  bool empty() const;
+};
+
+// What follows once the changes are durable.
+struct AfterCommit {
+  std::vector<Fence> opened;  // attempts that began
+  std::vector<Fence> closed;  // and that ended
+  struct ClosedLink {
+    std::string worker;
+    std::string incarnation;
+    absl::Status status;
+  };
+  std::vector<ClosedLink> closed_links;
+};
+
+class Draft {
+ public:
+  explicit Draft(const Snapshot& base);
+
+  const Snapshot& view() const { return *next_; }
+
+  // A durable change. Requires that the row exists.
+  Job& EditJob(uint64_t id);
+  Attempt& EditAttempt(uint64_t job_id);                                 // the current one
+  Rank& EditRank(uint64_t job_id, uint32_t rank);                        // of the current attempt
+  Rank& EditPastRank(uint64_t job_id, uint32_t attempt, uint32_t rank);  // of an earlier one
+  Worker& EditWorker(uint64_t id);
+  Checkpoint& EditCheckpoint(uint64_t id);
+  // A change that is only shown, not stored: progress, heartbeats, the message of a waiting job.
+  Job& EditJobView(uint64_t id);
+  Worker& EditWorkerView(uint64_t id);
+  Counters& counters() { return next_->counters; }
+  // A view changed that the loops decide by (a worker's presence): they should look again.
+  void MarkRelevant() { relevant_ = true; }
+
+  // New rows; the id or sequence is assigned here.
+  Job& AddJob(Job job);
+  Worker& AddWorker(Worker worker);
+  Checkpoint& AddCheckpoint(Checkpoint checkpoint);
+  // Makes it the job's current attempt; the one before goes to `past`.
+  void AddAttempt(uint64_t job_id, Attempt attempt);
+  void AddEvent(JobEvent event);
+  void AddOutbox(OutboxRow row);
+  void RemoveOutbox(uint64_t seq);
+
+  AfterCommit& after_commit() { return after_commit_; }
+
+  // Jobs that were added in this draft.
+  const std::set<uint64_t>& new_jobs() const { return new_jobs_; }
+
+  // Works out the lists of active and retention jobs for all jobs: once, after loading.
+  void RebuildJobLists();
+
+  ChangeSet Changes() const;
+  // The next version; the draft is used up.
+  std::shared_ptr<const Snapshot> Finish();
+
+ private:
+  void UpdateJobLists(const std::set<uint64_t>& touched);
+  std::map<uint64_t, OutboxRow>& MutableOutbox();
+
+  std::shared_ptr<Snapshot> next_;
+  // The mutable ends of rows that next_ holds already.
+  std::map<uint64_t, std::shared_ptr<Job>> jobs_;
+  std::map<uint64_t, std::shared_ptr<Attempt>> attempts_;  // by job
+  std::map<uint64_t, std::shared_ptr<Worker>> workers_;
+  std::map<uint64_t, std::shared_ptr<Checkpoint>> checkpoints_;
+  std::shared_ptr<std::map<uint64_t, OutboxRow>> outbox_;
+
+  std::set<uint64_t> new_jobs_;
+  std::set<uint64_t> durable_jobs_;
+  std::set<uint64_t> durable_workers_;
+  std::map<uint64_t, std::set<uint32_t>> durable_ranks_;  // by job
+  // Attempts that were replaced within this draft, with their changed ranks.
+  std::vector<ChangeSet::AttemptChange> replaced_;
+  std::vector<std::shared_ptr<const JobEvent>> events_;
+  std::set<uint64_t> outbox_added_;
+  std::vector<uint64_t> outbox_removed_;
+  AfterCommit after_commit_;
+  bool relevant_ = false;
+};
+
+}  // namespace muster::controller

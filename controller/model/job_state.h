@@ -1,0 +1,66 @@
+// THE table of a job's life: for every state and every input, what follows. Pure.
+//
+// Used by engine/job_driver, which carries out the effect. A test walks the whole product.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "controller/model/job_types.h"
+
+namespace muster::controller {
+
+// What can happen to a job, after the report's fence was found alive and the ranks were counted.
+enum class JobInput : uint8_t {
+  kPlaced,            // the scheduler chose slots for a gang
+  kRankStarted,       // a rank's process exists
+  kRankProgressed,    // a rank finished its first step
+  kRankSucceeded,     // a rank ended well, others have not ended yet
+  kGangSucceeded,     // the last rank ended well, as all others did
+  kRankStopped,       // a rank left because it was asked to
+  kRankFailed,        // a rank ended otherwise
+  kWorkerGone,        // a worker with a rank that had not ended was lost, or its agent started anew
+  kPlacementRefused,  // a worker refused its assignment
+  kStartTimedOut,     // no first step in time
+  kHung,              // a rank made no progress in time
+  kDrain,             // a worker of the gang will go away
+  kClearedForRetry,   // no process of the attempt is left; it may be tried again
+  kBudgetSpent,       // likewise, but it has been restarted too often
+  kNotRetryable,      // likewise, but trying again would not help
+  kCancel,            // somebody asks for the end
+  kCheckpointReport,  // a rank tells of a checkpoint
+};
+inline constexpr int kJobInputCount = 17;
+
+enum class Verdict : uint8_t {
+  kUnset,   // not in the table: the test finds it
+  kMove,    // go to `next` because of `reason`
+  kStay,    // take it in, with the effect, in the same state
+  kIgnore,  // nothing to do, `because`; the sender hears OK
+  kReject,  // refused with `code`, `because`
+};
+
+// What the driver does beside the change of state.
+enum class JobEffect : uint8_t {
+  kNone,
+  kStopGangKill,  // StopRanks(KILL) to every worker with a rank that has not ended
+  kStopGangSave,  // StopRanks(SAVE), once an attempt
+  kStopGangTerm,  // StopRanks(TERM)
+  kEndAttempt,    // the attempt is over and its fence dead
+};
+
+struct JobRule {
+  Verdict verdict = Verdict::kUnset;
+  JobState next = JobState::kPending;
+  Reason reason = Reason::kNone;
+  JobEffect effect = JobEffect::kNone;
+  absl::StatusCode code = absl::StatusCode::kOk;
+  const char* because = "";
+};
+
+const JobRule& LookUp(JobState state, JobInput input);
+
+absl::string_view JobInputName(JobInput input);  // "rank_failed"
+
+}  // namespace muster::controller

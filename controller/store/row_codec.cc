@@ -1,0 +1,131 @@
+#include "controller/store/row_codec.h"
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+
+namespace muster::controller {
+namespace {
+
+using Json = nlohmann::json;
+
+// Text from outside may hold bytes that are no UTF-8; they are replaced, never a reason to fail.
+std::string Dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+absl::Status Broken(absl::string_view json) {
+  return absl::DataLossError(absl::StrCat("state.db holds a broken value: ", json));
+}
+
+absl::StatusOr<Json> Parse(absl::string_view text, bool object) {
+  Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded() || (object ? !json.is_object() : !json.is_array())) return Broken(text);
+  return json;
+}
+
+}  // namespace
+
+std::string EncodeTexts(const std::map<std::string, std::string>& texts) {
+  Json json = Json::object();
+  for (const auto& [key, value] : texts) json[key] = value;
+  return Dump(json);
+}
+
+std::string EncodeNumbers(const std::map<std::string, double>& numbers) {
+  Json json = Json::object();
+  for (const auto& [key, value] : numbers) json[key] = value;  // NaN and infinity dump as null
+  return Dump(json);
+}
+
+std::string EncodeIds(const std::vector<uint64_t>& ids) { return Dump(Json(ids)); }
+
+std::string EncodeHexList(const std::vector<std::string>& blobs) {
+  Json json = Json::array();
+  for (const std::string& blob : blobs) json.push_back(absl::BytesToHexString(blob));
+  return Dump(json);
+}
+
+std::string EncodeSlots(const std::vector<Slot>& slots) {
+  Json json = Json::array();
+  for (const Slot& slot : slots) {
+    json.push_back(
+        {slot.index, static_cast<int>(slot.kind), slot.device, slot.uuid, slot.memory_bytes});
+  }
+  return Dump(json);
+}
+
+absl::StatusOr<std::map<std::string, std::string>> DecodeTexts(absl::string_view text) {
+  MUSTER_ASSIGN_OR_RETURN(const Json json, Parse(text, /*object=*/true));
+  std::map<std::string, std::string> texts;
+  for (const auto& [key, value] : json.items()) {
+    if (!value.is_string()) return Broken(text);
+    texts[key] = value.get<std::string>();
+  }
+  return texts;
+}
+
+absl::StatusOr<std::map<std::string, double>> DecodeNumbers(absl::string_view text) {
+  MUSTER_ASSIGN_OR_RETURN(const Json json, Parse(text, /*object=*/true));
+  std::map<std::string, double> numbers;
+  for (const auto& [key, value] : json.items()) {
+    if (!value.is_number() && !value.is_null()) return Broken(text);
+    numbers[key] = value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+  }
+  return numbers;
+}
+
+absl::StatusOr<std::vector<uint64_t>> DecodeIds(absl::string_view text) {
+  MUSTER_ASSIGN_OR_RETURN(const Json json, Parse(text, /*object=*/false));
+  std::vector<uint64_t> ids;
+  for (const Json& id : json) {
+    if (!id.is_number_unsigned()) return Broken(text);
+    ids.push_back(id.get<uint64_t>());
+  }
+  return ids;
+}
+
+absl::StatusOr<std::vector<std::string>> DecodeHexList(absl::string_view text) {
+  MUSTER_ASSIGN_OR_RETURN(const Json json, Parse(text, /*object=*/false));
+  std::vector<std::string> blobs;
+  for (const Json& blob : json) {
+    if (!blob.is_string()) return Broken(text);
+    blobs.push_back(absl::HexStringToBytes(blob.get<std::string>()));
+  }
+  return blobs;
+}
+
+absl::StatusOr<std::vector<Slot>> DecodeSlots(absl::string_view text) {
+  MUSTER_ASSIGN_OR_RETURN(const Json json, Parse(text, /*object=*/false));
+  std::vector<Slot> slots;
+  for (const Json& slot : json) {
+    const bool whole = slot.is_array() && slot.size() == 5 && slot[0].is_number_unsigned() &&
+                       slot[1].is_number_integer() && slot[2].is_string() && slot[3].is_string() &&
+                       slot[4].is_number_unsigned();
+    if (!whole) return Broken(text);
+    slots.push_back({.index = slot[0].get<uint32_t>(),
+                     .kind = static_cast<SlotKind>(slot[1].get<int>()),
+                     .device = slot[2].get<std::string>(),
+                     .uuid = slot[3].get<std::string>(),
+                     .memory_bytes = slot[4].get<uint64_t>()});
+  }
+  return slots;
+}
+
+void BindTime(SqliteStatement& statement, absl::Time time) {
+  if (time == absl::InfinitePast() || time == absl::InfiniteFuture()) {
+    statement.BindNull();
+  } else {
+    statement.Bind(absl::ToUnixMillis(time));
+  }
+}
+
+absl::Time ReadTime(const SqliteStatement& statement, int column, absl::Time when_null) {
+  return statement.IsNull(column) ? when_null : absl::FromUnixMillis(statement.Int(column));
+}
+
+}  // namespace muster::controller

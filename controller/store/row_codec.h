@@ -1,0 +1,35 @@
+// Maps, lists and times as they stand in the columns of state.db. Pure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "controller/model/worker_types.h"
+#include "controller/store/sqlite.h"
+
+namespace muster::controller {
+
+std::string EncodeTexts(const std::map<std::string, std::string>& texts);
+std::string EncodeNumbers(
+    const std::map<std::string, double>& numbers);  // what is not finite becomes null
+std::string EncodeIds(const std::vector<uint64_t>& ids);
+std::string EncodeHexList(const std::vector<std::string>& blobs);
+std::string EncodeSlots(const std::vector<Slot>& slots);
+
+// DATA_LOSS for anything that the encoder cannot have written.
+absl::StatusOr<std::map<std::string, std::string>> DecodeTexts(absl::string_view json);
+absl::StatusOr<std::map<std::string, double>> DecodeNumbers(absl::string_view json);
+absl::StatusOr<std::vector<uint64_t>> DecodeIds(absl::string_view json);
+absl::StatusOr<std::vector<std::string>> DecodeHexList(absl::string_view json);
+absl::StatusOr<std::vector<Slot>> DecodeSlots(absl::string_view json);
+
+// Infinite times are NULL in the table.
+void BindTime(SqliteStatement& statement, absl::Time time);
+absl::Time ReadTime(const SqliteStatement& statement, int column, absl::Time when_null);
+
+}  // namespace muster::controller

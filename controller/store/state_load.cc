@@ -1,0 +1,360 @@
+// The reading half of StateStore: the tables, row by row, into one snapshot.
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "controller/store/row_codec.h"
+#include "controller/store/state_store.h"
+
+namespace muster::controller {
+namespace {
+
+// What is put together before it becomes immutable.
+struct Loading {
+  std::map<uint64_t, Job> jobs;
+  std::map<uint64_t, std::vector<Attempt>> attempts;  // by job, oldest first
+  std::map<std::string, Worker> workers;
+  std::vector<std::shared_ptr<const JobEvent>> events;
+};
+
+absl::Status Contradiction(const std::string& what) {
+  return absl::DataLossError(
+      absl::StrCat("state.db contradicts itself: ", what, "; restore it from a backup"));
+}
+
+absl::Status LoadJobs(SqliteDatabase& db, Loading& loading) {
+  SqliteStatement row = db.Prepare(
+      "SELECT id, owner, idempotency_key, name, project, priority, min_ranks, max_ranks, slot_kind,"
+      " pool, selector, wait_for_capacity, max_restarts, backoff_ms, max_backoff_ms,"
+      " progress_timeout_ms, keep_last, checkpoint_root, spec_json, state, reason, message,"
+      " submitted_ms, started_ms, finished_ms, attempt, restarts, restarts_in_row, failure_class,"
+      " phase, step, total_steps, epoch, memory_bytes, memory_peak_bytes, best_validation_accuracy,"
+      " latest, results FROM jobs ORDER BY id");
+  for (;;) {
+    MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
+    if (!more) return absl::OkStatus();
+    auto settings = std::make_shared<JobSettings>();
+    Job job;
+    job.id = row.Int(0);
+    job.owner = row.Text(1);
+    job.idempotency_key = row.Text(2);
+    settings->name = row.Text(3);
+    settings->project = row.Text(4);
+    settings->priority = row.Int(5);
+    settings->needs.min_ranks = row.Int(6);
+    settings->needs.max_ranks = row.Int(7);
+    settings->needs.slot_kind = static_cast<SlotKind>(row.Int(8));
+    settings->needs.pool = row.Text(9);
+    MUSTER_ASSIGN_OR_RETURN(settings->needs.selector, DecodeTexts(row.Text(10)));
+    settings->needs.wait_for_capacity = row.Int(11) != 0;
+    settings->restart.max_restarts = row.Int(12);
+    settings->restart.backoff = absl::Milliseconds(row.Int(13));
+    settings->restart.max_backoff = absl::Milliseconds(row.Int(14));
+    settings->restart.progress_timeout =
+        row.IsNull(15) ? absl::InfiniteDuration() : absl::Milliseconds(row.Int(15));
+    settings->keep_last = row.Int(16);
+    settings->checkpoint_root = row.Text(17);
+    settings->spec_json = row.Text(18);
+    job.state = static_cast<JobState>(row.Int(19));
+    job.reason = static_cast<Reason>(row.Int(20));
+    job.message = row.Text(21);
+    job.submitted = ReadTime(row, 22, absl::InfinitePast());
+    job.started = ReadTime(row, 23, absl::InfinitePast());
+    job.finished = ReadTime(row, 24, absl::InfinitePast());
+    job.attempt = row.Int(25);
+    job.restarts = row.Int(26);
+    job.restarts_in_row = row.Int(27);
+    job.failure_class = static_cast<FailureClass>(row.Int(28));
+    job.progress.phase = row.Text(29);
+    job.progress.step = row.Int(30);
+    job.progress.total_steps = row.Int(31);
+    job.progress.epoch = row.Double(32);
+    job.progress.memory_bytes = row.Double(33);
+    job.progress.memory_peak_bytes = row.Double(34);
+    job.progress.best_validation_accuracy = row.Double(35);
+    MUSTER_ASSIGN_OR_RETURN(job.progress.latest, DecodeNumbers(row.Text(36)));
+    MUSTER_ASSIGN_OR_RETURN(job.results, DecodeNumbers(row.Text(37)));
+    job.settings = std::move(settings);
+    loading.jobs.emplace(job.id, std::move(job));
+  }
+}
+
+absl::Status LoadAttempts(SqliteDatabase& db, absl::Duration now, Loading& loading) {
+  SqliteStatement row = db.Prepare(
+      "SELECT job_id, number, generation, term, started_ms, ended_ms, failure_class, cause, reason,"
+      " reached_running, save_requested, first_step, last_step, resume FROM attempts"
+      " ORDER BY job_id, number");
+  for (;;) {
+    MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
+    if (!more) return absl::OkStatus();
+    Attempt attempt;
+    attempt.job_id = row.Int(0);
+    attempt.number = row.Int(1);
+    attempt.generation = row.Int(2);
+    attempt.term = row.Int(3);
+    attempt.started = ReadTime(row, 4, absl::InfinitePast());
+    attempt.ended = ReadTime(row, 5, absl::InfiniteFuture());
+    attempt.placed_at = now;
+    attempt.failure_class = static_cast<FailureClass>(row.Int(6));
+    attempt.cause = row.Text(7);
+    attempt.reason = static_cast<Reason>(row.Int(8));
+    attempt.reached_running = row.Int(9) != 0;
+    attempt.save_requested = row.Int(10) != 0;
+    attempt.first_step = row.Int(11);
+    attempt.last_step = row.Int(12);
+    MUSTER_ASSIGN_OR_RETURN(attempt.resume, DecodeIds(row.Text(13)));
+    std::vector<Attempt>& attempts = loading.attempts[attempt.job_id];
+    attempts.push_back(std::move(attempt));
+    if (attempts.back().number != attempts.size()) {
+      return Contradiction(absl::StrCat("job ", attempts.back().job_id, " lacks an attempt"));
+    }
+  }
+}
+
+absl::Status LoadRanks(SqliteDatabase& db, Loading& loading) {
+  SqliteStatement row = db.Prepare(
+      "SELECT job_id, attempt, rank, worker, incarnation, slot, local_rank, state, succeeded,"
+      " holds_slot, exit_code, signal, pid, last_step FROM ranks ORDER BY job_id, attempt, rank");
+  for (;;) {
+    MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
+    if (!more) return absl::OkStatus();
+    const uint64_t job_id = row.Int(0);
+    const uint64_t number = row.Int(1);
+    const auto attempts = loading.attempts.find(job_id);
+    if (attempts == loading.attempts.end() || number == 0 || number > attempts->second.size()) {
+      return Contradiction(absl::StrCat("job ", job_id, " has a rank without an attempt"));
+    }
+    Rank rank;
+    rank.rank = row.Int(2);
+    rank.worker = row.Text(3);
+    rank.incarnation = row.Text(4);
+    rank.slot = row.Int(5);
+    rank.local_rank = row.Int(6);
+    rank.state = static_cast<RankState>(row.Int(7));
+    rank.succeeded = row.Int(8) != 0;
+    rank.holds_slot = row.Int(9) != 0;
+    rank.exit_code = row.Int(10);
+    rank.signal = row.Int(11);
+    rank.pid = row.Int(12);
+    rank.last_step = row.Int(13);
+    std::vector<Rank>& ranks = attempts->second[number - 1].ranks;
+    if (rank.rank != ranks.size()) {
+      return Contradiction(absl::StrCat("job ", job_id, " lacks a rank"));
+    }
+    const auto worker = loading.workers.find(rank.worker);
+    if (rank.holds_slot && worker != loading.workers.end()) {
+      worker->second.holders[rank.slot] = {
+          .job_id = job_id, .attempt = static_cast<uint32_t>(number), .rank = rank.rank};
+    }
+    ranks.push_back(std::move(rank));
+  }
+}
+
+absl::Status LoadWorkers(SqliteDatabase& db, absl::Duration now, Loading& loading) {
+  SqliteStatement row = db.Prepare(
+      "SELECT id, name, incarnation, past_incarnations, version, pool, labels, slots, cpus,"
+      " memory_bytes, advertise_address, metrics_address, lost, draining, last_heartbeat_ms,"
+      " event_seq, event_seq_known FROM workers ORDER BY id");
+  for (;;) {
+    MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
+    if (!more) return absl::OkStatus();
+    Worker worker;
+    worker.id = row.Int(0);
+    worker.name = row.Text(1);
+    worker.incarnation = row.Text(2);
+    MUSTER_ASSIGN_OR_RETURN(worker.past_incarnations, DecodeHexList(row.Text(3)));
+    worker.facts.version = row.Text(4);
+    worker.facts.pool = row.Text(5);
+    MUSTER_ASSIGN_OR_RETURN(worker.facts.labels, DecodeTexts(row.Text(6)));
+    MUSTER_ASSIGN_OR_RETURN(worker.facts.slots, DecodeSlots(row.Text(7)));
+    worker.facts.cpus = row.Int(8);
+    worker.facts.memory_bytes = row.Int(9);
+    worker.facts.advertise_address = row.Text(10);
+    worker.facts.metrics_address = row.Text(11);
+    worker.presence = row.Int(12) != 0 ? Presence::kLost : Presence::kSuspect;
+    worker.draining = row.Int(13) != 0;
+    worker.last_heartbeat = ReadTime(row, 14, absl::InfinitePast());
+    worker.last_seen_at = now;
+    worker.event_seq = row.Int(15);
+    worker.event_seq_known = row.Int(16) != 0;
+    loading.workers.emplace(worker.name, std::move(worker));
+  }
+}
+
+absl::Status LoadCheckpoints(SqliteDatabase& db, Loading& loading, Snapshot& snapshot) {
+  SqliteStatement row = db.Prepare(
+      "SELECT id, job_id, step, attempt, state, path, bytes, manifest_sha256, best, epoch, metrics,"
+      " created_ms, verified_ms, verdicts, message FROM checkpoints ORDER BY id");
+  for (;;) {
+    MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
+    if (!more) return absl::OkStatus();
+    auto checkpoint = std::make_shared<Checkpoint>();
+    checkpoint->id = row.Int(0);
+    checkpoint->job_id = row.Int(1);
+    checkpoint->step = row.Int(2);
+    checkpoint->attempt = row.Int(3);
+    checkpoint->state = static_cast<CheckpointState>(row.Int(4));
+    checkpoint->path = row.Text(5);
+    checkpoint->bytes = row.Int(6);
+    checkpoint->manifest_sha256 = row.Text(7);
+    checkpoint->best = row.Int(8) != 0;
+    checkpoint->epoch = row.Double(9);
+    MUSTER_ASSIGN_OR_RETURN(checkpoint->metrics, DecodeNumbers(row.Text(10)));
+    checkpoint->created = ReadTime(row, 11, absl::InfinitePast());
+    checkpoint->verified = ReadTime(row, 12, absl::InfinitePast());
+    checkpoint->verdicts = row.Int(13);
+    checkpoint->message = row.Text(14);
+    const auto job = loading.jobs.find(checkpoint->job_id);
+    if (job == loading.jobs.end()) {
+      return Contradiction(absl::StrCat("checkpoint ", checkpoint->id, " has no job"));
+    }
+    job->second.checkpoints.push_back(checkpoint->id);
+    snapshot.checkpoints.Put(checkpoint->id, std::move(checkpoint));
+  }
+}
+
+absl::Status LoadEvents(SqliteDatabase& db, Loading& loading) {
+  SqliteStatement row = db.Prepare(
+      "SELECT sequence, job_id, time_ms, from_state, to_state, reason, actor, message, attempt"
+      " FROM events ORDER BY sequence");
+  for (;;) {
+    MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
+    if (!more) break;
+    auto event = std::make_shared<JobEvent>();
+    event->sequence = row.Int(0);
+    event->job_id = row.Int(1);
+    event->time = ReadTime(row, 2, absl::InfinitePast());
+    event->from = static_cast<JobState>(row.Int(3));
+    event->to = static_cast<JobState>(row.Int(4));
+    event->reason = static_cast<Reason>(row.Int(5));
+    event->actor = row.Text(6);
+    event->message = row.Text(7);
+    event->attempt = row.Int(8);
+    const auto job = loading.jobs.find(event->job_id);
+    if (job == loading.jobs.end()) {
+      return Contradiction(absl::StrCat("event ", event->sequence, " has no job"));
+    }
+    job->second.events.push_back(event);
+    loading.events.push_back(std::move(event));
+  }
+  MUSTER_ASSIGN_OR_RETURN(const auto states, ReplayEvents(loading.events));
+  for (const auto& [id, job] : loading.jobs) {
+    const auto state = states.find(id);
+    if (state == states.end() || state->second != job.state) {
+      return Contradiction(absl::StrCat("job ", id, " is ", JobStateName(job.state),
+                                        ", which its events do not say"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LoadOutbox(SqliteDatabase& db, Snapshot& snapshot) {
+  auto outbox = std::make_shared<std::map<uint64_t, OutboxRow>>();
+  {
+    SqliteStatement row = db.Prepare(
+        "SELECT seq, worker, incarnation, kind, job_id, attempt, generation, term, mode, grace_ms,"
+        " reason, checkpoint_id FROM outbox ORDER BY seq");
+    for (;;) {
+      MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
+      if (!more) break;
+      OutboxRow loaded;
+      loaded.seq = row.Int(0);
+      loaded.worker = row.Text(1);
+      loaded.incarnation = row.Text(2);
+      loaded.kind = static_cast<AssignmentKind>(row.Int(3));
+      loaded.fence = {.job_id = static_cast<uint64_t>(row.Int(4)),
+                      .attempt = static_cast<uint32_t>(row.Int(5)),
+                      .generation = static_cast<uint32_t>(row.Int(6)),
+                      .term = static_cast<uint64_t>(row.Int(7))};
+      loaded.mode = static_cast<StopMode>(row.Int(8));
+      loaded.grace = absl::Milliseconds(row.Int(9));
+      loaded.reason = row.Text(10);
+      loaded.checkpoint_id = row.Int(11);
+      outbox->emplace(loaded.seq, std::move(loaded));
+    }
+  }
+  snapshot.outbox = std::move(outbox);
+  SqliteStatement last = db.Prepare("SELECT value FROM meta WHERE key = 'last_outbox'");
+  MUSTER_ASSIGN_OR_RETURN(const bool found, last.Step());
+  snapshot.last_outbox = found ? last.Int(0) : 0;
+  return absl::OkStatus();
+}
+
+// What the dispatcher relies on: a row's attempt is the job's newest, its checkpoint exists.
+absl::Status CheckOutbox(const Snapshot& snapshot) {
+  for (const auto& [seq, row] : *snapshot.outbox) {
+    bool sound = true;
+    if (row.kind == AssignmentKind::kStart) {
+      const Job* job = snapshot.FindJob(row.fence.job_id);
+      sound =
+          job != nullptr && job->has_live_attempt() && job->current->number == row.fence.attempt;
+    } else if (row.kind == AssignmentKind::kVerify || row.kind == AssignmentKind::kDelete) {
+      sound = snapshot.FindCheckpoint(row.checkpoint_id) != nullptr;
+    }
+    if (!sound) return Contradiction(absl::StrCat("outbox row ", seq, " refers to nothing"));
+  }
+  return absl::OkStatus();
+}
+
+void Install(Loading loading, Snapshot& snapshot) {
+  for (auto& [job_id, attempts] : loading.attempts) {
+    Job& job = loading.jobs.at(job_id);
+    for (Attempt& attempt : attempts) {
+      if (job.current != nullptr) job.past.push_back(job.current);
+      job.current = std::make_shared<const Attempt>(std::move(attempt));
+    }
+  }
+  for (auto& [id, job] : loading.jobs) {
+    snapshot.jobs.Put(id, std::make_shared<const Job>(std::move(job)));
+  }
+  auto ids = std::make_shared<std::map<std::string, uint64_t>>();
+  for (auto& [name, worker] : loading.workers) {
+    ids->emplace(name, worker.id);
+    snapshot.workers.Put(worker.id, std::make_shared<const Worker>(std::move(worker)));
+  }
+  snapshot.worker_ids = std::move(ids);
+  snapshot.last_event = loading.events.size();
+}
+
+}  // namespace
+
+absl::StatusOr<Snapshot> StateStore::Load(uint64_t term, absl::Duration now) {
+  Snapshot snapshot;
+  snapshot.term = term;
+  Loading loading;
+  MUSTER_RETURN_IF_ERROR(LoadWorkers(*database_, now, loading));
+  MUSTER_RETURN_IF_ERROR(LoadJobs(*database_, loading));
+  MUSTER_RETURN_IF_ERROR(LoadAttempts(*database_, now, loading));
+  MUSTER_RETURN_IF_ERROR(LoadRanks(*database_, loading));
+  MUSTER_RETURN_IF_ERROR(LoadCheckpoints(*database_, loading, snapshot));
+  MUSTER_RETURN_IF_ERROR(LoadEvents(*database_, loading));
+  MUSTER_RETURN_IF_ERROR(LoadOutbox(*database_, snapshot));
+  Install(std::move(loading), snapshot);
+  Draft lists(snapshot);
+  MUSTER_RETURN_IF_ERROR(CheckOutbox(snapshot));
+  lists.RebuildJobLists();
+  return *lists.Finish();
+}
+
+absl::StatusOr<std::map<uint64_t, JobState>> ReplayEvents(
+    const std::vector<std::shared_ptr<const JobEvent>>& events) {
+  std::map<uint64_t, JobState> states;
+  uint64_t expected = 1;
+  for (const auto& event : events) {
+    if (event->sequence != expected++) {
+      return Contradiction(absl::StrCat("event ", expected - 1, " is missing"));
+    }
+    const auto [state, first] = states.emplace(event->job_id, event->to);
+    if (!first && state->second != event->from) {
+      return Contradiction(absl::StrCat("event ", event->sequence, " starts from ",
+                                        JobStateName(event->from), ", but job ", event->job_id,
+                                        " was ", JobStateName(state->second)));
+    }
+    state->second = event->to;
+  }
+  return states;
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,160 @@
+#include "controller/store/state_schema.h"
+
+namespace muster::controller {
+
+std::vector<std::string> StateMigrations() {
+  // Times are Unix milliseconds of the wall clock; NULL: never. Maps and lists are JSON text.
+  return {R"sql(
+CREATE TABLE meta (
+  key TEXT PRIMARY KEY,
+  value INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE jobs (
+  id INTEGER PRIMARY KEY,
+  name TEXT NOT NULL,
+  project TEXT NOT NULL,
+  owner TEXT NOT NULL,
+  idempotency_key TEXT NOT NULL,
+  priority INTEGER NOT NULL,
+  min_ranks INTEGER NOT NULL,
+  max_ranks INTEGER NOT NULL,
+  slot_kind INTEGER NOT NULL,
+  pool TEXT NOT NULL,
+  selector TEXT NOT NULL,
+  wait_for_capacity INTEGER NOT NULL,
+  max_restarts INTEGER NOT NULL,
+  backoff_ms INTEGER NOT NULL,
+  max_backoff_ms INTEGER NOT NULL,
+  progress_timeout_ms INTEGER,
+  keep_last INTEGER NOT NULL,
+  checkpoint_root TEXT NOT NULL,
+  spec_json TEXT NOT NULL,
+  state INTEGER NOT NULL,
+  reason INTEGER NOT NULL,
+  message TEXT NOT NULL,
+  submitted_ms INTEGER,
+  started_ms INTEGER,
+  finished_ms INTEGER,
+  attempt INTEGER NOT NULL,
+  restarts INTEGER NOT NULL,
+  restarts_in_row INTEGER NOT NULL,
+  failure_class INTEGER NOT NULL,
+  phase TEXT NOT NULL,
+  step INTEGER NOT NULL,
+  total_steps INTEGER NOT NULL,
+  epoch REAL NOT NULL,
+  memory_bytes REAL NOT NULL,
+  memory_peak_bytes REAL NOT NULL,
+  best_validation_accuracy REAL NOT NULL,
+  latest TEXT NOT NULL,
+  results TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX jobs_by_idempotency_key ON jobs (owner, idempotency_key) WHERE idempotency_key <> '';
+
+CREATE TABLE attempts (
+  job_id INTEGER NOT NULL REFERENCES jobs (id),
+  number INTEGER NOT NULL,
+  generation INTEGER NOT NULL,
+  term INTEGER NOT NULL,
+  started_ms INTEGER,
+  ended_ms INTEGER,
+  failure_class INTEGER NOT NULL,
+  cause TEXT NOT NULL,
+  reason INTEGER NOT NULL,
+  reached_running INTEGER NOT NULL,
+  save_requested INTEGER NOT NULL,
+  first_step INTEGER NOT NULL,
+  last_step INTEGER NOT NULL,
+  resume TEXT NOT NULL,
+  PRIMARY KEY (job_id, number)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE ranks (
+  job_id INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  rank INTEGER NOT NULL,
+  worker TEXT NOT NULL,
+  incarnation BLOB NOT NULL,
+  slot INTEGER NOT NULL,
+  local_rank INTEGER NOT NULL,
+  state INTEGER NOT NULL,
+  succeeded INTEGER NOT NULL,
+  holds_slot INTEGER NOT NULL,
+  exit_code INTEGER NOT NULL,
+  signal INTEGER NOT NULL,
+  pid INTEGER NOT NULL,
+  last_step INTEGER NOT NULL,
+  PRIMARY KEY (job_id, attempt, rank),
+  FOREIGN KEY (job_id, attempt) REFERENCES attempts (job_id, number)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE workers (
+  id INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE,
+  incarnation BLOB NOT NULL,
+  past_incarnations TEXT NOT NULL,
+  version TEXT NOT NULL,
+  pool TEXT NOT NULL,
+  labels TEXT NOT NULL,
+  slots TEXT NOT NULL,
+  cpus INTEGER NOT NULL,
+  memory_bytes INTEGER NOT NULL,
+  advertise_address TEXT NOT NULL,
+  metrics_address TEXT NOT NULL,
+  lost INTEGER NOT NULL,
+  draining INTEGER NOT NULL,
+  last_heartbeat_ms INTEGER,
+  event_seq INTEGER NOT NULL,
+  event_seq_known INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE checkpoints (
+  id INTEGER PRIMARY KEY,
+  job_id INTEGER NOT NULL REFERENCES jobs (id),
+  step INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  state INTEGER NOT NULL,
+  path TEXT NOT NULL,
+  bytes INTEGER NOT NULL,
+  manifest_sha256 TEXT NOT NULL,
+  best INTEGER NOT NULL,
+  epoch REAL NOT NULL,
+  metrics TEXT NOT NULL,
+  created_ms INTEGER,
+  verified_ms INTEGER,
+  verdicts INTEGER NOT NULL,
+  message TEXT NOT NULL
+) STRICT;
+
+-- Append-only and gapless; replaying it gives each job's state.
+CREATE TABLE events (
+  sequence INTEGER PRIMARY KEY,
+  job_id INTEGER NOT NULL,
+  time_ms INTEGER,
+  from_state INTEGER NOT NULL,
+  to_state INTEGER NOT NULL,
+  reason INTEGER NOT NULL,
+  actor TEXT NOT NULL,
+  message TEXT NOT NULL,
+  attempt INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE outbox (
+  seq INTEGER PRIMARY KEY,
+  worker TEXT NOT NULL,
+  incarnation BLOB NOT NULL,
+  kind INTEGER NOT NULL,
+  job_id INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  generation INTEGER NOT NULL,
+  term INTEGER NOT NULL,
+  mode INTEGER NOT NULL,
+  grace_ms INTEGER NOT NULL,
+  reason TEXT NOT NULL,
+  checkpoint_id INTEGER NOT NULL
+) STRICT;
+)sql"};
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,269 @@
+#include "controller/store/state_store.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "controller/store/row_codec.h"
+#include "controller/store/state_schema.h"
+
+namespace muster::controller {
+namespace {
+
+// The log is moved into the database once it is larger than this.
+constexpr uint64_t kMaxLogBytes = 8u << 20;
+
+void BindSettings(SqliteStatement& row, const JobSettings& settings) {
+  row.Bind(settings.name)
+      .Bind(settings.project)
+      .Bind(settings.priority)
+      .Bind(settings.needs.min_ranks)
+      .Bind(settings.needs.max_ranks)
+      .Bind(static_cast<int>(settings.needs.slot_kind))
+      .Bind(settings.needs.pool)
+      .Bind(EncodeTexts(settings.needs.selector))
+      .Bind(settings.needs.wait_for_capacity)
+      .Bind(settings.restart.max_restarts)
+      .Bind(absl::ToInt64Milliseconds(settings.restart.backoff))
+      .Bind(absl::ToInt64Milliseconds(settings.restart.max_backoff));
+  if (settings.restart.progress_timeout == absl::InfiniteDuration()) {
+    row.BindNull();
+  } else {
+    row.Bind(absl::ToInt64Milliseconds(settings.restart.progress_timeout));
+  }
+  row.Bind(settings.keep_last).Bind(settings.checkpoint_root).Bind(settings.spec_json);
+}
+
+// The columns that change, in the order of both statements below.
+void BindCourse(SqliteStatement& row, const Job& job) {
+  row.Bind(static_cast<int>(job.state)).Bind(static_cast<int>(job.reason)).Bind(job.message);
+  BindTime(row, job.submitted);
+  BindTime(row, job.started);
+  BindTime(row, job.finished);
+  row.Bind(job.attempt)
+      .Bind(job.restarts)
+      .Bind(job.restarts_in_row)
+      .Bind(static_cast<int>(job.failure_class))
+      .Bind(job.progress.phase)
+      .Bind(job.progress.step)
+      .Bind(job.progress.total_steps)
+      .Bind(job.progress.epoch)
+      .Bind(job.progress.memory_bytes)
+      .Bind(job.progress.memory_peak_bytes)
+      .Bind(job.progress.best_validation_accuracy)
+      .Bind(EncodeNumbers(job.progress.latest))
+      .Bind(EncodeNumbers(job.results));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<StateStore>> StateStore::Open(const SqliteOptions& options) {
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<SqliteDatabase> database,
+                          SqliteDatabase::Open(options, StateMigrations()));
+  return std::unique_ptr<StateStore>(new StateStore(std::move(database)));
+}
+
+absl::StatusOr<uint64_t> StateStore::StartTerm() {
+  MUSTER_RETURN_IF_ERROR(database_->Begin());
+  absl::Status status = database_
+                            ->Prepare(
+                                "INSERT INTO meta (key, value) VALUES ('term', 1)"
+                                " ON CONFLICT (key) DO UPDATE SET value = value + 1")
+                            .Run();
+  if (!status.ok()) {
+    database_->Rollback();
+    return status;
+  }
+  MUSTER_RETURN_IF_ERROR(database_->Commit());
+  SqliteStatement term = database_->Prepare("SELECT value FROM meta WHERE key = 'term'");
+  MUSTER_RETURN_IF_ERROR(term.Step().status());
+  return static_cast<uint64_t>(term.Int(0));
+}
+
+absl::Status StateStore::Append(const ChangeSet& changes) {
+  MUSTER_RETURN_IF_ERROR(database_->Begin());
+  if (absl::Status status = AppendRows(changes); !status.ok()) {
+    database_->Rollback();
+    return status;
+  }
+  return database_->Commit();
+}
+
+absl::Status StateStore::TruncateLog() { return database_->CheckpointAbove(kMaxLogBytes); }
+
+absl::Status StateStore::AppendRows(const ChangeSet& changes) {
+  for (const auto& job : changes.new_jobs) MUSTER_RETURN_IF_ERROR(InsertJob(*job));
+  for (const auto& job : changes.jobs) MUSTER_RETURN_IF_ERROR(UpdateJob(*job));
+  for (const auto& change : changes.attempts) MUSTER_RETURN_IF_ERROR(PutAttempt(change));
+  for (const auto& worker : changes.workers) MUSTER_RETURN_IF_ERROR(PutWorker(*worker));
+  for (const auto& row : changes.checkpoints) MUSTER_RETURN_IF_ERROR(PutCheckpoint(*row));
+  for (const auto& event : changes.events) MUSTER_RETURN_IF_ERROR(InsertEvent(*event));
+  for (const OutboxRow& row : changes.outbox_added) MUSTER_RETURN_IF_ERROR(InsertOutbox(row));
+  for (uint64_t seq : changes.outbox_removed) {
+    MUSTER_RETURN_IF_ERROR(database_->Prepare("DELETE FROM outbox WHERE seq = ?").Bind(seq).Run());
+  }
+  // Acknowledged rows go, but their numbers are never used again: agents drop what they have seen.
+  if (changes.outbox_added.empty()) return absl::OkStatus();
+  return PutMeta("last_outbox", changes.last_outbox);
+}
+
+absl::Status StateStore::InsertJob(const Job& job) {
+  SqliteStatement row = database_->Prepare(
+      "INSERT INTO jobs (id, owner, idempotency_key, name, project, priority, min_ranks, max_ranks,"
+      " slot_kind, pool, selector, wait_for_capacity, max_restarts, backoff_ms, max_backoff_ms,"
+      " progress_timeout_ms, keep_last, checkpoint_root, spec_json, state, reason, message,"
+      " submitted_ms, started_ms, finished_ms, attempt, restarts, restarts_in_row, failure_class,"
+      " phase, step, total_steps, epoch, memory_bytes, memory_peak_bytes, best_validation_accuracy,"
+      " latest, results) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+      " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  row.Bind(job.id).Bind(job.owner).Bind(job.idempotency_key);
+  BindSettings(row, *job.settings);
+  BindCourse(row, job);
+  return row.Run();
+}
+
+absl::Status StateStore::UpdateJob(const Job& job) {
+  SqliteStatement row = database_->Prepare(
+      "UPDATE jobs SET state = ?, reason = ?, message = ?, submitted_ms = ?, started_ms = ?,"
+      " finished_ms = ?, attempt = ?, restarts = ?, restarts_in_row = ?, failure_class = ?,"
+      " phase = ?, step = ?, total_steps = ?, epoch = ?, memory_bytes = ?, memory_peak_bytes = ?,"
+      " best_validation_accuracy = ?, latest = ?, results = ? WHERE id = ?");
+  BindCourse(row, job);
+  return row.Bind(job.id).Run();
+}
+
+absl::Status StateStore::PutAttempt(const ChangeSet::AttemptChange& change) {
+  const Attempt& attempt = *change.attempt;
+  {
+    // Not INSERT OR REPLACE: that would delete the row which the ranks refer to.
+    SqliteStatement row = database_->Prepare(
+        "INSERT INTO attempts (job_id, number, generation, term, started_ms, ended_ms,"
+        " failure_class, cause, reason, reached_running, save_requested, first_step, last_step,"
+        " resume) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " ON CONFLICT (job_id, number) DO UPDATE SET ended_ms = excluded.ended_ms,"
+        " failure_class = excluded.failure_class, cause = excluded.cause, reason = excluded.reason,"
+        " reached_running = excluded.reached_running, save_requested = excluded.save_requested,"
+        " first_step = excluded.first_step, last_step = excluded.last_step");
+    row.Bind(attempt.job_id).Bind(attempt.number).Bind(attempt.generation).Bind(attempt.term);
+    BindTime(row, attempt.started);
+    BindTime(row, attempt.ended);
+    row.Bind(static_cast<int>(attempt.failure_class))
+        .Bind(attempt.cause)
+        .Bind(static_cast<int>(attempt.reason))
+        .Bind(attempt.reached_running)
+        .Bind(attempt.save_requested)
+        .Bind(attempt.first_step)
+        .Bind(attempt.last_step)
+        .Bind(EncodeIds(attempt.resume));
+    MUSTER_RETURN_IF_ERROR(row.Run());
+  }
+  for (uint32_t index : change.ranks) {
+    const Rank& rank = attempt.ranks[index];
+    SqliteStatement row = database_->Prepare(
+        "INSERT OR REPLACE INTO ranks (job_id, attempt, rank, worker, incarnation, slot, "
+        "local_rank,"
+        " state, succeeded, holds_slot, exit_code, signal, pid, last_step)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+    row.Bind(attempt.job_id).Bind(attempt.number).Bind(rank.rank).Bind(rank.worker);
+    row.BindBlob(rank.incarnation)
+        .Bind(rank.slot)
+        .Bind(rank.local_rank)
+        .Bind(static_cast<int>(rank.state))
+        .Bind(rank.succeeded)
+        .Bind(rank.holds_slot)
+        .Bind(rank.exit_code)
+        .Bind(rank.signal)
+        .Bind(rank.pid)
+        .Bind(rank.last_step);
+    MUSTER_RETURN_IF_ERROR(row.Run());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StateStore::PutWorker(const Worker& worker) {
+  SqliteStatement row = database_->Prepare(
+      "INSERT OR REPLACE INTO workers (id, name, incarnation, past_incarnations, version, pool,"
+      " labels, slots, cpus, memory_bytes, advertise_address, metrics_address, lost, draining,"
+      " last_heartbeat_ms, event_seq, event_seq_known)"
+      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  row.Bind(worker.id)
+      .Bind(worker.name)
+      .BindBlob(worker.incarnation)
+      .Bind(EncodeHexList(worker.past_incarnations))
+      .Bind(worker.facts.version)
+      .Bind(worker.facts.pool)
+      .Bind(EncodeTexts(worker.facts.labels))
+      .Bind(EncodeSlots(worker.facts.slots))
+      .Bind(worker.facts.cpus)
+      .Bind(worker.facts.memory_bytes)
+      .Bind(worker.facts.advertise_address)
+      .Bind(worker.facts.metrics_address)
+      .Bind(worker.presence == Presence::kLost)
+      .Bind(worker.draining);
+  BindTime(row, worker.last_heartbeat);
+  return row.Bind(worker.event_seq).Bind(worker.event_seq_known).Run();
+}
+
+absl::Status StateStore::PutCheckpoint(const Checkpoint& checkpoint) {
+  SqliteStatement row = database_->Prepare(
+      "INSERT OR REPLACE INTO checkpoints (id, job_id, step, attempt, state, path, bytes,"
+      " manifest_sha256, best, epoch, metrics, created_ms, verified_ms, verdicts, message)"
+      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  row.Bind(checkpoint.id)
+      .Bind(checkpoint.job_id)
+      .Bind(checkpoint.step)
+      .Bind(checkpoint.attempt)
+      .Bind(static_cast<int>(checkpoint.state))
+      .Bind(checkpoint.path)
+      .Bind(checkpoint.bytes)
+      .Bind(checkpoint.manifest_sha256)
+      .Bind(checkpoint.best)
+      .Bind(checkpoint.epoch)
+      .Bind(EncodeNumbers(checkpoint.metrics));
+  BindTime(row, checkpoint.created);
+  BindTime(row, checkpoint.verified);
+  return row.Bind(checkpoint.verdicts).Bind(checkpoint.message).Run();
+}
+
+absl::Status StateStore::InsertEvent(const JobEvent& event) {
+  SqliteStatement row = database_->Prepare(
+      "INSERT INTO events (sequence, job_id, time_ms, from_state, to_state, reason, actor, message,"
+      " attempt) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  row.Bind(event.sequence).Bind(event.job_id);
+  BindTime(row, event.time);
+  return row.Bind(static_cast<int>(event.from))
+      .Bind(static_cast<int>(event.to))
+      .Bind(static_cast<int>(event.reason))
+      .Bind(event.actor)
+      .Bind(event.message)
+      .Bind(event.attempt)
+      .Run();
+}
+
+absl::Status StateStore::InsertOutbox(const OutboxRow& row) {
+  SqliteStatement statement = database_->Prepare(
+      "INSERT INTO outbox (seq, worker, incarnation, kind, job_id, attempt, generation, term, mode,"
+      " grace_ms, reason, checkpoint_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  return statement.Bind(row.seq)
+      .Bind(row.worker)
+      .BindBlob(row.incarnation)
+      .Bind(static_cast<int>(row.kind))
+      .Bind(row.fence.job_id)
+      .Bind(row.fence.attempt)
+      .Bind(row.fence.generation)
+      .Bind(row.fence.term)
+      .Bind(static_cast<int>(row.mode))
+      .Bind(absl::ToInt64Milliseconds(row.grace))
+      .Bind(row.reason)
+      .Bind(row.checkpoint_id)
+      .Run();
+}
+
+absl::Status StateStore::PutMeta(const char* key, uint64_t value) {
+  return database_->Prepare("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)")
+      .Bind(key)
+      .Bind(value)
+      .Run();
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,65 @@
+// state.db: everything the controller must not forget. Read whole at the start, then only appended
+// to and updated.
+//
+// Owned by one thread, the applier's. Errors: those of store/sqlite.h; DATA_LOSS also when the
+// tables contradict each other (a gap in the events, a job that differs from their replay).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "controller/model/draft.h"
+#include "controller/model/snapshot.h"
+#include "controller/store/sqlite.h"
+
+namespace muster::controller {
+
+class StateStore {
+ public:
+  // Opens or makes `options.path` and brings it to the newest schema.
+  static absl::StatusOr<std::unique_ptr<StateStore>> Open(const SqliteOptions& options);
+
+  // Raises the term by one, durably, and returns it.
+  absl::StatusOr<uint64_t> StartTerm();
+
+  // The whole model. Workers come as suspect and not connected, until they say Hello; `now` (since
+  // boot) stands for every time since boot, which does not outlive a machine.
+  absl::StatusOr<Snapshot> Load(uint64_t term, absl::Duration now);
+
+  // Stores the changes in one transaction; all of it or nothing.
+  absl::Status Append(const ChangeSet& changes);
+
+  // Truncates the log when it has grown; between two batches.
+  absl::Status TruncateLog();
+
+  absl::Status SetMaxBytes(uint64_t max_bytes) { return database_->SetMaxBytes(max_bytes); }
+  absl::Status CheckIntegrity() { return database_->CheckIntegrity(); }
+
+ private:
+  explicit StateStore(std::unique_ptr<SqliteDatabase> database) : database_(std::move(database)) {}
+
+  absl::Status AppendRows(const ChangeSet& changes);
+  absl::Status InsertJob(const Job& job);
+  absl::Status UpdateJob(const Job& job);
+  absl::Status PutAttempt(const ChangeSet::AttemptChange& change);
+  absl::Status PutWorker(const Worker& worker);
+  absl::Status PutCheckpoint(const Checkpoint& checkpoint);
+  absl::Status InsertEvent(const JobEvent& event);
+  absl::Status InsertOutbox(const OutboxRow& row);
+  absl::Status PutMeta(const char* key, uint64_t value);
+
+  std::unique_ptr<SqliteDatabase> database_;
+};
+
+// The state of each job by its events alone; DATA_LOSS at a gap or at an event that does not start
+// where the one before ended. `events` by sequence.
+absl::StatusOr<std::map<uint64_t, JobState>> ReplayEvents(
+    const std::vector<std::shared_ptr<const JobEvent>>& events);
+
+}  // namespace muster::controller
