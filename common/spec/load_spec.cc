@@ -41,10 +41,18 @@ void MakeAbsolute(const std::string& base_dir, std::string* path) {
   *path = absl::StrCat(base_dir, absl::EndsWith(base_dir, "/") ? "" : "/", *path);
 }
 
-void MakePathsAbsolute(const std::string& base_dir, v1::JobSpec& spec) {
-  if (spec.checkpoint().has_url()) MakeAbsolute(base_dir, spec.mutable_checkpoint()->mutable_url());
+void MakePathsAbsolute(const SpecSource& source, const std::map<std::string, int>& lines,
+                       v1::JobSpec& spec) {
+  const auto base = [&](const char* path) {
+    const bool overridden = LineOf(lines, path) == 0;
+    return overridden && !source.overrides_dir.empty() ? source.overrides_dir : source.base_dir;
+  };
+  if (spec.checkpoint().has_url()) {
+    MakeAbsolute(base("checkpoint.url"), spec.mutable_checkpoint()->mutable_url());
+  }
   if (spec.train().data().digits().has_path()) {
-    MakeAbsolute(base_dir, spec.mutable_train()->mutable_data()->mutable_digits()->mutable_path());
+    MakeAbsolute(base("train.data.digits.path"),
+                 spec.mutable_train()->mutable_data()->mutable_digits()->mutable_path());
   }
 }
 
@@ -61,7 +69,7 @@ bool Told(const std::vector<SpecFault>& told, const SpecFault& fault) {
 
 absl::StatusOr<v1::JobSpec> LoadSpec(absl::string_view text, const SpecSource& source) {
   ReadSpecResult read = ReadSpec(text, source.overrides);
-  MakePathsAbsolute(source.base_dir, read.spec);
+  MakePathsAbsolute(source, read.lines, read.spec);
   FillDefaults(read.spec);
   std::vector<SpecFault> all = read.faults;
   for (SpecFault& fault : ValidateSpec(read.spec)) {

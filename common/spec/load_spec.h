@@ -15,9 +15,11 @@ struct SpecSource {
   std::string name = "spec";
   // Values of --set (see ReadSpec).
   std::vector<std::string> overrides;
-  // Relative paths in the spec (train.data.digits.path, checkpoint.url) start here; empty: they are
-  // refused.
+  // Where relative paths of the text (train.data.digits.path, checkpoint.url) start: the file's
+  // folder. Empty: they are refused.
   std::string base_dir;
+  // Where those given by --set start: the folder in which the command runs. Empty: base_dir.
+  std::string overrides_dir;
 };
 
 // Reads, overrides, fills defaults and validates. INVALID_ARGUMENT lists all faults of all steps

@@ -46,12 +46,12 @@ TEST(ConfigsTest, EveryExampleIsValidCommentedAndNamedAfterItsFile) {
 TEST(ConfigsTest, TheQuickstartTrainsASmallResNetOnTwoRanks) {
   ASSERT_OK_AND_ASSIGN(
       const v1::JobSpec spec,
-      LoadSpec(ReadText(Folder() + "/digits-resnet18.yaml"), {.base_dir = "/work"}));
+      LoadSpec(ReadText(Folder() + "/digits-resnet18.yaml"), {.base_dir = "/work/configs"}));
   EXPECT_EQ(spec.ranks().min(), 2u);
   EXPECT_EQ(spec.per_rank().gpus(), 0u);
   EXPECT_EQ(spec.train().model().resnet18().width(), 16u);
   EXPECT_EQ(spec.train().data().digits().image_size(), 16u);
-  EXPECT_EQ(spec.train().data().digits().path(), "/work/data/digits");
+  EXPECT_EQ(spec.train().data().digits().path(), "/work/configs/../data/digits");
 }
 
 }  // namespace

@@ -367,6 +367,20 @@ TEST(LoadSpecTest, RelativePathsStartAtTheGivenFolder) {
   EXPECT_EQ(spec.checkpoint().url(), "/home/me/ckpt");
 }
 
+TEST(LoadSpecTest, PathsOfTheFileAndOfTheCommandLineMayStartApart) {
+  SpecSource source;
+  source.base_dir = "/repo/configs";
+  source.overrides_dir = "/home/me";
+  source.overrides = {"checkpoint.url=ckpt"};
+  ASSERT_OK_AND_ASSIGN(const v1::JobSpec spec, LoadSpec(R"(
+name: x
+train: {model: {mlp: }, data: {digits: {path: ../data}}, batch_size: 8, epochs: 1}
+)",
+                                                        source));
+  EXPECT_EQ(spec.train().data().digits().path(), "/repo/configs/../data");
+  EXPECT_EQ(spec.checkpoint().url(), "/home/me/ckpt");
+}
+
 TEST(LoadSpecTest, AResolvedSpecReadsBackAsItselfFromBothSpellings) {
   for (const char* optimizer : {"adamw", "sgd"}) {
     ASSERT_OK_AND_ASSIGN(
