@@ -9,8 +9,9 @@
 
 namespace muster {
 
-// A longer message is cut here, at a character's border, and ends in "...": a status travels in HTTP/2 headers, which
-// every peer bounds. MakeChannel accepts headers of this size even when each byte is percent-encoded.
+// A longer message is cut here, at a character's border, and ends in "...": a status travels in
+// HTTP/2 headers, which every peer bounds. MakeChannel accepts headers of this size even when each
+// byte is percent-encoded.
 inline constexpr size_t kMaxStatusMessageBytes = 8192;
 
 // The codes are the same on both sides. Payloads are dropped.

@@ -22,7 +22,8 @@ constexpr size_t kMaxTokenBytes = 256;
 bool SameBytes(absl::string_view a, absl::string_view b) {
   unsigned difference = a.size() == b.size() ? 0 : 1;
   for (size_t i = 0; i < b.size(); ++i) {
-    difference |= static_cast<unsigned char>(i < a.size() ? a[i] : 0) ^ static_cast<unsigned char>(b[i]);
+    difference |=
+        static_cast<unsigned char>(i < a.size() ? a[i] : 0) ^ static_cast<unsigned char>(b[i]);
   }
   return difference == 0;
 }
@@ -32,7 +33,8 @@ bool SameBytes(absl::string_view a, absl::string_view b) {
 absl::Status CheckTokenText(absl::string_view token) {
   if (token.empty()) return absl::InvalidArgumentError("the token is empty");
   if (token.size() > kMaxTokenBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("the token is longer than ", kMaxTokenBytes, " bytes"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the token is longer than ", kMaxTokenBytes, " bytes"));
   }
   for (const char c : token) {
     if (!absl::ascii_isgraph(static_cast<unsigned char>(c))) {
@@ -78,11 +80,12 @@ void AddToken(grpc::ClientContext& context, absl::string_view token) {
 absl::Status CheckToken(const grpc::ServerContextBase& context, absl::string_view token) {
   const auto& metadata = context.client_metadata();
   const auto it = metadata.find(kAuthorization);
-  if (it != metadata.end() &&
-      SameBytes(absl::string_view(it->second.data(), it->second.size()), absl::StrCat(kBearer, token))) {
+  if (it != metadata.end() && SameBytes(absl::string_view(it->second.data(), it->second.size()),
+                                        absl::StrCat(kBearer, token))) {
     return absl::OkStatus();
   }
-  return absl::UnauthenticatedError("no valid token: give the controller's token by MUSTER_TOKEN or --token-file");
+  return absl::UnauthenticatedError(
+      "no valid token: give the controller's token by MUSTER_TOKEN or --token-file");
 }
 
 }  // namespace muster

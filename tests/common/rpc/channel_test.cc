@@ -18,7 +18,8 @@ namespace {
 
 using testing::StatusIs;
 
-// Answers GetVersion to who has the token, and a status with the longest message that ToGrpc lets through to ListJobs.
+// Answers GetVersion to who has the token, and a status with the longest message that ToGrpc lets
+// through to ListJobs.
 class Service final : public v1::JobService::Service {
  public:
   grpc::Status GetVersion(grpc::ServerContext* context, const v1::GetVersionRequest*,
@@ -26,7 +27,8 @@ class Service final : public v1::JobService::Service {
     response->set_version(std::string(1000, 'v'));
     return ToGrpc(CheckToken(*context, "s3cret"));
   }
-  grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest*, v1::ListJobsResponse*) override {
+  grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest*,
+                        v1::ListJobsResponse*) override {
     return ToGrpc(absl::InvalidArgumentError(std::string(100'000, '\n')));
   }
 };
@@ -56,7 +58,9 @@ class ChannelTest : public ::testing::Test {
   std::unique_ptr<grpc::Server> server_;
 };
 
-TEST_F(ChannelTest, CallsWithTheTokenPass) { EXPECT_OK(GetVersion({.address = address()}, "s3cret")); }
+TEST_F(ChannelTest, CallsWithTheTokenPass) {
+  EXPECT_OK(GetVersion({.address = address()}, "s3cret"));
+}
 
 TEST_F(ChannelTest, CallsWithoutOrWithAnotherTokenAreUnauthenticated) {
   for (const char* token : {"", "s3cre", "s3cret2", "S3cret"}) {
@@ -82,7 +86,8 @@ TEST_F(ChannelTest, TheLongestStatusMessageArrivesWhole) {
 TEST_F(ChannelTest, NobodyListeningIsUnavailable) {
   server_->Shutdown();
   server_.reset();
-  EXPECT_THAT(GetVersion({.address = address()}, "s3cret"), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_THAT(GetVersion({.address = address()}, "s3cret"),
+              StatusIs(absl::StatusCode::kUnavailable));
 }
 
 }  // namespace

@@ -46,10 +46,12 @@ TEST(ReadTokenFile, RefusesTextThatIsNoToken) {
   const testing::TempDir dir;
   EXPECT_THAT(ReadTokenFile(Write(dir, "\n", 0600)),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("empty")));
-  EXPECT_THAT(ReadTokenFile(Write(dir, "two words", 0600)), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(ReadTokenFile(Write(dir, "two words", 0600)),
+              StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(ReadTokenFile(Write(dir, std::string(257, 'x'), 0600)),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("256")));
-  EXPECT_THAT(ReadTokenFile(dir.path()), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("plain file")));
+  EXPECT_THAT(ReadTokenFile(dir.path()),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("plain file")));
 }
 
 }  // namespace

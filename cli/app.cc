@@ -1,0 +1,123 @@
+#include "cli/app.h"
+
+#include <algorithm>
+#include <memory>
+#include <sstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "cli/commands/commands.h"
+#include "cli/error.h"
+#include "cli/session.h"
+#include "common/base/units.h"
+#include "common/base/version.h"
+
+namespace muster::cli {
+namespace {
+
+// Flags as text; CLI11 reports what is wrong with a value by the message that a check returns.
+struct GlobalText {
+  std::string format = "table";
+  std::string timeout;
+  bool no_header = false;
+  bool quiet = false;
+};
+
+std::string CheckDuration(const std::string& text) {
+  const auto duration = ParseDuration(text);
+  if (!duration.ok()) return std::string(duration.status().message());
+  return *duration > absl::ZeroDuration() ? "" : "must be longer than 0s";
+}
+
+std::string CheckFormat(const std::string& text) {
+  const auto format = ParseFormat(text);
+  return format.ok() ? "" : std::string(format.status().message());
+}
+
+void AddGlobals(CLI::App& app, GlobalText& text, ContextFlags& context) {
+  app.add_option("--addr", context.address,
+                 "the controller, HOST:PORT (MUSTER_ADDR; else the saved context)");
+  app.add_option("--token-file", context.token_file,
+                 "file with the token (MUSTER_TOKEN_FILE, or MUSTER_TOKEN itself)");
+  app.add_option("--timeout", text.timeout,
+                 "longest time for each call (10s); for wait, watch and logs -f: in all")
+      ->check(CheckDuration);
+  app.add_option("-o,--output", text.format, "table, wide, json, jsonl, yaml, csv or name")
+      ->check(CheckFormat);
+  app.add_flag("--no-header", text.no_header, "tables without their first line");
+  app.add_flag("-q,--quiet", text.quiet, "only ids or names, like -o name");
+}
+
+void Resolve(const GlobalText& text, Globals& globals) {
+  // The checks have passed, so both parse.
+  globals.format = text.quiet ? Format::kName : *ParseFormat(text.format);
+  if (!text.timeout.empty()) globals.timeout = *ParseDuration(text.timeout);
+  globals.header = !text.no_header;
+}
+
+// A usage error may come before -o is parsed, so it is looked for by eye.
+bool WantsJson(const std::vector<std::string>& args) {
+  for (size_t i = 0; i < args.size(); ++i) {
+    for (const char* json : {"json", "jsonl"}) {
+      if (i + 1 < args.size() && (args[i] == "-o" || args[i] == "--output") && args[i + 1] == json)
+        return true;
+      if (args[i] == absl::StrCat("-o", json) || args[i] == absl::StrCat("--output=", json))
+        return true;
+    }
+  }
+  return false;
+}
+
+// CLI11 reports faults by exceptions; none leaves this function. OK and exit code 0: help or
+// version was printed.
+absl::StatusOr<ExitCode> Parse(CLI::App& app, const std::vector<std::string>& args, Host& host) {
+  try {
+    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
+    return ExitCode::kDone;
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream text;
+    std::ostringstream fault;
+    if (app.exit(error, text, fault) == 0) {
+      host.out << text.str();
+      return ExitCode::kDone;
+    }
+    return WithHint(absl::InvalidArgumentError(error.what()),
+                    "`muster --help`, or `muster VERB --help`, shows what there is");
+  }
+}
+
+}  // namespace
+
+int RunMuster(const std::vector<std::string>& args, Host& host, FileSystem& fs) {
+  CLI::App app(
+      "Muster trains models on machines that come and go. `muster local up` starts one here.",
+      "muster");
+  app.set_version_flag("--version", VersionLine("muster"));
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.get_formatter()->column_width(28);
+  Session session(host, fs);
+  Verb verb;
+  GlobalText text;
+  AddGlobals(app, text, session.globals().context);
+  for (const auto add : {AddSubmit, AddLs, AddShow, AddWatch, AddLogs, AddMetrics, AddWait,
+                         AddCancel, AddNodes, AddCkpt, AddLocal, AddVersion}) {
+    add(app, session, verb);
+  }
+  absl::StatusOr<ExitCode> code = Parse(app, args, host);
+  bool json = WantsJson(args);
+  if (code.ok() && verb) {
+    Resolve(text, session.globals());
+    json = IsJson(session.globals().format);
+    code = verb();
+  }
+  if (!code.ok()) {
+    host.out << std::flush;
+    host.err << ErrorText(code.status(), json) << std::flush;
+    code = ExitCodeOf(code.status());
+  }
+  host.out << std::flush;
+  return static_cast<int>(*code);
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,86 @@
+#include "cli/client.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "cli/error.h"
+#include "cli/host.h"
+#include "common/base/units.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/status_map.h"
+#include "common/rpc/token.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr char kNoController[] =
+    "start one with `muster local up`, or set MUSTER_ADDR (or --addr) to where it is";
+
+}  // namespace
+
+absl::StatusOr<v1::JobRef> ParseJobRef(absl::string_view text) {
+  constexpr size_t kMaxNameBytes = 63;
+  v1::JobRef ref;
+  const bool digits = !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
+  if (digits) {
+    uint64_t id = 0;
+    if (!absl::SimpleAtoi(text, &id) || id == 0) {
+      return absl::InvalidArgumentError(absl::StrCat("'", text, "' is no job id"));
+    }
+    ref.set_id(id);
+    return ref;
+  }
+  if (text.empty() || text.size() > kMaxNameBytes) {
+    return absl::InvalidArgumentError(
+        "a job is given by its id or by its name of at most 63 characters");
+  }
+  ref.set_name(std::string(text));
+  return ref;
+}
+
+Client::Client(Endpoint endpoint)
+    : endpoint_(std::move(endpoint)),
+      channel_(MakeChannel({.address = endpoint_.address})),
+      stub_(v1::JobService::NewStub(channel_)) {}
+
+void Client::Prepare(grpc::ClientContext& context, absl::Duration timeout) const {
+  AddToken(context, endpoint_.token);
+  if (timeout != absl::InfiniteDuration())
+    context.set_deadline(absl::ToChronoTime(WallNow() + timeout));
+}
+
+absl::Status Client::Explain(const grpc::Status& status, absl::Duration timeout) const {
+  const absl::Status error = FromGrpc(status);
+  switch (error.code()) {
+    case absl::StatusCode::kUnavailable:
+      // A connection that stands means that the controller itself said so (it is stopping, say).
+      if (channel_->GetState(false) == GRPC_CHANNEL_READY)
+        return WithHint(error, "try again in a moment");
+      return WithHint(absl::UnavailableError(absl::StrCat("no controller at ", endpoint_.address)),
+                      kNoController);
+    case absl::StatusCode::kDeadlineExceeded:
+      return WithHint(absl::DeadlineExceededError(
+                          absl::StrCat("the controller at ", endpoint_.address,
+                                       " did not answer within ", HumanDuration(timeout))),
+                      "try again, or give it longer with --timeout");
+    case absl::StatusCode::kUnauthenticated:
+      return WithHint(absl::UnauthenticatedError(absl::StrCat(
+                          "the controller at ", endpoint_.address,
+                          endpoint_.token.empty() ? " wants a token" : " refuses this token")),
+                      "set MUSTER_TOKEN_FILE (or --token-file) to the file `token` in musterd's "
+                      "data folder, or set "
+                      "MUSTER_TOKEN");
+    case absl::StatusCode::kNotFound:
+      if (absl::StrContains(error.message(), "job"))
+        return WithHint(error, "`muster ls` shows the jobs there are");
+      return error;
+    default:
+      return error;
+  }
+}
+
+}  // namespace muster::cli

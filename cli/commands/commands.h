@@ -1,0 +1,40 @@
+// Every verb: its flags, its help, and what it does. One file a verb, of the verb's name.
+//
+// AddX declares the verb on the command line. When it is the one that was asked for, parsing sets
+// `verb` to what runs it, which returns the exit code, or the error to print. Session and verb must
+// outlive the App.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "cli/session.h"
+
+namespace muster::cli {
+
+using Verb = std::function<absl::StatusOr<ExitCode>()>;
+
+void AddCancel(CLI::App& app, Session& session, Verb& verb);
+void AddCkpt(CLI::App& app, Session& session, Verb& verb);
+void AddLocal(CLI::App& app, Session& session, Verb& verb);
+void AddLogs(CLI::App& app, Session& session, Verb& verb);
+void AddLs(CLI::App& app, Session& session, Verb& verb);
+void AddMetrics(CLI::App& app, Session& session, Verb& verb);
+void AddNodes(CLI::App& app, Session& session, Verb& verb);
+void AddShow(CLI::App& app, Session& session, Verb& verb);
+void AddSubmit(CLI::App& app, Session& session, Verb& verb);
+void AddVersion(CLI::App& app, Session& session, Verb& verb);
+void AddWait(CLI::App& app, Session& session, Verb& verb);
+void AddWatch(CLI::App& app, Session& session, Verb& verb);
+
+// Shared by `watch` and `submit --watch`: shows the job until it has ended, then says how. Redraws
+// in place on a terminal, prints lines elsewhere, JSON lines with -o json or jsonl.
+absl::StatusOr<ExitCode> WatchJob(Session& session, const v1::JobRef& job);
+
+// Shared by `wait` and `submit --wait`: progress on stderr, the job as it ended on stdout.
+absl::StatusOr<ExitCode> WaitForJob(Session& session, const v1::JobRef& job);
+
+}  // namespace muster::cli

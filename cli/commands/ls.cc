@@ -1,0 +1,76 @@
+// `muster ls`: the jobs, newest first.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "cli/commands/commands.h"
+#include "cli/output/views.h"
+#include "common/base/status_macros.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr uint32_t kMaxPage = 1000;
+
+struct Flags {
+  std::vector<std::string> states;
+  std::string project;
+  uint32_t limit = 100;
+};
+
+absl::StatusOr<v1::ListJobsRequest> MakeRequest(const Flags& flags) {
+  v1::ListJobsRequest request;
+  request.set_project(flags.project);
+  for (const std::string& text : flags.states) {
+    v1::JobState state = v1::JOB_STATE_UNSPECIFIED;
+    if (!v1::JobState_Parse(absl::AsciiStrToUpper(text), &state) ||
+        state == v1::JOB_STATE_UNSPECIFIED) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--state ", text,
+          ": no such state; there are pending, starting, running, recovering, stopping, "
+          "succeeded, failed and cancelled"));
+    }
+    request.add_states(state);
+  }
+  return request;
+}
+
+absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
+  MUSTER_ASSIGN_OR_RETURN(v1::ListJobsRequest request, MakeRequest(flags));
+  MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
+  std::vector<v1::JobSummary> jobs;
+  do {
+    request.set_page_size(std::min(kMaxPage, flags.limit - static_cast<uint32_t>(jobs.size())));
+    MUSTER_ASSIGN_OR_RETURN(
+        const v1::ListJobsResponse page,
+        client->Call(&v1::JobService::Stub::ListJobs, request, session.timeout()));
+    jobs.insert(jobs.end(), page.jobs().begin(), page.jobs().end());
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty() && jobs.size() < flags.limit);
+  session.PrintList(JobTable(jobs, WallNow(), session.globals().wide()), ToJsonList(jobs), "id");
+  if (!request.page_token().empty()) {
+    session.Say(absl::StrCat("there are more: these are the newest ", jobs.size(),
+                             " (--limit shows more)"));
+  }
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+void AddLs(CLI::App& app, Session& session, Verb& verb) {
+  CLI::App* command = app.add_subcommand("ls", "list the jobs, newest first");
+  const auto flags = std::make_shared<Flags>();
+  command->add_option("--state", flags->states, "only jobs in this state (repeatable)")
+      ->delimiter(',');
+  command->add_option("--project", flags->project, "only jobs of this project");
+  command->add_option("-n,--limit", flags->limit, "at most so many")
+      ->capture_default_str()
+      ->check(CLI::Range(1u, 1'000'000u));
+  command->callback(
+      [flags, &session, &verb] { verb = [flags, &session] { return Run(*flags, session); }; });
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,39 @@
+// `muster version`: this program's and the controller's.
+#include "common/base/version.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "cli/commands/commands.h"
+#include "common/base/status_macros.h"
+
+namespace muster::cli {
+namespace {
+
+absl::StatusOr<ExitCode> Run(Session& session) {
+  MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
+  const auto answer =
+      client->Call(&v1::JobService::Stub::GetVersion, v1::GetVersionRequest(), session.timeout());
+  Json json = {{"client", {{"version", Version()}, {"protocol_version", kProtocolVersion}}},
+               {"controller", nullptr}};
+  std::string page = absl::StrCat(VersionLine("muster"), "\n");
+  if (answer.ok()) {
+    json["controller"] = ToJson(*answer);
+    json["controller"]["address"] = client->address();
+    absl::StrAppend(&page, "musterd ", answer->version(), " (protocol ", answer->protocol_version(),
+                    ") at ", client->address(), ", term ", answer->term(), "\n");
+  }
+  session.PrintOne(page, json, "client");
+  if (!answer.ok()) return answer.status();
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+void AddVersion(CLI::App& app, Session& session, Verb& verb) {
+  CLI::App* command =
+      app.add_subcommand("version", "versions of this program and of the controller");
+  command->callback([&session, &verb] { verb = [&session] { return Run(session); }; });
+}
+
+}  // namespace muster::cli

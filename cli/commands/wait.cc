@@ -1,0 +1,43 @@
+// `muster wait`: until a job has ended; the exit code says how.
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "cli/commands/commands.h"
+#include "cli/follow.h"
+#include "cli/output/views.h"
+#include "cli/output/watch_view.h"
+#include "common/base/status_macros.h"
+
+namespace muster::cli {
+
+absl::StatusOr<ExitCode> WaitForJob(Session& session, const v1::JobRef& job) {
+  InterruptGuard guard;
+  std::optional<v1::JobState> state;
+  const auto tell = [&](const v1::JobSummary& summary) {
+    if (state == summary.state() || IsTerminal(summary.state())) return;
+    state = summary.state();
+    const std::string why = summary.message().empty() ? "" : absl::StrCat(": ", summary.message());
+    session.Say(absl::StrCat("job ", JobName(summary), ": ", v1::JobState_Name(*state), why));
+  };
+  MUSTER_ASSIGN_OR_RETURN(const v1::JobSummary summary, FollowJob(session, guard, job, tell));
+  session.PrintOne(absl::StrCat(OutcomeText(summary), "\n"), ToJson(summary), "id");
+  return ExitCodeOf(summary);
+}
+
+void AddWait(CLI::App& app, Session& session, Verb& verb) {
+  CLI::App* command = app.add_subcommand(
+      "wait",
+      "wait until a job has ended; 0: succeeded, 10: failed, 11: cancelled, 8: --timeout is over");
+  const auto job = std::make_shared<std::string>();
+  command->add_option("JOB", *job, "its id or name")->required();
+  command->callback([job, &session, &verb] {
+    verb = [job, &session]() -> absl::StatusOr<ExitCode> {
+      MUSTER_ASSIGN_OR_RETURN(const v1::JobRef ref, ParseJobRef(*job));
+      return WaitForJob(session, ref);
+    };
+  });
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,90 @@
+#include "cli/follow.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cli/output/views.h"
+#include "cli/output/watch_view.h"
+#include "common/base/status_macros.h"
+#include "common/base/units.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr absl::Duration kReconnectPause = absl::Milliseconds(300);
+
+std::string JobText(const v1::JobRef& job) {
+  return job.has_id() ? absl::StrCat("job ", job.id()) : absl::StrCat("job ", job.name());
+}
+
+std::string GoesOn(const v1::JobRef& job) {
+  const std::string name = job.has_id() ? absl::StrCat(job.id()) : job.name();
+  return absl::StrCat("see it again with `muster watch ", name, "`, end it with `muster cancel ",
+                      name, "`");
+}
+
+}  // namespace
+
+void Reconnect::Good() {
+  if (told_) session_.Say("the controller is back");
+  ever_good_ = true;
+  told_ = false;
+  last_good_ = SteadyNow();
+}
+
+absl::Status Reconnect::Lost(const absl::Status& status) {
+  // An orderly end without an end of the job (the controller is stopping) counts as lost too.
+  const bool connection = status.ok() || absl::IsUnavailable(status);
+  if (!connection || !ever_good_) {
+    return status.ok() ? absl::InternalError("the controller ended the stream early") : status;
+  }
+  if (SteadyNow() - last_good_ > kReconnectPatience) {
+    return status.ok() ? absl::UnavailableError("the controller keeps ending the stream") : status;
+  }
+  if (!std::exchange(told_, true)) session_.Say("lost the controller; waiting for it to come back");
+  guard_.Pause(kReconnectPause);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::JobSummary> FollowJob(
+    Session& session, InterruptGuard& guard, const v1::JobRef& job,
+    const std::function<void(const v1::JobSummary&)>& on_update) {
+  MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
+  const absl::Duration limit = session.timeout(absl::InfiniteDuration());
+  const absl::Duration end = SteadyNow() + limit;
+  v1::WatchJobRequest request;
+  *request.mutable_job() = job;
+  v1::JobSummary last;
+  Reconnect reconnect(session, guard);
+  while (true) {
+    const absl::Duration left = end - SteadyNow();
+    grpc::ClientContext context;
+    client->Prepare(context, left);
+    const auto stream = client->stub().WatchJob(&context, request);
+    guard.Set([&context] { context.TryCancel(); });
+    v1::WatchJobResponse response;
+    while (stream->Read(&response)) {
+      reconnect.Good();
+      last = response.summary();
+      // By id from now on: a newer job of the same name must not take its place after a reconnect.
+      request.mutable_job()->set_id(last.id());
+      on_update(last);
+    }
+    const grpc::Status status = stream->Finish();
+    guard.Clear();
+    if (IsTerminal(last.state())) return last;
+    if (guard.interrupted()) {
+      return WithHint(Interrupted(absl::StrCat("interrupted; ", JobText(job), " goes on")),
+                      GoesOn(job));
+    }
+    if (SteadyNow() >= end) {
+      return WithHint(TimedOut(absl::StrCat(JobText(job), " has not ended within ",
+                                            HumanDuration(limit), "; it goes on")),
+                      GoesOn(job));
+    }
+    const absl::Status error = status.ok() ? absl::OkStatus() : client->Explain(status, limit);
+    MUSTER_RETURN_IF_ERROR(reconnect.Lost(error));
+  }
+}
+
+}  // namespace muster::cli

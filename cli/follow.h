@@ -1,0 +1,47 @@
+// Stays with one job until it has ended, across restarts of the controller.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "cli/interrupt.h"
+#include "cli/session.h"
+#include "muster/v1/job_service.pb.h"
+
+namespace muster::cli {
+
+// A controller that was there and went away is waited for this long: it comes back within seconds
+// where something restarts it, and a job runs on meanwhile.
+inline constexpr absl::Duration kReconnectPatience = absl::Minutes(2);
+
+// Counts the time since a connection was last good. Used by every verb that stays connected.
+class Reconnect {
+ public:
+  Reconnect(Session& session, InterruptGuard& guard) : session_(session), guard_(guard) {}
+
+  // Something arrived.
+  void Good();
+
+  // The stream ended with `status`. OK: call again (after a short wait). Otherwise the error to end
+  // with: `status` itself when it does not come from a lost connection, when nothing ever arrived,
+  // or when patience is spent.
+  absl::Status Lost(const absl::Status& status);
+
+ private:
+  Session& session_;
+  InterruptGuard& guard_;
+  bool ever_good_ = false;
+  bool told_ = false;
+  absl::Duration last_good_;
+};
+
+// Calls `on_update` for each state of the job that the controller sends, the first at once; returns
+// the last one. CANCELLED (exit code 130): Ctrl-C. TimedOut(): the session's --timeout is over.
+// Both say that the job goes on.
+absl::StatusOr<v1::JobSummary> FollowJob(
+    Session& session, InterruptGuard& guard, const v1::JobRef& job,
+    const std::function<void(const v1::JobSummary&)>& on_update);
+
+}  // namespace muster::cli

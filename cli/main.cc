@@ -1,0 +1,22 @@
+// The `muster` command.
+#include <exception>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "cli/app.h"
+#include "common/base/log.h"
+#include "common/fs/file_system.h"
+
+int main(int argc, char** argv) {
+  std::ios::sync_with_stdio(false);
+  muster::SetLogProgram("muster");
+  muster::cli::Host host = muster::cli::ProcessHost();
+  try {
+    return muster::cli::RunMuster(std::vector<std::string>(argv + 1, argv + argc), host,
+                                  muster::PosixFileSystem());
+  } catch (const std::exception& error) {
+    std::cerr << "muster: internal error: " << error.what() << std::endl;
+    return 1;
+  }
+}

@@ -1,0 +1,60 @@
+#include "cli/output/log_text.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace muster::cli {
+namespace {
+
+// A rank that writes no newline must not fill our memory: what is longer is printed in pieces.
+constexpr size_t kMaxPartial = 1 << 20;
+
+}  // namespace
+
+v1::StreamLogsResponse LogText::Fresh(v1::StreamLogsResponse chunk) {
+  Stream& stream = streams_[{chunk.attempt(), chunk.rank(), chunk.is_stderr()}];
+  if (stream.seen && chunk.offset() < stream.next_offset) {
+    const uint64_t known =
+        std::min<uint64_t>(stream.next_offset - chunk.offset(), chunk.text().size());
+    chunk.set_offset(chunk.offset() + known);
+    chunk.mutable_text()->erase(0, known);
+  }
+  if (!chunk.text().empty()) {
+    stream.seen = true;
+    stream.next_offset = chunk.offset() + chunk.text().size();
+  }
+  return chunk;
+}
+
+std::string LogText::Lines(const v1::StreamLogsResponse& fresh) {
+  const Key key = {fresh.attempt(), fresh.rank(), fresh.is_stderr()};
+  std::string& partial = streams_[key].partial;
+  partial += fresh.text();
+  std::string text;
+  size_t start = 0;
+  for (size_t end = partial.find('\n'); end != std::string::npos; end = partial.find('\n', start)) {
+    text += Line(key, absl::string_view(partial).substr(start, end - start));
+    start = end + 1;
+  }
+  partial.erase(0, start);
+  if (partial.size() > kMaxPartial) text += Line(key, std::exchange(partial, ""));
+  return text;
+}
+
+std::string LogText::Rest() {
+  std::string text;
+  for (auto& [key, stream] : streams_) {
+    if (!stream.partial.empty()) text += Line(key, std::exchange(stream.partial, ""));
+  }
+  return text;
+}
+
+std::string LogText::Line(const Key& key, absl::string_view line) const {
+  if (!prefix_) return absl::StrCat(line, "\n");
+  return absl::StrCat("a", std::get<0>(key), ".r", std::get<1>(key), " | ", line, "\n");
+}
+
+}  // namespace muster::cli

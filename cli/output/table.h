@@ -1,0 +1,40 @@
+// An aligned table that fits a width. Pure.
+//
+// Columns are as wide as their widest cell. When the sum is too wide, the elastic columns give way
+// from the last to the first, never below their title's width; the rest is cut at the right edge.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace muster::cli {
+
+inline constexpr size_t kTableWidth = 100;
+
+struct Column {
+  std::string title;
+  bool right = false;    // numbers stand right
+  bool elastic = false;  // may be cut when the table is too wide
+};
+
+class Table {
+ public:
+  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+
+  // Requires one cell a column. An empty cell shows as "-".
+  void Add(std::vector<std::string> cells);
+
+  bool empty() const { return rows_.empty(); }
+
+  // Lines that end in a newline, without trailing blanks.
+  std::string Render(bool header, size_t width = kTableWidth) const;
+
+ private:
+  std::vector<size_t> Widths(bool header, size_t width) const;
+
+  std::vector<Column> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace muster::cli

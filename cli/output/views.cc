@@ -1,0 +1,297 @@
+#include "cli/output/views.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "cli/output/text.h"
+#include "common/base/units.h"
+
+namespace muster::cli {
+namespace {
+
+template <typename Message>
+std::optional<double> If(bool has, const Message& message, double (Message::*get)() const) {
+  return has ? std::optional<double>((message.*get)()) : std::nullopt;
+}
+
+std::string Lower(const std::string& name, bool specified) { return specified ? name : ""; }
+
+std::string FailureText(v1::FailureClass failure) {
+  return Lower(v1::FailureClass_Name(failure), failure != v1::FAILURE_CLASS_UNSPECIFIED);
+}
+
+std::string Joined(const google::protobuf::RepeatedPtrField<std::string>& names) {
+  return absl::StrJoin(names, ",");
+}
+
+std::optional<double> Loss(const v1::JobSummary& job) {
+  return If(job.has_loss(), job, &v1::JobSummary::loss);
+}
+
+std::optional<double> Rate(const v1::JobSummary& job) {
+  return If(job.has_samples_per_second(), job, &v1::JobSummary::samples_per_second);
+}
+
+// "name:   value" lines; a line without a value is left out.
+void Field(absl::string_view name, absl::string_view value, std::string* page) {
+  constexpr size_t kNameWidth = 14;
+  if (value.empty() || value == kNothing) return;
+  const std::string blanks(kNameWidth > name.size() + 1 ? kNameWidth - name.size() - 1 : 1, ' ');
+  absl::StrAppend(page, name, ":", blanks, Plain(value), "\n");
+}
+
+void Section(absl::string_view title, absl::string_view body, std::string* page) {
+  if (body.empty()) return;
+  absl::StrAppend(page, "\n", title, "\n");
+  for (const absl::string_view line : absl::StrSplit(body, '\n', absl::SkipEmpty())) {
+    absl::StrAppend(page, "  ", line, "\n");
+  }
+}
+
+std::string Rendered(const Table& table) {
+  return table.empty() ? "" : table.Render(true, kTableWidth - 2);
+}
+
+Table AttemptTable(const v1::GetJobResponse& job) {
+  Table table({{"ATTEMPT", true},
+               {"STARTED"},
+               {"LASTED", true},
+               {"STEPS", true},
+               {"LOST", true},
+               {"END"},
+               {"CAUSE", false, true}});
+  for (const v1::Attempt& attempt : job.attempts()) {
+    const bool ended = attempt.ended_ms() != 0;
+    table.Add({absl::StrCat(attempt.number()), TimeText(attempt.started_ms()),
+               ended ? Age(absl::FromUnixMillis(attempt.ended_ms()), attempt.started_ms()) : "",
+               absl::StrCat(attempt.first_step(), "..", attempt.last_step()),
+               absl::StrCat(attempt.steps_lost()),
+               ended ? FailureText(attempt.failure_class()) : "live", attempt.cause()});
+  }
+  return table;
+}
+
+Table RankTable(const v1::Attempt& attempt) {
+  Table table({{"RANK", true},
+               {"WORKER", false, true},
+               {"SLOT", true},
+               {"STATE"},
+               {"PID", true},
+               {"EXIT"}});
+  for (const v1::Attempt::Rank& rank : attempt.ranks()) {
+    const std::string exit = rank.signal() != 0         ? absl::StrCat("signal ", rank.signal())
+                             : rank.state() == "exited" ? absl::StrCat(rank.exit_code())
+                                                        : "";
+    table.Add({absl::StrCat(rank.rank()), rank.worker(), absl::StrCat(rank.slot()), rank.state(),
+               rank.pid() == 0 ? "" : absl::StrCat(rank.pid()), exit});
+  }
+  return table;
+}
+
+Table EventTable(const v1::GetJobResponse& job) {
+  Table table({{"TIME (UTC)"}, {"STATE"}, {"REASON"}, {"BY"}, {"MESSAGE", false, true}});
+  for (const v1::JobEvent& event : job.events()) {
+    table.Add({TimeText(event.time_ms()), v1::JobState_Name(event.to()),
+               Lower(v1::Reason_Name(event.reason()), event.reason() != v1::REASON_UNSPECIFIED),
+               event.actor(), event.message()});
+  }
+  return table;
+}
+
+std::string SlotText(const v1::WorkerInfo& worker) {
+  return absl::StrCat(worker.slots_used(), "/", worker.slots_size());
+}
+
+}  // namespace
+
+std::string StepText(const v1::JobSummary& job) {
+  if (job.step() <= 0 && job.total_steps() == 0) return kNothing;
+  return job.total_steps() == 0 ? absl::StrCat(job.step())
+                                : absl::StrCat(job.step(), "/", job.total_steps());
+}
+
+std::string JobName(const v1::JobSummary& job) { return absl::StrCat(job.id(), " ", job.name()); }
+
+Table JobTable(const std::vector<v1::JobSummary>& jobs, absl::Time now, bool wide) {
+  std::vector<Column> columns = {{"ID", true},    {"NAME", false, true}, {"STATE"},
+                                 {"RANKS", true}, {"STEP", true},        {"LOSS", true},
+                                 {"RATE", true},  {"AGE", true}};
+  if (wide) {
+    const std::vector<Column> more = {
+        {"PROJECT"}, {"OWNER"}, {"RESTARTS", true}, {"ACCURACY", true}, {"WORKERS"}};
+    columns.insert(columns.end(), more.begin(), more.end());
+  }
+  columns.push_back({"REASON", false, true});
+  Table table(std::move(columns));
+  for (const v1::JobSummary& job : jobs) {
+    const std::optional<double> rate = Rate(job);
+    std::vector<std::string> cells = {absl::StrCat(job.id()),
+                                      job.name(),
+                                      v1::JobState_Name(job.state()),
+                                      absl::StrCat(job.ranks()),
+                                      StepText(job),
+                                      Number(Loss(job)),
+                                      rate.has_value() ? absl::StrCat(Number(rate), "/s") : "",
+                                      Age(now, job.submitted_ms())};
+    if (wide) {
+      const bool tested = job.has_test_accuracy();
+      const std::optional<double> accuracy = tested ? job.test_accuracy()
+                                                    : If(job.has_best_validation_accuracy(), job,
+                                                         &v1::JobSummary::best_validation_accuracy);
+      for (std::string cell : {job.project(), job.owner(), absl::StrCat(job.restarts()),
+                               Percent(accuracy), Joined(job.workers())}) {
+        cells.push_back(std::move(cell));
+      }
+    }
+    cells.push_back(job.message());
+    table.Add(std::move(cells));
+  }
+  return table;
+}
+
+Table CheckpointTable(const std::vector<v1::CheckpointInfo>& checkpoints, absl::Time now,
+                      bool wide) {
+  std::vector<Column> columns = {{"ID", true}, {"STEP", true}, {"EPOCH", true},      {"STATE"},
+                                 {"BEST"},     {"SIZE", true}, {"VALIDATION", true}, {"AGE", true}};
+  if (wide) columns.push_back({"ATTEMPT", true});
+  columns.push_back({wide ? "PATH" : "NOTE", false, true});
+  Table table(std::move(columns));
+  for (const v1::CheckpointInfo& c : checkpoints) {
+    std::vector<std::string> cells = {
+        absl::StrCat(c.id()),
+        absl::StrCat(c.step()),
+        Number(c.epoch()),
+        v1::CheckpointState_Name(c.state()),
+        c.best() ? "best" : "",
+        Bytes(static_cast<double>(c.bytes())),
+        Percent(If(c.has_validation_accuracy(), c, &v1::CheckpointInfo::validation_accuracy)),
+        Age(now, c.created_ms())};
+    if (wide) cells.push_back(absl::StrCat(c.attempt()));
+    cells.push_back(wide ? c.path() : c.message());
+    table.Add(std::move(cells));
+  }
+  return table;
+}
+
+Table WorkerTable(const std::vector<v1::WorkerInfo>& workers, absl::Time now, bool wide) {
+  std::vector<Column> columns = {{"NAME", false, true}, {"STATE"},      {"POOL"},
+                                 {"USED", true},        {"DEVICE"},     {"CPUS", true},
+                                 {"MEMORY", true},      {"SEEN", true}, {"JOBS"}};
+  if (wide) {
+    const std::vector<Column> more = {
+        {"ADDRESS"}, {"METRICS"}, {"VERSION"}, {"LABELS", false, true}};
+    columns.insert(columns.end(), more.begin(), more.end());
+  }
+  Table table(std::move(columns));
+  for (const v1::WorkerInfo& worker : workers) {
+    std::vector<std::string> cells = {worker.name(),
+                                      worker.state(),
+                                      worker.pool(),
+                                      SlotText(worker),
+                                      worker.slots_size() > 0 ? worker.slots(0).device() : "",
+                                      absl::StrCat(worker.cpus()),
+                                      Bytes(static_cast<double>(worker.memory_bytes())),
+                                      Age(now, worker.last_heartbeat_ms()),
+                                      absl::StrJoin(worker.job_ids(), ",")};
+    if (wide) {
+      std::vector<std::string> labels;
+      for (const auto& [key, value] : worker.labels())
+        labels.push_back(absl::StrCat(key, "=", value));
+      std::sort(labels.begin(), labels.end());
+      for (std::string cell : {worker.advertise_address(), worker.metrics_address(),
+                               worker.version(), absl::StrJoin(labels, ",")}) {
+        cells.push_back(std::move(cell));
+      }
+    }
+    table.Add(std::move(cells));
+  }
+  return table;
+}
+
+std::string JobPage(const v1::GetJobResponse& job, absl::string_view spec_yaml, absl::Time now) {
+  const v1::JobSummary& summary = job.summary();
+  std::string page;
+  Field("job", JobName(summary), &page);
+  Field("state", v1::JobState_Name(summary.state()), &page);
+  Field("reason", summary.message(), &page);
+  Field("failure", FailureText(summary.failure_class()), &page);
+  Field("project", summary.project(), &page);
+  Field("owner", summary.owner(), &page);
+  Field("submitted",
+        absl::StrCat(TimeText(summary.submitted_ms()), " UTC, ", Age(now, summary.submitted_ms()),
+                     " ago"),
+        &page);
+  if (summary.started_ms() != 0) {
+    const absl::Time end =
+        summary.finished_ms() == 0 ? now : absl::FromUnixMillis(summary.finished_ms());
+    Field(summary.finished_ms() == 0 ? "runs for" : "ran for", Age(end, summary.started_ms()),
+          &page);
+  }
+  Field("ranks",
+        summary.workers_size() == 0
+            ? absl::StrCat(summary.ranks())
+            : absl::StrCat(summary.ranks(), " on ", absl::StrJoin(summary.workers(), ", ")),
+        &page);
+  Field("restarts", absl::StrCat(summary.restarts()), &page);
+  Field("phase", summary.phase(), &page);
+  Field("step", StepText(summary), &page);
+  if (summary.epoch() > 0) Field("epoch", Number(summary.epoch()), &page);
+  Field("loss", Number(Loss(summary)), &page);
+  Field("samples/s", Number(Rate(summary)), &page);
+  Field("memory", Bytes(If(summary.has_memory_bytes(), summary, &v1::JobSummary::memory_bytes)),
+        &page);
+  Field("memory peak",
+        Bytes(If(summary.has_memory_peak_bytes(), summary, &v1::JobSummary::memory_peak_bytes)),
+        &page);
+  Field(
+      "validation",
+      Percent(If(summary.has_validation_accuracy(), summary, &v1::JobSummary::validation_accuracy)),
+      &page);
+  Field("best",
+        Percent(If(summary.has_best_validation_accuracy(), summary,
+                   &v1::JobSummary::best_validation_accuracy)),
+        &page);
+  Field("test accuracy",
+        Percent(If(summary.has_test_accuracy(), summary, &v1::JobSummary::test_accuracy)), &page);
+  Section("attempts", Rendered(AttemptTable(job)), &page);
+  if (job.attempts_size() > 0) {
+    const v1::Attempt& newest = job.attempts(job.attempts_size() - 1);
+    Section(absl::StrCat("ranks of attempt ", newest.number()), Rendered(RankTable(newest)), &page);
+  }
+  Section(
+      "checkpoints",
+      Rendered(CheckpointTable({job.checkpoints().begin(), job.checkpoints().end()}, now, false)),
+      &page);
+  Section("events", Rendered(EventTable(job)), &page);
+  Section("spec", spec_yaml, &page);
+  return page;
+}
+
+std::string CheckpointPage(const v1::CheckpointInfo& c, absl::Time now) {
+  std::string page;
+  Field("checkpoint", absl::StrCat(c.id(), c.best() ? " (best)" : ""), &page);
+  Field("job", absl::StrCat(c.job_id()), &page);
+  Field("state", v1::CheckpointState_Name(c.state()), &page);
+  Field("note", c.message(), &page);
+  Field("step", absl::StrCat(c.step()), &page);
+  Field("epoch", Number(c.epoch()), &page);
+  Field("attempt", absl::StrCat(c.attempt()), &page);
+  Field("size", Bytes(static_cast<double>(c.bytes())), &page);
+  Field("validation",
+        Percent(If(c.has_validation_accuracy(), c, &v1::CheckpointInfo::validation_accuracy)),
+        &page);
+  Field("loss", Number(If(c.has_validation_loss(), c, &v1::CheckpointInfo::validation_loss)),
+        &page);
+  Field("made", absl::StrCat(TimeText(c.created_ms()), " UTC, ", Age(now, c.created_ms()), " ago"),
+        &page);
+  Field("verified", c.verified_ms() == 0 ? "" : absl::StrCat(TimeText(c.verified_ms()), " UTC"),
+        &page);
+  Field("manifest", c.manifest_sha256(), &page);
+  Field("path", c.path(), &page);
+  return page;
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,31 @@
+// The controller's answers as tables and pages for people. Pure: `now` is an argument.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "cli/output/table.h"
+#include "muster/v1/job_service.pb.h"
+
+namespace muster::cli {
+
+// "450/1000"; "450" while the total is not known; "-" before the first step.
+std::string StepText(const v1::JobSummary& job);
+
+// "7 digits"
+std::string JobName(const v1::JobSummary& job);
+
+Table JobTable(const std::vector<v1::JobSummary>& jobs, absl::Time now, bool wide);
+Table CheckpointTable(const std::vector<v1::CheckpointInfo>& checkpoints, absl::Time now,
+                      bool wide);
+Table WorkerTable(const std::vector<v1::WorkerInfo>& workers, absl::Time now, bool wide);
+
+// All that `show` tells: the job, its attempts with their ranks, its checkpoints, its events, and
+// its spec in YAML.
+std::string JobPage(const v1::GetJobResponse& job, absl::string_view spec_yaml, absl::Time now);
+
+std::string CheckpointPage(const v1::CheckpointInfo& checkpoint, absl::Time now);
+
+}  // namespace muster::cli

@@ -1,0 +1,289 @@
+#include "tests/cli/fake_job_service.h"
+
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/version.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/status_map.h"
+#include "common/rpc/token.h"
+
+namespace muster::cli::testing {
+namespace {
+
+bool IsTerminal(v1::JobState state) {
+  return state == v1::SUCCEEDED || state == v1::FAILED || state == v1::CANCELLED;
+}
+
+}  // namespace
+
+v1::GetJobResponse MakeJob(uint64_t id, const std::string& name, v1::JobState state) {
+  v1::GetJobResponse job;
+  v1::JobSummary& summary = *job.mutable_summary();
+  summary.set_id(id);
+  summary.set_name(name);
+  summary.set_project("default");
+  summary.set_state(state);
+  summary.set_ranks(1);
+  summary.set_submitted_ms(1'700'000'000'000);
+  job.mutable_spec()->set_name(name);
+  return job;
+}
+
+FakeJobService::~FakeJobService() { Stop(); }
+
+void FakeJobService::Start() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = false;
+  }
+  grpc::ServerBuilder builder;
+  AllowClientPings(builder);
+  builder.AddListeningPort(absl::StrCat("127.0.0.1:", port_), grpc::InsecureServerCredentials(),
+                           &port_);
+  builder.RegisterService(this);
+  server_ = builder.BuildAndStart();
+  MUSTER_CHECK(server_ != nullptr, "a test server finds a port");
+}
+
+void FakeJobService::Stop() {
+  if (server_ == nullptr) return;
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.NotifyAll();
+  }
+  server_->Shutdown();
+  server_.reset();
+}
+
+std::string FakeJobService::address() const { return absl::StrCat("127.0.0.1:", port_); }
+
+void FakeJobService::PutJob(v1::GetJobResponse job) {
+  MutexLock lock(mutex_);
+  jobs_[job.summary().id()] = std::move(job);
+  ++version_;
+  changed_.NotifyAll();
+}
+
+void FakeJobService::PutWorker(v1::WorkerInfo worker) {
+  MutexLock lock(mutex_);
+  workers_[worker.name()] = std::move(worker);
+}
+
+void FakeJobService::PutLog(uint64_t job, v1::StreamLogsResponse chunk) {
+  MutexLock lock(mutex_);
+  logs_[job].push_back(std::move(chunk));
+}
+
+void FakeJobService::PutMetric(uint64_t job, v1::MetricPoint point) {
+  MutexLock lock(mutex_);
+  metrics_[job].push_back(std::move(point));
+}
+
+void FakeJobService::FailSubmits(std::vector<absl::Status> statuses) {
+  MutexLock lock(mutex_);
+  submit_failures_ = std::move(statuses);
+}
+
+void FakeJobService::SetVerdict(v1::CheckpointState state, const std::string& message) {
+  MutexLock lock(mutex_);
+  verdict_ = state;
+  verdict_message_ = message;
+}
+
+std::vector<v1::SubmitRequest> FakeJobService::submits() {
+  MutexLock lock(mutex_);
+  return submits_;
+}
+
+int FakeJobService::lists() {
+  MutexLock lock(mutex_);
+  return lists_;
+}
+
+absl::StatusOr<v1::GetJobResponse> FakeJobService::FindLocked(const v1::JobRef& ref) {
+  for (auto it = jobs_.rbegin(); it != jobs_.rend(); ++it) {
+    if (ref.has_id() ? it->first == ref.id() : it->second.summary().name() == ref.name())
+      return it->second;
+  }
+  return absl::NotFoundError(
+      absl::StrCat("job ", ref.has_id() ? absl::StrCat(ref.id()) : ref.name(), ": no such job"));
+}
+
+grpc::Status FakeJobService::GetVersion(grpc::ServerContext* context, const v1::GetVersionRequest*,
+                                        v1::GetVersionResponse* response) {
+  if (const absl::Status status = CheckToken(*context, kToken); !status.ok()) return ToGrpc(status);
+  response->set_version("9.9.9");
+  response->set_protocol_version(kProtocolVersion);
+  response->set_term(4);
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeJobService::Submit(grpc::ServerContext* context, const v1::SubmitRequest* request,
+                                    v1::SubmitResponse* response) {
+  if (const absl::Status status = CheckToken(*context, kToken); !status.ok()) return ToGrpc(status);
+  MutexLock lock(mutex_);
+  submits_.push_back(*request);
+  if (!submit_failures_.empty()) {
+    const absl::Status failure = submit_failures_.front();
+    submit_failures_.erase(submit_failures_.begin());
+    return ToGrpc(failure);
+  }
+  *response->mutable_resolved_spec() = request->spec();
+  if (request->dry_run()) {
+    response->set_forecast("would start now on worker-1");
+  } else {
+    response->set_job_id(7);
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeJobService::ListJobs(grpc::ServerContext* context,
+                                      const v1::ListJobsRequest* request,
+                                      v1::ListJobsResponse* response) {
+  if (const absl::Status status = CheckToken(*context, kToken); !status.ok()) return ToGrpc(status);
+  MutexLock lock(mutex_);
+  ++lists_;
+  uint64_t before = UINT64_MAX;
+  if (!request->page_token().empty() && !absl::SimpleAtoi(request->page_token(), &before)) {
+    return ToGrpc(absl::InvalidArgumentError("page_token"));
+  }
+  for (auto it = jobs_.rbegin(); it != jobs_.rend(); ++it) {
+    const v1::JobSummary& job = it->second.summary();
+    const auto& states = request->states();
+    const bool wanted =
+        states.empty() || std::find(states.begin(), states.end(), job.state()) != states.end();
+    if (job.id() >= before || !wanted) continue;
+    if (static_cast<uint32_t>(response->jobs_size()) == request->page_size()) {
+      response->set_next_page_token(absl::StrCat(response->jobs().rbegin()->id()));
+      break;
+    }
+    *response->add_jobs() = job;
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeJobService::GetJob(grpc::ServerContext* context, const v1::GetJobRequest* request,
+                                    v1::GetJobResponse* response) {
+  if (const absl::Status status = CheckToken(*context, kToken); !status.ok()) return ToGrpc(status);
+  MutexLock lock(mutex_);
+  auto job = FindLocked(request->job());
+  if (!job.ok()) return ToGrpc(job.status());
+  *response = *std::move(job);
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeJobService::CancelJob(grpc::ServerContext*, const v1::CancelJobRequest* request,
+                                       v1::CancelJobResponse* response) {
+  MutexLock lock(mutex_);
+  auto job = FindLocked(request->job());
+  if (!job.ok()) return ToGrpc(job.status());
+  if (IsTerminal(job->summary().state())) {
+    return ToGrpc(
+        absl::FailedPreconditionError(absl::StrCat("job ", job->summary().id(), ": it has ended")));
+  }
+  job->mutable_summary()->set_state(v1::STOPPING);
+  *response->mutable_summary() = job->summary();
+  jobs_[job->summary().id()] = *std::move(job);
+  ++version_;
+  changed_.NotifyAll();
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeJobService::WatchJob(grpc::ServerContext* context,
+                                      const v1::WatchJobRequest* request,
+                                      grpc::ServerWriter<v1::WatchJobResponse>* writer) {
+  int sent = -1;
+  while (true) {
+    v1::WatchJobResponse response;
+    {
+      MutexLock lock(mutex_);
+      while (version_ == sent && !stopping_ && !context->IsCancelled()) {
+        changed_.WaitFor(mutex_, absl::Milliseconds(20));
+      }
+      if (stopping_) return ToGrpc(absl::UnavailableError("stopping"));
+      if (context->IsCancelled()) return grpc::Status::CANCELLED;
+      sent = version_;
+      auto job = FindLocked(request->job());
+      if (!job.ok()) return ToGrpc(job.status());
+      *response.mutable_summary() = job->summary();
+    }
+    writer->Write(response);
+    if (IsTerminal(response.summary().state())) return grpc::Status::OK;
+  }
+}
+
+grpc::Status FakeJobService::StreamLogs(grpc::ServerContext*, const v1::StreamLogsRequest* request,
+                                        grpc::ServerWriter<v1::StreamLogsResponse>* writer) {
+  MutexLock lock(mutex_);
+  const auto job = FindLocked(request->job());
+  if (!job.ok()) return ToGrpc(job.status());
+  for (const v1::StreamLogsResponse& chunk : logs_[job->summary().id()]) {
+    if (request->has_rank() && chunk.rank() != request->rank()) continue;
+    if (request->has_attempt() && chunk.attempt() != request->attempt()) continue;
+    writer->Write(chunk);
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeJobService::QueryMetrics(grpc::ServerContext*,
+                                          const v1::QueryMetricsRequest* request,
+                                          v1::QueryMetricsResponse* response) {
+  MutexLock lock(mutex_);
+  const auto job = FindLocked(request->job());
+  if (!job.ok()) return ToGrpc(job.status());
+  // Two points a page, so that clients have to turn pages.
+  constexpr size_t kPage = 2;
+  size_t from = 0;
+  if (!request->page_token().empty() && !absl::SimpleAtoi(request->page_token(), &from)) {
+    return ToGrpc(absl::InvalidArgumentError("page_token"));
+  }
+  std::vector<v1::MetricPoint> points;
+  for (const v1::MetricPoint& point : metrics_[job->summary().id()]) {
+    const auto& names = request->names();
+    if (names.empty() || std::find(names.begin(), names.end(), point.name()) != names.end())
+      points.push_back(point);
+  }
+  for (size_t i = from; i < std::min(points.size(), from + kPage); ++i)
+    *response->add_points() = points[i];
+  if (from + kPage < points.size()) response->set_next_page_token(absl::StrCat(from + kPage));
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeJobService::ListCheckpoints(grpc::ServerContext*,
+                                             const v1::ListCheckpointsRequest* request,
+                                             v1::ListCheckpointsResponse* response) {
+  MutexLock lock(mutex_);
+  const auto job = FindLocked(request->job());
+  if (!job.ok()) return ToGrpc(job.status());
+  *response->mutable_checkpoints() = job->checkpoints();
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeJobService::VerifyCheckpoint(grpc::ServerContext*,
+                                              const v1::VerifyCheckpointRequest* request,
+                                              v1::VerifyCheckpointResponse* response) {
+  MutexLock lock(mutex_);
+  response->mutable_checkpoint()->set_id(request->checkpoint_id());
+  response->mutable_checkpoint()->set_state(verdict_);
+  response->mutable_checkpoint()->set_message(verdict_message_);
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeJobService::ListWorkers(grpc::ServerContext* context,
+                                         const v1::ListWorkersRequest*,
+                                         v1::ListWorkersResponse* response) {
+  if (const absl::Status status = CheckToken(*context, kToken); !status.ok()) return ToGrpc(status);
+  MutexLock lock(mutex_);
+  for (const auto& [name, worker] : workers_) *response->add_workers() = worker;
+  return grpc::Status::OK;
+}
+
+}  // namespace muster::cli::testing

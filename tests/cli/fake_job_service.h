@@ -1,0 +1,89 @@
+// A JobService without a controller: answers what a test puts into it. Listens on a port of the
+// system's choice.
+#pragma once
+
+#include <grpcpp/server.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/mutex.h"
+#include "muster/v1/job_service.grpc.pb.h"
+
+namespace muster::cli::testing {
+
+// Thread-safe. Every call needs the token kToken.
+class FakeJobService final : public v1::JobService::Service {
+ public:
+  static constexpr char kToken[] = "t0ken";
+
+  FakeJobService() = default;
+  ~FakeJobService() override;
+
+  // Starts or, after Stop(), starts again on the same port.
+  void Start();
+  void Stop();
+  std::string address() const;
+
+  void PutJob(v1::GetJobResponse job);
+  void PutWorker(v1::WorkerInfo worker);
+  void PutLog(uint64_t job, v1::StreamLogsResponse chunk);
+  void PutMetric(uint64_t job, v1::MetricPoint point);
+  // The next calls of Submit fail so, one after the other.
+  void FailSubmits(std::vector<absl::Status> statuses);
+  // What VerifyCheckpoint finds.
+  void SetVerdict(v1::CheckpointState state, const std::string& message);
+
+  std::vector<v1::SubmitRequest> submits();
+  int lists();
+
+  grpc::Status GetVersion(grpc::ServerContext*, const v1::GetVersionRequest*,
+                          v1::GetVersionResponse*) override;
+  grpc::Status Submit(grpc::ServerContext*, const v1::SubmitRequest*, v1::SubmitResponse*) override;
+  grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest*,
+                        v1::ListJobsResponse*) override;
+  grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest*, v1::GetJobResponse*) override;
+  grpc::Status CancelJob(grpc::ServerContext*, const v1::CancelJobRequest*,
+                         v1::CancelJobResponse*) override;
+  // Sends the job at once and at each PutJob of it.
+  grpc::Status WatchJob(grpc::ServerContext*, const v1::WatchJobRequest*,
+                        grpc::ServerWriter<v1::WatchJobResponse>*) override;
+  grpc::Status StreamLogs(grpc::ServerContext*, const v1::StreamLogsRequest*,
+                          grpc::ServerWriter<v1::StreamLogsResponse>*) override;
+  grpc::Status QueryMetrics(grpc::ServerContext*, const v1::QueryMetricsRequest*,
+                            v1::QueryMetricsResponse*) override;
+  grpc::Status ListCheckpoints(grpc::ServerContext*, const v1::ListCheckpointsRequest*,
+                               v1::ListCheckpointsResponse*) override;
+  grpc::Status VerifyCheckpoint(grpc::ServerContext*, const v1::VerifyCheckpointRequest*,
+                                v1::VerifyCheckpointResponse*) override;
+  grpc::Status ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*,
+                           v1::ListWorkersResponse*) override;
+
+ private:
+  absl::StatusOr<v1::GetJobResponse> FindLocked(const v1::JobRef& ref) MUSTER_REQUIRES(mutex_);
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool stopping_ MUSTER_GUARDED_BY(mutex_) = false;
+  int version_ MUSTER_GUARDED_BY(mutex_) = 0;  // +1 at each PutJob
+  std::map<uint64_t, v1::GetJobResponse> jobs_ MUSTER_GUARDED_BY(mutex_);
+  std::map<std::string, v1::WorkerInfo> workers_ MUSTER_GUARDED_BY(mutex_);
+  std::map<uint64_t, std::vector<v1::StreamLogsResponse>> logs_ MUSTER_GUARDED_BY(mutex_);
+  std::map<uint64_t, std::vector<v1::MetricPoint>> metrics_ MUSTER_GUARDED_BY(mutex_);
+  std::vector<absl::Status> submit_failures_ MUSTER_GUARDED_BY(mutex_);
+  std::vector<v1::SubmitRequest> submits_ MUSTER_GUARDED_BY(mutex_);
+  int lists_ MUSTER_GUARDED_BY(mutex_) = 0;
+  v1::CheckpointState verdict_ MUSTER_GUARDED_BY(mutex_) = v1::VERIFIED;
+  std::string verdict_message_ MUSTER_GUARDED_BY(mutex_);
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+// A job as `ls` shows it.
+v1::GetJobResponse MakeJob(uint64_t id, const std::string& name, v1::JobState state);
+
+}  // namespace muster::cli::testing

@@ -1,0 +1,93 @@
+// What happens to a follower when the controller goes away, and at Ctrl-C.
+#include "cli/follow.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cli/interrupt.h"
+#include "cli/session.h"
+#include "tests/cli/fake_job_service.h"
+#include "tests/support/status_matchers.h"
+
+namespace muster::cli::testing {
+namespace {
+
+using muster::testing::StatusIs;
+using ::testing::HasSubstr;
+
+class FollowTest : public ::testing::Test {
+ protected:
+  FollowTest() {
+    service_.Start();
+    host_.env = [this](const char* name) -> std::optional<std::string> {
+      if (std::string(name) == "MUSTER_ADDR") return service_.address();
+      if (std::string(name) == "MUSTER_TOKEN") return FakeJobService::kToken;
+      return std::nullopt;
+    };
+    job_.set_name("digits");
+  }
+
+  FakeJobService service_;
+  std::istringstream in_;
+  std::ostringstream out_;
+  std::ostringstream err_;
+  Host host_{.in = in_, .out = out_, .err = err_};
+  Session session_{host_, PosixFileSystem()};
+  v1::JobRef job_;
+};
+
+TEST_F(FollowTest, ComesBackToTheSameJobAfterARestartOfTheController) {
+  service_.PutJob(MakeJob(7, "digits", v1::RUNNING));
+  InterruptGuard guard;
+  std::vector<v1::JobState> seen;
+  const auto summary = FollowJob(session_, guard, job_, [&](const v1::JobSummary& job) {
+    seen.push_back(job.state());
+    if (seen.size() > 1) return;
+    // A newer job of the same name is another job.
+    service_.PutJob(MakeJob(8, "digits", v1::RUNNING));
+    service_.PutJob(MakeJob(7, "digits", v1::SUCCEEDED));
+    service_.Stop();
+    service_.Start();
+  });
+  ASSERT_OK(summary);
+  EXPECT_EQ(summary->id(), 7u);
+  EXPECT_EQ(summary->state(), v1::SUCCEEDED);
+  EXPECT_THAT(err_.str(), HasSubstr("lost the controller"));
+  EXPECT_THAT(err_.str(), HasSubstr("is back"));
+}
+
+TEST_F(FollowTest, AControllerThatWasNeverThereIsAnErrorAtOnce) {
+  service_.Stop();
+  InterruptGuard guard;
+  EXPECT_THAT(FollowJob(session_, guard, job_, [](const v1::JobSummary&) {}),
+              StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST_F(FollowTest, AnInterruptLeavesTheJobRunningAndSaysSo) {
+  service_.PutJob(MakeJob(7, "digits", v1::RUNNING));
+  InterruptGuard guard;
+  const auto summary =
+      FollowJob(session_, guard, job_, [](const v1::JobSummary&) { ::kill(::getpid(), SIGINT); });
+  EXPECT_THAT(summary, StatusIs(absl::StatusCode::kCancelled, HasSubstr("goes on")));
+  EXPECT_EQ(ExitCodeOf(summary.status()), ExitCode::kInterrupted);
+  EXPECT_THAT(HintOf(summary.status()), HasSubstr("muster watch digits"));
+  EXPECT_FALSE(guard.Pause(absl::Hours(1))) << "an interrupt ends every later pause";
+}
+
+TEST_F(FollowTest, AnInterruptBeforeTheCallEndsItToo) {
+  service_.PutJob(MakeJob(7, "digits", v1::RUNNING));
+  InterruptGuard guard;
+  ::kill(::getpid(), SIGINT);
+  EXPECT_FALSE(guard.Pause(absl::InfiniteDuration()));
+  EXPECT_THAT(FollowJob(session_, guard, job_, [](const v1::JobSummary&) {}),
+              StatusIs(absl::StatusCode::kCancelled));
+}
+
+}  // namespace
+}  // namespace muster::cli::testing

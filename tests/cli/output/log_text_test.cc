@@ -1,0 +1,54 @@
+#include "cli/output/log_text.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace muster::cli {
+namespace {
+
+v1::StreamLogsResponse Chunk(uint64_t offset, const std::string& text, uint32_t rank = 0,
+                             bool is_stderr = false) {
+  v1::StreamLogsResponse chunk;
+  chunk.set_attempt(1);
+  chunk.set_rank(rank);
+  chunk.set_is_stderr(is_stderr);
+  chunk.set_offset(offset);
+  chunk.set_text(text);
+  return chunk;
+}
+
+TEST(LogText, PrintsWholeLinesAndTheRestAtTheEnd) {
+  LogText text(false);
+  EXPECT_EQ(text.Lines(text.Fresh(Chunk(0, "one\ntw"))), "one\n");
+  EXPECT_EQ(text.Lines(text.Fresh(Chunk(6, "o\nthree"))), "two\n");
+  EXPECT_EQ(text.Rest(), "three\n");
+  EXPECT_EQ(text.Rest(), "");
+}
+
+TEST(LogText, DropsWhatAReconnectBringsAgain) {
+  LogText text(false);
+  EXPECT_EQ(text.Lines(text.Fresh(Chunk(0, "one\n"))), "one\n");
+  EXPECT_EQ(text.Lines(text.Fresh(Chunk(0, "one\n"))), "");
+  const v1::StreamLogsResponse fresh = text.Fresh(Chunk(0, "one\ntwo\n"));
+  EXPECT_EQ(fresh.offset(), 4u);
+  EXPECT_EQ(text.Lines(fresh), "two\n");
+}
+
+TEST(LogText, StreamsDoNotMix) {
+  LogText text(true);
+  EXPECT_EQ(text.Lines(text.Fresh(Chunk(0, "out", 0))), "");
+  EXPECT_EQ(text.Lines(text.Fresh(Chunk(0, "err\n", 0, true))), "a1.r0 | err\n");
+  EXPECT_EQ(text.Lines(text.Fresh(Chunk(0, "other\n", 1))), "a1.r1 | other\n");
+  EXPECT_EQ(text.Lines(text.Fresh(Chunk(3, "put\n", 0))), "a1.r0 | output\n");
+}
+
+TEST(LogText, ALineWithoutEndIsPrintedInPieces) {
+  LogText text(false);
+  EXPECT_EQ(text.Lines(text.Fresh(Chunk(0, std::string((1 << 20) + 1, 'x')))).size(),
+            (1u << 20) + 2);
+  EXPECT_EQ(text.Rest(), "");
+}
+
+}  // namespace
+}  // namespace muster::cli

@@ -1,0 +1,157 @@
+#include "cli/output/views.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_split.h"
+#include "cli/output/text.h"
+
+namespace muster::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+const absl::Time kNow = absl::FromUnixMillis(1'700'000'100'000);
+
+v1::JobSummary Job() {
+  v1::JobSummary job;
+  job.set_id(7);
+  job.set_name("digits");
+  job.set_project("default");
+  job.set_owner("ada");
+  job.set_state(v1::RUNNING);
+  job.set_message("makes progress");
+  job.set_ranks(2);
+  job.set_step(450);
+  job.set_total_steps(1000);
+  job.set_loss(0.031);
+  job.set_samples_per_second(812);
+  job.set_submitted_ms(1'700'000'000'000);
+  job.set_started_ms(1'700'000'040'000);
+  job.add_workers("worker-1");
+  job.add_workers("worker-2");
+  return job;
+}
+
+TEST(JobTable, FitsALine) {
+  EXPECT_EQ(JobTable({Job()}, kNow, false).Render(true),
+            "ID  NAME    STATE    RANKS      STEP    LOSS     RATE    AGE  REASON\n"
+            " 7  digits  RUNNING      2  450/1000  0.0310  812.0/s  1m40s  makes progress\n");
+}
+
+TEST(JobTable, WideAddsWhoAndWhere) {
+  EXPECT_EQ(JobTable({Job()}, kNow, true).Render(false, 1000),
+            "7  digits  RUNNING  2  450/1000  0.0310  812.0/s  1m40s  default  ada  0  -  "
+            "worker-1,worker-2  makes progress\n");
+}
+
+TEST(JobTable, ALongMessageIsCutAt100Columns) {
+  v1::JobSummary job = Job();
+  job.set_message(std::string(300, 'm'));
+  for (const absl::string_view line :
+       absl::StrSplit(JobTable({job}, kNow, false).Render(true), '\n')) {
+    EXPECT_LE(DisplayWidth(line), 100u);
+  }
+}
+
+TEST(JobPage, TellsAll) {
+  v1::GetJobResponse job;
+  *job.mutable_summary() = Job();
+  v1::Attempt& attempt = *job.add_attempts();
+  attempt.set_number(1);
+  attempt.set_started_ms(1'700'000'010'000);
+  attempt.set_ended_ms(1'700'000'050'000);
+  attempt.set_failure_class(v1::RANK_KILLED);
+  attempt.set_cause("rank 1 was killed by signal 9");
+  attempt.set_last_step(120);
+  attempt.set_steps_lost(20);
+  v1::Attempt& live = *job.add_attempts();
+  live.set_number(2);
+  live.set_started_ms(1'700'000'051'000);
+  live.set_first_step(100);
+  live.set_last_step(450);
+  v1::Attempt::Rank& rank = *live.add_ranks();
+  rank.set_worker("worker-1");
+  rank.set_state("running");
+  rank.set_pid(4711);
+  v1::CheckpointInfo& checkpoint = *job.add_checkpoints();
+  checkpoint.set_id(3);
+  checkpoint.set_step(100);
+  checkpoint.set_state(v1::VERIFIED);
+  checkpoint.set_best(true);
+  checkpoint.set_bytes(3 << 20);
+  checkpoint.set_validation_accuracy(0.95);
+  checkpoint.set_created_ms(1'700'000'045'000);
+  v1::JobEvent& event = *job.add_events();
+  event.set_time_ms(1'700'000'000'000);
+  event.set_to(v1::PENDING);
+  event.set_reason(v1::SUBMITTED);
+  event.set_actor("user:ada");
+  EXPECT_EQ(JobPage(job, "name: digits\n", kNow),
+            "job:          7 digits\n"
+            "state:        RUNNING\n"
+            "reason:       makes progress\n"
+            "project:      default\n"
+            "owner:        ada\n"
+            "submitted:    2023-11-14 22:13:20 UTC, 1m40s ago\n"
+            "runs for:     1m\n"
+            "ranks:        2 on worker-1, worker-2\n"
+            "restarts:     0\n"
+            "step:         450/1000\n"
+            "loss:         0.0310\n"
+            "samples/s:    812.0\n"
+            "\n"
+            "attempts\n"
+            "  ATTEMPT  STARTED              LASTED     STEPS  LOST  END          CAUSE\n"
+            "        1  2023-11-14 22:13:30     40s    0..120    20  RANK_KILLED  rank 1 was "
+            "killed by signal 9\n"
+            "        2  2023-11-14 22:14:11       -  100..450     0  live         -\n"
+            "\n"
+            "ranks of attempt 2\n"
+            "  RANK  WORKER    SLOT  STATE     PID  EXIT\n"
+            "     0  worker-1     0  running  4711  -\n"
+            "\n"
+            "checkpoints\n"
+            "  ID  STEP  EPOCH  STATE     BEST     SIZE  VALIDATION  AGE  NOTE\n"
+            "   3   100      0  VERIFIED  best  3.0 MiB       95.0%  55s  -\n"
+            "\n"
+            "events\n"
+            "  TIME (UTC)           STATE    REASON     BY        MESSAGE\n"
+            "  2023-11-14 22:13:20  PENDING  SUBMITTED  user:ada  -\n"
+            "\n"
+            "spec\n"
+            "  name: digits\n");
+}
+
+TEST(CheckpointPage, NamesWhereItLies) {
+  v1::CheckpointInfo checkpoint;
+  checkpoint.set_id(3);
+  checkpoint.set_job_id(7);
+  checkpoint.set_state(v1::CORRUPT);
+  checkpoint.set_message("model.safetensors: hash differs");
+  checkpoint.set_path("/data/7/step-100.a1.g1");
+  const std::string page = CheckpointPage(checkpoint, kNow);
+  EXPECT_THAT(page,
+              HasSubstr("state:        CORRUPT\nnote:         model.safetensors: hash differs\n"));
+  EXPECT_THAT(page, HasSubstr("path:         /data/7/step-100.a1.g1\n"));
+}
+
+TEST(WorkerTable, ShowsWhatIsUsed) {
+  v1::WorkerInfo worker;
+  worker.set_name("worker-1");
+  worker.set_state("ready");
+  worker.set_pool("default");
+  worker.add_slots()->set_device("cpu");
+  worker.add_slots()->set_device("cpu");
+  worker.set_slots_used(1);
+  worker.set_cpus(2);
+  worker.set_memory_bytes(8ull << 30);
+  worker.set_last_heartbeat_ms(1'700'000'098'000);
+  worker.add_job_ids(7);
+  EXPECT_EQ(WorkerTable({worker}, kNow, false).Render(true),
+            "NAME      STATE  POOL     USED  DEVICE  CPUS   MEMORY  SEEN  JOBS\n"
+            "worker-1  ready  default   1/2  cpu        2  8.0 GiB    2s  7\n");
+}
+
+}  // namespace
+}  // namespace muster::cli

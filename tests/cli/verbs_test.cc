@@ -1,0 +1,408 @@
+// Every verb that speaks to a controller, against a service without one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "cli/output/proto_json.h"
+#include "tests/cli/cli_run.h"
+#include "tests/cli/fake_job_service.h"
+
+namespace muster::cli::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr char kGood[] =
+    "name: good\n"
+    "train:\n"
+    "  model: {mlp: {hidden: [8]}}\n"
+    "  data: {synthetic: {samples: 64, shape: [4]}}\n"
+    "  batch_size: 8\n"
+    "  steps: 10\n";
+
+class VerbsTest : public ::testing::Test {
+ protected:
+  VerbsTest() {
+    service_.Start();
+    run_.env()["MUSTER_ADDR"] = service_.address();
+    run_.env()["MUSTER_TOKEN"] = FakeJobService::kToken;
+  }
+
+  std::string JobFile(const std::string& text) {
+    const std::string path = run_.dir() / "job.yaml";
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  FakeJobService service_;
+  CliRun run_;
+};
+
+TEST_F(VerbsTest, LsShowsTheNewestFirst) {
+  service_.PutJob(MakeJob(1, "first", v1::SUCCEEDED));
+  service_.PutJob(MakeJob(2, "second", v1::RUNNING));
+  const CliResult result = run_({"ls", "--no-header"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, StartsWith("2  second  RUNNING"));
+  EXPECT_EQ(run_({"ls", "-q"}).out, "2\n1\n");
+  EXPECT_EQ(run_({"-o", "name", "ls", "--state", "succeeded"}).out, "1\n");
+  EXPECT_EQ(Json::parse(run_({"ls", "-o", "json"}).out)[0]["name"], "second");
+}
+
+TEST_F(VerbsTest, LsTurnsPagesUpToItsLimit) {
+  for (int i = 1; i <= 7; ++i) service_.PutJob(MakeJob(i, "job", v1::RUNNING));
+  EXPECT_EQ(run_({"ls", "-q", "--limit", "1000"}).out, "7\n6\n5\n4\n3\n2\n1\n");
+  const CliResult limited = run_({"ls", "-q", "--limit", "2"});
+  EXPECT_EQ(limited.out, "7\n6\n");
+  EXPECT_THAT(limited.err, HasSubstr("--limit"));
+}
+
+TEST_F(VerbsTest, LsOfNothingIsAHeader) {
+  EXPECT_THAT(run_({"ls"}).out, StartsWith("ID  NAME"));
+  EXPECT_EQ(run_({"ls", "-o", "json"}).out, "[]\n");
+}
+
+TEST_F(VerbsTest, LsRefusesAStateThatThereIsNot) {
+  const CliResult result = run_({"ls", "--state", "sleeping"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("recovering"));
+}
+
+TEST_F(VerbsTest, UsageErrorsExitWith2) {
+  for (const std::vector<std::string>& args :
+       std::vector<std::vector<std::string>>{{},
+                                             {"sumbit"},
+                                             {"ls", "--frobnicate"},
+                                             {"ls", "-o", "toml"},
+                                             {"show"},
+                                             {"--timeout", "10", "ls"},
+                                             {"--timeout", "0s", "ls"},
+                                             {"ckpt"},
+                                             {"ls", "--limit", "0"},
+                                             {"submit"}}) {
+    const CliResult result = run_(args);
+    EXPECT_EQ(result.code, 2) << ::testing::PrintToString(args) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("--help"));
+    EXPECT_EQ(result.out, "");
+  }
+}
+
+TEST_F(VerbsTest, UsageErrorsAreJsonToo) {
+  const Json error = Json::parse(run_({"ls", "-o", "json", "--frobnicate"}).err);
+  EXPECT_EQ(error["code"], "INVALID_ARGUMENT");
+  EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("--frobnicate"));
+}
+
+TEST_F(VerbsTest, HelpAndVersionExitWith0) {
+  EXPECT_THAT(run_({"--help"}).out, AllOf(HasSubstr("submit"), Not(HasSubstr("supervise"))));
+  EXPECT_THAT(run_({"submit", "--help"}).out, HasSubstr("--dry-run"));
+  EXPECT_THAT(run_({"--version"}).out, StartsWith("muster "));
+  for (const char* verb : {"submit", "ls", "show", "watch", "logs", "metrics", "wait", "cancel",
+                           "nodes", "ckpt", "local", "version"}) {
+    EXPECT_EQ(run_({verb, "--help"}).code, 0) << verb;
+  }
+}
+
+TEST_F(VerbsTest, NobodyThereExitsWith5AndTellsTheWayOut) {
+  service_.Stop();
+  const CliResult result = run_({"ls"});
+  EXPECT_EQ(result.code, 5);
+  EXPECT_EQ(
+      result.err,
+      absl::StrCat("muster: no controller at ", service_.address(),
+                   "\n  start one with `muster local up`, or set MUSTER_ADDR (or --addr) to where "
+                   "it is\n"));
+  EXPECT_EQ(Json::parse(run_({"ls", "-o", "json"}).err)["retryable"], true);
+}
+
+TEST_F(VerbsTest, AWrongTokenExitsWith4) {
+  run_.env()["MUSTER_TOKEN"] = "wrong";
+  EXPECT_EQ(run_({"ls"}).code, 4);
+  EXPECT_THAT(run_({"ls"}).err, AllOf(HasSubstr("MUSTER_TOKEN_FILE"), Not(HasSubstr("wrong"))));
+}
+
+TEST_F(VerbsTest, ShowFindsByIdAndByName) {
+  service_.PutJob(MakeJob(7, "digits", v1::RUNNING));
+  EXPECT_THAT(run_({"show", "7"}).out, StartsWith("job:          7 digits\n"));
+  EXPECT_THAT(run_({"show", "digits"}).out, HasSubstr("name: digits"));
+  const Json json = Json::parse(run_({"show", "digits", "-o", "json"}).out);
+  EXPECT_EQ(json["summary"]["id"], 7);
+  EXPECT_EQ(json["spec"]["name"], "digits");
+  EXPECT_TRUE(json["attempts"].is_array() && json["checkpoints"].is_array() &&
+              json["events"].is_array());
+  EXPECT_THAT(run_({"show", "digits", "-o", "yaml"}).out, HasSubstr("\nspec:\n  name: digits\n"));
+  EXPECT_EQ(run_({"show", "digits", "-q"}).out, "7\n");
+}
+
+TEST_F(VerbsTest, UnknownJobsExitWith3) {
+  for (const char* verb : {"show", "logs", "cancel", "metrics", "wait", "watch"}) {
+    const CliResult result = run_({verb, "424242"});
+    EXPECT_EQ(result.code, 3) << verb;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("424242"), HasSubstr("muster ls"))) << verb;
+  }
+  EXPECT_EQ(run_({"ckpt", "ls", "424242"}).code, 3);
+  EXPECT_EQ(run_({"show", "0"}).code, 2) << "no job has that id";
+  EXPECT_EQ(run_({"show", "99999999999999999999999"}).code, 2);
+}
+
+TEST_F(VerbsTest, CancelGoesOnAfterAnErrorAndReportsTheFirst) {
+  service_.PutJob(MakeJob(1, "done", v1::SUCCEEDED));
+  service_.PutJob(MakeJob(2, "live", v1::RUNNING));
+  const CliResult result = run_({"cancel", "1", "live", "9"});
+  EXPECT_EQ(result.code, 6);
+  EXPECT_EQ(result.out, "job 2 live: STOPPING\n");
+  EXPECT_THAT(result.err, AllOf(HasSubstr("job 1: it has ended"), HasSubstr("job 9: no such job")));
+}
+
+TEST_F(VerbsTest, WaitTellsHowItEnded) {
+  v1::GetJobResponse job = MakeJob(7, "digits", v1::SUCCEEDED);
+  service_.PutJob(job);
+  EXPECT_EQ(run_({"wait", "7"}).code, 0);
+  EXPECT_EQ(run_({"wait", "7"}).out, "job 7 digits: SUCCEEDED\n");
+  job.mutable_summary()->set_state(v1::FAILED);
+  job.mutable_summary()->set_reason(v1::RESTART_BUDGET_SPENT);
+  service_.PutJob(job);
+  EXPECT_EQ(run_({"wait", "7", "-o", "json"}).code, 12);
+  EXPECT_EQ(Json::parse(run_({"wait", "7", "-o", "json"}).out)["state"], "FAILED");
+}
+
+TEST_F(VerbsTest, WaitThatTimesOutExitsWith8AndSaysTheJobGoesOn) {
+  service_.PutJob(MakeJob(7, "digits", v1::RUNNING));
+  const CliResult result = run_({"wait", "7", "--timeout", "100ms"});
+  EXPECT_EQ(result.code, 8);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("goes on"), HasSubstr("muster watch 7")));
+}
+
+TEST_F(VerbsTest, WatchPrintsLinesWhereThereIsNoTerminal) {
+  v1::GetJobResponse job = MakeJob(7, "digits", v1::SUCCEEDED);
+  job.mutable_summary()->set_step(10);
+  job.mutable_summary()->set_total_steps(10);
+  job.mutable_summary()->set_test_accuracy(0.98);
+  service_.PutJob(job);
+  const CliResult result = run_({"watch", "digits"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out,
+            "job 7 digits  SUCCEEDED  step 10/10 100%  test 98.0%\n"
+            "job 7 digits: SUCCEEDED, test accuracy 98.0%\n");
+  const std::string lines = run_({"watch", "7", "-o", "jsonl"}).out;
+  EXPECT_EQ(Json::parse(lines)["step"], 10);
+}
+
+TEST_F(VerbsTest, WatchRedrawsOnATerminal) {
+  service_.PutJob(MakeJob(7, "digits", v1::CANCELLED));
+  run_.terminal = true;
+  const CliResult result = run_({"watch", "digits"});
+  EXPECT_EQ(result.code, 11);
+  EXPECT_THAT(result.out, StartsWith("\r\x1b[2Kjob 7 digits  CANCELLED\n"));
+}
+
+TEST_F(VerbsTest, LogsMarkWhoWroteALineWhenSeveralDid) {
+  v1::GetJobResponse job = MakeJob(7, "digits", v1::SUCCEEDED);
+  job.mutable_summary()->set_ranks(2);
+  job.add_attempts()->set_number(1);
+  service_.PutJob(job);
+  v1::StreamLogsResponse chunk;
+  chunk.set_attempt(1);
+  chunk.set_text("hello\nwor");
+  service_.PutLog(7, chunk);
+  chunk.set_rank(1);
+  chunk.set_text("other\n");
+  service_.PutLog(7, chunk);
+  chunk.set_rank(0);
+  chunk.set_offset(9);
+  chunk.set_text("ld\n");
+  service_.PutLog(7, chunk);
+  EXPECT_EQ(run_({"logs", "7"}).out, "a1.r0 | hello\na1.r1 | other\na1.r0 | world\n");
+  EXPECT_EQ(run_({"logs", "7", "--rank", "0"}).out, "hello\nworld\n");
+  EXPECT_EQ(run_({"logs", "-f", "7", "--rank", "1", "--attempt", "1"}).out, "other\n");
+  const std::vector<std::string> lines =
+      absl::StrSplit(run_({"logs", "7", "-o", "jsonl"}).out, '\n', absl::SkipEmpty());
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(Json::parse(lines[2])["offset"], 9);
+}
+
+TEST_F(VerbsTest, MetricsAreASummaryOrCurvesOrData) {
+  service_.PutJob(MakeJob(7, "digits", v1::RUNNING));
+  EXPECT_THAT(run_({"metrics", "7"}).err, HasSubstr("nothing reported yet"));
+  for (int step = 0; step < 5; ++step) {
+    v1::MetricPoint point;
+    point.set_name(step < 4 ? "loss" : "lr");
+    point.set_step(step);
+    point.set_value(4 - step);
+    service_.PutMetric(7, point);
+  }
+  EXPECT_EQ(run_({"metrics", "7"}).out,
+            "NAME  POINTS  FIRST  LEAST   MOST   LAST  CURVE\n"
+            "loss       4  4.000  1.000  4.000  1.000  #+-_\n"
+            "lr         1      0      0      0      0  =\n");
+  EXPECT_EQ(Json::parse(run_({"metrics", "7", "-o", "json"}).out).size(), 5u) << "all pages";
+  EXPECT_THAT(run_({"metrics", "7", "-o", "csv", "--names", "lr"}).out,
+              StartsWith("name,step,time_ms,value\nlr,4,0,"));
+  const CliResult plot = run_({"metrics", "7", "--plot", "loss,lr"});
+  EXPECT_THAT(plot.out, AllOf(StartsWith("loss: 4 points\n"), HasSubstr("lr: 1 points\n")));
+  EXPECT_EQ(run_({"metrics", "7", "--plot", "los"}).code, 3);
+}
+
+TEST_F(VerbsTest, NodesShowsTheWorkers) {
+  v1::WorkerInfo worker;
+  worker.set_name("worker-1");
+  worker.set_state("ready");
+  service_.PutWorker(worker);
+  EXPECT_THAT(run_({"nodes", "--no-header"}).out, StartsWith("worker-1  ready"));
+  EXPECT_EQ(run_({"nodes", "-q"}).out, "worker-1\n");
+}
+
+TEST_F(VerbsTest, CheckpointsAreFoundByIdStepBestAndNewest) {
+  v1::GetJobResponse job = MakeJob(7, "digits", v1::RUNNING);
+  for (const int step : {30, 20, 10}) {
+    v1::CheckpointInfo& checkpoint = *job.add_checkpoints();
+    checkpoint.set_id(static_cast<uint64_t>(step) / 10);
+    checkpoint.set_step(step);
+    checkpoint.set_best(step == 10);
+    checkpoint.set_state(step == 30 ? v1::CORRUPT : v1::VERIFIED);
+  }
+  service_.PutJob(job);
+  EXPECT_EQ(run_({"ckpt", "ls", "digits", "-q"}).out, "3\n2\n1\n");
+  EXPECT_THAT(run_({"ckpt", "show", "digits@newest"}).out, StartsWith("checkpoint:   2\n"));
+  EXPECT_THAT(run_({"ckpt", "show", "7@best"}).out, StartsWith("checkpoint:   1 (best)\n"));
+  EXPECT_THAT(run_({"ckpt", "show", "7@30"}).out, HasSubstr("CORRUPT"));
+  EXPECT_THAT(run_({"ckpt", "show", "2"}).out, HasSubstr("step:         20\n"));
+  EXPECT_EQ(run_({"ckpt", "show", "9"}).code, 3);
+  EXPECT_EQ(run_({"ckpt", "show", "7@40"}).code, 3);
+  EXPECT_EQ(run_({"ckpt", "show", "7@worst"}).code, 2);
+  EXPECT_EQ(run_({"ckpt", "show", "x"}).code, 2);
+}
+
+TEST_F(VerbsTest, VerifyTellsTheVerdict) {
+  EXPECT_EQ(run_({"ckpt", "verify", "3"}).out, "checkpoint 3: VERIFIED\n");
+  service_.SetVerdict(v1::CORRUPT, "model.safetensors: hash differs");
+  const CliResult result = run_({"ckpt", "verify", "3"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.out, "checkpoint 3: CORRUPT: model.safetensors: hash differs\n");
+}
+
+TEST_F(VerbsTest, VersionTellsBothSides) {
+  EXPECT_THAT(run_({"version"}).out, HasSubstr("musterd 9.9.9 (protocol 1)"));
+  EXPECT_EQ(Json::parse(run_({"version", "-o", "json"}).out)["controller"]["term"], 4);
+  service_.Stop();
+  const CliResult alone = run_({"version"});
+  EXPECT_EQ(alone.code, 5);
+  EXPECT_THAT(alone.out, StartsWith("muster "));
+}
+
+TEST_F(VerbsTest, SubmitSendsTheResolvedSpecOnceWithAKey) {
+  const CliResult result = run_({"submit", "-f", JobFile(kGood)});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "job 7 good submitted\n");
+  ASSERT_EQ(service_.submits().size(), 1u);
+  const v1::SubmitRequest request = service_.submits()[0];
+  EXPECT_EQ(request.idempotency_key().size(), 32u);
+  EXPECT_EQ(request.protocol_version(), 1u);
+  EXPECT_NE(request.owner(), "");
+  EXPECT_EQ(request.spec().train().optimizer().name(), v1::Optimizer::NAME_ADAMW)
+      << "defaults are written out";
+  EXPECT_EQ(run_({"submit", "-q", "-f", JobFile(kGood), "--idempotency-key", "mine"}).out, "7\n");
+  EXPECT_EQ(service_.submits()[1].idempotency_key(), "mine");
+}
+
+TEST_F(VerbsTest, SubmitTakesStdinJsonAndOverrides) {
+  const std::string json =
+      R"({"name": "j", "train": {"model": {"mlp": {}}, "data": {"synthetic": {}}, "batch_size": 8, "steps": 1}})";
+  const CliResult result =
+      run_({"submit", "-f", "-", "--set", "train.steps=3", "--set", "train.optimizer.lr=0.5",
+            "--name", "other", "--ranks", "1:2", "--pool", "big", "--project", "p", "-o", "json"},
+           json);
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(Json::parse(result.out)["job_id"], 7);
+  const v1::JobSpec spec = service_.submits()[0].spec();
+  EXPECT_EQ(spec.name(), "other");
+  EXPECT_EQ(spec.train().steps(), 3u);
+  EXPECT_EQ(spec.train().optimizer().lr(), 0.5);
+  EXPECT_EQ(spec.ranks().min(), 1u);
+  EXPECT_EQ(spec.ranks().max(), 2u);
+  EXPECT_EQ(spec.placement().pool(), "big");
+  EXPECT_EQ(spec.project(), "p");
+}
+
+TEST_F(VerbsTest, SubmitReportsEveryFaultAndSendsNothing) {
+  const std::string path = JobFile(
+      "name: good\n"
+      "train:\n"
+      "  model: {mlp: {hidden: [8]}}\n"
+      "  data: {synthetic: {}}\n"
+      "  batch_size: -3\n"
+      "  steps: 10\n"
+      "  optimizer:\n"
+      "    lrr: 0.1\n");
+  const CliResult result = run_({"submit", "-f", path});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, AllOf(HasSubstr(path), HasSubstr("line 5: train.batch_size"),
+                                HasSubstr("line 8: train.optimizer.lrr"), HasSubstr("lr")));
+  EXPECT_EQ(service_.submits().size(), 0u);
+  EXPECT_EQ(run_({"submit", "-f", "/nonexistent/job.yaml"}).code, 2);
+  EXPECT_EQ(run_({"submit", "-f", run_.dir().path()}).code, 2);
+  EXPECT_EQ(run_({"submit", "-f", "-"}, std::string((1 << 20) + 1, ' ')).code, 2);
+  EXPECT_EQ(run_({"submit", "-f", path, "--idempotency-key", std::string(129, 'k')}).code, 2);
+}
+
+TEST_F(VerbsTest, DryRunPrintsASpecThatCanBeSubmitted) {
+  const CliResult result = run_({"submit", "-f", JobFile(kGood), "--dry-run"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.err, "would start now on worker-1\n");
+  EXPECT_TRUE(service_.submits()[0].dry_run());
+  EXPECT_EQ(run_({"submit", "-f", "-"}, result.out).code, 0) << result.out;
+  EXPECT_EQ(service_.submits()[1].spec().DebugString(), service_.submits()[0].spec().DebugString());
+  EXPECT_EQ(
+      Json::parse(run_({"submit", "-f", JobFile(kGood), "--dry-run", "-o", "json"}).out)["name"],
+      "good");
+}
+
+TEST_F(VerbsTest, SubmitTriesAgainWithTheSameKeyWhileNobodyAnswers) {
+  service_.FailSubmits({absl::UnavailableError("stopping"), absl::UnavailableError("stopping")});
+  const CliResult result = run_({"submit", "-f", JobFile(kGood)});
+  EXPECT_EQ(result.code, 0) << result.err;
+  ASSERT_EQ(service_.submits().size(), 3u);
+  EXPECT_EQ(service_.submits()[0].idempotency_key(), service_.submits()[2].idempotency_key());
+  EXPECT_THAT(result.err, HasSubstr("trying for 10s"));
+}
+
+TEST_F(VerbsTest, SubmitGivesUpWhenTheTimeIsOver) {
+  service_.Stop();
+  EXPECT_EQ(run_({"submit", "-f", JobFile(kGood), "--timeout", "150ms"}).code, 5);
+}
+
+TEST_F(VerbsTest, SubmitDoesNotRepeatWhatWasRefused) {
+  const std::vector<std::pair<absl::Status, int>> cases = {
+      {absl::FailedPreconditionError("refused: 64 ranks can never fit"), 7},
+      {absl::AlreadyExistsError("key k belongs to job 3"), 2},
+      {absl::ResourceExhaustedError("the disk under the controller is full"), 7},
+  };
+  for (const auto& [status, code] : cases) {
+    const size_t before = service_.submits().size();
+    service_.FailSubmits({status});
+    const CliResult result = run_({"submit", "-f", JobFile(kGood)});
+    EXPECT_EQ(result.code, code);
+    EXPECT_THAT(result.err, HasSubstr(std::string(status.message())));
+    EXPECT_EQ(service_.submits().size(), before + 1);
+  }
+}
+
+TEST_F(VerbsTest, SubmitWaitsOrWatches) {
+  service_.PutJob(MakeJob(7, "good", v1::FAILED));
+  const CliResult waited = run_({"submit", "-f", JobFile(kGood), "--wait"});
+  EXPECT_EQ(waited.code, 10);
+  EXPECT_EQ(waited.out, "job 7 good: FAILED\n");
+  EXPECT_EQ(waited.err, "job 7 good submitted\n");
+  EXPECT_EQ(run_({"submit", "-f", JobFile(kGood), "--watch"}).code, 10);
+}
+
+}  // namespace
+}  // namespace muster::cli::testing
