@@ -1,0 +1,108 @@
+#include "worker/agent/agent_config.h"
+
+#include <fstream>
+
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+#include "worker/agent/data_dir_lock.h"
+
+namespace muster::worker {
+namespace {
+
+using ::muster::testing::StatusIs;
+using ::muster::testing::TempDir;
+using ::testing::HasSubstr;
+
+absl::StatusOr<AgentCommandLine> Parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "muster-worker");
+  return ParseAgentCommandLine(static_cast<int>(arguments.size()), arguments.data());
+}
+
+std::vector<const char*> Minimal(std::vector<const char*> more = {}) {
+  std::vector<const char*> all = {
+      "--controller", "127.0.0.1:7071", "--token-file", "/t", "--data-dir", "/d", "--name", "w1"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+TEST(AgentConfig, TakesEveryFlag) {
+  ASSERT_OK_AND_ASSIGN(
+      const AgentCommandLine line,
+      Parse(Minimal({"--slots", "3", "--pool", "gold", "--label", "zone=a", "--label", "k=v=w",
+                     "--advertise-address", "127.0.0.2", "--http-listen", "127.0.0.1:9",
+                     "--trainer", "/x", "--stop-grace", "15s", "--spool-max-bytes", "32MiB"})));
+  const AgentConfig& config = line.config;
+  EXPECT_EQ(config.controller, "127.0.0.1:7071");
+  EXPECT_EQ(config.slots, 3u);
+  EXPECT_EQ(config.pool, "gold");
+  EXPECT_EQ(config.labels, (std::map<std::string, std::string>{{"zone", "a"}, {"k", "v=w"}}));
+  EXPECT_EQ(config.trainer, "/x");
+  EXPECT_EQ(config.stop_grace, absl::Seconds(15));
+  EXPECT_EQ(config.spool_max_bytes, 32u << 20);
+}
+
+TEST(AgentConfig, FindsTheTrainerBesideItself) {
+  ASSERT_OK_AND_ASSIGN(const AgentCommandLine line, Parse(Minimal()));
+  EXPECT_THAT(line.config.trainer, ::testing::EndsWith("/muster-trainer"));
+}
+
+TEST(AgentConfig, ReadsAFileAndFlagsWin) {
+  TempDir dir;
+  const std::string path = dir / "worker.yaml";
+  std::ofstream(path)
+      << "controller: 127.0.0.1:1\ntoken-file: /t\ndata-dir: /d\nname: from-file\nslots: 2\n"
+         "label: {zone: a, rack: r1}\n";
+  ASSERT_OK_AND_ASSIGN(const AgentCommandLine line,
+                       Parse({"--config", path.c_str(), "--name", "from-flag"}));
+  EXPECT_EQ(line.config.name, "from-flag");
+  EXPECT_EQ(line.config.slots, 2u);
+  EXPECT_EQ(line.config.labels.at("rack"), "r1");
+  std::ofstream(path) << "controler: x\n";
+  EXPECT_THAT(Parse({"--config", path.c_str()}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("controler")));
+  EXPECT_THAT(Parse({"--config", "/no/such/file"}), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST(AgentConfig, EachBadValueIsNamed) {
+  const std::vector<std::pair<std::vector<const char*>, const char*>> cases = {
+      {{"--slots", "0"}, "--slots"},
+      {{"--pool", "Not A Name"}, "--pool"},
+      {{"--label", "novalue"}, "--label"},
+      {{"--stop-grace", "soon"}, "--stop-grace"},
+      {{"--stop-grace", "2h"}, "--stop-grace"},
+      {{"--spool-max-bytes", "1KiB"}, "--spool-max-bytes"},
+      {{"--http-listen", "nowhere"}, "--http-listen"},
+      {{"--nonsense"}, "nonsense"},
+  };
+  for (const auto& [flags, what] : cases) {
+    EXPECT_THAT(Parse(Minimal(flags)),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(what)));
+  }
+  EXPECT_THAT(Parse({"--controller", "127.0.0.1:1"}), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST(AgentConfig, BeyondLoopbackNeedsInsecure) {
+  EXPECT_THAT(Parse(Minimal({"--http-listen", "0.0.0.0:1"})),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_OK(Parse(Minimal({"--http-listen", "0.0.0.0:1", "--insecure"})));
+}
+
+TEST(AgentConfig, VersionAndHelpArePrinted) {
+  ASSERT_OK_AND_ASSIGN(const AgentCommandLine version, Parse({"--version"}));
+  EXPECT_THAT(version.text, HasSubstr("muster-worker 0."));
+  ASSERT_OK_AND_ASSIGN(const AgentCommandLine help, Parse({"--help"}));
+  EXPECT_THAT(help.text, HasSubstr("--stop-grace"));
+}
+
+TEST(DataDirLock, RefusesASecondAndSaysWho) {
+  TempDir dir;
+  ASSERT_OK_AND_ASSIGN(auto lock, DataDirLock::Take(dir.path()));
+  EXPECT_THAT(DataDirLock::Take(dir.path()), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                                      HasSubstr(std::to_string(::getpid()))));
+  { const DataDirLock gone = std::move(lock); }
+  EXPECT_OK(DataDirLock::Take(dir.path()));
+  EXPECT_THAT(DataDirLock::Take(dir / "missing"), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+}  // namespace
+}  // namespace muster::worker

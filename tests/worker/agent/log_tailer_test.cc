@@ -1,0 +1,142 @@
+#include "worker/agent/log_tailer.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/faulty_file_system.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+#include "worker/agent/finished_folders.h"
+
+namespace muster::worker {
+namespace {
+
+using ::muster::testing::FaultyFileSystem;
+using ::muster::testing::StatusIs;
+using ::muster::testing::TempDir;
+
+constexpr RankKey kKey{7, 1, 1, 0};
+
+class LogTailerTest : public ::testing::Test {
+ protected:
+  LogTailerTest() {
+    std::filesystem::create_directories(folder_);
+    Reopen();
+  }
+  void Reopen() {
+    spool_.reset();
+    auto spool = Spool::Open(fs_, {dir_ / "spool", 8 << 20, 1 << 20});
+    EXPECT_OK(spool);
+    spool_ = *std::move(spool);
+  }
+  void Write(const std::string& text, const char* file = kStdoutFile) {
+    std::ofstream(folder_ + "/" + file, std::ios::app) << text;
+  }
+  // All text of one stream in the spool, checked to be without holes.
+  std::string Text(bool is_stderr = false) {
+    std::string text;
+    const auto batch = spool_->Read({}, 100'000, 1 << 30);
+    EXPECT_OK(batch);
+    for (const v1::LogRecord& log : batch->records.logs()) {
+      if (log.is_stderr() != is_stderr) continue;
+      EXPECT_EQ(log.offset(), text.size());
+      text += log.text();
+    }
+    return text;
+  }
+
+  TempDir dir_;
+  FaultyFileSystem fs_{PosixFileSystem()};
+  const std::string folder_ = dir_ / "ranks/" + RankFolderName(kKey);
+  std::unique_ptr<Spool> spool_;
+};
+
+TEST_F(LogTailerTest, TakesWholeLinesAndTheRestAtTheEnd) {
+  LogTailer tailer(fs_, *spool_, kKey, folder_);
+  EXPECT_OK(tailer.Pump(false));  // no files yet
+  Write("one\ntw");
+  Write("oops\n", kStderrFile);
+  EXPECT_OK(tailer.Pump(false));
+  EXPECT_EQ(Text(), "one\n");
+  EXPECT_EQ(Text(true), "oops\n");
+  Write("o");
+  EXPECT_OK(tailer.Pump(false));
+  EXPECT_EQ(Text(), "one\n");
+  EXPECT_OK(tailer.Pump(true));
+  EXPECT_EQ(Text(), "one\ntwo");
+  EXPECT_EQ(tailer.taken_bytes(), 12u);
+}
+
+TEST_F(LogTailerTest, ALongLineIsCutAndALargeFileTakesSeveralTurns) {
+  LogTailer tailer(fs_, *spool_, kKey, folder_);
+  const std::string text(3 << 20, 'x');
+  Write(text);
+  int turns = 0;
+  bool more = true;
+  while (more) {
+    ASSERT_OK_AND_ASSIGN(more, tailer.Pump(true));
+    ++turns;
+  }
+  EXPECT_GT(turns, 2);
+  EXPECT_EQ(Text(), text);
+}
+
+TEST_F(LogTailerTest, GoesOnWhereTheAgentBeforeStopped) {
+  Write("one\n");
+  EXPECT_OK(LogTailer(fs_, *spool_, kKey, folder_).Pump(false));
+  Reopen();
+  Write("two\n");
+  EXPECT_OK(LogTailer(fs_, *spool_, kKey, folder_).Pump(false));
+  EXPECT_EQ(Text(), "one\ntwo\n");
+}
+
+TEST_F(LogTailerTest, AFullDiskLosesNothing) {
+  LogTailer tailer(fs_, *spool_, kKey, folder_);
+  Write("one\n");
+  fs_.FailAt(1, absl::ResourceExhaustedError("disk full"));
+  EXPECT_THAT(tailer.Pump(false), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_OK(tailer.Pump(false));
+  EXPECT_EQ(Text(), "one\n");
+}
+
+TEST_F(LogTailerTest, AFolderGoesOnlyWhenItsLogsAreAcknowledged) {
+  FinishedFolders finished(fs_, *spool_, dir_ / "ranks");
+  Write("last words");
+  EXPECT_OK(finished.AdoptLeftovers());
+  EXPECT_EQ(finished.size(), 1u);
+  finished.Work();
+  EXPECT_EQ(Text(), "last words");
+  finished.Work();
+  EXPECT_TRUE(std::filesystem::exists(folder_));
+  spool_->Acknowledge(spool_->end());
+  finished.Work();
+  EXPECT_FALSE(std::filesystem::exists(folder_));
+  EXPECT_EQ(finished.size(), 0u);
+  EXPECT_TRUE(spool_->MarkedRanks().empty());
+}
+
+TEST_F(LogTailerTest, MarksWithoutAFolderAreForgotten) {
+  Write("x\n");
+  EXPECT_OK(LogTailer(fs_, *spool_, kKey, folder_).Pump(true));
+  std::filesystem::remove_all(folder_);
+  FinishedFolders finished(fs_, *spool_, dir_ / "ranks");
+  EXPECT_OK(finished.AdoptLeftovers());
+  EXPECT_TRUE(spool_->MarkedRanks().empty());
+}
+
+TEST_F(LogTailerTest, AFolderThatCannotBeRemovedStaysForALaterTry) {
+  FinishedFolders finished(fs_, *spool_, dir_ / "ranks");
+  finished.Add(kKey);
+  finished.Work();
+  EXPECT_EQ(finished.size(), 0u);  // it wrote nothing, and nothing waits
+  std::filesystem::create_directories(folder_);
+  finished.Add(kKey);
+  fs_.FailAt(1, absl::PermissionDeniedError("no"));
+  finished.Work();
+  EXPECT_EQ(finished.size(), 1u);
+  finished.Work();
+  EXPECT_EQ(finished.size(), 0u);
+}
+
+}  // namespace
+}  // namespace muster::worker

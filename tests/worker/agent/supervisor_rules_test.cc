@@ -1,0 +1,239 @@
+#include "worker/agent/supervisor_rules.h"
+
+#include <signal.h>
+
+#include "tests/support/status_matchers.h"
+
+namespace muster::worker {
+namespace {
+
+using ::muster::testing::StatusIs;
+using ::testing::HasSubstr;
+
+constexpr char kSpec[] =
+    R"({"train":{"threads_per_rank":2},"restart":{"controller_lost_timeout":"1h0m0s"}})";
+
+v1::StartRanks GoodStart() {
+  v1::StartRanks start;
+  start.mutable_fence()->set_job_id(1);
+  start.mutable_fence()->set_attempt(2);
+  start.mutable_fence()->set_generation(1);
+  start.mutable_fence()->set_term(3);
+  start.set_world_size(2);
+  start.set_spec_json(kSpec);
+  for (uint32_t i = 0; i < 2; ++i) {
+    v1::StartRanks::Rank& rank = *start.add_ranks();
+    rank.set_rank(i);
+    rank.add_slots(i);
+  }
+  return start;
+}
+
+StartContext GoodContext() {
+  StartContext context;
+  context.session_term = 3;
+  context.slots = {0, 1};
+  return context;
+}
+
+TEST(SpecSettings, AreReadStrictly) {
+  ASSERT_OK_AND_ASSIGN(const SpecSettings settings, ReadSpecSettings(kSpec));
+  EXPECT_EQ(settings.threads_per_rank, 2u);
+  EXPECT_EQ(settings.controller_lost_timeout, absl::Hours(1));
+  const std::vector<std::pair<std::string, std::string>> bad = {
+      {"7", "not a JSON object"},
+      {"{", "not a JSON object"},
+      {R"({"restart":{"controller_lost_timeout":"1h"}})", "threads_per_rank"},
+      {R"({"train":{"threads_per_rank":0},"restart":{"controller_lost_timeout":"1h"}})",
+       "threads_per_rank"},
+      {R"({"train":{"threads_per_rank":1}})", "controller_lost_timeout"},
+      {R"({"train":{"threads_per_rank":1},"restart":{"controller_lost_timeout":"soon"}})",
+       "controller_lost_timeout"},
+  };
+  for (const auto& [spec, what] : bad) {
+    EXPECT_THAT(ReadSpecSettings(spec),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(what)))
+        << spec;
+  }
+}
+
+TEST(CheckStart, EachRefusalHasItsCode) {
+  using Code = absl::StatusCode;
+  AttemptFences fences;
+  EXPECT_OK(CheckStart(GoodStart(), GoodContext(), fences));
+
+  StartContext context = GoodContext();
+  context.draining = true;
+  EXPECT_THAT(CheckStart(GoodStart(), context, fences), StatusIs(Code::kUnavailable));
+
+  context = GoodContext();
+  context.busy_slots = {1};
+  EXPECT_THAT(CheckStart(GoodStart(), context, fences),
+              StatusIs(Code::kFailedPrecondition, HasSubstr("slot 1 is held")));
+
+  context = GoodContext();
+  context.slots = {0};
+  EXPECT_THAT(CheckStart(GoodStart(), context, fences),
+              StatusIs(Code::kFailedPrecondition, HasSubstr("no slot 1")));
+
+  context = GoodContext();
+  context.session_term = 2;
+  EXPECT_THAT(CheckStart(GoodStart(), context, fences),
+              StatusIs(Code::kInvalidArgument, HasSubstr("term 3")));
+
+  v1::StartRanks start = GoodStart();
+  start.clear_ranks();
+  EXPECT_THAT(CheckStart(start, GoodContext(), fences), StatusIs(Code::kInvalidArgument));
+  start = GoodStart();
+  start.mutable_ranks(1)->set_rank(2);
+  EXPECT_THAT(CheckStart(start, GoodContext(), fences),
+              StatusIs(Code::kInvalidArgument, HasSubstr("rank 2")));
+  start = GoodStart();
+  start.mutable_ranks(1)->set_slots(0, 0);
+  EXPECT_THAT(CheckStart(start, GoodContext(), fences), StatusIs(Code::kFailedPrecondition));
+  start = GoodStart();
+  start.set_spec_json("{}");
+  EXPECT_THAT(CheckStart(start, GoodContext(), fences), StatusIs(Code::kInvalidArgument));
+
+  fences.RaiseTo(1, 3);
+  EXPECT_THAT(CheckStart(GoodStart(), GoodContext(), fences), StatusIs(Code::kAborted));
+}
+
+TEST(StopSteps, KillIsAtOnce) {
+  const StopRequest request{v1::StopRanks::KILL, absl::Seconds(9), "dead"};
+  EXPECT_EQ(NextStopStep(request, absl::ZeroDuration(), StopAction::kWait).action,
+            StopAction::kKill);
+}
+
+TEST(StopSteps, TermIsSigtermThenSigkillAfterTheGrace) {
+  const StopRequest request{v1::StopRanks::TERM, absl::Seconds(10), "cancel"};
+  StopStep step = NextStopStep(request, absl::ZeroDuration(), StopAction::kWait);
+  EXPECT_EQ(step.action, StopAction::kTerminate);
+  EXPECT_EQ(step.next_in, absl::Seconds(10));
+  step = NextStopStep(request, absl::Seconds(4), StopAction::kTerminate);
+  EXPECT_EQ(step.action, StopAction::kWait);
+  EXPECT_EQ(step.next_in, absl::Seconds(6));
+  EXPECT_EQ(NextStopStep(request, absl::Seconds(10), StopAction::kTerminate).action,
+            StopAction::kKill);
+}
+
+TEST(StopSteps, SaveAsksThenTermsThenKills) {
+  const StopRequest request{v1::StopRanks::SAVE, absl::Seconds(10), "drain"};
+  EXPECT_EQ(NextStopStep(request, absl::ZeroDuration(), StopAction::kWait).action,
+            StopAction::kAskToSave);
+  EXPECT_EQ(NextStopStep(request, absl::Seconds(1), StopAction::kAskToSave).action,
+            StopAction::kWait);
+  EXPECT_EQ(NextStopStep(request, absl::Seconds(10), StopAction::kAskToSave).action,
+            StopAction::kTerminate);
+  EXPECT_EQ(
+      NextStopStep(request, absl::Seconds(10) + kTermGraceAfterSave, StopAction::kTerminate).action,
+      StopAction::kKill);
+}
+
+TEST(StopSteps, OnlyAHarsherModeReplacesOneUnderWay) {
+  const StopRequest save{v1::StopRanks::SAVE, absl::Seconds(1), ""};
+  const StopRequest term{v1::StopRanks::TERM, absl::Seconds(1), ""};
+  const StopRequest kill{v1::StopRanks::KILL, absl::Seconds(1), ""};
+  EXPECT_TRUE(IsHarsher(term, save));
+  EXPECT_TRUE(IsHarsher(kill, term));
+  EXPECT_FALSE(IsHarsher(save, term));
+  EXPECT_FALSE(IsHarsher(save, save));
+}
+
+v1::RankEvent Judge(const ExitFacts& facts) {
+  v1::RankEvent event;
+  JudgeExit(facts, event);
+  return event;
+}
+
+TEST(JudgeExit, SuccessNeedsTheResultAndExitCodeZero) {
+  ExitFacts facts;
+  facts.result = ResultLine{.succeeded = true, .results = {{"test_accuracy", 0.5}}};
+  v1::RankEvent event = Judge(facts);
+  EXPECT_TRUE(event.succeeded());
+  EXPECT_EQ(event.results().at("test_accuracy"), 0.5);
+  facts.exit_code = 1;
+  EXPECT_FALSE(Judge(facts).succeeded());
+  facts = {};
+  event = Judge(facts);
+  EXPECT_FALSE(event.succeeded());
+  EXPECT_EQ(event.failure_class(), v1::APPLICATION);
+}
+
+TEST(JudgeExit, TheRanksOwnWordNamesTheClass) {
+  ExitFacts facts;
+  facts.exit_code = 1;
+  facts.result = ResultLine{.failure_class = "DATA_ERROR", .message = "no digits.csv"};
+  EXPECT_EQ(Judge(facts).failure_class(), v1::DATA_ERROR);
+  EXPECT_EQ(Judge(facts).message(), "no digits.csv");
+  facts.result->failure_class = "NO_SUCH_CLASS";
+  EXPECT_EQ(Judge(facts).failure_class(), v1::APPLICATION);
+}
+
+TEST(JudgeExit, ASignalWithoutAWordIsRankKilled) {
+  ExitFacts facts;
+  facts.signal = SIGKILL;
+  EXPECT_EQ(Judge(facts).failure_class(), v1::RANK_KILLED);
+  EXPECT_EQ(Judge(facts).signal(), SIGKILL);
+  EXPECT_THAT(Judge(facts).message(), HasSubstr("signal 9"));
+}
+
+TEST(JudgeExit, AFailedStartIsToldWithItsReason) {
+  ExitFacts facts;
+  facts.start_error = absl::NotFoundError("cannot execute /x: No such file");
+  EXPECT_EQ(Judge(facts).failure_class(), v1::START_FAILED);
+  EXPECT_THAT(Judge(facts).message(), HasSubstr("/x"));
+}
+
+TEST(JudgeExit, WhoWasAskedToLeaveIsStopped) {
+  ExitFacts facts;
+  facts.stop = StopRequest{v1::StopRanks::TERM, absl::Seconds(1), "cancelled by user"};
+  facts.signal = SIGTERM;
+  EXPECT_TRUE(Judge(facts).stopped());
+  EXPECT_EQ(Judge(facts).failure_class(), v1::FAILURE_CLASS_UNSPECIFIED);
+  facts.stop->mode = v1::StopRanks::SAVE;
+  EXPECT_FALSE(Judge(facts).stopped());
+  EXPECT_EQ(Judge(facts).failure_class(), v1::PREEMPTED);
+  facts.signal = 0;
+  facts.result = ResultLine{.stopped = true};
+  EXPECT_TRUE(Judge(facts).stopped());
+}
+
+TEST(JudgeExit, AFailureBeforeTheStopKeepsItsClass) {
+  ExitFacts facts;
+  facts.exit_code = 1;
+  facts.result = ResultLine{.failure_class = "NON_FINITE", .message = "loss is NaN"};
+  facts.stop = StopRequest{v1::StopRanks::KILL, absl::ZeroDuration(), "attempt lost"};
+  facts.result_before_stop = true;
+  EXPECT_EQ(Judge(facts).failure_class(), v1::NON_FINITE);
+  facts.result_before_stop = false;
+  EXPECT_TRUE(Judge(facts).stopped());
+}
+
+TEST(JudgeExit, LeavingOnSomeoneElsesSignalIsPreempted) {
+  ExitFacts facts;
+  facts.result = ResultLine{.stopped = true};
+  EXPECT_EQ(Judge(facts).failure_class(), v1::PREEMPTED);
+}
+
+TEST(JudgeExit, ABrokenLinkIsItsOwnFault) {
+  ExitFacts facts;
+  facts.signal = SIGKILL;
+  facts.broken_link = "a line is longer than 4 bytes";
+  EXPECT_EQ(Judge(facts).failure_class(), v1::APPLICATION);
+  EXPECT_EQ(Judge(facts).message(), "a line is longer than 4 bytes");
+}
+
+TEST(FirstStep, IsSeenWhenTheStepMovesOrNumbersCome) {
+  FirstStep progress;
+  EXPECT_FALSE(progress.Seen(ProgressLine{.phase = "load", .step = 0}));
+  EXPECT_FALSE(progress.Seen(ProgressLine{.phase = "train", .step = 40}));  // resumed there
+  EXPECT_TRUE(progress.Seen(ProgressLine{.phase = "train", .step = 41}));
+  FirstStep metrics;
+  EXPECT_TRUE(metrics.Seen(MetricsLine{.seq = 1}));
+  FirstStep evaluate;
+  EXPECT_TRUE(evaluate.Seen(ProgressLine{.phase = "evaluate"}));
+}
+
+}  // namespace
+}  // namespace muster::worker
