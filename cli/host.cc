@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <iostream>
+#include <memory>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -41,6 +42,12 @@ Host ProcessHost() {
   if (host.terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
     host.width = size.ws_col;
   return host;
+}
+
+std::string WorkingDirectory() {
+  char* const cwd = ::get_current_dir_name();
+  const std::unique_ptr<char, void (*)(void*)> owner(cwd, ::free);
+  return cwd == nullptr ? "" : cwd;
 }
 
 absl::Time WallNow() { return RealClock().Now(); }

@@ -29,6 +29,9 @@ struct Host {
 // The process's own streams and environment, which must outlive it.
 Host ProcessHost();
 
+// The folder that the process runs in; empty when it is gone.
+std::string WorkingDirectory();
+
 // Wall clock, and a clock that never goes back; commands ask these instead of the libraries.
 absl::Time WallNow();
 absl::Duration SteadyNow();

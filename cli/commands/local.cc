@@ -1,5 +1,4 @@
 // `muster local up / status / down`: a whole Muster on this machine, under one folder.
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <memory>
@@ -35,9 +34,7 @@ struct Flags {
 
 std::string Absolute(const std::string& path) {
   if (!path.empty() && path[0] == '/') return path;
-  char* const cwd = ::get_current_dir_name();
-  const std::unique_ptr<char, void (*)(void*)> owner(cwd, ::free);
-  return absl::StrCat(cwd == nullptr ? "" : cwd, "/", path);
+  return absl::StrCat(WorkingDirectory(), "/", path);
 }
 
 absl::StatusOr<std::string> LocalDir(const std::string& flag, const Host& host) {

@@ -1,4 +1,5 @@
 // `muster nodes`: the workers and what they hold.
+#include <algorithm>
 #include <vector>
 
 #include "cli/commands/commands.h"
@@ -13,7 +14,9 @@ absl::StatusOr<ExitCode> Run(Session& session) {
   MUSTER_ASSIGN_OR_RETURN(const v1::ListWorkersResponse response,
                           client->Call(&v1::JobService::Stub::ListWorkers, v1::ListWorkersRequest(),
                                        session.timeout()));
-  const std::vector<v1::WorkerInfo> workers(response.workers().begin(), response.workers().end());
+  std::vector<v1::WorkerInfo> workers(response.workers().begin(), response.workers().end());
+  std::sort(workers.begin(), workers.end(),
+            [](const auto& a, const auto& b) { return a.name() < b.name(); });
   session.PrintList(WorkerTable(workers, WallNow(), session.globals().wide()), ToJsonList(workers),
                     "name");
   return ExitCode::kDone;

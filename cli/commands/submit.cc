@@ -1,6 +1,5 @@
 // `muster submit`: a job from a file to the controller.
 #include <pwd.h>
-#include <stdlib.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -58,12 +57,6 @@ std::vector<std::string> Overrides(const Flags& flags) {
   return overrides;
 }
 
-std::string WorkingDirectory() {
-  char* const cwd = ::get_current_dir_name();
-  const std::unique_ptr<char, void (*)(void*)> owner(cwd, ::free);
-  return cwd == nullptr ? "" : cwd;
-}
-
 // The folder that relative paths in the spec start from.
 std::string BaseDir(const std::string& file) {
   const size_t slash = file.rfind('/');
@@ -97,6 +90,7 @@ absl::StatusOr<v1::JobSpec> ReadJob(const Flags& flags, Session& session) {
   source.name = flags.file == "-" ? "stdin" : flags.file;
   source.overrides = Overrides(flags);
   source.base_dir = BaseDir(flags.file);
+  source.overrides_dir = WorkingDirectory();
   return LoadSpec(text, source);
 }
 

@@ -332,6 +332,17 @@ TEST_F(VerbsTest, SubmitTakesStdinJsonAndOverrides) {
   EXPECT_EQ(spec.project(), "p");
 }
 
+TEST_F(VerbsTest, RelativePathsStartAtTheFileAndThoseOfSetWhereTheCommandRuns) {
+  std::string text = kGood;
+  text.replace(text.find("{synthetic: {samples: 64, shape: [4]}}"), 38, "{digits: {path: data}}");
+  const std::string path = JobFile(text);
+  ASSERT_EQ(run_({"submit", "-f", path}).code, 0);
+  EXPECT_EQ(service_.submits()[0].spec().train().data().digits().path(), run_.dir() / "data");
+  ASSERT_EQ(run_({"submit", "-f", path, "--set", "train.data.digits.path=data"}).code, 0);
+  EXPECT_EQ(service_.submits()[1].spec().train().data().digits().path(),
+            WorkingDirectory() + "/data");
+}
+
 TEST_F(VerbsTest, SubmitReportsEveryFaultAndSendsNothing) {
   const std::string path = JobFile(
       "name: good\n"

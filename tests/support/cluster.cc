@@ -76,7 +76,7 @@ Cluster::~Cluster() {
 }
 
 void Cluster::Up(int workers, const std::vector<std::string>& more) {
-  std::vector<std::string> args = {"local", "up", "--workers", absl::StrCat(workers)};
+  std::vector<std::string> args = {"local", "up", "--any-port", "--workers", absl::StrCat(workers)};
   args.insert(args.end(), more.begin(), more.end());
   up_ = true;
   const ProcessResult result = Cli(args, kUpTimeout);
