@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -304,7 +305,8 @@ absl::Status SqliteDatabase::SetMaxBytes(uint64_t max_bytes) {
     page_bytes = size.Int(0);
   }
   // SQLite's own highest count stands for "no bound".
-  const uint64_t pages = max_bytes == 0 ? 4294967294u : max_bytes / page_bytes;
+  const uint64_t pages =
+      max_bytes == 0 ? 4294967294u : std::max<uint64_t>(1, max_bytes / page_bytes);
   return Execute(absl::StrCat("PRAGMA max_page_count=", pages));
 }
 

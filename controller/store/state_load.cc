@@ -211,7 +211,8 @@ absl::Status LoadCheckpoints(SqliteDatabase& db, Loading& loading, Snapshot& sna
       return Contradiction(absl::StrCat("checkpoint ", checkpoint->id, " has no job"));
     }
     job->second.checkpoints.push_back(checkpoint->id);
-    snapshot.checkpoints.Put(checkpoint->id, std::move(checkpoint));
+    const uint64_t id = checkpoint->id;
+    snapshot.checkpoints.Put(id, std::move(checkpoint));
   }
 }
 
@@ -312,7 +313,8 @@ void Install(Loading loading, Snapshot& snapshot) {
   auto ids = std::make_shared<std::map<std::string, uint64_t>>();
   for (auto& [name, worker] : loading.workers) {
     ids->emplace(name, worker.id);
-    snapshot.workers.Put(worker.id, std::make_shared<const Worker>(std::move(worker)));
+    const uint64_t id = worker.id;
+    snapshot.workers.Put(id, std::make_shared<const Worker>(std::move(worker)));
   }
   snapshot.worker_ids = std::move(ids);
   snapshot.last_event = loading.events.size();

@@ -1,7 +1,8 @@
-// An engine without threads, on a simulated clock, over a real state.db, with fake agents that do as they are told.
+// An engine without threads, on a simulated clock, over a real state.db, with fake agents that do
+// as they are told.
 //
-// A test says what happens (Submit, agent.Finish, Advance, Restart) and reads the published snapshot. Restart drops the
-// engine without a clean stop and opens the same files again.
+// A test says what happens (Submit, agent.Finish, Advance, Restart) and reads the published
+// snapshot. Restart drops the engine without a clean stop and opens the same files again.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -78,7 +79,8 @@ inline mc::WorkerFacts MakeFacts(uint32_t slots, const std::string& pool = "defa
   facts.version = "0.1.0";
   facts.pool = pool;
   for (uint32_t i = 0; i < slots; ++i) {
-    facts.slots.push_back({.index = i, .kind = kind, .device = "cpu", .uuid = "", .memory_bytes = 1});
+    facts.slots.push_back(
+        {.index = i, .kind = kind, .device = "cpu", .uuid = "", .memory_bytes = 1});
   }
   facts.cpus = slots;
   facts.memory_bytes = 1u << 30;
@@ -232,10 +234,13 @@ class ControllerFixture : public ::testing::Test {
   mc::StartAssignment StartRanks(Agent& agent, bool running = true) {
     const auto start = Take<mc::StartAssignment>(agent);
     for (const auto& rank : start.ranks) {
-      agent.alive.push_back({.fence = start.fence, .rank = rank.rank, .pid = 100 + rank.rank, .phase = "start"});
-      EXPECT_OK(Apply(MakeReport(agent, start.fence, rank.rank, mc::RankReport::Kind::kStarted)).status);
+      agent.alive.push_back(
+          {.fence = start.fence, .rank = rank.rank, .pid = 100 + rank.rank, .phase = "start"});
+      EXPECT_OK(
+          Apply(MakeReport(agent, start.fence, rank.rank, mc::RankReport::Kind::kStarted)).status);
       if (!running) continue;
-      EXPECT_OK(Apply(MakeReport(agent, start.fence, rank.rank, mc::RankReport::Kind::kRunning)).status);
+      EXPECT_OK(
+          Apply(MakeReport(agent, start.fence, rank.rank, mc::RankReport::Kind::kRunning)).status);
     }
     return start;
   }
@@ -249,7 +254,8 @@ class ControllerFixture : public ::testing::Test {
     int64_t last_step = 0;
     std::string message;
   };
-  mc::EventResult ReportExit(Agent& agent, const mc::Fence& fence, uint32_t rank, const Exit& exit) {
+  mc::EventResult ReportExit(Agent& agent, const mc::Fence& fence, uint32_t rank,
+                             const Exit& exit) {
     std::erase_if(agent.alive, [&](const mc::RankStatus& status) {
       return status.fence.job_id == fence.job_id && status.fence.attempt == fence.attempt &&
              status.rank == rank;
@@ -265,7 +271,8 @@ class ControllerFixture : public ::testing::Test {
     return Apply(report);
   }
 
-  mc::CheckpointReport MakeCommit(Agent& agent, const mc::Fence& fence, int64_t step, bool best = false) {
+  mc::CheckpointReport MakeCommit(Agent& agent, const mc::Fence& fence, int64_t step,
+                                  bool best = false) {
     mc::CheckpointReport report;
     report.worker = agent.name;
     report.incarnation = agent.incarnation;
@@ -273,7 +280,8 @@ class ControllerFixture : public ::testing::Test {
     report.fence = fence;
     report.kind = mc::CheckpointReport::Kind::kCommit;
     report.step = step;
-    report.path = absl::StrCat("/ckpt/job-", fence.job_id, "/step-", step, ".a", fence.attempt, ".g1");
+    report.path =
+        absl::StrCat("/ckpt/job-", fence.job_id, "/step-", step, ".a", fence.attempt, ".g1");
     report.manifest_sha256 = absl::StrCat("sha-", step);
     report.bytes = 1000;
     report.best = best;

@@ -1,0 +1,180 @@
+// Checkpoints: written, verified, resumed from and deleted.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/controller_fixture.h"
+
+namespace muster::controller {
+namespace {
+
+using ::muster::testing::IsOk;
+using ::muster::testing::StatusIs;
+using ::testing::HasSubstr;
+
+class CheckpointsTest : public ::muster::testing::ControllerFixture {
+ protected:
+  CheckpointState ckpt(uint64_t id) const { return snapshot()->FindCheckpoint(id)->state; }
+
+  CheckpointReport MakeOther(Agent& agent, const Fence& fence, CheckpointReport::Kind kind,
+                             int64_t step) {
+    CheckpointReport report = MakeCommit(agent, fence, step);
+    report.kind = kind;
+    return report;
+  }
+};
+
+TEST_F(CheckpointsTest, ACheckpointIsWrittenCommittedAndVerified) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  const Fence fence = StartRanks(one).fence;
+  EXPECT_OK(Apply(MakeOther(one, fence, CheckpointReport::Kind::kBegin, 5)).status);
+  EXPECT_EQ(ckpt(1), CheckpointState::kWriting);
+  EXPECT_OK(Apply(MakeCommit(one, fence, 5)).status);
+  EXPECT_EQ(ckpt(1), CheckpointState::kCommitted);
+  EXPECT_EQ(job(id).checkpoints.size(), 1u);
+  const VerifyAssignment verify = AnswerVerify(one, true);
+  EXPECT_EQ(verify.manifest_sha256, "sha-5");
+  EXPECT_EQ(ckpt(1), CheckpointState::kVerified);
+  EXPECT_TRUE(snapshot()->outbox->empty());
+  EXPECT_TRUE(snapshot()->retention_jobs->empty());
+}
+
+TEST_F(CheckpointsTest, ABrokenOneIsNeverOfferedForResume) {
+  Agent one = ConnectNew("worker-1", 1);
+  Submit();
+  const Fence fence = StartRanks(one).fence;
+  Apply(MakeCommit(one, fence, 5));
+  AnswerVerify(one, true);
+  Apply(MakeCommit(one, fence, 6));
+  AnswerVerify(one, false, "block 3 differs");
+  EXPECT_EQ(ckpt(2), CheckpointState::kCorrupt);
+  EXPECT_EQ(snapshot()->FindCheckpoint(2)->message, "block 3 differs");
+  EXPECT_EQ(snapshot()->counters.checkpoints_corrupt, 1u);
+  ReportExit(one, fence, 0, {.signal = 9, .last_step = 7});
+  Advance(absl::Seconds(1));
+  const StartAssignment again = StartRanks(one);
+  ASSERT_EQ(again.resume.size(), 1u);
+  EXPECT_EQ(again.resume[0].step, 5);
+}
+
+TEST_F(CheckpointsTest, OneFoundBrokenWhileLoadingIsMarked) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  Fence fence = StartRanks(one).fence;
+  Apply(MakeCommit(one, fence, 5));
+  const std::string path = snapshot()->FindCheckpoint(1)->path;
+  ReportExit(one, fence, 0, {.signal = 9});
+  Advance(absl::Seconds(1));
+  fence = StartRanks(one, false).fence;
+  EXPECT_EQ(job(id).current->first_step, 5);
+  CheckpointReport corrupt = MakeOther(one, fence, CheckpointReport::Kind::kCorrupt, 5);
+  corrupt.path = path;
+  EXPECT_OK(Apply(corrupt).status);
+  EXPECT_EQ(ckpt(1), CheckpointState::kCorrupt);
+  EXPECT_EQ(job(id).current->first_step, 0);
+}
+
+TEST_F(CheckpointsTest, WhatWasNeverFinishedIsWrittenOff) {
+  Agent one = ConnectNew("worker-1", 1);
+  Submit();
+  const Fence fence = StartRanks(one).fence;
+  Apply(MakeOther(one, fence, CheckpointReport::Kind::kBegin, 5));
+  CheckpointReport failed = MakeOther(one, fence, CheckpointReport::Kind::kFailed, 5);
+  failed.message = "disk full";
+  EXPECT_OK(Apply(failed).status);
+  EXPECT_EQ(ckpt(1), CheckpointState::kDeleted);
+  EXPECT_THAT(snapshot()->FindCheckpoint(1)->message, HasSubstr("disk full"));
+  Apply(MakeOther(one, fence, CheckpointReport::Kind::kBegin, 6));
+  ReportExit(one, fence, 0, {.signal = 9});
+  EXPECT_EQ(ckpt(2), CheckpointState::kDeleted);
+}
+
+TEST_F(CheckpointsTest, OldOnesGoOnlyAfterNewerOnesAreVerifiedAndTheBestStays) {
+  Agent one = ConnectNew("worker-1", 1);
+  Submit({.keep_last = 2});
+  const Fence fence = StartRanks(one).fence;
+  for (int step = 1; step <= 4; ++step) {
+    EXPECT_OK(Apply(MakeCommit(one, fence, step, /*best=*/step == 1)).status);
+  }
+  EXPECT_FALSE(WasSent<DeleteAssignment>(one));
+  AnswerVerify(one, true);
+  AnswerVerify(one, true);
+  AnswerVerify(one, true);
+  // 1 is the best; 2 and 3 are the newest two verified ones; 4 is newer.
+  EXPECT_FALSE(WasSent<DeleteAssignment>(one));
+  AnswerVerify(one, true);
+  const auto going = Take<DeleteAssignment>(one);
+  EXPECT_EQ(going.checkpoint_id, 2u);
+  EXPECT_EQ(ckpt(2), CheckpointState::kVerified) << "until it is gone";
+  DeleteReport report{.worker = one.name,
+                      .incarnation = one.incarnation,
+                      .event_seq = ++one.event_seq,
+                      .outbox_seq = last_seq_,
+                      .checkpoint_id = 2,
+                      .ok = false,
+                      .message = "busy"};
+  EXPECT_OK(Apply(report).status);
+  EXPECT_FALSE(WasSent<DeleteAssignment>(one)) << "not at once";
+  for (int i = 0; i < 6; ++i) {
+    clock_.Advance(absl::Seconds(5));
+    ASSERT_OK(Beat(one).status);
+  }
+  Take<DeleteAssignment>(one);
+  report.event_seq = ++one.event_seq;
+  report.outbox_seq = last_seq_;
+  report.ok = true;
+  EXPECT_OK(Apply(report).status);
+  EXPECT_EQ(ckpt(2), CheckpointState::kDeleted);
+  EXPECT_EQ(ckpt(1), CheckpointState::kVerified);
+}
+
+TEST_F(CheckpointsTest, AnotherAgentTakesOverWhenTheCaretakerIsGone) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  const Fence fence = StartRanks(one).fence;
+  Apply(MakeCommit(one, fence, 5));
+  ReportExit(one, fence, 0, {.succeeded = true});
+  EXPECT_EQ(state(id), JobState::kSucceeded);
+  ASSERT_TRUE(WasSent<VerifyAssignment>(one));
+  Agent reborn = MakeAgent("worker-1", 1);
+  Connect(reborn);
+  AnswerVerify(reborn, true);
+  EXPECT_EQ(ckpt(1), CheckpointState::kVerified);
+}
+
+TEST_F(CheckpointsTest, AVerificationCanBeAskedFor) {
+  EXPECT_THAT(Apply(RequestVerify{.checkpoint_id = 1}).status,
+              StatusIs(absl::StatusCode::kNotFound));
+  Agent one = ConnectNew("worker-1", 1);
+  Submit();
+  const Fence fence = StartRanks(one).fence;
+  Apply(MakeOther(one, fence, CheckpointReport::Kind::kBegin, 5));
+  EXPECT_THAT(Apply(RequestVerify{.checkpoint_id = 1}).status,
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("WRITING")));
+  Apply(MakeCommit(one, fence, 5));
+  AnswerVerify(one, true);
+  EXPECT_OK(Apply(RequestVerify{.checkpoint_id = 1}).status);
+  EXPECT_OK(Apply(RequestVerify{.checkpoint_id = 1}).status) << "one at a time";
+  AnswerVerify(one, true);
+  EXPECT_EQ(snapshot()->FindCheckpoint(1)->verdicts, 2u);
+  engine_->Disconnect(one.name, one.incarnation, one.link.get());
+  EXPECT_THAT(Apply(RequestVerify{.checkpoint_id = 1}).status,
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no worker")));
+}
+
+TEST_F(CheckpointsTest, ARefusedVerificationIsTriedAgainLater) {
+  Agent one = ConnectNew("worker-1", 1);
+  Submit();
+  const Fence fence = StartRanks(one).fence;
+  Apply(MakeCommit(one, fence, 5));
+  Take<VerifyAssignment>(one, "busy");
+  EXPECT_FALSE(WasSent<VerifyAssignment>(one));
+  for (int i = 0; i < 6; ++i) {
+    clock_.Advance(absl::Seconds(5));
+    ASSERT_OK(Beat(one).status);
+  }
+  EXPECT_TRUE(WasSent<VerifyAssignment>(one));
+}
+
+}  // namespace
+}  // namespace muster::controller

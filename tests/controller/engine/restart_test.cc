@@ -1,0 +1,183 @@
+// What a controller that was killed finds on disk: everything that it promised.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "controller/store/state_store.h"
+#include "tests/support/controller_fixture.h"
+
+namespace muster::controller {
+namespace {
+
+using ::muster::testing::IsOk;
+using ::muster::testing::MakeSettings;
+using ::muster::testing::StatusIs;
+using ::testing::HasSubstr;
+
+class RestartTest : public ::muster::testing::ControllerFixture {};
+
+TEST_F(RestartTest, TheTermGrowsWithEachStart) {
+  EXPECT_EQ(snapshot()->term, 1u);
+  Restart();
+  EXPECT_EQ(snapshot()->term, 2u);
+  Restart();
+  EXPECT_EQ(snapshot()->term, 3u);
+}
+
+TEST_F(RestartTest, ASecondEngineOnTheSameFolderIsRefused) {
+  EXPECT_THAT(Engine::Open(Options(), clock_).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("another process")));
+}
+
+TEST_F(RestartTest, ARunningGangIsAdopted) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  const Fence fence = StartRanks(one).fence;
+  Restart();
+  EXPECT_EQ(state(id), JobState::kRunning);
+  EXPECT_FALSE(worker("worker-1").connected);
+  EXPECT_EQ(worker("worker-1").holders.size(), 1u);
+  one.alive[0].step = 55;
+  EXPECT_TRUE(Connect(one, 1).stale.empty());
+  EXPECT_EQ(job(id).progress.step, 55);
+  ReportExit(one, fence, 0, {.succeeded = true, .last_step = 60});
+  EXPECT_EQ(state(id), JobState::kSucceeded);
+}
+
+TEST_F(RestartTest, AnAssignmentThatWasNotAcknowledgedIsSentAgain) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit({.spec_json = "{\"a\":1}"});
+  ASSERT_TRUE(WasSent<StartAssignment>(one));
+  const uint64_t seq = one.link->sent.front().seq;
+  Restart();
+  EXPECT_EQ(snapshot()->outbox->size(), 1u);
+  Connect(one);
+  ASSERT_TRUE(WasSent<StartAssignment>(one));
+  EXPECT_EQ(one.link->sent.front().seq, seq);
+  const auto start = Take<StartAssignment>(one);
+  EXPECT_EQ(start.spec_json, "{\"a\":1}");
+  EXPECT_EQ(start.fence.term, 1u) << "the term that placed it";
+  EXPECT_TRUE(snapshot()->outbox->empty());
+  EXPECT_EQ(state(id), JobState::kStarting);
+}
+
+TEST_F(RestartTest, SequencesAreNotUsedTwice) {
+  Agent one = ConnectNew("worker-1", 2);
+  Submit();
+  const uint64_t first = one.link->sent.front().seq;
+  StartRanks(one);
+  Restart();
+  Connect(one);
+  Submit();
+  ASSERT_TRUE(WasSent<StartAssignment>(one));
+  EXPECT_GT(one.link->sent.front().seq, first);
+}
+
+TEST_F(RestartTest, AnAssignmentIsRepeatedOnTheSameStreamUntilItIsAcknowledged) {
+  Agent one = ConnectNew("worker-1", 1);
+  Submit();
+  EXPECT_EQ(one.link->sent.size(), 1u);
+  for (int i = 0; i < 6; ++i) {
+    clock_.Advance(absl::Seconds(5));
+    ASSERT_OK(Beat(one).status);
+  }
+  EXPECT_EQ(one.link->sent.size(), 2u);
+  Take<StartAssignment>(one);
+}
+
+TEST_F(RestartTest, AGangThatWasMeetingStartsOverForFree) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit({.max_restarts = 0});
+  const Fence fence = StartRanks(one, /*running=*/false).fence;
+  Restart();
+  Connect(one);
+  std::string error;
+  engine_->Store(
+      {.fence = fence, .kind = StoreOp::Kind::kGet, .keys = {"k"}, .timeout = absl::Minutes(1)},
+      [&](const StoreAnswer& answer) { error = answer.error; });
+  EXPECT_THAT(error, HasSubstr("the controller restarted"));
+  ReportExit(one, fence, 0, {.failure_class = FailureClass::kPeerLost, .exit_code = 1});
+  EXPECT_EQ(job(id).failure_class, FailureClass::kPreempted);
+  EXPECT_EQ(state(id), JobState::kStarting);
+}
+
+TEST_F(RestartTest, AnAgentThatComesBackWithoutItsRankTellsSo) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  const Fence fence = StartRanks(one).fence;
+  Restart();
+  const uint64_t placed = job(id).attempt;
+  one.alive.clear();
+  Connect(one);
+  EXPECT_EQ(state(id), JobState::kRunning);
+  ReportExit(one, fence, 0, {.signal = 9});
+  EXPECT_EQ(state(id), JobState::kPending);
+  EXPECT_EQ(job(id).attempt, placed);
+}
+
+TEST_F(RestartTest, EverythingThatIsStoredComesBackAsItWas) {
+  Agent one = ConnectNew("worker-1", 2);
+  one.facts.labels = {{"zone", "a"}, {"weird", "\xff\"\n"}};
+  one.facts.slots[0].uuid = "GPU-1";
+  const uint64_t id = Submit({.max_ranks = 2, .keep_last = 3, .priority = 4, .key = "k"});
+  const Fence fence = StartRanks(one).fence;
+  CheckpointReport commit = MakeCommit(one, fence, 5, /*best=*/true);
+  commit.metrics = {{"validation_accuracy", 0.5}};
+  commit.epoch = 1.5;
+  Apply(commit);
+  AnswerVerify(one, true);
+  ReportExit(one, fence, 0, {.exit_code = 3, .last_step = 8, .message = "boom"});
+  const Job before = job(id);
+  const Checkpoint saved = *snapshot()->FindCheckpoint(1);
+  Restart();
+  const Job after = job(id);
+  EXPECT_EQ(after.settings->needs.max_ranks, 2u);
+  EXPECT_EQ(after.settings->keep_last, 3u);
+  EXPECT_EQ(after.settings->priority, 4);
+  EXPECT_EQ(after.settings->restart.backoff, absl::Seconds(1));
+  EXPECT_EQ(after.idempotency_key, "k");
+  EXPECT_EQ(after.state, before.state);
+  EXPECT_EQ(after.message, before.message);
+  EXPECT_EQ(after.submitted, absl::FromUnixMillis(absl::ToUnixMillis(before.submitted)));
+  ASSERT_EQ(after.events.size(), before.events.size());
+  for (size_t i = 0; i < after.events.size(); ++i) {
+    EXPECT_EQ(after.events[i]->sequence, before.events[i]->sequence);
+    EXPECT_EQ(after.events[i]->message, before.events[i]->message);
+  }
+  ASSERT_EQ(after.current->ranks.size(), 2u);
+  EXPECT_EQ(after.current->ranks[0].exit_code, 3);
+  EXPECT_FALSE(after.current->ranks[0].holds_slot);
+  EXPECT_TRUE(after.current->ranks[1].holds_slot);
+  EXPECT_EQ(after.current->cause, before.current->cause);
+  const Checkpoint loaded = *snapshot()->FindCheckpoint(1);
+  EXPECT_EQ(loaded.state, CheckpointState::kVerified);
+  EXPECT_EQ(loaded.path, saved.path);
+  EXPECT_EQ(loaded.metrics.at("validation_accuracy"), 0.5);
+  EXPECT_EQ(loaded.epoch, 1.5);
+  EXPECT_TRUE(loaded.best);
+  EXPECT_EQ(loaded.verdicts, 1u);
+}
+
+TEST_F(RestartTest, ReplayingTheEventsGivesTheStatesOfAllJobs) {
+  Agent one = ConnectNew("worker-1", 1);
+  Agent two = ConnectNew("worker-2", 1);
+  Submit({.min_ranks = 2});
+  Fence fence = StartRanks(one).fence;
+  StartRanks(two);
+  ReportExit(one, fence, 0, {.signal = 9});
+  ReportExit(two, fence, 1, {.stopped = true});
+  Submit({.min_ranks = 2});
+  EXPECT_OK(Cancel(2));
+  Submit({.min_ranks = 1});
+  Advance(absl::Seconds(2));
+  std::vector<std::shared_ptr<const JobEvent>> events(snapshot()->last_event);
+  snapshot()->jobs.ForEach([&](const Job& job) {
+    for (const auto& event : job.events) events[event->sequence - 1] = event;
+  });
+  for (const auto& event : events) ASSERT_NE(event, nullptr) << "a gap";
+  const auto states = ReplayEvents(events);
+  ASSERT_OK(states);
+  snapshot()->jobs.ForEach([&](const Job& job) { EXPECT_EQ(states->at(job.id), job.state); });
+}
+
+}  // namespace
+}  // namespace muster::controller
