@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "controller/store/metrics_types.h"
+#include "controller/model/metrics_types.h"
 #include "controller/store/sqlite.h"
 
 namespace muster::controller {

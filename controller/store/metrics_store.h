@@ -15,7 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "controller/store/metrics_types.h"
+#include "controller/model/metrics_types.h"
 #include "controller/store/point_codec.h"
 #include "controller/store/sqlite.h"
 

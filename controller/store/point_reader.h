@@ -3,7 +3,7 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "controller/store/metrics_types.h"
+#include "controller/model/metrics_types.h"
 #include "controller/store/sqlite.h"
 
 namespace muster::controller {

@@ -1,0 +1,64 @@
+// What every call has in common: the token is checked first, the answer is counted, the status is
+// mapped.
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/metrics/registry.h"
+#include "common/rpc/status_map.h"
+#include "common/rpc/token.h"
+
+namespace muster::controller {
+
+// Checks and counts calls. Thread-safe; outlives the services.
+class CallGate {
+ public:
+  CallGate(std::string token, Registry& registry, Clock& clock)
+      : token_(std::move(token)), registry_(registry), clock_(clock) {}
+
+  // UNAUTHENTICATED: no token, or another one.
+  absl::Status Check(const grpc::ServerContextBase& context) const {
+    return CheckToken(context, token_);
+  }
+  absl::Duration Now() const { return clock_.SinceBoot(); }
+
+  void CountCall(const char* method, absl::StatusCode code, absl::Duration took);
+  void StreamOpened(const char* method);
+  void StreamClosed(const char* method, absl::StatusCode code);
+
+ private:
+  const std::string token_;
+  Registry& registry_;
+  Clock& clock_;
+};
+
+// Tells a caller of another protocol what to do. `side` is who called ("the client", "the agent").
+absl::Status CheckProtocolVersion(uint32_t theirs, absl::string_view side);
+
+// A unary call under way. Finish it exactly once, from any thread; it deletes itself.
+class UnaryCall final : public grpc::ServerUnaryReactor {
+ public:
+  // `method` must be a literal.
+  UnaryCall(CallGate& gate, const char* method)
+      : gate_(gate), method_(method), began_(gate.Now()) {}
+
+  void Done(const absl::Status& status) {
+    gate_.CountCall(method_, status.code(), gate_.Now() - began_);
+    Finish(ToGrpc(status));
+  }
+
+ private:
+  void OnDone() override { delete this; }
+
+  CallGate& gate_;
+  const char* method_;
+  const absl::Duration began_;
+};
+
+}  // namespace muster::controller

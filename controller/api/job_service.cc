@@ -1,0 +1,357 @@
+#include "controller/api/job_service.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/base/version.h"
+#include "controller/api/convert.h"
+#include "controller/api/job_streams.h"
+#include "controller/api/log_stream.h"
+#include "controller/api/submit_rules.h"
+
+namespace muster::controller {
+namespace {
+
+constexpr uint32_t kDefaultJobPage = 100;
+constexpr uint32_t kMaxJobPage = 1000;
+constexpr uint32_t kMaxPointPage = 10000;
+constexpr int kMaxMetricNames = 64;
+constexpr uint32_t kMaxTailLines = 1'000'000;
+
+// The job that a request means. INVALID_ARGUMENT: it names none. NOT_FOUND.
+absl::StatusOr<const Job*> FindJob(const Snapshot& snapshot, const v1::JobRef& ref) {
+  const Job* job = nullptr;
+  std::string name;
+  if (ref.by_case() == v1::JobRef::kId) {
+    name = absl::StrCat("job ", ref.id());
+    job = snapshot.FindJob(ref.id());
+  } else if (ref.by_case() == v1::JobRef::kName) {
+    name = absl::StrCat("job `", absl::string_view(ref.name()).substr(0, 128), "`");
+    job = snapshot.FindJobByName(ref.name());
+  } else {
+    return absl::InvalidArgumentError("job: give its id or its name");
+  }
+  if (job == nullptr) {
+    return absl::NotFoundError(absl::StrCat(name, ": no such job; `muster ls` lists them"));
+  }
+  return job;
+}
+
+absl::Status FillJobs(const Snapshot& snapshot, const v1::ListJobsRequest& request,
+                      v1::ListJobsResponse& response) {
+  uint64_t id = snapshot.jobs.last_id();
+  if (!request.page_token().empty() && !absl::SimpleAtoi(request.page_token(), &id)) {
+    return absl::InvalidArgumentError("page_token: not one that this controller gave");
+  }
+  const uint32_t wanted = request.page_size() == 0 ? kDefaultJobPage : request.page_size();
+  const int most = static_cast<int>(std::min(wanted, kMaxJobPage));
+  for (id = std::min(id, snapshot.jobs.last_id()); id > 0; --id) {
+    const Job* job = snapshot.FindJob(id);
+    if (job == nullptr) continue;
+    if (!request.project().empty() && job->settings->project != request.project()) continue;
+    const auto state = static_cast<v1::JobState>(job->state);
+    if (request.states_size() > 0 && std::find(request.states().begin(), request.states().end(),
+                                               state) == request.states().end()) {
+      continue;
+    }
+    if (response.jobs_size() == most) {
+      response.set_next_page_token(absl::StrCat(id));
+      return absl::OkStatus();
+    }
+    *response.add_jobs() = ToProto(*job);
+  }
+  return absl::OkStatus();
+}
+
+void FillCheckpoints(const Snapshot& snapshot, const Job& job,
+                     google::protobuf::RepeatedPtrField<v1::CheckpointInfo>* out) {
+  for (auto id = job.checkpoints.rbegin(); id != job.checkpoints.rend(); ++id) {
+    if (const Checkpoint* checkpoint = snapshot.FindCheckpoint(*id)) {
+      *out->Add() = ToProto(*checkpoint);
+    }
+  }
+}
+
+absl::StatusOr<PointQuery> QueryOf(const v1::QueryMetricsRequest& request, uint64_t job_id) {
+  if (request.names_size() > kMaxMetricNames) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("names: more than ", kMaxMetricNames, " metrics at a time"));
+  }
+  if (request.max_points() > kMaxPointPage) {
+    return absl::InvalidArgumentError(absl::StrCat("max_points: at most ", kMaxPointPage));
+  }
+  if (request.from_step() < 0 || request.to_step() < 0) {
+    return absl::InvalidArgumentError("from_step, to_step: must not be negative");
+  }
+  PointQuery query;
+  query.job_id = job_id;
+  query.rank = request.rank();
+  query.names.assign(request.names().begin(), request.names().end());
+  query.from_step = request.from_step();
+  query.to_step = request.to_step();
+  query.page_size =
+      request.page_size() == 0 ? kMaxPointPage : std::min(request.page_size(), kMaxPointPage);
+  query.page_token = request.page_token();
+  query.max_points = request.max_points();
+  return query;
+}
+
+}  // namespace
+
+JobService::JobService(Engine& engine, MetricsIngest& ingest, CallGate& gate, Clock& clock,
+                       std::string checkpoint_root)
+    : engine_(engine),
+      ingest_(ingest),
+      gate_(gate),
+      clock_(clock),
+      checkpoint_root_(std::move(checkpoint_root)),
+      pump_(clock) {}
+
+grpc::ServerUnaryReactor* JobService::GetVersion(grpc::CallbackServerContext* context,
+                                                 const v1::GetVersionRequest*,
+                                                 v1::GetVersionResponse* response) {
+  auto* call = new UnaryCall(gate_, "GetVersion");
+  const absl::Status allowed = gate_.Check(*context);
+  if (allowed.ok()) {
+    response->set_version(Version());
+    response->set_protocol_version(kProtocolVersion);
+    response->set_term(engine_.snapshot()->term);
+  }
+  call->Done(allowed);
+  return call;
+}
+
+grpc::ServerUnaryReactor* JobService::Submit(grpc::CallbackServerContext* context,
+                                             const v1::SubmitRequest* request,
+                                             v1::SubmitResponse* response) {
+  auto* call = new UnaryCall(gate_, "Submit");
+  absl::Status status = gate_.Check(*context);
+  absl::StatusOr<CheckedSubmit> checked;
+  if (status.ok()) {
+    checked = CheckSubmit(*request, checkpoint_root_);
+    status = checked.status();
+  }
+  if (!status.ok()) {
+    call->Done(status);
+    return call;
+  }
+  *response->mutable_resolved_spec() = checked->resolved;
+  if (request->dry_run()) {
+    absl::StatusOr<std::string> forecast = engine_.Forecast(checked->settings.needs);
+    if (forecast.ok()) response->set_forecast(*forecast);
+    call->Done(forecast.status());
+    return call;
+  }
+  SubmitJob event;
+  event.settings = std::make_shared<const JobSettings>(std::move(checked->settings));
+  event.owner = request->owner();
+  event.idempotency_key = request->idempotency_key();
+  engine_.Post(std::move(event), [call, response](const EventResult& result) {
+    response->set_job_id(result.job_id);
+    response->set_already_existed(result.already_existed);
+    call->Done(result.status);
+  });
+  return call;
+}
+
+grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* context,
+                                               const v1::ListJobsRequest* request,
+                                               v1::ListJobsResponse* response) {
+  auto* call = new UnaryCall(gate_, "ListJobs");
+  absl::Status status = gate_.Check(*context);
+  if (status.ok()) status = FillJobs(*engine_.snapshot(), *request, *response);
+  call->Done(status);
+  return call;
+}
+
+grpc::ServerUnaryReactor* JobService::GetJob(grpc::CallbackServerContext* context,
+                                             const v1::GetJobRequest* request,
+                                             v1::GetJobResponse* response) {
+  auto* call = new UnaryCall(gate_, "GetJob");
+  absl::Status status = gate_.Check(*context);
+  if (status.ok()) status = FillJob(*request, *response);
+  call->Done(status);
+  return call;
+}
+
+absl::Status JobService::FillJob(const v1::GetJobRequest& request, v1::GetJobResponse& response) {
+  const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
+  MUSTER_ASSIGN_OR_RETURN(const Job* job, FindJob(*snapshot, request.job()));
+  *response.mutable_spec() = SpecOf(*job->settings);
+  *response.mutable_summary() = ToProto(*job);
+  for (v1::Attempt& attempt : AttemptsOf(*job)) *response.add_attempts() = std::move(attempt);
+  FillCheckpoints(*snapshot, *job, response.mutable_checkpoints());
+  for (const auto& event : job->events) *response.add_events() = ToProto(*event);
+  return absl::OkStatus();
+}
+
+grpc::ServerUnaryReactor* JobService::CancelJob(grpc::CallbackServerContext* context,
+                                                const v1::CancelJobRequest* request,
+                                                v1::CancelJobResponse* response) {
+  auto* call = new UnaryCall(gate_, "CancelJob");
+  absl::Status status = gate_.Check(*context);
+  absl::StatusOr<const Job*> job;
+  const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
+  if (status.ok()) {
+    job = FindJob(*snapshot, request->job());
+    status = job.status();
+  }
+  if (!status.ok()) {
+    call->Done(status);
+    return call;
+  }
+  const uint64_t id = (*job)->id;
+  engine_.Post(controller::CancelJob{id, "user"},
+               [this, call, id, response](const EventResult& result) {
+                 if (const std::shared_ptr<const Job> now = engine_.snapshot()->jobs.Share(id)) {
+                   *response->mutable_summary() = ToProto(*now);
+                 }
+                 call->Done(result.status);
+               });
+  return call;
+}
+
+grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(
+    grpc::CallbackServerContext* context, const v1::WatchJobRequest* request) {
+  absl::Status status = gate_.Check(*context);
+  uint64_t id = 0;
+  if (status.ok()) {
+    const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
+    const absl::StatusOr<const Job*> job = FindJob(*snapshot, request->job());
+    status = job.status();
+    if (job.ok()) id = (*job)->id;
+  }
+  auto watch = std::make_shared<JobWatch>(gate_, engine_, id);
+  auto* reactor = JobWatch::Handover(watch);
+  if (status.ok()) {
+    pump_.Add(std::move(watch));
+  } else {
+    watch->End(status);
+  }
+  return reactor;
+}
+
+grpc::ServerWriteReactor<v1::StreamLogsResponse>* JobService::StreamLogs(
+    grpc::CallbackServerContext* context, const v1::StreamLogsRequest* request) {
+  absl::Status status = gate_.Check(*context);
+  LogStreamRequest wanted;
+  wanted.follow = request->follow();
+  wanted.tail_lines = std::min(request->tail(), kMaxTailLines);
+  if (request->has_rank()) wanted.query.rank = request->rank();
+  if (request->has_attempt()) wanted.query.attempt = request->attempt();
+  if (status.ok()) {
+    const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
+    const absl::StatusOr<const Job*> job = FindJob(*snapshot, request->job());
+    status = job.status();
+    if (job.ok()) wanted.query.job_id = (*job)->id;
+  }
+  auto stream = std::make_shared<LogStream>(gate_, engine_, ingest_, clock_, std::move(wanted));
+  auto* reactor = LogStream::Handover(stream);
+  if (status.ok()) {
+    pump_.Add(std::move(stream));
+  } else {
+    stream->End(status);
+  }
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* JobService::QueryMetrics(grpc::CallbackServerContext* context,
+                                                   const v1::QueryMetricsRequest* request,
+                                                   v1::QueryMetricsResponse* response) {
+  auto* call = new UnaryCall(gate_, "QueryMetrics");
+  absl::Status status = gate_.Check(*context);
+  absl::StatusOr<PointQuery> query;
+  if (status.ok()) {
+    const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
+    const absl::StatusOr<const Job*> job = FindJob(*snapshot, request->job());
+    status = job.status();
+    if (job.ok()) {
+      query = QueryOf(*request, (*job)->id);
+      status = query.status();
+    }
+  }
+  if (!status.ok()) {
+    call->Done(status);
+    return call;
+  }
+  ingest_.Read([call, response, query = *std::move(query)](MetricsStore* store,
+                                                           const absl::Status& refused) {
+    if (store == nullptr) {
+      call->Done(refused);
+      return;
+    }
+    absl::StatusOr<PointPage> page = store->ReadPoints(query);
+    if (page.ok()) {
+      for (const Point& point : page->points) {
+        v1::MetricPoint* out = response->add_points();
+        out->set_name(point.name);
+        out->set_step(point.step);
+        out->set_time_ms(point.time_ms);
+        out->set_value(point.value);
+      }
+      response->set_next_page_token(page->next_page_token);
+    }
+    call->Done(page.status());
+  });
+  return call;
+}
+
+grpc::ServerUnaryReactor* JobService::ListCheckpoints(grpc::CallbackServerContext* context,
+                                                      const v1::ListCheckpointsRequest* request,
+                                                      v1::ListCheckpointsResponse* response) {
+  auto* call = new UnaryCall(gate_, "ListCheckpoints");
+  absl::Status status = gate_.Check(*context);
+  if (status.ok()) {
+    const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
+    const absl::StatusOr<const Job*> job = FindJob(*snapshot, request->job());
+    status = job.status();
+    if (job.ok()) FillCheckpoints(*snapshot, **job, response->mutable_checkpoints());
+  }
+  call->Done(status);
+  return call;
+}
+
+grpc::ServerUnaryReactor* JobService::VerifyCheckpoint(grpc::CallbackServerContext* context,
+                                                       const v1::VerifyCheckpointRequest* request,
+                                                       v1::VerifyCheckpointResponse* response) {
+  auto* call = new UnaryCall(gate_, "VerifyCheckpoint");
+  absl::Status status = gate_.Check(*context);
+  const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
+  const Checkpoint* checkpoint = snapshot->FindCheckpoint(request->checkpoint_id());
+  if (status.ok() && checkpoint == nullptr) {
+    status =
+        absl::NotFoundError(absl::StrCat("checkpoint ", request->checkpoint_id(),
+                                         ": no such checkpoint; `muster ckpt ls JOB` lists them"));
+  }
+  if (!status.ok()) {
+    call->Done(status);
+    return call;
+  }
+  auto wait = std::make_shared<VerdictWait>(call, context, clock_, engine_, *checkpoint, response);
+  engine_.Post(RequestVerify{checkpoint->id}, [this, call, wait](const EventResult& result) {
+    if (result.status.ok()) {
+      pump_.Add(wait);
+    } else {
+      call->Done(result.status);
+    }
+  });
+  return call;
+}
+
+grpc::ServerUnaryReactor* JobService::ListWorkers(grpc::CallbackServerContext* context,
+                                                  const v1::ListWorkersRequest*,
+                                                  v1::ListWorkersResponse* response) {
+  auto* call = new UnaryCall(gate_, "ListWorkers");
+  const absl::Status allowed = gate_.Check(*context);
+  if (allowed.ok()) {
+    engine_.snapshot()->workers.ForEach(
+        [&](const Worker& worker) { *response->add_workers() = ToProto(worker); });
+  }
+  call->Done(allowed);
+  return call;
+}
+
+}  // namespace muster::controller

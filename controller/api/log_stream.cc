@@ -1,0 +1,175 @@
+#include "controller/api/log_stream.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/status_macros.h"
+
+namespace muster::controller {
+namespace {
+
+constexpr uint64_t kPageBytes = 256 << 10;
+constexpr size_t kMaxLineBytes = 64 << 10;  // a longer line is sent in pieces
+
+}  // namespace
+
+LogStream::LogStream(CallGate& gate, const Engine& engine, MetricsIngest& ingest, Clock& clock,
+                     LogStreamRequest request)
+    : OutStream(gate, "StreamLogs"),
+      engine_(engine),
+      ingest_(ingest),
+      clock_(clock),
+      request_(std::move(request)) {
+  // Over before the call began: nothing is on its way any more.
+  if (JobIsOver()) over_at_ = -absl::InfiniteDuration();
+}
+
+bool LogStream::Turn() {
+  if (ended()) return false;
+  ReadOn();
+  return true;
+}
+
+void LogStream::OnDrained() {
+  {
+    MutexLock lock(mutex_);
+    if (read_all_) return;
+  }
+  ReadOn();
+}
+
+void LogStream::ReadOn() {
+  if (!idle()) return;
+  {
+    MutexLock lock(mutex_);
+    if (reading_) return;
+    reading_ = true;
+  }
+  ingest_.Read([self = shared_from_this()](MetricsStore* store, const absl::Status& refused) {
+    self->OnStore(store, refused);
+  });
+}
+
+void LogStream::OnStore(MetricsStore* store, const absl::Status& refused) {
+  if (store == nullptr) {
+    End(refused);
+    return;
+  }
+  // Asked before the read: what was stored by then is in it.
+  if (over_at_ == absl::InfiniteDuration() && JobIsOver()) over_at_ = clock_.SinceBoot();
+  const bool drained = clock_.SinceBoot() - over_at_ >= kDrainGrace;
+  const absl::StatusOr<std::vector<StoredLogChunk>> page = ReadPage(*store);
+  if (!page.ok()) {
+    End(page.status());
+    return;
+  }
+  for (const StoredLogChunk& chunk : *page) Deliver(chunk);
+  if (page->empty() && (!request_.follow || drained)) {
+    FlushLines();
+    End(absl::OkStatus());
+  }
+  {
+    MutexLock lock(mutex_);
+    reading_ = false;
+    read_all_ = page->empty();
+  }
+  // Nothing of the page may have been a whole line: then no write will call us back.
+  if (!page->empty() && !ended()) ReadOn();
+}
+
+absl::StatusOr<std::vector<StoredLogChunk>> LogStream::ReadPage(MetricsStore& store) {
+  if (!begun_) {
+    MUSTER_RETURN_IF_ERROR(Begin(store));
+    begun_ = true;
+  }
+  if (!following_) {
+    MUSTER_ASSIGN_OR_RETURN(std::vector<StoredLogChunk> page,
+                            store.ReadLogs(request_.query, cursor_, newest_id_, kPageBytes));
+    if (!page.empty()) {
+      cursor_ = {page.back().chunk.key.attempt, page.back().id};
+      return page;
+    }
+    following_ = true;
+    followed_id_ = newest_id_;
+  }
+  if (!request_.follow) return std::vector<StoredLogChunk>();
+  MUSTER_ASSIGN_OR_RETURN(std::vector<StoredLogChunk> page,
+                          store.FollowLogs(request_.query, followed_id_, kPageBytes));
+  if (!page.empty()) followed_id_ = page.back().id;
+  return page;
+}
+
+absl::Status LogStream::Begin(MetricsStore& store) {
+  MUSTER_ASSIGN_OR_RETURN(newest_id_, store.NewestLogId());
+  if (request_.tail_lines == 0) return absl::OkStatus();
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<LogTail> tails,
+                          store.FindLogTails(request_.query, request_.tail_lines));
+  bool is_first = true;
+  for (const LogTail& tail : tails) {
+    tails_.emplace(tail.rank, tail);
+    const LogCursor before{tail.start.attempt, tail.start.id - 1};
+    if (is_first || std::tie(before.attempt, before.id) < std::tie(cursor_.attempt, cursor_.id)) {
+      cursor_ = before;
+    }
+    is_first = false;
+  }
+  return absl::OkStatus();
+}
+
+void LogStream::Deliver(const StoredLogChunk& stored) {
+  const LogChunk& chunk = stored.chunk;
+  uint64_t skip = 0;
+  if (const auto tail = tails_.find(chunk.key.rank); tail != tails_.end()) {
+    const LogCursor& start = tail->second.start;
+    const auto here = std::tie(chunk.key.attempt, stored.id);
+    if (here < std::tie(start.attempt, start.id)) return;
+    if (here == std::tie(start.attempt, start.id)) {
+      skip = std::min<uint64_t>(tail->second.skip_bytes, chunk.text.size());
+    }
+  }
+  const StreamKey key{chunk.key.attempt, chunk.key.generation, chunk.key.rank, chunk.is_stderr};
+  const uint64_t offset = chunk.offset + skip;
+  const auto [found, is_new] = streams_.try_emplace(key);
+  Stream& stream = found->second;
+  if (is_new) stream.next_offset = request_.tail_lines > 0 ? offset : 0;
+  if (offset > stream.next_offset) {
+    // The missing bytes end the line that they tore.
+    if (!stream.line.empty()) SendText(key, stream, std::exchange(stream.line, ""));
+    stream.lost_bytes = offset - stream.next_offset;
+    stream.next_offset = offset;
+  }
+  std::string text = std::exchange(stream.line, "") + chunk.text.substr(skip);
+  stream.next_offset = offset + chunk.text.size() - skip;
+  const size_t last_end = text.rfind('\n');
+  size_t whole = last_end == std::string::npos ? 0 : last_end + 1;
+  if (text.size() - whole > kMaxLineBytes) whole = text.size();
+  stream.line = text.substr(whole);
+  text.resize(whole);
+  if (!text.empty()) SendText(key, stream, std::move(text));
+}
+
+void LogStream::SendText(const StreamKey& key, Stream& stream, std::string text) {
+  v1::StreamLogsResponse response;
+  response.set_attempt(std::get<0>(key));
+  response.set_rank(std::get<2>(key));
+  response.set_is_stderr(std::get<3>(key));
+  response.set_offset(stream.next_offset - stream.line.size() - text.size());
+  response.set_lost_bytes(std::exchange(stream.lost_bytes, 0));
+  response.set_text(std::move(text));
+  Send(std::move(response));
+}
+
+void LogStream::FlushLines() {
+  for (auto& [key, stream] : streams_) {
+    if (stream.line.empty()) continue;
+    SendText(key, stream, std::exchange(stream.line, ""));
+  }
+}
+
+bool LogStream::JobIsOver() {
+  const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
+  const Job* job = snapshot->FindJob(request_.query.job_id);
+  return job == nullptr || IsTerminal(job->state);
+}
+
+}  // namespace muster::controller

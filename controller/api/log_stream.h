@@ -1,0 +1,82 @@
+// One StreamLogs call: first what is stored, by attempt; then, with `follow`, what arrives, until
+// the job is over. Sends whole lines: what a chunk leaves of its last line waits for the rest.
+// Turned by a StreamPump.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "controller/api/out_stream.h"
+#include "controller/engine/engine.h"
+#include "controller/engine/metrics_ingest.h"
+#include "muster/v1/job_service.pb.h"
+
+namespace muster::controller {
+
+struct LogStreamRequest {
+  LogQuery query;
+  bool follow = false;
+  uint32_t tail_lines = 0;  // 0: all
+};
+
+class LogStream final : public OutStream<v1::StreamLogsResponse>,
+                        public std::enable_shared_from_this<LogStream> {
+ public:
+  // Logs travel beside the news that the job is over, and may come after it: so long they are
+  // waited for.
+  static constexpr absl::Duration kDrainGrace = absl::Seconds(2);
+
+  LogStream(CallGate& gate, const Engine& engine, MetricsIngest& ingest, Clock& clock,
+            LogStreamRequest request);
+
+  bool Turn() override;
+
+ private:
+  // One rank's stdout or stderr.
+  struct Stream {
+    uint64_t next_offset = 0;
+    std::string line;  // begun, not ended
+    uint64_t lost_bytes = 0;
+  };
+  using StreamKey =
+      std::tuple<uint32_t, uint32_t, uint32_t, bool>;  // attempt, generation, rank, stderr
+
+  void OnDrained() override;
+  void ReadOn();
+  void OnStore(MetricsStore* store, const absl::Status& refused);
+  absl::StatusOr<std::vector<StoredLogChunk>> ReadPage(MetricsStore& store);
+  absl::Status Begin(MetricsStore& store);
+  void Deliver(const StoredLogChunk& stored);
+  void SendText(const StreamKey& key, Stream& stream, std::string text);
+  void FlushLines();
+  bool JobIsOver();
+
+  const Engine& engine_;
+  MetricsIngest& ingest_;
+  Clock& clock_;
+  const LogStreamRequest request_;
+
+  Mutex mutex_;
+  bool reading_ MUSTER_GUARDED_BY(mutex_) = false;
+  bool read_all_ MUSTER_GUARDED_BY(mutex_) = false;  // the last page was empty: wait for a turn
+
+  // Touched by one read at a time (`reading_`).
+  bool begun_ = false;
+  bool following_ = false;
+  int64_t newest_id_ = 0;  // the backlog ends here
+  LogCursor cursor_;       // in the backlog
+  int64_t followed_id_ = 0;
+  std::map<uint32_t, LogTail> tails_;  // by rank
+  std::map<StreamKey, Stream> streams_;
+  absl::Duration over_at_ =
+      absl::InfiniteDuration();  // since boot: the job was first seen to be over
+};
+
+}  // namespace muster::controller

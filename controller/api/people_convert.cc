@@ -1,0 +1,176 @@
+#include <optional>
+
+#include "controller/api/convert.h"
+
+namespace muster::controller {
+namespace {
+
+v1::JobState Cast(JobState state) { return static_cast<v1::JobState>(state); }
+v1::Reason Cast(Reason reason) { return static_cast<v1::Reason>(reason); }
+v1::FailureClass Cast(FailureClass kind) { return static_cast<v1::FailureClass>(kind); }
+
+std::optional<double> FindValue(const std::map<std::string, double>& values, const char* name) {
+  const auto found = values.find(name);
+  if (found == values.end()) return std::nullopt;
+  return found->second;
+}
+
+}  // namespace
+
+int64_t ToMillis(absl::Time time) {
+  if (time == absl::InfinitePast() || time == absl::InfiniteFuture()) return 0;
+  return absl::ToUnixMillis(time);
+}
+
+v1::JobSummary ToProto(const Job& job) {
+  v1::JobSummary out;
+  out.set_id(job.id);
+  out.set_name(job.settings->name);
+  out.set_project(job.settings->project);
+  out.set_owner(job.owner);
+  out.set_state(Cast(job.state));
+  out.set_reason(Cast(job.reason));
+  out.set_message(job.message);
+  out.set_ranks(job.settings->needs.min_ranks);
+  out.set_attempt(job.attempt);
+  out.set_restarts(job.restarts);
+  out.set_submitted_ms(ToMillis(job.submitted));
+  out.set_started_ms(ToMillis(job.started));
+  out.set_finished_ms(ToMillis(job.finished));
+  out.set_failure_class(Cast(job.failure_class));
+  if (job.current != nullptr && (job.current->live() || IsTerminal(job.state))) {
+    out.set_ranks(static_cast<uint32_t>(job.current->ranks.size()));
+    for (const Rank& rank : job.current->ranks) {
+      bool known = false;
+      for (const std::string& name : out.workers()) known = known || name == rank.worker;
+      if (!known) out.add_workers(rank.worker);
+    }
+  }
+  const JobProgress& progress = job.progress;
+  out.set_phase(progress.phase);
+  out.set_step(progress.step);
+  out.set_total_steps(progress.total_steps);
+  out.set_epoch(progress.epoch);
+  if (progress.memory_bytes > 0) out.set_memory_bytes(progress.memory_bytes);
+  if (progress.memory_peak_bytes > 0) out.set_memory_peak_bytes(progress.memory_peak_bytes);
+  if (progress.best_validation_accuracy >= 0) {
+    out.set_best_validation_accuracy(progress.best_validation_accuracy);
+  }
+  if (const auto value = FindValue(progress.latest, "loss")) out.set_loss(*value);
+  if (const auto value = FindValue(progress.latest, "lr")) out.set_lr(*value);
+  if (const auto value = FindValue(progress.latest, "samples_per_second")) {
+    out.set_samples_per_second(*value);
+  }
+  if (const auto value = FindValue(progress.latest, "validation_accuracy")) {
+    out.set_validation_accuracy(*value);
+  }
+  if (const auto value = FindValue(job.results, "validation_accuracy")) {
+    out.set_best_validation_accuracy(*value);
+  }
+  if (const auto value = FindValue(job.results, "test_accuracy")) out.set_test_accuracy(*value);
+  return out;
+}
+
+v1::Attempt ToProto(const Attempt& attempt) {
+  v1::Attempt out;
+  out.set_number(attempt.number);
+  out.set_started_ms(ToMillis(attempt.started));
+  out.set_ended_ms(ToMillis(attempt.ended));
+  out.set_failure_class(Cast(attempt.failure_class));
+  out.set_cause(attempt.cause);
+  out.set_first_step(attempt.first_step);
+  out.set_last_step(attempt.last_step);
+  for (const Rank& rank : attempt.ranks) {
+    v1::Attempt::Rank* row = out.add_ranks();
+    row->set_rank(rank.rank);
+    row->set_worker(rank.worker);
+    row->set_slot(rank.slot);
+    const absl::string_view state = RankStateName(rank.state);
+    row->set_state(state.data(), state.size());
+    row->set_exit_code(rank.exit_code);
+    row->set_signal(rank.signal);
+    row->set_pid(rank.pid);
+  }
+  return out;
+}
+
+std::vector<v1::Attempt> AttemptsOf(const Job& job) {
+  std::vector<v1::Attempt> attempts;
+  for (const auto& attempt : job.past) attempts.push_back(ToProto(*attempt));
+  if (job.current != nullptr) attempts.push_back(ToProto(*job.current));
+  for (size_t i = 0; i + 1 < attempts.size(); ++i) {
+    const int64_t lost = attempts[i].last_step() - attempts[i + 1].first_step();
+    attempts[i].set_steps_lost(lost > 0 ? lost : 0);
+  }
+  return attempts;
+}
+
+v1::JobEvent ToProto(const JobEvent& event) {
+  v1::JobEvent out;
+  out.set_sequence(event.sequence);
+  out.set_job_id(event.job_id);
+  out.set_time_ms(ToMillis(event.time));
+  out.set_from(Cast(event.from));
+  out.set_to(Cast(event.to));
+  out.set_reason(Cast(event.reason));
+  out.set_actor(event.actor);
+  out.set_message(event.message);
+  out.set_attempt(event.attempt);
+  return out;
+}
+
+v1::CheckpointInfo ToProto(const Checkpoint& checkpoint) {
+  v1::CheckpointInfo out;
+  out.set_id(checkpoint.id);
+  out.set_job_id(checkpoint.job_id);
+  out.set_step(checkpoint.step);
+  out.set_attempt(checkpoint.attempt);
+  out.set_state(static_cast<v1::CheckpointState>(checkpoint.state));
+  out.set_path(checkpoint.path);
+  out.set_bytes(checkpoint.bytes);
+  out.set_manifest_sha256(checkpoint.manifest_sha256);
+  out.set_best(checkpoint.best);
+  out.set_epoch(checkpoint.epoch);
+  if (const auto value = FindValue(checkpoint.metrics, "validation_accuracy")) {
+    out.set_validation_accuracy(*value);
+  }
+  if (const auto value = FindValue(checkpoint.metrics, "validation_loss")) {
+    out.set_validation_loss(*value);
+  }
+  out.set_created_ms(ToMillis(checkpoint.created));
+  out.set_verified_ms(ToMillis(checkpoint.verified));
+  out.set_message(checkpoint.message);
+  return out;
+}
+
+v1::WorkerInfo ToProto(const Worker& worker) {
+  v1::WorkerInfo out;
+  out.set_name(worker.name);
+  const absl::string_view state = WorkerStateName(worker);
+  out.set_state(state.data(), state.size());
+  out.set_pool(worker.facts.pool);
+  for (const Slot& slot : worker.facts.slots) {
+    v1::Slot* row = out.add_slots();
+    row->set_index(slot.index);
+    row->set_kind(static_cast<v1::SlotKind>(slot.kind));
+    row->set_device(slot.device);
+    row->set_uuid(slot.uuid);
+    row->set_memory_bytes(slot.memory_bytes);
+  }
+  out.set_slots_used(static_cast<uint32_t>(worker.holders.size()));
+  for (const auto& [slot, holder] : worker.holders) {
+    bool known = false;
+    for (const uint64_t id : out.job_ids()) known = known || id == holder.job_id;
+    if (!known) out.add_job_ids(holder.job_id);
+  }
+  out.mutable_labels()->insert(worker.facts.labels.begin(), worker.facts.labels.end());
+  out.set_advertise_address(worker.facts.advertise_address);
+  out.set_metrics_address(worker.facts.metrics_address);
+  out.set_version(worker.facts.version);
+  out.set_last_heartbeat_ms(ToMillis(worker.last_heartbeat));
+  out.set_cpus(worker.facts.cpus);
+  out.set_memory_bytes(worker.facts.memory_bytes);
+  return out;
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,82 @@
+// Both services behind one in-process gRPC server on a port that the system picks, over a
+// FakeEngine and a real ingest.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "common/metrics/metric_names.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/status_map.h"
+#include "common/rpc/token.h"
+#include "controller/api/job_service.h"
+#include "controller/api/worker_service.h"
+#include "tests/controller/api/fake_engine.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace muster::controller {
+
+inline constexpr char kToken[] = "secret-of-this-test";
+
+class ApiFixture : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    MetricsIngestOptions options;
+    options.path = dir_ / "metrics.db";
+    auto ingest = MetricsIngest::Open(std::move(options), clock_);
+    ASSERT_OK(ingest);
+    ingest_ = *std::move(ingest);
+    ingest_->Start();
+    jobs_ = std::make_unique<JobService>(engine_, *ingest_, gate_, clock_, "/ckpt");
+    workers_ = std::make_unique<WorkerService>(engine_, *ingest_, gate_);
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(jobs_.get());
+    builder.RegisterService(workers_.get());
+    server_ = builder.BuildAndStart();
+    ASSERT_NE(server_, nullptr);
+    channel_ = MakeChannel({.address = "127.0.0.1:" + std::to_string(port)});
+    stub_ = v1::JobService::NewStub(channel_);
+    worker_stub_ = v1::WorkerService::NewStub(channel_);
+  }
+  void TearDown() override {
+    jobs_->Stop();
+    workers_->Stop();
+    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5));
+    server_->Wait();
+    ingest_->Stop();
+  }
+
+  // A context that carries the token.
+  struct Context : grpc::ClientContext {
+    Context() { AddToken(*this, kToken); }
+  };
+
+  // One unary call; the response goes to `response`.
+  template <typename Method, typename Request, typename Response>
+  absl::Status Call(Method method, const Request& request, Response& response) {
+    Context context;
+    return FromGrpc((stub_.get()->*method)(&context, request, &response));
+  }
+
+  testing::TempDir dir_;
+  RealClock clock_;
+  Registry registry_{ControllerMetrics(), metric::kControllerDroppedTotal};
+  FakeEngine engine_;
+  CallGate gate_{kToken, registry_, clock_};
+  std::unique_ptr<MetricsIngest> ingest_;
+  std::unique_ptr<JobService> jobs_;
+  std::unique_ptr<WorkerService> workers_;
+  std::unique_ptr<grpc::Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::JobService::Stub> stub_;
+  std::unique_ptr<v1::WorkerService::Stub> worker_stub_;
+};
+
+}  // namespace muster::controller

@@ -1,0 +1,115 @@
+// An Engine without rules: it records what it is given, answers as the test says, and publishes
+// what the test publishes.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "controller/engine/engine.h"
+
+namespace muster::controller {
+
+class FakeEngine final : public Engine {
+ public:
+  FakeEngine() {
+    auto first = std::make_shared<Snapshot>();
+    first->term = 7;
+    snapshot_ = std::move(first);
+  }
+
+  // What an event, a hello or a store operation is answered with. Set before the calls that use
+  // them.
+  std::function<EventResult(const Event&)> on_event = [](const Event&) { return EventResult(); };
+  std::function<EventResult(const WorkerHello&)> on_hello = [](const WorkerHello&) {
+    return EventResult();
+  };
+  std::function<void(StoreOp, StoreDone)> on_store = [](StoreOp op, StoreDone done) {
+    done({true, op.value, "", false});
+  };
+  absl::StatusOr<std::string> forecast = std::string("starts now on w1");
+  EngineOptions engine_options;
+
+  // Edits a copy of the snapshot and publishes it.
+  void Publish(const std::function<void(Snapshot&)>& edit) {
+    MutexLock lock(mutex_);
+    auto next = std::make_shared<Snapshot>(*snapshot_);
+    edit(*next);
+    ++next->version;
+    snapshot_ = std::move(next);
+  }
+  std::vector<Event> events() {
+    MutexLock lock(mutex_);
+    return events_;
+  }
+  // Blocks until an agent has connected, or has gone.
+  std::shared_ptr<WorkerLink> WaitForLink() {
+    MutexLock lock(mutex_);
+    while (link_ == nullptr) changed_.Wait(mutex_);
+    return link_;
+  }
+  void WaitForDisconnect() {
+    MutexLock lock(mutex_);
+    while (!disconnected_) changed_.Wait(mutex_);
+  }
+
+  void Start() override {}
+  void Stop() override {}
+  void Post(Event event, EventDone done) override {
+    const EventResult result = on_event(event);
+    {
+      MutexLock lock(mutex_);
+      events_.push_back(std::move(event));
+    }
+    done(result);
+  }
+  void Connect(WorkerHello hello, std::shared_ptr<WorkerLink> link, EventDone done) override {
+    const EventResult result = on_hello(hello);
+    done(result);
+    MutexLock lock(mutex_);
+    if (result.status.ok()) link_ = std::move(link);
+    changed_.NotifyAll();
+  }
+  void Disconnect(const std::string&, const std::string&, const WorkerLink*) override {
+    MutexLock lock(mutex_);
+    disconnected_ = true;
+    link_.reset();
+    changed_.NotifyAll();
+  }
+  void Store(StoreOp op, StoreDone done) override { on_store(std::move(op), std::move(done)); }
+  std::shared_ptr<const Snapshot> snapshot() const override {
+    MutexLock lock(mutex_);
+    return snapshot_;
+  }
+  std::shared_ptr<void> Subscribe(Watcher) override { return nullptr; }
+  absl::StatusOr<std::string> Forecast(const JobNeeds&) const override { return forecast; }
+  const EngineOptions& options() const override { return engine_options; }
+  void RunUntilIdle() override {}
+
+ private:
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::shared_ptr<const Snapshot> snapshot_ MUSTER_GUARDED_BY(mutex_);
+  std::vector<Event> events_ MUSTER_GUARDED_BY(mutex_);
+  std::shared_ptr<WorkerLink> link_ MUSTER_GUARDED_BY(mutex_);
+  bool disconnected_ MUSTER_GUARDED_BY(mutex_) = false;
+};
+
+inline std::shared_ptr<Job> MakeJob(uint64_t id, std::string name,
+                                    JobState state = JobState::kRunning) {
+  auto settings = std::make_shared<JobSettings>();
+  settings->name = std::move(name);
+  settings->project = "default";
+  settings->spec_json = "{\"name\": \"" + settings->name + "\"}";
+  auto job = std::make_shared<Job>();
+  job->id = id;
+  job->settings = std::move(settings);
+  job->state = state;
+  job->attempt = 1;
+  return job;
+}
+
+}  // namespace muster::controller

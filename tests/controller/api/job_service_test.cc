@@ -1,0 +1,379 @@
+#include "controller/api/job_service.h"
+
+#include <future>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/version.h"
+#include "tests/controller/api/api_fixture.h"
+
+namespace muster::controller {
+namespace {
+
+using ::muster::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Stub = v1::JobService::Stub;
+
+v1::SubmitRequest GoodSubmit() {
+  v1::SubmitRequest request;
+  request.set_protocol_version(kProtocolVersion);
+  request.set_owner("ada");
+  v1::JobSpec* spec = request.mutable_spec();
+  spec->set_name("digits");
+  spec->mutable_ranks()->set_min(2);
+  spec->mutable_train()->mutable_model()->mutable_mlp();
+  spec->mutable_train()->mutable_data()->mutable_synthetic();
+  spec->mutable_train()->set_batch_size(32);
+  spec->mutable_train()->set_steps(100);
+  return request;
+}
+
+class JobServiceTest : public ApiFixture {
+ protected:
+  absl::StatusOr<v1::SubmitResponse> Submit(const v1::SubmitRequest& request) {
+    v1::SubmitResponse response;
+    const absl::Status status = Call(&Stub::Submit, request, response);
+    if (!status.ok()) return status;
+    return response;
+  }
+  void PutJob(std::shared_ptr<Job> job) {
+    engine_.Publish([&](Snapshot& s) { s.jobs.Put(job->id, job); });
+  }
+  void Store(MetricsBatch batch) {
+    std::promise<absl::Status> stored;
+    ingest_->Submit(std::move(batch), [&](const absl::Status& s) { stored.set_value(s); });
+    ASSERT_OK(stored.get_future().get());
+  }
+};
+
+TEST_F(JobServiceTest, VersionNamesTheTerm) {
+  v1::GetVersionResponse response;
+  ASSERT_OK(Call(&Stub::GetVersion, v1::GetVersionRequest(), response));
+  EXPECT_EQ(response.version(), Version());
+  EXPECT_EQ(response.protocol_version(), kProtocolVersion);
+  EXPECT_EQ(response.term(), 7u);
+}
+
+TEST_F(JobServiceTest, SubmitResolvesTheSpecAndAnswersAfterTheCommit) {
+  engine_.on_event = [](const Event& event) {
+    EXPECT_TRUE(std::holds_alternative<SubmitJob>(event));
+    EventResult result;
+    result.job_id = 42;
+    return result;
+  };
+  v1::SubmitRequest request = GoodSubmit();
+  request.set_idempotency_key("key-1");
+  ASSERT_OK_AND_ASSIGN(const v1::SubmitResponse response, Submit(request));
+  EXPECT_EQ(response.job_id(), 42u);
+  EXPECT_EQ(response.resolved_spec().project(), "default");
+  EXPECT_EQ(response.resolved_spec().checkpoint().url(), "/ckpt");
+  const std::vector<Event> events = engine_.events();
+  ASSERT_EQ(events.size(), 1u);
+  const auto& submit = std::get<SubmitJob>(events[0]);
+  EXPECT_EQ(submit.owner, "ada");
+  EXPECT_EQ(submit.idempotency_key, "key-1");
+  EXPECT_EQ(submit.settings->name, "digits");
+  EXPECT_EQ(submit.settings->needs.min_ranks, 2u);
+  EXPECT_EQ(submit.settings->needs.max_ranks, 2u);
+  EXPECT_EQ(submit.settings->checkpoint_root, "/ckpt");
+  EXPECT_EQ(submit.settings->restart.backoff, absl::Seconds(1));
+  EXPECT_THAT(submit.settings->spec_json, HasSubstr("\"batch_size\""));
+}
+
+TEST_F(JobServiceTest, AFileUrlIsAFolder) {
+  v1::SubmitRequest request = GoodSubmit();
+  request.mutable_spec()->mutable_checkpoint()->set_url("file:///shared/runs/");
+  ASSERT_OK(Submit(request));
+  EXPECT_EQ(std::get<SubmitJob>(engine_.events()[0]).settings->checkpoint_root, "/shared/runs");
+}
+
+TEST_F(JobServiceTest, ABadSpecIsRefusedWithAllItsFaultsAndStoresNothing) {
+  v1::SubmitRequest request = GoodSubmit();
+  request.mutable_spec()->set_name("Not A Name");
+  request.mutable_spec()->mutable_train()->set_batch_size(0);
+  EXPECT_THAT(Submit(request), StatusIs(absl::StatusCode::kInvalidArgument,
+                                        AllOf(HasSubstr("name"), HasSubstr("train.batch_size"))));
+  request = GoodSubmit();
+  (*request.mutable_spec()->mutable_tags())["x"] = std::string(65 << 10, 'x');
+  EXPECT_THAT(Submit(request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("64 KiB")));
+  request = GoodSubmit();
+  request.set_idempotency_key(std::string(129, 'k'));
+  EXPECT_THAT(Submit(request),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("idempotency_key")));
+  request = GoodSubmit();
+  request.set_owner("two words");
+  EXPECT_THAT(Submit(request), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("owner")));
+  EXPECT_TRUE(engine_.events().empty());
+}
+
+TEST_F(JobServiceTest, AnotherProtocolVersionNamesBothAndTheWayOut) {
+  v1::SubmitRequest request = GoodSubmit();
+  request.set_protocol_version(kProtocolVersion + 1);
+  EXPECT_THAT(
+      Submit(request),
+      StatusIs(absl::StatusCode::kFailedPrecondition,
+               AllOf(HasSubstr(absl::StrCat("speaks ", kProtocolVersion + 1)),
+                     HasSubstr(absl::StrCat("speaks ", kProtocolVersion)), HasSubstr("install"))));
+}
+
+TEST_F(JobServiceTest, WhatTheEngineRefusesKeepsItsCode) {
+  engine_.on_event = [](const Event&) {
+    EventResult result;
+    result.status = absl::ResourceExhaustedError("no room left");
+    return result;
+  };
+  EXPECT_THAT(Submit(GoodSubmit()),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("no room left")));
+}
+
+TEST_F(JobServiceTest, ADryRunStoresNothingAndForecasts) {
+  v1::SubmitRequest request = GoodSubmit();
+  request.set_dry_run(true);
+  ASSERT_OK_AND_ASSIGN(const v1::SubmitResponse response, Submit(request));
+  EXPECT_EQ(response.forecast(), "starts now on w1");
+  EXPECT_EQ(response.job_id(), 0u);
+  EXPECT_TRUE(engine_.events().empty());
+  engine_.forecast = absl::FailedPreconditionError("refused: needs 2 slots, the pool has 1");
+  EXPECT_THAT(Submit(request),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("refused:")));
+}
+
+TEST_F(JobServiceTest, ListsNewestFirstInPages) {
+  for (uint64_t id = 1; id <= 5; ++id) {
+    PutJob(MakeJob(id, absl::StrCat("job-", id), id == 3 ? JobState::kFailed : JobState::kRunning));
+  }
+  v1::ListJobsRequest request;
+  request.set_page_size(2);
+  std::vector<uint64_t> ids;
+  do {
+    v1::ListJobsResponse response;
+    ASSERT_OK(Call(&Stub::ListJobs, request, response));
+    EXPECT_LE(response.jobs_size(), 2);
+    for (const v1::JobSummary& job : response.jobs()) ids.push_back(job.id());
+    request.set_page_token(response.next_page_token());
+  } while (!request.page_token().empty());
+  EXPECT_THAT(ids, ElementsAre(5, 4, 3, 2, 1));
+  request = v1::ListJobsRequest();
+  request.add_states(v1::FAILED);
+  v1::ListJobsResponse failed;
+  ASSERT_OK(Call(&Stub::ListJobs, request, failed));
+  ASSERT_EQ(failed.jobs_size(), 1);
+  EXPECT_EQ(failed.jobs(0).id(), 3u);
+  request.set_page_token("x");
+  EXPECT_THAT(Call(&Stub::ListJobs, request, failed), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(JobServiceTest, AJobIsFoundByIdAndByName) {
+  auto job = MakeJob(3, "digits");
+  job->progress.step = 12;
+  job->progress.latest = {{"loss", 0.5}, {"lr", 0.001}};
+  auto first = std::make_shared<Attempt>();
+  first->number = 1;
+  first->last_step = 50;
+  first->ended = absl::Now();
+  auto second = std::make_shared<Attempt>();
+  second->number = 2;
+  second->first_step = 40;
+  second->ranks.push_back({.rank = 0, .worker = "w1"});
+  job->past.push_back(first);
+  job->current = second;
+  PutJob(job);
+  v1::GetJobRequest request;
+  v1::GetJobResponse response;
+  request.mutable_job()->set_name("digits");
+  ASSERT_OK(Call(&Stub::GetJob, request, response));
+  EXPECT_EQ(response.summary().id(), 3u);
+  EXPECT_EQ(response.summary().loss(), 0.5);
+  EXPECT_EQ(response.summary().lr(), 0.001);
+  EXPECT_FALSE(response.summary().has_samples_per_second());
+  EXPECT_THAT(response.summary().workers(), ElementsAre("w1"));
+  EXPECT_EQ(response.spec().name(), "digits");
+  ASSERT_EQ(response.attempts_size(), 2);
+  EXPECT_EQ(response.attempts(0).steps_lost(), 10);
+  EXPECT_EQ(response.attempts(1).ranks(0).state(), "assigned");
+}
+
+TEST_F(JobServiceTest, AnUnknownJobIsNamedAndNoneIsInvalid) {
+  v1::GetJobRequest request;
+  v1::GetJobResponse response;
+  const auto get = &Stub::GetJob;
+  EXPECT_THAT(Call(get, request, response), StatusIs(absl::StatusCode::kInvalidArgument));
+  request.mutable_job()->set_id(99);
+  EXPECT_THAT(Call(get, request, response),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("job 99")));
+  request.mutable_job()->set_name("nobody");
+  EXPECT_THAT(Call(get, request, response),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("`nobody`")));
+}
+
+TEST_F(JobServiceTest, CancelAnswersWithTheJobAsItIsThen) {
+  PutJob(MakeJob(1, "digits"));
+  engine_.on_event = [&](const Event& event) {
+    EXPECT_EQ(std::get<controller::CancelJob>(event).job_id, 1u);
+    PutJob(MakeJob(1, "digits", JobState::kStopping));
+    return EventResult();
+  };
+  v1::CancelJobRequest request;
+  v1::CancelJobResponse response;
+  request.mutable_job()->set_id(1);
+  ASSERT_OK(Call(&Stub::CancelJob, request, response));
+  EXPECT_EQ(response.summary().state(), v1::STOPPING);
+}
+
+TEST_F(JobServiceTest, WatchSendsTheJobNowAfterChangesAndEndsWithIt) {
+  PutJob(MakeJob(1, "digits"));
+  ApiFixture::Context context;
+  v1::WatchJobRequest request;
+  request.mutable_job()->set_id(1);
+  auto reader = stub_->WatchJob(&context, request);
+  v1::WatchJobResponse response;
+  ASSERT_TRUE(reader->Read(&response));
+  EXPECT_EQ(response.summary().state(), v1::RUNNING);
+  auto later = MakeJob(1, "digits");
+  later->progress.step = 10;
+  PutJob(later);
+  ASSERT_TRUE(reader->Read(&response));
+  EXPECT_EQ(response.summary().step(), 10);
+  PutJob(MakeJob(1, "digits", JobState::kSucceeded));
+  ASSERT_TRUE(reader->Read(&response));
+  EXPECT_EQ(response.summary().state(), v1::SUCCEEDED);
+  EXPECT_FALSE(reader->Read(&response));
+  EXPECT_OK(FromGrpc(reader->Finish()));
+}
+
+TEST_F(JobServiceTest, AStoppingControllerEndsWatchesWithUnavailable) {
+  PutJob(MakeJob(1, "digits"));
+  ApiFixture::Context context;
+  v1::WatchJobRequest request;
+  request.mutable_job()->set_id(1);
+  auto reader = stub_->WatchJob(&context, request);
+  v1::WatchJobResponse response;
+  ASSERT_TRUE(reader->Read(&response));
+  jobs_->Stop();
+  EXPECT_FALSE(reader->Read(&response));
+  EXPECT_THAT(FromGrpc(reader->Finish()), StatusIs(absl::StatusCode::kUnavailable));
+  // A watch that comes later is refused likewise.
+  ApiFixture::Context second;
+  reader = stub_->WatchJob(&second, request);
+  EXPECT_FALSE(reader->Read(&response));
+  EXPECT_THAT(FromGrpc(reader->Finish()), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST_F(JobServiceTest, StreamsOfUnknownJobsEndWithNotFound) {
+  ApiFixture::Context watch_context;
+  v1::WatchJobRequest watch;
+  watch.mutable_job()->set_id(9);
+  v1::WatchJobResponse seen;
+  auto watcher = stub_->WatchJob(&watch_context, watch);
+  EXPECT_FALSE(watcher->Read(&seen));
+  EXPECT_THAT(FromGrpc(watcher->Finish()), StatusIs(absl::StatusCode::kNotFound));
+  ApiFixture::Context log_context;
+  v1::StreamLogsRequest logs;
+  logs.mutable_job()->set_id(9);
+  v1::StreamLogsResponse text;
+  auto reader = stub_->StreamLogs(&log_context, logs);
+  EXPECT_FALSE(reader->Read(&text));
+  EXPECT_THAT(FromGrpc(reader->Finish()), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(JobServiceTest, MetricsComeInPages) {
+  PutJob(MakeJob(1, "digits"));
+  MetricsBatch batch;
+  for (uint64_t i = 1; i <= 5; ++i) {
+    batch.points.push_back({{1, 1, 1, 0}, i, {{"loss", static_cast<int64_t>(i), 0, 1.0 / i}}});
+  }
+  Store(std::move(batch));
+  v1::QueryMetricsRequest request;
+  request.mutable_job()->set_id(1);
+  request.set_page_size(2);
+  std::vector<int64_t> steps;
+  const auto query = &Stub::QueryMetrics;
+  do {
+    v1::QueryMetricsResponse response;
+    ASSERT_OK(Call(query, request, response));
+    for (const v1::MetricPoint& point : response.points()) steps.push_back(point.step());
+    request.set_page_token(response.next_page_token());
+  } while (!request.page_token().empty());
+  EXPECT_THAT(steps, ElementsAre(1, 2, 3, 4, 5));
+  v1::QueryMetricsResponse response;
+  request.set_page_token("nonsense");
+  EXPECT_THAT(Call(query, request, response), StatusIs(absl::StatusCode::kInvalidArgument));
+  request.clear_page_token();
+  request.set_from_step(-1);
+  EXPECT_THAT(Call(query, request, response), StatusIs(absl::StatusCode::kInvalidArgument));
+  request.set_from_step(0);
+  request.set_max_points(10001);
+  EXPECT_THAT(Call(query, request, response), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(JobServiceTest, AVerdictIsWaitedFor) {
+  auto checkpoint = std::make_shared<Checkpoint>();
+  checkpoint->id = 5;
+  checkpoint->state = CheckpointState::kCommitted;
+  engine_.Publish([&](Snapshot& s) { s.checkpoints.Put(5, checkpoint); });
+  engine_.on_event = [&](const Event& event) {
+    EXPECT_EQ(std::get<RequestVerify>(event).checkpoint_id, 5u);
+    auto reread = std::make_shared<Checkpoint>(*checkpoint);
+    reread->verdicts = 1;
+    reread->state = CheckpointState::kVerified;
+    engine_.Publish([&](Snapshot& s) { s.checkpoints.Put(5, reread); });
+    return EventResult();
+  };
+  v1::VerifyCheckpointRequest request;
+  v1::VerifyCheckpointResponse response;
+  request.set_checkpoint_id(5);
+  const auto verify = &Stub::VerifyCheckpoint;
+  ASSERT_OK(Call(verify, request, response));
+  EXPECT_EQ(response.checkpoint().state(), v1::VERIFIED);
+  request.set_checkpoint_id(6);
+  EXPECT_THAT(Call(verify, request, response),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("checkpoint 6")));
+}
+
+TEST_F(JobServiceTest, ACallersDeadlineEndsTheWaitForAVerdict) {
+  auto checkpoint = std::make_shared<Checkpoint>();
+  checkpoint->id = 5;
+  engine_.Publish([&](Snapshot& s) { s.checkpoints.Put(5, checkpoint); });
+  ApiFixture::Context context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(50));
+  v1::VerifyCheckpointRequest request;
+  v1::VerifyCheckpointResponse response;
+  request.set_checkpoint_id(5);
+  EXPECT_THAT(FromGrpc(stub_->VerifyCheckpoint(&context, request, &response)),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+}
+
+TEST_F(JobServiceTest, CheckpointsAndWorkersAreListed) {
+  auto job = MakeJob(1, "digits");
+  job->checkpoints = {1, 2};
+  PutJob(job);
+  engine_.Publish([&](Snapshot& s) {
+    for (uint64_t id : {1, 2}) {
+      auto checkpoint = std::make_shared<Checkpoint>();
+      checkpoint->id = id;
+      checkpoint->metrics = {{"validation_accuracy", 0.9}};
+      s.checkpoints.Put(id, checkpoint);
+    }
+    auto worker = std::make_shared<Worker>();
+    worker->id = 1;
+    worker->name = "w1";
+    worker->facts.slots = {{0, SlotKind::kCpu, "cpu"}, {1, SlotKind::kCpu, "cpu"}};
+    worker->holders[1] = {1, 1, 0};
+    s.workers.Put(1, worker);
+  });
+  v1::ListCheckpointsRequest request;
+  v1::ListCheckpointsResponse checkpoints;
+  request.mutable_job()->set_id(1);
+  ASSERT_OK(Call(&Stub::ListCheckpoints, request, checkpoints));
+  ASSERT_EQ(checkpoints.checkpoints_size(), 2);
+  EXPECT_EQ(checkpoints.checkpoints(0).id(), 2u);
+  EXPECT_EQ(checkpoints.checkpoints(0).validation_accuracy(), 0.9);
+  v1::ListWorkersResponse workers;
+  ASSERT_OK(Call(&Stub::ListWorkers, v1::ListWorkersRequest(), workers));
+  ASSERT_EQ(workers.workers_size(), 1);
+  EXPECT_EQ(workers.workers(0).slots_used(), 1u);
+  EXPECT_THAT(workers.workers(0).job_ids(), ElementsAre(1));
+}
+
+}  // namespace
+}  // namespace muster::controller

@@ -1,0 +1,131 @@
+#include "controller/api/log_stream.h"
+
+#include <future>
+
+#include "absl/strings/str_cat.h"
+#include "tests/controller/api/api_fixture.h"
+
+namespace muster::controller {
+namespace {
+
+using ::testing::ElementsAre;
+
+class LogStreamTest : public ApiFixture {
+ protected:
+  void SetUp() override {
+    ApiFixture::SetUp();
+    SetState(JobState::kRunning);
+    request_.mutable_job()->set_id(1);
+  }
+  void SetState(JobState state) {
+    engine_.Publish([&](Snapshot& s) { s.jobs.Put(1, MakeJob(1, "digits", state)); });
+  }
+  void Append(uint32_t rank, uint64_t offset, std::string text, uint32_t attempt = 1) {
+    std::promise<absl::Status> stored;
+    MetricsBatch batch;
+    batch.logs.push_back({{1, attempt, 1, rank}, false, offset, std::move(text)});
+    ingest_->Submit(std::move(batch), [&](const absl::Status& s) { stored.set_value(s); });
+    ASSERT_OK(stored.get_future().get());
+  }
+  void Open() { reader_ = stub_->StreamLogs(&context_, request_); }
+  // "attempt/rank@offset:text", with "(-n)" before the text where n bytes are missing.
+  std::string Next() {
+    v1::StreamLogsResponse response;
+    if (!reader_->Read(&response)) return FromGrpc(reader_->Finish()).ToString();
+    return absl::StrCat(
+        response.attempt(), "/", response.rank(), "@", response.offset(), ":",
+        response.lost_bytes() > 0 ? absl::StrCat("(-", response.lost_bytes(), ")") : "",
+        response.text());
+  }
+  std::vector<std::string> All() {
+    Open();
+    std::vector<std::string> all;
+    do {
+      all.push_back(Next());
+    } while (all.back() != "OK" && all.size() < 100);
+    return all;
+  }
+
+  ApiFixture::Context context_;
+  v1::StreamLogsRequest request_;
+  std::unique_ptr<grpc::ClientReader<v1::StreamLogsResponse>> reader_;
+};
+
+TEST_F(LogStreamTest, WithoutFollowItSendsWhatIsThereAndEnds) {
+  Append(0, 0, "one\ntw");
+  Append(1, 0, "other\n");
+  Append(0, 6, "o\nrest");
+  EXPECT_THAT(All(),
+              ElementsAre("1/0@0:one\n", "1/1@0:other\n", "1/0@4:two\n", "1/0@8:rest", "OK"));
+}
+
+TEST_F(LogStreamTest, AttemptsComeOldestFirstAndRanksAreChosen) {
+  Append(0, 0, "second\n", 2);
+  Append(0, 0, "first\n", 1);
+  Append(1, 0, "other\n", 1);
+  request_.set_rank(0);
+  EXPECT_THAT(All(), ElementsAre("1/0@0:first\n", "2/0@0:second\n", "OK"));
+}
+
+TEST_F(LogStreamTest, OneAttemptOnly) {
+  Append(0, 0, "first\n", 1);
+  Append(0, 0, "second\n", 2);
+  request_.set_attempt(2);
+  EXPECT_THAT(All(), ElementsAre("2/0@0:second\n", "OK"));
+}
+
+TEST_F(LogStreamTest, TheTailBeginsAtALineOfEachRank) {
+  Append(0, 0, "1\n2\n3\n");
+  Append(1, 0, "a\nb\n");
+  request_.set_tail(1);
+  EXPECT_THAT(All(), ElementsAre("1/0@4:3\n", "1/1@2:b\n", "OK"));
+}
+
+TEST_F(LogStreamTest, LostBytesAreToldAndTheTornLineIsSent) {
+  Append(0, 0, "be");
+  Append(0, 10, "end\n");
+  EXPECT_THAT(All(), ElementsAre("1/0@0:be", "1/0@10:(-8)end\n", "OK"));
+}
+
+TEST_F(LogStreamTest, FollowSendsWhatArrivesAndEndsWithTheJob) {
+  Append(0, 0, "one\n");
+  request_.set_follow(true);
+  Open();
+  EXPECT_EQ(Next(), "1/0@0:one\n");
+  Append(0, 4, "two\n");
+  EXPECT_EQ(Next(), "1/0@4:two\n");
+  Append(0, 8, "no line end");
+  SetState(JobState::kSucceeded);
+  EXPECT_EQ(Next(), "1/0@8:no line end");
+  EXPECT_EQ(Next(), "OK");
+}
+
+TEST_F(LogStreamTest, FollowOfAFinishedJobEndsAtOnce) {
+  SetState(JobState::kFailed);
+  Append(0, 0, "one\n");
+  request_.set_follow(true);
+  EXPECT_THAT(All(), ElementsAre("1/0@0:one\n", "OK"));
+}
+
+TEST_F(LogStreamTest, ManyPagesKeepTheirOrder) {
+  uint64_t offset = 0;
+  std::string expected;
+  for (int i = 0; i < 200; ++i) {
+    const std::string line = absl::StrCat(i, std::string(4000, 'x'), "\n");
+    Append(0, offset, line);
+    offset += line.size();
+    expected += line;
+  }
+  Open();
+  std::string text;
+  v1::StreamLogsResponse response;
+  while (reader_->Read(&response)) {
+    EXPECT_EQ(response.offset(), text.size());
+    text += response.text();
+  }
+  EXPECT_OK(FromGrpc(reader_->Finish()));
+  EXPECT_EQ(text, expected);
+}
+
+}  // namespace
+}  // namespace muster::controller

@@ -1,0 +1,408 @@
+#include "controller/api/worker_service.h"
+
+#include <future>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/version.h"
+#include "tests/controller/api/api_fixture.h"
+
+namespace muster::controller {
+namespace {
+
+using ::muster::testing::StatusIs;
+using ::testing::HasSubstr;
+
+v1::Hello GoodHello() {
+  v1::Hello hello;
+  hello.set_protocol_version(kProtocolVersion);
+  hello.set_worker_name("w1");
+  hello.set_incarnation(std::string(16, 'i'));
+  hello.set_version("0.1.0");
+  hello.set_pool("default");
+  hello.set_advertise_address("127.0.0.1");
+  v1::Slot* slot = hello.add_slots();
+  slot->set_kind(v1::CPU);
+  slot->set_device("cpu");
+  return hello;
+}
+
+// A fake agent on its Control stream.
+class Agent {
+ public:
+  explicit Agent(v1::WorkerService::Stub& stub) : stream_(stub.Control(&context_)) {}
+  bool Send(const v1::WorkerMessage& message) { return stream_->Write(message); }
+  bool SendHello(const v1::Hello& hello) {
+    v1::WorkerMessage message;
+    *message.mutable_hello() = hello;
+    return Send(message);
+  }
+  v1::ControllerMessage Receive() {
+    v1::ControllerMessage message;
+    EXPECT_TRUE(stream_->Read(&message)) << "the stream has ended";
+    return message;
+  }
+  // Reads to the end.
+  absl::Status End() {
+    v1::ControllerMessage message;
+    while (stream_->Read(&message)) {
+    }
+    return FromGrpc(stream_->Finish());
+  }
+  absl::Status HangUp() {
+    stream_->WritesDone();
+    return End();
+  }
+
+ private:
+  struct Context : grpc::ClientContext {
+    Context() { AddToken(*this, kToken); }
+  };
+  Context context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::WorkerMessage, v1::ControllerMessage>> stream_;
+};
+
+v1::WorkerMessage RankExited(uint64_t event_seq) {
+  v1::WorkerMessage message;
+  message.set_event_seq(event_seq);
+  v1::RankEvent* event = message.mutable_rank_event();
+  event->mutable_fence()->set_job_id(3);
+  event->mutable_fence()->set_attempt(2);
+  event->mutable_fence()->set_generation(1);
+  event->set_kind(v1::RankEvent::EXITED);
+  event->set_failure_class(v1::OUT_OF_MEMORY);
+  event->set_message("no memory");
+  return message;
+}
+
+EventResult Failed(absl::Status status, bool fenced = false) {
+  EventResult result;
+  result.status = std::move(status);
+  result.fenced = fenced;
+  return result;
+}
+
+class WorkerServiceTest : public ApiFixture {
+ protected:
+  // A fresh agent behind its welcome.
+  Agent* Connected() {
+    agent_.emplace(*worker_stub_);
+    EXPECT_TRUE(agent_->SendHello(GoodHello()));
+    EXPECT_TRUE(agent_->Receive().has_welcome());
+    return &*agent_;
+  }
+
+  std::optional<Agent> agent_;
+};
+
+TEST_F(WorkerServiceTest, AHelloIsWelcomedWithTheTermTheLeaseAndStaleRanks) {
+  engine_.engine_options.heartbeat_interval = absl::Seconds(2);
+  engine_.engine_options.lost_after = absl::Seconds(11);
+  engine_.on_hello = [](const WorkerHello& hello) {
+    EXPECT_EQ(hello.worker, "w1");
+    EXPECT_EQ(hello.facts.slots.size(), 1u);
+    EXPECT_EQ(hello.ranks.size(), 1u);
+    EXPECT_EQ(hello.ranks[0].fence.job_id, 8u);
+    EventResult result;
+    result.stale.push_back({8, 1, 0});
+    return result;
+  };
+  v1::Hello hello = GoodHello();
+  hello.add_ranks()->mutable_fence()->set_job_id(8);
+  Agent agent(*worker_stub_);
+  ASSERT_TRUE(agent.SendHello(hello));
+  const v1::ControllerMessage message = agent.Receive();
+  EXPECT_EQ(message.welcome().term(), 7u);
+  EXPECT_EQ(message.welcome().heartbeat_interval_ms(), 2000);
+  EXPECT_EQ(message.welcome().lease_ms(), 11000);
+  ASSERT_EQ(message.welcome().stale_size(), 1);
+  EXPECT_EQ(message.welcome().stale(0).job_id(), 8u);
+  EXPECT_OK(agent.HangUp());
+  engine_.WaitForDisconnect();
+}
+
+TEST_F(WorkerServiceTest, AnotherProtocolVersionNamesBothAndTheWayOut) {
+  v1::Hello hello = GoodHello();
+  hello.set_protocol_version(0);
+  Agent agent(*worker_stub_);
+  ASSERT_TRUE(agent.SendHello(hello));
+  EXPECT_THAT(agent.End(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                    AllOf(HasSubstr("speaks 0"),
+                                          HasSubstr(absl::StrCat("speaks ", kProtocolVersion)),
+                                          HasSubstr("install"))));
+}
+
+TEST_F(WorkerServiceTest, BadHellosAreRefused) {
+  std::vector<v1::Hello> bad(6, GoodHello());
+  bad[0].set_worker_name("a b");
+  bad[1].set_incarnation("short");
+  bad[2].set_pool("Not A Pool");
+  bad[3].add_slots()->set_kind(v1::CPU);  // index 0 again
+  bad[4].mutable_slots(0)->clear_kind();
+  (*bad[5].mutable_labels())["x"] = std::string(300, 'x');
+  for (const v1::Hello& hello : bad) {
+    Agent agent(*worker_stub_);
+    ASSERT_TRUE(agent.SendHello(hello));
+    EXPECT_THAT(agent.End(), StatusIs(absl::StatusCode::kInvalidArgument)) << hello.DebugString();
+  }
+  Agent agent(*worker_stub_);
+  v1::WorkerMessage heartbeat;
+  heartbeat.mutable_heartbeat()->set_seq(1);
+  ASSERT_TRUE(agent.Send(heartbeat));
+  EXPECT_THAT(agent.End(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("hello")));
+}
+
+TEST_F(WorkerServiceTest, AHelloThatTheEngineRefusesEndsTheCallWithItsCode) {
+  engine_.on_hello = [](const WorkerHello&) {
+    return Failed(absl::AlreadyExistsError("worker w1: newer"));
+  };
+  Agent agent(*worker_stub_);
+  ASSERT_TRUE(agent.SendHello(GoodHello()));
+  EXPECT_THAT(agent.End(), StatusIs(absl::StatusCode::kAlreadyExists));
+}
+
+TEST_F(WorkerServiceTest, HeartbeatsAreAcknowledgedByTheirNumber) {
+  Agent* agent = Connected();
+  v1::WorkerMessage message;
+  message.mutable_heartbeat()->set_seq(5);
+  v1::RankStatus* rank = message.mutable_heartbeat()->add_ranks();
+  rank->set_step(12);
+  (*rank->mutable_latest())["loss"] = 0.5;
+  ASSERT_TRUE(agent->Send(message));
+  EXPECT_EQ(agent->Receive().heartbeat_ack().seq(), 5u);
+  const auto seen = std::get<WorkerHeartbeat>(engine_.events().at(0));
+  EXPECT_EQ(seen.worker, "w1");
+  EXPECT_EQ(seen.ranks.at(0).step, 12);
+  EXPECT_EQ(seen.ranks.at(0).latest.at("loss"), 0.5);
+}
+
+TEST_F(WorkerServiceTest, ADurableReportIsAcknowledged) {
+  Agent* agent = Connected();
+  ASSERT_TRUE(agent->Send(RankExited(1)));
+  EXPECT_EQ(agent->Receive().event_ack().event_seq(), 1u);
+  const auto report = std::get<RankReport>(engine_.events().at(0));
+  EXPECT_EQ(report.event_seq, 1u);
+  EXPECT_EQ(report.fence.attempt, 2u);
+  EXPECT_EQ(report.kind, RankReport::Kind::kExited);
+  EXPECT_EQ(report.failure_class, FailureClass::kOutOfMemory);
+}
+
+TEST_F(WorkerServiceTest, AReportThatIsNotDurableEndsTheStreamUnacknowledged) {
+  for (const absl::Status& status :
+       {absl::ResourceExhaustedError("disk full"), absl::AbortedError("gap")}) {
+    engine_.on_event = [&](const Event&) { return Failed(status); };
+    Agent* agent = Connected();
+    ASSERT_TRUE(agent->Send(RankExited(1)));
+    EXPECT_THAT(agent->End(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("repeat")));
+  }
+}
+
+TEST_F(WorkerServiceTest, AFencedCommitIsAcknowledgedAndRefused) {
+  Agent* agent = Connected();
+  v1::WorkerMessage message;
+  message.set_event_seq(1);
+  v1::CheckpointEvent* event = message.mutable_checkpoint_event();
+  event->set_kind(v1::CheckpointEvent::COMMIT);
+  event->mutable_fence()->set_job_id(3);
+  event->set_step(40);
+  ASSERT_TRUE(agent->Send(message));
+  v1::ControllerMessage ack = agent->Receive();
+  EXPECT_EQ(ack.checkpoint_ack().step(), 40);
+  EXPECT_EQ(ack.checkpoint_ack().error(), "");
+  EXPECT_EQ(agent->Receive().event_ack().event_seq(), 1u);
+
+  engine_.on_event = [](const Event&) {
+    return Failed(absl::FailedPreconditionError("attempt 1 is over"), true);
+  };
+  message.set_event_seq(2);
+  ASSERT_TRUE(agent->Send(message));
+  ack = agent->Receive();
+  EXPECT_THAT(ack.checkpoint_ack().error(), HasSubstr("attempt 1 is over"));
+  EXPECT_EQ(agent->Receive().event_ack().event_seq(), 2u);
+}
+
+TEST_F(WorkerServiceTest, AStoreWaitDoesNotBlockTheStream) {
+  std::vector<StoreDone> waiting;
+  engine_.on_store = [&](StoreOp op, StoreDone done) {
+    if (op.kind == StoreOp::Kind::kGet) {
+      waiting.push_back(std::move(done));
+      return;
+    }
+    done({true, "", "", false});
+    for (const StoreDone& waiter : waiting) waiter({true, op.value, "", false});
+    waiting.clear();
+  };
+  Agent* agent = Connected();
+  v1::WorkerMessage get;
+  get.mutable_store_request()->set_op(v1::StoreRequest::GET);
+  get.mutable_store_request()->set_request_id(1);
+  v1::WorkerMessage set;
+  set.mutable_store_request()->set_op(v1::StoreRequest::SET);
+  set.mutable_store_request()->set_request_id(2);
+  set.mutable_store_request()->set_value("address");
+  ASSERT_TRUE(agent->Send(get));
+  ASSERT_TRUE(agent->Send(set));
+  EXPECT_EQ(agent->Receive().store_reply().request_id(), 2u);
+  const v1::ControllerMessage reply = agent->Receive();
+  EXPECT_EQ(reply.store_reply().request_id(), 1u);
+  EXPECT_EQ(reply.store_reply().value(), "address");
+  v1::WorkerMessage unknown;
+  unknown.mutable_store_request()->set_request_id(3);
+  ASSERT_TRUE(agent->Send(unknown));
+  EXPECT_THAT(agent->Receive().store_reply().error(), HasSubstr("no known kind"));
+}
+
+TEST_F(WorkerServiceTest, AssignmentsTravelWhole) {
+  Agent* agent = Connected();
+  const std::shared_ptr<WorkerLink> link = engine_.WaitForLink();
+  StartAssignment start;
+  start.fence = {3, 2, 1, 7};
+  start.job_name = "digits";
+  start.world_size = 2;
+  start.ranks = {{1, 0, 4}};
+  start.spec_json = "{}";
+  start.checkpoint_root = "/ckpt/job-3";
+  start.resume = {{"/ckpt/job-3/step-10", 10, "abc", true}};
+  link->Send({11, start});
+  v1::ControllerMessage message = agent->Receive();
+  EXPECT_EQ(message.start_ranks().outbox_seq(), 11u);
+  EXPECT_EQ(message.start_ranks().fence().term(), 7u);
+  EXPECT_EQ(message.start_ranks().ranks(0).slots(0), 4u);
+  EXPECT_EQ(message.start_ranks().resume(0).step(), 10);
+  link->Send({12, StopAssignment{{3, 2, 1, 7}, StopMode::kSave, absl::Seconds(8), "preempted"}});
+  message = agent->Receive();
+  EXPECT_EQ(message.stop_ranks().mode(), v1::StopRanks::SAVE);
+  EXPECT_EQ(message.stop_ranks().grace_ms(), 8000);
+  link->Send({13, VerifyAssignment{5, "/x", "abc"}});
+  EXPECT_EQ(agent->Receive().verify_checkpoint().checkpoint_id(), 5u);
+  link->Send({14, DeleteAssignment{5, "/x"}});
+  EXPECT_EQ(agent->Receive().delete_checkpoint().outbox_seq(), 14u);
+
+  v1::WorkerMessage ack;
+  ack.mutable_assignment_ack()->set_outbox_seq(11);
+  ack.mutable_assignment_ack()->set_refusal("no such slot");
+  ASSERT_TRUE(agent->Send(ack));
+  link->Close(absl::AlreadyExistsError("another incarnation"));
+  EXPECT_THAT(agent->End(), StatusIs(absl::StatusCode::kAlreadyExists));
+  engine_.WaitForDisconnect();
+  link->Send({15, DeleteAssignment{5, "/x"}});  // does nothing: the stream is gone
+}
+
+TEST_F(WorkerServiceTest, ANoticeReachesTheEngine) {
+  Agent* agent = Connected();
+  v1::WorkerMessage message;
+  message.mutable_notice()->set_message("spot");
+  message.mutable_notice()->set_grace_ms(15000);
+  ASSERT_TRUE(agent->Send(message));
+  EXPECT_OK(agent->HangUp());
+  const auto notice = std::get<WorkerNotice>(engine_.events().at(0));
+  EXPECT_EQ(notice.grace, absl::Seconds(15));
+}
+
+TEST_F(WorkerServiceTest, AStoppingControllerEndsTheStreams) {
+  Agent* agent = Connected();
+  workers_->Stop();
+  EXPECT_THAT(agent->End(), StatusIs(absl::StatusCode::kUnavailable));
+  Agent later(*worker_stub_);
+  EXPECT_THAT(later.End(), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+class BulkTest : public WorkerServiceTest {
+ protected:
+  void SetUp() override {
+    WorkerServiceTest::SetUp();
+    engine_.Publish([](Snapshot& s) {
+      auto worker = std::make_shared<Worker>();
+      worker->id = 1;
+      worker->name = "w1";
+      worker->incarnation = std::string(16, 'i');
+      s.workers.Put(1, worker);
+      auto ids = std::make_shared<std::map<std::string, uint64_t>>();
+      (*ids)["w1"] = 1;
+      s.worker_ids = ids;
+    });
+    AddToken(context_, kToken);
+    stream_ = worker_stub_->Bulk(&context_);
+  }
+  v1::BulkBatch Batch(uint64_t id) {
+    v1::BulkBatch batch;
+    batch.set_batch_id(id);
+    if (id == 1) {
+      batch.mutable_hello()->set_worker_name("w1");
+      batch.mutable_hello()->set_incarnation(std::string(16, 'i'));
+    }
+    v1::MetricRecord* record = batch.add_metrics();
+    record->set_job_id(1);
+    record->set_attempt(1);
+    record->set_generation(1);
+    record->set_seq(id);
+    v1::MetricPoint* point = record->add_points();
+    point->set_name("loss");
+    point->set_step(id);
+    point->set_value(0.5);
+    return batch;
+  }
+  absl::Status End() {
+    v1::BulkAck ack;
+    while (stream_->Read(&ack)) {
+    }
+    return FromGrpc(stream_->Finish());
+  }
+
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::BulkBatch, v1::BulkAck>> stream_;
+};
+
+TEST_F(BulkTest, EveryBatchIsAcknowledgedAfterItsCommit) {
+  constexpr uint64_t kBatches = 50;
+  for (uint64_t id = 1; id <= kBatches; ++id) ASSERT_TRUE(stream_->Write(Batch(id)));
+  v1::BulkAck ack;
+  uint64_t last = 0;
+  while (last < kBatches) {
+    ASSERT_TRUE(stream_->Read(&ack));
+    EXPECT_GT(ack.batch_id(), last);
+    last = ack.batch_id();
+    EXPECT_GE(ingest_->counts().points, last) << "acknowledged before it was stored";
+  }
+  stream_->WritesDone();
+  EXPECT_OK(End());
+  EXPECT_EQ(ingest_->counts().points, kBatches);
+}
+
+TEST_F(BulkTest, TheFirstBatchMustNameAKnownIncarnation) {
+  v1::BulkBatch batch = Batch(1);
+  batch.mutable_hello()->set_incarnation(std::string(16, 'x'));
+  ASSERT_TRUE(stream_->Write(batch));
+  EXPECT_THAT(End(), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("Control")));
+}
+
+TEST_F(BulkTest, AStreamWithoutHelloIsRefused) {
+  ASSERT_TRUE(stream_->Write(Batch(2)));
+  EXPECT_THAT(End(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("hello")));
+}
+
+TEST_F(BulkTest, BatchesMustFollowOneAnother) {
+  ASSERT_TRUE(stream_->Write(Batch(1)));
+  ASSERT_TRUE(stream_->Write(Batch(3)));
+  EXPECT_THAT(
+      End(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("batch 3 came after batch 1")));
+}
+
+TEST_F(BulkTest, ARecordBeyondItsBoundsIsRefused) {
+  v1::BulkBatch batch = Batch(1);
+  for (int i = 0; i < 1100; ++i)
+    *batch.mutable_metrics(0)->add_points() = batch.metrics(0).points(0);
+  ASSERT_TRUE(stream_->Write(batch));
+  EXPECT_THAT(End(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("points")));
+}
+
+TEST_F(BulkTest, AStoppedIngestLeavesTheBatchUnacknowledged) {
+  ingest_->Stop();
+  ASSERT_TRUE(stream_->Write(Batch(1)));
+  v1::BulkAck ack;
+  EXPECT_FALSE(stream_->Read(&ack));
+  EXPECT_THAT(FromGrpc(stream_->Finish()), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+}  // namespace
+}  // namespace muster::controller
