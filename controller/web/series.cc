@@ -1,0 +1,151 @@
+#include "controller/web/series.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/version.h"
+#include "common/metrics/metric_names.h"
+
+namespace muster::controller {
+namespace {
+
+std::string StateLabel(JobState state) {
+  const absl::string_view name = JobStateName(state);
+  return absl::AsciiStrToLower(absl::string_view(name.data(), name.size()));
+}
+
+void SetValue(const Job& job, absl::string_view name, double value, Registry& registry) {
+  const ReportedValue* reported = FindReportedValue(name);
+  if (reported == nullptr || reported->of_job == nullptr) return;
+  std::vector<std::string> labels{absl::StrCat(job.id), job.settings->name};
+  if (reported->last_label != nullptr) labels.push_back(reported->last_label);
+  registry.Set(*reported->of_job, labels, value);
+}
+
+void FillJob(const Snapshot& snapshot, const Job& job, Registry& registry) {
+  const std::vector<std::string> labels{absl::StrCat(job.id), job.settings->name};
+  registry.Set(metric::kJobState, {labels[0], labels[1], StateLabel(job.state)}, 1);
+  registry.Set(metric::kJobRestartsTotal, labels, job.restarts);
+  double committed = 0;
+  for (const uint64_t id : job.checkpoints) {
+    const Checkpoint* checkpoint = snapshot.FindCheckpoint(id);
+    if (checkpoint != nullptr && checkpoint->state != CheckpointState::kWriting) ++committed;
+  }
+  registry.Set(metric::kJobCheckpointsTotal, labels, committed);
+  if (job.attempt == 0) return;  // it never ran: there is nothing to say of its training
+  registry.Set(metric::kJobRanks, labels,
+               job.has_live_attempt() ? static_cast<double>(job.current->ranks.size()) : 0);
+  const JobProgress& progress = job.progress;
+  for (const auto& [name, value] : progress.latest) SetValue(job, name, value, registry);
+  for (const auto& [name, value] : job.results) SetValue(job, name, value, registry);
+  registry.Set(metric::kJobStep, labels, static_cast<double>(progress.step));
+  registry.Set(metric::kJobEpoch, labels, progress.epoch);
+  if (progress.total_steps > 0) {
+    registry.Set(metric::kJobPlannedSteps, labels, static_cast<double>(progress.total_steps));
+  }
+  // Of the largest rank, not of rank 0 as in `latest`.
+  if (progress.memory_bytes > 0)
+    registry.Set(metric::kJobMemoryBytes, labels, progress.memory_bytes);
+  if (progress.memory_peak_bytes > 0) {
+    registry.Set(metric::kJobMemoryPeakBytes, labels, progress.memory_peak_bytes);
+  }
+}
+
+void FillJobs(const Snapshot& snapshot, const SeriesInputs& inputs,
+              const FinishedCounts& finished_before, Registry& registry) {
+  std::map<std::string, double> by_state;
+  for (int state = 1; state <= kJobStateCount; ++state) {
+    by_state[StateLabel(static_cast<JobState>(state))] = 0;
+  }
+  double queued = 0;
+  double queued_ranks = 0;
+  absl::Duration oldest_wait;
+  snapshot.jobs.ForEach([&](const Job& job) {
+    ++by_state[StateLabel(job.state)];
+    if (job.state == JobState::kPending) {
+      ++queued;
+      queued_ranks += job.settings->needs.min_ranks;
+      const absl::Time since = job.events.empty() ? job.submitted : job.events.back()->time;
+      oldest_wait = std::max(oldest_wait, inputs.now - since);
+    }
+    if (!IsTerminal(job.state) || inputs.now - job.finished < inputs.series_grace) {
+      FillJob(snapshot, job, registry);
+    }
+  });
+  for (const auto& [state, count] : by_state) registry.Set(metric::kJobs, {state}, count);
+  registry.Set(metric::kQueueJobs, queued);
+  registry.Set(metric::kQueueRanks, queued_ranks);
+  registry.Set(metric::kQueueOldestSeconds, absl::ToDoubleSeconds(oldest_wait));
+  for (const auto& [state, count] : CountFinished(snapshot)) {
+    const auto before = finished_before.find(state);
+    registry.Set(
+        metric::kJobsFinishedTotal, {state},
+        static_cast<double>(count - (before == finished_before.end() ? 0 : before->second)));
+  }
+}
+
+void FillWorkers(const Snapshot& snapshot, Registry& registry) {
+  std::map<std::string, double> by_state{
+      {"ready", 0}, {"suspect", 0}, {"lost", 0}, {"draining", 0}};
+  std::map<std::vector<std::string>, double> slots;
+  snapshot.workers.ForEach([&](const Worker& worker) {
+    const absl::string_view state = WorkerStateName(worker);
+    ++by_state[std::string(state)];
+    for (const Slot& slot : worker.facts.slots) {
+      const absl::string_view kind = SlotKindName(slot.kind);
+      const char* use = worker.holders.count(slot.index) != 0 ? "used"
+                        : state == "ready"                    ? "free"
+                                                              : "unavailable";
+      ++slots[{worker.facts.pool, absl::AsciiStrToLower(kind), use}];
+    }
+  });
+  for (const auto& [state, count] : by_state) registry.Set(metric::kWorkers, {state}, count);
+  for (const auto& [labels, count] : slots) registry.Set(metric::kSlots, labels, count);
+}
+
+void FillController(const Snapshot& snapshot, const SeriesInputs& inputs, Registry& registry) {
+  registry.Set(metric::kControllerInfo, {Version()}, 1);
+  registry.Set(metric::kControllerTerm, static_cast<double>(snapshot.term));
+  registry.Set(metric::kControllerStartTime,
+               absl::ToDoubleSeconds(inputs.started - absl::UnixEpoch()));
+  registry.Set(metric::kControllerResidentBytes, static_cast<double>(inputs.resident_bytes));
+  registry.Set(metric::kControllerInsecure, inputs.insecure ? 1 : 0);
+  registry.Set(metric::kOutboxMessages, static_cast<double>(snapshot.outbox->size()));
+  registry.Set(metric::kEventsTotal, static_cast<double>(snapshot.last_event));
+  registry.Set(metric::kStaleReportsTotal, static_cast<double>(snapshot.counters.stale_reports +
+                                                               inputs.ingest.refused_records));
+  registry.Set(metric::kMetricPointsTotal, static_cast<double>(inputs.ingest.points));
+  registry.Set(metric::kLogBytesTotal, static_cast<double>(inputs.ingest.log_bytes));
+  for (const auto& [name, bytes] : inputs.database_bytes) {
+    registry.Set(metric::kDatabaseBytes, {name}, static_cast<double>(bytes));
+  }
+}
+
+}  // namespace
+
+FinishedCounts CountFinished(const Snapshot& snapshot) {
+  FinishedCounts counts;
+  for (const JobState state : {JobState::kSucceeded, JobState::kFailed, JobState::kCancelled}) {
+    counts[StateLabel(state)] = 0;
+  }
+  snapshot.jobs.ForEach([&](const Job& job) {
+    if (IsTerminal(job.state)) ++counts[StateLabel(job.state)];
+  });
+  return counts;
+}
+
+void FillSeries(const Snapshot& snapshot, const SeriesInputs& inputs,
+                const FinishedCounts& finished_before, Registry& registry) {
+  for (const MetricDef* def : ControllerMetrics()) {
+    const bool of_job = def->labels[0] != nullptr && absl::string_view(def->labels[0]) == "job_id";
+    if (of_job || def == &metric::kSlots) registry.Clear(*def);
+  }
+  FillJobs(snapshot, inputs, finished_before, registry);
+  FillWorkers(snapshot, registry);
+  FillController(snapshot, inputs, registry);
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,81 @@
+#include "controller/web/web_pages.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "controller/web/discovery.h"
+#include "controller/web/page.h"
+
+namespace muster::controller {
+namespace {
+
+// Of the file and of its write-ahead log.
+uint64_t DatabaseBytes(const std::string& path) {
+  uint64_t bytes = 0;
+  for (const char* suffix : {"", "-wal"}) {
+    std::error_code error;
+    const uint64_t size = std::filesystem::file_size(absl::StrCat(path, suffix), error);
+    if (!error) bytes += size;
+  }
+  return bytes;
+}
+
+uint64_t ResidentBytes() {
+  std::ifstream statm("/proc/self/statm");
+  uint64_t pages = 0;
+  uint64_t resident_pages = 0;
+  statm >> pages >> resident_pages;
+  return statm ? resident_pages * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)) : 0;
+}
+
+}  // namespace
+
+WebPages::WebPages(WebOptions options, const Engine& engine, const MetricsIngest& ingest,
+                   Registry& registry, Clock& clock)
+    : options_(std::move(options)),
+      engine_(engine),
+      ingest_(ingest),
+      registry_(registry),
+      clock_(clock),
+      started_(clock.Now()),
+      finished_before_(CountFinished(*engine.snapshot())) {}
+
+std::map<std::string, HttpHandler> WebPages::Handlers(std::function<absl::Status()> ready) {
+  std::map<std::string, HttpHandler> handlers =
+      DaemonHandlers([this] { return RenderMetrics(); }, [] { return absl::OkStatus(); },
+                     [this, ready = std::move(ready)] {
+                       const absl::Status status = ready();
+                       return status.ok() ? ingest_.ready() : status;
+                     });
+  handlers["/sd"] = [this](const HttpRequest&) {
+    return HttpResponse{.content_type = "application/json",
+                        .body = DiscoveryJson(*engine_.snapshot())};
+  };
+  handlers["/"] = [this](const HttpRequest&) {
+    return HttpResponse{.content_type = "text/html; charset=utf-8",
+                        .body = PageHtml(*engine_.snapshot(), clock_.Now())};
+  };
+  return handlers;
+}
+
+std::string WebPages::RenderMetrics() {
+  SeriesInputs inputs;
+  inputs.now = clock_.Now();
+  inputs.series_grace = options_.series_grace;
+  inputs.started = started_;
+  inputs.insecure = options_.insecure;
+  inputs.ingest = ingest_.counts();
+  inputs.database_bytes = {{"state", DatabaseBytes(options_.data_dir + "/state.db")},
+                           {"metrics", DatabaseBytes(options_.data_dir + "/metrics.db")}};
+  inputs.resident_bytes = ResidentBytes();
+  const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
+  MutexLock lock(scrape_mutex_);
+  FillSeries(*snapshot, inputs, finished_before_, registry_);
+  return registry_.Render();
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,49 @@
+// Everything behind musterd's HTTP port: /metrics, /healthz, /readyz, /sd and the page.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/metrics/http_server.h"
+#include "common/metrics/registry.h"
+#include "controller/engine/engine.h"
+#include "controller/engine/metrics_ingest.h"
+#include "controller/web/series.h"
+
+namespace muster::controller {
+
+struct WebOptions {
+  std::string data_dir;  // for the databases' sizes
+  absl::Duration series_grace;
+  bool insecure = false;
+};
+
+// Thread-safe; outlives the HTTP server. All references outlive it.
+class WebPages {
+ public:
+  WebPages(WebOptions options, const Engine& engine, const MetricsIngest& ingest,
+           Registry& registry, Clock& clock);
+
+  // Handlers for HttpServer::Create. `ready`: is the controller serving?
+  std::map<std::string, HttpHandler> Handlers(std::function<absl::Status()> ready);
+
+ private:
+  std::string RenderMetrics() MUSTER_EXCLUDES(scrape_mutex_);
+
+  const WebOptions options_;
+  const Engine& engine_;
+  const MetricsIngest& ingest_;
+  Registry& registry_;
+  Clock& clock_;
+  const absl::Time started_;
+  const FinishedCounts finished_before_;
+  Mutex scrape_mutex_;  // one scrape fills and renders at a time
+};
+
+}  // namespace muster::controller
