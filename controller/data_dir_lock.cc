@@ -1,0 +1,47 @@
+#include "controller/data_dir_lock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+namespace muster::controller {
+namespace {
+
+// The process id that the holder wrote; "?" when it has not yet.
+std::string HolderOf(int fd) {
+  char text[32];
+  const ssize_t bytes = ::pread(fd, text, sizeof(text), 0);
+  if (bytes <= 0) return "?";
+  return std::string(absl::StripAsciiWhitespace(absl::string_view(text, bytes)));
+}
+
+}  // namespace
+
+absl::StatusOr<DataDirLock> DataDirLock::Take(const std::string& data_dir) {
+  const std::string path = absl::StrCat(data_dir, "/lock");
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!fd.valid()) return absl::UnavailableError(absl::StrCat(path, ": ", std::strerror(errno)));
+  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) {
+      return absl::UnavailableError(absl::StrCat(path, ": ", std::strerror(errno)));
+    }
+    return absl::FailedPreconditionError(
+        absl::StrCat(data_dir, ": another musterd (process ", HolderOf(fd.get()),
+                     ") holds this folder; stop it first, or choose another --data-dir"));
+  }
+  const std::string pid = absl::StrCat(::getpid(), "\n");
+  if (::ftruncate(fd.get(), 0) != 0 ||
+      ::pwrite(fd.get(), pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
+    return absl::UnavailableError(absl::StrCat(path, ": ", std::strerror(errno)));
+  }
+  return DataDirLock(std::move(fd));
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,93 @@
+// musterd: Muster's controller. `musterd --help` lists its flags; server.h says what it is made of.
+#include <malloc.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/base/log.h"
+#include "controller/config.h"
+#include "controller/server.h"
+
+namespace muster::controller {
+namespace {
+
+constexpr int kExitOk = 0;
+constexpr int kExitFailed = 1;
+constexpr int kExitUsage = 2;
+constexpr absl::Duration kInsecureWarning = absl::Minutes(1);
+// Many threads of ours wait most of the time: an arena for each would cost more memory than the
+// data.
+constexpr int kMallocArenas = 2;
+constexpr int kTrimBytes = 1 << 20;
+
+int Fail(const absl::Status& status, int code) {
+  std::fprintf(stderr, "musterd: %s\n", std::string(status.message()).c_str());
+  return code;
+}
+
+bool ListensBeyondLoopback(const Config& config) {
+  for (const std::string* address : {&config.listen, &config.worker_listen, &config.http_listen}) {
+    const absl::StatusOr<HostPort> parsed = ParseHostPort(*address);
+    if (parsed.ok() && !IsLoopback(parsed->host)) return true;
+  }
+  return false;
+}
+
+// Until SIGTERM or SIGINT, which must be blocked.
+void WaitForEnd(const sigset_t& signals, bool warn) {
+  const timespec interval = absl::ToTimespec(kInsecureWarning);
+  while (true) {
+    if (warn) {
+      Log(LogLevel::kWarning, "insecure",
+          {{"meaning",
+            "serving beyond loopback without TLS: anyone on the path reads and changes all"}});
+    }
+    siginfo_t info;
+    const int signal = ::sigtimedwait(&signals, &info, &interval);
+    if (signal > 0) {
+      Log(LogLevel::kInfo, "stopping", {{"signal", signal}});
+      return;
+    }
+  }
+}
+
+int Main(int argc, char** argv) {
+  SetLogProgram("musterd");
+  const absl::StatusOr<CommandLine> line = ParseCommandLine(argc, argv);
+  if (!line.ok()) return Fail(line.status(), kExitUsage);
+  if (!line->text.empty()) {
+    std::fputs(line->text.c_str(), stdout);
+    return kExitOk;
+  }
+  ::mallopt(M_ARENA_MAX, kMallocArenas);
+  ::mallopt(M_TRIM_THRESHOLD, kTrimBytes);
+  // Before any thread starts, so that all of them inherit it.
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, SIGTERM);
+  ::sigaddset(&signals, SIGINT);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+
+  RealClock clock;
+  const auto on_fatal = [](const absl::Status& status) {
+    Log(LogLevel::kError, "fatal", {{"error", status.ToString()}});
+    // No clean stop: what memory holds must not reach the disk any more. The next start recovers
+    // from what is there.
+    ::_exit(kExitFailed);
+  };
+  absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(line->config, clock, on_fatal);
+  if (!server.ok()) return Fail(server.status(), kExitFailed);
+  WaitForEnd(signals, ListensBeyondLoopback(line->config));
+  (*server)->Stop();
+  return kExitOk;
+}
+
+}  // namespace
+}  // namespace muster::controller
+
+int main(int argc, char** argv) { return muster::controller::Main(argc, argv); }

@@ -1,0 +1,153 @@
+#include "controller/server.h"
+
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+#include "common/base/version.h"
+#include "common/fs/file_system.h"
+#include "common/metrics/metric_names.h"
+#include "controller/token_file.h"
+
+namespace muster::controller {
+namespace {
+
+constexpr int kPeopleReceiveBytes = 4 << 20;
+constexpr int kWorkerReceiveBytes = 16 << 20;
+constexpr size_t kPeopleMemoryBytes = 256 << 20;
+constexpr size_t kWorkerMemoryBytes = 1 << 30;
+constexpr absl::Duration kStopGrace = absl::Seconds(5);
+
+std::string EndpointsPath(const Config& config) { return config.data_dir + "/endpoints.json"; }
+
+}  // namespace
+
+Server::Server(Config config, Clock& clock)
+    : config_(std::move(config)),
+      clock_(clock),
+      registry_(ControllerMetrics(), metric::kControllerDroppedTotal) {}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(
+    const Config& config, Clock& clock, std::function<void(const absl::Status&)> on_fatal) {
+  MUSTER_RETURN_IF_ERROR(CheckConfig(config));
+  FileSystem& fs = PosixFileSystem();
+  MUSTER_RETURN_IF_ERROR(fs.MakeDirectories(config.data_dir));
+  std::unique_ptr<Server> server(new Server(config, clock));
+  MUSTER_ASSIGN_OR_RETURN(server->lock_, DataDirLock::Take(config.data_dir));
+  MUSTER_RETURN_IF_ERROR(fs.MakeDirectories(config.checkpoint_root));
+  // What an earlier life wrote is wrong from here on.
+  const absl::Status removed = fs.RemoveFile(EndpointsPath(config));
+  if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
+  MUSTER_ASSIGN_OR_RETURN(std::string token, LoadOrMakeToken(fs, config.data_dir + "/token"));
+  server->gate_ = std::make_unique<CallGate>(std::move(token), server->registry_, clock);
+  MUSTER_RETURN_IF_ERROR(server->OpenDatabases(std::move(on_fatal)));
+  MUSTER_RETURN_IF_ERROR(server->OpenPorts());
+  MUSTER_RETURN_IF_ERROR(server->WriteEndpoints());
+  server->ready_ = true;
+  Log(LogLevel::kInfo, "started",
+      {{"version", Version()},
+       {"term", server->term()},
+       {"grpc", server->grpc_address()},
+       {"workers", server->worker_address()},
+       {"http", server->http_address()}});
+  return server;
+}
+
+absl::Status Server::OpenDatabases(std::function<void(const absl::Status&)> on_fatal) {
+  EngineOptions engine;
+  engine.data_dir = config_.data_dir;
+  engine.heartbeat_interval = config_.heartbeat_interval;
+  engine.suspect_after = config_.suspect_after;
+  engine.lost_after = config_.lost_after;
+  engine.startup_grace = config_.startup_grace;
+  engine.start_timeout = config_.start_timeout;
+  engine.on_fatal = on_fatal;
+  MUSTER_ASSIGN_OR_RETURN(engine_, Engine::Open(std::move(engine), clock_));
+  MetricsIngestOptions ingest;
+  ingest.path = config_.data_dir + "/metrics.db";
+  ingest.retention = config_.metrics_retention;
+  ingest.max_bytes = config_.metrics_max_bytes;
+  ingest.known = [this](uint64_t job_id, uint32_t attempt) {
+    return IsKnownAttempt(job_id, attempt);
+  };
+  ingest.finished_jobs = [this] { return FinishedJobs(); };
+  ingest.on_fatal = std::move(on_fatal);
+  MUSTER_ASSIGN_OR_RETURN(ingest_, MetricsIngest::Open(std::move(ingest), clock_));
+  engine_->Start();
+  ingest_->Start();
+  return absl::OkStatus();
+}
+
+absl::Status Server::OpenPorts() {
+  job_service_ =
+      std::make_unique<JobService>(*engine_, *ingest_, *gate_, clock_, config_.checkpoint_root);
+  worker_service_ = std::make_unique<WorkerService>(*engine_, *ingest_, *gate_);
+  web_ = std::make_unique<WebPages>(
+      WebOptions{config_.data_dir, config_.series_grace, config_.insecure}, *engine_, *ingest_,
+      registry_, clock_);
+  MUSTER_ASSIGN_OR_RETURN(
+      people_, RpcServer::Start({"people", config_.listen, kPeopleReceiveBytes, kPeopleMemoryBytes},
+                                *job_service_));
+  MUSTER_ASSIGN_OR_RETURN(workers_, RpcServer::Start({"workers", config_.worker_listen,
+                                                      kWorkerReceiveBytes, kWorkerMemoryBytes},
+                                                     *worker_service_));
+  HttpServer::Options http;
+  http.listen = config_.http_listen;
+  MUSTER_ASSIGN_OR_RETURN(http_, HttpServer::Create(http, web_->Handlers([this] {
+                            return ready_ ? absl::OkStatus()
+                                          : absl::UnavailableError("starting or stopping");
+                          })));
+  return absl::OkStatus();
+}
+
+absl::Status Server::WriteEndpoints() {
+  const nlohmann::json endpoints = {{"grpc_address", grpc_address()},
+                                    {"worker_address", worker_address()},
+                                    {"http_address", http_address()},
+                                    {"pid", ::getpid()},
+                                    {"term", term()},
+                                    {"version", Version()}};
+  return WriteFileAtomically(PosixFileSystem(), EndpointsPath(config_), endpoints.dump() + "\n");
+}
+
+bool Server::IsKnownAttempt(uint64_t job_id, uint32_t attempt) const {
+  const std::shared_ptr<const Snapshot> snapshot = engine_->snapshot();
+  const Job* job = snapshot->FindJob(job_id);
+  return job != nullptr && attempt >= 1 && attempt <= job->attempt;
+}
+
+std::vector<FinishedJob> Server::FinishedJobs() const {
+  std::vector<FinishedJob> finished;
+  engine_->snapshot()->jobs.ForEach([&](const Job& job) {
+    if (IsTerminal(job.state)) finished.push_back({job.id, job.finished});
+  });
+  return finished;
+}
+
+Server::~Server() { Stop(); }
+
+void Server::Stop() {
+  if (std::exchange(stopped_, true)) return;
+  ready_ = false;
+  // Streams end first: they would outlast any grace. Then calls under way get their answers from
+  // parts that still run.
+  if (job_service_ != nullptr) job_service_->Stop();
+  if (worker_service_ != nullptr) worker_service_->Stop();
+  if (people_ != nullptr) people_->Stop(kStopGrace);
+  if (workers_ != nullptr) workers_->Stop(kStopGrace);
+  if (http_ != nullptr) http_->Stop();
+  if (ingest_ != nullptr) ingest_->Stop();
+  if (engine_ != nullptr) engine_->Stop();
+  if (lock_.has_value()) {
+    // Nobody should look for a controller at addresses that are gone. A file left behind is removed
+    // by the next start.
+    PosixFileSystem().RemoveFile(EndpointsPath(config_)).IgnoreError();
+  }
+  Log(LogLevel::kInfo, "stopped");
+}
+
+}  // namespace muster::controller

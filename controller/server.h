@@ -1,0 +1,74 @@
+// The composition root of musterd: builds the parts, starts them in order, and stops them in the
+// other. No rules.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/clock.h"
+#include "common/metrics/http_server.h"
+#include "common/metrics/registry.h"
+#include "controller/api/call.h"
+#include "controller/api/job_service.h"
+#include "controller/api/worker_service.h"
+#include "controller/config.h"
+#include "controller/data_dir_lock.h"
+#include "controller/engine/engine.h"
+#include "controller/engine/metrics_ingest.h"
+#include "controller/rpc_server.h"
+#include "controller/web/web_pages.h"
+
+namespace muster::controller {
+
+class Server {
+ public:
+  // Starts everything; on return all ports serve and endpoints.json is written. `on_fatal` runs, on
+  // any thread, when a database can no longer be trusted: the process must end and start anew.
+  // `clock` outlives the server. Statuses: as DataDirLock::Take, LoadOrMakeToken, Engine::Open,
+  // MetricsIngest::Open, RpcServer::Start, HttpServer::Create.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(
+      const Config& config, Clock& clock, std::function<void(const absl::Status&)> on_fatal);
+  ~Server();  // stops
+
+  // Ends streams, finishes calls under way, then stops the loops and closes the databases.
+  // Idempotent.
+  void Stop();
+
+  const std::string& grpc_address() const { return people_->address(); }
+  const std::string& worker_address() const { return workers_->address(); }
+  const std::string& http_address() const { return http_->address(); }
+  uint64_t term() const { return engine_->snapshot()->term; }
+
+ private:
+  Server(Config config, Clock& clock);
+
+  absl::Status OpenDatabases(std::function<void(const absl::Status&)> on_fatal);
+  absl::Status OpenPorts();
+  absl::Status WriteEndpoints();
+  std::vector<FinishedJob> FinishedJobs() const;
+  bool IsKnownAttempt(uint64_t job_id, uint32_t attempt) const;
+
+  const Config config_;
+  Clock& clock_;
+  Registry registry_;
+  std::atomic<bool> ready_ = false;
+  bool stopped_ = false;
+  // Destroyed from the last to the first.
+  std::optional<DataDirLock> lock_;
+  std::unique_ptr<CallGate> gate_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<MetricsIngest> ingest_;
+  std::unique_ptr<JobService> job_service_;
+  std::unique_ptr<WorkerService> worker_service_;
+  std::unique_ptr<WebPages> web_;
+  std::unique_ptr<RpcServer> people_;
+  std::unique_ptr<RpcServer> workers_;
+  std::unique_ptr<HttpServer> http_;
+};
+
+}  // namespace muster::controller
