@@ -2,6 +2,8 @@
 // there is room.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 
 #include "controller/engine/applier.h"
 #include "tests/support/controller_fixture.h"
@@ -111,6 +113,32 @@ TEST_F(DiskFullTest, ReportsThatCannotBeStoredStayUnacknowledgedAndAreRepeated) 
   EXPECT_OK(answers.back());
   EXPECT_EQ(applier.snapshot()->jobs.size(), 1u);
   EXPECT_FALSE(fatal);
+}
+
+TEST_F(DiskFullTest, AnErrorOfTheDiskEndsTheEngineAndWhatWasPromisedStays) {
+  int fatal = 0;
+  engine_.reset();
+  EngineOptions options = Options();
+  options.on_fatal = [&fatal](const absl::Status&) { ++fatal; };
+  auto opened = Engine::Open(options, clock_);
+  ASSERT_OK(opened);
+  engine_ = *std::move(opened);
+  const uint64_t promised = Submit();
+  // Each write beyond this size of a file fails with EFBIG.
+  ::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit tight = before;
+  tight.rlim_cur = 64 << 10;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &tight), 0);
+  const absl::Status status = TrySubmit({.spec_json = std::string(300'000, 'x')}).status;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("must start anew")));
+  EXPECT_EQ(fatal, 1);
+  EXPECT_THAT(TrySubmit({}).status, StatusIs(absl::StatusCode::kUnavailable));
+  Restart();
+  EXPECT_EQ(snapshot()->jobs.size(), 1u);
+  EXPECT_EQ(state(promised), JobState::kPending);
 }
 
 }  // namespace

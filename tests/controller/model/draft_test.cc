@@ -1,0 +1,161 @@
+#include "controller/model/draft.h"
+
+#include <gtest/gtest.h>
+
+#include "controller/model/cow_table.h"
+
+namespace muster::controller {
+namespace {
+
+TEST(CowTableTest, CopiesShareWhatDidNotChange) {
+  CowTable<int> first;
+  for (int i = 1; i <= 200; ++i) first.Put(i, std::make_shared<const int>(i));
+  CowTable<int> second = first;
+  second.Put(100, std::make_shared<const int>(-100));
+  EXPECT_EQ(*first.Find(100), 100);
+  EXPECT_EQ(*second.Find(100), -100);
+  EXPECT_EQ(first.Find(101), second.Find(101)) << "the same row";
+  EXPECT_EQ(second.size(), 200u);
+  EXPECT_EQ(second.last_id(), 200u);
+  EXPECT_EQ(first.Find(0), nullptr);
+  EXPECT_EQ(first.Find(1000), nullptr);
+  int sum = 0;
+  second.ForEach([&](const int& row) { sum += row; });
+  EXPECT_EQ(sum, 200 * 201 / 2 - 200);
+}
+
+Job MakeJob() {
+  Job job;
+  auto settings = std::make_shared<JobSettings>();
+  settings->name = "a";
+  job.settings = std::move(settings);
+  return job;
+}
+
+Attempt MakeAttempt(uint32_t number, uint32_t ranks) {
+  Attempt attempt;
+  attempt.number = number;
+  attempt.ranks.resize(ranks);
+  for (uint32_t i = 0; i < ranks; ++i) attempt.ranks[i].rank = i;
+  return attempt;
+}
+
+TEST(DraftTest, ADroppedDraftLeavesItsBaseAlone) {
+  Snapshot base;
+  {
+    Draft first(base);
+    first.AddJob(MakeJob());
+    base = *first.Finish();
+  }
+  {
+    Draft dropped(base);
+    dropped.EditJob(1).message = "changed";
+    dropped.AddAttempt(1, MakeAttempt(1, 2));
+    dropped.AddEvent({.job_id = 1});
+    dropped.AddOutbox({.worker = "w"});
+    EXPECT_EQ(dropped.view().FindJob(1)->message, "changed") << "reads see the edits";
+    EXPECT_EQ(dropped.view().outbox->size(), 1u);
+  }
+  EXPECT_EQ(base.FindJob(1)->message, "");
+  EXPECT_EQ(base.FindJob(1)->current, nullptr);
+  EXPECT_TRUE(base.FindJob(1)->events.empty());
+  EXPECT_EQ(base.last_event, 0u);
+  EXPECT_TRUE(base.outbox->empty());
+}
+
+TEST(DraftTest, OnlyDurableEditsAreChanges) {
+  Snapshot base;
+  {
+    Draft first(base);
+    first.AddJob(MakeJob());
+    first.AddWorker({.name = "w"});
+    EXPECT_EQ(first.Changes().new_jobs.size(), 1u);
+    EXPECT_TRUE(first.Changes().jobs.empty());
+    base = *first.Finish();
+  }
+  Draft draft(base);
+  draft.EditJobView(1).message = "waits";
+  draft.EditWorkerView(1).connected = true;
+  EXPECT_TRUE(draft.Changes().empty());
+  const uint64_t durable_version = base.durable_version;
+  const auto next = draft.Finish();
+  EXPECT_EQ(next->durable_version, durable_version);
+  EXPECT_EQ(next->version, base.version + 1);
+  EXPECT_EQ(next->FindJob(1)->message, "waits");
+}
+
+TEST(DraftTest, OnlyTheRanksThatChangedAreWritten) {
+  Snapshot base;
+  {
+    Draft first(base);
+    first.AddJob(MakeJob());
+    first.AddAttempt(1, MakeAttempt(1, 3));
+    EXPECT_EQ(first.Changes().attempts.at(0).ranks.size(), 3u);
+    base = *first.Finish();
+  }
+  Draft draft(base);
+  draft.EditRank(1, 2).state = RankState::kRunning;
+  const ChangeSet changes = draft.Changes();
+  ASSERT_EQ(changes.attempts.size(), 1u);
+  EXPECT_EQ(changes.attempts[0].ranks, std::set<uint32_t>{2});
+  EXPECT_EQ(base.FindJob(1)->current->ranks[2].state, RankState::kAssigned);
+  EXPECT_EQ(changes.attempts[0].attempt->ranks[2].state, RankState::kRunning);
+}
+
+TEST(DraftTest, AnAttemptThatIsReplacedInTheSameDraftIsWrittenToo) {
+  Snapshot base;
+  {
+    Draft first(base);
+    first.AddJob(MakeJob());
+    first.AddAttempt(1, MakeAttempt(1, 1));
+    base = *first.Finish();
+  }
+  Draft draft(base);
+  draft.EditAttempt(1).ended = absl::UnixEpoch();
+  draft.AddAttempt(1, MakeAttempt(2, 1));
+  draft.EditPastRank(1, 1, 0).holds_slot = false;
+  const ChangeSet changes = draft.Changes();
+  EXPECT_EQ(changes.attempts.size(), 3u);
+  const auto next = draft.Finish();
+  EXPECT_EQ(next->FindJob(1)->attempt, 2u);
+  ASSERT_EQ(next->FindJob(1)->past.size(), 1u);
+  EXPECT_FALSE(next->FindJob(1)->past[0]->live());
+  EXPECT_FALSE(next->FindJob(1)->past[0]->ranks[0].holds_slot);
+}
+
+TEST(DraftTest, AnOutboxRowThatComesAndGoesInOneDraftIsNoChange) {
+  Draft draft{Snapshot()};
+  draft.AddOutbox({.worker = "w"});
+  draft.RemoveOutbox(1);
+  EXPECT_TRUE(draft.Changes().empty());
+  draft.RemoveOutbox(99);
+  EXPECT_TRUE(draft.Changes().outbox_removed.empty());
+}
+
+TEST(DraftTest, TheListsFollowTheJobs) {
+  Draft draft{Snapshot()};
+  draft.AddJob(MakeJob());
+  draft.AddJob(MakeJob());
+  draft.AddCheckpoint({.job_id = 2, .state = CheckpointState::kCommitted});
+  auto snapshot = draft.Finish();
+  EXPECT_EQ(*snapshot->active_jobs, (std::vector<uint64_t>{1, 2}));
+  EXPECT_EQ(*snapshot->retention_jobs, std::vector<uint64_t>{2});
+  Draft next(*snapshot);
+  next.EditJob(1).state = JobState::kCancelled;
+  next.EditCheckpoint(1).state = CheckpointState::kVerified;
+  snapshot = next.Finish();
+  EXPECT_EQ(*snapshot->active_jobs, std::vector<uint64_t>{2});
+  EXPECT_TRUE(snapshot->retention_jobs->empty());
+}
+
+TEST(DraftTest, JobsAreFoundByTheirNewestName) {
+  Draft draft{Snapshot()};
+  draft.AddJob(MakeJob());
+  draft.AddJob(MakeJob());
+  const auto snapshot = draft.Finish();
+  EXPECT_EQ(snapshot->FindJobByName("a")->id, 2u);
+  EXPECT_EQ(snapshot->FindJobByName("b"), nullptr);
+}
+
+}  // namespace
+}  // namespace muster::controller

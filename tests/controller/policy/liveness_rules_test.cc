@@ -1,0 +1,87 @@
+#include "controller/policy/liveness_rules.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/controller/policy/world.h"
+
+namespace muster::controller {
+namespace {
+
+constexpr absl::Duration kNow = absl::Hours(1);
+
+LivenessSettings Settings() {
+  return {.suspect_after = absl::Seconds(9),
+          .lost_after = absl::Seconds(15),
+          .startup_grace = absl::Seconds(30),
+          .start_timeout = absl::Minutes(5),
+          .started_at = absl::ZeroDuration()};
+}
+
+TEST(LivenessRulesTest, SilenceMakesSuspectThenLost) {
+  World world;
+  Worker& worker = world.AddWorker("a", 1);
+  worker.last_seen_at = kNow;
+  EXPECT_TRUE(FindSilent(world.view(), Settings(), kNow + absl::Seconds(8)).empty());
+  auto events = FindSilent(world.view(), Settings(), kNow + absl::Seconds(9));
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(std::get<WorkerSilent>(events[0]).presence, Presence::kSuspect);
+  worker.presence = Presence::kSuspect;
+  EXPECT_TRUE(FindSilent(world.view(), Settings(), kNow + absl::Seconds(14)).empty());
+  events = FindSilent(world.view(), Settings(), kNow + absl::Seconds(15));
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(std::get<WorkerSilent>(events[0]).presence, Presence::kLost);
+  worker.presence = Presence::kLost;
+  EXPECT_TRUE(FindSilent(world.view(), Settings(), kNow + absl::Hours(1)).empty());
+}
+
+TEST(LivenessRulesTest, TheGraceAfterAStartKeepsWorkers) {
+  World world;
+  Worker& worker = world.AddWorker("a", 1);
+  worker.presence = Presence::kSuspect;
+  LivenessSettings settings = Settings();
+  settings.started_at = kNow;
+  EXPECT_TRUE(FindSilent(world.view(), settings, kNow + absl::Seconds(29)).empty());
+  EXPECT_EQ(FindSilent(world.view(), settings, kNow + absl::Seconds(30)).size(), 1u);
+}
+
+TEST(LivenessRulesTest, AGangMustStartInTime) {
+  World world;
+  world.AddWorker("a", 1).last_seen_at = kNow + absl::Minutes(5);
+  world.AddJob(World::Settings(1));
+  world.Place(1, {"a"}, JobState::kStarting);
+  world.draft().EditAttempt(1).placed_at = kNow;
+  EXPECT_TRUE(
+      FindSilent(world.view(), Settings(), kNow + absl::Minutes(5) - absl::Seconds(1)).empty());
+  const auto events = FindSilent(world.view(), Settings(), kNow + absl::Minutes(5));
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(std::get<StartTimedOut>(events[0]).attempt, 1u);
+}
+
+TEST(LivenessRulesTest, TheStillestRankIsNamed) {
+  World world;
+  world.AddJob(World::Settings(2));
+  for (const char* name : {"a", "b"}) {
+    Worker& worker = world.AddWorker(name, 1);
+    worker.last_seen_at = kNow + absl::Minutes(11);
+    const uint32_t rank = name[0] - 'a';
+    worker.ranks = std::make_shared<const std::vector<RankStatus>>(
+        std::vector<RankStatus>{{.fence = {.job_id = 1, .attempt = 1},
+                                 .rank = rank,
+                                 .progress_at = kNow + absl::Minutes(1 - int(rank))}});
+  }
+  world.Place(1, {"a", "b"}, JobState::kRunning);
+  EXPECT_TRUE(FindSilent(world.view(), Settings(), kNow + absl::Minutes(9)).empty());
+  const auto events = FindSilent(world.view(), Settings(), kNow + absl::Minutes(11));
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(std::get<RankHung>(events[0]).rank, 1u);
+  // One that has ended, or whose worker is away, cannot be hung.
+  world.draft().EditRank(1, 1).state = RankState::kExited;
+  EXPECT_EQ(
+      std::get<RankHung>(FindSilent(world.view(), Settings(), kNow + absl::Minutes(11)).at(0)).rank,
+      0u);
+  world.draft().EditWorker(1).connected = false;
+  EXPECT_TRUE(FindSilent(world.view(), Settings(), kNow + absl::Minutes(11)).empty());
+}
+
+}  // namespace
+}  // namespace muster::controller

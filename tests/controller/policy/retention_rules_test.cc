@@ -1,0 +1,99 @@
+#include "controller/policy/retention_rules.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/controller/policy/world.h"
+
+namespace muster::controller {
+namespace {
+
+constexpr absl::Duration kNow = absl::Hours(1);
+
+class RetentionRulesTest : public ::testing::Test {
+ protected:
+  RetentionRulesTest() {
+    world_.AddWorker("a", 1);
+    JobSettings settings = World::Settings(1);
+    settings.keep_last = 2;
+    world_.AddJob(settings);
+  }
+  uint64_t Add(int64_t step, CheckpointState state, bool best = false) {
+    Checkpoint checkpoint;
+    checkpoint.job_id = 1;
+    checkpoint.step = step;
+    checkpoint.state = state;
+    checkpoint.best = best;
+    return world_.draft().AddCheckpoint(std::move(checkpoint)).id;
+  }
+  std::vector<uint64_t> Actions(AssignmentKind kind) {
+    std::vector<uint64_t> ids;
+    for (const auto& action : PlanRetention(world_.view(), kNow).actions) {
+      if (action.kind == kind) ids.push_back(action.checkpoint_id);
+    }
+    return ids;
+  }
+  using Ids = std::vector<uint64_t>;
+
+  World world_;
+};
+
+TEST_F(RetentionRulesTest, WhatIsCommittedIsVerifiedOnceAndWhatIsWritingIsLeftAlone) {
+  Add(1, CheckpointState::kWriting);
+  const uint64_t id = Add(2, CheckpointState::kCommitted);
+  EXPECT_EQ(Actions(AssignmentKind::kVerify), Ids{id});
+  world_.draft().AddOutbox({.worker = "a", .kind = AssignmentKind::kVerify, .checkpoint_id = id});
+  EXPECT_EQ(Actions(AssignmentKind::kVerify), Ids{});
+}
+
+TEST_F(RetentionRulesTest, NothingGoesWithoutEnoughNewerVerifiedOnes) {
+  Add(1, CheckpointState::kVerified);
+  Add(2, CheckpointState::kVerified);
+  Add(3, CheckpointState::kCommitted);
+  Add(4, CheckpointState::kCommitted);
+  EXPECT_EQ(Actions(AssignmentKind::kDelete), Ids{});
+}
+
+TEST_F(RetentionRulesTest, OlderOnesGoButTheNewestBestStays) {
+  const uint64_t former_best = Add(1, CheckpointState::kVerified, true);
+  Add(2, CheckpointState::kVerified, true);
+  const uint64_t corrupt = Add(3, CheckpointState::kCorrupt);
+  const uint64_t unverified = Add(4, CheckpointState::kCommitted);
+  Add(5, CheckpointState::kVerified);
+  Add(6, CheckpointState::kVerified);
+  EXPECT_EQ(Actions(AssignmentKind::kDelete), (Ids{unverified, corrupt, former_best}));
+  EXPECT_EQ(Actions(AssignmentKind::kVerify), Ids{}) << "what goes is not reread";
+}
+
+TEST_F(RetentionRulesTest, WhatAStartingGangMayBeLoadingStays) {
+  const uint64_t oldest = Add(1, CheckpointState::kVerified);
+  Add(2, CheckpointState::kVerified);
+  Add(3, CheckpointState::kVerified);
+  EXPECT_EQ(Actions(AssignmentKind::kDelete), Ids{oldest});
+  world_.Place(1, {"a"}, JobState::kStarting);
+  world_.draft().EditAttempt(1).resume = {oldest};
+  EXPECT_EQ(Actions(AssignmentKind::kDelete), Ids{});
+  world_.draft().EditAttempt(1).reached_running = true;
+  EXPECT_EQ(Actions(AssignmentKind::kDelete), Ids{oldest});
+}
+
+TEST_F(RetentionRulesTest, AFailedOneIsTriedAgainLater) {
+  const uint64_t id = Add(1, CheckpointState::kCommitted);
+  world_.draft().EditCheckpoint(id).retry_at = kNow + absl::Seconds(30);
+  EXPECT_EQ(Actions(AssignmentKind::kVerify), Ids{});
+  EXPECT_EQ(NextRetentionRetry(world_.view(), kNow), kNow + absl::Seconds(30));
+}
+
+TEST_F(RetentionRulesTest, WithoutAReadyWorkerNothingIsAssigned) {
+  Add(1, CheckpointState::kCommitted);
+  world_.draft().EditWorker(1).draining = true;
+  EXPECT_EQ(Actions(AssignmentKind::kVerify), Ids{});
+}
+
+TEST_F(RetentionRulesTest, TheLeastBusyWorkerTakesCare) {
+  world_.AddWorker("b", 1);
+  world_.draft().AddOutbox({.worker = "a", .kind = AssignmentKind::kVerify, .checkpoint_id = 99});
+  EXPECT_EQ(ChooseCaretaker(world_.view(), *world_.view().FindJob(1))->name, "b");
+}
+
+}  // namespace
+}  // namespace muster::controller

@@ -1,0 +1,176 @@
+#include "controller/policy/scheduler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "controller/policy/capacity.h"
+#include "tests/controller/policy/world.h"
+#include "tests/support/status_matchers.h"
+
+namespace muster::controller {
+namespace {
+
+using ::muster::testing::StatusIs;
+using ::testing::HasSubstr;
+
+constexpr absl::Duration kNow = absl::Hours(1);
+
+TEST(SchedulerTest, NothingToDoInAnEmptyWorld) {
+  World world;
+  const Plan plan = Schedule(world.view(), kNow);
+  EXPECT_TRUE(plan.place.empty());
+  EXPECT_TRUE(plan.waiting.empty());
+}
+
+TEST(SchedulerTest, AGangGoesToTheFewestWorkers) {
+  World world;
+  world.AddWorker("a", 1);
+  world.AddWorker("b", 4);
+  world.AddWorker("c", 2);
+  world.AddJob(World::Settings(2));
+  const Plan plan = Schedule(world.view(), kNow);
+  ASSERT_EQ(plan.place.size(), 1u);
+  ASSERT_EQ(plan.place[0].ranks.size(), 2u);
+  // One worker is enough, and the smallest such one keeps the larger hole whole.
+  EXPECT_EQ(plan.place[0].ranks[0].worker, "c");
+  EXPECT_EQ(plan.place[0].ranks[1].worker, "c");
+  EXPECT_EQ(plan.place[0].ranks[1].local_rank, 1u);
+  EXPECT_EQ(plan.place[0].attempt, 1u);
+  EXPECT_THAT(plan.place[0].reason, HasSubstr("2 ranks (2 to 2 wanted) on c: 2"));
+}
+
+TEST(SchedulerTest, AsManyRanksAsFitBetweenMinAndMax) {
+  World world;
+  world.AddWorker("a", 2);
+  world.AddWorker("b", 1);
+  world.AddJob(World::Settings(2, 8));
+  const Plan plan = Schedule(world.view(), kNow);
+  ASSERT_EQ(plan.place.size(), 1u);
+  EXPECT_EQ(plan.place[0].ranks.size(), 3u);
+  EXPECT_EQ(plan.place[0].ranks[2].worker, "b");
+}
+
+TEST(SchedulerTest, HeldSlotsAreNotGivenTwice) {
+  World world;
+  world.AddWorker("a", 2).holders[0] = {.job_id = 9, .attempt = 1, .rank = 0};
+  world.AddJob(World::Settings(1));
+  world.AddJob(World::Settings(1));
+  const Plan plan = Schedule(world.view(), kNow);
+  ASSERT_EQ(plan.place.size(), 1u);
+  EXPECT_EQ(plan.place[0].ranks[0].slot, 1u);
+  ASSERT_EQ(plan.waiting.size(), 1u);
+  EXPECT_EQ(plan.waiting[0].job_id, 2u);
+  EXPECT_THAT(plan.waiting[0].message, HasSubstr("needs 1 CPU slot in pool default: 0 of 2 free"));
+}
+
+TEST(SchedulerTest, TheHeadOfALineHoldsUpTheRestOfItOnly) {
+  World world;
+  world.AddWorker("a", 2).holders[0] = {.job_id = 9};
+  world.AddWorker("g", 1, SlotKind::kGpu);
+  world.AddWorker("p", 1, SlotKind::kCpu, "other");
+  world.AddJob(World::Settings(2));
+  world.AddJob(World::Settings(1));
+  JobSettings gpu = World::Settings(1);
+  gpu.needs.slot_kind = SlotKind::kGpu;
+  world.AddJob(gpu);
+  JobSettings other = World::Settings(1);
+  other.needs.pool = "other";
+  world.AddJob(other);
+  const Plan plan = Schedule(world.view(), kNow);
+  ASSERT_EQ(plan.place.size(), 2u);
+  EXPECT_EQ(plan.place[0].job_id, 3u);
+  EXPECT_EQ(plan.place[1].job_id, 4u);
+  ASSERT_EQ(plan.waiting.size(), 2u);
+  EXPECT_THAT(plan.waiting[1].message, HasSubstr("waits behind job 1"));
+}
+
+TEST(SchedulerTest, AJobTooLargeForTheWorkersPresentHoldsUpNobody) {
+  World world;
+  world.AddWorker("a", 1);
+  world.AddWorker("b", 1).presence = Presence::kLost;
+  world.AddJob(World::Settings(2));
+  world.AddJob(World::Settings(1));
+  const Plan plan = Schedule(world.view(), kNow);
+  ASSERT_EQ(plan.place.size(), 1u);
+  EXPECT_EQ(plan.place[0].job_id, 2u);
+}
+
+TEST(SchedulerTest, ARecoveringJobAndOneInBackoffKeepTheirPlace) {
+  World world;
+  world.AddWorker("a", 1);
+  world.AddWorker("b", 1);
+  Job& first = world.AddJob(World::Settings(1));
+  first.not_before_at = kNow + absl::Seconds(5);
+  world.AddJob(World::Settings(1));
+  EXPECT_TRUE(Schedule(world.view(), kNow).place.empty());
+  EXPECT_EQ(NextBackoffEnd(world.view(), kNow), kNow + absl::Seconds(5));
+  EXPECT_EQ(Schedule(world.view(), kNow + absl::Seconds(5)).place.size(), 2u);
+  world.Place(1, {"a"}, JobState::kRecovering);
+  EXPECT_TRUE(Schedule(world.view(), kNow + absl::Seconds(5)).place.empty());
+}
+
+TEST(SchedulerTest, PriorityGoesBeforeTheOrderOfSubmits) {
+  World world;
+  world.AddWorker("a", 1);
+  world.AddJob(World::Settings(1));
+  JobSettings urgent = World::Settings(1);
+  urgent.priority = 1;
+  world.AddJob(urgent);
+  const Plan plan = Schedule(world.view(), kNow);
+  ASSERT_EQ(plan.place.size(), 1u);
+  EXPECT_EQ(plan.place[0].job_id, 2u);
+}
+
+TEST(SchedulerTest, OnlyReadyWorkersWithTheLabelsGetWork) {
+  World world;
+  world.AddWorker("away", 1).connected = false;
+  world.AddWorker("lost", 1).presence = Presence::kLost;
+  world.AddWorker("suspect", 1).presence = Presence::kSuspect;
+  world.AddWorker("draining", 1).draining = true;
+  world.AddWorker("other", 1).facts.labels = {{"zone", "b"}};
+  JobSettings settings = World::Settings(1);
+  settings.needs.selector = {{"zone", "a"}};
+  world.AddJob(settings);
+  EXPECT_TRUE(Schedule(world.view(), kNow).place.empty());
+  world.AddWorker("right", 1).facts.labels = {{"zone", "a"}, {"more", "x"}};
+  const Plan plan = Schedule(world.view(), kNow);
+  ASSERT_EQ(plan.place.size(), 1u);
+  EXPECT_EQ(plan.place[0].ranks[0].worker, "right");
+}
+
+TEST(SchedulerTest, AMessageThatStandsIsNotRepeated) {
+  World world;
+  Job& job = world.AddJob(World::Settings(1));
+  const Plan plan = Schedule(world.view(), kNow);
+  ASSERT_EQ(plan.waiting.size(), 1u);
+  job.message = plan.waiting[0].message;
+  EXPECT_TRUE(Schedule(world.view(), kNow).waiting.empty());
+}
+
+TEST(CapacityTest, LostWorkersCountForWhatCouldEverFit) {
+  World world;
+  EXPECT_TRUE(CanEverFit(world.view(), World::Settings(100).needs).ok()) << "nobody is known yet";
+  world.AddWorker("a", 1);
+  world.AddWorker("b", 1).presence = Presence::kLost;
+  EXPECT_TRUE(CanEverFit(world.view(), World::Settings(2).needs).ok());
+  JobNeeds needs = World::Settings(3).needs;
+  EXPECT_THAT(CanEverFit(world.view(), needs), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                                        HasSubstr("refused: needs 3 CPU slots")));
+  needs.wait_for_capacity = true;
+  EXPECT_TRUE(CanEverFit(world.view(), needs).ok());
+  needs.selector = {{"zone", "a"}};
+  needs.wait_for_capacity = false;
+  EXPECT_THAT(CanEverFit(world.view(), needs),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("labels: zone=a")));
+}
+
+TEST(CapacityTest, AForecastCountsTheJobsAhead) {
+  World world;
+  world.AddWorker("a", 2);
+  world.AddJob(World::Settings(1));
+  EXPECT_THAT(*Forecast(world.view(), World::Settings(1).needs),
+              HasSubstr("would wait behind 1 job"));
+}
+
+}  // namespace
+}  // namespace muster::controller

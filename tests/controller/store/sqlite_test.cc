@@ -1,0 +1,194 @@
+#include "controller/store/sqlite.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "common/base/status_macros.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace muster::controller {
+namespace {
+
+using ::muster::testing::IsOk;
+using ::muster::testing::StatusIs;
+using ::testing::HasSubstr;
+
+const std::vector<std::string> kMigrations = {"CREATE TABLE t (a INTEGER, b TEXT, c REAL) STRICT"};
+
+class SqliteTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<std::unique_ptr<SqliteDatabase>> Open(
+      const std::vector<std::string>& migrations = kMigrations, uint64_t max_bytes = 0) {
+    return SqliteDatabase::Open({.path = path_, .max_bytes = max_bytes}, migrations);
+  }
+  static absl::Status Insert(SqliteDatabase& db, int64_t a, const std::string& b) {
+    MUSTER_RETURN_IF_ERROR(db.Begin());
+    if (absl::Status status =
+            db.Prepare("INSERT INTO t VALUES (?, ?, ?)").Bind(a).Bind(b).Bind(0.5).Run();
+        !status.ok()) {
+      db.Rollback();
+      return status;
+    }
+    return db.Commit();
+  }
+  static int64_t Count(SqliteDatabase& db) {
+    SqliteStatement row = db.Prepare("SELECT count(*) FROM t");
+    EXPECT_OK(row.Step());
+    return row.Int(0);
+  }
+
+  testing::TempDir dir_;
+  std::string path_ = dir_ / "test.db";
+};
+
+TEST_F(SqliteTest, ValuesComeBackAsTheyWere) {
+  auto db = Open();
+  ASSERT_OK(db);
+  ASSERT_OK(Insert(**db, -7, std::string("a\0b", 3)));
+  ASSERT_OK((*db)
+                ->Prepare("INSERT INTO t VALUES (?, ?, ?)")
+                .Bind(uint64_t{1} << 62)
+                .Bind("")
+                .BindNull()
+                .Run());
+  SqliteStatement row = (*db)->Prepare("SELECT a, b, c FROM t ORDER BY a");
+  EXPECT_TRUE(*row.Step());
+  EXPECT_EQ(row.Int(0), -7);
+  EXPECT_EQ(row.Text(1), std::string("a\0b", 3));
+  EXPECT_EQ(row.Double(2), 0.5);
+  EXPECT_TRUE(*row.Step());
+  EXPECT_EQ(row.Int(0), int64_t{1} << 62);
+  EXPECT_FALSE(row.IsNull(1));
+  EXPECT_TRUE(row.IsNull(2));
+  EXPECT_FALSE(*row.Step());
+}
+
+TEST_F(SqliteTest, OnlyOneProcessMayHoldIt) {
+  auto db = Open();
+  ASSERT_OK(db);
+  EXPECT_THAT(Open().status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("another process")));
+  db->reset();
+  EXPECT_OK(Open());
+}
+
+TEST_F(SqliteTest, ThereIsNoSharedMemoryFile) {
+  auto db = Open();
+  ASSERT_OK(db);
+  ASSERT_OK(Insert(**db, 1, ""));
+  EXPECT_EQ(::access((path_ + "-wal").c_str(), F_OK), 0);
+  EXPECT_NE(::access((path_ + "-shm").c_str(), F_OK), 0);
+}
+
+TEST_F(SqliteTest, WhatWasCommittedSurvivesAKill) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto db = Open();
+    const bool stored = db.ok() && Insert(**db, 1, "kept").ok() && (*db)->Begin().ok() &&
+                        (*db)->Prepare("INSERT INTO t VALUES (2, 'lost', 0)").Run().ok();
+    if (!stored) ::_exit(1);
+    ::kill(::getpid(), SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));
+  auto db = Open();
+  ASSERT_OK(db);
+  EXPECT_EQ(Count(**db), 1);
+  EXPECT_OK((*db)->CheckIntegrity());
+}
+
+TEST_F(SqliteTest, AFullDatabaseChangesNothingAndWorksAgainWithRoom) {
+  auto db = Open(kMigrations, 64 << 10);
+  ASSERT_OK(db);
+  const std::string big(20'000, 'x');
+  int64_t stored = 0;
+  absl::Status status;
+  while ((status = Insert(**db, stored, big)).ok()) ++stored;
+  EXPECT_THAT(status,
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("free some disk space")));
+  EXPECT_FALSE(IsFatalStorageError(status));
+  EXPECT_GT(stored, 0);
+  EXPECT_EQ(Count(**db), stored);
+  ASSERT_OK((*db)->SetMaxBytes(0));
+  EXPECT_OK(Insert(**db, stored, big));
+  EXPECT_OK((*db)->CheckIntegrity());
+}
+
+TEST_F(SqliteTest, AFailedWriteIsFatal) {
+  auto db = Open();
+  ASSERT_OK(db);
+  ASSERT_OK(Insert(**db, 1, "kept"));
+  // Beyond this size of a file each write fails with EFBIG: an I/O error, no full disk.
+  ::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit tight = before;
+  tight.rlim_cur = 32 << 10;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &tight), 0);
+  const absl::Status status = Insert(**db, 2, std::string(100'000, 'x'));
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnknown));
+  EXPECT_TRUE(IsFatalStorageError(status));
+  db->reset();
+  auto again = Open();
+  ASSERT_OK(again);
+  EXPECT_EQ(Count(**again), 1);
+}
+
+TEST_F(SqliteTest, MigrationsRunOnceEachAndANewerSchemaIsRefused) {
+  ASSERT_OK(Open());
+  const std::vector<std::string> more = {kMigrations[0], "ALTER TABLE t ADD COLUMN d TEXT"};
+  {
+    auto db = Open(more);
+    ASSERT_OK(db);
+    EXPECT_OK((*db)->Prepare("INSERT INTO t (d) VALUES ('x')").Run());
+  }
+  EXPECT_THAT(Open().status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("newer Muster")));
+}
+
+TEST_F(SqliteTest, AMigrationThatFailsLeavesNothingBehind) {
+  const std::vector<std::string> broken = {kMigrations[0],
+                                           "CREATE TABLE u (a INTEGER) STRICT; nonsense"};
+  EXPECT_THAT(Open(broken).status(), StatusIs(absl::StatusCode::kInternal));
+  auto db = Open();
+  ASSERT_OK(db) << "still at version 1";
+}
+
+TEST_F(SqliteTest, SomethingElseIsNoDatabase) {
+  std::ofstream(path_) << std::string(4096, 'z');
+  const absl::Status status = Open().status();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_TRUE(IsFatalStorageError(status));
+}
+
+TEST_F(SqliteTest, AMissingFolderIsNamed) {
+  EXPECT_THAT(SqliteDatabase::Open({.path = dir_ / "no/such.db"}, {}).status(),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("no")));
+}
+
+TEST_F(SqliteTest, TheLogIsTruncatedWhenItHasGrown) {
+  auto db = Open();
+  ASSERT_OK(db);
+  ASSERT_OK(Insert(**db, 1, std::string(100'000, 'x')));
+  auto log_bytes = [this] {
+    std::ifstream log(path_ + "-wal", std::ios::ate | std::ios::binary);
+    return static_cast<int64_t>(log.tellg());
+  };
+  EXPECT_OK((*db)->CheckpointAbove(1 << 20));
+  EXPECT_GT(log_bytes(), 100'000);
+  EXPECT_OK((*db)->CheckpointAbove(1000));
+  EXPECT_EQ(log_bytes(), 0);
+  EXPECT_EQ(Count(**db), 1);
+}
+
+}  // namespace
+}  // namespace muster::controller

@@ -1,0 +1,158 @@
+// What the tables say about each other. That a whole model comes back is in engine/restart_test.
+#include "controller/store/state_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "common/base/status_macros.h"
+#include "controller/store/row_codec.h"
+#include "controller/store/state_schema.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace muster::controller {
+namespace {
+
+using ::muster::testing::IsOk;
+using ::muster::testing::StatusIs;
+using ::testing::HasSubstr;
+
+class StateStoreTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<Snapshot> Load() {
+    MUSTER_ASSIGN_OR_RETURN(auto store, StateStore::Open({.path = path_}));
+    return store->Load(1, absl::Hours(1));
+  }
+  // A job with one event.
+  void StoreJob() {
+    auto store = StateStore::Open({.path = path_});
+    ASSERT_OK(store);
+    Draft draft{Snapshot()};
+    Job job;
+    job.settings = std::make_shared<const JobSettings>();
+    draft.AddJob(std::move(job));
+    draft.AddEvent({.job_id = 1, .time = absl::UnixEpoch()});
+    ASSERT_OK((*store)->Append(draft.Changes()));
+  }
+  // Spoils the file behind the store's back.
+  void Execute(const char* sql) {
+    auto db = SqliteDatabase::Open({.path = path_}, StateMigrations());
+    ASSERT_OK(db);
+    ASSERT_OK((*db)->Prepare(sql).Run());
+  }
+
+  testing::TempDir dir_;
+  std::string path_ = dir_ / "state.db";
+};
+
+TEST_F(StateStoreTest, TheTermIsDurable) {
+  for (uint64_t term = 1; term <= 3; ++term) {
+    auto store = StateStore::Open({.path = path_});
+    ASSERT_OK(store);
+    EXPECT_EQ(*(*store)->StartTerm(), term);
+  }
+}
+
+TEST_F(StateStoreTest, AnInfiniteProgressTimeoutStaysInfinite) {
+  StoreJob();
+  const auto snapshot = Load();
+  ASSERT_OK(snapshot);
+  EXPECT_EQ(snapshot->FindJob(1)->settings->restart.progress_timeout, absl::InfiniteDuration());
+  EXPECT_EQ(snapshot->FindJob(1)->started, absl::InfinitePast());
+}
+
+TEST_F(StateStoreTest, AGapInTheEventsIsDataLoss) {
+  StoreJob();
+  Execute("UPDATE events SET sequence = 2");
+  EXPECT_THAT(Load().status(),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("event 1 is missing")));
+}
+
+TEST_F(StateStoreTest, AJobThatItsEventsDoNotExplainIsDataLoss) {
+  StoreJob();
+  Execute("UPDATE jobs SET state = 3");
+  EXPECT_THAT(Load().status(),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("job 1 is RUNNING")));
+}
+
+TEST_F(StateStoreTest, AnOutboxRowThatRefersToNothingIsDataLoss) {
+  StoreJob();
+  Execute("INSERT INTO outbox VALUES (1, 'w', x'00', 1, 7, 1, 1, 1, 1, 0, '', 0)");
+  EXPECT_THAT(Load().status(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("outbox row 1")));
+}
+
+TEST_F(StateStoreTest, ABrokenValueIsDataLoss) {
+  StoreJob();
+  Execute("UPDATE jobs SET selector = '{\"a\":1}'");
+  EXPECT_THAT(Load().status(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("broken value")));
+}
+
+TEST_F(StateStoreTest, AMissingRankIsDataLoss) {
+  StoreJob();
+  Execute("INSERT INTO attempts VALUES (1, 1, 1, 1, 0, NULL, 0, '', 0, 0, 0, 0, 0, '[]')");
+  Execute("INSERT INTO ranks VALUES (1, 1, 1, 'w', x'00', 0, 0, 1, 0, 1, 0, 0, 0, 0)");
+  EXPECT_THAT(Load().status(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("lacks a rank")));
+}
+
+TEST_F(StateStoreTest, AnAppendIsStoredWholeOrNotAtAll) {
+  auto store = StateStore::Open({.path = path_});
+  ASSERT_OK(store);
+  Draft draft{Snapshot()};
+  Job job;
+  job.settings = std::make_shared<const JobSettings>();
+  draft.AddJob(std::move(job));
+  draft.AddEvent({.job_id = 1, .time = absl::UnixEpoch()});
+  ChangeSet changes = draft.Changes();
+  changes.events.push_back(changes.events[0]);  // the same sequence twice cannot be stored
+  const absl::Status status = (*store)->Append(changes);
+  EXPECT_TRUE(IsFatalStorageError(status)) << status;
+  const auto snapshot = (*store)->Load(1, absl::ZeroDuration());
+  ASSERT_OK(snapshot);
+  EXPECT_EQ(snapshot->jobs.size(), 0u);
+}
+
+TEST(ReplayEventsTest, EachEventStartsWhereTheLastOneEnded) {
+  auto event = [](uint64_t sequence, JobState from, JobState to) {
+    return std::make_shared<const JobEvent>(
+        JobEvent{.sequence = sequence, .job_id = 1, .from = from, .to = to});
+  };
+  const auto good = ReplayEvents({event(1, JobState::kPending, JobState::kPending),
+                                  event(2, JobState::kPending, JobState::kStarting)});
+  ASSERT_OK(good);
+  EXPECT_EQ(good->at(1), JobState::kStarting);
+  EXPECT_THAT(ReplayEvents({event(1, JobState::kPending, JobState::kPending),
+                            event(2, JobState::kRunning, JobState::kFailed)})
+                  .status(),
+              StatusIs(absl::StatusCode::kDataLoss));
+}
+
+TEST(RowCodecTest, WhatIsNotFiniteComesBackAsNan) {
+  const auto numbers = DecodeNumbers(EncodeNumbers({{"a", 1.25}, {"b", INFINITY}}));
+  ASSERT_OK(numbers);
+  EXPECT_EQ(numbers->at("a"), 1.25);
+  EXPECT_TRUE(std::isnan(numbers->at("b")));
+}
+
+TEST(RowCodecTest, BrokenTextIsDataLoss) {
+  EXPECT_THAT(DecodeTexts("[]").status(), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(DecodeTexts("{").status(), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(DecodeNumbers("{\"a\":\"x\"}").status(), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(DecodeIds("[-1]").status(), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(DecodeHexList("[1]").status(), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(DecodeSlots("[[1]]").status(), StatusIs(absl::StatusCode::kDataLoss));
+}
+
+TEST(RowCodecTest, BytesAndListsComeBack) {
+  const std::vector<std::string> blobs = {std::string("\0\xff", 2), ""};
+  EXPECT_EQ(*DecodeHexList(EncodeHexList(blobs)), blobs);
+  EXPECT_EQ(*DecodeIds(EncodeIds({1, 18446744073709551615u})),
+            (std::vector<uint64_t>{1, 18446744073709551615u}));
+  const std::vector<Slot> slots = {
+      {.index = 3, .kind = SlotKind::kGpu, .device = "H100", .uuid = "u", .memory_bytes = 80}};
+  EXPECT_EQ(*DecodeSlots(EncodeSlots(slots)), slots);
+}
+
+}  // namespace
+}  // namespace muster::controller
