@@ -56,8 +56,8 @@ class Engine {
 
   // Queues an event. `done` runs after the commit (or the refusal), exactly once, maybe before Post
   // returns:
-  //   INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS (idempotency key with other content; a fenced
-  //   incarnation's Hello) FAILED_PRECONDITION   wrong state for this verb; "refused: ..." for a
+  //   INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS (idempotency key with other content; an agent
+  //   whose name another one holds) FAILED_PRECONDITION   wrong state for this verb; "refused: ..." for a
   //   job that can never fit; a fenced report; for
   //                         a Hello: this controller's term is older than the agent's
   //   RESOURCE_EXHAUSTED    the disk is full; nothing changed. A report of an agent stays

@@ -6,6 +6,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
 #include "controller/engine/job_driver.h"
+#include "controller/engine/progress_rules.h"
 #include "controller/engine/report_gate.h"
 #include "controller/engine/rules.h"
 
@@ -121,10 +122,15 @@ EventResult OnRankReport(Draft& draft, const RankReport& event, const RuleContex
   if (*gate == Gate::kDuplicate) return {};
   if (FindLiveRank(draft.view(), event.fence, event.rank, event.worker, event.incarnation) ==
       nullptr) {
+    const Worker& sender = *draft.view().FindWorker(event.worker);
     const bool gone = event.kind == RankReport::Kind::kExited;
     // The dead process of a fenced gang: all that is left of it is its slot.
     if (gone) ReleaseSlot(draft, event.fence.job_id, event.fence.attempt, event.rank);
-    return RefuseStale(draft, *draft.view().FindWorker(event.worker), event.fence, !gone);
+    RankStatus status;
+    status.fence = event.fence;
+    status.rank = event.rank;
+    const bool alive = !gone && IsFencedOff(draft.view(), sender, status);
+    return RefuseStale(draft, sender, event.fence, alive);
   }
   return ApplyReport(draft, event, context);
 }

@@ -10,7 +10,7 @@ absl::StatusOr<const Worker*> FindSender(const Snapshot& snapshot, const std::st
                                          const std::string& incarnation) {
   const Worker* found = snapshot.FindWorker(worker);
   if (found == nullptr || found->incarnation != incarnation) {
-    return absl::FailedPreconditionError(
+    return absl::AlreadyExistsError(
         absl::StrCat("worker ", worker, ": another agent holds this name now"));
   }
   return found;

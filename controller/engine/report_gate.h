@@ -21,7 +21,7 @@ enum class Gate {
 absl::StatusOr<Gate> PassGate(Draft& draft, const std::string& worker,
                               const std::string& incarnation, uint64_t event_seq);
 
-// The worker when this incarnation holds the name, else FAILED_PRECONDITION.
+// The worker when this incarnation holds the name, else ALREADY_EXISTS.
 absl::StatusOr<const Worker*> FindSender(const Snapshot& snapshot, const std::string& worker,
                                          const std::string& incarnation);
 

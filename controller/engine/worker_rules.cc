@@ -171,7 +171,7 @@ EventResult OnHeartbeat(Draft& draft, const WorkerHeartbeat& event, const RuleCo
       FindSender(draft.view(), event.worker, event.incarnation);
   if (!sender.ok()) return Refuse(sender.status());
   if ((*sender)->presence == Presence::kLost || !(*sender)->connected) {
-    return Refuse(absl::FailedPreconditionError(
+    return Refuse(absl::UnavailableError(
         absl::StrCat("worker ", event.worker, " was taken for lost: connect again")));
   }
   const uint64_t id = (*sender)->id;
@@ -266,8 +266,10 @@ EventResult OnAssignmentAck(Draft& draft, const AssignmentAcked& event,
     draft.EditRank(row.fence.job_id, i).state = RankState::kExited;
     ReleaseSlot(draft, row.fence.job_id, row.fence.attempt, i);
   }
-  NoteFailure(draft, row.fence.job_id,
-              {.failure_class = FailureClass::kStartFailed, .cause = cause});
+  // A worker that is about to leave takes nothing more: that is no fault of the job.
+  const FailureClass failure_class =
+      (*sender)->draining ? FailureClass::kPreempted : FailureClass::kStartFailed;
+  NoteFailure(draft, row.fence.job_id, {.failure_class = failure_class, .cause = cause});
   EventResult result;
   result.status = DriveJob(draft, row.fence.job_id,
                            {.input = JobInput::kPlacementRefused,

@@ -42,7 +42,11 @@ absl::Status ToStatus(sqlite3* db, int code, const std::string& path) {
       absl::StrCat(path, ": ", db == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(db));
   const int system_errno = db == nullptr ? 0 : sqlite3_system_errno(db);
   const std::string folder = std::filesystem::path(path).parent_path().string();
-  switch (code & 0xff) {
+  // Not after a failed fsync: what is on disk is unknown then, whatever the cause.
+  const bool is_fsync = code == SQLITE_IOERR_FSYNC || code == SQLITE_IOERR_DIR_FSYNC;
+  const bool no_room = (system_errno == ENOSPC || system_errno == EDQUOT) && !is_fsync &&
+                       ((code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN);
+  switch (no_room ? SQLITE_FULL : code & 0xff) {
     case SQLITE_FULL:
       return absl::ResourceExhaustedError(
           absl::StrCat("no room left for the controller's database in ", folder,
@@ -55,12 +59,6 @@ absl::Status ToStatus(sqlite3* db, int code, const std::string& path) {
     case SQLITE_NOTADB:
       return absl::DataLossError(absl::StrCat(what, ": restore it from a backup"));
     case SQLITE_IOERR:
-      // The quota is a full disk by another name; SQLite has no code for it.
-      if (system_errno == EDQUOT && (code & ~0xff) != (SQLITE_IOERR_FSYNC & ~0xff)) {
-        return absl::ResourceExhaustedError(
-            absl::StrCat("the disk quota for the controller's database in ", folder,
-                         " is used up: free some of it and try again; nothing was changed"));
-      }
       return absl::UnknownError(
           absl::StrCat(what, " (", strerror(system_errno), ", code ", code, ")"));
     case SQLITE_CANTOPEN:

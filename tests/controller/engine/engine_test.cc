@@ -273,7 +273,7 @@ TEST_F(EngineTest, ASilentWorkerIsSuspectThenLostAndItsJobMoves) {
   EXPECT_EQ(job(id).current->ranks[0].worker, "worker-2");
   // The old process may still be alive: its slot is not given away until it is confirmed dead.
   EXPECT_EQ(worker("worker-1").holders.size(), 1u);
-  EXPECT_THAT(Beat(one).status, StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(Beat(one).status, StatusIs(absl::StatusCode::kUnavailable));
   const EventResult hello = Connect(one);
   ASSERT_EQ(hello.stale.size(), 1u);
   EXPECT_EQ(hello.stale[0].attempt, 1u);
@@ -312,7 +312,7 @@ TEST_F(EngineTest, AnAgentThatStartsAnewLosesItsRanksAtOnce) {
   // The former agent cannot come back, nor report anything.
   EXPECT_THAT(Connect(one).status, StatusIs(absl::StatusCode::kAlreadyExists));
   EXPECT_THAT(Apply(MakeReport(one, fence, 0, RankReport::Kind::kExited)).status,
-              StatusIs(absl::StatusCode::kFailedPrecondition));
+              StatusIs(absl::StatusCode::kAlreadyExists));
 }
 
 TEST_F(EngineTest, AGangThatDoesNotStartInTimeStartsOver) {
@@ -356,6 +356,15 @@ TEST_F(EngineTest, ARefusedAssignmentRevokesThePlacement) {
   EXPECT_EQ(state(id), JobState::kPending);
   EXPECT_THAT(job(id).current->cause, HasSubstr("refused its ranks: no trainer"));
   EXPECT_TRUE(worker("worker-1").holders.empty());
+}
+
+TEST_F(EngineTest, ARefusalOfAWorkerThatLeavesIsFree) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit({.max_restarts = 0});
+  EXPECT_OK(Apply(WorkerNotice{.worker = one.name, .incarnation = one.incarnation}).status);
+  Take<StartAssignment>(one, "this worker is stopping");
+  EXPECT_EQ(state(id), JobState::kPending);
+  EXPECT_EQ(job(id).failure_class, FailureClass::kPreempted);
 }
 
 TEST_F(EngineTest, ProgressIsShownAndOutlivesTheAttempt) {

@@ -94,7 +94,7 @@ TEST_F(FencingTest, AReportWithoutANumberOrFromAnUnknownWorkerIsRefused) {
   report.event_seq = 0;
   EXPECT_THAT(Apply(report).status, StatusIs(absl::StatusCode::kInvalidArgument));
   report.worker = "nobody";
-  EXPECT_THAT(Apply(report).status, StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(Apply(report).status, StatusIs(absl::StatusCode::kAlreadyExists));
 }
 
 TEST_F(FencingTest, AnAgentThatKnowsANewerTermRefersToAnotherDataFolder) {
