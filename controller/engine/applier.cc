@@ -49,7 +49,9 @@ bool Applier::RunOnce() {
   }
   if (batch.empty()) return false;
   RunBatch(std::move(batch));
-  if (const absl::Status status = store_->TruncateLog(); !status.ok()) Fail(status, {});
+  if (WhyClosed().ok()) {
+    if (const absl::Status status = store_->TruncateLog(); !status.ok()) Fail(status, {});
+  }
   hooks_.batch_done(snapshot());
   return true;
 }
@@ -70,6 +72,11 @@ void Applier::RunBatch(std::vector<Item> batch) {
   }
   if (!stored.ok() && batch.size() > 1) {
     for (Item& item : batch) {
+      const absl::Status closed = WhyClosed();  // by a worse error of one before
+      if (!closed.ok()) {
+        item.done(Refuse(closed));
+        continue;
+      }
       std::vector<Item> alone;
       alone.push_back(std::move(item));
       RunBatch(std::move(alone));
@@ -116,6 +123,11 @@ void Applier::Close(const absl::Status& why) {
     left.swap(queue_);
   }
   for (Item& item : left) item.done(Refuse(why));
+}
+
+absl::Status Applier::WhyClosed() const {
+  MutexLock lock(mutex_);
+  return closed_;
 }
 
 std::shared_ptr<const Snapshot> Applier::snapshot() const {

@@ -62,6 +62,7 @@ class Applier {
   void RunBatch(std::vector<Item> batch);
   void Publish(std::shared_ptr<const Snapshot> next);
   void Fail(const absl::Status& status, std::vector<Item> batch);
+  absl::Status WhyClosed() const;  // OK while open
 
   const std::unique_ptr<StateStore> store_;
   Clock& clock_;

@@ -54,8 +54,11 @@ void TakeIntoJob(Draft& draft, const RankStatus& status) {
                 ValueOf(status, "memory_bytes")});
   if (status.rank != 0) return;
   progress.phase = status.phase;
-  progress.step = status.step;
-  progress.epoch = status.epoch;
+  // Before it has loaded its checkpoint a restarted rank stands at 0, which is news to nobody.
+  if (status.step > 0 && status.step >= job.current->first_step) {
+    progress.step = status.step;
+    progress.epoch = status.epoch;
+  }
   if (status.total_steps > 0) progress.total_steps = status.total_steps;
   for (const auto& [name, value] : status.latest) progress.latest[name] = value;
   const auto accuracy = status.latest.find("validation_accuracy");

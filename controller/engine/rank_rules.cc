@@ -32,7 +32,9 @@ void NoteSteps(Draft& draft, const RankReport& report) {
   attempt.last_step = std::max(attempt.last_step, report.last_step);
   if (report.rank != 0) return;
   Job& job = draft.EditJob(report.fence.job_id);
-  if (report.last_step > 0) job.progress.step = report.last_step;
+  if (report.last_step > 0 && report.last_step >= attempt.first_step) {
+    job.progress.step = report.last_step;
+  }
   for (const auto& [name, value] : report.results) {
     job.results[name] = value;
     job.progress.latest[name] = value;

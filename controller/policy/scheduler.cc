@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/base/units.h"
 #include "controller/policy/capacity.h"
 
 namespace muster::controller {
@@ -63,10 +62,7 @@ Plan Schedule(const Snapshot& snapshot, absl::Duration now) {
       continue;
     }
     if (job->not_before_at > now) {
-      held_up_by.emplace(line, job->id);
-      Say(plan, *job,
-          absl::StrCat("waits before restart ", job->restarts, ", at most ",
-                       HumanDuration(job->settings->restart.max_backoff)));
+      held_up_by.emplace(line, job->id);  // its message says why it was restarted, and when
       continue;
     }
     const Capacity capacity = CountCapacity(snapshot, needs, taken);

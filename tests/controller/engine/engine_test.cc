@@ -389,6 +389,24 @@ TEST_F(EngineTest, ProgressIsShownAndOutlivesTheAttempt) {
   EXPECT_EQ(progress.phase, "done");
 }
 
+TEST_F(EngineTest, TheStepDoesNotFallBelowTheCheckpointThatARestartResumesFrom) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  const Fence fence = StartRanks(one).fence;
+  EXPECT_OK(Apply(MakeCommit(one, fence, 40)).status);
+  one.alive[0].step = 50;
+  EXPECT_OK(Beat(one).status);
+  ReportExit(one, fence, 0, {.signal = 9, .last_step = 50});
+  EXPECT_THAT(job(id).message, HasSubstr("restart 1 of 5 in 1s"));
+  Advance(absl::Seconds(1));
+  StartRanks(one);
+  EXPECT_OK(Beat(one).status);  // it has not loaded anything yet
+  EXPECT_EQ(job(id).progress.step, 50);
+  one.alive[0].step = 41;
+  EXPECT_OK(Beat(one).status);
+  EXPECT_EQ(job(id).progress.step, 41);
+}
+
 TEST_F(EngineTest, AForecastSaysWhereOrWhy) {
   ConnectNew("worker-1", 2);
   EXPECT_EQ(*engine_->Forecast(MakeSettings({.min_ranks = 2})->needs),
