@@ -1,11 +1,9 @@
 #include <ATen/ops/adaptive_avg_pool2d.h>
-#include <ATen/ops/add.h>
 #include <ATen/ops/batch_norm.h>
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/max_pool2d.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/relu.h>
 #include <ATen/ops/zeros.h>
 
 #include <optional>
@@ -56,11 +54,13 @@ class ResNet18 final : public Model {
   }
 
   at::Tensor Forward(const at::Tensor& inputs) override {
-    at::Tensor x = at::relu(Run(stem_, inputs));
+    at::Tensor x = Run(stem_, inputs).relu_();
     if (imagenet_stem_) x = at::max_pool2d(x, {3, 3}, {2, 2}, {1, 1});
     for (const Block& block : blocks_) {
-      const at::Tensor y = Run(block.second, at::relu(Run(block.first, x)));
-      x = at::relu(at::add(y, block.downsample.has_value() ? Run(*block.downsample, x) : x));
+      // In place, as in the reference: batch norm's backward pass needs its input, not its output.
+      at::Tensor y = Run(block.second, Run(block.first, x).relu_());
+      y.add_(block.downsample.has_value() ? Run(*block.downsample, x) : x);
+      x = y.relu_();
     }
     return at::linear(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1), fc_weight_, fc_bias_);
   }
