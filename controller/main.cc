@@ -1,6 +1,7 @@
 // musterd: Muster's controller. `musterd --help` lists its flags; server.h says what it is made of.
 #include <malloc.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -65,6 +66,8 @@ int Main(int argc, char** argv) {
   }
   ::mallopt(M_ARENA_MAX, kMallocArenas);
   ::mallopt(M_TRIM_THRESHOLD, kTrimBytes);
+  // Databases and the token are the owner's alone.
+  ::umask(077);
   // Before any thread starts, so that all of them inherit it.
   sigset_t signals;
   ::sigemptyset(&signals);

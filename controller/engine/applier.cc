@@ -65,7 +65,7 @@ void Applier::RunBatch(std::vector<Item> batch) {
   for (const Item& item : batch) results.push_back(Reduce(draft, item.event, context));
 
   const ChangeSet changes = draft.Changes();
-  const absl::Status stored = changes.empty() ? absl::OkStatus() : store_->Append(changes);
+  const absl::Status stored = changes.empty() ? absl::OkStatus() : Commit(changes);
   if (!stored.ok() && !absl::IsResourceExhausted(stored)) {
     Fail(stored, std::move(batch));
     return;
@@ -99,6 +99,14 @@ void Applier::RunBatch(std::vector<Item> batch) {
     batch[i].done(results[i]);
     hooks_.answered(batch[i], results[i]);
   }
+}
+
+absl::Status Applier::Commit(const ChangeSet& changes) {
+  const absl::Duration began_at = clock_.SinceBoot();
+  const absl::Status stored = store_->Append(changes);
+  commit_ns_ += absl::ToInt64Nanoseconds(clock_.SinceBoot() - began_at);
+  if (stored.ok()) ++commits_;
+  return stored;
 }
 
 void Applier::Publish(std::shared_ptr<const Snapshot> next) {

@@ -7,6 +7,7 @@
 // accepted any more.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -57,8 +58,12 @@ class Applier {
 
   // Thread-safe.
   std::shared_ptr<const Snapshot> snapshot() const;
+  // Transactions so far, and the time spent in them.
+  uint64_t commits() const { return commits_; }
+  absl::Duration commit_time() const { return absl::Nanoseconds(commit_ns_.load()); }
 
  private:
+  absl::Status Commit(const ChangeSet& changes);
   void RunBatch(std::vector<Item> batch);
   void Publish(std::shared_ptr<const Snapshot> next);
   void Fail(const absl::Status& status, std::vector<Item> batch);
@@ -69,6 +74,9 @@ class Applier {
   const Hooks hooks_;
   std::function<void()> wake_up_;
   IdempotencyIndex idempotency_;  // only on the thread of RunOnce
+
+  std::atomic<uint64_t> commits_ = 0;
+  std::atomic<int64_t> commit_ns_ = 0;
 
   mutable Mutex mutex_;
   std::deque<Item> queue_ MUSTER_GUARDED_BY(mutex_);

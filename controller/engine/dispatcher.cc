@@ -65,6 +65,7 @@ absl::Duration Dispatcher::RunOnce(const Snapshot& snapshot) {
     }
   }
   for (const auto& [link, row] : due) link->Send(MakeAssignment(snapshot, *row));
+  sent_ += due.size();
   return next;
 }
 

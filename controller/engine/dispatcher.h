@@ -6,6 +6,7 @@
 // lock held.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -43,6 +44,9 @@ class Dispatcher {
   // Sends what is due; returns how long until the next repeat, at most.
   absl::Duration RunOnce(const Snapshot& snapshot);
 
+  // Assignments sent so far, repeats included. Thread-safe.
+  uint64_t sent() const { return sent_; }
+
  private:
   struct Connection {
     Stream stream;
@@ -50,6 +54,7 @@ class Dispatcher {
   };
 
   Clock& clock_;
+  std::atomic<uint64_t> sent_ = 0;
   Mutex mutex_;
   std::map<std::string, Connection> connections_ MUSTER_GUARDED_BY(mutex_);  // by worker
 };

@@ -129,6 +129,12 @@ class EngineImpl final : public Engine {
 
   const EngineOptions& options() const override { return options_; }
 
+  EngineStats stats() const override {
+    return {.commits = applier_.commits(),
+            .commit_time = applier_.commit_time(),
+            .assignments_sent = dispatcher_.sent()};
+  }
+
   void RunUntilIdle() override {
     do {
       while (applier_.RunOnce()) {

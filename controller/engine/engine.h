@@ -39,6 +39,13 @@ struct EngineOptions {
   std::function<void(const absl::Status&)> on_fatal;
 };
 
+// What the engine has done since it was opened; for metrics.
+struct EngineStats {
+  uint64_t commits = 0;           // transactions of state.db
+  absl::Duration commit_time;     // spent in them
+  uint64_t assignments_sent = 0;  // to agents, repeats included
+};
+
 using EventDone = std::function<void(const EventResult&)>;
 
 class Engine {
@@ -57,8 +64,8 @@ class Engine {
   // Queues an event. `done` runs after the commit (or the refusal), exactly once, maybe before Post
   // returns:
   //   INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS (idempotency key with other content; an agent
-  //   whose name another one holds) FAILED_PRECONDITION   wrong state for this verb; "refused: ..." for a
-  //   job that can never fit; a fenced report; for
+  //   whose name another one holds) FAILED_PRECONDITION   wrong state for this verb; "refused: ..."
+  //   for a job that can never fit; a fenced report; for
   //                         a Hello: this controller's term is older than the agent's
   //   RESOURCE_EXHAUSTED    the disk is full; nothing changed. A report of an agent stays
   //   unacknowledged: end its stream
@@ -92,6 +99,7 @@ class Engine {
   virtual absl::StatusOr<std::string> Forecast(const JobNeeds& needs) const = 0;
 
   virtual const EngineOptions& options() const = 0;
+  virtual EngineStats stats() const = 0;
 
   // Only with options.threads == false: applies all that is queued and runs all loops until nothing
   // changes any more.

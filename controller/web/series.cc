@@ -114,6 +114,9 @@ void FillController(const Snapshot& snapshot, const SeriesInputs& inputs, Regist
   registry.Set(metric::kControllerResidentBytes, static_cast<double>(inputs.resident_bytes));
   registry.Set(metric::kControllerInsecure, inputs.insecure ? 1 : 0);
   registry.Set(metric::kOutboxMessages, static_cast<double>(snapshot.outbox->size()));
+  registry.Set(metric::kOutboxSentTotal, static_cast<double>(inputs.engine.assignments_sent));
+  registry.Set(metric::kCommitsTotal, static_cast<double>(inputs.engine.commits));
+  registry.Set(metric::kCommitSecondsTotal, absl::ToDoubleSeconds(inputs.engine.commit_time));
   registry.Set(metric::kEventsTotal, static_cast<double>(snapshot.last_event));
   registry.Set(metric::kStaleReportsTotal, static_cast<double>(snapshot.counters.stale_reports +
                                                                inputs.ingest.refused_records));

@@ -7,6 +7,7 @@
 
 #include "absl/time/time.h"
 #include "common/metrics/registry.h"
+#include "controller/engine/engine.h"
 #include "controller/model/metrics_types.h"
 #include "controller/model/snapshot.h"
 
@@ -19,6 +20,7 @@ struct SeriesInputs {
   absl::Time started;           // of this controller
   bool insecure = false;
   IngestCounts ingest;
+  EngineStats engine;
   std::map<std::string, uint64_t> database_bytes;  // by name: state, metrics
   uint64_t resident_bytes = 0;
 };

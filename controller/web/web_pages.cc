@@ -69,6 +69,7 @@ std::string WebPages::RenderMetrics() {
   inputs.started = started_;
   inputs.insecure = options_.insecure;
   inputs.ingest = ingest_.counts();
+  inputs.engine = engine_.stats();
   inputs.database_bytes = {{"state", DatabaseBytes(options_.data_dir + "/state.db")},
                            {"metrics", DatabaseBytes(options_.data_dir + "/metrics.db")}};
   inputs.resident_bytes = ResidentBytes();

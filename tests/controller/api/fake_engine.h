@@ -87,6 +87,9 @@ class FakeEngine final : public Engine {
   std::shared_ptr<void> Subscribe(Watcher) override { return nullptr; }
   absl::StatusOr<std::string> Forecast(const JobNeeds&) const override { return forecast; }
   const EngineOptions& options() const override { return engine_options; }
+  EngineStats stats() const override {
+    return {.commits = 3, .commit_time = absl::Seconds(2), .assignments_sent = 5};
+  }
   void RunUntilIdle() override {}
 
  private:

@@ -1,0 +1,98 @@
+#include <httplib.h>
+
+#include <nlohmann/json.hpp>
+
+#include "common/metrics/metric_names.h"
+#include "controller/web/discovery.h"
+#include "controller/web/page.h"
+#include "controller/web/web_pages.h"
+#include "tests/controller/api/fake_engine.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace muster::controller {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+void AddWorker(FakeEngine& engine, uint64_t id, std::string name, Presence presence) {
+  engine.Publish([&](Snapshot& s) {
+    auto worker = std::make_shared<Worker>();
+    worker->name = name;
+    worker->facts.pool = "default";
+    worker->facts.metrics_address = "127.0.0.1:" + std::to_string(9000 + id);
+    worker->presence = presence;
+    s.workers.Put(id, worker);
+  });
+}
+
+TEST(DiscoveryTest, ListsWorkersThatAreThereWithNameAndPool) {
+  FakeEngine engine;
+  AddWorker(engine, 1, "w1", Presence::kReady);
+  AddWorker(engine, 2, "w2", Presence::kLost);
+  AddWorker(engine, 3, "w\xff", Presence::kSuspect);
+  const auto json = nlohmann::json::parse(DiscoveryJson(*engine.snapshot()));
+  ASSERT_EQ(json.size(), 2u);
+  EXPECT_EQ(json[0]["targets"][0], "127.0.0.1:9001");
+  EXPECT_EQ(json[0]["labels"]["worker"], "w1");
+  EXPECT_EQ(json[0]["labels"]["pool"], "default");
+}
+
+TEST(PageTest, ShowsJobsAndWorkersAndEscapesWhatTheySay) {
+  FakeEngine engine;
+  auto job = MakeJob(4, "digits");
+  job->message = "<script>alert('x & \"y\"')</script>";
+  engine.Publish([&](Snapshot& s) { s.jobs.Put(4, job); });
+  AddWorker(engine, 1, "w1", Presence::kReady);
+  const std::string html = PageHtml(*engine.snapshot(), absl::Now());
+  EXPECT_THAT(html, HasSubstr("digits"));
+  EXPECT_THAT(html, HasSubstr("RUNNING"));
+  EXPECT_THAT(html, HasSubstr("w1"));
+  EXPECT_THAT(html, HasSubstr("&lt;script&gt;alert(&#39;x &amp; &quot;y&quot;&#39;)"));
+  EXPECT_THAT(html, Not(HasSubstr("<script>")));
+}
+
+TEST(PageTest, RowsAreBounded) {
+  FakeEngine engine;
+  engine.Publish([&](Snapshot& s) {
+    for (uint64_t id = 1; id <= kMaxPageRows + 5; ++id)
+      s.jobs.Put(id, MakeJob(id, "n" + std::to_string(id)));
+  });
+  const std::string html = PageHtml(*engine.snapshot(), absl::Now());
+  EXPECT_THAT(html, HasSubstr(">n6<"));
+  EXPECT_THAT(html, Not(HasSubstr(">n5<")));
+  EXPECT_THAT(html, HasSubstr("older ones"));
+}
+
+TEST(WebPagesTest, EveryPathAnswersAndReadinessFollowsItsParts) {
+  testing::TempDir dir;
+  RealClock clock;
+  FakeEngine engine;
+  Registry registry(ControllerMetrics(), metric::kControllerDroppedTotal);
+  MetricsIngestOptions options;
+  options.path = dir / "metrics.db";
+  auto ingest = MetricsIngest::Open(std::move(options), clock);
+  ASSERT_OK(ingest);
+  WebPages pages({dir.path(), absl::Seconds(60), false}, engine, **ingest, registry, clock);
+  std::atomic<bool> ready = true;
+  auto server = HttpServer::Create({}, pages.Handlers([&] {
+    return ready ? absl::OkStatus() : absl::UnavailableError("starting or stopping");
+  }));
+  ASSERT_OK(server);
+  httplib::Client client("http://" + (*server)->address());
+  for (const char* path : {"/", "/metrics", "/healthz", "/readyz", "/sd"}) {
+    const auto answer = client.Get(path);
+    ASSERT_TRUE(answer) << path;
+    EXPECT_EQ(answer->status, 200) << path;
+  }
+  EXPECT_THAT(client.Get("/sd")->get_header_value("Content-Type"), HasSubstr("application/json"));
+  EXPECT_THAT(client.Get("/metrics")->body, HasSubstr("muster_controller_term 7"));
+  ready = false;
+  EXPECT_EQ(client.Get("/readyz")->status, 503);
+  EXPECT_EQ(client.Get("/healthz")->status, 200);
+  EXPECT_EQ(client.Get("/nothing")->status, 404);
+}
+
+}  // namespace
+}  // namespace muster::controller

@@ -1,0 +1,156 @@
+#include "controller/web/series.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+
+#include "common/metrics/metric_names.h"
+#include "tests/controller/api/fake_engine.h"
+#include "tests/support/temp_dir.h"
+
+namespace muster::controller {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class SeriesTest : public ::testing::Test {
+ protected:
+  SeriesTest() {
+    inputs_.now = absl::FromUnixSeconds(1'700'000'000);
+    inputs_.series_grace = absl::Seconds(60);
+    inputs_.started = inputs_.now - absl::Hours(1);
+    inputs_.ingest.points = 17;
+    inputs_.engine.commits = 3;
+    inputs_.database_bytes = {{"state", 100}};
+    inputs_.resident_bytes = 1 << 20;
+  }
+  std::string Render() {
+    FillSeries(*engine_.snapshot(), inputs_, finished_before_, registry_);
+    return registry_.Render();
+  }
+  void Put(std::shared_ptr<Job> job) {
+    engine_.Publish([&](Snapshot& s) { s.jobs.Put(job->id, job); });
+  }
+
+  FakeEngine engine_;
+  SeriesInputs inputs_;
+  FinishedCounts finished_before_;
+  Registry registry_{ControllerMetrics(), metric::kControllerDroppedTotal};
+};
+
+std::shared_ptr<Job> TrainingJob(uint64_t id) {
+  auto job = MakeJob(id, "digits");
+  job->restarts = 2;
+  job->progress.step = 40;
+  job->progress.total_steps = 100;
+  job->progress.memory_bytes = 5000;
+  job->progress.memory_peak_bytes = 6000;
+  job->progress.latest = {{"loss", 0.25},
+                          {"lr", 0.01},
+                          {"samples_per_second", 1234},
+                          {"step_seconds", 0.5},
+                          {"data_seconds", 0.125},
+                          {"validation_accuracy", 0.75},
+                          {"memory_bytes", 4000},
+                          {"unheard_of", 1}};
+  job->checkpoints = {1, 2};
+  return job;
+}
+
+TEST_F(SeriesTest, ARunningJobShowsWhatItReported) {
+  Put(TrainingJob(7));
+  engine_.Publish([](Snapshot& s) {
+    auto committed = std::make_shared<Checkpoint>();
+    committed->state = CheckpointState::kCommitted;
+    s.checkpoints.Put(1, committed);
+    s.checkpoints.Put(2, std::make_shared<Checkpoint>());  // WRITING
+  });
+  const std::string text = Render();
+  const std::string job = "{job_id=\"7\",job_name=\"digits\"";
+  for (const std::string& line :
+       {"muster_job_loss" + job + "} 0.25", "muster_job_learning_rate" + job + "} 0.01",
+        "muster_job_samples_per_second" + job + "} 1234", "muster_job_step" + job + "} 40",
+        "muster_job_planned_steps" + job + "} 100", "muster_job_step_seconds" + job + "} 0.5",
+        "muster_job_step_part_seconds" + job + ",part=\"data\"} 0.125",
+        "muster_job_memory_bytes" + job + "} 5000", "muster_job_memory_peak_bytes" + job + "} 6000",
+        "muster_job_accuracy_ratio" + job + ",split=\"validation\"} 0.75",
+        "muster_job_checkpoints_total" + job + "} 1", "muster_job_restarts_total" + job + "} 2",
+        "muster_job_state" + job + ",state=\"running\"} 1",
+        std::string("muster_jobs{state=\"running\"} 1"),
+        std::string("muster_ingest_metric_points_total 17"),
+        std::string("muster_state_commits_total 3")}) {
+    EXPECT_THAT(text, HasSubstr(line + "\n"));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("unheard_of")));
+}
+
+TEST_F(SeriesTest, AFinishedJobsSeriesGoAwayAfterTheGrace) {
+  auto job = TrainingJob(7);
+  job->state = JobState::kSucceeded;
+  job->finished = inputs_.now - absl::Seconds(59);
+  job->results = {{"test_accuracy", 0.98}};
+  Put(job);
+  EXPECT_THAT(Render(), HasSubstr("split=\"test\"} 0.98"));
+  inputs_.now += absl::Seconds(2);
+  const std::string text = Render();
+  EXPECT_THAT(text, Not(HasSubstr("job_id=\"7\"")));
+  EXPECT_THAT(text, HasSubstr("muster_jobs{state=\"succeeded\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("muster_jobs_finished_total{state=\"succeeded\"} 1\n"));
+}
+
+TEST_F(SeriesTest, JobsThatFinishedInEarlierLivesAreNotCountedAgain) {
+  Put(MakeJob(1, "old", JobState::kFailed));
+  finished_before_ = CountFinished(*engine_.snapshot());
+  Put(MakeJob(2, "new", JobState::kFailed));
+  EXPECT_THAT(Render(), HasSubstr("muster_jobs_finished_total{state=\"failed\"} 1\n"));
+}
+
+TEST_F(SeriesTest, TheQueueAndTheWorkersAreCounted) {
+  auto waiting = MakeJob(1, "waits", JobState::kPending);
+  waiting->attempt = 0;
+  waiting->submitted = inputs_.now - absl::Seconds(30);
+  Put(waiting);
+  engine_.Publish([](Snapshot& s) {
+    auto worker = std::make_shared<Worker>();
+    worker->facts.pool = "default";
+    worker->facts.slots = {{0, SlotKind::kCpu, "cpu"}, {1, SlotKind::kCpu, "cpu"}};
+    worker->holders[1] = {9, 1, 0};
+    s.workers.Put(1, worker);
+    auto lost = std::make_shared<Worker>(*worker);
+    lost->presence = Presence::kLost;
+    s.workers.Put(2, lost);
+  });
+  const std::string text = Render();
+  for (const char* line : {"muster_queue_jobs 1", "muster_queue_oldest_wait_seconds 30",
+                           "muster_workers{state=\"ready\"} 1", "muster_workers{state=\"lost\"} 1",
+                           "muster_slots{pool=\"default\",kind=\"cpu\",use=\"free\"} 1",
+                           "muster_slots{pool=\"default\",kind=\"cpu\",use=\"used\"} 2",
+                           "muster_slots{pool=\"default\",kind=\"cpu\",use=\"unavailable\"} 1"}) {
+    EXPECT_THAT(text, HasSubstr(std::string(line) + "\n"));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("muster_job_step{")))
+      << "a job that never ran has no training series";
+}
+
+TEST_F(SeriesTest, PromtoolFindsNothingToSay) {
+  constexpr char kPromtool[] = "/usr/bin/promtool";
+  if (!std::ifstream(kPromtool).good()) GTEST_SKIP() << "promtool is not installed";
+  Put(TrainingJob(7));
+  registry_.Add(metric::kRpcRequestsTotal, {"Submit", "OK"});
+  registry_.Add(metric::kRpcSecondsTotal, {"Submit"}, 0.5);
+  registry_.Set(metric::kRpcStreams, {"Control"}, 2);
+  testing::TempDir dir;
+  std::ofstream(dir / "metrics") << Render();
+  const std::string command = std::string(kPromtool) + " check metrics < " + (dir / "metrics") +
+                              " > " + (dir / "said") + " 2>&1";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  std::ifstream said(dir / "said");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(said), {}), "");
+}
+
+}  // namespace
+}  // namespace muster::controller
