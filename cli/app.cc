@@ -11,6 +11,7 @@
 #include "cli/session.h"
 #include "common/base/units.h"
 #include "common/base/version.h"
+#include "common/spec/spec_fault.h"
 
 namespace muster::cli {
 namespace {
@@ -68,6 +69,18 @@ bool WantsJson(const std::vector<std::string>& args) {
   return false;
 }
 
+// What CLI11 calls "a subcommand is required" although one was given: it was misspelt.
+absl::Status UnknownVerb(const CLI::App& app, const std::string& given) {
+  std::vector<std::string> verbs;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    verbs.push_back(verb->get_name());
+  }
+  const std::string nearest = NearestName(given, verbs);
+  return WithHint(absl::InvalidArgumentError(absl::StrCat("unknown verb `", given, "`")),
+                  nearest.empty() ? "`muster --help` shows what there is"
+                                  : absl::StrCat("did you mean `", nearest, "`?"));
+}
+
 // CLI11 reports faults by exceptions; none leaves this function. OK and exit code 0: help or
 // version was printed.
 absl::StatusOr<ExitCode> Parse(CLI::App& app, const std::vector<std::string>& args, Host& host) {
@@ -80,6 +93,9 @@ absl::StatusOr<ExitCode> Parse(CLI::App& app, const std::vector<std::string>& ar
     if (app.exit(error, text, fault) == 0) {
       host.out << text.str();
       return ExitCode::kDone;
+    }
+    if (app.get_subcommands().empty() && !app.remaining().empty()) {
+      return UnknownVerb(app, app.remaining().front());
     }
     return WithHint(absl::InvalidArgumentError(error.what()),
                     "`muster --help`, or `muster VERB --help`, shows what there is");

@@ -1,6 +1,8 @@
 #include "controller/policy/capacity.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -17,6 +19,12 @@ bool CarriesLabels(const Worker& worker, const std::map<std::string, std::string
 
 std::string Plural(uint64_t count, const char* noun) {
   return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
+}
+
+std::set<std::string> KnownPools(const Snapshot& snapshot) {
+  std::set<std::string> pools;
+  snapshot.workers.ForEach([&pools](const Worker& worker) { pools.insert(worker.facts.pool); });
+  return pools;
 }
 
 }  // namespace
@@ -117,8 +125,15 @@ std::string DescribeAvailable(const Capacity& capacity) {
 absl::Status CanEverFit(const Snapshot& snapshot, const JobNeeds& needs) {
   if (needs.wait_for_capacity) return absl::OkStatus();
   const Capacity capacity = CountCapacity(snapshot, needs, {});
-  if (capacity.pool_workers == 0 || capacity.known_slots >= needs.min_ranks)
-    return absl::OkStatus();
+  if (capacity.known_slots >= needs.min_ranks) return absl::OkStatus();
+  if (capacity.pool_workers == 0) {
+    // Before the first worker has come nobody can tell; a pool without any beside others is a slip.
+    const std::set<std::string> pools = KnownPools(snapshot);
+    if (pools.empty()) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        absl::StrCat("refused: pool ", needs.pool, " has no workers; those with workers: ",
+                     absl::StrJoin(pools, ", "), "; or set placement.wait_for_capacity: true"));
+  }
   return absl::FailedPreconditionError(absl::StrCat(
       "refused: needs ", DescribeNeeds(needs), ", but its ",
       Plural(capacity.pool_workers, "worker"), " could give at most ", capacity.known_slots,

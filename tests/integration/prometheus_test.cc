@@ -108,7 +108,8 @@ TEST_F(Prometheus, ScrapesTheJobAndFindsTheWorkers) {
   EXPECT_GE(WaitForValue("muster_job_memory_peak_bytes" + job), 1 << 20);
   EXPECT_GE(WaitForValue("muster_job_step" + job), 10);
   EXPECT_EQ(WaitForValue("muster_job_restarts_total" + job), 0);
-  EXPECT_EQ(WaitForValue("count(muster_rank_loss" + job + ")"), 2) << "one series a rank";
+  EXPECT_EQ(WaitForValue("count(muster_rank_samples_per_second" + job + ")"), 2)
+      << "one series a rank";
 
   // What Prometheus holds of one step is what the job reported at it.
   Json loss, step;

@@ -19,6 +19,7 @@ namespace muster::testing {
 namespace {
 
 constexpr absl::Duration kUpTimeout = absl::Minutes(1);
+constexpr int kUnreachable = 5;  // the CLI's exit code
 constexpr size_t kLogTailBytes = 6000;
 
 std::string Variable(const char* name) {
@@ -121,6 +122,14 @@ uint64_t Cluster::Submit(const std::string& yaml, const std::vector<std::string>
 
 Json Cluster::Show(uint64_t job) { return CliJson({"show", absl::StrCat(job)}); }
 
+Json Cluster::ShowIfReachable(uint64_t job) {
+  const ProcessResult result = Cli({"show", absl::StrCat(job), "-o", "json"});
+  EXPECT_TRUE(result.exit_code == 0 || result.exit_code == kUnreachable) << result.exit_code << "\n"
+                                                                         << result.err;
+  const Json json = Json::parse(result.out, nullptr, /*allow_exceptions=*/false);
+  return result.exit_code == 0 && !json.is_discarded() ? json : Json::object();
+}
+
 std::string Cluster::State(uint64_t job) { return Text(Member(Show(job), "summary"), "state"); }
 
 int64_t Cluster::Step(uint64_t job) {
@@ -130,7 +139,8 @@ int64_t Cluster::Step(uint64_t job) {
 void Cluster::WaitForStep(uint64_t job, int64_t step, absl::Duration timeout) {
   std::string state;
   const bool reached = WaitUntil(timeout, [&] {
-    const Json summary = Member(Show(job), "summary");
+    const Json shown = ShowIfReachable(job);
+    const Json& summary = Member(shown, "summary");
     state = Text(summary, "state");
     return IsTerminal(state) || (state == "RUNNING" && Number(summary, "step") >= step);
   });
@@ -141,8 +151,10 @@ void Cluster::WaitForStep(uint64_t job, int64_t step, absl::Duration timeout) {
 
 std::string Cluster::WaitForEnd(uint64_t job, absl::Duration timeout) {
   std::string state;
-  EXPECT_TRUE(WaitUntil(timeout, [&] { return IsTerminal(state = State(job)); }))
-      << Show(job).dump(1);
+  EXPECT_TRUE(WaitUntil(timeout, [&] {
+    const Json shown = ShowIfReachable(job);
+    return IsTerminal(state = Text(Member(shown, "summary"), "state"));
+  })) << Show(job).dump(1);
   return state;
 }
 

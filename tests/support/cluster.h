@@ -73,6 +73,8 @@ class Cluster {
 
  private:
   void PrintLogs() const;
+  // As Show, but an empty object while the controller is away: a test may just have killed it.
+  Json ShowIfReachable(uint64_t job);
 
   TempDir dir_;
   Environment environment_;

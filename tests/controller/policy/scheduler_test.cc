@@ -158,6 +158,14 @@ TEST(CapacityTest, LostWorkersCountForWhatCouldEverFit) {
                                                         HasSubstr("refused: needs 3 CPU slots")));
   needs.wait_for_capacity = true;
   EXPECT_TRUE(CanEverFit(world.view(), needs).ok());
+  needs.wait_for_capacity = false;
+  needs.pool = "nowhere";
+  EXPECT_THAT(
+      CanEverFit(world.view(), needs),
+      StatusIs(absl::StatusCode::kFailedPrecondition,
+               HasSubstr("refused: pool nowhere has no workers; those with workers: default")));
+  needs.pool = "default";
+  needs.wait_for_capacity = true;
   needs.selector = {{"zone", "a"}};
   needs.wait_for_capacity = false;
   EXPECT_THAT(CanEverFit(world.view(), needs),
