@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "cli/commands/commands.h"
 #include "cli/output/chart.h"
 #include "cli/output/text.h"
@@ -73,8 +73,10 @@ Table Summary(const Curves& curves, bool unicode) {
     std::vector<double> values;
     for (const PlotPoint& point : points) values.push_back(point.value);
     const auto [least, most] = std::minmax_element(values.begin(), values.end());
-    table.Add({name, absl::StrCat(points.size()), Number(values.front()), Number(*least),
-               Number(*most), Number(values.back()), Sparkline(values, kCurveWidth, unicode)});
+    const bool bytes = absl::EndsWith(name, "_bytes");
+    const auto shown = [bytes](double value) { return bytes ? Bytes(value) : Number(value); };
+    table.Add({name, absl::StrCat(points.size()), shown(values.front()), shown(*least),
+               shown(*most), shown(values.back()), Sparkline(values, kCurveWidth, unicode)});
   }
   return table;
 }

@@ -11,7 +11,7 @@
 namespace muster::cli {
 namespace {
 
-// Where lines are printed one under the other, steps alone bring a new one no sooner than this.
+// Where lines are printed one under the other, progress alone brings a new one no sooner than this.
 constexpr absl::Duration kLineInterval = absl::Seconds(2);
 constexpr uint32_t kHistoryPoints = 200;
 
@@ -45,13 +45,12 @@ class Display {
   }
 
   void Line(absl::Duration now, const v1::JobSummary& job) {
-    const std::string what =
-        absl::StrCat(job.state(), " ", job.phase(), " ", job.attempt(), " ", job.message());
-    if (what == last_what_ && (now - last_line_ < kLineInterval || job.step() == last_step_))
-      return;
+    const std::string what = absl::StrCat(job.state(), " ", job.attempt(), " ", job.message());
+    const std::string where = absl::StrCat(job.step(), " ", job.phase());
+    if (what == last_what_ && (now - last_line_ < kLineInterval || where == last_where_)) return;
     last_what_ = what;
+    last_where_ = where;
     last_line_ = now;
-    last_step_ = job.step();
     session_.host().out << WatchLine(job, history_) << std::endl;
   }
 
@@ -59,8 +58,8 @@ class Display {
   WatchHistory history_;
   size_t drawn_ = 0;
   std::string last_what_;
+  std::string last_where_;
   absl::Duration last_line_;
-  int64_t last_step_ = 0;
 };
 
 // The curve so far. Without it the display only starts empty, so an error here is no error of the

@@ -12,6 +12,8 @@ namespace muster::cli {
 namespace {
 
 constexpr size_t kGap = 2;
+// A wrapped column never gets narrower: one word a line is harder to read than a line that is cut.
+constexpr size_t kLeastWrapped = 20;
 
 std::string Cell(const std::string& text, size_t width, bool right) {
   const std::string cut = CutTo(text, width);
@@ -36,8 +38,9 @@ std::vector<size_t> Table::Widths(bool header, size_t width) const {
   }
   size_t total = std::accumulate(widths.begin(), widths.end(), kGap * (columns_.size() - 1));
   for (size_t i = columns_.size(); i-- > 0 && total > width;) {
-    if (!columns_[i].elastic) continue;
-    const size_t least = std::min(widths[i], DisplayWidth(columns_[i].title));
+    if (!columns_[i].elastic && !columns_[i].wrap) continue;
+    const size_t floor = columns_[i].wrap ? kLeastWrapped : DisplayWidth(columns_[i].title);
+    const size_t least = std::min(widths[i], floor);
     const size_t cut = std::min(widths[i] - least, total - width);
     widths[i] -= cut;
     total -= cut;
@@ -48,18 +51,34 @@ std::vector<size_t> Table::Widths(bool header, size_t width) const {
 std::string Table::Render(bool header, size_t width) const {
   const std::vector<size_t> widths = Widths(header, width);
   std::string text;
-  const auto line = [&](const auto& cell_of) {
+  const auto line = [&](const std::vector<std::string>& cells) {
     std::string row;
     for (size_t i = 0; i < columns_.size(); ++i) {
       if (i > 0) row.append(kGap, ' ');
-      row += Cell(cell_of(i), widths[i], columns_[i].right);
+      row += Cell(cells[i], widths[i], columns_[i].right);
     }
     row = CutTo(row, width);
     row.erase(row.find_last_not_of(' ') + 1);
     absl::StrAppend(&text, row, "\n");
   };
-  if (header) line([&](size_t i) { return columns_[i].title; });
-  for (const auto& row : rows_) line([&](size_t i) { return row[i]; });
+  if (header) {
+    std::vector<std::string> titles;
+    for (const Column& column : columns_) titles.push_back(column.title);
+    line(titles);
+  }
+  for (std::vector<std::string> rest : rows_) {
+    // What a wrapped cell has left after its first line; the other cells have one line each.
+    bool more = true;
+    while (more) {
+      more = false;
+      std::vector<std::string> cells(columns_.size());
+      for (size_t i = 0; i < columns_.size(); ++i) {
+        cells[i] = columns_[i].wrap ? TakeLine(&rest[i], widths[i]) : std::exchange(rest[i], "");
+        more = more || !rest[i].empty();
+      }
+      line(cells);
+    }
+  }
   return text;
 }
 

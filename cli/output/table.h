@@ -2,6 +2,7 @@
 //
 // Columns are as wide as their widest cell. When the sum is too wide, the elastic columns give way
 // from the last to the first, never below their title's width; the rest is cut at the right edge.
+// What does not fit into a wrapped column goes on below instead.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +17,7 @@ struct Column {
   std::string title;
   bool right = false;    // numbers stand right
   bool elastic = false;  // may be cut when the table is too wide
+  bool wrap = false;     // may be broken into lines when the table is too wide
 };
 
 class Table {

@@ -1,6 +1,7 @@
 #include "cli/output/text.h"
 
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -27,6 +28,20 @@ std::string CutTo(absl::string_view text, size_t width) {
     if (StartsCharacter(text[end]) && ++seen == width) break;
   }
   return absl::StrCat(text.substr(0, end), "~");
+}
+
+std::string TakeLine(std::string* text, size_t width) {
+  size_t end = 0;
+  size_t blank = 0;  // the last one that the line could end at
+  for (size_t seen = 0; end < text->size(); ++end) {
+    if (StartsCharacter((*text)[end]) && ++seen > width) break;
+    if ((*text)[end] == ' ') blank = end;
+  }
+  if (end == text->size()) return std::exchange(*text, "");
+  if (blank == 0 || (*text)[end] == ' ') blank = end;
+  const std::string line = text->substr(0, blank);
+  text->erase(0, (*text)[blank] == ' ' ? blank + 1 : blank);
+  return line;
 }
 
 std::string Plain(absl::string_view text) {

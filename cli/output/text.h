@@ -20,6 +20,10 @@ size_t DisplayWidth(absl::string_view text);
 // At most `width` columns of the text; what is cut ends in "~".
 std::string CutTo(absl::string_view text, size_t width);
 
+// Takes what fits into `width` columns from the front of `text`, up to a blank where there is one.
+// Requires width > 0.
+std::string TakeLine(std::string* text, size_t width);
+
 // The text on one line: control characters become blanks, so that a name or message from outside
 // cannot move the cursor.
 std::string Plain(absl::string_view text);

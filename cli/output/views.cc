@@ -1,5 +1,6 @@
 #include "cli/output/views.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -62,7 +63,7 @@ Table AttemptTable(const v1::GetJobResponse& job) {
                {"STEPS", true},
                {"LOST", true},
                {"END"},
-               {"CAUSE", false, true}});
+               {"CAUSE", false, false, true}});
   for (const v1::Attempt& attempt : job.attempts()) {
     const bool ended = attempt.ended_ms() != 0;
     table.Add({absl::StrCat(attempt.number()), TimeText(attempt.started_ms()),
@@ -92,7 +93,7 @@ Table RankTable(const v1::Attempt& attempt) {
 }
 
 Table EventTable(const v1::GetJobResponse& job) {
-  Table table({{"TIME (UTC)"}, {"STATE"}, {"REASON"}, {"BY"}, {"MESSAGE", false, true}});
+  Table table({{"TIME (UTC)"}, {"STATE"}, {"REASON"}, {"BY"}, {"MESSAGE", false, false, true}});
   for (const v1::JobEvent& event : job.events()) {
     table.Add({TimeText(event.time_ms()), v1::JobState_Name(event.to()),
                Lower(v1::Reason_Name(event.reason()), event.reason() != v1::REASON_UNSPECIFIED),
@@ -159,13 +160,18 @@ Table CheckpointTable(const std::vector<v1::CheckpointInfo>& checkpoints, absl::
   if (wide) columns.push_back({"ATTEMPT", true});
   columns.push_back({wide ? "PATH" : "NOTE", false, true});
   Table table(std::move(columns));
+  // Each was flagged when it was the best so far; what counts is the last of them.
+  int64_t best_step = -1;
+  for (const v1::CheckpointInfo& c : checkpoints) {
+    if (c.best() && c.state() != v1::CORRUPT) best_step = std::max(best_step, c.step());
+  }
   for (const v1::CheckpointInfo& c : checkpoints) {
     std::vector<std::string> cells = {
         absl::StrCat(c.id()),
         absl::StrCat(c.step()),
         Number(c.epoch()),
         v1::CheckpointState_Name(c.state()),
-        c.best() ? "best" : "",
+        c.best() && c.step() == best_step ? "best" : "",
         Bytes(static_cast<double>(c.bytes())),
         Percent(If(c.has_validation_accuracy(), c, &v1::CheckpointInfo::validation_accuracy)),
         Age(now, c.created_ms())};

@@ -53,6 +53,8 @@ std::string Speeds(const v1::JobSummary& job) {
 }  // namespace
 
 void WatchHistory::Observe(absl::Duration now, const v1::JobSummary& job) {
+  // The time to the first step is no pace.
+  if (job.step() <= 0) return;
   if (job.attempt() != attempt_ || (!paces_.empty() && job.step() < paces_.back().step))
     paces_.clear();
   attempt_ = job.attempt();
@@ -117,19 +119,22 @@ std::vector<std::string> WatchBlock(const v1::JobSummary& job, const WatchHistor
 }
 
 std::string WatchLine(const v1::JobSummary& job, const WatchHistory& history) {
-  std::vector<std::string> parts = {absl::StrCat("job ", JobName(job)),
-                                    v1::JobState_Name(job.state())};
+  std::vector<std::string> parts = {absl::StrCat("job ", JobName(job))};
+  const bool ended = IsTerminal(job.state());
+  const bool trains = job.state() == v1::RUNNING && !job.phase().empty();
+  parts.push_back(trains ? job.phase() : v1::JobState_Name(job.state()));
   const std::optional<double> done = Fraction(job);
-  if (!job.phase().empty() && !IsTerminal(job.state())) parts.push_back(job.phase());
-  if (done.has_value())
-    parts.push_back(absl::StrFormat("step %s %.0f%%", StepText(job), 100 * *done));
+  if (done.has_value()) parts.push_back(absl::StrFormat("%s %.0f%%", StepText(job), 100 * *done));
   if (job.has_loss()) parts.push_back("loss " + Number(job.loss()));
-  for (std::string part : {Speeds(job), Accuracies(job)}) {
-    if (!part.empty()) parts.push_back(std::move(part));
-  }
+  if (job.has_samples_per_second() && !ended)
+    parts.push_back(Number(job.samples_per_second()) + "/s");
+  if (job.has_memory_bytes() && !ended) parts.push_back(Bytes(job.memory_bytes()));
+  if (job.has_best_validation_accuracy())
+    parts.push_back("best " + Percent(job.best_validation_accuracy()));
+  if (job.has_test_accuracy()) parts.push_back("test " + Percent(job.test_accuracy()));
   if (const auto eta = history.Eta(job); eta.has_value())
     parts.push_back("eta " + HumanDuration(*eta));
-  if (!done.has_value() && !job.message().empty()) parts.push_back(job.message());
+  if (!trains && !ended && !job.message().empty()) parts.push_back(job.message());
   return Plain(Joined(parts));
 }
 

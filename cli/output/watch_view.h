@@ -47,7 +47,7 @@ class WatchHistory {
 std::vector<std::string> WatchBlock(const v1::JobSummary& job, const WatchHistory& history,
                                     size_t width, bool unicode);
 
-// "7 digits RUNNING train step 450/1000 45% loss 0.031 812/s 311 MiB eta 12s"
+// "job 7 digits  train  450/1000 45%  loss 0.0310  812.0/s  311 MiB  best 96.0%  eta 12s"
 std::string WatchLine(const v1::JobSummary& job, const WatchHistory& history);
 
 bool IsTerminal(v1::JobState state);

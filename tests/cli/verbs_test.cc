@@ -190,7 +190,7 @@ TEST_F(VerbsTest, WatchPrintsLinesWhereThereIsNoTerminal) {
   const CliResult result = run_({"watch", "digits"});
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.out,
-            "job 7 digits  SUCCEEDED  step 10/10 100%  test 98.0%\n"
+            "job 7 digits  SUCCEEDED  10/10 100%  test 98.0%\n"
             "job 7 digits: SUCCEEDED, test accuracy 98.0%\n");
   const std::string lines = run_({"watch", "7", "-o", "jsonl"}).out;
   EXPECT_EQ(Json::parse(lines)["step"], 10);

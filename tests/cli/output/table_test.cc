@@ -43,6 +43,18 @@ TEST(Table, CutsTheLineWhenNothingMayGiveWay) {
   EXPECT_EQ(table.Render(false, 8), "aaaa  b~\n");
 }
 
+TEST(Table, AWrappedColumnGoesOnBelow) {
+  Table table({{"NAME"}, {"MESSAGE", false, false, true}});
+  table.Add({"a", "rank 1 on worker-2 failed: cannot execute it"});
+  table.Add({"b", "short"});
+  EXPECT_EQ(table.Render(true, 30),
+            "NAME  MESSAGE\n"
+            "a     rank 1 on worker-2\n"
+            "      failed: cannot execute\n"
+            "      it\n"
+            "b     short\n");
+}
+
 TEST(Table, ACellHasOneLine) {
   Table table({{"A"}});
   table.Add({"x\ny\x1b[31m"});

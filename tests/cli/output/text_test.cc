@@ -20,6 +20,20 @@ TEST(Text, CutsAtACharacterAndShowsIt) {
   EXPECT_EQ(CutTo("digits", 0), "");
 }
 
+TEST(Text, LinesEndAtABlankWhereThereIsOne) {
+  std::string text = "one two threefour";
+  EXPECT_EQ(TakeLine(&text, 7), "one two");
+  EXPECT_EQ(TakeLine(&text, 5), "three");
+  EXPECT_EQ(TakeLine(&text, 9), "four");
+  EXPECT_EQ(text, "");
+  text = "one two";
+  EXPECT_EQ(TakeLine(&text, 5), "one");
+  EXPECT_EQ(TakeLine(&text, 5), "two");
+  text = " \xC3\xA9\xC3\xA9";
+  EXPECT_EQ(TakeLine(&text, 2), " \xC3\xA9");
+  EXPECT_EQ(TakeLine(&text, 2), "\xC3\xA9");
+}
+
 TEST(Text, NothingFromOutsideMovesTheCursor) { EXPECT_EQ(Plain("a\x1b[2Jb\nc"), "a [2Jb c"); }
 
 TEST(Text, AgesAreWholeSeconds) {

@@ -65,12 +65,19 @@ TEST(WatchLine, TellsTheSameOnOneLine) {
   history.Observe(absl::Seconds(20), Running(500));
   EXPECT_EQ(
       WatchLine(Running(500), history),
-      "job 7 digits  RUNNING  train  step 500/1000 50%  loss 0.2500  812.0 samples/s  lr 0.0010  "
-      "memory 300 MiB (peak 400 MiB)  validation 95.0%  best 96.0%  eta 50s");
+      "job 7 digits  train  500/1000 50%  loss 0.2500  812.0/s  300 MiB  best 96.0%  eta 50s");
+  v1::JobSummary waiting;
+  waiting.set_id(8);
+  waiting.set_name("big");
+  waiting.set_state(v1::PENDING);
+  waiting.set_message("waits for 4 slots");
+  EXPECT_EQ(WatchLine(waiting, WatchHistory()), "job 8 big  PENDING  waits for 4 slots");
 }
 
 TEST(WatchHistory, HasNoEtaBeforeItSawStepsNorAfterTheEnd) {
   WatchHistory history;
+  EXPECT_EQ(history.Eta(Running(0)), std::nullopt);
+  history.Observe(absl::Seconds(0), Running(0));
   EXPECT_EQ(history.Eta(Running(0)), std::nullopt);
   history.Observe(absl::Seconds(1), Running(10));
   EXPECT_EQ(history.Eta(Running(10)), std::nullopt);
