@@ -64,6 +64,8 @@ int Main(int argc, char** argv) {
     std::fputs(line->text.c_str(), stdout);
     return kExitOk;
   }
+  // gRPC's own lines on stderr say in its words what ours say already.
+  ::setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   ::mallopt(M_ARENA_MAX, kMallocArenas);
   ::mallopt(M_TRIM_THRESHOLD, kTrimBytes);
   // Databases and the token are the owner's alone.

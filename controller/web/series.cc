@@ -95,11 +95,13 @@ void FillWorkers(const Snapshot& snapshot, Registry& registry) {
     const absl::string_view state = WorkerStateName(worker);
     ++by_state[std::string(state)];
     for (const Slot& slot : worker.facts.slots) {
-      const absl::string_view kind = SlotKindName(slot.kind);
+      const std::string kind = absl::AsciiStrToLower(SlotKindName(slot.kind));
+      // All three stand, so that a use that falls to zero shows zero.
+      for (const char* any : {"free", "used", "unavailable"}) slots[{worker.facts.pool, kind, any}];
       const char* use = worker.holders.count(slot.index) != 0 ? "used"
                         : state == "ready"                    ? "free"
                                                               : "unavailable";
-      ++slots[{worker.facts.pool, absl::AsciiStrToLower(kind), use}];
+      ++slots[{worker.facts.pool, kind, use}];
     }
   });
   for (const auto& [state, count] : by_state) registry.Set(metric::kWorkers, {state}, count);

@@ -1,0 +1,362 @@
+// The whole of musterd in one process, on ports that the system picks, with a scripted agent.
+#include "controller/server.h"
+
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <httplib.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "common/base/version.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/status_map.h"
+#include "common/rpc/token.h"
+#include "muster/v1/job_service.grpc.pb.h"
+#include "muster/v1/worker_service.grpc.pb.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace muster::controller {
+namespace {
+
+using ::muster::testing::StatusIs;
+using ::muster::testing::TempDir;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Runs every assignment at once: two steps, a result, done.
+class ScriptedAgent {
+ public:
+  ScriptedAgent(const std::string& address, const std::string& token)
+      : stub_(v1::WorkerService::NewStub(MakeChannel({.address = address}))) {
+    AddToken(context_, token);
+    AddToken(bulk_context_, token);
+    stream_ = stub_->Control(&context_);
+  }
+
+  v1::Welcome Hello(const std::vector<v1::RankStatus>& ranks = {}) {
+    v1::WorkerMessage message;
+    v1::Hello* hello = message.mutable_hello();
+    hello->set_protocol_version(kProtocolVersion);
+    hello->set_worker_name("w1");
+    hello->set_incarnation(kIncarnation);
+    hello->set_pool("default");
+    hello->set_advertise_address("127.0.0.1");
+    hello->set_metrics_address("127.0.0.1:9");
+    hello->add_slots()->set_kind(v1::CPU);
+    for (const v1::RankStatus& rank : ranks) *hello->add_ranks() = rank;
+    EXPECT_TRUE(stream_->Write(message));
+    v1::ControllerMessage answer;
+    EXPECT_TRUE(stream_->Read(&answer));
+    return answer.welcome();
+  }
+  // The next assignment, taken.
+  v1::StartRanks TakeStart() {
+    v1::ControllerMessage message;
+    while (stream_->Read(&message) && !message.has_start_ranks()) {
+    }
+    v1::WorkerMessage ack;
+    ack.mutable_assignment_ack()->set_outbox_seq(message.start_ranks().outbox_seq());
+    EXPECT_TRUE(stream_->Write(ack));
+    return message.start_ranks();
+  }
+  void Report(const v1::Fence& fence, v1::RankEvent::Kind kind) {
+    v1::WorkerMessage message;
+    message.set_event_seq(++event_seq_);
+    v1::RankEvent* event = message.mutable_rank_event();
+    *event->mutable_fence() = fence;
+    event->set_kind(kind);
+    event->set_pid(1);
+    event->set_succeeded(kind == v1::RankEvent::EXITED);
+    event->set_last_step(2);
+    if (kind == v1::RankEvent::EXITED) (*event->mutable_results())["test_accuracy"] = 0.75;
+    EXPECT_TRUE(stream_->Write(message));
+    v1::ControllerMessage answer;
+    while (stream_->Read(&answer) && !answer.has_event_ack()) {
+    }
+    EXPECT_EQ(answer.event_ack().event_seq(), event_seq_);
+  }
+  void SendBulk(const v1::Fence& fence) {
+    auto bulk = stub_->Bulk(&bulk_context_);
+    v1::BulkBatch batch;
+    batch.mutable_hello()->set_worker_name("w1");
+    batch.mutable_hello()->set_incarnation(kIncarnation);
+    batch.set_batch_id(1);
+    for (uint64_t step : {1, 2}) {
+      v1::MetricRecord* record = batch.add_metrics();
+      record->set_job_id(fence.job_id());
+      record->set_attempt(fence.attempt());
+      record->set_generation(fence.generation());
+      record->set_seq(step);
+      v1::MetricPoint* point = record->add_points();
+      point->set_name("loss");
+      point->set_step(static_cast<int64_t>(step));
+      point->set_value(1.0 / static_cast<double>(step));
+    }
+    v1::LogRecord* log = batch.add_logs();
+    log->set_job_id(fence.job_id());
+    log->set_attempt(fence.attempt());
+    log->set_generation(fence.generation());
+    log->set_text("hello from rank 0\n");
+    EXPECT_TRUE(bulk->Write(batch));
+    v1::BulkAck ack;
+    EXPECT_TRUE(bulk->Read(&ack));
+    EXPECT_EQ(ack.batch_id(), 1u);
+    bulk->WritesDone();
+    EXPECT_FALSE(bulk->Read(&ack));
+    EXPECT_OK(FromGrpc(bulk->Finish()));
+  }
+  absl::Status End() {
+    v1::ControllerMessage message;
+    while (stream_->Read(&message)) {
+    }
+    return FromGrpc(stream_->Finish());
+  }
+  absl::Status HangUp() {
+    stream_->WritesDone();
+    return End();
+  }
+
+ private:
+  const std::string kIncarnation = std::string(16, 'i');
+  std::unique_ptr<v1::WorkerService::Stub> stub_;
+  grpc::ClientContext context_;
+  grpc::ClientContext bulk_context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::WorkerMessage, v1::ControllerMessage>> stream_;
+  uint64_t event_seq_ = 0;
+};
+
+class ServerTest : public ::testing::Test {
+ protected:
+  Config MakeConfig() {
+    Config config;
+    config.data_dir = dir_ / "data";
+    config.checkpoint_root = dir_ / "checkpoints";
+    config.listen = config.worker_listen = config.http_listen = "127.0.0.1:0";
+    return config;
+  }
+  absl::StatusOr<std::unique_ptr<Server>> Start(const Config& config) {
+    return Server::Start(config, clock_,
+                         [](const absl::Status& status) { ADD_FAILURE() << status.ToString(); });
+  }
+  void Start() {
+    server_.reset();
+    auto server = Start(MakeConfig());
+    ASSERT_OK(server);
+    server_ = *std::move(server);
+    auto token = ReadTokenFile(dir_ / "data/token");
+    ASSERT_OK(token);
+    token_ = *token;
+    channel_ = MakeChannel({.address = server_->grpc_address()});
+    stub_ = v1::JobService::NewStub(channel_);
+  }
+  void Prepare(grpc::ClientContext& context) { AddToken(context, token_); }
+
+  uint64_t Submit(const std::string& key) {
+    v1::SubmitRequest request;
+    request.set_protocol_version(kProtocolVersion);
+    request.set_idempotency_key(key);
+    v1::JobSpec* spec = request.mutable_spec();
+    spec->set_name("digits");
+    spec->mutable_placement()->set_wait_for_capacity(true);
+    spec->mutable_train()->mutable_model()->mutable_mlp();
+    spec->mutable_train()->mutable_data()->mutable_synthetic();
+    spec->mutable_train()->set_batch_size(32);
+    spec->mutable_train()->set_steps(2);
+    grpc::ClientContext context;
+    Prepare(context);
+    v1::SubmitResponse response;
+    EXPECT_OK(FromGrpc(stub_->Submit(&context, request, &response)));
+    return response.job_id();
+  }
+  // Reads the watch until the job is in that state.
+  v1::JobSummary WaitFor(uint64_t job_id, v1::JobState state) {
+    grpc::ClientContext context;
+    Prepare(context);
+    v1::WatchJobRequest request;
+    request.mutable_job()->set_id(job_id);
+    auto reader = stub_->WatchJob(&context, request);
+    v1::WatchJobResponse response;
+    while (reader->Read(&response) && response.summary().state() != state) {
+    }
+    context.TryCancel();
+    EXPECT_EQ(response.summary().state(), state) << response.summary().message();
+    return response.summary();
+  }
+  std::string Get(const std::string& path) {
+    httplib::Client client("http://" + server_->http_address());
+    const auto answer = client.Get(path);
+    return answer ? answer->body : "no answer";
+  }
+
+  TempDir dir_;
+  RealClock clock_;
+  std::unique_ptr<Server> server_;
+  std::string token_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::JobService::Stub> stub_;
+};
+
+TEST_F(ServerTest, AJobRunsToItsEnd) {
+  Start();
+  const uint64_t job_id = Submit("key");
+  EXPECT_EQ(Submit("key"), job_id);
+  ScriptedAgent agent(server_->worker_address(), token_);
+  EXPECT_EQ(agent.Hello().term(), 1u);
+  const v1::StartRanks start = agent.TakeStart();
+  EXPECT_EQ(start.fence().job_id(), job_id);
+  EXPECT_THAT(start.spec_json(), HasSubstr("\"steps\""));
+  EXPECT_EQ(start.checkpoint_root(), (dir_ / "checkpoints") + "/job-1");
+  agent.Report(start.fence(), v1::RankEvent::STARTED);
+  agent.Report(start.fence(), v1::RankEvent::RUNNING);
+  EXPECT_THAT(Get("/sd"), HasSubstr("127.0.0.1:9"));
+  EXPECT_THAT(Get("/metrics"),
+              HasSubstr("muster_job_state{job_id=\"1\",job_name=\"digits\",state=\"running\"} 1"));
+  EXPECT_THAT(Get("/"), HasSubstr("digits"));
+  agent.SendBulk(start.fence());
+  agent.Report(start.fence(), v1::RankEvent::EXITED);
+  EXPECT_EQ(WaitFor(job_id, v1::SUCCEEDED).test_accuracy(), 0.75);
+
+  grpc::ClientContext metrics_context;
+  Prepare(metrics_context);
+  v1::QueryMetricsRequest query;
+  query.mutable_job()->set_id(job_id);
+  v1::QueryMetricsResponse points;
+  ASSERT_OK(FromGrpc(stub_->QueryMetrics(&metrics_context, query, &points)));
+  ASSERT_EQ(points.points_size(), 2);
+  EXPECT_EQ(points.points(1).value(), 0.5);
+
+  grpc::ClientContext log_context;
+  Prepare(log_context);
+  v1::StreamLogsRequest logs;
+  logs.mutable_job()->set_id(job_id);
+  v1::StreamLogsResponse text;
+  auto reader = stub_->StreamLogs(&log_context, logs);
+  ASSERT_TRUE(reader->Read(&text));
+  EXPECT_EQ(text.text(), "hello from rank 0\n");
+  EXPECT_OK(agent.HangUp());
+}
+
+TEST_F(ServerTest, ARestartKeepsTheJobAndAdoptsItsRank) {
+  Start();
+  const uint64_t job_id = Submit("key");
+  v1::Fence fence;
+  {
+    ScriptedAgent agent(server_->worker_address(), token_);
+    agent.Hello();
+    fence = agent.TakeStart().fence();
+    agent.Report(fence, v1::RankEvent::STARTED);
+    agent.Report(fence, v1::RankEvent::RUNNING);
+    server_->Stop();
+    EXPECT_THAT(agent.End(), StatusIs(absl::StatusCode::kUnavailable));
+  }
+  const std::string token_before = token_;
+  Start();
+  EXPECT_EQ(token_, token_before);
+  EXPECT_EQ(server_->term(), 2u);
+  EXPECT_EQ(Submit("key"), job_id)
+      << "an acknowledged submit survives, and its repeat starts nothing";
+  v1::RankStatus alive;
+  *alive.mutable_fence() = fence;
+  ScriptedAgent agent(server_->worker_address(), token_);
+  const v1::Welcome welcome = agent.Hello({alive});
+  EXPECT_EQ(welcome.term(), 2u);
+  EXPECT_EQ(welcome.stale_size(), 0);
+  EXPECT_EQ(WaitFor(job_id, v1::RUNNING).attempt(), 1u);
+  EXPECT_OK(agent.HangUp());
+}
+
+TEST_F(ServerTest, EndpointsNameThePortsAndGoAwayAtAStop) {
+  Start();
+  std::ifstream file(dir_ / "data/endpoints.json");
+  const auto json = nlohmann::json::parse(file);
+  EXPECT_EQ(json["grpc_address"], server_->grpc_address());
+  EXPECT_EQ(json["worker_address"], server_->worker_address());
+  EXPECT_EQ(json["http_address"], server_->http_address());
+  EXPECT_EQ(json["pid"], ::getpid());
+  EXPECT_EQ(json["term"], 1);
+  EXPECT_EQ(json["version"], Version());
+  struct stat info;
+  ASSERT_EQ(::stat((dir_ / "data/token").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  EXPECT_EQ(token_.size(), 64u);
+  server_->Stop();
+  EXPECT_FALSE(std::ifstream(dir_ / "data/endpoints.json").good());
+}
+
+TEST_F(ServerTest, ASecondOneOnTheSameFolderIsRefusedAndHarmsNothing) {
+  Start();
+  EXPECT_THAT(Start(MakeConfig()),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr(dir_ / "data"), HasSubstr(std::to_string(::getpid())))));
+  EXPECT_TRUE(std::ifstream(dir_ / "data/endpoints.json").good());
+  EXPECT_EQ(Get("/readyz"), "ok\n");
+}
+
+TEST_F(ServerTest, ATakenPortIsNamed) {
+  Start();
+  Config config = MakeConfig();
+  config.data_dir = dir_ / "other";
+  config.listen = server_->grpc_address();
+  EXPECT_THAT(Start(config),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr(config.listen)));
+  config = MakeConfig();
+  config.data_dir = dir_ / "third";
+  config.http_listen = server_->http_address();
+  EXPECT_THAT(Start(config),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr(config.http_listen)));
+}
+
+TEST_F(ServerTest, BeyondLoopbackNeedsInsecure) {
+  Config config = MakeConfig();
+  config.worker_listen = "0.0.0.0:0";
+  EXPECT_THAT(Start(config),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("--insecure")));
+}
+
+TEST_F(ServerTest, ATokenThatOthersCanReadIsRefused) {
+  Start();
+  server_->Stop();
+  server_.reset();
+  ASSERT_EQ(::chmod((dir_ / "data/token").c_str(), 0644), 0);
+  EXPECT_THAT(Start(MakeConfig()),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("token")));
+}
+
+TEST_F(ServerTest, HealthIsFreeAndServes) {
+  Start();
+  // grpc.health.v1.HealthCheckResponse: field 1, varint 1 (SERVING).
+  grpc::GenericStub stub(channel_);
+  grpc::CompletionQueue queue;
+  grpc::ClientContext context;
+  const grpc::Slice nothing("");
+  const grpc::ByteBuffer request(&nothing, 1);
+  auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", request, &queue);
+  call->StartCall();
+  grpc::ByteBuffer response;
+  grpc::Status status;
+  void* tag = nullptr;
+  bool ok = false;
+  call->Finish(&response, &status, &tag);
+  queue.Next(&tag, &ok);
+  ASSERT_OK(FromGrpc(status));
+  grpc::Slice slice;
+  ASSERT_TRUE(response.DumpToSingleSlice(&slice).ok());
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(slice.begin()), slice.size()), "\x08\x01");
+}
+
+TEST_F(ServerTest, AMessageBeyondTheBoundIsRefused) {
+  Start();
+  grpc::ClientContext context;
+  Prepare(context);
+  v1::SubmitRequest request;
+  request.mutable_spec()->set_name(std::string(5 << 20, 'x'));
+  v1::SubmitResponse response;
+  EXPECT_THAT(FromGrpc(stub_->Submit(&context, request, &response)),
+              StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+}  // namespace
+}  // namespace muster::controller
