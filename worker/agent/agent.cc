@@ -27,8 +27,11 @@ constexpr absl::Duration kTick = absl::Seconds(1);
 constexpr absl::Duration kTermReserve = absl::Seconds(5);
 // After the last rank: for the controller to acknowledge what is left to say.
 constexpr absl::Duration kFlushPatience = absl::Seconds(3);
+// For cancelled streams to be done; gRPC needs no peer for that.
+constexpr absl::Duration kStreamPatience = absl::Seconds(5);
 constexpr absl::Duration kFlushPoll = absl::Milliseconds(20);
 constexpr size_t kIncarnationBytes = 16;
+constexpr char kTooManyCheckpoints[] = "too many checkpoints wait here to be verified or deleted";
 
 // Our own environment for the ranks, but for what names secrets or what each rank gets its own of.
 std::vector<std::string> RankEnvironment() {
@@ -56,8 +59,9 @@ absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(const AgentConfig& config, 
 Agent::~Agent() {
   // The reverse of Build; ranks that still live are killed.
   checkpoints_.reset();
-  bulk_.reset();
+  if (bulk_ != nullptr) bulk_->SessionDown();
   if (session_ != nullptr) session_->Stop();
+  if (loop_ != nullptr) loop_->FinishSenders(kStreamPatience);
   supervisor_.reset();
 }
 
@@ -120,7 +124,7 @@ absl::Status Agent::Build() {
                                        *spool_, std::move(bulk));
   checkpoints_ = std::make_unique<CheckpointWorker>(
       fs_, loop_->mailbox(),
-      [this](v1::WorkerMessage result) { OnCheckpointResult(std::move(result)); });
+      [this](CheckpointOutcome outcome) { OnCheckpointOutcome(std::move(outcome)); });
   return absl::OkStatus();
 }
 
@@ -225,16 +229,14 @@ void Agent::OnControllerMessage(const v1::ControllerMessage& message) {
       supervisor_->Stop(message.stop_ranks());
       return Acknowledge(message.stop_ranks().outbox_seq(), "");
     case v1::ControllerMessage::kVerifyCheckpoint: {
-      const uint64_t seq = message.verify_checkpoint().outbox_seq();
-      if (TakeAssignment(seq) && !checkpoints_->Verify(message.verify_checkpoint()))
-        assignments_.Forget(seq);
-      return;
+      const v1::VerifyCheckpoint& verify = message.verify_checkpoint();
+      if (!TakeAssignment(verify.outbox_seq()) || checkpoints_->Verify(verify)) return;
+      return Acknowledge(verify.outbox_seq(), kTooManyCheckpoints);
     }
     case v1::ControllerMessage::kDeleteCheckpoint: {
-      const uint64_t seq = message.delete_checkpoint().outbox_seq();
-      if (TakeAssignment(seq) && !checkpoints_->Delete(message.delete_checkpoint()))
-        assignments_.Forget(seq);
-      return;
+      const v1::DeleteCheckpoint& remove = message.delete_checkpoint();
+      if (!TakeAssignment(remove.outbox_seq()) || checkpoints_->Delete(remove)) return;
+      return Acknowledge(remove.outbox_seq(), kTooManyCheckpoints);
     }
     default:
       return;  // a newer controller's word that this agent does not know
@@ -256,12 +258,10 @@ void Agent::Acknowledge(uint64_t outbox_seq, const std::string& refusal) {
   session_->SendMessage(std::move(message));
 }
 
-void Agent::OnCheckpointResult(v1::WorkerMessage result) {
-  const uint64_t seq = result.has_verify_result() ? result.verify_result().outbox_seq()
-                                                  : result.delete_result().outbox_seq();
+void Agent::OnCheckpointOutcome(CheckpointOutcome outcome) {
   // The result first: an acknowledged assignment is not repeated to the next agent.
-  session_->SendEvent(std::move(result));
-  Acknowledge(seq, "");
+  if (outcome.refusal.empty()) session_->SendEvent(std::move(outcome.result));
+  Acknowledge(outcome.outbox_seq, outcome.refusal);
 }
 
 void Agent::OnRefused(absl::Status status) {

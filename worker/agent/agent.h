@@ -77,7 +77,7 @@ class Agent final : private SessionHandler, private SupervisorSink {
   // True when the assignment is new; else it is answered again where it has been answered.
   bool TakeAssignment(uint64_t outbox_seq);
   void Acknowledge(uint64_t outbox_seq, const std::string& refusal);
-  void OnCheckpointResult(v1::WorkerMessage result);
+  void OnCheckpointOutcome(CheckpointOutcome outcome);
   void Tick();
   void EndWhenFlushed(absl::Duration patience);
 

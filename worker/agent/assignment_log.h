@@ -20,8 +20,7 @@ class AssignmentLog {
   void Answer(uint64_t outbox_seq, std::string refusal);
   // Nothing while it is under way or unknown; else the refusal (empty: done).
   std::optional<std::string> AnswerOf(uint64_t outbox_seq) const;
-  // It was not taken after all and may come again.
-  void Forget(uint64_t outbox_seq) { answers_.erase(outbox_seq); }
+
   uint64_t highest() const { return highest_; }
 
  private:

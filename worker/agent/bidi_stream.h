@@ -51,6 +51,8 @@ class BidiStream final : public grpc::ClientBidiReactor<Out, In> {
     return stream;
   }
 
+  ~BidiStream() override { mailbox_->RemoveSender(); }
+
   // Loop only.
   void Send(Out message) {
     if (closed_) return;
@@ -75,7 +77,9 @@ class BidiStream final : public grpc::ClientBidiReactor<Out, In> {
 
  private:
   BidiStream(std::shared_ptr<Mailbox> mailbox, Handlers handlers)
-      : mailbox_(std::move(mailbox)), handlers_(std::move(handlers)) {}
+      : mailbox_(std::move(mailbox)), handlers_(std::move(handlers)) {
+    mailbox_->AddSender();
+  }
 
   void TakeNextLocked() MUSTER_REQUIRES(mutex_) {
     outgoing_ = std::move(queue_.front());

@@ -46,7 +46,7 @@ absl::Status DeleteCheckpointFolder(FileSystem& fs, const std::string& path) {
 }
 
 CheckpointWorker::CheckpointWorker(FileSystem& fs, std::shared_ptr<Mailbox> mailbox,
-                                   std::function<void(v1::WorkerMessage)> done)
+                                   std::function<void(CheckpointOutcome)> done)
     : fs_(fs), mailbox_(std::move(mailbox)), done_(std::move(done)), thread_([this] { Run(); }) {}
 
 CheckpointWorker::~CheckpointWorker() {
@@ -85,13 +85,13 @@ void CheckpointWorker::Run() {
       job = std::move(jobs_.front());
       jobs_.pop_front();
     }
-    v1::WorkerMessage result = job();
+    CheckpointOutcome outcome = job();
     if (stop_) return;
-    mailbox_->Post([done = done_, result = std::move(result)] { done(result); });
+    mailbox_->Post([done = done_, outcome = std::move(outcome)] { done(outcome); });
   }
 }
 
-v1::WorkerMessage CheckpointWorker::DoVerify(const v1::VerifyCheckpoint& assignment) {
+CheckpointOutcome CheckpointWorker::DoVerify(const v1::VerifyCheckpoint& assignment) {
   absl::Status status;
   for (int i = 0; i < kReadTries; ++i) {
     status = VerifyCheckpoint(fs_, assignment.path(), assignment.manifest_sha256(),
@@ -100,24 +100,26 @@ v1::WorkerMessage CheckpointWorker::DoVerify(const v1::VerifyCheckpoint& assignm
     MutexLock lock(mutex_);
     if (!stop_) wake_.WaitFor(mutex_, kRetryPause);
   }
-  v1::WorkerMessage message;
-  v1::VerifyResult& result = *message.mutable_verify_result();
+  CheckpointOutcome outcome;
+  outcome.outbox_seq = assignment.outbox_seq();
+  if (!IsVerdict(status)) outcome.refusal = std::string(status.message());
+  v1::VerifyResult& result = *outcome.result.mutable_verify_result();
   result.set_outbox_seq(assignment.outbox_seq());
   result.set_checkpoint_id(assignment.checkpoint_id());
   result.set_ok(status.ok());
-  result.set_unreadable(!IsVerdict(status));
   if (!status.ok()) result.set_message(std::string(status.message()));
   Log(LogLevel::kInfo, "checkpoint_verified",
       {{"checkpoint", assignment.checkpoint_id()},
        {"path", assignment.path()},
        {"result", status.ToString()}});
-  return message;
+  return outcome;
 }
 
-v1::WorkerMessage CheckpointWorker::DoDelete(const v1::DeleteCheckpoint& assignment) {
+CheckpointOutcome CheckpointWorker::DoDelete(const v1::DeleteCheckpoint& assignment) {
   const absl::Status status = DeleteCheckpointFolder(fs_, assignment.path());
-  v1::WorkerMessage message;
-  v1::DeleteResult& result = *message.mutable_delete_result();
+  CheckpointOutcome outcome;
+  outcome.outbox_seq = assignment.outbox_seq();
+  v1::DeleteResult& result = *outcome.result.mutable_delete_result();
   result.set_outbox_seq(assignment.outbox_seq());
   result.set_checkpoint_id(assignment.checkpoint_id());
   result.set_ok(status.ok());
@@ -126,7 +128,7 @@ v1::WorkerMessage CheckpointWorker::DoDelete(const v1::DeleteCheckpoint& assignm
       {{"checkpoint", assignment.checkpoint_id()},
        {"path", assignment.path()},
        {"result", status.ToString()}});
-  return message;
+  return outcome;
 }
 
 }  // namespace muster::worker

@@ -21,35 +21,41 @@
 
 namespace muster::worker {
 
+struct CheckpointOutcome {
+  uint64_t outbox_seq = 0;
+  v1::WorkerMessage result;  // a VerifyResult or a DeleteResult, when there is no refusal
+  // Not empty: it could not be read, so nothing is known; to be tried again later.
+  std::string refusal;
+};
+
 class CheckpointWorker {
  public:
   static constexpr size_t kMaxQueued = 10'000;
 
-  // `done` is called on the loop with a VerifyResult or a DeleteResult in it. `fs` outlives the
-  // worker.
+  // `done` is called on the loop. `fs` outlives the worker.
   CheckpointWorker(FileSystem& fs, std::shared_ptr<Mailbox> mailbox,
-                   std::function<void(v1::WorkerMessage)> done);
+                   std::function<void(CheckpointOutcome)> done);
   // Gives up what is under way; its assignment is repeated to the next agent, since it was not
   // acknowledged.
   ~CheckpointWorker();
   CheckpointWorker(const CheckpointWorker&) = delete;
   CheckpointWorker& operator=(const CheckpointWorker&) = delete;
 
-  // False when too many wait already: do not acknowledge the assignment.
+  // False when too many wait already.
   bool Verify(const v1::VerifyCheckpoint& assignment) MUSTER_EXCLUDES(mutex_);
   bool Delete(const v1::DeleteCheckpoint& assignment) MUSTER_EXCLUDES(mutex_);
 
  private:
-  using Job = std::function<v1::WorkerMessage()>;
+  using Job = std::function<CheckpointOutcome()>;
 
   bool Enqueue(Job job) MUSTER_EXCLUDES(mutex_);
   void Run() MUSTER_EXCLUDES(mutex_);
-  v1::WorkerMessage DoVerify(const v1::VerifyCheckpoint& assignment);
-  v1::WorkerMessage DoDelete(const v1::DeleteCheckpoint& assignment);
+  CheckpointOutcome DoVerify(const v1::VerifyCheckpoint& assignment);
+  CheckpointOutcome DoDelete(const v1::DeleteCheckpoint& assignment);
 
   FileSystem& fs_;
   const std::shared_ptr<Mailbox> mailbox_;
-  const std::function<void(v1::WorkerMessage)> done_;
+  const std::function<void(CheckpointOutcome)> done_;
   std::atomic<bool> stop_ = false;
   Mutex mutex_;
   CondVar wake_;

@@ -13,6 +13,7 @@ namespace muster::worker {
 namespace {
 
 constexpr int kLongestPollMs = 60'000;
+constexpr int kFinishPollMs = 100;
 
 }  // namespace
 
@@ -67,6 +68,15 @@ void EventLoop::Run() {
   while (!quit_) {
     PollOnce();
     RunTimers();
+  }
+}
+
+void EventLoop::FinishSenders(absl::Duration patience) {
+  const absl::Duration deadline = clock_.SinceBoot() + patience;
+  while (mailbox_->senders() > 0 && clock_.SinceBoot() < deadline) {
+    pollfd wake = {mailbox_->wake_fd(), POLLIN, 0};
+    if (::poll(&wake, 1, kFinishPollMs) <= 0) continue;
+    for (const Mailbox::Task& task : mailbox_->TakeAll()) task();
   }
 }
 

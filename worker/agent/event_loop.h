@@ -47,6 +47,11 @@ class EventLoop {
   void Run();
   void Quit() { quit_ = true; }
 
+  // After Run: runs the mailbox's tasks, and nothing else, until no sender is left or `patience` is
+  // over. A gRPC stream must end here, not on gRPC's thread: dropping a channel's last owner there
+  // would make that thread wait for itself.
+  void FinishSenders(absl::Duration patience);
+
  private:
   struct Watcher {
     short events = 0;

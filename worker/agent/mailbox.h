@@ -5,6 +5,7 @@
 // dropped.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <vector>
 
@@ -23,6 +24,12 @@ class Mailbox {
   // Any thread.
   void Post(Task task) MUSTER_EXCLUDES(mutex_);
 
+  // Counts those that will still post, e.g. streams that gRPC has not finished; see
+  // EventLoop::FinishSenders.
+  void AddSender() { ++senders_; }
+  void RemoveSender() { --senders_; }
+  int senders() const { return senders_; }
+
   // The loop's thread only.
   int wake_fd() const { return wake_fd_.get(); }
   std::vector<Task> TakeAll() MUSTER_EXCLUDES(mutex_);
@@ -31,6 +38,7 @@ class Mailbox {
 
  private:
   const UniqueFd wake_fd_;
+  std::atomic<int> senders_ = 0;
   Mutex mutex_;
   std::vector<Task> tasks_ MUSTER_GUARDED_BY(mutex_);
   bool closed_ MUSTER_GUARDED_BY(mutex_) = false;

@@ -97,6 +97,7 @@ void Rank::FillStatus(v1::RankStatus& status) const {
 // ---- what the rank says ----
 
 void Rank::OnLine(RankLine line) {
+  if (const absl::Status good = CheckRankLine(line); !good.ok()) return OnBrokenLink(good);
   if (auto* store = std::get_if<StoreLine>(&line)) {
     deps_.host.OnStoreLine(*this, std::move(*store));
     return;

@@ -21,13 +21,14 @@ constexpr absl::Duration kWelcomeTimeout = absl::Seconds(10);
 constexpr absl::Duration kShortestHeartbeat = absl::Milliseconds(10);
 constexpr absl::Duration kLongestHeartbeat = absl::Minutes(10);
 
-// Repeating the call cannot help. A wrong token can only be told from a controller's hiccup before
-// the first session.
+// Repeating the call cannot help. After the first session only a newer agent of the same name is
+// final: anything else may be a controller that is being replaced, and ranks that train are worth
+// waiting for.
 bool IsFinal(const absl::Status& status, bool ever_up) {
   switch (status.code()) {
-    case absl::StatusCode::kFailedPrecondition:
     case absl::StatusCode::kAlreadyExists:
       return true;
+    case absl::StatusCode::kFailedPrecondition:
     case absl::StatusCode::kUnauthenticated:
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kUnimplemented:

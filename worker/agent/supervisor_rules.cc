@@ -126,6 +126,35 @@ absl::Status CheckStart(const v1::StartRanks& start, const StartContext& context
   return ReadSpecSettings(start.spec_json()).status();
 }
 
+absl::Status CheckRankLine(const RankLine& line) {
+  const auto good_values = [](const std::map<std::string, double>& values) {
+    return values.size() <= kMaxValuesPerLine &&
+           std::all_of(values.begin(), values.end(), [](const auto& value) {
+             return !value.first.empty() && value.first.size() <= kMaxValueNameBytes;
+           });
+  };
+  const auto bad = [](absl::string_view what) { return absl::InvalidArgumentError(what); };
+  if (const auto* metrics = std::get_if<MetricsLine>(&line)) {
+    if (metrics->seq == 0) return bad("metrics line: seq starts at 1");
+    if (!good_values(metrics->values))
+      return bad("metrics line: too many values, or a name is too long");
+  } else if (const auto* progress = std::get_if<ProgressLine>(&line)) {
+    if (progress->phase.size() > kMaxPhaseBytes) return bad("progress line: the phase is too long");
+  } else if (const auto* checkpoint = std::get_if<CheckpointLine>(&line)) {
+    if (checkpoint->path.size() > kMaxPathBytes)
+      return bad("checkpoint line: the path is too long");
+    if (checkpoint->manifest_sha256.size() > 64) return bad("checkpoint line: not a SHA-256");
+    if (!good_values(checkpoint->metrics))
+      return bad("checkpoint line: too many metrics, or a name is too long");
+  } else if (const auto* store = std::get_if<StoreLine>(&line)) {
+    if (store->keys.size() > kMaxStoreKeys) return bad("store line: too many keys");
+  } else if (const auto* result = std::get_if<ResultLine>(&line)) {
+    if (!good_values(result->results))
+      return bad("result line: too many results, or a name is too long");
+  }
+  return absl::OkStatus();
+}
+
 StopStep NextStopStep(const StopRequest& request, absl::Duration elapsed, StopAction last_taken) {
   const bool save = request.mode == v1::StopRanks::SAVE;
   const bool kill = request.mode == v1::StopRanks::KILL;

@@ -52,6 +52,18 @@ struct StartContext {
 absl::Status CheckStart(const v1::StartRanks& start, const StartContext& context,
                         const AttemptFences& fences);
 
+// ---- what a rank says ----
+
+// What one line of a rank may hold; the controller refuses more, and one refused record would hold
+// up all behind it.
+inline constexpr size_t kMaxValuesPerLine = 256;
+inline constexpr size_t kMaxValueNameBytes = 128;
+inline constexpr size_t kMaxPhaseBytes = 64;
+inline constexpr size_t kMaxPathBytes = 4096;
+inline constexpr size_t kMaxStoreKeys = 1024;
+// INVALID_ARGUMENT naming what is too long, too many or missing: the rank broke the link's rules.
+absl::Status CheckRankLine(const RankLine& line);
+
 // ---- ending a rank ----
 
 struct StopRequest {

@@ -102,7 +102,11 @@ FakeController::Heard FakeController::heard() {
 grpc::Status FakeController::Control(grpc::ServerContext* context, ControlCall* call) {
   {
     MutexLock lock(mutex_);
-    if (!behaviour_.refuse.ok()) return behaviour_.refuse;
+    if (!behaviour_.refuse.ok()) {
+      ++heard_.refused;
+      changed_.NotifyAll();
+      return behaviour_.refuse;
+    }
     contexts_.insert(context);
   }
   v1::WorkerMessage message;

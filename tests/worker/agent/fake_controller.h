@@ -39,6 +39,7 @@ class FakeController final : public v1::WorkerService::Service {
     size_t repeated_events = 0;
     std::map<uint64_t, std::string> assignment_acks;  // refusal by outbox_seq
     size_t heartbeats = 0;
+    size_t refused = 0;  // Control calls that Behaviour.refuse ended
     v1::Heartbeat last_heartbeat;
     std::vector<v1::Notice> notices;
     std::vector<v1::StoreRequest> store_requests;

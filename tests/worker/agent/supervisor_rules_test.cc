@@ -99,6 +99,27 @@ TEST(CheckStart, EachRefusalHasItsCode) {
   EXPECT_THAT(CheckStart(GoodStart(), GoodContext(), fences), StatusIs(Code::kAborted));
 }
 
+TEST(CheckRankLine, RefusesWhatTheControllerWould) {
+  EXPECT_OK(CheckRankLine(MetricsLine{.seq = 1, .values = {{"loss", 1}}}));
+  EXPECT_OK(CheckRankLine(HelloLine{}));
+  std::map<std::string, double> many;
+  for (size_t i = 0; i <= kMaxValuesPerLine; ++i) many[std::to_string(i)] = 0;
+  const std::vector<std::pair<RankLine, const char*>> bad = {
+      {MetricsLine{.seq = 0}, "seq"},
+      {MetricsLine{.seq = 1, .values = many}, "too many values"},
+      {MetricsLine{.seq = 1, .values = {{"", 0}}}, "name"},
+      {ProgressLine{.phase = std::string(kMaxPhaseBytes + 1, 'p')}, "phase"},
+      {CheckpointLine{.path = std::string(kMaxPathBytes + 1, 'p')}, "path"},
+      {CheckpointLine{.manifest_sha256 = std::string(65, 'a')}, "SHA-256"},
+      {CheckpointLine{.metrics = many}, "too many metrics"},
+      {StoreLine{.keys = std::vector<std::string>(kMaxStoreKeys + 1)}, "too many keys"},
+      {ResultLine{.results = many}, "too many results"},
+  };
+  for (const auto& [line, what] : bad) {
+    EXPECT_THAT(CheckRankLine(line), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(what)));
+  }
+}
+
 TEST(StopSteps, KillIsAtOnce) {
   const StopRequest request{v1::StopRanks::KILL, absl::Seconds(9), "dead"};
   EXPECT_EQ(NextStopStep(request, absl::ZeroDuration(), StopAction::kWait).action,
