@@ -2,7 +2,6 @@
 // event, wait until it is applied, look again. After a refusal (a full disk) they wait a little.
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
