@@ -41,7 +41,7 @@ bool TakesWork(const Worker& worker, const JobNeeds& needs);
 std::vector<RankPlacement> PlaceRanks(const Capacity& capacity, const JobNeeds& needs);
 
 // OK, or FAILED_PRECONDITION "refused: ..." when the workers known today could never hold the job.
-// A pool in which no worker is known yet refuses nothing, and neither does wait_for_capacity.
+// Before the first worker of all has come nothing is refused, and neither is wait_for_capacity.
 absl::Status CanEverFit(const Snapshot& snapshot, const JobNeeds& needs);
 
 // One line for a dry run: where the job would start now, or why it would wait. Errors: those of

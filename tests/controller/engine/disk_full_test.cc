@@ -23,7 +23,7 @@ class DiskFullTest : public ::muster::testing::ControllerFixture {
     const std::string ballast(200'000, 'x');
     for (uint64_t jobs = 0;; ++jobs) {
       const EventResult result =
-          TrySubmit({.min_ranks = 9, .pool = "elsewhere", .spec_json = ballast});
+          TrySubmit({.min_ranks = 9, .wait_for_capacity = true, .spec_json = ballast});
       if (result.status.ok()) continue;
       EXPECT_THAT(result.status,
                   StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr(dir_.path())));

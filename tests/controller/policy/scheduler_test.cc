@@ -172,6 +172,20 @@ TEST(CapacityTest, LostWorkersCountForWhatCouldEverFit) {
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("labels: zone=a")));
 }
 
+TEST(CapacityTest, APoolWithoutWorkersBesideOthersIsASlip) {
+  World world;
+  JobNeeds needs = World::Settings(1).needs;
+  needs.pool = "defualt";
+  EXPECT_TRUE(CanEverFit(world.view(), needs).ok());
+  world.AddWorker("a", 1);
+  EXPECT_THAT(
+      CanEverFit(world.view(), needs),
+      StatusIs(absl::StatusCode::kFailedPrecondition,
+               HasSubstr("refused: pool defualt has no workers; those with workers: default")));
+  needs.wait_for_capacity = true;
+  EXPECT_TRUE(CanEverFit(world.view(), needs).ok());
+}
+
 TEST(CapacityTest, AForecastCountsTheJobsAhead) {
   World world;
   world.AddWorker("a", 2);
