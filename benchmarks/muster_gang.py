@@ -90,9 +90,16 @@ class Gang:
         except OSError:
             pass  # the rank is gone; its exit code says so
 
+    @staticmethod
+    def _lines(ours):
+        try:
+            for text in ours.makefile("rb"):
+                yield json.loads(text)
+        except ConnectionResetError:
+            return  # the rank died with lines of ours unread
+
     def _serve(self, rank, ours):
-        for text in ours.makefile("rb"):
-            line = json.loads(text)
+        for line in self._lines(ours):
             kind = line["type"]
             if kind == "metrics":
                 self.metrics[rank].append((time.monotonic(), line["step"], line["values"]))

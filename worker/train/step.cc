@@ -10,7 +10,6 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/linalg_vector_norm.h>
-#include <ATen/ops/reciprocal.h>
 #include <ATen/ops/stack.h>
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -127,7 +126,8 @@ Verdict TrainStep::Run(int64_t step, const Batch& batch, const StopWish& wish, b
   if (!device_.is_cpu()) found_inf = at::isfinite(norm).logical_not().to(at::kFloat);
   if (verdict.finite) {
     if (recipe_.clip_norm > 0) {
-      const at::Tensor scale = at::clamp_max(at::reciprocal(norm.add(kClipEpsilon)).mul(recipe_.clip_norm), 1.0);
+      const at::Tensor limit = at::full({}, recipe_.clip_norm, norm.options());
+      const at::Tensor scale = at::clamp_max(limit.div(norm.add(kClipEpsilon)), 1.0);
       at::_foreach_mul_(gradients, scale);
     }
     optimizer_.Step(gradients, LearningRate(recipe_.schedule, step), found_inf);

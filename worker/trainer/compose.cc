@@ -21,8 +21,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(const trainer_spec::JobSpe
     const std::string& path = data.digits->path;
     auto digits = ReadDigits(fs, {path, static_cast<int64_t>(data.digits->image_size)});
     if (digits.ok()) return digits;
-    return Classify(digits.status(), kDataError,
-                    absl::StrCat("train.data.digits.path ", path, " (fetch the set with: scripts/fetch-digits ", path, ")"));
+    return Classify(digits.status(), kDataError, absl::StrCat("train.data.digits.path ", path));
   }
   if (data.synthetic.has_value()) {
     const trainer_spec::Synthetic& synthetic = *data.synthetic;

@@ -73,6 +73,7 @@ ResultLine ToResultLine(const absl::StatusOr<TrainResult>& result, const LinkCli
   if (stop.wanted && line.failure_class == kPeerLost) {
     line.stopped = true;
     line.failure_class.clear();
+    line.message = "stopped before training began or went on: " + stop.reason;
   }
   return line;
 }

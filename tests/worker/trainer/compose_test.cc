@@ -1,0 +1,73 @@
+#include "worker/trainer/compose.h"
+
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+#include "worker/train/failure.h"
+
+namespace muster::worker {
+namespace {
+
+using muster::testing::StatusIs;
+using ::testing::HasSubstr;
+
+trainer_spec::JobSpec SyntheticSpec(std::vector<uint32_t> shape) {
+  trainer_spec::JobSpec spec;
+  spec.train.data.synthetic = {.samples = 100, .shape = std::move(shape), .classes = 4};
+  spec.train.batch_size = 30;
+  spec.train.optimizer.lr = 0.5;
+  return spec;
+}
+
+TEST(Compose, BuildsDataModelAndOptimizerOfTheSpec) {
+  trainer_spec::JobSpec spec = SyntheticSpec({1, 8, 8});
+  spec.train.model.resnet18 = {.width = 4, .stem = trainer_spec::Stem::kSmall};
+  spec.train.optimizer.name = trainer_spec::OptimizerName::kSgd;
+  spec.train.optimizer.momentum = 0.9;
+  const auto dataset = BuildDataset(spec, PosixFileSystem());
+  ASSERT_OK(dataset);
+  const auto model = BuildModel(spec, **dataset, at::kCPU);
+  ASSERT_OK(model);
+  EXPECT_EQ((*model)->parameters().back().name, "fc.bias");
+  const auto optimizer = BuildOptimizer(spec.train.optimizer, **model);
+  EXPECT_EQ(optimizer->state().front().name, "momentum.conv1.weight");
+}
+
+TEST(Compose, CountsStepsByEpochsOrTakesThem) {
+  trainer_spec::JobSpec spec = SyntheticSpec({6});
+  const auto dataset = BuildDataset(spec, PosixFileSystem());
+  ASSERT_OK(dataset);
+  spec.train.epochs = 1.5;
+  spec.train.schedule.name = trainer_spec::ScheduleName::kConstant;
+  Recipe recipe = BuildRecipe(spec, BuildSampler(spec.train, **dataset), 2);
+  EXPECT_EQ(recipe.total_steps, 5);
+  EXPECT_EQ(recipe.schedule.total_steps, 5);
+  EXPECT_EQ(recipe.schedule.name, ScheduleName::kConstant);
+  EXPECT_EQ(recipe.schedule.peak, 0.5);
+  EXPECT_EQ(recipe.evaluation_batch_size, 15);
+  spec.train.epochs = 0;
+  spec.train.steps = 77;
+  recipe = BuildRecipe(spec, BuildSampler(spec.train, **dataset), 2);
+  EXPECT_EQ(recipe.total_steps, 77);
+}
+
+TEST(Compose, MissingDigitsAreADataErrorThatNamesTheWayOut) {
+  muster::testing::TempDir folder;
+  trainer_spec::JobSpec spec;
+  spec.train.data.digits = {.path = folder / "nowhere", .image_size = 16};
+  const auto dataset = BuildDataset(spec, PosixFileSystem());
+  EXPECT_THAT(dataset, StatusIs(absl::StatusCode::kNotFound, HasSubstr("scripts/fetch-digits")));
+  EXPECT_EQ(FailureClassOf(dataset.status()), kDataError);
+}
+
+TEST(Compose, AModelThatDoesNotFitTheDataFailsTheStart) {
+  trainer_spec::JobSpec spec = SyntheticSpec({64});
+  spec.train.model.resnet18 = {.width = 4, .stem = trainer_spec::Stem::kSmall};
+  const auto dataset = BuildDataset(spec, PosixFileSystem());
+  ASSERT_OK(dataset);
+  const auto model = BuildModel(spec, **dataset, at::kCPU);
+  EXPECT_THAT(model, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("choose `mlp`")));
+  EXPECT_EQ(FailureClassOf(model.status()), kStartFailed);
+}
+
+}  // namespace
+}  // namespace muster::worker
