@@ -16,6 +16,23 @@
 namespace muster::cli {
 namespace {
 
+constexpr char kFooter[] =
+    "A JOB is an id or a name (then the newest of that name). Results go to stdout, progress to "
+    "stderr.\n"
+    "\n"
+    "Exit codes:\n"
+    "    0 done; the job succeeded      7 refused: can never fit, or a limit is reached\n"
+    "    1 internal error               8 timed out while the job goes on\n"
+    "    2 usage, or a bad job file    10 the job failed\n"
+    "    3 not found                   11 the job was cancelled\n"
+    "    4 not allowed                 12 the job failed: restart budget used up\n"
+    "    5 controller unreachable      13 the job failed: no progress\n"
+    "    6 wrong state for this verb  130 interrupted; a job that was watched goes on\n"
+    "\n"
+    "Example:\n"
+    "  muster local up --workers 2\n"
+    "  muster submit -f job.yaml --set train.optimizer.lr=0.01 --watch";
+
 // Flags as text; CLI11 reports what is wrong with a value by the message that a check returns.
 struct GlobalText {
   std::string format = "table";
@@ -112,6 +129,7 @@ int RunMuster(const std::vector<std::string>& args, Host& host, FileSystem& fs) 
   app.require_subcommand(1);
   app.fallthrough();
   app.get_formatter()->column_width(28);
+  app.footer(kFooter);
   Session session(host, fs);
   Verb verb;
   GlobalText text;

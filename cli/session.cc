@@ -30,6 +30,9 @@ void Session::PrintOne(absl::string_view page, const Json& item, absl::string_vi
   host_.out << (globals_.tables() ? std::string(page) : RenderOne(globals_.format, item, name_key));
 }
 
-void Session::Say(absl::string_view line) { host_.err << line << std::endl; }
+void Session::Say(absl::string_view line) {
+  ++said_;
+  host_.err << line << std::endl;
+}
 
 }  // namespace muster::cli

@@ -55,12 +55,15 @@ class Session {
 
   // One line of progress on stderr.
   void Say(absl::string_view line);
+  // How many lines were said: what redraws in place must not draw over them.
+  int said() const { return said_; }
 
  private:
   Host& host_;
   FileSystem& fs_;
   Globals globals_;
   std::unique_ptr<Client> client_;
+  int said_ = 0;
 };
 
 }  // namespace muster::cli

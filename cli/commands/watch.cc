@@ -37,10 +37,11 @@ class Display {
   void Redraw(const v1::JobSummary& job) {
     Host& host = session_.host();
     std::string text;
-    if (drawn_ > 0) text = absl::StrCat("\x1b[", drawn_, "A");
+    if (drawn_ > 0 && said_ == session_.said()) text = absl::StrCat("\x1b[", drawn_, "A");
     const auto lines = WatchBlock(job, history_, host.width - 1, host.unicode);
     for (const std::string& line : lines) absl::StrAppend(&text, "\r\x1b[2K", line, "\n");
     drawn_ = lines.size();
+    said_ = session_.said();
     host.out << text << std::flush;
   }
 
@@ -57,6 +58,7 @@ class Display {
   Session& session_;
   WatchHistory history_;
   size_t drawn_ = 0;
+  int said_ = 0;
   std::string last_what_;
   std::string last_where_;
   absl::Duration last_line_;

@@ -56,6 +56,13 @@ std::string Rendered(const Table& table) {
   return table.empty() ? "" : table.Render(true, kTableWidth - 2);
 }
 
+std::string AttemptEnd(const v1::Attempt& attempt) {
+  if (attempt.ended_ms() == 0) return "live";
+  return attempt.failure_class() == v1::FAILURE_CLASS_UNSPECIFIED
+             ? "done"
+             : FailureText(attempt.failure_class());
+}
+
 Table AttemptTable(const v1::GetJobResponse& job) {
   Table table({{"ATTEMPT", true},
                {"STARTED"},
@@ -69,8 +76,7 @@ Table AttemptTable(const v1::GetJobResponse& job) {
     table.Add({absl::StrCat(attempt.number()), TimeText(attempt.started_ms()),
                ended ? Age(absl::FromUnixMillis(attempt.ended_ms()), attempt.started_ms()) : "",
                absl::StrCat(attempt.first_step(), "..", attempt.last_step()),
-               absl::StrCat(attempt.steps_lost()),
-               ended ? FailureText(attempt.failure_class()) : "live", attempt.cause()});
+               absl::StrCat(attempt.steps_lost()), AttemptEnd(attempt), attempt.cause()});
   }
   return table;
 }
@@ -267,10 +273,14 @@ std::string JobPage(const v1::GetJobResponse& job, absl::string_view spec_yaml, 
     const v1::Attempt& newest = job.attempts(job.attempts_size() - 1);
     Section(absl::StrCat("ranks of attempt ", newest.number()), Rendered(RankTable(newest)), &page);
   }
-  Section(
-      "checkpoints",
-      Rendered(CheckpointTable({job.checkpoints().begin(), job.checkpoints().end()}, now, false)),
-      &page);
+  std::vector<v1::CheckpointInfo> kept;
+  for (const v1::CheckpointInfo& checkpoint : job.checkpoints()) {
+    if (checkpoint.state() != v1::DELETED) kept.push_back(checkpoint);
+  }
+  const size_t deleted = static_cast<size_t>(job.checkpoints_size()) - kept.size();
+  Section(deleted == 0 ? "checkpoints"
+                       : absl::StrCat("checkpoints (", deleted, " older ones were deleted)"),
+          Rendered(CheckpointTable(kept, now, false)), &page);
   Section("events", Rendered(EventTable(job)), &page);
   Section("spec", spec_yaml, &page);
   return page;

@@ -201,6 +201,7 @@ grpc::Status FakeJobService::WatchJob(grpc::ServerContext* context,
                                       const v1::WatchJobRequest* request,
                                       grpc::ServerWriter<v1::WatchJobResponse>* writer) {
   int sent = -1;
+  v1::JobRef ref = request->job();
   while (true) {
     v1::WatchJobResponse response;
     {
@@ -211,8 +212,9 @@ grpc::Status FakeJobService::WatchJob(grpc::ServerContext* context,
       if (stopping_) return ToGrpc(absl::UnavailableError("stopping"));
       if (context->IsCancelled()) return grpc::Status::CANCELLED;
       sent = version_;
-      auto job = FindLocked(request->job());
+      auto job = FindLocked(ref);
       if (!job.ok()) return ToGrpc(job.status());
+      ref.set_id(job->summary().id());  // a name means the job that had it at the start
       *response.mutable_summary() = job->summary();
     }
     writer->Write(response);

@@ -49,10 +49,10 @@ TEST_F(FollowTest, ComesBackToTheSameJobAfterARestartOfTheController) {
   const auto summary = FollowJob(session_, guard, job_, [&](const v1::JobSummary& job) {
     seen.push_back(job.state());
     if (seen.size() > 1) return;
+    service_.Stop();
     // A newer job of the same name is another job.
     service_.PutJob(MakeJob(8, "digits", v1::RUNNING));
     service_.PutJob(MakeJob(7, "digits", v1::SUCCEEDED));
-    service_.Stop();
     service_.Start();
   });
   ASSERT_OK(summary);
