@@ -79,7 +79,6 @@ TEST_F(VerbsTest, LsRefusesAStateThatThereIsNot) {
 TEST_F(VerbsTest, UsageErrorsExitWith2) {
   for (const std::vector<std::string>& args :
        std::vector<std::vector<std::string>>{{},
-                                             {"sumbit"},
                                              {"ls", "--frobnicate"},
                                              {"ls", "-o", "toml"},
                                              {"show"},
@@ -93,6 +92,13 @@ TEST_F(VerbsTest, UsageErrorsExitWith2) {
     EXPECT_THAT(result.err, HasSubstr("--help"));
     EXPECT_EQ(result.out, "");
   }
+}
+
+TEST_F(VerbsTest, AMisspeltVerbIsNamedWithTheNearestOne) {
+  const CliResult result = run_({"sumbit"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.err, "muster: unknown verb `sumbit`\n  did you mean `submit`?\n");
+  EXPECT_THAT(run_({"qqqqqqqqqq"}).err, HasSubstr("--help"));
 }
 
 TEST_F(VerbsTest, UsageErrorsAreJsonToo) {
