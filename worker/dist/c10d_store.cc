@@ -26,7 +26,8 @@ void C10dStore::set(const std::string& key, const std::vector<uint8_t>& value) {
 }
 
 std::vector<uint8_t> C10dStore::get(const std::string& key) {
-  const std::string value = ValueOrThrow(key_value_->Get(prefix_ + key, absl::FromChrono(timeout_)));
+  const std::string value =
+      ValueOrThrow(key_value_->Get(prefix_ + key, absl::FromChrono(timeout_)));
   return std::vector<uint8_t>(value.begin(), value.end());
 }
 
@@ -34,15 +35,20 @@ int64_t C10dStore::add(const std::string& key, int64_t value) {
   return ValueOrThrow(key_value_->Add(prefix_ + key, value));
 }
 
-bool C10dStore::deleteKey(const std::string& key) { return ValueOrThrow(key_value_->Delete(prefix_ + key)); }
+bool C10dStore::deleteKey(const std::string& key) {
+  return ValueOrThrow(key_value_->Delete(prefix_ + key));
+}
 
-bool C10dStore::check(const std::vector<std::string>& keys) { return ValueOrThrow(key_value_->Check(Prefixed(keys))); }
+bool C10dStore::check(const std::vector<std::string>& keys) {
+  return ValueOrThrow(key_value_->Check(Prefixed(keys)));
+}
 
 int64_t C10dStore::getNumKeys() { return ValueOrThrow(key_value_->Count()); }
 
 void C10dStore::wait(const std::vector<std::string>& keys) { wait(keys, timeout_); }
 
-void C10dStore::wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) {
+void C10dStore::wait(const std::vector<std::string>& keys,
+                     const std::chrono::milliseconds& timeout) {
   ThrowUnlessOk(key_value_->Wait(Prefixed(keys), absl::FromChrono(timeout)));
 }
 

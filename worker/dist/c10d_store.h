@@ -1,13 +1,12 @@
 // c10d's view of a KeyValue: what Gloo and NCCL boot through.
 //
-// A failed or timed-out operation throws c10::DistStoreError, as c10d expects. Thread-safe as the KeyValue is. Must
-// outlive every process group made with it (an intrusive_ptr sees to that).
+// A failed or timed-out operation throws c10::DistStoreError, as c10d expects. Thread-safe as the
+// KeyValue is. Must outlive every process group made with it (an intrusive_ptr sees to that).
 #pragma once
-
-#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <memory>
 #include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
 #include "worker/dist/key_value.h"
@@ -16,7 +15,8 @@ namespace muster::worker {
 
 class C10dStore final : public c10d::Store {
  public:
-  C10dStore(std::shared_ptr<KeyValue> key_value, std::string prefix, std::chrono::milliseconds timeout)
+  C10dStore(std::shared_ptr<KeyValue> key_value, std::string prefix,
+            std::chrono::milliseconds timeout)
       : c10d::Store(timeout), key_value_(std::move(key_value)), prefix_(std::move(prefix)) {}
 
   using c10d::Store::set;
@@ -28,13 +28,15 @@ class C10dStore final : public c10d::Store {
   bool check(const std::vector<std::string>& keys) override;
   int64_t getNumKeys() override;
   void wait(const std::vector<std::string>& keys) override;
-  void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) override;
+  void wait(const std::vector<std::string>& keys,
+            const std::chrono::milliseconds& timeout) override;
   bool hasExtendedApi() const override { return false; }
 
  private:
   std::vector<std::string> Prefixed(const std::vector<std::string>& keys) const;
 
-  const std::shared_ptr<KeyValue> key_value_;  // shared with the trainer, which closes the link after the group
+  const std::shared_ptr<KeyValue>
+      key_value_;  // shared with the trainer, which closes the link after the group
   const std::string prefix_;
 };
 

@@ -1,9 +1,10 @@
 // What the ranks of one gang do together: sums, broadcasts, and the synchronisation of gradients.
 //
-// Our own interface: no c10d in it, so that another transport (shared memory on one host, for one) or another strategy
-// than data parallelism is a new implementation and no change to the callers. Every function is a collective: all ranks
-// call it, in the same order. One thread at a time. They throw what the transport throws (c10::Error, std::exception);
-// train/torch_guard turns that into a Status, PEER_LOST among them. Nothing waits longer than CollectivesOptions::timeout.
+// Our own interface: no c10d in it, so that another transport (shared memory on one host, for one)
+// or another strategy than data parallelism is a new implementation and no change to the callers.
+// Every function is a collective: all ranks call it, in the same order. One thread at a time. They
+// throw what the transport throws (c10::Error, std::exception); train/torch_guard turns that into a
+// Status, PEER_LOST among them. Nothing waits longer than CollectivesOptions::timeout.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,8 @@ class Tensor;
 
 namespace muster::worker {
 
-// Turns each rank's gradient into the mean over all ranks, while the backward pass still runs where possible.
+// Turns each rank's gradient into the mean over all ranks, while the backward pass still runs where
+// possible.
 class GradientSync {
  public:
   virtual ~GradientSync() = default;
@@ -29,24 +31,29 @@ class GradientSync {
   // Forgets the gradients of the last step. Call before the forward pass of a step.
   virtual void BeginStep() = 0;
 
-  // Backward pass of `loss_weight * loss` and the exchange. `loss` and `loss_weight` are 0-dim on the device. `control` are a
-  // few numbers of this rank (control_size of them) that ride along with the gradients, so that ranks agree without a
-  // collective of its own. Afterwards each parameter's grad() is the mean over the ranks, bit-equal on all of them.
-  virtual void Backward(const at::Tensor& loss, const at::Tensor& loss_weight, const at::Tensor& control) = 0;
+  // Backward pass of `loss_weight * loss` and the exchange. `loss` and `loss_weight` are 0-dim on
+  // the device. `control` are a few numbers of this rank (control_size of them) that ride along
+  // with the gradients, so that ranks agree without a collective of its own. Afterwards each
+  // parameter's grad() is the mean over the ranks, bit-equal on all of them.
+  virtual void Backward(const at::Tensor& loss, const at::Tensor& loss_weight,
+                        const at::Tensor& control) = 0;
 
-  // The mean over all ranks of what they passed as `control`: [control_size] on the device. Valid until BeginStep.
+  // The mean over all ranks of what they passed as `control`: [control_size] on the device. Valid
+  // until BeginStep.
   virtual const at::Tensor& control() const = 0;
 
   // The gradients in the order of the parameters. Valid until BeginStep.
   virtual const std::vector<at::Tensor>& gradients() const = 0;
 
-  // How long Backward went on after the last gradient of this rank was ready: what waiting for the others cost.
+  // How long Backward went on after the last gradient of this rank was ready: what waiting for the
+  // others cost.
   virtual absl::Duration last_wait() const = 0;
 };
 
 struct GradientSyncOptions {
   int64_t control_size = 0;
-  // Gradients are exchanged in buckets in the order in which they become ready. A small first one starts early.
+  // Gradients are exchanged in buckets in the order in which they become ready. A small first one
+  // starts early.
   int64_t first_bucket_bytes = int64_t{1} << 20;
   int64_t bucket_bytes = int64_t{25} << 20;
 };
@@ -65,7 +72,8 @@ class Collectives {
   virtual void BroadcastText(std::string& text, int root) = 0;
   virtual void Barrier() = 0;
 
-  // Parameters: leaves that require a gradient, the same ones in the same order on every rank, on the gang's device.
+  // Parameters: leaves that require a gradient, the same ones in the same order on every rank, on
+  // the gang's device.
   virtual std::unique_ptr<GradientSync> MakeGradientSync(const std::vector<at::Tensor>& parameters,
                                                          const GradientSyncOptions& options) = 0;
 };
@@ -74,15 +82,17 @@ struct CollectivesOptions {
   int rank = 0;
   int world_size = 1;
   std::string advertise_address = "127.0.0.1";  // where the other ranks reach this one
-  int gpu = -1;                                 // index of the CUDA device (NCCL), or -1: CPU (Gloo)
-  absl::Duration timeout = absl::Minutes(10);   // of the rendezvous and of each collective
-  std::string prefix;                           // of every key in the store; fresh for each life of the group
+  int gpu = -1;                                // index of the CUDA device (NCCL), or -1: CPU (Gloo)
+  absl::Duration timeout = absl::Minutes(10);  // of the rendezvous and of each collective
+  std::string prefix;  // of every key in the store; fresh for each life of the group
 };
 
 // A gang of one needs no store and talks to nobody.
 std::unique_ptr<Collectives> MakeLocalCollectives();
 
-// Data parallelism over c10d: Gloo on the CPU, NCCL on CUDA. Waits for all ranks; throws when they do not come.
-std::unique_ptr<Collectives> MakeCollectives(std::shared_ptr<KeyValue> store, const CollectivesOptions& options);
+// Data parallelism over c10d: Gloo on the CPU, NCCL on CUDA. Waits for all ranks; throws when they
+// do not come.
+std::unique_ptr<Collectives> MakeCollectives(std::shared_ptr<KeyValue> store,
+                                             const CollectivesOptions& options);
 
 }  // namespace muster::worker

@@ -54,7 +54,8 @@ absl::Status MemoryKeyValue::Wait(const std::vector<std::string>& keys, absl::Du
   while (!HasAllLocked(keys)) {
     const absl::Duration left = deadline - absl::Now();
     if (left <= absl::ZeroDuration()) {
-      return absl::DeadlineExceededError(absl::StrCat("rendezvous keys did not come: ", absl::StrJoin(keys, ", ")));
+      return absl::DeadlineExceededError(
+          absl::StrCat("rendezvous keys did not come: ", absl::StrJoin(keys, ", ")));
     }
     changed_.WaitFor(mutex_, left);
   }

@@ -1,7 +1,9 @@
-// The small key-value store through which the ranks of one gang find each other: Gloo's addresses, NCCL's unique id.
+// The small key-value store through which the ranks of one gang find each other: Gloo's addresses,
+// NCCL's unique id.
 //
-// In the trainer it is the controller's, reached over the link; keys are already scoped by job, attempt and generation.
-// All functions may be called from several threads at once; a Get that waits holds nobody up. Knows no torch.
+// In the trainer it is the controller's, reached over the link; keys are already scoped by job,
+// attempt and generation. All functions may be called from several threads at once; a Get that
+// waits holds nobody up. Knows no torch.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +22,11 @@ class KeyValue {
  public:
   virtual ~KeyValue() = default;
   virtual absl::Status Set(const std::string& key, const std::string& value) = 0;
-  // Waits until the key is there. DEADLINE_EXCEEDED: it did not come within the timeout; UNAVAILABLE: the store is gone.
+  // Waits until the key is there. DEADLINE_EXCEEDED: it did not come within the timeout;
+  // UNAVAILABLE: the store is gone.
   virtual absl::StatusOr<std::string> Get(const std::string& key, absl::Duration timeout) = 0;
-  // Adds to a decimal number (absent: 0) and returns the sum. INVALID_ARGUMENT: the value is no number.
+  // Adds to a decimal number (absent: 0) and returns the sum. INVALID_ARGUMENT: the value is no
+  // number.
   virtual absl::StatusOr<int64_t> Add(const std::string& key, int64_t delta) = 0;
   // Are all keys there now?
   virtual absl::StatusOr<bool> Check(const std::vector<std::string>& keys) = 0;

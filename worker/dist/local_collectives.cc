@@ -20,7 +20,8 @@ class LocalGradientSync final : public GradientSync {
     }
   }
 
-  void Backward(const at::Tensor& loss, const at::Tensor& loss_weight, const at::Tensor& control) override {
+  void Backward(const at::Tensor& loss, const at::Tensor& loss_weight,
+                const at::Tensor& control) override {
     torch::autograd::backward({loss}, {loss_weight});
     for (size_t i = 0; i < parameters_.size(); ++i) gradients_[i] = parameters_[i].grad();
     control_ = control;

@@ -1,10 +1,12 @@
 // A c10d process group behind our interface: Gloo on the CPU, NCCL on CUDA.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
+
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #ifdef MUSTER_WITH_CUDA
 #include <c10/cuda/CUDAFunctions.h>
+
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #endif
 
@@ -74,10 +76,13 @@ class C10dCollectives final : public Collectives {
   const at::Device device_;
 };
 
-void AddGloo(ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store, const CollectivesOptions& options) {
+void AddGloo(ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
+             const CollectivesOptions& options) {
   auto gloo = c10d::ProcessGroupGloo::Options::create(absl::ToChronoMilliseconds(options.timeout));
-  gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(options.advertise_address));
-  auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(store, options.rank, options.world_size, gloo);
+  gloo->devices.push_back(
+      c10d::ProcessGroupGloo::createDeviceForHostname(options.advertise_address));
+  auto backend =
+      c10::make_intrusive<c10d::ProcessGroupGloo>(store, options.rank, options.world_size, gloo);
   backend->setSequenceNumberForGroup();
   group.setBackend(c10::DeviceType::CPU, ProcessGroup::BackendType::GLOO,
                    c10::static_intrusive_pointer_cast<c10d::Backend>(backend));
@@ -85,10 +90,12 @@ void AddGloo(ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store, 
 }
 
 #ifdef MUSTER_WITH_CUDA
-void AddNccl(ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store, const CollectivesOptions& options) {
+void AddNccl(ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
+             const CollectivesOptions& options) {
   auto nccl = c10d::ProcessGroupNCCL::Options::create();
   nccl->timeout = absl::ToChronoMilliseconds(options.timeout);
-  auto backend = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, options.rank, options.world_size, nccl);
+  auto backend =
+      c10::make_intrusive<c10d::ProcessGroupNCCL>(store, options.rank, options.world_size, nccl);
   backend->setSequenceNumberForGroup();
   group.setBackend(c10::DeviceType::CUDA, ProcessGroup::BackendType::NCCL,
                    c10::static_intrusive_pointer_cast<c10d::Backend>(backend));
@@ -98,7 +105,8 @@ void AddNccl(ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store, 
 
 }  // namespace
 
-std::unique_ptr<Collectives> MakeCollectives(std::shared_ptr<KeyValue> key_value, const CollectivesOptions& options) {
+std::unique_ptr<Collectives> MakeCollectives(std::shared_ptr<KeyValue> key_value,
+                                             const CollectivesOptions& options) {
   auto store = c10::make_intrusive<C10dStore>(std::move(key_value), options.prefix,
                                               absl::ToChronoMilliseconds(options.timeout));
   auto group = c10::make_intrusive<ProcessGroup>(store, options.rank, options.world_size);

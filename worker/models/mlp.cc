@@ -20,8 +20,10 @@ class Mlp final : public Model {
       // ReLU layers take every other index of the reference's Sequential.
       const std::string index = absl::StrCat(2 * i);
       Layer layer;
-      layer.weight = AddParameter(index + ".weight", init.LinearWeight(widths[i], features), context.device);
-      layer.bias = AddParameter(index + ".bias", init.LinearBias(widths[i], features), context.device);
+      layer.weight =
+          AddParameter(index + ".weight", init.LinearWeight(widths[i], features), context.device);
+      layer.bias =
+          AddParameter(index + ".bias", init.LinearBias(widths[i], features), context.device);
       layers_.push_back(layer);
       features = widths[i];
     }

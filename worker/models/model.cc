@@ -41,10 +41,11 @@ void Model::JoinBuffers() {
   int64_t offset = 0;
   for (const ModelTensor& buffer : buffers_) {
     if (!is_float(buffer)) continue;
-    const at::Tensor slice = flat_buffers_.narrow(0, offset, buffer.tensor.numel()).view(buffer.tensor.sizes());
+    const at::Tensor slice =
+        flat_buffers_.narrow(0, offset, buffer.tensor.numel()).view(buffer.tensor.sizes());
     slice.copy_(buffer.tensor);
-    // set_data keeps the buffer's own version counter: as plain views of one tensor, the update of one layer's statistics
-    // would look to autograd like an in-place change of another's.
+    // set_data keeps the buffer's own version counter: as plain views of one tensor, the update of
+    // one layer's statistics would look to autograd like an in-place change of another's.
     at::Tensor(buffer.tensor).set_data(slice);
     offset += slice.numel();
   }

@@ -1,8 +1,10 @@
-// A network: named weights (parameters), named state that is not trained (buffers), and a forward pass.
+// A network: named weights (parameters), named state that is not trained (buffers), and a forward
+// pass.
 //
-// Models are plain structs over at:: operators rather than torch::nn modules: those take 20 s to compile, and their
-// Linear casts its weight on every call under autocast. Names are those of the reference implementation's state dict, so
-// that weights travel both ways. Not thread-safe. Throws c10::Error as its operators do.
+// Models are plain structs over at:: operators rather than torch::nn modules: those take 20 s to
+// compile, and their Linear casts its weight on every call under autocast. Names are those of the
+// reference implementation's state dict, so that weights travel both ways. Not thread-safe. Throws
+// c10::Error as its operators do.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -30,7 +32,8 @@ class Model {
   // inputs: float [B, ...sample shape]; returns logits [B, classes].
   virtual at::Tensor Forward(const at::Tensor& inputs) = 0;
 
-  // Training: batch norm uses the batch's statistics and updates its running ones. Evaluation: it uses the running ones.
+  // Training: batch norm uses the batch's statistics and updates its running ones. Evaluation: it
+  // uses the running ones.
   void SetTraining(bool training) { training_ = training; }
   bool training() const { return training_; }
 
@@ -42,8 +45,9 @@ class Model {
   const std::vector<ModelTensor>& state() const { return state_; }
   int64_t ParameterCount() const;
 
-  // All floating-point buffers as one tensor over the same memory, for a broadcast in one piece; undefined without
-  // buffers. Integer buffers count steps and are equal on all ranks by themselves.
+  // All floating-point buffers as one tensor over the same memory, for a broadcast in one piece;
+  // undefined without buffers. Integer buffers count steps and are equal on all ranks by
+  // themselves.
   const at::Tensor& flat_buffers() const { return flat_buffers_; }
 
  protected:
@@ -79,10 +83,13 @@ struct ResNet18Config {
   bool imagenet_stem = false;
 };
 
-// Linear layers with ReLU between, on the flattened input; named as torch.nn.Sequential(Linear, ReLU, Linear, ...) names them.
+// Linear layers with ReLU between, on the flattened input; named as torch.nn.Sequential(Linear,
+// ReLU, Linear, ...) names them.
 std::unique_ptr<Model> MakeMlp(const MlpConfig& config, const ModelContext& context);
 
-// He et al. 2016, torchvision's resnet18 and its names. INVALID_ARGUMENT when a sample is not [channels, height, width].
-absl::StatusOr<std::unique_ptr<Model>> MakeResNet18(const ResNet18Config& config, const ModelContext& context);
+// He et al. 2016, torchvision's resnet18 and its names. INVALID_ARGUMENT when a sample is not
+// [channels, height, width].
+absl::StatusOr<std::unique_ptr<Model>> MakeResNet18(const ResNet18Config& config,
+                                                    const ModelContext& context);
 
 }  // namespace muster::worker

@@ -38,17 +38,20 @@ class ResNet18 final : public Model {
       : context_(context), init_(context.seed), imagenet_stem_(config.imagenet_stem) {
     const int64_t width = config.width;
     const int64_t kernel = imagenet_stem_ ? 7 : 3;
-    stem_ = AddConvNorm("conv1", "bn1", {context.input_shape[0], width, kernel, imagenet_stem_ ? 2 : 1});
+    stem_ = AddConvNorm("conv1", "bn1",
+                        {context.input_shape[0], width, kernel, imagenet_stem_ ? 2 : 1});
     int64_t channels = width;
     for (int64_t stage = 0; stage < 4; ++stage) {
       const int64_t out = width << stage;
       for (int64_t index = 0; index < 2; ++index) {
         const int64_t stride = stage > 0 && index == 0 ? 2 : 1;
-        blocks_.push_back(AddBlock(absl::StrCat("layer", stage + 1, ".", index, "."), channels, out, stride));
+        blocks_.push_back(
+            AddBlock(absl::StrCat("layer", stage + 1, ".", index, "."), channels, out, stride));
         channels = out;
       }
     }
-    fc_weight_ = AddParameter("fc.weight", init_.LinearWeight(context.classes, channels), context.device);
+    fc_weight_ =
+        AddParameter("fc.weight", init_.LinearWeight(context.classes, channels), context.device);
     fc_bias_ = AddParameter("fc.bias", init_.LinearBias(context.classes, channels), context.device);
     JoinBuffers();
   }
@@ -75,13 +78,14 @@ class ResNet18 final : public Model {
     ConvNorm layer;
     layer.stride = shape.stride;
     layer.padding = shape.kernel / 2;
-    layer.conv_weight =
-        AddParameter(conv + ".weight", init_.ConvolutionWeight(shape.out, shape.in, shape.kernel), device);
+    layer.conv_weight = AddParameter(
+        conv + ".weight", init_.ConvolutionWeight(shape.out, shape.in, shape.kernel), device);
     layer.weight = AddParameter(norm + ".weight", at::ones({shape.out}), device);
     layer.bias = AddParameter(norm + ".bias", at::zeros({shape.out}), device);
     layer.running_mean = AddBuffer(norm + ".running_mean", at::zeros({shape.out}), device);
     layer.running_var = AddBuffer(norm + ".running_var", at::ones({shape.out}), device);
-    layer.num_batches_tracked = AddBuffer(norm + ".num_batches_tracked", at::zeros({}, at::kLong), device);
+    layer.num_batches_tracked =
+        AddBuffer(norm + ".num_batches_tracked", at::zeros({}, at::kLong), device);
     return layer;
   }
 
@@ -90,7 +94,8 @@ class ResNet18 final : public Model {
     block.first = AddConvNorm(prefix + "conv1", prefix + "bn1", {in, out, 3, stride});
     block.second = AddConvNorm(prefix + "conv2", prefix + "bn2", {out, out, 3, 1});
     if (stride != 1 || in != out) {
-      block.downsample = AddConvNorm(prefix + "downsample.0", prefix + "downsample.1", {in, out, 1, stride});
+      block.downsample =
+          AddConvNorm(prefix + "downsample.0", prefix + "downsample.1", {in, out, 1, stride});
     }
     return block;
   }
@@ -99,8 +104,9 @@ class ResNet18 final : public Model {
     if (training()) at::Tensor(layer.num_batches_tracked).add_(1);
     const at::Tensor y = at::conv2d(x, layer.conv_weight, /*bias=*/{}, {layer.stride, layer.stride},
                                     {layer.padding, layer.padding});
-    return at::batch_norm(y, layer.weight, layer.bias, layer.running_mean, layer.running_var, training(),
-                          kBatchNormMomentum, kBatchNormEpsilon, /*cudnn_enabled=*/true);
+    return at::batch_norm(y, layer.weight, layer.bias, layer.running_mean, layer.running_var,
+                          training(), kBatchNormMomentum, kBatchNormEpsilon,
+                          /*cudnn_enabled=*/true);
   }
 
   const ModelContext context_;
@@ -113,11 +119,12 @@ class ResNet18 final : public Model {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Model>> MakeResNet18(const ResNet18Config& config, const ModelContext& context) {
+absl::StatusOr<std::unique_ptr<Model>> MakeResNet18(const ResNet18Config& config,
+                                                    const ModelContext& context) {
   if (context.input_shape.size() != 3) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("resnet18 wants samples of shape [channels, height, width], but the data has [",
-                     absl::StrJoin(context.input_shape, ", "), "]: choose `mlp`, or other data"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "resnet18 wants samples of shape [channels, height, width], but the data has [",
+        absl::StrJoin(context.input_shape, ", "), "]: choose `mlp`, or other data"));
   }
   return std::make_unique<ResNet18>(config, context);
 }

@@ -19,11 +19,14 @@ class Sgd final : public Optimizer {
     if (config.momentum != 0) momentum_ = AddMoments("momentum");
   }
 
-  void Step(const std::vector<at::Tensor>& gradients, double learning_rate, const at::Tensor& found_inf) override {
-    // is_first_step would set momentum = gradient; with momentum 0 at the start, momentum * m + gradient is the same.
-    at::_fused_sgd_(parameters_, gradients, momentum_, config_.weight_decay, config_.momentum, learning_rate,
-                    /*dampening=*/0.0, config_.nesterov, /*maximize=*/false, /*is_first_step=*/false,
-                    /*grad_scale=*/std::nullopt, IfDefined(found_inf));
+  void Step(const std::vector<at::Tensor>& gradients, double learning_rate,
+            const at::Tensor& found_inf) override {
+    // is_first_step would set momentum = gradient; with momentum 0 at the start, momentum * m +
+    // gradient is the same.
+    at::_fused_sgd_(
+        parameters_, gradients, momentum_, config_.weight_decay, config_.momentum, learning_rate,
+        /*dampening=*/0.0, config_.nesterov, /*maximize=*/false, /*is_first_step=*/false,
+        /*grad_scale=*/std::nullopt, IfDefined(found_inf));
   }
 
  private:
@@ -43,10 +46,12 @@ class AdamW final : public Optimizer {
     steps_.assign(parameters_.size(), step_);
   }
 
-  void Step(const std::vector<at::Tensor>& gradients, double learning_rate, const at::Tensor& found_inf) override {
+  void Step(const std::vector<at::Tensor>& gradients, double learning_rate,
+            const at::Tensor& found_inf) override {
     step_.add_(1);  // the kernel reads it, but does not advance it
-    at::_fused_adamw_(parameters_, gradients, exp_avg_, exp_avg_sq_, /*max_exp_avg_sqs=*/{}, steps_, learning_rate,
-                      config_.beta1, config_.beta2, config_.weight_decay, config_.eps, /*amsgrad=*/false,
+    at::_fused_adamw_(parameters_, gradients, exp_avg_, exp_avg_sq_, /*max_exp_avg_sqs=*/{}, steps_,
+                      learning_rate, config_.beta1, config_.beta2, config_.weight_decay,
+                      config_.eps, /*amsgrad=*/false,
                       /*maximize=*/false, /*grad_scale=*/std::nullopt, IfDefined(found_inf));
     if (found_inf.defined()) step_.sub_(found_inf);
   }
@@ -75,11 +80,13 @@ std::vector<at::Tensor> Optimizer::AddMoments(const std::string& prefix) {
   return moments;
 }
 
-std::unique_ptr<Optimizer> MakeSgd(const SgdConfig& config, const std::vector<OptimizerTensor>& parameters) {
+std::unique_ptr<Optimizer> MakeSgd(const SgdConfig& config,
+                                   const std::vector<OptimizerTensor>& parameters) {
   return std::make_unique<Sgd>(config, parameters);
 }
 
-std::unique_ptr<Optimizer> MakeAdamW(const AdamWConfig& config, const std::vector<OptimizerTensor>& parameters) {
+std::unique_ptr<Optimizer> MakeAdamW(const AdamWConfig& config,
+                                     const std::vector<OptimizerTensor>& parameters) {
   return std::make_unique<AdamW>(config, parameters);
 }
 

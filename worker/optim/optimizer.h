@@ -1,7 +1,7 @@
 // SGD and AdamW by torch's fused kernels: one call for all parameters.
 //
-// Used by the training step. The state is plain tensors by name, so that a checkpoint holds all of it and a resume is
-// bit-equal. Not thread-safe. Throws c10::Error as the kernels do.
+// Used by the training step. The state is plain tensors by name, so that a checkpoint holds all of
+// it and a resume is bit-equal. Not thread-safe. Throws c10::Error as the kernels do.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -36,12 +36,14 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  // Changes the parameters in place. `gradients` in the order of the parameters, of their shapes; not changed.
-  // `found_inf` (fp32, 0-dim, may be undefined): when it holds 1, parameters and state stay as they are; read on the device.
+  // Changes the parameters in place. `gradients` in the order of the parameters, of their shapes;
+  // not changed. `found_inf` (fp32, 0-dim, may be undefined): when it holds 1, parameters and state
+  // stay as they are; read on the device.
   virtual void Step(const std::vector<at::Tensor>& gradients, double learning_rate,
                     const at::Tensor& found_inf) = 0;
 
-  // Everything that a resume needs, e.g. "exp_avg.<parameter name>" and "step". Load by writing into the tensors.
+  // Everything that a resume needs, e.g. "exp_avg.<parameter name>" and "step". Load by writing
+  // into the tensors.
   const std::vector<OptimizerTensor>& state() const { return state_; }
 
  protected:
@@ -56,7 +58,9 @@ class Optimizer {
   std::vector<OptimizerTensor> state_;
 };
 
-std::unique_ptr<Optimizer> MakeSgd(const SgdConfig& config, const std::vector<OptimizerTensor>& parameters);
-std::unique_ptr<Optimizer> MakeAdamW(const AdamWConfig& config, const std::vector<OptimizerTensor>& parameters);
+std::unique_ptr<Optimizer> MakeSgd(const SgdConfig& config,
+                                   const std::vector<OptimizerTensor>& parameters);
+std::unique_ptr<Optimizer> MakeAdamW(const AdamWConfig& config,
+                                     const std::vector<OptimizerTensor>& parameters);
 
 }  // namespace muster::worker

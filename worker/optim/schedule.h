@@ -15,8 +15,9 @@ struct ScheduleConfig {
   int64_t total_steps = 0;
 };
 
-// The rate of step `step` (0-based). During warm-up it is peak * (step + 1) / warmup_steps, so that no step is wasted at
-// zero; then constant, or half a cosine from the peak to final_fraction * peak (Loshchilov and Hutter 2017, no restarts).
+// The rate of step `step` (0-based). During warm-up it is peak * (step + 1) / warmup_steps, so that
+// no step is wasted at zero; then constant, or half a cosine from the peak to final_fraction * peak
+// (Loshchilov and Hutter 2017, no restarts).
 double LearningRate(const ScheduleConfig& config, int64_t step);
 
 }  // namespace muster::worker

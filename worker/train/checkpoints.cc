@@ -26,8 +26,8 @@ constexpr char kLoaded = 'l';  // state.json
 constexpr char kFailed = 'e';  // class and message
 
 std::string EncodeFailure(const absl::Status& status) {
-  return absl::StrCat(std::string(1, kFailed), FailureClassOf(status), "\n", static_cast<int>(status.code()), "\n",
-                      status.message());
+  return absl::StrCat(std::string(1, kFailed), FailureClassOf(status), "\n",
+                      static_cast<int>(status.code()), "\n", status.message());
 }
 
 absl::Status DecodeFailure(absl::string_view text) {
@@ -36,11 +36,13 @@ absl::Status DecodeFailure(absl::string_view text) {
   const size_t second = text.find('\n', first + 1);
   int code = static_cast<int>(absl::StatusCode::kInternal);
   (void)absl::SimpleAtoi(text.substr(first + 1, second - first - 1), &code);
-  return Classify(absl::Status(static_cast<absl::StatusCode>(code), text.substr(second + 1)), text.substr(0, first));
+  return Classify(absl::Status(static_cast<absl::StatusCode>(code), text.substr(second + 1)),
+                  text.substr(0, first));
 }
 
 bool IsBroken(const absl::Status& status) {
-  return status.code() == absl::StatusCode::kDataLoss || status.code() == absl::StatusCode::kNotFound ||
+  return status.code() == absl::StatusCode::kDataLoss ||
+         status.code() == absl::StatusCode::kNotFound ||
          status.code() == absl::StatusCode::kFailedPrecondition;
 }
 
@@ -55,10 +57,12 @@ absl::StatusOr<std::unique_ptr<Checkpoints>> Checkpoints::Create(const Checkpoin
   auto checkpoints = std::unique_ptr<Checkpoints>(new Checkpoints(parts, std::move(options)));
   if (parts.gang.rank() == 0) {
     const CheckpointsOptions& own = checkpoints->options_;
-    auto saver = Saver::Create(parts.fs, parts.publisher,
-                               {own.root, own.job_id, own.job_name, own.attempt, own.generation, own.nonce_seed});
+    auto saver = Saver::Create(
+        parts.fs, parts.publisher,
+        {own.root, own.job_id, own.job_name, own.attempt, own.generation, own.nonce_seed});
     if (!saver.ok()) {
-      return Classify(saver.status(), kCheckpointFailed, absl::StrCat("checkpoint folder ", own.root));
+      return Classify(saver.status(), kCheckpointFailed,
+                      absl::StrCat("checkpoint folder ", own.root));
     }
     checkpoints->saver_ = *std::move(saver);
   }
@@ -67,8 +71,10 @@ absl::StatusOr<std::unique_ptr<Checkpoints>> Checkpoints::Create(const Checkpoin
 
 Checkpoints::Checkpoints(const CheckpointsParts& parts, CheckpointsOptions options)
     : parts_(parts), options_(std::move(options)) {
-  for (const ModelTensor& entry : parts.model.state()) model_tensors_.push_back({entry.name, entry.tensor.detach()});
-  for (const OptimizerTensor& entry : parts.optimizer.state()) optimizer_tensors_.push_back({entry.name, entry.tensor});
+  for (const ModelTensor& entry : parts.model.state())
+    model_tensors_.push_back({entry.name, entry.tensor.detach()});
+  for (const OptimizerTensor& entry : parts.optimizer.state())
+    optimizer_tensors_.push_back({entry.name, entry.tensor});
 }
 
 absl::StatusOr<RunState> Checkpoints::Restore() {
@@ -78,18 +84,20 @@ absl::StatusOr<RunState> Checkpoints::Restore() {
     verdict = found.ok() ? *std::move(found) : EncodeFailure(found.status());
   }
   parts_.gang.BroadcastText(verdict, 0);
-  if (verdict.empty()) return absl::InternalError("rank 0 sent no verdict on the checkpoint to resume from");
+  if (verdict.empty())
+    return absl::InternalError("rank 0 sent no verdict on the checkpoint to resume from");
   if (verdict[0] == kFailed) return DecodeFailure(verdict);
   if (verdict[0] == kFresh) return RunState();
 
   auto decoded = DecodeRunState(absl::string_view(verdict).substr(1));
   if (!decoded.ok()) return Classify(decoded.status(), kCorruption);
   if (decoded->identity.data_fingerprint != options_.identity.data_fingerprint) {
-    return Classify(absl::FailedPreconditionError(absl::StrCat(
-                        "the data changed since the checkpoint of step ", decoded->state.step, " was saved (was ",
-                        decoded->identity.data_fingerprint, ", is ", options_.identity.data_fingerprint,
-                        "): put the old data back, or submit a new job")),
-                    kDataError);
+    return Classify(
+        absl::FailedPreconditionError(absl::StrCat(
+            "the data changed since the checkpoint of step ", decoded->state.step,
+            " was saved (was ", decoded->identity.data_fingerprint, ", is ",
+            options_.identity.data_fingerprint, "): put the old data back, or submit a new job")),
+        kDataError);
   }
   WarnOfChanges(decoded->identity);
   BroadcastAll(model_tensors_);
@@ -106,20 +114,24 @@ absl::StatusOr<std::string> Checkpoints::FindAndLoad() {
   request.attempt = options_.attempt;
   request.registered = options_.candidates;
   request.on_bad = [this](const CheckpointCandidate& candidate, const absl::Status& status) {
-    Log(LogLevel::kWarning, "checkpoint_passed_over", {{"path", candidate.path}, {"error", status.ToString()}});
+    Log(LogLevel::kWarning, "checkpoint_passed_over",
+        {{"path", candidate.path}, {"error", status.ToString()}});
     if (IsBroken(status)) {
-      parts_.supervisor.CorruptCheckpoint(candidate.path, candidate.step, std::string(status.message()));
+      parts_.supervisor.CorruptCheckpoint(candidate.path, candidate.step,
+                                          std::string(status.message()));
     }
   };
   auto found = FindCheckpoint(parts_.fs, request);
   if (!found.ok()) {
-    return Classify(found.status(), ReadingFailureClass(found.status()), "no checkpoint to resume from is whole");
+    return Classify(found.status(), ReadingFailureClass(found.status()),
+                    "no checkpoint to resume from is whole");
   }
   if (!found->has_value()) return std::string(1, kFresh);
   const FoundCheckpoint& checkpoint = **found;
   const std::string& path = checkpoint.path;
   auto state_json = LoadStateJson(parts_.fs, path);
-  if (!state_json.ok()) return Classify(state_json.status(), ReadingFailureClass(state_json.status()), path);
+  if (!state_json.ok())
+    return Classify(state_json.status(), ReadingFailureClass(state_json.status()), path);
   absl::Status loaded = LoadTensors(parts_.fs, path + "/" + kModelFile, model_tensors_);
   if (loaded.ok()) loaded = LoadTensors(parts_.fs, path + "/" + kOptimizerFile, optimizer_tensors_);
   if (!loaded.ok()) return Classify(loaded, ReadingFailureClass(loaded), path);
@@ -129,8 +141,9 @@ absl::StatusOr<std::string> Checkpoints::FindAndLoad() {
   return std::string(1, kLoaded) + state;
 }
 
-// The run's end loads the best checkpoint. When that one is broken, the run must choose again among what comes, or it would
-// fail at its end each time: the best is then this state, if it was validated, else none yet.
+// The run's end loads the best checkpoint. When that one is broken, the run must choose again among
+// what comes, or it would fail at its end each time: the best is then this state, if it was
+// validated, else none yet.
 absl::StatusOr<std::string> Checkpoints::StateWithUsableBest(const std::string& state_json) {
   auto decoded = DecodeRunState(state_json);
   if (!decoded.ok()) return Classify(decoded.status(), kCorruption);
@@ -138,7 +151,8 @@ absl::StatusOr<std::string> Checkpoints::StateWithUsableBest(const std::string& 
   if (state.best_step < 0 || state.best_step == state.step) return state_json;
   const absl::Status usable = BestPath(state.best_step).status();
   if (!IsBroken(usable)) return state_json;
-  Log(LogLevel::kWarning, "best_checkpoint_lost", {{"step", state.best_step}, {"error", usable.ToString()}});
+  Log(LogLevel::kWarning, "best_checkpoint_lost",
+      {{"step", state.best_step}, {"error", usable.ToString()}});
   const bool validated = state.validation_step == state.step;
   state.best_step = validated ? state.step : -1;
   state.best_accuracy = validated ? state.validation_accuracy : 0;
@@ -171,7 +185,8 @@ void Checkpoints::Save(const RunState& state, bool best) {
   request.epoch = state.epoch;
   request.best = best;
   if (state.validation_step == state.step) {
-    request.metrics = {{"validation_accuracy", state.validation_accuracy}, {"validation_loss", state.validation_loss}};
+    request.metrics = {{"validation_accuracy", state.validation_accuracy},
+                       {"validation_loss", state.validation_loss}};
   }
   request.model = &model_tensors_;
   request.optimizer = &optimizer_tensors_;
@@ -186,12 +201,15 @@ void Checkpoints::Poll() {
     newest_outcome_ = outcome.status;
     if (outcome.status.ok()) {
       Log(LogLevel::kInfo, "checkpoint_committed",
-          {{"step", outcome.news.step}, {"path", outcome.news.path}, {"bytes", outcome.news.bytes},
+          {{"step", outcome.news.step},
+           {"path", outcome.news.path},
+           {"bytes", outcome.news.bytes},
            {"copy_seconds", absl::ToDoubleSeconds(outcome.copy_time)},
            {"write_seconds", absl::ToDoubleSeconds(outcome.write_time)}});
       published_.push_back(std::move(outcome.news));
     } else {
-      Log(LogLevel::kError, "checkpoint_failed", {{"step", outcome.news.step}, {"error", outcome.status.ToString()}});
+      Log(LogLevel::kError, "checkpoint_failed",
+          {{"step", outcome.news.step}, {"error", outcome.status.ToString()}});
     }
   }
 }
@@ -207,7 +225,8 @@ absl::Status Checkpoints::Finish(absl::Duration timeout) {
   if (saver_ == nullptr) return absl::OkStatus();
   const absl::Status flushed = saver_->Flush(timeout);
   Poll();
-  if (!flushed.ok()) return Classify(flushed, kCheckpointFailed, "the last checkpoint was not committed in time");
+  if (!flushed.ok())
+    return Classify(flushed, kCheckpointFailed, "the last checkpoint was not committed in time");
   return Classify(newest_outcome_, kCheckpointFailed, "the last checkpoint could not be saved");
 }
 
@@ -216,10 +235,12 @@ absl::Status Checkpoints::LoadBest(const RunState& state) {
   if (parts_.gang.rank() == 0) {
     const auto path = BestPath(state.best_step);
     const absl::Status loaded =
-        path.ok() ? LoadTensors(parts_.fs, *path + "/" + kModelFile, model_tensors_) : path.status();
+        path.ok() ? LoadTensors(parts_.fs, *path + "/" + kModelFile, model_tensors_)
+                  : path.status();
     verdict = loaded.ok() ? std::string(1, kLoaded)
-                          : EncodeFailure(Classify(loaded, kCheckpointFailed,
-                                                   absl::StrCat("the best checkpoint, of step ", state.best_step)));
+                          : EncodeFailure(Classify(
+                                loaded, kCheckpointFailed,
+                                absl::StrCat("the best checkpoint, of step ", state.best_step)));
   }
   parts_.gang.BroadcastText(verdict, 0);
   if (!verdict.empty() && verdict[0] == kFailed) return DecodeFailure(verdict);

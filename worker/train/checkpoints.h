@@ -1,7 +1,9 @@
-// The gang's checkpoints: resume from the newest good one, save behind the training, load the best at the end.
+// The gang's checkpoints: resume from the newest good one, save behind the training, load the best
+// at the end.
 //
-// Only rank 0 touches the disk: it reads and broadcasts, so that all ranks have the same bits. Every function but Poll
-// and Drain is a collective: all ranks call it, at the same step. One thread. Throws what the collectives throw.
+// Only rank 0 touches the disk: it reads and broadcasts, so that all ranks have the same bits.
+// Every function but Poll and Drain is a collective: all ranks call it, at the same step. One
+// thread. Throws what the collectives throw.
 #pragma once
 
 #include <cstdint>
@@ -49,27 +51,32 @@ struct CheckpointsParts {
 class Checkpoints {
  public:
   // Rank 0 starts its saver. CHECKPOINT_FAILED when the folder cannot be made.
-  static absl::StatusOr<std::unique_ptr<Checkpoints>> Create(const CheckpointsParts& parts, CheckpointsOptions options);
+  static absl::StatusOr<std::unique_ptr<Checkpoints>> Create(const CheckpointsParts& parts,
+                                                             CheckpointsOptions options);
 
-  // Loads the newest good checkpoint into model and optimizer of every rank and returns where it stood; the state of a
-  // fresh run when there is no candidate at all. Else fails: CORRUPTION when none of them is good, CHECKPOINT_FAILED when
-  // they cannot be read now, DATA_ERROR when the data is not the one that it was trained on. Never from scratch in silence.
+  // Loads the newest good checkpoint into model and optimizer of every rank and returns where it
+  // stood; the state of a fresh run when there is no candidate at all. Else fails: CORRUPTION when
+  // none of them is good, CHECKPOINT_FAILED when they cannot be read now, DATA_ERROR when the data
+  // is not the one that it was trained on. Never from scratch in silence.
   absl::StatusOr<RunState> Restore();
 
-  // Shares the buffers, then copies everything on rank 0 and returns; the saver's thread does the rest.
+  // Shares the buffers, then copies everything on rank 0 and returns; the saver's thread does the
+  // rest.
   void Save(const RunState& state, bool best);
 
-  // Waits on rank 0 until no save is on its way, however those end. Before the run's last save, which must not be skipped
-  // because a better one is still waiting for the controller.
+  // Waits on rank 0 until no save is on its way, however those end. Before the run's last save,
+  // which must not be skipped because a better one is still waiting for the controller.
   void Drain(absl::Duration timeout);
 
   // Notes on rank 0 how saves ended, and logs those that failed: training goes on without them.
   void Poll();
 
-  // Waits on rank 0 until the newest save is durable. CHECKPOINT_FAILED when it is not within the timeout.
+  // Waits on rank 0 until the newest save is durable. CHECKPOINT_FAILED when it is not within the
+  // timeout.
   absl::Status Finish(absl::Duration timeout);
 
-  // Loads the model of the checkpoint of `state.best_step` into every rank. CHECKPOINT_FAILED when it cannot be read.
+  // Loads the model of the checkpoint of `state.best_step` into every rank. CHECKPOINT_FAILED when
+  // it cannot be read.
   absl::Status LoadBest(const RunState& state);
 
  private:
@@ -86,7 +93,7 @@ class Checkpoints {
   const CheckpointsOptions options_;
   NamedTensors model_tensors_;
   NamedTensors optimizer_tensors_;
-  std::unique_ptr<Saver> saver_;  // rank 0 only
+  std::unique_ptr<Saver> saver_;           // rank 0 only
   std::vector<CheckpointNews> published_;  // by this process
   absl::Status newest_outcome_;
 };

@@ -15,22 +15,25 @@ void ShareBuffers(Model& model, Collectives& gang) {
   gang.Broadcast(buffers, 0);
 }
 
-Evaluation Evaluate(const Recipe& recipe, const Loader& loader, Split split, Model& model, Collectives& gang,
-                    at::Device device) {
+Evaluation Evaluate(const Recipe& recipe, const Loader& loader, Split split, Model& model,
+                    Collectives& gang, at::Device device) {
   at::NoGradGuard no_grad;
   ShareBuffers(model, gang);
   model.SetTraining(false);
   const uint32_t rank = static_cast<uint32_t>(gang.rank());
   const uint32_t world = static_cast<uint32_t>(gang.world_size());
-  // Double holds counts exactly up to 2^53. On the device, so that batches follow each other without a wait.
-  at::Tensor sums = at::zeros({3}, at::TensorOptions(at::kDouble).device(device));  // samples, correct, loss
+  // Double holds counts exactly up to 2^53. On the device, so that batches follow each other
+  // without a wait.
+  at::Tensor sums =
+      at::zeros({3}, at::TensorOptions(at::kDouble).device(device));  // samples, correct, loss
   const int64_t batches = loader.EvalBatches(split, recipe.evaluation_batch_size, rank, world);
   for (int64_t index = 0; index < batches; ++index) {
     const Batch batch = loader.EvalBatch(split, recipe.evaluation_batch_size, index, rank, world);
     const at::Tensor targets = batch.targets.to(device);
     AutocastScope autocast(recipe.precision, device);
     const at::Tensor logits_BC = model.Forward(batch.inputs.to(device));
-    const at::Tensor loss = at::cross_entropy_loss(logits_BC, targets, /*weight=*/{}, at::Reduction::Sum);
+    const at::Tensor loss =
+        at::cross_entropy_loss(logits_BC, targets, /*weight=*/{}, at::Reduction::Sum);
     sums.select(0, 0).add_(static_cast<double>(batch.count));
     sums.select(0, 1).add_(logits_BC.argmax(1).eq(targets).sum());
     sums.select(0, 2).add_(loss);

@@ -10,10 +10,12 @@ constexpr char kPayload[] = "muster/failure-class";
 
 }  // namespace
 
-absl::Status Classify(absl::Status status, absl::string_view failure_class, absl::string_view context) {
+absl::Status Classify(absl::Status status, absl::string_view failure_class,
+                      absl::string_view context) {
   if (status.ok()) return status;
-  absl::Status classified(status.code(),
-                          context.empty() ? std::string(status.message()) : absl::StrCat(context, ": ", status.message()));
+  absl::Status classified(status.code(), context.empty()
+                                             ? std::string(status.message())
+                                             : absl::StrCat(context, ": ", status.message()));
   classified.SetPayload(kPayload, absl::Cord(failure_class));
   return classified;
 }

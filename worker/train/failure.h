@@ -1,4 +1,5 @@
-// A Status that also says which of the protocol's failure classes it is (muster.v1.FailureClass, by name).
+// A Status that also says which of the protocol's failure classes it is (muster.v1.FailureClass, by
+// name).
 #pragma once
 
 #include <string>
@@ -17,8 +18,10 @@ inline constexpr absl::string_view kApplication = "APPLICATION";
 inline constexpr absl::string_view kStartFailed = "START_FAILED";
 inline constexpr absl::string_view kPeerLost = "PEER_LOST";
 
-// The status with its class, and with `context` before its message unless that is empty. OK stays OK.
-absl::Status Classify(absl::Status status, absl::string_view failure_class, absl::string_view context = "");
+// The status with its class, and with `context` before its message unless that is empty. OK stays
+// OK.
+absl::Status Classify(absl::Status status, absl::string_view failure_class,
+                      absl::string_view context = "");
 
 // The class given by Classify; APPLICATION when none was.
 std::string FailureClassOf(const absl::Status& status);

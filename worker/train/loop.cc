@@ -12,7 +12,8 @@
 namespace muster::worker {
 namespace {
 
-// What follows the step that makes `run`: the same answer on every rank, for it depends on the step alone.
+// What follows the step that makes `run`: the same answer on every rank, for it depends on the step
+// alone.
 struct Due {
   bool report = false;
   bool validate = false;
@@ -31,11 +32,12 @@ Due DueAfter(const Recipe& recipe, const RunState& before, const RunState& run) 
 }
 
 absl::Status NonFinite(const Verdict& verdict) {
-  return Classify(absl::FailedPreconditionError(absl::StrCat(
-                      "step ", verdict.step + 1, ": loss or gradient is not finite (loss ", verdict.loss,
-                      ", gradient norm ", verdict.grad_norm,
-                      "): try a lower train.optimizer.lr, train.schedule.warmup_steps or train.clip_norm")),
-                  kNonFinite);
+  return Classify(
+      absl::FailedPreconditionError(absl::StrCat(
+          "step ", verdict.step + 1, ": loss or gradient is not finite (loss ", verdict.loss,
+          ", gradient norm ", verdict.grad_norm,
+          "): try a lower train.optimizer.lr, train.schedule.warmup_steps or train.clip_norm")),
+      kNonFinite);
 }
 
 // Returns whether the model is the best one so far: by accuracy, then by loss.
@@ -47,8 +49,9 @@ bool Validate(const Recipe& recipe, const TrainParts& parts, Reporter& reporter,
   run.validation_step = run.step;
   run.validation_accuracy = evaluation.accuracy();
   run.validation_loss = evaluation.loss;
-  const bool better = run.best_step < 0 || run.validation_accuracy > run.best_accuracy ||
-                      (run.validation_accuracy == run.best_accuracy && run.validation_loss < run.best_loss);
+  const bool better =
+      run.best_step < 0 || run.validation_accuracy > run.best_accuracy ||
+      (run.validation_accuracy == run.best_accuracy && run.validation_loss < run.best_loss);
   if (better) {
     run.best_step = run.step;
     run.best_accuracy = run.validation_accuracy;
@@ -59,13 +62,14 @@ bool Validate(const Recipe& recipe, const TrainParts& parts, Reporter& reporter,
 }
 
 // The test set is read once, with the weights that validation chose.
-absl::StatusOr<TrainResult> Conclude(const Recipe& recipe, const TrainParts& parts, Reporter& reporter,
-                                     const RunState& run) {
+absl::StatusOr<TrainResult> Conclude(const Recipe& recipe, const TrainParts& parts,
+                                     Reporter& reporter, const RunState& run) {
   reporter.Phase("save", run);
   MUSTER_RETURN_IF_ERROR(parts.checkpoints.Finish(recipe.commit_timeout));
   MUSTER_RETURN_IF_ERROR(parts.checkpoints.LoadBest(run));
   reporter.Phase("evaluate", run);
-  const Evaluation test = Evaluate(recipe, parts.loader, Split::kTest, parts.model, parts.gang, parts.device);
+  const Evaluation test =
+      Evaluate(recipe, parts.loader, Split::kTest, parts.model, parts.gang, parts.device);
   reporter.Evaluated(run, Split::kTest, test);
   reporter.Phase("done", run);
   TrainResult result;
@@ -101,16 +105,19 @@ absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts) {
     batch.targets = batch.targets.to(parts.device, /*non_blocking=*/true);
     timer.Mark(StepPart::kData);
 
-    // What follows must know how this very step went; otherwise a device may run one step ahead of the host.
+    // What follows must know how this very step went; otherwise a device may run one step ahead of
+    // the host.
     const bool settle = due.report || due.validate || due.save;
-    const Verdict verdict = train_step.Run(before.step, batch, parts.supervisor.stop_wish(), settle, timer);
+    const Verdict verdict =
+        train_step.Run(before.step, batch, parts.supervisor.stop_wish(), settle, timer);
     if (!verdict.finite) return NonFinite(verdict);
     reporter.StepDone(run, batch, verdict, due.report);
 
     const bool best = due.validate && Validate(recipe, parts, reporter, run);
     const bool leave_saved = verdict.wish.stop && verdict.wish.save;
     if (due.save || best || leave_saved) {
-      if (leave_saved || run.step == recipe.total_steps) parts.checkpoints.Drain(recipe.commit_timeout);
+      if (leave_saved || run.step == recipe.total_steps)
+        parts.checkpoints.Drain(recipe.commit_timeout);
       parts.checkpoints.Save(run, best);
       timer.Mark(StepPart::kSave);
     }

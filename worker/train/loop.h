@@ -1,5 +1,5 @@
-// The training loop: the file to read first. It tells a run from its first step to its result; everything else has a file
-// of its own.
+// The training loop: the file to read first. It tells a run from its first step to its result;
+// everything else has a file of its own.
 #pragma once
 
 #include <map>
@@ -33,8 +33,9 @@ struct TrainResult {
   std::map<std::string, double> results;
 };
 
-// Trains from wherever the newest checkpoint stands to the end, or to an agreed stop. All ranks of the gang call it. Fails
-// with a status that carries its failure class (failure.h); nothing is thrown.
+// Trains from wherever the newest checkpoint stands to the end, or to an agreed stop. All ranks of
+// the gang call it. Fails with a status that carries its failure class (failure.h); nothing is
+// thrown.
 absl::StatusOr<TrainResult> Train(const Recipe& recipe, const TrainParts& parts);
 
 }  // namespace muster::worker

@@ -16,7 +16,8 @@
 namespace muster::worker {
 namespace {
 
-// The second number of /proc/self/statm: resident pages. A pseudo file has no size, so common/fs cannot read it.
+// The second number of /proc/self/statm: resident pages. A pseudo file has no size, so common/fs
+// cannot read it.
 int64_t ResidentBytes() {
   const UniqueFd fd(::open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
   char text[128];

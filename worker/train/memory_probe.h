@@ -1,4 +1,5 @@
-// How much memory this rank holds: resident pages on the CPU, the caching allocator's bytes on CUDA.
+// How much memory this rank holds: resident pages on the CPU, the caching allocator's bytes on
+// CUDA.
 #pragma once
 
 #include <c10/core/Device.h>

@@ -17,7 +17,8 @@ void Reporter::Phase(const std::string& phase, const RunState& run) {
   supervisor_.Progress(phase, run.step, recipe_.total_steps, run.epoch);
 }
 
-void Reporter::StepDone(const RunState& run, const Batch& batch, const Verdict& verdict, bool report) {
+void Reporter::StepDone(const RunState& run, const Batch& batch, const Verdict& verdict,
+                        bool report) {
   timer_.Mark(StepPart::kOther);
   ++steps_;
   rank_samples_ += batch.count;
@@ -48,7 +49,8 @@ std::map<std::string, double> Reporter::Values(const RunState& run, const Verdic
   const double steps = static_cast<double>(steps_);
   const auto mean = [&](StepPart part) { return timer_.seconds(part) / steps; };
   // Saves and evaluations stand apart: the rates are those of the training itself.
-  const double seconds = timer_.total_seconds() - timer_.seconds(StepPart::kSave) - timer_.seconds(StepPart::kEvaluate);
+  const double seconds = timer_.total_seconds() - timer_.seconds(StepPart::kSave) -
+                         timer_.seconds(StepPart::kEvaluate);
   const MemoryUse memory = MeasureMemory(device_);
   std::map<std::string, double> values = {
       {"rank_samples_per_second", seconds > 0 ? static_cast<double>(rank_samples_) / seconds : 0},

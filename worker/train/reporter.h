@@ -1,7 +1,8 @@
-// Turns steps into the numbers that people see: means over a report interval, by the metrics' names.
+// Turns steps into the numbers that people see: means over a report interval, by the metrics'
+// names.
 //
-// Rank 0 reports for the gang (loss, rate, accuracy); every rank reports what differs between ranks (its own rate, the
-// split of its step time, its memory). One thread.
+// Rank 0 reports for the gang (loss, rate, accuracy); every rank reports what differs between ranks
+// (its own rate, the split of its step time, its memory). One thread.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +28,12 @@ class Reporter {
 
   void Phase(const std::string& phase, const RunState& run);
 
-  // After each step. Says where the rank is at least every second or so; sends the interval's numbers when `report`.
+  // After each step. Says where the rank is at least every second or so; sends the interval's
+  // numbers when `report`.
   void StepDone(const RunState& run, const Batch& batch, const Verdict& verdict, bool report);
 
-  // After an evaluation, as "<split>_accuracy" and "<split>_loss". Rank 0 only; the others stay silent.
+  // After an evaluation, as "<split>_accuracy" and "<split>_loss". Rank 0 only; the others stay
+  // silent.
   void Evaluated(const RunState& run, Split split, const Evaluation& evaluation);
 
  private:
@@ -41,11 +44,11 @@ class Reporter {
   const int rank_;
   const c10::Device device_;
   StepTimer timer_;
-  int64_t steps_ = 0;           // since the last report
+  int64_t steps_ = 0;  // since the last report
   int64_t rank_samples_ = 0;
   int64_t gang_samples_ = 0;
-  double seconds_unsaid_ = 0;   // since the last sign of life
-  double seconds_seen_ = 0;     // of the timer, at the last step
+  double seconds_unsaid_ = 0;  // since the last sign of life
+  double seconds_seen_ = 0;    // of the timer, at the last step
   bool first_ = true;
 };
 

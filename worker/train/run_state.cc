@@ -17,23 +17,31 @@ class Reader {
 
   void Take(const char* key, int64_t* out) {
     const json* value = Find(key);
-    if (value != nullptr && value->is_number_integer()) *out = value->get<int64_t>();
-    else Fail(key);
+    if (value != nullptr && value->is_number_integer())
+      *out = value->get<int64_t>();
+    else
+      Fail(key);
   }
   void Take(const char* key, uint64_t* out) {
     const json* value = Find(key);
-    if (value != nullptr && value->is_number_integer()) *out = value->get<uint64_t>();
-    else Fail(key);
+    if (value != nullptr && value->is_number_integer())
+      *out = value->get<uint64_t>();
+    else
+      Fail(key);
   }
   void Take(const char* key, double* out) {
     const json* value = Find(key);
-    if (value != nullptr && value->is_number()) *out = value->get<double>();
-    else Fail(key);
+    if (value != nullptr && value->is_number())
+      *out = value->get<double>();
+    else
+      Fail(key);
   }
   void Take(const char* key, std::string* out) {
     const json* value = Find(key);
-    if (value != nullptr && value->is_string()) *out = value->get<std::string>();
-    else Fail(key);
+    if (value != nullptr && value->is_string())
+      *out = value->get<std::string>();
+    else
+      Fail(key);
   }
   const std::string& bad_key() const { return bad_key_; }
 
@@ -107,10 +115,12 @@ absl::StatusOr<DecodedRunState> DecodeRunState(absl::string_view text) {
   reader.Take("muster_version", &identity.muster_version);
   reader.Take("classes", &identity.classes);
   if (!reader.bad_key().empty()) {
-    return absl::DataLossError(absl::StrCat("state.json: `", reader.bad_key(), "` is missing or of the wrong type"));
+    return absl::DataLossError(
+        absl::StrCat("state.json: `", reader.bad_key(), "` is missing or of the wrong type"));
   }
   const auto spec = object.find("spec");
-  if (spec != object.end()) identity.spec_json = spec->dump(-1, ' ', false, json::error_handler_t::replace);
+  if (spec != object.end())
+    identity.spec_json = spec->dump(-1, ' ', false, json::error_handler_t::replace);
   return decoded;
 }
 

@@ -1,4 +1,5 @@
-// Where a run stands between two steps: with weights, buffers and optimizer, all that a resume needs. Pure codec.
+// Where a run stands between two steps: with weights, buffers and optimizer, all that a resume
+// needs. Pure codec.
 //
 // Goes into a checkpoint's state.json, beside what the reader may want to know about the run.
 #pragma once
@@ -12,8 +13,8 @@
 namespace muster::worker {
 
 struct RunState {
-  int64_t step = 0;    // steps that are done; the data's cursor follows from it
-  double epoch = 0;    // epochs consumed by them
+  int64_t step = 0;  // steps that are done; the data's cursor follows from it
+  double epoch = 0;  // epochs consumed by them
   // Of the newest validation; step -1: none yet.
   int64_t validation_step = -1;
   double validation_accuracy = 0;
@@ -24,7 +25,8 @@ struct RunState {
   double best_loss = 0;
 };
 
-// What a resume compares with itself. A change of data is refused; the others only end bit-equality, which is said.
+// What a resume compares with itself. A change of data is refused; the others only end
+// bit-equality, which is said.
 struct RunIdentity {
   std::string data_fingerprint;
   uint64_t seed = 0;
@@ -43,7 +45,8 @@ struct DecodedRunState {
   RunState state;
   RunIdentity identity;
 };
-// DATA_LOSS naming the key that is missing or of the wrong type; FAILED_PRECONDITION for another format version.
+// DATA_LOSS naming the key that is missing or of the wrong type; FAILED_PRECONDITION for another
+// format version.
 absl::StatusOr<DecodedRunState> DecodeRunState(absl::string_view json);
 
 }  // namespace muster::worker

@@ -42,7 +42,8 @@ at::Tensor GlobalNorm(const std::vector<at::Tensor>& gradients) {
 
 }  // namespace
 
-// Brings [control numbers..., gradient norm] to the host: at once from the CPU, one step late from a device.
+// Brings [control numbers..., gradient norm] to the host: at once from the CPU, one step late from
+// a device.
 class TrainStep::Numbers {
  public:
   explicit Numbers(at::Device device) : device_(device) {
@@ -53,9 +54,11 @@ class TrainStep::Numbers {
     }
   }
 
-  // `norm` is 0-dim. Returns the verdict on the newest step that need not be waited for, or on this one if `now`.
+  // `norm` is 0-dim. Returns the verdict on the newest step that need not be waited for, or on this
+  // one if `now`.
   Verdict Read(int64_t step, const at::Tensor& control, const at::Tensor& norm, bool now) {
-    if (device_.is_cpu()) return ToVerdict(step, control.const_data_ptr<float>(), norm.const_data_ptr<float>());
+    if (device_.is_cpu())
+      return ToVerdict(step, control.const_data_ptr<float>(), norm.const_data_ptr<float>());
     Slot& slot = slots_[step % 2];
     slot.host.copy_(at::cat({control, norm.view({1})}), /*non_blocking=*/true);
     slot.copied->record(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
@@ -89,7 +92,8 @@ class TrainStep::Numbers {
   Slot slots_[2];
 };
 
-TrainStep::TrainStep(const Recipe& recipe, Model& model, Optimizer& optimizer, Collectives& gang, at::Device device)
+TrainStep::TrainStep(const Recipe& recipe, Model& model, Optimizer& optimizer, Collectives& gang,
+                     at::Device device)
     : recipe_(recipe),
       model_(model),
       optimizer_(optimizer),
@@ -100,7 +104,8 @@ TrainStep::TrainStep(const Recipe& recipe, Model& model, Optimizer& optimizer, C
 
 TrainStep::~TrainStep() = default;
 
-Verdict TrainStep::Run(int64_t step, const Batch& batch, const StopWish& wish, bool report, StepTimer& timer) {
+Verdict TrainStep::Run(int64_t step, const Batch& batch, const StopWish& wish, bool report,
+                       StepTimer& timer) {
   SeedStep(recipe_.seed, step, gang_.rank(), device_);
   sync_->BeginStep();
 
@@ -111,18 +116,23 @@ Verdict TrainStep::Run(int64_t step, const Batch& batch, const StopWish& wish, b
     loss = at::cross_entropy_loss(logits_BC, batch.targets, /*weight=*/{}, at::Reduction::Mean,
                                   /*ignore_index=*/-100, recipe_.label_smoothing);
   }
-  // Ranks may hold unequal shares of the batch: weighted so, the mean over ranks is the mean over samples.
-  const double weight = static_cast<double>(batch.count) * gang_.world_size() / static_cast<double>(batch.global_count);
-  sync_->Backward(loss, at::full({}, weight, loss.options()), Control(loss, logits_BC, batch, wish, report));
+  // Ranks may hold unequal shares of the batch: weighted so, the mean over ranks is the mean over
+  // samples.
+  const double weight = static_cast<double>(batch.count) * gang_.world_size() /
+                        static_cast<double>(batch.global_count);
+  sync_->Backward(loss, at::full({}, weight, loss.options()),
+                  Control(loss, logits_BC, batch, wish, report));
   timer.Mark(StepPart::kForwardBackward);
-  timer.Move(StepPart::kForwardBackward, StepPart::kCommunication, absl::ToDoubleSeconds(sync_->last_wait()));
+  timer.Move(StepPart::kForwardBackward, StepPart::kCommunication,
+             absl::ToDoubleSeconds(sync_->last_wait()));
 
   at::NoGradGuard no_grad;
   const std::vector<at::Tensor>& gradients = sync_->gradients();
   const at::Tensor norm = GlobalNorm(gradients);
   const Verdict verdict = numbers_->Read(step, sync_->control(), norm, report);
 
-  at::Tensor found_inf;  // a device decides by itself whether to skip the update; the host learns of it later
+  at::Tensor found_inf;  // a device decides by itself whether to skip the update; the host learns
+                         // of it later
   if (!device_.is_cpu()) found_inf = at::isfinite(norm).logical_not().to(at::kFloat);
   if (verdict.finite) {
     if (recipe_.clip_norm > 0) {
@@ -136,10 +146,11 @@ Verdict TrainStep::Run(int64_t step, const Batch& batch, const StopWish& wish, b
   return verdict;
 }
 
-at::Tensor TrainStep::Control(const at::Tensor& loss, const at::Tensor& logits_BC, const Batch& batch,
-                              const StopWish& wish, bool report) {
+at::Tensor TrainStep::Control(const at::Tensor& loss, const at::Tensor& logits_BC,
+                              const Batch& batch, const StopWish& wish, bool report) {
   at::NoGradGuard no_grad;
-  const double share = static_cast<double>(batch.count) * gang_.world_size() / static_cast<double>(batch.global_count);
+  const double share = static_cast<double>(batch.count) * gang_.world_size() /
+                       static_cast<double>(batch.global_count);
   at::Tensor control = at::empty({kControlSize}, at::kFloat);
   float* numbers = control.data_ptr<float>();
   numbers[kStop] = wish.stop ? 1.0f : 0.0f;
@@ -147,7 +158,12 @@ at::Tensor TrainStep::Control(const at::Tensor& loss, const at::Tensor& logits_B
   numbers[kLoss] = 0;
   numbers[kAccuracy] = 0;
   at::Tensor accuracy;
-  if (report) accuracy = logits_BC.argmax(1).eq(batch.targets).sum().to(at::kFloat).mul(share / batch.targets.size(0));
+  if (report)
+    accuracy = logits_BC.argmax(1)
+                   .eq(batch.targets)
+                   .sum()
+                   .to(at::kFloat)
+                   .mul(share / batch.targets.size(0));
   if (device_.is_cpu()) {
     numbers[kLoss] = static_cast<float>(loss.item<double>() * share);
     if (report) numbers[kAccuracy] = accuracy.item<float>();

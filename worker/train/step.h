@@ -1,7 +1,9 @@
-// One optimizer step of the whole gang: forward, backward with the exchange of gradients, agreement, clip, update.
+// One optimizer step of the whole gang: forward, backward with the exchange of gradients,
+// agreement, clip, update.
 //
-// Used by the loop. All ranks call Run in step. A step is a transaction for the weights: when the gradient is not finite,
-// neither weights nor optimizer change. One thread. Throws what torch throws.
+// Used by the loop. All ranks call Run in step. A step is a transaction for the weights: when the
+// gradient is not finite, neither weights nor optimizer change. One thread. Throws what torch
+// throws.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,31 +21,35 @@
 
 namespace muster::worker {
 
-// What all ranks know of a step afterwards: equal on each of them, for it was computed from what they exchanged.
+// What all ranks know of a step afterwards: equal on each of them, for it was computed from what
+// they exchanged.
 struct Verdict {
-  int64_t step = -1;      // the step that this is about; -1: none yet
-  bool finite = true;     // loss and gradient
-  StopWish wish;          // some rank wishes to stop, some rank wishes to save first
-  double loss = 0;        // mean over the global batch
-  double accuracy = 0;    // of the global batch; only when it was asked for
-  double grad_norm = 0;   // before clipping
+  int64_t step = -1;     // the step that this is about; -1: none yet
+  bool finite = true;    // loss and gradient
+  StopWish wish;         // some rank wishes to stop, some rank wishes to save first
+  double loss = 0;       // mean over the global batch
+  double accuracy = 0;   // of the global batch; only when it was asked for
+  double grad_norm = 0;  // before clipping
 };
 
 class TrainStep {
  public:
   // All but the recipe must outlive the step.
-  TrainStep(const Recipe& recipe, Model& model, Optimizer& optimizer, Collectives& gang, at::Device device);
+  TrainStep(const Recipe& recipe, Model& model, Optimizer& optimizer, Collectives& gang,
+            at::Device device);
   ~TrainStep();
 
-  // Runs step `step`. On the CPU the verdict is that of this step. On a device it is that of the step before, unless
-  // `report` is set, so that the host never waits for the step that it has just queued.
-  Verdict Run(int64_t step, const Batch& batch, const StopWish& wish, bool report, StepTimer& timer);
+  // Runs step `step`. On the CPU the verdict is that of this step. On a device it is that of the
+  // step before, unless `report` is set, so that the host never waits for the step that it has just
+  // queued.
+  Verdict Run(int64_t step, const Batch& batch, const StopWish& wish, bool report,
+              StepTimer& timer);
 
  private:
   class Numbers;
 
-  at::Tensor Control(const at::Tensor& loss, const at::Tensor& logits, const Batch& batch, const StopWish& wish,
-                     bool report);
+  at::Tensor Control(const at::Tensor& loss, const at::Tensor& logits, const Batch& batch,
+                     const StopWish& wish, bool report);
 
   const Recipe recipe_;
   Model& model_;

@@ -1,7 +1,7 @@
 // Where the time of a step goes: seconds by part, summed over a report interval.
 //
-// The loop marks the end of each part; the time since the last mark belongs to it. On a device that computes behind the
-// host's back these are times of the host. One thread.
+// The loop marks the end of each part; the time since the last mark belongs to it. On a device that
+// computes behind the host's back these are times of the host. One thread.
 #pragma once
 
 #include <array>
@@ -10,7 +10,15 @@
 
 namespace muster::worker {
 
-enum class StepPart { kData, kForwardBackward, kCommunication, kOptimizer, kSave, kEvaluate, kOther };
+enum class StepPart {
+  kData,
+  kForwardBackward,
+  kCommunication,
+  kOptimizer,
+  kSave,
+  kEvaluate,
+  kOther
+};
 
 class StepTimer {
  public:

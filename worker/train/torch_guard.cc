@@ -14,19 +14,22 @@ namespace muster::worker {
 namespace {
 
 absl::Status OutOfMemory(absl::string_view message) {
-  return Classify(absl::ResourceExhaustedError(absl::StrCat("out of memory: ", message,
-                                                            " (try a smaller train.batch_size or more ranks)")),
-                  kOutOfMemory);
+  return Classify(
+      absl::ResourceExhaustedError(absl::StrCat("out of memory: ", message,
+                                                " (try a smaller train.batch_size or more ranks)")),
+      kOutOfMemory);
 }
 
 absl::Status PeerLost(absl::string_view message) {
   return Classify(absl::UnavailableError(absl::StrCat("lost another rank: ", message)), kPeerLost);
 }
 
-// Gloo throws plain runtime errors; they carry its source path. c10d wraps some of its own in c10::Error.
+// Gloo throws plain runtime errors; they carry its source path. c10d wraps some of its own in
+// c10::Error.
 bool IsFromTransport(absl::string_view message) {
   return absl::StrContains(message, "gloo/") || absl::StrContains(message, "[Gloo]") ||
-         absl::StrContains(message, "NCCL") || absl::StrContains(message, "Connection closed by peer") ||
+         absl::StrContains(message, "NCCL") ||
+         absl::StrContains(message, "Connection closed by peer") ||
          absl::StrContains(message, "Connection reset by peer");
 }
 

@@ -15,7 +15,8 @@ std::vector<int64_t> ToInt64(const std::vector<uint32_t>& values) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(const trainer_spec::JobSpec& spec, FileSystem& fs) {
+absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(const trainer_spec::JobSpec& spec,
+                                                      FileSystem& fs) {
   const trainer_spec::Data& data = spec.train.data;
   if (data.digits.has_value()) {
     const std::string& path = data.digits->path;
@@ -34,8 +35,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(const trainer_spec::JobSpe
   return Classify(absl::InvalidArgumentError("train.data names no source"), kStartFailed);
 }
 
-absl::StatusOr<std::unique_ptr<Model>> BuildModel(const trainer_spec::JobSpec& spec, const Dataset& dataset,
-                                                  at::Device device) {
+absl::StatusOr<std::unique_ptr<Model>> BuildModel(const trainer_spec::JobSpec& spec,
+                                                  const Dataset& dataset, at::Device device) {
   const trainer_spec::Model& model = spec.train.model;
   ModelContext context;
   context.input_shape = dataset.shape();
@@ -44,8 +45,9 @@ absl::StatusOr<std::unique_ptr<Model>> BuildModel(const trainer_spec::JobSpec& s
   context.device = device;
   if (model.mlp.has_value()) return MakeMlp({ToInt64(model.mlp->hidden)}, context);
   if (model.resnet18.has_value()) {
-    auto resnet = MakeResNet18(
-        {static_cast<int64_t>(model.resnet18->width), model.resnet18->stem == trainer_spec::Stem::kImagenet}, context);
+    auto resnet = MakeResNet18({static_cast<int64_t>(model.resnet18->width),
+                                model.resnet18->stem == trainer_spec::Stem::kImagenet},
+                               context);
     if (resnet.ok()) return resnet;
     return Classify(resnet.status(), kStartFailed, "train.model");
   }
@@ -54,7 +56,8 @@ absl::StatusOr<std::unique_ptr<Model>> BuildModel(const trainer_spec::JobSpec& s
 
 std::unique_ptr<Optimizer> BuildOptimizer(const trainer_spec::Optimizer& spec, const Model& model) {
   std::vector<OptimizerTensor> parameters;
-  for (const ModelTensor& entry : model.parameters()) parameters.push_back({entry.name, entry.tensor});
+  for (const ModelTensor& entry : model.parameters())
+    parameters.push_back({entry.name, entry.tensor});
   if (spec.name == trainer_spec::OptimizerName::kSgd) {
     return MakeSgd({spec.momentum, spec.nesterov, spec.weight_decay}, parameters);
   }
@@ -71,14 +74,17 @@ Sampler BuildSampler(const trainer_spec::Train& train, const Dataset& dataset) {
 Recipe BuildRecipe(const trainer_spec::JobSpec& spec, const Sampler& sampler, uint32_t world_size) {
   const trainer_spec::Train& train = spec.train;
   Recipe recipe;
-  recipe.total_steps = static_cast<int64_t>(train.epochs > 0 ? sampler.StepsFor(train.epochs) : train.steps);
-  recipe.schedule.name = train.schedule.name == trainer_spec::ScheduleName::kConstant ? ScheduleName::kConstant
-                                                                                      : ScheduleName::kCosine;
+  recipe.total_steps =
+      static_cast<int64_t>(train.epochs > 0 ? sampler.StepsFor(train.epochs) : train.steps);
+  recipe.schedule.name = train.schedule.name == trainer_spec::ScheduleName::kConstant
+                             ? ScheduleName::kConstant
+                             : ScheduleName::kCosine;
   recipe.schedule.peak = train.optimizer.lr;
   recipe.schedule.warmup_steps = static_cast<int64_t>(train.schedule.warmup_steps);
   recipe.schedule.final_fraction = train.schedule.final_fraction;
   recipe.schedule.total_steps = recipe.total_steps;
-  recipe.precision = train.precision == trainer_spec::Precision::kBf16 ? Precision::kBf16 : Precision::kFp32;
+  recipe.precision =
+      train.precision == trainer_spec::Precision::kBf16 ? Precision::kBf16 : Precision::kFp32;
   recipe.clip_norm = train.clip_norm;
   recipe.label_smoothing = train.label_smoothing;
   recipe.seed = train.seed;

@@ -1,4 +1,5 @@
-// From the resolved spec to the parts of a training run. Construction only: no rule is decided here.
+// From the resolved spec to the parts of a training run. Construction only: no rule is decided
+// here.
 #pragma once
 
 #include <memory>
@@ -15,11 +16,12 @@
 namespace muster::worker {
 
 // DATA_ERROR when the data is missing or unreadable; the message names the file and how to get it.
-absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(const trainer_spec::JobSpec& spec, FileSystem& fs);
+absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(const trainer_spec::JobSpec& spec,
+                                                      FileSystem& fs);
 
 // START_FAILED when the model does not fit the data.
-absl::StatusOr<std::unique_ptr<Model>> BuildModel(const trainer_spec::JobSpec& spec, const Dataset& dataset,
-                                                  at::Device device);
+absl::StatusOr<std::unique_ptr<Model>> BuildModel(const trainer_spec::JobSpec& spec,
+                                                  const Dataset& dataset, at::Device device);
 
 std::unique_ptr<Optimizer> BuildOptimizer(const trainer_spec::Optimizer& spec, const Model& model);
 

@@ -49,7 +49,8 @@ absl::Status LinkKeyValue::Set(const std::string& key, const std::string& value)
 }
 
 absl::StatusOr<std::string> LinkKeyValue::Get(const std::string& key, absl::Duration timeout) {
-  MUSTER_ASSIGN_OR_RETURN(StoreReplyLine reply, link_.Request(Operation(StoreLine::Op::kGet, {key}, timeout)));
+  MUSTER_ASSIGN_OR_RETURN(StoreReplyLine reply,
+                          link_.Request(Operation(StoreLine::Op::kGet, {key}, timeout)));
   return std::move(reply.value);
 }
 
@@ -112,7 +113,8 @@ StopWish LinkSupervisor::stop_wish() {
   return {stop.wanted, stop.save};
 }
 
-void LinkSupervisor::Progress(const std::string& phase, int64_t step, int64_t total_steps, double epoch) {
+void LinkSupervisor::Progress(const std::string& phase, int64_t step, int64_t total_steps,
+                              double epoch) {
   ProgressLine line;
   line.phase = phase;
   line.step = step;
@@ -129,7 +131,8 @@ void LinkSupervisor::Metrics(int64_t step, const std::map<std::string, double>& 
   link_.SendMetrics(std::move(line));
 }
 
-void LinkSupervisor::CorruptCheckpoint(const std::string& path, int64_t step, const std::string& message) {
+void LinkSupervisor::CorruptCheckpoint(const std::string& path, int64_t step,
+                                       const std::string& message) {
   CheckpointLine line;
   line.kind = CheckpointLine::Kind::kCorrupt;
   line.step = step;

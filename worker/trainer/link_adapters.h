@@ -1,6 +1,8 @@
-// The link to the agent in the shapes that training knows: a key-value store, a publisher of checkpoints, a supervisor.
+// The link to the agent in the shapes that training knows: a key-value store, a publisher of
+// checkpoints, a supervisor.
 //
-// Thin: each call is one or two lines on the link. Thread-safe as the link is. The link must outlive them.
+// Thin: each call is one or two lines on the link. Thread-safe as the link is. The link must
+// outlive them.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +51,8 @@ class LinkSupervisor final : public Supervisor {
   StopWish stop_wish() override;
   void Progress(const std::string& phase, int64_t step, int64_t total_steps, double epoch) override;
   void Metrics(int64_t step, const std::map<std::string, double>& values) override;
-  void CorruptCheckpoint(const std::string& path, int64_t step, const std::string& message) override;
+  void CorruptCheckpoint(const std::string& path, int64_t step,
+                         const std::string& message) override;
 
  private:
   LinkClient& link_;

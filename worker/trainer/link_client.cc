@@ -42,7 +42,8 @@ absl::StatusOr<std::unique_ptr<LinkClient>> LinkClient::Start(UniqueFd socket, u
   if (!signals.valid() || !wake.valid()) {
     return absl::UnavailableError(absl::StrCat("signalfd or eventfd: ", strerror(errno)));
   }
-  auto client = std::unique_ptr<LinkClient>(new LinkClient(std::move(socket), std::move(signals), std::move(wake)));
+  auto client = std::unique_ptr<LinkClient>(
+      new LinkClient(std::move(socket), std::move(signals), std::move(wake)));
   HelloLine hello;
   hello.protocol_version = kProtocolVersion;
   hello.rank = rank;
@@ -100,8 +101,10 @@ absl::StatusOr<StoreReplyLine> LinkClient::Request(StoreLine line) {
   waiting_.erase(line.id);
   if (!failed.ok()) return failed;
   StoreReplyLine reply = std::move(replies_.extract(line.id).mapped());
-  if (reply.timed_out) return absl::DeadlineExceededError(absl::StrCat("rendezvous store: ", reply.error));
-  if (!reply.error.empty()) return absl::UnavailableError(absl::StrCat("rendezvous store: ", reply.error));
+  if (reply.timed_out)
+    return absl::DeadlineExceededError(absl::StrCat("rendezvous store: ", reply.error));
+  if (!reply.error.empty())
+    return absl::UnavailableError(absl::StrCat("rendezvous store: ", reply.error));
   return reply;
 }
 
@@ -119,7 +122,8 @@ absl::Status LinkClient::AwaitAcks(absl::Duration timeout) {
   while (acknowledged_ < last_metrics_) {
     if (gone_) return Gone();
     const absl::Duration left = deadline - absl::Now();
-    if (left <= absl::ZeroDuration()) return absl::DeadlineExceededError("the agent did not take the last metrics");
+    if (left <= absl::ZeroDuration())
+      return absl::DeadlineExceededError("the agent did not take the last metrics");
     changed_.WaitFor(mutex_, left);
   }
   return absl::OkStatus();
@@ -141,7 +145,8 @@ absl::Status LinkClient::AwaitCommitted(int64_t step) {
     changed_.Wait(mutex_);
   }
   const std::string error = std::move(committed_.extract(step).mapped());
-  if (!error.empty()) return absl::FailedPreconditionError(absl::StrCat("the controller refused it: ", error));
+  if (!error.empty())
+    return absl::FailedPreconditionError(absl::StrCat("the controller refused it: ", error));
   return absl::OkStatus();
 }
 
@@ -159,12 +164,14 @@ void LinkClient::Cancel() {
 absl::Status LinkClient::WhyNotLocked(bool stop_counts) const {
   if (gone_) return Gone();
   if (cancelled_) return absl::CancelledError("this rank is leaving");
-  if (stop_counts && stop_.wanted) return absl::CancelledError(absl::StrCat("asked to stop: ", stop_.reason));
+  if (stop_counts && stop_.wanted)
+    return absl::CancelledError(absl::StrCat("asked to stop: ", stop_.reason));
   return absl::OkStatus();
 }
 
 void LinkClient::ReadLoop() {
-  pollfd watched[3] = {{socket_.get(), POLLIN, 0}, {signals_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+  pollfd watched[3] = {
+      {socket_.get(), POLLIN, 0}, {signals_.get(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
   while (true) {
     if (::poll(watched, 3, /*timeout=*/-1) < 0) {
       if (errno == EINTR) continue;
@@ -173,7 +180,8 @@ void LinkClient::ReadLoop() {
     if (watched[2].revents != 0) return;
     if (watched[1].revents != 0) {
       signalfd_siginfo ignored;
-      if (::read(signals_.get(), &ignored, sizeof(ignored)) > 0) Take(StopLine{.save = false, .reason = "SIGTERM"});
+      if (::read(signals_.get(), &ignored, sizeof(ignored)) > 0)
+        Take(StopLine{.save = false, .reason = "SIGTERM"});
     }
     if (watched[0].revents != 0 && !ReadSocket()) break;
   }
@@ -189,7 +197,8 @@ bool LinkClient::ReadSocket() {
   const ssize_t n = ::read(socket_.get(), bytes, sizeof(bytes));
   if (n < 0) return errno == EINTR || errno == EAGAIN;
   if (n == 0) return false;
-  if (const absl::Status status = buffer_->lines.Append(absl::string_view(bytes, static_cast<size_t>(n)));
+  if (const absl::Status status =
+          buffer_->lines.Append(absl::string_view(bytes, static_cast<size_t>(n)));
       !status.ok()) {
     Log(LogLevel::kError, "link_broken", {{"error", status.ToString()}});
     return false;
@@ -216,7 +225,8 @@ void LinkClient::Take(AgentLine line) {
   } else if (auto* committed = std::get_if<CommittedLine>(&line)) {
     committed_[committed->step] = std::move(committed->error);
   } else if (auto* stop = std::get_if<StopLine>(&line)) {
-    // The newest wish counts: a SIGTERM after a request to save says that there is no time left for it.
+    // The newest wish counts: a SIGTERM after a request to save says that there is no time left for
+    // it.
     stop_ = {true, stop->save, stop->reason};
   }
   changed_.NotifyAll();

@@ -1,8 +1,10 @@
-// The rank's end of the link to its agent: sends lines, waits for their answers, and learns that it should stop.
+// The rank's end of the link to its agent: sends lines, waits for their answers, and learns that it
+// should stop.
 //
-// A reader thread takes the agent's lines apart and also watches for SIGTERM, which must be blocked in every thread (main
-// does so). All functions may be called from any thread. Every wait ends early with CANCELLED once the rank was asked to
-// leave or Cancel was called, and with UNAVAILABLE once the agent is gone. Knows no torch.
+// A reader thread takes the agent's lines apart and also watches for SIGTERM, which must be blocked
+// in every thread (main does so). All functions may be called from any thread. Every wait ends
+// early with CANCELLED once the rank was asked to leave or Cancel was called, and with UNAVAILABLE
+// once the agent is gone. Knows no torch.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +32,8 @@ class LinkClient {
   // Writes one line. Blocks while the agent does not read. UNAVAILABLE: the agent is gone.
   absl::Status Send(const RankLine& line) MUSTER_EXCLUDES(write_mutex_);
 
-  // Sends a store operation under an id of its own and waits for the reply. DEADLINE_EXCEEDED: the store's own timeout, or
-  // ours, a little later; UNAVAILABLE: the store said so.
+  // Sends a store operation under an id of its own and waits for the reply. DEADLINE_EXCEEDED: the
+  // store's own timeout, or ours, a little later; UNAVAILABLE: the store said so.
   absl::StatusOr<StoreReplyLine> Request(StoreLine line);
 
   // Sends numbers under the next sequence.
@@ -39,8 +41,9 @@ class LinkClient {
   // Until all numbers sent so far are in the agent's spool.
   absl::Status AwaitAcks(absl::Duration timeout);
 
-  // Until the agent says that a checkpoint of `step` may be renamed; that its row is durable (FAILED_PRECONDITION: refused).
-  // These two wait on after a wish to stop, for saving may be part of it; only Cancel ends them.
+  // Until the agent says that a checkpoint of `step` may be renamed; that its row is durable
+  // (FAILED_PRECONDITION: refused). These two wait on after a wish to stop, for saving may be part
+  // of it; only Cancel ends them.
   absl::Status AwaitPublish(int64_t step);
   absl::Status AwaitCommitted(int64_t step);
 
@@ -67,7 +70,8 @@ class LinkClient {
   struct Buffer;
   const std::unique_ptr<Buffer> buffer_;  // the reader's alone
 
-  Mutex write_mutex_;  // keeps lines whole; held while writing to the socket, which is what it guards
+  Mutex
+      write_mutex_;  // keeps lines whole; held while writing to the socket, which is what it guards
 
   mutable Mutex mutex_;
   CondVar changed_;

@@ -1,6 +1,8 @@
-// muster-trainer: one rank of a training job. Started by the agent with --launch FILE and a socket in MUSTER_LINK_FD.
+// muster-trainer: one rank of a training job. Started by the agent with --launch FILE and a socket
+// in MUSTER_LINK_FD.
 //
-// Exit codes: 0 succeeded, or stopped as asked; 1 failed, after a ResultLine that says why; 2 bad usage.
+// Exit codes: 0 succeeded, or stopped as asked; 1 failed, after a ResultLine that says why; 2 bad
+// usage.
 #include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -25,16 +27,17 @@ namespace {
 constexpr uint64_t kMaxLaunchBytes = 16u << 20;
 constexpr absl::Duration kLastAcksTimeout = absl::Seconds(10);
 
-// NCCL's watchdog and monitor read these when a group is made; a thread may call getenv from then on. A lost peer must
-// become an error of ours, not the end of the process.
+// NCCL's watchdog and monitor read these when a group is made; a thread may call getenv from then
+// on. A lost peer must become an error of ours, not the end of the process.
 void SetNcclEnvironment() {
   ::setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2", /*overwrite=*/0);
   ::setenv("TORCH_NCCL_ENABLE_MONITORING", "0", 0);
   ::setenv("TORCH_NCCL_DUMP_ON_TIMEOUT", "0", 0);
 }
 
-// Each step frees and allocates the same activations again. By default malloc would give the large ones back to the kernel
-// each time and take a page fault for every 4 KiB of the next; the trainer keeps them instead.
+// Each step frees and allocates the same activations again. By default malloc would give the large
+// ones back to the kernel each time and take a page fault for every 4 KiB of the next; the trainer
+// keeps them instead.
 void KeepFreedMemory() {
   ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
   ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
@@ -53,8 +56,9 @@ absl::StatusOr<UniqueFd> LinkSocket() {
   const char* text = ::getenv(kLinkFdVariable);
   int fd = -1;
   if (text == nullptr || !absl::SimpleAtoi(text, &fd) || fd < 0) {
-    return absl::InvalidArgumentError(std::string(kLinkFdVariable) +
-                                      " names no socket: muster-trainer is started by muster-worker");
+    return absl::InvalidArgumentError(
+        std::string(kLinkFdVariable) +
+        " names no socket: muster-trainer is started by muster-worker");
   }
   return UniqueFd(fd);
 }
@@ -88,7 +92,9 @@ int Report(LinkClient& link, const ResultLine& line) {
   }
   const bool well = line.succeeded || line.stopped;
   Log(well ? LogLevel::kInfo : LogLevel::kError, "rank_ended",
-      {{"succeeded", line.succeeded}, {"stopped", line.stopped}, {"failure_class", line.failure_class},
+      {{"succeeded", line.succeeded},
+       {"stopped", line.stopped},
+       {"failure_class", line.failure_class},
        {"message", line.message}});
   return well ? 0 : 1;
 }
@@ -138,8 +144,10 @@ int Main(int argc, char** argv) {
   bool version = false;
   std::string launch_file, spec_file;
   app.add_flag("--version", version, "Print the version and leave");
-  app.add_option("--launch", launch_file, "The rank's launch.json; the link's socket is in MUSTER_LINK_FD");
-  app.add_option("--print-spec", spec_file, "Read a resolved spec (JSON), print it as the trainer understands it, and leave");
+  app.add_option("--launch", launch_file,
+                 "The rank's launch.json; the link's socket is in MUSTER_LINK_FD");
+  app.add_option("--print-spec", spec_file,
+                 "Read a resolved spec (JSON), print it as the trainer understands it, and leave");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -29,7 +29,8 @@ at::Device DeviceOf(const Launch& launch) {
                         : at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(launch.gpu));
 }
 
-std::unique_ptr<Collectives> JoinGang(const Launch& launch, const trainer_spec::JobSpec& spec, LinkClient& link) {
+std::unique_ptr<Collectives> JoinGang(const Launch& launch, const trainer_spec::JobSpec& spec,
+                                      LinkClient& link) {
   if (launch.world_size == 1) return MakeLocalCollectives();
   CollectivesOptions options;
   options.rank = static_cast<int>(launch.rank);
@@ -37,12 +38,14 @@ std::unique_ptr<Collectives> JoinGang(const Launch& launch, const trainer_spec::
   options.advertise_address = launch.advertise_address;
   options.gpu = launch.gpu;
   options.timeout = spec.restart.progress_timeout;
-  // The store is scoped by job, attempt and generation already; the names say so too, for whoever reads them.
+  // The store is scoped by job, attempt and generation already; the names say so too, for whoever
+  // reads them.
   options.prefix = absl::StrCat("a", launch.attempt, ".g", launch.generation, "/");
   return MakeCollectives(std::make_shared<LinkKeyValue>(link), options);
 }
 
-CheckpointsOptions CheckpointsFor(const Launch& launch, const trainer_spec::JobSpec& spec, const Dataset& dataset) {
+CheckpointsOptions CheckpointsFor(const Launch& launch, const trainer_spec::JobSpec& spec,
+                                  const Dataset& dataset) {
   CheckpointsOptions options;
   options.root = launch.checkpoint_root;
   options.job_id = launch.job_id;
@@ -67,7 +70,8 @@ CheckpointsOptions CheckpointsFor(const Launch& launch, const trainer_spec::JobS
   return options;
 }
 
-absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::JobSpec& spec, LinkClient& link) {
+absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::JobSpec& spec,
+                                    LinkClient& link) {
   LinkSupervisor supervisor(link);
   LinkPublisher publisher(link);
   FileSystem& fs = PosixFileSystem();
@@ -81,14 +85,16 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, BuildModel(spec, *dataset, device));
   const std::unique_ptr<Optimizer> optimizer = BuildOptimizer(spec.train.optimizer, *model);
   Log(LogLevel::kInfo, "model_ready",
-      {{"parameters", model->ParameterCount()}, {"train_samples", dataset->size(Split::kTrain)},
+      {{"parameters", model->ParameterCount()},
+       {"train_samples", dataset->size(Split::kTrain)},
        {"total_steps", recipe.total_steps}});
 
   supervisor.Progress("rendezvous", 0, recipe.total_steps, 0);
   const std::unique_ptr<Collectives> gang = JoinGang(launch, spec, link);
   MUSTER_ASSIGN_OR_RETURN(
       const std::unique_ptr<Checkpoints> checkpoints,
-      Checkpoints::Create({fs, publisher, supervisor, *gang, *model, *optimizer}, CheckpointsFor(launch, spec, *dataset)));
+      Checkpoints::Create({fs, publisher, supervisor, *gang, *model, *optimizer},
+                          CheckpointsFor(launch, spec, *dataset)));
   // Whatever way this ends, the saver's thread must come back from its waits before it is joined.
   const auto cancel_waits = absl::MakeCleanup([&link] { link.Cancel(); });
   return Train(recipe, {loader, *model, *optimizer, *gang, *checkpoints, supervisor, device});
@@ -107,11 +113,13 @@ void ConfigureTorch(const trainer_spec::JobSpec& spec) {
   at::globalContext().setDeterministicFillUninitializedMemory(false);
 }
 
-absl::StatusOr<TrainResult> RunRank(const Launch& launch, const trainer_spec::JobSpec& spec, LinkClient& link) {
+absl::StatusOr<TrainResult> RunRank(const Launch& launch, const trainer_spec::JobSpec& spec,
+                                    LinkClient& link) {
 #ifndef MUSTER_WITH_CUDA
   if (launch.gpu >= 0) {
-    return Classify(absl::FailedPreconditionError("this muster-trainer was built without CUDA: build it against a CUDA "
-                                                  "wheel of torch, or submit with per_rank.gpus: 0"),
+    return Classify(absl::FailedPreconditionError(
+                        "this muster-trainer was built without CUDA: build it against a CUDA "
+                        "wheel of torch, or submit with per_rank.gpus: 0"),
                     kStartFailed);
   }
 #endif

@@ -9,10 +9,13 @@
 
 namespace muster::worker {
 
-// Process-wide settings that must stand before torch computes or starts a thread: numbers of threads, determinism.
+// Process-wide settings that must stand before torch computes or starts a thread: numbers of
+// threads, determinism.
 void ConfigureTorch(const trainer_spec::JobSpec& spec);
 
-// Call after ConfigureTorch. Fails with a status that carries its failure class (train/failure.h); nothing is thrown.
-absl::StatusOr<TrainResult> RunRank(const Launch& launch, const trainer_spec::JobSpec& spec, LinkClient& link);
+// Call after ConfigureTorch. Fails with a status that carries its failure class (train/failure.h);
+// nothing is thrown.
+absl::StatusOr<TrainResult> RunRank(const Launch& launch, const trainer_spec::JobSpec& spec,
+                                    LinkClient& link);
 
 }  // namespace muster::worker

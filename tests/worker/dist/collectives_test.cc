@@ -5,7 +5,6 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
-
 #include <gmock/gmock.h>
 
 #include "tests/worker/dist/gang.h"
@@ -58,15 +57,17 @@ TEST(GradientSync, GivesEveryRankTheWeightedMeanAndTheControlNumbers) {
       at::Tensor a = at::ones({300}).requires_grad_();
       at::Tensor b = at::ones({200}).requires_grad_();
       // Buckets so small that there are several.
-      auto sync = gang->MakeGradientSync({a, b}, {.control_size = 2, .first_bucket_bytes = 64, .bucket_bytes = 900});
+      auto sync = gang->MakeGradientSync(
+          {a, b}, {.control_size = 2, .first_bucket_bytes = 64, .bucket_bytes = 900});
       for (int step = 0; step < 3; ++step) {
         sync->BeginStep();
         const at::Tensor loss = a.mul(rank + 1.0).sum().add(b.mul(10.0 * (step + 1)).sum());
         sync->Backward(loss, at::tensor(2.0, at::kFloat),
                        at::tensor({static_cast<double>(rank), 1.0 * step}, at::kFloat));
       }
-      seen[rank] = {sync->gradients()[0][299].item<double>(), sync->gradients()[1][0].item<double>(),
-                    sync->control()[0].item<double>(), sync->control()[1].item<double>()};
+      seen[rank] = {sync->gradients()[0][299].item<double>(),
+                    sync->gradients()[1][0].item<double>(), sync->control()[0].item<double>(),
+                    sync->control()[1].item<double>()};
     });
     EXPECT_THAT(errors, Each(""));
     const double mean_rank = (world - 1) / 2.0;

@@ -1,4 +1,5 @@
-// Runs a function once per rank, each on its own thread of this process, over one in-memory store and real Gloo.
+// Runs a function once per rank, each on its own thread of this process, over one in-memory store
+// and real Gloo.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -14,7 +15,8 @@
 
 namespace muster::testing {
 
-// `body` owns its collectives: dropping them is how a rank of a test dies. Returns what each rank threw, or "".
+// `body` owns its collectives: dropping them is how a rank of a test dies. Returns what each rank
+// threw, or "".
 inline std::vector<std::string> RunGang(
     int world_size, const std::function<void(std::unique_ptr<worker::Collectives>)>& body) {
   auto store = std::make_shared<worker::MemoryKeyValue>();
@@ -28,7 +30,8 @@ inline std::vector<std::string> RunGang(
         options.rank = rank;
         options.world_size = world_size;
         options.timeout = absl::Minutes(1);
-        body(world_size == 1 ? worker::MakeLocalCollectives() : worker::MakeCollectives(store, options));
+        body(world_size == 1 ? worker::MakeLocalCollectives()
+                             : worker::MakeCollectives(store, options));
       } catch (const std::exception& error) {
         errors[rank] = error.what();
       }

@@ -15,8 +15,8 @@ namespace {
 using muster::testing::StatusIs;
 using ::testing::HasSubstr;
 
-std::unique_ptr<Model> ResNet(int64_t width, bool imagenet, std::vector<int64_t> shape, int64_t classes,
-                              uint64_t seed = 7) {
+std::unique_ptr<Model> ResNet(int64_t width, bool imagenet, std::vector<int64_t> shape,
+                              int64_t classes, uint64_t seed = 7) {
   auto model = MakeResNet18({width, imagenet}, {std::move(shape), classes, seed});
   EXPECT_OK(model);
   return *std::move(model);
@@ -36,9 +36,10 @@ TEST(ResNet18, HasTorchvisionsNames) {
   const auto model = ResNet(16, /*imagenet=*/true, {3, 64, 64}, 10);
   const std::set<std::string> names = StateNames(*model);
   EXPECT_EQ(names.size(), 122u);
-  for (const char* name : {"conv1.weight", "bn1.running_var", "bn1.num_batches_tracked", "layer1.0.conv1.weight",
-                           "layer2.0.downsample.0.weight", "layer2.0.downsample.1.running_mean",
-                           "layer4.1.bn2.bias", "fc.weight", "fc.bias"}) {
+  for (const char* name :
+       {"conv1.weight", "bn1.running_var", "bn1.num_batches_tracked", "layer1.0.conv1.weight",
+        "layer2.0.downsample.0.weight", "layer2.0.downsample.1.running_mean", "layer4.1.bn2.bias",
+        "fc.weight", "fc.bias"}) {
     EXPECT_EQ(names.count(name), 1u) << name;
   }
   EXPECT_EQ(names.count("layer1.0.downsample.0.weight"), 0u);
@@ -95,8 +96,8 @@ TEST(Models, SameSeedGivesTheSameWeightsAndAnotherSeedOthers) {
 TEST(Mlp, FlattensItsInputAndIsNamedAsSequential) {
   const auto model = MakeMlp({{32, 16}}, {{1, 4, 4}, 10, 3});
   EXPECT_EQ(model->Forward(at::ones({5, 1, 4, 4})).sizes(), at::IntArrayRef({5, 10}));
-  EXPECT_EQ(StateNames(*model),
-            (std::set<std::string>{"0.weight", "0.bias", "2.weight", "2.bias", "4.weight", "4.bias"}));
+  EXPECT_EQ(StateNames(*model), (std::set<std::string>{"0.weight", "0.bias", "2.weight", "2.bias",
+                                                       "4.weight", "4.bias"}));
   EXPECT_EQ(model->ParameterCount(), 16 * 32 + 32 + 32 * 16 + 16 + 16 * 10 + 10);
 }
 

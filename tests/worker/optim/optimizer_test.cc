@@ -2,7 +2,6 @@
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,7 +16,8 @@ double Gradient(double weight, int step) { return 0.3 * weight + 0.1 * (step + 1
 at::Tensor StartTensor() { return at::tensor({0.5, -1.25, 2.0}, at::kFloat).requires_grad_(); }
 
 // Runs steps [first, last) of the optimizer on one parameter whose gradient follows Gradient.
-void RunSteps(Optimizer& optimizer, const at::Tensor& parameter, int first, int last, double learning_rate) {
+void RunSteps(Optimizer& optimizer, const at::Tensor& parameter, int first, int last,
+              double learning_rate) {
   for (int step = first; step < last; ++step) {
     at::Tensor gradient = parameter.detach().mul(0.3).add(0.1 * (step + 1));
     optimizer.Step({gradient}, learning_rate, {});
@@ -44,7 +44,8 @@ TEST(AdamW, FollowsThePapersUpdate) {
       m = 0.9 * m + 0.1 * g;
       v = 0.99 * v + 0.01 * g * g;
       w *= 1 - 0.05 * 0.1;
-      w -= 0.05 * (m / (1 - std::pow(0.9, step + 1))) / (std::sqrt(v / (1 - std::pow(0.99, step + 1))) + 1e-8);
+      w -= 0.05 * (m / (1 - std::pow(0.9, step + 1))) /
+           (std::sqrt(v / (1 - std::pow(0.99, step + 1))) + 1e-8);
     }
   }
   ExpectClose(parameter, expected);

@@ -20,7 +20,8 @@ TEST(LearningRate, CosineFallsFromThePeakToItsFinalFraction) {
   EXPECT_NEAR(LearningRate(config, 7), 0.55, 1e-12);
   EXPECT_NEAR(LearningRate(config, 12), 0.1, 1e-12);
   EXPECT_NEAR(LearningRate(config, 1000), 0.1, 1e-12);
-  for (int64_t step = 3; step < 12; ++step) EXPECT_LT(LearningRate(config, step), LearningRate(config, step - 1));
+  for (int64_t step = 3; step < 12; ++step)
+    EXPECT_LT(LearningRate(config, step), LearningRate(config, step - 1));
 }
 
 TEST(LearningRate, WarmUpAsLongAsTheRunNeedsNoCosine) {

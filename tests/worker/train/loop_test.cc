@@ -48,7 +48,8 @@ void ExpectSameBits(const RunOutcome& a, const RunOutcome& b) {
 std::vector<CheckpointCandidate> CandidatesUpTo(const RunOutcome& outcome, int64_t step) {
   std::vector<CheckpointCandidate> candidates;
   for (const CheckpointNews& news : outcome.committed) {
-    if (news.step <= step) candidates.insert(candidates.begin(), {news.path, news.step, news.manifest_sha256});
+    if (news.step <= step)
+      candidates.insert(candidates.begin(), {news.path, news.step, news.manifest_sha256});
   }
   return candidates;
 }
@@ -96,7 +97,8 @@ TEST_P(Resume, EqualsNeverHavingStoppedBitForBit) {
 INSTANTIATE_TEST_SUITE_P(AllRecipes, Resume,
                          ::testing::Values(Variant{"mlp_adamw", false, true, Precision::kFp32},
                                            Variant{"mlp_sgd_bf16", false, false, Precision::kBf16},
-                                           Variant{"resnet_adamw_bf16", true, true, Precision::kBf16},
+                                           Variant{"resnet_adamw_bf16", true, true,
+                                                   Precision::kBf16},
                                            Variant{"resnet_sgd", true, false, Precision::kFp32}),
                          [](const auto& info) { return info.param.name; });
 
@@ -114,8 +116,9 @@ TEST(Train, EndsWithTheSameWeightsOnAllRanksAndReportsItsResults) {
     EXPECT_TRUE(tensor.equal(outcome.ranks[1].weights.at(name))) << name;
   }
   const auto& metrics = outcome.ranks[0].supervisor.metrics;
-  for (const char* name : {"loss", "lr", "grad_norm", "samples_per_second", "step_seconds", "communication_seconds",
-                           "memory_bytes", "memory_peak_bytes", "train_accuracy", "epoch"}) {
+  for (const char* name :
+       {"loss", "lr", "grad_norm", "samples_per_second", "step_seconds", "communication_seconds",
+        "memory_bytes", "memory_peak_bytes", "train_accuracy", "epoch"}) {
     EXPECT_THAT(metrics.at(name), SizeIs(3)) << name;
   }
   EXPECT_EQ(metrics.at("test_accuracy").count(12), 1u);
@@ -138,7 +141,8 @@ TEST(Train, AnyNumberOfRanksSeesTheSameBatches) {
       EXPECT_NEAR(loss, outcomes[0].ranks[0].supervisor.metrics.at("loss").at(step), 1e-4);
     }
     // Exact, for it is a count: ragged shards of the 10 validation samples leave nothing out.
-    EXPECT_NEAR(outcome.ranks[0].result->results.at("test_loss"), outcomes[0].ranks[0].result->results.at("test_loss"), 1e-3);
+    EXPECT_NEAR(outcome.ranks[0].result->results.at("test_loss"),
+                outcomes[0].ranks[0].result->results.at("test_loss"), 1e-3);
   }
 }
 
@@ -188,8 +192,11 @@ TEST(Train, TakesTheNextCheckpointWhenTheNewestIsCorrupt) {
   run.candidates = CandidatesUpTo(whole, 11);
   ASSERT_GE(run.candidates.size(), 2u);
   const std::string broken = run.candidates[0].path;
-  std::fstream(broken + "/model.safetensors", std::ios::in | std::ios::out | std::ios::binary).seekp(200) << "broken";
-  // Of the first attempt, and newer than all candidates: it must not be picked up behind the test's back.
+  std::fstream(broken + "/model.safetensors", std::ios::in | std::ios::out | std::ios::binary)
+          .seekp(200)
+      << "broken";
+  // Of the first attempt, and newer than all candidates: it must not be picked up behind the test's
+  // back.
   std::filesystem::remove_all(whole.committed.back().path);
   const RunOutcome again = RunTraining(run);
   ASSERT_OK(again.ranks[0].result);
@@ -223,7 +230,8 @@ TEST(Train, NeverStartsFromScratchWhenNoCandidateIsGood) {
   run.attempt = 2;
   const RunOutcome outcome = RunTraining(run);
   for (const auto& rank : outcome.ranks) {
-    EXPECT_THAT(rank.result, StatusIs(absl::StatusCode::kNotFound, HasSubstr("no checkpoint to resume from is whole")));
+    EXPECT_THAT(rank.result, StatusIs(absl::StatusCode::kNotFound,
+                                      HasSubstr("no checkpoint to resume from is whole")));
     EXPECT_EQ(FailureClassOf(rank.result.status()), kCorruption);
   }
 }
@@ -239,7 +247,8 @@ TEST(Train, RefusesToResumeOnOtherData) {
   run.samples = 104;
   std::filesystem::remove_all(first.committed.back().path);
   const RunOutcome second = RunTraining(run);
-  EXPECT_THAT(second.ranks[0].result, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("data changed")));
+  EXPECT_THAT(second.ranks[0].result,
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("data changed")));
   EXPECT_EQ(FailureClassOf(second.ranks[0].result.status()), kDataError);
 }
 

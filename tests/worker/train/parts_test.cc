@@ -34,7 +34,8 @@ TEST(Cadence, EpochsAreDueWhenABatchReachesOverTheirEnd) {
 
 TEST(Cadence, ThirdsAddUpToWholeEpochs) {
   int due = 0;
-  for (int step = 1; step <= 300; ++step) due += DueByEpochs((step - 1) * 7 / 21.0, step * 7 / 21.0, 1) ? 1 : 0;
+  for (int step = 1; step <= 300; ++step)
+    due += DueByEpochs((step - 1) * 7 / 21.0, step * 7 / 21.0, 1) ? 1 : 0;
   EXPECT_EQ(due, 100);
 }
 
@@ -55,13 +56,21 @@ TEST(TorchGuard, NamesTheClassOfWhatWasThrown) {
     EXPECT_THAT(status, StatusIs(code));
     return FailureClassOf(status);
   };
-  EXPECT_EQ(class_of([] { at::ones({2}).add(at::ones({3})); }, absl::StatusCode::kInternal), "APPLICATION");
-  EXPECT_EQ(class_of([] { at::empty({int64_t{1} << 50}); }, absl::StatusCode::kResourceExhausted), "OUT_OF_MEMORY");
-  EXPECT_EQ(class_of([] { throw std::bad_alloc(); }, absl::StatusCode::kResourceExhausted), "OUT_OF_MEMORY");
-  EXPECT_EQ(class_of([] { TORCH_CHECK_WITH(DistStoreError, false, "gone"); }, absl::StatusCode::kUnavailable),
-            "PEER_LOST");
-  EXPECT_EQ(class_of([] { throw std::runtime_error("[/src/gloo/transport/tcp/pair.cc:1] Connection closed by peer"); },
+  EXPECT_EQ(class_of([] { at::ones({2}).add(at::ones({3})); }, absl::StatusCode::kInternal),
+            "APPLICATION");
+  EXPECT_EQ(class_of([] { at::empty({int64_t{1} << 50}); }, absl::StatusCode::kResourceExhausted),
+            "OUT_OF_MEMORY");
+  EXPECT_EQ(class_of([] { throw std::bad_alloc(); }, absl::StatusCode::kResourceExhausted),
+            "OUT_OF_MEMORY");
+  EXPECT_EQ(class_of([] { TORCH_CHECK_WITH(DistStoreError, false, "gone"); },
                      absl::StatusCode::kUnavailable),
+            "PEER_LOST");
+  EXPECT_EQ(class_of(
+                [] {
+                  throw std::runtime_error(
+                      "[/src/gloo/transport/tcp/pair.cc:1] Connection closed by peer");
+                },
+                absl::StatusCode::kUnavailable),
             "PEER_LOST");
 }
 
@@ -90,8 +99,10 @@ TEST(RunState, SurvivesItsCodecToTheLastBit) {
 TEST(RunState, RefusesWhatItDoesNotUnderstand) {
   EXPECT_THAT(DecodeRunState("[]"), StatusIs(absl::StatusCode::kDataLoss));
   EXPECT_THAT(DecodeRunState("{\"format_ver"), StatusIs(absl::StatusCode::kDataLoss));
-  EXPECT_THAT(DecodeRunState(R"({"format_version": 1})"), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("`step`")));
-  EXPECT_THAT(DecodeRunState(R"({"format_version": 99})"), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(DecodeRunState(R"({"format_version": 1})"),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("`step`")));
+  EXPECT_THAT(DecodeRunState(R"({"format_version": 99})"),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
 TEST(AutocastScope, PutsBackWhatItFound) {

@@ -12,18 +12,23 @@ using namespace worker;  // NOLINT: a test helper about nothing else
 
 std::unique_ptr<Optimizer> OptimizerFor(const TrainingRun& run, const Model& model) {
   std::vector<OptimizerTensor> parameters;
-  for (const ModelTensor& entry : model.parameters()) parameters.push_back({entry.name, entry.tensor});
-  return run.adamw ? MakeAdamW({}, parameters) : MakeSgd({.momentum = 0.9, .nesterov = true}, parameters);
+  for (const ModelTensor& entry : model.parameters())
+    parameters.push_back({entry.name, entry.tensor});
+  return run.adamw ? MakeAdamW({}, parameters)
+                   : MakeSgd({.momentum = 0.9, .nesterov = true}, parameters);
 }
 
-void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start, Publisher& publisher,
-             Collectives& gang, RankOutcome& outcome) {
-  const std::vector<int64_t> shape = run.resnet ? std::vector<int64_t>{1, 8, 8} : std::vector<int64_t>{12};
+void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start,
+             Publisher& publisher, Collectives& gang, RankOutcome& outcome) {
+  const std::vector<int64_t> shape =
+      run.resnet ? std::vector<int64_t>{1, 8, 8} : std::vector<int64_t>{12};
   auto dataset = MakeSynthetic({run.samples, shape, 4, run.seed});
   MUSTER_CHECK(dataset.ok(), dataset.status().message());
-  const Loader loader(**dataset, Sampler(static_cast<uint64_t>(run.samples), run.batch_size, run.seed));
+  const Loader loader(**dataset,
+                      Sampler(static_cast<uint64_t>(run.samples), run.batch_size, run.seed));
   const ModelContext context = {shape, 4, run.seed};
-  std::unique_ptr<Model> model = run.resnet ? *MakeResNet18({4, false}, context) : MakeMlp({{16}}, context);
+  std::unique_ptr<Model> model =
+      run.resnet ? *MakeResNet18({4, false}, context) : MakeMlp({{16}}, context);
   if (at_start) at_start(*model);
   const auto optimizer = OptimizerFor(run, *model);
   CheckpointsOptions options;
@@ -42,8 +47,10 @@ void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start
     outcome.supervisor.wish = run.wish;
     outcome.supervisor.wish_after_step = run.wish_after_step;
   }
-  outcome.result = Train(run.recipe, {loader, *model, *optimizer, gang, **checkpoints, outcome.supervisor, at::kCPU});
-  for (const ModelTensor& entry : model->state()) outcome.weights[entry.name] = entry.tensor.detach().clone();
+  outcome.result = Train(
+      run.recipe, {loader, *model, *optimizer, gang, **checkpoints, outcome.supervisor, at::kCPU});
+  for (const ModelTensor& entry : model->state())
+    outcome.weights[entry.name] = entry.tensor.detach().clone();
 }
 
 }  // namespace

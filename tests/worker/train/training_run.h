@@ -1,4 +1,5 @@
-// A whole training run in one process: each rank a thread, over real Gloo, real files and fakes of agent and controller.
+// A whole training run in one process: each rank a thread, over real Gloo, real files and fakes of
+// agent and controller.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,7 +21,9 @@ namespace muster::testing {
 // What one rank told its agent.
 class FakeSupervisor final : public worker::Supervisor {
  public:
-  worker::StopWish stop_wish() override { return wish_after_step >= 0 && step_ >= wish_after_step ? wish : worker::StopWish(); }
+  worker::StopWish stop_wish() override {
+    return wish_after_step >= 0 && step_ >= wish_after_step ? wish : worker::StopWish();
+  }
   void Progress(const std::string& phase, int64_t step, int64_t, double) override {
     phases.push_back(phase);
     step_ = step;
@@ -28,7 +31,9 @@ class FakeSupervisor final : public worker::Supervisor {
   void Metrics(int64_t step, const std::map<std::string, double>& values) override {
     for (const auto& [name, value] : values) metrics[name][step] = value;
   }
-  void CorruptCheckpoint(const std::string& path, int64_t, const std::string&) override { corrupt.push_back(path); }
+  void CorruptCheckpoint(const std::string& path, int64_t, const std::string&) override {
+    corrupt.push_back(path);
+  }
 
   worker::StopWish wish;
   int64_t wish_after_step = -1;  // -1: never
@@ -73,7 +78,7 @@ struct TrainingRun {
   std::string root;       // checkpoint folder
   uint32_t attempt = 1;
   std::vector<CheckpointCandidate> candidates;
-  worker::StopWish wish;         // of the last rank alone
+  worker::StopWish wish;  // of the last rank alone
   int64_t wish_after_step = -1;
 };
 
@@ -89,6 +94,7 @@ struct RunOutcome {
 };
 
 // `at_start` (may be empty) is called on each rank with its model before training.
-RunOutcome RunTraining(const TrainingRun& run, const std::function<void(worker::Model&)>& at_start = nullptr);
+RunOutcome RunTraining(const TrainingRun& run,
+                       const std::function<void(worker::Model&)>& at_start = nullptr);
 
 }  // namespace muster::testing

@@ -53,10 +53,12 @@ class FakeAgent {
 
   void Send(const AgentLine& line) {
     const std::string text = Encode(line);
-    EXPECT_EQ(::send(ours_.get(), text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+    EXPECT_EQ(::send(ours_.get(), text.data(), text.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(text.size()));
   }
   void SendRaw(const std::string& text) {
-    EXPECT_EQ(::send(ours_.get(), text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+    EXPECT_EQ(::send(ours_.get(), text.data(), text.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(text.size()));
   }
   void Close() { ours_.Reset(); }
 
@@ -107,7 +109,8 @@ TEST(LinkClient, AWishToStopEndsTheRendezvousButNotASave) {
   LinkSupervisor supervisor(*link);
   EXPECT_FALSE(supervisor.stop_wish().stop);
   agent.Send(StopLine{.save = true, .reason = "draining"});
-  EXPECT_THAT(store.Get("never", absl::Hours(1)), StatusIs(absl::StatusCode::kCancelled, HasSubstr("draining")));
+  EXPECT_THAT(store.Get("never", absl::Hours(1)),
+              StatusIs(absl::StatusCode::kCancelled, HasSubstr("draining")));
   EXPECT_TRUE(supervisor.stop_wish().stop);
   EXPECT_TRUE(supervisor.stop_wish().save);
 
@@ -125,7 +128,8 @@ TEST(LinkClient, AWishToStopEndsTheRendezvousButNotASave) {
   EXPECT_OK(publisher.AwaitPublish(news));
   EXPECT_OK(publisher.AwaitCommitted(news));
   news.step = 8;
-  EXPECT_THAT(publisher.AwaitCommitted(news), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("fenced")));
+  EXPECT_THAT(publisher.AwaitCommitted(news),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("fenced")));
   answers.join();
 }
 

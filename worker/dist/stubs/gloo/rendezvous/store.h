@@ -1,4 +1,5 @@
-// See gloo/algorithm.h. The vtable of the real class has more entries: never derive an object from this one.
+// See gloo/algorithm.h. The vtable of the real class has more entries: never derive an object from
+// this one.
 #pragma once
 
 #include <chrono>
@@ -13,7 +14,8 @@ class Store {
   virtual void set(const std::string& key, const std::vector<char>& data) = 0;
   virtual std::vector<char> get(const std::string& key) = 0;
   virtual void wait(const std::vector<std::string>& keys) = 0;
-  virtual void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) = 0;
+  virtual void wait(const std::vector<std::string>& keys,
+                    const std::chrono::milliseconds& timeout) = 0;
 };
 
 }  // namespace gloo::rendezvous
