@@ -75,7 +75,8 @@ absl::Status Client::Explain(const grpc::Status& status, absl::Duration timeout)
                       "data folder, or set "
                       "MUSTER_TOKEN");
     case absl::StatusCode::kNotFound:
-      if (absl::StrContains(error.message(), "job"))
+      if (absl::StrContains(error.message(), "job") &&
+          !absl::StrContains(error.message(), "`muster"))
         return WithHint(error, "`muster ls` shows the jobs there are");
       return error;
     default:
