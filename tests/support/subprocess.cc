@@ -9,8 +9,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -24,9 +22,19 @@ namespace {
 constexpr absl::Duration kPollInterval = absl::Milliseconds(50);
 constexpr absl::Duration kKillWait = absl::Seconds(20);
 
+// What can be read; empty for a file that is not there. By read(2): a file of /proc fails with
+// ESRCH when its process ends meanwhile, and std::filebuf throws then.
 std::string ReadAll(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::string text;
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return text;
+  char buffer[4096];
+  for (ssize_t count = ::read(fd, buffer, sizeof(buffer)); count > 0;
+       count = ::read(fd, buffer, sizeof(buffer))) {
+    text.append(buffer, static_cast<size_t>(count));
+  }
+  ::close(fd);
+  return text;
 }
 
 // Forks and executes; the child's outputs go to the two files.
