@@ -63,7 +63,7 @@ absl::StatusOr<LogTail> FindTail(SqliteDatabase& db, const LogQuery& query, uint
   while (seen_bytes < kMaxTailBytesPerRank && budget > 0) {
     MUSTER_ASSIGN_OR_RETURN(const bool has_row, select.Step());
     if (!has_row) break;
-    const absl::string_view text = select.Text(2);
+    const std::string text = select.Text(2);
     tail.start = {static_cast<uint32_t>(select.Int(0)), select.Int(1)};
     tail.skip_bytes = 0;
     for (size_t i = text.size(); i > 0; --i) {
