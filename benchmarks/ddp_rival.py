@@ -1,7 +1,7 @@
 """PyTorch DistributedDataParallel on Gloo: the rival of benchmarks/steps. Started by it, once per rank, with a JSON task.
 
-Trains the same model on the same batches as Muster (benchmarks/muster_data.py). Prints one line of JSON on rank 0:
-the rate of the timed steps, or, for a check, the loss of each step from Muster's own checkpoint on.
+Trains the same model on the same batches as Muster (benchmarks/muster_data.py). Rank 0 prints lines of JSON: every
+`report_every` steps how many are done, for ever; or, for a check, once the losses from Muster's own checkpoint on.
 """
 import json
 import os
@@ -95,14 +95,14 @@ def main():
     inputs, targets = muster_data.synthetic_train(task["samples"], task["shape"], task["classes"], task["seed"])
     inputs, targets = torch.from_numpy(inputs), torch.from_numpy(targets)
     # Gathered before the clock runs: Muster's own gathering is inside its figure.
-    distinct = min(task["warmup"] + task["steps"], task["samples"] // task["batch_size"])
+    distinct = task["samples"] // task["batch_size"]
     batches = []
     for step in range(first, first + distinct):
         ids = torch.tensor(muster_data.sample_ids(task["samples"], task["batch_size"], task["seed"], step, rank, world))
         batches.append((inputs[ids], targets[ids]))
 
     def train(step):
-        x, y = batches[step % distinct]
+        x, y = batches[step % distinct]  # one epoch's, again and again
         optimizer.zero_grad(set_to_none=True)
         loss = F.cross_entropy(ddp(x), y)
         loss.backward()
@@ -117,17 +117,14 @@ def main():
             losses.append(loss.item() / world)
         if rank == 0:
             print(json.dumps({"losses": losses}), flush=True)
-    else:
-        for step in range(task["warmup"]):
-            train(step)
-        dist.barrier()
-        start = time.perf_counter()
-        for step in range(task["steps"]):
-            train(step)
-        dist.barrier()
-        if rank == 0:
-            print(json.dumps({"steps_per_second": task["steps"] / (time.perf_counter() - start)}), flush=True)
-    dist.destroy_process_group()
+        dist.destroy_process_group()
+        return
+    step = 0
+    while True:  # until benchmarks/steps ends it
+        train(step)
+        step += 1
+        if rank == 0 and step % task["report_every"] == 0:
+            print(json.dumps({"step": step}), flush=True)
 
 
 if __name__ == "__main__":
