@@ -43,8 +43,8 @@ struct Nvml::Functions {
   Result (*temperature)(Device, int, unsigned*) = nullptr;
 };
 
-std::unique_ptr<Nvml> Nvml::Load() {
-  void* library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+std::unique_ptr<Nvml> Nvml::Load(const char* name) {
+  void* library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return nullptr;
   auto functions = std::make_unique<Functions>();
   Functions& f = *functions;
@@ -59,7 +59,7 @@ std::unique_ptr<Nvml> Nvml::Load() {
       Bind(library, "nvmlDeviceGetTemperature", &f.temperature);
   const Result started = whole ? f.init() : -1;
   if (started != kSuccess) {
-    Log(LogLevel::kWarning, "nvml_unusable", {{"result", started}});
+    Log(LogLevel::kWarning, "nvml_unusable", {{"library", name}, {"result", started}});
     ::dlclose(library);
     return nullptr;
   }

@@ -24,7 +24,7 @@ struct GpuReading {
 class Nvml {
  public:
   // nullptr when there is no driver, or it does not start.
-  static std::unique_ptr<Nvml> Load();
+  static std::unique_ptr<Nvml> Load(const char* library = "libnvidia-ml.so.1");
   ~Nvml();
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;

@@ -1,0 +1,279 @@
+// An agent whose controller goes, comes back, or is not the right one; and agents that stop or are
+// killed.
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/worker/agent/agent_fixture.h"
+
+namespace muster::worker {
+namespace {
+
+using ::muster::testing::StatusIs;
+using ::muster::testing::Subprocess;
+using ::testing::HasSubstr;
+
+TEST_F(AgentTest, MetricsAndLogsArriveExactlyOnceThroughAnOutage) {
+  StartAgent();
+  const std::string go = dir_ / "go";
+  ASSERT_TRUE(controller_.Send(StartMessage(
+      1, {"print before", "metrics 300", "await_acks", "await_file " + go, "print during",
+          "metrics 300", "await_acks", "print spooled", "await_stop", "result stopped"})));
+  ASSERT_TRUE(controller_.Await([](const Heard& heard) { return heard.MetricCount() == 300; }));
+  controller_.Stop();
+  std::ofstream(go) << "go";
+  // The rank goes on while nobody listens: its numbers are acknowledged from the spool.
+  const std::string log = dir_ / "data/ranks/job-1.a1.g1.r0/stdout.log";
+  ASSERT_TRUE(WaitUntil(kPatience, [&] {
+    std::ifstream file(log);
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    return text.find("spooled") != std::string::npos;
+  }));
+  EXPECT_EQ(controller_.heard().MetricCount(), 300u);
+  controller_.Configure([](auto& behaviour) { behaviour.term = 2; });
+  controller_.Start();
+  ASSERT_TRUE(controller_.Await([](const Heard& heard) { return heard.MetricCount() == 600; }));
+  ASSERT_TRUE(controller_.Await(Logged("spooled\n")));
+  const Heard heard = controller_.heard();
+  EXPECT_EQ(heard.Log(), "before\nacked\nduring\nacked\nspooled\n");
+  EXPECT_TRUE(heard.gaps.empty());
+  EXPECT_LE(heard.largest_batch, BulkSender::kMaxBatchRecords);
+  // The new controller was told of the live rank, and of the old term.
+  EXPECT_EQ(heard.hellos.back().ranks_size(), 1);
+  EXPECT_EQ(heard.hellos.back().last_term(), 1u);
+  EXPECT_EQ(heard.hellos.back().last_assignment_seq(), 1u);
+  EXPECT_EQ(heard.hellos.back().incarnation(), heard.hellos.front().incarnation());
+}
+
+TEST_F(AgentTest, ARankEndsWhenItsControllerIsAwayForTooLong) {
+  StartAgent();
+  ASSERT_TRUE(controller_.Send(StartMessage(1, {"print up", "hang"}, 1, 1, "300ms")));
+  ASSERT_TRUE(controller_.Await(Logged("up")));
+  const uint32_t pid = controller_.heard().FindEvent(v1::RankEvent::STARTED)->pid();
+  controller_.Stop();
+  EXPECT_TRUE(WaitUntil(kPatience, [&] { return !Lives(pid); }));
+  controller_.Start();
+  ASSERT_TRUE(controller_.Await(Exited));
+  EXPECT_THAT(controller_.heard().FindEvent(v1::RankEvent::EXITED)->message(),
+              HasSubstr("has been away"));
+}
+
+TEST_F(AgentTest, EventsAreRepeatedUntilTheyAreAcknowledged) {
+  controller_.Configure([](auto& behaviour) { behaviour.ack_events = false; });
+  StartAgent();
+  ASSERT_TRUE(controller_.Send(StartMessage(1, {"checkpoint 4", "result succeeded"})));
+  ASSERT_TRUE(controller_.Await(
+      [](const Heard& heard) { return heard.events.size() == 3; }));  // started, begin, commit
+  controller_.Stop();
+  controller_.Configure([](auto& behaviour) { behaviour.ack_events = true; });
+  controller_.Start();
+  ASSERT_TRUE(controller_.Await(Exited));
+  ASSERT_TRUE(controller_.Await(Logged("committed 4 error=\n")));
+  const Heard heard = controller_.heard();
+  EXPECT_EQ(heard.repeated_events, 3u);
+  uint64_t expected = 1;
+  for (const auto& [seq, event] : heard.events) EXPECT_EQ(seq, expected++);
+}
+
+TEST_F(AgentTest, AnExpiredLeaseWithholdsPublishUntilItIsRenewed) {
+  controller_.Configure([](auto& behaviour) { behaviour.ack_heartbeats = false; });
+  StartAgent();
+  ASSERT_TRUE(
+      controller_.Send(StartMessage(1, {"print ready", "checkpoint 4", "result succeeded"})));
+  ASSERT_TRUE(controller_.Await(Logged("ready")));
+  // The rank asked; many heartbeats later it has still not been let go.
+  const size_t beats = controller_.heard().heartbeats;
+  ASSERT_TRUE(controller_.Await([&](const Heard& heard) { return heard.heartbeats > beats + 10; }));
+  EXPECT_EQ(controller_.heard().Log().find("published"), std::string::npos);
+  controller_.Configure([](auto& behaviour) { behaviour.ack_heartbeats = true; });
+  ASSERT_TRUE(controller_.Await(Logged("published 4\ncommitted 4 error=\n")));
+}
+
+TEST_F(AgentTest, StaleRanksAreKilledAndOthersAdopted) {
+  StartAgent();
+  ASSERT_TRUE(controller_.Send(StartMessage(1, {"hang"}, 2)));
+  ASSERT_TRUE(
+      controller_.Await([](const Heard& heard) { return heard.last_heartbeat.ranks_size() == 2; }));
+  controller_.Stop();
+  v1::Welcome::StaleRank stale;
+  stale.set_job_id(1);
+  stale.set_attempt(1);
+  stale.set_rank(1);
+  controller_.Configure([&](auto& behaviour) {
+    behaviour.term = 2;
+    behaviour.stale = {stale};
+  });
+  controller_.Start();
+  ASSERT_TRUE(controller_.Await(
+      [](const Heard& heard) { return heard.FindEvent(v1::RankEvent::EXITED, 1); }));
+  EXPECT_EQ(controller_.heard().FindEvent(v1::RankEvent::EXITED, 0), nullptr);
+  EXPECT_TRUE(Lives(controller_.heard().FindEvent(v1::RankEvent::STARTED, 0)->pid()));
+}
+
+TEST_F(AgentTest, AControllerOfALowerTermIsRefused) {
+  controller_.Configure([](auto& behaviour) { behaviour.term = 5; });
+  StartAgent();
+  controller_.Stop();
+  controller_.Configure([](auto& behaviour) { behaviour.term = 4; });
+  const size_t hellos = controller_.heard().hellos.size();
+  const size_t beats = controller_.heard().heartbeats;
+  controller_.Start();
+  // It says hello again and again, and never takes this one.
+  ASSERT_TRUE(
+      controller_.Await([&](const Heard& heard) { return heard.hellos.size() >= hellos + 3; }));
+  EXPECT_EQ(controller_.heard().heartbeats, beats);
+  controller_.Stop();
+  controller_.Configure([](auto& behaviour) { behaviour.term = 6; });
+  controller_.Start();
+  ASSERT_TRUE(controller_.Await([&](const Heard& heard) { return heard.heartbeats > beats; }));
+}
+
+TEST_F(AgentTest, AControllerThatTookItForLostIsJoinedAgain) {
+  StartAgent();
+  ASSERT_TRUE(controller_.Send(StartMessage(1, {"print up", "hang"})));
+  ASSERT_TRUE(controller_.Await(Logged("up")));
+  controller_.Configure([](auto& behaviour) {
+    behaviour.refuse =
+        grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "worker w1 was taken for lost");
+  });
+  controller_.Stop();
+  controller_.Start();
+  ASSERT_TRUE(controller_.Await([](const Heard& heard) { return heard.refused >= 2; }));
+  const size_t hellos = controller_.heard().hellos.size();
+  controller_.Configure([](auto& behaviour) { behaviour.refuse = grpc::Status::OK; });
+  ASSERT_TRUE(controller_.Await([&](const Heard& heard) { return heard.hellos.size() > hellos; }));
+  EXPECT_EQ(controller_.heard().hellos.back().ranks_size(), 1);
+}
+
+TEST_F(AgentTest, ARefusalForGoodEndsTheAgentAndItsRanks) {
+  StartAgent();
+  ASSERT_TRUE(controller_.Send(StartMessage(1, {"print up", "hang"})));
+  ASSERT_TRUE(controller_.Await(Logged("up")));
+  const uint32_t pid = controller_.heard().FindEvent(v1::RankEvent::STARTED)->pid();
+  controller_.Configure([](auto& behaviour) {
+    behaviour.refuse =
+        grpc::Status(grpc::StatusCode::ALREADY_EXISTS, "a newer agent holds the name w1");
+  });
+  controller_.Stop();
+  controller_.Start();
+  thread_.join();
+  EXPECT_THAT(result_, StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("newer agent")));
+  EXPECT_FALSE(Lives(pid));
+}
+
+TEST_F(AgentTest, AStopGivesNoticeLetsRanksSaveAndEndsWithEverythingSaid) {
+  StartAgent();
+  ASSERT_TRUE(controller_.Send(
+      StartMessage(1, {"metrics 5", "await_stop", "checkpoint 5", "print bye", "result stopped"})));
+  ASSERT_TRUE(
+      controller_.Await([](const Heard& heard) { return heard.last_heartbeat.ranks_size() == 1; }));
+  PostStop();
+  thread_.join();
+  EXPECT_OK(result_);
+  const Heard heard = controller_.heard();
+  ASSERT_EQ(heard.notices.size(), 1u);
+  EXPECT_EQ(heard.notices[0].grace_ms(), 5000);
+  ASSERT_NE(heard.FindEvent(v1::RankEvent::EXITED), nullptr);
+  EXPECT_TRUE(heard.FindEvent(v1::RankEvent::EXITED)->stopped());
+  EXPECT_THAT(heard.Log(), HasSubstr("committed 5 error=\nbye\n"));
+  EXPECT_EQ(heard.MetricCount(), 5u);
+}
+
+TEST_F(AgentTest, AStopWithoutAControllerStillEndsTheRanks) {
+  StartAgent();
+  ASSERT_TRUE(controller_.Send(StartMessage(1, {"print up", "hang"})));
+  ASSERT_TRUE(controller_.Await(Logged("up")));
+  const uint32_t pid = controller_.heard().FindEvent(v1::RankEvent::STARTED)->pid();
+  controller_.Stop();
+  PostStop();
+  thread_.join();
+  EXPECT_OK(result_);
+  EXPECT_FALSE(Lives(pid));
+}
+
+TEST_F(AgentTest, AWorkerThatStopsTakesNoNewRanks) {
+  controller_.Configure([](auto& behaviour) { behaviour.save_on_notice = false; });
+  StartAgent();
+  ASSERT_TRUE(controller_.Send(StartMessage(1, {"print up", "hang"})));
+  ASSERT_TRUE(controller_.Await(Logged("up")));
+  PostStop();
+  ASSERT_TRUE(controller_.Await([](const Heard& heard) { return !heard.notices.empty(); }));
+  ASSERT_TRUE(controller_.Send(StartMessage(2, {"hang"}, 1, 2)));
+  ASSERT_TRUE(controller_.Await(Acked(2)));
+  EXPECT_THAT(controller_.heard().assignment_acks.at(2), HasSubstr("stopping"));
+}
+
+TEST_F(AgentTest, ASecondAgentOnTheSameFolderIsRefused) {
+  StartAgent();
+  EXPECT_THAT(Agent::Create(Config(), clock_, PosixFileSystem()),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("in use")));
+}
+
+TEST_F(AgentTest, AMissingTokenFileIsTold) {
+  AgentConfig config = Config();
+  config.token_file = dir_ / "no-token";
+  EXPECT_THAT(Agent::Create(config, clock_, PosixFileSystem()),
+              StatusIs(absl::StatusCode::kNotFound));
+}
+
+// The real program, so that it can be killed.
+class AgentProcessTest : public AgentTest {
+ protected:
+  std::unique_ptr<Subprocess> Launch() {
+    const std::string token = dir_ / "token";
+    if (!std::filesystem::exists(token)) {
+      std::ofstream(token) << "secret\n";
+      ::chmod(token.c_str(), 0600);
+    }
+    const size_t hellos = controller_.heard().hellos.size();
+    auto process = std::make_unique<Subprocess>(
+        std::vector<std::string>{Binary("muster-worker"), "--controller", controller_.address(),
+                                 "--token-file", token, "--data-dir", dir_ / "data", "--name", "w1",
+                                 "--slots", "2", "--trainer", Binary("fake_trainer"),
+                                 "--stop-grace", "10s"},
+        ::muster::testing::Environment{}, dir_ / "agent.log");
+    EXPECT_TRUE(
+        controller_.Await([&](const Heard& heard) { return heard.hellos.size() > hellos; }));
+    return process;
+  }
+};
+
+TEST_F(AgentProcessTest, RanksDieWithTheirAgentAndTheNextOneClearsUpAndSendsTheirLogs) {
+  controller_.Configure([](auto& behaviour) { behaviour.ack_bulk = false; });
+  auto process = Launch();
+  ASSERT_TRUE(WaitUntil(kPatience, [&] {
+    return controller_.Send(
+        StartMessage(1, {"print up", "spawn", "metrics 2", "await_acks", "hang"}));
+  }));
+  ASSERT_TRUE(controller_.Await(Logged("acked")));
+  const uint32_t pid = controller_.heard().FindEvent(v1::RankEvent::STARTED)->pid();
+  const std::string text = controller_.heard().Log();
+  const size_t at = text.find("child ") + 6;
+  const auto child = static_cast<uint32_t>(std::stoul(text.substr(at)));
+  EXPECT_TRUE(Lives(pid));
+  process->Signal(SIGKILL);
+  ASSERT_TRUE(process->Wait(kPatience));  // its lock goes with the last of its threads
+  EXPECT_TRUE(WaitUntil(kPatience, [&] { return !Lives(pid); }));
+  EXPECT_TRUE(Lives(child));  // it hid in a session of its own, but carries the tag
+  controller_.Configure([](auto& behaviour) { behaviour.ack_bulk = true; });
+  process = Launch();
+  EXPECT_FALSE(Lives(child));
+  EXPECT_TRUE(WaitUntil(kPatience, [&] { return std::filesystem::is_empty(dir_ / "data/ranks"); }));
+  const Heard heard = controller_.heard();
+  EXPECT_NE(heard.hellos.front().incarnation(), heard.hellos.back().incarnation());
+  EXPECT_EQ(heard.hellos.back().ranks_size(), 0);
+  EXPECT_EQ(heard.MetricCount(), 2u);
+  EXPECT_THAT(heard.Log(), HasSubstr("acked\n"));
+}
+
+TEST_F(AgentProcessTest, SigtermEndsItWithZero) {
+  auto process = Launch();
+  process->Signal(SIGTERM);
+  ASSERT_TRUE(process->Wait(kPatience));
+  EXPECT_EQ(process->exit_code(), 0);
+}
+
+}  // namespace
+}  // namespace muster::worker

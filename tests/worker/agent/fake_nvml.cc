@@ -1,0 +1,53 @@
+// Stands in for libnvidia-ml.so.1: two GPUs, the second of which tells nothing but its name, UUID
+// and memory.
+#include <stdio.h>
+
+#include <cstdint>
+
+namespace {
+struct Memory {
+  unsigned long long total, free, used;
+};
+struct Utilization {
+  unsigned gpu, memory;
+};
+intptr_t Index(void* device) { return reinterpret_cast<intptr_t>(device) - 1; }
+int OnlyFirst(void* device) { return Index(device) == 0 ? 0 : 3; }
+}  // namespace
+
+extern "C" {
+int nvmlInit_v2() { return 0; }
+int nvmlShutdown() { return 0; }
+int nvmlDeviceGetCount_v2(unsigned* count) {
+  *count = 2;
+  return 0;
+}
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
+  *device = reinterpret_cast<void*>(static_cast<intptr_t>(index) + 1);
+  return 0;
+}
+int nvmlDeviceGetName(void*, char* name, unsigned bytes) {
+  ::snprintf(name, bytes, "Fake GPU");
+  return 0;
+}
+int nvmlDeviceGetUUID(void* device, char* uuid, unsigned bytes) {
+  ::snprintf(uuid, bytes, "GPU-%d", static_cast<int>(Index(device)));
+  return 0;
+}
+int nvmlDeviceGetMemoryInfo(void*, Memory* memory) {
+  *memory = {80, 50, 30};
+  return 0;
+}
+int nvmlDeviceGetUtilizationRates(void* device, Utilization* utilization) {
+  *utilization = {25, 10};
+  return OnlyFirst(device);
+}
+int nvmlDeviceGetPowerUsage(void* device, unsigned* milliwatts) {
+  *milliwatts = 350'500;
+  return OnlyFirst(device);
+}
+int nvmlDeviceGetTemperature(void* device, int, unsigned* celsius) {
+  *celsius = 61;
+  return OnlyFirst(device);
+}
+}
