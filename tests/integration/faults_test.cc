@@ -22,7 +22,7 @@ namespace muster::testing {
 namespace {
 
 // Long enough that a controller which is away for kOutage misses a good part of the run.
-constexpr int kSteps = 600;
+constexpr int kSteps = 500;
 constexpr int kKillAfterStep = 90;
 constexpr absl::Duration kOutage = absl::Seconds(10);
 constexpr absl::Duration kDeathWait = absl::Seconds(20);
@@ -32,6 +32,7 @@ DigitsJob TheJob() {
   job.steps = kSteps;
   job.every_steps = 40;
   job.width = 16;
+  job.image_size = 16;
   return job;
 }
 

@@ -98,9 +98,10 @@ void ExpectResumedFromNewestCheckpoint(const Json& show) {
   for (size_t i = 1; i < attempts.size(); ++i) {
     double newest = 0;
     for (const Json& checkpoint : Member(show, "checkpoints")) {
-      const std::string state = Text(checkpoint, "state");
-      if (Number(checkpoint, "attempt") <= Number(attempts[i - 1], "number") &&
-          (IsUsable(checkpoint) || state == "DELETED")) {
+      // One that was begun and never committed has no manifest.
+      const bool committed = IsUsable(checkpoint) || (Text(checkpoint, "state") == "DELETED" &&
+                                                      !Text(checkpoint, "manifest_sha256").empty());
+      if (Number(checkpoint, "attempt") <= Number(attempts[i - 1], "number") && committed) {
         newest = std::max(newest, Number(checkpoint, "step"));
       }
     }

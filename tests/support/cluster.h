@@ -54,7 +54,7 @@ class Cluster {
   // Waits until the job stands at `step` or further while it runs; a failure when it does not.
   void WaitForStep(uint64_t job, int64_t step, absl::Duration timeout = absl::Minutes(2));
   // Waits for a terminal state and gives it; a failure and the last state when none comes.
-  std::string WaitForEnd(uint64_t job, absl::Duration timeout = absl::Minutes(4));
+  std::string WaitForEnd(uint64_t job, absl::Duration timeout = absl::Minutes(8));
 
   // A daemon of `muster local status` by name: musterd, worker-1, ...; an empty object when it is
   // not there.
