@@ -19,19 +19,26 @@ bool HasRetentionWork(const Snapshot& snapshot, const Job& job) {
   return present > job.settings->keep_last;
 }
 
-// Makes `id` a member of the sorted list or not; shares the list when nothing changes.
-void SetMember(std::shared_ptr<const std::vector<uint64_t>>& list, uint64_t id, bool member) {
-  const auto at = std::lower_bound(list->begin(), list->end(), id);
-  const bool is_member = at != list->end() && *at == id;
-  if (is_member == member) return;
-  const auto offset = at - list->begin();
-  auto copy = std::make_shared<std::vector<uint64_t>>(*list);
-  if (member) {
-    copy->insert(copy->begin() + offset, id);
-  } else {
-    copy->erase(copy->begin() + offset);
+// Brings the sorted list up to date for the touched ids (id, is a member now; ascending). The list
+// is copied once, and only when something changes.
+void UpdateMembers(std::shared_ptr<const std::vector<uint64_t>>& list,
+                   const std::vector<std::pair<uint64_t, bool>>& touched) {
+  const bool changes =
+      std::any_of(touched.begin(), touched.end(), [&list](const std::pair<uint64_t, bool>& entry) {
+        return std::binary_search(list->begin(), list->end(), entry.first) != entry.second;
+      });
+  if (!changes) return;
+  auto merged = std::make_shared<std::vector<uint64_t>>();
+  merged->reserve(list->size() + touched.size());
+  auto next = list->begin();
+  for (const auto& [id, member] : touched) {
+    const auto at = std::lower_bound(next, list->end(), id);
+    merged->insert(merged->end(), next, at);
+    next = at != list->end() && *at == id ? at + 1 : at;
+    if (member) merged->push_back(id);
   }
-  list = std::move(copy);
+  merged->insert(merged->end(), next, list->end());
+  list = std::move(merged);
 }
 
 // The mutable copy of a row, made and put into the table at the first call.
@@ -122,9 +129,11 @@ Job& Draft::AddJob(Job job) {
 Worker& Draft::AddWorker(Worker worker) {
   Worker& added = Add(next_->workers, workers_, std::move(worker));
   durable_workers_.insert(added.id);
-  auto ids = std::make_shared<std::map<std::string, uint64_t>>(*next_->worker_ids);
-  ids->emplace(added.name, added.id);
-  next_->worker_ids = std::move(ids);
+  if (worker_ids_ == nullptr) {
+    worker_ids_ = std::make_shared<std::map<std::string, uint64_t>>(*next_->worker_ids);
+    next_->worker_ids = worker_ids_;
+  }
+  worker_ids_->emplace(added.name, added.id);
   return added;
 }
 
@@ -196,11 +205,15 @@ ChangeSet Draft::Changes() const {
 }
 
 void Draft::UpdateJobLists(const std::set<uint64_t>& touched) {
+  std::vector<std::pair<uint64_t, bool>> active;
+  std::vector<std::pair<uint64_t, bool>> retention;
   for (uint64_t id : touched) {
     const Job& job = *next_->jobs.Find(id);
-    SetMember(next_->active_jobs, id, !IsTerminal(job.state));
-    SetMember(next_->retention_jobs, id, HasRetentionWork(*next_, job));
+    active.emplace_back(id, !IsTerminal(job.state));
+    retention.emplace_back(id, HasRetentionWork(*next_, job));
   }
+  UpdateMembers(next_->active_jobs, active);
+  UpdateMembers(next_->retention_jobs, retention);
 }
 
 void Draft::RebuildJobLists() {

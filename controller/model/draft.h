@@ -103,6 +103,7 @@ class Draft {
   std::map<uint64_t, std::shared_ptr<Worker>> workers_;
   std::map<uint64_t, std::shared_ptr<Checkpoint>> checkpoints_;
   std::shared_ptr<std::map<uint64_t, OutboxRow>> outbox_;
+  std::shared_ptr<std::map<std::string, uint64_t>> worker_ids_;
 
   std::set<uint64_t> new_jobs_;
   std::set<uint64_t> durable_jobs_;
