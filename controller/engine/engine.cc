@@ -235,7 +235,9 @@ class EngineImpl final : public Engine {
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Open(EngineOptions options, Clock& clock) {
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<StateStore> store,
                           StateStore::Open({.path = options.data_dir + "/state.db",
-                                            .max_bytes = options.max_database_bytes}));
+                                            .max_bytes = options.max_database_bytes,
+                                            .max_log_bytes = options.max_log_bytes,
+                                            .vfs = options.database_vfs}));
   MUSTER_ASSIGN_OR_RETURN(const uint64_t term, store->StartTerm());
   MUSTER_ASSIGN_OR_RETURN(Snapshot initial, store->Load(term, clock.SinceBoot()));
   Log(LogLevel::kInfo, "state_loaded",

@@ -34,6 +34,9 @@ struct EngineOptions {
   bool threads = true;
   // state.db may not grow beyond this many bytes; 0: no bound. Tests use it as a full disk.
   uint64_t max_database_bytes = 0;
+  // As SqliteOptions.vfs and max_log_bytes.
+  std::string database_vfs;
+  uint64_t max_log_bytes = 8 << 20;
   // Called once when state.db can no longer be trusted (failed fsync, I/O error): the process must
   // exit and start anew. Runs on an engine thread: it must not call Stop.
   std::function<void(const absl::Status&)> on_fatal;

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/statfs.h>
 
 #include <algorithm>
@@ -171,12 +170,12 @@ bool SqliteStatement::IsNull(int column) const {
 
 absl::StatusOr<std::unique_ptr<SqliteDatabase>> SqliteDatabase::Open(
     const SqliteOptions& options, const std::vector<std::string>& migrations) {
-  MUSTER_RETURN_IF_ERROR(RefuseNetworkFileSystem(options.path));
+  if (options.vfs.empty()) MUSTER_RETURN_IF_ERROR(RefuseNetworkFileSystem(options.path));
   sqlite3* db = nullptr;
   const int rc = sqlite3_open_v2(
       options.path.c_str(), &db,
       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
-      nullptr);
+      options.vfs.empty() ? nullptr : options.vfs.c_str());
   if (rc != SQLITE_OK) {
     const absl::Status status = ToStatus(db, rc, options.path);
     sqlite3_close(db);
@@ -285,9 +284,12 @@ void SqliteDatabase::Rollback() {
 }
 
 absl::Status SqliteDatabase::CheckpointAbove(uint64_t wal_bytes) {
-  struct stat info;
-  if (::stat(absl::StrCat(path(), "-wal").c_str(), &info) != 0) return absl::OkStatus();
-  if (static_cast<uint64_t>(info.st_size) <= wal_bytes) return absl::OkStatus();
+  sqlite3_file* log = nullptr;
+  sqlite3_int64 log_bytes = 0;
+  sqlite3_file_control(db_, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+  if (log == nullptr || log->pMethods == nullptr) return absl::OkStatus();
+  if (log->pMethods->xFileSize(log, &log_bytes) != SQLITE_OK) return absl::OkStatus();
+  if (static_cast<uint64_t>(log_bytes) <= wal_bytes) return absl::OkStatus();
   const int rc =
       sqlite3_wal_checkpoint_v2(db_, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
   if (rc == SQLITE_OK) return absl::OkStatus();

@@ -26,7 +26,11 @@ namespace muster::controller {
 
 struct SqliteOptions {
   std::string path;
-  uint64_t max_bytes = 0;  // of the database; 0: no bound
+  uint64_t max_bytes = 0;            // of the database; 0: no bound
+  uint64_t max_log_bytes = 8 << 20;  // the log is moved into the database once it is larger
+  // The door to the disk, by the name under which it was registered with SQLite; empty: the
+  // system's own. The simulator brings a disk that loses power.
+  std::string vfs;
 };
 
 // A prepared statement in use: bind, step, read columns; resets itself when it goes. Strings are
@@ -90,6 +94,7 @@ class SqliteDatabase {
   // Moves the WAL into the database and truncates it, when the WAL is larger than `wal_bytes`. A
   // full disk is no error here: the WAL stays as it is, and the next call tries again.
   absl::Status CheckpointAbove(uint64_t wal_bytes);
+  absl::Status CheckpointWhenLarge() { return CheckpointAbove(options_.max_log_bytes); }
 
   // Bound of the database from now on; 0: none.
   absl::Status SetMaxBytes(uint64_t max_bytes);

@@ -10,9 +10,6 @@
 namespace muster::controller {
 namespace {
 
-// The log is moved into the database once it is larger than this.
-constexpr uint64_t kMaxLogBytes = 8u << 20;
-
 void BindSettings(SqliteStatement& row, const JobSettings& settings) {
   row.Bind(settings.name)
       .Bind(settings.project)
@@ -89,7 +86,7 @@ absl::Status StateStore::Append(const ChangeSet& changes) {
   return database_->Commit();
 }
 
-absl::Status StateStore::TruncateLog() { return database_->CheckpointAbove(kMaxLogBytes); }
+absl::Status StateStore::TruncateLog() { return database_->CheckpointWhenLarge(); }
 
 absl::Status StateStore::AppendRows(const ChangeSet& changes) {
   for (const auto& job : changes.new_jobs) MUSTER_RETURN_IF_ERROR(InsertJob(*job));

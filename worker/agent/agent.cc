@@ -18,6 +18,7 @@
 #include "common/rpc/token.h"
 #include "nlohmann/json.hpp"
 #include "worker/agent/device_probe.h"
+#include "worker/agent/grpc_control.h"
 
 namespace muster::worker {
 namespace {
@@ -113,8 +114,9 @@ absl::Status Agent::Build() {
   MUSTER_ASSIGN_OR_RETURN(const std::string host, HostOf(config_.controller));
   SessionHandler& handler = *this;
   session_ = std::make_unique<Session>(
-      *loop_, MakeChannel({.address = config_.controller}), *registry_, handler,
-      SessionOptions{.hello = hello_, .token = token_, .near = IsLoopbackHost(host), .seed = seed});
+      *loop_, MakeGrpcControl(*loop_, MakeChannel({.address = config_.controller}), token_),
+      *registry_, handler,
+      SessionOptions{.hello = hello_, .near = IsLoopbackHost(host), .seed = seed});
   BulkSenderOptions bulk;
   bulk.hello.set_worker_name(hello_.worker_name());
   bulk.hello.set_incarnation(hello_.incarnation());

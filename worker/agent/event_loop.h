@@ -17,16 +17,15 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "worker/agent/mailbox.h"
+#include "worker/agent/timers.h"
 
 namespace muster::worker {
 
-class EventLoop {
+class EventLoop final : public Timers {
  public:
-  using TimerId = uint64_t;
-
   // RESOURCE_EXHAUSTED: no file descriptor left. `clock` outlives the loop.
   static absl::StatusOr<std::unique_ptr<EventLoop>> Create(Clock& clock);
-  ~EventLoop();
+  ~EventLoop() override;
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
@@ -36,12 +35,11 @@ class EventLoop {
   void SetEvents(int fd, short events);
   void Unwatch(int fd);
 
-  // Calls `task` once, after `delay`. Cancelling a timer that ran or never was is harmless.
-  TimerId After(absl::Duration delay, std::function<void()> task);
-  void Cancel(TimerId id);
+  TimerId After(absl::Duration delay, std::function<void()> task) override;
+  void Cancel(TimerId id) override;
 
   const std::shared_ptr<Mailbox>& mailbox() const { return mailbox_; }
-  Clock& clock() const { return clock_; }
+  Clock& clock() const override { return clock_; }
 
   // Until Quit. Quit may be called from the loop only.
   void Run();

@@ -1,7 +1,5 @@
 #include "worker/agent/session.h"
 
-#include <grpcpp/channel.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -40,15 +38,15 @@ bool IsFinal(const absl::Status& status, bool ever_up) {
 
 }  // namespace
 
-Session::Session(EventLoop& loop, std::shared_ptr<grpc::Channel> channel, Registry& registry,
+Session::Session(Timers& timers, ControlConnector connect, Registry& registry,
                  SessionHandler& handler, SessionOptions options)
-    : loop_(loop),
-      stub_(v1::WorkerService::NewStub(channel)),
+    : timers_(timers),
+      connect_(std::move(connect)),
       registry_(registry),
       handler_(handler),
       options_(std::move(options)),
       backoff_(kFirstPause, options_.near ? kLongestPauseNear : kLongestPauseFar, options_.seed),
-      last_contact_(loop.clock().SinceBoot()) {}
+      last_contact_(timers.clock().SinceBoot()) {}
 
 Session::~Session() { Stop(); }
 
@@ -56,29 +54,26 @@ void Session::Start() { Connect(); }
 
 void Session::Stop() {
   stopped_ = true;
-  loop_.Cancel(timer_);
-  loop_.Cancel(heartbeat_timer_);
+  timers_.Cancel(timer_);
+  timers_.Cancel(heartbeat_timer_);
   if (stream_ != nullptr) stream_->Close();
   stream_.reset();
   up_ = false;
 }
 
-absl::Duration Session::ControllerAway() const { return loop_.clock().SinceBoot() - last_contact_; }
+absl::Duration Session::ControllerAway() const {
+  return timers_.clock().SinceBoot() - last_contact_;
+}
 
 void Session::Connect() {
-  stream_ = BidiStream<v1::WorkerMessage, v1::ControllerMessage>::Start(
-      loop_.mailbox(), options_.token,
-      [this](grpc::ClientContext* context, auto* reactor) {
-        stub_->async()->Control(context, reactor);
-      },
-      {.on_message = [this](const v1::ControllerMessage& message) { OnMessage(message); },
-       .on_end = [this](absl::Status status) { OnEnd(status); }});
+  stream_ = connect_({.on_message = [this](const v1::ControllerMessage& m) { OnMessage(m); },
+                      .on_end = [this](absl::Status status) { OnEnd(status); }});
   v1::WorkerMessage message;
   *message.mutable_hello() = options_.hello;
   message.mutable_hello()->set_last_term(term_);
   handler_.FillHello(*message.mutable_hello());
   stream_->Send(std::move(message));
-  timer_ = loop_.After(kWelcomeTimeout, [this] { OnWelcomeTimeout(); });
+  timer_ = timers_.After(kWelcomeTimeout, [this] { OnWelcomeTimeout(); });
 }
 
 void Session::OnWelcomeTimeout() {
@@ -96,15 +91,15 @@ void Session::OnEnd(const absl::Status& status) {
 }
 
 void Session::Reconnect(const absl::Status& why) {
-  loop_.Cancel(timer_);
-  loop_.Cancel(heartbeat_timer_);
+  timers_.Cancel(timer_);
+  timers_.Cancel(heartbeat_timer_);
   if (stream_ != nullptr) stream_->Close();
   stream_.reset();
   SetUp(false);
   const absl::Duration pause = backoff_.Next();
   Log(LogLevel::kWarning, "controller_away",
       {{"error", why.ToString()}, {"retry_ms", absl::ToInt64Milliseconds(pause)}});
-  timer_ = loop_.After(pause, [this] { Connect(); });
+  timer_ = timers_.After(pause, [this] { Connect(); });
 }
 
 void Session::SetUp(bool up) {
@@ -116,7 +111,7 @@ void Session::SetUp(bool up) {
 void Session::OnMessage(const v1::ControllerMessage& message) {
   if (message.has_welcome()) return OnWelcome(message.welcome());
   if (!up_) return Reconnect(absl::InternalError("the controller spoke before its Welcome"));
-  last_contact_ = loop_.clock().SinceBoot();
+  last_contact_ = timers_.clock().SinceBoot();
   switch (message.body_case()) {
     case v1::ControllerMessage::kHeartbeatAck:
       if (lease_.Acknowledged(message.heartbeat_ack().seq())) handler_.OnLeaseRenewed();
@@ -138,11 +133,11 @@ void Session::OnWelcome(const v1::Welcome& welcome) {
     return Reconnect(absl::AbortedError(absl::StrCat("a controller of term ", welcome.term(),
                                                      " answered, but term ", term_, " was seen")));
   }
-  loop_.Cancel(timer_);
+  timers_.Cancel(timer_);
   backoff_.Reset();
   term_ = welcome.term();
   ever_up_ = true;
-  last_contact_ = loop_.clock().SinceBoot();
+  last_contact_ = timers_.clock().SinceBoot();
   heartbeat_interval_ = std::clamp(absl::Milliseconds(welcome.heartbeat_interval_ms()),
                                    kShortestHeartbeat, kLongestHeartbeat);
   lease_duration_ = std::max(absl::Milliseconds(welcome.lease_ms()), heartbeat_interval_);
@@ -170,7 +165,7 @@ void Session::SendMessage(v1::WorkerMessage message) {
 
 void Session::HeartbeatNow() {
   if (!up_) return;
-  loop_.Cancel(heartbeat_timer_);
+  timers_.Cancel(heartbeat_timer_);
   // A peer that is silent for a whole lease may be half dead: the connection stands, nobody
   // listens.
   if (ControllerAway() > lease_duration_ + heartbeat_interval_) {
@@ -180,10 +175,10 @@ void Session::HeartbeatNow() {
   v1::Heartbeat& heartbeat = *message.mutable_heartbeat();
   heartbeat.set_seq(++heartbeat_seq_);
   for (v1::RankStatus& status : handler_.RankStatuses()) *heartbeat.add_ranks() = std::move(status);
-  lease_.Sent(heartbeat_seq_, loop_.clock().SinceBoot());
+  lease_.Sent(heartbeat_seq_, timers_.clock().SinceBoot());
   registry_.Add(metric::kWorkerHeartbeatsTotal);
   stream_->Send(std::move(message));
-  heartbeat_timer_ = loop_.After(heartbeat_interval_, [this] { HeartbeatNow(); });
+  heartbeat_timer_ = timers_.After(heartbeat_interval_, [this] { HeartbeatNow(); });
 }
 
 }  // namespace muster::worker

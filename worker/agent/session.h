@@ -3,7 +3,8 @@
 // acknowledged.
 //
 // A controller whose term is lower than one seen before is refused: it is a relic. What is written
-// here is only how to talk; what a message means is the handler's. Lives on the event loop.
+// here is only how to talk; what a message means is the handler's. Lives on the event loop, and in
+// muster_sim on virtual time.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +15,12 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/metrics/registry.h"
-#include "muster/v1/worker_service.grpc.pb.h"
+#include "muster/v1/worker_service.pb.h"
 #include "worker/agent/backoff.h"
-#include "worker/agent/bidi_stream.h"
-#include "worker/agent/event_loop.h"
+#include "worker/agent/control_connection.h"
 #include "worker/agent/event_outbox.h"
 #include "worker/agent/lease.h"
+#include "worker/agent/timers.h"
 
 namespace muster::worker {
 
@@ -40,8 +41,7 @@ class SessionHandler {
 };
 
 struct SessionOptions {
-  v1::Hello hello;  // all that does not change
-  std::string token;
+  v1::Hello hello;    // all that does not change
   bool near = false;  // the controller is on this machine: come back quickly
   uint64_t seed = 0;  // of the jitter
 };
@@ -49,8 +49,8 @@ struct SessionOptions {
 class Session {
  public:
   // All outlive the session.
-  Session(EventLoop& loop, std::shared_ptr<grpc::Channel> channel, Registry& registry,
-          SessionHandler& handler, SessionOptions options);
+  Session(Timers& timers, ControlConnector connect, Registry& registry, SessionHandler& handler,
+          SessionOptions options);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -63,8 +63,8 @@ class Session {
   uint64_t term() const { return term_; }
   // Since the controller was last known to listen; zero at first.
   absl::Duration ControllerAway() const;
-  bool LeaseAllowsPublish() const { return lease_.AllowsPublish(loop_.clock().SinceBoot()); }
-  bool LeaseHolds() const { return lease_.Holds(loop_.clock().SinceBoot()); }
+  bool LeaseAllowsPublish() const { return lease_.AllowsPublish(timers_.clock().SinceBoot()); }
+  bool LeaseHolds() const { return lease_.Holds(timers_.clock().SinceBoot()); }
 
   // Kept until acknowledged, repeated in each new session.
   void SendEvent(v1::WorkerMessage event);
@@ -82,17 +82,17 @@ class Session {
   void OnWelcomeTimeout();
   void SetUp(bool up);
 
-  EventLoop& loop_;
-  const std::unique_ptr<v1::WorkerService::Stub> stub_;
+  Timers& timers_;
+  const ControlConnector connect_;
   Registry& registry_;
   SessionHandler& handler_;
   const SessionOptions options_;
-  std::shared_ptr<BidiStream<v1::WorkerMessage, v1::ControllerMessage>> stream_;
+  std::shared_ptr<ControlConnection> stream_;
   EventOutbox outbox_;
   Lease lease_;
   Backoff backoff_;
-  EventLoop::TimerId timer_ = 0;  // to connect again, or to give up waiting for Welcome
-  EventLoop::TimerId heartbeat_timer_ = 0;
+  Timers::TimerId timer_ = 0;  // to connect again, or to give up waiting for Welcome
+  Timers::TimerId heartbeat_timer_ = 0;
   absl::Duration heartbeat_interval_;
   absl::Duration lease_duration_;
   absl::Duration last_contact_;  // SinceBoot

@@ -1,0 +1,56 @@
+// Known bugs that the simulator must find, planted in the code that they would live in.
+//
+// Planted(bug) is constexpr false in every ordinary build, so that the compiler drops the branch.
+// Only the variant of the core that muster_sim links is compiled with MUSTER_PLANTED_BUGS; there
+// one bug at a time is chosen at run time. docs/simulation.md tells what each one breaks.
+#pragma once
+
+#include <cstdlib>
+#include <iterator>
+
+#include "absl/strings/string_view.h"
+
+namespace muster {
+
+enum class PlantedBug {
+  kNone,
+  kNoFencing,         // reports of a fenced attempt count
+  kEarlyAnswer,       // answers before the commit
+  kLazySync,          // synchronous=NORMAL
+  kNoRequestId,       // an idempotency key is forgotten by a restart
+  kLostOutbox,        // assignments are not read back after a restart
+  kEarlySlotRelease,  // a slot is free before its process is confirmed dead
+  kStaleIncarnation,  // a fenced agent may take its name back
+  kNoDeduplication,   // a repeated report is not recognised
+  kNoLease,           // publishes without holding the lease
+  kLostStop,          // an agent that comes back is not told to kill what is stale
+};
+
+inline constexpr absl::string_view kPlantedBugNames[] = {
+    "none",        "no-fencing",         "early-answer",      "lazy-sync",        "no-request-id",
+    "lost-outbox", "early-slot-release", "stale-incarnation", "no-deduplication", "no-lease",
+    "lost-stop",
+};
+
+#if defined(MUSTER_PLANTED_BUGS)
+
+// The one that is active: by MUSTER_PLANTED_BUG in the environment, or as the simulator sets it.
+inline PlantedBug& ActivePlantedBug() {
+  static PlantedBug active = [] {
+    const char* name = std::getenv("MUSTER_PLANTED_BUG");
+    for (size_t i = 0; name != nullptr && i < std::size(kPlantedBugNames); ++i) {
+      if (kPlantedBugNames[i] == name) return static_cast<PlantedBug>(i);
+    }
+    return PlantedBug::kNone;
+  }();
+  return active;
+}
+inline bool Planted(PlantedBug bug) { return ActivePlantedBug() == bug; }
+
+#else
+
+constexpr bool Planted(PlantedBug) { return false; }
+
+#endif
+
+}  // namespace muster
