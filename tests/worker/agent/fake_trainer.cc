@@ -1,10 +1,12 @@
 // A rank for tests: speaks the real link, and does what the spec's "script" says, one command a
-// line.
+// line. A spec that a real controller resolved has no such key: then the tags "do-..." are the
+// script, in the order of their names.
 //
 //   progress PHASE STEP      metrics COUNT           await_acks             store OP KEY [VALUE]
 //   checkpoint STEP          await_stop              print TEXT             write TEXT (no newline)
 //   spawn (a child in a session of its own)          ignore_term            await_file PATH
 //   garbage (an invalid line)                        long_line              env NAME
+//   save STEP (as checkpoint, with a real folder)
 //   result succeeded|stopped|CLASS                   exit CODE              hang
 //
 // What it sees (answers, acks, stops) it prints to stdout. Exits 3 when the script is broken or the
@@ -25,9 +27,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/version.h"
+#include "common/ckpt/checkpoint_writer.h"
+#include "common/fs/file_system.h"
 #include "nlohmann/json.hpp"
 #include "worker/link/launch.h"
 #include "worker/link/line_buffer.h"
@@ -68,6 +73,8 @@ class FakeRank {
       Store(a, b, c);
     } else if (verb == "checkpoint") {
       Checkpoint(std::stoll(a));
+    } else if (verb == "save") {
+      Save(std::stoll(a));
     } else if (verb == "await_stop") {
       while (!stop_.has_value()) Next();
       Print(absl::StrCat("stop save=", stop_->save));
@@ -169,6 +176,32 @@ class FakeRank {
     Print(absl::StrCat("committed ", step, " error=", committed_->error));
   }
 
+  // As the real trainer does it: written, allowed by the agent, renamed, told, acknowledged.
+  void Save(int64_t step) {
+    Send(CheckpointLine{.kind = CheckpointLine::Kind::kBegin, .step = step});
+    const CheckpointFolder folder{step, launch_.attempt, launch_.generation, "n0"};
+    auto writer = CheckpointWriter::Create(PosixFileSystem(), launch_.checkpoint_root, folder);
+    if (!writer.ok()) Die(writer.status().ToString());
+    const absl::Status added = (*writer)->AddFile(
+        kModelFile, [&](const ByteSink& sink) { return sink(absl::StrCat("weights ", step)); });
+    Manifest manifest;
+    manifest.job_id = launch_.job_id;
+    manifest.job_name = launch_.job_name;
+    const auto sha256 = (*writer)->Finish(manifest);
+    if (!added.ok() || !sha256.ok()) Die("the checkpoint could not be written");
+    Send(CheckpointLine{.kind = CheckpointLine::Kind::kReady, .step = step});
+    while (published_ != step) Next();
+    if (!(*writer)->Publish().ok()) Die("the checkpoint could not be published");
+    Send(CheckpointLine{.kind = CheckpointLine::Kind::kCommit,
+                        .step = step,
+                        .path = (*writer)->published_path(),
+                        .manifest_sha256 = *sha256,
+                        .bytes = (*writer)->bytes()});
+    committed_.reset();
+    while (!committed_.has_value()) Next();
+    Print(absl::StrCat("committed ", step, " error=", committed_->error));
+  }
+
   void Spawn() {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -209,7 +242,14 @@ int Main(int argc, char** argv) {
   const uint32_t rank = launch->rank;
   FakeRank fake(std::stoi(fd), *std::move(launch));
   fake.Send(HelloLine{.protocol_version = kProtocolVersion, .rank = rank, .version = "fake"});
-  for (const auto& command : spec["script"]) fake.Run(command.get<std::string>());
+  if (spec.contains("script")) {
+    for (const auto& command : spec["script"]) fake.Run(command.get<std::string>());
+    return 0;
+  }
+  const auto tags = spec.value("tags", nlohmann::json::object());
+  for (const auto& tag : tags.items()) {
+    if (absl::StartsWith(tag.key(), "do-")) fake.Run(tag.value().get<std::string>());
+  }
   return 0;
 }
 

@@ -1,0 +1,390 @@
+// Crash-point sweeps of the real musterd: from a request to its settled effect, it dies just before
+// the n-th call that leaves something behind, for n = 1, 2, 3, ... until it passes untouched. After
+// each death SQLite finds the database whole, the model in it keeps the invariants, a new
+// controller on the same folder finishes what was promised, and no process of a dead attempt is
+// left.
+//
+// MUSTER_CHAOS=whole sweeps every point; otherwise a few points, evenly spread over those that an
+// untouched run has. Either prints how many of how many were covered.
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <algorithm>
+#include <iostream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/ckpt/verifier.h"
+#include "tests/chaos/crash_cluster.h"
+#include "tests/support/status_matchers.h"
+
+namespace muster::testing {
+namespace {
+
+constexpr int kPointsInShort = 6;
+// A count differs a little from run to run: so many runs in a row must pass untouched.
+constexpr int kUntouchedInARow = 3;
+constexpr absl::Duration kOrphanWait = absl::Seconds(20);
+
+bool IsEnd(v1::JobState state) {
+  return state == v1::SUCCEEDED || state == v1::FAILED || state == v1::CANCELLED;
+}
+
+// What is swept: one request, or one fault, and what must become of it.
+class Operation {
+ public:
+  explicit Operation(CrashCluster& cluster) : cluster_(cluster) {}
+  virtual ~Operation() = default;
+
+  virtual const char* name() const = 0;
+  // The world just before it. `run` makes names unique.
+  virtual void Prepare(int run) = 0;
+  // Does it and waits until its effect has settled, or until the controller is gone.
+  virtual void Run() = 0;
+  // With a controller that is there: what was promised holds, and the job ends.
+  virtual void Heal() = 0;
+
+ protected:
+  uint64_t SubmitForSure(const CrashCluster::Job& job) {
+    const auto response = cluster_.Patiently([&] { return cluster_.Submit(job); });
+    EXPECT_OK(response);
+    return response.ok() ? response->job_id() : 0;
+  }
+  // Follows the job over crashes and restarts of the controller.
+  void AwaitState(uint64_t job, v1::JobState wanted) {
+    v1::JobSummary last;
+    EXPECT_TRUE(WaitUntil(CrashCluster::kPatience, [&] {
+      const auto answer = cluster_.Get(job);
+      if (answer.ok()) last = answer->summary();
+      return last.state() == wanted || IsEnd(last.state());
+    }));
+    EXPECT_EQ(last.state(), wanted) << name() << ": " << last.ShortDebugString();
+  }
+  // No rank of an attempt before the newest lives; of an ended job, none at all.
+  void ExpectNoOrphans(uint64_t job) {
+    const auto answer = cluster_.Patiently([&] { return cluster_.Get(job); });
+    ASSERT_OK(answer);
+    std::vector<uint32_t> dead;
+    if (IsEnd(answer->summary().state())) dead = {0};
+    for (uint32_t attempt = 1; attempt < answer->summary().attempt(); ++attempt) {
+      dead.push_back(attempt);
+    }
+    for (const uint32_t attempt : dead) {
+      std::vector<std::string> left;
+      EXPECT_TRUE(WaitUntil(kOrphanWait,
+                            [&] {
+                              left = cluster_.RankProcesses(job, attempt);
+                              return left.empty();
+                            }))
+          << "orphans of job " << job << ":\n"
+          << absl::StrJoin(left, "\n");
+    }
+  }
+  // As a client does that does not know whether it was heard: repeats it with the same key.
+  void ExpectSubmittedOnce(const CrashCluster::Job& job, uint64_t acknowledged) {
+    const uint64_t repeated = SubmitForSure(job);
+    if (acknowledged != 0) {
+      EXPECT_EQ(repeated, acknowledged) << "an acknowledged submit was lost";
+    }
+    const auto count = cluster_.Patiently([&] { return cluster_.Count(job.name); });
+    ASSERT_OK(count);
+    EXPECT_EQ(*count, 1);
+  }
+
+  CrashCluster& cluster_;
+};
+
+class SubmitOperation final : public Operation {
+ public:
+  using Operation::Operation;
+  const char* name() const override { return "submit"; }
+  void Prepare(int run) override {
+    job_ = {.name = absl::StrCat("submit-", run),
+            .script = {"progress train 1", "progress train 2", "result succeeded"}};
+    acknowledged_ = 0;
+  }
+  void Run() override {
+    const auto response = cluster_.Submit(job_);
+    if (response.ok()) acknowledged_ = response->job_id();
+  }
+  void Heal() override {
+    ASSERT_NO_FATAL_FAILURE(ExpectSubmittedOnce(job_, acknowledged_));
+    const uint64_t id = SubmitForSure(job_);
+    AwaitState(id, v1::SUCCEEDED);
+    ExpectNoOrphans(id);
+  }
+
+ private:
+  CrashCluster::Job job_;
+  uint64_t acknowledged_ = 0;
+};
+
+// A job holds a slot that a waiting gang needs. It ends; the gang is placed, started, and trains.
+class AssignOperation final : public Operation {
+ public:
+  using Operation::Operation;
+  const char* name() const override { return "assign"; }
+  void Prepare(int run) override {
+    go_ = cluster_.Path(absl::StrCat("go-", run));
+    end_ = cluster_.Path(absl::StrCat("end-", run));
+    before_ = SubmitForSure({.name = absl::StrCat("before-", run),
+                             .script = {"progress train 1", "progress train 2", "await_file " + go_,
+                                        "result succeeded"}});
+    AwaitState(before_, v1::RUNNING);
+    gang_ = SubmitForSure({.name = absl::StrCat("gang-", run),
+                           .ranks = 2,
+                           .script = {"progress train 1", "progress train 2", "await_file " + end_,
+                                      "result succeeded"}});
+  }
+  void Run() override {
+    cluster_.Touch(go_);
+    cluster_.Watch(gang_, [](const v1::JobSummary& job) { return job.state() == v1::RUNNING; });
+  }
+  void Heal() override {
+    AwaitState(gang_, v1::RUNNING);
+    ExpectNoOrphans(gang_);
+    cluster_.Touch(end_);
+    for (const uint64_t job : {before_, gang_}) {
+      AwaitState(job, v1::SUCCEEDED);
+      ExpectNoOrphans(job);
+    }
+  }
+
+ private:
+  std::string go_, end_;
+  uint64_t before_ = 0, gang_ = 0;
+};
+
+class CancelOperation final : public Operation {
+ public:
+  using Operation::Operation;
+  const char* name() const override { return "cancel"; }
+  void Prepare(int run) override {
+    acknowledged_ = false;
+    job_ = SubmitForSure({.name = absl::StrCat("cancel-", run),
+                          .ranks = 2,
+                          .script = {"progress train 1", "progress train 2", "hang"}});
+    AwaitState(job_, v1::RUNNING);
+  }
+  void Run() override {
+    acknowledged_ = cluster_.Cancel(job_).ok();
+    cluster_.Watch(job_, [](const v1::JobSummary& job) { return job.state() == v1::CANCELLED; });
+  }
+  void Heal() override {
+    // What was acknowledged happens by itself; else the client asks again.
+    if (!acknowledged_) {
+      EXPECT_OK(cluster_.Patiently([&] { return cluster_.Cancel(job_); }));
+    }
+    AwaitState(job_, v1::CANCELLED);
+    EXPECT_OK(cluster_.Patiently([&] { return cluster_.Cancel(job_); })) << "a repeat is no error";
+    ExpectNoOrphans(job_);
+  }
+
+ private:
+  uint64_t job_ = 0;
+  bool acknowledged_ = false;
+};
+
+// An agent and its rank die and stay away: the gang's other rank is stopped, the job waits, and
+// runs again when the agent is back.
+class WorkerLossOperation final : public Operation {
+ public:
+  using Operation::Operation;
+  const char* name() const override { return "worker loss"; }
+  void Prepare(int run) override {
+    end_ = cluster_.Path(absl::StrCat("end-", run));
+    job_ = SubmitForSure({.name = absl::StrCat("loss-", run),
+                          .ranks = 2,
+                          .script = {"progress train 1", "progress train 2", "await_file " + end_,
+                                     "result succeeded"}});
+    AwaitState(job_, v1::RUNNING);
+  }
+  void Run() override {
+    cluster_.KillWorker("worker-2");
+    cluster_.Watch(job_, [](const v1::JobSummary& job) { return job.state() == v1::PENDING; });
+  }
+  void Heal() override {
+    AwaitState(job_, v1::PENDING);
+    ExpectNoOrphans(job_);
+    ASSERT_NO_FATAL_FAILURE(cluster_.StartWorker("worker-2", 1));
+    AwaitState(job_, v1::RUNNING);
+    ExpectNoOrphans(job_);
+    cluster_.Touch(end_);
+    AwaitState(job_, v1::SUCCEEDED);
+    ExpectNoOrphans(job_);
+  }
+
+ private:
+  std::string end_;
+  uint64_t job_ = 0;
+};
+
+// A rank writes a checkpoint, its agent lets it publish, the row becomes durable, the rank hears
+// so.
+class CheckpointOperation final : public Operation {
+ public:
+  using Operation::Operation;
+  const char* name() const override { return "checkpoint commit"; }
+  void Prepare(int run) override {
+    go_ = cluster_.Path(absl::StrCat("go-", run));
+    end_ = cluster_.Path(absl::StrCat("end-", run));
+    job_ = SubmitForSure(
+        {.name = absl::StrCat("save-", run),
+         .script = {"progress train 1", "progress train 2", "await_file " + go_, "save 5",
+                    "progress train 6", "await_file " + end_, "result succeeded"}});
+    AwaitState(job_, v1::RUNNING);
+  }
+  void Run() override {
+    cluster_.Touch(go_);
+    cluster_.Watch(job_, [](const v1::JobSummary& job) { return job.step() >= 6; });
+  }
+  void Heal() override {
+    // The rank went on only after its agent heard that the row is durable.
+    cluster_.Touch(end_);
+    AwaitState(job_, v1::SUCCEEDED);
+    ExpectNoOrphans(job_);
+    const auto answer = cluster_.Patiently([&] { return cluster_.Get(job_); });
+    ASSERT_OK(answer);
+    std::set<uint32_t> attempts;
+    for (const v1::CheckpointInfo& checkpoint : answer->checkpoints()) {
+      if (checkpoint.state() == v1::WRITING) continue;
+      EXPECT_TRUE(checkpoint.state() == v1::COMMITTED || checkpoint.state() == v1::VERIFIED)
+          << checkpoint.ShortDebugString();
+      EXPECT_EQ(checkpoint.step(), 5);
+      EXPECT_TRUE(attempts.insert(checkpoint.attempt()).second) << "committed twice";
+      EXPECT_OK(
+          VerifyCheckpoint(PosixFileSystem(), checkpoint.path(), checkpoint.manifest_sha256()));
+    }
+    EXPECT_EQ(attempts.count(answer->summary().attempt()), 1u)
+        << "the attempt that finished had its commit acknowledged";
+  }
+
+ private:
+  std::string go_, end_;
+  uint64_t job_ = 0;
+};
+
+class CrashSweep : public ::testing::Test {
+ protected:
+  // The cluster with its agents; what they are named and how many slots each has.
+  void Begin(const CrashTiming& timing, const std::vector<int>& slots) {
+    cluster_ = std::make_unique<CrashCluster>(timing);
+    ASSERT_NO_FATAL_FAILURE(cluster_->StartController());
+    for (size_t i = 0; i < slots.size(); ++i) {
+      ASSERT_NO_FATAL_FAILURE(cluster_->StartWorker(absl::StrCat("worker-", i + 1), slots[i]));
+    }
+  }
+
+  // One run with the death at that call. Gives whether it died, and how many calls it made.
+  struct Outcome {
+    bool killed = false;
+    uint64_t calls = 0;
+  };
+  Outcome RunPoint(Operation& operation, uint64_t kill_at) {
+    SCOPED_TRACE(absl::StrCat(operation.name(), ", killed at call ", kill_at));
+    operation.Prepare(++runs_);
+    cluster_->Arm(kill_at);
+    operation.Run();
+    Outcome outcome;
+    outcome.calls = cluster_->Disarm();
+    outcome.killed = cluster_->killed();
+    if (outcome.killed) {
+      ++deaths_[cluster_->killed_before()];
+      cluster_->AwaitDeath();
+      cluster_->AuditDatabase();
+      cluster_->StartController();
+    }
+    operation.Heal();
+    return outcome;
+  }
+
+  void Sweep(Operation& operation) {
+    const Outcome untouched = RunPoint(operation, 0);
+    ASSERT_FALSE(HasFailure());
+    ASSERT_GT(untouched.calls, 0u) << "nothing was counted: is the library preloaded?";
+    const char* mode = ::getenv("MUSTER_CHAOS");
+    if (mode != nullptr && std::string(mode) == "whole") {
+      SweepAll(operation);
+    } else {
+      SweepSome(operation, untouched.calls);
+    }
+    cluster_->StopController();
+    EXPECT_EQ(cluster_->AuditDatabase(), 0u) << "the outbox was not delivered";
+    std::vector<std::string> calls;
+    for (const auto& [call, count] : deaths_) calls.push_back(absl::StrCat(count, " ", call));
+    std::cout << "[ deaths   ] " << operation.name() << ": before " << absl::StrJoin(calls, ", ")
+              << std::endl;
+  }
+
+  void SweepAll(Operation& operation) {
+    int passed = 0;
+    uint64_t killed = 0;
+    for (uint64_t n = 1; passed < kUntouchedInARow && !HasFailure(); ++n) {
+      const bool died = RunPoint(operation, n).killed;
+      passed = died ? 0 : passed + 1;
+      killed += died ? 1 : 0;
+    }
+    std::cout << "[ points   ] " << operation.name() << ": " << killed
+              << " of all crash points, until " << kUntouchedInARow
+              << " runs in a row passed untouched" << std::endl;
+  }
+
+  void SweepSome(Operation& operation, uint64_t calls) {
+    std::set<uint64_t> points;
+    for (int i = 0; i < kPointsInShort; ++i) {
+      points.insert(1 + static_cast<uint64_t>(i) * (calls - 1) / (kPointsInShort - 1));
+    }
+    uint64_t killed = 0;
+    for (auto n = points.begin(); n != points.end() && !HasFailure(); ++n) {
+      killed += RunPoint(operation, *n).killed ? 1 : 0;
+    }
+    EXPECT_GT(killed, 0u);
+    std::cout << "[ points   ] " << operation.name() << ": " << killed << " of about " << calls
+              << " crash points" << std::endl;
+  }
+
+  std::unique_ptr<CrashCluster> cluster_;
+  int runs_ = 0;
+  std::map<std::string, int> deaths_;  // by the call before which it died
+};
+
+TEST_F(CrashSweep, Submit) {
+  ASSERT_NO_FATAL_FAILURE(Begin({}, {2}));
+  SubmitOperation operation(*cluster_);
+  Sweep(operation);
+}
+
+TEST_F(CrashSweep, Assign) {
+  ASSERT_NO_FATAL_FAILURE(Begin({}, {2}));
+  AssignOperation operation(*cluster_);
+  Sweep(operation);
+}
+
+TEST_F(CrashSweep, Cancel) {
+  ASSERT_NO_FATAL_FAILURE(Begin({}, {2}));
+  CancelOperation operation(*cluster_);
+  Sweep(operation);
+}
+
+TEST_F(CrashSweep, WorkerLoss) {
+  ASSERT_NO_FATAL_FAILURE(Begin({.heartbeat = absl::Milliseconds(500),
+                                 .suspect = absl::Milliseconds(1500),
+                                 .lost = absl::Milliseconds(2500),
+                                 .grace = absl::Milliseconds(2500)},
+                                {1, 1}));
+  WorkerLossOperation operation(*cluster_);
+  Sweep(operation);
+}
+
+TEST_F(CrashSweep, CheckpointCommit) {
+  ASSERT_NO_FATAL_FAILURE(Begin({}, {1}));
+  CheckpointOperation operation(*cluster_);
+  Sweep(operation);
+}
+
+}  // namespace
+}  // namespace muster::testing

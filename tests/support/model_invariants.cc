@@ -1,0 +1,171 @@
+#include "tests/support/model_invariants.h"
+
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "controller/model/job_state.h"
+
+namespace muster::testing {
+namespace {
+
+namespace mc = ::muster::controller;
+
+class Audit {
+ public:
+  explicit Audit(const mc::Snapshot& snapshot) : snapshot_(snapshot) {}
+
+  std::vector<std::string> Run() {
+    snapshot_.jobs.ForEach([this](const mc::Job& job) {
+      CheckEvents(job);
+      CheckAttempts(job);
+      CheckKey(job);
+    });
+    snapshot_.workers.ForEach([this](const mc::Worker& worker) { CheckHolders(worker); });
+    for (uint64_t sequence = 1; sequence <= snapshot_.last_event; ++sequence) {
+      if (events_.count(sequence) == 0) Fault("event ", sequence, " is missing");
+    }
+    CheckOutbox();
+    CheckCheckpoints();
+    return std::move(faults_);
+  }
+
+ private:
+  template <typename... Parts>
+  void Fault(const Parts&... parts) {
+    faults_.push_back(absl::StrCat(parts...));
+  }
+
+  static bool IsMove(mc::JobState from, mc::JobState to) {
+    for (int input = 0; input < mc::kJobInputCount; ++input) {
+      const mc::JobRule& rule = mc::LookUp(from, static_cast<mc::JobInput>(input));
+      if (rule.verdict == mc::Verdict::kMove && rule.next == to) return true;
+    }
+    return false;
+  }
+
+  void CheckEvents(const mc::Job& job) {
+    if (job.events.empty()) return Fault("job ", job.id, " has no event");
+    mc::JobState state = job.events.front()->from;
+    uint64_t last = 0;
+    for (const auto& event : job.events) {
+      const bool first = last == 0;
+      if (event->sequence <= last) Fault("job ", job.id, ": events out of order");
+      last = event->sequence;
+      if (!events_.insert(last).second) Fault("event ", last, " stands twice");
+      if (last > snapshot_.last_event) Fault("event ", last, " is beyond the last one");
+      if (event->job_id != job.id) Fault("event ", last, " stands with job ", job.id);
+      if (event->from != state) Fault("event ", last, " does not begin where its job stood");
+      const bool legal = first ? event->to == event->from
+                               : event->to == event->from || IsMove(event->from, event->to);
+      if (!legal) {
+        Fault("event ", last, ": no move leads from ", mc::JobStateName(event->from), " to ",
+              mc::JobStateName(event->to));
+      }
+      if (!first && mc::IsTerminal(event->from) && event->to != event->from) {
+        Fault("event ", last, ": job ", job.id, " left a terminal state");
+      }
+      state = event->to;
+    }
+    if (state != job.state) {
+      Fault("job ", job.id, " is ", mc::JobStateName(job.state), ", its events say ",
+            mc::JobStateName(state));
+    }
+  }
+
+  void CheckAttempts(const mc::Job& job) {
+    uint32_t number = 0;
+    for (const auto& attempt : job.past) {
+      if (attempt->number != ++number) Fault("job ", job.id, ": attempts are not 1, 2, ...");
+      if (attempt->live()) Fault("job ", job.id, ": attempt ", number, " lives beside a newer one");
+      CheckRanks(*attempt);
+    }
+    if (job.current != nullptr) {
+      if (job.current->number != ++number) Fault("job ", job.id, ": attempts are not 1, 2, ...");
+      CheckRanks(*job.current);
+    }
+    if (job.attempt != number) {
+      Fault("job ", job.id, " counts ", job.attempt, " attempts and has ", number);
+    }
+    const bool holds = job.state == mc::JobState::kStarting || job.state == mc::JobState::kRunning;
+    const bool must_not = mc::IsTerminal(job.state) || job.state == mc::JobState::kPending;
+    if ((holds && !job.has_live_attempt()) || (must_not && job.has_live_attempt())) {
+      Fault("job ", job.id, " is ", mc::JobStateName(job.state), " with ",
+            job.has_live_attempt() ? "a" : "no", " live attempt");
+    }
+  }
+
+  void CheckRanks(const mc::Attempt& attempt) {
+    for (const mc::Rank& rank : attempt.ranks) {
+      if (!rank.holds_slot) continue;
+      const auto slot = std::make_tuple(rank.worker, rank.incarnation, rank.slot);
+      const auto rank_name = std::make_tuple(attempt.job_id, attempt.number, rank.rank);
+      if (!held_.emplace(slot, rank_name).second) {
+        Fault("slot ", rank.slot, " of ", rank.worker, " is held twice");
+      }
+    }
+  }
+
+  void CheckHolders(const mc::Worker& worker) {
+    std::set<uint32_t> slots;
+    for (const auto& [slot, holder] : worker.holders) {
+      slots.insert(slot);
+      const auto found = held_.find(std::make_tuple(worker.name, worker.incarnation, slot));
+      if (found == held_.end() ||
+          found->second != std::make_tuple(holder.job_id, holder.attempt, holder.rank)) {
+        Fault("slot ", slot, " of ", worker.name, " names a holder that does not hold it");
+      }
+    }
+    for (const auto& [slot, rank] : held_) {
+      if (std::get<0>(slot) != worker.name || std::get<1>(slot) != worker.incarnation) continue;
+      if (slots.count(std::get<2>(slot)) == 0) {
+        Fault("job ", std::get<0>(rank), " holds slot ", std::get<2>(slot), " of ", worker.name,
+              ", which counts it as free");
+      }
+    }
+  }
+
+  void CheckKey(const mc::Job& job) {
+    if (job.idempotency_key.empty()) return;
+    if (!keys_.emplace(job.owner, job.idempotency_key).second) {
+      Fault("job ", job.id, ": another job has its key ", job.idempotency_key);
+    }
+  }
+
+  void CheckOutbox() {
+    for (const auto& [seq, row] : *snapshot_.outbox) {
+      if (seq != row.seq || seq > snapshot_.last_outbox) Fault("outbox row ", seq, " is misplaced");
+      if (snapshot_.FindWorker(row.worker) == nullptr) {
+        Fault("outbox row ", seq, " is for an unknown worker");
+      }
+    }
+  }
+
+  void CheckCheckpoints() {
+    snapshot_.checkpoints.ForEach([this](const mc::Checkpoint& checkpoint) {
+      const bool usable = checkpoint.state == mc::CheckpointState::kCommitted ||
+                          checkpoint.state == mc::CheckpointState::kVerified;
+      if (usable && (checkpoint.path.empty() || checkpoint.manifest_sha256.empty())) {
+        Fault("checkpoint ", checkpoint.id, " is usable without a folder or a manifest");
+      }
+    });
+  }
+
+  const mc::Snapshot& snapshot_;
+  std::vector<std::string> faults_;
+  std::set<uint64_t> events_;
+  std::set<std::pair<std::string, std::string>> keys_;
+  // Who holds a slot: (worker, incarnation, slot) -> (job, attempt, rank).
+  std::map<std::tuple<std::string, std::string, uint32_t>, std::tuple<uint64_t, uint32_t, uint32_t>>
+      held_;
+};
+
+}  // namespace
+
+std::vector<std::string> ModelFaults(const controller::Snapshot& snapshot) {
+  return Audit(snapshot).Run();
+}
+
+}  // namespace muster::testing
