@@ -10,24 +10,16 @@
 // a draft. Prints one JSON object a line.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
-#include <iostream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "benchmarks/controller/cluster_model.h"
+#include "benchmarks/controller/measure.h"
 #include "controller/policy/scheduler.h"
 
 namespace muster::benchmarks {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -43,12 +35,12 @@ struct Round {
 // One call of the scheduler, and the applier's share.
 Round Decide(ClusterModel& cluster, bool keep) {
   Round round;
-  const double began = Now();
+  const double began = SteadySeconds();
   const controller::Plan plan = controller::Schedule(cluster.snapshot(), cluster.now());
-  const double decided = Now();
+  const double decided = SteadySeconds();
   round.placed = cluster.Apply(plan, keep);
   round.decide_s = decided - began;
-  round.apply_s = Now() - decided;
+  round.apply_s = SteadySeconds() - decided;
   return round;
 }
 
@@ -60,28 +52,26 @@ Json Rates(uint64_t placed, double decide_s, double apply_s) {
           {"placements_per_s_applied", placed / (decide_s + apply_s)}};
 }
 
-void Print(Json line) { std::cout << line.dump() << std::endl; }
-
 // Fills an empty cluster again and again until `enough` gangs were placed or the time is over.
 void Fill(const ClusterSize& size, uint64_t enough, double seconds, const char* row) {
   ClusterModel cluster(size, 1);
   Round sum;
   uint64_t calls = 0;
-  const double began = Now();
+  const double began = SteadySeconds();
   do {
     const Round round = Decide(cluster, false);
     sum.placed += round.placed;
     sum.decide_s += round.decide_s;
     sum.apply_s += round.apply_s;
     ++calls;
-  } while (sum.placed < enough && Now() - began < seconds);
+  } while (sum.placed < enough && SteadySeconds() - began < seconds);
   Json line = {{"row", row},
                {"nodes", size.nodes},
                {"queued", size.queued},
                {"calls", calls},
                {"complete", sum.placed >= enough}};
   line.update(Rates(sum.placed, sum.decide_s, sum.apply_s));
-  Print(std::move(line));
+  PrintLine(line);
 }
 
 struct CallTimes {
@@ -95,10 +85,10 @@ struct CallTimes {
 CallTimes Churn(const ClusterSize& size, uint32_t gangs_a_round, int rounds, double seconds) {
   ClusterModel cluster(size, 1);
   CallTimes times;
-  const double began = Now();
+  const double began = SteadySeconds();
   times.fill_ms = Decide(cluster, true).decide_s * 1e3;
   std::vector<double> calls;
-  for (int i = 0; i < rounds && (i < 3 || Now() - began < seconds); ++i) {
+  for (int i = 0; i < rounds && (i < 3 || SteadySeconds() - began < seconds); ++i) {
     cluster.Replace(gangs_a_round);
     const Round round = Decide(cluster, true);
     calls.push_back(round.decide_s * 1e3);
@@ -126,7 +116,7 @@ void Table(double cell_seconds) {
         line["churn_ms"] = times.churn_ms;
         expected_s = 10 * (times.fill_ms + 3 * times.churn_ms) / 1e3;
       }
-      Print(std::move(line));
+      PrintLine(line);
     }
   }
 }
@@ -163,7 +153,7 @@ int main(int argc, char** argv) {
                  {"gangs_a_call", gangs},
                  {"call_ms", times.churn_ms}};
     line.update(Rates(times.placed, times.decide_s, times.apply_s));
-    Print(std::move(line));
+    PrintLine(line);
   }
   return 0;
 }

@@ -1,0 +1,268 @@
+#include <atomic>
+#include <chrono>
+#include <iostream>
+#include <memory>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "benchmarks/controller/loads.h"
+#include "benchmarks/controller/sim_agent.h"
+#include "benchmarks/controller/target.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/token.h"
+
+namespace muster::benchmarks {
+namespace {
+
+// Below the controller's bound of streams on one connection.
+constexpr int kStreamsPerChannel = 100;
+constexpr double kConnectSeconds = 60;
+// What a training rank reports.
+const std::map<std::string, double> kReported = {
+    {"loss", 0.5},          {"lr", 1e-3},
+    {"grad_norm", 1.5},     {"samples_per_second", 900},
+    {"step_seconds", 0.07}, {"data_seconds", 0.01},
+    {"memory_bytes", 1e9},  {"memory_peak_bytes", 2e9}};
+
+struct Options {
+  std::string data_dir;
+  int agents = 16;
+  uint32_t slots = 64;
+  int jobs = 200;
+  uint32_t ranks = 64;
+  int runs = 100;
+  double seconds = 10;
+  double interval = 3;
+};
+
+template <typename T>
+T OrThrow(absl::StatusOr<T> value) {
+  if (!value.ok()) throw std::runtime_error(value.status().ToString());
+  return *std::move(value);
+}
+
+// Polls: precise to a fiftieth of a second, which is enough for what it waits for.
+template <typename Condition>
+bool WaitUntil(double end, Condition condition) {
+  while (!condition()) {
+    if (SteadySeconds() >= end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+v1::SubmitRequest GangRequest(uint32_t ranks) {
+  return OrThrow(SubmitRequestOf(absl::StrCat(
+      "name: gang\nranks: ", ranks,
+      "\nplacement: {wait_for_capacity: true}\n"
+      "train: {model: {mlp: {hidden: [8]}}, data: {synthetic: {samples: 64, shape: [8]}},"
+      " batch_size: 64, steps: 10}\n")));
+}
+
+uint64_t SubmitOne(v1::JobService::Stub& stub, const Target& target, v1::SubmitRequest request) {
+  grpc::ClientContext context;
+  AddToken(context, target.token);
+  request.set_idempotency_key(FreshKey());
+  v1::SubmitResponse response;
+  const grpc::Status status = stub.Submit(&context, request, &response);
+  if (!status.ok()) throw std::runtime_error("submit: " + status.error_message());
+  return response.job_id();
+}
+
+// Agents and the channels that carry them.
+class Fleet {
+ public:
+  Fleet(const Target& target, const Options& options, bool ranks_end,
+        std::function<void(const v1::StartRanks&)> on_start = {}) {
+    for (int i = 0; i < options.agents; ++i) {
+      if (i % kStreamsPerChannel == 0) {
+        stubs_.push_back(v1::WorkerService::NewStub(MakeChannel({.address = target.workers})));
+      }
+      agents_.push_back(SimAgent::Connect(*stubs_.back(),
+                                          {.name = absl::StrFormat("sim-%05d", i),
+                                           .slots = options.slots,
+                                           .pool = "default",
+                                           .token = target.token,
+                                           .ranks_end = ranks_end,
+                                           .latest = kReported,
+                                           .on_start = on_start},
+                                          counts_));
+    }
+  }
+  ~Fleet() {
+    for (const auto& agent : agents_) agent->Hang();
+    for (const auto& agent : agents_) agent->Join();
+  }
+  bool WaitUntilWelcome() {
+    return WaitUntil(SteadySeconds() + kConnectSeconds,
+                     [this] { return counts_.welcomed >= agents_.size(); });
+  }
+  AgentCounts& counts() { return counts_; }
+  const std::vector<std::shared_ptr<SimAgent>>& agents() const { return agents_; }
+
+ private:
+  AgentCounts counts_;
+  std::vector<std::unique_ptr<v1::WorkerService::Stub>> stubs_;
+  std::vector<std::shared_ptr<SimAgent>> agents_;
+};
+
+// Gangs wait in the queue; then the agents come, and each rank is reported started, running and
+// ended: three durable changes, each acknowledged after its commit.
+void Reports(const Options& options) {
+  const Target target = OrThrow(FindTarget(options.data_dir));
+  const auto stubs = PeopleStubs(target, 1);
+  const v1::SubmitRequest request = GangRequest(options.ranks);
+  for (int i = 0; i < options.jobs; ++i) SubmitOne(*stubs[0], target, request);
+  const uint64_t ranks = uint64_t{options.ranks} * options.jobs;
+  const double began = SteadySeconds();
+  Fleet fleet(target, options, /*ranks_end=*/true);
+  const bool finished =
+      WaitUntil(began + options.seconds, [&] { return fleet.counts().ranks_ended >= ranks; });
+  const double took = SteadySeconds() - began;
+  const uint64_t changes = fleet.counts().events_durable;
+  PrintLine({{"load", "reports"},
+             {"agents", options.agents},
+             {"ranks_a_gang", options.ranks},
+             {"gangs", options.jobs},
+             {"finished", finished},
+             {"seconds", took},
+             {"changes", changes},
+             {"per_s", static_cast<double>(changes) / took},
+             {"gangs_per_s", static_cast<double>(fleet.counts().started_gangs) / took}});
+}
+
+// One job at a time on an idle cluster: from the moment at which the submit is sent to the moment
+// at which its assignment is at the agent.
+void Start(const Options& options) {
+  const Target target = OrThrow(FindTarget(options.data_dir));
+  const auto stubs = PeopleStubs(target, 1);
+  const v1::SubmitRequest request = GangRequest(1);
+  std::atomic<double> arrived = 0;
+  Fleet fleet(target, options, /*ranks_end=*/true,
+              [&arrived](const v1::StartRanks&) { arrived = SteadySeconds(); });
+  if (!fleet.WaitUntilWelcome()) throw std::runtime_error("the agents were not welcomed");
+  Latencies to_answer;
+  Latencies to_agent;
+  for (int i = 0; i < options.runs; ++i) {
+    arrived = 0;
+    const double sent = SteadySeconds();
+    SubmitOne(*stubs[0], target, request);
+    to_answer.Add(SteadySeconds() - sent);
+    const uint64_t ended = i + 1;
+    const bool done = WaitUntil(
+        sent + 10, [&] { return arrived.load() > 0 && fleet.counts().ranks_ended >= ended; });
+    if (!done) throw std::runtime_error("a job did not start");
+    to_agent.Add(arrived.load() - sent);
+  }
+  PrintLine({{"load", "start"},
+             {"runs", options.runs},
+             {"submit_answered", to_answer.Summary()},
+             {"assignment_at_agent", to_agent.Summary()}});
+}
+
+void Heartbeats(const Options& options) {
+  const Target target = OrThrow(FindTarget(options.data_dir));
+  const double began = SteadySeconds();
+  Fleet fleet(target, options, /*ranks_end=*/false);
+  const bool welcomed = fleet.WaitUntilWelcome();
+  const double connected = SteadySeconds();
+  const double end = connected + options.seconds;
+  // Spread over the interval, as those of real agents are.
+  const double pause = options.interval / options.agents;
+  uint64_t turn = 0;
+  while (SteadySeconds() < end) {
+    fleet.agents()[turn % fleet.agents().size()]->Heartbeat();
+    ++turn;
+    const double ahead = connected + static_cast<double>(turn) * pause - SteadySeconds();
+    if (ahead > 0) std::this_thread::sleep_for(std::chrono::duration<double>(ahead));
+  }
+  const double took = SteadySeconds() - connected;
+  WaitUntil(SteadySeconds() + 2,
+            [&] { return fleet.counts().heartbeats_answered >= fleet.counts().heartbeats_sent; });
+  Json latency;
+  std::string error;
+  {
+    std::lock_guard<std::mutex> lock(fleet.counts().mutex);
+    latency = fleet.counts().heartbeat_latencies.Summary();
+    error = fleet.counts().last_error;
+  }
+  PrintLine({{"load", "heartbeats"},
+             {"agents", options.agents},
+             {"welcomed", fleet.counts().welcomed.load()},
+             {"all_welcomed", welcomed},
+             {"connect_seconds", connected - began},
+             {"wanted_per_s", options.agents / options.interval},
+             {"sent_per_s", static_cast<double>(fleet.counts().heartbeats_sent) / took},
+             {"answered_per_s", static_cast<double>(fleet.counts().heartbeats_answered) / took},
+             {"streams_lost", fleet.counts().ended.load()},
+             {"last_error", error},
+             {"latency", latency},
+             {"musterd_rss_mib", static_cast<double>(ResidentBytes(target.pid)) / (1 << 20)}});
+}
+
+// Keeps jobs running that report values, so that the controller has series to show; says {"ready"}
+// when all of them have reported, and ends when its standard input does.
+void KeepSeries(const Options& options) {
+  const Target target = OrThrow(FindTarget(options.data_dir));
+  const auto stubs = PeopleStubs(target, 1);
+  const v1::SubmitRequest request = GangRequest(1);
+  Fleet fleet(target, options, /*ranks_end=*/false);
+  if (!fleet.WaitUntilWelcome()) throw std::runtime_error("the agents were not welcomed");
+  for (int i = 0; i < options.jobs; ++i) SubmitOne(*stubs[0], target, request);
+  AgentCounts& counts = fleet.counts();
+  const uint64_t jobs = options.jobs;
+  const bool running = WaitUntil(SteadySeconds() + options.seconds, [&] {
+    return counts.started_gangs >= jobs && counts.events_durable >= 2 * jobs;
+  });
+  if (!running) throw std::runtime_error("the jobs did not start");
+  for (const auto& agent : fleet.agents()) agent->Heartbeat();
+  WaitUntil(SteadySeconds() + options.seconds,
+            [&] { return counts.heartbeats_answered >= fleet.agents().size(); });
+  PrintLine({{"load", "series"}, {"ready", true}, {"jobs", options.jobs}});
+  std::atomic<bool> over = false;
+  std::thread input([&over] {
+    while (std::cin.get() != EOF) {
+    }
+    over = true;
+  });
+  double next = SteadySeconds();
+  while (!over) {
+    if (SteadySeconds() >= next) {
+      for (const auto& agent : fleet.agents()) agent->Heartbeat();
+      next += options.interval;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  input.join();
+}
+
+}  // namespace
+
+void AddAgentLoads(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* reports = app.add_subcommand("reports", "durable reports of simulated ranks");
+  CLI::App* start = app.add_subcommand("start", "submit to the assignment's arrival, idle");
+  CLI::App* heartbeats = app.add_subcommand("heartbeats", "agents that only live");
+  CLI::App* series = app.add_subcommand("series", "running jobs with series, until stdin ends");
+  for (CLI::App* command : {reports, start, heartbeats, series}) {
+    command->add_option("--data-dir", options->data_dir, "of musterd")->required();
+    command->add_option("--agents", options->agents)->capture_default_str();
+    command->add_option("--slots", options->slots, "of each agent")->capture_default_str();
+    command->add_option("--seconds", options->seconds, "most")->capture_default_str();
+  }
+  reports->add_option("--jobs", options->jobs)->capture_default_str();
+  reports->add_option("--ranks", options->ranks, "of each job")->capture_default_str();
+  start->add_option("--runs", options->runs)->capture_default_str();
+  heartbeats->add_option("--interval", options->interval, "seconds")->capture_default_str();
+  series->add_option("--jobs", options->jobs)->capture_default_str();
+  reports->callback([options] { Reports(*options); });
+  start->callback([options] { Start(*options); });
+  heartbeats->callback([options] { Heartbeats(*options); });
+  series->callback([options] { KeepSeries(*options); });
+}
+
+}  // namespace muster::benchmarks

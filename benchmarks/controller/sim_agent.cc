@@ -1,0 +1,200 @@
+#include "benchmarks/controller/sim_agent.h"
+
+#include <sys/random.h>
+
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/version.h"
+#include "common/rpc/token.h"
+
+namespace muster::benchmarks {
+namespace {
+
+std::string RandomIncarnation() {
+  std::string bytes(16, '\0');
+  const ssize_t got = ::getrandom(bytes.data(), bytes.size(), 0);
+  MUSTER_CHECK(got == static_cast<ssize_t>(bytes.size()), "no random numbers");
+  return bytes;
+}
+
+}  // namespace
+
+SimAgent::SimAgent(AgentOptions options, AgentCounts& counts)
+    : options_(std::move(options)), counts_(counts), incarnation_(RandomIncarnation()) {}
+
+std::shared_ptr<SimAgent> SimAgent::Connect(v1::WorkerService::Stub& stub, AgentOptions options,
+                                            AgentCounts& counts) {
+  std::shared_ptr<SimAgent> agent(new SimAgent(std::move(options), counts));
+  agent->self_ = agent;
+  AddToken(agent->context_, agent->options_.token);
+  stub.async()->Control(&agent->context_, agent.get());
+  agent->AddHold();  // writes begin outside of reactions
+  agent->StartRead(&agent->incoming_);
+  agent->StartCall();
+  agent->SayHello();
+  return agent;
+}
+
+void SimAgent::SayHello() {
+  v1::WorkerMessage message;
+  v1::Hello* hello = message.mutable_hello();
+  hello->set_protocol_version(kProtocolVersion);
+  hello->set_worker_name(options_.name);
+  hello->set_incarnation(incarnation_);
+  hello->set_version(std::string(Version()));
+  hello->set_pool(options_.pool);
+  for (uint32_t i = 0; i < options_.slots; ++i) {
+    v1::Slot* slot = hello->add_slots();
+    slot->set_index(i);
+    slot->set_kind(v1::CPU);
+    slot->set_device("cpu");
+    slot->set_memory_bytes(uint64_t{4} << 30);
+  }
+  hello->set_cpus(options_.slots);
+  hello->set_memory_bytes(uint64_t{options_.slots} << 32);
+  hello->set_advertise_address("127.0.0.1");
+  Send(std::move(message));
+}
+
+void SimAgent::Send(v1::WorkerMessage message) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (hung_ || done_) return;
+  queue_.push_back(std::move(message));
+  if (queue_.size() == 1) StartWrite(&queue_.front());
+}
+
+void SimAgent::OnWriteDone(bool ok) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  queue_.pop_front();
+  if (!ok) queue_.clear();
+  if (!queue_.empty()) StartWrite(&queue_.front());
+}
+
+void SimAgent::Heartbeat() {
+  v1::WorkerMessage message;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    message.mutable_heartbeat()->set_seq(++heartbeat_seq_);
+    heartbeat_sent_[heartbeat_seq_] = SteadySeconds();
+    for (v1::RankStatus& status : running_) {
+      status.set_step(status.step() + 1);
+      *message.mutable_heartbeat()->add_ranks() = status;
+    }
+  }
+  ++counts_.heartbeats_sent;
+  Send(std::move(message));
+}
+
+void SimAgent::Report(const v1::Fence& fence, uint32_t rank, v1::RankEvent::Kind kind) {
+  v1::WorkerMessage message;
+  v1::RankEvent* event = message.mutable_rank_event();
+  *event->mutable_fence() = fence;
+  event->set_rank(rank);
+  event->set_kind(kind);
+  event->set_pid(1000 + rank);
+  event->set_succeeded(kind == v1::RankEvent::EXITED);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    message.set_event_seq(++event_seq_);
+    ends_rank_[event_seq_] = kind == v1::RankEvent::EXITED;
+  }
+  ++counts_.events_sent;
+  Send(std::move(message));
+}
+
+void SimAgent::Take(const v1::StartRanks& start) {
+  ++counts_.started_gangs;
+  if (options_.on_start) options_.on_start(start);
+  v1::WorkerMessage ack;
+  ack.mutable_assignment_ack()->set_outbox_seq(start.outbox_seq());
+  Send(std::move(ack));
+  for (const v1::StartRanks::Rank& rank : start.ranks()) {
+    Report(start.fence(), rank.rank(), v1::RankEvent::STARTED);
+    Report(start.fence(), rank.rank(), v1::RankEvent::RUNNING);
+    if (options_.ranks_end) {
+      Report(start.fence(), rank.rank(), v1::RankEvent::EXITED);
+      continue;
+    }
+    v1::RankStatus status;
+    *status.mutable_fence() = start.fence();
+    status.set_rank(rank.rank());
+    status.set_pid(1000 + rank.rank());
+    status.set_phase("train");
+    status.mutable_latest()->insert(options_.latest.begin(), options_.latest.end());
+    std::lock_guard<std::mutex> lock(mutex_);
+    running_.push_back(std::move(status));
+  }
+}
+
+void SimAgent::OnReadDone(bool ok) {
+  if (!ok) {
+    RemoveHold();
+    return;
+  }
+  switch (incoming_.body_case()) {
+    case v1::ControllerMessage::kWelcome:
+      ++counts_.welcomed;
+      break;
+    case v1::ControllerMessage::kHeartbeatAck: {
+      ++counts_.heartbeats_answered;
+      double took = -1;
+      {
+        std::lock_guard<std::mutex> lock(mutex_);
+        const auto sent = heartbeat_sent_.find(incoming_.heartbeat_ack().seq());
+        if (sent != heartbeat_sent_.end()) {
+          took = SteadySeconds() - sent->second;
+          heartbeat_sent_.erase(sent);
+        }
+      }
+      if (took >= 0) {
+        std::lock_guard<std::mutex> lock(counts_.mutex);
+        counts_.heartbeat_latencies.Add(took);
+      }
+      break;
+    }
+    case v1::ControllerMessage::kEventAck: {
+      std::lock_guard<std::mutex> lock(mutex_);
+      const auto found = ends_rank_.find(incoming_.event_ack().event_seq());
+      if (found != ends_rank_.end()) {
+        ++counts_.events_durable;
+        if (found->second) ++counts_.ranks_ended;
+        ends_rank_.erase(found);
+      }
+      break;
+    }
+    case v1::ControllerMessage::kStartRanks:
+      Take(incoming_.start_ranks());
+      break;
+    default:
+      break;
+  }
+  StartRead(&incoming_);
+}
+
+void SimAgent::Hang() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    hung_ = true;
+  }
+  context_.TryCancel();
+}
+
+void SimAgent::OnDone(const grpc::Status& status) {
+  {
+    std::lock_guard<std::mutex> lock(counts_.mutex);
+    if (!hung_) counts_.last_error = status.error_message();
+  }
+  if (!hung_) ++counts_.ended;
+  std::shared_ptr<SimAgent> self = std::move(self_);
+  std::lock_guard<std::mutex> lock(mutex_);
+  done_ = true;
+  over_.notify_all();
+}
+
+void SimAgent::Join() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  over_.wait(lock, [this] { return done_; });
+}
+
+}  // namespace muster::benchmarks

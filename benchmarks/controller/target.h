@@ -1,0 +1,33 @@
+// Where the measured musterd is, read from its data folder as an agent or the CLI would find it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "muster/v1/job_service.grpc.pb.h"
+#include "muster/v1/worker_service.grpc.pb.h"
+
+namespace muster::benchmarks {
+
+struct Target {
+  std::string people;   // host:port
+  std::string workers;  // host:port
+  std::string token;
+  int pid = 0;
+};
+
+// Reads DIR/endpoints.json and DIR/token. Errors: those of the files.
+absl::StatusOr<Target> FindTarget(const std::string& data_dir);
+
+// So many clients, each with a connection of its own.
+std::vector<std::unique_ptr<v1::JobService::Stub>> PeopleStubs(const Target& target, int clients);
+
+// The request that submits this YAML, as the CLI would make it but for the key.
+absl::StatusOr<v1::SubmitRequest> SubmitRequestOf(const std::string& yaml);
+
+// A key that no other call of any program used.
+std::string FreshKey();
+
+}  // namespace muster::benchmarks
