@@ -133,6 +133,11 @@ void DescribeOptions(CLI::App& app, Config& config) {
               "Points and logs of a finished job are removed after this long");
   AddBytes(app, "--metrics-max-bytes", &config.metrics_max_bytes,
            "Above this size of metrics.db the longest finished jobs lose points and logs first");
+  app.add_option("--calls-per-second", config.calls_per_second,
+                 "Calls of one caller (token and address) beyond this wait: RESOURCE_EXHAUSTED; 0: "
+                 "no bound")
+      ->capture_default_str()
+      ->type_name("N");
   app.add_flag("--insecure", config.insecure,
                "Listen beyond loopback although nothing is encrypted");
 }

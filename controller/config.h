@@ -28,8 +28,9 @@ struct Config {
       absl::Seconds(60);  // a finished job's Prometheus series stay this long
   absl::Duration metrics_retention = absl::Hours(24 * 30);  // a finished job's points and logs
   uint64_t metrics_max_bytes =
-      8ull << 30;         // above it the longest finished jobs' points and logs go first
-  bool insecure = false;  // listen beyond loopback without TLS
+      8ull << 30;  // above it the longest finished jobs' points and logs go first
+  uint32_t calls_per_second = 20'000;  // of each caller, with a burst of two seconds' worth; 0: any
+  bool insecure = false;               // listen beyond loopback without TLS
 };
 
 struct CommandLine {

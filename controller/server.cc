@@ -20,6 +20,8 @@ constexpr int kPeopleReceiveBytes = 4 << 20;
 constexpr int kWorkerReceiveBytes = 16 << 20;
 constexpr size_t kPeopleMemoryBytes = 256 << 20;
 constexpr size_t kWorkerMemoryBytes = 1 << 30;
+// What a bucket of calls holds, in seconds of its rate: a script that starts many things at once.
+constexpr double kBurstSeconds = 2;
 constexpr absl::Duration kStopGrace = absl::Seconds(5);
 
 std::string EndpointsPath(const Config& config) { return config.data_dir + "/endpoints.json"; }
@@ -43,7 +45,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   const absl::Status removed = fs.RemoveFile(EndpointsPath(config));
   if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
   MUSTER_ASSIGN_OR_RETURN(std::string token, LoadOrMakeToken(fs, config.data_dir + "/token"));
-  server->gate_ = std::make_unique<CallGate>(std::move(token), server->registry_, clock);
+  server->gate_ = std::make_unique<CallGate>(
+      std::move(token), server->registry_, clock,
+      RateLimit{static_cast<double>(config.calls_per_second),
+                kBurstSeconds * static_cast<double>(config.calls_per_second)});
   MUSTER_RETURN_IF_ERROR(server->OpenDatabases(std::move(on_fatal)));
   MUSTER_RETURN_IF_ERROR(server->OpenPorts());
   MUSTER_RETURN_IF_ERROR(server->WriteEndpoints());

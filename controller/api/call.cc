@@ -6,6 +6,28 @@
 
 namespace muster::controller {
 
+absl::Status CallGate::Check(grpc::ServerContextBase& context) {
+  const absl::Status known = CheckToken(context, token_);
+  const std::string principal =
+      absl::StrCat(known.ok() ? "token@" : "nobody@", HostOfPeer(context.peer()));
+  absl::Duration wait;
+  {
+    MutexLock lock(mutex_);
+    wait = limiter_.Admit(principal, clock_.SinceBoot());
+  }
+  if (wait == absl::ZeroDuration()) return known;
+  const int64_t wait_ms = absl::ToInt64Milliseconds(wait) + 1;
+  context.AddTrailingMetadata(kRetryAfterKey, absl::StrCat(wait_ms));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("too many calls from here: try again in ", wait_ms,
+                   " ms (musterd --calls-per-second is the bound of each caller)"));
+}
+
+std::string HostOfPeer(const std::string& peer) {
+  const size_t port = peer.rfind(':');
+  return port == std::string::npos || port == peer.find(':') ? peer : peer.substr(0, port);
+}
+
 void CallGate::CountCall(const char* method, absl::StatusCode code, absl::Duration took) {
   registry_.Add(metric::kRpcRequestsTotal, {method, absl::StatusCodeToString(code)});
   registry_.Add(metric::kRpcSecondsTotal, {method}, absl::ToDoubleSeconds(took));

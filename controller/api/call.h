@@ -1,5 +1,5 @@
-// What every call has in common: the token is checked first, the answer is counted, the status is
-// mapped.
+// What every call has in common: the token and the caller's rate are checked first, the answer is
+// counted, the status is mapped.
 #pragma once
 
 #include <grpcpp/server_context.h>
@@ -10,22 +10,24 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "common/metrics/registry.h"
 #include "common/rpc/status_map.h"
 #include "common/rpc/token.h"
+#include "controller/api/rate_limiter.h"
 
 namespace muster::controller {
 
 // Checks and counts calls. Thread-safe; outlives the services.
 class CallGate {
  public:
-  CallGate(std::string token, Registry& registry, Clock& clock)
-      : token_(std::move(token)), registry_(registry), clock_(clock) {}
+  // `limit`: of each principal's calls; none unless given.
+  CallGate(std::string token, Registry& registry, Clock& clock, const RateLimit& limit = {})
+      : token_(std::move(token)), registry_(registry), clock_(clock), limiter_(limit) {}
 
-  // UNAUTHENTICATED: no token, or another one.
-  absl::Status Check(const grpc::ServerContextBase& context) const {
-    return CheckToken(context, token_);
-  }
+  // UNAUTHENTICATED: no token, or another one. RESOURCE_EXHAUSTED: too many calls; the message and
+  // the trailing metadata kRetryAfterKey say after how long the next one may come.
+  absl::Status Check(grpc::ServerContextBase& context) MUSTER_EXCLUDES(mutex_);
   absl::Duration Now() const { return clock_.SinceBoot(); }
 
   void CountCall(const char* method, absl::StatusCode code, absl::Duration took);
@@ -36,7 +38,15 @@ class CallGate {
   const std::string token_;
   Registry& registry_;
   Clock& clock_;
+  Mutex mutex_;
+  RateLimiter limiter_ MUSTER_GUARDED_BY(mutex_);
 };
+
+// Trailing metadata of a call that came too soon: milliseconds.
+inline constexpr char kRetryAfterKey[] = "retry-after-ms";
+
+// The address without its port: "ipv4:10.0.0.1" of "ipv4:10.0.0.1:40312".
+std::string HostOfPeer(const std::string& peer);
 
 // Tells a caller of another protocol what to do. `side` is who called ("the client", "the agent").
 absl::Status CheckProtocolVersion(uint32_t theirs, absl::string_view side);

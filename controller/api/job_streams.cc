@@ -42,8 +42,6 @@ bool VerdictWait::Turn() {
   return false;
 }
 
-void VerdictWait::Abort() {
-  call_->Done(absl::UnavailableError("the controller is stopping: try again soon"));
-}
+void VerdictWait::Abort(const absl::Status& why) { call_->Done(why); }
 
 }  // namespace muster::controller

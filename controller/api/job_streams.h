@@ -47,7 +47,7 @@ class VerdictWait final : public Pumped {
         response_(response) {}
 
   bool Turn() override;
-  void Abort() override;
+  void Abort(const absl::Status& why) override;
 
  private:
   UnaryCall* const call_;

@@ -41,7 +41,7 @@ class OutStream : public grpc::ServerWriteReactor<Message>, public Pumped {
     if (!status.ok()) DropWaitingLocked();
     FinishIfIdleLocked();
   }
-  void Abort() final { End(absl::UnavailableError("the controller is stopping: try again soon")); }
+  void Abort(const absl::Status& why) final { End(why); }
 
  protected:
   void Send(Message message) MUSTER_EXCLUDES(mutex_) {

@@ -2,21 +2,37 @@
 
 #include <utility>
 
-namespace muster::controller {
+#include "absl/strings/str_cat.h"
 
-StreamPump::StreamPump(Clock& clock) : clock_(clock), thread_([this] { Run(); }) {}
+namespace muster::controller {
+namespace {
+
+absl::Status Stopping() {
+  return absl::UnavailableError("the controller is stopping: try again soon");
+}
+
+}  // namespace
+
+StreamPump::StreamPump(Clock& clock, size_t max_pumped)
+    : clock_(clock), max_pumped_(max_pumped), thread_([this] { Run(); }) {}
 
 StreamPump::~StreamPump() { Stop(); }
 
 void StreamPump::Add(std::shared_ptr<Pumped> pumped) {
-  bool stopping = false;
+  absl::Status refused;
   {
     MutexLock lock(mutex_);
-    stopping = stopping_;
-    if (!stopping) added_.push_back(pumped);
+    if (stopping_) {
+      refused = Stopping();
+    } else if (added_.size() + turning_ >= max_pumped_) {
+      refused = absl::ResourceExhaustedError(
+          absl::StrCat(max_pumped_, " watches and waits are open already: end some, or ask again"));
+    } else {
+      added_.push_back(pumped);
+    }
   }
-  if (stopping) {
-    pumped->Abort();
+  if (!refused.ok()) {
+    pumped->Abort(refused);
   } else {
     wake_.NotifyOne();
   }
@@ -39,6 +55,7 @@ void StreamPump::Run() {
     bool stopping = false;
     {
       MutexLock lock(mutex_);
+      turning_ = all.size();
       while (added_.empty() && !stopping_) {
         const absl::Duration left = due_at - clock_.SinceBoot();
         if (all.empty()) {
@@ -50,11 +67,12 @@ void StreamPump::Run() {
         }
       }
       fresh.swap(added_);
+      turning_ += fresh.size();
       stopping = stopping_;
     }
     if (stopping) {
-      for (auto& pumped : all) pumped->Abort();
-      for (auto& pumped : fresh) pumped->Abort();
+      for (auto& pumped : all) pumped->Abort(Stopping());
+      for (auto& pumped : fresh) pumped->Abort(Stopping());
       return;
     }
     // A new one is turned at once, the others only when their interval has passed.

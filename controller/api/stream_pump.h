@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
@@ -19,8 +20,8 @@ class Pumped {
   // Looks whether there is something to do, and does not block. False: it is over, never turn it
   // again.
   virtual bool Turn() = 0;
-  // The controller is stopping: ends the call with UNAVAILABLE.
-  virtual void Abort() = 0;
+  // Ends the call with that status: the controller is stopping, or too many wait already.
+  virtual void Abort(const absl::Status& why) = 0;
 };
 
 class StreamPump {
@@ -28,10 +29,14 @@ class StreamPump {
   // At most five turns a second: so is WatchJob's promise.
   static constexpr absl::Duration kInterval = absl::Milliseconds(200);
 
-  explicit StreamPump(Clock& clock);
+  // What may wait at once: each holds a connection's stream and is looked at in each interval.
+  static constexpr size_t kMaxPumped = 4096;
+
+  explicit StreamPump(Clock& clock, size_t max_pumped = kMaxPumped);
   ~StreamPump();  // stops
 
-  // Thread-safe. After Stop it aborts `pumped` at once.
+  // Thread-safe. Aborts `pumped` at once after Stop (UNAVAILABLE) and while too many wait
+  // (RESOURCE_EXHAUSTED).
   void Add(std::shared_ptr<Pumped> pumped);
   // Aborts all, ends the thread. Idempotent.
   void Stop();
@@ -40,9 +45,11 @@ class StreamPump {
   void Run();
 
   Clock& clock_;
+  const size_t max_pumped_;
   Mutex mutex_;
   CondVar wake_;
   std::vector<std::shared_ptr<Pumped>> added_ MUSTER_GUARDED_BY(mutex_);
+  size_t turning_ MUSTER_GUARDED_BY(mutex_) = 0;  // the thread's own, besides added_
   bool stopping_ MUSTER_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

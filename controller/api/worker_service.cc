@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace muster::controller {
 namespace {
 
@@ -9,19 +11,22 @@ absl::Status Stopping() {
   return absl::UnavailableError("the controller is stopping: connect again soon");
 }
 
-// Remembers a stream and forgets those that are gone.
-template <typename Stream>
-void Remember(std::vector<std::weak_ptr<Stream>>& streams, const std::shared_ptr<Stream>& stream) {
-  std::erase_if(streams, [](const auto& weak) { return weak.expired(); });
-  streams.push_back(stream);
-}
-
 }  // namespace
 
-absl::Status WorkerService::Allow(grpc::CallbackServerContext* context) {
-  absl::Status status = gate_.Check(*context);
-  MutexLock lock(mutex_);
-  return status.ok() && stopping_ ? Stopping() : status;
+template <typename Stream>
+absl::Status WorkerService::AdmitLocked(std::vector<std::weak_ptr<Stream>>& streams,
+                                        const std::shared_ptr<Stream>& stream) {
+  if (stopping_) return Stopping();
+  // Those that are gone are looked for only when there might be too many.
+  if (streams.size() >= max_streams_) {
+    std::erase_if(streams, [](const auto& weak) { return weak.expired(); });
+  }
+  if (streams.size() >= max_streams_) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(max_streams_, " agents' streams of this kind are open already"));
+  }
+  streams.push_back(stream);
+  return absl::OkStatus();
 }
 
 void WorkerService::Stop() {
@@ -43,22 +48,22 @@ void WorkerService::Stop() {
 
 grpc::ServerBidiReactor<v1::WorkerMessage, v1::ControllerMessage>* WorkerService::Control(
     grpc::CallbackServerContext* context) {
-  const absl::Status allowed = Allow(context);
   auto stream = std::make_shared<ControlStream>(gate_, engine_);
-  {
+  absl::Status allowed = gate_.Check(*context);
+  if (allowed.ok()) {
     MutexLock lock(mutex_);
-    Remember(controls_, stream);
+    allowed = AdmitLocked(controls_, stream);
   }
   return ControlStream::Begin(std::move(stream), allowed);
 }
 
 grpc::ServerBidiReactor<v1::BulkBatch, v1::BulkAck>* WorkerService::Bulk(
     grpc::CallbackServerContext* context) {
-  const absl::Status allowed = Allow(context);
   auto stream = std::make_shared<BulkStream>(gate_, engine_, ingest_);
-  {
+  absl::Status allowed = gate_.Check(*context);
+  if (allowed.ok()) {
     MutexLock lock(mutex_);
-    Remember(bulks_, stream);
+    allowed = AdmitLocked(bulks_, stream);
   }
   return BulkStream::Begin(std::move(stream), allowed);
 }

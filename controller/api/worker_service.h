@@ -16,9 +16,14 @@ namespace muster::controller {
 
 class WorkerService final : public v1::WorkerService::CallbackService {
  public:
+  // Streams of one kind that may be open at once: twice the 10,000 workers that one controller is
+  // meant for, since a reconnecting agent may hold two for a moment.
+  static constexpr size_t kMaxStreams = 20'000;
+
   // All references outlive the service and its streams.
-  WorkerService(Engine& engine, MetricsIngest& ingest, CallGate& gate)
-      : engine_(engine), ingest_(ingest), gate_(gate) {}
+  WorkerService(Engine& engine, MetricsIngest& ingest, CallGate& gate,
+                size_t max_streams = kMaxStreams)
+      : engine_(engine), ingest_(ingest), gate_(gate), max_streams_(max_streams) {}
 
   // Ends all streams with UNAVAILABLE, new ones too; to be called before the gRPC server shuts
   // down.
@@ -30,11 +35,15 @@ class WorkerService final : public v1::WorkerService::CallbackService {
       grpc::CallbackServerContext* context) override;
 
  private:
-  absl::Status Allow(grpc::CallbackServerContext* context);
+  // Remembers the stream unless it may not be opened; then why not.
+  template <typename Stream>
+  absl::Status AdmitLocked(std::vector<std::weak_ptr<Stream>>& streams,
+                           const std::shared_ptr<Stream>& stream) MUSTER_REQUIRES(mutex_);
 
   Engine& engine_;
   MetricsIngest& ingest_;
   CallGate& gate_;
+  const size_t max_streams_;
   Mutex mutex_;
   bool stopping_ MUSTER_GUARDED_BY(mutex_) = false;
   std::vector<std::weak_ptr<ControlStream>> controls_ MUSTER_GUARDED_BY(mutex_);

@@ -25,6 +25,27 @@ const Job* FindReporter(const Snapshot& snapshot, const CheckpointReport& report
   return nullptr;
 }
 
+// Rows of checkpoints that an attempt began and never ended. More are not recorded: a commit makes
+// its own row anyway.
+constexpr int kMaxWriting = 16;
+
+bool MayBegin(const Snapshot& snapshot, const Job& job) {
+  int writing = 0;
+  for (const uint64_t id : job.checkpoints) {
+    const Checkpoint* row = snapshot.FindCheckpoint(id);
+    if (row->state == CheckpointState::kWriting && row->attempt == job.attempt) ++writing;
+  }
+  return writing < kMaxWriting;
+}
+
+// A folder right in the job's own: what is there is reread, offered to ranks, and deleted one day.
+bool IsInJobFolder(const Job& job, const std::string& path) {
+  const std::string folder = job.checkpoint_folder() + "/";
+  if (path.size() <= folder.size() || path.compare(0, folder.size(), folder) != 0) return false;
+  const std::string name = path.substr(folder.size());
+  return name.find('/') == std::string::npos && name != "." && name != "..";
+}
+
 // The row that a BEGIN of this attempt at this step made, or 0.
 uint64_t FindWriting(const Snapshot& snapshot, const Job& job, int64_t step) {
   for (auto id = job.checkpoints.rbegin(); id != job.checkpoints.rend(); ++id) {
@@ -61,6 +82,10 @@ absl::Status Commit(Draft& draft, const Job& job, const CheckpointReport& report
   if (report.path.empty() || report.manifest_sha256.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("job ", job.id, ": a committed checkpoint without path or manifest hash"));
+  }
+  if (!IsInJobFolder(job, report.path)) {
+    return absl::InvalidArgumentError(absl::StrCat("job ", job.id, ": checkpoint ", report.path,
+                                                   " is not in ", job.checkpoint_folder()));
   }
   if (const Checkpoint* same = FindByPath(draft.view(), job, report.path)) {
     if (same->manifest_sha256 == report.manifest_sha256) return absl::OkStatus();
@@ -107,7 +132,9 @@ absl::Status Apply(Draft& draft, const Job& job, const CheckpointReport& report,
                    const RuleContext& context) {
   switch (report.kind) {
     case CheckpointReport::Kind::kBegin:
-      if (FindWriting(draft.view(), job, report.step) == 0) BeginRow(draft, job, report, context);
+      if (FindWriting(draft.view(), job, report.step) == 0 && MayBegin(draft.view(), job)) {
+        BeginRow(draft, job, report, context);
+      }
       return absl::OkStatus();
     case CheckpointReport::Kind::kCommit:
       return Commit(draft, job, report, context);

@@ -60,7 +60,7 @@ void TakeIntoJob(Draft& draft, const RankStatus& status) {
     progress.epoch = status.epoch;
   }
   if (status.total_steps > 0) progress.total_steps = status.total_steps;
-  for (const auto& [name, value] : status.latest) progress.latest[name] = value;
+  for (const auto& [name, value] : status.latest) KeepShown(progress.latest, name, value);
   const auto accuracy = status.latest.find("validation_accuracy");
   if (accuracy != status.latest.end() && std::isfinite(accuracy->second)) {
     progress.best_validation_accuracy =

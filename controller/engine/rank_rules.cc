@@ -36,8 +36,8 @@ void NoteSteps(Draft& draft, const RankReport& report) {
     job.progress.step = report.last_step;
   }
   for (const auto& [name, value] : report.results) {
-    job.results[name] = value;
-    job.progress.latest[name] = value;
+    KeepShown(job.results, name, value);
+    KeepShown(job.progress.latest, name, value);
   }
 }
 

@@ -135,6 +135,10 @@ EventResult OnHello(Draft& draft, const WorkerHello& event, const RuleContext& c
                        ": a newer agent holds this name; give each agent its own --name")));
     }
   }
+  if (known == nullptr && draft.view().workers.size() >= kMaxWorkers) {
+    return Refuse(absl::ResourceExhaustedError(absl::StrCat(
+        "worker ", event.worker, ": ", kMaxWorkers, " names of workers are known already")));
+  }
   const uint64_t id = known != nullptr ? known->id : draft.AddWorker(NewWorker(event)).id;
   if (known != nullptr && known->incarnation != event.incarnation) {
     BeginIncarnation(draft, id, event, context);

@@ -161,6 +161,20 @@ struct Attempt {
   bool live() const { return ended == absl::InfiniteFuture(); }
 };
 
+// Metrics of a job that its row shows; those that come later are left out there (metrics.db has
+// bounds of its own).
+inline constexpr size_t kMaxShownMetrics = 256;
+
+// Keeps the value unless that would be one name too many.
+inline void KeepShown(std::map<std::string, double>& shown, const std::string& name, double value) {
+  const auto it = shown.find(name);
+  if (it != shown.end()) {
+    it->second = value;
+  } else if (shown.size() < kMaxShownMetrics) {
+    shown.emplace(name, value);
+  }
+}
+
 // Where the job is, from its ranks' newest reports. Kept over the end of an attempt; saved with the
 // next transition.
 struct JobProgress {

@@ -82,6 +82,8 @@ struct Worker {
 };
 
 inline constexpr size_t kMaxPastIncarnations = 16;
+// Names of workers, for ever: far more than one controller can serve.
+inline constexpr size_t kMaxWorkers = 65'536;
 
 // "ready", "suspect", "lost" or "draining" (lost before draining).
 absl::string_view WorkerStateName(const Worker& worker);

@@ -26,14 +26,15 @@ inline constexpr char kToken[] = "secret-of-this-test";
 class ApiFixture : public ::testing::Test {
  protected:
   void SetUp() override {
+    gate_ = std::make_unique<CallGate>(kToken, registry_, clock_, limit_);
     MetricsIngestOptions options;
     options.path = dir_ / "metrics.db";
     auto ingest = MetricsIngest::Open(std::move(options), clock_);
     ASSERT_OK(ingest);
     ingest_ = *std::move(ingest);
     ingest_->Start();
-    jobs_ = std::make_unique<JobService>(engine_, *ingest_, gate_, clock_, "/ckpt");
-    workers_ = std::make_unique<WorkerService>(engine_, *ingest_, gate_);
+    jobs_ = std::make_unique<JobService>(engine_, *ingest_, *gate_, clock_, "/ckpt");
+    workers_ = std::make_unique<WorkerService>(engine_, *ingest_, *gate_);
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
@@ -69,7 +70,8 @@ class ApiFixture : public ::testing::Test {
   RealClock clock_;
   Registry registry_{ControllerMetrics(), metric::kControllerDroppedTotal};
   FakeEngine engine_;
-  CallGate gate_{kToken, registry_, clock_};
+  RateLimit limit_;  // none, unless the test's constructor sets one
+  std::unique_ptr<CallGate> gate_;
   std::unique_ptr<MetricsIngest> ingest_;
   std::unique_ptr<JobService> jobs_;
   std::unique_ptr<WorkerService> workers_;

@@ -39,6 +39,31 @@ TEST_F(CheckpointsTest, ACheckpointIsWrittenCommittedAndVerified) {
   EXPECT_TRUE(snapshot()->retention_jobs->empty());
 }
 
+TEST_F(CheckpointsTest, AFolderOutsideTheJobsOwnIsRefused) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  const Fence fence = StartRanks(one).fence;
+  for (const char* path : {"/etc", "/ckpt/job-1", "/ckpt/job-1/", "/ckpt/job-1/..",
+                           "/ckpt/job-10/x", "/ckpt/job-1/../../etc", "ckpt/job-1/x"}) {
+    CheckpointReport commit = MakeCommit(one, fence, 5);
+    commit.path = path;
+    EXPECT_THAT(Apply(commit).status, StatusIs(absl::StatusCode::kInvalidArgument)) << path;
+  }
+  EXPECT_TRUE(job(id).checkpoints.empty());
+}
+
+TEST_F(CheckpointsTest, OnlySoManyBegunOnesAreRecordedAndCommitsStillAre) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  const Fence fence = StartRanks(one).fence;
+  for (int64_t step = 1; step <= 40; ++step) {
+    EXPECT_OK(Apply(MakeOther(one, fence, CheckpointReport::Kind::kBegin, step)).status);
+  }
+  EXPECT_EQ(job(id).checkpoints.size(), 16u);
+  EXPECT_OK(Apply(MakeCommit(one, fence, 40)).status);
+  EXPECT_EQ(job(id).checkpoints.size(), 17u);
+}
+
 TEST_F(CheckpointsTest, ABrokenOneIsNeverOfferedForResume) {
   Agent one = ConnectNew("worker-1", 1);
   Submit();

@@ -137,5 +137,25 @@ TEST_F(WorkerRulesTest, AStreamThatEndsAfterItsSuccessorCameChangesNothing) {
   EXPECT_FALSE(worker("worker-1").connected);
 }
 
+TEST_F(WorkerRulesTest, OnlySoManyMetricNamesOfAJobAreShown) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  const Fence fence = StartRanks(one).fence;
+  for (int i = 0; i < 10; ++i) {
+    one.alive[0].latest.clear();
+    for (int j = 0; j < 64; ++j) one.alive[0].latest[absl::StrCat("m", i, "-", j)] = 1;
+    EXPECT_OK(Beat(one).status);
+  }
+  one.alive[0].latest = {{"m0-0", 2}};
+  EXPECT_OK(Beat(one).status);
+  EXPECT_EQ(job(id).progress.latest.size(), kMaxShownMetrics);
+  EXPECT_EQ(job(id).progress.latest.at("m0-0"), 2) << "a known one is kept up to date";
+  RankReport report = MakeReport(one, fence, 0, RankReport::Kind::kExited);
+  report.succeeded = true;
+  for (int j = 0; j < 300; ++j) report.results[absl::StrCat("r", j)] = 1;
+  EXPECT_OK(Apply(report).status);
+  EXPECT_EQ(job(id).results.size(), kMaxShownMetrics);
+}
+
 }  // namespace
 }  // namespace muster::controller
