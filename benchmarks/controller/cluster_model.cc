@@ -31,8 +31,9 @@ std::shared_ptr<const controller::JobSettings> MakeSettings(uint32_t ranks) {
   settings->needs.min_ranks = ranks;
   settings->needs.max_ranks = ranks;
   settings->needs.slot_kind = controller::SlotKind::kGpu;
-  settings->needs.pool = "default";
+  settings->needs.pools = {{"default", {}}};
   settings->restart = {.max_restarts = 5,
+                       .budgets = {},
                        .backoff = absl::Seconds(1),
                        .max_backoff = absl::Minutes(1),
                        .progress_timeout = absl::Minutes(10)};
@@ -118,14 +119,15 @@ uint64_t ClusterModel::Apply(const controller::Plan& plan, bool keep) {
 void ClusterModel::EndJob(Draft& draft, uint64_t job_id) {
   const controller::Attempt& placed = *draft.view().FindJob(job_id)->current;
   for (const controller::Rank& rank : placed.ranks) {
-    draft.EditWorkerView(draft.view().FindWorker(rank.worker)->id).holders.erase(rank.slot);
+    controller::Worker& worker = draft.EditWorkerView(draft.view().FindWorker(rank.worker)->id);
+    for (uint32_t slot : rank.slots) worker.holders.erase(slot);
   }
   controller::Attempt& attempt = draft.EditAttempt(job_id);
   attempt.ended = absl::UnixEpoch();
   for (controller::Rank& rank : attempt.ranks) {
     rank.state = controller::RankState::kExited;
     rank.succeeded = true;
-    rank.holds_slot = false;
+    rank.holds_slots = false;
   }
   Job& job = draft.EditJob(job_id);
   job.state = JobState::kSucceeded;

@@ -92,8 +92,8 @@ Table RankTable(const v1::Attempt& attempt) {
     const std::string exit = rank.signal() != 0         ? absl::StrCat("signal ", rank.signal())
                              : rank.state() == "exited" ? absl::StrCat(rank.exit_code())
                                                         : "";
-    table.Add({absl::StrCat(rank.rank()), rank.worker(), absl::StrCat(rank.slot()), rank.state(),
-               rank.pid() == 0 ? "" : absl::StrCat(rank.pid()), exit});
+    table.Add({absl::StrCat(rank.rank()), rank.worker(), absl::StrJoin(rank.slots(), ","),
+               rank.state(), rank.pid() == 0 ? "" : absl::StrCat(rank.pid()), exit});
   }
   return table;
 }

@@ -85,13 +85,21 @@ void FillDefaults(v1::JobSpec& spec) {
   MUSTER_DEFAULT(*spec.mutable_per_rank(), gpus, 0);
 
   v1::Placement& placement = *spec.mutable_placement();
-  MUSTER_DEFAULT(placement, pool, "default");
+  if (placement.pools().empty()) {
+    MUSTER_DEFAULT(placement, pool, "default");
+  }
   MUSTER_DEFAULT(placement, wait_for_capacity, false);
 
   v1::Checkpoint& checkpoint = *spec.mutable_checkpoint();
   MUSTER_DEFAULT(checkpoint, every_steps, 0);
   MUSTER_DEFAULT(checkpoint, every_epochs, 1);
   MUSTER_DEFAULT(checkpoint, keep_last, 3);
+
+  v1::Scheduling& scheduling = *spec.mutable_scheduling();
+  MUSTER_DEFAULT(scheduling, priority_class, v1::PRIORITY_CLASS_NORMAL);
+  MUSTER_DEFAULT(scheduling, priority, 0);
+  MUSTER_DEFAULT(scheduling, preemptible, true);
+  MUSTER_DEFAULT(scheduling, hold, false);
 
   v1::Restart& restart = *spec.mutable_restart();
   MUSTER_DEFAULT(restart, max_restarts, 5);

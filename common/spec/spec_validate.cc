@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/spec/scheduling_text.h"
 #include "common/spec/spec_text.h"
 
 namespace muster {
@@ -72,9 +73,9 @@ class Validator {
       Fault("ranks.max", absl::StrCat("must be at least ranks.min, which is ", spec.ranks().min(),
                                       "; got ", spec.ranks().max()));
     }
-    Whole("per_rank.gpus", spec.per_rank().gpus(), 0, 1);
-    Name("placement.pool", spec.placement().pool());
-    Pairs("placement.selector", spec.placement().selector());
+    Check(spec.per_rank());
+    Check(spec.placement());
+    Check(spec.scheduling());
     Check(spec.checkpoint());
     Check(spec.restart());
     if (!spec.has_train()) {
@@ -159,6 +160,24 @@ class Validator {
                              ShownValue(value), "'"));
   }
 
+  void Status(absl::string_view path, const absl::Status& status) {
+    if (!status.ok()) Fault(path, std::string(status.message()));
+  }
+
+  void Count(absl::string_view path, int given, int most) {
+    if (given > most)
+      Fault(path, absl::StrCat("must have at most ", most, " entries; got ", given));
+  }
+
+  void Text(absl::string_view path, const std::string& value) {
+    if (value.empty()) Fault(path, "must not be empty");
+    if (HasControlBytes(value)) Fault(path, "must not hold control characters");
+    if (value.size() > kMostValueBytes) {
+      Fault(path,
+            absl::StrCat("must have at most ", kMostValueBytes, " bytes; got ", value.size()));
+    }
+  }
+
   void Pairs(absl::string_view path, const Strings& pairs) {
     if (pairs.size() > kMostPairs) {
       Fault(path, absl::StrCat("must have at most ", kMostPairs, " entries; got ", pairs.size()));
@@ -189,6 +208,72 @@ class Validator {
     }
   }
 
+  void Check(const v1::PerRank& per_rank) {
+    Whole("per_rank.gpus", per_rank.gpus(), 0, 64);
+    if (per_rank.has_gpu_type()) {
+      Text("per_rank.gpu_type", per_rank.gpu_type());
+      if (per_rank.gpus() == 0) Fault("per_rank.gpu_type", "needs per_rank.gpus of at least 1");
+    }
+    Whole("per_rank.cpus", per_rank.cpus(), 0, 4096);
+    if (per_rank.has_memory()) Status("per_rank.memory", ParseMemory(per_rank.memory()).status());
+  }
+
+  void Check(const v1::Placement& placement) {
+    if (placement.has_pool()) Name("placement.pool", placement.pool());
+    if (placement.has_pool() && !placement.pools().empty()) {
+      Fault("placement.pools", "give only one of pool and pools");
+    }
+    Count("placement.pools", placement.pools_size(), 8);
+    for (int i = 0; i < placement.pools_size(); ++i) {
+      const std::string at = absl::StrCat("placement.pools[", i, "]");
+      const auto pool = ParsePoolChoice(placement.pools(i));
+      Status(at, pool.status());
+      if (pool.ok()) Name(at, pool->name);
+    }
+    Pairs("placement.selector", placement.selector());
+    Count("placement.exclude", placement.exclude_size(), 64);
+    for (int i = 0; i < placement.exclude_size(); ++i) {
+      Text(absl::StrCat("placement.exclude[", i, "]"), placement.exclude(i));
+    }
+  }
+
+  void Check(const v1::Scheduling& scheduling) {
+    const absl::Duration year = absl::Hours(24 * 365);
+    if (scheduling.priority() < -999 || scheduling.priority() > 999) {
+      Fault("scheduling.priority",
+            absl::StrCat("must be from -999 to 999; got ", scheduling.priority()));
+    }
+    if (scheduling.has_max_run_time()) {
+      Time("scheduling.max_run_time", scheduling.max_run_time(), absl::Seconds(1), year);
+    }
+    if (scheduling.has_expected_run_time()) {
+      Time("scheduling.expected_run_time", scheduling.expected_run_time(), absl::Seconds(1), year);
+    }
+    if (scheduling.has_deadline()) {
+      Status("scheduling.deadline", ParseWallTime(scheduling.deadline()).status());
+    }
+    if (scheduling.has_begin()) {
+      Status("scheduling.begin", ParseWallTime(scheduling.begin()).status());
+    }
+    Count("scheduling.after", scheduling.after_size(), 32);
+    for (int i = 0; i < scheduling.after_size(); ++i) {
+      Status(absl::StrCat("scheduling.after[", i, "]"),
+             ParseDependency(scheduling.after(i)).status());
+    }
+    if (scheduling.has_array()) {
+      Status("scheduling.array", ParseArray(scheduling.array()).status());
+    }
+  }
+
+  void Check(const v1::RestartBudgets& budgets) {
+    const google::protobuf::Reflection& r = *budgets.GetReflection();
+    std::vector<const google::protobuf::FieldDescriptor*> fields;
+    r.ListFields(budgets, &fields);
+    for (const auto* field : fields) {
+      Whole(absl::StrCat("restart.budgets.", field->name()), r.GetUInt32(budgets, field), 0, 1000);
+    }
+  }
+
   void Check(const v1::Checkpoint& checkpoint) {
     if (checkpoint.has_url()) {
       std::string folder = checkpoint.url();
@@ -208,6 +293,7 @@ class Validator {
   void Check(const v1::Restart& restart) {
     const absl::Duration day = absl::Hours(24);
     Whole("restart.max_restarts", restart.max_restarts(), 0, 1000);
+    Check(restart.budgets());
     Time("restart.backoff", restart.backoff(), absl::ZeroDuration(), day);
     Time("restart.max_backoff", restart.max_backoff(), absl::ZeroDuration(), day);
     if (FromProto(restart.max_backoff()) < FromProto(restart.backoff())) {

@@ -84,7 +84,7 @@ v1::Attempt ToProto(const Attempt& attempt) {
     v1::Attempt::Rank* row = out.add_ranks();
     row->set_rank(rank.rank);
     row->set_worker(rank.worker);
-    row->set_slot(rank.slot);
+    for (uint32_t slot : rank.slots) row->add_slots(slot);
     const absl::string_view state = RankStateName(rank.state);
     row->set_state(state.data(), state.size());
     row->set_exit_code(rank.exit_code);

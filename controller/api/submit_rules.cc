@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
+#include "common/spec/scheduling_text.h"
 #include "common/spec/spec_defaults.h"
 #include "common/spec/spec_reader.h"
 #include "common/spec/spec_text.h"
@@ -23,17 +24,84 @@ bool IsPlain(absl::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
 }
 
+constexpr int32_t kPriorityStep = 1000;  // between two classes
+
+int32_t PriorityOf(const v1::Scheduling& scheduling) {
+  const int32_t steps = static_cast<int32_t>(scheduling.priority_class()) -
+                        static_cast<int32_t>(v1::PRIORITY_CLASS_NORMAL);
+  return steps * kPriorityStep + scheduling.priority();
+}
+
+// The texts have been validated: what does not parse is not there.
+JobNeeds NeedsOf(const v1::JobSpec& spec) {
+  JobNeeds out;
+  out.min_ranks = spec.ranks().min();
+  out.max_ranks = spec.ranks().max();
+  out.slot_kind = spec.per_rank().gpus() > 0 ? SlotKind::kGpu : SlotKind::kCpu;
+  out.slots_per_rank = std::max(1u, spec.per_rank().gpus());
+  out.gpu_type = spec.per_rank().gpu_type();
+  out.cpus_per_rank = spec.per_rank().cpus();
+  if (spec.per_rank().has_memory()) {
+    out.memory_per_rank = ParseMemory(spec.per_rank().memory()).value_or(0);
+  }
+  for (const std::string& text : spec.placement().pools()) {
+    const PoolChoice choice = ParsePoolChoice(text).value_or(PoolChoice());
+    out.pools.push_back({.name = choice.name, .after = choice.after});
+  }
+  if (out.pools.empty()) out.pools.push_back({.name = spec.placement().pool(), .after = {}});
+  for (const auto& [key, value] : spec.placement().selector()) out.selector.emplace(key, value);
+  out.exclude = {spec.placement().exclude().begin(), spec.placement().exclude().end()};
+  out.wait_for_capacity = spec.placement().wait_for_capacity();
+  return out;
+}
+
+SchedulingSettings SchedulingOf(const v1::Scheduling& spec) {
+  SchedulingSettings out;
+  out.preemptible = spec.preemptible();
+  if (spec.has_max_run_time()) out.max_run_time = muster::FromProto(spec.max_run_time());
+  if (spec.has_expected_run_time()) {
+    out.expected_run_time = muster::FromProto(spec.expected_run_time());
+  }
+  if (spec.has_deadline()) {
+    out.deadline = ParseWallTime(spec.deadline()).value_or(absl::InfiniteFuture());
+  }
+  if (spec.has_begin()) out.begin = ParseWallTime(spec.begin()).value_or(absl::InfinitePast());
+  for (const std::string& text : spec.after()) {
+    const JobDependency other = ParseDependency(text).value_or(JobDependency());
+    out.after.push_back(
+        {.job_id = other.job_id, .on = static_cast<SchedulingSettings::On>(other.on)});
+  }
+  out.hold = spec.hold();
+  return out;
+}
+
+std::map<FailureClass, uint32_t> BudgetsOf(const v1::RestartBudgets& budgets) {
+  std::map<FailureClass, uint32_t> out;
+  const auto put = [&out](FailureClass kind, bool given, uint32_t count) {
+    if (given) out[kind] = count;
+  };
+  put(FailureClass::kWorkerLost, budgets.has_worker_lost(), budgets.worker_lost());
+  put(FailureClass::kHang, budgets.has_hang(), budgets.hang());
+  put(FailureClass::kOutOfMemory, budgets.has_out_of_memory(), budgets.out_of_memory());
+  put(FailureClass::kNonFinite, budgets.has_non_finite(), budgets.non_finite());
+  put(FailureClass::kDataError, budgets.has_data_error(), budgets.data_error());
+  put(FailureClass::kCheckpointFailed, budgets.has_checkpoint_failed(),
+      budgets.checkpoint_failed());
+  put(FailureClass::kCorruption, budgets.has_corruption(), budgets.corruption());
+  put(FailureClass::kApplication, budgets.has_application(), budgets.application());
+  put(FailureClass::kStartFailed, budgets.has_start_failed(), budgets.start_failed());
+  put(FailureClass::kRankKilled, budgets.has_rank_killed(), budgets.rank_killed());
+  return out;
+}
+
 JobSettings SettingsOf(const v1::JobSpec& spec) {
   JobSettings out;
   out.name = spec.name();
   out.project = spec.project();
-  out.needs.min_ranks = spec.ranks().min();
-  out.needs.max_ranks = spec.ranks().max();
-  out.needs.slot_kind = spec.per_rank().gpus() > 0 ? SlotKind::kGpu : SlotKind::kCpu;
-  out.needs.pool = spec.placement().pool();
-  for (const auto& [key, value] : spec.placement().selector())
-    out.needs.selector.emplace(key, value);
-  out.needs.wait_for_capacity = spec.placement().wait_for_capacity();
+  out.priority = PriorityOf(spec.scheduling());
+  out.needs = NeedsOf(spec);
+  out.scheduling = SchedulingOf(spec.scheduling());
+  out.restart.budgets = BudgetsOf(spec.restart().budgets());
   out.restart.max_restarts = spec.restart().max_restarts();
   out.restart.backoff = muster::FromProto(spec.restart().backoff());
   out.restart.max_backoff = muster::FromProto(spec.restart().max_backoff());

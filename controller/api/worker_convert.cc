@@ -111,7 +111,7 @@ v1::ControllerMessage ToProto(const Assignment& assignment) {
       v1::StartRanks::Rank* row = out->add_ranks();
       row->set_rank(rank.rank);
       row->set_local_rank(rank.local_rank);
-      row->add_slots(rank.slot);
+      for (uint32_t slot : rank.slots) row->add_slots(slot);
     }
     out->set_spec_json(start->spec_json);
     out->set_checkpoint_root(start->checkpoint_root);

@@ -95,21 +95,29 @@ void CarryOut(Draft& draft, uint64_t job_id, JobEffect effect, const JobStep& st
   }
 }
 
-void Move(Draft& draft, uint64_t job_id, const JobRule& rule, const JobStep& step,
-          const RuleContext& context) {
+// The job is in `to` now; says so to people and to the event table.
+void Record(Draft& draft, uint64_t job_id, JobState to, Reason reason, const JobStep& step,
+            const RuleContext& context) {
   Job& job = draft.EditJob(job_id);
   JobEvent event{.sequence = 0,
                  .job_id = job_id,
                  .time = context.now,
                  .from = job.state,
-                 .to = rule.next,
-                 .reason = rule.reason,
+                 .to = to,
+                 .reason = reason,
                  .actor = step.actor,
                  .message = step.message,
                  .attempt = job.attempt};
-  job.state = rule.next;
-  job.reason = rule.reason;
+  job.state = to;
+  job.reason = reason;
   job.message = step.message;
+  draft.AddEvent(std::move(event));
+}
+
+void Move(Draft& draft, uint64_t job_id, const JobRule& rule, const JobStep& step,
+          const RuleContext& context) {
+  Record(draft, job_id, rule.next, rule.reason, step, context);
+  Job& job = draft.EditJob(job_id);
   if (rule.next == JobState::kRunning) {
     draft.EditAttempt(job_id).reached_running = true;
     if (job.started == absl::InfinitePast()) job.started = context.now;
@@ -122,7 +130,6 @@ void Move(Draft& draft, uint64_t job_id, const JobRule& rule, const JobStep& ste
       job.failure_class = FailureClass::kNone;
     }
   }
-  draft.AddEvent(std::move(event));
 }
 
 }  // namespace
@@ -144,6 +151,9 @@ absl::Status DriveJob(Draft& draft, uint64_t job_id, const JobStep& step,
                                                   ": ", rule.because));
     case Verdict::kMove:
       Move(draft, job_id, rule, step, context);
+      break;
+    case Verdict::kNote:
+      Record(draft, job_id, job->state, rule.reason, step, context);
       break;
     case Verdict::kStay:
       break;
@@ -187,6 +197,12 @@ void SettleIfCleared(Draft& draft, uint64_t job_id, const RuleContext& context) 
       .input = JobInput::kClearedForRetry, .actor = "controller", .message = "", .grace = {}};
   if (job->state == JobState::kStopping) {
     step.message = absl::StrCat("cancelled; attempt ", job->attempt, " has ended");
+  } else if (job->suspending) {
+    step.input = JobInput::kClearedForSuspend;
+    step.message = absl::StrCat("suspended; attempt ", job->attempt, " has ended");
+    Job& edited = draft.EditJob(job_id);
+    edited.suspending = false;
+    edited.failure_class = job->current->failure_class;
   } else {
     const RestartDecision decision = DecideRestart(*job);
     step.input = decision.input;
@@ -233,21 +249,23 @@ void ReleaseSlot(Draft& draft, uint64_t job_id, uint32_t attempt, uint32_t rank)
   } else if (attempt >= 1 && attempt <= job->past.size()) {
     owner = job->past[attempt - 1].get();
   }
-  if (owner == nullptr || rank >= owner->ranks.size() || !owner->ranks[rank].holds_slot) return;
+  if (owner == nullptr || rank >= owner->ranks.size() || !owner->ranks[rank].holds_slots) return;
   const Worker* worker = draft.view().FindWorker(owner->ranks[rank].worker);
-  const uint32_t slot = owner->ranks[rank].slot;
+  const std::vector<uint32_t> slots = owner->ranks[rank].slots;
   if (current) {
-    draft.EditRank(job_id, rank).holds_slot = false;
+    draft.EditRank(job_id, rank).holds_slots = false;
   } else {
-    draft.EditPastRank(job_id, attempt, rank).holds_slot = false;
+    draft.EditPastRank(job_id, attempt, rank).holds_slots = false;
   }
   if (worker == nullptr) return;
-  const auto holder = worker->holders.find(slot);
-  const bool holds = holder != worker->holders.end() && holder->second.job_id == job_id &&
-                     holder->second.attempt == attempt && holder->second.rank == rank;
-  if (!holds) return;
-  draft.EditWorkerView(worker->id).holders.erase(slot);
-  draft.MarkRelevant();
+  for (uint32_t slot : slots) {
+    const auto holder = worker->holders.find(slot);
+    const bool holds = holder != worker->holders.end() && holder->second.job_id == job_id &&
+                       holder->second.attempt == attempt && holder->second.rank == rank;
+    if (!holds) continue;
+    draft.EditWorkerView(worker->id).holders.erase(slot);
+    draft.MarkRelevant();
+  }
 }
 
 }  // namespace muster::controller

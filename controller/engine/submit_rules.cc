@@ -53,12 +53,15 @@ bool StillFits(const Snapshot& snapshot, const PlaceGang& gang) {
   for (const RankPlacement& rank : gang.ranks) {
     const Worker* worker = snapshot.FindWorker(rank.worker);
     if (worker == nullptr || !TakesWork(*worker, needs)) return false;
+    if (rank.slots.size() != needs.slots_per_rank) return false;
     const std::vector<Slot>& slots = worker->facts.slots;
-    const bool has_slot = std::any_of(slots.begin(), slots.end(), [&](const Slot& slot) {
-      return slot.index == rank.slot && slot.kind == needs.slot_kind;
-    });
-    if (!has_slot || worker->holders.count(rank.slot) != 0) return false;
-    if (!seen.insert({rank.worker, rank.slot}).second) return false;
+    for (uint32_t wanted : rank.slots) {
+      const bool has_slot = std::any_of(slots.begin(), slots.end(), [&](const Slot& slot) {
+        return slot.index == wanted && slot.kind == needs.slot_kind;
+      });
+      if (!has_slot || worker->holders.count(wanted) != 0) return false;
+      if (!seen.insert({rank.worker, wanted}).second) return false;
+    }
   }
   return true;
 }
@@ -82,11 +85,11 @@ void Place(Draft& draft, const PlaceGang& gang, const RuleContext& context) {
     rank.rank = i;
     rank.worker = placement.worker;
     rank.incarnation = worker->incarnation;
-    rank.slot = placement.slot;
+    rank.slots = placement.slots;
     rank.local_rank = placement.local_rank;
+    const JobNeeds& needs = draft.view().FindJob(gang.job_id)->settings->needs;
+    HoldSlots(draft.EditWorkerView(worker->id), needs, gang.job_id, gang.attempt, rank);
     attempt.ranks.push_back(std::move(rank));
-    draft.EditWorkerView(worker->id).holders[placement.slot] = {
-        .job_id = gang.job_id, .attempt = gang.attempt, .rank = static_cast<uint32_t>(i)};
     workers.insert(worker->id);
   }
   const Fence fence{.job_id = gang.job_id,

@@ -35,7 +35,7 @@ struct StartAssignment {
   struct Rank {
     uint32_t rank = 0;
     uint32_t local_rank = 0;
-    uint32_t slot = 0;
+    std::vector<uint32_t> slots;
   };
   std::vector<Rank> ranks;
   std::string spec_json;

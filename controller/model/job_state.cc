@@ -13,6 +13,7 @@ using E = JobEffect;
 constexpr JobRule Move(S next, R reason, E effect = E::kNone) {
   return {.verdict = Verdict::kMove, .next = next, .reason = reason, .effect = effect};
 }
+constexpr JobRule Note(R reason) { return {.verdict = Verdict::kNote, .reason = reason}; }
 constexpr JobRule Stay(E effect = E::kNone) {
   return {.verdict = Verdict::kStay, .effect = effect};
 }
@@ -30,6 +31,8 @@ constexpr const char* kEnded = "it has ended";
 constexpr const char* kNotClearing = "no attempt of it is being cleared";
 constexpr const char* kBeingStopped = "its ranks are being stopped already";
 constexpr const char* kSuspended = "it is suspended";
+constexpr const char* kHoldsSlots = "it has started: suspend it instead";
+constexpr const char* kBeingCancelled = "it is being cancelled";
 
 struct Entry {
   S state;
@@ -55,6 +58,17 @@ constexpr Entry kEntries[] = {
     {S::kPending, I::kNotRetryable, Ignore(kNotClearing)},
     {S::kPending, I::kCancel, Move(S::kCancelled, R::kCancelDone)},
     {S::kPending, I::kCheckpointReport, Reject(kNoAttempt)},
+    {S::kPending, I::kHold, Note(R::kHeld)},
+    {S::kPending, I::kRelease, Note(R::kReleased)},
+    {S::kPending, I::kSuspend, Move(S::kSuspended, R::kSuspendDone)},
+    {S::kPending, I::kResume, Ignore("it is not suspended")},
+    {S::kPending, I::kRequeue, Ignore("it waits in the queue already")},
+    {S::kPending, I::kPreempt, Ignore(kNoAttempt)},
+    {S::kPending, I::kResize, Ignore(kNoAttempt)},
+    {S::kPending, I::kTimeLimit, Move(S::kFailed, R::kTimeLimitReached)},
+    {S::kPending, I::kClearedForSuspend, Ignore(kNotClearing)},
+    {S::kPending, I::kDependencyFailed, Move(S::kCancelled, R::kDependencyFailed)},
+    {S::kPending, I::kDeadlinePassed, Move(S::kFailed, R::kDeadlinePassed)},
 
     {S::kStarting, I::kPlaced, Reject("it is placed already")},
     {S::kStarting, I::kRankStarted, Stay()},
@@ -74,6 +88,17 @@ constexpr Entry kEntries[] = {
     {S::kStarting, I::kNotRetryable, Ignore(kNotClearing)},
     {S::kStarting, I::kCancel, Move(S::kStopping, R::kCancelRequested, E::kStopGangTerm)},
     {S::kStarting, I::kCheckpointReport, Stay()},
+    {S::kStarting, I::kHold, Reject(kHoldsSlots)},
+    {S::kStarting, I::kRelease, Ignore("it is not held")},
+    {S::kStarting, I::kSuspend, Move(S::kRecovering, R::kSuspendRequested, E::kStopGangSave)},
+    {S::kStarting, I::kResume, Ignore("it is not suspended")},
+    {S::kStarting, I::kRequeue, Move(S::kRecovering, R::kRequeued, E::kStopGangSave)},
+    {S::kStarting, I::kPreempt, Move(S::kRecovering, R::kPreemptedByJob, E::kStopGangSave)},
+    {S::kStarting, I::kResize, Move(S::kRecovering, R::kResized, E::kStopGangSave)},
+    {S::kStarting, I::kTimeLimit, Move(S::kRecovering, R::kTimeLimitReached, E::kStopGangSave)},
+    {S::kStarting, I::kClearedForSuspend, Ignore(kNotClearing)},
+    {S::kStarting, I::kDependencyFailed, Ignore("it has started")},
+    {S::kStarting, I::kDeadlinePassed, Ignore("it has started")},
 
     {S::kRunning, I::kPlaced, Reject("it runs already")},
     {S::kRunning, I::kRankStarted, Stay()},
@@ -93,6 +118,17 @@ constexpr Entry kEntries[] = {
     {S::kRunning, I::kNotRetryable, Ignore(kNotClearing)},
     {S::kRunning, I::kCancel, Move(S::kStopping, R::kCancelRequested, E::kStopGangTerm)},
     {S::kRunning, I::kCheckpointReport, Stay()},
+    {S::kRunning, I::kHold, Reject(kHoldsSlots)},
+    {S::kRunning, I::kRelease, Ignore("it is not held")},
+    {S::kRunning, I::kSuspend, Move(S::kRecovering, R::kSuspendRequested, E::kStopGangSave)},
+    {S::kRunning, I::kResume, Ignore("it is not suspended")},
+    {S::kRunning, I::kRequeue, Move(S::kRecovering, R::kRequeued, E::kStopGangSave)},
+    {S::kRunning, I::kPreempt, Move(S::kRecovering, R::kPreemptedByJob, E::kStopGangSave)},
+    {S::kRunning, I::kResize, Move(S::kRecovering, R::kResized, E::kStopGangSave)},
+    {S::kRunning, I::kTimeLimit, Move(S::kRecovering, R::kTimeLimitReached, E::kStopGangSave)},
+    {S::kRunning, I::kClearedForSuspend, Ignore(kNotClearing)},
+    {S::kRunning, I::kDependencyFailed, Ignore("it has started")},
+    {S::kRunning, I::kDeadlinePassed, Ignore("it has started")},
 
     {S::kRecovering, I::kPlaced, Reject("its last attempt is not cleared yet")},
     {S::kRecovering, I::kRankStarted, Stay()},
@@ -112,6 +148,17 @@ constexpr Entry kEntries[] = {
     {S::kRecovering, I::kNotRetryable, Move(S::kFailed, R::kNotRetryable, E::kEndAttempt)},
     {S::kRecovering, I::kCancel, Move(S::kStopping, R::kCancelRequested, E::kStopGangTerm)},
     {S::kRecovering, I::kCheckpointReport, Stay()},
+    {S::kRecovering, I::kHold, Note(R::kHeld)},
+    {S::kRecovering, I::kRelease, Note(R::kReleased)},
+    {S::kRecovering, I::kSuspend, Note(R::kSuspendRequested)},
+    {S::kRecovering, I::kResume, Note(R::kResumed)},
+    {S::kRecovering, I::kRequeue, Ignore("it goes back to the queue already")},
+    {S::kRecovering, I::kPreempt, Ignore(kBeingStopped)},
+    {S::kRecovering, I::kResize, Ignore(kBeingStopped)},
+    {S::kRecovering, I::kTimeLimit, Ignore(kBeingStopped)},
+    {S::kRecovering, I::kClearedForSuspend, Move(S::kSuspended, R::kSuspendDone, E::kEndAttempt)},
+    {S::kRecovering, I::kDependencyFailed, Ignore("it has started")},
+    {S::kRecovering, I::kDeadlinePassed, Ignore(kBeingStopped)},
 
     {S::kStopping, I::kPlaced, Reject("it is being cancelled")},
     {S::kStopping, I::kRankStarted, Stay()},
@@ -130,8 +177,18 @@ constexpr Entry kEntries[] = {
     {S::kStopping, I::kNotRetryable, Move(S::kCancelled, R::kCancelDone, E::kEndAttempt)},
     {S::kStopping, I::kCancel, Ignore("it is being cancelled already")},
     {S::kStopping, I::kCheckpointReport, Stay()},
+    {S::kStopping, I::kHold, Reject(kBeingCancelled)},
+    {S::kStopping, I::kRelease, Reject(kBeingCancelled)},
+    {S::kStopping, I::kSuspend, Reject(kBeingCancelled)},
+    {S::kStopping, I::kResume, Reject(kBeingCancelled)},
+    {S::kStopping, I::kRequeue, Reject(kBeingCancelled)},
+    {S::kStopping, I::kPreempt, Ignore(kBeingStopped)},
+    {S::kStopping, I::kResize, Ignore(kBeingStopped)},
+    {S::kStopping, I::kTimeLimit, Ignore(kBeingStopped)},
+    {S::kStopping, I::kClearedForSuspend, Move(S::kCancelled, R::kCancelDone, E::kEndAttempt)},
+    {S::kStopping, I::kDependencyFailed, Ignore(kBeingStopped)},
+    {S::kStopping, I::kDeadlinePassed, Ignore(kBeingStopped)},
 
-    // No verb leads here yet.
     {S::kSuspended, I::kPlaced, Reject(kSuspended)},
     {S::kSuspended, I::kRankStarted, Reject(kSuspended)},
     {S::kSuspended, I::kRankProgressed, Reject(kSuspended)},
@@ -149,9 +206,21 @@ constexpr Entry kEntries[] = {
     {S::kSuspended, I::kNotRetryable, Ignore(kSuspended)},
     {S::kSuspended, I::kCancel, Move(S::kCancelled, R::kCancelDone)},
     {S::kSuspended, I::kCheckpointReport, Reject(kSuspended)},
+    {S::kSuspended, I::kHold, Reject("it is suspended, and stays so until it is resumed")},
+    {S::kSuspended, I::kRelease, Reject("it is suspended: resume it")},
+    {S::kSuspended, I::kSuspend, Ignore("it is suspended already")},
+    {S::kSuspended, I::kResume, Move(S::kPending, R::kResumed)},
+    {S::kSuspended, I::kRequeue, Reject("it is suspended: resume it")},
+    {S::kSuspended, I::kPreempt, Ignore(kSuspended)},
+    {S::kSuspended, I::kResize, Ignore(kSuspended)},
+    {S::kSuspended, I::kTimeLimit, Ignore(kSuspended)},
+    {S::kSuspended, I::kClearedForSuspend, Ignore(kSuspended)},
+    {S::kSuspended, I::kDependencyFailed, Ignore(kSuspended)},
+    {S::kSuspended, I::kDeadlinePassed, Move(S::kFailed, R::kDeadlinePassed)},
 };
 
-// The three terminal states differ only in what a second cancel hears.
+// The three terminal states differ in what a second cancel hears, and a lost or cancelled job may
+// be queued again.
 constexpr JobRule Ended(S state, I input) {
   switch (input) {
     case I::kCancel:
@@ -173,7 +242,21 @@ constexpr JobRule Ended(S state, I input) {
     case I::kClearedForRetry:
     case I::kBudgetSpent:
     case I::kNotRetryable:
+    case I::kPreempt:
+    case I::kResize:
+    case I::kTimeLimit:
+    case I::kClearedForSuspend:
+    case I::kDependencyFailed:
+    case I::kDeadlinePassed:
       return Ignore(kEnded);
+    case I::kHold:
+    case I::kRelease:
+    case I::kSuspend:
+    case I::kResume:
+      return Reject(kEnded);
+    case I::kRequeue:
+      return state == S::kSucceeded ? Reject("it has succeeded: submit it again")
+                                    : Move(S::kPending, R::kRequeued);
   }
   return {};
 }
@@ -237,6 +320,28 @@ absl::string_view JobInputName(JobInput input) {
       return "cancel";
     case I::kCheckpointReport:
       return "checkpoint_report";
+    case I::kHold:
+      return "hold";
+    case I::kRelease:
+      return "release";
+    case I::kSuspend:
+      return "suspend";
+    case I::kResume:
+      return "resume";
+    case I::kRequeue:
+      return "requeue";
+    case I::kPreempt:
+      return "preempt";
+    case I::kResize:
+      return "resize";
+    case I::kTimeLimit:
+      return "time_limit";
+    case I::kClearedForSuspend:
+      return "cleared_for_suspend";
+    case I::kDependencyFailed:
+      return "dependency_failed";
+    case I::kDeadlinePassed:
+      return "deadline_passed";
   }
   return "unknown";
 }

@@ -30,13 +30,25 @@ enum class JobInput : uint8_t {
   kNotRetryable,      // likewise, but trying again would not help
   kCancel,            // somebody asks for the end
   kCheckpointReport,  // a rank tells of a checkpoint
+  kHold,              // somebody wants it not to start
+  kRelease,
+  kSuspend,  // somebody wants it to save and give its slots back until resumed
+  kResume,
+  kRequeue,            // somebody wants it to begin again from its newest checkpoint
+  kPreempt,            // another job gets its slots
+  kResize,             // it shall go on with more or fewer ranks
+  kTimeLimit,          // it ran as long as it may
+  kClearedForSuspend,  // no process of the attempt is left, and it shall stay suspended
+  kDependencyFailed,   // a job that it waits for can no longer end as it should
+  kDeadlinePassed,     // it has not started, and its deadline is over
 };
-inline constexpr int kJobInputCount = 17;
+inline constexpr int kJobInputCount = 28;
 
 enum class Verdict : uint8_t {
   kUnset,   // not in the table: the test finds it
   kMove,    // go to `next` because of `reason`
   kStay,    // take it in, with the effect, in the same state
+  kNote,    // stay in the state, and put it on record because of `reason`
   kIgnore,  // nothing to do, `because`; the sender hears OK
   kReject,  // refused with `code`, `because`
 };

@@ -49,6 +49,18 @@ enum class Reason : uint8_t {
   kStartTimedOut = 15,
   kNoProgress = 16,
   kPlacementRevoked = 17,
+  kHeld = 18,
+  kReleased = 19,
+  kSuspendRequested = 20,
+  kSuspendDone = 21,
+  kResumed = 22,
+  kRequeued = 23,
+  kPreemptedByJob = 24,
+  kResized = 25,
+  kTimeLimitReached = 26,
+  kDependencyFailed = 27,
+  kDeadlinePassed = 28,
+  kUpdated = 29,
 };
 
 enum class FailureClass : uint8_t {
@@ -65,6 +77,7 @@ enum class FailureClass : uint8_t {
   kStartFailed = 10,
   kRankKilled = 11,
   kPeerLost = 12,
+  kTimeLimit = 13,
 };
 
 enum class SlotKind : uint8_t { kCpu = 1, kGpu = 2 };
@@ -92,24 +105,61 @@ struct JobNeeds {
   uint32_t min_ranks = 1;
   uint32_t max_ranks = 1;
   SlotKind slot_kind = SlotKind::kCpu;
-  std::string pool;
+  uint32_t slots_per_rank = 1;   // all on one worker
+  std::string gpu_type;          // part of a GPU's model; empty: any
+  uint32_t cpus_per_rank = 0;    // 0: not counted
+  uint64_t memory_per_rank = 0;  // bytes; 0: not counted
+  struct Pool {
+    std::string name;
+    absl::Duration after;  // counts once the job has waited so long
+    bool operator==(const Pool&) const = default;
+  };
+  std::vector<Pool> pools;  // at least one, in order of preference; a gang is placed in one of them
   std::map<std::string, std::string> selector;
+  std::vector<std::string> exclude;  // names of workers
   bool wait_for_capacity = false;
+};
+
+// When a job may start and how long it may run.
+struct SchedulingSettings {
+  bool preemptible = true;
+  absl::Duration max_run_time = absl::InfiniteDuration();  // over all attempts
+  absl::Duration expected_run_time;                        // zero: not declared
+  absl::Time deadline = absl::InfiniteFuture();
+  absl::Time begin = absl::InfinitePast();
+  enum class On : uint8_t { kSuccess = 0, kFailure = 1, kEnd = 2 };  // of the other job
+  struct Dependency {
+    uint64_t job_id = 0;
+    On on = On::kSuccess;
+    bool operator==(const Dependency&) const = default;
+  };
+  std::vector<Dependency> after;
+  bool hold = false;  // held from the start
+};
+
+// One job of an array submit.
+struct ArrayTask {
+  uint64_t array_id = 0;   // the id of the array's first job; 0: not of an array
+  uint32_t index = 0;      // its own number
+  uint32_t at_a_time = 0;  // at most so many of the array hold slots; 0: no bound
 };
 
 struct RestartSettings {
   uint32_t max_restarts = 0;
+  std::map<FailureClass, uint32_t> budgets;  // instead of max_restarts
   absl::Duration backoff;
   absl::Duration max_backoff;
   absl::Duration progress_timeout = absl::InfiniteDuration();
 };
 
-// What the core needs of the resolved spec; never changes after the submit.
+// What the core needs of the resolved spec. Changes only by an update, as a whole; spec_json stays
+// what was submitted.
 struct JobSettings {
   std::string name;
   std::string project;
-  int32_t priority = 0;  // higher goes first
+  int32_t priority = 0;  // class and number together; higher goes first
   JobNeeds needs;
+  SchedulingSettings scheduling;
   RestartSettings restart;
   uint32_t keep_last = 2;       // verified checkpoints to keep besides the best
   std::string checkpoint_root;  // the folder in which `job-<id>` is made
@@ -128,12 +178,12 @@ absl::string_view RankStateName(RankState state);  // "assigned"
 struct Rank {
   uint32_t rank = 0;
   std::string worker;
-  std::string incarnation;  // of the worker's agent when it was placed
-  uint32_t slot = 0;
+  std::string incarnation;      // of the worker's agent when it was placed
+  std::vector<uint32_t> slots;  // ascending
   uint32_t local_rank = 0;
   RankState state = RankState::kAssigned;
   bool succeeded = false;
-  bool holds_slot = true;  // until the process is confirmed dead
+  bool holds_slots = true;  // until the process is confirmed dead
   int32_t exit_code = 0;
   int32_t signal = 0;
   uint32_t pid = 0;
@@ -194,7 +244,7 @@ struct JobEvent {
   uint64_t sequence = 0;  // gapless over all jobs
   uint64_t job_id = 0;
   absl::Time time;
-  JobState from = JobState::kPending;  // equals `to` in a job's first event
+  JobState from = JobState::kPending;  // equals `to` in a job's first event and in notes
   JobState to = JobState::kPending;
   Reason reason = Reason::kNone;
   std::string actor;  // user:NAME, worker:NAME, scheduler, liveness, controller
@@ -219,6 +269,9 @@ struct Job {
   uint32_t restarts_in_row = 0;  // charged to the budget since the last committed checkpoint
   FailureClass failure_class = FailureClass::kNone;  // of the last lost attempt
   absl::Duration not_before_at;                      // since boot; not placed earlier (back-off)
+  bool held = false;                                 // not placed before it is released
+  bool suspending = false;  // becomes SUSPENDED once its attempt is cleared
+  ArrayTask array;
   std::shared_ptr<const Attempt>
       current;  // the newest attempt, live or ended; null before the first placement
   std::vector<std::shared_ptr<const Attempt>> past;  // earlier ones, oldest first

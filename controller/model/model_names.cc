@@ -57,6 +57,8 @@ absl::string_view FailureClassName(FailureClass kind) {
       return "RANK_KILLED";
     case FailureClass::kPeerLost:
       return "PEER_LOST";
+    case FailureClass::kTimeLimit:
+      return "TIME_LIMIT";
   }
   return "UNKNOWN";
 }

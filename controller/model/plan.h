@@ -9,7 +9,7 @@ namespace muster::controller {
 
 struct RankPlacement {
   std::string worker;
-  uint32_t slot = 0;
+  std::vector<uint32_t> slots;  // ascending
   uint32_t local_rank = 0;
 };
 
@@ -20,6 +20,17 @@ struct PlaceGang {
   std::string reason;
 };
 
+// Save, leave and queue again: for another job, or to go on at another size.
+struct StopGang {
+  enum class Why : uint8_t { kPreempt = 1, kShrink = 2, kGrow = 3 };
+  uint64_t job_id = 0;
+  uint32_t attempt = 0;
+  Why why = Why::kPreempt;
+  uint64_t for_job = 0;          // who gets the slots; 0: itself
+  double lost_slot_seconds = 0;  // work since its newest good checkpoint
+  std::string reason;
+};
+
 struct Waiting {
   uint64_t job_id = 0;
   std::string message;
@@ -27,6 +38,7 @@ struct Waiting {
 
 struct Plan {
   std::vector<PlaceGang> place;
+  std::vector<StopGang> stop;
   std::vector<Waiting> waiting;  // jobs whose message should change
 };
 

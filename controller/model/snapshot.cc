@@ -19,7 +19,8 @@ StartAssignment MakeStart(const Snapshot& snapshot, const OutboxRow& row) {
   start.checkpoint_root = job->checkpoint_folder();
   for (const Rank& rank : attempt.ranks) {
     if (rank.worker == row.worker) {
-      start.ranks.push_back({.rank = rank.rank, .local_rank = rank.local_rank, .slot = rank.slot});
+      start.ranks.push_back(
+          {.rank = rank.rank, .local_rank = rank.local_rank, .slots = rank.slots});
     }
   }
   for (uint64_t id : attempt.resume) {
@@ -65,6 +66,19 @@ const Rank* FindLiveRank(const Snapshot& snapshot, const Fence& fence, uint32_t 
   const bool gone = found.state == RankState::kExited || found.state == RankState::kLost;
   if (gone || found.worker != worker || found.incarnation != incarnation) return nullptr;
   return &found;
+}
+
+void HoldSlots(Worker& worker, const JobNeeds& needs, uint64_t job_id, uint32_t attempt,
+               const Rank& rank) {
+  bool first = true;
+  for (uint32_t slot : rank.slots) {
+    worker.holders[slot] = {.job_id = job_id,
+                            .attempt = attempt,
+                            .rank = rank.rank,
+                            .cpus = first ? needs.cpus_per_rank : 0,
+                            .memory_bytes = first ? needs.memory_per_rank : 0};
+    first = false;
+  }
 }
 
 Assignment MakeAssignment(const Snapshot& snapshot, const OutboxRow& row) {

@@ -59,6 +59,10 @@ struct Snapshot {
 const Rank* FindLiveRank(const Snapshot& snapshot, const Fence& fence, uint32_t rank,
                          absl::string_view worker, absl::string_view incarnation);
 
+// Notes on the worker that the rank of (job_id, attempt) holds its slots, CPUs and memory.
+void HoldSlots(Worker& worker, const JobNeeds& needs, uint64_t job_id, uint32_t attempt,
+               const Rank& rank);
+
 // What the row means now. Requires that the row is in the snapshot's outbox.
 Assignment MakeAssignment(const Snapshot& snapshot, const OutboxRow& row);
 

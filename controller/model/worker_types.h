@@ -58,6 +58,9 @@ struct SlotHolder {
   uint64_t job_id = 0;
   uint32_t attempt = 0;
   uint32_t rank = 0;
+  // What the rank holds besides slots; with its first slot only, zero with the others.
+  uint32_t cpus = 0;
+  uint64_t memory_bytes = 0;
 };
 
 struct Worker {
@@ -71,6 +74,8 @@ struct Worker {
   uint64_t stream = 0;     // the newest Control stream
   bool connected = false;  // has a Control stream; false after a controller start until its Hello
   bool draining = false;   // gave notice: gets nothing new
+  bool cordoned = false;   // drained by a person: gets nothing new until undrained
+  std::string cordon_reason;
   absl::Time last_heartbeat = absl::InfinitePast();
   absl::Duration last_seen_at;  // since boot
   // Highest event_seq of this incarnation that is durable. The next one must be +1, unless it is

@@ -31,13 +31,14 @@ std::set<std::string> KnownPools(const Snapshot& snapshot) {
 
 bool TakesWork(const Worker& worker, const JobNeeds& needs) {
   return worker.connected && worker.presence == Presence::kReady && !worker.draining &&
-         worker.facts.pool == needs.pool && CarriesLabels(worker, needs.selector);
+         !worker.cordoned && worker.facts.pool == needs.pools.front().name &&
+         CarriesLabels(worker, needs.selector);
 }
 
 Capacity CountCapacity(const Snapshot& snapshot, const JobNeeds& needs, const TakenSlots& taken) {
   Capacity capacity;
   snapshot.workers.ForEach([&](const Worker& worker) {
-    if (worker.facts.pool != needs.pool) return;
+    if (worker.facts.pool != needs.pools.front().name) return;
     ++capacity.pool_workers;
     if (!CarriesLabels(worker, needs.selector)) return;
     const bool takes_work = TakesWork(worker, needs);
@@ -100,7 +101,7 @@ std::vector<RankPlacement> PlaceRanks(const Capacity& capacity, const JobNeeds& 
   for (size_t i = 0; i < chosen.size(); ++i) {
     for (uint32_t local = 0; local < quota[i]; ++local) {
       ranks.push_back(
-          {.worker = chosen[i]->worker, .slot = chosen[i]->slots[local], .local_rank = local});
+          {.worker = chosen[i]->worker, .slots = {chosen[i]->slots[local]}, .local_rank = local});
     }
   }
   return ranks;
@@ -109,7 +110,7 @@ std::vector<RankPlacement> PlaceRanks(const Capacity& capacity, const JobNeeds& 
 std::string DescribeNeeds(const JobNeeds& needs) {
   std::string text = absl::StrCat(
       Plural(needs.min_ranks, SlotKindName(needs.slot_kind) == "GPU" ? "GPU slot" : "CPU slot"),
-      " in pool ", needs.pool);
+      " in pool ", needs.pools.front().name);
   if (!needs.selector.empty()) {
     absl::StrAppend(
         &text, " (labels: ", absl::StrJoin(needs.selector, ", ", absl::PairFormatter("=")), ")");
@@ -130,9 +131,9 @@ absl::Status CanEverFit(const Snapshot& snapshot, const JobNeeds& needs) {
     // Before the first worker has come nobody can tell; a pool without any beside others is a slip.
     const std::set<std::string> pools = KnownPools(snapshot);
     if (pools.empty()) return absl::OkStatus();
-    return absl::FailedPreconditionError(
-        absl::StrCat("refused: pool ", needs.pool, " has no workers; those with workers: ",
-                     absl::StrJoin(pools, ", "), "; or set placement.wait_for_capacity: true"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "refused: pool ", needs.pools.front().name, " has no workers; those with workers: ",
+        absl::StrJoin(pools, ", "), "; or set placement.wait_for_capacity: true"));
   }
   return absl::FailedPreconditionError(absl::StrCat(
       "refused: needs ", DescribeNeeds(needs), ", but its ",
@@ -151,12 +152,13 @@ absl::StatusOr<std::string> Forecast(const Snapshot& snapshot, const JobNeeds& n
   uint32_t ahead = 0;
   for (uint64_t id : *snapshot.active_jobs) {
     const Job& job = *snapshot.FindJob(id);
-    const bool same_line =
-        job.settings->needs.pool == needs.pool && job.settings->needs.slot_kind == needs.slot_kind;
+    const bool same_line = job.settings->needs.pools.front().name == needs.pools.front().name &&
+                           job.settings->needs.slot_kind == needs.slot_kind;
     if (job.state == JobState::kPending && same_line) ++ahead;
   }
   if (ahead > 0) {
-    return absl::StrCat("would wait behind ", Plural(ahead, "job"), " in pool ", needs.pool);
+    return absl::StrCat("would wait behind ", Plural(ahead, "job"), " in pool ",
+                        needs.pools.front().name);
   }
   std::vector<std::string> workers;
   for (const RankPlacement& rank : ranks) {

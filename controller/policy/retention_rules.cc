@@ -59,6 +59,12 @@ std::vector<const Checkpoint*> Superfluous(const Snapshot& snapshot, const Job& 
   return superfluous;
 }
 
+bool InPools(const Job& job, const std::string& pool) {
+  const std::vector<JobNeeds::Pool>& pools = job.settings->needs.pools;
+  return std::any_of(pools.begin(), pools.end(),
+                     [&pool](const JobNeeds::Pool& own) { return own.name == pool; });
+}
+
 }  // namespace
 
 const Worker* ChooseCaretaker(const Snapshot& snapshot, const Job& job) {
@@ -70,7 +76,7 @@ const Worker* ChooseCaretaker(const Snapshot& snapshot, const Job& job) {
   uint32_t chosen_busy = 0;
   snapshot.workers.ForEach([&](const Worker& worker) {
     const bool fit = worker.connected && worker.presence == Presence::kReady && !worker.draining &&
-                     worker.facts.pool == job.settings->needs.pool;
+                     InPools(job, worker.facts.pool);
     if (!fit) return;
     const auto it = busy.find(worker.name);
     const uint32_t load = it == busy.end() ? 0 : it->second;

@@ -50,7 +50,7 @@ Plan Schedule(const Snapshot& snapshot, absl::Duration now) {
   std::map<Line, uint64_t> held_up_by;  // the job at the head of each line that waits
   for (const Job* job : QueueOrder(snapshot)) {
     const JobNeeds& needs = job->settings->needs;
-    const Line line{needs.pool, needs.slot_kind};
+    const Line line{needs.pools.front().name, needs.slot_kind};
     const auto head = held_up_by.find(line);
     if (job->state == JobState::kRecovering) {
       held_up_by.emplace(line, job->id);
@@ -74,7 +74,9 @@ Plan Schedule(const Snapshot& snapshot, absl::Duration now) {
           absl::StrCat("needs ", DescribeNeeds(needs), ": ", DescribeAvailable(capacity)));
       continue;
     }
-    for (const RankPlacement& rank : gang.ranks) taken[rank.worker].insert(rank.slot);
+    for (const RankPlacement& rank : gang.ranks) {
+      taken[rank.worker].insert(rank.slots.begin(), rank.slots.end());
+    }
     gang.reason = PlacementReason(gang, needs);
     plan.place.push_back(std::move(gang));
   }

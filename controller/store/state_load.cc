@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "controller/store/row_codec.h"
+#include "controller/store/settings_codec.h"
 #include "controller/store/state_store.h"
 
 namespace muster::controller {
@@ -26,57 +27,46 @@ absl::Status Contradiction(const std::string& what) {
 
 absl::Status LoadJobs(SqliteDatabase& db, Loading& loading) {
   SqliteStatement row = db.Prepare(
-      "SELECT id, owner, idempotency_key, name, project, priority, min_ranks, max_ranks, slot_kind,"
-      " pool, selector, wait_for_capacity, max_restarts, backoff_ms, max_backoff_ms,"
-      " progress_timeout_ms, keep_last, checkpoint_root, spec_json, state, reason, message,"
-      " submitted_ms, started_ms, finished_ms, attempt, restarts, restarts_in_row, failure_class,"
-      " phase, step, total_steps, epoch, memory_bytes, memory_peak_bytes, best_validation_accuracy,"
-      " latest, results FROM jobs ORDER BY id");
+      "SELECT id, owner, idempotency_key, checkpoint_root, spec_json, array_id, array_index,"
+      " array_at_a_time, settings, held, suspending, state, reason, message, submitted_ms,"
+      " started_ms, finished_ms, attempt, restarts, restarts_in_row, failure_class, phase, step,"
+      " total_steps, epoch, memory_bytes, memory_peak_bytes, best_validation_accuracy, latest,"
+      " results FROM jobs ORDER BY id");
   for (;;) {
     MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
     if (!more) return absl::OkStatus();
-    auto settings = std::make_shared<JobSettings>();
     Job job;
     job.id = row.Int(0);
     job.owner = row.Text(1);
     job.idempotency_key = row.Text(2);
-    settings->name = row.Text(3);
-    settings->project = row.Text(4);
-    settings->priority = row.Int(5);
-    settings->needs.min_ranks = row.Int(6);
-    settings->needs.max_ranks = row.Int(7);
-    settings->needs.slot_kind = static_cast<SlotKind>(row.Int(8));
-    settings->needs.pool = row.Text(9);
-    MUSTER_ASSIGN_OR_RETURN(settings->needs.selector, DecodeTexts(row.Text(10)));
-    settings->needs.wait_for_capacity = row.Int(11) != 0;
-    settings->restart.max_restarts = row.Int(12);
-    settings->restart.backoff = absl::Milliseconds(row.Int(13));
-    settings->restart.max_backoff = absl::Milliseconds(row.Int(14));
-    settings->restart.progress_timeout =
-        row.IsNull(15) ? absl::InfiniteDuration() : absl::Milliseconds(row.Int(15));
-    settings->keep_last = row.Int(16);
-    settings->checkpoint_root = row.Text(17);
-    settings->spec_json = row.Text(18);
-    job.state = static_cast<JobState>(row.Int(19));
-    job.reason = static_cast<Reason>(row.Int(20));
-    job.message = row.Text(21);
-    job.submitted = ReadTime(row, 22, absl::InfinitePast());
-    job.started = ReadTime(row, 23, absl::InfinitePast());
-    job.finished = ReadTime(row, 24, absl::InfinitePast());
-    job.attempt = row.Int(25);
-    job.restarts = row.Int(26);
-    job.restarts_in_row = row.Int(27);
-    job.failure_class = static_cast<FailureClass>(row.Int(28));
-    job.progress.phase = row.Text(29);
-    job.progress.step = row.Int(30);
-    job.progress.total_steps = row.Int(31);
-    job.progress.epoch = row.Double(32);
-    job.progress.memory_bytes = row.Double(33);
-    job.progress.memory_peak_bytes = row.Double(34);
-    job.progress.best_validation_accuracy = row.Double(35);
-    MUSTER_ASSIGN_OR_RETURN(job.progress.latest, DecodeNumbers(row.Text(36)));
-    MUSTER_ASSIGN_OR_RETURN(job.results, DecodeNumbers(row.Text(37)));
-    job.settings = std::move(settings);
+    job.array = {.array_id = static_cast<uint64_t>(row.Int(5)),
+                 .index = static_cast<uint32_t>(row.Int(6)),
+                 .at_a_time = static_cast<uint32_t>(row.Int(7))};
+    MUSTER_ASSIGN_OR_RETURN(JobSettings settings, DecodeSettings(row.Text(8)));
+    settings.checkpoint_root = row.Text(3);
+    settings.spec_json = row.Text(4);
+    job.settings = std::make_shared<const JobSettings>(std::move(settings));
+    job.held = row.Int(9) != 0;
+    job.suspending = row.Int(10) != 0;
+    job.state = static_cast<JobState>(row.Int(11));
+    job.reason = static_cast<Reason>(row.Int(12));
+    job.message = row.Text(13);
+    job.submitted = ReadTime(row, 14, absl::InfinitePast());
+    job.started = ReadTime(row, 15, absl::InfinitePast());
+    job.finished = ReadTime(row, 16, absl::InfinitePast());
+    job.attempt = row.Int(17);
+    job.restarts = row.Int(18);
+    job.restarts_in_row = row.Int(19);
+    job.failure_class = static_cast<FailureClass>(row.Int(20));
+    job.progress.phase = row.Text(21);
+    job.progress.step = row.Int(22);
+    job.progress.total_steps = row.Int(23);
+    job.progress.epoch = row.Double(24);
+    job.progress.memory_bytes = row.Double(25);
+    job.progress.memory_peak_bytes = row.Double(26);
+    job.progress.best_validation_accuracy = row.Double(27);
+    MUSTER_ASSIGN_OR_RETURN(job.progress.latest, DecodeNumbers(row.Text(28)));
+    MUSTER_ASSIGN_OR_RETURN(job.results, DecodeNumbers(row.Text(29)));
     loading.jobs.emplace(job.id, std::move(job));
   }
 }
@@ -115,8 +105,8 @@ absl::Status LoadAttempts(SqliteDatabase& db, absl::Duration now, Loading& loadi
 
 absl::Status LoadRanks(SqliteDatabase& db, Loading& loading) {
   SqliteStatement row = db.Prepare(
-      "SELECT job_id, attempt, rank, worker, incarnation, slot, local_rank, state, succeeded,"
-      " holds_slot, exit_code, signal, pid, last_step FROM ranks ORDER BY job_id, attempt, rank");
+      "SELECT job_id, attempt, rank, worker, incarnation, slots, local_rank, state, succeeded,"
+      " holds_slots, exit_code, signal, pid, last_step FROM ranks ORDER BY job_id, attempt, rank");
   for (;;) {
     MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
     if (!more) return absl::OkStatus();
@@ -130,11 +120,12 @@ absl::Status LoadRanks(SqliteDatabase& db, Loading& loading) {
     rank.rank = row.Int(2);
     rank.worker = row.Text(3);
     rank.incarnation = row.Text(4);
-    rank.slot = row.Int(5);
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<uint64_t> slots, DecodeIds(row.Text(5)));
+    rank.slots.assign(slots.begin(), slots.end());
     rank.local_rank = row.Int(6);
     rank.state = static_cast<RankState>(row.Int(7));
     rank.succeeded = row.Int(8) != 0;
-    rank.holds_slot = row.Int(9) != 0;
+    rank.holds_slots = row.Int(9) != 0;
     rank.exit_code = row.Int(10);
     rank.signal = row.Int(11);
     rank.pid = row.Int(12);
@@ -144,9 +135,9 @@ absl::Status LoadRanks(SqliteDatabase& db, Loading& loading) {
       return Contradiction(absl::StrCat("job ", job_id, " lacks a rank"));
     }
     const auto worker = loading.workers.find(rank.worker);
-    if (rank.holds_slot && worker != loading.workers.end()) {
-      worker->second.holders[rank.slot] = {
-          .job_id = job_id, .attempt = static_cast<uint32_t>(number), .rank = rank.rank};
+    if (rank.holds_slots && worker != loading.workers.end()) {
+      const JobNeeds& needs = loading.jobs.at(job_id).settings->needs;
+      HoldSlots(worker->second, needs, job_id, static_cast<uint32_t>(number), rank);
     }
     ranks.push_back(std::move(rank));
   }
@@ -156,7 +147,7 @@ absl::Status LoadWorkers(SqliteDatabase& db, absl::Duration now, Loading& loadin
   SqliteStatement row = db.Prepare(
       "SELECT id, name, incarnation, past_incarnations, version, pool, labels, slots, cpus,"
       " memory_bytes, advertise_address, metrics_address, lost, draining, last_heartbeat_ms,"
-      " event_seq, event_seq_known FROM workers ORDER BY id");
+      " event_seq, event_seq_known, cordoned, cordon_reason FROM workers ORDER BY id");
   for (;;) {
     MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
     if (!more) return absl::OkStatus();
@@ -179,6 +170,8 @@ absl::Status LoadWorkers(SqliteDatabase& db, absl::Duration now, Loading& loadin
     worker.last_seen_at = now;
     worker.event_seq = row.Int(15);
     worker.event_seq_known = row.Int(16) != 0;
+    worker.cordoned = row.Int(17) != 0;
+    worker.cordon_reason = row.Text(18);
     loading.workers.emplace(worker.name, std::move(worker));
   }
 }

@@ -154,6 +154,43 @@ CREATE TABLE outbox (
   reason TEXT NOT NULL,
   checkpoint_id INTEGER NOT NULL
 ) STRICT;
+)sql",
+          // Policies grew: what the core takes from a spec is one JSON text, a rank has several
+          // slots, jobs can be held, suspended and members of an array, workers be cordoned.
+          R"sql(
+ALTER TABLE jobs ADD COLUMN settings TEXT NOT NULL DEFAULT '{}';
+ALTER TABLE jobs ADD COLUMN held INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN suspending INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN array_id INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN array_index INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN array_at_a_time INTEGER NOT NULL DEFAULT 0;
+UPDATE jobs SET settings = json_object(
+  'name', name, 'project', project, 'priority', priority, 'keep_last', keep_last,
+  'needs', json_object('min_ranks', min_ranks, 'max_ranks', max_ranks, 'slot_kind', slot_kind,
+    'pools', json_array(json_array(pool, 0)), 'selector', json(selector),
+    'wait_for_capacity', json(iif(wait_for_capacity, 'true', 'false'))),
+  'restart', json_object('max_restarts', max_restarts, 'backoff', backoff_ms,
+    'max_backoff', max_backoff_ms, 'progress_timeout', progress_timeout_ms));
+ALTER TABLE jobs DROP COLUMN priority;
+ALTER TABLE jobs DROP COLUMN min_ranks;
+ALTER TABLE jobs DROP COLUMN max_ranks;
+ALTER TABLE jobs DROP COLUMN slot_kind;
+ALTER TABLE jobs DROP COLUMN pool;
+ALTER TABLE jobs DROP COLUMN selector;
+ALTER TABLE jobs DROP COLUMN wait_for_capacity;
+ALTER TABLE jobs DROP COLUMN max_restarts;
+ALTER TABLE jobs DROP COLUMN backoff_ms;
+ALTER TABLE jobs DROP COLUMN max_backoff_ms;
+ALTER TABLE jobs DROP COLUMN progress_timeout_ms;
+ALTER TABLE jobs DROP COLUMN keep_last;
+
+ALTER TABLE ranks ADD COLUMN slots TEXT NOT NULL DEFAULT '[]';
+UPDATE ranks SET slots = json_array(slot);
+ALTER TABLE ranks DROP COLUMN slot;
+ALTER TABLE ranks RENAME COLUMN holds_slot TO holds_slots;
+
+ALTER TABLE workers ADD COLUMN cordoned INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE workers ADD COLUMN cordon_reason TEXT NOT NULL DEFAULT '';
 )sql"};
 }
 

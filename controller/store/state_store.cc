@@ -5,34 +5,15 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "controller/store/row_codec.h"
+#include "controller/store/settings_codec.h"
 #include "controller/store/state_schema.h"
 
 namespace muster::controller {
 namespace {
 
-void BindSettings(SqliteStatement& row, const JobSettings& settings) {
-  row.Bind(settings.name)
-      .Bind(settings.project)
-      .Bind(settings.priority)
-      .Bind(settings.needs.min_ranks)
-      .Bind(settings.needs.max_ranks)
-      .Bind(static_cast<int>(settings.needs.slot_kind))
-      .Bind(settings.needs.pool)
-      .Bind(EncodeTexts(settings.needs.selector))
-      .Bind(settings.needs.wait_for_capacity)
-      .Bind(settings.restart.max_restarts)
-      .Bind(absl::ToInt64Milliseconds(settings.restart.backoff))
-      .Bind(absl::ToInt64Milliseconds(settings.restart.max_backoff));
-  if (settings.restart.progress_timeout == absl::InfiniteDuration()) {
-    row.BindNull();
-  } else {
-    row.Bind(absl::ToInt64Milliseconds(settings.restart.progress_timeout));
-  }
-  row.Bind(settings.keep_last).Bind(settings.checkpoint_root).Bind(settings.spec_json);
-}
-
 // The columns that change, in the order of both statements below.
 void BindCourse(SqliteStatement& row, const Job& job) {
+  row.Bind(EncodeSettings(*job.settings)).Bind(job.held).Bind(job.suspending);
   row.Bind(static_cast<int>(job.state)).Bind(static_cast<int>(job.reason)).Bind(job.message);
   BindTime(row, job.submitted);
   BindTime(row, job.started);
@@ -106,25 +87,29 @@ absl::Status StateStore::AppendRows(const ChangeSet& changes) {
 
 absl::Status StateStore::InsertJob(const Job& job) {
   SqliteStatement row = database_->Prepare(
-      "INSERT INTO jobs (id, owner, idempotency_key, name, project, priority, min_ranks, max_ranks,"
-      " slot_kind, pool, selector, wait_for_capacity, max_restarts, backoff_ms, max_backoff_ms,"
-      " progress_timeout_ms, keep_last, checkpoint_root, spec_json, state, reason, message,"
+      "INSERT INTO jobs (id, owner, idempotency_key, name, project, checkpoint_root, spec_json,"
+      " array_id, array_index, array_at_a_time, settings, held, suspending, state, reason, message,"
       " submitted_ms, started_ms, finished_ms, attempt, restarts, restarts_in_row, failure_class,"
       " phase, step, total_steps, epoch, memory_bytes, memory_peak_bytes, best_validation_accuracy,"
       " latest, results) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-      " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+      " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   row.Bind(job.id).Bind(job.owner).Bind(job.idempotency_key);
-  BindSettings(row, *job.settings);
+  row.Bind(job.settings->name)
+      .Bind(job.settings->project)
+      .Bind(job.settings->checkpoint_root)
+      .Bind(job.settings->spec_json);
+  row.Bind(job.array.array_id).Bind(job.array.index).Bind(job.array.at_a_time);
   BindCourse(row, job);
   return row.Run();
 }
 
 absl::Status StateStore::UpdateJob(const Job& job) {
   SqliteStatement row = database_->Prepare(
-      "UPDATE jobs SET state = ?, reason = ?, message = ?, submitted_ms = ?, started_ms = ?,"
-      " finished_ms = ?, attempt = ?, restarts = ?, restarts_in_row = ?, failure_class = ?,"
-      " phase = ?, step = ?, total_steps = ?, epoch = ?, memory_bytes = ?, memory_peak_bytes = ?,"
-      " best_validation_accuracy = ?, latest = ?, results = ? WHERE id = ?");
+      "UPDATE jobs SET settings = ?, held = ?, suspending = ?, state = ?, reason = ?, message = ?,"
+      " submitted_ms = ?, started_ms = ?, finished_ms = ?, attempt = ?, restarts = ?,"
+      " restarts_in_row = ?, failure_class = ?, phase = ?, step = ?, total_steps = ?, epoch = ?,"
+      " memory_bytes = ?, memory_peak_bytes = ?, best_validation_accuracy = ?, latest = ?,"
+      " results = ? WHERE id = ?");
   BindCourse(row, job);
   return row.Bind(job.id).Run();
 }
@@ -157,17 +142,17 @@ absl::Status StateStore::PutAttempt(const ChangeSet::AttemptChange& change) {
   for (uint32_t index : change.ranks) {
     const Rank& rank = attempt.ranks[index];
     SqliteStatement row = database_->Prepare(
-        "INSERT OR REPLACE INTO ranks (job_id, attempt, rank, worker, incarnation, slot, "
-        "local_rank,"
-        " state, succeeded, holds_slot, exit_code, signal, pid, last_step)"
+        "INSERT OR REPLACE INTO ranks (job_id, attempt, rank, worker, incarnation, slots,"
+        " local_rank,"
+        " state, succeeded, holds_slots, exit_code, signal, pid, last_step)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
     row.Bind(attempt.job_id).Bind(attempt.number).Bind(rank.rank).Bind(rank.worker);
     row.BindBlob(rank.incarnation)
-        .Bind(rank.slot)
+        .Bind(EncodeIds({rank.slots.begin(), rank.slots.end()}))
         .Bind(rank.local_rank)
         .Bind(static_cast<int>(rank.state))
         .Bind(rank.succeeded)
-        .Bind(rank.holds_slot)
+        .Bind(rank.holds_slots)
         .Bind(rank.exit_code)
         .Bind(rank.signal)
         .Bind(rank.pid)
@@ -181,8 +166,8 @@ absl::Status StateStore::PutWorker(const Worker& worker) {
   SqliteStatement row = database_->Prepare(
       "INSERT OR REPLACE INTO workers (id, name, incarnation, past_incarnations, version, pool,"
       " labels, slots, cpus, memory_bytes, advertise_address, metrics_address, lost, draining,"
-      " last_heartbeat_ms, event_seq, event_seq_known)"
-      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+      " last_heartbeat_ms, event_seq, event_seq_known, cordoned, cordon_reason)"
+      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   row.Bind(worker.id)
       .Bind(worker.name)
       .BindBlob(worker.incarnation)
@@ -198,7 +183,11 @@ absl::Status StateStore::PutWorker(const Worker& worker) {
       .Bind(worker.presence == Presence::kLost)
       .Bind(worker.draining);
   BindTime(row, worker.last_heartbeat);
-  return row.Bind(worker.event_seq).Bind(worker.event_seq_known).Run();
+  return row.Bind(worker.event_seq)
+      .Bind(worker.event_seq_known)
+      .Bind(worker.cordoned)
+      .Bind(worker.cordon_reason)
+      .Run();
 }
 
 absl::Status StateStore::PutCheckpoint(const Checkpoint& checkpoint) {

@@ -60,10 +60,11 @@ inline std::shared_ptr<const mc::JobSettings> MakeSettings(const JobOptions& opt
   settings->needs.min_ranks = options.min_ranks;
   settings->needs.max_ranks = options.max_ranks == 0 ? options.min_ranks : options.max_ranks;
   settings->needs.slot_kind = options.kind;
-  settings->needs.pool = options.pool;
+  settings->needs.pools = {{options.pool, {}}};
   settings->needs.selector = options.selector;
   settings->needs.wait_for_capacity = options.wait_for_capacity;
   settings->restart = {.max_restarts = options.max_restarts,
+                       .budgets = {},
                        .backoff = options.backoff,
                        .max_backoff = absl::Minutes(1),
                        .progress_timeout = options.progress_timeout};

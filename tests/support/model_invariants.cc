@@ -99,11 +99,13 @@ class Audit {
 
   void CheckRanks(const mc::Attempt& attempt) {
     for (const mc::Rank& rank : attempt.ranks) {
-      if (!rank.holds_slot) continue;
-      const auto slot = std::make_tuple(rank.worker, rank.incarnation, rank.slot);
-      const auto rank_name = std::make_tuple(attempt.job_id, attempt.number, rank.rank);
-      if (!held_.emplace(slot, rank_name).second) {
-        Fault("slot ", rank.slot, " of ", rank.worker, " is held twice");
+      if (!rank.holds_slots) continue;
+      for (uint32_t index : rank.slots) {
+        const auto slot = std::make_tuple(rank.worker, rank.incarnation, index);
+        const auto rank_name = std::make_tuple(attempt.job_id, attempt.number, rank.rank);
+        if (!held_.emplace(slot, rank_name).second) {
+          Fault("slot ", index, " of ", rank.worker, " is held twice");
+        }
       }
     }
   }

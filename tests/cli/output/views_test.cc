@@ -72,6 +72,7 @@ TEST(JobPage, TellsAll) {
   live.set_last_step(450);
   v1::Attempt::Rank& rank = *live.add_ranks();
   rank.set_worker("worker-1");
+  rank.add_slots(0);
   rank.set_state("running");
   rank.set_pid(4711);
   v1::CheckpointInfo& checkpoint = *job.add_checkpoints();

@@ -58,7 +58,8 @@ TEST(SpecDefaultsTest, EveryDefaultIsWrittenOut) {
       R"("optimizer":{"name":"adamw","lr":0.001,"weight_decay":0.01,"beta1":0.9,"beta2":0.999,"eps":1e-08},)"
       R"("schedule":{"name":"cosine","warmup_steps":0,"final_fraction":0.0},"precision":"fp32","clip_norm":0.0,)"
       R"("label_smoothing":0.0,"validate_every_epochs":1,"validate_every_steps":0,"seed":0,"threads_per_rank":1,)"
-      R"("deterministic":false,"report_every_steps":10}})");
+      R"("deterministic":false,"report_every_steps":10},)"
+      R"("scheduling":{"priority_class":"normal","priority":0,"preemptible":true,"hold":false}})");
 }
 
 TEST(SpecDefaultsTest, DefaultsFollowTheModelTheDataAndTheOptimizer) {
@@ -131,8 +132,41 @@ TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
       {[](Spec& s) { s.mutable_ranks()->set_max(9); },
        "train.batch_size: must be at least ranks.max, which is 9, so that each rank has a sample; "
        "got 8"},
-      {[](Spec& s) { s.mutable_per_rank()->set_gpus(2); },
-       "per_rank.gpus: must be from 0 to 1; got 2"},
+      {[](Spec& s) { s.mutable_per_rank()->set_gpus(65); },
+       "per_rank.gpus: must be from 0 to 64; got 65"},
+      {[](Spec& s) { s.mutable_per_rank()->set_gpu_type("H100"); },
+       "per_rank.gpu_type: needs per_rank.gpus of at least 1"},
+      {[](Spec& s) { s.mutable_per_rank()->set_cpus(5000); },
+       "per_rank.cpus: must be from 0 to 4096; got 5000"},
+      {[](Spec& s) { s.mutable_per_rank()->set_memory("0"); }, "per_rank.memory: must be above 0"},
+      {[](Spec& s) { s.mutable_placement()->add_pools("spot"); },
+       "placement.pools: give only one of pool and pools"},
+      {[](Spec& s) {
+         s.mutable_placement()->clear_pool();
+         s.mutable_placement()->add_pools("spot soon");
+       },
+       "placement.pools[0]: must be a pool's name, or 'NAME after 10m'"},
+      {[](Spec& s) {
+         s.mutable_placement()->clear_pool();
+         s.mutable_placement()->add_pools("Spot");
+       },
+       "placement.pools[0]: must be 1 to 63 of a-z"},
+      {[](Spec& s) { s.mutable_placement()->add_exclude(""); },
+       "placement.exclude[0]: must not be empty"},
+      {[](Spec& s) { s.mutable_scheduling()->set_priority(1000); },
+       "scheduling.priority: must be from -999 to 999; got 1000"},
+      {[](Spec& s) { s.mutable_scheduling()->mutable_max_run_time(); },
+       "scheduling.max_run_time: must be from 1s to 8760h; got 0s"},
+      {[](Spec& s) { s.mutable_scheduling()->set_deadline("tomorrow"); },
+       "scheduling.deadline: must be a time with a zone"},
+      {[](Spec& s) { s.mutable_scheduling()->set_begin("now"); },
+       "scheduling.begin: must be a time with a zone"},
+      {[](Spec& s) { s.mutable_scheduling()->add_after("x"); },
+       "scheduling.after[0]: must be a job's id"},
+      {[](Spec& s) { s.mutable_scheduling()->set_array("9-1"); },
+       "scheduling.array: must be like '1-20'"},
+      {[](Spec& s) { s.mutable_restart()->mutable_budgets()->set_hang(1001); },
+       "restart.budgets.hang: must be from 0 to 1000; got 1001"},
       {[](Spec& s) { s.mutable_placement()->set_pool("a_b"); }, "placement.pool: must be 1 to 63"},
       {[](Spec& s) { (*s.mutable_placement()->mutable_selector())[""] = "v"; },
        "placement.selector.: the name must be"},

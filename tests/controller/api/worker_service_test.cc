@@ -259,7 +259,7 @@ TEST_F(WorkerServiceTest, AssignmentsTravelWhole) {
   start.fence = {3, 2, 1, 7};
   start.job_name = "digits";
   start.world_size = 2;
-  start.ranks = {{1, 0, 4}};
+  start.ranks = {{1, 0, {4, 5}}};
   start.spec_json = "{}";
   start.checkpoint_root = "/ckpt/job-3";
   start.resume = {{"/ckpt/job-3/step-10", 10, "abc", true}};

@@ -145,8 +145,8 @@ TEST_F(RestartTest, EverythingThatIsStoredComesBackAsItWas) {
   }
   ASSERT_EQ(after.current->ranks.size(), 2u);
   EXPECT_EQ(after.current->ranks[0].exit_code, 3);
-  EXPECT_FALSE(after.current->ranks[0].holds_slot);
-  EXPECT_TRUE(after.current->ranks[1].holds_slot);
+  EXPECT_FALSE(after.current->ranks[0].holds_slots);
+  EXPECT_TRUE(after.current->ranks[1].holds_slots);
   EXPECT_EQ(after.current->cause, before.current->cause);
   const Checkpoint loaded = *snapshot()->FindCheckpoint(1);
   EXPECT_EQ(loaded.state, CheckpointState::kVerified);

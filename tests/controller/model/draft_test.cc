@@ -113,14 +113,14 @@ TEST(DraftTest, AnAttemptThatIsReplacedInTheSameDraftIsWrittenToo) {
   Draft draft(base);
   draft.EditAttempt(1).ended = absl::UnixEpoch();
   draft.AddAttempt(1, MakeAttempt(2, 1));
-  draft.EditPastRank(1, 1, 0).holds_slot = false;
+  draft.EditPastRank(1, 1, 0).holds_slots = false;
   const ChangeSet changes = draft.Changes();
   EXPECT_EQ(changes.attempts.size(), 3u);
   const auto next = draft.Finish();
   EXPECT_EQ(next->FindJob(1)->attempt, 2u);
   ASSERT_EQ(next->FindJob(1)->past.size(), 1u);
   EXPECT_FALSE(next->FindJob(1)->past[0]->live());
-  EXPECT_FALSE(next->FindJob(1)->past[0]->ranks[0].holds_slot);
+  EXPECT_FALSE(next->FindJob(1)->past[0]->ranks[0].holds_slots);
 }
 
 TEST(DraftTest, AnOutboxRowThatComesAndGoesInOneDraftIsNoChange) {

@@ -33,6 +33,10 @@ TEST(JobStateTest, EveryPairIsInTheTableAndComplete) {
         EXPECT_NE(rule.next, state) << Name(state, input);
         EXPECT_NE(rule.reason, Reason::kNone) << Name(state, input) << " has no reason";
         break;
+      case Verdict::kNote:
+        EXPECT_NE(rule.reason, Reason::kNone) << Name(state, input) << " has no reason";
+        EXPECT_EQ(rule.effect, JobEffect::kNone) << Name(state, input);
+        break;
       case Verdict::kStay:
         break;
       case Verdict::kIgnore:
@@ -49,10 +53,16 @@ TEST(JobStateTest, EveryPairIsInTheTableAndComplete) {
   EXPECT_EQ(pairs, kJobStateCount * kJobInputCount);
 }
 
-TEST(JobStateTest, NothingLeavesATerminalState) {
+TEST(JobStateTest, OnlyARequeueLeavesATerminalStateAndNoneLeavesSuccess) {
   ForEachPair([](JobState state, JobInput input) {
     if (!IsTerminal(state)) return;
-    const Verdict verdict = LookUp(state, input).verdict;
+    const JobRule& rule = LookUp(state, input);
+    if (input == JobInput::kRequeue && state != JobState::kSucceeded) {
+      EXPECT_EQ(rule.verdict, Verdict::kMove) << Name(state, input);
+      EXPECT_EQ(rule.next, JobState::kPending) << Name(state, input);
+      return;
+    }
+    const Verdict verdict = rule.verdict;
     EXPECT_TRUE(verdict == Verdict::kIgnore || verdict == Verdict::kReject) << Name(state, input);
   });
 }
@@ -91,7 +101,7 @@ TEST(JobStateTest, EveryStateThatIsNotTerminalCanBeCancelled) {
   }
 }
 
-TEST(JobStateTest, EveryStateButSuspendedIsReachedFromPending) {
+TEST(JobStateTest, EveryStateIsReachedFromPending) {
   std::set<JobState> reached = {JobState::kPending};
   for (size_t before = 0; before != reached.size();) {
     before = reached.size();
@@ -100,8 +110,7 @@ TEST(JobStateTest, EveryStateButSuspendedIsReachedFromPending) {
       if (reached.count(state) != 0 && rule.verdict == Verdict::kMove) reached.insert(rule.next);
     });
   }
-  EXPECT_EQ(reached.size(), static_cast<size_t>(kJobStateCount) - 1);
-  EXPECT_EQ(reached.count(JobState::kSuspended), 0u);
+  EXPECT_EQ(reached.size(), static_cast<size_t>(kJobStateCount));
 }
 
 }  // namespace

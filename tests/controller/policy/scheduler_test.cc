@@ -57,7 +57,7 @@ TEST(SchedulerTest, HeldSlotsAreNotGivenTwice) {
   world.AddJob(World::Settings(1));
   const Plan plan = Schedule(world.view(), kNow);
   ASSERT_EQ(plan.place.size(), 1u);
-  EXPECT_EQ(plan.place[0].ranks[0].slot, 1u);
+  EXPECT_EQ(plan.place[0].ranks[0].slots, std::vector<uint32_t>{1});
   ASSERT_EQ(plan.waiting.size(), 1u);
   EXPECT_EQ(plan.waiting[0].job_id, 2u);
   EXPECT_THAT(plan.waiting[0].message, HasSubstr("needs 1 CPU slot in pool default: 0 of 2 free"));
@@ -74,7 +74,7 @@ TEST(SchedulerTest, TheHeadOfALineHoldsUpTheRestOfItOnly) {
   gpu.needs.slot_kind = SlotKind::kGpu;
   world.AddJob(gpu);
   JobSettings other = World::Settings(1);
-  other.needs.pool = "other";
+  other.needs.pools = {{"other", {}}};
   world.AddJob(other);
   const Plan plan = Schedule(world.view(), kNow);
   ASSERT_EQ(plan.place.size(), 2u);
@@ -159,12 +159,12 @@ TEST(CapacityTest, LostWorkersCountForWhatCouldEverFit) {
   needs.wait_for_capacity = true;
   EXPECT_TRUE(CanEverFit(world.view(), needs).ok());
   needs.wait_for_capacity = false;
-  needs.pool = "nowhere";
+  needs.pools = {{"nowhere", {}}};
   EXPECT_THAT(
       CanEverFit(world.view(), needs),
       StatusIs(absl::StatusCode::kFailedPrecondition,
                HasSubstr("refused: pool nowhere has no workers; those with workers: default")));
-  needs.pool = "default";
+  needs.pools = {{"default", {}}};
   needs.wait_for_capacity = true;
   needs.selector = {{"zone", "a"}};
   needs.wait_for_capacity = false;
@@ -175,7 +175,7 @@ TEST(CapacityTest, LostWorkersCountForWhatCouldEverFit) {
 TEST(CapacityTest, APoolWithoutWorkersBesideOthersIsASlip) {
   World world;
   JobNeeds needs = World::Settings(1).needs;
-  needs.pool = "defualt";
+  needs.pools = {{"defualt", {}}};
   EXPECT_TRUE(CanEverFit(world.view(), needs).ok());
   world.AddWorker("a", 1);
   EXPECT_THAT(

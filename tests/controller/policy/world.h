@@ -28,8 +28,9 @@ class World {
     JobSettings settings;
     settings.needs.min_ranks = min;
     settings.needs.max_ranks = max == 0 ? min : max;
-    settings.needs.pool = "default";
+    settings.needs.pools = {{"default", {}}};
     settings.restart = {.max_restarts = 3,
+                        .budgets = {},
                         .backoff = absl::Seconds(1),
                         .max_backoff = absl::Seconds(10),
                         .progress_timeout = absl::Minutes(10)};

@@ -8,6 +8,7 @@
 
 #include "common/base/status_macros.h"
 #include "controller/store/row_codec.h"
+#include "controller/store/settings_codec.h"
 #include "controller/store/state_schema.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -85,15 +86,97 @@ TEST_F(StateStoreTest, AnOutboxRowThatRefersToNothingIsDataLoss) {
 
 TEST_F(StateStoreTest, ABrokenValueIsDataLoss) {
   StoreJob();
-  Execute("UPDATE jobs SET selector = '{\"a\":1}'");
+  Execute("UPDATE jobs SET settings = '{\"priority\":\"x\"}'");
   EXPECT_THAT(Load().status(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("broken value")));
 }
 
 TEST_F(StateStoreTest, AMissingRankIsDataLoss) {
   StoreJob();
   Execute("INSERT INTO attempts VALUES (1, 1, 1, 1, 0, NULL, 0, '', 0, 0, 0, 0, 0, '[]')");
-  Execute("INSERT INTO ranks VALUES (1, 1, 1, 'w', x'00', 0, 0, 1, 0, 1, 0, 0, 0, 0)");
+  Execute("INSERT INTO ranks VALUES (1, 1, 1, 'w', x'00', 0, 1, 0, 1, 0, 0, 0, 0, '[0]')");
   EXPECT_THAT(Load().status(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("lacks a rank")));
+}
+
+// What version 0.1.0 wrote.
+TEST_F(StateStoreTest, AFileOfTheFirstSchemaIsCarriedOver) {
+  {
+    auto db = SqliteDatabase::Open({.path = path_}, {StateMigrations().front()});
+    ASSERT_OK(db);
+    ASSERT_OK((*db)
+                  ->Prepare("INSERT INTO jobs VALUES (1, 'j', 'p', 'o', 'k', 7, 2, 3, 2, 'spot',"
+                            " '{\"zone\":\"a\"}', 1, 4, 1000, 2000, NULL, 5, '/c', '{}', 1, 1,"
+                            " 'queued', 0, NULL, NULL, 1, 0, 0, 0, '', 0, 0, 0, 0, 0, -1, '{}',"
+                            " '{}')")
+                  .Run());
+    ASSERT_OK(
+        (*db)->Prepare("INSERT INTO events VALUES (1, 1, 0, 1, 1, 1, 'user:o', '', 0)").Run());
+    ASSERT_OK((*db)
+                  ->Prepare("INSERT INTO attempts VALUES (1, 1, 1, 1, 0, NULL, 0, '', 0, 0, 0, 0,"
+                            " 0, '[]')")
+                  .Run());
+    ASSERT_OK((*db)
+                  ->Prepare("INSERT INTO ranks VALUES (1, 1, 0, 'w', x'00', 6, 0, 1, 0, 1, 0, 0,"
+                            " 0, 0)")
+                  .Run());
+  }
+  const auto snapshot = Load();
+  ASSERT_OK(snapshot);
+  const Job& job = *snapshot->FindJob(1);
+  EXPECT_EQ(job.settings->name, "j");
+  EXPECT_EQ(job.settings->priority, 7);
+  EXPECT_EQ(job.settings->needs.min_ranks, 2u);
+  EXPECT_EQ(job.settings->needs.max_ranks, 3u);
+  EXPECT_EQ(job.settings->needs.slot_kind, SlotKind::kGpu);
+  EXPECT_EQ(job.settings->needs.pools.at(0).name, "spot");
+  EXPECT_EQ(job.settings->needs.selector.at("zone"), "a");
+  EXPECT_TRUE(job.settings->needs.wait_for_capacity);
+  EXPECT_EQ(job.settings->restart.max_restarts, 4u);
+  EXPECT_EQ(job.settings->restart.max_backoff, absl::Seconds(2));
+  EXPECT_EQ(job.settings->restart.progress_timeout, absl::InfiniteDuration());
+  EXPECT_EQ(job.settings->keep_last, 5u);
+  EXPECT_EQ(job.current->ranks.at(0).slots, std::vector<uint32_t>{6});
+}
+
+TEST(SettingsCodecTest, EverySettingComesBack) {
+  JobSettings settings;
+  settings.name = "n";
+  settings.project = "p";
+  settings.priority = -3;
+  settings.keep_last = 4;
+  settings.needs = {.min_ranks = 2,
+                    .max_ranks = 3,
+                    .slot_kind = SlotKind::kGpu,
+                    .slots_per_rank = 4,
+                    .gpu_type = "H100",
+                    .cpus_per_rank = 5,
+                    .memory_per_rank = 1ull << 40,
+                    .pools = {{"spot", {}}, {"ondemand", absl::Minutes(10)}},
+                    .selector = {{"zone", "a"}},
+                    .exclude = {"w1"},
+                    .wait_for_capacity = true};
+  settings.scheduling = {.preemptible = false,
+                         .max_run_time = absl::Hours(1),
+                         .expected_run_time = absl::Minutes(1),
+                         .deadline = absl::FromUnixSeconds(10),
+                         .begin = absl::FromUnixSeconds(5),
+                         .after = {{.job_id = 9, .on = SchedulingSettings::On::kFailure}},
+                         .hold = true};
+  settings.restart = {.max_restarts = 6,
+                      .budgets = {{FailureClass::kHang, 1}},
+                      .backoff = absl::Seconds(1),
+                      .max_backoff = absl::Seconds(2),
+                      .progress_timeout = absl::InfiniteDuration()};
+  const std::string text = EncodeSettings(settings);
+  const auto back = DecodeSettings(text);
+  ASSERT_OK(back);
+  EXPECT_EQ(EncodeSettings(*back), text);
+  EXPECT_EQ(back->needs.pools, settings.needs.pools);
+  EXPECT_EQ(back->scheduling.after, settings.scheduling.after);
+  EXPECT_EQ(back->scheduling.deadline, settings.scheduling.deadline);
+  EXPECT_EQ(back->scheduling.max_run_time, absl::Hours(1));
+  EXPECT_EQ(back->restart.budgets, settings.restart.budgets);
+  EXPECT_EQ(back->needs.memory_per_rank, 1ull << 40);
+  EXPECT_FALSE(back->scheduling.preemptible);
 }
 
 TEST_F(StateStoreTest, AnAppendIsStoredWholeOrNotAtAll) {
