@@ -1,13 +1,9 @@
 #include "controller/config.h"
 
 #include <arpa/inet.h>
-#include <yaml-cpp/yaml.h>
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
-#include <iterator>
-#include <memory>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -16,7 +12,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
-#include "common/base/version.h"
+#include "common/daemon/daemon_options.h"
 
 namespace muster::controller {
 namespace {
@@ -24,81 +20,6 @@ namespace {
 constexpr absl::Duration kMinInterval = absl::Milliseconds(50);
 constexpr absl::Duration kMaxDuration = absl::Hours(24 * 365 * 10);
 constexpr uint64_t kMinMetricsBytes = 16ull << 20;
-constexpr size_t kMaxConfigBytes = 1 << 20;
-
-// Lets CLI11 read a flat YAML map. Faults are thrown as CLI11 wants them; ParseCommandLine catches.
-class YamlConfig final : public CLI::Config {
- public:
-  explicit YamlConfig(const CLI::App* app) : app_(app) {}
-
-  std::string to_config(const CLI::App*, bool, bool, std::string) const override { return ""; }
-
-  std::vector<CLI::ConfigItem> from_config(std::istream& stream) const override {
-    std::string text(std::istreambuf_iterator<char>(stream), {});
-    if (text.size() > kMaxConfigBytes) throw CLI::ConfigError("config file: larger than 1 MiB");
-    YAML::Node root;
-    try {
-      root = YAML::Load(text);
-    } catch (const YAML::Exception& error) {
-      throw CLI::ConfigError(absl::StrCat("config file: ", error.what()));
-    }
-    if (root.IsNull()) return {};
-    if (!root.IsMap()) throw CLI::ConfigError("config file: must be a map of key: value");
-    std::set<std::string> seen;
-    std::vector<CLI::ConfigItem> items;
-    for (const auto& entry : root) {
-      if (!entry.first.IsScalar() || !entry.second.IsScalar()) {
-        throw CLI::ConfigError("config file: every key and every value must be plain text");
-      }
-      const std::string key = entry.first.Scalar();
-      if (!seen.insert(key).second) {
-        throw CLI::ConfigError(absl::StrCat("config file: `", key, "` is there twice"));
-      }
-      const CLI::Option* option = app_->get_option_no_throw(absl::StrCat("--", key));
-      if (option == nullptr || !option->get_configurable()) {
-        throw CLI::ConfigError(absl::StrCat("config file: unknown key `", key,
-                                            "`; the keys are the flags of musterd --help"));
-      }
-      CLI::ConfigItem item;
-      item.name = key;
-      item.inputs = {entry.second.Scalar()};
-      items.push_back(std::move(item));
-    }
-    return items;
-  }
-
- private:
-  const CLI::App* app_;
-};
-
-void AddDuration(CLI::App& app, const std::string& flag, absl::Duration* out,
-                 const std::string& help) {
-  app.add_option_function<std::string>(
-         flag,
-         [flag, out](const std::string& text) {
-           const absl::StatusOr<absl::Duration> parsed = ParseDuration(text);
-           if (!parsed.ok())
-             throw CLI::ValidationError(flag, std::string(parsed.status().message()));
-           *out = *parsed;
-         },
-         help)
-      ->type_name("DURATION")
-      ->default_str(HumanDuration(*out));
-}
-
-void AddBytes(CLI::App& app, const std::string& flag, uint64_t* out, const std::string& help) {
-  app.add_option_function<std::string>(
-         flag,
-         [flag, out](const std::string& text) {
-           const absl::StatusOr<uint64_t> parsed = ParseBytes(text);
-           if (!parsed.ok())
-             throw CLI::ValidationError(flag, std::string(parsed.status().message()));
-           *out = *parsed;
-         },
-         help)
-      ->type_name("BYTES")
-      ->default_str(HumanBytes(static_cast<double>(*out)));
-}
 
 void DescribeOptions(CLI::App& app, Config& config) {
   app.add_option("--data-dir", config.data_dir,
@@ -173,22 +94,8 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv) 
       "musterd: Muster's controller. Queues and places training jobs and keeps their record.",
       "musterd"};
   DescribeOptions(app, result.config);
-  app.set_config("--config", "", "YAML file with any of these flags as keys")->type_name("FILE");
-  app.config_formatter(std::make_shared<YamlConfig>(&app));
-  app.set_version_flag("--version", VersionLine("musterd"));
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    result.text = app.help();
-    return result;
-  } catch (const CLI::CallForVersion&) {
-    result.text = absl::StrCat(VersionLine("musterd"), "\n");
-    return result;
-  } catch (const CLI::FileError& error) {
-    return absl::NotFoundError(error.what());
-  } catch (const CLI::ParseError& error) {
-    return absl::InvalidArgumentError(error.what());
-  }
+  MUSTER_ASSIGN_OR_RETURN(result.text, ParseDaemonOptions(app, argc, argv));
+  if (!result.text.empty()) return result;
   if (result.config.checkpoint_root.empty()) {
     result.config.checkpoint_root = absl::StrCat(result.config.data_dir, "/checkpoints");
   }

@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   FileSystem& fs = PosixFileSystem();
   MUSTER_RETURN_IF_ERROR(fs.MakeDirectories(config.data_dir));
   std::unique_ptr<Server> server(new Server(config, clock));
-  MUSTER_ASSIGN_OR_RETURN(server->lock_, DataDirLock::Take(config.data_dir));
+  MUSTER_ASSIGN_OR_RETURN(server->lock_, DataDirLock::Take(config.data_dir, "musterd"));
   MUSTER_RETURN_IF_ERROR(fs.MakeDirectories(config.checkpoint_root));
   // What an earlier life wrote is wrong from here on.
   const absl::Status removed = fs.RemoveFile(EndpointsPath(config));

@@ -26,6 +26,7 @@ constexpr absl::string_view kProto = "muster/v1/";
 const std::vector<Room>& Rooms() {
   static const std::vector<Room>* rooms = new std::vector<Room>{
       {"common/base/", {}},
+      {"common/daemon/", {}},
       {"common/fs/", {}},
       {"common/spec/", {kProto}},
       {"common/rpc/", {kProto}},
@@ -47,7 +48,7 @@ const std::vector<Room>& Rooms() {
       {"worker/shim/", {"worker/link/"}},
       {"worker/agent/",
        {kProto, "worker/link/", "common/rpc/", "common/spec/", "common/metrics/", "common/fs/",
-        "common/ckpt/"}},
+        "common/ckpt/", "common/daemon/"}},
       {"worker/models/", {"common/fs/", "common/ckpt/", "worker/dist/collectives.h"}},
       {"worker/optim/", {"common/fs/", "common/ckpt/", "worker/dist/collectives.h"}},
       {"worker/data/", {"common/fs/", "common/ckpt/", "worker/dist/collectives.h"}},
@@ -57,10 +58,11 @@ const std::vector<Room>& Rooms() {
       {"worker/train/",
        {"common/fs/", "common/ckpt/", "worker/models/", "worker/optim/", "worker/data/",
         "worker/checkpoint/", "worker/kernels/", "worker/dist/"}},
-      // The composition root of a rank builds every leaf and implements their interfaces over the link.
+      // The composition root of a rank builds every leaf and implements their interfaces over the
+      // link.
       {"worker/trainer/",
-       {"worker/train/", "worker/link/", "trainer_spec/", "common/fs/", "common/ckpt/", "worker/models/",
-        "worker/optim/", "worker/data/", "worker/checkpoint/", "worker/dist/"}},
+       {"worker/train/", "worker/link/", "trainer_spec/", "common/fs/", "common/ckpt/",
+        "worker/models/", "worker/optim/", "worker/data/", "worker/checkpoint/", "worker/dist/"}},
       {"cli/", {kProto, "common/spec/", "common/rpc/", "common/fs/"}},
   };
   return *rooms;

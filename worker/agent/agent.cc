@@ -77,7 +77,7 @@ absl::Status Agent::Build() {
   const auto canonical = std::filesystem::canonical(config_.data_dir, error);
   if (error) return absl::UnavailableError(absl::StrCat(config_.data_dir, ": ", error.message()));
   config_.data_dir = canonical.string();
-  MUSTER_ASSIGN_OR_RETURN(DataDirLock lock, DataDirLock::Take(config_.data_dir));
+  MUSTER_ASSIGN_OR_RETURN(DataDirLock lock, DataDirLock::Take(config_.data_dir, "muster-worker"));
   lock_ = std::make_unique<DataDirLock>(std::move(lock));
   if (!config_.token_file.empty()) {
     MUSTER_ASSIGN_OR_RETURN(token_, ReadTokenFile(config_.token_file));

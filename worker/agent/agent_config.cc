@@ -1,13 +1,10 @@
 #include "worker/agent/agent_config.h"
 
 #include <unistd.h>
-#include <yaml-cpp/yaml.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -18,79 +15,17 @@
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
-#include "common/base/version.h"
+#include "common/daemon/daemon_options.h"
 #include "worker/agent/device_probe.h"
 
 namespace muster::worker {
 namespace {
 
-constexpr size_t kMaxConfigBytes = 1 << 20;
 constexpr uint32_t kMaxSlots = 1024;
 constexpr size_t kMaxLabels = 32;
 constexpr size_t kMaxLabelBytes = 128;
 constexpr uint64_t kMinSpoolBytes = 16u << 20;
 constexpr absl::Duration kMaxStopGrace = absl::Hours(1);
-
-std::vector<std::string> Texts(const std::string& key, const YAML::Node& node) {
-  std::vector<std::string> texts;
-  if (node.IsScalar()) {
-    texts.push_back(node.Scalar());
-  } else if (node.IsSequence() || (node.IsMap() && key == "label")) {
-    for (const auto& item : node) {
-      const bool pair = node.IsMap() && item.first.IsScalar() && item.second.IsScalar();
-      if (!pair && !(node.IsSequence() && item.IsScalar())) {
-        throw CLI::ConfigError(absl::StrCat("config file: `", key, "` must hold plain text"));
-      }
-      texts.push_back(pair ? absl::StrCat(item.first.Scalar(), "=", item.second.Scalar())
-                           : item.Scalar());
-    }
-  } else {
-    throw CLI::ConfigError(absl::StrCat("config file: `", key, "` must be plain text"));
-  }
-  return texts;
-}
-
-// Lets CLI11 read a flat YAML map. Faults are thrown as CLI11 wants them; ParseAgentCommandLine
-// catches.
-class YamlConfig final : public CLI::Config {
- public:
-  explicit YamlConfig(const CLI::App* app) : app_(app) {}
-
-  std::string to_config(const CLI::App*, bool, bool, std::string) const override { return ""; }
-
-  std::vector<CLI::ConfigItem> from_config(std::istream& stream) const override {
-    const std::string text(std::istreambuf_iterator<char>(stream), {});
-    if (text.size() > kMaxConfigBytes) throw CLI::ConfigError("config file: larger than 1 MiB");
-    YAML::Node root;
-    try {
-      root = YAML::Load(text);
-    } catch (const YAML::Exception& error) {
-      throw CLI::ConfigError(absl::StrCat("config file: ", error.what()));
-    }
-    if (root.IsNull()) return {};
-    if (!root.IsMap()) throw CLI::ConfigError("config file: must be a map of key: value");
-    std::vector<CLI::ConfigItem> items;
-    for (const auto& entry : root) {
-      const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : "";
-      const CLI::Option* option = app_->get_option_no_throw(absl::StrCat("--", key));
-      if (option == nullptr || !option->get_configurable()) {
-        throw CLI::ConfigError(absl::StrCat("config file: unknown key `", key,
-                                            "`; the keys are the flags of muster-worker --help"));
-      }
-      const bool twice = std::any_of(items.begin(), items.end(),
-                                     [&](const auto& item) { return item.name == key; });
-      if (twice) throw CLI::ConfigError(absl::StrCat("config file: `", key, "` is there twice"));
-      CLI::ConfigItem item;
-      item.name = key;
-      item.inputs = Texts(key, entry.second);
-      items.push_back(std::move(item));
-    }
-    return items;
-  }
-
- private:
-  const CLI::App* app_;
-};
 
 void AddLabels(CLI::App& app, AgentConfig& config) {
   app.add_option_function<std::vector<std::string>>(
@@ -140,29 +75,10 @@ void DescribeOptions(CLI::App& app, AgentConfig& config) {
   app.add_option("--trainer", config.trainer,
                  "The trainer's program; default: muster-trainer beside this one")
       ->type_name("FILE");
-  app.add_option_function<std::string>(
-         "--stop-grace",
-         [&config](const std::string& text) {
-           const absl::StatusOr<absl::Duration> parsed = ParseDuration(text);
-           if (!parsed.ok())
-             throw CLI::ValidationError("--stop-grace", std::string(parsed.status().message()));
-           config.stop_grace = *parsed;
-         },
-         "After SIGTERM, ranks have this long to save and leave")
-      ->type_name("DURATION")
-      ->default_str(HumanDuration(config.stop_grace));
-  app.add_option_function<std::string>(
-         "--spool-max-bytes",
-         [&config](const std::string& text) {
-           const absl::StatusOr<uint64_t> parsed = ParseBytes(text);
-           if (!parsed.ok())
-             throw CLI::ValidationError("--spool-max-bytes",
-                                        std::string(parsed.status().message()));
-           config.spool_max_bytes = *parsed;
-         },
-         "Metrics and logs kept on disk while the controller is away")
-      ->type_name("BYTES")
-      ->default_str(HumanBytes(static_cast<double>(config.spool_max_bytes)));
+  AddDuration(app, "--stop-grace", &config.stop_grace,
+              "After SIGTERM, ranks have this long to save and leave");
+  AddBytes(app, "--spool-max-bytes", &config.spool_max_bytes,
+           "Metrics and logs kept on disk while the controller is away");
   app.add_flag("--insecure", config.insecure,
                "Speak beyond loopback although nothing is encrypted");
 }
@@ -251,22 +167,8 @@ absl::StatusOr<AgentCommandLine> ParseAgentCommandLine(int argc, const char* con
   CLI::App app{"muster-worker: runs the ranks that the controller gives to this machine.",
                "muster-worker"};
   DescribeOptions(app, config);
-  app.set_config("--config", "", "YAML file with any of these flags as keys")->type_name("FILE");
-  app.config_formatter(std::make_shared<YamlConfig>(&app));
-  app.set_version_flag("--version", VersionLine("muster-worker"));
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    result.text = app.help();
-    return result;
-  } catch (const CLI::CallForVersion&) {
-    result.text = absl::StrCat(VersionLine("muster-worker"), "\n");
-    return result;
-  } catch (const CLI::FileError& error) {
-    return absl::NotFoundError(error.what());
-  } catch (const CLI::ParseError& error) {
-    return absl::InvalidArgumentError(error.what());
-  }
+  MUSTER_ASSIGN_OR_RETURN(result.text, ParseDaemonOptions(app, argc, argv));
+  if (!result.text.empty()) return result;
   if (config.name.empty()) config.name = HostName();
   if (config.trainer.empty()) config.trainer = TrainerBesideThisProgram();
   MUSTER_RETURN_IF_ERROR(CheckAgentConfig(config));

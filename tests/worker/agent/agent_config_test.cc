@@ -4,7 +4,6 @@
 
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
-#include "worker/agent/data_dir_lock.h"
 
 namespace muster::worker {
 namespace {
@@ -92,16 +91,6 @@ TEST(AgentConfig, VersionAndHelpArePrinted) {
   EXPECT_THAT(version.text, HasSubstr("muster-worker 0."));
   ASSERT_OK_AND_ASSIGN(const AgentCommandLine help, Parse({"--help"}));
   EXPECT_THAT(help.text, HasSubstr("--stop-grace"));
-}
-
-TEST(DataDirLock, RefusesASecondAndSaysWho) {
-  TempDir dir;
-  ASSERT_OK_AND_ASSIGN(auto lock, DataDirLock::Take(dir.path()));
-  EXPECT_THAT(DataDirLock::Take(dir.path()), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                                      HasSubstr(std::to_string(::getpid()))));
-  { const DataDirLock gone = std::move(lock); }
-  EXPECT_OK(DataDirLock::Take(dir.path()));
-  EXPECT_THAT(DataDirLock::Take(dir / "missing"), StatusIs(absl::StatusCode::kUnavailable));
 }
 
 }  // namespace
