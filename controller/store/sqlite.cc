@@ -218,6 +218,14 @@ absl::Status SqliteDatabase::Configure() {
           absl::StrCat(path(), ": the file system does not allow SQLite's write-ahead log"));
     }
   }
+  // After the pragma, which sets a hook of its own.
+  sqlite3_wal_hook(
+      db_,
+      [](void* log_pages, sqlite3*, const char*, int pages) {
+        *static_cast<uint64_t*>(log_pages) = static_cast<uint64_t>(pages);
+        return SQLITE_OK;
+      },
+      &log_pages_);
   // Takes the exclusive lock now, not at the first write.
   MUSTER_RETURN_IF_ERROR(Execute("BEGIN EXCLUSIVE"));
   return Execute("COMMIT");
@@ -259,13 +267,18 @@ absl::Status SqliteDatabase::Execute(const std::string& sql) {
 }
 
 SqliteStatement SqliteDatabase::Prepare(const char* sql) {
-  sqlite3_stmt*& statement = statements_[sql];
-  if (statement == nullptr) {
-    const int rc = sqlite3_prepare_v3(db_, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
-    MUSTER_CHECK(rc == SQLITE_OK, absl::StrCat(sqlite3_errmsg(db_), ": ", sql));
+  sqlite3_stmt*& known = by_address_[sql];
+  if (known == nullptr || strcmp(sqlite3_sql(known), sql) != 0) {
+    sqlite3_stmt*& statement = statements_[sql];
+    if (statement == nullptr) {
+      const int rc =
+          sqlite3_prepare_v3(db_, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
+      MUSTER_CHECK(rc == SQLITE_OK, absl::StrCat(sqlite3_errmsg(db_), ": ", sql));
+    }
+    known = statement;
   }
-  MUSTER_CHECK(sqlite3_stmt_busy(statement) == 0, absl::StrCat("used twice at once: ", sql));
-  return SqliteStatement(db_, statement);
+  MUSTER_CHECK(sqlite3_stmt_busy(known) == 0, absl::StrCat("used twice at once: ", sql));
+  return SqliteStatement(db_, known);
 }
 
 absl::Status SqliteDatabase::Begin() { return Prepare("BEGIN IMMEDIATE").Run(); }
@@ -284,26 +297,29 @@ void SqliteDatabase::Rollback() {
 }
 
 absl::Status SqliteDatabase::CheckpointAbove(uint64_t wal_bytes) {
-  sqlite3_file* log = nullptr;
-  sqlite3_int64 log_bytes = 0;
-  sqlite3_file_control(db_, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
-  if (log == nullptr || log->pMethods == nullptr) return absl::OkStatus();
-  if (log->pMethods->xFileSize(log, &log_bytes) != SQLITE_OK) return absl::OkStatus();
-  if (static_cast<uint64_t>(log_bytes) <= wal_bytes) return absl::OkStatus();
+  MUSTER_ASSIGN_OR_RETURN(const int64_t page_bytes, PageBytes());
+  if (log_pages_ * page_bytes <= wal_bytes) return absl::OkStatus();
   const int rc =
-      sqlite3_wal_checkpoint_v2(db_, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
-  if (rc == SQLITE_OK) return absl::OkStatus();
+      sqlite3_wal_checkpoint_v2(db_, nullptr, SQLITE_CHECKPOINT_RESTART, nullptr, nullptr);
+  if (rc == SQLITE_OK) {
+    log_pages_ = 0;
+    return absl::OkStatus();
+  }
   const absl::Status status = ToStatus(db_, rc, path());
   return absl::IsResourceExhausted(status) ? absl::OkStatus() : status;
 }
 
-absl::Status SqliteDatabase::SetMaxBytes(uint64_t max_bytes) {
-  int64_t page_bytes = 0;
-  {
+absl::StatusOr<int64_t> SqliteDatabase::PageBytes() {
+  if (page_bytes_ == 0) {
     SqliteStatement size = Prepare("PRAGMA page_size");
     MUSTER_RETURN_IF_ERROR(size.Step().status());
-    page_bytes = size.Int(0);
+    page_bytes_ = size.Int(0);
   }
+  return page_bytes_;
+}
+
+absl::Status SqliteDatabase::SetMaxBytes(uint64_t max_bytes) {
+  MUSTER_ASSIGN_OR_RETURN(const int64_t page_bytes, PageBytes());
   // SQLite's own highest count stands for "no bound".
   const uint64_t pages =
       max_bytes == 0 ? 4294967294u : std::max<uint64_t>(1, max_bytes / page_bytes);

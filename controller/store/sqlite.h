@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -27,7 +28,7 @@ namespace muster::controller {
 struct SqliteOptions {
   std::string path;
   uint64_t max_bytes = 0;            // of the database; 0: no bound
-  uint64_t max_log_bytes = 8 << 20;  // the log is moved into the database once it is larger
+  uint64_t max_log_bytes = 8 << 20;  // the log is moved into the database once it holds more
   // The door to the disk, by the name under which it was registered with SQLite; empty: the
   // system's own. The simulator brings a disk that loses power.
   std::string vfs;
@@ -91,8 +92,9 @@ class SqliteDatabase {
   absl::Status Commit();  // on failure the transaction is rolled back
   void Rollback();
 
-  // Moves the WAL into the database and truncates it, when the WAL is larger than `wal_bytes`. A
-  // full disk is no error here: the WAL stays as it is, and the next call tries again.
+  // Moves the WAL's content into the database when it is more than `wal_bytes`. The file keeps its
+  // size and is written over from its start: an fsync of blocks that exist takes half as long as
+  // one of a file that grows. A full disk is no error here: the next call tries again.
   absl::Status CheckpointAbove(uint64_t wal_bytes);
   absl::Status CheckpointWhenLarge() { return CheckpointAbove(options_.max_log_bytes); }
 
@@ -109,10 +111,14 @@ class SqliteDatabase {
   absl::Status Configure();
   absl::Status Migrate(const std::vector<std::string>& migrations);
   absl::Status Execute(const std::string& sql);  // no values from outside
+  absl::StatusOr<int64_t> PageBytes();
 
   SqliteOptions options_;
   sqlite3* db_;
   std::map<std::string, sqlite3_stmt*> statements_;
+  std::unordered_map<const char*, sqlite3_stmt*> by_address_;  // the same, by the literal's address
+  int64_t page_bytes_ = 0;                                     // 0: not asked yet
+  uint64_t log_pages_ = 0;  // in the WAL since it was last moved into the database
 };
 
 // True for the code that means: do not go on with this database.
