@@ -213,16 +213,17 @@ class EngineImpl final : public Engine {
   std::map<const WorkerLink*, uint64_t> streams_ MUSTER_GUARDED_BY(mutex_);
 
   // Declared before what wakes them; stopped before anything that they use goes.
-  LoopThread applier_thread_{[this] {
-    while (!stopped_ && applier_.RunOnce()) {
-    }
-    return absl::InfiniteDuration();
-  }};
-  LoopThread scheduler_thread_{[this] { return scheduler_.RunOnce(); }};
-  LoopThread retention_thread_{[this] { return retention_.RunOnce(); }};
-  LoopThread liveness_thread_{[this] { return liveness_.RunOnce(); }};
-  LoopThread dispatcher_thread_{[this] { return dispatcher_.RunOnce(*snapshot()); }};
-  LoopThread rendezvous_thread_{[this] { return rendezvous_.Expire() - clock_.SinceBoot(); }};
+  LoopThread applier_thread_{"applier", [this] {
+                               while (!stopped_ && applier_.RunOnce()) {
+                               }
+                               return absl::InfiniteDuration();
+                             }};
+  LoopThread scheduler_thread_{"scheduler", [this] { return scheduler_.RunOnce(); }};
+  LoopThread retention_thread_{"retention", [this] { return retention_.RunOnce(); }};
+  LoopThread liveness_thread_{"liveness", [this] { return liveness_.RunOnce(); }};
+  LoopThread dispatcher_thread_{"dispatcher", [this] { return dispatcher_.RunOnce(*snapshot()); }};
+  LoopThread rendezvous_thread_{"rendezvous",
+                                [this] { return rendezvous_.Expire() - clock_.SinceBoot(); }};
 
   Applier applier_;
   Proposer scheduler_;

@@ -1,5 +1,7 @@
 #include "controller/engine/loop_thread.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 
 namespace muster::controller {
@@ -31,6 +33,7 @@ void LoopThread::Stop() {
 }
 
 void LoopThread::Run() {
+  ::pthread_setname_np(::pthread_self(), name_);
   for (;;) {
     {
       MutexLock lock(mutex_);

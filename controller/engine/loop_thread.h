@@ -12,9 +12,10 @@ namespace muster::controller {
 
 class LoopThread {
  public:
-  // `step` returns how long to wait for the next run, unless woken before; infinite: only when
-  // woken.
-  explicit LoopThread(std::function<absl::Duration()> step) : step_(std::move(step)) {}
+  // `name`: a literal of at most 15 characters, as `top -H` shows it. `step` returns how long to
+  // wait for the next run, unless woken before; infinite: only when woken.
+  LoopThread(const char* name, std::function<absl::Duration()> step)
+      : name_(name), step_(std::move(step)) {}
   ~LoopThread() { Stop(); }
 
   void Start();
@@ -26,6 +27,7 @@ class LoopThread {
  private:
   void Run();
 
+  const char* const name_;
   std::function<absl::Duration()> step_;
   std::thread thread_;
   Mutex mutex_;

@@ -6,6 +6,7 @@ namespace muster::controller {
 
 absl::Duration Proposer::RunOnce() {
   const absl::Duration now = clock_.SinceBoot();
+  if (rest_until_ > now) return rest_until_ - now;
   bool again = false;
   {
     MutexLock lock(flight_->mutex);
@@ -20,6 +21,9 @@ absl::Duration Proposer::RunOnce() {
   seen_version_ = snapshot->durable_version;
 
   Proposal proposal = propose_(*snapshot, now);
+  const absl::Duration looked_until = clock_.SinceBoot();
+  const absl::Duration took = looked_until - now;
+  if (took >= kLongLook) rest_until_ = looked_until + took;
   due_at_ = proposal.due_at;
   if (!proposal.event.has_value()) return due_at_ - now;
   {

@@ -1,5 +1,7 @@
 // What the scheduler and the retention loop have in common: look at each new version, propose one
 // event, wait until it is applied, look again. After a refusal (a full disk) they wait a little.
+// After a long look they rest for as long as it took, so that a flood of changes to a long queue
+// leaves half a core to others; several changes are then seen by one look.
 #pragma once
 
 #include <functional>
@@ -18,6 +20,7 @@ namespace muster::controller {
 class Proposer {
  public:
   static constexpr absl::Duration kRetryAfter = absl::Seconds(1);
+  static constexpr absl::Duration kLongLook = absl::Milliseconds(1);
 
   struct Proposal {
     std::optional<Event> event;  // none: nothing to do
@@ -53,6 +56,7 @@ class Proposer {
   const std::shared_ptr<Flight> flight_ = std::make_shared<Flight>();
   uint64_t seen_version_ = 0;  // durable_version of the last look
   bool looked_ = false;
+  absl::Duration rest_until_ = -absl::InfiniteDuration();
   absl::Duration due_at_ = absl::InfiniteDuration();
 };
 
