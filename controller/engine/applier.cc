@@ -8,9 +8,11 @@
 
 namespace muster::controller {
 
-Applier::Applier(std::unique_ptr<StateStore> store, Snapshot initial, Clock& clock, Hooks hooks)
+Applier::Applier(std::unique_ptr<StateStore> store, Snapshot initial, Clock& clock,
+                 absl::Duration use_half_life, Hooks hooks)
     : store_(std::move(store)),
       clock_(clock),
+      use_half_life_(use_half_life),
       hooks_(std::move(hooks)),
       current_(std::make_shared<const Snapshot>(std::move(initial))) {
   current_->jobs.ForEach([this](const Job& job) {
@@ -58,8 +60,10 @@ bool Applier::RunOnce() {
 
 void Applier::RunBatch(std::vector<Item> batch) {
   const std::shared_ptr<const Snapshot> base = snapshot();
-  const RuleContext context{
-      .now = clock_.Now(), .now_at = clock_.SinceBoot(), .idempotency = &idempotency_};
+  const RuleContext context{.now = clock_.Now(),
+                            .now_at = clock_.SinceBoot(),
+                            .idempotency = &idempotency_,
+                            .use_half_life = use_half_life_};
   Draft draft(*base);
   std::vector<EventResult> results;
   for (const Item& item : batch) results.push_back(Reduce(draft, item.event, context));

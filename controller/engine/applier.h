@@ -44,7 +44,9 @@ class Applier {
     std::function<void(const absl::Status&)> fatal;
   };
 
-  Applier(std::unique_ptr<StateStore> store, Snapshot initial, Clock& clock, Hooks hooks);
+  // `use_half_life`: as EngineOptions.
+  Applier(std::unique_ptr<StateStore> store, Snapshot initial, Clock& clock,
+          absl::Duration use_half_life, Hooks hooks);
 
   // Thread-safe. Answers UNAVAILABLE at once when the queue is full or closed.
   void Post(Item item);
@@ -71,6 +73,7 @@ class Applier {
 
   const std::unique_ptr<StateStore> store_;
   Clock& clock_;
+  const absl::Duration use_half_life_;
   const Hooks hooks_;
   std::function<void()> wake_up_;
   IdempotencyIndex idempotency_;  // only on the thread of RunOnce

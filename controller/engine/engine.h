@@ -30,6 +30,8 @@ struct EngineOptions {
   absl::Duration lost_after = absl::Seconds(15);  // also the agents' lease
   absl::Duration startup_grace = absl::Seconds(30);
   absl::Duration start_timeout = absl::Minutes(5);
+  // What a project has used loses half its weight in this time; above zero.
+  absl::Duration use_half_life = absl::Hours(7 * 24);
   // False: no threads; a test drives the engine with RunUntilIdle.
   bool threads = true;
   // state.db may not grow beyond this many bytes; 0: no bound. Tests use it as a full disk.

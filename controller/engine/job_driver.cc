@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "controller/engine/project_rules.h"
 #include "controller/policy/restart_rules.h"
 
 namespace muster::controller {
@@ -44,6 +45,7 @@ void StopGang(Draft& draft, uint64_t job_id, const StopOrder& order) {
 void EndAttempt(Draft& draft, uint64_t job_id, const RuleContext& context) {
   Attempt& attempt = draft.EditAttempt(job_id);
   attempt.ended = context.now;
+  ChargeProject(draft, job_id, context);
   const Fence fence{.job_id = job_id, .attempt = attempt.number, .generation = attempt.generation};
   draft.after_commit().closed.push_back(fence);
   // Every rank has ended, so that nobody waits for what was still to be told.

@@ -10,6 +10,7 @@ struct Dispatch {
   EventResult operator()(const SubmitJob& e) const { return OnSubmit(draft, e, context); }
   EventResult operator()(const CancelJob& e) const { return OnCancel(draft, e, context); }
   EventResult operator()(const RequestVerify& e) const { return OnRequestVerify(draft, e); }
+  EventResult operator()(const SetProject& e) const { return OnSetProject(draft, e); }
   EventResult operator()(const WorkerHello& e) const { return OnHello(draft, e, context); }
   EventResult operator()(const WorkerDisconnected& e) const { return OnDisconnected(draft, e); }
   EventResult operator()(const WorkerHeartbeat& e) const { return OnHeartbeat(draft, e, context); }

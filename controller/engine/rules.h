@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "controller/model/draft.h"
 #include "controller/model/events.h"
+#include "controller/policy/fair_share.h"
 
 namespace muster::controller {
 
@@ -23,6 +24,7 @@ struct RuleContext {
   absl::Time now;         // wall clock, for records
   absl::Duration now_at;  // since boot, for deadlines
   const IdempotencyIndex* idempotency = nullptr;
+  absl::Duration use_half_life = kUseHalfLife;
 };
 
 EventResult Reduce(Draft& draft, const Event& event, const RuleContext& context);
@@ -30,6 +32,7 @@ EventResult Reduce(Draft& draft, const Event& event, const RuleContext& context)
 // The families, one file each.
 EventResult OnSubmit(Draft& draft, const SubmitJob& event, const RuleContext& context);
 EventResult OnCancel(Draft& draft, const CancelJob& event, const RuleContext& context);
+EventResult OnSetProject(Draft& draft, const SetProject& event);
 EventResult OnPlan(Draft& draft, const ApplyPlan& event, const RuleContext& context);
 
 EventResult OnHello(Draft& draft, const WorkerHello& event, const RuleContext& context);

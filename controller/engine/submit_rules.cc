@@ -4,9 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "controller/engine/job_driver.h"
 #include "controller/engine/rules.h"
 #include "controller/policy/capacity.h"
+#include "controller/policy/quota.h"
 
 namespace muster::controller {
 namespace {
@@ -39,6 +41,30 @@ std::vector<uint64_t> ResumeCandidates(const Snapshot& snapshot, const Job& job)
   std::vector<uint64_t> ids;
   for (const Checkpoint* checkpoint : candidates) ids.push_back(checkpoint->id);
   return ids;
+}
+
+// Whether `jobs` more of this submit may be queued.
+absl::Status CheckQuotas(const Draft& draft, const SubmitJob& event, uint32_t jobs) {
+  const JobSettings& settings = *event.settings;
+  const QuotaHolder holder{.project = draft.view().FindProject(settings.project),
+                           .project_name = settings.project,
+                           .user = event.owner};
+  if (holder.project == nullptr) return absl::OkStatus();
+  const JobNeeds& needs = settings.needs;
+  MUSTER_RETURN_IF_ERROR(FitsQuota(holder, needs.min_ranks * needs.slots_per_rank));
+  return MayQueue(holder, draft.UseOf(settings.project), jobs);
+}
+
+// Whether the quotas of the gang's project and owner leave room for it.
+bool WithinQuotas(const Draft& draft, const PlaceGang& gang) {
+  const Job& job = *draft.view().FindJob(gang.job_id);
+  const std::string& name = job.settings->project;
+  const QuotaHolder holder{
+      .project = draft.view().FindProject(name), .project_name = name, .user = job.owner};
+  if (holder.project == nullptr) return true;
+  uint32_t slots = 0;
+  for (const RankPlacement& rank : gang.ranks) slots += rank.slots.size();
+  return !WhyOverSlots(holder, draft.UseOf(name), slots).has_value();
 }
 
 // Whether the proposal still fits the world.
@@ -126,6 +152,9 @@ EventResult OnSubmit(Draft& draft, const SubmitJob& event, const RuleContext& co
   if (absl::Status fits = CanEverFit(draft.view(), event.settings->needs); !fits.ok()) {
     return Refuse(std::move(fits));
   }
+  if (absl::Status allowed = CheckQuotas(draft, event, 1); !allowed.ok()) {
+    return Refuse(std::move(allowed));
+  }
   Job job;
   job.settings = event.settings;
   job.owner = event.owner;
@@ -162,7 +191,7 @@ EventResult OnCancel(Draft& draft, const CancelJob& event, const RuleContext& co
 EventResult OnPlan(Draft& draft, const ApplyPlan& event, const RuleContext& context) {
   for (const PlaceGang& gang : event.plan.place) {
     // The world moved meanwhile: the scheduler looks again at the next version.
-    if (!StillFits(draft.view(), gang)) continue;
+    if (!StillFits(draft.view(), gang) || !WithinQuotas(draft, gang)) continue;
     Place(draft, gang, context);
     const absl::Status placed = DriveJob(
         draft, gang.job_id,

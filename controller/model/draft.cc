@@ -41,6 +41,23 @@ void UpdateMembers(std::shared_ptr<const std::vector<uint64_t>>& list,
   list = std::move(merged);
 }
 
+using UseTable = std::map<std::string, std::shared_ptr<const ProjectUse>>;
+
+void Count(Use& total, const Use& part, int sign) {
+  total.slots += sign * part.slots;
+  total.queued += sign * part.queued;
+}
+
+// Adds the job's own use to its project's and owner's, or takes it away.
+void Count(ProjectUse& project, const Job& job, int sign) {
+  const Use part = UseOf(job);
+  if (part == Use()) return;
+  Count(project.all, part, sign);
+  Use& user = project.users[job.owner];
+  Count(user, part, sign);
+  if (user == Use()) project.users.erase(job.owner);
+}
+
 // The mutable copy of a row, made and put into the table at the first call.
 template <typename T>
 T& Edit(CowTable<T>& table, std::map<uint64_t, std::shared_ptr<T>>& edited, uint64_t id) {
@@ -67,7 +84,8 @@ T& Add(CowTable<T>& table, std::map<uint64_t, std::shared_ptr<T>>& edited, T row
 
 bool ChangeSet::empty() const {
   return new_jobs.empty() && jobs.empty() && attempts.empty() && workers.empty() &&
-         checkpoints.empty() && events.empty() && outbox_added.empty() && outbox_removed.empty();
+         checkpoints.empty() && projects.empty() && events.empty() && outbox_added.empty() &&
+         outbox_removed.empty();
 }
 
 Draft::Draft(const Snapshot& base) : next_(std::make_shared<Snapshot>(base)) {}
@@ -77,7 +95,10 @@ Job& Draft::EditJob(uint64_t id) {
   return EditJobView(id);
 }
 
-Job& Draft::EditJobView(uint64_t id) { return Edit(next_->jobs, jobs_, id); }
+Job& Draft::EditJobView(uint64_t id) {
+  if (jobs_.count(id) == 0) jobs_before_[id] = next_->jobs.Share(id);
+  return Edit(next_->jobs, jobs_, id);
+}
 
 Attempt& Draft::EditAttempt(uint64_t job_id) {
   durable_ranks_[job_id];  // the attempt's own row changes
@@ -120,8 +141,22 @@ Checkpoint& Draft::EditCheckpoint(uint64_t id) {
   return Edit(next_->checkpoints, checkpoints_, id);
 }
 
+Project& Draft::EditProject(const std::string& name) {
+  std::shared_ptr<Project>& row = projects_[name];
+  if (row == nullptr) {
+    const Project* current = next_->FindProject(name);
+    row = current != nullptr ? std::make_shared<Project>(*current) : std::make_shared<Project>();
+    row->name = name;
+    auto copy = *next_->projects;
+    copy[name] = row;
+    next_->projects = std::make_shared<const decltype(copy)>(std::move(copy));
+  }
+  return *row;
+}
+
 Job& Draft::AddJob(Job job) {
   Job& added = Add(next_->jobs, jobs_, std::move(job));
+  jobs_before_[added.id] = nullptr;
   new_jobs_.insert(added.id);
   return added;
 }
@@ -198,6 +233,7 @@ ChangeSet Draft::Changes() const {
   }
   for (uint64_t id : durable_workers_) changes.workers.push_back(next_->workers.Share(id));
   for (const auto& [id, row] : checkpoints_) changes.checkpoints.push_back(row);
+  for (const auto& [name, row] : projects_) changes.projects.push_back(row);
   changes.events = events_;
   for (uint64_t seq : outbox_added_) changes.outbox_added.push_back(next_->outbox->at(seq));
   changes.outbox_removed = outbox_removed_;
@@ -216,7 +252,53 @@ void Draft::UpdateJobLists(const std::set<uint64_t>& touched) {
   UpdateMembers(next_->retention_jobs, retention);
 }
 
+ProjectUse Draft::UseOf(const std::string& project) const {
+  ProjectUse use = next_->UseOf(project);
+  for (const auto& [id, before] : jobs_before_) {
+    if (before != nullptr && before->settings->project == project) Count(use, *before, -1);
+    const Job& after = *next_->jobs.Find(id);
+    if (after.settings->project == project) Count(use, after, +1);
+  }
+  return use;
+}
+
+void Draft::UpdateUse() {
+  std::map<std::string, ProjectUse> changed;
+  const auto edit = [&](const std::string& project) -> ProjectUse& {
+    return changed.try_emplace(project, next_->UseOf(project)).first->second;
+  };
+  for (const auto& [id, before] : jobs_before_) {
+    const Job& after = *next_->jobs.Find(id);
+    const bool same = before != nullptr && controller::UseOf(*before) == controller::UseOf(after) &&
+                      before->settings->project == after.settings->project;
+    if (same) continue;
+    if (before != nullptr) Count(edit(before->settings->project), *before, -1);
+    Count(edit(after.settings->project), after, +1);
+  }
+  if (changed.empty()) return;
+  auto use = std::make_shared<UseTable>(*next_->use);
+  for (auto& [project, row] : changed) {
+    if (row == ProjectUse()) {
+      use->erase(project);
+    } else {
+      (*use)[project] = std::make_shared<const ProjectUse>(std::move(row));
+    }
+  }
+  next_->use = std::move(use);
+}
+
 void Draft::RebuildJobLists() {
+  std::map<std::string, ProjectUse> projects;
+  next_->jobs.ForEach([&](const Job& job) {
+    if (!IsTerminal(job.state)) Count(projects[job.settings->project], job, +1);
+  });
+  auto use = std::make_shared<UseTable>();
+  for (auto& [project, row] : projects) {
+    if (row == ProjectUse()) continue;
+    use->emplace(project, std::make_shared<const ProjectUse>(std::move(row)));
+  }
+  next_->use = std::move(use);
+  jobs_before_.clear();  // they are counted
   auto active = std::make_shared<std::vector<uint64_t>>();
   auto retention = std::make_shared<std::vector<uint64_t>>();
   next_->jobs.ForEach([&](const Job& job) {
@@ -232,9 +314,11 @@ std::shared_ptr<const Snapshot> Draft::Finish() {
   touched.insert(new_jobs_.begin(), new_jobs_.end());
   for (const auto& [id, checkpoint] : checkpoints_) touched.insert(checkpoint->job_id);
   UpdateJobLists(touched);
+  UpdateUse();
   ++next_->version;
   const bool only_views = !relevant_ && durable_jobs_.empty() && new_jobs_.empty() &&
-                          durable_workers_.empty() && checkpoints_.empty() && outbox_ == nullptr;
+                          durable_workers_.empty() && checkpoints_.empty() && projects_.empty() &&
+                          outbox_ == nullptr;
   if (!only_views) ++next_->durable_version;
   return std::move(next_);
 }

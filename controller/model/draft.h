@@ -30,6 +30,7 @@ struct ChangeSet {
   std::vector<AttemptChange> attempts;           // new or changed
   std::vector<std::shared_ptr<const Worker>> workers;
   std::vector<std::shared_ptr<const Checkpoint>> checkpoints;
+  std::vector<std::shared_ptr<const Project>> projects;
   std::vector<std::shared_ptr<const JobEvent>> events;
   std::vector<OutboxRow> outbox_added;
   std::vector<uint64_t> outbox_removed;
@@ -63,6 +64,8 @@ class Draft {
   Rank& EditPastRank(uint64_t job_id, uint32_t attempt, uint32_t rank);  // of an earlier one
   Worker& EditWorker(uint64_t id);
   Checkpoint& EditCheckpoint(uint64_t id);
+  // Made, with the defaults, at the first call.
+  Project& EditProject(const std::string& name);
   // A change that is only shown, not stored: progress, heartbeats, the message of a waiting job.
   Job& EditJobView(uint64_t id);
   Worker& EditWorkerView(uint64_t id);
@@ -85,7 +88,12 @@ class Draft {
   // Jobs that were added in this draft.
   const std::set<uint64_t>& new_jobs() const { return new_jobs_; }
 
-  // Works out the lists of active and retention jobs for all jobs: once, after loading.
+  // What the project's jobs hold and wait for with this draft's changes; view().UseOf is as of the
+  // version before. Cost follows the jobs that the draft touches.
+  ProjectUse UseOf(const std::string& project) const;
+
+  // Works out what is kept over all jobs (the lists of active and retention jobs, the projects'
+  // use): once, after loading.
   void RebuildJobLists();
 
   ChangeSet Changes() const;
@@ -94,6 +102,7 @@ class Draft {
 
  private:
   void UpdateJobLists(const std::set<uint64_t>& touched);
+  void UpdateUse();
   std::map<uint64_t, OutboxRow>& MutableOutbox();
 
   std::shared_ptr<Snapshot> next_;
@@ -102,6 +111,9 @@ class Draft {
   std::map<uint64_t, std::shared_ptr<Attempt>> attempts_;  // by job
   std::map<uint64_t, std::shared_ptr<Worker>> workers_;
   std::map<uint64_t, std::shared_ptr<Checkpoint>> checkpoints_;
+  std::map<std::string, std::shared_ptr<Project>> projects_;
+  // The rows of jobs_ as they were before; null: new ones.
+  std::map<uint64_t, std::shared_ptr<const Job>> jobs_before_;
   std::shared_ptr<std::map<uint64_t, OutboxRow>> outbox_;
   std::shared_ptr<std::map<std::string, uint64_t>> worker_ids_;
 

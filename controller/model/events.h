@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "controller/model/assignment_types.h"
 #include "controller/model/checkpoint_types.h"
 #include "controller/model/plan.h"
+#include "controller/model/project_types.h"
 #include "controller/model/worker_types.h"
 
 namespace muster::controller {
@@ -35,6 +37,17 @@ struct CancelJob {
 // Checkpoint::verdicts + 1.
 struct RequestVerify {
   uint64_t checkpoint_id = 0;
+};
+
+// Weight and quotas of a project; what is not given stays as it is. A Quota stands for both its
+// bounds: an empty one lifts them. INVALID_ARGUMENT: a weight out of range, too many users.
+struct SetProject {
+  std::string project;
+  std::optional<double> weight;
+  std::optional<Quota> quota;
+  std::optional<Quota> each_user;
+  std::map<std::string, std::optional<Quota>> users;  // nullopt: as each_user again
+  std::string actor;                                  // "user:NAME"
 };
 
 // ---- from agents. `worker` and `incarnation` are those of the stream's Hello, event_seq as in
@@ -174,10 +187,10 @@ struct CareForCheckpoints {
   std::vector<Action> actions;
 };
 
-using Event = std::variant<SubmitJob, CancelJob, RequestVerify, WorkerHello, WorkerDisconnected,
-                           WorkerHeartbeat, AssignmentAcked, RankReport, CheckpointReport,
-                           VerifyReport, DeleteReport, WorkerNotice, ApplyPlan, WorkerSilent,
-                           StartTimedOut, RankHung, CareForCheckpoints>;
+using Event = std::variant<SubmitJob, CancelJob, RequestVerify, SetProject, WorkerHello,
+                           WorkerDisconnected, WorkerHeartbeat, AssignmentAcked, RankReport,
+                           CheckpointReport, VerifyReport, DeleteReport, WorkerNotice, ApplyPlan,
+                           WorkerSilent, StartTimedOut, RankHung, CareForCheckpoints>;
 
 // ---- the answer ----
 

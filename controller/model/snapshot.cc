@@ -40,7 +40,9 @@ Snapshot::Snapshot()
     : worker_ids(std::make_shared<const std::map<std::string, uint64_t>>()),
       active_jobs(std::make_shared<const std::vector<uint64_t>>()),
       retention_jobs(std::make_shared<const std::vector<uint64_t>>()),
-      outbox(std::make_shared<const std::map<uint64_t, OutboxRow>>()) {}
+      outbox(std::make_shared<const std::map<uint64_t, OutboxRow>>()),
+      projects(std::make_shared<const std::map<std::string, std::shared_ptr<const Project>>>()),
+      use(std::make_shared<const std::map<std::string, std::shared_ptr<const ProjectUse>>>()) {}
 
 const Job* Snapshot::FindJobByName(absl::string_view name) const {
   for (uint64_t id = jobs.last_id(); id > 0; --id) {
@@ -53,6 +55,25 @@ const Job* Snapshot::FindJobByName(absl::string_view name) const {
 const Worker* Snapshot::FindWorker(const std::string& name) const {
   const auto it = worker_ids->find(name);
   return it == worker_ids->end() ? nullptr : workers.Find(it->second);
+}
+
+const Project* Snapshot::FindProject(const std::string& name) const {
+  const auto it = projects->find(name);
+  return it == projects->end() ? nullptr : it->second.get();
+}
+
+ProjectUse Snapshot::UseOf(const std::string& project) const {
+  const auto it = use->find(project);
+  return it == use->end() ? ProjectUse() : *it->second;
+}
+
+Use UseOf(const Job& job) {
+  Use use{.slots = 0, .queued = job.state == JobState::kPending ? 1u : 0u};
+  if (!job.has_live_attempt()) return use;
+  for (const Rank& rank : job.current->ranks) {
+    if (rank.holds_slots) use.slots += rank.slots.size();
+  }
+  return use;
 }
 
 const Rank* FindLiveRank(const Snapshot& snapshot, const Fence& fence, uint32_t rank,

@@ -13,6 +13,7 @@
 #include "controller/model/checkpoint_types.h"
 #include "controller/model/cow_table.h"
 #include "controller/model/job_types.h"
+#include "controller/model/project_types.h"
 #include "controller/model/worker_types.h"
 
 namespace muster::controller {
@@ -43,6 +44,10 @@ struct Snapshot {
       retention_jobs;  // with checkpoints to care for; never null
   std::shared_ptr<const std::map<uint64_t, OutboxRow>>
       outbox;  // not acknowledged, by seq; never null
+  std::shared_ptr<const std::map<std::string, std::shared_ptr<const Project>>>
+      projects;  // by name: those that were set or have used something; never null
+  std::shared_ptr<const std::map<std::string, std::shared_ptr<const ProjectUse>>>
+      use;  // by project: those with jobs that hold or wait for slots; never null
   Counters counters;
 
   Snapshot();
@@ -52,7 +57,13 @@ struct Snapshot {
   const Job* FindJobByName(absl::string_view name) const;
   const Worker* FindWorker(const std::string& name) const;
   const Checkpoint* FindCheckpoint(uint64_t id) const { return checkpoints.Find(id); }
+  // Null: one that nobody has set, with the defaults.
+  const Project* FindProject(const std::string& name) const;
+  ProjectUse UseOf(const std::string& project) const;
 };
+
+// What the job itself adds to the use of its project and owner.
+Use UseOf(const Job& job);
 
 // The live rank process that the fence and number name on that agent, or null: then the report is
 // stale.

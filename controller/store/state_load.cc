@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "controller/store/project_rows.h"
 #include "controller/store/row_codec.h"
 #include "controller/store/settings_codec.h"
 #include "controller/store/state_store.h"
@@ -326,6 +327,8 @@ absl::StatusOr<Snapshot> StateStore::Load(uint64_t term, absl::Duration now) {
   MUSTER_RETURN_IF_ERROR(LoadCheckpoints(*database_, loading, snapshot));
   MUSTER_RETURN_IF_ERROR(LoadEvents(*database_, loading));
   MUSTER_RETURN_IF_ERROR(LoadOutbox(*database_, snapshot));
+  MUSTER_ASSIGN_OR_RETURN(auto projects, LoadProjects(*database_));
+  snapshot.projects = std::make_shared<const decltype(projects)>(std::move(projects));
   Install(std::move(loading), snapshot);
   Draft lists(snapshot);
   MUSTER_RETURN_IF_ERROR(CheckOutbox(snapshot));

@@ -191,6 +191,16 @@ ALTER TABLE ranks RENAME COLUMN holds_slot TO holds_slots;
 
 ALTER TABLE workers ADD COLUMN cordoned INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE workers ADD COLUMN cordon_reason TEXT NOT NULL DEFAULT '';
+)sql",
+          // Shares and bounds of projects. Quotas are JSON text.
+          R"sql(
+CREATE TABLE projects (
+  name TEXT PRIMARY KEY,
+  weight REAL NOT NULL,
+  quotas TEXT NOT NULL,
+  used_slot_seconds REAL NOT NULL,
+  used_at_ms INTEGER
+) STRICT, WITHOUT ROWID;
 )sql"};
 }
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "controller/store/project_rows.h"
 #include "controller/store/row_codec.h"
 #include "controller/store/settings_codec.h"
 #include "controller/store/state_schema.h"
@@ -75,6 +76,7 @@ absl::Status StateStore::AppendRows(const ChangeSet& changes) {
   for (const auto& change : changes.attempts) MUSTER_RETURN_IF_ERROR(PutAttempt(change));
   for (const auto& worker : changes.workers) MUSTER_RETURN_IF_ERROR(PutWorker(*worker));
   for (const auto& row : changes.checkpoints) MUSTER_RETURN_IF_ERROR(PutCheckpoint(*row));
+  for (const auto& row : changes.projects) MUSTER_RETURN_IF_ERROR(PutProject(*database_, *row));
   for (const auto& event : changes.events) MUSTER_RETURN_IF_ERROR(InsertEvent(*event));
   for (const OutboxRow& row : changes.outbox_added) MUSTER_RETURN_IF_ERROR(InsertOutbox(row));
   for (uint64_t seq : changes.outbox_removed) {

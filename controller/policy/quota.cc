@@ -1,0 +1,60 @@
+#include "controller/policy/quota.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace muster::controller {
+namespace {
+
+// One bound: who it is for, what it allows, what is taken of it.
+struct Bound {
+  std::string who;
+  std::optional<uint32_t> most;
+  uint32_t taken = 0;
+};
+
+bool Over(const Bound& bound, uint32_t more) {
+  return bound.most.has_value() && uint64_t{bound.taken} + more > *bound.most;
+}
+
+std::string User(const QuotaHolder& holder) {
+  return absl::StrCat("user ", holder.user, " in project ", holder.project_name);
+}
+
+}  // namespace
+
+absl::Status MayQueue(const QuotaHolder& holder, const ProjectUse& use, uint32_t jobs) {
+  if (holder.project == nullptr) return absl::OkStatus();
+  const Bound bounds[] = {
+      {absl::StrCat("project ", holder.project_name), holder.project->quota.queued, use.all.queued},
+      {User(holder), holder.project->QuotaOf(holder.user).queued, use.Of(holder.user).queued}};
+  for (const Bound& bound : bounds) {
+    if (!Over(bound, jobs)) continue;
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "refused: ", bound.who, " has ", bound.taken, " jobs in the queue and may have ",
+        *bound.most, ", ", jobs, " more would be too many: wait until some have started"));
+  }
+  return absl::OkStatus();
+}
+
+std::optional<std::string> WhyOverSlots(const QuotaHolder& holder, const ProjectUse& use,
+                                        uint32_t slots) {
+  if (holder.project == nullptr) return std::nullopt;
+  const Bound bounds[] = {
+      {absl::StrCat("project ", holder.project_name), holder.project->quota.slots, use.all.slots},
+      {User(holder), holder.project->QuotaOf(holder.user).slots, use.Of(holder.user).slots}};
+  for (const Bound& bound : bounds) {
+    if (!Over(bound, slots)) continue;
+    return absl::StrCat("over quota: ", bound.who, " holds ", bound.taken, " of its ", *bound.most,
+                        " slots and the job needs ", slots);
+  }
+  return std::nullopt;
+}
+
+absl::Status FitsQuota(const QuotaHolder& holder, uint32_t slots) {
+  const std::optional<std::string> why = WhyOverSlots(holder, ProjectUse(), slots);
+  if (!why.has_value()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("refused: ", *why, "; ask for fewer ranks, or have the quota raised"));
+}
+
+}  // namespace muster::controller
