@@ -1,4 +1,6 @@
 // The `muster` command.
+#include <unistd.h>
+
 #include <exception>
 #include <iostream>
 #include <string>
@@ -13,8 +15,12 @@ int main(int argc, char** argv) {
   muster::SetLogProgram("muster");
   muster::cli::Host host = muster::cli::ProcessHost();
   try {
-    return muster::cli::RunMuster(std::vector<std::string>(argv + 1, argv + argc), host,
-                                  muster::PosixFileSystem());
+    const int code = muster::cli::RunMuster(std::vector<std::string>(argv + 1, argv + argc), host,
+                                            muster::PosixFileSystem());
+    std::cout.flush();
+    std::cerr.flush();
+    // Nothing is left to do: tearing gRPC's threads down would take longer than most commands.
+    ::_exit(code);
   } catch (const std::exception& error) {
     std::cerr << "muster: internal error: " << error.what() << std::endl;
     return 1;

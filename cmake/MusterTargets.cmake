@@ -33,6 +33,16 @@ function(muster_binary target)
   _muster_common(${target} ${torch} DEPS ${ARG_DEPS})
 endfunction()
 
+# Links the program's libraries from their archives where they have one (see link-static). Not under sanitizers, and only
+# with mold, which does not mind the order of archives.
+function(muster_link_statically target)
+  if(MOLD AND NOT MUSTER_SANITIZER)
+    # abseil's time needs them; as shared objects they come by themselves.
+    target_link_libraries(${target} PRIVATE absl::civil_time absl::time_zone)
+    set_target_properties(${target} PROPERTIES CXX_LINKER_LAUNCHER ${CMAKE_SOURCE_DIR}/cmake/link-static)
+  endif()
+endfunction()
+
 function(muster_test target)
   cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
   add_executable(${target} ${ARG_SOURCES})

@@ -248,7 +248,7 @@ def m2(bench):
         return
     with bench.muster() as muster:
         series = subprocess.Popen([bench.bin / "muster-bench-client", "series", "--data-dir", muster.data_dir, "--agents",
-                                   "10", "--slots", "64", "--jobs", "640"], stdin=subprocess.PIPE,
+                                   "12", "--slots", "64", "--jobs", "720"], stdin=subprocess.PIPE,
                                   stdout=subprocess.PIPE, text=True)
         try:
             if "ready" not in series.stdout.readline():

@@ -1,6 +1,6 @@
 // The current values of one daemon's metrics, and their text for Prometheus. Values live here by
-// label values, so that all series of a job or a rank can go away at once; prometheus-cpp's core
-// does the text format.
+// label values, so that all series of a job or a rank can go away at once. Each series keeps its
+// name and labels as they stand on the page: a scrape appends them and formats the numbers.
 //
 // Thread-safe: any thread may update or render. Nothing here blocks on I/O.
 #pragma once
@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "common/base/mutex.h"
 #include "common/metrics/metric_names.h"
@@ -52,24 +53,43 @@ class Registry {
   // {"rank", "0"}}.
   void RemoveMatching(std::initializer_list<std::pair<absl::string_view, absl::string_view>> labels)
       MUSTER_EXCLUDES(mutex_);
-  // Removes all series of one metric: for gauges that are counted anew at each scrape.
+  // Removes all series of one metric: for gauges that are counted anew at each scrape. Those that
+  // are set again before the next Render keep their text.
   void Clear(const MetricDef& metric) MUSTER_EXCLUDES(mutex_);
 
   // Prometheus text format 0.0.4; metrics without series are left out.
   std::string Render() const MUSTER_EXCLUDES(mutex_);
 
  private:
-  using Series = std::map<std::vector<std::string>, double>;
+  struct Series {
+    std::vector<std::string> values;  // of the labels
+    std::string text;                 // `name{label="value",...} `
+    double value = 0;
+    bool shown = true;  // false: cleared, and not set again yet
+  };
+  // The series of one metric, in the order of their first values.
+  struct Family {
+    const MetricDef* metric = nullptr;
+    std::string head;  // the # HELP and # TYPE lines
+    std::vector<Series> series;
+    absl::flat_hash_map<std::string, size_t> index;  // into `series`, by their joined values
+  };
 
   double* FindOrAddLocked(const MetricDef& metric, const std::vector<std::string>& label_values)
       MUSTER_REQUIRES(mutex_);
-  Series& SeriesLocked(const MetricDef& metric) MUSTER_REQUIRES(mutex_);
+  Family& FamilyLocked(const MetricDef& metric) MUSTER_REQUIRES(mutex_);
+  // Drops the series that `goes` tells.
+  template <typename Goes>
+  static void EraseIf(Family& family, Goes goes);
 
   const Options options_;
   const MetricDef& dropped_;
   mutable Mutex mutex_;
   // By name, so that two definitions of one name cannot both be served.
-  std::map<std::string, std::pair<const MetricDef*, Series>> families_ MUSTER_GUARDED_BY(mutex_);
+  mutable std::map<std::string, Family> families_ MUSTER_GUARDED_BY(mutex_);
+  absl::flat_hash_map<const MetricDef*, Family*> by_metric_ MUSTER_GUARDED_BY(mutex_);
+  mutable size_t rendered_bytes_ MUSTER_GUARDED_BY(mutex_) = 0;  // of the last page
+  std::string key_ MUSTER_GUARDED_BY(mutex_);  // of the look-up in hand; kept for its memory
 };
 
 // The media type of Render().

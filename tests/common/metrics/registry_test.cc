@@ -96,7 +96,7 @@ TEST(RegistryTest, NotANumberIsRenderedAsPrometheusReadsIt) {
   Registry registry = MakeRegistry();
   registry.Set(metric::kJobLoss, {"1", "a"}, std::nan(""));
   registry.Set(metric::kJobLoss, {"2", "a"}, INFINITY);
-  EXPECT_THAT(registry.Render(), HasSubstr("job_name=\"a\"} Nan\n"));
+  EXPECT_THAT(registry.Render(), HasSubstr("job_name=\"a\"} NaN\n"));
   EXPECT_THAT(registry.Render(), HasSubstr("job_name=\"a\"} +Inf\n"));
 }
 
