@@ -9,10 +9,10 @@
 namespace muster::controller {
 
 Applier::Applier(std::unique_ptr<StateStore> store, Snapshot initial, Clock& clock,
-                 absl::Duration use_half_life, Hooks hooks)
+                 Policies policies, Hooks hooks)
     : store_(std::move(store)),
       clock_(clock),
-      use_half_life_(use_half_life),
+      policies_(policies),
       hooks_(std::move(hooks)),
       current_(std::make_shared<const Snapshot>(std::move(initial))) {
   current_->jobs.ForEach([this](const Job& job) {
@@ -63,7 +63,8 @@ void Applier::RunBatch(std::vector<Item> batch) {
   const RuleContext context{.now = clock_.Now(),
                             .now_at = clock_.SinceBoot(),
                             .idempotency = &idempotency_,
-                            .use_half_life = use_half_life_};
+                            .use_half_life = policies_.use_half_life,
+                            .quarantine = policies_.quarantine};
   Draft draft(*base);
   std::vector<EventResult> results;
   for (const Item& item : batch) results.push_back(Reduce(draft, item.event, context));

@@ -44,9 +44,14 @@ class Applier {
     std::function<void(const absl::Status&)> fatal;
   };
 
-  // `use_half_life`: as EngineOptions.
-  Applier(std::unique_ptr<StateStore> store, Snapshot initial, Clock& clock,
-          absl::Duration use_half_life, Hooks hooks);
+  // What the rules go by besides the events: as EngineOptions.
+  struct Policies {
+    absl::Duration use_half_life = kUseHalfLife;
+    QuarantineSettings quarantine;
+  };
+
+  Applier(std::unique_ptr<StateStore> store, Snapshot initial, Clock& clock, Policies policies,
+          Hooks hooks);
 
   // Thread-safe. Answers UNAVAILABLE at once when the queue is full or closed.
   void Post(Item item);
@@ -73,7 +78,7 @@ class Applier {
 
   const std::unique_ptr<StateStore> store_;
   Clock& clock_;
-  const absl::Duration use_half_life_;
+  const Policies policies_;
   const Hooks hooks_;
   std::function<void()> wake_up_;
   IdempotencyIndex idempotency_;  // only on the thread of RunOnce

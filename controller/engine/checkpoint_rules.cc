@@ -7,6 +7,7 @@
 #include "controller/engine/progress_rules.h"
 #include "controller/engine/report_gate.h"
 #include "controller/engine/rules.h"
+#include "controller/engine/strike_rules.h"
 #include "controller/policy/retention_rules.h"
 
 namespace muster::controller {
@@ -105,7 +106,10 @@ absl::Status Commit(Draft& draft, const Job& job, const CheckpointReport& report
   row.created = context.now;
   ++draft.counters().checkpoints_committed;
   // Progress refills the budget.
-  draft.EditJob(row.job_id).restarts_in_row = 0;
+  Job& edited = draft.EditJob(row.job_id);
+  edited.restarts_in_row = 0;
+  edited.charged.clear();
+  JudgeAfterProgress(draft, row.job_id, context);
   return absl::OkStatus();
 }
 

@@ -50,7 +50,9 @@ class EngineImpl final : public Engine {
         clock_(clock),
         rendezvous_(clock),
         dispatcher_(clock),
-        applier_(std::move(store), std::move(initial), clock, options_.use_half_life, MakeHooks()),
+        applier_(std::move(store), std::move(initial), clock,
+                 {.use_half_life = options_.use_half_life, .quarantine = options_.quarantine},
+                 MakeHooks()),
         scheduler_(clock, MakeWiring(scheduler_thread_), ProposePlan),
         retention_(clock, MakeWiring(retention_thread_), ProposeCare),
         liveness_(

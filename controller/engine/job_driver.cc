@@ -7,10 +7,14 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "controller/engine/project_rules.h"
+#include "common/base/rng.h"
 #include "controller/policy/restart_rules.h"
 
 namespace muster::controller {
 namespace {
+
+// Any number: it only keeps these draws apart from others.
+constexpr uint64_t kBackoffSeed = 0x6261636b6f6666;
 
 bool HasEnded(const Rank& rank) {
   return rank.state == RankState::kExited || rank.state == RankState::kLost;
@@ -164,7 +168,9 @@ absl::Status DriveJob(Draft& draft, uint64_t job_id, const JobStep& step,
   return absl::OkStatus();
 }
 
-void NoteFailure(Draft& draft, uint64_t job_id, const AttemptFailure& failure) {
+bool NoteFailure(Draft& draft, uint64_t job_id, const AttemptFailure& failure) {
+  // What ends while it is cancelled ends because of that.
+  if (draft.view().FindJob(job_id)->state == JobState::kStopping) return false;
   Attempt& attempt = draft.EditAttempt(job_id);
   AttemptFailure noted = failure;
   const FailureClass kind = noted.failure_class;
@@ -183,9 +189,10 @@ void NoteFailure(Draft& draft, uint64_t job_id, const AttemptFailure& failure) {
                         (attempt.failure_class == FailureClass::kPeerLost &&
                          noted.failure_class != FailureClass::kPeerLost &&
                          noted.failure_class != FailureClass::kPreempted);
-  if (!replaces) return;
+  if (!replaces) return false;
   attempt.failure_class = noted.failure_class;
   attempt.cause = noted.cause;
+  return true;
 }
 
 void SettleIfCleared(Draft& draft, uint64_t job_id, const RuleContext& context) {
@@ -199,6 +206,9 @@ void SettleIfCleared(Draft& draft, uint64_t job_id, const RuleContext& context) 
       .input = JobInput::kClearedForRetry, .actor = "controller", .message = "", .grace = {}};
   if (job->state == JobState::kStopping) {
     step.message = absl::StrCat("cancelled; attempt ", job->attempt, " has ended");
+    if (job->current->failure_class == FailureClass::kNone) {
+      draft.EditAttempt(job_id).cause = "cancelled";
+    }
   } else if (job->suspending) {
     step.input = JobInput::kClearedForSuspend;
     step.message = absl::StrCat("suspended; attempt ", job->attempt, " has ended");
@@ -206,7 +216,8 @@ void SettleIfCleared(Draft& draft, uint64_t job_id, const RuleContext& context) 
     edited.suspending = false;
     edited.failure_class = job->current->failure_class;
   } else {
-    const RestartDecision decision = DecideRestart(*job);
+    const RestartDecision decision =
+        DecideRestart(*job, DeriveSeed(kBackoffSeed, job_id, job->attempt));
     step.input = decision.input;
     step.message = decision.message;
     const FailureClass failure_class = job->current->failure_class;
@@ -215,7 +226,10 @@ void SettleIfCleared(Draft& draft, uint64_t job_id, const RuleContext& context) 
     ++draft.counters().attempts_lost[failure_class];
     if (decision.input == JobInput::kClearedForRetry) {
       ++edited.restarts;
-      if (decision.charged) ++edited.restarts_in_row;
+      if (decision.charged) {
+        ++edited.restarts_in_row;
+        ++edited.charged[failure_class];
+      }
       edited.not_before_at = context.now_at + decision.wait;
     }
   }

@@ -31,12 +31,13 @@ absl::Status DriveJob(Draft& draft, uint64_t job_id, const JobStep& step,
 
 // Why the live attempt ends: kept with the attempt. The first cause stands, except that a real one
 // replaces "a peer was lost" and that what follows from our own request to save counts as
-// preemption.
+// preemption. A job that is being cancelled fails of nothing.
 struct AttemptFailure {
   FailureClass failure_class = FailureClass::kNone;
   std::string cause;
 };
-void NoteFailure(Draft& draft, uint64_t job_id, const AttemptFailure& failure);
+// True: it is the cause now.
+bool NoteFailure(Draft& draft, uint64_t job_id, const AttemptFailure& failure);
 
 // When no process of a gang that is being ended is left: decides what comes next and ends the
 // attempt.

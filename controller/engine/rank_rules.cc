@@ -1,5 +1,6 @@
 // What agents say of ranks, and what the liveness loop says of gangs.
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,8 @@
 #include "controller/engine/progress_rules.h"
 #include "controller/engine/report_gate.h"
 #include "controller/engine/rules.h"
+#include "controller/engine/strike_rules.h"
+#include "controller/policy/restart_rules.h"
 
 namespace muster::controller {
 namespace {
@@ -42,7 +45,7 @@ void NoteSteps(Draft& draft, const RankReport& report) {
 }
 
 // The rank's process is gone. Returns the input that follows for the job.
-JobInput NoteExit(Draft& draft, const RankReport& report) {
+JobInput NoteExit(Draft& draft, const RankReport& report, const RuleContext& context) {
   const uint64_t job_id = report.fence.job_id;
   Rank& rank = draft.EditRank(job_id, report.rank);
   rank.state = RankState::kExited;
@@ -59,7 +62,12 @@ JobInput NoteExit(Draft& draft, const RankReport& report) {
   }
   const std::string cause =
       absl::StrCat("rank ", report.rank, " on ", rank.worker, ": ", Describe(report));
-  NoteFailure(draft, job_id, {.failure_class = ClassOf(report), .cause = cause});
+  const bool is_cause =
+      NoteFailure(draft, job_id, {.failure_class = ClassOf(report), .cause = cause});
+  // A spec that the trainer cannot use is no worker's fault.
+  if (is_cause && report.exit_code != kUsageExitCode) {
+    StrikeWorker(draft, report.worker, job_id, context);
+  }
   return report.stopped ? JobInput::kRankStopped : JobInput::kRankFailed;
 }
 
@@ -96,7 +104,7 @@ EventResult ApplyReport(Draft& draft, const RankReport& report, const RuleContex
       input = JobInput::kRankProgressed;
       break;
     case RankReport::Kind::kExited:
-      input = NoteExit(draft, report);
+      input = NoteExit(draft, report, context);
       break;
   }
   EventResult result;
@@ -105,8 +113,21 @@ EventResult ApplyReport(Draft& draft, const RankReport& report, const RuleContex
                             .actor = absl::StrCat("worker:", report.worker),
                             .message = MessageOf(report, input)},
                            context);
+  if (input == JobInput::kGangSucceeded && result.status.ok()) {
+    JudgeAfterProgress(draft, job_id, context);
+  }
   SettleIfCleared(draft, job_id, context);
   return result;
+}
+
+// The workers that never began their ranks, where others of the gang did.
+std::set<std::string> WithoutProcess(const Attempt& attempt) {
+  std::set<std::string> without;
+  std::set<std::string> with;
+  for (const Rank& rank : attempt.ranks) {
+    (rank.state == RankState::kAssigned ? without : with).insert(rank.worker);
+  }
+  return with.empty() ? with : without;
 }
 
 const Job* FindLiveJob(const Snapshot& snapshot, uint64_t job_id, uint32_t attempt) {
@@ -142,7 +163,12 @@ EventResult OnStartTimedOut(Draft& draft, const StartTimedOut& event, const Rule
   if (job == nullptr || job->state != JobState::kStarting) return {};
   const std::string cause =
       absl::StrCat("no first step within ", HumanDuration(event.waited), " of the placement");
-  NoteFailure(draft, event.job_id, {.failure_class = FailureClass::kStartFailed, .cause = cause});
+  if (NoteFailure(draft, event.job_id,
+                  {.failure_class = FailureClass::kStartFailed, .cause = cause})) {
+    for (const std::string& worker : WithoutProcess(*draft.view().FindJob(event.job_id)->current)) {
+      StrikeWorker(draft, worker, event.job_id, context);
+    }
+  }
   EventResult result;
   result.status =
       DriveJob(draft, event.job_id,
@@ -158,7 +184,10 @@ EventResult OnHung(Draft& draft, const RankHung& event, const RuleContext& conte
   const std::string cause =
       absl::StrCat("rank ", event.rank, " on ", job->current->ranks[event.rank].worker,
                    " made no progress for ", HumanDuration(event.silent_for));
-  NoteFailure(draft, event.job_id, {.failure_class = FailureClass::kHang, .cause = cause});
+  const std::string worker = job->current->ranks[event.rank].worker;
+  if (NoteFailure(draft, event.job_id, {.failure_class = FailureClass::kHang, .cause = cause})) {
+    StrikeWorker(draft, worker, event.job_id, context);
+  }
   EventResult result;
   result.status =
       DriveJob(draft, event.job_id,

@@ -14,6 +14,7 @@
 #include "controller/model/draft.h"
 #include "controller/model/events.h"
 #include "controller/policy/fair_share.h"
+#include "controller/policy/quarantine_rules.h"
 
 namespace muster::controller {
 
@@ -25,6 +26,7 @@ struct RuleContext {
   absl::Duration now_at;  // since boot, for deadlines
   const IdempotencyIndex* idempotency = nullptr;
   absl::Duration use_half_life = kUseHalfLife;
+  QuarantineSettings quarantine = {};
 };
 
 EventResult Reduce(Draft& draft, const Event& event, const RuleContext& context);

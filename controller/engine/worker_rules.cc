@@ -11,6 +11,7 @@
 #include "controller/engine/progress_rules.h"
 #include "controller/engine/report_gate.h"
 #include "controller/engine/rules.h"
+#include "controller/engine/strike_rules.h"
 
 namespace muster::controller {
 namespace {
@@ -50,7 +51,9 @@ void LoseRanks(Draft& draft, uint64_t worker_id, bool dead, const std::string& c
       if (ended || rank.worker != worker.name) continue;
       draft.EditRank(job_id, i).state = dead ? RankState::kExited : RankState::kLost;
     }
-    NoteFailure(draft, job_id, {.failure_class = FailureClass::kWorkerLost, .cause = cause});
+    if (NoteFailure(draft, job_id, {.failure_class = FailureClass::kWorkerLost, .cause = cause})) {
+      StrikeWorker(draft, worker.name, job_id, context);
+    }
     const absl::Status driven =
         DriveJob(draft, job_id,
                  {.input = JobInput::kWorkerGone, .actor = "liveness", .message = cause}, context);
@@ -154,6 +157,7 @@ EventResult OnHello(Draft& draft, const WorkerHello& event, const RuleContext& c
   worker.last_seen_at = context.now_at;
   worker.ranks = nullptr;
   draft.MarkRelevant();
+  ParoleIfDue(draft, id, context);
   ReleaseForgotten(draft, id, event);
   EventResult result;
   result.stale = StaleOnes(draft.view(), event);
@@ -186,6 +190,7 @@ EventResult OnHeartbeat(Draft& draft, const WorkerHeartbeat& event, const RuleCo
   }
   worker.last_heartbeat = context.now;
   worker.last_seen_at = context.now_at;
+  ParoleIfDue(draft, id, context);
   TakeRankStatuses(draft, id, event.ranks, context.now_at);
   for (const RankStatus& status : event.ranks) {
     if (IsFencedOff(draft.view(), worker, status)) {
@@ -273,7 +278,9 @@ EventResult OnAssignmentAck(Draft& draft, const AssignmentAcked& event,
   // A worker that is about to leave takes nothing more: that is no fault of the job.
   const FailureClass failure_class =
       (*sender)->draining ? FailureClass::kPreempted : FailureClass::kStartFailed;
-  NoteFailure(draft, row.fence.job_id, {.failure_class = failure_class, .cause = cause});
+  if (NoteFailure(draft, row.fence.job_id, {.failure_class = failure_class, .cause = cause})) {
+    StrikeWorker(draft, event.worker, row.fence.job_id, context);
+  }
   EventResult result;
   result.status = DriveJob(draft, row.fence.job_id,
                            {.input = JobInput::kPlacementRefused,

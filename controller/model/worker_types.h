@@ -63,6 +63,17 @@ struct SlotHolder {
   uint64_t memory_bytes = 0;
 };
 
+// One failure that began on a worker: evidence, not yet a verdict (policy/quarantine_rules).
+struct Strike {
+  absl::Time time;
+  uint64_t job_id = 0;
+  uint32_t attempt = 0;
+  FailureClass failure_class = FailureClass::kNone;
+  std::string cause;
+
+  bool operator==(const Strike&) const = default;
+};
+
 struct Worker {
   uint64_t id = 0;  // dense, the controller's own
   std::string name;
@@ -76,6 +87,13 @@ struct Worker {
   bool draining = false;   // gave notice: gets nothing new
   bool cordoned = false;   // drained by a person: gets nothing new until undrained
   std::string cordon_reason;
+  std::vector<Strike> strikes;  // oldest first, at most kMaxStrikes
+  // Gets nothing new before this time, by the wall clock since it outlives the controller;
+  // InfinitePast: not in quarantine.
+  absl::Time quarantined_until = absl::InfinitePast();
+  std::string quarantine_reason;              // the evidence in one sentence; kept after the parole
+  uint32_t quarantines = 0;                   // in a row: each is twice as long as the one before
+  absl::Time paroled = absl::InfinitePast();  // earlier strikes count no more
   absl::Time last_heartbeat = absl::InfinitePast();
   absl::Duration last_seen_at;  // since boot
   // Highest event_seq of this incarnation that is durable. The next one must be +1, unless it is
@@ -84,13 +102,16 @@ struct Worker {
   bool event_seq_known = false;
   std::map<uint32_t, SlotHolder> holders;                // by slot index
   std::shared_ptr<const std::vector<RankStatus>> ranks;  // of the last report; null: none yet
+
+  bool quarantined() const { return quarantined_until != absl::InfinitePast(); }
 };
 
+inline constexpr size_t kMaxStrikes = 16;
 inline constexpr size_t kMaxPastIncarnations = 16;
 // Names of workers, for ever: far more than one controller can serve.
 inline constexpr size_t kMaxWorkers = 65'536;
 
-// "ready", "suspect", "lost" or "draining" (lost before draining).
+// "ready", "suspect", "quarantined", "draining" or "lost"; the last that is true.
 absl::string_view WorkerStateName(const Worker& worker);
 
 }  // namespace muster::controller

@@ -31,8 +31,8 @@ std::set<std::string> KnownPools(const Snapshot& snapshot) {
 
 bool TakesWork(const Worker& worker, const JobNeeds& needs) {
   return worker.connected && worker.presence == Presence::kReady && !worker.draining &&
-         !worker.cordoned && worker.facts.pool == needs.pools.front().name &&
-         CarriesLabels(worker, needs.selector);
+         !worker.cordoned && !worker.quarantined() &&
+         worker.facts.pool == needs.pools.front().name && CarriesLabels(worker, needs.selector);
 }
 
 Capacity CountCapacity(const Snapshot& snapshot, const JobNeeds& needs, const TakenSlots& taken) {

@@ -2,15 +2,18 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/rng.h"
 #include "common/base/units.h"
 
 namespace muster::controller {
 namespace {
 
-// What muster-trainer exits with when it cannot use its launch file or spec.
-constexpr int32_t kUsageExitCode = 2;
+// The part of a back-off that chance may take off.
+constexpr double kJitter = 0.25;
+constexpr int32_t kSigKill = 9;
 
 bool WasBadSpec(const Attempt& attempt) {
   return attempt.failure_class == FailureClass::kStartFailed &&
@@ -18,31 +21,101 @@ bool WasBadSpec(const Attempt& attempt) {
                      [](const Rank& rank) { return rank.exit_code == kUsageExitCode; });
 }
 
-// These follow from the job's own code and data, so that the same step brings them again.
-bool Repeats(FailureClass kind) {
-  return kind == FailureClass::kApplication || kind == FailureClass::kNonFinite;
+// Died of a fault of its own; SIGKILL comes from outside.
+bool Crashed(const Attempt& attempt) {
+  return std::any_of(attempt.ranks.begin(), attempt.ranks.end(),
+                     [](const Rank& rank) { return rank.signal != 0 && rank.signal != kSigKill; });
+}
+
+// Whether the failure follows from the job's own code and data, so that the same step brings it
+// again. A hang or a crash may also be the machine's: only when the attempt had got on before.
+bool Repeats(const Attempt& attempt) {
+  const bool got_on = attempt.last_step > attempt.first_step;
+  switch (attempt.failure_class) {
+    case FailureClass::kApplication:
+    case FailureClass::kNonFinite:
+    case FailureClass::kDataError:
+    case FailureClass::kOutOfMemory:
+      return true;
+    case FailureClass::kHang:
+      return got_on;
+    case FailureClass::kRankKilled:
+      return got_on && Crashed(attempt);
+    case FailureClass::kNone:
+    case FailureClass::kPreempted:
+    case FailureClass::kWorkerLost:
+    case FailureClass::kCheckpointFailed:
+    case FailureClass::kCorruption:
+    case FailureClass::kStartFailed:
+    case FailureClass::kPeerLost:
+    case FailureClass::kTimeLimit:
+      return false;
+  }
+  return false;
+}
+
+// The last attempt before this one that failed; those that only made way do not count. Null: none.
+const Attempt* FailedBefore(const Job& job) {
+  for (auto it = job.past.rbegin(); it != job.past.rend(); ++it) {
+    const FailureClass kind = (*it)->failure_class;
+    if (kind != FailureClass::kPreempted && kind != FailureClass::kNone) return it->get();
+  }
+  return nullptr;
 }
 
 bool SameAsBefore(const Job& job) {
-  if (job.past.empty()) return false;
   const Attempt& now = *job.current;
-  const Attempt& before = *job.past.back();
-  return Repeats(now.failure_class) && before.failure_class == now.failure_class &&
-         before.last_step == now.last_step;
+  const Attempt* before = FailedBefore(job);
+  return before != nullptr && Repeats(now) && before->failure_class == now.failure_class &&
+         before->last_step == now.last_step;
 }
 
-absl::Duration Backoff(const RestartSettings& restart, uint32_t restarts_in_row) {
+struct Budget {
+  uint32_t limit = 0;
+  uint32_t used = 0;
+  bool given = true;  // by the spec
+  std::string key;    // what to change
+};
+
+Budget BudgetOf(const Job& job, FailureClass kind) {
+  const RestartSettings& restart = job.settings->restart;
+  const auto charged = job.charged.find(kind);
+  Budget budget{.used = charged == job.charged.end() ? 0 : charged->second};
+  const std::string name = absl::AsciiStrToLower(FailureClassName(kind));
+  const auto own = restart.budgets.find(kind);
+  if (own != restart.budgets.end()) {
+    budget.limit = own->second;
+    budget.key = absl::StrCat("restart.budgets.", name);
+    return budget;
+  }
+  if (kind == FailureClass::kOutOfMemory || kind == FailureClass::kDataError) {
+    budget.given = false;
+    budget.key = absl::StrCat("restart.budgets.", name);
+    return budget;
+  }
+  budget.limit = restart.max_restarts;
+  budget.key = "restart.max_restarts";
+  budget.used = job.restarts_in_row;
+  for (const auto& [other, count] : job.charged) {
+    if (restart.budgets.count(other) != 0) budget.used -= std::min(budget.used, count);
+  }
+  return budget;
+}
+
+absl::Duration Backoff(const RestartSettings& restart, uint32_t restarts_in_row, uint64_t seed) {
   absl::Duration wait = restart.backoff;
   for (uint32_t i = 0; i < restarts_in_row && wait < restart.max_backoff; ++i) wait *= 2;
-  return std::min(wait, restart.max_backoff);
+  wait = std::min(wait, restart.max_backoff);
+  const double chance = static_cast<double>(SplitMix64(seed) >> 11) * 0x1.0p-53;  // [0, 1)
+  // Whole milliseconds: what is shown and stored.
+  return absl::Milliseconds(absl::ToInt64Milliseconds(wait * (1.0 - kJitter * chance)));
 }
 
 }  // namespace
 
-RestartDecision DecideRestart(const Job& job) {
+RestartDecision DecideRestart(const Job& job, uint64_t seed) {
   MUSTER_CHECK(job.current != nullptr, "a restart is decided before the first placement");
   const Attempt& attempt = *job.current;
-  const RestartSettings& restart = job.settings->restart;
   const absl::string_view kind = FailureClassName(attempt.failure_class);
   RestartDecision decision;
   if (attempt.failure_class == FailureClass::kPreempted) {
@@ -50,10 +123,14 @@ RestartDecision DecideRestart(const Job& job) {
                                     "); queued again");
     return decision;
   }
-  if (attempt.failure_class == FailureClass::kDataError ||
-      attempt.failure_class == FailureClass::kOutOfMemory || WasBadSpec(attempt)) {
+  if (WasBadSpec(attempt)) {
     decision.input = JobInput::kNotRetryable;
     decision.message = absl::StrCat(kind, ": ", attempt.cause, "; trying again would not help");
+    return decision;
+  }
+  if (attempt.failure_class == FailureClass::kTimeLimit) {
+    decision.input = JobInput::kNotRetryable;
+    decision.message = absl::StrCat(kind, ": ", attempt.cause);
     return decision;
   }
   if (SameAsBefore(job)) {
@@ -62,19 +139,25 @@ RestartDecision DecideRestart(const Job& job) {
         absl::StrCat(kind, " twice in a row at step ", attempt.last_step, ": ", attempt.cause);
     return decision;
   }
-  if (job.restarts_in_row >= restart.max_restarts) {
+  const Budget budget = BudgetOf(job, attempt.failure_class);
+  if (!budget.given) {
+    decision.input = JobInput::kNotRetryable;
+    decision.message = absl::StrCat(kind, ": ", attempt.cause, "; trying again would not help (",
+                                    budget.key, ": 0 unless the spec says otherwise)");
+    return decision;
+  }
+  if (budget.used >= budget.limit) {
     decision.input = JobInput::kBudgetSpent;
-    decision.message = absl::StrCat(
-        kind, ": ", attempt.cause, "; restarted ", job.restarts_in_row,
-        " times in a row without a new checkpoint (restart.max_restarts: ", restart.max_restarts,
-        ")");
+    decision.message = absl::StrCat(kind, ": ", attempt.cause, "; restarted ", budget.used,
+                                    " times in a row without a new checkpoint (", budget.key, ": ",
+                                    budget.limit, ")");
     return decision;
   }
   decision.charged = true;
-  decision.wait = Backoff(restart, job.restarts_in_row);
-  decision.message = absl::StrCat("attempt ", attempt.number, " lost (", kind, ": ", attempt.cause,
-                                  "); restart ", job.restarts_in_row + 1, " of ",
-                                  restart.max_restarts, " in ", HumanDuration(decision.wait));
+  decision.wait = Backoff(job.settings->restart, job.restarts_in_row, seed);
+  decision.message =
+      absl::StrCat("attempt ", attempt.number, " lost (", kind, ": ", attempt.cause, "); restart ",
+                   budget.used + 1, " of ", budget.limit, " in ", HumanDuration(decision.wait));
   return decision;
 }
 

@@ -1,6 +1,12 @@
 // Whether a job whose attempt was lost is tried again, when, and at whose charge. Pure.
+//
+// Each restart is charged to a budget: the class's own (restart.budgets), else the shared one
+// (max_restarts). A committed checkpoint refills them all; preemption is free. Out of memory and
+// bad data have a budget of 0 unless the spec says otherwise. What comes from the job's own code
+// and stops it at the same step twice in a row stops it for good.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/time/time.h"
@@ -16,7 +22,11 @@ struct RestartDecision {
   std::string message;                          // for people
 };
 
-// Requires a current attempt with its failure class noted.
-RestartDecision DecideRestart(const Job& job);
+// What muster-trainer exits with when it cannot use its launch file or spec.
+inline constexpr int32_t kUsageExitCode = 2;
+
+// Requires a current attempt with its failure class noted. `seed` spreads the waits of jobs that
+// were lost together: each is between three quarters of its back-off and the whole.
+RestartDecision DecideRestart(const Job& job, uint64_t seed);
 
 }  // namespace muster::controller

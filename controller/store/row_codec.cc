@@ -59,6 +59,21 @@ std::string EncodeSlots(const std::vector<Slot>& slots) {
   return Dump(json);
 }
 
+std::string EncodeStrikes(const std::vector<Strike>& strikes) {
+  Json json = Json::array();
+  for (const Strike& strike : strikes) {
+    json.push_back({absl::ToUnixMillis(strike.time), strike.job_id, strike.attempt,
+                    static_cast<int>(strike.failure_class), strike.cause});
+  }
+  return Dump(json);
+}
+
+std::string EncodeCharged(const std::map<FailureClass, uint32_t>& charged) {
+  Json json = Json::array();
+  for (const auto& [kind, count] : charged) json.push_back({static_cast<int>(kind), count});
+  return Dump(json);
+}
+
 absl::StatusOr<std::map<std::string, std::string>> DecodeTexts(absl::string_view text) {
   MUSTER_ASSIGN_OR_RETURN(const Json json, Parse(text, /*object=*/true));
   std::map<std::string, std::string> texts;
@@ -114,6 +129,35 @@ absl::StatusOr<std::vector<Slot>> DecodeSlots(absl::string_view text) {
                      .memory_bytes = slot[4].get<uint64_t>()});
   }
   return slots;
+}
+
+absl::StatusOr<std::vector<Strike>> DecodeStrikes(absl::string_view text) {
+  MUSTER_ASSIGN_OR_RETURN(const Json json, Parse(text, /*object=*/false));
+  std::vector<Strike> strikes;
+  for (const Json& strike : json) {
+    const bool whole = strike.is_array() && strike.size() == 5 && strike[0].is_number_integer() &&
+                       strike[1].is_number_unsigned() && strike[2].is_number_unsigned() &&
+                       strike[3].is_number_integer() && strike[4].is_string();
+    if (!whole) return Broken(text);
+    strikes.push_back({.time = absl::FromUnixMillis(strike[0].get<int64_t>()),
+                       .job_id = strike[1].get<uint64_t>(),
+                       .attempt = strike[2].get<uint32_t>(),
+                       .failure_class = static_cast<FailureClass>(strike[3].get<int>()),
+                       .cause = strike[4].get<std::string>()});
+  }
+  return strikes;
+}
+
+absl::StatusOr<std::map<FailureClass, uint32_t>> DecodeCharged(absl::string_view text) {
+  MUSTER_ASSIGN_OR_RETURN(const Json json, Parse(text, /*object=*/false));
+  std::map<FailureClass, uint32_t> charged;
+  for (const Json& pair : json) {
+    const bool whole = pair.is_array() && pair.size() == 2 && pair[0].is_number_integer() &&
+                       pair[1].is_number_unsigned();
+    if (!whole) return Broken(text);
+    charged[static_cast<FailureClass>(pair[0].get<int>())] = pair[1].get<uint32_t>();
+  }
+  return charged;
 }
 
 void BindTime(SqliteStatement& statement, absl::Time time) {

@@ -20,6 +20,8 @@ std::string EncodeNumbers(
 std::string EncodeIds(const std::vector<uint64_t>& ids);
 std::string EncodeHexList(const std::vector<std::string>& blobs);
 std::string EncodeSlots(const std::vector<Slot>& slots);
+std::string EncodeStrikes(const std::vector<Strike>& strikes);
+std::string EncodeCharged(const std::map<FailureClass, uint32_t>& charged);
 
 // DATA_LOSS for anything that the encoder cannot have written.
 absl::StatusOr<std::map<std::string, std::string>> DecodeTexts(absl::string_view json);
@@ -27,6 +29,8 @@ absl::StatusOr<std::map<std::string, double>> DecodeNumbers(absl::string_view js
 absl::StatusOr<std::vector<uint64_t>> DecodeIds(absl::string_view json);
 absl::StatusOr<std::vector<std::string>> DecodeHexList(absl::string_view json);
 absl::StatusOr<std::vector<Slot>> DecodeSlots(absl::string_view json);
+absl::StatusOr<std::vector<Strike>> DecodeStrikes(absl::string_view json);
+absl::StatusOr<std::map<FailureClass, uint32_t>> DecodeCharged(absl::string_view json);
 
 // Infinite times are NULL in the table.
 void BindTime(SqliteStatement& statement, absl::Time time);

@@ -32,7 +32,7 @@ absl::Status LoadJobs(SqliteDatabase& db, Loading& loading) {
       " array_at_a_time, settings, held, suspending, state, reason, message, submitted_ms,"
       " started_ms, finished_ms, attempt, restarts, restarts_in_row, failure_class, phase, step,"
       " total_steps, epoch, memory_bytes, memory_peak_bytes, best_validation_accuracy, latest,"
-      " results FROM jobs ORDER BY id");
+      " results, charged FROM jobs ORDER BY id");
   for (;;) {
     MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
     if (!more) return absl::OkStatus();
@@ -68,6 +68,7 @@ absl::Status LoadJobs(SqliteDatabase& db, Loading& loading) {
     job.progress.best_validation_accuracy = row.Double(27);
     MUSTER_ASSIGN_OR_RETURN(job.progress.latest, DecodeNumbers(row.Text(28)));
     MUSTER_ASSIGN_OR_RETURN(job.results, DecodeNumbers(row.Text(29)));
+    MUSTER_ASSIGN_OR_RETURN(job.charged, DecodeCharged(row.Text(30)));
     loading.jobs.emplace(job.id, std::move(job));
   }
 }
@@ -148,7 +149,8 @@ absl::Status LoadWorkers(SqliteDatabase& db, absl::Duration now, Loading& loadin
   SqliteStatement row = db.Prepare(
       "SELECT id, name, incarnation, past_incarnations, version, pool, labels, slots, cpus,"
       " memory_bytes, advertise_address, metrics_address, lost, draining, last_heartbeat_ms,"
-      " event_seq, event_seq_known, cordoned, cordon_reason FROM workers ORDER BY id");
+      " event_seq, event_seq_known, cordoned, cordon_reason, strikes, quarantined_until_ms,"
+      " quarantine_reason, quarantines, paroled_ms FROM workers ORDER BY id");
   for (;;) {
     MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
     if (!more) return absl::OkStatus();
@@ -173,6 +175,11 @@ absl::Status LoadWorkers(SqliteDatabase& db, absl::Duration now, Loading& loadin
     worker.event_seq_known = row.Int(16) != 0;
     worker.cordoned = row.Int(17) != 0;
     worker.cordon_reason = row.Text(18);
+    MUSTER_ASSIGN_OR_RETURN(worker.strikes, DecodeStrikes(row.Text(19)));
+    worker.quarantined_until = ReadTime(row, 20, absl::InfinitePast());
+    worker.quarantine_reason = row.Text(21);
+    worker.quarantines = row.Int(22);
+    worker.paroled = ReadTime(row, 23, absl::InfinitePast());
     loading.workers.emplace(worker.name, std::move(worker));
   }
 }

@@ -201,6 +201,15 @@ CREATE TABLE projects (
   used_slot_seconds REAL NOT NULL,
   used_at_ms INTEGER
 ) STRICT, WITHOUT ROWID;
+)sql",
+          // Restarts are charged by class of failure, and workers carry the evidence against them.
+          R"sql(
+ALTER TABLE jobs ADD COLUMN charged TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE workers ADD COLUMN strikes TEXT NOT NULL DEFAULT '[]';
+ALTER TABLE workers ADD COLUMN quarantined_until_ms INTEGER;
+ALTER TABLE workers ADD COLUMN quarantine_reason TEXT NOT NULL DEFAULT '';
+ALTER TABLE workers ADD COLUMN quarantines INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE workers ADD COLUMN paroled_ms INTEGER;
 )sql"};
 }
 

@@ -31,7 +31,8 @@ void BindCourse(SqliteStatement& row, const Job& job) {
       .Bind(job.progress.memory_peak_bytes)
       .Bind(job.progress.best_validation_accuracy)
       .Bind(EncodeNumbers(job.progress.latest))
-      .Bind(EncodeNumbers(job.results));
+      .Bind(EncodeNumbers(job.results))
+      .Bind(EncodeCharged(job.charged));
 }
 
 }  // namespace
@@ -93,8 +94,8 @@ absl::Status StateStore::InsertJob(const Job& job) {
       " array_id, array_index, array_at_a_time, settings, held, suspending, state, reason, message,"
       " submitted_ms, started_ms, finished_ms, attempt, restarts, restarts_in_row, failure_class,"
       " phase, step, total_steps, epoch, memory_bytes, memory_peak_bytes, best_validation_accuracy,"
-      " latest, results) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-      " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+      " latest, results, charged) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+      " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   row.Bind(job.id).Bind(job.owner).Bind(job.idempotency_key);
   row.Bind(job.settings->name)
       .Bind(job.settings->project)
@@ -111,7 +112,7 @@ absl::Status StateStore::UpdateJob(const Job& job) {
       " submitted_ms = ?, started_ms = ?, finished_ms = ?, attempt = ?, restarts = ?,"
       " restarts_in_row = ?, failure_class = ?, phase = ?, step = ?, total_steps = ?, epoch = ?,"
       " memory_bytes = ?, memory_peak_bytes = ?, best_validation_accuracy = ?, latest = ?,"
-      " results = ? WHERE id = ?");
+      " results = ?, charged = ? WHERE id = ?");
   BindCourse(row, job);
   return row.Bind(job.id).Run();
 }
@@ -168,8 +169,9 @@ absl::Status StateStore::PutWorker(const Worker& worker) {
   SqliteStatement row = database_->Prepare(
       "INSERT OR REPLACE INTO workers (id, name, incarnation, past_incarnations, version, pool,"
       " labels, slots, cpus, memory_bytes, advertise_address, metrics_address, lost, draining,"
-      " last_heartbeat_ms, event_seq, event_seq_known, cordoned, cordon_reason)"
-      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+      " last_heartbeat_ms, event_seq, event_seq_known, cordoned, cordon_reason, strikes,"
+      " quarantined_until_ms, quarantine_reason, quarantines, paroled_ms)"
+      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   row.Bind(worker.id)
       .Bind(worker.name)
       .BindBlob(worker.incarnation)
@@ -185,11 +187,15 @@ absl::Status StateStore::PutWorker(const Worker& worker) {
       .Bind(worker.presence == Presence::kLost)
       .Bind(worker.draining);
   BindTime(row, worker.last_heartbeat);
-  return row.Bind(worker.event_seq)
+  row.Bind(worker.event_seq)
       .Bind(worker.event_seq_known)
       .Bind(worker.cordoned)
       .Bind(worker.cordon_reason)
-      .Run();
+      .Bind(EncodeStrikes(worker.strikes));
+  BindTime(row, worker.quarantined_until);
+  row.Bind(worker.quarantine_reason).Bind(worker.quarantines);
+  BindTime(row, worker.paroled);
+  return row.Run();
 }
 
 absl::Status StateStore::PutCheckpoint(const Checkpoint& checkpoint) {

@@ -68,7 +68,7 @@ TEST_F(DiskFullTest, ReportsThatCannotBeStoredStayUnacknowledgedAndAreRepeated) 
   auto initial = store->Load(*term, clock_.SinceBoot());
   ASSERT_OK(initial);
   bool fatal = false;
-  Applier applier(*std::move(opened), *std::move(initial), clock_, absl::Hours(168),
+  Applier applier(*std::move(opened), *std::move(initial), clock_, Applier::Policies(),
                   {.before_publish = [](const AfterCommit&) {},
                    .after_publish = [](const AfterCommit&) {},
                    .answered = [](const Applier::Item&, const EventResult&) {},

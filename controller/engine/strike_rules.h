@@ -1,0 +1,25 @@
+// The evidence against workers, carried out on a draft: strikes, quarantine, parole. Pure; used by
+// the rules. policy/quarantine_rules decides.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "controller/engine/rules.h"
+#include "controller/model/draft.h"
+
+namespace muster::controller {
+
+// The failure that was just noted as the cause of the job's attempt began on this worker. Counts
+// only classes that may be the worker's.
+void StrikeWorker(Draft& draft, const std::string& worker, uint64_t job_id,
+                  const RuleContext& context);
+
+// The job got on (a committed checkpoint, the end): with what failed before, that may be the second
+// signal against a worker that it was on.
+void JudgeAfterProgress(Draft& draft, uint64_t job_id, const RuleContext& context);
+
+// Ends the worker's quarantine when its time is over. Called whenever its agent speaks.
+void ParoleIfDue(Draft& draft, uint64_t worker_id, const RuleContext& context);
+
+}  // namespace muster::controller

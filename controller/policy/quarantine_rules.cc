@@ -1,0 +1,128 @@
+#include "controller/policy/quarantine_rules.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/units.h"
+
+namespace muster::controller {
+namespace {
+
+std::vector<const Strike*> Counting(const Worker& worker, const QuarantineSettings& settings,
+                                    absl::Time now) {
+  std::vector<const Strike*> strikes;
+  for (const Strike& strike : worker.strikes) {
+    if (strike.time > worker.paroled && strike.time >= now - settings.window) {
+      strikes.push_back(&strike);
+    }
+  }
+  return strikes;
+}
+
+bool HasRankOn(const Attempt& attempt, const std::string& worker) {
+  return std::any_of(attempt.ranks.begin(), attempt.ranks.end(),
+                     [&](const Rank& rank) { return rank.worker == worker; });
+}
+
+// The number of an attempt after `attempt` that got on without the worker: it committed a
+// checkpoint, or the job succeeded with it. 0: none.
+uint32_t GotOnWithout(const Snapshot& snapshot, const Job& job, uint32_t attempt,
+                      const std::string& worker) {
+  std::set<uint32_t> without;
+  for (size_t i = attempt; i < job.past.size(); ++i) {
+    if (!HasRankOn(*job.past[i], worker)) without.insert(job.past[i]->number);
+  }
+  const bool current = job.current != nullptr && job.current->number > attempt;
+  if (current && !HasRankOn(*job.current, worker)) {
+    if (job.state == JobState::kSucceeded) return job.current->number;
+    without.insert(job.current->number);
+  }
+  if (without.empty()) return 0;
+  for (uint64_t id : job.checkpoints) {
+    const Checkpoint& checkpoint = *snapshot.FindCheckpoint(id);
+    // A row that was never finished has no verified or committed past: its path is empty.
+    if (!checkpoint.path.empty() && without.count(checkpoint.attempt) != 0) {
+      return checkpoint.attempt;
+    }
+  }
+  return 0;
+}
+
+// The second signal, in words; empty: there is none.
+std::string SecondSignal(const Snapshot& snapshot, const Worker& worker,
+                         const std::vector<const Strike*>& strikes) {
+  std::map<uint64_t, uint32_t> jobs;  // the newest attempt that failed here
+  for (const Strike* strike : strikes) jobs[strike->job_id] = strike->attempt;
+  if (jobs.size() >= 2) return absl::StrCat("of ", jobs.size(), " jobs");
+  const auto& [job_id, attempt] = *jobs.begin();
+  const Job* job = snapshot.FindJob(job_id);
+  if (job == nullptr) return "";
+  const uint32_t without = GotOnWithout(snapshot, *job, attempt, worker.name);
+  if (without == 0) return "";
+  return absl::StrCat("of job ", job_id, ", which got on without it in attempt ", without);
+}
+
+bool TooManyInPool(const Snapshot& snapshot, const Worker& worker, double max_share) {
+  uint32_t workers = 0;
+  uint32_t quarantined = 1;  // with this one
+  snapshot.workers.ForEach([&](const Worker& other) {
+    if (other.facts.pool != worker.facts.pool || other.presence == Presence::kLost) return;
+    ++workers;
+    if (other.id != worker.id && other.quarantined()) ++quarantined;
+  });
+  return quarantined > max_share * workers;
+}
+
+}  // namespace
+
+bool MayBeTheWorkers(FailureClass kind) {
+  switch (kind) {
+    case FailureClass::kWorkerLost:
+    case FailureClass::kHang:
+    case FailureClass::kCorruption:
+    case FailureClass::kStartFailed:
+    case FailureClass::kRankKilled:
+      return true;
+    case FailureClass::kNone:
+    case FailureClass::kPreempted:
+    case FailureClass::kOutOfMemory:
+    case FailureClass::kNonFinite:
+    case FailureClass::kDataError:
+    case FailureClass::kCheckpointFailed:
+    case FailureClass::kApplication:
+    case FailureClass::kPeerLost:
+    case FailureClass::kTimeLimit:
+      return false;
+  }
+  return false;
+}
+
+std::optional<Quarantine> JudgeWorker(const Snapshot& snapshot, const Worker& worker,
+                                      const QuarantineSettings& settings, absl::Time now) {
+  if (worker.quarantined() || settings.incidents == 0) return std::nullopt;
+  const std::vector<const Strike*> strikes = Counting(worker, settings, now);
+  std::set<absl::Time> incidents;
+  for (const Strike* strike : strikes) incidents.insert(strike->time);
+  if (incidents.size() < settings.incidents) return std::nullopt;
+  const std::string second = SecondSignal(snapshot, worker, strikes);
+  if (second.empty() || TooManyInPool(snapshot, worker, settings.max_share)) return std::nullopt;
+
+  const bool long_good = now - worker.paroled > settings.longest;
+  const uint32_t number = (long_good ? 0 : worker.quarantines) + 1;
+  absl::Duration length = settings.first;
+  for (uint32_t i = 1; i < number && length < settings.longest; ++i) length *= 2;
+  Quarantine quarantine{.until = now + std::min(length, settings.longest), .number = number};
+  quarantine.evidence = absl::StrCat(
+      incidents.size(), " failures within ", HumanDuration(settings.window), " ", second, ": ",
+      absl::StrJoin(strikes, ", ", [](std::string* out, const Strike* strike) {
+        absl::StrAppend(out, "job ", strike->job_id, " attempt ", strike->attempt, " ",
+                        FailureClassName(strike->failure_class));
+      }));
+  return quarantine;
+}
+
+}  // namespace muster::controller

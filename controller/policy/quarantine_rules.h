@@ -1,0 +1,41 @@
+// When a worker that looks healthy is no longer trusted with new work. Pure.
+//
+// Each failure that begins on a worker is a strike against it, but no verdict: most failures are
+// the job's own. It takes two signals to blame the worker: failures of two different jobs, or
+// failures of one job that afterwards got on without it. Many strikes at once are one incident. A
+// quarantine ends by itself (parole), the next one is twice as long. When much of a pool would be
+// in quarantine, it is not the workers.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/time/time.h"
+#include "controller/model/snapshot.h"
+
+namespace muster::controller {
+
+struct QuarantineSettings {
+  uint32_t incidents = 3;                  // within `window` are needed; 0: never
+  absl::Duration window = absl::Hours(1);  // older strikes do not count
+  absl::Duration first = absl::Minutes(10);
+  absl::Duration longest = absl::Hours(24);
+  double max_share = 0.34;  // of a pool's workers may be in quarantine at a time
+};
+
+// Whether a failure of this class may be the worker's. An application's error, bad data or too
+// little memory never is.
+bool MayBeTheWorkers(FailureClass kind);
+
+struct Quarantine {
+  absl::Time until;
+  uint32_t number = 1;   // in a row
+  std::string evidence;  // one sentence
+};
+
+// The verdict on what stands against the worker now, if there is one. `now` is the wall clock.
+std::optional<Quarantine> JudgeWorker(const Snapshot& snapshot, const Worker& worker,
+                                      const QuarantineSettings& settings, absl::Time now);
+
+}  // namespace muster::controller

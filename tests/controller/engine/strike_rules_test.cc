@@ -1,0 +1,106 @@
+// Evidence against workers, from the reports to the quarantine and back.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "controller/policy/capacity.h"
+#include "tests/support/controller_fixture.h"
+
+namespace muster::controller {
+namespace {
+
+using ::muster::testing::IsOk;
+using ::testing::HasSubstr;
+
+class StrikeRulesTest : public ::muster::testing::ControllerFixture {
+ protected:
+  void SetUp() override {
+    ControllerFixture::SetUp();
+    bad_ = ConnectNew("bad", 1);
+    // So that one worker of three may be away.
+    for (const char* name : {"full-1", "full-2"}) others_.push_back(ConnectNew(name, 0));
+  }
+  // A job of its own fails on the bad worker.
+  uint64_t FailOne(const Exit& exit) {
+    const uint64_t id = Submit({.max_restarts = 0});
+    ReportExit(bad_, StartRanks(bad_).fence, 0, exit);
+    EXPECT_EQ(state(id), JobState::kFailed);
+    Advance(absl::Seconds(1));
+    return id;
+  }
+
+  Agent bad_;
+  std::vector<Agent> others_;
+};
+
+TEST_F(StrikeRulesTest, AWorkerThatKeepsKillingRanksIsQuarantinedAndParoled) {
+  for (int i = 0; i < 3; ++i) FailOne({.signal = 7, .message = "bus error"});
+  EXPECT_TRUE(worker("bad").quarantined());
+  EXPECT_EQ(WorkerStateName(worker("bad")), "quarantined");
+  EXPECT_THAT(worker("bad").quarantine_reason, HasSubstr("3 failures within 1h of 3 jobs"));
+  EXPECT_THAT(worker("bad").strikes.at(0).cause, HasSubstr("bus error"));
+  const uint64_t waits = Submit();
+  EXPECT_EQ(state(waits), JobState::kPending);
+
+  const std::vector<Strike> strikes = worker("bad").strikes;
+  Restart();
+  EXPECT_EQ(worker("bad").strikes, strikes) << "evidence is durable";
+  EXPECT_TRUE(worker("bad").quarantined());
+  Connect(bad_);
+  EXPECT_EQ(state(waits), JobState::kPending);
+
+  Advance(absl::Minutes(10));
+  Connect(bad_);
+  EXPECT_FALSE(worker("bad").quarantined());
+  EXPECT_EQ(state(waits), JobState::kStarting);
+  EXPECT_EQ(worker("bad").strikes.size(), 3u) << "kept as a record";
+}
+
+TEST_F(StrikeRulesTest, AParoledWorkerThatFailsAgainGoesForTwiceAsLong) {
+  for (int i = 0; i < 3; ++i) FailOne({.signal = 7});
+  for (int i = 0; i < 601; i += 3) {
+    clock_.Advance(absl::Seconds(3));
+    Beat(bad_);
+    for (Agent& other : others_) Beat(other);
+  }
+  ASSERT_FALSE(worker("bad").quarantined());
+  for (int i = 0; i < 2; ++i) FailOne({.signal = 7});
+  EXPECT_FALSE(worker("bad").quarantined()) << "what it has done penance for does not count";
+  FailOne({.signal = 7});
+  EXPECT_EQ(worker("bad").quarantines, 2u);
+  EXPECT_GT(worker("bad").quarantined_until, clock_.Now() + absl::Minutes(19));
+}
+
+TEST_F(StrikeRulesTest, AnApplicationsErrorsLeaveNoMark) {
+  for (int i = 0; i < 6; ++i) {
+    FailOne({.failure_class = FailureClass::kApplication, .exit_code = 1});
+  }
+  FailOne({.failure_class = FailureClass::kStartFailed, .exit_code = 2, .message = "bad spec"});
+  EXPECT_TRUE(worker("bad").strikes.empty());
+}
+
+TEST_F(StrikeRulesTest, ACancelledAttemptHasNoFailure) {
+  const uint64_t id = Submit();
+  const Fence fence = StartRanks(bad_).fence;
+  EXPECT_OK(Cancel(id));
+  ReportExit(bad_, fence, 0, {.stopped = true, .signal = 15});
+  EXPECT_EQ(state(id), JobState::kCancelled);
+  EXPECT_EQ(job(id).current->failure_class, FailureClass::kNone);
+  EXPECT_EQ(job(id).current->cause, "cancelled");
+  EXPECT_TRUE(worker("bad").strikes.empty());
+}
+
+TEST_F(StrikeRulesTest, RestartsAreChargedByClassAndRefilledByACheckpoint) {
+  const uint64_t id = Submit({.max_restarts = 2});
+  ReportExit(bad_, StartRanks(bad_).fence, 0, {.signal = 9});
+  EXPECT_EQ(job(id).charged.at(FailureClass::kRankKilled), 1u);
+  Restart();
+  EXPECT_EQ(job(id).charged.at(FailureClass::kRankKilled), 1u);
+  Connect(bad_);
+  Advance(absl::Seconds(1));
+  const Fence fence = StartRanks(bad_).fence;
+  EXPECT_OK(Apply(MakeCommit(bad_, fence, 10)).status);
+  EXPECT_TRUE(job(id).charged.empty());
+}
+
+}  // namespace
+}  // namespace muster::controller

@@ -1,0 +1,125 @@
+#include "controller/policy/quarantine_rules.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/controller/policy/world.h"
+
+namespace muster::controller {
+namespace {
+
+using ::testing::HasSubstr;
+
+const absl::Time kNow = absl::FromUnixSeconds(1'000'000);
+
+class QuarantineRulesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"a", "b", "c"}) world_.AddWorker(name, 1);
+  }
+  Worker& bad() { return world_.draft().EditWorker(1); }
+  // `ago` tells incidents apart.
+  void Strike(uint64_t job, uint32_t attempt, absl::Duration ago,
+              FailureClass kind = FailureClass::kRankKilled) {
+    bad().strikes.push_back({.time = kNow - ago,
+                             .job_id = job,
+                             .attempt = attempt,
+                             .failure_class = kind,
+                             .cause = "signal 11"});
+  }
+  std::optional<Quarantine> Judge() {
+    return JudgeWorker(world_.view(), *world_.view().workers.Find(1), settings_, kNow);
+  }
+
+  World world_;
+  QuarantineSettings settings_;
+};
+
+TEST_F(QuarantineRulesTest, FailuresOfTwoJobsAreTwoSignals) {
+  world_.AddJob(World::Settings(1));
+  world_.AddJob(World::Settings(1));
+  Strike(1, 1, absl::Minutes(9));
+  Strike(2, 1, absl::Minutes(6));
+  EXPECT_FALSE(Judge().has_value()) << "two incidents are not enough";
+  Strike(1, 2, absl::Minutes(3));
+  const auto verdict = Judge();
+  ASSERT_TRUE(verdict.has_value());
+  EXPECT_EQ(verdict->until, kNow + settings_.first);
+  EXPECT_THAT(verdict->evidence,
+              HasSubstr("3 failures within 1h of 2 jobs: job 1 attempt 1 RANK_KILLED, job 2"));
+}
+
+TEST_F(QuarantineRulesTest, OneJobThatKeepsFailingBlamesNobodyUntilItGetsOnElsewhere) {
+  world_.AddJob(World::Settings(1));
+  for (uint32_t attempt = 1; attempt <= 5; ++attempt) {
+    world_.Place(1, {"a"}, JobState::kPending);
+    Strike(1, attempt, absl::Minutes(10 - attempt));
+  }
+  EXPECT_FALSE(Judge().has_value()) << "the job may be at fault";
+  world_.Place(1, {"b"}, JobState::kRunning);
+  EXPECT_FALSE(Judge().has_value()) << "it runs elsewhere, and has shown nothing yet";
+  Checkpoint& row = world_.draft().AddCheckpoint(
+      {.job_id = 1, .attempt = 6, .state = CheckpointState::kCommitted, .path = "/c/step-9"});
+  world_.draft().EditJob(1).checkpoints.push_back(row.id);
+  const auto verdict = Judge();
+  ASSERT_TRUE(verdict.has_value());
+  EXPECT_THAT(verdict->evidence, HasSubstr("of job 1, which got on without it in attempt 6"));
+}
+
+TEST_F(QuarantineRulesTest, WhatHappensAtOnceIsOneIncident) {
+  for (uint64_t job = 1; job <= 4; ++job) {
+    world_.AddJob(World::Settings(1));
+    Strike(job, 1, absl::Minutes(1), FailureClass::kWorkerLost);
+  }
+  EXPECT_FALSE(Judge().has_value());
+}
+
+TEST_F(QuarantineRulesTest, OldStrikesAndThoseBeforeAParoleDoNotCount) {
+  for (uint64_t job = 1; job <= 3; ++job) {
+    world_.AddJob(World::Settings(1));
+    Strike(job, 1, absl::Minutes(10 * job));
+  }
+  ASSERT_TRUE(Judge().has_value());
+  bad().paroled = kNow - absl::Minutes(25);
+  EXPECT_FALSE(Judge().has_value());
+  bad().paroled = absl::InfinitePast();
+  bad().strikes[0].time = kNow - absl::Minutes(61);
+  EXPECT_FALSE(Judge().has_value());
+}
+
+TEST_F(QuarantineRulesTest, EachQuarantineIsTwiceAsLongUntilTheWorkerHasBeenGoodForLong) {
+  for (uint64_t job = 1; job <= 3; ++job) {
+    world_.AddJob(World::Settings(1));
+    Strike(job, 1, absl::Minutes(job));
+  }
+  bad().quarantines = 2;
+  bad().paroled = kNow - absl::Hours(1);
+  EXPECT_EQ(Judge()->until, kNow + absl::Minutes(40));
+  bad().quarantines = 30;
+  EXPECT_EQ(Judge()->until, kNow + settings_.longest);
+  bad().paroled = kNow - absl::Hours(25);
+  EXPECT_EQ(Judge()->until, kNow + settings_.first);
+  EXPECT_EQ(Judge()->number, 1u);
+}
+
+TEST_F(QuarantineRulesTest, AThirdOfAPoolAtMost) {
+  for (uint64_t job = 1; job <= 3; ++job) {
+    world_.AddJob(World::Settings(1));
+    Strike(job, 1, absl::Minutes(job));
+  }
+  ASSERT_TRUE(Judge().has_value());
+  world_.draft().EditWorker(2).quarantined_until = kNow + absl::Minutes(1);
+  EXPECT_FALSE(Judge().has_value()) << "one of three is away already";
+}
+
+TEST_F(QuarantineRulesTest, ApplicationsDataAndMemoryAreNeverTheWorkers) {
+  for (const FailureClass kind :
+       {FailureClass::kApplication, FailureClass::kDataError, FailureClass::kOutOfMemory,
+        FailureClass::kNonFinite, FailureClass::kPreempted, FailureClass::kPeerLost}) {
+    EXPECT_FALSE(MayBeTheWorkers(kind)) << FailureClassName(kind);
+  }
+  EXPECT_TRUE(MayBeTheWorkers(FailureClass::kWorkerLost));
+}
+
+}  // namespace
+}  // namespace muster::controller
