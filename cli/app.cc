@@ -86,6 +86,17 @@ bool WantsJson(const std::vector<std::string>& args) {
   return false;
 }
 
+// Cuts off what stands behind `--` of a verb that takes a program: the parser must not touch it.
+std::vector<std::string> TakeProgram(std::vector<std::string>& args) {
+  const auto dashes = std::find(args.begin(), args.end(), "--");
+  const bool takes_one = std::any_of(
+      args.begin(), dashes, [](const std::string& arg) { return arg == "submit" || arg == "run"; });
+  if (dashes == args.end() || !takes_one) return {};
+  std::vector<std::string> program(dashes + 1, args.end());
+  args.erase(dashes, args.end());
+  return program;
+}
+
 // What CLI11 calls "a subcommand is required" although one was given: it was misspelt.
 absl::Status UnknownVerb(const CLI::App& app, const std::string& given) {
   std::vector<std::string> verbs;
@@ -138,8 +149,10 @@ int RunMuster(const std::vector<std::string>& args, Host& host, FileSystem& fs) 
                          AddCancel, AddNodes, AddCkpt, AddLocal, AddVersion}) {
     add(app, session, verb);
   }
-  absl::StatusOr<ExitCode> code = Parse(app, args, host);
-  bool json = WantsJson(args);
+  std::vector<std::string> own_args = args;
+  session.globals().program = TakeProgram(own_args);
+  absl::StatusOr<ExitCode> code = Parse(app, own_args, host);
+  bool json = WantsJson(own_args);
   if (code.ok() && verb) {
     Resolve(text, session.globals());
     json = IsJson(session.globals().format);

@@ -27,6 +27,8 @@ struct Globals {
   std::optional<absl::Duration> timeout;  // --timeout
   Format format = Format::kTable;
   bool header = true;
+  // What stands behind `--`: a program and its arguments, as they are.
+  std::vector<std::string> program;
 
   bool tables() const { return format == Format::kTable || format == Format::kWide; }
   bool wide() const { return format == Format::kWide; }

@@ -14,6 +14,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "cli/command_job.h"
 #include "cli/commands/commands.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
@@ -32,7 +33,8 @@ struct Flags {
   std::string file;
   std::vector<std::string> sets;
   // Short for --set of one field each.
-  std::optional<std::string> name, project, pool, ranks;
+  std::optional<std::string> name, project, pool, ranks, gpus, workdir;
+  std::vector<std::string> env;  // NAME=VALUE
   std::string key;
   bool dry_run = false;
   bool wait = false;
@@ -48,6 +50,15 @@ std::vector<std::string> Overrides(const Flags& flags) {
   add("name", flags.name);
   add("project", flags.project);
   add("placement.pool", flags.pool);
+  add("per_rank.gpus", flags.gpus);
+  if (flags.workdir.has_value()) {
+    overrides.push_back(absl::StrCat("command.workdir=", QuoteText(*flags.workdir)));
+  }
+  for (const std::string& variable : flags.env) {
+    const size_t equals = variable.find('=');
+    overrides.push_back(absl::StrCat("command.env.", variable.substr(0, equals), "=",
+                                     QuoteText(variable.substr(equals + 1))));
+  }
   if (!flags.ranks.has_value()) return overrides;
   const size_t colon = flags.ranks->find(':');
   overrides.push_back(colon == std::string::npos
@@ -85,9 +96,20 @@ absl::StatusOr<std::string> ReadText(const std::string& file, Session& session) 
 
 // The first line says how much is wrong with which file, each further line is one fault.
 absl::StatusOr<v1::JobSpec> ReadJob(const Flags& flags, Session& session) {
-  MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadText(flags.file, session));
+  const std::vector<std::string>& program = session.globals().program;
+  if (flags.file.empty() == program.empty()) {
+    return WithHint(absl::InvalidArgumentError("a job is either a file or a program"),
+                    "`muster submit -f job.yaml`, or `muster submit -- python train.py`; "
+                    "`muster submit --help` shows more");
+  }
   SpecSource source;
-  source.name = flags.file == "-" ? "stdin" : flags.file;
+  source.name = program.empty() ? flags.file == "-" ? "stdin" : flags.file : "command";
+  std::string text;
+  if (program.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(text, ReadText(flags.file, session));
+  } else {
+    MUSTER_ASSIGN_OR_RETURN(text, CommandJobText(program));
+  }
   source.overrides = Overrides(flags);
   source.base_dir = BaseDir(flags.file);
   source.overrides_dir = WorkingDirectory();
@@ -179,9 +201,10 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
 }  // namespace
 
 void AddSubmit(CLI::App& app, Session& session, Verb& verb) {
-  CLI::App* command = app.add_subcommand("submit", "submit a job");
+  CLI::App* command =
+      app.add_subcommand("submit", "submit a job: `-f job.yaml`, or any program: `-- CMD ARGS...`");
   const auto flags = std::make_shared<Flags>();
-  command->add_option("-f,--file", flags->file, "the job in YAML or JSON; - is stdin")->required();
+  command->add_option("-f,--file", flags->file, "the job in YAML or JSON; - is stdin");
   command
       ->add_option("--set", flags->sets,
                    "PATH=VALUE, over what the file says: train.optimizer.lr=0.1 (repeatable)")
@@ -190,6 +213,14 @@ void AddSubmit(CLI::App& app, Session& session, Verb& verb) {
   command->add_option("--project", flags->project, "short for --set project=");
   command->add_option("--pool", flags->pool, "short for --set placement.pool=");
   command->add_option("--ranks", flags->ranks, "N or MIN:MAX, short for --set ranks=");
+  command->add_option("--gpus", flags->gpus, "GPUs of each rank, short for --set per_rank.gpus=");
+  command->add_option("--workdir", flags->workdir,
+                      "where a program runs, as the worker sees it (default: this folder)");
+  command->add_option("--env", flags->env, "NAME=VALUE for a program (repeatable)")
+      ->allow_extra_args(false)
+      ->check([](const std::string& text) {
+        return text.find('=') == std::string::npos ? "must be NAME=VALUE" : std::string();
+      });
   command
       ->add_option("--idempotency-key", flags->key,
                    "a repeated submit with the same key is the same job (default: random)")

@@ -129,17 +129,11 @@ std::vector<std::string> Supervisor::Argv(const Daemon& daemon) const {
             "--http-listen",
             options_.http_listen};
   }
-  return {absl::StrCat(options_.bin_dir, "/muster-worker"),
-          "--controller",
-          worker_address_,
-          "--token-file",
-          paths_.token(),
-          "--name",
-          daemon.name,
-          "--data-dir",
-          daemon.data_dir,
-          "--slots",
-          absl::StrCat(options_.slots_per_worker)};
+  return {absl::StrCat(options_.bin_dir, "/muster-worker"), "--controller", worker_address_,
+          "--token-file", paths_.token(), "--name", daemon.name, "--data-dir", daemon.data_dir,
+          "--slots", absl::StrCat(options_.slots_per_worker),
+          // Whoever may submit here is the user whose machine it is.
+          "--allow-commands"};
 }
 
 void Supervisor::Start(Daemon& daemon, absl::Duration now) {

@@ -50,6 +50,15 @@ void MakePathsAbsolute(const SpecSource& source, const std::map<std::string, int
   if (spec.checkpoint().has_url()) {
     MakeAbsolute(base("checkpoint.url"), spec.mutable_checkpoint()->mutable_url());
   }
+  if (spec.has_command() && !spec.command().has_upload()) {
+    // Where the submit runs, as with sbatch.
+    v1::Command& command = *spec.mutable_command();
+    if (command.has_workdir()) {
+      MakeAbsolute(base("command.workdir"), command.mutable_workdir());
+    } else if (!source.overrides_dir.empty()) {
+      command.set_workdir(source.overrides_dir);
+    }
+  }
   if (spec.train().data().digits().has_path()) {
     MakeAbsolute(base("train.data.digits.path"),
                  spec.mutable_train()->mutable_data()->mutable_digits()->mutable_path());

@@ -107,8 +107,12 @@ void FillDefaults(v1::JobSpec& spec) {
   MUSTER_DEFAULT_DURATION(restart, max_backoff,
                           std::max(absl::Minutes(1), FromProto(restart.backoff())));
   MUSTER_DEFAULT_DURATION(restart, controller_lost_timeout, absl::Hours(1));
-  MUSTER_DEFAULT_DURATION(restart, progress_timeout, absl::Minutes(10));
+  MUSTER_DEFAULT_DURATION(restart, progress_timeout,
+                          spec.has_command() ? absl::ZeroDuration() : absl::Minutes(10));
 
+  if (spec.has_command() && spec.command().has_upload()) {
+    MUSTER_DEFAULT(*spec.mutable_command(), workdir, ".");
+  }
   if (spec.has_train()) FillTrain(*spec.mutable_train());
 }
 

@@ -88,13 +88,25 @@ void ExpandRanks(SpecNode& root) {
   ranks->value = std::move(both);
 }
 
+void ExpandCommand(SpecNode& root) {
+  SpecNode::Entry* command = root.Find("command");
+  if (command == nullptr || command->value.kind != SpecNode::Kind::kSequence) return;
+  SpecNode mapping;
+  mapping.kind = SpecNode::Kind::kMapping;
+  mapping.line = command->value.line;
+  mapping.entries.push_back(SpecNode::Entry{"argv", command->line, std::move(command->value)});
+  command->value = std::move(mapping);
+}
+
 void ApplyOverrides(const std::vector<std::string>& overrides, SpecNode& root,
                     std::vector<SpecFault>& faults) {
   for (const std::string& text : overrides) {
     ExpandRanks(root);  // so that `ranks: 2` in the file and --set ranks.max=4 fit together
+    ExpandCommand(root);
     ApplyOne(text, root, faults);
   }
   ExpandRanks(root);
+  ExpandCommand(root);
 }
 
 }  // namespace muster

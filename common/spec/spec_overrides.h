@@ -16,5 +16,7 @@ void ApplyOverrides(const std::vector<std::string>& overrides, SpecNode& root,
 
 // `ranks: 2` -> `ranks: {min: 2, max: 2}`.
 void ExpandRanks(SpecNode& root);
+// `command: [a, b]` -> `command: {argv: [a, b]}`.
+void ExpandCommand(SpecNode& root);
 
 }  // namespace muster

@@ -111,6 +111,11 @@ class Walker {
                      absl::StrCat("must be a whole number, or a mapping with min and max; got ",
                                   ShownValue(node.text)));
       }
+      if (node.kind == Kind::kScalar && field->message_type()->name() == "Command") {
+        return Fault(at, node.line,
+                     "must be a list of the program and its arguments, such as [python, train.py]: "
+                     "no shell splits a text");
+      }
       return ReadMessage(node, at, *message.GetReflection()->MutableMessage(&message, field));
     }
     ReadScalar(node, entry.line, field, at, message);

@@ -105,7 +105,8 @@ JobSettings SettingsOf(const v1::JobSpec& spec) {
   out.restart.max_restarts = spec.restart().max_restarts();
   out.restart.backoff = muster::FromProto(spec.restart().backoff());
   out.restart.max_backoff = muster::FromProto(spec.restart().max_backoff());
-  out.restart.progress_timeout = muster::FromProto(spec.restart().progress_timeout());
+  const absl::Duration progress_timeout = muster::FromProto(spec.restart().progress_timeout());
+  if (progress_timeout != absl::ZeroDuration()) out.restart.progress_timeout = progress_timeout;
   out.keep_last = spec.checkpoint().keep_last();
   absl::string_view root = spec.checkpoint().url();
   absl::ConsumePrefix(&root, "file://");

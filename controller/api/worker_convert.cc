@@ -115,6 +115,8 @@ v1::ControllerMessage ToProto(const Assignment& assignment) {
     }
     out->set_spec_json(start->spec_json);
     out->set_checkpoint_root(start->checkpoint_root);
+    out->set_group_rank(start->group_rank);
+    out->set_group_world_size(start->group_world_size);
     for (const StartAssignment::Resume& resume : start->resume) {
       v1::StartRanks::Resume* row = out->add_resume();
       row->set_path(resume.path);

@@ -47,6 +47,8 @@ struct StartAssignment {
     bool best = false;
   };
   std::vector<Resume> resume;  // newest first
+  uint32_t group_rank = 0;     // this worker among the gang's, in the order of their lowest ranks
+  uint32_t group_world_size = 0;
 };
 
 struct StopAssignment {

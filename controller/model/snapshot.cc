@@ -1,5 +1,8 @@
 #include "controller/model/snapshot.h"
 
+#include <set>
+
+#include "absl/strings/string_view.h"
 #include "common/base/check.h"
 
 namespace muster::controller {
@@ -17,12 +20,16 @@ StartAssignment MakeStart(const Snapshot& snapshot, const OutboxRow& row) {
   start.world_size = attempt.ranks.size();
   start.spec_json = job->settings->spec_json;
   start.checkpoint_root = job->checkpoint_folder();
+  std::set<absl::string_view> workers;
   for (const Rank& rank : attempt.ranks) {
+    const bool first_of_its_worker = workers.insert(rank.worker).second;
+    if (first_of_its_worker && rank.worker == row.worker) start.group_rank = workers.size() - 1;
     if (rank.worker == row.worker) {
       start.ranks.push_back(
           {.rank = rank.rank, .local_rank = rank.local_rank, .slots = rank.slots});
     }
   }
+  start.group_world_size = workers.size();
   for (uint64_t id : attempt.resume) {
     const Checkpoint* checkpoint = snapshot.FindCheckpoint(id);
     MUSTER_CHECK(checkpoint != nullptr, "an attempt resumes from an unknown checkpoint");

@@ -338,6 +338,29 @@ TEST_F(VerbsTest, SubmitTakesStdinJsonAndOverrides) {
   EXPECT_EQ(spec.project(), "p");
 }
 
+TEST_F(VerbsTest, SubmitTakesAProgramBehindDashes) {
+  const CliResult result = run_({"submit", "--ranks", "2", "--env", "A=b: c=d", "--env", "E=", "--",
+                                 "python", "t.py", "--lr", "1", "--", "-h"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  const v1::JobSpec spec = service_.submits()[0].spec();
+  EXPECT_EQ(spec.name(), "python");
+  EXPECT_THAT(spec.command().argv(),
+              ::testing::ElementsAre("python", "t.py", "--lr", "1", "--", "-h"));
+  EXPECT_EQ(spec.command().env().at("A"), "b: c=d");
+  EXPECT_EQ(spec.command().env().at("E"), "");
+  EXPECT_EQ(spec.command().workdir(), WorkingDirectory());
+  EXPECT_EQ(spec.ranks().max(), 2u);
+  ASSERT_EQ(run_({"submit", "--workdir", "src", "--name", "x", "--gpus", "1", "--", "a"}).code, 0);
+  EXPECT_EQ(service_.submits()[1].spec().command().workdir(), WorkingDirectory() + "/src");
+  EXPECT_EQ(service_.submits()[1].spec().name(), "x");
+  EXPECT_EQ(service_.submits()[1].spec().per_rank().gpus(), 1u);
+  EXPECT_EQ(run_({"submit", "-f", JobFile(kGood), "--", "a"}).code, 2);
+  EXPECT_THAT(run_({"submit"}).err, HasSubstr("a job is either a file or a program"));
+  EXPECT_EQ(run_({"submit", "--env", "A", "--", "a"}).code, 2);
+  EXPECT_EQ(run_({"submit", "--env", "RANK=1", "--", "a"}).code, 2);
+  EXPECT_EQ(service_.submits().size(), 2u);
+}
+
 TEST_F(VerbsTest, RelativePathsStartAtTheFileAndThoseOfSetWhereTheCommandRuns) {
   std::string text = kGood;
   text.replace(text.find("{synthetic: {samples: 64, shape: [4]}}"), 38, "{digits: {path: data}}");

@@ -103,6 +103,8 @@ absl::Status Agent::Build() {
       SupervisorDeps{*loop_, fs_, *spool_, *registry_, *this},
       SupervisorOptions{.ranks_root = DataPath("ranks"),
                         .trainer = config_.trainer,
+                        .allow_commands = config_.allow_commands,
+                        .worker_name = hello_.worker_name(),
                         .advertise_address = hello_.advertise_address(),
                         .slots = {hello_.slots().begin(), hello_.slots().end()},
                         .base_environment = RankEnvironment()});

@@ -79,6 +79,8 @@ void DescribeOptions(CLI::App& app, AgentConfig& config) {
               "After SIGTERM, ranks have this long to save and leave");
   AddBytes(app, "--spool-max-bytes", &config.spool_max_bytes,
            "Metrics and logs kept on disk while the controller is away");
+  app.add_flag("--allow-commands", config.allow_commands,
+               "Run `command:` jobs: any program that a user submits, as this agent's own user");
   app.add_flag("--insecure", config.insecure,
                "Speak beyond loopback although nothing is encrypted");
 }

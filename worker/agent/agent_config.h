@@ -27,7 +27,8 @@ struct AgentConfig {
   std::string trainer;                            // default: muster-trainer beside this program
   absl::Duration stop_grace = absl::Seconds(30);  // from SIGTERM to the end of the last rank
   uint64_t spool_max_bytes = 256ull << 20;
-  bool insecure = false;  // speak beyond loopback without TLS
+  bool allow_commands = false;  // run jobs that are any program, not only the trainer
+  bool insecure = false;        // speak beyond loopback without TLS
 };
 
 struct AgentCommandLine {

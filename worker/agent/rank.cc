@@ -50,6 +50,8 @@ absl::StatusOr<std::unique_ptr<Rank>> Rank::Start(const RankDeps& deps, RankPlan
   auto rank = std::unique_ptr<Rank>(new Rank(deps, std::move(plan), std::move(process)));
   deps.registry.Add(metric::kWorkerRanksStartedTotal);
   deps.host.OnRankEvent(rank->MakeEvent(v1::RankEvent::STARTED));
+  // A command need not say anything: it runs when it exists.
+  if (rank->plan_.is_command) rank->ReportRunning();
   return rank;
 }
 
@@ -57,11 +59,14 @@ Rank::Rank(const RankDeps& deps, RankPlan plan, std::unique_ptr<RankProcess> pro
     : deps_(deps),
       plan_(std::move(plan)),
       process_(std::move(process)),
-      link_(deps.loop, process_->TakeLink(),
-            {.on_line = [this](RankLine line) { OnLine(std::move(line)); },
-             .on_broken = [this](absl::Status status) { OnBrokenLink(status); }}),
       logs_(deps.fs, deps.spool, MakeRankKey(plan_.fence, plan_.rank), plan_.folder) {
-  progress_.phase = "start";
+  progress_.phase = plan_.is_command ? "run" : "start";
+  if (!plan_.is_command) {
+    link_.emplace(
+        deps.loop, process_->TakeLink(),
+        RankLink::Handlers{.on_line = [this](RankLine line) { OnLine(std::move(line)); },
+                           .on_broken = [this](absl::Status status) { OnBrokenLink(status); }});
+  }
   deps_.loop.Watch(process_->exit_fd(), POLLIN, [this](short) { ClearRemains(); });
   log_timer_ = deps_.loop.After(kLogInterval, [this] { PumpLogs(); });
 }
@@ -95,6 +100,10 @@ void Rank::FillStatus(v1::RankStatus& status) const {
 }
 
 // ---- what the rank says ----
+
+void Rank::Tell(const AgentLine& line) {
+  if (link_.has_value()) link_->Send(line);
+}
 
 void Rank::OnLine(RankLine line) {
   if (const absl::Status good = CheckRankLine(line); !good.ok()) return OnBrokenLink(good);
@@ -135,7 +144,7 @@ void Rank::On(const MetricsLine& line) {
   step_ = std::max(step_, line.step);
   ExportMetrics(line);
   if (const absl::Status spooled = deps_.spool.Append(record); spooled.ok()) {
-    link_.Send(AckLine{.seq = line.seq});
+    Tell(AckLine{.seq = line.seq});
   } else {
     // Not acknowledged, and the gap says so where the numbers would be.
     deps_.spool.RecordLoss(record);
@@ -181,12 +190,12 @@ void Rank::On(const CheckpointLine& line) {
 void Rank::TryPublish() {
   const bool killed = stop_.has_value() && stop_->mode == v1::StopRanks::KILL;
   if (!waiting_publish_.has_value() || killed || !deps_.host.LeaseAllowsPublish()) return;
-  link_.Send(PublishLine{.step = *waiting_publish_});
+  Tell(PublishLine{.step = *waiting_publish_});
   waiting_publish_.reset();
 }
 
 void Rank::OnCheckpointAck(int64_t step, const std::string& error) {
-  link_.Send(CommittedLine{.step = step, .error = error});
+  Tell(CommittedLine{.step = step, .error = error});
 }
 
 void Rank::ExportMetrics(const MetricsLine& line) {
@@ -236,10 +245,12 @@ void Rank::TakeStopStep() {
   const StopStep step = NextStopStep(*stop_, elapsed, stop_taken_);
   if (step.action != StopAction::kWait) stop_taken_ = step.action;
   if (step.action == StopAction::kAskToSave) {
-    link_.Send(StopLine{.save = true, .reason = stop_->reason});
+    Tell(StopLine{.save = true, .reason = stop_->reason});
+    // The leader alone, as it alone knows what else must live while it saves.
+    if (plan_.is_command) process_->Signal(SIGTERM);
   } else if (step.action == StopAction::kTerminate) {
-    link_.Send(StopLine{.save = false, .reason = stop_->reason});
-    process_->Signal(SIGTERM);
+    Tell(StopLine{.save = false, .reason = stop_->reason});
+    plan_.is_command ? process_->SignalGroup(SIGTERM) : process_->Signal(SIGTERM);
   } else if (step.action == StopAction::kKill) {
     process_->SignalGroup(SIGKILL);
   }
@@ -277,9 +288,10 @@ void Rank::ClearRemains() {
 
 void Rank::Finish() {
   deps_.loop.Cancel(log_timer_);
-  link_.Drain();
+  if (link_.has_value()) link_->Drain();
   process_->Reap();
   facts_.stop = stop_;
+  facts_.is_command = plan_.is_command;
   v1::RankEvent event = MakeEvent(v1::RankEvent::EXITED);
   JudgeExit(facts_, event);
   Log(LogLevel::kInfo, "rank_exited",

@@ -58,6 +58,8 @@ struct RankPlan {
   std::string folder;
   RankCommand command;
   absl::Duration controller_lost_timeout;
+  bool is_command = false;  // any program, not the trainer
+  UniqueFd held_port;       // of the gang, while its rank 0 lives
 };
 
 class Rank {
@@ -80,10 +82,11 @@ class Rank {
   // The lease may hold again: lets a checkpoint go that waits for it.
   void TryPublish();
   void OnCheckpointAck(int64_t step, const std::string& error);
-  void Reply(const StoreReplyLine& reply) { link_.Send(reply); }
+  void Reply(const StoreReplyLine& reply) { Tell(reply); }
 
  private:
   Rank(const RankDeps& deps, RankPlan plan, std::unique_ptr<RankProcess> process);
+  void Tell(const AgentLine& line);
   void OnLine(RankLine line);
   void On(const HelloLine& line);
   void On(const MetricsLine& line);
@@ -101,7 +104,7 @@ class Rank {
   const RankDeps deps_;
   const RankPlan plan_;
   const std::unique_ptr<RankProcess> process_;
-  RankLink link_;
+  std::optional<RankLink> link_;  // of a trainer
   LogTailer logs_;
   EventLoop::TimerId log_timer_ = 0;
   EventLoop::TimerId stop_timer_ = 0;

@@ -34,7 +34,9 @@ struct ChildPlan {
   const char* directory;
   char* const* argv;
   char* const* envp;
-  int stdin_fd, stdout_fd, stderr_fd, link_fd, report_fd;
+  int stdin_fd, stdout_fd, stderr_fd;
+  int link_fd;  // -1: none
+  int report_fd;
   pid_t parent;
 };
 
@@ -62,24 +64,26 @@ void CloseFrom(int first) {
 }
 
 [[noreturn]] void RunChild(const ChildPlan& plan) {
-  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) FailInChild(plan.report_fd, "set the death signal");
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+    FailInChild(plan.report_fd, "set the death signal of");
   // The parent may have died before the line above.
   if (::getppid() != plan.parent) ::_exit(127);
-  if (::setpgid(0, 0) != 0) FailInChild(plan.report_fd, "make a process group");
+  if (::setpgid(0, 0) != 0) FailInChild(plan.report_fd, "make a process group for");
   // First out of the way of the low numbers, then onto them.
   const int first_free = kChildReportFd + 1;
   const int report = ::fcntl(plan.report_fd, F_DUPFD_CLOEXEC, first_free);
-  const int link = ::fcntl(plan.link_fd, F_DUPFD_CLOEXEC, first_free);
+  const int link = plan.link_fd < 0 ? -1 : ::fcntl(plan.link_fd, F_DUPFD_CLOEXEC, first_free);
   const int in = ::fcntl(plan.stdin_fd, F_DUPFD_CLOEXEC, first_free);
   const int out = ::fcntl(plan.stdout_fd, F_DUPFD_CLOEXEC, first_free);
   const int err = ::fcntl(plan.stderr_fd, F_DUPFD_CLOEXEC, first_free);
-  if (report < 0 || link < 0 || in < 0 || out < 0 || err < 0 || ::dup2(in, 0) < 0 ||
-      ::dup2(out, 1) < 0 || ::dup2(err, 2) < 0 || ::dup2(link, kChildLinkFd) < 0 ||
-      ::dup3(report, kChildReportFd, O_CLOEXEC) < 0) {
-    FailInChild(plan.report_fd, "arrange descriptors");
+  const bool linked = plan.link_fd < 0 || (link >= 0 && ::dup2(link, kChildLinkFd) >= 0);
+  if (report < 0 || in < 0 || out < 0 || err < 0 || ::dup2(in, 0) < 0 || ::dup2(out, 1) < 0 ||
+      ::dup2(err, 2) < 0 || !linked || ::dup3(report, kChildReportFd, O_CLOEXEC) < 0) {
+    FailInChild(plan.report_fd, "arrange descriptors for");
   }
+  if (link < 0) ::close(kChildLinkFd);
   CloseFrom(first_free);
-  if (::chdir(plan.directory) != 0) FailInChild(kChildReportFd, "enter its folder");
+  if (::chdir(plan.directory) != 0) FailInChild(kChildReportFd, "enter the folder of");
   ResetSignals();
   ::execve(plan.program, plan.argv, plan.envp);
   FailInChild(kChildReportFd, "execute");
@@ -143,10 +147,12 @@ absl::Status AwaitStart(int report_fd, pid_t pid, const std::string& program) {
 absl::StatusOr<std::unique_ptr<RankProcess>> RankProcess::Start(const RankCommand& command) {
   MUSTER_ASSIGN_OR_RETURN(const UniqueFd in, OpenFile("/dev/null", O_RDONLY));
   const int append = O_WRONLY | O_CREAT | O_APPEND;
-  MUSTER_ASSIGN_OR_RETURN(const UniqueFd out, OpenFile(command.directory + "/stdout.log", append));
-  MUSTER_ASSIGN_OR_RETURN(const UniqueFd err, OpenFile(command.directory + "/stderr.log", append));
-  int sockets[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
+  MUSTER_ASSIGN_OR_RETURN(const UniqueFd out,
+                          OpenFile(command.log_directory + "/stdout.log", append));
+  MUSTER_ASSIGN_OR_RETURN(const UniqueFd err,
+                          OpenFile(command.log_directory + "/stderr.log", append));
+  int sockets[2] = {-1, -1};
+  if (command.link && ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
     return ErrnoStatus(errno, "make the link of", command.program);
   }
   UniqueFd link(sockets[0]);
@@ -157,10 +163,9 @@ absl::StatusOr<std::unique_ptr<RankProcess>> RankProcess::Start(const RankComman
   const UniqueFd report_read(pipe_fds[0]);
   UniqueFd report_write(pipe_fds[1]);
 
-  std::vector<std::string> arguments = {command.program};
-  arguments.insert(arguments.end(), command.arguments.begin(), command.arguments.end());
+  std::vector<std::string> arguments = command.argv;
   std::vector<std::string> environment = command.environment;
-  environment.push_back(absl::StrCat(kLinkFdVariable, "=", kChildLinkFd));
+  if (command.link) environment.push_back(absl::StrCat(kLinkFdVariable, "=", kChildLinkFd));
   const std::vector<char*> argv = PointersTo(arguments);
   const std::vector<char*> envp = PointersTo(environment);
   const ChildPlan plan = {command.program.c_str(),

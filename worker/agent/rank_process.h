@@ -3,9 +3,9 @@
 //
 // The child sets PR_SET_PDEATHSIG=SIGKILL and checks its parent after it, so there is no moment at
 // which it could be left behind. It keeps three descriptors (stdin from /dev/null, stdout and
-// stderr appended to files) and the link's end; all others are closed. The leader is reaped only
-// when its whole group is dead, so that the group's number cannot come to name strangers. One
-// thread: the one that called Start.
+// stderr appended to files) and, where one is wanted, the link's end; all others are closed. The
+// leader is reaped only when its whole group is dead, so that the group's number cannot come to
+// name strangers. One thread: the one that called Start.
 #pragma once
 
 #include <sys/types.h>
@@ -21,10 +21,13 @@
 namespace muster::worker {
 
 struct RankCommand {
-  std::string program;                   // a path; not searched for
-  std::vector<std::string> arguments;    // without the program's name
-  std::vector<std::string> environment;  // NAME=value, all of it; MUSTER_LINK_FD is added
-  std::string directory;  // the working directory, and where stdout.log and stderr.log are
+  std::string program;            // a path; not searched for
+  std::vector<std::string> argv;  // all of it, the program's name first
+  // NAME=value, all of it; MUSTER_LINK_FD is added when there is a link.
+  std::vector<std::string> environment;
+  std::string directory;      // the working directory
+  std::string log_directory;  // where stdout.log and stderr.log are
+  bool link = true;           // a socket to the agent, inherited
 };
 
 struct ExitStatus {
@@ -46,7 +49,7 @@ class RankProcess {
   pid_t pid() const { return pid_; }
   // Readable once the leader has ended.
   int exit_fd() const { return exit_fd_.get(); }
-  // The agent's end of the link; the caller takes it.
+  // The agent's end of the link, if there is one; the caller takes it.
   UniqueFd TakeLink() { return std::move(link_); }
 
   // How the leader ended; nothing while it lives. Does not reap it.

@@ -55,9 +55,18 @@ Supervisor::Supervisor(const SupervisorDeps& deps, SupervisorOptions options)
                   [this](v1::WorkerMessage message) { deps_.sink.SendMessage(std::move(message)); },
               .reply =
                   [this](const RankKey& key, const StoreReplyLine& reply) {
+                    if (gangs_.OnReply(key, reply)) return;
                     const auto it = ranks_.find(key);
                     if (it != ranks_.end()) it->second->Reply(reply);
-                  }}) {}
+                  }}),
+      gangs_(options_.advertise_address,
+             {.request =
+                  [this](const v1::Fence& fence, uint32_t rank, StoreLine line) {
+                    store_.Request(fence, rank, /*running=*/false, std::move(line),
+                                   deps_.loop.clock().SinceBoot());
+                  },
+              .done = [this](GangStart gang,
+                             absl::Status status) { OnGangReady(std::move(gang), status); }}) {}
 
 Supervisor::~Supervisor() = default;
 
@@ -94,21 +103,43 @@ std::set<uint32_t> Supervisor::BusySlots() const {
   for (const auto& [key, rank] : ranks_) {
     busy.insert(rank->plan().slots.begin(), rank->plan().slots.end());
   }
+  gangs_.ForEachRank([&](const v1::Fence&, const v1::StartRanks::Rank& rank) {
+    busy.insert(rank.slots().begin(), rank.slots().end());
+  });
   return busy;
 }
+
+bool Supervisor::empty() const { return ranks_.empty() && BusySlots().empty(); }
 
 absl::Status Supervisor::Start(const v1::StartRanks& start, uint64_t session_term) {
   StartContext context;
   context.draining = draining_;
+  context.allow_commands = options_.allow_commands;
   context.session_term = session_term;
   for (const v1::Slot& slot : options_.slots) context.slots.insert(slot.index());
   context.busy_slots = BusySlots();
   MUSTER_RETURN_IF_ERROR(CheckStart(start, context, fences_));
-  MUSTER_ASSIGN_OR_RETURN(const SpecSettings settings, ReadSpecSettings(start.spec_json()));
+  MUSTER_ASSIGN_OR_RETURN(SpecSettings settings, ReadSpecSettings(start.spec_json()));
   fences_.RaiseTo(start.fence().job_id(), start.fence().attempt());
-  for (const v1::StartRanks::Rank& rank : start.ranks()) StartOne(start, rank, settings);
+  if (settings.command.has_value()) {
+    gangs_.Begin(start, std::move(settings));
+  } else {
+    for (const v1::StartRanks::Rank& rank : start.ranks()) {
+      StartOne(start, rank, PrepareTrainer(start, rank, settings));
+    }
+  }
   deps_.sink.OnRanksChanged();
   return absl::OkStatus();
+}
+
+std::string Supervisor::GpusOf(const std::vector<uint32_t>& slots) const {
+  std::string uuids;
+  for (const uint32_t index : slots) {
+    const v1::Slot* slot = FindSlot(index);
+    if (slot == nullptr || slot->kind() != v1::GPU) continue;
+    absl::StrAppend(&uuids, uuids.empty() ? "" : ",", slot->uuid());
+  }
+  return uuids;
 }
 
 absl::StatusOr<RankPlan> Supervisor::Prepare(const v1::StartRanks& start,
@@ -121,32 +152,83 @@ absl::StatusOr<RankPlan> Supervisor::Prepare(const v1::StartRanks& start,
   plan.folder =
       absl::StrCat(options_.ranks_root, "/", RankFolderName(MakeRankKey(plan.fence, plan.rank)));
   plan.controller_lost_timeout = settings.controller_lost_timeout;
-  std::string visible_gpus;
-  for (const uint32_t index : plan.slots) {
-    const v1::Slot* slot = FindSlot(index);
-    if (slot == nullptr || slot->kind() != v1::GPU) continue;
-    absl::StrAppend(&visible_gpus, visible_gpus.empty() ? "" : ",", slot->uuid());
-  }
-  plan.command.program = options_.trainer;
-  plan.command.directory = plan.folder;
+  plan.command.log_directory = plan.folder;
+  MUSTER_RETURN_IF_ERROR(deps_.fs.MakeDirectories(plan.folder));
+  return plan;
+}
+
+absl::StatusOr<RankPlan> Supervisor::PrepareTrainer(const v1::StartRanks& start,
+                                                    const v1::StartRanks::Rank& rank,
+                                                    const SpecSettings& settings) {
+  MUSTER_ASSIGN_OR_RETURN(RankPlan plan, Prepare(start, rank, settings));
+  const std::string visible_gpus = GpusOf(plan.slots);
   const std::string launch_path = plan.folder + "/launch.json";
-  plan.command.arguments = {"--launch", launch_path};
+  plan.command.program = options_.trainer;
+  plan.command.argv = {options_.trainer, "--launch", launch_path};
+  plan.command.directory = plan.folder;
   // The tag first, where a scan of /proc finds it however large the rest is.
   plan.command.environment = {absl::StrCat(kRankDirVariable, "=", plan.folder)};
   plan.command.environment.insert(plan.command.environment.end(), options_.base_environment.begin(),
                                   options_.base_environment.end());
   plan.command.environment.push_back(absl::StrCat("OMP_NUM_THREADS=", settings.threads_per_rank));
   plan.command.environment.push_back(absl::StrCat("CUDA_VISIBLE_DEVICES=", visible_gpus));
-  MUSTER_RETURN_IF_ERROR(deps_.fs.MakeDirectories(plan.folder));
   const Launch launch = MakeLaunch(start, rank, options_, plan.folder, !visible_gpus.empty());
   MUSTER_RETURN_IF_ERROR(WriteFileAtomically(deps_.fs, launch_path, EncodeLaunch(launch)));
   return plan;
 }
 
+absl::StatusOr<RankPlan> Supervisor::PrepareCommand(GangStart& gang,
+                                                    const v1::StartRanks::Rank& rank) {
+  const CommandSettings& settings = *gang.settings.command;
+  MUSTER_ASSIGN_OR_RETURN(RankPlan plan, Prepare(gang.start, rank, gang.settings));
+  plan.is_command = true;
+  if (rank.rank() == 0) plan.held_port = std::move(gang.held_port);
+  MUSTER_ASSIGN_OR_RETURN(const bool is_there, deps_.fs.Exists(settings.workdir));
+  if (!is_there) {
+    return absl::NotFoundError(absl::StrCat("command.workdir: ", settings.workdir,
+                                            " is not there on worker ", options_.worker_name));
+  }
+  CommandPlace place;
+  place.worker = options_.worker_name;
+  place.folder = plan.folder;
+  place.checkpoint_directory = gang.start.checkpoint_root();
+  place.visible_gpus = VisibleGpus(gang.start, rank);
+  plan.command.environment =
+      CommandEnvironment(options_.base_environment, gang.start, rank, settings, gang.facts, place);
+  plan.command.argv = settings.argv;
+  plan.command.directory = settings.workdir;
+  plan.command.link = false;
+  const std::string path = FindVariable(plan.command.environment, "PATH").value_or("");
+  MUSTER_ASSIGN_OR_RETURN(plan.command.program,
+                          FindProgram(settings.argv[0], path, settings.workdir));
+  return plan;
+}
+
+std::string Supervisor::VisibleGpus(const v1::StartRanks& start,
+                                    const v1::StartRanks::Rank& rank) const {
+  // With one GPU each, scripts written for torchrun take device LOCAL_RANK: so each rank sees those
+  // of all its gang here, in that order. With more, each sees its own.
+  std::map<uint32_t, uint32_t> by_local_rank;
+  for (const v1::StartRanks::Rank& one : start.ranks()) {
+    if (one.slots_size() != 1) return GpusOf({rank.slots().begin(), rank.slots().end()});
+    by_local_rank[one.local_rank()] = one.slots(0);
+  }
+  std::vector<uint32_t> slots;
+  for (const auto& [local_rank, slot] : by_local_rank) slots.push_back(slot);
+  return GpusOf(slots);
+}
+
+void Supervisor::OnGangReady(GangStart gang, const absl::Status& status) {
+  for (const v1::StartRanks::Rank& rank : gang.start.ranks()) {
+    StartOne(gang.start, rank,
+             status.ok() ? PrepareCommand(gang, rank) : absl::StatusOr<RankPlan>(status));
+  }
+  deps_.sink.OnRanksChanged();
+}
+
 void Supervisor::StartOne(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
-                          const SpecSettings& settings) {
+                          absl::StatusOr<RankPlan> plan) {
   const RankKey key = MakeRankKey(start.fence(), rank.rank());
-  absl::StatusOr<RankPlan> plan = Prepare(start, rank, settings);
   absl::Status status = plan.status();
   if (plan.ok()) {
     auto started =
@@ -157,15 +239,34 @@ void Supervisor::StartOne(const v1::StartRanks& start, const v1::StartRanks::Ran
   if (status.ok()) return;
   Log(LogLevel::kError, "rank_not_started",
       {{"job", key.job_id}, {"rank", key.rank}, {"error", status.ToString()}});
-  v1::RankEvent event;
-  *event.mutable_fence() = start.fence();
-  event.set_rank(rank.rank());
-  event.set_kind(v1::RankEvent::EXITED);
   ExitFacts facts;
   facts.start_error = status;
+  ReportNeverRan(start.fence(), rank.rank(), facts);
+  finished_.Add(key);
+}
+
+void Supervisor::ReportNeverRan(const v1::Fence& fence, uint32_t rank, const ExitFacts& facts) {
+  v1::RankEvent event;
+  *event.mutable_fence() = fence;
+  event.set_rank(rank);
+  event.set_kind(v1::RankEvent::EXITED);
   JudgeExit(facts, event);
   OnRankEvent(std::move(event));
-  finished_.Add(key);
+}
+
+void Supervisor::StopWaiting(const StopRequest& request,
+                             const std::function<bool(const v1::Fence&)>& wanted) {
+  const std::vector<GangStart> gangs = gangs_.TakeIf(wanted);
+  for (const GangStart& gang : gangs) {
+    ExitFacts facts;
+    facts.is_command = true;
+    facts.stop = request;
+    for (const v1::StartRanks::Rank& rank : gang.start.ranks()) {
+      store_.Forget(MakeRankKey(gang.start.fence(), rank.rank()));
+      ReportNeverRan(gang.start.fence(), rank.rank(), facts);
+    }
+  }
+  if (!gangs.empty()) deps_.sink.OnRanksChanged();
 }
 
 void Supervisor::Stop(const v1::StopRanks& stop) {
@@ -176,20 +277,28 @@ void Supervisor::Stop(const v1::StopRanks& stop) {
   for (const auto& [key, rank] : ranks_) {
     if (key.job_id == fence.job_id() && key.attempt <= fence.attempt()) rank->Stop(request);
   }
+  StopWaiting(request, [&](const v1::Fence& waiting) {
+    return waiting.job_id() == fence.job_id() && waiting.attempt() <= fence.attempt();
+  });
 }
 
 void Supervisor::KillStale(const v1::Welcome::StaleRank& stale) {
+  const StopRequest request{v1::StopRanks::KILL, absl::ZeroDuration(),
+                            "the controller does not know this attempt any more"};
   for (const auto& [key, rank] : ranks_) {
     if (key.job_id == stale.job_id() && key.attempt == stale.attempt() &&
         key.rank == stale.rank()) {
-      rank->Stop({v1::StopRanks::KILL, absl::ZeroDuration(),
-                  "the controller does not know this attempt any more"});
+      rank->Stop(request);
     }
   }
+  StopWaiting(request, [&](const v1::Fence& waiting) {
+    return waiting.job_id() == stale.job_id() && waiting.attempt() == stale.attempt();
+  });
 }
 
 void Supervisor::StopAll(const StopRequest& request) {
   for (const auto& [key, rank] : ranks_) rank->Stop(request);
+  StopWaiting(request, [](const v1::Fence&) { return true; });
 }
 
 void Supervisor::OnCheckpointAck(const v1::CheckpointAck& ack) {
@@ -225,6 +334,12 @@ void Supervisor::WorkOnFolders() {
 std::vector<v1::RankStatus> Supervisor::Statuses() const {
   std::vector<v1::RankStatus> statuses;
   for (const auto& [key, rank] : ranks_) rank->FillStatus(statuses.emplace_back());
+  gangs_.ForEachRank([&](const v1::Fence& fence, const v1::StartRanks::Rank& rank) {
+    v1::RankStatus& status = statuses.emplace_back();
+    *status.mutable_fence() = fence;
+    status.set_rank(rank.rank());
+    status.set_phase("rendezvous");
+  });
   return statuses;
 }
 

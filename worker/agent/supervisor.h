@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -19,6 +20,7 @@
 #include "muster/v1/worker_service.pb.h"
 #include "worker/agent/event_loop.h"
 #include "worker/agent/finished_folders.h"
+#include "worker/agent/gang_start.h"
 #include "worker/agent/rank.h"
 #include "worker/agent/spool.h"
 #include "worker/agent/store_relay.h"
@@ -40,6 +42,8 @@ class SupervisorSink {
 struct SupervisorOptions {
   std::string ranks_root;  // a folder per rank is made in it
   std::string trainer;     // path of muster-trainer
+  bool allow_commands = false;
+  std::string worker_name;
   std::string advertise_address;
   std::vector<v1::Slot> slots;
   std::vector<std::string> base_environment;  // NAME=value, for every rank
@@ -85,7 +89,7 @@ class Supervisor final : private RankHost {
 
   std::vector<v1::RankStatus> Statuses() const;
   std::set<uint32_t> BusySlots() const;
-  bool empty() const { return ranks_.empty(); }
+  bool empty() const;
 
  private:
   void OnRankEvent(v1::RankEvent event) override;
@@ -95,10 +99,21 @@ class Supervisor final : private RankHost {
   bool LeaseAllowsPublish() override { return deps_.sink.LeaseAllowsPublish(); }
   void OnGone(const RankKey& key) override;
 
+  // What is the same for both kinds of rank, and its folder.
   absl::StatusOr<RankPlan> Prepare(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
                                    const SpecSettings& settings);
+  absl::StatusOr<RankPlan> PrepareTrainer(const v1::StartRanks& start,
+                                          const v1::StartRanks::Rank& rank,
+                                          const SpecSettings& settings);
+  absl::StatusOr<RankPlan> PrepareCommand(GangStart& gang, const v1::StartRanks::Rank& rank);
   void StartOne(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
-                const SpecSettings& settings);
+                absl::StatusOr<RankPlan> plan);
+  void OnGangReady(GangStart gang, const absl::Status& status);
+  void ReportNeverRan(const v1::Fence& fence, uint32_t rank, const ExitFacts& facts);
+  void StopWaiting(const StopRequest& request, const std::function<bool(const v1::Fence&)>& wanted);
+  std::string VisibleGpus(const v1::StartRanks& start, const v1::StartRanks::Rank& rank) const;
+  // UUIDs of the GPUs among these slots.
+  std::string GpusOf(const std::vector<uint32_t>& slots) const;
   void WorkOnFolders();
   const v1::Slot* FindSlot(uint32_t index) const;
 
@@ -106,6 +121,7 @@ class Supervisor final : private RankHost {
   const SupervisorOptions options_;
   FinishedFolders finished_;
   StoreRelay store_;
+  GangStarts gangs_;
   AttemptFences fences_;
   std::map<RankKey, std::unique_ptr<Rank>> ranks_;
   bool draining_ = false;

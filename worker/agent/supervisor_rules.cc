@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "common/base/units.h"
 #include "nlohmann/json.hpp"
 
@@ -58,10 +59,15 @@ void SetFailure(v1::RankEvent& event, v1::FailureClass failure_class, std::strin
 absl::StatusOr<SpecSettings> ReadSpecSettings(absl::string_view spec_json) {
   const json spec = json::parse(spec_json.begin(), spec_json.end(), nullptr, false);
   if (spec.is_discarded() || !spec.is_object()) return BadSpec("not a JSON object");
-  const json* threads = Member(spec, "train", "threads_per_rank");
-  if (threads == nullptr || !threads->is_number_unsigned() || threads->get<uint64_t>() == 0 ||
-      threads->get<uint64_t>() > 4096) {
-    return BadSpec("train.threads_per_rank is missing or not between 1 and 4096");
+  SpecSettings settings;
+  MUSTER_ASSIGN_OR_RETURN(settings.command, ReadCommandSettings(spec));
+  if (!settings.command.has_value()) {
+    const json* threads = Member(spec, "train", "threads_per_rank");
+    if (threads == nullptr || !threads->is_number_unsigned() || threads->get<uint64_t>() == 0 ||
+        threads->get<uint64_t>() > 4096) {
+      return BadSpec("train.threads_per_rank is missing or not between 1 and 4096");
+    }
+    settings.threads_per_rank = static_cast<uint32_t>(threads->get<uint64_t>());
   }
   const json* timeout = Member(spec, "restart", "controller_lost_timeout");
   if (timeout == nullptr || !timeout->is_string()) {
@@ -71,7 +77,8 @@ absl::StatusOr<SpecSettings> ReadSpecSettings(absl::string_view spec_json) {
   if (!duration.ok()) {
     return BadSpec(absl::StrCat("restart.controller_lost_timeout: ", duration.status().message()));
   }
-  return SpecSettings{static_cast<uint32_t>(threads->get<uint64_t>()), *duration};
+  settings.controller_lost_timeout = *duration;
+  return settings;
 }
 
 void AttemptFences::RaiseTo(uint64_t job_id, uint32_t attempt) {
@@ -123,7 +130,12 @@ absl::Status CheckStart(const v1::StartRanks& start, const StartContext& context
       }
     }
   }
-  return ReadSpecSettings(start.spec_json()).status();
+  MUSTER_ASSIGN_OR_RETURN(const SpecSettings settings, ReadSpecSettings(start.spec_json()));
+  if (settings.command.has_value() && !context.allow_commands) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        job, ": this worker runs no commands; it was started without --allow-commands"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckRankLine(const RankLine& line) {
@@ -175,6 +187,33 @@ bool IsHarsher(const StopRequest& next, const StopRequest& current) {
   return Harshness(next.mode) > Harshness(current.mode);
 }
 
+namespace {
+
+// A program that knows nothing of Muster says by its exit code how it went; one that reported a
+// failure says more.
+void JudgeCommand(const ExitFacts& facts, v1::RankEvent& event) {
+  const bool exited_well = facts.signal == 0 && facts.exit_code == 0;
+  const bool said_failed = facts.result.has_value() && !facts.result->succeeded &&
+                           !facts.result->stopped && !facts.result->failure_class.empty();
+  const bool said_succeeded = facts.result.has_value() && facts.result->succeeded;
+  if (exited_well && !said_failed && (said_succeeded || !facts.stop.has_value())) {
+    event.set_succeeded(true);
+    return;
+  }
+  if (facts.stop.has_value() && !(said_failed && facts.result_before_stop)) {
+    event.set_stopped(true);
+    event.set_message(facts.stop->reason);
+    return;
+  }
+  if (said_failed) {
+    const std::string& said = facts.result->message;
+    return SetFailure(event, ClassOf(*facts.result), said.empty() ? DescribeEnd(facts) : said);
+  }
+  SetFailure(event, facts.signal != 0 ? v1::RANK_KILLED : v1::APPLICATION, DescribeEnd(facts));
+}
+
+}  // namespace
+
 void JudgeExit(const ExitFacts& facts, v1::RankEvent& event) {
   event.set_exit_code(facts.exit_code);
   event.set_signal(facts.signal);
@@ -185,6 +224,7 @@ void JudgeExit(const ExitFacts& facts, v1::RankEvent& event) {
   if (!facts.start_error.ok()) {
     return SetFailure(event, v1::START_FAILED, std::string(facts.start_error.message()));
   }
+  if (facts.is_command) return JudgeCommand(facts, event);
   const bool exited_well = facts.signal == 0 && facts.exit_code == 0;
   if (facts.result.has_value() && facts.result->succeeded && exited_well) {
     event.set_succeeded(true);

@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "muster/v1/worker_service.pb.h"
+#include "worker/agent/command_rules.h"
 #include "worker/link/link_messages.h"
 
 namespace muster::worker {
@@ -23,6 +24,7 @@ namespace muster::worker {
 struct SpecSettings {
   uint32_t threads_per_rank = 1;
   absl::Duration controller_lost_timeout;
+  std::optional<CommandSettings> command;  // else it is the trainer's
 };
 // INVALID_ARGUMENT naming the key that is missing or no good.
 absl::StatusOr<SpecSettings> ReadSpecSettings(absl::string_view spec_json);
@@ -42,13 +44,14 @@ class AttemptFences {
 
 struct StartContext {
   bool draining = false;
+  bool allow_commands = false;
   uint64_t session_term = 0;      // of the controller that sent it
   std::set<uint32_t> slots;       // that this worker has
   std::set<uint32_t> busy_slots;  // held by ranks that are not confirmed dead
 };
 // OK, or why the assignment is refused: UNAVAILABLE (draining), ABORTED (fenced),
-// FAILED_PRECONDITION (a slot is held or not there), INVALID_ARGUMENT (the message contradicts
-// itself).
+// FAILED_PRECONDITION (a slot is held or not there), PERMISSION_DENIED (no commands here),
+// INVALID_ARGUMENT (the message contradicts itself).
 absl::Status CheckStart(const v1::StartRanks& start, const StartContext& context,
                         const AttemptFences& fences);
 
@@ -99,6 +102,7 @@ struct ExitFacts {
   std::optional<StopRequest> stop;   // it was asked to leave
   bool result_before_stop = false;   // it had spoken its last word before it was asked
   std::string broken_link;           // not empty: the agent ended it for what it said on the link
+  bool is_command = false;           // any program: its exit code is its word
 };
 
 // Fills succeeded, stopped, failure_class, message, exit_code, signal and results of an EXITED

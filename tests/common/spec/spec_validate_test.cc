@@ -201,7 +201,7 @@ TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
              std::numeric_limits<int64_t>::max());
        },
        "restart.progress_timeout: must be from 1s to 720h"},
-      {[](Spec& s) { s.clear_train(); }, "train: is required"},
+      {[](Spec& s) { s.clear_train(); }, "train: is required, or command instead of it"},
       {[](Spec& s) { s.mutable_train()->clear_model(); },
        "train.model: is required: one of mlp, resnet18"},
       {[](Spec& s) { s.mutable_train()->clear_data(); },
@@ -377,9 +377,75 @@ TEST(LoadSpecTest, AKeyThatCouldNotBeReadIsNotCalledMissingAsWell) {
                        AllOf(HasSubstr("not valid YAML"), Not(HasSubstr("required")))));
 }
 
+TEST(LoadSpecTest, ACommandIsAListOfWordsAndRunsWhereItWasSubmitted) {
+  SpecSource source;
+  source.base_dir = "/home/me/jobs";
+  source.overrides_dir = "/home/me";
+  source.overrides = {"command.env.GREETING=\"a: b\""};
+  ASSERT_OK_AND_ASSIGN(const v1::JobSpec spec,
+                       LoadSpec("{name: x, command: [python, train.py, \"1\"]}", source));
+  EXPECT_THAT(spec.command().argv(), ::testing::ElementsAre("python", "train.py", "1"));
+  EXPECT_EQ(spec.command().workdir(), "/home/me");
+  EXPECT_EQ(spec.command().env().at("GREETING"), "a: b");
+  EXPECT_EQ(FromProto(spec.restart().progress_timeout()), absl::ZeroDuration());
+  EXPECT_FALSE(spec.has_train());
+  ASSERT_OK_AND_ASSIGN(const v1::JobSpec there,
+                       LoadSpec("{name: x, command: {argv: [a], workdir: src}}", source));
+  EXPECT_EQ(there.command().workdir(), "/home/me/jobs/src");
+}
+
+TEST(LoadSpecTest, WithAnUploadTheWorkdirIsAFolderInIt) {
+  SpecSource source;
+  source.overrides_dir = "/home/me";
+  const std::string hash(64, 'a');
+  ASSERT_OK_AND_ASSIGN(v1::JobSpec spec,
+                       LoadSpec("{name: x, command: {argv: [a], upload: " + hash + "}}", source));
+  EXPECT_EQ(spec.command().workdir(), ".");
+  for (const char* outside : {"/etc", "../x", "a/..", ""}) {
+    spec.mutable_command()->set_workdir(outside);
+    EXPECT_THAT(ResolveSpec(spec), StatusIs(absl::StatusCode::kInvalidArgument,
+                                            HasSubstr("relative path in the uploaded folder")))
+        << outside;
+  }
+}
+
+TEST(LoadSpecTest, FaultsOfACommandComeTogether) {
+  EXPECT_THAT(LoadSpec("{name: x, command: python train.py}"),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no shell splits a text")));
+  v1::JobSpec spec;
+  spec.set_name("x");
+  spec.mutable_train();
+  v1::Command& command = *spec.mutable_command();
+  command.add_argv("");
+  command.add_argv(std::string("a\0b", 3));
+  command.add_argv(std::string((32 << 10) + 1, 'x'));
+  (*command.mutable_env())["RANK"] = "0";
+  (*command.mutable_env())["MUSTER_X"] = "0";
+  (*command.mutable_env())["1A"] = "0";
+  (*command.mutable_env())["GOOD"] = std::string((16 << 10) + 1, 'x');
+  const auto resolved = ResolveSpec(spec);
+  for (const char* fault :
+       {"9 faults", "command: give only one of train and command",
+        "command.argv[0]: must name a program", "command.argv[1]: must not hold a zero byte",
+        "command.argv[2]: must have at most 32768 bytes; got 32769",
+        "command.env.RANK: is set by Muster itself", "command.env.MUSTER_X: is set by Muster",
+        "command.env.1A: the name must be 1 to 128 letters",
+        "command.env.GOOD: must have at most 16384 bytes", "command.workdir: is required"}) {
+    EXPECT_THAT(resolved, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(fault)));
+  }
+  command.Clear();
+  command.set_upload("abc");
+  EXPECT_THAT(ResolveSpec(spec), StatusIs(absl::StatusCode::kInvalidArgument,
+                                          AllOf(HasSubstr("command.argv: is required"),
+                                                HasSubstr("command.upload: must be a SHA-256"))));
+}
+
 TEST(LoadSpecTest, AnEmptyTextLacksWhatIsRequired) {
-  EXPECT_THAT(LoadSpec(""), StatusIs(absl::StatusCode::kInvalidArgument,
-                                     "spec: 2 faults:\n  name: is required\n  train: is required"));
+  EXPECT_THAT(
+      LoadSpec(""),
+      StatusIs(
+          absl::StatusCode::kInvalidArgument,
+          "spec: 2 faults:\n  name: is required\n  train: is required, or command instead of it"));
 }
 
 TEST(LoadSpecTest, OneFaultIsOneLine) {

@@ -263,12 +263,16 @@ TEST_F(WorkerServiceTest, AssignmentsTravelWhole) {
   start.spec_json = "{}";
   start.checkpoint_root = "/ckpt/job-3";
   start.resume = {{"/ckpt/job-3/step-10", 10, "abc", true}};
+  start.group_rank = 1;
+  start.group_world_size = 2;
   link->Send({11, start});
   v1::ControllerMessage message = agent->Receive();
   EXPECT_EQ(message.start_ranks().outbox_seq(), 11u);
   EXPECT_EQ(message.start_ranks().fence().term(), 7u);
   EXPECT_EQ(message.start_ranks().ranks(0).slots(0), 4u);
   EXPECT_EQ(message.start_ranks().resume(0).step(), 10);
+  EXPECT_EQ(message.start_ranks().group_rank(), 1u);
+  EXPECT_EQ(message.start_ranks().group_world_size(), 2u);
   link->Send({12, StopAssignment{{3, 2, 1, 7}, StopMode::kSave, absl::Seconds(8), "preempted"}});
   message = agent->Receive();
   EXPECT_EQ(message.stop_ranks().mode(), v1::StopRanks::SAVE);

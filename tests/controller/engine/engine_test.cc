@@ -22,8 +22,10 @@ TEST_F(EngineTest, AJobRunsFromSubmitToSuccess) {
   const StartAssignment start = StartRanks(one);
   EXPECT_EQ(start.world_size, 2u);
   EXPECT_EQ(start.checkpoint_root, "/ckpt/job-1");
+  EXPECT_EQ(start.group_rank, 0u);
+  EXPECT_EQ(start.group_world_size, 2u);
   EXPECT_EQ(state(id), JobState::kRunning);
-  StartRanks(two);
+  EXPECT_EQ(StartRanks(two).group_rank, 1u);
   ReportExit(one, start.fence, 0, {.succeeded = true, .last_step = 10});
   EXPECT_EQ(state(id), JobState::kRunning);
   ReportExit(two, start.fence, 1, {.succeeded = true, .last_step = 10});

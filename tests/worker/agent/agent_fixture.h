@@ -64,6 +64,19 @@ inline v1::ControllerMessage StartMessage(uint64_t seq, const std::vector<std::s
   return message;
 }
 
+// The same for a command; all ranks are on this worker.
+inline v1::ControllerMessage CommandMessage(uint64_t seq, const std::vector<std::string>& argv,
+                                            uint32_t ranks = 1, uint32_t attempt = 1,
+                                            const std::string& workdir = "/") {
+  v1::ControllerMessage message = StartMessage(seq, {}, ranks, attempt);
+  v1::StartRanks& start = *message.mutable_start_ranks();
+  const nlohmann::json spec = {{"command", {{"argv", argv}, {"workdir", workdir}}},
+                               {"restart", {{"controller_lost_timeout", "1h"}}}};
+  start.set_spec_json(spec.dump());
+  start.set_group_world_size(1);
+  return message;
+}
+
 inline v1::ControllerMessage StopMessage(uint64_t seq, v1::StopRanks::Mode mode, int64_t grace_ms,
                                          uint32_t attempt = 1) {
   v1::ControllerMessage message;
@@ -97,6 +110,7 @@ class AgentTest : public ::testing::Test {
     config.data_dir = dir_ / "data";
     config.slots = 4;
     config.trainer = trainer_;
+    config.allow_commands = allow_commands_;
     config.stop_grace = absl::Seconds(10);
     return config;
   }
@@ -135,6 +149,7 @@ class AgentTest : public ::testing::Test {
 
   TempDir dir_;
   std::string trainer_ = Binary("fake_trainer");
+  bool allow_commands_ = true;
   FakeController controller_;
   RealClock clock_;
   std::atomic<Agent*> agent_ = nullptr;

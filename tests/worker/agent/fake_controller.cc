@@ -181,6 +181,7 @@ void FakeController::HandleLocked(const v1::WorkerMessage& message,
 
 void FakeController::AnswerStoreLocked(const v1::StoreRequest& request,
                                        std::vector<v1::ControllerMessage>& answers) {
+  if (!behaviour_.answer_store) return;
   v1::ControllerMessage answer;
   v1::StoreReply& reply = *answer.mutable_store_reply();
   reply.set_request_id(request.request_id());

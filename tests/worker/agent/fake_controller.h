@@ -27,6 +27,7 @@ class FakeController final : public v1::WorkerService::Service {
     bool ack_heartbeats = true;
     bool ack_events = true;
     bool ack_bulk = true;
+    bool answer_store = true;
     bool save_on_notice =
         true;  // answers Notice with StopRanks(SAVE) for every rank in the last heartbeat
     grpc::Status refuse = grpc::Status::OK;  // every Control call ends with it

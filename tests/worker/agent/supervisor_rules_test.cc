@@ -57,6 +57,70 @@ TEST(SpecSettings, AreReadStrictly) {
   }
 }
 
+constexpr char kCommandSpec[] = R"({"command":{"argv":["a","b"],"env":{"X":"1"},"workdir":"/w"},)"
+                                R"("restart":{"controller_lost_timeout":"1h","max_restarts":4}})";
+
+TEST(SpecSettings, OfACommandAreReadStrictly) {
+  ASSERT_OK_AND_ASSIGN(const SpecSettings settings, ReadSpecSettings(kCommandSpec));
+  ASSERT_TRUE(settings.command.has_value());
+  EXPECT_EQ(settings.command->argv, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(settings.command->env.at("X"), "1");
+  EXPECT_EQ(settings.command->workdir, "/w");
+  EXPECT_EQ(settings.command->max_restarts, 4u);
+  for (const char* command :
+       {"7", "{}", R"({"argv":[],"workdir":"/w"})", R"({"argv":[""],"workdir":"/w"})",
+        R"({"argv":["a",1],"workdir":"/w"})", R"({"argv":["a"],"env":{"X":1},"workdir":"/w"})",
+        R"({"argv":["a"],"env":[],"workdir":"/w"})", R"({"argv":["a"]})"}) {
+    const std::string spec =
+        std::string(R"({"command":)") + command + R"(,"restart":{"controller_lost_timeout":"1h"}})";
+    EXPECT_THAT(ReadSpecSettings(spec),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("command")))
+        << spec;
+  }
+}
+
+TEST(CheckStart, ACommandRunsOnlyWhereItIsAllowed) {
+  v1::StartRanks start = GoodStart();
+  start.set_spec_json(kCommandSpec);
+  StartContext context = GoodContext();
+  EXPECT_THAT(CheckStart(start, context, AttemptFences()),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("--allow-commands")));
+  context.allow_commands = true;
+  EXPECT_OK(CheckStart(start, context, AttemptFences()));
+}
+
+TEST(JudgeExit, ACommandSpeaksByItsExitCode) {
+  const StopRequest save{v1::StopRanks::SAVE, absl::Seconds(5), "the worker drains"};
+  const auto judge = [](ExitFacts facts) {
+    facts.is_command = true;
+    v1::RankEvent event;
+    JudgeExit(facts, event);
+    return event;
+  };
+  EXPECT_TRUE(judge({}).succeeded());
+  EXPECT_EQ(judge({.exit_code = 3}).failure_class(), v1::APPLICATION);
+  EXPECT_EQ(judge({.exit_code = 3}).message(), "exited with code 3");
+  EXPECT_EQ(judge({.signal = SIGSEGV}).failure_class(), v1::RANK_KILLED);
+  EXPECT_EQ(judge({.start_error = absl::NotFoundError("no")}).failure_class(), v1::START_FAILED);
+  // Asked to leave, it left, however that looks.
+  for (const ExitFacts& facts : {ExitFacts{.stop = save}, ExitFacts{.exit_code = 1, .stop = save},
+                                 ExitFacts{.signal = SIGTERM, .stop = save}}) {
+    EXPECT_TRUE(judge(facts).stopped());
+    EXPECT_EQ(judge(facts).message(), "the worker drains");
+  }
+  // What it reports weighs more.
+  ResultLine result{.succeeded = true, .results = {{"score", 2}}};
+  EXPECT_TRUE(judge({.result = result, .stop = save}).succeeded());
+  EXPECT_EQ(judge({.result = result}).results().at("score"), 2);
+  EXPECT_EQ(judge({.exit_code = 1, .result = result}).failure_class(), v1::APPLICATION);
+  result = {.failure_class = "DATA_ERROR", .message = "no rows"};
+  EXPECT_EQ(judge({.exit_code = 1, .result = result}).failure_class(), v1::DATA_ERROR);
+  EXPECT_EQ(judge({.result = result}).message(), "no rows");
+  EXPECT_TRUE(judge({.exit_code = 1, .result = result, .stop = save}).stopped());
+  EXPECT_FALSE(judge({.exit_code = 1, .result = result, .stop = save, .result_before_stop = true})
+                   .stopped());
+}
+
 TEST(CheckStart, EachRefusalHasItsCode) {
   using Code = absl::StatusCode;
   AttemptFences fences;

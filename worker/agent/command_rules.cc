@@ -1,0 +1,200 @@
+#include "worker/agent/command_rules.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "worker/agent/process_scan.h"
+
+namespace muster::worker {
+namespace {
+
+using nlohmann::json;
+
+// What execvp takes when PATH is not set.
+constexpr char kDefaultPath[] = "/usr/local/bin:/usr/bin:/bin";
+
+absl::Status Bad(absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("resolved spec: ", what));
+}
+
+bool ReadTexts(const json& list, std::vector<std::string>& out) {
+  if (!list.is_array()) return false;
+  for (const json& item : list) {
+    if (!item.is_string()) return false;
+    out.push_back(item.get<std::string>());
+  }
+  return true;
+}
+
+std::string TextAt(const json& object, const char* key) {
+  const auto it = object.find(key);
+  return it != object.end() && it->is_string() ? it->get<std::string>() : "";
+}
+
+// EACCES, ENOENT or 0.
+int CheckProgram(const std::string& path) {
+  struct stat info = {};
+  if (::stat(path.c_str(), &info) != 0) return errno == EACCES ? EACCES : ENOENT;
+  if (!S_ISREG(info.st_mode) || ::access(path.c_str(), X_OK) != 0) return EACCES;
+  return 0;
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<CommandSettings>> ReadCommandSettings(const json& spec) {
+  const auto command = spec.find("command");
+  if (command == spec.end()) return std::nullopt;
+  if (!command->is_object()) return Bad("command is not an object");
+  CommandSettings settings;
+  const auto argv = command->find("argv");
+  if (argv == command->end() || !ReadTexts(*argv, settings.argv) || settings.argv.empty() ||
+      settings.argv[0].empty()) {
+    return Bad("command.argv is missing or not a list of texts");
+  }
+  if (const auto env = command->find("env"); env != command->end()) {
+    if (!env->is_object()) return Bad("command.env is not an object");
+    for (const auto& [name, value] : env->items()) {
+      if (!value.is_string()) return Bad("command.env holds what is not a text");
+      settings.env[name] = value.get<std::string>();
+    }
+  }
+  settings.workdir = TextAt(*command, "workdir");
+  settings.upload = TextAt(*command, "upload");
+  if (settings.workdir.empty()) return Bad("command.workdir is missing");
+  const auto restart = spec.find("restart");
+  if (restart != spec.end() && restart->is_object()) {
+    settings.max_restarts = restart->value("max_restarts", json()).is_number_unsigned()
+                                ? restart->find("max_restarts")->get<uint32_t>()
+                                : 0;
+  }
+  return settings;
+}
+
+std::string EncodeGangFacts(const GangFacts& facts) {
+  return json{{"master_address", facts.master_address},
+              {"master_port", facts.master_port},
+              {"resume_path", facts.resume_path},
+              {"resume_step", facts.resume_step}}
+      .dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+absl::StatusOr<GangFacts> DecodeGangFacts(absl::string_view text) {
+  const json object = json::parse(text.begin(), text.end(), nullptr, false);
+  const absl::Status bad = absl::InternalError("rank 0's agent published what cannot be read");
+  if (!object.is_object()) return bad;
+  GangFacts facts;
+  facts.master_address = TextAt(object, "master_address");
+  facts.resume_path = TextAt(object, "resume_path");
+  const auto port = object.find("master_port");
+  const auto step = object.find("resume_step");
+  if (facts.master_address.empty() || port == object.end() || !port->is_number_unsigned() ||
+      port->get<uint64_t>() == 0 || port->get<uint64_t>() > 65535 || step == object.end() ||
+      !step->is_number_integer()) {
+    return bad;
+  }
+  facts.master_port = static_cast<uint16_t>(port->get<uint64_t>());
+  facts.resume_step = step->get<int64_t>();
+  return facts;
+}
+
+std::vector<std::string> CommandEnvironment(const std::vector<std::string>& base,
+                                            const v1::StartRanks& start,
+                                            const v1::StartRanks::Rank& rank,
+                                            const CommandSettings& settings, const GangFacts& facts,
+                                            const CommandPlace& place) {
+  std::map<std::string, std::string> variables;
+  for (const std::string& entry : base) {
+    variables.insert(
+        std::pair<std::string, std::string>(absl::StrSplit(entry, absl::MaxSplits('=', 1))));
+  }
+  variables["OMP_NUM_THREADS"] = absl::StrCat(place.threads);
+  // A log should show at once what Python prints.
+  variables.insert({"PYTHONUNBUFFERED", "1"});
+  for (const auto& [name, value] : settings.env) variables[name] = value;
+
+  const v1::Fence& fence = start.fence();
+  const std::string rank_text = absl::StrCat(rank.rank());
+  const std::string world = absl::StrCat(start.world_size());
+  const std::pair<const char*, std::string> contract[] = {
+      {"MASTER_ADDR", facts.master_address},
+      {"MASTER_PORT", absl::StrCat(facts.master_port)},
+      {"RANK", rank_text},
+      {"WORLD_SIZE", world},
+      {"LOCAL_RANK", absl::StrCat(rank.local_rank())},
+      {"LOCAL_WORLD_SIZE", absl::StrCat(start.ranks_size())},
+      {"GROUP_RANK", absl::StrCat(start.group_rank())},
+      {"GROUP_WORLD_SIZE", absl::StrCat(start.group_world_size())},
+      {"ROLE_NAME", "default"},
+      {"ROLE_RANK", rank_text},
+      {"ROLE_WORLD_SIZE", world},
+      {"TORCHELASTIC_RESTART_COUNT", absl::StrCat(fence.attempt() - 1)},
+      {"TORCHELASTIC_MAX_RESTARTS", absl::StrCat(settings.max_restarts)},
+      {"TORCHELASTIC_RUN_ID", absl::StrCat("muster-", fence.job_id())},
+      // Rank 0 itself serves the store at MASTER_PORT.
+      {"TORCHELASTIC_USE_AGENT_STORE", "False"},
+      {"CUDA_VISIBLE_DEVICES", place.visible_gpus},
+      {"MUSTER_JOB_ID", absl::StrCat(fence.job_id())},
+      {"MUSTER_JOB_NAME", start.job_name()},
+      {"MUSTER_ATTEMPT", absl::StrCat(fence.attempt())},
+      {"MUSTER_WORKER", place.worker},
+      {"MUSTER_SOCKET", place.socket},
+      {"MUSTER_CHECKPOINT_DIR", place.checkpoint_directory},
+      {"MUSTER_RESUME", facts.resume_path},
+      {"MUSTER_RESUME_STEP", absl::StrCat(facts.resume_step)},
+      // The signal that says: save and leave.
+      {"MUSTER_SAVE_SIGNAL", "SIGTERM"},
+  };
+  for (const auto& [name, value] : contract) variables[name] = value;
+  std::vector<std::string> environment = {absl::StrCat(kRankDirVariable, "=", place.folder)};
+  variables.erase(std::string(kRankDirVariable));
+  for (const auto& [name, value] : variables) {
+    environment.push_back(absl::StrCat(name, "=", value));
+  }
+  return environment;
+}
+
+std::optional<std::string> FindVariable(const std::vector<std::string>& environment,
+                                        absl::string_view name) {
+  for (const std::string& entry : environment) {
+    if (absl::StartsWith(entry, name) && entry.size() > name.size() && entry[name.size()] == '=') {
+      return entry.substr(name.size() + 1);
+    }
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<std::string> FindProgram(const std::string& name, const std::string& path,
+                                        const std::string& directory) {
+  const auto failure = [&](int error, const std::string& where) -> absl::Status {
+    if (error == EACCES) {
+      return absl::PermissionDeniedError(absl::StrCat(where, " is not an executable file"));
+    }
+    return absl::NotFoundError(absl::StrCat("no program `", name, "` ", where));
+  };
+  if (absl::StrContains(name, '/')) {
+    const std::string file = name[0] == '/' ? name : absl::StrCat(directory, "/", name);
+    const int error = CheckProgram(file);
+    if (error == 0) return file;
+    return failure(error, error == EACCES ? file : absl::StrCat("(looked for ", file, ")"));
+  }
+  std::string forbidden;
+  const std::string folders = path.empty() ? kDefaultPath : path;
+  for (const absl::string_view folder : absl::StrSplit(folders, ':')) {
+    // An empty part is the current folder, as for a shell.
+    const std::string file =
+        absl::StrCat(folder.empty() ? absl::string_view(directory) : folder, "/", name);
+    const int error = CheckProgram(file);
+    if (error == 0) return file;
+    if (error == EACCES && forbidden.empty()) forbidden = file;
+  }
+  if (!forbidden.empty()) return failure(EACCES, forbidden);
+  return failure(ENOENT, absl::StrCat("in PATH (", folders, ")"));
+}
+
+}  // namespace muster::worker

@@ -1,0 +1,89 @@
+#include "worker/agent/gang_start.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "worker/agent/port_holder.h"
+
+namespace muster::worker {
+namespace {
+
+constexpr char kFactsKey[] = "muster/gang";
+// No rank process exists yet, so that no operation of a rank has a number.
+constexpr uint64_t kLineId = 1;
+
+bool HasRankZero(const v1::StartRanks& start) {
+  for (const v1::StartRanks::Rank& rank : start.ranks()) {
+    if (rank.rank() == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void GangStarts::Begin(const v1::StartRanks& start, SpecSettings settings) {
+  const RankKey key = MakeRankKey(start.fence(), start.ranks(0).rank());
+  GangStart& gang = waiting_[key];
+  gang.start = start;
+  gang.settings = std::move(settings);
+  StoreLine line{.id = kLineId,
+                 .op = StoreLine::Op::kGet,
+                 .keys = {kFactsKey},
+                 .timeout_ms = absl::ToInt64Milliseconds(kFactsPatience)};
+  if (HasRankZero(start)) {
+    absl::StatusOr<HeldPort> held = HoldPort();
+    if (!held.ok()) return Finish(key, held.status());
+    gang.held_port = std::move(held->socket);
+    gang.facts.master_address = advertise_address_;
+    gang.facts.master_port = held->port;
+    if (static_cast<uint32_t>(start.ranks_size()) == start.world_size()) {
+      return Finish(key, absl::OkStatus());
+    }
+    line.op = StoreLine::Op::kSet;
+    line.value = EncodeGangFacts(gang.facts);
+  }
+  callbacks_.request(gang.start.fence(), key.rank, std::move(line));
+}
+
+bool GangStarts::OnReply(const RankKey& key, const StoreReplyLine& reply) {
+  const auto it = waiting_.find(key);
+  if (it == waiting_.end()) return false;
+  absl::Status status;
+  if (!reply.error.empty()) {
+    status = absl::UnavailableError(
+        absl::StrCat("the gang's port is not to be had from rank 0's worker: ", reply.error));
+  } else if (!it->second.held_port.valid()) {
+    absl::StatusOr<GangFacts> facts = DecodeGangFacts(reply.value);
+    status = facts.status();
+    if (facts.ok()) it->second.facts = *std::move(facts);
+  }
+  Finish(key, std::move(status));
+  return true;
+}
+
+void GangStarts::Finish(const RankKey& key, absl::Status status) {
+  auto node = waiting_.extract(key);
+  callbacks_.done(std::move(node.mapped()), std::move(status));
+}
+
+std::vector<GangStart> GangStarts::TakeIf(const std::function<bool(const v1::Fence&)>& wanted) {
+  std::vector<GangStart> taken;
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    if (!wanted(it->second.start.fence())) {
+      ++it;
+      continue;
+    }
+    taken.push_back(std::move(it->second));
+    it = waiting_.erase(it);
+  }
+  return taken;
+}
+
+void GangStarts::ForEachRank(
+    const std::function<void(const v1::Fence&, const v1::StartRanks::Rank&)>& visit) const {
+  for (const auto& [key, gang] : waiting_) {
+    for (const v1::StartRanks::Rank& rank : gang.start.ranks()) visit(gang.start.fence(), rank);
+  }
+}
+
+}  // namespace muster::worker
