@@ -52,10 +52,8 @@ void BulkStream::FinishIfIdleLocked() {
 }
 
 void BulkStream::OnReadDone(bool ok) {
-  {
-    MutexLock lock(mutex_);
-    reading_ = false;
-  }
+  // reading_ stays set until the batch is taken: a commit of an earlier one, on another thread,
+  // must not start a read over it.
   if (!ok) {
     Close(absl::OkStatus());
     return;
@@ -69,6 +67,7 @@ void BulkStream::OnReadDone(bool ok) {
     return;
   }
   MutexLock lock(mutex_);
+  reading_ = false;
   ReadOnLocked();
 }
 

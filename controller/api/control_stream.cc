@@ -114,10 +114,8 @@ void ControlStream::OnDone() {
 }
 
 void ControlStream::OnReadDone(bool ok) {
-  {
-    MutexLock lock(mutex_);
-    reading_ = false;
-  }
+  // reading_ stays set until the message is handled: an answer to an earlier one, on another
+  // thread, must not start a read over it.
   if (!ok) {
     Close(absl::OkStatus());  // the agent said all that it had to say
     return;
@@ -139,6 +137,7 @@ void ControlStream::OnReadDone(bool ok) {
     return;
   }
   MutexLock lock(mutex_);
+  reading_ = false;
   ReadOnLocked();
 }
 
@@ -163,6 +162,7 @@ void ControlStream::HandleHello(const v1::Hello& hello) {
   {
     MutexLock lock(mutex_);
     connected_ = true;  // Disconnect may come before the answer, but never before Connect
+    reading_ = false;
   }
   engine_.Connect(*std::move(event), shared_from_this(),
                   [self = shared_from_this()](const EventResult& result) {

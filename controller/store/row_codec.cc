@@ -31,18 +31,22 @@ absl::StatusOr<Json> Parse(absl::string_view text, bool object) {
 }  // namespace
 
 std::string EncodeTexts(const std::map<std::string, std::string>& texts) {
+  if (texts.empty()) return "{}";  // nearly always
   Json json = Json::object();
   for (const auto& [key, value] : texts) json[key] = value;
   return Dump(json);
 }
 
 std::string EncodeNumbers(const std::map<std::string, double>& numbers) {
+  if (numbers.empty()) return "{}";
   Json json = Json::object();
   for (const auto& [key, value] : numbers) json[key] = value;  // NaN and infinity dump as null
   return Dump(json);
 }
 
-std::string EncodeIds(const std::vector<uint64_t>& ids) { return Dump(Json(ids)); }
+std::string EncodeIds(const std::vector<uint64_t>& ids) {
+  return ids.empty() ? "[]" : Dump(Json(ids));
+}
 
 std::string EncodeHexList(const std::vector<std::string>& blobs) {
   Json json = Json::array();

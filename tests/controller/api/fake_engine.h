@@ -30,6 +30,8 @@ class FakeEngine final : public Engine {
   std::function<void(StoreOp, StoreDone)> on_store = [](StoreOp op, StoreDone done) {
     done({true, op.value, "", false});
   };
+  // Runs each answer to an event; by default at once.
+  std::function<void(std::function<void()>)> answer = [](std::function<void()> run) { run(); };
   absl::StatusOr<std::string> forecast = std::string("starts now on w1");
   EngineOptions engine_options;
 
@@ -64,7 +66,7 @@ class FakeEngine final : public Engine {
       MutexLock lock(mutex_);
       events_.push_back(std::move(event));
     }
-    done(result);
+    answer([result, done = std::move(done)] { done(result); });
   }
   void Connect(WorkerHello hello, std::shared_ptr<WorkerLink> link, EventDone done) override {
     const EventResult result = on_hello(hello);

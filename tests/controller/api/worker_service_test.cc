@@ -1,9 +1,13 @@
 #include "controller/api/worker_service.h"
 
+#include <deque>
+#include <functional>
 #include <future>
 #include <optional>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/mutex.h"
 #include "common/base/version.h"
 #include "tests/controller/api/api_fixture.h"
 
@@ -406,6 +410,61 @@ TEST_F(BulkTest, AStoppedIngestLeavesTheBatchUnacknowledged) {
   v1::BulkAck ack;
   EXPECT_FALSE(stream_->Read(&ack));
   EXPECT_THAT(FromGrpc(stream_->Finish()), StatusIs(absl::StatusCode::kUnavailable));
+}
+
+// The commits of earlier reports are told by the applier's thread while later ones are being taken.
+TEST_F(WorkerServiceTest, AReportIsNotReadOverWhileAnEarlierOneIsAnswered) {
+  constexpr uint64_t kReports = 4000;
+  Mutex mutex;
+  CondVar came;
+  std::deque<std::function<void()>> answers;
+  bool over = false;
+  engine_.answer = [&](std::function<void()> run) {
+    MutexLock lock(mutex);
+    answers.push_back(std::move(run));
+    came.NotifyAll();
+  };
+  std::thread answering([&] {
+    while (true) {
+      std::function<void()> run;
+      {
+        MutexLock lock(mutex);
+        while (answers.empty() && !over) came.Wait(mutex);
+        if (answers.empty()) return;
+        run = std::move(answers.front());
+        answers.pop_front();
+      }
+      run();
+    }
+  });
+  Agent* agent = Connected();
+  std::thread sending([&] {
+    for (uint64_t seq = 1; seq <= kReports; ++seq) {
+      v1::WorkerMessage report = RankExited(seq);
+      // Long enough that taking it apart takes a while.
+      report.mutable_rank_event()->set_message(
+          std::string(2000, static_cast<char>('a' + seq % 26)));
+      if (!agent->Send(report)) break;
+    }
+  });
+  for (uint64_t seq = 1; seq <= kReports && !HasFailure(); ++seq) {
+    EXPECT_EQ(agent->Receive().event_ack().event_seq(), seq);
+  }
+  sending.join();
+  EXPECT_OK(agent->HangUp());
+  {
+    MutexLock lock(mutex);
+    over = true;
+    came.NotifyAll();
+  }
+  answering.join();
+  uint64_t seq = 0;
+  for (const Event& event : engine_.events()) {
+    const auto& report = std::get<RankReport>(event);
+    ASSERT_EQ(report.event_seq, ++seq);
+    ASSERT_EQ(report.message, std::string(2000, static_cast<char>('a' + seq % 26)));
+  }
+  EXPECT_EQ(seq, kReports);
 }
 
 }  // namespace
