@@ -10,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "controller/engine/applier.h"
 #include "controller/engine/dispatcher.h"
+#include "controller/engine/limits_loop.h"
 #include "controller/engine/liveness_loop.h"
 #include "controller/engine/loop_thread.h"
 #include "controller/engine/proposer.h"
@@ -63,6 +64,9 @@ class EngineImpl final : public Engine {
              .start_timeout = options_.start_timeout,
              .started_at = clock.SinceBoot()},
             options_.heartbeat_interval / kLivenessLooks, [this] { return snapshot(); },
+            [this](Event event) { Post(std::move(event), IgnoreAnswer); }),
+        limits_(
+            clock, [this] { return snapshot(); },
             [this](Event event) { Post(std::move(event), IgnoreAnswer); }) {
     ReopenRendezvous(*snapshot(), rendezvous_);
     applier_.SetWakeUp([this] { applier_thread_.Wake(); });
@@ -73,16 +77,18 @@ class EngineImpl final : public Engine {
 
   void Start() override {
     if (!options_.threads || started_.exchange(true)) return;
-    for (LoopThread* thread : {&applier_thread_, &scheduler_thread_, &retention_thread_,
-                               &liveness_thread_, &dispatcher_thread_, &rendezvous_thread_}) {
+    for (LoopThread* thread :
+         {&applier_thread_, &scheduler_thread_, &retention_thread_, &liveness_thread_,
+          &limits_thread_, &dispatcher_thread_, &rendezvous_thread_}) {
       thread->Start();
     }
   }
 
   void Stop() override {
     if (stopped_.exchange(true)) return;
-    for (LoopThread* thread : {&scheduler_thread_, &retention_thread_, &liveness_thread_,
-                               &applier_thread_, &dispatcher_thread_, &rendezvous_thread_}) {
+    for (LoopThread* thread :
+         {&scheduler_thread_, &retention_thread_, &liveness_thread_, &limits_thread_,
+          &applier_thread_, &dispatcher_thread_, &rendezvous_thread_}) {
       thread->Stop();
     }
     applier_.Close(absl::UnavailableError("the controller is stopping; try again"));
@@ -144,6 +150,7 @@ class EngineImpl final : public Engine {
       scheduler_.RunOnce();
       retention_.RunOnce();
       liveness_.RunOnce();
+      limits_.RunOnce();
       dispatcher_.RunOnce(*snapshot());
       rendezvous_.Expire();
     } while (applier_.RunOnce());
@@ -223,6 +230,7 @@ class EngineImpl final : public Engine {
   LoopThread scheduler_thread_{"scheduler", [this] { return scheduler_.RunOnce(); }};
   LoopThread retention_thread_{"retention", [this] { return retention_.RunOnce(); }};
   LoopThread liveness_thread_{"liveness", [this] { return liveness_.RunOnce(); }};
+  LoopThread limits_thread_{"limits", [this] { return limits_.RunOnce(); }};
   LoopThread dispatcher_thread_{"dispatcher", [this] { return dispatcher_.RunOnce(*snapshot()); }};
   LoopThread rendezvous_thread_{"rendezvous",
                                 [this] { return rendezvous_.Expire() - clock_.SinceBoot(); }};
@@ -231,6 +239,7 @@ class EngineImpl final : public Engine {
   Proposer scheduler_;
   Proposer retention_;
   LivenessLoop liveness_;
+  LimitsLoop limits_;
 };
 
 }  // namespace

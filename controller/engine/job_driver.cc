@@ -131,6 +131,8 @@ void Move(Draft& draft, uint64_t job_id, const JobRule& rule, const JobStep& ste
   if (rule.next == JobState::kRecovering) draft.EditAttempt(job_id).reason = rule.reason;
   if (IsTerminal(rule.next)) {
     job.finished = context.now;
+    job.held = false;
+    job.suspending = false;
     if (rule.next == JobState::kSucceeded) {
       job.progress.phase = "done";
       job.failure_class = FailureClass::kNone;

@@ -9,6 +9,9 @@ struct Dispatch {
 
   EventResult operator()(const SubmitJob& e) const { return OnSubmit(draft, e, context); }
   EventResult operator()(const CancelJob& e) const { return OnCancel(draft, e, context); }
+  EventResult operator()(const ControlJob& e) const { return OnControl(draft, e, context); }
+  EventResult operator()(const UpdateJob& e) const { return OnUpdate(draft, e, context); }
+  EventResult operator()(const CordonWorker& e) const { return OnCordon(draft, e, context); }
   EventResult operator()(const RequestVerify& e) const { return OnRequestVerify(draft, e); }
   EventResult operator()(const SetProject& e) const { return OnSetProject(draft, e); }
   EventResult operator()(const WorkerHello& e) const { return OnHello(draft, e, context); }
@@ -30,6 +33,7 @@ struct Dispatch {
     return OnStartTimedOut(draft, e, context);
   }
   EventResult operator()(const RankHung& e) const { return OnHung(draft, e, context); }
+  EventResult operator()(const LimitPassed& e) const { return OnLimit(draft, e, context); }
   EventResult operator()(const CareForCheckpoints& e) const { return OnCare(draft, e); }
 };
 

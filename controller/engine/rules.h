@@ -35,6 +35,8 @@ EventResult Reduce(Draft& draft, const Event& event, const RuleContext& context)
 EventResult OnSubmit(Draft& draft, const SubmitJob& event, const RuleContext& context);
 EventResult OnCancel(Draft& draft, const CancelJob& event, const RuleContext& context);
 EventResult OnSetProject(Draft& draft, const SetProject& event);
+EventResult OnControl(Draft& draft, const ControlJob& event, const RuleContext& context);
+EventResult OnUpdate(Draft& draft, const UpdateJob& event, const RuleContext& context);
 EventResult OnPlan(Draft& draft, const ApplyPlan& event, const RuleContext& context);
 
 EventResult OnHello(Draft& draft, const WorkerHello& event, const RuleContext& context);
@@ -42,11 +44,14 @@ EventResult OnDisconnected(Draft& draft, const WorkerDisconnected& event);
 EventResult OnHeartbeat(Draft& draft, const WorkerHeartbeat& event, const RuleContext& context);
 EventResult OnSilent(Draft& draft, const WorkerSilent& event, const RuleContext& context);
 EventResult OnNotice(Draft& draft, const WorkerNotice& event, const RuleContext& context);
+EventResult OnCordon(Draft& draft, const CordonWorker& event, const RuleContext& context);
 EventResult OnAssignmentAck(Draft& draft, const AssignmentAcked& event, const RuleContext& context);
 
 EventResult OnRankReport(Draft& draft, const RankReport& event, const RuleContext& context);
 EventResult OnStartTimedOut(Draft& draft, const StartTimedOut& event, const RuleContext& context);
 EventResult OnHung(Draft& draft, const RankHung& event, const RuleContext& context);
+
+EventResult OnLimit(Draft& draft, const LimitPassed& event, const RuleContext& context);
 
 EventResult OnCheckpointReport(Draft& draft, const CheckpointReport& event,
                                const RuleContext& context);

@@ -8,6 +8,7 @@
 #include "controller/engine/job_driver.h"
 #include "controller/engine/rules.h"
 #include "controller/policy/capacity.h"
+#include "controller/policy/dependencies.h"
 #include "controller/policy/quota.h"
 
 namespace muster::controller {
@@ -135,6 +136,61 @@ void Place(Draft& draft, const PlaceGang& gang, const RuleContext& context) {
   draft.after_commit().opened.push_back(fence);
 }
 
+std::string TimeText(absl::Time time) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone());
+}
+
+// Whether the job may ever start, as to time and to other jobs.
+absl::Status CanEverStart(const Snapshot& snapshot, const SchedulingSettings& scheduling,
+                          absl::Time now) {
+  if (scheduling.deadline <= now) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("refused: its deadline, ", TimeText(scheduling.deadline), ", has passed"));
+  }
+  if (scheduling.deadline <= scheduling.begin) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("refused: it may begin at ", TimeText(scheduling.begin),
+                     " and must have ended by ", TimeText(scheduling.deadline)));
+  }
+  for (const SchedulingSettings::Dependency& other : scheduling.after) {
+    if (snapshot.FindJob(other.job_id) == nullptr) {
+      return absl::NotFoundError(absl::StrCat("scheduling.after: job ", other.job_id,
+                                              ": no such job; `muster ls` lists them"));
+    }
+    const DependencyVerdict verdict = JudgeDependency(snapshot, other);
+    if (verdict.state == DependencyOutlook::kNever) {
+      return absl::FailedPreconditionError(absl::StrCat("refused: ", verdict.message));
+    }
+  }
+  return absl::OkStatus();
+}
+
+uint64_t AddOne(Draft& draft, const SubmitJob& event, const ArrayTask& task,
+                const RuleContext& context) {
+  const bool first = task.array_id == 0 || task.array_id == draft.view().jobs.last_id() + 1;
+  Job job;
+  job.settings = event.settings;
+  job.owner = event.owner;
+  // The key stands for all jobs of the submit, with the first of them.
+  if (first) job.idempotency_key = event.idempotency_key;
+  job.submitted = context.now;
+  job.message = event.settings->scheduling.hold ? "queued, held" : "queued";
+  job.not_before_at = context.now_at;
+  job.held = event.settings->scheduling.hold;
+  job.array = task;
+  const Job& added = draft.AddJob(std::move(job));
+  draft.AddEvent({.sequence = 0,
+                  .job_id = added.id,
+                  .time = context.now,
+                  .from = JobState::kPending,
+                  .to = JobState::kPending,
+                  .reason = Reason::kSubmitted,
+                  .actor = absl::StrCat("user:", event.owner),
+                  .message = added.message,
+                  .attempt = 0});
+  return added.id;
+}
+
 }  // namespace
 
 EventResult OnSubmit(Draft& draft, const SubmitJob& event, const RuleContext& context) {
@@ -146,45 +202,32 @@ EventResult OnSubmit(Draft& draft, const SubmitJob& event, const RuleContext& co
                        event.idempotency_key, ") and another spec: use a new key")));
     }
     result.job_id = same->id;
+    if (event.array.has_value()) result.jobs = event.array->size();
     result.already_existed = true;
     return result;
   }
   if (absl::Status fits = CanEverFit(draft.view(), event.settings->needs); !fits.ok()) {
     return Refuse(std::move(fits));
   }
-  if (absl::Status allowed = CheckQuotas(draft, event, 1); !allowed.ok()) {
+  const uint32_t jobs = event.array.has_value() ? event.array->size() : 1;
+  if (absl::Status allowed = CheckQuotas(draft, event, jobs); !allowed.ok()) {
     return Refuse(std::move(allowed));
   }
-  Job job;
-  job.settings = event.settings;
-  job.owner = event.owner;
-  job.idempotency_key = event.idempotency_key;
-  job.submitted = context.now;
-  job.message = "queued";
-  job.not_before_at = context.now_at;
-  const Job& added = draft.AddJob(std::move(job));
-  draft.AddEvent({.sequence = 0,
-                  .job_id = added.id,
-                  .time = context.now,
-                  .from = JobState::kPending,
-                  .to = JobState::kPending,
-                  .reason = Reason::kSubmitted,
-                  .actor = absl::StrCat("user:", event.owner),
-                  .message = "queued",
-                  .attempt = 0});
-  result.job_id = added.id;
-  return result;
-}
-
-EventResult OnCancel(Draft& draft, const CancelJob& event, const RuleContext& context) {
-  EventResult result;
-  result.job_id = event.job_id;
-  result.status = DriveJob(draft, event.job_id,
-                           {.input = JobInput::kCancel,
-                            .actor = event.actor,
-                            .message = absl::StrCat("cancelled by ", event.actor)},
-                           context);
-  if (result.status.ok()) SettleIfCleared(draft, event.job_id, context);
+  if (absl::Status able = CanEverStart(draft.view(), event.settings->scheduling, context.now);
+      !able.ok()) {
+    return Refuse(std::move(able));
+  }
+  if (!event.array.has_value()) {
+    result.job_id = AddOne(draft, event, {}, context);
+    return result;
+  }
+  const ArrayRange& range = *event.array;
+  result.jobs = jobs;
+  result.job_id = draft.view().jobs.last_id() + 1;
+  for (uint32_t index = range.first; index <= range.last; ++index) {
+    AddOne(draft, event, {.array_id = result.job_id, .index = index, .at_a_time = range.at_a_time},
+           context);
+  }
   return result;
 }
 

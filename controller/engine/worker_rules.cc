@@ -247,6 +247,32 @@ EventResult OnNotice(Draft& draft, const WorkerNotice& event, const RuleContext&
   return {};
 }
 
+EventResult OnCordon(Draft& draft, const CordonWorker& event, const RuleContext& context) {
+  const Worker* worker = draft.view().FindWorker(event.worker);
+  if (worker == nullptr) {
+    return Refuse(absl::NotFoundError(absl::StrCat(
+        "worker ", event.worker, ": there is no such worker; `muster nodes` lists them")));
+  }
+  const uint64_t id = worker->id;
+  if (worker->cordoned != event.cordoned || worker->cordon_reason != event.reason) {
+    Worker& edited = draft.EditWorker(id);
+    edited.cordoned = event.cordoned;
+    edited.cordon_reason = event.reason;
+  }
+  if (!event.cordoned) return {};
+  const std::string why = event.reason.empty() ? "" : absl::StrCat(": ", event.reason);
+  for (uint64_t job_id : JobsOn(draft.view(), *draft.view().workers.Find(id))) {
+    const absl::Status driven = DriveJob(
+        draft, job_id,
+        {.input = JobInput::kDrain,
+         .actor = event.actor,
+         .message = absl::StrCat("worker ", event.worker, " is drained by ", event.actor, why)},
+        context);
+    if (!driven.ok()) return Refuse(driven);
+  }
+  return {};
+}
+
 EventResult OnAssignmentAck(Draft& draft, const AssignmentAcked& event,
                             const RuleContext& context) {
   const absl::StatusOr<const Worker*> sender =
@@ -276,8 +302,9 @@ EventResult OnAssignmentAck(Draft& draft, const AssignmentAcked& event,
     ReleaseSlot(draft, row.fence.job_id, row.fence.attempt, i);
   }
   // A worker that is about to leave takes nothing more: that is no fault of the job.
-  const FailureClass failure_class =
-      (*sender)->draining ? FailureClass::kPreempted : FailureClass::kStartFailed;
+  const FailureClass failure_class = (*sender)->draining || (*sender)->cordoned
+                                         ? FailureClass::kPreempted
+                                         : FailureClass::kStartFailed;
   if (NoteFailure(draft, row.fence.job_id, {.failure_class = failure_class, .cause = cause})) {
     StrikeWorker(draft, event.worker, row.fence.job_id, context);
   }

@@ -49,6 +49,8 @@ struct StartAssignment {
   std::vector<Resume> resume;  // newest first
   uint32_t group_rank = 0;     // this worker among the gang's, in the order of their lowest ranks
   uint32_t group_world_size = 0;
+  uint64_t array_id = 0;       // 0: not of an array
+  uint32_t array_index = 0;
 };
 
 struct StopAssignment {

@@ -22,15 +22,63 @@ namespace muster::controller {
 
 // ---- from people ----
 
+// The jobs of one array: first to last, each a job of its own.
+struct ArrayRange {
+  uint32_t first = 0;
+  uint32_t last = 0;
+  uint32_t at_a_time = 0;  // 0: no bound
+
+  uint32_t size() const { return last - first + 1; }
+};
+
 struct SubmitJob {
   std::shared_ptr<const JobSettings> settings;
   std::string owner;
-  std::string idempotency_key;  // empty: none
+  std::string idempotency_key;                     // empty: none
+  std::optional<ArrayRange> array = std::nullopt;  // all of it or nothing
 };
 
 struct CancelJob {
   uint64_t job_id = 0;
-  std::string actor;  // "user:NAME"
+  std::string actor;         // "user:NAME"
+  bool whole_array = false;  // as in ControlJob
+};
+
+// What people do with jobs besides. Asked again it changes nothing more; a requeue is known again
+// by its request id.
+struct ControlJob {
+  enum class Verb : uint8_t {
+    kHold = 1,
+    kRelease = 2,
+    kSuspend = 3,
+    kResume = 4,
+    kRequeue = 5
+  };  // as ControlJobRequest.Verb
+  Verb verb = Verb::kHold;
+  uint64_t job_id = 0;
+  std::string actor;
+  bool whole_array = false;  // every job of job_id's array that the verb fits; job_id is its first
+  std::string request_id;    // of a requeue; empty: no protection against a repeat
+};
+
+// Changes what is given of a job that has not ended.
+struct UpdateJob {
+  uint64_t job_id = 0;
+  std::string actor;
+  bool whole_array = false;  // as in ControlJob
+  std::optional<int32_t> priority = std::nullopt;
+  std::vector<JobNeeds::Pool> pools = {};  // empty: as they are
+  std::optional<absl::Duration> max_run_time = std::nullopt;
+  std::optional<absl::Time> deadline = std::nullopt;
+  std::optional<absl::Time> begin = std::nullopt;
+};
+
+// Drains a worker (nothing new, jobs there save and leave), or ends that.
+struct CordonWorker {
+  std::string worker;
+  bool cordoned = true;
+  std::string reason;
+  std::string actor;
 };
 
 // Has an agent reread a checkpoint. Answered when the assignment is durable; the verdict shows as
@@ -177,6 +225,11 @@ struct RankHung {
   absl::Duration silent_for;
 };
 
+// The job has run, waited or depended for longer than it may: see policy/time_limits.
+struct LimitPassed {
+  uint64_t job_id = 0;
+};
+
 struct CareForCheckpoints {
   struct Action {
     AssignmentKind kind = AssignmentKind::kVerify;  // or kDelete
@@ -187,10 +240,11 @@ struct CareForCheckpoints {
   std::vector<Action> actions;
 };
 
-using Event = std::variant<SubmitJob, CancelJob, RequestVerify, SetProject, WorkerHello,
-                           WorkerDisconnected, WorkerHeartbeat, AssignmentAcked, RankReport,
-                           CheckpointReport, VerifyReport, DeleteReport, WorkerNotice, ApplyPlan,
-                           WorkerSilent, StartTimedOut, RankHung, CareForCheckpoints>;
+using Event =
+    std::variant<SubmitJob, CancelJob, ControlJob, UpdateJob, CordonWorker, RequestVerify,
+                 SetProject, WorkerHello, WorkerDisconnected, WorkerHeartbeat, AssignmentAcked,
+                 RankReport, CheckpointReport, VerifyReport, DeleteReport, WorkerNotice, ApplyPlan,
+                 WorkerSilent, StartTimedOut, RankHung, LimitPassed, CareForCheckpoints>;
 
 // ---- the answer ----
 
@@ -207,7 +261,8 @@ struct EventResult {
   // commit is answered with CheckpointAck.error = status.message(). `status` is FAILED_PRECONDITION
   // then.
   bool fenced = false;
-  uint64_t job_id = 0;           // SubmitJob, CancelJob
+  uint64_t job_id = 0;           // SubmitJob, CancelJob, ControlJob, UpdateJob: (the first) job
+  uint32_t jobs = 1;             // likewise: how many it was, of an array
   bool already_existed = false;  // SubmitJob
   std::vector<StaleRank> stale;  // WorkerHello: ranks to kill
 };

@@ -271,7 +271,9 @@ struct Job {
   FailureClass failure_class = FailureClass::kNone;  // of the last lost attempt
   absl::Duration not_before_at;                      // since boot; not placed earlier (back-off)
   bool held = false;                                 // not placed before it is released
-  bool suspending = false;  // becomes SUSPENDED once its attempt is cleared
+  bool suspending = false;      // becomes SUSPENDED once its attempt is cleared
+  std::string requeue_id;       // of the last requeue, which is known again by it
+  uint32_t requeued_after = 0;  // attempts up to this one do not count against max_run_time
   ArrayTask array;
   std::shared_ptr<const Attempt>
       current;  // the newest attempt, live or ended; null before the first placement

@@ -20,6 +20,8 @@ StartAssignment MakeStart(const Snapshot& snapshot, const OutboxRow& row) {
   start.world_size = attempt.ranks.size();
   start.spec_json = job->settings->spec_json;
   start.checkpoint_root = job->checkpoint_folder();
+  start.array_id = job->array.array_id;
+  start.array_index = job->array.index;
   std::set<absl::string_view> workers;
   for (const Rank& rank : attempt.ranks) {
     const bool first_of_its_worker = workers.insert(rank.worker).second;

@@ -111,7 +111,7 @@ inline constexpr size_t kMaxPastIncarnations = 16;
 // Names of workers, for ever: far more than one controller can serve.
 inline constexpr size_t kMaxWorkers = 65'536;
 
-// "ready", "suspect", "quarantined", "draining" or "lost"; the last that is true.
+// "ready", "suspect", "quarantined", "drained", "draining" or "lost"; the last that is true.
 absl::string_view WorkerStateName(const Worker& worker);
 
 }  // namespace muster::controller

@@ -54,9 +54,11 @@ bool Repeats(const Attempt& attempt) {
   return false;
 }
 
-// The last attempt before this one that failed; those that only made way do not count. Null: none.
+// The last attempt before this one that failed; those that only made way do not count, nor those
+// before a requeue. Null: none.
 const Attempt* FailedBefore(const Job& job) {
   for (auto it = job.past.rbegin(); it != job.past.rend(); ++it) {
+    if ((*it)->number <= job.requeued_after) return nullptr;
     const FailureClass kind = (*it)->failure_class;
     if (kind != FailureClass::kPreempted && kind != FailureClass::kNone) return it->get();
   }

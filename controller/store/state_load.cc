@@ -32,7 +32,7 @@ absl::Status LoadJobs(SqliteDatabase& db, Loading& loading) {
       " array_at_a_time, settings, held, suspending, state, reason, message, submitted_ms,"
       " started_ms, finished_ms, attempt, restarts, restarts_in_row, failure_class, phase, step,"
       " total_steps, epoch, memory_bytes, memory_peak_bytes, best_validation_accuracy, latest,"
-      " results, charged FROM jobs ORDER BY id");
+      " results, charged, requeue_id, requeued_after FROM jobs ORDER BY id");
   for (;;) {
     MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
     if (!more) return absl::OkStatus();
@@ -69,6 +69,8 @@ absl::Status LoadJobs(SqliteDatabase& db, Loading& loading) {
     MUSTER_ASSIGN_OR_RETURN(job.progress.latest, DecodeNumbers(row.Text(28)));
     MUSTER_ASSIGN_OR_RETURN(job.results, DecodeNumbers(row.Text(29)));
     MUSTER_ASSIGN_OR_RETURN(job.charged, DecodeCharged(row.Text(30)));
+    job.requeue_id = row.Text(31);
+    job.requeued_after = row.Int(32);
     loading.jobs.emplace(job.id, std::move(job));
   }
 }

@@ -210,6 +210,11 @@ ALTER TABLE workers ADD COLUMN quarantined_until_ms INTEGER;
 ALTER TABLE workers ADD COLUMN quarantine_reason TEXT NOT NULL DEFAULT '';
 ALTER TABLE workers ADD COLUMN quarantines INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE workers ADD COLUMN paroled_ms INTEGER;
+)sql",
+          // A requeue is known again by its request, and starts the count of the run time anew.
+          R"sql(
+ALTER TABLE jobs ADD COLUMN requeue_id TEXT NOT NULL DEFAULT '';
+ALTER TABLE jobs ADD COLUMN requeued_after INTEGER NOT NULL DEFAULT 0;
 )sql"};
 }
 

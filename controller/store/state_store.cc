@@ -15,6 +15,7 @@ namespace {
 // The columns that change, in the order of both statements below.
 void BindCourse(SqliteStatement& row, const Job& job) {
   row.Bind(EncodeSettings(*job.settings)).Bind(job.held).Bind(job.suspending);
+  row.Bind(job.requeue_id).Bind(job.requeued_after);
   row.Bind(static_cast<int>(job.state)).Bind(static_cast<int>(job.reason)).Bind(job.message);
   BindTime(row, job.submitted);
   BindTime(row, job.started);
@@ -91,11 +92,12 @@ absl::Status StateStore::AppendRows(const ChangeSet& changes) {
 absl::Status StateStore::InsertJob(const Job& job) {
   SqliteStatement row = database_->Prepare(
       "INSERT INTO jobs (id, owner, idempotency_key, name, project, checkpoint_root, spec_json,"
-      " array_id, array_index, array_at_a_time, settings, held, suspending, state, reason, message,"
+      " array_id, array_index, array_at_a_time, settings, held, suspending, requeue_id,"
+      " requeued_after, state, reason, message,"
       " submitted_ms, started_ms, finished_ms, attempt, restarts, restarts_in_row, failure_class,"
       " phase, step, total_steps, epoch, memory_bytes, memory_peak_bytes, best_validation_accuracy,"
       " latest, results, charged) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-      " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+      " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   row.Bind(job.id).Bind(job.owner).Bind(job.idempotency_key);
   row.Bind(job.settings->name)
       .Bind(job.settings->project)
@@ -108,7 +110,8 @@ absl::Status StateStore::InsertJob(const Job& job) {
 
 absl::Status StateStore::UpdateJob(const Job& job) {
   SqliteStatement row = database_->Prepare(
-      "UPDATE jobs SET settings = ?, held = ?, suspending = ?, state = ?, reason = ?, message = ?,"
+      "UPDATE jobs SET settings = ?, held = ?, suspending = ?, requeue_id = ?,"
+      " requeued_after = ?, state = ?, reason = ?, message = ?,"
       " submitted_ms = ?, started_ms = ?, finished_ms = ?, attempt = ?, restarts = ?,"
       " restarts_in_row = ?, failure_class = ?, phase = ?, step = ?, total_steps = ?, epoch = ?,"
       " memory_bytes = ?, memory_peak_bytes = ?, best_validation_accuracy = ?, latest = ?,"

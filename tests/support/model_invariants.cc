@@ -64,7 +64,8 @@ class Audit {
         Fault("event ", last, ": no move leads from ", mc::JobStateName(event->from), " to ",
               mc::JobStateName(event->to));
       }
-      if (!first && mc::IsTerminal(event->from) && event->to != event->from) {
+      const bool requeued = event->reason == mc::Reason::kRequeued;
+      if (!first && mc::IsTerminal(event->from) && event->to != event->from && !requeued) {
         Fault("event ", last, ": job ", job.id, " left a terminal state");
       }
       state = event->to;

@@ -1,0 +1,34 @@
+#include "controller/engine/project_accounts.h"
+
+#include <map>
+#include <utility>
+
+#include "controller/policy/fair_share.h"
+
+namespace muster::controller {
+
+std::vector<ProjectAccount> AccountsOf(const Snapshot& snapshot, absl::Time now,
+                                       absl::Duration half_life) {
+  std::map<std::string, ProjectAccount> accounts;
+  for (const auto& [name, project] : *snapshot.projects) {
+    accounts[name].project = *project;
+    accounts[name].used_slot_seconds = WorthAt(project->used, now, half_life);
+  }
+  for (const auto& [name, use] : *snapshot.use) accounts[name].use = *use;
+  for (uint64_t id : *snapshot.active_jobs) {
+    const Job& job = *snapshot.FindJob(id);
+    if (!job.has_live_attempt()) continue;
+    uint32_t slots = 0;
+    for (const Rank& rank : job.current->ranks) slots += rank.slots.size();
+    accounts[job.settings->project].used_slot_seconds +=
+        HoldWorth(slots, job.current->started, now, half_life);
+  }
+  std::vector<ProjectAccount> out;
+  for (auto& [name, account] : accounts) {
+    account.project.name = name;
+    out.push_back(std::move(account));
+  }
+  return out;
+}
+
+}  // namespace muster::controller

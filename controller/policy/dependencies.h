@@ -1,0 +1,33 @@
+// Whether the jobs that a job waits for have ended as it wants (`scheduling.after`). Pure.
+//
+// The id of an array's first job means the whole array: success is that of every task, failure is
+// that all have ended and one of them without success.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "controller/model/snapshot.h"
+
+namespace muster::controller {
+
+enum class DependencyOutlook : uint8_t {
+  kMet,
+  kWaiting,
+  kNever,  // they ended otherwise
+};
+
+struct DependencyVerdict {
+  DependencyOutlook state = DependencyOutlook::kMet;
+  uint64_t job_id = 0;  // whom it waits for; 0: kMet
+  std::string message;  // "waits for the success of job 42", "job 42 is FAILED, and ..."; kMet: ""
+};
+
+DependencyVerdict JudgeDependency(const Snapshot& snapshot,
+                                  const SchedulingSettings::Dependency& dependency);
+
+// Of all that the job waits for: the first that can never be met, else the first that is not met
+// yet. A job that has been placed before waits for nobody any more.
+DependencyVerdict JudgeDependencies(const Snapshot& snapshot, const Job& job);
+
+}  // namespace muster::controller

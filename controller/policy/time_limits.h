@@ -1,0 +1,34 @@
+// Which jobs have run or waited for longer than they may: their maximum run time, their deadline,
+// and jobs to wait for that can no longer end as wanted. Pure: snapshot and time in, events out;
+// the applier judges each again.
+//
+// Run time counts from placement to end, over all attempts since the job was last requeued, on the
+// wall clock, as deadlines do.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "controller/model/events.h"
+#include "controller/model/job_state.h"
+#include "controller/model/snapshot.h"
+
+namespace muster::controller {
+
+// How long the job has run; see above.
+absl::Duration RunTime(const Job& job, absl::Time now);
+
+struct PassedLimit {
+  JobInput input = JobInput::kTimeLimit;  // or kDeadlinePassed, kDependencyFailed
+  std::string message;                    // for people
+};
+
+// Nothing for a job within its limits, or one that is being stopped or has ended.
+std::optional<PassedLimit> JudgeLimits(const Snapshot& snapshot, const Job& job, absl::Time now);
+
+// A LimitPassed for each job of which JudgeLimits says something. Cost: active jobs.
+std::vector<Event> FindPassedLimits(const Snapshot& snapshot, absl::Time now);
+
+}  // namespace muster::controller
