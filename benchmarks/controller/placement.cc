@@ -1,13 +1,14 @@
 // How fast the scheduler decides: C4 of docs/benchmarks.md. One core, nothing stored.
 //
-//   fill    all slots are free: one call places gangs until nothing fits. The same snapshot again
-//           and again, since Schedule is pure.
+//   fill    all slots are free: one call places as many gangs as one plan may hold. The same
+//           snapshot again and again, since a decision changes nothing.
 //   churn   all slots are held and the queue is long: some gangs end, one call fills the holes.
-//   table   the time of one call in both situations, by nodes and queued jobs.
+//   table   the time to fill an empty cluster (several calls, the first of which reads the whole
+//           snapshot) and of one call in churn, by nodes and queued jobs.
 //   million decisions (placed gangs) until a million are reached, by `fill`.
 //
-// "decide" is Schedule alone, "apply" what the applier's rules take to judge and apply the plan to
-// a draft. Prints one JSON object a line.
+// "decide" is the scheduler alone (one that lives on, as in musterd's loop), "apply" what the
+// applier's rules take to judge and apply the plan to a draft. Prints one JSON object a line.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdint>
@@ -33,10 +34,11 @@ struct Round {
 };
 
 // One call of the scheduler, and the applier's share.
-Round Decide(ClusterModel& cluster, bool keep) {
+Round Decide(ClusterModel& cluster, controller::Scheduler& scheduler, bool keep) {
   Round round;
   const double began = SteadySeconds();
-  const controller::Plan plan = controller::Schedule(cluster.snapshot(), cluster.now());
+  const controller::Plan plan =
+      scheduler.Decide(cluster.snapshot(), {.now = cluster.now(), .wall = absl::UnixEpoch()}).plan;
   const double decided = SteadySeconds();
   round.placed = cluster.Apply(plan, keep);
   round.decide_s = decided - began;
@@ -55,11 +57,12 @@ Json Rates(uint64_t placed, double decide_s, double apply_s) {
 // Fills an empty cluster again and again until `enough` gangs were placed or the time is over.
 void Fill(const ClusterSize& size, uint64_t enough, double seconds, const char* row) {
   ClusterModel cluster(size, 1);
+  controller::Scheduler scheduler;
   Round sum;
   uint64_t calls = 0;
   const double began = SteadySeconds();
   do {
-    const Round round = Decide(cluster, false);
+    const Round round = Decide(cluster, scheduler, false);
     sum.placed += round.placed;
     sum.decide_s += round.decide_s;
     sum.apply_s += round.apply_s;
@@ -84,13 +87,18 @@ struct CallTimes {
 
 CallTimes Churn(const ClusterSize& size, uint32_t gangs_a_round, int rounds, double seconds) {
   ClusterModel cluster(size, 1);
+  controller::Scheduler scheduler;
   CallTimes times;
   const double began = SteadySeconds();
-  times.fill_ms = Decide(cluster, true).decide_s * 1e3;
+  Round round;
+  do {
+    round = Decide(cluster, scheduler, true);
+    times.fill_ms += round.decide_s * 1e3;
+  } while (round.placed > 0);
   std::vector<double> calls;
   for (int i = 0; i < rounds && (i < 3 || SteadySeconds() - began < seconds); ++i) {
     cluster.Replace(gangs_a_round);
-    const Round round = Decide(cluster, true);
+    round = Decide(cluster, scheduler, true);
     calls.push_back(round.decide_s * 1e3);
     times.placed += round.placed;
     times.decide_s += round.decide_s;

@@ -224,7 +224,7 @@ absl::Status Update(Draft& draft, uint64_t id, const UpdateJob& event, const Rul
   const std::shared_ptr<const JobSettings> before = job.settings;
   Changed changed = ChangedBy(event, *before);
   if (changed.words.empty()) return absl::OkStatus();
-  MUSTER_RETURN_IF_ERROR(CanEverFit(draft.view(), changed.settings.needs));
+  MUSTER_RETURN_IF_ERROR(CanEverFit(draft.view(), changed.settings.needs, context.now));
   std::shared_ptr<const JobSettings>& settings = shared[before.get()];
   if (settings == nullptr) {
     settings = std::make_shared<const JobSettings>(std::move(changed.settings));

@@ -54,7 +54,8 @@ class EngineImpl final : public Engine {
         applier_(std::move(store), std::move(initial), clock,
                  {.use_half_life = options_.use_half_life, .quarantine = options_.quarantine},
                  MakeHooks()),
-        scheduler_(clock, MakeWiring(scheduler_thread_), ProposePlan),
+        scheduler_(clock, MakeWiring(scheduler_thread_),
+                   ProposePlans(clock, {.use_half_life = options_.use_half_life})),
         retention_(clock, MakeWiring(retention_thread_), ProposeCare),
         liveness_(
             clock,
@@ -132,7 +133,7 @@ class EngineImpl final : public Engine {
   }
 
   absl::StatusOr<std::string> Forecast(const JobNeeds& needs) const override {
-    return controller::Forecast(*snapshot(), needs);
+    return controller::Forecast(*snapshot(), needs, clock_.Now());
   }
 
   const EngineOptions& options() const override { return options_; }

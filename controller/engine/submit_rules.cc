@@ -7,6 +7,7 @@
 #include "common/base/status_macros.h"
 #include "controller/engine/job_driver.h"
 #include "controller/engine/rules.h"
+#include "controller/policy/admission.h"
 #include "controller/policy/capacity.h"
 #include "controller/policy/dependencies.h"
 #include "controller/policy/quota.h"
@@ -56,41 +57,64 @@ absl::Status CheckQuotas(const Draft& draft, const SubmitJob& event, uint32_t jo
   return MayQueue(holder, draft.UseOf(settings.project), jobs);
 }
 
-// Whether the quotas of the gang's project and owner leave room for it.
-bool WithinQuotas(const Draft& draft, const PlaceGang& gang) {
-  const Job& job = *draft.view().FindJob(gang.job_id);
-  const std::string& name = job.settings->project;
-  const QuotaHolder holder{
-      .project = draft.view().FindProject(name), .project_name = name, .user = job.owner};
-  if (holder.project == nullptr) return true;
-  uint32_t slots = 0;
-  for (const RankPlacement& rank : gang.ranks) slots += rank.slots.size();
-  return !WhyOverSlots(holder, draft.UseOf(name), slots).has_value();
-}
+// Judges the gangs of one plan against the quotas, each with those before it.
+class QuotaGate {
+ public:
+  explicit QuotaGate(const Draft& draft) : draft_(draft) {}
+
+  // Whether the quotas of the gang's project and owner leave room for it; then it counts.
+  bool Pass(const PlaceGang& gang) {
+    const Job& job = *draft_.view().FindJob(gang.job_id);
+    const std::string& name = job.settings->project;
+    const QuotaHolder holder{
+        .project = draft_.view().FindProject(name), .project_name = name, .user = job.owner};
+    if (holder.project == nullptr) return true;
+    const auto [use, fresh] = use_.try_emplace(name);
+    if (fresh) use->second = draft_.UseOf(name);
+    uint32_t slots = 0;
+    for (const RankPlacement& rank : gang.ranks) slots += rank.slots.size();
+    if (WhyOverSlots(holder, use->second, slots).has_value()) return false;
+    use->second.all.slots += slots;
+    use->second.users[job.owner].slots += slots;
+    return true;
+  }
+
+ private:
+  const Draft& draft_;
+  std::map<std::string, ProjectUse> use_;
+};
 
 // Whether the proposal still fits the world.
-bool StillFits(const Snapshot& snapshot, const PlaceGang& gang) {
+bool StillFits(const Snapshot& snapshot, const PlaceGang& gang, const ScheduleContext& context) {
   const Job* job = snapshot.FindJob(gang.job_id);
-  if (job == nullptr || job->state != JobState::kPending || job->attempt + 1 != gang.attempt) {
+  if (job == nullptr || job->state != JobState::kPending || job->attempt + 1 != gang.attempt ||
+      Admit(snapshot, *job, context).verdict != Admission::Verdict::kReady) {
     return false;
   }
   const JobNeeds& needs = job->settings->needs;
   if (gang.ranks.size() < needs.min_ranks || gang.ranks.size() > needs.max_ranks) return false;
-  std::set<std::pair<std::string, uint32_t>> seen;
+  std::map<uint64_t, uint32_t> ranks_on;  // by worker
+  std::set<std::pair<uint64_t, uint32_t>> seen;
+  std::set<std::string> pools;
   for (const RankPlacement& rank : gang.ranks) {
     const Worker* worker = snapshot.FindWorker(rank.worker);
     if (worker == nullptr || !TakesWork(*worker, needs)) return false;
     if (rank.slots.size() != needs.slots_per_rank) return false;
+    pools.insert(worker->facts.pool);
+    ++ranks_on[worker->id];
     const std::vector<Slot>& slots = worker->facts.slots;
     for (uint32_t wanted : rank.slots) {
       const bool has_slot = std::any_of(slots.begin(), slots.end(), [&](const Slot& slot) {
-        return slot.index == wanted && slot.kind == needs.slot_kind;
+        return slot.index == wanted && SlotMatches(slot, needs);
       });
       if (!has_slot || worker->holders.count(wanted) != 0) return false;
-      if (!seen.insert({rank.worker, wanted}).second) return false;
+      if (!seen.insert({worker->id, wanted}).second) return false;
     }
   }
-  return true;
+  for (const auto& [id, ranks] : ranks_on) {
+    if (!HasRoom(*snapshot.workers.Find(id), needs, ranks)) return false;
+  }
+  return pools.size() == 1;
 }
 
 void Place(Draft& draft, const PlaceGang& gang, const RuleContext& context) {
@@ -206,7 +230,8 @@ EventResult OnSubmit(Draft& draft, const SubmitJob& event, const RuleContext& co
     result.already_existed = true;
     return result;
   }
-  if (absl::Status fits = CanEverFit(draft.view(), event.settings->needs); !fits.ok()) {
+  if (absl::Status fits = CanEverFit(draft.view(), event.settings->needs, context.now);
+      !fits.ok()) {
     return Refuse(std::move(fits));
   }
   const uint32_t jobs = event.array.has_value() ? event.array->size() : 1;
@@ -232,9 +257,11 @@ EventResult OnSubmit(Draft& draft, const SubmitJob& event, const RuleContext& co
 }
 
 EventResult OnPlan(Draft& draft, const ApplyPlan& event, const RuleContext& context) {
+  QuotaGate quotas(draft);
+  const ScheduleContext admission{.now = context.now_at, .wall = context.now};
   for (const PlaceGang& gang : event.plan.place) {
     // The world moved meanwhile: the scheduler looks again at the next version.
-    if (!StillFits(draft.view(), gang) || !WithinQuotas(draft, gang)) continue;
+    if (!StillFits(draft.view(), gang, admission) || !quotas.Pass(gang)) continue;
     Place(draft, gang, context);
     const absl::Status placed = DriveJob(
         draft, gang.job_id,

@@ -3,6 +3,7 @@
 // while one writer changes its own copy.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -47,6 +48,23 @@ class CowTable {
       if (block == nullptr) continue;
       for (const auto& row : *block) {
         if (row != nullptr) visit(*row);
+      }
+    }
+  }
+
+  // Calls visit(id, before, now) for each row that is another object than in `before`, in order of
+  // id; null where there is none. Cost follows the number of blocks and of changed ones.
+  template <typename F>
+  void ForEachChange(const CowTable& before, F&& visit) const {
+    const size_t blocks = std::max(blocks_.size(), before.blocks_.size());
+    for (size_t at = 0; at < blocks; ++at) {
+      const Block* then = at < before.blocks_.size() ? before.blocks_[at].get() : nullptr;
+      const Block* now = at < blocks_.size() ? blocks_[at].get() : nullptr;
+      if (then == now) continue;
+      for (size_t i = 0; i < kBlockRows; ++i) {
+        const T* was = then == nullptr ? nullptr : (*then)[i].get();
+        const T* is = now == nullptr ? nullptr : (*now)[i].get();
+        if (was != is) visit(at * kBlockRows + i, was, is);
       }
     }
   }

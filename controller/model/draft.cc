@@ -58,6 +58,19 @@ void Count(ProjectUse& project, const Job& job, int sign) {
   if (user == Use()) project.users.erase(job.owner);
 }
 
+void LearnRunTime(Snapshot& snapshot, const Job& job) {
+  absl::Duration ran;
+  for (const auto& attempt : job.past) ran += attempt->ended - attempt->started;
+  if (job.current != nullptr) ran += job.current->ended - job.current->started;
+  if (ran <= absl::ZeroDuration()) return;  // the clock was set back
+  const std::string key = RunTimeKey(*job.settings);
+  const LearnedRunTime* known = snapshot.run_times.Find(key);
+  LearnedRunTime learned = known == nullptr ? LearnedRunTime() : *known;
+  std::copy_backward(learned.runs.begin(), learned.runs.end() - 1, learned.runs.end());
+  learned.runs.front() = ran;
+  if (known == nullptr || learned != *known) snapshot.run_times.Put(key, learned);
+}
+
 // The mutable copy of a row, made and put into the table at the first call.
 template <typename T>
 T& Edit(CowTable<T>& table, std::map<uint64_t, std::shared_ptr<T>>& edited, uint64_t id) {
@@ -287,7 +300,26 @@ void Draft::UpdateUse() {
   next_->use = std::move(use);
 }
 
+void Draft::UpdateNamesAndRunTimes() {
+  for (const auto& [id, before] : jobs_before_) {
+    const Job& job = *next_->jobs.Find(id);
+    if (before == nullptr) next_->newest_by_name.Put(job.settings->name, id);
+    const bool had = before != nullptr && before->state == JobState::kSucceeded;
+    if (!had && job.state == JobState::kSucceeded) LearnRunTime(*next_, job);
+  }
+}
+
 void Draft::RebuildJobLists() {
+  std::vector<const Job*> succeeded;
+  next_->newest_by_name = {};
+  next_->run_times = {};
+  next_->jobs.ForEach([&](const Job& job) {
+    next_->newest_by_name.Put(job.settings->name, job.id);
+    if (job.state == JobState::kSucceeded) succeeded.push_back(&job);
+  });
+  std::stable_sort(succeeded.begin(), succeeded.end(),
+                   [](const Job* a, const Job* b) { return a->finished < b->finished; });
+  for (const Job* job : succeeded) LearnRunTime(*next_, *job);
   std::map<std::string, ProjectUse> projects;
   next_->jobs.ForEach([&](const Job& job) {
     if (!IsTerminal(job.state)) Count(projects[job.settings->project], job, +1);
@@ -315,6 +347,7 @@ std::shared_ptr<const Snapshot> Draft::Finish() {
   for (const auto& [id, checkpoint] : checkpoints_) touched.insert(checkpoint->job_id);
   UpdateJobLists(touched);
   UpdateUse();
+  UpdateNamesAndRunTimes();
   ++next_->version;
   const bool only_views = !relevant_ && durable_jobs_.empty() && new_jobs_.empty() &&
                           durable_workers_.empty() && checkpoints_.empty() && projects_.empty() &&

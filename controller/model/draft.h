@@ -93,7 +93,7 @@ class Draft {
   ProjectUse UseOf(const std::string& project) const;
 
   // Works out what is kept over all jobs (the lists of active and retention jobs, the projects'
-  // use): once, after loading.
+  // use, names and run times): once, after loading.
   void RebuildJobLists();
 
   ChangeSet Changes() const;
@@ -103,6 +103,7 @@ class Draft {
  private:
   void UpdateJobLists(const std::set<uint64_t>& touched);
   void UpdateUse();
+  void UpdateNamesAndRunTimes();
   std::map<uint64_t, OutboxRow>& MutableOutbox();
 
   std::shared_ptr<Snapshot> next_;

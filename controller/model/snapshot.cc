@@ -1,5 +1,6 @@
 #include "controller/model/snapshot.h"
 
+#include <algorithm>
 #include <set>
 
 #include "absl/strings/string_view.h"
@@ -54,11 +55,16 @@ Snapshot::Snapshot()
       use(std::make_shared<const std::map<std::string, std::shared_ptr<const ProjectUse>>>()) {}
 
 const Job* Snapshot::FindJobByName(absl::string_view name) const {
-  for (uint64_t id = jobs.last_id(); id > 0; --id) {
-    const Job* job = jobs.Find(id);
-    if (job != nullptr && job->settings->name == name) return job;
-  }
-  return nullptr;
+  const uint64_t* id = newest_by_name.Find(name);
+  return id == nullptr ? nullptr : jobs.Find(*id);
+}
+
+absl::Duration LearnedRunTime::Longest() const {
+  return *std::max_element(runs.begin(), runs.end());
+}
+
+std::string RunTimeKey(const JobSettings& settings) {
+  return settings.project + '/' + settings.name;
 }
 
 const Worker* Snapshot::FindWorker(const std::string& name) const {

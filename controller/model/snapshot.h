@@ -2,6 +2,7 @@
 // each commit; versions share what did not change. Any thread reads one for as long as it likes.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "controller/model/assignment_types.h"
 #include "controller/model/checkpoint_types.h"
+#include "controller/model/cow_map.h"
 #include "controller/model/cow_table.h"
 #include "controller/model/job_types.h"
 #include "controller/model/project_types.h"
@@ -27,6 +29,16 @@ struct Counters {
   uint64_t workers_lost = 0;
   std::map<FailureClass, uint64_t> attempts_lost;
 };
+
+// How long the last jobs of one project and name ran until they succeeded, over all attempts.
+struct LearnedRunTime {
+  static constexpr size_t kRuns = 5;
+  std::array<absl::Duration, kRuns> runs = {};  // newest first; zero: none
+  // The longest of them: a guess on the safe side. Zero: nothing was learned.
+  absl::Duration Longest() const;
+  bool operator==(const LearnedRunTime&) const = default;
+};
+std::string RunTimeKey(const JobSettings& settings);
 
 struct Snapshot {
   uint64_t version = 0;          // +1 at each publication
@@ -48,12 +60,14 @@ struct Snapshot {
       projects;  // by name: those that were set or have used something; never null
   std::shared_ptr<const std::map<std::string, std::shared_ptr<const ProjectUse>>>
       use;  // by project: those with jobs that hold or wait for slots; never null
+  CowMap<uint64_t> newest_by_name;   // the newest job of each name
+  CowMap<LearnedRunTime> run_times;  // of jobs that succeeded, by RunTimeKey
   Counters counters;
 
   Snapshot();
 
   const Job* FindJob(uint64_t id) const { return jobs.Find(id); }
-  // The newest job of that name, or null. Cost follows the number of jobs.
+  // The newest job of that name, or null.
   const Job* FindJobByName(absl::string_view name) const;
   const Worker* FindWorker(const std::string& name) const;
   const Checkpoint* FindCheckpoint(uint64_t id) const { return checkpoints.Find(id); }

@@ -1,116 +1,145 @@
 #include "controller/policy/capacity.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
-#include <string>
+#include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "controller/policy/placement.h"
 
 namespace muster::controller {
 namespace {
-
-bool CarriesLabels(const Worker& worker, const std::map<std::string, std::string>& selector) {
-  return std::all_of(selector.begin(), selector.end(), [&worker](const auto& label) {
-    const auto it = worker.facts.labels.find(label.first);
-    return it != worker.facts.labels.end() && it->second == label.second;
-  });
-}
 
 std::string Plural(uint64_t count, const char* noun) {
   return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
 }
 
-std::set<std::string> KnownPools(const Snapshot& snapshot) {
-  std::set<std::string> pools;
-  snapshot.workers.ForEach([&pools](const Worker& worker) { pools.insert(worker.facts.pool); });
-  return pools;
+bool InPools(const Worker& worker, const JobNeeds& needs) {
+  return std::any_of(needs.pools.begin(), needs.pools.end(), [&worker](const JobNeeds::Pool& pool) {
+    return pool.name == worker.facts.pool;
+  });
+}
+
+std::string PoolNames(const JobNeeds& needs) {
+  return absl::StrJoin(needs.pools, " or ", [](std::string* out, const JobNeeds::Pool& pool) {
+    out->append(pool.name);
+  });
+}
+
+bool IsForgotten(const Worker& worker, absl::Time now) {
+  return worker.presence == Presence::kLost && now - worker.last_heartbeat > kForgetLostAfter;
 }
 
 }  // namespace
 
+bool IsUsable(const Worker& worker) {
+  return worker.presence != Presence::kLost && !worker.draining && !worker.cordoned;
+}
+
+bool TakesWork(const Worker& worker) {
+  return worker.connected && worker.presence == Presence::kReady && IsUsable(worker) &&
+         !worker.quarantined();
+}
+
 bool TakesWork(const Worker& worker, const JobNeeds& needs) {
-  return worker.connected && worker.presence == Presence::kReady && !worker.draining &&
-         !worker.cordoned && !worker.quarantined() &&
-         worker.facts.pool == needs.pools.front().name && CarriesLabels(worker, needs.selector);
+  return TakesWork(worker) && InPools(worker, needs) && Suits(worker, needs);
 }
 
-Capacity CountCapacity(const Snapshot& snapshot, const JobNeeds& needs, const TakenSlots& taken) {
-  Capacity capacity;
-  snapshot.workers.ForEach([&](const Worker& worker) {
-    if (worker.facts.pool != needs.pools.front().name) return;
-    ++capacity.pool_workers;
-    if (!CarriesLabels(worker, needs.selector)) return;
-    const bool takes_work = TakesWork(worker, needs);
-    if (takes_work) ++capacity.ready_workers;
-    const auto planned = taken.find(worker.name);
-    Capacity::Free free{.worker = worker.name, .slots = {}};
-    for (const Slot& slot : worker.facts.slots) {
-      if (slot.kind != needs.slot_kind) continue;
-      ++capacity.known_slots;
-      if (worker.presence != Presence::kLost && !worker.draining) ++capacity.usable_slots;
-      const bool is_taken = worker.holders.count(slot.index) != 0 ||
-                            (planned != taken.end() && planned->second.count(slot.index) != 0);
-      if (takes_work && !is_taken) free.slots.push_back(slot.index);
-    }
-    if (free.slots.empty()) return;
-    std::sort(free.slots.begin(), free.slots.end());
-    capacity.free_slots += free.slots.size();
-    capacity.free.push_back(std::move(free));
-  });
-  std::sort(capacity.free.begin(), capacity.free.end(),
-            [](const Capacity::Free& a, const Capacity::Free& b) {
-              return a.slots.size() != b.slots.size() ? a.slots.size() > b.slots.size()
-                                                      : a.worker < b.worker;
-            });
-  return capacity;
+bool HasStrikes(const Worker& worker) {
+  return !worker.strikes.empty() && worker.strikes.back().time > worker.paroled;
 }
 
-std::vector<RankPlacement> PlaceRanks(const Capacity& capacity, const JobNeeds& needs) {
-  if (capacity.free_slots < needs.min_ranks) return {};
-  uint32_t left = std::min(needs.max_ranks, capacity.free_slots);
-  // Largest first needs the fewest workers; the last one is the smallest that still holds the rest,
-  // so that large holes stay whole.
-  std::vector<const Capacity::Free*> chosen;
-  for (size_t i = 0; i < capacity.free.size() && left > 0; ++i) {
-    const Capacity::Free* take = &capacity.free[i];
-    if (take->slots.size() >= left) {
-      for (size_t j = i; j < capacity.free.size() && capacity.free[j].slots.size() >= left; ++j) {
-        if (capacity.free[j].slots.size() < take->slots.size()) take = &capacity.free[j];
-      }
-    }
-    chosen.push_back(take);
-    left -= std::min<uint32_t>(left, take->slots.size());
+bool SlotMatches(const Slot& slot, const JobNeeds& needs) {
+  return slot.kind == needs.slot_kind &&
+         (needs.gpu_type.empty() || absl::StrContains(absl::AsciiStrToLower(slot.device),
+                                                      absl::AsciiStrToLower(needs.gpu_type)));
+}
+
+bool HasSlot(const Worker& worker, uint32_t index, SlotKind kind) {
+  return std::any_of(worker.facts.slots.begin(), worker.facts.slots.end(),
+                     [&](const Slot& slot) { return slot.index == index && slot.kind == kind; });
+}
+
+bool Suits(const Worker& worker, const JobNeeds& needs) {
+  const auto& labels = worker.facts.labels;
+  const bool labelled =
+      std::all_of(needs.selector.begin(), needs.selector.end(), [&labels](const auto& label) {
+        const auto it = labels.find(label.first);
+        return it != labels.end() && it->second == label.second;
+      });
+  if (!labelled) return false;
+  if (std::find(needs.exclude.begin(), needs.exclude.end(), worker.name) != needs.exclude.end()) {
+    return false;
   }
-  std::sort(chosen.begin(), chosen.end(),
-            [](const auto* a, const auto* b) { return a->worker < b->worker; });
-  left = std::min(needs.max_ranks, capacity.free_slots);
-  std::vector<RankPlacement> ranks;
-  // Ranks go round the chosen workers' slots in order of name; whoever is chosen last may be filled
-  // in part.
-  std::vector<uint32_t> quota(chosen.size(), 0);
-  uint32_t total = 0;
-  for (const auto* worker : chosen) total += worker->slots.size();
-  uint32_t spare = total - left;
-  for (size_t i = 0; i < chosen.size(); ++i) quota[i] = chosen[i]->slots.size();
-  for (size_t i = chosen.size(); i-- > 0 && spare > 0;) {
-    const uint32_t give_back = std::min(spare, quota[i]);
-    quota[i] -= give_back;
-    spare -= give_back;
+  const std::vector<Slot>& slots = worker.facts.slots;
+  return needs.gpu_type.empty() || std::any_of(slots.begin(), slots.end(), [&](const Slot& slot) {
+           return SlotMatches(slot, needs);
+         });
+}
+
+uint32_t IdleRanks(const Worker& worker, const JobNeeds& needs) {
+  if (!Suits(worker, needs)) return 0;
+  uint64_t slots = 0;
+  for (const Slot& slot : worker.facts.slots) slots += SlotMatches(slot, needs);
+  uint64_t ranks = slots / needs.slots_per_rank;
+  if (needs.cpus_per_rank > 0) {
+    ranks = std::min<uint64_t>(ranks, worker.facts.cpus / needs.cpus_per_rank);
   }
-  for (size_t i = 0; i < chosen.size(); ++i) {
-    for (uint32_t local = 0; local < quota[i]; ++local) {
-      ranks.push_back(
-          {.worker = chosen[i]->worker, .slots = {chosen[i]->slots[local]}, .local_rank = local});
-    }
+  if (needs.memory_per_rank > 0) {
+    ranks = std::min(ranks, worker.facts.memory_bytes / needs.memory_per_rank);
   }
   return ranks;
 }
 
+bool HasRoom(const Worker& worker, const JobNeeds& needs, uint32_t ranks) {
+  uint64_t cpus = uint64_t{ranks} * needs.cpus_per_rank;
+  uint64_t memory_bytes = ranks * needs.memory_per_rank;
+  if (cpus == 0 && memory_bytes == 0) return true;
+  for (const auto& [slot, holder] : worker.holders) {
+    cpus += holder.cpus;
+    memory_bytes += holder.memory_bytes;
+  }
+  return (needs.cpus_per_rank == 0 || cpus <= worker.facts.cpus) &&
+         (needs.memory_per_rank == 0 || memory_bytes <= worker.facts.memory_bytes);
+}
+
+Capacity CountCapacity(const Snapshot& snapshot, const JobNeeds& needs) {
+  Capacity capacity;
+  snapshot.workers.ForEach([&](const Worker& worker) {
+    if (!InPools(worker, needs) || !Suits(worker, needs)) return;
+    const bool takes_work = TakesWork(worker);
+    const bool usable = IsUsable(worker);
+    bool has_slots = false;
+    for (const Slot& slot : worker.facts.slots) {
+      if (!SlotMatches(slot, needs)) continue;
+      has_slots = true;
+      capacity.usable_slots += usable;
+      capacity.free_slots += takes_work && worker.holders.count(slot.index) == 0;
+    }
+    capacity.ready_workers += takes_work && has_slots;
+  });
+  return capacity;
+}
+
 std::string DescribeNeeds(const JobNeeds& needs) {
-  std::string text = absl::StrCat(
-      Plural(needs.min_ranks, SlotKindName(needs.slot_kind) == "GPU" ? "GPU slot" : "CPU slot"),
-      " in pool ", needs.pools.front().name);
+  const char* slot = needs.slot_kind == SlotKind::kGpu ? "GPU slot" : "CPU slot";
+  std::string text = needs.slots_per_rank == 1
+                         ? Plural(needs.min_ranks, slot)
+                         : absl::StrCat(Plural(needs.min_ranks, "rank"), " of ",
+                                        Plural(needs.slots_per_rank, slot));
+  if (!needs.gpu_type.empty()) absl::StrAppend(&text, " (", needs.gpu_type, ")");
+  if (needs.cpus_per_rank > 0) {
+    absl::StrAppend(&text, " with ", Plural(needs.cpus_per_rank, "CPU"), " a rank");
+  }
+  if (needs.memory_per_rank > 0) {
+    absl::StrAppend(&text, needs.cpus_per_rank > 0 ? " and " : " with ",
+                    (needs.memory_per_rank + (1 << 20) - 1) >> 20, " MiB of memory a rank");
+  }
+  absl::StrAppend(&text, " in pool ", PoolNames(needs));
   if (!needs.selector.empty()) {
     absl::StrAppend(
         &text, " (labels: ", absl::StrJoin(needs.selector, ", ", absl::PairFormatter("=")), ")");
@@ -123,31 +152,52 @@ std::string DescribeAvailable(const Capacity& capacity) {
                       Plural(capacity.ready_workers, "ready worker"));
 }
 
-absl::Status CanEverFit(const Snapshot& snapshot, const JobNeeds& needs) {
+absl::Status CanEverFit(const Snapshot& snapshot, const JobNeeds& needs, absl::Time now) {
   if (needs.wait_for_capacity) return absl::OkStatus();
-  const Capacity capacity = CountCapacity(snapshot, needs, {});
-  if (capacity.known_slots >= needs.min_ranks) return absl::OkStatus();
-  if (capacity.pool_workers == 0) {
-    // Before the first worker has come nobody can tell; a pool without any beside others is a slip.
-    const std::set<std::string> pools = KnownPools(snapshot);
-    if (pools.empty()) return absl::OkStatus();
-    return absl::FailedPreconditionError(absl::StrCat(
-        "refused: pool ", needs.pools.front().name, " has no workers; those with workers: ",
-        absl::StrJoin(pools, ", "), "; or set placement.wait_for_capacity: true"));
+  std::map<std::string, uint64_t> ranks;    // by pool
+  std::map<std::string, uint32_t> workers;  // by pool, whatever they offer
+  snapshot.workers.ForEach([&](const Worker& worker) {
+    if (IsForgotten(worker, now)) return;
+    ++workers[worker.facts.pool];
+    if (InPools(worker, needs)) ranks[worker.facts.pool] += IdleRanks(worker, needs);
+  });
+  // Before the first worker has come nobody can tell; a pool without any beside others is a slip.
+  if (workers.empty()) return absl::OkStatus();
+  uint64_t most = 0;
+  uint32_t candidates = 0;
+  for (const auto& [pool, count] : ranks) {
+    most = std::max(most, count);
+    candidates += workers[pool];
   }
-  return absl::FailedPreconditionError(absl::StrCat(
-      "refused: needs ", DescribeNeeds(needs), ", but its ",
-      Plural(capacity.pool_workers, "worker"), " could give at most ", capacity.known_slots,
-      "; ask for fewer ranks, add workers, or set placement.wait_for_capacity: true"));
+  if (most >= needs.min_ranks) return absl::OkStatus();
+  if (candidates == 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "refused: pool ", PoolNames(needs), " has no workers; those with workers: ",
+        absl::StrJoin(workers, ", ",
+                      [](std::string* out, const auto& pool) { out->append(pool.first); }),
+        "; or set placement.wait_for_capacity: true"));
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("refused: needs ", DescribeNeeds(needs), ", but its ",
+                   Plural(candidates, "worker"), " could give at most ", Plural(most, "rank"),
+                   "; ask for fewer ranks, add workers, or set placement.wait_for_capacity: true"));
 }
 
-absl::StatusOr<std::string> Forecast(const Snapshot& snapshot, const JobNeeds& needs) {
-  if (absl::Status fits = CanEverFit(snapshot, needs); !fits.ok()) return fits;
-  const Capacity capacity = CountCapacity(snapshot, needs, {});
-  const std::vector<RankPlacement> ranks = PlaceRanks(capacity, needs);
+absl::StatusOr<std::string> Forecast(const Snapshot& snapshot, const JobNeeds& needs,
+                                     absl::Time now) {
+  if (absl::Status fits = CanEverFit(snapshot, needs, now); !fits.ok()) return fits;
+  WorkerIndex index;
+  snapshot.workers.ForEach([&index](const Worker& worker) { index.Put(worker); });
+  Shape shape(needs);
+  std::vector<RankPlacement> ranks;
+  for (const JobNeeds::Pool& pool : needs.pools) {
+    const int line = index.FindLine(pool.name, needs.slot_kind);
+    if (!ranks.empty() || line < 0 || pool.after > absl::ZeroDuration()) continue;
+    ranks = RanksOf(index, needs, FitGang(index, line, shape, needs.max_ranks));
+  }
   if (ranks.empty()) {
     return absl::StrCat("would wait: needs ", DescribeNeeds(needs), ", ",
-                        DescribeAvailable(capacity));
+                        DescribeAvailable(CountCapacity(snapshot, needs)));
   }
   uint32_t ahead = 0;
   for (uint64_t id : *snapshot.active_jobs) {
@@ -157,8 +207,7 @@ absl::StatusOr<std::string> Forecast(const Snapshot& snapshot, const JobNeeds& n
     if (job.state == JobState::kPending && same_line) ++ahead;
   }
   if (ahead > 0) {
-    return absl::StrCat("would wait behind ", Plural(ahead, "job"), " in pool ",
-                        needs.pools.front().name);
+    return absl::StrCat("would wait behind ", Plural(ahead, "job"), " in pool ", PoolNames(needs));
   }
   std::vector<std::string> workers;
   for (const RankPlacement& rank : ranks) {

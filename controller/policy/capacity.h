@@ -1,54 +1,60 @@
-// Which slots there are for a job, and where its gang goes: pure arithmetic over a snapshot. Used
-// by the scheduler, the submit rules and dry runs.
+// What workers could give to a job: pure arithmetic over a snapshot. Used by the scheduler, the
+// submit rules and dry runs.
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <set>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "controller/model/plan.h"
+#include "absl/time/time.h"
 #include "controller/model/snapshot.h"
 
 namespace muster::controller {
 
-// Slots by worker name that the plan in the making has given away already.
-using TakenSlots = std::map<std::string, std::set<uint32_t>>;
-
-// What the snapshot offers to one job. Slots of other pools, kinds and labels are not counted.
-struct Capacity {
-  struct Free {
-    std::string worker;
-    std::vector<uint32_t> slots;  // ascending
-  };
-  std::vector<Free> free;      // workers with free slots: most first, then by name
-  uint32_t free_slots = 0;     // on workers that take work now
-  uint32_t usable_slots = 0;   // free or held, on workers that are not lost or draining
-  uint32_t known_slots = 0;    // on every worker that was ever seen, lost ones included
-  uint32_t ready_workers = 0;  // that take work now
-  uint32_t pool_workers = 0;   // known in the pool, whatever their labels
-};
-
-Capacity CountCapacity(const Snapshot& snapshot, const JobNeeds& needs, const TakenSlots& taken);
-
-// True when the worker may get a new rank of such a job.
+// Whether the worker may get new ranks at all, now.
+bool TakesWork(const Worker& worker);
+// Likewise, ranks of such a job: in one of its pools.
 bool TakesWork(const Worker& worker, const JobNeeds& needs);
+// Present or expected back soon: not lost, not leaving, not drained by a person.
+bool IsUsable(const Worker& worker);
+// Failures began there lately: others are taken first.
+bool HasStrikes(const Worker& worker);
 
-// As many ranks as fit between min and max, on the fewest workers; empty when fewer than min fit.
-std::vector<RankPlacement> PlaceRanks(const Capacity& capacity, const JobNeeds& needs);
+// Whether the worker's facts suit the job, whatever its pool and whoever is there now: labels,
+// names that it excludes, models of GPU.
+bool Suits(const Worker& worker, const JobNeeds& needs);
+bool SlotMatches(const Slot& slot, const JobNeeds& needs);
+bool HasSlot(const Worker& worker, uint32_t index, SlotKind kind);
+// How many ranks the worker could hold if it were idle, by slots, CPUs and memory. Zero when it
+// does not suit.
+uint32_t IdleRanks(const Worker& worker, const JobNeeds& needs);
 
-// OK, or FAILED_PRECONDITION "refused: ..." when the workers known today could never hold the job.
-// Before the first worker of all has come nothing is refused, and neither is wait_for_capacity.
-absl::Status CanEverFit(const Snapshot& snapshot, const JobNeeds& needs);
+// Whether the worker has CPUs and memory left for so many ranks; slots are not looked at.
+bool HasRoom(const Worker& worker, const JobNeeds& needs, uint32_t ranks);
+
+// What the workers in the job's pools offer; those that do not suit are not counted.
+struct Capacity {
+  uint64_t free_slots = 0;     // on workers that take work now
+  uint64_t usable_slots = 0;   // free or held, on usable workers
+  uint32_t ready_workers = 0;  // that take work now
+};
+Capacity CountCapacity(const Snapshot& snapshot, const JobNeeds& needs);
+
+// A worker that has been lost for longer counts no more as one that may come back.
+inline constexpr absl::Duration kForgetLostAfter = absl::Hours(24);
+
+// OK, or FAILED_PRECONDITION "refused: ..." when the workers known today could never hold the job
+// in one of its pools. Before the first worker of all has come nothing is refused, and neither is
+// wait_for_capacity. `now` is the wall clock.
+absl::Status CanEverFit(const Snapshot& snapshot, const JobNeeds& needs, absl::Time now);
 
 // One line for a dry run: where the job would start now, or why it would wait. Errors: those of
 // CanEverFit.
-absl::StatusOr<std::string> Forecast(const Snapshot& snapshot, const JobNeeds& needs);
+absl::StatusOr<std::string> Forecast(const Snapshot& snapshot, const JobNeeds& needs,
+                                     absl::Time now);
 
-// "2 GPU slots in pool default (labels: zone=a)"
+// "2 ranks of 4 GPU slots in pool spot or ondemand (labels: zone=a)"
 std::string DescribeNeeds(const JobNeeds& needs);
 
 // "0 of 4 free on 2 ready workers"

@@ -1,97 +1,47 @@
 #include "controller/policy/scheduler.h"
 
-#include <algorithm>
-#include <map>
-#include <utility>
-#include <vector>
+#include <set>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "controller/policy/capacity.h"
+#include "controller/policy/scheduling_round.h"
 
 namespace muster::controller {
-namespace {
 
-using Line = std::pair<std::string, SlotKind>;  // pool and kind
-
-std::vector<const Job*> QueueOrder(const Snapshot& snapshot) {
-  std::vector<const Job*> queue;
-  for (uint64_t id : *snapshot.active_jobs) {
-    const Job* job = snapshot.FindJob(id);
-    if (job->state == JobState::kPending || job->state == JobState::kRecovering) {
-      queue.push_back(job);
-    }
-  }
-  std::stable_sort(queue.begin(), queue.end(), [](const Job* a, const Job* b) {
-    return a->settings->priority > b->settings->priority;
+void Scheduler::Follow(const Snapshot& snapshot, const ScheduleContext& context) {
+  snapshot.workers.ForEachChange(workers_, [&](uint64_t, const Worker*, const Worker* now) {
+    if (now != nullptr) index_.Put(*now);
   });
-  return queue;
-}
-
-std::string PlacementReason(const PlaceGang& gang, const JobNeeds& needs) {
-  std::map<std::string, uint32_t> ranks;
-  for (const RankPlacement& rank : gang.ranks) ++ranks[rank.worker];
-  return absl::StrCat(gang.ranks.size(), gang.ranks.size() == 1 ? " rank" : " ranks", " (",
-                      needs.min_ranks, " to ", needs.max_ranks, " wanted) on ",
-                      absl::StrJoin(ranks, ", ", absl::PairFormatter(": ")));
-}
-
-void Say(Plan& plan, const Job& job, std::string message) {
-  if (job.message != message) {
-    plan.waiting.push_back({.job_id = job.id, .message = std::move(message)});
+  workers_ = snapshot.workers;
+  std::set<std::string> keys;
+  snapshot.jobs.ForEachChange(jobs_, [&](uint64_t id, const Job* before, const Job* now) {
+    queue_.Put(snapshot, id, now, context);
+    running_.Put(snapshot, id, now);
+    const bool succeeded = now != nullptr && now->state == JobState::kSucceeded;
+    if (before != nullptr && succeeded && before->state != JobState::kSucceeded) {
+      keys.insert(RunTimeKey(*now->settings));
+    }
+  });
+  jobs_ = snapshot.jobs;
+  for (const std::string& key : keys) {
+    const LearnedRunTime* before = run_times_.Find(key);
+    const LearnedRunTime* now = snapshot.run_times.Find(key);
+    const bool same = before != nullptr && now != nullptr && before->Longest() == now->Longest();
+    if (!same) running_.RunTimesChanged(snapshot, key);
   }
+  run_times_ = snapshot.run_times;
+  queue_.Advance(snapshot, context);
 }
 
-}  // namespace
-
-Plan Schedule(const Snapshot& snapshot, absl::Duration now) {
-  Plan plan;
-  TakenSlots taken;
-  std::map<Line, uint64_t> held_up_by;  // the job at the head of each line that waits
-  for (const Job* job : QueueOrder(snapshot)) {
-    const JobNeeds& needs = job->settings->needs;
-    const Line line{needs.pools.front().name, needs.slot_kind};
-    const auto head = held_up_by.find(line);
-    if (job->state == JobState::kRecovering) {
-      held_up_by.emplace(line, job->id);
-      continue;
-    }
-    if (head != held_up_by.end()) {
-      Say(plan, *job,
-          absl::StrCat("waits behind job ", head->second, "; needs ", DescribeNeeds(needs)));
-      continue;
-    }
-    if (job->not_before_at > now) {
-      held_up_by.emplace(line, job->id);  // its message says why it was restarted, and when
-      continue;
-    }
-    const Capacity capacity = CountCapacity(snapshot, needs, taken);
-    PlaceGang gang{.job_id = job->id, .attempt = job->attempt + 1, .ranks = {}, .reason = {}};
-    gang.ranks = PlaceRanks(capacity, needs);
-    if (gang.ranks.empty()) {
-      if (capacity.usable_slots >= needs.min_ranks) held_up_by.emplace(line, job->id);
-      Say(plan, *job,
-          absl::StrCat("needs ", DescribeNeeds(needs), ": ", DescribeAvailable(capacity)));
-      continue;
-    }
-    for (const RankPlacement& rank : gang.ranks) {
-      taken[rank.worker].insert(rank.slots.begin(), rank.slots.end());
-    }
-    gang.reason = PlacementReason(gang, needs);
-    plan.place.push_back(std::move(gang));
+Decision Scheduler::Decide(const Snapshot& snapshot, const ScheduleContext& context) {
+  Follow(snapshot, context);
+  Decision decision = SchedulingRound({snapshot, context, index_, queue_, running_}).Run();
+  if (decision.due_at > context.now) {
+    decision.due_at = std::min(decision.due_at, queue_.NextDue(context));
   }
-  return plan;
+  return decision;
 }
 
-absl::Duration NextBackoffEnd(const Snapshot& snapshot, absl::Duration now) {
-  absl::Duration next = absl::InfiniteDuration();
-  for (uint64_t id : *snapshot.active_jobs) {
-    const Job* job = snapshot.FindJob(id);
-    if (job->state == JobState::kPending && job->not_before_at > now) {
-      next = std::min(next, job->not_before_at);
-    }
-  }
-  return next;
+Decision Schedule(const Snapshot& snapshot, const ScheduleContext& context) {
+  return Scheduler().Decide(snapshot, context);
 }
 
 }  // namespace muster::controller

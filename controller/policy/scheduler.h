@@ -1,22 +1,63 @@
-// Who starts next: a strict first-in, first-out queue of whole gangs. Pure: snapshot in, plan out.
+// Who starts next. Pure: snapshot and time in, plan out.
 //
-// Order: higher priority first, then the earlier submit. A gang gets all its ranks or none, as many
-// between min and max as fit, on the fewest workers. The first job of a line (pool and kind of
-// slot) that does not fit holds up the later ones of that line, so that nobody starves; a job that
-// the workers present could not hold even when idle holds up no one. A job that is recovering or
-// waits for its back-off keeps its place in the line. Cost: active jobs times workers.
+// Order: higher priority first; within a priority the project whose turn it is by fair share;
+// within a project the earlier submit. A gang gets all its ranks or none, in one pool, within the
+// quotas of its project and owner. The first job of a line (pool and kind of slot) that does not
+// fit is its head: slots are kept for it, and later jobs may pass only if they do not delay it
+// (policy/backfill.h). A job that the workers present could not hold even when idle holds up no
+// one. A job that recovers or waits for its back-off keeps its place, and the slots for it.
+//
+// One file a policy: admission, queue_order (with fair_share), quota, placement, backfill,
+// run_time. What follows from the snapshot alone is kept between two looks and brought up to date
+// with the rows that changed (worker_index, job_queue, running_jobs); a Scheduler that has followed
+// a history decides as a fresh one does, so Schedule is the same function without the memory.
 #pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "controller/model/plan.h"
 #include "controller/model/snapshot.h"
+#include "controller/policy/job_queue.h"
+#include "controller/policy/running_jobs.h"
+#include "controller/policy/schedule_context.h"
+#include "controller/policy/worker_index.h"
 
 namespace muster::controller {
 
-// `now` is the time since boot, for the back-off of restarted jobs.
-Plan Schedule(const Snapshot& snapshot, absl::Duration now);
+// The first job of a line that does not fit.
+struct LineHead {
+  uint64_t job_id = 0;
+  std::string pool;
+  SlotKind kind = SlotKind::kCpu;
+  absl::Time start = absl::InfiniteFuture();  // by the run times that are known; infinite: unknown
+};
 
-// When a job's back-off ends next, as a time since boot; infinite when none runs.
-absl::Duration NextBackoffEnd(const Snapshot& snapshot, absl::Duration now);
+struct Decision {
+  Plan plan;
+  std::vector<LineHead> heads;
+  absl::Duration due_at = absl::InfiniteDuration();  // since boot: look again then
+};
+
+// One thread; follows one history of snapshots (any other makes it start anew, at a cost).
+class Scheduler {
+ public:
+  Decision Decide(const Snapshot& snapshot, const ScheduleContext& context);
+
+ private:
+  void Follow(const Snapshot& snapshot, const ScheduleContext& context);
+
+  // What was followed: the rows that the indexes were made of, kept alive.
+  CowTable<Job> jobs_;
+  CowTable<Worker> workers_;
+  CowMap<LearnedRunTime> run_times_;
+  WorkerIndex index_;
+  JobQueue queue_;
+  RunningJobs running_;
+};
+
+Decision Schedule(const Snapshot& snapshot, const ScheduleContext& context);
 
 }  // namespace muster::controller

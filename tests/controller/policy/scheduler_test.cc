@@ -14,10 +14,15 @@ using ::muster::testing::StatusIs;
 using ::testing::HasSubstr;
 
 constexpr absl::Duration kNow = absl::Hours(1);
+const absl::Time kWall = absl::FromUnixSeconds(1'700'000'000);
+
+Decision Look(World& world, absl::Duration later = absl::ZeroDuration()) {
+  return Schedule(world.view(), {.now = kNow + later, .wall = kWall + later});
+}
 
 TEST(SchedulerTest, NothingToDoInAnEmptyWorld) {
   World world;
-  const Plan plan = Schedule(world.view(), kNow);
+  const Plan plan = Look(world).plan;
   EXPECT_TRUE(plan.place.empty());
   EXPECT_TRUE(plan.waiting.empty());
 }
@@ -28,7 +33,7 @@ TEST(SchedulerTest, AGangGoesToTheFewestWorkers) {
   world.AddWorker("b", 4);
   world.AddWorker("c", 2);
   world.AddJob(World::Settings(2));
-  const Plan plan = Schedule(world.view(), kNow);
+  const Plan plan = Look(world).plan;
   ASSERT_EQ(plan.place.size(), 1u);
   ASSERT_EQ(plan.place[0].ranks.size(), 2u);
   // One worker is enough, and the smallest such one keeps the larger hole whole.
@@ -44,7 +49,7 @@ TEST(SchedulerTest, AsManyRanksAsFitBetweenMinAndMax) {
   world.AddWorker("a", 2);
   world.AddWorker("b", 1);
   world.AddJob(World::Settings(2, 8));
-  const Plan plan = Schedule(world.view(), kNow);
+  const Plan plan = Look(world).plan;
   ASSERT_EQ(plan.place.size(), 1u);
   EXPECT_EQ(plan.place[0].ranks.size(), 3u);
   EXPECT_EQ(plan.place[0].ranks[2].worker, "b");
@@ -55,7 +60,7 @@ TEST(SchedulerTest, HeldSlotsAreNotGivenTwice) {
   world.AddWorker("a", 2).holders[0] = {.job_id = 9, .attempt = 1, .rank = 0};
   world.AddJob(World::Settings(1));
   world.AddJob(World::Settings(1));
-  const Plan plan = Schedule(world.view(), kNow);
+  const Plan plan = Look(world).plan;
   ASSERT_EQ(plan.place.size(), 1u);
   EXPECT_EQ(plan.place[0].ranks[0].slots, std::vector<uint32_t>{1});
   ASSERT_EQ(plan.waiting.size(), 1u);
@@ -76,7 +81,7 @@ TEST(SchedulerTest, TheHeadOfALineHoldsUpTheRestOfItOnly) {
   JobSettings other = World::Settings(1);
   other.needs.pools = {{"other", {}}};
   world.AddJob(other);
-  const Plan plan = Schedule(world.view(), kNow);
+  const Plan plan = Look(world).plan;
   ASSERT_EQ(plan.place.size(), 2u);
   EXPECT_EQ(plan.place[0].job_id, 3u);
   EXPECT_EQ(plan.place[1].job_id, 4u);
@@ -90,23 +95,45 @@ TEST(SchedulerTest, AJobTooLargeForTheWorkersPresentHoldsUpNobody) {
   world.AddWorker("b", 1).presence = Presence::kLost;
   world.AddJob(World::Settings(2));
   world.AddJob(World::Settings(1));
-  const Plan plan = Schedule(world.view(), kNow);
+  const Plan plan = Look(world).plan;
   ASSERT_EQ(plan.place.size(), 1u);
   EXPECT_EQ(plan.place[0].job_id, 2u);
 }
 
-TEST(SchedulerTest, ARecoveringJobAndOneInBackoffKeepTheirPlace) {
+TEST(SchedulerTest, ARecoveringJobAndOneInBackoffKeepTheirPlaceAndNoMore) {
   World world;
   world.AddWorker("a", 1);
   world.AddWorker("b", 1);
-  Job& first = world.AddJob(World::Settings(1));
-  first.not_before_at = kNow + absl::Seconds(5);
+  world.AddJob(World::Settings(1)).not_before_at = kNow + absl::Seconds(5);
   world.AddJob(World::Settings(1));
-  EXPECT_TRUE(Schedule(world.view(), kNow).place.empty());
-  EXPECT_EQ(NextBackoffEnd(world.view(), kNow), kNow + absl::Seconds(5));
-  EXPECT_EQ(Schedule(world.view(), kNow + absl::Seconds(5)).place.size(), 2u);
+  world.AddJob(World::Settings(1));
+  const Decision first = Look(world);
+  ASSERT_EQ(first.plan.place.size(), 1u) << "one of the two slots is kept for job 1";
+  EXPECT_EQ(first.plan.place[0].job_id, 2u);
+  EXPECT_EQ(first.due_at, kNow + absl::Seconds(5));
+  const Plan later = Look(world, absl::Seconds(5)).plan;
+  ASSERT_EQ(later.place.size(), 2u);
+  EXPECT_EQ(later.place[0].job_id, 1u);
   world.Place(1, {"a"}, JobState::kRecovering);
-  EXPECT_TRUE(Schedule(world.view(), kNow + absl::Seconds(5)).place.empty());
+  const Plan recovering = Look(world, absl::Seconds(5)).plan;
+  ASSERT_EQ(recovering.place.size(), 1u);
+  EXPECT_EQ(recovering.place[0].job_id, 2u);
+}
+
+TEST(SchedulerTest, AShortJobMayUseTheSlotsOfALongBackoff) {
+  World world;
+  world.AddWorker("a", 1);
+  world.AddJob(World::Settings(1)).not_before_at = kNow + absl::Minutes(10);
+  JobSettings shorter = World::Settings(1);
+  shorter.scheduling.expected_run_time = absl::Minutes(10);
+  JobSettings longer = World::Settings(1);
+  longer.scheduling.expected_run_time = absl::Minutes(11);
+  world.AddJob(longer);
+  EXPECT_TRUE(Look(world).plan.place.empty());
+  world.AddJob(shorter);
+  const Plan plan = Look(world).plan;
+  ASSERT_EQ(plan.place.size(), 1u);
+  EXPECT_EQ(plan.place[0].job_id, 3u);
 }
 
 TEST(SchedulerTest, PriorityGoesBeforeTheOrderOfSubmits) {
@@ -116,7 +143,7 @@ TEST(SchedulerTest, PriorityGoesBeforeTheOrderOfSubmits) {
   JobSettings urgent = World::Settings(1);
   urgent.priority = 1;
   world.AddJob(urgent);
-  const Plan plan = Schedule(world.view(), kNow);
+  const Plan plan = Look(world).plan;
   ASSERT_EQ(plan.place.size(), 1u);
   EXPECT_EQ(plan.place[0].job_id, 2u);
 }
@@ -131,9 +158,9 @@ TEST(SchedulerTest, OnlyReadyWorkersWithTheLabelsGetWork) {
   JobSettings settings = World::Settings(1);
   settings.needs.selector = {{"zone", "a"}};
   world.AddJob(settings);
-  EXPECT_TRUE(Schedule(world.view(), kNow).place.empty());
+  EXPECT_TRUE(Look(world).plan.place.empty());
   world.AddWorker("right", 1).facts.labels = {{"zone", "a"}, {"more", "x"}};
-  const Plan plan = Schedule(world.view(), kNow);
+  const Plan plan = Look(world).plan;
   ASSERT_EQ(plan.place.size(), 1u);
   EXPECT_EQ(plan.place[0].ranks[0].worker, "right");
 }
@@ -141,34 +168,40 @@ TEST(SchedulerTest, OnlyReadyWorkersWithTheLabelsGetWork) {
 TEST(SchedulerTest, AMessageThatStandsIsNotRepeated) {
   World world;
   Job& job = world.AddJob(World::Settings(1));
-  const Plan plan = Schedule(world.view(), kNow);
+  const Plan plan = Look(world).plan;
   ASSERT_EQ(plan.waiting.size(), 1u);
   job.message = plan.waiting[0].message;
-  EXPECT_TRUE(Schedule(world.view(), kNow).waiting.empty());
+  EXPECT_TRUE(Look(world).plan.waiting.empty());
 }
 
 TEST(CapacityTest, LostWorkersCountForWhatCouldEverFit) {
   World world;
-  EXPECT_TRUE(CanEverFit(world.view(), World::Settings(100).needs).ok()) << "nobody is known yet";
+  EXPECT_TRUE(CanEverFit(world.view(), World::Settings(100).needs, kWall).ok())
+      << "nobody is known yet";
   world.AddWorker("a", 1);
-  world.AddWorker("b", 1).presence = Presence::kLost;
-  EXPECT_TRUE(CanEverFit(world.view(), World::Settings(2).needs).ok());
+  Worker& lost = world.AddWorker("b", 1);
+  lost.presence = Presence::kLost;
+  lost.last_heartbeat = kWall - absl::Hours(23);
+  EXPECT_TRUE(CanEverFit(world.view(), World::Settings(2).needs, kWall).ok());
+  EXPECT_FALSE(CanEverFit(world.view(), World::Settings(2).needs, kWall + absl::Hours(2)).ok())
+      << "lost for longer than a day";
   JobNeeds needs = World::Settings(3).needs;
-  EXPECT_THAT(CanEverFit(world.view(), needs), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                                        HasSubstr("refused: needs 3 CPU slots")));
+  EXPECT_THAT(
+      CanEverFit(world.view(), needs, kWall),
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("refused: needs 3 CPU slots")));
   needs.wait_for_capacity = true;
-  EXPECT_TRUE(CanEverFit(world.view(), needs).ok());
+  EXPECT_TRUE(CanEverFit(world.view(), needs, kWall).ok());
   needs.wait_for_capacity = false;
   needs.pools = {{"nowhere", {}}};
   EXPECT_THAT(
-      CanEverFit(world.view(), needs),
+      CanEverFit(world.view(), needs, kWall),
       StatusIs(absl::StatusCode::kFailedPrecondition,
                HasSubstr("refused: pool nowhere has no workers; those with workers: default")));
   needs.pools = {{"default", {}}};
   needs.wait_for_capacity = true;
   needs.selector = {{"zone", "a"}};
   needs.wait_for_capacity = false;
-  EXPECT_THAT(CanEverFit(world.view(), needs),
+  EXPECT_THAT(CanEverFit(world.view(), needs, kWall),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("labels: zone=a")));
 }
 
@@ -176,21 +209,21 @@ TEST(CapacityTest, APoolWithoutWorkersBesideOthersIsASlip) {
   World world;
   JobNeeds needs = World::Settings(1).needs;
   needs.pools = {{"defualt", {}}};
-  EXPECT_TRUE(CanEverFit(world.view(), needs).ok());
+  EXPECT_TRUE(CanEverFit(world.view(), needs, kWall).ok());
   world.AddWorker("a", 1);
   EXPECT_THAT(
-      CanEverFit(world.view(), needs),
+      CanEverFit(world.view(), needs, kWall),
       StatusIs(absl::StatusCode::kFailedPrecondition,
                HasSubstr("refused: pool defualt has no workers; those with workers: default")));
   needs.wait_for_capacity = true;
-  EXPECT_TRUE(CanEverFit(world.view(), needs).ok());
+  EXPECT_TRUE(CanEverFit(world.view(), needs, kWall).ok());
 }
 
 TEST(CapacityTest, AForecastCountsTheJobsAhead) {
   World world;
   world.AddWorker("a", 2);
   world.AddJob(World::Settings(1));
-  EXPECT_THAT(*Forecast(world.view(), World::Settings(1).needs),
+  EXPECT_THAT(*Forecast(world.view(), World::Settings(1).needs, kWall),
               HasSubstr("would wait behind 1 job"));
 }
 

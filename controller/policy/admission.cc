@@ -1,0 +1,59 @@
+#include "controller/policy/admission.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "controller/policy/dependencies.h"
+
+namespace muster::controller {
+namespace {
+
+Admission Bar(std::string message) {
+  Admission admission;
+  admission.verdict = Admission::Verdict::kBarred;
+  admission.message = std::move(message);
+  return admission;
+}
+
+}  // namespace
+
+Admission Admit(const Snapshot& snapshot, const Job& job, const ScheduleContext& context) {
+  Admission admission;
+  if (job.state == JobState::kRecovering) {
+    if (!job.suspending) admission.verdict = Admission::Verdict::kSoon;
+    return admission;
+  }
+  if (job.state != JobState::kPending) return admission;
+  const SchedulingSettings& scheduling = job.settings->scheduling;
+  if (job.held) {
+    return Bar(absl::StrCat("held: `muster release ", job.id, "` lets it start"));
+  }
+  const DependencyVerdict others = JudgeDependencies(snapshot, job);
+  if (others.state != DependencyOutlook::kMet) {
+    admission = Bar(others.message);
+    admission.waits_for = others.job_id;
+    return admission;
+  }
+  if (scheduling.begin > context.wall) {
+    admission = Bar(absl::StrCat(
+        "not before ", absl::FormatTime(absl::RFC3339_sec, scheduling.begin, absl::UTCTimeZone())));
+    admission.again = scheduling.begin;
+    return admission;
+  }
+  admission.verdict = Admission::Verdict::kReady;
+  if (job.not_before_at > context.now) {
+    admission.verdict = Admission::Verdict::kSoon;
+    admission.again_at = job.not_before_at;
+  }
+  return admission;
+}
+
+absl::Time WaitingSince(const Job& job) {
+  for (auto it = job.events.rbegin(); it != job.events.rend(); ++it) {
+    const JobEvent& event = **it;
+    if (event.to == JobState::kPending && event.from != JobState::kPending) return event.time;
+  }
+  return job.submitted;
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,32 @@
+// Whether a waiting job may be placed at all, whatever the slots: held, not begun, waiting for
+// other jobs, in back-off. Pure.
+#pragma once
+
+#include <string>
+
+#include "absl/time/time.h"
+#include "controller/model/snapshot.h"
+#include "controller/policy/schedule_context.h"
+
+namespace muster::controller {
+
+struct Admission {
+  enum class Verdict {
+    kNotWaiting,  // it holds slots, is suspended or has ended
+    kReady,       // place it
+    kSoon,        // it recovers or waits for its back-off: keeps its place in the line
+    kBarred,      // not before something else has happened; stands in nobody's way
+  };
+  Verdict verdict = Verdict::kNotWaiting;
+  std::string message;                                 // of kBarred
+  uint64_t waits_for = 0;                              // the job that bars it; 0: none
+  absl::Duration again_at = absl::InfiniteDuration();  // since boot: ask again then (back-off)
+  absl::Time again = absl::InfiniteFuture();           // wall clock: likewise (begin)
+};
+
+Admission Admit(const Snapshot& snapshot, const Job& job, const ScheduleContext& context);
+
+// Since when it has waited in this queue: its submit, or when it came back.
+absl::Time WaitingSince(const Job& job);
+
+}  // namespace muster::controller

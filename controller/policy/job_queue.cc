@@ -1,0 +1,154 @@
+#include "controller/policy/job_queue.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace muster::controller {
+
+uint32_t JobQueue::LiveOfArray(uint64_t array_id) const {
+  const auto it = live_of_array_.find(array_id);
+  return it == live_of_array_.end() ? 0 : it->second;
+}
+
+void JobQueue::Leave(uint64_t id, JobGroup& group) {
+  Level& level = levels_.at(group.priority);
+  Bucket& bucket = level.at(group.project);
+  const bool was_first = *group.jobs.begin() == id;
+  if (was_first) bucket.erase(id);
+  group.jobs.erase(id);
+  --size_;
+  if (was_first && !group.jobs.empty()) bucket.emplace(*group.jobs.begin(), &group);
+  if (!group.jobs.empty()) return;
+  if (bucket.empty()) level.erase(group.project);
+  if (level.empty()) levels_.erase(group.priority);
+  shapes_.erase(Shape::KeyOf(group.shape->needs()));  // made anew for the next one
+  groups_.erase(std::string(group.key));
+}
+
+void JobQueue::Forget(uint64_t id, Where& where) {
+  if (where.group != nullptr) Leave(id, *where.group);
+  if (where.again_at != absl::InfiniteDuration()) due_.erase({where.again_at, id});
+  if (where.again != absl::InfiniteFuture()) due_by_wall_.erase({where.again, id});
+  for (absl::Time at : where.fall_backs) fall_backs_.erase({at, id});
+  if (where.waits_for != 0) {
+    const auto it = waiters_.find(where.waits_for);
+    it->second.erase(id);
+    if (it->second.empty()) waiters_.erase(it);
+  }
+  if (where.array_id != 0 && --live_of_array_[where.array_id] == 0) {
+    live_of_array_.erase(where.array_id);
+  }
+  unsaid_.erase(id);
+  where = Where();
+}
+
+std::shared_ptr<Shape> JobQueue::ShapeOf(const JobNeeds& needs) {
+  std::weak_ptr<Shape>& known = shapes_[Shape::KeyOf(needs)];
+  std::shared_ptr<Shape> shape = known.lock();
+  if (shape == nullptr) {
+    shape = std::make_shared<Shape>(needs);
+    known = shape;
+  }
+  return shape;
+}
+
+JobGroup& JobQueue::GroupOf(const Job& job) {
+  const JobSettings& settings = *job.settings;
+  const uint64_t array = job.array.at_a_time > 0 ? job.array.array_id : 0;
+  std::string key = absl::StrCat(settings.priority, "\n", settings.project, "\n", job.owner, "\n",
+                                 array, "\n", Shape::KeyOf(settings.needs));
+  std::unique_ptr<JobGroup>& group = groups_[key];
+  if (group == nullptr) {
+    group = std::make_unique<JobGroup>();
+    group->key = std::move(key);
+    group->priority = settings.priority;
+    group->project = settings.project;
+    group->owner = job.owner;
+    group->array_id = array;
+    group->at_a_time = job.array.at_a_time;
+    group->shape = ShapeOf(settings.needs);
+  }
+  return *group;
+}
+
+void JobQueue::Enqueue(const Job& job, Where& where) {
+  JobGroup& group = GroupOf(job);
+  Bucket& bucket = levels_[group.priority][group.project];
+  const uint64_t first = group.jobs.empty() ? 0 : *group.jobs.begin();
+  group.jobs.insert(job.id);
+  ++size_;
+  where.group = &group;
+  if (first == 0 || job.id < first) {
+    if (first != 0) bucket.erase(first);
+    bucket.emplace(job.id, &group);
+  }
+}
+
+void JobQueue::Put(const Snapshot& snapshot, uint64_t id, const Job* job,
+                   const ScheduleContext& context) {
+  if (const auto known = where_.find(id); known != where_.end()) {
+    Forget(id, known->second);
+    where_.erase(known);
+  }
+  // Whoever waits for it may have to wait no longer.
+  if (const auto waiting = waiters_.find(id); waiting != waiters_.end()) {
+    const std::set<uint64_t> others = waiting->second;
+    for (uint64_t other : others) {
+      if (other != id) Put(snapshot, other, snapshot.FindJob(other), context);
+    }
+  }
+  if (job == nullptr) return;
+  Where where;
+  if (job->has_live_attempt() && job->array.at_a_time > 0) {
+    where.array_id = job->array.array_id;
+    ++live_of_array_[where.array_id];
+  }
+  const Admission admission = Admit(snapshot, *job, context);
+  where.again_at = admission.again_at;
+  where.again = admission.again;
+  if (where.again_at != absl::InfiniteDuration()) due_.insert({where.again_at, id});
+  if (where.again != absl::InfiniteFuture()) due_by_wall_.insert({where.again, id});
+  if (admission.verdict == Admission::Verdict::kBarred) {
+    where.waits_for = admission.waits_for;
+    if (where.waits_for != 0) waiters_[where.waits_for].insert(id);
+    if (job->message != admission.message) unsaid_.insert(id);
+  } else if (admission.verdict != Admission::Verdict::kNotWaiting) {
+    Enqueue(*job, where);
+    for (const JobNeeds::Pool& pool : job->settings->needs.pools) {
+      const absl::Time at = WaitingSince(*job) + pool.after;
+      if (at <= context.wall || !fall_backs_.insert({at, id}).second) continue;
+      where.fall_backs.push_back(at);
+    }
+  }
+  const bool nothing = where.group == nullptr && where.array_id == 0 &&
+                       admission.verdict == Admission::Verdict::kNotWaiting;
+  if (!nothing) where_.emplace(id, std::move(where));
+}
+
+void JobQueue::Advance(const Snapshot& snapshot, const ScheduleContext& context) {
+  std::set<uint64_t> changed;
+  for (const auto& [at, id] : due_) {
+    if (at > context.now) break;
+    changed.insert(id);
+  }
+  for (const auto& [at, id] : due_by_wall_) {
+    if (at > context.wall) break;
+    changed.insert(id);
+  }
+  for (uint64_t id : changed) Put(snapshot, id, snapshot.FindJob(id), context);
+}
+
+absl::Duration JobQueue::NextDue(const ScheduleContext& context) const {
+  absl::Duration next = due_.empty() ? absl::InfiniteDuration() : due_.begin()->first;
+  if (!due_by_wall_.empty()) {
+    next = std::min(next, context.now + (due_by_wall_.begin()->first - context.wall));
+  }
+  const auto fall_back = fall_backs_.upper_bound({context.wall, ~uint64_t{0}});
+  if (fall_back != fall_backs_.end()) {
+    next = std::min(next, context.now + (fall_back->first - context.wall));
+  }
+  return next;
+}
+
+}  // namespace muster::controller

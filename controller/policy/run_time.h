@@ -1,0 +1,22 @@
+// How long jobs will run, as far as anybody can tell: declared, else learned from earlier jobs of
+// the same project and name, else the most that they may. Pure.
+#pragma once
+
+#include "absl/time/time.h"
+#include "controller/model/snapshot.h"
+
+namespace muster::controller {
+
+// All attempts together; infinite: nobody can tell.
+absl::Duration ExpectedRunTime(const Snapshot& snapshot, const JobSettings& settings);
+
+// Of a job that is to be placed: what is left after its earlier attempts, at least a tenth of the
+// whole; infinite: nobody can tell.
+absl::Duration ExpectedRunTimeLeft(const Snapshot& snapshot, const Job& job);
+
+// When the live attempt will give its slots back: at `now` when it is being ended; infinite when
+// nobody can tell, or when it has run longer than expected and has no limit. Requires a live
+// attempt.
+absl::Time ExpectedEnd(const Snapshot& snapshot, const Job& job, absl::Time now);
+
+}  // namespace muster::controller

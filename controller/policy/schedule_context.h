@@ -1,0 +1,31 @@
+// What a policy may know besides the snapshot: the time and its settings. Plain data.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "controller/policy/fair_share.h"
+
+namespace muster::controller {
+
+struct ScheduleSettings {
+  absl::Duration use_half_life = kUseHalfLife;
+  // One plan holds at most so many gangs; the rest follows at the next look. Bounds a transaction.
+  uint32_t max_placements = 2000;
+  // Kinds of jobs (alike in project, owner, needs) that one look may consider.
+  uint32_t max_looks = 100'000;
+  // Jobs that one look may try in a place kept for another, for the time until that one starts.
+  uint32_t max_backfill_tries = 1000;
+  // Ends of running jobs that are followed to find out when the head of a line could start.
+  uint32_t max_releases = 5000;
+  // Waiting jobs that are told why, in order of the queue; for the others `explain` works it out.
+  uint32_t max_messages = 100;
+};
+
+struct ScheduleContext {
+  absl::Duration now;  // since boot: back-offs count by it
+  absl::Time wall;     // for begin times, waits in the queue, run times and fair shares
+  ScheduleSettings settings = {};
+};
+
+}  // namespace muster::controller

@@ -1,0 +1,429 @@
+#include "controller/policy/scheduling_round.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/units.h"
+#include "controller/policy/capacity.h"
+#include "controller/policy/quota.h"
+#include "controller/policy/run_time.h"
+
+namespace muster::controller {
+namespace {
+
+uint32_t SlotsOf(const std::vector<Grant>& grants) {
+  uint32_t slots = 0;
+  for (const Grant& grant : grants) slots += grant.slots.size();
+  return slots;
+}
+
+std::string PlacementReason(const PlaceGang& gang, const JobNeeds& needs) {
+  std::map<std::string, uint32_t> ranks;
+  for (const RankPlacement& rank : gang.ranks) ++ranks[rank.worker];
+  return absl::StrCat(gang.ranks.size(), gang.ranks.size() == 1 ? " rank" : " ranks", " (",
+                      needs.min_ranks, " to ", needs.max_ranks, " wanted) on ",
+                      absl::StrJoin(ranks, ", ", absl::PairFormatter(": ")));
+}
+
+// What of the grant is still free.
+Grant Rest(const WorkerIndex& index, SlotKind kind, const Grant& grant) {
+  const WorkerIndex::Node& node = index.node(grant.worker_id);
+  const std::vector<uint32_t>& free = node.kinds[WorkerIndex::At(kind)].free;
+  Grant rest{.worker_id = grant.worker_id,
+             .slots = {},
+             .cpus = std::min(grant.cpus, node.free_cpus),
+             .memory_bytes = std::min(grant.memory_bytes, node.free_memory)};
+  for (uint32_t slot : grant.slots) {
+    if (std::binary_search(free.rbegin(), free.rend(), slot)) rest.slots.push_back(slot);
+  }
+  return rest;
+}
+
+}  // namespace
+
+SchedulingRound::SchedulingRound(const World& world) : world_(world), lines_(world.index.lines()) {}
+
+Decision SchedulingRound::Run() {
+  const ScheduleSettings& settings = world_.context.settings;
+  for (uint64_t id : world_.queue.unsaid()) {
+    if (decision_.plan.waiting.size() >= settings.max_messages) break;
+    const Job& job = *world_.snapshot.FindJob(id);
+    decision_.plan.waiting.push_back(
+        {.job_id = id, .message = Admit(world_.snapshot, job, world_.context).message});
+  }
+  QueueWalk walk(world_.queue, [this](const std::string& project) { return StandingOf(project); });
+  for (uint32_t looks = 0; looks < settings.max_looks; ++looks) {
+    if (decision_.plan.place.size() >= settings.max_placements) {
+      decision_.due_at = world_.context.now;
+      break;
+    }
+    if (IsExhausted()) break;
+    const QueueWalk::Step step = walk.Next();
+    if (step.group == nullptr) break;
+    Consider(walk, step);
+  }
+  Undo();
+  return std::move(decision_);
+}
+
+// Nothing is free, each line has its head, and enough was said.
+bool SchedulingRound::IsExhausted() const {
+  if (said_ < world_.context.settings.max_messages) return false;
+  for (size_t at = 0; at < lines_.size(); ++at) {
+    const WorkerIndex::Line& line = world_.index.line(at);
+    const bool done = line.free_slots == 0 && lines_[at].kept.empty();
+    if (!done || (line.usable_slots > 0 && lines_[at].head == 0)) return false;
+  }
+  return true;
+}
+
+Standing SchedulingRound::StandingOf(const std::string& project) const {
+  const absl::Duration half_life = world_.context.settings.use_half_life;
+  Standing standing;
+  standing.worth = world_.running.WorthAt(project, world_.context.wall, half_life);
+  standing.slots_held = world_.snapshot.UseOf(project).all.slots;
+  if (const Project* row = world_.snapshot.FindProject(project)) {
+    standing.worth += WorthAt(row->used, world_.context.wall, half_life);
+    standing.weight = row->weight;
+  }
+  return standing;
+}
+
+ProjectUse& SchedulingRound::UseOf(const std::string& project) {
+  const auto [it, fresh] = use_.try_emplace(project);
+  if (fresh) it->second = world_.snapshot.UseOf(project);
+  return it->second;
+}
+
+std::vector<int> SchedulingRound::LinesOf(const Job& job) const {
+  const JobNeeds& needs = job.settings->needs;
+  const absl::Duration waited =
+      needs.pools.size() == 1 ? absl::ZeroDuration() : world_.context.wall - WaitingSince(job);
+  std::vector<int> lines;
+  for (const JobNeeds::Pool& pool : needs.pools) {
+    if (pool.after > absl::ZeroDuration() && needs.pools.size() > 1 && waited < pool.after)
+      continue;
+    const int line = world_.index.FindLine(pool.name, needs.slot_kind);
+    if (line >= 0) lines.push_back(line);
+  }
+  return lines;
+}
+
+// Whether its array or a quota holds it back; then that was said.
+bool SchedulingRound::IsOver(QueueWalk& walk, const Candidate& candidate) {
+  const Job& job = candidate.job;
+  const JobGroup& group = candidate.group;
+  if (job.state == JobState::kRecovering) return false;  // counts already
+  const uint32_t of_array =
+      world_.queue.LiveOfArray(group.array_id) + placed_of_array_[group.array_id];
+  if (group.array_id != 0 && of_array >= group.at_a_time) {
+    const std::string message =
+        absl::StrCat("waits for others of array ", group.array_id, ": at most ", group.at_a_time,
+                     " of it may run at a time");
+    Say(job, message);
+    SayToRest(candidate, message);
+    walk.SkipGroup();
+    return true;
+  }
+  const Project* project = world_.snapshot.FindProject(group.project);
+  if (project == nullptr) return false;
+  const QuotaHolder holder{.project = project, .project_name = group.project, .user = group.owner};
+  const ProjectUse& use = UseOf(group.project);
+  const uint32_t slots = group.shape->min_slots();
+  const std::optional<std::string> why = WhyOverSlots(holder, use, slots);
+  // Within a project, and of one user, nobody slips past the one whose turn it is.
+  const bool is_full = full_projects_.count(group.project) != 0 ||
+                       full_users_.count({group.project, group.owner}) != 0;
+  if (!why.has_value() && !is_full) return false;
+  const std::string message = why.value_or(absl::StrCat("waits behind an earlier job of project ",
+                                                        group.project, " that is over quota"));
+  Say(job, message);
+  SayToRest(candidate, message);
+  walk.SkipGroup();
+  if (project->quota.slots.has_value() && use.all.slots + slots > *project->quota.slots) {
+    full_projects_.insert(group.project);
+  } else if (why.has_value()) {
+    full_users_.insert({group.project, group.owner});
+  }
+  const bool all_was_said = said_ >= world_.context.settings.max_messages;
+  if (all_was_said && full_projects_.count(group.project) != 0) walk.SkipProject();
+  return true;
+}
+
+void SchedulingRound::CapByQuota(Candidate& candidate) {
+  const JobGroup& group = candidate.group;
+  const JobNeeds& needs = group.shape->needs();
+  candidate.max_ranks = needs.max_ranks;
+  const Project* project = world_.snapshot.FindProject(group.project);
+  if (project == nullptr || needs.min_ranks == needs.max_ranks) return;
+  const ProjectUse& use = UseOf(group.project);
+  const auto cap = [&](const Quota& quota, const Use& taken) {
+    if (!quota.slots.has_value()) return;
+    const uint32_t room = *quota.slots - std::min(*quota.slots, taken.slots);
+    candidate.max_ranks = std::min(candidate.max_ranks, room / needs.slots_per_rank);
+  };
+  cap(project->quota, use.all);
+  cap(project->QuotaOf(group.owner), use.Of(group.owner));
+  candidate.max_ranks = std::max(candidate.max_ranks, needs.min_ranks);
+}
+
+void SchedulingRound::Consider(QueueWalk& walk, const QueueWalk::Step& step) {
+  const Job& job = *world_.snapshot.FindJob(step.job_id);
+  const bool soon = job.state == JobState::kRecovering || job.not_before_at > world_.context.now;
+  Candidate candidate{.job = job, .group = *step.group, .soon = soon, .max_ranks = 0, .lines = {}};
+  if (IsOver(walk, candidate)) return;
+  CapByQuota(candidate);
+  candidate.lines = LinesOf(job);
+  for (int line : candidate.lines) {
+    const uint32_t most = soon ? candidate.group.shape->needs().min_ranks : candidate.max_ranks;
+    if (Start(walk, candidate, line, FitGang(world_.index, line, *candidate.group.shape, most))) {
+      return;
+    }
+  }
+  bool others_could = false;  // of the group, in slots that are kept for later
+  if (!soon) {
+    const absl::Time end = world_.context.wall + ExpectedRunTimeLeft(world_.snapshot, job);
+    for (int line : candidate.lines) {
+      if (!GroupCouldUseKept(candidate, line)) continue;
+      others_could = true;
+      if (Start(walk, candidate, line, PlaceInKept(candidate, line, end))) return;
+    }
+  }
+  const Capacity offer = OfferOf(candidate);
+  MakeHead(candidate);
+  const bool skips_group = !others_could && !soon;
+  Wait(candidate, offer, skips_group);
+  if (skips_group) walk.SkipGroup();
+}
+
+bool SchedulingRound::Start(QueueWalk& walk, const Candidate& candidate, int line,
+                            std::vector<Grant> grants) {
+  if (grants.empty()) return false;
+  const Job& job = candidate.job;
+  if (candidate.soon) {
+    const absl::Duration wait =
+        std::max(job.not_before_at - world_.context.now, absl::ZeroDuration());
+    const bool recovers = job.state == JobState::kRecovering;
+    lines_[line].kept.push_back(
+        {.for_job = job.id,
+         .until = world_.context.wall + (recovers ? absl::ZeroDuration() : wait),
+         .kind = candidate.group.shape->kind(),
+         .grants = std::move(grants)});
+    return true;
+  }
+  const uint32_t slots = SlotsOf(grants);
+  walk.Placed(slots);
+  ProjectUse& use = UseOf(candidate.group.project);
+  use.all.slots += slots;
+  use.users[candidate.group.owner].slots += slots;
+  if (candidate.group.array_id != 0) ++placed_of_array_[candidate.group.array_id];
+  const JobNeeds& needs = candidate.group.shape->needs();
+  for (const Grant& grant : grants) taken_.emplace_back(needs.slot_kind, grant);
+  PlaceGang gang{.job_id = job.id,
+                 .attempt = job.attempt + 1,
+                 .ranks = RanksOf(world_.index, needs, std::move(grants)),
+                 .reason = {}};
+  gang.reason = PlacementReason(gang, needs);
+  const WorkerIndex::Line& there = world_.index.line(line);
+  if (there.pool != needs.pools.front().name)
+    absl::StrAppend(&gang.reason, " of pool ", there.pool);
+  if (lines_[line].head != 0) {
+    absl::StrAppend(&gang.reason, ", before job ", lines_[line].head,
+                    ", which it does not hold up");
+  }
+  decision_.plan.place.push_back(std::move(gang));
+  return true;
+}
+
+// Whether a gang like this one would fit if it might use all that is kept until a known time.
+bool SchedulingRound::GroupCouldUseKept(const Candidate& candidate, int line) {
+  if (lines_[line].kept.empty()) return false;
+  if (backfill_tries_ >= world_.context.settings.max_backfill_tries) return false;
+  const auto [it, fresh] = could_use_kept_.try_emplace(&candidate.group, false);
+  if (!fresh) return it->second;
+  Shape& shape = *candidate.group.shape;
+  std::vector<const Kept*> lent;
+  for (const Kept& kept : lines_[line].kept) {
+    if (kept.until > world_.context.wall) lent.push_back(&kept);
+  }
+  for (const Kept* kept : lent) GiveBack(world_.index, kept->kind, kept->grants);
+  const std::vector<Grant> grants = FitGang(world_.index, line, shape, shape.needs().min_ranks);
+  GiveBack(world_.index, shape.kind(), grants);
+  for (const Kept* kept : lent) {
+    for (const Grant& grant : kept->grants) world_.index.Take(grant, kept->kind);
+  }
+  it->second = !grants.empty();
+  return it->second;
+}
+
+std::vector<Grant> SchedulingRound::PlaceInKept(const Candidate& candidate, int line,
+                                                absl::Time end) {
+  std::vector<Kept*> lent;
+  for (Kept& kept : lines_[line].kept) {
+    if (kept.until >= end) lent.push_back(&kept);
+  }
+  if (lent.empty()) return {};
+  ++backfill_tries_;
+  for (const Kept* kept : lent) GiveBack(world_.index, kept->kind, kept->grants);
+  std::vector<Grant> grants =
+      FitGang(world_.index, line, *candidate.group.shape, candidate.max_ranks);
+  for (Kept* kept : lent) {
+    for (Grant& grant : kept->grants) {
+      grant = Rest(world_.index, kept->kind, grant);
+      world_.index.Take(grant, kept->kind);
+    }
+  }
+  return grants;
+}
+
+// The slots that its own dying attempt has given back already.
+void SchedulingRound::KeepOwnSlots(const Candidate& candidate, int line) {
+  const SlotKind kind = candidate.group.shape->kind();
+  Kept kept{.for_job = candidate.job.id, .until = world_.context.wall, .kind = kind, .grants = {}};
+  for (const Rank& rank : candidate.job.current->ranks) {
+    const Worker* worker = world_.snapshot.FindWorker(rank.worker);
+    if (rank.holds_slots || worker == nullptr) continue;
+    const WorkerIndex::Node& node = world_.index.node(worker->id);
+    if (!node.takes_work || node.kinds[WorkerIndex::At(kind)].line != line) continue;
+    Grant own{.worker_id = worker->id, .slots = rank.slots, .cpus = 0, .memory_bytes = 0};
+    own = Rest(world_.index, kind, own);
+    if (own.slots.empty()) continue;
+    world_.index.Take(own, kind);
+    kept.grants.push_back(std::move(own));
+  }
+  if (!kept.grants.empty()) lines_[line].kept.push_back(std::move(kept));
+}
+
+const std::vector<Release>& SchedulingRound::ReleasesOf(int line) {
+  const auto [it, fresh] = releases_.try_emplace(line);
+  if (!fresh) return it->second;
+  std::vector<Release>& releases = it->second;
+  const SlotKind kind = world_.index.line(line).kind;
+  for (const auto& [end, id] : world_.running.ends()) {
+    if (releases.size() >= world_.context.settings.max_releases) break;
+    const Job& job = *world_.snapshot.FindJob(id);
+    const absl::Time at =
+        end > world_.context.wall ? end : ExpectedEnd(world_.snapshot, job, world_.context.wall);
+    if (at == absl::InfiniteFuture()) continue;
+    for (const Rank& rank : job.current->ranks) {
+      const Worker* worker = rank.holds_slots ? world_.snapshot.FindWorker(rank.worker) : nullptr;
+      if (worker == nullptr) continue;
+      const WorkerIndex::Node& node = world_.index.node(worker->id);
+      if (!node.takes_work || node.kinds[WorkerIndex::At(kind)].line != line) continue;
+      Grant grant{.worker_id = worker->id, .slots = {}, .cpus = 0, .memory_bytes = 0};
+      for (uint32_t slot : rank.slots) {
+        const auto holder = worker->holders.find(slot);
+        if (holder == worker->holders.end() || holder->second.job_id != id) continue;
+        if (!HasSlot(*worker, slot, kind)) continue;
+        grant.slots.push_back(slot);
+        grant.cpus += holder->second.cpus;
+        grant.memory_bytes += holder->second.memory_bytes;
+      }
+      if (!grant.slots.empty()) releases.push_back({.at = at, .grant = std::move(grant)});
+    }
+  }
+  std::stable_sort(releases.begin(), releases.end(),
+                   [](const Release& a, const Release& b) { return a.at < b.at; });
+  return releases;
+}
+
+void SchedulingRound::MakeHead(const Candidate& candidate) {
+  Shape& shape = *candidate.group.shape;
+  for (int line : candidate.lines) {
+    if (shape.RanksWhenIdle(world_.index, line) < shape.needs().min_ranks) continue;
+    if (lines_[line].head != 0) {
+      if (candidate.job.state == JobState::kRecovering) KeepOwnSlots(candidate, line);
+      return;
+    }
+    absl::Time earliest = world_.context.wall;
+    if (candidate.soon && candidate.job.state == JobState::kPending) {
+      earliest += candidate.job.not_before_at - world_.context.now;
+    }
+    Reservation reservation = Reserve(world_.index, line, shape, earliest, ReleasesOf(line));
+    reservation.kept.for_job = candidate.job.id;
+    lines_[line].head = candidate.job.id;
+    const WorkerIndex::Line& there = world_.index.line(line);
+    decision_.heads.push_back({.job_id = candidate.job.id,
+                               .pool = there.pool,
+                               .kind = there.kind,
+                               .start = reservation.start});
+    if (!reservation.kept.grants.empty()) lines_[line].kept.push_back(std::move(reservation.kept));
+    return;
+  }
+}
+
+Capacity SchedulingRound::OfferOf(const Candidate& candidate) const {
+  Capacity offer;
+  if (candidate.soon || said_ >= world_.context.settings.max_messages) return offer;
+  Shape& shape = *candidate.group.shape;
+  const IdSet* eligible = shape.Eligible(world_.index);
+  for (int line : candidate.lines) {
+    const WorkerIndex::Line& there = world_.index.line(line);
+    if (eligible == nullptr) {
+      offer.free_slots += there.free_slots;
+      offer.usable_slots += there.usable_slots;
+      offer.ready_workers += there.ready_workers;
+      continue;
+    }
+    there.workers.FindIf(eligible, [&](uint64_t id) {
+      const WorkerIndex::Node& node = world_.index.node(id);
+      const WorkerIndex::Slots& slots = node.kinds[WorkerIndex::At(shape.kind())];
+      offer.free_slots += node.takes_work ? slots.free.size() : 0;
+      offer.usable_slots += node.usable ? slots.total : 0;
+      offer.ready_workers += node.takes_work;
+      return false;
+    });
+  }
+  return offer;
+}
+
+void SchedulingRound::Wait(const Candidate& candidate, const Capacity& offer, bool skips_group) {
+  if (candidate.soon || said_ >= world_.context.settings.max_messages) return;
+  const JobNeeds& needs = candidate.group.shape->needs();
+  uint64_t behind = 0;
+  for (int line : candidate.lines) {
+    if (behind == 0) behind = lines_[line].head;
+  }
+  const std::string wish = DescribeNeeds(needs);
+  std::string message = absl::StrCat("needs ", wish, ": ", DescribeAvailable(offer));
+  const std::string to_the_rest =
+      behind == 0 ? message : absl::StrCat("waits behind job ", behind, "; needs ", wish);
+  for (const LineHead& head : decision_.heads) {
+    if (head.job_id != candidate.job.id || head.start == absl::InfiniteFuture()) continue;
+    absl::StrAppend(&message, "; enough should be free at ",
+                    absl::FormatTime("%Y-%m-%d %H:%M", head.start, absl::UTCTimeZone()), " UTC");
+  }
+  const bool follows = behind != 0 && behind != candidate.job.id;
+  Say(candidate.job, follows ? to_the_rest : message);
+  if (skips_group) SayToRest(candidate, to_the_rest);
+}
+
+void SchedulingRound::SayToRest(const Candidate& candidate, const std::string& message) {
+  const std::set<uint64_t>& jobs = candidate.group.jobs;
+  for (auto id = jobs.upper_bound(candidate.job.id); id != jobs.end(); ++id) {
+    if (said_ >= world_.context.settings.max_messages) return;
+    const Job& job = *world_.snapshot.FindJob(*id);
+    if (job.not_before_at <= world_.context.now) Say(job, message);
+  }
+}
+
+void SchedulingRound::Say(const Job& job, std::string message) {
+  if (job.state != JobState::kPending || said_ >= world_.context.settings.max_messages) return;
+  ++said_;
+  if (job.message != message) {
+    decision_.plan.waiting.push_back({.job_id = job.id, .message = std::move(message)});
+  }
+}
+
+void SchedulingRound::Undo() {
+  for (LineState& line : lines_) {
+    for (const Kept& kept : line.kept) GiveBack(world_.index, kept.kind, kept.grants);
+  }
+  for (auto it = taken_.rbegin(); it != taken_.rend(); ++it) {
+    world_.index.Give(it->second, it->first);
+  }
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,86 @@
+// One look of the scheduler: goes through the queue in order and fills a plan. What it takes from
+// the worker index it gives back at the end, so that the index stands for the snapshot again.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "controller/policy/backfill.h"
+#include "controller/policy/capacity.h"
+#include "controller/policy/queue_order.h"
+#include "controller/policy/scheduler.h"
+
+namespace muster::controller {
+
+class SchedulingRound {
+ public:
+  struct World {
+    const Snapshot& snapshot;
+    const ScheduleContext& context;
+    WorkerIndex& index;
+    const JobQueue& queue;
+    const RunningJobs& running;
+  };
+  explicit SchedulingRound(const World& world);
+
+  // Once.
+  Decision Run();
+
+ private:
+  struct LineState {
+    uint64_t head = 0;  // the first job that does not fit; 0: none so far
+    std::vector<Kept> kept;
+  };
+  // The job in hand.
+  struct Candidate {
+    const Job& job;
+    JobGroup& group;
+    bool soon = false;       // only keeps its place
+    uint32_t max_ranks = 0;  // within its quotas
+    std::vector<int> lines;  // where it may go by now, in order of preference
+  };
+
+  void Consider(QueueWalk& walk, const QueueWalk::Step& step);
+  bool IsOver(QueueWalk& walk, const Candidate& candidate);
+  void CapByQuota(Candidate& candidate);
+  std::vector<int> LinesOf(const Job& job) const;
+  bool Start(QueueWalk& walk, const Candidate& candidate, int line, std::vector<Grant> grants);
+
+  // Backfill into slots that are kept for jobs which start later.
+  std::vector<Grant> PlaceInKept(const Candidate& candidate, int line, absl::Time end);
+  bool GroupCouldUseKept(const Candidate& candidate, int line);
+  void KeepOwnSlots(const Candidate& candidate, int line);
+  void MakeHead(const Candidate& candidate);
+  const std::vector<Release>& ReleasesOf(int line);
+
+  // `offer`: what its lines had for it before slots were kept for it.
+  void Wait(const Candidate& candidate, const Capacity& offer, bool skips_group);
+  Capacity OfferOf(const Candidate& candidate) const;
+  void Say(const Job& job, std::string message);
+  // The same to the jobs of the group that come after, as far as messages go.
+  void SayToRest(const Candidate& candidate, const std::string& message);
+  Standing StandingOf(const std::string& project) const;
+  ProjectUse& UseOf(const std::string& project);
+  bool IsExhausted() const;
+  void Undo();
+
+  const World world_;
+  Decision decision_;
+  std::vector<LineState> lines_;
+  std::vector<std::pair<SlotKind, Grant>> taken_;
+  std::unordered_map<std::string, ProjectUse> use_;  // with this plan
+  std::unordered_map<uint64_t, uint32_t> placed_of_array_;
+  std::set<std::string> full_projects_;
+  std::set<std::pair<std::string, std::string>> full_users_;  // project, user
+  std::unordered_map<int, std::vector<Release>> releases_;
+  uint32_t said_ = 0;
+  std::unordered_map<const JobGroup*, bool> could_use_kept_;  // when it was looked at first
+  uint32_t backfill_tries_ = 0;
+};
+
+}  // namespace muster::controller

@@ -1,0 +1,172 @@
+// Who may pass the head of a line.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "controller/policy/scheduler.h"
+#include "tests/controller/policy/world.h"
+
+namespace muster::controller {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr absl::Duration kNow = absl::Hours(1);
+const absl::Time kWall = absl::FromUnixSeconds(1'700'000'000);
+
+JobSettings Lasting(uint32_t ranks, absl::Duration expected) {
+  JobSettings settings = World::Settings(ranks);
+  settings.scheduling.expected_run_time = expected;
+  return settings;
+}
+
+class BackfillTest : public ::testing::Test {
+ protected:
+  // A job that runs on slots [first, first + ranks) of the worker since `kWall`.
+  uint64_t Run(const std::string& worker, uint32_t first, const JobSettings& settings) {
+    const uint64_t id = world_.AddJob(settings).id;
+    Attempt attempt;
+    attempt.number = 1;
+    attempt.started = kWall;
+    for (uint32_t i = 0; i < settings.needs.min_ranks; ++i) {
+      Rank rank;
+      rank.rank = i;
+      rank.worker = worker;
+      rank.slots = {first + i};
+      HoldSlots(Row(worker), settings.needs, id, 1, rank);
+      attempt.ranks.push_back(rank);
+    }
+    world_.draft().AddAttempt(id, attempt);
+    world_.draft().EditJob(id).state = JobState::kRunning;
+    return id;
+  }
+  Worker& Row(const std::string& name) {
+    return world_.draft().EditWorkerView(world_.draft().view().FindWorker(name)->id);
+  }
+  uint64_t Queue(const JobSettings& settings) { return world_.AddJob(settings).id; }
+  std::vector<uint64_t> Placed(absl::Duration later = absl::ZeroDuration()) {
+    decision_ = Schedule(world_.view(), {.now = kNow + later, .wall = kWall + later});
+    std::vector<uint64_t> jobs;
+    for (const PlaceGang& gang : decision_.plan.place) jobs.push_back(gang.job_id);
+    return jobs;
+  }
+  using Jobs = std::vector<uint64_t>;
+
+  World world_;
+  Decision decision_;
+};
+
+TEST_F(BackfillTest, AJobThatEndsBeforeTheHeadStartsMayPass) {
+  world_.AddWorker("a", 4);
+  Run("a", 0, Lasting(2, absl::Minutes(30)));
+  const uint64_t head = Queue(Lasting(4, absl::Hours(1)));
+  const uint64_t longer = Queue(Lasting(1, absl::Minutes(31)));
+  const uint64_t unknown = Queue(World::Settings(1));
+  const uint64_t shorter = Queue(Lasting(2, absl::Minutes(30)));
+  EXPECT_EQ(Placed(), Jobs{shorter});
+  ASSERT_EQ(decision_.heads.size(), 1u);
+  EXPECT_EQ(decision_.heads[0].job_id, head);
+  EXPECT_EQ(decision_.heads[0].start, kWall + absl::Minutes(30));
+  EXPECT_THAT(decision_.plan.place[0].reason, HasSubstr("before job 2, which it does not hold up"));
+  ASSERT_GE(decision_.plan.waiting.size(), 3u);
+  EXPECT_THAT(decision_.plan.waiting[0].message, HasSubstr("enough should be free at"));
+  EXPECT_EQ(decision_.plan.waiting[1].job_id, longer);
+  EXPECT_THAT(decision_.plan.waiting[2].message, HasSubstr("waits behind job 2"));
+  EXPECT_EQ(decision_.plan.waiting[2].job_id, unknown);
+}
+
+TEST_F(BackfillTest, SlotsThatTheHeadWillNotNeedAreFreeForAll) {
+  world_.AddWorker("a", 4);
+  Run("a", 0, Lasting(3, absl::Minutes(30)));
+  Queue(World::Settings(3));
+  const uint64_t unknown = Queue(World::Settings(1));
+  EXPECT_EQ(Placed(), Jobs{unknown}) << "at the head's start four slots are free, it needs three";
+}
+
+TEST_F(BackfillTest, WhenNobodyKnowsHowLongTheOthersRunNobodyPasses) {
+  world_.AddWorker("a", 4);
+  Run("a", 0, World::Settings(3));
+  const uint64_t head = Queue(World::Settings(3));
+  Queue(Lasting(1, absl::Seconds(1)));
+  EXPECT_EQ(Placed(), Jobs{});
+  ASSERT_EQ(decision_.heads.size(), 1u);
+  EXPECT_EQ(decision_.heads[0].job_id, head);
+  EXPECT_EQ(decision_.heads[0].start, absl::InfiniteFuture());
+}
+
+TEST_F(BackfillTest, ARunPastItsTimeIsNoPromiseAnyMore) {
+  world_.AddWorker("a", 2);
+  Run("a", 0, Lasting(1, absl::Minutes(5)));
+  Queue(World::Settings(2));
+  const uint64_t shorter = Queue(Lasting(1, absl::Minutes(1)));
+  EXPECT_EQ(Placed(), Jobs{shorter});
+  EXPECT_EQ(Placed(absl::Minutes(6)), Jobs{});
+}
+
+TEST_F(BackfillTest, ALimitIsAnEstimateAndHolds) {
+  world_.AddWorker("a", 2);
+  JobSettings limited = World::Settings(1);
+  limited.scheduling.max_run_time = absl::Minutes(30);
+  Run("a", 0, limited);
+  Queue(World::Settings(2));
+  JobSettings brief = World::Settings(1);
+  brief.scheduling.max_run_time = absl::Minutes(30);
+  const uint64_t shorter = Queue(brief);
+  EXPECT_EQ(Placed(), Jobs{shorter});
+}
+
+TEST_F(BackfillTest, RunTimesAreLearnedFromJobsOfTheName) {
+  world_.AddWorker("a", 2);
+  JobSettings settings = World::Settings(1);
+  settings.name = "nightly";
+  settings.project = "p";
+  for (int minutes : {3, 9}) {
+    const uint64_t id = Queue(settings);
+    Attempt attempt;
+    attempt.number = 1;
+    attempt.started = kWall - absl::Hours(1);
+    attempt.ended = attempt.started + absl::Minutes(minutes);
+    world_.draft().AddAttempt(id, attempt);
+    world_.draft().EditJob(id).state = JobState::kSucceeded;
+  }
+  EXPECT_EQ(world_.view().run_times.Find("p/nightly")->Longest(), absl::Minutes(9));
+  JobSettings other = Lasting(1, absl::Minutes(10));
+  other.project = "p";
+  Run("a", 0, other);
+  JobSettings head = World::Settings(2);
+  head.project = "p";
+  Queue(head);
+  const uint64_t learned = Queue(settings);
+  EXPECT_EQ(Placed(), Jobs{learned});
+  EXPECT_EQ(Placed(absl::Minutes(2)), Jobs{}) << "eight minutes are left until the head starts";
+}
+
+TEST_F(BackfillTest, ALineWaitsForItsHeadOnlyWhereThatCouldRun) {
+  world_.AddWorker("a", 2).facts.labels = {{"zone", "x"}};
+  world_.AddWorker("b", 2);
+  Run("a", 0, World::Settings(1));
+  JobSettings picky = World::Settings(2);
+  picky.needs.selector = {{"zone", "x"}};
+  Queue(picky);
+  const uint64_t other = Queue(World::Settings(2));
+  EXPECT_EQ(Placed(), Jobs{other});
+  EXPECT_EQ(decision_.plan.place[0].ranks[0].worker, "b");
+}
+
+TEST_F(BackfillTest, ARecoveringJobKeepsTheSlotsThatItsRanksGaveBack) {
+  world_.AddWorker("a", 2);
+  world_.AddWorker("b", 2);
+  Run("b", 0, World::Settings(2));
+  const uint64_t recovering = Run("a", 0, World::Settings(2));
+  Queue(World::Settings(1));
+  Queue(Lasting(1, absl::Seconds(1)));
+  world_.draft().EditJob(recovering).state = JobState::kRecovering;
+  world_.draft().EditRank(recovering, 0).holds_slots = false;
+  Row("a").holders.erase(0);
+  EXPECT_EQ(Placed(), Jobs{});
+  ASSERT_EQ(decision_.heads.size(), 1u);
+  EXPECT_EQ(decision_.heads[0].job_id, recovering);
+  EXPECT_EQ(decision_.heads[0].start, kWall) << "its other rank is leaving";
+}
+
+}  // namespace
+}  // namespace muster::controller

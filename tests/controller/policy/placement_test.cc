@@ -1,0 +1,154 @@
+#include "controller/policy/placement.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/base/rng.h"
+#include "tests/controller/policy/world.h"
+
+namespace muster::controller {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+JobNeeds Gpus(uint32_t ranks, uint32_t per_rank) {
+  JobNeeds needs = World::Settings(ranks).needs;
+  needs.slot_kind = SlotKind::kGpu;
+  needs.slots_per_rank = per_rank;
+  return needs;
+}
+
+class PlacementTest : public ::testing::Test {
+ protected:
+  // Names of the workers that the gang gets, one a rank.
+  std::vector<std::string> Place(const JobNeeds& needs) {
+    WorkerIndex index;
+    world_.view().workers.ForEach([&index](const Worker& worker) { index.Put(worker); });
+    Shape shape(needs);
+    const int line = index.FindLine(needs.pools.front().name, needs.slot_kind);
+    std::vector<std::string> workers;
+    if (line < 0) return workers;
+    ranks_ = RanksOf(index, needs, FitGang(index, line, shape, needs.max_ranks));
+    for (const RankPlacement& rank : ranks_) workers.push_back(rank.worker);
+    return workers;
+  }
+  Worker& Add(const std::string& name, uint32_t slots) {
+    return world_.AddWorker(name, slots, SlotKind::kGpu);
+  }
+
+  World world_;
+  std::vector<RankPlacement> ranks_;
+};
+
+TEST_F(PlacementTest, TheSlotsOfARankAreOnOneWorker) {
+  Add("a", 3);
+  Add("b", 3);
+  EXPECT_THAT(Place(Gpus(2, 2)), ElementsAre("a", "b"));
+  EXPECT_THAT(ranks_[0].slots, ElementsAre(0, 1));
+  EXPECT_THAT(ranks_[1].slots, ElementsAre(0, 1));
+  EXPECT_THAT(Place(Gpus(3, 2)), IsEmpty()) << "six slots are free, but not in pairs";
+  EXPECT_THAT(Place(Gpus(1, 4)), IsEmpty());
+}
+
+TEST_F(PlacementTest, SeveralRanksOnOneWorkerGetDifferentSlots) {
+  Add("a", 4).holders[1] = {.job_id = 9};
+  Add("b", 8);
+  EXPECT_THAT(Place(Gpus(3, 2)), ElementsAre("b", "b", "b"));
+  EXPECT_THAT(ranks_[1].slots, ElementsAre(2, 3));
+  EXPECT_EQ(ranks_[2].local_rank, 2u);
+}
+
+TEST_F(PlacementTest, OnlyGpusOfTheModelCount) {
+  for (Slot& slot : Add("a", 4).facts.slots) slot.device = "NVIDIA A100-SXM4-80GB";
+  Worker& mixed = Add("b", 4);
+  for (Slot& slot : mixed.facts.slots) {
+    slot.device = slot.index < 2 ? "NVIDIA A100-SXM4-80GB" : "NVIDIA H100 80GB HBM3";
+  }
+  JobNeeds needs = Gpus(2, 1);
+  needs.gpu_type = "h100";
+  EXPECT_THAT(Place(needs), ElementsAre("b", "b"));
+  EXPECT_THAT(ranks_[0].slots, ElementsAre(2));
+  needs.min_ranks = needs.max_ranks = 3;
+  EXPECT_THAT(Place(needs), IsEmpty());
+  needs.gpu_type = "b200";
+  EXPECT_THAT(Place(needs), IsEmpty());
+}
+
+TEST_F(PlacementTest, CpusAndMemoryAreAccounted) {
+  Worker& a = Add("a", 8);
+  a.facts.cpus = 32;
+  a.facts.memory_bytes = 64 << 20;
+  a.holders[0] = {.job_id = 9, .attempt = 1, .rank = 0, .cpus = 20, .memory_bytes = 0};
+  Worker& b = Add("b", 2);
+  b.facts.cpus = 32;
+  b.facts.memory_bytes = 64 << 20;
+  JobNeeds needs = Gpus(3, 1);
+  needs.cpus_per_rank = 8;
+  EXPECT_THAT(Place(needs), ElementsAre("a", "b", "b")) << "12 CPUs are left on a: one rank";
+  needs.cpus_per_rank = 0;
+  needs.memory_per_rank = 30 << 20;
+  EXPECT_THAT(Place(needs), UnorderedElementsAre("a", "a", "b"));
+  needs.memory_per_rank = 40 << 20;
+  EXPECT_THAT(Place(needs), IsEmpty());
+}
+
+TEST_F(PlacementTest, ExcludedWorkersAndThoseWithoutTheLabelsAreLeftOut) {
+  Add("a", 2).facts.labels = {{"zone", "x"}};
+  Add("b", 2).facts.labels = {{"zone", "y"}};
+  Add("c", 2).facts.labels = {{"zone", "x"}};
+  JobNeeds needs = Gpus(1, 1);
+  needs.selector = {{"zone", "x"}};
+  needs.exclude = {"a"};
+  EXPECT_THAT(Place(needs), ElementsAre("c"));
+  needs.min_ranks = needs.max_ranks = 3;
+  EXPECT_THAT(Place(needs), IsEmpty());
+}
+
+TEST_F(PlacementTest, WorkersWithStrikesComeLast) {
+  Add("a", 4).strikes = {{.time = absl::FromUnixSeconds(1), .job_id = 1}};
+  Add("b", 2);
+  Add("c", 2);
+  EXPECT_THAT(Place(Gpus(4, 1)), ElementsAre("b", "b", "c", "c"));
+  EXPECT_THAT(Place(Gpus(5, 1)), ElementsAre("a", "a", "a", "a", "b"));
+}
+
+// Against a plain reading of the words: the gang fits exactly when the workers' ranks add up.
+TEST_F(PlacementTest, AGangFitsExactlyWhenTheRanksAddUp) {
+  uint64_t drawn = 0;
+  const auto draw = [&drawn](uint64_t below) { return SplitMix64(++drawn) % below; };
+  for (int round = 0; round < 300; ++round) {
+    world_ = World();
+    const JobNeeds base = Gpus(1 + draw(6), 1 + draw(3));
+    JobNeeds needs = base;
+    needs.cpus_per_rank = draw(3) * 4;
+    if (draw(3) == 0) needs.selector = {{"zone", "x"}};
+    uint64_t expected = 0;
+    const uint32_t workers = 1 + draw(6);
+    for (uint32_t i = 0; i < workers; ++i) {
+      Worker& worker = Add("w" + std::to_string(i), draw(9));
+      worker.facts.cpus = draw(40);
+      if (draw(2) == 0) worker.facts.labels = {{"zone", "x"}};
+      uint64_t free = 0;
+      uint32_t cpus = worker.facts.cpus;
+      for (const Slot& slot : worker.facts.slots) {
+        if (draw(3) == 0) {
+          const uint32_t held = std::min<uint32_t>(cpus, draw(4));
+          worker.holders[slot.index] = {.job_id = 9, .attempt = 1, .rank = 0, .cpus = held};
+          cpus -= held;
+        } else {
+          ++free;
+        }
+      }
+      if (!needs.selector.empty() && worker.facts.labels.empty()) continue;
+      uint64_t ranks = free / needs.slots_per_rank;
+      if (needs.cpus_per_rank > 0) ranks = std::min<uint64_t>(ranks, cpus / needs.cpus_per_rank);
+      expected += ranks;
+    }
+    EXPECT_EQ(!Place(needs).empty(), expected >= needs.min_ranks) << "round " << round;
+  }
+}
+
+}  // namespace
+}  // namespace muster::controller
