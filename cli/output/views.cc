@@ -112,6 +112,19 @@ std::string SlotText(const v1::WorkerInfo& worker) {
   return absl::StrCat(worker.slots_used(), "/", worker.slots_size());
 }
 
+// What stands against the worker; empty: nothing.
+std::string EvidenceText(const v1::WorkerInfo& worker, absl::Time now) {
+  if (worker.quarantined_until_ms() != 0) {
+    return absl::StrCat("quarantined until ", TimeText(worker.quarantined_until_ms()),
+                        " UTC: ", worker.quarantine_reason());
+  }
+  if (worker.strikes().empty()) return "";
+  const v1::WorkerInfo::Strike& last = *worker.strikes().rbegin();
+  return absl::StrCat(worker.strikes_size(), worker.strikes_size() == 1 ? " failure" : " failures",
+                      " began here, the last ", Age(now, last.time_ms()), " ago: job ",
+                      last.job_id(), ", ", last.cause());
+}
+
 }  // namespace
 
 std::string StepText(const v1::JobSummary& job) {
@@ -197,6 +210,10 @@ Table WorkerTable(const std::vector<v1::WorkerInfo>& workers, absl::Time now, bo
         {"ADDRESS"}, {"METRICS"}, {"VERSION"}, {"LABELS", false, true}};
     columns.insert(columns.end(), more.begin(), more.end());
   }
+  const bool evidence = std::any_of(workers.begin(), workers.end(), [&](const auto& worker) {
+    return !EvidenceText(worker, now).empty();
+  });
+  if (evidence) columns.push_back({"EVIDENCE", false, false, /*wrap=*/true});
   Table table(std::move(columns));
   for (const v1::WorkerInfo& worker : workers) {
     std::vector<std::string> cells = {worker.name(),
@@ -218,6 +235,7 @@ Table WorkerTable(const std::vector<v1::WorkerInfo>& workers, absl::Time now, bo
         cells.push_back(std::move(cell));
       }
     }
+    if (evidence) cells.push_back(EvidenceText(worker, now));
     table.Add(std::move(cells));
   }
   return table;

@@ -170,6 +170,16 @@ v1::WorkerInfo ToProto(const Worker& worker) {
   out.set_last_heartbeat_ms(ToMillis(worker.last_heartbeat));
   out.set_cpus(worker.facts.cpus);
   out.set_memory_bytes(worker.facts.memory_bytes);
+  for (const Strike& strike : worker.strikes) {
+    v1::WorkerInfo::Strike* row = out.add_strikes();
+    row->set_time_ms(ToMillis(strike.time));
+    row->set_job_id(strike.job_id);
+    row->set_attempt(strike.attempt);
+    row->set_failure_class(static_cast<v1::FailureClass>(strike.failure_class));
+    row->set_cause(strike.cause);
+  }
+  out.set_quarantined_until_ms(ToMillis(worker.quarantined_until));
+  out.set_quarantine_reason(worker.quarantine_reason);
   return out;
 }
 

@@ -55,7 +55,8 @@ class EngineImpl final : public Engine {
                  {.use_half_life = options_.use_half_life, .quarantine = options_.quarantine},
                  MakeHooks()),
         scheduler_(clock, MakeWiring(scheduler_thread_),
-                   ProposePlans(clock, {.use_half_life = options_.use_half_life})),
+                   ProposePlans(clock, {.use_half_life = options_.use_half_life,
+                                        .elastic = options_.elastic})),
         retention_(clock, MakeWiring(retention_thread_), ProposeCare),
         liveness_(
             clock,

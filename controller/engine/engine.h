@@ -20,6 +20,7 @@
 #include "controller/engine/worker_link.h"
 #include "controller/model/events.h"
 #include "controller/model/snapshot.h"
+#include "controller/policy/elastic.h"
 #include "controller/policy/quarantine_rules.h"
 
 namespace muster::controller {
@@ -34,6 +35,7 @@ struct EngineOptions {
   // What a project has used loses half its weight in this time; above zero.
   absl::Duration use_half_life = absl::Hours(7 * 24);
   QuarantineSettings quarantine;
+  ElasticSettings elastic;
   // False: no threads; a test drives the engine with RunUntilIdle.
   bool threads = true;
   // state.db may not grow beyond this many bytes; 0: no bound. Tests use it as a full disk.

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
-#include "controller/engine/project_rules.h"
 #include "common/base/rng.h"
+#include "controller/engine/project_rules.h"
 #include "controller/policy/restart_rules.h"
 
 namespace muster::controller {
@@ -136,6 +136,12 @@ void Move(Draft& draft, uint64_t job_id, const JobRule& rule, const JobStep& ste
     if (rule.next == JobState::kSucceeded) {
       job.progress.phase = "done";
       job.failure_class = FailureClass::kNone;
+      // Asked to make way, it finished first.
+      Attempt& attempt = draft.EditAttempt(job_id);
+      if (attempt.failure_class == FailureClass::kPreempted) {
+        attempt.failure_class = FailureClass::kNone;
+        attempt.cause.clear();
+      }
     }
   }
 }

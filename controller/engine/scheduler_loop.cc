@@ -14,7 +14,7 @@ Proposer::Propose ProposePlans(Clock& clock, ScheduleSettings settings) {
         scheduler->Decide(snapshot, {.now = now, .wall = clock.Now(), .settings = settings});
     Proposer::Proposal proposal;
     proposal.due_at = decision.due_at;
-    if (!decision.plan.place.empty() || !decision.plan.waiting.empty()) {
+    if (!decision.plan.empty()) {
       proposal.event = ApplyPlan{std::move(decision.plan)};
     }
     return proposal;

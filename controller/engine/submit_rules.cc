@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "controller/engine/job_driver.h"
+#include "controller/engine/make_way_rules.h"
 #include "controller/engine/rules.h"
 #include "controller/policy/admission.h"
 #include "controller/policy/capacity.h"
@@ -259,6 +260,7 @@ EventResult OnSubmit(Draft& draft, const SubmitJob& event, const RuleContext& co
 EventResult OnPlan(Draft& draft, const ApplyPlan& event, const RuleContext& context) {
   QuotaGate quotas(draft);
   const ScheduleContext admission{.now = context.now_at, .wall = context.now};
+  for (const StopGang& stop : event.plan.stop) MakeWay(draft, stop, context);
   for (const PlaceGang& gang : event.plan.place) {
     // The world moved meanwhile: the scheduler looks again at the next version.
     if (!StillFits(draft.view(), gang, admission) || !quotas.Pass(gang)) continue;

@@ -203,6 +203,7 @@ struct Attempt {
   Reason reason = Reason::kNone;  // why it is being ended
   bool reached_running = false;
   bool save_requested = false;   // its ranks were asked to save and leave
+  uint64_t yielded_to = 0;       // the job that gets its slots; 0: none
   int64_t first_step = 0;        // that it resumes from; 0: from nothing
   int64_t last_step = 0;         // the highest one that a rank reported
   std::vector<uint64_t> resume;  // ids of checkpoints to try, newest first

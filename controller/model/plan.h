@@ -40,6 +40,8 @@ struct Plan {
   std::vector<PlaceGang> place;
   std::vector<StopGang> stop;
   std::vector<Waiting> waiting;  // jobs whose message should change
+
+  bool empty() const { return place.empty() && stop.empty() && waiting.empty(); }
 };
 
 }  // namespace muster::controller

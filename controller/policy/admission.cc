@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/policy/dependencies.h"
+#include "controller/policy/preemption.h"
 
 namespace muster::controller {
 namespace {
@@ -19,6 +20,8 @@ Admission Bar(std::string message) {
 
 Admission Admit(const Snapshot& snapshot, const Job& job, const ScheduleContext& context) {
   Admission admission;
+  const uint64_t first = YieldsTo(snapshot, job, context.wall);
+  if (job.state == JobState::kRecovering && first != 0) return admission;
   if (job.state == JobState::kRecovering) {
     if (!job.suspending) admission.verdict = Admission::Verdict::kSoon;
     return admission;
@@ -32,6 +35,12 @@ Admission Admit(const Snapshot& snapshot, const Job& job, const ScheduleContext&
   if (others.state != DependencyOutlook::kMet) {
     admission = Bar(others.message);
     admission.waits_for = others.job_id;
+    return admission;
+  }
+  if (first != 0) {
+    admission = Bar(absl::StrCat("has made way for job ", first, ", which gets the slots first"));
+    admission.again = job.current->ended + kYieldFor;
+    admission.waits_for = first;
     return admission;
   }
   if (scheduling.begin > context.wall) {

@@ -21,6 +21,7 @@ namespace muster::controller {
 // A running gang's share of one worker, and when it will be given back.
 struct Release {
   absl::Time at;
+  uint64_t job_id = 0;
   Grant grant;  // `slots` of the line's kind
 };
 

@@ -17,6 +17,8 @@ absl::Time EndOf(const Snapshot& snapshot, const Job& job) {
 
 void RunningJobs::Forget(uint64_t id, const Row& row) {
   if (row.end != absl::InfiniteFuture()) ends_.erase({row.end, id});
+  elastic_.erase(id);
+  if (row.preemptible && --priorities_[row.priority] == 0) priorities_.erase(row.priority);
   const auto project = starts_.find(row.project);
   const auto minute = project->second.find(row.started_minute);
   minute->second -= row.slots;
@@ -40,6 +42,10 @@ void RunningJobs::Put(const Snapshot& snapshot, uint64_t id, const Job* job) {
   row.started_minute = absl::ToUnixSeconds(job->current->started) / 60;
   row.end = EndOf(snapshot, *job);
   if (row.end != absl::InfiniteFuture()) ends_.insert({row.end, id});
+  row.preemptible = job->settings->scheduling.preemptible;
+  row.priority = job->settings->priority;
+  if (row.preemptible) ++priorities_[row.priority];
+  if (job->settings->needs.max_ranks > job->settings->needs.min_ranks) elastic_.insert(id);
   starts_[row.project][row.started_minute] += row.slots;
   by_run_time_key_[row.run_time_key].insert(id);
   rows_.emplace(id, std::move(row));

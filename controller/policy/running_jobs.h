@@ -31,6 +31,12 @@ class RunningJobs {
   // Jobs with a known end, by it; InfinitePast: being ended. Those that ran longer than expected
   // are still there.
   const Ends& ends() const { return ends_; }
+  // Whether one may be preempted that has a lower priority.
+  bool AnyBelow(int32_t priority) const {
+    return !priorities_.empty() && priorities_.begin()->first < priority;
+  }
+  // Those with a range of ranks.
+  const std::set<uint64_t>& elastic() const { return elastic_; }
 
  private:
   struct Row {
@@ -39,6 +45,8 @@ class RunningJobs {
     uint32_t slots = 0;
     int64_t started_minute = 0;
     absl::Time end = absl::InfiniteFuture();
+    bool preemptible = false;
+    int32_t priority = 0;
   };
   using Starts = std::map<int64_t, uint32_t>;  // slots by the minute of their start
 
@@ -48,6 +56,8 @@ class RunningJobs {
   std::unordered_map<std::string, Starts> starts_;  // by project
   std::unordered_map<std::string, std::set<uint64_t>> by_run_time_key_;
   Ends ends_;
+  std::map<int32_t, uint32_t> priorities_;  // of those that may be preempted: how many have it
+  std::set<uint64_t> elastic_;
 };
 
 }  // namespace muster::controller

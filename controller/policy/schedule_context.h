@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
+#include "controller/policy/elastic.h"
 #include "controller/policy/fair_share.h"
 
 namespace muster::controller {
@@ -20,6 +21,7 @@ struct ScheduleSettings {
   uint32_t max_releases = 5000;
   // Waiting jobs that are told why, in order of the queue; for the others `explain` works it out.
   uint32_t max_messages = 100;
+  ElasticSettings elastic = {};
 };
 
 struct ScheduleContext {

@@ -64,6 +64,7 @@ Decision SchedulingRound::Run() {
     if (step.group == nullptr) break;
     Consider(walk, step);
   }
+  GrowElastic();
   Undo();
   return std::move(decision_);
 }
@@ -300,33 +301,39 @@ const std::vector<Release>& SchedulingRound::ReleasesOf(int line) {
   const auto [it, fresh] = releases_.try_emplace(line);
   if (!fresh) return it->second;
   std::vector<Release>& releases = it->second;
-  const SlotKind kind = world_.index.line(line).kind;
   for (const auto& [end, id] : world_.running.ends()) {
     if (releases.size() >= world_.context.settings.max_releases) break;
     const Job& job = *world_.snapshot.FindJob(id);
     const absl::Time at =
         end > world_.context.wall ? end : ExpectedEnd(world_.snapshot, job, world_.context.wall);
-    if (at == absl::InfiniteFuture()) continue;
-    for (const Rank& rank : job.current->ranks) {
-      const Worker* worker = rank.holds_slots ? world_.snapshot.FindWorker(rank.worker) : nullptr;
-      if (worker == nullptr) continue;
-      const WorkerIndex::Node& node = world_.index.node(worker->id);
-      if (!node.takes_work || node.kinds[WorkerIndex::At(kind)].line != line) continue;
-      Grant grant{.worker_id = worker->id, .slots = {}, .cpus = 0, .memory_bytes = 0};
-      for (uint32_t slot : rank.slots) {
-        const auto holder = worker->holders.find(slot);
-        if (holder == worker->holders.end() || holder->second.job_id != id) continue;
-        if (!HasSlot(*worker, slot, kind)) continue;
-        grant.slots.push_back(slot);
-        grant.cpus += holder->second.cpus;
-        grant.memory_bytes += holder->second.memory_bytes;
-      }
-      if (!grant.slots.empty()) releases.push_back({.at = at, .grant = std::move(grant)});
-    }
+    if (at != absl::InfiniteFuture()) Collect(job, at, line, releases);
   }
   std::stable_sort(releases.begin(), releases.end(),
                    [](const Release& a, const Release& b) { return a.at < b.at; });
   return releases;
+}
+
+// What the job's gang holds of the line, as coming free then.
+void SchedulingRound::Collect(const Job& job, absl::Time at, int line,
+                              std::vector<Release>& releases) const {
+  const SlotKind kind = world_.index.line(line).kind;
+  for (const Rank& rank : job.current->ranks) {
+    const Worker* worker = rank.holds_slots ? world_.snapshot.FindWorker(rank.worker) : nullptr;
+    if (worker == nullptr) continue;
+    const WorkerIndex::Node& node = world_.index.node(worker->id);
+    if (!node.takes_work || node.kinds[WorkerIndex::At(kind)].line != line) continue;
+    Grant grant{.worker_id = worker->id, .slots = {}, .cpus = 0, .memory_bytes = 0};
+    for (uint32_t slot : rank.slots) {
+      const auto holder = worker->holders.find(slot);
+      if (holder == worker->holders.end() || holder->second.job_id != job.id) continue;
+      if (!HasSlot(*worker, slot, kind)) continue;
+      grant.slots.push_back(slot);
+      grant.cpus += holder->second.cpus;
+      grant.memory_bytes += holder->second.memory_bytes;
+    }
+    if (grant.slots.empty()) continue;
+    releases.push_back({.at = at, .job_id = job.id, .grant = std::move(grant)});
+  }
 }
 
 void SchedulingRound::MakeHead(const Candidate& candidate) {
@@ -342,6 +349,7 @@ void SchedulingRound::MakeHead(const Candidate& candidate) {
       earliest += candidate.job.not_before_at - world_.context.now;
     }
     Reservation reservation = Reserve(world_.index, line, shape, earliest, ReleasesOf(line));
+    if (!candidate.soon) reservation = MakeRoomFor(candidate, line, std::move(reservation));
     reservation.kept.for_job = candidate.job.id;
     lines_[line].head = candidate.job.id;
     const WorkerIndex::Line& there = world_.index.line(line);
@@ -395,6 +403,7 @@ void SchedulingRound::Wait(const Candidate& candidate, const Capacity& offer, bo
     absl::StrAppend(&message, "; enough should be free at ",
                     absl::FormatTime("%Y-%m-%d %H:%M", head.start, absl::UTCTimeZone()), " UTC");
   }
+  absl::StrAppend(&message, WhoMakesWayFor(candidate.job.id));
   const bool follows = behind != 0 && behind != candidate.job.id;
   Say(candidate.job, follows ? to_the_rest : message);
   if (skips_group) SayToRest(candidate, to_the_rest);

@@ -57,6 +57,16 @@ class SchedulingRound {
   void KeepOwnSlots(const Candidate& candidate, int line);
   void MakeHead(const Candidate& candidate);
   const std::vector<Release>& ReleasesOf(int line);
+  void Collect(const Job& job, absl::Time at, int line, std::vector<Release>& releases) const;
+
+  // Gangs that are stopped (round_resize.cc).
+  Reservation MakeRoomFor(const Candidate& candidate, int line, Reservation reservation);
+  void LookAgainAt(absl::Time at);
+  void AwaitShrinking(int32_t priority);
+  std::string WhoMakesWayFor(uint64_t job_id) const;
+  void GrowElastic();
+  uint32_t RanksIfStopped(const Job& job, int line);
+  uint32_t RanksWithinQuotas(const Job& job);
 
   // `offer`: what its lines had for it before slots were kept for it.
   void Wait(const Candidate& candidate, const Capacity& offer, bool skips_group);

@@ -215,6 +215,10 @@ ALTER TABLE workers ADD COLUMN paroled_ms INTEGER;
           R"sql(
 ALTER TABLE jobs ADD COLUMN requeue_id TEXT NOT NULL DEFAULT '';
 ALTER TABLE jobs ADD COLUMN requeued_after INTEGER NOT NULL DEFAULT 0;
+)sql",
+          // Who gets the slots of an attempt that made way.
+          R"sql(
+ALTER TABLE attempts ADD COLUMN yielded_to INTEGER NOT NULL DEFAULT 0;
 )sql"};
 }
 

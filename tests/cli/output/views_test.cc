@@ -154,5 +154,20 @@ TEST(WorkerTable, ShowsWhatIsUsed) {
             "worker-1  ready  default   1/2  cpu        2  8.0 GiB    2s  7\n");
 }
 
+TEST(WorkerTable, SaysWhatStandsAgainstAWorker) {
+  v1::WorkerInfo worker;
+  worker.set_name("w");
+  v1::WorkerInfo::Strike* strike = worker.add_strikes();
+  strike->set_time_ms(1'700'000'040'000);
+  strike->set_job_id(7);
+  strike->set_cause("rank 0 on w: bus error");
+  EXPECT_THAT(WorkerTable({worker}, kNow, false).Render(true, 200),
+              HasSubstr("1 failure began here, the last 1m ago: job 7, rank 0 on w: bus error"));
+  worker.set_quarantined_until_ms(1'700'000'600'000);
+  worker.set_quarantine_reason("3 failures within 1h of 2 jobs");
+  EXPECT_THAT(WorkerTable({worker}, kNow, false).Render(true, 200),
+              HasSubstr("quarantined until 2023-11-14 22:23:20 UTC: 3 failures within 1h of 2"));
+}
+
 }  // namespace
 }  // namespace muster::cli

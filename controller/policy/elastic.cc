@@ -1,0 +1,45 @@
+#include "controller/policy/elastic.h"
+
+namespace muster::controller {
+namespace {
+
+bool Runs(const Job& job) {
+  return job.state == JobState::kRunning && job.has_live_attempt() && !job.current->save_requested;
+}
+
+}  // namespace
+
+bool MayGrow(const Job& job) {
+  return Runs(job) && job.current->ranks.size() < job.settings->needs.max_ranks;
+}
+
+bool MayShrink(const Job& job) {
+  return Runs(job) && job.settings->scheduling.preemptible &&
+         job.current->ranks.size() > job.settings->needs.min_ranks;
+}
+
+bool ShrinksFor(const Job& job, int32_t priority, const ElasticSettings& settings, absl::Time now) {
+  if (priority != job.settings->priority) return priority > job.settings->priority;
+  return now - job.current->started >= settings.shrink_after;
+}
+
+absl::Duration TimeLeft(const Job& job, absl::Time now) {
+  const absl::Duration age = now - job.current->started;
+  const JobProgress& progress = job.progress;
+  const int64_t done = progress.step - job.current->first_step;
+  if (progress.total_steps <= 0 || done <= 0) return age;
+  return age *
+         (static_cast<double>(progress.total_steps - progress.step) / static_cast<double>(done));
+}
+
+bool IsWorthGrowing(const Job& job, uint32_t ranks, const ElasticSettings& settings,
+                    absl::Time now) {
+  const auto has = static_cast<double>(job.current->ranks.size());
+  if (now - job.current->started < settings.grow_after) return false;
+  if (ranks < has * (1 + settings.grow_gain)) return false;
+  // With n times the ranks the rest takes an n-th of the time, at best.
+  const absl::Duration saved = TimeLeft(job, now) * (1 - has / ranks);
+  return saved > 2 * settings.restart_cost;
+}
+
+}  // namespace muster::controller

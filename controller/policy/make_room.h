@@ -1,0 +1,31 @@
+// Which running gangs make way for the first job of a line that does not fit: elastic ones shrink
+// first, then those of strictly lower priority are preempted (policy/preemption.h chooses). Pure
+// over the worker index.
+//
+// Slots of gangs that are being ended already count as free, so that nobody is stopped for a job
+// that will have its room anyway. When even all who may be stopped would not make room for the
+// whole gang, nobody is.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "controller/model/plan.h"
+#include "controller/policy/elastic.h"
+#include "controller/policy/shape.h"
+#include "controller/policy/worker_index.h"
+
+namespace muster::controller {
+
+// The job that needs room, in one line. What the index holds as taken stays with others.
+struct HeadOfLine {
+  const Job& job;
+  Shape& shape;
+  int line = -1;
+};
+
+std::vector<StopGang> MakeRoom(const Snapshot& snapshot, const WorkerIndex& index,
+                               const HeadOfLine& head, const ElasticSettings& settings,
+                               absl::Time now);
+
+}  // namespace muster::controller

@@ -1,0 +1,68 @@
+// Who makes room for a gang that does not fit: the running jobs of lower priority whose end loses
+// the least work. Pure.
+//
+// Work is at stake since the newest good checkpoint: slots times seconds. Victims save first, so
+// that this is the most that can be lost. A set of victims makes room for the whole gang or is not
+// touched at all. Among sets that lose as little the one with fewer jobs is taken; among equals the
+// lower priority, then the later submit. The set is the best one where candidates are few (a
+// bounded search), and a good one without a superfluous member where they are many.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "controller/model/snapshot.h"
+
+namespace muster::controller {
+
+// What one rank takes; all of it on one worker.
+struct RankSize {
+  uint32_t slots = 1;
+  uint32_t cpus = 0;          // 0: not counted
+  uint64_t memory_bytes = 0;  // likewise
+};
+
+// What a worker has for the gang: free now, and of the right kind.
+struct Room {
+  uint64_t worker_id = 0;
+  int64_t slots = 0;
+  int64_t cpus = 0;
+  int64_t memory_bytes = 0;
+};
+uint32_t RanksIn(const Room& room, const RankSize& rank);
+
+// A running job that may be stopped, with what it holds in the rooms.
+struct Preemptee {
+  uint64_t job_id = 0;
+  int64_t cost = 0;  // slot-seconds at stake
+  int32_t priority = 0;
+  struct Held {
+    size_t room = 0;
+    Room what;
+  };
+  std::vector<Held> held;  // at most one a room
+};
+
+// The least set of candidates that has to go so that `ranks` fit, as their positions, ascending.
+// Empty: no set would do, or none is needed.
+std::vector<size_t> ChooseVictims(const std::vector<Room>& rooms,
+                                  const std::vector<Preemptee>& candidates, const RankSize& rank,
+                                  uint32_t ranks);
+
+// The work of the live attempt since its newest good checkpoint, or since it began, in slot-seconds
+// of the slots that it holds. `now` is the wall clock. Requires a live attempt.
+int64_t SlotSecondsAtStake(const Snapshot& snapshot, const Job& job, absl::Time now);
+
+// Whether the job was stopped for `other` already, which has found no place since. Nobody is
+// stopped twice for the same start: what one search for room promised and placement did not keep
+// must not go round.
+bool HasMadeWayFor(const Job& job, const Job& other);
+
+// The job for which this one gave up its slots and which still waits for them; 0: none. While there
+// is one the slots are that job's, and this job is not placed. After kYieldFor it no longer counts:
+// the other one found no place even so.
+inline constexpr absl::Duration kYieldFor = absl::Minutes(5);
+uint64_t YieldsTo(const Snapshot& snapshot, const Job& job, absl::Time now);
+
+}  // namespace muster::controller

@@ -1,0 +1,136 @@
+// The part of a look that stops running gangs: to make room for the head of a line, or to let an
+// elastic one go on with more ranks.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "controller/policy/elastic.h"
+#include "controller/policy/make_room.h"
+#include "controller/policy/placement.h"
+#include "controller/policy/scheduling_round.h"
+
+namespace muster::controller {
+
+// Where enough comes free within this time anyway, nobody is stopped: saving takes as long.
+constexpr absl::Duration kPatience = absl::Seconds(30);
+
+Reservation SchedulingRound::MakeRoomFor(const Candidate& candidate, int line,
+                                         Reservation reservation) {
+  const int32_t priority = candidate.job.settings->priority;
+  const bool hopeless = !world_.running.AnyBelow(priority) && world_.running.elastic().empty();
+  if (hopeless) return reservation;
+  if (reservation.start <= world_.context.wall + kPatience) {
+    LookAgainAt(reservation.start + absl::Seconds(1));  // it may not have come free by then
+    return reservation;
+  }
+  Shape& shape = *candidate.group.shape;
+  GiveBack(world_.index, shape.kind(), reservation.kept.grants);
+  std::vector<StopGang> stops =
+      MakeRoom(world_.snapshot, world_.index, {candidate.job, shape, line},
+               world_.context.settings.elastic, world_.context.wall);
+  std::vector<Release>& releases = releases_.at(line);
+  for (const StopGang& stop : stops) {
+    std::erase_if(releases, [&](const Release& r) { return r.job_id == stop.job_id; });
+    Collect(*world_.snapshot.FindJob(stop.job_id), world_.context.wall, line, releases);
+  }
+  std::stable_sort(releases.begin(), releases.end(),
+                   [](const Release& a, const Release& b) { return a.at < b.at; });
+  if (stops.empty()) AwaitShrinking(priority);
+  std::move(stops.begin(), stops.end(), std::back_inserter(decision_.plan.stop));
+  return Reserve(world_.index, line, shape, world_.context.wall, releases);
+}
+
+void SchedulingRound::LookAgainAt(absl::Time at) {
+  if (at <= world_.context.wall) return;
+  decision_.due_at = std::min(decision_.due_at, world_.context.now + (at - world_.context.wall));
+}
+
+// An elastic gang of the same priority makes room when it has run for long enough.
+void SchedulingRound::AwaitShrinking(int32_t priority) {
+  for (uint64_t id : world_.running.elastic()) {
+    const Job& job = *world_.snapshot.FindJob(id);
+    if (job.settings->priority != priority || !MayShrink(job)) continue;
+    LookAgainAt(job.current->started + world_.context.settings.elastic.shrink_after);
+  }
+}
+
+// The jobs that were told to make way for this one in this look; empty: none.
+std::string SchedulingRound::WhoMakesWayFor(uint64_t job_id) const {
+  std::vector<uint64_t> jobs;
+  for (const StopGang& stop : decision_.plan.stop) {
+    if (stop.for_job == job_id) jobs.push_back(stop.job_id);
+  }
+  return jobs.empty() ? ""
+                      : absl::StrCat("; makes way for it: job ", absl::StrJoin(jobs, ", job "));
+}
+
+// Slots that are free when all that wait were considered, and that nobody waits for.
+void SchedulingRound::GrowElastic() {
+  std::set<int> done;  // one gang a line and look: the next one sees what that one took
+  for (uint64_t id : world_.running.elastic()) {
+    const Job& job = *world_.snapshot.FindJob(id);
+    if (!MayGrow(job)) continue;
+    const Worker* worker = world_.snapshot.FindWorker(job.current->ranks.front().worker);
+    const int line = worker == nullptr
+                         ? -1
+                         : world_.index.FindLine(worker->facts.pool, job.settings->needs.slot_kind);
+    if (line < 0 || done.count(line) != 0) continue;
+    const bool wanted = lines_[line].head != 0 || !lines_[line].kept.empty();
+    if (wanted || world_.index.line(line).free_slots < job.settings->needs.slots_per_rank) continue;
+    const ElasticSettings& settings = world_.context.settings.elastic;
+    const absl::Time grown_up = job.current->started + settings.grow_after;
+    if (grown_up > world_.context.wall) {
+      LookAgainAt(grown_up);
+      continue;
+    }
+    const uint32_t ranks = RanksIfStopped(job, line);
+    if (!IsWorthGrowing(job, ranks, settings, world_.context.wall)) continue;
+    done.insert(line);
+    decision_.plan.stop.push_back(
+        {.job_id = id,
+         .attempt = job.current->number,
+         .why = StopGang::Why::kGrow,
+         .reason =
+             absl::StrCat("goes on with ", ranks, " ranks instead of ", job.current->ranks.size(),
+                          ": slots are free that nobody waits for")});
+  }
+}
+
+// How many ranks the gang would get if it gave its slots back now.
+uint32_t SchedulingRound::RanksIfStopped(const Job& job, int line) {
+  Shape shape(job.settings->needs);
+  std::vector<Release> own;
+  Collect(job, world_.context.wall, line, own);
+  for (const Release& release : own) world_.index.Give(release.grant, shape.kind());
+  const std::vector<Grant> grants = FitGang(world_.index, line, shape, RanksWithinQuotas(job));
+  uint32_t slots = 0;
+  for (const Grant& grant : grants) slots += grant.slots.size();
+  GiveBack(world_.index, shape.kind(), grants);
+  for (auto release = own.rbegin(); release != own.rend(); ++release) {
+    world_.index.Take(release->grant, shape.kind());
+  }
+  return slots / job.settings->needs.slots_per_rank;
+}
+
+uint32_t SchedulingRound::RanksWithinQuotas(const Job& job) {
+  const JobNeeds& needs = job.settings->needs;
+  const std::string& name = job.settings->project;
+  const Project* project = world_.snapshot.FindProject(name);
+  if (project == nullptr) return needs.max_ranks;
+  const ProjectUse& use = UseOf(name);
+  const uint32_t own = controller::UseOf(job).slots;
+  uint32_t ranks = needs.max_ranks;
+  const auto cap = [&](const Quota& quota, const Use& taken) {
+    if (!quota.slots.has_value()) return;
+    const uint32_t others = taken.slots - std::min(taken.slots, own);
+    const uint32_t room = *quota.slots - std::min(*quota.slots, others);
+    ranks = std::min(ranks, room / needs.slots_per_rank);
+  };
+  cap(project->quota, use.all);
+  cap(project->QuotaOf(job.owner), use.Of(job.owner));
+  return ranks;
+}
+
+}  // namespace muster::controller

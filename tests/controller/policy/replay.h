@@ -1,0 +1,136 @@
+// Plans carried out by hand, for tests of the policies over many looks: what is placed runs at
+// once, what is stopped has left by the next look.
+//
+// Checks each plan on its way: slots are free, priorities are not inverted.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/policy/scheduler.h"
+#include "tests/controller/policy/world.h"
+
+namespace muster::controller {
+
+class Replay {
+ public:
+  static constexpr absl::Duration kLook = absl::Minutes(1);
+
+  World world;
+
+  uint64_t Submit(JobSettings settings) {
+    settings.project = "p";
+    const uint64_t id = world.AddJob(std::move(settings)).id;
+    world.draft().EditJob(id).submitted = wall_;
+    return id;
+  }
+
+  // One look, a minute after the last one. How many gangs were placed or stopped.
+  size_t Look() {
+    wall_ += kLook;
+    now_ += kLook;
+    LetGo();
+    const Plan plan =
+        Schedule(world.view(), {.now = now_, .wall = wall_, .settings = settings}).plan;
+    for (const StopGang& stop : plan.stop) Stop(stop);
+    for (const PlaceGang& gang : plan.place) Place(gang);
+    return plan.stop.size() + plan.place.size();
+  }
+
+  void Finish(uint64_t id) {
+    End(id);
+    world.draft().EditJob(id).state = JobState::kSucceeded;
+  }
+
+  const Job& job(uint64_t id) { return *world.view().FindJob(id); }
+  size_t ranks(uint64_t id) {
+    return job(id).has_live_attempt() ? job(id).current->ranks.size() : 0;
+  }
+  uint32_t stops(uint64_t id) const {
+    const auto it = stops_.find(id);
+    return it == stops_.end() ? 0 : it->second;
+  }
+  absl::Time wall() const { return wall_; }
+
+  ScheduleSettings settings;
+
+ private:
+  void Place(const PlaceGang& gang) {
+    Attempt attempt;
+    attempt.number = gang.attempt;
+    attempt.started = wall_;
+    const JobNeeds& needs = job(gang.job_id).settings->needs;
+    ASSERT_EQ(job(gang.job_id).state, JobState::kPending);
+    ASSERT_GE(gang.ranks.size(), needs.min_ranks);
+    ASSERT_LE(gang.ranks.size(), needs.max_ranks);
+    for (const RankPlacement& placement : gang.ranks) {
+      Rank rank;
+      rank.rank = attempt.ranks.size();
+      rank.worker = placement.worker;
+      rank.slots = placement.slots;
+      ASSERT_EQ(rank.slots.size(), needs.slots_per_rank);
+      Worker& worker = world.draft().EditWorker(world.view().FindWorker(rank.worker)->id);
+      for (uint32_t slot : rank.slots) {
+        ASSERT_EQ(worker.holders.count(slot), 0u) << "slot " << slot << " was given twice";
+      }
+      HoldSlots(worker, needs, gang.job_id, gang.attempt, rank);
+      attempt.ranks.push_back(std::move(rank));
+    }
+    world.draft().AddAttempt(gang.job_id, std::move(attempt));
+    world.draft().EditJob(gang.job_id).state = JobState::kRunning;
+  }
+
+  void Stop(const StopGang& stop) {
+    ASSERT_EQ(job(stop.job_id).state, JobState::kRunning);
+    ++stops_[stop.job_id];
+    if (stop.why != StopGang::Why::kGrow) {
+      const Job& head = job(stop.for_job);
+      ASSERT_EQ(head.state, JobState::kPending);
+      EXPECT_TRUE(job(stop.job_id).settings->scheduling.preemptible);
+      if (stop.why == StopGang::Why::kPreempt) {
+        EXPECT_GT(head.settings->priority, job(stop.job_id).settings->priority) << "inverted";
+      } else {
+        EXPECT_GE(head.settings->priority, job(stop.job_id).settings->priority) << "inverted";
+      }
+    }
+    Attempt& attempt = world.draft().EditAttempt(stop.job_id);
+    attempt.save_requested = true;
+    attempt.yielded_to = stop.for_job;
+    world.draft().EditJob(stop.job_id).state = JobState::kRecovering;
+    leaving_.insert(stop.job_id);
+  }
+
+  void LetGo() {
+    for (uint64_t id : leaving_) {
+      End(id);
+      world.draft().EditAttempt(id).failure_class = FailureClass::kPreempted;
+      Job& job = world.draft().EditJob(id);
+      job.state = JobState::kPending;
+      job.not_before_at = now_;
+    }
+    leaving_.clear();
+  }
+
+  void End(uint64_t id) {
+    const size_t ranks = job(id).current->ranks.size();
+    for (uint32_t i = 0; i < ranks; ++i) {
+      const Rank rank = job(id).current->ranks[i];
+      Worker& worker = world.draft().EditWorker(world.view().FindWorker(rank.worker)->id);
+      for (uint32_t slot : rank.slots) worker.holders.erase(slot);
+      world.draft().EditRank(id, i).holds_slots = false;
+    }
+    world.draft().EditAttempt(id).ended = wall_;
+  }
+
+  absl::Time wall_ = absl::FromUnixSeconds(1'000'000);
+  absl::Duration now_ = absl::Hours(1);
+  std::set<uint64_t> leaving_;
+  std::map<uint64_t, uint32_t> stops_;
+};
+
+}  // namespace muster::controller
