@@ -259,7 +259,10 @@ EventResult OnCordon(Draft& draft, const CordonWorker& event, const RuleContext&
     edited.cordoned = event.cordoned;
     edited.cordon_reason = event.reason;
   }
-  if (!event.cordoned) return {};
+  if (!event.cordoned) {
+    Parole(draft, id, context);
+    return {};
+  }
   const std::string why = event.reason.empty() ? "" : absl::StrCat(": ", event.reason);
   for (uint64_t job_id : JobsOn(draft.view(), *draft.view().workers.Find(id))) {
     const absl::Status driven = DriveJob(

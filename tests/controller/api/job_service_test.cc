@@ -37,7 +37,10 @@ class JobServiceTest : public ApiFixture {
     return response;
   }
   void PutJob(std::shared_ptr<Job> job) {
-    engine_.Publish([&](Snapshot& s) { s.jobs.Put(job->id, job); });
+    engine_.Publish([&](Snapshot& s) {
+      s.jobs.Put(job->id, job);
+      s.newest_by_name.Put(job->settings->name, job->id);
+    });
   }
   void Store(MetricsBatch batch) {
     std::promise<absl::Status> stored;

@@ -70,6 +70,14 @@ TEST_F(StrikeRulesTest, AParoledWorkerThatFailsAgainGoesForTwiceAsLong) {
   EXPECT_GT(worker("bad").quarantined_until, clock_.Now() + absl::Minutes(19));
 }
 
+TEST_F(StrikeRulesTest, APersonMayTrustTheWorkerAgain) {
+  for (int i = 0; i < 3; ++i) FailOne({.signal = 7});
+  ASSERT_TRUE(worker("bad").quarantined());
+  EXPECT_OK(Apply(CordonWorker{.worker = "bad", .cordoned = false, .actor = "user:ann"}).status);
+  EXPECT_FALSE(worker("bad").quarantined());
+  EXPECT_EQ(state(Submit()), JobState::kStarting);
+}
+
 TEST_F(StrikeRulesTest, AnApplicationsErrorsLeaveNoMark) {
   for (int i = 0; i < 6; ++i) {
     FailOne({.failure_class = FailureClass::kApplication, .exit_code = 1});
