@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <map>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -35,7 +37,11 @@ std::string ReadProcFile(const std::string& path) {
 struct Stat {
   char state = 'Z';
   pid_t group = 0;
+  uint64_t started = 0;  // in ticks since boot
 };
+
+constexpr size_t kGroupField = 2;     // of what follows the name
+constexpr size_t kStartedField = 19;  // likewise; field 22 of proc(5)
 
 // "pid (name) state ppid pgrp ...", where the name may hold anything.
 Stat ReadStat(pid_t pid) {
@@ -45,8 +51,11 @@ Stat ReadStat(pid_t pid) {
   if (name_end == std::string::npos) return stat;
   const std::vector<std::string> fields =
       absl::StrSplit(absl::string_view(text).substr(name_end + 1), ' ', absl::SkipEmpty());
-  if (fields.size() < 3 || fields[0].size() != 1 || !absl::SimpleAtoi(fields[2], &stat.group))
+  if (fields.size() <= kStartedField || fields[0].size() != 1 ||
+      !absl::SimpleAtoi(fields[kGroupField], &stat.group) ||
+      !absl::SimpleAtoi(fields[kStartedField], &stat.started)) {
     return {};
+  }
   stat.state = fields[0][0];
   return stat;
 }
@@ -61,6 +70,11 @@ bool HasTag(pid_t pid, absl::string_view folder) {
   return false;
 }
 
+// When processes started that the last scan of this thread saw, by the inode of their folder in
+// /proc, which no two processes share: a process that began before a rank cannot descend from it,
+// and most of a machine's do. So a scan opens the files of newcomers only.
+using StartTimes = std::map<std::pair<pid_t, ino_t>, uint64_t>;
+
 }  // namespace
 
 std::vector<pid_t> FindProcesses(pid_t group, absl::string_view folder) {
@@ -68,13 +82,25 @@ std::vector<pid_t> FindProcesses(pid_t group, absl::string_view folder) {
   const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), ::closedir);
   if (proc == nullptr) return found;
   const pid_t self = ::getpid();
+  // The leader is not reaped before its group is clear, so its number is still its own.
+  const uint64_t oldest = group == 0 ? 0 : ReadStat(group).started;
+  thread_local StartTimes known;
+  StartTimes seen;
   while (const dirent* entry = ::readdir(proc.get())) {
     pid_t pid = 0;
     if (!absl::SimpleAtoi(entry->d_name, &pid) || pid == self) continue;
+    const std::pair<pid_t, ino_t> process(pid, entry->d_ino);
+    const auto before = known.find(process);
+    if (before != known.end()) {
+      seen.insert(*before);
+      if (before->second < oldest) continue;
+    }
     const Stat stat = ReadStat(pid);
-    if (stat.state == 'Z' || stat.state == 'X') continue;
+    if (stat.started != 0) seen[process] = stat.started;
+    if (stat.started < oldest || stat.state == 'Z' || stat.state == 'X') continue;
     if ((group != 0 && stat.group == group) || HasTag(pid, folder)) found.push_back(pid);
   }
+  known = std::move(seen);
   return found;
 }
 

@@ -208,7 +208,7 @@ TEST_F(AgentTest, AWorkerThatStopsTakesNoNewRanks) {
 TEST_F(AgentTest, ASecondAgentOnTheSameFolderIsRefused) {
   StartAgent();
   EXPECT_THAT(Agent::Create(Config(), clock_, PosixFileSystem()),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("in use")));
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("holds this folder")));
 }
 
 TEST_F(AgentTest, AMissingTokenFileIsTold) {
