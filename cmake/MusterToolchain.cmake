@@ -26,5 +26,11 @@ if(MUSTER_SANITIZER)
   add_link_options(-fsanitize=${MUSTER_SANITIZER})
 endif()
 
+if(MUSTER_FUZZ)
+  # Coverage in every object, so that the fuzzer sees which input reached something new.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+  add_link_options(-fsanitize=fuzzer-no-link)
+endif()
+
 # Paths of this machine stay out of the binaries (and equal sources hit the same ccache entry in any clone).
 add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)

@@ -1,0 +1,491 @@
+#include "tests/fuzz/controller_world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <functional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/version.h"
+#include "common/metrics/metric_names.h"
+#include "tests/fuzz/message_builder.h"
+#include "tests/support/model_invariants.h"
+
+namespace muster::testing {
+namespace {
+
+namespace mc = ::muster::controller;
+
+constexpr char kToken[] = "token";
+constexpr int kAgents = 3;
+
+[[noreturn]] void Broken(const std::string& what) {
+  ::fprintf(stderr, "BROKEN: %s\n", what.c_str());
+  ::abort();
+}
+
+// On memory where there is some: an input opens a database of its own.
+std::string MakeFolder() {
+  for (const char* root : {"/dev/shm", "/tmp"}) {
+    std::string pattern = std::string(root) + "/muster-fuzz-XXXXXX";
+    if (::mkdtemp(pattern.data()) != nullptr) return pattern;
+  }
+  Broken("no folder for the database");
+}
+
+// What outlives an input: metrics.db has no part in the model, and opening one takes long.
+struct Shared {
+  Shared() : folder(MakeFolder()) {
+    mc::MetricsIngestOptions options;
+    options.path = folder + "/metrics.db";
+    options.known = [](uint64_t job_id, uint32_t attempt) { return job_id < 4 && attempt < 4; };
+    options.finished_jobs = [] { return std::vector<mc::FinishedJob>(); };
+    options.max_bytes = 64 << 20;
+    options.on_fatal = [](const absl::Status& status) {
+      Broken(absl::StrCat("metrics.db: ", status.ToString()));
+    };
+    auto opened = mc::MetricsIngest::Open(std::move(options), clock);
+    if (!opened.ok()) Broken(opened.status().ToString());
+    ingest = *std::move(opened);
+    ingest->Start();
+  }
+  ~Shared() {
+    ingest->Stop();
+    ingest.reset();
+    std::filesystem::remove_all(folder);
+  }
+  const std::string folder;
+  RealClock clock;
+  Registry registry{ControllerMetrics(), metric::kControllerDroppedTotal};
+  mc::CallGate gate{kToken, registry, clock};
+  std::unique_ptr<mc::MetricsIngest> ingest;
+};
+
+Shared& Common() {
+  static Shared shared;
+  return shared;
+}
+
+std::string Authorization() { return absl::StrCat("Bearer ", kToken); }
+
+// What must survive the controller's death.
+std::string DurableView(const mc::Snapshot& snapshot) {
+  std::string view = absl::StrCat(
+      "events ", snapshot.last_event, " outbox ",
+      absl::StrJoin(*snapshot.outbox, ",",
+                    [](std::string* out, const auto& row) { absl::StrAppend(out, row.first); }),
+      "\n");
+  snapshot.jobs.ForEach([&](const mc::Job& job) {
+    absl::StrAppend(&view, "job ", job.id, " ", mc::JobStateName(job.state), " attempt ",
+                    job.attempt, " restarts ", job.restarts, " key ", job.idempotency_key,
+                    " ckpts ", absl::StrJoin(job.checkpoints, ","), " events ", job.events.size(),
+                    " results ", job.results.size(), "\n");
+  });
+  snapshot.workers.ForEach([&](const mc::Worker& worker) {
+    absl::StrAppend(&view, "worker ", worker.id, " ", worker.name, " holds ", worker.holders.size(),
+                    " seq ", worker.event_seq, "\n");
+  });
+  snapshot.checkpoints.ForEach([&](const mc::Checkpoint& checkpoint) {
+    absl::StrAppend(&view, "checkpoint ", checkpoint.id, " ",
+                    mc::CheckpointStateName(checkpoint.state), " ", checkpoint.path, "\n");
+  });
+  return view;
+}
+
+// A spec that is good, so that most submits get past the checks.
+void FillGoodSpec(FuzzInput& input, v1::JobSpec& spec) {
+  spec.set_name(absl::StrCat("job-", input.Below(3)));
+  spec.mutable_ranks()->set_min(1 + input.Below(3));
+  spec.mutable_ranks()->set_max(spec.ranks().min() + input.Below(2));
+  spec.mutable_placement()->set_wait_for_capacity(!input.Chance(32));
+  spec.mutable_train()->mutable_model()->mutable_mlp();
+  spec.mutable_train()->mutable_data()->mutable_synthetic();
+  spec.mutable_train()->set_batch_size(32);
+  spec.mutable_train()->set_steps(100);
+}
+
+// Requests get their frame right more often than chance would.
+template <typename Request>
+void Prepare(FuzzInput& input, Request& request) {
+  if constexpr (requires { request.mutable_job()->set_id(1); }) {
+    request.mutable_job()->set_id(1 + input.Below(4));
+  }
+  if constexpr (requires { request.set_checkpoint_id(1); }) {
+    request.set_checkpoint_id(1 + input.Below(4));
+  }
+}
+void Prepare(FuzzInput& input, v1::SubmitRequest& request) {
+  FillGoodSpec(input, *request.mutable_spec());
+  if (input.Chance(64)) FillMessage(input, *request.mutable_spec());
+  request.set_protocol_version(kProtocolVersion);
+  request.set_dry_run(input.Chance(32));
+  request.set_idempotency_key(input.Chance(128) ? "" : absl::StrCat("key-", input.Below(3)));
+  request.set_owner(input.Chance(128) ? "ann" : "bob");
+}
+
+}  // namespace
+
+// ---- calls of people ----
+
+struct ControllerWorld::Method {
+  std::string name;
+  std::function<void(ControllerWorld&, FuzzInput&)> call;
+};
+
+#define UNARY(name)                                                                        \
+  Method {                                                                                 \
+#name, [](ControllerWorld & world,                                                     \
+              FuzzInput & input) { world.CallUnary(input, #name, &mc::JobService::name); } \
+  }
+#define STREAM(name)                                                                 \
+  Method {                                                                           \
+#name, [](ControllerWorld & world,                                               \
+              FuzzInput & input) { world.CallStream(input, &mc::JobService::name); } \
+  }
+
+const std::vector<ControllerWorld::Method>& ControllerWorld::AllMethods() {
+  static const auto* methods = new std::vector<Method>{
+      UNARY(GetVersion),      UNARY(Submit),           UNARY(ListJobs),    UNARY(GetJob),
+      UNARY(CancelJob),       STREAM(WatchJob),        STREAM(StreamLogs), UNARY(QueryMetrics),
+      UNARY(ListCheckpoints), UNARY(VerifyCheckpoint), UNARY(ListWorkers),
+  };
+  return *methods;
+}
+
+std::vector<std::string> ControllerWorld::Methods() {
+  std::vector<std::string> names;
+  for (const Method& method : AllMethods()) names.push_back(method.name);
+  return names;
+}
+
+template <typename Request, typename Response>
+void ControllerWorld::CallUnary(FuzzInput& input, const std::string& name,
+                                grpc::ServerUnaryReactor* (mc::JobService::*handler)(
+                                    grpc::CallbackServerContext*, const Request*, Response*)) {
+  auto call = std::make_shared<FakeUnary<Request, Response>>(board_, Authorization());
+  Prepare(input, call->request);
+  if (call->request.ByteSizeLong() == 0 || input.Chance(48)) FillMessage(input, call->request);
+  call->Bind((jobs_.get()->*handler)(call->context(), &call->request, &call->response));
+  engine_->RunUntilIdle();
+  // A verdict on a checkpoint may take as long as an agent likes.
+  if (name == "VerifyCheckpoint") return;
+  if (!board_.DeliverUntil([&] { return call->finished(); })) Broken(name + " is not answered");
+}
+
+template <typename Request, typename Response>
+void ControllerWorld::CallStream(FuzzInput& input,
+                                 grpc::ServerWriteReactor<Response>* (mc::JobService::*handler)(
+                                     grpc::CallbackServerContext*, const Request*)) {
+  auto call = std::make_shared<FakeWriter<Request, Response>>(board_, Authorization());
+  Prepare(input, call->request);
+  if (input.Chance(96)) FillMessage(input, call->request);
+  call->Bind((jobs_.get()->*handler)(call->context(), &call->request));
+  cancels_.push_back([call] { call->Cancel(); });
+}
+
+void ControllerWorld::CallPeople(FuzzInput& input) {
+  // Many of them submit: the other verbs need something to work on.
+  if (input.Chance(100)) {
+    CallUnary(input, "Submit", &mc::JobService::Submit);
+  } else {
+    AllMethods()[input.Below(static_cast<uint32_t>(AllMethods().size()))].call(*this, input);
+  }
+}
+
+// ---- agents ----
+
+void ControllerWorld::Connect(FuzzInput& input, Agent& agent) {
+  if (agent.control != nullptr) agent.control->Cancel();
+  // Sometimes as another life of the same name, or with an old life's mark.
+  if (agent.incarnation.empty() || input.Chance(24)) {
+    agent = Agent{.name = absl::StrCat("worker-", input.Below(kAgents)),
+                  .incarnation = std::string(16, static_cast<char>('a' + input.Below(4)))};
+  }
+  agent.said = agent.acked;
+  agent.control = std::make_shared<Control>(board_, Authorization());
+  agent.control->on_message = [this, &agent](const v1::ControllerMessage& message) {
+    Hear(agent, message);
+  };
+  agent.control->Bind(workers_->Control(agent.control->context()));
+  v1::WorkerMessage message;
+  v1::Hello& hello = *message.mutable_hello();
+  hello.set_protocol_version(kProtocolVersion);
+  hello.set_worker_name(agent.name);
+  hello.set_incarnation(agent.incarnation);
+  hello.set_pool("default");
+  hello.set_cpus(4);
+  hello.set_memory_bytes(1 << 30);
+  hello.set_advertise_address("127.0.0.1");
+  const uint32_t slots = 1 + input.Below(4);
+  for (uint32_t slot = 0; slot < slots; ++slot) {
+    hello.add_slots()->set_index(slot);
+    hello.mutable_slots(static_cast<int>(slot))->set_kind(v1::CPU);
+  }
+  for (const v1::StartRanks& start : agent.starts) {
+    if (!input.Chance(128)) continue;
+    v1::RankStatus& status = *hello.add_ranks();
+    *status.mutable_fence() = start.fence();
+    status.set_rank(start.ranks_size() > 0 ? start.ranks(0).rank() : 0);
+  }
+  if (input.Chance(32)) FillMessage(input, hello);
+  agent.control->Say(message);
+}
+
+void ControllerWorld::Hear(Agent& agent, const v1::ControllerMessage& message) {
+  if (message.has_event_ack()) agent.acked = message.event_ack().event_seq();
+  if (message.has_start_ranks()) {
+    agent.starts.push_back(message.start_ranks());
+    agent.assignments.push_back(message.start_ranks().outbox_seq());
+  }
+  if (message.has_stop_ranks()) agent.assignments.push_back(message.stop_ranks().outbox_seq());
+  if (message.has_verify_checkpoint()) {
+    agent.assignments.push_back(message.verify_checkpoint().outbox_seq());
+  }
+  if (message.has_delete_checkpoint()) {
+    agent.assignments.push_back(message.delete_checkpoint().outbox_seq());
+  }
+}
+
+void ControllerWorld::Send(Agent& agent, v1::WorkerMessage message) {
+  if (agent.control != nullptr) agent.control->Say(message);
+}
+
+void ControllerWorld::SayAnything(FuzzInput& input, Agent& agent) {
+  v1::WorkerMessage message;
+  const auto* type = v1::WorkerMessage::descriptor();
+  const auto* body = type->field(static_cast<int>(input.Below(type->field_count())));
+  if (body->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) {
+    FillMessage(input, *message.GetReflection()->MutableMessage(&message, body));
+  }
+  message.set_event_seq(input.Chance(200) ? ++agent.said : input.Below(5));
+  Send(agent, std::move(message));
+}
+
+void ControllerWorld::ReportRank(FuzzInput& input, Agent& agent) {
+  const v1::StartRanks& start =
+      agent.starts[input.Below(static_cast<uint32_t>(agent.starts.size()))];
+  v1::WorkerMessage message;
+  v1::RankEvent& event = *message.mutable_rank_event();
+  *event.mutable_fence() = start.fence();
+  event.set_rank(start.ranks_size() == 0
+                     ? 0
+                     : start.ranks(static_cast<int>(input.Below(start.ranks_size()))).rank());
+  event.set_kind(static_cast<v1::RankEvent::Kind>(1 + input.Below(3)));
+  event.set_pid(100 + event.rank());
+  event.set_succeeded(input.Chance(128));
+  event.set_stopped(!event.succeeded() && input.Chance(64));
+  event.set_failure_class(static_cast<v1::FailureClass>(input.Below(v1::FailureClass_ARRAYSIZE)));
+  event.set_last_step(input.Below(100));
+  if (input.Chance(16)) FillMessage(input, event);
+  message.set_event_seq(++agent.said);
+  Send(agent, std::move(message));
+}
+
+void ControllerWorld::ReportCheckpoint(FuzzInput& input, Agent& agent) {
+  const v1::StartRanks& start =
+      agent.starts[input.Below(static_cast<uint32_t>(agent.starts.size()))];
+  v1::WorkerMessage message;
+  v1::CheckpointEvent& event = *message.mutable_checkpoint_event();
+  *event.mutable_fence() = start.fence();
+  // Commits are what the rest follows from.
+  event.set_kind(input.Chance(128) ? v1::CheckpointEvent::COMMIT
+                                   : static_cast<v1::CheckpointEvent::Kind>(1 + input.Below(4)));
+  event.set_step(input.Below(4));
+  event.set_path(absl::StrCat(start.checkpoint_root(), "/step-", event.step()));
+  event.set_manifest_sha256(absl::StrCat("sha-", input.Below(2)));
+  event.set_best(input.Chance(64));
+  if (input.Chance(16)) FillMessage(input, event);
+  message.set_event_seq(++agent.said);
+  Send(agent, std::move(message));
+}
+
+void ControllerWorld::SayWhatAnAgentWould(FuzzInput& input, Agent& agent) {
+  v1::WorkerMessage message;
+  switch (input.Below(6)) {
+    case 0:
+      message.mutable_heartbeat()->set_seq(++agent.heartbeats);
+      return Send(agent, std::move(message));
+    case 1:
+      for (const uint64_t seq : std::exchange(agent.assignments, {})) {
+        message.mutable_assignment_ack()->set_outbox_seq(seq);
+        if (input.Chance(16)) message.mutable_assignment_ack()->set_refusal("no");
+        Send(agent, message);
+        Settle();
+      }
+      return;
+    case 2:
+    case 3:
+      if (!agent.starts.empty()) ReportRank(input, agent);
+      return;
+    case 4:
+      if (!agent.starts.empty()) ReportCheckpoint(input, agent);
+      return;
+    case 5: {
+      const bool verify = input.Chance(128);
+      if (verify) {
+        message.mutable_verify_result()->set_checkpoint_id(1 + input.Below(4));
+        message.mutable_verify_result()->set_ok(input.Chance(160));
+      } else {
+        message.mutable_delete_result()->set_checkpoint_id(1 + input.Below(4));
+        message.mutable_delete_result()->set_ok(input.Chance(160));
+      }
+      if (!agent.assignments.empty()) {
+        const uint64_t seq = agent.assignments.back();
+        if (verify) message.mutable_verify_result()->set_outbox_seq(seq);
+        if (!verify) message.mutable_delete_result()->set_outbox_seq(seq);
+      }
+      message.set_event_seq(++agent.said);
+      return Send(agent, std::move(message));
+    }
+  }
+}
+
+void ControllerWorld::SendBulk(FuzzInput& input, Agent& agent) {
+  v1::BulkBatch batch;
+  if (agent.bulk == nullptr || agent.bulk->finished()) {
+    agent.batches = 0;
+    agent.bulk = std::make_shared<Bulk>(board_, Authorization());
+    agent.bulk->Bind(workers_->Bulk(agent.bulk->context()));
+    batch.mutable_hello()->set_worker_name(agent.name);
+    batch.mutable_hello()->set_incarnation(agent.incarnation);
+  }
+  FillMessage(input, batch);
+  if (!input.Chance(32)) batch.set_batch_id(++agent.batches);
+  agent.bulk->Say(batch);
+}
+
+// ---- the world ----
+
+ControllerWorld::ControllerWorld() : dir_(MakeFolder()) { Open(); }
+
+ControllerWorld::~ControllerWorld() {
+  Close();
+  std::filesystem::remove_all(dir_);
+}
+
+void ControllerWorld::Open() {
+  mc::EngineOptions options;
+  options.data_dir = dir_;
+  options.threads = false;
+  options.on_fatal = [](const absl::Status& status) {
+    Broken(absl::StrCat("state.db: ", status.ToString()));
+  };
+  auto engine = mc::Engine::Open(std::move(options), clock_);
+  if (!engine.ok()) Broken(engine.status().ToString());
+  engine_ = *std::move(engine);
+  Shared& shared = Common();
+  jobs_ = std::make_unique<mc::JobService>(*engine_, *shared.ingest, shared.gate, clock_, "/ckpt");
+  workers_ = std::make_unique<mc::WorkerService>(*engine_, *shared.ingest, shared.gate);
+}
+
+void ControllerWorld::Close() {
+  if (engine_ == nullptr) return;
+  jobs_->Stop();
+  workers_->Stop();
+  cancels_.clear();
+  if (!board_.DeliverUntil([&] {
+        engine_->RunUntilIdle();
+        return board_.open() == 0;
+      })) {
+    Broken(absl::StrCat(board_.open(), " calls do not end"));
+  }
+  // The ingest outlives this engine: reads that streams left behind must not.
+  auto read = std::make_shared<std::atomic<bool>>(false);
+  Common().ingest->Read([this, read](mc::MetricsStore*, const absl::Status&) {
+    *read = true;
+    board_.Owe([] {});
+  });
+  if (!board_.DeliverUntil([&] { return read->load(); })) Broken("the ingest does not answer");
+  agents_.clear();
+  workers_.reset();
+  jobs_.reset();
+  engine_->Stop();
+  engine_.reset();
+}
+
+void ControllerWorld::Restart() {
+  Close();
+  Open();
+  // Disconnecting changed nothing durable, so that the state before is that of the last commit.
+  CheckModel();
+}
+
+void ControllerWorld::CheckModel() {
+  const std::vector<std::string> faults = ModelFaults(*engine_->snapshot());
+  if (!faults.empty()) Broken(absl::StrJoin(faults, "; "));
+}
+
+void ControllerWorld::Settle() {
+  // What the engine answers makes streams read on and agents hear, and so on.
+  for (int i = 0; i < 3; ++i) {
+    engine_->RunUntilIdle();
+    board_.Deliver();
+  }
+  CheckModel();
+}
+
+void ControllerWorld::Step(FuzzInput& input) {
+  Agent& agent = agents_[static_cast<int>(input.Below(kAgents))];
+  const bool connected = agent.control != nullptr && !agent.control->finished();
+  switch (input.Below(16)) {
+    case 0:
+    case 1:
+    case 2:
+    case 3:
+      CallPeople(input);
+      break;
+    case 4:
+      if (!connected || input.Chance(64)) Connect(input, agent);
+      break;
+    case 5:
+      if (connected) SayAnything(input, agent);
+      break;
+    case 7:
+      if (input.Chance(64)) SendBulk(input, agent);
+      break;
+    case 9:
+      clock_.Advance(absl::Milliseconds(100) * input.Byte());
+      break;
+    case 10:
+      if (connected && input.Chance(128)) {
+        agent.control->HangUp();
+      } else if (connected) {
+        agent.control->Cancel();
+      } else if (!cancels_.empty()) {
+        cancels_.back()();
+        cancels_.pop_back();
+      }
+      break;
+    case 11:
+      if (input.Chance(64)) {
+        Restart();
+        break;
+      }
+      [[fallthrough]];
+    default:
+      if (!connected) {
+        Connect(input, agent);
+      } else {
+        SayWhatAnAgentWould(input, agent);
+      }
+  }
+  Settle();
+}
+
+void ControllerWorld::Finish() {
+  Settle();
+  const std::string before = DurableView(*engine_->snapshot());
+  Close();
+  Open();
+  const std::string after = DurableView(*engine_->snapshot());
+  if (before != after) {
+    Broken(absl::StrCat("a restart changed the model:\n", before, "----\n", after));
+  }
+  CheckModel();
+}
+
+}  // namespace muster::testing

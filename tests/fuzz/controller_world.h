@@ -1,0 +1,88 @@
+// A controller for one fuzz input: the real services over a real engine without threads, on a
+// simulated clock, with a database on a memory file system, and agents that say what the input
+// says. After each step the model's invariants hold; at the end, and at each restart, what is read
+// back from the database is what was published.
+//
+// Any broken promise prints what it is and aborts: that is how a fuzzer hears of it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "controller/api/job_service.h"
+#include "controller/api/worker_service.h"
+#include "controller/engine/engine.h"
+#include "tests/fuzz/fake_calls.h"
+#include "tests/fuzz/fuzz_input.h"
+
+namespace muster::testing {
+
+class ControllerWorld {
+ public:
+  ControllerWorld();
+  ~ControllerWorld();
+
+  // One thing that happens: a request, an agent's word, time, or the controller's death.
+  void Step(FuzzInput& input);
+  // Ends all calls and reopens the database.
+  void Finish();
+
+  // Every rpc of JobService that Step may call, by name; a test compares it with the protocol.
+  static std::vector<std::string> Methods();
+
+ private:
+  using Control = FakeBidi<v1::WorkerMessage, v1::ControllerMessage>;
+  using Bulk = FakeBidi<v1::BulkBatch, v1::BulkAck>;
+  struct Agent {
+    std::string name;
+    std::string incarnation;
+    std::shared_ptr<Control> control;
+    std::shared_ptr<Bulk> bulk;
+    uint64_t said = 0;   // numbered reports of this incarnation
+    uint64_t acked = 0;  // those that the controller has
+    uint64_t heartbeats = 0;
+    uint64_t batches = 0;
+    std::vector<v1::StartRanks> starts;
+    std::vector<uint64_t> assignments;  // not acknowledged yet
+  };
+  struct Method;
+  static const std::vector<Method>& AllMethods();
+  template <typename Request, typename Response>
+  void CallUnary(FuzzInput& input, const std::string& name,
+                 grpc::ServerUnaryReactor* (controller::JobService::*handler)(
+                     grpc::CallbackServerContext*, const Request*, Response*));
+  template <typename Request, typename Response>
+  void CallStream(FuzzInput& input,
+                  grpc::ServerWriteReactor<Response>* (controller::JobService::*handler)(
+                      grpc::CallbackServerContext*, const Request*));
+
+  void Open();
+  void Close();
+  void Restart();
+  void Settle();  // all that follows from what was said, and then the invariants
+  void CheckModel();
+
+  void CallPeople(FuzzInput& input);
+  void Connect(FuzzInput& input, Agent& agent);
+  void SayAnything(FuzzInput& input, Agent& agent);
+  void SayWhatAnAgentWould(FuzzInput& input, Agent& agent);
+  void ReportRank(FuzzInput& input, Agent& agent);
+  void ReportCheckpoint(FuzzInput& input, Agent& agent);
+  void SendBulk(FuzzInput& input, Agent& agent);
+  void Send(Agent& agent, v1::WorkerMessage message);
+  void Hear(Agent& agent, const v1::ControllerMessage& message);
+
+  std::string dir_;
+  SimulatedClock clock_;
+  CallBoard board_;
+  std::unique_ptr<controller::Engine> engine_;
+  std::unique_ptr<controller::JobService> jobs_;
+  std::unique_ptr<controller::WorkerService> workers_;
+  std::map<int, Agent> agents_;
+  std::vector<std::function<void()>> cancels_;  // of server streams that were opened
+};
+
+}  // namespace muster::testing

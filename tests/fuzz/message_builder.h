@@ -1,0 +1,15 @@
+// Builds any protobuf message from fuzz bytes, by reflection: no field is forgotten when one is
+// added. Small numbers, names from a short list and known enum values are likely, so that requests
+// meet what earlier ones made; extremes and nonsense are possible everywhere.
+#pragma once
+
+#include <google/protobuf/message.h>
+
+#include "tests/fuzz/fuzz_input.h"
+
+namespace muster::testing {
+
+// Overwrites some of the message's fields. Requires an input that ends: recursion is bounded too.
+void FillMessage(FuzzInput& input, google::protobuf::Message& message, int depth = 0);
+
+}  // namespace muster::testing
