@@ -72,30 +72,6 @@ Shared& Common() {
 
 std::string Authorization() { return absl::StrCat("Bearer ", kToken); }
 
-// What must survive the controller's death.
-std::string DurableView(const mc::Snapshot& snapshot) {
-  std::string view = absl::StrCat(
-      "events ", snapshot.last_event, " outbox ",
-      absl::StrJoin(*snapshot.outbox, ",",
-                    [](std::string* out, const auto& row) { absl::StrAppend(out, row.first); }),
-      "\n");
-  snapshot.jobs.ForEach([&](const mc::Job& job) {
-    absl::StrAppend(&view, "job ", job.id, " ", mc::JobStateName(job.state), " attempt ",
-                    job.attempt, " restarts ", job.restarts, " key ", job.idempotency_key,
-                    " ckpts ", absl::StrJoin(job.checkpoints, ","), " events ", job.events.size(),
-                    " results ", job.results.size(), "\n");
-  });
-  snapshot.workers.ForEach([&](const mc::Worker& worker) {
-    absl::StrAppend(&view, "worker ", worker.id, " ", worker.name, " holds ", worker.holders.size(),
-                    " seq ", worker.event_seq, "\n");
-  });
-  snapshot.checkpoints.ForEach([&](const mc::Checkpoint& checkpoint) {
-    absl::StrAppend(&view, "checkpoint ", checkpoint.id, " ",
-                    mc::CheckpointStateName(checkpoint.state), " ", checkpoint.path, "\n");
-  });
-  return view;
-}
-
 // A spec that is good, so that most submits get past the checks.
 void FillGoodSpec(FuzzInput& input, v1::JobSpec& spec) {
   spec.set_name(absl::StrCat("job-", input.Below(3)));
@@ -478,10 +454,10 @@ void ControllerWorld::Step(FuzzInput& input) {
 
 void ControllerWorld::Finish() {
   Settle();
-  const std::string before = DurableView(*engine_->snapshot());
+  const std::string before = DescribeModel(*engine_->snapshot());
   Close();
   Open();
-  const std::string after = DurableView(*engine_->snapshot());
+  const std::string after = DescribeModel(*engine_->snapshot());
   if (before != after) {
     Broken(absl::StrCat("a restart changed the model:\n", before, "----\n", after));
   }

@@ -171,4 +171,32 @@ std::vector<std::string> ModelFaults(const controller::Snapshot& snapshot) {
   return Audit(snapshot).Run();
 }
 
+std::string DescribeModel(const controller::Snapshot& snapshot) {
+  std::string view = absl::StrCat("events ", snapshot.last_event, "\n");
+  for (const auto& [seq, row] : *snapshot.outbox) {
+    absl::StrAppend(&view, "outbox ", seq, " for ", row.worker, " kind ",
+                    static_cast<int>(row.kind), "\n");
+  }
+  snapshot.jobs.ForEach([&](const mc::Job& job) {
+    absl::StrAppend(&view, "job ", job.id, " ", mc::JobStateName(job.state), " attempt ",
+                    job.attempt, " restarts ", job.restarts, " in a row ", job.restarts_in_row,
+                    " key ", job.idempotency_key, " events ", job.events.size(), " results ",
+                    job.results.size(), "\n");
+    if (job.current == nullptr) return;
+    for (const mc::Rank& rank : job.current->ranks) {
+      absl::StrAppend(&view, "  rank ", rank.rank, " on ", rank.worker, " ",
+                      mc::RankStateName(rank.state), rank.holds_slots ? " holds" : "", "\n");
+    }
+  });
+  snapshot.workers.ForEach([&](const mc::Worker& worker) {
+    absl::StrAppend(&view, "worker ", worker.id, " ", worker.name, " holds ", worker.holders.size(),
+                    " seq ", worker.event_seq, "\n");
+  });
+  snapshot.checkpoints.ForEach([&](const mc::Checkpoint& checkpoint) {
+    absl::StrAppend(&view, "checkpoint ", checkpoint.id, " of ", checkpoint.job_id, " ",
+                    mc::CheckpointStateName(checkpoint.state), " ", checkpoint.path, "\n");
+  });
+  return view;
+}
+
 }  // namespace muster::testing

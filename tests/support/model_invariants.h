@@ -20,4 +20,7 @@ namespace muster::testing {
 //   folder and a manifest's hash
 std::vector<std::string> ModelFaults(const controller::Snapshot& snapshot);
 
+// What must survive the controller's death, and what a repeated mutation must not change, as text.
+std::string DescribeModel(const controller::Snapshot& snapshot);
+
 }  // namespace muster::testing
