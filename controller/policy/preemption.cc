@@ -231,8 +231,10 @@ uint64_t YieldsTo(const Snapshot& snapshot, const Job& job, absl::Time now) {
   if (job.current == nullptr || job.current->yielded_to == 0) return 0;
   if (!job.current->live() && now - job.current->ended > kYieldFor) return 0;
   const Job* other = snapshot.FindJob(job.current->yielded_to);
-  const bool waits = other != nullptr && other->state == JobState::kPending && !other->held;
-  return waits ? other->id : 0;
+  if (other == nullptr || other->state != JobState::kPending || other->held) return 0;
+  // It had them meanwhile, and waits anew.
+  if (other->current != nullptr && other->current->started >= job.current->ended) return 0;
+  return other->id;
 }
 
 }  // namespace muster::controller

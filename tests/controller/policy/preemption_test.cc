@@ -220,6 +220,11 @@ TEST(YieldTest, TheSlotsAreKeptForTheOneThatTheyWereFreedForWhileItWaits) {
   world.draft().EditJob(2).held = true;
   EXPECT_EQ(yields_to(), 0u);
   world.draft().EditJob(2).held = false;
+  world.Place(2, {"a"}, JobState::kPending);
+  world.draft().EditAttempt(2).started = kNow;
+  EXPECT_EQ(yields_to(), 0u) << "it had them meanwhile";
+  world.draft().EditAttempt(2).started = kNow - absl::Hours(1);
+  EXPECT_EQ(yields_to(), 2u);
   world.draft().EditJob(2).state = JobState::kStarting;
   EXPECT_EQ(yields_to(), 0u);
   world.draft().EditJob(2).state = JobState::kPending;
