@@ -1,0 +1,14 @@
+// The bounds of the built-in trainer's recipe. Used by ValidateSpec alone. Pure.
+#pragma once
+
+#include <vector>
+
+#include "common/spec/spec_fault.h"
+#include "muster/v1/job_spec.pb.h"
+
+namespace muster {
+
+// Adds what is wrong with `train:` to `faults`.
+void ValidateTrain(const v1::Train& train, std::vector<SpecFault>& faults);
+
+}  // namespace muster
