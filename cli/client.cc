@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "cli/error.h"
 #include "cli/host.h"
 #include "common/base/units.h"
@@ -32,6 +33,16 @@ absl::StatusOr<v1::JobRef> ParseJobRef(absl::string_view text) {
       return absl::InvalidArgumentError(absl::StrCat("'", text, "' is no job id"));
     }
     ref.set_id(id);
+    return ref;
+  }
+  // No name has a '_' in it.
+  const std::pair<absl::string_view, absl::string_view> task =
+      absl::StrSplit(text, absl::MaxSplits('_', 1));
+  uint64_t array_id = 0;
+  uint32_t index = 0;
+  if (absl::SimpleAtoi(task.first, &array_id) && absl::SimpleAtoi(task.second, &index)) {
+    ref.mutable_task()->set_array_id(array_id);
+    ref.mutable_task()->set_index(index);
     return ref;
   }
   if (text.empty() || text.size() > kMaxNameBytes) {

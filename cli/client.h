@@ -16,8 +16,8 @@
 
 namespace muster::cli {
 
-// A job as the user names it: digits are an id, anything else is a name. INVALID_ARGUMENT for what
-// can be neither.
+// A job as the user names it: digits are an id, 42_3 is task 3 of array 42, anything else is a
+// name. INVALID_ARGUMENT for what can be neither.
 absl::StatusOr<v1::JobRef> ParseJobRef(absl::string_view text);
 
 // Connects at the first call. One thread.

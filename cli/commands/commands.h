@@ -1,4 +1,5 @@
-// Every verb: its flags, its help, and what it does. One file a verb, of the verb's name.
+// Every verb: its flags, its help, and what it does. One file a verb, of the verb's name, or of
+// what several have in common.
 //
 // AddX declares the verb on the command line. When it is the one that was asked for, parsing sets
 // `verb` to what runs it, which returns the exit code, or the error to print. Session and verb must
@@ -19,13 +20,18 @@ using Verb = std::function<absl::StatusOr<ExitCode>()>;
 
 void AddCancel(CLI::App& app, Session& session, Verb& verb);
 void AddCkpt(CLI::App& app, Session& session, Verb& verb);
+void AddControl(CLI::App& app, Session& session, Verb& verb);  // hold, release, suspend, ...
+void AddEvents(CLI::App& app, Session& session, Verb& verb);
+void AddHistory(CLI::App& app, Session& session, Verb& verb);
 void AddLocal(CLI::App& app, Session& session, Verb& verb);
 void AddLogs(CLI::App& app, Session& session, Verb& verb);
 void AddLs(CLI::App& app, Session& session, Verb& verb);
 void AddMetrics(CLI::App& app, Session& session, Verb& verb);
 void AddNodes(CLI::App& app, Session& session, Verb& verb);
+void AddProject(CLI::App& app, Session& session, Verb& verb);  // project, quota, share
 void AddShow(CLI::App& app, Session& session, Verb& verb);
 void AddSubmit(CLI::App& app, Session& session, Verb& verb);
+void AddUpdate(CLI::App& app, Session& session, Verb& verb);
 void AddVersion(CLI::App& app, Session& session, Verb& verb);
 void AddWait(CLI::App& app, Session& session, Verb& verb);
 void AddWatch(CLI::App& app, Session& session, Verb& verb);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "cli/output/text.h"
@@ -133,22 +134,29 @@ std::string StepText(const v1::JobSummary& job) {
                                 : absl::StrCat(job.step(), "/", job.total_steps());
 }
 
-std::string JobName(const v1::JobSummary& job) { return absl::StrCat(job.id(), " ", job.name()); }
+std::string JobIdText(const v1::JobSummary& job) {
+  return job.array_id() == 0 ? absl::StrCat(job.id())
+                             : absl::StrCat(job.array_id(), "_", job.array_index());
+}
+
+std::string JobName(const v1::JobSummary& job) {
+  return absl::StrCat(JobIdText(job), " ", job.name());
+}
 
 Table JobTable(const std::vector<v1::JobSummary>& jobs, absl::Time now, bool wide) {
   std::vector<Column> columns = {{"ID", true},    {"NAME", false, true}, {"STATE"},
                                  {"RANKS", true}, {"STEP", true},        {"LOSS", true},
                                  {"RATE", true},  {"AGE", true}};
   if (wide) {
-    const std::vector<Column> more = {
-        {"PROJECT"}, {"OWNER"}, {"RESTARTS", true}, {"ACCURACY", true}, {"WORKERS"}};
+    const std::vector<Column> more = {{"PROJECT"},        {"OWNER"},          {"PRIO", true},
+                                      {"RESTARTS", true}, {"ACCURACY", true}, {"WORKERS"}};
     columns.insert(columns.end(), more.begin(), more.end());
   }
   columns.push_back({"REASON", false, true});
   Table table(std::move(columns));
   for (const v1::JobSummary& job : jobs) {
     const std::optional<double> rate = Rate(job);
-    std::vector<std::string> cells = {absl::StrCat(job.id()),
+    std::vector<std::string> cells = {JobIdText(job),
                                       job.name(),
                                       v1::JobState_Name(job.state()),
                                       absl::StrCat(job.ranks()),
@@ -161,12 +169,50 @@ Table JobTable(const std::vector<v1::JobSummary>& jobs, absl::Time now, bool wid
       const std::optional<double> accuracy = tested ? job.test_accuracy()
                                                     : If(job.has_best_validation_accuracy(), job,
                                                          &v1::JobSummary::best_validation_accuracy);
-      for (std::string cell : {job.project(), job.owner(), absl::StrCat(job.restarts()),
-                               Percent(accuracy), Joined(job.workers())}) {
+      for (std::string cell :
+           {job.project(), job.owner(), absl::StrCat(job.priority()), absl::StrCat(job.restarts()),
+            Percent(accuracy), Joined(job.workers())}) {
         cells.push_back(std::move(cell));
       }
     }
     cells.push_back(job.message());
+    table.Add(std::move(cells));
+  }
+  return table;
+}
+
+Table HistoryTable(const std::vector<v1::JobSummary>& jobs, bool wide) {
+  std::vector<Column> columns = {{"ID", true},      {"NAME", false, true}, {"OWNER"},
+                                 {"STATE"},         {"ENDED (UTC)"},       {"WAITED", true},
+                                 {"ELAPSED", true}, {"RAN", true},         {"SLOT-HOURS", true},
+                                 {"RESTARTS", true}};
+  if (wide) {
+    const std::vector<Column> more = {
+        {"PROJECT"}, {"RANKS", true}, {"STEP", true}, {"REASON", false, true}};
+    columns.insert(columns.end(), more.begin(), more.end());
+  }
+  Table table(std::move(columns));
+  constexpr double kSecondsPerHour = 3600;
+  for (const v1::JobSummary& job : jobs) {
+    const absl::Time ended = absl::FromUnixMillis(job.finished_ms());
+    const absl::Time began = job.started_ms() == 0 ? ended : absl::FromUnixMillis(job.started_ms());
+    std::vector<std::string> cells = {
+        JobIdText(job),
+        job.name(),
+        job.owner(),
+        v1::JobState_Name(job.state()),
+        TimeText(job.finished_ms()),
+        Age(began, job.submitted_ms()),
+        Age(ended, job.submitted_ms()),
+        HumanDuration(absl::Floor(absl::Milliseconds(job.ran_ms()), absl::Seconds(1))),
+        absl::StrFormat("%.2f", job.slot_seconds() / kSecondsPerHour),
+        absl::StrCat(job.restarts())};
+    if (wide) {
+      for (std::string cell :
+           {job.project(), absl::StrCat(job.ranks()), StepText(job), job.message()}) {
+        cells.push_back(std::move(cell));
+      }
+    }
     table.Add(std::move(cells));
   }
   return table;
@@ -248,6 +294,12 @@ std::string JobPage(const v1::GetJobResponse& job, absl::string_view spec_yaml, 
   Field("state", v1::JobState_Name(summary.state()), &page);
   Field("reason", summary.message(), &page);
   Field("failure", FailureText(summary.failure_class()), &page);
+  if (summary.held()) Field("held", "until `muster release`", &page);
+  if (summary.array_id() != 0) {
+    Field("array", absl::StrCat(summary.array_id(), ", task ", summary.array_index()), &page);
+  }
+  if (summary.priority() != 0) Field("priority", absl::StrCat(summary.priority()), &page);
+  Field("pools", Joined(summary.pools()), &page);
   Field("project", summary.project(), &page);
   Field("owner", summary.owner(), &page);
   Field("submitted",

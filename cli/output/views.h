@@ -14,10 +14,15 @@ namespace muster::cli {
 // "450/1000"; "450" while the total is not known; "-" before the first step.
 std::string StepText(const v1::JobSummary& job);
 
+// "7", or "42_3" of a task of an array: as people name the job.
+std::string JobIdText(const v1::JobSummary& job);
+
 // "7 digits"
 std::string JobName(const v1::JobSummary& job);
 
 Table JobTable(const std::vector<v1::JobSummary>& jobs, absl::Time now, bool wide);
+// Jobs that have ended: how long they waited and ran, and what they held.
+Table HistoryTable(const std::vector<v1::JobSummary>& jobs, bool wide);
 Table CheckpointTable(const std::vector<v1::CheckpointInfo>& checkpoints, absl::Time now,
                       bool wide);
 Table WorkerTable(const std::vector<v1::WorkerInfo>& workers, absl::Time now, bool wide);

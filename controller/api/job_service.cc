@@ -8,6 +8,8 @@
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
 #include "controller/api/convert.h"
+#include "controller/api/event_stream.h"
+#include "controller/api/find_job.h"
 #include "controller/api/job_streams.h"
 #include "controller/api/log_stream.h"
 #include "controller/api/submit_rules.h"
@@ -21,23 +23,12 @@ constexpr uint32_t kMaxPointPage = 10000;
 constexpr int kMaxMetricNames = 64;
 constexpr uint32_t kMaxTailLines = 1'000'000;
 
-// The job that a request means. INVALID_ARGUMENT: it names none. NOT_FOUND.
-absl::StatusOr<const Job*> FindJob(const Snapshot& snapshot, const v1::JobRef& ref) {
-  const Job* job = nullptr;
-  std::string name;
-  if (ref.by_case() == v1::JobRef::kId) {
-    name = absl::StrCat("job ", ref.id());
-    job = snapshot.FindJob(ref.id());
-  } else if (ref.by_case() == v1::JobRef::kName) {
-    name = absl::StrCat("job `", absl::string_view(ref.name()).substr(0, 128), "`");
-    job = snapshot.FindJobByName(ref.name());
-  } else {
-    return absl::InvalidArgumentError("job: give its id or its name");
-  }
-  if (job == nullptr) {
-    return absl::NotFoundError(absl::StrCat(name, ": no such job; `muster ls` lists them"));
-  }
-  return job;
+// Whether the job ended in the span that the request asks for, if it asks for one.
+bool EndedWithin(const v1::ListJobsRequest& request, const Job& job) {
+  const int64_t finished = ToMillis(job.finished);
+  if (request.finished_from_ms() != 0 && finished < request.finished_from_ms()) return false;
+  return request.finished_before_ms() == 0 ||
+         (finished != 0 && finished < request.finished_before_ms());
 }
 
 absl::Status FillJobs(const Snapshot& snapshot, const v1::ListJobsRequest& request,
@@ -57,6 +48,7 @@ absl::Status FillJobs(const Snapshot& snapshot, const v1::ListJobsRequest& reque
                                                state) == request.states().end()) {
       continue;
     }
+    if (!EndedWithin(request, *job)) continue;
     if (response.jobs_size() == most) {
       response.set_next_page_token(absl::StrCat(id));
       return absl::OkStatus();
@@ -149,8 +141,10 @@ grpc::ServerUnaryReactor* JobService::Submit(grpc::CallbackServerContext* contex
   event.settings = std::make_shared<const JobSettings>(std::move(checked->settings));
   event.owner = request->owner();
   event.idempotency_key = request->idempotency_key();
+  event.array = checked->array;
   engine_.Post(std::move(event), [call, response](const EventResult& result) {
     response->set_job_id(result.job_id);
+    response->set_jobs(result.jobs);
     response->set_already_existed(result.already_existed);
     call->Done(result.status);
   });
@@ -188,32 +182,6 @@ absl::Status JobService::FillJob(const v1::GetJobRequest& request, v1::GetJobRes
   return absl::OkStatus();
 }
 
-grpc::ServerUnaryReactor* JobService::CancelJob(grpc::CallbackServerContext* context,
-                                                const v1::CancelJobRequest* request,
-                                                v1::CancelJobResponse* response) {
-  auto* call = new UnaryCall(gate_, "CancelJob");
-  absl::Status status = gate_.Check(*context);
-  absl::StatusOr<const Job*> job;
-  const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
-  if (status.ok()) {
-    job = FindJob(*snapshot, request->job());
-    status = job.status();
-  }
-  if (!status.ok()) {
-    call->Done(status);
-    return call;
-  }
-  const uint64_t id = (*job)->id;
-  engine_.Post(controller::CancelJob{id, "user"},
-               [this, call, id, response](const EventResult& result) {
-                 if (const std::shared_ptr<const Job> now = engine_.snapshot()->jobs.Share(id)) {
-                   *response->mutable_summary() = ToProto(*now);
-                 }
-                 call->Done(result.status);
-               });
-  return call;
-}
-
 grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(
     grpc::CallbackServerContext* context, const v1::WatchJobRequest* request) {
   absl::Status status = gate_.Check(*context);
@@ -230,6 +198,28 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(
     pump_.Add(std::move(watch));
   } else {
     watch->End(status);
+  }
+  return reactor;
+}
+
+grpc::ServerWriteReactor<v1::StreamEventsResponse>* JobService::StreamEvents(
+    grpc::CallbackServerContext* context, const v1::StreamEventsRequest* request) {
+  absl::Status status = gate_.Check(*context);
+  EventStreamRequest wanted{.after_sequence = request->after_sequence(),
+                            .tail = request->tail(),
+                            .follow = request->follow()};
+  if (status.ok() && request->has_job()) {
+    const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
+    const absl::StatusOr<const Job*> job = FindJob(*snapshot, request->job());
+    status = job.status();
+    if (job.ok()) wanted.job_id = (*job)->id;
+  }
+  auto stream = std::make_shared<EventStream>(gate_, engine_, wanted);
+  auto* reactor = EventStream::Handover(stream);
+  if (status.ok()) {
+    pump_.Add(std::move(stream));
+  } else {
+    stream->End(status);
   }
   return reactor;
 }

@@ -38,8 +38,16 @@ class JobService final : public v1::JobService::CallbackService {
   grpc::ServerUnaryReactor* CancelJob(grpc::CallbackServerContext* context,
                                       const v1::CancelJobRequest* request,
                                       v1::CancelJobResponse* response) override;
+  grpc::ServerUnaryReactor* ControlJob(grpc::CallbackServerContext* context,
+                                       const v1::ControlJobRequest* request,
+                                       v1::ControlJobResponse* response) override;
+  grpc::ServerUnaryReactor* UpdateJob(grpc::CallbackServerContext* context,
+                                      const v1::UpdateJobRequest* request,
+                                      v1::UpdateJobResponse* response) override;
   grpc::ServerWriteReactor<v1::WatchJobResponse>* WatchJob(
       grpc::CallbackServerContext* context, const v1::WatchJobRequest* request) override;
+  grpc::ServerWriteReactor<v1::StreamEventsResponse>* StreamEvents(
+      grpc::CallbackServerContext* context, const v1::StreamEventsRequest* request) override;
   grpc::ServerWriteReactor<v1::StreamLogsResponse>* StreamLogs(
       grpc::CallbackServerContext* context, const v1::StreamLogsRequest* request) override;
   grpc::ServerUnaryReactor* QueryMetrics(grpc::CallbackServerContext* context,
@@ -54,6 +62,15 @@ class JobService final : public v1::JobService::CallbackService {
   grpc::ServerUnaryReactor* ListWorkers(grpc::CallbackServerContext* context,
                                         const v1::ListWorkersRequest* request,
                                         v1::ListWorkersResponse* response) override;
+  grpc::ServerUnaryReactor* CordonWorker(grpc::CallbackServerContext* context,
+                                         const v1::CordonWorkerRequest* request,
+                                         v1::CordonWorkerResponse* response) override;
+  grpc::ServerUnaryReactor* ListProjects(grpc::CallbackServerContext* context,
+                                         const v1::ListProjectsRequest* request,
+                                         v1::ListProjectsResponse* response) override;
+  grpc::ServerUnaryReactor* SetProject(grpc::CallbackServerContext* context,
+                                       const v1::SetProjectRequest* request,
+                                       v1::SetProjectResponse* response) override;
 
  private:
   absl::Status FillJob(const v1::GetJobRequest& request, v1::GetJobResponse& response);

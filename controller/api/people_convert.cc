@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 
 #include "controller/api/convert.h"
@@ -13,6 +14,14 @@ std::optional<double> FindValue(const std::map<std::string, double>& values, con
   const auto found = values.find(name);
   if (found == values.end()) return std::nullopt;
   return found->second;
+}
+
+void AddEnded(const Attempt& attempt, absl::Duration& ran, double& slot_seconds) {
+  const absl::Duration lasted = std::max(attempt.ended - attempt.started, absl::ZeroDuration());
+  size_t slots = 0;
+  for (const Rank& rank : attempt.ranks) slots += rank.slots.size();
+  ran += lasted;
+  slot_seconds += absl::ToDoubleSeconds(lasted) * static_cast<double>(slots);
 }
 
 }  // namespace
@@ -46,6 +55,17 @@ v1::JobSummary ToProto(const Job& job) {
       if (!known) out.add_workers(rank.worker);
     }
   }
+  absl::Duration ran;
+  double slot_seconds = 0;
+  for (const auto& attempt : job.past) AddEnded(*attempt, ran, slot_seconds);
+  if (job.current != nullptr && !job.current->live()) AddEnded(*job.current, ran, slot_seconds);
+  out.set_ran_ms(absl::ToInt64Milliseconds(ran));
+  out.set_slot_seconds(slot_seconds);
+  out.set_array_id(job.array.array_id);
+  out.set_array_index(job.array.index);
+  out.set_held(job.held);
+  out.set_priority(job.settings->priority);
+  for (const JobNeeds::Pool& pool : job.settings->needs.pools) out.add_pools(pool.name);
   const JobProgress& progress = job.progress;
   out.set_phase(progress.phase);
   out.set_step(progress.step);
@@ -170,6 +190,8 @@ v1::WorkerInfo ToProto(const Worker& worker) {
   out.set_last_heartbeat_ms(ToMillis(worker.last_heartbeat));
   out.set_cpus(worker.facts.cpus);
   out.set_memory_bytes(worker.facts.memory_bytes);
+  out.set_cordoned(worker.cordoned);
+  out.set_cordon_reason(worker.cordon_reason);
   for (const Strike& strike : worker.strikes) {
     v1::WorkerInfo::Strike* row = out.add_strikes();
     row->set_time_ms(ToMillis(strike.time));

@@ -17,8 +17,6 @@ namespace muster::controller {
 namespace {
 
 constexpr size_t kMaxSpecBytes = 64 << 10;
-constexpr size_t kMaxKeyBytes = 128;
-constexpr size_t kMaxOwnerBytes = 64;
 
 bool IsPlain(absl::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
@@ -119,17 +117,17 @@ JobSettings SettingsOf(const v1::JobSpec& spec) {
 
 }  // namespace
 
+absl::Status CheckWord(absl::string_view field, absl::string_view word, size_t most) {
+  if (word.size() <= most && IsPlain(word)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": at most ", most, " printable ASCII characters without spaces"));
+}
+
 absl::StatusOr<CheckedSubmit> CheckSubmit(const v1::SubmitRequest& request,
                                           const std::string& checkpoint_root) {
   MUSTER_RETURN_IF_ERROR(CheckProtocolVersion(request.protocol_version(), "the client"));
-  if (request.idempotency_key().size() > kMaxKeyBytes || !IsPlain(request.idempotency_key())) {
-    return absl::InvalidArgumentError(absl::StrCat("idempotency_key: at most ", kMaxKeyBytes,
-                                                   " printable ASCII characters without spaces"));
-  }
-  if (request.owner().size() > kMaxOwnerBytes || !IsPlain(request.owner())) {
-    return absl::InvalidArgumentError(absl::StrCat("owner: at most ", kMaxOwnerBytes,
-                                                   " printable ASCII characters without spaces"));
-  }
+  MUSTER_RETURN_IF_ERROR(CheckWord("idempotency_key", request.idempotency_key(), kMaxKeyBytes));
+  MUSTER_RETURN_IF_ERROR(CheckWord("owner", request.owner(), kMaxUserBytes));
   if (request.spec().ByteSizeLong() > kMaxSpecBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("spec: larger than ", kMaxSpecBytes / 1024, " KiB"));
@@ -142,6 +140,10 @@ absl::StatusOr<CheckedSubmit> CheckSubmit(const v1::SubmitRequest& request,
   }
   MUSTER_RETURN_IF_ERROR(FaultStatus("spec", ValidateSpec(out.resolved)));
   out.settings = SettingsOf(out.resolved);
+  if (out.resolved.scheduling().has_array()) {
+    MUSTER_ASSIGN_OR_RETURN(const JobArray array, ParseArray(out.resolved.scheduling().array()));
+    out.array = {.first = array.first, .last = array.last, .at_a_time = array.at_a_time};
+  }
   return out;
 }
 

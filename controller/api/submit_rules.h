@@ -2,10 +2,11 @@
 // here again. Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "controller/model/job_types.h"
+#include "controller/model/events.h"
 #include "muster/v1/job_service.pb.h"
 
 namespace muster::controller {
@@ -13,6 +14,7 @@ namespace muster::controller {
 struct CheckedSubmit {
   v1::JobSpec resolved;  // every default written out
   JobSettings settings;
+  std::optional<ArrayRange> array;  // when the spec asks for one
 };
 
 // FAILED_PRECONDITION: another protocol version. INVALID_ARGUMENT: everything that is wrong with
@@ -20,6 +22,12 @@ struct CheckedSubmit {
 // url.
 absl::StatusOr<CheckedSubmit> CheckSubmit(const v1::SubmitRequest& request,
                                           const std::string& checkpoint_root);
+
+// A name or key from outside: at most so many printable ASCII characters without spaces. Otherwise
+// INVALID_ARGUMENT, which names the field.
+absl::Status CheckWord(absl::string_view field, absl::string_view word, size_t most);
+inline constexpr size_t kMaxKeyBytes = 128;
+inline constexpr size_t kMaxUserBytes = 64;
 
 // The resolved spec of a stored job. What an older Muster wrote and this one does not know is left
 // out.

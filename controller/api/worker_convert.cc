@@ -117,6 +117,8 @@ v1::ControllerMessage ToProto(const Assignment& assignment) {
     out->set_checkpoint_root(start->checkpoint_root);
     out->set_group_rank(start->group_rank);
     out->set_group_world_size(start->group_world_size);
+    out->set_array_id(start->array_id);
+    out->set_array_index(start->array_index);
     for (const StartAssignment::Resume& resume : start->resume) {
       v1::StartRanks::Resume* row = out->add_resume();
       row->set_path(resume.path);

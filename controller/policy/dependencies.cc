@@ -73,6 +73,7 @@ DependencyVerdict JudgeDependency(const Snapshot& snapshot,
   } else if (dependency.on == On::kSuccess && standing.failed != nullptr) {
     never(standing.failed->id, JobStateName(standing.failed->state));
   } else if (!standing.all_ended) {
+    verdict.job_id = standing.waiting->id;
     absl::StrAppend(&verdict.message, ", which is ", JobStateName(standing.waiting->state));
   } else if (dependency.on == On::kFailure && standing.failed == nullptr) {
     never(standing.succeeded, JobStateName(JobState::kSucceeded));

@@ -19,7 +19,7 @@ enum class DependencyOutlook : uint8_t {
 
 struct DependencyVerdict {
   DependencyOutlook state = DependencyOutlook::kMet;
-  uint64_t job_id = 0;  // whom it waits for; 0: kMet
+  uint64_t job_id = 0;  // whose end it waits for next, or whose was wrong; 0: kMet
   std::string message;  // "waits for the success of job 42", "job 42 is FAILED, and ..."; kMet: ""
 };
 

@@ -103,6 +103,58 @@ std::vector<v1::SubmitRequest> FakeJobService::submits() {
   return submits_;
 }
 
+void FakeJobService::FailChanges(std::vector<absl::Status> statuses) {
+  MutexLock lock(mutex_);
+  change_failures_ = std::move(statuses);
+}
+
+absl::Status FakeJobService::NextChangeLocked() {
+  if (change_failures_.empty()) return absl::OkStatus();
+  const absl::Status next = change_failures_.front();
+  change_failures_.erase(change_failures_.begin());
+  return next;
+}
+
+std::vector<v1::CancelJobRequest> FakeJobService::cancels() {
+  MutexLock lock(mutex_);
+  return cancels_;
+}
+
+std::vector<v1::ControlJobRequest> FakeJobService::controls() {
+  MutexLock lock(mutex_);
+  return controls_;
+}
+
+std::vector<v1::UpdateJobRequest> FakeJobService::updates() {
+  MutexLock lock(mutex_);
+  return updates_;
+}
+
+std::vector<v1::CordonWorkerRequest> FakeJobService::cordons() {
+  MutexLock lock(mutex_);
+  return cordons_;
+}
+
+std::vector<v1::SetProjectRequest> FakeJobService::project_sets() {
+  MutexLock lock(mutex_);
+  return project_sets_;
+}
+
+v1::ListJobsRequest FakeJobService::last_list() {
+  MutexLock lock(mutex_);
+  return last_list_;
+}
+
+void FakeJobService::PutProject(v1::ProjectInfo project) {
+  MutexLock lock(mutex_);
+  projects_[project.name()] = std::move(project);
+}
+
+void FakeJobService::PutEvent(v1::JobEvent event) {
+  MutexLock lock(mutex_);
+  events_.push_back(std::move(event));
+}
+
 int FakeJobService::lists() {
   MutexLock lock(mutex_);
   return lists_;
@@ -110,6 +162,13 @@ int FakeJobService::lists() {
 
 absl::StatusOr<v1::GetJobResponse> FakeJobService::FindLocked(const v1::JobRef& ref) {
   for (auto it = jobs_.rbegin(); it != jobs_.rend(); ++it) {
+    if (ref.has_task()) {
+      const v1::JobSummary& job = it->second.summary();
+      const bool meant =
+          job.array_id() == ref.task().array_id() && job.array_index() == ref.task().index();
+      if (meant) return it->second;
+      continue;
+    }
     if (ref.has_id() ? it->first == ref.id() : it->second.summary().name() == ref.name())
       return it->second;
   }
@@ -151,6 +210,7 @@ grpc::Status FakeJobService::ListJobs(grpc::ServerContext* context,
   if (const absl::Status status = CheckToken(*context, kToken); !status.ok()) return ToGrpc(status);
   MutexLock lock(mutex_);
   ++lists_;
+  last_list_ = *request;
   uint64_t before = UINT64_MAX;
   if (!request->page_token().empty() && !absl::SimpleAtoi(request->page_token(), &before)) {
     return ToGrpc(absl::InvalidArgumentError("page_token"));
@@ -183,6 +243,7 @@ grpc::Status FakeJobService::GetJob(grpc::ServerContext* context, const v1::GetJ
 grpc::Status FakeJobService::CancelJob(grpc::ServerContext*, const v1::CancelJobRequest* request,
                                        v1::CancelJobResponse* response) {
   MutexLock lock(mutex_);
+  cancels_.push_back(*request);
   auto job = FindLocked(request->job());
   if (!job.ok()) return ToGrpc(job.status());
   if (IsTerminal(job->summary().state())) {
@@ -194,6 +255,78 @@ grpc::Status FakeJobService::CancelJob(grpc::ServerContext*, const v1::CancelJob
   jobs_[job->summary().id()] = *std::move(job);
   ++version_;
   changed_.NotifyAll();
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeJobService::ControlJob(grpc::ServerContext*, const v1::ControlJobRequest* request,
+                                        v1::ControlJobResponse* response) {
+  MutexLock lock(mutex_);
+  controls_.push_back(*request);
+  if (const absl::Status failure = NextChangeLocked(); !failure.ok()) return ToGrpc(failure);
+  auto job = FindLocked(request->job());
+  if (!job.ok()) return ToGrpc(job.status());
+  if (request->verb() == v1::ControlJobRequest::HOLD) job->mutable_summary()->set_held(true);
+  *response->mutable_summary() = job->summary();
+  response->set_jobs(request->whole_array() ? 3 : 1);
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeJobService::UpdateJob(grpc::ServerContext*, const v1::UpdateJobRequest* request,
+                                       v1::UpdateJobResponse* response) {
+  MutexLock lock(mutex_);
+  updates_.push_back(*request);
+  if (const absl::Status failure = NextChangeLocked(); !failure.ok()) return ToGrpc(failure);
+  const auto job = FindLocked(request->job());
+  if (!job.ok()) return ToGrpc(job.status());
+  *response->mutable_summary() = job->summary();
+  response->set_jobs(1);
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeJobService::CordonWorker(grpc::ServerContext*,
+                                          const v1::CordonWorkerRequest* request,
+                                          v1::CordonWorkerResponse* response) {
+  MutexLock lock(mutex_);
+  cordons_.push_back(*request);
+  const auto worker = workers_.find(request->worker());
+  if (worker == workers_.end()) {
+    return ToGrpc(absl::NotFoundError(absl::StrCat("worker ", request->worker(), ": unknown")));
+  }
+  worker->second.set_state(request->cordoned() ? "drained" : "ready");
+  *response->mutable_worker() = worker->second;
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeJobService::ListProjects(grpc::ServerContext*, const v1::ListProjectsRequest*,
+                                          v1::ListProjectsResponse* response) {
+  MutexLock lock(mutex_);
+  for (const auto& [name, project] : projects_) *response->add_projects() = project;
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeJobService::SetProject(grpc::ServerContext*, const v1::SetProjectRequest* request,
+                                        v1::SetProjectResponse* response) {
+  MutexLock lock(mutex_);
+  project_sets_.push_back(*request);
+  *response->mutable_project() = projects_[request->project()];
+  response->mutable_project()->set_name(request->project());
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeJobService::StreamEvents(grpc::ServerContext*,
+                                          const v1::StreamEventsRequest* request,
+                                          grpc::ServerWriter<v1::StreamEventsResponse>* writer) {
+  MutexLock lock(mutex_);
+  for (const v1::JobEvent& event : events_) {
+    if (event.sequence() <= request->after_sequence()) continue;
+    if (request->has_job() && request->job().id() != event.job_id()) continue;
+    v1::StreamEventsResponse response;
+    *response.add_events() = event;
+    writer->Write(response);
+    if (request->follow() && !std::exchange(cut_off_, true)) {
+      return ToGrpc(absl::UnavailableError("stopping"));
+    }
+  }
   return grpc::Status::OK;
 }
 

@@ -38,7 +38,18 @@ class FakeJobService final : public v1::JobService::Service {
   // What VerifyCheckpoint finds.
   void SetVerdict(v1::CheckpointState state, const std::string& message);
 
+  // The next calls that change a job fail so, one after the other.
+  void FailChanges(std::vector<absl::Status> statuses);
+
   std::vector<v1::SubmitRequest> submits();
+  std::vector<v1::CancelJobRequest> cancels();
+  std::vector<v1::ControlJobRequest> controls();
+  std::vector<v1::UpdateJobRequest> updates();
+  std::vector<v1::CordonWorkerRequest> cordons();
+  std::vector<v1::SetProjectRequest> project_sets();
+  v1::ListJobsRequest last_list();
+  void PutProject(v1::ProjectInfo project);
+  void PutEvent(v1::JobEvent event);
   int lists();
 
   grpc::Status GetVersion(grpc::ServerContext*, const v1::GetVersionRequest*,
@@ -49,6 +60,19 @@ class FakeJobService final : public v1::JobService::Service {
   grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest*, v1::GetJobResponse*) override;
   grpc::Status CancelJob(grpc::ServerContext*, const v1::CancelJobRequest*,
                          v1::CancelJobResponse*) override;
+  grpc::Status ControlJob(grpc::ServerContext*, const v1::ControlJobRequest*,
+                          v1::ControlJobResponse*) override;
+  grpc::Status UpdateJob(grpc::ServerContext*, const v1::UpdateJobRequest*,
+                         v1::UpdateJobResponse*) override;
+  grpc::Status CordonWorker(grpc::ServerContext*, const v1::CordonWorkerRequest*,
+                            v1::CordonWorkerResponse*) override;
+  grpc::Status ListProjects(grpc::ServerContext*, const v1::ListProjectsRequest*,
+                            v1::ListProjectsResponse*) override;
+  grpc::Status SetProject(grpc::ServerContext*, const v1::SetProjectRequest*,
+                          v1::SetProjectResponse*) override;
+  // Sends one event a message; the first call of a follower is cut off after its first one.
+  grpc::Status StreamEvents(grpc::ServerContext*, const v1::StreamEventsRequest*,
+                            grpc::ServerWriter<v1::StreamEventsResponse>*) override;
   // Sends the job at once and at each PutJob of it.
   grpc::Status WatchJob(grpc::ServerContext*, const v1::WatchJobRequest*,
                         grpc::ServerWriter<v1::WatchJobResponse>*) override;
@@ -75,7 +99,20 @@ class FakeJobService final : public v1::JobService::Service {
   std::map<uint64_t, std::vector<v1::StreamLogsResponse>> logs_ MUSTER_GUARDED_BY(mutex_);
   std::map<uint64_t, std::vector<v1::MetricPoint>> metrics_ MUSTER_GUARDED_BY(mutex_);
   std::vector<absl::Status> submit_failures_ MUSTER_GUARDED_BY(mutex_);
+  // The first of change_failures_, used up; OK when there is none.
+  absl::Status NextChangeLocked() MUSTER_REQUIRES(mutex_);
+
+  std::vector<absl::Status> change_failures_ MUSTER_GUARDED_BY(mutex_);
   std::vector<v1::SubmitRequest> submits_ MUSTER_GUARDED_BY(mutex_);
+  std::vector<v1::CancelJobRequest> cancels_ MUSTER_GUARDED_BY(mutex_);
+  std::vector<v1::ControlJobRequest> controls_ MUSTER_GUARDED_BY(mutex_);
+  std::vector<v1::UpdateJobRequest> updates_ MUSTER_GUARDED_BY(mutex_);
+  std::vector<v1::CordonWorkerRequest> cordons_ MUSTER_GUARDED_BY(mutex_);
+  std::vector<v1::SetProjectRequest> project_sets_ MUSTER_GUARDED_BY(mutex_);
+  std::map<std::string, v1::ProjectInfo> projects_ MUSTER_GUARDED_BY(mutex_);
+  std::vector<v1::JobEvent> events_ MUSTER_GUARDED_BY(mutex_);
+  bool cut_off_ MUSTER_GUARDED_BY(mutex_) = false;
+  v1::ListJobsRequest last_list_ MUSTER_GUARDED_BY(mutex_);
   int lists_ MUSTER_GUARDED_BY(mutex_) = 0;
   v1::CheckpointState verdict_ MUSTER_GUARDED_BY(mutex_) = v1::VERIFIED;
   std::string verdict_message_ MUSTER_GUARDED_BY(mutex_);

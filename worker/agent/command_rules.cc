@@ -151,6 +151,10 @@ std::vector<std::string> CommandEnvironment(const std::vector<std::string>& base
       {"MUSTER_SAVE_SIGNAL", "SIGTERM"},
   };
   for (const auto& [name, value] : contract) variables[name] = value;
+  if (start.array_id() != 0) {
+    variables["MUSTER_ARRAY_ID"] = absl::StrCat(start.array_id());
+    variables["MUSTER_ARRAY_INDEX"] = absl::StrCat(start.array_index());
+  }
   std::vector<std::string> environment = {absl::StrCat(kRankDirVariable, "=", place.folder)};
   variables.erase(std::string(kRankDirVariable));
   for (const auto& [name, value] : variables) {

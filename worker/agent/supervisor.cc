@@ -172,6 +172,10 @@ absl::StatusOr<RankPlan> Supervisor::PrepareTrainer(const v1::StartRanks& start,
                                   options_.base_environment.end());
   plan.command.environment.push_back(absl::StrCat("OMP_NUM_THREADS=", settings.threads_per_rank));
   plan.command.environment.push_back(absl::StrCat("CUDA_VISIBLE_DEVICES=", visible_gpus));
+  if (start.array_id() != 0) {
+    plan.command.environment.push_back(absl::StrCat("MUSTER_ARRAY_ID=", start.array_id()));
+    plan.command.environment.push_back(absl::StrCat("MUSTER_ARRAY_INDEX=", start.array_index()));
+  }
   const Launch launch = MakeLaunch(start, rank, options_, plan.folder, !visible_gpus.empty());
   MUSTER_RETURN_IF_ERROR(WriteFileAtomically(deps_.fs, launch_path, EncodeLaunch(launch)));
   return plan;

@@ -41,7 +41,7 @@ TEST(JobTable, FitsALine) {
 
 TEST(JobTable, WideAddsWhoAndWhere) {
   EXPECT_EQ(JobTable({Job()}, kNow, true).Render(false, 1000),
-            "7  digits  RUNNING  2  450/1000  0.0310  812.0/s  1m40s  default  ada  0  -  "
+            "7  digits  RUNNING  2  450/1000  0.0310  812.0/s  1m40s  default  ada  0  0  -  "
             "worker-1,worker-2  makes progress\n");
 }
 

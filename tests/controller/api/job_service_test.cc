@@ -166,6 +166,31 @@ TEST_F(JobServiceTest, ListsNewestFirstInPages) {
   EXPECT_THAT(Call(&Stub::ListJobs, request, failed), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
+TEST_F(JobServiceTest, HistoryIsWhatEndedInASpan) {
+  for (uint64_t id = 1; id <= 4; ++id) {
+    auto job = MakeJob(id, "digits", id == 4 ? JobState::kRunning : JobState::kSucceeded);
+    if (id != 4) job->finished = absl::FromUnixSeconds(100 * static_cast<int64_t>(id));
+    auto attempt = std::make_shared<Attempt>();
+    attempt->started = absl::FromUnixSeconds(0);
+    attempt->ended = id == 4 ? absl::InfiniteFuture() : absl::FromUnixSeconds(50);
+    attempt->ranks.push_back({.rank = 0, .worker = "w1", .slots = {0, 1}});
+    job->current = attempt;
+    PutJob(job);
+  }
+  v1::ListJobsRequest request;
+  request.set_finished_from_ms(200'000);
+  v1::ListJobsResponse response;
+  ASSERT_OK(Call(&Stub::ListJobs, request, response));
+  ASSERT_EQ(response.jobs_size(), 2);
+  EXPECT_EQ(response.jobs(1).id(), 2u);
+  EXPECT_EQ(response.jobs(1).ran_ms(), 50'000);
+  EXPECT_EQ(response.jobs(1).slot_seconds(), 100);
+  request.set_finished_before_ms(300'000);
+  ASSERT_OK(Call(&Stub::ListJobs, request, response));
+  ASSERT_EQ(response.jobs_size(), 1);
+  EXPECT_EQ(response.jobs(0).id(), 2u);
+}
+
 TEST_F(JobServiceTest, AJobIsFoundByIdAndByName) {
   auto job = MakeJob(3, "digits");
   job->progress.step = 12;

@@ -1,0 +1,53 @@
+// How the verbs that change something ask for it: in the user's name, and again and again while
+// nobody answers and there is time. Each change is idempotent or carries a key, so a controller
+// that is just being restarted is no error.
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "cli/host.h"
+#include "cli/session.h"
+#include "common/base/status_macros.h"
+
+namespace muster::cli {
+
+// The operating system's name of who runs `muster`.
+std::string UserName(const Host& host);
+
+// 32 random hex digits, to know a request again by.
+absl::StatusOr<std::string> RandomKey();
+
+// Counts down --timeout over repeated calls.
+class Patience {
+ public:
+  explicit Patience(Session& session);
+
+  // How long the next call may take; never nothing.
+  absl::Duration left() const;
+  // After a call with this status: true, after a pause, when it should be made again.
+  bool Again(const absl::Status& status);
+
+ private:
+  Session& session_;
+  const absl::Duration end_;
+  absl::Duration pause_;
+  bool told_ = false;
+};
+
+template <typename Request, typename Response>
+absl::StatusOr<Response> SendChange(
+    Session& session,
+    grpc::Status (v1::JobService::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+    const Request& request) {
+  MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
+  Patience patience(session);
+  while (true) {
+    absl::StatusOr<Response> response = client->Call(method, request, patience.left());
+    if (response.ok() || !patience.Again(response.status())) return response;
+  }
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,84 @@
+// `muster events`: what happened to jobs, when, why, and by whom.
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "cli/commands/commands.h"
+#include "cli/follow.h"
+#include "cli/output/text.h"
+#include "common/base/status_macros.h"
+
+namespace muster::cli {
+namespace {
+
+struct Flags {
+  std::string job;
+  uint32_t tail = 100;
+  bool follow = false;
+};
+
+std::string Line(const v1::JobEvent& event) {
+  const std::string state = v1::JobState_Name(event.to());
+  const std::string reason =
+      event.reason() == v1::REASON_UNSPECIFIED ? "" : v1::Reason_Name(event.reason());
+  return absl::StrCat(TimeText(event.time_ms()), "  job ", event.job_id(), "  ", state, "  ",
+                      reason, "  ", Plain(event.actor()), "  ", Plain(event.message()), "\n");
+}
+
+void Print(const v1::JobEvent& event, Session& session) {
+  const bool text = session.globals().tables();
+  session.host().out << (text ? Line(event) : JsonLine(ToJson(event)));
+}
+
+absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
+  v1::StreamEventsRequest request;
+  if (!flags.job.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(*request.mutable_job(), ParseJobRef(flags.job));
+  }
+  request.set_tail(flags.tail);
+  request.set_follow(flags.follow);
+  MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
+  InterruptGuard guard;
+  Reconnect reconnect(session, guard);
+  const absl::Duration limit =
+      session.timeout(flags.follow ? absl::InfiniteDuration() : kCallTimeout);
+  const absl::Duration end = SteadyNow() + limit;
+  while (true) {
+    grpc::ClientContext context;
+    client->Prepare(context, end - SteadyNow());
+    const auto stream = client->stub().StreamEvents(&context, request);
+    guard.Set([&context] { context.TryCancel(); });
+    v1::StreamEventsResponse response;
+    while (stream->Read(&response)) {
+      reconnect.Good();
+      for (const v1::JobEvent& event : response.events()) Print(event, session);
+      session.host().out << std::flush;
+      // After a reconnect it goes on behind what was printed.
+      request.set_after_sequence(response.events().rbegin()->sequence());
+      request.set_tail(0);
+    }
+    const grpc::Status status = stream->Finish();
+    guard.Clear();
+    if (guard.interrupted()) return ExitCode::kInterrupted;
+    if (status.ok()) return ExitCode::kDone;
+    const absl::Status error = client->Explain(status, limit);
+    if (!flags.follow || SteadyNow() >= end) return error;
+    MUSTER_RETURN_IF_ERROR(reconnect.Lost(error));
+  }
+}
+
+}  // namespace
+
+void AddEvents(CLI::App& app, Session& session, Verb& verb) {
+  CLI::App* command =
+      app.add_subcommand("events", "what happened, oldest first: of a job, or of all");
+  const auto flags = std::make_shared<Flags>();
+  command->add_option("JOB", flags->job, "its id or name (default: all jobs)");
+  command->add_flag("-f,--follow", flags->follow, "go on with what happens");
+  command->add_option("--tail", flags->tail, "of what there is the newest so many; 0: all")
+      ->capture_default_str();
+  command->callback(
+      [flags, &session, &verb] { verb = [flags, &session] { return Run(*flags, session); }; });
+}
+
+}  // namespace muster::cli

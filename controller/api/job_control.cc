@@ -1,0 +1,210 @@
+// The calls of JobService that change jobs and workers which are there: check, call, convert.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/spec/scheduling_text.h"
+#include "common/spec/spec_fault.h"
+#include "common/spec/spec_text.h"
+#include "common/spec/spec_validate.h"
+#include "controller/api/convert.h"
+#include "controller/api/find_job.h"
+#include "controller/api/job_service.h"
+#include "controller/api/submit_rules.h"
+
+namespace muster::controller {
+namespace {
+
+constexpr size_t kMaxReasonBytes = 256;
+// What class and number together can be.
+constexpr int32_t kLeastPriority = -1999;
+constexpr int32_t kMostPriority = 2999;
+
+absl::StatusOr<std::string> ActorOf(const std::string& user) {
+  MUSTER_RETURN_IF_ERROR(CheckWord("user", user, kMaxUserBytes));
+  return absl::StrCat("user:", user.empty() ? "unknown" : user);
+}
+
+// Who asks, and for which job.
+struct Target {
+  std::shared_ptr<const Job> job;
+  std::string actor;
+};
+
+template <typename Request>
+absl::StatusOr<Target> TargetOf(const Snapshot& snapshot, const Request& request) {
+  Target target;
+  MUSTER_ASSIGN_OR_RETURN(target.actor, ActorOf(request.user()));
+  MUSTER_ASSIGN_OR_RETURN(const Job* job, FindJob(snapshot, request.job()));
+  target.job = snapshot.jobs.Share(job->id);
+  return target;
+}
+
+absl::StatusOr<controller::ControlJob> EventOf(const v1::ControlJobRequest& request,
+                                               const Snapshot& snapshot) {
+  MUSTER_ASSIGN_OR_RETURN(Target target, TargetOf(snapshot, request));
+  MUSTER_RETURN_IF_ERROR(CheckWord("request_id", request.request_id(), kMaxKeyBytes));
+  if (!v1::ControlJobRequest::Verb_IsValid(request.verb()) ||
+      request.verb() == v1::ControlJobRequest::VERB_UNSPECIFIED) {
+    return absl::InvalidArgumentError("verb: none that this controller knows");
+  }
+  return controller::ControlJob{.verb = static_cast<controller::ControlJob::Verb>(request.verb()),
+                                .job_id = target.job->id,
+                                .actor = std::move(target.actor),
+                                .whole_array = request.whole_array(),
+                                .request_id = request.request_id()};
+}
+
+absl::StatusOr<controller::CancelJob> EventOf(const v1::CancelJobRequest& request,
+                                              const Snapshot& snapshot) {
+  MUSTER_ASSIGN_OR_RETURN(Target target, TargetOf(snapshot, request));
+  return controller::CancelJob{.job_id = target.job->id,
+                               .actor = std::move(target.actor),
+                               .whole_array = request.whole_array()};
+}
+
+// What the update makes of the job's spec must be as valid as a spec that is submitted.
+absl::Status CheckUpdate(const v1::UpdateJobRequest& request, const Job& job) {
+  if (request.priority() < kLeastPriority || request.priority() > kMostPriority) {
+    return absl::InvalidArgumentError(absl::StrCat("priority: must be from ", kLeastPriority,
+                                                   " to ", kMostPriority, "; got ",
+                                                   request.priority()));
+  }
+  v1::JobSpec spec = SpecOf(*job.settings);
+  if (request.pools_size() > 0) {
+    spec.mutable_placement()->clear_pool();
+    *spec.mutable_placement()->mutable_pools() = request.pools();
+  }
+  v1::Scheduling& scheduling = *spec.mutable_scheduling();
+  if (muster::FromProto(request.max_run_time()) != absl::ZeroDuration()) {
+    *scheduling.mutable_max_run_time() = request.max_run_time();
+  }
+  if (!request.deadline().empty()) scheduling.set_deadline(request.deadline());
+  if (!request.begin().empty()) scheduling.set_begin(request.begin());
+  return FaultStatus("update", ValidateSpec(spec));
+}
+
+// The time that was given; `none` for an empty text.
+absl::StatusOr<std::optional<absl::Time>> TimeOf(bool given, const std::string& text,
+                                                 absl::Time none) {
+  if (!given) return std::nullopt;
+  if (text.empty()) return none;
+  MUSTER_ASSIGN_OR_RETURN(const absl::Time time, ParseWallTime(text));
+  return time;
+}
+
+absl::StatusOr<controller::UpdateJob> EventOf(const v1::UpdateJobRequest& request,
+                                              const Snapshot& snapshot) {
+  MUSTER_ASSIGN_OR_RETURN(Target target, TargetOf(snapshot, request));
+  MUSTER_RETURN_IF_ERROR(CheckUpdate(request, *target.job));
+  controller::UpdateJob event{.job_id = target.job->id,
+                              .actor = std::move(target.actor),
+                              .whole_array = request.whole_array()};
+  if (request.has_priority()) event.priority = request.priority();
+  for (const std::string& text : request.pools()) {
+    MUSTER_ASSIGN_OR_RETURN(const PoolChoice pool, ParsePoolChoice(text));
+    event.pools.push_back({.name = pool.name, .after = pool.after});
+  }
+  if (request.has_max_run_time()) {
+    const absl::Duration most = muster::FromProto(request.max_run_time());
+    event.max_run_time = most == absl::ZeroDuration() ? absl::InfiniteDuration() : most;
+  }
+  MUSTER_ASSIGN_OR_RETURN(
+      event.deadline, TimeOf(request.has_deadline(), request.deadline(), absl::InfiniteFuture()));
+  MUSTER_ASSIGN_OR_RETURN(event.begin,
+                          TimeOf(request.has_begin(), request.begin(), absl::InfinitePast()));
+  return event;
+}
+
+absl::StatusOr<controller::CordonWorker> EventOf(const v1::CordonWorkerRequest& request) {
+  MUSTER_ASSIGN_OR_RETURN(std::string actor, ActorOf(request.user()));
+  if (request.reason().size() > kMaxReasonBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("reason: at most ", kMaxReasonBytes, " bytes"));
+  }
+  return controller::CordonWorker{.worker = request.worker(),
+                                  .cordoned = request.cordoned(),
+                                  .reason = request.cordoned() ? request.reason() : "",
+                                  .actor = std::move(actor)};
+}
+
+// Posts the event of one job, or of an array; answers with the job as it is then.
+template <typename Event, typename Response>
+void PostAndAnswer(Engine& engine, absl::StatusOr<Event> event, UnaryCall* call,
+                   Response* response) {
+  if (!event.ok()) {
+    call->Done(event.status());
+    return;
+  }
+  engine.Post(*std::move(event), [&engine, call, response](const EventResult& result) {
+    if (const std::shared_ptr<const Job> now = engine.snapshot()->jobs.Share(result.job_id)) {
+      *response->mutable_summary() = ToProto(*now);
+    }
+    response->set_jobs(result.jobs);
+    call->Done(result.status);
+  });
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* JobService::CancelJob(grpc::CallbackServerContext* context,
+                                                const v1::CancelJobRequest* request,
+                                                v1::CancelJobResponse* response) {
+  auto* call = new UnaryCall(gate_, "CancelJob");
+  if (const absl::Status allowed = gate_.Check(*context); !allowed.ok()) {
+    call->Done(allowed);
+  } else {
+    PostAndAnswer(engine_, EventOf(*request, *engine_.snapshot()), call, response);
+  }
+  return call;
+}
+
+grpc::ServerUnaryReactor* JobService::ControlJob(grpc::CallbackServerContext* context,
+                                                 const v1::ControlJobRequest* request,
+                                                 v1::ControlJobResponse* response) {
+  auto* call = new UnaryCall(gate_, "ControlJob");
+  if (const absl::Status allowed = gate_.Check(*context); !allowed.ok()) {
+    call->Done(allowed);
+  } else {
+    PostAndAnswer(engine_, EventOf(*request, *engine_.snapshot()), call, response);
+  }
+  return call;
+}
+
+grpc::ServerUnaryReactor* JobService::UpdateJob(grpc::CallbackServerContext* context,
+                                                const v1::UpdateJobRequest* request,
+                                                v1::UpdateJobResponse* response) {
+  auto* call = new UnaryCall(gate_, "UpdateJob");
+  if (const absl::Status allowed = gate_.Check(*context); !allowed.ok()) {
+    call->Done(allowed);
+  } else {
+    PostAndAnswer(engine_, EventOf(*request, *engine_.snapshot()), call, response);
+  }
+  return call;
+}
+
+grpc::ServerUnaryReactor* JobService::CordonWorker(grpc::CallbackServerContext* context,
+                                                   const v1::CordonWorkerRequest* request,
+                                                   v1::CordonWorkerResponse* response) {
+  auto* call = new UnaryCall(gate_, "CordonWorker");
+  absl::Status status = gate_.Check(*context);
+  absl::StatusOr<controller::CordonWorker> event = absl::UnknownError("");
+  if (status.ok()) {
+    event = EventOf(*request);
+    status = event.status();
+  }
+  if (!status.ok()) {
+    call->Done(status);
+    return call;
+  }
+  const std::string name = event->worker;
+  engine_.Post(*std::move(event), [this, call, name, response](const EventResult& result) {
+    const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
+    if (const Worker* worker = snapshot->FindWorker(name)) {
+      *response->mutable_worker() = ToProto(*worker);
+    }
+    call->Done(result.status);
+  });
+  return call;
+}
+
+}  // namespace muster::controller

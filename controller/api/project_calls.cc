@@ -1,0 +1,109 @@
+// The calls of JobService on projects: their weights, quotas and what they have used.
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "controller/api/job_service.h"
+#include "controller/api/submit_rules.h"
+#include "controller/engine/project_accounts.h"
+
+namespace muster::controller {
+namespace {
+
+constexpr size_t kMaxProjectBytes = 63;
+
+v1::Quota ToProto(const Quota& quota) {
+  v1::Quota out;
+  if (quota.slots.has_value()) out.set_slots(*quota.slots);
+  if (quota.queued.has_value()) out.set_queued(*quota.queued);
+  return out;
+}
+
+Quota FromProto(const v1::Quota& quota) {
+  Quota out;
+  if (quota.has_slots()) out.slots = quota.slots();
+  if (quota.has_queued()) out.queued = quota.queued();
+  return out;
+}
+
+v1::ProjectInfo ToProto(const ProjectAccount& account) {
+  v1::ProjectInfo out;
+  const Project& project = account.project;
+  out.set_name(project.name);
+  out.set_weight(project.weight);
+  *out.mutable_quota() = ToProto(project.quota);
+  *out.mutable_each_user() = ToProto(project.each_user);
+  for (const auto& [user, quota] : project.users) (*out.mutable_users())[user] = ToProto(quota);
+  out.set_slots(account.use.all.slots);
+  out.set_queued(account.use.all.queued);
+  out.set_used_slot_seconds(account.used_slot_seconds);
+  for (const auto& [user, part] : account.use.users) {
+    v1::ProjectInfo::UserUse* row = out.add_user_use();
+    row->set_user(user);
+    row->set_slots(part.slots);
+    row->set_queued(part.queued);
+  }
+  return out;
+}
+
+absl::StatusOr<controller::SetProject> EventOf(const v1::SetProjectRequest& request) {
+  MUSTER_RETURN_IF_ERROR(CheckWord("user", request.user(), kMaxUserBytes));
+  MUSTER_RETURN_IF_ERROR(CheckWord("project", request.project(), kMaxProjectBytes));
+  controller::SetProject event;
+  event.project = request.project();
+  if (request.has_weight()) event.weight = request.weight();
+  if (request.has_quota()) event.quota = FromProto(request.quota());
+  if (request.has_each_user()) event.each_user = FromProto(request.each_user());
+  for (const auto& [user, quota] : request.users()) {
+    MUSTER_RETURN_IF_ERROR(CheckWord("users", user, kMaxUserBytes));
+    event.users[user] = FromProto(quota);
+  }
+  for (const std::string& user : request.reset_users()) event.users[user] = std::nullopt;
+  event.actor = absl::StrCat("user:", request.user().empty() ? "unknown" : request.user());
+  return event;
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* JobService::ListProjects(grpc::CallbackServerContext* context,
+                                                   const v1::ListProjectsRequest*,
+                                                   v1::ListProjectsResponse* response) {
+  auto* call = new UnaryCall(gate_, "ListProjects");
+  const absl::Status allowed = gate_.Check(*context);
+  if (allowed.ok()) {
+    for (const ProjectAccount& account :
+         AccountsOf(*engine_.snapshot(), clock_.Now(), engine_.options().use_half_life)) {
+      *response->add_projects() = ToProto(account);
+    }
+  }
+  call->Done(allowed);
+  return call;
+}
+
+grpc::ServerUnaryReactor* JobService::SetProject(grpc::CallbackServerContext* context,
+                                                 const v1::SetProjectRequest* request,
+                                                 v1::SetProjectResponse* response) {
+  auto* call = new UnaryCall(gate_, "SetProject");
+  absl::Status status = gate_.Check(*context);
+  absl::StatusOr<controller::SetProject> event = absl::UnknownError("");
+  if (status.ok()) {
+    event = EventOf(*request);
+    status = event.status();
+  }
+  if (!status.ok()) {
+    call->Done(status);
+    return call;
+  }
+  const std::string name = event->project;
+  engine_.Post(*std::move(event), [this, call, name, response](const EventResult& result) {
+    for (const ProjectAccount& account :
+         AccountsOf(*engine_.snapshot(), clock_.Now(), engine_.options().use_half_life)) {
+      if (account.project.name == name) *response->mutable_project() = ToProto(account);
+    }
+    call->Done(result.status);
+  });
+  return call;
+}
+
+}  // namespace muster::controller
