@@ -26,23 +26,43 @@ void GangStarts::Begin(const v1::StartRanks& start, SpecSettings settings) {
   GangStart& gang = waiting_[key];
   gang.start = start;
   gang.settings = std::move(settings);
-  StoreLine line{.id = kLineId,
-                 .op = StoreLine::Op::kGet,
-                 .keys = {kFactsKey},
-                 .timeout_ms = absl::ToInt64Milliseconds(kFactsPatience)};
-  if (HasRankZero(start)) {
-    absl::StatusOr<HeldPort> held = HoldPort();
-    if (!held.ok()) return Finish(key, held.status());
-    gang.held_port = std::move(held->socket);
-    gang.facts.master_address = advertise_address_;
-    gang.facts.master_port = held->port;
-    if (static_cast<uint32_t>(start.ranks_size()) == start.world_size()) {
-      return Finish(key, absl::OkStatus());
-    }
-    line.op = StoreLine::Op::kSet;
-    line.value = EncodeGangFacts(gang.facts);
+  if (!HasRankZero(start)) {
+    return callbacks_.request(gang.start.fence(), key.rank,
+                              {.id = kLineId,
+                               .op = StoreLine::Op::kGet,
+                               .keys = {kFactsKey},
+                               .timeout_ms = absl::ToInt64Milliseconds(kFactsPatience)});
   }
-  callbacks_.request(gang.start.fence(), key.rank, std::move(line));
+  absl::StatusOr<HeldPort> held = HoldPort();
+  if (!held.ok()) return Finish(key, held.status());
+  gang.held_port = std::move(held->socket);
+  gang.facts.master_address = advertise_address_;
+  gang.facts.master_port = held->port;
+  // A first attempt has nothing to resume from, and starts at once.
+  const bool may_resume = start.fence().attempt() > 1 || !start.resume().empty();
+  may_resume ? callbacks_.find_resume(key, gang.start) : Publish(key);
+}
+
+void GangStarts::OnResume(const RankKey& key, const absl::Status& status, const std::string& path,
+                          int64_t step) {
+  const auto it = waiting_.find(key);
+  if (it == waiting_.end()) return;
+  if (!status.ok()) return Finish(key, status);
+  it->second.facts.resume_path = path;
+  it->second.facts.resume_step = step;
+  Publish(key);
+}
+
+void GangStarts::Publish(const RankKey& key) {
+  const GangStart& gang = waiting_.at(key);
+  if (static_cast<uint32_t>(gang.start.ranks_size()) == gang.start.world_size()) {
+    return Finish(key, absl::OkStatus());
+  }
+  callbacks_.request(gang.start.fence(), key.rank,
+                     {.id = kLineId,
+                      .op = StoreLine::Op::kSet,
+                      .keys = {kFactsKey},
+                      .value = EncodeGangFacts(gang.facts)});
 }
 
 bool GangStarts::OnReply(const RankKey& key, const StoreReplyLine& reply) {

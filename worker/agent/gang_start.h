@@ -1,7 +1,7 @@
 // Brings a command's ranks on this worker to the point where they may start: what all ranks of the
-// gang must agree on (GangFacts) is decided by the agent of rank 0, which publishes it in the
-// gang's rendezvous store; the other agents wait for it there. A gang that is all here needs no
-// store.
+// gang must agree on (GangFacts: the port, and the checkpoint to resume from) is decided by the
+// agent of rank 0, which publishes it in the gang's rendezvous store; the other agents wait for it
+// there. A gang that is all here needs no store.
 //
 // Lives on the event loop; one thread. What is ready, or cannot be, goes to `done`.
 #pragma once
@@ -38,6 +38,8 @@ class GangStarts {
   struct Callbacks {
     // One operation on the gang's store in the name of this rank; its answer comes to OnReply.
     std::function<void(const v1::Fence& fence, uint32_t rank, StoreLine line)> request;
+    // Looks for the checkpoint to resume from; what it finds comes to OnResume, on a later turn.
+    std::function<void(const RankKey& key, const v1::StartRanks& start)> find_resume;
     // OK: its ranks may start now. Else why they cannot.
     std::function<void(GangStart gang, absl::Status status)> done;
   };
@@ -48,6 +50,8 @@ class GangStarts {
   void Begin(const v1::StartRanks& start, SpecSettings settings);
   // False: the answer is for somebody else.
   bool OnReply(const RankKey& key, const StoreReplyLine& reply);
+  void OnResume(const RankKey& key, const absl::Status& status, const std::string& path,
+                int64_t step);
   // Gives up the gangs that `wanted` accepts and returns them; nothing comes of them any more.
   std::vector<GangStart> TakeIf(const std::function<bool(const v1::Fence&)>& wanted);
 
@@ -56,6 +60,7 @@ class GangStarts {
       const std::function<void(const v1::Fence&, const v1::StartRanks::Rank&)>& visit) const;
 
  private:
+  void Publish(const RankKey& key);
   void Finish(const RankKey& key, absl::Status status);
 
   const std::string advertise_address_;

@@ -104,4 +104,20 @@ std::vector<pid_t> FindProcesses(pid_t group, absl::string_view folder) {
   return found;
 }
 
+uint64_t ResidentBytes(const std::vector<pid_t>& processes) {
+  constexpr uint64_t kKib = 1024;
+  uint64_t total = 0;
+  for (const pid_t pid : processes) {
+    const std::string status = ReadProcFile(absl::StrCat("/proc/", pid, "/status"));
+    for (absl::string_view line : absl::StrSplit(status, '\n')) {
+      uint64_t kib = 0;
+      const bool counted =
+          absl::ConsumePrefix(&line, "RssAnon:") || absl::ConsumePrefix(&line, "RssShmem:");
+      if (!counted || !absl::ConsumeSuffix(&line, " kB")) continue;
+      if (absl::SimpleAtoi(line, &kib)) total += kib * kKib;
+    }
+  }
+  return total;
+}
+
 }  // namespace muster::worker

@@ -7,6 +7,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -20,5 +21,9 @@ inline constexpr absl::string_view kRankDirVariable = "MUSTER_RANK_DIR";
 // Processes in group `group` (0: none asked for), or whose MUSTER_RANK_DIR is `folder` or lies in
 // it. Never the caller.
 std::vector<pid_t> FindProcesses(pid_t group, absl::string_view folder);
+
+// Memory that these processes hold beside the page cache: anonymous and shared pages, each counted
+// where it is mapped.
+uint64_t ResidentBytes(const std::vector<pid_t>& processes);
 
 }  // namespace muster::worker

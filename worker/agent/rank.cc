@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/base/units.h"
 #include "common/base/version.h"
 #include "common/metrics/metric_names.h"
 #include "worker/agent/process_scan.h"
@@ -34,6 +35,7 @@ v1::CheckpointEvent::Kind EventKind(CheckpointLine::Kind kind) {
     case CheckpointLine::Kind::kCorrupt:
       return v1::CheckpointEvent::CORRUPT;
     case CheckpointLine::Kind::kReady:
+    case CheckpointLine::Kind::kOffer:
       break;
   }
   return v1::CheckpointEvent::KIND_UNSPECIFIED;
@@ -61,6 +63,32 @@ Rank::Rank(const RankDeps& deps, RankPlan plan, std::unique_ptr<RankProcess> pro
       process_(std::move(process)),
       logs_(deps.fs, deps.spool, MakeRankKey(plan_.fence, plan_.rank), plan_.folder) {
   progress_.phase = plan_.is_command ? "run" : "start";
+  if (plan_.socket != nullptr) {
+    plan_.socket->Serve([this](CommandSocket::ConnectionId from, RankLine line) {
+      OnCommandLine(from, std::move(line));
+    });
+  }
+  if (plan_.is_command && plan_.rank == 0) {
+    checkpoints_ = std::make_unique<CommandCheckpoints>(
+        deps_.fs, deps_.host.Background(),
+        CommandCheckpoints::Options{plan_.fence, plan_.job_name, plan_.checkpoint_root},
+        CommandCheckpoints::Callbacks{.may_publish =
+                                          [this] {
+                                            const bool killed = stop_.has_value() &&
+                                                                stop_->mode == v1::StopRanks::KILL;
+                                            return !killed && deps_.host.LeaseAllowsPublish();
+                                          },
+                                      .report =
+                                          [this](v1::CheckpointEvent event) {
+                                            deps_.host.OnCheckpointEvent(std::move(event));
+                                          },
+                                      .answer =
+                                          [this](uint64_t connection, const CommittedLine& line) {
+                                            if (plan_.socket != nullptr)
+                                              plan_.socket->Send(connection, line);
+                                          },
+                                      .on_idle = [this] { FinishWhenSaved(); }});
+  }
   if (!plan_.is_command) {
     link_.emplace(
         deps.loop, process_->TakeLink(),
@@ -103,6 +131,39 @@ void Rank::FillStatus(v1::RankStatus& status) const {
 
 void Rank::Tell(const AgentLine& line) {
   if (link_.has_value()) link_->Send(line);
+  if (plan_.socket == nullptr) return;
+  answer_to_ != 0 ? plan_.socket->Send(answer_to_, line) : plan_.socket->Broadcast(line);
+}
+
+void Rank::OnCommandLine(CommandSocket::ConnectionId from, RankLine line) {
+  if (auto* metrics = std::get_if<MetricsLine>(&line)) {
+    metrics->seq = ++command_seq_;
+    if (metrics->time_ms == 0) metrics->time_ms = absl::ToUnixMillis(deps_.loop.clock().Now());
+  }
+  absl::Status good = CheckRankLine(line);
+  if (std::holds_alternative<StoreLine>(line)) {
+    good = absl::UnimplementedError("the gang's store is the trainer's; use MASTER_ADDR");
+  }
+  if (!good.ok()) {
+    if (std::holds_alternative<MetricsLine>(line)) --command_seq_;
+    plan_.socket->Send(from, ErrorLine{std::string(good.message())});
+    return;
+  }
+  if (std::holds_alternative<HelloLine>(line)) return;
+  if (const auto* checkpoint = std::get_if<CheckpointLine>(&line)) return Offer(from, *checkpoint);
+  answer_to_ = from;
+  OnLine(std::move(line));
+  answer_to_ = 0;
+}
+
+void Rank::Offer(CommandSocket::ConnectionId from, const CheckpointLine& line) {
+  if (line.kind != CheckpointLine::Kind::kOffer) {
+    plan_.socket->Send(from, ErrorLine{"a command's checkpoint line has the kind `offer`"});
+  } else if (checkpoints_ == nullptr) {
+    plan_.socket->Send(from, ErrorLine{"only rank 0 hands checkpoints over"});
+  } else {
+    checkpoints_->Offer(from, line);
+  }
 }
 
 void Rank::OnLine(RankLine line) {
@@ -168,6 +229,9 @@ void Rank::On(const ProgressLine& line) {
 }
 
 void Rank::On(const CheckpointLine& line) {
+  if (line.kind == CheckpointLine::Kind::kOffer) {
+    return OnBrokenLink(absl::InvalidArgumentError("checkpoint line: `offer` is for commands"));
+  }
   if (line.kind == CheckpointLine::Kind::kReady) {
     waiting_publish_ = line.step;
     TryPublish();
@@ -188,6 +252,7 @@ void Rank::On(const CheckpointLine& line) {
 }
 
 void Rank::TryPublish() {
+  if (checkpoints_ != nullptr) checkpoints_->TryPublish();
   const bool killed = stop_.has_value() && stop_->mode == v1::StopRanks::KILL;
   if (!waiting_publish_.has_value() || killed || !deps_.host.LeaseAllowsPublish()) return;
   Tell(PublishLine{.step = *waiting_publish_});
@@ -195,6 +260,7 @@ void Rank::TryPublish() {
 }
 
 void Rank::OnCheckpointAck(int64_t step, const std::string& error) {
+  if (checkpoints_ != nullptr) return checkpoints_->OnAck(step, error);
   Tell(CommittedLine{.step = step, .error = error});
 }
 
@@ -226,6 +292,11 @@ void Rank::OnBrokenLink(const absl::Status& status) {
 // ---- its end ----
 
 void Rank::Stop(StopRequest request) {
+  if (finishing_ && request.mode != v1::StopRanks::SAVE) {
+    // Nothing is left to end but the copying of what it offered.
+    checkpoints_.reset();
+    return FinishWhenSaved();
+  }
   if (ended_ || (stop_.has_value() && !IsHarsher(request, *stop_))) return;
   Log(LogLevel::kInfo, "rank_stopping",
       {{"job", plan_.fence.job_id()},
@@ -259,6 +330,18 @@ void Rank::TakeStopStep() {
   stop_timer_ = deps_.loop.After(step.next_in, [this] { TakeStopStep(); });
 }
 
+void Rank::CheckMemory() {
+  if (plan_.memory_bytes == 0 || ended_ || !facts_.over_memory.empty()) return;
+  const uint64_t held = ResidentBytes(FindProcesses(process_->pid(), plan_.folder));
+  if (held <= plan_.memory_bytes) return;
+  facts_.over_memory = absl::StrCat("held ", HumanBytes(static_cast<double>(held)),
+                                    " of memory; per_rank.memory is ",
+                                    HumanBytes(static_cast<double>(plan_.memory_bytes)));
+  Log(LogLevel::kWarning, "rank_over_memory",
+      {{"job", plan_.fence.job_id()}, {"rank", plan_.rank}, {"error", facts_.over_memory}});
+  process_->SignalGroup(SIGKILL);
+}
+
 void Rank::PumpLogs() {
   const absl::StatusOr<bool> more = logs_.Pump(/*final=*/false);
   if (!more.ok())
@@ -282,13 +365,26 @@ void Rank::ClearRemains() {
   process_->SignalGroup(SIGKILL);
   const std::vector<pid_t> remains = FindProcesses(process_->pid(), plan_.folder);
   for (const pid_t pid : remains) ::kill(pid, SIGKILL);
-  if (remains.empty()) return Finish();
+  if (remains.empty()) {
+    // Its last words may be an offer.
+    if (link_.has_value()) link_->Drain();
+    if (plan_.socket != nullptr) plan_.socket->Drain();
+    // A killed attempt publishes nothing any more.
+    if (stop_.has_value() && stop_->mode == v1::StopRanks::KILL) checkpoints_.reset();
+    finishing_ = true;
+    return FinishWhenSaved();
+  }
   clear_timer_ = deps_.loop.After(kClearInterval, [this] { ClearRemains(); });
+}
+
+void Rank::FinishWhenSaved() {
+  if (!finishing_ || finished_ || (checkpoints_ != nullptr && !checkpoints_->idle())) return;
+  finished_ = true;
+  Finish();
 }
 
 void Rank::Finish() {
   deps_.loop.Cancel(log_timer_);
-  if (link_.has_value()) link_->Drain();
   process_->Reap();
   facts_.stop = stop_;
   facts_.is_command = plan_.is_command;

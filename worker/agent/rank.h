@@ -16,6 +16,10 @@
 #include "common/fs/file_system.h"
 #include "common/metrics/registry.h"
 #include "muster/v1/worker_service.pb.h"
+#include "worker/agent/background_thread.h"
+#include "worker/agent/command_checkpoints.h"
+#include "worker/agent/command_socket.h"
+#include "worker/agent/cpu_claims.h"
 #include "worker/agent/event_loop.h"
 #include "worker/agent/log_tailer.h"
 #include "worker/agent/rank_key.h"
@@ -38,6 +42,8 @@ class RankHost {
   virtual void OnStoreLine(Rank& rank, StoreLine line) = 0;
   virtual void OnPhaseChange() = 0;
   virtual bool LeaseAllowsPublish() = 0;
+  // Where commands' checkpoints are copied.
+  virtual BackgroundThread& Background() = 0;
   // After its EXITED event. The host may destroy it once the call has returned.
   virtual void OnGone(const RankKey& key) = 0;
 };
@@ -58,8 +64,13 @@ struct RankPlan {
   std::string folder;
   RankCommand command;
   absl::Duration controller_lost_timeout;
-  bool is_command = false;  // any program, not the trainer
-  UniqueFd held_port;       // of the gang, while its rank 0 lives
+  bool is_command = false;                // any program, not the trainer
+  UniqueFd held_port;                     // of the gang, while its rank 0 lives
+  std::unique_ptr<CommandSocket> socket;  // a command's
+  std::string job_name;
+  std::string checkpoint_root;
+  CpuClaim cpus;              // of this rank alone
+  uint64_t memory_bytes = 0;  // it is ended when it holds more; 0: no limit
 };
 
 class Rank {
@@ -81,6 +92,8 @@ class Rank {
   void Stop(StopRequest request);
   // The lease may hold again: lets a checkpoint go that waits for it.
   void TryPublish();
+  // Ends it when it holds more memory than it was given. Call about once a second.
+  void CheckMemory();
   void OnCheckpointAck(int64_t step, const std::string& error);
   void Reply(const StoreReplyLine& reply) { Tell(reply); }
 
@@ -88,6 +101,9 @@ class Rank {
   Rank(const RankDeps& deps, RankPlan plan, std::unique_ptr<RankProcess> process);
   void Tell(const AgentLine& line);
   void OnLine(RankLine line);
+  // A command's: what is no good is answered, not punished.
+  void OnCommandLine(CommandSocket::ConnectionId from, RankLine line);
+  void Offer(CommandSocket::ConnectionId from, const CheckpointLine& line);
   void On(const HelloLine& line);
   void On(const MetricsLine& line);
   void On(const ProgressLine& line);
@@ -95,7 +111,8 @@ class Rank {
   void OnBrokenLink(const absl::Status& status);
   void TakeStopStep();
   void PumpLogs();
-  void ClearRemains();  // after the leader's end, until nothing of the rank lives
+  void ClearRemains();     // after the leader's end, until nothing of the rank lives
+  void FinishWhenSaved();  // after that, until what a command offered is published
   void Finish();
   void ExportMetrics(const MetricsLine& line);
   void ReportRunning();
@@ -104,7 +121,10 @@ class Rank {
   const RankDeps deps_;
   const RankPlan plan_;
   const std::unique_ptr<RankProcess> process_;
-  std::optional<RankLink> link_;  // of a trainer
+  std::optional<RankLink> link_;                     // of a trainer
+  std::unique_ptr<CommandCheckpoints> checkpoints_;  // of a command's rank 0
+  CommandSocket::ConnectionId answer_to_ = 0;        // while one line is taken; 0: all
+  uint64_t command_seq_ = 0;                         // of its metrics
   LogTailer logs_;
   EventLoop::TimerId log_timer_ = 0;
   EventLoop::TimerId stop_timer_ = 0;
@@ -122,6 +142,8 @@ class Rank {
   StopAction stop_taken_ = StopAction::kWait;
   ExitFacts facts_;
   bool ended_ = false;
+  bool finishing_ = false;  // all dead; a checkpoint is still on its way
+  bool finished_ = false;
 };
 
 }  // namespace muster::worker

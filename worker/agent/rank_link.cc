@@ -35,6 +35,11 @@ void RankLink::Break(absl::Status status) {
   handlers_.on_broken(std::move(status));
 }
 
+void RankLink::End() {
+  Close();
+  if (handlers_.on_end) handlers_.on_end();
+}
+
 void RankLink::OnReady(short revents) {
   if ((revents & POLLOUT) != 0) WriteSome();
   // One read a turn: a flood from one rank must not keep the loop from the others.
@@ -52,11 +57,11 @@ bool RankLink::ReadSome() {
   const ssize_t got = ::recv(socket_.get(), buffer, sizeof buffer, 0);
   if (got < 0) {
     if (errno == EINTR) return true;
-    if (errno != EAGAIN) Close();
+    if (errno != EAGAIN) End();
     return false;
   }
   if (got == 0) {
-    Close();
+    End();
     return false;
   }
   const absl::Status bounded = incoming_.Append({buffer, static_cast<size_t>(got)});
@@ -64,6 +69,9 @@ bool RankLink::ReadSome() {
     absl::StatusOr<RankLine> line = DecodeRankLine(*text);
     if (line.ok()) {
       handlers_.on_line(*std::move(line));
+      if (!socket_.valid()) return false;
+    } else if (handlers_.on_bad_line) {
+      handlers_.on_bad_line(line.status());
       if (!socket_.valid()) return false;
     } else if (!absl::IsNotFound(line.status())) {
       Break(line.status());

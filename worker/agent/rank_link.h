@@ -23,6 +23,11 @@ class RankLink {
     // Once: the rank broke the protocol or does not read (RESOURCE_EXHAUSTED, INVALID_ARGUMENT). An
     // end of file is none.
     std::function<void(absl::Status)> on_broken;
+    // Where it is set, a line that is no good is told here and skipped, and so is one of an unknown
+    // type; else the former breaks the link and the latter is dropped.
+    std::function<void(const absl::Status&)> on_bad_line = nullptr;
+    // Once: the peer has closed its end.
+    std::function<void()> on_end = nullptr;
   };
 
   // `loop` outlives the link. Handlers are called from the loop, or from Drain; they must not
@@ -42,6 +47,7 @@ class RankLink {
   bool ReadSome();  // false: nothing more for now, or closed
   void WriteSome();
   void Close();
+  void End();
   void Break(absl::Status status);
 
   EventLoop& loop_;

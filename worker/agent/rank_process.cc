@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -37,6 +38,7 @@ struct ChildPlan {
   int stdin_fd, stdout_fd, stderr_fd;
   int link_fd;  // -1: none
   int report_fd;
+  const cpu_set_t* cpus;  // null: as the agent
   pid_t parent;
 };
 
@@ -69,6 +71,9 @@ void CloseFrom(int first) {
   // The parent may have died before the line above.
   if (::getppid() != plan.parent) ::_exit(127);
   if (::setpgid(0, 0) != 0) FailInChild(plan.report_fd, "make a process group for");
+  if (plan.cpus != nullptr && ::sched_setaffinity(0, sizeof *plan.cpus, plan.cpus) != 0) {
+    FailInChild(plan.report_fd, "choose the CPUs of");
+  }
   // First out of the way of the low numbers, then onto them.
   const int first_free = kChildReportFd + 1;
   const int report = ::fcntl(plan.report_fd, F_DUPFD_CLOEXEC, first_free);
@@ -183,6 +188,9 @@ absl::StatusOr<std::unique_ptr<RankProcess>> RankProcess::Start(const RankComman
   if (command.link) environment.push_back(absl::StrCat(kLinkFdVariable, "=", kChildLinkFd));
   const std::vector<char*> argv = PointersTo(arguments);
   const std::vector<char*> envp = PointersTo(environment);
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  for (const int cpu : command.cpus) CPU_SET(cpu, &cpus);
   const ChildPlan plan = {command.program.c_str(),
                           command.directory.c_str(),
                           argv.data(),
@@ -192,6 +200,7 @@ absl::StatusOr<std::unique_ptr<RankProcess>> RankProcess::Start(const RankComman
                           err.get(),
                           child_link.get(),
                           report_write.get(),
+                          command.cpus.empty() ? nullptr : &cpus,
                           ::getpid()};
   int error = 0;
   const pid_t pid = StartChild(plan, error);

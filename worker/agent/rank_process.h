@@ -28,6 +28,7 @@ struct RankCommand {
   std::string directory;      // the working directory
   std::string log_directory;  // where stdout.log and stderr.log are
   bool link = true;           // a socket to the agent, inherited
+  std::vector<int> cpus;      // those that it may run on; empty: as the agent
 };
 
 struct ExitStatus {

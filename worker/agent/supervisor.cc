@@ -10,6 +10,7 @@
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "worker/agent/process_scan.h"
+#include "worker/agent/resume_search.h"
 #include "worker/link/launch.h"
 
 namespace muster::worker {
@@ -65,8 +66,11 @@ Supervisor::Supervisor(const SupervisorDeps& deps, SupervisorOptions options)
                     store_.Request(fence, rank, /*running=*/false, std::move(line),
                                    deps_.loop.clock().SinceBoot());
                   },
+              .find_resume = [this](const RankKey& key,
+                                    const v1::StartRanks& start) { FindResume(key, start); },
               .done = [this](GangStart gang,
-                             absl::Status status) { OnGangReady(std::move(gang), status); }}) {}
+                             absl::Status status) { OnGangReady(std::move(gang), status); }}),
+      background_(deps.loop.mailbox()) {}
 
 Supervisor::~Supervisor() = default;
 
@@ -120,6 +124,7 @@ absl::Status Supervisor::Start(const v1::StartRanks& start, uint64_t session_ter
   context.busy_slots = BusySlots();
   MUSTER_RETURN_IF_ERROR(CheckStart(start, context, fences_));
   MUSTER_ASSIGN_OR_RETURN(SpecSettings settings, ReadSpecSettings(start.spec_json()));
+  MUSTER_RETURN_IF_ERROR(CheckDevices(start, settings, options_.slots));
   fences_.RaiseTo(start.fence().job_id(), start.fence().attempt());
   if (settings.command.has_value()) {
     gangs_.Begin(start, std::move(settings));
@@ -153,6 +158,13 @@ absl::StatusOr<RankPlan> Supervisor::Prepare(const v1::StartRanks& start,
       absl::StrCat(options_.ranks_root, "/", RankFolderName(MakeRankKey(plan.fence, plan.rank)));
   plan.controller_lost_timeout = settings.controller_lost_timeout;
   plan.command.log_directory = plan.folder;
+  plan.memory_bytes = settings.memory_bytes;
+  plan.cpus = ClaimCpus(settings.cpus);
+  plan.command.cpus = plan.cpus.cpus;
+  if (settings.cpus > plan.cpus.cpus.size()) {
+    Log(LogLevel::kWarning, "cpus_shared",
+        {{"job", plan.fence.job_id()}, {"rank", plan.rank}, {"wanted", settings.cpus}});
+  }
   MUSTER_RETURN_IF_ERROR(deps_.fs.MakeDirectories(plan.folder));
   return plan;
 }
@@ -195,7 +207,16 @@ absl::StatusOr<RankPlan> Supervisor::PrepareCommand(GangStart& gang,
   CommandPlace place;
   place.worker = options_.worker_name;
   place.folder = plan.folder;
-  place.checkpoint_directory = gang.start.checkpoint_root();
+  place.threads = std::max(1u, gang.settings.cpus);
+  place.checkpoint_directory = gang.start.checkpoint_root() + "/offers";
+  if (const absl::Status made = deps_.fs.MakeDirectories(place.checkpoint_directory); !made.ok()) {
+    // A command that saves nothing does not need it.
+    Log(LogLevel::kWarning, "no_checkpoint_folder", {{"error", made.ToString()}});
+  }
+  MUSTER_ASSIGN_OR_RETURN(plan.socket, CommandSocket::Listen(deps_.loop, plan.folder));
+  place.socket = plan.socket->path();
+  plan.job_name = gang.start.job_name();
+  plan.checkpoint_root = gang.start.checkpoint_root();
   place.visible_gpus = VisibleGpus(gang.start, rank);
   plan.command.environment =
       CommandEnvironment(options_.base_environment, gang.start, rank, settings, gang.facts, place);
@@ -220,6 +241,17 @@ std::string Supervisor::VisibleGpus(const v1::StartRanks& start,
   std::vector<uint32_t> slots;
   for (const auto& [local_rank, slot] : by_local_rank) slots.push_back(slot);
   return GpusOf(slots);
+}
+
+void Supervisor::FindResume(const RankKey& key, const v1::StartRanks& start) {
+  background_.Enqueue([this, key, start]() -> BackgroundThread::Completion {
+    const auto found = std::make_shared<ResumeFound>(
+        SearchResume(deps_.fs, start, [this] { return !background_.stopping(); }));
+    return [this, key, found] {
+      for (v1::CheckpointEvent& event : found->events) OnCheckpointEvent(std::move(event));
+      gangs_.OnResume(key, found->status, found->path, found->step);
+    };
+  });
 }
 
 void Supervisor::OnGangReady(GangStart gang, const absl::Status& status) {
@@ -320,6 +352,7 @@ void Supervisor::OnLeaseRenewed() {
 }
 
 void Supervisor::Tick(absl::Duration controller_away) {
+  for (const auto& [key, rank] : ranks_) rank->CheckMemory();
   for (const auto& [key, rank] : ranks_) {
     if (controller_away < rank->plan().controller_lost_timeout) continue;
     rank->Stop(

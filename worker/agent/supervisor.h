@@ -18,6 +18,7 @@
 #include "common/fs/file_system.h"
 #include "common/metrics/registry.h"
 #include "muster/v1/worker_service.pb.h"
+#include "worker/agent/background_thread.h"
 #include "worker/agent/event_loop.h"
 #include "worker/agent/finished_folders.h"
 #include "worker/agent/gang_start.h"
@@ -95,6 +96,7 @@ class Supervisor final : private RankHost {
   void OnRankEvent(v1::RankEvent event) override;
   void OnCheckpointEvent(v1::CheckpointEvent event) override;
   void OnStoreLine(Rank& rank, StoreLine line) override;
+  BackgroundThread& Background() override { return background_; }
   void OnPhaseChange() override { deps_.sink.HeartbeatNow(); }
   bool LeaseAllowsPublish() override { return deps_.sink.LeaseAllowsPublish(); }
   void OnGone(const RankKey& key) override;
@@ -108,6 +110,7 @@ class Supervisor final : private RankHost {
   absl::StatusOr<RankPlan> PrepareCommand(GangStart& gang, const v1::StartRanks::Rank& rank);
   void StartOne(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
                 absl::StatusOr<RankPlan> plan);
+  void FindResume(const RankKey& key, const v1::StartRanks& start);
   void OnGangReady(GangStart gang, const absl::Status& status);
   void ReportNeverRan(const v1::Fence& fence, uint32_t rank, const ExitFacts& facts);
   void StopWaiting(const StopRequest& request, const std::function<bool(const v1::Fence&)>& wanted);
@@ -123,6 +126,7 @@ class Supervisor final : private RankHost {
   StoreRelay store_;
   GangStarts gangs_;
   AttemptFences fences_;
+  BackgroundThread background_;
   std::map<RankKey, std::unique_ptr<Rank>> ranks_;
   bool draining_ = false;
 };

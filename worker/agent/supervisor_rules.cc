@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
@@ -13,6 +15,8 @@ namespace muster::worker {
 namespace {
 
 using nlohmann::json;
+
+constexpr uint32_t kMostPerRank = 4096;
 
 const json* Member(const json& object, const char* outer, const char* inner) {
   const auto section = object.find(outer);
@@ -54,6 +58,32 @@ void SetFailure(v1::RankEvent& event, v1::FailureClass failure_class, std::strin
   event.set_message(std::move(message));
 }
 
+// Each is optional: a spec of an older controller has none of them.
+absl::Status ReadPerRank(const json& spec, SpecSettings& settings) {
+  const std::pair<const char*, uint32_t*> kCounts[] = {{"gpus", &settings.gpus},
+                                                       {"cpus", &settings.cpus}};
+  for (const auto& [name, out] : kCounts) {
+    const json* value = Member(spec, "per_rank", name);
+    if (value == nullptr) continue;
+    if (!value->is_number_unsigned() || value->get<uint64_t>() > kMostPerRank) {
+      return BadSpec(absl::StrCat("per_rank.", name, " is not a number up to ", kMostPerRank));
+    }
+    *out = static_cast<uint32_t>(value->get<uint64_t>());
+  }
+  if (const json* type = Member(spec, "per_rank", "gpu_type"); type != nullptr) {
+    if (!type->is_string()) return BadSpec("per_rank.gpu_type is not a text");
+    settings.gpu_type = type->get<std::string>();
+  }
+  const json* memory = Member(spec, "per_rank", "memory");
+  if (memory == nullptr) return absl::OkStatus();
+  const auto bytes = memory->is_string()
+                         ? ParseBytes(memory->get_ref<const std::string&>())
+                         : absl::StatusOr<uint64_t>(absl::InvalidArgumentError("not a text"));
+  if (!bytes.ok()) return BadSpec(absl::StrCat("per_rank.memory: ", bytes.status().message()));
+  settings.memory_bytes = *bytes;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<SpecSettings> ReadSpecSettings(absl::string_view spec_json) {
@@ -78,6 +108,7 @@ absl::StatusOr<SpecSettings> ReadSpecSettings(absl::string_view spec_json) {
     return BadSpec(absl::StrCat("restart.controller_lost_timeout: ", duration.status().message()));
   }
   settings.controller_lost_timeout = *duration;
+  MUSTER_RETURN_IF_ERROR(ReadPerRank(spec, settings));
   return settings;
 }
 
@@ -138,6 +169,32 @@ absl::Status CheckStart(const v1::StartRanks& start, const StartContext& context
   return absl::OkStatus();
 }
 
+absl::Status CheckDevices(const v1::StartRanks& start, const SpecSettings& settings,
+                          const std::vector<v1::Slot>& slots) {
+  if (settings.gpus == 0) return absl::OkStatus();
+  const std::string wanted = absl::AsciiStrToLower(settings.gpu_type);
+  for (const v1::StartRanks::Rank& rank : start.ranks()) {
+    uint32_t gpus = 0;
+    for (const v1::Slot& slot : slots) {
+      const bool given =
+          std::find(rank.slots().begin(), rank.slots().end(), slot.index()) != rank.slots().end();
+      if (!given || slot.kind() != v1::GPU) continue;
+      ++gpus;
+      if (!absl::StrContains(absl::AsciiStrToLower(slot.device()), wanted)) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("job ", start.fence().job_id(), ": rank ", rank.rank(), " wants a GPU `",
+                         settings.gpu_type, "`, but slot ", slot.index(), " is ", slot.device()));
+      }
+    }
+    if (gpus != settings.gpus) {
+      return absl::FailedPreconditionError(absl::StrCat("job ", start.fence().job_id(), ": rank ",
+                                                        rank.rank(), " wants ", settings.gpus,
+                                                        " GPUs, but was given ", gpus, " here"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckRankLine(const RankLine& line) {
   const auto good_values = [](const std::map<std::string, double>& values) {
     return values.size() <= kMaxValuesPerLine &&
@@ -147,7 +204,7 @@ absl::Status CheckRankLine(const RankLine& line) {
   };
   const auto bad = [](absl::string_view what) { return absl::InvalidArgumentError(what); };
   if (const auto* metrics = std::get_if<MetricsLine>(&line)) {
-    if (metrics->seq == 0) return bad("metrics line: seq starts at 1");
+    if (metrics->seq == 0) return bad("metrics line: 'seq' is missing or 0; it starts at 1");
     if (!good_values(metrics->values))
       return bad("metrics line: too many values, or a name is too long");
   } else if (const auto* progress = std::get_if<ProgressLine>(&line)) {
@@ -223,6 +280,9 @@ void JudgeExit(const ExitFacts& facts, v1::RankEvent& event) {
   }
   if (!facts.start_error.ok()) {
     return SetFailure(event, v1::START_FAILED, std::string(facts.start_error.message()));
+  }
+  if (!facts.over_memory.empty() && facts.signal != 0) {
+    return SetFailure(event, v1::OUT_OF_MEMORY, facts.over_memory);
   }
   if (facts.is_command) return JudgeCommand(facts, event);
   const bool exited_well = facts.signal == 0 && facts.exit_code == 0;

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -25,6 +26,11 @@ struct SpecSettings {
   uint32_t threads_per_rank = 1;
   absl::Duration controller_lost_timeout;
   std::optional<CommandSettings> command;  // else it is the trainer's
+  // What each rank gets; 0 and empty: not asked for.
+  uint32_t gpus = 0;
+  std::string gpu_type;
+  uint32_t cpus = 0;
+  uint64_t memory_bytes = 0;
 };
 // INVALID_ARGUMENT naming the key that is missing or no good.
 absl::StatusOr<SpecSettings> ReadSpecSettings(absl::string_view spec_json);
@@ -54,6 +60,11 @@ struct StartContext {
 // INVALID_ARGUMENT (the message contradicts itself).
 absl::Status CheckStart(const v1::StartRanks& start, const StartContext& context,
                         const AttemptFences& fences);
+
+// FAILED_PRECONDITION unless each rank gets as many GPUs, and of the type, as its spec asks for:
+// placing them was the controller's work, giving them is this worker's.
+absl::Status CheckDevices(const v1::StartRanks& start, const SpecSettings& settings,
+                          const std::vector<v1::Slot>& slots);
 
 // ---- what a rank says ----
 
@@ -103,6 +114,7 @@ struct ExitFacts {
   bool result_before_stop = false;   // it had spoken its last word before it was asked
   std::string broken_link;           // not empty: the agent ended it for what it said on the link
   bool is_command = false;           // any program: its exit code is its word
+  std::string over_memory;           // not empty: the agent ended it for using too much
 };
 
 // Fills succeeded, stopped, failure_class, message, exit_code, signal and results of an EXITED

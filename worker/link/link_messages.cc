@@ -25,12 +25,13 @@ constexpr std::array<std::pair<StoreLine::Op, const char*>, 7> kOps = {{
     {StoreLine::Op::kCount, "count"},
 }};
 
-constexpr std::array<std::pair<CheckpointLine::Kind, const char*>, 5> kKinds = {{
+constexpr std::array<std::pair<CheckpointLine::Kind, const char*>, 6> kKinds = {{
     {CheckpointLine::Kind::kBegin, "begin"},
     {CheckpointLine::Kind::kReady, "ready"},
     {CheckpointLine::Kind::kCommit, "commit"},
     {CheckpointLine::Kind::kFailed, "failed"},
     {CheckpointLine::Kind::kCorrupt, "corrupt"},
+    {CheckpointLine::Kind::kOffer, "offer"},
 }};
 
 template <typename Table, typename Enum>
@@ -124,6 +125,8 @@ json ToJson(const StopLine& line) {
   return {{"type", "stop"}, {"save", line.save}, {"reason", line.reason}};
 }
 
+json ToJson(const ErrorLine& line) { return {{"type", "error"}, {"message", line.message}}; }
+
 template <typename Variant>
 std::string EncodeVariant(const Variant& line) {
   return std::visit([](const auto& message) { return Dump(ToJson(message)) + "\n"; }, line);
@@ -144,7 +147,7 @@ void FromJson(JsonReader& reader, StoreLine& line) {
 }
 
 void FromJson(JsonReader& reader, MetricsLine& line) {
-  reader.Required("seq", &line.seq);
+  reader.Optional("seq", &line.seq);
   reader.Required("step", &line.step);
   reader.Optional("time_ms", &line.time_ms);
   reader.Required("values", &line.values);
@@ -198,6 +201,8 @@ void FromJson(JsonReader& reader, StopLine& line) {
   reader.Optional("save", &line.save);
   reader.Optional("reason", &line.reason);
 }
+
+void FromJson(JsonReader& reader, ErrorLine& line) { reader.Required("message", &line.message); }
 
 // The object and its type, both checked.
 struct Typed {
@@ -255,6 +260,7 @@ absl::StatusOr<AgentLine> DecodeAgentLine(absl::string_view line) {
   if (typed.type == "publish") return DecodeAs<PublishLine, AgentLine>(typed);
   if (typed.type == "committed") return DecodeAs<CommittedLine, AgentLine>(typed);
   if (typed.type == "stop") return DecodeAs<StopLine, AgentLine>(typed);
+  if (typed.type == "error") return DecodeAs<ErrorLine, AgentLine>(typed);
   return UnknownType(typed.type);
 }
 

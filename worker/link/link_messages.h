@@ -1,8 +1,13 @@
 // What an agent and one rank say to each other: JSON Lines over one Unix stream socket.
 //
-// The trainer inherits the socket as the file descriptor named in MUSTER_LINK_FD, and finds its Launch in the file named
-// by its --launch flag. Both sides drop keys and message types that they do not know; a line is at most kMaxLineBytes.
-// The codec is pure; it knows no socket. Bytes travel as base64. Used by worker/agent and worker/trainer.
+// A command's processes speak the same, each over a connection of its own to the socket named in
+// MUSTER_SOCKET: metrics, progress, result, and checkpoint lines of kind `offer`. They say no hello
+// and number nothing.
+//
+// The trainer inherits the socket as the file descriptor named in MUSTER_LINK_FD, and finds its
+// Launch in the file named by its --launch flag. Both sides drop keys and message types that they
+// do not know; a line is at most kMaxLineBytes. The codec is pure; it knows no socket. Bytes travel
+// as base64. Used by worker/agent and worker/trainer.
 #pragma once
 
 #include <cstdint>
@@ -39,15 +44,17 @@ struct StoreLine {
   int64_t timeout_ms = 0;
 };
 
-// Numbers of one step. Acknowledged by AckLine once they are in the agent's spool; until then the rank keeps them.
+// Numbers of one step. Acknowledged by AckLine once they are in the agent's spool; until then the
+// rank keeps them.
 struct MetricsLine {
-  uint64_t seq = 0;  // 1, 2, ...
+  uint64_t seq = 0;  // 1, 2, ...; a command leaves it out and its agent counts
   int64_t step = 0;
   int64_t time_ms = 0;
   std::map<std::string, double> values;
 };
 
-// Where the rank is, for people, and the sign of life that the hang watchdog looks at. Not acknowledged.
+// Where the rank is, for people, and the sign of life that the hang watchdog looks at. Not
+// acknowledged.
 struct ProgressLine {
   std::string phase;  // start, rendezvous, load, train, evaluate, save, done
   int64_t step = 0;
@@ -57,15 +64,19 @@ struct ProgressLine {
 
 // A checkpoint's way out, from rank 0:
 //   begin   -> (nothing)
-//   ready   -> PublishLine, as soon as the agent's lease allows; only then may the rank rename the folder
-//   commit  -> CommittedLine, once the controller has made the row durable
-//   failed, corrupt -> (nothing)
+//   ready   -> PublishLine, as soon as the agent's lease allows; only then may the rank rename the
+//   folder commit  -> CommittedLine, once the controller has made the row durable failed, corrupt
+//   -> (nothing)
+// From a command:
+//   offer   -> CommittedLine, once its agent has copied `path` into a checkpoint and the
+//   controller's row is durable
 struct CheckpointLine {
-  enum class Kind { kBegin, kReady, kCommit, kFailed, kCorrupt };
+  enum class Kind { kBegin, kReady, kCommit, kFailed, kCorrupt, kOffer };
   Kind kind = Kind::kBegin;
   int64_t step = 0;
   double epoch = 0;
-  std::string path;             // commit, corrupt: of the published folder
+  std::string
+      path;  // commit, corrupt: of the published folder; offer: a file, or a folder of files
   std::string manifest_sha256;  // commit: hex
   uint64_t bytes = 0;
   bool best = false;
@@ -115,14 +126,20 @@ struct StopLine {
   std::string reason;
 };
 
-using AgentLine = std::variant<StoreReplyLine, AckLine, PublishLine, CommittedLine, StopLine>;
+// To a command: its last line was no good and was skipped.
+struct ErrorLine {
+  std::string message;
+};
+
+using AgentLine =
+    std::variant<StoreReplyLine, AckLine, PublishLine, CommittedLine, StopLine, ErrorLine>;
 
 // One line, newline included.
 std::string Encode(const RankLine& line);
 std::string Encode(const AgentLine& line);
 
-// INVALID_ARGUMENT (what is wrong, and where) for anything malformed; NOT_FOUND for an unknown type, which the caller
-// skips. `line` may or may not end in a newline.
+// INVALID_ARGUMENT (what is wrong, and where) for anything malformed; NOT_FOUND for an unknown
+// type, which the caller skips. `line` may or may not end in a newline.
 absl::StatusOr<RankLine> DecodeRankLine(absl::string_view line);
 absl::StatusOr<AgentLine> DecodeAgentLine(absl::string_view line);
 

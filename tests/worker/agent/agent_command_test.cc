@@ -130,6 +130,41 @@ TEST_F(AgentTest, AGangThatWaitsForItsPortCanBeStopped) {
   EXPECT_EQ(controller_.heard().FindEvent(v1::RankEvent::STARTED), nullptr);
 }
 
+// The same spec with more in it.
+v1::ControllerMessage With(v1::ControllerMessage message, const char* section,
+                           const nlohmann::json& value) {
+  auto spec = nlohmann::json::parse(message.start_ranks().spec_json());
+  spec[section] = value;
+  message.mutable_start_ranks()->set_spec_json(spec.dump());
+  return message;
+}
+
+TEST_F(AgentTest, ARankThatAskedForCpusRunsOnThem) {
+  StartAgent();
+  ASSERT_TRUE(
+      controller_.Send(With(CommandMessage(1, {"sh", "-c", "nproc; echo threads $OMP_NUM_THREADS"}),
+                            "per_rank", {{"cpus", 1}})));
+  ASSERT_TRUE(controller_.Await(Logged("1\nthreads 1\n")));
+}
+
+TEST_F(AgentTest, ARankThatHoldsMoreMemoryThanItWasGivenIsEnded) {
+  StartAgent();
+  ASSERT_TRUE(controller_.Send(With(
+      CommandMessage(
+          1, {"sh", "-c", "x=$(head -c 100000000 /dev/zero | tr '\\0' x); sleep 1000; echo $x"}),
+      "per_rank", {{"memory", "30MiB"}})));
+  ASSERT_TRUE(controller_.Await(Exited));
+  EXPECT_EQ(ExitOf(controller_.heard()).failure_class(), v1::OUT_OF_MEMORY);
+  EXPECT_THAT(ExitOf(controller_.heard()).message(), HasSubstr("per_rank.memory is 30"));
+}
+
+TEST_F(AgentTest, ARankWithoutTheGpusOfItsSpecIsRefused) {
+  StartAgent();
+  ASSERT_TRUE(controller_.Send(With(CommandMessage(1, {"true"}), "per_rank", {{"gpus", 1}})));
+  ASSERT_TRUE(controller_.Await(Acked(1)));
+  EXPECT_THAT(controller_.heard().assignment_acks.at(1), HasSubstr("wants 1 GPUs"));
+}
+
 TEST_F(AgentTest, ACommandAskedToSaveGetsSigtermAndItsLeaveCountsAsStopped) {
   StartAgent();
   ASSERT_TRUE(controller_.Send(CommandMessage(

@@ -89,6 +89,56 @@ TEST(CheckStart, ACommandRunsOnlyWhereItIsAllowed) {
   EXPECT_OK(CheckStart(start, context, AttemptFences()));
 }
 
+TEST(SpecSettings, HoldWhatEachRankGets) {
+  const std::string rest =
+      R"("train":{"threads_per_rank":1},"restart":{"controller_lost_timeout":"1h"}})";
+  ASSERT_OK_AND_ASSIGN(
+      const SpecSettings settings,
+      ReadSpecSettings(R"({"per_rank":{"gpus":2,"gpu_type":"H100","cpus":3,"memory":"2GiB"},)" +
+                       rest));
+  EXPECT_EQ(settings.gpus, 2u);
+  EXPECT_EQ(settings.gpu_type, "H100");
+  EXPECT_EQ(settings.cpus, 3u);
+  EXPECT_EQ(settings.memory_bytes, 2ull << 30);
+  for (const char* bad : {R"({"gpus":"2"})", R"({"cpus":-1})", R"({"cpus":4097})",
+                          R"({"gpu_type":1})", R"({"memory":5})", R"({"memory":"much"})"}) {
+    EXPECT_THAT(ReadSpecSettings(std::string(R"({"per_rank":)") + bad + "," + rest),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("per_rank.")))
+        << bad;
+  }
+}
+
+TEST(CheckDevices, ARankGetsAsManyGpusAndOfTheTypeThatItsSpecSays) {
+  std::vector<v1::Slot> slots(2);
+  for (uint32_t i = 0; i < 2; ++i) {
+    slots[i].set_index(i);
+    slots[i].set_kind(v1::GPU);
+    slots[i].set_device(i == 0 ? "NVIDIA H100 80GB" : "NVIDIA A100");
+  }
+  const v1::StartRanks start = GoodStart();  // rank i on slot i
+  EXPECT_OK(CheckDevices(start, {}, slots));
+  EXPECT_OK(CheckDevices(start, {.gpus = 1}, slots));
+  EXPECT_OK(CheckDevices(start, {.gpus = 1, .gpu_type = "nvidia"}, slots));
+  EXPECT_THAT(CheckDevices(start, {.gpus = 1, .gpu_type = "h100"}, slots),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("rank 1 wants a GPU `h100`, but slot 1 is NVIDIA A100")));
+  EXPECT_THAT(CheckDevices(start, {.gpus = 2}, slots),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("rank 0 wants 2 GPUs, but was given 1")));
+  slots[1].set_kind(v1::CPU);
+  EXPECT_THAT(CheckDevices(start, {.gpus = 1}, slots),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("was given 0")));
+}
+
+TEST(JudgeExit, WhoHeldTooMuchMemoryIsOutOfMemory) {
+  for (const bool is_command : {false, true}) {
+    v1::RankEvent event;
+    JudgeExit({.signal = SIGKILL, .is_command = is_command, .over_memory = "held 3 GiB"}, event);
+    EXPECT_EQ(event.failure_class(), v1::OUT_OF_MEMORY);
+    EXPECT_EQ(event.message(), "held 3 GiB");
+  }
+}
+
 TEST(JudgeExit, ACommandSpeaksByItsExitCode) {
   const StopRequest save{v1::StopRanks::SAVE, absl::Seconds(5), "the worker drains"};
   const auto judge = [](ExitFacts facts) {

@@ -127,6 +127,7 @@ TEST(LinkMessages, TheAgentsLinesSurviveARoundTrip) {
   EXPECT_EQ(reply.error, "late");
   EXPECT_TRUE(reply.timed_out);
   EXPECT_EQ(RoundTripAgent(AckLine{.seq = 4}).seq, 4u);
+  EXPECT_EQ(RoundTripAgent(ErrorLine{.message = "no \"step\""}).message, "no \"step\"");
   EXPECT_EQ(RoundTripAgent(PublishLine{.step = 8}).step, 8);
   EXPECT_EQ(RoundTripAgent(CommittedLine{.step = 8, .error = "fenced"}).error, "fenced");
   const StopLine stop = RoundTripAgent(StopLine{.save = true, .reason = "draining"});
