@@ -54,8 +54,14 @@ void RunningJobs::Put(const Snapshot& snapshot, uint64_t id, const Job* job) {
 void RunningJobs::RunTimesChanged(const Snapshot& snapshot, const std::string& run_time_key) {
   const auto key = by_run_time_key_.find(run_time_key);
   if (key == by_run_time_key_.end()) return;
-  const std::set<uint64_t> jobs = key->second;
-  for (uint64_t id : jobs) Put(snapshot, id, snapshot.FindJob(id));
+  for (uint64_t id : key->second) {
+    Row& row = rows_.at(id);
+    const absl::Time end = EndOf(snapshot, *snapshot.FindJob(id));
+    if (end == row.end) continue;
+    if (row.end != absl::InfiniteFuture()) ends_.erase({row.end, id});
+    if (end != absl::InfiniteFuture()) ends_.insert({end, id});
+    row.end = end;
+  }
 }
 
 double RunningJobs::WorthAt(const std::string& project, absl::Time now,

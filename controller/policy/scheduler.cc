@@ -24,8 +24,9 @@ void Scheduler::Follow(const Snapshot& snapshot, const ScheduleContext& context)
   for (const std::string& key : keys) {
     const LearnedRunTime* before = run_times_.Find(key);
     const LearnedRunTime* now = snapshot.run_times.Find(key);
-    const bool same = before != nullptr && now != nullptr && before->Longest() == now->Longest();
-    if (!same) running_.RunTimesChanged(snapshot, key);
+    const absl::Duration was = before == nullptr ? absl::ZeroDuration() : before->Longest();
+    const absl::Duration is = now == nullptr ? absl::ZeroDuration() : now->Longest();
+    if (was != is) running_.RunTimesChanged(snapshot, key);
   }
   run_times_ = snapshot.run_times;
   queue_.Advance(snapshot, context);
