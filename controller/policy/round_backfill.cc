@@ -1,0 +1,152 @@
+// The part of a round that keeps slots for the heads of lines and lets others use them meanwhile.
+#include <algorithm>
+#include <utility>
+
+#include "controller/policy/capacity.h"
+#include "controller/policy/run_time.h"
+#include "controller/policy/scheduling_round.h"
+
+namespace muster::controller {
+namespace {
+
+// What of the grant is still free.
+Grant Rest(const WorkerIndex& index, SlotKind kind, const Grant& grant) {
+  const WorkerIndex::Node& node = index.node(grant.worker_id);
+  const std::vector<uint32_t>& free = node.kinds[WorkerIndex::At(kind)].free;
+  Grant rest{.worker_id = grant.worker_id,
+             .slots = {},
+             .cpus = std::min(grant.cpus, node.free_cpus),
+             .memory_bytes = std::min(grant.memory_bytes, node.free_memory)};
+  for (uint32_t slot : grant.slots) {
+    if (std::binary_search(free.rbegin(), free.rend(), slot)) rest.slots.push_back(slot);
+  }
+  return rest;
+}
+
+}  // namespace
+
+// Whether a gang like this one would fit if it might use all that is kept until a known time.
+bool SchedulingRound::GroupCouldUseKept(const Candidate& candidate, int line) {
+  if (lines_[line].kept.empty()) return false;
+  if (backfill_tries_ >= world_.context.settings.max_backfill_tries) return false;
+  const auto [it, fresh] = could_use_kept_.try_emplace(&candidate.group, false);
+  if (!fresh) return it->second;
+  Shape& shape = *candidate.group.shape;
+  std::vector<const Kept*> lent;
+  for (const Kept& kept : lines_[line].kept) {
+    if (kept.until > world_.context.wall) lent.push_back(&kept);
+  }
+  for (const Kept* kept : lent) GiveBack(world_.index, kept->kind, kept->grants);
+  const std::vector<Grant> grants = FitGang(world_.index, line, shape, shape.needs().min_ranks);
+  GiveBack(world_.index, shape.kind(), grants);
+  for (const Kept* kept : lent) {
+    for (const Grant& grant : kept->grants) world_.index.Take(grant, kept->kind);
+  }
+  it->second = !grants.empty();
+  return it->second;
+}
+
+std::vector<Grant> SchedulingRound::PlaceInKept(const Candidate& candidate, int line,
+                                                absl::Time end) {
+  std::vector<Kept*> lent;
+  for (Kept& kept : lines_[line].kept) {
+    if (kept.until >= end) lent.push_back(&kept);
+  }
+  if (lent.empty()) return {};
+  ++backfill_tries_;
+  for (const Kept* kept : lent) GiveBack(world_.index, kept->kind, kept->grants);
+  std::vector<Grant> grants =
+      FitGang(world_.index, line, *candidate.group.shape, candidate.max_ranks);
+  for (Kept* kept : lent) {
+    for (Grant& grant : kept->grants) {
+      grant = Rest(world_.index, kept->kind, grant);
+      world_.index.Take(grant, kept->kind);
+    }
+  }
+  return grants;
+}
+
+// The slots that its own dying attempt has given back already.
+void SchedulingRound::KeepOwnSlots(const Candidate& candidate, int line) {
+  const SlotKind kind = candidate.group.shape->kind();
+  Kept kept{.for_job = candidate.job.id, .until = world_.context.wall, .kind = kind, .grants = {}};
+  for (const Rank& rank : candidate.job.current->ranks) {
+    const Worker* worker = world_.snapshot.FindWorker(rank.worker);
+    if (rank.holds_slots || worker == nullptr) continue;
+    const WorkerIndex::Node& node = world_.index.node(worker->id);
+    if (!node.takes_work || node.kinds[WorkerIndex::At(kind)].line != line) continue;
+    Grant own{.worker_id = worker->id, .slots = rank.slots, .cpus = 0, .memory_bytes = 0};
+    own = Rest(world_.index, kind, own);
+    if (own.slots.empty()) continue;
+    world_.index.Take(own, kind);
+    kept.grants.push_back(std::move(own));
+  }
+  if (!kept.grants.empty()) lines_[line].kept.push_back(std::move(kept));
+}
+
+const std::vector<Release>& SchedulingRound::ReleasesOf(int line) {
+  const auto [it, fresh] = releases_.try_emplace(line);
+  if (!fresh) return it->second;
+  std::vector<Release>& releases = it->second;
+  for (const auto& [end, id] : world_.running.ends()) {
+    if (releases.size() >= world_.context.settings.max_releases) break;
+    const Job& job = *world_.snapshot.FindJob(id);
+    const absl::Time at =
+        end > world_.context.wall ? end : ExpectedEnd(world_.snapshot, job, world_.context.wall);
+    if (at != absl::InfiniteFuture()) Collect(job, at, line, releases);
+  }
+  std::stable_sort(releases.begin(), releases.end(),
+                   [](const Release& a, const Release& b) { return a.at < b.at; });
+  return releases;
+}
+
+// What the job's gang holds of the line, as coming free then.
+void SchedulingRound::Collect(const Job& job, absl::Time at, int line,
+                              std::vector<Release>& releases) const {
+  const SlotKind kind = world_.index.line(line).kind;
+  for (const Rank& rank : job.current->ranks) {
+    const Worker* worker = rank.holds_slots ? world_.snapshot.FindWorker(rank.worker) : nullptr;
+    if (worker == nullptr) continue;
+    const WorkerIndex::Node& node = world_.index.node(worker->id);
+    if (!node.takes_work || node.kinds[WorkerIndex::At(kind)].line != line) continue;
+    Grant grant{.worker_id = worker->id, .slots = {}, .cpus = 0, .memory_bytes = 0};
+    for (uint32_t slot : rank.slots) {
+      const auto holder = worker->holders.find(slot);
+      if (holder == worker->holders.end() || holder->second.job_id != job.id) continue;
+      if (!HasSlot(*worker, slot, kind)) continue;
+      grant.slots.push_back(slot);
+      grant.cpus += holder->second.cpus;
+      grant.memory_bytes += holder->second.memory_bytes;
+    }
+    if (grant.slots.empty()) continue;
+    releases.push_back({.at = at, .job_id = job.id, .grant = std::move(grant)});
+  }
+}
+
+void SchedulingRound::MakeHead(const Candidate& candidate) {
+  Shape& shape = *candidate.group.shape;
+  for (int line : candidate.lines) {
+    if (shape.RanksWhenIdle(world_.index, line) < shape.needs().min_ranks) continue;
+    if (lines_[line].head != 0) {
+      if (candidate.job.state == JobState::kRecovering) KeepOwnSlots(candidate, line);
+      return;
+    }
+    absl::Time earliest = world_.context.wall;
+    if (candidate.soon && candidate.job.state == JobState::kPending) {
+      earliest += candidate.job.not_before_at - world_.context.now;
+    }
+    Reservation reservation = Reserve(world_.index, line, shape, earliest, ReleasesOf(line));
+    if (!candidate.soon) reservation = MakeRoomFor(candidate, line, std::move(reservation));
+    reservation.kept.for_job = candidate.job.id;
+    lines_[line].head = candidate.job.id;
+    const WorkerIndex::Line& there = world_.index.line(line);
+    decision_.heads.push_back({.job_id = candidate.job.id,
+                               .pool = there.pool,
+                               .kind = there.kind,
+                               .start = reservation.start});
+    if (!reservation.kept.grants.empty()) lines_[line].kept.push_back(std::move(reservation.kept));
+    return;
+  }
+}
+
+}  // namespace muster::controller
