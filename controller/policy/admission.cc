@@ -21,7 +21,10 @@ Admission Bar(std::string message) {
 Admission Admit(const Snapshot& snapshot, const Job& job, const ScheduleContext& context) {
   Admission admission;
   const uint64_t first = YieldsTo(snapshot, job, context.wall);
-  if (job.state == JobState::kRecovering && first != 0) return admission;
+  if (job.state == JobState::kRecovering && first != 0) {
+    admission.waits_for = first;
+    return admission;
+  }
   if (job.state == JobState::kRecovering) {
     if (!job.suspending) admission.verdict = Admission::Verdict::kSoon;
     return admission;

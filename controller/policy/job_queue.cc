@@ -109,9 +109,14 @@ void JobQueue::Put(const Snapshot& snapshot, uint64_t id, const Job* job,
   where.again = admission.again;
   if (where.again_at != absl::InfiniteDuration()) due_.insert({where.again_at, id});
   if (where.again != absl::InfiniteFuture()) due_by_wall_.insert({where.again, id});
+  where.waits_for = admission.waits_for;
+  // The one that it made way for may come to wait again, and then goes first again.
+  const bool waits = job->state == JobState::kPending || job->state == JobState::kRecovering;
+  if (where.waits_for == 0 && waits && job->current != nullptr) {
+    where.waits_for = job->current->yielded_to;
+  }
+  if (where.waits_for != 0) waiters_[where.waits_for].insert(id);
   if (admission.verdict == Admission::Verdict::kBarred) {
-    where.waits_for = admission.waits_for;
-    if (where.waits_for != 0) waiters_[where.waits_for].insert(id);
     if (job->message != admission.message) unsaid_.insert(id);
   } else if (admission.verdict != Admission::Verdict::kNotWaiting) {
     Enqueue(*job, where);
@@ -121,7 +126,7 @@ void JobQueue::Put(const Snapshot& snapshot, uint64_t id, const Job* job,
       where.fall_backs.push_back(at);
     }
   }
-  const bool nothing = where.group == nullptr && where.array_id == 0 &&
+  const bool nothing = where.group == nullptr && where.array_id == 0 && where.waits_for == 0 &&
                        admission.verdict == Admission::Verdict::kNotWaiting;
   if (!nothing) where_.emplace(id, std::move(where));
 }
