@@ -90,6 +90,10 @@ void Prepare(FuzzInput& input, Request& request) {
   if constexpr (requires { request.mutable_job()->set_id(1); }) {
     request.mutable_job()->set_id(1 + input.Below(4));
   }
+  if constexpr (requires { request.set_verb(v1::ControlJobRequest::HOLD); }) {
+    request.set_verb(static_cast<v1::ControlJobRequest::Verb>(1 + input.Below(5)));
+    request.set_user("ann");
+  }
   if constexpr (requires { request.set_checkpoint_id(1); }) {
     request.set_checkpoint_id(1 + input.Below(4));
   }
@@ -125,9 +129,11 @@ struct ControllerWorld::Method {
 
 const std::vector<ControllerWorld::Method>& ControllerWorld::AllMethods() {
   static const auto* methods = new std::vector<Method>{
-      UNARY(GetVersion),      UNARY(Submit),           UNARY(ListJobs),    UNARY(GetJob),
-      UNARY(CancelJob),       STREAM(WatchJob),        STREAM(StreamLogs), UNARY(QueryMetrics),
-      UNARY(ListCheckpoints), UNARY(VerifyCheckpoint), UNARY(ListWorkers),
+      UNARY(GetVersion),      UNARY(Submit),           UNARY(ListJobs),     UNARY(GetJob),
+      UNARY(CancelJob),       STREAM(WatchJob),        STREAM(StreamLogs),  UNARY(QueryMetrics),
+      UNARY(ListCheckpoints), UNARY(VerifyCheckpoint), UNARY(ListWorkers),  UNARY(ControlJob),
+      UNARY(UpdateJob),       STREAM(StreamEvents),    UNARY(CordonWorker), UNARY(ListProjects),
+      UNARY(SetProject),
   };
   return *methods;
 }
