@@ -221,8 +221,8 @@ StopGang Stop(const Scene& scene, size_t i, StopGang::Why why, const Job& head) 
   stop.reason =
       why == StopGang::Why::kShrink
           ? absl::StrCat("shrinks from ", job.current->ranks.size(), " ranks (",
-                         job.settings->needs.min_ranks, " would do) to make room for job ",
-                         head.id, unsaved)
+                         job.settings->needs.min_ranks, " would do) to make room for job ", head.id,
+                         unsaved)
           : absl::StrCat("makes way for job ", head.id, " (priority ", head.settings->priority,
                          " over ", job.settings->priority, ")", unsaved);
   return stop;
