@@ -14,22 +14,34 @@ namespace muster {
 
 enum class PlantedBug {
   kNone,
-  kNoFencing,         // reports of a fenced attempt count
-  kEarlyAnswer,       // answers before the commit
+  kNoFencing,         // a report of a fenced attempt counts when its rank lives there again
+  kEarlyAnswer,       // answers agents before the commit
   kLazySync,          // synchronous=NORMAL
-  kNoRequestId,       // an idempotency key is forgotten by a restart
-  kLostOutbox,        // assignments are not read back after a restart
-  kEarlySlotRelease,  // a slot is free before its process is confirmed dead
-  kStaleIncarnation,  // a fenced agent may take its name back
-  kNoDeduplication,   // a repeated report is not recognised
-  kNoLease,           // publishes without holding the lease
-  kLostStop,          // an agent that comes back is not told to kill what is stale
+  kNoRequestId,       // an idempotency key is forgotten when its job has ended
+  kLostOutbox,        // orders to stop are not read back after a restart
+  kEarlySlotRelease,  // a slot is free once its agent has heard the order to kill
+  kStaleIncarnation,  // which agents are fenced is forgotten by a restart
+  kNoDeduplication,   // which report was the last is forgotten by a restart
+  kNoLease,           // publishes while the connection stands, whatever the lease says
+  kForgottenSlot,     // a rank that its agent has not heard of yet loses its slot
+  kQuotaOffByOne,     // one slot of a gang that is preempted or stopped counts as free already
+  kUnsettledLog,      // builds on a log that a failed fsync may have left in memory only
 };
 
 inline constexpr absl::string_view kPlantedBugNames[] = {
-    "none",        "no-fencing",         "early-answer",      "lazy-sync",        "no-request-id",
-    "lost-outbox", "early-slot-release", "stale-incarnation", "no-deduplication", "no-lease",
-    "lost-stop",
+    "none",
+    "no-fencing",
+    "early-answer",
+    "lazy-sync",
+    "no-request-id",
+    "lost-outbox",
+    "early-slot-release",
+    "stale-incarnation",
+    "no-deduplication",
+    "no-lease",
+    "forgotten-slot",
+    "quota-off-by-one",
+    "unsettled-log",
 };
 
 #if defined(MUSTER_PLANTED_BUGS)

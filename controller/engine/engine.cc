@@ -146,13 +146,18 @@ class EngineImpl final : public Engine {
   }
 
   void RunUntilIdle() override {
+    // Each version is looked at once: while the disk is full they find the same again and again.
+    uint64_t looked_at = 0;
     do {
       while (applier_.RunOnce()) {
       }
       scheduler_.RunOnce();
       retention_.RunOnce();
-      liveness_.RunOnce();
-      limits_.RunOnce();
+      if (const uint64_t version = snapshot()->version + 1; version != looked_at) {
+        looked_at = version;
+        liveness_.RunOnce();
+        limits_.RunOnce();
+      }
       dispatcher_.RunOnce(*snapshot());
       rendezvous_.Expire();
     } while (applier_.RunOnce());

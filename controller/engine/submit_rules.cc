@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/planted_bug.h"
 #include "common/base/status_macros.h"
 #include "controller/engine/job_driver.h"
 #include "controller/engine/make_way_rules.h"
@@ -23,7 +24,11 @@ constexpr size_t kMaxResumeCandidates = 8;
 const Job* FindByKey(const Draft& draft, const SubmitJob& event, const RuleContext& context) {
   if (event.idempotency_key.empty()) return nullptr;
   const auto it = context.idempotency->find({event.owner, event.idempotency_key});
-  if (it != context.idempotency->end()) return draft.view().FindJob(it->second);
+  if (it != context.idempotency->end()) {
+    const Job* job = draft.view().FindJob(it->second);
+    const bool forgotten = Planted(PlantedBug::kNoRequestId) && IsTerminal(job->state);
+    return forgotten ? nullptr : job;
+  }
   for (uint64_t id : draft.new_jobs()) {
     const Job* job = draft.view().FindJob(id);
     if (job->owner == event.owner && job->idempotency_key == event.idempotency_key) return job;
@@ -197,7 +202,9 @@ uint64_t AddOne(Draft& draft, const SubmitJob& event, const ArrayTask& task,
   job.settings = event.settings;
   job.owner = event.owner;
   // The key stands for all jobs of the submit, with the first of them.
-  if (first) job.idempotency_key = event.idempotency_key;
+  const bool forgotten = Planted(PlantedBug::kNoRequestId) &&
+                         context.idempotency->count({event.owner, event.idempotency_key}) != 0;
+  if (first && !forgotten) job.idempotency_key = event.idempotency_key;
   job.submitted = context.now;
   job.message = event.settings->scheduling.hold ? "queued, held" : "queued";
   job.not_before_at = context.now_at;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/planted_bug.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
 #include "controller/engine/job_driver.h"
@@ -117,7 +118,8 @@ void ReleaseForgotten(Draft& draft, uint64_t id, const WorkerHello& event) {
     const Fence fence{.job_id = holder.job_id, .attempt = holder.attempt};
     const bool expected =
         FindLiveRank(draft.view(), fence, holder.rank, event.worker, event.incarnation) != nullptr;
-    if (!alive && !expected) ReleaseSlot(draft, holder.job_id, holder.attempt, holder.rank);
+    const bool needed = expected && !Planted(PlantedBug::kForgottenSlot);
+    if (!alive && !needed) ReleaseSlot(draft, holder.job_id, holder.attempt, holder.rank);
   }
 }
 
@@ -293,6 +295,14 @@ EventResult OnAssignmentAck(Draft& draft, const AssignmentAcked& event,
     return {};
   }
   draft.RemoveOutbox(row.seq);
+  if (Planted(PlantedBug::kEarlySlotRelease) && row.mode == StopMode::kKill &&
+      row.kind == AssignmentKind::kStop) {
+    const auto holders = (*sender)->holders;
+    for (const auto& [slot, holder] : holders) {
+      const bool same = holder.job_id == row.fence.job_id && holder.attempt == row.fence.attempt;
+      if (same) ReleaseSlot(draft, holder.job_id, holder.attempt, holder.rank);
+    }
+  }
   if (!refused || row.kind != AssignmentKind::kStart) return {};
   const Job* job = draft.view().FindJob(row.fence.job_id);
   if (!job->has_live_attempt() || job->current->number != row.fence.attempt) return {};

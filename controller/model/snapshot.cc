@@ -5,6 +5,7 @@
 
 #include "absl/strings/string_view.h"
 #include "common/base/check.h"
+#include "common/base/planted_bug.h"
 
 namespace muster::controller {
 namespace {
@@ -88,6 +89,8 @@ Use UseOf(const Job& job) {
   for (const Rank& rank : job.current->ranks) {
     if (rank.holds_slots) use.slots += rank.slots.size();
   }
+  const bool leaves = job.state == JobState::kRecovering && use.slots > 0;
+  if (Planted(PlantedBug::kQuotaOffByOne) && leaves) --use.slots;
   return use;
 }
 
@@ -96,7 +99,8 @@ const Rank* FindLiveRank(const Snapshot& snapshot, const Fence& fence, uint32_t 
   const Job* job = snapshot.FindJob(fence.job_id);
   if (job == nullptr || !job->has_live_attempt()) return nullptr;
   const Attempt& attempt = *job->current;
-  if (attempt.number != fence.attempt || attempt.generation != fence.generation) return nullptr;
+  const bool fenced = attempt.number != fence.attempt || attempt.generation != fence.generation;
+  if (fenced && !Planted(PlantedBug::kNoFencing)) return nullptr;
   if (rank >= attempt.ranks.size()) return nullptr;
   const Rank& found = attempt.ranks[rank];
   const bool gone = found.state == RankState::kExited || found.state == RankState::kLost;

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/planted_bug.h"
 #include "common/base/status_macros.h"
 
 namespace muster::controller {
@@ -183,6 +184,7 @@ absl::StatusOr<std::unique_ptr<SqliteDatabase>> SqliteDatabase::Open(
   }
   std::unique_ptr<SqliteDatabase> database(new SqliteDatabase(options, db));
   MUSTER_RETURN_IF_ERROR(database->Configure());
+  MUSTER_RETURN_IF_ERROR(database->SettleLog());
   MUSTER_RETURN_IF_ERROR(database->Migrate(migrations));
   MUSTER_RETURN_IF_ERROR(database->SetMaxBytes(options.max_bytes));
   return database;
@@ -205,7 +207,8 @@ absl::Status SqliteDatabase::Configure() {
   sqlite3_limit(db_, SQLITE_LIMIT_ATTACHED, 0);
   // Exclusive before WAL: then the WAL's index lives in our memory and no other process can join.
   for (const char* pragma :
-       {"PRAGMA locking_mode=EXCLUSIVE", "PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL",
+       {"PRAGMA locking_mode=EXCLUSIVE", "PRAGMA journal_mode=WAL",
+        Planted(PlantedBug::kLazySync) ? "PRAGMA synchronous=NORMAL" : "PRAGMA synchronous=FULL",
         "PRAGMA mmap_size=0", "PRAGMA wal_autocheckpoint=0", "PRAGMA foreign_keys=ON",
         "PRAGMA temp_store=MEMORY"}) {
     MUSTER_RETURN_IF_ERROR(Execute(pragma));
@@ -294,6 +297,20 @@ void SqliteDatabase::Rollback() {
   if (sqlite3_get_autocommit(db_) != 0) return;
   // A failed rollback leaves the file as it was: the log without a commit counts for nothing.
   sqlite3_exec(db_, "ROLLBACK", nullptr, nullptr, nullptr);
+}
+
+absl::Status SqliteDatabase::SettleLog() {
+  if (Planted(PlantedBug::kUnsettledLog)) return absl::OkStatus();
+  int rc = sqlite3_wal_checkpoint_v2(db_, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+  sqlite3_file* log = nullptr;
+  if (rc == SQLITE_OK) {
+    rc = sqlite3_file_control(db_, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+  }
+  // The truncation too: an old log that comes back would undo a part of what was moved.
+  if (rc == SQLITE_OK && log != nullptr && log->pMethods != nullptr) {
+    rc = log->pMethods->xSync(log, SQLITE_SYNC_FULL);
+  }
+  return rc == SQLITE_OK ? absl::OkStatus() : ToStatus(db_, rc, path());
 }
 
 absl::Status SqliteDatabase::CheckpointAbove(uint64_t wal_bytes) {

@@ -109,6 +109,10 @@ class SqliteDatabase {
  private:
   SqliteDatabase(SqliteOptions options, sqlite3* db) : options_(std::move(options)), db_(db) {}
   absl::Status Configure();
+  // Moves what a former process left in the log into the database, durably, before anything builds
+  // on it: that process may have died of a failed fsync, after which the kernel calls the pages
+  // clean, and what we read of the log would never reach the disk.
+  absl::Status SettleLog();
   absl::Status Migrate(const std::vector<std::string>& migrations);
   absl::Status Execute(const std::string& sql);  // no values from outside
   absl::StatusOr<int64_t> PageBytes();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/planted_bug.h"
 #include "common/base/status_macros.h"
 #include "controller/store/project_rows.h"
 #include "controller/store/row_codec.h"
@@ -176,6 +177,8 @@ absl::Status LoadWorkers(SqliteDatabase& db, absl::Duration now, Loading& loadin
     worker.last_seen_at = now;
     worker.event_seq = row.Int(15);
     worker.event_seq_known = row.Int(16) != 0;
+    if (Planted(PlantedBug::kStaleIncarnation)) worker.past_incarnations.clear();
+    if (Planted(PlantedBug::kNoDeduplication)) worker.event_seq_known = false;
     worker.cordoned = row.Int(17) != 0;
     worker.cordon_reason = row.Text(18);
     MUSTER_ASSIGN_OR_RETURN(worker.strikes, DecodeStrikes(row.Text(19)));
@@ -277,6 +280,8 @@ absl::Status LoadOutbox(SqliteDatabase& db, Snapshot& snapshot) {
       loaded.grace = absl::Milliseconds(row.Int(9));
       loaded.reason = row.Text(10);
       loaded.checkpoint_id = row.Int(11);
+      const bool is_stop = loaded.kind == AssignmentKind::kStop;
+      if (Planted(PlantedBug::kLostOutbox) && is_stop) continue;
       outbox->emplace(loaded.seq, std::move(loaded));
     }
   }

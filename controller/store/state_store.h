@@ -22,6 +22,8 @@ namespace muster::controller {
 
 class StateStore {
  public:
+  ~StateStore();
+
   // Opens or makes `options.path` and brings it to the newest schema.
   static absl::StatusOr<std::unique_ptr<StateStore>> Open(const SqliteOptions& options);
 
@@ -54,7 +56,10 @@ class StateStore {
   absl::Status InsertOutbox(const OutboxRow& row);
   absl::Status PutMeta(const char* key, uint64_t value);
 
+  absl::Status CommitLate();
+
   std::unique_ptr<SqliteDatabase> database_;
+  bool late_ = false;
 };
 
 // The state of each job by its events alone; DATA_LOSS at a gap or at an event that does not start

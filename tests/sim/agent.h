@@ -1,0 +1,115 @@
+// One life of one agent: the real session, outbox, lease, assignment log, fences, store relay and
+// supervisor rules of worker/agent, on virtual time. What the real agent does with processes and
+// gRPC is done here with simulated ones: agent.cc, supervisor.cc and rank.cc of worker/agent tell
+// the same story.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "common/metrics/registry.h"
+#include "tests/sim/dice.h"
+#include "tests/sim/execution.h"
+#include "tests/sim/process.h"
+#include "tests/sim/storage.h"
+#include "tests/sim/trace.h"
+#include "worker/agent/assignment_log.h"
+#include "worker/agent/session.h"
+#include "worker/agent/store_relay.h"
+#include "worker/agent/supervisor_rules.h"
+
+namespace muster::sim {
+
+// The agent's side of one rank.
+struct AgentRank {
+  worker::RankKey key;
+  v1::Fence fence;
+  std::vector<uint32_t> slots;
+  absl::Duration controller_lost_timeout;
+  std::shared_ptr<Process> process;
+  worker::FirstStep first_step;
+  bool running = false;
+  int64_t step = 0;
+  worker::ProgressLine progress;
+  std::optional<int64_t> waiting_publish;
+  std::optional<worker::StopRequest> stop;
+  absl::Duration stop_began;
+  worker::StopAction stop_taken = worker::StopAction::kWait;
+  uint64_t stop_timer = 0;
+  worker::ExitFacts facts;
+};
+
+class Agent final : private worker::SessionHandler {
+ public:
+  struct Host {
+    worker::ControlConnector connect;
+    std::function<std::shared_ptr<Process>(Process::Setup)> spawn;
+    std::function<void()> quit;  // it has left in good order, or was refused
+    // The lease was asked and held.
+    std::function<void(uint64_t job_id, uint32_t attempt)> on_publish;
+    // The controller called a commit durable.
+    std::function<void(uint64_t job_id, uint32_t attempt, int64_t step)> on_committed;
+    std::function<void(uint64_t term)> on_term;
+  };
+  Agent(Agenda& agenda, Trace& trace, Storage& storage, Dice dice, v1::Hello hello, Host host);
+  ~Agent() override;
+
+  Execution& execution() { return execution_; }
+  const std::string& incarnation() const { return hello_.incarnation(); }
+  uint32_t slots() const { return static_cast<uint32_t>(hello_.slots_size()); }
+  bool stopping() const { return stopping_; }
+  void Start();
+  // SIGTERM.
+  void BeginStop(absl::Duration grace);
+
+ private:
+  void FillHello(v1::Hello& hello) override;
+  std::vector<v1::RankStatus> RankStatuses() override;
+  void OnSessionUp(const v1::Welcome& welcome) override;
+  void OnSessionDown() override;
+  void OnControllerMessage(const v1::ControllerMessage& message) override;
+  void OnLeaseRenewed() override;
+  void OnRefused(absl::Status status) override;
+
+  bool TakeAssignment(uint64_t outbox_seq);
+  void Acknowledge(uint64_t outbox_seq, const std::string& refusal);
+  absl::Status StartRanks(const v1::StartRanks& start);
+  void StartOne(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
+                absl::Duration controller_lost_timeout);
+  void StopRanks(const v1::StopRanks& stop);
+  void StopAll(const worker::StopRequest& request);
+  void OnCheckpointAck(const v1::CheckpointAck& ack);
+  void Care(const v1::ControllerMessage& message);
+
+  void OnLine(AgentRank& rank, worker::RankLine line);
+  void OnCheckpointLine(AgentRank& rank, const worker::CheckpointLine& line);
+  void TryPublish(AgentRank& rank);
+  void Stop(AgentRank& rank, worker::StopRequest request);
+  void TakeStopStep(AgentRank& rank);
+  void OnExit(const worker::RankKey& key, ProcessExit exit);
+  void SendRankEvent(v1::RankEvent event);
+  void Tick();
+  void OnRanksChanged();
+  void EndWhenFlushed(absl::Duration patience);
+
+  Agenda& agenda_;
+  Trace& trace_;
+  Storage& storage_;
+  Dice dice_;
+  const v1::Hello hello_;
+  const Host host_;
+  Execution execution_;
+  Registry registry_;
+  worker::AssignmentLog assignments_;
+  worker::AttemptFences fences_;
+  worker::StoreRelay store_;
+  std::map<worker::RankKey, std::unique_ptr<AgentRank>> ranks_;
+  std::unique_ptr<worker::Session> session_;
+  bool stopping_ = false;
+  bool flushing_ = false;
+};
+
+}  // namespace muster::sim

@@ -1,0 +1,114 @@
+// The durable part of a version, as text by row: what is shown but not stored is left out.
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "tests/sim/invariants.h"
+
+namespace muster::sim {
+namespace {
+
+std::string Hex(const std::string& bytes) { return absl::BytesToHexString(bytes); }
+
+std::string RowOf(const mc::Rank& rank) {
+  return absl::StrCat(rank.rank, " ", rank.worker, " ", Hex(rank.incarnation), " slots ",
+                      absl::StrJoin(rank.slots, ","), " ", mc::RankStateName(rank.state), " ok ",
+                      rank.succeeded, " holds ", rank.holds_slots, " exit ", rank.exit_code, "/",
+                      rank.signal, " step ", rank.last_step);
+}
+
+std::string RowOf(const mc::Attempt& attempt) {
+  std::string row = absl::StrCat("gen ", attempt.generation, " term ", attempt.term, " live ",
+                                 attempt.live(), " class ", static_cast<int>(attempt.failure_class),
+                                 " reason ", static_cast<int>(attempt.reason), " cause ",
+                                 attempt.cause, " running ", attempt.reached_running, " save ",
+                                 attempt.save_requested, " steps ", attempt.first_step, "..",
+                                 attempt.last_step, " resume ", absl::StrJoin(attempt.resume, ","));
+  for (const mc::Rank& rank : attempt.ranks) absl::StrAppend(&row, "; ", RowOf(rank));
+  return row;
+}
+
+std::string RowOf(const mc::Job& job) {
+  std::string row = absl::StrCat(
+      job.owner, " held ", job.held, job.suspending, " requeue ", job.requeue_id, "/",
+      job.requeued_after, " array ", job.array.array_id, "/", job.array.index, " priority ",
+      job.settings->priority, " ", job.idempotency_key, " ", job.settings->name, " ",
+      job.settings->spec_json, " ", mc::JobStateName(job.state), " reason ",
+      static_cast<int>(job.reason), " attempt ", job.attempt, " restarts ", job.restarts, "/",
+      job.restarts_in_row, " class ", static_cast<int>(job.failure_class), " checkpoints ",
+      absl::StrJoin(job.checkpoints, ","), " events ", job.events.size());
+  for (const auto& [kind, count] : job.charged) {
+    absl::StrAppend(&row, " charged ", static_cast<int>(kind), ":", count);
+  }
+  return row;
+}
+
+std::string RowOf(const mc::Worker& worker) {
+  std::string row = absl::StrCat(
+      worker.name, " ", Hex(worker.incarnation), " past ",
+      absl::StrJoin(worker.past_incarnations, ",",
+                    [](std::string* out, const std::string& past) { *out += Hex(past); }),
+      " seq ", worker.event_seq_known ? absl::StrCat(worker.event_seq) : "?", " draining ",
+      worker.draining, " lost ", worker.presence == mc::Presence::kLost, " slots ",
+      worker.facts.slots.size(), " pool ", worker.facts.pool, " cordoned ", worker.cordoned,
+      worker.cordon_reason, " quarantines ", worker.quarantines, " until ",
+      absl::ToUnixMillis(worker.quarantined_until), " paroled ", absl::ToUnixMillis(worker.paroled),
+      " ", worker.quarantine_reason);
+  for (const mc::Strike& strike : worker.strikes) {
+    absl::StrAppend(&row, "; strike ", absl::ToUnixMillis(strike.time), " ", strike.job_id, ".",
+                    strike.attempt, " ", static_cast<int>(strike.failure_class), strike.cause);
+  }
+  for (const auto& [slot, holder] : worker.holders) {
+    absl::StrAppend(&row, "; ", slot, " -> ", holder.job_id, ".", holder.attempt, ".", holder.rank);
+  }
+  return row;
+}
+
+std::string RowOf(const mc::Checkpoint& row) {
+  return absl::StrCat("job ", row.job_id, " step ", row.step, " a", row.attempt, " ",
+                      mc::CheckpointStateName(row.state), " ", row.path, " ", row.manifest_sha256,
+                      " best ", row.best, " verdicts ", row.verdicts, " ", row.message);
+}
+
+std::string RowOf(const mc::Quota& quota) {
+  return absl::StrCat(quota.slots.has_value() ? absl::StrCat(*quota.slots) : "-", "/",
+                      quota.queued.has_value() ? absl::StrCat(*quota.queued) : "-");
+}
+
+std::string RowOf(const mc::Project& project) {
+  return absl::StrCat("weight ", project.weight, " quota ", RowOf(project.quota), " each ",
+                      RowOf(project.each_user), " used ", project.used.slot_seconds);
+}
+
+std::string RowOf(const mc::OutboxRow& row) {
+  return absl::StrCat(row.worker, " ", Hex(row.incarnation), " kind ", static_cast<int>(row.kind),
+                      " ", row.fence.job_id, ".", row.fence.attempt, ".", row.fence.generation,
+                      " term ", row.fence.term, " mode ", static_cast<int>(row.mode), " grace ",
+                      absl::FormatDuration(row.grace), " ", row.reason, " checkpoint ",
+                      row.checkpoint_id);
+}
+
+}  // namespace
+
+std::map<std::string, std::string> DurableRows(const mc::Snapshot& snapshot) {
+  std::map<std::string, std::string> rows;
+  snapshot.jobs.ForEach([&rows](const mc::Job& job) {
+    rows[absl::StrCat("job ", job.id)] = RowOf(job);
+    if (job.current != nullptr) {
+      rows[absl::StrCat("attempt ", job.id, ".", job.current->number)] = RowOf(*job.current);
+    }
+    for (const auto& past : job.past) {
+      rows[absl::StrCat("attempt ", job.id, ".", past->number)] = RowOf(*past);
+    }
+  });
+  snapshot.workers.ForEach([&rows](const mc::Worker& worker) {
+    rows[absl::StrCat("worker ", worker.id)] = RowOf(worker);
+  });
+  snapshot.checkpoints.ForEach([&rows](const mc::Checkpoint& checkpoint) {
+    rows[absl::StrCat("checkpoint ", checkpoint.id)] = RowOf(checkpoint);
+  });
+  for (const auto& [name, project] : *snapshot.projects) rows["project " + name] = RowOf(*project);
+  for (const auto& [seq, row] : *snapshot.outbox) rows[absl::StrCat("outbox ", seq)] = RowOf(row);
+  return rows;
+}
+
+}  // namespace muster::sim

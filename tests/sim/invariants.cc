@@ -1,0 +1,340 @@
+#include "tests/sim/invariants.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+
+namespace muster::sim {
+namespace {
+
+using S = mc::JobState;
+
+std::string NameOf(const LiveProcess& live) {
+  return absl::StrCat("job ", live.key.job_id, " attempt ", live.key.attempt, " rank ",
+                      live.key.rank, " on ", live.machine, " slot ", live.slot);
+}
+
+// Where a job may go from a state, by what the states mean; told apart from the controller's table.
+bool IsLegalMove(S from, S to) {
+  if (from == to) return true;  // a note
+  switch (from) {
+    case S::kPending:
+      return to == S::kStarting || to == S::kCancelled || to == S::kFailed || to == S::kSuspended;
+    case S::kStarting:
+      return to == S::kRunning || to == S::kRecovering || to == S::kStopping || to == S::kSucceeded;
+    case S::kRunning:
+      return to == S::kRecovering || to == S::kStopping || to == S::kSucceeded;
+    case S::kRecovering:
+      return to == S::kPending || to == S::kFailed || to == S::kStopping || to == S::kSucceeded ||
+             to == S::kSuspended;
+    case S::kStopping:
+      return to == S::kCancelled;
+    case S::kSuspended:
+      return to == S::kPending || to == S::kCancelled || to == S::kFailed;
+    case S::kSucceeded:
+    case S::kFailed:
+    case S::kCancelled:
+      return to == S::kPending;  // queued again by a person
+  }
+  return false;
+}
+
+bool IsHeldBy(const mc::Worker& worker, uint32_t slot, const worker::RankKey& key) {
+  const auto holder = worker.holders.find(slot);
+  return holder != worker.holders.end() && holder->second.job_id == key.job_id &&
+         holder->second.attempt == key.attempt && holder->second.rank == key.rank;
+}
+
+}  // namespace
+
+// ---- the controller ----
+
+void Invariants::OnStart(const mc::Snapshot& snapshot, bool exact) {
+  if (snapshot.term <= model_.term()) {
+    trace_.Fail("the controller starts with term ", snapshot.term, ", but ", model_.term(),
+                " was seen");
+  }
+  const std::map<std::string, std::string> rows = DurableRows(snapshot);
+  if (exact && !durable_.empty()) {
+    for (const auto& [name, row] : durable_) {
+      const auto it = rows.find(name);
+      if (it == rows.end()) return trace_.Fail("gone after a restart: ", name, ": ", row);
+      if (it->second != row) {
+        return trace_.Fail("changed by a restart: ", name, ": was ", row, ", is ", it->second);
+      }
+    }
+    for (const auto& [name, row] : rows) {
+      if (durable_.count(name) == 0) return trace_.Fail("new after a restart: ", name, ": ", row);
+    }
+  }
+  durable_ = rows;
+  OnPublished(snapshot, nullptr);
+}
+
+void Invariants::OnPublished(const mc::Snapshot& snapshot, const mc::Snapshot* before) {
+  if (trace_.failed()) return;
+  CheckHistory(snapshot, before);
+  snapshot.jobs.ForEach([&](const mc::Job& job) { CheckJob(snapshot, job); });
+  CheckSlots(snapshot);
+  CheckPlacements(snapshot, before);
+  CheckCheckpoints(snapshot);
+  model_.Check(snapshot);
+  durable_ = DurableRows(snapshot);
+}
+
+void Invariants::OnHello(const mc::WorkerHello& hello, const mc::EventResult& result) {
+  if (!result.status.ok()) return;
+  if (fenced_.count({hello.worker, hello.incarnation}) != 0) {
+    trace_.Fail("a fenced agent took the name ", hello.worker, " back");
+  }
+  std::string& holder = holder_of_name_[hello.worker];
+  if (!holder.empty() && holder != hello.incarnation) fenced_.insert({hello.worker, holder});
+  holder = hello.incarnation;
+}
+
+void Invariants::OnReport(const Report& report, const mc::EventResult& result,
+                          const mc::Snapshot* before) {
+  if (!result.status.ok() || before == nullptr) return;
+  if (fenced_.count({report.worker, report.incarnation}) != 0) {
+    return trace_.Fail("a report of a fenced agent of ", report.worker, " was accepted");
+  }
+  const mc::Worker* worker = before->FindWorker(report.worker);
+  const bool repeat = worker != nullptr && worker->incarnation == report.incarnation &&
+                      worker->event_seq_known && report.event_seq <= worker->event_seq;
+  if (repeat || report.fence.job_id == 0) return;
+  const mc::Job* job = before->FindJob(report.fence.job_id);
+  if (job == nullptr || job->current == nullptr) return;  // it is younger than that version
+  const bool stale = report.fence.attempt < job->current->number ||
+                     (report.fence.attempt == job->current->number && !job->current->live());
+  if (stale) {
+    trace_.Fail("a report of job ", job->id, " attempt ", report.fence.attempt,
+                " was accepted; its live attempt is ", job->current->number);
+  }
+}
+
+void Invariants::CheckHistory(const mc::Snapshot& snapshot, const mc::Snapshot* before) {
+  std::set<uint64_t> sequences;
+  snapshot.jobs.ForEach([&](const mc::Job& job) {
+    if (job.events.empty()) return trace_.Fail("job ", job.id, " has no events");
+    S state = job.events.front()->from;
+    for (const auto& event : job.events) {
+      sequences.insert(event->sequence);
+      if (event->from != state) {
+        return trace_.Fail("job ", job.id, ": event ", event->sequence, " starts from ",
+                           mc::JobStateName(event->from), ", but it was ", mc::JobStateName(state));
+      }
+      const bool first = event == job.events.front();
+      if (!first && !IsLegalMove(event->from, event->to)) {
+        return trace_.Fail("job ", job.id, " went from ", mc::JobStateName(event->from), " to ",
+                           mc::JobStateName(event->to));
+      }
+      state = event->to;
+    }
+    if (state != job.state) {
+      trace_.Fail("job ", job.id, " is ", mc::JobStateName(job.state), ", its events say ",
+                  mc::JobStateName(state));
+    }
+    const mc::Job* old = before == nullptr ? nullptr : before->FindJob(job.id);
+    if (old == nullptr) return;
+    for (size_t i = 0; i < old->events.size(); ++i) {
+      const bool same = i < job.events.size() &&
+                        job.events[i]->sequence == old->events[i]->sequence &&
+                        job.events[i]->to == old->events[i]->to;
+      if (!same) return trace_.Fail("job ", job.id, ": its history changed");
+    }
+    for (size_t i = old->events.size(); i < job.events.size(); ++i) {
+      trace_.Note("job ", job.id, ": ", mc::JobStateName(job.events[i]->to), " (",
+                  job.events[i]->message, ")");
+    }
+  });
+  if (!sequences.empty() && (*sequences.begin() != 1 || *sequences.rbegin() != sequences.size() ||
+                             snapshot.last_event != sequences.size())) {
+    trace_.Fail("the events have a gap: ", sequences.size(), " of them, the last is ",
+                *sequences.rbegin());
+  }
+}
+
+void Invariants::CheckJob(const mc::Snapshot&, const mc::Job& job) {
+  const bool wants_attempt = job.state == S::kStarting || job.state == S::kRunning ||
+                             job.state == S::kRecovering || job.state == S::kStopping;
+  if (wants_attempt != job.has_live_attempt()) {
+    trace_.Fail("job ", job.id, " is ", mc::JobStateName(job.state),
+                wants_attempt ? " without a live attempt" : " with a live attempt");
+  }
+  if (job.attempt != job.past.size() + (job.current == nullptr ? 0 : 1)) {
+    trace_.Fail("job ", job.id, ": attempt ", job.attempt, " after ", job.past.size(), " others");
+  }
+  for (const auto& past : job.past) {
+    if (past->live()) trace_.Fail("job ", job.id, ": attempt ", past->number, " lives on");
+  }
+}
+
+void Invariants::CheckSlots(const mc::Snapshot& snapshot) {
+  std::map<std::pair<std::string, uint32_t>, std::string> held;
+  const auto take = [&](const mc::Attempt& attempt) {
+    for (const mc::Rank& rank : attempt.ranks) {
+      const std::string name =
+          absl::StrCat("job ", attempt.job_id, ".", attempt.number, " rank ", rank.rank);
+      const bool gone = rank.state == mc::RankState::kExited || rank.state == mc::RankState::kLost;
+      if (attempt.live() && !gone && !rank.holds_slots) {
+        trace_.Fail(name, " is not confirmed dead but holds no slot");
+      }
+      if (!rank.holds_slots) continue;
+      const mc::Worker* worker = snapshot.FindWorker(rank.worker);
+      for (const uint32_t slot : rank.slots) {
+        const auto [it, is_new] = held.emplace(std::make_pair(rank.worker, slot), name);
+        if (!is_new) trace_.Fail(name, " and ", it->second, " hold the same slot");
+        if (!IsHeldBy(*worker, slot, {attempt.job_id, attempt.number, 1, rank.rank})) {
+          trace_.Fail(name, " holds a slot that its worker gave to another");
+        }
+      }
+    }
+  };
+  snapshot.jobs.ForEach([&](const mc::Job& job) {
+    if (job.current != nullptr) take(*job.current);
+    for (const auto& past : job.past) take(*past);
+  });
+  size_t holders = 0;
+  snapshot.workers.ForEach([&](const mc::Worker& worker) { holders += worker.holders.size(); });
+  if (holders != held.size()) {
+    trace_.Fail(holders, " slots are held, ", held.size(), " ranks hold one");
+  }
+  for (const LiveProcess& live : live_processes()) {
+    const mc::Worker* worker = snapshot.FindWorker(live.machine);
+    const bool its_own = worker != nullptr && IsHeldBy(*worker, live.slot, live.key);
+    if (!its_own) trace_.Fail(NameOf(live), " is alive, but its slot is not its own any more");
+  }
+}
+
+void Invariants::CheckPlacements(const mc::Snapshot& snapshot, const mc::Snapshot* before) {
+  if (before == nullptr) return;
+  std::map<std::pair<std::string, uint32_t>, LiveProcess> alive;
+  for (const LiveProcess& live : live_processes()) alive[{live.machine, live.slot}] = live;
+  snapshot.jobs.ForEach([&](const mc::Job& job) {
+    const mc::Job* old = before->FindJob(job.id);
+    if (job.current == nullptr || (old != nullptr && old->attempt == job.attempt)) return;
+    model_.CheckPlacement(job);
+    if (job.current->ranks.size() < job.settings->needs.min_ranks ||
+        job.current->ranks.size() > job.settings->needs.max_ranks) {
+      trace_.Fail("job ", job.id, ": placed with ", job.current->ranks.size(), " ranks");
+    }
+    for (const mc::Rank& rank : job.current->ranks) {
+      for (const uint32_t slot : rank.slots) {
+        const auto it = alive.find({rank.worker, slot});
+        const bool taken = it != alive.end() && (it->second.key.job_id != job.id ||
+                                                 it->second.key.attempt != job.attempt);
+        if (taken) {
+          trace_.Fail("job ", job.id, " was placed on a device in use: ", NameOf(it->second));
+        }
+      }
+    }
+  });
+}
+
+void Invariants::CheckCheckpoints(const mc::Snapshot& snapshot) {
+  std::set<uint64_t> going;  // an agent was told to delete it, and may have
+  for (const auto& [seq, row] : *snapshot.outbox) {
+    if (row.kind == mc::AssignmentKind::kDelete) going.insert(row.checkpoint_id);
+  }
+  std::map<uint64_t, int64_t> newest;
+  snapshot.checkpoints.ForEach([&](const mc::Checkpoint& row) {
+    if (!row.restorable()) return;
+    const Storage::Folder* folder = storage_.Find(row.path);
+    const bool deleted =
+        folder == nullptr && (going.count(row.id) != 0 || deleted_.count(row.path) != 0);
+    if (folder == nullptr && !deleted) {
+      trace_.Fail("checkpoint ", row.id, " is ", mc::CheckpointStateName(row.state),
+                  ", but nothing is at ", row.path);
+    }
+    if (folder != nullptr && folder->manifest_sha256 != row.manifest_sha256) {
+      trace_.Fail("checkpoint ", row.id, ": another folder is at ", row.path);
+    }
+    if (folder != nullptr && folder->whole) {
+      newest[row.job_id] = std::max(newest[row.job_id], row.step);
+    }
+  });
+  for (auto& [job_id, step] : committed_step_) {
+    if (newest[job_id] < step && !rotten_.count(job_id)) {
+      trace_.Fail("job ", job_id, ": its committed step fell from ", step, " to ", newest[job_id]);
+    }
+  }
+  for (const auto& [job_id, step] : newest) committed_step_[job_id] = step;
+}
+
+// ---- the machines ----
+
+void Invariants::OnPublish(uint64_t job_id, uint32_t attempt, const mc::Snapshot* snapshot) {
+  const mc::Job* job = snapshot == nullptr ? nullptr : snapshot->FindJob(job_id);
+  const bool live = job != nullptr && job->has_live_attempt() && job->attempt == attempt;
+  if (!live) {
+    trace_.Fail("job ", job_id, " attempt ", attempt,
+                " was allowed to publish a checkpoint, but it is not live");
+  }
+}
+
+void Invariants::OnResume(uint64_t job_id, uint32_t attempt, int64_t step,
+                          const mc::Snapshot* snapshot) {
+  if (snapshot == nullptr) return;
+  trace_.Note("job ", job_id, " attempt ", attempt, " goes on from step ", step);
+  const int64_t promised = model_.NewestPromisedStep(*snapshot, job_id);
+  const mc::Job* job = snapshot->FindJob(job_id);
+  // A gang that is over and does not know it yet may read what it likes.
+  if (job == nullptr || !job->has_live_attempt() || job->attempt != attempt) return;
+  if (step < promised) {
+    trace_.Fail("job ", job_id, " attempt ", attempt, " starts at step ", step, ", but step ",
+                promised, " was called committed and is whole");
+  }
+}
+
+void Invariants::OnDelete(const std::string& path, const Storage::Folder& folder,
+                          const mc::Snapshot* snapshot) {
+  deleted_.insert(path);
+  const mc::Job* job = snapshot == nullptr ? nullptr : snapshot->FindJob(folder.job_id);
+  if (job == nullptr) return trace_.Fail("a checkpoint of an unknown job was deleted: ", path);
+  uint32_t newer = 0;
+  bool newer_verified = false;
+  for (const uint64_t id : job->checkpoints) {
+    const mc::Checkpoint* row = snapshot->FindCheckpoint(id);
+    if (row->step < folder.step || row->path == path || !row->restorable()) continue;
+    ++newer;
+    newer_verified |= row->state == mc::CheckpointState::kVerified;
+  }
+  if (newer < job->settings->keep_last || !newer_verified) {
+    trace_.Fail(path, " was deleted with ", newer, " newer ones, verified: ", newer_verified);
+  }
+}
+
+void Invariants::OnRot(const std::string& path) {
+  const Storage::Folder* folder = storage_.Find(path);
+  if (folder != nullptr) rotten_.insert(folder->job_id);
+}
+
+void Invariants::OnQuiet(const mc::Snapshot& snapshot) {
+  snapshot.jobs.ForEach([this](const mc::Job& job) {
+    if (!mc::IsTerminal(job.state)) {
+      trace_.Fail("job ", job.id, " is ", mc::JobStateName(job.state),
+                  " long after everything healed: ", job.message);
+    }
+  });
+  for (const auto& [seq, row] : *snapshot.outbox) {
+    trace_.Fail("outbox row ", seq, " for ", row.worker, " is never done with: kind ",
+                static_cast<int>(row.kind), " of job ", row.fence.job_id, ".", row.fence.attempt);
+  }
+  snapshot.workers.ForEach([this](const mc::Worker& worker) {
+    for (const auto& [slot, holder] : worker.holders) {
+      trace_.Fail(worker.name, " slot ", slot, " is held for ever by job ", holder.job_id);
+    }
+  });
+  for (const LiveProcess& live : live_processes()) {
+    trace_.Fail(NameOf(live), " outlives its job");
+  }
+  snapshot.checkpoints.ForEach([this](const mc::Checkpoint& row) {
+    if (row.state == mc::CheckpointState::kWriting ||
+        row.state == mc::CheckpointState::kCommitted) {
+      trace_.Fail("checkpoint ", row.id, " stays ", mc::CheckpointStateName(row.state));
+    }
+  });
+}
+
+}  // namespace muster::sim

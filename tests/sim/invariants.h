@@ -1,0 +1,84 @@
+// What must hold after every step of the controller, judged by its published versions, by the truth
+// of the simulated machines and disks, and by the model of what was promised.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "controller/model/events.h"
+#include "controller/model/snapshot.h"
+#include "tests/sim/model.h"
+#include "tests/sim/storage.h"
+#include "tests/sim/trace.h"
+#include "worker/agent/rank_key.h"
+
+namespace muster::sim {
+
+// A process that is alive on a machine, whatever anybody thinks.
+struct LiveProcess {
+  std::string machine;
+  uint32_t slot = 0;
+  worker::RankKey key;
+};
+
+class Invariants {
+ public:
+  struct Report {
+    std::string worker;
+    std::string incarnation;
+    uint64_t event_seq = 0;
+    mc::Fence fence;  // job 0: not of a gang
+  };
+
+  Invariants(Trace& trace, Storage& storage, const Model& model)
+      : trace_(trace), storage_(storage), model_(model) {}
+
+  std::function<std::vector<LiveProcess>()> live_processes;
+
+  // ---- the controller ----
+  // `exact`: it did not die in the middle of a step, so that not more is on disk than was seen.
+  void OnStart(const mc::Snapshot& snapshot, bool exact);
+  void OnPublished(const mc::Snapshot& snapshot, const mc::Snapshot* before);
+  void OnHello(const mc::WorkerHello& hello, const mc::EventResult& result);
+  // `before`: the version that was published last.
+  void OnReport(const Report& report, const mc::EventResult& result, const mc::Snapshot* before);
+
+  // ---- the machines ----
+  void OnPublish(uint64_t job_id, uint32_t attempt, const mc::Snapshot* snapshot);
+  void OnResume(uint64_t job_id, uint32_t attempt, int64_t step, const mc::Snapshot* snapshot);
+  void OnDelete(const std::string& path, const Storage::Folder& folder,
+                const mc::Snapshot* snapshot);
+
+  // Bits of a folder are about to rot.
+  void OnRot(const std::string& path);
+
+  // After everything has healed and every job has ended.
+  void OnQuiet(const mc::Snapshot& snapshot);
+
+ private:
+  void CheckHistory(const mc::Snapshot& snapshot, const mc::Snapshot* before);
+  void CheckJob(const mc::Snapshot& snapshot, const mc::Job& job);
+  void CheckSlots(const mc::Snapshot& snapshot);
+  void CheckPlacements(const mc::Snapshot& snapshot, const mc::Snapshot* before);
+  void CheckCheckpoints(const mc::Snapshot& snapshot);
+
+  Trace& trace_;
+  Storage& storage_;
+  const Model& model_;
+  std::map<std::string, std::string> durable_;            // of the newest published version
+  std::map<std::string, std::string> holder_of_name_;     // worker -> incarnation that was accepted
+  std::set<std::pair<std::string, std::string>> fenced_;  // worker, incarnation
+  std::map<uint64_t, int64_t> committed_step_;            // by job
+  std::set<std::string> deleted_;                         // folders, by an agent
+  std::set<uint64_t> rotten_;                             // jobs that lost a checkpoint to rot
+};
+
+// What of a version must survive a crash, by row.
+std::map<std::string, std::string> DurableRows(const mc::Snapshot& snapshot);
+
+}  // namespace muster::sim

@@ -1,0 +1,251 @@
+#include "tests/sim/machine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/version.h"
+
+namespace muster::sim {
+namespace {
+
+// The agent's end of a wire.
+class SimConnection final : public worker::ControlConnection {
+ public:
+  SimConnection(SimController& controller, std::shared_ptr<Wire> wire)
+      : controller_(controller), wire_(std::move(wire)) {}
+
+  // What arrives goes through `guard`: the agent may be paused or dead.
+  void Begin(worker::ControlHandlers handlers, Execution& execution,
+             const std::shared_ptr<SimConnection>& self) {
+    const std::weak_ptr<SimConnection> weak = self;
+    at_agent_ = [weak, &execution, on_message = std::move(handlers.on_message)](
+                    const v1::ControllerMessage& message) {
+      if (weak.expired()) return;
+      execution.Run([weak, on_message, message] {
+        const auto held = weak.lock();
+        if (held != nullptr && !held->closed_) on_message(message);
+      });
+    };
+    wire_->agent_end = [weak, &execution,
+                        on_end = std::move(handlers.on_end)](const absl::Status& status) {
+      if (weak.expired()) return;
+      execution.Run([weak, on_end, status] {
+        const auto held = weak.lock();
+        if (held != nullptr && !std::exchange(held->closed_, true)) on_end(status);
+      });
+    };
+    wire_->controller_end = [weak_line = std::weak_ptr(line_)] {
+      const auto line = weak_line.lock();
+      if (line != nullptr && line->stream != nullptr) line->stream->OnGone();
+    };
+  }
+
+  void Send(v1::WorkerMessage message) override {
+    if (closed_) return;
+    wire_->up->Send([line = line_, weak_wire = std::weak_ptr(wire_), &controller = controller_,
+                     at_agent = at_agent_, message = std::move(message)] {
+      const std::shared_ptr<Wire> wire = weak_wire.lock();
+      if (line->stream == nullptr && !line->refused && wire != nullptr) {
+        line->stream = controller.Accept(wire, at_agent);
+        line->refused = line->stream == nullptr;
+        if (line->refused) {
+          wire->down->Send([weak = std::weak_ptr(wire)] {
+            const auto held = weak.lock();
+            if (held != nullptr && held->agent_end) {
+              held->agent_end(absl::UnavailableError("connection refused"));
+            }
+          });
+        }
+      }
+      if (line->stream != nullptr) line->stream->OnMessage(message);
+    });
+  }
+
+  void Close() override {
+    if (std::exchange(closed_, true)) return;
+    HangUp();
+  }
+  // The kernel closes the socket, or the call is cancelled.
+  void HangUp() {
+    wire_->up->Send([line = line_] {
+      if (line->stream != nullptr) line->stream->OnGone();
+    });
+  }
+  ~SimConnection() override { Close(); }
+
+ private:
+  struct Line {
+    std::shared_ptr<ServerStream> stream;
+    bool refused = false;
+  };
+  SimController& controller_;
+  const std::shared_ptr<Wire> wire_;
+  const std::shared_ptr<Line> line_ = std::make_shared<Line>();
+  std::function<void(const v1::ControllerMessage&)> at_agent_;
+  bool closed_ = false;
+};
+
+}  // namespace
+
+Machine::Machine(Neighbours around, Dice dice, Kind kind)
+    : around_(around), dice_(dice), kind_(std::move(kind)) {}
+
+Machine::~Machine() {
+  agent_.reset();
+  processes_.clear();
+}
+
+std::shared_ptr<worker::ControlConnection> Machine::Connect(worker::ControlHandlers handlers) {
+  std::shared_ptr<Wire> wire = around_.network.Connect(kind_.name);
+  wire_ = wire;
+  auto connection = std::make_shared<SimConnection>(around_.controller, std::move(wire));
+  connection->Begin(std::move(handlers), agent_->execution(), connection);
+  return connection;
+}
+
+std::shared_ptr<Process> Machine::Spawn(Process::Setup setup) {
+  Reap();
+  for (const auto& process : processes_) {
+    for (const uint32_t slot : setup.slots) {
+      const std::vector<uint32_t>& taken = process->setup().slots;
+      if (!process->alive() || std::count(taken.begin(), taken.end(), slot) == 0) continue;
+      around_.trace.Fail(kind_.name, " slot ", slot, " has two processes: jobs ",
+                         process->setup().key.job_id, " and ", setup.key.job_id);
+    }
+  }
+  processes_.push_back(std::make_shared<Process>(around_.ranks, dice_.Fork(), std::move(setup)));
+  return processes_.back();
+}
+
+void Machine::StartAgent() {
+  if (agent_ != nullptr) return;
+  ++life_;
+  for (const auto& process : processes_) process->KillAtOnce();
+  Reap();
+  v1::Hello hello;
+  hello.set_protocol_version(kProtocolVersion);
+  hello.set_worker_name(kind_.name);
+  std::string incarnation;
+  for (int i = 0; i < 16; ++i) incarnation += static_cast<char>(dice_.Next());
+  hello.set_incarnation(incarnation);
+  hello.set_version("sim");
+  hello.set_pool(kind_.pool);
+  // Now and then a device does not come back.
+  const uint32_t broken = !healed_ && kind_.slots > 1 && dice_.Chance(0.1) ? 1 : 0;
+  for (uint32_t i = 0; i < kind_.slots - broken; ++i) {
+    v1::Slot* slot = hello.add_slots();
+    slot->set_index(i);
+    slot->set_kind(v1::CPU);
+    slot->set_device("cpu");
+  }
+  hello.set_cpus(kind_.slots);
+  hello.set_memory_bytes(uint64_t{1} << 30);
+  around_.trace.Note(kind_.name, ": agent starts with ", hello.slots_size(), " slots");
+  agent_ = std::make_unique<Agent>(
+      around_.agenda, around_.trace, around_.ranks.storage, dice_.Fork(), std::move(hello),
+      Agent::Host{.connect = [this](worker::ControlHandlers h) { return Connect(std::move(h)); },
+                  .spawn = [this](Process::Setup setup) { return Spawn(std::move(setup)); },
+                  .quit =
+                      [this, life = life_] {
+                        if (life != life_ || agent_ == nullptr) return;
+                        around_.trace.Note(kind_.name, ": agent leaves");
+                        DropAgent();
+                        ComeBack(dice_.Between(absl::Seconds(1), absl::Seconds(40)));
+                      },
+                  .on_publish =
+                      [this](uint64_t job_id, uint32_t attempt) {
+                        around_.invariants.OnPublish(job_id, attempt,
+                                                     around_.controller.published().get());
+                      },
+                  .on_committed =
+                      [this](uint64_t job_id, uint32_t attempt, int64_t step) {
+                        around_.model.OnCommitted(job_id, attempt, step);
+                      },
+                  .on_term = [this](uint64_t term) { around_.model.OnTerm(kind_.name, term); }});
+  agent_->Start();
+}
+
+void Machine::DropAgent() {
+  agent_.reset();  // its socket is closed by the kernel
+  // The kernel tells its ranks to die; they may be busy.
+  for (const auto& process : processes_) {
+    if (!process->alive()) continue;
+    process->execution().After(dice_.Between(absl::Milliseconds(1), absl::Milliseconds(1500)),
+                               [raw = process.get()] { raw->KillAtOnce(); });
+  }
+}
+
+void Machine::ComeBack(absl::Duration after) {
+  around_.agenda.After(after, [this, life = life_] {
+    if (life == life_) StartAgent();
+  });
+}
+
+void Machine::CrashAgent(absl::Duration back_after) {
+  if (agent_ == nullptr) return;
+  around_.trace.Note(kind_.name, ": agent crashes");
+  DropAgent();
+  ComeBack(back_after);
+}
+
+void Machine::CrashMachine(absl::Duration back_after) {
+  around_.trace.Note(kind_.name, ": machine crashes");
+  if (const auto wire = wire_.lock()) {
+    wire->up->Sever();
+    wire->down->Sever();
+  }
+  Resume();
+  agent_.reset();
+  for (const auto& process : processes_) process->KillAtOnce();
+  Reap();
+  ComeBack(back_after);
+}
+
+void Machine::Pause(absl::Duration time, bool with_ranks) {
+  if (agent_ == nullptr || agent_->execution().paused()) return;
+  around_.trace.Note(kind_.name, with_ranks ? ": machine" : ": agent", " paused for ",
+                     absl::FormatDuration(time));
+  agent_->execution().Pause();
+  for (const auto& process : processes_) {
+    if (with_ranks) process->execution().Pause();
+  }
+  around_.agenda.After(time, [this] { Resume(); });
+}
+
+void Machine::Resume() {
+  if (agent_ != nullptr) agent_->execution().Resume();
+  const std::vector<std::shared_ptr<Process>> processes = processes_;
+  for (const auto& process : processes) process->execution().Resume();
+}
+
+void Machine::Notice(absl::Duration grace, absl::Duration back_after) {
+  if (agent_ == nullptr || agent_->stopping()) return;
+  around_.trace.Note(kind_.name, ": spot notice of ", absl::FormatDuration(grace));
+  agent_->execution().Run([this, grace] { agent_->BeginStop(grace); });
+  around_.agenda.After(grace + absl::Seconds(1), [this, life = life_, back_after] {
+    if (life == life_ && agent_ != nullptr) CrashMachine(back_after);
+  });
+}
+
+void Machine::Heal() {
+  healed_ = true;
+  Resume();
+  const bool sound = agent_ != nullptr && !agent_->stopping() && agent_->slots() == kind_.slots;
+  if (!sound) CrashMachine(absl::Seconds(1));
+}
+
+void Machine::AddLiveProcesses(std::vector<LiveProcess>& out) const {
+  for (const auto& process : processes_) {
+    if (!process->alive()) continue;
+    for (const uint32_t slot : process->setup().slots) {
+      out.push_back({.machine = kind_.name, .slot = slot, .key = process->setup().key});
+    }
+  }
+}
+
+void Machine::Reap() {
+  std::erase_if(processes_,
+                [](const auto& process) { return !process->alive() && process.use_count() == 1; });
+}
+
+}  // namespace muster::sim

@@ -1,0 +1,131 @@
+// muster_sim: simulates whole Musters, one seed each, and says which promise was broken.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "common/base/log.h"
+#include "tests/sim/calibration.h"
+#include "tests/sim/named_seeds.h"
+#include "tests/sim/runner.h"
+
+namespace muster::sim {
+namespace {
+
+struct Flags {
+  uint64_t seed = 0;
+  std::string seeds;
+  uint64_t first = 1;
+  double minutes = 0;
+  bool trace = false;
+  bool calibrate = false;
+  bool regressions = false;
+  std::string bug = "none";
+  uint64_t most = 200;
+};
+
+struct Totals {
+  uint64_t seeds = 0;
+  uint64_t jobs = 0;
+  absl::Duration simulated;
+  std::vector<uint64_t> broken;
+};
+
+void Count(Totals& totals, const Outcome& outcome) {
+  ++totals.seeds;
+  totals.jobs += outcome.jobs;
+  totals.simulated += 2 * outcome.simulated;
+  if (outcome.failure.empty()) return;
+  totals.broken.push_back(outcome.seed);
+  std::printf("seed %lu: %s\n", static_cast<unsigned long>(outcome.seed), outcome.failure.c_str());
+  std::fflush(stdout);
+}
+
+int Report(const Totals& totals, absl::Duration took) {
+  const double hours = absl::ToDoubleHours(totals.simulated);
+  std::printf(
+      "%lu seeds, each twice: %lu jobs, %.1f simulated hours in %.1f s (%.0f hours a minute);"
+      " %lu broken\n",
+      static_cast<unsigned long>(totals.seeds), static_cast<unsigned long>(totals.jobs), hours,
+      absl::ToDoubleSeconds(took), hours / absl::ToDoubleMinutes(took),
+      static_cast<unsigned long>(totals.broken.size()));
+  return totals.broken.empty() ? 0 : 1;
+}
+
+void RunSeeds(uint64_t first, uint64_t end, absl::Duration budget, PlantedBug bug, Totals& totals) {
+  const absl::Time began = absl::Now();
+  for (uint64_t seed = first; seed < end && absl::Now() - began < budget; ++seed) {
+    Count(totals, RunSeed(seed, bug));
+  }
+}
+
+void RunNamed(Totals& totals) {
+  for (const NamedSeed& named : kNamedSeeds) {
+    std::printf("seed %lu once found: %s\n", static_cast<unsigned long>(named.seed), named.found);
+    Count(totals, RunSeed(named.seed, PlantedBug::kNone));
+  }
+}
+
+int Usage(const char* what) {
+  std::fprintf(stderr, "muster_sim: %s; see --help\n", what);
+  return 2;
+}
+
+int Main(const Flags& flags) {
+  const auto name = std::find(std::begin(kPlantedBugNames), std::end(kPlantedBugNames), flags.bug);
+  if (name == std::end(kPlantedBugNames)) return Usage("no planted bug has that name");
+  const auto bug = static_cast<PlantedBug>(name - std::begin(kPlantedBugNames));
+  if (flags.calibrate) return Calibrate(flags.most);
+  if (flags.trace) return TraceSeed(flags.seed, bug).empty() ? 0 : 1;
+
+  const absl::Time began = absl::Now();
+  Totals totals;
+  if (flags.regressions) RunNamed(totals);
+  if (flags.seed != 0) {
+    RunSeeds(flags.seed, flags.seed + 1, absl::InfiniteDuration(), bug, totals);
+  } else if (!flags.seeds.empty()) {
+    const std::vector<std::string> parts = absl::StrSplit(flags.seeds, ':');
+    uint64_t first = 0;
+    uint64_t end = 0;
+    if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &first) ||
+        !absl::SimpleAtoi(parts[1], &end)) {
+      return Usage("--seeds wants A:B, the first and one past the last");
+    }
+    RunSeeds(first, end, absl::InfiniteDuration(), bug, totals);
+  } else if (flags.minutes > 0) {
+    RunSeeds(flags.first, ~uint64_t{0}, absl::Minutes(flags.minutes), bug, totals);
+  } else if (!flags.regressions) {
+    return Usage("say which seeds");
+  }
+  return Report(totals, absl::Now() - began);
+}
+
+}  // namespace
+}  // namespace muster::sim
+
+int main(int argc, char** argv) {
+  muster::SetLogProgram("muster_sim");
+  muster::SetLogLevel(muster::LogLevel::kError);
+  muster::sim::Flags flags;
+  CLI::App app("Simulates whole Musters from seeds and holds them against what Muster promises.");
+  app.add_option("--seed", flags.seed, "one seed");
+  app.add_flag("--trace", flags.trace, "with --seed: print all that happens");
+  app.add_option("--seeds", flags.seeds, "A:B, from A to before B");
+  app.add_option("--minutes", flags.minutes, "as many seeds as fit")->envname("MUSTER_SIM_MINUTES");
+  app.add_option("--first", flags.first, "with --minutes: the first seed")
+      ->envname("MUSTER_SIM_FIRST");
+  app.add_flag("--regressions", flags.regressions, "the seeds that once found a bug");
+  app.add_flag("--calibrate", flags.calibrate, "how fast each planted bug is found");
+  app.add_option("--most", flags.most, "with --calibrate: seeds to try for each bug");
+  app.add_option("--bug", flags.bug, "with this planted bug");
+  CLI11_PARSE(app, argc, argv);
+  return muster::sim::Main(flags);
+}

@@ -1,0 +1,21 @@
+// Seeds that once found a bug in the code: each is run again by the test.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace muster::sim {
+
+struct NamedSeed {
+  uint64_t seed = 0;
+  const char* found = "";  // what it found
+};
+
+// All of a failed fsync, a restart that read what only memory held, and a power loss.
+inline constexpr std::array<NamedSeed, 3> kNamedSeeds = {{
+    {1, "acknowledged jobs gone: the log was not settled after a failed fsync"},
+    {100'036, "a term given twice: likewise"},
+    {200'022, "likewise"},
+}};
+
+}  // namespace muster::sim

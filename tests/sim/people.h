@@ -1,0 +1,81 @@
+// The people: they submit jobs with idempotency keys and say it again when no answer comes, ask
+// twice, ask for other things under the same key, cancel, and have checkpoints reread.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/sim/dice.h"
+#include "tests/sim/model.h"
+#include "tests/sim/network.h"
+#include "tests/sim/process.h"
+#include "tests/sim/sim_controller.h"
+
+namespace muster::sim {
+
+class People {
+ public:
+  struct Habits {
+    absl::Duration submit_every = absl::Minutes(2);
+    absl::Duration cancel_every = absl::Minutes(8);
+    uint32_t slots = 4;   // of the whole cluster
+    uint32_t widest = 4;  // of the largest machine
+    double fail = 0;      // how badly their jobs behave
+    std::vector<std::string> workers = {};
+    uint32_t quota = 0;  // slots that project red may hold; 0: no bound
+    int max_jobs = 12;
+  };
+  People(Agenda& agenda, Trace& trace, Network& network, SimController& controller, Model& model,
+         Dice dice, Habits habits);
+
+  void Begin();
+  // Nothing new; what was held back goes on.
+  void Stop();
+  // Requests whose answer has not come.
+  int waiting() const { return waiting_; }
+
+ private:
+  struct Request {
+    std::string owner;
+    std::string key;
+    std::shared_ptr<const mc::JobSettings> settings;
+    bool answered = false;
+  };
+  void SubmitSoon();
+  void ActSoon();
+  void Submit();
+  void Try(const std::shared_ptr<Request>& request);
+  void OnAnswer(const std::shared_ptr<Request>& request, const mc::EventResult& result);
+  void AskForOther(const Request& request);
+  void Cancel(uint64_t job_id);
+  void Control(uint64_t job_id, mc::ControlJob::Verb verb);
+  void ControlSomething();
+  void Cordon(const std::string& worker, bool cordoned);
+  void Schedule(mc::JobSettings& settings);
+  void LetGo();  // of all that is held, suspended or drained, until it is heard
+  void Reread();
+  void SetQuota();
+  // A call and its answer over the network; either may be lost.
+  void Call(mc::Event event, std::function<void(const mc::EventResult&)> done);
+
+  Agenda& agenda_;
+  Trace& trace_;
+  Network& network_;
+  SimController& controller_;
+  Model& model_;
+  Dice dice_;
+  const Habits habits_;
+  std::vector<std::shared_ptr<Request>> accepted_;
+  std::vector<uint64_t> jobs_;
+  uint64_t requests_ = 0;
+  std::set<uint64_t> held_;        // jobs that were held or suspended, or that one tried to
+  std::set<std::string> drained_;  // workers, likewise
+  int submitted_ = 0;
+  int waiting_ = 0;
+  bool quota_set_ = false;
+  bool stopped_ = false;
+};
+
+}  // namespace muster::sim

@@ -1,0 +1,337 @@
+#include "tests/sim/process.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/version.h"
+#include "common/ckpt/checkpoint_folder.h"
+#include "nlohmann/json.hpp"
+
+namespace muster::sim {
+namespace {
+
+using worker::CheckpointLine;
+using worker::StoreLine;
+
+constexpr int64_t kRendezvousTimeoutMs = 120'000;
+
+// What a job's own code can fail of.
+constexpr const char* kOwnFailures[] = {
+    "APPLICATION", "APPLICATION",       "NON_FINITE",     "OUT_OF_MEMORY",
+    "DATA_ERROR",  "CHECKPOINT_FAILED", "NO_SUCH_CLASS_", ""};
+
+}  // namespace
+
+std::string EncodePlan(const JobPlan& plan) {
+  const nlohmann::json spec = {
+      {"train", {{"threads_per_rank", 1}}},
+      {"restart", {{"controller_lost_timeout", "20m0s"}}},
+      {"plan",
+       {{"steps", plan.steps},
+        {"save_every", plan.save_every},
+        {"step_ms", plan.step_ms},
+        {"fail", plan.fail}}},
+  };
+  return spec.dump();
+}
+
+JobPlan DecodePlan(const std::string& spec_json) {
+  const nlohmann::json plan = nlohmann::json::parse(spec_json).at("plan");
+  return {.steps = plan.at("steps"),
+          .save_every = plan.at("save_every"),
+          .step_ms = plan.at("step_ms"),
+          .fail = plan.at("fail")};
+}
+
+Process::Process(RankWorld& world, Dice dice, Setup setup)
+    : world_(world),
+      dice_(dice),
+      setup_(std::move(setup)),
+      gang_([&] {
+        std::shared_ptr<Gang>& gang = world.gangs[{setup_.key.job_id, setup_.key.attempt}];
+        if (gang == nullptr) gang = std::make_shared<Gang>();
+        gang->world_size = setup_.world_size;
+        return gang;
+      }()),
+      execution_(world.agenda),
+      deaf_(dice_.Chance(0.1)) {}
+
+Process::~Process() {
+  if (alive_) gang_->members.erase(setup_.key.rank);
+}
+
+void Process::Say(worker::RankLine line) {
+  if (to_agent) to_agent(std::move(line));
+}
+
+void Process::Progress(const char* phase) {
+  Say(worker::ProgressLine{
+      .phase = phase, .step = step_, .total_steps = setup_.plan.steps, .epoch = 0.1 * step_});
+}
+
+void Process::Start() {
+  alive_ = true;
+  gang_->members[setup_.key.rank] = this;
+  execution_.After(dice_.Between(absl::Milliseconds(100), absl::Seconds(3)), [this] {
+    Say(worker::HelloLine{
+        .protocol_version = kProtocolVersion, .rank = setup_.key.rank, .version = "sim"});
+    if (!world_.healed && dice_.Chance(setup_.plan.fail)) return Exit({.code = 2});
+    Progress("rendezvous");
+    Store(StoreLine::Op::kSet, {absl::StrCat("rank/", setup_.key.rank)});
+  });
+}
+
+// ---- rendezvous ----
+
+void Process::Store(StoreLine::Op op, std::vector<std::string> keys) {
+  Say(StoreLine{.id = ++store_id_,
+                .op = op,
+                .keys = std::move(keys),
+                .value = "here",
+                .timeout_ms = kRendezvousTimeoutMs});
+}
+
+void Process::OnStoreReply(const worker::StoreReplyLine& reply) {
+  if (leaving_ || reply.id != store_id_) return;
+  if (!reply.error.empty()) return Fail("START_FAILED", absl::StrCat("rendezvous: ", reply.error));
+  if (store_id_ == 1) {
+    std::vector<std::string> all;
+    for (uint32_t i = 0; i < setup_.world_size; ++i) all.push_back(absl::StrCat("rank/", i));
+    return Store(StoreLine::Op::kWait, std::move(all));
+  }
+  Progress("load");
+  execution_.After(dice_.Between(absl::Milliseconds(200), absl::Seconds(4)), [this] { Load(); });
+}
+
+// ---- training ----
+
+void Process::Load() {
+  if (leaving_) return;
+  bool found = setup_.resume.empty();
+  for (const v1::StartRanks::Resume& candidate : setup_.resume) {
+    const absl::Status whole = world_.storage.Verify(candidate.path(), candidate.manifest_sha256());
+    if (whole.ok()) {
+      step_ = candidate.step();
+      found = true;
+      break;
+    }
+    if (setup_.key.rank != 0) continue;
+    Say(CheckpointLine{.kind = CheckpointLine::Kind::kCorrupt,
+                       .step = candidate.step(),
+                       .path = candidate.path(),
+                       .message = std::string(whole.message())});
+  }
+  if (!found) return Fail("CORRUPTION", "no checkpoint is whole");
+  saved_step_ = step_;
+  if (setup_.key.rank == 0) world_.on_resume(setup_.key.job_id, setup_.key.attempt, step_);
+  training_ = true;
+  Progress("train");
+  BeginStep();
+}
+
+void Process::BeginStep() {
+  if (leaving_ || hung_) return;
+  if (step_ >= setup_.plan.steps) return Arrive();
+  const absl::Duration time = absl::Milliseconds(setup_.plan.step_ms);
+  execution_.After(dice_.Between(time * 0.8, time * 1.2), [this] {
+    if (!world_.healed && dice_.Chance(setup_.plan.fail)) MaybeFail();
+    if (leaving_ || !alive_ || hung_) return;
+    ++step_;
+    Arrive();
+  });
+}
+
+void Process::Arrive() {
+  gang_->arrived[setup_.key.rank] = step_;
+  if (gang_->arrived.size() < gang_->world_size || gang_->members.size() < gang_->world_size) {
+    return;
+  }
+  gang_->arrived.clear();
+  gang_->stop_agreed = gang_->save_requested;
+  const std::map<uint32_t, Process*> members = gang_->members;
+  for (const auto& [rank, member] : members) {
+    member->execution_.After(absl::Milliseconds(1), [member = member] { member->OnBarrier(); });
+  }
+}
+
+void Process::OnBarrier() {
+  if (leaving_) return;
+  Progress("train");
+  Say(worker::MetricsLine{
+      .seq = ++metrics_seq_, .step = step_, .time_ms = 0, .values = {{"loss", 1.0 / step_}}});
+  const bool done = step_ >= setup_.plan.steps;
+  const bool stop = gang_->stop_agreed;
+  if (setup_.key.rank != 0) {
+    if (done) return Succeed();
+    if (stop) return LeaveAsAsked();
+    return BeginStep();
+  }
+  const bool due = step_ % setup_.plan.save_every == 0 || done || stop;
+  if (due && step_ > saved_step_ && saving_step_ == 0) Save(step_);
+  if (done || stop) {
+    if (saving_step_ == 0 && saved_step_ >= step_) return done ? Succeed() : LeaveAsAsked();
+    return;  // OnCommitted goes on
+  }
+  BeginStep();
+}
+
+// ---- checkpoints ----
+
+std::string Process::FolderPath(int64_t step) const {
+  return absl::StrCat(setup_.checkpoint_root, "/",
+                      FolderName({.step = step,
+                                  .attempt = setup_.key.attempt,
+                                  .generation = setup_.key.generation,
+                                  .nonce = ""}));
+}
+
+void Process::Save(int64_t step) {
+  saving_step_ = step;
+  published_ = false;
+  Say(CheckpointLine{.kind = CheckpointLine::Kind::kBegin, .step = step});
+  execution_.After(dice_.Between(absl::Milliseconds(300), absl::Seconds(5)), [this, step] {
+    if (leaving_) return;
+    if (!world_.healed && dice_.Chance(setup_.plan.fail / 4)) {
+      Say(CheckpointLine{
+          .kind = CheckpointLine::Kind::kFailed, .step = step, .message = "no space left"});
+      saving_step_ = 0;
+      const bool last = step_ >= setup_.plan.steps || gang_->stop_agreed;
+      if (last) Fail("CHECKPOINT_FAILED", "the last save failed");
+      return;
+    }
+    Say(CheckpointLine{.kind = CheckpointLine::Kind::kReady, .step = step});
+  });
+}
+
+void Process::OnPublish() {
+  if (leaving_ || saving_step_ == 0 || std::exchange(published_, true)) return;
+  const int64_t step = saving_step_;
+  execution_.After(dice_.Between(absl::Milliseconds(1), absl::Milliseconds(80)), [this, step] {
+    const std::string path = FolderPath(step);
+    const std::string sha =
+        absl::StrCat("sha-", setup_.key.job_id, "-", step, "-", setup_.key.attempt);
+    world_.trace.Note("publish ", path);
+    world_.storage.Publish(path, {.job_id = setup_.key.job_id,
+                                  .attempt = setup_.key.attempt,
+                                  .step = step,
+                                  .manifest_sha256 = sha});
+    Say(CheckpointLine{.kind = CheckpointLine::Kind::kCommit,
+                       .step = step,
+                       .path = path,
+                       .manifest_sha256 = sha,
+                       .bytes = 1000,
+                       .best = dice_.Chance(0.2)});
+  });
+}
+
+void Process::OnCommitted(const worker::CommittedLine& line) {
+  if (leaving_ || line.step != saving_step_) return;
+  saving_step_ = 0;
+  if (!line.error.empty()) return Fail("CHECKPOINT_FAILED", line.error);
+  saved_step_ = line.step;
+  const bool done = step_ >= setup_.plan.steps;
+  if (!done && !gang_->stop_agreed) return;
+  if (gang_->arrived.count(0) != 0) return;  // a step is under way
+  if (saved_step_ < step_) return Save(step_);
+  return done ? Succeed() : LeaveAsAsked();
+}
+
+// ---- its end ----
+
+void Process::MaybeFail() {
+  switch (dice_.Below(6)) {
+    case 0:
+      hung_ = true;
+      return;
+    case 1:
+      return Exit({.code = 0, .signal = 11});
+    case 2:
+      return Exit({.code = 1, .signal = 0});
+    default: {
+      const char* kind = kOwnFailures[dice_.Below(std::size(kOwnFailures))];
+      return Fail(kind, absl::StrCat("its own failure at step ", step_));
+    }
+  }
+}
+
+void Process::OnMemberLost() {
+  if (leaving_ || hung_ || !training_) return;
+  execution_.After(dice_.Between(absl::Milliseconds(200), absl::Seconds(6)), [this] {
+    const bool waits = step_ < setup_.plan.steps && !gang_->stop_agreed;
+    if (!leaving_ && waits && gang_->members.size() < gang_->world_size) {
+      Fail("PEER_LOST", "a peer closed its connection");
+    }
+  });
+}
+
+void Process::Succeed() {
+  if (std::exchange(leaving_, true)) return;
+  world_.on_success(setup_.key.job_id, setup_.key.attempt, setup_.key.rank);
+  Progress("done");
+  Say(worker::ResultLine{.succeeded = true, .results = {{"final_step", step_}}});
+  execution_.After(absl::Milliseconds(50), [this] { Exit({}); });
+}
+
+void Process::LeaveAsAsked() {
+  if (std::exchange(leaving_, true)) return;
+  Say(worker::ResultLine{.stopped = true});
+  execution_.After(absl::Milliseconds(50), [this] { Exit({}); });
+}
+
+void Process::Fail(const std::string& failure_class, const std::string& message) {
+  if (std::exchange(leaving_, true)) return;
+  Say(worker::ResultLine{.failure_class = failure_class, .message = message});
+  execution_.After(absl::Milliseconds(50), [this] { Exit({.code = 1}); });
+}
+
+void Process::AgreeToSave() {
+  if (leaving_ || hung_) return;
+  if (!training_) return LeaveAsAsked();
+  gang_->save_requested = true;
+}
+
+void Process::OnLine(const worker::AgentLine& line) {
+  execution_.Run([this, line] {
+    if (!alive_) return;
+    if (const auto* reply = std::get_if<worker::StoreReplyLine>(&line)) OnStoreReply(*reply);
+    if (std::holds_alternative<worker::PublishLine>(line)) OnPublish();
+    if (const auto* committed = std::get_if<worker::CommittedLine>(&line)) OnCommitted(*committed);
+    const auto* stop = std::get_if<worker::StopLine>(&line);
+    if (stop != nullptr && stop->save) AgreeToSave();
+  });
+}
+
+void Process::Terminate() {
+  execution_.Run([this] {
+    if (deaf_ || hung_) return;
+    execution_.After(dice_.Between(absl::Milliseconds(50), absl::Seconds(3)),
+                     [this] { LeaveAsAsked(); });
+  });
+}
+
+void Process::Kill() {
+  // Mostly at once; a process in the middle of I/O dies when that is over.
+  const absl::Duration wait = dice_.Chance(0.05)
+                                  ? dice_.Between(absl::Seconds(1), absl::Seconds(20))
+                                  : absl::Milliseconds(dice_.Between(1, 40));
+  execution_.After(wait, [this] { KillAtOnce(); });
+}
+
+void Process::KillAtOnce() {
+  leaving_ = true;
+  Exit({.code = 0, .signal = 9});
+}
+
+void Process::Exit(ProcessExit exit) {
+  if (!std::exchange(alive_, false)) return;
+  leaving_ = true;
+  gang_->members.erase(setup_.key.rank);
+  const std::map<uint32_t, Process*> members = gang_->members;
+  for (const auto& [rank, member] : members) {
+    member->execution_.Run([member = member] { member->OnMemberLost(); });
+  }
+  if (on_exit) on_exit(exit);
+}
+
+}  // namespace muster::sim

@@ -1,0 +1,133 @@
+// A simulated rank: what muster-trainer does, as seen from its agent and from its gang. It meets
+// the others through the controller's store, loads the newest whole checkpoint, makes steps
+// together with them, saves through lease, publish and commit, fails in every way, and exits.
+//
+// It is the truth of the simulated machine: while `alive`, its device is in use.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "muster/v1/worker_service.pb.h"
+#include "tests/sim/dice.h"
+#include "tests/sim/execution.h"
+#include "tests/sim/storage.h"
+#include "tests/sim/trace.h"
+#include "worker/agent/rank_key.h"
+#include "worker/link/link_messages.h"
+
+namespace muster::sim {
+
+// How a job behaves; travels as JSON in the spec.
+struct JobPlan {
+  int64_t steps = 10;
+  int64_t save_every = 3;
+  int64_t step_ms = 3000;
+  double fail = 0;  // chance that a rank fails in a step
+};
+std::string EncodePlan(const JobPlan& plan);
+JobPlan DecodePlan(const std::string& spec_json);
+
+class Process;
+
+// The ranks of one attempt, as their collectives see them.
+struct Gang {
+  uint32_t world_size = 0;
+  std::map<uint32_t, Process*> members;  // alive
+  std::map<uint32_t, int64_t> arrived;   // rank -> step that it has done
+  bool save_requested = false;
+  bool stop_agreed = false;
+};
+
+// What all ranks of a world share.
+struct RankWorld {
+  Agenda& agenda;
+  Trace& trace;
+  Storage& storage;
+  bool healed = false;  // nothing fails by itself any more
+  std::map<std::pair<uint64_t, uint32_t>, std::shared_ptr<Gang>> gangs;  // by job and attempt
+  // A gang resumes from this step; for the invariants.
+  std::function<void(uint64_t job_id, uint32_t attempt, int64_t step)> on_resume =
+      [](uint64_t, uint32_t, int64_t) {};
+  // A rank of the job ended well.
+  std::function<void(uint64_t job_id, uint32_t attempt, uint32_t rank)> on_success =
+      [](uint64_t, uint32_t, uint32_t) {};
+};
+
+struct ProcessExit {
+  int code = 0;
+  int signal = 0;
+};
+
+class Process {
+ public:
+  struct Setup {
+    worker::RankKey key;
+    std::vector<uint32_t> slots;
+    uint32_t world_size = 0;
+    std::string checkpoint_root;
+    std::vector<v1::StartRanks::Resume> resume;
+    JobPlan plan;
+    std::string machine;
+  };
+  Process(RankWorld& world, Dice dice, Setup setup);
+  ~Process();
+
+  // The link to the agent; unset when there is none (any more).
+  std::function<void(worker::RankLine)> to_agent;
+  std::function<void(ProcessExit)> on_exit;
+
+  const Setup& setup() const { return setup_; }
+  bool alive() const { return alive_; }
+  Execution& execution() { return execution_; }
+
+  void Start();
+  void OnLine(const worker::AgentLine& line);
+  void Terminate();  // SIGTERM
+  void Kill();       // SIGKILL; it may take a while to die
+  void KillAtOnce();
+
+ private:
+  void Say(worker::RankLine line);
+  void Progress(const char* phase);
+  void Store(worker::StoreLine::Op op, std::vector<std::string> keys);
+  void OnStoreReply(const worker::StoreReplyLine& reply);
+  void Load();
+  void BeginStep();
+  void Arrive();
+  void OnBarrier();
+  void Save(int64_t step);
+  void OnPublish();
+  void OnCommitted(const worker::CommittedLine& line);
+  void AgreeToSave();
+  void MaybeFail();
+  void OnMemberLost();
+  void Succeed();
+  void LeaveAsAsked();
+  void Fail(const std::string& failure_class, const std::string& message);
+  void Exit(ProcessExit exit);
+  std::string FolderPath(int64_t step) const;
+
+  RankWorld& world_;
+  Dice dice_;
+  const Setup setup_;
+  const std::shared_ptr<Gang> gang_;
+  Execution execution_;
+  bool alive_ = false;
+  bool training_ = false;
+  bool hung_ = false;
+  bool leaving_ = false;  // its last word is said
+  bool deaf_ = false;     // to SIGTERM
+  int64_t step_ = 0;
+  int64_t saved_step_ = 0;   // committed
+  int64_t saving_step_ = 0;  // on its way; 0: none
+  bool published_ = false;
+  uint64_t store_id_ = 0;
+  uint64_t metrics_seq_ = 0;
+};
+
+}  // namespace muster::sim

@@ -1,0 +1,100 @@
+#include "tests/sim/runner.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/base/check.h"
+#include "common/base/log.h"
+#include "tests/sim/world.h"
+
+namespace muster::sim {
+namespace {
+
+// A run that takes longer does not get on.
+constexpr unsigned kMaxSecondsPerSeed = 300;
+
+std::string RunTwice(uint64_t seed) {
+  const RunResult first = World(seed, /*print=*/false).Run();
+  std::string failure = first.failure;
+  if (failure.empty()) {
+    const RunResult second = World(seed, /*print=*/false).Run();
+    if (second.hash != first.hash) {
+      failure = absl::StrCat("not reproducible: ", first.lines, " lines, then ", second.lines);
+    }
+  }
+  return absl::StrCat(first.hash, "\t", first.jobs, "\t",
+                      absl::ToInt64Milliseconds(first.simulated), "\t", failure);
+}
+
+[[noreturn]] void BeChild(uint64_t seed, PlantedBug bug, int out) {
+  const int silent = ::open("/dev/null", O_WRONLY);
+  ::dup2(silent, STDERR_FILENO);
+  ::alarm(kMaxSecondsPerSeed);
+  ActivePlantedBug() = bug;
+  const std::string text = RunTwice(seed);
+  const ssize_t written = ::write(out, text.data(), text.size());
+  ::_exit(written == static_cast<ssize_t>(text.size()) ? 0 : 1);
+}
+
+std::string DescribeDeath(int status) {
+  if (!WIFSIGNALED(status)) return absl::StrCat("exit code ", WEXITSTATUS(status));
+  switch (WTERMSIG(status)) {
+    case SIGABRT:
+      return "a check in the code failed (abort)";
+    case SIGALRM:
+      return "the run does not get on";
+    default:
+      return absl::StrCat("killed by signal ", WTERMSIG(status));
+  }
+}
+
+}  // namespace
+
+Outcome RunSeed(uint64_t seed, PlantedBug bug) {
+  int pipe[2];
+  MUSTER_CHECK(::pipe(pipe) == 0, "no pipe to the child");
+  std::fflush(stdout);
+  const pid_t child = ::fork();
+  MUSTER_CHECK(child >= 0, "no process for a run");
+  if (child == 0) {
+    ::close(pipe[0]);
+    BeChild(seed, bug, pipe[1]);
+  }
+  ::close(pipe[1]);
+  std::string text;
+  char buffer[4096];
+  for (ssize_t n = 0; (n = ::read(pipe[0], buffer, sizeof(buffer))) > 0;) text.append(buffer, n);
+  ::close(pipe[0]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+
+  Outcome outcome{.seed = seed};
+  const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('\t', 3));
+  if (status != 0 || parts.size() != 4) {
+    outcome.failure = DescribeDeath(status);
+    return outcome;
+  }
+  int64_t simulated_ms = 0;
+  const bool read = absl::SimpleAtoi(parts[0], &outcome.hash) &&
+                    absl::SimpleAtoi(parts[1], &outcome.jobs) &&
+                    absl::SimpleAtoi(parts[2], &simulated_ms);
+  MUSTER_CHECK(read, "a run's own words cannot be read");
+  outcome.simulated = absl::Milliseconds(simulated_ms);
+  outcome.failure = parts[3];
+  return outcome;
+}
+
+std::string TraceSeed(uint64_t seed, PlantedBug bug) {
+  ActivePlantedBug() = bug;
+  return World(seed, /*print=*/true).Run().failure;
+}
+
+}  // namespace muster::sim

@@ -1,0 +1,26 @@
+// Runs seeds, each twice and in a process of its own, so that a broken invariant of the code
+// (MUSTER_CHECK) is a finding like any other.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/time/time.h"
+#include "common/base/planted_bug.h"
+
+namespace muster::sim {
+
+struct Outcome {
+  uint64_t seed = 0;
+  uint64_t hash = 0;
+  uint64_t jobs = 0;
+  absl::Duration simulated;  // of one of the two runs
+  std::string failure;       // empty: all promises were kept, twice in the same way
+};
+
+Outcome RunSeed(uint64_t seed, PlantedBug bug);
+
+// In this process, with every line printed; returns what was broken.
+std::string TraceSeed(uint64_t seed, PlantedBug bug);
+
+}  // namespace muster::sim

@@ -1,0 +1,202 @@
+#include "tests/sim/sim_controller.h"
+
+#include <utility>
+
+#include "controller/store/state_store.h"
+
+namespace muster::sim {
+namespace {
+
+constexpr absl::Duration kTick = absl::Seconds(1);
+
+}  // namespace
+
+SimController::SimController(Agenda& agenda, Trace& trace, Network& network, Invariants& invariants,
+                             Dice dice, mc::EngineOptions options)
+    : agenda_(agenda),
+      trace_(trace),
+      network_(network),
+      invariants_(invariants),
+      dice_(dice),
+      options_([this, &options] {
+        options.data_dir = "/sim";
+        options.threads = false;
+        options.database_vfs = Disk::kVfs;
+        options.on_fatal = [this](const absl::Status& status) {
+          trace_.Note("controller: fatal: ", status.ToString());
+          dying_ = true;
+          crash_kind_ = CrashKind::kKill;
+        };
+        return options;
+      }()),
+      disk_(dice_.Fork()) {
+  disk_.alive = [this] { return Spend(); };
+  disk_.Mount();
+}
+
+SimController::~SimController() {
+  dying_ = true;
+  subscription_.reset();
+  engine_.reset();
+}
+
+bool SimController::Spend() {
+  if (dying_) return false;
+  if (fuse_ < 0) return true;
+  if (fuse_-- > 0) return true;
+  dying_ = true;
+  return false;
+}
+
+void SimController::LightFuse(int effects, CrashKind kind) {
+  if (!up()) return;
+  fuse_ = effects;
+  crash_kind_ = kind;
+}
+
+void SimController::Start() {
+  if (engine_ != nullptr) return;
+  dying_ = false;
+  fuse_ = -1;
+  const uint64_t life = ++life_;
+  {
+    Disk copy = disk_.Copy();
+    copy.Mount();
+    auto store = mc::StateStore::Open({.path = "/sim/state.db", .vfs = Disk::kVfs});
+    if (!store.ok()) {
+      trace_.Fail("the database cannot be opened after a crash: ", store.status().ToString());
+    } else if (const absl::Status good = (*store)->CheckIntegrity(); !good.ok()) {
+      trace_.Fail("integrity_check after a crash: ", good.ToString());
+    }
+    if (store.ok()) store->reset();
+    disk_.Mount();
+  }
+  auto opened = mc::Engine::Open(options_, agenda_.clock());
+  if (!opened.ok() || dying_) {
+    trace_.Note("controller: does not start: ", opened.status().ToString());
+    const absl::StatusCode code = opened.status().code();
+    const bool may_be = dying_ || code == absl::StatusCode::kResourceExhausted ||
+                        code == absl::StatusCode::kUnknown;
+    if (!may_be) trace_.Fail("the controller cannot start: ", opened.status().ToString());
+    dying_ = true;
+    opened = absl::CancelledError();
+    in_transaction_ = true;
+    agenda_.After(absl::Seconds(2), [this, life] {
+      if (life == life_) Start();
+    });
+    return;
+  }
+  engine_ = *std::move(opened);
+  published_ = engine_->snapshot();
+  trace_.Note("controller: starts, term ", published_->term, ", ", published_->jobs.size(),
+              " jobs");
+  invariants_.OnStart(*published_, /*exact=*/!std::exchange(in_transaction_, false));
+  subscription_ = engine_->Subscribe([this](const std::shared_ptr<const mc::Snapshot>& snapshot) {
+    if (snapshot == published_) return;
+    invariants_.OnPublished(*snapshot, published_.get());
+    published_ = snapshot;
+  });
+  engine_->Start();
+  Tick();
+}
+
+void SimController::Tick() {
+  agenda_.After(kTick, [this, life = life_] {
+    if (life != life_ || engine_ == nullptr) return;
+    Step();
+    if (life == life_ && engine_ != nullptr) Tick();
+  });
+}
+
+void SimController::Wake() {
+  if (std::exchange(wake_pending_, true)) return;
+  const absl::Duration wait = dice_.Chance(0.02)
+                                  ? dice_.Between(absl::Milliseconds(50), absl::Seconds(2))
+                                  : absl::Microseconds(dice_.Between(10, 4000));
+  agenda_.After(wait, [this, life = life_] {
+    wake_pending_ = false;
+    if (life == life_) Step();
+  });
+}
+
+void SimController::Step() {
+  if (engine_ == nullptr || stepping_) return;
+  stepping_ = true;
+  engine_->RunUntilIdle();
+  stepping_ = false;
+  if (dying_) {
+    in_transaction_ = true;
+    TearDown();
+  }
+}
+
+void SimController::Crash(CrashKind kind) {
+  if (!up()) return;
+  crash_kind_ = kind;
+  dying_ = true;
+  TearDown();
+}
+
+void SimController::TearDown() {
+  trace_.Note("controller: dies, ", crash_kind_ == CrashKind::kPower ? "power lost" : "killed");
+  subscription_.reset();
+  engine_.reset();
+  fuse_ = -1;
+  disk_.fail_writes = disk_.fail_syncs = 0;
+  if (crash_kind_ == CrashKind::kPower) {
+    disk_.LosePower();
+  } else {
+    // The kernel closes its sockets.
+    for (const std::weak_ptr<Wire>& weak : std::exchange(wires_, {})) {
+      const auto wire = weak.lock();
+      if (wire == nullptr) continue;
+      wire->down->Send([weak] {
+        const auto held = weak.lock();
+        if (held != nullptr && held->agent_end) {
+          held->agent_end(absl::UnavailableError("connection closed"));
+        }
+      });
+    }
+  }
+  wires_.clear();
+  const absl::Duration down = dice_.Chance(0.15)
+                                  ? dice_.Between(absl::Seconds(20), absl::Minutes(3))
+                                  : dice_.Between(absl::Milliseconds(200), absl::Seconds(15));
+  agenda_.After(down, [this, life = life_] {
+    if (life == life_) Start();
+  });
+}
+
+std::shared_ptr<ServerStream> SimController::Accept(
+    std::shared_ptr<Wire> wire, std::function<void(const v1::ControllerMessage&)> at_agent) {
+  if (!up()) return nullptr;
+  std::erase_if(wires_, [](const auto& weak) { return weak.expired(); });
+  wires_.push_back(wire);
+  StreamHost& host = *this;
+  return std::make_shared<ServerStream>(host, std::move(wire), std::move(at_agent));
+}
+
+void SimController::Post(mc::Event event, std::function<void(const mc::EventResult&)> done) {
+  if (!up()) return;
+  engine_->Post(std::move(event), [this, done = std::move(done)](const mc::EventResult& result) {
+    if (Spend()) done(result);
+  });
+  Wake();
+}
+
+void SimController::OnHelloAnswered(const mc::WorkerHello& hello, const mc::EventResult& result) {
+  if (!dying_) invariants_.OnHello(hello, result);
+}
+
+void SimController::OnReportAnswered(const mc::Fence& fence, const v1::WorkerMessage& message,
+                                     const std::string& worker, const std::string& incarnation,
+                                     const mc::EventResult& result) {
+  if (dying_) return;
+  invariants_.OnReport({.worker = worker,
+                        .incarnation = incarnation,
+                        .event_seq = message.event_seq(),
+                        .fence = fence},
+                       result, published_.get());
+}
+
+}  // namespace muster::sim

@@ -1,0 +1,60 @@
+// The checkpoint store that every machine reaches: which folders are there, and whether what is in
+// them is whole. It is the truth that the controller's rows are held against.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace muster::sim {
+
+class Storage {
+ public:
+  struct Folder {
+    uint64_t job_id = 0;
+    uint32_t attempt = 0;
+    int64_t step = 0;
+    std::string manifest_sha256;
+    bool whole = true;
+  };
+
+  // Asked before a folder goes; for the invariants.
+  std::function<void(const std::string& path, const Folder&)> on_delete = [](const std::string&,
+                                                                             const Folder&) {};
+
+  void Publish(const std::string& path, Folder folder) { folders_[path] = std::move(folder); }
+  absl::Status Verify(const std::string& path, const std::string& manifest_sha256) const {
+    const auto it = folders_.find(path);
+    if (it == folders_.end()) return absl::NotFoundError(absl::StrCat(path, ": not there"));
+    if (!it->second.whole) return absl::DataLossError(absl::StrCat(path, ": bad hash"));
+    if (it->second.manifest_sha256 != manifest_sha256) {
+      return absl::DataLossError(absl::StrCat(path, ": another manifest"));
+    }
+    return absl::OkStatus();
+  }
+  void Delete(const std::string& path) {
+    const auto it = folders_.find(path);
+    if (it == folders_.end()) return;
+    on_delete(path, it->second);
+    folders_.erase(it);
+  }
+  // Bits rot.
+  void Corrupt(const std::string& path) {
+    const auto it = folders_.find(path);
+    if (it != folders_.end()) it->second.whole = false;
+  }
+  const Folder* Find(const std::string& path) const {
+    const auto it = folders_.find(path);
+    return it == folders_.end() ? nullptr : &it->second;
+  }
+  const std::map<std::string, Folder>& folders() const { return folders_; }
+
+ private:
+  std::map<std::string, Folder> folders_;
+};
+
+}  // namespace muster::sim

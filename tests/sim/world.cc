@@ -1,0 +1,237 @@
+#include "tests/sim/world.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace muster::sim {
+namespace {
+
+// After everything has healed: for all jobs to end, and then for the tidying up.
+constexpr absl::Duration kLiveness = absl::Hours(6);
+constexpr absl::Duration kTidying = absl::Minutes(10);
+
+}  // namespace
+
+World::World(uint64_t seed, bool print)
+    : seed_(seed),
+      dice_(seed),
+      trace_(agenda_, print),
+      model_(trace_, storage_),
+      invariants_(trace_, storage_, model_),
+      network_(agenda_, trace_, dice_.Fork()),
+      ranks_{.agenda = agenda_, .trace = trace_, .storage = storage_} {}
+
+void World::Build() {
+  mc::EngineOptions options;
+  options.max_log_bytes = uint64_t{1} << dice_.Between(14, 21);
+  controller_ = std::make_unique<SimController>(agenda_, trace_, network_, invariants_,
+                                                dice_.Fork(), options);
+  invariants_.live_processes = [this] {
+    std::vector<LiveProcess> live;
+    for (const auto& machine : machines_) machine->AddLiveProcesses(live);
+    return live;
+  };
+  storage_.on_delete = [this](const std::string& path, const Storage::Folder& folder) {
+    invariants_.OnDelete(path, folder, controller_->published().get());
+  };
+  ranks_.on_resume = [this](uint64_t job_id, uint32_t attempt, int64_t step) {
+    invariants_.OnResume(job_id, attempt, step, controller_->published().get());
+  };
+  ranks_.on_success = [this](uint64_t job_id, uint32_t attempt, uint32_t rank) {
+    model_.OnRankSucceeded(job_id, attempt, rank);
+  };
+  const int machines = static_cast<int>(dice_.Between(1, 6));
+  uint32_t slots = 0;
+  uint32_t widest = 0;
+  std::vector<std::string> names;
+  for (int i = 1; i <= machines; ++i) {
+    Machine::Kind kind{.name = absl::StrCat("m", i),
+                       .slots = static_cast<uint32_t>(dice_.Between(1, 4))};
+    slots += kind.slots;
+    widest = std::max(widest, kind.slots);
+    names.push_back(kind.name);
+    machines_.push_back(std::make_unique<Machine>(
+        Machine::Neighbours{agenda_, trace_, network_, *controller_, invariants_, model_, ranks_},
+        dice_.Fork(), std::move(kind)));
+  }
+  People::Habits habits;
+  habits.slots = slots;
+  habits.widest = widest;
+  habits.workers = std::move(names);
+  if (dice_.Chance(0.6)) habits.quota = static_cast<uint32_t>(dice_.Between(1, slots));
+  habits.submit_every = dice_.Between(absl::Seconds(10), absl::Minutes(3));
+  habits.cancel_every = dice_.Between(absl::Minutes(1), absl::Minutes(15));
+  habits.fail = dice_.Chance(0.6) ? dice_.Unit() * 0.05 : 0;
+  habits.max_jobs = static_cast<int>(dice_.Between(2, 14));
+  people_ = std::make_unique<People>(agenda_, trace_, network_, *controller_, model_, dice_.Fork(),
+                                     habits);
+}
+
+// Which faults this world knows, and how often they come: another choice in each seed.
+void World::Plan() {
+  const auto maybe = [this](double chance, absl::Duration low, absl::Duration high,
+                            std::function<void()> strike) {
+    const bool known = dice_.Chance(chance);
+    const absl::Duration every = dice_.Between(low, high);
+    if (known) faults_.push_back({every, std::move(strike)});
+  };
+  if (dice_.Chance(0.7)) {
+    network_.weather.jitter = dice_.Between(absl::Milliseconds(1), absl::Milliseconds(300));
+    network_.weather.slow_chance = dice_.Unit() * 0.05;
+    network_.weather.loss_chance = dice_.Unit() * 0.3;
+  }
+  using absl::Minutes;
+  using absl::Seconds;
+  maybe(0.5, Seconds(20), Minutes(5), [this] { network_.BreakOne(AnyMachine().name()); });
+  maybe(0.5, Seconds(40), Minutes(6), [this] { CutSomeone(); });
+  maybe(0.3, Minutes(3), Minutes(10), [this] { Flap(); });
+  maybe(0.5, Seconds(40), Minutes(8),
+        [this] { AnyMachine().CrashAgent(dice_.Between(absl::Milliseconds(300), Seconds(60))); });
+  maybe(0.4, Minutes(1), Minutes(8),
+        [this] { AnyMachine().CrashMachine(dice_.Between(Seconds(5), Minutes(3))); });
+  maybe(0.4, Seconds(40), Minutes(8), [this] {
+    AnyMachine().Pause(dice_.Between(absl::Milliseconds(200), Seconds(50)), dice_.Chance(0.5));
+  });
+  maybe(0.4, Minutes(2), Minutes(10), [this] { SpotEvent(); });
+  maybe(0.5, Seconds(30), Minutes(6), [this] { controller_->Crash(CrashKind::kKill); });
+  maybe(0.5, Seconds(30), Minutes(6), [this] { controller_->Crash(CrashKind::kPower); });
+  maybe(0.6, Seconds(20), Minutes(5), [this] {
+    controller_->LightFuse(static_cast<int>(dice_.Between(0, 40)),
+                           dice_.Chance(0.5) ? CrashKind::kPower : CrashKind::kKill);
+  });
+  maybe(0.25, Minutes(2), Minutes(10), [this] {
+    trace_.Note("disk: full");
+    controller_->disk().full = true;
+    agenda_.After(dice_.Between(Seconds(1), Minutes(2)),
+                  [this] { controller_->disk().full = false; });
+  });
+  maybe(0.25, Minutes(1), Minutes(8), [this] {
+    trace_.Note("disk: an I/O error to come");
+    (dice_.Chance(0.5) ? controller_->disk().fail_syncs : controller_->disk().fail_writes) = 1;
+    // Trouble does not come alone.
+    if (!dice_.Chance(0.5)) return;
+    agenda_.After(dice_.Between(Seconds(1), Minutes(2)), [this] {
+      if (!healed_) controller_->Crash(CrashKind::kPower);
+    });
+  });
+  maybe(0.25, Minutes(3), Minutes(15), [this] { Rot(); });
+}
+
+void World::Arm(const Fault& fault) {
+  agenda_.After(dice_.Exponential(fault.every), [this, &fault] {
+    if (healed_) return;
+    fault.strike();
+    Arm(fault);
+  });
+}
+
+void World::CutSomeone() {
+  const std::string name = AnyMachine().name();
+  const bool both = dice_.Chance(0.5);
+  const Way way = dice_.Chance(0.5) ? Way::kUp : Way::kDown;
+  for (const Way each : {Way::kUp, Way::kDown}) {
+    if (!both && each != way) continue;
+    network_.Cut(name, each, true);
+    agenda_.After(dice_.Between(absl::Seconds(1), absl::Seconds(90)),
+                  [this, name, each] { network_.Cut(name, each, false); });
+  }
+}
+
+void World::Flap() {
+  const std::string name = AnyMachine().name();
+  for (int i = 0; i < 8; ++i) {
+    const absl::Duration at =
+        absl::Seconds(7 * i) + dice_.Between(absl::ZeroDuration(), absl::Seconds(3));
+    agenda_.After(at, [this, name] {
+      if (!healed_) network_.BreakOne(name);
+    });
+  }
+}
+
+// The provider takes several machines at a time, with or without a word.
+void World::SpotEvent() {
+  const uint64_t taken = 1 + dice_.Below(machines_.size());
+  const absl::Duration grace = dice_.Between(absl::Seconds(5), absl::Seconds(30));
+  const bool noticed = dice_.Chance(0.7);
+  for (uint64_t i = 0; i < taken; ++i) {
+    Machine& machine = AnyMachine();
+    const absl::Duration back = dice_.Between(absl::Seconds(20), absl::Minutes(5));
+    if (noticed) {
+      machine.Notice(grace, back);
+    } else {
+      machine.CrashMachine(back);
+    }
+  }
+}
+
+void World::Rot() {
+  if (storage_.folders().empty()) return;
+  auto it = storage_.folders().begin();
+  std::advance(it, dice_.Below(storage_.folders().size()));
+  const std::string path = it->first;
+  trace_.Note("storage: ", path, " rots");
+  invariants_.OnRot(path);
+  storage_.Corrupt(path);
+}
+
+void World::RunUntil(absl::Duration end) {
+  while (!trace_.failed() && agenda_.RunNext(end)) {
+  }
+}
+
+bool World::AllEnded() const {
+  const auto& snapshot = controller_->published();
+  return snapshot != nullptr && snapshot->active_jobs->empty() && people_->waiting() == 0;
+}
+
+void World::Heal() {
+  trace_.Note("---- everything heals ----");
+  healed_ = true;
+  ranks_.healed = true;
+  people_->Stop();
+  network_.Heal();
+  controller_->disk().full = false;
+  controller_->disk().fail_syncs = controller_->disk().fail_writes = 0;
+  controller_->LightFuse(-1, CrashKind::kKill);
+  for (const auto& machine : machines_) machine->Heal();
+}
+
+RunResult World::Run() {
+  Build();
+  Plan();
+  const absl::Duration began = agenda_.now();
+  controller_->Start();
+  for (const auto& machine : machines_) {
+    agenda_.After(dice_.Between(absl::ZeroDuration(), absl::Seconds(20)),
+                  [raw = machine.get()] { raw->StartAgent(); });
+  }
+  people_->Begin();
+  for (const Fault& fault : faults_) Arm(fault);
+  RunUntil(began + dice_.Between(absl::Minutes(8), absl::Minutes(30)));
+  if (!trace_.failed()) {
+    Heal();
+    const absl::Duration limit = agenda_.now() + kLiveness;
+    while (!trace_.failed() && agenda_.now() < limit && !AllEnded()) {
+      RunUntil(agenda_.now() + absl::Seconds(10));
+    }
+    RunUntil(agenda_.now() + kTidying);
+    if (people_->waiting() > 0) trace_.Fail("a request of people is never answered");
+    if (controller_->published() == nullptr) {
+      trace_.Fail("the controller never started");
+    } else if (!trace_.failed()) {
+      invariants_.OnQuiet(*controller_->published());
+    }
+  }
+  RunResult result{.seed = seed_,
+                   .hash = trace_.hash(),
+                   .lines = trace_.lines(),
+                   .jobs = model_.jobs(),
+                   .simulated = agenda_.now() - began,
+                   .failure = trace_.failure()};
+  machines_.clear();
+  agenda_.Clear();
+  controller_.reset();
+  return result;
+}
+
+}  // namespace muster::sim

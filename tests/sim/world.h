@@ -1,0 +1,66 @@
+// One simulated world from one seed: a controller, machines, people, a network, a disk and what
+// befalls them. A safety phase with faults, in which the invariants hold after every step; then
+// everything heals, and every job must come to its end.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/sim/invariants.h"
+#include "tests/sim/machine.h"
+#include "tests/sim/people.h"
+#include "tests/sim/sim_controller.h"
+
+namespace muster::sim {
+
+struct RunResult {
+  uint64_t seed = 0;
+  uint64_t hash = 0;
+  uint64_t lines = 0;
+  uint64_t jobs = 0;
+  absl::Duration simulated;
+  std::string failure;  // empty: all promises were kept
+};
+
+class World {
+ public:
+  World(uint64_t seed, bool print);
+  RunResult Run();
+
+ private:
+  struct Fault {
+    absl::Duration every;
+    std::function<void()> strike;
+  };
+  void Build();
+  void Plan();
+  void Arm(const Fault& fault);
+  void RunUntil(absl::Duration end);
+  bool AllEnded() const;
+  void Heal();
+  Machine& AnyMachine() { return *machines_[dice_.Below(machines_.size())]; }
+
+  void CutSomeone();
+  void Flap();
+  void SpotEvent();
+  void Rot();
+
+  const uint64_t seed_;
+  Dice dice_;
+  Agenda agenda_;
+  Trace trace_;
+  Storage storage_;
+  Model model_;
+  Invariants invariants_;
+  Network network_;
+  RankWorld ranks_;
+  std::unique_ptr<SimController> controller_;
+  std::vector<std::unique_ptr<Machine>> machines_;
+  std::unique_ptr<People> people_;
+  std::vector<Fault> faults_;
+  bool healed_ = false;
+};
+
+}  // namespace muster::sim
