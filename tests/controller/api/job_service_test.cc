@@ -239,7 +239,9 @@ TEST_F(JobServiceTest, CancelAnswersWithTheJobAsItIsThen) {
   engine_.on_event = [&](const Event& event) {
     EXPECT_EQ(std::get<controller::CancelJob>(event).job_id, 1u);
     PutJob(MakeJob(1, "digits", JobState::kStopping));
-    return EventResult();
+    EventResult result;
+    result.job_id = 1;
+    return result;
   };
   v1::CancelJobRequest request;
   v1::CancelJobResponse response;
