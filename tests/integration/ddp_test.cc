@@ -45,7 +45,8 @@ std::string DoneLine(Cluster& cluster, uint64_t job) {
 
 void AwaitCheckpoint(Cluster& cluster, uint64_t job) {
   ASSERT_TRUE(WaitUntil(absl::Minutes(3), [&] {
-    for (const Json& checkpoint : Member(cluster.Show(job), "checkpoints")) {
+    const Json show = cluster.Show(job);
+    for (const Json& checkpoint : Member(show, "checkpoints")) {
       const std::string state = Text(checkpoint, "state");
       if (state == "COMMITTED" || state == "VERIFIED") return true;
     }
