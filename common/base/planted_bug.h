@@ -18,12 +18,12 @@ enum class PlantedBug {
   kEarlyAnswer,       // answers agents before the commit
   kLazySync,          // synchronous=NORMAL
   kNoRequestId,       // an idempotency key is forgotten when its job has ended
-  kLostOutbox,        // orders to stop are not read back after a restart
+  kLostOutbox,        // orders to delete, or to stop a later attempt, are not read back
   kEarlySlotRelease,  // a slot is free once its agent has heard the order to kill
-  kStaleIncarnation,  // which agents are fenced is forgotten by a restart
-  kNoDeduplication,   // which report was the last is forgotten by a restart
+  kStaleIncarnation,  // of a name's fenced agents only the last is known after a restart
+  kNoDeduplication,   // which report a reborn agent sent last is forgotten by a restart
   kNoLease,           // publishes while the connection stands, whatever the lease says
-  kForgottenSlot,     // a rank that its agent has not heard of yet loses its slot
+  kForgottenSlot,     // ranks lose their slots when their agent has not heard of any yet
   kQuotaOffByOne,     // one slot of a gang that is preempted or stopped counts as free already
   kUnsettledLog,      // builds on a log that a failed fsync may have left in memory only
 };

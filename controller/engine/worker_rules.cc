@@ -118,7 +118,7 @@ void ReleaseForgotten(Draft& draft, uint64_t id, const WorkerHello& event) {
     const Fence fence{.job_id = holder.job_id, .attempt = holder.attempt};
     const bool expected =
         FindLiveRank(draft.view(), fence, holder.rank, event.worker, event.incarnation) != nullptr;
-    const bool needed = expected && !Planted(PlantedBug::kForgottenSlot);
+    const bool needed = expected && !(Planted(PlantedBug::kForgottenSlot) && event.ranks.empty());
     if (!alive && !needed) ReleaseSlot(draft, holder.job_id, holder.attempt, holder.rank);
   }
 }

@@ -177,8 +177,12 @@ absl::Status LoadWorkers(SqliteDatabase& db, absl::Duration now, Loading& loadin
     worker.last_seen_at = now;
     worker.event_seq = row.Int(15);
     worker.event_seq_known = row.Int(16) != 0;
-    if (Planted(PlantedBug::kStaleIncarnation)) worker.past_incarnations.clear();
-    if (Planted(PlantedBug::kNoDeduplication)) worker.event_seq_known = false;
+    if (Planted(PlantedBug::kStaleIncarnation) && worker.past_incarnations.size() > 1) {
+      worker.past_incarnations.resize(1);
+    }
+    if (Planted(PlantedBug::kNoDeduplication) && !worker.past_incarnations.empty()) {
+      worker.event_seq_known = false;
+    }
     worker.cordoned = row.Int(17) != 0;
     worker.cordon_reason = row.Text(18);
     MUSTER_ASSIGN_OR_RETURN(worker.strikes, DecodeStrikes(row.Text(19)));
@@ -280,8 +284,9 @@ absl::Status LoadOutbox(SqliteDatabase& db, Snapshot& snapshot) {
       loaded.grace = absl::Milliseconds(row.Int(9));
       loaded.reason = row.Text(10);
       loaded.checkpoint_id = row.Int(11);
-      const bool is_stop = loaded.kind == AssignmentKind::kStop;
-      if (Planted(PlantedBug::kLostOutbox) && is_stop) continue;
+      const bool is_later = loaded.kind == AssignmentKind::kDelete ||
+                            (loaded.kind == AssignmentKind::kStop && loaded.fence.attempt > 1);
+      if (Planted(PlantedBug::kLostOutbox) && is_later) continue;
       outbox->emplace(loaded.seq, std::move(loaded));
     }
   }
