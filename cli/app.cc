@@ -145,9 +145,9 @@ int RunMuster(const std::vector<std::string>& args, Host& host, FileSystem& fs) 
   Verb verb;
   GlobalText text;
   AddGlobals(app, text, session.globals().context);
-  for (const auto add :
-       {AddSubmit, AddLs, AddShow, AddWatch, AddLogs, AddMetrics, AddWait, AddCancel, AddControl,
-        AddUpdate, AddNodes, AddProject, AddHistory, AddEvents, AddCkpt, AddLocal, AddVersion}) {
+  for (const auto add : {AddSubmit, AddLs, AddShow, AddWatch, AddLogs, AddMetrics, AddWait,
+                         AddCancel, AddControl, AddUpdate, AddNodes, AddProject, AddHistory,
+                         AddGoodput, AddEvents, AddCkpt, AddLocal, AddVersion}) {
     add(app, session, verb);
   }
   std::vector<std::string> own_args = args;

@@ -146,7 +146,7 @@ std::string JobName(const v1::JobSummary& job) {
 Table JobTable(const std::vector<v1::JobSummary>& jobs, absl::Time now, bool wide) {
   std::vector<Column> columns = {{"ID", true},    {"NAME", false, true}, {"STATE"},
                                  {"RANKS", true}, {"STEP", true},        {"LOSS", true},
-                                 {"RATE", true},  {"AGE", true}};
+                                 {"RATE", true},  {"GOODPUT", true},     {"AGE", true}};
   if (wide) {
     const std::vector<Column> more = {{"PROJECT"},        {"OWNER"},          {"PRIO", true},
                                       {"RESTARTS", true}, {"ACCURACY", true}, {"WORKERS"}};
@@ -163,6 +163,7 @@ Table JobTable(const std::vector<v1::JobSummary>& jobs, absl::Time now, bool wid
                                       StepText(job),
                                       Number(Loss(job)),
                                       rate.has_value() ? absl::StrCat(Number(rate), "/s") : "",
+                                      Percent(If(job.has_goodput(), job, &v1::JobSummary::goodput)),
                                       Age(now, job.submitted_ms())};
     if (wide) {
       const bool tested = job.has_test_accuracy();

@@ -30,4 +30,9 @@ void SimulatedClock::Advance(absl::Duration by) {
   since_boot_ += by;
 }
 
+void SimulatedClock::JumpWall(absl::Duration by) {
+  MutexLock lock(mutex_);
+  now_ += by;
+}
+
 }  // namespace muster

@@ -1,4 +1,5 @@
-// Who tells the time. Pure code takes `now` as an argument; loops take a Clock&, so that tests can turn the hands.
+// Who tells the time. Pure code takes `now` as an argument; loops take a Clock&, so that tests can
+// turn the hands.
 #pragma once
 
 #include "absl/time/time.h"
@@ -29,6 +30,8 @@ class SimulatedClock final : public Clock {
   absl::Time Now() override;
   absl::Duration SinceBoot() override;
   void Advance(absl::Duration by);
+  // Somebody sets the wall clock; the time since boot goes on.
+  void JumpWall(absl::Duration by);
 
  private:
   Mutex mutex_;

@@ -1,8 +1,9 @@
-// Every series that Muster exports: name, type, labels, unit and help. Pure data; nothing is exported under a name that
-// is not here, and no name stands on both daemons (a test holds both).
+// Every series that Muster exports: name, type, labels, unit and help. Pure data; nothing is
+// exported under a name that is not here, and no name stands on both daemons (a test holds both).
 //
-// Names follow the OpenMetrics conventions: base units, `_total` for counters, `_seconds`, `_bytes`, `_ratio`. The
-// label `job_id` is not called `job`, because Prometheus puts its own `job` label on every scraped series.
+// Names follow the OpenMetrics conventions: base units, `_total` for counters, `_seconds`,
+// `_bytes`, `_ratio`. The label `job_id` is not called `job`, because Prometheus puts its own `job`
+// label on every scraped series.
 #pragma once
 
 #include <array>
@@ -47,6 +48,11 @@ inline constexpr MetricDef kJobAccuracyRatio{"muster_job_accuracy_ratio", Metric
 inline constexpr MetricDef kJobEvaluationLoss{"muster_job_evaluation_loss", MetricType::kGauge, {"job_id", "job_name", "split"}, "1", "Loss of the last evaluation by split: validation, test."};
 inline constexpr MetricDef kJobCheckpointsTotal{"muster_job_checkpoints_total", MetricType::kCounter, {"job_id", "job_name"}, "1", "Checkpoints committed."};
 inline constexpr MetricDef kJobRestartsTotal{"muster_job_restarts_total", MetricType::kCounter, {"job_id", "job_name"}, "1", "Attempts after the first."};
+inline constexpr MetricDef kJobSlotSecondsTotal{"muster_job_slot_seconds_total", MetricType::kCounter, {"job_id", "job_name", "label"}, "seconds", "Slot-seconds that the job held, by what they were good for: start, rendezvous, load, productive, save_stall, recompute, hang, idle, drain."};
+inline constexpr MetricDef kJobQueueSecondsTotal{"muster_job_queue_seconds_total", MetricType::kCounter, {"job_id", "job_name"}, "seconds", "Time that the job spent in the queue."};
+// ---- musterd: projects -----------------------------------------------------------------------------------------------
+inline constexpr MetricDef kProjectSlotSecondsTotal{"muster_project_slot_seconds_total", MetricType::kCounter, {"project", "label"}, "seconds", "Slot-seconds that all jobs of the project held, by what they were good for."};
+inline constexpr MetricDef kProjectQueueSecondsTotal{"muster_project_queue_seconds_total", MetricType::kCounter, {"project"}, "seconds", "Time that all jobs of the project spent in the queue."};
 // ---- musterd: the cluster --------------------------------------------------------------------------------------------
 inline constexpr MetricDef kJobs{"muster_jobs", MetricType::kGauge, {"state"}, "1", "Jobs known to the controller by state."};
 inline constexpr MetricDef kJobsFinishedTotal{"muster_jobs_finished_total", MetricType::kCounter, {"state"}, "1", "Jobs that ended in this life of the controller, by final state."};
@@ -124,10 +130,11 @@ const std::vector<const MetricDef*>& WorkerMetrics();
 
 // How a value that a rank reports (MetricsLine.values, RankStatus.latest) is exported.
 struct ReportedValue {
-  const char* value_name;     // "data_seconds"
-  const MetricDef* of_job;    // null: not exported by musterd
-  const MetricDef* of_rank;   // null: not exported by agents
-  const char* last_label;     // value of the metric's last label (part or split); null: it has none such
+  const char* value_name;    // "data_seconds"
+  const MetricDef* of_job;   // null: not exported by musterd
+  const MetricDef* of_rank;  // null: not exported by agents
+  const char*
+      last_label;  // value of the metric's last label (part or split); null: it has none such
 };
 
 // nullptr for a name that is not exported.

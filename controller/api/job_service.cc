@@ -10,6 +10,7 @@
 #include "controller/api/convert.h"
 #include "controller/api/event_stream.h"
 #include "controller/api/find_job.h"
+#include "controller/api/goodput_answer.h"
 #include "controller/api/job_streams.h"
 #include "controller/api/log_stream.h"
 #include "controller/api/submit_rules.h"
@@ -341,6 +342,23 @@ grpc::ServerUnaryReactor* JobService::ListWorkers(grpc::CallbackServerContext* c
         [&](const Worker& worker) { *response->add_workers() = ToProto(worker); });
   }
   call->Done(allowed);
+  return call;
+}
+
+grpc::ServerUnaryReactor* JobService::GetGoodput(grpc::CallbackServerContext* context,
+                                                 const v1::GetGoodputRequest* request,
+                                                 v1::GetGoodputResponse* response) {
+  auto* call = new UnaryCall(gate_, "GetGoodput");
+  absl::Status status = gate_.Check(*context);
+  const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
+  const Job* job = nullptr;
+  if (status.ok() && request->has_job()) {
+    const absl::StatusOr<const Job*> found = FindJob(*snapshot, request->job());
+    status = found.status();
+    if (found.ok()) job = *found;
+  }
+  if (status.ok()) *response = AnswerGoodput(*snapshot, clock_.SinceBoot(), *request, job);
+  call->Done(status);
   return call;
 }
 

@@ -71,6 +71,9 @@ class JobService final : public v1::JobService::CallbackService {
   grpc::ServerUnaryReactor* SetProject(grpc::CallbackServerContext* context,
                                        const v1::SetProjectRequest* request,
                                        v1::SetProjectResponse* response) override;
+  grpc::ServerUnaryReactor* GetGoodput(grpc::CallbackServerContext* context,
+                                       const v1::GetGoodputRequest* request,
+                                       v1::GetGoodputResponse* response) override;
 
  private:
   absl::Status FillJob(const v1::GetJobRequest& request, v1::GetJobResponse& response);

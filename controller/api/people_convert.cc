@@ -76,6 +76,10 @@ v1::JobSummary ToProto(const Job& job) {
   if (progress.best_validation_accuracy >= 0) {
     out.set_best_validation_accuracy(progress.best_validation_accuracy);
   }
+  const absl::Duration held = job.ledger.times.total();
+  if (held > absl::ZeroDuration()) {
+    out.set_goodput(absl::FDivDuration(job.ledger.times[TimeLabel::kProductive], held));
+  }
   if (const auto value = FindValue(progress.latest, "loss")) out.set_loss(*value);
   if (const auto value = FindValue(progress.latest, "lr")) out.set_lr(*value);
   if (const auto value = FindValue(progress.latest, "samples_per_second")) {
@@ -121,6 +125,10 @@ std::vector<v1::Attempt> AttemptsOf(const Job& job) {
   for (size_t i = 0; i + 1 < attempts.size(); ++i) {
     const int64_t lost = attempts[i].last_step() - attempts[i + 1].first_step();
     attempts[i].set_steps_lost(lost > 0 ? lost : 0);
+  }
+  if (job.has_live_attempt()) {
+    v1::Attempt& live = attempts.back();
+    live.set_last_step(std::max<int64_t>(live.last_step(), job.ledger.step));
   }
   return attempts;
 }

@@ -65,7 +65,7 @@ void Applier::RunBatch(std::vector<Item> batch) {
                             .idempotency = &idempotency_,
                             .use_half_life = policies_.use_half_life,
                             .quarantine = policies_.quarantine};
-  Draft draft(*base);
+  Draft draft(*base, context.now_at);
   std::vector<EventResult> results;
   for (const Item& item : batch) results.push_back(Reduce(draft, item.event, context));
 

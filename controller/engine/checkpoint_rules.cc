@@ -128,8 +128,11 @@ void ResumeFromNext(Draft& draft, uint64_t job_id) {
     const Checkpoint* row = draft.view().FindCheckpoint(id);
     if (!row->restorable()) continue;
     attempt.first_step = row->step;
-    return;
+    break;
   }
+  // It has done no step yet.
+  attempt.last_step = attempt.first_step;
+  draft.EditJob(job_id).ledger.step = attempt.first_step;
 }
 
 absl::Status Apply(Draft& draft, const Job& job, const CheckpointReport& report,

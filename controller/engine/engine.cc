@@ -258,7 +258,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Open(EngineOptions options, Cloc
                                             .max_log_bytes = options.max_log_bytes,
                                             .vfs = options.database_vfs}));
   MUSTER_ASSIGN_OR_RETURN(const uint64_t term, store->StartTerm());
-  MUSTER_ASSIGN_OR_RETURN(Snapshot initial, store->Load(term, clock.SinceBoot()));
+  MUSTER_ASSIGN_OR_RETURN(Snapshot initial, store->Load(term, clock.SinceBoot(), clock.Now()));
   Log(LogLevel::kInfo, "state_loaded",
       {{"term", term}, {"jobs", initial.jobs.size()}, {"active", initial.active_jobs->size()}});
   return std::make_unique<EngineImpl>(std::move(options), clock, std::move(store),

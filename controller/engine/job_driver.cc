@@ -50,6 +50,8 @@ void EndAttempt(Draft& draft, uint64_t job_id, const RuleContext& context) {
   Attempt& attempt = draft.EditAttempt(job_id);
   attempt.ended = context.now;
   ChargeProject(draft, job_id, context);
+  // A rank that died with its worker told nobody how far it came.
+  attempt.last_step = std::max(attempt.last_step, draft.view().FindJob(job_id)->ledger.step);
   const Fence fence{.job_id = job_id, .attempt = attempt.number, .generation = attempt.generation};
   draft.after_commit().closed.push_back(fence);
   // Every rank has ended, so that nobody waits for what was still to be told.

@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "controller/model/ledger_rules.h"
+
 namespace muster::controller {
 namespace {
 
@@ -46,8 +48,30 @@ double LargestMemory(const Snapshot& snapshot, const Job& job) {
   return largest;
 }
 
-void TakeIntoJob(Draft& draft, const RankStatus& status) {
+// Time is lost when a controller dies with progress that only it knew: little, and only as long as
+// nothing else is stored of the job.
+bool IsSaveDue(const Job& job) {
+  const bool new_phase = job.saved_phase != job.ledger.phase;
+  const bool moved = new_phase || job.saved_step != job.ledger.step;
+  const absl::Duration since = job.ledger.until - job.saved_at;
+  return moved && since >= (new_phase ? kSavePhaseEvery : kSaveProgressEvery);
+}
+
+ProgressNote NoteOf(const RankStatus& status, bool moved) {
+  const double stall = ValueOf(status, "save_stall_seconds");
+  return {.phase = status.phase,
+          .step = status.step,
+          .moved = moved,
+          .stall_per_step =
+              std::isfinite(stall) ? absl::Seconds(std::max(0.0, stall)) : absl::ZeroDuration()};
+}
+
+void TakeIntoJob(Draft& draft, const RankStatus& status, bool moved) {
   Job& job = draft.EditJobView(status.fence.job_id);
+  if (status.rank == 0) {
+    NoteProgress(job, NoteOf(status, moved));
+    if (IsSaveDue(job)) draft.SaveJobView(job.id);
+  }
   JobProgress& progress = job.progress;
   progress.memory_peak_bytes =
       std::max({progress.memory_peak_bytes, ValueOf(status, "memory_peak_bytes"),
@@ -82,7 +106,7 @@ void TakeRankStatuses(Draft& draft, uint64_t worker_id, const std::vector<RankSt
         nullptr) {
       continue;
     }
-    TakeIntoJob(draft, status);
+    TakeIntoJob(draft, status, status.progress_at == now);
     jobs.insert(status.fence.job_id);
   }
   for (uint64_t id : jobs) {

@@ -1,4 +1,4 @@
-// Reports of progress: shown and watched, but not stored. Pure; used by the rules.
+// Reports of progress: shown and watched, and stored every few seconds. Pure; used by the rules.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,11 @@ namespace muster::controller {
 
 // After a verification or deletion that failed, the next try.
 inline constexpr absl::Duration kCheckpointRetry = absl::Seconds(30);
+
+// How often the progress of a job is stored between its transitions: how far back a controller that
+// is killed may remember a job to be. A new phase is stored sooner, since time is labelled by it.
+inline constexpr absl::Duration kSaveProgressEvery = absl::Seconds(10);
+inline constexpr absl::Duration kSavePhaseEvery = absl::Seconds(1);
 
 // Takes in what a worker says of its live ranks: remembers since when each stands still, and brings
 // the jobs' own progress up to date. Reports of fenced ranks change no job.

@@ -11,6 +11,7 @@
 #include "controller/engine/report_gate.h"
 #include "controller/engine/rules.h"
 #include "controller/engine/strike_rules.h"
+#include "controller/model/ledger_rules.h"
 #include "controller/policy/restart_rules.h"
 
 namespace muster::controller {
@@ -35,6 +36,7 @@ void NoteSteps(Draft& draft, const RankReport& report) {
   attempt.last_step = std::max(attempt.last_step, report.last_step);
   if (report.rank != 0) return;
   Job& job = draft.EditJob(report.fence.job_id);
+  NoteStep(job, report.last_step);
   if (report.last_step > 0 && report.last_step >= attempt.first_step) {
     job.progress.step = report.last_step;
   }
@@ -184,6 +186,7 @@ EventResult OnHung(Draft& draft, const RankHung& event, const RuleContext& conte
   const std::string cause =
       absl::StrCat("rank ", event.rank, " on ", job->current->ranks[event.rank].worker,
                    " made no progress for ", HumanDuration(event.silent_for));
+  NoteStandstill(draft.EditJob(event.job_id));
   const std::string worker = job->current->ranks[event.rank].worker;
   if (NoteFailure(draft, event.job_id, {.failure_class = FailureClass::kHang, .cause = cause})) {
     StrikeWorker(draft, worker, event.job_id, context);

@@ -13,6 +13,7 @@
 #include "controller/engine/report_gate.h"
 #include "controller/engine/rules.h"
 #include "controller/engine/strike_rules.h"
+#include "controller/model/ledger_rules.h"
 
 namespace muster::controller {
 namespace {
@@ -52,6 +53,8 @@ void LoseRanks(Draft& draft, uint64_t worker_id, bool dead, const std::string& c
       if (ended || rank.worker != worker.name) continue;
       draft.EditRank(job_id, i).state = dead ? RankState::kExited : RankState::kLost;
     }
+    // The others have waited for the lost ones since the last step.
+    if (!dead) NoteStandstill(draft.EditJob(job_id));
     if (NoteFailure(draft, job_id, {.failure_class = FailureClass::kWorkerLost, .cause = cause})) {
       StrikeWorker(draft, worker.name, job_id, context);
     }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "controller/model/ledger_rules.h"
 
 namespace muster::controller {
 namespace {
@@ -101,6 +102,9 @@ bool ChangeSet::empty() const {
          outbox_removed.empty();
 }
 
+Draft::Draft(const Snapshot& base, absl::Duration now_at)
+    : now_(base.ledger_origin + now_at), next_(std::make_shared<Snapshot>(base)) {}
+
 Draft::Draft(const Snapshot& base) : next_(std::make_shared<Snapshot>(base)) {}
 
 Job& Draft::EditJob(uint64_t id) {
@@ -110,7 +114,15 @@ Job& Draft::EditJob(uint64_t id) {
 
 Job& Draft::EditJobView(uint64_t id) {
   if (jobs_.count(id) == 0) jobs_before_[id] = next_->jobs.Share(id);
-  return Edit(next_->jobs, jobs_, id);
+  Job& job = Edit(next_->jobs, jobs_, id);
+  // What was held so far was held in the state that may change now.
+  CloseInterval(job, now_);
+  return job;
+}
+
+Job& Draft::SaveJobView(uint64_t id) {
+  saved_views_.insert(id);
+  return EditJobView(id);
 }
 
 Attempt& Draft::EditAttempt(uint64_t job_id) {
@@ -170,6 +182,7 @@ Project& Draft::EditProject(const std::string& name) {
 Job& Draft::AddJob(Job job) {
   Job& added = Add(next_->jobs, jobs_, std::move(job));
   jobs_before_[added.id] = nullptr;
+  added.ledger.until = now_;
   new_jobs_.insert(added.id);
   return added;
 }
@@ -194,17 +207,20 @@ Checkpoint& Draft::AddCheckpoint(Checkpoint checkpoint) {
 void Draft::AddAttempt(uint64_t job_id, Attempt attempt) {
   Job& job = EditJob(job_id);
   if (const auto it = attempts_.find(job_id); it != attempts_.end()) {
+    if (now_ != absl::InfinitePast()) EndHolds(*it->second, durable_ranks_[job_id]);
     replaced_.push_back({it->second, std::move(durable_ranks_[job_id])});
     durable_ranks_.erase(job_id);
   }
   if (job.current != nullptr) job.past.push_back(job.current);
   attempt.job_id = job_id;
+  for (Rank& rank : attempt.ranks) rank.held_from = now_;
   job.attempt = attempt.number;
   auto shared = std::make_shared<Attempt>(std::move(attempt));
   std::set<uint32_t>& ranks = durable_ranks_[job_id];
   for (const Rank& rank : shared->ranks) ranks.insert(rank.rank);
   attempts_[job_id] = shared;
   job.current = std::move(shared);
+  BeginAttempt(job);
 }
 
 void Draft::AddEvent(JobEvent event) {
@@ -233,12 +249,43 @@ void Draft::RemoveOutbox(uint64_t seq) {
   if (outbox_added_.erase(seq) == 0) outbox_removed_.push_back(seq);
 }
 
-ChangeSet Draft::Changes() const {
+void Draft::EndHolds(Attempt& attempt, std::set<uint32_t>& changed) {
+  for (Rank& rank : attempt.ranks) {
+    const bool gone = rank.state == RankState::kLost || !rank.holds_slots;
+    if (!gone || rank.held_until != absl::InfiniteFuture()) continue;
+    EndHold(rank, now_);
+    changed.insert(rank.rank);
+  }
+}
+
+void Draft::SettleLedgers() {
+  if (now_ == absl::InfinitePast()) return;
+  for (auto& [job_id, attempt] : attempts_) EndHolds(*attempt, durable_ranks_[job_id]);
+  std::set<uint64_t> stored = saved_views_;
+  stored.insert(durable_jobs_.begin(), durable_jobs_.end());
+  stored.insert(new_jobs_.begin(), new_jobs_.end());
+  for (uint64_t id : stored) {
+    Job& job = *jobs_.at(id);
+    if (!job.has_live_attempt()) job.ledger.unconfirmed = absl::ZeroDuration();
+    job.ledger.settled = ConfirmedTimes(job.ledger);
+    job.ledger.settled_queued = job.ledger.queued;
+    job.saved_at = now_;
+    job.saved_phase = job.ledger.phase;
+    job.saved_step = job.ledger.step;
+  }
+}
+
+ChangeSet Draft::Changes() {
+  SettleLedgers();
   ChangeSet changes;
   changes.last_outbox = next_->last_outbox;
   for (uint64_t id : new_jobs_) changes.new_jobs.push_back(next_->jobs.Share(id));
   for (uint64_t id : durable_jobs_) {
     if (new_jobs_.count(id) == 0) changes.jobs.push_back(next_->jobs.Share(id));
+  }
+  for (uint64_t id : saved_views_) {
+    const bool stands_already = new_jobs_.count(id) != 0 || durable_jobs_.count(id) != 0;
+    if (!stands_already) changes.jobs.push_back(next_->jobs.Share(id));
   }
   changes.attempts = replaced_;
   for (const auto& [job_id, ranks] : durable_ranks_) {

@@ -53,6 +53,9 @@ struct AfterCommit {
 
 class Draft {
  public:
+  // `now_at`, since boot, is the time of all edits: by it the ledgers of jobs are kept.
+  Draft(const Snapshot& base, absl::Duration now_at);
+  // For tables put together without a clock: ledgers are left as they are.
   explicit Draft(const Snapshot& base);
 
   const Snapshot& view() const { return *next_; }
@@ -70,6 +73,8 @@ class Draft {
   Job& EditJobView(uint64_t id);
   Worker& EditWorkerView(uint64_t id);
   Counters& counters() { return next_->counters; }
+  // A change that is stored, but that nobody decides by: progress, from time to time.
+  Job& SaveJobView(uint64_t id);
   // A view changed that the loops decide by (a worker's presence): they should look again.
   void MarkRelevant() { relevant_ = true; }
 
@@ -96,16 +101,20 @@ class Draft {
   // use, names and run times): once, after loading.
   void RebuildJobLists();
 
-  ChangeSet Changes() const;
+  // What to store. Ranks that ended in this draft stop holding their slots, for the ledger, now.
+  ChangeSet Changes();
   // The next version; the draft is used up.
   std::shared_ptr<const Snapshot> Finish();
 
  private:
+  void EndHolds(Attempt& attempt, std::set<uint32_t>& changed);
+  void SettleLedgers();
   void UpdateJobLists(const std::set<uint64_t>& touched);
   void UpdateUse();
   void UpdateNamesAndRunTimes();
   std::map<uint64_t, OutboxRow>& MutableOutbox();
 
+  absl::Time now_ = absl::InfinitePast();  // ledger time; InfinitePast: no clock
   std::shared_ptr<Snapshot> next_;
   // The mutable ends of rows that next_ holds already.
   std::map<uint64_t, std::shared_ptr<Job>> jobs_;
@@ -120,6 +129,7 @@ class Draft {
 
   std::set<uint64_t> new_jobs_;
   std::set<uint64_t> durable_jobs_;
+  std::set<uint64_t> saved_views_;  // of jobs
   std::set<uint64_t> durable_workers_;
   std::map<uint64_t, std::set<uint32_t>> durable_ranks_;  // by job
   // Attempts that were replaced within this draft, with their changed ranks.

@@ -14,6 +14,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "controller/model/ledger_types.h"
 
 namespace muster::controller {
 
@@ -188,6 +189,9 @@ struct Rank {
   int32_t signal = 0;
   uint32_t pid = 0;
   int64_t last_step = 0;
+  // When it held its slots, in ledger time; infinite ends: never, and still.
+  absl::Time held_from = absl::InfinitePast();
+  absl::Time held_until = absl::InfiniteFuture();
 };
 
 struct Attempt {
@@ -226,8 +230,8 @@ inline void KeepShown(std::map<std::string, double>& shown, const std::string& n
   }
 }
 
-// Where the job is, from its ranks' newest reports. Kept over the end of an attempt; saved with the
-// next transition.
+// Where the job is, from its ranks' newest reports. Kept over the end of an attempt; saved with
+// each transition and checkpoint, and every few seconds.
 struct JobProgress {
   std::string phase;
   int64_t step = 0;
@@ -282,6 +286,11 @@ struct Job {
   std::vector<uint64_t> checkpoints;                 // ids, oldest first
   std::vector<std::shared_ptr<const JobEvent>> events;
   JobProgress progress;
+  JobLedger ledger;
+  // What the stored row says of its progress, and since when (ledger time).
+  absl::Time saved_at = absl::InfinitePast();
+  TimeLabel saved_phase = TimeLabel::kStart;
+  int64_t saved_step = 0;
   std::map<std::string, double> results;  // e.g. test_accuracy; when it SUCCEEDED
 
   bool has_live_attempt() const { return current != nullptr && current->live(); }

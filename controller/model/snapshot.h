@@ -46,6 +46,8 @@ struct Snapshot {
   uint64_t term = 0;
   uint64_t last_event = 0;
   uint64_t last_outbox = 0;
+  // Ledger time is this plus the time since boot.
+  absl::Time ledger_origin = absl::UnixEpoch();
 
   CowTable<Job> jobs;
   CowTable<Worker> workers;

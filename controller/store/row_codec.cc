@@ -176,4 +176,16 @@ absl::Time ReadTime(const SqliteStatement& statement, int column, absl::Time whe
   return statement.IsNull(column) ? when_null : absl::FromUnixMillis(statement.Int(column));
 }
 
+void BindNanos(SqliteStatement& statement, absl::Time time) {
+  if (time == absl::InfinitePast() || time == absl::InfiniteFuture()) {
+    statement.BindNull();
+  } else {
+    statement.Bind(absl::ToUnixNanos(time));
+  }
+}
+
+absl::Time ReadNanos(const SqliteStatement& statement, int column, absl::Time when_null) {
+  return statement.IsNull(column) ? when_null : absl::FromUnixNanos(statement.Int(column));
+}
+
 }  // namespace muster::controller

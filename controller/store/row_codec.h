@@ -35,5 +35,8 @@ absl::StatusOr<std::map<FailureClass, uint32_t>> DecodeCharged(absl::string_view
 // Infinite times are NULL in the table.
 void BindTime(SqliteStatement& statement, absl::Time time);
 absl::Time ReadTime(const SqliteStatement& statement, int column, absl::Time when_null);
+// Likewise, to the nanosecond.
+void BindNanos(SqliteStatement& statement, absl::Time time);
+absl::Time ReadNanos(const SqliteStatement& statement, int column, absl::Time when_null);
 
 }  // namespace muster::controller

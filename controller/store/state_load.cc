@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/planted_bug.h"
 #include "common/base/status_macros.h"
+#include "controller/store/ledger_codec.h"
 #include "controller/store/project_rows.h"
 #include "controller/store/row_codec.h"
 #include "controller/store/settings_codec.h"
@@ -20,6 +21,7 @@ struct Loading {
   std::map<uint64_t, std::vector<Attempt>> attempts;  // by job, oldest first
   std::map<std::string, Worker> workers;
   std::vector<std::shared_ptr<const JobEvent>> events;
+  absl::Time newest = absl::InfinitePast();  // ledger time that is stored
 };
 
 absl::Status Contradiction(const std::string& what) {
@@ -33,7 +35,7 @@ absl::Status LoadJobs(SqliteDatabase& db, Loading& loading) {
       " array_at_a_time, settings, held, suspending, state, reason, message, submitted_ms,"
       " started_ms, finished_ms, attempt, restarts, restarts_in_row, failure_class, phase, step,"
       " total_steps, epoch, memory_bytes, memory_peak_bytes, best_validation_accuracy, latest,"
-      " results, charged, requeue_id, requeued_after FROM jobs ORDER BY id");
+      " results, charged, requeue_id, requeued_after, ledger FROM jobs ORDER BY id");
   for (;;) {
     MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
     if (!more) return absl::OkStatus();
@@ -72,6 +74,8 @@ absl::Status LoadJobs(SqliteDatabase& db, Loading& loading) {
     MUSTER_ASSIGN_OR_RETURN(job.charged, DecodeCharged(row.Text(30)));
     job.requeue_id = row.Text(31);
     job.requeued_after = row.Int(32);
+    MUSTER_ASSIGN_OR_RETURN(job.ledger, DecodeLedger(row.Text(33)));
+    loading.newest = std::max(loading.newest, job.ledger.until);
     loading.jobs.emplace(job.id, std::move(job));
   }
 }
@@ -112,7 +116,8 @@ absl::Status LoadAttempts(SqliteDatabase& db, absl::Duration now, Loading& loadi
 absl::Status LoadRanks(SqliteDatabase& db, Loading& loading) {
   SqliteStatement row = db.Prepare(
       "SELECT job_id, attempt, rank, worker, incarnation, slots, local_rank, state, succeeded,"
-      " holds_slots, exit_code, signal, pid, last_step FROM ranks ORDER BY job_id, attempt, rank");
+      " holds_slots, exit_code, signal, pid, last_step, held_from_ns, held_until_ns FROM ranks"
+      " ORDER BY job_id, attempt, rank");
   for (;;) {
     MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
     if (!more) return absl::OkStatus();
@@ -136,6 +141,8 @@ absl::Status LoadRanks(SqliteDatabase& db, Loading& loading) {
     rank.signal = row.Int(11);
     rank.pid = row.Int(12);
     rank.last_step = row.Int(13);
+    rank.held_from = ReadNanos(row, 14, absl::InfinitePast());
+    rank.held_until = ReadNanos(row, 15, absl::InfiniteFuture());
     std::vector<Rank>& ranks = attempts->second[number - 1].ranks;
     if (rank.rank != ranks.size()) {
       return Contradiction(absl::StrCat("job ", job_id, " lacks a rank"));
@@ -336,7 +343,7 @@ void Install(Loading loading, Snapshot& snapshot) {
 
 }  // namespace
 
-absl::StatusOr<Snapshot> StateStore::Load(uint64_t term, absl::Duration now) {
+absl::StatusOr<Snapshot> StateStore::Load(uint64_t term, absl::Duration now, absl::Time wall) {
   Snapshot snapshot;
   snapshot.term = term;
   Loading loading;
@@ -349,6 +356,7 @@ absl::StatusOr<Snapshot> StateStore::Load(uint64_t term, absl::Duration now) {
   MUSTER_RETURN_IF_ERROR(LoadOutbox(*database_, snapshot));
   MUSTER_ASSIGN_OR_RETURN(auto projects, LoadProjects(*database_));
   snapshot.projects = std::make_shared<const decltype(projects)>(std::move(projects));
+  snapshot.ledger_origin = std::max(wall, loading.newest) - now;
   Install(std::move(loading), snapshot);
   Draft lists(snapshot);
   MUSTER_RETURN_IF_ERROR(CheckOutbox(snapshot));

@@ -219,6 +219,13 @@ ALTER TABLE jobs ADD COLUMN requeued_after INTEGER NOT NULL DEFAULT 0;
           // Who gets the slots of an attempt that made way.
           R"sql(
 ALTER TABLE attempts ADD COLUMN yielded_to INTEGER NOT NULL DEFAULT 0;
+)sql",
+          // The ledger of slot-time, and when each rank held its slots. Nothing is known of what
+          // older rows held: their ranks never did.
+          R"sql(
+ALTER TABLE jobs ADD COLUMN ledger TEXT NOT NULL DEFAULT '';
+ALTER TABLE ranks ADD COLUMN held_from_ns INTEGER;
+ALTER TABLE ranks ADD COLUMN held_until_ns INTEGER;
 )sql"};
 }
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/planted_bug.h"
 #include "common/base/status_macros.h"
+#include "controller/store/ledger_codec.h"
 #include "controller/store/project_rows.h"
 #include "controller/store/row_codec.h"
 #include "controller/store/settings_codec.h"
@@ -34,7 +35,8 @@ void BindCourse(SqliteStatement& row, const Job& job) {
       .Bind(job.progress.best_validation_accuracy)
       .Bind(EncodeNumbers(job.progress.latest))
       .Bind(EncodeNumbers(job.results))
-      .Bind(EncodeCharged(job.charged));
+      .Bind(EncodeCharged(job.charged))
+      .Bind(EncodeLedger(job.ledger));
 }
 
 }  // namespace
@@ -113,8 +115,8 @@ absl::Status StateStore::InsertJob(const Job& job) {
       " requeued_after, state, reason, message,"
       " submitted_ms, started_ms, finished_ms, attempt, restarts, restarts_in_row, failure_class,"
       " phase, step, total_steps, epoch, memory_bytes, memory_peak_bytes, best_validation_accuracy,"
-      " latest, results, charged) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-      " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+      " latest, results, charged, ledger) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+      " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   row.Bind(job.id).Bind(job.owner).Bind(job.idempotency_key);
   row.Bind(job.settings->name)
       .Bind(job.settings->project)
@@ -132,7 +134,7 @@ absl::Status StateStore::UpdateJob(const Job& job) {
       " submitted_ms = ?, started_ms = ?, finished_ms = ?, attempt = ?, restarts = ?,"
       " restarts_in_row = ?, failure_class = ?, phase = ?, step = ?, total_steps = ?, epoch = ?,"
       " memory_bytes = ?, memory_peak_bytes = ?, best_validation_accuracy = ?, latest = ?,"
-      " results = ?, charged = ? WHERE id = ?");
+      " results = ?, charged = ?, ledger = ? WHERE id = ?");
   BindCourse(row, job);
   return row.Bind(job.id).Run();
 }
@@ -169,8 +171,8 @@ absl::Status StateStore::PutAttempt(const ChangeSet::AttemptChange& change) {
     SqliteStatement row = database_->Prepare(
         "INSERT OR REPLACE INTO ranks (job_id, attempt, rank, worker, incarnation, slots,"
         " local_rank,"
-        " state, succeeded, holds_slots, exit_code, signal, pid, last_step)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+        " state, succeeded, holds_slots, exit_code, signal, pid, last_step, held_from_ns,"
+        " held_until_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
     row.Bind(attempt.job_id).Bind(attempt.number).Bind(rank.rank).Bind(rank.worker);
     row.BindBlob(rank.incarnation)
         .Bind(EncodeIds({rank.slots.begin(), rank.slots.end()}))
@@ -182,6 +184,8 @@ absl::Status StateStore::PutAttempt(const ChangeSet::AttemptChange& change) {
         .Bind(rank.signal)
         .Bind(rank.pid)
         .Bind(rank.last_step);
+    BindNanos(row, rank.held_from);
+    BindNanos(row, rank.held_until);
     MUSTER_RETURN_IF_ERROR(row.Run());
   }
   return absl::OkStatus();

@@ -31,8 +31,9 @@ class StateStore {
   absl::StatusOr<uint64_t> StartTerm();
 
   // The whole model. Workers come as suspect and not connected, until they say Hello; `now` (since
-  // boot) stands for every time since boot, which does not outlive a machine.
-  absl::StatusOr<Snapshot> Load(uint64_t term, absl::Duration now);
+  // boot) stands for every time since boot, which does not outlive a machine. `wall` is the same
+  // moment by the wall clock: ledger time goes on from it, or from what is stored if that is later.
+  absl::StatusOr<Snapshot> Load(uint64_t term, absl::Duration now, absl::Time wall);
 
   // Stores the changes in one transaction; all of it or nothing.
   absl::Status Append(const ChangeSet& changes);

@@ -54,6 +54,42 @@ void FillJob(const Snapshot& snapshot, const Job& job, Registry& registry) {
   }
 }
 
+std::string LabelName(int label) {
+  return std::string(TimeLabelName(static_cast<TimeLabel>(label)));
+}
+
+// Only what is durable and will keep its label: a counter must never go back.
+void FillLedger(const Job& job, Registry& registry) {
+  const std::vector<std::string> labels{absl::StrCat(job.id), job.settings->name};
+  registry.Set(metric::kJobQueueSecondsTotal, labels,
+               absl::ToDoubleSeconds(job.ledger.settled_queued));
+  if (job.attempt == 0) return;
+  for (int i = 0; i < kTimeLabelCount; ++i) {
+    registry.Set(metric::kJobSlotSecondsTotal, {labels[0], labels[1], LabelName(i)},
+                 absl::ToDoubleSeconds(job.ledger.settled.of[i]));
+  }
+}
+
+void FillProjects(const Snapshot& snapshot, Registry& registry) {
+  struct Sum {
+    LabelledTime held;
+    absl::Duration queued;
+  };
+  std::map<std::string, Sum> projects;
+  snapshot.jobs.ForEach([&projects](const Job& job) {
+    Sum& sum = projects[job.settings->project];
+    sum.held += job.ledger.settled;
+    sum.queued += job.ledger.settled_queued;
+  });
+  for (const auto& [project, sum] : projects) {
+    registry.Set(metric::kProjectQueueSecondsTotal, {project}, absl::ToDoubleSeconds(sum.queued));
+    for (int i = 0; i < kTimeLabelCount; ++i) {
+      registry.Set(metric::kProjectSlotSecondsTotal, {project, LabelName(i)},
+                   absl::ToDoubleSeconds(sum.held.of[i]));
+    }
+  }
+}
+
 void FillJobs(const Snapshot& snapshot, const SeriesInputs& inputs,
               const FinishedCounts& finished_before, Registry& registry) {
   std::map<std::string, double> by_state;
@@ -73,6 +109,7 @@ void FillJobs(const Snapshot& snapshot, const SeriesInputs& inputs,
     }
     if (!IsTerminal(job.state) || inputs.now - job.finished < inputs.series_grace) {
       FillJob(snapshot, job, registry);
+      FillLedger(job, registry);
     }
   });
   for (const auto& [state, count] : by_state) registry.Set(metric::kJobs, {state}, count);
@@ -149,6 +186,7 @@ void FillSeries(const Snapshot& snapshot, const SeriesInputs& inputs,
     if (of_job || def == &metric::kSlots) registry.Clear(*def);
   }
   FillJobs(snapshot, inputs, finished_before, registry);
+  FillProjects(snapshot, registry);
   FillWorkers(snapshot, registry);
   FillController(snapshot, inputs, registry);
 }

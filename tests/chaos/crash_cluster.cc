@@ -129,7 +129,7 @@ size_t CrashCluster::AuditDatabase() {
   EXPECT_OK(store);
   if (!store.ok()) return 0;
   EXPECT_OK((*store)->CheckIntegrity());
-  const auto snapshot = (*store)->Load(/*term=*/1, absl::ZeroDuration());
+  const auto snapshot = (*store)->Load(/*term=*/1, absl::ZeroDuration(), absl::UnixEpoch());
   EXPECT_OK(snapshot);
   if (!snapshot.ok()) return 0;
   const std::vector<std::string> faults = ModelFaults(*snapshot);

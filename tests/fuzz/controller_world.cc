@@ -133,7 +133,7 @@ const std::vector<ControllerWorld::Method>& ControllerWorld::AllMethods() {
       UNARY(CancelJob),       STREAM(WatchJob),        STREAM(StreamLogs),  UNARY(QueryMetrics),
       UNARY(ListCheckpoints), UNARY(VerifyCheckpoint), UNARY(ListWorkers),  UNARY(ControlJob),
       UNARY(UpdateJob),       STREAM(StreamEvents),    UNARY(CordonWorker), UNARY(ListProjects),
-      UNARY(SetProject),
+      UNARY(SetProject),      UNARY(GetGoodput),
   };
   return *methods;
 }

@@ -38,6 +38,7 @@ class FakeLink final : public mc::WorkerLink {
 struct JobOptions {
   uint32_t min_ranks = 1;
   uint32_t max_ranks = 0;  // 0: min
+  uint32_t slots_per_rank = 1;
   std::string pool = "default";
   mc::SlotKind kind = mc::SlotKind::kCpu;
   std::map<std::string, std::string> selector;
@@ -59,6 +60,7 @@ inline std::shared_ptr<const mc::JobSettings> MakeSettings(const JobOptions& opt
   settings->priority = options.priority;
   settings->needs.min_ranks = options.min_ranks;
   settings->needs.max_ranks = options.max_ranks == 0 ? options.min_ranks : options.max_ranks;
+  settings->needs.slots_per_rank = options.slots_per_rank;
   settings->needs.slot_kind = options.kind;
   settings->needs.pools = {{options.pool, {}}};
   settings->needs.selector = options.selector;
@@ -109,6 +111,7 @@ class ControllerFixture : public ::testing::Test {
     options.data_dir = dir_.path();
     options.threads = false;
     options.max_database_bytes = max_database_bytes_;
+    options.elastic = elastic_;
     return options;
   }
 
@@ -311,6 +314,7 @@ class ControllerFixture : public ::testing::Test {
   TempDir dir_;
   SimulatedClock clock_;
   uint64_t max_database_bytes_ = 0;
+  mc::ElasticSettings elastic_;
   std::unique_ptr<mc::Engine> engine_;
   int incarnations_ = 0;
   uint64_t last_seq_ = 0;

@@ -1,5 +1,6 @@
 #include "tests/support/model_invariants.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <tuple>
@@ -22,6 +23,7 @@ class Audit {
       CheckEvents(job);
       CheckAttempts(job);
       CheckKey(job);
+      CheckLedger(job);
     });
     snapshot_.workers.ForEach([this](const mc::Worker& worker) { CheckHolders(worker); });
     for (uint64_t sequence = 1; sequence <= snapshot_.last_event; ++sequence) {
@@ -135,6 +137,43 @@ class Audit {
     if (!keys_.emplace(job.owner, job.idempotency_key).second) {
       Fault("job ", job.id, ": another job has its key ", job.idempotency_key);
     }
+  }
+
+  // Every slot-second that the job's ranks held has one label.
+  void CheckLedger(const mc::Job& job) {
+    const mc::JobLedger& ledger = job.ledger;
+    absl::Duration held;
+    const auto count = [&](const mc::Attempt& attempt) {
+      for (const mc::Rank& rank : attempt.ranks) {
+        if (rank.held_from == absl::InfinitePast()) continue;
+        const bool gone = !rank.holds_slots || rank.state == mc::RankState::kLost;
+        if (gone != (rank.held_until != absl::InfiniteFuture())) {
+          Fault("job ", job.id, ": rank ", rank.rank, " of attempt ", attempt.number,
+                gone ? " is gone, yet held for ever" : " holds slots that it gave back");
+        }
+        const absl::Time end = std::min(rank.held_until, ledger.until);
+        if (end < rank.held_from) {
+          Fault("job ", job.id, ": rank ", rank.rank, " held its slots for less than no time");
+        }
+        held += (end - rank.held_from) * static_cast<int64_t>(rank.slots.size());
+      }
+    };
+    for (const auto& attempt : job.past) count(*attempt);
+    if (job.current != nullptr) count(*job.current);
+    if (held != ledger.times.total()) {
+      Fault("job ", job.id, "'s ranks held ", absl::FormatDuration(held),
+            " of slots, its labels say ", absl::FormatDuration(ledger.times.total()));
+    }
+    for (int i = 0; i < mc::kTimeLabelCount; ++i) {
+      const bool sound =
+          ledger.times.of[i] >= absl::ZeroDuration() && ledger.settled.of[i] <= ledger.times.of[i];
+      if (!sound) {
+        Fault("job ", job.id, ": ", mc::TimeLabelName(static_cast<mc::TimeLabel>(i)),
+              " is below zero, or less than what was settled of it");
+      }
+    }
+    if (ledger.queued < absl::ZeroDuration())
+      Fault("job ", job.id, " waited for less than no time");
   }
 
   void CheckOutbox() {

@@ -11,13 +11,16 @@
 namespace muster::testing {
 
 // Every fault in a sentence; empty when all is well.
-//   events     gapless over all jobs; each job's begin where the one before ended, make only moves
-//              that the table of a job's life knows, and end in the job's state
-//   attempts   numbered 1, 2, ...; only the newest lives, and only while the job holds one
-//   slots      no slot of one agent's life held by two ranks; a worker's holders and the ranks
-//   agree keys       no two jobs of one owner with the same idempotency key outbox     rows within
-//   the sequence, for workers that are known checkpoints  what is COMMITTED or VERIFIED has a
-//   folder and a manifest's hash
+//   events       gapless over all jobs; each job's begin where the one before ended, make only
+//   moves
+//                that the table of a job's life knows, and end in the job's state
+//   attempts     numbered 1, 2, ...; only the newest lives, and only while the job holds one
+//   slots        no slot of one agent's life held by two ranks; a worker's holders and the ranks
+//                agree
+//   keys         no two jobs of one owner with the same idempotency key
+//   ledger       the labels of a job's slot-time add up to what its ranks held, to the nanosecond
+//   outbox       rows within the sequence, for workers that are known
+//   checkpoints  what is COMMITTED or VERIFIED has a folder and a manifest's hash
 std::vector<std::string> ModelFaults(const controller::Snapshot& snapshot);
 
 // What must survive the controller's death, and what a repeated mutation must not change, as text.

@@ -26,6 +26,7 @@ v1::JobSummary Job() {
   job.set_total_steps(1000);
   job.set_loss(0.031);
   job.set_samples_per_second(812);
+  job.set_goodput(0.9312);
   job.set_submitted_ms(1'700'000'000'000);
   job.set_started_ms(1'700'000'040'000);
   job.add_workers("worker-1");
@@ -34,15 +35,17 @@ v1::JobSummary Job() {
 }
 
 TEST(JobTable, FitsALine) {
-  EXPECT_EQ(JobTable({Job()}, kNow, false).Render(true),
-            "ID  NAME    STATE    RANKS      STEP    LOSS     RATE    AGE  REASON\n"
-            " 7  digits  RUNNING      2  450/1000  0.0310  812.0/s  1m40s  makes progress\n");
+  EXPECT_EQ(
+      JobTable({Job()}, kNow, false).Render(true),
+      "ID  NAME    STATE    RANKS      STEP    LOSS     RATE  GOODPUT    AGE  REASON\n"
+      " 7  digits  RUNNING      2  450/1000  0.0310  812.0/s    93.1%  1m40s  makes progress\n");
 }
 
 TEST(JobTable, WideAddsWhoAndWhere) {
-  EXPECT_EQ(JobTable({Job()}, kNow, true).Render(false, 1000),
-            "7  digits  RUNNING  2  450/1000  0.0310  812.0/s  1m40s  default  ada  0  0  -  "
-            "worker-1,worker-2  makes progress\n");
+  EXPECT_EQ(
+      JobTable({Job()}, kNow, true).Render(false, 1000),
+      "7  digits  RUNNING  2  450/1000  0.0310  812.0/s  93.1%  1m40s  default  ada  0  0  -  "
+      "worker-1,worker-2  makes progress\n");
 }
 
 TEST(JobTable, ALongMessageIsCutAt100Columns) {

@@ -405,5 +405,43 @@ TEST_F(JobServiceTest, CheckpointsAndWorkersAreListed) {
   EXPECT_THAT(workers.workers(0).job_ids(), ElementsAre(1));
 }
 
+TEST_F(JobServiceTest, GoodputAddsUpLedgersToTheNanosecond) {
+  auto one = MakeJob(1, "a");
+  one->ledger.until = absl::UnixEpoch();
+  one->ledger.times[TimeLabel::kProductive] = absl::Seconds(3) + absl::Nanoseconds(999'999'999);
+  one->ledger.times[TimeLabel::kDrain] = absl::Nanoseconds(2);
+  auto two = MakeJob(2, "b");
+  two->ledger = one->ledger;
+  two->state = JobState::kSucceeded;
+  two->finished = absl::FromUnixSeconds(100);
+  one->state = JobState::kSuspended;
+  PutJob(one);
+  PutJob(two);
+  v1::GetGoodputResponse all;
+  ASSERT_OK(Call(&Stub::GetGoodput, v1::GetGoodputRequest(), all));
+  EXPECT_EQ(all.job_count(), 2u);
+  ASSERT_EQ(all.jobs_size(), 2);
+  EXPECT_EQ(all.jobs(0).id(), 2u) << "newest first";
+  EXPECT_EQ(all.total().held().seconds(), 8u);
+  EXPECT_EQ(all.total().held().nanos(), 2u);
+  EXPECT_EQ(all.total().productive().seconds(), 7u);
+  EXPECT_EQ(all.total().productive().nanos(), 999'999'998u);
+  EXPECT_EQ(all.total().drain().nanos(), 4u);
+  EXPECT_NEAR(all.total().goodput(), 1, 1e-8);
+
+  v1::GetGoodputRequest request;
+  request.set_since_ms(200'000);
+  v1::GetGoodputResponse late;
+  ASSERT_OK(Call(&Stub::GetGoodput, request, late));
+  EXPECT_EQ(late.job_count(), 1u) << "job 2 had ended by then";
+  request.mutable_job()->set_id(2);
+  v1::GetGoodputResponse single;
+  ASSERT_OK(Call(&Stub::GetGoodput, request, single));
+  ASSERT_EQ(single.jobs_size(), 1);
+  EXPECT_EQ(single.jobs(0).id(), 2u);
+  request.mutable_job()->set_id(99);
+  EXPECT_THAT(Call(&Stub::GetGoodput, request, single), StatusIs(absl::StatusCode::kNotFound));
+}
+
 }  // namespace
 }  // namespace muster::controller

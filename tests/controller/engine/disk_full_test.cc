@@ -65,7 +65,7 @@ TEST_F(DiskFullTest, ReportsThatCannotBeStoredStayUnacknowledgedAndAreRepeated) 
   StateStore* store = opened->get();
   auto term = store->StartTerm();
   ASSERT_OK(term);
-  auto initial = store->Load(*term, clock_.SinceBoot());
+  auto initial = store->Load(*term, clock_.SinceBoot(), clock_.Now());
   ASSERT_OK(initial);
   bool fatal = false;
   Applier applier(*std::move(opened), *std::move(initial), clock_, Applier::Policies(),

@@ -24,7 +24,7 @@ class StateStoreTest : public ::testing::Test {
  protected:
   absl::StatusOr<Snapshot> Load() {
     MUSTER_ASSIGN_OR_RETURN(auto store, StateStore::Open({.path = path_}));
-    return store->Load(1, absl::Hours(1));
+    return store->Load(1, absl::Hours(1), absl::UnixEpoch());
   }
   // A job with one event.
   void StoreJob() {
@@ -93,7 +93,8 @@ TEST_F(StateStoreTest, ABrokenValueIsDataLoss) {
 TEST_F(StateStoreTest, AMissingRankIsDataLoss) {
   StoreJob();
   Execute("INSERT INTO attempts VALUES (1, 1, 1, 1, 0, NULL, 0, '', 0, 0, 0, 0, 0, '[]', 0)");
-  Execute("INSERT INTO ranks VALUES (1, 1, 1, 'w', x'00', 0, 1, 0, 1, 0, 0, 0, 0, '[0]')");
+  Execute(
+      "INSERT INTO ranks VALUES (1, 1, 1, 'w', x'00', 0, 1, 0, 1, 0, 0, 0, 0, '[0]', NULL, NULL)");
   EXPECT_THAT(Load().status(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("lacks a rank")));
 }
 
@@ -191,7 +192,7 @@ TEST_F(StateStoreTest, AnAppendIsStoredWholeOrNotAtAll) {
   changes.events.push_back(changes.events[0]);  // the same sequence twice cannot be stored
   const absl::Status status = (*store)->Append(changes);
   EXPECT_TRUE(IsFatalStorageError(status)) << status;
-  const auto snapshot = (*store)->Load(1, absl::ZeroDuration());
+  const auto snapshot = (*store)->Load(1, absl::ZeroDuration(), absl::UnixEpoch());
   ASSERT_OK(snapshot);
   EXPECT_EQ(snapshot->jobs.size(), 0u);
 }

@@ -152,5 +152,29 @@ TEST_F(SeriesTest, PromtoolFindsNothingToSay) {
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(said), {}), "");
 }
 
+TEST_F(SeriesTest, TheLedgerShowsWhatIsSettledByJobAndByProject) {
+  auto one = TrainingJob(7);
+  one->attempt = 1;
+  one->ledger.times[TimeLabel::kProductive] = absl::Seconds(100);
+  one->ledger.settled[TimeLabel::kProductive] = absl::Seconds(90);
+  one->ledger.settled[TimeLabel::kRecompute] = absl::Milliseconds(2500);
+  one->ledger.settled_queued = absl::Seconds(4);
+  auto two = TrainingJob(8);
+  two->ledger.settled[TimeLabel::kProductive] = absl::Seconds(10);
+  Put(one);
+  Put(two);
+  const std::string text = Render();
+  const std::string job = "{job_id=\"7\",job_name=\"digits\"";
+  for (const std::string& line :
+       {"muster_job_slot_seconds_total" + job + ",label=\"productive\"} 90",
+        "muster_job_slot_seconds_total" + job + ",label=\"recompute\"} 2.5",
+        "muster_job_slot_seconds_total" + job + ",label=\"hang\"} 0",
+        "muster_job_queue_seconds_total" + job + "} 4",
+        "muster_project_slot_seconds_total{project=\"" + one->settings->project +
+            "\",label=\"productive\"} 100"}) {
+    EXPECT_THAT(text, HasSubstr(line + "\n"));
+  }
+}
+
 }  // namespace
 }  // namespace muster::controller

@@ -1,0 +1,20 @@
+// JobLedger as it stands in its column: whole numbers with spaces between them, since it is written
+// with each change of a job. Private to controller/store. Pure.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "controller/model/ledger_types.h"
+
+namespace muster::controller {
+
+// `until`, `queued`, phase, step, highest_step, repeats_until, `unconfirmed` and its label, then
+// each label's slot-time; a time is two numbers, seconds and nanoseconds.
+std::string EncodeLedger(const JobLedger& ledger);
+
+// Empty: a row from before there was a ledger. `settled` is worked out. DATA_LOSS: broken.
+absl::StatusOr<JobLedger> DecodeLedger(absl::string_view text);
+
+}  // namespace muster::controller
