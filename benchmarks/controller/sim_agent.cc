@@ -52,6 +52,7 @@ void SimAgent::SayHello() {
     slot->set_memory_bytes(uint64_t{4} << 30);
   }
   hello->set_cpus(options_.slots);
+  hello->set_allows_commands(true);
   hello->set_memory_bytes(uint64_t{options_.slots} << 32);
   hello->set_advertise_address("127.0.0.1");
   Send(std::move(message));

@@ -15,6 +15,7 @@
 #include "cli/priority.h"
 #include "cli/when.h"
 #include "common/base/status_macros.h"
+#include "common/base/units.h"
 
 namespace muster::cli {
 namespace {
@@ -81,18 +82,20 @@ absl::Status AddPriority(const std::string& text, Overrides& out) {
   return absl::OkStatus();
 }
 
-// `500steps` or `2epochs`; the other way of counting is off then.
+// `500steps`, `2epochs` or `5m`; the other ways of counting are off then.
 absl::Status AddCheckpointEvery(absl::string_view text, Overrides& out) {
   absl::string_view number = text;
   const bool steps = absl::ConsumeSuffix(&number, "steps");
   const bool epochs = !steps && absl::ConsumeSuffix(&number, "epochs");
+  const bool counted = steps || epochs;
   uint64_t count = 0;
-  if ((!steps && !epochs) || !absl::SimpleAtoi(number, &count)) {
+  if (counted ? !absl::SimpleAtoi(number, &count) : !ParseDuration(text).ok()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--ckpt-every: must be such as 500steps or 2epochs; got '", text, "'"));
+        absl::StrCat("--ckpt-every: must be such as 500steps, 2epochs or 5m; got '", text, "'"));
   }
   out.Add("checkpoint.every_steps", absl::StrCat(steps ? count : 0));
   out.Add("checkpoint.every_epochs", absl::StrCat(epochs ? count : 0));
+  out.Add("checkpoint.every", counted ? "0s" : text);
   return absl::OkStatus();
 }
 
@@ -121,29 +124,23 @@ void AddPlacementFlags(CLI::App& command, SubmitFlags& flags) {
       ->allow_extra_args(false)
       ->delimiter(',');
   command.add_option("--ranks", flags.ranks, "N or MIN:MAX, short for --set ranks=");
-  command.add_option("--gpus", flags.gpus, "GPUs of each rank, short for --set per_rank.gpus=");
+  command.add_option("--gpus", flags.gpus, "GPUs of each rank");
+  command.add_option("--gpu-type", flags.gpu_type, "only GPUs of this model, such as H100");
+  command.add_option("--cpus", flags.cpus, "CPUs of each rank");
+  command.add_option("--memory", flags.memory, "memory of each rank, such as 16GiB");
 }
 
-void AddSchedulingFlags(CLI::App& command, SubmitFlags& flags) {
-  command.add_option("--priority", flags.priority,
-                     "-999 to 999, low, normal, high or urgent, or both: high+5");
-  command.add_option("--begin", flags.begin, "not before: 2026-11-22T10:00:00Z, or now+2h");
-  command.add_option("--deadline", flags.deadline, "when it must have ended: likewise");
-  command.add_option("--max-run-time", flags.max_run_time,
-                     "save and end it after so long, over all attempts: 2h30m");
-  command
-      .add_option("--after", flags.after,
-                  "wait for JOB to succeed; JOB:fail to fail, JOB:any to end (repeatable)")
+void AddProgramFlags(CLI::App& command, SubmitFlags& flags) {
+  command.add_option("--workdir", flags.workdir,
+                     "where a program runs, as the worker sees it (default: this folder)");
+  command.add_option("--env", flags.env, "NAME=VALUE for a program (repeatable)")
       ->allow_extra_args(false)
-      ->delimiter(',');
-  command.add_option("--array", flags.array, "so many jobs in one: 1-20, or 1-20%4, 4 at a time");
-  command.add_flag("--hold", flags.hold, "queue it, but let it start only after `muster release`");
+      ->check(CheckPair);
 }
 
 }  // namespace
 
-void AddSubmitFlags(CLI::App& command, SubmitFlags& flags) {
-  command.add_option("-f,--file", flags.file, "the job in YAML or JSON; - is stdin");
+void AddJobFlags(CLI::App& command, SubmitFlags& flags) {
   command
       .add_option("--set", flags.sets,
                   "PATH=VALUE, over what the file says: train.optimizer.lr=0.1 (repeatable)")
@@ -154,13 +151,27 @@ void AddSubmitFlags(CLI::App& command, SubmitFlags& flags) {
       ->allow_extra_args(false)
       ->check(CheckPair);
   AddPlacementFlags(command, flags);
-  AddSchedulingFlags(command, flags);
-  command.add_option("--ckpt-every", flags.checkpoint_every, "save every 500steps or 2epochs");
-  command.add_option("--workdir", flags.workdir,
-                     "where a program runs, as the worker sees it (default: this folder)");
-  command.add_option("--env", flags.env, "NAME=VALUE for a program (repeatable)")
+  command.add_option("--priority", flags.priority,
+                     "-999 to 999, low, normal, high or urgent, or both: high+5");
+  command.add_option("--deadline", flags.deadline,
+                     "when it must have ended: 2026-11-22T10:00:00Z, or now+2h");
+  command.add_option("--max-run-time", flags.max_run_time,
+                     "save and end it after so long, over all attempts: 2h30m");
+  AddProgramFlags(command, flags);
+}
+
+void AddSubmitFlags(CLI::App& command, SubmitFlags& flags) {
+  command.add_option("-f,--file", flags.file, "the job in YAML or JSON; - is stdin");
+  AddJobFlags(command, flags);
+  command.add_option("--begin", flags.begin, "not before: 2026-11-22T10:00:00Z, or now+2h");
+  command
+      .add_option("--after", flags.after,
+                  "wait for JOB to succeed; JOB:fail to fail, JOB:any to end (repeatable)")
       ->allow_extra_args(false)
-      ->check(CheckPair);
+      ->delimiter(',');
+  command.add_option("--array", flags.array, "so many jobs in one: 1-20, or 1-20%4, 4 at a time");
+  command.add_flag("--hold", flags.hold, "queue it, but let it start only after `muster release`");
+  command.add_option("--ckpt-every", flags.checkpoint_every, "save every 500steps, 2epochs or 5m");
   command
       .add_option("--idempotency-key", flags.key,
                   "a repeated submit with the same key is the same job (default: random)")
@@ -179,6 +190,9 @@ absl::StatusOr<std::vector<std::string>> SpecOverrides(const SubmitFlags& flags,
   if (flags.pool.has_value()) AddPools(*flags.pool, out);
   if (!flags.exclude.empty()) out.AddTexts("placement.exclude", flags.exclude);
   out.AddIf("per_rank.gpus", flags.gpus);
+  if (flags.gpu_type.has_value()) out.AddText("per_rank.gpu_type", *flags.gpu_type);
+  out.AddIf("per_rank.cpus", flags.cpus);
+  if (flags.memory.has_value()) out.AddText("per_rank.memory", *flags.memory);
   if (flags.ranks.has_value()) AddRanks(*flags.ranks, out);
   if (flags.priority.has_value()) MUSTER_RETURN_IF_ERROR(AddPriority(*flags.priority, out));
   MUSTER_RETURN_IF_ERROR(AddTime("scheduling.begin", flags.begin, now, out));

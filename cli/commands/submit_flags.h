@@ -1,4 +1,4 @@
-// The flags of `muster submit`, and what those that are short for --set say.
+// The flags of `muster submit` and `muster run`, and what those that are short for --set say.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -15,7 +15,8 @@ struct SubmitFlags {
   std::string file;
   std::vector<std::string> sets;
   // Short for --set of one field each, or of a few.
-  std::optional<std::string> name, project, pool, ranks, gpus, workdir;
+  std::optional<std::string> name, project, pool, ranks, workdir;
+  std::optional<std::string> gpus, gpu_type, cpus, memory;  // of each rank
   std::optional<std::string> priority, begin, deadline, max_run_time, array, checkpoint_every;
   std::vector<std::string> env;   // NAME=VALUE
   std::vector<std::string> tags;  // NAME=VALUE
@@ -28,6 +29,9 @@ struct SubmitFlags {
   bool watch = false;
 };
 
+// Those that say what the job is, where it may run and for how long.
+void AddJobFlags(CLI::App& command, SubmitFlags& flags);
+// These and the rest. `flags` outlives the command, both times.
 void AddSubmitFlags(CLI::App& command, SubmitFlags& flags);
 
 // PATH=VALUE as --set takes it, to be laid over the file in this order, so that the named flags win

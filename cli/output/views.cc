@@ -254,7 +254,7 @@ Table WorkerTable(const std::vector<v1::WorkerInfo>& workers, absl::Time now, bo
                                  {"MEMORY", true},      {"SEEN", true}, {"JOBS"}};
   if (wide) {
     const std::vector<Column> more = {
-        {"ADDRESS"}, {"METRICS"}, {"VERSION"}, {"LABELS", false, true}};
+        {"COMMANDS"}, {"ADDRESS"}, {"METRICS"}, {"VERSION"}, {"LABELS", false, true}};
     columns.insert(columns.end(), more.begin(), more.end());
   }
   const bool evidence = std::any_of(workers.begin(), workers.end(), [&](const auto& worker) {
@@ -277,8 +277,9 @@ Table WorkerTable(const std::vector<v1::WorkerInfo>& workers, absl::Time now, bo
       for (const auto& [key, value] : worker.labels())
         labels.push_back(absl::StrCat(key, "=", value));
       std::sort(labels.begin(), labels.end());
-      for (std::string cell : {worker.advertise_address(), worker.metrics_address(),
-                               worker.version(), absl::StrJoin(labels, ",")}) {
+      for (std::string cell :
+           {std::string(worker.allows_commands() ? "yes" : "no"), worker.advertise_address(),
+            worker.metrics_address(), worker.version(), absl::StrJoin(labels, ",")}) {
         cells.push_back(std::move(cell));
       }
     }

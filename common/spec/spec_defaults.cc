@@ -94,6 +94,7 @@ void FillDefaults(v1::JobSpec& spec) {
   MUSTER_DEFAULT(checkpoint, every_steps, 0);
   MUSTER_DEFAULT(checkpoint, every_epochs, 1);
   MUSTER_DEFAULT(checkpoint, keep_last, 3);
+  MUSTER_DEFAULT_DURATION(checkpoint, every, absl::ZeroDuration());
 
   v1::Scheduling& scheduling = *spec.mutable_scheduling();
   MUSTER_DEFAULT(scheduling, priority_class, v1::PRIORITY_CLASS_NORMAL);

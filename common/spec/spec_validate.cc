@@ -169,6 +169,9 @@ class Validator : public SpecChecks {
     Whole("checkpoint.every_steps", checkpoint.every_steps(), 0, kMostSteps);
     Whole("checkpoint.every_epochs", checkpoint.every_epochs(), 0, kMostEpochs);
     Whole("checkpoint.keep_last", checkpoint.keep_last(), 2, 1000);
+    if (FromProto(checkpoint.every()) != absl::ZeroDuration()) {
+      Time("checkpoint.every", checkpoint.every(), absl::Seconds(1), absl::Hours(24 * 30));
+    }
   }
 
   void Check(const v1::Restart& restart) {

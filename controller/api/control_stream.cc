@@ -225,7 +225,8 @@ absl::Status ControlStream::Handle(const v1::WorkerMessage& message) {
 
 absl::Status ControlStream::HandleHeartbeat(const v1::Heartbeat& heartbeat) {
   MUSTER_ASSIGN_OR_RETURN(std::vector<RankStatus> ranks, FromProto(heartbeat.ranks()));
-  PostCounted(WorkerHeartbeat{worker_, incarnation_, std::move(ranks)},
+  MUSTER_ASSIGN_OR_RETURN(std::shared_ptr<const WorkerUse> use, UseOf(heartbeat));
+  PostCounted(WorkerHeartbeat{worker_, incarnation_, std::move(ranks), std::move(use)},
               [self = shared_from_this(), seq = heartbeat.seq()](const EventResult& result) {
                 if (result.status.ok()) {
                   v1::ControllerMessage message;

@@ -36,6 +36,9 @@ absl::StatusOr<WorkerHello> FromProto(const v1::Hello& hello);
 absl::StatusOr<std::vector<RankStatus>> FromProto(
     const google::protobuf::RepeatedPtrField<v1::RankStatus>& ranks);
 
+// Null: the agent does not say.
+absl::StatusOr<std::shared_ptr<const WorkerUse>> UseOf(const v1::Heartbeat& heartbeat);
+
 // Who sent a report, and as which of its events.
 struct ReportSource {
   std::string worker;

@@ -210,6 +210,18 @@ v1::WorkerInfo ToProto(const Worker& worker) {
   }
   out.set_quarantined_until_ms(ToMillis(worker.quarantined_until));
   out.set_quarantine_reason(worker.quarantine_reason);
+  out.set_allows_commands(worker.facts.allows_commands);
+  if (worker.use != nullptr) {
+    v1::WorkerUse* use = out.mutable_use();
+    use->set_cpus(worker.use->cpus);
+    use->set_memory_bytes(worker.use->memory_bytes);
+    for (const WorkerUse::Gpu& gpu : worker.use->gpus) {
+      v1::WorkerUse::Gpu* row = use->add_gpus();
+      row->set_slot(gpu.slot);
+      row->set_utilization(gpu.utilization);
+      row->set_memory_bytes(gpu.memory_bytes);
+    }
+  }
   return out;
 }
 

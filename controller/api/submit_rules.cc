@@ -50,6 +50,7 @@ JobNeeds NeedsOf(const v1::JobSpec& spec) {
   for (const auto& [key, value] : spec.placement().selector()) out.selector.emplace(key, value);
   out.exclude = {spec.placement().exclude().begin(), spec.placement().exclude().end()};
   out.wait_for_capacity = spec.placement().wait_for_capacity();
+  out.commands = spec.has_command();
   return out;
 }
 
@@ -111,6 +112,7 @@ JobSettings SettingsOf(const v1::JobSpec& spec) {
   while (root.size() > 1 && absl::ConsumeSuffix(&root, "/")) {
   }
   out.checkpoint_root = std::string(root);
+  out.upload = spec.command().upload();
   out.spec_json = SpecToJson(spec);
   return out;
 }

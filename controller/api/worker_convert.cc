@@ -178,6 +178,7 @@ absl::StatusOr<WorkerHello> FromProto(const v1::Hello& hello) {
   out.facts.memory_bytes = hello.memory_bytes();
   out.facts.advertise_address = hello.advertise_address();
   out.facts.metrics_address = hello.metrics_address();
+  out.facts.allows_commands = hello.allows_commands();
   out.last_term = hello.last_term();
   out.last_assignment_seq = hello.last_assignment_seq();
   MUSTER_ASSIGN_OR_RETURN(out.ranks, FromProto(hello.ranks()));
@@ -203,6 +204,19 @@ absl::StatusOr<std::vector<RankStatus>> FromProto(
     out.push_back(std::move(status));
   }
   return out;
+}
+
+absl::StatusOr<std::shared_ptr<const WorkerUse>> UseOf(const v1::Heartbeat& heartbeat) {
+  if (!heartbeat.has_use()) return std::shared_ptr<const WorkerUse>();
+  const v1::WorkerUse& use = heartbeat.use();
+  if (use.gpus_size() > kMaxSlots) return Bad("heartbeat: more GPUs than a worker may have slots");
+  auto out = std::make_shared<WorkerUse>();
+  out->cpus = use.cpus();
+  out->memory_bytes = use.memory_bytes();
+  for (const v1::WorkerUse::Gpu& gpu : use.gpus()) {
+    out->gpus.push_back({gpu.slot(), gpu.utilization(), gpu.memory_bytes()});
+  }
+  return std::shared_ptr<const WorkerUse>(std::move(out));
 }
 
 absl::StatusOr<RankReport> FromProto(const v1::RankEvent& event, const ReportSource& source) {

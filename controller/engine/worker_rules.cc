@@ -161,6 +161,7 @@ EventResult OnHello(Draft& draft, const WorkerHello& event, const RuleContext& c
   worker.last_heartbeat = context.now;
   worker.last_seen_at = context.now_at;
   worker.ranks = nullptr;
+  worker.use = nullptr;
   draft.MarkRelevant();
   ParoleIfDue(draft, id, context);
   ReleaseForgotten(draft, id, event);
@@ -195,6 +196,7 @@ EventResult OnHeartbeat(Draft& draft, const WorkerHeartbeat& event, const RuleCo
   }
   worker.last_heartbeat = context.now;
   worker.last_seen_at = context.now_at;
+  if (event.use != nullptr) worker.use = event.use;
   ParoleIfDue(draft, id, context);
   TakeRankStatuses(draft, id, event.ranks, context.now_at);
   for (const RankStatus& status : event.ranks) {

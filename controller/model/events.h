@@ -121,6 +121,7 @@ struct WorkerHeartbeat {
   std::string worker;
   std::string incarnation;
   std::vector<RankStatus> ranks;
+  std::shared_ptr<const WorkerUse> use = nullptr;  // null: not said
 };
 
 struct AssignmentAcked {

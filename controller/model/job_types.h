@@ -119,6 +119,7 @@ struct JobNeeds {
   std::map<std::string, std::string> selector;
   std::vector<std::string> exclude;  // names of workers
   bool wait_for_capacity = false;
+  bool commands = false;  // only workers that run commands
 };
 
 // When a job may start and how long it may run.
@@ -164,6 +165,7 @@ struct JobSettings {
   RestartSettings restart;
   uint32_t keep_last = 2;       // verified checkpoints to keep besides the best
   std::string checkpoint_root;  // the folder in which `job-<id>` is made
+  std::string upload;           // SHA-256 of the uploaded folder that it runs in; empty: none
   std::string spec_json;        // the resolved spec, as ranks get it
 };
 

@@ -47,8 +47,21 @@ struct WorkerFacts {
   uint64_t memory_bytes = 0;
   std::string advertise_address;
   std::string metrics_address;
+  bool allows_commands = false;  // runs command jobs
 
   bool operator==(const WorkerFacts&) const = default;
+};
+
+// What of the machine is in use, by whomever; for display.
+struct WorkerUse {
+  double cpus = 0;  // cores that are busy
+  uint64_t memory_bytes = 0;
+  struct Gpu {
+    uint32_t slot = 0;
+    double utilization = 0;  // 0 to 1
+    uint64_t memory_bytes = 0;
+  };
+  std::vector<Gpu> gpus;
 };
 
 enum class Presence : uint8_t { kReady = 1, kSuspect = 2, kLost = 3 };
@@ -102,6 +115,7 @@ struct Worker {
   bool event_seq_known = false;
   std::map<uint32_t, SlotHolder> holders;                // by slot index
   std::shared_ptr<const std::vector<RankStatus>> ranks;  // of the last report; null: none yet
+  std::shared_ptr<const WorkerUse> use;                  // likewise
 
   bool quarantined() const { return quarantined_until != absl::InfinitePast(); }
 };

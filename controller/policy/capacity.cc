@@ -30,6 +30,9 @@ std::string PoolNames(const JobNeeds& needs) {
   });
 }
 
+constexpr char kNoCommands[] =
+    "refused: no worker allows commands: start muster-worker with --allow-commands";
+
 bool IsForgotten(const Worker& worker, absl::Time now) {
   return worker.presence == Presence::kLost && now - worker.last_heartbeat > kForgetLostAfter;
 }
@@ -65,6 +68,7 @@ bool HasSlot(const Worker& worker, uint32_t index, SlotKind kind) {
 }
 
 bool Suits(const Worker& worker, const JobNeeds& needs) {
+  if (needs.commands && !worker.facts.allows_commands) return false;
   const auto& labels = worker.facts.labels;
   const bool labelled =
       std::all_of(needs.selector.begin(), needs.selector.end(), [&labels](const auto& label) {
@@ -156,13 +160,16 @@ absl::Status CanEverFit(const Snapshot& snapshot, const JobNeeds& needs, absl::T
   if (needs.wait_for_capacity) return absl::OkStatus();
   std::map<std::string, uint64_t> ranks;    // by pool
   std::map<std::string, uint32_t> workers;  // by pool, whatever they offer
+  bool commands = false;                    // whether anybody allows them
   snapshot.workers.ForEach([&](const Worker& worker) {
     if (IsForgotten(worker, now)) return;
     ++workers[worker.facts.pool];
+    commands = commands || worker.facts.allows_commands;
     if (InPools(worker, needs)) ranks[worker.facts.pool] += IdleRanks(worker, needs);
   });
   // Before the first worker has come nobody can tell; a pool without any beside others is a slip.
   if (workers.empty()) return absl::OkStatus();
+  if (needs.commands && !commands) return absl::FailedPreconditionError(kNoCommands);
   uint64_t most = 0;
   uint32_t candidates = 0;
   for (const auto& [pool, count] : ranks) {
@@ -180,6 +187,7 @@ absl::Status CanEverFit(const Snapshot& snapshot, const JobNeeds& needs, absl::T
   return absl::FailedPreconditionError(
       absl::StrCat("refused: needs ", DescribeNeeds(needs), ", but its ",
                    Plural(candidates, "worker"), " could give at most ", Plural(most, "rank"),
+                   needs.commands ? " of a command (those with --allow-commands)" : "",
                    "; ask for fewer ranks, add workers, or set placement.wait_for_capacity: true"));
 }
 

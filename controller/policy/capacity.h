@@ -22,7 +22,7 @@ bool IsUsable(const Worker& worker);
 bool HasStrikes(const Worker& worker);
 
 // Whether the worker's facts suit the job, whatever its pool and whoever is there now: labels,
-// names that it excludes, models of GPU.
+// names that it excludes, models of GPU, whether it runs commands.
 bool Suits(const Worker& worker, const JobNeeds& needs);
 bool SlotMatches(const Slot& slot, const JobNeeds& needs);
 bool HasSlot(const Worker& worker, uint32_t index, SlotKind kind);

@@ -265,6 +265,9 @@ void SchedulingRound::Wait(const Candidate& candidate, const Capacity& offer, bo
     absl::StrAppend(&message, "; enough should be free at ",
                     absl::FormatTime("%Y-%m-%d %H:%M", head.start, absl::UTCTimeZone()), " UTC");
   }
+  if (needs.commands && offer.usable_slots == 0) {
+    absl::StrAppend(&message, "; only workers with --allow-commands run commands");
+  }
   absl::StrAppend(&message, WhoMakesWayFor(candidate.job.id));
   const bool follows = behind != 0 && behind != candidate.job.id;
   Say(candidate.job, follows ? to_the_rest : message);

@@ -31,7 +31,8 @@ Json EncodeNeeds(const JobNeeds& needs) {
           {"pools", pools},
           {"selector", needs.selector},
           {"exclude", needs.exclude},
-          {"wait_for_capacity", needs.wait_for_capacity}};
+          {"wait_for_capacity", needs.wait_for_capacity},
+          {"commands", needs.commands}};
 }
 
 Json EncodeScheduling(const SchedulingSettings& scheduling) {
@@ -162,6 +163,7 @@ void DecodeNeeds(Reader reader, JobNeeds& out) {
   }
   reader.List("exclude", [&](const Json& name) { out.exclude.push_back(reader.TextOf(name)); });
   reader.Bool("wait_for_capacity", out.wait_for_capacity);
+  reader.Bool("commands", out.commands);
 }
 
 void DecodeScheduling(Reader reader, SchedulingSettings& out) {
@@ -197,6 +199,7 @@ std::string EncodeSettings(const JobSettings& settings) {
                      {"project", settings.project},
                      {"priority", settings.priority},
                      {"keep_last", settings.keep_last},
+                     {"upload", settings.upload},
                      {"needs", EncodeNeeds(settings.needs)},
                      {"scheduling", EncodeScheduling(settings.scheduling)},
                      {"restart", EncodeRestart(settings.restart)}};
@@ -213,6 +216,7 @@ absl::StatusOr<JobSettings> DecodeSettings(absl::string_view text) {
     reader.Text("project", out.project);
     reader.Number("priority", out.priority);
     reader.Number("keep_last", out.keep_last);
+    reader.Text("upload", out.upload);
     if (const Json* needs = reader.Find("needs")) DecodeNeeds(Reader(*needs, broken), out.needs);
     if (const Json* scheduling = reader.Find("scheduling")) {
       DecodeScheduling(Reader(*scheduling, broken), out.scheduling);

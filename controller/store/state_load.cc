@@ -161,7 +161,7 @@ absl::Status LoadWorkers(SqliteDatabase& db, absl::Duration now, Loading& loadin
       "SELECT id, name, incarnation, past_incarnations, version, pool, labels, slots, cpus,"
       " memory_bytes, advertise_address, metrics_address, lost, draining, last_heartbeat_ms,"
       " event_seq, event_seq_known, cordoned, cordon_reason, strikes, quarantined_until_ms,"
-      " quarantine_reason, quarantines, paroled_ms FROM workers ORDER BY id");
+      " quarantine_reason, quarantines, paroled_ms, allows_commands FROM workers ORDER BY id");
   for (;;) {
     MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
     if (!more) return absl::OkStatus();
@@ -197,6 +197,7 @@ absl::Status LoadWorkers(SqliteDatabase& db, absl::Duration now, Loading& loadin
     worker.quarantine_reason = row.Text(21);
     worker.quarantines = row.Int(22);
     worker.paroled = ReadTime(row, 23, absl::InfinitePast());
+    worker.facts.allows_commands = row.Int(24) != 0;
     loading.workers.emplace(worker.name, std::move(worker));
   }
 }

@@ -226,6 +226,10 @@ ALTER TABLE attempts ADD COLUMN yielded_to INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE jobs ADD COLUMN ledger TEXT NOT NULL DEFAULT '';
 ALTER TABLE ranks ADD COLUMN held_from_ns INTEGER;
 ALTER TABLE ranks ADD COLUMN held_until_ns INTEGER;
+)sql",
+          // Which workers run commands.
+          R"sql(
+ALTER TABLE workers ADD COLUMN allows_commands INTEGER NOT NULL DEFAULT 0;
 )sql"};
 }
 

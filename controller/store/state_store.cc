@@ -196,8 +196,8 @@ absl::Status StateStore::PutWorker(const Worker& worker) {
       "INSERT OR REPLACE INTO workers (id, name, incarnation, past_incarnations, version, pool,"
       " labels, slots, cpus, memory_bytes, advertise_address, metrics_address, lost, draining,"
       " last_heartbeat_ms, event_seq, event_seq_known, cordoned, cordon_reason, strikes,"
-      " quarantined_until_ms, quarantine_reason, quarantines, paroled_ms)"
-      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+      " quarantined_until_ms, quarantine_reason, quarantines, paroled_ms, allows_commands)"
+      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   row.Bind(worker.id)
       .Bind(worker.name)
       .BindBlob(worker.incarnation)
@@ -221,6 +221,7 @@ absl::Status StateStore::PutWorker(const Worker& worker) {
   BindTime(row, worker.quarantined_until);
   row.Bind(worker.quarantine_reason).Bind(worker.quarantines);
   BindTime(row, worker.paroled);
+  row.Bind(worker.facts.allows_commands);
   return row.Run();
 }
 

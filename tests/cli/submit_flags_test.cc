@@ -48,6 +48,10 @@ TEST(SubmitFlagsTest, EachFlagIsAFieldOfTheSpec) {
   flags.after = {"42", "43:fail"};
   flags.exclude = {"worker-1", "worker-2"};
   flags.tags = {"team=vision"};
+  flags.gpus = "2";
+  flags.gpu_type = "8100";
+  flags.cpus = "6";
+  flags.memory = "16GiB";
   flags.checkpoint_every = "500steps";
   flags.hold = true;
   ASSERT_OK_AND_ASSIGN(const v1::JobSpec spec, SpecWith(flags));
@@ -68,6 +72,20 @@ TEST(SubmitFlagsTest, EachFlagIsAFieldOfTheSpec) {
   EXPECT_EQ(spec.tags().at("team"), "vision");
   EXPECT_EQ(spec.checkpoint().every_steps(), 500u);
   EXPECT_EQ(spec.checkpoint().every_epochs(), 0u);
+  EXPECT_EQ(spec.checkpoint().every().seconds(), 0);
+  EXPECT_EQ(spec.per_rank().gpus(), 2u);
+  EXPECT_EQ(spec.per_rank().gpu_type(), "8100") << "a text, whatever it looks like";
+  EXPECT_EQ(spec.per_rank().cpus(), 6u);
+  EXPECT_EQ(spec.per_rank().memory(), "16GiB");
+}
+
+TEST(SubmitFlagsTest, CheckpointsMayComeByTimeAlone) {
+  SubmitFlags flags;
+  flags.checkpoint_every = "5m";
+  ASSERT_OK_AND_ASSIGN(const v1::JobSpec spec, SpecWith(flags));
+  EXPECT_EQ(spec.checkpoint().every().seconds(), 300);
+  EXPECT_EQ(spec.checkpoint().every_epochs(), 0u);
+  EXPECT_EQ(spec.checkpoint().every_steps(), 0u);
 }
 
 TEST(SubmitFlagsTest, OnePoolReplacesThePoolOfTheFile) {
@@ -86,7 +104,10 @@ TEST(SubmitFlagsTest, WhatIsNoValueIsSaid) {
   };
   refused([](SubmitFlags& flags) { flags.priority = "highest"; });
   refused([](SubmitFlags& flags) { flags.begin = "tomorrow"; });
-  refused([](SubmitFlags& flags) { flags.checkpoint_every = "5m"; });
+  refused([](SubmitFlags& flags) { flags.checkpoint_every = "5 apples"; });
+  refused([](SubmitFlags& flags) { flags.checkpoint_every = "-5m"; });
+  refused([](SubmitFlags& flags) { flags.memory = "much"; });
+  refused([](SubmitFlags& flags) { flags.cpus = "-1"; });
   refused([](SubmitFlags& flags) { flags.after = {"forty-two"}; });
   refused([](SubmitFlags& flags) { flags.array = "20-1"; });
   refused([](SubmitFlags& flags) { flags.ranks = "2:x"; });

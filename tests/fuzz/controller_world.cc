@@ -200,6 +200,7 @@ void ControllerWorld::Connect(FuzzInput& input, Agent& agent) {
   hello.set_incarnation(agent.incarnation);
   hello.set_pool("default");
   hello.set_cpus(4);
+  hello.set_allows_commands(true);
   hello.set_memory_bytes(1 << 30);
   hello.set_advertise_address("127.0.0.1");
   const uint32_t slots = 1 + input.Below(4);

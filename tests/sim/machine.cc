@@ -139,6 +139,7 @@ void Machine::StartAgent() {
     slot->set_device("cpu");
   }
   hello.set_cpus(kind_.slots);
+  hello.set_allows_commands(true);
   hello.set_memory_bytes(uint64_t{1} << 30);
   around_.trace.Note(kind_.name, ": agent starts with ", hello.slots_size(), " slots");
   agent_ = std::make_unique<Agent>(

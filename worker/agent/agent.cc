@@ -146,6 +146,7 @@ absl::Status Agent::BuildHello() {
   hello_.set_version(Version());
   hello_.set_pool(config_.pool);
   for (const auto& [key, value] : config_.labels) (*hello_.mutable_labels())[key] = value;
+  hello_.set_allows_commands(config_.allow_commands);
   hello_.set_cpus(AvailableCpus());
   hello_.set_memory_bytes(AvailableMemoryBytes());
   for (v1::Slot& slot : MakeSlots(gpus, config_.slots, hello_.cpus(), hello_.memory_bytes())) {

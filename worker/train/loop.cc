@@ -1,5 +1,7 @@
 #include "worker/train/loop.h"
 
+#include <chrono>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "worker/train/cadence.h"
@@ -30,6 +32,28 @@ Due DueAfter(const Recipe& recipe, const RunState& before, const RunState& run) 
              DueByEpochs(before.epoch, run.epoch, recipe.save_every_epochs);
   return due;
 }
+
+// Rank 0's clock of saves by time. Ranks' clocks differ, so its wish travels with the gradients:
+// all of them save after the same step.
+class SaveClock {
+ public:
+  explicit SaveClock(absl::Duration every) : every_(every), last_(Clock::now()) {}
+
+  void Restart() { last_ = Clock::now(); }
+  // The wish with that to save in it, once each time that one is due.
+  StopWish AddTo(StopWish wish) {
+    if (every_ <= absl::ZeroDuration() || wish.stop) return wish;
+    if (absl::FromChrono(Clock::now() - last_) < every_) return wish;
+    Restart();
+    wish.save = true;
+    return wish;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const absl::Duration every_;
+  Clock::time_point last_;
+};
 
 absl::Status NonFinite(const Verdict& verdict) {
   return Classify(
@@ -90,6 +114,7 @@ absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts) {
   const uint32_t rank = static_cast<uint32_t>(parts.gang.rank());
   const uint32_t world = static_cast<uint32_t>(parts.gang.world_size());
   StepTimer& timer = reporter.timer();
+  SaveClock save_clock(rank == 0 ? recipe.save_every : absl::ZeroDuration());
   reporter.Phase("train", run);
   timer.Mark(StepPart::kOther);
   timer.Reset();
@@ -108,14 +133,16 @@ absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts) {
     // What follows must know how this very step went; otherwise a device may run one step ahead of
     // the host.
     const bool settle = due.report || due.validate || due.save;
-    const Verdict verdict =
-        train_step.Run(before.step, batch, parts.supervisor.stop_wish(), settle, timer);
+    const Verdict verdict = train_step.Run(
+        before.step, batch, save_clock.AddTo(parts.supervisor.stop_wish()), settle, timer);
     if (!verdict.finite) return NonFinite(verdict);
     reporter.StepDone(run, batch, verdict, due.report);
 
     const bool best = due.validate && Validate(recipe, parts, reporter, run);
     const bool leave_saved = verdict.wish.stop && verdict.wish.save;
-    if (due.save || best || leave_saved) {
+    const bool by_time = verdict.wish.save && !verdict.wish.stop;
+    if (due.save || best || leave_saved || by_time) {
+      save_clock.Restart();
       if (leave_saved || run.step == recipe.total_steps)
         parts.checkpoints.Drain(recipe.commit_timeout);
       parts.checkpoints.Save(run, best);

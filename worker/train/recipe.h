@@ -26,6 +26,7 @@ struct Recipe {
   int64_t validate_every_steps = 0;   // 0: not by steps; the last step is always validated
   int64_t save_every_epochs = 1;      // 0: not by epochs
   int64_t save_every_steps = 0;       // 0: not by steps; the last step is always saved
+  absl::Duration save_every;          // since the last save began; zero: not by time
 
   int64_t evaluation_batch_size = 0;  // per rank
   // How long the last checkpoint may take until the controller has made it durable.

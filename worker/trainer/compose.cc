@@ -93,6 +93,7 @@ Recipe BuildRecipe(const trainer_spec::JobSpec& spec, const Sampler& sampler, ui
   recipe.validate_every_steps = static_cast<int64_t>(train.validate_every_steps);
   recipe.save_every_epochs = spec.checkpoint.every_epochs;
   recipe.save_every_steps = static_cast<int64_t>(spec.checkpoint.every_steps);
+  recipe.save_every = spec.checkpoint.every;
   recipe.evaluation_batch_size = std::max<int64_t>(1, train.batch_size / world_size);
   recipe.commit_timeout = spec.restart.controller_lost_timeout;
   return recipe;

@@ -51,7 +51,7 @@ TEST(SpecDefaultsTest, EveryDefaultIsWrittenOut) {
       SpecToJson(spec),
       R"({"name":"small","project":"default","ranks":{"min":1,"max":1},"per_rank":{"gpus":0},)"
       R"("placement":{"pool":"default","wait_for_capacity":false},)"
-      R"("checkpoint":{"every_steps":0,"every_epochs":1,"keep_last":3},)"
+      R"("checkpoint":{"every_steps":0,"every_epochs":1,"keep_last":3,"every":"0s"},)"
       R"("restart":{"max_restarts":5,"backoff":"1s","max_backoff":"1m","controller_lost_timeout":"1h","progress_timeout":"10m"},)"
       R"("train":{"model":{"mlp":{"hidden":[256,256]}},)"
       R"("data":{"synthetic":{"samples":4096,"shape":[3,32,32],"classes":10}},"batch_size":8,"epochs":1.0,)"
@@ -186,6 +186,8 @@ TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
        "checkpoint.every_epochs: must be from 0 to"},
       {[](Spec& s) { s.mutable_checkpoint()->set_keep_last(1); },
        "checkpoint.keep_last: must be from 2 to 1000; got 1"},
+      {[](Spec& s) { s.mutable_checkpoint()->mutable_every()->set_nanos(1000); },
+       "checkpoint.every: must be from 1s to 720h"},
       {[](Spec& s) { s.mutable_restart()->set_max_restarts(1001); },
        "restart.max_restarts: must be from 0 to 1000; got 1001"},
       {[](Spec& s) { s.mutable_restart()->mutable_backoff()->set_seconds(-1); },

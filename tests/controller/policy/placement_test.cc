@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "common/base/rng.h"
+#include "controller/policy/capacity.h"
 #include "tests/controller/policy/world.h"
 
 namespace muster::controller {
@@ -104,6 +105,35 @@ TEST_F(PlacementTest, ExcludedWorkersAndThoseWithoutTheLabelsAreLeftOut) {
   EXPECT_THAT(Place(needs), ElementsAre("c"));
   needs.min_ranks = needs.max_ranks = 3;
   EXPECT_THAT(Place(needs), IsEmpty());
+}
+
+TEST_F(PlacementTest, CommandsGoOnlyWhereTheyAreAllowed) {
+  Add("a", 4);
+  Add("b", 2).facts.allows_commands = true;
+  JobNeeds needs = Gpus(2, 1);
+  EXPECT_THAT(Place(needs), ElementsAre("b", "b")) << "the worker that it fills";
+  needs.commands = true;
+  EXPECT_THAT(Place(needs), ElementsAre("b", "b"));
+  needs.min_ranks = needs.max_ranks = 3;
+  EXPECT_THAT(Place(needs), IsEmpty());
+}
+
+TEST_F(PlacementTest, ACommandIsRefusedWhenNobodyAllowsCommands) {
+  Worker& a = Add("a", 4);
+  JobNeeds needs = Gpus(5, 1);
+  needs.commands = true;
+  const absl::Time now = absl::FromUnixSeconds(1);
+  EXPECT_EQ(CanEverFit(world_.view(), needs, now),
+            absl::FailedPreconditionError(
+                "refused: no worker allows commands: start muster-worker with --allow-commands"));
+  needs.wait_for_capacity = true;
+  EXPECT_TRUE(CanEverFit(world_.view(), needs, now).ok());
+  needs.wait_for_capacity = false;
+  a.facts.allows_commands = true;
+  EXPECT_THAT(std::string(CanEverFit(world_.view(), needs, now).message()),
+              ::testing::HasSubstr("at most 4 ranks"));
+  needs.min_ranks = 4;
+  EXPECT_TRUE(CanEverFit(world_.view(), needs, now).ok());
 }
 
 TEST_F(PlacementTest, WorkersWithStrikesComeLast) {

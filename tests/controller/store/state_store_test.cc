@@ -154,7 +154,9 @@ TEST(SettingsCodecTest, EverySettingComesBack) {
                     .pools = {{"spot", {}}, {"ondemand", absl::Minutes(10)}},
                     .selector = {{"zone", "a"}},
                     .exclude = {"w1"},
-                    .wait_for_capacity = true};
+                    .wait_for_capacity = true,
+                    .commands = true};
+  settings.upload = std::string(64, 'a');
   settings.scheduling = {.preemptible = false,
                          .max_run_time = absl::Hours(1),
                          .expected_run_time = absl::Minutes(1),
@@ -171,6 +173,8 @@ TEST(SettingsCodecTest, EverySettingComesBack) {
   const auto back = DecodeSettings(text);
   ASSERT_OK(back);
   EXPECT_EQ(EncodeSettings(*back), text);
+  EXPECT_TRUE(back->needs.commands);
+  EXPECT_EQ(back->upload, settings.upload);
   EXPECT_EQ(back->needs.pools, settings.needs.pools);
   EXPECT_EQ(back->scheduling.after, settings.scheduling.after);
   EXPECT_EQ(back->scheduling.deadline, settings.scheduling.deadline);

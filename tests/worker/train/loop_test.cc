@@ -102,6 +102,26 @@ INSTANTIATE_TEST_SUITE_P(AllRecipes, Resume,
                                            Variant{"resnet_sgd", true, false, Precision::kFp32}),
                          [](const auto& info) { return info.param.name; });
 
+TEST(Train, SavesByTimeOnAllRanksAtTheSameStep) {
+  TempDir root;
+  TrainingRun run = SmallRun(root.path());
+  run.recipe.validate_every_epochs = 0;
+  run.recipe.save_every_epochs = 0;
+  const RunOutcome never = RunTraining(run);
+  ASSERT_OK(never.ranks[0].result);
+  ASSERT_THAT(never.committed, SizeIs(1));
+  EXPECT_EQ(never.committed[0].step, 12) << "the last step is always saved";
+
+  TempDir other_root;
+  run.root = other_root.path();
+  run.recipe.save_every = absl::Nanoseconds(1);  // after each step, as far as saves keep up
+  const RunOutcome timed = RunTraining(run);
+  ASSERT_OK(timed.ranks[0].result);
+  ASSERT_OK(timed.ranks[1].result);
+  EXPECT_EQ(timed.committed.front().step, 1);
+  ExpectSameBits(never, timed);
+}
+
 TEST(Train, EndsWithTheSameWeightsOnAllRanksAndReportsItsResults) {
   TempDir root;
   TrainingRun run = SmallRun(root.path());
