@@ -103,7 +103,8 @@ bool ChangeSet::empty() const {
 }
 
 Draft::Draft(const Snapshot& base, absl::Duration now_at)
-    : now_(base.ledger_origin + now_at), next_(std::make_shared<Snapshot>(base)) {}
+    : now_(WholeNanoseconds(base.ledger_origin + now_at)),
+      next_(std::make_shared<Snapshot>(base)) {}
 
 Draft::Draft(const Snapshot& base) : next_(std::make_shared<Snapshot>(base)) {}
 

@@ -113,7 +113,12 @@ absl::string_view TimeLabelName(TimeLabel label) {
   return "unknown";
 }
 
+absl::Time WholeNanoseconds(absl::Time time) {
+  return absl::UnixEpoch() + absl::Floor(time - absl::UnixEpoch(), absl::Nanoseconds(1));
+}
+
 void CloseInterval(Job& job, absl::Time now) {
+  now = WholeNanoseconds(now);
   JobLedger& ledger = job.ledger;
   if (now <= ledger.until) return;
   const absl::Duration elapsed =

@@ -20,6 +20,9 @@
 
 namespace muster::controller {
 
+// Ledger times and slot-times are whole nanoseconds, as they are stored: a finer clock is cut down.
+absl::Time WholeNanoseconds(absl::Time time);
+
 // Closes the open interval at `now` (ledger time). A time before the last one changes nothing.
 void CloseInterval(Job& job, absl::Time now);
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "tests/support/model_invariants.h"
 
 namespace muster::sim {
 namespace {
@@ -79,6 +80,7 @@ void Invariants::OnPublished(const mc::Snapshot& snapshot, const mc::Snapshot* b
   CheckSlots(snapshot);
   CheckPlacements(snapshot, before);
   CheckCheckpoints(snapshot);
+  CheckLedgers(snapshot);
   model_.Check(snapshot);
   durable_ = DurableRows(snapshot);
 }
@@ -260,6 +262,20 @@ void Invariants::CheckCheckpoints(const mc::Snapshot& snapshot) {
     }
   }
   for (const auto& [job_id, step] : newest) committed_step_[job_id] = step;
+}
+
+void Invariants::CheckLedgers(const mc::Snapshot& snapshot) {
+  for (const std::string& fault : testing::LedgerFaults(snapshot)) trace_.Fail(fault);
+  snapshot.jobs.ForEach([this](const mc::Job& job) {
+    mc::LabelledTime& settled = settled_[job.id];
+    for (int i = 0; i < mc::kTimeLabelCount; ++i) {
+      if (job.ledger.settled.of[i] >= settled.of[i]) continue;
+      trace_.Fail("job ", job.id, ": settled ", mc::TimeLabelName(static_cast<mc::TimeLabel>(i)),
+                  " fell from ", absl::FormatDuration(settled.of[i]), " to ",
+                  absl::FormatDuration(job.ledger.settled.of[i]));
+    }
+    settled = job.ledger.settled;
+  });
 }
 
 // ---- the machines ----

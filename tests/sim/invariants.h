@@ -66,6 +66,7 @@ class Invariants {
   void CheckSlots(const mc::Snapshot& snapshot);
   void CheckPlacements(const mc::Snapshot& snapshot, const mc::Snapshot* before);
   void CheckCheckpoints(const mc::Snapshot& snapshot);
+  void CheckLedgers(const mc::Snapshot& snapshot);
 
   Trace& trace_;
   Storage& storage_;
@@ -74,6 +75,7 @@ class Invariants {
   std::map<std::string, std::string> holder_of_name_;     // worker -> incarnation that was accepted
   std::set<std::pair<std::string, std::string>> fenced_;  // worker, incarnation
   std::map<uint64_t, int64_t> committed_step_;            // by job
+  std::map<uint64_t, mc::LabelledTime> settled_;          // by job, over all controllers
   std::set<std::string> deleted_;                         // folders, by an agent
   std::set<uint64_t> rotten_;                             // jobs that lost a checkpoint to rot
 };

@@ -11,11 +11,13 @@ struct NamedSeed {
   const char* found = "";  // what it found
 };
 
-// All of a failed fsync, a restart that read what only memory held, and a power loss.
-inline constexpr std::array<NamedSeed, 3> kNamedSeeds = {{
+// The first three are all of a failed fsync, a restart that read what only memory held, and a power
+// loss.
+inline constexpr std::array<NamedSeed, 4> kNamedSeeds = {{
     {1, "acknowledged jobs gone: the log was not settled after a failed fsync"},
     {100'036, "a term given twice: likewise"},
     {200'022, "likewise"},
+    {5'000, "ledgers off by a nanosecond after a restart: the clock was finer than what is stored"},
 }};
 
 }  // namespace muster::sim

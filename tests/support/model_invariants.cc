@@ -14,6 +14,59 @@ namespace {
 
 namespace mc = ::muster::controller;
 
+// How long the rank held its slots, up to the time that its job's ledger counts to.
+absl::Duration HeldBy(const mc::Rank& rank, absl::Time until) {
+  const absl::Duration held = std::min(rank.held_until, until) - rank.held_from;
+  return held * static_cast<int64_t>(rank.slots.size());
+}
+
+// What is wrong with when the rank held its slots; empty: nothing.
+std::string HoldFault(const mc::Rank& rank, absl::Time until) {
+  const bool gone = !rank.holds_slots || rank.state == mc::RankState::kLost;
+  if (gone != (rank.held_until != absl::InfiniteFuture())) {
+    return gone ? "is gone, yet held for ever" : "holds slots that it gave back";
+  }
+  if (std::min(rank.held_until, until) < rank.held_from) {
+    return "held its slots for less than no time";
+  }
+  return "";
+}
+
+// Every slot-second that the job's ranks held has one label.
+void AuditLedger(const mc::Job& job, std::vector<std::string>& faults) {
+  const mc::JobLedger& ledger = job.ledger;
+  absl::Duration held;
+  const auto count = [&](const mc::Attempt& attempt) {
+    for (const mc::Rank& rank : attempt.ranks) {
+      if (rank.held_from == absl::InfinitePast()) continue;
+      const std::string fault = HoldFault(rank, ledger.until);
+      if (!fault.empty()) {
+        faults.push_back(absl::StrCat("job ", job.id, ": rank ", rank.rank, " of attempt ",
+                                      attempt.number, " ", fault));
+      }
+      held += HeldBy(rank, ledger.until);
+    }
+  };
+  for (const auto& attempt : job.past) count(*attempt);
+  if (job.current != nullptr) count(*job.current);
+  if (held != ledger.times.total()) {
+    faults.push_back(absl::StrCat("job ", job.id, "'s ranks held ", absl::FormatDuration(held),
+                                  " of slots, its labels say ",
+                                  absl::FormatDuration(ledger.times.total())));
+  }
+  for (int i = 0; i < mc::kTimeLabelCount; ++i) {
+    const bool sound =
+        ledger.times.of[i] >= absl::ZeroDuration() && ledger.settled.of[i] <= ledger.times.of[i];
+    if (sound) continue;
+    faults.push_back(absl::StrCat("job ", job.id, ": ",
+                                  mc::TimeLabelName(static_cast<mc::TimeLabel>(i)),
+                                  " is below zero, or less than what was settled of it"));
+  }
+  if (ledger.queued < absl::ZeroDuration()) {
+    faults.push_back(absl::StrCat("job ", job.id, " waited for less than no time"));
+  }
+}
+
 class Audit {
  public:
   explicit Audit(const mc::Snapshot& snapshot) : snapshot_(snapshot) {}
@@ -23,7 +76,6 @@ class Audit {
       CheckEvents(job);
       CheckAttempts(job);
       CheckKey(job);
-      CheckLedger(job);
     });
     snapshot_.workers.ForEach([this](const mc::Worker& worker) { CheckHolders(worker); });
     for (uint64_t sequence = 1; sequence <= snapshot_.last_event; ++sequence) {
@@ -31,6 +83,7 @@ class Audit {
     }
     CheckOutbox();
     CheckCheckpoints();
+    for (std::string& fault : LedgerFaults(snapshot_)) faults_.push_back(std::move(fault));
     return std::move(faults_);
   }
 
@@ -139,43 +192,6 @@ class Audit {
     }
   }
 
-  // Every slot-second that the job's ranks held has one label.
-  void CheckLedger(const mc::Job& job) {
-    const mc::JobLedger& ledger = job.ledger;
-    absl::Duration held;
-    const auto count = [&](const mc::Attempt& attempt) {
-      for (const mc::Rank& rank : attempt.ranks) {
-        if (rank.held_from == absl::InfinitePast()) continue;
-        const bool gone = !rank.holds_slots || rank.state == mc::RankState::kLost;
-        if (gone != (rank.held_until != absl::InfiniteFuture())) {
-          Fault("job ", job.id, ": rank ", rank.rank, " of attempt ", attempt.number,
-                gone ? " is gone, yet held for ever" : " holds slots that it gave back");
-        }
-        const absl::Time end = std::min(rank.held_until, ledger.until);
-        if (end < rank.held_from) {
-          Fault("job ", job.id, ": rank ", rank.rank, " held its slots for less than no time");
-        }
-        held += (end - rank.held_from) * static_cast<int64_t>(rank.slots.size());
-      }
-    };
-    for (const auto& attempt : job.past) count(*attempt);
-    if (job.current != nullptr) count(*job.current);
-    if (held != ledger.times.total()) {
-      Fault("job ", job.id, "'s ranks held ", absl::FormatDuration(held),
-            " of slots, its labels say ", absl::FormatDuration(ledger.times.total()));
-    }
-    for (int i = 0; i < mc::kTimeLabelCount; ++i) {
-      const bool sound =
-          ledger.times.of[i] >= absl::ZeroDuration() && ledger.settled.of[i] <= ledger.times.of[i];
-      if (!sound) {
-        Fault("job ", job.id, ": ", mc::TimeLabelName(static_cast<mc::TimeLabel>(i)),
-              " is below zero, or less than what was settled of it");
-      }
-    }
-    if (ledger.queued < absl::ZeroDuration())
-      Fault("job ", job.id, " waited for less than no time");
-  }
-
   void CheckOutbox() {
     for (const auto& [seq, row] : *snapshot_.outbox) {
       if (seq != row.seq || seq > snapshot_.last_outbox) Fault("outbox row ", seq, " is misplaced");
@@ -205,6 +221,12 @@ class Audit {
 };
 
 }  // namespace
+
+std::vector<std::string> LedgerFaults(const controller::Snapshot& snapshot) {
+  std::vector<std::string> faults;
+  snapshot.jobs.ForEach([&faults](const mc::Job& job) { AuditLedger(job, faults); });
+  return faults;
+}
 
 std::vector<std::string> ModelFaults(const controller::Snapshot& snapshot) {
   return Audit(snapshot).Run();
