@@ -9,11 +9,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/utf8.h"
 
 namespace muster {
 namespace {
 
-// A longer value is cut: a log line is for people, and what comes from outside has no other bound here.
+// A longer value is cut: a log line is for people, and what comes from outside has no other bound
+// here.
 constexpr size_t kMaxValueBytes = 4096;
 
 std::atomic<const char*> g_program{nullptr};
@@ -34,17 +36,22 @@ std::atomic<LogLevel>& Threshold() {
 
 const char* Name(LogLevel level) {
   switch (level) {
-    case LogLevel::kDebug: return "debug";
-    case LogLevel::kInfo: return "info";
-    case LogLevel::kWarning: return "warning";
-    case LogLevel::kError: return "error";
+    case LogLevel::kDebug:
+      return "debug";
+    case LogLevel::kInfo:
+      return "info";
+    case LogLevel::kWarning:
+      return "warning";
+    case LogLevel::kError:
+      return "error";
   }
   return "?";
 }
 
 void AppendValue(std::string& line, absl::string_view value) {
   const bool cut = value.size() > kMaxValueBytes;
-  if (cut) value = value.substr(0, kMaxValueBytes);
+  const std::string clean = cut || !IsUtf8(value) ? CutUtf8(value, kMaxValueBytes) : "";
+  if (!clean.empty()) value = clean;
   const bool plain = !value.empty() && value.find_first_of(" \"=\\\n\r\t") == value.npos;
   if (plain) {
     line.append(value.data(), value.size());
@@ -52,12 +59,23 @@ void AppendValue(std::string& line, absl::string_view value) {
     line += '"';
     for (const char c : value) {
       switch (c) {
-        case '"': line += "\\\""; break;
-        case '\\': line += "\\\\"; break;
-        case '\n': line += "\\n"; break;
-        case '\r': line += "\\r"; break;
-        case '\t': line += "\\t"; break;
-        default: line += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
+        case '"':
+          line += "\\\"";
+          break;
+        case '\\':
+          line += "\\\\";
+          break;
+        case '\n':
+          line += "\\n";
+          break;
+        case '\r':
+          line += "\\r";
+          break;
+        case '\t':
+          line += "\\t";
+          break;
+        default:
+          line += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
       }
     }
     line += '"';
@@ -85,9 +103,9 @@ std::string FormatLogLine(LogLevel level, absl::string_view event,
 
 void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField> fields) {
   if (level < Threshold().load(std::memory_order_relaxed)) return;
-  const std::string line =
-      absl::StrCat("ts=", absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone()),
-                   " ", FormatLogLine(level, event, fields));
+  const std::string line = absl::StrCat(
+      "ts=", absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone()), " ",
+      FormatLogLine(level, event, fields));
   // A log that cannot be written has nobody left to tell.
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }

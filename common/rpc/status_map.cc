@@ -4,16 +4,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/base/utf8.h"
 
 namespace muster {
 namespace {
 
 std::string Bounded(absl::string_view message) {
-  if (message.size() <= kMaxStatusMessageBytes) return std::string(message);
-  size_t end = kMaxStatusMessageBytes - 3;
-  // Bytes 10xxxxxx continue a UTF-8 character: step back to the start of the one that is cut.
-  while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xC0) == 0x80) --end;
-  return absl::StrCat(message.substr(0, end), "...");
+  if (message.size() <= kMaxStatusMessageBytes) return RepairUtf8(message);
+  return absl::StrCat(CutUtf8(message, kMaxStatusMessageBytes - 3), "...");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/utf8.h"
 
 namespace muster {
 namespace {
@@ -72,14 +73,9 @@ std::string NearestName(absl::string_view given, const std::vector<std::string>&
 
 std::string ShownValue(absl::string_view text) {
   std::string shown;
-  for (const char c : text.substr(0, kMaxShownValueBytes))
+  for (const char c : CutUtf8(text, kMaxShownValueBytes))
     shown += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  if (text.size() <= kMaxShownValueBytes) return shown;
-  // Do not end in the middle of a UTF-8 character: messages travel in proto strings.
-  while (!shown.empty() && (static_cast<unsigned char>(shown.back()) & 0xC0) == 0x80)
-    shown.pop_back();
-  if (!shown.empty() && static_cast<unsigned char>(shown.back()) >= 0xC0) shown.pop_back();
-  return shown + "...";
+  return text.size() <= kMaxShownValueBytes ? shown : shown + "...";
 }
 
 }  // namespace muster

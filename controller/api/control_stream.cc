@@ -5,10 +5,13 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/base/utf8.h"
 #include "common/base/version.h"
 
 namespace muster::controller {
 namespace {
+
+constexpr size_t kMaxReasonBytes = 1024;  // longer ones are cut: they are for people
 
 absl::Status SpeakAgain(const absl::Status& why) {
   return absl::UnavailableError(
@@ -143,8 +146,7 @@ void ControlStream::OnReadDone(bool ok) {
 
 void ControlStream::HandleHello(const v1::Hello& hello) {
   absl::Status status = CheckProtocolVersion(
-      hello.protocol_version(),
-      absl::StrCat("the agent ", absl::string_view(hello.version()).substr(0, 32)));
+      hello.protocol_version(), absl::StrCat("the agent ", CutUtf8(hello.version(), 32)));
   absl::StatusOr<WorkerHello> event;
   if (status.ok()) {
     event = FromProto(hello);
@@ -152,8 +154,7 @@ void ControlStream::HandleHello(const v1::Hello& hello) {
   }
   if (!status.ok()) {
     Log(LogLevel::kWarning, "hello_refused",
-        {{"worker", absl::string_view(hello.worker_name()).substr(0, 64)},
-         {"error", status.ToString()}});
+        {{"worker", CutUtf8(hello.worker_name(), 64)}, {"error", status.ToString()}});
     Close(status);
     return;
   }
@@ -187,7 +188,7 @@ absl::Status ControlStream::Handle(const v1::WorkerMessage& message) {
       return HandleHeartbeat(message.heartbeat());
     case v1::WorkerMessage::kAssignmentAck:
       PostCounted(AssignmentAcked{worker_, incarnation_, message.assignment_ack().outbox_seq(),
-                                  message.assignment_ack().refusal().substr(0, 1024)},
+                                  CutUtf8(message.assignment_ack().refusal(), kMaxReasonBytes)},
                   [self = shared_from_this()](const EventResult& result) {
                     self->Answered(result.status.ok() || result.fenced ? absl::OkStatus()
                                                                        : SpeakAgain(result.status));
@@ -211,7 +212,7 @@ absl::Status ControlStream::Handle(const v1::WorkerMessage& message) {
       return absl::OkStatus();
     case v1::WorkerMessage::kNotice:
       PostCounted(
-          WorkerNotice{worker_, incarnation_, message.notice().message().substr(0, 1024),
+          WorkerNotice{worker_, incarnation_, CutUtf8(message.notice().message(), kMaxReasonBytes),
                        absl::Milliseconds(message.notice().grace_ms())},
           [self = shared_from_this()](const EventResult& result) {
             self->Answered(result.status.ok() ? absl::OkStatus() : SpeakAgain(result.status));

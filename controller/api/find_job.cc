@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/utf8.h"
 
 namespace muster::controller {
 namespace {
@@ -30,7 +31,7 @@ absl::StatusOr<const Job*> FindJob(const Snapshot& snapshot, const v1::JobRef& r
       job = snapshot.FindJob(ref.id());
       break;
     case v1::JobRef::kName:
-      name = absl::StrCat("job `", absl::string_view(ref.name()).substr(0, 128), "`");
+      name = absl::StrCat("job `", CutUtf8(ref.name(), 128), "`");
       job = snapshot.FindJobByName(ref.name());
       break;
     case v1::JobRef::kTask:

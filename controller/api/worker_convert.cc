@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
+#include "common/base/utf8.h"
 #include "controller/api/convert.h"
 
 namespace muster::controller {
@@ -54,7 +55,7 @@ bool IsShort(absl::string_view text) {
   return true;
 }
 
-std::string Cut(absl::string_view text) { return std::string(text.substr(0, kMaxMessageBytes)); }
+std::string Cut(absl::string_view text) { return CutUtf8(text, kMaxMessageBytes); }
 
 // Metrics that people see. Too many, or with a strange name, are left out.
 std::map<std::string, double> ValuesOf(const google::protobuf::Map<std::string, double>& values) {

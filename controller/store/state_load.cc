@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/planted_bug.h"
 #include "common/base/status_macros.h"
+#include "common/base/utf8.h"
 #include "controller/store/ledger_codec.h"
 #include "controller/store/project_rows.h"
 #include "controller/store/row_codec.h"
@@ -27,6 +28,11 @@ struct Loading {
 absl::Status Contradiction(const std::string& what) {
   return absl::DataLossError(
       absl::StrCat("state.db contradicts itself: ", what, "; restore it from a backup"));
+}
+
+// What people and programs said. An older Muster may have cut it inside a character.
+std::string FreeText(const SqliteStatement& row, int column) {
+  return RepairUtf8(row.Text(column));
 }
 
 absl::Status LoadJobs(SqliteDatabase& db, Loading& loading) {
@@ -54,7 +60,7 @@ absl::Status LoadJobs(SqliteDatabase& db, Loading& loading) {
     job.suspending = row.Int(10) != 0;
     job.state = static_cast<JobState>(row.Int(11));
     job.reason = static_cast<Reason>(row.Int(12));
-    job.message = row.Text(13);
+    job.message = FreeText(row, 13);
     job.submitted = ReadTime(row, 14, absl::InfinitePast());
     job.started = ReadTime(row, 15, absl::InfinitePast());
     job.finished = ReadTime(row, 16, absl::InfinitePast());
@@ -97,7 +103,7 @@ absl::Status LoadAttempts(SqliteDatabase& db, absl::Duration now, Loading& loadi
     attempt.ended = ReadTime(row, 5, absl::InfiniteFuture());
     attempt.placed_at = now;
     attempt.failure_class = static_cast<FailureClass>(row.Int(6));
-    attempt.cause = row.Text(7);
+    attempt.cause = FreeText(row, 7);
     attempt.reason = static_cast<Reason>(row.Int(8));
     attempt.reached_running = row.Int(9) != 0;
     attempt.save_requested = row.Int(10) != 0;
@@ -191,10 +197,10 @@ absl::Status LoadWorkers(SqliteDatabase& db, absl::Duration now, Loading& loadin
       worker.event_seq_known = false;
     }
     worker.cordoned = row.Int(17) != 0;
-    worker.cordon_reason = row.Text(18);
+    worker.cordon_reason = FreeText(row, 18);
     MUSTER_ASSIGN_OR_RETURN(worker.strikes, DecodeStrikes(row.Text(19)));
     worker.quarantined_until = ReadTime(row, 20, absl::InfinitePast());
-    worker.quarantine_reason = row.Text(21);
+    worker.quarantine_reason = FreeText(row, 21);
     worker.quarantines = row.Int(22);
     worker.paroled = ReadTime(row, 23, absl::InfinitePast());
     worker.facts.allows_commands = row.Int(24) != 0;
@@ -224,7 +230,7 @@ absl::Status LoadCheckpoints(SqliteDatabase& db, Loading& loading, Snapshot& sna
     checkpoint->created = ReadTime(row, 11, absl::InfinitePast());
     checkpoint->verified = ReadTime(row, 12, absl::InfinitePast());
     checkpoint->verdicts = row.Int(13);
-    checkpoint->message = row.Text(14);
+    checkpoint->message = FreeText(row, 14);
     const auto job = loading.jobs.find(checkpoint->job_id);
     if (job == loading.jobs.end()) {
       return Contradiction(absl::StrCat("checkpoint ", checkpoint->id, " has no job"));
@@ -250,7 +256,7 @@ absl::Status LoadEvents(SqliteDatabase& db, Loading& loading) {
     event->to = static_cast<JobState>(row.Int(4));
     event->reason = static_cast<Reason>(row.Int(5));
     event->actor = row.Text(6);
-    event->message = row.Text(7);
+    event->message = FreeText(row, 7);
     event->attempt = row.Int(8);
     const auto job = loading.jobs.find(event->job_id);
     if (job == loading.jobs.end()) {
@@ -290,7 +296,7 @@ absl::Status LoadOutbox(SqliteDatabase& db, Snapshot& snapshot) {
                       .term = static_cast<uint64_t>(row.Int(7))};
       loaded.mode = static_cast<StopMode>(row.Int(8));
       loaded.grace = absl::Milliseconds(row.Int(9));
-      loaded.reason = row.Text(10);
+      loaded.reason = FreeText(row, 10);
       loaded.checkpoint_id = row.Int(11);
       const bool is_later = loaded.kind == AssignmentKind::kDelete ||
                             (loaded.kind == AssignmentKind::kStop && loaded.fence.attempt > 1);

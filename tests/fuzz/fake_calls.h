@@ -8,6 +8,8 @@
 
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include <atomic>
 #include <deque>
@@ -31,6 +33,20 @@ class InteropServerContextInspector {
 }  // namespace grpc::testing
 
 namespace muster::testing {
+
+// Whether it comes through gRPC: whoever parses a message refuses all of it for one string that is
+// no UTF-8.
+template <typename Message>
+bool Travels(const Message& message) {
+  return Message().ParseFromString(message.SerializeAsString());
+}
+template <typename Message>
+void MustTravel(const Message& message) {
+  if (Travels(message)) return;
+  ::fprintf(stderr, "BROKEN: nobody can read this %s:\n%s\n", message.GetTypeName().c_str(),
+            message.ShortDebugString().substr(0, 2000).c_str());
+  ::abort();
+}
 
 // Reactions that are due. Thread-safe.
 class CallBoard {
@@ -145,6 +161,10 @@ template <typename Request, typename Response>
 class FakeUnary final : public FakeCall<grpc::ServerCallbackUnary, grpc::ServerUnaryReactor> {
  public:
   using FakeCall::FakeCall;
+  void Finish(grpc::Status status) override {
+    if (status.ok()) MustTravel(response);
+    FakeCall::Finish(std::move(status));
+  }
   Request request;
   Response response;
 };
@@ -155,7 +175,8 @@ class FakeWriter final
  public:
   using Parent = FakeCall<grpc::ServerCallbackWriter<Response>, grpc::ServerWriteReactor<Response>>;
   using Parent::Parent;
-  void Write(const Response*, grpc::WriteOptions) override {
+  void Write(const Response* message, grpc::WriteOptions) override {
+    MustTravel(*message);
     this->board().Owe([self = this->shared_from_this(), this] {
       if (!this->finished()) this->bound()->OnWriteDone(true);
     });
@@ -183,6 +204,7 @@ class FakeBidi final : public FakeCall<grpc::ServerCallbackReaderWriter<Request,
     Parent::Finish(std::move(status));
   }
   void Write(const Response* message, grpc::WriteOptions) override {
+    MustTravel(*message);
     this->board().Owe([self = this->shared_from_this(), this, copy = *message] {
       if (on_message) on_message(copy);
       if (!this->finished()) this->bound()->OnWriteDone(true);
@@ -192,8 +214,9 @@ class FakeBidi final : public FakeCall<grpc::ServerCallbackReaderWriter<Request,
     this->Finish(std::move(status));
   }
 
-  // The peer says something; false when the handler does not listen.
+  // The peer says something; false when the handler does not listen, or gRPC would refuse it.
   bool Say(const Request& message) {
+    if (!Travels(message)) return false;
     Request* target = reading_.exchange(nullptr);
     if (target == nullptr || this->finished()) return false;
     *target = message;

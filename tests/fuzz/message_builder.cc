@@ -8,6 +8,8 @@
 #include <limits>
 #include <string>
 
+#include "common/base/utf8.h"
+
 namespace muster::testing {
 namespace {
 
@@ -59,11 +61,11 @@ double Real(FuzzInput& input) {
 std::string Text(FuzzInput& input, bool is_bytes) {
   switch (input.Below(8)) {
     case 0:
-      return input.Bytes(input.Byte());
+      return is_bytes ? input.Bytes(input.Byte()) : RepairUtf8(input.Bytes(input.Byte()));
     case 1:
       return std::string(16, static_cast<char>('a' + input.Below(3)));  // an incarnation
     case 2:
-      if (input.Chance(32)) return std::string(5000, 'x');
+      if (input.Chance(32)) return LongText(input);
       return std::string(input.Byte(), is_bytes ? '\0' : 'y');
     default:
       return kTexts[input.Below(std::size(kTexts))];
@@ -147,6 +149,12 @@ void FillRepeated(FuzzInput& input, Message& message, const FieldDescriptor* fie
 }
 
 }  // namespace
+
+std::string LongText(FuzzInput& input) {
+  std::string text(input.Below(3), 'x');
+  while (text.size() < 5000) text += "\xc3\xa9";
+  return text;
+}
 
 void FillMessage(FuzzInput& input, Message& message, int depth) {
   if (depth > kMaxDepth) return;

@@ -191,6 +191,25 @@ TEST_F(WorkerServiceTest, ADurableReportIsAcknowledged) {
   EXPECT_EQ(report.failure_class, FailureClass::kOutOfMemory);
 }
 
+TEST_F(WorkerServiceTest, LongTextIsCutBetweenItsCharacters) {
+  std::string text = "a";  // so that neither bound falls between two characters
+  for (int i = 0; i < 2100; ++i) text += "é";
+  Agent* agent = Connected();
+  v1::WorkerMessage report = RankExited(1);
+  report.mutable_rank_event()->set_message(text);
+  ASSERT_TRUE(agent->Send(report));
+  v1::WorkerMessage refusal;
+  refusal.mutable_assignment_ack()->set_refusal(text);
+  ASSERT_TRUE(agent->Send(refusal));
+  v1::WorkerMessage notice;
+  notice.mutable_notice()->set_message(text);
+  ASSERT_TRUE(agent->Send(notice));
+  EXPECT_OK(agent->HangUp());
+  EXPECT_EQ(std::get<RankReport>(engine_.events().at(0)).message, text.substr(0, 4095));
+  EXPECT_EQ(std::get<AssignmentAcked>(engine_.events().at(1)).refusal, text.substr(0, 1023));
+  EXPECT_EQ(std::get<WorkerNotice>(engine_.events().at(2)).message, text.substr(0, 1023));
+}
+
 TEST_F(WorkerServiceTest, AReportThatIsNotDurableEndsTheStreamUnacknowledged) {
   for (const absl::Status& status :
        {absl::ResourceExhaustedError("disk full"), absl::AbortedError("gap")}) {

@@ -64,6 +64,16 @@ TEST_F(StateStoreTest, AnInfiniteProgressTimeoutStaysInfinite) {
   EXPECT_EQ(snapshot->FindJob(1)->started, absl::InfinitePast());
 }
 
+TEST_F(StateStoreTest, TextThatWasCutInsideACharacterIsRepaired) {
+  StoreJob();
+  Execute("UPDATE jobs SET message = CAST(x'61c3' AS TEXT)");
+  Execute("UPDATE events SET message = CAST(x'62c3' AS TEXT)");
+  const auto snapshot = Load();
+  ASSERT_OK(snapshot);
+  EXPECT_EQ(snapshot->FindJob(1)->message, "a?");
+  EXPECT_EQ(snapshot->FindJob(1)->events.at(0)->message, "b?");
+}
+
 TEST_F(StateStoreTest, AGapInTheEventsIsDataLoss) {
   StoreJob();
   Execute("UPDATE events SET sequence = 2");
