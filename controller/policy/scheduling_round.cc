@@ -117,8 +117,16 @@ bool SchedulingRound::IsOver(QueueWalk& walk, const Candidate& candidate) {
   const Project* project = world_.snapshot.FindProject(group.project);
   if (project == nullptr) return false;
   const QuotaHolder holder{.project = project, .project_name = group.project, .user = group.owner};
-  const ProjectUse& use = UseOf(group.project);
   const uint32_t slots = group.shape->min_slots();
+  // Its turn never comes while the quota stands as it is (it was lowered): it holds up nobody.
+  if (const auto alone = WhyOverSlots(holder, ProjectUse(), slots); alone.has_value()) {
+    const std::string message = absl::StrCat(*alone, ": it waits until the quota is raised");
+    Say(job, message);
+    SayToRest(candidate, message);
+    walk.SkipGroup();
+    return true;
+  }
+  const ProjectUse& use = UseOf(group.project);
   const std::optional<std::string> why = WhyOverSlots(holder, use, slots);
   // Within a project, and of one user, nobody slips past the one whose turn it is.
   const bool is_full = full_projects_.count(group.project) != 0 ||

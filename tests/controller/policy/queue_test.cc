@@ -102,6 +102,25 @@ TEST_F(QueueTest, AUserOverQuotaHoldsUpNobodyElse) {
   EXPECT_THAT(MessageOf(2), HasSubstr("user ann in project vision holds 2 of its 2 slots"));
 }
 
+// kubernetes-sigs/kueue#6947, "Inadmissible Workload Blocks ClusterQueue": a workload that the
+// quota can never admit stands first, and those behind it that fit are not looked at.
+TEST_F(QueueTest, Kueue6947AJobLargerThanALoweredQuotaHoldsUpNobody) {
+  world_.AddWorker("a", 8);
+  world_.draft().EditProject("vision").quota.slots = 8;
+  world_.draft().EditProject("vision").each_user.slots = 8;
+  Add("vision", "ann", 8);
+  Add("vision", "ann");
+  Add("vision", "bob");
+  EXPECT_THAT(Placed(), ElementsAre(1));
+  world_.draft().EditProject("vision").quota.slots = 4;
+  EXPECT_THAT(Placed(), ElementsAre(2, 3));
+  EXPECT_THAT(MessageOf(1), HasSubstr("until the quota is raised"));
+  world_.draft().EditProject("vision").quota.slots = 8;
+  world_.draft().EditProject("vision").each_user.slots = 4;
+  EXPECT_THAT(Placed(), ElementsAre(2, 3));
+  EXPECT_THAT(MessageOf(1), HasSubstr("user ann in project vision"));
+}
+
 TEST_F(QueueTest, AnElasticJobStartsWithinItsQuota) {
   world_.AddWorker("a", 8);
   world_.draft().EditProject("vision").quota.slots = 5;
