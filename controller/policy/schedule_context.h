@@ -19,6 +19,9 @@ struct ScheduleSettings {
   uint32_t max_backfill_tries = 1000;
   // Ends of running jobs that are followed to find out when the head of a line could start.
   uint32_t max_releases = 5000;
+  // Slots are kept for a job in back-off when it will be ready this soon; before that they would
+  // only stand idle. A gang needs as long to save and leave.
+  absl::Duration keep_for_back_off = absl::Seconds(30);
   // Waiting jobs that are told why, in order of the queue; for the others `explain` works it out.
   uint32_t max_messages = 100;
   ElasticSettings elastic = {};

@@ -5,7 +5,8 @@
 // quotas of its project and owner. The first job of a line (pool and kind of slot) that does not
 // fit is its head: slots are kept for it, and later jobs may pass only if they do not delay it
 // (policy/backfill.h). A job that the workers present could not hold even when idle holds up no
-// one. A job that recovers or waits for its back-off keeps its place, and the slots for it.
+// one. A job that recovers keeps its place and the slots for it, and so does one whose
+// back-off is nearly over; one with a long back-off holds up nobody before that.
 //
 // One file a policy: admission, queue_order (with fair_share), quota, placement, backfill,
 // run_time. What follows from the snapshot alone is kept between two looks and brought up to date

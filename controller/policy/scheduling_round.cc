@@ -19,6 +19,17 @@ uint32_t SlotsOf(const std::vector<Grant>& grants) {
   return slots;
 }
 
+// What of the kept slots lies on eligible workers (null: on all).
+uint32_t SlotsWithin(const Kept& kept, const IdSet* eligible) {
+  uint32_t slots = 0;
+  for (const Grant& grant : kept.grants) {
+    if (eligible == nullptr || eligible->Has(grant.worker_id)) slots += grant.slots.size();
+  }
+  return slots;
+}
+
+constexpr int kMostNamed = 2;  // jobs for which slots are kept, in one message
+
 std::string PlacementReason(const PlaceGang& gang, const JobNeeds& needs) {
   std::map<std::string, uint32_t> ranks;
   for (const RankPlacement& rank : gang.ranks) ++ranks[rank.worker];
@@ -166,7 +177,10 @@ void SchedulingRound::CapByQuota(Candidate& candidate) {
 
 void SchedulingRound::Consider(QueueWalk& walk, const QueueWalk::Step& step) {
   const Job& job = *world_.snapshot.FindJob(step.job_id);
-  const bool soon = job.state == JobState::kRecovering || job.not_before_at > world_.context.now;
+  const bool waits = job.state == JobState::kPending && job.not_before_at > world_.context.now;
+  const absl::Duration keep = world_.context.settings.keep_for_back_off;
+  if (waits && job.not_before_at > world_.context.now + keep) return;  // its place is later
+  const bool soon = waits || job.state == JobState::kRecovering;
   Candidate candidate{.job = job, .group = *step.group, .soon = soon, .max_ranks = 0, .lines = {}};
   if (IsOver(walk, candidate)) return;
   CapByQuota(candidate);
@@ -186,7 +200,7 @@ void SchedulingRound::Consider(QueueWalk& walk, const QueueWalk::Step& step) {
       if (Start(walk, candidate, line, PlaceInKept(candidate, line, end))) return;
     }
   }
-  const Capacity offer = OfferOf(candidate);
+  const Offer offer{.all = OfferOf(candidate), .others = WhoElseGets(candidate)};
   MakeHead(candidate);
   const bool skips_group = !others_could && !soon;
   Wait(candidate, offer, skips_group);
@@ -254,10 +268,36 @@ Capacity SchedulingRound::OfferOf(const Candidate& candidate) const {
       return false;
     });
   }
+  // As people see them: what is kept is free.
+  for (int line : candidate.lines) {
+    for (const Kept& kept : lines_[line].kept) offer.free_slots += SlotsWithin(kept, eligible);
+  }
   return offer;
 }
 
-void SchedulingRound::Wait(const Candidate& candidate, const Capacity& offer, bool skips_group) {
+std::string SchedulingRound::WhoElseGets(const Candidate& candidate) const {
+  if (candidate.soon || said_ >= world_.context.settings.max_messages) return "";
+  const IdSet* eligible = candidate.group.shape->Eligible(world_.index);
+  std::string text;
+  int named = 0;
+  for (int line : candidate.lines) {
+    for (const Kept& kept : lines_[line].kept) {
+      const uint32_t slots = SlotsWithin(kept, eligible);
+      if (slots == 0) continue;
+      if (++named > kMostNamed) return absl::StrCat(text, " and more for others");
+      absl::StrAppend(&text, named == 1 ? ", " : " and ", slots,
+                      named == 1 ? " of them kept for job " : " for job ", kept.for_job);
+      if (kept.until > world_.context.wall) {
+        absl::StrAppend(&text, " until ",
+                        absl::FormatTime("%Y-%m-%d %H:%M", kept.until, absl::UTCTimeZone()),
+                        " UTC");
+      }
+    }
+  }
+  return text;
+}
+
+void SchedulingRound::Wait(const Candidate& candidate, const Offer& offer, bool skips_group) {
   if (candidate.soon || said_ >= world_.context.settings.max_messages) return;
   const JobNeeds& needs = candidate.group.shape->needs();
   uint64_t behind = 0;
@@ -265,7 +305,8 @@ void SchedulingRound::Wait(const Candidate& candidate, const Capacity& offer, bo
     if (behind == 0) behind = lines_[line].head;
   }
   const std::string wish = DescribeNeeds(needs);
-  std::string message = absl::StrCat("needs ", wish, ": ", DescribeAvailable(offer));
+  std::string message =
+      absl::StrCat("needs ", wish, ": ", DescribeAvailable(offer.all), offer.others);
   const std::string to_the_rest =
       behind == 0 ? message : absl::StrCat("waits behind job ", behind, "; needs ", wish);
   for (const LineHead& head : decision_.heads) {
@@ -273,7 +314,7 @@ void SchedulingRound::Wait(const Candidate& candidate, const Capacity& offer, bo
     absl::StrAppend(&message, "; enough should be free at ",
                     absl::FormatTime("%Y-%m-%d %H:%M", head.start, absl::UTCTimeZone()), " UTC");
   }
-  if (needs.commands && offer.usable_slots == 0) {
+  if (needs.commands && offer.all.usable_slots == 0) {
     absl::StrAppend(&message, "; only workers with --allow-commands run commands");
   }
   absl::StrAppend(&message, WhoMakesWayFor(candidate.job.id));

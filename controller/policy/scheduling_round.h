@@ -45,6 +45,12 @@ class SchedulingRound {
     std::vector<int> lines;  // where it may go by now, in order of preference
   };
 
+  // What the candidate's lines have, and who else gets some of it.
+  struct Offer {
+    Capacity all;
+    std::string others;
+  };
+
   void Consider(QueueWalk& walk, const QueueWalk::Step& step);
   bool IsOver(QueueWalk& walk, const Candidate& candidate);
   void CapByQuota(Candidate& candidate);
@@ -69,8 +75,10 @@ class SchedulingRound {
   uint32_t RanksWithinQuotas(const Job& job);
 
   // `offer`: what its lines had for it before slots were kept for it.
-  void Wait(const Candidate& candidate, const Capacity& offer, bool skips_group);
+  void Wait(const Candidate& candidate, const Offer& offer, bool skips_group);
   Capacity OfferOf(const Candidate& candidate) const;
+  // Of the free ones, those that it may not have: ", 2 of them kept for job 7 until ...".
+  std::string WhoElseGets(const Candidate& candidate) const;
   void Say(const Job& job, std::string message);
   // The same to the jobs of the group that come after, as far as messages go.
   void SayToRest(const Candidate& candidate, const std::string& message);

@@ -259,9 +259,21 @@ class SchedulingPropertyTest : public ::testing::TestWithParam<uint64_t> {
     }
   }
 
+  // Whoever made way for one that is placed now stands in the line again, in its old place.
+  bool BringsBackOneThatMadeWay(const Decision& decision) const {
+    const Snapshot& now = history_.snapshot();
+    for (const PlaceGang& gang : decision.plan.place) {
+      for (uint64_t id : *now.active_jobs) {
+        const Job& job = *now.FindJob(id);
+        if (job.current != nullptr && job.current->yielded_to == gang.job_id) return true;
+      }
+    }
+    return false;
+  }
+
   // With the plan applied each head could start no later than without it.
   void ExpectHeadsNotDelayed(const Decision& decision) {
-    if (!history_.HasOneProject()) return;
+    if (!history_.HasOneProject() || BringsBackOneThatMadeWay(decision)) return;
     const Decision after = Schedule(history_.snapshot(), history_.context());
     for (const LineHead& head : decision.heads) {
       for (const LineHead& same : after.heads) {

@@ -120,20 +120,46 @@ TEST(SchedulerTest, ARecoveringJobAndOneInBackoffKeepTheirPlaceAndNoMore) {
   EXPECT_EQ(recovering.place[0].job_id, 2u);
 }
 
-TEST(SchedulerTest, AShortJobMayUseTheSlotsOfALongBackoff) {
+TEST(SchedulerTest, AShortJobMayUseTheSlotsThatAreKeptForABackOff) {
   World world;
   world.AddWorker("a", 1);
-  world.AddJob(World::Settings(1)).not_before_at = kNow + absl::Minutes(10);
+  world.AddJob(World::Settings(1)).not_before_at = kNow + absl::Seconds(20);
   JobSettings shorter = World::Settings(1);
-  shorter.scheduling.expected_run_time = absl::Minutes(10);
+  shorter.scheduling.expected_run_time = absl::Seconds(20);
   JobSettings longer = World::Settings(1);
-  longer.scheduling.expected_run_time = absl::Minutes(11);
+  longer.scheduling.expected_run_time = absl::Seconds(21);
   world.AddJob(longer);
-  EXPECT_TRUE(Look(world).plan.place.empty());
+  const Plan waits = Look(world).plan;
+  EXPECT_TRUE(waits.place.empty());
+  ASSERT_EQ(waits.waiting.size(), 1u);
+  EXPECT_THAT(waits.waiting[0].message,
+              HasSubstr("1 of 1 free on 1 ready worker, 1 of them kept for job 1 until "
+                        "2023-11-14 22:13 UTC"));
   world.AddJob(shorter);
   const Plan plan = Look(world).plan;
   ASSERT_EQ(plan.place.size(), 1u);
   EXPECT_EQ(plan.place[0].job_id, 3u);
+}
+
+// skypilot#10013 in another form: who waits for a time of its own must not hold what others could
+// use meanwhile, nor its project's turn.
+TEST(SchedulerTest, AJobInALongBackOffHoldsUpNobody) {
+  World world;
+  world.AddWorker("a", 2);
+  world.draft().EditProject("p").quota.slots = 3;
+  JobSettings settings = World::Settings(2);
+  settings.project = "p";
+  world.AddJob(settings).not_before_at = kNow + absl::Hours(20);
+  settings = World::Settings(1);
+  settings.project = "p";
+  world.AddJob(settings);
+  world.AddJob(settings);
+  const Decision decision = Look(world);
+  ASSERT_EQ(decision.plan.place.size(), 2u);
+  EXPECT_EQ(decision.due_at, kNow + absl::Hours(20)) << "then it is its turn";
+  const Plan then = Look(world, absl::Hours(20)).plan;
+  ASSERT_EQ(then.place.size(), 1u);
+  EXPECT_EQ(then.place[0].job_id, 1u);
 }
 
 TEST(SchedulerTest, PriorityGoesBeforeTheOrderOfSubmits) {
