@@ -1,6 +1,7 @@
 #include "controller/api/job_service.h"
 
 #include <algorithm>
+#include <bitset>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -20,6 +21,8 @@ namespace {
 
 constexpr uint32_t kDefaultJobPage = 100;
 constexpr uint32_t kMaxJobPage = 1000;
+// Jobs that one page looks at. A page that few match may hold less than asked for, and a token.
+constexpr uint32_t kMaxJobsSeen = 20'000;
 constexpr uint32_t kMaxPointPage = 10000;
 constexpr int kMaxMetricNames = 64;
 constexpr uint32_t kMaxTailLines = 1'000'000;
@@ -32,6 +35,22 @@ bool EndedWithin(const v1::ListJobsRequest& request, const Job& job) {
          (finished != 0 && finished < request.finished_before_ms());
 }
 
+using StateSet = std::bitset<v1::JobState_ARRAYSIZE>;
+
+// Those that the request names; all when it names none.
+absl::StatusOr<StateSet> StatesOf(const v1::ListJobsRequest& request) {
+  if (request.states_size() == 0) return StateSet().set();
+  if (request.states_size() > v1::JobState_ARRAYSIZE) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("states: at most ", v1::JobState_ARRAYSIZE, ", each once"));
+  }
+  StateSet states;
+  for (const int state : request.states()) {
+    if (v1::JobState_IsValid(state)) states.set(static_cast<size_t>(state));
+  }
+  return states;
+}
+
 absl::Status FillJobs(const Snapshot& snapshot, const v1::ListJobsRequest& request,
                       v1::ListJobsResponse& response) {
   uint64_t id = snapshot.jobs.last_id();
@@ -40,21 +59,19 @@ absl::Status FillJobs(const Snapshot& snapshot, const v1::ListJobsRequest& reque
   }
   const uint32_t wanted = request.page_size() == 0 ? kDefaultJobPage : request.page_size();
   const int most = static_cast<int>(std::min(wanted, kMaxJobPage));
+  MUSTER_ASSIGN_OR_RETURN(const StateSet states, StatesOf(request));
+  uint32_t seen = 0;
   for (id = std::min(id, snapshot.jobs.last_id()); id > 0; --id) {
     const Job* job = snapshot.FindJob(id);
-    if (job == nullptr) continue;
-    if (!request.project().empty() && job->settings->project != request.project()) continue;
-    const auto state = static_cast<v1::JobState>(job->state);
-    if (request.states_size() > 0 && std::find(request.states().begin(), request.states().end(),
-                                               state) == request.states().end()) {
-      continue;
-    }
-    if (!EndedWithin(request, *job)) continue;
-    if (response.jobs_size() == most) {
+    const bool wanted =
+        job != nullptr && states.test(static_cast<size_t>(job->state)) &&
+        (request.project().empty() || job->settings->project == request.project()) &&
+        EndedWithin(request, *job);
+    if (++seen > kMaxJobsSeen || (wanted && response.jobs_size() == most)) {
       response.set_next_page_token(absl::StrCat(id));
       return absl::OkStatus();
     }
-    *response.add_jobs() = ToProto(*job);
+    if (wanted) *response.add_jobs() = ToProto(*job);
   }
   return absl::OkStatus();
 }

@@ -166,6 +166,29 @@ TEST_F(JobServiceTest, ListsNewestFirstInPages) {
   EXPECT_THAT(Call(&Stub::ListJobs, request, failed), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
+TEST_F(JobServiceTest, AStateIsNamedOnceAndAPageLooksAtSoManyJobs) {
+  v1::ListJobsRequest request;
+  for (int i = 0; i < 11; ++i) request.add_states(v1::RUNNING);
+  v1::ListJobsResponse response;
+  EXPECT_THAT(Call(&Stub::ListJobs, request, response),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("states")));
+  engine_.Publish([](Snapshot& snapshot) {
+    const auto pending = MakeJob(1, "waits", JobState::kPending);
+    for (uint64_t id = 2; id <= 20'001; ++id) snapshot.jobs.Put(id, pending);
+    snapshot.jobs.Put(1, MakeJob(1, "runs"));
+  });
+  request.clear_states();
+  request.add_states(v1::RUNNING);
+  ASSERT_OK(Call(&Stub::ListJobs, request, response));
+  EXPECT_EQ(response.jobs_size(), 0);
+  ASSERT_EQ(response.next_page_token(), "1") << "20,000 were looked at";
+  request.set_page_token(response.next_page_token());
+  ASSERT_OK(Call(&Stub::ListJobs, request, response));
+  ASSERT_EQ(response.jobs_size(), 1);
+  EXPECT_EQ(response.jobs(0).name(), "runs");
+  EXPECT_EQ(response.next_page_token(), "");
+}
+
 TEST_F(JobServiceTest, HistoryIsWhatEndedInASpan) {
   for (uint64_t id = 1; id <= 4; ++id) {
     auto job = MakeJob(id, "digits", id == 4 ? JobState::kRunning : JobState::kSucceeded);
