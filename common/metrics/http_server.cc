@@ -1,160 +1,225 @@
 #include "common/metrics/http_server.h"
 
 #include <errno.h>
-#include <httplib.h>
-#include <string.h>
-#include <sys/socket.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <deque>
-#include <future>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/clock.h"
 #include "common/base/mutex.h"
+#include "common/metrics/http_connection.h"
+#include "common/metrics/http_listener.h"
 #include "common/metrics/registry.h"
 
 namespace muster {
 namespace {
 
-// A fixed pool with a bounded queue. When the queue is full the accepting thread waits, and new
-// connections stay in the kernel's backlog; httplib's own pool would queue without end.
-class BoundedPool final : public httplib::TaskQueue {
- public:
-  BoundedPool(int threads, size_t max_waiting) : max_waiting_(max_waiting) {
-    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
-  }
+// After a failed accept (no descriptors left) nobody is accepted for so long.
+constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
 
-  void enqueue(std::function<void()> task) override {
-    MutexLock lock(mutex_);
-    while (waiting_.size() >= max_waiting_) room_.Wait(mutex_);
-    waiting_.push_back(std::move(task));
-    work_.NotifyOne();
-  }
-
-  void shutdown() override {
-    {
-      MutexLock lock(mutex_);
-      stopping_ = true;
-      work_.NotifyAll();
-    }
-    for (std::thread& thread : threads_) thread.join();
-  }
-
- private:
-  void Work() {
-    for (;;) {
-      std::function<void()> task;
-      {
-        MutexLock lock(mutex_);
-        while (waiting_.empty() && !stopping_) work_.Wait(mutex_);
-        if (waiting_.empty()) return;
-        task = std::move(waiting_.front());
-        waiting_.pop_front();
-        room_.NotifyOne();
-      }
-      task();
-    }
-  }
-
-  const size_t max_waiting_;
-  Mutex mutex_;
-  CondVar work_;
-  CondVar room_;
-  std::deque<std::function<void()>> waiting_ MUSTER_GUARDED_BY(mutex_);
-  bool stopping_ MUSTER_GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> threads_;
-};
-
-struct HostPort {
-  std::string host;
-  int port = 0;
-};
-
-absl::StatusOr<HostPort> ParseListen(const std::string& text) {
-  const size_t colon = text.rfind(':');
-  HostPort parsed;
-  if (colon == std::string::npos || colon == 0 ||
-      !absl::SimpleAtoi(text.substr(colon + 1), &parsed.port) || parsed.port < 0 ||
-      parsed.port > 65535) {
-    return absl::InvalidArgumentError(absl::StrCat("http listen address '", text,
-                                                   "' is not HOST:PORT with a port of 0 to 65535"));
-  }
-  parsed.host = text.substr(0, colon);
-  if (parsed.host.size() > 2 && parsed.host.front() == '[' && parsed.host.back() == ']') {
-    parsed.host = parsed.host.substr(1, parsed.host.size() - 2);
-  }
-  return parsed;
-}
-
-// httplib's default is SO_REUSEPORT, with which two daemons would share a port without noticing.
-void SetSocketOptions(socket_t socket) {
-  const int yes = 1;
-  (void)::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+HttpResponse Plain(int status, absl::string_view text) {
+  return {.status = status, .body = absl::StrCat(text, "\n")};
 }
 
 }  // namespace
 
 class HttpServer::Impl {
  public:
-  Impl(const Options& options, std::map<std::string, HttpHandler> handlers)
-      : handlers_(std::move(handlers)) {
-    const auto timeout = absl::ToChronoMicroseconds(options.io_timeout);
-    server_.set_read_timeout(timeout);
-    server_.set_write_timeout(timeout);
-    server_.set_keep_alive_max_count(1);
-    server_.set_payload_max_length(0);
-    server_.set_socket_options(SetSocketOptions);
-    // httplib makes its pool once it counts itself as running; before that its stop() would do
-    // nothing.
-    server_.new_task_queue = [this, threads = options.threads, waiting = options.max_waiting] {
-      running_.set_value();
-      return new BoundedPool(threads, waiting);  // NOLINT: httplib takes ownership
-    };
-    server_.Get(".*", [this](const httplib::Request& request, httplib::Response& response) {
-      Serve(request, response);
-    });
-  }
-
-  // Returns the bound port, or -1 with errno.
-  int Bind(const HostPort& where) {
-    if (where.port == 0) return server_.bind_to_any_port(where.host);
-    return server_.bind_to_port(where.host, where.port) ? where.port : -1;
-  }
-
-  void Start() {
-    thread_ = std::thread([this] { server_.listen_after_bind(); });
-    running_.get_future().wait();
+  Impl(const Options& options, std::map<std::string, HttpHandler> handlers, HttpListener listener)
+      : options_(options),
+        handlers_(std::move(handlers)),
+        listener_(std::move(listener)),
+        wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+    MUSTER_CHECK(wake_.valid(), "no eventfd for the HTTP port");
+    for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { Work(); });
+    threads_.emplace_back([this] { Turn(); });
   }
 
   void Stop() {
-    if (!thread_.joinable()) return;
-    server_.stop();
-    thread_.join();
+    {
+      MutexLock lock(mutex_);
+      stopping_ = true;
+      work_.NotifyAll();
+    }
+    Wake();
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+    listener_.fd.Reset();
   }
 
  private:
-  void Serve(const httplib::Request& request, httplib::Response& response) {
-    const auto found = handlers_.find(request.path);
-    if (found == handlers_.end()) {
-      response.status = 404;
-      response.set_content("not found\n", "text/plain; charset=utf-8");
-      return;
+  struct Entry {  // of a connection, by its number
+    uint64_t id = 0;
+    std::string text;  // a head, or an answer
+  };
+
+  // The thread of the connections.
+  void Turn() {
+    std::vector<pollfd> polled;
+    for (;;) {
+      polled.clear();
+      polled.push_back({.fd = wake_.get(), .events = POLLIN, .revents = 0});
+      const bool accepts =
+          connections_.size() < options_.max_connections && clock_.SinceBoot() >= accept_at_;
+      polled.push_back({.fd = accepts ? listener_.fd.get() : -1, .events = POLLIN, .revents = 0});
+      std::vector<uint64_t> ids;
+      for (const auto& [id, connection] : connections_) {
+        ids.push_back(id);
+        const short wanted = connection.wanted();
+        polled.push_back(
+            {.fd = wanted == 0 ? -1 : connection.fd(), .events = wanted, .revents = 0});
+      }
+      (void)::poll(polled.data(), polled.size(), PollMillis());
+      if (!TakeAnswers()) return;
+      for (size_t i = 0; i < ids.size(); ++i) {
+        if (polled[i + 2].revents != 0) Advance(ids[i]);
+      }
+      if (polled[1].revents != 0) Accept();
+      EndLate();
     }
-    HttpRequest converted;
-    converted.path = request.path;
-    converted.query.insert(request.params.begin(), request.params.end());
-    HttpResponse made = found->second(converted);
-    response.status = made.status;
-    response.set_content(made.body, made.content_type);
   }
 
+  int PollMillis() {
+    absl::Duration due = absl::InfiniteDuration();
+    for (const auto& [id, connection] : connections_) {
+      if (connection.state() != HttpConnection::State::kAsked) {
+        due = std::min(due, connection.deadline());
+      }
+    }
+    const absl::Duration now = clock_.SinceBoot();
+    if (accept_at_ > now) due = std::min(due, accept_at_);
+    if (due == absl::InfiniteDuration()) return -1;
+    const int64_t millis = absl::ToInt64Milliseconds(due - now) + 1;
+    return static_cast<int>(std::clamp<int64_t>(millis, 0, 60'000));
+  }
+
+  void Accept() {
+    HttpPeer peer = AcceptHttp(listener_.fd.get());
+    const absl::Duration now = clock_.SinceBoot();
+    if (!peer.fd.valid()) {
+      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) accept_at_ = now + kAcceptPause;
+      return;
+    }
+    size_t& same = peers_[peer.host];
+    if (same >= options_.max_per_peer) return;
+    ++same;
+    connections_.emplace(++last_id_, HttpConnection(std::move(peer), options_.max_head_bytes,
+                                                    now + options_.request_timeout));
+  }
+
+  void Advance(uint64_t id) {
+    HttpConnection& connection = connections_.at(id);
+    connection.OnReady();
+    if (connection.state() == HttpConnection::State::kTooLarge) {
+      Answer(connection, FormatHttpResponse(Plain(431, "the request's head is too large"), true));
+    } else if (connection.state() == HttpConnection::State::kAsked) {
+      MutexLock lock(mutex_);
+      asked_.push_back({id, connection.head()});
+      work_.NotifyOne();
+    }
+    if (connection.state() == HttpConnection::State::kOver) End(id);
+  }
+
+  void Answer(HttpConnection& connection, std::string text) {
+    connection.Answer(std::move(text), clock_.SinceBoot() + options_.response_timeout);
+  }
+
+  // False: the server stops.
+  bool TakeAnswers() {
+    uint64_t count = 0;
+    (void)!::read(wake_.get(), &count, sizeof(count));
+    std::deque<Entry> answers;
+    {
+      MutexLock lock(mutex_);
+      if (stopping_) return false;
+      answers.swap(answers_);
+    }
+    for (Entry& answer : answers) {
+      HttpConnection& connection = connections_.at(answer.id);
+      Answer(connection, std::move(answer.text));
+      if (connection.state() == HttpConnection::State::kOver) End(answer.id);
+    }
+    return true;
+  }
+
+  void EndLate() {
+    const absl::Duration now = clock_.SinceBoot();
+    std::vector<uint64_t> late;
+    for (auto& [id, connection] : connections_) {
+      // A handler takes the time that it takes.
+      if (connection.state() == HttpConnection::State::kAsked) continue;
+      if (connection.deadline() <= now) late.push_back(id);
+    }
+    for (uint64_t id : late) End(id);
+  }
+
+  void End(uint64_t id) {
+    const auto it = connections_.find(id);
+    const auto peer = peers_.find(it->second.host());
+    if (--peer->second == 0) peers_.erase(peer);
+    connections_.erase(it);
+  }
+
+  // The threads of the handlers.
+  void Work() {
+    for (;;) {
+      Entry asked;
+      {
+        MutexLock lock(mutex_);
+        while (asked_.empty() && !stopping_) work_.Wait(mutex_);
+        if (stopping_) return;
+        asked = std::move(asked_.front());
+        asked_.pop_front();
+      }
+      std::string text = Serve(asked.text);
+      MutexLock lock(mutex_);
+      answers_.push_back({asked.id, std::move(text)});
+      Wake();
+    }
+  }
+
+  std::string Serve(const std::string& text) const {
+    const absl::StatusOr<HttpHead> head = ParseHttpHead(text);
+    if (!head.ok()) return FormatHttpResponse(Plain(400, head.status().message()), true);
+    if (head->method != "GET" && head->method != "HEAD") {
+      return FormatHttpResponse(Plain(405, "only GET and HEAD are served"), true);
+    }
+    const auto found = handlers_.find(head->request.path);
+    const HttpResponse response =
+        found == handlers_.end() ? Plain(404, "not found") : found->second(head->request);
+    return FormatHttpResponse(response, head->method == "GET");
+  }
+
+  void Wake() {
+    const uint64_t one = 1;
+    (void)!::write(wake_.get(), &one, sizeof(one));
+  }
+
+  const Options options_;
   const std::map<std::string, HttpHandler> handlers_;
-  httplib::Server server_;
-  std::promise<void> running_;
-  std::thread thread_;
+  HttpListener listener_;
+  const UniqueFd wake_;
+  RealClock clock_;
+  // Of the thread of the connections.
+  std::map<uint64_t, HttpConnection> connections_;
+  std::map<std::string, size_t> peers_;  // connections of each address
+  uint64_t last_id_ = 0;
+  absl::Duration accept_at_;
+
+  Mutex mutex_;
+  CondVar work_;
+  std::deque<Entry> asked_ MUSTER_GUARDED_BY(mutex_);
+  std::deque<Entry> answers_ MUSTER_GUARDED_BY(mutex_);
+  bool stopping_ MUSTER_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;  // last: they use the others
 };
 
 HttpServer::HttpServer() = default;
@@ -167,22 +232,11 @@ void HttpServer::Stop() {
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Create(
     const Options& options, std::map<std::string, HttpHandler> handlers) {
-  auto where = ParseListen(options.listen);
-  if (!where.ok()) return where.status();
+  auto listener = ListenForHttp(options.listen);
+  if (!listener.ok()) return listener.status();
   std::unique_ptr<HttpServer> server(new HttpServer());
-  server->impl_ = std::make_unique<Impl>(options, std::move(handlers));
-  errno = 0;
-  const int port = server->impl_->Bind(*where);
-  if (port < 0) {
-    const int why = errno;
-    return absl::FailedPreconditionError(
-        absl::StrCat("cannot listen for HTTP on ", options.listen, ": ",
-                     why != 0 ? ::strerror(why) : "no such address"));
-  }
-  const bool ipv6 = where->host.find(':') != std::string::npos;
-  server->address_ =
-      ipv6 ? absl::StrCat("[", where->host, "]:", port) : absl::StrCat(where->host, ":", port);
-  server->impl_->Start();
+  server->address_ = listener->address;
+  server->impl_ = std::make_unique<Impl>(options, std::move(handlers), *std::move(listener));
   return server;
 }
 

@@ -1,11 +1,14 @@
 // A small HTTP/1.1 server for what a daemon shows to machines and browsers: /metrics, /healthz,
-// /readyz, a page. GET and HEAD only, one request a connection, a fixed number of threads and of
-// waiting connections.
+// /readyz, a page. GET and HEAD only, one request a connection. It needs no token, so nobody may
+// take it from others: one thread turns all connections and waits for none of them, each has a time
+// for its request and one for its answer, and heads, connections and those of one address are
+// bounded.
 //
-// Handlers run on the server's threads, several at a time, and must be thread-safe. They must not
+// Handlers run on threads of their own, several at a time, and must be thread-safe. They must not
 // throw, and must not stop the server.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,19 +17,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/metrics/http_text.h"
 
 namespace muster {
-
-struct HttpRequest {
-  std::string path;
-  std::multimap<std::string, std::string> query;
-};
-
-struct HttpResponse {
-  int status = 200;
-  std::string content_type = "text/plain; charset=utf-8";
-  std::string body;
-};
 
 using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
 
@@ -34,9 +27,12 @@ class HttpServer {
  public:
   struct Options {
     std::string listen = "127.0.0.1:0";  // HOST:PORT, [IPv6]:PORT; port 0: a free one
-    int threads = 2;                     // requests served at a time
-    size_t max_waiting = 64;  // accepted connections that wait; more stay in the kernel's backlog
-    absl::Duration io_timeout = absl::Seconds(5);  // for each read or write of a request
+    int threads = 2;                     // handlers that run at a time
+    size_t max_connections = 256;        // more wait in the kernel's backlog
+    size_t max_per_peer = 64;            // of one address; more are closed at once
+    size_t max_head_bytes = 16 << 10;    // then 431
+    absl::Duration request_timeout = absl::Seconds(5);    // from the accept to the head's end
+    absl::Duration response_timeout = absl::Seconds(30);  // until the client has read the answer
   };
 
   // Binds, and serves `handlers` by exact path; any other path is 404. When it returns, address()
@@ -53,8 +49,8 @@ class HttpServer {
   // HOST:PORT as bound.
   const std::string& address() const { return address_; }
 
-  // Accepts no more, finishes the requests that wait, joins the threads. May be called more than
-  // once, by the owner.
+  // Accepts no more, lets handlers that run finish, closes all connections, joins the threads. May
+  // be called more than once, by the owner.
   void Stop();
 
  private:

@@ -91,7 +91,7 @@ TEST(HttpServerTest, OnlyReadsAreServed) {
 }
 
 TEST(HttpServerTest, ManyClientsShareFewThreads) {
-  auto server = Start(Echo(), {.threads = 2, .max_waiting = 1});
+  auto server = Start(Echo(), {.threads = 2, .max_connections = 2});
   std::atomic<int> served = 0;
   std::vector<std::thread> clients;
   for (int i = 0; i < 16; ++i) {
@@ -134,16 +134,123 @@ TEST(HttpServerTest, StopsRightAfterItsStartAndLeavesThePort) {
   EXPECT_OK(HttpServer::Create({.listen = address}, Echo()));
 }
 
+// A connection that is written to byte by byte.
+class RawClient {
+ public:
+  explicit RawClient(const HttpServer& server) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    const int port = std::stoi(server.address().substr(server.address().rfind(':') + 1));
+    sockaddr_in to = {};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(static_cast<uint16_t>(port));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(fd_.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+  }
+  bool Send(const std::string& text) {
+    return ::send(fd_.get(), text.data(), text.size(), MSG_NOSIGNAL) ==
+           static_cast<ssize_t>(text.size());
+  }
+  // All until the server ends the connection.
+  std::string ReadToEnd() {
+    std::string all;
+    char buffer[1024];
+    for (;;) {
+      const ssize_t got = ::recv(fd_.get(), buffer, sizeof(buffer), 0);
+      if (got <= 0) return all;
+      all.append(buffer, static_cast<size_t>(got));
+    }
+  }
+
+ private:
+  UniqueFd fd_;
+};
+
 TEST(HttpServerTest, AnIdleConnectionDoesNotKeepItFromStopping) {
-  auto server = Start(Echo(), {.io_timeout = absl::Milliseconds(200)});
-  const int port = std::stoi(server->address().substr(server->address().rfind(':') + 1));
-  UniqueFd idle(::socket(AF_INET, SOCK_STREAM, 0));
-  sockaddr_in to = {};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(static_cast<uint16_t>(port));
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ASSERT_EQ(::connect(idle.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+  auto server = Start(Echo(), {.request_timeout = absl::Hours(1)});
+  RawClient idle(*server);
+  RawClient begun(*server);
+  EXPECT_TRUE(begun.Send("GET /ec"));
   server->Stop();
+  EXPECT_EQ(begun.ReadToEnd(), "");
+}
+
+TEST(HttpServerTest, SlowClientsKeepNobodyWaiting) {
+  auto server = Start(Echo(), {.threads = 1, .request_timeout = absl::Hours(1)});
+  std::vector<std::unique_ptr<RawClient>> slow;
+  for (int i = 0; i < 20; ++i) {
+    slow.push_back(std::make_unique<RawClient>(*server));
+    EXPECT_TRUE(slow.back()->Send("GET /echo?a=1 HTTP/1.1\r\nX: "));
+  }
+  auto result = httplib::Client("http://" + server->address()).Get("/echo?a=1");
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->body, "a=1;");
+  // A request that comes in pieces is served when it is whole.
+  EXPECT_TRUE(slow.front()->Send("y\r\n\r\n"));
+  EXPECT_THAT(slow.front()->ReadToEnd(), HasSubstr("\r\n\r\na=1;"));
+}
+
+TEST(HttpServerTest, ARequestHasItsTime) {
+  auto server = Start(Echo(), {.request_timeout = absl::Milliseconds(50)});
+  RawClient slow(*server);
+  EXPECT_TRUE(slow.Send("GET /echo HTTP/1.1\r\n"));
+  EXPECT_EQ(slow.ReadToEnd(), "") << "the server hangs up";
+}
+
+TEST(HttpServerTest, AHeadHasItsBound) {
+  auto server = Start(Echo(), {.request_timeout = absl::Hours(1)});
+  RawClient client(*server);
+  EXPECT_TRUE(client.Send("GET /echo HTTP/1.1\r\n"));
+  const std::string line = "X-Header: " + std::string(1000, 'x') + "\r\n";
+  for (int i = 0; i < 17; ++i) EXPECT_TRUE(client.Send(line));
+  EXPECT_THAT(client.ReadToEnd(), HasSubstr("431"));
+}
+
+TEST(HttpServerTest, OneAddressHasSoManyConnections) {
+  auto server = Start(Echo(), {.max_per_peer = 2, .request_timeout = absl::Hours(1)});
+  auto first = std::make_unique<RawClient>(*server);
+  EXPECT_TRUE(first->Send("GET"));
+  RawClient second(*server);
+  EXPECT_TRUE(second.Send("GET"));
+  RawClient third(*server);
+  EXPECT_EQ(third.ReadToEnd(), "") << "closed at once";
+  EXPECT_TRUE(second.Send(" /echo?a=1 HTTP/1.1\r\n\r\n"));
+  EXPECT_THAT(second.ReadToEnd(), HasSubstr("a=1;"));
+  first.reset();
+  // Whoever goes makes room, once the server has noticed.
+  std::string answer;
+  while (answer.empty()) {
+    RawClient fourth(*server);
+    fourth.Send("GET /echo?a=4 HTTP/1.1\r\n\r\n");
+    answer = fourth.ReadToEnd();
+  }
+  EXPECT_THAT(answer, HasSubstr("a=4;"));
+}
+
+TEST(HttpServerTest, AnAnswerThatNobodyReadsHasItsTime) {
+  const std::string large(64 << 20, 'x');
+  auto server = Start({{"/large", [&](const HttpRequest&) { return HttpResponse{.body = large}; }}},
+                      {.response_timeout = absl::Milliseconds(50)});
+  RawClient client(*server);
+  EXPECT_TRUE(client.Send("GET /large HTTP/1.1\r\n\r\n"));
+  // The next one is served by a server that has let go of the first.
+  while (client.Send("x")) std::this_thread::yield();
+  EXPECT_LT(client.ReadToEnd().size(), large.size());
+}
+
+TEST(HttpTextTest, ParsesWhatItNeedsAndRefusesTheRest) {
+  const auto head = ParseHttpHead("HEAD /a%20b?x=%31&y=a+b&z&%zz=1 HTTP/1.0\r\nHost: h\r\n\r\n");
+  ASSERT_OK(head);
+  EXPECT_EQ(head->method, "HEAD");
+  EXPECT_EQ(head->request.path, "/a b");
+  EXPECT_THAT(head->request.query,
+              ::testing::ElementsAre(::testing::Pair("%zz", "1"), ::testing::Pair("x", "1"),
+                                     ::testing::Pair("y", "a b"), ::testing::Pair("z", "")));
+  for (const char* text : {"", "\r\n\r\n", "GET\r\n", "GET / HTTP/2\r\n", "GET /a b HTTP/1.1\r\n",
+                           "GET  HTTP/1.1\r\n"}) {
+    EXPECT_THAT(ParseHttpHead(text), StatusIs(absl::StatusCode::kInvalidArgument)) << text;
+  }
+  EXPECT_EQ(FormatHttpResponse({.status = 404, .body = "no\n"}, false),
+            "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain; charset=utf-8\r\n"
+            "Content-Length: 3\r\nConnection: close\r\n\r\n");
 }
 
 }  // namespace

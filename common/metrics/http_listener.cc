@@ -1,0 +1,109 @@
+#include "common/metrics/http_listener.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <memory>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace muster {
+namespace {
+
+struct HostPort {
+  std::string host;
+  int port = 0;
+};
+
+absl::StatusOr<HostPort> ParseListen(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  HostPort parsed;
+  if (colon == std::string::npos || colon == 0 ||
+      !absl::SimpleAtoi(text.substr(colon + 1), &parsed.port) || parsed.port < 0 ||
+      parsed.port > 65535) {
+    return absl::InvalidArgumentError(absl::StrCat("http listen address '", text,
+                                                   "' is not HOST:PORT with a port of 0 to 65535"));
+  }
+  parsed.host = text.substr(0, colon);
+  if (parsed.host.size() > 2 && parsed.host.front() == '[' && parsed.host.back() == ']') {
+    parsed.host = parsed.host.substr(1, parsed.host.size() - 2);
+  }
+  return parsed;
+}
+
+// Without SO_REUSEPORT, with which two daemons would share a port without noticing.
+UniqueFd Bind(const addrinfo& where) {
+  UniqueFd fd(::socket(where.ai_family, where.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC,
+                       where.ai_protocol));
+  if (!fd.valid()) return fd;
+  const int yes = 1;
+  (void)::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  const bool bound = ::bind(fd.get(), where.ai_addr, where.ai_addrlen) == 0;
+  if (bound && ::listen(fd.get(), SOMAXCONN) == 0) return fd;
+  const int why = errno;
+  fd.Reset();
+  errno = why;
+  return fd;
+}
+
+struct Names {
+  std::string host;
+  std::string port;
+};
+
+Names NamesOf(const sockaddr_storage& address, socklen_t size) {
+  char host[NI_MAXHOST] = "";
+  char port[NI_MAXSERV] = "";
+  (void)::getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host, sizeof(host), port,
+                      sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV);
+  return {host, port};
+}
+
+}  // namespace
+
+absl::StatusOr<HttpListener> ListenForHttp(const std::string& listen) {
+  auto where = ParseListen(listen);
+  if (!where.ok()) return where.status();
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int looked =
+      ::getaddrinfo(where->host.c_str(), absl::StrCat(where->port).c_str(), &hints, &found);
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(found, &::freeaddrinfo);
+  const auto refuse = [&](absl::string_view why) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot listen for HTTP on ", listen, ": ", why));
+  };
+  if (looked != 0) return refuse("no such address");
+  HttpListener listener;
+  for (const addrinfo* at = found; at != nullptr && !listener.fd.valid(); at = at->ai_next) {
+    listener.fd = Bind(*at);
+  }
+  if (!listener.fd.valid()) return refuse(::strerror(errno));
+  sockaddr_storage bound = {};
+  socklen_t size = sizeof(bound);
+  if (::getsockname(listener.fd.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
+    return refuse(::strerror(errno));
+  }
+  const std::string port = NamesOf(bound, size).port;
+  const bool ipv6 = where->host.find(':') != std::string::npos;
+  listener.address =
+      ipv6 ? absl::StrCat("[", where->host, "]:", port) : absl::StrCat(where->host, ":", port);
+  return listener;
+}
+
+HttpPeer AcceptHttp(int listener) {
+  sockaddr_storage from = {};
+  socklen_t size = sizeof(from);
+  HttpPeer peer;
+  peer.fd.Reset(
+      ::accept4(listener, reinterpret_cast<sockaddr*>(&from), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (peer.fd.valid()) peer.host = NamesOf(from, size).host;
+  return peer;
+}
+
+}  // namespace muster
