@@ -1,5 +1,6 @@
 #include "controller/api/control_stream.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -61,12 +62,14 @@ void ControlStream::Close(const absl::Status& status) {
 }
 
 void ControlStream::Write(v1::ControllerMessage message) {
+  const size_t bytes = message.ByteSizeLong();  // also fills the cache that the write reads
   bool is_stuck = false;
   {
     MutexLock lock(mutex_);
     if (ended_) return;
-    is_stuck = queue_.size() >= kMaxQueued;
+    is_stuck = queue_.size() >= kMaxQueued || queued_bytes_ + bytes > kMaxQueuedBytes;
     if (!is_stuck) {
+      queued_bytes_ += bytes;
       queue_.push_back(std::move(message));
       if (queue_.size() == 1) StartWrite(&queue_.front());
     }
@@ -88,6 +91,7 @@ void ControlStream::FinishIfIdleLocked() {
 
 void ControlStream::OnWriteDone(bool ok) {
   MutexLock lock(mutex_);
+  queued_bytes_ -= std::min(queued_bytes_, queue_.front().ByteSizeLong());
   queue_.pop_front();
   if (!ok) {
     queue_.clear();

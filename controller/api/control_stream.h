@@ -28,8 +28,9 @@ class ControlStream final
       public WorkerLink,
       public std::enable_shared_from_this<ControlStream> {
  public:
-  // An agent that does not read is given up when so much waits for it.
+  // An agent that does not read is given up when so many messages, or so many bytes, wait for it.
   static constexpr size_t kMaxQueued = 16384;
+  static constexpr size_t kMaxQueuedBytes = 64 << 20;
   // So many reports may wait for their commit before the next message is read.
   static constexpr int kMaxUnanswered = 256;
 
@@ -78,6 +79,7 @@ class ControlStream final
   Mutex mutex_;
   std::deque<v1::ControllerMessage> queue_
       MUSTER_GUARDED_BY(mutex_);  // the first one is being written
+  size_t queued_bytes_ MUSTER_GUARDED_BY(mutex_) = 0;
   int unanswered_ MUSTER_GUARDED_BY(mutex_) = 0;
   bool reading_ MUSTER_GUARDED_BY(mutex_) = false;
   bool connected_ MUSTER_GUARDED_BY(mutex_) = false;  // the engine knows this link

@@ -33,6 +33,12 @@ bool Waits(StoreOp::Kind kind) {
   return kind == StoreOp::Kind::kGet || kind == StoreOp::Kind::kWait;
 }
 
+size_t BytesOf(const std::vector<std::string>& keys) {
+  size_t bytes = 0;
+  for (const std::string& key : keys) bytes += sizeof(std::string) + key.size();
+  return bytes;
+}
+
 // Why the request itself is malformed; empty when it is not.
 std::string Fault(const StoreOp& op) {
   for (const std::string& key : op.keys) {
@@ -69,13 +75,13 @@ void Rendezvous::Close(uint64_t job_id, uint32_t attempt) {
     while (it != gangs_.end() && std::get<0>(it->first) == job_id &&
            std::get<1>(it->first) == attempt) {
       for (Wait& wait : it->second.waits) {
-        answers.emplace_back(std::move(wait.done), Failed(absl::StrCat("job ", job_id, ": attempt ",
-                                                                       attempt, " has ended")));
+        answers.push_back({std::move(wait.done), Failed(absl::StrCat("job ", job_id, ": attempt ",
+                                                                     attempt, " has ended"))});
       }
       it = gangs_.erase(it);
     }
   }
-  for (auto& [done, answer] : answers) done(std::move(answer));
+  Give(std::move(answers));
 }
 
 void Rendezvous::CloseAll() {
@@ -84,12 +90,12 @@ void Rendezvous::CloseAll() {
     MutexLock lock(mutex_);
     for (auto& [key, gang] : gangs_) {
       for (Wait& wait : gang.waits) {
-        answers.emplace_back(std::move(wait.done), Failed("the controller is stopping"));
+        answers.push_back({std::move(wait.done), Failed("the controller is stopping")});
       }
     }
     gangs_.clear();
   }
-  for (auto& [done, answer] : answers) done(std::move(answer));
+  Give(std::move(answers));
 }
 
 void Rendezvous::Handle(StoreOp op, StoreDone done) {
@@ -100,34 +106,37 @@ void Rendezvous::Handle(StoreOp op, StoreDone done) {
     const auto it = gangs_.find({op.fence.job_id, op.fence.attempt, op.fence.generation});
     const std::string fault = Fault(op);
     if (it == gangs_.end()) {
-      answers.emplace_back(std::move(done),
-                           Failed(absl::StrCat("job ", op.fence.job_id, ": attempt ",
-                                               op.fence.attempt, " is not live (fenced)")));
+      answers.push_back(
+          {std::move(done), Failed(absl::StrCat("job ", op.fence.job_id, ": attempt ",
+                                                op.fence.attempt, " is not live (fenced)"))});
     } else if (!it->second.broken.empty()) {
-      answers.emplace_back(std::move(done), Failed(it->second.broken));
+      answers.push_back({std::move(done), Failed(it->second.broken)});
     } else if (!fault.empty()) {
-      answers.emplace_back(std::move(done), Failed(fault));
+      answers.push_back({std::move(done), Failed(fault)});
     } else if (Gang& gang = it->second; Waits(op.kind) && !HasAll(gang.values, op.keys)) {
-      if (gang.waits.size() >= kMaxWaits) {
-        answers.emplace_back(std::move(done), Failed("rendezvous: too many waits at once"));
+      const size_t bytes = BytesOf(op.keys);
+      if (gang.waits.size() >= kMaxWaits || gang.wait_bytes + bytes > kMaxWaitBytes) {
+        answers.push_back({std::move(done), Failed("rendezvous: too many waits at once")});
       } else {
         const absl::Duration timeout =
             std::clamp(op.timeout, absl::ZeroDuration(), absl::Duration(kMaxTimeout));
         const absl::Duration deadline_at = clock_.SinceBoot() + timeout;
         if (deadline_at < NextDeadlineLocked()) wake_up = wake_up_;
+        gang.wait_bytes += bytes;
         gang.waits.push_back({.keys = std::move(op.keys),
                               .get = op.kind == StoreOp::Kind::kGet,
+                              .bytes = bytes,
                               .deadline_at = deadline_at,
                               .done = std::move(done)});
       }
     } else {
       bool changed = false;
       StoreAnswer answer = ApplyLocked(gang, op, changed);
-      answers.emplace_back(std::move(done), std::move(answer));
+      answers.push_back({std::move(done), std::move(answer)});
       if (changed) WakeLocked(gang, answers);
     }
   }
-  for (auto& [callback, answer] : answers) callback(std::move(answer));
+  Give(std::move(answers));
   if (wake_up) wake_up();
 }
 
@@ -190,13 +199,36 @@ StoreAnswer Rendezvous::StoreLocked(Gang& gang, const std::string& key, std::str
 
 void Rendezvous::WakeLocked(Gang& gang, Answers& answers) {
   auto ready = [&gang](const Wait& wait) { return HasAll(gang.values, wait.keys); };
+  std::map<std::string, std::shared_ptr<const std::string>> values;
   for (Wait& wait : gang.waits) {
     if (!ready(wait)) continue;
-    answers.emplace_back(std::move(wait.done),
-                         Found(wait.get ? gang.values.at(wait.keys[0]) : std::string()));
+    Answer answer{std::move(wait.done), Found()};
+    if (wait.get) {
+      std::shared_ptr<const std::string>& value = values[wait.keys[0]];
+      if (value == nullptr) {
+        value = std::make_shared<const std::string>(gang.values.at(wait.keys[0]));
+      }
+      answer.value = value;
+    }
+    answers.push_back(std::move(answer));
     wait.done = nullptr;
   }
-  std::erase_if(gang.waits, [](const Wait& wait) { return wait.done == nullptr; });
+  DropAnswered(gang);
+}
+
+void Rendezvous::DropAnswered(Gang& gang) {
+  std::erase_if(gang.waits, [&gang](const Wait& wait) {
+    if (wait.done != nullptr) return false;
+    gang.wait_bytes -= wait.bytes;
+    return true;
+  });
+}
+
+void Rendezvous::Give(Answers answers) {
+  for (Answer& entry : answers) {
+    if (entry.value != nullptr) entry.answer.value = *entry.value;
+    entry.done(std::move(entry.answer));
+  }
 }
 
 absl::Duration Rendezvous::NextDeadlineLocked() const {
@@ -219,14 +251,14 @@ absl::Duration Rendezvous::Expire() {
         StoreAnswer answer = Failed(absl::StrCat("rendezvous: timed out waiting for ",
                                                  wait.keys.empty() ? "" : wait.keys[0]));
         answer.timed_out = true;
-        answers.emplace_back(std::move(wait.done), std::move(answer));
+        answers.push_back({std::move(wait.done), std::move(answer)});
         wait.done = nullptr;
       }
-      std::erase_if(gang.waits, [](const Wait& wait) { return wait.done == nullptr; });
+      DropAnswered(gang);
     }
     next = NextDeadlineLocked();
   }
-  for (auto& [done, answer] : answers) done(std::move(answer));
+  Give(std::move(answers));
   return next;
 }
 

@@ -57,6 +57,7 @@ class Rendezvous {
   static constexpr size_t kMaxKeys = 1u << 16;
   static constexpr size_t kMaxStoreBytes = 64u << 20;
   static constexpr size_t kMaxWaits = 1u << 16;
+  static constexpr size_t kMaxWaitBytes = 64u << 20;  // of their keys
   static constexpr absl::Duration kMaxTimeout = absl::Hours(1);
 
   explicit Rendezvous(Clock& clock) : clock_(clock) {}
@@ -82,6 +83,7 @@ class Rendezvous {
   struct Wait {
     std::vector<std::string> keys;
     bool get = false;
+    size_t bytes = 0;
     absl::Duration deadline_at;
     StoreDone done;
   };
@@ -90,12 +92,22 @@ class Rendezvous {
     std::map<std::string, std::string> values;
     size_t bytes = 0;
     std::vector<Wait> waits;
+    size_t wait_bytes = 0;
   };
-  using Answers = std::vector<std::pair<StoreDone, StoreAnswer>>;
+  // Many may wait for one large value: each gets its copy only when its turn has come.
+  struct Answer {
+    StoreDone done;
+    StoreAnswer answer;
+    std::shared_ptr<const std::string> value = nullptr;  // null: it stands in the answer
+  };
+  using Answers = std::vector<Answer>;
+  static void Give(Answers answers);
 
   StoreAnswer ApplyLocked(Gang& gang, const StoreOp& op, bool& changed) MUSTER_REQUIRES(mutex_);
   StoreAnswer StoreLocked(Gang& gang, const std::string& key, std::string value)
       MUSTER_REQUIRES(mutex_);
+  // Those that have their answer wait no longer.
+  static void DropAnswered(Gang& gang);
   void WakeLocked(Gang& gang, Answers& answers) MUSTER_REQUIRES(mutex_);
   absl::Duration NextDeadlineLocked() const MUSTER_REQUIRES(mutex_);
 

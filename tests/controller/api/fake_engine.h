@@ -73,6 +73,7 @@ class FakeEngine final : public Engine {
     done(result);
     MutexLock lock(mutex_);
     if (result.status.ok()) link_ = std::move(link);
+    disconnected_ = false;
     changed_.NotifyAll();
   }
   void Disconnect(const std::string&, const std::string&, const WorkerLink*) override {

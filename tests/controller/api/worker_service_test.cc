@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/mutex.h"
 #include "common/base/version.h"
+#include "controller/api/control_stream.h"
 #include "tests/controller/api/api_fixture.h"
 
 namespace muster::controller {
@@ -313,6 +314,22 @@ TEST_F(WorkerServiceTest, AssignmentsTravelWhole) {
   EXPECT_THAT(agent->End(), StatusIs(absl::StatusCode::kAlreadyExists));
   engine_.WaitForDisconnect();
   link->Send({15, DeleteAssignment{5, "/x"}});  // does nothing: the stream is gone
+}
+
+TEST_F(WorkerServiceTest, AnAgentThatDoesNotReadIsGivenUpByCountAndByBytes) {
+  StartAssignment large;
+  large.spec_json = std::string(1 << 20, 'x');
+  const std::pair<Assignment, size_t> floods[] = {
+      {{1, large}, 2 * (ControlStream::kMaxQueuedBytes >> 20)},
+      {{1, DeleteAssignment{5, "/x"}}, 8 * ControlStream::kMaxQueued}};
+  for (const auto& [assignment, count] : floods) {
+    Agent* agent = Connected();
+    const std::shared_ptr<WorkerLink> link = engine_.WaitForLink();
+    for (size_t i = 0; i < count; ++i) link->Send(assignment);
+    EXPECT_THAT(agent->End(),
+                StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("does not read")));
+    engine_.WaitForDisconnect();
+  }
 }
 
 TEST_F(WorkerServiceTest, ANoticeReachesTheEngine) {

@@ -129,6 +129,26 @@ TEST_F(RendezvousTest, ItsBoundsHold) {
   EXPECT_EQ(Do(Make(Kind::kSet, {"0"}, "small")).error, "") << "overwriting gives room back";
 }
 
+TEST_F(RendezvousTest, WaitsAreBoundedByTheirBytes) {
+  std::vector<std::string> keys;
+  for (int i = 0; i < 16'000; ++i) keys.push_back(std::to_string(i) + std::string(1000, 'k'));
+  std::string error;
+  int waits = 0;
+  for (; waits < 10 && error.empty(); ++waits) {
+    store_.Handle(Make(Kind::kWait, keys), [&](StoreAnswer answer) { error = answer.error; });
+  }
+  EXPECT_THAT(error, HasSubstr("too many waits"));
+  EXPECT_EQ(waits, 5) << "of 16 MB each";
+  error.clear();
+  clock_.Advance(absl::Seconds(10));
+  store_.Expire();
+  EXPECT_THAT(error, HasSubstr("timed out"));
+  store_.Handle(Make(Kind::kWait, keys), [&](StoreAnswer answer) { error = answer.error; });
+  error.clear();
+  Do(Make(Kind::kSet, {"a"}));
+  EXPECT_EQ(error, "") << "it waits: those that ended gave their room back";
+}
+
 TEST_F(RendezvousTest, StoppingEndsAllWaits) {
   std::optional<StoreAnswer> got;
   store_.Handle(Make(Kind::kWait, {"a"}), [&](StoreAnswer answer) { got = std::move(answer); });
