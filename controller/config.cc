@@ -19,6 +19,7 @@ namespace {
 
 constexpr absl::Duration kMinInterval = absl::Milliseconds(50);
 constexpr absl::Duration kMaxDuration = absl::Hours(24 * 365 * 10);
+constexpr uint64_t kMinJobLogBytes = 64 << 10;
 constexpr uint64_t kMinMetricsBytes = 16ull << 20;
 
 void DescribeOptions(CLI::App& app, Config& config) {
@@ -54,6 +55,8 @@ void DescribeOptions(CLI::App& app, Config& config) {
               "Points and logs of a finished job are removed after this long");
   AddBytes(app, "--metrics-max-bytes", &config.metrics_max_bytes,
            "Above this size of metrics.db the longest finished jobs lose points and logs first");
+  AddBytes(app, "--job-log-max-bytes", &config.job_log_max_bytes,
+           "Of one job's logs so much is kept; beyond it the oldest go, while it runs too");
   app.add_option("--calls-per-second", config.calls_per_second,
                  "Calls of one caller (token and address) beyond this wait: RESOURCE_EXHAUSTED; 0: "
                  "no bound")
@@ -137,6 +140,10 @@ absl::Status CheckConfig(const Config& config) {
   if (config.metrics_max_bytes < kMinMetricsBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--metrics-max-bytes: ", config.metrics_max_bytes, " is less than ", kMinMetricsBytes));
+  }
+  if (config.job_log_max_bytes < kMinJobLogBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--job-log-max-bytes: ", config.job_log_max_bytes, " is less than ", kMinJobLogBytes));
   }
   return absl::OkStatus();
 }

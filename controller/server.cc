@@ -76,6 +76,7 @@ absl::Status Server::OpenDatabases(std::function<void(const absl::Status&)> on_f
   ingest.path = config_.data_dir + "/metrics.db";
   ingest.retention = config_.metrics_retention;
   ingest.max_bytes = config_.metrics_max_bytes;
+  ingest.job_log_bytes = config_.job_log_max_bytes;
   ingest.known = [this](uint64_t job_id, uint32_t attempt) {
     return IsKnownAttempt(job_id, attempt);
   };

@@ -17,6 +17,7 @@ constexpr size_t kMaxWaitingBatches = 4096;
 constexpr uint64_t kMaxWaitingBytes = 256 << 20;
 constexpr size_t kMaxWaitingReads = 1024;
 constexpr size_t kReadsPerTurn = 16;
+constexpr uint64_t kTightPart = 8;
 constexpr uint64_t kWalBytes = 16 << 20;  // above it the write-ahead log is folded back
 constexpr absl::Duration kLongestSleep = absl::Seconds(10);
 
@@ -34,6 +35,7 @@ uint64_t BytesOf(const MetricsBatch& batch) {
 absl::StatusOr<std::unique_ptr<MetricsIngest>> MetricsIngest::Open(MetricsIngestOptions options,
                                                                    Clock& clock) {
   MUSTER_ASSIGN_OR_RETURN(auto store, MetricsStore::Open(options.path, options.file_max_bytes));
+  store->SetLogBudget(options.job_log_bytes);
   return std::unique_ptr<MetricsIngest>(
       new MetricsIngest(std::move(options), clock, std::move(store)));
 }
@@ -225,6 +227,8 @@ absl::Status MetricsIngest::Retain() {
     for (const FinishedJob& job : finished) {
       if (job.finished < oldest) to_remove_.push_back(job.job_id);
     }
+    const bool is_tight = used > options_.max_bytes && finished.empty();
+    store_->SetLogBudget(is_tight ? options_.job_log_bytes / kTightPart : options_.job_log_bytes);
     // Too large: one more job at a time, until the next look.
     if (to_remove_.empty() && used > options_.max_bytes && !finished.empty()) {
       to_remove_.push_back(finished.front().job_id);

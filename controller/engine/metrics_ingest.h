@@ -37,6 +37,9 @@ struct MetricsIngestOptions {
   // earlier while more than `max_bytes` are in use.
   absl::Duration retention = absl::Hours(24 * 30);
   uint64_t max_bytes = 8ull << 30;
+  // What is kept of one job's logs, while it runs too: beyond it the oldest go. While metrics.db is
+  // larger than `max_bytes` and no finished job has rows, an eighth of that.
+  uint64_t job_log_bytes = LogBudget::kDefaultBytes;
   absl::Duration retention_interval = absl::Minutes(1);
   // Is this an attempt that the controller placed? What comes from any other is refused, counted,
   // and acknowledged.

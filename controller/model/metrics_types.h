@@ -59,6 +59,7 @@ struct IngestCounts {
   uint64_t log_bytes = 0;            // stored
   uint64_t duplicate_records = 0;    // metric records seen before
   uint64_t duplicate_log_bytes = 0;  // trimmed: seen before
+  uint64_t dropped_log_bytes = 0;    // the oldest ones, of jobs that wrote more than is kept
   uint64_t gaps = 0;                 // holes in a sequence or a stream, recorded
   uint64_t refused_points = 0;       // bad or too many names
   uint64_t refused_records = 0;      // of a job or attempt that is not known

@@ -71,7 +71,8 @@ CREATE TABLE log_marks(
 ) STRICT, WITHOUT ROWID;
 
 -- What never came. kind 0: metric records first..last; 1, 2: bytes first..last of stdout, stderr; 3: `last` bytes of
--- either stream, as the agent said when its spool was full.
+-- either stream, as the agent said when its spool was full; 4, 5: bytes 0..last of stdout, stderr, dropped because the
+-- job wrote more than is kept of one job.
 CREATE TABLE gaps(
   job INTEGER NOT NULL,
   attempt INTEGER NOT NULL,

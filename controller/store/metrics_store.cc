@@ -20,8 +20,6 @@ constexpr uint64_t kMaxPointsPerRow = 4096;
 constexpr size_t kMaxCachedMarks = 65536;
 constexpr int kRowsPerRemoval = 256;
 
-enum GapKind { kMetricGap = 0, kStdoutGap = 1, kStderrGap = 2, kSpoolLogGap = 3 };
-
 bool IsName(const std::string& name) {
   if (name.empty() || name.size() > kMaxNameBytes || name[0] < 'a' || name[0] > 'z') return false;
   return std::all_of(name.begin(), name.end(), [](char c) {
@@ -37,6 +35,7 @@ void IngestCounts::Add(const IngestCounts& other) {
   duplicate_records += other.duplicate_records;
   duplicate_log_bytes += other.duplicate_log_bytes;
   gaps += other.gaps;
+  dropped_log_bytes += other.dropped_log_bytes;
   refused_points += other.refused_points;
   refused_records += other.refused_records;
 }
@@ -49,7 +48,8 @@ absl::StatusOr<std::unique_ptr<MetricsStore>> MetricsStore::Open(const std::stri
 
 absl::Status MetricsStore::Append(const std::vector<const MetricsBatch*>& batches,
                                   IngestCounts& counts) {
-  if (marks_.size() + log_marks_.size() + noted_jobs_.size() > kMaxCachedMarks ||
+  if (marks_.size() + log_marks_.size() + noted_jobs_.size() + log_budget_.size() >
+          kMaxCachedMarks ||
       job_names_.size() > kMaxCachedMarks) {
     ForgetCaches();
   }
@@ -146,6 +146,7 @@ absl::Status MetricsStore::AppendChunk(const LogChunk& chunk, IngestCounts& coun
   const uint64_t skip = chunk.offset < *next_offset ? *next_offset - chunk.offset : 0;
   counts.duplicate_log_bytes += skip;
   const absl::string_view text = absl::string_view(chunk.text).substr(skip);
+  MUSTER_RETURN_IF_ERROR(log_budget_.Add(chunk.key.job_id, text.size(), counts));
   SqliteStatement insert = db_->Prepare(
       "INSERT INTO logs(job, attempt, generation, rank, is_stderr, offset, text) "
       "VALUES(?, ?, ?, ?, ?, ?, ?)");
@@ -325,6 +326,7 @@ void MetricsStore::ForgetCaches() {
   name_ids_.clear();
   job_names_.clear();
   noted_jobs_.clear();
+  log_budget_.Forget();
 }
 
 absl::StatusOr<PointPage> MetricsStore::ReadPoints(const PointQuery& query) {
@@ -373,6 +375,7 @@ absl::StatusOr<bool> MetricsStore::RemoveSome(uint64_t job_id) {
   // The marks stay: a late repeat of a removed record must not come back as a new one.
   noted_jobs_.erase(job_id);
   job_names_.erase(job_id);
+  log_budget_.Forget(job_id);
   for (const char* sql :
        {"DELETE FROM points WHERE id IN (SELECT id FROM points WHERE job = ?1 LIMIT ?2) RETURNING "
         "1",

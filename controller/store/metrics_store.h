@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "controller/model/metrics_types.h"
+#include "controller/store/log_budget.h"
 #include "controller/store/point_codec.h"
 #include "controller/store/sqlite.h"
 
@@ -54,6 +55,8 @@ class MetricsStore {
   absl::StatusOr<std::vector<uint64_t>> JobsWithRows();
   absl::StatusOr<uint64_t> UsedBytes();
   absl::StatusOr<bool> RemoveSome(uint64_t job_id);
+  // What is kept of one job's logs.
+  void SetLogBudget(uint64_t bytes) { log_budget_.SetBytes(bytes); }
   // As SqliteDatabase::SetMaxBytes and CheckpointAbove.
   absl::Status SetMaxBytes(uint64_t max_bytes);
   absl::Status CheckpointAbove(uint64_t wal_bytes);
@@ -78,7 +81,8 @@ class MetricsStore {
     int64_t max_step = 0;
   };
 
-  explicit MetricsStore(std::unique_ptr<SqliteDatabase> db) : db_(std::move(db)) {}
+  explicit MetricsStore(std::unique_ptr<SqliteDatabase> db)
+      : db_(std::move(db)), log_budget_(*db_) {}
 
   absl::Status AppendInTransaction(const std::vector<const MetricsBatch*>& batches,
                                    IngestCounts& counts);
@@ -98,6 +102,7 @@ class MetricsStore {
   void ForgetCaches();
 
   std::unique_ptr<SqliteDatabase> db_;
+  LogBudget log_budget_;
   // What the tables say, kept between groups; forgotten when a transaction fails or when they grow
   // large.
   std::map<RankKey, Marks> marks_;

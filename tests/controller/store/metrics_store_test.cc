@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "controller/store/metrics_schema.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -275,6 +276,34 @@ TEST_F(MetricsStoreTest, RemovalTakesRowsButNotTheMarks) {
   ASSERT_OK(Points({Record(rank0_, 600, 599, 1)}));
   EXPECT_EQ(counts_.duplicate_records, 1u);
   EXPECT_THAT(Read({.job_id = 1}), IsEmpty());
+}
+
+TEST_F(MetricsStoreTest, OneJobKeepsTheNewestOfItsLogsWithinItsBudget) {
+  store_->SetLogBudget(1000);
+  const RankKey noisy{1, 1, 1, 0};
+  const RankKey quiet{2, 1, 1, 0};
+  EXPECT_OK(Logs({Chunk(quiet, 0, std::string(900, 'q'))}));
+  for (uint64_t i = 0; i < 50; ++i) {
+    EXPECT_OK(Logs({Chunk(noisy, i * 100, std::string(100, static_cast<char>('a' + i % 26)))}));
+    EXPECT_LE(ReadText({.job_id = 1}).size(), 1000u) << i;
+    if (i == 30) Open();  // what is stored is counted anew
+    store_->SetLogBudget(1000);
+  }
+  const std::string text = ReadText({.job_id = 1});
+  EXPECT_EQ(text.substr(text.size() - 100), std::string(100, 'a' + 49 % 26));
+  EXPECT_EQ(ReadText({.job_id = 2}).size(), 900u) << "another job's stay";
+  EXPECT_EQ(counts_.dropped_log_bytes, 5000 - text.size());
+  // What went is recorded, in one row of its stream.
+  store_.reset();
+  auto db = SqliteDatabase::Open({.path = dir_ / "metrics.db"}, kMetricsMigrations);
+  ASSERT_OK(db);
+  SqliteStatement gaps = (*db)->Prepare("SELECT job, kind, first, last FROM gaps");
+  ASSERT_TRUE(*gaps.Step());
+  EXPECT_EQ(gaps.Int(0), 1);
+  EXPECT_EQ(gaps.Int(1), kStdoutDropped);
+  EXPECT_EQ(gaps.Int(2), 0);
+  EXPECT_EQ(gaps.Int(3), static_cast<int64_t>(4999 - text.size()));
+  EXPECT_FALSE(*gaps.Step());
 }
 
 }  // namespace
