@@ -349,8 +349,10 @@ void Draft::UpdateUse() {
 }
 
 void Draft::UpdateNamesAndRunTimes() {
+  ArrayTallies arrays(*next_);
   for (const auto& [id, before] : jobs_before_) {
     const Job& job = *next_->jobs.Find(id);
+    arrays.Count(before.get(), job);
     if (before == nullptr) next_->newest_by_name.Put(job.settings->name, id);
     const bool had = before != nullptr && before->state == JobState::kSucceeded;
     if (!had && job.state == JobState::kSucceeded) LearnRunTime(*next_, job);
@@ -361,7 +363,10 @@ void Draft::RebuildJobLists() {
   std::vector<const Job*> succeeded;
   next_->newest_by_name = {};
   next_->run_times = {};
+  next_->arrays = {};
+  ArrayTallies arrays(*next_);
   next_->jobs.ForEach([&](const Job& job) {
+    arrays.Count(nullptr, job);
     next_->newest_by_name.Put(job.settings->name, job.id);
     if (job.state == JobState::kSucceeded) succeeded.push_back(&job);
   });

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "controller/model/array_tally.h"
 #include "controller/model/assignment_types.h"
 #include "controller/model/checkpoint_types.h"
 #include "controller/model/cow_map.h"
@@ -62,6 +63,7 @@ struct Snapshot {
       projects;  // by name: those that were set or have used something; never null
   std::shared_ptr<const std::map<std::string, std::shared_ptr<const ProjectUse>>>
       use;  // by project: those with jobs that hold or wait for slots; never null
+  CowMap<ArrayTally> arrays;         // by ArrayKey
   CowMap<uint64_t> newest_by_name;   // the newest job of each name
   CowMap<LearnedRunTime> run_times;  // of jobs that succeeded, by RunTimeKey
   Counters counters;

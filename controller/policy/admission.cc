@@ -38,6 +38,7 @@ Admission Admit(const Snapshot& snapshot, const Job& job, const ScheduleContext&
   if (others.state != DependencyOutlook::kMet) {
     admission = Bar(others.message);
     admission.waits_for = others.job_id;
+    admission.waits_for_array = others.whole_array;
     return admission;
   }
   if (first != 0) {

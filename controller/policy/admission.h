@@ -18,8 +18,9 @@ struct Admission {
     kBarred,      // not before something else has happened; stands in nobody's way
   };
   Verdict verdict = Verdict::kNotWaiting;
-  std::string message;     // of kBarred
-  uint64_t waits_for = 0;  // the job that bars it, or whose slots it leaves; 0: none
+  std::string message;           // of kBarred
+  uint64_t waits_for = 0;        // the job that bars it, or whose slots it leaves; 0: none
+  bool waits_for_array = false;  // all of that one's array
   absl::Duration again_at = absl::InfiniteDuration();  // since boot: ask again then (back-off)
   absl::Time again = absl::InfiniteFuture();           // wall clock: likewise (begin)
 };

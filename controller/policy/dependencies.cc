@@ -8,75 +8,75 @@ namespace {
 using On = SchedulingSettings::On;
 
 // How the jobs that one dependency names stand.
-struct Standing {
-  bool known = false;
-  bool all_ended = true;
-  uint64_t succeeded = 0;        // the first one; 0: none
-  const Job* failed = nullptr;   // the first one that ended otherwise
-  const Job* waiting = nullptr;  // the first one that has not ended
-};
-
-void Count(const Job& job, Standing& standing) {
-  standing.known = true;
-  if (!IsTerminal(job.state)) {
-    standing.all_ended = false;
-    if (standing.waiting == nullptr) standing.waiting = &job;
-  } else if (job.state == JobState::kSucceeded) {
-    if (standing.succeeded == 0) standing.succeeded = job.id;
-  } else if (standing.failed == nullptr) {
-    standing.failed = &job;
+ArrayTally TallyOf(const Snapshot& snapshot, const Job& first) {
+  ArrayTally tally;
+  const auto count = [&tally](const Job& job) {
+    if (!IsTerminal(job.state)) {
+      ++tally.open;
+    } else if (job.state == JobState::kSucceeded) {
+      if (++tally.succeeded == 1) tally.first_succeeded = job.id;
+    } else if (++tally.failed == 1) {
+      tally.first_failed = job.id;
+    }
+  };
+  if (first.array.array_id != first.id) {
+    count(first);
+    return tally;
   }
-}
-
-Standing StandingOf(const Snapshot& snapshot, uint64_t id) {
-  Standing standing;
-  const Job* job = snapshot.FindJob(id);
-  if (job == nullptr) return standing;
-  Count(*job, standing);
-  if (job->array.array_id != id) return standing;
-  // The tasks of an array have the ids after its first one.
-  for (uint64_t next = id + 1;; ++next) {
-    const Job* task = snapshot.FindJob(next);
-    if (task == nullptr || task->array.array_id != id) return standing;
-    Count(*task, standing);
+  const ArrayTally* known = snapshot.arrays.Find(ArrayKey(first.id));
+  const Job* failed = known == nullptr ? nullptr : snapshot.FindJob(known->first_failed);
+  const bool stands = failed == nullptr || IsTerminal(failed->state);
+  if (known != nullptr && stands) return *known;
+  // Within the batch that makes the array, or starts its task again. The tasks have the ids after
+  // the first one.
+  for (uint64_t id = first.id;; ++id) {
+    const Job* task = snapshot.FindJob(id);
+    if (task == nullptr || task->array.array_id != first.id) return tally;
+    count(*task);
   }
 }
 
 const char* Wanted(On on) {
   switch (on) {
     case On::kSuccess:
-      return "the success of job ";
+      return "the success of ";
     case On::kFailure:
-      return "the failure of job ";
+      return "the failure of ";
     case On::kEnd:
-      return "the end of job ";
+      return "the end of ";
   }
-  return "job ";
+  return "";
 }
 
 }  // namespace
 
 DependencyVerdict JudgeDependency(const Snapshot& snapshot,
                                   const SchedulingSettings::Dependency& dependency) {
-  const Standing standing = StandingOf(snapshot, dependency.job_id);
-  const std::string wanted = absl::StrCat(Wanted(dependency.on), dependency.job_id);
+  const Job* job = snapshot.FindJob(dependency.job_id);
+  const bool array = job != nullptr && job->array.array_id == job->id;
+  const std::string wanted =
+      absl::StrCat(Wanted(dependency.on), array ? "array " : "job ", dependency.job_id);
   DependencyVerdict verdict{.state = DependencyOutlook::kWaiting,
                             .job_id = dependency.job_id,
+                            .whole_array = array,
                             .message = absl::StrCat("waits for ", wanted)};
   const auto never = [&](uint64_t id, absl::string_view state) {
     verdict.state = DependencyOutlook::kNever;
     verdict.job_id = id;
     verdict.message = absl::StrCat("job ", id, " is ", state, ", and this job waits for ", wanted);
   };
-  if (!standing.known) {
+  if (job == nullptr) {
     never(dependency.job_id, "unknown");
-  } else if (dependency.on == On::kSuccess && standing.failed != nullptr) {
-    never(standing.failed->id, JobStateName(standing.failed->state));
-  } else if (!standing.all_ended) {
-    verdict.job_id = standing.waiting->id;
-    absl::StrAppend(&verdict.message, ", which is ", JobStateName(standing.waiting->state));
-  } else if (dependency.on == On::kFailure && standing.failed == nullptr) {
-    never(standing.succeeded, JobStateName(JobState::kSucceeded));
+    return verdict;
+  }
+  const ArrayTally tally = TallyOf(snapshot, *job);
+  if (dependency.on == On::kSuccess && tally.failed > 0) {
+    never(tally.first_failed, JobStateName(snapshot.FindJob(tally.first_failed)->state));
+  } else if (tally.open > 0) {
+    // Of an array nothing that changes with each task: thousands may be told this.
+    if (!array) absl::StrAppend(&verdict.message, ", which is ", JobStateName(job->state));
+  } else if (dependency.on == On::kFailure && tally.failed == 0) {
+    never(tally.first_succeeded, JobStateName(JobState::kSucceeded));
   } else {
     return {};
   }

@@ -19,7 +19,8 @@ enum class DependencyOutlook : uint8_t {
 
 struct DependencyVerdict {
   DependencyOutlook state = DependencyOutlook::kMet;
-  uint64_t job_id = 0;  // whose end it waits for next, or whose was wrong; 0: kMet
+  uint64_t job_id = 0;       // whose end it waits for, or whose was wrong; 0: kMet
+  bool whole_array = false;  // job_id is the first of the array that it waits for
   std::string message;  // "waits for the success of job 42", "job 42 is FAILED, and ..."; kMet: ""
 };
 

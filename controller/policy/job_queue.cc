@@ -11,6 +11,14 @@ uint32_t JobQueue::LiveOfArray(uint64_t array_id) const {
   return it == live_of_array_.end() ? 0 : it->second;
 }
 
+JobQueue::ArrayOutlook JobQueue::OutlookOf(const Snapshot& snapshot, uint64_t array_id) {
+  const ArrayTally* tally = snapshot.arrays.Find(ArrayKey(array_id));
+  if (tally == nullptr) return {};
+  return {.all_ended = tally->open == 0,
+          .first_succeeded = tally->first_succeeded,
+          .first_failed = tally->first_failed};
+}
+
 void JobQueue::Leave(uint64_t id, JobGroup& group) {
   Level& level = levels_.at(group.priority);
   Bucket& bucket = level.at(group.project);
@@ -31,7 +39,11 @@ void JobQueue::Forget(uint64_t id, Where& where) {
   if (where.again_at != absl::InfiniteDuration()) due_.erase({where.again_at, id});
   if (where.again != absl::InfiniteFuture()) due_by_wall_.erase({where.again, id});
   for (absl::Time at : where.fall_backs) fall_backs_.erase({at, id});
-  if (where.waits_for != 0) {
+  if (where.waits_for_array) {
+    const auto it = array_waiters_.find(where.waits_for);
+    it->second.jobs.erase(id);
+    if (it->second.jobs.empty()) array_waiters_.erase(it);
+  } else if (where.waits_for != 0) {
     const auto it = waiters_.find(where.waits_for);
     it->second.erase(id);
     if (it->second.empty()) waiters_.erase(it);
@@ -87,16 +99,31 @@ void JobQueue::Enqueue(const Job& job, Where& where) {
 
 void JobQueue::Put(const Snapshot& snapshot, uint64_t id, const Job* job,
                    const ScheduleContext& context) {
+  Judge(snapshot, id, job, context);
+  // Whoever waits for it may have to wait no longer. Those who wait for these in turn do so for
+  // their rows, which are as they were.
+  std::set<uint64_t> others;
+  if (const auto waiting = waiters_.find(id); waiting != waiters_.end()) others = waiting->second;
+  if (job != nullptr && job->array.array_id != 0) {
+    const auto array = array_waiters_.find(job->array.array_id);
+    if (array != array_waiters_.end()) {
+      const ArrayOutlook now = OutlookOf(snapshot, job->array.array_id);
+      if (now != array->second.outlook) {
+        array->second.outlook = now;
+        others.insert(array->second.jobs.begin(), array->second.jobs.end());
+      }
+    }
+  }
+  for (uint64_t other : others) {
+    if (other != id) Judge(snapshot, other, snapshot.FindJob(other), context);
+  }
+}
+
+void JobQueue::Judge(const Snapshot& snapshot, uint64_t id, const Job* job,
+                     const ScheduleContext& context) {
   if (const auto known = where_.find(id); known != where_.end()) {
     Forget(id, known->second);
     where_.erase(known);
-  }
-  // Whoever waits for it may have to wait no longer.
-  if (const auto waiting = waiters_.find(id); waiting != waiters_.end()) {
-    const std::set<uint64_t> others = waiting->second;
-    for (uint64_t other : others) {
-      if (other != id) Put(snapshot, other, snapshot.FindJob(other), context);
-    }
   }
   if (job == nullptr) return;
   Where where;
@@ -110,12 +137,19 @@ void JobQueue::Put(const Snapshot& snapshot, uint64_t id, const Job* job,
   if (where.again_at != absl::InfiniteDuration()) due_.insert({where.again_at, id});
   if (where.again != absl::InfiniteFuture()) due_by_wall_.insert({where.again, id});
   where.waits_for = admission.waits_for;
+  where.waits_for_array = admission.waits_for_array;
   // The one that it made way for may come to wait again, and then goes first again.
   const bool waits = job->state == JobState::kPending || job->state == JobState::kRecovering;
   if (where.waits_for == 0 && waits && job->current != nullptr) {
     where.waits_for = job->current->yielded_to;
   }
-  if (where.waits_for != 0) waiters_[where.waits_for].insert(id);
+  if (where.waits_for_array) {
+    const auto [array, fresh] = array_waiters_.try_emplace(where.waits_for);
+    if (fresh) array->second.outlook = OutlookOf(snapshot, where.waits_for);
+    array->second.jobs.insert(id);
+  } else if (where.waits_for != 0) {
+    waiters_[where.waits_for].insert(id);
+  }
   if (admission.verdict == Admission::Verdict::kBarred) {
     if (job->message != admission.message) unsaid_.insert(id);
   } else if (admission.verdict != Admission::Verdict::kNotWaiting) {
@@ -141,7 +175,7 @@ void JobQueue::Advance(const Snapshot& snapshot, const ScheduleContext& context)
     if (at > context.wall) break;
     changed.insert(id);
   }
-  for (uint64_t id : changed) Put(snapshot, id, snapshot.FindJob(id), context);
+  for (uint64_t id : changed) Judge(snapshot, id, snapshot.FindJob(id), context);
 }
 
 absl::Duration JobQueue::NextDue(const ScheduleContext& context) const {

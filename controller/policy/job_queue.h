@@ -64,9 +64,25 @@ class JobQueue {
     absl::Time again = absl::InfiniteFuture();
     std::vector<absl::Time> fall_backs;
     uint64_t waits_for = 0;
+    bool waits_for_array = false;
     uint64_t array_id = 0;  // when it counts as live there
   };
 
+  // What a verdict on an array depends on. It changes a few times while thousands of tasks end.
+  struct ArrayOutlook {
+    bool all_ended = false;
+    uint64_t first_succeeded = 0;
+    uint64_t first_failed = 0;
+    bool operator==(const ArrayOutlook&) const = default;
+  };
+  struct ArrayWaiters {
+    ArrayOutlook outlook;
+    std::set<uint64_t> jobs;
+  };
+  static ArrayOutlook OutlookOf(const Snapshot& snapshot, uint64_t array_id);
+
+  // Puts the job where it belongs by now.
+  void Judge(const Snapshot& snapshot, uint64_t id, const Job* job, const ScheduleContext& context);
   void Forget(uint64_t id, Where& where);
   void Enqueue(const Job& job, Where& where);
   void Leave(uint64_t id, JobGroup& group);
@@ -78,6 +94,7 @@ class JobQueue {
   std::unordered_map<std::string, std::weak_ptr<Shape>> shapes_;
   std::unordered_map<uint64_t, Where> where_;
   std::unordered_map<uint64_t, std::set<uint64_t>> waiters_;  // by the job that is waited for
+  std::unordered_map<uint64_t, ArrayWaiters> array_waiters_;
   std::unordered_map<uint64_t, uint32_t> live_of_array_;
   std::set<uint64_t> unsaid_;
   Due due_;

@@ -54,8 +54,8 @@ TEST_F(DependenciesTest, AnArrayIsWaitedForAsAWhole) {
   Add(JobState::kFailed);  // of no array
   EXPECT_EQ(Judge(first, On::kSuccess), DependencyOutlook::kWaiting);
   EXPECT_EQ(Judge(first, On::kEnd), DependencyOutlook::kWaiting);
-  EXPECT_EQ(JudgeDependency(world_.view(), {.job_id = first}).job_id, second)
-      << "whose end is the next to look at";
+  EXPECT_EQ(JudgeDependency(world_.view(), {.job_id = first}).job_id, first)
+      << "the array";
   world_.draft().EditJob(second).state = JobState::kFailed;
   EXPECT_EQ(Judge(first, On::kSuccess), DependencyOutlook::kNever);
   EXPECT_EQ(Judge(first, On::kFailure), DependencyOutlook::kMet);

@@ -182,6 +182,53 @@ TEST_F(QueueTest, AJobWaitsForTheJobsThatItComesAfter) {
   EXPECT_THAT(Placed(), ElementsAre(3, 4));
 }
 
+// Each end of a task costs the same, however many tasks there are and however many jobs wait for
+// all of them.
+TEST_F(QueueTest, ThousandsOfJobsWaitForAnArrayOfThousands) {
+  constexpr uint64_t kTasks = 4000;
+  for (uint64_t id = 1; id <= kTasks; ++id) Add("vision").array = {.array_id = 1, .index = 0};
+  for (const auto on : {SchedulingSettings::On::kSuccess, SchedulingSettings::On::kEnd}) {
+    JobSettings settings = World::Settings(1);
+    settings.scheduling.after = {{.job_id = 1, .on = on}};
+    for (uint64_t i = 0; i < kTasks / 2; ++i) world_.AddJob(settings);
+  }
+  world_.AddWorker("a", 1);
+  world_.view();
+  auto snapshot = world_.draft().Finish();
+  Scheduler scheduler;
+  const ScheduleContext context{.now = kNow, .wall = kWall};
+  for (uint64_t id = 1; id <= kTasks; ++id) {
+    const Decision decision = scheduler.Decide(*snapshot, context);
+    ASSERT_EQ(decision.plan.place.size(), 1u);
+    ASSERT_EQ(decision.plan.place[0].job_id, id);
+    Draft draft(*snapshot);
+    draft.EditJob(id).state = JobState::kSucceeded;
+    snapshot = draft.Finish();
+  }
+  const Decision decision = scheduler.Decide(*snapshot, context);
+  ASSERT_EQ(decision.plan.place.size(), 1u);
+  EXPECT_EQ(decision.plan.place[0].job_id, kTasks + 1);
+}
+
+TEST_F(QueueTest, AChainOfJobsHasNoBound) {
+  constexpr uint64_t kJobs = 100'000;
+  for (uint64_t id = 1; id <= kJobs; ++id) {
+    JobSettings settings = World::Settings(1);
+    if (id > 1) settings.scheduling.after = {{.job_id = id - 1}};
+    world_.AddJob(settings);
+  }
+  world_.AddWorker("a", 1);
+  world_.view();
+  auto snapshot = world_.draft().Finish();
+  Scheduler scheduler;
+  const ScheduleContext context{.now = kNow, .wall = kWall};
+  EXPECT_EQ(scheduler.Decide(*snapshot, context).plan.place.at(0).job_id, 1u);
+  Draft draft(*snapshot);
+  draft.EditJob(1).state = JobState::kSucceeded;
+  snapshot = draft.Finish();
+  EXPECT_EQ(scheduler.Decide(*snapshot, context).plan.place.at(0).job_id, 2u);
+}
+
 TEST_F(QueueTest, AFurtherPoolCountsAfterTheWaitThatItSays) {
   world_.AddWorker("od", 2, SlotKind::kCpu, "ondemand");
   world_.AddWorker("sp", 1, SlotKind::kCpu, "spot").holders[0] = {.job_id = 9};

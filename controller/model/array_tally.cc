@@ -1,0 +1,72 @@
+#include "controller/model/array_tally.h"
+
+#include "absl/strings/str_cat.h"
+#include "controller/model/job_state.h"
+#include "controller/model/snapshot.h"
+
+namespace muster::controller {
+namespace {
+
+enum class Standing : uint8_t { kNone, kOpen, kSucceeded, kFailed };
+
+Standing StandingOf(const Job* job) {
+  if (job == nullptr) return Standing::kNone;
+  if (!IsTerminal(job->state)) return Standing::kOpen;
+  return job->state == JobState::kSucceeded ? Standing::kSucceeded : Standing::kFailed;
+}
+
+}  // namespace
+
+std::string ArrayKey(uint64_t array_id) { return absl::StrCat(array_id); }
+
+uint64_t ArrayTallies::NextEnded(uint64_t array_id, uint64_t id, bool succeeded) const {
+  const Standing wanted = succeeded ? Standing::kSucceeded : Standing::kFailed;
+  // The tasks of an array have the ids after its first one.
+  for (uint64_t next = id + 1;; ++next) {
+    const Job* task = snapshot_.FindJob(next);
+    if (task == nullptr || task->array.array_id != array_id) return 0;
+    if (StandingOf(task) == wanted) return next;
+  }
+}
+
+void ArrayTallies::Count(const Job* before, const Job& after) {
+  const uint64_t array = after.array.array_id;
+  if (array == 0) return;
+  const Standing was = StandingOf(before);
+  const Standing is = StandingOf(&after);
+  if (was == is) return;
+  const auto [it, fresh] = changed_.try_emplace(array);
+  ArrayTally& tally = it->second;
+  if (fresh) {
+    const ArrayTally* known = snapshot_.arrays.Find(ArrayKey(array));
+    if (known != nullptr) tally = *known;
+  }
+  if (was == Standing::kOpen) --tally.open;
+  if (was == Standing::kSucceeded) --tally.succeeded;
+  if (was == Standing::kFailed) --tally.failed;
+  // One that had ended runs again.
+  if (after.id == tally.first_succeeded) {
+    tally.first_succeeded = NextEnded(array, after.id, /*succeeded=*/true);
+  }
+  if (after.id == tally.first_failed) {
+    tally.first_failed = NextEnded(array, after.id, /*succeeded=*/false);
+  }
+  const auto first = [&](uint64_t& id) {
+    if (id == 0 || after.id < id) id = after.id;
+  };
+  if (is == Standing::kOpen) ++tally.open;
+  if (is == Standing::kSucceeded) {
+    ++tally.succeeded;
+    first(tally.first_succeeded);
+  }
+  if (is == Standing::kFailed) {
+    ++tally.failed;
+    first(tally.first_failed);
+  }
+}
+
+ArrayTallies::~ArrayTallies() {
+  for (const auto& [array, tally] : changed_) snapshot_.arrays.Put(ArrayKey(array), tally);
+}
+
+}  // namespace muster::controller
