@@ -49,17 +49,11 @@ UniqueFd Bind(const addrinfo& where) {
   return fd;
 }
 
-struct Names {
-  std::string host;
-  std::string port;
-};
-
-Names NamesOf(const sockaddr_storage& address, socklen_t size) {
-  char host[NI_MAXHOST] = "";
+std::string PortOf(const sockaddr_storage& address, socklen_t size) {
   char port[NI_MAXSERV] = "";
-  (void)::getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host, sizeof(host), port,
-                      sizeof(port), NI_NUMERICHOST | NI_NUMERICSERV);
-  return {host, port};
+  (void)::getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, nullptr, 0, port,
+                      sizeof(port), NI_NUMERICSERV);
+  return port;
 }
 
 }  // namespace
@@ -89,21 +83,11 @@ absl::StatusOr<HttpListener> ListenForHttp(const std::string& listen) {
   if (::getsockname(listener.fd.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
     return refuse(::strerror(errno));
   }
-  const std::string port = NamesOf(bound, size).port;
+  const std::string port = PortOf(bound, size);
   const bool ipv6 = where->host.find(':') != std::string::npos;
   listener.address =
       ipv6 ? absl::StrCat("[", where->host, "]:", port) : absl::StrCat(where->host, ":", port);
   return listener;
-}
-
-HttpPeer AcceptHttp(int listener) {
-  sockaddr_storage from = {};
-  socklen_t size = sizeof(from);
-  HttpPeer peer;
-  peer.fd.Reset(
-      ::accept4(listener, reinterpret_cast<sockaddr*>(&from), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (peer.fd.valid()) peer.host = NamesOf(from, size).host;
-  return peer;
 }
 
 }  // namespace muster

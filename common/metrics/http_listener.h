@@ -17,10 +17,4 @@ struct HttpListener {
 // bound; the message names it.
 absl::StatusOr<HttpListener> ListenForHttp(const std::string& listen);
 
-struct HttpPeer {
-  UniqueFd fd;       // does not block; not valid: nobody waits, or the system has no more
-  std::string host;  // its address without the port
-};
-HttpPeer AcceptHttp(int listener);
-
 }  // namespace muster

@@ -1,225 +1,108 @@
 #include "common/metrics/http_server.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
+#include <microhttpd.h>
 
-#include <algorithm>
-#include <deque>
-#include <thread>
+#include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/check.h"
-#include "common/base/clock.h"
-#include "common/base/mutex.h"
-#include "common/metrics/http_connection.h"
+#include "absl/strings/string_view.h"
+#include "common/metrics/http_deadlines.h"
 #include "common/metrics/http_listener.h"
 #include "common/metrics/registry.h"
 
 namespace muster {
 namespace {
 
-// After a failed accept (no descriptors left) nobody is accepted for so long.
-constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
-
 HttpResponse Plain(int status, absl::string_view text) {
   return {.status = status, .body = absl::StrCat(text, "\n")};
+}
+
+MHD_Result AddToQuery(void* query, MHD_ValueKind, const char* key, const char* value) {
+  static_cast<decltype(HttpRequest::query)*>(query)->emplace(key, value == nullptr ? "" : value);
+  return MHD_YES;
+}
+
+void DeleteText(void* text) { delete static_cast<std::string*>(text); }
+
+MHD_Result Send(MHD_Connection* connection, HttpResponse response) {
+  auto* body = new std::string(std::move(response.body));
+  MHD_Response* answer = MHD_create_response_from_buffer_with_free_callback_cls(
+      body->size(), body->data(), &DeleteText, body);
+  if (answer == nullptr) {
+    DeleteText(body);
+    return MHD_NO;
+  }
+  MHD_add_response_header(answer, MHD_HTTP_HEADER_CONTENT_TYPE, response.content_type.c_str());
+  MHD_add_response_header(answer, MHD_HTTP_HEADER_CONNECTION, "close");
+  const MHD_Result queued =
+      MHD_queue_response(connection, static_cast<unsigned>(response.status), answer);
+  MHD_destroy_response(answer);
+  return queued;
 }
 
 }  // namespace
 
 class HttpServer::Impl {
  public:
-  Impl(const Options& options, std::map<std::string, HttpHandler> handlers, HttpListener listener)
-      : options_(options),
-        handlers_(std::move(handlers)),
-        listener_(std::move(listener)),
-        wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-    MUSTER_CHECK(wake_.valid(), "no eventfd for the HTTP port");
-    for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { Work(); });
-    threads_.emplace_back([this] { Turn(); });
-  }
+  Impl(const Options& options, std::map<std::string, HttpHandler> handlers)
+      : handlers_(std::move(handlers)), deadlines_(options.timeout) {}
 
-  void Stop() {
-    {
-      MutexLock lock(mutex_);
-      stopping_ = true;
-      work_.NotifyAll();
-    }
-    Wake();
-    for (std::thread& thread : threads_) thread.join();
-    threads_.clear();
-    listener_.fd.Reset();
-  }
+  ~Impl() { Stop(); }
 
- private:
-  struct Entry {  // of a connection, by its number
-    uint64_t id = 0;
-    std::string text;  // a head, or an answer
-  };
-
-  // The thread of the connections.
-  void Turn() {
-    std::vector<pollfd> polled;
-    for (;;) {
-      polled.clear();
-      polled.push_back({.fd = wake_.get(), .events = POLLIN, .revents = 0});
-      const bool accepts =
-          connections_.size() < options_.max_connections && clock_.SinceBoot() >= accept_at_;
-      polled.push_back({.fd = accepts ? listener_.fd.get() : -1, .events = POLLIN, .revents = 0});
-      std::vector<uint64_t> ids;
-      for (const auto& [id, connection] : connections_) {
-        ids.push_back(id);
-        const short wanted = connection.wanted();
-        polled.push_back(
-            {.fd = wanted == 0 ? -1 : connection.fd(), .events = wanted, .revents = 0});
-      }
-      (void)::poll(polled.data(), polled.size(), PollMillis());
-      if (!TakeAnswers()) return;
-      for (size_t i = 0; i < ids.size(); ++i) {
-        if (polled[i + 2].revents != 0) Advance(ids[i]);
-      }
-      if (polled[1].revents != 0) Accept();
-      EndLate();
-    }
-  }
-
-  int PollMillis() {
-    absl::Duration due = absl::InfiniteDuration();
-    for (const auto& [id, connection] : connections_) {
-      if (connection.state() != HttpConnection::State::kAsked) {
-        due = std::min(due, connection.deadline());
-      }
-    }
-    const absl::Duration now = clock_.SinceBoot();
-    if (accept_at_ > now) due = std::min(due, accept_at_);
-    if (due == absl::InfiniteDuration()) return -1;
-    const int64_t millis = absl::ToInt64Milliseconds(due - now) + 1;
-    return static_cast<int>(std::clamp<int64_t>(millis, 0, 60'000));
-  }
-
-  void Accept() {
-    HttpPeer peer = AcceptHttp(listener_.fd.get());
-    const absl::Duration now = clock_.SinceBoot();
-    if (!peer.fd.valid()) {
-      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) accept_at_ = now + kAcceptPause;
-      return;
-    }
-    size_t& same = peers_[peer.host];
-    if (same >= options_.max_per_peer) return;
-    ++same;
-    connections_.emplace(++last_id_, HttpConnection(std::move(peer), options_.max_head_bytes,
-                                                    now + options_.request_timeout));
-  }
-
-  void Advance(uint64_t id) {
-    HttpConnection& connection = connections_.at(id);
-    connection.OnReady();
-    if (connection.state() == HttpConnection::State::kTooLarge) {
-      Answer(connection, FormatHttpResponse(Plain(431, "the request's head is too large"), true));
-    } else if (connection.state() == HttpConnection::State::kAsked) {
-      MutexLock lock(mutex_);
-      asked_.push_back({id, connection.head()});
-      work_.NotifyOne();
-    }
-    if (connection.state() == HttpConnection::State::kOver) End(id);
-  }
-
-  void Answer(HttpConnection& connection, std::string text) {
-    connection.Answer(std::move(text), clock_.SinceBoot() + options_.response_timeout);
-  }
-
-  // False: the server stops.
-  bool TakeAnswers() {
-    uint64_t count = 0;
-    (void)!::read(wake_.get(), &count, sizeof(count));
-    std::deque<Entry> answers;
-    {
-      MutexLock lock(mutex_);
-      if (stopping_) return false;
-      answers.swap(answers_);
-    }
-    for (Entry& answer : answers) {
-      HttpConnection& connection = connections_.at(answer.id);
-      Answer(connection, std::move(answer.text));
-      if (connection.state() == HttpConnection::State::kOver) End(answer.id);
-    }
+  // False: no threads or descriptors are left. Takes the socket in either case.
+  bool Start(const Options& options, UniqueFd socket) {
+    const auto limit = static_cast<unsigned>(options.max_connections);
+    const auto per_peer = static_cast<unsigned>(options.max_per_peer);
+    daemon_ =
+        MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC, /*port=*/0, nullptr, nullptr,
+                         &Impl::Serve, this, MHD_OPTION_LISTEN_SOCKET, socket.get(),
+                         MHD_OPTION_THREAD_POOL_SIZE, static_cast<unsigned>(options.threads),
+                         MHD_OPTION_CONNECTION_LIMIT, limit, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+                         per_peer, MHD_OPTION_CONNECTION_MEMORY_LIMIT, options.max_head_bytes,
+                         MHD_OPTION_NOTIFY_CONNECTION, &Impl::OnConnection, this, MHD_OPTION_END);
+    if (daemon_ == nullptr) return false;
+    (void)socket.Release();
     return true;
   }
 
-  void EndLate() {
-    const absl::Duration now = clock_.SinceBoot();
-    std::vector<uint64_t> late;
-    for (auto& [id, connection] : connections_) {
-      // A handler takes the time that it takes.
-      if (connection.state() == HttpConnection::State::kAsked) continue;
-      if (connection.deadline() <= now) late.push_back(id);
+  void Stop() {
+    if (daemon_ != nullptr) MHD_stop_daemon(std::exchange(daemon_, nullptr));
+  }
+
+ private:
+  static MHD_Result Serve(void* self, MHD_Connection* connection, const char* url,
+                          const char* method, const char*, const char*, size_t*, void**) {
+    return Send(connection, static_cast<Impl*>(self)->Answer(connection, url, method));
+  }
+
+  HttpResponse Answer(MHD_Connection* connection, const std::string& path,
+                      absl::string_view method) const {
+    if (method != MHD_HTTP_METHOD_GET && method != MHD_HTTP_METHOD_HEAD) {
+      return Plain(405, "only GET and HEAD are served");
     }
-    for (uint64_t id : late) End(id);
+    const auto found = handlers_.find(path);
+    if (found == handlers_.end()) return Plain(404, "not found");
+    HttpRequest request{.path = path, .query = {}};
+    MHD_get_connection_values(connection, MHD_GET_ARGUMENT_KIND, &AddToQuery, &request.query);
+    return found->second(request);
   }
 
-  void End(uint64_t id) {
-    const auto it = connections_.find(id);
-    const auto peer = peers_.find(it->second.host());
-    if (--peer->second == 0) peers_.erase(peer);
-    connections_.erase(it);
-  }
-
-  // The threads of the handlers.
-  void Work() {
-    for (;;) {
-      Entry asked;
-      {
-        MutexLock lock(mutex_);
-        while (asked_.empty() && !stopping_) work_.Wait(mutex_);
-        if (stopping_) return;
-        asked = std::move(asked_.front());
-        asked_.pop_front();
-      }
-      std::string text = Serve(asked.text);
-      MutexLock lock(mutex_);
-      answers_.push_back({asked.id, std::move(text)});
-      Wake();
+  static void OnConnection(void* self, MHD_Connection* connection, void**,
+                           MHD_ConnectionNotificationCode what) {
+    const MHD_ConnectionInfo* info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    HttpDeadlines& deadlines = static_cast<Impl*>(self)->deadlines_;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+      deadlines.OnOpened(info->connect_fd);
+    } else {
+      deadlines.OnClosing(info->connect_fd);
     }
   }
 
-  std::string Serve(const std::string& text) const {
-    const absl::StatusOr<HttpHead> head = ParseHttpHead(text);
-    if (!head.ok()) return FormatHttpResponse(Plain(400, head.status().message()), true);
-    if (head->method != "GET" && head->method != "HEAD") {
-      return FormatHttpResponse(Plain(405, "only GET and HEAD are served"), true);
-    }
-    const auto found = handlers_.find(head->request.path);
-    const HttpResponse response =
-        found == handlers_.end() ? Plain(404, "not found") : found->second(head->request);
-    return FormatHttpResponse(response, head->method == "GET");
-  }
-
-  void Wake() {
-    const uint64_t one = 1;
-    (void)!::write(wake_.get(), &one, sizeof(one));
-  }
-
-  const Options options_;
   const std::map<std::string, HttpHandler> handlers_;
-  HttpListener listener_;
-  const UniqueFd wake_;
-  RealClock clock_;
-  // Of the thread of the connections.
-  std::map<uint64_t, HttpConnection> connections_;
-  std::map<std::string, size_t> peers_;  // connections of each address
-  uint64_t last_id_ = 0;
-  absl::Duration accept_at_;
-
-  Mutex mutex_;
-  CondVar work_;
-  std::deque<Entry> asked_ MUSTER_GUARDED_BY(mutex_);
-  std::deque<Entry> answers_ MUSTER_GUARDED_BY(mutex_);
-  bool stopping_ MUSTER_GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> threads_;  // last: they use the others
+  HttpDeadlines deadlines_;
+  MHD_Daemon* daemon_ = nullptr;
 };
 
 HttpServer::HttpServer() = default;
@@ -236,7 +119,11 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Create(
   if (!listener.ok()) return listener.status();
   std::unique_ptr<HttpServer> server(new HttpServer());
   server->address_ = listener->address;
-  server->impl_ = std::make_unique<Impl>(options, std::move(handlers), *std::move(listener));
+  server->impl_ = std::make_unique<Impl>(options, std::move(handlers));
+  if (!server->impl_->Start(options, std::move(listener->fd))) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot serve HTTP on ", server->address_, ": out of threads or descriptors"));
+  }
   return server;
 }
 

@@ -1,11 +1,10 @@
-// A small HTTP/1.1 server for what a daemon shows to machines and browsers: /metrics, /healthz,
-// /readyz, a page. GET and HEAD only, one request a connection. It needs no token, so nobody may
-// take it from others: one thread turns all connections and waits for none of them, each has a time
-// for its request and one for its answer, and heads, connections and those of one address are
-// bounded.
+// The HTTP port, for what a daemon shows to machines and browsers: /metrics, /healthz, /readyz, a
+// page. GET and HEAD only, one request a connection. It needs no token, so nobody may take it from
+// others: libmicrohttpd waits for no client, each connection has its time, and heads, connections
+// and those of one address are bounded.
 //
-// Handlers run on threads of their own, several at a time, and must be thread-safe. They must not
-// throw, and must not stop the server.
+// Handlers run on the server's threads, several at a time, and must be thread-safe. They must not
+// throw, wait for long, or stop the server.
 #pragma once
 
 #include <cstddef>
@@ -17,22 +16,31 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/metrics/http_text.h"
 
 namespace muster {
+
+struct HttpRequest {
+  std::string path;
+  std::multimap<std::string, std::string> query;
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "text/plain; charset=utf-8";
+  std::string body;
+};
 
 using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
 
 class HttpServer {
  public:
   struct Options {
-    std::string listen = "127.0.0.1:0";  // HOST:PORT, [IPv6]:PORT; port 0: a free one
-    int threads = 2;                     // handlers that run at a time
-    size_t max_connections = 256;        // more wait in the kernel's backlog
-    size_t max_per_peer = 64;            // of one address; more are closed at once
-    size_t max_head_bytes = 16 << 10;    // then 431
-    absl::Duration request_timeout = absl::Seconds(5);    // from the accept to the head's end
-    absl::Duration response_timeout = absl::Seconds(30);  // until the client has read the answer
+    std::string listen = "127.0.0.1:0";          // HOST:PORT, [IPv6]:PORT; port 0: a free one
+    int threads = 2;                             // each serves its share of the connections
+    size_t max_connections = 256;                // more wait in the kernel's backlog
+    size_t max_per_peer = 64;                    // of one address; more are closed at once
+    size_t max_head_bytes = 16 << 10;            // with the answer's head; then 431
+    absl::Duration timeout = absl::Seconds(30);  // from the accept to the answer's end
   };
 
   // Binds, and serves `handlers` by exact path; any other path is 404. When it returns, address()

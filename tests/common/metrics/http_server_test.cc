@@ -165,7 +165,7 @@ class RawClient {
 };
 
 TEST(HttpServerTest, AnIdleConnectionDoesNotKeepItFromStopping) {
-  auto server = Start(Echo(), {.request_timeout = absl::Hours(1)});
+  auto server = Start(Echo(), {.timeout = absl::Hours(1)});
   RawClient idle(*server);
   RawClient begun(*server);
   EXPECT_TRUE(begun.Send("GET /ec"));
@@ -174,7 +174,7 @@ TEST(HttpServerTest, AnIdleConnectionDoesNotKeepItFromStopping) {
 }
 
 TEST(HttpServerTest, SlowClientsKeepNobodyWaiting) {
-  auto server = Start(Echo(), {.threads = 1, .request_timeout = absl::Hours(1)});
+  auto server = Start(Echo(), {.threads = 1, .timeout = absl::Hours(1)});
   std::vector<std::unique_ptr<RawClient>> slow;
   for (int i = 0; i < 20; ++i) {
     slow.push_back(std::make_unique<RawClient>(*server));
@@ -189,14 +189,14 @@ TEST(HttpServerTest, SlowClientsKeepNobodyWaiting) {
 }
 
 TEST(HttpServerTest, ARequestHasItsTime) {
-  auto server = Start(Echo(), {.request_timeout = absl::Milliseconds(50)});
+  auto server = Start(Echo(), {.timeout = absl::Milliseconds(50)});
   RawClient slow(*server);
   EXPECT_TRUE(slow.Send("GET /echo HTTP/1.1\r\n"));
   EXPECT_EQ(slow.ReadToEnd(), "") << "the server hangs up";
 }
 
 TEST(HttpServerTest, AHeadHasItsBound) {
-  auto server = Start(Echo(), {.request_timeout = absl::Hours(1)});
+  auto server = Start(Echo(), {.timeout = absl::Hours(1)});
   RawClient client(*server);
   EXPECT_TRUE(client.Send("GET /echo HTTP/1.1\r\n"));
   const std::string line = "X-Header: " + std::string(1000, 'x') + "\r\n";
@@ -205,7 +205,7 @@ TEST(HttpServerTest, AHeadHasItsBound) {
 }
 
 TEST(HttpServerTest, OneAddressHasSoManyConnections) {
-  auto server = Start(Echo(), {.max_per_peer = 2, .request_timeout = absl::Hours(1)});
+  auto server = Start(Echo(), {.max_per_peer = 2, .timeout = absl::Hours(1)});
   auto first = std::make_unique<RawClient>(*server);
   EXPECT_TRUE(first->Send("GET"));
   RawClient second(*server);
@@ -226,31 +226,14 @@ TEST(HttpServerTest, OneAddressHasSoManyConnections) {
 }
 
 TEST(HttpServerTest, AnAnswerThatNobodyReadsHasItsTime) {
-  const std::string large(64 << 20, 'x');
+  const std::string large(24 << 20, 'x');
   auto server = Start({{"/large", [&](const HttpRequest&) { return HttpResponse{.body = large}; }}},
-                      {.response_timeout = absl::Milliseconds(50)});
+                      {.timeout = absl::Milliseconds(50)});
   RawClient client(*server);
   EXPECT_TRUE(client.Send("GET /large HTTP/1.1\r\n\r\n"));
   // The next one is served by a server that has let go of the first.
   while (client.Send("x")) std::this_thread::yield();
   EXPECT_LT(client.ReadToEnd().size(), large.size());
-}
-
-TEST(HttpTextTest, ParsesWhatItNeedsAndRefusesTheRest) {
-  const auto head = ParseHttpHead("HEAD /a%20b?x=%31&y=a+b&z&%zz=1 HTTP/1.0\r\nHost: h\r\n\r\n");
-  ASSERT_OK(head);
-  EXPECT_EQ(head->method, "HEAD");
-  EXPECT_EQ(head->request.path, "/a b");
-  EXPECT_THAT(head->request.query,
-              ::testing::ElementsAre(::testing::Pair("%zz", "1"), ::testing::Pair("x", "1"),
-                                     ::testing::Pair("y", "a b"), ::testing::Pair("z", "")));
-  for (const char* text : {"", "\r\n\r\n", "GET\r\n", "GET / HTTP/2\r\n", "GET /a b HTTP/1.1\r\n",
-                           "GET  HTTP/1.1\r\n"}) {
-    EXPECT_THAT(ParseHttpHead(text), StatusIs(absl::StatusCode::kInvalidArgument)) << text;
-  }
-  EXPECT_EQ(FormatHttpResponse({.status = 404, .body = "no\n"}, false),
-            "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain; charset=utf-8\r\n"
-            "Content-Length: 3\r\nConnection: close\r\n\r\n");
 }
 
 }  // namespace

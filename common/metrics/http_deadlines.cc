@@ -1,0 +1,54 @@
+#include "common/metrics/http_deadlines.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+
+namespace muster {
+
+HttpDeadlines::HttpDeadlines(absl::Duration each) : each_(each), thread_([this] { Run(); }) {}
+
+HttpDeadlines::~HttpDeadlines() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.NotifyAll();
+  }
+  thread_.join();
+}
+
+void HttpDeadlines::OnOpened(int socket) {
+  MutexLock lock(mutex_);
+  ends_[socket] = clock_.SinceBoot() + each_;
+  // With others open, one of them is due before this one.
+  if (ends_.size() == 1) changed_.NotifyAll();
+}
+
+void HttpDeadlines::OnClosing(int socket) {
+  MutexLock lock(mutex_);
+  ends_.erase(socket);
+}
+
+void HttpDeadlines::Run() {
+  MutexLock lock(mutex_);
+  while (!stopping_) {
+    const absl::Duration now = clock_.SinceBoot();
+    absl::Duration next = absl::InfiniteDuration();
+    for (auto it = ends_.begin(); it != ends_.end();) {
+      if (it->second > now) {
+        next = std::min(next, (it++)->second);
+        continue;
+      }
+      // The server finds it closed, says OnClosing, and closes the socket itself.
+      (void)::shutdown(it->first, SHUT_RDWR);
+      it = ends_.erase(it);
+    }
+    if (next == absl::InfiniteDuration()) {
+      changed_.Wait(mutex_);
+    } else {
+      changed_.WaitFor(mutex_, next - now);
+    }
+  }
+}
+
+}  // namespace muster

@@ -1,0 +1,36 @@
+// Hangs up on connections that take too long over their request and its answer: libmicrohttpd
+// knows only a time without a byte, which a client that sends one now and then never exceeds.
+#pragma once
+
+#include <map>
+#include <thread>
+
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+
+namespace muster {
+
+class HttpDeadlines {
+ public:
+  // Each connection may last `each`.
+  explicit HttpDeadlines(absl::Duration each);
+  ~HttpDeadlines();
+
+  // A connection, by its socket. OnClosing before the socket's number is free for another.
+  void OnOpened(int socket);
+  void OnClosing(int socket);
+
+ private:
+  void Run();
+
+  const absl::Duration each_;
+  RealClock clock_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::map<int, absl::Duration> ends_ MUSTER_GUARDED_BY(mutex_);  // by socket, since boot
+  bool stopping_ MUSTER_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace muster
