@@ -8,6 +8,7 @@
 #include "controller/engine/report_gate.h"
 #include "controller/engine/rules.h"
 #include "controller/engine/strike_rules.h"
+#include "controller/policy/restart_rules.h"
 #include "controller/policy/retention_rules.h"
 
 namespace muster::controller {
@@ -93,6 +94,7 @@ absl::Status Commit(Draft& draft, const Job& job, const CheckpointReport& report
     return absl::AlreadyExistsError(absl::StrCat("job ", job.id, ": checkpoint ", same->id, " is ",
                                                  report.path, " already, with another manifest"));
   }
+  const bool gets_further = report.step > FurthestCommit(draft.view(), job);
   uint64_t id = FindWriting(draft.view(), job, report.step);
   if (id == 0) id = BeginRow(draft, job, report, context);
   Checkpoint& row = draft.EditCheckpoint(id);
@@ -105,7 +107,8 @@ absl::Status Commit(Draft& draft, const Job& job, const CheckpointReport& report
   row.metrics = report.metrics;
   row.created = context.now;
   ++draft.counters().checkpoints_committed;
-  // Progress refills the budget.
+  // The same step again is no progress, however often it is saved.
+  if (!gets_further) return absl::OkStatus();
   Job& edited = draft.EditJob(row.job_id);
   edited.restarts_in_row = 0;
   edited.charged.clear();

@@ -273,8 +273,8 @@ struct Job {
   absl::Time finished = absl::InfinitePast();  // InfinitePast: not yet
   uint32_t attempt = 0;                        // number of the newest; 0: never placed
   uint32_t restarts = 0;                       // all of them
-  uint32_t restarts_in_row = 0;  // charged to the budget since the last committed checkpoint
-  std::map<FailureClass, uint32_t> charged;          // the same, by the failure that was the cause
+  uint32_t restarts_in_row = 0;              // charged to the budget since the job last got further
+  std::map<FailureClass, uint32_t> charged;  // the same, by the failure that was the cause
   FailureClass failure_class = FailureClass::kNone;  // of the last lost attempt
   absl::Duration not_before_at;                      // since boot; not placed earlier (back-off)
   bool held = false;                                 // not placed before it is released

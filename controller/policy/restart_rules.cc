@@ -115,6 +115,17 @@ absl::Duration Backoff(const RestartSettings& restart, uint32_t restarts_in_row,
 
 }  // namespace
 
+int64_t FurthestCommit(const Snapshot& snapshot, const Job& job) {
+  int64_t furthest = -1;
+  for (const uint64_t id : job.checkpoints) {
+    const Checkpoint& row = *snapshot.FindCheckpoint(id);
+    // A row that was never committed has no path.
+    const bool counts = !row.path.empty() && row.attempt > job.requeued_after;
+    if (counts) furthest = std::max(furthest, row.step);
+  }
+  return furthest;
+}
+
 RestartDecision DecideRestart(const Job& job, uint64_t seed) {
   MUSTER_CHECK(job.current != nullptr, "a restart is decided before the first placement");
   const Attempt& attempt = *job.current;

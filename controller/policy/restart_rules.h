@@ -1,9 +1,9 @@
 // Whether a job whose attempt was lost is tried again, when, and at whose charge. Pure.
 //
 // Each restart is charged to a budget: the class's own (restart.budgets), else the shared one
-// (max_restarts). A committed checkpoint refills them all; preemption is free. Out of memory and
-// bad data have a budget of 0 unless the spec says otherwise. What comes from the job's own code
-// and stops it at the same step twice in a row stops it for good.
+// (max_restarts). A committed checkpoint of a step above all before it refills them all; preemption
+// is free. Out of memory and bad data have a budget of 0 unless the spec says otherwise. What comes
+// from the job's own code and stops it at the same step twice in a row stops it for good.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "controller/model/job_state.h"
 #include "controller/model/job_types.h"
+#include "controller/model/snapshot.h"
 
 namespace muster::controller {
 
@@ -28,5 +29,9 @@ inline constexpr int32_t kUsageExitCode = 2;
 // Requires a current attempt with its failure class noted. `seed` spreads the waits of jobs that
 // were lost together: each is between three quarters of its back-off and the whole.
 RestartDecision DecideRestart(const Job& job, uint64_t seed);
+
+// The highest step that the job has committed since it was last requeued, whatever became of the
+// checkpoint; -1: none.
+int64_t FurthestCommit(const Snapshot& snapshot, const Job& job);
 
 }  // namespace muster::controller

@@ -170,5 +170,28 @@ TEST_F(KnownFailuresTest, SkyPilot10162AMissedProbeDoesNotRestartAHealthyJob) {
   EXPECT_TRUE(worker("a").strikes.empty());
 }
 
+// A review of Muster itself: a command that offered step 1 and then killed itself was started again
+// for ever, 22 times in ten seconds, since each commit, of the same step too, refilled the budget
+// and brought the wait back to its first value.
+TEST_F(KnownFailuresTest, ACrashLoopThatSavesTheSameStepEachTimeComesToAnEnd) {
+  Agent a = ConnectNew("a", 1);
+  const uint64_t id = Submit({.max_restarts = 2});
+  absl::Duration waited;
+  for (int attempt = 0; attempt < 20 && !IsTerminal(state(id)); ++attempt) {
+    const Fence fence = StartRanks(a).fence;
+    EXPECT_OK(Apply(MakeCommit(a, fence, 1)).status);
+    ReportExit(a, fence, 0, {.signal = 9, .last_step = 1});
+    while (state(id) == JobState::kPending) {
+      Advance(absl::Milliseconds(100));
+      waited += absl::Milliseconds(100);
+      Beat(a);
+    }
+  }
+  EXPECT_EQ(state(id), JobState::kFailed);
+  EXPECT_EQ(job(id).reason, Reason::kRestartBudgetSpent);
+  EXPECT_EQ(job(id).attempt, 3u);
+  EXPECT_GT(waited, absl::Seconds(2)) << "the second wait is twice the first";
+}
+
 }  // namespace
 }  // namespace muster::controller
