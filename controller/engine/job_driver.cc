@@ -202,6 +202,7 @@ bool NoteFailure(Draft& draft, uint64_t job_id, const AttemptFailure& failure) {
   if (!replaces) return false;
   attempt.failure_class = noted.failure_class;
   attempt.cause = noted.cause;
+  attempt.failed_rank = noted.rank;
   return true;
 }
 
@@ -226,6 +227,17 @@ void SettleIfCleared(Draft& draft, uint64_t job_id, const RuleContext& context) 
     edited.suspending = false;
     edited.failure_class = job->current->failure_class;
   } else {
+    // A rank that died with its worker told nobody how far it came.
+    const int64_t reached = job->ledger.step;
+    Attempt& attempt = draft.EditAttempt(job_id);
+    attempt.last_step = std::max(attempt.last_step, reached);
+    job = draft.view().FindJob(job_id);
+    if (GotFurtherUnsaved(draft.view(), *job)) {
+      Job& refilled = draft.EditJob(job_id);
+      refilled.restarts_in_row = 0;
+      refilled.charged.clear();
+      job = &refilled;
+    }
     const RestartDecision decision =
         DecideRestart(*job, DeriveSeed(kBackoffSeed, job_id, job->attempt));
     step.input = decision.input;

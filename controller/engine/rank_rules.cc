@@ -64,8 +64,10 @@ JobInput NoteExit(Draft& draft, const RankReport& report, const RuleContext& con
   }
   const std::string cause =
       absl::StrCat("rank ", report.rank, " on ", rank.worker, ": ", Describe(report));
-  const bool is_cause =
-      NoteFailure(draft, job_id, {.failure_class = ClassOf(report), .cause = cause});
+  const bool is_cause = NoteFailure(draft, job_id,
+                                    {.failure_class = ClassOf(report),
+                                     .cause = cause,
+                                     .rank = static_cast<int32_t>(report.rank)});
   // A spec that the trainer cannot use is no worker's fault.
   if (is_cause && report.exit_code != kUsageExitCode) {
     StrikeWorker(draft, report.worker, job_id, context);
@@ -188,7 +190,10 @@ EventResult OnHung(Draft& draft, const RankHung& event, const RuleContext& conte
                    " made no progress for ", HumanDuration(event.silent_for));
   NoteStandstill(draft.EditJob(event.job_id));
   const std::string worker = job->current->ranks[event.rank].worker;
-  if (NoteFailure(draft, event.job_id, {.failure_class = FailureClass::kHang, .cause = cause})) {
+  if (NoteFailure(draft, event.job_id,
+                  {.failure_class = FailureClass::kHang,
+                   .cause = cause,
+                   .rank = static_cast<int32_t>(event.rank)})) {
     StrikeWorker(draft, worker, event.job_id, context);
   }
   EventResult result;

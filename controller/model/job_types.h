@@ -206,6 +206,7 @@ struct Attempt {
   absl::Duration placed_at;                   // since boot; the load time after a restart
   FailureClass failure_class = FailureClass::kNone;
   std::string cause;
+  int32_t failed_rank = -1;       // whose end or standstill is the cause; -1: none alone
   Reason reason = Reason::kNone;  // why it is being ended
   bool reached_running = false;
   bool save_requested = false;   // its ranks were asked to save and leave

@@ -65,11 +65,28 @@ const Attempt* FailedBefore(const Job& job) {
   return nullptr;
 }
 
+// Null: the cause is no rank's alone.
+const Rank* FailedRank(const Attempt& attempt) {
+  const bool known =
+      attempt.failed_rank >= 0 && static_cast<size_t>(attempt.failed_rank) < attempt.ranks.size();
+  return known ? &attempt.ranks[attempt.failed_rank] : nullptr;
+}
+
+// Whether both ended of the same, as far as that is known. A rank that hung tells nothing by how it
+// was killed then.
+bool EndedAlike(const Attempt& a, const Attempt& b) {
+  if (a.failure_class != b.failure_class) return false;
+  const Rank* one = FailedRank(a);
+  const Rank* other = FailedRank(b);
+  if (a.failure_class == FailureClass::kHang || one == nullptr || other == nullptr) return true;
+  return one->exit_code == other->exit_code && one->signal == other->signal;
+}
+
 bool SameAsBefore(const Job& job) {
   const Attempt& now = *job.current;
   const Attempt* before = FailedBefore(job);
-  return before != nullptr && Repeats(now) && before->failure_class == now.failure_class &&
-         before->last_step == now.last_step;
+  return before != nullptr && Repeats(now) && EndedAlike(now, *before) &&
+         before->last_step == now.last_step && now.last_step > 0;
 }
 
 struct Budget {
@@ -114,6 +131,14 @@ absl::Duration Backoff(const RestartSettings& restart, uint32_t restarts_in_row,
 }
 
 }  // namespace
+
+bool GotFurtherUnsaved(const Snapshot& snapshot, const Job& job) {
+  int64_t before = job.current->first_step;
+  for (const auto& attempt : job.past) {
+    if (attempt->number > job.requeued_after) before = std::max(before, attempt->last_step);
+  }
+  return job.current->last_step > before && FurthestCommit(snapshot, job) < 0;
+}
 
 int64_t FurthestCommit(const Snapshot& snapshot, const Job& job) {
   int64_t furthest = -1;
@@ -162,7 +187,7 @@ RestartDecision DecideRestart(const Job& job, uint64_t seed) {
   if (budget.used >= budget.limit) {
     decision.input = JobInput::kBudgetSpent;
     decision.message = absl::StrCat(kind, ": ", attempt.cause, "; restarted ", budget.used,
-                                    " times in a row without a new checkpoint (", budget.key, ": ",
+                                    " times in a row without getting further (", budget.key, ": ",
                                     budget.limit, ")");
     return decision;
   }

@@ -1,9 +1,11 @@
 // Whether a job whose attempt was lost is tried again, when, and at whose charge. Pure.
 //
 // Each restart is charged to a budget: the class's own (restart.budgets), else the shared one
-// (max_restarts). A committed checkpoint of a step above all before it refills them all; preemption
-// is free. Out of memory and bad data have a budget of 0 unless the spec says otherwise. What comes
-// from the job's own code and stops it at the same step twice in a row stops it for good.
+// (max_restarts). A committed checkpoint of a step above all before it refills them all; so does an
+// attempt that came further than all before it, where the job saves elsewhere and commits nothing
+// here. Preemption is free. Out of memory and bad data have a budget of 0 unless the spec says
+// otherwise. What comes from the job's own code and stops it in the same way at the same step twice
+// in a row stops it for good; a job that reports no steps is not judged by them.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +31,10 @@ inline constexpr int32_t kUsageExitCode = 2;
 // Requires a current attempt with its failure class noted. `seed` spreads the waits of jobs that
 // were lost together: each is between three quarters of its back-off and the whole.
 RestartDecision DecideRestart(const Job& job, uint64_t seed);
+
+// Whether the current attempt reported a step above all of the earlier ones since the last requeue,
+// of a job that has committed no checkpoint. Requires a current attempt.
+bool GotFurtherUnsaved(const Snapshot& snapshot, const Job& job);
 
 // The highest step that the job has committed since it was last requeued, whatever became of the
 // checkpoint; -1: none.

@@ -89,8 +89,9 @@ absl::Status LoadJobs(SqliteDatabase& db, Loading& loading) {
 absl::Status LoadAttempts(SqliteDatabase& db, absl::Duration now, Loading& loading) {
   SqliteStatement row = db.Prepare(
       "SELECT job_id, number, generation, term, started_ms, ended_ms, failure_class, cause, reason,"
-      " reached_running, save_requested, first_step, last_step, resume, yielded_to FROM attempts"
-      " ORDER BY job_id, number");
+      " reached_running, save_requested, first_step, last_step, resume, yielded_to, failed_rank "
+      "FROM"
+      " attempts ORDER BY job_id, number");
   for (;;) {
     MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
     if (!more) return absl::OkStatus();
@@ -111,6 +112,7 @@ absl::Status LoadAttempts(SqliteDatabase& db, absl::Duration now, Loading& loadi
     attempt.last_step = row.Int(12);
     MUSTER_ASSIGN_OR_RETURN(attempt.resume, DecodeIds(row.Text(13)));
     attempt.yielded_to = row.Int(14);
+    attempt.failed_rank = static_cast<int32_t>(row.Int(15));
     std::vector<Attempt>& attempts = loading.attempts[attempt.job_id];
     attempts.push_back(std::move(attempt));
     if (attempts.back().number != attempts.size()) {

@@ -230,6 +230,10 @@ ALTER TABLE ranks ADD COLUMN held_until_ns INTEGER;
           // Which workers run commands.
           R"sql(
 ALTER TABLE workers ADD COLUMN allows_commands INTEGER NOT NULL DEFAULT 0;
+)sql",
+          // Whose end was the cause of an attempt's end.
+          R"sql(
+ALTER TABLE attempts ADD COLUMN failed_rank INTEGER NOT NULL DEFAULT -1;
 )sql"};
 }
 

@@ -17,12 +17,12 @@ std::string RowOf(const mc::Rank& rank) {
 }
 
 std::string RowOf(const mc::Attempt& attempt) {
-  std::string row = absl::StrCat("gen ", attempt.generation, " term ", attempt.term, " live ",
-                                 attempt.live(), " class ", static_cast<int>(attempt.failure_class),
-                                 " reason ", static_cast<int>(attempt.reason), " cause ",
-                                 attempt.cause, " running ", attempt.reached_running, " save ",
-                                 attempt.save_requested, " steps ", attempt.first_step, "..",
-                                 attempt.last_step, " resume ", absl::StrJoin(attempt.resume, ","));
+  std::string row = absl::StrCat(
+      "gen ", attempt.generation, " term ", attempt.term, " live ", attempt.live(), " class ",
+      static_cast<int>(attempt.failure_class), " reason ", static_cast<int>(attempt.reason),
+      " cause ", attempt.cause, " of rank ", attempt.failed_rank, " running ",
+      attempt.reached_running, " save ", attempt.save_requested, " steps ", attempt.first_step,
+      "..", attempt.last_step, " resume ", absl::StrJoin(attempt.resume, ","));
   for (const mc::Rank& rank : attempt.ranks) absl::StrAppend(&row, "; ", RowOf(rank));
   return row;
 }

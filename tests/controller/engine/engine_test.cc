@@ -70,7 +70,7 @@ TEST_F(EngineTest, TheRestartBudgetEndsTheJobAndACheckpointRefillsIt) {
   const uint64_t id = Submit({.max_restarts = 2});
   for (int i = 0; i < 2; ++i) {
     const Fence fence = StartRanks(one).fence;
-    ReportExit(one, fence, 0, {.signal = 11, .last_step = i});
+    ReportExit(one, fence, 0, {.signal = 11, .last_step = 9 - i});
     Advance(absl::Seconds(2));
     EXPECT_OK(Beat(one).status);
   }
@@ -90,6 +90,22 @@ TEST_F(EngineTest, TheRestartBudgetEndsTheJobAndACheckpointRefillsIt) {
   EXPECT_EQ(job(id).reason, Reason::kRestartBudgetSpent);
   EXPECT_EQ(job(id).failure_class, FailureClass::kRankKilled);
   EXPECT_THAT(job(id).message, HasSubstr("restart.max_restarts: 2"));
+}
+
+TEST_F(EngineTest, AJobThatSavesElsewhereIsNotEndedByTheLossesOfAMonth) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit({.max_restarts = 1});
+  for (int i = 1; i <= 10; ++i) {
+    const Fence fence = StartRanks(one).fence;
+    ReportExit(one, fence, 0, {.signal = 9, .last_step = 100 * i});
+    ASSERT_EQ(state(id), JobState::kPending) << i;
+    EXPECT_EQ(job(id).restarts_in_row, 1u);
+    Advance(absl::Seconds(2));
+    EXPECT_OK(Beat(one).status);
+  }
+  ReportExit(one, StartRanks(one).fence, 0, {.signal = 9, .last_step = 1000});
+  EXPECT_EQ(state(id), JobState::kFailed) << "it stands where it stood before";
+  EXPECT_THAT(job(id).message, HasSubstr("without getting further"));
 }
 
 TEST_F(EngineTest, SomeFailuresAreNotTriedAgain) {

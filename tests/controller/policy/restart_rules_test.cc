@@ -137,6 +137,52 @@ TEST(RestartRulesTest, TheSameFailureAtTheSameStepTwiceInARowIsFinal) {
   }
 }
 
+TEST(RestartRulesTest, AJobThatReportsNoStepsIsTriedAgainAsOftenAsItsBudgetAllows) {
+  Job job = LostBy(FailureClass::kApplication, 1, /*last_step=*/0);
+  job.past.push_back(job.current);
+  EXPECT_EQ(Decide(job).input, JobInput::kClearedForRetry) << "both may have been anywhere";
+}
+
+TEST(RestartRulesTest, AnotherExitCodeOrSignalIsAnotherFailure) {
+  for (const FailureClass kind : {FailureClass::kApplication, FailureClass::kRankKilled}) {
+    Job job = LostBy(kind);
+    Attempt before = *job.current;
+    before.failed_rank = 0;
+    (kind == FailureClass::kApplication ? before.ranks[0].exit_code : before.ranks[0].signal) = 11;
+    job.past.push_back(std::make_shared<const Attempt>(before));
+    Attempt now = before;
+    job.current = std::make_shared<const Attempt>(now);
+    EXPECT_EQ(Decide(job).input, JobInput::kNotRetryable) << FailureClassName(kind);
+    (kind == FailureClass::kApplication ? now.ranks[0].exit_code : now.ranks[0].signal) = 4;
+    job.current = std::make_shared<const Attempt>(now);
+    EXPECT_EQ(Decide(job).input, JobInput::kClearedForRetry) << FailureClassName(kind);
+  }
+}
+
+TEST(RestartRulesTest, AJobThatSavesElsewhereShowsByItsStepsThatItGotFurther) {
+  World world;
+  world.AddJob(World::Settings(1));
+  const auto ran = [&](int64_t from, int64_t to) {
+    world.Place(1, {"a"}, JobState::kRunning);
+    Attempt& attempt = world.draft().EditAttempt(1);
+    attempt.first_step = from;
+    attempt.last_step = to;
+    return GotFurtherUnsaved(world.view(), *world.view().FindJob(1));
+  };
+  EXPECT_TRUE(ran(0, 10));
+  EXPECT_FALSE(ran(0, 10)) << "as far as before";
+  EXPECT_FALSE(ran(0, 7));
+  EXPECT_TRUE(ran(0, 11));
+  world.draft().EditJob(1).requeued_after = 4;
+  EXPECT_TRUE(ran(0, 5)) << "begun anew";
+  Checkpoint& row = world.draft().AddCheckpoint({.job_id = 1, .step = 6, .attempt = 5});
+  world.draft().EditJob(1).checkpoints.push_back(row.id);
+  EXPECT_TRUE(ran(0, 20)) << "that one was never committed";
+  row.path = "/c/step-6";
+  EXPECT_EQ(FurthestCommit(world.view(), *world.view().FindJob(1)), 6);
+  EXPECT_FALSE(ran(0, 30)) << "a job that commits gets on by its checkpoints";
+}
+
 TEST(RestartRulesTest, AnAttemptThatMadeWayInBetweenDoesNotHideARepeatedFailure) {
   Job job = LostBy(FailureClass::kApplication);
   job.past.push_back(job.current);
