@@ -1,17 +1,55 @@
 #include "controller/policy/run_time.h"
 
 #include <algorithm>
+#include <map>
+
+#include "controller/policy/time_limits.h"
 
 namespace muster::controller {
 namespace {
 
-absl::Duration SpentBefore(const Job& job) {
-  absl::Duration spent;
-  for (const auto& attempt : job.past) spent += attempt->ended - attempt->started;
-  if (job.current != nullptr && !job.current->live()) {
-    spent += job.current->ended - job.current->started;
+// The step that the live attempt resumed from, or that the next one will resume from.
+int64_t StandsAt(const Snapshot& snapshot, const Job& job) {
+  if (job.has_live_attempt()) return job.current->first_step;
+  int64_t step = 0;
+  for (const uint64_t id : job.checkpoints) {
+    const Checkpoint& row = *snapshot.FindCheckpoint(id);
+    if (row.restorable()) step = std::max(step, row.step);
   }
-  return std::max(spent, absl::ZeroDuration());
+  return step;
+}
+
+// The run time of the attempts that are over whose result is not lost: each counts up to its last
+// checkpoint that the job has not fallen back behind. What is asked of the checkpoints' rows never
+// changes once they are committed, so that a live attempt's answer does not change either.
+absl::Duration KeptWork(const Snapshot& snapshot, const Job& job) {
+  if (job.past.empty() && (job.current == nullptr || job.current->live())) return {};
+  const int64_t step = StandsAt(snapshot, job);
+  std::map<uint32_t, absl::Time> saved;  // by attempt
+  for (const uint64_t id : job.checkpoints) {
+    const Checkpoint& row = *snapshot.FindCheckpoint(id);
+    const bool counts = !row.path.empty() && row.step <= step && row.attempt > job.requeued_after;
+    if (!counts) continue;
+    const auto [it, fresh] = saved.emplace(row.attempt, row.created);
+    if (!fresh) it->second = std::max(it->second, row.created);
+  }
+  absl::Duration kept;
+  const auto add = [&](const Attempt& attempt) {
+    const auto it = saved.find(attempt.number);
+    if (it == saved.end() || attempt.live()) return;
+    kept += std::max(std::min(it->second, attempt.ended) - attempt.started, absl::ZeroDuration());
+  };
+  for (const auto& attempt : job.past) add(*attempt);
+  if (job.current != nullptr) add(*job.current);
+  return kept;
+}
+
+// What the attempts that are over leave of the most that the job may run.
+absl::Duration LimitLeft(const Job& job) {
+  const absl::Duration limit = job.settings->scheduling.max_run_time;
+  if (limit == absl::InfiniteDuration()) return limit;
+  const absl::Time now = job.has_live_attempt() ? job.current->started : absl::InfiniteFuture();
+  return std::max(limit - RunTime(job, now), absl::ZeroDuration());
 }
 
 }  // namespace
@@ -27,18 +65,19 @@ absl::Duration ExpectedRunTime(const Snapshot& snapshot, const JobSettings& sett
 }
 
 absl::Duration ExpectedRunTimeLeft(const Snapshot& snapshot, const Job& job) {
+  const absl::Duration most = LimitLeft(job);
   const absl::Duration whole = ExpectedRunTime(snapshot, *job.settings);
-  if (whole == absl::InfiniteDuration()) return whole;
-  return std::max(whole - SpentBefore(job), whole / 10);
+  if (whole == absl::InfiniteDuration()) return most;
+  const absl::Duration kept = KeptWork(snapshot, job);
+  if (kept >= whole) return most;  // the expectation was wrong
+  return std::min(std::max(whole - kept, whole / 10), most);
 }
 
 absl::Time ExpectedEnd(const Snapshot& snapshot, const Job& job, absl::Time now) {
   if (job.state == JobState::kRecovering || job.state == JobState::kStopping) return now;
   const absl::Time end = job.current->started + ExpectedRunTimeLeft(snapshot, job);
   if (end > now) return end;
-  const absl::Duration limit = job.settings->scheduling.max_run_time;
-  if (limit == absl::InfiniteDuration()) return absl::InfiniteFuture();
-  return std::max(now, job.current->started + limit - SpentBefore(job));
+  return std::max(now, job.current->started + LimitLeft(job));
 }
 
 }  // namespace muster::controller

@@ -1,5 +1,8 @@
 // How long jobs will run, as far as anybody can tell: declared, else learned from earlier jobs of
 // the same project and name, else the most that they may. Pure.
+//
+// Of a job that was lost or requeued only what it has saved, since the requeue, is behind it: a
+// promise to be gone in time is kept by what is left to do, not by what was once done.
 #pragma once
 
 #include "absl/time/time.h"
@@ -10,8 +13,9 @@ namespace muster::controller {
 // All attempts together; infinite: nobody can tell.
 absl::Duration ExpectedRunTime(const Snapshot& snapshot, const JobSettings& settings);
 
-// Of a job that is to be placed: what is left after its earlier attempts, at least a tenth of the
-// whole; infinite: nobody can tell.
+// Of a job that is to be placed, or of its live attempt from the start: what is left after the work
+// of its earlier attempts that was saved, at least a tenth of the whole, at most what its limit
+// leaves; infinite: nobody can tell.
 absl::Duration ExpectedRunTimeLeft(const Snapshot& snapshot, const Job& job);
 
 // When the live attempt will give its slots back: at `now` when it is being ended; infinite when
