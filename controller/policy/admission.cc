@@ -69,4 +69,9 @@ absl::Time WaitingSince(const Job& job) {
   return job.submitted;
 }
 
+bool IsOpenTo(const Job& job, const JobNeeds::Pool& pool, absl::Time now) {
+  const bool at_once = job.settings->needs.pools.size() == 1 || pool.after <= absl::ZeroDuration();
+  return at_once || now - WaitingSince(job) >= pool.after;
+}
+
 }  // namespace muster::controller

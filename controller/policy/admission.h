@@ -30,4 +30,8 @@ Admission Admit(const Snapshot& snapshot, const Job& job, const ScheduleContext&
 // Since when it has waited in this queue: its submit, or when it came back.
 absl::Time WaitingSince(const Job& job);
 
+// Whether the job has waited long enough for this one of its pools, now. A job of one pool need
+// not.
+bool IsOpenTo(const Job& job, const JobNeeds::Pool& pool, absl::Time now);
+
 }  // namespace muster::controller

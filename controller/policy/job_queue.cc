@@ -65,11 +65,14 @@ std::shared_ptr<Shape> JobQueue::ShapeOf(const JobNeeds& needs) {
   return shape;
 }
 
-JobGroup& JobQueue::GroupOf(const Job& job) {
+JobGroup& JobQueue::GroupOf(const Job& job, absl::Time now) {
   const JobSettings& settings = *job.settings;
+  std::string open;  // which pools count by now
+  for (const JobNeeds::Pool& pool : settings.needs.pools)
+    open += IsOpenTo(job, pool, now) ? '+' : '-';
   const uint64_t array = job.array.at_a_time > 0 ? job.array.array_id : 0;
   std::string key = absl::StrCat(settings.priority, "\n", settings.project, "\n", job.owner, "\n",
-                                 array, "\n", Shape::KeyOf(settings.needs));
+                                 array, "\n", open, "\n", Shape::KeyOf(settings.needs));
   std::unique_ptr<JobGroup>& group = groups_[key];
   if (group == nullptr) {
     group = std::make_unique<JobGroup>();
@@ -84,8 +87,8 @@ JobGroup& JobQueue::GroupOf(const Job& job) {
   return *group;
 }
 
-void JobQueue::Enqueue(const Job& job, Where& where) {
-  JobGroup& group = GroupOf(job);
+void JobQueue::Enqueue(const Job& job, Where& where, absl::Time now) {
+  JobGroup& group = GroupOf(job, now);
   Bucket& bucket = levels_[group.priority][group.project];
   const uint64_t first = group.jobs.empty() ? 0 : *group.jobs.begin();
   group.jobs.insert(job.id);
@@ -153,11 +156,11 @@ void JobQueue::Judge(const Snapshot& snapshot, uint64_t id, const Job* job,
   if (admission.verdict == Admission::Verdict::kBarred) {
     if (job->message != admission.message) unsaid_.insert(id);
   } else if (admission.verdict != Admission::Verdict::kNotWaiting) {
-    Enqueue(*job, where);
+    Enqueue(*job, where, context.wall);
     for (const JobNeeds::Pool& pool : job->settings->needs.pools) {
+      if (IsOpenTo(*job, pool, context.wall)) continue;
       const absl::Time at = WaitingSince(*job) + pool.after;
-      if (at <= context.wall || !fall_backs_.insert({at, id}).second) continue;
-      where.fall_backs.push_back(at);
+      if (fall_backs_.insert({at, id}).second) where.fall_backs.push_back(at);
     }
   }
   const bool nothing = where.group == nullptr && where.array_id == 0 && where.waits_for == 0 &&
@@ -175,6 +178,10 @@ void JobQueue::Advance(const Snapshot& snapshot, const ScheduleContext& context)
     if (at > context.wall) break;
     changed.insert(id);
   }
+  for (const auto& [at, id] : fall_backs_) {
+    if (at > context.wall) break;
+    changed.insert(id);
+  }
   for (uint64_t id : changed) Judge(snapshot, id, snapshot.FindJob(id), context);
 }
 
@@ -183,9 +190,8 @@ absl::Duration JobQueue::NextDue(const ScheduleContext& context) const {
   if (!due_by_wall_.empty()) {
     next = std::min(next, context.now + (due_by_wall_.begin()->first - context.wall));
   }
-  const auto fall_back = fall_backs_.upper_bound({context.wall, ~uint64_t{0}});
-  if (fall_back != fall_backs_.end()) {
-    next = std::min(next, context.now + (fall_back->first - context.wall));
+  if (!fall_backs_.empty()) {
+    next = std::min(next, context.now + (fall_backs_.begin()->first - context.wall));
   }
   return next;
 }

@@ -1,9 +1,9 @@
 // The jobs that wait for slots, in the order in which they are to be placed: by priority, then by
 // project (fair share), then by submit. Fed with the jobs that changed; never sorted as a whole.
 //
-// Jobs alike in priority, project, owner, array and needs form a group: when one of them cannot be
-// placed now, none of the others can. Pure; not thread-safe. What it holds is a function of the
-// snapshot's jobs and the time of the last Advance.
+// Jobs alike in priority, project, owner, array, needs and the pools that count for them by now
+// form a group: when one of them cannot be placed now, none of the others can. Pure; not
+// thread-safe. What it holds is a function of the snapshot's jobs and the time of the last Advance.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ class JobQueue {
 
   // The job's row is another one: `job` null when it is gone.
   void Put(const Snapshot& snapshot, uint64_t id, const Job* job, const ScheduleContext& context);
-  // Takes in what became due since: ends of back-offs, begin times.
+  // Takes in what became due since: ends of back-offs, begin times, further pools.
   void Advance(const Snapshot& snapshot, const ScheduleContext& context);
 
   const Levels& levels() const { return levels_; }
@@ -84,9 +84,9 @@ class JobQueue {
   // Puts the job where it belongs by now.
   void Judge(const Snapshot& snapshot, uint64_t id, const Job* job, const ScheduleContext& context);
   void Forget(uint64_t id, Where& where);
-  void Enqueue(const Job& job, Where& where);
+  void Enqueue(const Job& job, Where& where, absl::Time now);
   void Leave(uint64_t id, JobGroup& group);
-  JobGroup& GroupOf(const Job& job);
+  JobGroup& GroupOf(const Job& job, absl::Time now);
   std::shared_ptr<Shape> ShapeOf(const JobNeeds& needs);
 
   Levels levels_;

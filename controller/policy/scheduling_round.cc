@@ -97,12 +97,9 @@ ProjectUse& SchedulingRound::UseOf(const std::string& project) {
 
 std::vector<int> SchedulingRound::LinesOf(const Job& job) const {
   const JobNeeds& needs = job.settings->needs;
-  const absl::Duration waited =
-      needs.pools.size() == 1 ? absl::ZeroDuration() : world_.context.wall - WaitingSince(job);
   std::vector<int> lines;
   for (const JobNeeds::Pool& pool : needs.pools) {
-    if (pool.after > absl::ZeroDuration() && needs.pools.size() > 1 && waited < pool.after)
-      continue;
+    if (!IsOpenTo(job, pool, world_.context.wall)) continue;
     const int line = world_.index.FindLine(pool.name, needs.slot_kind);
     if (line >= 0) lines.push_back(line);
   }

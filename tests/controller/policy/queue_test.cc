@@ -242,6 +242,36 @@ TEST_F(QueueTest, AFurtherPoolCountsAfterTheWaitThatItSays) {
   EXPECT_THAT(decision_.plan.place[0].reason, HasSubstr("of pool ondemand"));
 }
 
+// Two jobs alike; the first one had a place, made way, and waits anew. Whoever asked only for the
+// first one's pools kept the second one out of the pool that it had waited for.
+TEST_F(QueueTest, AJobThatCameBackDoesNotKeepOthersLikeItFromTheirFurtherPool) {
+  world_.AddWorker("od", 2, SlotKind::kCpu, "ondemand");
+  world_.AddWorker("sp", 1, SlotKind::kCpu, "spot").holders[0] = {.job_id = 9};
+  JobSettings settings = World::Settings(1);
+  settings.needs.pools = {{"spot", {}}, {"ondemand", absl::Minutes(10)}};
+  for (int i = 0; i < 2; ++i) world_.AddJob(settings).submitted = kWall;
+  world_.Place(1, {"sp"}, JobState::kPending);
+  Attempt& attempt = world_.draft().EditAttempt(1);
+  attempt.failure_class = FailureClass::kPreempted;
+  attempt.ended = kWall + absl::Minutes(5);
+  world_.draft().AddEvent({.job_id = 1,
+                           .time = attempt.ended,
+                           .from = JobState::kRecovering,
+                           .to = JobState::kPending,
+                           .reason = Reason::kAttemptCleared,
+                           .attempt = 1});
+  Scheduler scheduler;
+  const auto placed = [&](absl::Duration later) {
+    return scheduler.Decide(world_.view(), {.now = kNow + later, .wall = kWall + later})
+        .plan.place.size();
+  };
+  EXPECT_EQ(placed(absl::Minutes(9)), 0u);
+  EXPECT_THAT(Placed(absl::Minutes(10)), ElementsAre(2));
+  EXPECT_EQ(placed(absl::Minutes(10)), 1u) << "time alone has changed it";
+  EXPECT_EQ(decision_.due_at, kNow + absl::Minutes(15));
+  EXPECT_EQ(placed(absl::Minutes(15)), 2u);
+}
+
 TEST_F(QueueTest, TheFirstPoolIsPreferredAndAGangIsNotSplitOverPools) {
   world_.AddWorker("od", 2, SlotKind::kCpu, "ondemand");
   Worker& spot = world_.AddWorker("sp", 2, SlotKind::kCpu, "spot");
