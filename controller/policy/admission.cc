@@ -1,5 +1,6 @@
 #include "controller/policy/admission.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,17 @@ Admission Bar(std::string message) {
   admission.verdict = Admission::Verdict::kBarred;
   admission.message = std::move(message);
   return admission;
+}
+
+const Attempt* FindAttempt(const Job& job, uint32_t number) {
+  if (job.current != nullptr && job.current->number == number) return job.current.get();
+  return number >= 1 && number <= job.past.size() ? job.past[number - 1].get() : nullptr;
+}
+
+// Whether the wait before the attempt still counts after it: it failed, or was resized.
+bool GoesOnAfter(const Attempt& attempt) {
+  return attempt.reason == Reason::kResized || (attempt.failure_class != FailureClass::kNone &&
+                                                attempt.failure_class != FailureClass::kPreempted);
 }
 
 }  // namespace
@@ -61,17 +73,34 @@ Admission Admit(const Snapshot& snapshot, const Job& job, const ScheduleContext&
   return admission;
 }
 
-absl::Time WaitingSince(const Job& job) {
+absl::Duration Waited(const Job& job, absl::Time now) {
+  absl::Duration waited;
+  // Backwards through the waits: the end of the one that is gone through, or nothing in between.
+  std::optional<absl::Time> until;
+  if (job.state == JobState::kPending) {
+    until = now;
+  } else if (job.state == JobState::kRecovering && job.current != nullptr &&
+             !GoesOnAfter(*job.current)) {
+    return waited;
+  }
   for (auto it = job.events.rbegin(); it != job.events.rend(); ++it) {
     const JobEvent& event = **it;
-    if (event.to == JobState::kPending && event.from != JobState::kPending) return event.time;
+    if (event.from == event.to) continue;
+    if (event.from == JobState::kPending) until = event.time;
+    if (event.to != JobState::kPending) continue;
+    if (until.has_value()) waited += *until - event.time;
+    until.reset();
+    const Attempt* before = FindAttempt(job, event.attempt);
+    const bool goes_on = event.reason == Reason::kAttemptCleared && before != nullptr;
+    if (!goes_on || !GoesOnAfter(*before)) return waited;
   }
-  return job.submitted;
+  if (until.has_value()) waited += *until - job.submitted;
+  return waited;
 }
 
 bool IsOpenTo(const Job& job, const JobNeeds::Pool& pool, absl::Time now) {
   const bool at_once = job.settings->needs.pools.size() == 1 || pool.after <= absl::ZeroDuration();
-  return at_once || now - WaitingSince(job) >= pool.after;
+  return at_once || Waited(job, now) >= pool.after;
 }
 
 }  // namespace muster::controller

@@ -27,8 +27,11 @@ struct Admission {
 
 Admission Admit(const Snapshot& snapshot, const Job& job, const ScheduleContext& context);
 
-// Since when it has waited in this queue: its submit, or when it came back.
-absl::Time WaitingSince(const Job& job);
+// How long the job has waited, as its fall-back pools count it: in this wait, and in those before
+// the attempts that it lost or that were resized, since it goes on after them where it was. What
+// made way, was suspended or requeued waits anew. Of a job that has not gone back to the queue yet:
+// what it will have waited then, if it is resized or fails. Infinite where nobody knows since when.
+absl::Duration Waited(const Job& job, absl::Time now);
 
 // Whether the job has waited long enough for this one of its pools, now. A job of one pool need
 // not.

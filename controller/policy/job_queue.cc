@@ -158,8 +158,9 @@ void JobQueue::Judge(const Snapshot& snapshot, uint64_t id, const Job* job,
   } else if (admission.verdict != Admission::Verdict::kNotWaiting) {
     Enqueue(*job, where, context.wall);
     for (const JobNeeds::Pool& pool : job->settings->needs.pools) {
-      if (IsOpenTo(*job, pool, context.wall)) continue;
-      const absl::Time at = WaitingSince(*job) + pool.after;
+      // What recovers begins its next wait later.
+      if (job->state != JobState::kPending || IsOpenTo(*job, pool, context.wall)) continue;
+      const absl::Time at = context.wall + (pool.after - Waited(*job, context.wall));
       if (fall_backs_.insert({at, id}).second) where.fall_backs.push_back(at);
     }
   }

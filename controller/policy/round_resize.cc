@@ -1,6 +1,7 @@
 // The part of a look that stops running gangs: to make room for the head of a line, or to let an
 // elastic one go on with more ranks.
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -72,46 +73,58 @@ void SchedulingRound::GrowElastic() {
   for (uint64_t id : world_.running.elastic()) {
     const Job& job = *world_.snapshot.FindJob(id);
     if (!MayGrow(job)) continue;
-    const Worker* worker = world_.snapshot.FindWorker(job.current->ranks.front().worker);
-    const int line = worker == nullptr
-                         ? -1
-                         : world_.index.FindLine(worker->facts.pool, job.settings->needs.slot_kind);
-    if (line < 0 || done.count(line) != 0) continue;
-    const bool wanted = lines_[line].head != 0 || !lines_[line].kept.empty();
-    if (wanted || world_.index.line(line).free_slots < job.settings->needs.slots_per_rank) continue;
+    std::vector<int> lines = LinesOf(job);
+    const auto may_use = [&](int line) { return done.count(line) == 0 && IsIdle(line, job); };
+    if (std::none_of(lines.begin(), lines.end(), may_use)) continue;
     const ElasticSettings& settings = world_.context.settings.elastic;
     const absl::Time grown_up = job.current->started + settings.grow_after;
     if (grown_up > world_.context.wall) {
       LookAgainAt(grown_up);
       continue;
     }
-    const uint32_t ranks = RanksIfStopped(job, line);
-    if (!IsWorthGrowing(job, ranks, settings, world_.context.wall)) continue;
-    done.insert(line);
+    const Regrowth next = IfStopped(job, lines);
+    if (next.line < 0 || !may_use(next.line)) continue;
+    if (!IsWorthGrowing(job, next.ranks, settings, world_.context.wall)) continue;
+    done.insert(next.line);
     decision_.plan.stop.push_back(
         {.job_id = id,
          .attempt = job.current->number,
          .why = StopGang::Why::kGrow,
          .reason =
-             absl::StrCat("goes on with ", ranks, " ranks instead of ", job.current->ranks.size(),
-                          ": slots are free that nobody waits for")});
+             absl::StrCat("goes on with ", next.ranks, " ranks instead of ",
+                          job.current->ranks.size(), ": slots are free that nobody waits for")});
   }
 }
 
-// How many ranks the gang would get if it gave its slots back now.
-uint32_t SchedulingRound::RanksIfStopped(const Job& job, int line) {
+// Whether a rank of the job could be put there and nobody waits for the slots.
+bool SchedulingRound::IsIdle(int line, const Job& job) const {
+  return lines_[line].head == 0 && lines_[line].kept.empty() &&
+         world_.index.line(line).free_slots >= job.settings->needs.slots_per_rank;
+}
+
+// As Consider would place it if it gave its slots back now.
+SchedulingRound::Regrowth SchedulingRound::IfStopped(const Job& job,
+                                                     const std::vector<int>& lines) {
   Shape shape(job.settings->needs);
   std::vector<Release> own;
-  Collect(job, world_.context.wall, line, own);
+  const Worker* worker = world_.snapshot.FindWorker(job.current->ranks.front().worker);
+  const int held = worker == nullptr ? -1 : world_.index.FindLine(worker->facts.pool, shape.kind());
+  if (held >= 0) Collect(job, world_.context.wall, held, own);
   for (const Release& release : own) world_.index.Give(release.grant, shape.kind());
-  const std::vector<Grant> grants = FitGang(world_.index, line, shape, RanksWithinQuotas(job));
-  uint32_t slots = 0;
-  for (const Grant& grant : grants) slots += grant.slots.size();
-  GiveBack(world_.index, shape.kind(), grants);
+  Regrowth next;
+  for (int line : lines) {
+    const std::vector<Grant> grants = FitGang(world_.index, line, shape, RanksWithinQuotas(job));
+    if (grants.empty()) continue;
+    uint32_t slots = 0;
+    for (const Grant& grant : grants) slots += grant.slots.size();
+    GiveBack(world_.index, shape.kind(), grants);
+    next = {.line = line, .ranks = slots / shape.needs().slots_per_rank};
+    break;
+  }
   for (auto release = own.rbegin(); release != own.rend(); ++release) {
     world_.index.Take(release->grant, shape.kind());
   }
-  return slots / job.settings->needs.slots_per_rank;
+  return next;
 }
 
 uint32_t SchedulingRound::RanksWithinQuotas(const Job& job) {

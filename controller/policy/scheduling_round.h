@@ -71,7 +71,13 @@ class SchedulingRound {
   void AwaitShrinking(int32_t priority);
   std::string WhoMakesWayFor(uint64_t job_id) const;
   void GrowElastic();
-  uint32_t RanksIfStopped(const Job& job, int line);
+  // Where a gang would go, and with how many ranks; line -1: nowhere.
+  struct Regrowth {
+    int line = -1;
+    uint32_t ranks = 0;
+  };
+  Regrowth IfStopped(const Job& job, const std::vector<int>& lines);
+  bool IsIdle(int line, const Job& job) const;
   uint32_t RanksWithinQuotas(const Job& job);
 
   // `offer`: what its lines had for it before slots were kept for it.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "controller/policy/admission.h"
 #include "controller/policy/scheduler.h"
 #include "tests/controller/policy/world.h"
 
@@ -270,6 +271,46 @@ TEST_F(QueueTest, AJobThatCameBackDoesNotKeepOthersLikeItFromTheirFurtherPool) {
   EXPECT_EQ(placed(absl::Minutes(10)), 1u) << "time alone has changed it";
   EXPECT_EQ(decision_.due_at, kNow + absl::Minutes(15));
   EXPECT_EQ(placed(absl::Minutes(15)), 2u);
+}
+
+TEST_F(QueueTest, AJobThatIsResizedOrFailsKeepsTheWaitThatItEarned) {
+  world_.AddJob(World::Settings(1)).submitted = kWall;
+  const auto move = [&](JobState from, JobState to, Reason reason, int minute) {
+    world_.draft().AddEvent({.job_id = 1,
+                             .time = kWall + absl::Minutes(minute),
+                             .from = from,
+                             .to = to,
+                             .reason = reason,
+                             .attempt = world_.view().FindJob(1)->attempt});
+    world_.draft().EditJob(1).state = to;
+  };
+  const auto waited = [&](int minute) {
+    return absl::ToInt64Minutes(Waited(*world_.view().FindJob(1), kWall + absl::Minutes(minute)));
+  };
+  EXPECT_EQ(waited(7), 7);
+  world_.Place(1, {"a"}, JobState::kPending);
+  move(JobState::kPending, JobState::kStarting, Reason::kPlaced, 10);
+  EXPECT_EQ(waited(20), 10);
+  world_.draft().EditAttempt(1).reason = Reason::kResized;
+  world_.draft().EditAttempt(1).failure_class = FailureClass::kPreempted;
+  move(JobState::kStarting, JobState::kRecovering, Reason::kResized, 25);
+  EXPECT_EQ(waited(29), 10);
+  move(JobState::kRecovering, JobState::kPending, Reason::kAttemptCleared, 30);
+  EXPECT_EQ(waited(31), 11);
+  world_.draft().EditAttempt(1).reason = Reason::kPreemptedByJob;
+  EXPECT_EQ(waited(31), 1) << "who made way waits anew";
+  world_.draft().EditAttempt(1).reason = Reason::kRankFailed;
+  world_.draft().EditAttempt(1).failure_class = FailureClass::kRankKilled;
+  EXPECT_EQ(waited(31), 11);
+  world_.Place(1, {"a"}, JobState::kPending);
+  move(JobState::kPending, JobState::kStarting, Reason::kPlaced, 32);
+  world_.draft().EditAttempt(1).failure_class = FailureClass::kHang;
+  move(JobState::kStarting, JobState::kRecovering, Reason::kNoProgress, 40);
+  move(JobState::kRecovering, JobState::kPending, Reason::kAttemptCleared, 41);
+  EXPECT_EQ(waited(44), 15) << "10, 2 and 3";
+  move(JobState::kPending, JobState::kSuspended, Reason::kSuspendDone, 45);
+  move(JobState::kSuspended, JobState::kPending, Reason::kResumed, 50);
+  EXPECT_EQ(waited(51), 1);
 }
 
 TEST_F(QueueTest, TheFirstPoolIsPreferredAndAGangIsNotSplitOverPools) {

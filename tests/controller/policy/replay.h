@@ -82,7 +82,7 @@ class Replay {
       attempt.ranks.push_back(std::move(rank));
     }
     world.draft().AddAttempt(gang.job_id, std::move(attempt));
-    world.draft().EditJob(gang.job_id).state = JobState::kRunning;
+    Move(gang.job_id, JobState::kRunning, Reason::kPlaced);
   }
 
   void Stop(const StopGang& stop) {
@@ -101,17 +101,29 @@ class Replay {
     Attempt& attempt = world.draft().EditAttempt(stop.job_id);
     attempt.save_requested = true;
     attempt.yielded_to = stop.for_job;
-    world.draft().EditJob(stop.job_id).state = JobState::kRecovering;
+    attempt.reason =
+        stop.why == StopGang::Why::kPreempt ? Reason::kPreemptedByJob : Reason::kResized;
+    Move(stop.job_id, JobState::kRecovering, attempt.reason);
     leaving_.insert(stop.job_id);
+  }
+
+  void Move(uint64_t id, JobState to, Reason reason) {
+    Job& job = world.draft().EditJob(id);
+    world.draft().AddEvent({.job_id = id,
+                            .time = wall_,
+                            .from = job.state,
+                            .to = to,
+                            .reason = reason,
+                            .attempt = job.attempt});
+    world.draft().EditJob(id).state = to;
   }
 
   void LetGo() {
     for (uint64_t id : leaving_) {
       End(id);
       world.draft().EditAttempt(id).failure_class = FailureClass::kPreempted;
-      Job& job = world.draft().EditJob(id);
-      job.state = JobState::kPending;
-      job.not_before_at = now_;
+      Move(id, JobState::kPending, Reason::kAttemptCleared);
+      world.draft().EditJob(id).not_before_at = now_;
     }
     leaving_.clear();
   }

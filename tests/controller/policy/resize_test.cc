@@ -148,6 +148,42 @@ TEST_F(ResizeTest, AnElasticGangGrowsIntoSlotsThatNobodyWaitsFor) {
   EXPECT_EQ(replay_.stops(elastic), 1u);
 }
 
+TEST_F(ResizeTest, AGangKeepsTheFurtherPoolThatItWaitedForWhenItGrows) {
+  replay_.world.AddWorker("sp", 1, SlotKind::kCpu, "spot");
+  replay_.world.AddWorker("od", 4, SlotKind::kCpu, "ondemand");
+  JobSettings spot = Wants(1, 5);
+  spot.needs.pools = {{"spot", {}}};
+  replay_.Submit(spot);
+  JobSettings other = Wants(3, 0);
+  other.needs.pools = {{"ondemand", {}}};
+  const uint64_t leaves = replay_.Submit(other);
+  JobSettings settings = Wants(1, 0, 8);
+  settings.needs.pools = {{"spot", {}}, {"ondemand", absl::Minutes(20)}};
+  const uint64_t elastic = replay_.Submit(settings);
+  Looks(22);
+  ASSERT_EQ(replay_.ranks(elastic), 1u);
+  replay_.Finish(leaves);
+  Looks(15);
+  EXPECT_EQ(replay_.ranks(elastic), 4u) << "without another twenty minutes in line";
+  EXPECT_EQ(replay_.stops(elastic), 1u);
+}
+
+TEST_F(ResizeTest, AGangDoesNotGrowWhereItMayNoLongerGo) {
+  replay_.world.AddWorker("a", 4);
+  replay_.world.AddWorker("sp", 1, SlotKind::kCpu, "spot");
+  const uint64_t other = replay_.Submit(Wants(3, 0));
+  const uint64_t elastic = replay_.Submit(Wants(1, 0, 8));
+  Looks(12);
+  JobSettings moved = Wants(1, 0, 8);
+  moved.project = "p";
+  moved.needs.pools = {{"spot", {}}};
+  replay_.world.draft().EditJob(elastic).settings = std::make_shared<const JobSettings>(moved);
+  replay_.Finish(other);
+  Looks(30);
+  EXPECT_EQ(replay_.ranks(elastic), 1u);
+  EXPECT_EQ(replay_.stops(elastic), 0u);
+}
+
 TEST_F(ResizeTest, AGrowingGangStaysWithinItsQuota) {
   replay_.world.AddWorker("a", 8);
   replay_.world.draft().EditProject("p").quota.slots = 4;
