@@ -154,7 +154,7 @@ at::Tensor TrainStep::Control(const at::Tensor& loss, const at::Tensor& logits_B
   at::Tensor control = at::empty({kControlSize}, at::kFloat);
   float* numbers = control.data_ptr<float>();
   numbers[kStop] = wish.stop ? 1.0f : 0.0f;
-  numbers[kSave] = wish.stop && wish.save ? 1.0f : 0.0f;
+  numbers[kSave] = wish.save ? 1.0f : 0.0f;
   numbers[kLoss] = 0;
   numbers[kAccuracy] = 0;
   at::Tensor accuracy;
