@@ -81,7 +81,7 @@ TEST(SubmitFlagsTest, EachFlagIsAFieldOfTheSpec) {
 
 TEST(SubmitFlagsTest, CheckpointsMayComeByTimeAlone) {
   SubmitFlags flags;
-  flags.checkpoint_every = "5m";
+  flags.checkpoint_every.emplace("5m");
   ASSERT_OK_AND_ASSIGN(const v1::JobSpec spec, SpecWith(flags));
   EXPECT_EQ(spec.checkpoint().every().seconds(), 300);
   EXPECT_EQ(spec.checkpoint().every_epochs(), 0u);
@@ -90,7 +90,7 @@ TEST(SubmitFlagsTest, CheckpointsMayComeByTimeAlone) {
 
 TEST(SubmitFlagsTest, OnePoolReplacesThePoolOfTheFile) {
   SubmitFlags flags;
-  flags.pool = "spot";
+  flags.pool.emplace("spot");
   ASSERT_OK_AND_ASSIGN(const v1::JobSpec spec, SpecWith(flags));
   EXPECT_EQ(spec.placement().pool(), "spot");
   EXPECT_EQ(spec.placement().pools_size(), 0);
