@@ -10,6 +10,7 @@
 #include "controller/api/convert.h"
 #include "controller/api/find_job.h"
 #include "controller/api/job_service.h"
+#include "controller/api/post_event.h"
 #include "controller/api/submit_rules.h"
 
 namespace muster::controller {
@@ -127,21 +128,15 @@ absl::StatusOr<controller::CordonWorker> EventOf(const v1::CordonWorkerRequest& 
                                   .actor = std::move(actor)};
 }
 
-// Posts the event of one job, or of an array; answers with the job as it is then.
-template <typename Event, typename Response>
-void PostAndAnswer(Engine& engine, absl::StatusOr<Event> event, UnaryCall* call,
-                   Response* response) {
-  if (!event.ok()) {
-    call->Done(event.status());
-    return;
-  }
-  engine.Post(*std::move(event), [&engine, call, response](const EventResult& result) {
+// The answer to a change of one job, or of an array: the job as it is then.
+template <typename Response>
+auto WithJob(Engine& engine, Response* response) {
+  return [&engine, response](const EventResult& result) {
     if (const std::shared_ptr<const Job> now = engine.snapshot()->jobs.Share(result.job_id)) {
       *response->mutable_summary() = ToProto(*now);
     }
     response->set_jobs(result.jobs);
-    call->Done(result.status);
-  });
+  };
 }
 
 }  // namespace
@@ -153,7 +148,8 @@ grpc::ServerUnaryReactor* JobService::CancelJob(grpc::CallbackServerContext* con
   if (const absl::Status allowed = gate_.Check(*context); !allowed.ok()) {
     call->Done(allowed);
   } else {
-    PostAndAnswer(engine_, EventOf(*request, *engine_.snapshot()), call, response);
+    PostAndAnswer(engine_, EventOf(*request, *engine_.snapshot()), call,
+                  WithJob(engine_, response));
   }
   return call;
 }
@@ -165,7 +161,8 @@ grpc::ServerUnaryReactor* JobService::ControlJob(grpc::CallbackServerContext* co
   if (const absl::Status allowed = gate_.Check(*context); !allowed.ok()) {
     call->Done(allowed);
   } else {
-    PostAndAnswer(engine_, EventOf(*request, *engine_.snapshot()), call, response);
+    PostAndAnswer(engine_, EventOf(*request, *engine_.snapshot()), call,
+                  WithJob(engine_, response));
   }
   return call;
 }
@@ -177,7 +174,8 @@ grpc::ServerUnaryReactor* JobService::UpdateJob(grpc::CallbackServerContext* con
   if (const absl::Status allowed = gate_.Check(*context); !allowed.ok()) {
     call->Done(allowed);
   } else {
-    PostAndAnswer(engine_, EventOf(*request, *engine_.snapshot()), call, response);
+    PostAndAnswer(engine_, EventOf(*request, *engine_.snapshot()), call,
+                  WithJob(engine_, response));
   }
   return call;
 }
@@ -186,24 +184,17 @@ grpc::ServerUnaryReactor* JobService::CordonWorker(grpc::CallbackServerContext* 
                                                    const v1::CordonWorkerRequest* request,
                                                    v1::CordonWorkerResponse* response) {
   auto* call = new UnaryCall(gate_, "CordonWorker");
-  absl::Status status = gate_.Check(*context);
-  absl::StatusOr<controller::CordonWorker> event = absl::UnknownError("");
-  if (status.ok()) {
-    event = EventOf(*request);
-    status = event.status();
-  }
-  if (!status.ok()) {
-    call->Done(status);
+  if (const absl::Status allowed = gate_.Check(*context); !allowed.ok()) {
+    call->Done(allowed);
     return call;
   }
-  const std::string name = event->worker;
-  engine_.Post(*std::move(event), [this, call, name, response](const EventResult& result) {
-    const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
-    if (const Worker* worker = snapshot->FindWorker(name)) {
-      *response->mutable_worker() = ToProto(*worker);
-    }
-    call->Done(result.status);
-  });
+  PostAndAnswer(engine_, EventOf(*request), call,
+                [this, name = request->worker(), response](const EventResult&) {
+                  const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
+                  if (const Worker* worker = snapshot->FindWorker(name)) {
+                    *response->mutable_worker() = ToProto(*worker);
+                  }
+                });
   return call;
 }
 

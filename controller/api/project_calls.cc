@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "controller/api/job_service.h"
+#include "controller/api/post_event.h"
 #include "controller/api/submit_rules.h"
 #include "controller/engine/project_accounts.h"
 
@@ -85,24 +86,19 @@ grpc::ServerUnaryReactor* JobService::SetProject(grpc::CallbackServerContext* co
                                                  const v1::SetProjectRequest* request,
                                                  v1::SetProjectResponse* response) {
   auto* call = new UnaryCall(gate_, "SetProject");
-  absl::Status status = gate_.Check(*context);
-  absl::StatusOr<controller::SetProject> event = absl::UnknownError("");
-  if (status.ok()) {
-    event = EventOf(*request);
-    status = event.status();
-  }
-  if (!status.ok()) {
-    call->Done(status);
+  if (const absl::Status allowed = gate_.Check(*context); !allowed.ok()) {
+    call->Done(allowed);
     return call;
   }
-  const std::string name = event->project;
-  engine_.Post(*std::move(event), [this, call, name, response](const EventResult& result) {
-    for (const ProjectAccount& account :
-         AccountsOf(*engine_.snapshot(), clock_.Now(), engine_.options().use_half_life)) {
-      if (account.project.name == name) *response->mutable_project() = ToProto(account);
-    }
-    call->Done(result.status);
-  });
+  PostAndAnswer(engine_, EventOf(*request), call,
+                [this, name = request->project(), response](const EventResult&) {
+                  for (const ProjectAccount& account : AccountsOf(
+                           *engine_.snapshot(), clock_.Now(), engine_.options().use_half_life)) {
+                    if (account.project.name == name) {
+                      *response->mutable_project() = ToProto(account);
+                    }
+                  }
+                });
   return call;
 }
 
