@@ -26,7 +26,7 @@ namespace muster::worker {
 struct Verdict {
   int64_t step = -1;     // the step that this is about; -1: none yet
   bool finite = true;    // loss and gradient
-  StopWish wish;         // some rank wishes to stop, some rank wishes to save first
+  StopWish wish;         // some rank wishes to stop, some rank wishes to save
   double loss = 0;       // mean over the global batch
   double accuracy = 0;   // of the global batch; only when it was asked for
   double grad_norm = 0;  // before clipping

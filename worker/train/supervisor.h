@@ -11,7 +11,7 @@ namespace muster::worker {
 
 struct StopWish {
   bool stop = false;  // finish the step and leave
-  bool save = false;  // and save before
+  bool save = false;  // save after the step: before leaving, or in between
 };
 
 class Supervisor {
