@@ -70,6 +70,7 @@ void ServerStream::HandleHello(const v1::Hello& hello) {
       *event, shared_from_this(),
       [self = shared_from_this(), hello = *event](const mc::EventResult& result) {
         self->host_.OnHelloAnswered(hello, result);
+        if (!self->HostLives()) return;  // it died of the commit that this answers
         if (!result.status.ok()) return self->Close(result.status);
         const mc::Engine& engine = *self->host_.engine();
         v1::ControllerMessage message;
