@@ -12,9 +12,18 @@ namespace muster {
 namespace {
 
 constexpr size_t kMostPairs = 32;
-constexpr size_t kMostNameBytes = 63;
 
 bool IsAlnum(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)); }
+
+bool IsLabelKey(absl::string_view text) {
+  if (text.empty() || text.size() > kMostNameBytes || !IsAlnum(text.front())) return false;
+  for (const char c : text) {
+    if (!IsAlnum(c) && c != '-' && c != '_' && c != '.' && c != '/') return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 // [a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?
 bool IsName(absl::string_view text) {
@@ -27,16 +36,6 @@ bool IsName(absl::string_view text) {
   }
   return true;
 }
-
-bool IsLabelKey(absl::string_view text) {
-  if (text.empty() || text.size() > kMostNameBytes || !IsAlnum(text.front())) return false;
-  for (const char c : text) {
-    if (!IsAlnum(c) && c != '-' && c != '_' && c != '.' && c != '/') return false;
-  }
-  return true;
-}
-
-}  // namespace
 
 bool SpecChecks::HasControlBytes(absl::string_view text) {
   return std::any_of(text.begin(), text.end(),

@@ -16,6 +16,10 @@
 
 namespace muster {
 
+// As names in a spec are: of jobs, projects, pools.
+inline constexpr size_t kMostNameBytes = 63;
+bool IsName(absl::string_view text);
+
 class SpecChecks {
  public:
   static constexpr uint64_t kMostSteps = 1'000'000'000'000;

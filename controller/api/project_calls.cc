@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/spec/spec_checks.h"
 #include "controller/api/job_service.h"
 #include "controller/api/post_event.h"
 #include "controller/api/submit_rules.h"
@@ -11,8 +12,6 @@
 
 namespace muster::controller {
 namespace {
-
-constexpr size_t kMaxProjectBytes = 63;
 
 v1::Quota ToProto(const Quota& quota) {
   v1::Quota out;
@@ -50,7 +49,11 @@ v1::ProjectInfo ToProto(const ProjectAccount& account) {
 
 absl::StatusOr<controller::SetProject> EventOf(const v1::SetProjectRequest& request) {
   MUSTER_RETURN_IF_ERROR(CheckWord("user", request.user(), kMaxUserBytes));
-  MUSTER_RETURN_IF_ERROR(CheckWord("project", request.project(), kMaxProjectBytes));
+  if (!IsName(request.project())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("project: a name is 1 to ", kMostNameBytes,
+                     " of a-z, 0-9 and '-', with no '-' at either end, as in a spec"));
+  }
   controller::SetProject event;
   event.project = request.project();
   if (request.has_weight()) event.weight = request.weight();
@@ -92,12 +95,9 @@ grpc::ServerUnaryReactor* JobService::SetProject(grpc::CallbackServerContext* co
   }
   PostAndAnswer(engine_, EventOf(*request), call,
                 [this, name = request->project(), response](const EventResult&) {
-                  for (const ProjectAccount& account : AccountsOf(
-                           *engine_.snapshot(), clock_.Now(), engine_.options().use_half_life)) {
-                    if (account.project.name == name) {
-                      *response->mutable_project() = ToProto(account);
-                    }
-                  }
+                  *response->mutable_project() =
+                      ToProto(AccountOf(*engine_.snapshot(), name, clock_.Now(),
+                                        engine_.options().use_half_life));
                 });
   return call;
 }

@@ -9,6 +9,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
 #include "controller/engine/job_driver.h"
+#include "controller/engine/queue_bounds.h"
 #include "controller/engine/rules.h"
 #include "controller/policy/capacity.h"
 
@@ -120,6 +121,7 @@ absl::Status Control(Draft& draft, uint64_t id, const ControlJob& event,
                      const RuleContext& context) {
   const Job& job = *draft.view().FindJob(id);
   if (IsDone(job, event)) return absl::OkStatus();
+  MUSTER_RETURN_IF_ERROR(MayChange(job));
   const JobInput input = InputOf(event.verb);
   const bool ended = IsTerminal(job.state);
   const bool nothing_to_do = LookUp(job.state, input).verdict == Verdict::kIgnore;
@@ -224,6 +226,7 @@ absl::Status Update(Draft& draft, uint64_t id, const UpdateJob& event, const Rul
   const std::shared_ptr<const JobSettings> before = job.settings;
   Changed changed = ChangedBy(event, *before);
   if (changed.words.empty()) return absl::OkStatus();
+  MUSTER_RETURN_IF_ERROR(MayChange(job));
   MUSTER_RETURN_IF_ERROR(CanEverFit(draft.view(), changed.settings.needs, context.now));
   std::shared_ptr<const JobSettings>& settings = shared[before.get()];
   if (settings == nullptr) {

@@ -6,6 +6,33 @@
 #include "controller/policy/fair_share.h"
 
 namespace muster::controller {
+namespace {
+
+uint32_t SlotsOf(const Attempt& attempt) {
+  uint32_t slots = 0;
+  for (const Rank& rank : attempt.ranks) slots += rank.slots.size();
+  return slots;
+}
+
+}  // namespace
+
+ProjectAccount AccountOf(const Snapshot& snapshot, const std::string& name, absl::Time now,
+                         absl::Duration half_life) {
+  ProjectAccount account;
+  if (const Project* project = snapshot.FindProject(name)) {
+    account.project = *project;
+    account.used_slot_seconds = WorthAt(project->used, now, half_life);
+  }
+  account.project.name = name;
+  account.use = snapshot.UseOf(name);
+  for (uint64_t id : *snapshot.active_jobs) {
+    const Job& job = *snapshot.FindJob(id);
+    if (!job.has_live_attempt() || job.settings->project != name) continue;
+    account.used_slot_seconds +=
+        HoldWorth(SlotsOf(*job.current), job.current->started, now, half_life);
+  }
+  return account;
+}
 
 std::vector<ProjectAccount> AccountsOf(const Snapshot& snapshot, absl::Time now,
                                        absl::Duration half_life) {
@@ -18,10 +45,8 @@ std::vector<ProjectAccount> AccountsOf(const Snapshot& snapshot, absl::Time now,
   for (uint64_t id : *snapshot.active_jobs) {
     const Job& job = *snapshot.FindJob(id);
     if (!job.has_live_attempt()) continue;
-    uint32_t slots = 0;
-    for (const Rank& rank : job.current->ranks) slots += rank.slots.size();
     accounts[job.settings->project].used_slot_seconds +=
-        HoldWorth(slots, job.current->started, now, half_life);
+        HoldWorth(SlotsOf(*job.current), job.current->started, now, half_life);
   }
   std::vector<ProjectAccount> out;
   for (auto& [name, account] : accounts) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "controller/engine/queue_bounds.h"
 #include "controller/policy/fair_share.h"
 
 namespace muster::controller {
@@ -35,9 +36,9 @@ absl::Status CheckProject(const SetProject& event, const Project* known) {
 
 EventResult OnSetProject(Draft& draft, const SetProject& event) {
   const Project* known = draft.view().FindProject(event.project);
-  if (absl::Status checked = CheckProject(event, known); !checked.ok()) {
-    return Refuse(std::move(checked));
-  }
+  absl::Status checked = CheckProject(event, known);
+  if (checked.ok()) checked = MayAddProject(draft, event.project);
+  if (!checked.ok()) return Refuse(std::move(checked));
   Project& project = draft.EditProject(event.project);
   if (event.weight.has_value()) project.weight = *event.weight;
   if (event.quota.has_value()) project.quota = *event.quota;

@@ -8,6 +8,7 @@
 #include "common/base/status_macros.h"
 #include "controller/engine/job_driver.h"
 #include "controller/engine/make_way_rules.h"
+#include "controller/engine/queue_bounds.h"
 #include "controller/engine/rules.h"
 #include "controller/policy/admission.h"
 #include "controller/policy/capacity.h"
@@ -54,6 +55,8 @@ std::vector<uint64_t> ResumeCandidates(const Snapshot& snapshot, const Job& job)
 // Whether `jobs` more of this submit may be queued.
 absl::Status CheckQuotas(const Draft& draft, const SubmitJob& event, uint32_t jobs) {
   const JobSettings& settings = *event.settings;
+  MUSTER_RETURN_IF_ERROR(MayAddProject(draft, settings.project));
+  MUSTER_RETURN_IF_ERROR(MayAddJobs(draft, jobs));
   const QuotaHolder holder{.project = draft.view().FindProject(settings.project),
                            .project_name = settings.project,
                            .user = event.owner};

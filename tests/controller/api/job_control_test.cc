@@ -159,6 +159,19 @@ TEST_F(JobControlTest, ADrainNamesItsReasonAndAnUndrainForgetsIt) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("reason")));
 }
 
+TEST_F(JobControlTest, AProjectIsNamedAsInASpec) {
+  v1::SetProjectRequest request;
+  v1::SetProjectResponse response;
+  for (const std::string& name : {std::string("Bad!Name"), std::string(), std::string("-a"),
+                                  std::string(64, 'a'), std::string("a b")}) {
+    request.set_project(name);
+    EXPECT_THAT(Call(&Stub::SetProject, request, response),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("project: a name is")))
+        << name;
+  }
+  EXPECT_TRUE(engine_.events().empty());
+}
+
 TEST_F(JobControlTest, AProjectIsSetInPartsAndListedWithItsUse) {
   v1::SetProjectRequest request;
   request.set_project("vision");
