@@ -11,6 +11,7 @@
 #include "common/base/version.h"
 #include "common/fs/file_system.h"
 #include "common/metrics/metric_names.h"
+#include "controller/model/rank_placement.h"
 #include "controller/token_file.h"
 
 namespace muster::controller {
@@ -77,8 +78,8 @@ absl::Status Server::OpenDatabases(std::function<void(const absl::Status&)> on_f
   ingest.retention = config_.metrics_retention;
   ingest.max_bytes = config_.metrics_max_bytes;
   ingest.job_log_bytes = config_.job_log_max_bytes;
-  ingest.known = [this](uint64_t job_id, uint32_t attempt) {
-    return IsKnownAttempt(job_id, attempt);
+  ingest.known = [this](const RankKey& key, const std::string& worker) {
+    return WasPlacedOn(*engine_->snapshot(), key, worker);
   };
   ingest.finished_jobs = [this] { return FinishedJobs(); };
   ingest.on_fatal = std::move(on_fatal);
@@ -118,12 +119,6 @@ absl::Status Server::WriteEndpoints() {
                                     {"term", term()},
                                     {"version", Version()}};
   return WriteFileAtomically(PosixFileSystem(), EndpointsPath(config_), endpoints.dump() + "\n");
-}
-
-bool Server::IsKnownAttempt(uint64_t job_id, uint32_t attempt) const {
-  const std::shared_ptr<const Snapshot> snapshot = engine_->snapshot();
-  const Job* job = snapshot->FindJob(job_id);
-  return job != nullptr && attempt >= 1 && attempt <= job->attempt;
 }
 
 std::vector<FinishedJob> Server::FinishedJobs() const {

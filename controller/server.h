@@ -51,7 +51,6 @@ class Server {
   absl::Status OpenPorts();
   absl::Status WriteEndpoints();
   std::vector<FinishedJob> FinishedJobs() const;
-  bool IsKnownAttempt(uint64_t job_id, uint32_t attempt) const;
 
   const Config config_;
   Clock& clock_;

@@ -58,8 +58,7 @@ void BulkStream::OnReadDone(bool ok) {
     Close(absl::OkStatus());
     return;
   }
-  absl::Status status = CheckHello(incoming_);
-  said_hello_ = true;
+  absl::Status status = CheckSender(incoming_);
   if (status.ok()) status = Take(incoming_);
   if (!status.ok()) {
     Log(LogLevel::kWarning, "bulk_refused", {{"error", status.ToString()}});
@@ -71,12 +70,17 @@ void BulkStream::OnReadDone(bool ok) {
   ReadOnLocked();
 }
 
-absl::Status BulkStream::CheckHello(const v1::BulkBatch& batch) const {
-  if (said_hello_) return absl::OkStatus();
-  if (!batch.has_hello()) return absl::InvalidArgumentError("the first batch must carry a hello");
+absl::Status BulkStream::CheckSender(const v1::BulkBatch& batch) {
+  if (!said_hello_) {
+    if (!batch.has_hello()) return absl::InvalidArgumentError("the first batch must carry a hello");
+    said_hello_ = true;
+    worker_ = batch.hello().worker_name();
+    incarnation_ = batch.hello().incarnation();
+  }
+  // With each batch: a second agent of the name may have fenced this one.
   const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
-  const Worker* worker = snapshot->FindWorker(batch.hello().worker_name());
-  if (worker == nullptr || worker->incarnation != batch.hello().incarnation()) {
+  const Worker* worker = snapshot->FindWorker(worker_);
+  if (worker == nullptr || worker->incarnation != incarnation_) {
     return absl::FailedPreconditionError(
         "no Control stream of this agent's incarnation is known: connect that one first");
   }
@@ -91,6 +95,7 @@ absl::Status BulkStream::Take(const v1::BulkBatch& batch) {
   }
   if (id == 0) return absl::InvalidArgumentError("batch_id starts at 1");
   MUSTER_ASSIGN_OR_RETURN(MetricsBatch parsed, FromProto(batch));
+  parsed.worker = worker_;
   last_batch_id_ = id;
   {
     MutexLock lock(mutex_);

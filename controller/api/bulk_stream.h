@@ -36,7 +36,7 @@ class BulkStream final : public grpc::ServerBidiReactor<v1::BulkBatch, v1::BulkA
   void OnCancel() override;
   void OnDone() override;
 
-  absl::Status CheckHello(const v1::BulkBatch& batch) const;
+  absl::Status CheckSender(const v1::BulkBatch& batch);
   absl::Status Take(const v1::BulkBatch& batch);
   void Stored(uint64_t batch_id, const absl::Status& status);
   void ReadOnLocked() MUSTER_REQUIRES(mutex_);
@@ -48,8 +48,10 @@ class BulkStream final : public grpc::ServerBidiReactor<v1::BulkBatch, v1::BulkA
   MetricsIngest& ingest_;
   std::shared_ptr<BulkStream> self_;  // until OnDone
   v1::BulkBatch incoming_;            // of the read under way
-  bool said_hello_ = false;           // read callbacks only
-  uint64_t last_batch_id_ = 0;        // read callbacks only
+  bool said_hello_ = false;           // read callbacks only, as are the two below
+  std::string worker_;
+  std::string incarnation_;
+  uint64_t last_batch_id_ = 0;  // read callbacks only
 
   Mutex mutex_;
   v1::BulkAck outgoing_ MUSTER_GUARDED_BY(mutex_);  // of the write under way

@@ -299,10 +299,16 @@ void ControlStream::HandleStore(const v1::StoreRequest& request) {
     reply->set_timed_out(answer.timed_out);
     self->Write(std::move(message));
   };
+  StoreAnswer refused;
   if (request.op() < v1::StoreRequest::SET || request.op() > v1::StoreRequest::COUNT) {
-    StoreAnswer answer;
-    answer.error = "store: an operation of no known kind";
-    done(std::move(answer));
+    refused.error = "store: an operation of no known kind";
+  } else if (FindLiveRank(*engine_.snapshot(), op.fence, op.rank, worker_, incarnation_) ==
+             nullptr) {
+    refused.error = absl::StrCat("job ", op.fence.job_id, ": attempt ", op.fence.attempt,
+                                 " has no such live rank on this worker (fenced)");
+  }
+  if (!refused.error.empty()) {
+    done(std::move(refused));
     return;
   }
   // Not counted as unanswered: a wait ends only when a later message brings the key.

@@ -19,6 +19,7 @@ constexpr int kMaxSlots = 1024;
 constexpr int kMaxLabels = 64;
 constexpr int kMaxRanks = 1024;
 constexpr size_t kMaxValues = 64;
+constexpr int kMaxGaps = 4096;  // in a batch: a spool that was full loses from each rank once
 constexpr size_t kMaxPointsPerRecord = 1024;
 constexpr size_t kMaxLogBytes = 4 << 20;
 
@@ -303,6 +304,9 @@ absl::StatusOr<MetricsBatch> FromProto(const v1::BulkBatch& batch) {
                         record.is_stderr(),
                         record.offset(),
                         record.text()});
+  }
+  if (batch.gaps_size() > kMaxGaps) {
+    return Bad(absl::StrCat("bulk batch: more than ", kMaxGaps, " gaps"));
   }
   for (const v1::GapRecord& record : batch.gaps()) {
     out.gaps.push_back({{record.job_id(), record.attempt(), record.generation(), record.rank()},

@@ -24,7 +24,8 @@ constexpr absl::Duration kLongestSleep = absl::Seconds(10);
 uint64_t BytesOf(const MetricsBatch& batch) {
   uint64_t bytes = sizeof(MetricsBatch);
   for (const PointRecord& record : batch.points) {
-    bytes += sizeof(PointRecord) + record.points.size() * (sizeof(Point) + 32);
+    bytes += sizeof(PointRecord);
+    for (const Point& point : record.points) bytes += sizeof(Point) + point.name.size();
   }
   for (const LogChunk& chunk : batch.logs) bytes += sizeof(LogChunk) + chunk.text.size();
   return bytes + batch.gaps.size() * sizeof(Gap);
@@ -166,9 +167,7 @@ void MetricsIngest::TakeGroup() {
 }
 
 void MetricsIngest::DropUnknown(MetricsBatch& batch) {
-  const auto unknown = [this](const auto& part) {
-    return !options_.known(part.key.job_id, part.key.attempt);
-  };
+  const auto unknown = [&](const auto& part) { return !options_.known(part.key, batch.worker); };
   uint64_t dropped = std::erase_if(batch.points, unknown);
   dropped += std::erase_if(batch.logs, unknown);
   dropped += std::erase_if(batch.gaps, unknown);

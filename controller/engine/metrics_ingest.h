@@ -41,9 +41,9 @@ struct MetricsIngestOptions {
   // larger than `max_bytes` and no finished job has rows, an eighth of that.
   uint64_t job_log_bytes = LogBudget::kDefaultBytes;
   absl::Duration retention_interval = absl::Minutes(1);
-  // Is this an attempt that the controller placed? What comes from any other is refused, counted,
-  // and acknowledged.
-  std::function<bool(uint64_t job_id, uint32_t attempt)> known;
+  // Did the controller place this rank there? What comes from any other is refused, counted, and
+  // acknowledged.
+  std::function<bool(const RankKey& key, const std::string& worker)> known;
   // All finished jobs. Asked at each retention interval, on the ingest's thread.
   std::function<std::vector<FinishedJob>()> finished_jobs;
   // Called once when metrics.db can no longer be trusted: the process must exit and start anew.

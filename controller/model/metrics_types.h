@@ -51,6 +51,7 @@ struct MetricsBatch {
   std::vector<PointRecord> points;
   std::vector<LogChunk> logs;
   std::vector<Gap> gaps;
+  std::string worker;  // who sent it
 };
 
 // What became of a batch's parts. Counters.

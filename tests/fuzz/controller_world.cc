@@ -44,7 +44,9 @@ struct Shared {
     google::protobuf::SetLogHandler(nullptr);  // bad text is what this is about
     mc::MetricsIngestOptions options;
     options.path = folder + "/metrics.db";
-    options.known = [](uint64_t job_id, uint32_t attempt) { return job_id < 4 && attempt < 4; };
+    options.known = [](const mc::RankKey& key, const std::string&) {
+      return key.job_id < 4 && key.attempt < 4;
+    };
     options.finished_jobs = [] { return std::vector<mc::FinishedJob>(); };
     options.max_bytes = 64 << 20;
     options.on_fatal = [](const absl::Status& status) {

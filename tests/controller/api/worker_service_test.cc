@@ -245,7 +245,51 @@ TEST_F(WorkerServiceTest, AFencedCommitIsAcknowledgedAndRefused) {
   EXPECT_EQ(agent->Receive().event_ack().event_seq(), 2u);
 }
 
+// A job whose rank 0 lives on agent w1.
+std::shared_ptr<Job> JobOnW1() {
+  auto attempt = std::make_shared<Attempt>();
+  attempt->number = 1;
+  attempt->generation = 1;
+  attempt->ended = absl::InfiniteFuture();
+  attempt->ranks.push_back({.rank = 0, .worker = "w1", .incarnation = std::string(16, 'i')});
+  auto job = MakeJob(3, "digits");
+  job->current = attempt;
+  return job;
+}
+
+TEST_F(WorkerServiceTest, AGangsStoreIsForTheAgentsOfItsLiveRanks) {
+  engine_.Publish([](Snapshot& s) { s.jobs.Put(3, JobOnW1()); });
+  Agent* agent = Connected();
+  v1::WorkerMessage good;
+  v1::StoreRequest& request = *good.mutable_store_request();
+  request.set_op(v1::StoreRequest::SET);
+  request.mutable_fence()->set_job_id(3);
+  request.mutable_fence()->set_attempt(1);
+  request.mutable_fence()->set_generation(1);
+  ASSERT_TRUE(agent->Send(good));
+  EXPECT_EQ(agent->Receive().store_reply().error(), "");
+  std::vector<v1::WorkerMessage> bad(4, good);
+  bad[0].mutable_store_request()->mutable_fence()->set_job_id(4);
+  bad[1].mutable_store_request()->mutable_fence()->set_attempt(2);
+  bad[2].mutable_store_request()->mutable_fence()->set_generation(2);
+  bad[3].mutable_store_request()->set_rank(1);
+  for (const v1::WorkerMessage& message : bad) {
+    ASSERT_TRUE(agent->Send(message));
+    EXPECT_THAT(agent->Receive().store_reply().error(), HasSubstr("fenced"));
+  }
+  engine_.Publish([](Snapshot& s) {
+    auto job = JobOnW1();
+    auto elsewhere = std::make_shared<Attempt>(*job->current);
+    elsewhere->ranks[0].worker = "w2";
+    job->current = elsewhere;
+    s.jobs.Put(3, job);
+  });
+  ASSERT_TRUE(agent->Send(good));
+  EXPECT_THAT(agent->Receive().store_reply().error(), HasSubstr("fenced"));
+}
+
 TEST_F(WorkerServiceTest, AStoreWaitDoesNotBlockTheStream) {
+  engine_.Publish([](Snapshot& s) { s.jobs.Put(3, JobOnW1()); });
   std::vector<StoreDone> waiting;
   engine_.on_store = [&](StoreOp op, StoreDone done) {
     if (op.kind == StoreOp::Kind::kGet) {
@@ -258,9 +302,13 @@ TEST_F(WorkerServiceTest, AStoreWaitDoesNotBlockTheStream) {
   };
   Agent* agent = Connected();
   v1::WorkerMessage get;
+  v1::Fence& fence = *get.mutable_store_request()->mutable_fence();
+  fence.set_job_id(3);
+  fence.set_attempt(1);
+  fence.set_generation(1);
   get.mutable_store_request()->set_op(v1::StoreRequest::GET);
   get.mutable_store_request()->set_request_id(1);
-  v1::WorkerMessage set;
+  v1::WorkerMessage set = get;
   set.mutable_store_request()->set_op(v1::StoreRequest::SET);
   set.mutable_store_request()->set_request_id(2);
   set.mutable_store_request()->set_value("address");
@@ -438,6 +486,27 @@ TEST_F(BulkTest, ARecordBeyondItsBoundsIsRefused) {
     *batch.mutable_metrics(0)->add_points() = batch.metrics(0).points(0);
   ASSERT_TRUE(stream_->Write(batch));
   EXPECT_THAT(End(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("points")));
+}
+
+TEST_F(BulkTest, SoManyGapsAreInOneBatch) {
+  v1::BulkBatch batch = Batch(1);
+  for (int i = 0; i < 4097; ++i) batch.add_gaps()->set_log_bytes(1);
+  ASSERT_TRUE(stream_->Write(batch));
+  EXPECT_THAT(End(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("gaps")));
+}
+
+TEST_F(BulkTest, AFencedAgentSendsNoMore) {
+  ASSERT_TRUE(stream_->Write(Batch(1)));
+  v1::BulkAck ack;
+  ASSERT_TRUE(stream_->Read(&ack));
+  engine_.Publish([](Snapshot& s) {
+    auto second = std::make_shared<Worker>(*s.workers.Find(1));
+    second->incarnation = std::string(16, 'j');
+    s.workers.Put(1, second);
+  });
+  ASSERT_TRUE(stream_->Write(Batch(2)));
+  EXPECT_THAT(End(), StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_EQ(ingest_->counts().points, 1u);
 }
 
 TEST_F(BulkTest, AStoppedIngestLeavesTheBatchUnacknowledged) {

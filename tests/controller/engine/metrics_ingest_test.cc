@@ -71,11 +71,25 @@ TEST_F(MetricsIngestTest, AnAnsweredBatchIsThere) {
 
 TEST_F(MetricsIngestTest, WhatNoPlacedAttemptSentIsCountedAndDropped) {
   MetricsIngestOptions options;
-  options.known = [](uint64_t job_id, uint32_t) { return job_id == 1; };
+  options.known = [](const RankKey& key, const std::string&) { return key.job_id == 1; };
   Start(std::move(options));
   EXPECT_OK(Submit(OnePoint(1, 1)).get());
   EXPECT_OK(Submit(OnePoint(2, 1)).get());
   EXPECT_EQ(CountPoints(2), 0u);
+  EXPECT_EQ(ingest_->counts().refused_records, 1u);
+}
+
+TEST_F(MetricsIngestTest, TheSenderIsAskedFor) {
+  MetricsIngestOptions options;
+  options.known = [](const RankKey&, const std::string& worker) { return worker == "w1"; };
+  Start(std::move(options));
+  MetricsBatch good = OnePoint(1, 1);
+  good.worker = "w1";
+  EXPECT_OK(Submit(std::move(good)).get());
+  MetricsBatch foreign = OnePoint(1, 2);
+  foreign.worker = "w2";
+  EXPECT_OK(Submit(std::move(foreign)).get());
+  EXPECT_EQ(CountPoints(1), 1u);
   EXPECT_EQ(ingest_->counts().refused_records, 1u);
 }
 

@@ -3,9 +3,32 @@
 #include <gtest/gtest.h>
 
 #include "controller/model/cow_table.h"
+#include "controller/model/rank_placement.h"
 
 namespace muster::controller {
 namespace {
+
+TEST(SnapshotTest, MetricsComeFromWhereTheRankWasPlaced) {
+  Snapshot snapshot;
+  Job job;
+  job.id = 3;
+  for (uint32_t number : {1, 2}) {
+    auto attempt = std::make_shared<Attempt>();
+    attempt->number = number;
+    attempt->generation = 1;
+    attempt->ranks.push_back({.rank = 0, .worker = number == 1 ? "a" : "b"});
+    if (number == 1) job.past.push_back(attempt);
+    if (number == 2) job.current = attempt;
+  }
+  snapshot.jobs.Put(3, std::make_shared<const Job>(job));
+  EXPECT_TRUE(WasPlacedOn(snapshot, {3, 1, 1, 0}, "a"));
+  EXPECT_TRUE(WasPlacedOn(snapshot, {3, 2, 1, 0}, "b"));
+  EXPECT_FALSE(WasPlacedOn(snapshot, {3, 2, 1, 0}, "a")) << "another's rank";
+  for (const RankKey& key : {RankKey{4, 1, 1, 0}, RankKey{3, 0, 1, 0}, RankKey{3, 3, 1, 0},
+                             RankKey{3, 1, 2, 0}, RankKey{3, 1, 1, 1}}) {
+    EXPECT_FALSE(WasPlacedOn(snapshot, key, "a"));
+  }
+}
 
 TEST(CowTableTest, CopiesShareWhatDidNotChange) {
   CowTable<int> first;
