@@ -9,49 +9,58 @@
 namespace muster::controller {
 namespace {
 
-void Collect(const Job& job, uint64_t after, std::vector<const JobEvent*>& out) {
-  // Events of one job stand in their order; those that are wanted are the last ones.
-  for (auto it = job.events.rbegin(); it != job.events.rend() && (*it)->sequence > after; ++it) {
-    out.push_back(it->get());
-  }
-}
-
-std::vector<const JobEvent*> EventsAfter(const Snapshot& snapshot, uint64_t job_id,
-                                         uint64_t after) {
-  std::vector<const JobEvent*> events;
-  if (job_id == 0) {
-    snapshot.jobs.ForEach([&](const Job& job) { Collect(job, after, events); });
-  } else if (const Job* job = snapshot.FindJob(job_id)) {
-    Collect(*job, after, events);
-  }
-  std::sort(events.begin(), events.end(),
-            [](const JobEvent* a, const JobEvent* b) { return a->sequence < b->sequence; });
-  return events;
+// Where the newest `tail` of the events after `after` begin; 0: all of them.
+uint64_t TailStart(uint64_t count, uint32_t tail) {
+  return tail > 0 && count > tail ? count - tail : 0;
 }
 
 }  // namespace
 
-bool EventStream::Turn() {
-  if (ended()) return false;
-  if (!idle()) return true;
-  const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
-  if (request_.follow && snapshot->last_event <= request_.after_sequence) return true;
-  std::vector<const JobEvent*> events =
-      EventsAfter(*snapshot, request_.job_id, request_.after_sequence);
+void EventStream::FillFromAll(const Snapshot& snapshot, v1::StreamEventsResponse& page) {
   const uint32_t tail = std::exchange(request_.tail, 0);
-  if (tail > 0 && events.size() > tail) events.erase(events.begin(), events.end() - tail);
-  const bool all = events.size() <= kPage;
-  if (!all) events.resize(kPage);
-  // Nothing that this version holds is looked for again.
-  request_.after_sequence = all ? snapshot->last_event : events.back()->sequence;
-  v1::StreamEventsResponse response;
-  for (const JobEvent* event : events) *response.add_events() = ToProto(*event);
-  if (response.events_size() > 0) Send(std::move(response));
-  if (all && !request_.follow) {
-    End(absl::OkStatus());
-    return false;
+  if (snapshot.last_event > after_) after_ += TailStart(snapshot.last_event - after_, tail);
+  while (after_ < snapshot.last_event && page.events_size() < static_cast<int>(kPage)) {
+    if (const JobEvent* event = snapshot.events.Find(++after_)) {
+      *page.add_events() = ToProto(*event);
+    }
   }
-  return true;
+}
+
+void EventStream::FillFromJob(const Snapshot& snapshot, const Job& job,
+                              v1::StreamEventsResponse& page) {
+  // Events of one job stand in their order.
+  auto next = std::upper_bound(job.events.begin(), job.events.end(), after_,
+                               [](uint64_t after, const std::shared_ptr<const JobEvent>& event) {
+                                 return after < event->sequence;
+                               });
+  next += static_cast<ptrdiff_t>(
+      TailStart(static_cast<uint64_t>(job.events.end() - next), std::exchange(request_.tail, 0)));
+  for (; next != job.events.end() && page.events_size() < static_cast<int>(kPage); ++next) {
+    *page.add_events() = ToProto(**next);
+    after_ = (*next)->sequence;
+  }
+  // Nothing that this version holds is looked for again.
+  if (next == job.events.end()) after_ = snapshot.last_event;
+}
+
+bool EventStream::Turn() {
+  SendNext();
+  return !ended();
+}
+
+void EventStream::SendNext() {
+  MutexLock lock(mutex_);
+  if (ended() || !idle()) return;
+  const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
+  v1::StreamEventsResponse page;
+  if (request_.job_id == 0) {
+    FillFromAll(*snapshot, page);
+  } else if (const Job* job = snapshot->FindJob(request_.job_id)) {
+    FillFromJob(*snapshot, *job, page);
+  }
+  const bool all = page.events_size() == 0 || after_ >= snapshot->last_event;
+  if (page.events_size() > 0) Send(std::move(page));
+  if (all && !request_.follow) End(absl::OkStatus());
 }
 
 }  // namespace muster::controller

@@ -19,19 +19,33 @@ struct EventStreamRequest {
 };
 
 // Sends at most kPage events in a message and one message at a time: a slow client is never queued
-// for. Each look costs one walk over the jobs, but only after something has happened.
+// for, and a fast one gets the next page as soon as it has read the last. A look costs as much as
+// what it sends.
 class EventStream final : public OutStream<v1::StreamEventsResponse> {
  public:
   static constexpr size_t kPage = 500;
 
   EventStream(CallGate& gate, const Engine& engine, const EventStreamRequest& request)
-      : OutStream(gate, "StreamEvents"), engine_(engine), request_(request) {}
+      : OutStream(gate, "StreamEvents"),
+        engine_(engine),
+        request_(request),
+        after_(request.after_sequence) {}
 
   bool Turn() override;
 
  private:
+  void OnDrained() override { SendNext(); }
+  // The next page, if there is one and the last one has left. By the pump's thread or the stream's.
+  void SendNext() MUSTER_EXCLUDES(mutex_);
+  void FillFromAll(const Snapshot& snapshot, v1::StreamEventsResponse& page)
+      MUSTER_REQUIRES(mutex_);
+  void FillFromJob(const Snapshot& snapshot, const Job& job, v1::StreamEventsResponse& page)
+      MUSTER_REQUIRES(mutex_);
+
   const Engine& engine_;
-  EventStreamRequest request_;  // after_sequence and tail change with what was sent
+  Mutex mutex_;
+  EventStreamRequest request_ MUSTER_GUARDED_BY(mutex_);  // the tail is asked for once
+  uint64_t after_ MUSTER_GUARDED_BY(mutex_);              // up to this one all was sent
 };
 
 }  // namespace muster::controller

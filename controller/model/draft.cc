@@ -228,6 +228,7 @@ void Draft::AddEvent(JobEvent event) {
   event.sequence = ++next_->last_event;
   auto shared = std::make_shared<const JobEvent>(std::move(event));
   EditJob(shared->job_id).events.push_back(shared);
+  next_->events.Put(shared->sequence, shared);
   events_.push_back(std::move(shared));
 }
 

@@ -53,6 +53,7 @@ struct Snapshot {
   CowTable<Job> jobs;
   CowTable<Worker> workers;
   CowTable<Checkpoint> checkpoints;
+  CowTable<JobEvent> events;  // of all jobs, by sequence
   std::shared_ptr<const std::map<std::string, uint64_t>> worker_ids;  // by name; never null
   std::shared_ptr<const std::vector<uint64_t>> active_jobs;  // not terminal, ascending; never null
   std::shared_ptr<const std::vector<uint64_t>>

@@ -347,6 +347,7 @@ void Install(Loading loading, Snapshot& snapshot) {
     snapshot.workers.Put(id, std::make_shared<const Worker>(std::move(worker)));
   }
   snapshot.worker_ids = std::move(ids);
+  for (const auto& event : loading.events) snapshot.events.Put(event->sequence, event);
   snapshot.last_event = loading.events.size();
 }
 

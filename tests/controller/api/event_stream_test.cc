@@ -21,6 +21,7 @@ class EventStreamTest : public ApiFixture {
       event->sequence = ++s.last_event;
       event->job_id = job_id;
       event->message = message;
+      s.events.Put(event->sequence, event);
       job->events.push_back(std::move(event));
       s.jobs.Put(job_id, std::move(job));
     });
@@ -68,6 +69,30 @@ TEST_F(EventStreamTest, MoreThanAPageComesWhole) {
   absl::Status end;
   EXPECT_EQ(Read({}, end), all);
   EXPECT_OK(end);
+}
+
+// Pages follow one another as fast as they are read: the pump turns but once here.
+TEST_F(EventStreamTest, ThePagesDoNotWaitForTheirTurn) {
+  for (int i = 0; i < 1201; ++i) Happen(1 + i % 3, std::to_string(i));
+  SimulatedClock stopped;
+  JobService service(engine_, *ingest_, *gate_, stopped, "/ckpt");
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&service);
+  const auto server = builder.BuildAndStart();
+  stub_ = v1::JobService::NewStub(MakeChannel({.address = "127.0.0.1:" + std::to_string(port)}));
+  absl::Status end;
+  EXPECT_EQ(Read({}, end).size(), 1201u);
+  EXPECT_OK(end);
+  v1::StreamEventsRequest request;
+  request.mutable_job()->set_id(2);
+  request.set_tail(399);
+  const std::vector<std::string> tail = Read(request, end);
+  ASSERT_EQ(tail.size(), 399u);
+  EXPECT_EQ(tail.front(), "4");
+  service.Stop();
+  server->Shutdown();
 }
 
 TEST_F(EventStreamTest, AFollowerHearsWhatComesAndOnlyOnce) {
