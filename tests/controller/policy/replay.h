@@ -47,6 +47,22 @@ class Replay {
     world.draft().EditJob(id).state = JobState::kSucceeded;
   }
 
+  // The worker is gone and with it whoever had ranks there, until it returns.
+  void Lose(const std::string& worker) {
+    for (const uint64_t id : *world.view().active_jobs) {
+      if (!job(id).has_live_attempt()) continue;
+      for (const Rank& rank : job(id).current->ranks) {
+        if (rank.worker != worker) continue;
+        End(id);
+        Move(id, JobState::kPending, Reason::kAttemptCleared);
+        world.draft().EditJob(id).not_before_at = now_;
+        break;
+      }
+    }
+    SetPresence(worker, Presence::kLost);
+  }
+  void Return(const std::string& worker) { SetPresence(worker, Presence::kReady); }
+
   const Job& job(uint64_t id) { return *world.view().FindJob(id); }
   size_t ranks(uint64_t id) {
     return job(id).has_live_attempt() ? job(id).current->ranks.size() : 0;
@@ -116,6 +132,10 @@ class Replay {
                             .reason = reason,
                             .attempt = job.attempt});
     world.draft().EditJob(id).state = to;
+  }
+
+  void SetPresence(const std::string& worker, Presence presence) {
+    world.draft().EditWorker(world.view().FindWorker(worker)->id).presence = presence;
   }
 
   void LetGo() {

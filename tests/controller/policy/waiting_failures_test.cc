@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "controller/policy/scheduler.h"
+#include "tests/controller/policy/replay.h"
 #include "tests/controller/policy/world.h"
 
 namespace muster::controller {
@@ -21,24 +22,36 @@ std::vector<uint64_t> Placed(World& world) {
   return jobs;
 }
 
-// volcano#5805: a gang that loses a member stays below its minimum for ever. Here it starts again
-// whole or not at all; until it can it holds nothing, and the moment the member is back it goes
-// first.
+// volcano#5805: a gang that loses a member stays below its minimum for ever, since a younger pod
+// got the member's slot. Here it starts again whole or not at all; until it can it holds nothing,
+// and the moment there is room for all of it nobody younger is before it.
 TEST(WaitingFailuresTest, AGangThatLostAMemberStartsAgainWholeOrNotAtAll) {
-  World world;
-  for (const char* name : {"a", "b", "c", "d"}) world.AddWorker(name, 1);
-  world.AddJob(World::Settings(4));
-  world.AddJob(World::Settings(1));
-  world.Place(1, {"a", "b", "c", "d"}, JobState::kRunning);
-  Worker& lost = world.draft().EditWorkerView(4);
-  lost.presence = Presence::kLost;
-  world.draft().EditAttempt(1).ended = kWall;
-  for (uint32_t rank = 0; rank < 4; ++rank) world.draft().EditRank(1, rank).holds_slots = false;
-  world.draft().EditJob(1).state = JobState::kPending;
-  EXPECT_THAT(Placed(world), ElementsAre(2)) << "three workers are no place for four ranks";
-  EXPECT_EQ(UseOf(*world.view().FindJob(1)).slots, 0u);
-  lost.presence = Presence::kReady;
-  EXPECT_THAT(Placed(world), ElementsAre(1));
+  Replay replay;
+  for (const char* name : {"a", "b", "c", "d"}) replay.world.AddWorker(name, 1);
+  const uint64_t gang = replay.Submit(World::Settings(4));
+  replay.Look();
+  ASSERT_EQ(replay.ranks(gang), 4u);
+  const uint64_t younger = replay.Submit(World::Settings(1));
+  replay.Look();
+  EXPECT_EQ(replay.ranks(younger), 0u);
+  replay.Lose("d");
+  replay.Look();
+  EXPECT_EQ(replay.ranks(younger), 1u) << "three workers are no place for four ranks";
+  for (int look = 0; look < 5; ++look) {
+    replay.Look();
+    EXPECT_EQ(UseOf(replay.job(gang)).slots, 0u) << "all of it or nothing";
+  }
+  replay.Return("d");
+  std::vector<uint64_t> later;
+  for (int look = 0; look < 5; ++look) {
+    later.push_back(replay.Submit(World::Settings(1)));
+    replay.Look();
+    EXPECT_EQ(replay.ranks(gang), 0u);
+    for (uint64_t id : later) EXPECT_EQ(replay.ranks(id), 0u) << "its slots are kept";
+  }
+  replay.Finish(younger);
+  replay.Look();
+  EXPECT_EQ(replay.ranks(gang), 4u);
 }
 
 // skypilot#10013: launches that wait for machines hold every launch slot, so that jobs which could
