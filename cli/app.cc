@@ -10,6 +10,7 @@
 #include "cli/error.h"
 #include "cli/session.h"
 #include "common/base/units.h"
+#include "common/base/utf8.h"
 #include "common/base/version.h"
 #include "common/spec/spec_fault.h"
 
@@ -109,6 +110,16 @@ absl::Status UnknownVerb(const CLI::App& app, const std::string& given) {
                                   : absl::StrCat("did you mean `", nearest, "`?"));
 }
 
+// What is sent is UTF-8. Bytes that are not would arrive as something else, or not at all.
+absl::StatusOr<ExitCode> CheckUtf8(const std::vector<std::string>& args) {
+  for (const std::string& arg : args) {
+    if (IsUtf8(arg)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the argument '", RepairUtf8(arg), "' is not UTF-8"));
+  }
+  return ExitCode::kDone;
+}
+
 // CLI11 reports faults by exceptions; none leaves this function. OK and exit code 0: help or
 // version was printed.
 absl::StatusOr<ExitCode> Parse(CLI::App& app, const std::vector<std::string>& args, Host& host) {
@@ -152,7 +163,8 @@ int RunMuster(const std::vector<std::string>& args, Host& host, FileSystem& fs) 
   }
   std::vector<std::string> own_args = args;
   session.globals().program = TakeProgram(own_args);
-  absl::StatusOr<ExitCode> code = Parse(app, own_args, host);
+  absl::StatusOr<ExitCode> code = CheckUtf8(args);
+  if (code.ok()) code = Parse(app, own_args, host);
   bool json = WantsJson(own_args);
   if (code.ok() && verb) {
     Resolve(text, session.globals());

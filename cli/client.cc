@@ -90,6 +90,16 @@ absl::Status Client::Explain(const grpc::Status& status, absl::Duration timeout)
           !absl::StrContains(error.message(), "`muster"))
         return WithHint(error, "`muster ls` shows the jobs there are");
       return error;
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kInternal:
+      // gRPC's own words when the bytes came and are no message of ours.
+      if (absl::StrContains(error.message(), "No message returned") ||
+          absl::StrContains(error.message(), "parsing")) {
+        return WithHint(absl::InternalError(absl::StrCat("the answer of the controller at ",
+                                                         endpoint_.address, " cannot be read")),
+                        "`muster version` shows whether both are of the same version");
+      }
+      return error;
     default:
       return error;
   }

@@ -1,4 +1,5 @@
 // The `muster` command.
+#include <google/protobuf/stubs/logging.h>
 #include <unistd.h>
 
 #include <exception>
@@ -13,6 +14,7 @@
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   muster::SetLogProgram("muster");
+  google::protobuf::SetLogHandler(nullptr);  // errors that concern people are told in their words
   muster::cli::Host host = muster::cli::ProcessHost();
   try {
     const int code = muster::cli::RunMuster(std::vector<std::string>(argv + 1, argv + argc), host,

@@ -65,7 +65,7 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
 
   const bool one_source = (flags.rank.has_value() || job.summary().ranks() <= 1) &&
                           (flags.attempt.has_value() || job.attempts_size() <= 1);
-  LogText text(!one_source);
+  LogText text(!one_source, session.host().terminal);
   InterruptGuard guard;
   Reconnect reconnect(session, guard);
   reconnect.Good();  // GetJob was answered

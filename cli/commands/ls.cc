@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "cli/commands/commands.h"
 #include "cli/output/views.h"
 #include "common/base/status_macros.h"
@@ -21,6 +22,16 @@ struct Flags {
   uint32_t limit = 100;
 };
 
+std::string StateNames() {
+  std::vector<std::string> names;
+  const auto* states = v1::JobState_descriptor();
+  for (int i = 0; i < states->value_count(); ++i) {
+    if (states->value(i)->number() == v1::JOB_STATE_UNSPECIFIED) continue;
+    names.push_back(absl::AsciiStrToLower(states->value(i)->name()));
+  }
+  return absl::StrJoin(names, ", ");
+}
+
 absl::StatusOr<v1::ListJobsRequest> MakeRequest(const Flags& flags) {
   v1::ListJobsRequest request;
   request.set_project(flags.project);
@@ -28,10 +39,8 @@ absl::StatusOr<v1::ListJobsRequest> MakeRequest(const Flags& flags) {
     v1::JobState state = v1::JOB_STATE_UNSPECIFIED;
     if (!v1::JobState_Parse(absl::AsciiStrToUpper(text), &state) ||
         state == v1::JOB_STATE_UNSPECIFIED) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--state ", text,
-          ": no such state; there are pending, starting, running, recovering, stopping, "
-          "succeeded, failed and cancelled"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("--state ", text, ": no such state; there are ", StateNames()));
     }
     request.add_states(state);
   }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "cli/output/text.h"
 
 namespace muster::cli {
 namespace {
@@ -53,8 +54,9 @@ std::string LogText::Rest() {
 }
 
 std::string LogText::Line(const Key& key, absl::string_view line) const {
-  if (!prefix_) return absl::StrCat(line, "\n");
-  return absl::StrCat("a", std::get<0>(key), ".r", std::get<1>(key), " | ", line, "\n");
+  const std::string shown = tame_ ? Tame(line) : std::string(line);
+  if (!prefix_) return absl::StrCat(shown, "\n");
+  return absl::StrCat("a", std::get<0>(key), ".r", std::get<1>(key), " | ", shown, "\n");
 }
 
 }  // namespace muster::cli

@@ -16,8 +16,9 @@ namespace muster::cli {
 
 class LogText {
  public:
-  // With `prefix` each line starts with "a1.r0 | ": attempt 1, rank 0.
-  explicit LogText(bool prefix) : prefix_(prefix) {}
+  // With `prefix` each line starts with "a1.r0 | ": attempt 1, rank 0. `tame`: for a terminal,
+  // which a program's output shall not steer (Tame).
+  explicit LogText(bool prefix, bool tame = false) : prefix_(prefix), tame_(tame) {}
 
   // The part of the chunk that was not seen before; offset and text are cut to it.
   v1::StreamLogsResponse Fresh(v1::StreamLogsResponse chunk);
@@ -38,6 +39,7 @@ class LogText {
   std::string Line(const Key& key, absl::string_view line) const;
 
   const bool prefix_;
+  const bool tame_;
   std::map<Key, Stream> streams_;
 };
 

@@ -1,5 +1,6 @@
 #include "cli/output/text.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -11,6 +12,13 @@ namespace muster::cli {
 namespace {
 
 bool StartsCharacter(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
+
+// How many bytes of a colour's escape sequence ("ESC [ 1 ; 31 m") are at the front; 0: none.
+size_t ColourBytes(absl::string_view text) {
+  if (text.size() < 3 || text[0] != '\x1b' || text[1] != '[') return 0;
+  const size_t end = text.find_first_not_of("0123456789;", 2);
+  return end != text.npos && text[end] == 'm' ? end + 1 : 0;
+}
 
 }  // namespace
 
@@ -45,12 +53,40 @@ std::string TakeLine(std::string* text, size_t width) {
 }
 
 std::string Plain(absl::string_view text) {
-  std::string plain(text);
-  for (char& c : plain) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7F) c = ' ';
+  std::string plain;
+  plain.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    // U+0080 to U+009F: a terminal may take them for escape sequences.
+    const bool c1 = byte == 0xC2 && i + 1 < text.size() &&
+                    static_cast<unsigned char>(text[i + 1]) >= 0x80 &&
+                    static_cast<unsigned char>(text[i + 1]) < 0xA0;
+    if (c1) ++i;
+    plain += c1 || byte < 0x20 || byte == 0x7F ? ' ' : text[i];
   }
   return plain;
+}
+
+std::string Tame(absl::string_view line) {
+  std::string tame;
+  bool coloured = false;
+  while (!line.empty()) {
+    const size_t colour = ColourBytes(line);
+    if (colour > 0) {
+      tame.append(line.data(), colour);
+      line.remove_prefix(colour);
+      coloured = true;
+    } else if (line.front() == '\t') {
+      tame += '\t';
+      line.remove_prefix(1);
+    } else {
+      const size_t next =
+          std::max<size_t>(1, std::min(line.find_first_of("\t\x1b", 1), line.size()));
+      tame += Plain(line.substr(0, next));
+      line.remove_prefix(next);
+    }
+  }
+  return coloured ? tame + "\x1b[0m" : tame;
 }
 
 std::string Age(absl::Time now, int64_t then_ms) {

@@ -24,9 +24,13 @@ std::string CutTo(absl::string_view text, size_t width);
 // Requires width > 0.
 std::string TakeLine(std::string* text, size_t width);
 
-// The text on one line: control characters become blanks, so that a name or message from outside
-// cannot move the cursor.
+// The text on one line: control characters (C0, DEL and C1) become blanks, so that a name or
+// message from outside cannot move the cursor.
 std::string Plain(absl::string_view text);
+
+// A line of a program's output for a terminal: colours and tabs stay, whatever else could move the
+// cursor or change the terminal becomes a blank; ends in the colours that were before.
+std::string Tame(absl::string_view line);
 
 // How long ago `then_ms` (Unix milliseconds) was: "2h47m"; "-" for 0.
 std::string Age(absl::Time now, int64_t then_ms);

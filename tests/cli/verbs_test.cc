@@ -160,6 +160,30 @@ TEST_F(VerbsTest, UnknownJobsExitWith3) {
   EXPECT_EQ(run_({"show", "99999999999999999999999"}).code, 2);
 }
 
+TEST_F(VerbsTest, AWrongStateIsToldAllThereAre) {
+  const CliResult result = run_({"ls", "--state", "BANANA"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("pending, starting, running, recovering, stopping, suspended, "
+                                    "succeeded, failed, cancelled"));
+}
+
+TEST_F(VerbsTest, ArgumentsAreUtf8) {
+  const CliResult result = run_({"show", "a\xff"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("'a?' is not UTF-8"));
+  EXPECT_EQ(run_({"submit", "--tag", "k=\xff", "--", "true"}).code, 2);
+}
+
+TEST_F(VerbsTest, AnAnswerThatCannotBeReadIsSaidInOneSentence) {
+  v1::GetJobResponse spoiled = MakeJob(1, "a", v1::RUNNING);
+  spoiled.mutable_summary()->set_message("a\xc3");
+  service_.PutJob(spoiled);
+  const CliResult result = run_({"ls"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("cannot be read"));
+  EXPECT_THAT(result.err, Not(HasSubstr("No message returned")));
+}
+
 TEST_F(VerbsTest, CancelGoesOnAfterAnErrorAndReportsTheFirst) {
   service_.PutJob(MakeJob(1, "done", v1::SUCCEEDED));
   service_.PutJob(MakeJob(2, "live", v1::RUNNING));

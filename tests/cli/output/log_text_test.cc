@@ -43,6 +43,18 @@ TEST(LogText, StreamsDoNotMix) {
   EXPECT_EQ(text.Lines(text.Fresh(Chunk(3, "put\n", 0))), "a1.r0 | output\n");
 }
 
+TEST(LogText, ATerminalIsNotSteeredByAProgram) {
+  const std::string evil =
+      "\x1b]0;title\x07"
+      "\x1b[2J\x1b[31mred\x1b[0m\ttab\rback\xc2\x9b"
+      "1m\n";
+  LogText raw(false);
+  EXPECT_EQ(raw.Lines(raw.Fresh(Chunk(0, evil))), evil) << "a file gets what was written";
+  LogText tame(true, true);
+  EXPECT_EQ(tame.Lines(tame.Fresh(Chunk(0, evil))),
+            "a1.r0 |  ]0;title  [2J\x1b[31mred\x1b[0m\ttab back 1m\x1b[0m\n");
+}
+
 TEST(LogText, ALineWithoutEndIsPrintedInPieces) {
   LogText text(false);
   EXPECT_EQ(text.Lines(text.Fresh(Chunk(0, std::string((1 << 20) + 1, 'x')))).size(),
