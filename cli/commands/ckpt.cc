@@ -25,10 +25,15 @@ absl::StatusOr<Checkpoints> List(const v1::JobRef& job, Session& session) {
   v1::ListCheckpointsRequest request;
   *request.mutable_job() = job;
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
-  MUSTER_ASSIGN_OR_RETURN(
-      const v1::ListCheckpointsResponse response,
-      client->Call(&v1::JobService::Stub::ListCheckpoints, request, session.timeout()));
-  return Checkpoints(response.checkpoints().begin(), response.checkpoints().end());
+  Checkpoints checkpoints;
+  do {
+    MUSTER_ASSIGN_OR_RETURN(
+        const v1::ListCheckpointsResponse page,
+        client->Call(&v1::JobService::Stub::ListCheckpoints, request, session.timeout()));
+    checkpoints.insert(checkpoints.end(), page.checkpoints().begin(), page.checkpoints().end());
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  return checkpoints;
 }
 
 // JOB@which. Deleted and corrupt ones are found by their step only.

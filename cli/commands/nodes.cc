@@ -15,10 +15,15 @@ namespace {
 
 absl::StatusOr<ExitCode> List(Session& session) {
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
-  MUSTER_ASSIGN_OR_RETURN(const v1::ListWorkersResponse response,
-                          client->Call(&v1::JobService::Stub::ListWorkers, v1::ListWorkersRequest(),
-                                       session.timeout()));
-  std::vector<v1::WorkerInfo> workers(response.workers().begin(), response.workers().end());
+  std::vector<v1::WorkerInfo> workers;
+  v1::ListWorkersRequest request;
+  do {
+    MUSTER_ASSIGN_OR_RETURN(
+        const v1::ListWorkersResponse page,
+        client->Call(&v1::JobService::Stub::ListWorkers, request, session.timeout()));
+    workers.insert(workers.end(), page.workers().begin(), page.workers().end());
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
   std::sort(workers.begin(), workers.end(),
             [](const auto& a, const auto& b) { return a.name() < b.name(); });
   session.PrintList(WorkerTable(workers, WallNow(), session.globals().wide()), ToJsonList(workers),

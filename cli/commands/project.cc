@@ -18,10 +18,15 @@ using Stub = v1::JobService::Stub;
 
 absl::StatusOr<std::vector<v1::ProjectInfo>> ListProjects(Session& session) {
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
-  MUSTER_ASSIGN_OR_RETURN(
-      const v1::ListProjectsResponse response,
-      client->Call(&Stub::ListProjects, v1::ListProjectsRequest(), session.timeout()));
-  return std::vector<v1::ProjectInfo>(response.projects().begin(), response.projects().end());
+  std::vector<v1::ProjectInfo> projects;
+  v1::ListProjectsRequest request;
+  do {
+    MUSTER_ASSIGN_OR_RETURN(const v1::ListProjectsResponse page,
+                            client->Call(&Stub::ListProjects, request, session.timeout()));
+    projects.insert(projects.end(), page.projects().begin(), page.projects().end());
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  return projects;
 }
 
 absl::StatusOr<ExitCode> List(Session& session) {

@@ -340,6 +340,12 @@ std::string JobPage(const v1::GetJobResponse& job, absl::string_view spec_yaml, 
         &page);
   Field("test accuracy",
         Percent(If(summary.has_test_accuracy(), summary, &v1::JobSummary::test_accuracy)), &page);
+  if (job.shortened()) {
+    Field("note",
+          absl::StrCat("older attempts, checkpoints or events are left out: `muster events ",
+                       summary.id(), "` and `muster ckpt ls ", summary.id(), "` have all"),
+          &page);
+  }
   Section("attempts", Rendered(AttemptTable(job)), &page);
   if (job.attempts_size() > 0) {
     const v1::Attempt& newest = job.attempts(job.attempts_size() - 1);

@@ -14,6 +14,7 @@
 #include "controller/api/goodput_answer.h"
 #include "controller/api/job_streams.h"
 #include "controller/api/log_stream.h"
+#include "controller/api/pages.h"
 #include "controller/api/submit_rules.h"
 
 namespace muster::controller {
@@ -61,28 +62,84 @@ absl::Status FillJobs(const Snapshot& snapshot, const v1::ListJobsRequest& reque
   const int most = static_cast<int>(std::min(wanted, kMaxJobPage));
   MUSTER_ASSIGN_OR_RETURN(const StateSet states, StatesOf(request));
   uint32_t seen = 0;
+  PageBytes bytes;
   for (id = std::min(id, snapshot.jobs.last_id()); id > 0; --id) {
     const Job* job = snapshot.FindJob(id);
     const bool wanted =
         job != nullptr && states.test(static_cast<size_t>(job->state)) &&
         (request.project().empty() || job->settings->project == request.project()) &&
         EndedWithin(request, *job);
-    if (++seen > kMaxJobsSeen || (wanted && response.jobs_size() == most)) {
+    v1::JobSummary summary;
+    if (wanted) summary = ToProto(*job);
+    const bool full =
+        wanted && (response.jobs_size() == most || !bytes.Take(summary.ByteSizeLong()));
+    if (++seen > kMaxJobsSeen || full) {
       response.set_next_page_token(absl::StrCat(id));
       return absl::OkStatus();
     }
-    if (wanted) *response.add_jobs() = ToProto(*job);
+    if (wanted) *response.add_jobs() = std::move(summary);
   }
   return absl::OkStatus();
 }
 
-void FillCheckpoints(const Snapshot& snapshot, const Job& job,
-                     google::protobuf::RepeatedPtrField<v1::CheckpointInfo>* out) {
+// Those below `below` (0: all), newest first; the id below which the next page goes on, 0: none.
+uint64_t FillCheckpoints(const Snapshot& snapshot, const Job& job, uint64_t below, size_t bytes,
+                         google::protobuf::RepeatedPtrField<v1::CheckpointInfo>* out) {
+  PageBytes page(bytes);
   for (auto id = job.checkpoints.rbegin(); id != job.checkpoints.rend(); ++id) {
-    if (const Checkpoint* checkpoint = snapshot.FindCheckpoint(*id)) {
-      *out->Add() = ToProto(*checkpoint);
-    }
+    const Checkpoint* checkpoint = snapshot.FindCheckpoint(*id);
+    if (checkpoint == nullptr || (below != 0 && *id >= below)) continue;
+    v1::CheckpointInfo info = ToProto(*checkpoint);
+    if (!page.Take(info.ByteSizeLong())) return *id + 1;
+    *out->Add() = std::move(info);
   }
+  return 0;
+}
+
+// The newest of `all` (oldest first) within so many bytes, oldest first; false: not all of them.
+template <typename Message>
+bool FillNewest(std::vector<Message> all, size_t bytes,
+                google::protobuf::RepeatedPtrField<Message>* out) {
+  PageBytes page(bytes);
+  size_t first = all.size();
+  while (first > 0 && page.Take(all[first - 1].ByteSizeLong())) --first;
+  for (size_t i = first; i < all.size(); ++i) *out->Add() = std::move(all[i]);
+  return first == 0;
+}
+
+bool FillEvents(const Job& job, size_t bytes,
+                google::protobuf::RepeatedPtrField<v1::JobEvent>* out) {
+  constexpr size_t kMost = 10'000;  // no more are looked at
+  const size_t first = job.events.size() - std::min(job.events.size(), kMost);
+  std::vector<v1::JobEvent> events;
+  for (size_t i = first; i < job.events.size(); ++i) events.push_back(ToProto(*job.events[i]));
+  return FillNewest(std::move(events), bytes, out) && first == 0;
+}
+
+absl::StatusOr<uint64_t> IdOfToken(const std::string& token) {
+  uint64_t id = 0;
+  if (!token.empty() && !absl::SimpleAtoi(token, &id)) {
+    return absl::InvalidArgumentError("page_token: not one that this controller gave");
+  }
+  return id;
+}
+
+// Workers above the id that the token names.
+absl::Status FillWorkers(const Snapshot& snapshot, const v1::ListWorkersRequest& request,
+                         v1::ListWorkersResponse& response) {
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t after, IdOfToken(request.page_token()));
+  PageBytes page;
+  for (uint64_t id = after; id < snapshot.workers.last_id();) {
+    const Worker* worker = snapshot.workers.Find(++id);
+    if (worker == nullptr) continue;
+    v1::WorkerInfo info = ToProto(*worker);
+    if (!page.Take(info.ByteSizeLong())) {
+      response.set_next_page_token(absl::StrCat(id - 1));
+      break;
+    }
+    *response.add_workers() = std::move(info);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<PointQuery> QueryOf(const v1::QueryMetricsRequest& request, uint64_t job_id) {
@@ -194,9 +251,13 @@ absl::Status JobService::FillJob(const v1::GetJobRequest& request, v1::GetJobRes
   MUSTER_ASSIGN_OR_RETURN(const Job* job, FindJob(*snapshot, request.job()));
   *response.mutable_spec() = SpecOf(*job->settings);
   *response.mutable_summary() = ToProto(*job);
-  for (v1::Attempt& attempt : AttemptsOf(*job)) *response.add_attempts() = std::move(attempt);
-  FillCheckpoints(*snapshot, *job, response.mutable_checkpoints());
-  for (const auto& event : job->events) *response.add_events() = ToProto(*event);
+  // A quarter of a page each: attempts of a large gang are long, too.
+  constexpr size_t kPart = kMaxPageBytes / 4;
+  const bool all_attempts = FillNewest(AttemptsOf(*job), kPart, response.mutable_attempts());
+  const bool all_checkpoints =
+      FillCheckpoints(*snapshot, *job, 0, kPart, response.mutable_checkpoints()) == 0;
+  const bool all_events = FillEvents(*job, kPart, response.mutable_events());
+  response.set_shortened(!all_attempts || !all_checkpoints || !all_events);
   return absl::OkStatus();
 }
 
@@ -316,7 +377,13 @@ grpc::ServerUnaryReactor* JobService::ListCheckpoints(grpc::CallbackServerContex
     const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
     const absl::StatusOr<const Job*> job = FindJob(*snapshot, request->job());
     status = job.status();
-    if (job.ok()) FillCheckpoints(*snapshot, **job, response->mutable_checkpoints());
+    absl::StatusOr<uint64_t> below = IdOfToken(request->page_token());
+    if (status.ok()) status = below.status();
+    if (status.ok()) {
+      const uint64_t next =
+          FillCheckpoints(*snapshot, **job, *below, kMaxPageBytes, response->mutable_checkpoints());
+      if (next != 0) response->set_next_page_token(absl::StrCat(next));
+    }
   }
   call->Done(status);
   return call;
@@ -350,15 +417,12 @@ grpc::ServerUnaryReactor* JobService::VerifyCheckpoint(grpc::CallbackServerConte
 }
 
 grpc::ServerUnaryReactor* JobService::ListWorkers(grpc::CallbackServerContext* context,
-                                                  const v1::ListWorkersRequest*,
+                                                  const v1::ListWorkersRequest* request,
                                                   v1::ListWorkersResponse* response) {
   auto* call = new UnaryCall(gate_, "ListWorkers");
-  const absl::Status allowed = gate_.Check(*context);
-  if (allowed.ok()) {
-    engine_.snapshot()->workers.ForEach(
-        [&](const Worker& worker) { *response->add_workers() = ToProto(worker); });
-  }
-  call->Done(allowed);
+  absl::Status status = gate_.Check(*context);
+  if (status.ok()) status = FillWorkers(*engine_.snapshot(), *request, *response);
+  call->Done(status);
   return call;
 }
 

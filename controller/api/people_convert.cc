@@ -1,10 +1,13 @@
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "controller/api/convert.h"
 
 namespace muster::controller {
 namespace {
+
+constexpr int kMostWorkers = 256;  // in one summary of a job
 
 v1::JobState Cast(JobState state) { return static_cast<v1::JobState>(state); }
 v1::Reason Cast(Reason reason) { return static_cast<v1::Reason>(reason); }
@@ -49,10 +52,10 @@ v1::JobSummary ToProto(const Job& job) {
   out.set_failure_class(Cast(job.failure_class));
   if (job.current != nullptr && (job.current->live() || IsTerminal(job.state))) {
     out.set_ranks(static_cast<uint32_t>(job.current->ranks.size()));
+    std::set<absl::string_view> known;
     for (const Rank& rank : job.current->ranks) {
-      bool known = false;
-      for (const std::string& name : out.workers()) known = known || name == rank.worker;
-      if (!known) out.add_workers(rank.worker);
+      if (out.workers_size() == kMostWorkers) break;
+      if (known.insert(rank.worker).second) out.add_workers(rank.worker);
     }
   }
   absl::Duration ran;
@@ -186,10 +189,9 @@ v1::WorkerInfo ToProto(const Worker& worker) {
     row->set_memory_bytes(slot.memory_bytes);
   }
   out.set_slots_used(static_cast<uint32_t>(worker.holders.size()));
+  std::set<uint64_t> jobs;
   for (const auto& [slot, holder] : worker.holders) {
-    bool known = false;
-    for (const uint64_t id : out.job_ids()) known = known || id == holder.job_id;
-    if (!known) out.add_job_ids(holder.job_id);
+    if (jobs.insert(holder.job_id).second) out.add_job_ids(holder.job_id);
   }
   out.mutable_labels()->insert(worker.facts.labels.begin(), worker.facts.labels.end());
   out.set_advertise_address(worker.facts.advertise_address);

@@ -6,12 +6,15 @@
 #include "common/base/status_macros.h"
 #include "common/spec/spec_checks.h"
 #include "controller/api/job_service.h"
+#include "controller/api/pages.h"
 #include "controller/api/post_event.h"
 #include "controller/api/submit_rules.h"
 #include "controller/engine/project_accounts.h"
 
 namespace muster::controller {
 namespace {
+
+constexpr int kMostUsers = 1000;  // of one project, in an answer
 
 v1::Quota ToProto(const Quota& quota) {
   v1::Quota out;
@@ -39,6 +42,7 @@ v1::ProjectInfo ToProto(const ProjectAccount& account) {
   out.set_queued(account.use.all.queued);
   out.set_used_slot_seconds(account.used_slot_seconds);
   for (const auto& [user, part] : account.use.users) {
+    if (out.user_use_size() == kMostUsers) break;
     v1::ProjectInfo::UserUse* row = out.add_user_use();
     row->set_user(user);
     row->set_slots(part.slots);
@@ -71,14 +75,21 @@ absl::StatusOr<controller::SetProject> EventOf(const v1::SetProjectRequest& requ
 }  // namespace
 
 grpc::ServerUnaryReactor* JobService::ListProjects(grpc::CallbackServerContext* context,
-                                                   const v1::ListProjectsRequest*,
+                                                   const v1::ListProjectsRequest* request,
                                                    v1::ListProjectsResponse* response) {
   auto* call = new UnaryCall(gate_, "ListProjects");
   const absl::Status allowed = gate_.Check(*context);
   if (allowed.ok()) {
+    PageBytes page;
     for (const ProjectAccount& account :
          AccountsOf(*engine_.snapshot(), clock_.Now(), engine_.options().use_half_life)) {
-      *response->add_projects() = ToProto(account);
+      if (account.project.name <= request->page_token()) continue;  // the last one of a page
+      v1::ProjectInfo info = ToProto(account);
+      if (!page.Take(info.ByteSizeLong())) {
+        response->set_next_page_token(response->projects().rbegin()->name());
+        break;
+      }
+      *response->add_projects() = std::move(info);
     }
   }
   call->Done(allowed);
@@ -95,9 +106,8 @@ grpc::ServerUnaryReactor* JobService::SetProject(grpc::CallbackServerContext* co
   }
   PostAndAnswer(engine_, EventOf(*request), call,
                 [this, name = request->project(), response](const EventResult&) {
-                  *response->mutable_project() =
-                      ToProto(AccountOf(*engine_.snapshot(), name, clock_.Now(),
-                                        engine_.options().use_half_life));
+                  *response->mutable_project() = ToProto(AccountOf(
+                      *engine_.snapshot(), name, clock_.Now(), engine_.options().use_half_life));
                 });
   return call;
 }

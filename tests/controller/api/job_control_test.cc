@@ -1,6 +1,11 @@
 // The calls that change jobs, workers and projects: what they check, post and answer.
 #include <gmock/gmock.h>
 
+#include <map>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+
 #include "controller/api/job_service.h"
 #include "tests/controller/api/api_fixture.h"
 
@@ -170,6 +175,32 @@ TEST_F(JobControlTest, AProjectIsNamedAsInASpec) {
         << name;
   }
   EXPECT_TRUE(engine_.events().empty());
+}
+
+TEST_F(JobControlTest, ProjectsComeInPages) {
+  constexpr int kProjects = 60'000;
+  engine_.Publish([](Snapshot& s) {
+    std::map<std::string, std::shared_ptr<const ProjectUse>> use;
+    ProjectUse busy;
+    busy.all.queued = 1;
+    for (int i = 0; i < kProjects; ++i) {
+      use[absl::StrCat("p", i, std::string(40, 'x'))] = std::make_shared<const ProjectUse>(busy);
+    }
+    s.use = std::make_shared<const decltype(use)>(std::move(use));
+  });
+  v1::ListProjectsRequest request;
+  std::set<std::string> seen;
+  int pages = 0;
+  do {
+    v1::ListProjectsResponse response;
+    ASSERT_OK(Call(&Stub::ListProjects, request, response));
+    EXPECT_LE(response.ByteSizeLong(), 3u << 20);
+    for (const v1::ProjectInfo& project : response.projects()) seen.insert(project.name());
+    request.set_page_token(response.next_page_token());
+    ++pages;
+  } while (!request.page_token().empty());
+  EXPECT_EQ(seen.size(), static_cast<size_t>(kProjects));
+  EXPECT_GT(pages, 1);
 }
 
 TEST_F(JobControlTest, AProjectIsSetInPartsAndListedWithItsUse) {

@@ -1,6 +1,7 @@
 #include "controller/api/job_service.h"
 
 #include <future>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/version.h"
@@ -426,6 +427,87 @@ TEST_F(JobServiceTest, CheckpointsAndWorkersAreListed) {
   ASSERT_EQ(workers.workers_size(), 1);
   EXPECT_EQ(workers.workers(0).slots_used(), 1u);
   EXPECT_THAT(workers.workers(0).job_ids(), ElementsAre(1));
+}
+
+TEST_F(JobServiceTest, NoAnswerIsLargerThanItsPage) {
+  constexpr size_t kMost = 2 << 20;
+  engine_.Publish([&](Snapshot& s) {
+    auto job = MakeJob(1, "digits");
+    auto attempt = std::make_shared<Attempt>();
+    attempt->cause = std::string(4000, 'c');
+    for (uint32_t i = 0; i < 300; ++i) {
+      attempt->ranks.push_back({.rank = i, .worker = std::to_string(i) + std::string(50, 'w')});
+    }
+    for (uint64_t id = 1; id <= 3000; ++id) {
+      auto checkpoint = std::make_shared<Checkpoint>();
+      checkpoint->id = id;
+      checkpoint->path = std::string(1000, 'p');
+      s.checkpoints.Put(id, checkpoint);
+      job->checkpoints.push_back(id);
+      auto event = std::make_shared<JobEvent>();
+      event->sequence = id;
+      event->message = std::string(1000, 'e');
+      job->events.push_back(event);
+      auto past = std::make_shared<Attempt>(*attempt);
+      past->number = static_cast<uint32_t>(id);
+      if (id <= 200) job->past.push_back(past);
+      auto worker = std::make_shared<Worker>();
+      worker->id = id;
+      worker->name = absl::StrCat("w", id);
+      worker->facts.labels = {{"l", std::string(1000, 'l')}};
+      s.workers.Put(id, worker);
+      auto many = MakeJob(id + 1, "many");
+      many->message = std::string(4000, 'm');
+      s.jobs.Put(id + 1, many);
+    }
+    job->current = attempt;
+    s.jobs.Put(1, job);
+  });
+  v1::GetJobRequest get;
+  get.mutable_job()->set_id(1);
+  v1::GetJobResponse one;
+  ASSERT_OK(Call(&Stub::GetJob, get, one));
+  EXPECT_LE(one.ByteSizeLong(), kMost);
+  EXPECT_TRUE(one.shortened());
+  EXPECT_EQ(one.events().rbegin()->sequence(), 3000u) << "the newest ones";
+  EXPECT_EQ(one.checkpoints(0).id(), 3000u);
+  EXPECT_EQ(one.attempts().rbegin()->number(), 0u) << "the current one";
+  EXPECT_EQ(one.summary().workers_size(), 256);
+  size_t pages = 0;
+  const auto all = [&](auto method, auto request, auto response, auto rows) {
+    std::set<std::string> seen;
+    size_t count = 0;
+    do {
+      EXPECT_OK(Call(method, request, response));
+      EXPECT_LE(response.ByteSizeLong(), kMost + 100);
+      for (const auto& row : rows(response)) {
+        seen.insert(row.SerializeAsString());
+        ++count;
+      }
+      request.set_page_token(response.next_page_token());
+      ++pages;
+    } while (!request.page_token().empty());
+    EXPECT_EQ(seen.size(), count) << "each once";
+    return count;
+  };
+  v1::ListCheckpointsRequest list;
+  list.mutable_job()->set_id(1);
+  EXPECT_EQ(all(&Stub::ListCheckpoints, list, v1::ListCheckpointsResponse(),
+                [](const auto& r) { return r.checkpoints(); }),
+            3000u);
+  EXPECT_EQ(pages, 2u);
+  EXPECT_EQ(all(&Stub::ListWorkers, v1::ListWorkersRequest(), v1::ListWorkersResponse(),
+                [](const auto& r) { return r.workers(); }),
+            3000u);
+  v1::ListJobsRequest jobs;
+  jobs.set_page_size(1000);
+  EXPECT_EQ(
+      all(&Stub::ListJobs, jobs, v1::ListJobsResponse(), [](const auto& r) { return r.jobs(); }),
+      3001u);
+  list.set_page_token("x");
+  v1::ListCheckpointsResponse none;
+  EXPECT_THAT(Call(&Stub::ListCheckpoints, list, none),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("page_token")));
 }
 
 TEST_F(JobServiceTest, GoodputAddsUpLedgersToTheNanosecond) {
