@@ -13,7 +13,8 @@ struct ScheduleSettings {
   absl::Duration use_half_life = kUseHalfLife;
   // One plan holds at most so many gangs; the rest follows at the next look. Bounds a transaction.
   uint32_t max_placements = 2000;
-  // Kinds of jobs (alike in project, owner, needs) that one look may consider.
+  // Kinds of jobs (alike in project, owner, needs) that one look may consider; the next look goes
+  // on from there.
   uint32_t max_looks = 100'000;
   // Jobs that one look may try in a place kept for another, for the time until that one starts.
   uint32_t max_backfill_tries = 1000;

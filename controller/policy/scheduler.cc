@@ -34,7 +34,9 @@ void Scheduler::Follow(const Snapshot& snapshot, const ScheduleContext& context)
 
 Decision Scheduler::Decide(const Snapshot& snapshot, const ScheduleContext& context) {
   Follow(snapshot, context);
-  Decision decision = SchedulingRound({snapshot, context, index_, queue_, running_}).Run();
+  Decision decision =
+      SchedulingRound({snapshot, context, index_, queue_, running_, looked_up_to_}).Run();
+  looked_up_to_ = decision.looked_up_to;
   if (decision.due_at > context.now) {
     decision.due_at = std::min(decision.due_at, queue_.NextDue(context));
   }

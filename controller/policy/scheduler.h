@@ -11,7 +11,8 @@
 // One file a policy: admission, queue_order (with fair_share), quota, placement, backfill,
 // run_time. What follows from the snapshot alone is kept between two looks and brought up to date
 // with the rows that changed (worker_index, job_queue, running_jobs); a Scheduler that has followed
-// a history decides as a fresh one does, so Schedule is the same function without the memory.
+// a history decides as a fresh one does, so Schedule is the same function without the memory. Only
+// a queue too long for one look (max_looks) is gone through over several.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +41,8 @@ struct Decision {
   Plan plan;
   std::vector<LineHead> heads;
   absl::Duration due_at = absl::InfiniteDuration();  // since boot: look again then
+  // Of a queue so long that one look does not go through it: how far this one came. 0: to its end.
+  uint32_t looked_up_to = 0;
 };
 
 // One thread; follows one history of snapshots (any other makes it start anew, at a cost).
@@ -57,6 +60,7 @@ class Scheduler {
   WorkerIndex index_;
   JobQueue queue_;
   RunningJobs running_;
+  uint32_t looked_up_to_ = 0;  // by the last look
 };
 
 Decision Schedule(const Snapshot& snapshot, const ScheduleContext& context);

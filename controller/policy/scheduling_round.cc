@@ -28,6 +28,9 @@ uint32_t SlotsWithin(const Kept& kept, const IdSet* eligible) {
   return slots;
 }
 
+// A look that stopped early is followed by the next one this soon.
+constexpr absl::Duration kNextPart = absl::Seconds(1);
+
 constexpr int kMostNamed = 2;  // jobs for which slots are kept, in one message
 
 std::string PlacementReason(const PlaceGang& gang, const JobNeeds& needs) {
@@ -51,7 +54,13 @@ Decision SchedulingRound::Run() {
         {.job_id = id, .message = Admit(world_.snapshot, job, world_.context).message});
   }
   QueueWalk walk(world_.queue, [this](const std::string& project) { return StandingOf(project); });
-  for (uint32_t looks = 0; looks < settings.max_looks; ++looks) {
+  uint32_t steps = 0;
+  for (uint32_t looks = 0;;) {
+    if (looks >= settings.max_looks) {
+      decision_.looked_up_to = steps;
+      LookAgainAt(world_.context.wall + kNextPart);
+      break;
+    }
     if (decision_.plan.place.size() >= settings.max_placements) {
       decision_.due_at = world_.context.now;
       break;
@@ -59,6 +68,13 @@ Decision SchedulingRound::Run() {
     if (IsExhausted()) break;
     const QueueWalk::Step step = walk.Next();
     if (step.group == nullptr) break;
+    // The front of the queue is looked at each time: slots are kept for the heads that stand there.
+    // The rest of the look goes on where the last one stopped.
+    if (++steps > settings.max_looks / 2 && steps <= world_.passed_over) {
+      walk.SkipGroup();
+      continue;
+    }
+    ++looks;
     Consider(walk, step);
   }
   GrowElastic();

@@ -25,6 +25,7 @@ class SchedulingRound {
     WorkerIndex& index;
     const JobQueue& queue;
     const RunningJobs& running;
+    uint32_t passed_over = 0;  // where the last look stopped: Decision::looked_up_to
   };
   explicit SchedulingRound(const World& world);
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "controller/policy/scheduler.h"
 #include "tests/controller/policy/replay.h"
 #include "tests/controller/policy/world.h"
@@ -52,6 +53,38 @@ TEST(WaitingFailuresTest, AGangThatLostAMemberStartsAgainWholeOrNotAtAll) {
   replay.Finish(younger);
   replay.Look();
   EXPECT_EQ(replay.ranks(gang), 4u);
+}
+
+// A look is bounded, and urgent jobs that fit nowhere stand before all others: those behind them
+// are reached all the same, by the looks that follow.
+TEST(WaitingFailuresTest, UrgentJobsThatFitNowhereStarveNobody) {
+  World world;
+  world.AddWorker("a", 2);
+  for (int i = 0; i < 20; ++i) {
+    JobSettings settings = World::Settings(1);
+    settings.priority = 10;
+    settings.needs.selector = {{"rack", absl::StrCat(i)}};
+    world.AddJob(settings);
+  }
+  const uint64_t last = world.AddJob(World::Settings(1)).id;
+  ScheduleContext context{.now = kNow, .wall = kWall};
+  context.settings.max_looks = 6;
+  context.settings.max_messages = 0;
+  Scheduler scheduler;
+  Decision decision;
+  int looks = 0;
+  do {
+    decision = scheduler.Decide(world.view(), context);
+    ++looks;
+    if (decision.plan.place.empty()) {
+      EXPECT_EQ(decision.due_at, kNow + absl::Seconds(1));
+    }
+  } while (decision.plan.place.empty() && looks < 20);
+  EXPECT_EQ(looks, 6) << "6 kinds by the first, 3 more by each that follows";
+  ASSERT_EQ(decision.plan.place.size(), 1u);
+  EXPECT_EQ(decision.plan.place[0].job_id, last);
+  EXPECT_EQ(scheduler.Decide(world.view(), context).due_at, absl::InfiniteDuration())
+      << "that was the end of the queue";
 }
 
 // skypilot#10013: launches that wait for machines hold every launch slot, so that jobs which could
