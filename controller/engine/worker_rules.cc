@@ -21,13 +21,15 @@ namespace {
 // Jobs whose live attempt has a rank on this agent that has not ended.
 std::set<uint64_t> JobsOn(const Snapshot& snapshot, const Worker& worker) {
   std::set<uint64_t> jobs;
-  for (uint64_t id : *snapshot.active_jobs) {
-    const Job* job = snapshot.FindJob(id);
-    if (!job->has_live_attempt()) continue;
-    for (const Rank& rank : job->current->ranks) {
-      const bool ended = rank.state == RankState::kExited || rank.state == RankState::kLost;
-      if (!ended && rank.worker == worker.name) jobs.insert(id);
+  // A rank that has not ended holds its slots.
+  for (const auto& [slot, holder] : worker.holders) {
+    const Job* job = snapshot.FindJob(holder.job_id);
+    if (job == nullptr || !job->has_live_attempt() || job->current->number != holder.attempt) {
+      continue;
     }
+    const Rank& rank = job->current->ranks[holder.rank];
+    const bool ended = rank.state == RankState::kExited || rank.state == RankState::kLost;
+    if (!ended && rank.worker == worker.name) jobs.insert(job->id);
   }
   return jobs;
 }

@@ -221,7 +221,7 @@ void ControllerWorld::Connect(FuzzInput& input, Agent& agent) {
     status.set_rank(start.ranks_size() > 0 ? start.ranks(0).rank() : 0);
   }
   if (input.Chance(32)) FillMessage(input, hello);
-  agent.control->Say(message);
+  if (agent.control->Say(message)) said_.insert(message.body_case());
 }
 
 void ControllerWorld::Hear(Agent& agent, const v1::ControllerMessage& message) {
@@ -240,7 +240,7 @@ void ControllerWorld::Hear(Agent& agent, const v1::ControllerMessage& message) {
 }
 
 void ControllerWorld::Send(Agent& agent, v1::WorkerMessage message) {
-  if (agent.control != nullptr) agent.control->Say(message);
+  if (agent.control != nullptr && agent.control->Say(message)) said_.insert(message.body_case());
 }
 
 void ControllerWorld::SayAnything(FuzzInput& input, Agent& agent) {

@@ -8,6 +8,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ class ControllerWorld {
 
   // Every rpc of JobService that Step may call, by name; a test compares it with the protocol.
   static std::vector<std::string> Methods();
+  // The kinds of WorkerMessage that the agents of this world have said, by their field numbers.
+  const std::set<int>& said() const { return said_; }
 
  private:
   using Control = FakeBidi<v1::WorkerMessage, v1::ControllerMessage>;
@@ -82,6 +85,7 @@ class ControllerWorld {
   std::unique_ptr<controller::JobService> jobs_;
   std::unique_ptr<controller::WorkerService> workers_;
   std::map<int, Agent> agents_;
+  std::set<int> said_;
   std::vector<std::function<void()>> cancels_;  // of server streams that were opened
 };
 

@@ -39,6 +39,44 @@ TEST(QueueBoundsTest, SoManyJobsHaveNotEnded) {
       << "those of the same batch count";
 }
 
+TEST(QueueBoundsTest, SoManyNamesOfWorkersAreKnown) {
+  mc::Draft draft{mc::Snapshot()};
+  for (size_t i = 0; i < mc::kMaxWorkers; ++i) {
+    mc::Worker worker;
+    worker.name = absl::StrCat("w", i);
+    draft.AddWorker(std::move(worker));
+  }
+  const auto hello = [&](const std::string& name) {
+    mc::WorkerHello event;
+    event.worker = name;
+    event.incarnation = std::string(16, 'i');
+    return mc::OnHello(draft, event, {}).status;
+  };
+  EXPECT_THAT(hello("late"), StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("late")));
+  EXPECT_OK(hello("w7")) << "a name that is known comes again";
+}
+
+// Nothing is taken from the queue here before RunUntilIdle.
+class WaitingEventsTest : public ControllerFixture {};
+
+TEST_F(WaitingEventsTest, AreBounded) {
+  constexpr size_t kMost = 65'536;
+  size_t refused = 0;
+  absl::Status why;
+  for (size_t i = 0; i < kMost + 3; ++i) {
+    engine_->Post(mc::CancelJob{.job_id = 1, .actor = "user:ann"},
+                  [&](const mc::EventResult& result) {
+                    if (!absl::IsUnavailable(result.status)) return;
+                    ++refused;
+                    why = result.status;
+                  });
+  }
+  EXPECT_EQ(refused, 3u);
+  EXPECT_THAT(why, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("overloaded")));
+  engine_->RunUntilIdle();
+  EXPECT_EQ(refused, 3u);
+}
+
 class EventsOfAJobTest : public ControllerFixture {};
 
 TEST_F(EventsOfAJobTest, AreBounded) {
