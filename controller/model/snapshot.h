@@ -53,7 +53,7 @@ struct Snapshot {
   CowTable<Job> jobs;
   CowTable<Worker> workers;
   CowTable<Checkpoint> checkpoints;
-  CowTable<JobEvent> events;  // of all jobs, by sequence
+  CowTable<JobEvent> events;                                          // of all jobs, by sequence
   std::shared_ptr<const std::map<std::string, uint64_t>> worker_ids;  // by name; never null
   std::shared_ptr<const std::vector<uint64_t>> active_jobs;  // not terminal, ascending; never null
   std::shared_ptr<const std::vector<uint64_t>>
@@ -63,8 +63,8 @@ struct Snapshot {
   std::shared_ptr<const std::map<std::string, std::shared_ptr<const Project>>>
       projects;  // by name: those that were set or have used something; never null
   std::shared_ptr<const std::map<std::string, std::shared_ptr<const ProjectUse>>>
-      use;  // by project: those with jobs that hold or wait for slots; never null
-  CowMap<ArrayTally> arrays;         // by ArrayKey
+      use;                    // by project: those with jobs that hold or wait for slots; never null
+  CowMap<ArrayTally> arrays;  // by ArrayKey
   CowMap<uint64_t> newest_by_name;   // the newest job of each name
   CowMap<LearnedRunTime> run_times;  // of jobs that succeeded, by RunTimeKey
   Counters counters;
