@@ -56,6 +56,7 @@ class EngineImpl final : public Engine {
                  MakeHooks()),
         scheduler_(clock, MakeWiring(scheduler_thread_),
                    ProposePlans(clock, {.use_half_life = options_.use_half_life,
+                                        .strike_window = options_.quarantine.window,
                                         .elastic = options_.elastic})),
         retention_(clock, MakeWiring(retention_thread_), ProposeCare),
         liveness_(

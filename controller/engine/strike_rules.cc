@@ -49,15 +49,18 @@ void JudgeAfterProgress(Draft& draft, uint64_t job_id, const RuleContext& contex
 }
 
 void Parole(Draft& draft, uint64_t worker_id, const RuleContext& context) {
-  if (!draft.view().workers.Find(worker_id)->quarantined()) return;
+  const Worker& worker = *draft.view().workers.Find(worker_id);
+  const bool clean = IncidentsAgainst(worker, absl::InfiniteDuration(), context.now) == 0;
+  if (clean && !worker.quarantined()) return;
   Worker& edited = draft.EditWorker(worker_id);
   edited.quarantined_until = absl::InfinitePast();
   edited.paroled = context.now;
 }
 
 void ParoleIfDue(Draft& draft, uint64_t worker_id, const RuleContext& context) {
-  const bool due = context.now >= draft.view().workers.Find(worker_id)->quarantined_until;
-  if (due) Parole(draft, worker_id, context);
+  const Worker& worker = *draft.view().workers.Find(worker_id);
+  if (worker.quarantined() && context.now >= worker.quarantined_until)
+    Parole(draft, worker_id, context);
 }
 
 }  // namespace muster::controller

@@ -19,7 +19,8 @@ void StrikeWorker(Draft& draft, const std::string& worker, uint64_t job_id,
 // signal against a worker that it was on.
 void JudgeAfterProgress(Draft& draft, uint64_t job_id, const RuleContext& context);
 
-// Ends the worker's quarantine, if it is in one: a person trusts it again.
+// Ends the worker's quarantine, if it is in one, and forgives what began there: a person trusts it
+// again. The strikes stay as a record.
 void Parole(Draft& draft, uint64_t worker_id, const RuleContext& context);
 
 // Likewise when its time is over. Called whenever its agent speaks.

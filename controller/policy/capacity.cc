@@ -52,10 +52,6 @@ bool TakesWork(const Worker& worker, const JobNeeds& needs) {
   return TakesWork(worker) && InPools(worker, needs) && Suits(worker, needs);
 }
 
-bool HasStrikes(const Worker& worker) {
-  return !worker.strikes.empty() && worker.strikes.back().time > worker.paroled;
-}
-
 bool SlotMatches(const Slot& slot, const JobNeeds& needs) {
   return slot.kind == needs.slot_kind &&
          (needs.gpu_type.empty() || absl::StrContains(absl::AsciiStrToLower(slot.device),
@@ -195,7 +191,7 @@ absl::StatusOr<std::string> Forecast(const Snapshot& snapshot, const JobNeeds& n
                                      absl::Time now) {
   if (absl::Status fits = CanEverFit(snapshot, needs, now); !fits.ok()) return fits;
   WorkerIndex index;
-  snapshot.workers.ForEach([&index](const Worker& worker) { index.Put(worker); });
+  snapshot.workers.ForEach([&](const Worker& worker) { index.Put(worker, now); });
   Shape shape(needs);
   std::vector<RankPlacement> ranks;
   for (const JobNeeds::Pool& pool : needs.pools) {

@@ -18,8 +18,6 @@ bool TakesWork(const Worker& worker);
 bool TakesWork(const Worker& worker, const JobNeeds& needs);
 // Present or expected back soon: not lost, not leaving, not drained by a person.
 bool IsUsable(const Worker& worker);
-// Failures began there lately: others are taken first.
-bool HasStrikes(const Worker& worker);
 
 // Whether the worker's facts suit the job, whatever its pool and whoever is there now: labels,
 // names that it excludes, models of GPU, whether it runs commands.

@@ -17,13 +17,13 @@ class Search {
   Search(WorkerIndex& index, int line, Shape& shape)
       : index_(index), line_(line), shape_(shape), mask_(shape.Eligible(index)) {}
 
-  // `with_struck`: workers with strikes may be taken too.
-  std::vector<Grant> Run(uint32_t max_ranks, bool with_struck) {
+  // `worst`: workers up to this grade may be taken.
+  std::vector<Grant> Run(uint32_t max_ranks, size_t worst) {
     std::vector<Grant> grants;
     uint32_t left = max_ranks;
     while (left > 0) {
-      Choice choice = Smallest(left, with_struck);
-      if (choice.ranks == 0) choice = Largest(with_struck);
+      Choice choice = Smallest(left, worst);
+      if (choice.ranks == 0) choice = Largest(worst);
       if (choice.ranks == 0) break;
       const uint32_t ranks = std::min(left, choice.ranks);
       grants.push_back(shape_.GrantOn(index_, choice.worker_id, ranks));
@@ -37,13 +37,12 @@ class Search {
 
  private:
   // The worker with the fewest free slots that holds all of `ranks`.
-  Choice Smallest(uint32_t ranks, bool with_struck) const {
+  Choice Smallest(uint32_t ranks, size_t worst) const {
     const size_t from = size_t{ranks} * shape_.needs().slots_per_rank;
     Choice found;
     for (size_t free = from; free < Most(); ++free) {
-      for (bool struck : {false, true}) {
-        if (struck && !with_struck) break;
-        if (Visit(free, struck, [&](const Choice& choice) {
+      for (size_t grade = 0; grade <= worst; ++grade) {
+        if (Visit(free, grade, [&](const Choice& choice) {
               if (choice.ranks < ranks) return false;
               found = choice;
               return true;
@@ -56,15 +55,14 @@ class Search {
   }
 
   // The worker that holds the most ranks.
-  Choice Largest(bool with_struck) const {
+  Choice Largest(size_t worst) const {
     const uint32_t slots_per_rank = shape_.needs().slots_per_rank;
     Choice best;
     for (size_t free = Most(); free-- > 0;) {
       const uint32_t bound = free / slots_per_rank;  // nobody from here on holds more
       if (bound == 0 || best.ranks >= bound) break;
-      for (bool struck : {false, true}) {
-        if (struck && !with_struck) break;
-        if (Visit(free, struck, [&](const Choice& choice) {
+      for (size_t grade = 0; grade <= worst; ++grade) {
+        if (Visit(free, grade, [&](const Choice& choice) {
               if (choice.ranks > best.ranks) best = choice;
               return best.ranks >= bound;
             })) {
@@ -77,8 +75,8 @@ class Search {
 
   // Calls visit for each eligible worker with so many free slots until it returns true.
   template <typename F>
-  bool Visit(size_t free, bool struck, F&& visit) const {
-    const std::vector<IdSet>& by_free = index_.line(line_).by_free[struck];
+  bool Visit(size_t free, size_t grade, F&& visit) const {
+    const std::vector<IdSet>& by_free = index_.line(line_).by_free[grade];
     if (free >= by_free.size()) return false;
     return by_free[free].FindIf(mask_, [&](uint64_t id) {
       const uint32_t ranks = shape_.only_slots() ? free / shape_.needs().slots_per_rank
@@ -88,8 +86,9 @@ class Search {
   }
 
   size_t Most() const {
-    const auto& by_free = index_.line(line_).by_free;
-    return std::max(by_free[0].size(), by_free[1].size());
+    size_t most = 0;
+    for (const auto& by_free : index_.line(line_).by_free) most = std::max(most, by_free.size());
+    return most;
   }
 
   WorkerIndex& index_;
@@ -98,6 +97,12 @@ class Search {
   const IdSet* mask_;
 };
 
+uint32_t RanksIn(const std::vector<Grant>& grants, const Shape& shape) {
+  size_t slots = 0;
+  for (const Grant& grant : grants) slots += grant.slots.size();
+  return static_cast<uint32_t>(slots / shape.needs().slots_per_rank);
+}
+
 }  // namespace
 
 std::vector<Grant> FitGang(WorkerIndex& index, int line, Shape& shape, uint32_t max_ranks) {
@@ -105,8 +110,20 @@ std::vector<Grant> FitGang(WorkerIndex& index, int line, Shape& shape, uint32_t 
   if (most < shape.needs().min_ranks || max_ranks < shape.needs().min_ranks) return {};
   Search search(index, line, shape);
   const uint32_t wanted = std::min<uint64_t>(max_ranks, most);
-  std::vector<Grant> grants = search.Run(wanted, /*with_struck=*/false);
-  return grants.empty() ? search.Run(wanted, /*with_struck=*/true) : grants;
+  std::vector<Grant> best = search.Run(wanted, /*worst=*/0);
+  for (size_t worst = 1; worst < WorkerIndex::kGrades; ++worst) {
+    if (RanksIn(best, shape) == wanted) break;
+    if (index.line(line).ready_by_grade[worst] == 0) continue;
+    GiveBack(index, shape.kind(), best);
+    std::vector<Grant> larger = search.Run(wanted, worst);
+    if (RanksIn(larger, shape) > RanksIn(best, shape)) {
+      best = std::move(larger);
+      continue;
+    }
+    GiveBack(index, shape.kind(), larger);
+    for (const Grant& grant : best) index.Take(grant, shape.kind());
+  }
+  return best;
 }
 
 void GiveBack(WorkerIndex& index, SlotKind kind, const std::vector<Grant>& grants) {

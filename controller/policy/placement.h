@@ -2,9 +2,10 @@
 // the worker index.
 //
 // Whole workers first, the largest first; the last one is the smallest that still holds the rest,
-// so that large holes stay whole. Workers with strikes are taken only when the gang does not fit
-// without them. Cost follows the gang's workers, not the cluster, unless a job counts CPUs, memory
-// or labels: then the workers in question that have free slots are looked at.
+// so that large holes stay whole. The largest gang that fits is taken; workers on which failures
+// began lately, the more of them the later, only where it is smaller without them. Cost follows the
+// gang's workers, not the cluster, unless a job counts CPUs, memory or labels: then the workers in
+// question that have free slots are looked at.
 #pragma once
 
 #include <cstdint>

@@ -12,15 +12,18 @@
 namespace muster::controller {
 namespace {
 
-std::vector<const Strike*> Counting(const Worker& worker, const QuarantineSettings& settings,
-                                    absl::Time now) {
+std::vector<const Strike*> Counting(const Worker& worker, absl::Duration window, absl::Time now) {
   std::vector<const Strike*> strikes;
   for (const Strike& strike : worker.strikes) {
-    if (strike.time > worker.paroled && strike.time >= now - settings.window) {
-      strikes.push_back(&strike);
-    }
+    if (strike.time > worker.paroled && strike.time >= now - window) strikes.push_back(&strike);
   }
   return strikes;
+}
+
+std::set<absl::Time> Incidents(const std::vector<const Strike*>& strikes) {
+  std::set<absl::Time> incidents;
+  for (const Strike* strike : strikes) incidents.insert(strike->time);
+  return incidents;
 }
 
 bool HasRankOn(const Attempt& attempt, const std::string& worker) {
@@ -101,12 +104,22 @@ bool MayBeTheWorkers(FailureClass kind) {
   return false;
 }
 
+uint32_t IncidentsAgainst(const Worker& worker, absl::Duration window, absl::Time now) {
+  if (worker.strikes.empty()) return 0;
+  return static_cast<uint32_t>(Incidents(Counting(worker, window, now)).size());
+}
+
+absl::Time IncidentsFade(const Worker& worker, absl::Duration window, absl::Time now) {
+  if (worker.strikes.empty()) return absl::InfiniteFuture();
+  const std::set<absl::Time> incidents = Incidents(Counting(worker, window, now));
+  return incidents.empty() ? absl::InfiniteFuture() : *incidents.begin() + window;
+}
+
 std::optional<Quarantine> JudgeWorker(const Snapshot& snapshot, const Worker& worker,
                                       const QuarantineSettings& settings, absl::Time now) {
   if (worker.quarantined() || settings.incidents == 0) return std::nullopt;
-  const std::vector<const Strike*> strikes = Counting(worker, settings, now);
-  std::set<absl::Time> incidents;
-  for (const Strike* strike : strikes) incidents.insert(strike->time);
+  const std::vector<const Strike*> strikes = Counting(worker, settings.window, now);
+  const std::set<absl::Time> incidents = Incidents(strikes);
   if (incidents.size() < settings.incidents) return std::nullopt;
   const std::string second = SecondSignal(snapshot, worker, strikes);
   if (second.empty() || TooManyInPool(snapshot, worker, settings.max_share)) return std::nullopt;

@@ -16,9 +16,12 @@
 
 namespace muster::controller {
 
+// Older strikes do not count, unless the settings say otherwise.
+inline constexpr absl::Duration kStrikeWindow = absl::Hours(1);
+
 struct QuarantineSettings {
-  uint32_t incidents = 3;                  // within `window` are needed; 0: never
-  absl::Duration window = absl::Hours(1);  // older strikes do not count
+  uint32_t incidents = 3;                 // within `window` are needed; 0: never
+  absl::Duration window = kStrikeWindow;  // older strikes do not count
   absl::Duration first = absl::Minutes(10);
   absl::Duration longest = absl::Hours(24);
   double max_share = 0.34;  // of a pool's workers may be in quarantine at a time
@@ -33,6 +36,13 @@ struct Quarantine {
   uint32_t number = 1;   // in a row
   std::string evidence;  // one sentence
 };
+
+// How many incidents count against the worker at `now`: what began there within the window and
+// after its parole. What happened at once is one incident.
+uint32_t IncidentsAgainst(const Worker& worker, absl::Duration window, absl::Time now);
+
+// The first moment after which fewer of them count; InfiniteFuture: none does.
+absl::Time IncidentsFade(const Worker& worker, absl::Duration window, absl::Time now);
 
 // The verdict on what stands against the worker now, if there is one. `now` is the wall clock.
 std::optional<Quarantine> JudgeWorker(const Snapshot& snapshot, const Worker& worker,

@@ -6,6 +6,7 @@
 #include "absl/time/time.h"
 #include "controller/policy/elastic.h"
 #include "controller/policy/fair_share.h"
+#include "controller/policy/quarantine_rules.h"
 
 namespace muster::controller {
 
@@ -25,6 +26,8 @@ struct ScheduleSettings {
   absl::Duration keep_for_back_off = absl::Seconds(30);
   // Waiting jobs that are told why, in order of the queue; for the others `explain` works it out.
   uint32_t max_messages = 100;
+  // Workers on which failures began within this time come last.
+  absl::Duration strike_window = kStrikeWindow;
   ElasticSettings elastic = {};
 };
 

@@ -8,9 +8,10 @@ namespace muster::controller {
 
 void Scheduler::Follow(const Snapshot& snapshot, const ScheduleContext& context) {
   snapshot.workers.ForEachChange(workers_, [&](uint64_t, const Worker*, const Worker* now) {
-    if (now != nullptr) index_.Put(*now);
+    if (now != nullptr) index_.Put(*now, context.wall, context.settings.strike_window);
   });
   workers_ = snapshot.workers;
+  index_.Advance(context.wall, context.settings.strike_window);
   std::set<std::string> keys;
   snapshot.jobs.ForEachChange(jobs_, [&](uint64_t id, const Job* before, const Job* now) {
     queue_.Put(snapshot, id, now, context);

@@ -49,7 +49,7 @@ int WorkerIndex::LineOf(const std::string& pool, SlotKind kind) {
 void WorkerIndex::Move(uint64_t id, const Slots& slots, bool in) {
   const Node& node = nodes_[id];
   if (slots.line < 0 || !node.takes_work) return;
-  std::vector<IdSet>& by_free = lines_[slots.line].by_free[node.struck];
+  std::vector<IdSet>& by_free = lines_[slots.line].by_free[node.grade];
   const size_t free = slots.free.size();
   if (free >= by_free.size()) by_free.resize(free + 1);
   if (in) {
@@ -66,6 +66,7 @@ void WorkerIndex::Count(uint64_t id, int sign) {
     Line& line = lines_[slots.line];
     if (node.usable) line.usable_slots += sign * int64_t{slots.total};
     if (node.takes_work) line.ready_workers += sign;
+    if (node.takes_work) line.ready_by_grade[node.grade] += sign;
     if (node.takes_work) line.free_slots += sign * static_cast<int64_t>(slots.free.size());
     if (sign > 0) {
       line.workers.Add(id);
@@ -76,7 +77,14 @@ void WorkerIndex::Count(uint64_t id, int sign) {
   }
 }
 
-void WorkerIndex::Put(const Worker& worker) {
+void WorkerIndex::Advance(absl::Time now, absl::Duration strike_window) {
+  while (!fading_.empty() && fading_.begin()->first < now) {
+    const Worker& worker = *nodes_[fading_.begin()->second].worker;
+    Put(worker, now, strike_window);  // it leaves the front: what has faded counts no more
+  }
+}
+
+void WorkerIndex::Put(const Worker& worker, absl::Time now, absl::Duration strike_window) {
   if (worker.id >= nodes_.size()) nodes_.resize(worker.id + 1);
   Node& node = nodes_[worker.id];
   const bool usable = IsUsable(worker);
@@ -84,10 +92,13 @@ void WorkerIndex::Put(const Worker& worker) {
                     (&node.worker->facts == &worker.facts || node.worker->facts == worker.facts);
   if (!same) ++facts_version_;
   if (node.worker != nullptr) Count(worker.id, -1);
+  fading_.erase({node.fades, worker.id});
+  node.fades = IncidentsFade(worker, strike_window, now);
+  if (node.fades != absl::InfiniteFuture()) fading_.insert({node.fades, worker.id});
   node.worker = &worker;
   node.usable = usable;
   node.takes_work = TakesWork(worker);
-  node.struck = HasStrikes(worker);
+  node.grade = std::min<size_t>(IncidentsAgainst(worker, strike_window, now), kGrades - 1);
   for (SlotKind kind : {SlotKind::kCpu, SlotKind::kGpu}) {
     const int line = HasKind(worker, kind) ? LineOf(worker.facts.pool, kind) : -1;
     node.kinds[At(kind)] = line < 0 ? Slots() : CountSlots(worker, kind, line);

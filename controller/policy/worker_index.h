@@ -3,18 +3,21 @@
 //
 // The scheduler keeps one and feeds it with each worker's row that changed; Take and Give move
 // slots within a plan in the making and are taken back before the next feed, so that an index is a
-// function of the rows alone. Not thread-safe; the rows must outlive it or their next Put.
+// function of the rows and the time of the last Advance alone. Not thread-safe; the rows must
+// outlive it or their next Put.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "controller/model/snapshot.h"
 #include "controller/policy/id_set.h"
+#include "controller/policy/quarantine_rules.h"
 
 namespace muster::controller {
 
@@ -28,6 +31,8 @@ struct Grant {
 
 class WorkerIndex {
  public:
+  static constexpr size_t kGrades = 4;
+
   // Of one kind on one worker.
   struct Slots {
     int line = -1;  // -1: the worker has none of the kind
@@ -42,21 +47,26 @@ class WorkerIndex {
     uint64_t free_memory = 0;
     bool takes_work = false;
     bool usable = false;  // present, or expected back: not lost, draining or cordoned
-    bool struck = false;  // failures began there: taken only when others cannot hold the gang
+    size_t grade = 0;     // incidents against it lately, kGrades - 1 at most: others go first
+    absl::Time fades = absl::InfiniteFuture();  // when fewer count
   };
   struct Line {
     std::string pool;
     SlotKind kind = SlotKind::kCpu;
-    // [struck][free slots]: workers that take work.
-    std::array<std::vector<IdSet>, 2> by_free;
-    uint64_t free_slots = 0;     // on workers that take work
-    uint64_t usable_slots = 0;   // free or held, on workers that are usable
-    uint32_t ready_workers = 0;  // that take work
-    IdSet workers;               // all
+    // [grade][free slots]: workers that take work.
+    std::array<std::vector<IdSet>, kGrades> by_free;
+    uint64_t free_slots = 0;                            // on workers that take work
+    uint64_t usable_slots = 0;                          // free or held, on workers that are usable
+    uint32_t ready_workers = 0;                         // that take work
+    std::array<uint32_t, kGrades> ready_by_grade = {};  // of them
+    IdSet workers;                                      // all
   };
 
-  // The worker's row is new or another one.
-  void Put(const Worker& worker);
+  // The worker's row is new or another one. `now` is the wall clock; without it no failure counts.
+  void Put(const Worker& worker, absl::Time now = absl::InfiniteFuture(),
+           absl::Duration strike_window = kStrikeWindow);
+  // Strikes have grown old since.
+  void Advance(absl::Time now, absl::Duration strike_window);
 
   // -1: no worker has such slots.
   int FindLine(const std::string& pool, SlotKind kind) const;
@@ -84,6 +94,7 @@ class WorkerIndex {
   std::vector<Line> lines_;
   std::map<std::pair<std::string, SlotKind>, int> line_ids_;
   uint64_t facts_version_ = 0;
+  std::set<std::pair<absl::Time, uint64_t>> fading_;  // workers with failures, by when these fade
 };
 
 }  // namespace muster::controller

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "controller/policy/capacity.h"
+#include "controller/policy/quarantine_rules.h"
 #include "tests/support/controller_fixture.h"
 
 namespace muster::controller {
@@ -76,6 +76,19 @@ TEST_F(StrikeRulesTest, APersonMayTrustTheWorkerAgain) {
   EXPECT_OK(Apply(CordonWorker{.worker = "bad", .cordoned = false, .actor = "user:ann"}).status);
   EXPECT_FALSE(worker("bad").quarantined());
   EXPECT_EQ(state(Submit()), JobState::kStarting);
+}
+
+TEST_F(StrikeRulesTest, APersonWhoUndrainsAWorkerForgivesIt) {
+  FailOne({.signal = 7});
+  ASSERT_EQ(IncidentsAgainst(worker("bad"), absl::Hours(1), clock_.Now()), 1u);
+  Advance(absl::Seconds(1));
+  EXPECT_OK(Apply(CordonWorker{.worker = "bad", .cordoned = false, .actor = "user:ann"}).status);
+  EXPECT_EQ(IncidentsAgainst(worker("bad"), absl::Hours(1), clock_.Now()), 0u);
+  EXPECT_EQ(worker("bad").strikes.size(), 1u) << "kept as a record";
+  const absl::Time paroled = worker("bad").paroled;
+  Advance(absl::Seconds(1));
+  Beat(bad_);
+  EXPECT_EQ(worker("bad").paroled, paroled) << "once";
 }
 
 TEST_F(StrikeRulesTest, AnApplicationsErrorsLeaveNoMark) {

@@ -21,12 +21,15 @@ JobNeeds Gpus(uint32_t ranks, uint32_t per_rank) {
   return needs;
 }
 
+const absl::Time kNow = absl::FromUnixSeconds(1'000'000);
+
 class PlacementTest : public ::testing::Test {
  protected:
   // Names of the workers that the gang gets, one a rank.
   std::vector<std::string> Place(const JobNeeds& needs) {
     WorkerIndex index;
-    world_.view().workers.ForEach([&index](const Worker& worker) { index.Put(worker); });
+    world_.view().workers.ForEach([&](const Worker& worker) { index.Put(worker, kNow); });
+    index.Advance(now_, kStrikeWindow);
     Shape shape(needs);
     const int line = index.FindLine(needs.pools.front().name, needs.slot_kind);
     std::vector<std::string> workers;
@@ -39,7 +42,15 @@ class PlacementTest : public ::testing::Test {
     return world_.AddWorker(name, slots, SlotKind::kGpu);
   }
 
+  // Failures began on the worker, so long ago each.
+  static void Strike(Worker& worker, std::initializer_list<absl::Duration> ago) {
+    for (const absl::Duration duration : ago) {
+      worker.strikes.push_back({.time = kNow - duration, .job_id = 1});
+    }
+  }
+
   World world_;
+  absl::Time now_ = kNow;
   std::vector<RankPlacement> ranks_;
 };
 
@@ -137,11 +148,39 @@ TEST_F(PlacementTest, ACommandIsRefusedWhenNobodyAllowsCommands) {
 }
 
 TEST_F(PlacementTest, WorkersWithStrikesComeLast) {
-  Add("a", 4).strikes = {{.time = absl::FromUnixSeconds(1), .job_id = 1}};
+  Strike(Add("a", 4), {absl::Minutes(1)});
   Add("b", 2);
   Add("c", 2);
   EXPECT_THAT(Place(Gpus(4, 1)), ElementsAre("b", "b", "c", "c"));
   EXPECT_THAT(Place(Gpus(5, 1)), ElementsAre("a", "a", "a", "a", "b"));
+}
+
+TEST_F(PlacementTest, TheMoreStrikesTheLaterAndOldOnesDoNotCount) {
+  Strike(Add("often", 2), {absl::Minutes(9), absl::Minutes(5), absl::Minutes(1)});
+  Strike(Add("once", 2), {absl::Minutes(50)});
+  // Many at once are one incident; one was before the parole.
+  Worker& lost = Add("lost", 2);
+  Strike(lost, {absl::Minutes(30), absl::Minutes(2), absl::Minutes(2), absl::Minutes(2)});
+  Strike(lost, {absl::Minutes(1)});
+  lost.paroled = kNow - absl::Minutes(20);
+  Strike(Add("long ago", 2), {absl::Hours(2), absl::Hours(3)});
+  EXPECT_THAT(Place(Gpus(2, 1)), ElementsAre("long ago", "long ago"));
+  EXPECT_THAT(Place(Gpus(4, 1)), ElementsAre("once", "once", "long ago", "long ago"));
+  EXPECT_THAT(Place(Gpus(6, 1)),
+              ElementsAre("once", "once", "lost", "lost", "long ago", "long ago"));
+  now_ = kNow + absl::Minutes(56);  // only the last ones of "often" and "lost" are left
+  world_.draft().EditWorker(4).cordoned = true;
+  EXPECT_THAT(Place(Gpus(2, 1)), ElementsAre("once", "once"));
+}
+
+TEST_F(PlacementTest, OneStrikeDoesNotMakeAnElasticGangSmaller) {
+  Strike(Add("a", 2), {absl::Minutes(1)});
+  Add("b", 2);
+  JobNeeds needs = Gpus(1, 1);
+  needs.max_ranks = 4;
+  EXPECT_THAT(Place(needs), ElementsAre("a", "a", "b", "b"));
+  needs.max_ranks = 2;
+  EXPECT_THAT(Place(needs), ElementsAre("b", "b"));
 }
 
 // Against a plain reading of the words: the gang fits exactly when the workers' ranks add up.
