@@ -239,7 +239,7 @@ void SettleIfCleared(Draft& draft, uint64_t job_id, const RuleContext& context) 
       job = &refilled;
     }
     const RestartDecision decision =
-        DecideRestart(*job, DeriveSeed(kBackoffSeed, job_id, job->attempt));
+        DecideRestart(draft.view(), *job, DeriveSeed(kBackoffSeed, job_id, job->attempt));
     step.input = decision.input;
     step.message = decision.message;
     const FailureClass failure_class = job->current->failure_class;

@@ -1,7 +1,10 @@
 #include "controller/engine/strike_rules.h"
 
+#include <algorithm>
 #include <optional>
 #include <set>
+#include <string>
+#include <utility>
 
 #include "controller/policy/quarantine_rules.h"
 
@@ -19,6 +22,45 @@ void Judge(Draft& draft, uint64_t worker_id, const RuleContext& context) {
   edited.quarantine_reason = verdict->evidence;
 }
 
+bool HasRankOn(const Attempt& attempt, const std::string& worker) {
+  return std::any_of(attempt.ranks.begin(), attempt.ranks.end(),
+                     [&](const Rank& rank) { return rank.worker == worker; });
+}
+
+void AddStrike(Worker& worker, Strike strike) {
+  const auto later =
+      std::upper_bound(worker.strikes.begin(), worker.strikes.end(), strike.time,
+                       [](absl::Time time, const Strike& other) { return time < other.time; });
+  worker.strikes.insert(later, std::move(strike));
+  if (worker.strikes.size() > kMaxStrikes) worker.strikes.erase(worker.strikes.begin());
+}
+
+// Earlier attempts that looked like an error of the program, on workers that the current one, which
+// got on, is not on.
+void StrikeLate(Draft& draft, uint64_t job_id, const RuleContext& context) {
+  const Job& job = *draft.view().FindJob(job_id);
+  for (const auto& attempt : job.past) {
+    const bool old = attempt->ended < context.now - context.quarantine.window;
+    const bool known = attempt->failed_rank >= 0 &&
+                       static_cast<size_t>(attempt->failed_rank) < attempt->ranks.size();
+    if (old || !known || !ProvesTheWorkers(attempt->failure_class)) continue;
+    const std::string& name = attempt->ranks[attempt->failed_rank].worker;
+    const Worker* worker = draft.view().FindWorker(name);
+    if (worker == nullptr || HasRankOn(*job.current, name)) continue;
+    const bool struck =
+        std::any_of(worker->strikes.begin(), worker->strikes.end(), [&](const Strike& strike) {
+          return strike.job_id == job_id && strike.attempt == attempt->number;
+        });
+    if (struck) continue;
+    AddStrike(draft.EditWorker(worker->id), {.time = attempt->ended,
+                                             .job_id = job_id,
+                                             .attempt = attempt->number,
+                                             .failure_class = attempt->failure_class,
+                                             .cause = attempt->cause});
+    Judge(draft, worker->id, context);
+  }
+}
+
 }  // namespace
 
 void StrikeWorker(Draft& draft, const std::string& worker, uint64_t job_id,
@@ -26,17 +68,16 @@ void StrikeWorker(Draft& draft, const std::string& worker, uint64_t job_id,
   const Worker* known = draft.view().FindWorker(worker);
   const Attempt& attempt = *draft.view().FindJob(job_id)->current;
   if (known == nullptr || !MayBeTheWorkers(attempt.failure_class)) return;
-  Worker& edited = draft.EditWorker(known->id);
-  edited.strikes.push_back({.time = context.now,
-                            .job_id = job_id,
-                            .attempt = attempt.number,
-                            .failure_class = attempt.failure_class,
-                            .cause = attempt.cause});
-  if (edited.strikes.size() > kMaxStrikes) edited.strikes.erase(edited.strikes.begin());
-  Judge(draft, edited.id, context);
+  AddStrike(draft.EditWorker(known->id), {.time = context.now,
+                                          .job_id = job_id,
+                                          .attempt = attempt.number,
+                                          .failure_class = attempt.failure_class,
+                                          .cause = attempt.cause});
+  Judge(draft, known->id, context);
 }
 
 void JudgeAfterProgress(Draft& draft, uint64_t job_id, const RuleContext& context) {
+  StrikeLate(draft, job_id, context);
   std::set<std::string> workers;
   for (const auto& attempt : draft.view().FindJob(job_id)->past) {
     if (!MayBeTheWorkers(attempt->failure_class)) continue;

@@ -16,7 +16,8 @@ void StrikeWorker(Draft& draft, const std::string& worker, uint64_t job_id,
                   const RuleContext& context);
 
 // The job got on (a committed checkpoint, the end): with what failed before, that may be the second
-// signal against a worker that it was on.
+// signal against a worker that it was on. What looked like an error of its program on a worker that
+// it is not on now counts against that worker from here on.
 void JudgeAfterProgress(Draft& draft, uint64_t job_id, const RuleContext& context);
 
 // Ends the worker's quarantine, if it is in one, and forgives what began there: a person trusts it

@@ -61,6 +61,11 @@ std::string SecondSignal(const Snapshot& snapshot, const Worker& worker,
   std::map<uint64_t, uint32_t> jobs;  // the newest attempt that failed here
   for (const Strike* strike : strikes) jobs[strike->job_id] = strike->attempt;
   if (jobs.size() >= 2) return absl::StrCat("of ", jobs.size(), " jobs");
+  // That it got on elsewhere is what made the program's errors strikes: it counts once.
+  const bool all_proved = std::all_of(strikes.begin(), strikes.end(), [](const Strike* strike) {
+    return ProvesTheWorkers(strike->failure_class);
+  });
+  if (all_proved) return "";
   const auto& [job_id, attempt] = *jobs.begin();
   const Job* job = snapshot.FindJob(job_id);
   if (job == nullptr) return "";
@@ -102,6 +107,29 @@ bool MayBeTheWorkers(FailureClass kind) {
       return false;
   }
   return false;
+}
+
+bool ProvesTheWorkers(FailureClass kind) {
+  return kind == FailureClass::kApplication || kind == FailureClass::kDataError ||
+         kind == FailureClass::kNonFinite;
+}
+
+std::set<std::string> FailedOn(const Job& job) {
+  std::set<std::string> workers;
+  uint32_t left = job.restarts_in_row;
+  const auto add = [&](const Attempt& attempt) {
+    if (attempt.live() || attempt.number <= job.requeued_after || left == 0) return false;
+    const FailureClass kind = attempt.failure_class;
+    if (kind == FailureClass::kPreempted || kind == FailureClass::kNone) return true;
+    --left;
+    if (!ProvesTheWorkers(kind)) return false;
+    for (const Rank& rank : attempt.ranks) workers.insert(rank.worker);
+    return true;
+  };
+  if (job.current == nullptr || !add(*job.current)) return workers;
+  for (auto it = job.past.rbegin(); it != job.past.rend() && add(**it); ++it) {
+  }
+  return workers;
 }
 
 uint32_t IncidentsAgainst(const Worker& worker, absl::Duration window, absl::Time now) {

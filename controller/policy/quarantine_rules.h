@@ -1,14 +1,16 @@
 // When a worker that looks healthy is no longer trusted with new work. Pure.
 //
 // Each failure that begins on a worker is a strike against it, but no verdict: most failures are
-// the job's own. It takes two signals to blame the worker: failures of two different jobs, or
-// failures of one job that afterwards got on without it. Many strikes at once are one incident. A
+// the job's own. What looks like an error of the program is none before the job got on elsewhere.
+// It takes two signals to blame the worker: failures of two different jobs, or failures of one job,
+// not of its program, that afterwards got on without it. Many strikes at once are one incident. A
 // quarantine ends by itself (parole), the next one is twice as long. When much of a pool would be
 // in quarantine, it is not the workers.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "absl/time/time.h"
@@ -28,8 +30,16 @@ struct QuarantineSettings {
 };
 
 // Whether a failure of this class may be the worker's. An application's error, bad data or too
-// little memory never is.
+// little memory alone never is.
 bool MayBeTheWorkers(FailureClass kind);
+
+// Whether a failure of this class was the worker's after all if the job gets on elsewhere: a GPU, a
+// mount or a library that is broken there looks like an error of the program.
+bool ProvesTheWorkers(FailureClass kind);
+
+// The workers of the attempts in a row that failed so, the newest first: the next one tells more on
+// others.
+std::set<std::string> FailedOn(const Job& job);
 
 struct Quarantine {
   absl::Time until;

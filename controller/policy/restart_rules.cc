@@ -1,12 +1,16 @@
 #include "controller/policy/restart_rules.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <string>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/rng.h"
 #include "common/base/units.h"
+#include "controller/policy/capacity.h"
 
 namespace muster::controller {
 namespace {
@@ -82,11 +86,31 @@ bool EndedAlike(const Attempt& a, const Attempt& b) {
   return one->exit_code == other->exit_code && one->signal == other->signal;
 }
 
-bool SameAsBefore(const Job& job) {
+// Whether one of its pools could hold the gang without any worker that both attempts were on.
+bool CouldRunElsewhere(const Snapshot& snapshot, const Job& job, const Attempt& before) {
+  std::set<std::string> both;
+  for (const Rank& rank : job.current->ranks) {
+    const bool shared = std::any_of(before.ranks.begin(), before.ranks.end(),
+                                    [&](const Rank& other) { return other.worker == rank.worker; });
+    if (shared) both.insert(rank.worker);
+  }
+  if (both.empty()) return false;
+  const JobNeeds& needs = job.settings->needs;
+  std::map<std::string, uint64_t> ranks;  // by pool
+  snapshot.workers.ForEach([&](const Worker& worker) {
+    if (!TakesWork(worker, needs) || both.count(worker.name) != 0) return;
+    ranks[worker.facts.pool] += IdleRanks(worker, needs);
+  });
+  return std::any_of(ranks.begin(), ranks.end(),
+                     [&](const auto& pool) { return pool.second >= needs.min_ranks; });
+}
+
+bool SameAsBefore(const Snapshot& snapshot, const Job& job) {
   const Attempt& now = *job.current;
   const Attempt* before = FailedBefore(job);
-  return before != nullptr && Repeats(now) && EndedAlike(now, *before) &&
-         before->last_step == now.last_step && now.last_step > 0;
+  const bool same = before != nullptr && Repeats(now) && EndedAlike(now, *before) &&
+                    before->last_step == now.last_step && now.last_step > 0;
+  return same && !CouldRunElsewhere(snapshot, job, *before);
 }
 
 struct Budget {
@@ -151,7 +175,7 @@ int64_t FurthestCommit(const Snapshot& snapshot, const Job& job) {
   return furthest;
 }
 
-RestartDecision DecideRestart(const Job& job, uint64_t seed) {
+RestartDecision DecideRestart(const Snapshot& snapshot, const Job& job, uint64_t seed) {
   MUSTER_CHECK(job.current != nullptr, "a restart is decided before the first placement");
   const Attempt& attempt = *job.current;
   const absl::string_view kind = FailureClassName(attempt.failure_class);
@@ -171,7 +195,7 @@ RestartDecision DecideRestart(const Job& job, uint64_t seed) {
     decision.message = absl::StrCat(kind, ": ", attempt.cause);
     return decision;
   }
-  if (SameAsBefore(job)) {
+  if (SameAsBefore(snapshot, job)) {
     decision.input = JobInput::kNotRetryable;
     decision.message =
         absl::StrCat(kind, " twice in a row at step ", attempt.last_step, ": ", attempt.cause);

@@ -5,7 +5,8 @@
 // attempt that came further than all before it, where the job saves elsewhere and commits nothing
 // here. Preemption is free. Out of memory and bad data have a budget of 0 unless the spec says
 // otherwise. What comes from the job's own code and stops it in the same way at the same step twice
-// in a row stops it for good; a job that reports no steps is not judged by them.
+// in a row stops it for good, unless that was on a worker which it could do without; a job that
+// reports no steps is not judged by them.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@ inline constexpr int32_t kUsageExitCode = 2;
 
 // Requires a current attempt with its failure class noted. `seed` spreads the waits of jobs that
 // were lost together: each is between three quarters of its back-off and the whole.
-RestartDecision DecideRestart(const Job& job, uint64_t seed);
+RestartDecision DecideRestart(const Snapshot& snapshot, const Job& job, uint64_t seed);
 
 // Whether the current attempt reported a step above all of the earlier ones since the last requeue,
 // of a job that has committed no checkpoint. Requires a current attempt.

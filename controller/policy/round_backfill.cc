@@ -55,8 +55,7 @@ std::vector<Grant> SchedulingRound::PlaceInKept(const Candidate& candidate, int 
   if (lent.empty()) return {};
   ++backfill_tries_;
   for (const Kept* kept : lent) GiveBack(world_.index, kept->kind, kept->grants);
-  std::vector<Grant> grants =
-      FitGang(world_.index, line, *candidate.group.shape, candidate.max_ranks);
+  std::vector<Grant> grants = Fit(candidate, line, candidate.max_ranks);
   for (Kept* kept : lent) {
     for (Grant& grant : kept->grants) {
       grant = Rest(world_.index, kept->kind, grant);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/units.h"
 #include "controller/policy/capacity.h"
+#include "controller/policy/quarantine_rules.h"
 #include "controller/policy/quota.h"
 #include "controller/policy/run_time.h"
 
@@ -198,11 +199,10 @@ void SchedulingRound::Consider(QueueWalk& walk, const QueueWalk::Step& step) {
   if (IsOver(walk, candidate)) return;
   CapByQuota(candidate);
   candidate.lines = LinesOf(job);
+  candidate.failed_on = FailedOn(job);
   for (int line : candidate.lines) {
     const uint32_t most = soon ? candidate.group.shape->needs().min_ranks : candidate.max_ranks;
-    if (Start(walk, candidate, line, FitGang(world_.index, line, *candidate.group.shape, most))) {
-      return;
-    }
+    if (Start(walk, candidate, line, Fit(candidate, line, most))) return;
   }
   bool others_could = false;  // of the group, in slots that are kept for later
   if (!soon) {
@@ -218,6 +218,29 @@ void SchedulingRound::Consider(QueueWalk& walk, const QueueWalk::Step& step) {
   const bool skips_group = !others_could && !soon;
   Wait(candidate, offer, skips_group);
   if (skips_group) walk.SkipGroup();
+}
+
+std::vector<Grant> SchedulingRound::Fit(const Candidate& candidate, int line, uint32_t max_ranks) {
+  Shape& shape = *candidate.group.shape;
+  std::vector<Grant> grants = FitGang(world_.index, line, shape, max_ranks);
+  if (grants.empty() || candidate.failed_on.empty()) return grants;
+  GiveBack(world_.index, shape.kind(), grants);
+  std::vector<Grant> avoided;
+  for (const std::string& name : candidate.failed_on) {
+    const Worker* worker = world_.snapshot.FindWorker(name);
+    if (worker == nullptr) continue;
+    const WorkerIndex::Slots& slots =
+        world_.index.node(worker->id).kinds[WorkerIndex::At(shape.kind())];
+    if (slots.line != line || slots.free.empty()) continue;
+    avoided.push_back({.worker_id = worker->id, .slots = {slots.free.rbegin(), slots.free.rend()}});
+    world_.index.Take(avoided.back(), shape.kind());
+  }
+  std::vector<Grant> elsewhere = FitGang(world_.index, line, shape, max_ranks);
+  GiveBack(world_.index, shape.kind(), avoided);
+  if (SlotsOf(elsewhere) >= SlotsOf(grants)) return elsewhere;
+  GiveBack(world_.index, shape.kind(), elsewhere);
+  for (const Grant& grant : grants) world_.index.Take(grant, shape.kind());
+  return grants;
 }
 
 bool SchedulingRound::Start(QueueWalk& walk, const Candidate& candidate, int line,

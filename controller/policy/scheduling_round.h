@@ -41,9 +41,10 @@ class SchedulingRound {
   struct Candidate {
     const Job& job;
     JobGroup& group;
-    bool soon = false;       // only keeps its place
-    uint32_t max_ranks = 0;  // within its quotas
-    std::vector<int> lines;  // where it may go by now, in order of preference
+    bool soon = false;                // only keeps its place
+    uint32_t max_ranks = 0;           // within its quotas
+    std::vector<int> lines;           // where it may go by now, in order of preference
+    std::set<std::string> failed_on;  // workers to do without where as large a gang fits elsewhere
   };
 
   // What the candidate's lines have, and who else gets some of it.
@@ -56,6 +57,7 @@ class SchedulingRound {
   bool IsOver(QueueWalk& walk, const Candidate& candidate);
   void CapByQuota(Candidate& candidate);
   std::vector<int> LinesOf(const Job& job) const;
+  std::vector<Grant> Fit(const Candidate& candidate, int line, uint32_t max_ranks);
   bool Start(QueueWalk& walk, const Candidate& candidate, int line, std::vector<Grant> grants);
 
   // Backfill into slots that are kept for jobs which start later.

@@ -99,6 +99,33 @@ TEST_F(StrikeRulesTest, AnApplicationsErrorsLeaveNoMark) {
   EXPECT_TRUE(worker("bad").strikes.empty());
 }
 
+// A worker that ends every program with exit code 1 (a broken GPU, mount or library) had a job
+// twice, while another one stood idle, and the job was given up.
+TEST_F(StrikeRulesTest, AJobLeavesTheWorkerThatEndsEveryProgramAndMarksItOnceItGotOn) {
+  Agent good = ConnectNew("good", 1);
+  const auto drain = [&](bool drained) {
+    Apply(CordonWorker{.worker = "good", .cordoned = drained, .actor = "user:ann"});
+  };
+  for (size_t i = 0; i < 3; ++i) {
+    drain(true);
+    const uint64_t id = Submit({.max_restarts = 1});
+    const Fence failed = StartRanks(bad_).fence;
+    drain(false);
+    ReportExit(bad_, failed, 0, {.failure_class = FailureClass::kApplication, .exit_code = 1});
+    EXPECT_EQ(worker("bad").strikes.size(), i) << "no verdict yet";
+    Advance(absl::Seconds(1));
+    const Fence fence = StartRanks(good).fence;
+    EXPECT_EQ(fence.job_id, id) << "another worker is tried";
+    EXPECT_OK(Apply(MakeCommit(good, fence, 1)).status);
+    EXPECT_OK(Apply(MakeCommit(good, fence, 2)).status);
+    EXPECT_EQ(worker("bad").strikes.size(), i + 1) << "once";
+    ReportExit(good, fence, 0, {.succeeded = true});
+    EXPECT_EQ(worker("bad").strikes.size(), i + 1);
+    EXPECT_TRUE(worker("good").strikes.empty());
+  }
+  EXPECT_TRUE(worker("bad").quarantined());
+}
+
 TEST_F(StrikeRulesTest, ACancelledAttemptHasNoFailure) {
   const uint64_t id = Submit();
   const Fence fence = StartRanks(bad_).fence;

@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr uint64_t kSeed = 42;
-RestartDecision Decide(const Job& job) { return DecideRestart(job, kSeed); }
+RestartDecision Decide(const Job& job) { return DecideRestart(Snapshot(), job, kSeed); }
 
 Job LostBy(FailureClass kind, uint32_t restarts_in_row = 0, int64_t last_step = 7) {
   Job job;
@@ -55,11 +55,12 @@ TEST(RestartRulesTest, TheBackoffDoublesUpToItsBound) {
 TEST(RestartRulesTest, JobsThatWereLostTogetherComeBackApart) {
   Job job = LostBy(FailureClass::kWorkerLost, 2);
   std::set<absl::Duration> waits;
-  for (uint64_t seed = 0; seed < 200; ++seed) waits.insert(DecideRestart(job, seed).wait);
+  for (uint64_t seed = 0; seed < 200; ++seed)
+    waits.insert(DecideRestart(Snapshot(), job, seed).wait);
   EXPECT_GT(waits.size(), 100u);
   EXPECT_LT(*waits.begin(), absl::Seconds(3.1));
   EXPECT_GT(*waits.rbegin(), absl::Seconds(3.9));
-  EXPECT_EQ(DecideRestart(job, 7).wait, DecideRestart(job, 7).wait);
+  EXPECT_EQ(DecideRestart(Snapshot(), job, 7).wait, DecideRestart(Snapshot(), job, 7).wait);
 }
 
 Job WithBudgets(Job job, std::map<FailureClass, uint32_t> budgets) {
@@ -141,6 +142,26 @@ TEST(RestartRulesTest, AJobThatReportsNoStepsIsTriedAgainAsOftenAsItsBudgetAllow
   Job job = LostBy(FailureClass::kApplication, 1, /*last_step=*/0);
   job.past.push_back(job.current);
   EXPECT_EQ(Decide(job).input, JobInput::kClearedForRetry) << "both may have been anywhere";
+}
+
+TEST(RestartRulesTest, TheSameFailureOnTheSameWorkerProvesNothingWhereAnotherCouldTakeTheJob) {
+  World world;
+  world.AddWorker("a", 1);
+  Job job = LostBy(FailureClass::kApplication);
+  Attempt attempt = *job.current;
+  attempt.ranks[0].worker = "a";
+  job.current = std::make_shared<const Attempt>(attempt);
+  job.past.push_back(job.current);
+  const auto decide = [&] { return DecideRestart(world.view(), job, kSeed).input; };
+  EXPECT_EQ(decide(), JobInput::kNotRetryable) << "there is no other worker";
+  Worker& other = world.AddWorker("b", 1);
+  EXPECT_EQ(decide(), JobInput::kClearedForRetry);
+  other.cordoned = true;
+  EXPECT_EQ(decide(), JobInput::kNotRetryable);
+  other.cordoned = false;
+  attempt.ranks[0].worker = "b";
+  job.current = std::make_shared<const Attempt>(attempt);
+  EXPECT_EQ(decide(), JobInput::kNotRetryable) << "it failed so on both";
 }
 
 TEST(RestartRulesTest, AnotherExitCodeOrSignalIsAnotherFailure) {
