@@ -15,7 +15,9 @@ bool StillRight(const Snapshot& snapshot, const StopGang& stop) {
   if (!holds || job->current->save_requested) return false;
   const JobNeeds& needs = job->settings->needs;
   const size_t ranks = job->current->ranks.size();
-  if (stop.why == StopGang::Why::kGrow) return ranks < needs.max_ranks;
+  if (stop.why == StopGang::Why::kGrow) {
+    return job->settings->scheduling.preemptible && ranks < needs.max_ranks;
+  }
   const Job* other = snapshot.FindJob(stop.for_job);
   const bool waits = other != nullptr && other->state == JobState::kPending && !other->held;
   if (!waits || !job->settings->scheduling.preemptible) return false;

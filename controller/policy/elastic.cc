@@ -1,5 +1,7 @@
 #include "controller/policy/elastic.h"
 
+#include "controller/policy/preemption.h"
+
 namespace muster::controller {
 namespace {
 
@@ -10,7 +12,8 @@ bool Runs(const Job& job) {
 }  // namespace
 
 bool MayGrow(const Job& job) {
-  return Runs(job) && job.current->ranks.size() < job.settings->needs.max_ranks;
+  return Runs(job) && job.settings->scheduling.preemptible &&
+         job.current->ranks.size() < job.settings->needs.max_ranks;
 }
 
 bool MayShrink(const Job& job) {
@@ -18,9 +21,11 @@ bool MayShrink(const Job& job) {
          job.current->ranks.size() > job.settings->needs.min_ranks;
 }
 
-bool ShrinksFor(const Job& job, int32_t priority, const ElasticSettings& settings, absl::Time now) {
+bool ShrinksFor(const Snapshot& snapshot, const Job& job, int32_t priority,
+                const ElasticSettings& settings, absl::Time now) {
   if (priority != job.settings->priority) return priority > job.settings->priority;
-  return now - job.current->started >= settings.shrink_after;
+  return now - job.current->started >= settings.shrink_after &&
+         SavedUpTo(snapshot, job) != absl::InfinitePast();
 }
 
 absl::Duration TimeLeft(const Job& job, absl::Time now) {
@@ -32,14 +37,17 @@ absl::Duration TimeLeft(const Job& job, absl::Time now) {
          (static_cast<double>(progress.total_steps - progress.step) / static_cast<double>(done));
 }
 
-bool IsWorthGrowing(const Job& job, uint32_t ranks, const ElasticSettings& settings,
-                    absl::Time now) {
+bool IsWorthGrowing(const Snapshot& snapshot, const Job& job, uint32_t ranks,
+                    const ElasticSettings& settings, absl::Time now) {
   const auto has = static_cast<double>(job.current->ranks.size());
   if (now - job.current->started < settings.grow_after) return false;
   if (ranks < has * (1 + settings.grow_gain)) return false;
+  // It may be one that cannot save when it is asked to: what it has not saved is done once more.
+  const absl::Time saved_up_to = SavedUpTo(snapshot, job);
+  if (saved_up_to == absl::InfinitePast()) return false;
   // With n times the ranks the rest takes an n-th of the time, at best.
-  const absl::Duration saved = TimeLeft(job, now) * (1 - has / ranks);
-  return saved > 2 * settings.restart_cost;
+  const absl::Duration gained = TimeLeft(job, now) * (1 - has / ranks);
+  return gained - (now - saved_up_to) > 2 * settings.restart_cost;
 }
 
 }  // namespace muster::controller

@@ -1,8 +1,10 @@
 // When a gang with a range of ranks goes on at another size. Pure.
 //
 // A resize is a restart: the gang saves, leaves, and starts again at what fits. So it grows only
-// into slots that nobody waits for, when it has run for a while, when the gain is large enough and
-// there is enough left to do. It shrinks when another job waits and would fit beside it.
+// into slots that nobody waits for, when it has run for a while, when there is enough left to do
+// and the gain is larger than what it has not saved. It shrinks when another job waits and would
+// fit beside it. For its equals, and to grow, nothing is resized that has not saved since it
+// started: that need not be able to, and would begin again and again.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +29,12 @@ bool MayGrow(const Job& job);
 bool MayShrink(const Job& job);
 
 // Whether the gang may shrink for a job of this priority now. Requires MayShrink.
-bool ShrinksFor(const Job& job, int32_t priority, const ElasticSettings& settings, absl::Time now);
+bool ShrinksFor(const Snapshot& snapshot, const Job& job, int32_t priority,
+                const ElasticSettings& settings, absl::Time now);
 
 // Whether going on with `ranks` is worth the restart. Requires MayGrow. `now` is the wall clock.
-bool IsWorthGrowing(const Job& job, uint32_t ranks, const ElasticSettings& settings,
-                    absl::Time now);
+bool IsWorthGrowing(const Snapshot& snapshot, const Job& job, uint32_t ranks,
+                    const ElasticSettings& settings, absl::Time now);
 
 // How long the job will still run at its present size, from its progress in this attempt; as long
 // as it has run where it does not say.

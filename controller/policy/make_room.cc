@@ -121,12 +121,12 @@ void Release(std::vector<Room>& rooms, const Job& job, const Preemptee& holder, 
 }
 
 // The cheapest first.
-std::vector<size_t> WhoMayShrink(const Scene& scene, int32_t priority,
+std::vector<size_t> WhoMayShrink(const Snapshot& snapshot, const Scene& scene, int32_t priority,
                                  const ElasticSettings& settings, absl::Time now) {
   std::vector<size_t> order;
   for (size_t i = 0; i < scene.jobs.size(); ++i) {
     const Job& job = *scene.jobs[i];
-    if (MayShrink(job) && ShrinksFor(job, priority, settings, now)) order.push_back(i);
+    if (MayShrink(job) && ShrinksFor(snapshot, job, priority, settings, now)) order.push_back(i);
   }
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     const Preemptee& x = scene.holders[a];
@@ -177,8 +177,8 @@ std::vector<size_t> Victims(const std::vector<Room>& rooms, const Scene& scene,
   return victims;
 }
 
-Choice Choose(const Scene& scene, const HeadOfLine& head, const ElasticSettings& settings,
-              absl::Time now) {
+Choice Choose(const Snapshot& snapshot, const Scene& scene, const HeadOfLine& head,
+              const ElasticSettings& settings, absl::Time now) {
   const JobNeeds& needs = head.shape.needs();
   const RankSize rank{.slots = needs.slots_per_rank,
                       .cpus = needs.cpus_per_rank,
@@ -187,7 +187,7 @@ Choice Choose(const Scene& scene, const HeadOfLine& head, const ElasticSettings&
   std::vector<Room> rooms = scene.rooms;
   if (RanksIn(rooms, rank) >= needs.min_ranks) return {};  // what is being ended is enough
   Choice choice;
-  for (size_t i : WhoMayShrink(scene, priority, settings, now)) {
+  for (size_t i : WhoMayShrink(snapshot, scene, priority, settings, now)) {
     if (RanksIn(rooms, rank) >= needs.min_ranks) break;
     Release(rooms, *scene.jobs[i], scene.holders[i], +1);
     choice.shrink.push_back(i);
@@ -237,7 +237,7 @@ std::vector<StopGang> MakeRoom(const Snapshot& snapshot, const WorkerIndex& inde
   for (size_t i = 0; i < scene.jobs.size(); ++i) {
     scene.holders[i].cost = SlotSecondsAtStake(snapshot, *scene.jobs[i], now);
   }
-  const Choice choice = Choose(scene, head, settings, now);
+  const Choice choice = Choose(snapshot, scene, head, settings, now);
   std::vector<StopGang> stops;
   for (size_t i : choice.shrink) stops.push_back(Stop(scene, i, StopGang::Why::kShrink, head.job));
   for (size_t i : choice.preempt) {

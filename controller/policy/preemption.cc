@@ -219,6 +219,15 @@ int64_t SlotSecondsAtStake(const Snapshot& snapshot, const Job& job, absl::Time 
   return slots * absl::ToInt64Seconds(std::max(now - since, absl::ZeroDuration()));
 }
 
+absl::Time SavedUpTo(const Snapshot& snapshot, const Job& job) {
+  for (auto id = job.checkpoints.rbegin(); id != job.checkpoints.rend(); ++id) {
+    const Checkpoint& checkpoint = *snapshot.FindCheckpoint(*id);
+    if (checkpoint.attempt != job.current->number) continue;
+    if (checkpoint.restorable()) return checkpoint.created;
+  }
+  return absl::InfinitePast();
+}
+
 bool HasMadeWayFor(const Job& job, const Job& other) {
   const absl::Time placed =
       other.current == nullptr ? absl::InfinitePast() : other.current->started;

@@ -54,6 +54,10 @@ std::vector<size_t> ChooseVictims(const std::vector<Room>& rooms,
 // of the slots that it holds. `now` is the wall clock. Requires a live attempt.
 int64_t SlotSecondsAtStake(const Snapshot& snapshot, const Job& job, absl::Time now);
 
+// When the current attempt last committed a checkpoint that is good; InfinitePast: not yet.
+// Requires a current attempt.
+absl::Time SavedUpTo(const Snapshot& snapshot, const Job& job);
+
 // Whether the job was stopped for `other` already, which has found no place since. Nobody is
 // stopped twice for the same start: what one search for room promised and placement did not keep
 // must not go round.

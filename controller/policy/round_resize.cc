@@ -84,7 +84,7 @@ void SchedulingRound::GrowElastic() {
     }
     const Regrowth next = IfStopped(job, lines);
     if (next.line < 0 || !may_use(next.line)) continue;
-    if (!IsWorthGrowing(job, next.ranks, settings, world_.context.wall)) continue;
+    if (!IsWorthGrowing(world_.snapshot, job, next.ranks, settings, world_.context.wall)) continue;
     done.insert(next.line);
     decision_.plan.stop.push_back(
         {.job_id = id,

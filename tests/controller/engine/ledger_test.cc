@@ -232,6 +232,7 @@ TEST_F(LedgerTest, AGangThatGrowsCountsTheSlotsOfEachOfItsSizes) {
   const uint64_t id = Train(one, {.max_ranks = 3, .progress_timeout = absl::Hours(1)});
   Agent two = ConnectNew("worker-2", 2);
   Pass(absl::Minutes(10), {&one, &two});
+  EXPECT_OK(Apply(MakeCommit(one, fence_, 50)).status);
   Say(one, "train", 50);
   ASSERT_EQ(job(id).reason, Reason::kResized) << job(id).message;
   const double productive = Seconds(id, TimeLabel::kProductive);

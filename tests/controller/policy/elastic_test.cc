@@ -15,9 +15,22 @@ class ElasticTest : public ::testing::Test {
     world_.AddJob(World::Settings(1, 8));
     world_.Place(1, {"a", "a"}, JobState::kRunning);
     world_.draft().EditAttempt(1).started = kNow - absl::Minutes(20);
+    Save(absl::ZeroDuration());
+  }
+  void Save(absl::Duration ago) {
+    const uint64_t id = world_.draft()
+                            .AddCheckpoint({.job_id = 1,
+                                            .attempt = 1,
+                                            .state = CheckpointState::kCommitted,
+                                            .path = "/c",
+                                            .created = kNow - ago})
+                            .id;
+    world_.draft().EditJob(1).checkpoints = {id};
   }
   const Job& job() { return *world_.view().FindJob(1); }
-  bool Worth(uint32_t ranks) { return IsWorthGrowing(job(), ranks, settings_, kNow); }
+  bool Worth(uint32_t ranks) {
+    return IsWorthGrowing(world_.view(), job(), ranks, settings_, kNow);
+  }
 
   World world_;
   ElasticSettings settings_;
@@ -62,16 +75,31 @@ TEST_F(ElasticTest, OnlyARunningGangWithRoomInItsRangeIsResized) {
   firm.scheduling.preemptible = false;
   world_.AddJob(firm);
   world_.Place(3, {"a", "a"}, JobState::kRunning);
-  EXPECT_TRUE(MayGrow(*world_.view().FindJob(3)));
+  EXPECT_FALSE(MayGrow(*world_.view().FindJob(3)));
   EXPECT_FALSE(MayShrink(*world_.view().FindJob(3)));
 }
 
+TEST_F(ElasticTest, WhatIsNotSavedIsDoneOnceMore) {
+  Save(absl::Minutes(7));
+  EXPECT_TRUE(Worth(4)) << "ten minutes are gained, seven lost";
+  Save(absl::Minutes(9));
+  EXPECT_FALSE(Worth(4));
+  world_.draft().EditJob(1).checkpoints.clear();
+  EXPECT_FALSE(Worth(1000)) << "it may not be able to save at all";
+}
+
 TEST_F(ElasticTest, ShrinksAtOnceForHigherPriorityAndInTimeForItsOwn) {
+  const auto shrinks = [&](int32_t priority, absl::Time now) {
+    return ShrinksFor(world_.view(), job(), priority, settings_, now);
+  };
   world_.draft().EditAttempt(1).started = kNow - absl::Minutes(9);
-  EXPECT_TRUE(ShrinksFor(job(), 1, settings_, kNow));
-  EXPECT_FALSE(ShrinksFor(job(), -1, settings_, kNow));
-  EXPECT_FALSE(ShrinksFor(job(), 0, settings_, kNow));
-  EXPECT_TRUE(ShrinksFor(job(), 0, settings_, kNow + absl::Minutes(1)));
+  EXPECT_TRUE(shrinks(1, kNow));
+  EXPECT_FALSE(shrinks(-1, kNow));
+  EXPECT_FALSE(shrinks(0, kNow));
+  EXPECT_TRUE(shrinks(0, kNow + absl::Minutes(1)));
+  world_.draft().EditJob(1).checkpoints.clear();
+  EXPECT_FALSE(shrinks(0, kNow + absl::Hours(9))) << "it has nothing to go on from";
+  EXPECT_TRUE(shrinks(1, kNow));
 }
 
 }  // namespace

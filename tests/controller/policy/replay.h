@@ -42,6 +42,18 @@ class Replay {
     return plan.stop.size() + plan.place.size();
   }
 
+  // The live attempt has committed a checkpoint, which was reread.
+  void Save(uint64_t id) {
+    const uint64_t row = world.draft()
+                             .AddCheckpoint({.job_id = id,
+                                             .attempt = job(id).attempt,
+                                             .state = CheckpointState::kVerified,
+                                             .path = "/c",
+                                             .created = wall_})
+                             .id;
+    world.draft().EditJob(id).checkpoints.push_back(row);
+  }
+
   void Finish(uint64_t id) {
     End(id);
     world.draft().EditJob(id).state = JobState::kSucceeded;

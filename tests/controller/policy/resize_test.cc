@@ -37,13 +37,7 @@ TEST_F(ResizeTest, TheVictimIsTheOneWithTheLeastUnsavedWork) {
     Looks(5);
   }
   // The first one has just saved.
-  const uint64_t row = replay_.world.draft()
-                           .AddCheckpoint({.job_id = low[0],
-                                           .attempt = 1,
-                                           .state = CheckpointState::kVerified,
-                                           .created = replay_.wall()})
-                           .id;
-  replay_.world.draft().EditJob(low[0]).checkpoints.push_back(row);
+  replay_.Save(low[0]);
   const uint64_t high = replay_.Submit(Wants(1, 1));
   Looks(1);
   EXPECT_EQ(state(low[0]), JobState::kRecovering);
@@ -124,6 +118,7 @@ TEST_F(ResizeTest, AnElasticGangMakesRoomForItsEqualsInTime) {
   Looks(1);
   const uint64_t equal = replay_.Submit(Wants(2, 0));
   Looks(8);
+  replay_.Save(elastic);
   EXPECT_EQ(replay_.ranks(elastic), 4u) << "it has only just begun";
   Looks(5);
   EXPECT_EQ(replay_.ranks(elastic), 2u);
@@ -137,6 +132,7 @@ TEST_F(ResizeTest, AnElasticGangGrowsIntoSlotsThatNobodyWaitsFor) {
   const uint64_t elastic = replay_.Submit(Wants(1, 0, 8));
   Looks(12);
   ASSERT_EQ(replay_.ranks(elastic), 1u);
+  replay_.Save(elastic);
   replay_.Finish(other);
   const uint64_t waits = replay_.Submit(Wants(4, 0));
   Looks(5);
@@ -163,7 +159,9 @@ TEST_F(ResizeTest, AGangKeepsTheFurtherPoolThatItWaitedForWhenItGrows) {
   Looks(22);
   ASSERT_EQ(replay_.ranks(elastic), 1u);
   replay_.Finish(leaves);
-  Looks(15);
+  Looks(9);
+  replay_.Save(elastic);
+  Looks(6);
   EXPECT_EQ(replay_.ranks(elastic), 4u) << "without another twenty minutes in line";
   EXPECT_EQ(replay_.stops(elastic), 1u);
 }
@@ -174,6 +172,7 @@ TEST_F(ResizeTest, AGangDoesNotGrowWhereItMayNoLongerGo) {
   const uint64_t other = replay_.Submit(Wants(3, 0));
   const uint64_t elastic = replay_.Submit(Wants(1, 0, 8));
   Looks(12);
+  replay_.Save(elastic);
   JobSettings moved = Wants(1, 0, 8);
   moved.project = "p";
   moved.needs.pools = {{"spot", {}}};
@@ -191,10 +190,22 @@ TEST_F(ResizeTest, AGrowingGangStaysWithinItsQuota) {
   const uint64_t elastic = replay_.Submit(Wants(1, 0, 8));
   Looks(12);
   ASSERT_EQ(replay_.ranks(elastic), 1u);
+  replay_.Save(elastic);
   replay_.Finish(other);
   Looks(30);
   EXPECT_EQ(replay_.ranks(elastic), 4u);
   EXPECT_EQ(replay_.stops(elastic), 1u);
+}
+
+// A command that reports nothing and saves nothing lost all it had done for each rank more.
+TEST_F(ResizeTest, AGangThatHasSavedNothingIsLeftAlone) {
+  replay_.world.AddWorker("a", 4);
+  const uint64_t other = replay_.Submit(Wants(3, 0));
+  const uint64_t elastic = replay_.Submit(Wants(1, 0, 8));
+  Looks(12);
+  replay_.Finish(other);
+  Looks(120);
+  EXPECT_EQ(replay_.stops(elastic), 0u);
 }
 
 // Worlds at random: whatever is submitted, the scheduler comes to rest, and then nobody waits for
