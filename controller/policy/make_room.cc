@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -17,6 +18,7 @@ struct Scene {
   std::vector<Room> rooms;  // free, or coming free already
   std::vector<Preemptee> holders;
   std::vector<const Job*> jobs;  // of the holders
+  std::set<uint64_t> leaving;    // jobs that are being ended
 };
 
 void Add(Room& room, const Room& more) {
@@ -72,6 +74,7 @@ class SceneBuilder {
       const Job& job = *snapshot_.FindJob(job_id);
       if (job.state == JobState::kRecovering || job.state == JobState::kStopping) {
         Add(room, part);
+        scene_.leaving.insert(job_id);
       } else if (!job.current->save_requested && !HasMadeWayFor(job, head_.job)) {
         Preemptee& holder = holders_[job_id];
         holder.job_id = job_id;
@@ -228,7 +231,148 @@ StopGang Stop(const Scene& scene, size_t i, StopGang::Why why, const Job& head) 
   return stop;
 }
 
+// What has to come free for the head's quotas, and what does when jobs leave.
+class QuotaGap {
+ public:
+  QuotaGap(const SlotsOver& over, const Job& head)
+      : project_(over.project), user_(over.user), head_(head) {}
+
+  bool IsOwn(const Job& job) const { return job.settings->project == head_.settings->project; }
+  // `slots` of the job come free; negative: do not after all.
+  void Free(const Job& job, int64_t slots) {
+    if (!IsOwn(job)) return;
+    project_ -= slots;
+    if (job.owner == head_.owner) user_ -= slots;
+  }
+  bool IsClosed() const { return project_ <= 0 && user_ <= 0; }
+  // Whether the job's leaving brings it closer.
+  bool Needs(const Job& job) const {
+    return IsOwn(job) && (project_ > 0 || (user_ > 0 && job.owner == head_.owner));
+  }
+  bool NeedsUser() const { return user_ > 0; }
+  bool OfUser(const Job& job) const { return job.owner == head_.owner; }
+
+ private:
+  int64_t project_;
+  int64_t user_;
+  const Job& head_;
+};
+
+int64_t SlotsHeld(const Job& job) { return UseOf(job).slots; }
+
+int64_t SpareSlots(const Job& job) {
+  const JobNeeds& needs = job.settings->needs;
+  return (static_cast<int64_t>(job.current->ranks.size()) - needs.min_ranks) * needs.slots_per_rank;
+}
+
+// The whole of it: rooms and quotas, as jobs leave them or come back.
+struct Ledger {
+  const Scene& scene;
+  std::vector<Room> rooms;
+  QuotaGap gap;
+
+  void Shrink(size_t i, int sign) {
+    Release(rooms, *scene.jobs[i], scene.holders[i], sign);
+    gap.Free(*scene.jobs[i], sign * SpareSlots(*scene.jobs[i]));
+  }
+  void Leave(size_t i, int sign) {
+    for (const Preemptee::Held& held : scene.holders[i].held) {
+      Add(rooms[held.room], {.slots = sign * held.what.slots,
+                             .cpus = sign * held.what.cpus,
+                             .memory_bytes = sign * held.what.memory_bytes});
+    }
+    gap.Free(*scene.jobs[i], sign * SlotsHeld(*scene.jobs[i]));
+  }
+};
+
+// Victims that close the gap: those who hold the user's slots first, since they count twice; each
+// time the least work lost for a slot that is needed.
+void CloseGap(Ledger& ledger, const std::vector<size_t>& who, std::vector<size_t>& victims) {
+  while (!ledger.gap.IsClosed()) {
+    size_t best = ledger.scene.jobs.size();
+    double best_cost = 0;
+    for (size_t i : who) {
+      const Job& job = *ledger.scene.jobs[i];
+      const bool taken = std::find(victims.begin(), victims.end(), i) != victims.end();
+      if (taken || !ledger.gap.Needs(job)) continue;
+      if (ledger.gap.NeedsUser() && !ledger.gap.OfUser(job)) continue;
+      const double cost = static_cast<double>(ledger.scene.holders[i].cost + 1) /
+                          static_cast<double>(std::max<int64_t>(SlotsHeld(job), 1));
+      if (best == ledger.scene.jobs.size() || cost < best_cost) {
+        best = i;
+        best_cost = cost;
+      }
+    }
+    if (best == ledger.scene.jobs.size()) return;
+    victims.push_back(best);
+    ledger.Leave(best, +1);
+  }
+}
+
 }  // namespace
+
+std::optional<std::vector<StopGang>> MakeRoomWithinQuota(
+    const Snapshot& snapshot, const WorkerIndex& index, const HeadOfLine& head,
+    const SlotsOver& over, const ElasticSettings& settings, absl::Time now) {
+  Scene scene = SceneBuilder(snapshot, index, head).Build();
+  for (size_t i = 0; i < scene.jobs.size(); ++i) {
+    scene.holders[i].cost = SlotSecondsAtStake(snapshot, *scene.jobs[i], now);
+  }
+  const JobNeeds& needs = head.shape.needs();
+  const RankSize rank{.slots = needs.slots_per_rank,
+                      .cpus = needs.cpus_per_rank,
+                      .memory_bytes = needs.memory_per_rank};
+  const int32_t priority = head.job.settings->priority;
+  Ledger ledger{.scene = scene, .rooms = scene.rooms, .gap = QuotaGap(over, head.job)};
+  for (uint64_t id : scene.leaving) {
+    const Job& job = *snapshot.FindJob(id);
+    ledger.gap.Free(job, SlotsHeld(job));
+  }
+  const auto enough = [&] {
+    return ledger.gap.IsClosed() && RanksIn(ledger.rooms, rank) >= needs.min_ranks;
+  };
+  Choice choice;
+  for (size_t i : WhoMayShrink(snapshot, scene, priority, settings, now)) {
+    if (enough()) break;
+    if (!ledger.gap.Needs(*scene.jobs[i])) continue;
+    ledger.Shrink(i, +1);
+    choice.shrink.push_back(i);
+  }
+  const std::vector<size_t> who = WhoMayGo(scene, priority, choice.shrink);
+  CloseGap(ledger, who, choice.preempt);
+  if (!ledger.gap.IsClosed()) return std::nullopt;
+  if (!enough()) {
+    std::vector<size_t> others;
+    for (size_t i : who) {
+      const auto taken = std::find(choice.preempt.begin(), choice.preempt.end(), i);
+      if (taken == choice.preempt.end()) others.push_back(i);
+    }
+    for (size_t i : Victims(ledger.rooms, scene, others, rank, needs.min_ranks)) {
+      choice.preempt.push_back(i);
+      ledger.Leave(i, +1);
+    }
+    if (!enough()) return std::nullopt;
+  }
+  // Who turned out superfluous stays.
+  std::erase_if(choice.preempt, [&](size_t i) {
+    ledger.Leave(i, -1);
+    if (enough()) return true;
+    ledger.Leave(i, +1);
+    return false;
+  });
+  std::erase_if(choice.shrink, [&](size_t i) {
+    ledger.Shrink(i, -1);
+    if (enough()) return true;
+    ledger.Shrink(i, +1);
+    return false;
+  });
+  std::vector<StopGang> stops;
+  for (size_t i : choice.shrink) stops.push_back(Stop(scene, i, StopGang::Why::kShrink, head.job));
+  for (size_t i : choice.preempt) {
+    stops.push_back(Stop(scene, i, StopGang::Why::kPreempt, head.job));
+  }
+  return stops;
+}
 
 std::vector<StopGang> MakeRoom(const Snapshot& snapshot, const WorkerIndex& index,
                                const HeadOfLine& head, const ElasticSettings& settings,

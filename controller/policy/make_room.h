@@ -8,10 +8,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "controller/model/plan.h"
 #include "controller/policy/elastic.h"
+#include "controller/policy/quota.h"
 #include "controller/policy/shape.h"
 #include "controller/policy/worker_index.h"
 
@@ -23,6 +25,14 @@ struct HeadOfLine {
   Shape& shape;
   int line = -1;
 };
+
+// The same for a head that its quotas hold back: those of its own project, and of its own user,
+// that are of lower priority or may shrink leave first, as many as the quotas ask for, then whoever
+// else must for the room. Nothing: the head stays over its quotas whoever leaves. Nobody has to
+// leave when those who are leaving already are enough.
+std::optional<std::vector<StopGang>> MakeRoomWithinQuota(
+    const Snapshot& snapshot, const WorkerIndex& index, const HeadOfLine& head,
+    const SlotsOver& over, const ElasticSettings& settings, absl::Time now);
 
 std::vector<StopGang> MakeRoom(const Snapshot& snapshot, const WorkerIndex& index,
                                const HeadOfLine& head, const ElasticSettings& settings,

@@ -50,6 +50,17 @@ std::optional<std::string> WhyOverSlots(const QuotaHolder& holder, const Project
   return std::nullopt;
 }
 
+SlotsOver CountSlotsOver(const QuotaHolder& holder, const ProjectUse& use, uint32_t slots) {
+  SlotsOver over;
+  if (holder.project == nullptr) return over;
+  const auto count = [slots](std::optional<uint32_t> most, uint32_t taken) {
+    return most.has_value() && taken + slots > *most ? taken + slots - *most : 0;
+  };
+  over.project = count(holder.project->quota.slots, use.all.slots);
+  over.user = count(holder.project->QuotaOf(holder.user).slots, use.Of(holder.user).slots);
+  return over;
+}
+
 absl::Status FitsQuota(const QuotaHolder& holder, uint32_t slots) {
   const std::optional<std::string> why = WhyOverSlots(holder, ProjectUse(), slots);
   if (!why.has_value()) return absl::OkStatus();

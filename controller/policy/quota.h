@@ -25,6 +25,14 @@ absl::Status MayQueue(const QuotaHolder& holder, const ProjectUse& use, uint32_t
 std::optional<std::string> WhyOverSlots(const QuotaHolder& holder, const ProjectUse& use,
                                         uint32_t slots);
 
+// How many slots must come free in the project, and of them of its user, before `slots` more are
+// within the bounds.
+struct SlotsOver {
+  uint32_t project = 0;
+  uint32_t user = 0;
+};
+SlotsOver CountSlotsOver(const QuotaHolder& holder, const ProjectUse& use, uint32_t slots);
+
 // FAILED_PRECONDITION "refused: ..." when a job of `slots` is over a quota even if it were alone.
 absl::Status FitsQuota(const QuotaHolder& holder, uint32_t slots);
 

@@ -2,6 +2,7 @@
 // elastic one go on with more ranks.
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -31,6 +32,40 @@ Reservation SchedulingRound::MakeRoomFor(const Candidate& candidate, int line,
   std::vector<StopGang> stops =
       MakeRoom(world_.snapshot, world_.index, {candidate.job, shape, line},
                world_.context.settings.elastic, world_.context.wall);
+  FreeBy(stops, line);
+  if (stops.empty()) AwaitShrinking(priority);
+  std::move(stops.begin(), stops.end(), std::back_inserter(decision_.plan.stop));
+  return Reserve(world_.index, line, shape, world_.context.wall, releases_.at(line));
+}
+
+// A job that its quotas hold back gets the slots of lower ones of its own project. Whether it did,
+// or they are on their way.
+bool SchedulingRound::DisplaceOwn(const Candidate& candidate, const SlotsOver& over) {
+  const int32_t priority = candidate.job.settings->priority;
+  if (!world_.running.AnyBelow(priority) && world_.running.elastic().empty()) return false;
+  Shape& shape = *candidate.group.shape;
+  for (int line : LinesOf(candidate.job)) {
+    if (shape.RanksWhenIdle(world_.index, line) < shape.needs().min_ranks) continue;
+    if (lines_[line].head != 0) return false;
+    std::optional<std::vector<StopGang>> stops =
+        MakeRoomWithinQuota(world_.snapshot, world_.index, {candidate.job, shape, line}, over,
+                            world_.context.settings.elastic, world_.context.wall);
+    if (!stops.has_value()) continue;
+    ReleasesOf(line);
+    FreeBy(*stops, line);
+    std::move(stops->begin(), stops->end(), std::back_inserter(decision_.plan.stop));
+    Reservation reservation =
+        Reserve(world_.index, line, shape, world_.context.wall, releases_.at(line));
+    reservation.kept.for_job = candidate.job.id;
+    lines_[line].head = candidate.job.id;
+    if (!reservation.kept.grants.empty()) lines_[line].kept.push_back(std::move(reservation.kept));
+    return true;
+  }
+  return false;
+}
+
+// The slots of those who are told to leave come free at once, as far as anybody can tell.
+void SchedulingRound::FreeBy(const std::vector<StopGang>& stops, int line) {
   std::vector<Release>& releases = releases_.at(line);
   for (const StopGang& stop : stops) {
     std::erase_if(releases, [&](const Release& r) { return r.job_id == stop.job_id; });
@@ -38,9 +73,6 @@ Reservation SchedulingRound::MakeRoomFor(const Candidate& candidate, int line,
   }
   std::stable_sort(releases.begin(), releases.end(),
                    [](const Release& a, const Release& b) { return a.at < b.at; });
-  if (stops.empty()) AwaitShrinking(priority);
-  std::move(stops.begin(), stops.end(), std::back_inserter(decision_.plan.stop));
-  return Reserve(world_.index, line, shape, world_.context.wall, releases);
 }
 
 void SchedulingRound::LookAgainAt(absl::Time at) {

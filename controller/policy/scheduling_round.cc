@@ -159,7 +159,9 @@ bool SchedulingRound::IsOver(QueueWalk& walk, const Candidate& candidate) {
   if (!why.has_value() && !is_full) return false;
   const std::string message = why.value_or(absl::StrCat("waits behind an earlier job of project ",
                                                         group.project, " that is over quota"));
-  Say(job, message);
+  const bool displaces = why.has_value() && !is_full && !candidate.soon &&
+                         DisplaceOwn(candidate, CountSlotsOver(holder, use, slots));
+  Say(job, displaces ? absl::StrCat(message, WhoMakesWayFor(job.id)) : message);
   SayToRest(candidate, message);
   walk.SkipGroup();
   if (project->quota.slots.has_value() && use.all.slots + slots > *project->quota.slots) {

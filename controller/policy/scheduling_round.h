@@ -13,6 +13,7 @@
 #include "controller/policy/backfill.h"
 #include "controller/policy/capacity.h"
 #include "controller/policy/queue_order.h"
+#include "controller/policy/quota.h"
 #include "controller/policy/scheduler.h"
 
 namespace muster::controller {
@@ -55,6 +56,7 @@ class SchedulingRound {
 
   void Consider(QueueWalk& walk, const QueueWalk::Step& step);
   bool IsOver(QueueWalk& walk, const Candidate& candidate);
+  bool DisplaceOwn(const Candidate& candidate, const SlotsOver& over);
   void CapByQuota(Candidate& candidate);
   std::vector<int> LinesOf(const Job& job) const;
   std::vector<Grant> Fit(const Candidate& candidate, int line, uint32_t max_ranks);
@@ -70,6 +72,7 @@ class SchedulingRound {
 
   // Gangs that are stopped (round_resize.cc).
   Reservation MakeRoomFor(const Candidate& candidate, int line, Reservation reservation);
+  void FreeBy(const std::vector<StopGang>& stops, int line);
   void LookAgainAt(absl::Time at);
   void AwaitShrinking(int32_t priority);
   std::string WhoMakesWayFor(uint64_t job_id) const;

@@ -24,7 +24,7 @@ class Replay {
   World world;
 
   uint64_t Submit(JobSettings settings) {
-    settings.project = "p";
+    if (settings.project.empty()) settings.project = "p";
     const uint64_t id = world.AddJob(std::move(settings)).id;
     world.draft().EditJob(id).submitted = wall_;
     return id;

@@ -83,17 +83,72 @@ TEST_F(ResizeTest, EqualsAndProtectedJobsAreNotStopped) {
   EXPECT_EQ(state(head), JobState::kPending);
 }
 
-TEST_F(ResizeTest, AProjectAtItsQuotaPreemptsNobody) {
-  replay_.world.AddWorker("a", 2);
-  replay_.world.draft().EditProject("p").quota.slots = 2;
+TEST_F(ResizeTest, AJobOverItsQuotaDisplacesLowerOnesOfItsOwnProject) {
+  replay_.world.AddWorker("a", 5);
+  replay_.world.draft().EditProject("p").quota.slots = 3;
+  JobSettings foreign = Wants(1, -5);
+  foreign.project = "q";
+  const uint64_t other = replay_.Submit(foreign);
   const uint64_t one = replay_.Submit(Wants(1, 0));
   const uint64_t two = replay_.Submit(Wants(1, 0));
+  const uint64_t equal = replay_.Submit(Wants(1, 5));
+  Looks(1);
+  const uint64_t high = replay_.Submit(Wants(2, 5));
+  Looks(1);
+  EXPECT_EQ(state(one), JobState::kRecovering);
+  EXPECT_EQ(state(two), JobState::kRecovering);
+  Looks(1);
+  EXPECT_EQ(state(high), JobState::kRunning);
+  Looks(10);
+  EXPECT_EQ(state(one), JobState::kPending);
+  EXPECT_EQ(state(two), JobState::kPending);
+  EXPECT_EQ(state(equal), JobState::kRunning);
+  EXPECT_EQ(state(other), JobState::kRunning) << "a slot beside it was free all the time";
+  EXPECT_EQ(replay_.stops(one) + replay_.stops(two), 2u);
+}
+
+TEST_F(ResizeTest, AJobThatStaysOverItsQuotaWhoeverLeavesDisplacesNobody) {
+  replay_.world.AddWorker("a", 4);
+  replay_.world.draft().EditProject("p").quota.slots = 2;
+  JobSettings foreign = Wants(2, -5);
+  foreign.project = "q";
+  const uint64_t other = replay_.Submit(foreign);
+  const uint64_t low = replay_.Submit(Wants(1, 0));
+  const uint64_t equal = replay_.Submit(Wants(1, 5));
   Looks(1);
   const uint64_t high = replay_.Submit(Wants(2, 5));
   Looks(10);
-  EXPECT_EQ(state(one), JobState::kRunning);
-  EXPECT_EQ(state(two), JobState::kRunning);
+  for (const uint64_t runs : {other, low, equal}) EXPECT_EQ(state(runs), JobState::kRunning);
   EXPECT_EQ(state(high), JobState::kPending);
+}
+
+TEST_F(ResizeTest, AUsersQuotaIsFreedByThatUsersJobs) {
+  replay_.world.AddWorker("a", 4);
+  replay_.world.draft().EditProject("p").each_user.slots = 1;
+  const uint64_t bobs = replay_.Submit(Wants(1, 0));
+  const uint64_t anns = replay_.Submit(Wants(1, 0));
+  replay_.world.draft().EditJob(bobs).owner = "bob";
+  replay_.world.draft().EditJob(anns).owner = "ann";
+  Looks(1);
+  const uint64_t high = replay_.Submit(Wants(1, 5));
+  replay_.world.draft().EditJob(high).owner = "ann";
+  Looks(2);
+  EXPECT_EQ(state(bobs), JobState::kRunning);
+  EXPECT_EQ(state(anns), JobState::kPending);
+  EXPECT_EQ(state(high), JobState::kRunning);
+}
+
+TEST_F(ResizeTest, AGangOfTheSameProjectShrinksForAJobThatIsOverQuota) {
+  replay_.world.AddWorker("a", 4);
+  replay_.world.draft().EditProject("p").quota.slots = 3;
+  const uint64_t elastic = replay_.Submit(Wants(1, 0, 8));
+  Looks(1);
+  ASSERT_EQ(replay_.ranks(elastic), 3u);
+  const uint64_t high = replay_.Submit(Wants(2, 5));
+  Looks(3);
+  EXPECT_EQ(replay_.ranks(high), 2u);
+  EXPECT_EQ(replay_.ranks(elastic), 1u);
+  EXPECT_EQ(replay_.stops(elastic), 1u);
 }
 
 TEST_F(ResizeTest, AnElasticGangShrinksBeforeAnybodyIsPreempted) {
