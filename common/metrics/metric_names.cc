@@ -45,6 +45,7 @@ const std::vector<const MetricDef*>& ControllerMetrics() {
                                         &metric::kCommitsTotal,
                                         &metric::kCommitSecondsTotal,
                                         &metric::kEventsTotal,
+                                        &metric::kSaveSlotSecondsTotal,
                                         &metric::kMetricPointsTotal,
                                         &metric::kLogBytesTotal,
                                         &metric::kStaleReportsTotal,

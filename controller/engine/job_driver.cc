@@ -8,6 +8,7 @@
 #include "common/base/check.h"
 #include "common/base/rng.h"
 #include "controller/engine/project_rules.h"
+#include "controller/policy/preemption.h"
 #include "controller/policy/restart_rules.h"
 
 namespace muster::controller {
@@ -69,6 +70,26 @@ void EndAttempt(Draft& draft, uint64_t job_id, const RuleContext& context) {
   }
 }
 
+// Its ranks are asked to save and leave.
+void NoteStake(Draft& draft, uint64_t job_id, const RuleContext& context) {
+  const int64_t stake =
+      SlotSecondsAtStake(draft.view(), *draft.view().FindJob(job_id), context.now);
+  Attempt& attempt = draft.EditAttempt(job_id);
+  attempt.save_requested = true;
+  attempt.stake_slot_seconds = stake;
+}
+
+// They have left.
+void NoteLoss(Draft& draft, uint64_t job_id, const RuleContext& context) {
+  const Job& job = *draft.view().FindJob(job_id);
+  if (job.current->stake_slot_seconds < 0) return;
+  const int64_t lost = SlotSecondsLost(draft.view(), job, context.now);
+  Attempt& attempt = draft.EditAttempt(job_id);
+  attempt.lost_slot_seconds = lost;
+  draft.counters().stake_slot_seconds += attempt.stake_slot_seconds;
+  draft.counters().lost_slot_seconds += lost;
+}
+
 void CarryOut(Draft& draft, uint64_t job_id, JobEffect effect, const JobStep& step,
               const RuleContext& context) {
   const Job& job = *draft.view().FindJob(job_id);
@@ -87,7 +108,7 @@ void CarryOut(Draft& draft, uint64_t job_id, JobEffect effect, const JobStep& st
       return;
     case JobEffect::kStopGangSave:
       if (job.current->save_requested) return;
-      draft.EditAttempt(job_id).save_requested = true;
+      NoteStake(draft, job_id, context);
       order.mode = StopMode::kSave;
       order.grace = step.grace;
       StopGang(draft, job_id, order);
@@ -212,6 +233,8 @@ void SettleIfCleared(Draft& draft, uint64_t job_id, const RuleContext& context) 
   if (!ending || !job->has_live_attempt()) return;
   const std::vector<Rank>& ranks = job->current->ranks;
   if (!std::all_of(ranks.begin(), ranks.end(), HasEnded)) return;
+  NoteLoss(draft, job_id, context);
+  job = draft.view().FindJob(job_id);
 
   JobStep step{
       .input = JobInput::kClearedForRetry, .actor = "controller", .message = "", .grace = {}};

@@ -209,8 +209,12 @@ struct Attempt {
   int32_t failed_rank = -1;       // whose end or standstill is the cause; -1: none alone
   Reason reason = Reason::kNone;  // why it is being ended
   bool reached_running = false;
-  bool save_requested = false;   // its ranks were asked to save and leave
-  uint64_t yielded_to = 0;       // the job that gets its slots; 0: none
+  bool save_requested = false;  // its ranks were asked to save and leave
+  uint64_t yielded_to = 0;      // the job that gets its slots; 0: none
+  // Slot-seconds of work that were in danger when its ranks were asked to save and leave, and that
+  // were lost when they had left; -1: they were not asked, they have not left.
+  int64_t stake_slot_seconds = -1;
+  int64_t lost_slot_seconds = -1;
   int64_t first_step = 0;        // that it resumes from; 0: from nothing
   int64_t last_step = 0;         // the highest one that a rank reported
   std::vector<uint64_t> resume;  // ids of checkpoints to try, newest first

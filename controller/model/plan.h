@@ -26,8 +26,7 @@ struct StopGang {
   uint64_t job_id = 0;
   uint32_t attempt = 0;
   Why why = Why::kPreempt;
-  uint64_t for_job = 0;          // who gets the slots; 0: itself
-  double lost_slot_seconds = 0;  // work since its newest good checkpoint
+  uint64_t for_job = 0;  // who gets the slots; 0: itself
   std::string reason;
 };
 

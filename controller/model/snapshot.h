@@ -29,6 +29,9 @@ struct Counters {
   uint64_t checkpoints_corrupt = 0;
   uint64_t workers_lost = 0;
   std::map<FailureClass, uint64_t> attempts_lost;
+  // Of attempts whose ranks were asked to save and leave: what was in danger, what was lost.
+  uint64_t stake_slot_seconds = 0;
+  uint64_t lost_slot_seconds = 0;
 };
 
 // How long the last jobs of one project and name ran until they succeeded, over all attempts.

@@ -217,7 +217,6 @@ StopGang Stop(const Scene& scene, size_t i, StopGang::Why why, const Job& head) 
                 .attempt = job.current->number,
                 .why = why,
                 .for_job = head.id,
-                .lost_slot_seconds = static_cast<double>(scene.holders[i].cost),
                 .reason = {}};
   const std::string unsaved =
       absl::StrCat("; it saves first, ", scene.holders[i].cost, " slot-seconds are unsaved");

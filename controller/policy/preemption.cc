@@ -208,7 +208,7 @@ int64_t SlotSecondsAtStake(const Snapshot& snapshot, const Job& job, absl::Time 
   absl::Time since = job.current->started;
   for (auto id = job.checkpoints.rbegin(); id != job.checkpoints.rend(); ++id) {
     const Checkpoint& checkpoint = *snapshot.FindCheckpoint(*id);
-    if (!checkpoint.restorable()) continue;
+    if (checkpoint.state != CheckpointState::kVerified) continue;
     since = std::max(since, checkpoint.created);
     break;
   }
@@ -216,6 +216,13 @@ int64_t SlotSecondsAtStake(const Snapshot& snapshot, const Job& job, absl::Time 
   for (const Rank& rank : job.current->ranks) {
     if (rank.holds_slots) slots += static_cast<int64_t>(rank.slots.size());
   }
+  return slots * absl::ToInt64Seconds(std::max(now - since, absl::ZeroDuration()));
+}
+
+int64_t SlotSecondsLost(const Snapshot& snapshot, const Job& job, absl::Time now) {
+  const absl::Time since = std::max(job.current->started, SavedUpTo(snapshot, job));
+  int64_t slots = 0;
+  for (const Rank& rank : job.current->ranks) slots += static_cast<int64_t>(rank.slots.size());
   return slots * absl::ToInt64Seconds(std::max(now - since, absl::ZeroDuration()));
 }
 

@@ -1,11 +1,12 @@
 // Who makes room for a gang that does not fit: the running jobs of lower priority whose end loses
 // the least work. Pure.
 //
-// Work is at stake since the newest good checkpoint: slots times seconds. Victims save first, so
-// that this is the most that can be lost. A set of victims makes room for the whole gang or is not
-// touched at all. Among sets that lose as little the one with fewer jobs is taken; among equals the
-// lower priority, then the later submit. The set is the best one where candidates are few (a
-// bounded search), and a good one without a superfluous member where they are many.
+// Work is at stake since the newest verified checkpoint: slots times seconds. Victims save first,
+// so that this is the most that can be lost; what was lost in the end is kept with the attempt. A
+// set of victims makes room for the whole gang or is not touched at all. Among sets that lose as
+// little the one with fewer jobs is taken; among equals the lower priority, then the later submit.
+// The set is the best one where candidates are few (a bounded search), and a good one without a
+// superfluous member where they are many.
 #pragma once
 
 #include <cstdint>
@@ -50,9 +51,12 @@ std::vector<size_t> ChooseVictims(const std::vector<Room>& rooms,
                                   const std::vector<Preemptee>& candidates, const RankSize& rank,
                                   uint32_t ranks);
 
-// The work of the live attempt since its newest good checkpoint, or since it began, in slot-seconds
-// of the slots that it holds. `now` is the wall clock. Requires a live attempt.
+// The work of the live attempt since its newest verified checkpoint, or since it began, in
+// slot-seconds of the slots that it holds. `now` is the wall clock. Requires a live attempt.
 int64_t SlotSecondsAtStake(const Snapshot& snapshot, const Job& job, absl::Time now);
+
+// Likewise of a gang that has left by now: since the last checkpoint that it committed.
+int64_t SlotSecondsLost(const Snapshot& snapshot, const Job& job, absl::Time now);
 
 // When the current attempt last committed a checkpoint that is good; InfinitePast: not yet.
 // Requires a current attempt.

@@ -181,8 +181,13 @@ RestartDecision DecideRestart(const Snapshot& snapshot, const Job& job, uint64_t
   const absl::string_view kind = FailureClassName(attempt.failure_class);
   RestartDecision decision;
   if (attempt.failure_class == FailureClass::kPreempted) {
-    decision.message = absl::StrCat("attempt ", attempt.number, " was preempted (", attempt.cause,
-                                    "); queued again");
+    decision.message =
+        absl::StrCat("attempt ", attempt.number, " was preempted (", attempt.cause, "); ");
+    if (attempt.lost_slot_seconds >= 0) {
+      absl::StrAppend(&decision.message, attempt.lost_slot_seconds,
+                      " slot-seconds of work were lost; ");
+    }
+    absl::StrAppend(&decision.message, "queued again");
     return decision;
   }
   if (WasBadSpec(attempt)) {

@@ -234,6 +234,11 @@ ALTER TABLE workers ADD COLUMN allows_commands INTEGER NOT NULL DEFAULT 0;
           // Whose end was the cause of an attempt's end.
           R"sql(
 ALTER TABLE attempts ADD COLUMN failed_rank INTEGER NOT NULL DEFAULT -1;
+)sql",
+          // What it cost that an attempt made way.
+          R"sql(
+ALTER TABLE attempts ADD COLUMN stake_slot_seconds INTEGER NOT NULL DEFAULT -1;
+ALTER TABLE attempts ADD COLUMN lost_slot_seconds INTEGER NOT NULL DEFAULT -1;
 )sql"};
 }
 

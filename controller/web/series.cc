@@ -157,6 +157,11 @@ void FillController(const Snapshot& snapshot, const SeriesInputs& inputs, Regist
   registry.Set(metric::kCommitsTotal, static_cast<double>(inputs.engine.commits));
   registry.Set(metric::kCommitSecondsTotal, absl::ToDoubleSeconds(inputs.engine.commit_time));
   registry.Set(metric::kEventsTotal, static_cast<double>(snapshot.last_event));
+  const Counters& counters = snapshot.counters;
+  registry.Set(metric::kSaveSlotSecondsTotal, {"at_stake"},
+               static_cast<double>(counters.stake_slot_seconds));
+  registry.Set(metric::kSaveSlotSecondsTotal, {"lost"},
+               static_cast<double>(counters.lost_slot_seconds));
   registry.Set(metric::kStaleReportsTotal, static_cast<double>(snapshot.counters.stale_reports +
                                                                inputs.ingest.refused_records));
   registry.Set(metric::kMetricPointsTotal, static_cast<double>(inputs.ingest.points));

@@ -21,7 +21,8 @@ std::string RowOf(const mc::Attempt& attempt) {
       "gen ", attempt.generation, " term ", attempt.term, " live ", attempt.live(), " class ",
       static_cast<int>(attempt.failure_class), " reason ", static_cast<int>(attempt.reason),
       " cause ", attempt.cause, " of rank ", attempt.failed_rank, " running ",
-      attempt.reached_running, " save ", attempt.save_requested, " steps ", attempt.first_step,
+      attempt.reached_running, " save ", attempt.save_requested, " lost ",
+      attempt.lost_slot_seconds, " of ", attempt.stake_slot_seconds, " steps ", attempt.first_step,
       "..", attempt.last_step, " resume ", absl::StrJoin(attempt.resume, ","));
   for (const mc::Rank& rank : attempt.ranks) absl::StrAppend(&row, "; ", RowOf(rank));
   return row;

@@ -57,6 +57,28 @@ TEST_F(MakeWayRulesTest, TheVictimSavesLeavesAndIsChargedNothing) {
   EXPECT_EQ(First().yielded_to, head_);
 }
 
+TEST_F(MakeWayRulesTest, WhatItCostIsKeptAndCounted) {
+  Advance(absl::Seconds(10));
+  Propose({.why = StopGang::Why::kPreempt, .for_job = head_});
+  EXPECT_EQ(First().stake_slot_seconds, 10);
+  EXPECT_EQ(First().lost_slot_seconds, -1) << "nobody knows yet";
+  Advance(absl::Seconds(2));
+  EXPECT_OK(Apply(MakeCommit(one_, fence_, 40)).status);
+  Advance(absl::Seconds(1));
+  ReportExit(one_, fence_, 0, {.stopped = true});
+  EXPECT_EQ(First().lost_slot_seconds, 1);
+  EXPECT_EQ(snapshot()->counters.stake_slot_seconds, 10u);
+  EXPECT_EQ(snapshot()->counters.lost_slot_seconds, 1u);
+  bool said = false;
+  for (const auto& event : job(victim_).events) {
+    said = said || event->message.find("1 slot-seconds of work were lost") != std::string::npos;
+  }
+  EXPECT_TRUE(said);
+  Restart();
+  EXPECT_EQ(First().stake_slot_seconds, 10);
+  EXPECT_EQ(First().lost_slot_seconds, 1);
+}
+
 TEST_F(MakeWayRulesTest, AJobThatFinishesFirstHasSucceeded) {
   Propose({.why = StopGang::Why::kPreempt, .for_job = head_});
   ReportExit(one_, fence_, 0, {.succeeded = true});

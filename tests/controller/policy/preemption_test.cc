@@ -181,7 +181,7 @@ TEST(ChooseVictimsTest, ManyCandidatesAreStillHandledWithoutASuperfluousVictim) 
   EXPECT_EQ(lost, least);
 }
 
-TEST(AtStakeTest, CountsFromTheNewestGoodCheckpointOfThisAttempt) {
+TEST(AtStakeTest, CountsFromTheNewestVerifiedCheckpointOfThisAttempt) {
   World world;
   world.AddWorker("a", 2);
   world.AddJob(World::Settings(2));
@@ -201,8 +201,11 @@ TEST(AtStakeTest, CountsFromTheNewestGoodCheckpointOfThisAttempt) {
   };
   save(CheckpointState::kVerified, absl::Seconds(500));
   EXPECT_EQ(at_stake(), 200) << "this attempt began after it";
-  save(CheckpointState::kCommitted, absl::Seconds(30));
+  save(CheckpointState::kVerified, absl::Seconds(30));
   EXPECT_EQ(at_stake(), 60);
+  save(CheckpointState::kCommitted, absl::Seconds(20));
+  EXPECT_EQ(at_stake(), 60) << "nobody has reread it yet";
+  EXPECT_EQ(SlotSecondsLost(world.view(), *world.view().FindJob(1), kNow), 40);
   save(CheckpointState::kCorrupt, absl::Seconds(10));
   EXPECT_EQ(at_stake(), 60);
 }
