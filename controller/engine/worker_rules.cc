@@ -72,6 +72,22 @@ void LoseRanks(Draft& draft, uint64_t worker_id, bool dead, const std::string& c
   }
 }
 
+// The gangs with ranks on the worker save and leave, each asked once. That is why their attempts
+// end, whatever becomes of their ranks from here on.
+absl::Status DrainGangs(Draft& draft, uint64_t worker_id, const JobStep& step,
+                        const RuleContext& context) {
+  for (uint64_t job_id : JobsOn(draft.view(), *draft.view().workers.Find(worker_id))) {
+    const Job& job = *draft.view().FindJob(job_id);
+    if (job.current->save_requested) continue;
+    if (job.state == JobState::kStarting || job.state == JobState::kRunning) {
+      NoteFailure(draft, job_id,
+                  {.failure_class = FailureClass::kPreempted, .cause = step.message});
+    }
+    MUSTER_RETURN_IF_ERROR(DriveJob(draft, job_id, step, context));
+  }
+  return absl::OkStatus();
+}
+
 Worker NewWorker(const WorkerHello& event) {
   Worker worker;
   worker.name = event.worker;
@@ -245,15 +261,11 @@ EventResult OnNotice(Draft& draft, const WorkerNotice& event, const RuleContext&
   if (!(*sender)->draining) draft.EditWorker(id).draining = true;
   const std::string message =
       absl::StrCat("worker ", event.worker, " will go away: ", event.message);
-  for (uint64_t job_id : JobsOn(draft.view(), *draft.view().workers.Find(id))) {
-    JobStep step{.input = JobInput::kDrain,
-                 .actor = absl::StrCat("worker:", event.worker),
-                 .message = message};
-    if (event.grace > absl::ZeroDuration()) step.grace = event.grace;
-    const absl::Status driven = DriveJob(draft, job_id, step, context);
-    if (!driven.ok()) return Refuse(driven);
-  }
-  return {};
+  JobStep step{.input = JobInput::kDrain,
+               .actor = absl::StrCat("worker:", event.worker),
+               .message = message};
+  if (event.grace > absl::ZeroDuration()) step.grace = event.grace;
+  return Refuse(DrainGangs(draft, id, step, context));
 }
 
 EventResult OnCordon(Draft& draft, const CordonWorker& event, const RuleContext& context) {
@@ -273,16 +285,11 @@ EventResult OnCordon(Draft& draft, const CordonWorker& event, const RuleContext&
     return {};
   }
   const std::string why = event.reason.empty() ? "" : absl::StrCat(": ", event.reason);
-  for (uint64_t job_id : JobsOn(draft.view(), *draft.view().workers.Find(id))) {
-    const absl::Status driven = DriveJob(
-        draft, job_id,
-        {.input = JobInput::kDrain,
-         .actor = event.actor,
-         .message = absl::StrCat("worker ", event.worker, " is drained by ", event.actor, why)},
-        context);
-    if (!driven.ok()) return Refuse(driven);
-  }
-  return {};
+  const JobStep step{
+      .input = JobInput::kDrain,
+      .actor = event.actor,
+      .message = absl::StrCat("worker ", event.worker, " is drained by ", event.actor, why)};
+  return Refuse(DrainGangs(draft, id, step, context));
 }
 
 EventResult OnAssignmentAck(Draft& draft, const AssignmentAcked& event,

@@ -13,7 +13,9 @@ using E = JobEffect;
 constexpr JobRule Move(S next, R reason, E effect = E::kNone) {
   return {.verdict = Verdict::kMove, .next = next, .reason = reason, .effect = effect};
 }
-constexpr JobRule Note(R reason) { return {.verdict = Verdict::kNote, .reason = reason}; }
+constexpr JobRule Note(R reason, E effect = E::kNone) {
+  return {.verdict = Verdict::kNote, .reason = reason, .effect = effect};
+}
 constexpr JobRule Stay(E effect = E::kNone) {
   return {.verdict = Verdict::kStay, .effect = effect};
 }
@@ -82,7 +84,7 @@ constexpr Entry kEntries[] = {
      Move(S::kRecovering, R::kPlacementRevoked, E::kStopGangKill)},
     {S::kStarting, I::kStartTimedOut, Move(S::kRecovering, R::kStartTimedOut, E::kStopGangKill)},
     {S::kStarting, I::kHung, Move(S::kRecovering, R::kNoProgress, E::kStopGangKill)},
-    {S::kStarting, I::kDrain, Stay(E::kStopGangSave)},
+    {S::kStarting, I::kDrain, Note(R::kWorkerDraining, E::kStopGangSave)},
     {S::kStarting, I::kClearedForRetry, Ignore(kNotClearing)},
     {S::kStarting, I::kBudgetSpent, Ignore(kNotClearing)},
     {S::kStarting, I::kNotRetryable, Ignore(kNotClearing)},
@@ -112,7 +114,7 @@ constexpr Entry kEntries[] = {
      Move(S::kRecovering, R::kPlacementRevoked, E::kStopGangKill)},
     {S::kRunning, I::kStartTimedOut, Ignore("it made its first step meanwhile")},
     {S::kRunning, I::kHung, Move(S::kRecovering, R::kNoProgress, E::kStopGangKill)},
-    {S::kRunning, I::kDrain, Stay(E::kStopGangSave)},
+    {S::kRunning, I::kDrain, Note(R::kWorkerDraining, E::kStopGangSave)},
     {S::kRunning, I::kClearedForRetry, Ignore(kNotClearing)},
     {S::kRunning, I::kBudgetSpent, Ignore(kNotClearing)},
     {S::kRunning, I::kNotRetryable, Ignore(kNotClearing)},

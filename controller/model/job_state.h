@@ -48,7 +48,7 @@ enum class Verdict : uint8_t {
   kUnset,   // not in the table: the test finds it
   kMove,    // go to `next` because of `reason`
   kStay,    // take it in, with the effect, in the same state
-  kNote,    // stay in the state, and put it on record because of `reason`
+  kNote,    // stay in the state, with the effect, and put it on record because of `reason`
   kIgnore,  // nothing to do, `because`; the sender hears OK
   kReject,  // refused with `code`, `because`
 };

@@ -29,6 +29,12 @@ TEST_F(WorkerRulesTest, ANoticeSavesAndRestartsForFree) {
   const auto stop = Take<StopAssignment>(two);
   EXPECT_EQ(stop.mode, StopMode::kSave);
   EXPECT_EQ(stop.grace, absl::Seconds(20));
+  EXPECT_EQ(state(id), JobState::kRunning);
+  EXPECT_EQ(job(id).reason, Reason::kWorkerDraining) << "said at once, not when ranks have left";
+  EXPECT_EQ(job(id).message, "worker worker-1 will go away: SIGTERM");
+  const size_t events = job(id).events.size();
+  EXPECT_OK(Apply(CordonWorker{.worker = "worker-1", .actor = "user:ann"}).status);
+  EXPECT_EQ(job(id).events.size(), events) << "once";
   ReportExit(two, fence, 1, {.stopped = true, .last_step = 7});
   EXPECT_EQ(state(id), JobState::kRecovering);
   // Rank 0 commits what it saved although another rank has left already.
@@ -39,6 +45,7 @@ TEST_F(WorkerRulesTest, ANoticeSavesAndRestartsForFree) {
   EXPECT_EQ(job(id).restarts_in_row, 0u);
   for (const Rank& rank : job(id).current->ranks) EXPECT_NE(rank.worker, "worker-1");
   EXPECT_EQ(WorkerStateName(worker("worker-1")), "draining");
+  EXPECT_THAT(job(id).past.at(0)->cause, HasSubstr("worker-1")) << "not the rank that left first";
 }
 
 TEST_F(WorkerRulesTest, ASilentWorkerIsSuspectThenLostAndItsJobMoves) {
