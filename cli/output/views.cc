@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -121,6 +122,9 @@ std::string EvidenceText(const v1::WorkerInfo& worker, absl::Time now) {
   }
   if (worker.strikes().empty()) return "";
   const v1::WorkerInfo::Strike& last = *worker.strikes().rbegin();
+  if (absl::StartsWith(worker.quarantine_reason(), "not quarantined")) {
+    return worker.quarantine_reason();
+  }
   return absl::StrCat(worker.strikes_size(), worker.strikes_size() == 1 ? " failure" : " failures",
                       " began here, the last ", Age(now, last.time_ms()), " ago: job ",
                       last.job_id(), ", ", last.cause());

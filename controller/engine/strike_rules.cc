@@ -15,7 +15,11 @@ void Judge(Draft& draft, uint64_t worker_id, const RuleContext& context) {
   const Worker& worker = *draft.view().workers.Find(worker_id);
   const std::optional<Quarantine> verdict =
       JudgeWorker(draft.view(), worker, context.quarantine, context.now);
-  if (!verdict.has_value()) return;
+  if (!verdict.has_value()) {
+    const std::string spared = WhySpared(draft.view(), worker, context.quarantine, context.now);
+    if (!spared.empty()) draft.EditWorker(worker_id).quarantine_reason = spared;
+    return;
+  }
   Worker& edited = draft.EditWorker(worker_id);
   edited.quarantined_until = verdict->until;
   edited.quarantines = verdict->number;

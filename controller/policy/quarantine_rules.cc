@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/units.h"
+#include "controller/policy/capacity.h"
 
 namespace muster::controller {
 namespace {
@@ -74,15 +75,55 @@ std::string SecondSignal(const Snapshot& snapshot, const Worker& worker,
   return absl::StrCat("of job ", job_id, ", which got on without it in attempt ", without);
 }
 
-bool TooManyInPool(const Snapshot& snapshot, const Worker& worker, double max_share) {
+struct PoolCount {
   uint32_t workers = 0;
-  uint32_t quarantined = 1;  // with this one
+  uint32_t quarantined = 0;  // others than this one
+  uint32_t ready = 0;        // likewise
+};
+
+PoolCount CountPool(const Snapshot& snapshot, const Worker& worker) {
+  PoolCount count;
   snapshot.workers.ForEach([&](const Worker& other) {
     if (other.facts.pool != worker.facts.pool || other.presence == Presence::kLost) return;
-    ++workers;
-    if (other.id != worker.id && other.quarantined()) ++quarantined;
+    ++count.workers;
+    if (other.id == worker.id) return;
+    count.quarantined += other.quarantined();
+    count.ready += TakesWork(other);
   });
-  return quarantined > max_share * workers;
+  return count;
+}
+
+// Of two workers one may be away while the other is there.
+bool TooManyInPool(const PoolCount& count, double max_share) {
+  if (count.workers == 2) return count.ready == 0 || max_share <= 0;
+  return count.quarantined + 1 > max_share * count.workers;
+}
+
+// What counts against the worker when that is enough for a quarantine, and the second signal.
+struct Case {
+  std::vector<const Strike*> strikes;
+  size_t incidents = 0;
+  std::string second;
+};
+
+std::optional<Case> CaseAgainst(const Snapshot& snapshot, const Worker& worker,
+                                const QuarantineSettings& settings, absl::Time now) {
+  if (worker.quarantined() || settings.incidents == 0) return std::nullopt;
+  Case found{.strikes = Counting(worker, settings.window, now)};
+  found.incidents = Incidents(found.strikes).size();
+  if (found.incidents < settings.incidents) return std::nullopt;
+  found.second = SecondSignal(snapshot, worker, found.strikes);
+  if (found.second.empty()) return std::nullopt;
+  return found;
+}
+
+std::string EvidenceOf(const Case& found, const QuarantineSettings& settings) {
+  return absl::StrCat(
+      found.incidents, " failures within ", HumanDuration(settings.window), " ", found.second, ": ",
+      absl::StrJoin(found.strikes, ", ", [](std::string* out, const Strike* strike) {
+        absl::StrAppend(out, "job ", strike->job_id, " attempt ", strike->attempt, " ",
+                        FailureClassName(strike->failure_class));
+      }));
 }
 
 }  // namespace
@@ -145,25 +186,31 @@ absl::Time IncidentsFade(const Worker& worker, absl::Duration window, absl::Time
 
 std::optional<Quarantine> JudgeWorker(const Snapshot& snapshot, const Worker& worker,
                                       const QuarantineSettings& settings, absl::Time now) {
-  if (worker.quarantined() || settings.incidents == 0) return std::nullopt;
-  const std::vector<const Strike*> strikes = Counting(worker, settings.window, now);
-  const std::set<absl::Time> incidents = Incidents(strikes);
-  if (incidents.size() < settings.incidents) return std::nullopt;
-  const std::string second = SecondSignal(snapshot, worker, strikes);
-  if (second.empty() || TooManyInPool(snapshot, worker, settings.max_share)) return std::nullopt;
-
+  const std::optional<Case> found = CaseAgainst(snapshot, worker, settings, now);
+  if (!found.has_value()) return std::nullopt;
+  if (TooManyInPool(CountPool(snapshot, worker), settings.max_share)) return std::nullopt;
   const bool long_good = now - worker.paroled > settings.longest;
   const uint32_t number = (long_good ? 0 : worker.quarantines) + 1;
   absl::Duration length = settings.first;
   for (uint32_t i = 1; i < number && length < settings.longest; ++i) length *= 2;
   Quarantine quarantine{.until = now + std::min(length, settings.longest), .number = number};
-  quarantine.evidence = absl::StrCat(
-      incidents.size(), " failures within ", HumanDuration(settings.window), " ", second, ": ",
-      absl::StrJoin(strikes, ", ", [](std::string* out, const Strike* strike) {
-        absl::StrAppend(out, "job ", strike->job_id, " attempt ", strike->attempt, " ",
-                        FailureClassName(strike->failure_class));
-      }));
+  quarantine.evidence = EvidenceOf(*found, settings);
   return quarantine;
+}
+
+std::string WhySpared(const Snapshot& snapshot, const Worker& worker,
+                      const QuarantineSettings& settings, absl::Time now) {
+  const std::optional<Case> found = CaseAgainst(snapshot, worker, settings, now);
+  if (!found.has_value()) return "";
+  const PoolCount count = CountPool(snapshot, worker);
+  if (!TooManyInPool(count, settings.max_share)) return "";
+  const std::string pool = absl::StrCat("pool ", worker.facts.pool);
+  const std::string why = count.workers == 1 ? absl::StrCat("it is the only worker of ", pool)
+                          : count.workers == 2
+                              ? absl::StrCat("the other worker of ", pool, " is not ready")
+                              : absl::StrCat(count.quarantined, " of the ", count.workers,
+                                             " workers of ", pool, " are in quarantine already");
+  return absl::StrCat(kSpared, ", since ", why, ": ", EvidenceOf(*found, settings));
 }
 
 }  // namespace muster::controller

@@ -5,7 +5,7 @@
 // It takes two signals to blame the worker: failures of two different jobs, or failures of one job,
 // not of its program, that afterwards got on without it. Many strikes at once are one incident. A
 // quarantine ends by itself (parole), the next one is twice as long. When much of a pool would be
-// in quarantine, it is not the workers.
+// in quarantine, it is not the workers; then people are told.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "controller/model/snapshot.h"
 
@@ -26,7 +27,7 @@ struct QuarantineSettings {
   absl::Duration window = kStrikeWindow;  // older strikes do not count
   absl::Duration first = absl::Minutes(10);
   absl::Duration longest = absl::Hours(24);
-  double max_share = 0.34;  // of a pool's workers may be in quarantine at a time
+  double max_share = 0.34;  // of a pool's workers may be in quarantine at a time; of two: one
 };
 
 // Whether a failure of this class may be the worker's. An application's error, bad data or too
@@ -57,5 +58,11 @@ absl::Time IncidentsFade(const Worker& worker, absl::Duration window, absl::Time
 // The verdict on what stands against the worker now, if there is one. `now` is the wall clock.
 std::optional<Quarantine> JudgeWorker(const Snapshot& snapshot, const Worker& worker,
                                       const QuarantineSettings& settings, absl::Time now);
+
+// Why a worker that would be in quarantine is not, with what stands against it; empty: it would not
+// be. Begins with kSpared.
+inline constexpr absl::string_view kSpared = "not quarantined";
+std::string WhySpared(const Snapshot& snapshot, const Worker& worker,
+                      const QuarantineSettings& settings, absl::Time now);
 
 }  // namespace muster::controller

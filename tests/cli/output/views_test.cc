@@ -166,6 +166,9 @@ TEST(WorkerTable, SaysWhatStandsAgainstAWorker) {
   strike->set_cause("rank 0 on w: bus error");
   EXPECT_THAT(WorkerTable({worker}, kNow, false).Render(true, 200),
               HasSubstr("1 failure began here, the last 1m ago: job 7, rank 0 on w: bus error"));
+  worker.set_quarantine_reason("not quarantined, since it is the only worker of pool default: 3");
+  EXPECT_THAT(WorkerTable({worker}, kNow, false).Render(true, 200),
+              HasSubstr("not quarantined, since it is the only worker of pool default"));
   worker.set_quarantined_until_ms(1'700'000'600'000);
   worker.set_quarantine_reason("3 failures within 1h of 2 jobs");
   EXPECT_THAT(WorkerTable({worker}, kNow, false).Render(true, 200),

@@ -78,6 +78,16 @@ TEST_F(StrikeRulesTest, APersonMayTrustTheWorkerAgain) {
   EXPECT_EQ(state(Submit()), JobState::kStarting);
 }
 
+TEST_F(StrikeRulesTest, AWorkerThatIsSparedForItsPoolsSakeIsNamed) {
+  for (Agent& other : others_) {
+    other = MakeAgent(other.name, 0, "another");
+    EXPECT_OK(Connect(other).status);
+  }
+  for (int i = 0; i < 3; ++i) FailOne({.signal = 7});
+  EXPECT_FALSE(worker("bad").quarantined());
+  EXPECT_THAT(worker("bad").quarantine_reason, HasSubstr("the only worker of pool default"));
+}
+
 TEST_F(StrikeRulesTest, APersonWhoUndrainsAWorkerForgivesIt) {
   FailOne({.signal = 7});
   ASSERT_EQ(IncidentsAgainst(worker("bad"), absl::Hours(1), clock_.Now()), 1u);

@@ -112,6 +112,29 @@ TEST_F(QuarantineRulesTest, AThirdOfAPoolAtMost) {
   EXPECT_FALSE(Judge().has_value()) << "one of three is away already";
 }
 
+TEST_F(QuarantineRulesTest, OneOfTwoMayGoWhileTheOtherIsReadyAndAnOnlyOneIsSparedAloud) {
+  const auto spared = [&] {
+    return WhySpared(world_.view(), *world_.view().workers.Find(1), settings_, kNow);
+  };
+  for (uint64_t job = 1; job <= 3; ++job) {
+    world_.AddJob(World::Settings(1));
+    Strike(job, 1, absl::Minutes(job));
+  }
+  EXPECT_EQ(spared(), "");
+  world_.draft().EditWorker(3).facts.pool = "other";
+  EXPECT_TRUE(Judge().has_value()) << "one of two";
+  EXPECT_EQ(spared(), "");
+  world_.draft().EditWorker(2).cordoned = true;
+  EXPECT_FALSE(Judge().has_value());
+  EXPECT_THAT(spared(), HasSubstr("not quarantined, since the other worker of pool default is not "
+                                  "ready: 3 failures within 1h of 3 jobs"));
+  world_.draft().EditWorker(2).facts.pool = "other";
+  EXPECT_FALSE(Judge().has_value());
+  EXPECT_THAT(spared(), HasSubstr("it is the only worker of pool default"));
+  bad().strikes.pop_back();
+  EXPECT_EQ(spared(), "");
+}
+
 TEST_F(QuarantineRulesTest, ApplicationsDataAndMemoryAreNeverTheWorkers) {
   for (const FailureClass kind :
        {FailureClass::kApplication, FailureClass::kDataError, FailureClass::kOutOfMemory,
