@@ -195,6 +195,21 @@ absl::Status CheckDevices(const v1::StartRanks& start, const SpecSettings& setti
   return absl::OkStatus();
 }
 
+namespace {
+
+// The step, or number of steps, that the line names and that is furthest out of range; 0: none.
+int64_t StepOf(const RankLine& line) {
+  if (const auto* metrics = std::get_if<MetricsLine>(&line)) return metrics->step;
+  if (const auto* checkpoint = std::get_if<CheckpointLine>(&line)) return checkpoint->step;
+  if (const auto* progress = std::get_if<ProgressLine>(&line)) {
+    return progress->total_steps < 0 || progress->total_steps > kMaxStep ? progress->total_steps
+                                                                         : progress->step;
+  }
+  return 0;
+}
+
+}  // namespace
+
 absl::Status CheckRankLine(const RankLine& line) {
   const auto good_values = [](const std::map<std::string, double>& values) {
     return values.size() <= kMaxValuesPerLine &&
@@ -203,6 +218,10 @@ absl::Status CheckRankLine(const RankLine& line) {
            });
   };
   const auto bad = [](absl::string_view what) { return absl::InvalidArgumentError(what); };
+  const int64_t step = StepOf(line);
+  if (step < 0 || step > kMaxStep) {
+    return bad(absl::StrCat("'step': ", step, " is not from 0 to ", kMaxStep));
+  }
   if (const auto* metrics = std::get_if<MetricsLine>(&line)) {
     if (metrics->seq == 0) return bad("metrics line: 'seq' is missing or 0; it starts at 1");
     if (!good_values(metrics->values))

@@ -75,7 +75,10 @@ inline constexpr size_t kMaxValueNameBytes = 128;
 inline constexpr size_t kMaxPhaseBytes = 64;
 inline constexpr size_t kMaxPathBytes = 4096;
 inline constexpr size_t kMaxStoreKeys = 1024;
-// INVALID_ARGUMENT naming what is too long, too many or missing: the rank broke the link's rules.
+// So that a double holds each step, and sums of a few do not overflow.
+inline constexpr int64_t kMaxStep = int64_t{1} << 53;
+// INVALID_ARGUMENT naming what is too long, too many, out of range or missing: the rank broke the
+// link's rules.
 absl::Status CheckRankLine(const RankLine& line);
 
 // ---- ending a rank ----

@@ -1,8 +1,10 @@
 #include "worker/link/json_reader.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
@@ -10,9 +12,35 @@ namespace muster::worker {
 
 using nlohmann::json;
 
+constexpr size_t kMaxShownKey = 64;  // of a text from outside, in a message
+
+namespace {
+
+// Python's json writes these as they stand here; JSON knows none of them.
+std::string WhyNotJson(absl::string_view text) {
+  for (const absl::string_view word : {"-Infinity", "Infinity", "NaN"}) {
+    const size_t at = text.find(word);
+    if (at == absl::string_view::npos) continue;
+    const absl::string_view until = text.substr(0, at);
+    const size_t comma = until.rfind(',');
+    const size_t brace = until.rfind('{');
+    size_t from = std::max(comma == absl::string_view::npos ? 0 : comma + 1,
+                           brace == absl::string_view::npos ? 0 : brace + 1);
+    from = std::min(from, at);
+    absl::string_view key = absl::StripAsciiWhitespace(until.substr(from));
+    if (key.size() > kMaxShownKey) key = key.substr(0, kMaxShownKey);
+    const char* instead = word == "NaN" ? "nan" : word == "Infinity" ? "inf" : "-inf";
+    return absl::StrCat("not JSON: ", key, " ", word, "; write it as the string \"", instead,
+                        "\", or leave it out");
+  }
+  return "not JSON";
+}
+
+}  // namespace
+
 absl::StatusOr<json> ParseObject(absl::string_view text) {
   json value = json::parse(text.begin(), text.end(), /*cb=*/nullptr, /*allow_exceptions=*/false);
-  if (value.is_discarded()) return absl::InvalidArgumentError("not JSON");
+  if (value.is_discarded()) return absl::InvalidArgumentError(WhyNotJson(text));
   if (!value.is_object()) return absl::InvalidArgumentError("not a JSON object");
   return value;
 }

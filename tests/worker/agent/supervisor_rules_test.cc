@@ -2,6 +2,8 @@
 
 #include <signal.h>
 
+#include <limits>
+
 #include "tests/support/status_matchers.h"
 
 namespace muster::worker {
@@ -226,6 +228,11 @@ TEST(CheckRankLine, RefusesWhatTheControllerWould) {
       {CheckpointLine{.path = std::string(kMaxPathBytes + 1, 'p')}, "path"},
       {CheckpointLine{.manifest_sha256 = std::string(65, 'a')}, "SHA-256"},
       {CheckpointLine{.metrics = many}, "too many metrics"},
+      {ProgressLine{.step = -5}, "'step': -5 is not from 0"},
+      {ProgressLine{.step = kMaxStep + 1}, "is not from 0"},
+      {ProgressLine{.total_steps = std::numeric_limits<int64_t>::max()}, "is not from 0"},
+      {MetricsLine{.seq = 1, .step = -1}, "is not from 0"},
+      {CheckpointLine{.step = std::numeric_limits<int64_t>::max()}, "is not from 0"},
       {StoreLine{.keys = std::vector<std::string>(kMaxStoreKeys + 1)}, "too many keys"},
       {ResultLine{.results = many}, "too many results"},
   };

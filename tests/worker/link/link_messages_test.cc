@@ -151,6 +151,10 @@ TEST(LinkMessages, WhatIsMalformedIsRefusedByNameOfItsKey) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"", "not JSON"},
       {"{", "not JSON"},
+      {R"({"type":"metrics","seq":1,"values":{"accuracy":1,"loss":NaN}})",
+       R"("loss": NaN; write it as the string "nan")"},
+      {R"({"type":"metrics","seq":1,"values":{"loss":-Infinity}})",
+       R"("loss": -Infinity; write it as the string "-inf")"},
       {"[]", "not a JSON object"},
       {R"({"seq":1})", "'type'"},
       {R"({"type":1})", "'type'"},
