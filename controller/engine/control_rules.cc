@@ -12,6 +12,7 @@
 #include "controller/engine/queue_bounds.h"
 #include "controller/engine/rules.h"
 #include "controller/policy/capacity.h"
+#include "controller/policy/time_limits.h"
 
 namespace muster::controller {
 namespace {
@@ -228,6 +229,11 @@ absl::Status Update(Draft& draft, uint64_t id, const UpdateJob& event, const Rul
   if (changed.words.empty()) return absl::OkStatus();
   MUSTER_RETURN_IF_ERROR(MayChange(job));
   MUSTER_RETURN_IF_ERROR(CanEverFit(draft.view(), changed.settings.needs, context.now));
+  if (event.deadline.has_value() || event.begin.has_value()) {
+    SchedulingSettings times = changed.settings.scheduling;
+    if (job.state != JobState::kPending) times.begin = absl::InfinitePast();  // it has begun
+    MUSTER_RETURN_IF_ERROR(CanKeepTimes(times, context.now));
+  }
   std::shared_ptr<const JobSettings>& settings = shared[before.get()];
   if (settings == nullptr) {
     settings = std::make_shared<const JobSettings>(std::move(changed.settings));

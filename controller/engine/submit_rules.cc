@@ -14,6 +14,7 @@
 #include "controller/policy/capacity.h"
 #include "controller/policy/dependencies.h"
 #include "controller/policy/quota.h"
+#include "controller/policy/time_limits.h"
 
 namespace muster::controller {
 namespace {
@@ -169,22 +170,10 @@ void Place(Draft& draft, const PlaceGang& gang, const RuleContext& context) {
   draft.after_commit().opened.push_back(fence);
 }
 
-std::string TimeText(absl::Time time) {
-  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone());
-}
-
 // Whether the job may ever start, as to time and to other jobs.
 absl::Status CanEverStart(const Snapshot& snapshot, const SchedulingSettings& scheduling,
                           absl::Time now) {
-  if (scheduling.deadline <= now) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("refused: its deadline, ", TimeText(scheduling.deadline), ", has passed"));
-  }
-  if (scheduling.deadline <= scheduling.begin) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("refused: it may begin at ", TimeText(scheduling.begin),
-                     " and must have ended by ", TimeText(scheduling.deadline)));
-  }
+  MUSTER_RETURN_IF_ERROR(CanKeepTimes(scheduling, now));
   for (const SchedulingSettings::Dependency& other : scheduling.after) {
     if (snapshot.FindJob(other.job_id) == nullptr) {
       return absl::NotFoundError(absl::StrCat("scheduling.after: job ", other.job_id,

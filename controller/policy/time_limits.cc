@@ -30,6 +30,19 @@ absl::Duration RunTime(const Job& job, absl::Time now) {
   return sum;
 }
 
+absl::Status CanKeepTimes(const SchedulingSettings& scheduling, absl::Time now) {
+  if (scheduling.deadline <= now) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("refused: its deadline, ", TimeText(scheduling.deadline), ", has passed"));
+  }
+  if (scheduling.deadline <= scheduling.begin) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("refused: it may begin at ", TimeText(scheduling.begin),
+                     " and must have ended by ", TimeText(scheduling.deadline)));
+  }
+  return absl::OkStatus();
+}
+
 std::optional<PassedLimit> JudgeLimits(const Snapshot& snapshot, const Job& job, absl::Time now) {
   const SchedulingSettings& limits = job.settings->scheduling;
   const bool waits = job.state == JobState::kPending || job.state == JobState::kSuspended;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "controller/model/events.h"
 #include "controller/model/job_state.h"
@@ -24,6 +25,10 @@ struct PassedLimit {
   JobInput input = JobInput::kTimeLimit;  // or kDeadlinePassed, kDependencyFailed
   std::string message;                    // for people
 };
+
+// OK, or FAILED_PRECONDITION "refused: ...": a deadline that has passed, or that comes before the
+// job may begin.
+absl::Status CanKeepTimes(const SchedulingSettings& scheduling, absl::Time now);
 
 // Nothing for a job within its limits, or one that is being stopped or has ended.
 std::optional<PassedLimit> JudgeLimits(const Snapshot& snapshot, const Job& job, absl::Time now);

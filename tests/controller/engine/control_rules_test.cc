@@ -376,5 +376,23 @@ TEST_F(ControlRulesTest, ADrainMovesJobsFreeOfChargeUntilItIsTakenBack) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("nobody")));
 }
 
+TEST_F(ControlRulesTest, AnUpdateToTimesThatCannotBeKeptIsRefused) {
+  const uint64_t id = Submit({.pool = "elsewhere", .wait_for_capacity = true});
+  const auto update = [&](std::optional<absl::Time> deadline, std::optional<absl::Time> begin) {
+    return Apply(UpdateJob{.job_id = id, .actor = "user:ann", .deadline = deadline, .begin = begin})
+        .status;
+  };
+  const absl::Time now = clock_.Now();
+  EXPECT_THAT(update(now - absl::Hours(1), std::nullopt),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("has passed")));
+  EXPECT_EQ(state(id), JobState::kPending);
+  EXPECT_OK(update(now + absl::Hours(2), now + absl::Hours(1)));
+  EXPECT_THAT(update(now + absl::Minutes(30), std::nullopt),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("it may begin at")));
+  EXPECT_THAT(update(std::nullopt, now + absl::Hours(3)),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("it may begin at")));
+  EXPECT_EQ(job(id).settings->scheduling.deadline, now + absl::Hours(2));
+}
+
 }  // namespace
 }  // namespace muster::controller
