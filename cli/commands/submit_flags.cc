@@ -166,7 +166,8 @@ void AddSubmitFlags(CLI::App& command, SubmitFlags& flags) {
   command.add_option("--begin", flags.begin, "not before: 2026-11-22T10:00:00Z, or now+2h");
   command
       .add_option("--after", flags.after,
-                  "wait for JOB to succeed; JOB:fail to fail, JOB:any to end (repeatable)")
+                  "wait for JOB (42, or 42_7 of an array) to succeed; JOB:fail to fail, JOB:any to "
+                  "end (repeatable)")
       ->allow_extra_args(false)
       ->delimiter(',');
   command.add_option("--array", flags.array, "so many jobs in one: 1-20, or 1-20%4, 4 at a time");

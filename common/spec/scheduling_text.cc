@@ -44,9 +44,18 @@ absl::StatusOr<PoolChoice> ParsePoolChoice(absl::string_view text) {
 absl::StatusOr<JobDependency> ParseDependency(absl::string_view text) {
   const std::pair<std::string, std::string> parts = absl::StrSplit(text, absl::MaxSplits(':', 1));
   JobDependency dependency;
-  if (!absl::SimpleAtoi(parts.first, &dependency.job_id) || dependency.job_id == 0) {
-    return Bad("must be a job's id, alone or with ':ok', ':fail' or ':any'", text);
+  const std::pair<std::string, std::string> id =
+      absl::StrSplit(parts.first, absl::MaxSplits('_', 1));
+  uint32_t task = 0;
+  const bool of_array = id.first.size() < parts.first.size();
+  if (!absl::SimpleAtoi(id.first, &dependency.job_id) || dependency.job_id == 0 ||
+      (of_array && !absl::SimpleAtoi(id.second, &task))) {
+    return Bad(
+        "must be a job's id (42, or 42_7 of an array), alone or with ':ok', ':fail' or "
+        "':any'",
+        text);
   }
+  if (of_array) dependency.task = task;
   if (parts.second == "fail") {
     dependency.on = JobDependency::On::kFailure;
   } else if (parts.second == "any") {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -20,10 +21,11 @@ struct PoolChoice {
 };
 absl::StatusOr<PoolChoice> ParsePoolChoice(absl::string_view text);
 
-// `42`, `42:ok`, `42:fail` or `42:any`; the first means ok.
+// `42`, `42:ok`, `42:fail` or `42:any`; the first means ok. `42_7` is task 7 of array 42.
 struct JobDependency {
   enum class On { kSuccess, kFailure, kEnd };
   uint64_t job_id = 0;
+  std::optional<uint32_t> task;
   On on = On::kSuccess;
 };
 absl::StatusOr<JobDependency> ParseDependency(absl::string_view text);

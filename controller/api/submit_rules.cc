@@ -67,8 +67,9 @@ SchedulingSettings SchedulingOf(const v1::Scheduling& spec) {
   if (spec.has_begin()) out.begin = ParseWallTime(spec.begin()).value_or(absl::InfinitePast());
   for (const std::string& text : spec.after()) {
     const JobDependency other = ParseDependency(text).value_or(JobDependency());
-    out.after.push_back(
-        {.job_id = other.job_id, .on = static_cast<SchedulingSettings::On>(other.on)});
+    out.after.push_back({.job_id = other.job_id,
+                         .on = static_cast<SchedulingSettings::On>(other.on),
+                         .task = other.task});
   }
   out.hold = spec.hold();
   return out;

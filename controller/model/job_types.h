@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -133,6 +134,7 @@ struct SchedulingSettings {
   struct Dependency {
     uint64_t job_id = 0;
     On on = On::kSuccess;
+    std::optional<uint32_t> task = {};  // that one of the array that job_id names; else all of it
     bool operator==(const Dependency&) const = default;
   };
   std::vector<Dependency> after;

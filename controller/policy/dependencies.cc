@@ -7,8 +7,18 @@ namespace {
 
 using On = SchedulingSettings::On;
 
+// The job, the first of the array, or the task that is meant; null: there is none. The tasks of an
+// array have the ids after its first one.
+const Job* FindMeant(const Snapshot& snapshot, const SchedulingSettings::Dependency& dependency) {
+  const Job* first = snapshot.FindJob(dependency.job_id);
+  if (first == nullptr || !dependency.task.has_value()) return first;
+  if (first->array.array_id != first->id || *dependency.task < first->array.index) return nullptr;
+  const Job* task = snapshot.FindJob(first->id + (*dependency.task - first->array.index));
+  return task != nullptr && task->array.array_id == first->id ? task : nullptr;
+}
+
 // How the jobs that one dependency names stand.
-ArrayTally TallyOf(const Snapshot& snapshot, const Job& first) {
+ArrayTally TallyOf(const Snapshot& snapshot, const Job& first, bool whole_array) {
   ArrayTally tally;
   const auto count = [&tally](const Job& job) {
     if (!IsTerminal(job.state)) {
@@ -19,7 +29,7 @@ ArrayTally TallyOf(const Snapshot& snapshot, const Job& first) {
       tally.first_failed = job.id;
     }
   };
-  if (first.array.array_id != first.id) {
+  if (!whole_array) {
     count(first);
     return tally;
   }
@@ -52,12 +62,14 @@ const char* Wanted(On on) {
 
 DependencyVerdict JudgeDependency(const Snapshot& snapshot,
                                   const SchedulingSettings::Dependency& dependency) {
-  const Job* job = snapshot.FindJob(dependency.job_id);
-  const bool array = job != nullptr && job->array.array_id == job->id;
-  const std::string wanted =
+  const Job* job = FindMeant(snapshot, dependency);
+  const bool array =
+      job != nullptr && job->array.array_id == job->id && !dependency.task.has_value();
+  std::string wanted =
       absl::StrCat(Wanted(dependency.on), array ? "array " : "job ", dependency.job_id);
+  if (dependency.task.has_value()) absl::StrAppend(&wanted, "_", *dependency.task);
   DependencyVerdict verdict{.state = DependencyOutlook::kWaiting,
-                            .job_id = dependency.job_id,
+                            .job_id = job == nullptr ? dependency.job_id : job->id,
                             .whole_array = array,
                             .message = absl::StrCat("waits for ", wanted)};
   const auto never = [&](uint64_t id, absl::string_view state) {
@@ -69,7 +81,7 @@ DependencyVerdict JudgeDependency(const Snapshot& snapshot,
     never(dependency.job_id, "unknown");
     return verdict;
   }
-  const ArrayTally tally = TallyOf(snapshot, *job);
+  const ArrayTally tally = TallyOf(snapshot, *job, array);
   if (dependency.on == On::kSuccess && tally.failed > 0) {
     never(tally.first_failed, JobStateName(snapshot.FindJob(tally.first_failed)->state));
   } else if (tally.open > 0) {

@@ -1,7 +1,7 @@
 // Whether the jobs that a job waits for have ended as it wants (`scheduling.after`). Pure.
 //
-// The id of an array's first job means the whole array: success is that of every task, failure is
-// that all have ended and one of them without success.
+// The id of an array's first job, without a task's number, means the whole array: success is that
+// of every task, failure is that all have ended and one of them without success.
 #pragma once
 
 #include <cstdint>

@@ -37,7 +37,9 @@ Json EncodeNeeds(const JobNeeds& needs) {
 
 Json EncodeScheduling(const SchedulingSettings& scheduling) {
   Json after = Json::array();
+  Json tasks = Json::array();  // by the place in `after`
   for (const auto& other : scheduling.after) {
+    if (other.task.has_value()) tasks.push_back({after.size(), *other.task});
     after.push_back({other.job_id, static_cast<int>(other.on)});
   }
   return {{"preemptible", scheduling.preemptible},
@@ -46,6 +48,7 @@ Json EncodeScheduling(const SchedulingSettings& scheduling) {
           {"deadline", Encode(scheduling.deadline)},
           {"begin", Encode(scheduling.begin)},
           {"after", after},
+          {"after_tasks", tasks},
           {"hold", scheduling.hold}};
 }
 
@@ -176,6 +179,11 @@ void DecodeScheduling(Reader reader, SchedulingSettings& out) {
     if (!reader.IsPair(other)) return;
     out.after.push_back({.job_id = static_cast<uint64_t>(reader.IntOf(other[0])),
                          .on = static_cast<SchedulingSettings::On>(reader.IntOf(other[1]))});
+  });
+  reader.List("after_tasks", [&](const Json& task) {
+    if (!reader.IsPair(task)) return;
+    const auto at = static_cast<size_t>(reader.IntOf(task[0]));
+    if (at < out.after.size()) out.after[at].task = static_cast<uint32_t>(reader.IntOf(task[1]));
   });
   reader.Bool("hold", out.hold);
 }

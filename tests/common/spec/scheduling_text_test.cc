@@ -23,6 +23,12 @@ TEST(SchedulingTextTest, APoolMayWait) {
 
 TEST(SchedulingTextTest, ADependencySaysHowTheOtherJobMustEnd) {
   EXPECT_EQ(ParseDependency("42")->job_id, 42u);
+  EXPECT_EQ(ParseDependency("42")->task, std::nullopt);
+  EXPECT_EQ(ParseDependency("42_7:any")->job_id, 42u);
+  EXPECT_EQ(ParseDependency("42_7:any")->task, 7u);
+  for (const char* bad : {"42_", "_7", "42_x", "42_7_1"}) {
+    EXPECT_FALSE(ParseDependency(bad).ok()) << bad;
+  }
   EXPECT_EQ(ParseDependency("42")->on, JobDependency::On::kSuccess);
   EXPECT_EQ(ParseDependency("42:fail")->on, JobDependency::On::kFailure);
   EXPECT_EQ(ParseDependency("42:any")->on, JobDependency::On::kEnd);

@@ -54,8 +54,7 @@ TEST_F(DependenciesTest, AnArrayIsWaitedForAsAWhole) {
   Add(JobState::kFailed);  // of no array
   EXPECT_EQ(Judge(first, On::kSuccess), DependencyOutlook::kWaiting);
   EXPECT_EQ(Judge(first, On::kEnd), DependencyOutlook::kWaiting);
-  EXPECT_EQ(JudgeDependency(world_.view(), {.job_id = first}).job_id, first)
-      << "the array";
+  EXPECT_EQ(JudgeDependency(world_.view(), {.job_id = first}).job_id, first) << "the array";
   world_.draft().EditJob(second).state = JobState::kFailed;
   EXPECT_EQ(Judge(first, On::kSuccess), DependencyOutlook::kNever);
   EXPECT_EQ(Judge(first, On::kFailure), DependencyOutlook::kMet);
@@ -63,6 +62,29 @@ TEST_F(DependenciesTest, AnArrayIsWaitedForAsAWhole) {
   world_.draft().EditJob(second).state = JobState::kSucceeded;
   EXPECT_EQ(Judge(first, On::kSuccess), DependencyOutlook::kMet);
   EXPECT_EQ(Judge(first, On::kFailure), DependencyOutlook::kNever);
+}
+
+TEST_F(DependenciesTest, OneTaskOfAnArrayIsWaitedForAlone) {
+  for (uint32_t index = 5; index < 8; ++index) {
+    const uint64_t id = Add(index == 6 ? JobState::kFailed : JobState::kSucceeded, 1);
+    world_.draft().EditJob(id).array.index = index;
+  }
+  const auto judge = [&](uint32_t task) {
+    return JudgeDependency(world_.view(), {.job_id = 1, .task = task});
+  };
+  EXPECT_EQ(judge(5).state, DependencyOutlook::kMet) << "the first one's id is the array's";
+  EXPECT_EQ(judge(7).state, DependencyOutlook::kMet);
+  EXPECT_EQ(judge(6).state, DependencyOutlook::kNever);
+  EXPECT_THAT(judge(6).message, HasSubstr("job 2 is FAILED, and this job waits for the success of "
+                                          "job 1_6"));
+  for (const uint32_t none : {4u, 8u}) {
+    EXPECT_EQ(judge(none).state, DependencyOutlook::kNever) << none;
+  }
+  world_.draft().EditJob(3).state = JobState::kRunning;
+  EXPECT_EQ(judge(7).state, DependencyOutlook::kWaiting);
+  EXPECT_EQ(judge(7).job_id, 3u);
+  EXPECT_FALSE(judge(7).whole_array);
+  EXPECT_EQ(Judge(1, On::kSuccess), DependencyOutlook::kNever) << "all of it";
 }
 
 TEST_F(DependenciesTest, WhatCanNeverBeIsSaidBeforeWhatIsWaitedFor) {
