@@ -89,6 +89,8 @@ uint64_t FillCheckpoints(const Snapshot& snapshot, const Job& job, uint64_t belo
   for (auto id = job.checkpoints.rbegin(); id != job.checkpoints.rend(); ++id) {
     const Checkpoint* checkpoint = snapshot.FindCheckpoint(*id);
     if (checkpoint == nullptr || (below != 0 && *id >= below)) continue;
+    // One that was offered and refused, or never finished, has never been there.
+    if (checkpoint->state == CheckpointState::kDeleted && checkpoint->path.empty()) continue;
     v1::CheckpointInfo info = ToProto(*checkpoint);
     if (!page.Take(info.ByteSizeLong())) return *id + 1;
     *out->Add() = std::move(info);

@@ -23,6 +23,7 @@ bool IsPlain(absl::string_view text) {
 }
 
 constexpr int32_t kPriorityStep = 1000;  // between two classes
+constexpr int32_t kNormal = v1::PRIORITY_CLASS_NORMAL;
 
 int32_t PriorityOf(const v1::Scheduling& scheduling) {
   const int32_t steps = static_cast<int32_t>(scheduling.priority_class()) -
@@ -94,6 +95,10 @@ std::map<FailureClass, uint32_t> BudgetsOf(const v1::RestartBudgets& budgets) {
   return out;
 }
 
+std::string TimeText(absl::Time time) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone());
+}
+
 JobSettings SettingsOf(const v1::JobSpec& spec) {
   JobSettings out;
   out.name = spec.name();
@@ -150,6 +155,44 @@ absl::StatusOr<CheckedSubmit> CheckSubmit(const v1::SubmitRequest& request,
   return out;
 }
 
-v1::JobSpec SpecOf(const JobSettings& settings) { return ReadSpec(settings.spec_json).spec; }
+v1::JobSpec SpecOf(const JobSettings& settings) {
+  v1::JobSpec spec = ReadSpec(settings.spec_json).spec;
+  if (NeedsOf(spec).pools != settings.needs.pools) {
+    v1::Placement& placement = *spec.mutable_placement();
+    placement.clear_pool();
+    placement.clear_pools();
+    for (const JobNeeds::Pool& pool : settings.needs.pools) {
+      const bool at_once = pool.after <= absl::ZeroDuration();
+      placement.add_pools(
+          at_once ? pool.name
+                  : absl::StrCat(pool.name, " after ", absl::FormatDuration(pool.after)));
+    }
+  }
+  v1::Scheduling& scheduling = *spec.mutable_scheduling();
+  if (PriorityOf(scheduling) != settings.priority) {
+    const int32_t steps =
+        std::clamp(settings.priority / kPriorityStep, v1::PRIORITY_CLASS_LOW - kNormal,
+                   v1::PRIORITY_CLASS_URGENT - kNormal);
+    scheduling.set_priority_class(static_cast<v1::PriorityClass>(kNormal + steps));
+    scheduling.set_priority(settings.priority - steps * kPriorityStep);
+  }
+  const SchedulingSettings was = SchedulingOf(scheduling);
+  const SchedulingSettings& is = settings.scheduling;
+  if (was.max_run_time != is.max_run_time) {
+    scheduling.clear_max_run_time();
+    if (is.max_run_time != absl::InfiniteDuration()) {
+      *scheduling.mutable_max_run_time() = muster::ToProto(is.max_run_time);
+    }
+  }
+  if (was.deadline != is.deadline) {
+    scheduling.clear_deadline();
+    if (is.deadline != absl::InfiniteFuture()) scheduling.set_deadline(TimeText(is.deadline));
+  }
+  if (was.begin != is.begin) {
+    scheduling.clear_begin();
+    if (is.begin != absl::InfinitePast()) scheduling.set_begin(TimeText(is.begin));
+  }
+  return spec;
+}
 
 }  // namespace muster::controller

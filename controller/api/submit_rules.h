@@ -29,8 +29,8 @@ absl::Status CheckWord(absl::string_view field, absl::string_view word, size_t m
 inline constexpr size_t kMaxKeyBytes = 128;
 inline constexpr size_t kMaxUserBytes = 64;
 
-// The resolved spec of a stored job. What an older Muster wrote and this one does not know is left
-// out.
+// The resolved spec of a stored job, with what was updated since. What an older Muster wrote and
+// this one does not know is left out.
 v1::JobSpec SpecOf(const JobSettings& settings);
 
 }  // namespace muster::controller

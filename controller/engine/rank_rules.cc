@@ -78,7 +78,8 @@ JobInput NoteExit(Draft& draft, const RankReport& report, const RuleContext& con
 std::string MessageOf(const RankReport& report, JobInput input) {
   switch (input) {
     case JobInput::kRankProgressed:
-      return absl::StrCat("rank ", report.rank, " made its first step");
+      return absl::StrCat("rank ", report.rank,
+                          report.last_step > 0 ? " made its first step" : " runs");
     case JobInput::kGangSucceeded:
       return "all ranks succeeded";
     case JobInput::kRankStopped:

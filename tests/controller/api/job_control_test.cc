@@ -62,6 +62,32 @@ v1::ControlJobRequest Hold(uint64_t id) {
   return request;
 }
 
+TEST_F(JobControlTest, TheSpecThatIsShownHasWhatWasUpdatedSince) {
+  engine_.Publish([](Snapshot& s) {
+    auto job = std::make_shared<Job>(*s.FindJob(1));
+    auto settings = std::make_shared<JobSettings>(*job->settings);
+    settings->priority = 1500;
+    settings->needs.pools = {{"spot", {}}, {"ondemand", absl::Minutes(10)}};
+    settings->scheduling.max_run_time = absl::Hours(2);
+    settings->scheduling.begin = absl::FromUnixSeconds(1'700'000'000);
+    job->settings = settings;
+    s.jobs.Put(1, job);
+  });
+  v1::GetJobRequest request;
+  request.mutable_job()->set_id(1);
+  v1::GetJobResponse response;
+  ASSERT_OK(Call(&Stub::GetJob, request, response));
+  const v1::Scheduling& scheduling = response.spec().scheduling();
+  EXPECT_EQ(scheduling.priority_class(), v1::PRIORITY_CLASS_HIGH);
+  EXPECT_EQ(scheduling.priority(), 500);
+  EXPECT_EQ(scheduling.max_run_time().seconds(), 7200);
+  EXPECT_EQ(scheduling.begin(), "2023-11-14T22:13:20Z");
+  EXPECT_FALSE(scheduling.has_deadline());
+  ASSERT_EQ(response.spec().placement().pools_size(), 2);
+  EXPECT_EQ(response.spec().placement().pools(1), "ondemand after 10m");
+  EXPECT_EQ(response.spec().train().steps(), 10u) << "the rest is as it was";
+}
+
 TEST_F(JobControlTest, AVerbBecomesAnEventInTheUsersName) {
   v1::ControlJobRequest request = Hold(2);
   request.set_verb(v1::ControlJobRequest::REQUEUE);

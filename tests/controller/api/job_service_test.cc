@@ -399,12 +399,14 @@ TEST_F(JobServiceTest, ACallersDeadlineEndsTheWaitForAVerdict) {
 
 TEST_F(JobServiceTest, CheckpointsAndWorkersAreListed) {
   auto job = MakeJob(1, "digits");
-  job->checkpoints = {1, 2};
+  job->checkpoints = {1, 2, 3};
   PutJob(job);
   engine_.Publish([&](Snapshot& s) {
-    for (uint64_t id : {1, 2}) {
+    for (uint64_t id : {1, 2, 3}) {
       auto checkpoint = std::make_shared<Checkpoint>();
       checkpoint->id = id;
+      // The last one was offered and refused: it was never there.
+      if (id == 3) checkpoint->state = CheckpointState::kDeleted;
       checkpoint->metrics = {{"validation_accuracy", 0.9}};
       s.checkpoints.Put(id, checkpoint);
     }

@@ -108,6 +108,13 @@ TEST_F(EngineTest, AJobThatSavesElsewhereIsNotEndedByTheLossesOfAMonth) {
   EXPECT_THAT(job(id).message, HasSubstr("without getting further"));
 }
 
+TEST_F(EngineTest, ARankThatReportsNoStepOnlyRuns) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  StartRanks(one);
+  EXPECT_EQ(job(id).message, "rank 0 runs");
+}
+
 TEST_F(EngineTest, SomeFailuresAreNotTriedAgain) {
   Agent one = ConnectNew("worker-1", 1);
   for (FailureClass kind : {FailureClass::kDataError, FailureClass::kOutOfMemory}) {
