@@ -34,6 +34,7 @@ absl::StatusOr<ExitCode> List(Session& session) {
 struct Flags {
   std::vector<std::string> names;
   std::string reason;
+  bool let_finish = false;
 };
 
 // Goes on after a worker that there is not; the first error decides the exit code.
@@ -45,6 +46,7 @@ absl::StatusOr<ExitCode> Cordon(bool cordoned, const Flags& flags, Session& sess
     request.set_worker(name);
     request.set_cordoned(cordoned);
     request.set_reason(flags.reason);
+    request.set_let_finish(flags.let_finish);
     request.set_user(UserName(session.host()));
     auto response = SendChange(session, &v1::JobService::Stub::CordonWorker, request);
     if (response.ok()) {
@@ -84,6 +86,7 @@ void AddNodes(CLI::App& app, Session& session, Verb& verb) {
                               "charge",
                               flags);
   drain->add_option("--reason", flags->reason, "why, for others to see");
+  drain->add_flag("--let-finish", flags->let_finish, "let jobs there run to their end instead");
   CLI::App* undrain = AddCordon(*command, "undrain", "let workers take jobs again", flags);
   command->callback([=, &session, &verb] {
     if (drain->parsed()) {

@@ -125,7 +125,8 @@ absl::StatusOr<controller::CordonWorker> EventOf(const v1::CordonWorkerRequest& 
   return controller::CordonWorker{.worker = request.worker(),
                                   .cordoned = request.cordoned(),
                                   .reason = request.cordoned() ? request.reason() : "",
-                                  .actor = std::move(actor)};
+                                  .actor = std::move(actor),
+                                  .let_finish = request.let_finish()};
 }
 
 // The answer to a change of one job, or of an array: the job as it is then.

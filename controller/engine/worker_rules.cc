@@ -284,6 +284,7 @@ EventResult OnCordon(Draft& draft, const CordonWorker& event, const RuleContext&
     Parole(draft, id, context);
     return {};
   }
+  if (event.let_finish) return {};
   const std::string why = event.reason.empty() ? "" : absl::StrCat(": ", event.reason);
   const JobStep step{
       .input = JobInput::kDrain,

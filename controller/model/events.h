@@ -73,12 +73,13 @@ struct UpdateJob {
   std::optional<absl::Time> begin = std::nullopt;
 };
 
-// Drains a worker (nothing new, jobs there save and leave), or ends that.
+// Drains a worker (nothing new, jobs there save and leave, or run to their end), or ends that.
 struct CordonWorker {
   std::string worker;
   bool cordoned = true;
   std::string reason;
   std::string actor;
+  bool let_finish = false;  // what runs there
 };
 
 // Has an agent reread a checkpoint. Answered when the assignment is durable; the verdict shows as

@@ -137,6 +137,9 @@ TEST_F(ControlTest, NodesAreDrainedAndUndrained) {
   EXPECT_EQ(run_({"nodes", "drain", "w1", "--reason", "a fan"}).out, "worker w1: drained\n");
   EXPECT_TRUE(service_.cordons().back().cordoned());
   EXPECT_EQ(service_.cordons().back().reason(), "a fan");
+  EXPECT_FALSE(service_.cordons().back().let_finish());
+  EXPECT_EQ(run_({"nodes", "drain", "w1", "--let-finish"}).code, 0);
+  EXPECT_TRUE(service_.cordons().back().let_finish());
   EXPECT_EQ(run_({"nodes", "undrain", "w1"}).out, "worker w1: ready\n");
   EXPECT_FALSE(service_.cordons().back().cordoned());
   EXPECT_EQ(run_({"nodes", "drain", "w9"}).code, 3);

@@ -349,6 +349,21 @@ TEST_F(ControlRulesTest, ADeadlineEndsWhatWaitsAndWhatRuns) {
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("refused: its deadline")));
 }
 
+TEST_F(ControlRulesTest, ADrainThatLetsJobsFinishOnlyKeepsNewOnesAway) {
+  Running running = Run("worker-1");
+  EXPECT_OK(
+      Apply(CordonWorker{.worker = "worker-1", .actor = "user:ann", .let_finish = true}).status);
+  EXPECT_EQ(WorkerStateName(worker("worker-1")), "draining");
+  EXPECT_EQ(state(running.id), JobState::kRunning);
+  EXPECT_FALSE(WasSent<StopAssignment>(running.agent));
+  const uint64_t waits = Submit();
+  EXPECT_EQ(state(waits), JobState::kPending);
+  ReportExit(running.agent, running.fence, 0, {.succeeded = true});
+  EXPECT_EQ(state(running.id), JobState::kSucceeded);
+  EXPECT_EQ(WorkerStateName(worker("worker-1")), "drained");
+  EXPECT_EQ(state(waits), JobState::kPending);
+}
+
 TEST_F(ControlRulesTest, ADrainMovesJobsFreeOfChargeUntilItIsTakenBack) {
   Running running = Run("worker-1");
   EXPECT_OK(
