@@ -26,6 +26,8 @@ enum class PlantedBug {
   kForgottenSlot,     // ranks lose their slots when their agent has not heard of any yet
   kQuotaOffByOne,     // one slot of a gang that is preempted or stopped counts as free already
   kUnsettledLog,      // builds on a log that a failed fsync may have left in memory only
+  kNoYieldAbroad,     // makes way for a job of another project, takes the slots back, and again
+  kGrowPastUser,      // grows although its user's quota lets it come back no larger
 };
 
 inline constexpr absl::string_view kPlantedBugNames[] = {
@@ -42,6 +44,8 @@ inline constexpr absl::string_view kPlantedBugNames[] = {
     "forgotten-slot",
     "quota-off-by-one",
     "unsettled-log",
+    "no-yield-abroad",
+    "grow-past-user",
 };
 
 #if defined(MUSTER_PLANTED_BUGS)

@@ -6,6 +6,8 @@
 #include <tuple>
 #include <utility>
 
+#include "common/base/planted_bug.h"
+
 namespace muster::controller {
 namespace {
 
@@ -175,6 +177,10 @@ class Search {
   int steps_ = 0;
 };
 
+bool IsForgotten(const Job& job, const Job& other) {
+  return Planted(PlantedBug::kNoYieldAbroad) && job.settings->project != other.settings->project;
+}
+
 }  // namespace
 
 uint32_t RanksIn(const Room& room, const RankSize& rank) {
@@ -236,6 +242,7 @@ absl::Time SavedUpTo(const Snapshot& snapshot, const Job& job) {
 }
 
 bool HasMadeWayFor(const Job& job, const Job& other) {
+  if (IsForgotten(job, other)) return false;
   const absl::Time placed =
       other.current == nullptr ? absl::InfinitePast() : other.current->started;
   return std::any_of(job.past.begin(), job.past.end(), [&](const auto& attempt) {
@@ -248,6 +255,7 @@ uint64_t YieldsTo(const Snapshot& snapshot, const Job& job, absl::Time now) {
   if (!job.current->live() && now - job.current->ended > kYieldFor) return 0;
   const Job* other = snapshot.FindJob(job.current->yielded_to);
   if (other == nullptr || other->state != JobState::kPending || other->held) return 0;
+  if (IsForgotten(job, *other)) return 0;
   // It had them meanwhile, and waits anew.
   if (other->current != nullptr && other->current->started >= job.current->ended) return 0;
   return other->id;

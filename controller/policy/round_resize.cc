@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/planted_bug.h"
 #include "controller/policy/elastic.h"
 #include "controller/policy/make_room.h"
 #include "controller/policy/placement.h"
@@ -174,7 +175,8 @@ uint32_t SchedulingRound::RanksWithinQuotas(const Job& job) {
     ranks = std::min(ranks, room / needs.slots_per_rank);
   };
   cap(project->quota, use.all);
-  cap(project->QuotaOf(job.owner), use.Of(job.owner));
+  const bool forgotten = Planted(PlantedBug::kGrowPastUser);
+  if (!forgotten) cap(project->QuotaOf(job.owner), use.Of(job.owner));
   return ranks;
 }
 

@@ -230,6 +230,7 @@ absl::Status Agent::StartRanks(const v1::StartRanks& start) {
   worker::StartContext context;
   context.draining = stopping_;
   context.session_term = session_->term();
+  context.allow_commands = true;
   for (const v1::Slot& slot : hello_.slots()) context.slots.insert(slot.index());
   for (const auto& [key, rank] : ranks_) {
     context.busy_slots.insert(rank->slots.begin(), rank->slots.end());
@@ -239,19 +240,20 @@ absl::Status Agent::StartRanks(const v1::StartRanks& start) {
   if (!settings.ok()) return settings.status();
   fences_.RaiseTo(start.fence().job_id(), start.fence().attempt());
   for (const v1::StartRanks::Rank& rank : start.ranks()) {
-    StartOne(start, rank, settings->controller_lost_timeout);
+    StartOne(start, rank, *settings);
   }
   return absl::OkStatus();
 }
 
 void Agent::StartOne(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
-                     absl::Duration controller_lost_timeout) {
+                     const worker::SpecSettings& settings) {
   auto mine = std::make_unique<AgentRank>();
   mine->key = worker::MakeRankKey(start.fence(), rank.rank());
   mine->fence = start.fence();
   mine->slots.assign(rank.slots().begin(), rank.slots().end());
-  mine->controller_lost_timeout = controller_lost_timeout;
-  mine->progress.phase = "start";
+  mine->controller_lost_timeout = settings.controller_lost_timeout;
+  mine->facts.is_command = settings.command.has_value();
+  mine->progress.phase = mine->facts.is_command ? "run" : "start";
   mine->process = host_.spawn({.key = mine->key,
                                .slots = mine->slots,
                                .world_size = start.world_size(),
@@ -267,7 +269,7 @@ void Agent::StartOne(const v1::StartRanks& start, const v1::StartRanks::Rank& ra
     execution_.After(absl::Milliseconds(5), [this, key, exit] { OnExit(key, exit); });
   };
   ranks_[mine->key] = std::move(mine);
-  SendRankEvent(MakeEvent(*raw, v1::RankEvent::STARTED));
+  if (!raw->facts.is_command) SendRankEvent(MakeEvent(*raw, v1::RankEvent::STARTED));
   raw->process->Start();
 }
 
@@ -302,6 +304,7 @@ void Agent::TakeStopStep(AgentRank& rank) {
   if (step.action != worker::StopAction::kWait) rank.stop_taken = step.action;
   if (step.action == worker::StopAction::kAskToSave) {
     rank.process->OnLine(worker::StopLine{.save = true, .reason = rank.stop->reason});
+    if (rank.facts.is_command) rank.process->Terminate();
   } else if (step.action == worker::StopAction::kTerminate) {
     rank.process->OnLine(worker::StopLine{.save = false, .reason = rank.stop->reason});
     rank.process->Terminate();
@@ -330,6 +333,11 @@ void Agent::OnLine(AgentRank& rank, worker::RankLine line) {
     rank.progress = *progress;
     rank.step = std::max(rank.step, progress->step);
     if (new_phase) session_->HeartbeatNow();
+    // The gang has met, in its agents: only now a command is started, and then it runs.
+    if (rank.facts.is_command && !rank.running && progress->phase == "load") {
+      SendRankEvent(MakeEvent(rank, v1::RankEvent::STARTED));
+      ReportRunning(rank);
+    }
   }
   if (const auto* checkpoint = std::get_if<worker::CheckpointLine>(&line)) {
     OnCheckpointLine(rank, *checkpoint);
@@ -338,9 +346,12 @@ void Agent::OnLine(AgentRank& rank, worker::RankLine line) {
     rank.facts.result_before_stop = !rank.stop.has_value();
     rank.facts.result = std::move(*result);
   }
-  if (rank.first_step.Seen(line) && !std::exchange(rank.running, true)) {
-    SendRankEvent(MakeEvent(rank, v1::RankEvent::RUNNING));
-  }
+  if (rank.first_step.Seen(line)) ReportRunning(rank);
+}
+
+void Agent::ReportRunning(AgentRank& rank) {
+  if (std::exchange(rank.running, true)) return;
+  SendRankEvent(MakeEvent(rank, v1::RankEvent::RUNNING));
 }
 
 void Agent::OnCheckpointLine(AgentRank& rank, const worker::CheckpointLine& line) {

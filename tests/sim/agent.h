@@ -78,13 +78,14 @@ class Agent final : private worker::SessionHandler {
   void Acknowledge(uint64_t outbox_seq, const std::string& refusal);
   absl::Status StartRanks(const v1::StartRanks& start);
   void StartOne(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
-                absl::Duration controller_lost_timeout);
+                const worker::SpecSettings& settings);
   void StopRanks(const v1::StopRanks& stop);
   void StopAll(const worker::StopRequest& request);
   void OnCheckpointAck(const v1::CheckpointAck& ack);
   void Care(const v1::ControllerMessage& message);
 
   void OnLine(AgentRank& rank, worker::RankLine line);
+  void ReportRunning(AgentRank& rank);
   void OnCheckpointLine(AgentRank& rank, const worker::CheckpointLine& line);
   void TryPublish(AgentRank& rank);
   void Stop(AgentRank& rank, worker::StopRequest request);

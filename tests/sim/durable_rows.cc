@@ -23,7 +23,8 @@ std::string RowOf(const mc::Attempt& attempt) {
       " cause ", attempt.cause, " of rank ", attempt.failed_rank, " running ",
       attempt.reached_running, " save ", attempt.save_requested, " lost ",
       attempt.lost_slot_seconds, " of ", attempt.stake_slot_seconds, " steps ", attempt.first_step,
-      "..", attempt.last_step, " resume ", absl::StrJoin(attempt.resume, ","));
+      "..", attempt.last_step, " for ", attempt.yielded_to, " resume ",
+      absl::StrJoin(attempt.resume, ","));
   for (const mc::Rank& rank : attempt.ranks) absl::StrAppend(&row, "; ", RowOf(rank));
   return row;
 }
@@ -32,7 +33,9 @@ std::string RowOf(const mc::Job& job) {
   std::string row = absl::StrCat(
       job.owner, " held ", job.held, job.suspending, " requeue ", job.requeue_id, "/",
       job.requeued_after, " array ", job.array.array_id, "/", job.array.index, " priority ",
-      job.settings->priority, " ", job.idempotency_key, " ", job.settings->name, " ",
+      job.settings->priority, " begin ", absl::ToUnixMillis(job.settings->scheduling.begin),
+      " deadline ", absl::ToUnixMillis(job.settings->scheduling.deadline), " at a time ",
+      job.array.at_a_time, " ", job.idempotency_key, " ", job.settings->name, " ",
       job.settings->spec_json, " ", mc::JobStateName(job.state), " reason ",
       static_cast<int>(job.reason), " attempt ", job.attempt, " restarts ", job.restarts, "/",
       job.restarts_in_row, " class ", static_cast<int>(job.failure_class), " checkpoints ",

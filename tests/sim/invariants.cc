@@ -81,6 +81,7 @@ void Invariants::OnPublished(const mc::Snapshot& snapshot, const mc::Snapshot* b
   CheckPlacements(snapshot, before);
   CheckCheckpoints(snapshot);
   CheckLedgers(snapshot);
+  make_way_.OnPublished(snapshot, before);
   model_.Check(snapshot);
   durable_ = DurableRows(snapshot);
 }
@@ -216,7 +217,7 @@ void Invariants::CheckPlacements(const mc::Snapshot& snapshot, const mc::Snapsho
   snapshot.jobs.ForEach([&](const mc::Job& job) {
     const mc::Job* old = before->FindJob(job.id);
     if (job.current == nullptr || (old != nullptr && old->attempt == job.attempt)) return;
-    model_.CheckPlacement(job);
+    model_.CheckPlacement(snapshot, *before, job, now());
     if (job.current->ranks.size() < job.settings->needs.min_ranks ||
         job.current->ranks.size() > job.settings->needs.max_ranks) {
       trace_.Fail("job ", job.id, ": placed with ", job.current->ranks.size(), " ranks");

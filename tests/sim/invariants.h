@@ -12,6 +12,7 @@
 
 #include "controller/model/events.h"
 #include "controller/model/snapshot.h"
+#include "tests/sim/make_way_check.h"
 #include "tests/sim/model.h"
 #include "tests/sim/storage.h"
 #include "tests/sim/trace.h"
@@ -36,9 +37,11 @@ class Invariants {
   };
 
   Invariants(Trace& trace, Storage& storage, const Model& model)
-      : trace_(trace), storage_(storage), model_(model) {}
+      : trace_(trace), storage_(storage), model_(model), make_way_(trace) {}
 
   std::function<std::vector<LiveProcess>()> live_processes;
+  std::function<absl::Time()> now;  // the wall clock
+  const MakeWayCheck& make_way() const { return make_way_; }
 
   // ---- the controller ----
   // `exact`: it did not die in the middle of a step, so that not more is on disk than was seen.
@@ -71,6 +74,7 @@ class Invariants {
   Trace& trace_;
   Storage& storage_;
   const Model& model_;
+  MakeWayCheck make_way_;
   std::map<std::string, std::string> durable_;            // of the newest published version
   std::map<std::string, std::string> holder_of_name_;     // worker -> incarnation that was accepted
   std::set<std::pair<std::string, std::string>> fenced_;  // worker, incarnation

@@ -36,6 +36,7 @@ struct Totals {
   uint64_t seeds = 0;
   uint64_t jobs = 0;
   absl::Duration simulated;
+  MakeWayCheck::Counts made_way;
   std::vector<uint64_t> broken;
 };
 
@@ -43,6 +44,12 @@ void Count(Totals& totals, const Outcome& outcome) {
   ++totals.seeds;
   totals.jobs += outcome.jobs;
   totals.simulated += 2 * outcome.simulated;
+  totals.made_way.preempted += outcome.made_way.preempted;
+  totals.made_way.shrunk += outcome.made_way.shrunk;
+  totals.made_way.grown += outcome.made_way.grown;
+  totals.made_way.came_back_larger += outcome.made_way.came_back_larger;
+  totals.made_way.most_in_vain =
+      std::max(totals.made_way.most_in_vain, outcome.made_way.most_in_vain);
   if (outcome.failure.empty()) return;
   totals.broken.push_back(outcome.seed);
   std::printf("seed %lu: %s\n", static_cast<unsigned long>(outcome.seed), outcome.failure.c_str());
@@ -57,6 +64,13 @@ int Report(const Totals& totals, absl::Duration took) {
       static_cast<unsigned long>(totals.seeds), static_cast<unsigned long>(totals.jobs), hours,
       absl::ToDoubleSeconds(took), hours / absl::ToDoubleMinutes(took),
       static_cast<unsigned long>(totals.broken.size()));
+  const MakeWayCheck::Counts& stops = totals.made_way;
+  std::printf(
+      "gangs stopped for others or to grow: %lu preempted, %lu shrunk, %lu to grow, of which %lu"
+      " came back larger; one at most %u times in a row without a step between\n",
+      static_cast<unsigned long>(stops.preempted), static_cast<unsigned long>(stops.shrunk),
+      static_cast<unsigned long>(stops.grown), static_cast<unsigned long>(stops.came_back_larger),
+      stops.most_in_vain);
   return totals.broken.empty() ? 0 : 1;
 }
 

@@ -4,15 +4,21 @@
 
 namespace muster::sim {
 
-void Model::OnSubmitted(const Key& key, const std::string& spec, uint64_t job_id) {
-  const auto [it, is_new] = submits_.emplace(key, Submit{spec, job_id});
+void Model::OnSubmitted(const Key& key, const mc::JobSettings& settings,
+                        const std::optional<mc::ArrayRange>& array, uint64_t job_id) {
+  const uint32_t jobs = array.has_value() ? array->size() : 1;
+  const auto [it, is_new] = submits_.emplace(key, Submit{settings.spec_json, job_id, jobs});
   if (!is_new && it->second.job_id != job_id) {
     trace_.Fail("one request started two jobs: ", it->second.job_id, " and ", job_id);
   }
-  const auto [owner, is_first] = keys_.emplace(job_id, key);
-  if (!is_first && owner->second != key) {
-    trace_.Fail("job ", job_id, " was given to two requests");
+  for (uint64_t id = job_id; id < job_id + jobs; ++id) {
+    const auto [owner, is_first] = keys_.emplace(id, key);
+    if (!is_first && owner->second != key) {
+      trace_.Fail("job ", id, " was given to two requests");
+    }
   }
+  if (is_new) jobs_ += jobs;
+  queue_.OnSubmitted(job_id, settings.scheduling, array);
 }
 
 void Model::OnCordoned(const std::string& worker, bool cordoned) {
@@ -23,7 +29,9 @@ void Model::OnCordoned(const std::string& worker, bool cordoned) {
   }
 }
 
-void Model::CheckPlacement(const mc::Job& job) const {
+void Model::CheckPlacement(const mc::Snapshot& snapshot, const mc::Snapshot& before,
+                           const mc::Job& job, absl::Time now) const {
+  queue_.CheckPlacement(snapshot, before, job, now);
   const auto held = held_.find(job.id);
   if (held != held_.end() && job.attempt > held->second) {
     trace_.Fail("job ", job.id, " is held or suspended, but attempt ", job.attempt, " was placed");
@@ -56,15 +64,17 @@ void Model::OnRankSucceeded(uint64_t job_id, uint32_t attempt, uint32_t rank) {
 
 void Model::Check(const mc::Snapshot& snapshot) const {
   for (const auto& [key, submit] : submits_) {
-    const mc::Job* job = snapshot.FindJob(submit.job_id);
-    if (job == nullptr) {
-      return trace_.Fail("job ", submit.job_id, " was acknowledged and is gone");
-    }
-    if (job->owner != key.first || job->idempotency_key != key.second ||
-        job->settings->spec_json != submit.spec) {
-      return trace_.Fail("job ", submit.job_id, " is not what was submitted");
+    for (uint64_t id = submit.job_id; id < submit.job_id + submit.jobs; ++id) {
+      const mc::Job* job = snapshot.FindJob(id);
+      if (job == nullptr) return trace_.Fail("job ", id, " was acknowledged and is gone");
+      // The key stands with the first job of an array.
+      const bool same_key = id != submit.job_id || job->idempotency_key == key.second;
+      if (job->owner != key.first || !same_key || job->settings->spec_json != submit.spec) {
+        return trace_.Fail("job ", id, " is not what was submitted");
+      }
     }
   }
+  queue_.Check(snapshot);
   for (const uint64_t id : cancels_) {
     const mc::Job* job = snapshot.FindJob(id);
     const bool ends = job != nullptr && (job->state == mc::JobState::kStopping ||

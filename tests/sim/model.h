@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
 #include <utility>
 
 #include "controller/model/snapshot.h"
+#include "tests/sim/queue_model.h"
 #include "tests/sim/storage.h"
 #include "tests/sim/trace.h"
 
@@ -19,10 +21,11 @@ namespace mc = ::muster::controller;
 
 class Model {
  public:
-  Model(Trace& trace, const Storage& storage) : trace_(trace), storage_(storage) {}
+  Model(Trace& trace, const Storage& storage) : trace_(trace), storage_(storage), queue_(trace) {}
 
   using Key = std::pair<std::string, std::string>;  // owner, idempotency key
-  void OnSubmitted(const Key& key, const std::string& spec, uint64_t job_id);
+  void OnSubmitted(const Key& key, const mc::JobSettings& settings,
+                   const std::optional<mc::ArrayRange>& array, uint64_t job_id);
   void OnCancelled(uint64_t job_id);
   // Held or suspended while `attempt` was its newest; and no longer.
   void OnHeld(uint64_t job_id, uint32_t attempt) { held_[job_id] = attempt; }
@@ -34,19 +37,25 @@ class Model {
   void OnTerm(const std::string& machine, uint64_t term);
   void OnRankSucceeded(uint64_t job_id, uint32_t attempt, uint32_t rank);
 
-  // A gang was placed.
-  void CheckPlacement(const mc::Job& job) const;
+  // A gang was placed at `now`, by the controller's clock.
+  void CheckPlacement(const mc::Snapshot& snapshot, const mc::Snapshot& before, const mc::Job& job,
+                      absl::Time now) const;
   // Holds what is published against what was promised.
   void Check(const mc::Snapshot& snapshot) const;
+  // Once everything has healed.
+  void CheckLimits(const mc::Snapshot& snapshot, absl::Time now) const {
+    queue_.CheckLimits(snapshot, now);
+  }
   // The newest step of the job that was called committed and that can still be read; 0: none.
   int64_t NewestPromisedStep(const mc::Snapshot& snapshot, uint64_t job_id) const;
-  size_t jobs() const { return submits_.size(); }
+  size_t jobs() const { return jobs_; }
   uint64_t term() const { return term_; }
 
  private:
   struct Submit {
     std::string spec;
     uint64_t job_id = 0;
+    uint32_t jobs = 1;
   };
   struct Commit {
     uint64_t job_id = 0;
@@ -61,6 +70,8 @@ class Model {
 
   Trace& trace_;
   const Storage& storage_;
+  QueueModel queue_;
+  size_t jobs_ = 0;
   std::map<Key, Submit> submits_;
   std::map<uint64_t, Key> keys_;
   std::set<uint64_t> cancels_;

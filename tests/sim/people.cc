@@ -6,12 +6,6 @@
 #include "absl/strings/str_cat.h"
 
 namespace muster::sim {
-namespace {
-
-constexpr absl::Duration kPatience = absl::Seconds(10);
-
-}  // namespace
-
 People::People(Agenda& agenda, Trace& trace, Network& network, SimController& controller,
                Model& model, Dice dice, Habits habits)
     : agenda_(agenda),
@@ -61,7 +55,7 @@ void People::ActSoon() {
           break;
         case 1:
           Try(std::make_shared<Request>(
-              Request{request.owner, request.key, request.settings}));  // once more
+              Request{request.owner, request.key, request.settings, request.array}));  // once more
           break;
         case 2:
           Reread();
@@ -77,42 +71,6 @@ void People::ActSoon() {
   });
 }
 
-void People::Submit() {
-  ++submitted_;
-  auto settings = std::make_shared<mc::JobSettings>();
-  settings->name = absl::StrCat("job-", submitted_);
-  settings->project = dice_.Chance(0.5) ? "red" : "blue";
-  settings->priority = static_cast<int32_t>(dice_.Below(3));
-  const uint32_t most = settings->project == "red" && habits_.quota > 0
-                            ? std::max(1u, habits_.quota - 1)
-                            : habits_.slots;
-  settings->needs.slots_per_rank = dice_.Chance(0.15) && habits_.widest >= 2 && most >= 2 ? 2 : 1;
-  // Two slots of a rank are on one machine, so that only a part of the slots may do.
-  const uint32_t ranks = settings->needs.slots_per_rank == 2 ? 1 : most;
-  settings->needs.min_ranks =
-      static_cast<uint32_t>(1 + dice_.Below(std::min(ranks, dice_.Chance(0.3) ? ranks : 2)));
-  settings->needs.max_ranks = std::min<uint32_t>(ranks, settings->needs.min_ranks + dice_.Below(3));
-  settings->needs.pools = {{.name = "default", .after = absl::ZeroDuration()}};
-  settings->needs.wait_for_capacity = true;
-  Schedule(*settings);
-  settings->restart = {.max_restarts = static_cast<uint32_t>(dice_.Below(6)),
-                       .backoff = absl::Seconds(1),
-                       .max_backoff = absl::Minutes(1),
-                       .progress_timeout = dice_.Between(absl::Seconds(60), absl::Minutes(4))};
-  settings->keep_last = static_cast<uint32_t>(1 + dice_.Below(3));
-  settings->checkpoint_root = "/ckpt";
-  settings->spec_json = EncodePlan({.steps = dice_.Between(1, 60),
-                                    .save_every = dice_.Between(1, 10),
-                                    .step_ms = dice_.Between(500, 12'000),
-                                    .fail = dice_.Chance(0.6) ? habits_.fail : 0});
-  auto request = std::make_shared<Request>();
-  request->owner = dice_.Chance(0.5) ? "ann" : "bob";
-  request->key = absl::StrCat("key-", submitted_);
-  request->settings = std::move(settings);
-  ++waiting_;
-  Try(request);
-}
-
 void People::Call(mc::Event event, std::function<void(const mc::EventResult&)> done) {
   network_.Datagram([this, event = std::move(event), done = std::move(done)] {
     controller_.Post(event, [this, done](const mc::EventResult& result) {
@@ -121,58 +79,33 @@ void People::Call(mc::Event event, std::function<void(const mc::EventResult&)> d
   });
 }
 
-void People::Try(const std::shared_ptr<Request>& request) {
-  if (request->answered) return;
-  Call(
-      mc::SubmitJob{
-          .settings = request->settings, .owner = request->owner, .idempotency_key = request->key},
-      [this, request](const mc::EventResult& result) { OnAnswer(request, result); });
-  agenda_.After(kPatience, [this, request] { Try(request); });
+bool People::IsForCancels(uint64_t job_id) const {
+  const auto array = array_of_.find(job_id);
+  return (array == array_of_.end() ? job_id : array->second) % 2 == 0;
 }
 
-void People::OnAnswer(const std::shared_ptr<Request>& request, const mc::EventResult& result) {
-  const absl::StatusCode code = result.status.code();
-  if (code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kResourceExhausted) {
-    return;  // said again
+std::vector<uint64_t> People::ArrayOf(uint64_t job_id) const {
+  const auto array = array_of_.find(job_id);
+  if (array == array_of_.end()) return {job_id};
+  std::vector<uint64_t> jobs;
+  for (const auto& [id, first] : array_of_) {
+    if (first == array->second) jobs.push_back(id);
   }
-  // A job that it should wait for has ended otherwise.
-  const bool hopeless =
-      code == absl::StatusCode::kFailedPrecondition && !request->settings->scheduling.after.empty();
-  if (hopeless) {
-    if (!std::exchange(request->answered, true)) --waiting_;
-    return;
-  }
-  if (!result.status.ok()) {
-    trace_.Fail("a good submit was refused: ", result.status.ToString());
-    return;
-  }
-  model_.OnSubmitted({request->owner, request->key}, request->settings->spec_json, result.job_id);
-  if (std::exchange(request->answered, true)) return;
-  trace_.Note(request->owner, " submitted ", request->key, ": job ", result.job_id);
-  accepted_.push_back(request);
-  jobs_.push_back(result.job_id);
-  if (waiting_ > 0) --waiting_;
+  return jobs;
 }
 
-void People::AskForOther(const Request& request) {
-  auto other = std::make_shared<mc::JobSettings>(*request.settings);
-  other->spec_json = EncodePlan({.steps = 1, .save_every = 1, .step_ms = 1, .fail = 0});
-  if (other->spec_json == request.settings->spec_json) return;
-  Call(mc::SubmitJob{.settings = other, .owner = request.owner, .idempotency_key = request.key},
-       [this, key = request.key](const mc::EventResult& result) {
-         if (result.status.ok()) {
-           trace_.Fail("another job was accepted under the key ", key, " as job ", result.job_id);
-         }
-       });
-}
-
-// Cancelled are jobs of even numbers, the other verbs are for odd ones: so that a cancel is final.
 void People::Cancel(uint64_t job_id) {
-  if (job_id % 2 == 1) return;
-  Call(mc::CancelJob{.job_id = job_id, .actor = "user:ann"},
-       [this, job_id](const mc::EventResult& result) {
-         trace_.Note("cancel of job ", job_id, ": ", result.status.ToString());
-         if (result.status.ok()) model_.OnCancelled(job_id);
+  if (!IsForCancels(job_id)) return;
+  const bool whole = array_of_.count(job_id) != 0 && dice_.Chance(0.4);
+  Call(mc::CancelJob{.job_id = job_id, .actor = "user:ann", .whole_array = whole},
+       [this, job_id, whole](const mc::EventResult& result) {
+         trace_.Note("cancel of job ", job_id, whole ? " and its array: " : ": ",
+                     result.status.ToString());
+         if (!result.status.ok()) return;
+         if (!whole) return model_.OnCancelled(job_id);
+         const std::vector<uint64_t> jobs = ArrayOf(job_id);
+         if (result.jobs != jobs.size()) return;  // some had ended
+         for (const uint64_t id : jobs) model_.OnCancelled(id);
        });
 }
 
@@ -183,41 +116,28 @@ void People::Reread() {
   Call(mc::RequestVerify{.checkpoint_id = id}, [](const mc::EventResult&) {});
 }
 
-void People::Schedule(mc::JobSettings& settings) {
-  mc::SchedulingSettings& scheduling = settings.scheduling;
-  scheduling.preemptible = dice_.Chance(0.8);
-  if (dice_.Chance(0.1)) {
-    scheduling.max_run_time = dice_.Between(absl::Seconds(30), absl::Minutes(8));
-  }
-  if (dice_.Chance(0.3)) {
-    scheduling.expected_run_time = dice_.Between(absl::Seconds(30), absl::Minutes(8));
-  }
-  if (dice_.Chance(0.1)) {
-    scheduling.begin = agenda_.clock().Now() + dice_.Between(absl::Seconds(10), absl::Minutes(5));
-  }
-  if (!jobs_.empty() && dice_.Chance(0.15)) {
-    scheduling.after.push_back({.job_id = jobs_[dice_.Below(jobs_.size())],
-                                .on = static_cast<mc::SchedulingSettings::On>(dice_.Below(3))});
-  }
-}
-
-void People::Control(uint64_t job_id, mc::ControlJob::Verb verb) {
+void People::Control(uint64_t job_id, mc::ControlJob::Verb verb, bool whole_array) {
   using Verb = mc::ControlJob::Verb;
   const bool holds = verb == Verb::kHold || verb == Verb::kSuspend;
-  if (holds) held_.insert(job_id);
-  if (!holds) model_.OnMayStart(job_id);
+  const std::vector<uint64_t> jobs = whole_array ? ArrayOf(job_id) : std::vector{job_id};
+  for (const uint64_t id : jobs) {
+    if (holds) held_.insert(id);
+    if (!holds) model_.OnMayStart(id);
+  }
   const uint64_t sent = ++requests_;
   Call(mc::ControlJob{.verb = verb,
                       .job_id = job_id,
                       .actor = "user:bob",
+                      .whole_array = whole_array,
                       .request_id = absl::StrCat("request-", sent)},
-       [this, job_id, verb, holds, sent](const mc::EventResult& result) {
-         trace_.Note("verb ", static_cast<int>(verb), " of job ", job_id, ": ",
-                     result.status.ToString());
+       [this, jobs, verb, holds, sent](const mc::EventResult& result) {
+         trace_.Note("verb ", static_cast<int>(verb), " of job ", jobs.front(),
+                     jobs.size() > 1 ? " and its array: " : ": ", result.status.ToString());
          if (!result.status.ok() || controller_.published() == nullptr) return;
-         // Unless something else was asked meanwhile.
-         if (holds && sent == requests_) {
-           model_.OnHeld(job_id, controller_.published()->FindJob(job_id)->attempt);
+         // Unless something else was asked meanwhile, or some of an array were left as they were.
+         if (!holds || sent != requests_ || result.jobs != jobs.size()) return;
+         for (const uint64_t id : jobs) {
+           model_.OnHeld(id, controller_.published()->FindJob(id)->attempt);
          }
        });
 }
@@ -228,16 +148,18 @@ void People::ControlSomething() {
     return Cordon(habits_.workers[dice_.Below(habits_.workers.size())], dice_.Chance(0.5));
   }
   const uint64_t job_id = jobs_[dice_.Below(jobs_.size())];
-  if (job_id % 2 == 0) return;
+  if (IsForCancels(job_id)) return;
+  const bool whole_array = array_of_.count(job_id) != 0 && dice_.Chance(0.4);
   if (dice_.Chance(0.2)) {
     return Call(mc::UpdateJob{.job_id = job_id,
                               .actor = "user:bob",
+                              .whole_array = whole_array,
                               .priority = static_cast<int32_t>(dice_.Below(3))},
                 [](const mc::EventResult&) {});
   }
   constexpr Verb kVerbs[] = {Verb::kHold, Verb::kRelease, Verb::kSuspend, Verb::kResume,
                              Verb::kRequeue};
-  Control(job_id, kVerbs[dice_.Below(std::size(kVerbs))]);
+  Control(job_id, kVerbs[dice_.Below(std::size(kVerbs))], whole_array);
 }
 
 void People::Cordon(const std::string& worker, bool cordoned) {
@@ -267,8 +189,9 @@ void People::LetGo() {
     for (const uint64_t id : held_) {
       const mc::Job* job = now->FindJob(id);
       if (job == nullptr || mc::IsTerminal(job->state)) continue;
-      if (job->held) Control(id, Verb::kRelease);
-      if (job->suspending || job->state == mc::JobState::kSuspended) Control(id, Verb::kResume);
+      if (job->held) Control(id, Verb::kRelease, false);
+      const bool suspended = job->suspending || job->state == mc::JobState::kSuspended;
+      if (suspended) Control(id, Verb::kResume, false);
     }
   }
   agenda_.After(kPatience, [this] { LetGo(); });

@@ -1,8 +1,11 @@
 // The people: they submit jobs with idempotency keys and say it again when no answer comes, ask
-// twice, ask for other things under the same key, cancel, and have checkpoints reread.
+// twice, ask for other things under the same key, cancel, hold, suspend and requeue, jobs alone and
+// arrays as a whole, and have checkpoints reread.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -17,6 +20,9 @@ namespace muster::sim {
 
 class People {
  public:
+  // They say it again when they have heard nothing for so long.
+  static constexpr absl::Duration kPatience = absl::Seconds(10);
+
   struct Habits {
     absl::Duration submit_every = absl::Minutes(2);
     absl::Duration cancel_every = absl::Minutes(8);
@@ -41,18 +47,24 @@ class People {
     std::string owner;
     std::string key;
     std::shared_ptr<const mc::JobSettings> settings;
+    std::optional<mc::ArrayRange> array = std::nullopt;
     bool answered = false;
   };
   void SubmitSoon();
   void ActSoon();
   void Submit();
+  std::shared_ptr<const mc::JobSettings> Settings();
   void Try(const std::shared_ptr<Request>& request);
   void OnAnswer(const std::shared_ptr<Request>& request, const mc::EventResult& result);
   void AskForOther(const Request& request);
   void Cancel(uint64_t job_id);
-  void Control(uint64_t job_id, mc::ControlJob::Verb verb);
+  void Control(uint64_t job_id, mc::ControlJob::Verb verb, bool whole_array);
   void ControlSomething();
   void Cordon(const std::string& worker, bool cordoned);
+  // Cancelled are jobs and arrays of even numbers, the other verbs are for odd ones: so that a
+  // cancel is final.
+  bool IsForCancels(uint64_t job_id) const;
+  std::vector<uint64_t> ArrayOf(uint64_t job_id) const;  // all of its jobs, or it alone
   void Schedule(mc::JobSettings& settings);
   void LetGo();  // of all that is held, suspended or drained, until it is heard
   void Reread();
@@ -69,6 +81,7 @@ class People {
   const Habits habits_;
   std::vector<std::shared_ptr<Request>> accepted_;
   std::vector<uint64_t> jobs_;
+  std::map<uint64_t, uint64_t> array_of_;  // its first job, by job
   uint64_t requests_ = 0;
   std::set<uint64_t> held_;        // jobs that were held or suspended, or that one tried to
   std::set<std::string> drained_;  // workers, likewise

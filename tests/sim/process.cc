@@ -24,15 +24,20 @@ constexpr const char* kOwnFailures[] = {
 }  // namespace
 
 std::string EncodePlan(const JobPlan& plan) {
-  const nlohmann::json spec = {
-      {"train", {{"threads_per_rank", 1}}},
+  nlohmann::json spec = {
       {"restart", {{"controller_lost_timeout", "20m0s"}}},
       {"plan",
        {{"steps", plan.steps},
         {"save_every", plan.save_every},
         {"step_ms", plan.step_ms},
-        {"fail", plan.fail}}},
+        {"fail", plan.fail},
+        {"kind", static_cast<int>(plan.kind)}}},
   };
+  if (plan.kind == JobPlan::Kind::kTrainer) {
+    spec["train"] = {{"threads_per_rank", 1}};
+  } else {
+    spec["command"] = {{"argv", {"train"}}, {"workdir", "/"}};
+  }
   return spec.dump();
 }
 
@@ -41,7 +46,8 @@ JobPlan DecodePlan(const std::string& spec_json) {
   return {.steps = plan.at("steps"),
           .save_every = plan.at("save_every"),
           .step_ms = plan.at("step_ms"),
-          .fail = plan.at("fail")};
+          .fail = plan.at("fail"),
+          .kind = static_cast<JobPlan::Kind>(plan.at("kind").get<int>())};
 }
 
 Process::Process(RankWorld& world, Dice dice, Setup setup)
@@ -101,6 +107,7 @@ void Process::OnStoreReply(const worker::StoreReplyLine& reply) {
     return Store(StoreLine::Op::kWait, std::move(all));
   }
   Progress("load");
+  if (setup_.plan.kind == JobPlan::Kind::kSilent) return RunSilently();
   execution_.After(dice_.Between(absl::Milliseconds(200), absl::Seconds(4)), [this] { Load(); });
 }
 
@@ -128,6 +135,20 @@ void Process::Load() {
   training_ = true;
   Progress("train");
   BeginStep();
+}
+
+// Says nothing, saves nothing and knows of no other rank; its exit code is its word.
+void Process::RunSilently() {
+  if (step_ >= setup_.plan.steps) {
+    world_.on_success(setup_.key.job_id, setup_.key.attempt, setup_.key.rank);
+    return Exit({});
+  }
+  execution_.After(absl::Milliseconds(setup_.plan.step_ms), [this] {
+    if (leaving_) return;
+    if (!world_.healed && dice_.Chance(setup_.plan.fail)) return Exit({.code = 1});
+    ++step_;
+    RunSilently();
+  });
 }
 
 void Process::BeginStep() {
@@ -298,15 +319,20 @@ void Process::OnLine(const worker::AgentLine& line) {
     if (std::holds_alternative<worker::PublishLine>(line)) OnPublish();
     if (const auto* committed = std::get_if<worker::CommittedLine>(&line)) OnCommitted(*committed);
     const auto* stop = std::get_if<worker::StopLine>(&line);
-    if (stop != nullptr && stop->save) AgreeToSave();
+    const bool asked = stop != nullptr && stop->save;
+    if (asked && setup_.plan.kind == JobPlan::Kind::kTrainer) AgreeToSave();
   });
 }
 
 void Process::Terminate() {
   execution_.Run([this] {
     if (deaf_ || hung_) return;
-    execution_.After(dice_.Between(absl::Milliseconds(50), absl::Seconds(3)),
-                     [this] { LeaveAsAsked(); });
+    // To a program of its own the signal says both: save, and leave.
+    if (setup_.plan.kind == JobPlan::Kind::kCommand) return AgreeToSave();
+    execution_.After(dice_.Between(absl::Milliseconds(50), absl::Seconds(3)), [this] {
+      if (setup_.plan.kind == JobPlan::Kind::kTrainer) return LeaveAsAsked();
+      dice_.Chance(0.5) ? Exit({.code = 0, .signal = 15}) : Exit({});
+    });
   });
 }
 

@@ -28,6 +28,12 @@ struct JobPlan {
   int64_t save_every = 3;
   int64_t step_ms = 3000;
   double fail = 0;  // chance that a rank fails in a step
+  enum class Kind {
+    kTrainer,
+    kCommand,  // any program that reports as a trainer does
+    kSilent,   // any program: it runs and exits
+  };
+  Kind kind = Kind::kTrainer;
 };
 std::string EncodePlan(const JobPlan& plan);
 JobPlan DecodePlan(const std::string& spec_json);
@@ -98,6 +104,7 @@ class Process {
   void OnStoreReply(const worker::StoreReplyLine& reply);
   void Load();
   void BeginStep();
+  void RunSilently();
   void Arrive();
   void OnBarrier();
   void Save(int64_t step);

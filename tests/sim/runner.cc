@@ -20,6 +20,8 @@ namespace {
 
 // A run that takes longer does not get on.
 constexpr unsigned kMaxSecondsPerSeed = 300;
+// What a run tells before its failure.
+constexpr int kNumbers = 8;
 
 std::string RunTwice(uint64_t seed) {
   const RunResult first = World(seed, /*print=*/false).Run();
@@ -30,8 +32,11 @@ std::string RunTwice(uint64_t seed) {
       failure = absl::StrCat("not reproducible: ", first.lines, " lines, then ", second.lines);
     }
   }
+  const MakeWayCheck::Counts& stops = first.made_way;
   return absl::StrCat(first.hash, "\t", first.jobs, "\t",
-                      absl::ToInt64Milliseconds(first.simulated), "\t", failure);
+                      absl::ToInt64Milliseconds(first.simulated), "\t", stops.preempted, "\t",
+                      stops.shrunk, "\t", stops.grown, "\t", stops.came_back_larger, "\t",
+                      stops.most_in_vain, "\t", failure);
 }
 
 [[noreturn]] void BeChild(uint64_t seed, PlantedBug bug, int out) {
@@ -77,18 +82,22 @@ Outcome RunSeed(uint64_t seed, PlantedBug bug) {
   ::waitpid(child, &status, 0);
 
   Outcome outcome{.seed = seed};
-  const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('\t', 3));
-  if (status != 0 || parts.size() != 4) {
+  const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits('\t', kNumbers));
+  if (status != 0 || parts.size() != kNumbers + 1) {
     outcome.failure = DescribeDeath(status);
     return outcome;
   }
   int64_t simulated_ms = 0;
-  const bool read = absl::SimpleAtoi(parts[0], &outcome.hash) &&
-                    absl::SimpleAtoi(parts[1], &outcome.jobs) &&
-                    absl::SimpleAtoi(parts[2], &simulated_ms);
+  MakeWayCheck::Counts& stops = outcome.made_way;
+  const bool read =
+      absl::SimpleAtoi(parts[0], &outcome.hash) && absl::SimpleAtoi(parts[1], &outcome.jobs) &&
+      absl::SimpleAtoi(parts[2], &simulated_ms) && absl::SimpleAtoi(parts[3], &stops.preempted) &&
+      absl::SimpleAtoi(parts[4], &stops.shrunk) && absl::SimpleAtoi(parts[5], &stops.grown) &&
+      absl::SimpleAtoi(parts[6], &stops.came_back_larger) &&
+      absl::SimpleAtoi(parts[7], &stops.most_in_vain);
   MUSTER_CHECK(read, "a run's own words cannot be read");
   outcome.simulated = absl::Milliseconds(simulated_ms);
-  outcome.failure = parts[3];
+  outcome.failure = parts[kNumbers];
   return outcome;
 }
 

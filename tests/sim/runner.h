@@ -7,6 +7,7 @@
 
 #include "absl/time/time.h"
 #include "common/base/planted_bug.h"
+#include "tests/sim/make_way_check.h"
 
 namespace muster::sim {
 
@@ -14,6 +15,7 @@ struct Outcome {
   uint64_t seed = 0;
   uint64_t hash = 0;
   uint64_t jobs = 0;
+  MakeWayCheck::Counts made_way;
   absl::Duration simulated;  // of one of the two runs
   std::string failure;       // empty: all promises were kept, twice in the same way
 };

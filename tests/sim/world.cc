@@ -9,6 +9,8 @@ namespace {
 // After everything has healed: for all jobs to end, and then for the tidying up.
 constexpr absl::Duration kLiveness = absl::Hours(6);
 constexpr absl::Duration kTidying = absl::Minutes(10);
+// Until all are back where they belong.
+constexpr absl::Duration kCalm = absl::Minutes(5);
 
 }  // namespace
 
@@ -24,8 +26,15 @@ World::World(uint64_t seed, bool print)
 void World::Build() {
   mc::EngineOptions options;
   options.max_log_bytes = uint64_t{1} << dice_.Between(14, 21);
+  if (dice_.Chance(0.7)) {
+    // Jobs here are short: gangs that are resized as seldom as real ones never would be.
+    options.elastic.grow_after = dice_.Between(absl::Seconds(10), absl::Minutes(3));
+    options.elastic.shrink_after = dice_.Between(absl::Seconds(10), absl::Minutes(3));
+    options.elastic.restart_cost = dice_.Between(absl::Seconds(1), absl::Seconds(20));
+  }
   controller_ = std::make_unique<SimController>(agenda_, trace_, network_, invariants_,
                                                 dice_.Fork(), options);
+  invariants_.now = [this] { return agenda_.clock().Now(); };
   invariants_.live_processes = [this] {
     std::vector<LiveProcess> live;
     for (const auto& machine : machines_) machine->AddLiveProcesses(live);
@@ -210,9 +219,11 @@ RunResult World::Run() {
   RunUntil(began + dice_.Between(absl::Minutes(8), absl::Minutes(30)));
   if (!trace_.failed()) {
     Heal();
-    const absl::Duration limit = agenda_.now() + kLiveness;
-    while (!trace_.failed() && agenda_.now() < limit && !AllEnded()) {
+    const absl::Duration healed = agenda_.now();
+    while (!trace_.failed() && agenda_.now() < healed + kLiveness && !AllEnded()) {
       RunUntil(agenda_.now() + absl::Seconds(10));
+      if (agenda_.now() < healed + kCalm || controller_->published() == nullptr) continue;
+      model_.CheckLimits(*controller_->published(), agenda_.clock().Now());
     }
     RunUntil(agenda_.now() + kTidying);
     if (people_->waiting() > 0) trace_.Fail("a request of people is never answered");
@@ -226,6 +237,7 @@ RunResult World::Run() {
                    .hash = trace_.hash(),
                    .lines = trace_.lines(),
                    .jobs = model_.jobs(),
+                   .made_way = invariants_.make_way().counts(),
                    .simulated = agenda_.now() - began,
                    .failure = trace_.failure()};
   machines_.clear();

@@ -20,6 +20,7 @@ struct RunResult {
   uint64_t hash = 0;
   uint64_t lines = 0;
   uint64_t jobs = 0;
+  MakeWayCheck::Counts made_way;
   absl::Duration simulated;
   std::string failure;  // empty: all promises were kept
 };
