@@ -49,6 +49,24 @@ void DescribeOptions(CLI::App& app, Config& config) {
               "No worker is given up this soon after a start");
   AddDuration(app, "--start-timeout", &config.start_timeout,
               "A job must begin to train this soon after it is placed");
+  AddDuration(app, "--fair-share-half-life", &config.fair_share_half_life,
+              "What a project has used counts half after this long");
+  AddDuration(app, "--grow-after", &config.grow_after,
+              "A gang with a range of ranks grows into idle slots when it has run for this long");
+  AddDuration(app, "--shrink-after", &config.shrink_after,
+              "It shrinks for a job of its own priority when it has run for this long");
+  AddDuration(app, "--restart-cost", &config.restart_cost,
+              "What a resize keeps a gang from training: growing must save twice as much");
+  app.add_option("--quarantine-after", config.quarantine_after,
+                 "Incidents within --quarantine-window after which a worker gets no new work; 0: "
+                 "never")
+      ->capture_default_str()
+      ->type_name("N");
+  AddDuration(app, "--quarantine-window", &config.quarantine_window,
+              "Older incidents do not count against a worker");
+  AddDuration(app, "--quarantine-first", &config.quarantine_first,
+              "The first quarantine of a worker; each next one is twice as long");
+  AddDuration(app, "--quarantine-longest", &config.quarantine_longest, "No quarantine is longer");
   AddDuration(app, "--series-grace", &config.series_grace,
               "Prometheus series of a finished job stay this long");
   AddDuration(app, "--metrics-retention", &config.metrics_retention,
@@ -126,6 +144,23 @@ absl::Status CheckConfig(const Config& config) {
   MUSTER_RETURN_IF_ERROR(
       CheckDuration("--startup-grace", config.startup_grace, absl::ZeroDuration()));
   MUSTER_RETURN_IF_ERROR(CheckDuration("--start-timeout", config.start_timeout, kMinInterval));
+  MUSTER_RETURN_IF_ERROR(
+      CheckDuration("--fair-share-half-life", config.fair_share_half_life, absl::Minutes(1)));
+  for (const auto& [name, value] : {std::pair("--grow-after", config.grow_after),
+                                    std::pair("--shrink-after", config.shrink_after),
+                                    std::pair("--restart-cost", config.restart_cost)}) {
+    MUSTER_RETURN_IF_ERROR(CheckDuration(name, value, absl::ZeroDuration()));
+  }
+  for (const auto& [name, value] : {std::pair("--quarantine-window", config.quarantine_window),
+                                    std::pair("--quarantine-first", config.quarantine_first),
+                                    std::pair("--quarantine-longest", config.quarantine_longest)}) {
+    MUSTER_RETURN_IF_ERROR(CheckDuration(name, value, absl::Seconds(1)));
+  }
+  if (config.quarantine_longest < config.quarantine_first) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--quarantine-longest (", HumanDuration(config.quarantine_longest),
+        ") is shorter than --quarantine-first (", HumanDuration(config.quarantine_first), ")"));
+  }
   MUSTER_RETURN_IF_ERROR(
       CheckDuration("--series-grace", config.series_grace, absl::ZeroDuration()));
   MUSTER_RETURN_IF_ERROR(

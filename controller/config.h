@@ -24,6 +24,16 @@ struct Config {
   absl::Duration lost_after = absl::Seconds(15);     // and is given up; also the lease of its ranks
   absl::Duration startup_grace = absl::Seconds(30);  // nobody is given up so soon after a start
   absl::Duration start_timeout = absl::Minutes(5);   // from placed to the first step or evaluation
+  absl::Duration fair_share_half_life = absl::Hours(7 * 24);  // of what a project has used
+  // Elastic gangs: see policy/elastic.h, whose defaults these are.
+  absl::Duration grow_after = absl::Minutes(10);
+  absl::Duration shrink_after = absl::Minutes(10);
+  absl::Duration restart_cost = absl::Minutes(1);
+  // Workers that keep failing: see policy/quarantine_rules.h, likewise.
+  uint32_t quarantine_after = 3;  // incidents; 0: never
+  absl::Duration quarantine_window = absl::Hours(1);
+  absl::Duration quarantine_first = absl::Minutes(10);
+  absl::Duration quarantine_longest = absl::Hours(24);
   absl::Duration series_grace =
       absl::Seconds(60);  // a finished job's Prometheus series stay this long
   absl::Duration metrics_retention = absl::Hours(24 * 30);  // a finished job's points and logs

@@ -71,6 +71,14 @@ absl::Status Server::OpenDatabases(std::function<void(const absl::Status&)> on_f
   engine.lost_after = config_.lost_after;
   engine.startup_grace = config_.startup_grace;
   engine.start_timeout = config_.start_timeout;
+  engine.use_half_life = config_.fair_share_half_life;
+  engine.elastic.grow_after = config_.grow_after;
+  engine.elastic.shrink_after = config_.shrink_after;
+  engine.elastic.restart_cost = config_.restart_cost;
+  engine.quarantine.incidents = config_.quarantine_after;
+  engine.quarantine.window = config_.quarantine_window;
+  engine.quarantine.first = config_.quarantine_first;
+  engine.quarantine.longest = config_.quarantine_longest;
   engine.on_fatal = on_fatal;
   MUSTER_ASSIGN_OR_RETURN(engine_, Engine::Open(std::move(engine), clock_));
   MetricsIngestOptions ingest;

@@ -79,7 +79,9 @@ void CrashCluster::StartController() {
           addresses_["grpc_address"], "--worker-listen", addresses_["worker_address"],
           "--http-listen", addresses_["http_address"], "--heartbeat-interval",
           Seconds(timing_.heartbeat), "--suspect-after", Seconds(timing_.suspect), "--lost-after",
-          Seconds(timing_.lost), "--startup-grace", Seconds(timing_.grace)},
+          Seconds(timing_.lost), "--startup-grace", Seconds(timing_.grace),
+          // A sweep kills the same worker again and again.
+          "--quarantine-after", "0"},
       environment, dir_ / "musterd.log");
   nlohmann::json endpoints;
   ASSERT_TRUE(WaitUntil(kPatience, [&] {

@@ -5,6 +5,9 @@
 #include <vector>
 
 #include "common/base/version.h"
+#include "controller/policy/elastic.h"
+#include "controller/policy/fair_share.h"
+#include "controller/policy/quarantine_rules.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
@@ -74,6 +77,40 @@ TEST(ConfigTest, ABadDurationNamesItsFlag) {
 TEST(ConfigTest, TheThreeLivenessTimesMustBeOrdered) {
   EXPECT_THAT(Parse({"--data-dir", "/x", "--suspect-after", "20s"}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--lost-after")));
+}
+
+TEST(ConfigTest, WhatThePoliciesWaitForCanBeSet) {
+  ASSERT_OK_AND_ASSIGN(
+      const CommandLine line,
+      Parse({"--data-dir", "/x", "--grow-after", "0s", "--shrink-after", "5m", "--restart-cost",
+             "20s", "--quarantine-after", "0", "--quarantine-window", "2h", "--quarantine-first",
+             "1m", "--quarantine-longest", "1h", "--fair-share-half-life", "12h"}));
+  EXPECT_EQ(line.config.grow_after, absl::ZeroDuration());
+  EXPECT_EQ(line.config.shrink_after, absl::Minutes(5));
+  EXPECT_EQ(line.config.restart_cost, absl::Seconds(20));
+  EXPECT_EQ(line.config.quarantine_after, 0u);
+  EXPECT_EQ(line.config.quarantine_window, absl::Hours(2));
+  EXPECT_EQ(line.config.quarantine_first, absl::Minutes(1));
+  EXPECT_EQ(line.config.quarantine_longest, absl::Hours(1));
+  EXPECT_EQ(line.config.fair_share_half_life, absl::Hours(12));
+  EXPECT_THAT(Parse({"--data-dir", "/x", "--quarantine-first", "48h"}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--quarantine-longest")));
+  EXPECT_THAT(Parse({"--data-dir", "/x", "--grow-after", "soon"}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--grow-after")));
+}
+
+TEST(ConfigTest, TheDefaultsAreThePolicies) {
+  const Config config;
+  const ElasticSettings elastic;
+  EXPECT_EQ(config.grow_after, elastic.grow_after);
+  EXPECT_EQ(config.shrink_after, elastic.shrink_after);
+  EXPECT_EQ(config.restart_cost, elastic.restart_cost);
+  const QuarantineSettings quarantine;
+  EXPECT_EQ(config.quarantine_after, quarantine.incidents);
+  EXPECT_EQ(config.quarantine_window, quarantine.window);
+  EXPECT_EQ(config.quarantine_first, quarantine.first);
+  EXPECT_EQ(config.quarantine_longest, quarantine.longest);
+  EXPECT_EQ(config.fair_share_half_life, kUseHalfLife);
 }
 
 TEST(ConfigTest, BeyondLoopbackNeedsInsecure) {
