@@ -122,30 +122,50 @@ void SchedulingRound::Collect(const Job& job, absl::Time at, int line,
   }
 }
 
+// Of the lines that it may go to the job becomes head of the one that does something for it: where
+// gangs make room for it, or where it is known when it could start; else of the first.
 void SchedulingRound::MakeHead(const Candidate& candidate) {
   Shape& shape = *candidate.group.shape;
+  int first = -1;
   for (int line : candidate.lines) {
     if (shape.RanksWhenIdle(world_.index, line) < shape.needs().min_ranks) continue;
     if (lines_[line].head != 0) {
       if (candidate.job.state == JobState::kRecovering) KeepOwnSlots(candidate, line);
-      return;
+      if (candidate.soon) return;
+      continue;  // another line may have none yet
     }
-    absl::Time earliest = world_.context.wall;
-    if (candidate.soon && candidate.job.state == JobState::kPending) {
-      earliest += candidate.job.not_before_at - world_.context.now;
-    }
-    Reservation reservation = Reserve(world_.index, line, shape, earliest, ReleasesOf(line));
-    if (!candidate.soon) reservation = MakeRoomFor(candidate, line, std::move(reservation));
-    reservation.kept.for_job = candidate.job.id;
-    lines_[line].head = candidate.job.id;
-    const WorkerIndex::Line& there = world_.index.line(line);
-    decision_.heads.push_back({.job_id = candidate.job.id,
-                               .pool = there.pool,
-                               .kind = there.kind,
-                               .start = reservation.start});
-    if (!reservation.kept.grants.empty()) lines_[line].kept.push_back(std::move(reservation.kept));
-    return;
+    const size_t stops = decision_.plan.stop.size();
+    Reservation reservation = ReserveFor(candidate, line);
+    const bool helps =
+        reservation.start != absl::InfiniteFuture() || decision_.plan.stop.size() > stops;
+    const bool only_choice = first < 0 && line == candidate.lines.back();
+    if (helps || only_choice) return BecomeHead(candidate, line, std::move(reservation));
+    if (first < 0) first = line;
+    GiveBack(world_.index, shape.kind(), reservation.kept.grants);
   }
+  if (first >= 0) BecomeHead(candidate, first, ReserveFor(candidate, first));
+}
+
+Reservation SchedulingRound::ReserveFor(const Candidate& candidate, int line) {
+  absl::Time earliest = world_.context.wall;
+  if (candidate.soon && candidate.job.state == JobState::kPending) {
+    earliest += candidate.job.not_before_at - world_.context.now;
+  }
+  Reservation reservation =
+      Reserve(world_.index, line, *candidate.group.shape, earliest, ReleasesOf(line));
+  if (candidate.soon) return reservation;
+  return MakeRoomFor(candidate, line, std::move(reservation));
+}
+
+void SchedulingRound::BecomeHead(const Candidate& candidate, int line, Reservation reservation) {
+  reservation.kept.for_job = candidate.job.id;
+  lines_[line].head = candidate.job.id;
+  const WorkerIndex::Line& there = world_.index.line(line);
+  decision_.heads.push_back({.job_id = candidate.job.id,
+                             .pool = there.pool,
+                             .kind = there.kind,
+                             .start = reservation.start});
+  if (!reservation.kept.grants.empty()) lines_[line].kept.push_back(std::move(reservation.kept));
 }
 
 }  // namespace muster::controller

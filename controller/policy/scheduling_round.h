@@ -67,6 +67,8 @@ class SchedulingRound {
   bool GroupCouldUseKept(const Candidate& candidate, int line);
   void KeepOwnSlots(const Candidate& candidate, int line);
   void MakeHead(const Candidate& candidate);
+  Reservation ReserveFor(const Candidate& candidate, int line);
+  void BecomeHead(const Candidate& candidate, int line, Reservation reservation);
   const std::vector<Release>& ReleasesOf(int line);
   void Collect(const Job& job, absl::Time at, int line, std::vector<Release>& releases) const;
 

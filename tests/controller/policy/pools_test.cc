@@ -1,0 +1,88 @@
+// Jobs that may go to several pools: where they wait, and who waits behind them there.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/controller/policy/replay.h"
+
+namespace muster::controller {
+namespace {
+
+class PoolsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    replay_.world.AddWorker("s", 2, SlotKind::kCpu, "spot");
+    replay_.world.AddWorker("o", 2, SlotKind::kCpu, "ondemand");
+  }
+  static JobSettings Wants(uint32_t ranks, std::vector<std::string> pools, int32_t priority = 0) {
+    JobSettings settings = World::Settings(ranks, ranks);
+    settings.priority = priority;
+    settings.needs.pools.clear();
+    for (std::string& name : pools) settings.needs.pools.push_back({std::move(name), {}});
+    return settings;
+  }
+  void Looks(int count) {
+    for (int i = 0; i < count; ++i) replay_.Look();
+  }
+  JobState state(uint64_t id) { return replay_.job(id).state; }
+
+  Replay replay_;
+};
+
+TEST_F(PoolsTest, BehindTheHeadOfOnePoolItIsTheHeadOfTheOther) {
+  replay_.Submit(Wants(1, {"spot"}));
+  replay_.Submit(Wants(1, {"ondemand"}));
+  Looks(1);
+  const uint64_t head = replay_.Submit(Wants(2, {"spot"}));
+  const uint64_t either = replay_.Submit(Wants(2, {"spot", "ondemand"}));
+  Looks(1);
+  const uint64_t small = replay_.Submit(Wants(1, {"ondemand"}));
+  Looks(3);
+  EXPECT_EQ(state(head), JobState::kPending);
+  EXPECT_EQ(state(either), JobState::kPending);
+  EXPECT_EQ(state(small), JobState::kPending) << "it passed one that waits longer";
+}
+
+TEST_F(PoolsTest, AnUrgentJobTakesRoomWhereItCanBeMade) {
+  JobSettings firm = Wants(2, {"spot"});
+  firm.scheduling.preemptible = false;
+  replay_.Submit(firm);
+  const uint64_t low = replay_.Submit(Wants(2, {"ondemand"}));
+  Looks(1);
+  const uint64_t urgent = replay_.Submit(Wants(2, {"spot", "ondemand"}, 5));
+  Looks(2);
+  EXPECT_EQ(state(urgent), JobState::kRunning);
+  EXPECT_EQ(replay_.stops(low), 1u);
+}
+
+TEST_F(PoolsTest, ItWaitsInThePoolOfWhichItIsKnownWhenItCouldStart) {
+  replay_.Submit(Wants(1, {"spot"}));
+  JobSettings an_hour = Wants(1, {"ondemand"});
+  an_hour.scheduling.expected_run_time = absl::Hours(1);
+  replay_.Submit(an_hour);
+  Looks(1);
+  const uint64_t either = replay_.Submit(Wants(2, {"spot", "ondemand"}));
+  Looks(1);
+  // Nobody can tell when the rest of spot comes free: what is left of it is not kept.
+  const uint64_t small = replay_.Submit(Wants(1, {"spot"}));
+  const uint64_t other = replay_.Submit(Wants(1, {"ondemand"}));
+  Looks(1);
+  EXPECT_EQ(state(either), JobState::kPending);
+  EXPECT_EQ(state(small), JobState::kRunning);
+  EXPECT_EQ(state(other), JobState::kPending);
+}
+
+TEST_F(PoolsTest, WhereNobodyKnowsAnythingItWaitsInTheFirst) {
+  replay_.Submit(Wants(1, {"spot"}));
+  replay_.Submit(Wants(1, {"ondemand"}));
+  Looks(1);
+  replay_.Submit(Wants(2, {"spot", "ondemand"}));
+  Looks(1);
+  const uint64_t in_spot = replay_.Submit(Wants(1, {"spot"}));
+  const uint64_t in_other = replay_.Submit(Wants(1, {"ondemand"}));
+  Looks(1);
+  EXPECT_EQ(state(in_spot), JobState::kPending);
+  EXPECT_EQ(state(in_other), JobState::kRunning);
+}
+
+}  // namespace
+}  // namespace muster::controller
