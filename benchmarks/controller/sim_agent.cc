@@ -156,11 +156,10 @@ void SimAgent::OnReadDone(bool ok) {
     }
     case v1::ControllerMessage::kEventAck: {
       std::lock_guard<std::mutex> lock(mutex_);
-      const auto found = ends_rank_.find(incoming_.event_ack().event_seq());
-      if (found != ends_rank_.end()) {
+      const auto end = ends_rank_.upper_bound(incoming_.event_ack().event_seq());
+      for (auto event = ends_rank_.begin(); event != end; event = ends_rank_.erase(event)) {
         ++counts_.events_durable;
-        if (found->second) ++counts_.ranks_ended;
-        ends_rank_.erase(found);
+        if (event->second) ++counts_.ranks_ended;
       }
       break;
     }

@@ -67,6 +67,12 @@ void ControlStream::Write(v1::ControllerMessage message) {
   {
     MutexLock lock(mutex_);
     if (ended_) return;
+    // An acknowledgement that waits behind the one being written vouches for what this one would.
+    if (message.has_event_ack() && queue_.size() > 1 && queue_.back().has_event_ack()) {
+      queued_bytes_ += bytes - queue_.back().ByteSizeLong();
+      queue_.back() = std::move(message);
+      return;
+    }
     is_stuck = queue_.size() >= kMaxQueued || queued_bytes_ + bytes > kMaxQueuedBytes;
     if (!is_stuck) {
       queued_bytes_ += bytes;

@@ -1,5 +1,7 @@
 #include "worker/agent/event_outbox.h"
 
+#include <iterator>
+
 namespace muster::worker {
 namespace {
 
@@ -27,8 +29,11 @@ const v1::WorkerMessage* EventOutbox::Add(v1::WorkerMessage event) {
 }
 
 void EventOutbox::OnEventAck(uint64_t event_seq) {
-  const auto it = events_.find(event_seq);
-  if (it != events_.end() && !IsCommit(it->second)) events_.erase(it);
+  if (event_seq >= next_seq_) return;
+  const auto end = events_.upper_bound(event_seq);
+  for (auto it = events_.begin(); it != end;) {
+    it = IsCommit(it->second) ? std::next(it) : events_.erase(it);
+  }
 }
 
 void EventOutbox::OnCheckpointAck(const v1::CheckpointAck& ack) {

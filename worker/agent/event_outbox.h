@@ -23,6 +23,7 @@ class EventOutbox {
   // Unacknowledged(). nullptr: minor, and there are too many already.
   const v1::WorkerMessage* Add(v1::WorkerMessage event);
 
+  // Of all events up to this one; void for a number that was never given.
   void OnEventAck(uint64_t event_seq);
   void OnCheckpointAck(const v1::CheckpointAck& ack);
 

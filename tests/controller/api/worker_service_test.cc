@@ -552,8 +552,10 @@ TEST_F(WorkerServiceTest, AReportIsNotReadOverWhileAnEarlierOneIsAnswered) {
       if (!agent->Send(report)) break;
     }
   });
-  for (uint64_t seq = 1; seq <= kReports && !HasFailure(); ++seq) {
-    EXPECT_EQ(agent->Receive().event_ack().event_seq(), seq);
+  for (uint64_t acked = 0; acked < kReports && !HasFailure();) {
+    const uint64_t seq = agent->Receive().event_ack().event_seq();
+    EXPECT_GT(seq, acked);  // one may stand for several
+    acked = seq;
   }
   sending.join();
   EXPECT_OK(agent->HangUp());

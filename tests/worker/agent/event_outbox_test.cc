@@ -31,6 +31,20 @@ TEST(EventOutbox, NumbersFromOneAndKeepsUntilAcknowledged) {
   EXPECT_TRUE(outbox.empty());
 }
 
+TEST(EventOutbox, AnAcknowledgementStandsForAllBeforeIt) {
+  EventOutbox outbox;
+  outbox.Add(Exited(0));
+  outbox.Add(CheckpointOf(v1::CheckpointEvent::COMMIT, 10));
+  outbox.Add(Exited(1));
+  outbox.Add(Exited(2));
+  outbox.OnEventAck(5);  // never sent
+  EXPECT_EQ(outbox.size(), 4u);
+  outbox.OnEventAck(3);
+  ASSERT_EQ(outbox.size(), 2u);  // the commit waits for its CheckpointAck
+  EXPECT_EQ(outbox.Unacknowledged()[0]->event_seq(), 2u);
+  EXPECT_EQ(outbox.Unacknowledged()[1]->event_seq(), 4u);
+}
+
 TEST(EventOutbox, ACommitStaysUntilItsCheckpointAck) {
   EventOutbox outbox;
   outbox.Add(CheckpointOf(v1::CheckpointEvent::COMMIT, 10));
