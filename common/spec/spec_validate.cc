@@ -74,16 +74,18 @@ class Validator : public SpecChecks {
     r.ListFields(message, &fields);
     for (const auto* field : fields) {
       if (field->is_repeated()) continue;  // the spec has no lists of messages or enums
-      const std::string at = path.empty() ? field->name() : absl::StrCat(path, ".", field->name());
+      const auto at = [&path, field] {
+        return path.empty() ? field->name() : absl::StrCat(path, ".", field->name());
+      };
       if (field->message_type() != nullptr) {
-        CheckMessage(at, r.GetMessage(message, field));
+        CheckMessage(at(), r.GetMessage(message, field));
       } else if (field->enum_type() != nullptr) {
         const int value = r.GetEnumValue(message, field);
         const auto* known = field->enum_type()->FindValueByNumber(value);
         if (known == nullptr || value == 0) {
-          Fault(at, absl::StrCat("must be one of ",
-                                 absl::StrJoin(EnumValueTexts(*field->enum_type()), ", "),
-                                 "; got the number ", value));
+          Fault(at(), absl::StrCat("must be one of ",
+                                   absl::StrJoin(EnumValueTexts(*field->enum_type()), ", "),
+                                   "; got the number ", value));
         }
       }
     }

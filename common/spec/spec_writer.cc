@@ -3,8 +3,10 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -19,84 +21,136 @@ using google::protobuf::Message;
 using google::protobuf::Reflection;
 using Json = nlohmann::ordered_json;
 
-Json MessageToJson(const Message& message);
-
-// The value of a singular field, or of one element of a repeated one (index >= 0).
-Json ValueToJson(const Message& message, const FieldDescriptor* field, int index) {
-  const Reflection& r = *message.GetReflection();
-  const bool one = index < 0;
-  switch (field->cpp_type()) {
-    case FieldDescriptor::CPPTYPE_BOOL:
-      return one ? r.GetBool(message, field) : r.GetRepeatedBool(message, field, index);
-    case FieldDescriptor::CPPTYPE_INT32:
-      return one ? r.GetInt32(message, field) : r.GetRepeatedInt32(message, field, index);
-    case FieldDescriptor::CPPTYPE_UINT32:
-      return one ? r.GetUInt32(message, field) : r.GetRepeatedUInt32(message, field, index);
-    case FieldDescriptor::CPPTYPE_INT64:
-      return one ? r.GetInt64(message, field) : r.GetRepeatedInt64(message, field, index);
-    case FieldDescriptor::CPPTYPE_UINT64:
-      return one ? r.GetUInt64(message, field) : r.GetRepeatedUInt64(message, field, index);
-    case FieldDescriptor::CPPTYPE_DOUBLE:
-      return one ? r.GetDouble(message, field) : r.GetRepeatedDouble(message, field, index);
-    case FieldDescriptor::CPPTYPE_FLOAT:
-      return one ? r.GetFloat(message, field) : r.GetRepeatedFloat(message, field, index);
-    case FieldDescriptor::CPPTYPE_STRING:
-      return one ? r.GetString(message, field) : r.GetRepeatedString(message, field, index);
-    case FieldDescriptor::CPPTYPE_ENUM:
-      return EnumValueText(
-          *(one ? r.GetEnum(message, field) : r.GetRepeatedEnum(message, field, index)));
-    case FieldDescriptor::CPPTYPE_MESSAGE:
-      return MessageToJson(one ? r.GetMessage(message, field)
-                               : r.GetRepeatedMessage(message, field, index));
-  }
-  MUSTER_CHECK(false, "a field has a type that the spec cannot have");
-}
-
-Json MapToJson(const Message& message, const FieldDescriptor* field) {
-  const Reflection& r = *message.GetReflection();
-  const FieldDescriptor* key = field->message_type()->map_key();
-  const FieldDescriptor* value = field->message_type()->map_value();
-  std::map<std::string, Json> sorted;
-  for (int i = 0; i < r.FieldSize(message, field); ++i) {
-    const Message& entry = r.GetRepeatedMessage(message, field, i);
-    sorted[entry.GetReflection()->GetString(entry, key)] = ValueToJson(entry, value, -1);
-  }
-  Json out = Json::object();
-  for (auto& [name, element] : sorted) out[name] = std::move(element);
-  return out;
-}
-
-Json MessageToJson(const Message& message) {
-  if (message.GetDescriptor()->full_name() == "google.protobuf.Duration") {
-    google::protobuf::Duration duration;
-    duration.CopyFrom(message);
-    return DurationText(duration);
-  }
-  const Reflection& r = *message.GetReflection();
-  std::vector<const FieldDescriptor*> fields;
-  r.ListFields(message, &fields);
-  Json out = Json::object();
-  for (const FieldDescriptor* field : fields) {
-    Json& slot = out[field->name()];
-    if (field->is_map()) {
-      slot = MapToJson(message, field);
-    } else if (field->is_repeated()) {
-      slot = Json::array();
-      for (int i = 0; i < r.FieldSize(message, field); ++i) {
-        slot.push_back(ValueToJson(message, field, i));
-      }
-    } else {
-      slot = ValueToJson(message, field, -1);
-    }
-  }
-  return out;
-}
-
 std::string Dump(const Json& json) {
   // Invalid UTF-8 cannot stand in a proto string; replacing keeps dump() from throwing all the
   // same.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
+
+// Writes JSON text straight from the message: every submit is written once, and a tree of values in
+// between costs more than all the rest.
+class Writer {
+ public:
+  explicit Writer(std::string& out) : out_(out) {}
+
+  void Put(const Message& message) {
+    if (message.GetDescriptor()->full_name() == "google.protobuf.Duration") {
+      google::protobuf::Duration duration;
+      duration.CopyFrom(message);
+      PutText(DurationText(duration));
+      return;
+    }
+    const Reflection& r = *message.GetReflection();
+    std::vector<const FieldDescriptor*> fields;
+    r.ListFields(message, &fields);
+    char before = '{';
+    for (const FieldDescriptor* field : fields) {
+      out_ += std::exchange(before, ',');
+      absl::StrAppend(&out_, "\"", field->name(), "\":");
+      if (field->is_map()) {
+        PutMap(message, field);
+      } else if (field->is_repeated()) {
+        PutList(message, field);
+      } else {
+        PutValue(message, field, -1);
+      }
+    }
+    out_ += before == '{' ? "{}" : "}";
+  }
+
+ private:
+  // The value of a singular field, or of one element of a repeated one (index >= 0).
+  void PutValue(const Message& message, const FieldDescriptor* field, int index) {
+    const Reflection& r = *message.GetReflection();
+    const bool one = index < 0;
+    switch (field->cpp_type()) {
+      case FieldDescriptor::CPPTYPE_BOOL:
+        out_ += (one ? r.GetBool(message, field) : r.GetRepeatedBool(message, field, index))
+                    ? "true"
+                    : "false";
+        return;
+      case FieldDescriptor::CPPTYPE_INT32:
+        absl::StrAppend(
+            &out_, one ? r.GetInt32(message, field) : r.GetRepeatedInt32(message, field, index));
+        return;
+      case FieldDescriptor::CPPTYPE_UINT32:
+        absl::StrAppend(
+            &out_, one ? r.GetUInt32(message, field) : r.GetRepeatedUInt32(message, field, index));
+        return;
+      case FieldDescriptor::CPPTYPE_INT64:
+        absl::StrAppend(
+            &out_, one ? r.GetInt64(message, field) : r.GetRepeatedInt64(message, field, index));
+        return;
+      case FieldDescriptor::CPPTYPE_UINT64:
+        absl::StrAppend(
+            &out_, one ? r.GetUInt64(message, field) : r.GetRepeatedUInt64(message, field, index));
+        return;
+      case FieldDescriptor::CPPTYPE_DOUBLE:
+        out_ +=
+            Dump(one ? r.GetDouble(message, field) : r.GetRepeatedDouble(message, field, index));
+        return;
+      case FieldDescriptor::CPPTYPE_FLOAT:
+        out_ += Dump(one ? r.GetFloat(message, field) : r.GetRepeatedFloat(message, field, index));
+        return;
+      case FieldDescriptor::CPPTYPE_STRING: {
+        std::string scratch;
+        PutText(one ? r.GetStringReference(message, field, &scratch)
+                    : r.GetRepeatedStringReference(message, field, index, &scratch));
+        return;
+      }
+      case FieldDescriptor::CPPTYPE_ENUM:
+        PutText(EnumValueText(
+            *(one ? r.GetEnum(message, field) : r.GetRepeatedEnum(message, field, index))));
+        return;
+      case FieldDescriptor::CPPTYPE_MESSAGE:
+        Put(one ? r.GetMessage(message, field) : r.GetRepeatedMessage(message, field, index));
+        return;
+    }
+    MUSTER_CHECK(false, "a field has a type that the spec cannot have");
+  }
+
+  void PutList(const Message& message, const FieldDescriptor* field) {
+    out_ += '[';
+    for (int i = 0; i < message.GetReflection()->FieldSize(message, field); ++i) {
+      if (i > 0) out_ += ',';
+      PutValue(message, field, i);
+    }
+    out_ += ']';
+  }
+
+  // In the order of its keys.
+  void PutMap(const Message& message, const FieldDescriptor* field) {
+    const Reflection& r = *message.GetReflection();
+    const FieldDescriptor* key = field->message_type()->map_key();
+    const FieldDescriptor* value = field->message_type()->map_value();
+    std::map<std::string, const Message*> sorted;
+    for (int i = 0; i < r.FieldSize(message, field); ++i) {
+      const Message& entry = r.GetRepeatedMessage(message, field, i);
+      sorted[entry.GetReflection()->GetString(entry, key)] = &entry;
+    }
+    char before = '{';
+    for (const auto& [name, entry] : sorted) {
+      out_ += std::exchange(before, ',');
+      PutText(name);
+      out_ += ':';
+      PutValue(*entry, value, -1);
+    }
+    out_ += before == '{' ? "{}" : "}";
+  }
+
+  void PutText(const std::string& text) {
+    const bool plain = std::all_of(text.begin(), text.end(), [](char c) {
+      return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+    });
+    if (plain) {
+      absl::StrAppend(&out_, "\"", text, "\"");
+    } else {
+      out_ += Dump(text);
+    }
+  }
+
+  std::string& out_;
+};
 
 // A string that YAML reads back as this very string without quotes.
 bool PlainInYaml(const std::string& text) {
@@ -135,11 +189,16 @@ void AppendYaml(const Json& object, int indent, std::string& out) {
 
 }  // namespace
 
-std::string SpecToJson(const v1::JobSpec& spec) { return Dump(MessageToJson(spec)); }
+std::string SpecToJson(const v1::JobSpec& spec) {
+  std::string out;
+  out.reserve(1024);
+  Writer(out).Put(spec);
+  return out;
+}
 
 std::string SpecToYaml(const v1::JobSpec& spec) {
   std::string out;
-  AppendYaml(MessageToJson(spec), 0, out);
+  AppendYaml(Json::parse(SpecToJson(spec), nullptr, /*allow_exceptions=*/false), 0, out);
   return out;
 }
 

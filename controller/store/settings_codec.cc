@@ -1,67 +1,129 @@
 #include "controller/store/settings_codec.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace muster::controller {
 namespace {
 
 using Json = nlohmann::json;
 
-// Durations are milliseconds, times Unix milliseconds; null: infinite.
-Json Encode(absl::Duration duration) {
-  return duration == absl::InfiniteDuration() ? Json() : Json(absl::ToInt64Milliseconds(duration));
-}
-Json Encode(absl::Time time) {
-  const bool infinite = time == absl::InfiniteFuture() || time == absl::InfinitePast();
-  return infinite ? Json() : Json(absl::ToUnixMillis(time));
-}
+// Writes one JSON object. Durations are milliseconds, times Unix milliseconds; null: infinite. What
+// is zero, empty or false is left out where that is also what a reader finds without the key.
+class Writer {
+ public:
+  explicit Writer(std::string& out) : out_(out) { out_ += '{'; }
+  ~Writer() { out_ += '}'; }
 
-Json EncodeNeeds(const JobNeeds& needs) {
-  Json pools = Json::array();
-  for (const JobNeeds::Pool& pool : needs.pools) pools.push_back({pool.name, Encode(pool.after)});
-  return {{"min_ranks", needs.min_ranks},
-          {"max_ranks", needs.max_ranks},
-          {"slot_kind", static_cast<int>(needs.slot_kind)},
-          {"slots_per_rank", needs.slots_per_rank},
-          {"gpu_type", needs.gpu_type},
-          {"cpus_per_rank", needs.cpus_per_rank},
-          {"memory_per_rank", needs.memory_per_rank},
-          {"pools", pools},
-          {"selector", needs.selector},
-          {"exclude", needs.exclude},
-          {"wait_for_capacity", needs.wait_for_capacity},
-          {"commands", needs.commands}};
-}
-
-Json EncodeScheduling(const SchedulingSettings& scheduling) {
-  Json after = Json::array();
-  Json tasks = Json::array();  // by the place in `after`
-  for (const auto& other : scheduling.after) {
-    if (other.task.has_value()) tasks.push_back({after.size(), *other.task});
-    after.push_back({other.job_id, static_cast<int>(other.on)});
+  void Number(absl::string_view key, int64_t value) { absl::StrAppend(&Key(key), value); }
+  void NumberUnlessZero(absl::string_view key, int64_t value) {
+    if (value != 0) Number(key, value);
   }
-  return {{"preemptible", scheduling.preemptible},
-          {"max_run_time", Encode(scheduling.max_run_time)},
-          {"expected_run_time", Encode(scheduling.expected_run_time)},
-          {"deadline", Encode(scheduling.deadline)},
-          {"begin", Encode(scheduling.begin)},
-          {"after", after},
-          {"after_tasks", tasks},
-          {"hold", scheduling.hold}};
+  void Bool(absl::string_view key, bool value) { Key(key) += value ? "true" : "false"; }
+  void BoolIf(absl::string_view key, bool value) {
+    if (value) Bool(key, value);
+  }
+  void Text(absl::string_view key, const std::string& text) { Key(key) += Quoted(text); }
+  void TextUnlessEmpty(absl::string_view key, const std::string& text) {
+    if (!text.empty()) Text(key, text);
+  }
+  void Time(absl::string_view key, absl::Duration value) { Key(key) += TimeText(value); }
+  void TimeUnlessInfinite(absl::string_view key, absl::Time value) {
+    const bool infinite = value == absl::InfiniteFuture() || value == absl::InfinitePast();
+    if (!infinite) Number(key, absl::ToUnixMillis(value));
+  }
+  // Nothing when the list is empty; `text` writes one element.
+  template <typename List, typename F>
+  void ListUnlessEmpty(absl::string_view key, const List& list, F&& text) {
+    if (list.empty()) return;
+    const auto element = [&text](std::string* out, const auto& value) { *out += text(value); };
+    absl::StrAppend(&Key(key), "[", absl::StrJoin(list, ",", element), "]");
+  }
+  // A key from outside.
+  void Label(const std::string& key, const std::string& text) {
+    if (out_.back() != '{') out_ += ',';
+    absl::StrAppend(&out_, Quoted(key), ":", Quoted(text));
+  }
+  // To be written by a Writer of its own.
+  std::string& Object(absl::string_view key) { return Key(key); }
+
+  static std::string TimeText(absl::Duration value) {
+    return value == absl::InfiniteDuration() ? "null"
+                                             : absl::StrCat(absl::ToInt64Milliseconds(value));
+  }
+  static std::string Quoted(const std::string& text) {
+    const bool plain = std::all_of(text.begin(), text.end(), [](char c) {
+      return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
+    });
+    if (plain) return absl::StrCat("\"", text, "\"");
+    return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+
+ private:
+  std::string& Key(absl::string_view key) {
+    if (out_.back() != '{') out_ += ',';
+    absl::StrAppend(&out_, "\"", key, "\":");
+    return out_;
+  }
+
+  std::string& out_;
+};
+
+void Write(const JobNeeds& needs, std::string& out) {
+  Writer writer(out);
+  writer.Number("min_ranks", needs.min_ranks);
+  writer.Number("max_ranks", needs.max_ranks);
+  writer.Number("slot_kind", static_cast<int>(needs.slot_kind));
+  writer.Number("slots_per_rank", needs.slots_per_rank);
+  writer.TextUnlessEmpty("gpu_type", needs.gpu_type);
+  writer.NumberUnlessZero("cpus_per_rank", needs.cpus_per_rank);
+  writer.NumberUnlessZero("memory_per_rank", static_cast<int64_t>(needs.memory_per_rank));
+  writer.ListUnlessEmpty("pools", needs.pools, [](const JobNeeds::Pool& pool) {
+    return absl::StrCat("[", Writer::Quoted(pool.name), ",", Writer::TimeText(pool.after), "]");
+  });
+  if (!needs.selector.empty()) {
+    Writer selector(writer.Object("selector"));
+    for (const auto& [key, value] : needs.selector) selector.Label(key, value);
+  }
+  writer.ListUnlessEmpty("exclude", needs.exclude, Writer::Quoted);
+  writer.BoolIf("wait_for_capacity", needs.wait_for_capacity);
+  writer.BoolIf("commands", needs.commands);
 }
 
-Json EncodeRestart(const RestartSettings& restart) {
-  Json budgets = Json::array();
-  for (const auto& [kind, count] : restart.budgets) {
-    budgets.push_back({static_cast<int>(kind), count});
+void Write(const SchedulingSettings& scheduling, std::string& out) {
+  Writer writer(out);
+  writer.Bool("preemptible", scheduling.preemptible);
+  writer.Time("max_run_time", scheduling.max_run_time);
+  if (scheduling.expected_run_time != absl::ZeroDuration()) {
+    writer.Time("expected_run_time", scheduling.expected_run_time);
   }
-  return {{"max_restarts", restart.max_restarts},
-          {"budgets", budgets},
-          {"backoff", Encode(restart.backoff)},
-          {"max_backoff", Encode(restart.max_backoff)},
-          {"progress_timeout", Encode(restart.progress_timeout)}};
+  writer.TimeUnlessInfinite("deadline", scheduling.deadline);
+  writer.TimeUnlessInfinite("begin", scheduling.begin);
+  writer.ListUnlessEmpty(
+      "after", scheduling.after, [](const SchedulingSettings::Dependency& other) {
+        return absl::StrCat("[", other.job_id, ",", static_cast<int>(other.on), "]");
+      });
+  std::vector<std::string> tasks;  // of an array, by the place in `after`
+  for (size_t i = 0; i < scheduling.after.size(); ++i) {
+    const auto& task = scheduling.after[i].task;
+    if (task.has_value()) tasks.push_back(absl::StrCat("[", i, ",", *task, "]"));
+  }
+  writer.ListUnlessEmpty("after_tasks", tasks, [](const std::string& task) { return task; });
+  writer.BoolIf("hold", scheduling.hold);
+}
+
+void Write(const RestartSettings& restart, std::string& out) {
+  Writer writer(out);
+  writer.Number("max_restarts", restart.max_restarts);
+  writer.ListUnlessEmpty("budgets", restart.budgets, [](const auto& budget) {
+    return absl::StrCat("[", static_cast<int>(budget.first), ",", budget.second, "]");
+  });
+  writer.Time("backoff", restart.backoff);
+  writer.Time("max_backoff", restart.max_backoff);
+  writer.Time("progress_timeout", restart.progress_timeout);
 }
 
 // Reads the keys of one object; the first fault is kept.
@@ -203,15 +265,19 @@ void DecodeRestart(Reader reader, RestartSettings& out) {
 }  // namespace
 
 std::string EncodeSettings(const JobSettings& settings) {
-  const Json json = {{"name", settings.name},
-                     {"project", settings.project},
-                     {"priority", settings.priority},
-                     {"keep_last", settings.keep_last},
-                     {"upload", settings.upload},
-                     {"needs", EncodeNeeds(settings.needs)},
-                     {"scheduling", EncodeScheduling(settings.scheduling)},
-                     {"restart", EncodeRestart(settings.restart)}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string out;
+  out.reserve(512);
+  {
+    Writer writer(out);
+    writer.Text("name", settings.name);
+    writer.Text("project", settings.project);
+    writer.Number("priority", settings.priority);
+    writer.Number("keep_last", settings.keep_last);
+    Write(settings.needs, writer.Object("needs"));
+    Write(settings.scheduling, writer.Object("scheduling"));
+    Write(settings.restart, writer.Object("restart"));
+  }
+  return out;
 }
 
 absl::StatusOr<JobSettings> DecodeSettings(absl::string_view text) {
