@@ -6,10 +6,10 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/time/time.h"
 #include "controller/model/draft.h"
 #include "controller/model/events.h"
@@ -19,7 +19,7 @@
 namespace muster::controller {
 
 // Job ids by (owner, idempotency key), of what is durable.
-using IdempotencyIndex = std::map<std::pair<std::string, std::string>, uint64_t>;
+using IdempotencyIndex = absl::flat_hash_map<std::pair<std::string, std::string>, uint64_t>;
 
 struct RuleContext {
   absl::Time now;         // wall clock, for records

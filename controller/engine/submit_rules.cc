@@ -31,11 +31,7 @@ const Job* FindByKey(const Draft& draft, const SubmitJob& event, const RuleConte
     const bool forgotten = Planted(PlantedBug::kNoRequestId) && IsTerminal(job->state);
     return forgotten ? nullptr : job;
   }
-  for (uint64_t id : draft.new_jobs()) {
-    const Job* job = draft.view().FindJob(id);
-    if (job->owner == event.owner && job->idempotency_key == event.idempotency_key) return job;
-  }
-  return nullptr;
+  return draft.FindNewJob(event.owner, event.idempotency_key);
 }
 
 std::vector<uint64_t> ResumeCandidates(const Snapshot& snapshot, const Job& job) {

@@ -185,7 +185,17 @@ Job& Draft::AddJob(Job job) {
   jobs_before_[added.id] = nullptr;
   added.ledger.until = now_;
   new_jobs_.insert(added.id);
+  if (!added.idempotency_key.empty()) {
+    new_keys_.emplace(
+        std::make_pair(absl::string_view(added.owner), absl::string_view(added.idempotency_key)),
+        &added);
+  }
   return added;
+}
+
+const Job* Draft::FindNewJob(absl::string_view owner, absl::string_view idempotency_key) const {
+  const auto it = new_keys_.find({owner, idempotency_key});
+  return it == new_keys_.end() ? nullptr : it->second;
 }
 
 Worker& Draft::AddWorker(Worker worker) {
@@ -351,13 +361,15 @@ void Draft::UpdateUse() {
 
 void Draft::UpdateNamesAndRunTimes() {
   ArrayTallies arrays(*next_);
+  std::map<absl::string_view, uint64_t> newest;  // one name is often submitted again and again
   for (const auto& [id, before] : jobs_before_) {
     const Job& job = *next_->jobs.Find(id);
     arrays.Count(before.get(), job);
-    if (before == nullptr) next_->newest_by_name.Put(job.settings->name, id);
+    if (before == nullptr) newest[job.settings->name] = id;
     const bool had = before != nullptr && before->state == JobState::kSucceeded;
     if (!had && job.state == JobState::kSucceeded) LearnRunTime(*next_, job);
   }
+  for (const auto& [name, id] : newest) next_->newest_by_name.Put(name, id);
 }
 
 void Draft::RebuildJobLists() {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "controller/model/snapshot.h"
 
 namespace muster::controller {
@@ -90,8 +91,8 @@ class Draft {
 
   AfterCommit& after_commit() { return after_commit_; }
 
-  // Jobs that were added in this draft.
-  const std::set<uint64_t>& new_jobs() const { return new_jobs_; }
+  // The job that was added in this draft with that owner and key, or null.
+  const Job* FindNewJob(absl::string_view owner, absl::string_view idempotency_key) const;
 
   // What the project's jobs hold and wait for with this draft's changes; view().UseOf is as of the
   // version before. Cost follows the jobs that the draft touches.
@@ -128,6 +129,8 @@ class Draft {
   std::shared_ptr<std::map<std::string, uint64_t>> worker_ids_;
 
   std::set<uint64_t> new_jobs_;
+  // By owner and key, whose texts are the jobs' own.
+  std::map<std::pair<absl::string_view, absl::string_view>, const Job*> new_keys_;
   std::set<uint64_t> durable_jobs_;
   std::set<uint64_t> saved_views_;  // of jobs
   std::set<uint64_t> durable_workers_;
