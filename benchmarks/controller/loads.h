@@ -6,7 +6,7 @@
 
 namespace muster::benchmarks {
 
-// Calls of people: submit, list. Against etcd: etcd.
+// Calls of people: submit, submit-stream, list. Against etcd: etcd.
 void AddPeopleLoads(CLI::App& app);
 // Simulated agents: reports, start, heartbeats, series.
 void AddAgentLoads(CLI::App& app);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "benchmarks/controller/closed_loop.h"
 #include "benchmarks/controller/loads.h"
+#include "benchmarks/controller/submit_stream.h"
 #include "benchmarks/controller/target.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/token.h"
@@ -28,6 +29,7 @@ struct Options {
   std::string address;
   size_t value_bytes = 256;
   uint32_t page_size = 100;
+  bool own_names = false;
   LoopShape shape;
 };
 
@@ -62,6 +64,29 @@ void Submit(const Options& options) {
   Json line = {{"load", "submit"}};
   line.update(loop.Run());
   PrintLine(line);
+}
+
+void SubmitOnStreams(const Options& options) {
+  const Target target = OrThrow(FindTarget(options.data_dir));
+  StreamLoad load;
+  load.request = OrThrow(SubmitRequestOf(ReadAll(options.spec)));
+  load.own_names = options.own_names;
+  load.in_flight = options.shape.in_flight;
+  load.token = target.token;
+  const auto stubs = PeopleStubs(target, options.shape.clients);
+  load.measured_from = SteadySeconds() + options.shape.warm_up_seconds;
+  load.end = load.measured_from + options.shape.seconds;
+  std::vector<std::shared_ptr<SubmitStreamClient>> clients;
+  for (const auto& stub : stubs) clients.push_back(SubmitStreamClient::Start(*stub, load));
+  for (const auto& client : clients) client->Join();
+  PrintLine({{"load", "submit-stream"},
+             {"clients", options.shape.clients},
+             {"in_flight", load.in_flight},
+             {"calls", load.answered.load()},
+             {"per_s", static_cast<double>(load.answered) / options.shape.seconds},
+             {"failed", load.failed.load()},
+             {"last_error", load.last_error},
+             {"latency_of_messages", load.latencies.Summary()}});
 }
 
 void List(const Options& options) {
@@ -120,6 +145,13 @@ void AddPeopleLoads(CLI::App& app) {
   submit->add_option("--spec", options->spec, "a job file")->required();
   AddShape(*submit, options->shape);
   submit->callback([options] { Submit(*options); });
+
+  CLI::App* stream = app.add_subcommand("submit-stream", "durable submits over SubmitJobs streams");
+  stream->add_option("--data-dir", options->data_dir, "of musterd")->required();
+  stream->add_option("--spec", options->spec, "a job file")->required();
+  stream->add_flag("--own-names", options->own_names, "each job has a name of its own");
+  AddShape(*stream, options->shape);
+  stream->callback([options] { SubmitOnStreams(*options); });
 
   CLI::App* list = app.add_subcommand("list", "ListJobs");
   list->add_option("--data-dir", options->data_dir, "of musterd")->required();

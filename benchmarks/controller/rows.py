@@ -97,6 +97,15 @@ def its_turn(rival):
         rival.pause()
 
 
+def submit_on_streams(bench, muster, clients, in_flight):
+    """Submits a second over SubmitJobs streams, each with so many unanswered; every job has a name of its own."""
+    done = bench.client("submit-stream", "--data-dir", muster.data_dir, "--spec", bench.spec("queued"), "--own-names",
+                        "--clients", clients, "--in-flight", in_flight, "--seconds", bench.turn)
+    if done["failed"]:
+        raise RuntimeError(f"{done['failed']} submits failed: {done['last_error']}")
+    return done["per_s"]
+
+
 def c1(bench):
     with bench.slurm(32) as slurm, bench.python_rival("HyperQueue", "hq_rival.py", "hyperqueue", 2) as hq:
         for _ in range(bench.blocks):
@@ -106,6 +115,8 @@ def c1(bench):
                     figures[f"muster api {clients}"] = bench.client(
                         "submit", "--data-dir", muster.data_dir, "--spec", bench.spec("queued"), "--clients", clients,
                         "--seconds", bench.turn)["per_s"]
+                for clients, in_flight in ((1, 512), (8, 64), (64, 16)):
+                    figures[f"muster stream {clients}"] = submit_on_streams(bench, muster, clients, in_flight)
                 for parallel in (1, 2):
                     figures[f"muster cli {parallel}"] = bench.client(
                         "spawn", "--parallel", parallel, "--seconds", bench.turn, "--", bench.bin / "muster", "submit",
@@ -213,6 +224,8 @@ def c5(bench):
                     figures[f"muster submit {clients}"] = bench.client(
                         "submit", "--data-dir", muster.data_dir, "--spec", bench.spec("queued"), "--clients", clients,
                         "--seconds", bench.turn)["per_s"]
+                figures["muster stream 1 x 1 in flight"] = submit_on_streams(bench, muster, 1, 1)
+                figures["muster stream 16 x 16 in flight"] = submit_on_streams(bench, muster, 16, 16)
             with bench.muster() as muster:
                 done = bench.client("reports", "--data-dir", muster.data_dir, "--agents", 16, "--jobs",
                                     100 if bench.quick else 300, "--seconds", 60)
@@ -309,10 +322,14 @@ ROWS = {"C1": c1, "C2": c2, "C3": c3, "C4": c4, "C5": c5, "M1": m1, "M2": m2, "L
 
 # Row, what, ours, the rival's, bar, moonshot. A ratio above 1 means that Muster is better.
 RATIOS = [
-    ("C1", "durable submits/s, API, 1 client, to Slurm's API", "muster api 1", "slurm api 1", 10, None),
-    ("C1", "8 clients", "muster api 8", "slurm api 8", 10, None),
-    ("C1", "64 clients", "muster api 64", "slurm api 64", 10, None),
-    ("C1", "64 clients, to HyperQueue's 1 (not durable)", "muster api 64", "hyperqueue api 1", 5, None),
+    ("C1", "durable submits/s, streams, 1 client, to Slurm's API", "muster stream 1", "slurm api 1", 10, None),
+    ("C1", "8 streams", "muster stream 8", "slurm api 8", 10, None),
+    ("C1", "64 streams", "muster stream 64", "slurm api 64", 10, None),
+    ("C1", "8 streams, to HyperQueue's 1 client (not durable)", "muster stream 8", "hyperqueue api 1", 5, None),
+    ("C1", "a call each, 1 client, to Slurm's API", "muster api 1", "slurm api 1", 10, None),
+    ("C1", "a call each, 8 clients", "muster api 8", "slurm api 8", 10, None),
+    ("C1", "a call each, 64 clients", "muster api 64", "slurm api 64", 10, None),
+    ("C1", "a call each, 64 clients, to HyperQueue's 1", "muster api 64", "hyperqueue api 1", 5, None),
     ("C1", "a CLI process each, to sbatch", "muster cli 1", "slurm cli 1", 1, 2),
     ("C1", "2 CLI processes at a time", "muster cli 2", "slurm cli 2", 1, 2),
     ("C2", "`true` jobs/s end to end, to Slurm on 32 slots", "muster", "slurm", 1.5, 2.5),
@@ -320,8 +337,12 @@ RATIOS = [
     ("C2", "to Ray's no-op (no process each)", "muster", "ray no-op", 1.5, 2.5),
     ("C2", "to Ray starting `true`", "muster", "ray spawning true", 1.5, 2.5),
     ("C3", "submit to process start, p50 ms, to srun", "muster", "slurm srun", None, None),
-    ("C5", "durable changes/s: submits, 1 client, to etcd put", "muster submit 1", "etcd put 1", 1, 1),
-    ("C5", "submits, 16 clients", "muster submit 16", "etcd put 16", 10, 25),
+    ("C5", "durable changes/s: 1 stream, 1 in flight, to etcd put", "muster stream 1 x 1 in flight", "etcd put 1", 1, 1),
+    ("C5", "submits, a call each, 1 client", "muster submit 1", "etcd put 1", 1, 1),
+    ("C5", "16 streams x 16 in flight, to 16 clients' puts", "muster stream 16 x 16 in flight", "etcd put 16", 10, 25),
+    ("C5", "16 streams x 16 in flight, to 16 x 16 puts in flight", "muster stream 16 x 16 in flight",
+     "etcd put 16 x 16 in flight", 10, 25),
+    ("C5", "submits, a call each, 16 clients", "muster submit 16", "etcd put 16", 10, 25),
     ("C5", "rank reports, 16 agents, to 16 x 16 puts in flight", "muster reports of 16 agents",
      "etcd put 16 x 16 in flight", 10, 25),
     ("C5", "rank reports, 16 agents, to 16 clients' puts", "muster reports of 16 agents", "etcd put 16", 10, 25),

@@ -49,11 +49,15 @@ absl::StatusOr<v1::SubmitRequest> SubmitRequestOf(const std::string& yaml) {
   return request;
 }
 
-std::string FreshKey() {
+uint64_t FreshNumber() {
   static std::atomic<uint64_t> made = 0;
+  return ++made;
+}
+
+std::string FreshKey() {
   static const std::string prefix =
       absl::StrCat(absl::Hex(absl::GetCurrentTimeNanos()), "-", ::getpid(), "-");
-  return absl::StrCat(prefix, ++made);
+  return absl::StrCat(prefix, FreshNumber());
 }
 
 }  // namespace muster::benchmarks

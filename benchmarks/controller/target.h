@@ -29,5 +29,7 @@ absl::StatusOr<v1::SubmitRequest> SubmitRequestOf(const std::string& yaml);
 
 // A key that no other call of any program used.
 std::string FreshKey();
+// 1, 2, 3, ...: never the same in one program. Thread-safe.
+uint64_t FreshNumber();
 
 }  // namespace muster::benchmarks

@@ -6,21 +6,39 @@
 
 namespace muster::controller {
 
+namespace {
+
+int64_t MillisOf(absl::Duration wait) { return absl::ToInt64Milliseconds(wait) + 1; }
+
+absl::Status TooMany(absl::Duration wait) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("too many calls from here: try again in ", MillisOf(wait),
+                   " ms (musterd --calls-per-second is the bound of each caller)"));
+}
+
+}  // namespace
+
 absl::Status CallGate::Check(grpc::ServerContextBase& context) {
   const absl::Status known = CheckToken(context, token_);
-  const std::string principal =
-      absl::StrCat(known.ok() ? "token@" : "nobody@", HostOfPeer(context.peer()));
-  absl::Duration wait;
-  {
-    MutexLock lock(mutex_);
-    wait = limiter_.Admit(principal, clock_.SinceBoot());
-  }
+  const absl::Duration wait = WaitOf(CallerOf(context));
   if (wait == absl::ZeroDuration()) return known;
-  const int64_t wait_ms = absl::ToInt64Milliseconds(wait) + 1;
-  context.AddTrailingMetadata(kRetryAfterKey, absl::StrCat(wait_ms));
-  return absl::ResourceExhaustedError(
-      absl::StrCat("too many calls from here: try again in ", wait_ms,
-                   " ms (musterd --calls-per-second is the bound of each caller)"));
+  context.AddTrailingMetadata(kRetryAfterKey, absl::StrCat(MillisOf(wait)));
+  return TooMany(wait);
+}
+
+std::string CallGate::CallerOf(const grpc::ServerContextBase& context) const {
+  const bool known = CheckToken(context, token_).ok();
+  return absl::StrCat(known ? "token@" : "nobody@", HostOfPeer(context.peer()));
+}
+
+absl::Status CallGate::Admit(const std::string& caller) {
+  const absl::Duration wait = WaitOf(caller);
+  return wait == absl::ZeroDuration() ? absl::OkStatus() : TooMany(wait);
+}
+
+absl::Duration CallGate::WaitOf(const std::string& caller) {
+  MutexLock lock(mutex_);
+  return limiter_.Admit(caller, clock_.SinceBoot());
 }
 
 std::string HostOfPeer(const std::string& peer) {

@@ -28,6 +28,11 @@ class CallGate {
   // UNAUTHENTICATED: no token, or another one. RESOURCE_EXHAUSTED: too many calls; the message and
   // the trailing metadata kRetryAfterKey say after how long the next one may come.
   absl::Status Check(grpc::ServerContextBase& context) MUSTER_EXCLUDES(mutex_);
+  // Whose budget a call takes from; for Admit.
+  std::string CallerOf(const grpc::ServerContextBase& context) const;
+  // One more request on a stream that Check has let in: RESOURCE_EXHAUSTED as there, without the
+  // metadata.
+  absl::Status Admit(const std::string& caller) MUSTER_EXCLUDES(mutex_);
   absl::Duration Now() const { return clock_.SinceBoot(); }
 
   void CountCall(const char* method, absl::StatusCode code, absl::Duration took);
@@ -35,6 +40,8 @@ class CallGate {
   void StreamClosed(const char* method, absl::StatusCode code);
 
  private:
+  absl::Duration WaitOf(const std::string& caller) MUSTER_EXCLUDES(mutex_);
+
   const std::string token_;
   Registry& registry_;
   Clock& clock_;

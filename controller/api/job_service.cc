@@ -28,6 +28,10 @@ constexpr uint32_t kMaxPointPage = 10000;
 constexpr int kMaxMetricNames = 64;
 constexpr uint32_t kMaxTailLines = 1'000'000;
 
+absl::Status Stopping() {
+  return absl::UnavailableError("the controller is stopping: connect again soon");
+}
+
 // Whether the job ended in the span that the request asks for, if it asks for one.
 bool EndedWithin(const v1::ListJobsRequest& request, const Job& job) {
   const int64_t finished = ToMillis(job.finished);
@@ -214,18 +218,50 @@ grpc::ServerUnaryReactor* JobService::Submit(grpc::CallbackServerContext* contex
     call->Done(forecast.status());
     return call;
   }
-  SubmitJob event;
-  event.settings = std::make_shared<const JobSettings>(std::move(checked->settings));
-  event.owner = request->owner();
-  event.idempotency_key = request->idempotency_key();
-  event.array = checked->array;
-  engine_.Post(std::move(event), [call, response](const EventResult& result) {
+  engine_.Post(EventOf(*request, *std::move(checked)), [call, response](const EventResult& result) {
     response->set_job_id(result.job_id);
     response->set_jobs(result.jobs);
     response->set_already_existed(result.already_existed);
     call->Done(result.status);
   });
   return call;
+}
+
+grpc::ServerBidiReactor<v1::SubmitJobsRequest, v1::SubmitJobsResponse>* JobService::SubmitJobs(
+    grpc::CallbackServerContext* context) {
+  absl::Status allowed = gate_.Check(*context);
+  auto stream =
+      std::make_shared<SubmitStream>(gate_, engine_, checkpoint_root_, gate_.CallerOf(*context));
+  if (allowed.ok()) allowed = KeepUntilStop(stream);
+  return SubmitStream::Begin(std::move(stream), allowed);
+}
+
+absl::Status JobService::KeepUntilStop(const std::shared_ptr<SubmitStream>& stream) {
+  MutexLock lock(mutex_);
+  if (stopping_) return Stopping();
+  // Those that are gone are looked for only when there might be too many.
+  if (submit_streams_.size() >= kMaxSubmitStreams) {
+    std::erase_if(submit_streams_, [](const auto& weak) { return weak.expired(); });
+  }
+  if (submit_streams_.size() >= kMaxSubmitStreams) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(kMaxSubmitStreams, " streams of submits are open already"));
+  }
+  submit_streams_.push_back(stream);
+  return absl::OkStatus();
+}
+
+void JobService::Stop() {
+  pump_.Stop();
+  std::vector<std::weak_ptr<SubmitStream>> streams;
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    streams.swap(submit_streams_);
+  }
+  for (const auto& weak : streams) {
+    if (const auto stream = weak.lock()) stream->Close(Stopping());
+  }
 }
 
 grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* context,

@@ -4,10 +4,13 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "controller/api/call.h"
 #include "controller/api/stream_pump.h"
+#include "controller/api/submit_stream.h"
 #include "controller/engine/engine.h"
 #include "controller/engine/metrics_ingest.h"
 #include "muster/v1/job_service.grpc.pb.h"
@@ -21,7 +24,7 @@ class JobService final : public v1::JobService::CallbackService {
              std::string checkpoint_root);
 
   // Ends what is open with UNAVAILABLE; to be called before the gRPC server shuts down.
-  void Stop() { pump_.Stop(); }
+  void Stop() MUSTER_EXCLUDES(mutex_);
 
   grpc::ServerUnaryReactor* GetVersion(grpc::CallbackServerContext* context,
                                        const v1::GetVersionRequest* request,
@@ -29,6 +32,8 @@ class JobService final : public v1::JobService::CallbackService {
   grpc::ServerUnaryReactor* Submit(grpc::CallbackServerContext* context,
                                    const v1::SubmitRequest* request,
                                    v1::SubmitResponse* response) override;
+  grpc::ServerBidiReactor<v1::SubmitJobsRequest, v1::SubmitJobsResponse>* SubmitJobs(
+      grpc::CallbackServerContext* context) override;
   grpc::ServerUnaryReactor* ListJobs(grpc::CallbackServerContext* context,
                                      const v1::ListJobsRequest* request,
                                      v1::ListJobsResponse* response) override;
@@ -76,6 +81,10 @@ class JobService final : public v1::JobService::CallbackService {
                                        v1::GetGoodputResponse* response) override;
 
  private:
+  static constexpr size_t kMaxSubmitStreams = 256;
+
+  // So that Stop ends it; refused when there are too many, or no more.
+  absl::Status KeepUntilStop(const std::shared_ptr<SubmitStream>& stream) MUSTER_EXCLUDES(mutex_);
   absl::Status FillJob(const v1::GetJobRequest& request, v1::GetJobResponse& response);
 
   Engine& engine_;
@@ -84,6 +93,10 @@ class JobService final : public v1::JobService::CallbackService {
   Clock& clock_;
   const std::string checkpoint_root_;
   StreamPump pump_;
+
+  Mutex mutex_;
+  bool stopping_ MUSTER_GUARDED_BY(mutex_) = false;
+  std::vector<std::weak_ptr<SubmitStream>> submit_streams_ MUSTER_GUARDED_BY(mutex_);
 };
 
 }  // namespace muster::controller

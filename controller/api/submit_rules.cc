@@ -1,6 +1,8 @@
 #include "controller/api/submit_rules.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -131,8 +133,9 @@ absl::Status CheckWord(absl::string_view field, absl::string_view word, size_t m
       absl::StrCat(field, ": at most ", most, " printable ASCII characters without spaces"));
 }
 
-absl::StatusOr<CheckedSubmit> CheckSubmit(const v1::SubmitRequest& request,
-                                          const std::string& checkpoint_root) {
+namespace {
+
+absl::Status CheckFrame(const v1::SubmitRequest& request) {
   MUSTER_RETURN_IF_ERROR(CheckProtocolVersion(request.protocol_version(), "the client"));
   MUSTER_RETURN_IF_ERROR(CheckWord("idempotency_key", request.idempotency_key(), kMaxKeyBytes));
   MUSTER_RETURN_IF_ERROR(CheckWord("owner", request.owner(), kMaxUserBytes));
@@ -140,8 +143,12 @@ absl::StatusOr<CheckedSubmit> CheckSubmit(const v1::SubmitRequest& request,
     return absl::InvalidArgumentError(
         absl::StrCat("spec: larger than ", kMaxSpecBytes / 1024, " KiB"));
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CheckedSubmit> Resolve(v1::JobSpec spec, const std::string& checkpoint_root) {
   CheckedSubmit out;
-  out.resolved = request.spec();
+  out.resolved = std::move(spec);
   FillDefaults(out.resolved);
   if (out.resolved.checkpoint().url().empty()) {
     out.resolved.mutable_checkpoint()->set_url(checkpoint_root);
@@ -153,6 +160,34 @@ absl::StatusOr<CheckedSubmit> CheckSubmit(const v1::SubmitRequest& request,
     out.array = {.first = array.first, .last = array.last, .at_a_time = array.at_a_time};
   }
   return out;
+}
+
+}  // namespace
+
+absl::StatusOr<CheckedSubmit> CheckSubmit(const v1::SubmitRequest& request,
+                                          const std::string& checkpoint_root) {
+  MUSTER_RETURN_IF_ERROR(CheckFrame(request));
+  return Resolve(request.spec(), checkpoint_root);
+}
+
+SubmitJob EventOf(const v1::SubmitRequest& request, CheckedSubmit checked) {
+  SubmitJob event;
+  event.settings = std::make_shared<const JobSettings>(std::move(checked.settings));
+  event.owner = request.owner();
+  event.idempotency_key = request.idempotency_key();
+  event.array = checked.array;
+  return event;
+}
+
+absl::StatusOr<SubmitJob> CheckStreamed(v1::SubmitRequest& request,
+                                        const std::string& checkpoint_root) {
+  if (request.dry_run()) {
+    return absl::InvalidArgumentError("dry_run: a stream has none; use Submit");
+  }
+  MUSTER_RETURN_IF_ERROR(CheckFrame(request));
+  MUSTER_ASSIGN_OR_RETURN(CheckedSubmit checked,
+                          Resolve(std::move(*request.mutable_spec()), checkpoint_root));
+  return EventOf(request, std::move(checked));
 }
 
 v1::JobSpec SpecOf(const JobSettings& settings) {

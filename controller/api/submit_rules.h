@@ -23,6 +23,13 @@ struct CheckedSubmit {
 absl::StatusOr<CheckedSubmit> CheckSubmit(const v1::SubmitRequest& request,
                                           const std::string& checkpoint_root);
 
+// What the engine is told of a submit that was checked.
+SubmitJob EventOf(const v1::SubmitRequest& request, CheckedSubmit checked);
+
+// Both for a submit on a stream, which knows no dry runs; takes the spec out of the request.
+absl::StatusOr<SubmitJob> CheckStreamed(v1::SubmitRequest& request,
+                                        const std::string& checkpoint_root);
+
 // A name or key from outside: at most so many printable ASCII characters without spaces. Otherwise
 // INVALID_ARGUMENT, which names the field.
 absl::Status CheckWord(absl::string_view field, absl::string_view word, size_t most);

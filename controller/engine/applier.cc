@@ -21,22 +21,25 @@ Applier::Applier(std::unique_ptr<StateStore> store, Snapshot initial, Clock& clo
 }
 
 void Applier::Post(Item item) {
+  std::vector<Item> one;
+  one.push_back(std::move(item));
+  PostAll(std::move(one));
+}
+
+void Applier::PostAll(std::vector<Item> items) {
   absl::Status refused;
+  size_t queued = 0;
   {
     MutexLock lock(mutex_);
-    if (!closed_.ok()) {
-      refused = closed_;
-    } else if (queue_.size() >= kMaxQueued) {
-      refused = absl::UnavailableError("the controller is overloaded; try again");
-    } else {
-      queue_.push_back(std::move(item));
+    refused = closed_;
+    if (refused.ok()) {
+      queued = std::min(items.size(), kMaxQueued - std::min(kMaxQueued, queue_.size()));
+      for (size_t i = 0; i < queued; ++i) queue_.push_back(std::move(items[i]));
     }
   }
-  if (!refused.ok()) {
-    item.done(Refuse(refused));
-  } else if (wake_up_) {
-    wake_up_();
-  }
+  if (queued > 0 && wake_up_) wake_up_();
+  if (refused.ok()) refused = absl::UnavailableError("the controller is overloaded; try again");
+  for (size_t i = queued; i < items.size(); ++i) items[i].done(Refuse(refused));
 }
 
 bool Applier::RunOnce() {

@@ -55,7 +55,9 @@ class Applier {
 
   // Thread-safe. Answers UNAVAILABLE at once when the queue is full or closed.
   void Post(Item item);
-  // Called after each Post that was queued; set before the first one.
+  // The same for several, which go into one batch as far as it has room.
+  void PostAll(std::vector<Item> items);
+  // Called after each Post or PostAll that queued something; set before the first one.
   void SetWakeUp(std::function<void()> wake_up) { wake_up_ = std::move(wake_up); }
 
   // Applies one batch; false when nothing was queued. One thread.

@@ -102,6 +102,16 @@ class EngineImpl final : public Engine {
     applier_.Post({.event = std::move(event), .done = std::move(done), .link = nullptr});
   }
 
+  void PostAll(std::vector<Posted> events) override {
+    std::vector<Applier::Item> items;
+    items.reserve(events.size());
+    for (Posted& posted : events) {
+      items.push_back(
+          {.event = std::move(posted.event), .done = std::move(posted.done), .link = nullptr});
+    }
+    applier_.PostAll(std::move(items));
+  }
+
   void Connect(WorkerHello hello, std::shared_ptr<WorkerLink> link, EventDone done) override {
     {
       MutexLock lock(mutex_);

@@ -11,6 +11,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -83,6 +85,15 @@ class Engine {
   //   likewise UNAVAILABLE           stopping, or the queue is full
   // Reports of one stream are applied in the order in which they were posted.
   virtual void Post(Event event, EventDone done) = 0;
+
+  // Posts them one after the other; cheaper than one by one, and they share a commit.
+  struct Posted {
+    Event event;
+    EventDone done;
+  };
+  virtual void PostAll(std::vector<Posted> events) {
+    for (Posted& posted : events) Post(std::move(posted.event), std::move(posted.done));
+  }
 
   // A WorkerHello that also binds the stream. On OK, `done` runs before anything is sent through
   // `link`, so that it can queue the Welcome first. A former link of the same worker is closed.

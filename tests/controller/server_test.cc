@@ -154,7 +154,7 @@ class ServerTest : public ::testing::Test {
   }
   void Prepare(grpc::ClientContext& context) { AddToken(context, token_); }
 
-  uint64_t Submit(const std::string& key) {
+  static v1::SubmitRequest SubmitOf(const std::string& key) {
     v1::SubmitRequest request;
     request.set_protocol_version(kProtocolVersion);
     request.set_idempotency_key(key);
@@ -165,10 +165,13 @@ class ServerTest : public ::testing::Test {
     spec->mutable_train()->mutable_data()->mutable_synthetic();
     spec->mutable_train()->set_batch_size(32);
     spec->mutable_train()->set_steps(2);
+    return request;
+  }
+  uint64_t Submit(const std::string& key) {
     grpc::ClientContext context;
     Prepare(context);
     v1::SubmitResponse response;
-    EXPECT_OK(FromGrpc(stub_->Submit(&context, request, &response)));
+    EXPECT_OK(FromGrpc(stub_->Submit(&context, SubmitOf(key), &response)));
     return response.job_id();
   }
   // Reads the watch until the job is in that state.
@@ -198,6 +201,41 @@ class ServerTest : public ::testing::Test {
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::JobService::Stub> stub_;
 };
+
+TEST_F(ServerTest, AStreamOfSubmitsThatWasCutIsRepeatedWithTheSameKeys) {
+  Start();
+  v1::SubmitJobsRequest message;
+  for (const char* key : {"a", "b", "a", "c"}) *message.add_submits() = SubmitOf(key);
+  {
+    grpc::ClientContext context;
+    Prepare(context);
+    auto stream = stub_->SubmitJobs(&context);
+    ASSERT_TRUE(stream->Write(message));
+    ASSERT_TRUE(stream->Write(message));
+    v1::SubmitJobsResponse response;
+    ASSERT_TRUE(stream->Read(&response));
+    context.TryCancel();  // the second answer is never seen
+    EXPECT_FALSE(FromGrpc(stream->Finish()).ok());
+  }
+  server_.reset();
+  Start();
+  grpc::ClientContext context;
+  Prepare(context);
+  auto stream = stub_->SubmitJobs(&context);
+  ASSERT_TRUE(stream->Write(message));
+  v1::SubmitJobsResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  std::vector<uint64_t> ids;
+  for (const v1::SubmitOutcome& outcome : response.outcomes()) {
+    EXPECT_TRUE(outcome.already_existed());
+    ids.push_back(outcome.job_id());
+  }
+  EXPECT_THAT(ids, ElementsAre(1, 2, 1, 3));
+  EXPECT_EQ(Submit("d"), 4u);
+  stream->WritesDone();
+  EXPECT_FALSE(stream->Read(&response));
+  EXPECT_OK(FromGrpc(stream->Finish()));
+}
 
 TEST_F(ServerTest, AJobRunsToItsEnd) {
   Start();

@@ -133,11 +133,26 @@ struct ControllerWorld::Method {
 
 const std::vector<ControllerWorld::Method>& ControllerWorld::AllMethods() {
   static const auto* methods = new std::vector<Method>{
-      UNARY(GetVersion),      UNARY(Submit),           UNARY(ListJobs),     UNARY(GetJob),
-      UNARY(CancelJob),       STREAM(WatchJob),        STREAM(StreamLogs),  UNARY(QueryMetrics),
-      UNARY(ListCheckpoints), UNARY(VerifyCheckpoint), UNARY(ListWorkers),  UNARY(ControlJob),
-      UNARY(UpdateJob),       STREAM(StreamEvents),    UNARY(CordonWorker), UNARY(ListProjects),
-      UNARY(SetProject),      UNARY(GetGoodput),
+      UNARY(GetVersion),
+      UNARY(Submit),
+      UNARY(ListJobs),
+      UNARY(GetJob),
+      UNARY(CancelJob),
+      STREAM(WatchJob),
+      STREAM(StreamLogs),
+      UNARY(QueryMetrics),
+      UNARY(ListCheckpoints),
+      UNARY(VerifyCheckpoint),
+      UNARY(ListWorkers),
+      UNARY(ControlJob),
+      UNARY(UpdateJob),
+      STREAM(StreamEvents),
+      UNARY(CordonWorker),
+      UNARY(ListProjects),
+      UNARY(SetProject),
+      UNARY(GetGoodput),
+      Method{"SubmitJobs",
+             [](ControllerWorld& world, FuzzInput& input) { world.SubmitOnStream(input); }},
   };
   return *methods;
 }
@@ -173,6 +188,30 @@ void ControllerWorld::CallStream(FuzzInput& input,
   if (!Travels(call->request)) call->request.Clear();  // gRPC would refuse it
   call->Bind((jobs_.get()->*handler)(call->context(), &call->request));
   cancels_.push_back([call] { call->Cancel(); });
+}
+
+void ControllerWorld::SubmitOnStream(FuzzInput& input) {
+  if (submits_ == nullptr || submits_->finished() || input.Chance(32)) {
+    submits_ = std::make_shared<Submits>(board_, Authorization());
+    submits_->Bind(jobs_->SubmitJobs(submits_->context()));
+    cancels_.push_back([call = submits_] { call->Cancel(); });
+  }
+  v1::SubmitJobsRequest message;
+  for (uint32_t left = 1 + input.Below(3); left > 0; --left) {
+    Prepare(input, *message.add_submits());
+  }
+  if (input.Chance(24)) FillMessage(input, message);
+  bool answered = false;
+  submits_->on_message = [&](const v1::SubmitJobsResponse& response) {
+    answered = true;
+    if (response.outcomes_size() != message.submits_size()) Broken("an outcome is missing");
+  };
+  if (!submits_->Say(message)) return;
+  engine_->RunUntilIdle();
+  if (!board_.DeliverUntil([&] { return answered || submits_->finished(); })) {
+    Broken("SubmitJobs is not answered");
+  }
+  submits_->on_message = {};
 }
 
 void ControllerWorld::CallPeople(FuzzInput& input) {
@@ -391,6 +430,7 @@ void ControllerWorld::Close() {
   });
   if (!board_.DeliverUntil([&] { return read->load(); })) Broken("the ingest does not answer");
   agents_.clear();
+  submits_.reset();
   workers_.reset();
   jobs_.reset();
   engine_->Stop();

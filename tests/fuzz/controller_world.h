@@ -39,6 +39,7 @@ class ControllerWorld {
  private:
   using Control = FakeBidi<v1::WorkerMessage, v1::ControllerMessage>;
   using Bulk = FakeBidi<v1::BulkBatch, v1::BulkAck>;
+  using Submits = FakeBidi<v1::SubmitJobsRequest, v1::SubmitJobsResponse>;
   struct Agent {
     std::string name;
     std::string incarnation;
@@ -68,6 +69,7 @@ class ControllerWorld {
   void Settle();  // all that follows from what was said, and then the invariants
   void CheckModel();
 
+  void SubmitOnStream(FuzzInput& input);
   void CallPeople(FuzzInput& input);
   void Connect(FuzzInput& input, Agent& agent);
   void SayAnything(FuzzInput& input, Agent& agent);
@@ -86,6 +88,7 @@ class ControllerWorld {
   std::unique_ptr<controller::WorkerService> workers_;
   std::map<int, Agent> agents_;
   std::set<int> said_;
+  std::shared_ptr<Submits> submits_;            // the newest stream of submits
   std::vector<std::function<void()>> cancels_;  // of server streams that were opened
 };
 
