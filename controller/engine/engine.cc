@@ -196,15 +196,24 @@ class EngineImpl final : public Engine {
         .batch_done =
             [this](const std::shared_ptr<const Snapshot>& snapshot) {
               watchers_.Notify(snapshot);
-              scheduler_thread_.Wake();
-              retention_thread_.Wake();
-              dispatcher_thread_.Wake();
+              WakeLoops(*snapshot);
             },
         .fatal =
             [this](const absl::Status& status) {
               if (options_.on_fatal && !fatal_.exchange(true)) options_.on_fatal(status);
             },
     };
+  }
+
+  // Only those that may find something: a thread that is woken for nothing takes its time from the
+  // call that comes next. On the applier's thread.
+  void WakeLoops(const Snapshot& snapshot) {
+    if (snapshot.durable_version != woken_for_version_) scheduler_thread_.Wake();
+    if (!snapshot.retention_jobs->empty()) retention_thread_.Wake();
+    if (snapshot.outbox != woken_for_outbox_ || links_changed_) dispatcher_thread_.Wake();
+    woken_for_version_ = snapshot.durable_version;
+    woken_for_outbox_ = snapshot.outbox;
+    links_changed_ = false;
   }
 
   Proposer::Wiring MakeWiring(LoopThread& thread) {
@@ -218,6 +227,7 @@ class EngineImpl final : public Engine {
   void Bind(const Applier::Item& item, const EventResult& result) {
     if (const auto* hello = std::get_if<WorkerHello>(&item.event)) {
       if (!result.status.ok() || item.link == nullptr) return;
+      links_changed_ = true;
       dispatcher_.Attach({.worker = hello->worker,
                           .incarnation = hello->incarnation,
                           .stream = hello->stream,
@@ -238,6 +248,11 @@ class EngineImpl final : public Engine {
   Mutex mutex_;
   uint64_t last_stream_ MUSTER_GUARDED_BY(mutex_) = 0;
   std::map<const WorkerLink*, uint64_t> streams_ MUSTER_GUARDED_BY(mutex_);
+
+  // As of the last WakeLoops; only on the applier's thread.
+  uint64_t woken_for_version_ = 0;
+  std::shared_ptr<const std::map<uint64_t, OutboxRow>> woken_for_outbox_;
+  bool links_changed_ = false;
 
   // Declared before what wakes them; stopped before anything that they use goes.
   LoopThread applier_thread_{"applier", [this] {
