@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/foreground.h"
 #include "cli/error.h"
 #include "cli/session.h"
 #include "common/base/units.h"
@@ -156,9 +157,10 @@ int RunMuster(const std::vector<std::string>& args, Host& host, FileSystem& fs) 
   Verb verb;
   GlobalText text;
   AddGlobals(app, text, session.globals().context);
-  for (const auto add : {AddSubmit, AddLs, AddShow, AddWatch, AddLogs, AddMetrics, AddWait,
-                         AddCancel, AddControl, AddUpdate, AddNodes, AddProject, AddHistory,
-                         AddGoodput, AddEvents, AddCkpt, AddLocal, AddVersion}) {
+  for (const auto add :
+       {AddSubmit,  AddRun,     AddLs,      AddShow,   AddWatch, AddLogs,   AddMetrics,
+        AddWait,    AddCancel,  AddControl, AddUpdate, AddNodes, AddTop,    AddProject,
+        AddHistory, AddGoodput, AddEvents,  AddCkpt,   AddLocal, AddVersion}) {
     add(app, session, verb);
   }
   std::vector<std::string> own_args = args;

@@ -1,5 +1,4 @@
 // `muster submit`: a job from a file to the controller.
-#include <algorithm>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -7,13 +6,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cli/change.h"
 #include "cli/command_job.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/submit_flags.h"
+#include "cli/submission.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
-#include "common/base/version.h"
 #include "common/spec/load_spec.h"
 #include "common/spec/spec_writer.h"
 
@@ -78,17 +76,6 @@ void PrintDryRun(const v1::SubmitResponse& response, Session& session) {
   session.PrintOne(SpecToYaml(response.resolved_spec()), spec, "name");
 }
 
-std::string SubmittedText(const v1::SubmitResponse& response) {
-  const uint64_t first = response.job_id();
-  const bool array = response.jobs() > 1;
-  const std::string jobs = array
-                               ? absl::StrCat("array ", first, " ", response.resolved_spec().name(),
-                                              " of ", response.jobs(), " jobs")
-                               : absl::StrCat("job ", first, " ", response.resolved_spec().name());
-  return absl::StrCat(
-      jobs, response.already_existed() ? " was submitted before with this key" : " submitted");
-}
-
 void PrintSubmitted(const v1::SubmitResponse& response, Session& session) {
   const Json json = {{"job_id", response.job_id()},
                      {"jobs", response.jobs()},
@@ -119,15 +106,8 @@ absl::StatusOr<ExitCode> Run(const SubmitFlags& flags, Session& session) {
                     "submit it with --wait, or `muster watch 42_3` one of its tasks");
   }
   request.set_dry_run(flags.dry_run);
-  request.set_owner(UserName(session.host()));
-  request.set_protocol_version(kProtocolVersion);
   request.set_idempotency_key(flags.key);
-  if (flags.key.empty()) {
-    MUSTER_ASSIGN_OR_RETURN(*request.mutable_idempotency_key(), RandomKey());
-  }
-  MUSTER_ASSIGN_OR_RETURN(v1::SubmitResponse response,
-                          SendChange(session, &v1::JobService::Stub::Submit, request));
-  response.set_jobs(std::max(1u, response.jobs()));  // an older controller does not say
+  MUSTER_ASSIGN_OR_RETURN(const v1::SubmitResponse response, SendJob(std::move(request), session));
   if (flags.dry_run) {
     PrintDryRun(response, session);
     return ExitCode::kDone;

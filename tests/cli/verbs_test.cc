@@ -113,7 +113,7 @@ TEST_F(VerbsTest, HelpAndVersionExitWith0) {
   EXPECT_THAT(run_({"--version"}).out, StartsWith("muster "));
   for (const char* verb :
        {"submit", "ls", "show", "watch", "logs", "metrics", "wait", "cancel", "hold", "release",
-        "suspend", "resume", "requeue", "update", "nodes", "ckpt", "local", "version"}) {
+        "suspend", "resume", "requeue", "update", "nodes", "run", "top", "ckpt", "local", "version"}) {
     EXPECT_EQ(run_({verb, "--help"}).code, 0) << verb;
   }
 }
@@ -289,6 +289,29 @@ TEST_F(VerbsTest, NodesShowsTheWorkers) {
   service_.PutWorker(worker);
   EXPECT_THAT(run_({"nodes", "--no-header"}).out, StartsWith("worker-1  ready"));
   EXPECT_EQ(run_({"nodes", "-q"}).out, "worker-1\n");
+}
+
+TEST_F(VerbsTest, TopShowsWhoHoldsSlots) {
+  v1::WorkerInfo worker;
+  worker.set_name("worker-1");
+  worker.set_state("ready");
+  worker.add_slots();
+  worker.set_slots_used(1);
+  service_.PutWorker(worker);
+  service_.PutJob(MakeJob(1, "runs", v1::RUNNING));
+  service_.PutJob(MakeJob(2, "waits", v1::PENDING));
+  service_.PutJob(MakeJob(3, "ended", v1::SUCCEEDED));
+  run_.terminal = true;
+  const CliResult once = run_({"top", "--once"});
+  EXPECT_EQ(once.code, 0) << once.err;
+  EXPECT_THAT(once.out, StartsWith("1 worker, 1 of 1 slot held; 1 job on them, 1 waiting\n"));
+  EXPECT_THAT(once.out, AllOf(HasSubstr("worker-1  ready"), HasSubstr("runs"),
+                              Not(HasSubstr("ended")), Not(HasSubstr("\x1b"))));
+  const Json json = Json::parse(run_({"top", "--once", "-o", "json"}).out);
+  EXPECT_EQ(json["workers"][0]["name"], "worker-1");
+  EXPECT_EQ(json["jobs"][0]["name"], "runs");
+  EXPECT_EQ(json["waiting"], 1);
+  EXPECT_EQ(run_({"top", "--interval", "1ms"}).code, 2);
 }
 
 TEST_F(VerbsTest, CheckpointsAreFoundByIdStepBestAndNewest) {

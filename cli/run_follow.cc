@@ -1,0 +1,162 @@
+#include "cli/run_follow.h"
+
+#include <functional>
+#include <ostream>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cli/change.h"
+#include "cli/follow.h"
+#include "cli/output/log_text.h"
+#include "cli/output/watch_view.h"
+#include "common/base/status_macros.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr int kSignalBase = 128;  // as shells count an end by a signal
+constexpr int kSigKill = 9;
+
+// What a job's stream sends goes on until it ends, the connection is lost for good, or the user
+// interrupts. Reconnects by calling `open` again.
+class RunStream {
+ public:
+  RunStream(const RunOptions& options, Session& session, Client& client)
+      : options_(options),
+        session_(session),
+        client_(client),
+        out_(options.prefix),
+        err_(options.prefix) {}
+
+  // Says what the job waits for. Returns when it waits no more, or at an interrupt.
+  absl::Status AwaitStart(InterruptGuard& guard) {
+    v1::WatchJobRequest request;
+    request.mutable_job()->set_id(options_.job_id);
+    std::string said = "queued";
+    return Repeat(guard, [&](grpc::ClientContext& context, Reconnect& reconnect) {
+      const auto stream = client_.stub().WatchJob(&context, request);
+      v1::WatchJobResponse response;
+      bool waits = true;
+      while (waits && stream->Read(&response)) {
+        reconnect.Good();
+        const v1::JobSummary& job = response.summary();
+        waits = job.state() == v1::PENDING;
+        if (waits && !job.message().empty() && job.message() != said) {
+          said = job.message();
+          session_.Say(absl::StrCat("job ", job.id(), " waits: ", said));
+        }
+      }
+      if (!waits) context.TryCancel();
+      const grpc::Status status = stream->Finish();
+      return waits ? status : grpc::Status::OK;
+    });
+  }
+
+  absl::Status Print(InterruptGuard& guard) {
+    v1::StreamLogsRequest request;
+    request.mutable_job()->set_id(options_.job_id);
+    request.set_follow(true);
+    return Repeat(guard, [&](grpc::ClientContext& context, Reconnect& reconnect) {
+      const auto stream = client_.stub().StreamLogs(&context, request);
+      v1::StreamLogsResponse chunk;
+      while (stream->Read(&chunk)) {
+        reconnect.Good();
+        const bool is_stderr = chunk.is_stderr();
+        LogText& text = is_stderr ? err_ : out_;
+        To(is_stderr) << text.Lines(text.Fresh(std::move(chunk))) << std::flush;
+      }
+      return stream->Finish();
+    });
+  }
+
+  // Lines that never got their newline.
+  void End() {
+    To(false) << out_.Rest() << std::flush;
+    To(true) << err_.Rest() << std::flush;
+  }
+
+ private:
+  using Open = std::function<grpc::Status(grpc::ClientContext&, Reconnect&)>;
+
+  absl::Status Repeat(InterruptGuard& guard, const Open& open) {
+    Reconnect reconnect(session_, guard);
+    reconnect.Good();  // the call before was answered
+    while (true) {
+      grpc::ClientContext context;
+      client_.Prepare(context, absl::InfiniteDuration());
+      guard.Set([&context] { context.TryCancel(); });
+      const grpc::Status status = open(context, reconnect);
+      guard.Clear();
+      if (status.ok() || guard.interrupted()) return absl::OkStatus();
+      MUSTER_RETURN_IF_ERROR(reconnect.Lost(client_.Explain(status, session_.timeout())));
+    }
+  }
+
+  std::ostream& To(bool is_stderr) { return is_stderr ? session_.host().err : session_.host().out; }
+
+  const RunOptions options_;
+  Session& session_;
+  Client& client_;
+  LogText out_;
+  LogText err_;
+};
+
+absl::Status Cancel(uint64_t id, Client& client, Session& session) {
+  session.Say(absl::StrCat("interrupted: cancelling job ", id, " (once more: leave at once)"));
+  v1::CancelJobRequest request;
+  request.mutable_job()->set_id(id);
+  request.set_user(UserName(session.host()));
+  const auto response = client.Call(&v1::JobService::Stub::CancelJob, request, session.timeout());
+  // It may have ended meanwhile.
+  return absl::IsFailedPrecondition(response.status()) ? absl::OkStatus() : response.status();
+}
+
+}  // namespace
+
+absl::StatusOr<RunOutcome> FollowRun(const RunOptions& options, Session& session) {
+  MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
+  RunOutcome outcome;
+  RunStream stream(options, session, *client);
+  {
+    InterruptGuard guard;
+    MUSTER_RETURN_IF_ERROR(stream.AwaitStart(guard));
+    if (!guard.interrupted()) MUSTER_RETURN_IF_ERROR(stream.Print(guard));
+    outcome.interrupted = guard.interrupted();
+  }
+  if (outcome.interrupted) {
+    InterruptGuard guard;
+    MUSTER_RETURN_IF_ERROR(Cancel(options.job_id, *client, session));
+    MUSTER_RETURN_IF_ERROR(stream.Print(guard));
+    if (guard.interrupted()) {
+      return WithHint(Interrupted(absl::StrCat("left job ", options.job_id, ", which is ending")),
+                      absl::StrCat("`muster show ", options.job_id, "` tells how it ended"));
+    }
+  }
+  stream.End();
+  v1::GetJobRequest request;
+  request.mutable_job()->set_id(options.job_id);
+  // As patient as a change: the controller may just be coming back.
+  MUSTER_ASSIGN_OR_RETURN(outcome.job, SendChange(session, &v1::JobService::Stub::GetJob, request));
+  return outcome;
+}
+
+int ProgramExitCode(const v1::GetJobResponse& job) {
+  const int ours = static_cast<int>(ExitCodeOf(job.summary()));
+  const v1::FailureClass cause = job.summary().failure_class();
+  const bool by_program = cause == v1::APPLICATION || cause == v1::RANK_KILLED ||
+                          cause == v1::OUT_OF_MEMORY || cause == v1::DATA_ERROR ||
+                          cause == v1::NON_FINITE;
+  if (job.summary().state() != v1::FAILED) return ours;
+  if (cause == v1::START_FAILED) return static_cast<int>(ExitCode::kJobFailed);
+  if (job.attempts().empty() || !by_program) return ours;
+  int signal = 0;
+  for (const v1::Attempt::Rank& rank : job.attempts(job.attempts_size() - 1).ranks()) {
+    if (rank.exit_code() != 0) return rank.exit_code();
+    // Those that were killed because another one failed are not the cause.
+    if (rank.signal() != 0 && (signal == 0 || signal == kSigKill)) signal = rank.signal();
+  }
+  return signal != 0 ? kSignalBase + signal : ours;
+}
+
+}  // namespace muster::cli

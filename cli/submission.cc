@@ -1,0 +1,34 @@
+#include "cli/submission.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "cli/change.h"
+#include "common/base/status_macros.h"
+#include "common/base/version.h"
+
+namespace muster::cli {
+
+absl::StatusOr<v1::SubmitResponse> SendJob(v1::SubmitRequest request, Session& session) {
+  request.set_owner(UserName(session.host()));
+  request.set_protocol_version(kProtocolVersion);
+  if (request.idempotency_key().empty()) {
+    MUSTER_ASSIGN_OR_RETURN(*request.mutable_idempotency_key(), RandomKey());
+  }
+  MUSTER_ASSIGN_OR_RETURN(v1::SubmitResponse response,
+                          SendChange(session, &v1::JobService::Stub::Submit, request));
+  response.set_jobs(std::max(1u, response.jobs()));  // an older controller does not say
+  return response;
+}
+
+std::string SubmittedText(const v1::SubmitResponse& response) {
+  const std::string& name = response.resolved_spec().name();
+  const std::string jobs =
+      response.jobs() > 1
+          ? absl::StrCat("array ", response.job_id(), " ", name, " of ", response.jobs(), " jobs")
+          : absl::StrCat("job ", response.job_id(), " ", name);
+  return absl::StrCat(
+      jobs, response.already_existed() ? " was submitted before with this key" : " submitted");
+}
+
+}  // namespace muster::cli

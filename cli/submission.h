@@ -1,0 +1,19 @@
+// Sends one job to the controller: shared by `submit` and `run`.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "cli/session.h"
+#include "muster/v1/job_service.pb.h"
+
+namespace muster::cli {
+
+// Completes the request (owner, protocol version, a random idempotency key where it has none) and
+// sends it, again and again while nobody answers and there is time.
+absl::StatusOr<v1::SubmitResponse> SendJob(v1::SubmitRequest request, Session& session);
+
+// "job 7 digits submitted".
+std::string SubmittedText(const v1::SubmitResponse& response);
+
+}  // namespace muster::cli
