@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/change.h"
+#include "cli/command_job.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
 
@@ -19,6 +20,14 @@ absl::StatusOr<v1::SubmitResponse> SendJob(v1::SubmitRequest request, Session& s
                           SendChange(session, &v1::JobService::Stub::Submit, request));
   response.set_jobs(std::max(1u, response.jobs()));  // an older controller does not say
   return response;
+}
+
+absl::StatusOr<std::optional<PackedFolder>> PackUpload(SubmitFlags& flags) {
+  if (!flags.upload.has_value()) return std::nullopt;
+  MUSTER_ASSIGN_OR_RETURN(PackedFolder packed, PackFolder(*flags.upload));
+  // In quotes: digits alone would be read as a number.
+  flags.sets.push_back(absl::StrCat("command.upload=", QuoteText(packed.sha256)));
+  return packed;
 }
 
 std::string SubmittedText(const v1::SubmitResponse& response) {

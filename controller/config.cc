@@ -75,6 +75,8 @@ void DescribeOptions(CLI::App& app, Config& config) {
            "Above this size of metrics.db the longest finished jobs lose points and logs first");
   AddBytes(app, "--job-log-max-bytes", &config.job_log_max_bytes,
            "Of one job's logs so much is kept; beyond it the oldest go, while it runs too");
+  AddBytes(app, "--uploads-max-bytes", &config.uploads_max_bytes,
+           "Room for the folders that people upload for their jobs");
   app.add_option("--calls-per-second", config.calls_per_second,
                  "Calls of one caller (token and address) beyond this wait: RESOURCE_EXHAUSTED; 0: "
                  "no bound")

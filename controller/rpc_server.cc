@@ -45,8 +45,8 @@ void SetLimits(const RpcServerOptions& options, grpc::ServerBuilder& builder) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptions& options,
-                                                            grpc::Service& service) {
+absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(
+    const RpcServerOptions& options, const std::vector<grpc::Service*>& services) {
   MUSTER_ASSIGN_OR_RETURN(HostPort address, ParseHostPort(options.listen));
   // Both are switches of the whole process; turning them on twice is harmless.
   grpc::EnableDefaultHealthCheckService(true);
@@ -55,7 +55,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptio
   SetLimits(options, builder);
   int port = 0;
   builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
-  builder.RegisterService(&service);
+  for (grpc::Service* service : services) builder.RegisterService(service);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr || port == 0) {
     return absl::FailedPreconditionError(

@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -23,8 +24,8 @@ struct RpcServerOptions {
 class RpcServer {
  public:
   // Binds and serves. FAILED_PRECONDITION: the address cannot be bound; the message names it.
-  static absl::StatusOr<std::unique_ptr<RpcServer>> Start(const RpcServerOptions& options,
-                                                          grpc::Service& service);
+  static absl::StatusOr<std::unique_ptr<RpcServer>> Start(
+      const RpcServerOptions& options, const std::vector<grpc::Service*>& services);
   ~RpcServer();  // stops at once
 
   // Takes no new calls, waits up to `grace` for those under way, then cancels them. Idempotent.

@@ -51,6 +51,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
       RateLimit{static_cast<double>(config.calls_per_second),
                 kBurstSeconds * static_cast<double>(config.calls_per_second)});
   MUSTER_RETURN_IF_ERROR(server->OpenDatabases(std::move(on_fatal)));
+  MUSTER_RETURN_IF_ERROR(server->OpenUploads());
   MUSTER_RETURN_IF_ERROR(server->OpenPorts());
   MUSTER_RETURN_IF_ERROR(server->WriteEndpoints());
   server->ready_ = true;
@@ -97,19 +98,36 @@ absl::Status Server::OpenDatabases(std::function<void(const absl::Status&)> on_f
   return absl::OkStatus();
 }
 
+absl::Status Server::OpenUploads() {
+  UploadStore::Options options;
+  options.folder = config_.data_dir + "/uploads";
+  options.max_bytes = config_.uploads_max_bytes;
+  options.live = [this] { return LiveUploads(); };
+  MUSTER_ASSIGN_OR_RETURN(uploads_,
+                          UploadStore::Open(std::move(options), PosixFileSystem(), clock_));
+  upload_desk_ = std::make_unique<UploadDesk>(*uploads_);
+  people_uploads_ =
+      std::make_unique<UploadService>(*upload_desk_, *gate_, UploadService::Side::kPeople);
+  agent_uploads_ =
+      std::make_unique<UploadService>(*upload_desk_, *gate_, UploadService::Side::kAgents);
+  return absl::OkStatus();
+}
+
 absl::Status Server::OpenPorts() {
-  job_service_ =
-      std::make_unique<JobService>(*engine_, *ingest_, *gate_, clock_, config_.checkpoint_root);
+  job_service_ = std::make_unique<JobService>(
+      *engine_, *ingest_, *gate_, clock_, config_.checkpoint_root,
+      [this](const std::string& hash) { return uploads_->Find(hash); });
   worker_service_ = std::make_unique<WorkerService>(*engine_, *ingest_, *gate_);
   web_ = std::make_unique<WebPages>(
       WebOptions{config_.data_dir, config_.series_grace, config_.insecure}, *engine_, *ingest_,
       registry_, clock_);
   MUSTER_ASSIGN_OR_RETURN(
       people_, RpcServer::Start({"people", config_.listen, kPeopleReceiveBytes, kPeopleMemoryBytes},
-                                *job_service_));
-  MUSTER_ASSIGN_OR_RETURN(workers_, RpcServer::Start({"workers", config_.worker_listen,
-                                                      kWorkerReceiveBytes, kWorkerMemoryBytes},
-                                                     *worker_service_));
+                                {job_service_.get(), people_uploads_.get()}));
+  MUSTER_ASSIGN_OR_RETURN(
+      workers_,
+      RpcServer::Start({"workers", config_.worker_listen, kWorkerReceiveBytes, kWorkerMemoryBytes},
+                       {worker_service_.get(), agent_uploads_.get()}));
   HttpServer::Options http;
   http.listen = config_.http_listen;
   MUSTER_ASSIGN_OR_RETURN(http_, HttpServer::Create(http, web_->Handlers([this] {
@@ -127,6 +145,16 @@ absl::Status Server::WriteEndpoints() {
                                     {"term", term()},
                                     {"version", Version()}};
   return WriteFileAtomically(PosixFileSystem(), EndpointsPath(config_), endpoints.dump() + "\n");
+}
+
+std::set<std::string> Server::LiveUploads() const {
+  const std::shared_ptr<const Snapshot> snapshot = engine_->snapshot();
+  std::set<std::string> live;
+  for (uint64_t id : *snapshot->active_jobs) {
+    const std::string& upload = snapshot->FindJob(id)->settings->upload;
+    if (!upload.empty()) live.insert(upload);
+  }
+  return live;
 }
 
 std::vector<FinishedJob> Server::FinishedJobs() const {

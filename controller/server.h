@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
@@ -16,11 +17,13 @@
 #include "common/metrics/registry.h"
 #include "controller/api/call.h"
 #include "controller/api/job_service.h"
+#include "controller/api/upload_service.h"
 #include "controller/api/worker_service.h"
 #include "controller/config.h"
 #include "controller/engine/engine.h"
 #include "controller/engine/metrics_ingest.h"
 #include "controller/rpc_server.h"
+#include "controller/uploads/upload_store.h"
 #include "controller/web/web_pages.h"
 
 namespace muster::controller {
@@ -48,9 +51,12 @@ class Server {
   Server(Config config, Clock& clock);
 
   absl::Status OpenDatabases(std::function<void(const absl::Status&)> on_fatal);
+  absl::Status OpenUploads();
   absl::Status OpenPorts();
   absl::Status WriteEndpoints();
   std::vector<FinishedJob> FinishedJobs() const;
+  // The uploads that jobs refer to which have not ended.
+  std::set<std::string> LiveUploads() const;
 
   const Config config_;
   Clock& clock_;
@@ -62,6 +68,10 @@ class Server {
   std::unique_ptr<CallGate> gate_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<MetricsIngest> ingest_;
+  std::unique_ptr<UploadStore> uploads_;
+  std::unique_ptr<UploadDesk> upload_desk_;
+  std::unique_ptr<UploadService> people_uploads_;
+  std::unique_ptr<UploadService> agent_uploads_;
   std::unique_ptr<JobService> job_service_;
   std::unique_ptr<WorkerService> worker_service_;
   std::unique_ptr<WebPages> web_;

@@ -1,5 +1,6 @@
 // `muster run -- CMD`: a program as a job in the foreground, as if it ran here.
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "cli/output/watch_view.h"
 #include "cli/run_follow.h"
 #include "cli/submission.h"
+#include "cli/upload.h"
 #include "common/base/status_macros.h"
 #include "common/spec/load_spec.h"
 
@@ -43,12 +45,14 @@ absl::StatusOr<v1::JobSpec> MakeJob(SubmitFlags flags, Session& session) {
   return spec;
 }
 
-absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
+absl::StatusOr<ExitCode> Run(Flags flags, Session& session) {
   v1::SubmitRequest request;
+  MUSTER_ASSIGN_OR_RETURN(const std::optional<PackedFolder> upload, PackUpload(flags.job));
   MUSTER_ASSIGN_OR_RETURN(*request.mutable_spec(), MakeJob(flags.job, session));
   RunOptions options;
   options.prefix =
       flags.prefix == "auto" ? request.spec().ranks().max() > 1 : flags.prefix == "always";
+  if (upload.has_value()) MUSTER_RETURN_IF_ERROR(SendUpload(*upload, session));
   MUSTER_ASSIGN_OR_RETURN(const v1::SubmitResponse submitted, SendJob(std::move(request), session));
   session.Say(SubmittedText(submitted));
   options.job_id = submitted.job_id();

@@ -1,6 +1,7 @@
 // `muster submit`: a job from a file to the controller.
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/submit_flags.h"
 #include "cli/submission.h"
+#include "cli/upload.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
 #include "common/spec/load_spec.h"
@@ -98,12 +100,16 @@ absl::StatusOr<ExitCode> WaitForAll(const v1::SubmitResponse& response, Session&
   return first;
 }
 
-absl::StatusOr<ExitCode> Run(const SubmitFlags& flags, Session& session) {
+absl::StatusOr<ExitCode> Run(SubmitFlags flags, Session& session) {
   v1::SubmitRequest request;
+  MUSTER_ASSIGN_OR_RETURN(const std::optional<PackedFolder> upload, PackUpload(flags));
   MUSTER_ASSIGN_OR_RETURN(*request.mutable_spec(), ReadJob(flags, session));
   if (flags.watch && request.spec().scheduling().has_array()) {
     return WithHint(absl::InvalidArgumentError("--watch shows one job, not an array"),
                     "submit it with --wait, or `muster watch 42_3` one of its tasks");
+  }
+  if (upload.has_value() && !flags.dry_run) {
+    MUSTER_RETURN_IF_ERROR(SendUpload(*upload, session));
   }
   request.set_dry_run(flags.dry_run);
   request.set_idempotency_key(flags.key);

@@ -133,6 +133,9 @@ void AddPlacementFlags(CLI::App& command, SubmitFlags& flags) {
 void AddProgramFlags(CLI::App& command, SubmitFlags& flags) {
   command.add_option("--workdir", flags.workdir,
                      "where a program runs, as the worker sees it (default: this folder)");
+  command.add_option("--upload", flags.upload,
+                     "a folder of this machine, up to 64 MiB, that the program runs in wherever "
+                     "that is; --workdir is then a folder in it");
   command.add_option("--env", flags.env, "NAME=VALUE for a program (repeatable)")
       ->allow_extra_args(false)
       ->check(CheckPair);

@@ -175,12 +175,13 @@ absl::StatusOr<PointQuery> QueryOf(const v1::QueryMetricsRequest& request, uint6
 }  // namespace
 
 JobService::JobService(Engine& engine, MetricsIngest& ingest, CallGate& gate, Clock& clock,
-                       std::string checkpoint_root)
+                       std::string checkpoint_root, HasUpload has_upload)
     : engine_(engine),
       ingest_(ingest),
       gate_(gate),
       clock_(clock),
       checkpoint_root_(std::move(checkpoint_root)),
+      has_upload_(std::move(has_upload)),
       pump_(clock) {}
 
 grpc::ServerUnaryReactor* JobService::GetVersion(grpc::CallbackServerContext* context,
@@ -216,6 +217,13 @@ grpc::ServerUnaryReactor* JobService::Submit(grpc::CallbackServerContext* contex
     absl::StatusOr<std::string> forecast = engine_.Forecast(checked->settings.needs);
     if (forecast.ok()) response->set_forecast(*forecast);
     call->Done(forecast.status());
+    return call;
+  }
+  const std::string& upload = checked->settings.upload;
+  if (!upload.empty() && !(has_upload_ && has_upload_(upload))) {
+    call->Done(absl::NotFoundError(absl::StrCat("command.upload: ", upload,
+                                                " is not there, or not any more: send the folder "
+                                                "with `muster submit --upload DIR`")));
     return call;
   }
   engine_.Post(EventOf(*request, *std::move(checked)), [call, response](const EventResult& result) {

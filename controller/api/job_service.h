@@ -2,6 +2,7 @@
 // convert. Decides nothing.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,9 +20,12 @@ namespace muster::controller {
 
 class JobService final : public v1::JobService::CallbackService {
  public:
-  // All references outlive the service. `checkpoint_root`: for specs that name no url.
+  // Whether the uploaded folder of this SHA-256 is there; if so it is kept for a while.
+  using HasUpload = std::function<bool(const std::string& sha256)>;
+  // All references outlive the service. `checkpoint_root`: for specs that name no url. Without
+  // `has_upload` there are no uploads.
   JobService(Engine& engine, MetricsIngest& ingest, CallGate& gate, Clock& clock,
-             std::string checkpoint_root);
+             std::string checkpoint_root, HasUpload has_upload = nullptr);
 
   // Ends what is open with UNAVAILABLE; to be called before the gRPC server shuts down.
   void Stop() MUSTER_EXCLUDES(mutex_);
@@ -92,6 +96,7 @@ class JobService final : public v1::JobService::CallbackService {
   CallGate& gate_;
   Clock& clock_;
   const std::string checkpoint_root_;
+  const HasUpload has_upload_;
   StreamPump pump_;
 
   Mutex mutex_;

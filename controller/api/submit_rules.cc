@@ -187,6 +187,9 @@ absl::StatusOr<SubmitJob> CheckStreamed(v1::SubmitRequest& request,
   MUSTER_RETURN_IF_ERROR(CheckFrame(request));
   MUSTER_ASSIGN_OR_RETURN(CheckedSubmit checked,
                           Resolve(std::move(*request.mutable_spec()), checkpoint_root));
+  if (!checked.settings.upload.empty()) {
+    return absl::InvalidArgumentError("command.upload: a stream takes none; use Submit");
+  }
   return EventOf(request, std::move(checked));
 }
 

@@ -47,7 +47,7 @@ class PatientService final : public v1::JobService::CallbackService {
 class RpcServerTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto server = RpcServer::Start({"test", "127.0.0.1:0", kReceiveBytes, 16 << 20}, service_);
+    auto server = RpcServer::Start({"test", "127.0.0.1:0", kReceiveBytes, 16 << 20}, {&service_});
     ASSERT_OK(server);
     server_ = *std::move(server);
     stub_ = v1::JobService::NewStub(MakeChannel({.address = server_->address()}));

@@ -99,9 +99,16 @@ absl::Status Agent::Build() {
   metrics_ = std::make_unique<AgentMetrics>(*registry_, clock_, nvml_.get(), hello_);
   MUSTER_ASSIGN_OR_RETURN(spool_, Spool::Open(fs_, {.directory = DataPath("spool"),
                                                     .max_bytes = config_.spool_max_bytes}));
+  uploads_ = std::make_unique<UploadFetcher>(MakeChannel({.address = config_.controller}), token_);
   supervisor_ = std::make_unique<Supervisor>(
-      SupervisorDeps{*loop_, fs_, *spool_, *registry_, *this},
+      SupervisorDeps{
+          *loop_, fs_, *spool_, *registry_, *this,
+          UploadSource{
+              .fetch = [this](const std::string& sha256) { return uploads_->Fetch(sha256); },
+              .cancel = [this] { uploads_->Cancel(); }}},
       SupervisorOptions{.ranks_root = DataPath("ranks"),
+                        .work_root = DataPath("work"),
+                        .upload_cache = DataPath("uploads"),
                         .trainer = config_.trainer,
                         .allow_commands = config_.allow_commands,
                         .worker_name = hello_.worker_name(),

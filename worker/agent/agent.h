@@ -27,6 +27,7 @@
 #include "worker/agent/session.h"
 #include "worker/agent/spool.h"
 #include "worker/agent/supervisor.h"
+#include "worker/agent/upload_fetcher.h"
 
 namespace muster::worker {
 
@@ -60,6 +61,7 @@ class Agent final : private SessionHandler, private SupervisorSink {
 
   void FillHello(v1::Hello& hello) override;
   std::vector<v1::RankStatus> RankStatuses() override { return supervisor_->Statuses(); }
+  std::optional<v1::WorkerUse> Use() override { return metrics_->use(); }
   void OnSessionUp(const v1::Welcome& welcome) override;
   void OnSessionDown() override;
   void OnControllerMessage(const v1::ControllerMessage& message) override;
@@ -94,6 +96,7 @@ class Agent final : private SessionHandler, private SupervisorSink {
   std::atomic<bool> connected_ = false;  // read by the HTTP threads
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<Spool> spool_;
+  std::unique_ptr<UploadFetcher> uploads_;
   std::unique_ptr<Supervisor> supervisor_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<BulkSender> bulk_;

@@ -22,7 +22,10 @@ std::vector<std::string> Labels(const v1::Slot& slot) {
 
 AgentMetrics::AgentMetrics(Registry& registry, Clock& clock, const Nvml* nvml,
                            const v1::Hello& hello)
-    : registry_(registry), nvml_(nvml), slots_(hello.slots().begin(), hello.slots().end()) {
+    : registry_(registry),
+      nvml_(nvml),
+      slots_(hello.slots().begin(), hello.slots().end()),
+      cpus_(hello.cpus()) {
   registry_.Set(metric::kWorkerInfo, {hello.worker_name(), hello.pool(), hello.version()}, 1);
   registry_.Set(metric::kWorkerStartTime, absl::ToDoubleSeconds(clock.Now() - absl::UnixEpoch()));
   registry_.Set(metric::kWorkerMachineMemoryBytes, static_cast<double>(hello.memory_bytes()));
@@ -51,14 +54,22 @@ void AgentMetrics::Refresh(const Spool& spool, const std::set<uint32_t>& busy_sl
     registry_.Set(metric::kDeviceHeld, Labels(slot), held ? 1 : 0);
   }
   for (const auto& [kind, count] : used) registry_.Set(metric::kWorkerSlotsUsed, {kind}, count);
+  const v1::WorkerUse use = use_probe_.Read(cpus_);
+  use_.set_cpus(use.cpus());
+  use_.set_memory_bytes(use.memory_bytes());
   if (nvml_ != nullptr && refreshes_++ % kRefreshesPerGpuReading == 0) RefreshGpus();
 }
 
 void AgentMetrics::RefreshGpus() {
+  use_.clear_gpus();
   for (const GpuReading& gpu : nvml_->Read()) {
     for (const v1::Slot& slot : slots_) {
       if (slot.uuid() != gpu.uuid) continue;
       const auto labels = Labels(slot);
+      v1::WorkerUse::Gpu& use = *use_.add_gpus();
+      use.set_slot(slot.index());
+      use.set_utilization(gpu.utilization_ratio.value_or(0));
+      use.set_memory_bytes(gpu.memory_used_bytes);
       registry_.Set(metric::kDeviceMemoryUsedBytes, labels,
                     static_cast<double>(gpu.memory_used_bytes));
       if (gpu.utilization_ratio)

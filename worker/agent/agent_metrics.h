@@ -12,6 +12,7 @@
 #include "muster/v1/worker_service.pb.h"
 #include "worker/agent/nvml.h"
 #include "worker/agent/spool.h"
+#include "worker/agent/use_probe.h"
 
 namespace muster::worker {
 
@@ -22,6 +23,8 @@ class AgentMetrics {
 
   // Cheap; call about once a second.
   void Refresh(const Spool& spool, const std::set<uint32_t>& busy_slots);
+  // What of the machine was in use at the last refresh.
+  const v1::WorkerUse& use() const { return use_; }
 
  private:
   void RefreshGpus();
@@ -29,6 +32,9 @@ class AgentMetrics {
   Registry& registry_;
   const Nvml* const nvml_;
   const std::vector<v1::Slot> slots_;
+  const uint32_t cpus_;
+  UseProbe use_probe_;
+  v1::WorkerUse use_;
   uint64_t dropped_seen_ = 0;
   uint64_t refreshes_ = 0;
 };

@@ -26,7 +26,18 @@ void GangStarts::Begin(const v1::StartRanks& start, SpecSettings settings) {
   GangStart& gang = waiting_[key];
   gang.start = start;
   gang.settings = std::move(settings);
-  if (!HasRankZero(start)) {
+  const std::string& upload = gang.settings.command->upload;
+  upload.empty() ? Agree(key) : callbacks_.fetch(key, gang.start.fence(), upload);
+}
+
+void GangStarts::OnFetched(const RankKey& key, const absl::Status& status) {
+  if (!waiting_.contains(key)) return;
+  status.ok() ? Agree(key) : Finish(key, status);
+}
+
+void GangStarts::Agree(const RankKey& key) {
+  GangStart& gang = waiting_.at(key);
+  if (!HasRankZero(gang.start)) {
     return callbacks_.request(gang.start.fence(), key.rank,
                               {.id = kLineId,
                                .op = StoreLine::Op::kGet,
@@ -39,7 +50,7 @@ void GangStarts::Begin(const v1::StartRanks& start, SpecSettings settings) {
   gang.facts.master_address = advertise_address_;
   gang.facts.master_port = held->port;
   // A first attempt has nothing to resume from, and starts at once.
-  const bool may_resume = start.fence().attempt() > 1 || !start.resume().empty();
+  const bool may_resume = gang.start.fence().attempt() > 1 || !gang.start.resume().empty();
   may_resume ? callbacks_.find_resume(key, gang.start) : Publish(key);
 }
 

@@ -38,6 +38,10 @@ class GangStarts {
   struct Callbacks {
     // One operation on the gang's store in the name of this rank; its answer comes to OnReply.
     std::function<void(const v1::Fence& fence, uint32_t rank, StoreLine line)> request;
+    // Brings the folder that the command runs in, where it was uploaded; how that went comes to
+    // OnFetched, on a later turn.
+    std::function<void(const RankKey& key, const v1::Fence& fence, const std::string& sha256)>
+        fetch;
     // Looks for the checkpoint to resume from; what it finds comes to OnResume, on a later turn.
     std::function<void(const RankKey& key, const v1::StartRanks& start)> find_resume;
     // OK: its ranks may start now. Else why they cannot.
@@ -48,6 +52,7 @@ class GangStarts {
 
   // Requires that `settings` has a command. `done` may come within this call.
   void Begin(const v1::StartRanks& start, SpecSettings settings);
+  void OnFetched(const RankKey& key, const absl::Status& status);
   // False: the answer is for somebody else.
   bool OnReply(const RankKey& key, const StoreReplyLine& reply);
   void OnResume(const RankKey& key, const absl::Status& status, const std::string& path,
@@ -60,6 +65,7 @@ class GangStarts {
       const std::function<void(const v1::Fence&, const v1::StartRanks::Rank&)>& visit) const;
 
  private:
+  void Agree(const RankKey& key);
   void Publish(const RankKey& key);
   void Finish(const RankKey& key, absl::Status status);
 

@@ -175,6 +175,7 @@ void Session::HeartbeatNow() {
   v1::Heartbeat& heartbeat = *message.mutable_heartbeat();
   heartbeat.set_seq(++heartbeat_seq_);
   for (v1::RankStatus& status : handler_.RankStatuses()) *heartbeat.add_ranks() = std::move(status);
+  if (std::optional<v1::WorkerUse> use = handler_.Use()) *heartbeat.mutable_use() = *std::move(use);
   lease_.Sent(heartbeat_seq_, timers_.clock().SinceBoot());
   registry_.Add(metric::kWorkerHeartbeatsTotal);
   stream_->Send(std::move(message));

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,8 @@ class SessionHandler {
   // What changes in a Hello: ranks and last_assignment_seq.
   virtual void FillHello(v1::Hello& hello) = 0;
   virtual std::vector<v1::RankStatus> RankStatuses() = 0;
+  // What of the machine is in use; nothing unless it is known.
+  virtual std::optional<v1::WorkerUse> Use() { return std::nullopt; }
   virtual void OnSessionUp(const v1::Welcome& welcome) = 0;
   virtual void OnSessionDown() = 0;
   // StartRanks, StopRanks, StoreReply, CheckpointAck, VerifyCheckpoint, DeleteCheckpoint.

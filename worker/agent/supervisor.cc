@@ -66,11 +66,19 @@ Supervisor::Supervisor(const SupervisorDeps& deps, SupervisorOptions options)
                     store_.Request(fence, rank, /*running=*/false, std::move(line),
                                    deps_.loop.clock().SinceBoot());
                   },
+              .fetch =
+                  [this](const RankKey& key, const v1::Fence& fence, const std::string& sha256) {
+                    work_.Prepare(fence, sha256, [this, key](const absl::Status& status) {
+                      gangs_.OnFetched(key, status);
+                    });
+                  },
               .find_resume = [this](const RankKey& key,
                                     const v1::StartRanks& start) { FindResume(key, start); },
               .done = [this](GangStart gang,
                              absl::Status status) { OnGangReady(std::move(gang), status); }}),
-      background_(deps.loop.mailbox()) {}
+      background_(deps.loop.mailbox()),
+      work_(deps.fs, options_.work_root, options_.upload_cache, deps.uploads, deps.loop.mailbox()) {
+}
 
 Supervisor::~Supervisor() = default;
 
@@ -91,6 +99,7 @@ absl::Status Supervisor::ClearLeftovers() {
     ::poll(nullptr, 0, kLeftoverPollMs);
   }
   MUSTER_RETURN_IF_ERROR(finished_.AdoptLeftovers());
+  MUSTER_RETURN_IF_ERROR(work_.ClearLeftovers());
   WorkOnFolders();
   return absl::OkStatus();
 }
@@ -199,10 +208,16 @@ absl::StatusOr<RankPlan> Supervisor::PrepareCommand(GangStart& gang,
   MUSTER_ASSIGN_OR_RETURN(RankPlan plan, Prepare(gang.start, rank, gang.settings));
   plan.is_command = true;
   if (rank.rank() == 0) plan.held_port = std::move(gang.held_port);
-  MUSTER_ASSIGN_OR_RETURN(const bool is_there, deps_.fs.Exists(settings.workdir));
+  const std::string directory =
+      settings.upload.empty()
+          ? settings.workdir
+          : absl::StrCat(work_.PathOf(gang.start.fence()), "/", settings.workdir);
+  MUSTER_ASSIGN_OR_RETURN(const bool is_there, deps_.fs.Exists(directory));
   if (!is_there) {
-    return absl::NotFoundError(absl::StrCat("command.workdir: ", settings.workdir,
-                                            " is not there on worker ", options_.worker_name));
+    return absl::NotFoundError(absl::StrCat("command.workdir: ", settings.workdir, " is not there ",
+                                            settings.upload.empty()
+                                                ? absl::StrCat("on worker ", options_.worker_name)
+                                                : "in the uploaded folder"));
   }
   CommandPlace place;
   place.worker = options_.worker_name;
@@ -221,11 +236,10 @@ absl::StatusOr<RankPlan> Supervisor::PrepareCommand(GangStart& gang,
   plan.command.environment =
       CommandEnvironment(options_.base_environment, gang.start, rank, settings, gang.facts, place);
   plan.command.argv = settings.argv;
-  plan.command.directory = settings.workdir;
+  plan.command.directory = directory;
   plan.command.link = false;
   const std::string path = FindVariable(plan.command.environment, "PATH").value_or("");
-  MUSTER_ASSIGN_OR_RETURN(plan.command.program,
-                          FindProgram(settings.argv[0], path, settings.workdir));
+  MUSTER_ASSIGN_OR_RETURN(plan.command.program, FindProgram(settings.argv[0], path, directory));
   return plan;
 }
 
@@ -259,6 +273,7 @@ void Supervisor::OnGangReady(GangStart gang, const absl::Status& status) {
     StartOne(gang.start, rank,
              status.ok() ? PrepareCommand(gang, rank) : absl::StatusOr<RankPlan>(status));
   }
+  ReleaseWork(gang.start.fence());
   deps_.sink.OnRanksChanged();
 }
 
@@ -301,6 +316,7 @@ void Supervisor::StopWaiting(const StopRequest& request,
       store_.Forget(MakeRankKey(gang.start.fence(), rank.rank()));
       ReportNeverRan(gang.start.fence(), rank.rank(), facts);
     }
+    ReleaseWork(gang.start.fence());
   }
   if (!gangs.empty()) deps_.sink.OnRanksChanged();
 }
@@ -363,6 +379,16 @@ void Supervisor::Tick(absl::Duration controller_away) {
   WorkOnFolders();
 }
 
+void Supervisor::ReleaseWork(const v1::Fence& fence) {
+  const RankKey first = MakeRankKey(fence, 0);
+  for (const auto& [key, rank] : ranks_) {
+    const bool same = key.job_id == first.job_id && key.attempt == first.attempt &&
+                      key.generation == first.generation;
+    if (same) return;
+  }
+  work_.Release(fence);
+}
+
 void Supervisor::WorkOnFolders() {
   // A little at a time: other ranks' lines must not wait behind a large log.
   if (finished_.Work()) deps_.loop.After(absl::ZeroDuration(), [this] { WorkOnFolders(); });
@@ -403,7 +429,8 @@ void Supervisor::OnGone(const RankKey& key) {
   WorkOnFolders();
   // The rank is still in this call.
   deps_.loop.After(absl::ZeroDuration(), [this, key] {
-    ranks_.erase(key);
+    const auto rank = ranks_.extract(key);
+    if (!rank.empty()) ReleaseWork(rank.mapped()->plan().fence);
     deps_.sink.OnRanksChanged();
   });
 }

@@ -26,6 +26,7 @@
 #include "worker/agent/spool.h"
 #include "worker/agent/store_relay.h"
 #include "worker/agent/supervisor_rules.h"
+#include "worker/agent/work_folders.h"
 
 namespace muster::worker {
 
@@ -41,8 +42,10 @@ class SupervisorSink {
 };
 
 struct SupervisorOptions {
-  std::string ranks_root;  // a folder per rank is made in it
-  std::string trainer;     // path of muster-trainer
+  std::string ranks_root;    // a folder per rank is made in it
+  std::string work_root;     // a folder per attempt with an upload
+  std::string upload_cache;  // their archives
+  std::string trainer;       // path of muster-trainer
   bool allow_commands = false;
   std::string worker_name;
   std::string advertise_address;
@@ -56,6 +59,7 @@ struct SupervisorDeps {
   Spool& spool;
   Registry& registry;
   SupervisorSink& sink;
+  UploadSource uploads;
 };
 
 class Supervisor final : private RankHost {
@@ -117,6 +121,8 @@ class Supervisor final : private RankHost {
   std::string VisibleGpus(const v1::StartRanks& start, const v1::StartRanks::Rank& rank) const;
   // UUIDs of the GPUs among these slots.
   std::string GpusOf(const std::vector<uint32_t>& slots) const;
+  // Removes the attempt's work folder unless ranks of it are still here.
+  void ReleaseWork(const v1::Fence& fence);
   void WorkOnFolders();
   const v1::Slot* FindSlot(uint32_t index) const;
 
@@ -127,6 +133,7 @@ class Supervisor final : private RankHost {
   GangStarts gangs_;
   AttemptFences fences_;
   BackgroundThread background_;
+  WorkFolders work_;
   std::map<RankKey, std::unique_ptr<Rank>> ranks_;
   bool draining_ = false;
 };

@@ -1,0 +1,31 @@
+// SHA-256 of a stream of bytes. Not thread-safe.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+struct evp_md_ctx_st;  // OpenSSL's EVP_MD_CTX
+
+namespace muster {
+
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
+
+  void Update(absl::string_view bytes);
+  // 64 lower-case hex digits; the hasher is used up.
+  std::string FinishHex();
+
+ private:
+  evp_md_ctx_st* const context_;
+};
+
+// Whether the text is a SHA-256 in 64 lower-case hex digits.
+bool IsSha256Hex(absl::string_view text);
+
+}  // namespace muster

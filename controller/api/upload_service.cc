@@ -1,0 +1,173 @@
+#include "controller/api/upload_service.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "common/base/status_macros.h"
+#include "common/rpc/status_map.h"
+
+namespace muster::controller {
+namespace {
+
+constexpr size_t kMaxPieceBytes = 1 << 20;
+
+// One archive from a client. Reads the next piece when the last one is written.
+class UploadCall final : public grpc::ServerReadReactor<v1::UploadRequest> {
+ public:
+  UploadCall(UploadDesk& desk, CallGate& gate, v1::UploadResponse& response)
+      : desk_(desk), gate_(gate), response_(response) {
+    gate_.StreamOpened("Upload");
+  }
+
+  void Begin(const absl::Status& allowed) { allowed.ok() ? StartRead(&message_) : End(allowed); }
+
+ private:
+  void OnReadDone(bool ok) override {
+    desk_.Enqueue([this, ok] { ok ? Take() : End(Commit()); });
+  }
+  void OnDone() override {
+    gate_.StreamClosed("Upload", code_);
+    // The desk removes what is half written.
+    desk_.Enqueue([this] { delete this; });
+  }
+
+  void Take() {
+    const absl::Status taken = TakeMessage();
+    taken.ok() && !response_.already_existed() ? StartRead(&message_) : End(taken);
+  }
+  absl::Status TakeMessage() {
+    if (incoming_ == nullptr) {
+      if (desk_.store().Find(message_.sha256())) {
+        response_.set_already_existed(true);  // the rest need not come
+        return absl::OkStatus();
+      }
+      MUSTER_ASSIGN_OR_RETURN(incoming_, desk_.store().Begin(message_.sha256(), message_.bytes()));
+    }
+    if (message_.data().size() > kMaxPieceBytes) {
+      return absl::InvalidArgumentError("upload: a piece is larger than 1 MiB");
+    }
+    return incoming_->Append(message_.data());
+  }
+  absl::Status Commit() {
+    if (incoming_ == nullptr) return absl::InvalidArgumentError("upload: nothing came");
+    return incoming_->Commit();
+  }
+  void End(const absl::Status& status) {
+    code_ = status.code();
+    Finish(ToGrpc(status));
+  }
+
+  UploadDesk& desk_;
+  CallGate& gate_;
+  v1::UploadResponse& response_;
+  v1::UploadRequest message_;
+  std::unique_ptr<UploadStore::Incoming> incoming_;
+  absl::StatusCode code_ = absl::StatusCode::kOk;
+};
+
+// One archive to an agent. Reads the next piece when the last one has left.
+class FetchCall final : public grpc::ServerWriteReactor<v1::FetchUploadResponse> {
+ public:
+  FetchCall(UploadDesk& desk, CallGate& gate, std::string sha256)
+      : desk_(desk), gate_(gate), sha256_(std::move(sha256)) {
+    gate_.StreamOpened("FetchUpload");
+  }
+
+  void Begin(const absl::Status& allowed) { allowed.ok() ? Next() : End(allowed); }
+
+ private:
+  void Next() {
+    desk_.Enqueue([this] {
+      absl::StatusOr<std::string> piece = desk_.store().ReadPiece(sha256_, offset_);
+      if (!piece.ok() || piece->empty()) return End(piece.status());
+      offset_ += piece->size();
+      *message_.mutable_data() = *std::move(piece);
+      StartWrite(&message_);
+    });
+  }
+  void OnWriteDone(bool ok) override {
+    ok ? Next() : End(absl::CancelledError("the agent went away"));
+  }
+  void OnDone() override {
+    gate_.StreamClosed("FetchUpload", code_);
+    delete this;
+  }
+  void End(const absl::Status& status) {
+    code_ = status.code();
+    Finish(ToGrpc(status));
+  }
+
+  UploadDesk& desk_;
+  CallGate& gate_;
+  const std::string sha256_;
+  uint64_t offset_ = 0;
+  v1::FetchUploadResponse message_;
+  absl::StatusCode code_ = absl::StatusCode::kOk;
+};
+
+}  // namespace
+
+UploadDesk::UploadDesk(UploadStore& store) : store_(store), thread_([this] { Run(); }) {}
+
+UploadDesk::~UploadDesk() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    wake_.NotifyAll();
+  }
+  thread_.join();
+}
+
+void UploadDesk::Enqueue(std::function<void()> work) {
+  MutexLock lock(mutex_);
+  work_.push_back(std::move(work));
+  wake_.NotifyAll();
+}
+
+void UploadDesk::Run() {
+  while (true) {
+    std::function<void()> next;
+    {
+      MutexLock lock(mutex_);
+      while (work_.empty() && !stopping_) wake_.Wait(mutex_);
+      if (work_.empty()) return;
+      next = std::move(work_.front());
+      work_.pop_front();
+    }
+    next();
+  }
+}
+
+absl::Status UploadService::Allow(grpc::CallbackServerContext& context, Side side) {
+  MUSTER_RETURN_IF_ERROR(gate_.Check(context));
+  if (side == side_) return absl::OkStatus();
+  return absl::UnimplementedError(side == Side::kPeople ? "uploads go to the people's port"
+                                                        : "fetches go to the agents' port");
+}
+
+grpc::ServerUnaryReactor* UploadService::Find(grpc::CallbackServerContext* context,
+                                              const v1::FindUploadRequest* request,
+                                              v1::FindUploadResponse* response) {
+  auto* call = new UnaryCall(gate_, "FindUpload");
+  const absl::Status allowed = Allow(*context, Side::kPeople);
+  if (allowed.ok()) response->set_found(desk_.store().Find(request->sha256()));
+  call->Done(allowed);
+  return call;
+}
+
+grpc::ServerReadReactor<v1::UploadRequest>* UploadService::Upload(
+    grpc::CallbackServerContext* context, v1::UploadResponse* response) {
+  auto* call = new UploadCall(desk_, gate_, *response);
+  call->Begin(Allow(*context, Side::kPeople));
+  return call;
+}
+
+grpc::ServerWriteReactor<v1::FetchUploadResponse>* UploadService::Fetch(
+    grpc::CallbackServerContext* context, const v1::FetchUploadRequest* request) {
+  auto* call = new FetchCall(desk_, gate_, request->sha256());
+  call->Begin(Allow(*context, Side::kAgents));
+  return call;
+}
+
+}  // namespace muster::controller

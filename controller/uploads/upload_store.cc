@@ -1,0 +1,170 @@
+#include "controller/uploads/upload_store.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/base/units.h"
+#include "common/upload/limits.h"
+
+namespace muster::controller {
+namespace {
+
+constexpr char kTemporary[] = ".tmp";
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<UploadStore>> UploadStore::Open(Options options, FileSystem& fs,
+                                                               Clock& clock) {
+  std::unique_ptr<UploadStore> store(new UploadStore(std::move(options), fs, clock));
+  MUSTER_RETURN_IF_ERROR(store->Load());
+  return store;
+}
+
+absl::Status UploadStore::Load() {
+  MUSTER_RETURN_IF_ERROR(fs_.MakeDirectories(options_.folder));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<FileInfo> files, fs_.List(options_.folder));
+  MutexLock lock(mutex_);
+  for (const FileInfo& file : files) {
+    if (file.is_directory) continue;
+    if (absl::EndsWith(file.name, kTemporary)) {
+      MUSTER_RETURN_IF_ERROR(fs_.RemoveFile(PathOf(file.name)));
+    } else if (IsSha256Hex(file.name)) {
+      archives_[file.name] = {file.size_bytes, clock_.SinceBoot()};
+      total_bytes_ += file.size_bytes;
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool UploadStore::Find(const std::string& sha256) {
+  MutexLock lock(mutex_);
+  const auto it = archives_.find(sha256);
+  if (it == archives_.end()) return false;
+  it->second.used_at = clock_.SinceBoot();
+  return true;
+}
+
+uint64_t UploadStore::total_bytes() {
+  MutexLock lock(mutex_);
+  return total_bytes_;
+}
+
+std::set<std::string> UploadStore::CollectLocked(uint64_t bytes,
+                                                 const std::set<std::string>& live) {
+  const absl::Duration now = clock_.SinceBoot();
+  std::set<std::string> gone;
+  while (true) {
+    auto oldest = archives_.end();
+    for (auto it = archives_.begin(); it != archives_.end(); ++it) {
+      const bool kept = live.count(it->first) != 0 || now - it->second.used_at < kKeepAlways;
+      if (kept) continue;
+      if (oldest == archives_.end() || it->second.used_at < oldest->second.used_at) oldest = it;
+    }
+    if (oldest == archives_.end()) return gone;
+    const bool fits = total_bytes_ + reserved_bytes_ + bytes <= options_.max_bytes;
+    if (fits && now - oldest->second.used_at < kKeep) return gone;
+    total_bytes_ -= oldest->second.bytes;
+    gone.insert(oldest->first);
+    archives_.erase(oldest);
+  }
+}
+
+absl::StatusOr<std::unique_ptr<UploadStore::Incoming>> UploadStore::Begin(const std::string& sha256,
+                                                                          uint64_t bytes) {
+  if (!IsSha256Hex(sha256)) {
+    return absl::InvalidArgumentError("upload: sha256: must be 64 lower-case hex digits");
+  }
+  if (bytes == 0 || bytes > kMaxUploadBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("upload: bytes: must be from 1 to ", kMaxUploadBytes, "; got ", bytes));
+  }
+  const std::set<std::string> live = options_.live();
+  std::unique_ptr<Incoming> incoming(new Incoming(*this, sha256, bytes));
+  std::set<std::string> gone;
+  absl::Status room;
+  uint64_t number = 0;
+  {
+    MutexLock lock(mutex_);
+    gone = CollectLocked(bytes, live);
+    if (incoming_ >= kMaxIncoming) {
+      room = absl::ResourceExhaustedError("too many uploads at a time: try again in a moment");
+    } else if (total_bytes_ + reserved_bytes_ + bytes > options_.max_bytes) {
+      room = absl::ResourceExhaustedError(
+          absl::StrCat("no room for an upload of ", HumanBytes(bytes),
+                       ": those of live jobs, and of the last ", absl::ToInt64Minutes(kKeepAlways),
+                       " minutes, take ", HumanBytes(total_bytes_ + reserved_bytes_), " of ",
+                       HumanBytes(options_.max_bytes), " (musterd --uploads-max-bytes)"));
+    } else {
+      ++incoming_;
+      reserved_bytes_ += bytes;
+      number = ++names_;
+    }
+  }
+  for (const std::string& name : gone) {
+    const absl::Status removed = fs_.RemoveFile(PathOf(name));
+    if (!removed.ok() && !absl::IsNotFound(removed)) room.Update(removed);
+  }
+  if (number == 0) return room;
+  incoming->admitted_ = true;
+  incoming->path_ = PathOf(absl::StrCat(sha256, ".", number, kTemporary));
+  MUSTER_RETURN_IF_ERROR(room);
+  MUSTER_ASSIGN_OR_RETURN(incoming->file_, fs_.CreateExclusive(incoming->path_, 0600));
+  return incoming;
+}
+
+UploadStore::Incoming::~Incoming() {
+  if (!admitted_) return;
+  file_.reset();
+  // What is left here the next start removes.
+  if (!path_.empty()) store_.fs_.RemoveFile(path_).IgnoreError();
+  MutexLock lock(store_.mutex_);
+  --store_.incoming_;
+  store_.reserved_bytes_ -= bytes_;
+}
+
+absl::Status UploadStore::Incoming::Append(absl::string_view bytes) {
+  received_bytes_ += bytes.size();
+  if (received_bytes_ > bytes_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("upload: more than the ", bytes_, " bytes that were announced"));
+  }
+  hash_.Update(bytes);
+  return file_->Append(bytes);
+}
+
+absl::Status UploadStore::Incoming::Commit() {
+  if (received_bytes_ != bytes_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("upload: it ended after ", received_bytes_, " of ", bytes_, " bytes"));
+  }
+  if (hash_.FinishHex() != sha256_) {
+    return absl::InvalidArgumentError("upload: the bytes are not those of its sha256");
+  }
+  MUSTER_RETURN_IF_ERROR(file_->Sync());
+  MUSTER_RETURN_IF_ERROR(file_->Close());
+  MUSTER_RETURN_IF_ERROR(store_.fs_.Rename(path_, store_.PathOf(sha256_)));
+  path_.clear();
+  MUSTER_RETURN_IF_ERROR(store_.fs_.SyncDirectory(store_.options_.folder));
+  MutexLock lock(store_.mutex_);
+  const auto [it, is_new] = store_.archives_.try_emplace(sha256_);
+  if (is_new) store_.total_bytes_ += bytes_;
+  it->second = {bytes_, store_.clock_.SinceBoot()};
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> UploadStore::ReadPiece(const std::string& sha256, uint64_t offset) {
+  if (!Find(sha256)) {
+    return absl::NotFoundError(absl::StrCat("upload ", sha256.substr(0, 64),
+                                            " is not here, or not any more: submit it again"));
+  }
+  std::string piece(kPieceBytes, '\0');
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t got,
+                          fs_.ReadAt(PathOf(sha256), offset, piece.data(), piece.size()));
+  piece.resize(got);
+  return piece;
+}
+
+}  // namespace muster::controller

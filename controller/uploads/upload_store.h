@@ -1,0 +1,109 @@
+// The folders that people uploaded for their command jobs, as archives named by their SHA-256:
+// files in one folder, each either whole and durable or not there.
+//
+// Bounded in bytes. What a live job refers to stays; the rest goes an hour after it was last asked
+// for, or sooner when room is needed, but never within the ten minutes that a submit may take to
+// follow. What goes, goes when the next upload begins. Find is thread-safe; all else is for one
+// thread at a time, since it waits for the disk.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "common/fs/file_system.h"
+#include "common/upload/sha256.h"
+
+namespace muster::controller {
+
+class UploadStore {
+ public:
+  static constexpr absl::Duration kKeep = absl::Hours(1);
+  static constexpr absl::Duration kKeepAlways = absl::Minutes(10);
+  static constexpr size_t kMaxIncoming = 8;
+  static constexpr uint64_t kPieceBytes = 256 << 10;
+
+  struct Options {
+    std::string folder;
+    uint64_t max_bytes = 0;                       // of all archives together
+    std::function<std::set<std::string>()> live;  // those that live jobs refer to
+  };
+
+  // Makes the folder, or finds what is in it; removes what was never finished.
+  static absl::StatusOr<std::unique_ptr<UploadStore>> Open(Options options, FileSystem& fs,
+                                                           Clock& clock);
+
+  // Whether the archive is there; if so it is kept for a while, for a submit to follow.
+  bool Find(const std::string& sha256) MUSTER_EXCLUDES(mutex_);
+
+  // One archive on its way. Destroyed before Commit it leaves nothing. Must not outlive the store.
+  class Incoming {
+   public:
+    ~Incoming();
+    // INVALID_ARGUMENT: more than was announced. RESOURCE_EXHAUSTED: the disk is full.
+    absl::Status Append(absl::string_view bytes);
+    // OK: durable. INVALID_ARGUMENT: it is not what it was announced as.
+    absl::Status Commit();
+
+   private:
+    friend class UploadStore;
+    Incoming(UploadStore& store, std::string sha256, uint64_t bytes)
+        : store_(store), sha256_(std::move(sha256)), bytes_(bytes) {}
+
+    UploadStore& store_;
+    const std::string sha256_;
+    const uint64_t bytes_;  // announced
+    uint64_t received_bytes_ = 0;
+    bool admitted_ = false;  // counted by the store
+    std::string path_;       // of what is half written
+    std::unique_ptr<WritableFile> file_;
+    Sha256 hash_;
+  };
+
+  // INVALID_ARGUMENT: no hash, or larger than an upload may be. RESOURCE_EXHAUSTED: no room, or too
+  // many at a time.
+  absl::StatusOr<std::unique_ptr<Incoming>> Begin(const std::string& sha256, uint64_t bytes)
+      MUSTER_EXCLUDES(mutex_);
+
+  // At most kPieceBytes from `offset` on; nothing at the end. NOT_FOUND: it is not there.
+  absl::StatusOr<std::string> ReadPiece(const std::string& sha256, uint64_t offset)
+      MUSTER_EXCLUDES(mutex_);
+
+  uint64_t total_bytes() MUSTER_EXCLUDES(mutex_);
+
+ private:
+  struct Archive {
+    uint64_t bytes = 0;
+    absl::Duration used_at;  // since boot
+  };
+
+  UploadStore(Options options, FileSystem& fs, Clock& clock)
+      : options_(std::move(options)), fs_(fs), clock_(clock) {}
+
+  absl::Status Load();
+  // Takes out what may go until `bytes` more would fit; the files are the caller's to remove.
+  std::set<std::string> CollectLocked(uint64_t bytes, const std::set<std::string>& live)
+      MUSTER_REQUIRES(mutex_);
+  std::string PathOf(const std::string& name) const { return options_.folder + "/" + name; }
+
+  const Options options_;
+  FileSystem& fs_;
+  Clock& clock_;
+  Mutex mutex_;
+  std::map<std::string, Archive> archives_ MUSTER_GUARDED_BY(mutex_);
+  uint64_t total_bytes_ MUSTER_GUARDED_BY(mutex_) = 0;
+  uint64_t reserved_bytes_ MUSTER_GUARDED_BY(mutex_) = 0;  // of those on their way
+  size_t incoming_ MUSTER_GUARDED_BY(mutex_) = 0;
+  uint64_t names_ MUSTER_GUARDED_BY(mutex_) = 0;  // of temporary files, so far
+};
+
+}  // namespace muster::controller

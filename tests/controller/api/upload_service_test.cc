@@ -1,0 +1,189 @@
+// Uploads over real gRPC, from well-behaved clients and others.
+#include "controller/api/upload_service.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "common/metrics/metric_names.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/status_map.h"
+#include "common/upload/limits.h"
+#include "grpcpp/grpcpp.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/subprocess.h"
+#include "tests/support/temp_dir.h"
+
+namespace muster::controller {
+namespace {
+
+using ::muster::testing::StatusIs;
+using ::muster::testing::TempDir;
+using ::muster::testing::WaitUntil;
+
+constexpr char kToken[] = "secret-of-this-test";
+
+std::string HashOf(const std::string& bytes) {
+  Sha256 hash;
+  hash.Update(bytes);
+  return hash.FinishHex();
+}
+
+class UploadServiceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto store = UploadStore::Open({.folder = dir_ / "uploads",
+                                    .max_bytes = 200 << 20,
+                                    .live = [] { return std::set<std::string>(); }},
+                                   PosixFileSystem(), clock_);
+    ASSERT_OK(store);
+    store_ = *std::move(store);
+    desk_ = std::make_unique<UploadDesk>(*store_);
+    for (const auto side : {UploadService::Side::kPeople, UploadService::Side::kAgents}) {
+      services_.push_back(std::make_unique<UploadService>(*desk_, gate_, side));
+      grpc::ServerBuilder builder;
+      int port = 0;
+      builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+      builder.RegisterService(services_.back().get());
+      servers_.push_back(builder.BuildAndStart());
+      ASSERT_NE(servers_.back(), nullptr);
+      stubs_.push_back(v1::UploadService::NewStub(
+          MakeChannel({.address = "127.0.0.1:" + std::to_string(port)})));
+    }
+  }
+  void TearDown() override {
+    for (const auto& server : servers_) {
+      server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5));
+      server->Wait();
+    }
+  }
+
+  v1::UploadService::Stub& people() { return *stubs_[0]; }
+  v1::UploadService::Stub& agents() { return *stubs_[1]; }
+
+  // Announces `sha256` and `size`, and sends these pieces.
+  absl::Status Upload(const std::string& sha256, uint64_t size,
+                      const std::vector<std::string>& pieces, bool* existed = nullptr) {
+    grpc::ClientContext context;
+    AddToken(context, kToken);
+    v1::UploadResponse response;
+    const auto stream = people().Upload(&context, &response);
+    v1::UploadRequest request;
+    request.set_sha256(sha256);
+    request.set_bytes(size);
+    for (const std::string& piece : pieces) {
+      request.set_data(piece);
+      if (!stream->Write(request)) break;
+      request.Clear();
+    }
+    stream->WritesDone();
+    const grpc::Status status = stream->Finish();
+    if (existed != nullptr) *existed = response.already_existed();
+    return FromGrpc(status);
+  }
+  absl::StatusOr<std::string> Fetch(v1::UploadService::Stub& stub, const std::string& sha256) {
+    grpc::ClientContext context;
+    AddToken(context, kToken);
+    v1::FetchUploadRequest request;
+    request.set_sha256(sha256);
+    const auto stream = stub.Fetch(&context, request);
+    std::string bytes;
+    v1::FetchUploadResponse piece;
+    while (stream->Read(&piece)) bytes += piece.data();
+    const grpc::Status status = stream->Finish();
+    if (!status.ok()) return FromGrpc(status);
+    return bytes;
+  }
+  bool Find(const std::string& sha256) {
+    grpc::ClientContext context;
+    AddToken(context, kToken);
+    v1::FindUploadRequest request;
+    request.set_sha256(sha256);
+    v1::FindUploadResponse response;
+    EXPECT_TRUE(people().Find(&context, request, &response).ok());
+    return response.found();
+  }
+
+  TempDir dir_;
+  RealClock clock_;
+  Registry registry_{ControllerMetrics(), metric::kControllerDroppedTotal};
+  CallGate gate_{kToken, registry_, clock_};
+  std::unique_ptr<UploadStore> store_;
+  std::unique_ptr<UploadDesk> desk_;
+  std::vector<std::unique_ptr<UploadService>> services_;
+  std::vector<std::unique_ptr<grpc::Server>> servers_;
+  std::vector<std::unique_ptr<v1::UploadService::Stub>> stubs_;
+};
+
+TEST_F(UploadServiceTest, WhatPeopleSendAgentsGet) {
+  const std::string bytes = std::string(UploadStore::kPieceBytes, 'a') + "the rest";
+  EXPECT_FALSE(Find(HashOf(bytes)));
+  bool existed = true;
+  ASSERT_OK(Upload(HashOf(bytes), bytes.size(), {bytes.substr(0, 100'000), bytes.substr(100'000)},
+                   &existed));
+  EXPECT_FALSE(existed);
+  EXPECT_TRUE(Find(HashOf(bytes)));
+  ASSERT_OK_AND_ASSIGN(const std::string fetched, Fetch(agents(), HashOf(bytes)));
+  EXPECT_EQ(fetched, bytes);
+  ASSERT_OK(Upload(HashOf(bytes), bytes.size(), {""}, &existed));
+  EXPECT_TRUE(existed) << "nothing is sent twice";
+}
+
+TEST_F(UploadServiceTest, WhatIsNotWhatItSaysIsRefused) {
+  const auto bad = StatusIs(absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Upload(HashOf("abc"), 3, {"abd"}), bad);
+  EXPECT_THAT(Upload(HashOf("abc"), 3, {"ab"}), bad) << "truncated";
+  EXPECT_THAT(Upload(HashOf("abc"), 2, {"ab", "c"}), bad) << "longer than announced";
+  EXPECT_THAT(Upload(HashOf("abc"), kMaxUploadBytes + 1, {"abc"}), bad);
+  EXPECT_THAT(Upload("../../etc/passwd", 3, {"abc"}), bad);
+  EXPECT_THAT(Upload("", 0, {}), bad) << "no message at all";
+  EXPECT_THAT(Upload(HashOf("abc"), 3 << 20, {std::string(2 << 20, 'x')}), bad)
+      << "a piece that is too large";
+  EXPECT_FALSE(Find(HashOf("abc")));
+  EXPECT_EQ(store_->total_bytes(), 0u);
+  // What was begun goes when gRPC has let go of the call, a moment after its answer.
+  EXPECT_TRUE(WaitUntil(absl::Minutes(1), [&] {
+    return PosixFileSystem().List(dir_ / "uploads").value().empty();
+  }));
+}
+
+TEST_F(UploadServiceTest, AClientThatGoesAwayLeavesNothing) {
+  {
+    grpc::ClientContext context;
+    AddToken(context, kToken);
+    v1::UploadResponse response;
+    const auto stream = people().Upload(&context, &response);
+    v1::UploadRequest request;
+    request.set_sha256(HashOf("abc"));
+    request.set_bytes(3);
+    request.set_data("ab");
+    ASSERT_TRUE(stream->Write(request));
+    context.TryCancel();
+    EXPECT_FALSE(stream->Finish().ok());
+  }
+  // The same again, whole: an upload that was cut off is in nobody's way.
+  ASSERT_OK(Upload(HashOf("abc"), 3, {"abc"}));
+}
+
+TEST_F(UploadServiceTest, EachSideHasItsCallsAndEveryCallNeedsTheToken) {
+  ASSERT_OK(Upload(HashOf("abc"), 3, {"abc"}));
+  EXPECT_THAT(Fetch(agents(), HashOf("other")), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(Fetch(people(), HashOf("abc")), StatusIs(absl::StatusCode::kUnimplemented));
+  grpc::ClientContext context;
+  v1::FindUploadRequest request;
+  v1::FindUploadResponse response;
+  EXPECT_EQ(people().Find(&context, request, &response).error_code(),
+            grpc::StatusCode::UNAUTHENTICATED);
+  grpc::ClientContext upload_context;
+  v1::UploadResponse uploaded;
+  const auto stream = people().Upload(&upload_context, &uploaded);
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  grpc::ClientContext fetch_context;
+  v1::FetchUploadRequest fetch;
+  const auto reader = agents().Fetch(&fetch_context, fetch);
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
+}
+
+}  // namespace
+}  // namespace muster::controller

@@ -1,0 +1,162 @@
+#include "controller/uploads/upload_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "common/upload/limits.h"
+#include "tests/support/faulty_file_system.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace muster::controller {
+namespace {
+
+using ::muster::testing::StatusIs;
+using ::muster::testing::TempDir;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr uint64_t kRoom = 1000;
+
+std::string HashOf(const std::string& bytes) {
+  Sha256 hash;
+  hash.Update(bytes);
+  return hash.FinishHex();
+}
+
+class UploadStoreTest : public ::testing::Test {
+ protected:
+  void SetUp() override { Open(PosixFileSystem()); }
+
+  void Open(FileSystem& fs) {
+    store_.reset();
+    auto store = UploadStore::Open(
+        {.folder = dir_ / "uploads", .max_bytes = kRoom, .live = [this] { return live_; }}, fs,
+        clock_);
+    ASSERT_OK(store);
+    store_ = *std::move(store);
+  }
+  absl::Status Put(const std::string& bytes) { return PutAs(HashOf(bytes), bytes.size(), bytes); }
+  absl::Status PutAs(const std::string& sha256, uint64_t size, const std::string& bytes) {
+    auto incoming = store_->Begin(sha256, size);
+    if (!incoming.ok()) return incoming.status();
+    if (absl::Status status = (*incoming)->Append(bytes); !status.ok()) return status;
+    return (*incoming)->Commit();
+  }
+  size_t Files() { return PosixFileSystem().List(dir_ / "uploads")->size(); }
+
+  TempDir dir_;
+  SimulatedClock clock_;
+  std::set<std::string> live_;
+  std::unique_ptr<UploadStore> store_;
+};
+
+TEST_F(UploadStoreTest, WhatWasPutIsThereAlsoAfterARestart) {
+  const std::string bytes(UploadStore::kPieceBytes / 512, 'x');
+  EXPECT_FALSE(store_->Find(HashOf(bytes)));
+  ASSERT_OK(Put(bytes));
+  Open(PosixFileSystem());
+  EXPECT_TRUE(store_->Find(HashOf(bytes)));
+  EXPECT_EQ(store_->total_bytes(), bytes.size());
+  ASSERT_OK_AND_ASSIGN(const std::string piece, store_->ReadPiece(HashOf(bytes), 0));
+  EXPECT_EQ(piece, bytes);
+  ASSERT_OK_AND_ASSIGN(const std::string end, store_->ReadPiece(HashOf(bytes), bytes.size()));
+  EXPECT_THAT(end, IsEmpty());
+  EXPECT_THAT(store_->ReadPiece(HashOf("other"), 0), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(store_->ReadPiece("../token", 0), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(UploadStoreTest, WhatIsNotWhatItSaysLeavesNothing) {
+  const auto bad = StatusIs(absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(PutAs(HashOf("a"), 1, "b"), bad);
+  EXPECT_THAT(PutAs(HashOf("abc"), 3, "ab"), bad) << "truncated";
+  EXPECT_THAT(PutAs(HashOf("abc"), 2, "abc"), bad) << "too long";
+  EXPECT_THAT(PutAs("../x", 1, "a"), bad);
+  EXPECT_THAT(PutAs(std::string(64, 'A'), 1, "a"), bad);
+  EXPECT_THAT(PutAs(HashOf(""), 0, ""), bad);
+  EXPECT_THAT(PutAs(HashOf("a"), kMaxUploadBytes + 1, "a"), bad);
+  EXPECT_EQ(Files(), 0u);
+  EXPECT_EQ(store_->total_bytes(), 0u);
+  ASSERT_OK(Put(std::string(kRoom, 'x'))) << "and no room is lost";
+}
+
+TEST_F(UploadStoreTest, RoomIsMadeByTheOldestThatNoLiveJobNeeds) {
+  const std::string a(400, 'a'), b(400, 'b'), c(400, 'c');
+  ASSERT_OK(Put(a));
+  clock_.Advance(absl::Minutes(1));
+  ASSERT_OK(Put(b));
+  EXPECT_THAT(Put(c), StatusIs(absl::StatusCode::kResourceExhausted)) << "a submit may follow both";
+  clock_.Advance(UploadStore::kKeepAlways);
+  live_ = {HashOf(a), HashOf(b)};
+  const absl::Status full = Put(c);
+  EXPECT_THAT(full, StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_THAT(std::string(full.message()), HasSubstr("--uploads-max-bytes"));
+  live_ = {HashOf(a)};
+  ASSERT_OK(Put(c));
+  EXPECT_TRUE(store_->Find(HashOf(a)));
+  EXPECT_FALSE(store_->Find(HashOf(b)));
+  EXPECT_EQ(Files(), 2u);
+}
+
+TEST_F(UploadStoreTest, WhatNobodyAskedForInAnHourGoes) {
+  ASSERT_OK(Put("old"));
+  ASSERT_OK(Put("live"));
+  live_ = {HashOf("live")};
+  clock_.Advance(UploadStore::kKeep);
+  ASSERT_OK(Put("new"));
+  EXPECT_FALSE(store_->Find(HashOf("old")));
+  EXPECT_TRUE(store_->Find(HashOf("live")));
+}
+
+TEST_F(UploadStoreTest, TooManyAtATimeAreTurnedAway) {
+  std::vector<std::unique_ptr<UploadStore::Incoming>> open;
+  for (size_t i = 0; i < UploadStore::kMaxIncoming; ++i) {
+    auto incoming = store_->Begin(HashOf(absl::StrCat(i)), 1);
+    ASSERT_OK(incoming);
+    open.push_back(*std::move(incoming));
+  }
+  EXPECT_THAT(store_->Begin(HashOf("x"), 1), StatusIs(absl::StatusCode::kResourceExhausted));
+  open.clear();
+  EXPECT_EQ(Files(), 0u);
+  ASSERT_OK(Put("x"));
+}
+
+TEST_F(UploadStoreTest, WhatACrashLeftIsRemovedAtTheStart) {
+  ASSERT_OK_AND_ASSIGN(
+      auto file, PosixFileSystem().CreateExclusive(dir_ / ("uploads/" + HashOf("a") + ".7.tmp")));
+  ASSERT_OK(file->Close());
+  Open(PosixFileSystem());
+  EXPECT_EQ(Files(), 0u);
+}
+
+TEST_F(UploadStoreTest, ADiskThatFailsAnywhereLeavesItWholeOrNotThere) {
+  const std::string bytes(300, 'x');
+  bool passed = false;
+  int n = 0;
+  while (!passed) {
+    muster::testing::FaultyFileSystem fs(PosixFileSystem());
+    ASSERT_OK(PosixFileSystem().RemoveTree(dir_ / "uploads"));
+    ASSERT_NO_FATAL_FAILURE(Open(fs));
+    fs.FailAt(++n, absl::ResourceExhaustedError("disk full"));
+    const int before = fs.operations();
+    const absl::Status put = Put(bytes);
+    passed = fs.operations() - before < n;
+    EXPECT_EQ(put.ok(), passed) << n;
+    EXPECT_EQ(store_->Find(HashOf(bytes)), passed) << n;
+    ASSERT_NO_FATAL_FAILURE(Open(PosixFileSystem()));
+    // What was renamed but not promised may be there; then it is whole.
+    const absl::StatusOr<std::string> piece = store_->ReadPiece(HashOf(bytes), 0);
+    if (piece.ok()) {
+      EXPECT_EQ(*piece, bytes) << n;
+    }
+    ASSERT_OK(Put(bytes));
+    ASSERT_NO_FATAL_FAILURE(Open(PosixFileSystem()));
+    EXPECT_EQ(store_->total_bytes(), bytes.size()) << n;
+  }
+  EXPECT_GE(n, 6) << "create, append, sync, close, rename, syncdir";
+}
+
+}  // namespace
+}  // namespace muster::controller

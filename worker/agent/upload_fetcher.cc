@@ -1,0 +1,73 @@
+#include "worker/agent/upload_fetcher.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/status_map.h"
+#include "common/rpc/token.h"
+#include "common/upload/limits.h"
+
+namespace muster::worker {
+namespace {
+
+constexpr absl::Duration kCallTimeout = absl::Minutes(2);
+constexpr absl::Duration kRetryPause = absl::Seconds(1);
+constexpr int kTries = 60;
+
+}  // namespace
+
+UploadFetcher::UploadFetcher(const std::shared_ptr<grpc::Channel>& channel, std::string token)
+    : stub_(v1::UploadService::NewStub(channel)), token_(std::move(token)) {}
+
+absl::StatusOr<std::string> UploadFetcher::Fetch(const std::string& sha256) {
+  for (int i = 1;; ++i) {
+    absl::StatusOr<std::string> archive = FetchOnce(sha256);
+    if (!absl::IsUnavailable(archive.status()) || i == kTries) return archive;
+    MutexLock lock(mutex_);
+    if (!cancelled_) cancel_.WaitFor(mutex_, kRetryPause);
+  }
+}
+
+absl::StatusOr<std::string> UploadFetcher::FetchOnce(const std::string& sha256) {
+  grpc::ClientContext context;
+  AddToken(context, token_);
+  context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(kCallTimeout));
+  {
+    MutexLock lock(mutex_);
+    if (cancelled_) return absl::CancelledError("the agent stops");
+    context_ = &context;
+  }
+  v1::FetchUploadRequest request;
+  request.set_sha256(sha256);
+  const auto stream = stub_->Fetch(&context, request);
+  std::string archive;
+  v1::FetchUploadResponse piece;
+  bool is_too_large = false;
+  while (!is_too_large && stream->Read(&piece)) {
+    is_too_large = archive.size() + piece.data().size() > kMaxUploadBytes;
+    if (!is_too_large) archive += piece.data();
+  }
+  if (is_too_large) context.TryCancel();
+  const grpc::Status status = stream->Finish();
+  {
+    MutexLock lock(mutex_);
+    context_ = nullptr;
+  }
+  if (is_too_large) {
+    return absl::InvalidArgumentError(absl::StrCat("upload ", sha256, ": larger than it may be"));
+  }
+  if (!status.ok()) return FromGrpc(status);
+  return archive;
+}
+
+void UploadFetcher::Cancel() {
+  MutexLock lock(mutex_);
+  cancelled_ = true;
+  if (context_ != nullptr) context_->TryCancel();
+  cancel_.NotifyAll();
+}
+
+}  // namespace muster::worker
