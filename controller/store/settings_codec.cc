@@ -273,6 +273,7 @@ std::string EncodeSettings(const JobSettings& settings) {
     writer.Text("project", settings.project);
     writer.Number("priority", settings.priority);
     writer.Number("keep_last", settings.keep_last);
+    writer.TextUnlessEmpty("upload", settings.upload);
     Write(settings.needs, writer.Object("needs"));
     Write(settings.scheduling, writer.Object("scheduling"));
     Write(settings.restart, writer.Object("restart"));
