@@ -160,7 +160,7 @@ int RunMuster(const std::vector<std::string>& args, Host& host, FileSystem& fs) 
   for (const auto add :
        {AddSubmit,  AddRun,     AddLs,      AddShow,   AddWatch, AddLogs,   AddMetrics,
         AddWait,    AddCancel,  AddControl, AddUpdate, AddNodes, AddTop,    AddProject,
-        AddHistory, AddGoodput, AddEvents,  AddCkpt,   AddLocal, AddVersion}) {
+        AddHistory, AddGoodput, AddExplain, AddEvents, AddCkpt, AddLocal, AddVersion}) {
     add(app, session, verb);
   }
   std::vector<std::string> own_args = args;

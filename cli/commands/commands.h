@@ -22,6 +22,7 @@ void AddCancel(CLI::App& app, Session& session, Verb& verb);
 void AddCkpt(CLI::App& app, Session& session, Verb& verb);
 void AddControl(CLI::App& app, Session& session, Verb& verb);  // hold, release, suspend, ...
 void AddEvents(CLI::App& app, Session& session, Verb& verb);
+void AddExplain(CLI::App& app, Session& session, Verb& verb);
 void AddGoodput(CLI::App& app, Session& session, Verb& verb);
 void AddHistory(CLI::App& app, Session& session, Verb& verb);
 void AddLocal(CLI::App& app, Session& session, Verb& verb);

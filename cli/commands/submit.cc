@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "cli/command_job.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/submit_flags.h"
+#include "cli/output/explain_view.h"
 #include "cli/submission.h"
 #include "cli/upload.h"
 #include "common/base/status_macros.h"
@@ -70,11 +72,22 @@ absl::StatusOr<v1::JobSpec> ReadJob(const SubmitFlags& flags, Session& session) 
   return LoadSpec(text, source);
 }
 
-// The spec alone, so that it can be saved and submitted.
+// The spec alone, so that it can be saved and submitted; what would become of it stands beside it,
+// or with it in JSON.
 void PrintDryRun(const v1::SubmitResponse& response, Session& session) {
-  session.Say(response.forecast());
   const Json spec =
       Json::parse(SpecToJson(response.resolved_spec()), nullptr, /*allow_exceptions=*/false);
+  if (IsJson(session.globals().format)) {
+    const Json json = {
+        {"spec", spec}, {"forecast", response.forecast()}, {"outlook", ToJson(response.outlook())}};
+    session.PrintOne("", json, "spec");
+    return;
+  }
+  session.Say(response.forecast());
+  const std::string page = OutlookPage(response.outlook(), WallNow());
+  for (const absl::string_view line : absl::StrSplit(page, '\n', absl::SkipEmpty())) {
+    session.Say(line);
+  }
   session.PrintOne(SpecToYaml(response.resolved_spec()), spec, "name");
 }
 

@@ -10,6 +10,7 @@
 #include "common/base/version.h"
 #include "controller/api/convert.h"
 #include "controller/api/event_stream.h"
+#include "controller/api/explain_answer.h"
 #include "controller/api/find_job.h"
 #include "controller/api/goodput_answer.h"
 #include "controller/api/job_streams.h"
@@ -213,20 +214,24 @@ grpc::ServerUnaryReactor* JobService::Submit(grpc::CallbackServerContext* contex
     return call;
   }
   *response->mutable_resolved_spec() = checked->resolved;
+  SubmitJob event = EventOf(*request, *std::move(checked));
   if (request->dry_run()) {
-    absl::StatusOr<std::string> forecast = engine_.Forecast(checked->settings.needs);
-    if (forecast.ok()) response->set_forecast(*forecast);
+    const absl::StatusOr<Explanation> forecast = engine_.Forecast(event);
+    if (forecast.ok()) {
+      response->set_forecast(forecast->forecast);
+      *response->mutable_outlook() = ToProto(*engine_.snapshot(), *forecast);
+    }
     call->Done(forecast.status());
     return call;
   }
-  const std::string& upload = checked->settings.upload;
+  const std::string& upload = event.settings->upload;
   if (!upload.empty() && !(has_upload_ && has_upload_(upload))) {
     call->Done(absl::NotFoundError(absl::StrCat("command.upload: ", upload,
                                                 " is not there, or not any more: send the folder "
                                                 "with `muster submit --upload DIR`")));
     return call;
   }
-  engine_.Post(EventOf(*request, *std::move(checked)), [call, response](const EventResult& result) {
+  engine_.Post(std::move(event), [call, response](const EventResult& result) {
     response->set_job_id(result.job_id);
     response->set_jobs(result.jobs);
     response->set_already_existed(result.already_existed);
@@ -487,6 +492,26 @@ grpc::ServerUnaryReactor* JobService::GetGoodput(grpc::CallbackServerContext* co
   if (status.ok()) *response = AnswerGoodput(*snapshot, clock_.SinceBoot(), *request, job);
   call->Done(status);
   return call;
+}
+
+grpc::ServerUnaryReactor* JobService::ExplainJob(grpc::CallbackServerContext* context,
+                                                 const v1::ExplainJobRequest* request,
+                                                 v1::ExplainJobResponse* response) {
+  auto* call = new UnaryCall(gate_, "ExplainJob");
+  absl::Status status = gate_.Check(*context);
+  if (status.ok()) status = FillExplanation(*request, *response);
+  call->Done(status);
+  return call;
+}
+
+absl::Status JobService::FillExplanation(const v1::ExplainJobRequest& request,
+                                         v1::ExplainJobResponse& response) {
+  const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
+  MUSTER_ASSIGN_OR_RETURN(const Job* job, FindJob(*snapshot, request.job()));
+  *response.mutable_summary() = ToProto(*job);
+  MUSTER_ASSIGN_OR_RETURN(const Explanation explanation, engine_.Explain(job->id));
+  *response.mutable_outlook() = ToProto(*snapshot, explanation);
+  return absl::OkStatus();
 }
 
 }  // namespace muster::controller

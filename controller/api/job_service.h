@@ -83,12 +83,17 @@ class JobService final : public v1::JobService::CallbackService {
   grpc::ServerUnaryReactor* GetGoodput(grpc::CallbackServerContext* context,
                                        const v1::GetGoodputRequest* request,
                                        v1::GetGoodputResponse* response) override;
+  grpc::ServerUnaryReactor* ExplainJob(grpc::CallbackServerContext* context,
+                                       const v1::ExplainJobRequest* request,
+                                       v1::ExplainJobResponse* response) override;
 
  private:
   static constexpr size_t kMaxSubmitStreams = 256;
 
   // So that Stop ends it; refused when there are too many, or no more.
   absl::Status KeepUntilStop(const std::shared_ptr<SubmitStream>& stream) MUSTER_EXCLUDES(mutex_);
+  absl::Status FillExplanation(const v1::ExplainJobRequest& request,
+                               v1::ExplainJobResponse& response);
   absl::Status FillJob(const v1::GetJobRequest& request, v1::GetJobResponse& response);
 
   Engine& engine_;

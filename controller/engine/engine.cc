@@ -17,7 +17,7 @@
 #include "controller/engine/retention_loop.h"
 #include "controller/engine/scheduler_loop.h"
 #include "controller/engine/watchers.h"
-#include "controller/policy/capacity.h"
+#include "controller/policy/explain.h"
 #include "controller/store/state_store.h"
 
 namespace muster::controller {
@@ -43,6 +43,28 @@ void ReopenRendezvous(const Snapshot& snapshot, Rendezvous& rendezvous) {
   }
 }
 
+// One of those who ask for an explanation at the moment. It takes its time on a thread of the API,
+// so that not all of them may be taken by it.
+class Inquirer {
+ public:
+  explicit Inquirer(std::atomic<int>& count) : count_(count), may_ask_(++count <= kMost) {}
+  ~Inquirer() { --count_; }
+  Inquirer(const Inquirer&) = delete;
+  Inquirer& operator=(const Inquirer&) = delete;
+
+  bool may_ask() const { return may_ask_; }
+
+ private:
+  static constexpr int kMost = 2;
+
+  std::atomic<int>& count_;
+  const bool may_ask_;
+};
+
+absl::Status TooManyAsk() {
+  return absl::UnavailableError("others are asking for explanations at this moment: ask again");
+}
+
 class EngineImpl final : public Engine {
  public:
   EngineImpl(EngineOptions options, Clock& clock, std::unique_ptr<StateStore> store,
@@ -55,9 +77,7 @@ class EngineImpl final : public Engine {
                  {.use_half_life = options_.use_half_life, .quarantine = options_.quarantine},
                  MakeHooks()),
         scheduler_(clock, MakeWiring(scheduler_thread_),
-                   ProposePlans(clock, {.use_half_life = options_.use_half_life,
-                                        .strike_window = options_.quarantine.window,
-                                        .elastic = options_.elastic})),
+                   ProposePlans(clock, MakeScheduleSettings())),
         retention_(clock, MakeWiring(retention_thread_), ProposeCare),
         liveness_(
             clock,
@@ -144,8 +164,23 @@ class EngineImpl final : public Engine {
     return watchers_.Add(std::move(watcher));
   }
 
-  absl::StatusOr<std::string> Forecast(const JobNeeds& needs) const override {
-    return controller::Forecast(*snapshot(), needs, clock_.Now());
+  absl::StatusOr<Explanation> Explain(uint64_t job_id) const override {
+    const Inquirer inquirer(inquirers_);
+    if (!inquirer.may_ask()) return TooManyAsk();
+    const std::shared_ptr<const Snapshot> world = snapshot();
+    if (world->FindJob(job_id) == nullptr) {
+      return absl::NotFoundError(absl::StrCat("job ", job_id, ": no such job"));
+    }
+    return controller::Explain(*world, job_id, LookNow());
+  }
+
+  absl::StatusOr<Explanation> Forecast(const SubmitJob& event) const override {
+    const Inquirer inquirer(inquirers_);
+    if (!inquirer.may_ask()) return TooManyAsk();
+    const std::shared_ptr<const Snapshot> world = snapshot();
+    const ScheduleContext context = LookNow();
+    MUSTER_RETURN_IF_ERROR(JudgeSubmit(Draft(*world), event, context.wall));
+    return ExplainNew(*world, *event.settings, event.owner, context);
   }
 
   const EngineOptions& options() const override { return options_; }
@@ -216,6 +251,15 @@ class EngineImpl final : public Engine {
     links_changed_ = false;
   }
 
+  ScheduleSettings MakeScheduleSettings() const {
+    return {.use_half_life = options_.use_half_life,
+            .strike_window = options_.quarantine.window,
+            .elastic = options_.elastic};
+  }
+  ScheduleContext LookNow() const {
+    return {.now = clock_.SinceBoot(), .wall = clock_.Now(), .settings = MakeScheduleSettings()};
+  }
+
   Proposer::Wiring MakeWiring(LoopThread& thread) {
     return {
         .snapshot = [this] { return snapshot(); },
@@ -245,6 +289,7 @@ class EngineImpl final : public Engine {
   std::atomic<bool> started_ = false;
   std::atomic<bool> stopped_ = false;
   std::atomic<bool> fatal_ = false;
+  mutable std::atomic<int> inquirers_ = 0;
   Mutex mutex_;
   uint64_t last_stream_ MUSTER_GUARDED_BY(mutex_) = 0;
   std::map<const WorkerLink*, uint64_t> streams_ MUSTER_GUARDED_BY(mutex_);

@@ -21,6 +21,7 @@
 #include "controller/engine/rendezvous.h"
 #include "controller/engine/worker_link.h"
 #include "controller/model/events.h"
+#include "controller/model/explanation_types.h"
 #include "controller/model/snapshot.h"
 #include "controller/policy/elastic.h"
 #include "controller/policy/quarantine_rules.h"
@@ -114,9 +115,12 @@ class Engine {
   using Watcher = std::function<void(const std::shared_ptr<const Snapshot>&)>;
   [[nodiscard]] virtual std::shared_ptr<void> Subscribe(Watcher watcher) = 0;
 
-  // For a dry run: where the job would start now, or why it would wait, in one line.
-  // FAILED_PRECONDITION "refused: ..." when it could never fit.
-  virtual absl::StatusOr<std::string> Forecast(const JobNeeds& needs) const = 0;
+  // Why the job waits and when it could start, worked out on the caller's thread: milliseconds, or
+  // up to a second or two where thousands of jobs wait. NOT_FOUND; UNAVAILABLE while as many others
+  // are asking as may at a time.
+  virtual absl::StatusOr<Explanation> Explain(uint64_t job_id) const = 0;
+  // For a dry run: the same for a job that is not there yet. Errors: those of its submit.
+  virtual absl::StatusOr<Explanation> Forecast(const SubmitJob& event) const = 0;
 
   virtual const EngineOptions& options() const = 0;
   virtual EngineStats stats() const = 0;

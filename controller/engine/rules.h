@@ -31,6 +31,11 @@ struct RuleContext {
 
 EventResult Reduce(Draft& draft, const Event& event, const RuleContext& context);
 
+// Whether the submit may be taken: FAILED_PRECONDITION "refused: ..." when it could never start,
+// RESOURCE_EXHAUSTED over a quota of queued jobs, NOT_FOUND for a job that it waits for. `now` is
+// the wall clock.
+absl::Status JudgeSubmit(const Draft& draft, const SubmitJob& event, absl::Time now);
+
 // The families, one file each.
 EventResult OnSubmit(Draft& draft, const SubmitJob& event, const RuleContext& context);
 EventResult OnCancel(Draft& draft, const CancelJob& event, const RuleContext& context);

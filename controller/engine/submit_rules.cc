@@ -49,8 +49,8 @@ std::vector<uint64_t> ResumeCandidates(const Snapshot& snapshot, const Job& job)
   return ids;
 }
 
-// Whether `jobs` more of this submit may be queued.
-absl::Status CheckQuotas(const Draft& draft, const SubmitJob& event, uint32_t jobs) {
+absl::Status CheckQuotas(const Draft& draft, const SubmitJob& event) {
+  const uint32_t jobs = event.array.has_value() ? event.array->size() : 1;
   const JobSettings& settings = *event.settings;
   MUSTER_RETURN_IF_ERROR(MayAddProject(draft, settings.project));
   MUSTER_RETURN_IF_ERROR(MayAddJobs(draft, jobs));
@@ -213,6 +213,12 @@ uint64_t AddOne(Draft& draft, const SubmitJob& event, const ArrayTask& task,
 
 }  // namespace
 
+absl::Status JudgeSubmit(const Draft& draft, const SubmitJob& event, absl::Time now) {
+  MUSTER_RETURN_IF_ERROR(CanEverFit(draft.view(), event.settings->needs, now));
+  MUSTER_RETURN_IF_ERROR(CheckQuotas(draft, event));
+  return CanEverStart(draft.view(), event.settings->scheduling, now);
+}
+
 EventResult OnSubmit(Draft& draft, const SubmitJob& event, const RuleContext& context) {
   EventResult result;
   if (const Job* same = FindByKey(draft, event, context)) {
@@ -226,24 +232,15 @@ EventResult OnSubmit(Draft& draft, const SubmitJob& event, const RuleContext& co
     result.already_existed = true;
     return result;
   }
-  if (absl::Status fits = CanEverFit(draft.view(), event.settings->needs, context.now);
-      !fits.ok()) {
-    return Refuse(std::move(fits));
-  }
-  const uint32_t jobs = event.array.has_value() ? event.array->size() : 1;
-  if (absl::Status allowed = CheckQuotas(draft, event, jobs); !allowed.ok()) {
+  if (absl::Status allowed = JudgeSubmit(draft, event, context.now); !allowed.ok()) {
     return Refuse(std::move(allowed));
-  }
-  if (absl::Status able = CanEverStart(draft.view(), event.settings->scheduling, context.now);
-      !able.ok()) {
-    return Refuse(std::move(able));
   }
   if (!event.array.has_value()) {
     result.job_id = AddOne(draft, event, {}, context);
     return result;
   }
   const ArrayRange& range = *event.array;
-  result.jobs = jobs;
+  result.jobs = range.size();
   result.job_id = draft.view().jobs.last_id() + 1;
   for (uint32_t index = range.first; index <= range.last; ++index) {
     AddOne(draft, event, {.array_id = result.job_id, .index = index, .at_a_time = range.at_a_time},

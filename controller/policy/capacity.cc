@@ -9,7 +9,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "controller/policy/placement.h"
 
 namespace muster::controller {
 namespace {
@@ -32,6 +31,51 @@ std::string PoolNames(const JobNeeds& needs) {
 
 constexpr char kNoCommands[] =
     "refused: no worker allows commands: start muster-worker with --allow-commands";
+
+// What the workers in the job's pools are, as far as the job asks for it: for a refusal.
+struct Offer {
+  uint64_t slots = 0;  // on one worker, likewise CPUs and memory
+  uint64_t cpus = 0;
+  uint64_t memory_bytes = 0;
+  std::set<std::string> models;
+  uint32_t labelled = 0;  // workers with all labels
+  uint32_t excluded = 0;
+
+  void Add(const Worker& worker, const JobNeeds& needs) {
+    uint64_t of_kind = 0;
+    for (const Slot& slot : worker.facts.slots) {
+      of_kind += slot.kind == needs.slot_kind;
+      if (slot.kind == needs.slot_kind) models.insert(slot.device);
+    }
+    slots = std::max(slots, of_kind);
+    cpus = std::max<uint64_t>(cpus, worker.facts.cpus);
+    memory_bytes = std::max(memory_bytes, worker.facts.memory_bytes);
+    JobNeeds labels;
+    labels.selector = needs.selector;
+    labelled += Suits(worker, labels);
+    excluded += std::count(needs.exclude.begin(), needs.exclude.end(), worker.name) != 0;
+  }
+
+  // "one has at most 8 GPU slots (A100) and 16 CPUs; 2 have the labels"
+  std::string Text(const JobNeeds& needs) const {
+    constexpr size_t kMaxModels = 4;
+    const char* slot = needs.slot_kind == SlotKind::kGpu ? "GPU slot" : "CPU slot";
+    std::string text = absl::StrCat("one has at most ", Plural(slots, slot));
+    if (!needs.gpu_type.empty() && !models.empty()) {
+      const auto end = std::next(models.begin(), std::min(models.size(), kMaxModels));
+      absl::StrAppend(&text, " (", absl::StrJoin(models.begin(), end, ", "), ")");
+    }
+    if (needs.cpus_per_rank > 0) absl::StrAppend(&text, ", ", Plural(cpus, "CPU"));
+    if (needs.memory_per_rank > 0) {
+      absl::StrAppend(&text, ", ", memory_bytes >> 20, " MiB of memory");
+    }
+    if (!needs.selector.empty()) {
+      absl::StrAppend(&text, "; ", labelled, labelled == 1 ? " has" : " have", " the labels");
+    }
+    if (excluded > 0) absl::StrAppend(&text, "; ", excluded, " excluded");
+    return text;
+  }
+};
 
 bool IsForgotten(const Worker& worker, absl::Time now) {
   return worker.presence == Presence::kLost && now - worker.last_heartbeat > kForgetLostAfter;
@@ -157,11 +201,14 @@ absl::Status CanEverFit(const Snapshot& snapshot, const JobNeeds& needs, absl::T
   std::map<std::string, uint64_t> ranks;    // by pool
   std::map<std::string, uint32_t> workers;  // by pool, whatever they offer
   bool commands = false;                    // whether anybody allows them
+  Offer offer;
   snapshot.workers.ForEach([&](const Worker& worker) {
     if (IsForgotten(worker, now)) return;
     ++workers[worker.facts.pool];
     commands = commands || worker.facts.allows_commands;
-    if (InPools(worker, needs)) ranks[worker.facts.pool] += IdleRanks(worker, needs);
+    if (!InPools(worker, needs)) return;
+    ranks[worker.facts.pool] += IdleRanks(worker, needs);
+    offer.Add(worker, needs);
   });
   // Before the first worker has come nobody can tell; a pool without any beside others is a slip.
   if (workers.empty()) return absl::OkStatus();
@@ -180,45 +227,11 @@ absl::Status CanEverFit(const Snapshot& snapshot, const JobNeeds& needs, absl::T
                       [](std::string* out, const auto& pool) { out->append(pool.first); }),
         "; or set placement.wait_for_capacity: true"));
   }
-  return absl::FailedPreconditionError(
-      absl::StrCat("refused: needs ", DescribeNeeds(needs), ", but its ",
-                   Plural(candidates, "worker"), " could give at most ", Plural(most, "rank"),
-                   needs.commands ? " of a command (those with --allow-commands)" : "",
-                   "; ask for fewer ranks, add workers, or set placement.wait_for_capacity: true"));
-}
-
-absl::StatusOr<std::string> Forecast(const Snapshot& snapshot, const JobNeeds& needs,
-                                     absl::Time now) {
-  if (absl::Status fits = CanEverFit(snapshot, needs, now); !fits.ok()) return fits;
-  WorkerIndex index;
-  snapshot.workers.ForEach([&](const Worker& worker) { index.Put(worker, now); });
-  Shape shape(needs);
-  std::vector<RankPlacement> ranks;
-  for (const JobNeeds::Pool& pool : needs.pools) {
-    const int line = index.FindLine(pool.name, needs.slot_kind);
-    if (!ranks.empty() || line < 0 || pool.after > absl::ZeroDuration()) continue;
-    ranks = RanksOf(index, needs, FitGang(index, line, shape, needs.max_ranks));
-  }
-  if (ranks.empty()) {
-    return absl::StrCat("would wait: needs ", DescribeNeeds(needs), ", ",
-                        DescribeAvailable(CountCapacity(snapshot, needs)));
-  }
-  uint32_t ahead = 0;
-  for (uint64_t id : *snapshot.active_jobs) {
-    const Job& job = *snapshot.FindJob(id);
-    const bool same_line = job.settings->needs.pools.front().name == needs.pools.front().name &&
-                           job.settings->needs.slot_kind == needs.slot_kind;
-    if (job.state == JobState::kPending && same_line) ++ahead;
-  }
-  if (ahead > 0) {
-    return absl::StrCat("would wait behind ", Plural(ahead, "job"), " in pool ", PoolNames(needs));
-  }
-  std::vector<std::string> workers;
-  for (const RankPlacement& rank : ranks) {
-    if (workers.empty() || workers.back() != rank.worker) workers.push_back(rank.worker);
-  }
-  return absl::StrCat("would start now: ", Plural(ranks.size(), "rank"), " on ",
-                      absl::StrJoin(workers, ", "));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "refused: needs ", DescribeNeeds(needs), ", but its ", Plural(candidates, "worker"),
+      " could give at most ", Plural(most, "rank"),
+      needs.commands ? " of a command (those with --allow-commands)" : "", " (", offer.Text(needs),
+      "); ask for fewer ranks, add workers, or set placement.wait_for_capacity: true"));
 }
 
 }  // namespace muster::controller

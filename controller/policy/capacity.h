@@ -1,12 +1,11 @@
 // What workers could give to a job: pure arithmetic over a snapshot. Used by the scheduler, the
-// submit rules and dry runs.
+// submit rules and explanations.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "controller/model/snapshot.h"
 
@@ -46,11 +45,6 @@ inline constexpr absl::Duration kForgetLostAfter = absl::Hours(24);
 // in one of its pools. Before the first worker of all has come nothing is refused, and neither is
 // wait_for_capacity. `now` is the wall clock.
 absl::Status CanEverFit(const Snapshot& snapshot, const JobNeeds& needs, absl::Time now);
-
-// One line for a dry run: where the job would start now, or why it would wait. Errors: those of
-// CanEverFit.
-absl::StatusOr<std::string> Forecast(const Snapshot& snapshot, const JobNeeds& needs,
-                                     absl::Time now);
 
 // "2 ranks of 4 GPU slots in pool spot or ondemand (labels: zone=a)"
 std::string DescribeNeeds(const JobNeeds& needs);

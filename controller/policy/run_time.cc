@@ -54,13 +54,26 @@ absl::Duration LimitLeft(const Job& job) {
 
 }  // namespace
 
+RunTimeSource SourceOfRunTime(const Snapshot& snapshot, const JobSettings& settings) {
+  const SchedulingSettings& scheduling = settings.scheduling;
+  if (scheduling.expected_run_time > absl::ZeroDuration()) return RunTimeSource::kDeclared;
+  if (snapshot.run_times.Find(RunTimeKey(settings)) != nullptr) return RunTimeSource::kLearned;
+  return scheduling.max_run_time == absl::InfiniteDuration() ? RunTimeSource::kUnknown
+                                                             : RunTimeSource::kLimit;
+}
+
 absl::Duration ExpectedRunTime(const Snapshot& snapshot, const JobSettings& settings) {
   const SchedulingSettings& scheduling = settings.scheduling;
-  if (scheduling.expected_run_time > absl::ZeroDuration()) {
-    return std::min(scheduling.expected_run_time, scheduling.max_run_time);
+  switch (SourceOfRunTime(snapshot, settings)) {
+    case RunTimeSource::kDeclared:
+      return std::min(scheduling.expected_run_time, scheduling.max_run_time);
+    case RunTimeSource::kLearned:
+      return std::min(snapshot.run_times.Find(RunTimeKey(settings))->Longest(),
+                      scheduling.max_run_time);
+    case RunTimeSource::kLimit:
+    case RunTimeSource::kUnknown:
+      break;
   }
-  const LearnedRunTime* learned = snapshot.run_times.Find(RunTimeKey(settings));
-  if (learned != nullptr) return std::min(learned->Longest(), scheduling.max_run_time);
   return scheduling.max_run_time;
 }
 

@@ -6,12 +6,16 @@
 #pragma once
 
 #include "absl/time/time.h"
+#include "controller/model/explanation_types.h"
 #include "controller/model/snapshot.h"
 
 namespace muster::controller {
 
 // All attempts together; infinite: nobody can tell.
 absl::Duration ExpectedRunTime(const Snapshot& snapshot, const JobSettings& settings);
+
+// What ExpectedRunTime goes by.
+RunTimeSource SourceOfRunTime(const Snapshot& snapshot, const JobSettings& settings);
 
 // Of a job that is to be placed, or of its live attempt from the start: what is left after the work
 // of its earlier attempts that was saved, at least a tenth of the whole, at most what its limit

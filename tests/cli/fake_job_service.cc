@@ -198,6 +198,10 @@ grpc::Status FakeJobService::Submit(grpc::ServerContext* context, const v1::Subm
   *response->mutable_resolved_spec() = request->spec();
   if (request->dry_run()) {
     response->set_forecast("would start now on worker-1");
+    v1::Outlook::Place* place = response->mutable_outlook()->add_places();
+    place->set_worker("worker-1");
+    place->add_slots(0);
+    response->mutable_outlook()->set_ranks(1);
   } else {
     response->set_job_id(7);
   }
@@ -237,6 +241,20 @@ grpc::Status FakeJobService::GetJob(grpc::ServerContext* context, const v1::GetJ
   auto job = FindLocked(request->job());
   if (!job.ok()) return ToGrpc(job.status());
   *response = *std::move(job);
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeJobService::ExplainJob(grpc::ServerContext*, const v1::ExplainJobRequest* request,
+                                        v1::ExplainJobResponse* response) {
+  MutexLock lock(mutex_);
+  auto job = FindLocked(request->job());
+  if (!job.ok()) return ToGrpc(job.status());
+  *response->mutable_summary() = job->summary();
+  v1::Blocker* blocker = response->mutable_outlook()->add_blockers();
+  blocker->set_kind(v1::Blocker::SLOTS);
+  blocker->set_message("pool default has too few free CPU slots");
+  blocker->set_needed("2 CPU slots");
+  blocker->set_available("1 of 4 free");
   return grpc::Status::OK;
 }
 

@@ -58,6 +58,9 @@ class FakeJobService final : public v1::JobService::Service {
   grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest*,
                         v1::ListJobsResponse*) override;
   grpc::Status GetJob(grpc::ServerContext*, const v1::GetJobRequest*, v1::GetJobResponse*) override;
+  // Says of every job that it lacks a slot.
+  grpc::Status ExplainJob(grpc::ServerContext*, const v1::ExplainJobRequest*,
+                          v1::ExplainJobResponse*) override;
   grpc::Status CancelJob(grpc::ServerContext*, const v1::CancelJobRequest*,
                          v1::CancelJobResponse*) override;
   grpc::Status ControlJob(grpc::ServerContext*, const v1::ControlJobRequest*,

@@ -444,13 +444,29 @@ TEST_F(VerbsTest, SubmitReportsEveryFaultAndSendsNothing) {
 TEST_F(VerbsTest, DryRunPrintsASpecThatCanBeSubmitted) {
   const CliResult result = run_({"submit", "-f", JobFile(kGood), "--dry-run"});
   EXPECT_EQ(result.code, 0);
-  EXPECT_EQ(result.err, "would start now on worker-1\n");
+  EXPECT_THAT(result.err, StartsWith("would start now on worker-1\n"));
+  EXPECT_THAT(result.err, HasSubstr("where:    1 rank on worker-1 (slot 0)\n"));
   EXPECT_TRUE(service_.submits()[0].dry_run());
   EXPECT_EQ(run_({"submit", "-f", "-"}, result.out).code, 0) << result.out;
   EXPECT_EQ(service_.submits()[1].spec().DebugString(), service_.submits()[0].spec().DebugString());
-  EXPECT_EQ(
-      Json::parse(run_({"submit", "-f", JobFile(kGood), "--dry-run", "-o", "json"}).out)["name"],
-      "good");
+  const Json json =
+      Json::parse(run_({"submit", "-f", JobFile(kGood), "--dry-run", "-o", "json"}).out);
+  EXPECT_EQ(json["spec"]["name"], "good");
+  EXPECT_EQ(json["forecast"], "would start now on worker-1");
+  EXPECT_EQ(json["outlook"]["places"][0]["worker"], "worker-1");
+}
+
+TEST_F(VerbsTest, ExplainAsksForOneJobAndPrintsWhatItHears) {
+  service_.PutJob(MakeJob(7, "digits", v1::PENDING));
+  const CliResult result = run_({"explain", "digits"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("job:      7 digits\n"));
+  EXPECT_THAT(result.out, HasSubstr("2 CPU slots  1 of 4 free"));
+  const Json json = Json::parse(run_({"explain", "7", "-o", "json"}).out);
+  EXPECT_EQ(json["outlook"]["blockers"][0]["kind"], "SLOTS");
+  EXPECT_TRUE(json["outlook"]["start_ms"].is_null()) << "nobody knows";
+  EXPECT_THAT(run_({"explain", "7", "-o", "csv"}).out, StartsWith("kind,"));
+  EXPECT_EQ(run_({"explain", "8"}).code, 3);
 }
 
 TEST_F(VerbsTest, SubmitTriesAgainWithTheSameKeyWhileNobodyAnswers) {

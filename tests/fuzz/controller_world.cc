@@ -151,6 +151,7 @@ const std::vector<ControllerWorld::Method>& ControllerWorld::AllMethods() {
       UNARY(ListProjects),
       UNARY(SetProject),
       UNARY(GetGoodput),
+      UNARY(ExplainJob),
       Method{"SubmitJobs",
              [](ControllerWorld& world, FuzzInput& input) { world.SubmitOnStream(input); }},
   };

@@ -135,6 +135,55 @@ TEST_F(ControlWalk, AnArrayIsManyJobsThatKnowTheirNumber) {
   EXPECT_EQ(cluster_.Cli({"wait", absl::StrCat(held, "_2")}).exit_code, 11);
 }
 
+TEST_F(ControlWalk, ExplainSaysWhatLsSaysAndADryRunSaysWhenAndAtWhatCost) {
+  const Words hour = {"--ranks", "2", "--set", "scheduling.expected_run_time=1h"};
+  const uint64_t job = Submit(UntilFile("go"), hour);
+  WaitForState(job, "RUNNING", 1);
+  const uint64_t waiting = Submit("true", hour);
+  const std::string id = absl::StrCat(waiting);
+  Json outlook;
+  EXPECT_TRUE(WaitUntil(kPatience, [&] {
+    outlook = Member(cluster_.CliJson({"explain", id}), "outlook");
+    return Text(outlook, "reason") == Text(Summary(waiting), "message");
+  })) << outlook.dump(1);
+  EXPECT_THAT(Text(outlook, "reason"), HasSubstr("needs 2 CPU slots in pool default: 0 of 2 free"));
+  const Json blockers = Member(outlook, "blockers");
+  ASSERT_EQ(blockers.size(), 1u) << blockers.dump(1);
+  EXPECT_EQ(Text(blockers[0], "kind"), "SLOTS");
+  EXPECT_EQ(Text(blockers[0], "needed"), "2 CPU slots");
+  EXPECT_EQ(Text(blockers[0], "available"), "0 of 2 free on 2 ready workers");
+  const Json attempts = Member(cluster_.Show(job), "attempts");
+  const double hour_ms = 3'600'000;
+  EXPECT_EQ(Number(outlook, "start_ms"), Number(attempts[0], "started_ms") + hour_ms);
+  EXPECT_EQ(Number(Member(outlook, "rests_on")[0], "job_id"), static_cast<double>(job));
+  EXPECT_EQ(Number(outlook, "slot_hours"), 2);
+  EXPECT_THAT(cluster_.Cli({"explain", id}).out, HasSubstr("rests on: job 1 walk ends by"));
+  Do({"hold", id});
+  outlook = Member(cluster_.CliJson({"explain", id}), "outlook");
+  EXPECT_EQ(Text(Member(outlook, "blockers")[0], "kind"), "HELD");
+  EXPECT_EQ(Text(outlook, "why_unknown"), "it is held");
+
+  const auto dry_run = [&](const std::string& ranks) {
+    return cluster_.Cli({"submit", "--dry-run", "--ranks", ranks, "-o", "json", "--set",
+                         "scheduling.expected_run_time=30m", "--", "true"});
+  };
+  Json answer = Json::parse(dry_run("1").out, nullptr, /*allow_exceptions=*/false);
+  EXPECT_THAT(Text(answer, "forecast"), HasSubstr("would wait: needs 1 CPU slot"));
+  EXPECT_EQ(Number(Member(answer, "outlook"), "slot_hours"), 0.5);
+  EXPECT_EQ(Number(Member(answer, "outlook"), "start_ms"),
+            Number(attempts[0], "started_ms") + hour_ms);
+  const ProcessResult refused = dry_run("3");
+  EXPECT_EQ(refused.exit_code, 7);
+  EXPECT_THAT(refused.err, HasSubstr("could give at most 2 ranks"));
+  Touch("go");
+  EXPECT_EQ(cluster_.WaitForEnd(job), "SUCCEEDED");
+  EXPECT_TRUE(WaitUntil(kPatience, [&] {
+    answer = Json::parse(dry_run("2").out, nullptr, /*allow_exceptions=*/false);
+    return Text(answer, "forecast").find("would start now: 2 ranks on") == 0;
+  })) << answer.dump(1);
+  EXPECT_EQ(Member(Member(answer, "outlook"), "places").size(), 2u);
+}
+
 TEST_F(ControlWalk, AJobThatRunsAsLongAsItMayFailsWithThatSaid) {
   const uint64_t job = Submit("sleep 600", {"--max-run-time", "1s"});
   EXPECT_EQ(cluster_.WaitForEnd(job), "FAILED");

@@ -32,7 +32,8 @@ class FakeEngine final : public Engine {
   };
   // Runs each answer to an event; by default at once.
   std::function<void(std::function<void()>)> answer = [](std::function<void()> run) { run(); };
-  absl::StatusOr<std::string> forecast = std::string("starts now on w1");
+  // What it says of any job.
+  absl::StatusOr<Explanation> explanation = Explanation();
   EngineOptions engine_options;
 
   // Edits a copy of the snapshot and publishes it.
@@ -88,7 +89,8 @@ class FakeEngine final : public Engine {
     return snapshot_;
   }
   std::shared_ptr<void> Subscribe(Watcher) override { return nullptr; }
-  absl::StatusOr<std::string> Forecast(const JobNeeds&) const override { return forecast; }
+  absl::StatusOr<Explanation> Explain(uint64_t) const override { return explanation; }
+  absl::StatusOr<Explanation> Forecast(const SubmitJob&) const override { return explanation; }
   const EngineOptions& options() const override { return engine_options; }
   EngineStats stats() const override {
     return {.commits = 3, .commit_time = absl::Seconds(2), .assignments_sent = 5};

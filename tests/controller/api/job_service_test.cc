@@ -133,13 +133,61 @@ TEST_F(JobServiceTest, WhatTheEngineRefusesKeepsItsCode) {
 TEST_F(JobServiceTest, ADryRunStoresNothingAndForecasts) {
   v1::SubmitRequest request = GoodSubmit();
   request.set_dry_run(true);
+  engine_.explanation->forecast = "would start now: 2 ranks on w1";
+  engine_.explanation->start = absl::FromUnixMillis(123'456);
+  engine_.explanation->ranks = {{.worker = "w1", .slots = {0}}, {.worker = "w1", .slots = {3}}};
+  engine_.explanation->slots = 2;
+  engine_.explanation->run_time = absl::Minutes(30);
+  engine_.explanation->run_time_source = RunTimeSource::kLearned;
+  engine_.explanation->slot_hours = 1;
   ASSERT_OK_AND_ASSIGN(const v1::SubmitResponse response, Submit(request));
-  EXPECT_EQ(response.forecast(), "starts now on w1");
+  EXPECT_EQ(response.forecast(), "would start now: 2 ranks on w1");
+  const v1::Outlook& outlook = response.outlook();
+  EXPECT_EQ(outlook.start_ms(), 123'456);
+  ASSERT_EQ(outlook.places_size(), 1);
+  EXPECT_EQ(outlook.places(0).worker(), "w1");
+  EXPECT_EQ(outlook.places(0).ranks(), 2u);
+  EXPECT_EQ(outlook.places(0).slots(1), 3u);
+  EXPECT_EQ(outlook.run_seconds(), 1800);
+  EXPECT_EQ(outlook.run_time_source(), v1::LEARNED);
+  EXPECT_EQ(outlook.slot_hours(), 1);
   EXPECT_EQ(response.job_id(), 0u);
   EXPECT_TRUE(engine_.events().empty());
-  engine_.forecast = absl::FailedPreconditionError("refused: needs 2 slots, the pool has 1");
+  engine_.explanation = absl::FailedPreconditionError("refused: needs 2 slots, the pool has 1");
   EXPECT_THAT(Submit(request),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("refused:")));
+}
+
+TEST_F(JobServiceTest, AnExplanationIsAnsweredInFields) {
+  PutJob(MakeJob(1, "first", JobState::kRunning));
+  PutJob(MakeJob(2, "second", JobState::kPending));
+  Explanation& e = *engine_.explanation;
+  e.waits = true;
+  e.reason = "waits behind job 1";
+  e.blockers = {{.kind = BlockerKind::kGpuType, .is_hint = true, .pool = "spot"},
+                {.kind = BlockerKind::kOrder,
+                 .message = "job 1 (first) comes first",
+                 .needed = "the start of job 1",
+                 .job_id = 1}};
+  e.ahead = {1};
+  e.ahead_count = 1;
+  e.why_unknown = "nobody can tell";
+  v1::ExplainJobRequest request;
+  request.mutable_job()->set_name("second");
+  v1::ExplainJobResponse response;
+  ASSERT_OK(Call(&Stub::ExplainJob, request, response));
+  EXPECT_EQ(response.summary().id(), 2u);
+  const v1::Outlook& outlook = response.outlook();
+  EXPECT_EQ(outlook.reason(), "waits behind job 1");
+  ASSERT_EQ(outlook.blockers_size(), 2);
+  EXPECT_EQ(outlook.blockers(0).kind(), v1::Blocker::GPU_TYPE);
+  EXPECT_TRUE(outlook.blockers(0).is_hint());
+  EXPECT_EQ(outlook.blockers(1).kind(), v1::Blocker::ORDER);
+  EXPECT_EQ(outlook.blockers(1).job_id(), 1u);
+  EXPECT_EQ(outlook.ahead(0).name(), "first");
+  EXPECT_FALSE(outlook.has_start_ms());
+  EXPECT_FALSE(outlook.has_run_seconds());
+  EXPECT_EQ(outlook.why_unknown(), "nobody can tell");
 }
 
 TEST_F(JobServiceTest, ListsNewestFirstInPages) {

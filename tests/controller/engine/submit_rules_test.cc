@@ -8,9 +8,11 @@ namespace muster::controller {
 namespace {
 
 using ::muster::testing::IsOk;
+using ::muster::testing::JobOptions;
 using ::muster::testing::MakeSettings;
 using ::muster::testing::StatusIs;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 class SubmitRulesTest : public ::muster::testing::ControllerFixture {};
 
@@ -113,15 +115,40 @@ TEST_F(SubmitRulesTest, CancelWhileRecoveringEndsCancelled) {
   EXPECT_EQ(state(id), JobState::kCancelled);
 }
 
-TEST_F(SubmitRulesTest, AForecastSaysWhereOrWhy) {
+TEST_F(SubmitRulesTest, AForecastIsRefusedAsTheSubmitWouldBe) {
   ConnectNew("worker-1", 2);
-  EXPECT_EQ(*engine_->Forecast(MakeSettings({.min_ranks = 2})->needs),
-            "would start now: 2 ranks on worker-1");
+  const auto forecast = [this](const JobOptions& options) {
+    return engine_->Forecast(
+        {.settings = MakeSettings(options), .owner = "ann", .idempotency_key = ""});
+  };
+  const absl::StatusOr<Explanation> now = forecast({.min_ranks = 2});
+  ASSERT_OK(now);
+  EXPECT_THAT(now->blockers, IsEmpty());
+  EXPECT_EQ(now->ranks.size(), 2u);
   Submit({.min_ranks = 2});
-  EXPECT_THAT(*engine_->Forecast(MakeSettings({})->needs),
-              HasSubstr("would wait: needs 1 CPU slot"));
-  EXPECT_THAT(engine_->Forecast(MakeSettings({.min_ranks = 3})->needs).status(),
+  const absl::StatusOr<Explanation> later = forecast({});
+  ASSERT_OK(later);
+  EXPECT_THAT(later->reason, HasSubstr("needs 1 CPU slot"));
+  EXPECT_EQ(later->blockers.front().kind, BlockerKind::kSlots);
+  EXPECT_THAT(forecast({.min_ranks = 3}).status(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("refused: ")));
+  EXPECT_OK(
+      Apply(SetProject{.project = "default", .quota = Quota{.slots = 1, .queued = {}}}).status);
+  EXPECT_THAT(forecast({.min_ranks = 2}).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("over quota")));
+  EXPECT_EQ(snapshot()->jobs.size(), 1u) << "nothing was stored";
+}
+
+TEST_F(SubmitRulesTest, AnExplanationSaysWhatTheRowSays) {
+  ConnectNew("worker-1", 2);
+  Submit({.min_ranks = 2});
+  const uint64_t waiting = Submit({.min_ranks = 2});
+  const absl::StatusOr<Explanation> e = engine_->Explain(waiting);
+  ASSERT_OK(e);
+  EXPECT_EQ(e->reason, job(waiting).message);
+  EXPECT_THAT(e->why_unknown, HasSubstr("nobody can tell when job 1"));
+  EXPECT_THAT(engine_->Explain(99).status(),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("job 99")));
 }
 
 }  // namespace

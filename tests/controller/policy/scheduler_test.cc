@@ -11,6 +11,7 @@ namespace muster::controller {
 namespace {
 
 using ::muster::testing::StatusIs;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr absl::Duration kNow = absl::Hours(1);
@@ -231,6 +232,43 @@ TEST(CapacityTest, LostWorkersCountForWhatCouldEverFit) {
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("labels: zone=a")));
 }
 
+TEST(CapacityTest, ARefusalNamesWhatIsNeededAndWhatThereIs) {
+  World world;
+  Worker& worker = world.AddWorker("a", 2, SlotKind::kGpu);
+  worker.facts.cpus = 8;
+  worker.facts.memory_bytes = uint64_t{16} << 30;
+  for (Slot& slot : worker.facts.slots) slot.device = "NVIDIA A100";
+  JobNeeds fits = World::Settings(1).needs;
+  fits.slot_kind = SlotKind::kGpu;
+  fits.gpu_type = "a100";
+  fits.cpus_per_rank = 8;
+  fits.memory_per_rank = uint64_t{16} << 30;
+  fits.selector = {};
+  EXPECT_TRUE(CanEverFit(world.view(), fits, kWall).ok());
+  const auto refusal = [&](auto edit) {
+    JobNeeds needs = fits;
+    edit(needs);
+    const absl::Status status = CanEverFit(world.view(), needs, kWall);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(
+      refusal([](JobNeeds& needs) { needs.gpu_type = "h100"; }),
+      AllOf(HasSubstr("refused: needs 1 GPU slot (h100)"), HasSubstr("could give at most 0 ranks"),
+            HasSubstr("one has at most 2 GPU slots (NVIDIA A100)")));
+  EXPECT_THAT(refusal([](JobNeeds& needs) { needs.cpus_per_rank = 9; }),
+              AllOf(HasSubstr("9 CPUs a rank"), HasSubstr(", 8 CPUs")));
+  EXPECT_THAT(refusal([](JobNeeds& needs) { needs.memory_per_rank += 1; }),
+              AllOf(HasSubstr("16385 MiB of memory a rank"), HasSubstr("16384 MiB of memory")));
+  EXPECT_THAT(refusal([](JobNeeds& needs) {
+                needs.selector = {{"zone", "b"}};
+              }),
+              AllOf(HasSubstr("labels: zone=b"), HasSubstr("; 0 have the labels")));
+  EXPECT_THAT(refusal([](JobNeeds& needs) { needs.slots_per_rank = 3; }),
+              HasSubstr("one has at most 2 GPU slots"));
+  EXPECT_THAT(refusal([](JobNeeds& needs) { needs.exclude = {"a"}; }), HasSubstr("; 1 excluded"));
+}
+
 TEST(CapacityTest, APoolWithoutWorkersBesideOthersIsASlip) {
   World world;
   JobNeeds needs = World::Settings(1).needs;
@@ -243,14 +281,6 @@ TEST(CapacityTest, APoolWithoutWorkersBesideOthersIsASlip) {
                HasSubstr("refused: pool defualt has no workers; those with workers: default")));
   needs.wait_for_capacity = true;
   EXPECT_TRUE(CanEverFit(world.view(), needs, kWall).ok());
-}
-
-TEST(CapacityTest, AForecastCountsTheJobsAhead) {
-  World world;
-  world.AddWorker("a", 2);
-  world.AddJob(World::Settings(1));
-  EXPECT_THAT(*Forecast(world.view(), World::Settings(1).needs, kWall),
-              HasSubstr("would wait behind 1 job"));
 }
 
 }  // namespace
