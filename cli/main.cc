@@ -16,12 +16,13 @@ int main(int argc, char** argv) {
   muster::SetLogProgram("muster");
   google::protobuf::SetLogHandler(nullptr);  // errors that concern people are told in their words
   muster::cli::Host host = muster::cli::ProcessHost();
+  host.ends_process = true;
   try {
     const int code = muster::cli::RunMuster(std::vector<std::string>(argv + 1, argv + argc), host,
                                             muster::PosixFileSystem());
     std::cout.flush();
     std::cerr.flush();
-    // Nothing is left to do: tearing gRPC's threads down would take longer than most commands.
+    // Nothing is left to do: taking gRPC's threads down would take longer than most commands.
     ::_exit(code);
   } catch (const std::exception& error) {
     std::cerr << "muster: internal error: " << error.what() << std::endl;
