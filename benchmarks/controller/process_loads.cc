@@ -31,6 +31,7 @@ struct Options {
   std::string spec;
   std::string stamp;
   LoopShape shape;
+  bool array = false;
   int runs = 50;
 };
 
@@ -122,15 +123,24 @@ uint64_t CountSucceeded(v1::JobService::Stub& stub, const Target& target) {
   return count;
 }
 
+// Between two looks whether all is over: a look costs what a tenth of a job does.
+constexpr std::chrono::milliseconds kEndPoll(10);
+
 // Submits jobs that real agents run, and waits until all are over.
 void EndToEnd(const Options& options) {
   const Target target = OrThrow(FindTarget(options.data_dir));
-  const v1::SubmitRequest request = RequestOf(options.spec, options.stamp, "");
+  v1::SubmitRequest request = RequestOf(options.spec, options.stamp, "");
   const auto stubs = PeopleStubs(target, options.shape.clients);
   const uint64_t before = CountSucceeded(*stubs[0], target);
   LoopShape shape = options.shape;
   shape.warm_up_seconds = 0;
   shape.seconds = 60;
+  if (options.array) {
+    request.mutable_spec()->mutable_scheduling()->set_array("1-" +
+                                                            std::to_string(options.shape.most));
+    shape.most = 1;
+    shape.clients = 1;
+  }
   const double began = SteadySeconds();
   ClosedLoop loop(shape, [&](int client, std::function<void(bool)> done) {
     struct Call {
@@ -150,7 +160,7 @@ void EndToEnd(const Options& options) {
   const double submit_s = SteadySeconds() - began;
   while (AnyActive(*stubs[0], target)) {
     if (SteadySeconds() - began > options.seconds) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::this_thread::sleep_for(kEndPoll);
   }
   const double took = SteadySeconds() - began;
   const uint64_t succeeded = CountSucceeded(*stubs[0], target) - before;
@@ -227,6 +237,7 @@ void AddProcessLoads(CLI::App& app) {
   }
   end_to_end->add_option("--most", options->shape.most, "jobs")->required();
   end_to_end->add_option("--clients", options->shape.clients)->capture_default_str();
+  end_to_end->add_flag("--array", options->array, "as one array: a single submit");
   end_to_end->add_option("--seconds", options->seconds, "most")->capture_default_str();
   start->add_option("--runs", options->runs)->capture_default_str();
   end_to_end->callback([options] { EndToEnd(*options); });
