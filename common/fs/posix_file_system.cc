@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/base/unique_fd.h"
+#include "common/fs/empty_file.h"
 #include "common/fs/file_system.h"
 
 namespace muster {
@@ -190,6 +191,7 @@ class Posix final : public FileSystem {
   }
 
   absl::Status MakeDirectories(const std::string& path) override {
+    if (::mkdir(path.c_str(), 0755) == 0) return absl::OkStatus();  // its parents are there, mostly
     for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
       const std::string part = path.substr(0, end);
       if (::mkdir(part.c_str(), 0755) != 0) {
@@ -256,6 +258,11 @@ class Posix final : public FileSystem {
 };
 
 }  // namespace
+
+absl::Status EmptyFile(const std::string& path) {
+  if (::truncate(path.c_str(), 0) != 0) return ErrnoStatus(errno, "empty", path);
+  return absl::OkStatus();
+}
 
 FileSystem& PosixFileSystem() {
   static Posix file_system;

@@ -104,10 +104,13 @@ EventResult ApplyReport(Draft& draft, const RankReport& report, const RuleContex
       rank.pid = report.pid;
       break;
     }
-    case RankReport::Kind::kRunning:
-      draft.EditRank(job_id, report.rank).state = RankState::kRunning;
+    case RankReport::Kind::kRunning: {
+      Rank& rank = draft.EditRank(job_id, report.rank);
+      rank.state = RankState::kRunning;
+      rank.pid = report.pid;  // the first that is heard of a command
       input = JobInput::kRankProgressed;
       break;
+    }
     case RankReport::Kind::kExited:
       input = NoteExit(draft, report, context);
       break;

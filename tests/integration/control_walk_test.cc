@@ -1,6 +1,7 @@
 // The verbs that people have for jobs and workers, on a real Muster with quick programs as jobs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <iterator>
@@ -205,6 +206,20 @@ TEST_F(ControlWalk, ADrainedWorkerEmptiesFreeOfCharge) {
   Do({"nodes", "undrain", worker});
   Touch("go");
   EXPECT_EQ(cluster_.WaitForEnd(job), "SUCCEEDED");
+}
+
+TEST_F(ControlWalk, TheShellExampleReportsSavesAndGoesOnFromWhatItSaved) {
+  if (::access("/usr/bin/socat", X_OK) != 0) GTEST_SKIP() << "socat is not installed";
+  const uint64_t job =
+      Submit(absl::StrCat("sh ", SourceDir(), "/examples/report.sh && test -n \"$MUSTER_RESUME\""),
+             {"--set", "restart.max_restarts=1", "--set", "restart.backoff=100ms"});
+  EXPECT_EQ(cluster_.WaitForEnd(job), "SUCCEEDED");
+  const ProcessResult logs = cluster_.Cli({"logs", absl::StrCat(job)});
+  // The first attempt counts to 3, offers it and fails; the second goes on from there.
+  EXPECT_THAT(logs.out, HasSubstr("\"committed\""));
+  EXPECT_THAT(logs.out, HasSubstr("\"ack\""));
+  EXPECT_EQ(Number(Summary(job), "attempt"), 2);
+  EXPECT_EQ(Number(Summary(job), "step"), 6) << Summary(job).dump(1);
 }
 
 }  // namespace

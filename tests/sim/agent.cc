@@ -235,7 +235,9 @@ absl::Status Agent::StartRanks(const v1::StartRanks& start) {
   for (const auto& [key, rank] : ranks_) {
     context.busy_slots.insert(rank->slots.begin(), rank->slots.end());
   }
-  if (absl::Status good = worker::CheckStart(start, context, fences_); !good.ok()) return good;
+  if (const auto good = worker::CheckStart(start, context, fences_); !good.ok()) {
+    return good.status();
+  }
   const auto settings = worker::ReadSpecSettings(start.spec_json());
   if (!settings.ok()) return settings.status();
   fences_.RaiseTo(start.fence().job_id(), start.fence().attempt());

@@ -48,6 +48,13 @@ std::vector<std::string> RankEnvironment() {
   return kept;
 }
 
+// Two agents of one machine may have one name, with different controllers; but never one folder.
+std::string CgroupName(const AgentConfig& config) {
+  uint64_t hash = 0;
+  for (const char byte : config.data_dir) hash = SplitMix64(hash ^ static_cast<uint8_t>(byte));
+  return absl::StrCat(config.name, "-", absl::Hex(hash, absl::kZeroPad16));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(const AgentConfig& config, Clock& clock,
@@ -109,12 +116,15 @@ absl::Status Agent::Build() {
       SupervisorOptions{.ranks_root = DataPath("ranks"),
                         .work_root = DataPath("work"),
                         .upload_cache = DataPath("uploads"),
+                        .sockets_root = config_.data_dir,
+                        .cgroup_name = CgroupName(config_),
                         .trainer = config_.trainer,
                         .allow_commands = config_.allow_commands,
                         .worker_name = hello_.worker_name(),
                         .advertise_address = hello_.advertise_address(),
                         .slots = {hello_.slots().begin(), hello_.slots().end()},
-                        .base_environment = RankEnvironment()});
+                        .base_environment = RankEnvironment(),
+                        .kill_patience = config_.kill_patience});
   MUSTER_RETURN_IF_ERROR(supervisor_->ClearLeftovers());
   MUSTER_RETURN_IF_ERROR(WriteEndpoints());
 
@@ -314,6 +324,12 @@ void Agent::BeginStop(const std::string& reason) {
 void Agent::OnRanksChanged() {
   if (!stopping_ || !supervisor_->empty() || std::exchange(flushing_, true)) return;
   EndWhenFlushed(kFlushPatience);
+}
+
+void Agent::Unfit(const std::string& why) {
+  v1::WorkerMessage message;
+  message.mutable_notice()->set_message(why);
+  session_->SendMessage(std::move(message));
 }
 
 void Agent::EndWhenFlushed(absl::Duration patience) {

@@ -75,6 +75,7 @@ class Agent final : private SessionHandler, private SupervisorSink {
   void HeartbeatNow() override { session_->HeartbeatNow(); }
   bool LeaseAllowsPublish() override { return session_->LeaseAllowsPublish(); }
   void OnRanksChanged() override;
+  void Unfit(const std::string& why) override;
 
   // True when the assignment is new; else it is answered again where it has been answered.
   bool TakeAssignment(uint64_t outbox_seq);

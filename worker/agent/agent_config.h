@@ -27,6 +27,9 @@ struct AgentConfig {
   std::string trainer;                            // default: muster-trainer beside this program
   absl::Duration stop_grace = absl::Seconds(30);  // from SIGTERM to the end of the last rank
   uint64_t spool_max_bytes = 256ull << 20;
+  // From SIGKILL until a rank that lives on is called unkillable, and the worker is drained. No
+  // flag.
+  absl::Duration kill_patience = absl::Seconds(60);
   bool allow_commands = false;  // run jobs that are any program, not only the trainer
   bool insecure = false;        // speak beyond loopback without TLS
 };

@@ -1,5 +1,5 @@
-// The socket of one command's rank, named to it in MUSTER_SOCKET: any process of the rank connects
-// and speaks JSON Lines (worker/link), several at a time.
+// What one command's rank says at the socket that MUSTER_SOCKET names: any process of the rank
+// connects and speaks JSON Lines (worker/link), several at a time.
 //
 // A command is not ours, so what it says wrong is answered with an error line and skipped; only a
 // line beyond all bounds, or a peer that never reads, costs it its connection. Lives on the event
@@ -12,9 +12,7 @@
 #include <memory>
 #include <string>
 
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
-#include "common/base/unique_fd.h"
+#include "worker/agent/command_listener.h"
 #include "worker/agent/event_loop.h"
 #include "worker/agent/rank_link.h"
 #include "worker/link/link_messages.h"
@@ -28,20 +26,22 @@ class CommandSocket {
   static constexpr size_t kMaxConnections = 64;
   using OnLine = std::function<void(ConnectionId, RankLine)>;
 
-  // Listens at `<folder>/muster.sock`, mode 0600; where that is too long for a socket's address, in
-  // a folder of its own under /tmp. `loop` outlives it. UNAVAILABLE: it cannot be made.
-  static absl::StatusOr<std::unique_ptr<CommandSocket>> Listen(EventLoop& loop,
-                                                               const std::string& folder);
+  // Whoever connected before is dropped. Both outlive it; no other one uses the listener meanwhile.
+  CommandSocket(EventLoop& loop, CommandListener& listener);
   ~CommandSocket();
   CommandSocket(const CommandSocket&) = delete;
   CommandSocket& operator=(const CommandSocket&) = delete;
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return listener_.path(); }
 
   // Takes connections from now on; those that came before have waited. `on_line` must not destroy
   // the socket. Call once.
   void Serve(OnLine on_line);
 
+  // The connection is owed an answer that comes later: it stays until that is sent, also when its
+  // peer has said all (as `socat` does at the end of its input).
+  void Owe(ConnectionId to);
+  void PayOwed(ConnectionId to, const AgentLine& line);
   // Dropped when the connection is gone.
   void Send(ConnectionId to, const AgentLine& line);
   void Broadcast(const AgentLine& line);
@@ -49,18 +49,22 @@ class CommandSocket {
   void Drain();
 
  private:
-  explicit CommandSocket(EventLoop& loop) : loop_(loop) {}
-  absl::Status Open(const std::string& folder);
+  struct Connection {
+    std::shared_ptr<RankLink> link;
+    int owed = 0;
+    bool said_all = false;
+  };
+
   void Accept();
+  // On a later turn: the link may be in the call.
+  void RemoveSoon(ConnectionId id);
   void Remove(ConnectionId id);
 
   EventLoop& loop_;
+  CommandListener& listener_;
   OnLine on_line_;
-  std::string path_;
-  std::string own_folder_;  // made for the socket alone; empty: none
-  UniqueFd listener_;
   bool serving_ = false;
-  std::map<ConnectionId, std::shared_ptr<RankLink>> links_;
+  std::map<ConnectionId, Connection> connections_;
   ConnectionId next_ = 1;
   // Outlived by tasks on the loop that must then do nothing.
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

@@ -6,11 +6,11 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "absl/status/status.h"
 #include "common/fs/file_system.h"
 #include "worker/agent/log_tailer.h"
+#include "worker/agent/rank_folders.h"
 #include "worker/agent/rank_key.h"
 #include "worker/agent/spool.h"
 
@@ -18,12 +18,12 @@ namespace muster::worker {
 
 class FinishedFolders {
  public:
-  // `root` holds a folder per rank. `fs` and `spool` outlive this.
-  FinishedFolders(FileSystem& fs, Spool& spool, std::string root)
-      : fs_(fs), spool_(spool), root_(std::move(root)) {}
+  // All outlive this.
+  FinishedFolders(FileSystem& fs, Spool& spool, RankFolders& folders)
+      : fs_(fs), spool_(spool), rank_folders_(folders) {}
 
-  // Takes every folder of a rank in the root, when no rank runs yet, and forgets marks of ranks
-  // that have none.
+  // Opens the folders: takes every rank's that is there, when no rank runs yet, and forgets marks
+  // of ranks that have none.
   absl::Status AdoptLeftovers();
   // The rank is gone for good.
   void Add(const RankKey& key);
@@ -42,11 +42,10 @@ class FinishedFolders {
 
   // True when there is more to do at once.
   bool WorkOn(const RankKey& key, Folder& folder);
-  std::string Path(const RankKey& key) const;
 
   FileSystem& fs_;
   Spool& spool_;
-  const std::string root_;
+  RankFolders& rank_folders_;
   std::map<RankKey, Folder> folders_;
 };
 

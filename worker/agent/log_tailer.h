@@ -1,6 +1,7 @@
 // Carries what one rank wrote to stdout and stderr from its files into the spool, by offset: each
 // byte once, whole lines where possible. The spool's marks say where to go on, also for a new
-// agent. One thread.
+// agent. Of a stream that grows beyond a bound only the end is still taken, when the rank is over,
+// and its file is emptied now and then, so that it cannot fill the disk. One thread.
 #pragma once
 
 #include <string>
@@ -19,11 +20,20 @@ class LogTailer {
  public:
   // A record's text is at most this long; a longer line is cut.
   static constexpr size_t kMaxRecordBytes = 64u << 10;
+  // What is taken of each stream as it comes.
+  static constexpr uint64_t kMaxStreamBytes = 256u << 20;
+  // What the file of a stream beyond that may grow to before it is emptied.
+  static constexpr uint64_t kMaxCappedFileBytes = 16u << 20;
 
   // `fs` and `spool` outlive the tailer. `folder` holds the two files; one that is missing is
   // empty.
-  LogTailer(FileSystem& fs, Spool& spool, RankKey key, std::string folder)
-      : fs_(fs), spool_(spool), key_(key), folder_(std::move(folder)) {}
+  LogTailer(FileSystem& fs, Spool& spool, RankKey key, std::string folder,
+            uint64_t max_stream_bytes = kMaxStreamBytes)
+      : fs_(fs),
+        spool_(spool),
+        key_(key),
+        folder_(std::move(folder)),
+        max_stream_bytes_(max_stream_bytes) {}
 
   // Takes up to a megabyte of what is new. With `final`, also a last line without its end: nobody
   // writes any more. True when there is more to take at once. Errors are the file system's or the
@@ -35,11 +45,18 @@ class LogTailer {
 
  private:
   absl::StatusOr<bool> PumpStream(bool is_stderr, bool final);
+  // Of a stream that is beyond the bound.
+  absl::Status PumpCapped(bool is_stderr, bool final);
+  absl::StatusOr<std::string> ReadEnd(const std::string& path);
+  absl::Status Append(bool is_stderr, absl::string_view text);
+  std::string Path(bool is_stderr) const;
 
   FileSystem& fs_;
   Spool& spool_;
   const RankKey key_;
   const std::string folder_;
+  const uint64_t max_stream_bytes_;
+  bool end_taken_[2] = {};  // of a capped stdout, stderr
 };
 
 }  // namespace muster::worker

@@ -21,6 +21,8 @@ namespace {
 constexpr absl::Duration kLogInterval = absl::Milliseconds(200);
 // Between two looks at what a dead rank left behind.
 constexpr absl::Duration kClearInterval = absl::Milliseconds(20);
+// The same once it is said to be unkillable.
+constexpr absl::Duration kSlowClearInterval = absl::Seconds(1);
 // Distinct values that one rank may report; further names are not shown (the spool still has them).
 constexpr size_t kMaxLatestValues = 64;
 
@@ -48,12 +50,16 @@ const char* Outcome(const v1::RankEvent& event) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Rank>> Rank::Start(const RankDeps& deps, RankPlan plan) {
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<RankProcess> process, RankProcess::Start(plan.command));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<RankProcess> process,
+                          RankProcess::Start(plan.command, deps.children));
   auto rank = std::unique_ptr<Rank>(new Rank(deps, std::move(plan), std::move(process)));
   deps.registry.Add(metric::kWorkerRanksStartedTotal);
-  deps.host.OnRankEvent(rank->MakeEvent(v1::RankEvent::STARTED));
   // A command need not say anything: it runs when it exists.
-  if (rank->plan_.is_command) rank->ReportRunning();
+  if (rank->plan_.is_command) {
+    rank->ReportRunning();
+  } else {
+    deps.host.OnRankEvent(rank->MakeEvent(v1::RankEvent::STARTED));
+  }
   return rank;
 }
 
@@ -85,7 +91,7 @@ Rank::Rank(const RankDeps& deps, RankPlan plan, std::unique_ptr<RankProcess> pro
                                       .answer =
                                           [this](uint64_t connection, const CommittedLine& line) {
                                             if (plan_.socket != nullptr)
-                                              plan_.socket->Send(connection, line);
+                                              plan_.socket->PayOwed(connection, line);
                                           },
                                       .on_idle = [this] { FinishWhenSaved(); }});
   }
@@ -103,6 +109,7 @@ Rank::~Rank() {
   deps_.loop.Cancel(log_timer_);
   deps_.loop.Cancel(stop_timer_);
   deps_.loop.Cancel(clear_timer_);
+  deps_.loop.Cancel(kill_timer_);
   if (!ended_) deps_.loop.Unwatch(process_->exit_fd());
 }
 
@@ -162,6 +169,7 @@ void Rank::Offer(CommandSocket::ConnectionId from, const CheckpointLine& line) {
   } else if (checkpoints_ == nullptr) {
     plan_.socket->Send(from, ErrorLine{"only rank 0 hands checkpoints over"});
   } else {
+    plan_.socket->Owe(from);
     checkpoints_->Offer(from, line);
   }
 }
@@ -286,7 +294,7 @@ void Rank::OnBrokenLink(const absl::Status& status) {
   facts_.broken_link = std::string(status.message());
   Log(LogLevel::kError, "rank_link_broken",
       {{"job", plan_.fence.job_id()}, {"rank", plan_.rank}, {"error", status.ToString()}});
-  process_->SignalGroup(SIGKILL);
+  KillAll();
 }
 
 // ---- its end ----
@@ -323,15 +331,35 @@ void Rank::TakeStopStep() {
     Tell(StopLine{.save = false, .reason = stop_->reason});
     plan_.is_command ? process_->SignalGroup(SIGTERM) : process_->Signal(SIGTERM);
   } else if (step.action == StopAction::kKill) {
-    process_->SignalGroup(SIGKILL);
+    KillAll();
   }
   if (step.next_in == absl::InfiniteDuration()) return;
   deps_.loop.Cancel(stop_timer_);
   stop_timer_ = deps_.loop.After(step.next_in, [this] { TakeStopStep(); });
 }
 
+void Rank::KillAll() {
+  if (plan_.cgroup != nullptr) plan_.cgroup->Kill();
+  process_->SignalGroup(SIGKILL);
+  if (kill_timer_ == 0) {
+    kill_timer_ = deps_.loop.After(deps_.kill_patience, [this] { OnKillInVain(); });
+  }
+}
+
+void Rank::OnKillInVain() {
+  if (finishing_) return;
+  std::vector<pid_t> living = FindProcesses(process_->pid(), plan_.folder);
+  if (living.empty()) living.push_back(process_->pid());
+  unkillable_ = true;
+  deps_.host.OnUnkillable(
+      *this, absl::StrCat("process ", living.front(), " of job ", plan_.fence.job_id(), ", rank ",
+                          plan_.rank, ", did not die within ", HumanDuration(deps_.kill_patience),
+                          " of SIGKILL; it holds its slots until it does"));
+}
+
 void Rank::CheckMemory() {
   if (plan_.memory_bytes == 0 || ended_ || !facts_.over_memory.empty()) return;
+  if (plan_.cgroup != nullptr && plan_.cgroup->limits_memory()) return;
   const uint64_t held = ResidentBytes(FindProcesses(process_->pid(), plan_.folder));
   if (held <= plan_.memory_bytes) return;
   facts_.over_memory = absl::StrCat("held ", HumanBytes(static_cast<double>(held)),
@@ -339,7 +367,17 @@ void Rank::CheckMemory() {
                                     HumanBytes(static_cast<double>(plan_.memory_bytes)));
   Log(LogLevel::kWarning, "rank_over_memory",
       {{"job", plan_.fence.job_id()}, {"rank", plan_.rank}, {"error", facts_.over_memory}});
-  process_->SignalGroup(SIGKILL);
+  KillAll();
+}
+
+void Rank::NoteOutOfMemory() {
+  const std::optional<uint64_t> held =
+      plan_.cgroup == nullptr ? std::nullopt : plan_.cgroup->OutOfMemoryAt();
+  if (!held.has_value()) return;
+  facts_.over_memory = absl::StrCat("needed more memory than the ",
+                                    HumanBytes(static_cast<double>(plan_.memory_bytes)),
+                                    " of per_rank.memory; it held ",
+                                    HumanBytes(static_cast<double>(*held)), " when it was ended");
 }
 
 void Rank::PumpLogs() {
@@ -361,9 +399,10 @@ void Rank::ClearRemains() {
     facts_.exit_code = exit->code;
     facts_.signal = exit->signal;
     deps_.loop.Unwatch(process_->exit_fd());
+    NoteOutOfMemory();
   }
-  process_->SignalGroup(SIGKILL);
-  const std::vector<pid_t> remains = FindProcesses(process_->pid(), plan_.folder);
+  KillAll();
+  const std::vector<pid_t> remains = FindRemains();
   for (const pid_t pid : remains) ::kill(pid, SIGKILL);
   if (remains.empty()) {
     // Its last words may be an offer.
@@ -374,7 +413,15 @@ void Rank::ClearRemains() {
     finishing_ = true;
     return FinishWhenSaved();
   }
-  clear_timer_ = deps_.loop.After(kClearInterval, [this] { ClearRemains(); });
+  clear_timer_ = deps_.loop.After(unkillable_ ? kSlowClearInterval : kClearInterval,
+                                  [this] { ClearRemains(); });
+}
+
+std::vector<pid_t> Rank::FindRemains() {
+  // What it left is an orphan, or descends from one; most ranks leave nothing.
+  const std::optional<std::vector<pid_t>> orphans = deps_.children.ReapOrphans();
+  if (orphans.has_value() && orphans->empty()) return {};
+  return FindProcesses(process_->pid(), plan_.folder);
 }
 
 void Rank::FinishWhenSaved() {
@@ -385,6 +432,7 @@ void Rank::FinishWhenSaved() {
 
 void Rank::Finish() {
   deps_.loop.Cancel(log_timer_);
+  deps_.loop.Cancel(kill_timer_);
   process_->Reap();
   facts_.stop = stop_;
   facts_.is_command = plan_.is_command;
@@ -402,6 +450,10 @@ void Rank::Finish() {
   deps_.registry.Add(metric::kWorkerRanksExitedTotal, {Outcome(event)});
   deps_.registry.RemoveMatching(
       {{"job_id", absl::StrCat(plan_.fence.job_id())}, {"rank", absl::StrCat(plan_.rank)}});
+  // Before the controller knows of the end; while the lease holds it has not given the rank up.
+  if (plan_.is_command && plan_.is_alone && deps_.host.LeaseAllowsPublish()) {
+    deps_.host.GiveBackOffers(plan_.checkpoint_root);
+  }
   deps_.host.OnRankEvent(std::move(event));
   deps_.host.OnGone(key());
 }

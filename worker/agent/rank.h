@@ -17,11 +17,13 @@
 #include "common/metrics/registry.h"
 #include "muster/v1/worker_service.pb.h"
 #include "worker/agent/background_thread.h"
+#include "worker/agent/children.h"
 #include "worker/agent/command_checkpoints.h"
 #include "worker/agent/command_socket.h"
 #include "worker/agent/cpu_claims.h"
 #include "worker/agent/event_loop.h"
 #include "worker/agent/log_tailer.h"
+#include "worker/agent/rank_cgroup.h"
 #include "worker/agent/rank_key.h"
 #include "worker/agent/rank_link.h"
 #include "worker/agent/rank_process.h"
@@ -41,7 +43,12 @@ class RankHost {
   virtual void OnCheckpointEvent(v1::CheckpointEvent event) = 0;
   virtual void OnStoreLine(Rank& rank, StoreLine line) = 0;
   virtual void OnPhaseChange() = 0;
+  // What of it was killed a while ago still lives. Said once.
+  virtual void OnUnkillable(const Rank& rank, const std::string& what) = 0;
   virtual bool LeaseAllowsPublish() = 0;
+  // Nothing of a job that has this one rank writes under its root any more, nor can another attempt
+  // have begun.
+  virtual void GiveBackOffers(const std::string& job_root) = 0;
   // Where commands' checkpoints are copied.
   virtual BackgroundThread& Background() = 0;
   // After its EXITED event. The host may destroy it once the call has returned.
@@ -54,6 +61,8 @@ struct RankDeps {
   FileSystem& fs;
   Spool& spool;
   Registry& registry;
+  Children& children;
+  absl::Duration kill_patience;  // from SIGKILL until it is called unkillable
   RankHost& host;
 };
 
@@ -65,18 +74,20 @@ struct RankPlan {
   RankCommand command;
   absl::Duration controller_lost_timeout;
   bool is_command = false;                // any program, not the trainer
+  bool is_alone = false;                  // the gang has no other rank
   UniqueFd held_port;                     // of the gang, while its rank 0 lives
   std::unique_ptr<CommandSocket> socket;  // a command's
   std::string job_name;
   std::string checkpoint_root;
-  CpuClaim cpus;              // of this rank alone
-  uint64_t memory_bytes = 0;  // it is ended when it holds more; 0: no limit
+  CpuClaim cpus;                       // of this rank alone
+  uint64_t memory_bytes = 0;           // it is ended when it holds more; 0: no limit
+  std::unique_ptr<RankCgroup> cgroup;  // where the agent can make any
 };
 
 class Rank {
  public:
-  // Starts the process and reports STARTED. Errors are RankProcess::Start's; then nothing was
-  // reported.
+  // Starts the process and reports STARTED, or RUNNING of a command. Errors are
+  // RankProcess::Start's; then nothing was reported.
   static absl::StatusOr<std::unique_ptr<Rank>> Start(const RankDeps& deps, RankPlan plan);
   ~Rank();
   Rank(const Rank&) = delete;
@@ -92,7 +103,8 @@ class Rank {
   void Stop(StopRequest request);
   // The lease may hold again: lets a checkpoint go that waits for it.
   void TryPublish();
-  // Ends it when it holds more memory than it was given. Call about once a second.
+  // Ends it when it holds more memory than it was given, where no cgroup does. Call about once a
+  // second.
   void CheckMemory();
   void OnCheckpointAck(int64_t step, const std::string& error);
   void Reply(const StoreReplyLine& reply) { Tell(reply); }
@@ -110,8 +122,12 @@ class Rank {
   void On(const CheckpointLine& line);
   void OnBrokenLink(const absl::Status& status);
   void TakeStopStep();
+  void NoteOutOfMemory();  // after its end
+  void KillAll();          // all of the rank that can be reached at once
+  void OnKillInVain();
   void PumpLogs();
-  void ClearRemains();     // after the leader's end, until nothing of the rank lives
+  void ClearRemains();  // after the leader's end, until nothing of the rank lives
+  std::vector<pid_t> FindRemains();
   void FinishWhenSaved();  // after that, until what a command offered is published
   void Finish();
   void ExportMetrics(const MetricsLine& line);
@@ -129,6 +145,7 @@ class Rank {
   EventLoop::TimerId log_timer_ = 0;
   EventLoop::TimerId stop_timer_ = 0;
   EventLoop::TimerId clear_timer_ = 0;
+  EventLoop::TimerId kill_timer_ = 0;  // from the first SIGKILL
 
   FirstStep first_step_;
   bool running_ = false;
@@ -142,6 +159,7 @@ class Rank {
   StopAction stop_taken_ = StopAction::kWait;
   ExitFacts facts_;
   bool ended_ = false;
+  bool unkillable_ = false;
   bool finishing_ = false;  // all dead; a checkpoint is still on its way
   bool finished_ = false;
 };

@@ -35,12 +35,22 @@ void RankLink::Break(absl::Status status) {
   handlers_.on_broken(std::move(status));
 }
 
+void RankLink::OnEndOfFile() {
+  pollfd state = {socket_.get(), 0, 0};
+  const bool gone = ::poll(&state, 1, 0) != 0;  // both directions are closed
+  if (gone || !handlers_.on_half_closed) return End();
+  said_all_ = true;
+  SetEvents();
+  handlers_.on_half_closed();
+}
+
 void RankLink::End() {
   Close();
   if (handlers_.on_end) handlers_.on_end();
 }
 
 void RankLink::OnReady(short revents) {
+  if (said_all_ && (revents & (POLLHUP | POLLERR)) != 0) return End();
   if ((revents & POLLOUT) != 0) WriteSome();
   // One read a turn: a flood from one rank must not keep the loop from the others.
   if (socket_.valid() && (revents & (POLLIN | POLLHUP | POLLERR)) != 0) ReadSome();
@@ -52,7 +62,7 @@ void RankLink::Drain() {
 }
 
 bool RankLink::ReadSome() {
-  if (!socket_.valid()) return false;
+  if (!socket_.valid() || said_all_) return false;
   char buffer[kReadBytes];
   const ssize_t got = ::recv(socket_.get(), buffer, sizeof buffer, 0);
   if (got < 0) {
@@ -61,7 +71,7 @@ bool RankLink::ReadSome() {
     return false;
   }
   if (got == 0) {
-    End();
+    OnEndOfFile();
     return false;
   }
   const absl::Status bounded = incoming_.Append({buffer, static_cast<size_t>(got)});
@@ -102,7 +112,13 @@ void RankLink::WriteSome() {
     }
     outgoing_.erase(0, static_cast<size_t>(put));
   }
-  loop_.SetEvents(socket_.get(), outgoing_.empty() ? POLLIN : (POLLIN | POLLOUT));
+  SetEvents();
+}
+
+void RankLink::SetEvents() {
+  const short in = said_all_ ? 0 : POLLIN;
+  const short out = outgoing_.empty() ? 0 : POLLOUT;
+  loop_.SetEvents(socket_.get(), static_cast<short>(in | out));
 }
 
 }  // namespace muster::worker

@@ -28,6 +28,9 @@ class RankLink {
     std::function<void(const absl::Status&)> on_bad_line = nullptr;
     // Once: the peer has closed its end.
     std::function<void()> on_end = nullptr;
+    // Once, where it is set: the peer will say no more, but may still listen. What is sent from now
+    // on may reach it, until on_end.
+    std::function<void()> on_half_closed = nullptr;
   };
 
   // `loop` outlives the link. Handlers are called from the loop, or from Drain; they must not
@@ -46,6 +49,8 @@ class RankLink {
   void OnReady(short revents);
   bool ReadSome();  // false: nothing more for now, or closed
   void WriteSome();
+  void SetEvents();
+  void OnEndOfFile();
   void Close();
   void End();
   void Break(absl::Status status);
@@ -55,6 +60,7 @@ class RankLink {
   const Handlers handlers_;
   LineBuffer incoming_;
   std::string outgoing_;
+  bool said_all_ = false;  // the peer
 };
 
 }  // namespace muster::worker

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "worker/agent/vfork_into.h"
 #include "worker/link/link_messages.h"
 
 namespace muster::worker {
@@ -39,6 +40,7 @@ struct ChildPlan {
   int link_fd;  // -1: none
   int report_fd;
   const cpu_set_t* cpus;  // null: as the agent
+  int cgroup_fd;          // -1: as the agent
   pid_t parent;
 };
 
@@ -102,7 +104,7 @@ void CloseFrom(int first) {
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  const pid_t pid = ::vfork();
+  const pid_t pid = plan.cgroup_fd < 0 ? ::vfork() : VforkInto(plan.cgroup_fd);
   if (pid == 0) RunChild(plan);
   error = errno;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -164,7 +166,8 @@ absl::Status AwaitStart(int report_fd, pid_t pid, const std::string& program) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RankProcess>> RankProcess::Start(const RankCommand& command) {
+absl::StatusOr<std::unique_ptr<RankProcess>> RankProcess::Start(const RankCommand& command,
+                                                                Children& children) {
   MUSTER_ASSIGN_OR_RETURN(const UniqueFd in, OpenFile("/dev/null", O_RDONLY));
   const int append = O_WRONLY | O_CREAT | O_APPEND;
   MUSTER_ASSIGN_OR_RETURN(const UniqueFd out,
@@ -201,6 +204,7 @@ absl::StatusOr<std::unique_ptr<RankProcess>> RankProcess::Start(const RankComman
                           child_link.get(),
                           report_write.get(),
                           command.cpus.empty() ? nullptr : &cpus,
+                          command.cgroup_fd,
                           ::getpid()};
   int error = 0;
   const pid_t pid = StartChild(plan, error);
@@ -214,7 +218,8 @@ absl::StatusOr<std::unique_ptr<RankProcess>> RankProcess::Start(const RankComman
     ::waitpid(pid, nullptr, 0);
     return status;
   }
-  return std::unique_ptr<RankProcess>(new RankProcess(pid, std::move(exit_fd), std::move(link)));
+  return std::unique_ptr<RankProcess>(
+      new RankProcess(children, pid, std::move(exit_fd), std::move(link)));
 }
 
 RankProcess::~RankProcess() {
@@ -223,6 +228,7 @@ RankProcess::~RankProcess() {
   Signal(SIGKILL);
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
+  children_.RemoveLeader(pid_);
 }
 
 std::optional<ExitStatus> RankProcess::Ended() const {
@@ -247,6 +253,7 @@ void RankProcess::SignalGroup(int signal) const {
 void RankProcess::Reap() {
   MUSTER_CHECK(!reaped_, "a process was reaped twice");
   ::waitpid(pid_, nullptr, 0);
+  children_.RemoveLeader(pid_);
   reaped_ = true;
 }
 

@@ -17,6 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/unique_fd.h"
+#include "worker/agent/children.h"
 
 namespace muster::worker {
 
@@ -29,6 +30,7 @@ struct RankCommand {
   std::string log_directory;  // where stdout.log and stderr.log are
   bool link = true;           // a socket to the agent, inherited
   std::vector<int> cpus;      // those that it may run on; empty: as the agent
+  int cgroup_fd = -1;         // the folder of its cgroup; -1: as the agent
 };
 
 struct ExitStatus {
@@ -41,7 +43,9 @@ class RankProcess {
   // NOT_FOUND, PERMISSION_DENIED: the program or a file cannot be opened; RESOURCE_EXHAUSTED: no
   // process or memory left; INTERNAL: anything else. The message names the program and the step
   // that failed. Returns once the program runs.
-  static absl::StatusOr<std::unique_ptr<RankProcess>> Start(const RankCommand& command);
+  // `children` outlives it and knows it as a leader until it is reaped.
+  static absl::StatusOr<std::unique_ptr<RankProcess>> Start(const RankCommand& command,
+                                                            Children& children);
   // Kills what still runs; waits for the leader only.
   ~RankProcess();
   RankProcess(const RankProcess&) = delete;
@@ -62,9 +66,12 @@ class RankProcess {
   void Reap();
 
  private:
-  RankProcess(pid_t pid, UniqueFd exit_fd, UniqueFd link)
-      : pid_(pid), exit_fd_(std::move(exit_fd)), link_(std::move(link)) {}
+  RankProcess(Children& children, pid_t pid, UniqueFd exit_fd, UniqueFd link)
+      : children_(children), pid_(pid), exit_fd_(std::move(exit_fd)), link_(std::move(link)) {
+    children_.AddLeader(pid_);
+  }
 
+  Children& children_;
   const pid_t pid_;
   UniqueFd exit_fd_;
   UniqueFd link_;

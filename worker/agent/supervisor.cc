@@ -51,7 +51,10 @@ Launch MakeLaunch(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
 Supervisor::Supervisor(const SupervisorDeps& deps, SupervisorOptions options)
     : deps_(deps),
       options_(std::move(options)),
-      finished_(deps.fs, deps.spool, options_.ranks_root),
+      folders_(deps.fs, options_.ranks_root),
+      finished_(deps.fs, deps.spool, folders_),
+      listeners_(options_.sockets_root),
+      offers_(deps.fs, options_.worker_name),
       store_({.send =
                   [this](v1::WorkerMessage message) { deps_.sink.SendMessage(std::move(message)); },
               .reply =
@@ -82,7 +85,24 @@ Supervisor::Supervisor(const SupervisorDeps& deps, SupervisorOptions options)
 
 Supervisor::~Supervisor() = default;
 
+void Supervisor::OpenCgroups() {
+  if (options_.cgroup_name.empty()) return;
+  absl::StatusOr<std::unique_ptr<RankCgroups>> cgroups = RankCgroups::Open(options_.cgroup_name);
+  if (cgroups.ok()) cgroups_ = *std::move(cgroups);
+  Log(LogLevel::kInfo, "cgroups",
+      {{"used", cgroups_ != nullptr},
+       {"memory", cgroups_ != nullptr && cgroups_->can_limit_memory()},
+       {"reason", cgroups.status().message()}});
+}
+
+absl::StatusOr<std::unique_ptr<RankCgroup>> Supervisor::MakeCgroup(const RankPlan& plan) {
+  if (cgroups_ == nullptr) return nullptr;
+  return cgroups_->Make(RankFolderName(MakeRankKey(plan.fence, plan.rank)),
+                        cgroups_->can_limit_memory() ? plan.memory_bytes : 0);
+}
+
 absl::Status Supervisor::ClearLeftovers() {
+  OpenCgroups();
   const absl::Duration deadline = deps_.loop.clock().SinceBoot() + kLeftoverPatience;
   while (true) {
     const std::vector<pid_t> leftovers = FindProcesses(/*group=*/0, options_.ranks_root);
@@ -131,8 +151,7 @@ absl::Status Supervisor::Start(const v1::StartRanks& start, uint64_t session_ter
   context.session_term = session_term;
   for (const v1::Slot& slot : options_.slots) context.slots.insert(slot.index());
   context.busy_slots = BusySlots();
-  MUSTER_RETURN_IF_ERROR(CheckStart(start, context, fences_));
-  MUSTER_ASSIGN_OR_RETURN(SpecSettings settings, ReadSpecSettings(start.spec_json()));
+  MUSTER_ASSIGN_OR_RETURN(SpecSettings settings, CheckStart(start, context, fences_));
   MUSTER_RETURN_IF_ERROR(CheckDevices(start, settings, options_.slots));
   fences_.RaiseTo(start.fence().job_id(), start.fence().attempt());
   if (settings.command.has_value()) {
@@ -162,19 +181,19 @@ absl::StatusOr<RankPlan> Supervisor::Prepare(const v1::StartRanks& start,
   RankPlan plan;
   plan.fence = start.fence();
   plan.rank = rank.rank();
+  plan.memory_bytes = settings.memory_bytes;
   plan.slots.assign(rank.slots().begin(), rank.slots().end());
-  plan.folder =
-      absl::StrCat(options_.ranks_root, "/", RankFolderName(MakeRankKey(plan.fence, plan.rank)));
+  MUSTER_ASSIGN_OR_RETURN(plan.cgroup, MakeCgroup(plan));
+  if (plan.cgroup != nullptr) plan.command.cgroup_fd = plan.cgroup->fd();
+  MUSTER_ASSIGN_OR_RETURN(plan.folder, folders_.Make(MakeRankKey(plan.fence, plan.rank)));
   plan.controller_lost_timeout = settings.controller_lost_timeout;
   plan.command.log_directory = plan.folder;
-  plan.memory_bytes = settings.memory_bytes;
   plan.cpus = ClaimCpus(settings.cpus);
   plan.command.cpus = plan.cpus.cpus;
   if (settings.cpus > plan.cpus.cpus.size()) {
     Log(LogLevel::kWarning, "cpus_shared",
         {{"job", plan.fence.job_id()}, {"rank", plan.rank}, {"wanted", settings.cpus}});
   }
-  MUSTER_RETURN_IF_ERROR(deps_.fs.MakeDirectories(plan.folder));
   return plan;
 }
 
@@ -207,6 +226,7 @@ absl::StatusOr<RankPlan> Supervisor::PrepareCommand(GangStart& gang,
   const CommandSettings& settings = *gang.settings.command;
   MUSTER_ASSIGN_OR_RETURN(RankPlan plan, Prepare(gang.start, rank, gang.settings));
   plan.is_command = true;
+  plan.is_alone = gang.start.world_size() == 1;
   if (rank.rank() == 0) plan.held_port = std::move(gang.held_port);
   const std::string directory =
       settings.upload.empty()
@@ -223,12 +243,13 @@ absl::StatusOr<RankPlan> Supervisor::PrepareCommand(GangStart& gang,
   place.worker = options_.worker_name;
   place.folder = plan.folder;
   place.threads = std::max(1u, gang.settings.cpus);
-  place.checkpoint_directory = gang.start.checkpoint_root() + "/offers";
-  if (const absl::Status made = deps_.fs.MakeDirectories(place.checkpoint_directory); !made.ok()) {
+  place.checkpoint_directory = OfferFolders::Path(gang.start.checkpoint_root());
+  if (const absl::Status made = offers_.Make(gang.start.checkpoint_root()); !made.ok()) {
     // A command that saves nothing does not need it.
     Log(LogLevel::kWarning, "no_checkpoint_folder", {{"error", made.ToString()}});
   }
-  MUSTER_ASSIGN_OR_RETURN(plan.socket, CommandSocket::Listen(deps_.loop, plan.folder));
+  MUSTER_ASSIGN_OR_RETURN(CommandListener * listener, listeners_.ForSlot(plan.slots.front()));
+  plan.socket = std::make_unique<CommandSocket>(deps_.loop, *listener);
   place.socket = plan.socket->path();
   plan.job_name = gang.start.job_name();
   plan.checkpoint_root = gang.start.checkpoint_root();
@@ -282,8 +303,9 @@ void Supervisor::StartOne(const v1::StartRanks& start, const v1::StartRanks::Ran
   const RankKey key = MakeRankKey(start.fence(), rank.rank());
   absl::Status status = plan.status();
   if (plan.ok()) {
-    auto started =
-        Rank::Start({deps_.loop, deps_.fs, deps_.spool, deps_.registry, *this}, *std::move(plan));
+    auto started = Rank::Start({deps_.loop, deps_.fs, deps_.spool, deps_.registry, children_,
+                                options_.kill_patience, *this},
+                               *std::move(plan));
     status = started.status();
     if (started.ok()) ranks_[key] = *std::move(started);
   }
@@ -375,6 +397,7 @@ void Supervisor::Tick(absl::Duration controller_away) {
         {v1::StopRanks::TERM, kLostControllerGrace,
          absl::StrCat("the controller has been away for ", absl::FormatDuration(controller_away))});
   }
+  children_.ReapOrphans();
   store_.Sweep(deps_.loop.clock().SinceBoot());
   WorkOnFolders();
 }
@@ -418,6 +441,17 @@ void Supervisor::OnCheckpointEvent(v1::CheckpointEvent event) {
   deps_.sink.SendEvent(std::move(message));
 }
 
+void Supervisor::OnUnkillable(const Rank& rank, const std::string& what) {
+  Log(LogLevel::kError, "rank_unkillable", {{"worker", options_.worker_name}, {"error", what}});
+  unkillable_[rank.key()] = what;
+  deps_.sink.Unfit(what);
+}
+
+void Supervisor::OnSessionUp(uint64_t term) {
+  store_.SessionUp(term);
+  for (const auto& [key, what] : unkillable_) deps_.sink.Unfit(what);
+}
+
 void Supervisor::OnStoreLine(Rank& rank, StoreLine line) {
   store_.Request(rank.plan().fence, rank.plan().rank, rank.running(), std::move(line),
                  deps_.loop.clock().SinceBoot());
@@ -425,6 +459,7 @@ void Supervisor::OnStoreLine(Rank& rank, StoreLine line) {
 
 void Supervisor::OnGone(const RankKey& key) {
   store_.Forget(key);
+  unkillable_.erase(key);
   finished_.Add(key);
   WorkOnFolders();
   // The rank is still in this call.

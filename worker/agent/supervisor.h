@@ -19,10 +19,15 @@
 #include "common/metrics/registry.h"
 #include "muster/v1/worker_service.pb.h"
 #include "worker/agent/background_thread.h"
+#include "worker/agent/children.h"
+#include "worker/agent/command_listener.h"
 #include "worker/agent/event_loop.h"
 #include "worker/agent/finished_folders.h"
 #include "worker/agent/gang_start.h"
+#include "worker/agent/offer_folders.h"
 #include "worker/agent/rank.h"
+#include "worker/agent/rank_cgroup.h"
+#include "worker/agent/rank_folders.h"
 #include "worker/agent/spool.h"
 #include "worker/agent/store_relay.h"
 #include "worker/agent/supervisor_rules.h"
@@ -39,18 +44,25 @@ class SupervisorSink {
   virtual void HeartbeatNow() = 0;
   virtual bool LeaseAllowsPublish() = 0;
   virtual void OnRanksChanged() = 0;
+  // This machine should be drained: why. Said again in each session while it is so.
+  virtual void Unfit(const std::string& why) = 0;
 };
 
 struct SupervisorOptions {
   std::string ranks_root;    // a folder per rank is made in it
   std::string work_root;     // a folder per attempt with an upload
   std::string upload_cache;  // their archives
-  std::string trainer;       // path of muster-trainer
+  std::string sockets_root;  // and here a socket per slot; it is there
+  // What no other agent of this machine is called, for its cgroups; empty: it makes none.
+  std::string cgroup_name;
+  std::string trainer;  // path of muster-trainer
   bool allow_commands = false;
   std::string worker_name;
   std::string advertise_address;
   std::vector<v1::Slot> slots;
   std::vector<std::string> base_environment;  // NAME=value, for every rank
+  // From SIGKILL until a rank is called unkillable, and its worker is drained.
+  absl::Duration kill_patience;
 };
 
 struct SupervisorDeps {
@@ -85,7 +97,7 @@ class Supervisor final : private RankHost {
 
   void OnStoreReply(const v1::StoreReply& reply) { store_.OnReply(reply); }
   void OnCheckpointAck(const v1::CheckpointAck& ack);
-  void OnSessionUp(uint64_t term) { store_.SessionUp(term); }
+  void OnSessionUp(uint64_t term);
   void OnSessionDown() { store_.SessionDown(); }
   void OnLeaseRenewed();
   // Ends ranks whose controller has been away for longer than their job allows; sweeps what waits;
@@ -102,12 +114,16 @@ class Supervisor final : private RankHost {
   void OnStoreLine(Rank& rank, StoreLine line) override;
   BackgroundThread& Background() override { return background_; }
   void OnPhaseChange() override { deps_.sink.HeartbeatNow(); }
+  void OnUnkillable(const Rank& rank, const std::string& what) override;
   bool LeaseAllowsPublish() override { return deps_.sink.LeaseAllowsPublish(); }
+  void GiveBackOffers(const std::string& job_root) override { offers_.GiveBack(job_root); }
   void OnGone(const RankKey& key) override;
 
   // What is the same for both kinds of rank, and its folder.
   absl::StatusOr<RankPlan> Prepare(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
                                    const SpecSettings& settings);
+  void OpenCgroups();
+  absl::StatusOr<std::unique_ptr<RankCgroup>> MakeCgroup(const RankPlan& plan);
   absl::StatusOr<RankPlan> PrepareTrainer(const v1::StartRanks& start,
                                           const v1::StartRanks::Rank& rank,
                                           const SpecSettings& settings);
@@ -128,13 +144,19 @@ class Supervisor final : private RankHost {
 
   const SupervisorDeps deps_;
   const SupervisorOptions options_;
+  RankFolders folders_;
   FinishedFolders finished_;
+  CommandListeners listeners_;
+  OfferFolders offers_;
   StoreRelay store_;
   GangStarts gangs_;
   AttemptFences fences_;
   BackgroundThread background_;
   WorkFolders work_;
+  Children children_;
+  std::unique_ptr<RankCgroups> cgroups_;  // where they can be made
   std::map<RankKey, std::unique_ptr<Rank>> ranks_;
+  std::map<RankKey, std::string> unkillable_;
   bool draining_ = false;
 };
 

@@ -123,8 +123,8 @@ bool AttemptFences::Allows(uint64_t job_id, uint32_t attempt) const {
   return it == lowest_.end() || attempt >= it->second;
 }
 
-absl::Status CheckStart(const v1::StartRanks& start, const StartContext& context,
-                        const AttemptFences& fences) {
+absl::StatusOr<SpecSettings> CheckStart(const v1::StartRanks& start, const StartContext& context,
+                                        const AttemptFences& fences) {
   const v1::Fence& fence = start.fence();
   const std::string job = absl::StrCat("job ", fence.job_id(), " attempt ", fence.attempt());
   if (context.draining)
@@ -161,12 +161,12 @@ absl::Status CheckStart(const v1::StartRanks& start, const StartContext& context
       }
     }
   }
-  MUSTER_ASSIGN_OR_RETURN(const SpecSettings settings, ReadSpecSettings(start.spec_json()));
+  MUSTER_ASSIGN_OR_RETURN(SpecSettings settings, ReadSpecSettings(start.spec_json()));
   if (settings.command.has_value() && !context.allow_commands) {
     return absl::PermissionDeniedError(absl::StrCat(
         job, ": this worker runs no commands; it was started without --allow-commands"));
   }
-  return absl::OkStatus();
+  return settings;
 }
 
 absl::Status CheckDevices(const v1::StartRanks& start, const SpecSettings& settings,
@@ -300,7 +300,7 @@ void JudgeExit(const ExitFacts& facts, v1::RankEvent& event) {
   if (!facts.start_error.ok()) {
     return SetFailure(event, v1::START_FAILED, std::string(facts.start_error.message()));
   }
-  if (!facts.over_memory.empty() && facts.signal != 0) {
+  if (!facts.over_memory.empty() && (facts.signal != 0 || facts.exit_code != 0)) {
     return SetFailure(event, v1::OUT_OF_MEMORY, facts.over_memory);
   }
   if (facts.is_command) return JudgeCommand(facts, event);

@@ -55,11 +55,11 @@ struct StartContext {
   std::set<uint32_t> slots;       // that this worker has
   std::set<uint32_t> busy_slots;  // held by ranks that are not confirmed dead
 };
-// OK, or why the assignment is refused: UNAVAILABLE (draining), ABORTED (fenced),
+// What its spec says, or why the assignment is refused: UNAVAILABLE (draining), ABORTED (fenced),
 // FAILED_PRECONDITION (a slot is held or not there), PERMISSION_DENIED (no commands here),
 // INVALID_ARGUMENT (the message contradicts itself).
-absl::Status CheckStart(const v1::StartRanks& start, const StartContext& context,
-                        const AttemptFences& fences);
+absl::StatusOr<SpecSettings> CheckStart(const v1::StartRanks& start, const StartContext& context,
+                                        const AttemptFences& fences);
 
 // FAILED_PRECONDITION unless each rank gets as many GPUs, and of the type, as its spec asks for:
 // placing them was the controller's work, giving them is this worker's.

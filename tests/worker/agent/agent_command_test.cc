@@ -1,7 +1,9 @@
 // What an agent does for ranks that are any program.
 #include <signal.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "tests/worker/agent/agent_fixture.h"
 #include "worker/agent/process_scan.h"
@@ -27,7 +29,6 @@ TEST_F(AgentTest, RunsACommandsExactWordsInItsFolder) {
   // stdin, stdout, stderr and the folder that ls reads: nothing of the agent is inherited.
   ASSERT_TRUE(controller_.Await(Logged(folder + "\n$HOME|a  b|0/1|1\n0\n1\n2\n3\n")));
   const Heard heard = controller_.heard();
-  EXPECT_NE(heard.FindEvent(v1::RankEvent::STARTED), nullptr);
   EXPECT_NE(heard.FindEvent(v1::RankEvent::RUNNING), nullptr);
   EXPECT_TRUE(ExitOf(heard).succeeded());
 }
@@ -127,7 +128,7 @@ TEST_F(AgentTest, AGangThatWaitsForItsPortCanBeStopped) {
   ASSERT_TRUE(controller_.Send(StopMessage(2, v1::StopRanks::KILL, 0)));
   ASSERT_TRUE(controller_.Await(Exited));
   EXPECT_TRUE(ExitOf(controller_.heard()).stopped());
-  EXPECT_EQ(controller_.heard().FindEvent(v1::RankEvent::STARTED), nullptr);
+  EXPECT_EQ(controller_.heard().FindEvent(v1::RankEvent::RUNNING), nullptr);
 }
 
 // The same spec with more in it.
@@ -186,6 +187,48 @@ TEST_F(AgentTest, ACommandToldToLeaveIsToldWithAllThatItStarted) {
   ASSERT_TRUE(controller_.Await(Exited));
   EXPECT_TRUE(ExitOf(controller_.heard()).stopped());
   EXPECT_TRUE(FindProcesses(0, std::filesystem::canonical(dir_ / "data/ranks").string()).empty());
+}
+
+// What SIGKILL does not end: a process that the freezer of cgroup v1 holds.
+class FrozenTest : public AgentTest {
+ protected:
+  void SetUp() override {
+    std::error_code error;
+    std::filesystem::create_directory(folder_, error);
+    if (error || !std::filesystem::exists(folder_ + "/freezer.state")) {
+      GTEST_SKIP() << "no freezer of cgroup v1 here: " << error.message();
+    }
+  }
+  void TearDown() override {
+    if (!std::filesystem::exists(folder_ + "/freezer.state")) return;
+    Write("freezer.state", "THAWED");
+    EndAgent();
+    std::error_code ignored;
+    EXPECT_TRUE(std::filesystem::remove(folder_, ignored));
+  }
+  void Write(const std::string& file, const std::string& text) {
+    std::ofstream out(folder_ + "/" + file);
+    out << text << std::flush;
+    EXPECT_TRUE(out.good()) << file;
+  }
+
+  const std::string folder_ = absl::StrCat("/sys/fs/cgroup/freezer/muster-test-", ::getpid());
+};
+
+TEST_F(FrozenTest, ARankThatCannotBeKilledDrainsItsWorker) {
+  kill_patience_ = absl::Milliseconds(100);
+  StartAgent();
+  ASSERT_TRUE(controller_.Send(CommandMessage(1, {"sh", "-c", "echo up; exec sleep 1000"})));
+  ASSERT_TRUE(controller_.Await(Logged("up")));
+  Write("cgroup.procs", absl::StrCat(controller_.heard().FindEvent(v1::RankEvent::RUNNING)->pid()));
+  Write("freezer.state", "FROZEN");
+  ASSERT_TRUE(controller_.Send(StopMessage(2, v1::StopRanks::KILL, 0)));
+  ASSERT_TRUE(controller_.Await([](const Heard& heard) { return !heard.notices.empty(); }));
+  EXPECT_THAT(controller_.heard().notices[0].message(),
+              HasSubstr("of job 1, rank 0, did not die within 100ms of SIGKILL"));
+  EXPECT_FALSE(Exited(controller_.heard())) << "its slot is not free";
+  Write("freezer.state", "THAWED");
+  ASSERT_TRUE(controller_.Await(Exited));
 }
 
 }  // namespace

@@ -112,6 +112,7 @@ class AgentTest : public ::testing::Test {
     config.trainer = trainer_;
     config.allow_commands = allow_commands_;
     config.stop_grace = absl::Seconds(10);
+    config.kill_patience = kill_patience_;
     return config;
   }
 
@@ -150,6 +151,7 @@ class AgentTest : public ::testing::Test {
   TempDir dir_;
   std::string trainer_ = Binary("fake_trainer");
   bool allow_commands_ = true;
+  absl::Duration kill_patience_ = absl::Seconds(60);
   FakeController controller_;
   RealClock clock_;
   std::atomic<Agent*> agent_ = nullptr;

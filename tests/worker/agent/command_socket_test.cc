@@ -41,9 +41,13 @@ class CommandSocketTest : public ::testing::Test {
  protected:
   void Listen(const std::string& folder) {
     std::filesystem::create_directories(folder);
-    auto socket = CommandSocket::Listen(*loop_, folder);
-    ASSERT_OK(socket.status());
-    socket_ = *std::move(socket);
+    auto listener = CommandListener::Listen(folder, "slot-0.sock");
+    ASSERT_OK(listener.status());
+    listener_ = *std::move(listener);
+    Serve();
+  }
+  void Serve() {
+    socket_ = std::make_unique<CommandSocket>(*loop_, *listener_);
     socket_->Serve([this](CommandSocket::ConnectionId from, RankLine line) {
       from_.push_back(from);
       lines_.push_back(std::move(line));
@@ -59,6 +63,7 @@ class CommandSocketTest : public ::testing::Test {
   TempDir dir_;
   RealClock clock_;
   std::unique_ptr<EventLoop> loop_ = *EventLoop::Create(clock_);
+  std::unique_ptr<CommandListener> listener_;
   std::unique_ptr<CommandSocket> socket_;
   std::vector<CommandSocket::ConnectionId> from_;
   std::vector<RankLine> lines_;
@@ -107,6 +112,27 @@ TEST_F(CommandSocketTest, WhatAProcessSaidBeforeItEndedIsHeard) {
   for (const auto from : from_) socket_->Send(from, AckLine{.seq = 1});
 }
 
+TEST_F(CommandSocketTest, WhoHasSaidAllStillHearsWhatHeIsOwed) {
+  Listen(dir_.path());
+  const UniqueFd one = Connect(socket_->path());
+  const UniqueFd two = Connect(socket_->path());
+  for (const UniqueFd* fd : {&one, &two}) Say(*fd, "{\"type\":\"progress\",\"phase\":\"x\"}\n");
+  Turn();
+  ASSERT_EQ(from_.size(), 2u);
+  socket_->Owe(from_[0]);
+  ASSERT_EQ(::shutdown(one.get(), SHUT_WR), 0);
+  ASSERT_EQ(::shutdown(two.get(), SHUT_WR), 0);
+  Turn();
+  char byte = 0;
+  // The one waits, the other one is let go.
+  EXPECT_EQ(::recv(one.get(), &byte, 1, MSG_DONTWAIT), -1);
+  EXPECT_EQ(::recv(two.get(), &byte, 1, 0), 0);
+  socket_->PayOwed(from_[0], CommittedLine{.step = 7, .error = ""});
+  Turn();
+  EXPECT_THAT(Hear(one), HasSubstr("\"committed\""));
+  EXPECT_EQ(::recv(one.get(), &byte, 1, 0), 0);
+}
+
 TEST_F(CommandSocketTest, AFolderTooDeepForASocketGetsOneElsewhere) {
   std::string deep = dir_.path();
   while (deep.size() < 120) deep += "/abcdefghij";
@@ -115,7 +141,41 @@ TEST_F(CommandSocketTest, AFolderTooDeepForASocketGetsOneElsewhere) {
   EXPECT_THAT(path, ::testing::StartsWith("/tmp/muster-"));
   Connect(path);
   socket_.reset();
+  listener_.reset();
   EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(path).parent_path()));
+}
+
+TEST_F(CommandSocketTest, TheNextRankHearsNothingOfTheOneBefore) {
+  Listen(dir_.path());
+  UniqueFd accepted = Connect(socket_->path());
+  Turn();
+  socket_.reset();
+  // Nobody serves between two ranks; whoever connects then belongs to neither.
+  UniqueFd late = Connect(listener_->path());
+  Say(late, "{\"type\":\"progress\",\"phase\":\"late\"}\n");
+  Serve();
+  const UniqueFd next = Connect(socket_->path());
+  Say(next, "{\"type\":\"progress\",\"phase\":\"next\"}\n");
+  Turn();
+  ASSERT_EQ(lines_.size(), 1u);
+  EXPECT_EQ(std::get<ProgressLine>(lines_[0]).phase, "next");
+  char byte = 0;
+  EXPECT_EQ(::recv(accepted.get(), &byte, 1, 0), 0);
+}
+
+TEST_F(CommandSocketTest, AnAgentThatWasKilledLeftASocketThatIsReplaced) {
+  const std::string path = dir_.path() + "/slot-0.sock";
+  {
+    const UniqueFd left(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    ::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+    ASSERT_EQ(::bind(left.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  }
+  Listen(dir_.path());
+  Say(Connect(path), "{\"type\":\"progress\",\"phase\":\"x\"}\n");
+  Turn();
+  EXPECT_EQ(lines_.size(), 1u);
 }
 
 }  // namespace

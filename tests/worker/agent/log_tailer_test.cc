@@ -14,6 +14,7 @@ namespace {
 using ::muster::testing::FaultyFileSystem;
 using ::muster::testing::StatusIs;
 using ::muster::testing::TempDir;
+using ::testing::HasSubstr;
 
 constexpr RankKey kKey{7, 1, 1, 0};
 
@@ -100,7 +101,8 @@ TEST_F(LogTailerTest, AFullDiskLosesNothing) {
 }
 
 TEST_F(LogTailerTest, AFolderGoesOnlyWhenItsLogsAreAcknowledged) {
-  FinishedFolders finished(fs_, *spool_, dir_ / "ranks");
+  RankFolders folders(fs_, dir_ / "ranks");
+  FinishedFolders finished(fs_, *spool_, folders);
   Write("last words");
   EXPECT_OK(finished.AdoptLeftovers());
   EXPECT_EQ(finished.size(), 1u);
@@ -119,19 +121,54 @@ TEST_F(LogTailerTest, MarksWithoutAFolderAreForgotten) {
   Write("x\n");
   EXPECT_OK(LogTailer(fs_, *spool_, kKey, folder_).Pump(true));
   std::filesystem::remove_all(folder_);
-  FinishedFolders finished(fs_, *spool_, dir_ / "ranks");
+  RankFolders folders(fs_, dir_ / "ranks");
+  FinishedFolders finished(fs_, *spool_, folders);
   EXPECT_OK(finished.AdoptLeftovers());
   EXPECT_TRUE(spool_->MarkedRanks().empty());
 }
 
+TEST_F(LogTailerTest, OfAStreamBeyondItsBoundOnlyTheEndIsTaken) {
+  constexpr uint64_t kBound = 1000;
+  LogTailer tailer(fs_, *spool_, kKey, folder_, kBound);
+  Write(std::string(999, 'a') + "\n" + std::string(5000, 'b'));
+  EXPECT_OK(tailer.Pump(false));
+  const std::string capped = Text();
+  EXPECT_EQ(capped.substr(0, 1000), std::string(999, 'a') + "\n");
+  EXPECT_THAT(capped, HasSubstr("standard output of rank 0 has passed 1000 B"));
+  Write("the last words");
+  EXPECT_OK(tailer.Pump(false));
+  EXPECT_EQ(Text(), capped);
+  // As after the rank, by a tailer of its own.
+  LogTailer last(fs_, *spool_, kKey, folder_, kBound);
+  EXPECT_OK(last.Pump(true));
+  EXPECT_OK(last.Pump(true));
+  EXPECT_EQ(Text(), capped + "[muster: its end]\n" + std::string(5000, 'b') + "the last words");
+}
+
+TEST_F(LogTailerTest, TheFileOfAStreamBeyondItsBoundIsEmptiedNowAndThen) {
+  constexpr uint64_t kBound = 1000;
+  LogTailer tailer(fs_, *spool_, kKey, folder_, kBound);
+  Write(std::string(2000, 'a'));
+  EXPECT_OK(tailer.Pump(false));
+  Write(std::string(LogTailer::kMaxCappedFileBytes, 'b'));
+  EXPECT_OK(tailer.Pump(false));
+  EXPECT_EQ(std::filesystem::file_size(folder_ + "/" + kStdoutFile), 0u);
+  Write("after");
+  EXPECT_OK(tailer.Pump(false));
+  EXPECT_OK(tailer.Pump(true));
+  EXPECT_THAT(Text(), ::testing::EndsWith("[muster: its end]\nafter"));
+  EXPECT_EQ(Text(/*is_stderr=*/true), "");
+}
+
 TEST_F(LogTailerTest, AFolderThatCannotBeRemovedStaysForALaterTry) {
-  FinishedFolders finished(fs_, *spool_, dir_ / "ranks");
+  RankFolders folders(fs_, dir_ / "ranks");
+  FinishedFolders finished(fs_, *spool_, folders);
   finished.Add(kKey);
   finished.Work();
   EXPECT_EQ(finished.size(), 0u);  // it wrote nothing, and nothing waits
   std::filesystem::create_directories(folder_);
   finished.Add(kKey);
-  fs_.FailAt(1, absl::PermissionDeniedError("no"));
+  fs_.FailAt(1, absl::PermissionDeniedError("no"), /*count=*/2);  // neither set aside nor removed
   finished.Work();
   EXPECT_EQ(finished.size(), 1u);
   finished.Work();

@@ -1,0 +1,142 @@
+#include "worker/agent/rank_folders.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/faulty_file_system.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+#include "worker/agent/log_tailer.h"
+#include "worker/agent/offer_folders.h"
+
+namespace muster::worker {
+namespace {
+
+using ::muster::testing::FaultyFileSystem;
+using ::muster::testing::StatusIs;
+using ::muster::testing::TempDir;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+RankKey KeyOf(uint64_t job) { return {.job_id = job, .attempt = 1, .generation = 1, .rank = 0}; }
+
+void Write(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+
+size_t Entries(const std::string& path) {
+  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path), {}));
+}
+
+class RankFoldersTest : public ::testing::Test {
+ protected:
+  RankFoldersTest() { EXPECT_OK(folders_.Open()); }
+  std::string Make(uint64_t job) {
+    const absl::StatusOr<std::string> path = folders_.Make(KeyOf(job));
+    EXPECT_OK(path);
+    return path.value_or("");
+  }
+
+  TempDir dir_;
+  FaultyFileSystem fs_{PosixFileSystem()};
+  RankFolders folders_{fs_, dir_ / "ranks"};
+};
+
+TEST_F(RankFoldersTest, AFolderWithEmptyLogsServesTheNextRank) {
+  const std::string first = Make(1);
+  Write(first + "/" + kStdoutFile, "");
+  Write(first + "/" + kStderrFile, "");
+  ASSERT_OK(folders_.Remove(KeyOf(1)));
+  EXPECT_FALSE(std::filesystem::exists(first));
+  const std::string second = Make(2);
+  EXPECT_NE(second, first);
+  EXPECT_TRUE(std::filesystem::exists(second + "/" + kStdoutFile)) << "not the one of before";
+  EXPECT_EQ(Entries(dir_ / "ranks"), 1u);
+}
+
+TEST_F(RankFoldersTest, WhatARankLeftInItsFolderGoesWithIt) {
+  for (const char* left : {"core", kStdoutFile}) {
+    const std::string folder = Make(1);
+    Write(folder + "/" + left, "something");
+    ASSERT_OK(folders_.Remove(KeyOf(1)));
+    EXPECT_EQ(Entries(dir_ / "ranks"), 0u) << left;
+  }
+}
+
+TEST_F(RankFoldersTest, ASpareThatCannotBeHadIsReplacedByANewFolder) {
+  Make(1);
+  ASSERT_OK(folders_.Remove(KeyOf(1)));
+  fs_.FailAt(1, absl::UnavailableError("gone"));
+  EXPECT_TRUE(std::filesystem::is_directory(Make(2)));
+  EXPECT_EQ(Entries(dir_ / "ranks"), 1u);
+}
+
+TEST_F(RankFoldersTest, AnAgentThatStartsKeepsRanksAndDropsSpares) {
+  Make(7);
+  Make(8);
+  ASSERT_OK(folders_.Remove(KeyOf(8)));
+  RankFolders next(fs_, dir_ / "ranks");
+  ASSERT_OK_AND_ASSIGN(const std::vector<RankKey> ranks, next.Open());
+  EXPECT_THAT(ranks, ElementsAre(KeyOf(7)));
+  EXPECT_EQ(Entries(dir_ / "ranks"), 1u);
+}
+
+class OfferFoldersTest : public ::testing::Test {
+ protected:
+  std::string Root(int job) { return dir_ / "checkpoints/job-" + std::to_string(job); }
+
+  TempDir dir_;
+  FaultyFileSystem fs_{PosixFileSystem()};
+  OfferFolders offers_{fs_, "worker-1"};
+};
+
+TEST_F(OfferFoldersTest, AnEmptyOneServesTheNextJobAndNothingStays) {
+  {
+    OfferFolders offers(fs_, "worker-1");
+    ASSERT_OK(offers.Make(Root(1)));
+    offers.GiveBack(Root(1));
+    EXPECT_FALSE(std::filesystem::exists(Root(1)));
+    ASSERT_OK(offers.Make(Root(2)));
+    EXPECT_TRUE(std::filesystem::is_directory(OfferFolders::Path(Root(2))));
+    EXPECT_EQ(Entries(dir_ / "checkpoints"), 1u);
+    offers.GiveBack(Root(2));
+  }
+  EXPECT_EQ(Entries(dir_ / "checkpoints"), 0u);
+}
+
+TEST_F(OfferFoldersTest, WhatAJobWroteStays) {
+  ASSERT_OK(offers_.Make(Root(1)));
+  Write(OfferFolders::Path(Root(1)) + "/model.pt", "weights");
+  offers_.GiveBack(Root(1));
+  EXPECT_TRUE(std::filesystem::exists(OfferFolders::Path(Root(1)) + "/model.pt"));
+  ASSERT_OK(offers_.Make(Root(2)));
+  std::filesystem::create_directories(Root(2) + "/step-1.a1.g1");
+  offers_.GiveBack(Root(2));
+  EXPECT_TRUE(std::filesystem::exists(Root(2) + "/step-1.a1.g1"));
+}
+
+TEST_F(OfferFoldersTest, ALaterAttemptFindsWhatIsThere) {
+  ASSERT_OK(offers_.Make(Root(1)));
+  offers_.GiveBack(Root(1));
+  std::filesystem::create_directories(OfferFolders::Path(Root(2)));
+  Write(OfferFolders::Path(Root(2)) + "/model.pt", "weights");
+  ASSERT_OK(offers_.Make(Root(2)));
+  EXPECT_TRUE(std::filesystem::exists(OfferFolders::Path(Root(2)) + "/model.pt"));
+  ASSERT_OK(offers_.Make(Root(3)));
+  EXPECT_TRUE(std::filesystem::is_directory(OfferFolders::Path(Root(3))));
+}
+
+TEST_F(OfferFoldersTest, WhatAKilledAgentKeptIsReplaced) {
+  std::filesystem::create_directories(dir_ / "checkpoints/spare-worker-1-0/offers");
+  ASSERT_OK(offers_.Make(Root(1)));
+  offers_.GiveBack(Root(1));
+  EXPECT_EQ(Entries(dir_ / "checkpoints"), 1u);
+  ASSERT_OK(offers_.Make(Root(2)));
+  EXPECT_EQ(Entries(dir_ / "checkpoints"), 1u);
+}
+
+TEST_F(OfferFoldersTest, AFolderThatCannotBeMadeIsSaid) {
+  fs_.FailAt(1, absl::PermissionDeniedError("read-only"));
+  EXPECT_THAT(offers_.Make(Root(1)), StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("")));
+}
+
+}  // namespace
+}  // namespace muster::worker

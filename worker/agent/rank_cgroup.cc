@@ -1,0 +1,189 @@
+#include "worker/agent/rank_cgroup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "common/base/status_macros.h"
+#include "worker/agent/vfork_into.h"
+
+namespace muster::worker {
+namespace {
+
+constexpr size_t kMaxFileBytes = 4u << 20;
+
+absl::Status Failure(absl::string_view step, const std::string& path) {
+  const std::string message = absl::StrCat("cannot ", step, " ", path, ": ", ::strerror(errno));
+  const bool forbidden = errno == EACCES || errno == EPERM || errno == EROFS;
+  return forbidden ? absl::PermissionDeniedError(message) : absl::UnavailableError(message);
+}
+
+std::string Read(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  char buffer[4096];
+  while (fd.valid() && text.size() < kMaxFileBytes) {
+    const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
+    if (got <= 0) break;
+    text.append(buffer, static_cast<size_t>(got));
+  }
+  return text;
+}
+
+absl::Status Write(const std::string& path, absl::string_view text) {
+  const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!fd.valid() || ::write(fd.get(), text.data(), text.size()) < 0) {
+    return Failure("write", path);
+  }
+  return absl::OkStatus();
+}
+
+bool HasWord(const std::string& path, absl::string_view word) {
+  const std::string text = Read(path);
+  for (const absl::string_view one : absl::StrSplit(text, absl::ByAnyChar(" \n"))) {
+    if (one == word) return true;
+  }
+  return false;
+}
+
+// "key value" lines; 0 when the key is not there.
+uint64_t ValueOf(const std::string& path, absl::string_view key) {
+  const std::string text = Read(path);
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    uint64_t value = 0;
+    if (absl::ConsumePrefix(&line, absl::StrCat(key, " ")) && absl::SimpleAtoi(line, &value)) {
+      return value;
+    }
+  }
+  return 0;
+}
+
+// Where the unified hierarchy is mounted; "" when it is not.
+std::string MountPoint() {
+  const std::string mounts = Read("/proc/self/mountinfo");
+  for (const absl::string_view line : absl::StrSplit(mounts, '\n')) {
+    if (!absl::StrContains(line, " - cgroup2 ")) continue;
+    const std::vector<absl::string_view> fields = absl::StrSplit(line, ' ');
+    if (fields.size() > 4) return std::string(fields[4]);
+  }
+  return "";
+}
+
+absl::StatusOr<std::string> OwnFolder() {
+  const std::string mounted = MountPoint();
+  if (mounted.empty()) return absl::UnavailableError("no cgroup v2 hierarchy is mounted");
+  const std::string cgroups = Read("/proc/self/cgroup");
+  for (absl::string_view line : absl::StrSplit(cgroups, '\n')) {
+    if (!absl::ConsumePrefix(&line, "0::")) continue;
+    std::string folder = line == "/" ? mounted : absl::StrCat(mounted, line);
+    if (HasWord(folder + "/cgroup.procs", absl::StrCat(::getpid()))) return folder;
+  }
+  return absl::UnavailableError(absl::StrCat("this process's cgroup is not under ", mounted));
+}
+
+// A cgroup that divides its memory holds no processes itself, but for the root: where the agent is
+// the only one in it, it moves to a leaf of its own.
+bool DivideMemory(const std::string& folder, const std::string& agent) {
+  const std::string control = folder + "/cgroup.subtree_control";
+  if (HasWord(control, "memory")) return true;
+  if (!HasWord(folder + "/cgroup.controllers", "memory")) return false;
+  if (Write(control, "+memory").ok()) return true;
+  const std::string leaf = absl::StrCat(folder, "/muster-agent-", agent);
+  if (::mkdir(leaf.c_str(), 0755) != 0 && errno != EEXIST) return false;
+  if (Write(leaf + "/cgroup.procs", "0").ok() && Write(control, "+memory").ok()) return true;
+  // Others are in it too. Back to where we were.
+  Write(folder + "/cgroup.procs", "0").IgnoreError();
+  ::rmdir(leaf.c_str());
+  return false;
+}
+
+void RemoveLeftovers(const std::string& folder, const std::string& name_prefix) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(folder.c_str()), ::closedir);
+  if (entries == nullptr) return;
+  std::vector<std::string> left;
+  while (const dirent* entry = ::readdir(entries.get())) {
+    if (absl::StartsWith(entry->d_name, name_prefix)) {
+      left.push_back(absl::StrCat(folder, "/", entry->d_name));
+    }
+  }
+  for (const std::string& path : left) {
+    Write(path + "/cgroup.kill", "1").IgnoreError();
+    ::rmdir(path.c_str());
+  }
+}
+
+// Whether a process can begin there.
+[[gnu::noinline]] absl::Status TryToBeginIn(const RankCgroup& cgroup) {
+  const pid_t pid = VforkInto(cgroup.fd());
+  if (pid == 0) ::_exit(0);
+  if (pid < 0) return Failure("start a process in", cgroup.path());
+  ::waitpid(pid, nullptr, 0);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+RankCgroup::~RankCgroup() {
+  Kill();
+  ::rmdir(path_.c_str());
+}
+
+void RankCgroup::Kill() const { Write(path_ + "/cgroup.kill", "1").IgnoreError(); }
+
+std::optional<uint64_t> RankCgroup::OutOfMemoryAt() const {
+  if (!limits_memory() || ValueOf(path_ + "/memory.events", "oom_kill") == 0) return std::nullopt;
+  uint64_t peak = 0;  // not told by old kernels; they held what they may
+  const std::string text = Read(path_ + "/memory.peak");
+  return absl::SimpleAtoi(text, &peak) ? peak : memory_limit_;
+}
+
+absl::StatusOr<std::unique_ptr<RankCgroups>> RankCgroups::Open(const std::string& agent) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string folder, OwnFolder());
+  return OpenAt(folder, agent);
+}
+
+absl::StatusOr<std::unique_ptr<RankCgroups>> RankCgroups::OpenAt(const std::string& folder,
+                                                                 const std::string& agent) {
+  const std::string name_prefix = absl::StrCat("muster-rank-", agent, ".");
+  RemoveLeftovers(folder, name_prefix);
+  const bool can_limit_memory = DivideMemory(folder, agent);
+  std::unique_ptr<RankCgroups> cgroups(
+      new RankCgroups(absl::StrCat(folder, "/", name_prefix), can_limit_memory));
+  // A try shows whether they can be made and used at all.
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<RankCgroup> first, cgroups->Make("try", 0));
+  MUSTER_RETURN_IF_ERROR(TryToBeginIn(*first));
+  return cgroups;
+}
+
+absl::StatusOr<std::unique_ptr<RankCgroup>> RankCgroups::Make(const std::string& name,
+                                                              uint64_t memory_limit) {
+  if (memory_limit != 0 && !can_limit_memory_) {
+    return absl::UnimplementedError("no memory controller in this worker's cgroup");
+  }
+  const std::string path = prefix_ + name;
+  if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) return Failure("make", path);
+  UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.valid()) return Failure("open", path);
+  std::unique_ptr<RankCgroup> cgroup(new RankCgroup(path, std::move(folder), memory_limit));
+  if (::access((path + "/cgroup.kill").c_str(), W_OK) != 0) return Failure("use", path);
+  if (memory_limit == 0) return cgroup;
+  MUSTER_RETURN_IF_ERROR(Write(path + "/memory.max", absl::StrCat(memory_limit)));
+  // Swapping instead of ending would only be slow, and half a rank is none. Not every kernel has
+  // these two.
+  Write(path + "/memory.swap.max", "0").IgnoreError();
+  Write(path + "/memory.oom.group", "1").IgnoreError();
+  return cgroup;
+}
+
+}  // namespace muster::worker
