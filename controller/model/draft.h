@@ -91,6 +91,7 @@ class Draft {
 
   AfterCommit& after_commit() { return after_commit_; }
 
+  size_t new_jobs() const { return new_jobs_.size(); }
   // The job that was added in this draft with that owner and key, or null.
   const Job* FindNewJob(absl::string_view owner, absl::string_view idempotency_key) const;
 
