@@ -61,9 +61,11 @@ class Replay {
 
   // The worker is gone and with it whoever had ranks there, until it returns.
   void Lose(const std::string& worker) {
-    for (const uint64_t id : *world.view().active_jobs) {
+    const std::vector<uint64_t> active = *world.view().active_jobs;  // each view makes a new list
+    for (const uint64_t id : active) {
       if (!job(id).has_live_attempt()) continue;
-      for (const Rank& rank : job(id).current->ranks) {
+      const std::vector<Rank> ranks = job(id).current->ranks;
+      for (const Rank& rank : ranks) {
         if (rank.worker != worker) continue;
         End(id);
         Move(id, JobState::kPending, Reason::kAttemptCleared);
