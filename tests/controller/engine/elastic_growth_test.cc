@@ -51,7 +51,9 @@ TEST_F(ElasticGrowthTest, ItSavesLeavesAndGoesOnWithMoreRanks) {
   FinishOther();
   Live(absl::Minutes(1));
   EXPECT_EQ(state(elastic_job_), JobState::kRunning) << "it has only just begun";
-  Live(absl::Minutes(1) + absl::Seconds(6));
+  Live(absl::Seconds(45));
+  EXPECT_OK(Apply(MakeCommit(one_, fence_, 30)).status);
+  Live(absl::Seconds(21));
   ASSERT_EQ(state(elastic_job_), JobState::kRecovering);
   EXPECT_EQ(job(elastic_job_).reason, Reason::kResized);
   EXPECT_THAT(job(elastic_job_).events.back()->message,
@@ -68,7 +70,7 @@ TEST_F(ElasticGrowthTest, ItSavesLeavesAndGoesOnWithMoreRanks) {
   EXPECT_EQ(job(elastic_job_).restarts_in_row, 0u) << "it is not its fault";
   const StartAssignment start = StartRanks(one_);
   EXPECT_EQ(start.world_size, 4u);
-  ASSERT_EQ(start.resume.size(), 1u);
+  ASSERT_EQ(start.resume.size(), 2u);
   EXPECT_EQ(start.resume.front().step, 40);
   EXPECT_EQ(state(elastic_job_), JobState::kRunning);
   Live(absl::Minutes(5));
@@ -79,6 +81,7 @@ TEST_F(ElasticGrowthTest, SlotsThatAnotherJobWaitsForAreLeftToIt) {
   const uint64_t waits = Submit({.min_ranks = 4});
   FinishOther();
   Live(absl::Minutes(3));
+  EXPECT_OK(Apply(MakeCommit(one_, fence_, 30)).status);
   EXPECT_EQ(state(waits), JobState::kPending);
   EXPECT_EQ(job(elastic_job_).attempt, 1u);
   EXPECT_EQ(state(elastic_job_), JobState::kRunning);
