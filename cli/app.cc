@@ -158,9 +158,9 @@ int RunMuster(const std::vector<std::string>& args, Host& host, FileSystem& fs) 
   GlobalText text;
   AddGlobals(app, text, session.globals().context);
   for (const auto add :
-       {AddSubmit,  AddRun,     AddLs,      AddShow,   AddWatch, AddLogs,   AddMetrics,
-        AddWait,    AddCancel,  AddControl, AddUpdate, AddNodes, AddTop,    AddProject,
-        AddHistory, AddGoodput, AddExplain, AddEvents, AddCkpt, AddLocal, AddVersion}) {
+       {AddSubmit,  AddRun,     AddLs,      AddShow,   AddWatch, AddLogs,  AddMetrics,
+        AddWait,    AddCancel,  AddControl, AddUpdate, AddNodes, AddTop,   AddProject,
+        AddHistory, AddGoodput, AddExplain, AddEvents, AddCkpt,  AddLocal, AddVersion}) {
     add(app, session, verb);
   }
   std::vector<std::string> own_args = args;

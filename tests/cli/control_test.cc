@@ -190,8 +190,7 @@ TEST_F(ControlTest, HistoryAsksForWhatHasEnded) {
   service_.PutJob(job);
   const CliResult result = run_({"history", "--no-header", "--since", "2023-11-14T00:00:00Z"});
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(result.out,
-            "9  done  ada  SUCCEEDED  2023-11-14 22:24:20  1m  11m  10m  0.50  0\n");
+  EXPECT_EQ(result.out, "9  done  ada  SUCCEEDED  2023-11-14 22:24:20  1m  11m  10m  0.50  0\n");
   EXPECT_EQ(service_.last_list().finished_from_ms(), 1'699'920'000'000);
   EXPECT_EQ(service_.last_list().states_size(), 3);
   EXPECT_EQ(run_({"history", "-q", "--owner", "bob"}).out, "");

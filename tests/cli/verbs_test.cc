@@ -111,9 +111,9 @@ TEST_F(VerbsTest, HelpAndVersionExitWith0) {
   EXPECT_THAT(run_({"--help"}).out, AllOf(HasSubstr("submit"), Not(HasSubstr("supervise"))));
   EXPECT_THAT(run_({"submit", "--help"}).out, HasSubstr("--dry-run"));
   EXPECT_THAT(run_({"--version"}).out, StartsWith("muster "));
-  for (const char* verb :
-       {"submit", "ls", "show", "watch", "logs", "metrics", "wait", "cancel", "hold", "release",
-        "suspend", "resume", "requeue", "update", "nodes", "run", "top", "ckpt", "local", "version"}) {
+  for (const char* verb : {"submit", "ls",   "show",    "watch",   "logs",   "metrics", "wait",
+                           "cancel", "hold", "release", "suspend", "resume", "requeue", "update",
+                           "nodes",  "run",  "top",     "ckpt",    "local",  "version"}) {
     EXPECT_EQ(run_({verb, "--help"}).code, 0) << verb;
   }
 }

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-
 #include "controller/api/job_service.h"
 #include "tests/controller/api/api_fixture.h"
 
