@@ -305,7 +305,8 @@ void Rank::Stop(StopRequest request) {
     checkpoints_.reset();
     return FinishWhenSaved();
   }
-  if (ended_ || (stop_.has_value() && !IsHarsher(request, *stop_))) return;
+  const bool over = ended_ && !RestMaySave();
+  if (over || (stop_.has_value() && !IsHarsher(request, *stop_))) return;
   Log(LogLevel::kInfo, "rank_stopping",
       {{"job", plan_.fence.job_id()},
        {"attempt", plan_.fence.attempt()},
@@ -319,13 +320,14 @@ void Rank::Stop(StopRequest request) {
 }
 
 void Rank::TakeStopStep() {
-  if (ended_) return;
+  if (ended_ && !RestMaySave()) return;
   const absl::Duration elapsed = deps_.loop.clock().SinceBoot() - stop_began_;
   const StopStep step = NextStopStep(*stop_, elapsed, stop_taken_);
   if (step.action != StopAction::kWait) stop_taken_ = step.action;
   if (step.action == StopAction::kAskToSave) {
     Tell(StopLine{.save = true, .reason = stop_->reason});
-    // The leader alone, as it alone knows what else must live while it saves.
+    // The leader alone, as it alone knows what else must live while it saves; ClearRemains tells
+    // the rest when it dies of that.
     if (plan_.is_command) process_->Signal(SIGTERM);
   } else if (step.action == StopAction::kTerminate) {
     Tell(StopLine{.save = false, .reason = stop_->reason});
@@ -401,6 +403,16 @@ void Rank::ClearRemains() {
     deps_.loop.Unwatch(process_->exit_fd());
     NoteOutOfMemory();
   }
+  if (RestMaySave()) {
+    const std::vector<pid_t> rest = FindRemains();
+    if (!std::exchange(rest_told_, true)) {
+      for (const pid_t pid : rest) ::kill(pid, SIGTERM);
+    }
+    if (!rest.empty()) {
+      clear_timer_ = deps_.loop.After(kClearInterval, [this] { ClearRemains(); });
+      return;
+    }
+  }
   KillAll();
   const std::vector<pid_t> remains = FindRemains();
   for (const pid_t pid : remains) ::kill(pid, SIGKILL);
@@ -415,6 +427,11 @@ void Rank::ClearRemains() {
   }
   clear_timer_ = deps_.loop.After(unkillable_ ? kSlowClearInterval : kClearInterval,
                                   [this] { ClearRemains(); });
+}
+
+bool Rank::RestMaySave() const {
+  return ended_ && plan_.is_command && stop_taken_ == StopAction::kAskToSave &&
+         (facts_.signal == SIGTERM || facts_.exit_code == 128 + SIGTERM);
 }
 
 std::vector<pid_t> Rank::FindRemains() {

@@ -127,6 +127,8 @@ class Rank {
   void OnKillInVain();
   void PumpLogs();
   void ClearRemains();  // after the leader's end, until nothing of the rank lives
+  // The leader died of the wish to save, and its grace lasts: what it started is asked, not killed.
+  bool RestMaySave() const;
   std::vector<pid_t> FindRemains();
   void FinishWhenSaved();  // after that, until what a command offered is published
   void Finish();
@@ -158,7 +160,8 @@ class Rank {
   absl::Duration stop_began_;
   StopAction stop_taken_ = StopAction::kWait;
   ExitFacts facts_;
-  bool ended_ = false;
+  bool ended_ = false;  // the leader has
+  bool rest_told_ = false;
   bool unkillable_ = false;
   bool finishing_ = false;  // all dead; a checkpoint is still on its way
   bool finished_ = false;

@@ -178,6 +178,31 @@ TEST_F(AgentTest, ACommandAskedToSaveGetsSigtermAndItsLeaveCountsAsStopped) {
   EXPECT_EQ(ExitOf(controller_.heard()).exit_code(), 5);
 }
 
+TEST_F(AgentTest, ACommandInAShellThatDiesOfTheSignalMayStillSave) {
+  StartAgent();
+  ASSERT_TRUE(controller_.Send(CommandMessage(1, {"sh", "-c",
+                                                  "sh -c \"trap 'sleep 0.3; echo saved; exit 0' "
+                                                  "TERM; echo up; while :; do sleep 0.05; done\"; "
+                                                  "echo never"})));
+  ASSERT_TRUE(controller_.Await(Logged("up")));
+  ASSERT_TRUE(controller_.Send(StopMessage(2, v1::StopRanks::SAVE, 60'000)));
+  ASSERT_TRUE(controller_.Await(Exited));
+  ASSERT_TRUE(controller_.Await(Logged("up\nsaved\n")));
+  EXPECT_TRUE(ExitOf(controller_.heard()).stopped());
+}
+
+TEST_F(AgentTest, WhatAShellLeftBehindIsKilledAfterTheGrace) {
+  StartAgent();
+  ASSERT_TRUE(controller_.Send(CommandMessage(
+      1,
+      {"sh", "-c", "sh -c \"trap '' TERM; echo up; while :; do sleep 0.05; done\"; echo never"})));
+  ASSERT_TRUE(controller_.Await(Logged("up")));
+  ASSERT_TRUE(controller_.Send(StopMessage(2, v1::StopRanks::SAVE, 300)));
+  ASSERT_TRUE(controller_.Await(Exited));
+  EXPECT_TRUE(ExitOf(controller_.heard()).stopped());
+  EXPECT_TRUE(FindProcesses(0, std::filesystem::canonical(dir_ / "data/ranks").string()).empty());
+}
+
 TEST_F(AgentTest, ACommandToldToLeaveIsToldWithAllThatItStarted) {
   StartAgent();
   ASSERT_TRUE(controller_.Send(
