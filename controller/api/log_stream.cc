@@ -57,14 +57,13 @@ void LogStream::OnStore(MetricsStore* store, const absl::Status& refused) {
   }
   // Asked before the read: what was stored by then is in it.
   if (over_at_ == absl::InfiniteDuration() && JobIsOver()) over_at_ = clock_.SinceBoot();
-  const bool drained = clock_.SinceBoot() - over_at_ >= kDrainGrace;
   const absl::StatusOr<std::vector<StoredLogChunk>> page = ReadPage(*store);
   if (!page.ok()) {
     End(page.status());
     return;
   }
   for (const StoredLogChunk& chunk : *page) Deliver(chunk);
-  if (page->empty() && (!request_.follow || drained)) {
+  if (page->empty() && (!request_.follow || IsDrained())) {
     FlushLines();
     End(absl::OkStatus());
   }
@@ -170,6 +169,39 @@ bool LogStream::JobIsOver() {
   const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
   const Job* job = snapshot->FindJob(request_.query.job_id);
   return job == nullptr || IsTerminal(job->state);
+}
+
+bool LogStream::IsDrained() {
+  if (over_at_ == absl::InfiniteDuration()) return false;
+  const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
+  const Job* job = snapshot->FindJob(request_.query.job_id);
+  bool all_told = false;
+  if (job != nullptr && job->current != nullptr) {
+    const Attempt& attempt = *job->current;
+    const bool waits = clock_.Now() - attempt.ended < kMissingGrace;
+    all_told = true;
+    for (const Rank& rank : attempt.ranks) {
+      if (waits && IsMissing(attempt, rank)) return false;
+      all_told &= rank.log_bytes.has_value();
+    }
+  }
+  return all_told || clock_.SinceBoot() - over_at_ >= kDrainGrace;
+}
+
+bool LogStream::IsMissing(const Attempt& attempt, const Rank& rank) const {
+  const LogQuery& query = request_.query;
+  if (!rank.log_bytes.has_value() || query.rank.value_or(rank.rank) != rank.rank ||
+      query.attempt.value_or(attempt.number) != attempt.number) {
+    return false;
+  }
+  for (const bool is_stderr : {false, true}) {
+    const auto sent = streams_.find({attempt.number, attempt.generation, rank.rank, is_stderr});
+    const uint64_t sent_bytes = sent == streams_.end() ? 0 : sent->second.next_offset;
+    // A tail need not have anything of a stream.
+    const bool left_out = sent == streams_.end() && request_.tail_lines > 0;
+    if (!left_out && sent_bytes < (*rank.log_bytes)[is_stderr]) return true;
+  }
+  return false;
 }
 
 }  // namespace muster::controller

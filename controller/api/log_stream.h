@@ -29,8 +29,10 @@ struct LogStreamRequest {
 class LogStream final : public OutStream<v1::StreamLogsResponse>,
                         public std::enable_shared_from_this<LogStream> {
  public:
-  // Logs travel beside the news that the job is over, and may come after it: so long they are
-  // waited for.
+  // Logs travel beside the news that the job is over, and may come after it. So long after it they
+  // are waited for: where ranks told how much they wrote (an agent that has just found a new
+  // controller, say, is slower to send logs than news), and where they did not.
+  static constexpr absl::Duration kMissingGrace = absl::Seconds(30);
   static constexpr absl::Duration kDrainGrace = absl::Seconds(2);
 
   LogStream(CallGate& gate, const Engine& engine, MetricsIngest& ingest, Clock& clock,
@@ -57,6 +59,9 @@ class LogStream final : public OutStream<v1::StreamLogsResponse>,
   void SendText(const StreamKey& key, Stream& stream, std::string text);
   void FlushLines();
   bool JobIsOver();
+  // The job is over, and nothing of its newest attempt is waited for any more.
+  bool IsDrained();
+  bool IsMissing(const Attempt& attempt, const Rank& rank) const;
 
   const Engine& engine_;
   MetricsIngest& ingest_;

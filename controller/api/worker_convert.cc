@@ -244,6 +244,9 @@ absl::StatusOr<RankReport> FromProto(const v1::RankEvent& event, const ReportSou
   out.message = Cut(event.message());
   out.last_step = event.last_step();
   out.results = ValuesOf(event.results());
+  if (event.has_stdout_bytes() && event.has_stderr_bytes()) {
+    out.log_bytes = {event.stdout_bytes(), event.stderr_bytes()};
+  }
   return out;
 }
 

@@ -54,6 +54,7 @@ JobInput NoteExit(Draft& draft, const RankReport& report, const RuleContext& con
   rank.exit_code = report.exit_code;
   rank.signal = report.signal;
   rank.succeeded = report.succeeded;
+  rank.log_bytes = report.log_bytes;
   ReleaseSlot(draft, job_id, report.fence.attempt, report.rank);
   if (report.succeeded) {
     const std::vector<Rank>& ranks = draft.view().FindJob(job_id)->current->ranks;

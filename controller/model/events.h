@@ -2,6 +2,7 @@
 // loops make the rest, and only the applier acts on them. Plain data.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -149,6 +150,7 @@ struct RankReport {
   std::string message;
   int64_t last_step = 0;
   std::map<std::string, double> results;
+  std::optional<std::array<uint64_t, 2>> log_bytes;  // as Rank's
 };
 
 struct CheckpointReport {

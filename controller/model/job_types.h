@@ -6,6 +6,7 @@
 // since boot and decide timeouts.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -193,6 +194,9 @@ struct Rank {
   int32_t signal = 0;
   uint32_t pid = 0;
   int64_t last_step = 0;
+  // What it wrote to stdout and to stderr, once it has ended and where its agent could tell. In
+  // memory only.
+  std::optional<std::array<uint64_t, 2>> log_bytes;
   // When it held its slots, in ledger time; infinite ends: never, and still.
   absl::Time held_from = absl::InfinitePast();
   absl::Time held_until = absl::InfiniteFuture();

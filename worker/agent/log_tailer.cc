@@ -20,6 +20,18 @@ absl::StatusOr<bool> LogTailer::Pump(bool final) {
   return more_stdout || more_stderr;
 }
 
+std::optional<std::array<uint64_t, 2>> LogTailer::WrittenBytes() const {
+  std::array<uint64_t, 2> written = {};
+  for (const bool is_stderr : {false, true}) {
+    const absl::StatusOr<uint64_t> size = fs_.FileSize(Path(is_stderr));
+    const bool capped = spool_.LogMark(key_, is_stderr) >= max_stream_bytes_;
+    if (absl::IsNotFound(size.status())) continue;
+    if (!size.ok() || capped || *size >= max_stream_bytes_) return std::nullopt;
+    written[is_stderr] = *size;
+  }
+  return written;
+}
+
 std::string LogTailer::Path(bool is_stderr) const {
   return absl::StrCat(folder_, "/", is_stderr ? kStderrFile : kStdoutFile);
 }

@@ -4,6 +4,9 @@
 // and its file is emptied now and then, so that it cannot fill the disk. One thread.
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -39,6 +42,10 @@ class LogTailer {
   // writes any more. True when there is more to take at once. Errors are the file system's or the
   // spool's; nothing is lost by them.
   absl::StatusOr<bool> Pump(bool final);
+
+  // How much the rank has written to stdout and to stderr, when nobody writes any more. Nothing
+  // when a stream is beyond the bound, or a file cannot be asked.
+  std::optional<std::array<uint64_t, 2>> WrittenBytes() const;
 
   // Bytes of both streams in the spool so far.
   uint64_t taken_bytes() const { return spool_.LogMark(key_, false) + spool_.LogMark(key_, true); }

@@ -455,6 +455,10 @@ void Rank::Finish() {
   facts_.is_command = plan_.is_command;
   v1::RankEvent event = MakeEvent(v1::RankEvent::EXITED);
   JudgeExit(facts_, event);
+  if (const auto written = logs_.WrittenBytes(); written.has_value()) {
+    event.set_stdout_bytes((*written)[0]);
+    event.set_stderr_bytes((*written)[1]);
+  }
   Log(LogLevel::kInfo, "rank_exited",
       {{"job", plan_.fence.job_id()},
        {"attempt", plan_.fence.attempt()},

@@ -107,6 +107,28 @@ TEST_F(LogStreamTest, FollowOfAFinishedJobEndsAtOnce) {
   EXPECT_THAT(All(), ElementsAre("1/0@0:one\n", "OK"));
 }
 
+TEST_F(LogStreamTest, FollowWaitsForAllThatTheRanksWrote) {
+  auto attempt = std::make_shared<Attempt>();
+  attempt->job_id = attempt->number = 1;
+  attempt->ended = clock_.Now();
+  attempt->ranks.resize(2);
+  attempt->ranks[0].log_bytes = {8, 0};
+  attempt->ranks[1].rank = 1;
+  attempt->ranks[1].log_bytes = {0, 0};
+  engine_.Publish([&](Snapshot& s) {
+    auto job = MakeJob(1, "digits", JobState::kSucceeded);
+    job->current = attempt;
+    s.jobs.Put(1, job);
+  });
+  request_.set_follow(true);
+  Open();
+  Append(0, 0, "one\n");
+  EXPECT_EQ(Next(), "1/0@0:one\n");
+  Append(0, 4, "two\n");
+  EXPECT_EQ(Next(), "1/0@4:two\n");
+  EXPECT_EQ(Next(), "OK");
+}
+
 TEST_F(LogStreamTest, ManyPagesKeepTheirOrder) {
   uint64_t offset = 0;
   std::string expected;

@@ -145,6 +145,17 @@ TEST_F(LogTailerTest, OfAStreamBeyondItsBoundOnlyTheEndIsTaken) {
   EXPECT_EQ(Text(), capped + "[muster: its end]\n" + std::string(5000, 'b') + "the last words");
 }
 
+TEST_F(LogTailerTest, TellsHowMuchWasWrittenUnlessItIsTooMuch) {
+  LogTailer tailer(fs_, *spool_, kKey, folder_, /*max_stream_bytes=*/1000);
+  EXPECT_THAT(tailer.WrittenBytes(), ::testing::Optional(::testing::ElementsAre(0, 0)));
+  Write("one\ntwo");
+  Write("error", kStderrFile);
+  EXPECT_OK(tailer.Pump(false));
+  EXPECT_THAT(tailer.WrittenBytes(), ::testing::Optional(::testing::ElementsAre(7, 5)));
+  Write(std::string(1000, 'a'));
+  EXPECT_EQ(tailer.WrittenBytes(), std::nullopt);
+}
+
 TEST_F(LogTailerTest, TheFileOfAStreamBeyondItsBoundIsEmptiedNowAndThen) {
   constexpr uint64_t kBound = 1000;
   LogTailer tailer(fs_, *spool_, kKey, folder_, kBound);
