@@ -6,6 +6,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 
 namespace muster::controller {
@@ -45,7 +46,7 @@ std::string EncodeNumbers(const std::map<std::string, double>& numbers) {
 }
 
 std::string EncodeIds(const std::vector<uint64_t>& ids) {
-  return ids.empty() ? "[]" : Dump(Json(ids));
+  return absl::StrCat("[", absl::StrJoin(ids, ","), "]");
 }
 
 std::string EncodeHexList(const std::vector<std::string>& blobs) {
@@ -73,9 +74,10 @@ std::string EncodeStrikes(const std::vector<Strike>& strikes) {
 }
 
 std::string EncodeCharged(const std::map<FailureClass, uint32_t>& charged) {
-  Json json = Json::array();
-  for (const auto& [kind, count] : charged) json.push_back({static_cast<int>(kind), count});
-  return Dump(json);
+  const auto pair = [](std::string* out, const auto& charge) {
+    absl::StrAppend(out, "[", static_cast<int>(charge.first), ",", charge.second, "]");
+  };
+  return absl::StrCat("[", absl::StrJoin(charged, ",", pair), "]");
 }
 
 absl::StatusOr<std::map<std::string, std::string>> DecodeTexts(absl::string_view text) {
