@@ -29,7 +29,7 @@ struct Flags {
   bool calibrate = false;
   bool regressions = false;
   std::string bug = "none";
-  uint64_t most = 200;
+  uint64_t most = 400;
 };
 
 struct Totals {

@@ -43,7 +43,9 @@ void Model::CheckPlacement(const mc::Snapshot& snapshot, const mc::Snapshot& bef
   }
 }
 
-void Model::OnQuota(const std::string& project, uint32_t slots) { quotas_[project] = slots; }
+void Model::OnQuota(const std::string& project, uint32_t slots, uint32_t slots_of_user) {
+  quotas_[project] = {slots, slots_of_user};
+}
 
 void Model::OnCancelled(uint64_t job_id) { cancels_.insert(job_id); }
 
@@ -92,7 +94,7 @@ void Model::Check(const mc::Snapshot& snapshot) const {
 }
 
 void Model::CheckQuotas(const mc::Snapshot& snapshot) const {
-  for (const auto& [project, most] : quotas_) {
+  for (const auto& [project, quota] : quotas_) {
     uint32_t held = 0;
     std::map<std::string, uint32_t> of_user;
     snapshot.jobs.ForEach([&](const mc::Job& job) {
@@ -103,11 +105,11 @@ void Model::CheckQuotas(const mc::Snapshot& snapshot) const {
         of_user[job.owner] += rank.slots.size();
       }
     });
-    if (held > most) {
-      trace_.Fail("project ", project, " holds ", held, " slots; its quota is ", most);
+    if (held > quota.slots) {
+      trace_.Fail("project ", project, " holds ", held, " slots; its quota is ", quota.slots);
     }
     for (const auto& [user, slots] : of_user) {
-      if (slots > std::max(1u, most - 1)) {
+      if (slots > quota.slots_of_user) {
         trace_.Fail("user ", user, " holds ", slots, " slots in project ", project);
       }
     }

@@ -31,7 +31,7 @@ class Model {
   void OnHeld(uint64_t job_id, uint32_t attempt) { held_[job_id] = attempt; }
   void OnMayStart(uint64_t job_id) { held_.erase(job_id); }
   void OnCordoned(const std::string& worker, bool cordoned);
-  void OnQuota(const std::string& project, uint32_t slots);
+  void OnQuota(const std::string& project, uint32_t slots, uint32_t slots_of_user);
   // A rank was told that its checkpoint is committed.
   void OnCommitted(uint64_t job_id, uint32_t attempt, int64_t step);
   void OnTerm(const std::string& machine, uint64_t term);
@@ -77,7 +77,11 @@ class Model {
   std::set<uint64_t> cancels_;
   std::map<uint64_t, uint32_t> held_;
   std::set<std::string> cordoned_;
-  std::map<std::string, uint32_t> quotas_;  // slots by project
+  struct SlotQuota {
+    uint32_t slots = 0;
+    uint32_t slots_of_user = 0;  // of each
+  };
+  std::map<std::string, SlotQuota> quotas_;  // by project
   std::set<Commit> commits_;
   std::set<std::tuple<uint64_t, uint32_t, uint32_t>> succeeded_;  // job, attempt, rank
   uint64_t term_ = 0;                                             // the highest of all

@@ -27,11 +27,11 @@ void People::SetQuota() {
   Call(mc::SetProject{.project = "red",
                       .weight = 1 + static_cast<double>(habits_.quota % 3),
                       .quota = mc::Quota{.slots = habits_.quota},
-                      .each_user = mc::Quota{.slots = std::max(1u, habits_.quota - 1)},
+                      .each_user = mc::Quota{.slots = habits_.user_quota},
                       .actor = "user:ann"},
        [this](const mc::EventResult& result) {
          quota_set_ |= result.status.ok();
-         if (result.status.ok()) model_.OnQuota("red", habits_.quota);
+         if (result.status.ok()) model_.OnQuota("red", habits_.quota, habits_.user_quota);
        });
   agenda_.After(kPatience, [this] { SetQuota(); });
 }

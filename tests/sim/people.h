@@ -30,7 +30,8 @@ class People {
     uint32_t widest = 4;  // of the largest machine
     double fail = 0;      // how badly their jobs behave
     std::vector<std::string> workers = {};
-    uint32_t quota = 0;  // slots that project red may hold; 0: no bound
+    uint32_t quota = 0;       // slots that project red may hold; 0: no bound
+    uint32_t user_quota = 0;  // and each of its users, at most as many
     int max_jobs = 12;
   };
   People(Agenda& agenda, Trace& trace, Network& network, SimController& controller, Model& model,

@@ -29,15 +29,17 @@ std::shared_ptr<const mc::JobSettings> People::Settings() {
   settings->name = absl::StrCat("job-", submitted_);
   settings->project = dice_.Chance(0.5) ? "red" : "blue";
   settings->priority = static_cast<int32_t>(dice_.Below(3));
-  const uint32_t most = settings->project == "red" && habits_.quota > 0
-                            ? std::max(1u, habits_.quota - 1)
-                            : habits_.slots;
+  const uint32_t most =
+      settings->project == "red" && habits_.quota > 0 ? habits_.user_quota : habits_.slots;
   settings->needs.slots_per_rank = dice_.Chance(0.15) && habits_.widest >= 2 && most >= 2 ? 2 : 1;
   // Two slots of a rank are on one machine, so that only a part of the slots may do.
   const uint32_t ranks = settings->needs.slots_per_rank == 2 ? 1 : most;
   settings->needs.min_ranks =
       static_cast<uint32_t>(1 + dice_.Below(std::min(ranks, dice_.Chance(0.3) ? ranks : 2)));
-  settings->needs.max_ranks = std::min<uint32_t>(ranks, settings->needs.min_ranks + dice_.Below(3));
+  // Also more than its quotas leave room for.
+  const uint32_t widest = settings->needs.slots_per_rank == 2 ? 1 : habits_.slots;
+  settings->needs.max_ranks =
+      std::min<uint32_t>(widest, settings->needs.min_ranks + dice_.Below(3));
   settings->needs.pools = {{.name = "default", .after = absl::ZeroDuration()}};
   settings->needs.wait_for_capacity = true;
   Schedule(*settings);

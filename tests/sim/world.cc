@@ -67,7 +67,10 @@ void World::Build() {
   habits.slots = slots;
   habits.widest = widest;
   habits.workers = std::move(names);
-  if (dice_.Chance(0.6)) habits.quota = static_cast<uint32_t>(dice_.Between(1, slots));
+  if (dice_.Chance(0.6)) {
+    habits.quota = static_cast<uint32_t>(dice_.Between(1, slots));
+    habits.user_quota = static_cast<uint32_t>(dice_.Between(1, habits.quota));
+  }
   habits.submit_every = dice_.Between(absl::Seconds(10), absl::Minutes(3));
   habits.cancel_every = dice_.Between(absl::Minutes(1), absl::Minutes(15));
   habits.fail = dice_.Chance(0.6) ? dice_.Unit() * 0.05 : 0;
