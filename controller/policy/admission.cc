@@ -43,6 +43,8 @@ Admission Admit(const Snapshot& snapshot, const Job& job, const ScheduleContext&
   }
   if (job.state != JobState::kPending) return admission;
   const SchedulingSettings& scheduling = job.settings->scheduling;
+  // What ends it comes a moment later.
+  if (scheduling.deadline <= context.wall) return Bar("its deadline has passed");
   if (job.held) {
     return Bar(absl::StrCat("held: `muster release ", job.id, "` lets it start"));
   }

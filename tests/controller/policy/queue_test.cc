@@ -163,6 +163,16 @@ TEST_F(QueueTest, AJobWaitsForItsBeginAndTheSchedulerForThatMoment) {
   EXPECT_THAT(Placed(absl::Minutes(5)), ElementsAre(1));
 }
 
+TEST_F(QueueTest, AJobIsNotPlacedAfterItsDeadline) {
+  world_.AddWorker("a", 1);
+  JobSettings settings = World::Settings(1);
+  settings.scheduling.deadline = kWall;
+  world_.AddJob(settings);
+  Add("vision");
+  EXPECT_THAT(Placed(), ElementsAre(2));
+  EXPECT_THAT(MessageOf(1), HasSubstr("its deadline has passed"));
+}
+
 TEST_F(QueueTest, AJobWaitsForTheJobsThatItComesAfter) {
   world_.AddWorker("a", 4);
   Add("vision");
