@@ -20,8 +20,10 @@ LogStream::LogStream(CallGate& gate, const Engine& engine, MetricsIngest& ingest
       ingest_(ingest),
       clock_(clock),
       request_(std::move(request)) {
-  // Over before the call began: nothing is on its way any more.
-  if (JobIsOver()) over_at_ = -absl::InfiniteDuration();
+  // Over before the call began: what its ranks told of is still waited for, and nothing else.
+  if (!JobIsOver()) return;
+  over_at_ = -absl::InfiniteDuration();
+  request_.follow = true;
 }
 
 bool LogStream::Turn() {

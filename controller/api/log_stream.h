@@ -66,7 +66,7 @@ class LogStream final : public OutStream<v1::StreamLogsResponse>,
   const Engine& engine_;
   MetricsIngest& ingest_;
   Clock& clock_;
-  const LogStreamRequest request_;
+  LogStreamRequest request_;  // of a job that is over: with `follow`
 
   Mutex mutex_;
   bool reading_ MUSTER_GUARDED_BY(mutex_) = false;

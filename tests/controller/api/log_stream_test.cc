@@ -107,7 +107,9 @@ TEST_F(LogStreamTest, FollowOfAFinishedJobEndsAtOnce) {
   EXPECT_THAT(All(), ElementsAre("1/0@0:one\n", "OK"));
 }
 
-TEST_F(LogStreamTest, FollowWaitsForAllThatTheRanksWrote) {
+class FinishedLogStreamTest : public LogStreamTest, public ::testing::WithParamInterface<bool> {};
+
+TEST_P(FinishedLogStreamTest, WaitsForAllThatTheRanksWrote) {
   auto attempt = std::make_shared<Attempt>();
   attempt->job_id = attempt->number = 1;
   attempt->ended = clock_.Now();
@@ -120,7 +122,7 @@ TEST_F(LogStreamTest, FollowWaitsForAllThatTheRanksWrote) {
     job->current = attempt;
     s.jobs.Put(1, job);
   });
-  request_.set_follow(true);
+  request_.set_follow(GetParam());
   Open();
   Append(0, 0, "one\n");
   EXPECT_EQ(Next(), "1/0@0:one\n");
@@ -128,6 +130,8 @@ TEST_F(LogStreamTest, FollowWaitsForAllThatTheRanksWrote) {
   EXPECT_EQ(Next(), "1/0@4:two\n");
   EXPECT_EQ(Next(), "OK");
 }
+
+INSTANTIATE_TEST_SUITE_P(FollowOrNot, FinishedLogStreamTest, ::testing::Bool());
 
 TEST_F(LogStreamTest, ManyPagesKeepTheirOrder) {
   uint64_t offset = 0;
