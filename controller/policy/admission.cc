@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/policy/dependencies.h"
 #include "controller/policy/preemption.h"
+#include "controller/policy/time_limits.h"
 
 namespace muster::controller {
 namespace {
@@ -43,8 +44,6 @@ Admission Admit(const Snapshot& snapshot, const Job& job, const ScheduleContext&
   }
   if (job.state != JobState::kPending) return admission;
   const SchedulingSettings& scheduling = job.settings->scheduling;
-  // What ends it comes a moment later.
-  if (scheduling.deadline <= context.wall) return Bar("its deadline has passed");
   if (job.held) {
     return Bar(absl::StrCat("held: `muster release ", job.id, "` lets it start"));
   }
@@ -66,6 +65,10 @@ Admission Admit(const Snapshot& snapshot, const Job& job, const ScheduleContext&
         "not before ", absl::FormatTime(absl::RFC3339_sec, scheduling.begin, absl::UTCTimeZone())));
     admission.again = scheduling.begin;
     return admission;
+  }
+  // What ends it for that comes a moment later.
+  if (std::optional<PassedLimit> limit = JudgeLimits(snapshot, job, context.wall)) {
+    return Bar(std::move(limit->message));
   }
   admission.verdict = Admission::Verdict::kReady;
   if (job.not_before_at > context.now) {

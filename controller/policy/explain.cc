@@ -19,6 +19,7 @@
 #include "controller/policy/room.h"
 #include "controller/policy/run_time.h"
 #include "controller/policy/scheduler.h"
+#include "controller/policy/time_limits.h"
 #include "controller/policy/what_if.h"
 
 namespace muster::controller {
@@ -48,6 +49,7 @@ class Inquiry {
     out_.run_time_source = SourceOfRunTime(*real, *job().settings);
     out_.waits = job().state == JobState::kPending || job().state == JobState::kRecovering ||
                  job().state == JobState::kSuspended;
+    if (EndsForItsLimits()) return std::move(out_);
     if (!out_.waits) {
       Settled();
       CountCost();
@@ -82,6 +84,17 @@ class Inquiry {
     edit(draft);
     world_ = draft.Finish();
     decision_ = Schedule(*world_, context_);
+  }
+
+  // It waits for nothing but its end, which comes at the next look at limits.
+  bool EndsForItsLimits() {
+    if (!out_.waits) return false;
+    const std::optional<PassedLimit> limit = JudgeLimits(*world_, job(), context_.wall);
+    if (!limit.has_value() || limit->input == JobInput::kDependencyFailed) return false;
+    out_.reason = limit->message;
+    out_.why_unknown = limit->message;
+    out_.forecast = ForecastLine(out_, context_.wall);
+    return true;
   }
 
   // It has slots, or has ended.

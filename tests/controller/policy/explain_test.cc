@@ -260,6 +260,16 @@ TEST_F(ExplainTest, ADeadlineThatPassesFirstIsSaid) {
   EXPECT_THAT(Explain(job.id).why_unknown, HasSubstr("its deadline"));
 }
 
+TEST_F(ExplainTest, AJobThatIsPastItsDeadlineIsToldThatAndNoBlockers) {
+  world_.AddWorker("a", 1);
+  Job& job = world_.AddJob(World::Settings(1));
+  Settings(job).scheduling.deadline = kWall - absl::Seconds(1);
+  const Explanation told = Explain(job.id);
+  EXPECT_THAT(told.why_unknown, HasSubstr("its deadline"));
+  EXPECT_EQ(told.reason, told.why_unknown);
+  EXPECT_THAT(told.blockers, ::testing::IsEmpty());
+}
+
 TEST_F(ExplainTest, AJobThatRunsOrHasEndedHasNoBlockers) {
   world_.AddWorker("w1", 2);
   const uint64_t id = AddJob(2).id;

@@ -170,7 +170,21 @@ TEST_F(QueueTest, AJobIsNotPlacedAfterItsDeadline) {
   world_.AddJob(settings);
   Add("vision");
   EXPECT_THAT(Placed(), ElementsAre(2));
-  EXPECT_THAT(MessageOf(1), HasSubstr("its deadline has passed"));
+  EXPECT_THAT(MessageOf(1), HasSubstr("its deadline, 2023-11-14T22:13:20Z, has passed"));
+}
+
+TEST_F(QueueTest, AJobThatRanAsLongAsItMayIsNotPlacedAgain) {
+  world_.AddWorker("a", 1);
+  JobSettings settings = World::Settings(1);
+  settings.scheduling.max_run_time = absl::Minutes(9);
+  world_.AddJob(settings);
+  world_.Place(1, {"a"}, JobState::kRunning);
+  Attempt& attempt = world_.draft().EditAttempt(1);
+  attempt.started = kWall - absl::Minutes(9);
+  attempt.ended = kWall;
+  world_.draft().EditJob(1).state = JobState::kPending;
+  EXPECT_THAT(Placed(), IsEmpty());
+  EXPECT_THAT(MessageOf(1), HasSubstr("it ran 9m, as long as it may"));
 }
 
 TEST_F(QueueTest, AJobWaitsForTheJobsThatItComesAfter) {
