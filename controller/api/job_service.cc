@@ -16,6 +16,7 @@
 #include "controller/api/job_streams.h"
 #include "controller/api/log_stream.h"
 #include "controller/api/pages.h"
+#include "controller/api/post_event.h"
 #include "controller/api/submit_rules.h"
 
 namespace muster::controller {
@@ -57,12 +58,19 @@ absl::StatusOr<StateSet> StatesOf(const v1::ListJobsRequest& request) {
   return states;
 }
 
-absl::Status FillJobs(const Snapshot& snapshot, const v1::ListJobsRequest& request,
-                      v1::ListJobsResponse& response) {
-  uint64_t id = snapshot.jobs.last_id();
-  if (!request.page_token().empty() && !absl::SimpleAtoi(request.page_token(), &id)) {
+// The id that a page's token names; `first` without one.
+absl::StatusOr<uint64_t> IdOfToken(const std::string& token, uint64_t first) {
+  uint64_t id = first;
+  if (!token.empty() && !absl::SimpleAtoi(token, &id)) {
     return absl::InvalidArgumentError("page_token: not one that this controller gave");
   }
+  return id;
+}
+
+absl::Status FillJobs(const Snapshot& snapshot, const v1::ListJobsRequest& request,
+                      v1::ListJobsResponse& response) {
+  MUSTER_ASSIGN_OR_RETURN(uint64_t id,
+                          IdOfToken(request.page_token(), /*first=*/snapshot.jobs.last_id()));
   const uint32_t wanted = request.page_size() == 0 ? kDefaultJobPage : request.page_size();
   const int most = static_cast<int>(std::min(wanted, kMaxJobPage));
   MUSTER_ASSIGN_OR_RETURN(const StateSet states, StatesOf(request));
@@ -123,18 +131,10 @@ bool FillEvents(const Job& job, size_t bytes,
   return FillNewest(std::move(events), bytes, out) && first == 0;
 }
 
-absl::StatusOr<uint64_t> IdOfToken(const std::string& token) {
-  uint64_t id = 0;
-  if (!token.empty() && !absl::SimpleAtoi(token, &id)) {
-    return absl::InvalidArgumentError("page_token: not one that this controller gave");
-  }
-  return id;
-}
-
 // Workers above the id that the token names.
 absl::Status FillWorkers(const Snapshot& snapshot, const v1::ListWorkersRequest& request,
                          v1::ListWorkersResponse& response) {
-  MUSTER_ASSIGN_OR_RETURN(const uint64_t after, IdOfToken(request.page_token()));
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t after, IdOfToken(request.page_token(), /*first=*/0));
   PageBytes page;
   for (uint64_t id = after; id < snapshot.workers.last_id();) {
     const Worker* worker = snapshot.workers.Find(++id);
@@ -231,12 +231,12 @@ grpc::ServerUnaryReactor* JobService::Submit(grpc::CallbackServerContext* contex
                                                 "with `muster submit --upload DIR`")));
     return call;
   }
-  engine_.Post(std::move(event), [call, response](const EventResult& result) {
-    response->set_job_id(result.job_id);
-    response->set_jobs(result.jobs);
-    response->set_already_existed(result.already_existed);
-    call->Done(result.status);
-  });
+  PostAndAnswer(engine_, absl::StatusOr<SubmitJob>(std::move(event)), call,
+                [response](const EventResult& result) {
+                  response->set_job_id(result.job_id);
+                  response->set_jobs(result.jobs);
+                  response->set_already_existed(result.already_existed);
+                });
   return call;
 }
 
@@ -428,7 +428,7 @@ grpc::ServerUnaryReactor* JobService::ListCheckpoints(grpc::CallbackServerContex
     const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
     const absl::StatusOr<const Job*> job = FindJob(*snapshot, request->job());
     status = job.status();
-    absl::StatusOr<uint64_t> below = IdOfToken(request->page_token());
+    absl::StatusOr<uint64_t> below = IdOfToken(request->page_token(), /*first=*/0);
     if (status.ok()) status = below.status();
     if (status.ok()) {
       const uint64_t next =
