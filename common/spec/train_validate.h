@@ -11,4 +11,9 @@ namespace muster {
 // Adds what is wrong with `train:` to `faults`.
 void ValidateTrain(const v1::Train& train, std::vector<SpecFault>& faults);
 
+// Its parts; each may look at the others where they must fit together.
+void ValidateModel(const v1::Train& train, std::vector<SpecFault>& faults);
+void ValidateData(const v1::Train& train, std::vector<SpecFault>& faults);
+void ValidateOptimizer(const v1::Train& train, std::vector<SpecFault>& faults);  // and schedule
+
 }  // namespace muster

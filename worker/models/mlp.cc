@@ -1,9 +1,10 @@
+#include "worker/models/mlp.h"
+
 #include <ATen/ops/linear.h>
 #include <ATen/ops/relu.h>
 
 #include "absl/strings/str_cat.h"
 #include "worker/models/init.h"
-#include "worker/models/model.h"
 
 namespace muster::worker {
 namespace {
@@ -29,13 +30,13 @@ class Mlp final : public Model {
     }
   }
 
-  at::Tensor Forward(const at::Tensor& inputs) override {
+  ModelOutput Forward(const at::Tensor& inputs) override {
     at::Tensor x_BF = inputs.dim() == 2 ? inputs : inputs.flatten(1);
     for (size_t i = 0; i < layers_.size(); ++i) {
       x_BF = at::linear(x_BF, layers_[i].weight, layers_[i].bias);
       if (i + 1 < layers_.size()) x_BF = at::relu(x_BF);
     }
-    return x_BF;
+    return {x_BF};
   }
 
  private:

@@ -23,14 +23,23 @@ struct ModelTensor {
   at::Tensor tensor;
 };
 
+// What a forward pass gives; an objective (worker/train/objective.h) makes a loss of it.
+struct ModelOutput {
+  // Classifiers: logits [B, classes]. Language models: logits [B, T, vocabulary]. Masked
+  // autoencoders: predicted patches [B, patches, values].
+  at::Tensor values;
+  // Masked autoencoders only: float [B, patches], 1 where the patch was hidden.
+  at::Tensor mask;
+};
+
 class Model {
  public:
   virtual ~Model() = default;
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  // inputs: float [B, ...sample shape]; returns logits [B, classes].
-  virtual at::Tensor Forward(const at::Tensor& inputs) = 0;
+  // inputs: [B, ...sample shape]; float, int64 for tokens.
+  virtual ModelOutput Forward(const at::Tensor& inputs) = 0;
 
   // Training: batch norm uses the batch's statistics and updates its running ones. Evaluation: it
   // uses the running ones.
@@ -73,23 +82,5 @@ struct ModelContext {
   uint64_t seed = 0;  // of the initial weights: drawn on the CPU, so equal on every device and rank
   at::Device device = at::kCPU;
 };
-
-struct MlpConfig {
-  std::vector<int64_t> hidden;  // width of each hidden layer, first to last; may be empty
-};
-
-struct ResNet18Config {
-  int64_t width = 64;  // channels of the first stage
-  bool imagenet_stem = false;
-};
-
-// Linear layers with ReLU between, on the flattened input; named as torch.nn.Sequential(Linear,
-// ReLU, Linear, ...) names them.
-std::unique_ptr<Model> MakeMlp(const MlpConfig& config, const ModelContext& context);
-
-// He et al. 2016, torchvision's resnet18 and its names. INVALID_ARGUMENT when a sample is not
-// [channels, height, width].
-absl::StatusOr<std::unique_ptr<Model>> MakeResNet18(const ResNet18Config& config,
-                                                    const ModelContext& context);
 
 }  // namespace muster::worker

@@ -1,7 +1,6 @@
 #include "worker/train/evaluate.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/zeros.h>
 
 #include "worker/train/amp.h"
@@ -15,8 +14,8 @@ void ShareBuffers(Model& model, Collectives& gang) {
   gang.Broadcast(buffers, 0);
 }
 
-Evaluation Evaluate(const Recipe& recipe, const Loader& loader, Split split, Model& model,
-                    Collectives& gang, at::Device device) {
+Evaluation Evaluate(Split split, const EvaluationParts& parts) {
+  const auto& [recipe, loader, model, objective, gang, device] = parts;
   at::NoGradGuard no_grad;
   ShareBuffers(model, gang);
   model.SetTraining(false);
@@ -28,15 +27,15 @@ Evaluation Evaluate(const Recipe& recipe, const Loader& loader, Split split, Mod
       at::zeros({3}, at::TensorOptions(at::kDouble).device(device));  // samples, correct, loss
   const int64_t batches = loader.EvalBatches(split, recipe.evaluation_batch_size, rank, world);
   for (int64_t index = 0; index < batches; ++index) {
-    const Batch batch = loader.EvalBatch(split, recipe.evaluation_batch_size, index, rank, world);
-    const at::Tensor targets = batch.targets.to(device);
+    Batch batch = loader.EvalBatch(split, recipe.evaluation_batch_size, index, rank, world);
+    batch.inputs = batch.inputs.to(device);
+    batch.targets = batch.targets.to(device);
     AutocastScope autocast(recipe.precision, device);
-    const at::Tensor logits_BC = model.Forward(batch.inputs.to(device));
-    const at::Tensor loss =
-        at::cross_entropy_loss(logits_BC, targets, /*weight=*/{}, at::Reduction::Sum);
+    const ModelOutput output = model.Forward(batch.inputs);
+    const at::Tensor correct = objective.Correct(output, batch);
     sums.select(0, 0).add_(static_cast<double>(batch.count));
-    sums.select(0, 1).add_(logits_BC.argmax(1).eq(targets).sum());
-    sums.select(0, 2).add_(loss);
+    if (correct.defined()) sums.select(0, 1).add_(correct);
+    sums.select(0, 2).add_(objective.EvaluationLoss(output, batch));
   }
   model.SetTraining(true);
   gang.AllReduceSum(sums);
@@ -44,7 +43,7 @@ Evaluation Evaluate(const Recipe& recipe, const Loader& loader, Split split, Mod
   const double* values = host.const_data_ptr<double>();
   Evaluation evaluation;
   evaluation.samples = static_cast<int64_t>(values[0]);
-  evaluation.correct = static_cast<int64_t>(values[1]);
+  evaluation.correct = values[1];
   evaluation.loss = values[0] > 0 ? values[2] / values[0] : 0;
   return evaluation;
 }

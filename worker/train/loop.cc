@@ -64,11 +64,14 @@ absl::Status NonFinite(const Verdict& verdict) {
       kNonFinite);
 }
 
+EvaluationParts EvaluationPartsOf(const Recipe& recipe, const TrainParts& parts) {
+  return {recipe, parts.loader, parts.model, parts.objective, parts.gang, parts.device};
+}
+
 // Returns whether the model is the best one so far: by accuracy, then by loss.
 bool Validate(const Recipe& recipe, const TrainParts& parts, Reporter& reporter, RunState& run) {
   reporter.Phase("evaluate", run);
-  const Evaluation evaluation =
-      Evaluate(recipe, parts.loader, Split::kValidation, parts.model, parts.gang, parts.device);
+  const Evaluation evaluation = Evaluate(Split::kValidation, EvaluationPartsOf(recipe, parts));
   reporter.Evaluated(run, Split::kValidation, evaluation);
   run.validation_step = run.step;
   run.validation_accuracy = evaluation.accuracy();
@@ -92,8 +95,7 @@ absl::StatusOr<TrainResult> Conclude(const Recipe& recipe, const TrainParts& par
   MUSTER_RETURN_IF_ERROR(parts.checkpoints.Finish(recipe.commit_timeout));
   MUSTER_RETURN_IF_ERROR(parts.checkpoints.LoadBest(run));
   reporter.Phase("evaluate", run);
-  const Evaluation test =
-      Evaluate(recipe, parts.loader, Split::kTest, parts.model, parts.gang, parts.device);
+  const Evaluation test = Evaluate(Split::kTest, EvaluationPartsOf(recipe, parts));
   reporter.Evaluated(run, Split::kTest, test);
   reporter.Phase("done", run);
   TrainResult result;
@@ -109,7 +111,8 @@ absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts) {
   Reporter reporter(recipe, parts.supervisor, parts.gang.rank(), parts.device);
   reporter.Phase("load", RunState());
   MUSTER_ASSIGN_OR_RETURN(RunState run, parts.checkpoints.Restore());
-  TrainStep train_step(recipe, parts.model, parts.optimizer, parts.gang, parts.device);
+  TrainStep train_step(recipe,
+                       {parts.model, parts.objective, parts.optimizer, parts.gang, parts.device});
   const Sampler& sampler = parts.loader.sampler();
   const uint32_t rank = static_cast<uint32_t>(parts.gang.rank());
   const uint32_t world = static_cast<uint32_t>(parts.gang.world_size());

@@ -12,6 +12,7 @@
 #include "worker/models/model.h"
 #include "worker/optim/optimizer.h"
 #include "worker/train/checkpoints.h"
+#include "worker/train/objective.h"
 #include "worker/train/recipe.h"
 #include "worker/train/supervisor.h"
 
@@ -21,6 +22,7 @@ namespace muster::worker {
 struct TrainParts {
   const Loader& loader;
   Model& model;
+  const Objective& objective;
   Optimizer& optimizer;
   Collectives& gang;
   Checkpoints& checkpoints;

@@ -16,8 +16,7 @@ enum class Precision { kFp32, kBf16 };
 struct Recipe {
   ScheduleConfig schedule;  // holds total_steps as well
   Precision precision = Precision::kFp32;
-  double clip_norm = 0;        // 0: off
-  double label_smoothing = 0;  // 0 to below 1
+  double clip_norm = 0;  // 0: off
   uint64_t seed = 0;
 
   int64_t total_steps = 0;

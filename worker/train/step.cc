@@ -5,7 +5,6 @@
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/clamp_max.h>
-#include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/isfinite.h>
@@ -92,15 +91,15 @@ class TrainStep::Numbers {
   Slot slots_[2];
 };
 
-TrainStep::TrainStep(const Recipe& recipe, Model& model, Optimizer& optimizer, Collectives& gang,
-                     at::Device device)
+TrainStep::TrainStep(const Recipe& recipe, const StepParts& parts)
     : recipe_(recipe),
-      model_(model),
-      optimizer_(optimizer),
-      gang_(gang),
-      device_(device),
-      sync_(gang.MakeGradientSync(Tensors(model.parameters()), {.control_size = kControlSize})),
-      numbers_(std::make_unique<Numbers>(device)) {}
+      model_(parts.model),
+      objective_(parts.objective),
+      optimizer_(parts.optimizer),
+      gang_(parts.gang),
+      device_(parts.device),
+      sync_(gang_.MakeGradientSync(Tensors(model_.parameters()), {.control_size = kControlSize})),
+      numbers_(std::make_unique<Numbers>(device_)) {}
 
 TrainStep::~TrainStep() = default;
 
@@ -109,19 +108,19 @@ Verdict TrainStep::Run(int64_t step, const Batch& batch, const StopWish& wish, b
   SeedStep(recipe_.seed, step, gang_.rank(), device_);
   sync_->BeginStep();
 
-  at::Tensor logits_BC, loss;
+  ModelOutput output;
+  at::Tensor loss;
   {
     AutocastScope autocast(recipe_.precision, device_);
-    logits_BC = model_.Forward(batch.inputs);
-    loss = at::cross_entropy_loss(logits_BC, batch.targets, /*weight=*/{}, at::Reduction::Mean,
-                                  /*ignore_index=*/-100, recipe_.label_smoothing);
+    output = model_.Forward(batch.inputs);
+    loss = objective_.TrainingLoss(output, batch);
   }
   // Ranks may hold unequal shares of the batch: weighted so, the mean over ranks is the mean over
   // samples.
   const double weight = static_cast<double>(batch.count) * gang_.world_size() /
                         static_cast<double>(batch.global_count);
   sync_->Backward(loss, at::full({}, weight, loss.options()),
-                  Control(loss, logits_BC, batch, wish, report));
+                  Control(loss, output, batch, wish, report));
   timer.Mark(StepPart::kForwardBackward);
   timer.Move(StepPart::kForwardBackward, StepPart::kCommunication,
              absl::ToDoubleSeconds(sync_->last_wait()));
@@ -146,8 +145,8 @@ Verdict TrainStep::Run(int64_t step, const Batch& batch, const StopWish& wish, b
   return verdict;
 }
 
-at::Tensor TrainStep::Control(const at::Tensor& loss, const at::Tensor& logits_BC,
-                              const Batch& batch, const StopWish& wish, bool report) {
+at::Tensor TrainStep::Control(const at::Tensor& loss, const ModelOutput& output, const Batch& batch,
+                              const StopWish& wish, bool report) {
   at::NoGradGuard no_grad;
   const double share = static_cast<double>(batch.count) * gang_.world_size() /
                        static_cast<double>(batch.global_count);
@@ -158,20 +157,16 @@ at::Tensor TrainStep::Control(const at::Tensor& loss, const at::Tensor& logits_B
   numbers[kLoss] = 0;
   numbers[kAccuracy] = 0;
   at::Tensor accuracy;
-  if (report)
-    accuracy = logits_BC.argmax(1)
-                   .eq(batch.targets)
-                   .sum()
-                   .to(at::kFloat)
-                   .mul(share / batch.targets.size(0));
+  if (report) accuracy = objective_.Correct(output, batch);
+  if (accuracy.defined()) accuracy = accuracy.to(at::kFloat).mul(share / batch.inputs.size(0));
   if (device_.is_cpu()) {
     numbers[kLoss] = static_cast<float>(loss.item<double>() * share);
-    if (report) numbers[kAccuracy] = accuracy.item<float>();
+    if (accuracy.defined()) numbers[kAccuracy] = accuracy.item<float>();
     return control;
   }
   at::Tensor on_device = control.to(device_, /*non_blocking=*/true);
   on_device.select(0, kLoss).copy_(loss.detach().mul(share));
-  if (report) on_device.select(0, kAccuracy).copy_(accuracy);
+  if (accuracy.defined()) on_device.select(0, kAccuracy).copy_(accuracy);
   return on_device;
 }
 

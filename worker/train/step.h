@@ -15,6 +15,7 @@
 #include "worker/dist/collectives.h"
 #include "worker/models/model.h"
 #include "worker/optim/optimizer.h"
+#include "worker/train/objective.h"
 #include "worker/train/recipe.h"
 #include "worker/train/step_timer.h"
 #include "worker/train/supervisor.h"
@@ -32,11 +33,18 @@ struct Verdict {
   double grad_norm = 0;  // before clipping
 };
 
+// What a step works on. All must outlive it.
+struct StepParts {
+  Model& model;
+  const Objective& objective;
+  Optimizer& optimizer;
+  Collectives& gang;
+  at::Device device;
+};
+
 class TrainStep {
  public:
-  // All but the recipe must outlive the step.
-  TrainStep(const Recipe& recipe, Model& model, Optimizer& optimizer, Collectives& gang,
-            at::Device device);
+  TrainStep(const Recipe& recipe, const StepParts& parts);
   ~TrainStep();
 
   // Runs step `step`. On the CPU the verdict is that of this step. On a device it is that of the
@@ -48,11 +56,12 @@ class TrainStep {
  private:
   class Numbers;
 
-  at::Tensor Control(const at::Tensor& loss, const at::Tensor& logits, const Batch& batch,
+  at::Tensor Control(const at::Tensor& loss, const ModelOutput& output, const Batch& batch,
                      const StopWish& wish, bool report);
 
   const Recipe recipe_;
   Model& model_;
+  const Objective& objective_;
   Optimizer& optimizer_;
   Collectives& gang_;
   const at::Device device_;

@@ -11,6 +11,7 @@
 #include "worker/data/sampler.h"
 #include "worker/models/model.h"
 #include "worker/optim/optimizer.h"
+#include "worker/train/objective.h"
 #include "worker/train/recipe.h"
 
 namespace muster::worker {
@@ -22,6 +23,9 @@ absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(const trainer_spec::JobSpe
 // START_FAILED when the model does not fit the data.
 absl::StatusOr<std::unique_ptr<Model>> BuildModel(const trainer_spec::JobSpec& spec,
                                                   const Dataset& dataset, at::Device device);
+
+// What the model is trained to do.
+std::unique_ptr<Objective> BuildObjective(const trainer_spec::Train& train);
 
 std::unique_ptr<Optimizer> BuildOptimizer(const trainer_spec::Optimizer& spec, const Model& model);
 

@@ -97,7 +97,9 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
                           CheckpointsFor(launch, spec, *dataset)));
   // Whatever way this ends, the saver's thread must come back from its waits before it is joined.
   const auto cancel_waits = absl::MakeCleanup([&link] { link.Cancel(); });
-  return Train(recipe, {loader, *model, *optimizer, *gang, *checkpoints, supervisor, device});
+  const std::unique_ptr<Objective> objective = BuildObjective(spec.train);
+  return Train(recipe,
+               {loader, *model, *objective, *optimizer, *gang, *checkpoints, supervisor, device});
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include <set>
 
 #include "tests/support/status_matchers.h"
+#include "worker/models/mlp.h"
+#include "worker/models/resnet.h"
 
 namespace muster::worker {
 namespace {
@@ -47,7 +49,7 @@ TEST(ResNet18, HasTorchvisionsNames) {
 
 TEST(ResNet18, SmallStemKeepsTheResolutionOfSmallPictures) {
   const auto model = ResNet(16, /*imagenet=*/false, {1, 16, 16}, 10);
-  const at::Tensor logits = model->Forward(at::ones({4, 1, 16, 16}));
+  const at::Tensor logits = model->Forward(at::ones({4, 1, 16, 16})).values;
   EXPECT_EQ(logits.sizes(), at::IntArrayRef({4, 10}));
   EXPECT_EQ(model->parameters().front().tensor.sizes(), at::IntArrayRef({16, 1, 3, 3}));
 }
@@ -61,7 +63,7 @@ TEST(ResNet18, TrainsThroughBuffersThatShareOneMemory) {
   const auto model = ResNet(8, /*imagenet=*/false, {1, 8, 8}, 3);
   const at::Tensor inputs = at::linspace(-1, 1, 2 * 64).view({2, 1, 8, 8});
   const at::Tensor before = model->flat_buffers().clone();
-  torch::autograd::backward({model->Forward(inputs).sum()}, {});
+  torch::autograd::backward({model->Forward(inputs).values.sum()}, {});
   EXPECT_FALSE(at::equal(before, model->flat_buffers()));
   for (const ModelTensor& parameter : model->parameters()) {
     EXPECT_TRUE(parameter.tensor.grad().defined()) << parameter.name;
@@ -95,7 +97,7 @@ TEST(Models, SameSeedGivesTheSameWeightsAndAnotherSeedOthers) {
 
 TEST(Mlp, FlattensItsInputAndIsNamedAsSequential) {
   const auto model = MakeMlp({{32, 16}}, {{1, 4, 4}, 10, 3});
-  EXPECT_EQ(model->Forward(at::ones({5, 1, 4, 4})).sizes(), at::IntArrayRef({5, 10}));
+  EXPECT_EQ(model->Forward(at::ones({5, 1, 4, 4})).values.sizes(), at::IntArrayRef({5, 10}));
   EXPECT_EQ(StateNames(*model), (std::set<std::string>{"0.weight", "0.bias", "2.weight", "2.bias",
                                                        "4.weight", "4.bias"}));
   EXPECT_EQ(model->ParameterCount(), 16 * 32 + 32 + 32 * 16 + 16 + 16 * 10 + 10);
@@ -104,7 +106,7 @@ TEST(Mlp, FlattensItsInputAndIsNamedAsSequential) {
 TEST(Mlp, WithoutHiddenLayersIsLinear) {
   const auto model = MakeMlp({{}}, {{6}, 2, 3});
   EXPECT_EQ(model->parameters().size(), 2u);
-  EXPECT_EQ(model->Forward(at::ones({1, 6})).sizes(), at::IntArrayRef({1, 2}));
+  EXPECT_EQ(model->Forward(at::ones({1, 6})).values.sizes(), at::IntArrayRef({1, 2}));
 }
 
 }  // namespace

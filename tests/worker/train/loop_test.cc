@@ -31,7 +31,7 @@ TrainingRun SmallRun(const std::string& root) {
   run.recipe.total_steps = 12;
   run.recipe.schedule = {ScheduleName::kCosine, 0.01, 3, 0.1, 12};
   run.recipe.clip_norm = 0.5;
-  run.recipe.label_smoothing = 0.1;
+  run.label_smoothing = 0.1;
   run.recipe.report_every_steps = 4;
   run.recipe.evaluation_batch_size = 3;
   run.recipe.commit_timeout = absl::Minutes(1);

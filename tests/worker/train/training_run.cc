@@ -4,6 +4,9 @@
 #include "common/fs/file_system.h"
 #include "tests/worker/dist/gang.h"
 #include "worker/data/dataset.h"
+#include "worker/models/mlp.h"
+#include "worker/models/resnet.h"
+#include "worker/train/objective.h"
 
 namespace muster::testing {
 namespace {
@@ -47,8 +50,9 @@ void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start
     outcome.supervisor.wish = run.wish;
     outcome.supervisor.wish_after_step = run.wish_after_step;
   }
-  outcome.result = Train(
-      run.recipe, {loader, *model, *optimizer, gang, **checkpoints, outcome.supervisor, at::kCPU});
+  const auto objective = MakeCrossEntropy(run.label_smoothing);
+  outcome.result = Train(run.recipe, {loader, *model, *objective, *optimizer, gang, **checkpoints,
+                                      outcome.supervisor, at::kCPU});
   for (const ModelTensor& entry : model->state())
     outcome.weights[entry.name] = entry.tensor.detach().clone();
 }

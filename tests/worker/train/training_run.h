@@ -71,6 +71,7 @@ struct TrainingRun {
   int world_size = 1;
   bool resnet = false;
   bool adamw = true;
+  double label_smoothing = 0;
   uint64_t seed = 5;
   int64_t samples = 103;  // divides by nothing
   uint64_t batch_size = 20;

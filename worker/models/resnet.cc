@@ -1,3 +1,5 @@
+#include "worker/models/resnet.h"
+
 #include <ATen/ops/adaptive_avg_pool2d.h>
 #include <ATen/ops/batch_norm.h>
 #include <ATen/ops/conv2d.h>
@@ -11,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "worker/models/init.h"
-#include "worker/models/model.h"
 
 namespace muster::worker {
 namespace {
@@ -56,7 +57,7 @@ class ResNet18 final : public Model {
     JoinBuffers();
   }
 
-  at::Tensor Forward(const at::Tensor& inputs) override {
+  ModelOutput Forward(const at::Tensor& inputs) override {
     at::Tensor x = Run(stem_, inputs).relu_();
     if (imagenet_stem_) x = at::max_pool2d(x, {3, 3}, {2, 2}, {1, 1});
     for (const Block& block : blocks_) {
@@ -65,7 +66,7 @@ class ResNet18 final : public Model {
       y.add_(block.downsample.has_value() ? Run(*block.downsample, x) : x);
       x = y.relu_();
     }
-    return at::linear(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1), fc_weight_, fc_bias_);
+    return {at::linear(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1), fc_weight_, fc_bias_)};
   }
 
  private:

@@ -1,0 +1,36 @@
+// What training makes smaller, and what evaluation counts: the loss of a model's output.
+//
+// Used by the training step and the evaluation; one for each kind of task. The loss of a batch is a
+// mean over samples, so that the mean over ranks, weighted by their samples, is the mean over the
+// global batch. Stateless. Throws what torch throws.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+
+#include "worker/data/loader.h"
+#include "worker/models/model.h"
+
+namespace muster::worker {
+
+class Objective {
+ public:
+  virtual ~Objective() = default;
+
+  // The mean over the batch's samples: 0-dim, differentiable. With what only training wants, such
+  // as label smoothing.
+  virtual at::Tensor TrainingLoss(const ModelOutput& output, const Batch& batch) const = 0;
+
+  // The sum over the batch's samples: 0-dim. Without what only training wants.
+  virtual at::Tensor EvaluationLoss(const ModelOutput& output, const Batch& batch) const = 0;
+
+  // How many of the batch's samples are right: 0-dim; a sample of many predictions counts as the
+  // share of them that are right. Undefined when the task knows no right and wrong.
+  virtual at::Tensor Correct(const ModelOutput& output, const Batch& batch) const = 0;
+};
+
+// Of logits [B, C] and classes [B]. Label smoothing as in Szegedy et al. 2016, from 0 to below 1.
+std::unique_ptr<Objective> MakeCrossEntropy(double label_smoothing);
+
+}  // namespace muster::worker

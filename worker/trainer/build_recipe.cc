@@ -1,0 +1,33 @@
+#include <algorithm>
+
+#include "worker/trainer/compose.h"
+
+namespace muster::worker {
+Recipe BuildRecipe(const trainer_spec::JobSpec& spec, const Sampler& sampler, uint32_t world_size) {
+  const trainer_spec::Train& train = spec.train;
+  Recipe recipe;
+  recipe.total_steps =
+      static_cast<int64_t>(train.epochs > 0 ? sampler.StepsFor(train.epochs) : train.steps);
+  recipe.schedule.name = train.schedule.name == trainer_spec::ScheduleName::kConstant
+                             ? ScheduleName::kConstant
+                             : ScheduleName::kCosine;
+  recipe.schedule.peak = train.optimizer.lr;
+  recipe.schedule.warmup_steps = static_cast<int64_t>(train.schedule.warmup_steps);
+  recipe.schedule.final_fraction = train.schedule.final_fraction;
+  recipe.schedule.total_steps = recipe.total_steps;
+  recipe.precision =
+      train.precision == trainer_spec::Precision::kBf16 ? Precision::kBf16 : Precision::kFp32;
+  recipe.clip_norm = train.clip_norm;
+  recipe.seed = train.seed;
+  recipe.report_every_steps = std::max<int64_t>(1, train.report_every_steps);
+  recipe.validate_every_epochs = train.validate_every_epochs;
+  recipe.validate_every_steps = static_cast<int64_t>(train.validate_every_steps);
+  recipe.save_every_epochs = spec.checkpoint.every_epochs;
+  recipe.save_every_steps = static_cast<int64_t>(spec.checkpoint.every_steps);
+  recipe.save_every = spec.checkpoint.every;
+  recipe.evaluation_batch_size = std::max<int64_t>(1, train.batch_size / world_size);
+  recipe.commit_timeout = spec.restart.controller_lost_timeout;
+  return recipe;
+}
+
+}  // namespace muster::worker
