@@ -17,7 +17,8 @@ class DataValidator : public SpecChecks {
   void Check(const v1::Train& train) {
     switch (train.data().source_case()) {
       case v1::Data::SOURCE_NOT_SET:
-        Fault("train.data", "is required: one of synthetic, digits");
+        Fault("train.data",
+              absl::StrCat("is required: one of ", MembersOf(*v1::Data::descriptor(), "source")));
         break;
       case v1::Data::kSynthetic:
         Check(train.data().synthetic(), train.model().has_resnet18());
@@ -25,7 +26,17 @@ class DataValidator : public SpecChecks {
       case v1::Data::kDigits:
         Check(train.data().digits());
         break;
+      case v1::Data::kCifarBin:
+        Folder("train.data.cifar_bin.path", train.data().cifar_bin().path(),
+               "the folder that holds data_batch_1.bin or train.bin");
+        break;
+      case v1::Data::kNumpy:
+        Check(train.data().numpy());
+        break;
     }
+    Whole("train.data.subset", train.data().subset(), 0, 1'000'000'000'000);
+    Whole("train.validate_samples", train.validate_samples(), 0, 1'000'000'000'000);
+    Check(train.augment());
   }
 
  private:
@@ -52,12 +63,39 @@ class DataValidator : public SpecChecks {
     }
   }
 
-  void Check(const v1::Digits& digits) {
-    if (!digits.has_path()) {
-      Fault("train.data.digits.path", "is required: the folder that holds digits.csv");
+  void Folder(const std::string& path, const std::string& folder, const char* what) {
+    if (folder.empty()) {
+      Fault(path, absl::StrCat("is required: ", what));
     } else {
-      Path("train.data.digits.path", digits.path());
+      Path(path, folder);
     }
+  }
+
+  void Check(const v1::Numpy& numpy) {
+    Folder("train.data.numpy.path", numpy.path(), "the folder that holds train_inputs.npy");
+    Count("train.data.numpy.mean", numpy.mean_size(), 4096);
+    if (numpy.mean_size() != numpy.std_size())
+      Fault("train.data.numpy.std", "must have as many numbers as mean");
+    for (int i = 0; i < numpy.mean_size(); ++i)
+      Range(absl::StrCat("train.data.numpy.mean[", i, "]"), numpy.mean(i), -1e6, 1e6);
+    for (int i = 0; i < numpy.std_size(); ++i)
+      Above(absl::StrCat("train.data.numpy.std[", i, "]"), numpy.std(i), 0, 1e6);
+  }
+
+  void Check(const v1::Augment& augment) {
+    const std::string path = "train.augment.";
+    Whole(path + "crop_padding", augment.crop_padding(), 0, 1024);
+    Range(path + "crop_min_area", augment.crop_min_area(), 0, 1);
+    Range(path + "flip", augment.flip(), 0, 1);
+    Whole(path + "rand_augment_operations", augment.rand_augment_operations(), 0, 16);
+    Range(path + "rand_augment_magnitude", augment.rand_augment_magnitude(), 0, 30);
+    Range(path + "erase", augment.erase(), 0, 1);
+    Range(path + "mixup", augment.mixup(), 0, 10);
+    Range(path + "cutmix", augment.cutmix(), 0, 10);
+  }
+
+  void Check(const v1::Digits& digits) {
+    Folder("train.data.digits.path", digits.path(), "the folder that holds digits.csv");
     const uint32_t size = digits.image_size();
     if (size != 8 && size != 16 && size != 24 && size != 32) {
       Fault("train.data.digits.image_size", absl::StrCat("must be 8, 16, 24 or 32; got ", size));

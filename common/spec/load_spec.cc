@@ -1,7 +1,13 @@
 #include "common/spec/load_spec.h"
 
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -41,9 +47,29 @@ void MakeAbsolute(const std::string& base_dir, std::string* path) {
   *path = absl::StrCat(base_dir, absl::EndsWith(base_dir, "/") ? "" : "/", *path);
 }
 
+// Calls `visit` with each string field of the name `path` below the message, and its key.
+void ForEachPath(const std::string& key, google::protobuf::Message& message,
+                 const std::function<void(const std::string& key, std::string& path)>& visit) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  for (const google::protobuf::FieldDescriptor* field : fields) {
+    if (field->is_repeated()) continue;
+    const std::string below = absl::StrCat(key, ".", field->name());
+    if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) {
+      ForEachPath(below, *reflection.MutableMessage(&message, field), visit);
+    } else if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_STRING &&
+               field->name() == "path") {
+      std::string path = reflection.GetString(message, field);
+      visit(below, path);
+      reflection.SetString(&message, field, std::move(path));
+    }
+  }
+}
+
 void MakePathsAbsolute(const SpecSource& source, const std::map<std::string, int>& lines,
                        v1::JobSpec& spec) {
-  const auto base = [&](const char* path) {
+  const auto base = [&](const std::string& path) {
     const bool overridden = LineOf(lines, path) == 0;
     return overridden && !source.overrides_dir.empty() ? source.overrides_dir : source.base_dir;
   };
@@ -59,10 +85,9 @@ void MakePathsAbsolute(const SpecSource& source, const std::map<std::string, int
       command.set_workdir(source.overrides_dir);
     }
   }
-  if (spec.train().data().digits().has_path()) {
-    MakeAbsolute(base("train.data.digits.path"),
-                 spec.mutable_train()->mutable_data()->mutable_digits()->mutable_path());
-  }
+  if (spec.has_train())
+    ForEachPath("train", *spec.mutable_train(),
+                [&](const std::string& key, std::string& path) { MakeAbsolute(base(key), &path); });
 }
 
 // A key that could not be read must not be called missing or out of bounds as well.

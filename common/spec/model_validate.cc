@@ -14,7 +14,8 @@ class ModelValidator : public SpecChecks {
   void Check(const v1::Model& model) {
     switch (model.kind_case()) {
       case v1::Model::KIND_NOT_SET:
-        Fault("train.model", "is required: one of mlp, resnet18");
+        Fault("train.model",
+              absl::StrCat("is required: one of ", MembersOf(*v1::Model::descriptor(), "kind")));
         break;
       case v1::Model::kMlp:
         Check(model.mlp());

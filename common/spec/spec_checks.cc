@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "common/spec/spec_text.h"
 
 namespace muster {
@@ -26,6 +27,15 @@ bool IsLabelKey(absl::string_view text) {
 }  // namespace
 
 // [a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?
+std::string MembersOf(const google::protobuf::Descriptor& message, const char* oneof) {
+  const google::protobuf::OneofDescriptor* members = message.FindOneofByName(oneof);
+  MUSTER_CHECK(members != nullptr, "the message has this oneof");
+  std::string text;
+  for (int i = 0; i < members->field_count(); ++i)
+    absl::StrAppend(&text, i == 0 ? "" : ", ", members->field(i)->name());
+  return text;
+}
+
 bool IsName(absl::string_view text) {
   if (text.empty() || text.size() > kMostNameBytes || text.front() == '-' || text.back() == '-') {
     return false;

@@ -2,6 +2,7 @@
 // key, when the value is out of bounds. Used by the validators alone. Pure.
 #pragma once
 
+#include <google/protobuf/descriptor.h>
 #include <google/protobuf/duration.pb.h>
 #include <google/protobuf/map.h>
 
@@ -15,6 +16,9 @@
 #include "common/spec/spec_fault.h"
 
 namespace muster {
+
+// The members of a oneof as people write them: "a, b, c".
+std::string MembersOf(const google::protobuf::Descriptor& message, const char* oneof);
 
 // As names in a spec are: of jobs, projects, pools.
 inline constexpr size_t kMostNameBytes = 63;

@@ -35,6 +35,18 @@ void FillData(v1::Data& data) {
     MUSTER_DEFAULT(synthetic, classes, 10);
   }
   if (data.has_digits()) MUSTER_DEFAULT(*data.mutable_digits(), image_size, 16);
+  MUSTER_DEFAULT(data, subset, 0);
+}
+
+void FillAugment(v1::Augment& augment) {
+  MUSTER_DEFAULT(augment, crop_padding, 0);
+  MUSTER_DEFAULT(augment, crop_min_area, 0.0);
+  MUSTER_DEFAULT(augment, flip, 0.0);
+  MUSTER_DEFAULT(augment, rand_augment_operations, 0);
+  MUSTER_DEFAULT(augment, rand_augment_magnitude, 9.0);
+  MUSTER_DEFAULT(augment, erase, 0.0);
+  MUSTER_DEFAULT(augment, mixup, 0.0);
+  MUSTER_DEFAULT(augment, cutmix, 0.0);
 }
 
 void FillOptimizer(v1::Optimizer& optimizer) {
@@ -72,6 +84,9 @@ void FillTrain(v1::Train& train) {
   MUSTER_DEFAULT(train, threads_per_rank, 1);
   MUSTER_DEFAULT(train, deterministic, false);
   MUSTER_DEFAULT(train, report_every_steps, 10);
+  FillAugment(*train.mutable_augment());
+  MUSTER_DEFAULT(train, validate_samples, 0);
+  MUSTER_DEFAULT(train, validate_before_save, false);
 }
 
 }  // namespace

@@ -18,20 +18,32 @@ namespace muster::worker {
 enum class Split { kTrain = 0, kValidation = 1, kTest = 2 };
 const char* SplitName(Split split);
 
+// How inputs follow from pixels: input = (pixel - mean) / std for each channel, pixels from 0 to 1.
+struct PixelScale {
+  std::vector<float> mean, std;  // one for each channel; empty: the inputs are not pixels
+};
+
 class Dataset {
  public:
   struct Part {
-    at::Tensor inputs;   // float32 [n, ...shape]
-    at::Tensor targets;  // int64 [n], each in [0, classes)
+    at::Tensor inputs;   // float32 [n, ...shape], or uint8 pixels, 255 for 1
+    at::Tensor targets;  // int64 [n], each in [0, classes); or float32 [n, classes] to regress
   };
 
-  // Requires parts of one shape; `fingerprint` names the content and the way it was prepared.
-  Dataset(std::array<Part, 3> parts, int64_t classes, std::string fingerprint);
+  // Requires parts of one shape and type, with `pixels` when they are uint8; `fingerprint` names
+  // the content and the way it was prepared.
+  Dataset(std::array<Part, 3> parts, int64_t classes, std::string fingerprint,
+          PixelScale pixels = {});
+
+  // Keeps `samples` of a split, the first of a shuffle that is always the same. Nothing when there
+  // are no more than that.
+  void KeepSubset(Split split, int64_t samples);
 
   int64_t size(Split split) const;
   const std::vector<int64_t>& shape() const { return shape_; }  // of one sample: [F] or [C, H, W]
   int64_t classes() const { return classes_; }
   const std::string& fingerprint() const { return fingerprint_; }
+  const PixelScale& pixels() const { return pixels_; }
   const Part& part(Split split) const { return parts_[static_cast<size_t>(split)]; }
 
  private:
@@ -39,6 +51,7 @@ class Dataset {
   std::vector<int64_t> shape_;
   int64_t classes_;
   std::string fingerprint_;
+  PixelScale pixels_;
 };
 
 struct SyntheticConfig {
@@ -57,6 +70,29 @@ struct DigitsConfig {
   std::string path;         // the folder that holds digits.csv
   int64_t image_size = 16;  // 8, 16, 24 or 32
 };
+
+struct CifarConfig {
+  std::string path;  // the folder that holds data_batch_1.bin (CIFAR-10) or train.bin (CIFAR-100)
+};
+
+// CIFAR-10 or CIFAR-100 in its binary version (Krizhevsky 2009): [3, 32, 32], normalised by its
+// own means. A tenth of the training files, by SplitMix64 of the place, is for validation; the test
+// file is the test set. NOT_FOUND when neither is there; INVALID_ARGUMENT naming the file that is
+// no such file; else fs's codes.
+absl::StatusOr<std::unique_ptr<Dataset>> ReadCifar(FileSystem& fs, const CifarConfig& config);
+
+struct NumpyConfig {
+  std::string path;              // the folder with train_inputs.npy and train_targets.npy
+  std::vector<float> mean, std;  // for each channel; empty: 0.5 for bytes, none for floats
+};
+
+// Arrays of NumPy's .npy files: train_inputs.npy of uint8, float16, float32 or float64 with the
+// samples along the first axis, train_targets.npy of whole numbers [n] (classes) or of floats [n]
+// or [n, outputs] (to regress). validation_*.npy and test_*.npy likewise; what is missing is split
+// off the training set, a tenth each by SplitMix64 of the place. NOT_FOUND, INVALID_ARGUMENT naming
+// file and fault; RESOURCE_EXHAUSTED above kMaxNumpyBytes; else fs's codes.
+inline constexpr int64_t kMaxNumpyBytes = int64_t{64} << 30;
+absl::StatusOr<std::unique_ptr<Dataset>> ReadNumpy(FileSystem& fs, const NumpyConfig& config);
 
 // The UCI digits: pixel v in 0..16 becomes (v/16 - 0.5)/0.5, enlarged by repetition to
 // [1, image_size, image_size]. Row i goes by SplitMix64(i) mod 10: 0..6 train, 7 validation, 8..9

@@ -120,7 +120,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadDigits(FileSystem& fs, const Digits
   return std::make_unique<Dataset>(
       std::array<Dataset::Part, 3>{MakePart(splits[0], image_size), MakePart(splits[1], image_size),
                                    MakePart(splits[2], image_size)},
-      kClasses, absl::StrCat("digits-v1:", image_size, ":", HashToHex(hasher.Finish().whole)));
+      kClasses, absl::StrCat("digits-v1:", image_size, ":", HashToHex(hasher.Finish().whole)),
+      PixelScale{{0.5f}, {0.5f}});
 }
 
 }  // namespace muster::worker

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "worker/data/augment.h"
 #include "worker/data/dataset.h"
 #include "worker/data/sampler.h"
 
@@ -13,7 +14,7 @@ namespace muster::worker {
 
 struct Batch {
   at::Tensor inputs;   // float32 [n, ...shape]
-  at::Tensor targets;  // int64 [n]
+  at::Tensor targets;  // int64 [n]; float32 [n, classes] when mixed, or to regress
   // Samples of this rank that count, and of all ranks. `count` is n, but 0 when a short last batch
   // has nothing for this rank: then some other samples stand in, so that the rank can take part in
   // every collective, and its loss must have weight 0.
@@ -23,7 +24,9 @@ struct Batch {
 
 class Loader {
  public:
-  Loader(const Dataset& dataset, const Sampler& sampler) : dataset_(dataset), sampler_(sampler) {}
+  // `augmenter` (may be null) must outlive the loader; it wants pictures with a pixel scale.
+  Loader(const Dataset& dataset, const Sampler& sampler, const Augmenter* augmenter = nullptr)
+      : dataset_(dataset), sampler_(sampler), augmenter_(augmenter) {}
 
   // The batch of a training step. Requires rank < world and a step before the sampler's limit. The
   // gradient of the global batch's mean is the mean over ranks of the gradients of
@@ -43,6 +46,7 @@ class Loader {
  private:
   const Dataset& dataset_;
   Sampler sampler_;
+  const Augmenter* augmenter_;
 };
 
 }  // namespace muster::worker

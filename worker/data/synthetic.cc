@@ -45,6 +45,13 @@ Dataset::Part MakePart(const SyntheticConfig& config, Split split, int64_t sampl
   return part;
 }
 
+// Pictures may be augmented like any: their values are taken for pixels.
+PixelScale PixelsOf(const SyntheticConfig& config) {
+  if (config.shape.size() != 3) return {};
+  const size_t channels = static_cast<size_t>(config.shape[0]);
+  return {std::vector<float>(channels, 0.5f), std::vector<float>(channels, 0.5f / std::sqrt(3.0f))};
+}
+
 absl::Status CheckConfig(const SyntheticConfig& config) {
   if (config.samples < 1 || config.classes < 1 || config.shape.empty()) {
     return absl::InvalidArgumentError("synthetic data needs at least 1 sample, 1 class and 1 axis");
@@ -78,7 +85,8 @@ absl::StatusOr<std::unique_ptr<Dataset>> MakeSynthetic(const SyntheticConfig& co
                                    MakePart(config, Split::kTest, held_out)},
       config.classes,
       absl::StrCat("synthetic-v1:", config.samples, "x", absl::StrJoin(config.shape, "x"), ":",
-                   config.classes, ":", config.seed));
+                   config.classes, ":", config.seed),
+      PixelsOf(config));
 }
 
 }  // namespace muster::worker

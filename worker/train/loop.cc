@@ -30,6 +30,7 @@ Due DueAfter(const Recipe& recipe, const RunState& before, const RunState& run) 
                  DueByEpochs(before.epoch, run.epoch, recipe.validate_every_epochs);
   due.save = last || DueBySteps(run.step, recipe.save_every_steps) ||
              DueByEpochs(before.epoch, run.epoch, recipe.save_every_epochs);
+  due.validate |= due.save && recipe.validate_before_save;
   return due;
 }
 

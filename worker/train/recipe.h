@@ -23,6 +23,7 @@ struct Recipe {
   int64_t report_every_steps = 10;
   int64_t validate_every_epochs = 1;  // 0: not by epochs
   int64_t validate_every_steps = 0;   // 0: not by steps; the last step is always validated
+  bool validate_before_save = false;  // those by steps and epochs
   int64_t save_every_epochs = 1;      // 0: not by epochs
   int64_t save_every_steps = 0;       // 0: not by steps; the last step is always saved
   absl::Duration save_every;          // since the last save began; zero: not by time

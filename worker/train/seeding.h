@@ -13,7 +13,8 @@ enum class SeedPurpose : uint64_t {
   kInitialWeights = 1,
   kDataOrder = 2,
   kSyntheticData = 3,
-  kStep = 4
+  kStep = 4,
+  kAugmentation = 5
 };
 
 uint64_t SeedFor(uint64_t seed, SeedPurpose purpose);

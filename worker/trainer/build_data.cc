@@ -1,4 +1,5 @@
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "worker/train/failure.h"
 #include "worker/train/seeding.h"
 #include "worker/trainer/compose.h"
@@ -10,10 +11,12 @@ std::vector<int64_t> ToInt64(const std::vector<uint32_t>& values) {
   return std::vector<int64_t>(values.begin(), values.end());
 }
 
-}  // namespace
+std::vector<float> ToFloat(const std::vector<double>& values) {
+  return std::vector<float>(values.begin(), values.end());
+}
 
-absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(const trainer_spec::JobSpec& spec,
-                                                      FileSystem& fs) {
+absl::StatusOr<std::unique_ptr<Dataset>> ReadSource(const trainer_spec::JobSpec& spec,
+                                                    FileSystem& fs) {
   const trainer_spec::Data& data = spec.train.data;
   if (data.digits.has_value()) {
     const std::string& path = data.digits->path;
@@ -29,7 +32,61 @@ absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(const trainer_spec::JobSpe
     if (made.ok()) return made;
     return Classify(made.status(), kDataError, "train.data.synthetic");
   }
+  if (data.cifar_bin.has_value()) {
+    auto cifar = ReadCifar(fs, {data.cifar_bin->path});
+    if (cifar.ok()) return cifar;
+    return Classify(cifar.status(), kDataError, "train.data.cifar_bin.path");
+  }
+  if (data.numpy.has_value()) {
+    auto numpy =
+        ReadNumpy(fs, {data.numpy->path, ToFloat(data.numpy->mean), ToFloat(data.numpy->std)});
+    if (numpy.ok()) return numpy;
+    return Classify(numpy.status(), kDataError, "train.data.numpy.path");
+  }
   return Classify(absl::InvalidArgumentError("train.data names no source"), kStartFailed);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(const trainer_spec::JobSpec& spec,
+                                                      FileSystem& fs) {
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, ReadSource(spec, fs));
+  const auto keep = [&](Split split, uint64_t samples) {
+    if (samples > 0) dataset->KeepSubset(split, static_cast<int64_t>(samples));
+  };
+  keep(Split::kTrain, spec.train.data.subset);
+  keep(Split::kValidation, spec.train.validate_samples);
+  return dataset;
+}
+
+absl::StatusOr<std::unique_ptr<Augmenter>> BuildAugmenter(const trainer_spec::Train& train,
+                                                          const Dataset& dataset) {
+  const trainer_spec::Augment& spec = train.augment;
+  AugmentConfig config;
+  config.crop_padding = spec.crop_padding;
+  config.crop_min_area = spec.crop_min_area;
+  config.flip = spec.flip;
+  config.rand_augment_ops = spec.rand_augment_operations;
+  config.rand_augment_magnitude = spec.rand_augment_magnitude;
+  config.erase = spec.erase;
+  config.mixup = spec.mixup;
+  config.cutmix = spec.cutmix;
+  if (!config.changes_pictures() && !config.mixes()) return nullptr;
+  const bool pictures = dataset.shape().size() == 3;
+  if (config.changes_pictures() && (!pictures || dataset.pixels().mean.empty())) {
+    return Classify(absl::InvalidArgumentError(
+                        "train.augment changes pictures, but the data are none (for numpy: bytes, "
+                        "or floats from 0 to 1 with mean and std)"),
+                    kStartFailed);
+  }
+  const bool classes = dataset.part(Split::kTrain).targets.scalar_type() == at::kLong;
+  if (config.mixes() && (!classes || (config.cutmix > 0 && !pictures))) {
+    return Classify(absl::InvalidArgumentError(
+                        "train.augment: mixup wants classes, and cutmix pictures with classes"),
+                    kStartFailed);
+  }
+  return std::make_unique<Augmenter>(config, dataset.classes(),
+                                     SeedFor(train.seed, SeedPurpose::kAugmentation));
 }
 
 Sampler BuildSampler(const trainer_spec::Train& train, const Dataset& dataset) {

@@ -22,6 +22,7 @@ Recipe BuildRecipe(const trainer_spec::JobSpec& spec, const Sampler& sampler, ui
   recipe.report_every_steps = std::max<int64_t>(1, train.report_every_steps);
   recipe.validate_every_epochs = train.validate_every_epochs;
   recipe.validate_every_steps = static_cast<int64_t>(train.validate_every_steps);
+  recipe.validate_before_save = train.validate_before_save;
   recipe.save_every_epochs = spec.checkpoint.every_epochs;
   recipe.save_every_steps = static_cast<int64_t>(spec.checkpoint.every_steps);
   recipe.save_every = spec.checkpoint.every;

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "common/fs/file_system.h"
 #include "trainer_spec/job_spec.h"
+#include "worker/data/augment.h"
 #include "worker/data/dataset.h"
 #include "worker/data/sampler.h"
 #include "worker/models/model.h"
@@ -19,6 +20,10 @@ namespace muster::worker {
 // DATA_ERROR when the data is missing or unreadable; the message names the file and how to get it.
 absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(const trainer_spec::JobSpec& spec,
                                                       FileSystem& fs);
+
+// Null when the recipe augments nothing. START_FAILED when it does not fit the data.
+absl::StatusOr<std::unique_ptr<Augmenter>> BuildAugmenter(const trainer_spec::Train& train,
+                                                          const Dataset& dataset);
 
 // START_FAILED when the model does not fit the data.
 absl::StatusOr<std::unique_ptr<Model>> BuildModel(const trainer_spec::JobSpec& spec,

@@ -80,7 +80,9 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
   // Data first: what is missing here shows before anybody waits for anybody.
   supervisor.Progress("load", 0, 0, 0);
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, BuildDataset(spec, fs));
-  const Loader loader(*dataset, BuildSampler(spec.train, *dataset));
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Augmenter> augmenter,
+                          BuildAugmenter(spec.train, *dataset));
+  const Loader loader(*dataset, BuildSampler(spec.train, *dataset), augmenter.get());
   const Recipe recipe = BuildRecipe(spec, loader.sampler(), launch.world_size);
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, BuildModel(spec, *dataset, device));
   const std::unique_ptr<Optimizer> optimizer = BuildOptimizer(spec.train.optimizer, *model);

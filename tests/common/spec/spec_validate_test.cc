@@ -54,11 +54,14 @@ TEST(SpecDefaultsTest, EveryDefaultIsWrittenOut) {
       R"("checkpoint":{"every_steps":0,"every_epochs":1,"keep_last":3,"every":"0s"},)"
       R"("restart":{"max_restarts":5,"backoff":"1s","max_backoff":"1m","controller_lost_timeout":"1h","progress_timeout":"10m"},)"
       R"("train":{"model":{"mlp":{"hidden":[256,256]}},)"
-      R"("data":{"synthetic":{"samples":4096,"shape":[3,32,32],"classes":10}},"batch_size":8,"epochs":1.0,)"
+      R"("data":{"synthetic":{"samples":4096,"shape":[3,32,32],"classes":10},"subset":0},"batch_size":8,"epochs":1.0,)"
       R"("optimizer":{"name":"adamw","lr":0.001,"weight_decay":0.01,"beta1":0.9,"beta2":0.999,"eps":1e-08},)"
       R"("schedule":{"name":"cosine","warmup_steps":0,"final_fraction":0.0},"precision":"fp32","clip_norm":0.0,)"
       R"("label_smoothing":0.0,"validate_every_epochs":1,"validate_every_steps":0,"seed":0,"threads_per_rank":1,)"
-      R"("deterministic":false,"report_every_steps":10},)"
+      R"("deterministic":false,"report_every_steps":10,)"
+      R"("augment":{"crop_padding":0,"crop_min_area":0.0,"flip":0.0,"rand_augment_operations":0,)"
+      R"("rand_augment_magnitude":9.0,"erase":0.0,"mixup":0.0,"cutmix":0.0},)"
+      R"("validate_samples":0,"validate_before_save":false},)"
       R"("scheduling":{"priority_class":"normal","priority":0,"preemptible":true,"hold":false}})");
 }
 
@@ -207,7 +210,7 @@ TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
       {[](Spec& s) { s.mutable_train()->clear_model(); },
        "train.model: is required: one of mlp, resnet18"},
       {[](Spec& s) { s.mutable_train()->clear_data(); },
-       "train.data: is required: one of synthetic, digits"},
+       "train.data: is required: one of synthetic, digits, cifar_bin, numpy"},
       {[](Spec& s) { s.mutable_train()->clear_batch_size(); }, "train.batch_size: is required"},
       {[](Spec& s) { s.mutable_train()->set_batch_size(1 << 25); },
        "train.batch_size: must be from 1 to 16777216; got 33554432"},
@@ -252,6 +255,31 @@ TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
          s.mutable_train()->mutable_data()->mutable_synthetic()->mutable_shape()->Truncate(1);
        },
        "train.data.synthetic.shape: must be [channels, height, width] for resnet18"},
+      {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_cifar_bin(); },
+       "train.data.cifar_bin.path: is required: the folder that holds data_batch_1.bin"},
+      {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_numpy(); },
+       "train.data.numpy.path: is required: the folder that holds train_inputs.npy"},
+      {[](Spec& s) {
+         auto* d = s.mutable_train()->mutable_data()->mutable_numpy();
+         d->set_path("/d");
+         d->add_mean(0.5);
+       },
+       "train.data.numpy.std: must have as many numbers as mean"},
+      {[](Spec& s) {
+         auto* d = s.mutable_train()->mutable_data()->mutable_numpy();
+         d->set_path("/d");
+         d->add_mean(0.5);
+         d->add_std(0);
+       },
+       "train.data.numpy.std[0]: must be above 0"},
+      {[](Spec& s) { s.mutable_train()->mutable_augment()->set_flip(1.5); },
+       "train.augment.flip: must be from 0 to 1; got 1.5"},
+      {[](Spec& s) { s.mutable_train()->mutable_augment()->set_rand_augment_magnitude(31); },
+       "train.augment.rand_augment_magnitude: must be from 0 to 30; got 31"},
+      {[](Spec& s) { s.mutable_train()->mutable_augment()->set_crop_padding(2000); },
+       "train.augment.crop_padding: must be from 0 to 1024; got 2000"},
+      {[](Spec& s) { s.mutable_train()->mutable_augment()->set_mixup(-1); },
+       "train.augment.mixup: must be from 0 to 10; got -1"},
       {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_digits()->set_image_size(16); },
        "train.data.digits.path: is required: the folder that holds digits.csv"},
       {[](Spec& s) {
@@ -357,7 +385,8 @@ train:
   EXPECT_THAT(spec,
               StatusIs(absl::StatusCode::kInvalidArgument,
                        "job.yaml: 8 faults:\n"
-                       "  line 2: train.data: is required: one of synthetic, digits\n"
+                       "  line 2: train.data: is required: one of synthetic, digits, cifar_bin, "
+                       "numpy\n"
                        "  line 2: train.epochs: is required, or train.steps instead of it\n"
                        "  line 4: train.optimizer.lrr: unknown key; did you mean `lr`?\n"
                        "  line 5: train.batch_size: must be from 1 to 16777216; got 0\n"

@@ -1,0 +1,116 @@
+#include "worker/data/augment.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/linspace.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "worker/data/loader.h"
+#include "worker/data/random_stream.h"
+
+namespace muster::worker {
+namespace {
+
+AugmentConfig Everything() {
+  AugmentConfig config;
+  config.crop_padding = 1;
+  config.crop_min_area = 0.3;
+  config.flip = 0.5;
+  config.rand_augment_ops = 2;
+  config.erase = 0.5;
+  return config;
+}
+
+at::Tensor Pictures(int64_t count) {
+  return at::linspace(0, 1, count * 3 * 8 * 8).view({count, 3, 8, 8});
+}
+
+TEST(Augmenter, ASamplesPictureFollowsFromSeedStepAndSampleAlone) {
+  const Augmenter augmenter(Everything(), 10, 7);
+  at::Tensor all = Pictures(4), last = Pictures(4).narrow(0, 3, 1).clone();
+  augmenter.ChangePictures(all, {10, 11, 12, 13}, 5);
+  augmenter.ChangePictures(last, {13}, 5);
+  EXPECT_TRUE(at::equal(all.narrow(0, 3, 1), last));
+  at::Tensor later = Pictures(4);
+  augmenter.ChangePictures(later, {10, 11, 12, 13}, 6);
+  EXPECT_FALSE(at::equal(all, later));
+  at::Tensor other_seed = Pictures(4);
+  Augmenter(Everything(), 10, 8).ChangePictures(other_seed, {10, 11, 12, 13}, 5);
+  EXPECT_FALSE(at::equal(all, other_seed));
+}
+
+TEST(Augmenter, PixelsStayBetweenBlackAndWhite) {
+  AugmentConfig config = Everything();
+  config.rand_augment_magnitude = 30;
+  const Augmenter augmenter(config, 10, 1);
+  for (uint64_t step = 0; step < 50; ++step) {
+    at::Tensor pictures = Pictures(4);
+    augmenter.ChangePictures(pictures, {0, 1, 2, 3}, step);
+    EXPECT_GE(pictures.min().item<float>(), 0.0f);
+    EXPECT_LE(pictures.max().item<float>(), 1.0f);
+  }
+}
+
+TEST(Augmenter, MixupBlendsInputsAndClassesByTheSameShare) {
+  AugmentConfig config;
+  config.mixup = 1;
+  const Augmenter augmenter(config, 4, 3);
+  at::Tensor inputs = Pictures(2), targets = at::arange(2, at::kLong);
+  augmenter.Mix(inputs, targets, 0, 0);
+  const float share = targets[0][0].item<float>();
+  EXPECT_GT(share, 0.0f);
+  EXPECT_LT(share, 1.0f);
+  EXPECT_NEAR(targets[0][1].item<float>(), 1 - share, 1e-6);
+  const at::Tensor wanted = Pictures(2).mul(share).add(Pictures(2).flip({0}), 1 - share);
+  EXPECT_LT(inputs.sub(wanted).abs().max().item<float>(), 1e-6);
+}
+
+TEST(Augmenter, CutmixPastesAsMuchAsTheClassesSay) {
+  AugmentConfig config;
+  config.cutmix = 1;
+  const Augmenter augmenter(config, 2, 3);
+  for (uint64_t step = 0; step < 20; ++step) {
+    // The first picture is black and of class 0, the second white and of class 1.
+    at::Tensor inputs = at::arange(2, at::kFloat).view({2, 1, 1, 1}).repeat({1, 3, 8, 8});
+    at::Tensor targets = at::arange(2, at::kLong);
+    augmenter.Mix(inputs, targets, step, 0);
+    EXPECT_NEAR(inputs[0].mean().item<float>(), targets[0][1].item<float>(), 1e-6);
+    EXPECT_NEAR(inputs[1].mean().item<float>(), targets[1][1].item<float>(), 1e-6);
+  }
+}
+
+TEST(RandomStream, DrawsFromTheDistributionsItNames) {
+  RandomStream random(1);
+  double sum = 0, beta = 0, beta_square = 0;
+  constexpr int kDraws = 20000;
+  for (int i = 0; i < kDraws; ++i) {
+    sum += random.Uniform(2, 4);
+    const double b = random.Beta(0.2);
+    beta += b;
+    beta_square += b * b;
+    EXPECT_LT(random.Below(3), 3);
+  }
+  EXPECT_NEAR(sum / kDraws, 3, 0.02);
+  EXPECT_NEAR(beta / kDraws, 0.5, 0.02);
+  // Variance of Beta(a, a): 1 / (4 (2 a + 1)).
+  EXPECT_NEAR(beta_square / kDraws - 0.25, 1 / (4 * 1.4), 0.01);
+}
+
+TEST(Loader, AugmentsTrainingBatchesAndLeavesEvaluationAlone) {
+  const auto dataset = MakeSynthetic({64, {3, 8, 8}, 4, 1});
+  ASSERT_TRUE(dataset.ok());
+  AugmentConfig config;
+  config.flip = 1;
+  const Augmenter augmenter(config, 4, 1);
+  const Loader plain(**dataset, Sampler(64, 8, 2));
+  const Loader flipped(**dataset, Sampler(64, 8, 2), &augmenter);
+  const Batch a = plain.TrainBatch(3, 0, 2), b = flipped.TrainBatch(3, 0, 2);
+  EXPECT_LT(a.inputs.flip({3}).sub(b.inputs).abs().max().item<float>(), 1e-5);
+  EXPECT_TRUE(at::equal(a.targets, b.targets));
+  EXPECT_TRUE(at::equal(plain.EvalBatch(Split::kTest, 4, 0, 0, 1).inputs,
+                        flipped.EvalBatch(Split::kTest, 4, 0, 0, 1).inputs));
+}
+
+}  // namespace
+}  // namespace muster::worker

@@ -1,0 +1,191 @@
+// CIFAR's binary files and NumPy's arrays, made here as their writers make them.
+#include <ATen/ops/equal.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+#include "worker/data/loader.h"
+
+namespace muster::worker {
+namespace {
+
+using ::absl::StatusCode;
+using ::muster::testing::StatusIs;
+using ::muster::testing::TempDir;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class FileSourcesTest : public ::testing::Test {
+ protected:
+  void Write(const std::string& name, const std::string& bytes) {
+    EXPECT_OK(WriteFileAtomically(PosixFileSystem(), dir_ / name, bytes));
+  }
+
+  // What numpy.save writes: the header padded so that the data begin at a multiple of 64.
+  void WriteNpy(const std::string& name, const std::string& descr, const std::string& shape,
+                const std::string& data, const char* order = "False") {
+    std::string header = absl::StrCat("{'descr': '", descr, "', 'fortran_order': ", order,
+                                      ", 'shape': (", shape, "), }");
+    while ((10 + header.size() + 1) % 64 != 0) header += ' ';
+    header += '\n';
+    std::string bytes("\x93NUMPY\x01\x00", 8);
+    bytes += static_cast<char>(header.size() & 0xff);
+    bytes += static_cast<char>(header.size() >> 8);
+    Write(name, bytes + header + data);
+  }
+
+  template <typename T>
+  static std::string Bytes(const std::vector<T>& values) {
+    std::string bytes(values.size() * sizeof(T), '\0');
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    return bytes;
+  }
+
+  absl::StatusOr<std::unique_ptr<Dataset>> Numpy(std::vector<float> mean = {},
+                                                 std::vector<float> std = {}) {
+    return ReadNumpy(PosixFileSystem(), {dir_.path(), std::move(mean), std::move(std)});
+  }
+  absl::StatusOr<std::unique_ptr<Dataset>> Cifar() {
+    return ReadCifar(PosixFileSystem(), {dir_.path()});
+  }
+
+  TempDir dir_;
+};
+
+std::string CifarRecords(int count, int label_bytes, int first) {
+  std::string bytes;
+  for (int i = 0; i < count; ++i) {
+    if (label_bytes == 2) bytes += '\x07';
+    bytes += static_cast<char>((first + i) % 10);
+    bytes += std::string(3072, static_cast<char>(first + i));
+  }
+  return bytes;
+}
+
+TEST_F(FileSourcesTest, Cifar10HoldsATenthOfTheTrainingFilesBack) {
+  for (int i = 1; i <= 5; ++i)
+    Write(absl::StrCat("data_batch_", i, ".bin"), CifarRecords(20, 1, 20 * i));
+  Write("test_batch.bin", CifarRecords(5, 1, 0));
+  ASSERT_OK_AND_ASSIGN(const auto cifar, Cifar());
+  EXPECT_EQ(cifar->size(Split::kTrain) + cifar->size(Split::kValidation), 100);
+  EXPECT_GT(cifar->size(Split::kValidation), 3);
+  EXPECT_EQ(cifar->size(Split::kTest), 5);
+  EXPECT_EQ(cifar->classes(), 10);
+  const Loader loader(*cifar, Sampler(90, 4, 1));
+  const Batch batch = loader.EvalBatch(Split::kTest, 5, 0, 0, 1);
+  EXPECT_EQ(batch.targets[3].item<int64_t>(), 3);
+  EXPECT_NEAR(batch.inputs[3][1][0][0].item<float>(), (3 / 255.0 - 0.4822) / 0.2435, 1e-5);
+}
+
+TEST_F(FileSourcesTest, Cifar100TakesTheFineClass) {
+  Write("train.bin", CifarRecords(60, 2, 0));
+  Write("test.bin", CifarRecords(4, 2, 1));
+  ASSERT_OK_AND_ASSIGN(const auto cifar, Cifar());
+  EXPECT_EQ(cifar->classes(), 100);
+  EXPECT_EQ(cifar->part(Split::kTest).targets[0].item<int64_t>(), 1);
+}
+
+TEST_F(FileSourcesTest, CifarNamesTheFileThatIsMissingOrCut) {
+  EXPECT_THAT(Cifar().status(), StatusIs(StatusCode::kNotFound, HasSubstr("data_batch_1.bin")));
+  Write("train.bin", CifarRecords(60, 2, 0));
+  EXPECT_THAT(Cifar().status(), StatusIs(StatusCode::kNotFound, HasSubstr("test.bin")));
+  Write("test.bin", CifarRecords(4, 2, 1).substr(1));
+  EXPECT_THAT(Cifar().status(),
+              StatusIs(StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("test.bin"), HasSubstr("records of 3074"))));
+}
+
+TEST_F(FileSourcesTest, NumpyBytesArePixelsAndMissingSetsAreSplitOff) {
+  std::vector<uint8_t> pixels(100 * 2 * 1 * 1);
+  std::vector<int64_t> classes(100);
+  for (size_t i = 0; i < 100; ++i) {
+    pixels[2 * i] = pixels[2 * i + 1] = static_cast<uint8_t>(i);
+    classes[i] = static_cast<int64_t>(i % 3);
+  }
+  WriteNpy("train_inputs.npy", "|u1", "100, 2, 1, 1", Bytes(pixels));
+  WriteNpy("train_targets.npy", "<i8", "100,", Bytes(classes));
+  ASSERT_OK_AND_ASSIGN(const auto numpy, Numpy());
+  EXPECT_EQ(numpy->classes(), 3);
+  int64_t total = 0;
+  std::vector<bool> seen(100);
+  for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest}) {
+    const Dataset::Part& part = numpy->part(split);
+    total += numpy->size(split);
+    for (int64_t i = 0; i < numpy->size(split); ++i) {
+      const int value = part.inputs[i][0][0][0].item<uint8_t>();
+      EXPECT_EQ(part.targets[i].item<int64_t>(), value % 3);
+      seen[static_cast<size_t>(value)] = true;
+    }
+  }
+  EXPECT_EQ(total, 100);
+  EXPECT_THAT(seen, ::testing::Each(true));
+  const Loader loader(*numpy, Sampler(10, 4, 1));
+  const int first = numpy->part(Split::kTest).inputs[0][0][0][0].item<uint8_t>();
+  EXPECT_NEAR(loader.EvalBatch(Split::kTest, 1, 0, 0, 1).inputs[0][1][0][0].item<float>(),
+              (first / 255.0 - 0.5) / 0.5, 1e-6);
+}
+
+TEST_F(FileSourcesTest, NumpyFloatsAreTakenAsTheyAreAndMayBeRegressed) {
+  const std::vector<double> inputs = {1, 2, 3, 4, 5, 6, 7, 8};
+  const std::vector<float> targets = {0.5f, 1.5f, 2.5f, 3.5f};
+  for (const char* split : {"train", "validation", "test"}) {
+    WriteNpy(absl::StrCat(split, "_inputs.npy"), "<f8", "4, 2", Bytes(inputs));
+    WriteNpy(absl::StrCat(split, "_targets.npy"), "<f4", "4,", Bytes(targets));
+  }
+  ASSERT_OK_AND_ASSIGN(const auto numpy, Numpy());
+  EXPECT_EQ(numpy->classes(), 1);
+  EXPECT_EQ(numpy->part(Split::kTrain).targets.sizes(), at::IntArrayRef({4, 1}));
+  EXPECT_EQ(numpy->part(Split::kTest).inputs[3][1].item<float>(), 8.0f);
+}
+
+TEST_F(FileSourcesTest, NumpyNamesFileAndFault) {
+  const auto says = [&](StatusCode code, const char* text) {
+    EXPECT_THAT(Numpy().status(), StatusIs(code, HasSubstr(text)));
+  };
+  says(StatusCode::kNotFound, "train_inputs.npy");
+  WriteNpy("train_inputs.npy", "<f4", "2, 2", Bytes<float>({1, 2, 3, 4}));
+  says(StatusCode::kNotFound, "train_targets.npy is not there");
+  WriteNpy("train_targets.npy", "<i8", "3,", Bytes<int64_t>({0, 1, 2}));
+  says(StatusCode::kInvalidArgument, "has 3 targets for 2 inputs");
+  WriteNpy("train_targets.npy", "<i8", "2,", Bytes<int64_t>({0, -1}));
+  says(StatusCode::kInvalidArgument, "class below 0");
+  WriteNpy("train_targets.npy", "<i8", "2,", Bytes<int64_t>({0}));
+  says(StatusCode::kInvalidArgument, "its header says");
+  WriteNpy("train_targets.npy", "|O", "2,", "");
+  says(StatusCode::kInvalidArgument, "type '|O'");
+  WriteNpy("train_targets.npy", "<i8", "2, 2", Bytes<int64_t>({0, 1, 0, 1}), "True");
+  says(StatusCode::kInvalidArgument, "Fortran order");
+  Write("train_targets.npy", "not numpy at all");
+  says(StatusCode::kInvalidArgument, "is no .npy file");
+  WriteNpy("train_targets.npy", "<i8", "9223372036854775807,", "");
+  says(StatusCode::kResourceExhausted, "train_targets.npy");
+  WriteNpy("train_targets.npy", "<i8", "2,", Bytes<int64_t>({0, 1}));
+  says(StatusCode::kInvalidArgument, "would be empty");
+}
+
+TEST_F(FileSourcesTest, ScaleMustHaveANumberForEachChannel) {
+  WriteNpy("train_inputs.npy", "|u1", "40, 2, 1, 1", std::string(80, '\1'));
+  WriteNpy("train_targets.npy", "|u1", "40,", std::string(40, '\1'));
+  EXPECT_THAT(Numpy({0.5f}, {0.5f}).status(),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("2 numbers")));
+  EXPECT_OK(Numpy({0.5f, 0.1f}, {0.5f, 0.2f}));
+}
+
+TEST(Dataset, ASubsetIsAlwaysTheSameAndNamedInTheFingerprint) {
+  const auto make = [] { return *MakeSynthetic({100, {4}, 3, 1}); };
+  const auto all = make(), few = make(), again = make();
+  few->KeepSubset(Split::kTrain, 10);
+  again->KeepSubset(Split::kTrain, 10);
+  EXPECT_EQ(few->size(Split::kTrain), 10);
+  EXPECT_TRUE(at::equal(few->part(Split::kTrain).inputs, again->part(Split::kTrain).inputs));
+  EXPECT_EQ(few->fingerprint(), all->fingerprint() + ":train=10");
+  few->KeepSubset(Split::kTrain, 1000);
+  EXPECT_EQ(few->size(Split::kTrain), 10);
+}
+
+}  // namespace
+}  // namespace muster::worker
