@@ -62,6 +62,9 @@ const std::vector<const MetricDef*>& WorkerMetrics() {
                                         &metric::kRankSamplesPerSecond,
                                         &metric::kRankStep,
                                         &metric::kRankEpoch,
+                                        &metric::kRankLossScale,
+                                        &metric::kRankSkippedSteps,
+                                        &metric::kRankMemoryEstimateBytes,
                                         &metric::kRankStepSeconds,
                                         &metric::kRankStepPartSeconds,
                                         &metric::kRankMemoryBytes,
@@ -114,8 +117,13 @@ const ReportedValue* FindReportedValue(absl::string_view value_name) {
       {"train_accuracy", &kJobAccuracyRatio, &kRankAccuracyRatio, "train"},
       {"validation_accuracy", &kJobAccuracyRatio, &kRankAccuracyRatio, "validation"},
       {"test_accuracy", &kJobAccuracyRatio, &kRankAccuracyRatio, "test"},
+      {"validation_top5_accuracy", &kJobAccuracyRatio, &kRankAccuracyRatio, "validation_top5"},
+      {"test_top5_accuracy", &kJobAccuracyRatio, &kRankAccuracyRatio, "test_top5"},
       {"validation_loss", &kJobEvaluationLoss, &kRankEvaluationLoss, "validation"},
       {"test_loss", &kJobEvaluationLoss, &kRankEvaluationLoss, "test"},
+      {"loss_scale", nullptr, &kRankLossScale, nullptr},
+      {"skipped_steps", nullptr, &kRankSkippedSteps, nullptr},
+      {"memory_estimate_bytes", nullptr, &kRankMemoryEstimateBytes, nullptr},
       {"epoch", &kJobEpoch, &kRankEpoch, nullptr},
   };
   for (const ReportedValue& entry : kTable) {

@@ -44,7 +44,7 @@ inline constexpr MetricDef kJobStepSeconds{"muster_job_step_seconds", MetricType
 inline constexpr MetricDef kJobStepPartSeconds{"muster_job_step_part_seconds", MetricType::kGauge, {"job_id", "job_name", "part"}, "seconds", "Share of a step's time by part: data, forward_backward, communication, optimizer, save_stall."};
 inline constexpr MetricDef kJobMemoryBytes{"muster_job_memory_bytes", MetricType::kGauge, {"job_id", "job_name"}, "bytes", "Memory in use by the largest rank."};
 inline constexpr MetricDef kJobMemoryPeakBytes{"muster_job_memory_peak_bytes", MetricType::kGauge, {"job_id", "job_name"}, "bytes", "Highest memory use so far of the largest rank."};
-inline constexpr MetricDef kJobAccuracyRatio{"muster_job_accuracy_ratio", MetricType::kGauge, {"job_id", "job_name", "split"}, "ratio", "Accuracy from 0 to 1 by split: train, validation, test."};
+inline constexpr MetricDef kJobAccuracyRatio{"muster_job_accuracy_ratio", MetricType::kGauge, {"job_id", "job_name", "split"}, "ratio", "Accuracy from 0 to 1 by split: train, validation, test; validation_top5 and test_top5 for the right class among the five likeliest."};
 inline constexpr MetricDef kJobEvaluationLoss{"muster_job_evaluation_loss", MetricType::kGauge, {"job_id", "job_name", "split"}, "1", "Loss of the last evaluation by split: validation, test."};
 inline constexpr MetricDef kJobCheckpointsTotal{"muster_job_checkpoints_total", MetricType::kCounter, {"job_id", "job_name"}, "1", "Checkpoints committed."};
 inline constexpr MetricDef kJobRestartsTotal{"muster_job_restarts_total", MetricType::kCounter, {"job_id", "job_name"}, "1", "Attempts after the first."};
@@ -88,6 +88,9 @@ inline constexpr MetricDef kRankLearningRate{"muster_rank_learning_rate", Metric
 inline constexpr MetricDef kRankGradientNorm{"muster_rank_gradient_norm", MetricType::kGauge, {"job_id", "rank"}, "1", "Norm of the gradient before clipping, at the last reported step."};
 inline constexpr MetricDef kRankSamplesPerSecond{"muster_rank_samples_per_second", MetricType::kGauge, {"job_id", "rank"}, "1", "Training samples per second of this rank."};
 inline constexpr MetricDef kRankStep{"muster_rank_step", MetricType::kGauge, {"job_id", "rank"}, "1", "Last reported optimizer step."};
+inline constexpr MetricDef kRankLossScale{"muster_rank_loss_scale", MetricType::kGauge, {"job_id", "rank"}, "1", "What the loss of fp16 training is multiplied with."};
+inline constexpr MetricDef kRankSkippedSteps{"muster_rank_skipped_steps", MetricType::kGauge, {"job_id", "rank"}, "1", "Steps of fp16 training whose gradient overflowed, since the run began."};
+inline constexpr MetricDef kRankMemoryEstimateBytes{"muster_rank_memory_estimate_bytes", MetricType::kGauge, {"job_id", "rank"}, "bytes", "Highest memory use that was estimated before the first step."};
 inline constexpr MetricDef kRankEpoch{"muster_rank_epoch", MetricType::kGauge, {"job_id", "rank"}, "1", "Passes over the training set so far."};
 inline constexpr MetricDef kRankStepSeconds{"muster_rank_step_seconds", MetricType::kGauge, {"job_id", "rank"}, "seconds", "Time of one optimizer step, mean over the last report interval."};
 inline constexpr MetricDef kRankStepPartSeconds{"muster_rank_step_part_seconds", MetricType::kGauge, {"job_id", "rank", "part"}, "seconds", "Share of a step's time by part: data, forward_backward, communication, optimizer, save_stall."};

@@ -87,6 +87,16 @@ void FillTrain(v1::Train& train) {
   FillAugment(*train.mutable_augment());
   MUSTER_DEFAULT(train, validate_samples, 0);
   MUSTER_DEFAULT(train, validate_before_save, false);
+  MUSTER_DEFAULT(train, accumulate, 1);
+  MUSTER_DEFAULT(train, clip_value, 0.0);
+  MUSTER_DEFAULT(train, loss, v1::LOSS_NAME_CROSS_ENTROPY);
+  MUSTER_DEFAULT(*train.mutable_memory(), checkpoint_blocks, false);
+  if (train.precision() == v1::PRECISION_FP16) {
+    v1::LossScale& scale = *train.mutable_loss_scale();
+    MUSTER_DEFAULT(scale, initial, 65536.0);
+    MUSTER_DEFAULT(scale, growth_interval, 2000);
+    MUSTER_DEFAULT(scale, max_skips, 25);
+  }
 }
 
 }  // namespace

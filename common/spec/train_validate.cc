@@ -19,8 +19,13 @@ class TrainValidator : public SpecChecks {
       Whole("train.batch_size", train.batch_size(), 1, 1 << 24);
     }
     CheckLength(train);
-    Range("train.clip_norm", train.clip_norm(), 0, 1e6);
-    Below("train.label_smoothing", train.label_smoothing(), 0, 1);
+    CheckClipping(train);
+    CheckLoss(train);
+    CheckLossScale(train);
+    Whole("train.accumulate", train.accumulate(), 1, 65536);
+    if (train.memory().checkpoint_blocks() && train.model().has_mlp()) {
+      Fault("train.memory.checkpoint_blocks", "is not for mlp, which has no blocks");
+    }
     Whole("train.validate_every_epochs", train.validate_every_epochs(), 0, kMostEpochs);
     Whole("train.validate_every_steps", train.validate_every_steps(), 0, kMostSteps);
     Whole("train.threads_per_rank", train.threads_per_rank(), 1, 1024);
@@ -35,6 +40,29 @@ class TrainValidator : public SpecChecks {
     }
     if (train.has_epochs()) Above("train.epochs", train.epochs(), 0, kMostEpochs);
     if (train.has_steps()) Whole("train.steps", train.steps(), 1, kMostSteps);
+  }
+
+  void CheckClipping(const v1::Train& train) {
+    Range("train.clip_norm", train.clip_norm(), 0, 1e6);
+    Range("train.clip_value", train.clip_value(), 0, 1e6);
+    if (train.clip_norm() > 0 && train.clip_value() > 0)
+      Fault("train.clip_value", "give only one of clip_norm and clip_value");
+  }
+
+  void CheckLoss(const v1::Train& train) {
+    Below("train.label_smoothing", train.label_smoothing(), 0, 1);
+    if (train.label_smoothing() > 0 && train.loss() == v1::LOSS_NAME_MSE)
+      Fault("train.label_smoothing", "is only for the losses cross_entropy and bce");
+  }
+
+  void CheckLossScale(const v1::Train& train) {
+    if (!train.has_loss_scale()) return;
+    if (train.precision() != v1::PRECISION_FP16)
+      return Fault("train.loss_scale", "is only for precision fp16");
+    Range("train.loss_scale.initial", train.loss_scale().initial(), 1, 4294967296.0);
+    Whole("train.loss_scale.growth_interval", train.loss_scale().growth_interval(), 1,
+          1'000'000'000);
+    Whole("train.loss_scale.max_skips", train.loss_scale().max_skips(), 1, 1000);
   }
 };
 

@@ -31,10 +31,16 @@ class GradientSync {
   // Forgets the gradients of the last step. Call before the forward pass of a step.
   virtual void BeginStep() = 0;
 
+  // Backward pass of `loss_weight * loss` without an exchange: the gradient stays on this rank and
+  // is added to that of the Backward which ends the step. Any number of times between BeginStep and
+  // Backward, as often on every rank. gradients() are not valid until Backward.
+  virtual void Accumulate(const at::Tensor& loss, const at::Tensor& loss_weight) = 0;
+
   // Backward pass of `loss_weight * loss` and the exchange. `loss` and `loss_weight` are 0-dim on
   // the device. `control` are a few numbers of this rank (control_size of them) that ride along
   // with the gradients, so that ranks agree without a collective of its own. Afterwards each
-  // parameter's grad() is the mean over the ranks, bit-equal on all of them.
+  // parameter's grad() is the mean over the ranks of what this and the Accumulate calls of the step
+  // gave, bit-equal on all of them.
   virtual void Backward(const at::Tensor& loss, const at::Tensor& loss_weight,
                         const at::Tensor& control) = 0;
 

@@ -69,6 +69,7 @@ class Ddp final : public GradientSync {
     const bool poll = parameters_.front().device().is_cpu();
     parameters_.front().register_hook([this, poll](const at::Tensor&) {
       last_gradient_ = std::chrono::steady_clock::now();
+      if (!exchanging_) return;
       // Runs at the end of this backward pass, before the Reducer's own callback: that is queued
       // after the last gradient.
       if (poll)
@@ -86,8 +87,15 @@ class Ddp final : public GradientSync {
     reducer_->prepare_for_forward();
   }
 
+  // A Reducer that was not prepared for it lets a backward pass go by.
+  void Accumulate(const at::Tensor& loss, const at::Tensor& loss_weight) override {
+    exchanging_ = false;
+    torch::autograd::backward({loss}, {loss_weight});
+  }
+
   void Backward(const at::Tensor& loss, const at::Tensor& loss_weight,
                 const at::Tensor& control) override {
+    exchanging_ = true;
     reducer_->prepare_for_backward({});
     last_gradient_ = std::chrono::steady_clock::now();
     torch::autograd::backward({loss, control_parameter_}, {loss_weight, control});
@@ -104,6 +112,7 @@ class Ddp final : public GradientSync {
   std::vector<at::Tensor> gradients_;
   at::Tensor control_parameter_;
   std::unique_ptr<PollingReducer> reducer_;
+  bool exchanging_ = false;  // does the backward pass that runs now end with an exchange?
   SteadyTime last_gradient_;
   std::chrono::steady_clock::duration last_wait_{};
 };

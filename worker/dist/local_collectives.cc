@@ -20,6 +20,10 @@ class LocalGradientSync final : public GradientSync {
     }
   }
 
+  void Accumulate(const at::Tensor& loss, const at::Tensor& loss_weight) override {
+    torch::autograd::backward({loss}, {loss_weight});
+  }
+
   void Backward(const at::Tensor& loss, const at::Tensor& loss_weight,
                 const at::Tensor& control) override {
     torch::autograd::backward({loss}, {loss_weight});

@@ -81,6 +81,7 @@ struct ModelContext {
   int64_t classes = 0;
   uint64_t seed = 0;  // of the initial weights: drawn on the CPU, so equal on every device and rank
   at::Device device = at::kCPU;
+  bool checkpoint_blocks = false;  // blocks run again in the backward pass (recompute.h)
 };
 
 }  // namespace muster::worker

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "worker/models/init.h"
+#include "worker/models/recompute.h"
 
 namespace muster::worker {
 namespace {
@@ -28,9 +29,10 @@ struct ConvNorm {
   int64_t padding = 0;
 };
 
-struct Block {
+struct Residual {
   ConvNorm first, second;
   std::optional<ConvNorm> downsample;
+  std::vector<at::Tensor> parameters;  // of all of them
 };
 
 class ResNet18 final : public Model {
@@ -60,11 +62,15 @@ class ResNet18 final : public Model {
   ModelOutput Forward(const at::Tensor& inputs) override {
     at::Tensor x = Run(stem_, inputs).relu_();
     if (imagenet_stem_) x = at::max_pool2d(x, {3, 3}, {2, 2}, {1, 1});
-    for (const Block& block : blocks_) {
-      // In place, as in the reference: batch norm's backward pass needs its input, not its output.
-      at::Tensor y = Run(block.second, Run(block.first, x).relu_());
-      y.add_(block.downsample.has_value() ? Run(*block.downsample, x) : x);
-      x = y.relu_();
+    for (const Residual& block : blocks_) {
+      if (!context_.checkpoint_blocks || !training()) {
+        x = Run(block, x, Pass::kFirst);
+        continue;
+      }
+      const auto run = [this, &block](const std::vector<at::Tensor>& inputs, Pass pass) {
+        return Run(block, inputs.front(), pass);
+      };
+      x = Recompute(run, block.parameters, {x});
     }
     return {at::linear(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1), fc_weight_, fc_bias_)};
   }
@@ -90,31 +96,43 @@ class ResNet18 final : public Model {
     return layer;
   }
 
-  Block AddBlock(const std::string& prefix, int64_t in, int64_t out, int64_t stride) {
-    Block block;
+  Residual AddBlock(const std::string& prefix, int64_t in, int64_t out, int64_t stride) {
+    const size_t before = parameters().size();
+    Residual block;
     block.first = AddConvNorm(prefix + "conv1", prefix + "bn1", {in, out, 3, stride});
     block.second = AddConvNorm(prefix + "conv2", prefix + "bn2", {out, out, 3, 1});
     if (stride != 1 || in != out) {
       block.downsample =
           AddConvNorm(prefix + "downsample.0", prefix + "downsample.1", {in, out, 1, stride});
     }
+    for (size_t i = before; i < parameters().size(); ++i)
+      block.parameters.push_back(parameters()[i].tensor);
     return block;
   }
 
-  at::Tensor Run(const ConvNorm& layer, const at::Tensor& x) {
-    if (training()) at::Tensor(layer.num_batches_tracked).add_(1);
+  at::Tensor Run(const Residual& block, const at::Tensor& x, Pass pass) {
+    // In place, as in the reference: batch norm's backward pass needs its input, not its output.
+    at::Tensor y = Run(block.second, Run(block.first, x, pass).relu_(), pass);
+    y.add_(block.downsample.has_value() ? Run(*block.downsample, x, pass) : x);
+    return y.relu_();
+  }
+
+  at::Tensor Run(const ConvNorm& layer, const at::Tensor& x, Pass pass = Pass::kFirst) {
+    if (training() && pass == Pass::kFirst) at::Tensor(layer.num_batches_tracked).add_(1);
     const at::Tensor y = at::conv2d(x, layer.conv_weight, /*bias=*/{}, {layer.stride, layer.stride},
                                     {layer.padding, layer.padding});
-    return at::batch_norm(y, layer.weight, layer.bias, layer.running_mean, layer.running_var,
-                          training(), kBatchNormMomentum, kBatchNormEpsilon,
-                          /*cudnn_enabled=*/true);
+    // Without running statistics the batch's are used just so, and nothing is updated.
+    const bool again = pass == Pass::kAgain;
+    return at::batch_norm(y, layer.weight, layer.bias, again ? at::Tensor() : layer.running_mean,
+                          again ? at::Tensor() : layer.running_var, training(), kBatchNormMomentum,
+                          kBatchNormEpsilon, /*cudnn_enabled=*/true);
   }
 
   const ModelContext context_;
   Initializer init_;
   const bool imagenet_stem_;
   ConvNorm stem_;
-  std::vector<Block> blocks_;
+  std::vector<Residual> blocks_;
   at::Tensor fc_weight_, fc_bias_;
 };
 

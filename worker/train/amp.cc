@@ -5,12 +5,14 @@
 namespace muster::worker {
 
 AutocastScope::AutocastScope(Precision precision, c10::Device device)
-    : active_(precision == Precision::kBf16), device_type_(device.type()) {
+    : active_(precision == Precision::kBf16 || precision == Precision::kFp16),
+      device_type_(device.type()) {
   if (!active_) return;
   was_enabled_ = at::autocast::is_autocast_enabled(device_type_);
   old_type_ = at::autocast::get_autocast_dtype(device_type_);
   at::autocast::set_autocast_enabled(device_type_, true);
-  at::autocast::set_autocast_dtype(device_type_, at::kBFloat16);
+  at::autocast::set_autocast_dtype(device_type_,
+                                   precision == Precision::kFp16 ? at::kHalf : at::kBFloat16);
   at::autocast::increment_nesting();
 }
 

@@ -1,5 +1,5 @@
-// Mixed precision: inside the scope, operators that profit compute in bf16; weights, gradients and
-// the optimizer stay fp32.
+// Mixed precision: inside the scope, operators that profit compute in bf16 or fp16; weights,
+// gradients and the optimizer stay fp32.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -9,9 +9,9 @@
 
 namespace muster::worker {
 
-// Autocast for this thread while it lives (nothing for fp32). Step the optimizer outside of it: the
-// cache of cast weights does not notice changes in place, and is dropped when the outermost scope
-// ends.
+// Autocast for this thread while it lives (nothing for fp32 and tf32). Step the optimizer outside
+// of it: the cache of cast weights does not notice changes in place, and is dropped when the
+// outermost scope ends.
 class AutocastScope {
  public:
   AutocastScope(Precision precision, c10::Device device);

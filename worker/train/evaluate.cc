@@ -23,8 +23,8 @@ Evaluation Evaluate(Split split, const EvaluationParts& parts) {
   const uint32_t world = static_cast<uint32_t>(gang.world_size());
   // Double holds counts exactly up to 2^53. On the device, so that batches follow each other
   // without a wait.
-  at::Tensor sums =
-      at::zeros({3}, at::TensorOptions(at::kDouble).device(device));  // samples, correct, loss
+  // Samples, right ones, loss; samples that top five says something of, right ones among them.
+  at::Tensor sums = at::zeros({5}, at::TensorOptions(at::kDouble).device(device));
   const int64_t batches = loader.EvalBatches(split, recipe.evaluation_batch_size, rank, world);
   for (int64_t index = 0; index < batches; ++index) {
     Batch batch = loader.EvalBatch(split, recipe.evaluation_batch_size, index, rank, world);
@@ -36,6 +36,11 @@ Evaluation Evaluate(Split split, const EvaluationParts& parts) {
     sums.select(0, 0).add_(static_cast<double>(batch.count));
     if (correct.defined()) sums.select(0, 1).add_(correct);
     sums.select(0, 2).add_(objective.EvaluationLoss(output, batch));
+    const at::Tensor top_five = objective.CorrectInTopFive(output, batch);
+    if (top_five.defined()) {
+      sums.select(0, 3).add_(static_cast<double>(batch.count));
+      sums.select(0, 4).add_(top_five);
+    }
   }
   model.SetTraining(true);
   gang.AllReduceSum(sums);
@@ -45,6 +50,7 @@ Evaluation Evaluate(Split split, const EvaluationParts& parts) {
   evaluation.samples = static_cast<int64_t>(values[0]);
   evaluation.correct = values[1];
   evaluation.loss = values[0] > 0 ? values[2] / values[0] : 0;
+  if (values[3] > 0) evaluation.top5_accuracy = values[4] / values[3];
   return evaluation;
 }
 

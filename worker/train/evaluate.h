@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "worker/data/loader.h"
 #include "worker/dist/collectives.h"
@@ -15,6 +16,8 @@ struct Evaluation {
   int64_t samples = 0;
   double correct = 0;  // whole samples for classifiers; see Objective::Correct
   double loss = 0;     // the mean of Objective::EvaluationLoss
+  // Of Objective::CorrectInTopFive; absent when the objective knows none.
+  std::optional<double> top5_accuracy;
 
   double accuracy() const { return samples == 0 ? 0 : correct / static_cast<double>(samples); }
 };

@@ -57,6 +57,14 @@ class SaveClock {
 };
 
 absl::Status NonFinite(const Verdict& verdict) {
+  if (verdict.skipped) {
+    return Classify(
+        absl::FailedPreconditionError(absl::StrCat(
+            "step ", verdict.step + 1, ": the gradient overflowed fp16 in ", verdict.skips_in_row,
+            " steps in a row, the loss scale is down to ", verdict.loss_scale, " (loss ",
+            verdict.loss, "): try train.precision bf16 or a lower train.optimizer.lr")),
+        kNonFinite);
+  }
   return Classify(
       absl::FailedPreconditionError(absl::StrCat(
           "step ", verdict.step + 1, ": loss or gradient is not finite (loss ", verdict.loss,
@@ -105,6 +113,7 @@ absl::StatusOr<TrainResult> Conclude(const Recipe& recipe, const TrainParts& par
                     {"validation_accuracy", run.best_accuracy},
                     {"best_step", static_cast<double>(run.best_step)},
                     {"final_step", static_cast<double>(run.step)}};
+  if (test.top5_accuracy.has_value()) result.results["test_top5_accuracy"] = *test.top5_accuracy;
   return result;
 }
 
@@ -114,6 +123,7 @@ absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts) {
   MUSTER_ASSIGN_OR_RETURN(RunState run, parts.checkpoints.Restore());
   TrainStep train_step(recipe,
                        {parts.model, parts.objective, parts.optimizer, parts.gang, parts.device});
+  train_step.RestoreLossScale(run.loss_scale);
   const Sampler& sampler = parts.loader.sampler();
   const uint32_t rank = static_cast<uint32_t>(parts.gang.rank());
   const uint32_t world = static_cast<uint32_t>(parts.gang.world_size());
@@ -149,6 +159,7 @@ absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts) {
       save_clock.Restart();
       if (leave_saved || run.step == recipe.total_steps)
         parts.checkpoints.Drain(recipe.commit_timeout);
+      run.loss_scale = train_step.loss_scale();
       parts.checkpoints.Save(run, best);
       timer.Mark(StepPart::kSave);
     }

@@ -1,11 +1,47 @@
 #include "worker/train/objective.h"
 
+#include <ATen/ops/arange.h>
+#include <ATen/ops/binary_cross_entropy_with_logits.h>
 #include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/mse_loss.h>
+#include <ATen/ops/topk.h>
+
+#include <tuple>
 
 namespace muster::worker {
 namespace {
 
-class CrossEntropy final : public Objective {
+constexpr int64_t kTopFive = 5;
+
+at::Tensor ClassesOf(const Batch& batch) {
+  return batch.targets.is_floating_point() ? batch.targets.argmax(1) : batch.targets;
+}
+
+// Targets as floats [B, C] on the device of the outputs.
+at::Tensor DenseTargets(const ModelOutput& output, const Batch& batch, double smoothing) {
+  const int64_t classes = output.values.size(1);
+  at::Tensor dense_BC = batch.targets;
+  if (!dense_BC.is_floating_point()) {
+    dense_BC = dense_BC.unsqueeze(1).eq(at::arange(classes, dense_BC.options())).to(at::kFloat);
+  }
+  if (smoothing == 0) return dense_BC;
+  return dense_BC.mul(1 - smoothing).add(smoothing / static_cast<double>(classes));
+}
+
+class Classification : public Objective {
+ public:
+  at::Tensor Correct(const ModelOutput& output, const Batch& batch) const override {
+    return output.values.argmax(1).eq(ClassesOf(batch)).sum();
+  }
+
+  at::Tensor CorrectInTopFive(const ModelOutput& output, const Batch& batch) const override {
+    if (output.values.size(1) <= kTopFive) return {};
+    const at::Tensor best_B5 = std::get<1>(at::topk(output.values, kTopFive, /*dim=*/1));
+    return best_B5.eq(ClassesOf(batch).unsqueeze(1)).sum();
+  }
+};
+
+class CrossEntropy final : public Classification {
  public:
   explicit CrossEntropy(double label_smoothing) : label_smoothing_(label_smoothing) {}
 
@@ -18,18 +54,62 @@ class CrossEntropy final : public Objective {
     return at::cross_entropy_loss(output.values, batch.targets, /*weight=*/{}, at::Reduction::Sum);
   }
 
-  at::Tensor Correct(const ModelOutput& output, const Batch& batch) const override {
-    return output.values.argmax(1).eq(batch.targets).sum();
-  }
-
  private:
   const double label_smoothing_;
 };
 
+// The two losses below are made of single numbers: their mean over samples and classes is the mean
+// over all, and outputs that autocast computed in half precision count in full.
+
+class BinaryCrossEntropy final : public Classification {
+ public:
+  explicit BinaryCrossEntropy(double label_smoothing) : label_smoothing_(label_smoothing) {}
+
+  at::Tensor TrainingLoss(const ModelOutput& output, const Batch& batch) const override {
+    return Loss(output, DenseTargets(output, batch, label_smoothing_), at::Reduction::Mean);
+  }
+
+  at::Tensor EvaluationLoss(const ModelOutput& output, const Batch& batch) const override {
+    return Loss(output, DenseTargets(output, batch, 0), at::Reduction::Sum)
+        .div(static_cast<double>(output.values.size(1)));
+  }
+
+ private:
+  static at::Tensor Loss(const ModelOutput& output, const at::Tensor& targets_BC,
+                         int64_t reduction) {
+    return at::binary_cross_entropy_with_logits(output.values.to(at::kFloat), targets_BC,
+                                                /*weight=*/{}, /*pos_weight=*/{}, reduction);
+  }
+
+  const double label_smoothing_;
+};
+
+class MeanSquaredError final : public Classification {
+ public:
+  at::Tensor TrainingLoss(const ModelOutput& output, const Batch& batch) const override {
+    return at::mse_loss(output.values.to(at::kFloat), DenseTargets(output, batch, 0),
+                        at::Reduction::Mean);
+  }
+
+  at::Tensor EvaluationLoss(const ModelOutput& output, const Batch& batch) const override {
+    return at::mse_loss(output.values.to(at::kFloat), DenseTargets(output, batch, 0),
+                        at::Reduction::Sum)
+        .div(static_cast<double>(output.values.size(1)));
+  }
+};
+
 }  // namespace
+
+at::Tensor Objective::CorrectInTopFive(const ModelOutput&, const Batch&) const { return {}; }
 
 std::unique_ptr<Objective> MakeCrossEntropy(double label_smoothing) {
   return std::make_unique<CrossEntropy>(label_smoothing);
 }
+
+std::unique_ptr<Objective> MakeBinaryCrossEntropy(double label_smoothing) {
+  return std::make_unique<BinaryCrossEntropy>(label_smoothing);
+}
+
+std::unique_ptr<Objective> MakeMeanSquaredError() { return std::make_unique<MeanSquaredError>(); }
 
 }  // namespace muster::worker

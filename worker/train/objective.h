@@ -28,9 +28,22 @@ class Objective {
   // How many of the batch's samples are right: 0-dim; a sample of many predictions counts as the
   // share of them that are right. Undefined when the task knows no right and wrong.
   virtual at::Tensor Correct(const ModelOutput& output, const Batch& batch) const = 0;
+
+  // How many of the batch's samples have their class among the five most likely ones: 0-dim.
+  // Undefined when that says nothing: no classes, or five at most.
+  virtual at::Tensor CorrectInTopFive(const ModelOutput& output, const Batch& batch) const;
 };
 
-// Of logits [B, C] and classes [B]. Label smoothing as in Szegedy et al. 2016, from 0 to below 1.
+// The classifiers' losses, of outputs [B, C]. Targets are classes, int64 [B], or what a sample has
+// of each class, float [B, C] (mixup; or, for the squared error, whatever the outputs shall be).
+// Smoothing s, from 0 to below 1, makes a target t (1 - s) t + s / C (Szegedy et al. 2016). A
+// sample with soft targets is right when its main class is found.
+
+// Of logits: log-softmax against the targets.
 std::unique_ptr<Objective> MakeCrossEntropy(double label_smoothing);
+// Of logits: a yes or no for each class, the mean over classes, as timm's BinaryCrossEntropy.
+std::unique_ptr<Objective> MakeBinaryCrossEntropy(double label_smoothing);
+// The mean over classes of the squared distance.
+std::unique_ptr<Objective> MakeMeanSquaredError();
 
 }  // namespace muster::worker

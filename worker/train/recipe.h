@@ -11,12 +11,23 @@
 
 namespace muster::worker {
 
-enum class Precision { kFp32, kBf16 };
+// tf32 is fp32 but for the products of GPUs: a setting of the process (worker/trainer/rank.h).
+enum class Precision { kFp32, kTf32, kBf16, kFp16 };
+
+// For fp16 (loss_scale.h).
+struct LossScaleConfig {
+  double initial = 65536;
+  int64_t growth_interval = 2000;  // steps without overflow
+  int64_t max_skips = 25;          // so many overflows in a row end the run
+};
 
 struct Recipe {
   ScheduleConfig schedule;  // holds total_steps as well
   Precision precision = Precision::kFp32;
-  double clip_norm = 0;  // 0: off
+  double clip_norm = 0;   // 0: off
+  double clip_value = 0;  // 0: off; of each number
+  LossScaleConfig loss_scale;
+  int64_t accumulate = 1;  // micro-batches of a step
   uint64_t seed = 0;
 
   int64_t total_steps = 0;

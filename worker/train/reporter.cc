@@ -1,5 +1,7 @@
 #include "worker/train/reporter.h"
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "worker/train/memory_probe.h"
 
@@ -41,8 +43,11 @@ void Reporter::StepDone(const RunState& run, const Batch& batch, const Verdict& 
 void Reporter::Evaluated(const RunState& run, Split split, const Evaluation& evaluation) {
   if (rank_ != 0) return;
   const std::string name = SplitName(split);
-  supervisor_.Metrics(run.step, {{absl::StrCat(name, "_accuracy"), evaluation.accuracy()},
-                                 {absl::StrCat(name, "_loss"), evaluation.loss}});
+  std::map<std::string, double> values = {{absl::StrCat(name, "_accuracy"), evaluation.accuracy()},
+                                          {absl::StrCat(name, "_loss"), evaluation.loss}};
+  if (evaluation.top5_accuracy.has_value())
+    values[absl::StrCat(name, "_top5_accuracy")] = *evaluation.top5_accuracy;
+  supervisor_.Metrics(run.step, values);
 }
 
 std::map<std::string, double> Reporter::Values(const RunState& run, const Verdict& verdict) const {
@@ -64,9 +69,14 @@ std::map<std::string, double> Reporter::Values(const RunState& run, const Verdic
       {"memory_peak_bytes", static_cast<double>(memory.peak_bytes)},
   };
   if (rank_ != 0) return values;
-  values["loss"] = verdict.loss;
+  // A step that was skipped for its overflow may have neither.
+  if (std::isfinite(verdict.loss)) values["loss"] = verdict.loss;
+  if (std::isfinite(verdict.grad_norm)) values["grad_norm"] = verdict.grad_norm;
   values["train_accuracy"] = verdict.accuracy;
-  values["grad_norm"] = verdict.grad_norm;
+  if (verdict.loss_scale > 0) {
+    values["loss_scale"] = verdict.loss_scale;
+    values["skipped_steps"] = static_cast<double>(verdict.skipped_steps);
+  }
   values["lr"] = LearningRate(recipe_.schedule, run.step - 1);
   values["samples_per_second"] = seconds > 0 ? static_cast<double>(gang_samples_) / seconds : 0;
   values["epoch"] = run.epoch;

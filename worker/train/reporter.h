@@ -32,8 +32,8 @@ class Reporter {
   // numbers when `report`.
   void StepDone(const RunState& run, const Batch& batch, const Verdict& verdict, bool report);
 
-  // After an evaluation, as "<split>_accuracy" and "<split>_loss". Rank 0 only; the others stay
-  // silent.
+  // After an evaluation, as "<split>_accuracy", "<split>_loss" and, where it says something,
+  // "<split>_top5_accuracy". Rank 0 only; the others stay silent.
   void Evaluated(const RunState& run, Split split, const Evaluation& evaluation);
 
  private:

@@ -71,6 +71,10 @@ std::string EncodeRunState(const RunState& state, const RunIdentity& identity) {
       {"best_step", state.best_step},
       {"best_accuracy", state.best_accuracy},
       {"best_loss", state.best_loss},
+      {"loss_scale", state.loss_scale.scale},
+      {"loss_scale_growth_tracker", state.loss_scale.growth_tracker},
+      {"skips_in_row", state.loss_scale.skips_in_row},
+      {"skipped_steps", state.loss_scale.skipped_steps},
       {"data_fingerprint", identity.data_fingerprint},
       {"seed", identity.seed},
       {"world_size", identity.world_size},
@@ -105,6 +109,13 @@ absl::StatusOr<DecodedRunState> DecodeRunState(absl::string_view text) {
   reader.Take("best_step", &state.best_step);
   reader.Take("best_accuracy", &state.best_accuracy);
   reader.Take("best_loss", &state.best_loss);
+  // Absent in states that were written before there was a loss scale.
+  if (object.contains("loss_scale")) {
+    reader.Take("loss_scale", &state.loss_scale.scale);
+    reader.Take("loss_scale_growth_tracker", &state.loss_scale.growth_tracker);
+    reader.Take("skips_in_row", &state.loss_scale.skips_in_row);
+    reader.Take("skipped_steps", &state.loss_scale.skipped_steps);
+  }
   RunIdentity& identity = decoded.identity;
   reader.Take("data_fingerprint", &identity.data_fingerprint);
   reader.Take("seed", &identity.seed);

@@ -12,6 +12,14 @@
 
 namespace muster::worker {
 
+// Of fp16 training (loss_scale.h). Scale 0: there was none.
+struct LossScaleState {
+  double scale = 0;
+  int64_t growth_tracker = 0;  // steps since the scale last changed
+  int64_t skips_in_row = 0;
+  int64_t skipped_steps = 0;
+};
+
 struct RunState {
   int64_t step = 0;  // steps that are done; the data's cursor follows from it
   double epoch = 0;  // epochs consumed by them
@@ -23,6 +31,7 @@ struct RunState {
   int64_t best_step = -1;
   double best_accuracy = 0;
   double best_loss = 0;
+  LossScaleState loss_scale;
 };
 
 // What a resume compares with itself. A change of data is refused; the others only end

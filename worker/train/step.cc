@@ -1,6 +1,8 @@
 #include "worker/train/step.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_clamp_max.h>
+#include <ATen/ops/_foreach_clamp_min.h>
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/cat.h>
@@ -10,6 +12,7 @@
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -17,6 +20,7 @@
 #include <optional>
 
 #include "worker/train/amp.h"
+#include "worker/train/micro_batch.h"
 #include "worker/train/seeding.h"
 
 namespace muster::worker {
@@ -39,44 +43,80 @@ at::Tensor GlobalNorm(const std::vector<at::Tensor>& gradients) {
   return at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2)), 2);
 }
 
+// Leaves what is not finite as it is. No host read.
+void Clip(const Recipe& recipe, const std::vector<at::Tensor>& gradients, const at::Tensor& norm) {
+  if (recipe.clip_norm > 0) {
+    const at::Tensor limit = at::full({}, recipe.clip_norm, norm.options());
+    const at::Tensor scale = at::clamp_max(limit.div(norm.add(kClipEpsilon)), 1.0);
+    at::_foreach_mul_(gradients, scale);
+  }
+  if (recipe.clip_value > 0) {
+    at::_foreach_clamp_min_(gradients, -recipe.clip_value);
+    at::_foreach_clamp_max_(gradients, recipe.clip_value);
+  }
+}
+
 }  // namespace
 
-// Brings [control numbers..., gradient norm] to the host: at once from the CPU, one step late from
-// a device.
+// Brings [control numbers..., gradient norm, loss scale's numbers...] to the host: at once from the
+// CPU, one step late from a device.
 class TrainStep::Numbers {
  public:
-  explicit Numbers(at::Device device) : device_(device) {
+  // `scaled`: there is a loss scale, and its overflows may follow each other `max_skips` times.
+  Numbers(at::Device device, bool scaled, int64_t max_skips)
+      : device_(device), scaled_(scaled), max_skips_(max_skips) {
     if (device_.is_cpu()) return;
     for (Slot& slot : slots_) {
-      slot.host = at::empty({kControlSize + 1}, at::TensorOptions(at::kFloat).pinned_memory(true));
+      slot.host = at::empty({kControlSize + 1 + (scaled ? LossScaler::kNumbers : 0)},
+                            at::TensorOptions(at::kFloat).pinned_memory(true));
       slot.copied.emplace(device_.type());
     }
   }
 
-  // `norm` is 0-dim. Returns the verdict on the newest step that need not be waited for, or on this
-  // one if `now`.
-  Verdict Read(int64_t step, const at::Tensor& control, const at::Tensor& norm, bool now) {
-    if (device_.is_cpu())
-      return ToVerdict(step, control.const_data_ptr<float>(), norm.const_data_ptr<float>());
+  // `norm` is 0-dim; `scale` the scaler's numbers, if there is one. Returns the verdict on the
+  // newest step that need not be waited for, or on this one if `now`: then with whatever was not
+  // said yet of the step before.
+  Verdict Read(int64_t step, const at::Tensor& control, const at::Tensor& norm,
+               const at::Tensor& scale, bool now) {
+    if (device_.is_cpu()) {
+      return ToVerdict(step, control.const_data_ptr<float>(), norm.const_data_ptr<float>(),
+                       scaled_ ? scale.const_data_ptr<float>() : nullptr);
+    }
     Slot& slot = slots_[step % 2];
-    slot.host.copy_(at::cat({control, norm.view({1})}), /*non_blocking=*/true);
+    Slot& before = slots_[(step + 1) % 2];
+    std::vector<at::Tensor> parts = {control, norm.view({1})};
+    if (scaled_) parts.push_back(scale);
+    slot.host.copy_(at::cat(parts), /*non_blocking=*/true);
     slot.copied->record(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
     slot.step = step;
-    Slot& wanted = now ? slot : slots_[(step + 1) % 2];
-    if (wanted.step < 0) return Verdict();
-    wanted.copied->synchronize();
-    const float* numbers = wanted.host.const_data_ptr<float>();
-    return ToVerdict(wanted.step, numbers, numbers + kControlSize);
+    slot.told = false;
+    const Verdict earlier = Await(before);
+    if (!now || !earlier.finite) return earlier;
+    Verdict verdict = Await(slot);
+    verdict.wish.stop |= earlier.wish.stop;
+    verdict.wish.save |= earlier.wish.save;
+    return verdict;
   }
 
  private:
   struct Slot {
     int64_t step = -1;
+    bool told = true;  // its verdict was given out
     at::Tensor host;
     std::optional<c10::Event> copied;
   };
 
-  static Verdict ToVerdict(int64_t step, const float* control, const float* norm) {
+  Verdict Await(Slot& slot) const {
+    if (slot.told) return Verdict();
+    slot.copied->synchronize();
+    slot.told = true;
+    const float* numbers = slot.host.const_data_ptr<float>();
+    return ToVerdict(slot.step, numbers, numbers + kControlSize, numbers + kControlSize + 1);
+  }
+
+  // `scale` is read only when there is a loss scale.
+  Verdict ToVerdict(int64_t step, const float* control, const float* norm,
+                    const float* scale) const {
     Verdict verdict;
     verdict.step = step;
     verdict.finite = std::isfinite(control[kLoss]) && std::isfinite(*norm);
@@ -84,10 +124,18 @@ class TrainStep::Numbers {
     verdict.loss = control[kLoss];
     verdict.accuracy = control[kAccuracy];
     verdict.grad_norm = *norm;
+    if (!scaled_) return verdict;
+    verdict.loss_scale = scale[LossScaler::kScale];
+    verdict.skips_in_row = static_cast<int64_t>(scale[LossScaler::kSkipsInRow]);
+    verdict.skipped_steps = static_cast<int64_t>(scale[LossScaler::kSkippedSteps]);
+    verdict.skipped = verdict.skips_in_row > 0;
+    verdict.finite = verdict.skips_in_row < max_skips_;
     return verdict;
   }
 
   const at::Device device_;
+  const bool scaled_;
+  const int64_t max_skips_;
   Slot slots_[2];
 };
 
@@ -99,75 +147,117 @@ TrainStep::TrainStep(const Recipe& recipe, const StepParts& parts)
       gang_(parts.gang),
       device_(parts.device),
       sync_(gang_.MakeGradientSync(Tensors(model_.parameters()), {.control_size = kControlSize})),
-      numbers_(std::make_unique<Numbers>(device_)) {}
+      scaler_(recipe.precision == Precision::kFp16
+                  ? std::make_unique<LossScaler>(recipe.loss_scale, device_)
+                  : nullptr),
+      numbers_(
+          std::make_unique<Numbers>(device_, scaler_ != nullptr, recipe.loss_scale.max_skips)) {}
 
 TrainStep::~TrainStep() = default;
 
 Verdict TrainStep::Run(int64_t step, const Batch& batch, const StopWish& wish, bool report,
                        StepTimer& timer) {
+  // Micro-batches draw one after the other from the generators: each has its own dropout, and a
+  // resume the same.
   SeedStep(recipe_.seed, step, gang_.rank(), device_);
   sync_->BeginStep();
-
-  ModelOutput output;
-  at::Tensor loss;
-  {
-    AutocastScope autocast(recipe_.precision, device_);
-    output = model_.Forward(batch.inputs);
-    loss = objective_.TrainingLoss(output, batch);
+  at::Tensor control = StartControl(wish);
+  for (int64_t index = 0; index + 1 < recipe_.accumulate; ++index) {
+    const Batch part = MicroBatch(batch, index, recipe_.accumulate);
+    const at::Tensor loss = Forward(part, control, report);
+    sync_->Accumulate(loss, LossWeight(part, loss));
   }
-  // Ranks may hold unequal shares of the batch: weighted so, the mean over ranks is the mean over
-  // samples.
-  const double weight = static_cast<double>(batch.count) * gang_.world_size() /
-                        static_cast<double>(batch.global_count);
-  sync_->Backward(loss, at::full({}, weight, loss.options()),
-                  Control(loss, output, batch, wish, report));
+  const Batch last = MicroBatch(batch, recipe_.accumulate - 1, recipe_.accumulate);
+  const at::Tensor loss = Forward(last, control, report);
+  sync_->Backward(loss, LossWeight(last, loss), control);
   timer.Mark(StepPart::kForwardBackward);
   timer.Move(StepPart::kForwardBackward, StepPart::kCommunication,
              absl::ToDoubleSeconds(sync_->last_wait()));
 
   at::NoGradGuard no_grad;
-  const std::vector<at::Tensor>& gradients = sync_->gradients();
-  const at::Tensor norm = GlobalNorm(gradients);
-  const Verdict verdict = numbers_->Read(step, sync_->control(), norm, report);
-
-  at::Tensor found_inf;  // a device decides by itself whether to skip the update; the host learns
-                         // of it later
-  if (!device_.is_cpu()) found_inf = at::isfinite(norm).logical_not().to(at::kFloat);
-  if (verdict.finite) {
-    if (recipe_.clip_norm > 0) {
-      const at::Tensor limit = at::full({}, recipe_.clip_norm, norm.options());
-      const at::Tensor scale = at::clamp_max(limit.div(norm.add(kClipEpsilon)), 1.0);
-      at::_foreach_mul_(gradients, scale);
-    }
-    optimizer_.Step(gradients, LearningRate(recipe_.schedule, step), found_inf);
-  }
+  const Verdict verdict = Update(step, report);
   timer.Mark(StepPart::kOptimizer);
   return verdict;
 }
 
-at::Tensor TrainStep::Control(const at::Tensor& loss, const ModelOutput& output, const Batch& batch,
-                              const StopWish& wish, bool report) {
+// From the reduced gradient to new weights, if all is well.
+Verdict TrainStep::Update(int64_t step, bool report) {
+  const std::vector<at::Tensor>& gradients = sync_->gradients();
+  const at::Tensor& control = sync_->control();
+  at::Tensor overflow;  // fp32 [1]
+  if (scaler_ != nullptr) {
+    overflow = scaler_->Unscale(gradients, control.select(0, kLoss));
+    scaler_->Update(overflow);
+  }
+  const at::Tensor norm = GlobalNorm(gradients);
+  const Verdict verdict = numbers_->Read(
+      step, control, norm, scaler_ != nullptr ? scaler_->numbers() : at::Tensor(), report);
+  // On the CPU the verdict is about this very step. A device decides by itself whether to skip the
+  // update; the host learns of it later.
+  at::Tensor found_inf;
+  if (!device_.is_cpu()) {
+    found_inf = scaler_ != nullptr ? overflow.select(0, 0)
+                                   : at::isfinite(norm).logical_not().to(at::kFloat);
+  }
+  if (!verdict.finite || (verdict.skipped && device_.is_cpu())) return verdict;
+  Clip(recipe_, gradients, norm);
+  optimizer_.Step(gradients, LearningRate(recipe_.schedule, step), found_inf);
+  return verdict;
+}
+
+// Forward pass of a micro-batch; what is told of it is added to `control`.
+at::Tensor TrainStep::Forward(const Batch& part, at::Tensor& control, bool report) {
+  ModelOutput output;
+  at::Tensor loss;
+  {
+    AutocastScope autocast(recipe_.precision, device_);
+    output = model_.Forward(part.inputs);
+    loss = objective_.TrainingLoss(output, part);
+  }
   at::NoGradGuard no_grad;
-  const double share = static_cast<double>(batch.count) * gang_.world_size() /
-                       static_cast<double>(batch.global_count);
-  at::Tensor control = at::empty({kControlSize}, at::kFloat);
+  const double share = Share(part);
+  at::Tensor correct;
+  if (report) correct = objective_.Correct(output, part);
+  if (correct.defined()) {
+    const double samples = static_cast<double>(part.inputs.size(0));
+    control.select(0, kAccuracy).add_(correct.to(at::kFloat).mul(share / samples));
+  }
+  if (device_.is_cpu()) {
+    control.data_ptr<float>()[kLoss] += static_cast<float>(loss.item<double>() * share);
+  } else {
+    control.select(0, kLoss).add_(loss.detach().mul(share));
+  }
+  return loss;
+}
+
+// What the mean loss of a micro-batch counts in the mean over ranks, so that this is the mean over
+// all samples: ranks may hold unequal shares of the batch, and micro-batches of the rank's.
+double TrainStep::Share(const Batch& part) const {
+  return static_cast<double>(part.count) * gang_.world_size() /
+         static_cast<double>(part.global_count);
+}
+
+at::Tensor TrainStep::LossWeight(const Batch& part, const at::Tensor& loss) const {
+  at::NoGradGuard no_grad;
+  at::Tensor weight = at::full({}, Share(part), loss.options());
+  return scaler_ == nullptr ? weight : weight.mul_(scaler_->scale());
+}
+
+at::Tensor TrainStep::StartControl(const StopWish& wish) const {
+  at::Tensor control = at::zeros({kControlSize}, at::kFloat);
   float* numbers = control.data_ptr<float>();
   numbers[kStop] = wish.stop ? 1.0f : 0.0f;
   numbers[kSave] = wish.save ? 1.0f : 0.0f;
-  numbers[kLoss] = 0;
-  numbers[kAccuracy] = 0;
-  at::Tensor accuracy;
-  if (report) accuracy = objective_.Correct(output, batch);
-  if (accuracy.defined()) accuracy = accuracy.to(at::kFloat).mul(share / batch.inputs.size(0));
-  if (device_.is_cpu()) {
-    numbers[kLoss] = static_cast<float>(loss.item<double>() * share);
-    if (accuracy.defined()) numbers[kAccuracy] = accuracy.item<float>();
-    return control;
-  }
-  at::Tensor on_device = control.to(device_, /*non_blocking=*/true);
-  on_device.select(0, kLoss).copy_(loss.detach().mul(share));
-  if (accuracy.defined()) on_device.select(0, kAccuracy).copy_(accuracy);
-  return on_device;
+  return device_.is_cpu() ? control : control.to(device_, /*non_blocking=*/true);
+}
+
+LossScaleState TrainStep::loss_scale() const {
+  return scaler_ == nullptr ? LossScaleState() : scaler_->state();
+}
+
+void TrainStep::RestoreLossScale(const LossScaleState& state) {
+  at::NoGradGuard no_grad;
+  if (scaler_ != nullptr) scaler_->Restore(state);
 }
 
 }  // namespace muster::worker

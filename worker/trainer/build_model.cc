@@ -21,6 +21,7 @@ absl::StatusOr<std::unique_ptr<Model>> BuildModel(const trainer_spec::JobSpec& s
   context.classes = dataset.classes();
   context.seed = SeedFor(spec.train.seed, SeedPurpose::kInitialWeights);
   context.device = device;
+  context.checkpoint_blocks = spec.train.memory.checkpoint_blocks;
   if (model.mlp.has_value()) return MakeMlp({ToInt64(model.mlp->hidden)}, context);
   if (model.resnet18.has_value()) {
     auto resnet = MakeResNet18({static_cast<int64_t>(model.resnet18->width),
@@ -33,6 +34,9 @@ absl::StatusOr<std::unique_ptr<Model>> BuildModel(const trainer_spec::JobSpec& s
 }
 
 std::unique_ptr<Objective> BuildObjective(const trainer_spec::Train& train) {
+  if (train.loss == trainer_spec::LossName::kBce)
+    return MakeBinaryCrossEntropy(train.label_smoothing);
+  if (train.loss == trainer_spec::LossName::kMse) return MakeMeanSquaredError();
   return MakeCrossEntropy(train.label_smoothing);
 }
 

@@ -86,6 +86,8 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
   const Recipe recipe = BuildRecipe(spec, loader.sampler(), launch.world_size);
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, BuildModel(spec, *dataset, device));
   const std::unique_ptr<Optimizer> optimizer = BuildOptimizer(spec.train.optimizer, *model);
+  if (recipe.precision == Precision::kTf32 && device.is_cpu())
+    Log(LogLevel::kInfo, "tf32_is_fp32_on_the_cpu");
   Log(LogLevel::kInfo, "model_ready",
       {{"parameters", model->ParameterCount()},
        {"train_samples", dataset->size(Split::kTrain)},
@@ -110,6 +112,10 @@ void ConfigureTorch(const trainer_spec::JobSpec& spec) {
   at::set_num_threads(static_cast<int>(std::max<uint32_t>(1, spec.train.threads_per_rank)));
   at::set_num_interop_threads(1);
   at::globalContext().setBenchmarkCuDNN(false);
+  // Of CUDA alone, and said for all precisions: torch's own default lets convolutions use tf32.
+  const bool tf32 = spec.train.precision == trainer_spec::Precision::kTf32;
+  at::globalContext().setAllowTF32CuBLAS(tf32);
+  at::globalContext().setAllowTF32CuDNN(tf32);
   if (!spec.train.deterministic) return;
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   at::globalContext().setDeterministicCuDNN(true);

@@ -58,9 +58,10 @@ TEST(SpecDefaultsTest, EveryDefaultIsWrittenOut) {
       R"("optimizer":{"name":"adamw","lr":0.001,"weight_decay":0.01,"beta1":0.9,"beta2":0.999,"eps":1e-08},)"
       R"("schedule":{"name":"cosine","warmup_steps":0,"final_fraction":0.0},"precision":"fp32","clip_norm":0.0,)"
       R"("label_smoothing":0.0,"validate_every_epochs":1,"validate_every_steps":0,"seed":0,"threads_per_rank":1,)"
-      R"("deterministic":false,"report_every_steps":10,)"
+      R"("deterministic":false,"report_every_steps":10,"accumulate":1,"clip_value":0.0,"loss":"cross_entropy",)"
       R"("augment":{"crop_padding":0,"crop_min_area":0.0,"flip":0.0,"rand_augment_operations":0,)"
       R"("rand_augment_magnitude":9.0,"erase":0.0,"mixup":0.0,"cutmix":0.0},)"
+      R"("memory":{"checkpoint_blocks":false},)"
       R"("validate_samples":0,"validate_before_save":false},)"
       R"("scheduling":{"priority_class":"normal","priority":0,"preemptible":true,"hold":false}})");
 }
@@ -324,6 +325,44 @@ TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
        "train.clip_norm: must be from 0 to 1e+06; got -1"},
       {[](Spec& s) { s.mutable_train()->set_label_smoothing(1); },
        "train.label_smoothing: must be from 0 to below 1; got 1"},
+      {[](Spec& s) {
+         s.mutable_train()->set_label_smoothing(0.1);
+         s.mutable_train()->set_loss(v1::LOSS_NAME_MSE);
+       },
+       "train.label_smoothing: is only for the losses cross_entropy and bce"},
+      {[](Spec& s) { s.mutable_train()->set_clip_value(-1); },
+       "train.clip_value: must be from 0 to 1e+06; got -1"},
+      {[](Spec& s) {
+         s.mutable_train()->set_clip_norm(1);
+         s.mutable_train()->set_clip_value(1);
+       },
+       "train.clip_value: give only one of clip_norm and clip_value"},
+      {[](Spec& s) { s.mutable_train()->set_accumulate(0); },
+       "train.accumulate: must be from 1 to 65536; got 0"},
+      {[](Spec& s) { s.mutable_train()->set_accumulate(9); },
+       "train.accumulate: must be at most the samples of one rank, which are 8; got 9"},
+      {[](Spec& s) { s.mutable_train()->mutable_memory()->set_checkpoint_blocks(true); },
+       "train.memory.checkpoint_blocks: is not for mlp"},
+      {[](Spec& s) { s.mutable_train()->mutable_loss_scale(); },
+       "train.loss_scale: is only for precision fp16"},
+      {[](Spec& s) {
+         s.mutable_train()->set_precision(v1::PRECISION_FP16);
+         FillDefaults(s);
+         s.mutable_train()->mutable_loss_scale()->set_initial(0.5);
+       },
+       "train.loss_scale.initial: must be from 1 to"},
+      {[](Spec& s) {
+         s.mutable_train()->set_precision(v1::PRECISION_FP16);
+         FillDefaults(s);
+         s.mutable_train()->mutable_loss_scale()->set_growth_interval(0);
+       },
+       "train.loss_scale.growth_interval: must be from 1 to"},
+      {[](Spec& s) {
+         s.mutable_train()->set_precision(v1::PRECISION_FP16);
+         FillDefaults(s);
+         s.mutable_train()->mutable_loss_scale()->set_max_skips(1001);
+       },
+       "train.loss_scale.max_skips: must be from 1 to 1000; got 1001"},
       {[](Spec& s) { s.mutable_train()->set_validate_every_epochs(~0u); },
        "train.validate_every_epochs: must be from 0 to"},
       {[](Spec& s) { s.mutable_train()->set_validate_every_steps(~0ull); },

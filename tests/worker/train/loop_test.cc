@@ -8,7 +8,9 @@
 
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
+#include "tests/worker/train/dropout_model.h"
 #include "tests/worker/train/training_run.h"
+#include "worker/models/mlp.h"
 #include "worker/train/failure.h"
 
 namespace muster::worker {
@@ -54,25 +56,48 @@ std::vector<CheckpointCandidate> CandidatesUpTo(const RunOutcome& outcome, int64
   return candidates;
 }
 
+enum class Net { kMlp, kResNet, kDropout };
+
 struct Variant {
   const char* name;
-  bool resnet;
+  Net net;
   bool adamw;
   Precision precision;
+  int64_t accumulate = 1;
 };
+
+TrainingRun RunOf(const Variant& variant, const std::string& root) {
+  TrainingRun run = SmallRun(root);
+  run.resnet = variant.net == Net::kResNet;
+  if (variant.net == Net::kDropout) {
+    run.world_size = 1;  // threads of one process would draw from one generator in turn
+    run.make_model = [](const ModelContext& context) {
+      return std::make_unique<muster::testing::DropoutModel>(context);
+    };
+  }
+  run.adamw = variant.adamw;
+  run.recipe.precision = variant.precision;
+  run.recipe.accumulate = variant.accumulate;
+  // Skips the first steps and grows before the end: each half of the run has its own scales.
+  run.recipe.loss_scale = {.initial = 1 << 24, .growth_interval = 3, .max_skips = 25};
+  run.recipe.save_every_steps = 4;
+  run.recipe.save_every_epochs = 0;
+  return run;
+}
 
 class Resume : public ::testing::TestWithParam<Variant> {};
 
 TEST_P(Resume, EqualsNeverHavingStoppedBitForBit) {
-  TempDir whole_root, broken_root;
-  TrainingRun run = SmallRun(whole_root.path());
-  run.resnet = GetParam().resnet;
-  run.adamw = GetParam().adamw;
-  run.recipe.precision = GetParam().precision;
-  run.recipe.save_every_steps = 4;
-  run.recipe.save_every_epochs = 0;
+  TempDir whole_root, broken_root, again_root;
+  TrainingRun run = RunOf(GetParam(), whole_root.path());
   const RunOutcome whole = RunTraining(run);
   ASSERT_OK(whole.ranks[0].result);
+  run.root = again_root.path();
+  const RunOutcome rerun = RunTraining(run);
+  ASSERT_OK(rerun.ranks[0].result);
+  ExpectSameBits(whole, rerun);
+  EXPECT_EQ(whole.ranks[0].supervisor.metrics.at("loss"),
+            rerun.ranks[0].supervisor.metrics.at("loss"));
 
   run.root = broken_root.path();
   run.wish = {.stop = true, .save = true};
@@ -94,13 +119,20 @@ TEST_P(Resume, EqualsNeverHavingStoppedBitForBit) {
   EXPECT_EQ(whole.ranks[0].result->results, second.ranks[0].result->results);
 }
 
-INSTANTIATE_TEST_SUITE_P(AllRecipes, Resume,
-                         ::testing::Values(Variant{"mlp_adamw", false, true, Precision::kFp32},
-                                           Variant{"mlp_sgd_bf16", false, false, Precision::kBf16},
-                                           Variant{"resnet_adamw_bf16", true, true,
-                                                   Precision::kBf16},
-                                           Variant{"resnet_sgd", true, false, Precision::kFp32}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    AllRecipes, Resume,
+    ::testing::Values(Variant{"mlp_adamw", Net::kMlp, true, Precision::kFp32},
+                      Variant{"mlp_sgd_bf16", Net::kMlp, false, Precision::kBf16},
+                      Variant{"mlp_adamw_fp16", Net::kMlp, true, Precision::kFp16},
+                      Variant{"mlp_sgd_tf32", Net::kMlp, false, Precision::kTf32},
+                      Variant{"resnet_adamw_bf16", Net::kResNet, true, Precision::kBf16},
+                      Variant{"resnet_sgd", Net::kResNet, false, Precision::kFp32},
+                      Variant{"resnet_sgd_fp16", Net::kResNet, false, Precision::kFp16},
+                      Variant{"resnet_adamw_accumulated", Net::kResNet, true, Precision::kFp32, 3},
+                      Variant{"dropout_accumulated", Net::kDropout, true, Precision::kFp32, 4},
+                      Variant{"dropout_accumulated_fp16", Net::kDropout, false, Precision::kFp16,
+                              2}),
+    [](const auto& info) { return info.param.name; });
 
 TEST(Train, SavesByTimeOnAllRanksAtTheSameStep) {
   TempDir root;
@@ -200,6 +232,48 @@ TEST(Train, AGradientThatIsNotFiniteFailsAllRanksWithTheStep) {
     EXPECT_EQ(FailureClassOf(rank.result.status()), kNonFinite);
   }
   EXPECT_TRUE(outcome.committed.empty());
+}
+
+// The first layer's outputs are already above what fp16 holds.
+TEST(Train, EndsAfterTooManyOverflowsInARowAndReportsTheScaleUntilThen) {
+  TempDir root;
+  TrainingRun run = SmallRun(root.path());
+  run.recipe.precision = Precision::kFp16;
+  run.recipe.report_every_steps = 1;
+  run.recipe.loss_scale = {.initial = 1 << 10, .growth_interval = 2, .max_skips = 4};
+  const RunOutcome outcome = RunTraining(run, [](Model& model) {
+    at::Tensor weight = model.parameters().front().tensor.detach();
+    weight.fill_(1e6);
+  });
+  for (const auto& rank : outcome.ranks) {
+    EXPECT_THAT(rank.result,
+                StatusIs(absl::StatusCode::kFailedPrecondition,
+                         HasSubstr("step 4: the gradient overflowed fp16 in 4 steps")));
+    EXPECT_EQ(FailureClassOf(rank.result.status()), kNonFinite);
+  }
+  const auto& metrics = outcome.ranks[0].supervisor.metrics;
+  EXPECT_EQ(metrics.at("loss_scale").at(1), 512);
+  EXPECT_EQ(metrics.at("loss_scale").at(3), 128);
+  EXPECT_EQ(metrics.at("skipped_steps").at(3), 3);
+  EXPECT_EQ(metrics.count("loss"), 0u) << "a number that is none is not sent";
+}
+
+TEST(Train, ReportsTheTopFiveOfMoreThanFiveClasses) {
+  TempDir root;
+  TrainingRun run = SmallRun(root.path());
+  run.make_model = [](const ModelContext& context) {
+    ModelContext seven = context;
+    seven.classes = 7;  // three of which are never right
+    return MakeMlp({{16}}, seven);
+  };
+  const RunOutcome outcome = RunTraining(run);
+  ASSERT_OK(outcome.ranks[0].result);
+  const auto& results = outcome.ranks[0].result->results;
+  EXPECT_GT(results.at("test_top5_accuracy"), results.at("test_accuracy"));
+  EXPECT_EQ(outcome.ranks[0].supervisor.metrics.at("validation_top5_accuracy").count(12), 1u);
+  run.make_model = nullptr;
+  run.root += "/four";
+  EXPECT_EQ(RunTraining(run).ranks[0].result->results.count("test_top5_accuracy"), 0u);
 }
 
 TEST(Train, TakesTheNextCheckpointWhenTheNewestIsCorrupt) {

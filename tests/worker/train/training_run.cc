@@ -21,6 +21,12 @@ std::unique_ptr<Optimizer> OptimizerFor(const TrainingRun& run, const Model& mod
                    : MakeSgd({.momentum = 0.9, .nesterov = true}, parameters);
 }
 
+std::unique_ptr<Model> MakeModel(const TrainingRun& run, const ModelContext& context) {
+  if (run.make_model) return run.make_model(context);
+  if (run.resnet) return *MakeResNet18({4, false}, context);
+  return MakeMlp({{16}}, context);
+}
+
 void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start,
              Publisher& publisher, Collectives& gang, RankOutcome& outcome) {
   const std::vector<int64_t> shape =
@@ -30,8 +36,7 @@ void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start
   const Loader loader(**dataset,
                       Sampler(static_cast<uint64_t>(run.samples), run.batch_size, run.seed));
   const ModelContext context = {shape, 4, run.seed};
-  std::unique_ptr<Model> model =
-      run.resnet ? *MakeResNet18({4, false}, context) : MakeMlp({{16}}, context);
+  std::unique_ptr<Model> model = MakeModel(run, context);
   if (at_start) at_start(*model);
   const auto optimizer = OptimizerFor(run, *model);
   CheckpointsOptions options;

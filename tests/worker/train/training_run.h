@@ -70,6 +70,8 @@ class FakePublisher final : public worker::Publisher {
 struct TrainingRun {
   int world_size = 1;
   bool resnet = false;
+  // Instead of the two models: called on each rank.
+  std::function<std::unique_ptr<worker::Model>(const worker::ModelContext&)> make_model;
   bool adamw = true;
   double label_smoothing = 0;
   uint64_t seed = 5;

@@ -1,0 +1,29 @@
+// Activation checkpointing (Chen et al. 2016): a block of a model keeps only its inputs and runs
+// again in the backward pass, so that its activations need no memory in between.
+//
+// Used by models of blocks when ModelContext::checkpoint_blocks is set. Gradients are equal to the
+// bit with and without: the second pass starts from the generators' state, under the autocast and
+// on the inputs of the first. Any thread. Throws what the block throws.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <vector>
+
+namespace muster::worker {
+
+// Which pass a block makes. What must happen once a step (batch norm's running statistics and its
+// counter) happens in the first alone.
+enum class Pass { kFirst, kAgain };
+
+// A function of its inputs and of parameters that it holds. Called once more in the backward pass,
+// perhaps on another thread: what it holds must live until then. Must not change its inputs.
+using Block = std::function<at::Tensor(const std::vector<at::Tensor>& inputs, Pass pass)>;
+
+// block(inputs, kFirst) without its activations. `parameters`: all leaves that the block reads;
+// one that is left out gets no gradient. Where nothing is differentiated this is the block itself.
+at::Tensor Recompute(const Block& block, const std::vector<at::Tensor>& parameters,
+                     const std::vector<at::Tensor>& inputs);
+
+}  // namespace muster::worker
