@@ -1,7 +1,7 @@
 // What the ranks of one gang do together: sums, broadcasts, and the synchronisation of gradients.
 //
-// Our own interface: no c10d in it, so that another transport (shared memory on one host, for one)
-// or another strategy than data parallelism is a new implementation and no change to the callers.
+// Our own interface: no c10d in it, so that another transport or another strategy than data
+// parallelism is a new implementation and no change to the callers.
 // Every function is a collective: all ranks call it, in the same order. One thread at a time. They
 // throw what the transport throws (c10::Error, std::exception); train/torch_guard turns that into a
 // Status, PEER_LOST among them. Nothing waits longer than CollectivesOptions::timeout.
@@ -69,6 +69,9 @@ class Collectives {
   virtual ~Collectives() = default;
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
+  // "local", "shared_memory", "gloo" or "nccl": part of the result, for it decides in which order
+  // sums are taken.
+  virtual std::string transport() const = 0;
 
   // In place: the sum over all ranks. Contiguous, on the gang's device.
   virtual void AllReduceSum(at::Tensor& tensor) = 0;
@@ -84,20 +87,35 @@ class Collectives {
                                                          const GradientSyncOptions& options) = 0;
 };
 
+// How CPU ranks reach each other. GPU ranks always use NCCL.
+enum class Transport {
+  kAuto,          // shared memory where all ranks run on one host and can have it, else Gloo
+  kGloo,          // TCP
+  kSharedMemory,  // or fail
+};
+
+// What gradients travel as; they are computed and applied in their own type.
+enum class Compression { kNone, kFp16, kBf16 };
+
 struct CollectivesOptions {
   int rank = 0;
   int world_size = 1;
   std::string advertise_address = "127.0.0.1";  // where the other ranks reach this one
-  int gpu = -1;                                // index of the CUDA device (NCCL), or -1: CPU (Gloo)
-  absl::Duration timeout = absl::Minutes(10);  // of the rendezvous and of each collective
+  int gpu = -1;                                 // index of the CUDA device, or -1: CPU
+  absl::Duration timeout = absl::Minutes(10);   // of the rendezvous and of each collective
   std::string prefix;  // of every key in the store; fresh for each life of the group
+  Transport transport = Transport::kAuto;
+  Compression compression = Compression::kNone;
+  // Every step uses the same parameters, and each as often: then those that the loss does not
+  // depend on hold up no bucket, and a parameter may get its gradient in several parts.
+  bool static_graph = false;
 };
 
 // A gang of one needs no store and talks to nobody.
 std::unique_ptr<Collectives> MakeLocalCollectives();
 
-// Data parallelism over c10d: Gloo on the CPU, NCCL on CUDA. Waits for all ranks; throws when they
-// do not come.
+// Data parallelism over c10d: shared memory or Gloo on the CPU, NCCL on CUDA. Waits for all ranks;
+// throws when they do not come.
 std::unique_ptr<Collectives> MakeCollectives(std::shared_ptr<KeyValue> store,
                                              const CollectivesOptions& options);
 

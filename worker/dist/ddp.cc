@@ -1,129 +1,268 @@
 #include "worker/dist/ddp.h"
 
+#include <ATen/ScalarOps.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/zeros_like.h>
 #include <sched.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/utils/lambda_post_hook.h>
+#include <torch/csrc/autograd/variable.h>
 
-#include <algorithm>
 #include <chrono>
-#include <torch/csrc/distributed/c10d/reducer.hpp>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 
 namespace muster::worker {
 namespace {
 
-using SteadyTime = std::chrono::steady_clock::time_point;
+using Clock = std::chrono::steady_clock;
+using Tensors = std::vector<at::Tensor>;
+// A shared_ptr or an intrusive_ptr, as the version of torch has it.
+using NodePtr = decltype(torch::autograd::impl::grad_accumulator(std::declval<at::Tensor>()));
 
 // A wait longer than this is no longer worth a core.
 constexpr std::chrono::milliseconds kLongestSpin{2};
 
-// A Reducer whose wait for the other ranks begins by polling. Gloo hands a sum through several
-// threads; a core that sleeps in between wakes up late each time, which on small models is a good
-// part of the step. Yielding lets Gloo's threads run first.
-class PollingReducer final : public c10d::Reducer {
- public:
-  using c10d::Reducer::Reducer;
-
-  // Returns when all buckets are reduced, or after kLongestSpin: the Reducer's own wait follows in
-  // any case.
-  void Poll() const {
-    const SteadyTime start = std::chrono::steady_clock::now();
-    for (const Bucket& bucket : buckets_) {
-      if (bucket.future_work == nullptr) return;
-      while (!bucket.future_work->completed()) {
-        if (std::chrono::steady_clock::now() - start > kLongestSpin) return;
-        ::sched_yield();
-      }
-    }
-  }
+// Gradients that are exchanged in one piece. Member 0 of the first bucket may be the control
+// numbers, which have no parameter.
+struct Bucket {
+  std::vector<size_t> parameters;
+  bool carries_control = false;
+  at::Tensor flat;  // what is exchanged, and
+  Tensors views;    // the members' places in it; undefined and empty where it happens in place
+  size_t missing = 0;
+  c10::intrusive_ptr<c10d::Work> work;
 };
+
+c10::ScalarType TravelType(Compression compression, c10::ScalarType type) {
+  if (compression == Compression::kFp16) return at::kHalf;
+  if (compression == Compression::kBf16) return at::kBFloat16;
+  return type;
+}
+
+// Gloo hands a sum through several threads; a core that sleeps in between wakes up late each time,
+// which on small models is a good part of the step. Yielding lets Gloo's threads run first.
+void Poll(c10d::Work& work) {
+  const Clock::time_point start = Clock::now();
+  while (!work.isCompleted() && Clock::now() - start < kLongestSpin) ::sched_yield();
+}
 
 class Ddp final : public GradientSync {
  public:
-  Ddp(c10::intrusive_ptr<c10d::ProcessGroup> group, const std::vector<at::Tensor>& parameters,
-      const GradientSyncOptions& options)
-      : parameters_(parameters) {
+  Ddp(c10::intrusive_ptr<c10d::Backend> backend, const Tensors& parameters,
+      const DdpOptions& options)
+      : backend_(std::move(backend)), parameters_(parameters), options_(options) {
     gradients_.resize(parameters.size());
-    // The control numbers are the gradient of one more parameter. It stands first, in the first
-    // bucket: its "gradient" is there before the backward pass begins.
-    control_parameter_ =
-        at::zeros({std::max<int64_t>(options.control_size, 1)}, parameters.front().options());
-    control_parameter_.requires_grad_();
-    std::vector<at::Tensor> reversed = {control_parameter_};
-    reversed.insert(reversed.end(), parameters.rbegin(), parameters.rend());
-
-    auto buckets = std::get<0>(c10d::compute_bucket_assignment_by_size(
-        reversed, {static_cast<size_t>(options.first_bucket_bytes),
-                   static_cast<size_t>(options.bucket_bytes)}));
-    const std::vector<bool> sparse(reversed.size(), false);
-    // Twelve arguments: what torch 2.11 and 2.13 both have.
-    reducer_ = std::make_unique<PollingReducer>(
-        reversed, std::move(buckets), std::move(group), sparse, options.bucket_bytes,
-        /*find_unused_parameters=*/false, /*gradient_as_bucket_view=*/true,
-        /*param_names=*/std::unordered_map<size_t, std::string>(), options.first_bucket_bytes,
-        /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false,
-        /*bucket_bytes_cap_list=*/std::vector<int64_t>());
-    // The first parameter is the last to get its gradient: from then on a backward pass only waits
-    // for the others.
-    const bool poll = parameters_.front().device().is_cpu();
-    parameters_.front().register_hook([this, poll](const at::Tensor&) {
-      last_gradient_ = std::chrono::steady_clock::now();
-      if (!exchanging_) return;
-      // Runs at the end of this backward pass, before the Reducer's own callback: that is queued
-      // after the last gradient.
-      if (poll)
-        torch::autograd::Engine::get_default_engine().queue_callback([this] { reducer_->Poll(); });
-    });
+    bucket_of_.resize(parameters.size());
+    arrivals_.resize(parameters.size());
+    expected_.assign(parameters.size(), 1);
+    MakeBuckets();
+    for (size_t i = 0; i < parameters_.size(); ++i) AddHook(i);
   }
 
-  // Dropped, not zeroed: the Reducer then writes gradient / world_size into the bucket in one pass.
+  ~Ddp() override {
+    for (const auto& [accumulator, key] : hooks_) accumulator->del_post_hook(key);
+  }
+
+  // Dropped, not zeroed: autograd then hands over its own tensor instead of adding to ours.
   void BeginStep() override {
-    control_parameter_.mutable_grad().reset();
     for (size_t i = 0; i < parameters_.size(); ++i) {
       parameters_[i].mutable_grad().reset();
       gradients_[i].reset();
     }
-    reducer_->prepare_for_forward();
   }
 
-  // A Reducer that was not prepared for it lets a backward pass go by.
   void Accumulate(const at::Tensor& loss, const at::Tensor& loss_weight) override {
-    exchanging_ = false;
     torch::autograd::backward({loss}, {loss_weight});
   }
 
   void Backward(const at::Tensor& loss, const at::Tensor& loss_weight,
                 const at::Tensor& control) override {
-    exchanging_ = true;
-    reducer_->prepare_for_backward({});
-    last_gradient_ = std::chrono::steady_clock::now();
-    torch::autograd::backward({loss, control_parameter_}, {loss_weight, control});
-    last_wait_ = std::chrono::steady_clock::now() - last_gradient_;
+    BeginExchange(control);
+    torch::autograd::backward({loss}, {loss_weight});
+    exchanging_ = false;
+    // Those whose gradients did not all come: zeros stand for what is missing.
+    while (next_ < buckets_.size()) Send(buckets_[next_++]);
+    for (Bucket& bucket : buckets_) Receive(bucket);
+    if (learning_) expected_ = arrivals_;
+    learning_ = false;
     for (size_t i = 0; i < parameters_.size(); ++i) gradients_[i] = parameters_[i].grad();
   }
 
-  const at::Tensor& control() const override { return control_parameter_.grad(); }
-  const std::vector<at::Tensor>& gradients() const override { return gradients_; }
-  absl::Duration last_wait() const override { return absl::FromChrono(last_wait_); }
+  const at::Tensor& control() const override { return control_; }
+  const Tensors& gradients() const override { return gradients_; }
+  absl::Duration last_wait() const override { return absl::FromChrono(waited_); }
 
  private:
-  std::vector<at::Tensor> parameters_;
-  std::vector<at::Tensor> gradients_;
-  at::Tensor control_parameter_;
-  std::unique_ptr<PollingReducer> reducer_;
-  bool exchanging_ = false;  // does the backward pass that runs now end with an exchange?
-  SteadyTime last_gradient_;
-  std::chrono::steady_clock::duration last_wait_{};
+  // In the order in which gradients usually come: that of the last layer first.
+  void MakeBuckets() {
+    const GradientSyncOptions& limits = options_.buckets;
+    buckets_.emplace_back().carries_control = true;
+    // The control numbers are floats, and lose nothing to compression.
+    const bool alone = options_.compression != Compression::kNone ||
+                       parameters_.back().scalar_type() != at::kFloat;
+    if (alone) buckets_.emplace_back();
+    int64_t limit = limits.first_bucket_bytes;
+    int64_t bytes = 0;
+    for (size_t i = parameters_.size(); i-- > 0;) {
+      const at::Tensor& parameter = parameters_[i];
+      const std::vector<size_t>& members = buckets_.back().parameters;
+      if (!members.empty() && (bytes >= limit || parameters_[members.front()].scalar_type() !=
+                                                     parameter.scalar_type())) {
+        buckets_.emplace_back();
+        limit = limits.bucket_bytes;
+        bytes = 0;
+      }
+      buckets_.back().parameters.push_back(i);
+      bucket_of_[i] = buckets_.size() - 1;
+      bytes += static_cast<int64_t>(parameter.nbytes());
+    }
+    if (InPlace()) return;
+    for (Bucket& bucket : buckets_) MakeFlat(bucket);
+  }
+
+  bool InPlace() const { return options_.in_place && options_.compression == Compression::kNone; }
+
+  void MakeFlat(Bucket& bucket) {
+    int64_t total = bucket.carries_control ? ControlSize() : 0;
+    for (const size_t i : bucket.parameters) total += parameters_[i].numel();
+    at::TensorOptions options = parameters_.front().options().dtype(at::kFloat);
+    if (!bucket.parameters.empty()) {
+      const at::Tensor& first = parameters_[bucket.parameters.front()];
+      options = options.dtype(TravelType(options_.compression, first.scalar_type()));
+    }
+    bucket.flat = at::empty({total}, options.requires_grad(false));
+    int64_t offset = 0;
+    if (bucket.carries_control) {
+      bucket.views.push_back(bucket.flat.narrow(0, 0, ControlSize()));
+      offset = ControlSize();
+    }
+    for (const size_t i : bucket.parameters) {
+      const at::Tensor& parameter = parameters_[i];
+      const bool dense = parameter.is_non_overlapping_and_dense();
+      bucket.views.push_back(
+          dense ? bucket.flat.as_strided(parameter.sizes(), parameter.strides(), offset)
+                : bucket.flat.narrow(0, offset, parameter.numel()).view(parameter.sizes()));
+      offset += parameter.numel();
+    }
+  }
+
+  int64_t ControlSize() const { return std::max<int64_t>(options_.buckets.control_size, 1); }
+
+  void AddHook(size_t i) {
+    const NodePtr accumulator = torch::autograd::impl::grad_accumulator(parameters_[i]);
+    const uintptr_t key =
+        accumulator->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
+            [this, i](const Tensors& outputs, const Tensors&) {
+              if (exchanging_) GradientCame(i);
+              return outputs;
+            }));
+    hooks_.emplace_back(accumulator, key);
+  }
+
+  void BeginExchange(const at::Tensor& control) {
+    control_ = control;
+    waited_ = {};
+    next_ = 0;
+    std::fill(arrivals_.begin(), arrivals_.end(), 0);
+    for (Bucket& bucket : buckets_) {
+      bucket.missing = 0;
+      for (const size_t i : bucket.parameters) bucket.missing += expected_[i];
+    }
+    exchanging_ = true;
+    SendReady();
+  }
+
+  void GradientCame(size_t i) {
+    arrivals_[i] += 1;
+    if (learning_) return;
+    TORCH_CHECK(arrivals_[i] <= expected_[i], "parameter ", i,
+                " got its gradient more often than once in one backward pass: set "
+                "train.parallel.static_graph");
+    buckets_[bucket_of_[i]].missing -= 1;
+    SendReady();
+  }
+
+  // In the order of the buckets, which is that of all ranks, whatever the order of the gradients.
+  void SendReady() {
+    if (learning_) return;
+    while (next_ < buckets_.size() && buckets_[next_].missing == 0) Send(buckets_[next_++]);
+  }
+
+  void Send(Bucket& bucket) {
+    const at::NoGradGuard no_grad;
+    Tensors members;
+    if (bucket.carries_control) members.push_back(control_);
+    for (const size_t i : bucket.parameters) {
+      at::Tensor& gradient = parameters_[i].mutable_grad();
+      if (!gradient.defined()) gradient = at::zeros_like(parameters_[i]).detach();
+      members.push_back(gradient);
+    }
+    if (InPlace()) {
+      c10d::AllreduceCoalescedOptions mean;
+      mean.reduceOp = c10d::ReduceOp::AVG;
+      const Clock::time_point start = Clock::now();
+      bucket.work = backend_->allreduce_coalesced(members, mean);
+      waited_ += Clock::now() - start;
+      return;
+    }
+    // One pass: the division by the number of ranks, and the change of type if there is one.
+    const at::Tensor share = at::native::wrapped_scalar_tensor(1.0 / backend_->getSize());
+    for (size_t i = 0; i < members.size(); ++i) at::mul_out(bucket.views[i], members[i], share);
+    Tensors flat = {bucket.flat};
+    bucket.work = backend_->allreduce(flat, c10d::AllreduceOptions());
+  }
+
+  void Receive(Bucket& bucket) {
+    const Clock::time_point start = Clock::now();
+    if (bucket.flat.defined() && bucket.flat.is_cpu()) Poll(*bucket.work);
+    bucket.work->wait();
+    bucket.work.reset();
+    waited_ += Clock::now() - start;
+    if (InPlace()) return;
+    const at::NoGradGuard no_grad;
+    size_t view = 0;
+    if (bucket.carries_control) control_ = bucket.views[view++];
+    for (const size_t i : bucket.parameters) {
+      const at::Tensor& mean = bucket.views[view++];
+      at::Tensor& gradient = parameters_[i].mutable_grad();
+      if (mean.scalar_type() == gradient.scalar_type()) {
+        gradient = mean;
+      } else {
+        gradient.copy_(mean);
+      }
+    }
+  }
+
+  const c10::intrusive_ptr<c10d::Backend> backend_;
+  Tensors parameters_;
+  Tensors gradients_;
+  at::Tensor control_;
+  const DdpOptions options_;
+  std::vector<Bucket> buckets_;
+  std::vector<size_t> bucket_of_;  // of each parameter
+  std::vector<std::pair<NodePtr, uintptr_t>> hooks_;
+
+  // Of the backward pass that runs.
+  bool exchanging_ = false;
+  size_t next_ = 0;               // the first bucket that has not been sent
+  std::vector<size_t> arrivals_;  // how often each parameter has got a gradient
+  Clock::duration waited_{};
+
+  // With a static graph the first step counts how often each parameter gets its gradient, and sends
+  // everything at its end.
+  bool learning_ = options_.static_graph;
+  std::vector<size_t> expected_;
 };
 
 }  // namespace
 
-std::unique_ptr<GradientSync> MakeDdp(c10d::ProcessGroup& group,
-                                      const std::vector<at::Tensor>& parameters,
-                                      const GradientSyncOptions& options) {
+std::unique_ptr<GradientSync> MakeDdp(c10d::Backend& backend, const Tensors& parameters,
+                                      const DdpOptions& options) {
   return std::make_unique<Ddp>(
-      c10::intrusive_ptr<c10d::ProcessGroup>::unsafe_reclaim_from_nonowning(&group), parameters,
+      c10::intrusive_ptr<c10d::Backend>::unsafe_reclaim_from_nonowning(&backend), parameters,
       options);
 }
 

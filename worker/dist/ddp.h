@@ -1,9 +1,9 @@
-// Data parallelism: the mean of the gradients by c10d's Reducer (Li et al. 2020, "PyTorch
-// Distributed").
+// Data parallelism: the mean of the gradients, exchanged in buckets while the backward pass still
+// runs (Li et al. 2020, "PyTorch Distributed").
 //
-// Used by process_group.cc alone. Buckets stay as they were first built, in reverse order of the
-// parameters: rebuilding them after the first step, as Python does, would change the order of sums
-// on a ring after a resume (LibTorch facts).
+// Used by process_group.cc alone. Over c10d's backends, but not c10d's Reducer: buckets stay as
+// they were first built, in reverse order of the parameters, so that a resumed run adds up in the
+// same order; control numbers travel along; and shared memory needs no common buffer.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,22 @@
 #include "worker/dist/collectives.h"
 
 namespace c10d {
-class ProcessGroup;
+class Backend;
 }
 
 namespace muster::worker {
 
-// `group` is a c10d::ProcessGroup; it must outlive the result.
-std::unique_ptr<GradientSync> MakeDdp(c10d::ProcessGroup& group,
+struct DdpOptions {
+  GradientSyncOptions buckets;
+  Compression compression = Compression::kNone;
+  bool static_graph = false;
+  // The backend takes whole lists of gradients and knows their mean: none is copied into a bucket.
+  bool in_place = false;
+};
+
+// `backend` is kept.
+std::unique_ptr<GradientSync> MakeDdp(c10d::Backend& backend,
                                       const std::vector<at::Tensor>& parameters,
-                                      const GradientSyncOptions& options);
+                                      const DdpOptions& options);
 
 }  // namespace muster::worker

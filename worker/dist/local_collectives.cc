@@ -45,6 +45,7 @@ class LocalCollectives final : public Collectives {
  public:
   int rank() const override { return 0; }
   int world_size() const override { return 1; }
+  std::string transport() const override { return "local"; }
   void AllReduceSum(at::Tensor&) override {}
   void Broadcast(at::Tensor&, int) override {}
   void BroadcastText(std::string&, int) override {}

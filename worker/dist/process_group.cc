@@ -1,8 +1,7 @@
-// A c10d process group behind our interface: Gloo on the CPU, NCCL on CUDA.
+// A c10d backend behind our interface: shared memory or Gloo on the CPU, NCCL on CUDA.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #ifdef MUSTER_WITH_CUDA
 #include <c10/cuda/CUDAFunctions.h>
@@ -13,33 +12,43 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "common/base/log.h"
 #include "worker/dist/c10d_store.h"
 #include "worker/dist/collectives.h"
 #include "worker/dist/ddp.h"
+#include "worker/dist/shared_memory_backend.h"
 
 namespace muster::worker {
 namespace {
 
-using c10d::ProcessGroup;
+using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
 
+// The backend is called directly: a ProcessGroup in between would send every call through the
+// dispatcher.
 class C10dCollectives final : public Collectives {
  public:
-  C10dCollectives(c10::intrusive_ptr<ProcessGroup> group, at::Device device)
-      : group_(std::move(group)), device_(device) {}
+  C10dCollectives(BackendPtr backend, const CollectivesOptions& options)
+      : backend_(std::move(backend)),
+        options_(options),
+        device_(options.gpu < 0
+                    ? at::Device(at::kCPU)
+                    : at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(options.gpu))),
+        in_place_(backend_->getBackendName() == kSharedMemoryName) {}
 
-  int rank() const override { return group_->getRank(); }
-  int world_size() const override { return group_->getSize(); }
+  int rank() const override { return backend_->getRank(); }
+  int world_size() const override { return backend_->getSize(); }
+  std::string transport() const override { return backend_->getBackendName(); }
 
   void AllReduceSum(at::Tensor& tensor) override {
     std::vector<at::Tensor> tensors = {tensor};
-    group_->allreduce(tensors)->wait();
+    backend_->allreduce(tensors, c10d::AllreduceOptions())->wait();
   }
 
   void Broadcast(at::Tensor& tensor, int root) override {
     std::vector<at::Tensor> tensors = {tensor};
     c10d::BroadcastOptions options;
     options.rootRank = root;
-    group_->broadcast(tensors, options)->wait();
+    backend_->broadcast(tensors, options)->wait();
   }
 
   void BroadcastText(std::string& text, int root) override {
@@ -68,61 +77,84 @@ class C10dCollectives final : public Collectives {
 
   std::unique_ptr<GradientSync> MakeGradientSync(const std::vector<at::Tensor>& parameters,
                                                  const GradientSyncOptions& options) override {
-    return MakeDdp(*group_, parameters, options);
+    DdpOptions ddp;
+    ddp.buckets = options;
+    ddp.compression = options_.compression;
+    ddp.static_graph = options_.static_graph;
+    ddp.in_place = in_place_;
+    return MakeDdp(*backend_, parameters, ddp);
   }
 
  private:
-  const c10::intrusive_ptr<ProcessGroup> group_;
+  const BackendPtr backend_;
+  const CollectivesOptions options_;
   const at::Device device_;
+  const bool in_place_;
 };
 
-void AddGloo(ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
-             const CollectivesOptions& options) {
+BackendPtr MakeGloo(const c10::intrusive_ptr<c10d::Store>& store,
+                    const CollectivesOptions& options) {
   auto gloo = c10d::ProcessGroupGloo::Options::create(absl::ToChronoMilliseconds(options.timeout));
   gloo->devices.push_back(
       c10d::ProcessGroupGloo::createDeviceForHostname(options.advertise_address));
   auto backend =
       c10::make_intrusive<c10d::ProcessGroupGloo>(store, options.rank, options.world_size, gloo);
   backend->setSequenceNumberForGroup();
-  group.setBackend(c10::DeviceType::CPU, ProcessGroup::BackendType::GLOO,
-                   c10::static_intrusive_pointer_cast<c10d::Backend>(backend));
-  group.setDefaultBackend(ProcessGroup::BackendType::GLOO);
+  return backend;
 }
 
 #ifdef MUSTER_WITH_CUDA
-void AddNccl(ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
-             const CollectivesOptions& options) {
+BackendPtr MakeNccl(const c10::intrusive_ptr<c10d::Store>& store,
+                    const CollectivesOptions& options) {
   auto nccl = c10d::ProcessGroupNCCL::Options::create();
   nccl->timeout = absl::ToChronoMilliseconds(options.timeout);
   auto backend =
       c10::make_intrusive<c10d::ProcessGroupNCCL>(store, options.rank, options.world_size, nccl);
   backend->setSequenceNumberForGroup();
-  group.setBackend(c10::DeviceType::CUDA, ProcessGroup::BackendType::NCCL,
-                   c10::static_intrusive_pointer_cast<c10d::Backend>(backend));
-  group.setDefaultBackend(ProcessGroup::BackendType::NCCL);
+  return backend;
 }
 #endif
+
+// Null: the ranks cannot share memory, and need not.
+BackendPtr TrySharedMemory(KeyValue& store, const CollectivesOptions& options) {
+  SharedMemoryGangOptions gang_options;
+  gang_options.rank = options.rank;
+  gang_options.world_size = options.world_size;
+  gang_options.timeout = options.timeout;
+  gang_options.prefix = options.prefix;
+  auto gang = SharedMemoryGang::Join(store, gang_options);
+  if (gang.ok()) return MakeSharedMemoryBackend(*std::move(gang));
+  TORCH_CHECK_WITH(DistStoreError, absl::IsFailedPrecondition(gang.status()),
+                   "rendezvous store: ", gang.status().ToString());
+  TORCH_CHECK(options.transport != Transport::kSharedMemory,
+              "train.parallel.transport is shared_memory, but: ", gang.status().message());
+  Log(LogLevel::kInfo, "shared_memory_unavailable",
+      {{"transport", "gloo"}, {"reason", gang.status().message()}});
+  return nullptr;
+}
+
+BackendPtr MakeBackend(std::shared_ptr<KeyValue> key_value, const CollectivesOptions& options) {
+  auto store = c10::make_intrusive<C10dStore>(key_value, options.prefix,
+                                              absl::ToChronoMilliseconds(options.timeout));
+  if (options.gpu >= 0) {
+#ifdef MUSTER_WITH_CUDA
+    return MakeNccl(store, options);
+#else
+    TORCH_CHECK_WITH(NotImplementedError, false, "this muster-trainer was built without CUDA");
+#endif
+  }
+  BackendPtr backend;
+  if (options.transport != Transport::kGloo) backend = TrySharedMemory(*key_value, options);
+  return backend != nullptr ? backend : MakeGloo(store, options);
+}
 
 }  // namespace
 
 std::unique_ptr<Collectives> MakeCollectives(std::shared_ptr<KeyValue> key_value,
                                              const CollectivesOptions& options) {
-  auto store = c10::make_intrusive<C10dStore>(std::move(key_value), options.prefix,
-                                              absl::ToChronoMilliseconds(options.timeout));
-  auto group = c10::make_intrusive<ProcessGroup>(store, options.rank, options.world_size);
-  at::Device device(at::kCPU);
-  if (options.gpu < 0) {
-    AddGloo(*group, store, options);
-  } else {
-#ifdef MUSTER_WITH_CUDA
-    device = at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(options.gpu));
-    AddNccl(*group, store, options);
-#else
-    TORCH_CHECK_WITH(NotImplementedError, false, "this muster-trainer was built without CUDA");
-#endif
-  }
-  group->setGroupName(options.prefix.empty() ? "gang" : options.prefix);
-  return std::make_unique<C10dCollectives>(std::move(group), device);
+  BackendPtr backend = MakeBackend(std::move(key_value), options);
+  backend->setGroupUid(options.prefix.empty() ? "gang" : options.prefix);
+  return std::make_unique<C10dCollectives>(std::move(backend), options);
 }
 
 }  // namespace muster::worker

@@ -1,9 +1,10 @@
 // Runs a function once per rank, each on its own thread of this process, over one in-memory store
-// and real Gloo.
+// and a real transport: shared memory, or what the options say.
 #pragma once
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -18,7 +19,8 @@ namespace muster::testing {
 // `body` owns its collectives: dropping them is how a rank of a test dies. Returns what each rank
 // threw, or "".
 inline std::vector<std::string> RunGang(
-    int world_size, const std::function<void(std::unique_ptr<worker::Collectives>)>& body) {
+    int world_size, const std::function<void(std::unique_ptr<worker::Collectives>)>& body,
+    const worker::CollectivesOptions& common = {}) {
   auto store = std::make_shared<worker::MemoryKeyValue>();
   std::vector<std::string> errors(world_size);
   std::vector<std::thread> ranks;
@@ -26,10 +28,10 @@ inline std::vector<std::string> RunGang(
     ranks.emplace_back([&, rank] {
       at::set_num_threads(1);  // of this thread: the ranks share the machine
       try {
-        worker::CollectivesOptions options;
+        worker::CollectivesOptions options = common;
         options.rank = rank;
         options.world_size = world_size;
-        options.timeout = absl::Minutes(1);
+        options.timeout = std::min(options.timeout, absl::Minutes(1));
         body(world_size == 1 ? worker::MakeLocalCollectives()
                              : worker::MakeCollectives(store, options));
       } catch (const std::exception& error) {
