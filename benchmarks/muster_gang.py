@@ -21,6 +21,7 @@ def resolved_spec(train, name="bench", ranks=2):
         "report_every_steps": 10,
     }
     recipe.update(train)
+    recipe["optimizer"] = {"layer_decay": 1.0, "decay_norms_and_biases": True, **recipe.get("optimizer", {})}
     return {
         "name": name, "project": "default", "ranks": {"min": ranks, "max": ranks}, "per_rank": {"gpus": 0},
         "placement": {"pool": "default", "wait_for_capacity": False},

@@ -21,7 +21,7 @@ class DataValidator : public SpecChecks {
               absl::StrCat("is required: one of ", MembersOf(*v1::Data::descriptor(), "source")));
         break;
       case v1::Data::kSynthetic:
-        Check(train.data().synthetic(), train.model().has_resnet18());
+        Check(train.data().synthetic(), PictureModel(train.model()));
         break;
       case v1::Data::kDigits:
         Check(train.data().digits());
@@ -40,7 +40,25 @@ class DataValidator : public SpecChecks {
   }
 
  private:
-  void Check(const v1::Synthetic& synthetic, bool pictures_only) {
+  // The name of a model that takes nothing but pictures; else empty.
+  static absl::string_view PictureModel(const v1::Model& model) {
+    switch (model.kind_case()) {
+      case v1::Model::kResnet18:
+        return "resnet18";
+      case v1::Model::kResnet34:
+        return "resnet34";
+      case v1::Model::kResnet50:
+        return "resnet50";
+      case v1::Model::kResnet101:
+        return "resnet101";
+      case v1::Model::kMlp:
+      case v1::Model::KIND_NOT_SET:
+        return "";
+    }
+    return "";
+  }
+
+  void Check(const v1::Synthetic& synthetic, absl::string_view picture_model) {
     // A tenth each for validation and test must be at least one sample.
     Whole("train.data.synthetic.samples", synthetic.samples(), 10, 1'000'000'000);
     Whole("train.data.synthetic.classes", synthetic.classes(), 2, 100'000);
@@ -48,8 +66,9 @@ class DataValidator : public SpecChecks {
     if (synthetic.shape_size() != 1 && synthetic.shape_size() != 3) {
       Fault(path, absl::StrCat("must be [features] or [channels, height, width]; got ",
                                synthetic.shape_size(), " numbers"));
-    } else if (pictures_only && synthetic.shape_size() != 3) {
-      Fault(path, "must be [channels, height, width] for resnet18; got 1 number");
+    } else if (!picture_model.empty() && synthetic.shape_size() != 3) {
+      Fault(path, absl::StrCat("must be [channels, height, width] for ", picture_model,
+                               "; got 1 number"));
     }
     uint64_t values = 1;
     for (int i = 0; i < synthetic.shape_size(); ++i) {

@@ -15,8 +15,8 @@ struct SpecSource {
   std::string name = "spec";
   // Values of --set (see ReadSpec).
   std::vector<std::string> overrides;
-  // Where relative paths of the text (train.data.digits.path, checkpoint.url, command.workdir)
-  // start: the file's folder. Empty: they are refused.
+  // Where relative paths of the text (train.data.digits.path, train.weights.path, checkpoint.url,
+  // command.workdir) start: the file's folder. Empty: they are refused.
   std::string base_dir;
   // Where those given by --set start, and what command.workdir is by default: the folder in which
   // the command line runs. Empty: base_dir, and no default.

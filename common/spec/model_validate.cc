@@ -21,12 +21,25 @@ class ModelValidator : public SpecChecks {
         Check(model.mlp());
         break;
       case v1::Model::kResnet18:
-        Whole("train.model.resnet18.width", model.resnet18().width(), 1, 1024);
+        Check("train.model.resnet18", model.resnet18());
+        break;
+      case v1::Model::kResnet34:
+        Check("train.model.resnet34", model.resnet34());
+        break;
+      case v1::Model::kResnet50:
+        Check("train.model.resnet50", model.resnet50());
+        break;
+      case v1::Model::kResnet101:
+        Check("train.model.resnet101", model.resnet101());
         break;
     }
   }
 
  private:
+  void Check(absl::string_view path, const v1::ResNet& resnet) {
+    Whole(absl::StrCat(path, ".width"), resnet.width(), 1, 1024);
+  }
+
   void Check(const v1::Mlp& mlp) {
     if (mlp.hidden_size() > 64) {
       Fault("train.model.mlp.hidden",

@@ -14,15 +14,21 @@ namespace {
 #define MUSTER_DEFAULT_DURATION(message, field, value) \
   if (!(message).has_##field()) *(message).mutable_##field() = ToProto(value)
 
+void FillResNet(v1::ResNet& resnet) {
+  MUSTER_DEFAULT(resnet, width, 64);
+  MUSTER_DEFAULT(resnet, stem, v1::STEM_SMALL);
+  MUSTER_DEFAULT(resnet, zero_init_residual, false);
+}
+
 void FillModel(v1::Model& model) {
   if (model.has_mlp() && model.mlp().hidden().empty()) {
     model.mutable_mlp()->add_hidden(256);
     model.mutable_mlp()->add_hidden(256);
   }
-  if (model.has_resnet18()) {
-    MUSTER_DEFAULT(*model.mutable_resnet18(), width, 64);
-    MUSTER_DEFAULT(*model.mutable_resnet18(), stem, v1::STEM_SMALL);
-  }
+  if (model.has_resnet18()) FillResNet(*model.mutable_resnet18());
+  if (model.has_resnet34()) FillResNet(*model.mutable_resnet34());
+  if (model.has_resnet50()) FillResNet(*model.mutable_resnet50());
+  if (model.has_resnet101()) FillResNet(*model.mutable_resnet101());
 }
 
 void FillData(v1::Data& data) {
@@ -49,25 +55,56 @@ void FillAugment(v1::Augment& augment) {
   MUSTER_DEFAULT(augment, cutmix, 0.0);
 }
 
+double DefaultWeightDecay(v1::Optimizer::Name name) {
+  switch (name) {
+    case v1::Optimizer::NAME_SGD:
+    case v1::Optimizer::NAME_ADAM:
+      return 0;
+    case v1::Optimizer::NAME_LARS:
+      return 0.0001;
+    default:
+      return 0.01;
+  }
+}
+
 void FillOptimizer(v1::Optimizer& optimizer) {
   MUSTER_DEFAULT(optimizer, name, v1::Optimizer::NAME_ADAMW);
-  MUSTER_DEFAULT(optimizer, lr, 0.001);
-  if (optimizer.name() == v1::Optimizer::NAME_SGD) {
-    MUSTER_DEFAULT(optimizer, weight_decay, 0.0);
-    MUSTER_DEFAULT(optimizer, momentum, 0.9);
-    MUSTER_DEFAULT(optimizer, nesterov, false);
+  const v1::Optimizer::Name name = optimizer.name();
+  if (optimizer.has_base_lr()) {
+    MUSTER_DEFAULT(optimizer, base_batch, 256);
   } else {
-    MUSTER_DEFAULT(optimizer, weight_decay, 0.01);
+    MUSTER_DEFAULT(optimizer, lr, 0.001);
+  }
+  MUSTER_DEFAULT(optimizer, weight_decay, DefaultWeightDecay(name));
+  MUSTER_DEFAULT(optimizer, layer_decay, 1.0);
+  MUSTER_DEFAULT(optimizer, decay_norms_and_biases, true);
+  if (name == v1::Optimizer::NAME_SGD || name == v1::Optimizer::NAME_LARS) {
+    MUSTER_DEFAULT(optimizer, momentum, 0.9);
+  } else {
     MUSTER_DEFAULT(optimizer, beta1, 0.9);
-    MUSTER_DEFAULT(optimizer, beta2, 0.999);
-    MUSTER_DEFAULT(optimizer, eps, 1e-8);
+    MUSTER_DEFAULT(optimizer, beta2, name == v1::Optimizer::NAME_LION ? 0.99 : 0.999);
+    if (name != v1::Optimizer::NAME_LION)
+      MUSTER_DEFAULT(optimizer, eps, name == v1::Optimizer::NAME_LAMB ? 1e-6 : 1e-8);
+  }
+  if (name == v1::Optimizer::NAME_SGD) MUSTER_DEFAULT(optimizer, nesterov, false);
+  if (name == v1::Optimizer::NAME_LARS) MUSTER_DEFAULT(optimizer, trust_coefficient, 0.001);
+  for (v1::ParameterGroup& group : *optimizer.mutable_groups()) {
+    MUSTER_DEFAULT(group, frozen, false);
+    if (group.frozen()) continue;
+    MUSTER_DEFAULT(group, lr_scale, 1.0);
+    MUSTER_DEFAULT(group, weight_decay, optimizer.weight_decay());
   }
 }
 
 void FillSchedule(v1::Schedule& schedule) {
   MUSTER_DEFAULT(schedule, name, v1::Schedule::NAME_COSINE);
+  const bool one_cycle = schedule.name() == v1::Schedule::NAME_ONE_CYCLE;
   MUSTER_DEFAULT(schedule, warmup_steps, 0);
-  MUSTER_DEFAULT(schedule, final_fraction, 0.0);
+  MUSTER_DEFAULT(schedule, final_fraction, one_cycle ? 4e-6 : 0.0);
+  MUSTER_DEFAULT(schedule, start_fraction, one_cycle ? 0.04 : 0.0);
+  if (one_cycle) MUSTER_DEFAULT(schedule, rise_fraction, 0.3);
+  if (schedule.name() == v1::Schedule::NAME_STEP) MUSTER_DEFAULT(schedule, gamma, 0.1);
+  if (schedule.name() == v1::Schedule::NAME_POLYNOMIAL) MUSTER_DEFAULT(schedule, power, 1.0);
 }
 
 void FillTrain(v1::Train& train) {
@@ -97,6 +134,12 @@ void FillTrain(v1::Train& train) {
     MUSTER_DEFAULT(scale, growth_interval, 2000);
     MUSTER_DEFAULT(scale, max_skips, 25);
   }
+  if (train.has_ema()) {
+    MUSTER_DEFAULT(*train.mutable_ema(), decay, 0.9999);
+    MUSTER_DEFAULT(*train.mutable_ema(), every_steps, 1);
+    MUSTER_DEFAULT(*train.mutable_ema(), warmup, true);
+  }
+  if (train.has_weights()) MUSTER_DEFAULT(*train.mutable_weights(), strict, false);
 }
 
 }  // namespace

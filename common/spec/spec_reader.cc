@@ -137,11 +137,19 @@ class Walker {
   void ReadList(const SpecNode& node, const FieldDescriptor* field, const std::string& at,
                 Message& message) {
     if (node.kind != Kind::kSequence)
-      return Fault(at, node.line, "must be a list, such as [64, 64]");
+      return Fault(at, node.line,
+                   IsSubmessage(field) ? "must be a list of mappings, each with `- ` before it"
+                                       : "must be a list, such as [64, 64]");
     // An empty list and a missing one are the same to a message; taking the default would surprise.
     if (node.items.empty()) return Fault(at, node.line, "must not be empty");
     for (size_t i = 0; i < node.items.size(); ++i) {
-      ReadScalar(node.items[i], node.items[i].line, field, absl::StrCat(at, "[", i, "]"), message);
+      const std::string item = absl::StrCat(at, "[", i, "]");
+      if (IsSubmessage(field)) {
+        result_.lines[item] = node.items[i].line;
+        ReadMessage(node.items[i], item, *message.GetReflection()->AddMessage(&message, field));
+      } else {
+        ReadScalar(node.items[i], node.items[i].line, field, item, message);
+      }
     }
   }
 

@@ -78,10 +78,18 @@ class Validator : public SpecChecks {
     std::vector<const google::protobuf::FieldDescriptor*> fields;
     r.ListFields(message, &fields);
     for (const auto* field : fields) {
-      if (field->is_repeated()) continue;  // the spec has no lists of messages or enums
       const auto at = [&path, field] {
         return path.empty() ? field->name() : absl::StrCat(path, ".", field->name());
       };
+      if (field->is_map()) continue;  // of names to strings
+      if (field->is_repeated()) {
+        // The spec has no lists of enums.
+        if (field->message_type() == nullptr) continue;
+        for (int i = 0; i < r.FieldSize(message, field); ++i) {
+          CheckMessage(absl::StrCat(at(), "[", i, "]"), r.GetRepeatedMessage(message, field, i));
+        }
+        continue;
+      }
       if (field->message_type() != nullptr) {
         CheckMessage(at(), r.GetMessage(message, field));
       } else if (field->enum_type() != nullptr) {

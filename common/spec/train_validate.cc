@@ -73,6 +73,7 @@ void ValidateTrain(const v1::Train& train, std::vector<SpecFault>& faults) {
   ValidateData(train, faults);
   TrainValidator(faults).Check(train);
   ValidateOptimizer(train, faults);
+  ValidateWeights(train, faults);
 }
 
 }  // namespace muster

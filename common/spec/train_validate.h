@@ -14,6 +14,7 @@ void ValidateTrain(const v1::Train& train, std::vector<SpecFault>& faults);
 // Its parts; each may look at the others where they must fit together.
 void ValidateModel(const v1::Train& train, std::vector<SpecFault>& faults);
 void ValidateData(const v1::Train& train, std::vector<SpecFault>& faults);
+void ValidateWeights(const v1::Train& train, std::vector<SpecFault>& faults);  // and their average
 void ValidateOptimizer(const v1::Train& train, std::vector<SpecFault>& faults);  // and schedule
 
 }  // namespace muster

@@ -82,6 +82,17 @@ absl::Status LoadTensors(FileSystem& fs, const std::string& file, const NamedTen
   return absl::OkStatus();
 }
 
+absl::StatusOr<NamedTensors> ReadTensors(FileSystem& fs, const std::string& file) {
+  MUSTER_ASSIGN_OR_RETURN(const SafetensorsReader reader, SafetensorsReader::Open(fs, file));
+  NamedTensors tensors;
+  for (const auto& [name, entry] : reader.tensors()) {
+    at::Tensor tensor = at::empty(entry.shape, at::TensorOptions(ToScalarType(entry.type)));
+    MUSTER_RETURN_IF_ERROR(reader.Read(name, static_cast<char*>(tensor.mutable_data_ptr())));
+    tensors.push_back({name, std::move(tensor)});
+  }
+  return tensors;
+}
+
 absl::StatusOr<std::string> LoadStateJson(FileSystem& fs, const std::string& path) {
   return fs.ReadFile(absl::StrCat(path, "/", kStateFile), kMaxStateBytes);
 }

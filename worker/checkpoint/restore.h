@@ -15,6 +15,9 @@ namespace muster::worker {
 // or different, and then nothing was copied. Else the reader's codes.
 absl::Status LoadTensors(FileSystem& fs, const std::string& file, const NamedTensors& targets);
 
+// All tensors of one safetensors file, in host memory, by name. The reader's codes.
+absl::StatusOr<NamedTensors> ReadTensors(FileSystem& fs, const std::string& file);
+
 // state.json of the checkpoint folder `path`, as it was given to the saver.
 absl::StatusOr<std::string> LoadStateJson(FileSystem& fs, const std::string& path);
 

@@ -46,7 +46,8 @@ class Model {
   void SetTraining(bool training) { training_ = training; }
   bool training() const { return training_; }
 
-  // Leaves that require a gradient, in the order of the state dict.
+  // Leaves in the order of the state dict. They require a gradient, but for those that the
+  // optimizer's groups have frozen.
   const std::vector<ModelTensor>& parameters() const { return parameters_; }
   // Running statistics and counters, in the order of the state dict.
   const std::vector<ModelTensor>& buffers() const { return buffers_; }

@@ -91,10 +91,10 @@ class NoAutocastCache {
 
 // What the second pass needs, besides the inputs.
 struct Call final : torch::CustomClassHolder {
-  Call(const Block& own, const std::vector<at::Tensor>& own_parameters, at::Device device)
+  Call(const BlockFunction& own, const std::vector<at::Tensor>& own_parameters, at::Device device)
       : block(own), parameters(own_parameters), autocast(device.type()), generators(device) {}
 
-  const Block block;
+  const BlockFunction block;
   const std::vector<at::Tensor> parameters;
   const AutocastState autocast;
   GeneratorStates generators;
@@ -171,7 +171,7 @@ bool AnyNeedsGradient(const std::vector<at::Tensor>& tensors) {
 
 }  // namespace
 
-at::Tensor Recompute(const Block& block, const std::vector<at::Tensor>& parameters,
+at::Tensor Recompute(const BlockFunction& block, const std::vector<at::Tensor>& parameters,
                      const std::vector<at::Tensor>& inputs) {
   const bool differentiated =
       at::GradMode::is_enabled() && (AnyNeedsGradient(inputs) || AnyNeedsGradient(parameters));

@@ -19,11 +19,11 @@ enum class Pass { kFirst, kAgain };
 
 // A function of its inputs and of parameters that it holds. Called once more in the backward pass,
 // perhaps on another thread: what it holds must live until then. Must not change its inputs.
-using Block = std::function<at::Tensor(const std::vector<at::Tensor>& inputs, Pass pass)>;
+using BlockFunction = std::function<at::Tensor(const std::vector<at::Tensor>& inputs, Pass pass)>;
 
 // block(inputs, kFirst) without its activations. `parameters`: all leaves that the block reads;
 // one that is left out gets no gradient. Where nothing is differentiated this is the block itself.
-at::Tensor Recompute(const Block& block, const std::vector<at::Tensor>& parameters,
+at::Tensor Recompute(const BlockFunction& block, const std::vector<at::Tensor>& parameters,
                      const std::vector<at::Tensor>& inputs);
 
 }  // namespace muster::worker

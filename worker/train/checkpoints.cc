@@ -6,7 +6,6 @@
 #include <optional>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
@@ -26,19 +25,10 @@ constexpr char kLoaded = 'l';  // state.json
 constexpr char kFailed = 'e';  // class and message
 
 std::string EncodeFailure(const absl::Status& status) {
-  return absl::StrCat(std::string(1, kFailed), FailureClassOf(status), "\n",
-                      static_cast<int>(status.code()), "\n", status.message());
+  return std::string(1, kFailed) + FailureToText(status);
 }
 
-absl::Status DecodeFailure(absl::string_view text) {
-  text.remove_prefix(1);
-  const size_t first = text.find('\n');
-  const size_t second = text.find('\n', first + 1);
-  int code = static_cast<int>(absl::StatusCode::kInternal);
-  (void)absl::SimpleAtoi(text.substr(first + 1, second - first - 1), &code);
-  return Classify(absl::Status(static_cast<absl::StatusCode>(code), text.substr(second + 1)),
-                  text.substr(0, first));
-}
+absl::Status DecodeFailure(absl::string_view verdict) { return FailureFromText(verdict.substr(1)); }
 
 bool IsBroken(const absl::Status& status) {
   return status.code() == absl::StatusCode::kDataLoss ||
@@ -73,6 +63,10 @@ Checkpoints::Checkpoints(const CheckpointsParts& parts, CheckpointsOptions optio
     : parts_(parts), options_(std::move(options)) {
   for (const ModelTensor& entry : parts.model.state())
     model_tensors_.push_back({entry.name, entry.tensor.detach()});
+  if (parts.ema != nullptr) {
+    for (const ModelTensor& entry : parts.ema->state())
+      model_tensors_.push_back({entry.name, entry.tensor});
+  }
   for (const OptimizerTensor& entry : parts.optimizer.state())
     optimizer_tensors_.push_back({entry.name, entry.tensor});
 }
@@ -100,6 +94,7 @@ absl::StatusOr<RunState> Checkpoints::Restore() {
         kDataError);
   }
   WarnOfChanges(decoded->identity);
+  options_.identity.weights_fingerprint = decoded->identity.weights_fingerprint;
   BroadcastAll(model_tensors_);
   BroadcastAll(optimizer_tensors_);
   return decoded->state;

@@ -22,6 +22,7 @@
 #include "worker/dist/collectives.h"
 #include "worker/models/model.h"
 #include "worker/optim/optimizer.h"
+#include "worker/train/ema.h"
 #include "worker/train/run_state.h"
 #include "worker/train/supervisor.h"
 
@@ -46,6 +47,7 @@ struct CheckpointsParts {
   Collectives& gang;
   Model& model;
   Optimizer& optimizer;
+  const Ema* ema = nullptr;  // may be none; saved beside the weights, as "ema.<name>"
 };
 
 class Checkpoints {
@@ -59,6 +61,11 @@ class Checkpoints {
   // none of them is good, CHECKPOINT_FAILED when they cannot be read now, DATA_ERROR when the data
   // is not the one that it was trained on. Never from scratch in silence.
   absl::StatusOr<RunState> Restore();
+
+  // What the run began with, for the record of its checkpoints. A resume restores it.
+  void SetWeightsFingerprint(const std::string& fingerprint) {
+    options_.identity.weights_fingerprint = fingerprint;
+  }
 
   // Shares the buffers, then copies everything on rank 0 and returns; the saver's thread does the
   // rest.
@@ -90,7 +97,7 @@ class Checkpoints {
   void BroadcastAll(const NamedTensors& tensors);
 
   CheckpointsParts parts_;
-  const CheckpointsOptions options_;
+  CheckpointsOptions options_;
   NamedTensors model_tensors_;
   NamedTensors optimizer_tensors_;
   std::unique_ptr<Saver> saver_;           // rank 0 only

@@ -1,6 +1,7 @@
 #include "worker/train/failure.h"
 
 #include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 namespace muster::worker {
@@ -23,6 +24,20 @@ absl::Status Classify(absl::Status status, absl::string_view failure_class,
 std::string FailureClassOf(const absl::Status& status) {
   const auto payload = status.GetPayload(kPayload);
   return payload.has_value() ? std::string(*payload) : std::string(kApplication);
+}
+
+std::string FailureToText(const absl::Status& status) {
+  return absl::StrCat(FailureClassOf(status), "\n", static_cast<int>(status.code()), "\n",
+                      status.message());
+}
+
+absl::Status FailureFromText(absl::string_view text) {
+  const size_t first = text.find('\n');
+  const size_t second = text.find('\n', first + 1);
+  int code = static_cast<int>(absl::StatusCode::kInternal);
+  (void)absl::SimpleAtoi(text.substr(first + 1, second - first - 1), &code);
+  return Classify(absl::Status(static_cast<absl::StatusCode>(code), text.substr(second + 1)),
+                  text.substr(0, first));
 }
 
 }  // namespace muster::worker

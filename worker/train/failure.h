@@ -26,4 +26,8 @@ absl::Status Classify(absl::Status status, absl::string_view failure_class,
 // The class given by Classify; APPLICATION when none was.
 std::string FailureClassOf(const absl::Status& status);
 
+// A failure as one text, for telling other ranks, and back. Code, class and message survive.
+std::string FailureToText(const absl::Status& status);
+absl::Status FailureFromText(absl::string_view text);
+
 }  // namespace muster::worker

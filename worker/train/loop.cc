@@ -80,6 +80,7 @@ EvaluationParts EvaluationPartsOf(const Recipe& recipe, const TrainParts& parts)
 // Returns whether the model is the best one so far: by accuracy, then by loss.
 bool Validate(const Recipe& recipe, const TrainParts& parts, Reporter& reporter, RunState& run) {
   reporter.Phase("evaluate", run);
+  const EmaScope averaged(parts.ema);
   const Evaluation evaluation = Evaluate(Split::kValidation, EvaluationPartsOf(recipe, parts));
   reporter.Evaluated(run, Split::kValidation, evaluation);
   run.validation_step = run.step;
@@ -104,6 +105,7 @@ absl::StatusOr<TrainResult> Conclude(const Recipe& recipe, const TrainParts& par
   MUSTER_RETURN_IF_ERROR(parts.checkpoints.Finish(recipe.commit_timeout));
   MUSTER_RETURN_IF_ERROR(parts.checkpoints.LoadBest(run));
   reporter.Phase("evaluate", run);
+  const EmaScope averaged(parts.ema);
   const Evaluation test = Evaluate(Split::kTest, EvaluationPartsOf(recipe, parts));
   reporter.Evaluated(run, Split::kTest, test);
   reporter.Phase("done", run);
@@ -117,10 +119,23 @@ absl::StatusOr<TrainResult> Conclude(const Recipe& recipe, const TrainParts& par
   return result;
 }
 
+// What only a run without a checkpoint does before its first step.
+absl::Status StartFresh(const TrainParts& parts, Reporter& reporter) {
+  if (parts.transfer != nullptr) {
+    MUSTER_ASSIGN_OR_RETURN(const TransferSummary summary,
+                            parts.transfer->Load(parts.model, parts.gang));
+    parts.checkpoints.SetWeightsFingerprint(summary.fingerprint);
+    reporter.Transferred(summary);
+  }
+  if (parts.ema != nullptr) parts.ema->Start();
+  return absl::OkStatus();
+}
+
 absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts) {
   Reporter reporter(recipe, parts.supervisor, parts.gang.rank(), parts.device);
   reporter.Phase("load", RunState());
   MUSTER_ASSIGN_OR_RETURN(RunState run, parts.checkpoints.Restore());
+  if (run.step == 0) MUSTER_RETURN_IF_ERROR(StartFresh(parts, reporter));
   TrainStep train_step(recipe,
                        {parts.model, parts.objective, parts.optimizer, parts.gang, parts.device});
   train_step.RestoreLossScale(run.loss_scale);
@@ -150,6 +165,7 @@ absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts) {
     const Verdict verdict = train_step.Run(
         before.step, batch, save_clock.AddTo(parts.supervisor.stop_wish()), settle, timer);
     if (!verdict.finite) return NonFinite(verdict);
+    if (parts.ema != nullptr) parts.ema->Update(run.step);
     reporter.StepDone(run, batch, verdict, due.report);
 
     const bool best = due.validate && Validate(recipe, parts, reporter, run);

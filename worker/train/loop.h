@@ -12,9 +12,11 @@
 #include "worker/models/model.h"
 #include "worker/optim/optimizer.h"
 #include "worker/train/checkpoints.h"
+#include "worker/train/ema.h"
 #include "worker/train/objective.h"
 #include "worker/train/recipe.h"
 #include "worker/train/supervisor.h"
+#include "worker/train/transfer.h"
 
 namespace muster::worker {
 
@@ -28,6 +30,8 @@ struct TrainParts {
   Checkpoints& checkpoints;
   Supervisor& supervisor;
   c10::Device device;
+  Ema* ema = nullptr;                  // averages the weights; may be none
+  const Transfer* transfer = nullptr;  // what a fresh run begins with; may be none
 };
 
 struct TrainResult {

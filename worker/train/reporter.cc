@@ -50,6 +50,14 @@ void Reporter::Evaluated(const RunState& run, Split split, const Evaluation& eva
   supervisor_.Metrics(run.step, values);
 }
 
+void Reporter::Transferred(const TransferSummary& summary) {
+  if (rank_ != 0) return;
+  supervisor_.Metrics(0, {{"transfer_loaded_tensors", static_cast<double>(summary.loaded)},
+                          {"transfer_fresh_tensors", static_cast<double>(summary.fresh)},
+                          {"transfer_reshaped_tensors", static_cast<double>(summary.reshaped)},
+                          {"transfer_unused_tensors", static_cast<double>(summary.unused)}});
+}
+
 std::map<std::string, double> Reporter::Values(const RunState& run, const Verdict& verdict) const {
   const double steps = static_cast<double>(steps_);
   const auto mean = [&](StepPart part) { return timer_.seconds(part) / steps; };

@@ -17,6 +17,7 @@
 #include "worker/train/step.h"
 #include "worker/train/step_timer.h"
 #include "worker/train/supervisor.h"
+#include "worker/train/transfer.h"
 
 namespace muster::worker {
 
@@ -35,6 +36,9 @@ class Reporter {
   // After an evaluation, as "<split>_accuracy", "<split>_loss" and, where it says something,
   // "<split>_top5_accuracy". Rank 0 only; the others stay silent.
   void Evaluated(const RunState& run, Split split, const Evaluation& evaluation);
+
+  // What a transfer brought, as counts of tensors. Rank 0 only.
+  void Transferred(const TransferSummary& summary);
 
  private:
   std::map<std::string, double> Values(const RunState& run, const Verdict& verdict) const;

@@ -84,6 +84,8 @@ std::string EncodeRunState(const RunState& state, const RunIdentity& identity) {
       {"muster_version", identity.muster_version},
       {"classes", identity.classes},
   };
+  if (!identity.weights_fingerprint.empty())
+    object["weights_fingerprint"] = identity.weights_fingerprint;
   json spec = json::parse(identity.spec_json, nullptr, /*allow_exceptions=*/false);
   object["spec"] = spec.is_object() ? std::move(spec) : json::object();
   return object.dump(2, ' ', false, json::error_handler_t::replace);
@@ -125,6 +127,8 @@ absl::StatusOr<DecodedRunState> DecodeRunState(absl::string_view text) {
   reader.Take("torch_version", &identity.torch_version);
   reader.Take("muster_version", &identity.muster_version);
   reader.Take("classes", &identity.classes);
+  if (object.contains("weights_fingerprint"))
+    reader.Take("weights_fingerprint", &identity.weights_fingerprint);
   if (!reader.bad_key().empty()) {
     return absl::DataLossError(
         absl::StrCat("state.json: `", reader.bad_key(), "` is missing or of the wrong type"));

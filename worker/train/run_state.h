@@ -45,7 +45,8 @@ struct RunIdentity {
   std::string torch_version;
   std::string muster_version;
   int64_t classes = 0;
-  std::string spec_json;  // the resolved spec, an object
+  std::string weights_fingerprint;  // of the file that the run began with; empty: fresh weights
+  std::string spec_json;            // the resolved spec, an object
 };
 
 std::string EncodeRunState(const RunState& state, const RunIdentity& identity);

@@ -32,9 +32,12 @@ enum ControlIndex { kStop, kSave, kLoss, kAccuracy, kControlSize };
 // Keeps clip_norm / norm finite (torch.nn.utils.clip_grad_norm_ has the same).
 constexpr double kClipEpsilon = 1e-6;
 
-std::vector<at::Tensor> Tensors(const std::vector<ModelTensor>& named) {
+// Without the frozen ones, as the optimizer has them.
+std::vector<at::Tensor> Trained(const std::vector<ModelTensor>& parameters) {
   std::vector<at::Tensor> tensors;
-  for (const ModelTensor& entry : named) tensors.push_back(entry.tensor);
+  for (const ModelTensor& entry : parameters) {
+    if (entry.tensor.requires_grad()) tensors.push_back(entry.tensor);
+  }
   return tensors;
 }
 
@@ -146,7 +149,7 @@ TrainStep::TrainStep(const Recipe& recipe, const StepParts& parts)
       optimizer_(parts.optimizer),
       gang_(parts.gang),
       device_(parts.device),
-      sync_(gang_.MakeGradientSync(Tensors(model_.parameters()), {.control_size = kControlSize})),
+      sync_(gang_.MakeGradientSync(Trained(model_.parameters()), {.control_size = kControlSize})),
       scaler_(recipe.precision == Precision::kFp16
                   ? std::make_unique<LossScaler>(recipe.loss_scale, device_)
                   : nullptr),

@@ -5,6 +5,30 @@
 namespace muster::worker {
 namespace {
 
+ScheduleName NameOf(trainer_spec::ScheduleName name) {
+  switch (name) {
+    case trainer_spec::ScheduleName::kConstant:
+      return ScheduleName::kConstant;
+    case trainer_spec::ScheduleName::kStep:
+      return ScheduleName::kStep;
+    case trainer_spec::ScheduleName::kPolynomial:
+      return ScheduleName::kPolynomial;
+    case trainer_spec::ScheduleName::kOneCycle:
+      return ScheduleName::kOneCycle;
+    case trainer_spec::ScheduleName::kCosine:
+    case trainer_spec::ScheduleName::kUnspecified:
+      break;
+  }
+  return ScheduleName::kCosine;
+}
+
+// The linear scaling rule (Goyal et al. 2017) where it was asked for.
+double PeakRate(const trainer_spec::Train& train) {
+  const trainer_spec::Optimizer& optimizer = train.optimizer;
+  if (optimizer.base_lr == 0) return optimizer.lr;
+  return optimizer.base_lr * train.batch_size / optimizer.base_batch;
+}
+
 Precision PrecisionOf(trainer_spec::Precision precision) {
   switch (precision) {
     case trainer_spec::Precision::kBf16:
@@ -20,18 +44,28 @@ Precision PrecisionOf(trainer_spec::Precision precision) {
 
 }  // namespace
 
+ScheduleConfig BuildSchedule(const trainer_spec::Train& train, int64_t total_steps) {
+  ScheduleConfig schedule;
+  schedule.name = NameOf(train.schedule.name);
+  schedule.peak = PeakRate(train);
+  schedule.warmup_steps = static_cast<int64_t>(train.schedule.warmup_steps);
+  schedule.final_fraction = train.schedule.final_fraction;
+  schedule.total_steps = total_steps;
+  schedule.start_fraction = train.schedule.start_fraction;
+  for (const uint64_t step : train.schedule.milestones)
+    schedule.milestones.push_back(static_cast<int64_t>(step));
+  schedule.gamma = train.schedule.gamma;
+  schedule.power = train.schedule.power;
+  schedule.rise_fraction = train.schedule.rise_fraction;
+  return schedule;
+}
+
 Recipe BuildRecipe(const trainer_spec::JobSpec& spec, const Sampler& sampler, uint32_t world_size) {
   const trainer_spec::Train& train = spec.train;
   Recipe recipe;
   recipe.total_steps =
       static_cast<int64_t>(train.epochs > 0 ? sampler.StepsFor(train.epochs) : train.steps);
-  recipe.schedule.name = train.schedule.name == trainer_spec::ScheduleName::kConstant
-                             ? ScheduleName::kConstant
-                             : ScheduleName::kCosine;
-  recipe.schedule.peak = train.optimizer.lr;
-  recipe.schedule.warmup_steps = static_cast<int64_t>(train.schedule.warmup_steps);
-  recipe.schedule.final_fraction = train.schedule.final_fraction;
-  recipe.schedule.total_steps = recipe.total_steps;
+  recipe.schedule = BuildSchedule(train, recipe.total_steps);
   recipe.precision = PrecisionOf(train.precision);
   if (recipe.precision == Precision::kFp16) {
     recipe.loss_scale.initial = train.loss_scale.initial;

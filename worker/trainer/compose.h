@@ -12,8 +12,10 @@
 #include "worker/data/sampler.h"
 #include "worker/models/model.h"
 #include "worker/optim/optimizer.h"
+#include "worker/train/ema.h"
 #include "worker/train/objective.h"
 #include "worker/train/recipe.h"
+#include "worker/train/transfer.h"
 
 namespace muster::worker {
 
@@ -32,9 +34,21 @@ absl::StatusOr<std::unique_ptr<Model>> BuildModel(const trainer_spec::JobSpec& s
 // What the model is trained to do.
 std::unique_ptr<Objective> BuildObjective(const trainer_spec::Train& train);
 
-std::unique_ptr<Optimizer> BuildOptimizer(const trainer_spec::Optimizer& spec, const Model& model);
+// Also freezes the parameters of frozen groups: they require no gradient from then on. START_FAILED
+// when the groups do not fit the model's parameters.
+absl::StatusOr<std::unique_ptr<Optimizer>> BuildOptimizer(const trainer_spec::Optimizer& spec,
+                                                          const Model& model);
+
+// Null without `train.ema`. Call after BuildOptimizer: frozen parameters are not averaged.
+std::unique_ptr<Ema> BuildEma(const trainer_spec::Ema& spec, const Model& model);
+
+// Null without `train.weights`.
+std::unique_ptr<Transfer> BuildTransfer(const trainer_spec::Weights& spec, FileSystem& fs);
 
 Sampler BuildSampler(const trainer_spec::Train& train, const Dataset& dataset);
+
+// The learning rate of a run of `total_steps`.
+ScheduleConfig BuildSchedule(const trainer_spec::Train& train, int64_t total_steps);
 
 // `world_size` is that of the gang.
 Recipe BuildRecipe(const trainer_spec::JobSpec& spec, const Sampler& sampler, uint32_t world_size);

@@ -85,7 +85,10 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
   const Loader loader(*dataset, BuildSampler(spec.train, *dataset), augmenter.get());
   const Recipe recipe = BuildRecipe(spec, loader.sampler(), launch.world_size);
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, BuildModel(spec, *dataset, device));
-  const std::unique_ptr<Optimizer> optimizer = BuildOptimizer(spec.train.optimizer, *model);
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer,
+                          BuildOptimizer(spec.train.optimizer, *model));
+  const std::unique_ptr<Ema> ema = BuildEma(spec.train.ema, *model);
+  const std::unique_ptr<Transfer> transfer = BuildTransfer(spec.train.weights, fs);
   if (recipe.precision == Precision::kTf32 && device.is_cpu())
     Log(LogLevel::kInfo, "tf32_is_fp32_on_the_cpu");
   Log(LogLevel::kInfo, "model_ready",
@@ -97,13 +100,13 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
   const std::unique_ptr<Collectives> gang = JoinGang(launch, spec, link);
   MUSTER_ASSIGN_OR_RETURN(
       const std::unique_ptr<Checkpoints> checkpoints,
-      Checkpoints::Create({fs, publisher, supervisor, *gang, *model, *optimizer},
+      Checkpoints::Create({fs, publisher, supervisor, *gang, *model, *optimizer, ema.get()},
                           CheckpointsFor(launch, spec, *dataset)));
   // Whatever way this ends, the saver's thread must come back from its waits before it is joined.
   const auto cancel_waits = absl::MakeCleanup([&link] { link.Cancel(); });
   const std::unique_ptr<Objective> objective = BuildObjective(spec.train);
-  return Train(recipe,
-               {loader, *model, *objective, *optimizer, *gang, *checkpoints, supervisor, device});
+  return Train(recipe, {loader, *model, *objective, *optimizer, *gang, *checkpoints, supervisor,
+                        device, ema.get(), transfer.get()});
 }
 
 }  // namespace

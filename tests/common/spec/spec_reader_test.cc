@@ -47,7 +47,7 @@ train:
   batch_size: "12"
   optimizer:
     lrr: 0.1
-    name: adam
+    name: adan
   precision: fp16
   model:
     mlp: {hidden: [1, two]}
@@ -61,8 +61,8 @@ tags: {a: 1}
           "line 4: train.batch_size: must be a whole number from 0 to 4294967295; got the string "
           "\"12\"",
           "line 6: train.optimizer.lrr: unknown key; did you mean `lr`?",
-          "line 7: train.optimizer.name: must be one of sgd, adamw; got adam; did you mean "
-          "`adamw`?",
+          "line 7: train.optimizer.name: must be one of sgd, adamw, adam, lars, lamb, lion; got "
+          "adan; did you mean `adam`?",
           "line 8: train.precision: must be one of fp32, bf16; got fp16",
           "line 10: train.model.mlp.hidden[1]: must be a whole number from 0 to 4294967295; got "
           "two",
@@ -102,6 +102,12 @@ TEST(SpecReaderTest, WrongTypesAreRefusedAndNeverConverted) {
       {"train: {model: {mlp: {hidden: []}}}", "train.model.mlp.hidden: must not be empty"},
       {"train: {model: {mlp: {hidden: [[1]]}}}",
        "train.model.mlp.hidden[0]: must be a single value"},
+      {"train: {optimizer: {groups: {pattern: a}}}",
+       "train.optimizer.groups: must be a list of mappings"},
+      {"train: {optimizer: {groups: []}}", "train.optimizer.groups: must not be empty"},
+      {"train: {optimizer: {groups: [{pattern: a}, {patern: b}]}}",
+       "train.optimizer.groups[1].patern: unknown key; did you mean `pattern`?"},
+      {"train: {optimizer: {groups: [fc]}}", "train.optimizer.groups[0]: must be a mapping"},
       {"train: {model: resnet18}", "train.model: must be a mapping with the keys mlp, resnet18"},
       {"tags: [a]", "tags: must be a mapping of names to strings"},
       {"tags: {a: [b]}", "tags.a: must be a string"},

@@ -8,6 +8,7 @@
 #include <functional>
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "common/spec/load_spec.h"
 #include "common/spec/spec_defaults.h"
 #include "common/spec/spec_text.h"
@@ -55,8 +56,9 @@ TEST(SpecDefaultsTest, EveryDefaultIsWrittenOut) {
       R"("restart":{"max_restarts":5,"backoff":"1s","max_backoff":"1m","controller_lost_timeout":"1h","progress_timeout":"10m"},)"
       R"("train":{"model":{"mlp":{"hidden":[256,256]}},)"
       R"("data":{"synthetic":{"samples":4096,"shape":[3,32,32],"classes":10},"subset":0},"batch_size":8,"epochs":1.0,)"
-      R"("optimizer":{"name":"adamw","lr":0.001,"weight_decay":0.01,"beta1":0.9,"beta2":0.999,"eps":1e-08},)"
-      R"("schedule":{"name":"cosine","warmup_steps":0,"final_fraction":0.0},"precision":"fp32","clip_norm":0.0,)"
+      R"("optimizer":{"name":"adamw","lr":0.001,"weight_decay":0.01,"beta1":0.9,"beta2":0.999,"eps":1e-08,)"
+      R"("layer_decay":1.0,"decay_norms_and_biases":true},)"
+      R"("schedule":{"name":"cosine","warmup_steps":0,"final_fraction":0.0,"start_fraction":0.0},"precision":"fp32","clip_norm":0.0,)"
       R"("label_smoothing":0.0,"validate_every_epochs":1,"validate_every_steps":0,"seed":0,"threads_per_rank":1,)"
       R"("deterministic":false,"report_every_steps":10,"accumulate":1,"clip_value":0.0,"loss":"cross_entropy",)"
       R"("augment":{"crop_padding":0,"crop_min_area":0.0,"flip":0.0,"rand_augment_operations":0,)"
@@ -87,6 +89,49 @@ train:
   EXPECT_FALSE(spec.train().optimizer().nesterov());
   EXPECT_FALSE(spec.train().optimizer().has_beta1());
   EXPECT_EQ(FromProto(spec.restart().max_backoff()), absl::Minutes(5));
+}
+
+TEST(SpecDefaultsTest, EachOptimizerAndScheduleHasDefaultsOfItsOwn) {
+  const auto resolved = [](const char* settings) {
+    auto spec = LoadSpec(absl::StrCat(kSmallest, settings));
+    EXPECT_OK(spec);
+    return spec->train();
+  };
+  v1::Train lars = resolved("  optimizer: {name: lars, base_lr: 0.3}\n");
+  EXPECT_EQ(lars.optimizer().weight_decay(), 0.0001);
+  EXPECT_EQ(lars.optimizer().momentum(), 0.9);
+  EXPECT_EQ(lars.optimizer().trust_coefficient(), 0.001);
+  EXPECT_EQ(lars.optimizer().base_batch(), 256u);
+  EXPECT_FALSE(lars.optimizer().has_lr());
+  EXPECT_FALSE(lars.optimizer().has_nesterov());
+  EXPECT_EQ(resolved("  optimizer: {name: adam}\n").optimizer().weight_decay(), 0.0);
+  EXPECT_EQ(resolved("  optimizer: {name: lamb}\n").optimizer().eps(), 1e-6);
+  const v1::Train lion = resolved("  optimizer: {name: lion}\n  schedule: {name: one_cycle}\n");
+  EXPECT_EQ(lion.optimizer().beta2(), 0.99);
+  EXPECT_FALSE(lion.optimizer().has_eps());
+  EXPECT_EQ(lion.schedule().start_fraction(), 0.04);
+  EXPECT_EQ(lion.schedule().final_fraction(), 4e-6);
+  EXPECT_EQ(lion.schedule().rise_fraction(), 0.3);
+}
+
+TEST(SpecDefaultsTest, AGroupTakesTheOptimizersSettingsUnlessItIsFrozen) {
+  ASSERT_OK_AND_ASSIGN(const v1::JobSpec spec, LoadSpec(absl::StrCat(kSmallest, R"(
+  optimizer:
+    weight_decay: 0.3
+    groups:
+      - {pattern: "*.bias"}
+      - {pattern: "0.*", frozen: true}
+      - {pattern: "2.*", lr_scale: 0.1, weight_decay: 0}
+)")));
+  const auto& groups = spec.train().optimizer().groups();
+  ASSERT_EQ(groups.size(), 3);
+  EXPECT_EQ(groups[0].weight_decay(), 0.3);
+  EXPECT_EQ(groups[0].lr_scale(), 1.0);
+  EXPECT_FALSE(groups[0].frozen());
+  EXPECT_FALSE(groups[1].has_weight_decay());
+  EXPECT_FALSE(groups[1].has_lr_scale());
+  EXPECT_EQ(groups[2].lr_scale(), 0.1);
+  EXPECT_EQ(groups[2].weight_decay(), 0.0);
 }
 
 TEST(SpecDefaultsTest, WhatWasGivenStaysAndFillingTwiceChangesNothing) {
@@ -211,7 +256,7 @@ TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
       {[](Spec& s) { s.mutable_train()->clear_model(); },
        "train.model: is required: one of mlp, resnet18"},
       {[](Spec& s) { s.mutable_train()->clear_data(); },
-       "train.data: is required: one of synthetic, digits, cifar_bin, numpy"},
+       "train.data: is required: one of synthetic, digits"},
       {[](Spec& s) { s.mutable_train()->clear_batch_size(); }, "train.batch_size: is required"},
       {[](Spec& s) { s.mutable_train()->set_batch_size(1 << 25); },
        "train.batch_size: must be from 1 to 16777216; got 33554432"},
@@ -237,6 +282,8 @@ TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
        "train.model.mlp.hidden: must have at most 64 layers; got 65"},
       {[](Spec& s) { s.mutable_train()->mutable_model()->mutable_resnet18()->set_width(0); },
        "train.model.resnet18.width: must be from 1 to 1024; got 0"},
+      {[](Spec& s) { s.mutable_train()->mutable_model()->mutable_resnet101()->set_width(2000); },
+       "train.model.resnet101.width: must be from 1 to 1024; got 2000"},
       {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_synthetic()->set_samples(9); },
        "train.data.synthetic.samples: must be from 10 to"},
       {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_synthetic()->set_classes(1); },
@@ -281,6 +328,11 @@ TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
        "train.augment.crop_padding: must be from 0 to 1024; got 2000"},
       {[](Spec& s) { s.mutable_train()->mutable_augment()->set_mixup(-1); },
        "train.augment.mixup: must be from 0 to 10; got -1"},
+      {[](Spec& s) {
+         s.mutable_train()->mutable_model()->mutable_resnet50()->set_width(8);
+         s.mutable_train()->mutable_data()->mutable_synthetic()->mutable_shape()->Truncate(1);
+       },
+       "train.data.synthetic.shape: must be [channels, height, width] for resnet50"},
       {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_digits()->set_image_size(16); },
        "train.data.digits.path: is required: the folder that holds digits.csv"},
       {[](Spec& s) {
@@ -308,9 +360,99 @@ TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
       {[](Spec& s) { s.mutable_train()->mutable_optimizer()->set_eps(0); },
        "train.optimizer.eps: must be above 0 and at most 1; got 0"},
       {[](Spec& s) { s.mutable_train()->mutable_optimizer()->set_momentum(0.9); },
-       "train.optimizer.momentum: is only for the optimizer sgd"},
+       "train.optimizer.momentum: is only for the optimizer sgd and lars"},
       {[](Spec& s) { s.mutable_train()->mutable_optimizer()->set_nesterov(false); },
        "train.optimizer.nesterov: is only for the optimizer sgd"},
+      {[](Spec& s) { s.mutable_train()->mutable_optimizer()->set_trust_coefficient(0.1); },
+       "train.optimizer.trust_coefficient: is only for the optimizer lars"},
+      {[](Spec& s) { s.mutable_train()->mutable_optimizer()->set_layer_decay(0); },
+       "train.optimizer.layer_decay: must be above 0 and at most 1; got 0"},
+      {[](Spec& s) {
+         s.mutable_train()->mutable_optimizer()->set_base_lr(0.1);
+         s.mutable_train()->mutable_optimizer()->set_base_batch(256);
+       },
+       "train.optimizer.base_lr: give only one of lr and base_lr"},
+      {[](Spec& s) { s.mutable_train()->mutable_optimizer()->set_base_batch(256); },
+       "train.optimizer.base_batch: needs base_lr"},
+      {[](Spec& s) {
+         auto* group = s.mutable_train()->mutable_optimizer()->add_groups();
+         group->set_lr_scale(1);
+       },
+       "train.optimizer.groups[0].pattern: is required"},
+      {[](Spec& s) {
+         auto* group = s.mutable_train()->mutable_optimizer()->add_groups();
+         group->set_pattern("fc.*");
+         group->set_frozen(true);
+         group->set_lr_scale(2);
+       },
+       "train.optimizer.groups[0].lr_scale: is not for a frozen group"},
+      {[](Spec& s) {
+         auto* group = s.mutable_train()->mutable_optimizer()->add_groups();
+         group->set_pattern("fc.*");
+         group->set_lr_scale(0);
+       },
+       "train.optimizer.groups[0].lr_scale: must be above 0 and at most 1000; got 0"},
+      {[](Spec& s) {
+         auto* group = s.mutable_train()->mutable_optimizer()->add_groups();
+         group->set_pattern("fc.*");
+         group->set_lr_scale(1);
+         group->GetReflection()->MutableUnknownFields(group)->AddVarint(900, 1);
+       },
+       "train.optimizer.groups[0]: has the field number 900"},
+      {[](Spec& s) {
+         s.mutable_train()->mutable_ema()->set_decay(1);
+         s.mutable_train()->mutable_ema()->set_every_steps(1);
+       },
+       "train.ema.decay: must be from 0 to below 1; got 1"},
+      {[](Spec& s) { s.mutable_train()->mutable_ema()->set_decay(0.9); },
+       "train.ema.every_steps: must be from 1 to 1000000; got 0"},
+      {[](Spec& s) { s.mutable_train()->mutable_weights(); }, "train.weights.path: is required"},
+      {[](Spec& s) { s.mutable_train()->mutable_weights()->set_path("w"); },
+       "train.weights.path: must be an absolute path"},
+      {[](Spec& s) {
+         auto* weights = s.mutable_train()->mutable_weights();
+         weights->set_path("/w");
+         weights->add_map()->set_from("a");
+       },
+       "train.weights.map[0]: needs both from and to"},
+      {[](Spec& s) {
+         auto* weights = s.mutable_train()->mutable_weights();
+         weights->set_path("/w");
+         weights->add_map()->set_from("a.*");
+         weights->mutable_map(0)->set_to("a.");
+       },
+       "train.weights.map[0]: must have one `*` in both from and to, or none in either"},
+      {[](Spec& s) { s.mutable_train()->mutable_schedule()->set_gamma(0.5); },
+       "train.schedule.gamma: is only for the schedule step"},
+      {[](Spec& s) { s.mutable_train()->mutable_schedule()->set_power(2); },
+       "train.schedule.power: is only for the schedule polynomial"},
+      {[](Spec& s) { s.mutable_train()->mutable_schedule()->set_rise_fraction(0.5); },
+       "train.schedule.rise_fraction: is only for the schedule one_cycle"},
+      {[](Spec& s) { s.mutable_train()->mutable_schedule()->set_start_fraction(-0.1); },
+       "train.schedule.start_fraction: must be from 0 to 1; got -0.1"},
+      {[](Spec& s) { s.mutable_train()->mutable_schedule()->add_milestones(5); },
+       "train.schedule.milestones: is only for the schedule step"},
+      {[](Spec& s) { s.mutable_train()->mutable_schedule()->set_name(v1::Schedule::NAME_STEP); },
+       "train.schedule.milestones: is required"},
+      {[](Spec& s) {
+         auto* schedule = s.mutable_train()->mutable_schedule();
+         schedule->set_name(v1::Schedule::NAME_STEP);
+         schedule->add_milestones(5);
+         schedule->add_milestones(5);
+       },
+       "train.schedule.milestones[1]: must be above the one before it"},
+      {[](Spec& s) {
+         auto* schedule = s.mutable_train()->mutable_schedule();
+         schedule->set_name(v1::Schedule::NAME_ONE_CYCLE);
+         schedule->set_warmup_steps(5);
+       },
+       "train.schedule.warmup_steps: is not for one_cycle, which warms up by itself"},
+      {[](Spec& s) {
+         auto* schedule = s.mutable_train()->mutable_schedule();
+         schedule->set_name(v1::Schedule::NAME_ONE_CYCLE);
+         schedule->set_rise_fraction(1);
+       },
+       "train.schedule.rise_fraction: must be above 0 and below 1; got 1"},
       {[](Spec& s) { s.mutable_train()->mutable_schedule()->set_final_fraction(1.5); },
        "train.schedule.final_fraction: must be from 0 to 1; got 1.5"},
       {[](Spec& s) { s.mutable_train()->mutable_schedule()->set_warmup_steps(~0ull); },
@@ -394,11 +536,12 @@ TEST(SpecValidateTest, SettingsOfTheOtherOptimizerAreRefused) {
   optimizer.set_name(v1::Optimizer::NAME_SGD);
   optimizer.set_momentum(0);
   optimizer.set_nesterov(true);
-  EXPECT_THAT(Texts(ValidateSpec(spec)),
-              ElementsAre("train.optimizer.nesterov: needs a momentum above 0",
-                          "train.optimizer.beta1: is only for the optimizer adamw",
-                          "train.optimizer.beta2: is only for the optimizer adamw",
-                          "train.optimizer.eps: is only for the optimizer adamw"));
+  EXPECT_THAT(
+      Texts(ValidateSpec(spec)),
+      ElementsAre("train.optimizer.nesterov: needs a momentum above 0",
+                  "train.optimizer.beta1: is only for the optimizer adam, adamw, lamb and lion",
+                  "train.optimizer.beta2: is only for the optimizer adam, adamw, lamb and lion",
+                  "train.optimizer.eps: is only for the optimizer adam, adamw and lamb"));
 }
 
 TEST(SpecValidateTest, BoundsThemselvesAreAllowed) {

@@ -19,7 +19,8 @@ using ::testing::HasSubstr;
 
 std::unique_ptr<Model> ResNet(int64_t width, bool imagenet, std::vector<int64_t> shape,
                               int64_t classes, uint64_t seed = 7) {
-  auto model = MakeResNet18({width, imagenet}, {std::move(shape), classes, seed});
+  auto model =
+      MakeResNet({.width = width, .imagenet_stem = imagenet}, {std::move(shape), classes, seed});
   EXPECT_OK(model);
   return *std::move(model);
 }
@@ -55,7 +56,7 @@ TEST(ResNet18, SmallStemKeepsTheResolutionOfSmallPictures) {
 }
 
 TEST(ResNet18, RefusesSamplesThatAreNoPictures) {
-  EXPECT_THAT(MakeResNet18({16, false}, {{64}, 10, 0}).status(),
+  EXPECT_THAT(MakeResNet({.width = 16}, {{64}, 10, 0}).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("[64]")));
 }
 

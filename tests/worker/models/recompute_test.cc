@@ -130,8 +130,8 @@ TEST(Recompute, LeavesFrozenParametersWithoutGradient) {
 }
 
 std::unique_ptr<Model> SmallResNet(bool checkpoint_blocks) {
-  auto model = MakeResNet18(
-      {4, false},
+  auto model = MakeResNet(
+      {.width = 4},
       {.input_shape = {1, 8, 8}, .classes = 3, .seed = 2, .checkpoint_blocks = checkpoint_blocks});
   EXPECT_OK(model);
   return *std::move(model);

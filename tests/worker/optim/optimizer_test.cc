@@ -2,9 +2,12 @@
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <limits>
 
 namespace muster::worker {
 namespace {
@@ -31,9 +34,9 @@ void ExpectClose(const at::Tensor& actual, const std::vector<double>& expected) 
 }
 
 TEST(AdamW, FollowsThePapersUpdate) {
-  const AdamWConfig config = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8, .weight_decay = 0.1};
+  const AdamConfig config = {.beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8};
   at::Tensor parameter = StartTensor();
-  auto optimizer = MakeAdamW(config, {{"w", parameter}});
+  auto optimizer = MakeAdamW(config, {{.name = "w", .tensor = parameter, .weight_decay = 0.1}});
   RunSteps(*optimizer, parameter, 0, 5, 0.05);
 
   std::vector<double> expected = kStart;
@@ -53,9 +56,9 @@ TEST(AdamW, FollowsThePapersUpdate) {
 
 TEST(Sgd, FollowsMomentumWithWeightDecayAndNesterov) {
   for (const bool nesterov : {false, true}) {
-    const SgdConfig config = {.momentum = 0.9, .nesterov = nesterov, .weight_decay = 0.02};
+    const SgdConfig config = {.momentum = 0.9, .nesterov = nesterov};
     at::Tensor parameter = StartTensor();
-    auto optimizer = MakeSgd(config, {{"w", parameter}});
+    auto optimizer = MakeSgd(config, {{.name = "w", .tensor = parameter, .weight_decay = 0.02}});
     RunSteps(*optimizer, parameter, 0, 4, 0.1);
 
     std::vector<double> expected = kStart;
@@ -79,44 +82,98 @@ TEST(Sgd, WithoutMomentumKeepsNoState) {
   ExpectClose(parameter, {0.0, -1.75, 1.5});
 }
 
-TEST(Optimizer, CopiedStateContinuesBitForBit) {
-  for (const bool adamw : {false, true}) {
-    const auto make = [&](const at::Tensor& parameter) {
-      return adamw ? MakeAdamW({}, {{"w", parameter}}) : MakeSgd({}, {{"w", parameter}});
-    };
-    at::Tensor whole = StartTensor();
-    auto undisturbed = make(whole);
-    RunSteps(*undisturbed, whole, 0, 10, 0.01);
+struct Kind {
+  const char* name;
+  std::function<std::unique_ptr<Optimizer>(const std::vector<OptimizedParameter>&)> make;
+};
 
-    at::Tensor first = StartTensor();
-    auto before = make(first);
-    RunSteps(*before, first, 0, 6, 0.01);
-    at::Tensor second = first.detach().clone().requires_grad_();
-    auto after = make(second);
-    for (size_t i = 0; i < after->state().size(); ++i) {
-      EXPECT_EQ(after->state()[i].name, before->state()[i].name);
-      at::Tensor(after->state()[i].tensor).copy_(before->state()[i].tensor);
-    }
-    RunSteps(*after, second, 6, 10, 0.01);
-    EXPECT_TRUE(whole.equal(second));
+class EveryOptimizer : public ::testing::TestWithParam<Kind> {};
+
+TEST_P(EveryOptimizer, CopiedStateContinuesBitForBit) {
+  at::Tensor whole = StartTensor();
+  auto undisturbed = GetParam().make({{"w", whole}});
+  RunSteps(*undisturbed, whole, 0, 10, 0.01);
+
+  at::Tensor first = StartTensor();
+  auto before = GetParam().make({{"w", first}});
+  RunSteps(*before, first, 0, 6, 0.01);
+  at::Tensor second = first.detach().clone().requires_grad_();
+  auto after = GetParam().make({{"w", second}});
+  ASSERT_EQ(after->state().size(), before->state().size());
+  for (size_t i = 0; i < after->state().size(); ++i) {
+    EXPECT_EQ(after->state()[i].name, before->state()[i].name);
+    at::Tensor(after->state()[i].tensor).copy_(before->state()[i].tensor);
+  }
+  RunSteps(*after, second, 6, 10, 0.01);
+  EXPECT_TRUE(whole.equal(second));
+  EXPECT_FALSE(whole.equal(StartTensor()));
+}
+
+TEST_P(EveryOptimizer, FoundInfLeavesEverythingAsItWas) {
+  at::Tensor parameter = StartTensor();
+  auto optimizer = GetParam().make({{.name = "w", .tensor = parameter, .weight_decay = 0.1}});
+  optimizer->Step({at::tensor({1.0, 2.0, 3.0}, at::kFloat)}, 0.1, {});
+  const at::Tensor weights = parameter.detach().clone();
+  std::vector<at::Tensor> state;
+  for (const OptimizerTensor& entry : optimizer->state()) state.push_back(entry.tensor.clone());
+  const at::Tensor broken =
+      at::tensor({1.0, std::numeric_limits<double>::infinity(), std::nan("")}, at::kFloat);
+  optimizer->Step({broken}, 0.1, at::full({}, 1.0, at::kFloat));
+  EXPECT_TRUE(weights.equal(parameter.detach()));
+  for (size_t i = 0; i < state.size(); ++i) {
+    EXPECT_TRUE(state[i].equal(optimizer->state()[i].tensor)) << optimizer->state()[i].name;
   }
 }
 
-TEST(Optimizer, FoundInfLeavesEverythingAsItWas) {
-  for (const bool adamw : {false, true}) {
-    at::Tensor parameter = StartTensor();
-    auto optimizer = adamw ? MakeAdamW({}, {{"w", parameter}}) : MakeSgd({}, {{"w", parameter}});
-    const at::Tensor gradient = at::tensor({1.0, 2.0, 3.0}, at::kFloat);
-    optimizer->Step({gradient}, 0.1, {});
-    const at::Tensor weights = parameter.detach().clone();
-    std::vector<at::Tensor> state;
-    for (const OptimizerTensor& entry : optimizer->state()) state.push_back(entry.tensor.clone());
-    optimizer->Step({gradient}, 0.1, at::full({}, 1.0, at::kFloat));
-    EXPECT_TRUE(weights.equal(parameter.detach()));
-    for (size_t i = 0; i < state.size(); ++i) {
-      EXPECT_TRUE(state[i].equal(optimizer->state()[i].tensor)) << optimizer->state()[i].name;
-    }
+TEST_P(EveryOptimizer, FoundInfOfZeroChangesNothingOfTheStep) {
+  at::Tensor with = StartTensor(), without = StartTensor();
+  auto first = GetParam().make({{.name = "w", .tensor = with, .weight_decay = 0.1}});
+  auto second = GetParam().make({{.name = "w", .tensor = without, .weight_decay = 0.1}});
+  for (int step = 0; step < 3; ++step) {
+    const at::Tensor gradient = at::tensor({1.0, 2.0, 3.0 * step}, at::kFloat);
+    first->Step({gradient}, 0.1, at::full({}, 0.0, at::kFloat));
+    second->Step({gradient}, 0.1, {});
   }
+  EXPECT_TRUE(with.equal(without));
+}
+
+// Two groups in one optimizer are two optimizers with settings of their own.
+TEST_P(EveryOptimizer, EachGroupHasItsOwnRateAndDecay) {
+  at::Tensor a = StartTensor(), b = StartTensor(), alone_a = StartTensor(), alone_b = StartTensor();
+  auto both = GetParam().make({{.name = "a", .tensor = a, .lr_scale = 0.5, .weight_decay = 0.1},
+                               {.name = "b", .tensor = b, .lr_scale = 1, .weight_decay = 0}});
+  auto first = GetParam().make({{.name = "a", .tensor = alone_a, .weight_decay = 0.1}});
+  auto second = GetParam().make({{.name = "b", .tensor = alone_b}});
+  for (int step = 0; step < 4; ++step) {
+    const at::Tensor of_a = at::tensor({1.0, 2.0, 3.0 * step}, at::kFloat);
+    const at::Tensor of_b = at::tensor({-1.0, 0.5, 1.0 * step}, at::kFloat);
+    both->Step({of_a, of_b}, 0.1, {});
+    first->Step({of_a}, 0.05, {});
+    second->Step({of_b}, 0.1, {});
+  }
+  EXPECT_TRUE(a.equal(alone_a));
+  EXPECT_TRUE(b.equal(alone_b));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, EveryOptimizer,
+    ::testing::Values(Kind{"sgd", [](const auto& p) { return MakeSgd({.nesterov = true}, p); }},
+                      Kind{"adam", [](const auto& p) { return MakeAdam({}, p); }},
+                      Kind{"adamw", [](const auto& p) { return MakeAdamW({}, p); }},
+                      Kind{"lars", [](const auto& p) { return MakeLars({}, p); }},
+                      Kind{"lamb", [](const auto& p) { return MakeLamb({}, p); }},
+                      Kind{"lion", [](const auto& p) { return MakeLion({}, p); }}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(TrustRatio, LeavesAlonePlainParametersAndThoseThatAreZero) {
+  at::Tensor zero = at::zeros({2}, at::kFloat), plain = StartTensor();
+  auto lars = MakeLars(
+      {.momentum = 0, .trust_coefficient = 0.001},
+      {{.name = "zero", .tensor = zero}, {.name = "plain", .tensor = plain, .adapt = false}});
+  lars->Step({at::tensor({1.0, -2.0}, at::kFloat), at::tensor({1.0, 1.0, 1.0}, at::kFloat)}, 0.5,
+             {});
+  ExpectClose(zero, {-0.5, 1.0});
+  ExpectClose(plain, {0.0, -1.75, 1.5});
 }
 
 }  // namespace

@@ -28,10 +28,11 @@ using ::testing::Each;
 constexpr int64_t kFeatures = 6;
 constexpr int64_t kClasses = 3;
 
-std::vector<OptimizerTensor> ParametersOf(const Model& model) {
-  std::vector<OptimizerTensor> parameters;
+std::vector<OptimizedParameter> ParametersOf(const Model& model, double weight_decay = 0) {
+  std::vector<OptimizedParameter> parameters;
   for (const ModelTensor& entry : model.parameters())
-    parameters.push_back({entry.name, entry.tensor});
+    parameters.push_back(
+        {.name = entry.name, .tensor = entry.tensor, .weight_decay = weight_decay});
   return parameters;
 }
 
@@ -39,7 +40,7 @@ std::vector<OptimizerTensor> ParametersOf(const Model& model) {
 struct Rank {
   Rank(Collectives& gang, const Recipe& recipe, std::unique_ptr<Model> own)
       : model(std::move(own)),
-        optimizer(MakeAdamW({.weight_decay = 0.1}, ParametersOf(*model))),
+        optimizer(MakeAdamW({}, ParametersOf(*model, /*weight_decay=*/0.1))),
         objective(MakeCrossEntropy(0)),
         step(recipe, {*model, *objective, *optimizer, gang, at::kCPU}) {}
 

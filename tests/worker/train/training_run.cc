@@ -14,16 +14,18 @@ namespace {
 using namespace worker;  // NOLINT: a test helper about nothing else
 
 std::unique_ptr<Optimizer> OptimizerFor(const TrainingRun& run, const Model& model) {
-  std::vector<OptimizerTensor> parameters;
-  for (const ModelTensor& entry : model.parameters())
-    parameters.push_back({entry.name, entry.tensor});
+  std::vector<OptimizedParameter> parameters;
+  for (const ModelTensor& entry : model.parameters()) {
+    if (entry.tensor.requires_grad()) parameters.push_back({entry.name, entry.tensor});
+  }
+  if (run.make_optimizer) return run.make_optimizer(parameters);
   return run.adamw ? MakeAdamW({}, parameters)
                    : MakeSgd({.momentum = 0.9, .nesterov = true}, parameters);
 }
 
 std::unique_ptr<Model> MakeModel(const TrainingRun& run, const ModelContext& context) {
   if (run.make_model) return run.make_model(context);
-  if (run.resnet) return *MakeResNet18({4, false}, context);
+  if (run.resnet) return *MakeResNet({.width = 4}, context);
   return MakeMlp({{16}}, context);
 }
 
@@ -39,6 +41,10 @@ void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start
   std::unique_ptr<Model> model = MakeModel(run, context);
   if (at_start) at_start(*model);
   const auto optimizer = OptimizerFor(run, *model);
+  const auto ema = run.ema.has_value() ? std::make_unique<Ema>(*run.ema, *model) : nullptr;
+  const auto transfer = run.transfer.has_value()
+                            ? std::make_unique<Transfer>(PosixFileSystem(), *run.transfer)
+                            : nullptr;
   CheckpointsOptions options;
   options.root = run.root;
   options.job_id = 1;
@@ -49,7 +55,8 @@ void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start
   options.candidates = run.candidates;
   options.identity.data_fingerprint = (*dataset)->fingerprint();
   auto checkpoints = Checkpoints::Create(
-      {PosixFileSystem(), publisher, outcome.supervisor, gang, *model, *optimizer}, options);
+      {PosixFileSystem(), publisher, outcome.supervisor, gang, *model, *optimizer, ema.get()},
+      options);
   MUSTER_CHECK(checkpoints.ok(), checkpoints.status().message());
   if (gang.rank() == gang.world_size() - 1) {
     outcome.supervisor.wish = run.wish;
@@ -57,7 +64,11 @@ void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start
   }
   const auto objective = MakeCrossEntropy(run.label_smoothing);
   outcome.result = Train(run.recipe, {loader, *model, *objective, *optimizer, gang, **checkpoints,
-                                      outcome.supervisor, at::kCPU});
+                                      outcome.supervisor, at::kCPU, ema.get(), transfer.get()});
+  if (ema != nullptr) {
+    for (const ModelTensor& entry : ema->state())
+      outcome.weights[entry.name] = entry.tensor.clone();
+  }
   for (const ModelTensor& entry : model->state())
     outcome.weights[entry.name] = entry.tensor.detach().clone();
 }

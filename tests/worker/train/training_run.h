@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,11 @@ struct TrainingRun {
   // Instead of the two models: called on each rank.
   std::function<std::unique_ptr<worker::Model>(const worker::ModelContext&)> make_model;
   bool adamw = true;
+  // Instead of the two optimizers: called on each rank.
+  std::function<std::unique_ptr<worker::Optimizer>(const std::vector<worker::OptimizedParameter>&)>
+      make_optimizer;
+  std::optional<worker::EmaConfig> ema;
+  std::optional<worker::TransferConfig> transfer;
   double label_smoothing = 0;
   uint64_t seed = 5;
   int64_t samples = 103;  // divides by nothing

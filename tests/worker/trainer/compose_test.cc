@@ -15,6 +15,8 @@ trainer_spec::JobSpec SyntheticSpec(std::vector<uint32_t> shape) {
   spec.train.data.synthetic = {.samples = 100, .shape = std::move(shape), .classes = 4};
   spec.train.batch_size = 30;
   spec.train.optimizer.lr = 0.5;
+  spec.train.optimizer.layer_decay = 1;
+  spec.train.optimizer.decay_norms_and_biases = true;
   return spec;
 }
 
@@ -29,7 +31,49 @@ TEST(Compose, BuildsDataModelAndOptimizerOfTheSpec) {
   ASSERT_OK(model);
   EXPECT_EQ((*model)->parameters().back().name, "fc.bias");
   const auto optimizer = BuildOptimizer(spec.train.optimizer, **model);
-  EXPECT_EQ(optimizer->state().front().name, "momentum.conv1.weight");
+  ASSERT_OK(optimizer);
+  EXPECT_EQ((*optimizer)->state().front().name, "momentum.conv1.weight");
+}
+
+TEST(Compose, FrozenGroupsAreOutOfTheOptimizerAndNeedNoGradient) {
+  trainer_spec::JobSpec spec = SyntheticSpec({1, 8, 8});
+  spec.train.model.resnet18 = {.width = 4, .stem = trainer_spec::Stem::kSmall};
+  spec.train.optimizer.name = trainer_spec::OptimizerName::kSgd;
+  spec.train.optimizer.momentum = 0.9;
+  spec.train.optimizer.groups = {{.pattern = "fc.*", .lr_scale = 2, .weight_decay = 0},
+                                 {.pattern = "*", .frozen = true}};
+  const auto dataset = BuildDataset(spec, PosixFileSystem());
+  ASSERT_OK(dataset);
+  const auto model = BuildModel(spec, **dataset, at::kCPU);
+  ASSERT_OK(model);
+  const auto optimizer = BuildOptimizer(spec.train.optimizer, **model);
+  ASSERT_OK(optimizer);
+  ASSERT_EQ((*optimizer)->state().size(), 2u);
+  EXPECT_EQ((*optimizer)->state().front().name, "momentum.fc.weight");
+  for (const ModelTensor& entry : (*model)->parameters())
+    EXPECT_EQ(entry.tensor.requires_grad(), entry.name.starts_with("fc.")) << entry.name;
+}
+
+TEST(Compose, APatternThatMatchesNothingFailsTheStart) {
+  trainer_spec::JobSpec spec = SyntheticSpec({6});
+  spec.train.model.mlp = {.hidden = {5}};
+  spec.train.optimizer.groups = {{.pattern = "encoder.*", .frozen = true}};
+  const auto dataset = BuildDataset(spec, PosixFileSystem());
+  ASSERT_OK(dataset);
+  const auto model = BuildModel(spec, **dataset, at::kCPU);
+  ASSERT_OK(model);
+  const auto optimizer = BuildOptimizer(spec.train.optimizer, **model);
+  EXPECT_THAT(optimizer, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("encoder.*")));
+  EXPECT_EQ(FailureClassOf(optimizer.status()), kStartFailed);
+}
+
+TEST(Compose, TheLinearScalingRuleMultipliesTheBaseRateByTheBatch) {
+  trainer_spec::JobSpec spec = SyntheticSpec({6});
+  spec.train.optimizer.lr = 0;
+  spec.train.optimizer.base_lr = 0.1;
+  spec.train.optimizer.base_batch = 256;
+  spec.train.batch_size = 1024;
+  EXPECT_DOUBLE_EQ(BuildSchedule(spec.train, 10).peak, 0.4);
 }
 
 TEST(Compose, CountsStepsByEpochsOrTakesThem) {

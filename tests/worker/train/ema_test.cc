@@ -1,0 +1,80 @@
+#include "worker/train/ema.h"
+
+#include <ATen/core/grad_mode.h>
+#include <gtest/gtest.h>
+
+#include "worker/models/mlp.h"
+
+namespace muster::worker {
+namespace {
+
+std::unique_ptr<Model> SmallModel() { return MakeMlp({{3}}, {{2}, 2, 7}); }
+
+void AddToWeights(Model& model, double number) {
+  at::NoGradGuard no_grad;
+  for (const ModelTensor& entry : model.parameters()) at::Tensor(entry.tensor).add_(number);
+}
+
+TEST(EmaDecay, WarmsUpToTheConfiguredDecay) {
+  const EmaConfig config = {.decay = 0.9, .every_steps = 2, .warmup = true};
+  EXPECT_DOUBLE_EQ(EmaDecay(config, 2), 2.0 / 11);
+  EXPECT_DOUBLE_EQ(EmaDecay(config, 20), 11.0 / 20);
+  EXPECT_DOUBLE_EQ(EmaDecay(config, 2000), 0.9);
+  EXPECT_DOUBLE_EQ(EmaDecay({.decay = 0.9, .every_steps = 2, .warmup = false}, 2), 0.9);
+}
+
+TEST(Ema, FollowsTheWeightsByItsDecay) {
+  const auto model = SmallModel();
+  Ema ema({.decay = 0.75, .every_steps = 1, .warmup = false}, *model);
+  const at::Tensor start = model->parameters()[0].tensor.detach().clone();
+  AddToWeights(*model, 1);
+  ema.Update(1);
+  EXPECT_EQ(ema.state()[0].name, "ema.0.weight");
+  EXPECT_TRUE(ema.state()[0].tensor.allclose(start + 0.25));
+  ema.Start();
+  EXPECT_TRUE(ema.state()[0].tensor.equal(model->parameters()[0].tensor.detach()));
+}
+
+TEST(Ema, WaitsForItsSteps) {
+  const auto model = SmallModel();
+  Ema ema({.decay = 0.5, .every_steps = 3, .warmup = false}, *model);
+  const at::Tensor start = model->parameters()[0].tensor.detach().clone();
+  AddToWeights(*model, 1);
+  ema.Update(1);
+  ema.Update(2);
+  EXPECT_TRUE(ema.state()[0].tensor.equal(start));
+  ema.Update(3);
+  EXPECT_FALSE(ema.state()[0].tensor.equal(start));
+}
+
+TEST(Ema, LeavesOutFrozenParameters) {
+  const auto model = SmallModel();
+  model->parameters()[0].tensor.set_requires_grad(false);
+  const Ema ema({}, *model);
+  EXPECT_EQ(ema.state().size(), model->parameters().size() - 1);
+}
+
+TEST(EmaScope, TheModelComputesWithTheAveragesAndThenWithItsOwnWeightsAgain) {
+  const auto model = SmallModel();
+  Ema ema({.decay = 0.5, .every_steps = 1, .warmup = false}, *model);
+  const at::Tensor inputs = model->parameters()[0].tensor.detach().clone();  // any [3, 2]
+  at::NoGradGuard no_grad;
+  const at::Tensor of_start = model->Forward(inputs).values.clone();
+  AddToWeights(*model, 1);
+  const at::Tensor of_weights = model->Forward(inputs).values.clone();
+  const at::Tensor weights = model->parameters()[0].tensor.detach().clone();
+  {
+    EmaScope scope(&ema);
+    EXPECT_TRUE(model->Forward(inputs).values.equal(of_start));
+  }
+  EXPECT_TRUE(model->Forward(inputs).values.equal(of_weights));
+  EXPECT_TRUE(model->parameters()[0].tensor.equal(weights));
+  EXPECT_TRUE(model->parameters()[0].tensor.requires_grad());
+  // And the averages go on from where they were.
+  ema.Update(1);
+  EXPECT_TRUE(ema.state()[0].tensor.allclose(weights - 0.5));
+  EmaScope none(nullptr);
+}
+
+}  // namespace
+}  // namespace muster::worker

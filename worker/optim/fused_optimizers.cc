@@ -1,0 +1,84 @@
+// sgd, adam and adamw: one fused kernel for each set of parameters.
+#include <ATen/ops/_fused_adam.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/_fused_sgd.h>
+
+#include <optional>
+
+#include "worker/optim/optimizer.h"
+
+namespace muster::worker {
+namespace {
+
+std::optional<at::Tensor> IfDefined(const at::Tensor& tensor) {
+  return tensor.defined() ? std::optional<at::Tensor>(tensor) : std::nullopt;
+}
+
+class Sgd final : public Optimizer {
+ public:
+  Sgd(const SgdConfig& config, const std::vector<OptimizedParameter>& parameters)
+      : Optimizer(parameters), config_(config) {
+    if (config.momentum != 0) AddMoments("momentum");
+  }
+
+ private:
+  void Update(Set& set, const std::vector<at::Tensor>& gradients, double learning_rate,
+              const at::Tensor& found_inf) override {
+    const std::vector<at::Tensor> none;
+    // is_first_step would set momentum = gradient; with momentum 0 at the start, momentum * m +
+    // gradient is the same.
+    at::_fused_sgd_(set.parameters, gradients, set.moments.empty() ? none : set.moments[0],
+                    set.weight_decay, config_.momentum, learning_rate,
+                    /*dampening=*/0.0, config_.nesterov, /*maximize=*/false,
+                    /*is_first_step=*/false, /*grad_scale=*/std::nullopt, IfDefined(found_inf));
+  }
+
+  const SgdConfig config_;
+};
+
+class Adam final : public Optimizer {
+ public:
+  Adam(const AdamConfig& config, bool decoupled, const std::vector<OptimizedParameter>& parameters)
+      : Optimizer(parameters), config_(config), decoupled_(decoupled) {
+    AddMoments("exp_avg");
+    AddMoments("exp_avg_sq");
+    AddStepCounter();
+  }
+
+ private:
+  void Update(Set& set, const std::vector<at::Tensor>& gradients, double learning_rate,
+              const at::Tensor& found_inf) override {
+    using Kernel =
+        void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,
+                 at::TensorList, double, double, double, double, double, bool, bool,
+                 const std::optional<at::Tensor>&, const std::optional<at::Tensor>&);
+    const Kernel kernel =
+        decoupled_ ? static_cast<Kernel>(at::_fused_adamw_) : static_cast<Kernel>(at::_fused_adam_);
+    kernel(set.parameters, gradients, set.moments[0], set.moments[1], /*max_exp_avg_sqs=*/{},
+           set.steps, learning_rate, config_.beta1, config_.beta2, set.weight_decay, config_.eps,
+           /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/std::nullopt,
+           IfDefined(found_inf));
+  }
+
+  const AdamConfig config_;
+  const bool decoupled_;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> MakeSgd(const SgdConfig& config,
+                                   const std::vector<OptimizedParameter>& parameters) {
+  return std::make_unique<Sgd>(config, parameters);
+}
+
+std::unique_ptr<Optimizer> MakeAdam(const AdamConfig& config,
+                                    const std::vector<OptimizedParameter>& parameters) {
+  return std::make_unique<Adam>(config, /*decoupled=*/false, parameters);
+}
+
+std::unique_ptr<Optimizer> MakeAdamW(const AdamConfig& config,
+                                     const std::vector<OptimizedParameter>& parameters) {
+  return std::make_unique<Adam>(config, /*decoupled=*/true, parameters);
+}
+
+}  // namespace muster::worker

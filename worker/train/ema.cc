@@ -1,0 +1,56 @@
+#include "worker/train/ema.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/_foreach_lerp.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace muster::worker {
+
+double EmaDecay(const EmaConfig& config, int64_t step) {
+  if (!config.warmup) return config.decay;
+  const double updates = static_cast<double>(step / config.every_steps);
+  return std::min(config.decay, (1.0 + updates) / (10.0 + updates));
+}
+
+Ema::Ema(const EmaConfig& config, const Model& model) : config_(config) {
+  for (const ModelTensor& entry : model.parameters()) {
+    if (!entry.tensor.requires_grad()) continue;
+    parameters_.push_back(entry.tensor);
+    weights_.push_back(entry.tensor.detach());
+    averages_.push_back(weights_.back().clone());
+    state_.push_back({absl::StrCat(kEmaPrefix, entry.name), averages_.back()});
+  }
+}
+
+void Ema::Start() {
+  at::NoGradGuard no_grad;
+  at::_foreach_copy_(averages_, weights_);
+}
+
+void Ema::Update(int64_t step) {
+  if (step % config_.every_steps != 0) return;
+  at::NoGradGuard no_grad;
+  at::_foreach_lerp_(averages_, weights_, 1.0 - EmaDecay(config_, step));
+}
+
+void Ema::Swap() {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const at::Tensor held = parameters_[i].detach();
+    parameters_[i].set_data(averages_[i]);
+    averages_[i] = held;
+  }
+}
+
+EmaScope::EmaScope(Ema* ema) : ema_(ema) {
+  if (ema_ != nullptr) ema_->Swap();
+}
+
+EmaScope::~EmaScope() {
+  if (ema_ != nullptr) ema_->Swap();
+}
+
+}  // namespace muster::worker
