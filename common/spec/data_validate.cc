@@ -51,6 +51,10 @@ class DataValidator : public SpecChecks {
         return "resnet50";
       case v1::Model::kResnet101:
         return "resnet101";
+      case v1::Model::kVit:
+        return "vit";
+      case v1::Model::kMae:
+        return "mae";
       case v1::Model::kMlp:
       case v1::Model::KIND_NOT_SET:
         return "";

@@ -1,4 +1,5 @@
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/spec/spec_checks.h"
@@ -11,7 +12,8 @@ class ModelValidator : public SpecChecks {
  public:
   using SpecChecks::SpecChecks;
 
-  void Check(const v1::Model& model) {
+  void Check(const v1::Train& train) {
+    const v1::Model& model = train.model();
     switch (model.kind_case()) {
       case v1::Model::KIND_NOT_SET:
         Fault("train.model",
@@ -32,12 +34,79 @@ class ModelValidator : public SpecChecks {
       case v1::Model::kResnet101:
         Check("train.model.resnet101", model.resnet101());
         break;
+      case v1::Model::kVit:
+        Check(model.vit(), train.data());
+        break;
+      case v1::Model::kMae:
+        Check(model.mae(), train.data());
+        break;
     }
   }
 
  private:
   void Check(absl::string_view path, const v1::ResNet& resnet) {
     Whole(absl::StrCat(path, ".width"), resnet.width(), 1, 1024);
+  }
+
+  void Check(const v1::Vit& vit, const v1::Data& data) {
+    const std::string path = "train.model.vit.";
+    CheckTransformer(path, "", {vit.layers(), vit.heads(), vit.width(), vit.mlp_width()});
+    CheckPatches(path + "patch_size", vit.patch_size(), data);
+    Below(path + "dropout", vit.dropout(), 0, 1);
+    Below(path + "attention_dropout", vit.attention_dropout(), 0, 1);
+  }
+
+  void Check(const v1::Mae& mae, const v1::Data& data) {
+    const std::string path = "train.model.mae.";
+    CheckTransformer(path, "", {mae.layers(), mae.heads(), mae.width(), mae.mlp_width()});
+    CheckTransformer(
+        path, "decoder_",
+        {mae.decoder_layers(), mae.decoder_heads(), mae.decoder_width(), mae.decoder_mlp_width()});
+    // A position is a sine and a cosine each of its row and its column.
+    CheckMultiple(path + "width", mae.width(), 4, "4");
+    CheckMultiple(path + "decoder_width", mae.decoder_width(), 4, "4");
+    CheckPatches(path + "patch_size", mae.patch_size(), data);
+    if (!(mae.mask_ratio() > 0 && mae.mask_ratio() < 1)) {
+      Fault(path + "mask_ratio",
+            absl::StrCat("must be above 0 and below 1; got ", mae.mask_ratio()));
+    }
+  }
+
+  struct Transformer {
+    uint32_t layers, heads, width, mlp_width;
+  };
+
+  void CheckTransformer(const std::string& path, const std::string& prefix,
+                        const Transformer& size) {
+    Whole(absl::StrCat(path, prefix, "layers"), size.layers, 1, 1024);
+    Whole(absl::StrCat(path, prefix, "heads"), size.heads, 1, 1024);
+    Whole(absl::StrCat(path, prefix, "width"), size.width, 1, 65536);
+    Whole(absl::StrCat(path, prefix, "mlp_width"), size.mlp_width, 1, 4 * 65536);
+    CheckMultiple(absl::StrCat(path, prefix, "width"), size.width, size.heads,
+                  absl::StrCat(prefix, "heads, which is ", size.heads));
+  }
+
+  void CheckMultiple(const std::string& path, uint32_t value, uint32_t of,
+                     const std::string& of_text) {
+    if (of > 0 && value % of != 0) {
+      Fault(path, absl::StrCat("must be a multiple of ", of_text, "; got ", value));
+    }
+  }
+
+  // Of pictures whose size the spec itself tells.
+  void CheckPatches(const std::string& path, uint32_t patch_size, const v1::Data& data) {
+    Whole(path, patch_size, 1, 1024);
+    std::vector<uint32_t> sides;
+    if (data.has_digits()) sides = {data.digits().image_size()};
+    if (data.synthetic().shape_size() == 3) {
+      sides = {data.synthetic().shape(1), data.synthetic().shape(2)};
+    }
+    for (const uint32_t side : sides) {
+      if (patch_size == 0 || side % patch_size == 0) continue;
+      Fault(path, absl::StrCat("must divide the pictures' height and width; ", patch_size,
+                               " does not divide ", side));
+      return;
+    }
   }
 
   void Check(const v1::Mlp& mlp) {
@@ -54,7 +123,7 @@ class ModelValidator : public SpecChecks {
 }  // namespace
 
 void ValidateModel(const v1::Train& train, std::vector<SpecFault>& faults) {
-  ModelValidator(faults).Check(train.model());
+  ModelValidator(faults).Check(train);
 }
 
 }  // namespace muster

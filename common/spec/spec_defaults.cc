@@ -20,6 +20,49 @@ void FillResNet(v1::ResNet& resnet) {
   MUSTER_DEFAULT(resnet, zero_init_residual, false);
 }
 
+struct TransformerSize {
+  uint32_t layers, heads, width;
+};
+
+void FillVit(v1::Vit& vit) {
+  MUSTER_DEFAULT(vit, size, v1::Vit::SIZE_TINY);
+  const TransformerSize size = vit.size() == v1::Vit::SIZE_L_16   ? TransformerSize{24, 16, 1024}
+                               : vit.size() == v1::Vit::SIZE_B_16 ? TransformerSize{12, 12, 768}
+                               : vit.size() == v1::Vit::SIZE_S_16 ? TransformerSize{12, 6, 384}
+                                                                  : TransformerSize{12, 3, 192};
+  MUSTER_DEFAULT(vit, patch_size, 16);
+  MUSTER_DEFAULT(vit, layers, size.layers);
+  MUSTER_DEFAULT(vit, heads, size.heads);
+  MUSTER_DEFAULT(vit, width, size.width);
+  MUSTER_DEFAULT(vit, mlp_width, 4 * vit.width());
+  MUSTER_DEFAULT(vit, dropout, 0.0);
+  MUSTER_DEFAULT(vit, attention_dropout, 0.0);
+}
+
+void FillMae(v1::Mae& mae) {
+  MUSTER_DEFAULT(mae, size, v1::Mae::SIZE_TINY);
+  const bool large = mae.size() == v1::Mae::SIZE_LARGE, base = mae.size() == v1::Mae::SIZE_BASE;
+  const bool small = mae.size() == v1::Mae::SIZE_SMALL;
+  const TransformerSize encoder = large   ? TransformerSize{24, 16, 1024}
+                                  : base  ? TransformerSize{12, 12, 768}
+                                  : small ? TransformerSize{12, 6, 384}
+                                          : TransformerSize{12, 3, 192};
+  const TransformerSize decoder = large || base ? TransformerSize{8, 16, 512}
+                                  : small       ? TransformerSize{4, 8, 256}
+                                                : TransformerSize{2, 4, 128};
+  MUSTER_DEFAULT(mae, patch_size, 16);
+  MUSTER_DEFAULT(mae, layers, encoder.layers);
+  MUSTER_DEFAULT(mae, heads, encoder.heads);
+  MUSTER_DEFAULT(mae, width, encoder.width);
+  MUSTER_DEFAULT(mae, mlp_width, 4 * mae.width());
+  MUSTER_DEFAULT(mae, decoder_layers, decoder.layers);
+  MUSTER_DEFAULT(mae, decoder_heads, decoder.heads);
+  MUSTER_DEFAULT(mae, decoder_width, decoder.width);
+  MUSTER_DEFAULT(mae, decoder_mlp_width, 4 * mae.decoder_width());
+  MUSTER_DEFAULT(mae, mask_ratio, 0.75);
+  MUSTER_DEFAULT(mae, norm_pix_loss, true);
+}
+
 void FillModel(v1::Model& model) {
   if (model.has_mlp() && model.mlp().hidden().empty()) {
     model.mutable_mlp()->add_hidden(256);
@@ -29,6 +72,8 @@ void FillModel(v1::Model& model) {
   if (model.has_resnet34()) FillResNet(*model.mutable_resnet34());
   if (model.has_resnet50()) FillResNet(*model.mutable_resnet50());
   if (model.has_resnet101()) FillResNet(*model.mutable_resnet101());
+  if (model.has_vit()) FillVit(*model.mutable_vit());
+  if (model.has_mae()) FillMae(*model.mutable_mae());
 }
 
 void FillData(v1::Data& data) {
@@ -140,6 +185,9 @@ void FillTrain(v1::Train& train) {
     MUSTER_DEFAULT(*train.mutable_ema(), warmup, true);
   }
   if (train.has_weights()) MUSTER_DEFAULT(*train.mutable_weights(), strict, false);
+  if (train.has_artifacts()) {
+    MUSTER_DEFAULT(*train.mutable_artifacts(), reconstructions_every_steps, 0);
+  }
 }
 
 }  // namespace

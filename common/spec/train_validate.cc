@@ -30,9 +30,18 @@ class TrainValidator : public SpecChecks {
     Whole("train.validate_every_steps", train.validate_every_steps(), 0, kMostSteps);
     Whole("train.threads_per_rank", train.threads_per_rank(), 1, 1024);
     Whole("train.report_every_steps", train.report_every_steps(), 1, 1'000'000);
+    Check(train.artifacts(), train.model());
   }
 
  private:
+  void Check(const v1::Artifacts& artifacts, const v1::Model& model) {
+    const std::string path = "train.artifacts.reconstructions_every_steps";
+    Whole(path, artifacts.reconstructions_every_steps(), 0, kMostSteps);
+    if (artifacts.reconstructions_every_steps() > 0 && !model.has_mae()) {
+      Fault(path, "is only for the model mae");
+    }
+  }
+
   void CheckLength(const v1::Train& train) {
     if (train.has_epochs() == train.has_steps()) {
       Fault("train.epochs", train.has_steps() ? "give only one of epochs and steps"

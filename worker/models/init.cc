@@ -19,6 +19,15 @@ at::Tensor Initializer::LinearBias(int64_t out, int64_t in) {
   return at::empty({out}, at::kFloat).uniform_(-bound, bound, generator_);
 }
 
+at::Tensor Initializer::Normal(at::IntArrayRef sizes, double deviation) {
+  return at::empty(sizes, at::kFloat).normal_(0.0, deviation, generator_);
+}
+
+at::Tensor Initializer::XavierUniform(int64_t out, int64_t in) {
+  const double bound = std::sqrt(6.0 / static_cast<double>(in + out));
+  return at::empty({out, in}, at::kFloat).uniform_(-bound, bound, generator_);
+}
+
 at::Tensor Initializer::ConvolutionWeight(int64_t out, int64_t in, int64_t kernel) {
   const double deviation = std::sqrt(2.0 / static_cast<double>(out * kernel * kernel));
   return at::empty({out, in, kernel, kernel}, at::kFloat).normal_(0.0, deviation, generator_);

@@ -35,7 +35,7 @@ struct ConvNorm {
 
 // 18 and 34: two 3x3 convolutions. 50 and 101: 1x1, 3x3 with the block's stride, and a 1x1 that
 // makes four times as many channels.
-struct Block {
+struct Residual {
   std::vector<ConvNorm> layers;
   std::optional<ConvNorm> downsample;
   std::vector<at::Tensor> parameters;  // of all of them
@@ -88,7 +88,7 @@ class ResNet final : public Model {
   ModelOutput Forward(const at::Tensor& inputs) override {
     at::Tensor x = Run(stem_, inputs).relu_();
     if (config_.imagenet_stem) x = at::max_pool2d(x, {3, 3}, {2, 2}, {1, 1});
-    for (const Block& block : blocks_) {
+    for (const Residual& block : blocks_) {
       if (!context_.checkpoint_blocks || !training()) {
         x = Run(block, x, Pass::kFirst);
         continue;
@@ -125,9 +125,9 @@ class ResNet final : public Model {
 
   double LastNormWeight() const { return config_.zero_init_residual ? 0.0 : 1.0; }
 
-  Block AddBasicBlock(const std::string& prefix, int64_t in, int64_t out, int64_t stride) {
+  Residual AddBasicBlock(const std::string& prefix, int64_t in, int64_t out, int64_t stride) {
     const size_t before = parameters().size();
-    Block block;
+    Residual block;
     block.layers = {
         AddConvNorm(prefix + "conv1", prefix + "bn1", {in, out, 3, stride}),
         AddConvNorm(prefix + "conv2", prefix + "bn2", {out, out, 3, 1}, LastNormWeight())};
@@ -137,10 +137,10 @@ class ResNet final : public Model {
     return block;
   }
 
-  Block AddBottleneck(const std::string& prefix, int64_t in, int64_t inner, int64_t stride) {
+  Residual AddBottleneck(const std::string& prefix, int64_t in, int64_t inner, int64_t stride) {
     const int64_t out = kExpansion * inner;
     const size_t before = parameters().size();
-    Block block;
+    Residual block;
     block.layers = {
         AddConvNorm(prefix + "conv1", prefix + "bn1", {in, inner, 1, 1}),
         AddConvNorm(prefix + "conv2", prefix + "bn2", {inner, inner, 3, stride}),
@@ -157,7 +157,7 @@ class ResNet final : public Model {
     return AddConvNorm(prefix + "downsample.0", prefix + "downsample.1", {in, out, 1, stride});
   }
 
-  at::Tensor Run(const Block& block, const at::Tensor& x, Pass pass) {
+  at::Tensor Run(const Residual& block, const at::Tensor& x, Pass pass) {
     at::Tensor y = x;
     for (size_t i = 0; i < block.layers.size(); ++i) {
       // In place, as in the reference: batch norm's backward pass needs its input, not its output.
@@ -184,7 +184,7 @@ class ResNet final : public Model {
   const ResNetConfig config_;
   Initializer init_;
   ConvNorm stem_;
-  std::vector<Block> blocks_;
+  std::vector<Residual> blocks_;
   at::Tensor fc_weight_, fc_bias_;
 };
 

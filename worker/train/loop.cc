@@ -180,6 +180,8 @@ absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts) {
       timer.Mark(StepPart::kSave);
     }
     parts.checkpoints.Poll();
+    for (Artifact* artifact : parts.artifacts) artifact->AfterStep(run.step);
+    timer.Mark(StepPart::kOther);
 
     if (verdict.wish.stop) {
       if (!leave_saved) return TrainResult{.stopped = true};

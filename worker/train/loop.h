@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "c10/core/Device.h"
@@ -11,6 +12,7 @@
 #include "worker/dist/collectives.h"
 #include "worker/models/model.h"
 #include "worker/optim/optimizer.h"
+#include "worker/train/artifact.h"
 #include "worker/train/checkpoints.h"
 #include "worker/train/ema.h"
 #include "worker/train/objective.h"
@@ -32,6 +34,7 @@ struct TrainParts {
   c10::Device device;
   Ema* ema = nullptr;                  // averages the weights; may be none
   const Transfer* transfer = nullptr;  // what a fresh run begins with; may be none
+  std::vector<Artifact*> artifacts = {};  // of rank 0
 };
 
 struct TrainResult {

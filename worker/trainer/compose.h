@@ -2,7 +2,9 @@
 // here.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/fs/file_system.h"
@@ -15,6 +17,7 @@
 #include "worker/train/ema.h"
 #include "worker/train/objective.h"
 #include "worker/train/recipe.h"
+#include "worker/train/reconstruction.h"
 #include "worker/train/transfer.h"
 
 namespace muster::worker {
@@ -27,9 +30,20 @@ absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(const trainer_spec::JobSpe
 absl::StatusOr<std::unique_ptr<Augmenter>> BuildAugmenter(const trainer_spec::Train& train,
                                                           const Dataset& dataset);
 
+// What a model must know of its data: the shape of one sample, and how many classes there are.
+struct SampleForm {
+  std::vector<int64_t> shape;
+  int64_t classes = 0;
+};
+
 // START_FAILED when the model does not fit the data.
 absl::StatusOr<std::unique_ptr<Model>> BuildModel(const trainer_spec::JobSpec& spec,
+                                                  const SampleForm& form, at::Device device);
+absl::StatusOr<std::unique_ptr<Model>> BuildModel(const trainer_spec::JobSpec& spec,
                                                   const Dataset& dataset, at::Device device);
+
+// What a masked autoencoder is asked for.
+ReconstructionConfig ReconstructionOf(const trainer_spec::Mae& mae);
 
 // What the model is trained to do.
 std::unique_ptr<Objective> BuildObjective(const trainer_spec::Train& train);

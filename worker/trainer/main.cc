@@ -1,5 +1,5 @@
 // muster-trainer: one rank of a training job. Started by the agent with --launch FILE and a socket
-// in MUSTER_LINK_FD.
+// in MUSTER_LINK_FD. People may call `muster-trainer forward` (forward.h).
 //
 // Exit codes: 0 succeeded, or stopped as asked; 1 failed, after a ResultLine that says why; 2 bad
 // usage.
@@ -19,6 +19,7 @@
 #include "common/fs/file_system.h"
 #include "worker/link/launch.h"
 #include "worker/train/failure.h"
+#include "worker/trainer/forward.h"
 #include "worker/trainer/rank.h"
 
 namespace muster::worker {
@@ -136,6 +137,13 @@ int PrintSpec(const std::string& file) {
   return 0;
 }
 
+int RunForward(const ForwardRequest& request) {
+  const absl::Status status = Forward(PosixFileSystem(), request);
+  if (status.ok()) return 0;
+  std::cerr << "muster-trainer forward: " << status.message() << "\n";
+  return 1;
+}
+
 int Main(int argc, char** argv) {
   SetLogProgram("muster-trainer");
   SetNcclEnvironment();
@@ -148,6 +156,20 @@ int Main(int argc, char** argv) {
                  "The rank's launch.json; the link's socket is in MUSTER_LINK_FD");
   app.add_option("--print-spec", spec_file,
                  "Read a resolved spec (JSON), print it as the trainer understands it, and leave");
+  ForwardRequest request;
+  CLI::App* forward = app.add_subcommand(
+      "forward", "Run a model once on given inputs, on the CPU, and write what it gives");
+  forward->add_option("--spec", request.spec, "The resolved spec (JSON) that names the model")
+      ->required();
+  forward->add_option("--weights", request.weights,
+                      "The model's weights (safetensors); default: the initial ones of the seed");
+  forward->add_option("--inputs", request.inputs, "A tensor `inputs` of samples (safetensors)")
+      ->required();
+  forward->add_option("--classes", request.classes, "How many classes the model tells apart")
+      ->default_val(1000)
+      ->check(CLI::Range(1, 1 << 24));
+  forward->add_option("--out", request.out, "Write `values`, and `mask` where there is one, here")
+      ->required();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -158,6 +180,7 @@ int Main(int argc, char** argv) {
     return 0;
   }
   if (!spec_file.empty()) return PrintSpec(spec_file);
+  if (forward->parsed()) return RunForward(request);
   if (launch_file.empty()) {
     std::cerr << "muster-trainer: --launch FILE is missing; see --help\n";
     return 2;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <memory>
 #include <random>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,7 @@
 #include "worker/dist/collectives.h"
 #include "worker/train/checkpoints.h"
 #include "worker/train/failure.h"
+#include "worker/train/reconstruction_sheet.h"
 #include "worker/train/torch_guard.h"
 #include "worker/trainer/compose.h"
 #include "worker/trainer/link_adapters.h"
@@ -70,6 +72,23 @@ CheckpointsOptions CheckpointsFor(const Launch& launch, const trainer_spec::JobS
   return options;
 }
 
+std::vector<std::unique_ptr<Artifact>> BuildArtifacts(const Launch& launch,
+                                                      const trainer_spec::JobSpec& spec,
+                                                      FileSystem& fs, Model& model,
+                                                      const Loader& loader, at::Device device) {
+  std::vector<std::unique_ptr<Artifact>> artifacts;
+  if (launch.rank != 0) return artifacts;
+  const uint64_t every = spec.train.artifacts.reconstructions_every_steps;
+  if (every > 0 && spec.train.model.mae.has_value()) {
+    artifacts.push_back(
+        MakeReconstructionSheets(fs, model, loader, device,
+                                 {.folder = absl::StrCat(launch.checkpoint_root, "/artifacts"),
+                                  .every_steps = static_cast<int64_t>(every),
+                                  .reconstruction = ReconstructionOf(*spec.train.model.mae)}));
+  }
+  return artifacts;
+}
+
 absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::JobSpec& spec,
                                     LinkClient& link) {
   LinkSupervisor supervisor(link);
@@ -105,8 +124,11 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
   // Whatever way this ends, the saver's thread must come back from its waits before it is joined.
   const auto cancel_waits = absl::MakeCleanup([&link] { link.Cancel(); });
   const std::unique_ptr<Objective> objective = BuildObjective(spec.train);
+  const auto made = BuildArtifacts(launch, spec, fs, *model, loader, device);
+  std::vector<Artifact*> artifacts;
+  for (const auto& artifact : made) artifacts.push_back(artifact.get());
   return Train(recipe, {loader, *model, *objective, *optimizer, *gang, *checkpoints, supervisor,
-                        device, ema.get(), transfer.get()});
+                        device, ema.get(), transfer.get(), artifacts});
 }
 
 }  // namespace

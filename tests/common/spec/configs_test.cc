@@ -39,8 +39,9 @@ TEST(ConfigsTest, EveryExampleIsValidCommentedAndNamedAfterItsFile) {
     EXPECT_OK(trainer_spec::DecodeJobSpec(SpecToJson(spec))) << entry.path();
     names.insert(spec.name());
   }
-  EXPECT_THAT(names, ::testing::IsSupersetOf({"digits-resnet18", "mlp-synthetic",
-                                              "resnet18-synthetic", "resnet18-gpu-bf16"}));
+  EXPECT_THAT(names,
+              ::testing::IsSupersetOf({"digits-resnet18", "mlp-synthetic", "resnet18-synthetic",
+                                       "resnet18-gpu-bf16", "vit-digits", "mae-digits"}));
 }
 
 TEST(ConfigsTest, TheQuickstartTrainsASmallResNetOnTwoRanks) {

@@ -146,6 +146,47 @@ TEST(SpecDefaultsTest, WhatWasGivenStaysAndFillingTwiceChangesNothing) {
   EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(spec, again));
 }
 
+TEST(SpecDefaultsTest, TransformersTakeWhatWasNotGivenFromTheirSize) {
+  ASSERT_OK_AND_ASSIGN(const v1::JobSpec vit, LoadSpec(R"(
+name: x
+train:
+  model: {vit: {size: b_16, layers: 2, patch_size: 8}}
+  data: {digits: {path: /d}}
+  batch_size: 8
+  steps: 5
+)"));
+  EXPECT_EQ(vit.train().model().vit().layers(), 2u);
+  EXPECT_EQ(vit.train().model().vit().heads(), 12u);
+  EXPECT_EQ(vit.train().model().vit().width(), 768u);
+  EXPECT_EQ(vit.train().model().vit().mlp_width(), 3072u);
+  ASSERT_OK_AND_ASSIGN(const v1::JobSpec mae, LoadSpec(R"(
+name: x
+train:
+  model: {mae: {width: 64, heads: 4, patch_size: 4}}
+  data: {digits: {path: /d}}
+  batch_size: 8
+  steps: 5
+  artifacts: {reconstructions_every_steps: 2}
+)"));
+  EXPECT_EQ(mae.train().model().mae().layers(), 12u);
+  EXPECT_EQ(mae.train().model().mae().mlp_width(), 256u);
+  EXPECT_EQ(mae.train().model().mae().decoder_width(), 128u);
+  EXPECT_EQ(mae.train().model().mae().mask_ratio(), 0.75);
+  EXPECT_TRUE(mae.train().model().mae().norm_pix_loss());
+}
+
+v1::Vit& FilledVit(v1::JobSpec& spec) {
+  spec.mutable_train()->mutable_model()->mutable_vit();
+  FillDefaults(spec);
+  return *spec.mutable_train()->mutable_model()->mutable_vit();
+}
+
+v1::Mae& FilledMae(v1::JobSpec& spec) {
+  spec.mutable_train()->mutable_model()->mutable_mae();
+  FillDefaults(spec);
+  return *spec.mutable_train()->mutable_model()->mutable_mae();
+}
+
 TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
   using Spec = v1::JobSpec;
   const struct {
@@ -284,6 +325,30 @@ TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
        "train.model.resnet18.width: must be from 1 to 1024; got 0"},
       {[](Spec& s) { s.mutable_train()->mutable_model()->mutable_resnet101()->set_width(2000); },
        "train.model.resnet101.width: must be from 1 to 1024; got 2000"},
+      {[](Spec& s) { FilledVit(s).set_heads(5); },
+       "train.model.vit.width: must be a multiple of heads, which is 5; got 192"},
+      {[](Spec& s) { FilledVit(s).set_layers(0); },
+       "train.model.vit.layers: must be from 1 to 1024; got 0"},
+      {[](Spec& s) { FilledVit(s).set_patch_size(10); },
+       "train.model.vit.patch_size: must divide the pictures' height and width; 10 does not "
+       "divide 32"},
+      {[](Spec& s) { FilledVit(s).set_dropout(1); },
+       "train.model.vit.dropout: must be from 0 to below 1; got 1"},
+      {[](Spec& s) { FilledVit(s).set_attention_dropout(-1); },
+       "train.model.vit.attention_dropout: must be from 0 to below 1; got -1"},
+      {[](Spec& s) {
+         FilledVit(s);
+         s.mutable_train()->mutable_data()->mutable_synthetic()->mutable_shape()->Truncate(1);
+       },
+       "train.data.synthetic.shape: must be [channels, height, width] for vit"},
+      {[](Spec& s) { FilledMae(s).set_mask_ratio(1); },
+       "train.model.mae.mask_ratio: must be above 0 and below 1; got 1"},
+      {[](Spec& s) { FilledMae(s).set_decoder_heads(3); },
+       "train.model.mae.decoder_width: must be a multiple of decoder_heads, which is 3; got 128"},
+      {[](Spec& s) { FilledMae(s).set_width(6); },
+       "train.model.mae.width: must be a multiple of 4; got 6"},
+      {[](Spec& s) { s.mutable_train()->mutable_artifacts()->set_reconstructions_every_steps(5); },
+       "train.artifacts.reconstructions_every_steps: is only for the model mae"},
       {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_synthetic()->set_samples(9); },
        "train.data.synthetic.samples: must be from 10 to"},
       {[](Spec& s) { s.mutable_train()->mutable_data()->mutable_synthetic()->set_classes(1); },

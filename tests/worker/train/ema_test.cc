@@ -30,7 +30,7 @@ TEST(Ema, FollowsTheWeightsByItsDecay) {
   AddToWeights(*model, 1);
   ema.Update(1);
   EXPECT_EQ(ema.state()[0].name, "ema.0.weight");
-  EXPECT_TRUE(ema.state()[0].tensor.allclose(start + 0.25));
+  EXPECT_TRUE(ema.state()[0].tensor.allclose(start.add(0.25)));
   ema.Start();
   EXPECT_TRUE(ema.state()[0].tensor.equal(model->parameters()[0].tensor.detach()));
 }
@@ -72,7 +72,7 @@ TEST(EmaScope, TheModelComputesWithTheAveragesAndThenWithItsOwnWeightsAgain) {
   EXPECT_TRUE(model->parameters()[0].tensor.requires_grad());
   // And the averages go on from where they were.
   ema.Update(1);
-  EXPECT_TRUE(ema.state()[0].tensor.allclose(weights - 0.5));
+  EXPECT_TRUE(ema.state()[0].tensor.allclose(weights.sub(0.5)));
   EmaScope none(nullptr);
 }
 
