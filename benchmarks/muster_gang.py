@@ -35,9 +35,10 @@ def resolved_spec(train, name="bench", ranks=2):
 class Gang:
     """One attempt of one job: start() spawns the ranks, wait() gives their results."""
 
-    def __init__(self, trainer, spec, folder, ranks=2, attempt=1, resume=(), environment=None):
+    def __init__(self, trainer, spec, folder, ranks=2, attempt=1, resume=(), environment=None, launch=None):
         self.trainer, self.spec, self.folder, self.ranks = trainer, spec, folder, ranks
         self.attempt, self.resume, self.environment = attempt, list(resume), environment or {}
+        self.launch = launch or {}                   # laid over what each rank is told
         self.metrics = [[] for _ in range(ranks)]    # (arrival, step, values) of each rank
         self.results = [None] * ranks
         self.committed = []                          # checkpoint lines of kind commit
@@ -53,6 +54,7 @@ class Gang:
                 "rank": rank, "world_size": self.ranks, "local_rank": rank, "local_world_size": self.ranks,
                 "advertise_address": "127.0.0.1", "gpu": -1, "work_dir": self.folder,
                 "checkpoint_root": os.path.join(self.folder, "checkpoints"), "resume": self.resume, "spec": self.spec,
+                **self.launch,
             }
             path = os.path.join(self.folder, f"launch-{rank}.json")
             with open(path, "w") as file:

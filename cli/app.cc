@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/foreground.h"
+#include "cli/commands/model.h"
 #include "cli/error.h"
 #include "cli/session.h"
 #include "common/base/units.h"
@@ -158,9 +159,9 @@ int RunMuster(const std::vector<std::string>& args, Host& host, FileSystem& fs) 
   GlobalText text;
   AddGlobals(app, text, session.globals().context);
   for (const auto add :
-       {AddSubmit,  AddRun,     AddLs,      AddShow,   AddWatch, AddLogs,  AddMetrics,
-        AddWait,    AddCancel,  AddControl, AddUpdate, AddNodes, AddTop,   AddProject,
-        AddHistory, AddGoodput, AddExplain, AddEvents, AddCkpt,  AddLocal, AddVersion}) {
+       {AddSubmit,  AddRun,     AddLs,     AddShow,  AddWatch, AddLogs,    AddMetrics, AddWait,
+        AddCancel,  AddControl, AddUpdate, AddNodes, AddTop,   AddProject, AddHistory, AddGoodput,
+        AddExplain, AddEvents,  AddCkpt,   AddLocal, AddModel, AddVersion}) {
     add(app, session, verb);
   }
   std::vector<std::string> own_args = args;

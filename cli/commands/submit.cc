@@ -12,43 +12,15 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/submit_flags.h"
 #include "cli/output/explain_view.h"
+#include "cli/spec_file.h"
 #include "cli/submission.h"
 #include "cli/upload.h"
 #include "common/base/status_macros.h"
-#include "common/base/units.h"
 #include "common/spec/load_spec.h"
 #include "common/spec/spec_writer.h"
 
 namespace muster::cli {
 namespace {
-
-constexpr uint64_t kMaxSpecBytes = 1 << 20;
-
-// The folder that relative paths in the spec start from.
-std::string BaseDir(const std::string& file) {
-  const size_t slash = file.rfind('/');
-  if (file == "-" || slash == std::string::npos) return WorkingDirectory();
-  if (file[0] == '/') return slash == 0 ? "/" : file.substr(0, slash);
-  return absl::StrCat(WorkingDirectory(), "/", file.substr(0, slash));
-}
-
-absl::StatusOr<std::string> ReadText(const std::string& file, Session& session) {
-  if (file != "-") {
-    auto text = session.fs().ReadFile(file, kMaxSpecBytes);
-    if (text.ok()) return text;
-    // Whatever is wrong with the file, the command line is what to correct.
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot read the job file: ", text.status().message()));
-  }
-  std::string text(kMaxSpecBytes + 1, '\0');
-  session.host().in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(session.host().in.gcount()));
-  if (text.size() > kMaxSpecBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the job on stdin is longer than ", HumanBytes(kMaxSpecBytes)));
-  }
-  return text;
-}
 
 // The first line says how much is wrong with which file, each further line is one fault.
 absl::StatusOr<v1::JobSpec> ReadJob(const SubmitFlags& flags, Session& session) {
@@ -62,12 +34,12 @@ absl::StatusOr<v1::JobSpec> ReadJob(const SubmitFlags& flags, Session& session) 
   source.name = program.empty() ? flags.file == "-" ? "stdin" : flags.file : "command";
   std::string text;
   if (program.empty()) {
-    MUSTER_ASSIGN_OR_RETURN(text, ReadText(flags.file, session));
+    MUSTER_ASSIGN_OR_RETURN(text, ReadSpecText(flags.file, session));
   } else {
     MUSTER_ASSIGN_OR_RETURN(text, CommandJobText(program));
   }
   MUSTER_ASSIGN_OR_RETURN(source.overrides, SpecOverrides(flags, WallNow()));
-  source.base_dir = BaseDir(flags.file);
+  source.base_dir = BaseDirOfSpec(flags.file);
   source.overrides_dir = WorkingDirectory();
   return LoadSpec(text, source);
 }

@@ -27,11 +27,25 @@ class DataValidator : public SpecChecks {
         Check(train.data().digits());
         break;
       case v1::Data::kCifarBin:
-        Folder("train.data.cifar_bin.path", train.data().cifar_bin().path(),
-               "the folder that holds data_batch_1.bin or train.bin");
+        Given("train.data.cifar_bin.path", "the folder that holds data_batch_1.bin or train.bin",
+              train.data().cifar_bin().has_path(), train.data().cifar_bin().path());
         break;
       case v1::Data::kNumpy:
         Check(train.data().numpy());
+        break;
+      case v1::Data::kText:
+        Given("train.data.text.path", "the text file, or the folder of text files",
+              train.data().text().has_path(), train.data().text().path());
+        Whole("train.data.text.context", train.data().text().context(), 1, kMostContext);
+        CheckLanguageModel(train.model());
+        break;
+      case v1::Data::kTokens:
+        Given("train.data.tokens.path", "the folder that holds train.bin and val.bin",
+              train.data().tokens().has_path(), train.data().tokens().path());
+        Whole("train.data.tokens.context", train.data().tokens().context(), 1, kMostContext);
+        Whole("train.data.tokens.vocabulary", train.data().tokens().vocabulary(), 2,
+              kMostVocabulary);
+        CheckLanguageModel(train.model());
         break;
     }
     Whole("train.data.subset", train.data().subset(), 0, 1'000'000'000'000);
@@ -55,11 +69,9 @@ class DataValidator : public SpecChecks {
         return "vit";
       case v1::Model::kMae:
         return "mae";
-      case v1::Model::kMlp:
-      case v1::Model::KIND_NOT_SET:
+      default:
         return "";
     }
-    return "";
   }
 
   void Check(const v1::Synthetic& synthetic, absl::string_view picture_model) {
@@ -86,16 +98,9 @@ class DataValidator : public SpecChecks {
     }
   }
 
-  void Folder(const std::string& path, const std::string& folder, const char* what) {
-    if (folder.empty()) {
-      Fault(path, absl::StrCat("is required: ", what));
-    } else {
-      Path(path, folder);
-    }
-  }
-
   void Check(const v1::Numpy& numpy) {
-    Folder("train.data.numpy.path", numpy.path(), "the folder that holds train_inputs.npy");
+    Given("train.data.numpy.path", "the folder that holds train_inputs.npy", numpy.has_path(),
+          numpy.path());
     Count("train.data.numpy.mean", numpy.mean_size(), 4096);
     if (numpy.mean_size() != numpy.std_size())
       Fault("train.data.numpy.std", "must have as many numbers as mean");
@@ -118,10 +123,18 @@ class DataValidator : public SpecChecks {
   }
 
   void Check(const v1::Digits& digits) {
-    Folder("train.data.digits.path", digits.path(), "the folder that holds digits.csv");
+    Given("train.data.digits.path", "the folder that holds digits.csv", digits.has_path(),
+          digits.path());
     const uint32_t size = digits.image_size();
     if (size != 8 && size != 16 && size != 24 && size != 32) {
       Fault("train.data.digits.image_size", absl::StrCat("must be 8, 16, 24 or 32; got ", size));
+    }
+  }
+
+  // Rows of tokens are for models that say what follows each of them.
+  void CheckLanguageModel(const v1::Model& model) {
+    if (model.has_mlp() || model.has_resnet18()) {
+      Fault("train.data", "is text: it needs a language model, such as train.model.gpt2");
     }
   }
 };

@@ -40,6 +40,19 @@ class ModelValidator : public SpecChecks {
       case v1::Model::kMae:
         Check(model.mae(), train.data());
         break;
+      case v1::Model::kGpt2:
+        Check(model.gpt2(), train.data());
+        break;
+      case v1::Model::kTorchscript:
+        Given("train.model.torchscript.path", "the file that torch.jit saved",
+              model.torchscript().has_path(), model.torchscript().path());
+        break;
+      case v1::Model::kPlugin:
+        Given("train.model.plugin.path", "the shared library", model.plugin().has_path(),
+              model.plugin().path());
+        if (model.plugin().has_model()) Text("train.model.plugin.model", model.plugin().model());
+        Pairs("train.model.plugin.options", model.plugin().options());
+        break;
     }
   }
 
@@ -116,6 +129,35 @@ class ModelValidator : public SpecChecks {
     }
     for (int i = 0; i < mlp.hidden_size(); ++i) {
       Whole(absl::StrCat("train.model.mlp.hidden[", i, "]"), mlp.hidden(i), 1, 65536);
+    }
+  }
+
+  void Check(const v1::Gpt2& gpt2, const v1::Data& data) {
+    const std::string path = "train.model.gpt2.";
+    Whole(path + "layers", gpt2.layers(), 1, 1024);
+    Whole(path + "heads", gpt2.heads(), 1, 1024);
+    Whole(path + "width", gpt2.width(), 1, 65536);
+    if (gpt2.heads() > 0 && gpt2.width() % gpt2.heads() != 0) {
+      Fault(path + "width", absl::StrCat("must be a multiple of heads, which is ", gpt2.heads(),
+                                         "; got ", gpt2.width()));
+    }
+    Whole(path + "context", gpt2.context(), 1, kMostContext);
+    Whole(path + "vocabulary", gpt2.vocabulary(), 2, kMostVocabulary);
+    Below(path + "dropout", gpt2.dropout(), 0, 1);
+    if (!data.has_text() && !data.has_tokens() && data.source_case() != v1::Data::SOURCE_NOT_SET) {
+      Fault("train.model.gpt2", "needs train.data.text or train.data.tokens");
+      return;
+    }
+    AtLeastTheDatas(path + "context", gpt2.context(),
+                    data.has_text() ? data.text().context() : data.tokens().context());
+    AtLeastTheDatas(path + "vocabulary", gpt2.vocabulary(),
+                    data.has_text() ? 256 : data.tokens().vocabulary());
+  }
+
+  // 0 is out of bounds already.
+  void AtLeastTheDatas(const std::string& path, uint64_t value, uint64_t least) {
+    if (value < least && value > 0) {
+      Fault(path, absl::StrCat("must be at least the data's, which is ", least, "; got ", value));
     }
   }
 };

@@ -136,4 +136,13 @@ void SpecChecks::Path(absl::string_view path, const std::string& value) {
   }
 }
 
+void SpecChecks::Given(absl::string_view path, absl::string_view what, bool given,
+                       const std::string& value) {
+  if (given) {
+    Path(path, value);
+  } else {
+    Fault(path, absl::StrCat("is required: ", what));
+  }
+}
+
 }  // namespace muster

@@ -28,6 +28,8 @@ class SpecChecks {
  public:
   static constexpr uint64_t kMostSteps = 1'000'000'000'000;
   static constexpr uint64_t kMostEpochs = 1'000'000;
+  static constexpr uint64_t kMostContext = 1 << 20;  // tokens in a sample
+  static constexpr uint64_t kMostVocabulary = 1 << 24;
   static constexpr size_t kMostValueBytes = 128;
   static constexpr size_t kMostPathBytes = 4096;
   using Strings = google::protobuf::Map<std::string, std::string>;
@@ -54,6 +56,8 @@ class SpecChecks {
   void Text(absl::string_view path, const std::string& value);
   void Pairs(absl::string_view path, const Strings& pairs);
   void Path(absl::string_view path, const std::string& value);
+  // A path that must be there; `what` says what lies at it.
+  void Given(absl::string_view path, absl::string_view what, bool given, const std::string& value);
 
  private:
   std::vector<SpecFault>& faults_;

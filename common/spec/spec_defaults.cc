@@ -76,6 +76,18 @@ void FillModel(v1::Model& model) {
   if (model.has_mae()) FillMae(*model.mutable_mae());
 }
 
+// After the data's defaults: what it reads is what it is made for.
+void FillGpt2(v1::Gpt2& gpt2, const v1::Data& data) {
+  MUSTER_DEFAULT(gpt2, size, v1::GPT2_SIZE_SMALL);
+  const bool medium = gpt2.size() == v1::GPT2_SIZE_MEDIUM;
+  MUSTER_DEFAULT(gpt2, layers, medium ? 24 : 12);
+  MUSTER_DEFAULT(gpt2, heads, medium ? 16 : 12);
+  MUSTER_DEFAULT(gpt2, width, medium ? 1024 : 768);
+  MUSTER_DEFAULT(gpt2, context, data.has_text() ? data.text().context() : 1024);
+  MUSTER_DEFAULT(gpt2, vocabulary, data.has_text() ? 256 : 50257);
+  MUSTER_DEFAULT(gpt2, dropout, 0.0);
+}
+
 void FillData(v1::Data& data) {
   if (data.has_synthetic()) {
     v1::Synthetic& synthetic = *data.mutable_synthetic();
@@ -86,6 +98,11 @@ void FillData(v1::Data& data) {
     MUSTER_DEFAULT(synthetic, classes, 10);
   }
   if (data.has_digits()) MUSTER_DEFAULT(*data.mutable_digits(), image_size, 16);
+  if (data.has_text()) MUSTER_DEFAULT(*data.mutable_text(), context, 256);
+  if (data.has_tokens()) {
+    MUSTER_DEFAULT(*data.mutable_tokens(), context, 1024);
+    MUSTER_DEFAULT(*data.mutable_tokens(), vocabulary, 50257);
+  }
   MUSTER_DEFAULT(data, subset, 0);
 }
 
@@ -155,6 +172,7 @@ void FillSchedule(v1::Schedule& schedule) {
 void FillTrain(v1::Train& train) {
   if (train.has_model()) FillModel(*train.mutable_model());
   if (train.has_data()) FillData(*train.mutable_data());
+  if (train.model().has_gpt2()) FillGpt2(*train.mutable_model()->mutable_gpt2(), train.data());
   FillOptimizer(*train.mutable_optimizer());
   FillSchedule(*train.mutable_schedule());
   MUSTER_DEFAULT(train, precision, v1::PRECISION_FP32);

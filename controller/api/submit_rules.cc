@@ -53,7 +53,8 @@ JobNeeds NeedsOf(const v1::JobSpec& spec) {
   for (const auto& [key, value] : spec.placement().selector()) out.selector.emplace(key, value);
   out.exclude = {spec.placement().exclude().begin(), spec.placement().exclude().end()};
   out.wait_for_capacity = spec.placement().wait_for_capacity();
-  out.commands = spec.has_command();
+  // A plug-in is somebody's code as well.
+  out.commands = spec.has_command() || spec.train().model().has_plugin();
   return out;
 }
 

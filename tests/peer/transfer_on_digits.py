@@ -25,7 +25,7 @@ OPTIMIZERS = {
     "adamw": {"lr": 0.003, "weight_decay": 0.01, **ADAM},
     "lars": {"lr": 8.0, "momentum": 0.9, "trust_coefficient": 0.001, "weight_decay": 1e-4},
     "lamb": {"lr": 0.02, "weight_decay": 0.01, **ADAM, "eps": 1e-6},
-    "lion": {"lr": 0.0005, "weight_decay": 0.01, "beta1": 0.9, "beta2": 0.99},
+    "lion": {"lr": 0.002, "weight_decay": 0.01, "beta1": 0.9, "beta2": 0.99},
 }
 
 
@@ -42,6 +42,8 @@ def train(folder, epochs, optimizer, digits=DIGITS, hidden=(64,), seed=3, **sett
         codes = gang.wait(240)
     finally:
         gang.kill()
+    for socket in gang.sockets:
+        socket.close()
     with open(os.path.join(folder, "stderr-0.log")) as file:
         log = file.read()
     if codes != [0]:
@@ -90,7 +92,7 @@ class OnDigits(unittest.TestCase):
 
     def probe(self, name, **settings):
         """Trains the head alone: the digits 5 to 9 are new to a body that knows 0 to 4."""
-        return train(self.path(name), 15, {"name": "adamw", **OPTIMIZERS["adamw"],
+        return train(self.path(name), 15, {"name": "adamw", **OPTIMIZERS["adamw"], "lr": 0.02,
                                            "groups": [{"pattern": "0.*", "frozen": True}]}, seed=9, **settings)
 
     def test_a_frozen_body_from_half_of_the_digits_serves_all_of_them(self):

@@ -38,6 +38,7 @@ Launch MakeLaunch(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
   launch.gpu = on_gpu ? 0 : -1;
   launch.checkpoint_root = start.checkpoint_root();
   launch.work_dir = folder;
+  launch.allow_plugins = options.allow_commands;
   for (const v1::StartRanks::Resume& resume : start.resume()) {
     launch.resume.push_back(
         {resume.path(), resume.step(), resume.manifest_sha256(), resume.best()});

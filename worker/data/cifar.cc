@@ -121,7 +121,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadCifar(FileSystem& fs, const CifarCo
     return absl::InvalidArgumentError(
         absl::StrCat(config.path, ": too few training records to hold some back for validation"));
   }
-  return std::make_unique<Dataset>(
+  return std::make_unique<InMemoryDataset>(
       std::array<Dataset::Part, 3>{MakePart(edition, train, places[0]),
                                    MakePart(edition, train, places[1]),
                                    MakePart(edition, test, places[2])},

@@ -3,11 +3,10 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/index_select.h>
 
+#include <cstring>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
-#include "worker/data/sampler.h"
 
 namespace muster::worker {
 
@@ -23,35 +22,37 @@ const char* SplitName(Split split) {
   return "unknown";
 }
 
-Dataset::Dataset(std::array<Part, 3> parts, int64_t classes, std::string fingerprint,
+Dataset::Dataset(std::vector<int64_t> shape, int64_t classes, std::string fingerprint,
                  PixelScale pixels)
-    : parts_(std::move(parts)),
+    : shape_(std::move(shape)),
       classes_(classes),
       fingerprint_(std::move(fingerprint)),
-      pixels_(std::move(pixels)) {
-  shape_ = parts_[0].inputs.sizes().slice(1).vec();
+      pixels_(std::move(pixels)) {}
+
+InMemoryDataset::InMemoryDataset(std::array<Part, 3> parts, int64_t classes,
+                                 std::string fingerprint, PixelScale pixels)
+    : Dataset(parts[0].inputs.sizes().slice(1).vec(), classes, std::move(fingerprint),
+              std::move(pixels)),
+      parts_(std::move(parts)) {
   for (const Part& part : parts_) {
-    MUSTER_CHECK(part.inputs.sizes().slice(1).vec() == shape_, "all splits have one shape");
+    MUSTER_CHECK(part.inputs.sizes().slice(1).vec() == shape(), "all splits have one shape");
     MUSTER_CHECK(part.targets.size(0) == part.inputs.size(0), "each sample has its target");
-    MUSTER_CHECK(part.inputs.scalar_type() != at::kByte || !pixels_.mean.empty(),
+    MUSTER_CHECK(part.inputs.scalar_type() != at::kByte || !this->pixels().mean.empty(),
                  "bytes are pixels with a scale");
   }
 }
 
-void Dataset::KeepSubset(Split split, int64_t samples) {
-  const int64_t all = size(split);
-  if (samples >= all) return;
-  at::Tensor index = at::empty({samples}, at::kLong);
-  for (int64_t i = 0; i < samples; ++i) {
-    index.mutable_data_ptr<int64_t>()[i] = static_cast<int64_t>(
-        Permute(/*seed=*/0, /*epoch=*/0, static_cast<uint64_t>(all), static_cast<uint64_t>(i)));
-  }
-  Part& kept = parts_[static_cast<size_t>(split)];
-  kept.inputs = at::index_select(kept.inputs, 0, index);
-  kept.targets = at::index_select(kept.targets, 0, index);
-  absl::StrAppend(&fingerprint_, ":", SplitName(split), "=", samples);
+int64_t InMemoryDataset::size(Split split) const { return part(split).targets.size(0); }
+
+Dataset::Part InMemoryDataset::Gather(Split split, const std::vector<int64_t>& ids) const {
+  const at::Tensor index = at::empty({static_cast<int64_t>(ids.size())}, at::kLong);
+  std::memcpy(index.mutable_data_ptr(), ids.data(), ids.size() * sizeof(int64_t));
+  return {at::index_select(part(split).inputs, 0, index),
+          at::index_select(part(split).targets, 0, index)};
 }
 
-int64_t Dataset::size(Split split) const { return part(split).targets.size(0); }
+Dataset::Part InMemoryDataset::Range(Split split, int64_t begin, int64_t count) const {
+  return {part(split).inputs.narrow(0, begin, count), part(split).targets.narrow(0, begin, count)};
+}
 
 }  // namespace muster::worker

@@ -1,5 +1,6 @@
-// What there is to learn from: three splits of samples with one shape and a class each. In memory
-// by now. Immutable after its making, so any thread may read.
+// What there is to learn from: three splits of samples of one shape, each with what is to be said
+// of it. Where the samples lie is a dataset's own affair: it gives those that are asked for by id.
+// Immutable after its making, so any thread may read.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,32 +27,55 @@ struct PixelScale {
 class Dataset {
  public:
   struct Part {
-    at::Tensor inputs;   // float32 [n, ...shape], or uint8 pixels, 255 for 1
-    at::Tensor targets;  // int64 [n], each in [0, classes); or float32 [n, classes] to regress
+    // float32 [n, ...shape], or uint8 pixels, 255 for 1; tokens int64 [n, T].
+    at::Tensor inputs;
+    // int64 [n], each in [0, classes); for tokens [n, T]: what follows each; or float32 [n,
+    // classes] to regress.
+    at::Tensor targets;
   };
 
-  // Requires parts of one shape and type, with `pixels` when they are uint8; `fingerprint` names
-  // the content and the way it was prepared.
-  Dataset(std::array<Part, 3> parts, int64_t classes, std::string fingerprint,
-          PixelScale pixels = {});
+  virtual ~Dataset() = default;
+  Dataset(const Dataset&) = delete;
+  Dataset& operator=(const Dataset&) = delete;
 
-  // Keeps `samples` of a split, the first of a shuffle that is always the same. Nothing when there
-  // are no more than that.
-  void KeepSubset(Split split, int64_t samples);
+  virtual int64_t size(Split split) const = 0;
+  // The samples of these ids, each in [0, size), in their order.
+  virtual Part Gather(Split split, const std::vector<int64_t>& ids) const = 0;
+  // Samples [begin, begin + count); may share memory with the dataset.
+  virtual Part Range(Split split, int64_t begin, int64_t count) const = 0;
 
-  int64_t size(Split split) const;
-  const std::vector<int64_t>& shape() const { return shape_; }  // of one sample: [F] or [C, H, W]
-  int64_t classes() const { return classes_; }
+  // Of one sample: [F] or [C, H, W]; [T] for tokens.
+  const std::vector<int64_t>& shape() const { return shape_; }
+  int64_t classes() const { return classes_; }  // of tokens: the vocabulary
+  // Names the content and the way it was prepared.
   const std::string& fingerprint() const { return fingerprint_; }
   const PixelScale& pixels() const { return pixels_; }
+
+ protected:
+  Dataset(std::vector<int64_t> shape, int64_t classes, std::string fingerprint,
+          PixelScale pixels = {});
+
+ private:
+  const std::vector<int64_t> shape_;
+  const int64_t classes_;
+  const std::string fingerprint_;
+  const PixelScale pixels_;
+};
+
+// Samples as whole tensors.
+class InMemoryDataset final : public Dataset {
+ public:
+  // Requires parts of one shape and type, with `pixels` when they are uint8.
+  InMemoryDataset(std::array<Part, 3> parts, int64_t classes, std::string fingerprint,
+                  PixelScale pixels = {});
+
+  int64_t size(Split split) const override;
+  Part Gather(Split split, const std::vector<int64_t>& ids) const override;
+  Part Range(Split split, int64_t begin, int64_t count) const override;
   const Part& part(Split split) const { return parts_[static_cast<size_t>(split)]; }
 
  private:
-  std::array<Part, 3> parts_;
-  std::vector<int64_t> shape_;
-  int64_t classes_;
-  std::string fingerprint_;
-  PixelScale pixels_;
+  const std::array<Part, 3> parts_;
 };
 
 struct SyntheticConfig {
@@ -64,7 +88,7 @@ struct SyntheticConfig {
 // Inputs uniform with mean 0 and variance 1, labels uniform; bit for bit the same for the same
 // config. INVALID_ARGUMENT for sizes below 1 or above what fits kMaxSyntheticBytes.
 inline constexpr int64_t kMaxSyntheticBytes = int64_t{16} << 30;
-absl::StatusOr<std::unique_ptr<Dataset>> MakeSynthetic(const SyntheticConfig& config);
+absl::StatusOr<std::unique_ptr<InMemoryDataset>> MakeSynthetic(const SyntheticConfig& config);
 
 struct DigitsConfig {
   std::string path;         // the folder that holds digits.csv
@@ -98,6 +122,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadNumpy(FileSystem& fs, const NumpyCo
 // [1, image_size, image_size]. Row i goes by SplitMix64(i) mod 10: 0..6 train, 7 validation, 8..9
 // test. NOT_FOUND when digits.csv is not there; INVALID_ARGUMENT naming file and line when it is
 // not what scripts/fetch-digits brings; else fs's codes.
-absl::StatusOr<std::unique_ptr<Dataset>> ReadDigits(FileSystem& fs, const DigitsConfig& config);
+absl::StatusOr<std::unique_ptr<InMemoryDataset>> ReadDigits(FileSystem& fs,
+                                                            const DigitsConfig& config);
 
 }  // namespace muster::worker

@@ -94,7 +94,8 @@ Dataset::Part MakePart(const std::vector<const Row*>& rows, size_t image_size) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Dataset>> ReadDigits(FileSystem& fs, const DigitsConfig& config) {
+absl::StatusOr<std::unique_ptr<InMemoryDataset>> ReadDigits(FileSystem& fs,
+                                                            const DigitsConfig& config) {
   if (config.image_size < 8 || config.image_size > 32 || config.image_size % 8 != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("digits: image_size is ", config.image_size, ", want 8, 16, 24 or 32"));
@@ -117,7 +118,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadDigits(FileSystem& fs, const Digits
   const size_t image_size = static_cast<size_t>(config.image_size);
   BlockHasher hasher;
   hasher.Update(*text);
-  return std::make_unique<Dataset>(
+  return std::make_unique<InMemoryDataset>(
       std::array<Dataset::Part, 3>{MakePart(splits[0], image_size), MakePart(splits[1], image_size),
                                    MakePart(splits[2], image_size)},
       kClasses, absl::StrCat("digits-v1:", image_size, ":", HashToHex(hasher.Finish().whole)),

@@ -13,8 +13,10 @@
 namespace muster::worker {
 
 struct Batch {
-  at::Tensor inputs;   // float32 [n, ...shape]
-  at::Tensor targets;  // int64 [n]; float32 [n, classes] when mixed, or to regress
+  // Of n samples: float32 [n, ...shape], or tokens int64 [n, T].
+  at::Tensor inputs;
+  // int64 [n], or [n, T] for tokens; float32 [n, classes] when mixed, or to regress.
+  at::Tensor targets;
   // Samples of this rank that count, and of all ranks. `count` is n, but 0 when a short last batch
   // has nothing for this rank: then some other samples stand in, so that the rank can take part in
   // every collective, and its loss must have weight 0.

@@ -11,6 +11,7 @@
 #include "common/base/status_macros.h"
 #include "worker/data/dataset.h"
 #include "worker/data/npy_file.h"
+#include "worker/data/pixels.h"
 
 namespace muster::worker {
 namespace {
@@ -142,9 +143,12 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadNumpy(FileSystem& fs, const NumpyCo
     if (!regress) classes = std::max(classes, part.targets.max().item<int64_t>() + 1);
   }
   MUSTER_ASSIGN_OR_RETURN(PixelScale scale, ScaleFor(config, parts[0]));
-  return std::make_unique<Dataset>(std::move(parts), classes,
-                                   absl::StrCat("numpy-v1:", HashToHex(hasher.Finish().whole)),
-                                   std::move(scale));
+  if (!scale.mean.empty() && parts[0].inputs.is_floating_point()) {
+    for (Dataset::Part& part : parts) Normalize(part.inputs, scale);
+  }
+  return std::make_unique<InMemoryDataset>(
+      std::move(parts), classes, absl::StrCat("numpy-v1:", HashToHex(hasher.Finish().whole)),
+      std::move(scale));
 }
 
 }  // namespace muster::worker

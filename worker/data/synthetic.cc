@@ -76,10 +76,10 @@ absl::Status CheckConfig(const SyntheticConfig& config) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Dataset>> MakeSynthetic(const SyntheticConfig& config) {
+absl::StatusOr<std::unique_ptr<InMemoryDataset>> MakeSynthetic(const SyntheticConfig& config) {
   if (absl::Status status = CheckConfig(config); !status.ok()) return status;
   const int64_t held_out = std::max<int64_t>(1, config.samples / kHeldOutShare);
-  return std::make_unique<Dataset>(
+  return std::make_unique<InMemoryDataset>(
       std::array<Dataset::Part, 3>{MakePart(config, Split::kTrain, config.samples),
                                    MakePart(config, Split::kValidation, held_out),
                                    MakePart(config, Split::kTest, held_out)},

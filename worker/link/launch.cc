@@ -28,6 +28,7 @@ std::string EncodeLaunch(const Launch& launch) {
                  {"gpu", launch.gpu},
                  {"checkpoint_root", launch.checkpoint_root},
                  {"work_dir", launch.work_dir},
+                 {"allow_plugins", launch.allow_plugins},
                  {"resume", std::move(resume)}};
   // A spec that is no object is left out; DecodeLaunch then names it.
   if (auto spec = ParseObject(launch.spec_json); spec.ok()) object["spec"] = *std::move(spec);
@@ -51,6 +52,7 @@ absl::StatusOr<Launch> DecodeLaunch(absl::string_view text) {
   reader.Required("gpu", &launch.gpu);
   reader.Required("checkpoint_root", &launch.checkpoint_root);
   reader.Required("work_dir", &launch.work_dir);
+  reader.Optional("allow_plugins", &launch.allow_plugins);
   if (reader.status().ok() && launch.rank >= launch.world_size) {
     reader.Fail("rank", "is not below world_size");
   }

@@ -33,6 +33,7 @@ struct Launch {
   int32_t gpu = -1;               // index of the CUDA device, or -1: compute on the CPU
   std::string checkpoint_root;    // the job's own folder; made by the trainer when it is not there
   std::string work_dir;           // the rank's own folder on the worker
+  bool allow_plugins = false;     // somebody else's code may run here (--allow-commands)
   std::vector<ResumeCandidate> resume;  // newest first; empty: start from nothing
   std::string spec_json;          // the resolved JobSpec; an object in the file, not a string
 };

@@ -7,30 +7,36 @@
 
 namespace muster::worker {
 
-Initializer::Initializer(uint64_t seed) : generator_(at::detail::createCPUGenerator(seed)) {}
+Initializer::Initializer(uint64_t seed, at::Device device)
+    : generator_(at::detail::createCPUGenerator(seed)), shapes_only_(device.is_meta()) {}
+
+at::Tensor Initializer::Empty(at::IntArrayRef sizes) const {
+  return at::empty(sizes,
+                   at::TensorOptions(at::kFloat).device(shapes_only_ ? at::kMeta : at::kCPU));
+}
 
 at::Tensor Initializer::LinearWeight(int64_t out, int64_t in) {
   const double bound = 1.0 / std::sqrt(static_cast<double>(in));
-  return at::empty({out, in}, at::kFloat).uniform_(-bound, bound, generator_);
+  return Empty({out, in}).uniform_(-bound, bound, generator_);
 }
 
 at::Tensor Initializer::LinearBias(int64_t out, int64_t in) {
   const double bound = 1.0 / std::sqrt(static_cast<double>(in));
-  return at::empty({out}, at::kFloat).uniform_(-bound, bound, generator_);
+  return Empty({out}).uniform_(-bound, bound, generator_);
 }
 
 at::Tensor Initializer::Normal(at::IntArrayRef sizes, double deviation) {
-  return at::empty(sizes, at::kFloat).normal_(0.0, deviation, generator_);
+  return Empty(sizes).normal_(0.0, deviation, generator_);
 }
 
 at::Tensor Initializer::XavierUniform(int64_t out, int64_t in) {
   const double bound = std::sqrt(6.0 / static_cast<double>(in + out));
-  return at::empty({out, in}, at::kFloat).uniform_(-bound, bound, generator_);
+  return Empty({out, in}).uniform_(-bound, bound, generator_);
 }
 
 at::Tensor Initializer::ConvolutionWeight(int64_t out, int64_t in, int64_t kernel) {
   const double deviation = std::sqrt(2.0 / static_cast<double>(out * kernel * kernel));
-  return at::empty({out, in, kernel, kernel}, at::kFloat).normal_(0.0, deviation, generator_);
+  return Empty({out, in, kernel, kernel}).normal_(0.0, deviation, generator_);
 }
 
 }  // namespace muster::worker

@@ -12,7 +12,8 @@ namespace muster::worker {
 
 class Initializer {
  public:
-  explicit Initializer(uint64_t seed);
+  // For the meta device nothing is drawn: only shapes are wanted.
+  explicit Initializer(uint64_t seed, at::Device device = at::kCPU);
 
   // Uniform in +-1/sqrt(fan_in): torch.nn.Linear's weight [out, in] and bias [out].
   at::Tensor LinearWeight(int64_t out, int64_t in);
@@ -26,7 +27,10 @@ class Initializer {
   at::Tensor ConvolutionWeight(int64_t out, int64_t in, int64_t kernel);
 
  private:
+  at::Tensor Empty(at::IntArrayRef sizes) const;
+
   at::Generator generator_;
+  const bool shapes_only_;
 };
 
 }  // namespace muster::worker

@@ -67,7 +67,7 @@ TransformerBlockNames Names() {
 class Mae final : public Model {
  public:
   Mae(const MaeConfig& config, const ModelContext& context)
-      : config_(config), device_(context.device), init_(context.seed) {
+      : config_(config), device_(context.device), init_(context.seed, context.device) {
     AddEncoder(context);
     AddDecoder(context);
   }

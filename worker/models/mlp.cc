@@ -16,7 +16,7 @@ class Mlp final : public Model {
     for (const int64_t extent : context.input_shape) features *= extent;
     std::vector<int64_t> widths = config.hidden;
     widths.push_back(context.classes);
-    Initializer init(context.seed);
+    Initializer init(context.seed, context.device);
     for (size_t i = 0; i < widths.size(); ++i) {
       // ReLU layers take every other index of the reference's Sequential.
       const std::string index = absl::StrCat(2 * i);

@@ -63,7 +63,7 @@ Stages StagesOf(ResNetDepth depth) {
 class ResNet final : public Model {
  public:
   ResNet(const ResNetConfig& config, const ModelContext& context)
-      : context_(context), config_(config), init_(context.seed) {
+      : context_(context), config_(config), init_(context.seed, context.device) {
     const auto [blocks, bottleneck] = StagesOf(config.depth);
     const bool imagenet = config.imagenet_stem;
     stem_ = AddConvNorm("conv1", "bn1",

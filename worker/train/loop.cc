@@ -73,22 +73,26 @@ absl::Status NonFinite(const Verdict& verdict) {
       kNonFinite);
 }
 
-EvaluationParts EvaluationPartsOf(const Recipe& recipe, const TrainParts& parts) {
-  return {recipe, parts.loader, parts.model, parts.objective, parts.gang, parts.device};
-}
-
-// Returns whether the model is the best one so far: by accuracy, then by loss.
-bool Validate(const Recipe& recipe, const TrainParts& parts, Reporter& reporter, RunState& run) {
+Evaluation Assess(Split split, const Recipe& recipe, const TrainParts& parts, Reporter& reporter,
+                  const RunState& run) {
   reporter.Phase("evaluate", run);
   const EmaScope averaged(parts.ema);
-  const Evaluation evaluation = Evaluate(Split::kValidation, EvaluationPartsOf(recipe, parts));
-  reporter.Evaluated(run, Split::kValidation, evaluation);
+  const Evaluation evaluation = Evaluate(
+      split, {recipe, parts.loader, parts.model, parts.objective, parts.gang, parts.device});
+  reporter.Evaluated(run, split, evaluation, parts.objective.Derived(evaluation.loss));
+  return evaluation;
+}
+
+// Returns whether the model is the best one so far.
+bool Validate(const Recipe& recipe, const TrainParts& parts, Reporter& reporter, RunState& run) {
+  const Evaluation evaluation = Assess(Split::kValidation, recipe, parts, reporter, run);
   run.validation_step = run.step;
   run.validation_accuracy = evaluation.accuracy();
   run.validation_loss = evaluation.loss;
-  const bool better =
-      run.best_step < 0 || run.validation_accuracy > run.best_accuracy ||
-      (run.validation_accuracy == run.best_accuracy && run.validation_loss < run.best_loss);
+  const bool by_loss =
+      !parts.objective.accuracy_leads() || run.validation_accuracy == run.best_accuracy;
+  const bool better = run.best_step < 0 || (by_loss ? run.validation_loss < run.best_loss
+                                                    : run.validation_accuracy > run.best_accuracy);
   if (better) {
     run.best_step = run.step;
     run.best_accuracy = run.validation_accuracy;
@@ -104,17 +108,17 @@ absl::StatusOr<TrainResult> Conclude(const Recipe& recipe, const TrainParts& par
   reporter.Phase("save", run);
   MUSTER_RETURN_IF_ERROR(parts.checkpoints.Finish(recipe.commit_timeout));
   MUSTER_RETURN_IF_ERROR(parts.checkpoints.LoadBest(run));
-  reporter.Phase("evaluate", run);
-  const EmaScope averaged(parts.ema);
-  const Evaluation test = Evaluate(Split::kTest, EvaluationPartsOf(recipe, parts));
-  reporter.Evaluated(run, Split::kTest, test);
+  const Evaluation test = Assess(Split::kTest, recipe, parts, reporter, run);
   reporter.Phase("done", run);
   TrainResult result;
-  result.results = {{"test_accuracy", test.accuracy()},
-                    {"test_loss", test.loss},
-                    {"validation_accuracy", run.best_accuracy},
-                    {"best_step", static_cast<double>(run.best_step)},
-                    {"final_step", static_cast<double>(run.step)}};
+  for (const auto& [name, value] : parts.objective.Derived(test.loss)) {
+    result.results["test_" + name] = value;
+  }
+  result.results.insert({{"test_accuracy", test.accuracy()},
+                         {"test_loss", test.loss},
+                         {"validation_accuracy", run.best_accuracy},
+                         {"best_step", static_cast<double>(run.best_step)},
+                         {"final_step", static_cast<double>(run.step)}});
   if (test.top5_accuracy.has_value()) result.results["test_top5_accuracy"] = *test.top5_accuracy;
   return result;
 }

@@ -6,6 +6,7 @@
 #include <ATen/ops/mse_loss.h>
 #include <ATen/ops/topk.h>
 
+#include <cmath>
 #include <tuple>
 
 namespace muster::worker {
@@ -30,6 +31,8 @@ at::Tensor DenseTargets(const ModelOutput& output, const Batch& batch, double sm
 
 class Classification : public Objective {
  public:
+  bool accuracy_leads() const override { return true; }
+
   at::Tensor Correct(const ModelOutput& output, const Batch& batch) const override {
     return output.values.argmax(1).eq(ClassesOf(batch)).sum();
   }
@@ -98,6 +101,58 @@ class MeanSquaredError final : public Classification {
   }
 };
 
+class Regression final : public Objective {
+ public:
+  bool accuracy_leads() const override { return false; }
+
+  at::Tensor TrainingLoss(const ModelOutput& output, const Batch& batch) const override {
+    return at::mse_loss(output.values.to(at::kFloat), batch.targets, at::Reduction::Mean);
+  }
+
+  at::Tensor EvaluationLoss(const ModelOutput& output, const Batch& batch) const override {
+    return at::mse_loss(output.values.to(at::kFloat), batch.targets, at::Reduction::Sum)
+        .div(static_cast<double>(output.values.size(1)));
+  }
+
+  at::Tensor Correct(const ModelOutput&, const Batch&) const override { return {}; }
+};
+
+class LanguageModel final : public Objective {
+ public:
+  explicit LanguageModel(double label_smoothing) : label_smoothing_(label_smoothing) {}
+
+  bool accuracy_leads() const override { return false; }
+
+  at::Tensor TrainingLoss(const ModelOutput& output, const Batch& batch) const override {
+    return Loss(output, batch, at::Reduction::Mean, label_smoothing_);
+  }
+
+  at::Tensor EvaluationLoss(const ModelOutput& output, const Batch& batch) const override {
+    const double length = static_cast<double>(batch.targets.size(1));
+    return Loss(output, batch, at::Reduction::Sum, /*label_smoothing=*/0).div(length);
+  }
+
+  at::Tensor Correct(const ModelOutput& output, const Batch& batch) const override {
+    const double length = static_cast<double>(batch.targets.size(1));
+    return output.values.argmax(2).eq(batch.targets).sum().div(length);
+  }
+
+  std::map<std::string, double> Derived(double loss) const override {
+    return {{"perplexity", std::exp(loss)}};
+  }
+
+ private:
+  static at::Tensor Loss(const ModelOutput& output, const Batch& batch, int64_t reduction,
+                         double label_smoothing) {
+    const at::Tensor& logits_BTV = output.values;
+    return at::cross_entropy_loss(logits_BTV.reshape({-1, logits_BTV.size(2)}),
+                                  batch.targets.reshape({-1}), /*weight=*/{}, reduction,
+                                  /*ignore_index=*/-100, label_smoothing);
+  }
+
+  const double label_smoothing_;
+};
+
 }  // namespace
 
 at::Tensor Objective::CorrectInTopFive(const ModelOutput&, const Batch&) const { return {}; }
@@ -111,5 +166,11 @@ std::unique_ptr<Objective> MakeBinaryCrossEntropy(double label_smoothing) {
 }
 
 std::unique_ptr<Objective> MakeMeanSquaredError() { return std::make_unique<MeanSquaredError>(); }
+
+std::unique_ptr<Objective> MakeRegression() { return std::make_unique<Regression>(); }
+
+std::unique_ptr<Objective> MakeLanguageModel(double label_smoothing) {
+  return std::make_unique<LanguageModel>(label_smoothing);
+}
 
 }  // namespace muster::worker

@@ -7,7 +7,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <map>
 #include <memory>
+#include <string>
 
 #include "worker/data/loader.h"
 #include "worker/models/model.h"
@@ -17,6 +19,10 @@ namespace muster::worker {
 class Objective {
  public:
   virtual ~Objective() = default;
+
+  // Whether the best checkpoint is the one with the highest accuracy, and the loss only decides
+  // between equals; else the one with the lowest loss.
+  virtual bool accuracy_leads() const = 0;
 
   // The mean over the batch's samples: 0-dim, differentiable. With what only training wants, such
   // as label smoothing.
@@ -32,6 +38,9 @@ class Objective {
   // How many of the batch's samples have their class among the five most likely ones: 0-dim.
   // Undefined when that says nothing: no classes, or five at most.
   virtual at::Tensor CorrectInTopFive(const ModelOutput& output, const Batch& batch) const;
+
+  // What people also like to see of a split, by name, made of its mean loss.
+  virtual std::map<std::string, double> Derived(double /*loss*/) const { return {}; }
 };
 
 // The classifiers' losses, of outputs [B, C]. Targets are classes, int64 [B], or what a sample has
@@ -45,5 +54,11 @@ std::unique_ptr<Objective> MakeCrossEntropy(double label_smoothing);
 std::unique_ptr<Objective> MakeBinaryCrossEntropy(double label_smoothing);
 // The mean over classes of the squared distance.
 std::unique_ptr<Objective> MakeMeanSquaredError();
+// The same of numbers that are no classes, float [B, C]: nothing is right or wrong.
+std::unique_ptr<Objective> MakeRegression();
+
+// What follows each token: of logits [B, T, V] and tokens [B, T]. A sample's loss is the mean over
+// its T tokens; derived from it is `perplexity`, its exponential.
+std::unique_ptr<Objective> MakeLanguageModel(double label_smoothing);
 
 }  // namespace muster::worker

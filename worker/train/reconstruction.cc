@@ -37,6 +37,8 @@ class Reconstruction final : public Objective {
 
   at::Tensor Correct(const ModelOutput&, const Batch&) const override { return {}; }
 
+  bool accuracy_leads() const override { return false; }
+
  private:
   // [B, P], 0 where the patch was seen.
   at::Tensor PatchLosses(const ModelOutput& output, const Batch& batch) const {

@@ -40,13 +40,15 @@ void Reporter::StepDone(const RunState& run, const Batch& batch, const Verdict& 
   }
 }
 
-void Reporter::Evaluated(const RunState& run, Split split, const Evaluation& evaluation) {
+void Reporter::Evaluated(const RunState& run, Split split, const Evaluation& evaluation,
+                         const std::map<std::string, double>& derived) {
   if (rank_ != 0) return;
   const std::string name = SplitName(split);
   std::map<std::string, double> values = {{absl::StrCat(name, "_accuracy"), evaluation.accuracy()},
                                           {absl::StrCat(name, "_loss"), evaluation.loss}};
   if (evaluation.top5_accuracy.has_value())
     values[absl::StrCat(name, "_top5_accuracy")] = *evaluation.top5_accuracy;
+  for (const auto& [what, value] : derived) values[absl::StrCat(name, "_", what)] = value;
   supervisor_.Metrics(run.step, values);
 }
 

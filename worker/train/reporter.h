@@ -33,9 +33,10 @@ class Reporter {
   // numbers when `report`.
   void StepDone(const RunState& run, const Batch& batch, const Verdict& verdict, bool report);
 
-  // After an evaluation, as "<split>_accuracy", "<split>_loss" and, where it says something,
-  // "<split>_top5_accuracy". Rank 0 only; the others stay silent.
-  void Evaluated(const RunState& run, Split split, const Evaluation& evaluation);
+  // After an evaluation, as "<split>_accuracy", "<split>_loss", where it says something
+  // "<split>_top5_accuracy", and whatever `derived` names. Rank 0 only; the others stay silent.
+  void Evaluated(const RunState& run, Split split, const Evaluation& evaluation,
+                 const std::map<std::string, double>& derived);
 
   // What a transfer brought, as counts of tensors. Rank 0 only.
   void Transferred(const TransferSummary& summary);

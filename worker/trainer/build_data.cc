@@ -1,5 +1,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "worker/data/subset.h"
+#include "worker/data/token_rows.h"
 #include "worker/train/failure.h"
 #include "worker/train/seeding.h"
 #include "worker/trainer/compose.h"
@@ -21,15 +23,26 @@ absl::StatusOr<std::unique_ptr<Dataset>> ReadSource(const trainer_spec::JobSpec&
   if (data.digits.has_value()) {
     const std::string& path = data.digits->path;
     auto digits = ReadDigits(fs, {path, static_cast<int64_t>(data.digits->image_size)});
-    if (digits.ok()) return digits;
+    if (digits.ok()) return *std::move(digits);
     return Classify(digits.status(), kDataError, absl::StrCat("train.data.digits.path ", path));
+  }
+  if (data.text.has_value()) {
+    auto text = ReadText(fs, {data.text->path, data.text->context});
+    if (text.ok()) return text;
+    return Classify(text.status(), kDataError, "train.data.text");
+  }
+  if (data.tokens.has_value()) {
+    auto tokens =
+        ReadTokens(fs, {data.tokens->path, data.tokens->context, data.tokens->vocabulary});
+    if (tokens.ok()) return tokens;
+    return Classify(tokens.status(), kDataError, "train.data.tokens");
   }
   if (data.synthetic.has_value()) {
     const trainer_spec::Synthetic& synthetic = *data.synthetic;
     auto made = MakeSynthetic({static_cast<int64_t>(synthetic.samples), ToInt64(synthetic.shape),
                                static_cast<int64_t>(synthetic.classes),
                                SeedFor(spec.train.seed, SeedPurpose::kSyntheticData)});
-    if (made.ok()) return made;
+    if (made.ok()) return *std::move(made);
     return Classify(made.status(), kDataError, "train.data.synthetic");
   }
   if (data.cifar_bin.has_value()) {
@@ -52,7 +65,7 @@ absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(const trainer_spec::JobSpe
                                                       FileSystem& fs) {
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, ReadSource(spec, fs));
   const auto keep = [&](Split split, uint64_t samples) {
-    if (samples > 0) dataset->KeepSubset(split, static_cast<int64_t>(samples));
+    if (samples > 0) dataset = KeepSubset(std::move(dataset), split, static_cast<int64_t>(samples));
   };
   keep(Split::kTrain, spec.train.data.subset);
   keep(Split::kValidation, spec.train.validate_samples);
@@ -79,7 +92,8 @@ absl::StatusOr<std::unique_ptr<Augmenter>> BuildAugmenter(const trainer_spec::Tr
                         "or floats from 0 to 1 with mean and std)"),
                     kStartFailed);
   }
-  const bool classes = dataset.part(Split::kTrain).targets.scalar_type() == at::kLong;
+  const at::Tensor target = dataset.Range(Split::kTrain, 0, 1).targets;
+  const bool classes = target.scalar_type() == at::kLong && target.dim() == 1;
   if (config.mixes() && (!classes || (config.cutmix > 0 && !pictures))) {
     return Classify(absl::InvalidArgumentError(
                         "train.augment: mixup wants classes, and cutmix pictures with classes"),

@@ -30,23 +30,20 @@ absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(const trainer_spec::JobSpe
 absl::StatusOr<std::unique_ptr<Augmenter>> BuildAugmenter(const trainer_spec::Train& train,
                                                           const Dataset& dataset);
 
-// What a model must know of its data: the shape of one sample, and how many classes there are.
-struct SampleForm {
-  std::vector<int64_t> shape;
-  int64_t classes = 0;
-};
-
 // START_FAILED when the model does not fit the data.
 absl::StatusOr<std::unique_ptr<Model>> BuildModel(const trainer_spec::JobSpec& spec,
-                                                  const SampleForm& form, at::Device device);
-absl::StatusOr<std::unique_ptr<Model>> BuildModel(const trainer_spec::JobSpec& spec,
                                                   const Dataset& dataset, at::Device device);
+
+// The same for samples that are only described; `context.seed` is taken from the spec.
+absl::StatusOr<std::unique_ptr<Model>> BuildModel(const trainer_spec::JobSpec& spec,
+                                                  ModelContext context);
 
 // What a masked autoencoder is asked for.
 ReconstructionConfig ReconstructionOf(const trainer_spec::Mae& mae);
 
-// What the model is trained to do.
-std::unique_ptr<Objective> BuildObjective(const trainer_spec::Train& train);
+// What the model is trained to do. START_FAILED when the data does not fit that.
+absl::StatusOr<std::unique_ptr<Objective>> BuildObjective(const trainer_spec::Train& train,
+                                                          const Dataset& dataset);
 
 // Also freezes the parameters of frozen groups: they require no gradient from then on. START_FAILED
 // when the groups do not fit the model's parameters.

@@ -61,8 +61,10 @@ absl::Status Run(FileSystem& fs, const ForwardRequest& request) {
   MUSTER_ASSIGN_OR_RETURN(const trainer_spec::JobSpec spec, trainer_spec::DecodeJobSpec(text));
   ConfigureTorch(spec);
   MUSTER_ASSIGN_OR_RETURN(const at::Tensor inputs, ReadInputs(fs, request.inputs));
-  const SampleForm form = {inputs.sizes().slice(1).vec(), request.classes};
-  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, BuildModel(spec, form, at::kCPU));
+  ModelContext context;
+  context.input_shape = inputs.sizes().slice(1).vec();
+  context.classes = request.classes;
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, BuildModel(spec, context));
   if (!request.weights.empty()) {
     NamedTensors state;
     for (const ModelTensor& entry : model->state()) state.push_back({entry.name, entry.tensor});

@@ -8,11 +8,14 @@
 #include <stdlib.h>
 
 #include <cstdio>
+#include <fstream>
 #include <iostream>
 #include <limits>
+#include <sstream>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
@@ -20,6 +23,7 @@
 #include "worker/link/launch.h"
 #include "worker/train/failure.h"
 #include "worker/trainer/forward.h"
+#include "worker/trainer/model_command.h"
 #include "worker/trainer/rank.h"
 
 namespace muster::worker {
@@ -144,6 +148,34 @@ int RunForward(const ForwardRequest& request) {
   return 1;
 }
 
+// What the `model` subcommands were asked for.
+struct ModelRequest {
+  std::string name, spec_file, output = "table";
+  bool allow_plugins = false;
+};
+
+absl::StatusOr<std::string> Show(const ModelRequest& request, ModelFormat format) {
+  if (request.spec_file.empty()) return ShowModel(request.name, format);
+  // `muster` passes the spec through a pipe.
+  const std::string file = request.spec_file == "-" ? "/dev/stdin" : request.spec_file;
+  std::ifstream stream(file);
+  std::stringstream text;
+  text << stream.rdbuf();
+  if (!stream) return absl::NotFoundError(absl::StrCat(request.spec_file, " cannot be read"));
+  return ShowModelOfSpec(text.str(), request.allow_plugins, PosixFileSystem(), format);
+}
+
+int RunModelCommand(const ModelRequest& request, bool list) {
+  const ModelFormat format = request.output == "json" ? ModelFormat::kJson : ModelFormat::kTable;
+  const auto text = list ? ListModels(format) : Show(request, format);
+  if (!text.ok()) {
+    std::cerr << "muster-trainer: " << text.status().message() << "\n";
+    return 2;
+  }
+  std::cout << *text;
+  return 0;
+}
+
 int Main(int argc, char** argv) {
   SetLogProgram("muster-trainer");
   SetNcclEnvironment();
@@ -170,11 +202,26 @@ int Main(int argc, char** argv) {
       ->check(CLI::Range(1, 1 << 24));
   forward->add_option("--out", request.out, "Write `values`, and `mask` where there is one, here")
       ->required();
+  ModelRequest model;
+  CLI::App* models = app.add_subcommand("model", "Look at networks without training them");
+  models->require_subcommand(1);
+  CLI::App* list = models->add_subcommand("ls", "The networks that have a name");
+  CLI::App* show = models->add_subcommand("show", "A network's tensors and the memory it takes");
+  auto* name = show->add_option("NAME", model.name, "A name that `model ls` shows");
+  auto* spec = show->add_option("--spec", model.spec_file,
+                                "Instead of a name: a resolved spec (JSON); - for standard input");
+  name->excludes(spec);
+  show->add_flag("--allow-commands", model.allow_plugins, "Load the spec's plug-in, which is code");
+  for (CLI::App* command : {list, show}) {
+    command->add_option("-o,--output", model.output, "table or json")
+        ->check(CLI::IsMember({"table", "json"}));
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  if (models->parsed()) return RunModelCommand(model, list->parsed());
   if (version) {
     std::cout << VersionLine("muster-trainer") << "\n";
     return 0;

@@ -123,7 +123,8 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
                           CheckpointsFor(launch, spec, *dataset)));
   // Whatever way this ends, the saver's thread must come back from its waits before it is joined.
   const auto cancel_waits = absl::MakeCleanup([&link] { link.Cancel(); });
-  const std::unique_ptr<Objective> objective = BuildObjective(spec.train);
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Objective> objective,
+                          BuildObjective(spec.train, *dataset));
   const auto made = BuildArtifacts(launch, spec, fs, *model, loader, device);
   std::vector<Artifact*> artifacts;
   for (const auto& artifact : made) artifacts.push_back(artifact.get());
@@ -158,6 +159,12 @@ absl::StatusOr<TrainResult> RunRank(const Launch& launch, const trainer_spec::Jo
                     kStartFailed);
   }
 #endif
+  if (spec.train.model.plugin.has_value() && !launch.allow_plugins) {
+    return Classify(absl::PermissionDeniedError(
+                        "train.model.plugin: this worker loads no plug-ins: its muster-worker "
+                        "runs without --allow-commands"),
+                    kStartFailed);
+  }
   absl::StatusOr<TrainResult> result = absl::InternalError("the rank did not run");
   const absl::Status thrown = TorchGuard([&] {
     result = Compose(launch, spec, link);

@@ -41,7 +41,8 @@ TEST(ConfigsTest, EveryExampleIsValidCommentedAndNamedAfterItsFile) {
   }
   EXPECT_THAT(names,
               ::testing::IsSupersetOf({"digits-resnet18", "mlp-synthetic", "resnet18-synthetic",
-                                       "resnet18-gpu-bf16", "vit-digits", "mae-digits"}));
+                                       "resnet18-gpu-bf16", "vit-digits", "mae-digits", "gpt2-124m",
+                                       "gpt2-tiny-text"}));
 }
 
 TEST(ConfigsTest, TheQuickstartTrainsASmallResNetOnTwoRanks) {

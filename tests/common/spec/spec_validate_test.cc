@@ -134,6 +134,30 @@ TEST(SpecDefaultsTest, AGroupTakesTheOptimizersSettingsUnlessItIsFrozen) {
   EXPECT_EQ(groups[2].weight_decay(), 0.0);
 }
 
+TEST(SpecDefaultsTest, ALanguageModelFollowsItsSizeAndItsText) {
+  constexpr char kTokens[] = R"(
+name: x
+train: {model: {gpt2: {size: medium}}, data: {tokens: {path: /d}}, batch_size: 8, steps: 5}
+)";
+  ASSERT_OK_AND_ASSIGN(const v1::JobSpec medium, LoadSpec(kTokens));
+  EXPECT_EQ(medium.train().model().gpt2().layers(), 24u);
+  EXPECT_EQ(medium.train().model().gpt2().heads(), 16u);
+  EXPECT_EQ(medium.train().model().gpt2().width(), 1024u);
+  EXPECT_EQ(medium.train().model().gpt2().context(), 1024u);
+  EXPECT_EQ(medium.train().model().gpt2().vocabulary(), 50257u);
+  EXPECT_EQ(medium.train().data().tokens().context(), 1024u);
+  constexpr char kText[] = R"(
+name: x
+train: {model: {gpt2: {layers: 2}}, data: {text: {path: d, context: 64}}, batch_size: 8, steps: 5}
+)";
+  ASSERT_OK_AND_ASSIGN(const v1::JobSpec text, LoadSpec(kText, {.base_dir = "/home/me"}));
+  EXPECT_EQ(text.train().model().gpt2().layers(), 2u);
+  EXPECT_EQ(text.train().model().gpt2().width(), 768u);
+  EXPECT_EQ(text.train().model().gpt2().context(), 64u);
+  EXPECT_EQ(text.train().model().gpt2().vocabulary(), 256u);
+  EXPECT_EQ(text.train().data().text().path(), "/home/me/d");
+}
+
 TEST(SpecDefaultsTest, WhatWasGivenStaysAndFillingTwiceChangesNothing) {
   v1::JobSpec spec;
   spec.mutable_train()->mutable_optimizer()->set_lr(0);
@@ -185,6 +209,87 @@ v1::Mae& FilledMae(v1::JobSpec& spec) {
   spec.mutable_train()->mutable_model()->mutable_mae();
   FillDefaults(spec);
   return *spec.mutable_train()->mutable_model()->mutable_mae();
+}
+
+TEST(SpecValidateTest, NetworksForTextAndFromFilesHoldTheirBounds) {
+  const struct {
+    std::function<void(v1::Model&, v1::Data&)> change;
+    const char* fault;
+  } kCases[] = {
+      {[](v1::Model& m, v1::Data&) { m.mutable_gpt2()->set_layers(0); },
+       "train.model.gpt2.layers: must be from 1 to 1024; got 0"},
+      {[](v1::Model& m, v1::Data&) { m.mutable_gpt2()->set_heads(0); },
+       "train.model.gpt2.heads: must be from 1 to 1024; got 0"},
+      {[](v1::Model& m, v1::Data&) { m.mutable_gpt2()->set_heads(7); },
+       "train.model.gpt2.width: must be a multiple of heads, which is 7; got 768"},
+      {[](v1::Model& m, v1::Data&) { m.mutable_gpt2()->set_width(12 * 8192); },
+       "train.model.gpt2.width: must be from 1 to 65536; got 98304"},
+      {[](v1::Model& m, v1::Data&) { m.mutable_gpt2()->set_dropout(1); },
+       "train.model.gpt2.dropout: must be from 0 to below 1; got 1"},
+      {[](v1::Model& m, v1::Data&) { m.mutable_gpt2()->set_context(2 << 20); },
+       "train.model.gpt2.context: must be from 1 to 1048576; got 2097152"},
+      {[](v1::Model& m, v1::Data&) { m.mutable_gpt2()->set_context(63); },
+       "train.model.gpt2.context: must be at least the data's, which is 64; got 63"},
+      {[](v1::Model& m, v1::Data&) { m.mutable_gpt2()->set_vocabulary(2 << 24); },
+       "train.model.gpt2.vocabulary: must be from 2 to 16777216; got 33554432"},
+      {[](v1::Model& m, v1::Data&) { m.mutable_gpt2()->set_vocabulary(255); },
+       "train.model.gpt2.vocabulary: must be at least the data's, which is 256; got 255"},
+      {[](v1::Model&, v1::Data& d) { d.mutable_digits()->set_path("/d"); },
+       "train.model.gpt2: needs train.data.text or train.data.tokens"},
+      {[](v1::Model&, v1::Data& d) { d.mutable_text()->set_context(0); },
+       "train.data.text.context: must be from 1 to 1048576; got 0"},
+      {[](v1::Model&, v1::Data& d) { d.mutable_text()->clear_path(); },
+       "train.data.text.path: is required: the text file, or the folder of text files"},
+      {[](v1::Model&, v1::Data& d) {
+         d.mutable_tokens()->set_context(64);
+         d.mutable_tokens()->set_vocabulary(256);
+       },
+       "train.data.tokens.path: is required: the folder that holds train.bin and val.bin"},
+      {[](v1::Model&, v1::Data& d) {
+         d.mutable_tokens()->set_path("/t");
+         d.mutable_tokens()->set_context(0);
+         d.mutable_tokens()->set_vocabulary(256);
+       },
+       "train.data.tokens.context: must be from 1 to 1048576; got 0"},
+      {[](v1::Model&, v1::Data& d) {
+         d.mutable_tokens()->set_path("/t");
+         d.mutable_tokens()->set_context(64);
+         d.mutable_tokens()->set_vocabulary(1);
+       },
+       "train.data.tokens.vocabulary: must be from 2 to 16777216; got 1"},
+      {[](v1::Model& m, v1::Data&) { m.mutable_mlp()->add_hidden(4); },
+       "train.data: is text: it needs a language model, such as train.model.gpt2"},
+      {[](v1::Model& m, v1::Data&) { m.mutable_torchscript(); },
+       "train.model.torchscript.path: is required: the file that torch.jit saved"},
+      {[](v1::Model& m, v1::Data&) { m.mutable_plugin(); },
+       "train.model.plugin.path: is required: the shared library"},
+      {[](v1::Model& m, v1::Data&) { m.mutable_plugin()->set_path("a.so"); },
+       "train.model.plugin.path: must be an absolute path, as workers see it; got 'a.so'"},
+      {[](v1::Model& m, v1::Data&) {
+         m.mutable_plugin()->set_path("/a.so");
+         m.mutable_plugin()->set_model("");
+       },
+       "train.model.plugin.model: must not be empty"},
+      {[](v1::Model& m, v1::Data&) {
+         m.mutable_plugin()->set_path("/a.so");
+         (*m.mutable_plugin()->mutable_options())["a b"] = "c";
+       },
+       "train.model.plugin.options.a b: the name must be"},
+  };
+  constexpr char kText[] = R"(
+name: x
+train: {model: {gpt2: {}}, data: {text: {path: /d, context: 64}}, batch_size: 8, steps: 5}
+)";
+  ASSERT_OK_AND_ASSIGN(const v1::JobSpec good, LoadSpec(kText));
+  for (const auto& c : kCases) {
+    v1::JobSpec spec = good;
+    c.change(*spec.mutable_train()->mutable_model(), *spec.mutable_train()->mutable_data());
+    FillDefaults(spec);
+    EXPECT_THAT(Texts(ValidateSpec(spec)), ElementsAre(HasSubstr(c.fault)));
+  }
+  v1::JobSpec plugin = good;
+  plugin.mutable_train()->mutable_model()->mutable_plugin()->set_path("/a.so");
+  EXPECT_THAT(Texts(ValidateSpec(plugin)), IsEmpty());
 }
 
 TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
@@ -579,9 +684,9 @@ TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
       {[](Spec& s) { s.mutable_train()->set_report_every_steps(0); },
        "train.report_every_steps: must be from 1 to 1000000; got 0"},
       {[](Spec& s) { s.mutable_train()->set_precision(v1::PRECISION_UNSPECIFIED); },
-       "train.precision: must be one of fp32, bf16; got the number 0"},
+       "train.precision: must be one of fp32, bf16, tf32, fp16; got the number 0"},
       {[](Spec& s) { s.mutable_train()->set_precision(static_cast<v1::Precision>(77)); },
-       "train.precision: must be one of fp32, bf16; got the number 77"},
+       "train.precision: must be one of fp32, bf16, tf32, fp16; got the number 77"},
       {[](Spec& s) {
          auto* t = s.mutable_train();
          t->GetReflection()->MutableUnknownFields(t)->AddVarint(900, 1);
@@ -633,7 +738,7 @@ train:
               StatusIs(absl::StatusCode::kInvalidArgument,
                        "job.yaml: 8 faults:\n"
                        "  line 2: train.data: is required: one of synthetic, digits, cifar_bin, "
-                       "numpy\n"
+                       "numpy, text, tokens\n"
                        "  line 2: train.epochs: is required, or train.steps instead of it\n"
                        "  line 4: train.optimizer.lrr: unknown key; did you mean `lr`?\n"
                        "  line 5: train.batch_size: must be from 1 to 16777216; got 0\n"

@@ -36,8 +36,8 @@ std::vector<std::string> Lines() {
 
 class DigitsTest : public ::testing::Test {
  protected:
-  absl::StatusOr<std::unique_ptr<Dataset>> Read(const std::vector<std::string>& lines,
-                                                int64_t image_size = 16) {
+  absl::StatusOr<std::unique_ptr<InMemoryDataset>> Read(const std::vector<std::string>& lines,
+                                                        int64_t image_size = 16) {
     EXPECT_OK(WriteFileAtomically(PosixFileSystem(), dir_ / "digits.csv",
                                   absl::StrJoin(lines, "\n") + "\n"));
     return ReadDigits(PosixFileSystem(), {dir_.path(), image_size});
@@ -166,7 +166,7 @@ class LoaderTest : public ::testing::Test {
       part.targets = at::arange(samples, at::kLong);
       part.inputs = part.targets.to(at::kFloat).unsqueeze(1).repeat({1, 2});
     }
-    return std::make_unique<Dataset>(std::move(parts), samples, "counting");
+    return std::make_unique<InMemoryDataset>(std::move(parts), samples, "counting");
   }
 };
 

@@ -9,6 +9,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "worker/data/loader.h"
+#include "worker/data/subset.h"
 
 namespace muster::worker {
 namespace {
@@ -86,7 +87,7 @@ TEST_F(FileSourcesTest, Cifar100TakesTheFineClass) {
   Write("test.bin", CifarRecords(4, 2, 1));
   ASSERT_OK_AND_ASSIGN(const auto cifar, Cifar());
   EXPECT_EQ(cifar->classes(), 100);
-  EXPECT_EQ(cifar->part(Split::kTest).targets[0].item<int64_t>(), 1);
+  EXPECT_EQ(cifar->Range(Split::kTest, 0, 1).targets[0].item<int64_t>(), 1);
 }
 
 TEST_F(FileSourcesTest, CifarNamesTheFileThatIsMissingOrCut) {
@@ -113,7 +114,7 @@ TEST_F(FileSourcesTest, NumpyBytesArePixelsAndMissingSetsAreSplitOff) {
   int64_t total = 0;
   std::vector<bool> seen(100);
   for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest}) {
-    const Dataset::Part& part = numpy->part(split);
+    const Dataset::Part part = numpy->Range(split, 0, numpy->size(split));
     total += numpy->size(split);
     for (int64_t i = 0; i < numpy->size(split); ++i) {
       const int value = part.inputs[i][0][0][0].item<uint8_t>();
@@ -124,7 +125,7 @@ TEST_F(FileSourcesTest, NumpyBytesArePixelsAndMissingSetsAreSplitOff) {
   EXPECT_EQ(total, 100);
   EXPECT_THAT(seen, ::testing::Each(true));
   const Loader loader(*numpy, Sampler(10, 4, 1));
-  const int first = numpy->part(Split::kTest).inputs[0][0][0][0].item<uint8_t>();
+  const int first = numpy->Range(Split::kTest, 0, 1).inputs[0][0][0][0].item<uint8_t>();
   EXPECT_NEAR(loader.EvalBatch(Split::kTest, 1, 0, 0, 1).inputs[0][1][0][0].item<float>(),
               (first / 255.0 - 0.5) / 0.5, 1e-6);
 }
@@ -138,8 +139,8 @@ TEST_F(FileSourcesTest, NumpyFloatsAreTakenAsTheyAreAndMayBeRegressed) {
   }
   ASSERT_OK_AND_ASSIGN(const auto numpy, Numpy());
   EXPECT_EQ(numpy->classes(), 1);
-  EXPECT_EQ(numpy->part(Split::kTrain).targets.sizes(), at::IntArrayRef({4, 1}));
-  EXPECT_EQ(numpy->part(Split::kTest).inputs[3][1].item<float>(), 8.0f);
+  EXPECT_EQ(numpy->Range(Split::kTrain, 0, 4).targets.sizes(), at::IntArrayRef({4, 1}));
+  EXPECT_EQ(numpy->Range(Split::kTest, 3, 1).inputs[0][1].item<float>(), 8.0f);
 }
 
 TEST_F(FileSourcesTest, NumpyNamesFileAndFault) {
@@ -160,7 +161,7 @@ TEST_F(FileSourcesTest, NumpyNamesFileAndFault) {
   WriteNpy("train_targets.npy", "<i8", "2, 2", Bytes<int64_t>({0, 1, 0, 1}), "True");
   says(StatusCode::kInvalidArgument, "Fortran order");
   Write("train_targets.npy", "not numpy at all");
-  says(StatusCode::kInvalidArgument, "is no .npy file");
+  says(StatusCode::kInvalidArgument, "is no NumPy file");
   WriteNpy("train_targets.npy", "<i8", "9223372036854775807,", "");
   says(StatusCode::kResourceExhausted, "train_targets.npy");
   WriteNpy("train_targets.npy", "<i8", "2,", Bytes<int64_t>({0, 1}));
@@ -175,16 +176,33 @@ TEST_F(FileSourcesTest, ScaleMustHaveANumberForEachChannel) {
   EXPECT_OK(Numpy({0.5f, 0.1f}, {0.5f, 0.2f}));
 }
 
-TEST(Dataset, ASubsetIsAlwaysTheSameAndNamedInTheFingerprint) {
+TEST(Subset, IsAlwaysTheSameAndNamedInTheFingerprint) {
   const auto make = [] { return *MakeSynthetic({100, {4}, 3, 1}); };
-  const auto all = make(), few = make(), again = make();
-  few->KeepSubset(Split::kTrain, 10);
-  again->KeepSubset(Split::kTrain, 10);
+  const auto all = make();
+  const auto few = KeepSubset(make(), Split::kTrain, 10);
+  const auto again = KeepSubset(make(), Split::kTrain, 10);
   EXPECT_EQ(few->size(Split::kTrain), 10);
-  EXPECT_TRUE(at::equal(few->part(Split::kTrain).inputs, again->part(Split::kTrain).inputs));
+  EXPECT_EQ(few->size(Split::kTest), 10);
+  const Dataset::Part part = few->Range(Split::kTrain, 0, 10);
+  EXPECT_TRUE(at::equal(part.inputs, again->Range(Split::kTrain, 0, 10).inputs));
+  EXPECT_FALSE(at::equal(part.inputs, all->Range(Split::kTrain, 0, 10).inputs));
+  EXPECT_TRUE(at::equal(few->Gather(Split::kTrain, {7}).inputs[0], part.inputs[7]));
+  EXPECT_TRUE(
+      at::equal(few->Range(Split::kTest, 2, 3).inputs, all->Range(Split::kTest, 2, 3).inputs));
   EXPECT_EQ(few->fingerprint(), all->fingerprint() + ":train=10");
-  few->KeepSubset(Split::kTrain, 1000);
-  EXPECT_EQ(few->size(Split::kTrain), 10);
+  EXPECT_EQ(KeepSubset(make(), Split::kTrain, 1000)->fingerprint(), all->fingerprint());
+}
+
+TEST_F(FileSourcesTest, NumpyFloatsAreScaledByMeanAndStd) {
+  for (const char* split : {"train", "validation", "test"}) {
+    WriteNpy(absl::StrCat(split, "_inputs.npy"), "<f4", "2, 1, 1, 2", Bytes<float>({0, 1, 0.5, 1}));
+    WriteNpy(absl::StrCat(split, "_targets.npy"), "<i8", "2,", Bytes<int64_t>({0, 1}));
+  }
+  ASSERT_OK_AND_ASSIGN(const auto numpy, Numpy({0.5f}, {0.25f}));
+  const Loader loader(*numpy, Sampler(2, 2, 1));
+  const at::Tensor inputs = loader.EvalBatch(Split::kTest, 2, 0, 0, 1).inputs;
+  EXPECT_EQ(inputs[0][0][0][0].item<float>(), -2.0f);
+  EXPECT_EQ(inputs[0][0][0][1].item<float>(), 2.0f);
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ Launch Example() {
   launch.gpu = -1;
   launch.checkpoint_root = "/c/42";
   launch.work_dir = "/w/ranks/job-42.a2.g1.r1";
+  launch.allow_plugins = true;
   launch.resume = {{"/c/42/step-10.a1.g1", 10, "ab", true}, {"/c/42/step-5.a1.g1", 5, "cd", false}};
   launch.spec_json = R"({"name":"digits","train":{"epochs":3.5}})";
   return launch;
@@ -45,6 +46,7 @@ TEST(Launch, SurvivesARoundTrip) {
   EXPECT_EQ(read.gpu, -1);
   EXPECT_EQ(read.checkpoint_root, "/c/42");
   EXPECT_EQ(read.work_dir, "/w/ranks/job-42.a2.g1.r1");
+  EXPECT_TRUE(read.allow_plugins);
   EXPECT_EQ(read.spec_json, launch.spec_json);
   ASSERT_EQ(read.resume.size(), 2u);
   EXPECT_EQ(read.resume[0].path, "/c/42/step-10.a1.g1");

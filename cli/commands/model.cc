@@ -1,0 +1,85 @@
+// `muster model ls / show`: networks, without training them. muster-trainer beside this program
+// answers; no controller is asked.
+#include "cli/commands/model.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/output/document.h"
+#include "cli/spec_file.h"
+#include "cli/trainer_program.h"
+#include "common/base/status_macros.h"
+#include "common/spec/load_spec.h"
+#include "common/spec/spec_writer.h"
+
+namespace muster::cli {
+namespace {
+
+struct Flags {
+  std::string name;
+  std::string file;
+  std::vector<std::string> sets;
+  bool allow_commands = false;
+};
+
+// For people as the trainer lays it out, for machines from its JSON.
+absl::StatusOr<ExitCode> Answer(std::vector<std::string> arguments, const std::string& input,
+                                Session& session) {
+  if (session.globals().tables()) {
+    MUSTER_ASSIGN_OR_RETURN(const std::string page, RunTrainer(arguments, input, session.host()));
+    session.host().out << page;
+    return ExitCode::kDone;
+  }
+  arguments.insert(arguments.end(), {"-o", "json"});
+  MUSTER_ASSIGN_OR_RETURN(const std::string text, RunTrainer(arguments, input, session.host()));
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_array()) {
+    session.host().out << RenderList(session.globals().format, {json.begin(), json.end()}, "name");
+  } else {
+    session.PrintOne("", json, "name");
+  }
+  return ExitCode::kDone;
+}
+
+absl::StatusOr<ExitCode> Show(const Flags& flags, Session& session) {
+  if (flags.name.empty() == flags.file.empty()) {
+    return WithHint(absl::InvalidArgumentError("a model is either a name or a job file"),
+                    "`muster model ls` shows the names; `muster model show -f job.yaml` shows the "
+                    "model of a job");
+  }
+  if (flags.file.empty()) return Answer({"model", "show", flags.name}, "", session);
+  MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadSpecText(flags.file, session));
+  SpecSource source;
+  source.name = flags.file == "-" ? "stdin" : flags.file;
+  source.overrides = flags.sets;
+  source.base_dir = BaseDirOfSpec(flags.file);
+  source.overrides_dir = WorkingDirectory();
+  MUSTER_ASSIGN_OR_RETURN(const v1::JobSpec spec, LoadSpec(text, source));
+  std::vector<std::string> arguments = {"model", "show", "--spec", "-"};
+  if (flags.allow_commands) arguments.push_back("--allow-commands");
+  return Answer(std::move(arguments), SpecToJson(spec), session);
+}
+
+}  // namespace
+
+void AddModel(CLI::App& app, Session& session, Verb& verb) {
+  CLI::App* model = app.add_subcommand("model", "networks: which there are, and what they take");
+  model->require_subcommand(1);
+  CLI::App* ls = model->add_subcommand("ls", "the networks that have a name");
+  ls->callback([&session, &verb] {
+    verb = [&session] { return Answer({"model", "ls"}, "", session); };
+  });
+  CLI::App* show = model->add_subcommand("show", "its tensors, and the memory that training takes");
+  const auto flags = std::make_shared<Flags>();
+  show->add_option("NAME", flags->name, "a name that `muster model ls` shows");
+  show->add_option("-f,--file", flags->file, "the model of this job; `-` reads standard input");
+  show->add_option("--set", flags->sets, "path=value over the file's");
+  show->add_flag("--allow-commands", flags->allow_commands,
+                 "load the job's plug-in: it is code, and runs here");
+  show->callback(
+      [flags, &session, &verb] { verb = [flags, &session] { return Show(*flags, session); }; });
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,123 @@
+#include "worker/trainer/model_command.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status_macros.h"
+#include "nlohmann/json.hpp"
+#include "trainer_spec/job_spec.h"
+#include "worker/train/torch_guard.h"
+#include "worker/trainer/compose.h"
+#include "worker/trainer/model_catalog.h"
+#include "worker/trainer/model_report.h"
+
+namespace muster::worker {
+namespace {
+
+std::string Print(const ModelReport& report, ModelFormat format) {
+  return format == ModelFormat::kJson ? ModelReportJson(report) + "\n" : ModelReportText(report);
+}
+
+// Shape and classes of the samples, without reading them where the spec tells.
+absl::StatusOr<ModelContext> ContextOf(const trainer_spec::JobSpec& spec, FileSystem& fs) {
+  const trainer_spec::Data& data = spec.train.data;
+  ModelContext context;
+  if (data.synthetic.has_value()) {
+    context.input_shape.assign(data.synthetic->shape.begin(), data.synthetic->shape.end());
+    context.classes = data.synthetic->classes;
+  } else if (data.digits.has_value()) {
+    context.input_shape = {1, data.digits->image_size, data.digits->image_size};
+    context.classes = 10;
+  } else if (data.text.has_value()) {
+    context.input_shape = {data.text->context};
+    context.classes = 256;
+  } else if (data.tokens.has_value()) {
+    context.input_shape = {data.tokens->context};
+    context.classes = data.tokens->vocabulary;
+  } else {
+    MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, BuildDataset(spec, fs));
+    context.input_shape = dataset->shape();
+    context.classes = dataset->classes();
+  }
+  return context;
+}
+
+// On the meta device tensors have shapes and no memory. Networks from files bring theirs with them.
+absl::StatusOr<ModelReport> Describe(const std::string& name, const trainer_spec::JobSpec& spec,
+                                     ModelContext context) {
+  const bool from_file =
+      spec.train.model.torchscript.has_value() || spec.train.model.plugin.has_value();
+  context.device = from_file ? at::kCPU : at::kMeta;
+  absl::StatusOr<ModelReport> report = absl::InternalError("the network was not described");
+  const absl::Status thrown = TorchGuard([&]() -> absl::Status {
+    MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, BuildModel(spec, context));
+    MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer,
+                            BuildOptimizer(spec.train.optimizer, *model));
+    report = DescribeModel(name, *model, *optimizer);
+    return absl::OkStatus();
+  });
+  if (!thrown.ok()) return thrown;
+  return report;
+}
+
+absl::StatusOr<ModelReport> Describe(const CatalogEntry& entry) {
+  trainer_spec::JobSpec spec;
+  spec.train.model = entry.model;
+  spec.train.optimizer.name = trainer_spec::OptimizerName::kAdamw;
+  ModelContext context;
+  context.input_shape = entry.input_shape;
+  context.classes = entry.classes;
+  return Describe(entry.name, spec, context);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ListModels(ModelFormat format) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  std::string text =
+      absl::StrFormat("%-16s  %13s  %-14s  %s\n", "MODEL", "PARAMETERS", "SAMPLE", "WHAT IT IS");
+  for (const CatalogEntry& entry : ModelCatalog()) {
+    MUSTER_ASSIGN_OR_RETURN(const ModelReport report, Describe(entry));
+    const std::string shape = absl::StrCat("[", absl::StrJoin(entry.input_shape, ", "), "]");
+    absl::StrAppendFormat(&text, "%-16s  %13s  %-14s  %s\n", entry.name,
+                          CountText(report.parameters), shape, entry.summary);
+    json.push_back({{"name", entry.name},
+                    {"parameters", report.parameters},
+                    {"sample_shape", entry.input_shape},
+                    {"classes", entry.classes},
+                    {"summary", entry.summary}});
+  }
+  return format == ModelFormat::kJson ? json.dump() + "\n" : text;
+}
+
+absl::StatusOr<std::string> ShowModel(const std::string& name, ModelFormat format) {
+  const std::vector<CatalogEntry> catalog = ModelCatalog();
+  const auto it = std::find_if(catalog.begin(), catalog.end(),
+                               [&](const CatalogEntry& entry) { return entry.name == name; });
+  if (it == catalog.end()) {
+    return absl::NotFoundError(absl::StrCat(
+        "no model is called '", name, "': choose one of ",
+        absl::StrJoin(catalog, ", ",
+                      [](std::string* out, const CatalogEntry& entry) { *out += entry.name; }),
+        ", or -f with a job's spec"));
+  }
+  MUSTER_ASSIGN_OR_RETURN(const ModelReport report, Describe(*it));
+  return Print(report, format);
+}
+
+absl::StatusOr<std::string> ShowModelOfSpec(const std::string& spec_json, bool allow_plugins,
+                                            FileSystem& fs, ModelFormat format) {
+  MUSTER_ASSIGN_OR_RETURN(const trainer_spec::JobSpec spec, trainer_spec::DecodeJobSpec(spec_json));
+  if (spec.train.model.plugin.has_value() && !allow_plugins) {
+    return absl::PermissionDeniedError(
+        "train.model.plugin: a plug-in is code that runs here: say --allow-commands to load it");
+  }
+  MUSTER_ASSIGN_OR_RETURN(const ModelContext context, ContextOf(spec, fs));
+  MUSTER_ASSIGN_OR_RETURN(const ModelReport report, Describe(spec.name, spec, context));
+  return Print(report, format);
+}
+
+}  // namespace muster::worker
