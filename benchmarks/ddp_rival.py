@@ -1,4 +1,6 @@
-"""PyTorch DistributedDataParallel on Gloo: the rival of benchmarks/steps. Started by it, once per rank, with a JSON task.
+"""PyTorch, on several ranks with DistributedDataParallel on Gloo: the rival of benchmarks/train/run. Started by it, once per
+rank, with a JSON task. `setting` is how it is run: default, fused (optimizer), compiled (torch.compile and fused),
+channels_last (fused, and with that memory format).
 
 Trains the same model on the same batches as Muster (benchmarks/muster_data.py). Rank 0 prints lines of JSON: every
 `report_every` steps how many are done, for ever; or, for a check, once the losses from Muster's own checkpoint on.
@@ -81,16 +83,21 @@ def main():
     task = json.loads(sys.argv[1])
     torch.set_num_threads(1)
     torch.manual_seed(task["seed"])
-    dist.init_process_group("gloo")
-    rank, world = dist.get_rank(), dist.get_world_size()
-    model = build(task)
-    fused = {"fused": True} if task["optimizer"] == "fused" else {}
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01, **fused)
+    rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    if world > 1:
+        dist.init_process_group("gloo")
+    model, setting = build(task), task["setting"]
+    if setting == "channels_last":
+        model = model.to(memory_format=torch.channels_last)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01,
+                                  **({} if setting == "default" else {"fused": True}))
     first = 0
     if task.get("checkpoint"):
         load_checkpoint(task["checkpoint"], model, optimizer)
         first = task["first_step"]
-    ddp = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
+    network = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True) if world > 1 else model
+    if setting == "compiled":
+        network = torch.compile(network)
 
     inputs, targets = muster_data.synthetic_train(task["samples"], task["shape"], task["classes"], task["seed"])
     inputs, targets = torch.from_numpy(inputs), torch.from_numpy(targets)
@@ -99,12 +106,13 @@ def main():
     batches = []
     for step in range(first, first + distinct):
         ids = torch.tensor(muster_data.sample_ids(task["samples"], task["batch_size"], task["seed"], step, rank, world))
-        batches.append((inputs[ids], targets[ids]))
+        x = inputs[ids]
+        batches.append((x.to(memory_format=torch.channels_last) if setting == "channels_last" else x, targets[ids]))
 
     def train(step):
         x, y = batches[step % distinct]  # one epoch's, again and again
         optimizer.zero_grad(set_to_none=True)
-        loss = F.cross_entropy(ddp(x), y)
+        loss = F.cross_entropy(network(x), y)
         loss.backward()
         optimizer.step()
         return loss
@@ -113,14 +121,16 @@ def main():
         losses = []
         for step in range(task["steps"]):
             loss = train(step).detach().clone()
-            dist.all_reduce(loss)
+            if world > 1:
+                dist.all_reduce(loss)
             losses.append(loss.item() / world)
         if rank == 0:
             print(json.dumps({"losses": losses}), flush=True)
-        dist.destroy_process_group()
+        if world > 1:
+            dist.destroy_process_group()
         return
     step = 0
-    while True:  # until benchmarks/steps ends it
+    while True:  # until benchmarks/train/run ends it
         train(step)
         step += 1
         if rank == 0 and step % task["report_every"] == 0:

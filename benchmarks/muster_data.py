@@ -1,7 +1,7 @@
 """Muster's synthetic data and sample order in numpy, so that PyTorch can train on the very same batches.
 
 Written from the description in common/base/rng.h, worker/data/synthetic.cc and worker/data/sampler.h; shares no code with
-them. Used by benchmarks/steps and tests/peer.
+them. Used by benchmarks/train/run and tests/peer.
 """
 import numpy as np
 

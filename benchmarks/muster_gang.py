@@ -19,6 +19,7 @@ def resolved_spec(train, name="bench", ranks=2):
         "precision": "fp32", "clip_norm": 0.0, "label_smoothing": 0.0, "validate_every_epochs": 0,
         "validate_every_steps": 0, "seed": 0, "threads_per_rank": 1, "deterministic": False,
         "report_every_steps": 10,
+        "parallel": {"sync_batch_norm": False, "compression": "none", "static_graph": False, "transport": "auto"},
     }
     recipe.update(train)
     recipe["optimizer"] = {"layer_decay": 1.0, "decay_norms_and_biases": True, **recipe.get("optimizer", {})}

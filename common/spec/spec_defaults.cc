@@ -169,6 +169,13 @@ void FillSchedule(v1::Schedule& schedule) {
   if (schedule.name() == v1::Schedule::NAME_POLYNOMIAL) MUSTER_DEFAULT(schedule, power, 1.0);
 }
 
+void FillParallel(v1::Parallel& parallel) {
+  MUSTER_DEFAULT(parallel, sync_batch_norm, false);
+  MUSTER_DEFAULT(parallel, compression, v1::COMPRESSION_NONE);
+  MUSTER_DEFAULT(parallel, static_graph, false);
+  MUSTER_DEFAULT(parallel, transport, v1::TRANSPORT_AUTO);
+}
+
 void FillTrain(v1::Train& train) {
   if (train.has_model()) FillModel(*train.mutable_model());
   if (train.has_data()) FillData(*train.mutable_data());
@@ -206,6 +213,7 @@ void FillTrain(v1::Train& train) {
   if (train.has_artifacts()) {
     MUSTER_DEFAULT(*train.mutable_artifacts(), reconstructions_every_steps, 0);
   }
+  FillParallel(*train.mutable_parallel());
 }
 
 }  // namespace

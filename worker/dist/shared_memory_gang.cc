@@ -23,9 +23,9 @@ namespace {
 
 // A peer that died is noticed within one slice.
 constexpr long kSliceNanoseconds = 5'000'000;
-// Pauses before a rank sleeps: about a tenth of a millisecond. With more ranks than cores the one
-// that is waited for may need this very core.
-constexpr int kSpins = 2000;
+// Pauses before a rank sleeps: a few tenths of a millisecond, for a sleeper wakes up late. With
+// more ranks than cores the one that is waited for may need this very core.
+constexpr int kSpins = 6000;
 constexpr int kSpinsWhenCrowded = 50;
 constexpr size_t kPage = 4096;
 constexpr char kFaultless[] = "ok";
@@ -257,16 +257,17 @@ absl::Status SharedMemoryGang::AwaitArrival(int rank, uint32_t turn) {
   Line& line = LineOf(rank);
   const absl::Time deadline = absl::Now() + options_.timeout;
   while (!HasArrived(rank, turn)) {
+    line.sleepers.fetch_add(1);
+    const uint32_t seen = line.arrived.load();
+    if (!HasArrived(rank, turn) && line.left.load() == 0) FutexWait(line.arrived, seen);
+    line.sleepers.fetch_sub(1);
+    if (HasArrived(rank, turn)) break;
     MUSTER_RETURN_IF_ERROR(CheckPeers(turn));
     if (absl::Now() > deadline) {
       return absl::DeadlineExceededError(absl::StrCat("rank ", rank,
                                                       " is alive but did not come within ",
                                                       absl::FormatDuration(options_.timeout)));
     }
-    line.sleepers.fetch_add(1);
-    const uint32_t seen = line.arrived.load();
-    if (!HasArrived(rank, turn) && line.left.load() == 0) FutexWait(line.arrived, seen);
-    line.sleepers.fetch_sub(1);
   }
   return absl::OkStatus();
 }

@@ -18,6 +18,8 @@
 
 namespace muster::worker {
 
+class Collectives;
+
 struct ModelTensor {
   std::string name;
   at::Tensor tensor;
@@ -46,6 +48,10 @@ class Model {
   void SetTraining(bool training) { training_ = training; }
   bool training() const { return training_; }
 
+  // From now on batch norm takes the statistics of training over the batches of all ranks. `gang`
+  // must outlive every forward and backward pass.
+  void SynchronizeBatchNorm(Collectives& gang) { batch_norm_gang_ = &gang; }
+
   // Leaves in the order of the state dict. They require a gradient, but for those that the
   // optimizer's groups have frozen.
   const std::vector<ModelTensor>& parameters() const { return parameters_; }
@@ -67,6 +73,8 @@ class Model {
   at::Tensor AddBuffer(std::string name, at::Tensor values, at::Device device);
   // Call when all buffers are there: moves them into flat_buffers().
   void JoinBuffers();
+  // For BatchNorm (batch_norm.h); null: each rank by itself.
+  Collectives* batch_norm_gang() const { return batch_norm_gang_; }
 
  private:
   std::vector<ModelTensor> parameters_;
@@ -74,6 +82,7 @@ class Model {
   std::vector<ModelTensor> state_;
   at::Tensor flat_buffers_;
   bool training_ = true;
+  Collectives* batch_norm_gang_ = nullptr;
 };
 
 // What every model is told besides its own settings.

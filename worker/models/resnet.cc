@@ -1,7 +1,6 @@
 #include "worker/models/resnet.h"
 
 #include <ATen/ops/adaptive_avg_pool2d.h>
-#include <ATen/ops/batch_norm.h>
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/linear.h>
@@ -15,14 +14,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/check.h"
+#include "worker/models/batch_norm.h"
 #include "worker/models/init.h"
 #include "worker/models/recompute.h"
 
 namespace muster::worker {
 namespace {
 
-constexpr double kBatchNormMomentum = 0.1;
-constexpr double kBatchNormEpsilon = 1e-5;
 constexpr int64_t kExpansion = 4;  // of a bottleneck's channels
 
 // A convolution without bias and the batch norm behind it: they always come together here.
@@ -175,9 +173,10 @@ class ResNet final : public Model {
                                     {layer.padding, layer.padding});
     // Without running statistics the batch's are used just so, and nothing is updated.
     const bool again = learning && pass == Pass::kAgain;
-    return at::batch_norm(y, layer.weight, layer.bias, again ? at::Tensor() : layer.running_mean,
-                          again ? at::Tensor() : layer.running_var, learning, kBatchNormMomentum,
-                          kBatchNormEpsilon, /*cudnn_enabled=*/true);
+    return BatchNorm(y,
+                     {layer.weight, layer.bias, again ? at::Tensor() : layer.running_mean,
+                      again ? at::Tensor() : layer.running_var},
+                     learning, batch_norm_gang());
   }
 
   const ModelContext context_;

@@ -22,7 +22,8 @@ constexpr double kPositionDeviation = 0.02;  // as BERT's
 
 class Vit final : public Model {
  public:
-  Vit(const VitConfig& config, const ModelContext& context) : config_(config), init_(context.seed, context.device) {
+  Vit(const VitConfig& config, const ModelContext& context)
+      : config_(config), init_(context.seed, context.device) {
     const AddParameterFunction add = [this, &context](std::string name, at::Tensor values) {
       return AddParameter(std::move(name), std::move(values), context.device);
     };

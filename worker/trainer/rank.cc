@@ -31,6 +31,28 @@ at::Device DeviceOf(const Launch& launch) {
                         : at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(launch.gpu));
 }
 
+Transport TransportOf(trainer_spec::Transport transport) {
+  switch (transport) {
+    case trainer_spec::Transport::kGloo:
+      return Transport::kGloo;
+    case trainer_spec::Transport::kSharedMemory:
+      return Transport::kSharedMemory;
+    default:
+      return Transport::kAuto;
+  }
+}
+
+Compression CompressionOf(trainer_spec::Compression compression) {
+  switch (compression) {
+    case trainer_spec::Compression::kFp16:
+      return Compression::kFp16;
+    case trainer_spec::Compression::kBf16:
+      return Compression::kBf16;
+    default:
+      return Compression::kNone;
+  }
+}
+
 std::unique_ptr<Collectives> JoinGang(const Launch& launch, const trainer_spec::JobSpec& spec,
                                       LinkClient& link) {
   if (launch.world_size == 1) return MakeLocalCollectives();
@@ -43,6 +65,9 @@ std::unique_ptr<Collectives> JoinGang(const Launch& launch, const trainer_spec::
   // The store is scoped by job, attempt and generation already; the names say so too, for whoever
   // reads them.
   options.prefix = absl::StrCat("a", launch.attempt, ".g", launch.generation, "/");
+  options.transport = TransportOf(spec.train.parallel.transport);
+  options.compression = CompressionOf(spec.train.parallel.compression);
+  options.static_graph = spec.train.parallel.static_graph;
   return MakeCollectives(std::make_shared<LinkKeyValue>(link), options);
 }
 
@@ -117,6 +142,9 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
 
   supervisor.Progress("rendezvous", 0, recipe.total_steps, 0);
   const std::unique_ptr<Collectives> gang = JoinGang(launch, spec, link);
+  Log(LogLevel::kInfo, "gang_ready",
+      {{"ranks", gang->world_size()}, {"transport", gang->transport()}});
+  if (spec.train.parallel.sync_batch_norm) model->SynchronizeBatchNorm(*gang);
   MUSTER_ASSIGN_OR_RETURN(
       const std::unique_ptr<Checkpoints> checkpoints,
       Checkpoints::Create({fs, publisher, supervisor, *gang, *model, *optimizer, ema.get()},

@@ -14,7 +14,8 @@ namespace {
 using ::testing::ElementsAre;
 
 TEST(SpecTextTest, EnumValuesLoseTheirPrefix) {
-  EXPECT_THAT(EnumValueTexts(*v1::Precision_descriptor()), ElementsAre("fp32", "bf16", "tf32", "fp16"));
+  EXPECT_THAT(EnumValueTexts(*v1::Precision_descriptor()),
+              ElementsAre("fp32", "bf16", "tf32", "fp16"));
   EXPECT_THAT(EnumValueTexts(*v1::Optimizer_Name_descriptor()),
               ElementsAre("sgd", "adamw", "adam", "lars", "lamb", "lion"));
   EXPECT_EQ(FindEnumValue(*v1::Stem_descriptor(), "imagenet")->number(), v1::STEM_IMAGENET);

@@ -63,6 +63,7 @@ TEST(SpecDefaultsTest, EveryDefaultIsWrittenOut) {
       R"("deterministic":false,"report_every_steps":10,"accumulate":1,"clip_value":0.0,"loss":"cross_entropy",)"
       R"("augment":{"crop_padding":0,"crop_min_area":0.0,"flip":0.0,"rand_augment_operations":0,)"
       R"("rand_augment_magnitude":9.0,"erase":0.0,"mixup":0.0,"cutmix":0.0},)"
+      R"("parallel":{"sync_batch_norm":false,"compression":"none","static_graph":false,"transport":"auto"},)"
       R"("memory":{"checkpoint_blocks":false},)"
       R"("validate_samples":0,"validate_before_save":false},)"
       R"("scheduling":{"priority_class":"normal","priority":0,"preemptible":true,"hold":false}})");
@@ -687,6 +688,14 @@ TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
        "train.precision: must be one of fp32, bf16, tf32, fp16; got the number 0"},
       {[](Spec& s) { s.mutable_train()->set_precision(static_cast<v1::Precision>(77)); },
        "train.precision: must be one of fp32, bf16, tf32, fp16; got the number 77"},
+      {[](Spec& s) {
+         s.mutable_train()->mutable_parallel()->set_compression(v1::COMPRESSION_UNSPECIFIED);
+       },
+       "train.parallel.compression: must be one of none, fp16, bf16; got the number 0"},
+      {[](Spec& s) {
+         s.mutable_train()->mutable_parallel()->set_transport(static_cast<v1::Transport>(9));
+       },
+       "train.parallel.transport: must be one of auto, gloo, shared_memory; got the number 9"},
       {[](Spec& s) {
          auto* t = s.mutable_train();
          t->GetReflection()->MutableUnknownFields(t)->AddVarint(900, 1);

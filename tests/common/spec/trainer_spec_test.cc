@@ -40,6 +40,7 @@ TEST(TrainerSpecTest, FieldsHaveTheTypesAndValuesThatTheTrainerReads) {
     "restart": {"backoff": "1m30s"},
     "train": {"model": {"mlp": {"hidden": [8, 9]}}, "data": {"digits": {"path": "/d"}},
               "epochs": 3, "precision": "bf16", "seed": 18446744073709551615,
+              "parallel": {"transport": "shared_memory", "compression": "bf16", "sync_batch_norm": true},
               "optimizer": {"name": "sgd", "lr": 1, "nesterov": true}}})"));
   EXPECT_EQ(spec.name, "digits");
   EXPECT_EQ(spec.tags.at("a"), "b");
@@ -56,6 +57,9 @@ TEST(TrainerSpecTest, FieldsHaveTheTypesAndValuesThatTheTrainerReads) {
   EXPECT_EQ(spec.train.optimizer.name, trainer_spec::OptimizerName::kSgd);
   EXPECT_EQ(spec.train.optimizer.lr, 1.0);
   EXPECT_TRUE(spec.train.optimizer.nesterov);
+  EXPECT_EQ(spec.train.parallel.transport, trainer_spec::Transport::kSharedMemory);
+  EXPECT_EQ(spec.train.parallel.compression, trainer_spec::Compression::kBf16);
+  EXPECT_TRUE(spec.train.parallel.sync_batch_norm);
   EXPECT_EQ(spec.train.schedule.name, trainer_spec::ScheduleName::kUnspecified);
 }
 

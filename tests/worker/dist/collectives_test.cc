@@ -3,8 +3,6 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/tensor.h>
-#include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 
 #include "tests/worker/dist/gang.h"
@@ -16,8 +14,6 @@ namespace {
 
 using muster::testing::RunGang;
 using ::testing::Each;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 constexpr Transport kTransports[] = {Transport::kGloo, Transport::kSharedMemory};
 
@@ -75,68 +71,6 @@ TEST(Collectives, RanksOfOneHostShareMemoryUnlessToldOtherwise) {
   };
   EXPECT_THAT(RunGang(2, body), Each(""));
   EXPECT_THAT(transports, Each("shared_memory"));
-}
-
-// loss = sum(w * x) with x = rank + 1: the gradient of w is x, and its weighted mean is known.
-TEST(GradientSync, GivesEveryRankTheWeightedMeanAndTheControlNumbers) {
-  for (const int world : {1, 2, 3}) {
-    std::vector<std::vector<double>> seen(world);
-    const auto errors = RunGang(world, [&](std::unique_ptr<Collectives> gang) {
-      const int rank = gang->rank();
-      at::Tensor a = at::ones({300}).requires_grad_();
-      at::Tensor b = at::ones({200}).requires_grad_();
-      // Buckets so small that there are several.
-      auto sync = gang->MakeGradientSync(
-          {a, b}, {.control_size = 2, .first_bucket_bytes = 64, .bucket_bytes = 900});
-      for (int step = 0; step < 3; ++step) {
-        sync->BeginStep();
-        const at::Tensor loss = a.mul(rank + 1.0).sum().add(b.mul(10.0 * (step + 1)).sum());
-        sync->Backward(loss, at::tensor(2.0, at::kFloat),
-                       at::tensor({static_cast<double>(rank), 1.0 * step}, at::kFloat));
-      }
-      seen[rank] = {sync->gradients()[0][299].item<double>(),
-                    sync->gradients()[1][0].item<double>(), sync->control()[0].item<double>(),
-                    sync->control()[1].item<double>()};
-    });
-    EXPECT_THAT(errors, Each(""));
-    const double mean_rank = (world - 1) / 2.0;
-    EXPECT_THAT(seen, Each(ElementsAre(2 * (mean_rank + 1), 60.0, mean_rank, 2.0)));
-  }
-}
-
-// Three backward passes a step, of which only the last exchanges: their sum, averaged over the
-// ranks.
-TEST(GradientSync, AddsWhatWasAccumulatedBeforeTheExchange) {
-  for (const int world : {1, 2, 3}) {
-    std::vector<std::vector<double>> seen(world);
-    const auto errors = RunGang(world, [&](std::unique_ptr<Collectives> gang) {
-      const double mine = gang->rank() + 1.0;
-      at::Tensor a = at::ones({300}).requires_grad_();
-      at::Tensor b = at::ones({200}).requires_grad_();
-      auto sync = gang->MakeGradientSync(
-          {a, b}, {.control_size = 1, .first_bucket_bytes = 64, .bucket_bytes = 900});
-      for (int step = 0; step < 3; ++step) {
-        sync->BeginStep();
-        for (const double part : {1.0, 10.0, 100.0}) {
-          const at::Tensor loss = a.mul(mine).sum().add(b.sum());
-          const at::Tensor weight = at::tensor(part, at::kFloat);
-          if (part < 100) {
-            sync->Accumulate(loss, weight);
-            // Nothing has been exchanged yet.
-            EXPECT_EQ(a.grad()[0].item<double>(), part == 1 ? mine : 11 * mine);
-          } else {
-            sync->Backward(loss, weight, at::tensor({mine}, at::kFloat));
-          }
-        }
-      }
-      seen[gang->rank()] = {sync->gradients()[0][299].item<double>(), a.grad()[0].item<double>(),
-                            sync->gradients()[1][0].item<double>(),
-                            sync->control()[0].item<double>()};
-    });
-    EXPECT_THAT(errors, Each(""));
-    const double mean = (world + 1) / 2.0;
-    EXPECT_THAT(seen, Each(ElementsAre(111 * mean, 111 * mean, 111.0, mean)));
-  }
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A KeyValue over a folder, for tests whose ranks are processes: a key is a file, renamed into
-// place.
+// A KeyValue over a folder, with what shared memory and Gloo call: for tests and benchmarks whose
+// ranks are processes. A key is a file, renamed into place.
 #pragma once
 
 #include <sched.h>
@@ -39,7 +39,13 @@ class FolderKeyValue final : public worker::KeyValue {
   absl::StatusOr<int64_t> Add(const std::string&, int64_t) override { return Unused(); }
   absl::StatusOr<bool> Check(const std::vector<std::string>&) override { return Unused(); }
   absl::StatusOr<bool> Delete(const std::string&) override { return Unused(); }
-  absl::Status Wait(const std::vector<std::string>&, absl::Duration) override { return Unused(); }
+  absl::Status Wait(const std::vector<std::string>& keys, absl::Duration timeout) override {
+    for (const std::string& key : keys) {
+      const absl::Status came = Get(key, timeout).status();
+      if (!came.ok()) return came;
+    }
+    return absl::OkStatus();
+  }
   absl::StatusOr<int64_t> Count() override { return Unused(); }
 
  private:

@@ -64,11 +64,15 @@ struct Variant {
   bool adamw;
   Precision precision;
   int64_t accumulate = 1;
+  int world_size = 2;
+  Transport transport = Transport::kSharedMemory;
 };
 
 TrainingRun RunOf(const Variant& variant, const std::string& root) {
   TrainingRun run = SmallRun(root);
   run.resnet = variant.net == Net::kResNet;
+  run.world_size = variant.world_size;
+  run.transport = variant.transport;
   if (variant.net == Net::kDropout) {
     run.world_size = 1;  // threads of one process would draw from one generator in turn
     run.make_model = [](const ModelContext& context) {
@@ -121,17 +125,20 @@ TEST_P(Resume, EqualsNeverHavingStoppedBitForBit) {
 
 INSTANTIATE_TEST_SUITE_P(
     AllRecipes, Resume,
-    ::testing::Values(Variant{"mlp_adamw", Net::kMlp, true, Precision::kFp32},
-                      Variant{"mlp_sgd_bf16", Net::kMlp, false, Precision::kBf16},
-                      Variant{"mlp_adamw_fp16", Net::kMlp, true, Precision::kFp16},
-                      Variant{"mlp_sgd_tf32", Net::kMlp, false, Precision::kTf32},
-                      Variant{"resnet_adamw_bf16", Net::kResNet, true, Precision::kBf16},
-                      Variant{"resnet_sgd", Net::kResNet, false, Precision::kFp32},
-                      Variant{"resnet_sgd_fp16", Net::kResNet, false, Precision::kFp16},
-                      Variant{"resnet_adamw_accumulated", Net::kResNet, true, Precision::kFp32, 3},
-                      Variant{"dropout_accumulated", Net::kDropout, true, Precision::kFp32, 4},
-                      Variant{"dropout_accumulated_fp16", Net::kDropout, false, Precision::kFp16,
-                              2}),
+    ::testing::Values(
+        Variant{"mlp_adamw", Net::kMlp, true, Precision::kFp32},
+        Variant{"mlp_sgd_bf16", Net::kMlp, false, Precision::kBf16},
+        Variant{"mlp_adamw_fp16", Net::kMlp, true, Precision::kFp16},
+        Variant{"mlp_sgd_tf32", Net::kMlp, false, Precision::kTf32},
+        Variant{"resnet_adamw_bf16", Net::kResNet, true, Precision::kBf16},
+        Variant{"resnet_sgd", Net::kResNet, false, Precision::kFp32},
+        Variant{"resnet_sgd_fp16", Net::kResNet, false, Precision::kFp16},
+        Variant{"resnet_adamw_accumulated", Net::kResNet, true, Precision::kFp32, 3},
+        Variant{"dropout_accumulated", Net::kDropout, true, Precision::kFp32, 4},
+        Variant{"dropout_accumulated_fp16", Net::kDropout, false, Precision::kFp16, 2},
+        Variant{"mlp_adamw_gloo", Net::kMlp, true, Precision::kFp32, 1, 2, Transport::kGloo},
+        Variant{"mlp_adamw_4_ranks", Net::kMlp, true, Precision::kFp32, 1, 4},
+        Variant{"resnet_adamw_4_ranks", Net::kResNet, true, Precision::kFp32, 1, 4}),
     [](const auto& info) { return info.param.name; });
 
 TEST(Train, SavesByTimeOnAllRanksAtTheSameStep) {

@@ -79,9 +79,10 @@ RunOutcome RunTraining(const TrainingRun& run, const std::function<void(Model&)>
   RunOutcome outcome;
   outcome.ranks.resize(static_cast<size_t>(run.world_size));
   FakePublisher publisher;
-  const auto errors = RunGang(run.world_size, [&](std::unique_ptr<Collectives> gang) {
+  const auto body = [&](std::unique_ptr<Collectives> gang) {
     RunRank(run, at_start, publisher, *gang, outcome.ranks[static_cast<size_t>(gang->rank())]);
-  });
+  };
+  const auto errors = RunGang(run.world_size, body, {.transport = run.transport});
   for (const std::string& error : errors) MUSTER_CHECK(error.empty(), error);
   outcome.committed = publisher.committed();
   return outcome;

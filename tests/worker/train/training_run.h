@@ -1,4 +1,4 @@
-// A whole training run in one process: each rank a thread, over real Gloo, real files and fakes of
+// A whole training run in one process: each rank a thread, over a real transport, real files and fakes of
 // agent and controller.
 #pragma once
 
@@ -70,6 +70,7 @@ class FakePublisher final : public worker::Publisher {
 
 struct TrainingRun {
   int world_size = 1;
+  worker::Transport transport = worker::Transport::kAuto;
   bool resnet = false;
   // Instead of the two models: called on each rank.
   std::function<std::unique_ptr<worker::Model>(const worker::ModelContext&)> make_model;

@@ -1,0 +1,184 @@
+// The exchange of gradients, over both transports and in all modes: against one process on the same
+// global batch.
+#include "worker/dist/ddp.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "tests/worker/dist/gang.h"
+
+namespace muster::worker {
+namespace {
+
+using muster::testing::RunGang;
+using ::testing::Each;
+using ::testing::ElementsAre;
+
+struct GangKind {
+  Transport transport;
+  int world;
+};
+constexpr GangKind kGangs[] = {{Transport::kAuto, 1},         {Transport::kGloo, 2},
+                               {Transport::kGloo, 3},         {Transport::kSharedMemory, 2},
+                               {Transport::kSharedMemory, 3}, {Transport::kSharedMemory, 4}};
+
+// loss = sum(w * x) with x = rank + 1: the gradient of w is x, and its weighted mean is known.
+TEST(GradientSync, GivesEveryRankTheWeightedMeanAndTheControlNumbers) {
+  for (const auto& [transport, world] : kGangs) {
+    std::vector<std::vector<double>> seen(world);
+    const auto body = [&](std::unique_ptr<Collectives> gang) {
+      const int rank = gang->rank();
+      at::Tensor a = at::ones({300}).requires_grad_();
+      at::Tensor b = at::ones({200}).requires_grad_();
+      // Buckets so small that there are several.
+      auto sync = gang->MakeGradientSync(
+          {a, b}, {.control_size = 2, .first_bucket_bytes = 64, .bucket_bytes = 900});
+      for (int step = 0; step < 3; ++step) {
+        sync->BeginStep();
+        const at::Tensor loss = a.mul(rank + 1.0).sum().add(b.mul(10.0 * (step + 1)).sum());
+        sync->Backward(loss, at::tensor(2.0, at::kFloat),
+                       at::tensor({static_cast<double>(rank), 1.0 * step}, at::kFloat));
+      }
+      seen[rank] = {sync->gradients()[0][299].item<double>(),
+                    sync->gradients()[1][0].item<double>(), sync->control()[0].item<double>(),
+                    sync->control()[1].item<double>()};
+    };
+    EXPECT_THAT(RunGang(world, body, {.transport = transport}), Each(""));
+    const double mean_rank = (world - 1) / 2.0;
+    EXPECT_THAT(seen, Each(ElementsAre(2 * (mean_rank + 1), 60.0, mean_rank, 2.0)));
+  }
+}
+
+// Three backward passes a step, of which only the last exchanges: their sum, averaged over the
+// ranks.
+TEST(GradientSync, AddsWhatWasAccumulatedBeforeTheExchange) {
+  for (const auto& [transport, world] : kGangs) {
+    std::vector<std::vector<double>> seen(world);
+    const auto body = [&](std::unique_ptr<Collectives> gang) {
+      const double mine = gang->rank() + 1.0;
+      at::Tensor a = at::ones({300}).requires_grad_();
+      at::Tensor b = at::ones({200}).requires_grad_();
+      auto sync = gang->MakeGradientSync(
+          {a, b}, {.control_size = 1, .first_bucket_bytes = 64, .bucket_bytes = 900});
+      for (int step = 0; step < 3; ++step) {
+        sync->BeginStep();
+        for (const double part : {1.0, 10.0, 100.0}) {
+          const at::Tensor loss = a.mul(mine).sum().add(b.sum());
+          const at::Tensor weight = at::tensor(part, at::kFloat);
+          if (part < 100) {
+            sync->Accumulate(loss, weight);
+            // Nothing has been exchanged yet.
+            EXPECT_EQ(a.grad()[0].item<double>(), part == 1 ? mine : 11 * mine);
+          } else {
+            sync->Backward(loss, weight, at::tensor({mine}, at::kFloat));
+          }
+        }
+      }
+      seen[gang->rank()] = {sync->gradients()[0][299].item<double>(), a.grad()[0].item<double>(),
+                            sync->gradients()[1][0].item<double>(),
+                            sync->control()[0].item<double>()};
+    };
+    EXPECT_THAT(RunGang(world, body, {.transport = transport}), Each(""));
+    const double mean = (world + 1) / 2.0;
+    EXPECT_THAT(seen, Each(ElementsAre(111 * mean, 111 * mean, 111.0, mean)));
+  }
+}
+
+// What one rank of `gang` gets as the gradients of a small network on its share of 24 samples.
+std::vector<at::Tensor> NetworkGradients(Collectives& gang, bool with_unused) {
+  at::Generator random = at::globalContext().defaultGenerator(at::kCPU).clone();
+  random.set_current_seed(7);
+  const at::Tensor inputs = at::randn({24, 33}, random);
+  at::Tensor first = at::randn({40, 33}, random).requires_grad_();
+  at::Tensor second = at::randn({5, 40}, random).requires_grad_();
+  std::vector<at::Tensor> parameters = {first, second};
+  if (with_unused) parameters.insert(parameters.begin() + 1, at::ones({17}).requires_grad_());
+  auto sync = gang.MakeGradientSync(
+      parameters, {.control_size = 1, .first_bucket_bytes = 64, .bucket_bytes = 900});
+  const int64_t share = 24 / gang.world_size();
+  for (int step = 0; step < 3; ++step) {
+    sync->BeginStep();
+    const at::Tensor mine = inputs.narrow(0, share * gang.rank(), share);
+    const at::Tensor output = at::linear(at::linear(mine, first).tanh(), second);
+    sync->Backward(output.square().mean(), at::tensor(1.0f), at::tensor({2.5f}));
+  }
+  EXPECT_EQ(sync->control().item<float>(), 2.5f);
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& gradient : sync->gradients()) gradients.push_back(gradient.clone());
+  return gradients;
+}
+
+std::vector<std::vector<at::Tensor>> GradientsOfAllRanks(int world, CollectivesOptions options,
+                                                         bool with_unused = false) {
+  std::vector<std::vector<at::Tensor>> gradients(world);
+  const auto body = [&](std::unique_ptr<Collectives> gang) {
+    gradients[gang->rank()] = NetworkGradients(*gang, with_unused);
+  };
+  EXPECT_THAT(RunGang(world, body, options), Each(""));
+  return gradients;
+}
+
+struct Mode {
+  const char* name;
+  Compression compression;
+  double bound;  // of the error, relative to the largest gradient of the tensor
+};
+
+TEST(GradientSync, EqualsOneProcessOnTheGlobalBatchWithinTheBoundOfItsCompression) {
+  const std::vector<at::Tensor> whole = GradientsOfAllRanks(1, {})[0];
+  // Each number is rounded once per rank and once for their sum: to 11 and to 8 bits.
+  for (const Mode& mode : {Mode{"none", Compression::kNone, 1e-6},
+                           Mode{"fp16", Compression::kFp16, std::ldexp(1, -10)},
+                           Mode{"bf16", Compression::kBf16, std::ldexp(1, -7)}}) {
+    for (const auto& [transport, world] : kGangs) {
+      if (world == 1) continue;
+      const auto gradients =
+          GradientsOfAllRanks(world, {.transport = transport, .compression = mode.compression});
+      for (size_t i = 0; i < whole.size(); ++i) {
+        const double largest = whole[i].abs().max().item<double>();
+        const double error = gradients[0][i].sub(whole[i]).abs().max().item<double>() / largest;
+        EXPECT_LE(error, mode.bound) << mode.name << " over " << world << " ranks";
+        if (mode.compression != Compression::kNone) {
+          EXPECT_GT(error, 1e-6) << mode.name << " compresses nothing";
+        }
+        EXPECT_EQ(gradients[0][i].scalar_type(), at::kFloat);
+        for (const auto& rank : gradients) EXPECT_TRUE(at::equal(rank[i], gradients[0][i]));
+      }
+    }
+  }
+}
+
+TEST(GradientSync, AnUnusedParameterGetsZerosAndHoldsUpNobody) {
+  const std::vector<at::Tensor> whole = GradientsOfAllRanks(1, {})[0];
+  for (const bool static_graph : {false, true}) {
+    for (const Transport transport : {Transport::kGloo, Transport::kSharedMemory}) {
+      const auto gradients = GradientsOfAllRanks(
+          2, {.transport = transport, .static_graph = static_graph}, /*with_unused=*/true);
+      for (const auto& rank : gradients) {
+        EXPECT_TRUE(at::allclose(rank[0], whole[0], 1e-5, 1e-7));
+        EXPECT_TRUE(at::equal(rank[1], at::zeros({17})));
+        EXPECT_TRUE(at::allclose(rank[2], whole[1], 1e-5, 1e-7));
+      }
+    }
+  }
+}
+
+// How a sum is cut into buckets must not show: a resumed run may cut it otherwise.
+TEST(GradientSync, SharedMemoryGivesTheSameBitsAtEveryRunWithFourRanks) {
+  const auto once = GradientsOfAllRanks(4, {.transport = Transport::kSharedMemory});
+  const auto again = GradientsOfAllRanks(4, {.transport = Transport::kSharedMemory});
+  for (size_t i = 0; i < once[0].size(); ++i) EXPECT_TRUE(at::equal(once[0][i], again[0][i]));
+}
+
+}  // namespace
+}  // namespace muster::worker

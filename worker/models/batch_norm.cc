@@ -1,0 +1,117 @@
+#include "worker/models/batch_norm.h"
+
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/native_batch_norm.h>
+#include <ATen/ops/var_mean.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "worker/dist/collectives.h"
+
+namespace muster::worker {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Variable;
+using torch::autograd::variable_list;
+
+// All but the channels.
+std::vector<int64_t> ReducedDims(const at::Tensor& x) {
+  std::vector<int64_t> dims = {0};
+  for (int64_t dim = 2; dim < x.dim(); ++dim) dims.push_back(dim);
+  return dims;
+}
+
+// [C] beside an x of [B, C, ...].
+at::Tensor Channels(const at::Tensor& values, const at::Tensor& x) {
+  std::vector<int64_t> shape(static_cast<size_t>(x.dim()), 1);
+  shape[1] = values.size(0);
+  return values.view(shape);
+}
+
+struct Statistics {
+  at::Tensor mean, variance;  // float [C]; the variance of the population
+  at::Tensor count;           // double [1]: values of each channel, over all ranks
+};
+
+// One exchange: count, sum and sum of squares. As doubles, for their difference is the variance.
+Statistics OverGang(const at::Tensor& x, Collectives& gang) {
+  const auto [variance, mean] =
+      at::var_mean(x.to(at::kFloat), ReducedDims(x), /*correction=*/0, /*keepdim=*/false);
+  const at::Tensor mean64 = mean.to(at::kDouble);
+  const at::Tensor square64 = variance.to(at::kDouble).add(mean64.square());
+  const double count = static_cast<double>(x.numel() / x.size(1));
+  at::Tensor sums =
+      at::cat({mean64.mul(count), square64.mul(count), at::full({1}, count, mean64.options())});
+  gang.AllReduceSum(sums);
+  const int64_t channels = x.size(1);
+  Statistics all;
+  all.count = sums.narrow(0, 2 * channels, 1);
+  const at::Tensor mean_of_all = sums.narrow(0, 0, channels).div(all.count);
+  const at::Tensor square_of_all = sums.narrow(0, channels, channels).div(all.count);
+  all.mean = mean_of_all.to(at::kFloat);
+  all.variance = square_of_all.sub(mean_of_all.square()).clamp_min(0).to(at::kFloat);
+  return all;
+}
+
+class GangBatchNorm : public torch::autograd::Function<GangBatchNorm> {
+ public:
+  static Variable forward(AutogradContext* context, const Variable& x, const Variable& weight,
+                          const Variable& bias, const at::Tensor& running_mean,
+                          const at::Tensor& running_var, Collectives* gang) {
+    const Statistics all = OverGang(x, *gang);
+    if (running_mean.defined()) {
+      const at::Tensor unbiased = all.variance.mul(all.count.div(all.count.sub(1)).to(at::kFloat));
+      at::Tensor(running_mean).lerp_(all.mean, kBatchNormMomentum);
+      at::Tensor(running_var).lerp_(unbiased, kBatchNormMomentum);
+    }
+    context->save_for_backward({x, weight, all.mean, all.variance, all.count});
+    // The gang outlives the backward pass by contract.
+    context->saved_data["gang"] = reinterpret_cast<int64_t>(gang);
+    return std::get<0>(at::native_batch_norm(x, weight, bias, all.mean, all.variance,
+                                             /*training=*/false, kBatchNormMomentum,
+                                             kBatchNormEpsilon));
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor& x = saved[0];
+    const at::Tensor centered = x.sub(Channels(saved[2], x));
+    const at::Tensor inverse_deviation = saved[3].add(kBatchNormEpsilon).rsqrt();
+    const at::Tensor dy = gradients[0].to(at::kFloat);  // it may come in half precision
+    const at::Tensor sum_dy = dy.sum(ReducedDims(x));
+    const at::Tensor sum_dy_centered = dy.mul(centered).sum(ReducedDims(x));
+
+    auto* gang = reinterpret_cast<Collectives*>(context->saved_data["gang"].toInt());
+    at::Tensor sums = at::cat({sum_dy, sum_dy_centered});
+    gang->AllReduceSum(sums);
+    const at::Tensor means = sums.div(saved[4].to(at::kFloat));
+    const int64_t channels = x.size(1);
+    const at::Tensor slope = means.narrow(0, channels, channels).mul(inverse_deviation.square());
+    const at::Tensor dx = dy.sub(Channels(means.narrow(0, 0, channels), x))
+                              .sub_(centered.mul(Channels(slope, x)))
+                              .mul_(Channels(inverse_deviation.mul(saved[1]), x));
+    // Of this rank's samples alone: the mean over the ranks is taken with all other gradients.
+    return {dx.to(x.scalar_type()),
+            sum_dy_centered.mul(inverse_deviation),
+            sum_dy,
+            Variable(),
+            Variable(),
+            Variable()};
+  }
+};
+
+}  // namespace
+
+at::Tensor BatchNorm(const at::Tensor& x, const BatchNormTensors& tensors, bool training,
+                     Collectives* gang) {
+  if (training && gang != nullptr && gang->world_size() > 1) {
+    return GangBatchNorm::apply(x, tensors.weight, tensors.bias, tensors.running_mean,
+                                tensors.running_var, gang);
+  }
+  return at::batch_norm(x, tensors.weight, tensors.bias, tensors.running_mean, tensors.running_var,
+                        training, kBatchNormMomentum, kBatchNormEpsilon, /*cudnn_enabled=*/true);
+}
+
+}  // namespace muster::worker
