@@ -67,7 +67,10 @@ TransformerBlockNames Names() {
 class Mae final : public Model {
  public:
   Mae(const MaeConfig& config, const ModelContext& context)
-      : config_(config), device_(context.device), init_(context.seed, context.device) {
+      : config_(config),
+        device_(context.device),
+        checkpoint_blocks_(context.checkpoint_blocks),
+        init_(context.seed, context.device) {
     AddEncoder(context);
     AddDecoder(context);
   }
@@ -80,7 +83,7 @@ class Mae final : public Model {
     const at::Tensor token =
         (class_token_ + positions_.narrow(1, 0, 1)).expand({inputs.size(0), -1, -1});
     at::Tensor x_BTD = at::cat({token, seen}, 1);
-    for (const TransformerBlock& block : blocks_) x_BTD = block(x_BTD, training());
+    x_BTD = RunBlocks(blocks_, std::move(x_BTD), training(), checkpoint_blocks_);
     return {Decode(norm_(x_BTD), hiding.order), hiding.mask};
   }
 
@@ -170,12 +173,13 @@ class Mae final : public Model {
     const at::Tensor shuffled = at::cat({embedded.narrow(1, 1, seen), hidden}, 1);
     at::Tensor x_BTD = at::cat({embedded.narrow(1, 0, 1), GatherTokens(shuffled, order_BP)}, 1);
     x_BTD = x_BTD + decoder_positions_;
-    for (const TransformerBlock& block : decoder_blocks_) x_BTD = block(x_BTD, training());
+    x_BTD = RunBlocks(decoder_blocks_, std::move(x_BTD), training(), checkpoint_blocks_);
     return predict_(decoder_norm_(x_BTD)).narrow(1, 1, patches);
   }
 
   const MaeConfig config_;
   const at::Device device_;
+  const bool checkpoint_blocks_;
   Initializer init_;
   at::Tensor class_token_;                // [1, 1, D]
   at::Tensor positions_;                  // [1, 1 + P, D]

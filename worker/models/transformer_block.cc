@@ -9,6 +9,10 @@
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/zeros.h>
 
+#include <utility>
+
+#include "worker/models/recompute.h"
+
 namespace muster::worker {
 namespace {
 
@@ -65,6 +69,21 @@ std::vector<at::Tensor> TransformerBlock::Parameters() const {
                     {attention_output.weight, attention_output.bias, mlp_norm.weight, mlp_norm.bias,
                      mlp_in.weight, mlp_in.bias, mlp_out.weight, mlp_out.bias});
   return parameters;
+}
+
+at::Tensor RunBlocks(const std::vector<TransformerBlock>& blocks, at::Tensor x_BTD, bool training,
+                     bool checkpoint) {
+  for (const TransformerBlock& block : blocks) {
+    if (!checkpoint || !training) {
+      x_BTD = block(x_BTD, training);
+      continue;
+    }
+    const auto run = [&block](const std::vector<at::Tensor>& inputs, Pass) {
+      return block(inputs.front(), /*training=*/true);
+    };
+    x_BTD = Recompute(run, block.Parameters(), {x_BTD});
+  }
+  return x_BTD;
 }
 
 NormLayer MakeNorm(const std::string& name, int64_t width, double epsilon,

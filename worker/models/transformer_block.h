@@ -54,6 +54,11 @@ struct TransformerBlock {
   std::vector<at::Tensor> Parameters() const;
 };
 
+// x through all blocks in their order. With `checkpoint`, each keeps only its input in training and
+// runs again in the backward pass (recompute.h); the blocks must live until then.
+at::Tensor RunBlocks(const std::vector<TransformerBlock>& blocks, at::Tensor x_BTD, bool training,
+                     bool checkpoint);
+
 // What the reference implementation calls the parts of a block, each with the prefix in front:
 // "<name>.weight" and "<name>.bias".
 struct TransformerBlockNames {

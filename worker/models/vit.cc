@@ -23,7 +23,9 @@ constexpr double kPositionDeviation = 0.02;  // as BERT's
 class Vit final : public Model {
  public:
   Vit(const VitConfig& config, const ModelContext& context)
-      : config_(config), init_(context.seed, context.device) {
+      : config_(config),
+        checkpoint_blocks_(context.checkpoint_blocks),
+        init_(context.seed, context.device) {
     const AddParameterFunction add = [this, &context](std::string name, at::Tensor values) {
       return AddParameter(std::move(name), std::move(values), context.device);
     };
@@ -59,7 +61,7 @@ class Vit final : public Model {
     const at::Tensor token = class_token_.expand({inputs.size(0), -1, -1});
     at::Tensor x_BTD = at::cat({token, patches_BPD}, 1) + positions_;
     if (training() && config_.dropout > 0) x_BTD = at::dropout(x_BTD, config_.dropout, true);
-    for (const TransformerBlock& block : blocks_) x_BTD = block(x_BTD, training());
+    x_BTD = RunBlocks(blocks_, std::move(x_BTD), training(), checkpoint_blocks_);
     // Of the last norm only the class token is read; a norm works on each token by itself.
     return {head_(norm_(x_BTD.select(1, 0)))};
   }
@@ -76,6 +78,7 @@ class Vit final : public Model {
   }
 
   const VitConfig config_;
+  const bool checkpoint_blocks_;
   Initializer init_;
   at::Tensor class_token_;                // [1, 1, D]
   at::Tensor patch_weight_, patch_bias_;  // [D, channels, patch, patch], [D]

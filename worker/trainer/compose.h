@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<Optimizer>> BuildOptimizer(const trainer_spec::Op
 std::unique_ptr<Ema> BuildEma(const trainer_spec::Ema& spec, const Model& model);
 
 // Null without `train.weights`.
-std::unique_ptr<Transfer> BuildTransfer(const trainer_spec::Weights& spec, FileSystem& fs);
+std::unique_ptr<Transfer> BuildTransfer(const trainer_spec::Train& train, FileSystem& fs);
 
 Sampler BuildSampler(const trainer_spec::Train& train, const Dataset& dataset);
 

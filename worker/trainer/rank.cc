@@ -132,7 +132,7 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer,
                           BuildOptimizer(spec.train.optimizer, *model));
   const std::unique_ptr<Ema> ema = BuildEma(spec.train.ema, *model);
-  const std::unique_ptr<Transfer> transfer = BuildTransfer(spec.train.weights, fs);
+  const std::unique_ptr<Transfer> transfer = BuildTransfer(spec.train, fs);
   if (recipe.precision == Precision::kTf32 && device.is_cpu())
     Log(LogLevel::kInfo, "tf32_is_fp32_on_the_cpu");
   Log(LogLevel::kInfo, "model_ready",

@@ -41,8 +41,8 @@ TEST(ConfigsTest, EveryExampleIsValidCommentedAndNamedAfterItsFile) {
   }
   EXPECT_THAT(names,
               ::testing::IsSupersetOf({"digits-resnet18", "mlp-synthetic", "resnet18-synthetic",
-                                       "resnet18-gpu-bf16", "vit-digits", "mae-digits", "gpt2-124m",
-                                       "gpt2-tiny-text"}));
+                                       "resnet18-gpu-bf16", "vit-digits", "mae-digits",
+                                       "mae-digits-finetune", "gpt2-124m", "gpt2-tiny-text"}));
 }
 
 TEST(ConfigsTest, TheQuickstartTrainsASmallResNetOnTwoRanks) {

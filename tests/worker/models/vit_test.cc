@@ -1,5 +1,6 @@
 #include "worker/models/vit.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
@@ -90,6 +91,30 @@ TEST(Vit, DropoutActsInTrainingOnly) {
   EXPECT_FALSE(twice_equal());
   model->SetTraining(false);
   EXPECT_TRUE(twice_equal());
+}
+
+TEST(Vit, GivesTheSameGradientsWhenBlocksAreComputedAgain) {
+  VitConfig config = Small();
+  config.dropout = 0.3;
+  config.attention_dropout = 0.3;
+  std::vector<std::vector<at::Tensor>> gradients;
+  for (const bool again : {false, true}) {
+    auto made = MakeVit(
+        config, {.input_shape = {1, 8, 8}, .classes = 3, .seed = 3, .checkpoint_blocks = again});
+    ASSERT_OK(made);
+    FillHead(**made);
+    at::Generator generator = at::detail::getDefaultCPUGenerator();
+    generator.set_current_seed(7);
+    const at::Tensor inputs = at::linspace(-1, 1, 2 * 64).view({2, 1, 8, 8});
+    torch::autograd::backward({(*made)->Forward(inputs).values.square().sum()}, {});
+    gradients.emplace_back();
+    for (const ModelTensor& parameter : (*made)->parameters()) {
+      gradients.back().push_back(parameter.tensor.grad().clone());
+    }
+  }
+  for (size_t i = 0; i < gradients[0].size(); ++i) {
+    EXPECT_TRUE(at::equal(gradients[0][i], gradients[1][i])) << i;
+  }
 }
 
 TEST(Vit, RefusesPicturesThatDoNotPartIntoPatches) {
