@@ -211,6 +211,8 @@ void FillTrain(v1::Train& train) {
   }
   if (train.has_weights()) MUSTER_DEFAULT(*train.mutable_weights(), strict, false);
   if (train.has_artifacts()) {
+    MUSTER_DEFAULT(*train.mutable_artifacts(), tensorboard, false);
+    MUSTER_DEFAULT(*train.mutable_artifacts(), confusion, false);
     MUSTER_DEFAULT(*train.mutable_artifacts(), reconstructions_every_steps, 0);
   }
   FillParallel(*train.mutable_parallel());

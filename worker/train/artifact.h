@@ -8,6 +8,8 @@
 
 #include <cstdint>
 
+#include "worker/train/evaluate.h"
+
 namespace muster::worker {
 
 class Artifact {
@@ -15,6 +17,8 @@ class Artifact {
   virtual ~Artifact() = default;
   // `done` steps are done.
   virtual void AfterStep(int64_t done) = 0;
+  // The run is over, and this is how its best weights did on the test set.
+  virtual void AfterTest(const Evaluation& /*test*/) {}
 };
 
 }  // namespace muster::worker

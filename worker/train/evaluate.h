@@ -16,6 +16,9 @@ struct Evaluation {
   int64_t samples = 0;
   double correct = 0;  // whole samples for classifiers; see Objective::Correct
   double loss = 0;     // the mean of Objective::EvaluationLoss
+  // int64 [classes, classes]: how many samples of the row's class were taken for the column's. On
+  // the CPU; undefined unless it was asked for.
+  at::Tensor confusion;
   // Of Objective::CorrectInTopFive; absent when the objective knows none.
   std::optional<double> top5_accuracy;
 
@@ -29,6 +32,7 @@ struct EvaluationParts {
   const Objective& objective;
   Collectives& gang;
   at::Device device;
+  bool confusion = false;  // count it, where samples have a class
 };
 
 // All ranks call it. First makes the buffers of rank 0 everybody's: batch norm's running statistics

@@ -77,8 +77,9 @@ Evaluation Assess(Split split, const Recipe& recipe, const TrainParts& parts, Re
                   const RunState& run) {
   reporter.Phase("evaluate", run);
   const EmaScope averaged(parts.ema);
-  const Evaluation evaluation = Evaluate(
-      split, {recipe, parts.loader, parts.model, parts.objective, parts.gang, parts.device});
+  const Evaluation evaluation =
+      Evaluate(split, {recipe, parts.loader, parts.model, parts.objective, parts.gang, parts.device,
+                       /*confusion=*/split == Split::kTest && recipe.count_confusion});
   reporter.Evaluated(run, split, evaluation, parts.objective.Derived(evaluation.loss));
   return evaluation;
 }
@@ -109,6 +110,7 @@ absl::StatusOr<TrainResult> Conclude(const Recipe& recipe, const TrainParts& par
   MUSTER_RETURN_IF_ERROR(parts.checkpoints.Finish(recipe.commit_timeout));
   MUSTER_RETURN_IF_ERROR(parts.checkpoints.LoadBest(run));
   const Evaluation test = Assess(Split::kTest, recipe, parts, reporter, run);
+  for (Artifact* artifact : parts.artifacts) artifact->AfterTest(test);
   reporter.Phase("done", run);
   TrainResult result;
   for (const auto& [name, value] : parts.objective.Derived(test.loss)) {

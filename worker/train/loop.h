@@ -32,8 +32,8 @@ struct TrainParts {
   Checkpoints& checkpoints;
   Supervisor& supervisor;
   c10::Device device;
-  Ema* ema = nullptr;                  // averages the weights; may be none
-  const Transfer* transfer = nullptr;  // what a fresh run begins with; may be none
+  Ema* ema = nullptr;                     // averages the weights; may be none
+  const Transfer* transfer = nullptr;     // what a fresh run begins with; may be none
   std::vector<Artifact*> artifacts = {};  // of rank 0
 };
 

@@ -34,8 +34,10 @@ class Classification : public Objective {
   bool accuracy_leads() const override { return true; }
 
   at::Tensor Correct(const ModelOutput& output, const Batch& batch) const override {
-    return output.values.argmax(1).eq(ClassesOf(batch)).sum();
+    return Predicted(output).eq(ClassesOf(batch)).sum();
   }
+
+  at::Tensor Predicted(const ModelOutput& output) const override { return output.values.argmax(1); }
 
   at::Tensor CorrectInTopFive(const ModelOutput& output, const Batch& batch) const override {
     if (output.values.size(1) <= kTopFive) return {};
@@ -154,6 +156,8 @@ class LanguageModel final : public Objective {
 };
 
 }  // namespace
+
+at::Tensor Objective::Predicted(const ModelOutput&) const { return {}; }
 
 at::Tensor Objective::CorrectInTopFive(const ModelOutput&, const Batch&) const { return {}; }
 

@@ -35,6 +35,9 @@ class Objective {
   // share of them that are right. Undefined when the task knows no right and wrong.
   virtual at::Tensor Correct(const ModelOutput& output, const Batch& batch) const = 0;
 
+  // The class that each sample is taken for, int64 [B]. Undefined when samples have no class.
+  virtual at::Tensor Predicted(const ModelOutput& output) const;
+
   // How many of the batch's samples have their class among the five most likely ones: 0-dim.
   // Undefined when that says nothing: no classes, or five at most.
   virtual at::Tensor CorrectInTopFive(const ModelOutput& output, const Batch& batch) const;

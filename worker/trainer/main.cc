@@ -8,10 +8,9 @@
 #include <stdlib.h>
 
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <limits>
-#include <sstream>
+#include <optional>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/numbers.h"
@@ -22,8 +21,7 @@
 #include "common/fs/file_system.h"
 #include "worker/link/launch.h"
 #include "worker/train/failure.h"
-#include "worker/trainer/forward.h"
-#include "worker/trainer/model_command.h"
+#include "worker/trainer/commands.h"
 #include "worker/trainer/rank.h"
 
 namespace muster::worker {
@@ -141,41 +139,6 @@ int PrintSpec(const std::string& file) {
   return 0;
 }
 
-int RunForward(const ForwardRequest& request) {
-  const absl::Status status = Forward(PosixFileSystem(), request);
-  if (status.ok()) return 0;
-  std::cerr << "muster-trainer forward: " << status.message() << "\n";
-  return 1;
-}
-
-// What the `model` subcommands were asked for.
-struct ModelRequest {
-  std::string name, spec_file, output = "table";
-  bool allow_plugins = false;
-};
-
-absl::StatusOr<std::string> Show(const ModelRequest& request, ModelFormat format) {
-  if (request.spec_file.empty()) return ShowModel(request.name, format);
-  // `muster` passes the spec through a pipe.
-  const std::string file = request.spec_file == "-" ? "/dev/stdin" : request.spec_file;
-  std::ifstream stream(file);
-  std::stringstream text;
-  text << stream.rdbuf();
-  if (!stream) return absl::NotFoundError(absl::StrCat(request.spec_file, " cannot be read"));
-  return ShowModelOfSpec(text.str(), request.allow_plugins, PosixFileSystem(), format);
-}
-
-int RunModelCommand(const ModelRequest& request, bool list) {
-  const ModelFormat format = request.output == "json" ? ModelFormat::kJson : ModelFormat::kTable;
-  const auto text = list ? ListModels(format) : Show(request, format);
-  if (!text.ok()) {
-    std::cerr << "muster-trainer: " << text.status().message() << "\n";
-    return 2;
-  }
-  std::cout << *text;
-  return 0;
-}
-
 int Main(int argc, char** argv) {
   SetLogProgram("muster-trainer");
   SetNcclEnvironment();
@@ -188,46 +151,18 @@ int Main(int argc, char** argv) {
                  "The rank's launch.json; the link's socket is in MUSTER_LINK_FD");
   app.add_option("--print-spec", spec_file,
                  "Read a resolved spec (JSON), print it as the trainer understands it, and leave");
-  ForwardRequest request;
-  CLI::App* forward = app.add_subcommand(
-      "forward", "Run a model once on given inputs, on the CPU, and write what it gives");
-  forward->add_option("--spec", request.spec, "The resolved spec (JSON) that names the model")
-      ->required();
-  forward->add_option("--weights", request.weights,
-                      "The model's weights (safetensors); default: the initial ones of the seed");
-  forward->add_option("--inputs", request.inputs, "A tensor `inputs` of samples (safetensors)")
-      ->required();
-  forward->add_option("--classes", request.classes, "How many classes the model tells apart")
-      ->default_val(1000)
-      ->check(CLI::Range(1, 1 << 24));
-  forward->add_option("--out", request.out, "Write `values`, and `mask` where there is one, here")
-      ->required();
-  ModelRequest model;
-  CLI::App* models = app.add_subcommand("model", "Look at networks without training them");
-  models->require_subcommand(1);
-  CLI::App* list = models->add_subcommand("ls", "The networks that have a name");
-  CLI::App* show = models->add_subcommand("show", "A network's tensors and the memory it takes");
-  auto* name = show->add_option("NAME", model.name, "A name that `model ls` shows");
-  auto* spec = show->add_option("--spec", model.spec_file,
-                                "Instead of a name: a resolved spec (JSON); - for standard input");
-  name->excludes(spec);
-  show->add_flag("--allow-commands", model.allow_plugins, "Load the spec's plug-in, which is code");
-  for (CLI::App* command : {list, show}) {
-    command->add_option("-o,--output", model.output, "table or json")
-        ->check(CLI::IsMember({"table", "json"}));
-  }
+  Commands commands(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  if (models->parsed()) return RunModelCommand(model, list->parsed());
+  if (const std::optional<int> code = commands.Run()) return *code;
   if (version) {
     std::cout << VersionLine("muster-trainer") << "\n";
     return 0;
   }
   if (!spec_file.empty()) return PrintSpec(spec_file);
-  if (forward->parsed()) return RunForward(request);
   if (launch_file.empty()) {
     std::cerr << "muster-trainer: --launch FILE is missing; see --help\n";
     return 2;

@@ -17,6 +17,8 @@
 #include "common/fs/file_system.h"
 #include "worker/dist/collectives.h"
 #include "worker/train/checkpoints.h"
+#include "worker/train/confusion_report.h"
+#include "worker/train/event_supervisor.h"
 #include "worker/train/failure.h"
 #include "worker/train/reconstruction_sheet.h"
 #include "worker/train/torch_guard.h"
@@ -97,17 +99,23 @@ CheckpointsOptions CheckpointsFor(const Launch& launch, const trainer_spec::JobS
   return options;
 }
 
+std::string ArtifactsFolder(const Launch& launch) {
+  return absl::StrCat(launch.checkpoint_root, "/artifacts");
+}
+
 std::vector<std::unique_ptr<Artifact>> BuildArtifacts(const Launch& launch,
                                                       const trainer_spec::JobSpec& spec,
                                                       FileSystem& fs, Model& model,
                                                       const Loader& loader, at::Device device) {
   std::vector<std::unique_ptr<Artifact>> artifacts;
   if (launch.rank != 0) return artifacts;
+  const std::string folder = ArtifactsFolder(launch);
+  if (spec.train.artifacts.confusion) artifacts.push_back(MakeConfusionFiles(fs, folder));
   const uint64_t every = spec.train.artifacts.reconstructions_every_steps;
   if (every > 0 && spec.train.model.mae.has_value()) {
     artifacts.push_back(
         MakeReconstructionSheets(fs, model, loader, device,
-                                 {.folder = absl::StrCat(launch.checkpoint_root, "/artifacts"),
+                                 {.folder = folder,
                                   .every_steps = static_cast<int64_t>(every),
                                   .reconstruction = ReconstructionOf(*spec.train.model.mae)}));
   }
@@ -116,9 +124,12 @@ std::vector<std::unique_ptr<Artifact>> BuildArtifacts(const Launch& launch,
 
 absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::JobSpec& spec,
                                     LinkClient& link) {
-  LinkSupervisor supervisor(link);
-  LinkPublisher publisher(link);
   FileSystem& fs = PosixFileSystem();
+  LinkSupervisor agent(link);
+  EventSupervisor events(fs, agent, ArtifactsFolder(launch), launch.attempt);
+  const bool with_events = launch.rank == 0 && spec.train.artifacts.tensorboard;
+  Supervisor& supervisor = with_events ? static_cast<Supervisor&>(events) : agent;
+  LinkPublisher publisher(link);
   const at::Device device = DeviceOf(launch);
 
   // Data first: what is missing here shows before anybody waits for anybody.
@@ -127,7 +138,7 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Augmenter> augmenter,
                           BuildAugmenter(spec.train, *dataset));
   const Loader loader(*dataset, BuildSampler(spec.train, *dataset), augmenter.get());
-  const Recipe recipe = BuildRecipe(spec, loader.sampler(), launch.world_size);
+  Recipe recipe = BuildRecipe(spec, loader.sampler(), launch.world_size);
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, BuildModel(spec, *dataset, device));
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer,
                           BuildOptimizer(spec.train.optimizer, *model));
@@ -153,6 +164,8 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
   const auto cancel_waits = absl::MakeCleanup([&link] { link.Cancel(); });
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Objective> objective,
                           BuildObjective(spec.train, *dataset));
+  recipe.count_confusion = spec.train.artifacts.confusion && objective->accuracy_leads() &&
+                           dataset->classes() <= kMostConfusionClasses;
   const auto made = BuildArtifacts(launch, spec, fs, *model, loader, device);
   std::vector<Artifact*> artifacts;
   for (const auto& artifact : made) artifacts.push_back(artifact.get());

@@ -1,11 +1,11 @@
-#include "worker/train/objective.h"
-
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+
+#include "worker/train/objective.h"
 
 namespace muster::worker {
 namespace {
