@@ -12,6 +12,10 @@ inline constexpr uint32_t kProtocolVersion = 1;
 // "0.1.0"
 std::string Version();
 
+// The commit that the program was built from, "0123...ef", with "-dirty" when files differed from
+// it; "unknown" for sources without a repository.
+std::string CodeVersion();
+
 // "musterd 0.1.0 (protocol 1)"
 std::string VersionLine(const std::string& program);
 

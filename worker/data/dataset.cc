@@ -55,4 +55,11 @@ Dataset::Part InMemoryDataset::Range(Split split, int64_t begin, int64_t count) 
   return {part(split).inputs.narrow(0, begin, count), part(split).targets.narrow(0, begin, count)};
 }
 
+int64_t InMemoryDataset::bytes() const {
+  int64_t total = 0;
+  for (const Part& part : parts_)
+    total += static_cast<int64_t>(part.inputs.nbytes() + part.targets.nbytes());
+  return total;
+}
+
 }  // namespace muster::worker

@@ -44,6 +44,9 @@ class Dataset {
   // Samples [begin, begin + count); may share memory with the dataset.
   virtual Part Range(Split split, int64_t begin, int64_t count) const = 0;
 
+  // What it holds in memory.
+  virtual int64_t bytes() const = 0;
+
   // Of one sample: [F] or [C, H, W]; [T] for tokens.
   const std::vector<int64_t>& shape() const { return shape_; }
   int64_t classes() const { return classes_; }  // of tokens: the vocabulary
@@ -72,6 +75,7 @@ class InMemoryDataset final : public Dataset {
   int64_t size(Split split) const override;
   Part Gather(Split split, const std::vector<int64_t>& ids) const override;
   Part Range(Split split, int64_t begin, int64_t count) const override;
+  int64_t bytes() const override;
   const Part& part(Split split) const { return parts_[static_cast<size_t>(split)]; }
 
  private:

@@ -42,6 +42,8 @@ class Subset final : public Dataset {
     return Gather(split, ids);
   }
 
+  int64_t bytes() const override { return whole_->bytes(); }
+
  private:
   const std::unique_ptr<Dataset> whole_;
   const Split split_;

@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "common/base/check.h"
@@ -38,6 +39,14 @@ Dataset::Part TokenRows::Range(Split split, int64_t begin, int64_t count) const 
   std::vector<int64_t> ids(static_cast<size_t>(count));
   std::iota(ids.begin(), ids.end(), begin);
   return Gather(split, ids);
+}
+
+int64_t TokenRows::bytes() const {
+  std::set<const TokenStore*> stores;  // splits may share them
+  for (const RowSplit& split : splits_) stores.insert(split.tokens.get());
+  int64_t total = 0;
+  for (const TokenStore* store : stores) total += store->bytes();
+  return total;
 }
 
 }  // namespace muster::worker

@@ -36,6 +36,7 @@ class TokenRows final : public Dataset {
   int64_t size(Split split) const override;
   Part Gather(Split split, const std::vector<int64_t>& ids) const override;
   Part Range(Split split, int64_t begin, int64_t count) const override;
+  int64_t bytes() const override;
 
  private:
   const std::array<RowSplit, 3> splits_;

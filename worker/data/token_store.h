@@ -29,6 +29,7 @@ class TokenStore {
   // whole numbers.
   absl::Status Append(TokenType type, absl::string_view bytes);
 
+  int64_t bytes() const { return static_cast<int64_t>(bytes_.size()); }
   int64_t size() const { return static_cast<int64_t>(bytes_.size()) / width_; }
   // Requires begin + count <= size().
   void Copy(int64_t begin, int64_t count, int64_t* out) const;

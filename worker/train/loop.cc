@@ -1,77 +1,17 @@
 #include "worker/train/loop.h"
 
-#include <chrono>
-
-#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "worker/train/cadence.h"
+#include "worker/train/due.h"
 #include "worker/train/evaluate.h"
 #include "worker/train/failure.h"
+#include "worker/train/memory_estimate.h"
 #include "worker/train/reporter.h"
+#include "worker/train/run_failures.h"
 #include "worker/train/step.h"
 #include "worker/train/torch_guard.h"
 
 namespace muster::worker {
 namespace {
-
-// What follows the step that makes `run`: the same answer on every rank, for it depends on the step
-// alone.
-struct Due {
-  bool report = false;
-  bool validate = false;
-  bool save = false;
-};
-
-Due DueAfter(const Recipe& recipe, const RunState& before, const RunState& run) {
-  const bool last = run.step == recipe.total_steps;
-  Due due;
-  due.report = last || DueBySteps(run.step, recipe.report_every_steps);
-  due.validate = last || DueBySteps(run.step, recipe.validate_every_steps) ||
-                 DueByEpochs(before.epoch, run.epoch, recipe.validate_every_epochs);
-  due.save = last || DueBySteps(run.step, recipe.save_every_steps) ||
-             DueByEpochs(before.epoch, run.epoch, recipe.save_every_epochs);
-  due.validate |= due.save && recipe.validate_before_save;
-  return due;
-}
-
-// Rank 0's clock of saves by time. Ranks' clocks differ, so its wish travels with the gradients:
-// all of them save after the same step.
-class SaveClock {
- public:
-  explicit SaveClock(absl::Duration every) : every_(every), last_(Clock::now()) {}
-
-  void Restart() { last_ = Clock::now(); }
-  // The wish with that to save in it, once each time that one is due.
-  StopWish AddTo(StopWish wish) {
-    if (every_ <= absl::ZeroDuration() || wish.stop) return wish;
-    if (absl::FromChrono(Clock::now() - last_) < every_) return wish;
-    Restart();
-    wish.save = true;
-    return wish;
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  const absl::Duration every_;
-  Clock::time_point last_;
-};
-
-absl::Status NonFinite(const Verdict& verdict) {
-  if (verdict.skipped) {
-    return Classify(
-        absl::FailedPreconditionError(absl::StrCat(
-            "step ", verdict.step + 1, ": the gradient overflowed fp16 in ", verdict.skips_in_row,
-            " steps in a row, the loss scale is down to ", verdict.loss_scale, " (loss ",
-            verdict.loss, "): try train.precision bf16 or a lower train.optimizer.lr")),
-        kNonFinite);
-  }
-  return Classify(
-      absl::FailedPreconditionError(absl::StrCat(
-          "step ", verdict.step + 1, ": loss or gradient is not finite (loss ", verdict.loss,
-          ", gradient norm ", verdict.grad_norm,
-          "): try a lower train.optimizer.lr, train.schedule.warmup_steps or train.clip_norm")),
-      kNonFinite);
-}
 
 Evaluation Assess(Split split, const Recipe& recipe, const TrainParts& parts, Reporter& reporter,
                   const RunState& run) {
@@ -137,11 +77,18 @@ absl::Status StartFresh(const TrainParts& parts, Reporter& reporter) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts) {
+// `memory` is there for the message of a run that does not fit.
+absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts,
+                                MemoryEstimate& memory) {
   Reporter reporter(recipe, parts.supervisor, parts.gang.rank(), parts.device);
   reporter.Phase("load", RunState());
   MUSTER_ASSIGN_OR_RETURN(RunState run, parts.checkpoints.Restore());
   if (run.step == 0) MUSTER_RETURN_IF_ERROR(StartFresh(parts, reporter));
+  const EstimateParts estimate = {recipe,          parts.loader, parts.model,  parts.objective,
+                                  parts.optimizer, parts.gang,   parts.device, parts.ema};
+  memory = CountMemory(estimate);
+  MeasureActivations(estimate, memory);
+  reporter.MemoryEstimated(run, memory);
   TrainStep train_step(recipe,
                        {parts.model, parts.objective, parts.optimizer, parts.gang, parts.device});
   train_step.RestoreLossScale(run.loss_scale);
@@ -202,11 +149,13 @@ absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts) {
 }  // namespace
 
 absl::StatusOr<TrainResult> Train(const Recipe& recipe, const TrainParts& parts) {
+  MemoryEstimate memory;
   absl::StatusOr<TrainResult> result = absl::InternalError("the training loop did not run");
   const absl::Status thrown = TorchGuard([&] {
-    result = Run(recipe, parts);
+    result = Run(recipe, parts, memory);
     return absl::OkStatus();
   });
+  if (FailureClassOf(thrown) == kOutOfMemory) return OutOfMemory(thrown, memory, recipe);
   if (!thrown.ok()) return thrown;
   return result;
 }

@@ -27,7 +27,8 @@ struct Recipe {
   double clip_norm = 0;   // 0: off
   double clip_value = 0;  // 0: off; of each number
   LossScaleConfig loss_scale;
-  int64_t accumulate = 1;  // micro-batches of a step
+  int64_t accumulate = 1;          // micro-batches of a step
+  bool checkpoint_blocks = false;  // the model was built so; for what is said about memory
   uint64_t seed = 0;
 
   int64_t total_steps = 0;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/log.h"
 #include "worker/train/memory_probe.h"
 
 namespace muster::worker {
@@ -17,6 +18,19 @@ Reporter::Reporter(const Recipe& recipe, Supervisor& supervisor, int rank, c10::
 
 void Reporter::Phase(const std::string& phase, const RunState& run) {
   supervisor_.Progress(phase, run.step, recipe_.total_steps, run.epoch);
+}
+
+void Reporter::MemoryEstimated(const RunState& run, const MemoryEstimate& estimate) {
+  Log(LogLevel::kInfo, "memory_estimate",
+      {{"total_bytes", estimate.total()},
+       {"program_bytes", estimate.program},
+       {"data_bytes", estimate.data},
+       {"weights_bytes", estimate.weights},
+       {"gradients_bytes", estimate.gradients},
+       {"optimizer_bytes", estimate.optimizer},
+       {"checkpoint_bytes", estimate.checkpoint},
+       {"activations_bytes", estimate.activations}});
+  supervisor_.Metrics(run.step, {{"memory_estimate_bytes", static_cast<double>(estimate.total())}});
 }
 
 void Reporter::StepDone(const RunState& run, const Batch& batch, const Verdict& verdict,

@@ -12,6 +12,7 @@
 #include "c10/core/Device.h"
 #include "worker/data/loader.h"
 #include "worker/train/evaluate.h"
+#include "worker/train/memory_estimate.h"
 #include "worker/train/recipe.h"
 #include "worker/train/run_state.h"
 #include "worker/train/step.h"
@@ -28,6 +29,9 @@ class Reporter {
   StepTimer& timer() { return timer_; }
 
   void Phase(const std::string& phase, const RunState& run);
+
+  // Before the first step, in the log and as "memory_estimate_bytes".
+  void MemoryEstimated(const RunState& run, const MemoryEstimate& estimate);
 
   // After each step. Says where the rank is at least every second or so; sends the interval's
   // numbers when `report`.

@@ -36,6 +36,21 @@ class Reader {
     else
       Fail(key);
   }
+  void Take(const char* key, bool* out) {
+    const json* value = Find(key);
+    if (value != nullptr && value->is_boolean())
+      *out = value->get<bool>();
+    else
+      Fail(key);
+  }
+  void Take(const char* key, std::map<std::string, std::string>* out) {
+    const json* value = Find(key);
+    if (value == nullptr || !value->is_object()) return Fail(key);
+    for (const auto& [name, text] : value->items()) {
+      if (!text.is_string()) return Fail(key);
+      (*out)[name] = text.get<std::string>();
+    }
+  }
   void Take(const char* key, std::string* out) {
     const json* value = Find(key);
     if (value != nullptr && value->is_string())
@@ -80,8 +95,14 @@ std::string EncodeRunState(const RunState& state, const RunIdentity& identity) {
       {"world_size", identity.world_size},
       {"threads_per_rank", identity.threads_per_rank},
       {"device", identity.device},
+      {"device_name", identity.device_name},
+      {"ranks_on_other_devices", identity.ranks_on_other_devices},
+      {"precision", identity.precision},
+      {"deterministic", identity.deterministic},
       {"torch_version", identity.torch_version},
+      {"libraries", identity.libraries},
       {"muster_version", identity.muster_version},
+      {"code_version", identity.code_version},
       {"classes", identity.classes},
   };
   if (!identity.weights_fingerprint.empty())
@@ -129,6 +150,15 @@ absl::StatusOr<DecodedRunState> DecodeRunState(absl::string_view text) {
   reader.Take("classes", &identity.classes);
   if (object.contains("weights_fingerprint"))
     reader.Take("weights_fingerprint", &identity.weights_fingerprint);
+  // Absent in states of before there was such a record.
+  if (object.contains("code_version")) {
+    reader.Take("code_version", &identity.code_version);
+    reader.Take("device_name", &identity.device_name);
+    reader.Take("ranks_on_other_devices", &identity.ranks_on_other_devices);
+    reader.Take("precision", &identity.precision);
+    reader.Take("deterministic", &identity.deterministic);
+    reader.Take("libraries", &identity.libraries);
+  }
   if (!reader.bad_key().empty()) {
     return absl::DataLossError(
         absl::StrCat("state.json: `", reader.bad_key(), "` is missing or of the wrong type"));

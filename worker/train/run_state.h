@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -41,9 +42,15 @@ struct RunIdentity {
   uint64_t seed = 0;
   int64_t world_size = 0;
   int64_t threads_per_rank = 0;
-  std::string device;  // "cpu" or the kind of device
+  std::string device;       // "cpu" or the kind of device
+  std::string device_name;  // of rank 0
+  int64_t ranks_on_other_devices = 0;
+  std::string precision;
+  bool deterministic = false;
   std::string torch_version;
+  std::map<std::string, std::string> libraries;  // versions of what computes, by name
   std::string muster_version;
+  std::string code_version;  // the commit, see common/base/version.h
   int64_t classes = 0;
   std::string weights_fingerprint;  // of the file that the run began with; empty: fresh weights
   std::string spec_json;            // the resolved spec, an object

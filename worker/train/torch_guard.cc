@@ -14,10 +14,8 @@ namespace muster::worker {
 namespace {
 
 absl::Status OutOfMemory(absl::string_view message) {
-  return Classify(
-      absl::ResourceExhaustedError(absl::StrCat("out of memory: ", message,
-                                                " (try a smaller train.batch_size or more ranks)")),
-      kOutOfMemory);
+  return Classify(absl::ResourceExhaustedError(absl::StrCat("out of memory: ", message)),
+                  kOutOfMemory);
 }
 
 absl::Status PeerLost(absl::string_view message) {
@@ -33,8 +31,22 @@ bool IsFromTransport(absl::string_view message) {
          absl::StrContains(message, "Connection reset by peer");
 }
 
+// How torch says so under setDeterministicAlgorithms; before it stands the operation's name.
+constexpr absl::string_view kNotDeterministic = " does not have a deterministic implementation";
+
+absl::Status NotDeterministic(absl::string_view operation) {
+  return Classify(
+      absl::FailedPreconditionError(absl::StrCat(
+          "train.deterministic is true, but the operation ", operation,
+          " has no deterministic algorithm on this device: choose another model, or set it to "
+          "false")),
+      kApplication);
+}
+
 absl::Status FromMessage(absl::string_view message) {
   if (IsFromTransport(message)) return PeerLost(message);
+  if (const size_t end = message.find(kNotDeterministic); end != message.npos)
+    return NotDeterministic(message.substr(0, end));
   // The host allocator throws a plain c10::Error.
   if (absl::StrContains(message, "can't allocate memory")) return OutOfMemory(message);
   return Classify(absl::InternalError(message), kApplication);

@@ -9,7 +9,9 @@ namespace muster::worker {
 // Runs `body` and turns what it throws into a Status with its failure class:
 //   RESOURCE_EXHAUSTED  OUT_OF_MEMORY  an allocation on the host or the device failed
 //   UNAVAILABLE         PEER_LOST      a collective or the rendezvous failed: another rank is gone
-//   or silent INTERNAL            APPLICATION    anything else that an operator refused
+//                                      or silent
+//   FAILED_PRECONDITION APPLICATION    train.deterministic, and an operation cannot be: it is named
+//   INTERNAL            APPLICATION    anything else that an operator refused
 // A Status that `body` returns passes through.
 absl::Status TorchGuard(absl::FunctionRef<absl::Status()> body);
 

@@ -67,7 +67,7 @@ Recipe BuildRecipe(const trainer_spec::JobSpec& spec, const Sampler& sampler, ui
       static_cast<int64_t>(train.epochs > 0 ? sampler.StepsFor(train.epochs) : train.steps);
   recipe.schedule = BuildSchedule(train, recipe.total_steps);
   recipe.precision = PrecisionOf(train.precision);
-  if (recipe.precision == Precision::kFp16) {
+  if (recipe.precision == Precision::kFp16 && train.loss_scale.initial > 0) {
     recipe.loss_scale.initial = train.loss_scale.initial;
     recipe.loss_scale.growth_interval = train.loss_scale.growth_interval;
     recipe.loss_scale.max_skips = train.loss_scale.max_skips;
@@ -75,6 +75,7 @@ Recipe BuildRecipe(const trainer_spec::JobSpec& spec, const Sampler& sampler, ui
   recipe.accumulate = std::max<int64_t>(1, train.accumulate);
   recipe.clip_norm = train.clip_norm;
   recipe.clip_value = train.clip_value;
+  recipe.checkpoint_blocks = train.memory.checkpoint_blocks;
   recipe.seed = train.seed;
   recipe.report_every_steps = std::max<int64_t>(1, train.report_every_steps);
   recipe.validate_every_epochs = train.validate_every_epochs;

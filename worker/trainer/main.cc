@@ -114,10 +114,13 @@ int RunLaunch(const std::string& launch_file) {
   auto socket = LinkSocket();
   if (!socket.ok()) return usage(socket.status());
 
+  const auto spec = trainer_spec::DecodeJobSpec(launch->spec_json);
+  // cuBLAS reads it when it is first used; without it, its sums have no fixed order.
+  if (spec.ok() && spec->train.deterministic)
+    ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   BlockSigterm();
   auto link = LinkClient::Start(*std::move(socket), launch->rank);
   if (!link.ok()) return usage(link.status());
-  const auto spec = trainer_spec::DecodeJobSpec(launch->spec_json);
   absl::StatusOr<TrainResult> result = absl::InternalError("the rank did not run");
   if (spec.ok()) {
     ConfigureTorch(*spec);

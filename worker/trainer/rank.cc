@@ -2,18 +2,17 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
-#include <torch/version.h>
 
 #include <algorithm>
 #include <memory>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
-#include "common/base/version.h"
 #include "common/fs/file_system.h"
 #include "worker/dist/collectives.h"
 #include "worker/train/checkpoints.h"
@@ -24,6 +23,7 @@
 #include "worker/train/torch_guard.h"
 #include "worker/trainer/compose.h"
 #include "worker/trainer/link_adapters.h"
+#include "worker/trainer/run_record.h"
 
 namespace muster::worker {
 namespace {
@@ -73,8 +73,7 @@ std::unique_ptr<Collectives> JoinGang(const Launch& launch, const trainer_spec::
   return MakeCollectives(std::make_shared<LinkKeyValue>(link), options);
 }
 
-CheckpointsOptions CheckpointsFor(const Launch& launch, const trainer_spec::JobSpec& spec,
-                                  const Dataset& dataset) {
+CheckpointsOptions CheckpointsFor(const Launch& launch, RunIdentity identity) {
   CheckpointsOptions options;
   options.root = launch.checkpoint_root;
   options.job_id = launch.job_id;
@@ -86,16 +85,7 @@ CheckpointsOptions CheckpointsFor(const Launch& launch, const trainer_spec::JobS
   for (const ResumeCandidate& candidate : launch.resume) {
     options.candidates.push_back({candidate.path, candidate.step, candidate.manifest_sha256});
   }
-  RunIdentity& identity = options.identity;
-  identity.data_fingerprint = dataset.fingerprint();
-  identity.seed = spec.train.seed;
-  identity.world_size = launch.world_size;
-  identity.threads_per_rank = spec.train.threads_per_rank;
-  identity.device = launch.gpu < 0 ? "cpu" : "cuda";
-  identity.torch_version = TORCH_VERSION;
-  identity.muster_version = Version();
-  identity.classes = dataset.classes();
-  identity.spec_json = launch.spec_json;
+  options.identity = std::move(identity);
   return options;
 }
 
@@ -158,8 +148,9 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
   if (spec.train.parallel.sync_batch_norm) model->SynchronizeBatchNorm(*gang);
   MUSTER_ASSIGN_OR_RETURN(
       const std::unique_ptr<Checkpoints> checkpoints,
-      Checkpoints::Create({fs, publisher, supervisor, *gang, *model, *optimizer, ema.get()},
-                          CheckpointsFor(launch, spec, *dataset)));
+      Checkpoints::Create(
+          {fs, publisher, supervisor, *gang, *model, *optimizer, ema.get()},
+          CheckpointsFor(launch, IdentityOf(launch, spec, *dataset, *gang, device))));
   // Whatever way this ends, the saver's thread must come back from its waits before it is joined.
   const auto cancel_waits = absl::MakeCleanup([&link] { link.Cancel(); });
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Objective> objective,

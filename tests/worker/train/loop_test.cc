@@ -1,7 +1,8 @@
 #include "worker/train/loop.h"
 
-#include <ATen/ops/abs.h>
-#include <ATen/ops/max.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/ones.h>
 
 #include <fstream>
 #include <limits>
@@ -66,6 +67,8 @@ struct Variant {
   int64_t accumulate = 1;
   int world_size = 2;
   Transport transport = Transport::kSharedMemory;
+  bool checkpoint_blocks = false;
+  double clip_value = 0;
 };
 
 TrainingRun RunOf(const Variant& variant, const std::string& root) {
@@ -82,6 +85,9 @@ TrainingRun RunOf(const Variant& variant, const std::string& root) {
   run.adamw = variant.adamw;
   run.recipe.precision = variant.precision;
   run.recipe.accumulate = variant.accumulate;
+  run.checkpoint_blocks = variant.checkpoint_blocks;
+  run.recipe.clip_value = variant.clip_value;
+  if (variant.clip_value > 0) run.recipe.clip_norm = 0;
   // Skips the first steps and grows before the end: each half of the run has its own scales.
   run.recipe.loss_scale = {.initial = 1 << 24, .growth_interval = 3, .max_skips = 25};
   run.recipe.save_every_steps = 4;
@@ -100,6 +106,9 @@ TEST_P(Resume, EqualsNeverHavingStoppedBitForBit) {
   const RunOutcome rerun = RunTraining(run);
   ASSERT_OK(rerun.ranks[0].result);
   ExpectSameBits(whole, rerun);
+  if (GetParam().precision == Precision::kFp16) {
+    EXPECT_GT(whole.ranks[0].supervisor.metrics.at("skipped_steps").at(12), 0);
+  }
   EXPECT_EQ(whole.ranks[0].supervisor.metrics.at("loss"),
             rerun.ranks[0].supervisor.metrics.at("loss"));
 
@@ -134,6 +143,10 @@ INSTANTIATE_TEST_SUITE_P(
         Variant{"resnet_sgd", Net::kResNet, false, Precision::kFp32},
         Variant{"resnet_sgd_fp16", Net::kResNet, false, Precision::kFp16},
         Variant{"resnet_adamw_accumulated", Net::kResNet, true, Precision::kFp32, 3},
+        Variant{"resnet_sgd_recomputed_bf16", Net::kResNet, false, Precision::kBf16, 2, 2,
+                Transport::kSharedMemory, true},
+        Variant{"mlp_adamw_clipped_by_value", Net::kMlp, true, Precision::kFp32, 1, 2,
+                Transport::kSharedMemory, false, 0.01},
         Variant{"dropout_accumulated", Net::kDropout, true, Precision::kFp32, 4},
         Variant{"dropout_accumulated_fp16", Net::kDropout, false, Precision::kFp16, 2},
         Variant{"mlp_adamw_gloo", Net::kMlp, true, Precision::kFp32, 1, 2, Transport::kGloo},
@@ -263,6 +276,55 @@ TEST(Train, EndsAfterTooManyOverflowsInARowAndReportsTheScaleUntilThen) {
   EXPECT_EQ(metrics.at("loss_scale").at(3), 128);
   EXPECT_EQ(metrics.at("skipped_steps").at(3), 3);
   EXPECT_EQ(metrics.count("loss"), 0u) << "a number that is none is not sent";
+}
+
+// Like a batch that does not fit: fails from its `good` + 1st training pass on.
+class GreedyModel final : public Model {
+ public:
+  GreedyModel(const ModelContext& context, int good) : good_(good) {
+    weight_ =
+        AddParameter("weight", at::ones({context.classes, context.input_shape[0]}), context.device);
+  }
+  ModelOutput Forward(const at::Tensor& inputs) override {
+    if (passes_++ >= good_) at::empty({int64_t{1} << 50});
+    return {at::linear(inputs, weight_)};
+  }
+
+ private:
+  const int good_;
+  int passes_ = 0;
+  at::Tensor weight_;
+};
+
+TEST(Train, RunningOutOfMemoryNamesThePartsThatUsedItAndWhatToChange) {
+  for (const int good : {0, 6}) {  // in the estimate itself, and in a step
+    TempDir root;
+    TrainingRun run = SmallRun(root.path());
+    run.world_size = 1;
+    run.make_model = [good](const ModelContext& context) {
+      return std::make_unique<GreedyModel>(context, good);
+    };
+    const RunOutcome outcome = RunTraining(run);
+    const absl::Status status = outcome.ranks[0].result.status();
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted));
+    EXPECT_EQ(FailureClassOf(status), kOutOfMemory);
+    for (const char* part : {"out of memory: ", "; the run was estimated to need ", "program ",
+                             "weights 192 B", "gradients 192 B", "optimizer ", "data ",
+                             "try a smaller train.batch_size, train.accumulate above 1"}) {
+      EXPECT_THAT(std::string(status.message()), HasSubstr(part));
+    }
+    EXPECT_EQ(std::string(status.message()).find("activations ") != std::string::npos, good > 0);
+  }
+}
+
+TEST(Train, ReportsTheMemoryEstimateBeforeTheFirstStep) {
+  TempDir root;
+  TrainingRun run = SmallRun(root.path());
+  const RunOutcome outcome = RunTraining(run);
+  for (const auto& rank : outcome.ranks) {
+    ASSERT_EQ(rank.supervisor.metrics.at("memory_estimate_bytes").count(0), 1u);
+    EXPECT_GT(rank.supervisor.metrics.at("memory_estimate_bytes").at(0), 1e6);
+  }
 }
 
 TEST(Train, ReportsTheTopFiveOfMoreThanFiveClasses) {

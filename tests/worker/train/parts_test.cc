@@ -1,11 +1,14 @@
 // The small parts of the loop: cadence, failure classes, the guard, the state's codec, autocast.
+#include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
 #include <stdexcept>
 
+#include "absl/strings/str_cat.h"
 #include "tests/support/status_matchers.h"
 #include "worker/train/amp.h"
 #include "worker/train/cadence.h"
@@ -74,6 +77,20 @@ TEST(TorchGuard, NamesTheClassOfWhatWasThrown) {
             "PEER_LOST");
 }
 
+TEST(TorchGuard, NamesTheOperationThatCannotBeDeterministic) {
+  at::Context& context = at::globalContext();
+  context.setDeterministicAlgorithms(true, /*warn_only=*/false);
+  const absl::Status status = TorchGuard([] {
+    at::Tensor x = at::ones({3});
+    x.put_(at::zeros({1}, at::kLong), at::ones({1}));
+    return absl::OkStatus();
+  });
+  context.setDeterministicAlgorithms(false, false);
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition,
+                               HasSubstr("train.deterministic is true, but the operation put_ ")));
+  EXPECT_EQ(FailureClassOf(status), "APPLICATION");
+}
+
 TEST(RunState, SurvivesItsCodecToTheLastBit) {
   RunState state;
   state.step = 123456789012;
@@ -81,19 +98,51 @@ TEST(RunState, SurvivesItsCodecToTheLastBit) {
   state.best_step = 7;
   state.best_accuracy = 0.1 + 0.2;
   state.best_loss = 1e-300;
+  state.loss_scale = {0.1, 4, 5, 6};
   RunIdentity identity;
   identity.seed = ~uint64_t{0};
   identity.data_fingerprint = "digits:abc";
   identity.spec_json = R"({"name":"x"})";
+  identity.code_version = "0123abc-dirty";
+  identity.device_name = "Some \"CPU\"";
+  identity.ranks_on_other_devices = 2;
+  identity.precision = "bf16";
+  identity.deterministic = true;
+  identity.libraries = {{"torch", "2.13"}, {"onednn", "3.12"}};
   const auto decoded = DecodeRunState(EncodeRunState(state, identity));
   ASSERT_OK(decoded);
   EXPECT_EQ(decoded->state.step, state.step);
   EXPECT_EQ(decoded->state.epoch, state.epoch);
   EXPECT_EQ(decoded->state.best_accuracy, state.best_accuracy);
   EXPECT_EQ(decoded->state.best_loss, state.best_loss);
+  EXPECT_EQ(decoded->state.loss_scale.scale, 0.1);
+  EXPECT_EQ(decoded->state.loss_scale.growth_tracker, 4);
+  EXPECT_EQ(decoded->state.loss_scale.skips_in_row, 5);
+  EXPECT_EQ(decoded->state.loss_scale.skipped_steps, 6);
   EXPECT_EQ(decoded->identity.seed, identity.seed);
+  EXPECT_EQ(decoded->identity.code_version, identity.code_version);
+  EXPECT_EQ(decoded->identity.device_name, identity.device_name);
+  EXPECT_EQ(decoded->identity.ranks_on_other_devices, 2);
+  EXPECT_EQ(decoded->identity.precision, "bf16");
+  EXPECT_TRUE(decoded->identity.deterministic);
+  EXPECT_EQ(decoded->identity.libraries, identity.libraries);
   EXPECT_EQ(decoded->identity.data_fingerprint, identity.data_fingerprint);
   EXPECT_EQ(decoded->identity.spec_json, identity.spec_json);
+}
+
+TEST(RunState, ReadsStatesOfBeforeThereWasALossScaleAndARecord) {
+  std::string old = EncodeRunState({.step = 3, .loss_scale = {8, 1, 1, 1}},
+                                   {.code_version = "x", .spec_json = "{}"});
+  for (const char* key : {"loss_scale", "code_version"}) {
+    const size_t at = old.find(absl::StrCat("\"", key, "\""));
+    ASSERT_NE(at, std::string::npos);
+    old.replace(at + 1, 1, "?");
+  }
+  const auto decoded = DecodeRunState(old);
+  ASSERT_OK(decoded);
+  EXPECT_EQ(decoded->state.step, 3);
+  EXPECT_EQ(decoded->state.loss_scale.scale, 0);
+  EXPECT_EQ(decoded->identity.code_version, "");
 }
 
 TEST(RunState, RefusesWhatItDoesNotUnderstand) {

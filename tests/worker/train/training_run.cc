@@ -37,7 +37,10 @@ void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start
   MUSTER_CHECK(dataset.ok(), dataset.status().message());
   const Loader loader(**dataset,
                       Sampler(static_cast<uint64_t>(run.samples), run.batch_size, run.seed));
-  const ModelContext context = {shape, 4, run.seed};
+  const ModelContext context = {.input_shape = shape,
+                                .classes = 4,
+                                .seed = run.seed,
+                                .checkpoint_blocks = run.checkpoint_blocks};
   std::unique_ptr<Model> model = MakeModel(run, context);
   if (at_start) at_start(*model);
   const auto optimizer = OptimizerFor(run, *model);

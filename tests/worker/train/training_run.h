@@ -74,6 +74,7 @@ struct TrainingRun {
   bool resnet = false;
   // Instead of the two models: called on each rank.
   std::function<std::unique_ptr<worker::Model>(const worker::ModelContext&)> make_model;
+  bool checkpoint_blocks = false;  // of the ResNet
   bool adamw = true;
   // Instead of the two optimizers: called on each rank.
   std::function<std::unique_ptr<worker::Optimizer>(const std::vector<worker::OptimizedParameter>&)>

@@ -1,0 +1,65 @@
+// How much memory a rank will need, before the first step: what is known, counted, and the
+// activations, measured on a few samples.
+//
+// Used by the loop at its start, and by the message of a run that ran out of memory. All ranks call
+// it together (a model may hold collectives). One thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "worker/data/loader.h"
+#include "worker/dist/collectives.h"
+#include "worker/models/model.h"
+#include "worker/optim/optimizer.h"
+#include "worker/train/ema.h"
+#include "worker/train/objective.h"
+#include "worker/train/recipe.h"
+
+namespace muster::worker {
+
+// In bytes. On a device the program and the data count nothing, for they are the host's.
+struct MemoryEstimate {
+  int64_t program = 0;      // code, libraries and what they keep
+  int64_t data = 0;         // the data set in memory, and the batch
+  int64_t weights = 0;      // parameters and buffers
+  int64_t gradients = 0;    // with the buckets that are exchanged
+  int64_t optimizer = 0;    // its state
+  int64_t average = 0;      // the moving average of the weights, if there is one
+  int64_t checkpoint = 0;   // the copy that is saved from; rank 0 on the CPU
+  int64_t activations = 0;  // what else a step needs at its peak: of one micro-batch
+
+  int64_t total() const {
+    return program + data + weights + gradients + optimizer + average + checkpoint + activations;
+  }
+};
+
+// What it is made from. All must outlive the call.
+struct EstimateParts {
+  const Recipe& recipe;
+  const Loader& loader;
+  Model& model;
+  const Objective& objective;
+  const Optimizer& optimizer;
+  const Collectives& gang;
+  at::Device device;
+  const Ema* ema = nullptr;
+};
+
+// Everything but the activations. Cheap; allocates nothing.
+MemoryEstimate CountMemory(const EstimateParts& parts);
+
+// Adds the activations at the peak of a step: runs forward and backward on at most kDrySamples
+// samples and scales. What kernels loaded and took for themselves thereby is added to the program.
+// Leaves model, buffers and gradients as they were. Call before there is a GradientSync. Throws
+// what torch throws.
+inline constexpr int64_t kDrySamples = 8;
+void MeasureActivations(const EstimateParts& parts, MemoryEstimate& estimate);
+
+// "weights 44.7MiB, gradients 44.7MiB, ...": the parts that are not 0, largest first.
+std::string MemoryText(const MemoryEstimate& estimate);
+
+// What a user may change: "a smaller train.batch_size, train.accumulate 2, ...".
+std::string MemoryAdvice(const Recipe& recipe);
+
+}  // namespace muster::worker

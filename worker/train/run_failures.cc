@@ -1,0 +1,35 @@
+#include "worker/train/run_failures.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/base/units.h"
+#include "worker/train/failure.h"
+
+namespace muster::worker {
+
+absl::Status NonFinite(const Verdict& verdict) {
+  if (verdict.skipped) {
+    return Classify(
+        absl::FailedPreconditionError(absl::StrCat(
+            "step ", verdict.step + 1, ": the gradient overflowed fp16 in ", verdict.skips_in_row,
+            " steps in a row, the loss scale is down to ", verdict.loss_scale, " (loss ",
+            verdict.loss, "): try train.precision bf16 or a lower train.optimizer.lr")),
+        kNonFinite);
+  }
+  return Classify(
+      absl::FailedPreconditionError(absl::StrCat(
+          "step ", verdict.step + 1, ": loss or gradient is not finite (loss ", verdict.loss,
+          ", gradient norm ", verdict.grad_norm,
+          "): try a lower train.optimizer.lr, train.schedule.warmup_steps or train.clip_norm")),
+      kNonFinite);
+}
+
+absl::Status OutOfMemory(const absl::Status& thrown, const MemoryEstimate& memory,
+                         const Recipe& recipe) {
+  return Classify(absl::Status(thrown.code(),
+                               absl::StrCat(thrown.message(), "; the run was estimated to need ",
+                                            HumanBytes(static_cast<double>(memory.total())), " (",
+                                            MemoryText(memory), "): try ", MemoryAdvice(recipe))),
+                  kOutOfMemory);
+}
+
+}  // namespace muster::worker

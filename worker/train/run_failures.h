@@ -1,0 +1,19 @@
+// The ways that a run itself fails, in words that say what to try. Used by the loop alone. Pure.
+#pragma once
+
+#include "absl/status/status.h"
+#include "worker/train/memory_estimate.h"
+#include "worker/train/recipe.h"
+#include "worker/train/step.h"
+
+namespace muster::worker {
+
+// NON_FINITE: a step's loss or gradient was not, or too many steps in a row overflowed fp16.
+// Requires a verdict that is not finite.
+absl::Status NonFinite(const Verdict& verdict);
+
+// OUT_OF_MEMORY, for what torch_guard caught: with the parts that the run was estimated to need.
+absl::Status OutOfMemory(const absl::Status& thrown, const MemoryEstimate& memory,
+                         const Recipe& recipe);
+
+}  // namespace muster::worker
