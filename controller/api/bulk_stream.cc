@@ -9,65 +9,18 @@
 
 namespace muster::controller {
 
-BulkStream* BulkStream::Begin(std::shared_ptr<BulkStream> stream, const absl::Status& allowed) {
-  BulkStream* raw = stream.get();
-  raw->self_ = std::move(stream);
-  if (!allowed.ok()) {
-    raw->Close(allowed);
-    return raw;
-  }
-  MutexLock lock(raw->mutex_);
-  raw->ReadOnLocked();
-  return raw;
-}
-
-void BulkStream::Close(const absl::Status& status) {
-  MutexLock lock(mutex_);
-  if (ended_) return;
-  ended_ = true;
-  status_ = status;
-  FinishIfIdleLocked();
-}
-
-void BulkStream::ReadOnLocked() {
-  if (reading_ || ended_ || unanswered_ >= kMaxUnanswered) return;
-  reading_ = true;
-  StartRead(&incoming_);
-}
-
-void BulkStream::WriteAckLocked() {
-  if (writing_ || finished_ || acked_ == durable_) return;
-  writing_ = true;
+const v1::BulkAck* BulkStream::NextLocked() {
+  if (acked_ == durable_) return nullptr;
   acked_ = durable_;
   outgoing_.set_batch_id(acked_);
-  StartWrite(&outgoing_);
+  return &outgoing_;
 }
 
-void BulkStream::FinishIfIdleLocked() {
-  // A stream that the agent ended well still gets the acknowledgements of what it sent.
-  const bool owes = status_.ok() && (unanswered_ > 0 || acked_ != durable_);
-  if (!ended_ || finished_ || writing_ || owes) return;
-  finished_ = true;
-  Finish(ToGrpc(status_));
-}
-
-void BulkStream::OnReadDone(bool ok) {
-  // reading_ stays set until the batch is taken: a commit of an earlier one, on another thread,
-  // must not start a read over it.
-  if (!ok) {
-    Close(absl::OkStatus());
-    return;
-  }
-  absl::Status status = CheckSender(incoming_);
-  if (status.ok()) status = Take(incoming_);
-  if (!status.ok()) {
-    Log(LogLevel::kWarning, "bulk_refused", {{"error", status.ToString()}});
-    Close(status);
-    return;
-  }
-  MutexLock lock(mutex_);
-  reading_ = false;
-  ReadOnLocked();
+absl::Status BulkStream::Take(v1::BulkBatch& batch) {
+  absl::Status status = CheckSender(batch);
+  if (status.ok()) status = Submit(batch);
+  if (!status.ok()) Log(LogLevel::kWarning, "bulk_refused", {{"error", status.ToString()}});
+  return status;
 }
 
 absl::Status BulkStream::CheckSender(const v1::BulkBatch& batch) {
@@ -87,7 +40,7 @@ absl::Status BulkStream::CheckSender(const v1::BulkBatch& batch) {
   return absl::OkStatus();
 }
 
-absl::Status BulkStream::Take(const v1::BulkBatch& batch) {
+absl::Status BulkStream::Submit(const v1::BulkBatch& batch) {
   const uint64_t id = batch.batch_id();
   if (id != last_batch_id_ + 1 && last_batch_id_ != 0) {
     return absl::InvalidArgumentError(
@@ -108,45 +61,16 @@ absl::Status BulkStream::Take(const v1::BulkBatch& batch) {
 }
 
 void BulkStream::Stored(uint64_t batch_id, const absl::Status& status) {
-  if (!status.ok()) {
-    Close(absl::UnavailableError(absl::StrCat("not stored, send it again: ", status.message())));
-  }
   MutexLock lock(mutex_);
   --unanswered_;
-  // Batches are stored in their order, so this one vouches for those before it.
-  if (status.ok()) durable_ = batch_id;
-  WriteAckLocked();
-  ReadOnLocked();
-  FinishIfIdleLocked();
-}
-
-void BulkStream::OnWriteDone(bool ok) {
-  MutexLock lock(mutex_);
-  writing_ = false;
-  if (!ok) {
-    ended_ = true;
-    status_ = absl::UnavailableError("the agent went away");
+  if (status.ok()) {
+    // Batches are stored in their order, so this one vouches for those before it.
+    durable_ = batch_id;
   } else {
-    WriteAckLocked();
+    EndLocked(
+        absl::UnavailableError(absl::StrCat("not stored, send it again: ", status.message())));
   }
-  FinishIfIdleLocked();
-}
-
-void BulkStream::OnCancel() {
-  MutexLock lock(mutex_);
-  ended_ = true;
-  status_ = absl::CancelledError("the agent went away");
-  FinishIfIdleLocked();
-}
-
-void BulkStream::OnDone() {
-  absl::StatusCode code;
-  {
-    MutexLock lock(mutex_);
-    code = status_.code();
-  }
-  gate_.StreamClosed("Bulk", code);
-  self_.reset();  // the last line: it may delete this
+  GoOnLocked();
 }
 
 }  // namespace muster::controller

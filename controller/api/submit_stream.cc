@@ -26,63 +26,9 @@ void Fill(const EventResult& result, v1::SubmitOutcome& outcome) {
 
 }  // namespace
 
-SubmitStream* SubmitStream::Begin(std::shared_ptr<SubmitStream> stream,
-                                  const absl::Status& allowed) {
-  SubmitStream* raw = stream.get();
-  raw->self_ = std::move(stream);
-  if (!allowed.ok()) {
-    raw->Close(allowed);
-    return raw;
-  }
-  MutexLock lock(raw->mutex_);
-  raw->ReadOnLocked();
-  return raw;
-}
-
-void SubmitStream::Close(const absl::Status& status) {
-  MutexLock lock(mutex_);
-  if (ended_) return;
-  ended_ = true;
-  status_ = status;
-  FinishIfIdleLocked();
-}
-
-void SubmitStream::ReadOnLocked() {
-  if (reading_ || ended_ || batches_.size() >= kMaxUnanswered) return;
-  reading_ = true;
-  StartRead(&incoming_);
-}
-
-void SubmitStream::WriteLocked() {
-  // A client that is told why its stream ends gets no more answers.
-  const bool over = finished_ || (ended_ && !status_.ok());
-  if (writing_ || over || batches_.empty() || batches_.front()->unanswered != 0) return;
-  writing_ = true;
-  StartWrite(&batches_.front()->response);
-}
-
-void SubmitStream::FinishIfIdleLocked() {
-  // A client that has said all that it has to say still gets its answers.
-  const bool owes = status_.ok() && !batches_.empty();
-  if (!ended_ || finished_ || writing_ || owes) return;
-  finished_ = true;
-  Finish(ToGrpc(status_));
-}
-
-void SubmitStream::OnReadDone(bool ok) {
-  // reading_ stays set until the message is taken: an answer to an earlier one, on another thread,
-  // must not start a read over it.
-  if (!ok) {
-    Close(absl::OkStatus());
-    return;
-  }
-  if (absl::Status status = Take(incoming_); !status.ok()) {
-    Close(status);
-    return;
-  }
-  MutexLock lock(mutex_);
-  reading_ = false;
-  ReadOnLocked();
+const v1::SubmitJobsResponse* SubmitStream::NextLocked() {
+  if (batches_.empty() || batches_.front()->unanswered != 0) return nullptr;
+  return &batches_.front()->response;
 }
 
 absl::Status SubmitStream::Take(v1::SubmitJobsRequest& message) {
@@ -124,38 +70,7 @@ absl::Status SubmitStream::Take(v1::SubmitJobsRequest& message) {
 void SubmitStream::Answered(Batch& batch) {
   if (--batch.unanswered != 0) return;
   MutexLock lock(mutex_);
-  WriteLocked();
-}
-
-void SubmitStream::OnWriteDone(bool ok) {
-  MutexLock lock(mutex_);
-  writing_ = false;
-  batches_.pop_front();
-  if (!ok && !ended_) {
-    ended_ = true;
-    status_ = absl::CancelledError("the client went away");
-  }
-  WriteLocked();
-  ReadOnLocked();
-  FinishIfIdleLocked();
-}
-
-void SubmitStream::OnCancel() {
-  MutexLock lock(mutex_);
-  if (finished_) return;
-  ended_ = true;
-  status_ = absl::CancelledError("the client went away");
-  FinishIfIdleLocked();
-}
-
-void SubmitStream::OnDone() {
-  absl::StatusCode code;
-  {
-    MutexLock lock(mutex_);
-    code = status_.code();
-  }
-  gate_.StreamClosed("SubmitJobs", code);
-  self_.reset();  // the last line: it may delete this
+  GoOnLocked();
 }
 
 }  // namespace muster::controller

@@ -281,6 +281,18 @@ TEST_F(SubmitStreamTest, AStoppingControllerSaysSo) {
   EXPECT_THAT(FromGrpc(late->Finish()), StatusIs(absl::StatusCode::kUnavailable));
 }
 
+TEST_F(SubmitStreamTest, AStoppingControllerSaysSoAlsoToAClientThatWaitsForItsLastAnswers) {
+  HeldAnswers answers;
+  engine_.answer = answers.Hold();
+  Open();
+  ASSERT_TRUE(stream_->Write(MessageOf({Good("a")})));
+  ASSERT_TRUE(stream_->WritesDone());
+  answers.WaitFor(1);
+  jobs_->Stop();
+  EXPECT_THAT(End(), StatusIs(absl::StatusCode::kUnavailable));
+  answers.GiveFirst();  // finds nobody
+}
+
 class SubmitStreamLimitTest : public SubmitStreamTest {
  protected:
   SubmitStreamLimitTest() { limit_ = {.per_second = 0.001, .burst = 3}; }

@@ -1,0 +1,142 @@
+// A call with messages both ways, and what all of them have in common: a message is read when the
+// one before was taken and not too many wait for their answers; one is written at a time; the first
+// error is the status at the end. It lives until gRPC and everybody who holds it are done with it.
+//
+// Public methods are thread-safe. Those that end in Locked run under mutex_, on any thread.
+#pragma once
+
+#include <grpcpp/support/server_callback.h>
+
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "common/base/mutex.h"
+#include "common/rpc/status_map.h"
+#include "controller/api/call.h"
+
+namespace muster::controller {
+
+template <typename In, typename Out>
+class TwoWayStream : public grpc::ServerBidiReactor<In, Out> {
+ public:
+  // `method` must be a literal; `gate` outlives the stream.
+  TwoWayStream(CallGate& gate, const char* method) : gate_(gate), method_(method) {
+    gate_.StreamOpened(method_);
+  }
+
+  // Hands the stream to gRPC, which holds it by a plain pointer until OnDone; `allowed` not OK: it
+  // ends with that.
+  static grpc::ServerBidiReactor<In, Out>* Begin(std::shared_ptr<TwoWayStream> stream,
+                                                 const absl::Status& allowed) {
+    TwoWayStream* raw = stream.get();
+    raw->self_ = std::move(stream);
+    MutexLock lock(raw->mutex_);
+    if (!allowed.ok()) raw->EndLocked(allowed);
+    raw->GoOnLocked();
+    return raw;
+  }
+
+  // Ends the call. OK: after what it owes; else at once, and what was not answered may have been
+  // done all the same.
+  void Close(const absl::Status& status) MUSTER_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    EndLocked(status);
+    GoOnLocked();
+  }
+
+ protected:
+  // One message, one after another, without the lock. Not OK: the stream ends with that.
+  virtual absl::Status Take(In& message) = 0;
+  // Whether one more may be read now.
+  virtual bool MayReadLocked() const MUSTER_REQUIRES(mutex_) = 0;
+  // Takes what is to be written next, which stays as it is until WrittenLocked. Null: nothing yet.
+  virtual const Out* NextLocked() MUSTER_REQUIRES(mutex_) = 0;
+  virtual void WrittenLocked() MUSTER_REQUIRES(mutex_) {}
+  // Drops what waits to be written: the stream ends with an error.
+  virtual void DropWaitingLocked() MUSTER_REQUIRES(mutex_) {}
+  // Whether a peer that has said all that it has to say still waits for an answer.
+  virtual bool OwesLocked() const MUSTER_REQUIRES(mutex_) { return false; }
+  // gRPC is done with the call.
+  virtual void OnOver() {}
+
+  // As Close, for who goes on by GoOnLocked.
+  void EndLocked(const absl::Status& status) MUSTER_REQUIRES(mutex_) {
+    if (finished_) return;
+    ended_ = true;
+    if (status_.ok()) status_ = status;
+    if (!status.ok()) DropWaitingLocked();
+  }
+  // Ends, writes and reads what may be ended, written and read; after any change of what the
+  // methods above go by.
+  void GoOnLocked() MUSTER_REQUIRES(mutex_) {
+    FinishLocked();
+    WriteLocked();
+    ReadLocked();
+  }
+
+  CallGate& gate_;
+  Mutex mutex_;
+  bool ended_ MUSTER_GUARDED_BY(mutex_) = false;
+
+ private:
+  void FinishLocked() MUSTER_REQUIRES(mutex_) {
+    const bool owes = status_.ok() && OwesLocked();
+    if (!ended_ || finished_ || writing_ || owes) return;
+    finished_ = true;
+    this->Finish(ToGrpc(status_));
+  }
+  void WriteLocked() MUSTER_REQUIRES(mutex_) {
+    // A peer that is told why its stream ends gets no more answers.
+    if (writing_ || finished_ || !status_.ok()) return;
+    const Out* next = NextLocked();
+    if (next == nullptr) return;
+    writing_ = true;
+    this->StartWrite(next);
+  }
+  void ReadLocked() MUSTER_REQUIRES(mutex_) {
+    if (reading_ || ended_ || !MayReadLocked()) return;
+    reading_ = true;
+    this->StartRead(&incoming_);
+  }
+
+  void OnReadDone(bool ok) final {
+    // reading_ stays set until the message is taken: an answer to an earlier one, on another
+    // thread, must not start a read over it.
+    const absl::Status status = ok ? Take(incoming_) : absl::OkStatus();
+    MutexLock lock(mutex_);
+    reading_ = false;
+    if (!ok || !status.ok()) EndLocked(status);
+    GoOnLocked();
+  }
+  void OnWriteDone(bool ok) final {
+    MutexLock lock(mutex_);
+    writing_ = false;
+    WrittenLocked();
+    if (!ok) EndLocked(Gone());
+    GoOnLocked();
+  }
+  void OnCancel() final { Close(Gone()); }
+  void OnDone() final {
+    absl::StatusCode code;
+    {
+      MutexLock lock(mutex_);
+      code = status_.code();
+    }
+    gate_.StreamClosed(method_, code);
+    OnOver();
+    self_.reset();  // the last line: it may delete this
+  }
+
+  static absl::Status Gone() { return absl::CancelledError("the other side went away"); }
+
+  const char* const method_;
+  std::shared_ptr<TwoWayStream> self_;  // until OnDone
+  In incoming_;                         // of the read under way
+  bool reading_ MUSTER_GUARDED_BY(mutex_) = false;
+  bool writing_ MUSTER_GUARDED_BY(mutex_) = false;
+  bool finished_ MUSTER_GUARDED_BY(mutex_) = false;
+  absl::Status status_ MUSTER_GUARDED_BY(mutex_);
+};
+
+}  // namespace muster::controller
