@@ -61,15 +61,22 @@ void SimAgent::SayHello() {
 void SimAgent::Send(v1::WorkerMessage message) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (hung_ || done_) return;
-  queue_.push_back(std::move(message));
-  if (queue_.size() == 1) StartWrite(&queue_.front());
+  queue_.Push(std::move(message));
+  WriteNext();
+}
+
+void SimAgent::WriteNext() {
+  if (writing_ || queue_.empty()) return;
+  writing_ = true;
+  outgoing_ = queue_.Take();
+  StartWrite(&outgoing_);
 }
 
 void SimAgent::OnWriteDone(bool ok) {
   std::lock_guard<std::mutex> lock(mutex_);
-  queue_.pop_front();
-  if (!ok) queue_.clear();
-  if (!queue_.empty()) StartWrite(&queue_.front());
+  writing_ = false;
+  if (!ok) queue_ = {};
+  WriteNext();
 }
 
 void SimAgent::Heartbeat() {
@@ -133,7 +140,15 @@ void SimAgent::OnReadDone(bool ok) {
     RemoveHold();
     return;
   }
-  switch (incoming_.body_case()) {
+  ForEachPacked(incoming_, [this](const v1::ControllerMessage& message) {
+    Handle(message);
+    return true;
+  });
+  StartRead(&incoming_);
+}
+
+void SimAgent::Handle(const v1::ControllerMessage& message) {
+  switch (message.body_case()) {
     case v1::ControllerMessage::kWelcome:
       ++counts_.welcomed;
       break;
@@ -142,7 +157,7 @@ void SimAgent::OnReadDone(bool ok) {
       double took = -1;
       {
         std::lock_guard<std::mutex> lock(mutex_);
-        const auto sent = heartbeat_sent_.find(incoming_.heartbeat_ack().seq());
+        const auto sent = heartbeat_sent_.find(message.heartbeat_ack().seq());
         if (sent != heartbeat_sent_.end()) {
           took = SteadySeconds() - sent->second;
           heartbeat_sent_.erase(sent);
@@ -156,7 +171,7 @@ void SimAgent::OnReadDone(bool ok) {
     }
     case v1::ControllerMessage::kEventAck: {
       std::lock_guard<std::mutex> lock(mutex_);
-      const auto end = ends_rank_.upper_bound(incoming_.event_ack().event_seq());
+      const auto end = ends_rank_.upper_bound(message.event_ack().event_seq());
       for (auto event = ends_rank_.begin(); event != end; event = ends_rank_.erase(event)) {
         ++counts_.events_durable;
         if (event->second) ++counts_.ranks_ended;
@@ -164,12 +179,11 @@ void SimAgent::OnReadDone(bool ok) {
       break;
     }
     case v1::ControllerMessage::kStartRanks:
-      Take(incoming_.start_ranks());
+      Take(message.start_ranks());
       break;
     default:
       break;
   }
-  StartRead(&incoming_);
 }
 
 void SimAgent::Hang() {

@@ -9,7 +9,6 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "benchmarks/controller/measure.h"
+#include "common/rpc/packed_queue.h"
 #include "muster/v1/worker_service.grpc.pb.h"
 
 namespace muster::benchmarks {
@@ -68,6 +68,8 @@ class SimAgent final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::Con
  private:
   SimAgent(AgentOptions options, AgentCounts& counts);
   void OnReadDone(bool ok) override;
+  void Handle(const v1::ControllerMessage& message);
+  void WriteNext();  // under mutex_
   void OnWriteDone(bool ok) override;
   void OnDone(const grpc::Status& status) override;
 
@@ -85,7 +87,9 @@ class SimAgent final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::Con
 
   std::mutex mutex_;
   std::condition_variable over_;
-  std::deque<v1::WorkerMessage> queue_;  // the first one is being written
+  PackedQueue<v1::WorkerMessage> queue_;
+  v1::WorkerMessage outgoing_;
+  bool writing_ = false;
   uint64_t event_seq_ = 0;
   uint64_t heartbeat_seq_ = 0;
   std::map<uint64_t, double> heartbeat_sent_;  // steady seconds, by sequence

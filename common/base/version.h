@@ -7,7 +7,7 @@
 namespace muster {
 
 // Raised when an older peer could misunderstand a message. Peers with another number are refused.
-inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kProtocolVersion = 2;
 
 // "0.1.0"
 std::string Version();
@@ -16,7 +16,7 @@ std::string Version();
 // it; "unknown" for sources without a repository.
 std::string CodeVersion();
 
-// "musterd 0.1.0 (protocol 1)"
+// "musterd 0.1.0 (protocol 2)"
 std::string VersionLine(const std::string& program);
 
 }  // namespace muster

@@ -36,157 +36,92 @@ v1::Welcome WelcomeOf(const Engine& engine, const EventResult& result) {
 
 }  // namespace
 
-ControlStream* ControlStream::Begin(std::shared_ptr<ControlStream> stream,
-                                    const absl::Status& allowed) {
-  ControlStream* raw = stream.get();
-  raw->self_ = std::move(stream);
-  if (!allowed.ok()) {
-    raw->Close(allowed);
-    return raw;
-  }
-  MutexLock lock(raw->mutex_);
-  raw->ReadOnLocked();
-  return raw;
-}
-
 void ControlStream::Send(const Assignment& assignment) { Write(ToProto(assignment)); }
 
-void ControlStream::Close(const absl::Status& status) {
+void ControlStream::Write(v1::ControllerMessage message) {
   MutexLock lock(mutex_);
   if (ended_) return;
-  ended_ = true;
-  status_ = status;
-  // What waits is void: the agent gets the status, and comes back. The first one may be on its way.
-  if (!queue_.empty()) queue_.erase(queue_.begin() + 1, queue_.end());
-  FinishIfIdleLocked();
-}
-
-void ControlStream::Write(v1::ControllerMessage message) {
-  const size_t bytes = message.ByteSizeLong();  // also fills the cache that the write reads
-  bool is_stuck = false;
-  {
-    MutexLock lock(mutex_);
-    if (ended_) return;
-    // An acknowledgement that waits behind the one being written vouches for what this one would.
-    if (message.has_event_ack() && queue_.size() > 1 && queue_.back().has_event_ack()) {
-      queued_bytes_ += bytes - queue_.back().ByteSizeLong();
-      queue_.back() = std::move(message);
-      return;
-    }
-    is_stuck = queue_.size() >= kMaxQueued || queued_bytes_ + bytes > kMaxQueuedBytes;
-    if (!is_stuck) {
-      queued_bytes_ += bytes;
-      queue_.push_back(std::move(message));
-      if (queue_.size() == 1) StartWrite(&queue_.front());
-    }
+  // This acknowledgement vouches for what one that waits would.
+  if (message.has_event_ack() && !queue_.empty() && queue_.newest().has_event_ack()) {
+    queue_.DropNewest();
   }
-  if (is_stuck) Close(absl::ResourceExhaustedError("the agent does not read its messages"));
-}
-
-void ControlStream::ReadOnLocked() {
-  if (reading_ || ended_ || unanswered_ >= kMaxUnanswered) return;
-  reading_ = true;
-  StartRead(&incoming_);
-}
-
-void ControlStream::FinishIfIdleLocked() {
-  if (!ended_ || finished_ || !queue_.empty()) return;
-  finished_ = true;
-  Finish(ToGrpc(status_));
-}
-
-void ControlStream::OnWriteDone(bool ok) {
-  MutexLock lock(mutex_);
-  queued_bytes_ -= std::min(queued_bytes_, queue_.front().ByteSizeLong());
-  queue_.pop_front();
-  if (!ok) {
-    queue_.clear();
-    if (!ended_) status_ = absl::UnavailableError("the agent went away");
-    ended_ = true;
+  queue_.Push(std::move(message));
+  if (queue_.size() > kMaxQueued || queue_.bytes() > kMaxQueuedBytes) {
+    EndLocked(absl::ResourceExhaustedError("the agent does not read its messages"));
   }
-  if (!queue_.empty()) {
-    StartWrite(&queue_.front());
-    return;
-  }
-  FinishIfIdleLocked();
+  GoOnLocked();
 }
 
-void ControlStream::OnCancel() { Close(absl::CancelledError("the agent went away")); }
+const v1::ControllerMessage* ControlStream::NextLocked() {
+  if (queue_.empty()) return nullptr;
+  outgoing_ = queue_.Take();
+  return &outgoing_;
+}
 
-void ControlStream::OnDone() {
-  absl::StatusCode code;
+void ControlStream::OnOver() {
   bool connected = false;
   {
     MutexLock lock(mutex_);
-    code = status_.code();
     connected = connected_;
   }
-  gate_.StreamClosed("Control", code);
   if (connected) engine_.Disconnect(worker_, incarnation_, this);
-  self_.reset();  // the last line: it may delete this
 }
 
-void ControlStream::OnReadDone(bool ok) {
-  // reading_ stays set until the message is handled: an answer to an earlier one, on another
-  // thread, must not start a read over it.
-  if (!ok) {
-    Close(absl::OkStatus());  // the agent said all that it had to say
-    return;
-  }
-  if (!said_hello_) {
-    if (!incoming_.has_hello()) {
-      Close(absl::InvalidArgumentError("the first message must be a hello"));
-      return;
+absl::Status ControlStream::Take(v1::WorkerMessage& message) {
+  if (!std::exchange(said_hello_, true)) {
+    absl::Status status = HandleHello(message);
+    if (!status.ok()) {
+      Log(LogLevel::kWarning, "hello_refused",
+          {{"worker", CutUtf8(message.hello().worker_name(), 64)}, {"error", status.ToString()}});
     }
-    said_hello_ = true;
-    HandleHello(incoming_.hello());
-    return;  // what follows is read when the engine knows the worker
+    return status;
   }
-  const absl::Status status = Handle(incoming_);
+  absl::Status status = CheckPacked(message);
+  if (status.ok()) {
+    ForEachPacked(message, [&](const v1::WorkerMessage& each) {
+      status = Handle(each);
+      return status.ok();
+    });
+  }
+  // What was said before a bad message counts.
+  if (!posts_.empty()) engine_.PostAll(std::exchange(posts_, {}));
   if (!status.ok()) {
     Log(LogLevel::kWarning, "bad_worker_message",
         {{"worker", worker_}, {"error", status.ToString()}});
-    Close(status);
-    return;
   }
-  MutexLock lock(mutex_);
-  reading_ = false;
-  ReadOnLocked();
+  return status;
 }
 
-void ControlStream::HandleHello(const v1::Hello& hello) {
-  absl::Status status = CheckProtocolVersion(
-      hello.protocol_version(), absl::StrCat("the agent ", CutUtf8(hello.version(), 32)));
-  absl::StatusOr<WorkerHello> event;
-  if (status.ok()) {
-    event = FromProto(hello);
-    status = event.status();
+absl::Status ControlStream::HandleHello(const v1::WorkerMessage& message) {
+  if (!message.has_hello() || message.more_size() > 0) {
+    return absl::InvalidArgumentError("the first message must be a hello, and nothing else");
   }
-  if (!status.ok()) {
-    Log(LogLevel::kWarning, "hello_refused",
-        {{"worker", CutUtf8(hello.worker_name(), 64)}, {"error", status.ToString()}});
-    Close(status);
-    return;
-  }
-  worker_ = event->worker;
-  incarnation_ = event->incarnation;
+  const v1::Hello& hello = message.hello();
+  MUSTER_RETURN_IF_ERROR(CheckProtocolVersion(
+      hello.protocol_version(), absl::StrCat("the agent ", CutUtf8(hello.version(), 32))));
+  MUSTER_ASSIGN_OR_RETURN(WorkerHello event, FromProto(hello));
+  worker_ = event.worker;
+  incarnation_ = event.incarnation;
   {
     MutexLock lock(mutex_);
     connected_ = true;  // Disconnect may come before the answer, but never before Connect
-    reading_ = false;
+    awaits_welcome_ = true;
   }
-  engine_.Connect(*std::move(event), shared_from_this(),
+  engine_.Connect(std::move(event), shared_from_this(),
                   [self = shared_from_this()](const EventResult& result) {
                     if (!result.status.ok()) {
                       self->Close(result.status);
                       return;
                     }
+                    {
+                      MutexLock lock(self->mutex_);
+                      self->awaits_welcome_ = false;
+                    }
                     v1::ControllerMessage message;
                     *message.mutable_welcome() = WelcomeOf(self->engine_, result);
                     self->Write(std::move(message));
-                    MutexLock lock(self->mutex_);
-                    self->ReadOnLocked();
                   });
+  return absl::OkStatus();
 }
 
 absl::Status ControlStream::Handle(const v1::WorkerMessage& message) {
@@ -326,16 +261,14 @@ void ControlStream::PostCounted(Event event, EventDone done) {
     MutexLock lock(mutex_);
     ++unanswered_;
   }
-  engine_.Post(std::move(event), std::move(done));
+  posts_.push_back({.event = std::move(event), .done = std::move(done)});
 }
 
 void ControlStream::Answered(const absl::Status& stream_status) {
-  {
-    MutexLock lock(mutex_);
-    --unanswered_;
-    if (stream_status.ok()) ReadOnLocked();
-  }
-  if (!stream_status.ok()) Close(stream_status);
+  MutexLock lock(mutex_);
+  --unanswered_;
+  if (!stream_status.ok()) EndLocked(stream_status);
+  GoOnLocked();
 }
 
 }  // namespace muster::controller

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "cli/output/proto_json.h"
+#include "common/base/version.h"
 #include "tests/cli/cli_run.h"
 #include "tests/cli/fake_job_service.h"
 
@@ -344,7 +345,7 @@ TEST_F(VerbsTest, VerifyTellsTheVerdict) {
 }
 
 TEST_F(VerbsTest, VersionTellsBothSides) {
-  EXPECT_THAT(run_({"version"}).out, HasSubstr("musterd 9.9.9 (protocol 1)"));
+  EXPECT_THAT(run_({"version"}).out, HasSubstr("musterd 9.9.9 (protocol 2)"));
   EXPECT_EQ(Json::parse(run_({"version", "-o", "json"}).out)["controller"]["term"], 4);
   service_.Stop();
   const CliResult alone = run_({"version"});
@@ -359,7 +360,7 @@ TEST_F(VerbsTest, SubmitSendsTheResolvedSpecOnceWithAKey) {
   ASSERT_EQ(service_.submits().size(), 1u);
   const v1::SubmitRequest request = service_.submits()[0];
   EXPECT_EQ(request.idempotency_key().size(), 32u);
-  EXPECT_EQ(request.protocol_version(), 1u);
+  EXPECT_EQ(request.protocol_version(), kProtocolVersion);
   EXPECT_NE(request.owner(), "");
   EXPECT_EQ(request.spec().train().optimizer().name(), v1::Optimizer::NAME_ADAMW)
       << "defaults are written out";

@@ -234,6 +234,7 @@ void ControllerWorld::Connect(FuzzInput& input, Agent& agent) {
                   .incarnation = std::string(16, static_cast<char>('a' + input.Below(4)))};
   }
   agent.said = agent.acked;
+  agent.waiting = {};
   agent.control = std::make_shared<Control>(board_, Authorization());
   agent.control->on_message = [this, &agent](const v1::ControllerMessage& message) {
     Hear(agent, message);
@@ -264,7 +265,14 @@ void ControllerWorld::Connect(FuzzInput& input, Agent& agent) {
   if (agent.control->Say(message)) said_.insert(message.body_case());
 }
 
-void ControllerWorld::Hear(Agent& agent, const v1::ControllerMessage& message) {
+void ControllerWorld::Hear(Agent& agent, const v1::ControllerMessage& packed) {
+  ForEachPacked(packed, [&](const v1::ControllerMessage& message) {
+    HearOne(agent, message);
+    return true;
+  });
+}
+
+void ControllerWorld::HearOne(Agent& agent, const v1::ControllerMessage& message) {
   if (message.has_event_ack()) agent.acked = message.event_ack().event_seq();
   if (message.has_start_ranks()) {
     agent.starts.push_back(message.start_ranks());
@@ -280,14 +288,23 @@ void ControllerWorld::Hear(Agent& agent, const v1::ControllerMessage& message) {
 }
 
 void ControllerWorld::Send(Agent& agent, v1::WorkerMessage message) {
-  if (agent.control != nullptr && agent.control->Say(message)) said_.insert(message.body_case());
+  agent.waiting.Push(std::move(message));
+  if (agent.holds_back && agent.waiting.size() <= kMostPacked) return;
+  const v1::WorkerMessage packed = agent.waiting.Take();
+  if (agent.control == nullptr || !agent.control->Say(packed)) return;
+  ForEachPacked(packed, [this](const v1::WorkerMessage& each) {
+    said_.insert(each.body_case());
+    return true;
+  });
 }
 
 void ControllerWorld::SayAnything(FuzzInput& input, Agent& agent) {
   v1::WorkerMessage message;
   const auto* type = v1::WorkerMessage::descriptor();
   const auto* body = type->field(static_cast<int>(input.Below(type->field_count())));
-  if (body->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) {
+  if (body->is_repeated()) {
+    FillMessage(input, message);  // `more` and all
+  } else if (body->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) {
     FillMessage(input, *message.GetReflection()->MutableMessage(&message, body));
   }
   message.set_event_seq(input.Chance(200) ? ++agent.said : input.Below(5));
@@ -501,6 +518,7 @@ void ControllerWorld::Step(FuzzInput& input) {
       if (!connected) {
         Connect(input, agent);
       } else {
+        agent.holds_back = input.Chance(96);
         SayWhatAnAgentWould(input, agent);
       }
   }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/rpc/packed_queue.h"
 #include "controller/api/job_service.h"
 #include "controller/api/worker_service.h"
 #include "controller/engine/engine.h"
@@ -50,7 +51,9 @@ class ControllerWorld {
     uint64_t heartbeats = 0;
     uint64_t batches = 0;
     std::vector<v1::StartRanks> starts;
-    std::vector<uint64_t> assignments;  // not acknowledged yet
+    std::vector<uint64_t> assignments;       // not acknowledged yet
+    PackedQueue<v1::WorkerMessage> waiting;  // what it will say in one message
+    bool holds_back = false;                 // it says no message alone
   };
   struct Method;
   static const std::vector<Method>& AllMethods();
@@ -78,7 +81,8 @@ class ControllerWorld {
   void ReportCheckpoint(FuzzInput& input, Agent& agent);
   void SendBulk(FuzzInput& input, Agent& agent);
   void Send(Agent& agent, v1::WorkerMessage message);
-  void Hear(Agent& agent, const v1::ControllerMessage& message);
+  void Hear(Agent& agent, const v1::ControllerMessage& packed);
+  void HearOne(Agent& agent, const v1::ControllerMessage& message);
 
   std::string dir_;
   SimulatedClock clock_;

@@ -2,6 +2,8 @@
 // and written one after the other; what arrives, and the end, come as tasks on the loop. gRPC's
 // callback API; no thread of our own.
 //
+// What is said in one turn of the loop is written together (packed_queue.h).
+//
 // The next message is read only after the last one was handled, so a slow loop pushes back on the
 // controller. The stream owns itself until gRPC is done with it; the user's pointer is a second
 // owner. After Close no handler is called.
@@ -10,13 +12,13 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/support/client_callback.h>
 
-#include <deque>
 #include <functional>
 #include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "common/base/mutex.h"
+#include "common/rpc/packed_queue.h"
 #include "common/rpc/status_map.h"
 #include "common/rpc/token.h"
 #include "worker/agent/mailbox.h"
@@ -56,17 +58,15 @@ class BidiStream final : public grpc::ClientBidiReactor<Out, In> {
   // Loop only.
   void Send(Out message) {
     if (closed_) return;
-    bool start = false;
     bool overflow = false;
     {
       MutexLock lock(mutex_);
-      queue_.push_back(std::move(message));
+      queue_.Push(std::move(message));
       overflow = queue_.size() > kMaxQueued;
-      start = !std::exchange(writing_, true);
-      if (start) TakeNextLocked();
     }
-    if (start) this->StartWrite(&outgoing_);
     if (overflow) context_.TryCancel();
+    if (std::exchange(flush_posted_, true)) return;
+    mailbox_->Post([stream = self_] { stream->Flush(); });
   }
 
   // Loop only. Ends the call; safe at any time and more than once.
@@ -81,9 +81,16 @@ class BidiStream final : public grpc::ClientBidiReactor<Out, In> {
     mailbox_->AddSender();
   }
 
-  void TakeNextLocked() MUSTER_REQUIRES(mutex_) {
-    outgoing_ = std::move(queue_.front());
-    queue_.pop_front();
+  void Flush() {
+    flush_posted_ = false;
+    if (closed_) return;
+    {
+      MutexLock lock(mutex_);
+      if (writing_ || queue_.empty()) return;
+      writing_ = true;
+      outgoing_ = queue_.Take();
+    }
+    this->StartWrite(&outgoing_);
   }
 
   void OnWriteDone(bool ok) override {
@@ -95,7 +102,7 @@ class BidiStream final : public grpc::ClientBidiReactor<Out, In> {
         writing_ = false;
         return;
       }
-      TakeNextLocked();
+      outgoing_ = queue_.Take();
     }
     this->StartWrite(&outgoing_);
   }
@@ -109,7 +116,10 @@ class BidiStream final : public grpc::ClientBidiReactor<Out, In> {
       }
       const In message = std::move(stream->incoming_);
       stream->incoming_ = In();
-      stream->handlers_.on_message(message);
+      ForEachPacked(message, [&](const In& each) {
+        stream->handlers_.on_message(each);
+        return !stream->closed_;
+      });
       if (!stream->closed_) stream->StartRead(&stream->incoming_);
     });
   }
@@ -142,9 +152,10 @@ class BidiStream final : public grpc::ClientBidiReactor<Out, In> {
   In incoming_;
   Out outgoing_;
   Mutex mutex_;
-  std::deque<Out> queue_ MUSTER_GUARDED_BY(mutex_);
+  PackedQueue<Out> queue_ MUSTER_GUARDED_BY(mutex_);
   bool writing_ MUSTER_GUARDED_BY(mutex_) = false;
   // Loop only.
+  bool flush_posted_ = false;
   bool closed_ = false;
   bool ended_ = false;
 };

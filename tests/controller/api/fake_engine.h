@@ -48,6 +48,11 @@ class FakeEngine final : public Engine {
     MutexLock lock(mutex_);
     return events_;
   }
+  // How many events each PostAll brought.
+  std::vector<size_t> posted_at_once() {
+    MutexLock lock(mutex_);
+    return posted_at_once_;
+  }
   // Blocks until an agent has connected, or has gone.
   std::shared_ptr<WorkerLink> WaitForLink() {
     MutexLock lock(mutex_);
@@ -68,6 +73,13 @@ class FakeEngine final : public Engine {
       events_.push_back(std::move(event));
     }
     answer([result, done = std::move(done)] { done(result); });
+  }
+  void PostAll(std::vector<Posted> events) override {
+    {
+      MutexLock lock(mutex_);
+      posted_at_once_.push_back(events.size());
+    }
+    Engine::PostAll(std::move(events));
   }
   void Connect(WorkerHello hello, std::shared_ptr<WorkerLink> link, EventDone done) override {
     const EventResult result = on_hello(hello);
@@ -102,6 +114,7 @@ class FakeEngine final : public Engine {
   CondVar changed_;
   std::shared_ptr<const Snapshot> snapshot_ MUSTER_GUARDED_BY(mutex_);
   std::vector<Event> events_ MUSTER_GUARDED_BY(mutex_);
+  std::vector<size_t> posted_at_once_ MUSTER_GUARDED_BY(mutex_);
   std::shared_ptr<WorkerLink> link_ MUSTER_GUARDED_BY(mutex_);
   bool disconnected_ MUSTER_GUARDED_BY(mutex_) = false;
 };

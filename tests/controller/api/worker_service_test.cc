@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/mutex.h"
 #include "common/base/version.h"
+#include "common/rpc/packed_queue.h"
 #include "controller/api/control_stream.h"
 #include "tests/controller/api/api_fixture.h"
 
@@ -16,6 +17,7 @@ namespace muster::controller {
 namespace {
 
 using ::muster::testing::StatusIs;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 v1::Hello GoodHello() {
@@ -42,10 +44,23 @@ class Agent {
     *message.mutable_hello() = hello;
     return Send(message);
   }
-  v1::ControllerMessage Receive() {
+  // As it travels: maybe with `more`.
+  v1::ControllerMessage ReceivePacked() {
     v1::ControllerMessage message;
     EXPECT_TRUE(stream_->Read(&message)) << "the stream has ended";
     return message;
+  }
+  v1::ControllerMessage Receive() {
+    if (received_.empty()) {
+      ForEachPacked(ReceivePacked(), [this](v1::ControllerMessage each) {
+        each.clear_more();
+        received_.push_back(std::move(each));
+        return true;
+      });
+    }
+    v1::ControllerMessage next = std::move(received_.front());
+    received_.pop_front();
+    return next;
   }
   // Reads to the end.
   absl::Status End() {
@@ -65,6 +80,7 @@ class Agent {
   };
   Context context_;
   std::unique_ptr<grpc::ClientReaderWriter<v1::WorkerMessage, v1::ControllerMessage>> stream_;
+  std::deque<v1::ControllerMessage> received_;  // and not yet given to the test
 };
 
 v1::WorkerMessage RankExited(uint64_t event_seq) {
@@ -126,15 +142,18 @@ TEST_F(WorkerServiceTest, AHelloIsWelcomedWithTheTermTheLeaseAndStaleRanks) {
   engine_.WaitForDisconnect();
 }
 
+// An agent of protocol 1 would leave `more` unread.
 TEST_F(WorkerServiceTest, AnotherProtocolVersionNamesBothAndTheWayOut) {
-  v1::Hello hello = GoodHello();
-  hello.set_protocol_version(0);
-  Agent agent(*worker_stub_);
-  ASSERT_TRUE(agent.SendHello(hello));
-  EXPECT_THAT(agent.End(), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                    AllOf(HasSubstr("speaks 0"),
-                                          HasSubstr(absl::StrCat("speaks ", kProtocolVersion)),
-                                          HasSubstr("install"))));
+  for (const uint32_t version : {0u, 1u, kProtocolVersion + 1}) {
+    v1::Hello hello = GoodHello();
+    hello.set_protocol_version(version);
+    Agent agent(*worker_stub_);
+    ASSERT_TRUE(agent.SendHello(hello));
+    EXPECT_THAT(agent.End(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                      AllOf(HasSubstr(absl::StrCat("speaks ", version)),
+                                            HasSubstr(absl::StrCat("speaks ", kProtocolVersion)),
+                                            HasSubstr("install"))));
+  }
 }
 
 TEST_F(WorkerServiceTest, BadHellosAreRefused) {
@@ -190,6 +209,78 @@ TEST_F(WorkerServiceTest, ADurableReportIsAcknowledged) {
   EXPECT_EQ(report.fence.attempt, 2u);
   EXPECT_EQ(report.kind, RankReport::Kind::kExited);
   EXPECT_EQ(report.failure_class, FailureClass::kOutOfMemory);
+}
+
+TEST_F(WorkerServiceTest, WhatComesInOneMessageIsPostedAtOnceAndInItsOrder) {
+  Agent* agent = Connected();
+  v1::WorkerMessage message;
+  message.mutable_assignment_ack()->set_outbox_seq(5);
+  *message.add_more() = RankExited(1);
+  *message.add_more() = RankExited(2);
+  message.add_more()->mutable_heartbeat()->set_seq(9);
+  ASSERT_TRUE(agent->Send(message));
+  while (!agent->Receive().has_heartbeat_ack()) {
+  }
+  EXPECT_THAT(engine_.posted_at_once(), ElementsAre(4));
+  const std::vector<Event> events = engine_.events();
+  ASSERT_EQ(events.size(), 4u);
+  EXPECT_EQ(std::get<AssignmentAcked>(events[0]).outbox_seq, 5u);
+  EXPECT_EQ(std::get<RankReport>(events[1]).event_seq, 1u);
+  EXPECT_EQ(std::get<RankReport>(events[2]).event_seq, 2u);
+  EXPECT_TRUE(std::holds_alternative<WorkerHeartbeat>(events[3]));
+}
+
+TEST_F(WorkerServiceTest, AMessagePackedOutOfBoundsEndsTheStreamAndIsNotTaken) {
+  v1::WorkerMessage nested = RankExited(1);
+  *nested.add_more() = RankExited(2);
+  *nested.mutable_more(0)->add_more() = RankExited(3);
+  v1::WorkerMessage many = RankExited(1);
+  for (int i = 0; i <= kMostPacked; ++i) *many.add_more() = RankExited(2);
+  for (const auto& [message, what] :
+       {std::pair(nested, "more of its own"), std::pair(many, "at most 64 messages; got 65")}) {
+    Agent* agent = Connected();
+    ASSERT_TRUE(agent->Send(message));
+    EXPECT_THAT(agent->End(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(what)));
+    EXPECT_TRUE(engine_.events().empty());
+  }
+}
+
+TEST_F(WorkerServiceTest, NothingTravelsWithAHello) {
+  v1::WorkerMessage message;
+  *message.mutable_hello() = GoodHello();
+  *message.add_more() = RankExited(1);
+  Agent agent(*worker_stub_);
+  ASSERT_TRUE(agent.Send(message));
+  EXPECT_THAT(agent.End(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("nothing else")));
+  EXPECT_TRUE(engine_.events().empty());
+}
+
+TEST_F(WorkerServiceTest, WhatWasSaidBeforeABadMessageCounts) {
+  Agent* agent = Connected();
+  v1::WorkerMessage message = RankExited(1);
+  *message.add_more()->mutable_hello() = GoodHello();
+  *message.add_more() = RankExited(2);
+  ASSERT_TRUE(agent->Send(message));
+  EXPECT_THAT(agent->End(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("second hello")));
+  ASSERT_EQ(engine_.events().size(), 1u);
+  EXPECT_EQ(std::get<RankReport>(engine_.events()[0]).event_seq, 1u);
+}
+
+TEST_F(WorkerServiceTest, WhatWaitsForAnAgentTravelsTogetherAndInItsOrder) {
+  Agent* agent = Connected();
+  const std::shared_ptr<WorkerLink> link = engine_.WaitForLink();
+  // It is being written until the agent reads: it is larger than what may be on the way.
+  StartAssignment large;
+  large.spec_json = std::string(8 << 20, 'x');
+  link->Send({1, large});
+  for (uint64_t seq = 2; seq <= 4; ++seq) link->Send({seq, DeleteAssignment{5, "/x"}});
+  EXPECT_EQ(agent->ReceivePacked().start_ranks().outbox_seq(), 1u);
+  const v1::ControllerMessage message = agent->ReceivePacked();
+  EXPECT_EQ(message.delete_checkpoint().outbox_seq(), 2u);
+  ASSERT_EQ(message.more_size(), 2);
+  EXPECT_EQ(message.more(0).delete_checkpoint().outbox_seq(), 3u);
+  EXPECT_EQ(message.more(1).delete_checkpoint().outbox_seq(), 4u);
 }
 
 TEST_F(WorkerServiceTest, LongTextIsCutBetweenItsCharacters) {

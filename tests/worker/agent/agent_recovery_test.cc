@@ -13,6 +13,8 @@ namespace {
 
 using ::muster::testing::StatusIs;
 using ::muster::testing::Subprocess;
+using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST_F(AgentTest, MetricsAndLogsArriveExactlyOnceThroughAnOutage) {
@@ -75,6 +77,7 @@ TEST_F(AgentTest, EventsAreRepeatedUntilTheyAreAcknowledged) {
   EXPECT_EQ(heard.repeated_events, 3u);
   uint64_t expected = 1;
   for (const auto& [seq, event] : heard.events) EXPECT_EQ(seq, expected++);
+  EXPECT_THAT(heard.packed_events, Contains(ElementsAre(1, 2, 3))) << "said at once, sent at once";
 }
 
 TEST_F(AgentTest, AnExpiredLeaseWithholdsPublishUntilItIsRenewed) {

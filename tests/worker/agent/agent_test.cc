@@ -13,7 +13,9 @@
 namespace muster::worker {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 TEST_F(AgentTest, SaysWhoItIsAndKeepsBeating) {
   StartAgent();
@@ -97,6 +99,20 @@ TEST_F(AgentTest, AnAssignmentThatComesTwiceIsDoneOnceAndAnsweredTwice) {
   for (const auto& [seq, event] : heard.events)
     started += event.rank_event().kind() == v1::RankEvent::STARTED;
   EXPECT_EQ(started, 1u);
+}
+
+TEST_F(AgentTest, AssignmentsThatComeInOneMessageAreDoneInTheirOrder) {
+  StartAgent();
+  v1::ControllerMessage message = StartMessage(1, {"hang"});
+  *message.add_more() = StartMessage(2, {"hang"}, 1, 2);
+  *message.add_more() = StopMessage(3, v1::StopRanks::KILL, 0);
+  ASSERT_TRUE(controller_.Send(message));
+  ASSERT_TRUE(controller_.Await(Acked(3)));
+  ASSERT_TRUE(controller_.Await(Exited));
+  const Heard heard = controller_.heard();
+  EXPECT_THAT(heard.assignment_acks,
+              ElementsAre(Pair(1, ""), Pair(2, HasSubstr("slot 0 is held")), Pair(3, "")));
+  EXPECT_EQ(heard.FindEvent(v1::RankEvent::EXITED)->signal(), SIGKILL);
 }
 
 TEST_F(AgentTest, ARestartLateAfterItsStopIsFenced) {

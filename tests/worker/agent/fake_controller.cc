@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/packed_queue.h"
 
 namespace muster::testing {
 namespace {
@@ -116,7 +117,13 @@ grpc::Status FakeController::Control(grpc::ServerContext* context, ControlCall* 
     {
       MutexLock lock(mutex_);
       if (message.has_hello()) control_ = call;
-      HandleLocked(message, answers);
+      std::vector<uint64_t> events;
+      ForEachPacked(message, [&](const v1::WorkerMessage& each) {
+        if (each.event_seq() != 0) events.push_back(each.event_seq());
+        HandleLocked(each, answers);
+        return true;
+      });
+      if (!events.empty()) heard_.packed_events.push_back(std::move(events));
       changed_.NotifyAll();
     }
     for (const v1::ControllerMessage& answer : answers) call->Write(answer);

@@ -38,7 +38,8 @@ class FakeController final : public v1::WorkerService::Service {
     std::vector<v1::Hello> hellos;
     std::map<uint64_t, v1::WorkerMessage> events;  // by event_seq, of the last incarnation
     size_t repeated_events = 0;
-    std::map<uint64_t, std::string> assignment_acks;  // refusal by outbox_seq
+    std::vector<std::vector<uint64_t>> packed_events;  // event_seq of those in one message each
+    std::map<uint64_t, std::string> assignment_acks;   // refusal by outbox_seq
     size_t heartbeats = 0;
     size_t refused = 0;  // Control calls that Behaviour.refuse ended
     v1::Heartbeat last_heartbeat;

@@ -6,6 +6,7 @@
 #include <thread>
 #include <variant>
 
+#include "common/base/version.h"
 #include "tests/support/status_matchers.h"
 #include "worker/link/line_buffer.h"
 #include "worker/trainer/link_adapters.h"
@@ -72,7 +73,7 @@ TEST(LinkClient, SaysHelloFirst) {
   const auto link = agent.Connect();
   const HelloLine hello = agent.Await<HelloLine>();
   EXPECT_EQ(hello.rank, 3u);
-  EXPECT_EQ(hello.protocol_version, 1u);
+  EXPECT_EQ(hello.protocol_version, kProtocolVersion);
 }
 
 TEST(LinkKeyValue, CarriesBytesBothWaysAndNamesItsFailures) {
