@@ -136,6 +136,9 @@ void AddProgramFlags(CLI::App& command, SubmitFlags& flags) {
   command.add_option("--upload", flags.upload,
                      "a folder of this machine, up to 64 MiB, that the program runs in wherever "
                      "that is; --workdir is then a folder in it");
+  command.add_option("--image", flags.image,
+                     "the container image that the program runs in, on workers with podman or "
+                     "apptainer; --workdir is then a folder inside");
   command.add_option("--env", flags.env, "NAME=VALUE for a program (repeatable)")
       ->allow_extra_args(false)
       ->check(CheckPair);
@@ -209,6 +212,7 @@ absl::StatusOr<std::vector<std::string>> SpecOverrides(const SubmitFlags& flags,
     MUSTER_RETURN_IF_ERROR(AddCheckpointEvery(*flags.checkpoint_every, out));
   }
   if (flags.workdir.has_value()) out.AddText("command.workdir", *flags.workdir);
+  if (flags.image.has_value()) out.AddText("command.image", *flags.image);
   out.AddPairs("command.env", flags.env);
   return out.Take();
 }

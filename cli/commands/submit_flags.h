@@ -15,7 +15,7 @@ struct SubmitFlags {
   std::string file;
   std::vector<std::string> sets;
   // Short for --set of one field each, or of a few.
-  std::optional<std::string> name, project, pool, ranks, workdir, upload;
+  std::optional<std::string> name, project, pool, ranks, workdir, upload, image;
   std::optional<std::string> gpus, gpu_type, cpus, memory;  // of each rank
   std::optional<std::string> priority, begin, deadline, max_run_time, array, checkpoint_every;
   std::vector<std::string> env;   // NAME=VALUE

@@ -257,8 +257,8 @@ Table WorkerTable(const std::vector<v1::WorkerInfo>& workers, absl::Time now, bo
                                  {"USED", true},        {"DEVICE"},     {"CPUS", true},
                                  {"MEMORY", true},      {"SEEN", true}, {"JOBS"}};
   if (wide) {
-    const std::vector<Column> more = {
-        {"COMMANDS"}, {"ADDRESS"}, {"METRICS"}, {"VERSION"}, {"LABELS", false, true}};
+    const std::vector<Column> more = {{"COMMANDS"}, {"IMAGES"},  {"ADDRESS"},
+                                      {"METRICS"},  {"VERSION"}, {"LABELS", false, true}};
     columns.insert(columns.end(), more.begin(), more.end());
   }
   const bool evidence = std::any_of(workers.begin(), workers.end(), [&](const auto& worker) {
@@ -282,7 +282,8 @@ Table WorkerTable(const std::vector<v1::WorkerInfo>& workers, absl::Time now, bo
         labels.push_back(absl::StrCat(key, "=", value));
       std::sort(labels.begin(), labels.end());
       for (std::string cell :
-           {std::string(worker.allows_commands() ? "yes" : "no"), worker.advertise_address(),
+           {std::string(worker.allows_commands() ? "yes" : "no"),
+            absl::StrJoin(worker.container_runtimes(), ","), worker.advertise_address(),
             worker.metrics_address(), worker.version(), absl::StrJoin(labels, ",")}) {
         cells.push_back(std::move(cell));
       }

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/spec/image_reference.h"
 #include "common/spec/spec_checks.h"
 
 namespace muster {
@@ -67,8 +68,11 @@ class CommandValidator : public SpecChecks {
       Fault(argv + "[0]", "must name a program");
     }
     CheckEnvironment(command.env());
+    if (command.has_image()) CheckImage(command.image());
     if (command.has_upload()) {
       CheckUpload(command);
+    } else if (command.has_image()) {
+      if (command.has_workdir()) Path("command.workdir", command.workdir());
     } else if (!command.has_workdir()) {
       Fault("command.workdir", "is required: the folder to run in, as workers see it");
     } else {
@@ -99,6 +103,18 @@ class CommandValidator : public SpecChecks {
         Fault(at, "is set by Muster itself");
       }
       CTextOf(at, value, kMostVariableBytes);
+    }
+  }
+
+  void CheckImage(const std::string& image) {
+    if (IsImageFile(image)) {
+      Path("command.image", image);
+      if (!absl::EndsWith(image, ".sif")) Fault("command.image", "a file must end in .sif");
+    } else if (!IsImageReference(image)) {
+      Fault("command.image",
+            absl::StrCat("must be such as docker.io/library/python:3.12, at most ", kMostImageBytes,
+                         " bytes, or the absolute path of a .sif file; got '", ShownValue(image),
+                         "'"));
     }
   }
 

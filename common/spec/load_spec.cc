@@ -79,9 +79,9 @@ void MakePathsAbsolute(const SpecSource& source, const std::map<std::string, int
   if (spec.has_command() && !spec.command().has_upload()) {
     // Where the submit runs, as with sbatch.
     v1::Command& command = *spec.mutable_command();
-    if (command.has_workdir()) {
+    if (command.has_workdir() && !command.has_image()) {
       MakeAbsolute(base("command.workdir"), command.mutable_workdir());
-    } else if (!source.overrides_dir.empty()) {
+    } else if (!source.overrides_dir.empty() && !command.has_image()) {
       command.set_workdir(source.overrides_dir);
     }
   }

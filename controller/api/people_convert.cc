@@ -213,6 +213,9 @@ v1::WorkerInfo ToProto(const Worker& worker) {
   out.set_quarantined_until_ms(ToMillis(worker.quarantined_until));
   out.set_quarantine_reason(worker.quarantine_reason);
   out.set_allows_commands(worker.facts.allows_commands);
+  for (const std::string& runtime : worker.facts.container_runtimes) {
+    out.add_container_runtimes(runtime);
+  }
   if (worker.use != nullptr) {
     v1::WorkerUse* use = out.mutable_use();
     use->set_cpus(worker.use->cpus);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
+#include "common/spec/image_reference.h"
 #include "common/spec/scheduling_text.h"
 #include "common/spec/spec_defaults.h"
 #include "common/spec/spec_reader.h"
@@ -55,6 +56,10 @@ JobNeeds NeedsOf(const v1::JobSpec& spec) {
   out.wait_for_capacity = spec.placement().wait_for_capacity();
   // A plug-in is somebody's code as well.
   out.commands = spec.has_command() || spec.train().model().has_plugin();
+  if (spec.command().has_image()) {
+    out.image =
+        IsImageFile(spec.command().image()) ? JobNeeds::Image::kFile : JobNeeds::Image::kReference;
+  }
   return out;
 }
 

@@ -1,5 +1,6 @@
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
@@ -18,6 +19,7 @@ constexpr size_t kMaxPathBytes = 4096;
 constexpr int kMaxSlots = 1024;
 constexpr int kMaxLabels = 64;
 constexpr int kMaxRanks = 1024;
+constexpr int kMaxRuntimes = 8;
 constexpr size_t kMaxValues = 64;
 constexpr int kMaxGaps = 4096;  // in a batch: a spool that was full loses from each rank once
 constexpr size_t kMaxPointsPerRecord = 1024;
@@ -181,6 +183,13 @@ absl::StatusOr<WorkerHello> FromProto(const v1::Hello& hello) {
   out.facts.advertise_address = hello.advertise_address();
   out.facts.metrics_address = hello.metrics_address();
   out.facts.allows_commands = hello.allows_commands();
+  if (hello.container_runtimes_size() > kMaxRuntimes) return Bad("hello: too many runtimes");
+  for (const std::string& runtime : hello.container_runtimes()) {
+    // They stand in one text of the store, with commas between.
+    if (!IsShort(runtime) || absl::StrContains(runtime, ','))
+      return Bad("hello: a container runtime is no name");
+    out.facts.container_runtimes.push_back(runtime);
+  }
   out.last_term = hello.last_term();
   out.last_assignment_seq = hello.last_assignment_seq();
   MUSTER_ASSIGN_OR_RETURN(out.ranks, FromProto(hello.ranks()));

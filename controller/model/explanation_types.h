@@ -32,6 +32,7 @@ enum class BlockerKind : uint8_t {
   kExcluded = 17,  // of workers that it excludes
   kGpuType = 18,   // of another model
   kCommands = 19,  // of workers that run no commands
+  kImages = 20,    // of workers that run no container images, or not of its kind
 };
 
 struct Blocker {

@@ -122,6 +122,13 @@ struct JobNeeds {
   std::vector<std::string> exclude;  // names of workers
   bool wait_for_capacity = false;
   bool commands = false;  // only workers that run commands
+  // Of a command: only workers that can run it.
+  enum class Image : uint8_t {
+    kNone = 0,
+    kReference = 1,  // by any container runtime
+    kFile = 2,       // a .sif file, which apptainer alone runs
+  };
+  Image image = Image::kNone;
 };
 
 // When a job may start and how long it may run.

@@ -47,7 +47,8 @@ struct WorkerFacts {
   uint64_t memory_bytes = 0;
   std::string advertise_address;
   std::string metrics_address;
-  bool allows_commands = false;  // runs command jobs
+  bool allows_commands = false;                 // runs command jobs
+  std::vector<std::string> container_runtimes;  // "podman", "apptainer": runs those with an image
 
   bool operator==(const WorkerFacts&) const = default;
 };

@@ -32,6 +32,14 @@ std::string PoolNames(const JobNeeds& needs) {
 constexpr char kNoCommands[] =
     "refused: no worker allows commands: start muster-worker with --allow-commands";
 
+std::string NoRuntime(const JobNeeds& needs) {
+  return absl::StrCat("refused: no worker that allows commands runs ",
+                      needs.image == JobNeeds::Image::kFile
+                          ? "images from files: install apptainer there"
+                          : "container images: install podman or apptainer there",
+                      " (muster-worker --container-runtime)");
+}
+
 // What the workers in the job's pools are, as far as the job asks for it: for a refusal.
 struct Offer {
   uint64_t slots = 0;  // on one worker, likewise CPUs and memory
@@ -107,8 +115,22 @@ bool HasSlot(const Worker& worker, uint32_t index, SlotKind kind) {
                      [&](const Slot& slot) { return slot.index == index && slot.kind == kind; });
 }
 
+bool RunsImage(const Worker& worker, const JobNeeds& needs) {
+  const std::vector<std::string>& runtimes = worker.facts.container_runtimes;
+  switch (needs.image) {
+    case JobNeeds::Image::kNone:
+      return true;
+    case JobNeeds::Image::kReference:
+      return !runtimes.empty();
+    case JobNeeds::Image::kFile:
+      return std::find(runtimes.begin(), runtimes.end(), "apptainer") != runtimes.end();
+  }
+  return false;
+}
+
 bool Suits(const Worker& worker, const JobNeeds& needs) {
   if (needs.commands && !worker.facts.allows_commands) return false;
+  if (!RunsImage(worker, needs)) return false;
   const auto& labels = worker.facts.labels;
   const bool labelled =
       std::all_of(needs.selector.begin(), needs.selector.end(), [&labels](const auto& label) {
@@ -201,11 +223,13 @@ absl::Status CanEverFit(const Snapshot& snapshot, const JobNeeds& needs, absl::T
   std::map<std::string, uint64_t> ranks;    // by pool
   std::map<std::string, uint32_t> workers;  // by pool, whatever they offer
   bool commands = false;                    // whether anybody allows them
+  bool images = false;                      // and can run this one's
   Offer offer;
   snapshot.workers.ForEach([&](const Worker& worker) {
     if (IsForgotten(worker, now)) return;
     ++workers[worker.facts.pool];
     commands = commands || worker.facts.allows_commands;
+    images = images || (worker.facts.allows_commands && RunsImage(worker, needs));
     if (!InPools(worker, needs)) return;
     ranks[worker.facts.pool] += IdleRanks(worker, needs);
     offer.Add(worker, needs);
@@ -213,6 +237,9 @@ absl::Status CanEverFit(const Snapshot& snapshot, const JobNeeds& needs, absl::T
   // Before the first worker has come nobody can tell; a pool without any beside others is a slip.
   if (workers.empty()) return absl::OkStatus();
   if (needs.commands && !commands) return absl::FailedPreconditionError(kNoCommands);
+  if (needs.image != JobNeeds::Image::kNone && !images) {
+    return absl::FailedPreconditionError(NoRuntime(needs));
+  }
   uint64_t most = 0;
   uint32_t candidates = 0;
   for (const auto& [pool, count] : ranks) {
@@ -230,7 +257,11 @@ absl::Status CanEverFit(const Snapshot& snapshot, const JobNeeds& needs, absl::T
   return absl::FailedPreconditionError(absl::StrCat(
       "refused: needs ", DescribeNeeds(needs), ", but its ", Plural(candidates, "worker"),
       " could give at most ", Plural(most, "rank"),
-      needs.commands ? " of a command (those with --allow-commands)" : "", " (", offer.Text(needs),
+      needs.image != JobNeeds::Image::kNone
+          ? " of a command in a container (those with --allow-commands and a runtime for it)"
+      : needs.commands ? " of a command (those with --allow-commands)"
+                       : "",
+      " (", offer.Text(needs),
       "); ask for fewer ranks, add workers, or set placement.wait_for_capacity: true"));
 }
 

@@ -21,6 +21,8 @@ bool IsUsable(const Worker& worker);
 // Whether the worker's facts suit the job, whatever its pool and whoever is there now: labels,
 // names that it excludes, models of GPU, whether it runs commands.
 bool Suits(const Worker& worker, const JobNeeds& needs);
+// It has what the job's image is run by, if the job has one.
+bool RunsImage(const Worker& worker, const JobNeeds& needs);
 bool SlotMatches(const Slot& slot, const JobNeeds& needs);
 bool HasSlot(const Worker& worker, uint32_t index, SlotKind kind);
 // How many ranks the worker could hold if it were idle, by slots, CPUs and memory. Zero when it

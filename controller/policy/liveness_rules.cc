@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "common/base/image_pull.h"
+
 namespace muster::controller {
 namespace {
 
@@ -68,7 +70,11 @@ std::vector<Event> FindSilent(const Snapshot& snapshot, const LivenessSettings& 
     const Job& job = *snapshot.FindJob(id);
     if (!job.has_live_attempt()) continue;
     const absl::Duration waited = now - job.current->placed_at;
-    if (job.state == JobState::kStarting && waited >= settings.start_timeout) {
+    // Its agents bound the pull themselves.
+    const bool may_pull = job.settings->needs.image != JobNeeds::Image::kNone;
+    const absl::Duration patience =
+        settings.start_timeout + (may_pull ? kImagePullPatience : absl::ZeroDuration());
+    if (job.state == JobState::kStarting && waited >= patience) {
       events.push_back(
           StartTimedOut{.job_id = id, .attempt = job.current->number, .waited = waited});
     } else if (job.state == JobState::kRunning) {

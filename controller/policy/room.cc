@@ -41,6 +41,7 @@ struct Tally {
   uint64_t excluded = 0;
   uint64_t other_models = 0;
   uint64_t no_commands = 0;
+  uint64_t no_images = 0;
 };
 
 std::string WhyAway(const Worker& worker) {
@@ -103,6 +104,8 @@ void CountWorker(const Worker& worker, const JobNeeds& needs, Tally& tally) {
     const uint64_t free = slots.matching + slots.other_models;
     if (needs.commands && !worker.facts.allows_commands) {
       tally.no_commands += free;
+    } else if (!RunsImage(worker, needs)) {
+      tally.no_images += free;
     } else if (IsExcluded(worker, needs)) {
       tally.excluded += free;
     } else if (slots.all > 0) {
@@ -247,6 +250,10 @@ class Naming {
          absl::StrCat("not ", absl::StrJoin(needs_.exclude, ", ")));
     hint(BlockerKind::kCommands, tally_.no_commands, "workers that run no commands",
          "muster-worker --allow-commands");
+    const bool file = needs_.image == JobNeeds::Image::kFile;
+    hint(BlockerKind::kImages, tally_.no_images,
+         absl::StrCat("workers without ", file ? "apptainer" : "a container runtime"),
+         file ? "apptainer" : "podman or apptainer");
     hint(BlockerKind::kGpuType, tally_.other_models, "GPUs of another model", needs_.gpu_type);
   }
 

@@ -353,7 +353,10 @@ void SchedulingRound::Wait(const Candidate& candidate, const Offer& offer, bool 
                     absl::FormatTime("%Y-%m-%d %H:%M", head.start, absl::UTCTimeZone()), " UTC");
   }
   if (needs.commands && offer.all.usable_slots == 0) {
-    absl::StrAppend(&message, "; only workers with --allow-commands run commands");
+    absl::StrAppend(&message, needs.image == JobNeeds::Image::kNone
+                                  ? "; only workers with --allow-commands run commands"
+                                  : "; only workers with --allow-commands and a container "
+                                    "runtime run commands in an image");
   }
   absl::StrAppend(&message, WhoMakesWayFor(candidate.job.id));
   const bool follows = behind != 0 && behind != candidate.job.id;

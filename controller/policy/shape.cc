@@ -24,7 +24,7 @@ uint32_t MatchingSlots(const Worker& worker, const JobNeeds& needs,
 Shape::Shape(JobNeeds needs)
     : needs_(std::move(needs)),
       picky_(!needs_.selector.empty() || !needs_.exclude.empty() || !needs_.gpu_type.empty() ||
-             needs_.commands),
+             needs_.commands || needs_.image != JobNeeds::Image::kNone),
       only_slots_(needs_.cpus_per_rank == 0 && needs_.memory_per_rank == 0 &&
                   needs_.gpu_type.empty()) {}
 
@@ -32,7 +32,8 @@ std::string Shape::KeyOf(const JobNeeds& needs) {
   std::string key =
       absl::StrCat(needs.min_ranks, ",", needs.max_ranks, ",", static_cast<int>(needs.slot_kind),
                    ",", needs.slots_per_rank, ",", needs.cpus_per_rank, ",", needs.memory_per_rank,
-                   ",", needs.wait_for_capacity, ",", needs.commands, ",", needs.gpu_type, "\n");
+                   ",", needs.wait_for_capacity, ",", needs.commands, ",",
+                   static_cast<int>(needs.image), ",", needs.gpu_type, "\n");
   for (const JobNeeds::Pool& pool : needs.pools) {
     absl::StrAppend(&key, pool.name, "@", absl::ToInt64Milliseconds(pool.after), "\n");
   }

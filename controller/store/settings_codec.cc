@@ -91,6 +91,7 @@ void Write(const JobNeeds& needs, std::string& out) {
   writer.ListUnlessEmpty("exclude", needs.exclude, Writer::Quoted);
   writer.BoolIf("wait_for_capacity", needs.wait_for_capacity);
   writer.BoolIf("commands", needs.commands);
+  writer.NumberUnlessZero("image", static_cast<int>(needs.image));
 }
 
 void Write(const SchedulingSettings& scheduling, std::string& out) {
@@ -229,6 +230,9 @@ void DecodeNeeds(Reader reader, JobNeeds& out) {
   reader.List("exclude", [&](const Json& name) { out.exclude.push_back(reader.TextOf(name)); });
   reader.Bool("wait_for_capacity", out.wait_for_capacity);
   reader.Bool("commands", out.commands);
+  int image = static_cast<int>(out.image);
+  reader.Number("image", image);
+  out.image = static_cast<JobNeeds::Image>(image);
 }
 
 void DecodeScheduling(Reader reader, SchedulingSettings& out) {

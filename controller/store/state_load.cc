@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/base/planted_bug.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
@@ -170,7 +171,8 @@ absl::Status LoadWorkers(SqliteDatabase& db, absl::Duration now, Loading& loadin
       "SELECT id, name, incarnation, past_incarnations, version, pool, labels, slots, cpus,"
       " memory_bytes, advertise_address, metrics_address, lost, draining, last_heartbeat_ms,"
       " event_seq, event_seq_known, cordoned, cordon_reason, strikes, quarantined_until_ms,"
-      " quarantine_reason, quarantines, paroled_ms, allows_commands FROM workers ORDER BY id");
+      " quarantine_reason, quarantines, paroled_ms, allows_commands, container_runtimes"
+      " FROM workers ORDER BY id");
   for (;;) {
     MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
     if (!more) return absl::OkStatus();
@@ -207,6 +209,7 @@ absl::Status LoadWorkers(SqliteDatabase& db, absl::Duration now, Loading& loadin
     worker.quarantines = row.Int(22);
     worker.paroled = ReadTime(row, 23, absl::InfinitePast());
     worker.facts.allows_commands = row.Int(24) != 0;
+    worker.facts.container_runtimes = absl::StrSplit(row.Text(25), ',', absl::SkipEmpty());
     loading.workers.emplace(worker.name, std::move(worker));
   }
 }

@@ -239,6 +239,10 @@ ALTER TABLE attempts ADD COLUMN failed_rank INTEGER NOT NULL DEFAULT -1;
           R"sql(
 ALTER TABLE attempts ADD COLUMN stake_slot_seconds INTEGER NOT NULL DEFAULT -1;
 ALTER TABLE attempts ADD COLUMN lost_slot_seconds INTEGER NOT NULL DEFAULT -1;
+)sql",
+          // What workers run container images by, with commas between.
+          R"sql(
+ALTER TABLE workers ADD COLUMN container_runtimes TEXT NOT NULL DEFAULT '';
 )sql"};
 }
 

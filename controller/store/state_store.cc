@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/planted_bug.h"
 #include "common/base/status_macros.h"
 #include "controller/store/ledger_codec.h"
@@ -202,8 +203,9 @@ absl::Status StateStore::PutWorker(const Worker& worker) {
       "INSERT OR REPLACE INTO workers (id, name, incarnation, past_incarnations, version, pool,"
       " labels, slots, cpus, memory_bytes, advertise_address, metrics_address, lost, draining,"
       " last_heartbeat_ms, event_seq, event_seq_known, cordoned, cordon_reason, strikes,"
-      " quarantined_until_ms, quarantine_reason, quarantines, paroled_ms, allows_commands)"
-      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+      " quarantined_until_ms, quarantine_reason, quarantines, paroled_ms, allows_commands,"
+      " container_runtimes)"
+      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   row.Bind(worker.id)
       .Bind(worker.name)
       .BindBlob(worker.incarnation)
@@ -227,7 +229,7 @@ absl::Status StateStore::PutWorker(const Worker& worker) {
   BindTime(row, worker.quarantined_until);
   row.Bind(worker.quarantine_reason).Bind(worker.quarantines);
   BindTime(row, worker.paroled);
-  row.Bind(worker.facts.allows_commands);
+  row.Bind(worker.facts.allows_commands).Bind(absl::StrJoin(worker.facts.container_runtimes, ","));
   return row.Run();
 }
 

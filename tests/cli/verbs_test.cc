@@ -403,11 +403,15 @@ TEST_F(VerbsTest, SubmitTakesAProgramBehindDashes) {
   EXPECT_EQ(service_.submits()[1].spec().command().workdir(), WorkingDirectory() + "/src");
   EXPECT_EQ(service_.submits()[1].spec().name(), "x");
   EXPECT_EQ(service_.submits()[1].spec().per_rank().gpus(), 1u);
+  ASSERT_EQ(run_({"submit", "--image", "python:3.12", "--", "a"}).code, 0);
+  EXPECT_EQ(service_.submits()[2].spec().command().image(), "python:3.12");
+  EXPECT_FALSE(service_.submits()[2].spec().command().has_workdir()) << "it is the image's";
+  EXPECT_EQ(run_({"submit", "--image", "--privileged", "--", "a"}).code, 2);
   EXPECT_EQ(run_({"submit", "-f", JobFile(kGood), "--", "a"}).code, 2);
   EXPECT_THAT(run_({"submit"}).err, HasSubstr("a job is either a file or a program"));
   EXPECT_EQ(run_({"submit", "--env", "A", "--", "a"}).code, 2);
   EXPECT_EQ(run_({"submit", "--env", "RANK=1", "--", "a"}).code, 2);
-  EXPECT_EQ(service_.submits().size(), 2u);
+  EXPECT_EQ(service_.submits().size(), 3u);
 }
 
 TEST_F(VerbsTest, RelativePathsStartAtTheFileAndThoseOfSetWhereTheCommandRuns) {

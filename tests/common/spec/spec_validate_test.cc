@@ -801,6 +801,64 @@ TEST(LoadSpecTest, WithAnUploadTheWorkdirIsAFolderInIt) {
   }
 }
 
+TEST(LoadSpecTest, WithAnImageTheWorkdirIsInTheImage) {
+  SpecSource source;
+  source.base_dir = source.overrides_dir = "/home/me";
+  const std::string job = "{name: x, command: {argv: [a], image: \"python:3.12\"";
+  ASSERT_OK_AND_ASSIGN(const v1::JobSpec own, LoadSpec(job + "}}", source));
+  EXPECT_EQ(own.command().image(), "python:3.12");
+  EXPECT_FALSE(own.command().has_workdir());
+  ASSERT_OK_AND_ASSIGN(const v1::JobSpec there, LoadSpec(job + ", workdir: /src}}", source));
+  EXPECT_EQ(there.command().workdir(), "/src");
+  EXPECT_THAT(LoadSpec(job + ", workdir: src}}", source),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("command.workdir: must be")));
+  const std::string upload = ", upload: " + std::string(64, 'a');
+  ASSERT_OK_AND_ASSIGN(const v1::JobSpec both, LoadSpec(job + upload + "}}", source));
+  EXPECT_EQ(both.command().workdir(), ".");
+  EXPECT_THAT(LoadSpec(job + upload + ", workdir: /src}}", source),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("relative path in the uploaded folder")));
+}
+
+TEST(LoadSpecTest, AnImageIsAReferenceOrASifFile) {
+  v1::JobSpec spec;
+  spec.set_name("x");
+  spec.mutable_command()->add_argv("a");
+  const std::string digest = "@sha256:" + std::string(64, 'b');
+  for (const std::string& good :
+       {std::string("python"), std::string("localhost/x:tag"), std::string("h:5000/a/b_c.d:V-1"),
+        std::string("docker.io/library/python:3.12"), "a/b:c" + digest, "a" + digest,
+        std::string("/images/a b.sif")}) {
+    spec.mutable_command()->set_image(good);
+    EXPECT_OK(ResolveSpec(spec)) << good;
+  }
+  for (const std::string& bad : {std::string(),
+                                 std::string("-v"),
+                                 std::string("--privileged"),
+                                 std::string("a b"),
+                                 std::string("a\n--privileged"),
+                                 std::string("docker-archive:/etc/passwd"),
+                                 std::string("docker://python"),
+                                 std::string("dir:/etc"),
+                                 std::string("a//b"),
+                                 std::string("a/-v"),
+                                 std::string("a:"),
+                                 std::string("a:-t"),
+                                 std::string("a@sha256:12"),
+                                 std::string("a/"),
+                                 std::string("h:x/a"),
+                                 std::string("/images/a"),
+                                 std::string("/etc/\n.sif"),
+                                 std::string("a;b"),
+                                 std::string("$(a)"),
+                                 std::string(513, 'a')}) {
+    spec.mutable_command()->set_image(bad);
+    EXPECT_THAT(ResolveSpec(spec),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("command.image: ")))
+        << bad;
+  }
+}
+
 TEST(LoadSpecTest, FaultsOfACommandComeTogether) {
   EXPECT_THAT(LoadSpec("{name: x, command: python train.py}"),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no shell splits a text")));

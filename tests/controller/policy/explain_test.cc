@@ -201,6 +201,22 @@ TEST_F(ExplainTest, WorkersThatTakeNothingAndOthersThatDoNotSuitAreNamed) {
   EXPECT_EQ(e.blockers[1].available, "8 free slots there");
 }
 
+TEST_F(ExplainTest, FreeSlotsOfWorkersThatCannotRunItsImageAreNamed) {
+  WorkerFacts& facts = world_.AddWorker("w1", 1).facts;
+  facts.allows_commands = true;
+  facts.container_runtimes = {"podman"};
+  world_.AddWorker("w2", 8).facts.allows_commands = true;
+  Job& job = AddJob(2);
+  Settings(job).needs.commands = true;
+  Settings(job).needs.image = JobNeeds::Image::kReference;
+  const Explanation e = Explain(job.id);
+  ASSERT_FALSE(e.blockers.empty());
+  EXPECT_TRUE(e.blockers.back().is_hint);
+  EXPECT_EQ(e.blockers.back().kind, BlockerKind::kImages);
+  EXPECT_EQ(e.blockers.back().message, "workers without a container runtime");
+  EXPECT_EQ(e.blockers.back().available, "8 free slots there");
+}
+
 TEST_F(ExplainTest, CpusAndMemoryAreCountedWhereSlotsAreFree) {
   Worker& worker = world_.AddWorker("w1", 8);
   worker.facts.cpus = 6;

@@ -57,6 +57,19 @@ TEST(LivenessRulesTest, AGangMustStartInTime) {
   EXPECT_EQ(std::get<StartTimedOut>(events[0]).attempt, 1u);
 }
 
+TEST(LivenessRulesTest, AJobWithAnImageMayTakeLongerToStart) {
+  World world;
+  world.AddWorker("a", 1).last_seen_at = kNow + absl::Hours(1);
+  JobSettings settings = World::Settings(1);
+  settings.needs.image = JobNeeds::Image::kReference;
+  world.AddJob(settings);
+  world.Place(1, {"a"}, JobState::kStarting);
+  world.draft().EditAttempt(1).placed_at = kNow;
+  const absl::Duration patience = absl::Minutes(35);
+  EXPECT_TRUE(FindSilent(world.view(), Settings(), kNow + patience - absl::Seconds(1)).empty());
+  EXPECT_EQ(FindSilent(world.view(), Settings(), kNow + patience).size(), 1u);
+}
+
 TEST(LivenessRulesTest, TheStillestRankIsNamed) {
   World world;
   world.AddJob(World::Settings(2));

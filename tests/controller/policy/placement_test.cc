@@ -147,6 +147,48 @@ TEST_F(PlacementTest, ACommandIsRefusedWhenNobodyAllowsCommands) {
   EXPECT_TRUE(CanEverFit(world_.view(), needs, now).ok());
 }
 
+TEST_F(PlacementTest, ImagesGoOnlyWhereARuntimeForThemIs) {
+  Add("bare", 8).facts.allows_commands = true;
+  Worker& podman = Add("podman", 4);
+  podman.facts.allows_commands = true;
+  podman.facts.container_runtimes = {"podman"};
+  Worker& apptainer = Add("apptainer", 2);
+  apptainer.facts.allows_commands = true;
+  apptainer.facts.container_runtimes = {"apptainer"};
+  JobNeeds needs = Gpus(4, 1);
+  needs.commands = true;
+  needs.image = JobNeeds::Image::kReference;
+  EXPECT_THAT(Place(needs), ElementsAre("podman", "podman", "podman", "podman"));
+  needs.min_ranks = needs.max_ranks = 7;
+  EXPECT_THAT(Place(needs), IsEmpty());
+  needs.min_ranks = needs.max_ranks = 2;
+  needs.image = JobNeeds::Image::kFile;
+  EXPECT_THAT(Place(needs), ElementsAre("apptainer", "apptainer"));
+}
+
+TEST_F(PlacementTest, AnImageIsRefusedWhenNoWorkerThatAllowsCommandsCanRunIt) {
+  Worker& a = Add("a", 4);
+  a.facts.allows_commands = true;
+  // It has a runtime, but runs no commands.
+  Add("b", 4).facts.container_runtimes = {"podman", "apptainer"};
+  JobNeeds needs = Gpus(1, 1);
+  needs.commands = true;
+  EXPECT_TRUE(CanEverFit(world_.view(), needs, absl::FromUnixSeconds(1)).ok());
+  needs.image = JobNeeds::Image::kReference;
+  const auto refusal = [&] {
+    return std::string(CanEverFit(world_.view(), needs, absl::FromUnixSeconds(1)).message());
+  };
+  EXPECT_THAT(refusal(), ::testing::HasSubstr("install podman or apptainer there"));
+  a.facts.container_runtimes = {"podman"};
+  EXPECT_EQ(refusal(), "");
+  needs.image = JobNeeds::Image::kFile;
+  EXPECT_THAT(refusal(), ::testing::HasSubstr("install apptainer there"));
+  a.facts.container_runtimes.push_back("apptainer");
+  EXPECT_EQ(refusal(), "");
+  needs.min_ranks = needs.max_ranks = 5;
+  EXPECT_THAT(refusal(), ::testing::HasSubstr("at most 4 ranks of a command in a container"));
+}
+
 TEST_F(PlacementTest, WorkersWithStrikesComeLast) {
   Strike(Add("a", 4), {absl::Minutes(1)});
   Add("b", 2);

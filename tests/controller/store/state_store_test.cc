@@ -167,7 +167,8 @@ TEST(SettingsCodecTest, EverySettingComesBack) {
                     .selector = {{"zone", "a"}},
                     .exclude = {"w1"},
                     .wait_for_capacity = true,
-                    .commands = true};
+                    .commands = true,
+                    .image = JobNeeds::Image::kFile};
   settings.upload = std::string(64, 'a');
   settings.scheduling = {.preemptible = false,
                          .max_run_time = absl::Hours(1),
@@ -186,6 +187,7 @@ TEST(SettingsCodecTest, EverySettingComesBack) {
   ASSERT_OK(back);
   EXPECT_EQ(EncodeSettings(*back), text);
   EXPECT_TRUE(back->needs.commands);
+  EXPECT_EQ(back->needs.image, JobNeeds::Image::kFile);
   EXPECT_EQ(back->upload, settings.upload);
   EXPECT_EQ(back->needs.pools, settings.needs.pools);
   EXPECT_EQ(back->scheduling.after, settings.scheduling.after);
