@@ -48,6 +48,7 @@ const std::vector<Room>& Rooms() {
       {"controller/", {kProto, "controller/", "common/"}},
       {"worker/link/", {}},
       {"worker/shim/", {"worker/link/"}},
+      {"worker/init/", {}},
       {"worker/agent/",
        {kProto, "worker/link/", "common/rpc/", "common/spec/", "common/metrics/", "common/fs/",
         "common/ckpt/", "common/daemon/", "common/upload/"}},

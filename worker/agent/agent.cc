@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/image_pull.h"
 #include "common/base/log.h"
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
@@ -46,6 +47,26 @@ std::vector<std::string> RankEnvironment() {
     if (!withheld) kept.emplace_back(*entry);
   }
   return kept;
+}
+
+// Those in PATH that the config allows. FAILED_PRECONDITION: the one that it names is not there.
+absl::StatusOr<ContainerRuntimes> FindRuntimes(const AgentConfig& config) {
+  const char* path = ::getenv("PATH");
+  const auto find = [&](const char* name) -> absl::StatusOr<std::string> {
+    if (config.container_runtime != "auto" && config.container_runtime != name) return "";
+    absl::StatusOr<std::string> found = FindProgram(name, path == nullptr ? "" : path, "/");
+    if (found.ok() || config.container_runtime == "auto") return found.ok() ? *found : "";
+    return absl::FailedPreconditionError(
+        absl::StrCat("--container-runtime: ", found.status().message()));
+  };
+  ContainerRuntimes runtimes;
+  MUSTER_ASSIGN_OR_RETURN(runtimes.podman, find("podman"));
+  MUSTER_ASSIGN_OR_RETURN(runtimes.apptainer, find("apptainer"));
+  if (!runtimes.podman.empty() && ::access(config.container_init.c_str(), X_OK) != 0) {
+    Log(LogLevel::kWarning, "no_podman", {{"reason", "no " + config.container_init}});
+    runtimes.podman.clear();
+  }
+  return runtimes;
 }
 
 // Two agents of one machine may have one name, with different controllers; but never one folder.
@@ -106,6 +127,7 @@ absl::Status Agent::Build() {
   metrics_ = std::make_unique<AgentMetrics>(*registry_, clock_, nvml_.get(), hello_);
   MUSTER_ASSIGN_OR_RETURN(spool_, Spool::Open(fs_, {.directory = DataPath("spool"),
                                                     .max_bytes = config_.spool_max_bytes}));
+  const std::vector<std::string> environment = RankEnvironment();
   uploads_ = std::make_unique<UploadFetcher>(MakeChannel({.address = config_.controller}), token_);
   supervisor_ = std::make_unique<Supervisor>(
       SupervisorDeps{
@@ -120,10 +142,18 @@ absl::Status Agent::Build() {
                         .cgroup_name = CgroupName(config_),
                         .trainer = config_.trainer,
                         .allow_commands = config_.allow_commands,
+                        .containers = {.runtimes = runtimes_,
+                                       .site_options = config_.container_options,
+                                       .init = config_.container_init,
+                                       .tools_root = DataPath("tools"),
+                                       .images_root = DataPath("images"),
+                                       .agent = CgroupName(config_),
+                                       .environment = environment,
+                                       .pull_patience = kImagePullPatience},
                         .worker_name = hello_.worker_name(),
                         .advertise_address = hello_.advertise_address(),
                         .slots = {hello_.slots().begin(), hello_.slots().end()},
-                        .base_environment = RankEnvironment(),
+                        .base_environment = environment,
                         .kill_patience = config_.kill_patience});
   MUSTER_RETURN_IF_ERROR(supervisor_->ClearLeftovers());
   MUSTER_RETURN_IF_ERROR(WriteEndpoints());
@@ -164,6 +194,10 @@ absl::Status Agent::BuildHello() {
   hello_.set_pool(config_.pool);
   for (const auto& [key, value] : config_.labels) (*hello_.mutable_labels())[key] = value;
   hello_.set_allows_commands(config_.allow_commands);
+  if (config_.allow_commands) {
+    MUSTER_ASSIGN_OR_RETURN(runtimes_, FindRuntimes(config_));
+  }
+  for (const std::string& name : runtimes_.Names()) hello_.add_container_runtimes(name);
   hello_.set_cpus(AvailableCpus());
   hello_.set_memory_bytes(AvailableMemoryBytes());
   for (v1::Slot& slot : MakeSlots(gpus, config_.slots, hello_.cpus(), hello_.memory_bytes())) {

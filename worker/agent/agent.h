@@ -90,6 +90,7 @@ class Agent final : private SessionHandler, private SupervisorSink {
   std::unique_ptr<DataDirLock> lock_;
   std::string token_;
   v1::Hello hello_;
+  ContainerRuntimes runtimes_;
   std::unique_ptr<Nvml> nvml_;
   std::unique_ptr<EventLoop> loop_;
   std::unique_ptr<Registry> registry_;

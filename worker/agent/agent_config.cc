@@ -23,6 +23,7 @@ namespace {
 
 constexpr uint32_t kMaxSlots = 1024;
 constexpr size_t kMaxLabels = 32;
+constexpr size_t kMaxContainerOptions = 64;
 constexpr size_t kMaxLabelBytes = 128;
 constexpr uint64_t kMinSpoolBytes = 16u << 20;
 constexpr absl::Duration kMaxStopGrace = absl::Hours(1);
@@ -81,6 +82,16 @@ void DescribeOptions(CLI::App& app, AgentConfig& config) {
            "Metrics and logs kept on disk while the controller is away");
   app.add_flag("--allow-commands", config.allow_commands,
                "Run `command:` jobs: any program that a user submits, as this agent's own user");
+  app.add_option(
+         "--container-runtime", config.container_runtime,
+         "What runs commands with an image: podman, apptainer, auto (what is in PATH) or none")
+      ->capture_default_str()
+      ->type_name("NAME");
+  app.add_option("--container-options", config.container_options,
+                 "A word more for each container, as --container-options=--ulimit=nofile=4096; may "
+                 "be repeated; needs --container-runtime podman or apptainer")
+      ->allow_extra_args(false)
+      ->type_name("WORD");
   app.add_flag("--insecure", config.insecure,
                "Speak beyond loopback although nothing is encrypted");
 }
@@ -94,10 +105,10 @@ std::string HostName() {
   return parts.front();
 }
 
-std::string TrainerBesideThisProgram() {
+std::string BesideThisProgram(const char* name) {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? "muster-trainer" : (self.parent_path() / "muster-trainer").string();
+  return error ? name : (self.parent_path() / name).string();
 }
 
 absl::Status CheckAddress(absl::string_view flag, const std::string& address, bool insecure) {
@@ -108,6 +119,31 @@ absl::Status CheckAddress(absl::string_view flag, const std::string& address, bo
   return absl::FailedPreconditionError(absl::StrCat(
       flag, ": ", address, " is not a loopback address, and nothing there would be encrypted; ",
       "give --insecure if the network itself is trusted"));
+}
+
+absl::Status CheckContainers(const AgentConfig& config) {
+  const std::string& runtime = config.container_runtime;
+  const bool named = runtime == "podman" || runtime == "apptainer";
+  if (!named && runtime != "auto" && runtime != "none") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--container-runtime: `", runtime, "` is none of podman, apptainer, auto and none"));
+  }
+  if (!config.container_options.empty() && !named) {
+    return absl::InvalidArgumentError(
+        "--container-options: needs --container-runtime podman or apptainer, whose words they are");
+  }
+  if (config.container_options.size() > kMaxContainerOptions) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--container-options: at most ", kMaxContainerOptions));
+  }
+  for (const std::string& option : config.container_options) {
+    // A word of its own would be taken for the image.
+    if (option.size() < 2 || option[0] != '-' || option == "--") {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--container-options: `", option, "` is no option; write it as one word: --NAME=VALUE"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -154,6 +190,7 @@ absl::Status CheckAgentConfig(const AgentConfig& config) {
           absl::StrCat("--label: `", key, "`: key and value have at most 128 bytes"));
     }
   }
+  MUSTER_RETURN_IF_ERROR(CheckContainers(config));
   if (config.stop_grace < absl::ZeroDuration() || config.stop_grace > kMaxStopGrace) {
     return absl::InvalidArgumentError("--stop-grace: must be at most 1h");
   }
@@ -172,7 +209,8 @@ absl::StatusOr<AgentCommandLine> ParseAgentCommandLine(int argc, const char* con
   MUSTER_ASSIGN_OR_RETURN(result.text, ParseDaemonOptions(app, argc, argv));
   if (!result.text.empty()) return result;
   if (config.name.empty()) config.name = HostName();
-  if (config.trainer.empty()) config.trainer = TrainerBesideThisProgram();
+  if (config.trainer.empty()) config.trainer = BesideThisProgram("muster-trainer");
+  if (config.container_init.empty()) config.container_init = BesideThisProgram("muster-init");
   MUSTER_RETURN_IF_ERROR(CheckAgentConfig(config));
   return result;
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -31,7 +32,12 @@ struct AgentConfig {
   // flag.
   absl::Duration kill_patience = absl::Seconds(60);
   bool allow_commands = false;  // run jobs that are any program, not only the trainer
-  bool insecure = false;        // speak beyond loopback without TLS
+  // What runs commands with an image: auto (what is in PATH), podman, apptainer or none.
+  std::string container_runtime = "auto";
+  // muster-init, for podman; default: beside this program. No flag.
+  std::string container_init;
+  std::vector<std::string> container_options;  // more words for each container, by a runtime named
+  bool insecure = false;                       // speak beyond loopback without TLS
 };
 
 struct AgentCommandLine {

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/spec/image_reference.h"
 #include "worker/agent/process_scan.h"
 
 namespace muster::worker {
@@ -66,7 +67,15 @@ absl::StatusOr<std::optional<CommandSettings>> ReadCommandSettings(const json& s
   }
   settings.workdir = TextAt(*command, "workdir");
   settings.upload = TextAt(*command, "upload");
-  if (settings.workdir.empty()) return Bad("command.workdir is missing");
+  settings.image = TextAt(*command, "image");
+  if (!settings.image.empty() && !IsImageFile(settings.image) &&
+      !IsImageReference(settings.image)) {
+    return Bad("command.image is no image");
+  }
+  // An image has one of its own.
+  if (settings.workdir.empty() && (settings.image.empty() || !settings.upload.empty())) {
+    return Bad("command.workdir is missing");
+  }
   const auto restart = spec.find("restart");
   if (restart != spec.end() && restart->is_object()) {
     settings.max_restarts = restart->value("max_restarts", json()).is_number_unsigned()

@@ -25,6 +25,7 @@ struct CommandSettings {
   std::map<std::string, std::string> env;
   std::string workdir;
   std::string upload;  // SHA-256; empty: none
+  std::string image;   // empty: none
   uint32_t max_restarts = 0;
 };
 // Nothing: the spec has no command. INVALID_ARGUMENT naming the key that is no good. (P)
@@ -49,7 +50,9 @@ struct CommandPlace {
   std::string socket;  // of MUSTER_SOCKET
   std::string checkpoint_directory;
   uint32_t threads = 1;
-  // UUIDs of the GPUs that it may see, its own at the index LOCAL_RANK when each rank has one.
+  std::vector<uint32_t> visible_slots;
+  // UUIDs of the GPUs that it may see, those of visible_slots: its own at the index LOCAL_RANK when
+  // each rank has one.
   std::string visible_gpus;
 };
 

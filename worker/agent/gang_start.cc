@@ -26,8 +26,9 @@ void GangStarts::Begin(const v1::StartRanks& start, SpecSettings settings) {
   GangStart& gang = waiting_[key];
   gang.start = start;
   gang.settings = std::move(settings);
-  const std::string& upload = gang.settings.command->upload;
-  upload.empty() ? Agree(key) : callbacks_.fetch(key, gang.start.fence(), upload);
+  const CommandSettings& command = *gang.settings.command;
+  const bool is_here = command.upload.empty() && command.image.empty();
+  is_here ? Agree(key) : callbacks_.fetch(key, gang.start.fence(), command);
 }
 
 void GangStarts::OnFetched(const RankKey& key, const absl::Status& status) {

@@ -38,9 +38,9 @@ class GangStarts {
   struct Callbacks {
     // One operation on the gang's store in the name of this rank; its answer comes to OnReply.
     std::function<void(const v1::Fence& fence, uint32_t rank, StoreLine line)> request;
-    // Brings the folder that the command runs in, where it was uploaded; how that went comes to
-    // OnFetched, on a later turn.
-    std::function<void(const RankKey& key, const v1::Fence& fence, const std::string& sha256)>
+    // Brings what the command runs in, where that is an uploaded folder or an image; how that went
+    // comes to OnFetched, on a later turn.
+    std::function<void(const RankKey& key, const v1::Fence& fence, const CommandSettings& command)>
         fetch;
     // Looks for the checkpoint to resume from; what it finds comes to OnResume, on a later turn.
     std::function<void(const RankKey& key, const v1::StartRanks& start)> find_resume;

@@ -36,11 +36,13 @@ std::string ReadProcFile(const std::string& path) {
 
 struct Stat {
   char state = 'Z';
+  pid_t parent = 0;
   pid_t group = 0;
   uint64_t started = 0;  // in ticks since boot
 };
 
-constexpr size_t kGroupField = 2;     // of what follows the name
+constexpr size_t kParentField = 1;    // of what follows the name
+constexpr size_t kGroupField = 2;     // likewise
 constexpr size_t kStartedField = 19;  // likewise; field 22 of proc(5)
 
 // "pid (name) state ppid pgrp ...", where the name may hold anything.
@@ -52,6 +54,7 @@ Stat ReadStat(pid_t pid) {
   const std::vector<std::string> fields =
       absl::StrSplit(absl::string_view(text).substr(name_end + 1), ' ', absl::SkipEmpty());
   if (fields.size() <= kStartedField || fields[0].size() != 1 ||
+      !absl::SimpleAtoi(fields[kParentField], &stat.parent) ||
       !absl::SimpleAtoi(fields[kGroupField], &stat.group) ||
       !absl::SimpleAtoi(fields[kStartedField], &stat.started)) {
     return {};
@@ -66,6 +69,17 @@ bool HasTag(pid_t pid, absl::string_view folder) {
   for (absl::string_view entry : absl::StrSplit(environment, '\0')) {
     if (!absl::ConsumePrefix(&entry, name)) continue;
     return absl::ConsumePrefix(&entry, folder) && (entry.empty() || absl::StartsWith(entry, "/"));
+  }
+  return false;
+}
+
+// "conmon ... -n NAME ..."
+bool IsMonitorOf(pid_t pid, const std::string& name) {
+  const std::string text = ReadProcFile(absl::StrCat("/proc/", pid, "/cmdline"));
+  const std::vector<absl::string_view> words = absl::StrSplit(text, '\0');
+  if (!absl::EndsWith(words.front(), "conmon")) return false;
+  for (size_t i = 1; i < words.size(); ++i) {
+    if (words[i - 1] == "-n" && words[i] == name) return true;
   }
   return false;
 }
@@ -101,6 +115,26 @@ std::vector<pid_t> FindProcesses(pid_t group, absl::string_view folder) {
     if ((group != 0 && stat.group == group) || HasTag(pid, folder)) found.push_back(pid);
   }
   known = std::move(seen);
+  return found;
+}
+
+std::vector<pid_t> FindContainerProcesses(const std::string& name) {
+  std::vector<pid_t> found;
+  const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), ::closedir);
+  if (proc == nullptr) return found;
+  std::multimap<pid_t, pid_t> children;
+  while (const dirent* entry = ::readdir(proc.get())) {
+    pid_t pid = 0;
+    if (!absl::SimpleAtoi(entry->d_name, &pid)) continue;
+    const Stat stat = ReadStat(pid);
+    if (stat.state == 'Z' || stat.state == 'X') continue;
+    children.emplace(stat.parent, pid);
+    if (IsMonitorOf(pid, name)) found.push_back(pid);
+  }
+  for (size_t i = 0; i < found.size(); ++i) {
+    const auto [first, last] = children.equal_range(found[i]);
+    for (auto child = first; child != last; ++child) found.push_back(child->second);
+  }
   return found;
 }
 

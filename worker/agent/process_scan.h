@@ -22,6 +22,10 @@ inline constexpr absl::string_view kRankDirVariable = "MUSTER_RANK_DIR";
 // it. Never the caller.
 std::vector<pid_t> FindProcesses(pid_t group, absl::string_view folder);
 
+// The monitor of podman's container of this name (conmon) and all that descends from it, the
+// container's own processes included: they carry no tag before the program runs.
+std::vector<pid_t> FindContainerProcesses(const std::string& name);
+
 // Memory that these processes hold beside the page cache: anonymous and shared pages, each counted
 // where it is mapped.
 uint64_t ResidentBytes(const std::vector<pid_t>& processes);

@@ -55,7 +55,8 @@ absl::StatusOr<std::unique_ptr<Rank>> Rank::Start(const RankDeps& deps, RankPlan
   auto rank = std::unique_ptr<Rank>(new Rank(deps, std::move(plan), std::move(process)));
   deps.registry.Add(metric::kWorkerRanksStartedTotal);
   // A command need not say anything: it runs when it exists.
-  if (rank->plan_.is_command) {
+  const bool tells = rank->container_ != nullptr && rank->container_->by_podman();
+  if (rank->plan_.is_command && !tells) {
     rank->ReportRunning();
   } else {
     deps.host.OnRankEvent(rank->MakeEvent(v1::RankEvent::STARTED));
@@ -100,6 +101,13 @@ Rank::Rank(const RankDeps& deps, RankPlan plan, std::unique_ptr<RankProcess> pro
         deps.loop, process_->TakeLink(),
         RankLink::Handlers{.on_line = [this](RankLine line) { OnLine(std::move(line)); },
                            .on_broken = [this](absl::Status status) { OnBrokenLink(status); }});
+  }
+  if (plan_.container.has_value()) {
+    container_ = std::make_unique<RankContainer>(
+        RankContainer::Deps{deps_.loop, deps_.fs, deps_.containers}, *plan_.container, plan_.folder,
+        process_->TakeLink(),
+        RankContainer::Callbacks{.on_running = [this] { ReportRunning(); },
+                                 .on_stuck = [this] { KillAll(); }});
   }
   deps_.loop.Watch(process_->exit_fd(), POLLIN, [this](short) { ClearRemains(); });
   log_timer_ = deps_.loop.After(kLogInterval, [this] { PumpLogs(); });
@@ -342,6 +350,7 @@ void Rank::TakeStopStep() {
 
 void Rank::KillAll() {
   if (plan_.cgroup != nullptr) plan_.cgroup->Kill();
+  if (container_ != nullptr && !ended_) container_->Kill();
   process_->SignalGroup(SIGKILL);
   if (kill_timer_ == 0) {
     kill_timer_ = deps_.loop.After(deps_.kill_patience, [this] { OnKillInVain(); });
@@ -350,6 +359,13 @@ void Rank::KillAll() {
 
 void Rank::OnKillInVain() {
   if (finishing_) return;
+  const std::string trouble = container_ == nullptr ? "" : container_->RemovalTrouble();
+  if (!trouble.empty()) {
+    unkillable_ = true;
+    return deps_.host.OnUnkillable(
+        *this, absl::StrCat("job ", plan_.fence.job_id(), ", rank ", plan_.rank, ": ", trouble,
+                            "; it holds its slots until its container is gone"));
+  }
   std::vector<pid_t> living = FindProcesses(process_->pid(), plan_.folder);
   if (living.empty()) living.push_back(process_->pid());
   unkillable_ = true;
@@ -362,6 +378,7 @@ void Rank::OnKillInVain() {
 void Rank::CheckMemory() {
   if (plan_.memory_bytes == 0 || ended_ || !facts_.over_memory.empty()) return;
   if (plan_.cgroup != nullptr && plan_.cgroup->limits_memory()) return;
+  if (container_ != nullptr && container_->limits_memory()) return;
   const uint64_t held = ResidentBytes(FindProcesses(process_->pid(), plan_.folder));
   if (held <= plan_.memory_bytes) return;
   facts_.over_memory = absl::StrCat("held ", HumanBytes(static_cast<double>(held)),
@@ -375,11 +392,14 @@ void Rank::CheckMemory() {
 void Rank::NoteOutOfMemory() {
   const std::optional<uint64_t> held =
       plan_.cgroup == nullptr ? std::nullopt : plan_.cgroup->OutOfMemoryAt();
+  const bool of_container = container_ != nullptr && container_->out_of_memory();
+  if (!held.has_value() && !of_container) return;
+  facts_.over_memory =
+      absl::StrCat("needed more memory than the ",
+                   HumanBytes(static_cast<double>(plan_.memory_bytes)), " of per_rank.memory");
   if (!held.has_value()) return;
-  facts_.over_memory = absl::StrCat("needed more memory than the ",
-                                    HumanBytes(static_cast<double>(plan_.memory_bytes)),
-                                    " of per_rank.memory; it held ",
-                                    HumanBytes(static_cast<double>(*held)), " when it was ended");
+  absl::StrAppend(&facts_.over_memory, "; it held ", HumanBytes(static_cast<double>(*held)),
+                  " when it was ended");
 }
 
 void Rank::PumpLogs() {
@@ -398,8 +418,14 @@ void Rank::ClearRemains() {
   const std::optional<ExitStatus> exit = process_->Ended();
   if (!exit.has_value()) return;
   if (!std::exchange(ended_, true)) {
-    facts_.exit_code = exit->code;
-    facts_.signal = exit->signal;
+    ExitStatus end = *exit;
+    if (container_ != nullptr) {
+      const absl::Status ran = container_->JudgeEnd(end);
+      // Who was told to stop need not have begun.
+      if (!stop_.has_value()) facts_.start_error = ran;
+    }
+    facts_.exit_code = end.code;
+    facts_.signal = end.signal;
     deps_.loop.Unwatch(process_->exit_fd());
     NoteOutOfMemory();
   }
@@ -416,17 +442,22 @@ void Rank::ClearRemains() {
   KillAll();
   const std::vector<pid_t> remains = FindRemains();
   for (const pid_t pid : remains) ::kill(pid, SIGKILL);
-  if (remains.empty()) {
+  if (remains.empty() && (container_ == nullptr || !container_->AwaitMonitor())) {
     // Its last words may be an offer.
     if (link_.has_value()) link_->Drain();
     if (plan_.socket != nullptr) plan_.socket->Drain();
     // A killed attempt publishes nothing any more.
     if (stop_.has_value() && stop_->mode == v1::StopRanks::KILL) checkpoints_.reset();
-    finishing_ = true;
-    return FinishWhenSaved();
+    if (container_ == nullptr || !container_->by_podman()) return OnCleared();
+    return container_->Remove([this] { OnCleared(); });
   }
   clear_timer_ = deps_.loop.After(unkillable_ ? kSlowClearInterval : kClearInterval,
                                   [this] { ClearRemains(); });
+}
+
+void Rank::OnCleared() {
+  finishing_ = true;
+  FinishWhenSaved();
 }
 
 bool Rank::RestMaySave() const {

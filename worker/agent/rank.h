@@ -20,10 +20,12 @@
 #include "worker/agent/children.h"
 #include "worker/agent/command_checkpoints.h"
 #include "worker/agent/command_socket.h"
+#include "worker/agent/containers.h"
 #include "worker/agent/cpu_claims.h"
 #include "worker/agent/event_loop.h"
 #include "worker/agent/log_tailer.h"
 #include "worker/agent/rank_cgroup.h"
+#include "worker/agent/rank_container.h"
 #include "worker/agent/rank_key.h"
 #include "worker/agent/rank_link.h"
 #include "worker/agent/rank_process.h"
@@ -62,6 +64,7 @@ struct RankDeps {
   Spool& spool;
   Registry& registry;
   Children& children;
+  Containers& containers;
   absl::Duration kill_patience;  // from SIGKILL until it is called unkillable
   RankHost& host;
 };
@@ -82,12 +85,14 @@ struct RankPlan {
   CpuClaim cpus;                       // of this rank alone
   uint64_t memory_bytes = 0;           // it is ended when it holds more; 0: no limit
   std::unique_ptr<RankCgroup> cgroup;  // where the agent can make any
+  std::optional<ContainerPlan> container;
 };
 
 class Rank {
  public:
-  // Starts the process and reports STARTED, or RUNNING of a command. Errors are
-  // RankProcess::Start's; then nothing was reported.
+  // Starts the process and reports STARTED, or RUNNING of a command; of one in a podman container
+  // RUNNING comes when its program runs. Errors are RankProcess::Start's; then nothing was
+  // reported.
   static absl::StatusOr<std::unique_ptr<Rank>> Start(const RankDeps& deps, RankPlan plan);
   ~Rank();
   Rank(const Rank&) = delete;
@@ -130,6 +135,7 @@ class Rank {
   // The leader died of the wish to save, and its grace lasts: what it started is asked, not killed.
   bool RestMaySave() const;
   std::vector<pid_t> FindRemains();
+  void OnCleared();        // after that, and after the removal of a podman container
   void FinishWhenSaved();  // after that, until what a command offered is published
   void Finish();
   void ExportMetrics(const MetricsLine& line);
@@ -140,6 +146,7 @@ class Rank {
   const RankPlan plan_;
   const std::unique_ptr<RankProcess> process_;
   std::optional<RankLink> link_;                     // of a trainer
+  std::unique_ptr<RankContainer> container_;         // of a command with an image
   std::unique_ptr<CommandCheckpoints> checkpoints_;  // of a command's rank 0
   CommandSocket::ConnectionId answer_to_ = 0;        // while one line is taken; 0: all
   uint64_t command_seq_ = 0;                         // of its metrics

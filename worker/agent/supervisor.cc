@@ -70,19 +70,15 @@ Supervisor::Supervisor(const SupervisorDeps& deps, SupervisorOptions options)
                     store_.Request(fence, rank, /*running=*/false, std::move(line),
                                    deps_.loop.clock().SinceBoot());
                   },
-              .fetch =
-                  [this](const RankKey& key, const v1::Fence& fence, const std::string& sha256) {
-                    work_.Prepare(fence, sha256, [this, key](const absl::Status& status) {
-                      gangs_.OnFetched(key, status);
-                    });
-                  },
+              .fetch = [this](const RankKey& key, const v1::Fence& fence,
+                              const CommandSettings& command) { Fetch(key, fence, command); },
               .find_resume = [this](const RankKey& key,
                                     const v1::StartRanks& start) { FindResume(key, start); },
               .done = [this](GangStart gang,
                              absl::Status status) { OnGangReady(std::move(gang), status); }}),
       background_(deps.loop.mailbox()),
-      work_(deps.fs, options_.work_root, options_.upload_cache, deps.uploads, deps.loop.mailbox()) {
-}
+      work_(deps.fs, options_.work_root, options_.upload_cache, deps.uploads, deps.loop.mailbox()),
+      containers_(deps.loop, deps.fs, children_, options_.containers) {}
 
 Supervisor::~Supervisor() = default;
 
@@ -119,6 +115,7 @@ absl::Status Supervisor::ClearLeftovers() {
     }
     ::poll(nullptr, 0, kLeftoverPollMs);
   }
+  containers_.ClearLeftovers(options_.ranks_root);
   MUSTER_RETURN_IF_ERROR(finished_.AdoptLeftovers());
   MUSTER_RETURN_IF_ERROR(work_.ClearLeftovers());
   WorkOnFolders();
@@ -149,6 +146,7 @@ absl::Status Supervisor::Start(const v1::StartRanks& start, uint64_t session_ter
   StartContext context;
   context.draining = draining_;
   context.allow_commands = options_.allow_commands;
+  context.runtimes = containers_.runtimes();
   context.session_term = session_term;
   for (const v1::Slot& slot : options_.slots) context.slots.insert(slot.index());
   context.busy_slots = BusySlots();
@@ -184,7 +182,14 @@ absl::StatusOr<RankPlan> Supervisor::Prepare(const v1::StartRanks& start,
   plan.rank = rank.rank();
   plan.memory_bytes = settings.memory_bytes;
   plan.slots.assign(rank.slots().begin(), rank.slots().end());
-  MUSTER_ASSIGN_OR_RETURN(plan.cgroup, MakeCgroup(plan));
+  // podman makes a cgroup of its own for each container; in the rank's it would itself be short of
+  // memory.
+  const std::string image = settings.command.has_value() ? settings.command->image : "";
+  const bool by_podman =
+      !image.empty() && containers_.runtimes().For(image) == ContainerRuntime::kPodman;
+  if (!by_podman) {
+    MUSTER_ASSIGN_OR_RETURN(plan.cgroup, MakeCgroup(plan));
+  }
   if (plan.cgroup != nullptr) plan.command.cgroup_fd = plan.cgroup->fd();
   MUSTER_ASSIGN_OR_RETURN(plan.folder, folders_.Make(MakeRankKey(plan.fence, plan.rank)));
   plan.controller_lost_timeout = settings.controller_lost_timeout;
@@ -224,22 +229,10 @@ absl::StatusOr<RankPlan> Supervisor::PrepareTrainer(const v1::StartRanks& start,
 
 absl::StatusOr<RankPlan> Supervisor::PrepareCommand(GangStart& gang,
                                                     const v1::StartRanks::Rank& rank) {
-  const CommandSettings& settings = *gang.settings.command;
   MUSTER_ASSIGN_OR_RETURN(RankPlan plan, Prepare(gang.start, rank, gang.settings));
   plan.is_command = true;
   plan.is_alone = gang.start.world_size() == 1;
   if (rank.rank() == 0) plan.held_port = std::move(gang.held_port);
-  const std::string directory =
-      settings.upload.empty()
-          ? settings.workdir
-          : absl::StrCat(work_.PathOf(gang.start.fence()), "/", settings.workdir);
-  MUSTER_ASSIGN_OR_RETURN(const bool is_there, deps_.fs.Exists(directory));
-  if (!is_there) {
-    return absl::NotFoundError(absl::StrCat("command.workdir: ", settings.workdir, " is not there ",
-                                            settings.upload.empty()
-                                                ? absl::StrCat("on worker ", options_.worker_name)
-                                                : "in the uploaded folder"));
-  }
   CommandPlace place;
   place.worker = options_.worker_name;
   place.folder = plan.folder;
@@ -254,29 +247,97 @@ absl::StatusOr<RankPlan> Supervisor::PrepareCommand(GangStart& gang,
   place.socket = plan.socket->path();
   plan.job_name = gang.start.job_name();
   plan.checkpoint_root = gang.start.checkpoint_root();
-  place.visible_gpus = VisibleGpus(gang.start, rank);
-  plan.command.environment =
-      CommandEnvironment(options_.base_environment, gang.start, rank, settings, gang.facts, place);
-  plan.command.argv = settings.argv;
-  plan.command.directory = directory;
+  place.visible_slots = VisibleSlots(gang.start, rank);
+  place.visible_gpus = GpusOf(place.visible_slots);
   plan.command.link = false;
-  const std::string path = FindVariable(plan.command.environment, "PATH").value_or("");
-  MUSTER_ASSIGN_OR_RETURN(plan.command.program, FindProgram(settings.argv[0], path, directory));
+  MUSTER_RETURN_IF_ERROR(gang.settings.command->image.empty()
+                             ? PrepareProgram(gang, rank, place, plan)
+                             : PrepareContainer(gang, rank, place, plan));
   return plan;
 }
 
-std::string Supervisor::VisibleGpus(const v1::StartRanks& start,
-                                    const v1::StartRanks::Rank& rank) const {
+absl::Status Supervisor::PrepareProgram(const GangStart& gang, const v1::StartRanks::Rank& rank,
+                                        const CommandPlace& place, RankPlan& plan) {
+  const CommandSettings& settings = *gang.settings.command;
+  MUSTER_ASSIGN_OR_RETURN(plan.command.directory, WorkFolder(gang));
+  plan.command.environment =
+      CommandEnvironment(options_.base_environment, gang.start, rank, settings, gang.facts, place);
+  plan.command.argv = settings.argv;
+  const std::string path = FindVariable(plan.command.environment, "PATH").value_or("");
+  MUSTER_ASSIGN_OR_RETURN(plan.command.program,
+                          FindProgram(settings.argv[0], path, plan.command.directory));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> Supervisor::WorkFolder(const GangStart& gang) {
+  const CommandSettings& settings = *gang.settings.command;
+  std::string folder = settings.upload.empty()
+                           ? settings.workdir
+                           : absl::StrCat(work_.PathOf(gang.start.fence()), "/", settings.workdir);
+  MUSTER_ASSIGN_OR_RETURN(const bool is_there, deps_.fs.Exists(folder));
+  if (is_there) return folder;
+  return absl::NotFoundError(absl::StrCat("command.workdir: ", settings.workdir, " is not there ",
+                                          settings.upload.empty()
+                                              ? absl::StrCat("on worker ", options_.worker_name)
+                                              : "in the uploaded folder"));
+}
+
+absl::Status Supervisor::PrepareContainer(const GangStart& gang, const v1::StartRanks::Rank& rank,
+                                          const CommandPlace& place, RankPlan& plan) {
+  const CommandSettings& settings = *gang.settings.command;
+  ContainerRun run;
+  run.image = settings.image;
+  run.argv = settings.argv;
+  run.workdir = settings.workdir;
+  // The rest of the environment is the image's.
+  run.environment = CommandEnvironment({}, gang.start, rank, settings, gang.facts, place);
+  run.cpus = plan.cpus.cpus;
+  run.memory_bytes = plan.memory_bytes;
+  for (const uint32_t index : place.visible_slots) {
+    const v1::Slot* slot = FindSlot(index);
+    if (slot != nullptr && slot->kind() == v1::GPU) run.gpus.push_back(index);
+  }
+  // What the environment names is reached by the same paths inside.
+  run.mounts = {{place.socket, place.socket}};
+  const std::pair<const std::string*, bool> folders[] = {{&place.checkpoint_directory, false},
+                                                         {&gang.facts.resume_path, true}};
+  for (const auto& [folder, read_only] : folders) {
+    MUSTER_ASSIGN_OR_RETURN(const bool is_there, deps_.fs.Exists(*folder));
+    if (is_there) run.mounts.push_back({*folder, *folder, read_only});
+  }
+  if (!settings.upload.empty()) {
+    MUSTER_RETURN_IF_ERROR(WorkFolder(gang).status());
+    run.mounts.push_back({work_.PathOf(gang.start.fence()), kContainerWork});
+    run.workdir = absl::StrCat(kContainerWork, "/", settings.workdir);
+  }
+  MUSTER_ASSIGN_OR_RETURN(plan.container,
+                          containers_.Plan(MakeRankKey(plan.fence, plan.rank), plan.folder,
+                                           std::move(run), plan.command));
+  return absl::OkStatus();
+}
+
+void Supervisor::Fetch(const RankKey& key, const v1::Fence& fence, const CommandSettings& command) {
+  const auto bring_image = [this, key, image = command.image](const absl::Status& status) {
+    if (!status.ok() || image.empty()) return gangs_.OnFetched(key, status);
+    containers_.Prepare(key, image,
+                        [this, key](const absl::Status& done) { gangs_.OnFetched(key, done); });
+  };
+  command.upload.empty() ? bring_image(absl::OkStatus())
+                         : work_.Prepare(fence, command.upload, bring_image);
+}
+
+std::vector<uint32_t> Supervisor::VisibleSlots(const v1::StartRanks& start,
+                                               const v1::StartRanks::Rank& rank) const {
   // With one GPU each, scripts written for torchrun take device LOCAL_RANK: so each rank sees those
   // of all its gang here, in that order. With more, each sees its own.
   std::map<uint32_t, uint32_t> by_local_rank;
   for (const v1::StartRanks::Rank& one : start.ranks()) {
-    if (one.slots_size() != 1) return GpusOf({rank.slots().begin(), rank.slots().end()});
+    if (one.slots_size() != 1) return {rank.slots().begin(), rank.slots().end()};
     by_local_rank[one.local_rank()] = one.slots(0);
   }
   std::vector<uint32_t> slots;
   for (const auto& [local_rank, slot] : by_local_rank) slots.push_back(slot);
-  return GpusOf(slots);
+  return slots;
 }
 
 void Supervisor::FindResume(const RankKey& key, const v1::StartRanks& start) {
@@ -305,7 +366,7 @@ void Supervisor::StartOne(const v1::StartRanks& start, const v1::StartRanks::Ran
   absl::Status status = plan.status();
   if (plan.ok()) {
     auto started = Rank::Start({deps_.loop, deps_.fs, deps_.spool, deps_.registry, children_,
-                                options_.kill_patience, *this},
+                                containers_, options_.kill_patience, *this},
                                *std::move(plan));
     status = started.status();
     if (started.ok()) ranks_[key] = *std::move(started);
@@ -335,6 +396,7 @@ void Supervisor::StopWaiting(const StopRequest& request,
     ExitFacts facts;
     facts.is_command = true;
     facts.stop = request;
+    containers_.Abandon(MakeRankKey(gang.start.fence(), gang.start.ranks(0).rank()));
     for (const v1::StartRanks::Rank& rank : gang.start.ranks()) {
       store_.Forget(MakeRankKey(gang.start.fence(), rank.rank()));
       ReportNeverRan(gang.start.fence(), rank.rank(), facts);

@@ -21,6 +21,7 @@
 #include "worker/agent/background_thread.h"
 #include "worker/agent/children.h"
 #include "worker/agent/command_listener.h"
+#include "worker/agent/containers.h"
 #include "worker/agent/event_loop.h"
 #include "worker/agent/finished_folders.h"
 #include "worker/agent/gang_start.h"
@@ -57,6 +58,7 @@ struct SupervisorOptions {
   std::string cgroup_name;
   std::string trainer;  // path of muster-trainer
   bool allow_commands = false;
+  Containers::Options containers;
   std::string worker_name;
   std::string advertise_address;
   std::vector<v1::Slot> slots;
@@ -128,13 +130,23 @@ class Supervisor final : private RankHost {
                                           const v1::StartRanks::Rank& rank,
                                           const SpecSettings& settings);
   absl::StatusOr<RankPlan> PrepareCommand(GangStart& gang, const v1::StartRanks::Rank& rank);
+  // Fills what runs the command: as it is, or in its container.
+  absl::Status PrepareProgram(const GangStart& gang, const v1::StartRanks::Rank& rank,
+                              const CommandPlace& place, RankPlan& plan);
+  absl::Status PrepareContainer(const GangStart& gang, const v1::StartRanks::Rank& rank,
+                                const CommandPlace& place, RankPlan& plan);
+  // Where it runs on this machine; NOT_FOUND: that is not there.
+  absl::StatusOr<std::string> WorkFolder(const GangStart& gang);
+  void Fetch(const RankKey& key, const v1::Fence& fence, const CommandSettings& command);
   void StartOne(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
                 absl::StatusOr<RankPlan> plan);
   void FindResume(const RankKey& key, const v1::StartRanks& start);
   void OnGangReady(GangStart gang, const absl::Status& status);
   void ReportNeverRan(const v1::Fence& fence, uint32_t rank, const ExitFacts& facts);
   void StopWaiting(const StopRequest& request, const std::function<bool(const v1::Fence&)>& wanted);
-  std::string VisibleGpus(const v1::StartRanks& start, const v1::StartRanks::Rank& rank) const;
+  // The slots whose GPUs a command's rank sees.
+  std::vector<uint32_t> VisibleSlots(const v1::StartRanks& start,
+                                     const v1::StartRanks::Rank& rank) const;
   // UUIDs of the GPUs among these slots.
   std::string GpusOf(const std::vector<uint32_t>& slots) const;
   // Removes the attempt's work folder unless ranks of it are still here.
@@ -154,6 +166,7 @@ class Supervisor final : private RankHost {
   BackgroundThread background_;
   WorkFolders work_;
   Children children_;
+  Containers containers_;
   std::unique_ptr<RankCgroups> cgroups_;  // where they can be made
   std::map<RankKey, std::unique_ptr<Rank>> ranks_;
   std::map<RankKey, std::string> unkillable_;

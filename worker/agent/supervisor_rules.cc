@@ -166,6 +166,11 @@ absl::StatusOr<SpecSettings> CheckStart(const v1::StartRanks& start, const Start
     return absl::PermissionDeniedError(absl::StrCat(
         job, ": this worker runs no commands; it was started without --allow-commands"));
   }
+  if (settings.command.has_value() && !settings.command->image.empty() &&
+      !context.runtimes.Runs(settings.command->image)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(job, ": this worker has no container runtime for ", settings.command->image));
+  }
   return settings;
 }
 

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "muster/v1/worker_service.pb.h"
 #include "worker/agent/command_rules.h"
+#include "worker/agent/container_rules.h"
 #include "worker/link/link_messages.h"
 
 namespace muster::worker {
@@ -51,13 +52,14 @@ class AttemptFences {
 struct StartContext {
   bool draining = false;
   bool allow_commands = false;
+  ContainerRuntimes runtimes;
   uint64_t session_term = 0;      // of the controller that sent it
   std::set<uint32_t> slots;       // that this worker has
   std::set<uint32_t> busy_slots;  // held by ranks that are not confirmed dead
 };
 // What its spec says, or why the assignment is refused: UNAVAILABLE (draining), ABORTED (fenced),
-// FAILED_PRECONDITION (a slot is held or not there), PERMISSION_DENIED (no commands here),
-// INVALID_ARGUMENT (the message contradicts itself).
+// FAILED_PRECONDITION (a slot is held or not there, nothing runs its image here), PERMISSION_DENIED
+// (no commands here), INVALID_ARGUMENT (the message contradicts itself).
 absl::StatusOr<SpecSettings> CheckStart(const v1::StartRanks& start, const StartContext& context,
                                         const AttemptFences& fences);
 

@@ -29,12 +29,16 @@ TEST(AgentConfig, TakesEveryFlag) {
       const AgentCommandLine line,
       Parse(Minimal({"--slots", "3", "--pool", "gold", "--label", "zone=a", "--label", "k=v=w",
                      "--advertise-address", "127.0.0.2", "--http-listen", "127.0.0.1:9",
-                     "--trainer", "/x", "--stop-grace", "15s", "--spool-max-bytes", "32MiB"})));
+                     "--container-runtime", "podman", "--container-options=--userns=keep-id",
+                     "--container-options=--volume=/data:/data:ro", "--trainer", "/x", "--stop-grace", "15s", "--spool-max-bytes", "32MiB"})));
   const AgentConfig& config = line.config;
   EXPECT_EQ(config.controller, "127.0.0.1:7071");
   EXPECT_EQ(config.slots, 3u);
   EXPECT_EQ(config.pool, "gold");
   EXPECT_EQ(config.labels, (std::map<std::string, std::string>{{"zone", "a"}, {"k", "v=w"}}));
+  EXPECT_EQ(config.container_runtime, "podman");
+  EXPECT_THAT(config.container_options,
+              ::testing::ElementsAre("--userns=keep-id", "--volume=/data:/data:ro"));
   EXPECT_EQ(config.trainer, "/x");
   EXPECT_EQ(config.stop_grace, absl::Seconds(15));
   EXPECT_EQ(config.spool_max_bytes, 32u << 20);
@@ -56,6 +60,13 @@ TEST(AgentConfig, ReadsAFileAndFlagsWin) {
   EXPECT_EQ(line.config.name, "from-flag");
   EXPECT_EQ(line.config.slots, 2u);
   EXPECT_EQ(line.config.labels.at("rack"), "r1");
+  std::ofstream(path) << "controller: 127.0.0.1:1\ntoken-file: /t\ndata-dir: /d\nname: w\n"
+                         "container-runtime: podman\n"
+                         "container-options: [--runtime=runc, --ulimit=nofile=1024:1024]\n";
+  ASSERT_OK_AND_ASSIGN(const AgentCommandLine site, Parse({"--config", path.c_str()}));
+  EXPECT_EQ(site.config.container_runtime, "podman");
+  EXPECT_THAT(site.config.container_options,
+              ::testing::ElementsAre("--runtime=runc", "--ulimit=nofile=1024:1024"));
   std::ofstream(path) << "controler: x\n";
   EXPECT_THAT(Parse({"--config", path.c_str()}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("controler")));
@@ -71,6 +82,10 @@ TEST(AgentConfig, EachBadValueIsNamed) {
       {{"--stop-grace", "2h"}, "--stop-grace"},
       {{"--spool-max-bytes", "1KiB"}, "--spool-max-bytes"},
       {{"--http-listen", "nowhere"}, "--http-listen"},
+      {{"--container-runtime", "docker"}, "--container-runtime"},
+      {{"--container-options=--ulimit=nofile=9"}, "needs --container-runtime"},
+      {{"--container-runtime", "podman", "--container-options=--"}, "is no option"},
+      {{"--container-runtime", "podman", "--container-options=image"}, "is no option"},
       {{"--nonsense"}, "nonsense"},
   };
   for (const auto& [flags, what] : cases) {
