@@ -57,7 +57,7 @@ class Validator : public SpecChecks {
       Fault("train.batch_size",
             absl::StrCat("must be at least ranks.max, which is ", spec.ranks().max(),
                          ", so that each rank has a sample; got ", spec.train().batch_size()));
-    } else if (spec.train().has_batch_size() &&
+    } else if (spec.train().has_batch_size() && spec.ranks().max() > 0 &&
                spec.train().batch_size() / spec.ranks().max() < spec.train().accumulate()) {
       Fault("train.accumulate", absl::StrCat("must be at most the samples of one rank, which are ",
                                              spec.train().batch_size() / spec.ranks().max(),

@@ -6,6 +6,7 @@
 #include "common/spec/scheduling_text.h"
 #include "common/spec/spec_fault.h"
 #include "common/spec/spec_text.h"
+#include "common/spec/spec_defaults.h"
 #include "common/spec/spec_validate.h"
 #include "controller/api/convert.h"
 #include "controller/api/find_job.h"
@@ -72,6 +73,7 @@ absl::Status CheckUpdate(const v1::UpdateJobRequest& request, const Job& job) {
                                                    request.priority()));
   }
   v1::JobSpec spec = SpecOf(*job.settings);
+  FillDefaults(spec);  // a job that an older controller took lacks those of newer keys
   if (request.pools_size() > 0) {
     spec.mutable_placement()->clear_pool();
     *spec.mutable_placement()->mutable_pools() = request.pools();
