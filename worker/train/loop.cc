@@ -88,7 +88,7 @@ absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts,
                                   parts.optimizer, parts.gang,   parts.device, parts.ema};
   memory = CountMemory(estimate);
   MeasureActivations(estimate, memory);
-  reporter.MemoryEstimated(run, memory);
+  reporter.MemoryEstimated(memory);
   TrainStep train_step(recipe,
                        {parts.model, parts.objective, parts.optimizer, parts.gang, parts.device});
   train_step.RestoreLossScale(run.loss_scale);

@@ -20,7 +20,8 @@ void Reporter::Phase(const std::string& phase, const RunState& run) {
   supervisor_.Progress(phase, run.step, recipe_.total_steps, run.epoch);
 }
 
-void Reporter::MemoryEstimated(const RunState& run, const MemoryEstimate& estimate) {
+void Reporter::MemoryEstimated(const MemoryEstimate& estimate) {
+  memory_estimate_bytes_ = estimate.total();
   Log(LogLevel::kInfo, "memory_estimate",
       {{"total_bytes", estimate.total()},
        {"program_bytes", estimate.program},
@@ -30,7 +31,6 @@ void Reporter::MemoryEstimated(const RunState& run, const MemoryEstimate& estima
        {"optimizer_bytes", estimate.optimizer},
        {"checkpoint_bytes", estimate.checkpoint},
        {"activations_bytes", estimate.activations}});
-  supervisor_.Metrics(run.step, {{"memory_estimate_bytes", static_cast<double>(estimate.total())}});
 }
 
 void Reporter::StepDone(const RunState& run, const Batch& batch, const Verdict& verdict,
@@ -90,6 +90,7 @@ std::map<std::string, double> Reporter::Values(const RunState& run, const Verdic
       {"optimizer_seconds", mean(StepPart::kOptimizer)},
       {"save_stall_seconds", mean(StepPart::kSave)},
       {"memory_bytes", static_cast<double>(memory.now_bytes)},
+      {"memory_estimate_bytes", static_cast<double>(memory_estimate_bytes_)},
       {"memory_peak_bytes", static_cast<double>(memory.peak_bytes)},
   };
   if (rank_ != 0) return values;

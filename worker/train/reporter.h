@@ -30,8 +30,9 @@ class Reporter {
 
   void Phase(const std::string& phase, const RunState& run);
 
-  // Before the first step, in the log and as "memory_estimate_bytes".
-  void MemoryEstimated(const RunState& run, const MemoryEstimate& estimate);
+  // Before the first step: to the log at once, and with each report as "memory_estimate_bytes". Not
+  // as a report of its own: after a resume that would hide what was said of that step before.
+  void MemoryEstimated(const MemoryEstimate& estimate);
 
   // After each step. Says where the rank is at least every second or so; sends the interval's
   // numbers when `report`.
@@ -59,6 +60,7 @@ class Reporter {
   double seconds_unsaid_ = 0;  // since the last sign of life
   double seconds_seen_ = 0;    // of the timer, at the last step
   bool first_ = true;
+  int64_t memory_estimate_bytes_ = 0;
 };
 
 }  // namespace muster::worker
