@@ -20,7 +20,7 @@ namespace muster::worker {
 class EventFile {
  public:
   // Makes `path` and begins it with the format's version and the start of a session: readers drop
-  // what older files of the folder say of steps after `step`. ALREADY_EXISTS, else fs's codes.
+  // what older files of the folder say of `step` and later ones. ALREADY_EXISTS, else fs's codes.
   static absl::StatusOr<std::unique_ptr<EventFile>> Create(FileSystem& fs, const std::string& path,
                                                            int64_t step, absl::Time now);
 

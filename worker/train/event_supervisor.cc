@@ -24,8 +24,8 @@ absl::Status EventSupervisor::Write(int64_t step, const std::map<std::string, do
     // Readers take files in the order of the number behind "tfevents.".
     const std::string name =
         absl::StrFormat("events.out.tfevents.%010d.muster.a%d", absl::ToUnixSeconds(now), attempt_);
-    MUSTER_ASSIGN_OR_RETURN(file_,
-                            EventFile::Create(fs_, absl::StrCat(folder_, "/", name), step, now));
+    MUSTER_ASSIGN_OR_RETURN(
+        file_, EventFile::Create(fs_, absl::StrCat(folder_, "/", name), done_before_ + 1, now));
   }
   return file_->AddScalars(step, values, now);
 }

@@ -25,6 +25,7 @@ class EventSupervisor final : public Supervisor {
   StopWish stop_wish() override { return next_.stop_wish(); }
   void Progress(const std::string& phase, int64_t step, int64_t total_steps,
                 double epoch) override {
+    if (file_ == nullptr) done_before_ = step;
     next_.Progress(phase, step, total_steps, epoch);
   }
   void Metrics(int64_t step, const std::map<std::string, double>& values) override;
@@ -40,6 +41,7 @@ class EventSupervisor final : public Supervisor {
   Supervisor& next_;
   const std::string folder_;
   const uint32_t attempt_;
+  int64_t done_before_ = 0;  // steps of earlier attempts, whose events stay
   std::unique_ptr<EventFile> file_;
   bool given_up_ = false;
 };
