@@ -25,6 +25,11 @@ TEST(ModelCommand, ListsThePublishedNumbersOfParameters) {
   for (const json& entry : json::parse(text)) parameters[entry["name"]] = entry["parameters"];
   EXPECT_EQ(parameters.size(), ModelCatalog().size());
   EXPECT_EQ(parameters["resnet18"], 11'689'512);
+  EXPECT_EQ(parameters["resnet34"], 21'797'672);
+  EXPECT_EQ(parameters["resnet50"], 25'557'032);
+  EXPECT_EQ(parameters["resnet101"], 44'549'160);
+  EXPECT_EQ(parameters["vit-b-16"], 86'567'656);
+  EXPECT_EQ(parameters["vit-l-16"], 304'326'632);
   EXPECT_EQ(parameters["gpt2-small"], 124'439'808);
   EXPECT_EQ(parameters["gpt2-medium"], 354'823'168);
   EXPECT_THAT(ListModels(ModelFormat::kTable).value(), HasSubstr("124,439,808"));
