@@ -161,7 +161,7 @@ int RunMuster(const std::vector<std::string>& args, Host& host, FileSystem& fs) 
   for (const auto add :
        {AddSubmit,  AddRun,     AddLs,     AddShow,  AddWatch, AddLogs,    AddMetrics, AddWait,
         AddCancel,  AddControl, AddUpdate, AddNodes, AddTop,   AddProject, AddHistory, AddGoodput,
-        AddExplain, AddEvents,  AddCkpt,   AddLocal, AddModel, AddVersion}) {
+        AddExplain, AddEvents,  AddCkpt,   AddLocal, AddModel, AddCheck,   AddVersion}) {
     add(app, session, verb);
   }
   std::vector<std::string> own_args = args;

@@ -7,12 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "cli/output/document.h"
-#include "cli/spec_file.h"
-#include "cli/trainer_program.h"
+#include "cli/commands/ask_trainer.h"
+#include "cli/error.h"
 #include "common/base/status_macros.h"
-#include "common/spec/load_spec.h"
-#include "common/spec/spec_writer.h"
 
 namespace muster::cli {
 namespace {
@@ -24,42 +21,17 @@ struct Flags {
   bool allow_commands = false;
 };
 
-// For people as the trainer lays it out, for machines from its JSON.
-absl::StatusOr<ExitCode> Answer(std::vector<std::string> arguments, const std::string& input,
-                                Session& session) {
-  if (session.globals().tables()) {
-    MUSTER_ASSIGN_OR_RETURN(const std::string page, RunTrainer(arguments, input, session.host()));
-    session.host().out << page;
-    return ExitCode::kDone;
-  }
-  arguments.insert(arguments.end(), {"-o", "json"});
-  MUSTER_ASSIGN_OR_RETURN(const std::string text, RunTrainer(arguments, input, session.host()));
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_array()) {
-    session.host().out << RenderList(session.globals().format, {json.begin(), json.end()}, "name");
-  } else {
-    session.PrintOne("", json, "name");
-  }
-  return ExitCode::kDone;
-}
-
 absl::StatusOr<ExitCode> Show(const Flags& flags, Session& session) {
   if (flags.name.empty() == flags.file.empty()) {
     return WithHint(absl::InvalidArgumentError("a model is either a name or a job file"),
                     "`muster model ls` shows the names; `muster model show -f job.yaml` shows the "
                     "model of a job");
   }
-  if (flags.file.empty()) return Answer({"model", "show", flags.name}, "", session);
-  MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadSpecText(flags.file, session));
-  SpecSource source;
-  source.name = flags.file == "-" ? "stdin" : flags.file;
-  source.overrides = flags.sets;
-  source.base_dir = BaseDirOfSpec(flags.file);
-  source.overrides_dir = WorkingDirectory();
-  MUSTER_ASSIGN_OR_RETURN(const v1::JobSpec spec, LoadSpec(text, source));
+  if (flags.file.empty()) return AskTrainer({"model", "show", flags.name}, "", session);
+  MUSTER_ASSIGN_OR_RETURN(const std::string spec, ResolvedSpec(flags.file, flags.sets, session));
   std::vector<std::string> arguments = {"model", "show", "--spec", "-"};
   if (flags.allow_commands) arguments.push_back("--allow-commands");
-  return Answer(std::move(arguments), SpecToJson(spec), session);
+  return AskTrainer(std::move(arguments), spec, session);
 }
 
 }  // namespace
@@ -69,7 +41,7 @@ void AddModel(CLI::App& app, Session& session, Verb& verb) {
   model->require_subcommand(1);
   CLI::App* ls = model->add_subcommand("ls", "the networks that have a name");
   ls->callback([&session, &verb] {
-    verb = [&session] { return Answer({"model", "ls"}, "", session); };
+    verb = [&session] { return AskTrainer({"model", "ls"}, "", session); };
   });
   CLI::App* show = model->add_subcommand("show", "its tensors, and the memory that training takes");
   const auto flags = std::make_shared<Flags>();

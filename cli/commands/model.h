@@ -1,4 +1,4 @@
-// The verbs about networks: they ask muster-trainer, no controller.
+// The verbs about networks and recipes: they ask muster-trainer, no controller.
 #pragma once
 
 #include "cli/commands/commands.h"
@@ -6,5 +6,6 @@
 namespace muster::cli {
 
 void AddModel(CLI::App& app, Session& session, Verb& verb);
+void AddCheck(CLI::App& app, Session& session, Verb& verb);
 
 }  // namespace muster::cli

@@ -63,6 +63,22 @@ TEST_F(ModelVerbTest, TellsTheTrainersRefusalInItsWords) {
   EXPECT_THAT(run_({"model", "ls"}).err, HasSubstr("ended by signal 9"));
 }
 
+TEST_F(ModelVerbTest, ChecksARecipeItsRatesOrItsBatch) {
+  Trainer("echo \"$*\"; cat\n");
+  const std::string spec = R"(
+name: tiny
+train: {model: {mlp: }, data: {synthetic: }, batch_size: 2, steps: 1}
+)";
+  const testing::CliResult checked =
+      run_({"check", "-f", "-", "--set", "train.batch_size=8"}, spec);
+  EXPECT_EQ(checked.code, 0);
+  EXPECT_THAT(checked.out, AllOf(HasSubstr("check --spec -\n"), HasSubstr(R"("batch_size":8)")));
+  EXPECT_THAT(run_({"check", "-f", "-", "--rates"}, spec).out, HasSubstr("lr-range --spec -\n"));
+  EXPECT_THAT(run_({"check", "-f", "-", "--batch-within", "2GiB"}, spec).out,
+              HasSubstr("find-batch --limit-bytes 2147483648 --spec -\n"));
+  EXPECT_EQ(run_({"check"}).code, 2);
+}
+
 TEST_F(ModelVerbTest, SaysWhatIsMissing) {
   const testing::CliResult nowhere = run_({"model", "ls"});
   EXPECT_EQ(nowhere.code, 3);
