@@ -2,7 +2,6 @@
 // tensors of a set.
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_addcmul.h>
-#include <ATen/ops/_foreach_clone.h>
 #include <ATen/ops/_foreach_div.h>
 #include <ATen/ops/_foreach_lerp.h>
 #include <ATen/ops/_foreach_mul.h>
@@ -22,6 +21,13 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
+// torch 2.11 has no _foreach_clone.
+Tensors CloneOf(const Tensors& tensors) {
+  Tensors clones;
+  for (const at::Tensor& tensor : tensors) clones.push_back(tensor.clone());
+  return clones;
+}
+
 // Takes back what a step has done when the gradient was not finite, without asking the device:
 // selects between copies and results there. Costs a copy of the lists, only where found_inf is
 // given.
@@ -30,7 +36,7 @@ class TakeBack {
   TakeBack(const at::Tensor& found_inf, const std::vector<Tensors*>& lists) : lists_(lists) {
     if (!found_inf.defined()) return;
     skip_ = found_inf.to(at::kBool);
-    for (const Tensors* list : lists_) before_.push_back(at::_foreach_clone(*list));
+    for (const Tensors* list : lists_) before_.push_back(CloneOf(*list));
   }
 
   void IfSkipped() {
@@ -70,7 +76,7 @@ class Lars final : public Optimizer {
     Tensors& momentum = set.moments[0];
     TakeBack take_back(found_inf, {&set.parameters, &momentum});
     Tensors update = set.weight_decay == 0
-                         ? at::_foreach_clone(gradients)
+                         ? CloneOf(gradients)
                          : at::_foreach_add(gradients, set.parameters, set.weight_decay);
     if (set.adapt) {
       const at::Tensor weights = Norms(set.parameters);
