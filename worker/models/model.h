@@ -92,6 +92,10 @@ struct ModelContext {
   uint64_t seed = 0;  // of the initial weights: drawn on the CPU, so equal on every device and rank
   at::Device device = at::kCPU;
   bool checkpoint_blocks = false;  // blocks run again in the backward pass (recompute.h)
+  // How convolutional networks keep pictures and their weights in memory. Tensor cores want the
+  // channels of a pixel side by side (channels_last); oneDNN on a CPU is as fast either way.
+  // Shapes, names and checkpoints are the same.
+  at::MemoryFormat picture_format = at::MemoryFormat::Contiguous;
 };
 
 }  // namespace muster::worker

@@ -84,7 +84,7 @@ class ResNet final : public Model {
   }
 
   ModelOutput Forward(const at::Tensor& inputs) override {
-    at::Tensor x = Run(stem_, inputs).relu_();
+    at::Tensor x = Run(stem_, inputs.contiguous(context_.picture_format)).relu_();
     if (config_.imagenet_stem) x = at::max_pool2d(x, {3, 3}, {2, 2}, {1, 1});
     for (const Residual& block : blocks_) {
       if (!context_.checkpoint_blocks || !training()) {
@@ -110,8 +110,10 @@ class ResNet final : public Model {
     ConvNorm layer;
     layer.stride = shape.stride;
     layer.padding = shape.kernel / 2;
-    layer.conv_weight = AddParameter(
-        conv + ".weight", init_.ConvolutionWeight(shape.out, shape.in, shape.kernel), device);
+    layer.conv_weight = AddParameter(conv + ".weight",
+                                     init_.ConvolutionWeight(shape.out, shape.in, shape.kernel)
+                                         .contiguous(context_.picture_format),
+                                     device);
     layer.weight = AddParameter(norm + ".weight", at::full({shape.out}, norm_weight), device);
     layer.bias = AddParameter(norm + ".bias", at::zeros({shape.out}), device);
     layer.running_mean = AddBuffer(norm + ".running_mean", at::zeros({shape.out}), device);

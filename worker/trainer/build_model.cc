@@ -117,6 +117,7 @@ absl::StatusOr<std::unique_ptr<Model>> BuildModel(const trainer_spec::JobSpec& s
   const trainer_spec::Model& model = spec.train.model;
   context.seed = SeedFor(spec.train.seed, SeedPurpose::kInitialWeights);
   context.checkpoint_blocks = spec.train.memory.checkpoint_blocks;
+  if (context.device.is_cuda()) context.picture_format = at::MemoryFormat::ChannelsLast;
   if (model.mlp.has_value()) return MakeMlp({ToInt64(model.mlp->hidden)}, context);
   if (model.resnet18.has_value()) return BuildResNet(ResNetDepth::k18, *model.resnet18, context);
   if (model.resnet34.has_value()) return BuildResNet(ResNetDepth::k34, *model.resnet34, context);

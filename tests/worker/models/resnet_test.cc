@@ -4,6 +4,7 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/ones.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <map>
 #include <string>
@@ -24,6 +25,11 @@ std::map<std::string, at::Tensor> State(const Model& model) {
   std::map<std::string, at::Tensor> state;
   for (const ModelTensor& entry : model.state()) state[entry.name] = entry.tensor;
   return state;
+}
+
+// Beside the largest number.
+double LargestDifference(const at::Tensor& a, const at::Tensor& b) {
+  return a.sub(b).abs().max().item<double>() / a.abs().max().item<double>();
 }
 
 TEST(ResNet, EveryDepthHasThePublishedNumberOfParameters) {
@@ -56,6 +62,32 @@ TEST(ResNet, BlocksStartAsTheIdentityWhenAsked) {
     EXPECT_EQ(state.at("layer3.1." + last + ".weight").abs().sum().item<double>(), 0);
     EXPECT_TRUE(at::equal(state.at("layer3.1.bn1.weight"), at::ones({16})));
     EXPECT_TRUE(at::equal(state.at("bn1.weight"), at::ones({4})));
+  }
+}
+
+TEST(ResNet, LearnsTheSameWithTheChannelsOfAPixelSideBySide) {
+  const at::Tensor pictures = at::linspace(-1, 1, 4 * 3 * 16 * 16).sin().view({4, 3, 16, 16});
+  std::unique_ptr<Model> models[2];
+  at::Tensor outputs[2];
+  for (const bool channels_last : {false, true}) {
+    ModelContext context = {{3, 16, 16}, 5, /*seed=*/3};
+    if (channels_last) context.picture_format = at::MemoryFormat::ChannelsLast;
+    auto made = MakeResNet({.depth = ResNetDepth::k50, .width = 8}, context);
+    ASSERT_OK(made);
+    models[channels_last] = *std::move(made);
+    outputs[channels_last] = models[channels_last]->Forward(pictures).values;
+    torch::autograd::backward({outputs[channels_last].square().sum()}, {});
+  }
+  EXPECT_LT(LargestDifference(outputs[0], outputs[1]), 1e-4);
+  for (size_t i = 0; i < models[0]->parameters().size(); ++i) {
+    const auto& [name, plain] = models[0]->parameters()[i];
+    const at::Tensor& other = models[1]->parameters()[i].tensor;
+    EXPECT_TRUE(at::equal(plain, other)) << name;
+    EXPECT_LT(LargestDifference(plain.grad(), other.grad()), 1e-3) << name;
+    if (other.dim() != 4) continue;
+    // Fused optimizers walk over both as they lie in memory.
+    EXPECT_TRUE(other.is_contiguous(at::MemoryFormat::ChannelsLast)) << name;
+    EXPECT_TRUE(other.grad().is_contiguous(at::MemoryFormat::ChannelsLast)) << name;
   }
 }
 
