@@ -3,6 +3,8 @@
 Written from the description in common/base/rng.h, worker/data/synthetic.cc and worker/data/sampler.h; shares no code with
 them. Used by benchmarks/train/run and tests/peer.
 """
+import os
+
 import numpy as np
 
 U64 = np.uint64
@@ -38,6 +40,14 @@ def synthetic_train(samples, shape, classes, seed):
     inputs = ((halves[:elements] >> np.uint32(8)).astype(np.float32) - np.float32(8388608)) * scale
     targets = derive_seed(seed, PURPOSE_TARGET, np.arange(samples, dtype=U64)) % U64(classes)
     return inputs.reshape(samples, *shape), targets.astype(np.int64)
+
+
+def token_rows(folder, context):
+    """Inputs and targets, each [rows, context] int64, of the training split of a folder of tokens (worker/data/tokens.cc)."""
+    tokens = np.fromfile(os.path.join(folder, "train.bin"), "<u2").astype(np.int64)
+    rows = (len(tokens) - 1) // context
+    cut = rows * context
+    return tokens[:cut].reshape(rows, context), tokens[1:cut + 1].reshape(rows, context)
 
 
 def sample_ids(samples, batch_size, seed, step, rank, world):
