@@ -1,7 +1,6 @@
 #include "worker/models/mlp.h"
 
 #include <ATen/ops/linear.h>
-#include <ATen/ops/relu.h>
 
 #include "absl/strings/str_cat.h"
 #include "worker/models/init.h"
@@ -34,7 +33,7 @@ class Mlp final : public Model {
     at::Tensor x_BF = inputs.dim() == 2 ? inputs : inputs.flatten(1);
     for (size_t i = 0; i < layers_.size(); ++i) {
       x_BF = at::linear(x_BF, layers_[i].weight, layers_[i].bias);
-      if (i + 1 < layers_.size()) x_BF = at::relu(x_BF);
+      if (i + 1 < layers_.size()) x_BF.relu_();
     }
     return {x_BF};
   }

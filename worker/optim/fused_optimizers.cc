@@ -1,10 +1,12 @@
 // sgd, adam and adamw: one fused kernel for each set of parameters.
+#include <ATen/Parallel.h>
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
 
 #include <optional>
 
+#include "worker/optim/adam_kernel.h"
 #include "worker/optim/optimizer.h"
 
 namespace muster::worker {
@@ -48,6 +50,10 @@ class Adam final : public Optimizer {
  private:
   void Update(Set& set, const std::vector<at::Tensor>& gradients, double learning_rate,
               const at::Tensor& found_inf) override {
+    if (at::get_num_threads() == 1 && AreRunsOfFloats(set, gradients)) {
+      const bool skip = found_inf.defined() && found_inf.item<float>() == 1;
+      return skip ? void() : UpdateRuns(set, gradients, learning_rate);
+    }
     using Kernel =
         void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,
                  at::TensorList, double, double, double, double, double, bool, bool,
@@ -58,6 +64,32 @@ class Adam final : public Optimizer {
            set.steps, learning_rate, config_.beta1, config_.beta2, set.weight_decay, config_.eps,
            /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/std::nullopt,
            IfDefined(found_inf));
+  }
+
+  // All tensors of a parameter in memory alike, without gaps, as floats of the CPU.
+  static bool AreRunsOfFloats(const Set& set, const std::vector<at::Tensor>& gradients) {
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      const at::Tensor& weight = set.parameters[i];
+      if (!weight.is_cpu() || weight.scalar_type() != at::kFloat ||
+          gradients[i].scalar_type() != at::kFloat || !weight.is_non_overlapping_and_dense()) {
+        return false;
+      }
+      for (const at::Tensor& other : {gradients[i], set.moments[0][i], set.moments[1][i]}) {
+        if (other.strides() != weight.strides()) return false;
+      }
+    }
+    return true;
+  }
+
+  void UpdateRuns(const Set& set, const std::vector<at::Tensor>& gradients, double learning_rate) {
+    const AdamStep now = {learning_rate,    config_.beta1, config_.beta2,        config_.eps,
+                          set.weight_decay, decoupled_,    step().item<double>()};
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      UpdateAdam(now, gradients[i].numel(), gradients[i].const_data_ptr<float>(),
+                 set.parameters[i].mutable_data_ptr<float>(),
+                 set.moments[0][i].mutable_data_ptr<float>(),
+                 set.moments[1][i].mutable_data_ptr<float>());
+    }
   }
 
   const AdamConfig config_;

@@ -4,14 +4,11 @@
 #include <ATen/ops/_foreach_clamp_max.h>
 #include <ATen/ops/_foreach_clamp_min.h>
 #include <ATen/ops/_foreach_mul.h>
-#include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/clamp_max.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/isfinite.h>
-#include <ATen/ops/linalg_vector_norm.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -20,6 +17,7 @@
 #include <optional>
 
 #include "worker/train/amp.h"
+#include "worker/train/gradient_norm.h"
 #include "worker/train/micro_batch.h"
 #include "worker/train/seeding.h"
 
@@ -39,11 +37,6 @@ std::vector<at::Tensor> Trained(const std::vector<ModelTensor>& parameters) {
     if (entry.tensor.requires_grad()) tensors.push_back(entry.tensor);
   }
   return tensors;
-}
-
-at::Tensor GlobalNorm(const std::vector<at::Tensor>& gradients) {
-  if (gradients.size() == 1) return at::linalg_vector_norm(gradients.front(), 2);
-  return at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2)), 2);
 }
 
 // Leaves what is not finite as it is. No host read.
@@ -192,7 +185,7 @@ Verdict TrainStep::Update(int64_t step, bool report) {
     overflow = scaler_->Unscale(gradients, control.select(0, kLoss));
     scaler_->Update(overflow);
   }
-  const at::Tensor norm = GlobalNorm(gradients);
+  const at::Tensor norm = GradientNorm(gradients);
   const Verdict verdict = numbers_->Read(
       step, control, norm, scaler_ != nullptr ? scaler_->numbers() : at::Tensor(), report);
   // On the CPU the verdict is about this very step. A device decides by itself whether to skip the
