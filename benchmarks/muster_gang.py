@@ -36,10 +36,13 @@ def resolved_spec(train, name="bench", ranks=2):
 class Gang:
     """One attempt of one job: start() spawns the ranks, wait() gives their results."""
 
-    def __init__(self, trainer, spec, folder, ranks=2, attempt=1, resume=(), environment=None, launch=None):
+    def __init__(self, trainer, spec, folder, ranks=2, attempt=1, resume=(), environment=None, launch=None,
+                 launch_of=None):
         self.trainer, self.spec, self.folder, self.ranks = trainer, spec, folder, ranks
         self.attempt, self.resume, self.environment = attempt, list(resume), environment or {}
         self.launch = launch or {}                   # laid over what each rank is told
+        self.launch_of = launch_of or [{}] * ranks   # the same of each rank
+        self.launcher = []                           # a command that starts the trainer
         self.metrics = [[] for _ in range(ranks)]    # (arrival, step, values) of each rank
         self.results = [None] * ranks
         self.committed = []                          # checkpoint lines of kind commit
@@ -55,7 +58,7 @@ class Gang:
                 "rank": rank, "world_size": self.ranks, "local_rank": rank, "local_world_size": self.ranks,
                 "advertise_address": "127.0.0.1", "gpu": -1, "work_dir": self.folder,
                 "checkpoint_root": os.path.join(self.folder, "checkpoints"), "resume": self.resume, "spec": self.spec,
-                **self.launch,
+                **self.launch, **self.launch_of[rank],
             }
             path = os.path.join(self.folder, f"launch-{rank}.json")
             with open(path, "w") as file:
@@ -63,8 +66,8 @@ class Gang:
             ours, theirs = socket.socketpair()
             log = open(os.path.join(self.folder, f"stderr-{rank}.log"), "ab")
             environment = dict(os.environ, MUSTER_LINK_FD=str(theirs.fileno()), **self.environment)
-            self.processes.append(subprocess.Popen([self.trainer, "--launch", path], pass_fds=[theirs.fileno()],
-                                                   stderr=log, env=environment))
+            self.processes.append(subprocess.Popen([*self.launcher, self.trainer, "--launch", path],
+                                                   pass_fds=[theirs.fileno()], stderr=log, env=environment))
             log.close()
             theirs.close()
             self.sockets.append(ours)
@@ -77,6 +80,8 @@ class Gang:
         codes = [process.wait(max(1, deadline - time.monotonic())) for process in self.processes]
         for thread in self.threads:
             thread.join(10)
+        for ours in self.sockets:
+            ours.close()
         return codes
 
     def stop(self, save):

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "worker/dist/key_value.h"
@@ -69,8 +70,8 @@ class Collectives {
   virtual ~Collectives() = default;
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
-  // "local", "shared_memory", "gloo" or "nccl": part of the result, for it decides in which order
-  // sums are taken.
+  // "local", "shared_memory", "gloo", "nccl", or "two_level" and the ranks of each host, such as
+  // "two_level 0-1,2-3": part of the result, for it decides in which order sums are taken.
   virtual std::string transport() const = 0;
 
   // In place: the sum over all ranks. Contiguous, on the gang's device.
@@ -89,7 +90,10 @@ class Collectives {
 
 // How CPU ranks reach each other. GPU ranks always use NCCL.
 enum class Transport {
-  kAuto,          // shared memory where all ranks run on one host and can have it, else Gloo
+  // Shared memory where all ranks run on one host; where some of several hosts have several ranks,
+  // shared memory inside the hosts and Gloo between them; else, and where memory cannot be shared,
+  // Gloo.
+  kAuto,
   kGloo,          // TCP
   kSharedMemory,  // or fail
 };
@@ -114,9 +118,10 @@ struct CollectivesOptions {
 // A gang of one needs no store and talks to nobody.
 std::unique_ptr<Collectives> MakeLocalCollectives();
 
-// Data parallelism over c10d: shared memory or Gloo on the CPU, NCCL on CUDA. Waits for all ranks;
-// throws when they do not come.
-std::unique_ptr<Collectives> MakeCollectives(std::shared_ptr<KeyValue> store,
-                                             const CollectivesOptions& options);
+// Data parallelism over c10d: shared memory, Gloo or both on the CPU, NCCL on CUDA. Waits for all
+// ranks; throws when they do not come. FAILED_PRECONDITION, on all ranks, that says why: the
+// transport that was asked for cannot be had.
+absl::StatusOr<std::unique_ptr<Collectives>> MakeCollectives(std::shared_ptr<KeyValue> store,
+                                                             const CollectivesOptions& options);
 
 }  // namespace muster::worker

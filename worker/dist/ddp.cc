@@ -217,7 +217,7 @@ class Ddp final : public GradientSync {
 
   void Receive(Bucket& bucket) {
     const Clock::time_point start = Clock::now();
-    if (bucket.flat.defined() && bucket.flat.is_cpu()) Poll(*bucket.work);
+    if (parameters_.front().is_cpu()) Poll(*bucket.work);
     bucket.work->wait();
     bucket.work.reset();
     waited_ += Clock::now() - start;

@@ -1,4 +1,4 @@
-// A c10d backend behind our interface: shared memory or Gloo on the CPU, NCCL on CUDA.
+// A c10d backend behind our interface: shared memory, Gloo or both on the CPU, NCCL on CUDA.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
@@ -9,35 +9,46 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #endif
 
-#include <cstdlib>
+#include <algorithm>
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/log.h"
+#include "common/base/status_macros.h"
 #include "worker/dist/c10d_store.h"
 #include "worker/dist/collectives.h"
 #include "worker/dist/ddp.h"
+#include "worker/dist/host_layout.h"
 #include "worker/dist/shared_memory_backend.h"
+#include "worker/dist/two_level_backend.h"
 
 namespace muster::worker {
 namespace {
 
 using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
 
+struct Backend {
+  BackendPtr backend;
+  std::string transport;
+  bool in_place = false;  // takes lists of gradients and knows their mean
+};
+
 // The backend is called directly: a ProcessGroup in between would send every call through the
 // dispatcher.
 class C10dCollectives final : public Collectives {
  public:
-  C10dCollectives(BackendPtr backend, const CollectivesOptions& options)
-      : backend_(std::move(backend)),
+  C10dCollectives(Backend made, const CollectivesOptions& options)
+      : backend_(std::move(made.backend)),
+        transport_(std::move(made.transport)),
+        in_place_(made.in_place),
         options_(options),
         device_(options.gpu < 0
                     ? at::Device(at::kCPU)
-                    : at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(options.gpu))),
-        in_place_(backend_->getBackendName() == kSharedMemoryName) {}
+                    : at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(options.gpu))) {}
 
   int rank() const override { return backend_->getRank(); }
   int world_size() const override { return backend_->getSize(); }
-  std::string transport() const override { return backend_->getBackendName(); }
+  std::string transport() const override { return transport_; }
 
   void AllReduceSum(at::Tensor& tensor) override {
     std::vector<at::Tensor> tensors = {tensor};
@@ -87,18 +98,19 @@ class C10dCollectives final : public Collectives {
 
  private:
   const BackendPtr backend_;
+  const std::string transport_;
+  const bool in_place_;
   const CollectivesOptions options_;
   const at::Device device_;
-  const bool in_place_;
 };
 
-BackendPtr MakeGloo(const c10::intrusive_ptr<c10d::Store>& store,
+// Over the ranks that `store` is for, as `rank` of `size`.
+BackendPtr MakeGloo(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                     const CollectivesOptions& options) {
   auto gloo = c10d::ProcessGroupGloo::Options::create(absl::ToChronoMilliseconds(options.timeout));
   gloo->devices.push_back(
       c10d::ProcessGroupGloo::createDeviceForHostname(options.advertise_address));
-  auto backend =
-      c10::make_intrusive<c10d::ProcessGroupGloo>(store, options.rank, options.world_size, gloo);
+  auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, gloo);
   backend->setSequenceNumberForGroup();
   return backend;
 }
@@ -115,46 +127,116 @@ BackendPtr MakeNccl(const c10::intrusive_ptr<c10d::Store>& store,
 }
 #endif
 
-// Null: the ranks cannot share memory, and need not.
-BackendPtr TrySharedMemory(KeyValue& store, const CollectivesOptions& options) {
-  SharedMemoryGangOptions gang_options;
-  gang_options.rank = options.rank;
-  gang_options.world_size = options.world_size;
-  gang_options.timeout = options.timeout;
-  gang_options.prefix = options.prefix;
-  auto gang = SharedMemoryGang::Join(store, gang_options);
-  if (gang.ok()) return MakeSharedMemoryBackend(*std::move(gang));
-  TORCH_CHECK_WITH(DistStoreError, absl::IsFailedPrecondition(gang.status()),
-                   "rendezvous store: ", gang.status().ToString());
-  TORCH_CHECK(options.transport != Transport::kSharedMemory,
-              "train.parallel.transport is shared_memory, but: ", gang.status().message());
-  Log(LogLevel::kInfo, "shared_memory_unavailable",
-      {{"transport", "gloo"}, {"reason", gang.status().message()}});
-  return nullptr;
+void ThrowUnlessOk(const absl::Status& status) {
+  TORCH_CHECK_WITH(DistStoreError, status.ok(), "rendezvous store: ", status.ToString());
 }
 
-BackendPtr MakeBackend(std::shared_ptr<KeyValue> key_value, const CollectivesOptions& options) {
-  auto store = c10::make_intrusive<C10dStore>(key_value, options.prefix,
-                                              absl::ToChronoMilliseconds(options.timeout));
+c10::intrusive_ptr<c10d::Store> StoreOf(const std::shared_ptr<KeyValue>& key_value,
+                                        const CollectivesOptions& options,
+                                        absl::string_view sub_prefix = "") {
+  return c10::make_intrusive<C10dStore>(key_value, absl::StrCat(options.prefix, sub_prefix),
+                                        absl::ToChronoMilliseconds(options.timeout));
+}
+
+// All ranks of the gang. FAILED_PRECONDITION: they cannot share memory.
+absl::StatusOr<Backend> MakeSharedMemory(KeyValue& store, const CollectivesOptions& options) {
+  auto gang = SharedMemoryGang::Join(store, {.rank = options.rank,
+                                             .world_size = options.world_size,
+                                             .timeout = options.timeout,
+                                             .prefix = options.prefix});
+  if (!absl::IsFailedPrecondition(gang.status())) ThrowUnlessOk(gang.status());
+  MUSTER_RETURN_IF_ERROR(gang.status());
+  return Backend{MakeSharedMemoryBackend(*std::move(gang)), kSharedMemoryName, /*in_place=*/true};
+}
+
+// OK where all ranks say so.
+absl::Status Vote(KeyValue& store, const CollectivesOptions& options, const absl::Status& mine) {
+  const auto key = [&](int rank) { return absl::StrCat(options.prefix, "two-level/", rank); };
+  ThrowUnlessOk(store.Set(key(options.rank), std::string(mine.message())));
+  for (int rank = 0; rank < options.world_size; ++rank) {
+    const absl::StatusOr<std::string> fault = store.Get(key(rank), options.timeout);
+    ThrowUnlessOk(fault.status());
+    if (!fault->empty())
+      return absl::FailedPreconditionError(absl::StrCat("the host of rank ", rank, ": ", *fault));
+  }
+  return absl::OkStatus();
+}
+
+// FAILED_PRECONDITION, on all ranks: those of some host cannot share memory.
+absl::StatusOr<Backend> MakeTwoLevel(const std::shared_ptr<KeyValue>& key_value,
+                                     const CollectivesOptions& options, HostLayout layout) {
+  const int host = layout.HostOf(options.rank);
+  const std::vector<int>& ranks = layout.hosts[host];
+  const int place =
+      static_cast<int>(std::find(ranks.begin(), ranks.end(), options.rank) - ranks.begin());
+  auto gang =
+      SharedMemoryGang::Join(*key_value, {.rank = place,
+                                          .world_size = static_cast<int>(ranks.size()),
+                                          .timeout = options.timeout,
+                                          .prefix = absl::StrCat(options.prefix, "host", host, "/"),
+                                          .names = ranks});
+  if (!absl::IsFailedPrecondition(gang.status())) ThrowUnlessOk(gang.status());
+  MUSTER_RETURN_IF_ERROR(Vote(*key_value, options, gang.status()));
+  TwoLevelParts parts;
+  parts.rank = options.rank;
+  parts.world_size = options.world_size;
+  parts.host = *std::move(gang);
+  if (place < static_cast<int>(layout.FewestRanks())) {
+    parts.lane = MakeGloo(StoreOf(key_value, options, absl::StrCat("lane", place, "/")), host,
+                          static_cast<int>(layout.hosts.size()), options);
+  }
+  const std::string transport = absl::StrCat(kTwoLevelName, " ", layout.Text());
+  parts.layout = std::move(layout);
+  return Backend{MakeTwoLevelBackend(std::move(parts)), transport, /*in_place=*/true};
+}
+
+// The fastest that the hosts allow. FAILED_PRECONDITION: no better one than Gloo.
+absl::StatusOr<Backend> MakeFastest(const std::shared_ptr<KeyValue>& key_value,
+                                    const CollectivesOptions& options) {
+  absl::StatusOr<HostLayout> layout = FindHosts(*key_value, {.rank = options.rank,
+                                                             .world_size = options.world_size,
+                                                             .address = options.advertise_address,
+                                                             .timeout = options.timeout,
+                                                             .prefix = options.prefix});
+  ThrowUnlessOk(layout.status());
+  if (layout->hosts.size() == 1) return MakeSharedMemory(*key_value, options);
+  if (layout->MostRanks() == 1)
+    return absl::FailedPreconditionError("no two ranks are on one host");
+  return MakeTwoLevel(key_value, options, *std::move(layout));
+}
+
+absl::StatusOr<Backend> MakeBackend(const std::shared_ptr<KeyValue>& key_value,
+                                    const CollectivesOptions& options) {
   if (options.gpu >= 0) {
 #ifdef MUSTER_WITH_CUDA
-    return MakeNccl(store, options);
+    return Backend{MakeNccl(StoreOf(key_value, options), options), "nccl"};
 #else
     TORCH_CHECK_WITH(NotImplementedError, false, "this muster-trainer was built without CUDA");
 #endif
   }
-  BackendPtr backend;
-  if (options.transport != Transport::kGloo) backend = TrySharedMemory(*key_value, options);
-  return backend != nullptr ? backend : MakeGloo(store, options);
+  if (options.transport == Transport::kSharedMemory) {
+    absl::StatusOr<Backend> made = MakeSharedMemory(*key_value, options);
+    if (made.ok()) return made;
+    return absl::FailedPreconditionError(
+        absl::StrCat("train.parallel.transport is shared_memory, but: ", made.status().message()));
+  }
+  if (options.transport == Transport::kAuto) {
+    absl::StatusOr<Backend> made = MakeFastest(key_value, options);
+    if (made.ok()) return made;
+    Log(LogLevel::kInfo, "shared_memory_unavailable",
+        {{"transport", "gloo"}, {"reason", made.status().message()}});
+  }
+  return Backend{MakeGloo(StoreOf(key_value, options), options.rank, options.world_size, options),
+                 "gloo"};
 }
 
 }  // namespace
 
-std::unique_ptr<Collectives> MakeCollectives(std::shared_ptr<KeyValue> key_value,
-                                             const CollectivesOptions& options) {
-  BackendPtr backend = MakeBackend(std::move(key_value), options);
-  backend->setGroupUid(options.prefix.empty() ? "gang" : options.prefix);
-  return std::make_unique<C10dCollectives>(std::move(backend), options);
+absl::StatusOr<std::unique_ptr<Collectives>> MakeCollectives(std::shared_ptr<KeyValue> key_value,
+                                                             const CollectivesOptions& options) {
+  MUSTER_ASSIGN_OR_RETURN(Backend made, MakeBackend(key_value, options));
+  made.backend->setGroupUid(options.prefix.empty() ? "gang" : options.prefix);
+  return std::make_unique<C10dCollectives>(std::move(made), options);
 }
 
 }  // namespace muster::worker

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 #include <random>
 #include <utility>
 
@@ -17,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
+#include "worker/dist/host_layout.h"
 
 namespace muster::worker {
 namespace {
@@ -49,17 +49,6 @@ int UsableCores() {
   cpu_set_t cores;
   CPU_ZERO(&cores);
   return ::sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
-}
-
-// Equal for two processes exactly when one can find the other under /proc.
-std::string HostIdentity() {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  char name[64] = {};
-  if (::readlink("/proc/self/ns/pid", name, sizeof name - 1) < 0 || boot.empty()) {
-    return absl::StrCat("unknown-", std::random_device()());  // equal to nobody's
-  }
-  return absl::StrCat(boot, "/", name);
 }
 
 absl::StatusOr<int> OpenPidFd(pid_t pid) {
@@ -242,7 +231,7 @@ absl::Status SharedMemoryGang::Exchange(uint64_t what) {
     failed_ = AwaitArrival(rank, turn_);
     if (failed_.ok() && LineOf(rank).what[turn_ % 2].load(std::memory_order_relaxed) != what) {
       failed_ = absl::InternalError(
-          absl::StrCat("ranks ", options_.rank, " and ", rank,
+          absl::StrCat("ranks ", NameOf(options_.rank), " and ", NameOf(rank),
                        " came to the same turn of shared memory for different things"));
     }
   }
@@ -264,7 +253,7 @@ absl::Status SharedMemoryGang::AwaitArrival(int rank, uint32_t turn) {
     if (HasArrived(rank, turn)) break;
     MUSTER_RETURN_IF_ERROR(CheckPeers(turn));
     if (absl::Now() > deadline) {
-      return absl::DeadlineExceededError(absl::StrCat("rank ", rank,
+      return absl::DeadlineExceededError(absl::StrCat("rank ", NameOf(rank),
                                                       " is alive but did not come within ",
                                                       absl::FormatDuration(options_.timeout)));
     }
@@ -278,7 +267,7 @@ absl::Status SharedMemoryGang::CheckPeers(uint32_t turn) const {
     if (rank == options_.rank) continue;
     const bool gone = LineOf(rank).left.load() != 0 || HasEnded(peers_[rank]);
     if (gone && !HasArrived(rank, turn)) {
-      return absl::UnavailableError(absl::StrCat("rank ", rank, " has left the gang"));
+      return absl::UnavailableError(absl::StrCat("rank ", NameOf(rank), " has left the gang"));
     }
   }
   return absl::OkStatus();

@@ -26,6 +26,7 @@ struct SharedMemoryGangOptions {
   int world_size = 1;                          // at most kMostRanks
   absl::Duration timeout = absl::Minutes(10);  // of Join and of each Exchange
   std::string prefix;                          // of the keys in the store, fresh for each gang
+  std::vector<int> names;  // what each rank is called in messages; empty: its number
 };
 
 class SharedMemoryGang {
@@ -79,6 +80,7 @@ class SharedMemoryGang {
   bool HasArrived(int rank, uint32_t turn) const;
   absl::Status AwaitArrival(int rank, uint32_t turn);
   absl::Status CheckPeers(uint32_t turn) const;
+  int NameOf(int rank) const { return options_.names.empty() ? rank : options_.names[rank]; }
 
   const SharedMemoryGangOptions options_;
   SharedSegment segment_;

@@ -50,6 +50,9 @@ void KeepFreedMemory() {
 #endif
 }
 
+// Gloo writes to peers that may have gone meanwhile: that is an error of the write, not the end.
+void IgnoreBrokenPipes() { ::signal(SIGPIPE, SIG_IGN); }
+
 // SIGTERM is read from a signalfd by the link's thread; every later thread inherits the mask.
 void BlockSigterm() {
   sigset_t term;
@@ -149,6 +152,7 @@ int Main(int argc, char** argv) {
   SetLogProgram("muster-trainer");
   SetNcclEnvironment();
   KeepFreedMemory();
+  IgnoreBrokenPipes();
   CLI::App app("One rank of a training job; started by muster-worker.", "muster-trainer");
   bool version = false;
   std::string launch_file, spec_file;

@@ -55,8 +55,9 @@ Compression CompressionOf(trainer_spec::Compression compression) {
   }
 }
 
-std::unique_ptr<Collectives> JoinGang(const Launch& launch, const trainer_spec::JobSpec& spec,
-                                      LinkClient& link) {
+absl::StatusOr<std::unique_ptr<Collectives>> JoinGang(const Launch& launch,
+                                                      const trainer_spec::JobSpec& spec,
+                                                      LinkClient& link) {
   if (launch.world_size == 1) return MakeLocalCollectives();
   CollectivesOptions options;
   options.rank = static_cast<int>(launch.rank);
@@ -70,7 +71,9 @@ std::unique_ptr<Collectives> JoinGang(const Launch& launch, const trainer_spec::
   options.transport = TransportOf(spec.train.parallel.transport);
   options.compression = CompressionOf(spec.train.parallel.compression);
   options.static_graph = spec.train.parallel.static_graph;
-  return MakeCollectives(std::make_shared<LinkKeyValue>(link), options);
+  auto gang = MakeCollectives(std::make_shared<LinkKeyValue>(link), options);
+  if (!gang.ok()) return Classify(gang.status(), kStartFailed);
+  return gang;
 }
 
 CheckpointsOptions CheckpointsFor(const Launch& launch, RunIdentity identity) {
@@ -142,7 +145,7 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
        {"total_steps", recipe.total_steps}});
 
   supervisor.Progress("rendezvous", 0, recipe.total_steps, 0);
-  const std::unique_ptr<Collectives> gang = JoinGang(launch, spec, link);
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Collectives> gang, JoinGang(launch, spec, link));
   Log(LogLevel::kInfo, "gang_ready",
       {{"ranks", gang->world_size()}, {"transport", gang->transport()}});
   if (spec.train.parallel.sync_batch_norm) model->SynchronizeBatchNorm(*gang);

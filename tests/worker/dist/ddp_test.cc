@@ -27,14 +27,21 @@ using ::testing::ElementsAre;
 struct GangKind {
   Transport transport;
   int world;
+  std::vector<std::string> addresses = {};  // other than one host
 };
-constexpr GangKind kGangs[] = {{Transport::kAuto, 1},         {Transport::kGloo, 2},
-                               {Transport::kGloo, 3},         {Transport::kSharedMemory, 2},
-                               {Transport::kSharedMemory, 3}, {Transport::kSharedMemory, 4}};
+const GangKind kGangs[] = {
+    {Transport::kAuto, 1},
+    {Transport::kGloo, 2},
+    {Transport::kGloo, 3},
+    {Transport::kSharedMemory, 2},
+    {Transport::kSharedMemory, 3},
+    {Transport::kSharedMemory, 4},
+    {Transport::kAuto, 3, {"127.0.0.1", "127.0.0.1", "127.0.0.2"}},
+    {Transport::kAuto, 4, {"127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.2"}}};
 
 // loss = sum(w * x) with x = rank + 1: the gradient of w is x, and its weighted mean is known.
 TEST(GradientSync, GivesEveryRankTheWeightedMeanAndTheControlNumbers) {
-  for (const auto& [transport, world] : kGangs) {
+  for (const auto& [transport, world, addresses] : kGangs) {
     std::vector<std::vector<double>> seen(world);
     const auto body = [&](std::unique_ptr<Collectives> gang) {
       const int rank = gang->rank();
@@ -53,7 +60,7 @@ TEST(GradientSync, GivesEveryRankTheWeightedMeanAndTheControlNumbers) {
                     sync->gradients()[1][0].item<double>(), sync->control()[0].item<double>(),
                     sync->control()[1].item<double>()};
     };
-    EXPECT_THAT(RunGang(world, body, {.transport = transport}), Each(""));
+    EXPECT_THAT(RunGang(world, body, {.transport = transport}, addresses), Each(""));
     const double mean_rank = (world - 1) / 2.0;
     EXPECT_THAT(seen, Each(ElementsAre(2 * (mean_rank + 1), 60.0, mean_rank, 2.0)));
   }
@@ -62,7 +69,7 @@ TEST(GradientSync, GivesEveryRankTheWeightedMeanAndTheControlNumbers) {
 // Three backward passes a step, of which only the last exchanges: their sum, averaged over the
 // ranks.
 TEST(GradientSync, AddsWhatWasAccumulatedBeforeTheExchange) {
-  for (const auto& [transport, world] : kGangs) {
+  for (const auto& [transport, world, addresses] : kGangs) {
     std::vector<std::vector<double>> seen(world);
     const auto body = [&](std::unique_ptr<Collectives> gang) {
       const double mine = gang->rank() + 1.0;
@@ -88,7 +95,7 @@ TEST(GradientSync, AddsWhatWasAccumulatedBeforeTheExchange) {
                             sync->gradients()[1][0].item<double>(),
                             sync->control()[0].item<double>()};
     };
-    EXPECT_THAT(RunGang(world, body, {.transport = transport}), Each(""));
+    EXPECT_THAT(RunGang(world, body, {.transport = transport}, addresses), Each(""));
     const double mean = (world + 1) / 2.0;
     EXPECT_THAT(seen, Each(ElementsAre(111 * mean, 111 * mean, 111.0, mean)));
   }
@@ -118,13 +125,14 @@ std::vector<at::Tensor> NetworkGradients(Collectives& gang, bool with_unused) {
   return gradients;
 }
 
-std::vector<std::vector<at::Tensor>> GradientsOfAllRanks(int world, CollectivesOptions options,
-                                                         bool with_unused = false) {
+std::vector<std::vector<at::Tensor>> GradientsOfAllRanks(
+    int world, CollectivesOptions options, bool with_unused = false,
+    const std::vector<std::string>& addresses = {}) {
   std::vector<std::vector<at::Tensor>> gradients(world);
   const auto body = [&](std::unique_ptr<Collectives> gang) {
     gradients[gang->rank()] = NetworkGradients(*gang, with_unused);
   };
-  EXPECT_THAT(RunGang(world, body, options), Each(""));
+  EXPECT_THAT(RunGang(world, body, options, addresses), Each(""));
   return gradients;
 }
 
@@ -136,14 +144,16 @@ struct Mode {
 
 TEST(GradientSync, EqualsOneProcessOnTheGlobalBatchWithinTheBoundOfItsCompression) {
   const std::vector<at::Tensor> whole = GradientsOfAllRanks(1, {})[0];
-  // Each number is rounded once per rank and once for their sum: to 11 and to 8 bits.
+  // Each number is rounded once per rank, once for the sum of a host and once for that of all: to
+  // 11 and to 8 bits.
   for (const Mode& mode : {Mode{"none", Compression::kNone, 1e-6},
                            Mode{"fp16", Compression::kFp16, std::ldexp(1, -10)},
                            Mode{"bf16", Compression::kBf16, std::ldexp(1, -7)}}) {
-    for (const auto& [transport, world] : kGangs) {
+    for (const auto& [transport, world, addresses] : kGangs) {
       if (world == 1) continue;
       const auto gradients =
-          GradientsOfAllRanks(world, {.transport = transport, .compression = mode.compression});
+          GradientsOfAllRanks(world, {.transport = transport, .compression = mode.compression},
+                              /*with_unused=*/false, addresses);
       for (size_t i = 0; i < whole.size(); ++i) {
         const double largest = whole[i].abs().max().item<double>();
         const double error = gradients[0][i].sub(whole[i]).abs().max().item<double>() / largest;
@@ -171,6 +181,38 @@ TEST(GradientSync, AnUnusedParameterGetsZerosAndHoldsUpNobody) {
       }
     }
   }
+}
+
+// Inside the hosts and between them. Other sums may come and go while buckets are on their way.
+TEST(GradientSync, OverTwoLevelsOtherSumsMayPassTheBuckets) {
+  std::vector<std::vector<double>> seen(3);
+  const auto body = [&](std::unique_ptr<Collectives> gang) {
+    const double mine = gang->rank() + 1.0;
+    at::Tensor a = at::ones({300}).requires_grad_(), b = at::ones({200}).requires_grad_();
+    auto sync = gang->MakeGradientSync(
+        {a, b}, {.control_size = 1, .first_bucket_bytes = 64, .bucket_bytes = 900});
+    sync->BeginStep();
+    // b's gradient comes first and is sent; then a's asks the gang, as batch norm does.
+    double other = 0;
+    const at::Tensor between = a.mul(1.0);
+    between.register_hook([&](const at::Tensor&) {
+      at::Tensor sum = at::ones({7}).mul(mine);
+      gang->AllReduceSum(sum);
+      other = sum[6].item<double>();
+    });
+    const at::Tensor loss = between.mul(mine).sum().add(b.mul(mine).sum());
+    sync->Backward(loss, at::tensor(1.0, at::kFloat), at::tensor({mine}, at::kFloat));
+    seen[gang->rank()] = {other, a.grad()[0].item<double>(), b.grad()[0].item<double>()};
+  };
+  EXPECT_THAT(RunGang(3, body, {}, {"127.0.0.1", "127.0.0.1", "127.0.0.2"}), Each(""));
+  EXPECT_THAT(seen, Each(ElementsAre(6.0, 2.0, 2.0)));
+}
+
+TEST(GradientSync, TwoLevelsGiveTheSameBitsAtEveryRun) {
+  const std::vector<std::string> addresses = {"127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.2"};
+  const auto once = GradientsOfAllRanks(4, {}, /*with_unused=*/false, addresses);
+  const auto again = GradientsOfAllRanks(4, {}, /*with_unused=*/false, addresses);
+  for (size_t i = 0; i < once[0].size(); ++i) EXPECT_TRUE(at::equal(once[0][i], again[0][i]));
 }
 
 // How a sum is cut into buckets must not show: a resumed run may cut it otherwise.

@@ -16,11 +16,11 @@
 
 namespace muster::testing {
 
-// `body` owns its collectives: dropping them is how a rank of a test dies. Returns what each rank
-// threw, or "".
+// The ranks count as of different hosts where their addresses differ. `body` owns its collectives:
+// dropping them is how a rank of a test dies. Returns what each rank threw, or "".
 inline std::vector<std::string> RunGang(
     int world_size, const std::function<void(std::unique_ptr<worker::Collectives>)>& body,
-    const worker::CollectivesOptions& common = {}) {
+    const worker::CollectivesOptions& common = {}, const std::vector<std::string>& addresses = {}) {
   auto store = std::make_shared<worker::MemoryKeyValue>();
   std::vector<std::string> errors(world_size);
   std::vector<std::thread> ranks;
@@ -31,9 +31,12 @@ inline std::vector<std::string> RunGang(
         worker::CollectivesOptions options = common;
         options.rank = rank;
         options.world_size = world_size;
+        if (!addresses.empty()) options.advertise_address = addresses[rank];
         options.timeout = std::min(options.timeout, absl::Minutes(1));
-        body(world_size == 1 ? worker::MakeLocalCollectives()
-                             : worker::MakeCollectives(store, options));
+        if (world_size == 1) return body(worker::MakeLocalCollectives());
+        auto gang = worker::MakeCollectives(store, options);
+        if (gang.ok()) return body(*std::move(gang));
+        errors[rank] = std::string(gang.status().message());
       } catch (const std::exception& error) {
         errors[rank] = error.what();
       }

@@ -1,10 +1,8 @@
-// Ranks that are processes: killed, stopped and refused memory. Forked from a parent that calls
-// nothing of torch, hence a program of its own.
+// Ranks that are processes: killed, stopped and refused memory.
 #include "worker/dist/shared_memory_gang.h"
 
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -14,54 +12,24 @@
 
 #include "absl/strings/match.h"
 #include "tests/support/status_matchers.h"
-#include "tests/worker/dist/folder_key_value.h"
+#include "tests/worker/dist/forked_ranks.h"
 
 namespace muster::worker {
 namespace {
 
 using muster::testing::FolderKeyValue;
+using muster::testing::ForkedRanks;
 using GangOr = absl::StatusOr<std::unique_ptr<SharedMemoryGang>>;
-using Body = std::function<absl::Status(KeyValue&, const SharedMemoryGangOptions&)>;
+using GangBody = std::function<absl::Status(KeyValue&, const SharedMemoryGangOptions&)>;
 
 // Forks `world` ranks, each of which runs `body` and tells the code of its status.
-class Ranks {
+class Ranks : public ForkedRanks {
  public:
-  Ranks(int world, absl::Duration timeout, const Body& body) {
-    char name[] = "/tmp/muster-gang-XXXXXX";
-    folder_ = ::mkdtemp(name);
-    for (int rank = 0; rank < world; ++rank) {
-      const pid_t pid = ::fork();
-      if (pid == 0) {
-        FolderKeyValue store(folder_);
-        const absl::Status status =
-            body(store, {.rank = rank, .world_size = world, .timeout = timeout, .prefix = "g/"});
-        if (!status.ok()) std::fprintf(stderr, "rank %d: %s\n", rank, status.ToString().c_str());
-        ::_exit(static_cast<int>(status.code()));
-      }
-      pids_.push_back(pid);
-    }
-  }
-  ~Ranks() {
-    for (const pid_t pid : pids_) {
-      if (pid > 0) ::kill(pid, SIGKILL);
-      if (pid > 0) ::waitpid(pid, nullptr, 0);
-    }
-    std::filesystem::remove_all(folder_);
-  }
-
-  FolderKeyValue store() const { return FolderKeyValue(folder_); }
-  void Signal(int rank, int number) { ::kill(pids_[rank], number); }
-  absl::StatusCode Wait(int rank) {
-    int result = 0;
-    ::waitpid(pids_[rank], &result, 0);
-    pids_[rank] = -1;
-    EXPECT_TRUE(WIFEXITED(result)) << "rank " << rank << " got signal " << WTERMSIG(result);
-    return static_cast<absl::StatusCode>(WEXITSTATUS(result));
-  }
-
- private:
-  std::string folder_;
-  std::vector<pid_t> pids_;
+  Ranks(int world, absl::Duration timeout, const GangBody& body)
+      : ForkedRanks(world, [&](const std::shared_ptr<FolderKeyValue>& store, int rank) {
+          return body(*store,
+                      {.rank = rank, .world_size = world, .timeout = timeout, .prefix = "g/"});
+        }) {}
 };
 
 // Turns for ever; says in the store when a few are done, so that the test may strike.
