@@ -55,16 +55,20 @@ Statistics OverGang(const at::Tensor& x, Collectives& gang) {
   return all;
 }
 
+// Not inputs of the function: autograd takes no undefined ones.
+struct Running {
+  at::Tensor mean, variance;
+};
+
 class GangBatchNorm : public torch::autograd::Function<GangBatchNorm> {
  public:
   static Variable forward(AutogradContext* context, const Variable& x, const Variable& weight,
-                          const Variable& bias, const at::Tensor& running_mean,
-                          const at::Tensor& running_var, Collectives* gang) {
+                          const Variable& bias, const Running& running, Collectives* gang) {
     const Statistics all = OverGang(x, *gang);
-    if (running_mean.defined()) {
+    if (running.mean.defined()) {
       const at::Tensor unbiased = all.variance.mul(all.count.div(all.count.sub(1)).to(at::kFloat));
-      at::Tensor(running_mean).lerp_(all.mean, kBatchNormMomentum);
-      at::Tensor(running_var).lerp_(unbiased, kBatchNormMomentum);
+      at::Tensor(running.mean).lerp_(all.mean, kBatchNormMomentum);
+      at::Tensor(running.variance).lerp_(unbiased, kBatchNormMomentum);
     }
     context->save_for_backward({x, weight, all.mean, all.variance, all.count});
     // The gang outlives the backward pass by contract.
@@ -93,11 +97,7 @@ class GangBatchNorm : public torch::autograd::Function<GangBatchNorm> {
                               .sub_(centered.mul(Channels(slope, x)))
                               .mul_(Channels(inverse_deviation.mul(saved[1]), x));
     // Of this rank's samples alone: the mean over the ranks is taken with all other gradients.
-    return {dx.to(x.scalar_type()),
-            sum_dy_centered.mul(inverse_deviation),
-            sum_dy,
-            Variable(),
-            Variable(),
+    return {dx.to(x.scalar_type()), sum_dy_centered.mul(inverse_deviation), sum_dy, Variable(),
             Variable()};
   }
 };
@@ -107,8 +107,8 @@ class GangBatchNorm : public torch::autograd::Function<GangBatchNorm> {
 at::Tensor BatchNorm(const at::Tensor& x, const BatchNormTensors& tensors, bool training,
                      Collectives* gang) {
   if (training && gang != nullptr && gang->world_size() > 1) {
-    return GangBatchNorm::apply(x, tensors.weight, tensors.bias, tensors.running_mean,
-                                tensors.running_var, gang);
+    return GangBatchNorm::apply(x, tensors.weight, tensors.bias,
+                                Running{tensors.running_mean, tensors.running_var}, gang);
   }
   return at::batch_norm(x, tensors.weight, tensors.bias, tensors.running_mean, tensors.running_var,
                         training, kBatchNormMomentum, kBatchNormEpsilon, /*cudnn_enabled=*/true);

@@ -183,5 +183,95 @@ TEST(Recompute, AResNetHasTheSameGradientsAndBuffersOnOneRankAndOnTwo) {
   }
 }
 
+// Writes down what goes over the gang, in order.
+class RecordingCollectives final : public Collectives {
+ public:
+  explicit RecordingCollectives(Collectives& gang) : gang_(gang) {}
+  int rank() const override { return gang_.rank(); }
+  int world_size() const override { return gang_.world_size(); }
+  std::string transport() const override { return gang_.transport(); }
+  void AllReduceSum(at::Tensor& tensor) override {
+    sums.push_back(tensor.numel());
+    gang_.AllReduceSum(tensor);
+  }
+  void Broadcast(at::Tensor& tensor, int root) override { gang_.Broadcast(tensor, root); }
+  void BroadcastText(std::string& text, int root) override { gang_.BroadcastText(text, root); }
+  void Barrier() override { gang_.Barrier(); }
+  std::unique_ptr<GradientSync> MakeGradientSync(const std::vector<at::Tensor>& parameters,
+                                                 const GradientSyncOptions& options) override {
+    return gang_.MakeGradientSync(parameters, options);
+  }
+
+  std::vector<int64_t> sums;  // how many numbers each was of
+
+ private:
+  Collectives& gang_;
+};
+
+// Two steps of a ResNet whose batch norm is over the gang, with unequal shares.
+struct GangSteps {
+  std::unique_ptr<Model> model;
+  std::vector<int64_t> sums;
+  std::vector<float> losses;
+};
+GangSteps TwoStepsOverTheGang(Collectives& gang, bool checkpoint_blocks) {
+  GangSteps outcome;
+  outcome.model = SmallResNet(checkpoint_blocks);
+  Model& model = *outcome.model;
+  RecordingCollectives recorded(gang);
+  model.SynchronizeBatchNorm(recorded);
+  std::vector<at::Tensor> parameters;
+  for (const ModelTensor& entry : model.parameters()) parameters.push_back(entry.tensor);
+  const auto sync = gang.MakeGradientSync(
+      parameters, {.control_size = 1, .first_bucket_bytes = 512, .bucket_bytes = 16 << 10});
+  for (int step = 0; step < 2; ++step) {
+    const at::Generator generator =
+        at::detail::createCPUGenerator(static_cast<uint64_t>(10 * step + gang.rank()));
+    const int64_t share = 4 + gang.rank();
+    const at::Tensor inputs = at::rand({share, 1, 8, 8}, generator);
+    const at::Tensor targets = at::randint(3, {share}, generator, at::kLong);
+    sync->BeginStep();
+    const at::Tensor loss = at::cross_entropy_loss(model.Forward(inputs).values, targets);
+    sync->Backward(loss, at::full({}, 1.0), at::zeros({1}));
+    outcome.losses.push_back(loss.item<float>());
+  }
+  outcome.sums = std::move(recorded.sums);
+  return outcome;
+}
+
+// The second pass takes the gang's statistics again, in the backward pass, between the exchanges of
+// gradients: to the same bits, in the same order on all ranks, and counted once.
+TEST(Recompute, BatchNormOverTheGangHasTheSameBitsAndOneOrderOnAllRanks) {
+  using Addresses = std::vector<std::string>;
+  for (const Addresses& addresses :
+       {Addresses(2, "127.0.0.1"), Addresses{"127.0.0.1", "127.0.0.1", "127.0.0.2"}}) {
+    const int world = static_cast<int>(addresses.size());
+    std::vector<std::vector<int64_t>> sums(world);
+    size_t sums_kept = 0;
+    const auto body = [&](std::unique_ptr<Collectives> gang) {
+      const GangSteps kept = TwoStepsOverTheGang(*gang, false);
+      const GangSteps again = TwoStepsOverTheGang(*gang, true);
+      EXPECT_EQ(kept.losses, again.losses);
+      for (size_t i = 0; i < kept.model->parameters().size(); ++i) {
+        const ModelTensor& parameter = kept.model->parameters()[i];
+        EXPECT_TRUE(parameter.tensor.grad().equal(again.model->parameters()[i].tensor.grad()))
+            << parameter.name;
+      }
+      for (size_t i = 0; i < kept.model->buffers().size(); ++i) {
+        const ModelTensor& buffer = kept.model->buffers()[i];
+        EXPECT_TRUE(buffer.tensor.equal(again.model->buffers()[i].tensor)) << buffer.name;
+      }
+      EXPECT_EQ(again.model->buffers().back().tensor.item<int64_t>(), 2);
+      sums[gang->rank()] = again.sums;
+      if (gang->rank() == 0) sums_kept = kept.sums.size();
+    };
+    EXPECT_THAT(RunGang(world, body, {}, addresses), Each(""));
+    EXPECT_THAT(sums, Each(sums[0]));
+    // 20 layers, each forward and backward in 2 steps; all but the stem's go forward again.
+    EXPECT_EQ(sums_kept, 2u * 20 * 2);
+    EXPECT_EQ(sums[0].size(), 2u * (20 * 2 + 19));
+  }
+}
+
 }  // namespace
 }  // namespace muster::worker
