@@ -12,10 +12,12 @@
 
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "worker/models/init.h"
+#include "worker/models/recompute.h"
 
 namespace muster::worker {
 namespace {
@@ -31,12 +33,31 @@ struct Block {
   at::Tensor norm2_weight, norm2_bias;
   at::Tensor expand_weight, expand_bias;          // [W, 4W]
   at::Tensor projection_weight, projection_bias;  // [4W, W]
+
+  // All of them, in the order of the state dict.
+  std::vector<at::Tensor> parameters() const {
+    return {norm1_weight,
+            norm1_bias,
+            attention_weight,
+            attention_bias,
+            attention_projection_weight,
+            attention_projection_bias,
+            norm2_weight,
+            norm2_bias,
+            expand_weight,
+            expand_bias,
+            projection_weight,
+            projection_bias};
+  }
 };
 
 class Gpt2 final : public Model {
  public:
   Gpt2(const Gpt2Config& config, const ModelContext& context)
-      : config_(config), device_(context.device), init_(context.seed, context.device) {
+      : config_(config),
+        device_(context.device),
+        checkpoint_blocks_(context.checkpoint_blocks),
+        init_(context.seed, context.device) {
     const int64_t width = config.width;
     tokens_VW_ = AddNormal("transformer.wte.weight", {config.vocabulary, width}, kDeviation);
     positions_TW_ = AddNormal("transformer.wpe.weight", {config.context, width}, kDeviation);
@@ -50,7 +71,16 @@ class Gpt2 final : public Model {
     const int64_t length = inputs_BT.size(1);
     at::Tensor x_BTW = at::embedding(tokens_VW_, inputs_BT).add(positions_TW_.narrow(0, 0, length));
     x_BTW = Drop(x_BTW);
-    for (const Block& block : blocks_) x_BTW = RunBlock(block, x_BTW);
+    for (const Block& block : blocks_) {
+      if (!checkpoint_blocks_ || !training()) {
+        x_BTW = RunBlock(block, x_BTW);
+        continue;
+      }
+      const auto run = [this, &block](const std::vector<at::Tensor>& inputs, Pass) {
+        return RunBlock(block, inputs.front());
+      };
+      x_BTW = Recompute(run, block.parameters(), {x_BTW});
+    }
     x_BTW = Norm(x_BTW, norm_weight_, norm_bias_);
     return {at::linear(x_BTW, tokens_VW_)};
   }
@@ -129,6 +159,7 @@ class Gpt2 final : public Model {
 
   const Gpt2Config config_;
   const at::Device device_;
+  const bool checkpoint_blocks_;
   Initializer init_;
   at::Tensor tokens_VW_, positions_TW_;
   std::vector<Block> blocks_;
