@@ -12,6 +12,7 @@
 #include "common/base/version.h"
 #include "tests/cli/cli_run.h"
 #include "tests/cli/fake_job_service.h"
+#include "tests/support/status_matchers.h"
 
 namespace muster::cli::testing {
 namespace {
@@ -334,6 +335,41 @@ TEST_F(VerbsTest, CheckpointsAreFoundByIdStepBestAndNewest) {
   EXPECT_EQ(run_({"ckpt", "show", "7@40"}).code, 3);
   EXPECT_EQ(run_({"ckpt", "show", "7@worst"}).code, 2);
   EXPECT_EQ(run_({"ckpt", "show", "x"}).code, 2);
+}
+
+TEST_F(VerbsTest, ExportAsksTheTrainerForWhatTheControllerNames) {
+  const std::string folder = run_.dir() / "step-20.a1.g1";
+  ASSERT_OK(PosixFileSystem().MakeDirectories(folder));
+  ASSERT_OK(WriteFileAtomically(PosixFileSystem(), run_.dir() / "muster-trainer",
+                                "#!/bin/sh\necho \"$*\"\n", 0755));
+  run_.env()["MUSTER_BIN_DIR"] = run_.dir().path();
+  v1::GetJobResponse job = MakeJob(7, "digits", v1::RUNNING);
+  for (const int step : {20, 10}) {
+    v1::CheckpointInfo& checkpoint = *job.add_checkpoints();
+    checkpoint.set_id(static_cast<uint64_t>(step) / 10);
+    checkpoint.set_step(step);
+    checkpoint.set_state(v1::VERIFIED);
+    checkpoint.set_manifest_sha256("ab12");
+    checkpoint.set_path(step == 20 ? folder : "/nowhere/step-10.a1.g1");
+  }
+  service_.PutJob(job);
+  const CliResult exported = run_({"ckpt", "export", "digits@newest", "--out", "net.pt", "--format",
+                                   "torchscript", "--shape", "3,8,8", "--no-ema", "--force"});
+  EXPECT_EQ(exported.code, 0) << exported.err;
+  EXPECT_EQ(exported.out, "export " + folder +
+                              " --sha256 ab12 --out net.pt --format torchscript --shape 3,8,8 "
+                              "--no-ema --force\n");
+  EXPECT_THAT(exported.err, HasSubstr("checkpoint 2 of step 20"));
+  // A folder needs no controller.
+  EXPECT_EQ(run_({"ckpt", "export", "./here", "--out", "w"}).out,
+            "export ./here --out w --format safetensors\n");
+  const CliResult elsewhere = run_({"ckpt", "export", "digits@10", "--out", "w"});
+  EXPECT_EQ(elsewhere.code, 3);
+  EXPECT_THAT(elsewhere.err, AllOf(HasSubstr("/nowhere/step-10.a1.g1 is not on this machine"),
+                                   HasSubstr("copy the folder here")));
+  EXPECT_EQ(run_({"ckpt", "export", "digits@40", "--out", "w"}).code, 3);
+  EXPECT_EQ(run_({"ckpt", "export", "digits@20", "--out", "w", "--format", "onnx"}).code, 2);
+  EXPECT_EQ(run_({"ckpt", "export", "digits@20"}).code, 2);
 }
 
 TEST_F(VerbsTest, VerifyTellsTheVerdict) {

@@ -129,16 +129,16 @@ class Gpt2 final : public Model {
   }
 
   at::Tensor Attend(const Block& block, const at::Tensor& x_BTW) const {
-    const int64_t batch = x_BTW.size(0), length = x_BTW.size(1), width = config_.width;
+    const int64_t length = x_BTW.size(1), width = config_.width;
     const auto heads = [&](const at::Tensor& part_BTW) {
-      return part_BTW.view({batch, length, config_.heads, width / config_.heads}).transpose(1, 2);
+      return part_BTW.view({-1, length, config_.heads, width / config_.heads}).transpose(1, 2);
     };
     const std::vector<at::Tensor> parts =
         Layer(x_BTW, block.attention_weight, block.attention_bias).split(width, 2);
     const at::Tensor y_BHTD = at::scaled_dot_product_attention(
         heads(parts[0]), heads(parts[1]), heads(parts[2]), /*attn_mask=*/{},
         training() ? config_.dropout : 0.0, /*is_causal=*/true);
-    const at::Tensor y_BTW = y_BHTD.transpose(1, 2).reshape({batch, length, width});
+    const at::Tensor y_BTW = y_BHTD.transpose(1, 2).reshape({-1, length, width});
     return Drop(Layer(y_BTW, block.attention_projection_weight, block.attention_projection_bias));
   }
 
@@ -146,7 +146,7 @@ class Gpt2 final : public Model {
   static at::Tensor Layer(const at::Tensor& x_BTW, const at::Tensor& weight,
                           const at::Tensor& bias) {
     const at::Tensor y = at::addmm(bias, x_BTW.reshape({-1, x_BTW.size(2)}), weight);
-    return y.view({x_BTW.size(0), x_BTW.size(1), weight.size(1)});
+    return y.view({-1, x_BTW.size(1), weight.size(1)});
   }
 
   at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const {

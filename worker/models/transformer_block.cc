@@ -31,10 +31,10 @@ std::vector<at::Tensor> Project(const TransformerBlock& block, const at::Tensor&
 }
 
 at::Tensor Attend(const TransformerBlock& block, const at::Tensor& x_BTD, bool training) {
-  const int64_t batch = x_BTD.size(0), tokens = x_BTD.size(1), heads = block.config.heads;
+  const int64_t tokens = x_BTD.size(1), heads = block.config.heads;
   const std::vector<at::Tensor> parts = Project(block, x_BTD);
   const auto by_head = [&](const at::Tensor& part_BTD) {
-    return part_BTD.view({batch, tokens, heads, block.config.width / heads}).transpose(1, 2);
+    return part_BTD.view({-1, tokens, heads, block.config.width / heads}).transpose(1, 2);
   };
   const at::Tensor y_BHTd = at::scaled_dot_product_attention(
       by_head(parts[0]), by_head(parts[1]), by_head(parts[2]), /*attn_mask=*/{},

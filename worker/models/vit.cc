@@ -58,7 +58,7 @@ class Vit final : public Model {
 
   ModelOutput Forward(const at::Tensor& inputs) override {
     const at::Tensor patches_BPD = EmbedPatches(inputs, patch_weight_, patch_bias_);
-    const at::Tensor token = class_token_.expand({inputs.size(0), -1, -1});
+    const at::Tensor token = class_token_.expand_as(patches_BPD.narrow(1, 0, 1));
     at::Tensor x_BTD = at::cat({token, patches_BPD}, 1) + positions_;
     if (training() && config_.dropout > 0) x_BTD = at::dropout(x_BTD, config_.dropout, true);
     x_BTD = RunBlocks(blocks_, std::move(x_BTD), training(), checkpoint_blocks_);

@@ -5,8 +5,12 @@
 #include <ATen/ops/_foreach_lerp.h>
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 namespace muster::worker {
 
@@ -43,6 +47,22 @@ void Ema::Swap() {
     parameters_[i].set_data(averages_[i]);
     averages_[i] = held;
   }
+}
+
+NamedTensors ModelTensors(NamedTensors tensors, bool averaged) {
+  std::map<std::string, size_t> places;
+  for (size_t i = 0; i < tensors.size(); ++i) places[tensors[i].name] = i;
+  NamedTensors out;
+  for (const NamedTensor& entry : tensors) {
+    if (absl::StartsWith(entry.name, kEmaPrefix) &&
+        places.contains(std::string(absl::StripPrefix(entry.name, kEmaPrefix)))) {
+      continue;
+    }
+    const auto average = places.find(absl::StrCat(kEmaPrefix, entry.name));
+    const bool replaced = averaged && average != places.end();
+    out.push_back({entry.name, replaced ? tensors[average->second].tensor : entry.tensor});
+  }
+  return out;
 }
 
 EmaScope::EmaScope(Ema* ema) : ema_(ema) {

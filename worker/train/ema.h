@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "worker/checkpoint/named_tensor.h"
 #include "worker/models/model.h"
 
 namespace muster::worker {
@@ -54,6 +55,10 @@ class Ema {
   std::vector<at::Tensor> averages_;
   std::vector<ModelTensor> state_;
 };
+
+// Of the tensors of a checkpoint's model.safetensors: those of the model alone, each parameter as
+// its average where there is one, or with `averaged` false as it was trained.
+NamedTensors ModelTensors(NamedTensors tensors, bool averaged);
 
 // While it lives, the model computes with the averages; without an average (null), nothing
 // happens. No copies: tensors change places. No step and no save within.

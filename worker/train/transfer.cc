@@ -8,9 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
+#include "absl/strings/str_join.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/ckpt/block_hasher.h"
@@ -41,23 +40,6 @@ absl::StatusOr<std::string> Fingerprint(FileSystem& fs, const std::string& file)
   return absl::StrCat("xxh3:", HashToHex(hasher.Finish().whole));
 }
 
-// "ema.<name>" takes the place of "<name>".
-NamedTensors WithAverages(NamedTensors tensors) {
-  std::map<std::string, size_t> places;
-  for (size_t i = 0; i < tensors.size(); ++i) places[tensors[i].name] = i;
-  NamedTensors out;
-  for (const NamedTensor& entry : tensors) {
-    if (absl::StartsWith(entry.name, kEmaPrefix) &&
-        places.contains(std::string(absl::StripPrefix(entry.name, kEmaPrefix)))) {
-      continue;
-    }
-    const auto average = places.find(absl::StrCat(kEmaPrefix, entry.name));
-    out.push_back(
-        {entry.name, average == places.end() ? entry.tensor : tensors[average->second].tensor});
-  }
-  return out;
-}
-
 std::vector<TransferTensor> Describe(const NamedTensors& tensors) {
   std::vector<TransferTensor> described;
   for (const NamedTensor& entry : tensors)
@@ -83,6 +65,14 @@ std::string HeadOf(const Model& model) {
   return last.substr(0, last.rfind('.') + 1);
 }
 
+void Copy(const TransferPlan& plan, const NamedTensors& tensors, Model& model) {
+  at::NoGradGuard no_grad;
+  for (const TransferPlan::Copy& copy : plan.copies) {
+    at::Tensor target = model.state()[copy.target].tensor;
+    target.copy_(tensors[copy.source].tensor);
+  }
+}
+
 void LogPlan(const std::string& file, const TransferPlan& plan) {
   Log(LogLevel::kInfo, "weights_loaded",
       {{"path", file}, {"tensors", static_cast<int64_t>(plan.copies.size())}});
@@ -103,22 +93,17 @@ void LogPlan(const std::string& file, const TransferPlan& plan) {
 }  // namespace
 
 absl::StatusOr<TransferSummary> Transfer::Read(Model& model) const {
-  const std::string file = FileOf(fs_, config_.path);
-  MUSTER_ASSIGN_OR_RETURN(NamedTensors tensors, ReadTensors(fs_, file));
-  tensors = WithAverages(std::move(tensors));
+  MUSTER_ASSIGN_OR_RETURN(const ModelFile file, ReadModelFile(fs_, config_.path));
+  NamedTensors tensors = file.tensors;
   if (config_.layout) {
     MUSTER_ASSIGN_OR_RETURN(tensors, config_.layout(std::move(tensors)));
   }
   MUSTER_ASSIGN_OR_RETURN(const TransferPlan plan, PlanTransfer(config_.rules, Describe(tensors),
                                                                 Describe(model), HeadOf(model)));
   TransferSummary summary;
-  MUSTER_ASSIGN_OR_RETURN(summary.fingerprint, Fingerprint(fs_, file));
-  at::NoGradGuard no_grad;
-  for (const TransferPlan::Copy& copy : plan.copies) {
-    at::Tensor target = model.state()[copy.target].tensor;
-    target.copy_(tensors[copy.source].tensor);
-  }
-  LogPlan(file, plan);
+  Copy(plan, tensors, model);
+  LogPlan(file.file, plan);
+  summary.fingerprint = file.fingerprint;
   summary.loaded = static_cast<int64_t>(plan.copies.size());
   summary.fresh = static_cast<int64_t>(plan.missing.size() + plan.ignored.size());
   summary.reshaped = static_cast<int64_t>(plan.reshaped.size());
@@ -145,6 +130,42 @@ absl::StatusOr<TransferSummary> Transfer::Load(Model& model, Collectives& gang) 
     gang.Broadcast(tensor, 0);
   }
   return summary;
+}
+
+absl::StatusOr<ModelFile> ReadModelFile(FileSystem& fs, const std::string& path) {
+  ModelFile read;
+  read.file = FileOf(fs, path);
+  MUSTER_ASSIGN_OR_RETURN(NamedTensors all, ReadTensors(fs, read.file));
+  read.tensors = ModelTensors(std::move(all), /*averaged=*/true);
+  MUSTER_ASSIGN_OR_RETURN(read.fingerprint, Fingerprint(fs, read.file));
+  return read;
+}
+
+absl::Status CopyExactly(const NamedTensors& tensors, Model& model) {
+  std::map<std::string, at::Tensor> left;
+  for (const NamedTensor& entry : tensors) left[entry.name] = entry.tensor;
+  std::vector<std::string> faults;
+  const at::NoGradGuard no_grad;
+  for (const ModelTensor& entry : model.state()) {
+    const auto source = left.find(entry.name);
+    if (source == left.end()) {
+      faults.push_back(absl::StrCat(entry.name, " is missing"));
+      continue;
+    }
+    if (source->second.sizes() == entry.tensor.sizes()) {
+      at::Tensor(entry.tensor).copy_(source->second);
+    } else {
+      faults.push_back(absl::StrCat(entry.name, " is [",
+                                    absl::StrJoin(source->second.sizes(), ", "), "], want [",
+                                    absl::StrJoin(entry.tensor.sizes(), ", "), "]"));
+    }
+    left.erase(source);
+  }
+  for (const auto& [name, tensor] : left)
+    faults.push_back(absl::StrCat(name, " has no place in the network"));
+  if (faults.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("the file does not fit the network: ", NamesInShort(faults)));
 }
 
 }  // namespace muster::worker

@@ -54,4 +54,17 @@ class Transfer {
   const TransferConfig config_;
 };
 
+// The tensors of a network as a file has them: averages, where it has some, in the weights' place.
+struct ModelFile {
+  std::string file;
+  NamedTensors tensors;
+  std::string fingerprint;  // of the file's bytes
+};
+// `path` is a safetensors file, or the folder of a checkpoint. The reader's codes.
+absl::StatusOr<ModelFile> ReadModelFile(FileSystem& fs, const std::string& path);
+
+// Fills a network that is only to compute, with nothing missing, left over or of another shape.
+// FAILED_PRECONDITION naming what is.
+absl::Status CopyExactly(const NamedTensors& tensors, Model& model);
+
 }  // namespace muster::worker

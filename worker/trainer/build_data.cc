@@ -110,4 +110,27 @@ Sampler BuildSampler(const trainer_spec::Train& train, const Dataset& dataset) {
   return sampler;
 }
 
+absl::StatusOr<ModelContext> SampleContext(const trainer_spec::JobSpec& spec, FileSystem& fs) {
+  const trainer_spec::Data& data = spec.train.data;
+  ModelContext context;
+  if (data.synthetic.has_value()) {
+    context.input_shape.assign(data.synthetic->shape.begin(), data.synthetic->shape.end());
+    context.classes = data.synthetic->classes;
+  } else if (data.digits.has_value()) {
+    context.input_shape = {1, data.digits->image_size, data.digits->image_size};
+    context.classes = 10;
+  } else if (data.text.has_value()) {
+    context.input_shape = {data.text->context};
+    context.classes = 256;
+  } else if (data.tokens.has_value()) {
+    context.input_shape = {data.tokens->context};
+    context.classes = data.tokens->vocabulary;
+  } else {
+    MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, BuildDataset(spec, fs));
+    context.input_shape = dataset->shape();
+    context.classes = dataset->classes();
+  }
+  return context;
+}
+
 }  // namespace muster::worker

@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <sstream>
 #include <string>
 
@@ -12,6 +13,7 @@
 #include "common/fs/file_system.h"
 #include "trainer_spec/job_spec.h"
 #include "worker/trainer/check.h"
+#include "worker/trainer/export.h"
 #include "worker/trainer/forward.h"
 #include "worker/trainer/model_command.h"
 #include "worker/trainer/rank.h"
@@ -41,10 +43,11 @@ absl::StatusOr<trainer_spec::JobSpec> ReadSpec(const std::string& name) {
 }  // namespace
 
 struct Commands::State {
-  CLI::App *forward, *model_ls, *model_show, *check, *rates, *batch;
+  CLI::App *forward, *model_ls, *model_show, *check, *rates, *batch, *export_file;
   ForwardRequest request;
+  ExportRequest to_export;
   std::string name, spec_file, output = "table";
-  bool allow_plugins = false;
+  bool allow_plugins = false, plain_weights = false;
   int64_t limit_bytes = 0;
 
   bool json() const { return output == "json"; }
@@ -74,6 +77,13 @@ struct Commands::State {
     MUSTER_ASSIGN_OR_RETURN(const LargestBatch largest,
                             FindLargestBatch(spec, PosixFileSystem(), limit_bytes));
     return json() ? BatchJson(largest) : BatchText(largest);
+  }
+
+  absl::StatusOr<std::string> ExportFile() const {
+    ExportRequest asked = to_export;
+    asked.averaged = !plain_weights;
+    MUSTER_ASSIGN_OR_RETURN(const ExportResult result, Export(PosixFileSystem(), asked));
+    return json() ? ExportJson(result) : ExportText(result);
   }
 };
 
@@ -117,10 +127,38 @@ Commands::Commands(CLI::App& app) : state_(std::make_unique<State>()) {
   s.batch->add_option("--limit-bytes", s.limit_bytes, "How much one rank may take")
       ->required()
       ->check(CLI::PositiveNumber);
-  for (CLI::App* command : {s.model_ls, s.model_show, s.check, s.rates, s.batch}) {
+  AddExport(app);
+  for (CLI::App* command : {s.model_ls, s.model_show, s.check, s.rates, s.batch, s.export_file}) {
     command->add_option("-o,--output", s.output, "table or json")
         ->check(CLI::IsMember({"table", "json"}));
   }
+}
+
+void Commands::AddExport(CLI::App& app) {
+  State& s = *state_;
+  s.export_file =
+      app.add_subcommand("export", "Write a checkpoint's network as one file for other programs");
+  s.export_file->add_option("CHECKPOINT", s.to_export.checkpoint, "The checkpoint's folder")
+      ->required();
+  s.export_file->add_option("--out", s.to_export.out, "The file to write")->required();
+  s.export_file->add_option("--format", s.to_export.format, "safetensors or torchscript")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, ExportFormat>{{"safetensors", ExportFormat::kSafetensors},
+                                              {"torchscript", ExportFormat::kTorchScript}}));
+  s.export_file->add_option("--sha256", s.to_export.manifest_sha256,
+                            "What the checkpoint's manifest must have as its SHA-256");
+  s.export_file->add_flag("--no-ema", s.plain_weights,
+                          "The weights as trained, where the run also kept their average");
+  s.export_file->add_flag("--encoder", s.to_export.encoder,
+                          "Of a masked autoencoder: its encoder, in a Vision Transformer's names");
+  s.export_file->add_flag("--force", s.to_export.overwrite, "Overwrite what is there");
+  s.export_file
+      ->add_option("--shape", s.to_export.shape,
+                   "Of one sample, such as 3,224,224, where the run's data is not here")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber);
+  s.export_file->add_flag("--allow-commands", s.to_export.allow_plugins,
+                          "Load the run's plug-in, which is code");
 }
 
 Commands::~Commands() = default;
@@ -139,6 +177,8 @@ std::optional<int> Commands::Run() {
     text = s.Rates();
   } else if (s.batch->parsed()) {
     text = s.Batch();
+  } else if (s.export_file->parsed()) {
+    text = s.ExportFile();
   } else {
     return std::nullopt;
   }

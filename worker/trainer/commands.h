@@ -24,6 +24,7 @@ class Commands {
 
  private:
   struct State;
+  void AddExport(CLI::App& app);
   const std::unique_ptr<State> state_;
 };
 

@@ -26,6 +26,10 @@ namespace muster::worker {
 absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(const trainer_spec::JobSpec& spec,
                                                       FileSystem& fs);
 
+// Shape and classes of the samples, read from them only where the spec does not tell. As
+// BuildDataset.
+absl::StatusOr<ModelContext> SampleContext(const trainer_spec::JobSpec& spec, FileSystem& fs);
+
 // Null when the recipe augments nothing. START_FAILED when it does not fit the data.
 absl::StatusOr<std::unique_ptr<Augmenter>> BuildAugmenter(const trainer_spec::Train& train,
                                                           const Dataset& dataset);

@@ -21,30 +21,6 @@ std::string Print(const ModelReport& report, ModelFormat format) {
   return format == ModelFormat::kJson ? ModelReportJson(report) + "\n" : ModelReportText(report);
 }
 
-// Shape and classes of the samples, without reading them where the spec tells.
-absl::StatusOr<ModelContext> ContextOf(const trainer_spec::JobSpec& spec, FileSystem& fs) {
-  const trainer_spec::Data& data = spec.train.data;
-  ModelContext context;
-  if (data.synthetic.has_value()) {
-    context.input_shape.assign(data.synthetic->shape.begin(), data.synthetic->shape.end());
-    context.classes = data.synthetic->classes;
-  } else if (data.digits.has_value()) {
-    context.input_shape = {1, data.digits->image_size, data.digits->image_size};
-    context.classes = 10;
-  } else if (data.text.has_value()) {
-    context.input_shape = {data.text->context};
-    context.classes = 256;
-  } else if (data.tokens.has_value()) {
-    context.input_shape = {data.tokens->context};
-    context.classes = data.tokens->vocabulary;
-  } else {
-    MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, BuildDataset(spec, fs));
-    context.input_shape = dataset->shape();
-    context.classes = dataset->classes();
-  }
-  return context;
-}
-
 // On the meta device tensors have shapes and no memory. Networks from files bring theirs with them.
 absl::StatusOr<ModelReport> Describe(const std::string& name, const trainer_spec::JobSpec& spec,
                                      ModelContext context) {
@@ -115,7 +91,7 @@ absl::StatusOr<std::string> ShowModelOfSpec(const std::string& spec_json, bool a
     return absl::PermissionDeniedError(
         "train.model.plugin: a plug-in is code that runs here: say --allow-commands to load it");
   }
-  MUSTER_ASSIGN_OR_RETURN(const ModelContext context, ContextOf(spec, fs));
+  MUSTER_ASSIGN_OR_RETURN(const ModelContext context, SampleContext(spec, fs));
   MUSTER_ASSIGN_OR_RETURN(const ModelReport report, Describe(spec.name, spec, context));
   return Print(report, format);
 }

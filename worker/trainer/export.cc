@@ -1,0 +1,262 @@
+#include "worker/trainer/export.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <algorithm>
+#include <memory>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status_macros.h"
+#include "common/ckpt/safetensors.h"
+#include "common/ckpt/verifier.h"
+#include "nlohmann/json.hpp"
+#include "worker/checkpoint/restore.h"
+#include "worker/checkpoint/tensor_types.h"
+#include "worker/models/mae_to_vit.h"
+#include "worker/models/trace.h"
+#include "worker/train/ema.h"
+#include "worker/train/run_state.h"
+#include "worker/train/torch_guard.h"
+#include "worker/train/transfer.h"
+#include "worker/trainer/compose.h"
+#include "worker/trainer/model_report.h"
+#include "worker/trainer/rank.h"
+
+namespace muster::worker {
+namespace {
+
+constexpr double kTolerance = 1e-4;  // of outputs that are said to be equal
+// Any two but 1, which is a shape of its own to some operators.
+constexpr int64_t kTracedBatch = 2, kOtherBatch = 5;
+constexpr uint64_t kExampleSeed = 1;
+
+struct Source {
+  trainer_spec::JobSpec spec;
+  int64_t classes = 0;
+  int64_t step = 0;
+  NamedTensors tensors;  // of the model alone
+  bool averaged = false;
+};
+
+absl::StatusOr<Source> Read(FileSystem& fs, const ExportRequest& request) {
+  const std::string& folder = request.checkpoint;
+  const absl::StatusOr<bool> there = fs.Exists(absl::StrCat(folder, "/", kManifestFile));
+  if (there.ok() && !*there) {
+    return absl::NotFoundError(
+        absl::StrCat(folder, ": there is no checkpoint on this machine: its folder would hold a ",
+                     kManifestFile));
+  }
+  MUSTER_RETURN_IF_ERROR(VerifyCheckpoint(fs, folder, request.manifest_sha256));
+  MUSTER_ASSIGN_OR_RETURN(const std::string json, LoadStateJson(fs, folder));
+  MUSTER_ASSIGN_OR_RETURN(const DecodedRunState state, DecodeRunState(json));
+  Source source;
+  MUSTER_ASSIGN_OR_RETURN(source.spec, trainer_spec::DecodeJobSpec(state.identity.spec_json));
+  source.classes = state.identity.classes;
+  source.step = state.state.step;
+  MUSTER_ASSIGN_OR_RETURN(NamedTensors all, ReadTensors(fs, absl::StrCat(folder, "/", kModelFile)));
+  const size_t count = all.size();
+  source.tensors = ModelTensors(std::move(all), request.averaged);
+  source.averaged = request.averaged && source.tensors.size() < count;
+  return source;
+}
+
+absl::StatusOr<NamedTensors> EncoderOf(const NamedTensors& mae) {
+  std::vector<ModelTensor> state;
+  for (const NamedTensor& entry : mae) state.push_back({entry.name, entry.tensor});
+  if (!IsMae(state)) {
+    return absl::FailedPreconditionError(
+        "the checkpoint is not of a masked autoencoder, so it has no encoder to export alone");
+  }
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<ModelTensor> vit, MaeEncoderToVit(state));
+  NamedTensors tensors;
+  for (const ModelTensor& entry : vit) tensors.push_back({entry.name, entry.tensor.contiguous()});
+  return tensors;
+}
+
+// The tensors come from such a file, or are cut from those of one.
+absl::StatusOr<std::string> ToSafetensors(const NamedTensors& tensors) {
+  std::vector<TensorBytes> entries;
+  for (const auto& [name, tensor] : tensors) {
+    entries.push_back({name, *ToTensorType(tensor.scalar_type()), tensor.sizes().vec(),
+                       absl::string_view(static_cast<const char*>(tensor.const_data_ptr()),
+                                         static_cast<size_t>(tensor.nbytes()))});
+  }
+  std::string bytes;
+  MUSTER_RETURN_IF_ERROR(WriteSafetensors(entries, [&bytes](absl::string_view piece) {
+    bytes.append(piece.data(), piece.size());
+    return absl::OkStatus();
+  }));
+  return bytes;
+}
+
+absl::Status CheckTraceable(const trainer_spec::Model& model, bool allow_plugins) {
+  if (model.mae.has_value()) {
+    return absl::FailedPreconditionError(
+        "a masked autoencoder hides patches at random, which no trace can hold: export it as "
+        "safetensors, whole or with --encoder");
+  }
+  if (model.torchscript.has_value()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the network is a TorchScript file already, ", model.torchscript->path,
+        ": export the weights as safetensors, and load them into it with load_state_dict"));
+  }
+  if (model.plugin.has_value() && !allow_plugins) {
+    return absl::PermissionDeniedError(
+        "train.model.plugin: a plug-in is code that runs here: say --allow-commands to load it");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ModelContext> ContextFor(FileSystem& fs, const Source& source,
+                                        const ExportRequest& request) {
+  ModelContext context;
+  if (request.shape.empty()) {
+    auto of_data = SampleContext(source.spec, fs);
+    if (!of_data.ok()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the shape of a sample comes from the run's data, which cannot be read here (",
+          of_data.status().message(), "): say it with --shape"));
+    }
+    context = *std::move(of_data);
+  } else {
+    context.input_shape = request.shape;
+  }
+  context.classes = source.classes;
+  return context;
+}
+
+at::Tensor Samples(const ModelContext& context, bool tokens, int64_t count) {
+  std::vector<int64_t> shape = {count};
+  shape.insert(shape.end(), context.input_shape.begin(), context.input_shape.end());
+  at::Generator generator = at::detail::createCPUGenerator(kExampleSeed);
+  if (tokens) return at::randint(context.classes, shape, generator, at::TensorOptions(at::kLong));
+  return at::randn(shape, generator, at::TensorOptions(at::kFloat));
+}
+
+// The file is tried before it is believed.
+absl::StatusOr<double> DifferenceOf(const std::string& bytes, Model& model,
+                                    const at::Tensor& inputs) {
+  std::istringstream file(bytes);
+  torch::jit::Module module = torch::jit::load(file);
+  const at::Tensor theirs = module.forward({inputs}).toTensor();
+  const at::Tensor ours = model.Forward(inputs).values;
+  if (theirs.sizes() == ours.sizes() && at::allclose(theirs, ours, kTolerance, kTolerance)) {
+    return ours.numel() == 0 ? 0 : theirs.sub(ours).abs().max().item<double>();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the network's trace gives other outputs than the network for a batch of ", inputs.size(0),
+      ": what it computes depends on its input or on chance; export it "
+      "as safetensors"));
+}
+
+absl::StatusOr<std::string> ToTorchScript(FileSystem& fs, const Source& source,
+                                          const ExportRequest& request, ExportResult& result) {
+  MUSTER_RETURN_IF_ERROR(CheckTraceable(source.spec.train.model, request.allow_plugins));
+  MUSTER_ASSIGN_OR_RETURN(const ModelContext context, ContextFor(fs, source, request));
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, BuildModel(source.spec, context));
+  const at::NoGradGuard no_grad;
+  MUSTER_RETURN_IF_ERROR(CopyExactly(source.tensors, *model));
+  const bool tokens =
+      source.spec.train.data.text.has_value() || source.spec.train.data.tokens.has_value();
+  std::ostringstream file;
+  TraceModel(*model, Samples(context, tokens, kTracedBatch)).save(file);
+  std::string bytes = std::move(file).str();
+  for (const int64_t batch : {kTracedBatch, kOtherBatch}) {
+    MUSTER_ASSIGN_OR_RETURN(const double difference,
+                            DifferenceOf(bytes, *model, Samples(context, tokens, batch)));
+    result.largest_difference = std::max(result.largest_difference, difference);
+  }
+  result.sample_shape = context.input_shape;
+  return bytes;
+}
+
+absl::Status CheckRequest(FileSystem& fs, const ExportRequest& request) {
+  if (request.encoder && request.format != ExportFormat::kSafetensors) {
+    return absl::InvalidArgumentError("--encoder is only for the format safetensors");
+  }
+  MUSTER_ASSIGN_OR_RETURN(const bool there, fs.Exists(request.out));
+  if (there && !request.overwrite) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(request.out, " is there already: choose another --out, or say --force"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ExportResult> Run(FileSystem& fs, const ExportRequest& request) {
+  MUSTER_RETURN_IF_ERROR(CheckRequest(fs, request));
+  MUSTER_ASSIGN_OR_RETURN(Source source, Read(fs, request));
+  ConfigureTorch(source.spec);
+  ExportResult result;
+  std::string bytes;
+  if (request.encoder) {
+    MUSTER_ASSIGN_OR_RETURN(source.tensors, EncoderOf(source.tensors));
+  }
+  if (request.format == ExportFormat::kSafetensors) {
+    MUSTER_ASSIGN_OR_RETURN(bytes, ToSafetensors(source.tensors));
+  } else {
+    MUSTER_ASSIGN_OR_RETURN(bytes, ToTorchScript(fs, source, request, result));
+  }
+  MUSTER_RETURN_IF_ERROR(WriteFileAtomically(fs, request.out, bytes));
+  result.file = request.out;
+  result.format = request.format;
+  result.job_name = source.spec.name;
+  result.step = source.step;
+  result.averaged = source.averaged;
+  result.bytes = static_cast<int64_t>(bytes.size());
+  result.tensors = static_cast<int64_t>(source.tensors.size());
+  for (const NamedTensor& entry : source.tensors) result.numbers += entry.tensor.numel();
+  return result;
+}
+
+const char* NameOf(ExportFormat format) {
+  return format == ExportFormat::kSafetensors ? "safetensors" : "torchscript";
+}
+
+}  // namespace
+
+absl::StatusOr<ExportResult> Export(FileSystem& fs, const ExportRequest& request) {
+  absl::StatusOr<ExportResult> result = absl::InternalError("nothing was exported");
+  const absl::Status thrown = TorchGuard([&] {
+    result = Run(fs, request);
+    return absl::OkStatus();
+  });
+  if (!thrown.ok()) return thrown;
+  return result;
+}
+
+std::string ExportText(const ExportResult& result) {
+  std::string text = absl::StrFormat(
+      "%s: %s of %s at step %d, %s weights: %d tensors, %s numbers, %s\n", result.file,
+      NameOf(result.format), result.job_name, result.step, result.averaged ? "averaged" : "plain",
+      result.tensors, CountText(result.numbers), BytesText(result.bytes));
+  if (result.format == ExportFormat::kTorchScript) {
+    absl::StrAppendFormat(&text,
+                          "takes batches of [%s], of any size; largest difference of its outputs "
+                          "from the network's own: %.2g\n",
+                          absl::StrJoin(result.sample_shape, ", "), result.largest_difference);
+  }
+  return text;
+}
+
+std::string ExportJson(const ExportResult& result) {
+  nlohmann::ordered_json json = {{"name", result.file},         {"format", NameOf(result.format)},
+                                 {"job", result.job_name},      {"step", result.step},
+                                 {"averaged", result.averaged}, {"tensors", result.tensors},
+                                 {"numbers", result.numbers},   {"bytes", result.bytes}};
+  if (result.format == ExportFormat::kTorchScript) {
+    json["sample_shape"] = result.sample_shape;
+    json["largest_difference"] = result.largest_difference;
+  }
+  return json.dump() + "\n";
+}
+
+}  // namespace muster::worker
