@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/error.h"
 #include "common/base/status_macros.h"
-#include "common/rpc/token.h"
+#include "common/base/token_file.h"
 
 namespace muster::cli {
 namespace {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
+#include "common/base/token_file.h"
 #include "common/base/version.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/token.h"

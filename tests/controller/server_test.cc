@@ -9,6 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "common/base/token_file.h"
 #include "common/base/version.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_map.h"

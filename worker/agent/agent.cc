@@ -13,6 +13,7 @@
 #include "common/base/log.h"
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
+#include "common/base/token_file.h"
 #include "common/base/version.h"
 #include "common/metrics/metric_names.h"
 #include "common/rpc/channel.h"

@@ -1,4 +1,4 @@
-#include "common/rpc/token.h"
+#include "common/base/token_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
