@@ -4,42 +4,40 @@
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 
-#include "common/rpc/status_map.h"
+#include "common/base/peer_limits.h"
 
 namespace muster {
 namespace {
 
-constexpr int kPingIntervalMs = 20'000;
-constexpr int kPingTimeoutMs = 10'000;
 constexpr int kFirstBackoffMs = 100;
 constexpr int kMaxBackoffMs = 1'000;
-// How long one attempt to connect may take before it counts as failed.
-constexpr int kConnectTimeoutMs = 5'000;
-// A percent-encoded byte takes three.
-constexpr int kMaxHeaderBytes = 3 * static_cast<int>(kMaxStatusMessageBytes) + 8192;
+
+int Milliseconds(absl::Duration duration) {
+  return static_cast<int>(absl::ToInt64Milliseconds(duration));
+}
 
 }  // namespace
 
 std::shared_ptr<grpc::Channel> MakeChannel(const ChannelOptions& options) {
   grpc::ChannelArguments args;
-  args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kPingIntervalMs);
-  args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kPingTimeoutMs);
+  args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(kPingInterval));
+  args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(kPingTimeout));
   args.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstBackoffMs);
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxBackoffMs);
-  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectTimeoutMs);
+  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, Milliseconds(kConnectTimeout));
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   args.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
-  args.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMaxHeaderBytes);
+  args.SetInt(GRPC_ARG_MAX_METADATA_SIZE, static_cast<int>(kMaxHeaderBytes));
   args.SetMaxReceiveMessageSize(options.max_receive_bytes);
   return grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), args);
 }
 
 void AllowClientPings(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-                             kPingIntervalMs / 2);
+                             Milliseconds(kPingInterval) / 2);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
 }
 

@@ -1,5 +1,5 @@
-// How every client of ours (CLI, agent) connects, and what a server must grant so that these
-// clients may stay connected.
+// How clients of ours that keep a connection (the agent, and tests) connect, and what a server must
+// grant so that these may stay connected. The CLI calls without gRPC's library: common/call.
 //
 // A channel pings an idle connection, so that a peer that vanished without a word is noticed within
 // half a minute, and reconnects quickly, since controllers come back within seconds. It connects
@@ -12,11 +12,13 @@
 #include <memory>
 #include <string>
 
+#include "common/base/peer_limits.h"
+
 namespace muster {
 
 struct ChannelOptions {
-  std::string address;               // host:port
-  int max_receive_bytes = 16 << 20;  // a larger message fails its call with RESOURCE_EXHAUSTED
+  std::string address;  // host:port
+  int max_receive_bytes = kMaxMessageBytes;
 };
 
 // Each channel has a connection of its own, even to the same address: a flood on one never delays

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/base/peer_limits.h"
 #include "common/base/utf8.h"
 
 namespace muster {

@@ -29,6 +29,7 @@ const std::vector<Room>& Rooms() {
       {"common/daemon/", {}},
       {"common/fs/", {}},
       {"common/spec/", {kProto}},
+      {"common/call/", {}},
       {"common/rpc/", {kProto}},
       {"common/metrics/", {}},
       {"common/ckpt/", {"common/fs/"}},
@@ -92,6 +93,7 @@ const std::vector<Library>& Libraries() {
       {{"grpc/", "grpcpp/", "grpc++/"},
        {"common/rpc/", "controller/api/", "controller/", "worker/agent/", "cli/"},
        "gRPC"},
+      {{"nghttp2/"}, {"common/call/"}, "nghttp2"},
   };
   return *libraries;
 }
