@@ -38,10 +38,8 @@ class Patience {
 };
 
 template <typename Request, typename Response>
-absl::StatusOr<Response> SendChange(
-    Session& session,
-    grpc::Status (v1::JobService::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
-    const Request& request) {
+absl::StatusOr<Response> SendChange(Session& session, Method<Request, Response> method,
+                                    const Request& request) {
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
   Patience patience(session);
   while (true) {

@@ -11,9 +11,6 @@
 #include "cli/error.h"
 #include "cli/host.h"
 #include "common/base/units.h"
-#include "common/rpc/channel.h"
-#include "common/rpc/status_map.h"
-#include "common/rpc/token.h"
 
 namespace muster::cli {
 namespace {
@@ -53,24 +50,18 @@ absl::StatusOr<v1::JobRef> ParseJobRef(absl::string_view text) {
   return ref;
 }
 
-Client::Client(Endpoint endpoint)
-    : endpoint_(std::move(endpoint)),
-      channel_(MakeChannel({.address = endpoint_.address})),
-      stub_(v1::JobService::NewStub(channel_)) {}
+Client::Client(Endpoint endpoint) : endpoint_(std::move(endpoint)) {}
 
-void Client::Prepare(grpc::ClientContext& context, absl::Duration timeout) const {
-  AddToken(context, endpoint_.token);
-  if (timeout != absl::InfiniteDuration())
-    context.set_deadline(absl::ToChronoTime(WallNow() + timeout));
+CallOptions Client::Options(absl::Duration timeout) const {
+  return {.address = endpoint_.address, .token = endpoint_.token, .timeout = timeout};
 }
 
-absl::Status Client::Explain(const grpc::Status& status, absl::Duration timeout) const {
-  const absl::Status error = FromGrpc(status);
+absl::Status Client::Explain(const CallEnd& end, absl::Duration timeout) const {
+  const absl::Status& error = end.status;
   switch (error.code()) {
     case absl::StatusCode::kUnavailable:
-      // A connection that stands means that the controller itself said so (it is stopping, say).
-      if (channel_->GetState(false) == GRPC_CHANNEL_READY)
-        return WithHint(error, "try again in a moment");
+      // It is stopping, say.
+      if (end.by_peer) return WithHint(error, "try again in a moment");
       return WithHint(absl::UnavailableError(absl::StrCat("no controller at ", endpoint_.address)),
                       kNoController);
     case absl::StatusCode::kDeadlineExceeded:
@@ -90,16 +81,12 @@ absl::Status Client::Explain(const grpc::Status& status, absl::Duration timeout)
           !absl::StrContains(error.message(), "`muster"))
         return WithHint(error, "`muster ls` shows the jobs there are");
       return error;
-    case absl::StatusCode::kUnimplemented:
     case absl::StatusCode::kInternal:
-      // gRPC's own words when the bytes came and are no message of ours.
-      if (absl::StrContains(error.message(), "No message returned") ||
-          absl::StrContains(error.message(), "parsing")) {
-        return WithHint(absl::InternalError(absl::StrCat("the answer of the controller at ",
-                                                         endpoint_.address, " cannot be read")),
-                        "`muster version` shows whether both are of the same version");
-      }
-      return error;
+      if (end.by_peer) return error;
+      return WithHint(
+          absl::InternalError(absl::StrCat("the answer of the controller at ", endpoint_.address,
+                                           " cannot be read: ", error.message())),
+          "`muster version` shows whether both are of the same version");
     default:
       return error;
   }

@@ -58,19 +58,17 @@ absl::StatusOr<v1::JobSummary> FollowJob(
   Reconnect reconnect(session, guard);
   while (true) {
     const absl::Duration left = end - SteadyNow();
-    grpc::ClientContext context;
-    client->Prepare(context, left);
-    const auto stream = client->stub().WatchJob(&context, request);
-    guard.Set([&context] { context.TryCancel(); });
+    ReadCall stream(rpc::kWatchJob, request, client->Options(left));
+    guard.Set([&stream] { stream.Cancel(); });
     v1::WatchJobResponse response;
-    while (stream->Read(&response)) {
+    while (stream.Read(response)) {
       reconnect.Good();
       last = response.summary();
       // By id from now on: a newer job of the same name must not take its place after a reconnect.
       request.mutable_job()->set_id(last.id());
       on_update(last);
     }
-    const grpc::Status status = stream->Finish();
+    const CallEnd stream_end = stream.Finish();
     guard.Clear();
     if (IsTerminal(last.state())) return last;
     if (guard.interrupted()) {
@@ -82,7 +80,8 @@ absl::StatusOr<v1::JobSummary> FollowJob(
                                             HumanDuration(limit), "; it goes on")),
                       GoesOn(job));
     }
-    const absl::Status error = status.ok() ? absl::OkStatus() : client->Explain(status, limit);
+    const absl::Status error =
+        stream_end.ok() ? absl::OkStatus() : client->Explain(stream_end, limit);
     MUSTER_RETURN_IF_ERROR(reconnect.Lost(error));
   }
 }

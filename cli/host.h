@@ -21,8 +21,6 @@ struct Host {
   // Whether the terminal's encoding knows more than ASCII.
   bool unicode = false;
   size_t width = 100;
-  // The process ends with the command: what it holds need not be taken down in order.
-  bool ends_process = false;
   std::function<std::optional<std::string>(const char* name)> env;
 
   std::string Env(const char* name) const { return env(name).value_or(""); }

@@ -1,6 +1,5 @@
 #include "cli/run_follow.h"
 
-#include <functional>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -34,22 +33,14 @@ class RunStream {
     v1::WatchJobRequest request;
     request.mutable_job()->set_id(options_.job_id);
     std::string said = "queued";
-    return Repeat(guard, [&](grpc::ClientContext& context, Reconnect& reconnect) {
-      const auto stream = client_.stub().WatchJob(&context, request);
-      v1::WatchJobResponse response;
-      bool waits = true;
-      while (waits && stream->Read(&response)) {
-        reconnect.Good();
-        const v1::JobSummary& job = response.summary();
-        waits = job.state() == v1::PENDING;
-        if (waits && !job.message().empty() && job.message() != said) {
-          said = job.message();
-          session_.Say(absl::StrCat("job ", job.id(), " waits: ", said));
-        }
+    return Repeat(guard, rpc::kWatchJob, request, [&](const v1::WatchJobResponse& response) {
+      const v1::JobSummary& job = response.summary();
+      const bool waits = job.state() == v1::PENDING;
+      if (waits && !job.message().empty() && job.message() != said) {
+        said = job.message();
+        session_.Say(absl::StrCat("job ", job.id(), " waits: ", said));
       }
-      if (!waits) context.TryCancel();
-      const grpc::Status status = stream->Finish();
-      return waits ? status : grpc::Status::OK;
+      return waits;
     });
   }
 
@@ -57,16 +48,11 @@ class RunStream {
     v1::StreamLogsRequest request;
     request.mutable_job()->set_id(options_.job_id);
     request.set_follow(true);
-    return Repeat(guard, [&](grpc::ClientContext& context, Reconnect& reconnect) {
-      const auto stream = client_.stub().StreamLogs(&context, request);
-      v1::StreamLogsResponse chunk;
-      while (stream->Read(&chunk)) {
-        reconnect.Good();
-        const bool is_stderr = chunk.is_stderr();
-        LogText& text = is_stderr ? err_ : out_;
-        To(is_stderr) << text.Lines(text.Fresh(std::move(chunk))) << std::flush;
-      }
-      return stream->Finish();
+    return Repeat(guard, rpc::kStreamLogs, request, [&](v1::StreamLogsResponse& chunk) {
+      const bool is_stderr = chunk.is_stderr();
+      LogText& text = is_stderr ? err_ : out_;
+      To(is_stderr) << text.Lines(text.Fresh(std::move(chunk))) << std::flush;
+      return true;
     });
   }
 
@@ -77,19 +63,25 @@ class RunStream {
   }
 
  private:
-  using Open = std::function<grpc::Status(grpc::ClientContext&, Reconnect&)>;
-
-  absl::Status Repeat(InterruptGuard& guard, const Open& open) {
+  // Until `take` wants no more.
+  template <typename Request, typename Response, typename Take>
+  absl::Status Repeat(InterruptGuard& guard, Method<Request, Response> method,
+                      const Request& request, const Take& take) {
     Reconnect reconnect(session_, guard);
     reconnect.Good();  // the call before was answered
     while (true) {
-      grpc::ClientContext context;
-      client_.Prepare(context, absl::InfiniteDuration());
-      guard.Set([&context] { context.TryCancel(); });
-      const grpc::Status status = open(context, reconnect);
+      ReadCall stream(method, request, client_.Options(absl::InfiniteDuration()));
+      guard.Set([&stream] { stream.Cancel(); });
+      Response response;
+      bool more = true;
+      while (more && stream.Read(response)) {
+        reconnect.Good();
+        more = take(response);
+      }
+      const CallEnd end = more ? stream.Finish() : CallEnd();
       guard.Clear();
-      if (status.ok() || guard.interrupted()) return absl::OkStatus();
-      MUSTER_RETURN_IF_ERROR(reconnect.Lost(client_.Explain(status, session_.timeout())));
+      if (end.ok() || guard.interrupted()) return absl::OkStatus();
+      MUSTER_RETURN_IF_ERROR(reconnect.Lost(client_.Explain(end, session_.timeout())));
     }
   }
 
@@ -107,7 +99,7 @@ absl::Status Cancel(uint64_t id, Client& client, Session& session) {
   v1::CancelJobRequest request;
   request.mutable_job()->set_id(id);
   request.set_user(UserName(session.host()));
-  const auto response = client.Call(&v1::JobService::Stub::CancelJob, request, session.timeout());
+  const auto response = client.Call(rpc::kCancelJob, request, session.timeout());
   // It may have ended meanwhile.
   return absl::IsFailedPrecondition(response.status()) ? absl::OkStatus() : response.status();
 }
@@ -137,7 +129,7 @@ absl::StatusOr<RunOutcome> FollowRun(const RunOptions& options, Session& session
   v1::GetJobRequest request;
   request.mutable_job()->set_id(options.job_id);
   // As patient as a change: the controller may just be coming back.
-  MUSTER_ASSIGN_OR_RETURN(outcome.job, SendChange(session, &v1::JobService::Stub::GetJob, request));
+  MUSTER_ASSIGN_OR_RETURN(outcome.job, SendChange(session, rpc::kGetJob, request));
   return outcome;
 }
 

@@ -37,10 +37,6 @@ struct Globals {
 class Session {
  public:
   Session(Host& host, FileSystem& fs) : host_(host), fs_(fs) {}
-  ~Session() {
-    // It would wait for gRPC's threads.
-    if (host_.ends_process) static_cast<void>(client_.release());
-  }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 

@@ -16,8 +16,7 @@ absl::StatusOr<v1::SubmitResponse> SendJob(v1::SubmitRequest request, Session& s
   if (request.idempotency_key().empty()) {
     MUSTER_ASSIGN_OR_RETURN(*request.mutable_idempotency_key(), RandomKey());
   }
-  MUSTER_ASSIGN_OR_RETURN(v1::SubmitResponse response,
-                          SendChange(session, &v1::JobService::Stub::Submit, request));
+  MUSTER_ASSIGN_OR_RETURN(v1::SubmitResponse response, SendChange(session, rpc::kSubmit, request));
   response.set_jobs(std::max(1u, response.jobs()));  // an older controller does not say
   return response;
 }

@@ -16,7 +16,7 @@ absl::StatusOr<ExitCode> Run(const JobVerbFlags& flags, Session& session) {
     request.set_whole_array(target.whole_array);
     request.set_user(UserName(session.host()));
     MUSTER_ASSIGN_OR_RETURN(v1::CancelJobResponse response,
-                            SendChange(session, &v1::JobService::Stub::CancelJob, request));
+                            SendChange(session, rpc::kCancelJob, request));
     return JobAnswer{.summary = response.summary(), .jobs = response.jobs()};
   });
 }

@@ -40,9 +40,8 @@ absl::StatusOr<v1::CheckpointInfo> FindById(uint64_t id, Session& session) {
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
   v1::ListJobsRequest request;
   request.set_page_size(kMostJobs);
-  MUSTER_ASSIGN_OR_RETURN(
-      const v1::ListJobsResponse jobs,
-      client->Call(&v1::JobService::Stub::ListJobs, request, session.timeout()));
+  MUSTER_ASSIGN_OR_RETURN(const v1::ListJobsResponse jobs,
+                          client->Call(rpc::kListJobs, request, session.timeout()));
   for (const v1::JobSummary& job : jobs.jobs()) {
     v1::JobRef ref;
     ref.set_id(job.id());
@@ -65,9 +64,8 @@ absl::StatusOr<Checkpoints> ListCheckpoints(const v1::JobRef& job, Session& sess
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
   Checkpoints checkpoints;
   do {
-    MUSTER_ASSIGN_OR_RETURN(
-        const v1::ListCheckpointsResponse page,
-        client->Call(&v1::JobService::Stub::ListCheckpoints, request, session.timeout()));
+    MUSTER_ASSIGN_OR_RETURN(const v1::ListCheckpointsResponse page,
+                            client->Call(rpc::kListCheckpoints, request, session.timeout()));
     checkpoints.insert(checkpoints.end(), page.checkpoints().begin(), page.checkpoints().end());
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());

@@ -41,9 +41,9 @@ absl::StatusOr<ExitCode> RunVerify(const std::string& text, Session& session) {
   request.set_checkpoint_id(id);
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
   session.Say(absl::StrCat("checkpoint ", id, ": a worker rereads it"));
-  MUSTER_ASSIGN_OR_RETURN(const v1::VerifyCheckpointResponse response,
-                          client->Call(&v1::JobService::Stub::VerifyCheckpoint, request,
-                                       session.timeout(kVerifyTimeout)));
+  MUSTER_ASSIGN_OR_RETURN(
+      const v1::VerifyCheckpointResponse response,
+      client->Call(rpc::kVerifyCheckpoint, request, session.timeout(kVerifyTimeout)));
   const v1::CheckpointInfo& checkpoint = response.checkpoint();
   session.PrintOne(
       absl::StrCat(

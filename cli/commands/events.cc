@@ -44,12 +44,10 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
       session.timeout(flags.follow ? absl::InfiniteDuration() : kCallTimeout);
   const absl::Duration end = SteadyNow() + limit;
   while (true) {
-    grpc::ClientContext context;
-    client->Prepare(context, end - SteadyNow());
-    const auto stream = client->stub().StreamEvents(&context, request);
-    guard.Set([&context] { context.TryCancel(); });
+    ReadCall stream(rpc::kStreamEvents, request, client->Options(end - SteadyNow()));
+    guard.Set([&stream] { stream.Cancel(); });
     v1::StreamEventsResponse response;
-    while (stream->Read(&response)) {
+    while (stream.Read(response)) {
       reconnect.Good();
       for (const v1::JobEvent& event : response.events()) Print(event, session);
       session.host().out << std::flush;
@@ -57,11 +55,11 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
       request.set_after_sequence(response.events().rbegin()->sequence());
       request.set_tail(0);
     }
-    const grpc::Status status = stream->Finish();
+    const CallEnd stream_end = stream.Finish();
     guard.Clear();
     if (guard.interrupted()) return ExitCode::kInterrupted;
-    if (status.ok()) return ExitCode::kDone;
-    const absl::Status error = client->Explain(status, limit);
+    if (stream_end.ok()) return ExitCode::kDone;
+    const absl::Status error = client->Explain(stream_end, limit);
     if (!flags.follow || SteadyNow() >= end) return error;
     MUSTER_RETURN_IF_ERROR(reconnect.Lost(error));
   }

@@ -32,22 +32,21 @@ void Print(const v1::StreamLogsResponse& fresh, Session& session, LogText& text)
 }
 
 // One stream from its begin to its end.
-grpc::Status Stream(const v1::StreamLogsRequest& request, Session& session, Client& client,
-                    InterruptGuard& guard, Reconnect& reconnect, LogText& text) {
-  grpc::ClientContext context;
+CallEnd Stream(const v1::StreamLogsRequest& request, Session& session, Client& client,
+               InterruptGuard& guard, Reconnect& reconnect, LogText& text) {
   // A follow lasts as long as the job unless --timeout says otherwise.
-  client.Prepare(context,
-                 session.timeout(request.follow() ? absl::InfiniteDuration() : absl::Minutes(10)));
-  const auto stream = client.stub().StreamLogs(&context, request);
-  guard.Set([&context] { context.TryCancel(); });
+  const absl::Duration limit =
+      session.timeout(request.follow() ? absl::InfiniteDuration() : absl::Minutes(10));
+  ReadCall stream(rpc::kStreamLogs, request, client.Options(limit));
+  guard.Set([&stream] { stream.Cancel(); });
   v1::StreamLogsResponse chunk;
-  while (stream->Read(&chunk)) {
+  while (stream.Read(chunk)) {
     reconnect.Good();
     Print(text.Fresh(std::move(chunk)), session, text);
   }
-  const grpc::Status status = stream->Finish();
+  CallEnd end = stream.Finish();
   guard.Clear();
-  return status;
+  return end;
 }
 
 absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
@@ -55,7 +54,7 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
   MUSTER_ASSIGN_OR_RETURN(*get.mutable_job(), ParseJobRef(flags.job));
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
   MUSTER_ASSIGN_OR_RETURN(const v1::GetJobResponse job,
-                          client->Call(&v1::JobService::Stub::GetJob, get, session.timeout()));
+                          client->Call(rpc::kGetJob, get, session.timeout()));
   v1::StreamLogsRequest request;
   request.mutable_job()->set_id(job.summary().id());
   request.set_follow(flags.follow);
@@ -70,14 +69,14 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
   Reconnect reconnect(session, guard);
   reconnect.Good();  // GetJob was answered
   while (true) {
-    const grpc::Status status = Stream(request, session, *client, guard, reconnect, text);
+    const CallEnd end = Stream(request, session, *client, guard, reconnect, text);
     if (guard.interrupted()) {
       return WithHint(
           Interrupted(absl::StrCat("interrupted; job ", job.summary().id(), " goes on")),
           absl::StrCat("end it with `muster cancel ", job.summary().id(), "`"));
     }
-    if (status.ok()) break;
-    const absl::Status error = client->Explain(status, session.timeout());
+    if (end.ok()) break;
+    const absl::Status error = client->Explain(end, session.timeout());
     if (!flags.follow) return error;
     if (absl::IsDeadlineExceeded(error))
       return TimedOut(absl::StrCat("job ", job.summary().id(), " goes on"));

@@ -45,9 +45,8 @@ absl::StatusOr<Points> Query(const Flags& flags, Session& session) {
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
   Points points;
   do {
-    MUSTER_ASSIGN_OR_RETURN(
-        const v1::QueryMetricsResponse page,
-        client->Call(&v1::JobService::Stub::QueryMetrics, request, session.timeout()));
+    MUSTER_ASSIGN_OR_RETURN(const v1::QueryMetricsResponse page,
+                            client->Call(rpc::kQueryMetrics, request, session.timeout()));
     points.insert(points.end(), page.points().begin(), page.points().end());
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());

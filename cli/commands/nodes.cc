@@ -18,9 +18,8 @@ absl::StatusOr<ExitCode> List(Session& session) {
   std::vector<v1::WorkerInfo> workers;
   v1::ListWorkersRequest request;
   do {
-    MUSTER_ASSIGN_OR_RETURN(
-        const v1::ListWorkersResponse page,
-        client->Call(&v1::JobService::Stub::ListWorkers, request, session.timeout()));
+    MUSTER_ASSIGN_OR_RETURN(const v1::ListWorkersResponse page,
+                            client->Call(rpc::kListWorkers, request, session.timeout()));
     workers.insert(workers.end(), page.workers().begin(), page.workers().end());
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());
@@ -48,7 +47,7 @@ absl::StatusOr<ExitCode> Cordon(bool cordoned, const Flags& flags, Session& sess
     request.set_reason(flags.reason);
     request.set_let_finish(flags.let_finish);
     request.set_user(UserName(session.host()));
-    auto response = SendChange(session, &v1::JobService::Stub::CordonWorker, request);
+    auto response = SendChange(session, rpc::kCordonWorker, request);
     if (response.ok()) {
       done.push_back(response->worker());
     } else if (first.ok()) {

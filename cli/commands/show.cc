@@ -22,7 +22,7 @@ absl::StatusOr<ExitCode> Run(const std::string& job, Session& session) {
   MUSTER_ASSIGN_OR_RETURN(*request.mutable_job(), ParseJobRef(job));
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
   MUSTER_ASSIGN_OR_RETURN(const v1::GetJobResponse response,
-                          client->Call(&v1::JobService::Stub::GetJob, request, session.timeout()));
+                          client->Call(rpc::kGetJob, request, session.timeout()));
   if (session.globals().format == Format::kCsv || session.globals().format == Format::kName) {
     session.PrintOne("", ToJson(response.summary()), "id");
   } else {

@@ -39,7 +39,7 @@ absl::StatusOr<TopPicture> Look(Client& client, Session& session) {
   TopPicture picture;
   MUSTER_ASSIGN_OR_RETURN(
       const v1::ListWorkersResponse workers,
-      client.Call(&v1::JobService::Stub::ListWorkers, v1::ListWorkersRequest(), session.timeout()));
+      client.Call(rpc::kListWorkers, v1::ListWorkersRequest(), session.timeout()));
   picture.workers.assign(workers.workers().begin(), workers.workers().end());
   v1::ListJobsRequest request;
   request.set_page_size(kMaxPage);
@@ -47,12 +47,12 @@ absl::StatusOr<TopPicture> Look(Client& client, Session& session) {
     request.add_states(state);
   }
   MUSTER_ASSIGN_OR_RETURN(const v1::ListJobsResponse running,
-                          client.Call(&v1::JobService::Stub::ListJobs, request, session.timeout()));
+                          client.Call(rpc::kListJobs, request, session.timeout()));
   picture.jobs.assign(running.jobs().begin(), running.jobs().end());
   request.clear_states();
   request.add_states(v1::PENDING);
   MUSTER_ASSIGN_OR_RETURN(const v1::ListJobsResponse waiting,
-                          client.Call(&v1::JobService::Stub::ListJobs, request, session.timeout()));
+                          client.Call(rpc::kListJobs, request, session.timeout()));
   picture.waiting = static_cast<size_t>(waiting.jobs_size());
   picture.more_waiting = !waiting.next_page_token().empty();
   return picture;

@@ -12,8 +12,7 @@ namespace {
 
 absl::StatusOr<ExitCode> Run(Session& session) {
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
-  const auto answer =
-      client->Call(&v1::JobService::Stub::GetVersion, v1::GetVersionRequest(), session.timeout());
+  const auto answer = client->Call(rpc::kGetVersion, v1::GetVersionRequest(), session.timeout());
   Json json = {{"client", {{"version", Version()}, {"protocol_version", kProtocolVersion}}},
                {"controller", nullptr}};
   std::string page = absl::StrCat(VersionLine("muster"), "\n");

@@ -67,7 +67,7 @@ const std::vector<Room>& Rooms() {
       {"worker/trainer/",
        {"worker/train/", "worker/link/", "trainer_spec/", "common/fs/", "common/ckpt/",
         "worker/models/", "worker/optim/", "worker/data/", "worker/checkpoint/", "worker/dist/"}},
-      {"cli/", {kProto, "common/spec/", "common/rpc/", "common/fs/", "common/upload/"}},
+      {"cli/", {kProto, "common/spec/", "common/call/", "common/fs/", "common/upload/"}},
   };
   return *rooms;
 }
@@ -91,7 +91,7 @@ const std::vector<Library>& Libraries() {
         "worker/checkpoint/", "worker/dist/", "worker/kernels/"},
        "torch"},
       {{"grpc/", "grpcpp/", "grpc++/"},
-       {"common/rpc/", "controller/api/", "controller/", "worker/agent/", "cli/"},
+       {"common/rpc/", "controller/api/", "controller/", "worker/agent/"},
        "gRPC"},
       {{"nghttp2/"}, {"common/call/"}, "nghttp2"},
   };
@@ -158,7 +158,7 @@ std::string Complaint(const Room& room, absl::string_view header, bool quoted) {
   }
   if (absl::EndsWith(header, ".grpc.pb.h")) {
     static constexpr absl::string_view kTalkers[] = {"common/rpc/", "controller/api/",
-                                                     "controller/", "worker/agent/", "cli/"};
+                                                     "controller/", "worker/agent/"};
     if (std::find(std::begin(kTalkers), std::end(kTalkers), room.prefix) == std::end(kTalkers)) {
       return absl::StrCat("\"", header, "\": a service's stub is only for those that talk gRPC");
     }
