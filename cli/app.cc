@@ -11,6 +11,7 @@
 #include "cli/commands/model.h"
 #include "cli/error.h"
 #include "cli/session.h"
+#include "common/base/status_macros.h"
 #include "common/base/units.h"
 #include "common/base/utf8.h"
 #include "common/base/version.h"
@@ -53,6 +54,45 @@ std::string CheckDuration(const std::string& text) {
 std::string CheckFormat(const std::string& text) {
   const auto format = ParseFormat(text);
   return format.ok() ? "" : std::string(format.status().message());
+}
+
+// A function of commands.h, and the verbs that it declares.
+struct VerbGroup {
+  void (*add)(CLI::App& app, Session& session, Verb& verb);
+  std::vector<absl::string_view> names;
+};
+
+// In the order of --help.
+const std::vector<VerbGroup>& VerbGroups() {
+  static const auto* const groups = new std::vector<VerbGroup>{
+      {AddSubmit, {"submit"}},   {AddRun, {"run"}},
+      {AddLs, {"ls"}},           {AddShow, {"show"}},
+      {AddWatch, {"watch"}},     {AddLogs, {"logs"}},
+      {AddMetrics, {"metrics"}}, {AddWait, {"wait"}},
+      {AddCancel, {"cancel"}},   {AddControl, {"hold", "release", "suspend", "resume", "requeue"}},
+      {AddUpdate, {"update"}},   {AddNodes, {"nodes"}},
+      {AddTop, {"top"}},         {AddProject, {"project", "quota", "share"}},
+      {AddHistory, {"history"}}, {AddGoodput, {"goodput"}},
+      {AddExplain, {"explain"}}, {AddEvents, {"events"}},
+      {AddCkpt, {"ckpt"}},       {AddLocal, {"local"}},
+      {AddModel, {"model"}},     {AddCheck, {"check"}},
+      {AddVersion, {"version"}}};
+  return *groups;
+}
+
+// Those whose names stand somewhere among the arguments: the verb that is asked for is one of them.
+// To declare all of them takes as long as to send a request.
+std::vector<VerbGroup> GroupsIn(const std::vector<std::string>& args) {
+  std::vector<VerbGroup> groups;
+  for (const VerbGroup& group : VerbGroups()) {
+    const bool named =
+        std::find_first_of(args.begin(), args.end(), group.names.begin(), group.names.end(),
+                           [](const std::string& arg, absl::string_view name) {
+                             return arg == name;
+                           }) != args.end();
+    if (named) groups.push_back(group);
+  }
+  return groups;
 }
 
 void AddGlobals(CLI::App& app, GlobalText& text, ContextFlags& context) {
@@ -113,27 +153,27 @@ absl::Status UnknownVerb(const CLI::App& app, const std::string& given) {
 }
 
 // What is sent is UTF-8. Bytes that are not would arrive as something else, or not at all.
-absl::StatusOr<ExitCode> CheckUtf8(const std::vector<std::string>& args) {
+absl::Status CheckUtf8(const std::vector<std::string>& args) {
   for (const std::string& arg : args) {
     if (IsUtf8(arg)) continue;
     return absl::InvalidArgumentError(
         absl::StrCat("the argument '", RepairUtf8(arg), "' is not UTF-8"));
   }
-  return ExitCode::kDone;
+  return absl::OkStatus();
 }
 
-// CLI11 reports faults by exceptions; none leaves this function. OK and exit code 0: help or
-// version was printed.
-absl::StatusOr<ExitCode> Parse(CLI::App& app, const std::vector<std::string>& args, Host& host) {
+// CLI11 reports faults by exceptions; none leaves this function. OK: the arguments are right, or
+// `shown` is the help or the version that they ask for.
+absl::Status Parse(CLI::App& app, const std::vector<std::string>& args, std::string& shown) {
   try {
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
-    return ExitCode::kDone;
+    return absl::OkStatus();
   } catch (const CLI::ParseError& error) {
     std::ostringstream text;
     std::ostringstream fault;
     if (app.exit(error, text, fault) == 0) {
-      host.out << text.str();
-      return ExitCode::kDone;
+      shown = text.str();
+      return absl::OkStatus();
     }
     if (app.get_subcommands().empty() && !app.remaining().empty()) {
       return UnknownVerb(app, app.remaining().front());
@@ -143,9 +183,15 @@ absl::StatusOr<ExitCode> Parse(CLI::App& app, const std::vector<std::string>& ar
   }
 }
 
-}  // namespace
+// What the arguments mean: a verb to run, or something to show.
+struct Reading {
+  Verb verb;
+  GlobalText text;
+  std::string shown;
+};
 
-int RunMuster(const std::vector<std::string>& args, Host& host, FileSystem& fs) {
+absl::StatusOr<Reading> Read(const std::vector<std::string>& args,
+                             const std::vector<VerbGroup>& groups, Session& session) {
   CLI::App app(
       "Muster trains models on machines that come and go. `muster local up` starts one here.",
       "muster");
@@ -154,26 +200,38 @@ int RunMuster(const std::vector<std::string>& args, Host& host, FileSystem& fs) 
   app.fallthrough();
   app.get_formatter()->column_width(28);
   app.footer(kFooter);
+  Reading reading;
+  AddGlobals(app, reading.text, session.globals().context);
+  for (const VerbGroup& group : groups) group.add(app, session, reading.verb);
+  MUSTER_RETURN_IF_ERROR(Parse(app, args, reading.shown));
+  return reading;
+}
+
+// Runs the verb, or shows what was asked for instead. `json`: whether an error is to be told so.
+absl::StatusOr<ExitCode> Run(const std::vector<std::string>& args, Session& session, bool& json) {
+  MUSTER_RETURN_IF_ERROR(CheckUtf8(args));
+  MUSTER_RETURN_IF_ERROR(CheckUtf8(session.globals().program));
+  absl::StatusOr<Reading> reading = Reading();
+  const std::vector<VerbGroup> named = GroupsIn(args);
+  if (!named.empty()) reading = Read(args, named, session);
+  // Help, and what there is to say of a fault, depend on all verbs.
+  if (!reading.ok() || !reading->verb) reading = Read(args, VerbGroups(), session);
+  MUSTER_RETURN_IF_ERROR(reading.status());
+  session.host().out << reading->shown;
+  if (!reading->verb) return ExitCode::kDone;
+  Resolve(reading->text, session.globals());
+  json = IsJson(session.globals().format);
+  return reading->verb();
+}
+
+}  // namespace
+
+int RunMuster(const std::vector<std::string>& args, Host& host, FileSystem& fs) {
   Session session(host, fs);
-  Verb verb;
-  GlobalText text;
-  AddGlobals(app, text, session.globals().context);
-  for (const auto add :
-       {AddSubmit,  AddRun,     AddLs,     AddShow,  AddWatch, AddLogs,    AddMetrics, AddWait,
-        AddCancel,  AddControl, AddUpdate, AddNodes, AddTop,   AddProject, AddHistory, AddGoodput,
-        AddExplain, AddEvents,  AddCkpt,   AddLocal, AddModel, AddCheck,   AddVersion}) {
-    add(app, session, verb);
-  }
   std::vector<std::string> own_args = args;
   session.globals().program = TakeProgram(own_args);
-  absl::StatusOr<ExitCode> code = CheckUtf8(args);
-  if (code.ok()) code = Parse(app, own_args, host);
   bool json = WantsJson(own_args);
-  if (code.ok() && verb) {
-    Resolve(text, session.globals());
-    json = IsJson(session.globals().format);
-    code = verb();
-  }
+  absl::StatusOr<ExitCode> code = Run(own_args, session, json);
   if (!code.ok()) {
     host.out << std::flush;
     host.err << ErrorText(code.status(), json) << std::flush;
