@@ -106,7 +106,10 @@ Http2Stream::Http2Stream(UniqueFd connection, const std::vector<Header>& headers
                          const Silence& silence)
     : connection_(std::move(connection)),
       silence_(silence),
-      judged_at_(RealClock().SinceBoot() + silence.ping_after) {
+      // The peer's first word is due as the answer to a ping would be: a port that takes
+      // connections and says nothing is no server.
+      judged_at_(RealClock().SinceBoot() + std::min(kConnectTimeout, silence.gone_after)),
+      pinged_(true) {
   nghttp2_session_callbacks* callbacks = nullptr;
   MUSTER_CHECK(::nghttp2_session_callbacks_new(&callbacks) == 0, "there is memory for HTTP/2");
   ::nghttp2_session_callbacks_set_on_header_callback(callbacks, &Callbacks::OnHeader);

@@ -187,10 +187,20 @@ TEST(HostilePeer, AFloodOfPingsEndsAtTheDeadlineOrSooner) {
   EXPECT_FALSE(end.by_peer);
 }
 
+TEST(HostilePeer, APeerThatNeverSaysAWordIsNoServer) {
+  RawPeer peer([](RawPeer::Connection& connection) { connection.AwaitHangUp(); });
+  v1::GetVersionResponse response;
+  const CallEnd end =
+      CallOnce(kGetVersion, v1::GetVersionRequest(), response,
+               {.address = peer.address(), .silence = {.gone_after = absl::Milliseconds(20)}});
+  EXPECT_THAT(end.status, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("silent")));
+}
+
 TEST(HostilePeer, ASilentPeerIsPingedAndThenGivenUp) {
   std::string heard;
   {
     RawPeer peer([&](RawPeer::Connection& connection) {
+      connection.Send(SettingsFrame());
       while (connection.Receive()) {
       }
       heard = connection.received;
