@@ -75,7 +75,8 @@ absl::StatusOr<v1::JobSummary> FollowJob(
       return WithHint(Interrupted(absl::StrCat("interrupted; ", JobText(job), " goes on")),
                       GoesOn(job));
     }
-    if (SteadyNow() >= end) {
+    // The controller has the same deadline by a clock of its own, and may be the first to say so.
+    if (SteadyNow() >= end || absl::IsDeadlineExceeded(stream_end.status)) {
       return WithHint(TimedOut(absl::StrCat(JobText(job), " has not ended within ",
                                             HumanDuration(limit), "; it goes on")),
                       GoesOn(job));

@@ -4,6 +4,7 @@
 #include <grpcpp/server_builder.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -59,7 +60,9 @@ void FakeJobService::Stop() {
     stopping_ = true;
     changed_.NotifyAll();
   }
-  server_->Shutdown();
+  // Without grace: a test may stop it from within what reads a stream, and then nobody answers the
+  // ping by which an orderly shutdown asks whether the client has heard.
+  server_->Shutdown(std::chrono::system_clock::now());
   server_.reset();
 }
 
