@@ -6,7 +6,7 @@
 
 #include "absl/strings/string_view.h"
 
-struct evp_md_ctx_st;  // OpenSSL's EVP_MD_CTX
+struct SHA256state_st;  // OpenSSL's SHA256_CTX
 
 namespace muster {
 
@@ -22,7 +22,7 @@ class Sha256 {
   std::string FinishHex();
 
  private:
-  evp_md_ctx_st* const context_;
+  const std::unique_ptr<SHA256state_st> context_;
 };
 
 // Whether the text is a SHA-256 in 64 lower-case hex digits.
