@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "cli/error.h"
 #include "common/base/status_macros.h"
 #include "common/base/token_file.h"
@@ -13,6 +14,9 @@ namespace muster::cli {
 namespace {
 
 constexpr uint64_t kMaxContextBytes = 64 << 10;
+
+// How gRPC writes an address that is looked up by its name, as all of ours are.
+constexpr char kDnsScheme[] = "dns:///";
 
 absl::Status CheckAddress(const std::string& address) {
   const size_t colon = address.rfind(':');
@@ -104,6 +108,7 @@ absl::StatusOr<Endpoint> FindController(const Host& host, FileSystem& fs,
   }
   if (endpoint.address.empty())
     endpoint.address = saved.address.empty() ? kDefaultAddress : saved.address;
+  endpoint.address = std::string(absl::StripPrefix(endpoint.address, kDnsScheme));
   MUSTER_RETURN_IF_ERROR(CheckAddress(endpoint.address));
   if (endpoint.token.empty() && token_file.empty() &&
       SameAddress(saved.address, endpoint.address)) {

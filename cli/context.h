@@ -40,7 +40,8 @@ absl::Status SaveContext(const Host& host, FileSystem& fs, const SavedContext& c
 // Removes the saved context if it leads to `address`. OK when there is none.
 absl::Status ForgetContext(const Host& host, FileSystem& fs, const std::string& address);
 
-// The address: --addr, else MUSTER_ADDR, else the saved context's, else kDefaultAddress.
+// The address: --addr, else MUSTER_ADDR, else the saved context's, else kDefaultAddress; without
+// `dns:///` in front, which it may have.
 // The token: --token-file, else MUSTER_TOKEN, else MUSTER_TOKEN_FILE, else the saved context's if
 // the address is its own. INVALID_ARGUMENT for an address that is no host:port; a token file that
 // cannot be used gives ReadTokenFile's status.

@@ -90,6 +90,12 @@ TEST_F(ContextTest, TheContextsTokenIsNotSentToAnotherAddress) {
   EXPECT_EQ(endpoint.token, "t");
 }
 
+TEST_F(ContextTest, AnAddressMayBeWrittenAsGrpcDoes) {
+  ASSERT_OK_AND_ASSIGN(const Endpoint endpoint, Find({.address = "dns:///a.example:1"}));
+  EXPECT_EQ(endpoint.address, "a.example:1");
+  EXPECT_THAT(Find({.address = "dns:///"}), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 TEST_F(ContextTest, BadInputIsNamed) {
   EXPECT_THAT(Find({.address = "no-port"}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("HOST:PORT")));
