@@ -8,14 +8,16 @@
 
 namespace muster::cli::rpc {
 
+inline constexpr bool kOnlyReads = true;
+
 inline constexpr Method<v1::GetVersionRequest, v1::GetVersionResponse> kGetVersion{
-    "/muster.v1.JobService/GetVersion"};
+    "/muster.v1.JobService/GetVersion", kOnlyReads};
 inline constexpr Method<v1::SubmitRequest, v1::SubmitResponse> kSubmit{
     "/muster.v1.JobService/Submit"};
 inline constexpr Method<v1::ListJobsRequest, v1::ListJobsResponse> kListJobs{
-    "/muster.v1.JobService/ListJobs"};
+    "/muster.v1.JobService/ListJobs", kOnlyReads};
 inline constexpr Method<v1::GetJobRequest, v1::GetJobResponse> kGetJob{
-    "/muster.v1.JobService/GetJob"};
+    "/muster.v1.JobService/GetJob", kOnlyReads};
 inline constexpr Method<v1::CancelJobRequest, v1::CancelJobResponse> kCancelJob{
     "/muster.v1.JobService/CancelJob"};
 inline constexpr Method<v1::ControlJobRequest, v1::ControlJobResponse> kControlJob{
@@ -29,25 +31,25 @@ inline constexpr Method<v1::StreamEventsRequest, v1::StreamEventsResponse> kStre
 inline constexpr Method<v1::StreamLogsRequest, v1::StreamLogsResponse> kStreamLogs{
     "/muster.v1.JobService/StreamLogs"};
 inline constexpr Method<v1::QueryMetricsRequest, v1::QueryMetricsResponse> kQueryMetrics{
-    "/muster.v1.JobService/QueryMetrics"};
+    "/muster.v1.JobService/QueryMetrics", kOnlyReads};
 inline constexpr Method<v1::ListCheckpointsRequest, v1::ListCheckpointsResponse> kListCheckpoints{
-    "/muster.v1.JobService/ListCheckpoints"};
+    "/muster.v1.JobService/ListCheckpoints", kOnlyReads};
 inline constexpr Method<v1::VerifyCheckpointRequest, v1::VerifyCheckpointResponse>
     kVerifyCheckpoint{"/muster.v1.JobService/VerifyCheckpoint"};
 inline constexpr Method<v1::ListWorkersRequest, v1::ListWorkersResponse> kListWorkers{
-    "/muster.v1.JobService/ListWorkers"};
+    "/muster.v1.JobService/ListWorkers", kOnlyReads};
 inline constexpr Method<v1::CordonWorkerRequest, v1::CordonWorkerResponse> kCordonWorker{
     "/muster.v1.JobService/CordonWorker"};
 inline constexpr Method<v1::ListProjectsRequest, v1::ListProjectsResponse> kListProjects{
-    "/muster.v1.JobService/ListProjects"};
+    "/muster.v1.JobService/ListProjects", kOnlyReads};
 inline constexpr Method<v1::SetProjectRequest, v1::SetProjectResponse> kSetProject{
     "/muster.v1.JobService/SetProject"};
 inline constexpr Method<v1::GetGoodputRequest, v1::GetGoodputResponse> kGetGoodput{
-    "/muster.v1.JobService/GetGoodput"};
+    "/muster.v1.JobService/GetGoodput", kOnlyReads};
 inline constexpr Method<v1::ExplainJobRequest, v1::ExplainJobResponse> kExplainJob{
-    "/muster.v1.JobService/ExplainJob"};
+    "/muster.v1.JobService/ExplainJob", kOnlyReads};
 inline constexpr Method<v1::FindUploadRequest, v1::FindUploadResponse> kFindUpload{
-    "/muster.v1.UploadService/Find"};
+    "/muster.v1.UploadService/Find", kOnlyReads};
 inline constexpr Method<v1::UploadRequest, v1::UploadResponse> kUpload{
     "/muster.v1.UploadService/Upload"};
 

@@ -81,7 +81,7 @@ CallEnd Call::Finish() {
     return {status, /*by_peer=*/true};
   }
   if (IsForeign()) return {StatusOfHttp(answer.http_status), /*by_peer=*/true};
-  if (!stream_->fault().ok()) return {stream_->fault()};
+  if (!stream_->fault().ok()) return {stream_->fault(), /*by_peer=*/false, stream_->unheard()};
   return {absl::InternalError("the answer ends without a status")};
 }
 
@@ -162,6 +162,21 @@ CallEnd FinishWith(Call& call, google::protobuf::MessageLite& response) {
   CallEnd end = call.Finish();
   if (!end.ok() || answered) return end;
   return {absl::InternalError("the answer has no message")};
+}
+
+CallEnd CallUnary(Method<google::protobuf::MessageLite, google::protobuf::MessageLite> method,
+                  const google::protobuf::MessageLite& request,
+                  google::protobuf::MessageLite& response, CallOptions options) {
+  const absl::Duration deadline = RealClock().SinceBoot() + options.timeout;
+  const auto attempt = [&] {
+    Call call(method.path, options);
+    call.Start(request);
+    return FinishWith(call, response);
+  };
+  CallEnd end = attempt();
+  if (!end.unheard || !method.only_reads) return end;
+  options.timeout = deadline - RealClock().SinceBoot();
+  return attempt();
 }
 
 }  // namespace muster

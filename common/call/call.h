@@ -25,6 +25,7 @@ namespace muster {
 template <typename Request, typename Response>
 struct Method {
   const char* path;
+  bool only_reads = false;  // nothing changes, however often it is called
 };
 
 struct CallOptions {
@@ -41,6 +42,7 @@ struct CallOptions {
 struct CallEnd {
   absl::Status status;
   bool by_peer = false;
+  bool unheard = false;  // the peer took the connection, and hung up before it answered
 
   bool ok() const { return status.ok(); }
 };
@@ -109,12 +111,16 @@ class ReadCall {
 // A call with one response. It ends OK only with a message in `response`.
 CallEnd FinishWith(Call& call, google::protobuf::MessageLite& response);
 
+// A call with one request and one response. One that only reads is made a second time, within the
+// same timeout, when its end was `unheard`: the peer may be on its way down, and another up.
+CallEnd CallUnary(Method<google::protobuf::MessageLite, google::protobuf::MessageLite> method,
+                  const google::protobuf::MessageLite& request,
+                  google::protobuf::MessageLite& response, CallOptions options);
+
 template <typename Request, typename Response>
 CallEnd CallOnce(Method<Request, Response> method, const Request& request, Response& response,
                  CallOptions options) {
-  Call call(method.path, std::move(options));
-  call.Start(request);
-  return FinishWith(call, response);
+  return CallUnary({method.path, method.only_reads}, request, response, std::move(options));
 }
 
 }  // namespace muster

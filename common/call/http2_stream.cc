@@ -84,7 +84,10 @@ struct Http2Stream::Callbacks {
 
   static int OnClose(nghttp2_session*, int32_t stream, uint32_t code, void* self_pointer) {
     auto& self = *static_cast<Http2Stream*>(self_pointer);
-    if (stream == self.stream_ && !self.answered_) self.Fail(StatusOfReset(code));
+    if (stream != self.stream_ || self.answered_) return 0;
+    // Also what GOAWAY makes of a stream that the peer has not looked at.
+    if (code == NGHTTP2_REFUSED_STREAM) self.hung_up_ = true;
+    self.Fail(StatusOfReset(code));
     return 0;
   }
 
@@ -194,6 +197,7 @@ void Http2Stream::Take() {
   const ssize_t count = ::recv(connection_.get(), bytes.data(), bytes.size(), 0);
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (count <= 0) {
+    hung_up_ = true;
     Fail(absl::UnavailableError(count == 0 ? "the connection was closed" : ::strerror(errno)));
     return;
   }

@@ -68,6 +68,8 @@ class Http2Stream {
   bool over() const { return answered_ || !fault_.ok(); }
   // Why an answer that is over is not whole; OK when it is.
   const absl::Status& fault() const { return fault_; }
+  // Whether the peer hung up, or refused the request, before the answer's head.
+  bool unheard() const { return hung_up_ && !answer_.headed; }
   const Answer& answer() const { return answer_; }
   // What came of the answer's body; whoever reads it takes it out.
   std::string& body() { return body_; }
@@ -95,6 +97,7 @@ class Http2Stream {
   size_t header_bytes_ = 0;
   std::string body_;
   bool answered_ = false;
+  bool hung_up_ = false;
   absl::Status fault_;
   absl::Duration judged_at_;  // since boot: when a silent peer is pinged, or given up
   bool pinged_ = false;

@@ -174,6 +174,59 @@ TEST(HostilePeer, BrokenHeadersAreNoAnswer) {
             absl::StatusCode::kUnavailable, false);
 }
 
+// How a call ends whose peer answers its first connection with these bytes and hangs up, and the
+// second as it should.
+CallEnd EndOfSecondAfter(const std::string& bytes, bool only_reads, int& connections) {
+  connections = 0;
+  RawPeer peer(
+      [&](RawPeer::Connection& connection) {
+        const bool first = ++connections == 1;
+        connection.Send(first ? bytes
+                              : SettingsFrame() + Head() + DataFrame(Prefixed(Version()), false) +
+                                    Trailers("0"));
+      },
+      /*connections=*/2);
+  v1::GetVersionResponse response;
+  return CallOnce(
+      Method<v1::GetVersionRequest, v1::GetVersionResponse>{kGetVersion.path, only_reads},
+      v1::GetVersionRequest(), response, {.address = peer.address()});
+}
+
+TEST(HostilePeer, ACallThatOnlyReadsIsMadeAgainWhenThePeerHungUpBeforeItAnswered) {
+  int connections = 0;
+  for (const std::string& bytes :
+       {std::string(), SettingsFrame(), SettingsFrame() + GoAwayFrame(0, 0),
+        SettingsFrame() + ResetFrame(7)}) {
+    EXPECT_OK(EndOfSecondAfter(bytes, /*only_reads=*/true, connections).status);
+    EXPECT_EQ(connections, 2);
+    ExpectEnd(EndOfSecondAfter(bytes, /*only_reads=*/false, connections),
+              absl::StatusCode::kUnavailable, /*by_peer=*/false);
+    EXPECT_EQ(connections, 1);
+  }
+}
+
+TEST(HostilePeer, ACallWhoseAnswerBeganIsNotMadeAgain) {
+  int connections = 0;
+  ExpectEnd(EndOfSecondAfter(SettingsFrame() + Head(), /*only_reads=*/true, connections),
+            absl::StatusCode::kUnavailable, /*by_peer=*/false);
+  EXPECT_EQ(connections, 1);
+  ExpectEnd(EndOfSecondAfter(SettingsFrame() + ResetFrame(2), /*only_reads=*/true, connections),
+            absl::StatusCode::kInternal, /*by_peer=*/false);
+  EXPECT_EQ(connections, 1);
+}
+
+TEST(HostilePeer, ACallIsMadeTwiceAtMost) {
+  int connections = 0;
+  {
+    RawPeer peer([&](RawPeer::Connection&) { ++connections; }, /*connections=*/3);
+    v1::GetVersionResponse response;
+    const Method<v1::GetVersionRequest, v1::GetVersionResponse> read{kGetVersion.path, true};
+    ExpectEnd(CallOnce(read, v1::GetVersionRequest(), response, {.address = peer.address()}),
+              absl::StatusCode::kUnavailable, /*by_peer=*/false);
+  }
+  EXPECT_EQ(connections, 2);
+}
+
 TEST(HostilePeer, AFloodOfPingsEndsAtTheDeadlineOrSooner) {
   RawPeer peer([&](RawPeer::Connection& connection) {
     const std::string ping = Frame(6, 0, 0, std::string(8, 'p'));

@@ -1,12 +1,12 @@
 #include "tests/common/call/raw_peer.h"
 
-#include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <array>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 
 namespace muster::testing {
 namespace {
@@ -100,23 +100,28 @@ bool RawPeer::Connection::Receive() {
   return true;
 }
 
+void RawPeer::Connection::EndSending() { ::shutdown(fd_.get(), SHUT_WR); }
+
 void RawPeer::Connection::AwaitHangUp() {
   while (Receive()) received.clear();
 }
 
-RawPeer::RawPeer(std::function<void(Connection&)> script)
+RawPeer::RawPeer(std::function<void(Connection&)> script, int connections)
     : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
   sockaddr_in at = {};
   at.sin_family = AF_INET;
   at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof(at);
-  EXPECT_EQ(::bind(listener_.get(), reinterpret_cast<sockaddr*>(&at), size), 0);
-  EXPECT_EQ(::listen(listener_.get(), 1), 0);
-  EXPECT_EQ(::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&at), &size), 0);
+  MUSTER_CHECK(::bind(listener_.get(), reinterpret_cast<sockaddr*>(&at), size) == 0 &&
+                   ::listen(listener_.get(), connections) == 0 &&
+                   ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&at), &size) == 0,
+               "a port of loopback can be listened on");
   port_ = ntohs(at.sin_port);
-  thread_ = std::thread([this, script = std::move(script)] {
-    Connection connection(::accept(listener_.get(), nullptr, nullptr));
-    if (connection.Receive()) script(connection);
+  thread_ = std::thread([this, script = std::move(script), connections] {
+    for (int i = 0; i < connections; ++i) {
+      Connection connection(::accept(listener_.get(), nullptr, nullptr));
+      if (connection.Receive()) script(connection);
+    }
   });
 }
 

@@ -26,8 +26,8 @@ std::string GoAwayFrame(uint32_t last_stream, uint32_t code);
 std::string Prefixed(const std::string& message, bool compressed = false);
 
 // Listens on a port of the system's choice on loopback. The script runs on a thread of its own with
-// the first connection, which it is handed when the client's request has arrived, and which is
-// closed when it returns.
+// each of so many connections, one after the other. It is handed one when the client's request has
+// arrived; when it returns, the connection is closed.
 class RawPeer {
  public:
   class Connection {
@@ -35,6 +35,8 @@ class RawPeer {
     explicit Connection(int fd) : fd_(fd) {}
     // False: the client is gone.
     bool Send(const std::string& bytes);
+    // The client finds the end behind what was sent.
+    void EndSending();
     // Reads and drops all until the client hangs up.
     void AwaitHangUp();
     // What came so far.
@@ -46,7 +48,7 @@ class RawPeer {
     UniqueFd fd_;
   };
 
-  explicit RawPeer(std::function<void(Connection&)> script);
+  explicit RawPeer(std::function<void(Connection&)> script, int connections = 1);
   ~RawPeer();
 
   std::string address() const;
