@@ -1,10 +1,6 @@
 #include "common/spec/load_spec.h"
 
-#include <google/protobuf/descriptor.h>
-#include <google/protobuf/message.h>
-
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -15,6 +11,7 @@
 #include "common/spec/spec_fault.h"
 #include "common/spec/spec_reader.h"
 #include "common/spec/spec_validate.h"
+#include "common/spec/train_paths.h"
 
 namespace muster {
 namespace {
@@ -47,26 +44,6 @@ void MakeAbsolute(const std::string& base_dir, std::string* path) {
   *path = absl::StrCat(base_dir, absl::EndsWith(base_dir, "/") ? "" : "/", *path);
 }
 
-// Calls `visit` with each string field of the name `path` below the message, and its key.
-void ForEachPath(const std::string& key, google::protobuf::Message& message,
-                 const std::function<void(const std::string& key, std::string& path)>& visit) {
-  const google::protobuf::Reflection& reflection = *message.GetReflection();
-  std::vector<const google::protobuf::FieldDescriptor*> fields;
-  reflection.ListFields(message, &fields);
-  for (const google::protobuf::FieldDescriptor* field : fields) {
-    if (field->is_repeated()) continue;
-    const std::string below = absl::StrCat(key, ".", field->name());
-    if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) {
-      ForEachPath(below, *reflection.MutableMessage(&message, field), visit);
-    } else if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_STRING &&
-               field->name() == "path") {
-      std::string path = reflection.GetString(message, field);
-      visit(below, path);
-      reflection.SetString(&message, field, std::move(path));
-    }
-  }
-}
-
 void MakePathsAbsolute(const SpecSource& source, const std::map<std::string, int>& lines,
                        v1::JobSpec& spec) {
   const auto base = [&](const std::string& path) {
@@ -85,9 +62,10 @@ void MakePathsAbsolute(const SpecSource& source, const std::map<std::string, int
       command.set_workdir(source.overrides_dir);
     }
   }
-  if (spec.has_train())
-    ForEachPath("train", *spec.mutable_train(),
-                [&](const std::string& key, std::string& path) { MakeAbsolute(base(key), &path); });
+  if (spec.has_train()) {
+    ForEachTrainPath(*spec.mutable_train(),
+                     [&](const char* key, std::string& path) { MakeAbsolute(base(key), &path); });
+  }
 }
 
 // A key that could not be read must not be called missing or out of bounds as well.
@@ -106,7 +84,7 @@ absl::StatusOr<v1::JobSpec> LoadSpec(absl::string_view text, const SpecSource& s
   MakePathsAbsolute(source, read.lines, read.spec);
   FillDefaults(read.spec);
   std::vector<SpecFault> all = read.faults;
-  for (SpecFault& fault : ValidateSpec(read.spec)) {
+  for (SpecFault& fault : ValidateReadSpec(read.spec)) {
     if (Told(read.faults, fault)) continue;
     fault.line = LineOf(read.lines, fault.path);
     all.push_back(std::move(fault));

@@ -67,34 +67,6 @@ std::string Got(const SpecNode& node) {
                      : absl::StrCat("; got ", ShownValue(node.text));
 }
 
-template <typename T>
-std::string ReadWhole(const SpecNode& node, T& out) {
-  if (!node.quoted && Classify(node.text) == NumberKind::kWhole) {
-    absl::string_view text = node.text;
-    if (text[0] == '+') text.remove_prefix(1);
-    if (absl::SimpleAtoi(text, &out)) return "";
-  }
-  return absl::StrCat("must be a whole number from ", std::numeric_limits<T>::min(), " to ",
-                      std::numeric_limits<T>::max(), Got(node));
-}
-
-std::string ReadReal(const SpecNode& node, double& out) {
-  if (!node.quoted && Classify(node.text) != NumberKind::kNone) {
-    absl::string_view text = node.text;
-    if (text[0] == '+') text.remove_prefix(1);
-    if (absl::SimpleAtod(text, &out) && std::isfinite(out)) return "";
-  }
-  return absl::StrCat("must be a finite number", Got(node));
-}
-
-std::string ReadBool(const SpecNode& node, bool& out) {
-  if (node.quoted || (!IsTrue(node.text) && !IsFalse(node.text))) {
-    return absl::StrCat("must be true or false", Got(node));
-  }
-  out = IsTrue(node.text);
-  return "";
-}
-
 std::string ReadEnum(const SpecNode& node, const FieldDescriptor* field, Message& message) {
   const google::protobuf::EnumDescriptor& type = *field->enum_type();
   const auto* value = FindEnumValue(type, node.text);
@@ -109,20 +81,14 @@ std::string ReadEnum(const SpecNode& node, const FieldDescriptor* field, Message
   return "";
 }
 
-std::string ReadDuration(const SpecNode& node, const FieldDescriptor* field, Message& message) {
-  const auto parsed = ParseDuration(node.text);
-  if (!parsed.ok()) {
-    return absl::StrCat("must be a duration such as 90s, 5m, 1h30m or 2d", Got(node));
-  }
-  if (*parsed > kLongestDuration) return absl::StrCat("must be at most 100 years", Got(node));
-  const google::protobuf::Duration rounded = ToProto(*parsed);
-  if (absl::AbsDuration(FromProto(rounded) - *parsed) > absl::Microseconds(1)) {
-    return absl::StrCat("must be in whole milliseconds", Got(node));
-  }
+std::string StoreDuration(const SpecNode& node, const FieldDescriptor* field, Message& message) {
+  google::protobuf::Duration value;
+  std::string wrong = ReadDuration(node, value);
+  if (!wrong.empty()) return wrong;
   const Reflection& r = *message.GetReflection();
   (field->is_repeated() ? r.AddMessage(&message, field) : r.MutableMessage(&message, field))
-      ->CopyFrom(rounded);
-  return "";
+      ->CopyFrom(value);
+  return wrong;
 }
 
 // Reads with `read` and stores with one of the two setters.
@@ -146,6 +112,52 @@ std::string ReadString(const SpecNode& node, std::string& out) {
     return absl::StrCat("must be a string: put it in quotes", Got(node));
   }
   out = node.text;
+  return "";
+}
+
+template <typename T>
+std::string ReadWhole(const SpecNode& node, T& out) {
+  if (!node.quoted && Classify(node.text) == NumberKind::kWhole) {
+    absl::string_view text = node.text;
+    if (text[0] == '+') text.remove_prefix(1);
+    if (absl::SimpleAtoi(text, &out)) return "";
+  }
+  return absl::StrCat("must be a whole number from ", std::numeric_limits<T>::min(), " to ",
+                      std::numeric_limits<T>::max(), Got(node));
+}
+
+template std::string ReadWhole(const SpecNode&, int32_t&);
+template std::string ReadWhole(const SpecNode&, uint32_t&);
+template std::string ReadWhole(const SpecNode&, int64_t&);
+template std::string ReadWhole(const SpecNode&, uint64_t&);
+
+std::string ReadReal(const SpecNode& node, double& out) {
+  if (!node.quoted && Classify(node.text) != NumberKind::kNone) {
+    absl::string_view text = node.text;
+    if (text[0] == '+') text.remove_prefix(1);
+    if (absl::SimpleAtod(text, &out) && std::isfinite(out)) return "";
+  }
+  return absl::StrCat("must be a finite number", Got(node));
+}
+
+std::string ReadBool(const SpecNode& node, bool& out) {
+  if (node.quoted || (!IsTrue(node.text) && !IsFalse(node.text))) {
+    return absl::StrCat("must be true or false", Got(node));
+  }
+  out = IsTrue(node.text);
+  return "";
+}
+
+std::string ReadDuration(const SpecNode& node, google::protobuf::Duration& out) {
+  const auto parsed = ParseDuration(node.text);
+  if (!parsed.ok()) {
+    return absl::StrCat("must be a duration such as 90s, 5m, 1h30m or 2d", Got(node));
+  }
+  if (*parsed > kLongestDuration) return absl::StrCat("must be at most 100 years", Got(node));
+  out = ToProto(*parsed);
+  if (absl::AbsDuration(FromProto(out) - *parsed) > absl::Microseconds(1)) {
+    return absl::StrCat("must be in whole milliseconds", Got(node));
+  }
   return "";
 }
 
@@ -182,7 +194,7 @@ std::string SetScalar(const SpecNode& node, const FieldDescriptor* field, Messag
     case FieldDescriptor::CPPTYPE_ENUM:
       return ReadEnum(node, field, message);
     case FieldDescriptor::CPPTYPE_MESSAGE:
-      return ReadDuration(node, field, message);
+      return StoreDuration(node, field, message);
     case FieldDescriptor::CPPTYPE_FLOAT:
       break;  // the spec writes double
   }

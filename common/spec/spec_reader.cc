@@ -10,6 +10,7 @@
 #include "common/spec/scalar_reader.h"
 #include "common/spec/spec_overrides.h"
 #include "common/spec/spec_tree.h"
+#include "common/spec/table_reader.h"
 
 namespace muster {
 namespace {
@@ -208,8 +209,15 @@ ReadSpecResult ReadSpec(absl::string_view text, const std::vector<std::string>& 
     return result;
   }
   ApplyOverrides(overrides, root, result.faults);
-  Walker(result).ReadMessage(root, "", result.spec);
+  if (result.faults.empty() && ReadByTable(root, result.spec, result.lines)) return result;
+  result.spec.Clear();
+  result.lines.clear();
+  ReadSpecTree(root, result);
   return result;
+}
+
+void ReadSpecTree(const SpecNode& root, ReadSpecResult& result) {
+  Walker(result).ReadMessage(root, "", result.spec);
 }
 
 }  // namespace muster

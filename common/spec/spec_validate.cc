@@ -23,8 +23,45 @@ class Validator : public SpecChecks {
  public:
   using SpecChecks::SpecChecks;
 
+  // What only a spec that came as a message can hold: fields that we do not know, and enum values
+  // that are none.
+  void CheckMessage(const std::string& path, const google::protobuf::Message& message) {
+    const google::protobuf::Reflection& r = *message.GetReflection();
+    const auto& unknown = r.GetUnknownFields(message);
+    if (!unknown.empty()) {
+      Fault(path, absl::StrCat("has the field number ", unknown.field(0).number(),
+                               ", which this version does not know: the sender is newer"));
+    }
+    std::vector<const google::protobuf::FieldDescriptor*> fields;
+    r.ListFields(message, &fields);
+    for (const auto* field : fields) {
+      const auto at = [&path, field] {
+        return path.empty() ? field->name() : absl::StrCat(path, ".", field->name());
+      };
+      if (field->is_map()) continue;  // of names to strings
+      if (field->is_repeated()) {
+        // The spec has no lists of enums.
+        if (field->message_type() == nullptr) continue;
+        for (int i = 0; i < r.FieldSize(message, field); ++i) {
+          CheckMessage(absl::StrCat(at(), "[", i, "]"), r.GetRepeatedMessage(message, field, i));
+        }
+        continue;
+      }
+      if (field->message_type() != nullptr) {
+        CheckMessage(at(), r.GetMessage(message, field));
+      } else if (field->enum_type() != nullptr) {
+        const int value = r.GetEnumValue(message, field);
+        const auto* known = field->enum_type()->FindValueByNumber(value);
+        if (known == nullptr || value == 0) {
+          Fault(at(), absl::StrCat("must be one of ",
+                                   absl::StrJoin(EnumValueTexts(*field->enum_type()), ", "),
+                                   "; got the number ", value));
+        }
+      }
+    }
+  }
+
   void Check(const v1::JobSpec& spec) {
-    CheckMessage("", spec);
     if (!spec.has_name()) {
       Fault("name", "is required");
     } else {
@@ -66,44 +103,6 @@ class Validator : public SpecChecks {
   }
 
  private:
-  // What only a spec that came as a message can hold: fields that we do not know, and enum values
-  // that are none.
-  void CheckMessage(const std::string& path, const google::protobuf::Message& message) {
-    const google::protobuf::Reflection& r = *message.GetReflection();
-    const auto& unknown = r.GetUnknownFields(message);
-    if (!unknown.empty()) {
-      Fault(path, absl::StrCat("has the field number ", unknown.field(0).number(),
-                               ", which this version does not know: the sender is newer"));
-    }
-    std::vector<const google::protobuf::FieldDescriptor*> fields;
-    r.ListFields(message, &fields);
-    for (const auto* field : fields) {
-      const auto at = [&path, field] {
-        return path.empty() ? field->name() : absl::StrCat(path, ".", field->name());
-      };
-      if (field->is_map()) continue;  // of names to strings
-      if (field->is_repeated()) {
-        // The spec has no lists of enums.
-        if (field->message_type() == nullptr) continue;
-        for (int i = 0; i < r.FieldSize(message, field); ++i) {
-          CheckMessage(absl::StrCat(at(), "[", i, "]"), r.GetRepeatedMessage(message, field, i));
-        }
-        continue;
-      }
-      if (field->message_type() != nullptr) {
-        CheckMessage(at(), r.GetMessage(message, field));
-      } else if (field->enum_type() != nullptr) {
-        const int value = r.GetEnumValue(message, field);
-        const auto* known = field->enum_type()->FindValueByNumber(value);
-        if (known == nullptr || value == 0) {
-          Fault(at(), absl::StrCat("must be one of ",
-                                   absl::StrJoin(EnumValueTexts(*field->enum_type()), ", "),
-                                   "; got the number ", value));
-        }
-      }
-    }
-  }
-
   void Check(const v1::PerRank& per_rank) {
     Whole("per_rank.gpus", per_rank.gpus(), 0, 64);
     if (per_rank.has_gpu_type()) {
@@ -162,11 +161,19 @@ class Validator : public SpecChecks {
   }
 
   void Check(const v1::RestartBudgets& budgets) {
-    const google::protobuf::Reflection& r = *budgets.GetReflection();
-    std::vector<const google::protobuf::FieldDescriptor*> fields;
-    r.ListFields(budgets, &fields);
-    for (const auto* field : fields) {
-      Whole(absl::StrCat("restart.budgets.", field->name()), r.GetUInt32(budgets, field), 0, 1000);
+    const std::pair<const char*, uint32_t> all[] = {
+        {"worker_lost", budgets.worker_lost()},
+        {"hang", budgets.hang()},
+        {"out_of_memory", budgets.out_of_memory()},
+        {"non_finite", budgets.non_finite()},
+        {"data_error", budgets.data_error()},
+        {"checkpoint_failed", budgets.checkpoint_failed()},
+        {"corruption", budgets.corruption()},
+        {"application", budgets.application()},
+        {"start_failed", budgets.start_failed()},
+        {"rank_killed", budgets.rank_killed()}};
+    for (const auto& [name, budget] : all) {
+      Whole(absl::StrCat("restart.budgets.", name), budget, 0, 1000);
     }
   }
 
@@ -211,6 +218,14 @@ class Validator : public SpecChecks {
 }  // namespace
 
 std::vector<SpecFault> ValidateSpec(const v1::JobSpec& spec) {
+  std::vector<SpecFault> faults;
+  Validator validator(faults);
+  validator.CheckMessage("", spec);
+  validator.Check(spec);
+  return faults;
+}
+
+std::vector<SpecFault> ValidateReadSpec(const v1::JobSpec& spec) {
   std::vector<SpecFault> faults;
   Validator(faults).Check(spec);
   return faults;
