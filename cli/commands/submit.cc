@@ -64,13 +64,19 @@ void PrintDryRun(const v1::SubmitResponse& response, Session& session) {
 }
 
 void PrintSubmitted(const v1::SubmitResponse& response, Session& session) {
+  const std::string page = absl::StrCat(SubmittedText(response), "\n");
+  // The spec as JSON takes longer to make than all else that a submit computes.
+  if (session.globals().tables()) {
+    session.host().out << page;
+    return;
+  }
   const Json json = {{"job_id", response.job_id()},
                      {"jobs", response.jobs()},
                      {"name", response.resolved_spec().name()},
                      {"already_existed", response.already_existed()},
                      {"spec", Json::parse(SpecToJson(response.resolved_spec()), nullptr,
                                           /*allow_exceptions=*/false)}};
-  session.PrintOne(absl::StrCat(SubmittedText(response), "\n"), json, "job_id");
+  session.PrintOne(page, json, "job_id");
 }
 
 // Until every job of the submit has ended; the first that did not succeed decides the exit code.
