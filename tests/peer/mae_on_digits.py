@@ -61,6 +61,7 @@ class MaeOnDigits(unittest.TestCase):
         # The pixels' own variance is about 0.6: that much a model errs that always predicts the mean.
         self.assertLess(seen["test_loss"], 0.3)
         self.assertIn("heads.head.weight", log)  # said to start fresh
+        self.assertNotIn("test_accuracy", seen, "nothing is right or wrong about a picture")
         self.assertGreater(tuned["test_accuracy"], fresh["test_accuracy"] + 0.05)
 
     def test_blocks_computed_again_give_the_same_weights(self):

@@ -22,7 +22,9 @@ import muster_data  # noqa: E402
 from muster_gang import Gang, resolved_spec  # noqa: E402
 
 STEPS = 10
-SAMPLES, BATCH, CLASSES, SEED = 96, 16, 5, 11
+# A seed where no rectifier's input comes so close to zero that rounding decides: with 11, PyTorch's fp32 weights are 1e-3
+# away from its own float64 ones after ten steps; with 13 they are 1e-6 away.
+SAMPLES, BATCH, CLASSES, SEED = 96, 16, 5, 13
 SMOOTHING, CLIP, LR = 0.1, 0.7, 2e-3
 MODELS = {
     "mlp": ({"mlp": {"hidden": [24, 16]}}, {"model": "mlp", "hidden": [24, 16], "shape": [20]}),
@@ -89,7 +91,7 @@ class TrainAgainstPyTorch(unittest.TestCase):
         state = model.state_dict()
         self.assertEqual(set(final), set(state))
         for name, tensor in final.items():
-            torch.testing.assert_close(tensor, state[name], rtol=1e-3, atol=1e-4, msg=lambda text: f"{name}: {text}")
+            torch.testing.assert_close(tensor, state[name], rtol=1e-3, atol=1e-5, msg=lambda text: f"{name}: {text}")
 
     def test_mlp_with_adamw(self):
         self.compare("mlp", "adamw")

@@ -180,8 +180,8 @@ void Checkpoints::Save(const RunState& state, bool best) {
   request.epoch = state.epoch;
   request.best = best;
   if (state.validation_step == state.step) {
-    request.metrics = {{"validation_accuracy", state.validation_accuracy},
-                       {"validation_loss", state.validation_loss}};
+    request.metrics = {{"validation_loss", state.validation_loss}};
+    if (options_.has_accuracy) request.metrics["validation_accuracy"] = state.validation_accuracy;
   }
   request.model = &model_tensors_;
   request.optimizer = &optimizer_tensors_;

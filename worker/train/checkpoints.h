@@ -37,6 +37,7 @@ struct CheckpointsOptions {
   uint64_t nonce_seed = 0;
   std::vector<CheckpointCandidate> candidates;  // as the controller gave them
   RunIdentity identity;
+  bool has_accuracy = true;  // a validated checkpoint says its own
 };
 
 // What the checkpoints work on. All must outlive them.

@@ -56,9 +56,11 @@ absl::StatusOr<TrainResult> Conclude(const Recipe& recipe, const TrainParts& par
   for (const auto& [name, value] : parts.objective.Derived(test.loss)) {
     result.results["test_" + name] = value;
   }
-  result.results.insert({{"test_accuracy", test.accuracy()},
-                         {"test_loss", test.loss},
-                         {"validation_accuracy", run.best_accuracy},
+  if (recipe.has_accuracy) {
+    result.results.insert(
+        {{"test_accuracy", test.accuracy()}, {"validation_accuracy", run.best_accuracy}});
+  }
+  result.results.insert({{"test_loss", test.loss},
                          {"best_step", static_cast<double>(run.best_step)},
                          {"final_step", static_cast<double>(run.step)}});
   if (test.top5_accuracy.has_value()) result.results["test_top5_accuracy"] = *test.top5_accuracy;

@@ -106,6 +106,7 @@ class MeanSquaredError final : public Classification {
 class Regression final : public Objective {
  public:
   bool accuracy_leads() const override { return false; }
+  bool has_accuracy() const override { return false; }
 
   at::Tensor TrainingLoss(const ModelOutput& output, const Batch& batch) const override {
     return at::mse_loss(output.values.to(at::kFloat), batch.targets, at::Reduction::Mean);

@@ -24,6 +24,9 @@ class Objective {
   // between equals; else the one with the lowest loss.
   virtual bool accuracy_leads() const = 0;
 
+  // Whether there is a right and a wrong: Correct is defined, and an accuracy says something.
+  virtual bool has_accuracy() const { return true; }
+
   // The mean over the batch's samples: 0-dim, differentiable. With what only training wants, such
   // as label smoothing.
   virtual at::Tensor TrainingLoss(const ModelOutput& output, const Batch& batch) const = 0;
@@ -32,7 +35,7 @@ class Objective {
   virtual at::Tensor EvaluationLoss(const ModelOutput& output, const Batch& batch) const = 0;
 
   // How many of the batch's samples are right: 0-dim; a sample of many predictions counts as the
-  // share of them that are right. Undefined when the task knows no right and wrong.
+  // share of them that are right. Undefined without has_accuracy().
   virtual at::Tensor Correct(const ModelOutput& output, const Batch& batch) const = 0;
 
   // The class that each sample is taken for, int64 [B]. Undefined when samples have no class.

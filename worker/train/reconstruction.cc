@@ -38,6 +38,7 @@ class Reconstruction final : public Objective {
   at::Tensor Correct(const ModelOutput&, const Batch&) const override { return {}; }
 
   bool accuracy_leads() const override { return false; }
+  bool has_accuracy() const override { return false; }
 
  private:
   // [B, P], 0 where the patch was seen.

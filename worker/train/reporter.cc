@@ -58,8 +58,8 @@ void Reporter::Evaluated(const RunState& run, Split split, const Evaluation& eva
                          const std::map<std::string, double>& derived) {
   if (rank_ != 0) return;
   const std::string name = SplitName(split);
-  std::map<std::string, double> values = {{absl::StrCat(name, "_accuracy"), evaluation.accuracy()},
-                                          {absl::StrCat(name, "_loss"), evaluation.loss}};
+  std::map<std::string, double> values = {{absl::StrCat(name, "_loss"), evaluation.loss}};
+  if (recipe_.has_accuracy) values[absl::StrCat(name, "_accuracy")] = evaluation.accuracy();
   if (evaluation.top5_accuracy.has_value())
     values[absl::StrCat(name, "_top5_accuracy")] = *evaluation.top5_accuracy;
   for (const auto& [what, value] : derived) values[absl::StrCat(name, "_", what)] = value;
@@ -97,7 +97,7 @@ std::map<std::string, double> Reporter::Values(const RunState& run, const Verdic
   // A step that was skipped for its overflow may have neither.
   if (std::isfinite(verdict.loss)) values["loss"] = verdict.loss;
   if (std::isfinite(verdict.grad_norm)) values["grad_norm"] = verdict.grad_norm;
-  values["train_accuracy"] = verdict.accuracy;
+  if (recipe_.has_accuracy) values["train_accuracy"] = verdict.accuracy;
   if (verdict.loss_scale > 0) {
     values["loss_scale"] = verdict.loss_scale;
     values["skipped_steps"] = static_cast<double>(verdict.skipped_steps);

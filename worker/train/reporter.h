@@ -38,7 +38,7 @@ class Reporter {
   // numbers when `report`.
   void StepDone(const RunState& run, const Batch& batch, const Verdict& verdict, bool report);
 
-  // After an evaluation, as "<split>_accuracy", "<split>_loss", where it says something
+  // After an evaluation, as "<split>_loss", where they say something "<split>_accuracy" and
   // "<split>_top5_accuracy", and whatever `derived` names. Rank 0 only; the others stay silent.
   void Evaluated(const RunState& run, Split split, const Evaluation& evaluation,
                  const std::map<std::string, double>& derived);

@@ -149,15 +149,18 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
   Log(LogLevel::kInfo, "gang_ready",
       {{"ranks", gang->world_size()}, {"transport", gang->transport()}});
   if (spec.train.parallel.sync_batch_norm) model->SynchronizeBatchNorm(*gang);
-  MUSTER_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Checkpoints> checkpoints,
-      Checkpoints::Create(
-          {fs, publisher, supervisor, *gang, *model, *optimizer, ema.get()},
-          CheckpointsFor(launch, IdentityOf(launch, spec, *dataset, *gang, device))));
-  // Whatever way this ends, the saver's thread must come back from its waits before it is joined.
-  const auto cancel_waits = absl::MakeCleanup([&link] { link.Cancel(); });
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Objective> objective,
                           BuildObjective(spec.train, *dataset));
+  recipe.has_accuracy = objective->has_accuracy();
+  CheckpointsOptions saving =
+      CheckpointsFor(launch, IdentityOf(launch, spec, *dataset, *gang, device));
+  saving.has_accuracy = recipe.has_accuracy;
+  MUSTER_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Checkpoints> checkpoints,
+      Checkpoints::Create({fs, publisher, supervisor, *gang, *model, *optimizer, ema.get()},
+                          std::move(saving)));
+  // Whatever way this ends, the saver's thread must come back from its waits before it is joined.
+  const auto cancel_waits = absl::MakeCleanup([&link] { link.Cancel(); });
   recipe.count_confusion = spec.train.artifacts.confusion && objective->accuracy_leads() &&
                            dataset->classes() <= kMostConfusionClasses;
   const auto made = BuildArtifacts(launch, spec, fs, *model, loader, device);
