@@ -75,8 +75,8 @@ AllocationTrace TracePass(const EstimateParts& parts, const Batch& batch, int64_
 // Where gradients stay from one pass to the next (buckets, micro-batches) they are held beside all
 // activations; else they come as activations go.
 int64_t BesideGradients(const EstimateParts& parts, const AllocationTrace& trace) {
-  if (parts.gang.world_size() > 1 || parts.recipe.accumulate > 1)
-    return trace.PeakBytesBesideKept();
+  const int ranks = parts.ranks > 0 ? parts.ranks : parts.gang.world_size();
+  if (ranks > 1 || parts.recipe.accumulate > 1) return trace.PeakBytesBesideKept();
   return trace.PeakBytes() - trace.KeptBytes();
 }
 
@@ -119,7 +119,7 @@ MemoryEstimate CountMemory(const EstimateParts& parts) {
 }
 
 void MeasureActivations(const EstimateParts& parts, MemoryEstimate& estimate) {
-  const int64_t before = MeasureMemory(parts.device).now_bytes;
+  const MemoryUse before = MeasureMemory(parts.device);
   const Batch batch = parts.loader.TrainBatch(0, static_cast<uint32_t>(parts.gang.rank()),
                                               static_cast<uint32_t>(parts.gang.world_size()));
   const int64_t wanted = MicroBatchSamples(parts);
@@ -127,8 +127,12 @@ void MeasureActivations(const EstimateParts& parts, MemoryEstimate& estimate) {
   const int64_t more = std::min({wanted, at_hand, kDrySamples});
   const AllocationTrace trace = TracePass(parts, batch, more);
   if (parts.device.is_cpu()) {
-    // malloc keeps what the tensors took (worker/trainer/main.cc).
-    const int64_t grown = MeasureMemory(parts.device).now_bytes - before;
+    // What the kernels loaded and took beside the tensors. malloc may have given back by now what
+    // the tensors took, so the peak tells, unless it is older than the pass.
+    const MemoryUse after = MeasureMemory(parts.device);
+    const int64_t highest =
+        after.peak_bytes > before.peak_bytes ? after.peak_bytes : after.now_bytes;
+    const int64_t grown = highest - before.now_bytes;
     estimate.program += std::max<int64_t>(0, grown - trace.PeakBytes());
   }
   estimate.activations = ActivationsAt(parts, batch, trace, more);

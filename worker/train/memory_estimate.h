@@ -20,7 +20,9 @@ namespace muster::worker {
 
 // In bytes. On a device the program and the data count nothing, for they are the host's.
 struct MemoryEstimate {
-  int64_t program = 0;      // code, libraries and what they keep
+  // Code, libraries and what they keep: what the process held before, less what is counted below,
+  // and what the kernels of a first pass loaded and took beside the tensors.
+  int64_t program = 0;
   int64_t data = 0;         // the data set in memory, and the batch
   int64_t weights = 0;      // parameters and buffers
   int64_t gradients = 0;    // with the buckets that are exchanged
@@ -44,15 +46,19 @@ struct EstimateParts {
   const Collectives& gang;
   at::Device device;
   const Ema* ema = nullptr;
+  // Of the gang that the estimate is for, where `gang` and the sampler are those of one rank alone;
+  // 0: of `gang`.
+  int ranks = 0;
 };
 
 // Everything but the activations. Cheap; allocates nothing.
 MemoryEstimate CountMemory(const EstimateParts& parts);
 
 // Adds the activations at the peak of a step: runs forward and backward on at most kDrySamples
-// samples and scales. What kernels loaded and took for themselves thereby is added to the program.
-// Leaves model, buffers and gradients as they were. Call before there is a GradientSync. Throws
-// what torch throws.
+// samples and scales. What kernels loaded and took for themselves thereby, at the peak of that
+// pass, is added to the program. Holes that malloc keeps between tensors are not known: a few
+// percent. Leaves model, buffers and gradients as they were. Call before there is a GradientSync.
+// Throws what torch throws.
 inline constexpr int64_t kDrySamples = 8;
 void MeasureActivations(const EstimateParts& parts, MemoryEstimate& estimate);
 
