@@ -14,6 +14,7 @@
 #include "cli/output/explain_view.h"
 #include "cli/spec_file.h"
 #include "cli/submission.h"
+#include "cli/trainer_program.h"
 #include "cli/upload.h"
 #include "common/base/status_macros.h"
 #include "common/spec/load_spec.h"
@@ -91,6 +92,20 @@ absl::StatusOr<ExitCode> WaitForAll(const v1::SubmitResponse& response, Session&
   return first;
 }
 
+// `muster check`, told on stderr: stdout is for the job. Its warnings fail it, too.
+absl::Status CheckFirst(const v1::JobSpec& spec, Session& session) {
+  if (!spec.has_train()) {
+    return absl::InvalidArgumentError("--check looks at a recipe, and this job has no `train`");
+  }
+  const absl::StatusOr<std::string> page =
+      RunTrainer({"check", "--strict", "--spec", "-"}, SpecToJson(spec), session.host());
+  if (!page.ok())
+    return WithHint(page.status(), "nothing was submitted; without --check it would be");
+  for (const absl::string_view line : absl::StrSplit(*page, '\n', absl::SkipEmpty()))
+    session.Say(line);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ExitCode> Run(SubmitFlags flags, Session& session) {
   v1::SubmitRequest request;
   MUSTER_ASSIGN_OR_RETURN(const std::optional<PackedFolder> upload, PackUpload(flags));
@@ -99,6 +114,7 @@ absl::StatusOr<ExitCode> Run(SubmitFlags flags, Session& session) {
     return WithHint(absl::InvalidArgumentError("--watch shows one job, not an array"),
                     "submit it with --wait, or `muster watch 42_3` one of its tasks");
   }
+  if (flags.check) MUSTER_RETURN_IF_ERROR(CheckFirst(request.spec(), session));
   if (upload.has_value() && !flags.dry_run) {
     MUSTER_RETURN_IF_ERROR(SendUpload(*upload, session));
   }

@@ -183,6 +183,8 @@ void AddSubmitFlags(CLI::App& command, SubmitFlags& flags) {
       .add_option("--idempotency-key", flags.key,
                   "a repeated submit with the same key is the same job (default: random)")
       ->check(CheckKey);
+  command.add_flag("--check", flags.check,
+                   "first `muster check` it on this machine, and submit it only if that passes");
   command.add_flag("--dry-run", flags.dry_run,
                    "check all of it, say where it would run, print the resolved spec");
   command.add_flag("--wait", flags.wait, "stay until it has ended; its exit code as of `wait`");

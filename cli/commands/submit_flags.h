@@ -25,6 +25,7 @@ struct SubmitFlags {
   bool hold = false;
   std::string key;
   bool dry_run = false;
+  bool check = false;
   bool wait = false;
   bool watch = false;
 };

@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "cli/output/proto_json.h"
 #include "common/base/version.h"
+#include "common/fs/file_system.h"
 #include "tests/cli/cli_run.h"
 #include "tests/cli/fake_job_service.h"
 #include "tests/support/status_matchers.h"
@@ -47,6 +48,32 @@ class VerbsTest : public ::testing::Test {
   FakeJobService service_;
   CliRun run_;
 };
+
+TEST_F(VerbsTest, SubmitWithCheckSendsOnlyWhatPasses) {
+  run_.env()["MUSTER_BIN_DIR"] = run_.dir().path();
+  const auto trainer = [&](const std::string& script) {
+    EXPECT_TRUE(WriteFileAtomically(PosixFileSystem(), run_.dir() / "muster-trainer",
+                                    "#!/bin/sh\n" + script, 0755)
+                    .ok());
+  };
+  trainer("echo 'muster-trainer: the check did not pass: too slow' >&2; exit 2\n");
+  const std::string file = JobFile(kGood);
+  const CliResult refused = run_({"submit", "--check", "-f", file});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("the check did not pass: too slow"),
+                                 HasSubstr("nothing was submitted")));
+  EXPECT_TRUE(service_.submits().empty());
+
+  trainer("echo \"asked: $*\"\n");
+  const CliResult sent = run_({"submit", "--check", "-q", "-f", file});
+  EXPECT_EQ(sent.code, 0) << sent.err;
+  EXPECT_EQ(service_.submits().size(), 1u);
+  EXPECT_THAT(sent.out, Not(HasSubstr("asked")));
+
+  const CliResult program = run_({"submit", "--check", "--", "true"});
+  EXPECT_EQ(program.code, 2);
+  EXPECT_THAT(program.err, HasSubstr("has no `train`"));
+}
 
 TEST_F(VerbsTest, LsShowsTheNewestFirst) {
   service_.PutJob(MakeJob(1, "first", v1::SUCCEEDED));

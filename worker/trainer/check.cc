@@ -10,122 +10,21 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
-#include "worker/dist/collectives.h"
+#include "common/base/units.h"
 #include "worker/train/failure.h"
+#include "worker/train/memory_estimate.h"
 #include "worker/train/memory_probe.h"
-#include "worker/train/step.h"
 #include "worker/train/torch_guard.h"
-#include "worker/trainer/compose.h"
+#include "worker/trainer/bench.h"
+#include "worker/trainer/check_profile.h"
 
 namespace muster::worker {
 namespace {
 
-constexpr int64_t kWarmSteps = 3;
-constexpr int64_t kProfiledSteps = 10;
 constexpr int64_t kOverfitSteps = 150;
-constexpr double kOverfitGoal = 0.1;   // of the first loss
-constexpr double kLoaderShare = 0.25;  // of a step: above it the loader counts
+constexpr double kOverfitGoal = 0.1;  // of the first loss
 constexpr int64_t kRateSteps = 100;
 constexpr double kFirstRate = 1e-7, kLastRate = 10;
-
-// One rank of the recipe's gang, alone: all that a step needs. Members are torn down in the
-// reverse order of their making.
-struct Bench {
-  std::unique_ptr<Dataset> dataset;
-  std::unique_ptr<Augmenter> augmenter;
-  std::unique_ptr<Loader> loader;
-  Recipe recipe;
-  std::unique_ptr<Model> model;
-  std::unique_ptr<Optimizer> optimizer;
-  std::unique_ptr<Objective> objective;
-  std::unique_ptr<Collectives> gang = MakeLocalCollectives();
-  std::unique_ptr<TrainStep> step;
-};
-
-at::Device DeviceFor(const trainer_spec::JobSpec& spec) {
-  return spec.per_rank.gpus > 0 ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
-}
-
-// `spec` with one rank's share of the batch.
-trainer_spec::JobSpec ShareOf(trainer_spec::JobSpec spec) {
-  const uint32_t ranks = std::max<uint32_t>(1, spec.ranks.min);
-  spec.train.batch_size = std::max<uint32_t>(1, spec.train.batch_size / ranks);
-  spec.train.parallel.sync_batch_norm = false;
-  return spec;
-}
-
-absl::StatusOr<Bench> SetUp(const trainer_spec::JobSpec& spec, FileSystem& fs) {
-  Bench bench;
-  const at::Device device = DeviceFor(spec);
-  MUSTER_ASSIGN_OR_RETURN(bench.dataset, BuildDataset(spec, fs));
-  MUSTER_ASSIGN_OR_RETURN(bench.augmenter, BuildAugmenter(spec.train, *bench.dataset));
-  bench.loader = std::make_unique<Loader>(*bench.dataset, BuildSampler(spec.train, *bench.dataset),
-                                          bench.augmenter.get());
-  bench.recipe = BuildRecipe(spec, bench.loader->sampler(), /*world_size=*/1);
-  MUSTER_ASSIGN_OR_RETURN(bench.model, BuildModel(spec, *bench.dataset, device));
-  MUSTER_ASSIGN_OR_RETURN(bench.optimizer, BuildOptimizer(spec.train.optimizer, *bench.model));
-  MUSTER_ASSIGN_OR_RETURN(bench.objective, BuildObjective(spec.train, *bench.dataset));
-  return bench;
-}
-
-// After changes of the recipe.
-void MakeStep(const trainer_spec::JobSpec& spec, Bench& bench) {
-  bench.step = std::make_unique<TrainStep>(
-      bench.recipe,
-      StepParts{*bench.model, *bench.objective, *bench.optimizer, *bench.gang, DeviceFor(spec)});
-}
-
-Batch BatchAt(const Bench& bench, int64_t step, at::Device device) {
-  Batch batch = bench.loader->TrainBatch(static_cast<uint64_t>(step), 0, 1);
-  batch.inputs = batch.inputs.to(device);
-  batch.targets = batch.targets.to(device);
-  return batch;
-}
-
-// Steps that the data allow, at most `wanted`.
-int64_t StepsWithin(const Bench& bench, int64_t wanted) {
-  return std::min(wanted, std::max<int64_t>(1, bench.recipe.total_steps));
-}
-
-void Profile(const trainer_spec::JobSpec& spec, Bench& bench, CheckReport& report) {
-  MakeStep(spec, bench);
-  const at::Device device = DeviceFor(spec);
-  StepTimer timer;
-  int64_t samples = 0;
-  const int64_t steps = StepsWithin(bench, kWarmSteps + kProfiledSteps);
-  const int64_t warm = std::min(kWarmSteps, steps - 1);
-  for (int64_t step = 0; step < steps; ++step) {
-    if (step == warm) {
-      timer.Mark(StepPart::kOther);
-      timer.Reset();
-      samples = 0;
-    }
-    const Batch batch = BatchAt(bench, step, device);
-    timer.Mark(StepPart::kData);
-    bench.step->Run(step, batch, {}, /*report=*/true, timer);
-    samples += batch.count;
-  }
-  const double counted = static_cast<double>(steps - warm);
-  report.data_seconds = timer.seconds(StepPart::kData) / counted;
-  report.compute_seconds = timer.seconds(StepPart::kForwardBackward) / counted;
-  report.optimizer_seconds = timer.seconds(StepPart::kOptimizer) / counted;
-  report.samples_per_second = static_cast<double>(samples) / timer.total_seconds();
-  const double data = timer.seconds(StepPart::kData);
-  report.loader_samples_per_second = data > 0 ? static_cast<double>(samples) / data : 0;
-  const double share = data / timer.total_seconds();
-  const double optimizer = timer.seconds(StepPart::kOptimizer) / timer.total_seconds();
-  if (share > kLoaderShare) {
-    report.limit = absl::StrFormat(
-        "The loader takes %.0f %% of a step: less augmentation, or more ranks, would help.",
-        100 * share);
-  } else if (optimizer > 0.5) {
-    report.limit = absl::StrFormat(
-        "The optimizer takes %.0f %% of a step: a larger batch would help.", 100 * optimizer);
-  } else {
-    report.limit = absl::StrFormat(
-        "Computing takes %.0f %% of a step: it is as fast as the device.", 100 * (1 - share));
-  }
-}
 
 // A model that cannot learn one batch by heart learns nothing: Karpathy's first check.
 absl::Status Overfit(trainer_spec::JobSpec spec, FileSystem& fs, CheckReport& report) {
@@ -133,7 +32,7 @@ absl::Status Overfit(trainer_spec::JobSpec spec, FileSystem& fs, CheckReport& re
   spec.train.label_smoothing = 0;
   spec.train.schedule = {};
   spec.train.schedule.name = trainer_spec::ScheduleName::kConstant;
-  MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUp(spec, fs));
+  MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
   MakeStep(spec, bench);
   const Batch batch = BatchAt(bench, 0, DeviceFor(spec));
   StepTimer timer;
@@ -156,10 +55,20 @@ absl::Status Overfit(trainer_spec::JobSpec spec, FileSystem& fs, CheckReport& re
   return absl::OkStatus();
 }
 
+// Of one rank of the planned gang.
+MemoryEstimate EstimateOf(const trainer_spec::JobSpec& whole, const Bench& bench) {
+  EstimateParts parts = {bench.recipe,     *bench.loader, *bench.model,    *bench.objective,
+                         *bench.optimizer, *bench.gang,   DeviceFor(whole)};
+  parts.ranks = PlannedRanks(whole);
+  MemoryEstimate memory = CountMemory(parts);
+  MeasureActivations(parts, memory);
+  return memory;
+}
+
 absl::StatusOr<CheckReport> Check(const trainer_spec::JobSpec& whole, FileSystem& fs) {
   const trainer_spec::JobSpec spec = ShareOf(whole);
   CheckReport report;
-  MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUp(spec, fs));
+  MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
   report.sample_shape = bench.dataset->shape();
   report.classes = bench.dataset->classes();
   report.train_samples = bench.dataset->size(Split::kTrain);
@@ -170,7 +79,10 @@ absl::StatusOr<CheckReport> Check(const trainer_spec::JobSpec& whole, FileSystem
                                    std::max<uint32_t>(1, whole.ranks.min))
                            .total_steps;
   report.device = DeviceFor(spec).str();
-  Profile(spec, bench, report);
+  const MemoryEstimate memory = EstimateOf(whole, bench);
+  report.memory_bytes = memory.total();
+  report.memory_parts = MemoryText(memory);
+  MUSTER_ASSIGN_OR_RETURN(report.profile, ProfileRecipe(whole, fs));
   MUSTER_RETURN_IF_ERROR(Overfit(spec, fs, report));
   return report;
 }
@@ -181,7 +93,7 @@ absl::StatusOr<RateRange> Rates(trainer_spec::JobSpec spec, FileSystem& fs) {
   spec.train.steps = kRateSteps;
   spec.train.schedule = {};
   spec.train.schedule.name = trainer_spec::ScheduleName::kConstant;
-  MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUp(spec, fs));
+  MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
   constexpr double kSmoothing = 0.9, kExploded = 4;
   RateRange range;
   StepTimer timer;
@@ -208,7 +120,7 @@ absl::StatusOr<int64_t> PeakOf(trainer_spec::JobSpec spec, FileSystem& fs, int64
   spec.train.batch_size = static_cast<uint32_t>(samples);
   spec.train.epochs = 0;
   spec.train.steps = 2;
-  MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUp(spec, fs));
+  MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
   MakeStep(spec, bench);
   StepTimer timer;
   for (int64_t step = 0; step < 2; ++step)
@@ -280,18 +192,25 @@ double SteepestRate(const std::vector<RatePoint>& points) {
 }
 
 std::string CheckText(const CheckReport& r) {
+  const StepProfile& p = r.profile;
   std::string text = absl::StrFormat(
       "data        %d training, %d validation and %d test samples of shape [%s], %d classes\n"
       "model       %d parameters, %d steps to train, on %s\n"
-      "step        %.2f ms: data %.2f, forward and backward %.2f, optimizer %.2f\n"
+      "memory      %s a rank: %s\n",
+      r.train_samples, r.validation_samples, r.test_samples, absl::StrJoin(r.sample_shape, ", "),
+      r.classes, r.parameters, r.total_steps, r.device,
+      HumanBytes(static_cast<double>(r.memory_bytes)), r.memory_parts);
+  absl::StrAppendFormat(
+      &text,
+      "step        %.2f ms: data %.2f, forward and backward %.2f, communication %.2f, optimizer "
+      "%.2f\n"
+      "ranks       %s\n"
       "throughput  %.1f samples/s a rank; the loader alone %.1f\n"
       "limit       %s\n"
       "overfit     the loss of one batch went from %.4g to %.4g in %d steps\n",
-      r.train_samples, r.validation_samples, r.test_samples, absl::StrJoin(r.sample_shape, ", "),
-      r.classes, r.parameters, r.total_steps, r.device,
-      1e3 * (r.data_seconds + r.compute_seconds + r.optimizer_seconds), 1e3 * r.data_seconds,
-      1e3 * r.compute_seconds, 1e3 * r.optimizer_seconds, r.samples_per_second,
-      r.loader_samples_per_second, r.limit, r.overfit_first_loss, r.overfit_last_loss,
+      1e3 * p.step_seconds(), 1e3 * p.data_seconds, 1e3 * p.compute_seconds,
+      1e3 * p.communication_seconds, 1e3 * p.optimizer_seconds, p.RanksText(), p.samples_per_second,
+      p.loader_samples_per_second, p.LimitText(), r.overfit_first_loss, r.overfit_last_loss,
       r.overfit_steps);
   for (const std::string& warning : r.warnings)
     absl::StrAppend(&text, "warning     ", warning, "\n");
@@ -299,6 +218,7 @@ std::string CheckText(const CheckReport& r) {
 }
 
 std::string CheckJson(const CheckReport& r) {
+  const StepProfile& p = r.profile;
   const nlohmann::ordered_json json = {{"sample_shape", r.sample_shape},
                                        {"classes", r.classes},
                                        {"train_samples", r.train_samples},
@@ -307,12 +227,18 @@ std::string CheckJson(const CheckReport& r) {
                                        {"parameters", r.parameters},
                                        {"total_steps", r.total_steps},
                                        {"device", r.device},
-                                       {"data_seconds", r.data_seconds},
-                                       {"compute_seconds", r.compute_seconds},
-                                       {"optimizer_seconds", r.optimizer_seconds},
-                                       {"samples_per_second", r.samples_per_second},
-                                       {"loader_samples_per_second", r.loader_samples_per_second},
-                                       {"limit", r.limit},
+                                       {"memory_bytes", r.memory_bytes},
+                                       {"memory_parts", r.memory_parts},
+                                       {"planned_ranks", p.planned_ranks},
+                                       {"ranks", p.ranks},
+                                       {"transport", p.transport},
+                                       {"data_seconds", p.data_seconds},
+                                       {"compute_seconds", p.compute_seconds},
+                                       {"communication_seconds", p.communication_seconds},
+                                       {"optimizer_seconds", p.optimizer_seconds},
+                                       {"samples_per_second", p.samples_per_second},
+                                       {"loader_samples_per_second", p.loader_samples_per_second},
+                                       {"limit", p.LimitText()},
                                        {"overfit_steps", r.overfit_steps},
                                        {"overfit_first_loss", r.overfit_first_loss},
                                        {"overfit_last_loss", r.overfit_last_loss},

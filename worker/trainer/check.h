@@ -1,5 +1,5 @@
 // Looks at a recipe before its real run: does everything fit together, can the model learn at all,
-// what will limit it. One process, nothing saved.
+// what will limit it. Nothing is saved.
 //
 // Used by `muster-trainer check`, `lr-range` and `find-batch`, which `muster check` and its
 // likes run for people.
@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "common/fs/file_system.h"
 #include "trainer_spec/job_spec.h"
+#include "worker/trainer/check_profile.h"
 
 namespace muster::worker {
 
@@ -24,11 +25,10 @@ struct CheckReport {
   int64_t parameters = 0;
   int64_t total_steps = 0;
   std::string device;
-  // A short profile of one rank with its share of the batch, in seconds a step.
-  double data_seconds = 0, compute_seconds = 0, optimizer_seconds = 0;
-  double samples_per_second = 0;         // of the rank
-  double loader_samples_per_second = 0;  // of the loader alone
-  std::string limit;                     // one sentence: what the time goes to
+  // Of one rank of the job, before its start (worker/train/memory_estimate.h).
+  int64_t memory_bytes = 0;
+  std::string memory_parts;
+  StepProfile profile;
   // The same batch again and again, without augmentation and smoothing, at the peak rate.
   int64_t overfit_steps = 0;
   double overfit_first_loss = 0, overfit_last_loss = 0;

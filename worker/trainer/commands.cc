@@ -47,7 +47,7 @@ struct Commands::State {
   ForwardRequest request;
   ExportRequest to_export;
   std::string name, spec_file, output = "table";
-  bool allow_plugins = false, plain_weights = false;
+  bool allow_plugins = false, plain_weights = false, strict = false;
   int64_t limit_bytes = 0;
 
   bool json() const { return output == "json"; }
@@ -63,6 +63,8 @@ struct Commands::State {
   absl::StatusOr<std::string> Check() const {
     MUSTER_ASSIGN_OR_RETURN(const trainer_spec::JobSpec spec, ReadSpec(spec_file));
     MUSTER_ASSIGN_OR_RETURN(const CheckReport report, CheckRecipe(spec, PosixFileSystem()));
+    if (strict && !report.warnings.empty())
+      return absl::FailedPreconditionError("the check did not pass:\n" + CheckText(report));
     return json() ? CheckJson(report) : CheckText(report);
   }
 
@@ -124,6 +126,7 @@ Commands::Commands(CLI::App& app) : state_(std::make_unique<State>()) {
     command->add_option("--spec", s.spec_file, "The resolved spec (JSON); - for standard input")
         ->required();
   }
+  s.check->add_flag("--strict", s.strict, "Fail when there is a warning");
   s.batch->add_option("--limit-bytes", s.limit_bytes, "How much one rank may take")
       ->required()
       ->check(CLI::PositiveNumber);

@@ -59,7 +59,7 @@ absl::StatusOr<std::unique_ptr<Collectives>> JoinGang(const Launch& launch,
                                                       const trainer_spec::JobSpec& spec,
                                                       LinkClient& link) {
   if (launch.world_size == 1) return MakeLocalCollectives();
-  CollectivesOptions options;
+  CollectivesOptions options = GangOptions(spec);
   options.rank = static_cast<int>(launch.rank);
   options.world_size = static_cast<int>(launch.world_size);
   options.advertise_address = launch.advertise_address;
@@ -68,9 +68,6 @@ absl::StatusOr<std::unique_ptr<Collectives>> JoinGang(const Launch& launch,
   // The store is scoped by job, attempt and generation already; the names say so too, for whoever
   // reads them.
   options.prefix = absl::StrCat("a", launch.attempt, ".g", launch.generation, "/");
-  options.transport = TransportOf(spec.train.parallel.transport);
-  options.compression = CompressionOf(spec.train.parallel.compression);
-  options.static_graph = spec.train.parallel.static_graph;
   auto gang = MakeCollectives(std::make_shared<LinkKeyValue>(link), options);
   if (!gang.ok()) return Classify(gang.status(), kStartFailed);
   return gang;
@@ -171,6 +168,14 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
 }
 
 }  // namespace
+
+CollectivesOptions GangOptions(const trainer_spec::JobSpec& spec) {
+  CollectivesOptions options;
+  options.transport = TransportOf(spec.train.parallel.transport);
+  options.compression = CompressionOf(spec.train.parallel.compression);
+  options.static_graph = spec.train.parallel.static_graph;
+  return options;
+}
 
 void ConfigureTorch(const trainer_spec::JobSpec& spec) {
   at::set_num_threads(static_cast<int>(std::max<uint32_t>(1, spec.train.threads_per_rank)));

@@ -3,6 +3,7 @@
 
 #include "absl/status/statusor.h"
 #include "trainer_spec/job_spec.h"
+#include "worker/dist/collectives.h"
 #include "worker/link/launch.h"
 #include "worker/train/loop.h"
 #include "worker/trainer/link_client.h"
@@ -12,6 +13,9 @@ namespace muster::worker {
 // Process-wide settings that must stand before torch computes or starts a thread: numbers of
 // threads, determinism.
 void ConfigureTorch(const trainer_spec::JobSpec& spec);
+
+// How the spec's gang is joined, but for what a rank is told of itself.
+CollectivesOptions GangOptions(const trainer_spec::JobSpec& spec);
 
 // Call after ConfigureTorch. Fails with a status that carries its failure class (train/failure.h);
 // nothing is thrown.

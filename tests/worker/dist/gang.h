@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/Parallel.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <exception>
@@ -21,6 +22,7 @@ namespace muster::testing {
 inline std::vector<std::string> RunGang(
     int world_size, const std::function<void(std::unique_ptr<worker::Collectives>)>& body,
     const worker::CollectivesOptions& common = {}, const std::vector<std::string>& addresses = {}) {
+  ::signal(SIGPIPE, SIG_IGN);  // as muster-trainer does: Gloo writes to ranks that have left
   auto store = std::make_shared<worker::MemoryKeyValue>();
   std::vector<std::string> errors(world_size);
   std::vector<std::thread> ranks;

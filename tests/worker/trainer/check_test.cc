@@ -41,12 +41,65 @@ TEST(Check, TellsWhatThereIsAndThatOneBatchCanBeLearnt) {
   EXPECT_EQ(report.parameters, 16 * 64 + 64 + 64 * 4 + 4);
   EXPECT_EQ(report.total_steps, 500);
   EXPECT_EQ(report.device, "cpu");
-  EXPECT_GT(report.samples_per_second, 0);
-  EXPECT_GT(report.loader_samples_per_second, report.samples_per_second);
+  EXPECT_GT(report.memory_bytes, int64_t{8} << 20);
+  EXPECT_THAT(report.memory_parts, HasSubstr("program"));
   EXPECT_LT(report.overfit_last_loss, 0.1 * report.overfit_first_loss);
   EXPECT_THAT(report.warnings, IsEmpty());
-  EXPECT_THAT(CheckText(report), HasSubstr("256 training, 25 validation"));
-  EXPECT_EQ(nlohmann::json::parse(CheckJson(report))["parameters"], report.parameters);
+  const std::string text = CheckText(report);
+  EXPECT_THAT(text, HasSubstr("256 training, 25 validation"));
+  EXPECT_THAT(text, HasSubstr("memory      "));
+  EXPECT_THAT(text, HasSubstr("communication "));
+  const nlohmann::json json = nlohmann::json::parse(CheckJson(report));
+  EXPECT_EQ(json["parameters"], report.parameters);
+  EXPECT_EQ(json["memory_bytes"], report.memory_bytes);
+  EXPECT_EQ(json["communication_seconds"], report.profile.communication_seconds);
+}
+
+TEST(Check, ProfilesTwoRanksOverTheJobsTransport) {
+  trainer_spec::JobSpec spec = Spec();
+  spec.train.parallel.sync_batch_norm = true;
+  ASSERT_OK_AND_ASSIGN(const StepProfile shared, ProfileRecipe(spec, PosixFileSystem()));
+  EXPECT_EQ(shared.planned_ranks, 2);
+  EXPECT_EQ(shared.ranks, 2);
+  EXPECT_EQ(shared.transport, "shared_memory");
+  EXPECT_GT(shared.compute_seconds, 0);
+  EXPECT_GT(shared.communication_seconds, 0);
+  EXPECT_GT(shared.samples_per_second, 0);
+  EXPECT_GT(shared.loader_samples_per_second, shared.samples_per_second);
+  EXPECT_EQ(shared.RanksText(), "2; 2 of them ran here, over shared_memory");
+  spec.train.parallel.transport = trainer_spec::Transport::kGloo;
+  ASSERT_OK_AND_ASSIGN(const StepProfile gloo, ProfileRecipe(spec, PosixFileSystem()));
+  EXPECT_EQ(gloo.transport, "gloo");
+
+  spec.ranks = {.min = 1, .max = 1};
+  ASSERT_OK_AND_ASSIGN(const StepProfile alone, ProfileRecipe(spec, PosixFileSystem()));
+  EXPECT_EQ(alone.ranks, 1);
+  EXPECT_EQ(alone.communication_seconds, 0);
+}
+
+TEST(Check, RunsAsManyRanksAsTheCoresCarryButTwoOfAGang) {
+  EXPECT_EQ(RanksToProfile(/*planned=*/1, /*cores=*/8, /*threads_per_rank=*/1, false), 1);
+  EXPECT_EQ(RanksToProfile(16, 8, 1, false), 8);
+  EXPECT_EQ(RanksToProfile(16, 8, 4, false), 2);
+  EXPECT_EQ(RanksToProfile(16, 2, 8, false), 2);
+  EXPECT_EQ(RanksToProfile(3, 8, 1, false), 3);
+  EXPECT_EQ(RanksToProfile(4, 8, 1, /*on_gpus=*/true), 1);
+}
+
+TEST(Check, NamesWhatLimitsAStep) {
+  const auto limit = [](double data, double compute, double communication, double optimizer) {
+    StepProfile profile;
+    profile.data_seconds = data;
+    profile.compute_seconds = compute;
+    profile.communication_seconds = communication;
+    profile.optimizer_seconds = optimizer;
+    return profile.LimitText();
+  };
+  EXPECT_THAT(limit(1, 8, 0.5, 0.5), HasSubstr("Computing takes 85 %"));
+  EXPECT_THAT(limit(4, 4, 1, 1), HasSubstr("The loader takes 40 %"));
+  EXPECT_THAT(limit(1, 4, 4, 1), HasSubstr("Communication takes 40 %"));
+  EXPECT_THAT(limit(3, 3, 4, 0), HasSubstr("Communication takes 40 %"));
+  EXPECT_THAT(limit(1, 2, 1, 6), HasSubstr("The optimizer takes 60 %"));
 }
 
 TEST(Check, WarnsOfARateThatLearnsNothing) {
