@@ -1,4 +1,5 @@
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -10,59 +11,60 @@ namespace {
 
 class ModelValidator : public SpecChecks {
  public:
-  using SpecChecks::SpecChecks;
+  // `path` is the model's own.
+  ModelValidator(std::vector<SpecFault>& faults, std::string path)
+      : SpecChecks(faults), path_(std::move(path)) {}
 
-  void Check(const v1::Train& train) {
-    const v1::Model& model = train.model();
+  void Check(const v1::Model& model, const v1::Data& data) {
     switch (model.kind_case()) {
       case v1::Model::KIND_NOT_SET:
-        Fault("train.model",
+        Fault(path_,
               absl::StrCat("is required: one of ", MembersOf(*v1::Model::descriptor(), "kind")));
         break;
       case v1::Model::kMlp:
         Check(model.mlp());
         break;
       case v1::Model::kResnet18:
-        Check("train.model.resnet18", model.resnet18());
+        Check(".resnet18", model.resnet18());
         break;
       case v1::Model::kResnet34:
-        Check("train.model.resnet34", model.resnet34());
+        Check(".resnet34", model.resnet34());
         break;
       case v1::Model::kResnet50:
-        Check("train.model.resnet50", model.resnet50());
+        Check(".resnet50", model.resnet50());
         break;
       case v1::Model::kResnet101:
-        Check("train.model.resnet101", model.resnet101());
+        Check(".resnet101", model.resnet101());
         break;
       case v1::Model::kVit:
-        Check(model.vit(), train.data());
+        Check(model.vit(), data);
         break;
       case v1::Model::kMae:
-        Check(model.mae(), train.data());
+        Check(model.mae(), data);
         break;
       case v1::Model::kGpt2:
-        Check(model.gpt2(), train.data());
+        Check(model.gpt2(), data);
         break;
       case v1::Model::kTorchscript:
-        Given("train.model.torchscript.path", "the file that torch.jit saved",
+        Given(path_ + ".torchscript.path", "the file that torch.jit saved",
               model.torchscript().has_path(), model.torchscript().path());
         break;
       case v1::Model::kPlugin:
-        Given("train.model.plugin.path", "the shared library", model.plugin().has_path(),
+        Given(path_ + ".plugin.path", "the shared library", model.plugin().has_path(),
               model.plugin().path());
-        if (model.plugin().has_model()) Text("train.model.plugin.model", model.plugin().model());
-        Pairs("train.model.plugin.options", model.plugin().options());
+        if (model.plugin().has_model()) Text(path_ + ".plugin.model", model.plugin().model());
+        Pairs(path_ + ".plugin.options", model.plugin().options());
         break;
     }
   }
 
  private:
-  void Check(absl::string_view path, const v1::ResNet& resnet) {
-    Whole(absl::StrCat(path, ".width"), resnet.width(), 1, 1024);
+  void Check(absl::string_view kind, const v1::ResNet& resnet) {
+    Whole(absl::StrCat(path_, kind, ".width"), resnet.width(), 1, 1024);
   }
 
   void Check(const v1::Vit& vit, const v1::Data& data) {
-    const std::string path = "train.model.vit.";
+    const std::string path = path_ + ".vit.";
     CheckTransformer(path, "", {vit.layers(), vit.heads(), vit.width(), vit.mlp_width()});
     CheckPatches(path + "patch_size", vit.patch_size(), data);
     Below(path + "dropout", vit.dropout(), 0, 1);
@@ -70,7 +72,7 @@ class ModelValidator : public SpecChecks {
   }
 
   void Check(const v1::Mae& mae, const v1::Data& data) {
-    const std::string path = "train.model.mae.";
+    const std::string path = path_ + ".mae.";
     CheckTransformer(path, "", {mae.layers(), mae.heads(), mae.width(), mae.mlp_width()});
     CheckTransformer(
         path, "decoder_",
@@ -124,16 +126,16 @@ class ModelValidator : public SpecChecks {
 
   void Check(const v1::Mlp& mlp) {
     if (mlp.hidden_size() > 64) {
-      Fault("train.model.mlp.hidden",
+      Fault(path_ + ".mlp.hidden",
             absl::StrCat("must have at most 64 layers; got ", mlp.hidden_size()));
     }
     for (int i = 0; i < mlp.hidden_size(); ++i) {
-      Whole(absl::StrCat("train.model.mlp.hidden[", i, "]"), mlp.hidden(i), 1, 65536);
+      Whole(absl::StrCat(path_, ".mlp.hidden[", i, "]"), mlp.hidden(i), 1, 65536);
     }
   }
 
   void Check(const v1::Gpt2& gpt2, const v1::Data& data) {
-    const std::string path = "train.model.gpt2.";
+    const std::string path = path_ + ".gpt2.";
     Whole(path + "layers", gpt2.layers(), 1, 1024);
     Whole(path + "heads", gpt2.heads(), 1, 1024);
     Whole(path + "width", gpt2.width(), 1, 65536);
@@ -145,7 +147,7 @@ class ModelValidator : public SpecChecks {
     Whole(path + "vocabulary", gpt2.vocabulary(), 2, kMostVocabulary);
     Below(path + "dropout", gpt2.dropout(), 0, 1);
     if (!data.has_text() && !data.has_tokens() && data.source_case() != v1::Data::SOURCE_NOT_SET) {
-      Fault("train.model.gpt2", "needs train.data.text or train.data.tokens");
+      Fault(path_ + ".gpt2", "needs train.data.text or train.data.tokens");
       return;
     }
     AtLeastTheDatas(path + "context", gpt2.context(),
@@ -160,12 +162,16 @@ class ModelValidator : public SpecChecks {
       Fault(path, absl::StrCat("must be at least the data's, which is ", least, "; got ", value));
     }
   }
+
+  const std::string path_;
 };
 
 }  // namespace
 
 void ValidateModel(const v1::Train& train, std::vector<SpecFault>& faults) {
-  ModelValidator(faults).Check(train);
+  ModelValidator(faults, "train.model").Check(train.model(), train.data());
+  if (train.has_distill())
+    ModelValidator(faults, "train.distill.model").Check(train.distill().model(), train.data());
 }
 
 }  // namespace muster

@@ -176,6 +176,16 @@ void FillParallel(v1::Parallel& parallel) {
   MUSTER_DEFAULT(parallel, transport, v1::TRANSPORT_AUTO);
 }
 
+// After the model's and the data's defaults.
+void FillDistill(v1::Train& train) {
+  v1::Distill& distill = *train.mutable_distill();
+  if (!distill.has_model()) *distill.mutable_model() = train.model();
+  FillModel(*distill.mutable_model());
+  if (distill.model().has_gpt2()) FillGpt2(*distill.mutable_model()->mutable_gpt2(), train.data());
+  MUSTER_DEFAULT(distill, temperature, 4.0);
+  MUSTER_DEFAULT(distill, alpha, 0.5);
+}
+
 void FillTrain(v1::Train& train) {
   if (train.has_model()) FillModel(*train.mutable_model());
   if (train.has_data()) FillData(*train.mutable_data());
@@ -210,6 +220,7 @@ void FillTrain(v1::Train& train) {
     MUSTER_DEFAULT(*train.mutable_ema(), warmup, true);
   }
   if (train.has_weights()) MUSTER_DEFAULT(*train.mutable_weights(), strict, false);
+  if (train.has_distill()) FillDistill(train);
   if (train.has_artifacts()) {
     MUSTER_DEFAULT(*train.mutable_artifacts(), tensorboard, false);
     MUSTER_DEFAULT(*train.mutable_artifacts(), confusion, false);

@@ -14,6 +14,17 @@ void ForEachTrainPath(v1::Train& train,
          model.has_torchscript() ? model.mutable_torchscript() : nullptr);
     look("train.model.plugin.path", model.has_plugin() ? model.mutable_plugin() : nullptr);
   }
+  if (train.has_distill()) {
+    v1::Distill& distill = *train.mutable_distill();
+    if (distill.has_teacher()) visit("train.distill.teacher", *distill.mutable_teacher());
+    if (distill.has_model()) {
+      v1::Model& teacher = *distill.mutable_model();
+      look("train.distill.model.torchscript.path",
+           teacher.has_torchscript() ? teacher.mutable_torchscript() : nullptr);
+      look("train.distill.model.plugin.path",
+           teacher.has_plugin() ? teacher.mutable_plugin() : nullptr);
+    }
+  }
   if (train.has_data()) {
     v1::Data& data = *train.mutable_data();
     look("train.data.digits.path", data.has_digits() ? data.mutable_digits() : nullptr);

@@ -31,6 +31,7 @@ class TrainValidator : public SpecChecks {
     Whole("train.threads_per_rank", train.threads_per_rank(), 1, 1024);
     Whole("train.report_every_steps", train.report_every_steps(), 1, 1'000'000);
     Check(train.artifacts(), train.model());
+    if (train.has_distill()) CheckDistill(train);
   }
 
  private:
@@ -62,6 +63,20 @@ class TrainValidator : public SpecChecks {
     Below("train.label_smoothing", train.label_smoothing(), 0, 1);
     if (train.label_smoothing() > 0 && train.loss() == v1::LOSS_NAME_MSE)
       Fault("train.label_smoothing", "is only for the losses cross_entropy and bce");
+  }
+
+  void CheckDistill(const v1::Train& train) {
+    const v1::Distill& distill = train.distill();
+    const std::string path = "train.distill";
+    Given(path + ".teacher", "a safetensors file or the folder of a checkpoint",
+          distill.has_teacher(), distill.teacher());
+    Above(path + ".temperature", distill.temperature(), 0, 1000);
+    Range(path + ".alpha", distill.alpha(), 0, 1);
+    if (train.loss() == v1::LOSS_NAME_MSE)
+      Fault(path, "is only for the losses cross_entropy and bce");
+    if (train.model().has_mae() || distill.model().has_mae())
+      Fault(path, "is only for networks that tell classes or tokens apart, not for mae");
+    if (distill.model().has_plugin()) Fault(path + ".model.plugin", "a teacher is no plug-in");
   }
 
   void CheckLossScale(const v1::Train& train) {

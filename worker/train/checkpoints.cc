@@ -93,6 +93,13 @@ absl::StatusOr<RunState> Checkpoints::Restore() {
             options_.identity.data_fingerprint, "): put the old data back, or submit a new job")),
         kDataError);
   }
+  if (decoded->identity.teacher_fingerprint != options_.identity.teacher_fingerprint) {
+    return Classify(
+        absl::FailedPreconditionError(absl::StrCat(
+            "train.distill.teacher: the file changed since the checkpoint of step ",
+            decoded->state.step, " was saved: put the old one back, or submit a new job")),
+        kDataError);
+  }
   WarnOfChanges(decoded->identity);
   options_.identity.weights_fingerprint = decoded->identity.weights_fingerprint;
   BroadcastAll(model_tensors_);

@@ -105,6 +105,8 @@ MemoryEstimate CountMemory(const EstimateParts& parts) {
   }
   estimate.optimizer = Bytes(parts.optimizer.state());
   if (parts.ema != nullptr) estimate.average = Bytes(parts.ema->state());
+  const int64_t saved = estimate.weights + estimate.optimizer + estimate.average;
+  estimate.weights += parts.objective.held_bytes();
   if (!parts.device.is_cpu()) return estimate;
   const int64_t dataset = parts.loader.dataset().bytes();
   const int64_t held = estimate.weights + estimate.optimizer + estimate.average + dataset;
@@ -113,8 +115,7 @@ MemoryEstimate CountMemory(const EstimateParts& parts) {
   const Batch first = parts.loader.EvalBatch(Split::kTrain, 1, 0, 0, 1);
   const int64_t sample = static_cast<int64_t>(first.inputs.nbytes() + first.targets.nbytes());
   estimate.data = dataset + sample * MicroBatchSamples(parts) * parts.recipe.accumulate;
-  if (parts.gang.rank() == 0)
-    estimate.checkpoint = estimate.weights + estimate.optimizer + estimate.average;
+  if (parts.gang.rank() == 0) estimate.checkpoint = saved;
   return estimate;
 }
 

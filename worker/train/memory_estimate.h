@@ -24,7 +24,7 @@ struct MemoryEstimate {
   // and what the kernels of a first pass loaded and took beside the tensors.
   int64_t program = 0;
   int64_t data = 0;         // the data set in memory, and the batch
-  int64_t weights = 0;      // parameters and buffers
+  int64_t weights = 0;      // parameters and buffers, and those of a teacher
   int64_t gradients = 0;    // with the buckets that are exchanged
   int64_t optimizer = 0;    // its state
   int64_t average = 0;      // the moving average of the weights, if there is one

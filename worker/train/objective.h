@@ -2,11 +2,12 @@
 //
 // Used by the training step and the evaluation; one for each kind of task. The loss of a batch is a
 // mean over samples, so that the mean over ranks, weighted by their samples, is the mean over the
-// global batch. Stateless. Throws what torch throws.
+// global batch. Keeps nothing from one call to the next. Throws what torch throws.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -44,6 +45,9 @@ class Objective {
   // How many of the batch's samples have their class among the five most likely ones: 0-dim.
   // Undefined when that says nothing: no classes, or five at most.
   virtual at::Tensor CorrectInTopFive(const ModelOutput& output, const Batch& batch) const;
+
+  // Of tensors that it keeps for itself.
+  virtual int64_t held_bytes() const { return 0; }
 
   // What people also like to see of a split, by name, made of its mean loss.
   virtual std::map<std::string, double> Derived(double /*loss*/) const { return {}; }

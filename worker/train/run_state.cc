@@ -107,6 +107,8 @@ std::string EncodeRunState(const RunState& state, const RunIdentity& identity) {
   };
   if (!identity.weights_fingerprint.empty())
     object["weights_fingerprint"] = identity.weights_fingerprint;
+  if (!identity.teacher_fingerprint.empty())
+    object["teacher_fingerprint"] = identity.teacher_fingerprint;
   json spec = json::parse(identity.spec_json, nullptr, /*allow_exceptions=*/false);
   object["spec"] = spec.is_object() ? std::move(spec) : json::object();
   return object.dump(2, ' ', false, json::error_handler_t::replace);
@@ -150,6 +152,8 @@ absl::StatusOr<DecodedRunState> DecodeRunState(absl::string_view text) {
   reader.Take("classes", &identity.classes);
   if (object.contains("weights_fingerprint"))
     reader.Take("weights_fingerprint", &identity.weights_fingerprint);
+  if (object.contains("teacher_fingerprint"))
+    reader.Take("teacher_fingerprint", &identity.teacher_fingerprint);
   // Absent in states of before there was such a record.
   if (object.contains("code_version")) {
     reader.Take("code_version", &identity.code_version);

@@ -35,8 +35,8 @@ struct RunState {
   LossScaleState loss_scale;
 };
 
-// What a resume compares with itself. A change of data is refused; the others only end
-// bit-equality, which is said.
+// What a resume compares with itself. A change of data or of the teacher is refused; the others
+// only end bit-equality, which is said.
 struct RunIdentity {
   std::string data_fingerprint;
   uint64_t seed = 0;
@@ -53,6 +53,7 @@ struct RunIdentity {
   std::string code_version;  // the commit, see common/base/version.h
   int64_t classes = 0;
   std::string weights_fingerprint;  // of the file that the run began with; empty: fresh weights
+  std::string teacher_fingerprint;  // of the teacher's file (distillation.h); empty: there is none
   std::string spec_json;            // the resolved spec, an object
 };
 

@@ -35,7 +35,11 @@ absl::StatusOr<Bench> SetUpBench(const trainer_spec::JobSpec& spec, FileSystem& 
       BuildRecipe(spec, bench.loader->sampler(), static_cast<uint32_t>(bench.gang->world_size()));
   MUSTER_ASSIGN_OR_RETURN(bench.model, BuildModel(spec, *bench.dataset, device));
   MUSTER_ASSIGN_OR_RETURN(bench.optimizer, BuildOptimizer(spec.train.optimizer, *bench.model));
-  MUSTER_ASSIGN_OR_RETURN(bench.objective, BuildObjective(spec.train, *bench.dataset));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Objective> task,
+                          BuildObjective(spec.train, *bench.dataset));
+  MUSTER_ASSIGN_OR_RETURN(
+      Lesson lesson, BuildLesson(spec, *bench.dataset, std::move(task), device, fs, *bench.gang));
+  bench.objective = std::move(lesson.objective);
   if (spec.train.parallel.sync_batch_norm) bench.model->SynchronizeBatchNorm(*bench.gang);
   return bench;
 }

@@ -1,9 +1,11 @@
-// What weights a run begins with, and their moving average.
+// What weights a run begins with or learns from, and their moving average.
 #include <utility>
 #include <vector>
 
 #include "common/base/status_macros.h"
 #include "worker/models/mae_to_vit.h"
+#include "worker/train/distillation.h"
+#include "worker/train/failure.h"
 #include "worker/trainer/compose.h"
 
 namespace muster::worker {
@@ -39,6 +41,35 @@ std::unique_ptr<Transfer> BuildTransfer(const trainer_spec::Train& train, FileSy
   config.rules.strict = spec.strict;
   if (train.model.vit.has_value()) config.layout = EncoderOfMae;
   return std::make_unique<Transfer>(fs, std::move(config));
+}
+
+absl::StatusOr<Lesson> BuildLesson(const trainer_spec::JobSpec& spec, const Dataset& dataset,
+                                   std::unique_ptr<Objective> task, at::Device device,
+                                   FileSystem& fs, Collectives& gang) {
+  const trainer_spec::Distill& distill = spec.train.distill;
+  if (distill.teacher.empty()) return Lesson{std::move(task), ""};  // not in the recipe
+  if (distill.model.plugin.has_value()) {
+    return Classify(absl::InvalidArgumentError("train.distill.model: a teacher is no plug-in"),
+                    kStartFailed);
+  }
+  if (!task->accuracy_leads() && !spec.train.data.text.has_value() &&
+      !spec.train.data.tokens.has_value()) {
+    return Classify(absl::InvalidArgumentError(
+                        "train.distill: the data's targets are numbers to regress, and a teacher's "
+                        "outputs are compared as classes"),
+                    kStartFailed);
+  }
+  trainer_spec::JobSpec taught = spec;
+  taught.train.model = distill.model;
+  taught.train.memory.checkpoint_blocks = false;  // it has no backward pass
+  auto teacher = BuildModel(taught, dataset, device);
+  if (!teacher.ok()) return Classify(teacher.status(), kStartFailed, "train.distill.model");
+  Lesson lesson;
+  MUSTER_ASSIGN_OR_RETURN(lesson.teacher_fingerprint,
+                          LoadTeacher(fs, distill.teacher, **teacher, gang));
+  lesson.objective =
+      MakeDistillation({distill.temperature, distill.alpha}, std::move(task), *std::move(teacher));
+  return lesson;
 }
 
 }  // namespace muster::worker

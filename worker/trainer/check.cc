@@ -29,6 +29,7 @@ constexpr double kFirstRate = 1e-7, kLastRate = 10;
 // A model that cannot learn one batch by heart learns nothing: Karpathy's first check.
 absl::Status Overfit(trainer_spec::JobSpec spec, FileSystem& fs, CheckReport& report) {
   spec.train.augment = {};
+  spec.train.distill = {};
   spec.train.label_smoothing = 0;
   spec.train.schedule = {};
   spec.train.schedule.name = trainer_spec::ScheduleName::kConstant;

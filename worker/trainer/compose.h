@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -12,6 +13,7 @@
 #include "worker/data/augment.h"
 #include "worker/data/dataset.h"
 #include "worker/data/sampler.h"
+#include "worker/dist/collectives.h"
 #include "worker/models/model.h"
 #include "worker/optim/optimizer.h"
 #include "worker/train/ema.h"
@@ -48,6 +50,18 @@ ReconstructionConfig ReconstructionOf(const trainer_spec::Mae& mae);
 // What the model is trained to do. START_FAILED when the data does not fit that.
 absl::StatusOr<std::unique_ptr<Objective>> BuildObjective(const trainer_spec::Train& train,
                                                           const Dataset& dataset);
+
+// What a run with `train.distill` learns, and the fingerprint of the teacher's file; without it the
+// task alone, and no fingerprint.
+struct Lesson {
+  std::unique_ptr<Objective> objective;
+  std::string teacher_fingerprint;
+};
+// `task` is BuildObjective's. All ranks call it: they share what rank 0 reads. START_FAILED when
+// the teacher cannot be read or does not fit the data.
+absl::StatusOr<Lesson> BuildLesson(const trainer_spec::JobSpec& spec, const Dataset& dataset,
+                                   std::unique_ptr<Objective> task, at::Device device,
+                                   FileSystem& fs, Collectives& gang);
 
 // Also freezes the parameters of frozen groups: they require no gradient from then on. START_FAILED
 // when the groups do not fit the model's parameters.

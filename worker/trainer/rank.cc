@@ -146,11 +146,14 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
   Log(LogLevel::kInfo, "gang_ready",
       {{"ranks", gang->world_size()}, {"transport", gang->transport()}});
   if (spec.train.parallel.sync_batch_norm) model->SynchronizeBatchNorm(*gang);
-  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Objective> objective,
-                          BuildObjective(spec.train, *dataset));
-  recipe.has_accuracy = objective->has_accuracy();
-  CheckpointsOptions saving =
-      CheckpointsFor(launch, IdentityOf(launch, spec, *dataset, *gang, device));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Objective> task, BuildObjective(spec.train, *dataset));
+  MUSTER_ASSIGN_OR_RETURN(const Lesson lesson,
+                          BuildLesson(spec, *dataset, std::move(task), device, fs, *gang));
+  const Objective& objective = *lesson.objective;
+  recipe.has_accuracy = objective.has_accuracy();
+  RunIdentity identity = IdentityOf(launch, spec, *dataset, *gang, device);
+  identity.teacher_fingerprint = lesson.teacher_fingerprint;
+  CheckpointsOptions saving = CheckpointsFor(launch, std::move(identity));
   saving.has_accuracy = recipe.has_accuracy;
   MUSTER_ASSIGN_OR_RETURN(
       const std::unique_ptr<Checkpoints> checkpoints,
@@ -158,12 +161,12 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
                           std::move(saving)));
   // Whatever way this ends, the saver's thread must come back from its waits before it is joined.
   const auto cancel_waits = absl::MakeCleanup([&link] { link.Cancel(); });
-  recipe.count_confusion = spec.train.artifacts.confusion && objective->accuracy_leads() &&
+  recipe.count_confusion = spec.train.artifacts.confusion && objective.accuracy_leads() &&
                            dataset->classes() <= kMostConfusionClasses;
   const auto made = BuildArtifacts(launch, spec, fs, *model, loader, device);
   std::vector<Artifact*> artifacts;
   for (const auto& artifact : made) artifacts.push_back(artifact.get());
-  return Train(recipe, {loader, *model, *objective, *optimizer, *gang, *checkpoints, supervisor,
+  return Train(recipe, {loader, *model, objective, *optimizer, *gang, *checkpoints, supervisor,
                         device, ema.get(), transfer.get(), artifacts});
 }
 

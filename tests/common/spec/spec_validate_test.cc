@@ -46,6 +46,16 @@ std::vector<std::string> Texts(const std::vector<SpecFault>& faults) {
   return texts;
 }
 
+// A recipe with a teacher that is right, for a test to spoil.
+v1::Distill* Teacher(v1::JobSpec& spec) {
+  v1::Distill* distill = spec.mutable_train()->mutable_distill();
+  distill->set_teacher("/teacher.safetensors");
+  distill->set_temperature(4);
+  distill->set_alpha(0.5);
+  distill->mutable_model()->mutable_mlp()->add_hidden(8);
+  return distill;
+}
+
 TEST(SpecDefaultsTest, EveryDefaultIsWrittenOut) {
   ASSERT_OK_AND_ASSIGN(const v1::JobSpec spec, LoadSpec(kSmallest));
   EXPECT_EQ(
@@ -593,6 +603,20 @@ TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
          weights->mutable_map(0)->set_to("a.");
        },
        "train.weights.map[0]: must have one `*` in both from and to, or none in either"},
+      {[](Spec& s) { Teacher(s)->clear_teacher(); }, "train.distill.teacher: is required"},
+      {[](Spec& s) { Teacher(s)->set_alpha(1.5); }, "train.distill.alpha: must be from 0 to 1"},
+      {[](Spec& s) { Teacher(s)->set_temperature(0); },
+       "train.distill.temperature: must be above 0"},
+      {[](Spec& s) { Teacher(s)->mutable_model()->mutable_mlp()->set_hidden(0, 0); },
+       "train.distill.model.mlp.hidden[0]: must be from 1"},
+      {[](Spec& s) { Teacher(s)->clear_model(); }, "train.distill.model: is required: one of"},
+      {[](Spec& s) { Teacher(s)->mutable_model()->mutable_plugin()->set_path("/p"); },
+       "train.distill.model.plugin: a teacher is no plug-in"},
+      {[](Spec& s) {
+         Teacher(s);
+         s.mutable_train()->set_loss(v1::LOSS_NAME_MSE);
+       },
+       "train.distill: is only for the losses cross_entropy and bce"},
       {[](Spec& s) { s.mutable_train()->mutable_schedule()->set_gamma(0.5); },
        "train.schedule.gamma: is only for the schedule step"},
       {[](Spec& s) { s.mutable_train()->mutable_schedule()->set_power(2); },
@@ -888,6 +912,26 @@ TEST(LoadSpecTest, FaultsOfACommandComeTogether) {
   EXPECT_THAT(ResolveSpec(spec), StatusIs(absl::StatusCode::kInvalidArgument,
                                           AllOf(HasSubstr("command.argv: is required"),
                                                 HasSubstr("command.upload: must be a SHA-256"))));
+}
+
+TEST(LoadSpecTest, ATeacherIsTheStudentsNetworkUnlessItIsGivenAndItsFileIsAPath) {
+  SpecSource source;
+  source.base_dir = "/home/me";
+  source.overrides = {"train.model={resnet18: {width: 16}}",
+                      "train.distill={teacher: big/teacher}"};
+  ASSERT_OK_AND_ASSIGN(v1::JobSpec spec, LoadSpec(kSmallest, source));
+  EXPECT_EQ(spec.train().distill().teacher(), "/home/me/big/teacher");
+  EXPECT_EQ(spec.train().distill().model().resnet18().width(), 16u);
+  EXPECT_EQ(spec.train().distill().temperature(), 4);
+  EXPECT_EQ(spec.train().distill().alpha(), 0.5);
+  source.overrides.push_back("train.distill.model={resnet50: {}}");
+  ASSERT_OK_AND_ASSIGN(spec, LoadSpec(kSmallest, source));
+  EXPECT_EQ(spec.train().distill().model().resnet50().width(), 64u);
+  source.overrides.back() = "train.distill.model={mae: {}}";
+  EXPECT_THAT(
+      LoadSpec(kSmallest, source),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("train.distill: is only for networks "
+                                                             "that tell classes or tokens apart")));
 }
 
 TEST(LoadSpecTest, AnEmptyTextLacksWhatIsRequired) {

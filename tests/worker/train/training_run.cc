@@ -57,6 +57,7 @@ void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start
   options.nonce_seed = run.attempt;
   options.candidates = run.candidates;
   options.identity.data_fingerprint = (*dataset)->fingerprint();
+  options.identity.teacher_fingerprint = run.teacher_fingerprint;
   auto checkpoints = Checkpoints::Create(
       {PosixFileSystem(), publisher, outcome.supervisor, gang, *model, *optimizer, ema.get()},
       options);
@@ -65,7 +66,8 @@ void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start
     outcome.supervisor.wish = run.wish;
     outcome.supervisor.wish_after_step = run.wish_after_step;
   }
-  const auto objective = MakeCrossEntropy(run.label_smoothing);
+  auto objective = MakeCrossEntropy(run.label_smoothing);
+  if (run.wrap_objective) objective = run.wrap_objective(std::move(objective));
   outcome.result = Train(run.recipe, {loader, *model, *objective, *optimizer, gang, **checkpoints,
                                       outcome.supervisor, at::kCPU, ema.get(), transfer.get()});
   if (ema != nullptr) {

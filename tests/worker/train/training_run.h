@@ -1,5 +1,5 @@
-// A whole training run in one process: each rank a thread, over a real transport, real files and fakes of
-// agent and controller.
+// A whole training run in one process: each rank a thread, over a real transport, real files and
+// fakes of agent and controller.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -81,6 +81,10 @@ struct TrainingRun {
       make_optimizer;
   std::optional<worker::EmaConfig> ema;
   std::optional<worker::TransferConfig> transfer;
+  // Around the cross-entropy: called on each rank.
+  std::function<std::unique_ptr<worker::Objective>(std::unique_ptr<worker::Objective> task)>
+      wrap_objective;
+  std::string teacher_fingerprint;
   double label_smoothing = 0;
   uint64_t seed = 5;
   int64_t samples = 103;  // divides by nothing

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Distillation against PyTorch, and what it is good for on the handwritten digits.
+
+The distilled run's losses must be those of plain PyTorch with torch.nn.functional.kl_div on the same batches, for ten steps
+(1e-3 relative). Needs data/digits (scripts/setup).
+"""
+import os
+import sys
+import tempfile
+import unittest
+
+ROOT = os.environ.get("MUSTER_SOURCE_DIR", os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+BIN = os.environ.get("MUSTER_BIN_DIR", os.path.join(ROOT, "build/release/bin"))
+DIGITS = os.path.join(ROOT, "data/digits")
+sys.path.insert(0, os.path.join(ROOT, "benchmarks"))
+
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from safetensors.torch import load_file  # noqa: E402
+
+import ddp_rival  # noqa: E402
+import muster_data  # noqa: E402
+from muster_gang import Gang, resolved_spec  # noqa: E402
+
+ADAMW = {"name": "adamw", "lr": 3e-3, "weight_decay": 0.01, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}
+SAMPLES, BATCH, CLASSES, SHAPE, SEED, STEPS = 96, 16, 5, [20], 11, 10
+
+
+def run(folder, timeout=300, fails=False, **settings):
+    """Returns (losses by step, result line, the checkpoints' folders by step)."""
+    recipe = {"batch_size": BATCH, "seed": SEED, "report_every_steps": 1, "optimizer": ADAMW}
+    recipe.update(settings)
+    spec = resolved_spec(recipe, ranks=1)
+    spec["checkpoint"]["every_steps"] = STEPS if "steps" in settings else 0
+    gang = Gang(os.path.join(BIN, "muster-trainer"), spec, folder, ranks=1)
+    gang.start()
+    try:
+        codes = gang.wait(timeout)
+    finally:
+        gang.kill()
+    if codes != [0] and not fails:
+        raise RuntimeError(f"muster-trainer failed: {gang.results}")
+    losses = {step: values["loss"] for _, step, values in gang.metrics[0] if "loss" in values}
+    return losses, gang.results[0], {line["step"]: line["path"] for line in gang.committed}
+
+
+def mlp(hidden):
+    return {"mlp": {"hidden": hidden}}
+
+
+def synthetic(steps, **settings):
+    return {"data": {"synthetic": {"samples": SAMPLES, "shape": SHAPE, "classes": CLASSES}}, "steps": steps, **settings}
+
+
+def on_digits(epochs, **settings):
+    return {"data": {"digits": {"path": DIGITS, "image_size": 8}}, "batch_size": 64, "epochs": epochs, "seed": 3,
+            "validate_every_epochs": 2, "optimizer": {**ADAMW, "lr": 1e-2},
+            "schedule": {"name": "cosine", "warmup_steps": 10, "final_fraction": 0.0, "start_fraction": 0.0}, **settings}
+
+
+class Test(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="muster-recipes-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+
+class Distillation(Test):
+    def test_ten_losses_are_pytorchs(self):
+        temperature, alpha = 3.0, 0.6
+        _, _, taught = run(self.path("teacher"), **synthetic(STEPS, model=mlp([32])))
+        distill = {"teacher": taught[STEPS], "model": mlp([32]), "temperature": temperature, "alpha": alpha}
+        losses, _, places = run(self.path("student"), **synthetic(2 * STEPS, model=mlp([12]), distill=distill))
+        plain, _, _ = run(self.path("alone"), **synthetic(STEPS, model=mlp([12])))
+        self.assertGreater(abs(losses[1] / plain[1] - 1), 0.01)
+
+        def build(hidden, folder):
+            model = ddp_rival.build({"model": "mlp", "hidden": hidden, "shape": SHAPE, "classes": CLASSES})
+            model.load_state_dict(load_file(os.path.join(folder, "model.safetensors")))
+            return model
+
+        teacher, student = build([32], taught[STEPS]).eval(), build([12], places[STEPS])
+        optimizer = torch.optim.AdamW(student.parameters(), lr=ADAMW["lr"], weight_decay=ADAMW["weight_decay"])
+        saved = load_file(os.path.join(places[STEPS], "optimizer.safetensors"))
+        for name, parameter in student.named_parameters():
+            optimizer.state[parameter] = {"step": saved["step"].clone(), "exp_avg": saved[f"exp_avg.{name}"].clone(),
+                                          "exp_avg_sq": saved[f"exp_avg_sq.{name}"].clone()}
+        inputs, targets = muster_data.synthetic_train(SAMPLES, SHAPE, CLASSES, SEED)
+        largest = 0
+        for step in range(STEPS, 2 * STEPS):
+            ids = muster_data.sample_ids(SAMPLES, BATCH, SEED, step, 0, 1)
+            x, y = torch.from_numpy(inputs[ids]), torch.from_numpy(targets[ids])
+            with torch.no_grad():
+                wanted = F.softmax(teacher(x) / temperature, dim=1)
+            logits = student(x)
+            taught_loss = F.kl_div(F.log_softmax(logits / temperature, dim=1), wanted, reduction="batchmean")
+            loss = (1 - alpha) * F.cross_entropy(logits, y) + alpha * temperature ** 2 * taught_loss
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            largest = max(largest, abs(losses[step + 1] / loss.item() - 1))
+        print(f"distillation: ten losses within {largest:.2g} relative, the last {loss.item():.6g}", file=sys.stderr)
+        self.assertLessEqual(largest, 1e-3)
+
+    def test_a_teacher_that_does_not_fit_ends_the_run_at_its_start(self):
+        _, _, taught = run(self.path("teacher"), **synthetic(STEPS, model=mlp([32])))
+        for distill, text in (
+                ({"teacher": taught[STEPS], "model": mlp([8])}, "0.weight is [32, 20], want [8, 20]"),
+                ({"teacher": self.path("nothing"), "model": mlp([32])}, "nothing")):
+            _, result, _ = run(self.path("student"), fails=True, **synthetic(
+                STEPS, model=mlp([12]), distill={"temperature": 4.0, "alpha": 0.5, **distill}))
+            self.assertEqual(result["failure_class"], "START_FAILED")
+            self.assertIn("train.distill.teacher", result["message"])
+            self.assertIn(text, result["message"])
+
+    def test_a_small_student_learns_the_digits_from_a_teacher(self):
+        """The recipe of configs/digits-distill.yaml; two seeds, for the difference is small."""
+        _, result, taught = run(self.path("teacher"), **on_digits(30, model=mlp([256, 256]), optimizer=ADAMW))
+        teacher = result["results"]["test_accuracy"]
+        distill = {"teacher": taught[max(taught)], "model": mlp([256, 256]), "temperature": 4.0, "alpha": 0.9}
+        alone, accuracy = [], []
+        for seed in (3, 4):
+            student = on_digits(30, model=mlp([12]), seed=seed)
+            _, result, _ = run(self.path(f"alone-{seed}"), **student)
+            alone.append(result["results"]["test_accuracy"])
+            _, result, places = run(self.path(f"taught-{seed}"), **student, distill=distill)
+            accuracy.append(result["results"]["test_accuracy"])
+        print(f"digits, test accuracy: teacher {teacher:.4f}, student of 12 units alone {alone}, taught {accuracy}",
+              file=sys.stderr)
+        self.assertGreater(sum(accuracy) / 2, 0.94)
+        self.assertGreater(sum(accuracy), sum(alone))
+        with open(os.path.join(places[max(places)], "state.json")) as file:
+            self.assertIn("teacher_fingerprint", file.read())
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    unittest.main(warnings="ignore")  # of sockets that the process's end closes
