@@ -221,6 +221,13 @@ void FillTrain(v1::Train& train) {
   }
   if (train.has_weights()) MUSTER_DEFAULT(*train.mutable_weights(), strict, false);
   if (train.has_distill()) FillDistill(train);
+  if (train.has_prune()) {
+    v1::Prune& prune = *train.mutable_prune();
+    MUSTER_DEFAULT(prune, begin_step, 0);
+    MUSTER_DEFAULT(prune, every_steps, 100);
+    MUSTER_DEFAULT(prune, pattern, "*.weight");
+    MUSTER_DEFAULT(prune, scope, v1::PRUNE_SCOPE_TENSOR);
+  }
   if (train.has_artifacts()) {
     MUSTER_DEFAULT(*train.mutable_artifacts(), tensorboard, false);
     MUSTER_DEFAULT(*train.mutable_artifacts(), confusion, false);

@@ -32,6 +32,7 @@ class TrainValidator : public SpecChecks {
     Whole("train.report_every_steps", train.report_every_steps(), 1, 1'000'000);
     Check(train.artifacts(), train.model());
     if (train.has_distill()) CheckDistill(train);
+    if (train.has_prune()) CheckPrune(train);
   }
 
  private:
@@ -77,6 +78,24 @@ class TrainValidator : public SpecChecks {
     if (train.model().has_mae() || distill.model().has_mae())
       Fault(path, "is only for networks that tell classes or tokens apart, not for mae");
     if (distill.model().has_plugin()) Fault(path + ".model.plugin", "a teacher is no plug-in");
+  }
+
+  void CheckPrune(const v1::Train& train) {
+    const v1::Prune& prune = train.prune();
+    const std::string path = "train.prune.";
+    if (!prune.has_sparsity()) {
+      Fault(path + "sparsity", "is required");
+    } else if (!(prune.sparsity() > 0 && prune.sparsity() < 1)) {
+      Fault(path + "sparsity", absl::StrCat("must be above 0 and below 1; got ", prune.sparsity()));
+    }
+    Whole(path + "every_steps", prune.every_steps(), 1, 1'000'000'000);
+    Text(path + "pattern", prune.pattern());
+    if (!prune.has_end_step()) return Fault(path + "end_step", "is required");
+    Whole(path + "end_step", prune.end_step(), prune.begin_step(), kMostSteps);
+    if (train.has_steps() && prune.end_step() > train.steps()) {
+      Fault(path + "end_step", absl::StrCat("must be at most train.steps, which is ", train.steps(),
+                                            "; got ", prune.end_step()));
+    }
   }
 
   void CheckLossScale(const v1::Train& train) {

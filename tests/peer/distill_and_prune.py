@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Distillation against PyTorch, and what it is good for on the handwritten digits.
+"""Distillation and pruning against PyTorch, and what they are good for on the handwritten digits.
 
 The distilled run's losses must be those of plain PyTorch with torch.nn.functional.kl_div on the same batches, for ten steps
-(1e-3 relative). Needs data/digits (scripts/setup).
+(1e-3 relative). Pruned weights must be those that torch.nn.utils.prune prunes. Needs data/digits (scripts/setup).
 """
 import os
 import sys
@@ -16,7 +16,8 @@ sys.path.insert(0, os.path.join(ROOT, "benchmarks"))
 
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
-from safetensors.torch import load_file  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
+from torch.nn.utils import prune  # noqa: E402
 
 import ddp_rival  # noqa: E402
 import muster_data  # noqa: E402
@@ -24,6 +25,7 @@ from muster_gang import Gang, resolved_spec  # noqa: E402
 
 ADAMW = {"name": "adamw", "lr": 3e-3, "weight_decay": 0.01, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}
 SAMPLES, BATCH, CLASSES, SHAPE, SEED, STEPS = 96, 16, 5, [20], 11, 10
+PRUNE = {"begin_step": 0, "every_steps": 10, "pattern": "*.weight", "scope": "tensor"}
 
 
 def run(folder, timeout=300, fails=False, **settings):
@@ -134,6 +136,80 @@ class Distillation(Test):
         self.assertGreater(sum(accuracy), sum(alone))
         with open(os.path.join(places[max(places)], "state.json")) as file:
             self.assertIn("teacher_fingerprint", file.read())
+
+
+class Pruning(Test):
+    def weights(self):
+        generator = torch.Generator().manual_seed(4)
+        shapes = {"0.weight": (24, 20), "0.bias": (24,), "2.weight": (16, 24), "2.bias": (16,),
+                  "4.weight": (CLASSES, 16), "4.bias": (CLASSES,)}
+        weights = {name: torch.randn(shape, generator=generator) for name, shape in shapes.items()}
+        save_file(weights, self.path("weights.safetensors"))
+        return weights
+
+    def prune_at_once(self, name, settings):
+        """A finished network pruned before the first step, then a step of (nearly) nothing."""
+        _, result, places = run(self.path(name), **synthetic(
+            1, model=mlp([24, 16]), weights={"path": self.path("weights.safetensors"), "strict": True},
+            optimizer={"name": "sgd", "lr": 1e-30, "weight_decay": 0.0, "momentum": 0.0, "nesterov": False},
+            prune={**PRUNE, "end_step": 0, **settings}))
+        place = places[1]
+        masks = load_file(os.path.join(place, "optimizer.safetensors"))
+        return load_file(os.path.join(place, "model.safetensors")), {
+            name[len("mask."):]: mask for name, mask in masks.items() if name.startswith("mask.")}
+
+    def reference(self, weights):
+        layers = {}
+        for name in ("0", "2", "4"):
+            out, into = weights[name + ".weight"].shape
+            layers[name] = torch.nn.Linear(into, out)
+            layers[name].weight.data.copy_(weights[name + ".weight"])
+        return layers
+
+    def compare(self, name, layers, weights, settings):
+        pruned, masks = self.prune_at_once(name, settings)
+        self.assertEqual(set(masks), {layer + ".weight" for layer in layers})
+        for layer, module in layers.items():
+            mask = module.weight_mask.bool()
+            self.assertTrue(torch.equal(masks[layer + ".weight"], mask), layer)
+            self.assertTrue(torch.equal(pruned[layer + ".weight"] != 0, mask), layer)
+            self.assertTrue(torch.equal(pruned[layer + ".weight"], module.weight.data), layer)
+            self.assertTrue(torch.equal(pruned[layer + ".bias"], weights[layer + ".bias"]), layer)
+
+    def test_the_smallest_of_each_tensor_are_those_of_l1_unstructured(self):
+        weights = self.weights()
+        layers = self.reference(weights)
+        for module in layers.values():
+            prune.l1_unstructured(module, "weight", amount=0.7)
+        self.compare("tensor", layers, weights, {"sparsity": 0.7})
+
+    def test_the_smallest_of_all_are_those_of_global_unstructured(self):
+        weights = self.weights()
+        layers = self.reference(weights)
+        prune.global_unstructured([(module, "weight") for module in layers.values()], prune.L1Unstructured, amount=0.45)
+        self.compare("global", layers, weights, {"sparsity": 0.45, "scope": "global"})
+
+    def test_the_digits_are_still_read_with_a_fifth_and_a_tenth_of_the_weights(self):
+        _, result, dense = run(self.path("dense"), **on_digits(30, model=mlp([64])))
+        whole = result["results"]["test_accuracy"]
+        told = [f"dense {whole:.4f}"]
+        for sparsity, kept in ((0.8, 0.025), (0.9, 0.06)):
+            # Grown while it learns, from scratch (configs/digits-prune.yaml); and of the finished network, fine-tuned.
+            for name, epochs, settings in (
+                    ("scratch", 30, {"begin_step": 100, "end_step": 350}),
+                    ("finished", 10, {"begin_step": 0, "end_step": 100})):
+                extra = {"weights": {"path": dense[max(dense)], "strict": True}} if name == "finished" else {}
+                _, result, places = run(self.path(f"{name}-{sparsity}"), **on_digits(
+                    epochs, model=mlp([64]), prune={**PRUNE, "sparsity": sparsity, **settings}, **extra))
+                accuracy, found = (result["results"][key] for key in ("test_accuracy", "sparsity"))
+                told.append(f"{name} at {sparsity:.0%} {accuracy:.4f}")
+                self.assertAlmostEqual(found, sparsity, delta=1e-3)
+                self.assertGreaterEqual(result["results"]["best_step"], settings["end_step"])
+                self.assertGreater(accuracy, whole - kept)
+                pruned = load_file(os.path.join(places[max(places)], "model.safetensors"))
+                for tensor in ("0.weight", "2.weight"):
+                    self.assertEqual((pruned[tensor] == 0).sum().item(), round(sparsity * pruned[tensor].numel()))
+        print("pruned digits, test accuracy: " + ", ".join(told), file=sys.stderr)
 
 
 if __name__ == "__main__":

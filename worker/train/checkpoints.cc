@@ -69,6 +69,10 @@ Checkpoints::Checkpoints(const CheckpointsParts& parts, CheckpointsOptions optio
   }
   for (const OptimizerTensor& entry : parts.optimizer.state())
     optimizer_tensors_.push_back({entry.name, entry.tensor});
+  if (parts.pruner != nullptr) {
+    for (const ModelTensor& entry : parts.pruner->state())
+      optimizer_tensors_.push_back({entry.name, entry.tensor});
+  }
 }
 
 absl::StatusOr<RunState> Checkpoints::Restore() {

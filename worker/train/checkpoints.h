@@ -23,6 +23,7 @@
 #include "worker/models/model.h"
 #include "worker/optim/optimizer.h"
 #include "worker/train/ema.h"
+#include "worker/train/prune.h"
 #include "worker/train/run_state.h"
 #include "worker/train/supervisor.h"
 
@@ -49,6 +50,8 @@ struct CheckpointsParts {
   Model& model;
   Optimizer& optimizer;
   const Ema* ema = nullptr;  // may be none; saved beside the weights, as "ema.<name>"
+  // May be none; its masks are saved beside the optimizer's state, as "mask.<name>".
+  const Pruner* pruner = nullptr;
 };
 
 class Checkpoints {

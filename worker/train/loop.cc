@@ -32,8 +32,9 @@ bool Validate(const Recipe& recipe, const TrainParts& parts, Reporter& reporter,
   run.validation_loss = evaluation.loss;
   const bool by_loss =
       !parts.objective.accuracy_leads() || run.validation_accuracy == run.best_accuracy;
-  const bool better = run.best_step < 0 || (by_loss ? run.validation_loss < run.best_loss
-                                                    : run.validation_accuracy > run.best_accuracy);
+  const bool better =
+      run.best_step < recipe.best_from_step ||
+      (by_loss ? run.validation_loss < run.best_loss : run.validation_accuracy > run.best_accuracy);
   if (better) {
     run.best_step = run.step;
     run.best_accuracy = run.validation_accuracy;
@@ -63,6 +64,7 @@ absl::StatusOr<TrainResult> Conclude(const Recipe& recipe, const TrainParts& par
   result.results.insert({{"test_loss", test.loss},
                          {"best_step", static_cast<double>(run.best_step)},
                          {"final_step", static_cast<double>(run.step)}});
+  if (parts.pruner != nullptr) result.results["sparsity"] = parts.pruner->Sparsity();
   if (test.top5_accuracy.has_value()) result.results["test_top5_accuracy"] = *test.top5_accuracy;
   return result;
 }
@@ -76,6 +78,7 @@ absl::Status StartFresh(const TrainParts& parts, Reporter& reporter) {
     reporter.Transferred(summary);
   }
   if (parts.ema != nullptr) parts.ema->Start();
+  if (parts.pruner != nullptr) parts.pruner->AfterStep(0);
   return absl::OkStatus();
 }
 
@@ -86,8 +89,9 @@ absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts,
   reporter.Phase("load", RunState());
   MUSTER_ASSIGN_OR_RETURN(RunState run, parts.checkpoints.Restore());
   if (run.step == 0) MUSTER_RETURN_IF_ERROR(StartFresh(parts, reporter));
-  const EstimateParts estimate = {recipe,          parts.loader, parts.model,  parts.objective,
-                                  parts.optimizer, parts.gang,   parts.device, parts.ema};
+  const EstimateParts estimate = {recipe,          parts.loader,    parts.model,
+                                  parts.objective, parts.optimizer, parts.gang,
+                                  parts.device,    parts.ema,       parts.pruner};
   memory = CountMemory(estimate);
   MeasureActivations(estimate, memory);
   reporter.MemoryEstimated(memory);
@@ -121,6 +125,7 @@ absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts,
         before.step, batch, save_clock.AddTo(parts.supervisor.stop_wish()), settle, timer);
     if (!verdict.finite) return NonFinite(verdict);
     if (parts.ema != nullptr) parts.ema->Update(run.step);
+    if (parts.pruner != nullptr) parts.pruner->AfterStep(run.step);
     reporter.StepDone(run, batch, verdict, due.report);
 
     const bool best = due.validate && Validate(recipe, parts, reporter, run);

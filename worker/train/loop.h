@@ -16,6 +16,7 @@
 #include "worker/train/checkpoints.h"
 #include "worker/train/ema.h"
 #include "worker/train/objective.h"
+#include "worker/train/prune.h"
 #include "worker/train/recipe.h"
 #include "worker/train/supervisor.h"
 #include "worker/train/transfer.h"
@@ -35,6 +36,7 @@ struct TrainParts {
   Ema* ema = nullptr;                     // averages the weights; may be none
   const Transfer* transfer = nullptr;     // what a fresh run begins with; may be none
   std::vector<Artifact*> artifacts = {};  // of rank 0
+  Pruner* pruner = nullptr;               // sets weights to zero; may be none
 };
 
 struct TrainResult {

@@ -104,6 +104,7 @@ MemoryEstimate CountMemory(const EstimateParts& parts) {
       estimate.gradients += static_cast<int64_t>(entry.tensor.nbytes());
   }
   estimate.optimizer = Bytes(parts.optimizer.state());
+  if (parts.pruner != nullptr) estimate.optimizer += Bytes(parts.pruner->state());
   if (parts.ema != nullptr) estimate.average = Bytes(parts.ema->state());
   const int64_t saved = estimate.weights + estimate.optimizer + estimate.average;
   estimate.weights += parts.objective.held_bytes();

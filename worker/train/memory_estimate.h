@@ -14,6 +14,7 @@
 #include "worker/optim/optimizer.h"
 #include "worker/train/ema.h"
 #include "worker/train/objective.h"
+#include "worker/train/prune.h"
 #include "worker/train/recipe.h"
 
 namespace muster::worker {
@@ -26,7 +27,7 @@ struct MemoryEstimate {
   int64_t data = 0;         // the data set in memory, and the batch
   int64_t weights = 0;      // parameters and buffers, and those of a teacher
   int64_t gradients = 0;    // with the buckets that are exchanged
-  int64_t optimizer = 0;    // its state
+  int64_t optimizer = 0;    // its state, and the masks of pruning
   int64_t average = 0;      // the moving average of the weights, if there is one
   int64_t checkpoint = 0;   // the copy that is saved from; rank 0 on the CPU
   int64_t activations = 0;  // what else a step needs at its peak: of one micro-batch
@@ -46,6 +47,7 @@ struct EstimateParts {
   const Collectives& gang;
   at::Device device;
   const Ema* ema = nullptr;
+  const Pruner* pruner = nullptr;
   // Of the gang that the estimate is for, where `gang` and the sampler are those of one rank alone;
   // 0: of `gang`.
   int ranks = 0;

@@ -40,6 +40,10 @@ struct Recipe {
   int64_t save_every_steps = 0;       // 0: not by steps; the last step is always saved
   absl::Duration save_every;          // since the last save began; zero: not by time
 
+  // A checkpoint of before it is the best only for want of a later one: what the run is to give is
+  // not done before (prune.h).
+  int64_t best_from_step = 0;
+
   int64_t evaluation_batch_size = 0;  // per rank
   bool has_accuracy = true;           // as the objective's: reports and results tell it
   bool count_confusion = false;       // in the final test; only where samples have classes

@@ -1,7 +1,8 @@
-// What weights a run begins with or learns from, and their moving average.
+// What weights a run begins with or learns from, their moving average, and which of them stay.
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "worker/models/mae_to_vit.h"
 #include "worker/train/distillation.h"
@@ -70,6 +71,28 @@ absl::StatusOr<Lesson> BuildLesson(const trainer_spec::JobSpec& spec, const Data
   lesson.objective =
       MakeDistillation({distill.temperature, distill.alpha}, std::move(task), *std::move(teacher));
   return lesson;
+}
+
+absl::StatusOr<std::unique_ptr<Pruner>> BuildPruner(const trainer_spec::Prune& spec,
+                                                    const Model& model, const Ema* ema,
+                                                    int64_t total_steps) {
+  if (spec.sparsity == 0) return std::unique_ptr<Pruner>();  // not in the recipe
+  PruneConfig config;
+  config.sparsity = spec.sparsity;
+  config.begin_step = static_cast<int64_t>(spec.begin_step);
+  config.end_step = static_cast<int64_t>(spec.end_step);
+  config.every_steps = spec.every_steps;
+  config.pattern = spec.pattern;
+  config.global = spec.scope == trainer_spec::PruneScope::kGlobal;
+  if (config.end_step > total_steps) {
+    return Classify(
+        absl::InvalidArgumentError(absl::StrCat("train.prune.end_step is ", config.end_step,
+                                                ", but the run ends after step ", total_steps)),
+        kStartFailed);
+  }
+  auto pruner = Pruner::Create(config, model, ema);
+  if (!pruner.ok()) return Classify(pruner.status(), kStartFailed);
+  return pruner;
 }
 
 }  // namespace muster::worker

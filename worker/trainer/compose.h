@@ -18,6 +18,7 @@
 #include "worker/optim/optimizer.h"
 #include "worker/train/ema.h"
 #include "worker/train/objective.h"
+#include "worker/train/prune.h"
 #include "worker/train/recipe.h"
 #include "worker/train/reconstruction.h"
 #include "worker/train/transfer.h"
@@ -70,6 +71,12 @@ absl::StatusOr<std::unique_ptr<Optimizer>> BuildOptimizer(const trainer_spec::Op
 
 // Null without `train.ema`. Call after BuildOptimizer: frozen parameters are not averaged.
 std::unique_ptr<Ema> BuildEma(const trainer_spec::Ema& spec, const Model& model);
+
+// Null without `train.prune`. Call after BuildOptimizer: frozen parameters are not pruned.
+// START_FAILED when it does not fit the model, or the run's steps.
+absl::StatusOr<std::unique_ptr<Pruner>> BuildPruner(const trainer_spec::Prune& spec,
+                                                    const Model& model, const Ema* ema,
+                                                    int64_t total_steps);
 
 // Null without `train.weights`.
 std::unique_ptr<Transfer> BuildTransfer(const trainer_spec::Train& train, FileSystem& fs);

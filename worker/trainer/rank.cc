@@ -133,6 +133,9 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer,
                           BuildOptimizer(spec.train.optimizer, *model));
   const std::unique_ptr<Ema> ema = BuildEma(spec.train.ema, *model);
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Pruner> pruner,
+                          BuildPruner(spec.train.prune, *model, ema.get(), recipe.total_steps));
+  if (pruner != nullptr) recipe.best_from_step = static_cast<int64_t>(spec.train.prune.end_step);
   const std::unique_ptr<Transfer> transfer = BuildTransfer(spec.train, fs);
   if (recipe.precision == Precision::kTf32 && device.is_cpu())
     Log(LogLevel::kInfo, "tf32_is_fp32_on_the_cpu");
@@ -157,8 +160,9 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
   saving.has_accuracy = recipe.has_accuracy;
   MUSTER_ASSIGN_OR_RETURN(
       const std::unique_ptr<Checkpoints> checkpoints,
-      Checkpoints::Create({fs, publisher, supervisor, *gang, *model, *optimizer, ema.get()},
-                          std::move(saving)));
+      Checkpoints::Create(
+          {fs, publisher, supervisor, *gang, *model, *optimizer, ema.get(), pruner.get()},
+          std::move(saving)));
   // Whatever way this ends, the saver's thread must come back from its waits before it is joined.
   const auto cancel_waits = absl::MakeCleanup([&link] { link.Cancel(); });
   recipe.count_confusion = spec.train.artifacts.confusion && objective.accuracy_leads() &&
@@ -167,7 +171,7 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
   std::vector<Artifact*> artifacts;
   for (const auto& artifact : made) artifacts.push_back(artifact.get());
   return Train(recipe, {loader, *model, objective, *optimizer, *gang, *checkpoints, supervisor,
-                        device, ema.get(), transfer.get(), artifacts});
+                        device, ema.get(), transfer.get(), artifacts, pruner.get()});
 }
 
 }  // namespace

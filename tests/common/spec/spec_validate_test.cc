@@ -56,6 +56,15 @@ v1::Distill* Teacher(v1::JobSpec& spec) {
   return distill;
 }
 
+v1::Prune* Pruning(v1::JobSpec& spec) {
+  v1::Prune* prune = spec.mutable_train()->mutable_prune();
+  prune->set_sparsity(0.8);
+  prune->set_end_step(50);
+  prune->set_every_steps(10);
+  prune->set_pattern("*.weight");
+  return prune;
+}
+
 TEST(SpecDefaultsTest, EveryDefaultIsWrittenOut) {
   ASSERT_OK_AND_ASSIGN(const v1::JobSpec spec, LoadSpec(kSmallest));
   EXPECT_EQ(
@@ -617,6 +626,19 @@ TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
          s.mutable_train()->set_loss(v1::LOSS_NAME_MSE);
        },
        "train.distill: is only for the losses cross_entropy and bce"},
+      {[](Spec& s) { Pruning(s)->clear_sparsity(); }, "train.prune.sparsity: is required"},
+      {[](Spec& s) { Pruning(s)->set_sparsity(1); },
+       "train.prune.sparsity: must be above 0 and below 1; got 1"},
+      {[](Spec& s) { Pruning(s)->clear_end_step(); }, "train.prune.end_step: is required"},
+      {[](Spec& s) { Pruning(s)->set_begin_step(60); },
+       "train.prune.end_step: must be from 60 to 1000000000000; got 50"},
+      {[](Spec& s) {
+         Pruning(s);
+         s.mutable_train()->clear_epochs();
+         s.mutable_train()->set_steps(40);
+       },
+       "train.prune.end_step: must be at most train.steps, which is 40; got 50"},
+      {[](Spec& s) { Pruning(s)->set_every_steps(0); }, "train.prune.every_steps: must be from 1"},
       {[](Spec& s) { s.mutable_train()->mutable_schedule()->set_gamma(0.5); },
        "train.schedule.gamma: is only for the schedule step"},
       {[](Spec& s) { s.mutable_train()->mutable_schedule()->set_power(2); },

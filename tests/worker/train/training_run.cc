@@ -48,6 +48,12 @@ void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start
   const auto transfer = run.transfer.has_value()
                             ? std::make_unique<Transfer>(PosixFileSystem(), *run.transfer)
                             : nullptr;
+  std::unique_ptr<Pruner> pruner;
+  if (run.prune.has_value()) {
+    auto made = Pruner::Create(*run.prune, *model, ema.get());
+    MUSTER_CHECK(made.ok(), made.status().message());
+    pruner = *std::move(made);
+  }
   CheckpointsOptions options;
   options.root = run.root;
   options.job_id = 1;
@@ -58,9 +64,9 @@ void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start
   options.candidates = run.candidates;
   options.identity.data_fingerprint = (*dataset)->fingerprint();
   options.identity.teacher_fingerprint = run.teacher_fingerprint;
-  auto checkpoints = Checkpoints::Create(
-      {PosixFileSystem(), publisher, outcome.supervisor, gang, *model, *optimizer, ema.get()},
-      options);
+  auto checkpoints = Checkpoints::Create({PosixFileSystem(), publisher, outcome.supervisor, gang,
+                                          *model, *optimizer, ema.get(), pruner.get()},
+                                         options);
   MUSTER_CHECK(checkpoints.ok(), checkpoints.status().message());
   if (gang.rank() == gang.world_size() - 1) {
     outcome.supervisor.wish = run.wish;
@@ -69,7 +75,12 @@ void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start
   auto objective = MakeCrossEntropy(run.label_smoothing);
   if (run.wrap_objective) objective = run.wrap_objective(std::move(objective));
   outcome.result = Train(run.recipe, {loader, *model, *objective, *optimizer, gang, **checkpoints,
-                                      outcome.supervisor, at::kCPU, ema.get(), transfer.get()});
+                                      outcome.supervisor, at::kCPU, ema.get(), transfer.get(),
+                                      /*artifacts=*/{}, pruner.get()});
+  if (pruner != nullptr) {
+    for (const ModelTensor& entry : pruner->state())
+      outcome.weights[entry.name] = entry.tensor.clone();
+  }
   if (ema != nullptr) {
     for (const ModelTensor& entry : ema->state())
       outcome.weights[entry.name] = entry.tensor.clone();

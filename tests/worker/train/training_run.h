@@ -81,6 +81,7 @@ struct TrainingRun {
       make_optimizer;
   std::optional<worker::EmaConfig> ema;
   std::optional<worker::TransferConfig> transfer;
+  std::optional<worker::PruneConfig> prune;
   // Around the cross-entropy: called on each rank.
   std::function<std::unique_ptr<worker::Objective>(std::unique_ptr<worker::Objective> task)>
       wrap_objective;
