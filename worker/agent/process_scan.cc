@@ -73,15 +73,19 @@ bool HasTag(pid_t pid, absl::string_view folder) {
   return false;
 }
 
-// "conmon ... -n NAME ..."
-bool IsMonitorOf(pid_t pid, const std::string& name) {
+enum class MonitorPart { kNone, kMonitor, kStarter };
+
+// "conmon ... -n NAME ..." is the monitor; "podman ... --name=NAME", podman or what it forked, is
+// on the way to start one.
+MonitorPart PartOf(pid_t pid, const std::string& name) {
   const std::string text = ReadProcFile(absl::StrCat("/proc/", pid, "/cmdline"));
   const std::vector<absl::string_view> words = absl::StrSplit(text, '\0');
-  if (!absl::EndsWith(words.front(), "conmon")) return false;
+  const bool is_conmon = absl::EndsWith(words.front(), "conmon");
   for (size_t i = 1; i < words.size(); ++i) {
-    if (words[i - 1] == "-n" && words[i] == name) return true;
+    if (is_conmon && words[i - 1] == "-n" && words[i] == name) return MonitorPart::kMonitor;
+    if (words[i] == absl::StrCat("--name=", name)) return MonitorPart::kStarter;
   }
-  return false;
+  return MonitorPart::kNone;
 }
 
 // When processes started that the last scan of this thread saw, by the inode of their folder in
@@ -120,6 +124,8 @@ std::vector<pid_t> FindProcesses(pid_t group, absl::string_view folder) {
 
 std::vector<pid_t> FindContainerProcesses(const std::string& name) {
   std::vector<pid_t> found;
+  std::vector<pid_t> starters;
+  const pid_t self = ::getpid();
   const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), ::closedir);
   if (proc == nullptr) return found;
   std::multimap<pid_t, pid_t> children;
@@ -129,8 +135,11 @@ std::vector<pid_t> FindContainerProcesses(const std::string& name) {
     const Stat stat = ReadStat(pid);
     if (stat.state == 'Z' || stat.state == 'X') continue;
     children.emplace(stat.parent, pid);
-    if (IsMonitorOf(pid, name)) found.push_back(pid);
+    const MonitorPart part = PartOf(pid, name);
+    if (part == MonitorPart::kMonitor) found.push_back(pid);
+    if (part == MonitorPart::kStarter && stat.parent == self) starters.push_back(pid);
   }
+  if (found.empty()) found = std::move(starters);
   for (size_t i = 0; i < found.size(); ++i) {
     const auto [first, last] = children.equal_range(found[i]);
     for (auto child = first; child != last; ++child) found.push_back(child->second);

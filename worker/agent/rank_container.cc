@@ -55,6 +55,7 @@ std::string RankContainer::EndOfErrors() const {
 }
 
 absl::Status RankContainer::JudgeEnd(ExitStatus& exit) {
+  was_killed_ = exit.signal != 0;
   const std::string errors = EndOfErrors();
   std::string words = LastWords(plan_.runtime, errors);
   bool ran = !IsRuntimeFailure(plan_.runtime, exit.code, errors);
@@ -75,7 +76,9 @@ absl::Status RankContainer::JudgeEnd(ExitStatus& exit) {
 bool RankContainer::AwaitMonitor() {
   if (!by_podman()) return false;
   const std::vector<pid_t> monitor = FindContainerProcesses(plan_.name);
-  if (monitor.empty()) return false;
+  // The monitor forks once more when it begins, between two looks as it may be.
+  if (monitor.empty()) return was_killed_ && !std::exchange(seen_clear_, true);
+  seen_clear_ = false;
   const absl::Duration now = deps_.loop.clock().SinceBoot();
   monitor_seen_ = std::min(monitor_seen_, now);
   if (now - monitor_seen_ > kMonitorPatience) {

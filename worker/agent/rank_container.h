@@ -63,6 +63,8 @@ class RankContainer {
   const std::string folder_;
   std::unique_ptr<ContainerLink> link_;  // to muster-init
   EventLoop::TimerId timer_ = 0;
+  bool was_killed_ = false;  // the runtime
+  bool seen_clear_ = false;
   absl::Duration monitor_seen_ = absl::InfiniteDuration();  // since boot: first after the end
   bool removing_ = false;
   std::string removal_error_;
