@@ -20,21 +20,20 @@ namespace {
 using ::testing::HasSubstr;
 using Words = std::vector<std::string>;
 
-constexpr char kPrefix[] = "muster-1-";
+// Of containers of job 1.
+constexpr char kNames[] = "^muster-1-";
 
 class ContainerWalk : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!host_.reason().empty()) GTEST_SKIP() << "no containers here: " << host_.reason();
-    ASSERT_EQ(host_.Containers(kPrefix), "") << "left by an earlier run";
-    for (const auto& [name, value] : host_.environment()) ::setenv(name.c_str(), value.c_str(), 1);
+    MUSTER_NEEDS_CONTAINERS();
+    ASSERT_EQ(host_->Containers(kNames), "") << "left by an earlier run";
     ASSERT_NO_FATAL_FAILURE(cluster_.Up(1, {"--slots-per-worker", "2"}));
   }
   void TearDown() override {
-    if (host_.reason().empty()) {
-      cluster_.Down();
-      EXPECT_EQ(host_.Containers(kPrefix), "") << "a container is left";
-    }
+    if (!host_->reason().empty()) return;
+    cluster_.Down();
+    EXPECT_EQ(host_->Containers(kNames), "") << "a container is left";
   }
 
   uint64_t Submit(const Words& flags, const Words& program) {
@@ -54,14 +53,13 @@ class ContainerWalk : public ::testing::Test {
   }
   // One line of `podman ps` for each container of the test's job.
   size_t Count() {
-    const std::string names = host_.Containers(kPrefix);
+    const std::string names = host_->Containers(kNames);
     return static_cast<size_t>(std::count(names.begin(), names.end(), '\n'));
   }
   // What runs inside, seen from here as processes of this machine, with the podman that started it.
   static size_t Programs() { return ProcessesMentioning(kTestProgram).size(); }
 
-  TempDir dir_;
-  ContainerHost host_{dir_.path()};
+  const ContainerHost* host_ = &ContainerHost::Get();
   Cluster cluster_;
 };
 
@@ -113,11 +111,11 @@ TEST_F(ContainerWalk, TheContainerDiesWithItsAgentAndTheNextOneRemovesIt) {
   const uint64_t job = Submit({}, {"say:up", "hang"});
   AwaitLog(job, "up");
   ASSERT_EQ(Count(), 1u);
-  const std::string first = host_.Containers(kPrefix);
+  const std::string first = host_->Containers(kNames);
   ASSERT_EQ(::kill(cluster_.DaemonProcess("worker-1").pid, SIGKILL), 0);
   AwaitLog(job, "a2.r0 | up");
   EXPECT_EQ(Count(), 1u);
-  EXPECT_NE(host_.Containers(kPrefix), first);
+  EXPECT_NE(host_->Containers(kNames), first);
   EXPECT_EQ(Programs(), 3u) << "podman, muster-init and the program, of the second attempt alone";
   cluster_.Cli({"cancel", absl::StrCat(job)});
   EXPECT_EQ(cluster_.WaitForEnd(job), "CANCELLED");
@@ -126,8 +124,9 @@ TEST_F(ContainerWalk, TheContainerDiesWithItsAgentAndTheNextOneRemovesIt) {
 TEST_F(ContainerWalk, HowTheProgramEndsIsTold) {
   const auto failure = [&](uint64_t job) {
     EXPECT_EQ(cluster_.WaitForEnd(job), "FAILED");
-    const Json attempt = Member(cluster_.Show(job), "attempts").at(0);
-    return absl::StrCat(Text(attempt, "failure_class"), ": ", Text(attempt, "message"));
+    const Json show = cluster_.Show(job);
+    return absl::StrCat(Text(Member(show, "attempts").at(0), "failure_class"), ": ",
+                        Text(Member(show, "summary"), "message"));
   };
   const Words once = {"--set", "restart.max_restarts=0"};
   EXPECT_THAT(failure(Submit(once, {"exit:3"})), HasSubstr("APPLICATION: "));

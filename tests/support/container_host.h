@@ -3,12 +3,12 @@
 // registry need be near.
 //
 // A machine whose podman cannot run the image by hand is passed over, and the reason printed; where
-// it can, the tests must run.
+// it can, the tests must run. Where CI is set, podman that is installed must be able to.
 #pragma once
 
 #include <string>
 
-#include "tests/support/subprocess.h"
+#include "tests/support/temp_dir.h"
 
 namespace muster::testing {
 
@@ -17,23 +17,34 @@ inline constexpr char kTestProgram[] = "/muster-test-program";
 
 class ContainerHost {
  public:
-  // Imports the image, and finds the settings with which podman runs it here: its own, or runc with
-  // limits that need no privilege. `folder` is the test's.
-  explicit ContainerHost(const std::string& folder);
+  // Of this process, made at the first call: imports the image, and finds the settings with which
+  // podman runs it here, its own, or runc with limits that need no privilege. They are in this
+  // process's environment from then on, and so in that of all that it starts.
+  static const ContainerHost& Get();
 
   // Empty: containers run here. Else why they do not.
   const std::string& reason() const { return reason_; }
-  // What podman needs in its environment here.
-  const Environment& environment() const { return environment_; }
+  // They must run here: a test that cannot fails.
+  bool is_required() const { return is_required_; }
 
-  // Names of the containers that there are, ended ones too, whose name begins so.
-  std::string Containers(const std::string& prefix) const;
+  // Names of the containers that there are, ended ones too, that match the expression; a line each.
+  std::string Containers(const std::string& expression) const;
 
  private:
-  std::string TryToRun() const;
+  ContainerHost();
+  std::string FindSettings();
 
-  Environment environment_;
+  TempDir dir_;
   std::string reason_;
+  bool is_required_ = false;
 };
+
+// For SetUp of a test: ends it unless containers run here.
+#define MUSTER_NEEDS_CONTAINERS()                                                        \
+  do {                                                                                   \
+    const auto& host = ::muster::testing::ContainerHost::Get();                          \
+    if (!host.reason().empty() && host.is_required()) FAIL() << host.reason();           \
+    if (!host.reason().empty()) GTEST_SKIP() << "no containers here: " << host.reason(); \
+  } while (false)
 
 }  // namespace muster::testing

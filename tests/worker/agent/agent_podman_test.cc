@@ -41,19 +41,13 @@ v1::ControllerMessage ImageMessage(uint64_t seq, std::vector<std::string> words,
 class AgentPodmanTest : public AgentTest {
  protected:
   void SetUp() override {
-    if (!host_.reason().empty()) GTEST_SKIP() << "no containers here: " << host_.reason();
-    for (const auto& [name, value] : host_.environment()) ::setenv(name.c_str(), value.c_str(), 1);
+    MUSTER_NEEDS_CONTAINERS();
     container_runtime_ = "podman";
   }
-  void TearDown() override {
-    EndAgent();
-    for (const auto& [name, value] : host_.environment()) ::unsetenv(name.c_str());
-  }
-
   // Of job 1, which no other agent of this machine gives such names.
   std::string Names() {
     if (agent_name_.empty()) return "";
-    return host_.Containers("muster-1-.*-" + agent_name_);
+    return ContainerHost::Get().Containers("^muster-1-.*-" + agent_name_);
   }
   // Reads this agent's part of the names from the one container that there is.
   void LearnName(const std::string& folder) {
@@ -74,7 +68,6 @@ class AgentPodmanTest : public AgentTest {
     return *controller_.heard().FindEvent(v1::RankEvent::EXITED, rank, attempt);
   }
 
-  ContainerHost host_{dir_.path()};
   std::string name_;
   std::string agent_name_;
 };
@@ -206,7 +199,7 @@ TEST_F(AgentPodmanTest, AContainerDiesWithItsAgentAndTheNextOneRemovesIt) {
         std::vector<std::string>{Binary("muster-worker"), "--controller", controller_.address(),
                                  "--token-file", token, "--data-dir", dir_ / "data", "--name", "w1",
                                  "--slots", "2", "--allow-commands"},
-        host_.environment(), dir_ / "agent.log");
+        ::muster::testing::Environment{}, dir_ / "agent.log");
     EXPECT_TRUE(
         controller_.Await([&](const Heard& heard) { return heard.hellos.size() > hellos; }));
     return process;
