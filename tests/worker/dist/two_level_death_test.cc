@@ -39,19 +39,28 @@ absl::Status SumForEver(const std::shared_ptr<FolderKeyValue>& store,
   }
 }
 
+// Ranks that sum for ever, and are about it when the constructor returns.
+class SummingRanks : public ForkedRanks {
+ public:
+  SummingRanks(const std::vector<std::string>& addresses, absl::Duration timeout)
+      : ForkedRanks(static_cast<int>(addresses.size()),
+                    [&](const std::shared_ptr<FolderKeyValue>& store, int rank) {
+                      CollectivesOptions options;
+                      options.rank = rank;
+                      options.world_size = static_cast<int>(addresses.size());
+                      options.advertise_address = addresses[rank];
+                      options.timeout = timeout;
+                      return SumForEver(store, options);
+                    }) {
+    for (size_t rank = 0; rank < addresses.size(); ++rank)
+      EXPECT_OK(store().Get(absl::StrCat("running", rank), absl::Minutes(1)));
+  }
+};
+
 void KillEachInTurn(const std::vector<std::string>& addresses) {
   const int world = static_cast<int>(addresses.size());
   for (int victim = 0; victim < world; ++victim) {
-    ForkedRanks ranks(world, [&](const std::shared_ptr<FolderKeyValue>& store, int rank) {
-      CollectivesOptions options;
-      options.rank = rank;
-      options.world_size = world;
-      options.advertise_address = addresses[rank];
-      options.timeout = absl::Minutes(5);
-      return SumForEver(store, options);
-    });
-    for (int rank = 0; rank < world; ++rank)
-      ASSERT_OK(ranks.store().Get(absl::StrCat("running", rank), absl::Minutes(1)));
+    SummingRanks ranks(addresses, absl::Minutes(5));
     const absl::Time killed = absl::Now();
     ranks.Signal(victim, SIGKILL);
     for (int rank = 0; rank < world; ++rank) {
@@ -71,6 +80,22 @@ TEST(TwoLevel, ARankKilledOnOneHostFailsThoseOfAllHosts) {
 
 TEST(TwoLevel, ARankKilledFailsTheOthersWhereHostsHaveUnequalRanks) {
   KillEachInTurn({"127.0.0.1", "127.0.0.1", "127.0.0.2"});
+}
+
+// Alive, so no socket closes and no process ends: the deadline ends the wait, on both hosts.
+TEST(TwoLevel, ARankThatStandsStillRunsAllOthersIntoTheDeadline) {
+  const std::vector<std::string> addresses = {"127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.2"};
+  for (const int victim : {0, 3}) {
+    SummingRanks ranks(addresses, absl::Seconds(10));
+    const absl::Time stopped = absl::Now();
+    ranks.Signal(victim, SIGSTOP);
+    for (int rank = 0; rank < 4; ++rank) {
+      if (rank == victim) continue;
+      EXPECT_EQ(ranks.Wait(rank), absl::StatusCode::kUnavailable);
+    }
+    std::printf("rank %d stopped: all others had failed %s later\n", victim,
+                absl::FormatDuration(absl::Now() - stopped).c_str());
+  }
 }
 
 }  // namespace
