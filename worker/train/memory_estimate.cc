@@ -103,6 +103,9 @@ MemoryEstimate CountMemory(const EstimateParts& parts) {
     if (entry.tensor.requires_grad())
       estimate.gradients += static_cast<int64_t>(entry.tensor.nbytes());
   }
+  // These exchange copies of the gradients in buckets; shared memory is given them as they lie.
+  const std::string transport = parts.gang.transport();
+  if (transport == "gloo" || transport == "nccl") estimate.gradients *= 2;
   estimate.optimizer = Bytes(parts.optimizer.state());
   if (parts.pruner != nullptr) estimate.optimizer += Bytes(parts.pruner->state());
   if (parts.ema != nullptr) estimate.average = Bytes(parts.ema->state());
