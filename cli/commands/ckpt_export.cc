@@ -17,7 +17,7 @@ namespace muster::cli {
 namespace {
 
 struct Flags {
-  std::string checkpoint, out, format = "safetensors", shape;
+  std::string checkpoint, out, format = "safetensors", shape, batches;
   bool no_ema = false, encoder = false, force = false, allow_commands = false;
 };
 
@@ -43,6 +43,7 @@ absl::StatusOr<ExitCode> Export(const Flags& flags, Session& session) {
   arguments.insert(arguments.end(), place.begin(), place.end());
   arguments.insert(arguments.end(), {"--out", flags.out, "--format", flags.format});
   if (!flags.shape.empty()) arguments.insert(arguments.end(), {"--shape", flags.shape});
+  if (!flags.batches.empty()) arguments.insert(arguments.end(), {"--batches", flags.batches});
   if (flags.no_ema) arguments.push_back("--no-ema");
   if (flags.encoder) arguments.push_back("--encoder");
   if (flags.force) arguments.push_back("--force");
@@ -61,9 +62,11 @@ void AddCkptExport(CLI::App& ckpt, Session& session, Verb& verb) {
       ->required();
   command->add_option("--out", flags->out, "the file to write")->required();
   command
-      ->add_option("--format", flags->format,
-                   "safetensors: the weights alone; torchscript: the network, for torch.jit.load")
-      ->check(CLI::IsMember({"safetensors", "torchscript"}));
+      ->add_option(
+          "--format", flags->format,
+          "safetensors: the weights alone; torchscript: the network, for torch.jit.load; int8: "
+          "safetensors with rounded weights")
+      ->check(CLI::IsMember({"safetensors", "torchscript", "int8"}));
   command->add_flag("--no-ema", flags->no_ema,
                     "the weights as trained, where the job also kept their average");
   command->add_flag("--encoder", flags->encoder,
@@ -71,6 +74,8 @@ void AddCkptExport(CLI::App& ckpt, Session& session, Verb& verb) {
   command->add_flag("--force", flags->force, "overwrite what is there");
   command->add_option("--shape", flags->shape,
                       "of one sample, such as 3,224,224, where the job's data is not here");
+  command->add_option("--batches", flags->batches,
+                      "int8: how many batches of validation samples to calibrate on, 16");
   command->add_flag("--allow-commands", flags->allow_commands,
                     "load the job's plug-in: it is code, and runs here");
   command->callback(

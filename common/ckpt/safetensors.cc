@@ -28,9 +28,9 @@ struct TypeRow {
   uint64_t bytes;
 };
 constexpr TypeRow kTypes[] = {
-    {TensorType::kF64, "F64", 8},   {TensorType::kF32, "F32", 4},   {TensorType::kF16, "F16", 2},
-    {TensorType::kBF16, "BF16", 2}, {TensorType::kI64, "I64", 8},   {TensorType::kI32, "I32", 4},
-    {TensorType::kU8, "U8", 1},     {TensorType::kBool, "BOOL", 1},
+    {TensorType::kF64, "F64", 8},   {TensorType::kF32, "F32", 4}, {TensorType::kF16, "F16", 2},
+    {TensorType::kBF16, "BF16", 2}, {TensorType::kI64, "I64", 8}, {TensorType::kI32, "I32", 4},
+    {TensorType::kI8, "I8", 1},     {TensorType::kU8, "U8", 1},   {TensorType::kBool, "BOOL", 1},
 };
 
 const TypeRow& RowOf(TensorType type) {

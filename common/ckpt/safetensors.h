@@ -16,7 +16,7 @@
 
 namespace muster {
 
-enum class TensorType { kF64, kF32, kF16, kBF16, kI64, kI32, kU8, kBool };
+enum class TensorType { kF64, kF32, kF16, kBF16, kI64, kI32, kI8, kU8, kBool };
 
 uint64_t ElementBytes(TensorType type);
 const char* TypeName(TensorType type);  // as in the header: "F32"

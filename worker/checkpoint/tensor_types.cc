@@ -13,7 +13,8 @@ constexpr Row kRows[] = {
     {c10::ScalarType::Double, TensorType::kF64}, {c10::ScalarType::Float, TensorType::kF32},
     {c10::ScalarType::Half, TensorType::kF16},   {c10::ScalarType::BFloat16, TensorType::kBF16},
     {c10::ScalarType::Long, TensorType::kI64},   {c10::ScalarType::Int, TensorType::kI32},
-    {c10::ScalarType::Byte, TensorType::kU8},    {c10::ScalarType::Bool, TensorType::kBool},
+    {c10::ScalarType::Char, TensorType::kI8},    {c10::ScalarType::Byte, TensorType::kU8},
+    {c10::ScalarType::Bool, TensorType::kBool},
 };
 
 }  // namespace

@@ -144,10 +144,17 @@ void Commands::AddExport(CLI::App& app) {
   s.export_file->add_option("CHECKPOINT", s.to_export.checkpoint, "The checkpoint's folder")
       ->required();
   s.export_file->add_option("--out", s.to_export.out, "The file to write")->required();
-  s.export_file->add_option("--format", s.to_export.format, "safetensors or torchscript")
+  s.export_file
+      ->add_option("--format", s.to_export.format,
+                   "safetensors, torchscript, or int8: safetensors with rounded weights")
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, ExportFormat>{{"safetensors", ExportFormat::kSafetensors},
-                                              {"torchscript", ExportFormat::kTorchScript}}));
+                                              {"torchscript", ExportFormat::kTorchScript},
+                                              {"int8", ExportFormat::kInt8}}));
+  s.export_file
+      ->add_option("--batches", s.to_export.calibration_batches,
+                   "int8: how many batches of validation samples to calibrate on")
+      ->check(CLI::PositiveNumber);
   s.export_file->add_option("--sha256", s.to_export.manifest_sha256,
                             "What the checkpoint's manifest must have as its SHA-256");
   s.export_file->add_flag("--no-ema", s.plain_weights,

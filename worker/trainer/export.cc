@@ -82,7 +82,7 @@ absl::StatusOr<NamedTensors> EncoderOf(const NamedTensors& mae) {
   return tensors;
 }
 
-// The tensors come from such a file, or are cut from those of one.
+// The tensors are contiguous, of types that such a file holds.
 absl::StatusOr<std::string> ToSafetensors(const NamedTensors& tensors) {
   std::vector<TensorBytes> entries;
   for (const auto& [name, tensor] : tensors) {
@@ -200,7 +200,14 @@ absl::StatusOr<ExportResult> Run(FileSystem& fs, const ExportRequest& request) {
   if (request.encoder) {
     MUSTER_ASSIGN_OR_RETURN(source.tensors, EncoderOf(source.tensors));
   }
-  if (request.format == ExportFormat::kSafetensors) {
+  if (request.format == ExportFormat::kInt8) {
+    MUSTER_RETURN_IF_ERROR(CheckTraceable(source.spec.train.model, request.allow_plugins));
+    MUSTER_ASSIGN_OR_RETURN(Int8Network network,
+                            ToInt8(fs, source.spec, source.tensors, request.calibration_batches));
+    source.tensors = std::move(network.tensors);
+    result.int8 = network.report;
+  }
+  if (request.format != ExportFormat::kTorchScript) {
     MUSTER_ASSIGN_OR_RETURN(bytes, ToSafetensors(source.tensors));
   } else {
     MUSTER_ASSIGN_OR_RETURN(bytes, ToTorchScript(fs, source, request, result));
@@ -218,7 +225,15 @@ absl::StatusOr<ExportResult> Run(FileSystem& fs, const ExportRequest& request) {
 }
 
 const char* NameOf(ExportFormat format) {
-  return format == ExportFormat::kSafetensors ? "safetensors" : "torchscript";
+  switch (format) {
+    case ExportFormat::kSafetensors:
+      return "safetensors";
+    case ExportFormat::kTorchScript:
+      return "torchscript";
+    case ExportFormat::kInt8:
+      return "int8";
+  }
+  return "";
 }
 
 }  // namespace
@@ -240,9 +255,18 @@ std::string ExportText(const ExportResult& result) {
       result.tensors, CountText(result.numbers), BytesText(result.bytes));
   if (result.format == ExportFormat::kTorchScript) {
     absl::StrAppendFormat(&text,
-                          "takes batches of [%s], of any size; largest difference of its outputs "
+                          "takes any batch of samples [%s]; largest difference of its outputs "
                           "from the network's own: %.2g\n",
                           absl::StrJoin(result.sample_shape, ", "), result.largest_difference);
+  }
+  if (result.format == ExportFormat::kInt8) {
+    const Int8Report& int8 = result.int8;
+    absl::StrAppendFormat(
+        &text,
+        "%d layers rounded, after %d validation samples; simulated int8 on %d test samples: "
+        "accuracy %.4f, was %.4f in fp32; loss %.4f, was %.4f\n",
+        int8.layers, int8.calibration_samples, int8.test_samples, int8.accuracy_after,
+        int8.accuracy_before, int8.loss_after, int8.loss_before);
   }
   return text;
 }
@@ -255,6 +279,16 @@ std::string ExportJson(const ExportResult& result) {
   if (result.format == ExportFormat::kTorchScript) {
     json["sample_shape"] = result.sample_shape;
     json["largest_difference"] = result.largest_difference;
+  }
+  if (result.format == ExportFormat::kInt8) {
+    const Int8Report& int8 = result.int8;
+    json["simulated_int8"] = {{"layers", int8.layers},
+                              {"calibration_samples", int8.calibration_samples},
+                              {"test_samples", int8.test_samples},
+                              {"accuracy_before", int8.accuracy_before},
+                              {"accuracy_after", int8.accuracy_after},
+                              {"loss_before", int8.loss_before},
+                              {"loss_after", int8.loss_after}};
   }
   return json.dump() + "\n";
 }

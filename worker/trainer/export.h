@@ -8,12 +8,14 @@
 
 #include "absl/status/statusor.h"
 #include "common/fs/file_system.h"
+#include "worker/trainer/export_int8.h"
 
 namespace muster::worker {
 
 enum class ExportFormat {
   kSafetensors,  // weights and buffers alone, by their state names
   kTorchScript,  // the network too, for torch.jit.load (worker/models/trace.h)
+  kInt8,         // safetensors with rounded weights (worker/trainer/export_int8.h)
 };
 
 struct ExportRequest {
@@ -27,7 +29,8 @@ struct ExportRequest {
   bool encoder = false;
   // Shape of one sample; empty: as the data of the run's spec has it. TorchScript alone asks.
   std::vector<int64_t> shape;
-  bool allow_plugins = false;  // a plug-in is code
+  bool allow_plugins = false;        // a plug-in is code
+  int64_t calibration_batches = 16;  // int8 alone
 };
 
 struct ExportResult {
@@ -41,6 +44,7 @@ struct ExportResult {
   // reread from its bytes, for two batches of different sizes.
   std::vector<int64_t> sample_shape;
   double largest_difference = 0;
+  Int8Report int8;  // int8 alone
 };
 
 // Rereads the whole checkpoint first, and writes through a temporary name: the file is whole, or as

@@ -44,8 +44,8 @@ TEST_F(SafetensorsTest, EveryTypeAndShapeRoundTrips) {
   const std::string data(64, 'q');
   std::vector<TensorBytes> tensors;
   for (const TensorType type :
-       {TensorType::kBool, TensorType::kU8, TensorType::kBF16, TensorType::kF16, TensorType::kI32,
-        TensorType::kF32, TensorType::kI64, TensorType::kF64}) {
+       {TensorType::kBool, TensorType::kU8, TensorType::kI8, TensorType::kBF16, TensorType::kF16,
+        TensorType::kI32, TensorType::kF32, TensorType::kI64, TensorType::kF64}) {
     tensors.push_back(
         {TypeName(type), type, {2, 3}, absl::string_view(data).substr(0, 6 * ElementBytes(type))});
   }

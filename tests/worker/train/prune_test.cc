@@ -141,9 +141,16 @@ TrainingRun PrunedRun(const std::string& root) {
   return run;
 }
 
-TEST(PrunedRun, ResumedEqualsNeverHavingStoppedAndRanksAgree) {
+class PrunedRunTest : public ::testing::TestWithParam<Transport> {};
+
+// Over both: the masks, which are bool, travel from rank 0 to the others.
+INSTANTIATE_TEST_SUITE_P(Transports, PrunedRunTest,
+                         ::testing::Values(Transport::kSharedMemory, Transport::kGloo));
+
+TEST_P(PrunedRunTest, ResumedEqualsNeverHavingStoppedAndRanksAgree) {
   TempDir whole_root, broken_root;
   TrainingRun run = PrunedRun(whole_root.path());
+  run.transport = GetParam();
   const RunOutcome whole = RunTraining(run);
   ASSERT_OK(whole.ranks[0].result);
   const auto& weights = whole.ranks[0].weights;
@@ -176,7 +183,7 @@ TEST(PrunedRun, ResumedEqualsNeverHavingStoppedAndRanksAgree) {
   const RunOutcome second = RunTraining(run);
   ASSERT_OK(second.ranks[0].result);
   for (const auto& [name, tensor] : weights)
-    EXPECT_TRUE(tensor.equal(second.ranks[0].weights.at(name))) << name;
+    for (const auto& rank : second.ranks) EXPECT_TRUE(tensor.equal(rank.weights.at(name))) << name;
 }
 
 }  // namespace
