@@ -40,8 +40,8 @@ class Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  // inputs: [B, ...sample shape]; float, int64 for tokens. Takes the batch's extent as -1 rather than
-  // as a number where it has a choice, so that a trace (trace.h) holds for any batch.
+  // inputs: [B, ...sample shape]; float, int64 for tokens. Takes the batch's extent as -1, not as a
+  // number, where it has the choice: so a trace (trace.h) holds for any batch.
   virtual ModelOutput Forward(const at::Tensor& inputs) = 0;
 
   // Training: batch norm uses the batch's statistics and updates its running ones. Evaluation: it
