@@ -19,7 +19,7 @@ def print_rates(checks):
     for row in rows:
         parts = row["step_parts_ms"]
         for who, ratio in row["ratios"].items():
-            bar = row["bar"] if who == row["bar_against"] else None
+            bar = row["bar"] if who == row["bar_against"] else None  # None without a GPU, too
             met = "" if bar is None else f"{bar:g}: {'met' if ratio['median'] >= bar else 'NOT met'}"
             print("| " + " | ".join((
                 row["what"], f"{row['rates']['muster']['median']:,.1f} {row['unit']}",

@@ -125,10 +125,11 @@ class Session:
                     resume=resume, environment=self.environment, launch_of=own)
 
     def train(self, train, steps, seconds=120, may_fail=False, **options):
+        seconds = self.left(seconds)
         gang = self.gang(train, steps, **options)
         gang.start()
         try:
-            codes = gang.wait(self.left(seconds))
+            codes = gang.wait(seconds)
         except subprocess.TimeoutExpired:
             raise Failed(f"muster-trainer did not end within {seconds:.0f} s")
         finally:

@@ -44,10 +44,10 @@ ON_CPU = {
     "gpt2": {"layers": 2, "heads": 2, "width": 64, "context": 64, "classes": 512, "batch_size": 4, "report_every": 2},
     "mlp": {"report_every": 20},
 }
-BATCHES = 2               # distinct ones; all contenders see them again and again
+BATCHES = 2             # distinct ones; all contenders see them again and again
 CHECK_BATCH, CHECK_SAVED, CHECK_STEPS = 8, 3, 3
-FULL_MEMORY = 70 << 30    # bytes of GPU memory that the batch sizes above are for
-WARM_SECONDS = 150        # torch.compile's start
+FULL_MEMORY = 70 << 30  # bytes of GPU memory that the batch sizes above are for
+MOST_WARM_SECONDS, FEWEST_WARM_SECONDS = 150, 45  # to the second report, torch.compile's start included
 MOST_BLOCKS, FEWEST_BLOCKS = 5, 3
 
 
@@ -64,10 +64,10 @@ def rows_here(session):
                 task["batch_size"] = max(1, task["batch_size"] // shrunk)
         else:
             task.update(ON_CPU[name])
+            row = dict(row, what=f"{name} in a size for CPUs, {task['precision']}", bar=None,
+                       settings=tuple(who for who in row["settings"] if who != "graphs"))
         task["samples"] = BATCHES * task["batch_size"]
         rows[name] = dict(row, task=task)
-        if not session.on_gpu:
-            rows[name]["settings"] = tuple(who for who in row["settings"] if who != "graphs")
     return rows
 
 
@@ -100,7 +100,7 @@ class Compilations:
         self.thread.join(10)
 
 
-def start_all(session, row):
+def start_all(session, row, seconds):
     """Contenders that are warm and stopped, by name, and why others are not among them."""
     task, contenders, absent = row["task"], {}, {}
     contenders["muster"] = MusterContender(session, task)
@@ -109,7 +109,7 @@ def start_all(session, row):
 
     def warm(who):
         try:
-            contenders[who].await_reports(2, session.left(WARM_SECONDS))
+            contenders[who].await_reports(2, session.left(seconds))
             contenders[who].process.send_signal(signal.SIGSTOP)
         except Failed as error:
             absent[who] = str(error)
@@ -142,7 +142,8 @@ def take_turns(session, contenders, until):
 
 
 def measure(session, row, until):
-    contenders, absent = start_all(session, row)
+    warm = min(MOST_WARM_SECONDS, max(FEWEST_WARM_SECONDS, 0.6 * (until - time.monotonic())))
+    contenders, absent = start_all(session, row, warm)
     try:
         if "muster" in absent:
             raise Failed(f"muster-trainer {absent['muster']}")
@@ -184,6 +185,7 @@ def throughput(session):
             best = max(figures["ratios"], key=lambda who: figures["rates"][who]["median"])
             text = (f"{figures['rates']['muster']['median']:,.1f} {row['unit']}, {figures['ratios'][best]['median']:.2f} "
                     f"of PyTorch {best}; {losses.text}")
+            text += "".join(f"; without {who}: {why}" for who, why in figures["absent"].items())
             return Finding(losses.ok and finite, text, what=f"{row['what']}, batch {row['task']['batch_size']}",
                            unit=row["unit"], bar=row["bar"], bar_against=row["bar_against"], task=row["task"],
                            loss_difference=losses.figures["difference"], **figures)
