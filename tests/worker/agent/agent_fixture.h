@@ -37,6 +37,13 @@ inline bool Lives(uint32_t pid) {
   return ::muster::testing::IsAlive(::muster::testing::IdentifyProcess(static_cast<pid_t>(pid)));
 }
 
+// Where jobs keep their checkpoints: this process's own, for agents make, rename and remove folders
+// there, and tests run side by side.
+inline std::string CheckpointRoot() {
+  static const TempDir folder;
+  return folder / "jobs/1";
+}
+
 inline v1::ControllerMessage StartMessage(uint64_t seq, const std::vector<std::string>& script,
                                           uint32_t ranks = 1, uint32_t attempt = 1,
                                           const std::string& controller_lost_timeout = "1h") {
@@ -60,7 +67,7 @@ inline v1::ControllerMessage StartMessage(uint64_t seq, const std::vector<std::s
                                {"restart", {{"controller_lost_timeout", controller_lost_timeout}}},
                                {"script", script}};
   start.set_spec_json(spec.dump());
-  start.set_checkpoint_root("/nowhere");
+  start.set_checkpoint_root(CheckpointRoot());
   return message;
 }
 

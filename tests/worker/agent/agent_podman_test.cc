@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 
 v1::ControllerMessage ImageMessage(uint64_t seq, std::vector<std::string> words, uint32_t ranks = 1,
                                    uint32_t attempt = 1,
-                                   const std::string& checkpoint_root = "/nowhere") {
+                                   const std::string& checkpoint_root = CheckpointRoot()) {
   words.insert(words.begin(), kTestProgram);
   v1::ControllerMessage message = CommandMessage(seq, words, ranks, attempt);
   const nlohmann::json spec = {{"command",
