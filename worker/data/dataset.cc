@@ -1,7 +1,6 @@
 #include "worker/data/dataset.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/index_select.h>
 
 #include <cstring>
 #include <utility>
@@ -9,6 +8,30 @@
 #include "common/base/check.h"
 
 namespace muster::worker {
+namespace {
+
+// index_select with less around it: of small rows, that is most of what it takes.
+at::Tensor Rows(const at::Tensor& from, const std::vector<int64_t>& ids) {
+  std::vector<int64_t> sizes = from.sizes().vec();
+  sizes[0] = static_cast<int64_t>(ids.size());
+  const at::Tensor rows = at::empty(sizes, from.options());
+  const size_t bytes = from.size(0) == 0 ? 0 : from.nbytes() / static_cast<size_t>(from.size(0));
+  const char* source = static_cast<const char*>(from.const_data_ptr());
+  char* target = static_cast<char*>(rows.mutable_data_ptr());
+  for (const int64_t id : ids) {
+    MUSTER_CHECK(id >= 0 && id < from.size(0), "a sample's id lies in its set");
+    std::memcpy(target, source + static_cast<size_t>(id) * bytes, bytes);
+    target += bytes;
+  }
+  return rows;
+}
+
+std::array<Dataset::Part, 3> OneAfterTheOther(std::array<Dataset::Part, 3> parts) {
+  for (Dataset::Part& part : parts) part = {part.inputs.contiguous(), part.targets.contiguous()};
+  return parts;
+}
+
+}  // namespace
 
 const char* SplitName(Split split) {
   switch (split) {
@@ -33,7 +56,7 @@ InMemoryDataset::InMemoryDataset(std::array<Part, 3> parts, int64_t classes,
                                  std::string fingerprint, PixelScale pixels)
     : Dataset(parts[0].inputs.sizes().slice(1).vec(), classes, std::move(fingerprint),
               std::move(pixels)),
-      parts_(std::move(parts)) {
+      parts_(OneAfterTheOther(std::move(parts))) {
   for (const Part& part : parts_) {
     MUSTER_CHECK(part.inputs.sizes().slice(1).vec() == shape(), "all splits have one shape");
     MUSTER_CHECK(part.targets.size(0) == part.inputs.size(0), "each sample has its target");
@@ -45,10 +68,7 @@ InMemoryDataset::InMemoryDataset(std::array<Part, 3> parts, int64_t classes,
 int64_t InMemoryDataset::size(Split split) const { return part(split).targets.size(0); }
 
 Dataset::Part InMemoryDataset::Gather(Split split, const std::vector<int64_t>& ids) const {
-  const at::Tensor index = at::empty({static_cast<int64_t>(ids.size())}, at::kLong);
-  std::memcpy(index.mutable_data_ptr(), ids.data(), ids.size() * sizeof(int64_t));
-  return {at::index_select(part(split).inputs, 0, index),
-          at::index_select(part(split).targets, 0, index)};
+  return {Rows(part(split).inputs, ids), Rows(part(split).targets, ids)};
 }
 
 Dataset::Part InMemoryDataset::Range(Split split, int64_t begin, int64_t count) const {

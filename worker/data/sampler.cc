@@ -1,6 +1,7 @@
 #include "worker/data/sampler.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 
@@ -14,7 +15,7 @@ namespace {
 constexpr uint64_t kOrderPurpose = 0x6f72646572;  // "order"
 // Luby and Rackoff: 4 rounds give a pseudo-random permutation of large domains; small ones want
 // more.
-constexpr int kRounds = 8;
+constexpr uint64_t kRounds = 8;
 
 // An even number of bits, so that both halves are equal; the domain is below 4 times the size, and
 // walking out of it takes few turns.
@@ -23,17 +24,43 @@ int HalfBits(uint64_t size) {
   return (bits + 1) / 2;
 }
 
-uint64_t Feistel(uint64_t key, int half_bits, uint64_t value) {
-  const uint64_t mask = (uint64_t{1} << half_bits) - 1;
-  uint64_t left = value >> half_bits;
-  uint64_t right = value & mask;
-  for (int round = 0; round < kRounds; ++round) {
-    const uint64_t mixed = left ^ (DeriveSeed(key, static_cast<uint64_t>(round), right) & mask);
-    left = right;
-    right = mixed;
+// The order of one epoch. What a round's key owes to seed and epoch is worked out once.
+class EpochOrder {
+ public:
+  EpochOrder(uint64_t seed, uint64_t epoch, uint64_t size)
+      : size_(size), half_bits_(HalfBits(size)) {
+    const uint64_t key = DeriveSeed(seed, kOrderPurpose, epoch);
+    for (uint64_t round = 0; round < kRounds; ++round)
+      keys_[round] = SplitMix64(SplitMix64(key) ^ round);
   }
-  return left << half_bits | right;
-}
+
+  uint64_t operator()(uint64_t place) const {
+    if (size_ == 1) return 0;
+    // The cipher is a permutation of a domain that holds [0, size): from a place inside, repeating
+    // it comes back inside, at a place that no other start reaches.
+    do {
+      place = Encrypt(place);
+    } while (place >= size_);
+    return place;
+  }
+
+ private:
+  uint64_t Encrypt(uint64_t value) const {
+    const uint64_t mask = (uint64_t{1} << half_bits_) - 1;
+    uint64_t left = value >> half_bits_;
+    uint64_t right = value & mask;
+    for (const uint64_t key : keys_) {
+      const uint64_t mixed = left ^ (SplitMix64(key ^ right) & mask);  // DeriveSeed's last step
+      left = right;
+      right = mixed;
+    }
+    return left << half_bits_ | right;
+  }
+
+  uint64_t size_;
+  int half_bits_;
+  std::array<uint64_t, kRounds> keys_;
+};
 
 // count x numerator / denominator without overflow.
 uint64_t Scale(uint64_t count, uint64_t numerator, uint64_t denominator) {
@@ -50,15 +77,7 @@ uint64_t PositionsOf(double epochs, uint64_t samples) {
 
 uint64_t Permute(uint64_t seed, uint64_t epoch, uint64_t size, uint64_t place) {
   MUSTER_CHECK(place < size, "a place lies in the set");
-  if (size == 1) return 0;
-  const uint64_t key = DeriveSeed(seed, kOrderPurpose, epoch);
-  const int half_bits = HalfBits(size);
-  // The cipher is a permutation of a domain that holds [0, size): from a place inside, repeating it
-  // comes back inside, at a place that no other start reaches.
-  do {
-    place = Feistel(key, half_bits, place);
-  } while (place >= size);
-  return place;
+  return EpochOrder(seed, epoch, size)(place);
 }
 
 Shard ShardOf(uint64_t count, uint32_t rank, uint32_t world) {
@@ -83,10 +102,15 @@ std::vector<int64_t> Sampler::Ids(uint64_t step, uint32_t rank, uint32_t world) 
   const Shard shard = ShardOf(GlobalBatch(step), rank, world);
   std::vector<int64_t> ids;
   ids.reserve(shard.size());
+  uint64_t epoch = (PositionOf(step) + shard.begin) / samples_;
+  EpochOrder order(seed_, epoch, samples_);
   for (uint64_t j = shard.begin; j < shard.end; ++j) {
     const uint64_t position = PositionOf(step) + j;
-    ids.push_back(
-        static_cast<int64_t>(Permute(seed_, position / samples_, samples_, position % samples_)));
+    if (position / samples_ != epoch) {
+      epoch = position / samples_;
+      order = EpochOrder(seed_, epoch, samples_);
+    }
+    ids.push_back(static_cast<int64_t>(order(position % samples_)));
   }
   return ids;
 }
