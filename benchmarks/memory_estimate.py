@@ -2,8 +2,8 @@
 """The memory estimate of the real muster-trainer beside what the process really used.
 
 The peak is the most pages that the kernel saw in memory at one time (ru_maxrss), as "memory_peak_bytes" reports it: with the
-program, its libraries, the data, what kernels take beside the tensors, and the holes that malloc keeps between them. Of
-the last the estimate knows nothing. What tensors alone take is compared in tests/worker/train/memory_estimate_test.cc; that
+program, its libraries, the data, what kernels take beside the tensors, and the holes that malloc keeps between them. The
+last are reckoned, not known. What tensors alone take is compared in tests/worker/train/memory_estimate_test.cc; that
 these cases stay within 15 % is held by tests/peer/memory_estimate_holds.py. An argument chooses cases by a part of their
 name.
 """

@@ -141,6 +141,8 @@ void MeasureActivations(const EstimateParts& parts, MemoryEstimate& estimate) {
     estimate.program += std::max<int64_t>(0, grown - trace.PeakBytes());
   }
   estimate.activations = ActivationsAt(parts, batch, trace, more);
+  if (parts.device.is_cpu())
+    estimate.holes = static_cast<int64_t>(kHoles * static_cast<double>(estimate.activations));
 }
 
 std::string MemoryText(const MemoryEstimate& estimate) {
@@ -152,7 +154,8 @@ std::string MemoryText(const MemoryEstimate& estimate) {
       {estimate.optimizer, "optimizer"},
       {estimate.average, "moving average"},
       {estimate.checkpoint, "copy for checkpoints"},
-      {estimate.activations, "activations"}};
+      {estimate.activations, "activations"},
+      {estimate.holes, "holes that malloc keeps"}};
   std::stable_sort(parts.begin(), parts.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<std::string> texts;

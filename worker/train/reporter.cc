@@ -30,7 +30,8 @@ void Reporter::MemoryEstimated(const MemoryEstimate& estimate) {
        {"gradients_bytes", estimate.gradients},
        {"optimizer_bytes", estimate.optimizer},
        {"checkpoint_bytes", estimate.checkpoint},
-       {"activations_bytes", estimate.activations}});
+       {"activations_bytes", estimate.activations},
+       {"holes_bytes", estimate.holes}});
 }
 
 void Reporter::StepDone(const RunState& run, const Batch& batch, const Verdict& verdict,
