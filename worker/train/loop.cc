@@ -8,6 +8,7 @@
 #include "worker/train/reporter.h"
 #include "worker/train/run_failures.h"
 #include "worker/train/step.h"
+#include "worker/train/to_device.h"
 #include "worker/train/torch_guard.h"
 
 namespace muster::worker {
@@ -113,9 +114,8 @@ absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts,
     run.epoch = sampler.EpochAt(static_cast<uint64_t>(run.step));
     const Due due = DueAfter(recipe, before, run);
 
-    Batch batch = parts.loader.TrainBatch(static_cast<uint64_t>(before.step), rank, world);
-    batch.inputs = batch.inputs.to(parts.device, /*non_blocking=*/true);
-    batch.targets = batch.targets.to(parts.device, /*non_blocking=*/true);
+    const Batch batch = ToDevice(
+        parts.loader.TrainBatch(static_cast<uint64_t>(before.step), rank, world), parts.device);
     timer.Mark(StepPart::kData);
 
     // What follows must know how this very step went; otherwise a device may run one step ahead of

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "worker/train/to_device.h"
 
 namespace muster::worker {
 
@@ -51,12 +52,10 @@ void MakeStep(const trainer_spec::JobSpec& spec, Bench& bench) {
 }
 
 Batch BatchAt(const Bench& bench, int64_t step, at::Device device) {
-  Batch batch = bench.loader->TrainBatch(static_cast<uint64_t>(step),
-                                         static_cast<uint32_t>(bench.gang->rank()),
-                                         static_cast<uint32_t>(bench.gang->world_size()));
-  batch.inputs = batch.inputs.to(device);
-  batch.targets = batch.targets.to(device);
-  return batch;
+  return ToDevice(bench.loader->TrainBatch(static_cast<uint64_t>(step),
+                                           static_cast<uint32_t>(bench.gang->rank()),
+                                           static_cast<uint32_t>(bench.gang->world_size())),
+                  device);
 }
 
 }  // namespace muster::worker
