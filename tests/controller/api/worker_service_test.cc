@@ -460,7 +460,8 @@ TEST_F(WorkerServiceTest, AnAgentThatDoesNotReadIsGivenUpByCountAndByBytes) {
   large.spec_json = std::string(1 << 20, 'x');
   const std::pair<Assignment, size_t> floods[] = {
       {{1, large}, 2 * (ControlStream::kMaxQueuedBytes >> 20)},
-      {{1, DeleteAssignment{5, "/x"}}, 8 * ControlStream::kMaxQueued}};
+      // Of a size that the connection does not take up while nobody reads, packed as they are.
+      {{1, DeleteAssignment{5, std::string(2048, 'x')}}, 8 * ControlStream::kMaxQueued}};
   for (const auto& [assignment, count] : floods) {
     Agent* agent = Connected();
     const std::shared_ptr<WorkerLink> link = engine_.WaitForLink();
