@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/spec/command_validate.h"
+#include "common/spec/resume_from.h"
 #include "common/spec/scheduling_text.h"
 #include "common/spec/spec_checks.h"
 #include "common/spec/spec_text.h"
@@ -193,6 +194,9 @@ class Validator : public SpecChecks {
     Whole("checkpoint.keep_last", checkpoint.keep_last(), 2, 1000);
     if (FromProto(checkpoint.every()) != absl::ZeroDuration()) {
       Time("checkpoint.every", checkpoint.every(), absl::Seconds(1), absl::Hours(24 * 30));
+    }
+    if (checkpoint.has_resume_from()) {
+      Status("checkpoint.resume_from", ParseResumeFrom(checkpoint.resume_from()).status());
     }
   }
 

@@ -387,6 +387,8 @@ TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
        "placement.selector.: the name must be"},
       {[](Spec& s) { s.mutable_checkpoint()->set_url("a/b"); },
        "checkpoint.url: must be an absolute path, as workers see it; got 'a/b'"},
+      {[](Spec& s) { s.mutable_checkpoint()->set_resume_from("42@"); },
+       "checkpoint.resume_from: must be a job (its id, its name, or 42_7 of an array)"},
       {[](Spec& s) { s.mutable_checkpoint()->set_url("s3://b/k"); },
        "checkpoint.url: must be an absolute path or a file:// URL; got 's3://b/k'"},
       {[](Spec& s) { s.mutable_checkpoint()->set_url("file://host/x"); },
