@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/spec/image_reference.h"
+#include "common/spec/resume_from.h"
 #include "common/spec/scheduling_text.h"
 #include "common/spec/spec_defaults.h"
 #include "common/spec/spec_reader.h"
@@ -152,6 +153,20 @@ absl::Status CheckFrame(const v1::SubmitRequest& request) {
   return absl::OkStatus();
 }
 
+ResumeWish::Which WhichOf(ResumeFrom::Which which) {
+  switch (which) {
+    case ResumeFrom::Which::kNewestFew:
+      return ResumeWish::Which::kNewestFew;
+    case ResumeFrom::Which::kStep:
+      return ResumeWish::Which::kStep;
+    case ResumeFrom::Which::kBest:
+      return ResumeWish::Which::kBest;
+    case ResumeFrom::Which::kNewest:
+      return ResumeWish::Which::kNewest;
+  }
+  return ResumeWish::Which::kNewestFew;
+}
+
 absl::StatusOr<CheckedSubmit> Resolve(v1::JobSpec spec, const std::string& checkpoint_root) {
   CheckedSubmit out;
   out.resolved = std::move(spec);
@@ -164,6 +179,16 @@ absl::StatusOr<CheckedSubmit> Resolve(v1::JobSpec spec, const std::string& check
   if (out.resolved.scheduling().has_array()) {
     MUSTER_ASSIGN_OR_RETURN(const JobArray array, ParseArray(out.resolved.scheduling().array()));
     out.array = {.first = array.first, .last = array.last, .at_a_time = array.at_a_time};
+  }
+  if (out.resolved.checkpoint().has_resume_from()) {
+    MUSTER_ASSIGN_OR_RETURN(ResumeFrom from,
+                            ParseResumeFrom(out.resolved.checkpoint().resume_from()));
+    out.resume = {.automatic = from.automatic,
+                  .job_id = from.job_id,
+                  .task = from.task,
+                  .job_name = std::move(from.job_name),
+                  .which = WhichOf(from.which),
+                  .step = from.step};
   }
   return out;
 }
@@ -182,6 +207,7 @@ SubmitJob EventOf(const v1::SubmitRequest& request, CheckedSubmit checked) {
   event.owner = request.owner();
   event.idempotency_key = request.idempotency_key();
   event.array = checked.array;
+  event.resume = std::move(checked.resume);
   return event;
 }
 

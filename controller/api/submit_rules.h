@@ -14,7 +14,8 @@ namespace muster::controller {
 struct CheckedSubmit {
   v1::JobSpec resolved;  // every default written out
   JobSettings settings;
-  std::optional<ArrayRange> array;  // when the spec asks for one
+  std::optional<ArrayRange> array;   // when the spec asks for one
+  std::optional<ResumeWish> resume;  // likewise
 };
 
 // FAILED_PRECONDITION: another protocol version. INVALID_ARGUMENT: everything that is wrong with

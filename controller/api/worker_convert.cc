@@ -129,6 +129,8 @@ v1::ControllerMessage ToProto(const Assignment& assignment) {
       row->set_step(resume.step);
       row->set_manifest_sha256(resume.manifest_sha256);
       row->set_best(resume.best);
+      row->set_job_id(resume.job_id);
+      row->set_job_name(resume.job_name);
     }
   } else if (const auto* stop = std::get_if<StopAssignment>(&assignment.body)) {
     v1::StopRanks* out = message.mutable_stop_ranks();

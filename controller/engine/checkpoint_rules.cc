@@ -1,5 +1,8 @@
 // Checkpoints: their rows come with the ranks' reports and go by the retention policy.
+#include <algorithm>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/planted_bug.h"
@@ -126,19 +129,62 @@ void MarkCorrupt(Draft& draft, const Checkpoint& found, const std::string& messa
   ++draft.counters().checkpoints_corrupt;
 }
 
-// A candidate proved broken while loading: the gang resumes from the next whole one.
-void ResumeFromNext(Draft& draft, uint64_t job_id) {
+// A candidate proved broken while loading: the gang resumes from the next whole one. It tries them
+// in their order.
+void ResumeFromNext(Draft& draft, uint64_t job_id, uint64_t broken) {
   Attempt& attempt = draft.EditAttempt(job_id);
   attempt.first_step = 0;
-  for (uint64_t id : attempt.resume) {
-    const Checkpoint* row = draft.view().FindCheckpoint(id);
-    if (!row->restorable()) continue;
+  auto next = std::find(attempt.resume.begin(), attempt.resume.end(), broken);
+  if (next == attempt.resume.end()) next = attempt.resume.begin();
+  for (; next != attempt.resume.end(); ++next) {
+    const Checkpoint* row = draft.view().FindCheckpoint(*next);
+    if (*next == broken || !row->restorable()) continue;
     attempt.first_step = row->step;
     break;
   }
   // It has done no step yet.
   attempt.last_step = attempt.first_step;
   draft.EditJob(job_id).ledger.step = attempt.first_step;
+}
+
+void AssignCare(Draft& draft, const CareForCheckpoints::Action& action, const Worker& worker) {
+  OutboxRow row;
+  row.worker = worker.name;
+  row.incarnation = worker.incarnation;
+  row.kind = action.kind;
+  row.reason = action.reason;
+  row.checkpoint_id = action.checkpoint_id;
+  draft.AddOutbox(std::move(row));
+}
+
+bool IsCaredFor(const Snapshot& snapshot, uint64_t checkpoint_id) {
+  for (const auto& [seq, row] : *snapshot.outbox) {
+    if (row.checkpoint_id == checkpoint_id) return true;
+  }
+  return false;
+}
+
+// The candidate of another job that the attempt may be loading from there; null: none.
+const Checkpoint* FindOthers(const Snapshot& snapshot, const Job& job, const std::string& path) {
+  for (uint64_t id : job.current->resume) {
+    const Checkpoint* row = snapshot.FindCheckpoint(id);
+    if (row->job_id != job.id && row->path == path) return row;
+  }
+  return nullptr;
+}
+
+// One job could not load what another one saved: a worker of that one's pool rereads it. Only its
+// verdict counts, since this job's may be where that folder is not to be seen.
+void HaveReread(Draft& draft, const Checkpoint& row, const Job& reporter) {
+  if (!row.restorable() || IsCaredFor(draft.view(), row.id)) return;
+  const Worker* worker = ChooseCaretaker(draft.view(), *draft.view().FindJob(row.job_id));
+  if (worker == nullptr) return;
+  AssignCare(draft,
+             {.kind = AssignmentKind::kVerify,
+              .checkpoint_id = row.id,
+              .worker = worker->name,
+              .reason = absl::StrCat("job ", reporter.id, " could not load it")},
+             *worker);
 }
 
 absl::Status Apply(Draft& draft, const Job& job, const CheckpointReport& report,
@@ -162,7 +208,10 @@ absl::Status Apply(Draft& draft, const Job& job, const CheckpointReport& report,
       if (const Checkpoint* row = FindByPath(draft.view(), job, report.path);
           row != nullptr && row->restorable()) {
         MarkCorrupt(draft, *row, absl::StrCat("found broken while loading: ", report.message));
-        ResumeFromNext(draft, job.id);
+        ResumeFromNext(draft, job.id, row->id);
+      } else if (const Checkpoint* other = FindOthers(draft.view(), job, report.path)) {
+        HaveReread(draft, *other, job);
+        ResumeFromNext(draft, job.id, other->id);
       }
       return absl::OkStatus();
   }
@@ -181,23 +230,6 @@ EventResult AnswerRepeat(const Draft& draft, const CheckpointReport& report) {
   result.status = absl::FailedPreconditionError(
       absl::StrCat("job ", report.fence.job_id, ": this commit was refused before"));
   return result;
-}
-
-void AssignCare(Draft& draft, const CareForCheckpoints::Action& action, const Worker& worker) {
-  OutboxRow row;
-  row.worker = worker.name;
-  row.incarnation = worker.incarnation;
-  row.kind = action.kind;
-  row.reason = action.reason;
-  row.checkpoint_id = action.checkpoint_id;
-  draft.AddOutbox(std::move(row));
-}
-
-bool IsCaredFor(const Snapshot& snapshot, uint64_t checkpoint_id) {
-  for (const auto& [seq, row] : *snapshot.outbox) {
-    if (row.checkpoint_id == checkpoint_id) return true;
-  }
-  return false;
 }
 
 // The assignment that the result answers, taken out of the outbox. False: it was given to somebody
@@ -265,11 +297,19 @@ EventResult OnRequestVerify(Draft& draft, const RequestVerify& event) {
 }
 
 EventResult OnCare(Draft& draft, const CareForCheckpoints& event) {
+  // A submit may have come in between that begins from one of them, even in this very batch.
+  std::set<uint64_t> needed_by_others = CountedOnByOthers(draft.view());
+  for (uint64_t id : draft.new_job_ids()) {
+    const std::vector<uint64_t>& ids = draft.view().FindJob(id)->settings->resume_from;
+    needed_by_others.insert(ids.begin(), ids.end());
+  }
   for (const CareForCheckpoints::Action& action : event.actions) {
     const Checkpoint* checkpoint = draft.view().FindCheckpoint(action.checkpoint_id);
     const Worker* worker = draft.view().FindWorker(action.worker);
+    const bool needed =
+        action.kind == AssignmentKind::kDelete && needed_by_others.count(action.checkpoint_id) != 0;
     const bool void_now = checkpoint == nullptr || worker == nullptr || !worker->connected ||
-                          checkpoint->state == CheckpointState::kDeleted ||
+                          checkpoint->state == CheckpointState::kDeleted || needed ||
                           IsCaredFor(draft.view(), action.checkpoint_id);
     if (!void_now) AssignCare(draft, action, *worker);
   }

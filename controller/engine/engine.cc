@@ -179,8 +179,11 @@ class EngineImpl final : public Engine {
     if (!inquirer.may_ask()) return TooManyAsk();
     const std::shared_ptr<const Snapshot> world = snapshot();
     const ScheduleContext context = LookNow();
-    MUSTER_RETURN_IF_ERROR(JudgeSubmit(Draft(*world), event, context.wall));
-    return ExplainNew(*world, *event.settings, event.owner, context);
+    MUSTER_ASSIGN_OR_RETURN(std::vector<uint64_t> resume_from,
+                            JudgeSubmit(Draft(*world), event, context.wall));
+    Explanation explanation = ExplainNew(*world, *event.settings, event.owner, context);
+    explanation.resume_from = std::move(resume_from);
+    return explanation;
   }
 
   const EngineOptions& options() const override { return options_; }

@@ -17,7 +17,9 @@ EventResult OnLimit(Draft& draft, const LimitPassed& event, const RuleContext& c
     NoteFailure(draft, event.job_id,
                 {.failure_class = FailureClass::kTimeLimit, .cause = limit->message});
   } else if (limit->input != JobInput::kDependencyFailed) {
-    draft.EditJob(event.job_id).failure_class = FailureClass::kTimeLimit;
+    draft.EditJob(event.job_id).failure_class = limit->input == JobInput::kNotRetryable
+                                                    ? FailureClass::kCorruption
+                                                    : FailureClass::kTimeLimit;
   }
   EventResult result;
   result.status =

@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "controller/model/draft.h"
 #include "controller/model/events.h"
@@ -32,9 +34,10 @@ struct RuleContext {
 EventResult Reduce(Draft& draft, const Event& event, const RuleContext& context);
 
 // Whether the submit may be taken: FAILED_PRECONDITION "refused: ..." when it could never start,
-// RESOURCE_EXHAUSTED over a quota of queued jobs, NOT_FOUND for a job that it waits for. `now` is
-// the wall clock.
-absl::Status JudgeSubmit(const Draft& draft, const SubmitJob& event, absl::Time now);
+// RESOURCE_EXHAUSTED over a quota of queued jobs, NOT_FOUND for a job that it waits for or begins
+// from. If so, the checkpoints that it begins from. `now` is the wall clock.
+absl::StatusOr<std::vector<uint64_t>> JudgeSubmit(const Draft& draft, const SubmitJob& event,
+                                                  absl::Time now);
 
 // The families, one file each.
 EventResult OnSubmit(Draft& draft, const SubmitJob& event, const RuleContext& context);

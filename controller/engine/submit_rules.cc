@@ -14,13 +14,11 @@
 #include "controller/policy/capacity.h"
 #include "controller/policy/dependencies.h"
 #include "controller/policy/quota.h"
+#include "controller/policy/resume_rules.h"
 #include "controller/policy/time_limits.h"
 
 namespace muster::controller {
 namespace {
-
-// An attempt tries at most so many checkpoints, newest first.
-constexpr size_t kMaxResumeCandidates = 8;
 
 // The job that has this key, durable or in this draft; null: none.
 const Job* FindByKey(const Draft& draft, const SubmitJob& event, const RuleContext& context) {
@@ -32,21 +30,6 @@ const Job* FindByKey(const Draft& draft, const SubmitJob& event, const RuleConte
     return forgotten ? nullptr : job;
   }
   return draft.FindNewJob(event.owner, event.idempotency_key);
-}
-
-std::vector<uint64_t> ResumeCandidates(const Snapshot& snapshot, const Job& job) {
-  std::vector<const Checkpoint*> candidates;
-  for (uint64_t id : job.checkpoints) {
-    const Checkpoint* checkpoint = snapshot.FindCheckpoint(id);
-    if (checkpoint->restorable()) candidates.push_back(checkpoint);
-  }
-  std::sort(candidates.begin(), candidates.end(), [](const Checkpoint* a, const Checkpoint* b) {
-    return a->step != b->step ? a->step > b->step : a->id > b->id;
-  });
-  if (candidates.size() > kMaxResumeCandidates) candidates.resize(kMaxResumeCandidates);
-  std::vector<uint64_t> ids;
-  for (const Checkpoint* checkpoint : candidates) ids.push_back(checkpoint->id);
-  return ids;
 }
 
 absl::Status CheckQuotas(const Draft& draft, const SubmitJob& event) {
@@ -97,6 +80,8 @@ bool StillFits(const Snapshot& snapshot, const PlaceGang& gang, const ScheduleCo
       Admit(snapshot, *job, context).verdict != Admission::Verdict::kReady) {
     return false;
   }
+  // The limits loop ends it (policy/time_limits).
+  if (WhyNothingToResume(snapshot, *job).has_value()) return false;
   const JobNeeds& needs = job->settings->needs;
   if (gang.ranks.size() < needs.min_ranks || gang.ranks.size() > needs.max_ranks) return false;
   std::map<uint64_t, uint32_t> ranks_on;  // by worker
@@ -183,6 +168,16 @@ absl::Status CanEverStart(const Snapshot& snapshot, const SchedulingSettings& sc
   return absl::OkStatus();
 }
 
+// What the job's first event says.
+std::string QueuedText(const Draft& draft, const SubmitJob& event) {
+  const std::string text = event.settings->scheduling.hold ? "queued, held" : "queued";
+  if (!event.resume.has_value()) return text;
+  const std::vector<uint64_t>& resume_from = event.settings->resume_from;
+  return absl::StrCat(text, "; begins from ",
+                      resume_from.empty() ? "nothing: no job of its name has a checkpoint"
+                                          : ResumeText(draft.view(), resume_from));
+}
+
 uint64_t AddOne(Draft& draft, const SubmitJob& event, const ArrayTask& task,
                 const RuleContext& context) {
   const bool first = task.array_id == 0 || task.array_id == draft.view().jobs.last_id() + 1;
@@ -194,7 +189,7 @@ uint64_t AddOne(Draft& draft, const SubmitJob& event, const ArrayTask& task,
                          context.idempotency->count({event.owner, event.idempotency_key}) != 0;
   if (first && !forgotten) job.idempotency_key = event.idempotency_key;
   job.submitted = context.now;
-  job.message = event.settings->scheduling.hold ? "queued, held" : "queued";
+  job.message = QueuedText(draft, event);
   job.not_before_at = context.now_at;
   job.held = event.settings->scheduling.hold;
   job.array = task;
@@ -211,30 +206,43 @@ uint64_t AddOne(Draft& draft, const SubmitJob& event, const ArrayTask& task,
   return added.id;
 }
 
-}  // namespace
-
-absl::Status JudgeSubmit(const Draft& draft, const SubmitJob& event, absl::Time now) {
-  MUSTER_RETURN_IF_ERROR(CanEverFit(draft.view(), event.settings->needs, now));
-  MUSTER_RETURN_IF_ERROR(CheckQuotas(draft, event));
-  return CanEverStart(draft.view(), event.settings->scheduling, now);
+// The event of a submit that may be taken, with the checkpoints that its jobs begin from.
+SubmitJob Settled(const SubmitJob& event, std::vector<uint64_t> resume_from) {
+  SubmitJob settled = event;
+  if (resume_from == event.settings->resume_from) return settled;
+  auto settings = std::make_shared<JobSettings>(*event.settings);
+  settings->resume_from = std::move(resume_from);
+  settled.settings = std::move(settings);
+  return settled;
 }
 
-EventResult OnSubmit(Draft& draft, const SubmitJob& event, const RuleContext& context) {
+}  // namespace
+
+absl::StatusOr<std::vector<uint64_t>> JudgeSubmit(const Draft& draft, const SubmitJob& event,
+                                                  absl::Time now) {
+  MUSTER_RETURN_IF_ERROR(CanEverFit(draft.view(), event.settings->needs, now));
+  MUSTER_RETURN_IF_ERROR(CheckQuotas(draft, event));
+  MUSTER_RETURN_IF_ERROR(CanEverStart(draft.view(), event.settings->scheduling, now));
+  if (!event.resume.has_value()) return std::vector<uint64_t>();
+  return SettleResume(draft, *event.settings, *event.resume);
+}
+
+EventResult OnSubmit(Draft& draft, const SubmitJob& asked, const RuleContext& context) {
   EventResult result;
-  if (const Job* same = FindByKey(draft, event, context)) {
-    if (same->settings->spec_json != event.settings->spec_json) {
+  if (const Job* same = FindByKey(draft, asked, context)) {
+    if (same->settings->spec_json != asked.settings->spec_json) {
       return Refuse(absl::AlreadyExistsError(
           absl::StrCat("job ", same->id, " was submitted with the same idempotency key (",
-                       event.idempotency_key, ") and another spec: use a new key")));
+                       asked.idempotency_key, ") and another spec: use a new key")));
     }
     result.job_id = same->id;
-    if (event.array.has_value()) result.jobs = event.array->size();
+    if (asked.array.has_value()) result.jobs = asked.array->size();
     result.already_existed = true;
     return result;
   }
-  if (absl::Status allowed = JudgeSubmit(draft, event, context.now); !allowed.ok()) {
-    return Refuse(std::move(allowed));
-  }
+  absl::StatusOr<std::vector<uint64_t>> resume_from = JudgeSubmit(draft, asked, context.now);
+  if (!resume_from.ok()) return Refuse(resume_from.status());
+  const SubmitJob event = Settled(asked, *std::move(resume_from));
   if (!event.array.has_value()) {
     result.job_id = AddOne(draft, event, {}, context);
     return result;

@@ -45,11 +45,13 @@ struct StartAssignment {
     int64_t step = 0;
     std::string manifest_sha256;
     bool best = false;
+    uint64_t job_id = 0;  // of the job that wrote it, where that is another one
+    std::string job_name;
   };
-  std::vector<Resume> resume;  // newest first
+  std::vector<Resume> resume;  // newest first; those of another job come last
   uint32_t group_rank = 0;     // this worker among the gang's, in the order of their lowest ranks
   uint32_t group_world_size = 0;
-  uint64_t array_id = 0;       // 0: not of an array
+  uint64_t array_id = 0;  // 0: not of an array
   uint32_t array_index = 0;
 };
 

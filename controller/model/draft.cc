@@ -1,6 +1,7 @@
 #include "controller/model/draft.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "common/base/check.h"
@@ -18,6 +19,24 @@ bool HasRetentionWork(const Snapshot& snapshot, const Job& job) {
     if (checkpoint->restorable() || checkpoint->state == CheckpointState::kCorrupt) ++present;
   }
   return present > job.settings->keep_last;
+}
+
+// Whether the job still counts on the checkpoints of another one that it was to begin from.
+bool CountsOnOthers(const Snapshot& snapshot, const Job& job) {
+  if (job.settings->resume_from.empty() || IsTerminal(job.state)) return false;
+  return std::none_of(job.checkpoints.begin(), job.checkpoints.end(), [&snapshot](uint64_t id) {
+    return snapshot.FindCheckpoint(id)->state == CheckpointState::kVerified;
+  });
+}
+
+void AddSaver(Snapshot& snapshot, const Job& job) {
+  const std::string key = RunTimeKey(*job.settings);
+  const std::shared_ptr<const std::vector<uint64_t>>* known = snapshot.savers.Find(key);
+  auto savers = known == nullptr ? std::vector<uint64_t>() : **known;
+  const auto at = std::lower_bound(savers.begin(), savers.end(), job.id);
+  if (at != savers.end() && *at == job.id) return;
+  savers.insert(at, job.id);
+  snapshot.savers.Put(key, std::make_shared<const std::vector<uint64_t>>(std::move(savers)));
 }
 
 // Brings the sorted list up to date for the touched ids (id, is a member now; ascending). The list
@@ -315,13 +334,45 @@ ChangeSet Draft::Changes() {
 void Draft::UpdateJobLists(const std::set<uint64_t>& touched) {
   std::vector<std::pair<uint64_t, bool>> active;
   std::vector<std::pair<uint64_t, bool>> retention;
+  std::vector<std::pair<uint64_t, bool>> resuming;
   for (uint64_t id : touched) {
     const Job& job = *next_->jobs.Find(id);
     active.emplace_back(id, !IsTerminal(job.state));
     retention.emplace_back(id, HasRetentionWork(*next_, job));
+    resuming.emplace_back(id, CountsOnOthers(*next_, job));
   }
   UpdateMembers(next_->active_jobs, active);
   UpdateMembers(next_->retention_jobs, retention);
+  UpdateMembers(next_->resuming_jobs, resuming);
+}
+
+void Draft::UpdateSavers() {
+  std::set<uint64_t> savers;
+  for (const auto& [id, row] : checkpoints_) {
+    if (row->restorable()) savers.insert(row->job_id);
+  }
+  for (uint64_t id : savers) AddSaver(*next_, *next_->jobs.Find(id));
+}
+
+std::vector<uint64_t> Draft::SaversOf(const std::string& key) const {
+  const std::shared_ptr<const std::vector<uint64_t>>* known = next_->savers.Find(key);
+  auto savers = known == nullptr ? std::vector<uint64_t>() : **known;
+  for (const auto& [id, row] : checkpoints_) {
+    const Job& job = *next_->jobs.Find(row->job_id);
+    if (row->restorable() && RunTimeKey(*job.settings) == key) savers.push_back(job.id);
+  }
+  std::sort(savers.begin(), savers.end(), std::greater<>());
+  savers.erase(std::unique(savers.begin(), savers.end()), savers.end());
+  return savers;
+}
+
+const Job* Draft::FindJobByName(absl::string_view name) const {
+  const Job* newest = next_->FindJobByName(name);
+  for (uint64_t id : new_jobs_) {
+    const Job* job = next_->jobs.Find(id);
+    if (job->settings->name == name) newest = job;
+  }
+  return newest;
 }
 
 ProjectUse Draft::UseOf(const std::string& project) const {
@@ -399,12 +450,24 @@ void Draft::RebuildJobLists() {
   jobs_before_.clear();  // they are counted
   auto active = std::make_shared<std::vector<uint64_t>>();
   auto retention = std::make_shared<std::vector<uint64_t>>();
+  auto resuming = std::make_shared<std::vector<uint64_t>>();
+  std::map<std::string, std::vector<uint64_t>> savers;
   next_->jobs.ForEach([&](const Job& job) {
     if (!IsTerminal(job.state)) active->push_back(job.id);
     if (HasRetentionWork(*next_, job)) retention->push_back(job.id);
+    if (CountsOnOthers(*next_, job)) resuming->push_back(job.id);
+    const bool saved =
+        std::any_of(job.checkpoints.begin(), job.checkpoints.end(),
+                    [this](uint64_t id) { return next_->FindCheckpoint(id)->restorable(); });
+    if (saved) savers[RunTimeKey(*job.settings)].push_back(job.id);
   });
+  next_->savers = {};
+  for (auto& [key, jobs] : savers) {
+    next_->savers.Put(key, std::make_shared<const std::vector<uint64_t>>(std::move(jobs)));
+  }
   next_->active_jobs = std::move(active);
   next_->retention_jobs = std::move(retention);
+  next_->resuming_jobs = std::move(resuming);
 }
 
 std::shared_ptr<const Snapshot> Draft::Finish() {
@@ -412,6 +475,7 @@ std::shared_ptr<const Snapshot> Draft::Finish() {
   touched.insert(new_jobs_.begin(), new_jobs_.end());
   for (const auto& [id, checkpoint] : checkpoints_) touched.insert(checkpoint->job_id);
   UpdateJobLists(touched);
+  UpdateSavers();
   UpdateUse();
   UpdateNamesAndRunTimes();
   ++next_->version;

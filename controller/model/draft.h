@@ -92,12 +92,18 @@ class Draft {
   AfterCommit& after_commit() { return after_commit_; }
 
   size_t new_jobs() const { return new_jobs_.size(); }
+  const std::set<uint64_t>& new_job_ids() const { return new_jobs_; }
   // The job that was added in this draft with that owner and key, or null.
   const Job* FindNewJob(absl::string_view owner, absl::string_view idempotency_key) const;
 
   // What the project's jobs hold and wait for with this draft's changes; view().UseOf is as of the
   // version before. Cost follows the jobs that the draft touches.
   ProjectUse UseOf(const std::string& project) const;
+
+  // As the snapshot's, with this draft's changes: the newest job of that name, or null; jobs that
+  // have committed a checkpoint, by RunTimeKey, newest first.
+  const Job* FindJobByName(absl::string_view name) const;
+  std::vector<uint64_t> SaversOf(const std::string& key) const;
 
   // Works out what is kept over all jobs (the lists of active and retention jobs, the projects'
   // use, names and run times): once, after loading.
@@ -112,6 +118,7 @@ class Draft {
   void EndHolds(Attempt& attempt, std::set<uint32_t>& changed);
   void SettleLedgers();
   void UpdateJobLists(const std::set<uint64_t>& touched);
+  void UpdateSavers();
   void UpdateUse();
   void UpdateNamesAndRunTimes();
   std::map<uint64_t, OutboxRow>& MutableOutbox();

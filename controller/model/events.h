@@ -32,11 +32,24 @@ struct ArrayRange {
   uint32_t size() const { return last - first + 1; }
 };
 
+// Which checkpoints of which other job a job is to begin from (checkpoint.resume_from).
+struct ResumeWish {
+  enum class Which : uint8_t { kNewestFew, kStep, kBest, kNewest };
+  bool automatic = false;        // the newest job of its own name and project that has any; else
+  uint64_t job_id = 0;           // this job,
+  std::optional<uint32_t> task;  // or this task of the array that job_id names,
+  std::string job_name;          // or the newest job of this name
+  Which which = Which::kNewestFew;
+  int64_t step = 0;
+};
+
 struct SubmitJob {
   std::shared_ptr<const JobSettings> settings;
   std::string owner;
   std::string idempotency_key;                     // empty: none
   std::optional<ArrayRange> array = std::nullopt;  // all of it or nothing
+  // Settled with the submit; the settings' own resume_from is not looked at.
+  std::optional<ResumeWish> resume = std::nullopt;
 };
 
 struct CancelJob {

@@ -74,9 +74,10 @@ struct Explanation {
   std::vector<RankPlacement> ranks;  // where it would start then; of a job that runs: where it is
   absl::Duration run_time = absl::InfiniteDuration();  // what is left of it; infinite: unknown
   RunTimeSource run_time_source = RunTimeSource::kUnknown;
-  uint32_t slots = 0;      // of `ranks`
-  double slot_hours = -1;  // those over `run_time`; below zero: unknown
-  std::string forecast;    // of a job that waits: all this in one line
+  uint32_t slots = 0;                 // of `ranks`
+  double slot_hours = -1;             // those over `run_time`; below zero: unknown
+  std::string forecast;               // of a job that waits: all this in one line
+  std::vector<uint64_t> resume_from;  // of a submit's forecast: as JobSettings.resume_from
 
   static constexpr size_t kMaxListed = 20;
 };

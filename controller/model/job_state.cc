@@ -57,7 +57,7 @@ constexpr Entry kEntries[] = {
     {S::kPending, I::kDrain, Ignore(kNoAttempt)},
     {S::kPending, I::kClearedForRetry, Ignore(kNotClearing)},
     {S::kPending, I::kBudgetSpent, Ignore(kNotClearing)},
-    {S::kPending, I::kNotRetryable, Ignore(kNotClearing)},
+    {S::kPending, I::kNotRetryable, Move(S::kFailed, R::kNotRetryable)},
     {S::kPending, I::kCancel, Move(S::kCancelled, R::kCancelDone)},
     {S::kPending, I::kCheckpointReport, Reject(kNoAttempt)},
     {S::kPending, I::kHold, Note(R::kHeld)},

@@ -27,7 +27,7 @@ enum class JobInput : uint8_t {
   kDrain,             // a worker of the gang will go away
   kClearedForRetry,   // no process of the attempt is left; it may be tried again
   kBudgetSpent,       // likewise, but it has been restarted too often
-  kNotRetryable,      // likewise, but trying again would not help
+  kNotRetryable,      // likewise, but trying again would not help; or nothing is left to start from
   kCancel,            // somebody asks for the end
   kCheckpointReport,  // a rank tells of a checkpoint
   kHold,              // somebody wants it not to start

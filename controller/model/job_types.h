@@ -175,8 +175,11 @@ struct JobSettings {
   RestartSettings restart;
   uint32_t keep_last = 2;       // verified checkpoints to keep besides the best
   std::string checkpoint_root;  // the folder in which `job-<id>` is made
-  std::string upload;           // SHA-256 of the uploaded folder that it runs in; empty: none
-  std::string spec_json;        // the resolved spec, as ranks get it
+  // Checkpoints of another job that it begins from, in the order in which they are tried; settled
+  // when it was submitted. Empty: from nothing.
+  std::vector<uint64_t> resume_from;
+  std::string upload;     // SHA-256 of the uploaded folder that it runs in; empty: none
+  std::string spec_json;  // the resolved spec, as ranks get it
 };
 
 enum class RankState : uint8_t {

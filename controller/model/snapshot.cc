@@ -37,10 +37,14 @@ StartAssignment MakeStart(const Snapshot& snapshot, const OutboxRow& row) {
   for (uint64_t id : attempt.resume) {
     const Checkpoint* checkpoint = snapshot.FindCheckpoint(id);
     MUSTER_CHECK(checkpoint != nullptr, "an attempt resumes from an unknown checkpoint");
+    const Job& writer = *snapshot.FindJob(checkpoint->job_id);
+    const bool own = writer.id == job->id;
     start.resume.push_back({.path = checkpoint->path,
                             .step = checkpoint->step,
                             .manifest_sha256 = checkpoint->manifest_sha256,
-                            .best = checkpoint->best});
+                            .best = checkpoint->best,
+                            .job_id = own ? 0 : writer.id,
+                            .job_name = own ? "" : writer.settings->name});
   }
   return start;
 }
@@ -53,7 +57,8 @@ Snapshot::Snapshot()
       retention_jobs(std::make_shared<const std::vector<uint64_t>>()),
       outbox(std::make_shared<const std::map<uint64_t, OutboxRow>>()),
       projects(std::make_shared<const std::map<std::string, std::shared_ptr<const Project>>>()),
-      use(std::make_shared<const std::map<std::string, std::shared_ptr<const ProjectUse>>>()) {}
+      use(std::make_shared<const std::map<std::string, std::shared_ptr<const ProjectUse>>>()),
+      resuming_jobs(std::make_shared<const std::vector<uint64_t>>()) {}
 
 const Job* Snapshot::FindJobByName(absl::string_view name) const {
   const uint64_t* id = newest_by_name.Find(name);

@@ -66,9 +66,14 @@ struct Snapshot {
   std::shared_ptr<const std::map<std::string, std::shared_ptr<const Project>>>
       projects;  // by name: those that were set or have used something; never null
   std::shared_ptr<const std::map<std::string, std::shared_ptr<const ProjectUse>>>
-      use;                    // by project: those with jobs that hold or wait for slots; never null
-  CowMap<ArrayTally> arrays;  // by ArrayKey
-  CowMap<uint64_t> newest_by_name;   // the newest job of each name
+      use;  // by project: those with jobs that hold or wait for slots; never null
+  // Active ones that begin from another's checkpoints and have none verified of their own; never
+  // null.
+  std::shared_ptr<const std::vector<uint64_t>> resuming_jobs;
+  CowMap<ArrayTally> arrays;        // by ArrayKey
+  CowMap<uint64_t> newest_by_name;  // the newest job of each name
+  CowMap<std::shared_ptr<const std::vector<uint64_t>>>
+      savers;  // jobs that have committed a checkpoint, ascending, by RunTimeKey
   CowMap<LearnedRunTime> run_times;  // of jobs that succeeded, by RunTimeKey
   Counters counters;
 

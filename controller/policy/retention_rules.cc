@@ -42,7 +42,8 @@ bool MayBeLoading(const Job& job, uint64_t id) {
   return std::find(resume.begin(), resume.end(), id) != resume.end();
 }
 
-std::vector<const Checkpoint*> Superfluous(const Snapshot& snapshot, const Job& job) {
+std::vector<const Checkpoint*> Superfluous(const Snapshot& snapshot, const Job& job,
+                                           const std::set<uint64_t>& counted_on) {
   const std::vector<const Checkpoint*> present = PresentOnes(snapshot, job);
   const auto best = std::find_if(present.begin(), present.end(),
                                  [](const Checkpoint* c) { return c->best && c->restorable(); });
@@ -51,7 +52,7 @@ std::vector<const Checkpoint*> Superfluous(const Snapshot& snapshot, const Job& 
   for (const Checkpoint* checkpoint : present) {
     const bool is_best = best != present.end() && *best == checkpoint;
     if (newer_verified >= job.settings->keep_last && !is_best &&
-        !MayBeLoading(job, checkpoint->id)) {
+        !MayBeLoading(job, checkpoint->id) && counted_on.count(checkpoint->id) == 0) {
       superfluous.push_back(checkpoint);
     }
     if (checkpoint->state == CheckpointState::kVerified) ++newer_verified;
@@ -66,6 +67,17 @@ bool InPools(const Job& job, const std::string& pool) {
 }
 
 }  // namespace
+
+std::set<uint64_t> CountedOnByOthers(const Snapshot& snapshot) {
+  std::set<uint64_t> ids;
+  for (uint64_t job_id : *snapshot.resuming_jobs) {
+    for (uint64_t id : snapshot.FindJob(job_id)->settings->resume_from) {
+      // A broken one helps nobody.
+      if (snapshot.FindCheckpoint(id)->restorable()) ids.insert(id);
+    }
+  }
+  return ids;
+}
 
 const Worker* ChooseCaretaker(const Snapshot& snapshot, const Job& job) {
   std::map<std::string, uint32_t> busy;
@@ -92,11 +104,12 @@ CareForCheckpoints PlanRetention(const Snapshot& snapshot, absl::Duration now) {
   CareForCheckpoints care;
   if (snapshot.retention_jobs->empty()) return care;
   const std::set<uint64_t> cared_for = BeingCaredFor(snapshot);
+  const std::set<uint64_t> counted_on = CountedOnByOthers(snapshot);
   for (uint64_t id : *snapshot.retention_jobs) {
     const Job& job = *snapshot.FindJob(id);
     const Worker* worker = ChooseCaretaker(snapshot, job);
     if (worker == nullptr) continue;
-    const std::vector<const Checkpoint*> superfluous = Superfluous(snapshot, job);
+    const std::vector<const Checkpoint*> superfluous = Superfluous(snapshot, job, counted_on);
     for (const Checkpoint* checkpoint : superfluous) {
       if (cared_for.count(checkpoint->id) != 0 || checkpoint->retry_at > now) continue;
       care.actions.push_back(

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/units.h"
 #include "controller/policy/dependencies.h"
+#include "controller/policy/resume_rules.h"
 
 namespace muster::controller {
 namespace {
@@ -53,6 +54,11 @@ std::optional<PassedLimit> JudgeLimits(const Snapshot& snapshot, const Job& job,
     if (verdict.state == DependencyOutlook::kNever) {
       return PassedLimit{.input = JobInput::kDependencyFailed,
                          .message = std::move(verdict.message)};
+    }
+  }
+  if (job.state == JobState::kPending) {
+    if (std::optional<std::string> why = WhyNothingToResume(snapshot, job); why.has_value()) {
+      return PassedLimit{.input = JobInput::kNotRetryable, .message = *std::move(why)};
     }
   }
   if (limits.deadline <= now) {

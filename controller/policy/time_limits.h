@@ -1,6 +1,6 @@
 // Which jobs have run or waited for longer than they may: their maximum run time, their deadline,
-// and jobs to wait for that can no longer end as wanted. Pure: snapshot and time in, events out;
-// the applier judges each again.
+// jobs to wait for that can no longer end as wanted, and another job's checkpoints to begin from
+// that are gone. Pure: snapshot and time in, events out; the applier judges each again.
 //
 // Run time counts from placement to end, over all attempts since the job was last requeued, on the
 // wall clock, as deadlines do.
@@ -22,8 +22,9 @@ namespace muster::controller {
 absl::Duration RunTime(const Job& job, absl::Time now);
 
 struct PassedLimit {
-  JobInput input = JobInput::kTimeLimit;  // or kDeadlinePassed, kDependencyFailed
-  std::string message;                    // for people
+  // Or kDeadlinePassed, kDependencyFailed, kNotRetryable (nothing to resume from).
+  JobInput input = JobInput::kTimeLimit;
+  std::string message;  // for people
 };
 
 // OK, or FAILED_PRECONDITION "refused: ...": a deadline that has passed, or that comes before the

@@ -278,6 +278,8 @@ std::string EncodeSettings(const JobSettings& settings) {
     writer.Number("priority", settings.priority);
     writer.Number("keep_last", settings.keep_last);
     writer.TextUnlessEmpty("upload", settings.upload);
+    writer.ListUnlessEmpty("resume_from", settings.resume_from,
+                           [](uint64_t id) { return absl::StrCat(id); });
     Write(settings.needs, writer.Object("needs"));
     Write(settings.scheduling, writer.Object("scheduling"));
     Write(settings.restart, writer.Object("restart"));
@@ -296,6 +298,9 @@ absl::StatusOr<JobSettings> DecodeSettings(absl::string_view text) {
     reader.Number("priority", out.priority);
     reader.Number("keep_last", out.keep_last);
     reader.Text("upload", out.upload);
+    reader.List("resume_from", [&](const Json& id) {
+      out.resume_from.push_back(static_cast<uint64_t>(reader.IntOf(id)));
+    });
     if (const Json* needs = reader.Find("needs")) DecodeNeeds(Reader(*needs, broken), out.needs);
     if (const Json* scheduling = reader.Find("scheduling")) {
       DecodeScheduling(Reader(*scheduling, broken), out.scheduling);

@@ -247,6 +247,17 @@ absl::Status LoadCheckpoints(SqliteDatabase& db, Loading& loading, Snapshot& sna
   }
 }
 
+absl::Status CheckSources(const Loading& loading, const Snapshot& snapshot) {
+  for (const auto& [id, job] : loading.jobs) {
+    for (uint64_t source : job.settings->resume_from) {
+      if (snapshot.FindCheckpoint(source) != nullptr) continue;
+      return Contradiction(
+          absl::StrCat("job ", id, " begins from checkpoint ", source, ", which is not there"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status LoadEvents(SqliteDatabase& db, Loading& loading) {
   SqliteStatement row = db.Prepare(
       "SELECT sequence, job_id, time_ms, from_state, to_state, reason, actor, message, attempt"
@@ -366,6 +377,7 @@ absl::StatusOr<Snapshot> StateStore::Load(uint64_t term, absl::Duration now, abs
   MUSTER_RETURN_IF_ERROR(LoadAttempts(*database_, now, loading));
   MUSTER_RETURN_IF_ERROR(LoadRanks(*database_, loading));
   MUSTER_RETURN_IF_ERROR(LoadCheckpoints(*database_, loading, snapshot));
+  MUSTER_RETURN_IF_ERROR(CheckSources(loading, snapshot));
   MUSTER_RETURN_IF_ERROR(LoadEvents(*database_, loading));
   MUSTER_RETURN_IF_ERROR(LoadOutbox(*database_, snapshot));
   MUSTER_ASSIGN_OR_RETURN(auto projects, LoadProjects(*database_));

@@ -171,6 +171,65 @@ TEST(DraftTest, TheListsFollowTheJobs) {
   EXPECT_TRUE(snapshot->retention_jobs->empty());
 }
 
+TEST(DraftTest, AJobCountsOnAnothersCheckpointUntilOneOfItsOwnIsVerified) {
+  Draft draft{Snapshot()};
+  draft.AddJob(MakeJob());
+  draft.AddCheckpoint({.job_id = 1, .state = CheckpointState::kVerified});
+  Job second = MakeJob();
+  JobSettings settings = *second.settings;
+  settings.resume_from = {1};
+  second.settings = std::make_shared<const JobSettings>(std::move(settings));
+  draft.AddJob(second);
+  draft.AddJob(second);
+  auto snapshot = draft.Finish();
+  EXPECT_EQ(*snapshot->resuming_jobs, (std::vector<uint64_t>{2, 3}));
+  Draft next(*snapshot);
+  next.EditJob(3).state = JobState::kCancelled;
+  next.AddCheckpoint({.job_id = 2, .state = CheckpointState::kCommitted});
+  snapshot = next.Finish();
+  EXPECT_EQ(*snapshot->resuming_jobs, std::vector<uint64_t>{2});
+  Draft last(*snapshot);
+  last.EditCheckpoint(2).state = CheckpointState::kVerified;
+  snapshot = last.Finish();
+  EXPECT_TRUE(snapshot->resuming_jobs->empty());
+  Draft rebuilt(*snapshot);
+  rebuilt.EditCheckpoint(2).state = CheckpointState::kCorrupt;
+  rebuilt.RebuildJobLists();
+  EXPECT_EQ(*rebuilt.view().resuming_jobs, std::vector<uint64_t>{2});
+}
+
+TEST(DraftTest, WhoHasSavedIsFoundByProjectAndName) {
+  Draft draft{Snapshot()};
+  for (int i = 0; i < 3; ++i) draft.AddJob(MakeJob());
+  const std::string key = RunTimeKey(*MakeJob().settings);
+  draft.AddCheckpoint({.job_id = 2, .state = CheckpointState::kCommitted});
+  draft.AddCheckpoint({.job_id = 3, .state = CheckpointState::kWriting});
+  EXPECT_EQ(draft.SaversOf(key), std::vector<uint64_t>{2}) << "within the draft";
+  auto snapshot = draft.Finish();
+  EXPECT_EQ(**snapshot->savers.Find(key), std::vector<uint64_t>{2});
+  Draft next(*snapshot);
+  next.AddCheckpoint({.job_id = 1, .state = CheckpointState::kCommitted});
+  next.EditCheckpoint(2).state = CheckpointState::kCommitted;
+  EXPECT_EQ(next.SaversOf(key), (std::vector<uint64_t>{3, 2, 1}));
+  EXPECT_TRUE(next.SaversOf("other/a").empty());
+  snapshot = next.Finish();
+  EXPECT_EQ(**snapshot->savers.Find(key), (std::vector<uint64_t>{1, 2, 3}));
+  Draft rebuilt(*snapshot);
+  rebuilt.RebuildJobLists();
+  EXPECT_EQ(**rebuilt.view().savers.Find(key), (std::vector<uint64_t>{1, 2, 3}));
+}
+
+TEST(DraftTest, AJobIsFoundByItsNameInTheDraftThatMakesIt) {
+  Draft draft{Snapshot()};
+  draft.AddJob(MakeJob());
+  EXPECT_EQ(draft.FindJobByName("a")->id, 1u);
+  Draft next(*draft.Finish());
+  EXPECT_EQ(next.FindJobByName("a")->id, 1u);
+  next.AddJob(MakeJob());
+  EXPECT_EQ(next.FindJobByName("a")->id, 2u);
+  EXPECT_EQ(next.FindJobByName("b"), nullptr);
+}
+
 TEST(DraftTest, JobsAreFoundByTheirNewestName) {
   Draft draft{Snapshot()};
   draft.AddJob(MakeJob());

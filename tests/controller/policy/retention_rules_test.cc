@@ -76,6 +76,40 @@ TEST_F(RetentionRulesTest, WhatAStartingGangMayBeLoadingStays) {
   EXPECT_EQ(Actions(AssignmentKind::kDelete), Ids{oldest});
 }
 
+TEST_F(RetentionRulesTest, WhatAnotherJobBeginsFromStaysUntilThatOneHasAVerifiedOne) {
+  const uint64_t oldest = Add(1, CheckpointState::kVerified);
+  const uint64_t old = Add(2, CheckpointState::kVerified);
+  Add(3, CheckpointState::kVerified);
+  Add(4, CheckpointState::kVerified);
+  EXPECT_EQ(Actions(AssignmentKind::kDelete), (Ids{old, oldest}));
+  JobSettings settings = World::Settings(1);
+  settings.resume_from = {oldest};
+  const uint64_t other = world_.AddJob(settings).id;
+  EXPECT_EQ(Actions(AssignmentKind::kDelete), Ids{old});
+  Checkpoint own;
+  own.job_id = other;
+  own.step = 2;
+  own.state = CheckpointState::kCommitted;
+  const uint64_t own_id = world_.draft().AddCheckpoint(own).id;
+  EXPECT_EQ(Actions(AssignmentKind::kDelete), Ids{old}) << "committed is not verified";
+  world_.draft().EditCheckpoint(own_id).state = CheckpointState::kVerified;
+  EXPECT_EQ(Actions(AssignmentKind::kDelete), (Ids{old, oldest}));
+  world_.draft().EditCheckpoint(own_id).state = CheckpointState::kCorrupt;
+  EXPECT_EQ(Actions(AssignmentKind::kDelete), Ids{old}) << "it may need the other one again";
+  world_.draft().EditJob(other).state = JobState::kFailed;
+  EXPECT_EQ(Actions(AssignmentKind::kDelete), (Ids{old, oldest}));
+}
+
+TEST_F(RetentionRulesTest, ABrokenOneIsNotKeptForAnother) {
+  const uint64_t broken = Add(1, CheckpointState::kCorrupt);
+  Add(2, CheckpointState::kVerified);
+  Add(3, CheckpointState::kVerified);
+  JobSettings settings = World::Settings(1);
+  settings.resume_from = {broken};
+  world_.AddJob(settings);
+  EXPECT_EQ(Actions(AssignmentKind::kDelete), Ids{broken});
+}
+
 TEST_F(RetentionRulesTest, AFailedOneIsTriedAgainLater) {
   const uint64_t id = Add(1, CheckpointState::kCommitted);
   world_.draft().EditCheckpoint(id).retry_at = kNow + absl::Seconds(30);

@@ -170,6 +170,7 @@ TEST(SettingsCodecTest, EverySettingComesBack) {
                     .commands = true,
                     .image = JobNeeds::Image::kFile};
   settings.upload = std::string(64, 'a');
+  settings.resume_from = {9, 7};
   settings.scheduling = {.preemptible = false,
                          .max_run_time = absl::Hours(1),
                          .expected_run_time = absl::Minutes(1),
@@ -189,6 +190,10 @@ TEST(SettingsCodecTest, EverySettingComesBack) {
   EXPECT_TRUE(back->needs.commands);
   EXPECT_EQ(back->needs.image, JobNeeds::Image::kFile);
   EXPECT_EQ(back->upload, settings.upload);
+  EXPECT_EQ(back->resume_from, settings.resume_from);
+  EXPECT_TRUE(DecodeSettings("{}")->resume_from.empty()) << "as older rows have it";
+  EXPECT_EQ(DecodeSettings("{\"resume_from\":[\"x\"]}").status().code(),
+            absl::StatusCode::kDataLoss);
   EXPECT_EQ(back->needs.pools, settings.needs.pools);
   EXPECT_EQ(back->scheduling.after, settings.scheduling.after);
   EXPECT_EQ(back->scheduling.deadline, settings.scheduling.deadline);
