@@ -12,6 +12,8 @@ namespace {
 
 std::string BaseName(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
+bool IsOwn(const CheckpointCandidate& candidate) { return candidate.job_id == 0; }
+
 // Published folders of earlier attempts in `root` that the controller does not know. Only the
 // newest attempt's, and only past the newest registered step: the others were passed over before,
 // or belong to a history that was left.
@@ -26,6 +28,7 @@ absl::StatusOr<std::vector<CheckpointCandidate>> Unregistered(FileSystem& fs,
   uint32_t newest_attempt = 0;
   std::vector<std::string> known;
   for (const CheckpointCandidate& candidate : request.registered) {
+    if (!IsOwn(candidate)) continue;
     newest_step = std::max(newest_step, candidate.step);
     known.push_back(BaseName(candidate.path));
     const std::optional<CheckpointFolder> folder = ParseFolderName(known.back());
@@ -51,10 +54,12 @@ absl::StatusOr<std::vector<CheckpointCandidate>> Unregistered(FileSystem& fs,
 // checkpoint of ours, whole or not.
 absl::Status CheckOwner(const FindRequest& request, const CheckpointCandidate& candidate,
                         const Manifest& manifest) {
-  if (manifest.job_id != request.job_id || manifest.job_name != request.job_name) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "checkpoint ", candidate.path, " belongs to job ", manifest.job_id, " (", manifest.job_name,
-        "), not to job ", request.job_id, " (", request.job_name, ")"));
+  const uint64_t job_id = IsOwn(candidate) ? request.job_id : candidate.job_id;
+  const std::string& job_name = IsOwn(candidate) ? request.job_name : candidate.job_name;
+  if (manifest.job_id != job_id || manifest.job_name != job_name) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("checkpoint ", candidate.path, " belongs to job ", manifest.job_id, " (",
+                     manifest.job_name, "), not to job ", job_id, " (", job_name, ")"));
   }
   if (manifest.step != candidate.step) {
     return absl::DataLossError(absl::StrCat("checkpoint ", candidate.path, " is of step ",
@@ -78,8 +83,9 @@ absl::StatusOr<std::optional<FoundCheckpoint>> FindCheckpoint(FileSystem& fs,
                                                               const FindRequest& request) {
   MUSTER_ASSIGN_OR_RETURN(std::vector<CheckpointCandidate> candidates, Unregistered(fs, request));
   candidates.insert(candidates.end(), request.registered.begin(), request.registered.end());
+  const auto others = std::stable_partition(candidates.begin(), candidates.end(), IsOwn);
   std::stable_sort(
-      candidates.begin(), candidates.end(),
+      candidates.begin(), others,
       [](const CheckpointCandidate& a, const CheckpointCandidate& b) { return a.step > b.step; });
 
   absl::Status first_error;
@@ -87,8 +93,10 @@ absl::StatusOr<std::optional<FoundCheckpoint>> FindCheckpoint(FileSystem& fs,
     absl::StatusOr<VerifiedCheckpoint> checkpoint = Try(fs, request, candidate);
     if (absl::IsCancelled(checkpoint.status())) return checkpoint.status();
     if (checkpoint.ok()) {
-      return FoundCheckpoint{candidate.path, *std::move(checkpoint),
-                             candidate.manifest_sha256.empty()};
+      return FoundCheckpoint{.path = candidate.path,
+                             .checkpoint = *std::move(checkpoint),
+                             .adopted = candidate.manifest_sha256.empty(),
+                             .of_other_job = !IsOwn(candidate)};
     }
     if (first_error.ok()) first_error = checkpoint.status();
     if (request.on_bad) request.on_bad(candidate, checkpoint.status());

@@ -18,6 +18,9 @@ struct CheckpointCandidate {
   std::string path;
   int64_t step = 0;
   std::string manifest_sha256;  // hex; empty: not registered with the controller
+  // Of the job that wrote it, where that is another one than the request's; 0: the request's own.
+  uint64_t job_id = 0;
+  std::string job_name = {};
 };
 
 struct FindRequest {
@@ -35,10 +38,12 @@ struct FindRequest {
 struct FoundCheckpoint {
   std::string path;
   VerifiedCheckpoint checkpoint;
-  bool adopted = false;  // whole, but unknown to the controller: the caller must register it
+  bool adopted = false;       // whole, but unknown to the controller: the caller must register it
+  bool of_other_job = false;  // checkpoint.manifest says whose
 };
 
-// Tries candidates by falling step, rereading each in full. Beside the registered ones it looks at
+// Tries candidates, rereading each in full: the job's own by falling step, then those of other jobs
+// in their order. Beside the registered ones it looks at
 // published folders in `root` that the newest earlier attempt wrote past the newest registered step
 // and died before it could register. Nothing when there is no candidate: a first start. Never
 // "nothing" when one was registered: then the first one's error (DATA_LOSS, NOT_FOUND, UNAVAILABLE,

@@ -39,7 +39,8 @@ ResumeFound SearchResume(FileSystem& fs, const v1::StartRanks& start,
   request.job_name = start.job_name();
   request.attempt = start.fence().attempt();
   for (const v1::StartRanks::Resume& resume : start.resume()) {
-    request.registered.push_back({resume.path(), resume.step(), resume.manifest_sha256()});
+    request.registered.push_back({resume.path(), resume.step(), resume.manifest_sha256(),
+                                  resume.job_id(), resume.job_name()});
   }
   request.on_bad = [&](const CheckpointCandidate& candidate, const absl::Status& why) {
     if (!IsVerdict(why)) return;

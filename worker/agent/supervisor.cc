@@ -40,8 +40,8 @@ Launch MakeLaunch(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
   launch.work_dir = folder;
   launch.allow_plugins = options.allow_commands;
   for (const v1::StartRanks::Resume& resume : start.resume()) {
-    launch.resume.push_back(
-        {resume.path(), resume.step(), resume.manifest_sha256(), resume.best()});
+    launch.resume.push_back({resume.path(), resume.step(), resume.manifest_sha256(), resume.best(),
+                             resume.job_id(), resume.job_name()});
   }
   launch.spec_json = start.spec_json();
   return launch;

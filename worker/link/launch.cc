@@ -13,7 +13,9 @@ std::string EncodeLaunch(const Launch& launch) {
     resume.push_back({{"path", candidate.path},
                       {"step", candidate.step},
                       {"manifest_sha256", candidate.manifest_sha256},
-                      {"best", candidate.best}});
+                      {"best", candidate.best},
+                      {"job_id", candidate.job_id},
+                      {"job_name", candidate.job_name}});
   }
   json object = {{"job_id", launch.job_id},
                  {"job_name", launch.job_name},
@@ -75,6 +77,8 @@ absl::StatusOr<Launch> DecodeLaunch(absl::string_view text) {
     item_reader.Required("step", &candidate.step);
     item_reader.Required("manifest_sha256", &candidate.manifest_sha256);
     item_reader.Optional("best", &candidate.best);
+    item_reader.Optional("job_id", &candidate.job_id);
+    item_reader.Optional("job_name", &candidate.job_name);
     MUSTER_RETURN_IF_ERROR(item_reader.status());
     launch.resume.push_back(std::move(candidate));
   }

@@ -17,6 +17,8 @@ struct ResumeCandidate {
   int64_t step = 0;
   std::string manifest_sha256;  // hex
   bool best = false;
+  uint64_t job_id = 0;  // of the job that wrote it, where that is another one; 0: this job
+  std::string job_name = {};
 };
 
 struct Launch {
@@ -34,7 +36,8 @@ struct Launch {
   std::string checkpoint_root;    // the job's own folder; made by the trainer when it is not there
   std::string work_dir;           // the rank's own folder on the worker
   bool allow_plugins = false;     // somebody else's code may run here (--allow-commands)
-  std::vector<ResumeCandidate> resume;  // newest first; empty: start from nothing
+  // Newest first, those of another job last; empty: start from nothing.
+  std::vector<ResumeCandidate> resume;
   std::string spec_json;          // the resolved JobSpec; an object in the file, not a string
 };
 

@@ -43,6 +43,22 @@ class CheckpointFinderTest : public ::testing::Test {
     return written->path;
   }
 
+  // Of job 5, in a folder of its own; offered before those that were offered before.
+  std::string WriteOthers(int64_t step) {
+    CheckpointSpec spec;
+    spec.step = step;
+    spec.attempt = 9;
+    spec.job_id = 5;
+    const std::string root = dir_ / "other";
+    std::filesystem::create_directories(root);
+    const auto written = testing::WriteCheckpoint(fs_, root, spec);
+    EXPECT_OK(written);
+    request_.registered.insert(
+        request_.registered.begin(),
+        {written->path, step, written->manifest_sha256, /*job_id=*/5, /*job_name=*/"digits"});
+    return written->path;
+  }
+
   void Corrupt(const std::string& path) {
     std::ofstream(path + "/model.safetensors", std::ios::binary) << "other bytes";
   }
@@ -97,6 +113,44 @@ TEST_F(CheckpointFinderTest, AWholeUnregisteredOneOfTheNewestAttemptIsAdopted) {
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->path, path);
   EXPECT_TRUE(found->adopted);
+}
+
+TEST_F(CheckpointFinderTest, AnotherJobsOneComesAfterTheOwnWhateverItsStep) {
+  WriteOthers(90);
+  WriteOthers(100);
+  ASSERT_OK_AND_ASSIGN(auto found, FindCheckpoint(fs_, request_));
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->checkpoint.manifest.step, 100);
+  EXPECT_EQ(found->checkpoint.manifest.job_id, 5u);
+  EXPECT_TRUE(found->of_other_job);
+  EXPECT_FALSE(found->adopted);
+  const std::string own = Write(20, 2, true);
+  ASSERT_OK_AND_ASSIGN(found, FindCheckpoint(fs_, request_));
+  EXPECT_EQ(found->checkpoint.manifest.step, 20);
+  EXPECT_FALSE(found->of_other_job);
+  // What the job itself wrote and could not register counts, though the other's step is higher.
+  std::filesystem::remove_all(own);
+  request_.registered.erase(request_.registered.begin());
+  Write(30, 2, false);
+  ASSERT_OK_AND_ASSIGN(found, FindCheckpoint(fs_, request_));
+  EXPECT_EQ(found->checkpoint.manifest.step, 30);
+  EXPECT_TRUE(found->adopted);
+}
+
+TEST_F(CheckpointFinderTest, WithAllOfAnotherJobsGoneItNeverStartsFromScratch) {
+  std::filesystem::remove_all(WriteOthers(90));
+  Corrupt(WriteOthers(100));
+  EXPECT_THAT(FindCheckpoint(fs_, request_),
+              StatusIs(StatusCode::kDataLoss, HasSubstr("none of 2 checkpoints")));
+  EXPECT_THAT(bad_, ElementsAre("100 DATA_LOSS", "90 NOT_FOUND"));
+}
+
+TEST_F(CheckpointFinderTest, AThirdJobsOneUnderThatNameIsRefused) {
+  WriteOthers(100);
+  request_.registered[0].job_id = 6;
+  EXPECT_THAT(FindCheckpoint(fs_, request_),
+              StatusIs(StatusCode::kFailedPrecondition,
+                       HasSubstr("belongs to job 5 (digits), not to job 6 (digits)")));
 }
 
 TEST_F(CheckpointFinderTest, ABrokenUnregisteredOneIsPassedOver) {

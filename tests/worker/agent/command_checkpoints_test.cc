@@ -109,6 +109,34 @@ TEST_F(CommandCheckpointsTest, AFolderBecomesACheckpointThatVerifiesAndIsFoundAg
   EXPECT_EQ(found.events[0].path(), commit.path());
 }
 
+TEST_F(CommandCheckpointsTest, AnotherJobsCheckpointIsFoundAndNeverTakenForTheOwn) {
+  Write("train.pt", "weights");
+  const auto checkpoints = Make();
+  checkpoints->Offer(1, Line(10, dir_ / "train.pt"));
+  loop_->Run();
+  ASSERT_EQ(events_.size(), 2u);
+  const v1::CheckpointEvent commit = events_[1];
+  v1::StartRanks start;
+  start.mutable_fence()->set_job_id(8);
+  start.mutable_fence()->set_attempt(1);
+  start.mutable_fence()->set_generation(1);
+  start.set_job_name("k");
+  start.set_checkpoint_root(dir_ / "other");
+  v1::StartRanks::Resume& resume = *start.add_resume();
+  resume.set_path(commit.path());
+  resume.set_step(10);
+  resume.set_manifest_sha256(commit.manifest_sha256());
+  ResumeFound found = SearchResume(PosixFileSystem(), start, [] { return true; });
+  EXPECT_EQ(found.status.code(), absl::StatusCode::kFailedPrecondition) << "not job 8's own";
+  resume.set_job_id(7);
+  resume.set_job_name("j");
+  found = SearchResume(PosixFileSystem(), start, [] { return true; });
+  EXPECT_OK(found.status);
+  EXPECT_EQ(found.path, commit.path());
+  EXPECT_EQ(found.step, 10);
+  EXPECT_TRUE(found.events.empty());
+}
+
 TEST_F(CommandCheckpointsTest, AFileWaitsForTheLease) {
   Write("train.pt", "weights");
   lease_ = false;

@@ -25,7 +25,8 @@ Launch Example() {
   launch.checkpoint_root = "/c/42";
   launch.work_dir = "/w/ranks/job-42.a2.g1.r1";
   launch.allow_plugins = true;
-  launch.resume = {{"/c/42/step-10.a1.g1", 10, "ab", true}, {"/c/42/step-5.a1.g1", 5, "cd", false}};
+  launch.resume = {{"/c/42/step-10.a1.g1", 10, "ab", true},
+                   {"/c/41/step-5.a1.g1", 5, "cd", false, 41, "before"}};
   launch.spec_json = R"({"name":"digits","train":{"epochs":3.5}})";
   return launch;
 }
@@ -53,7 +54,10 @@ TEST(Launch, SurvivesARoundTrip) {
   EXPECT_EQ(read.resume[0].step, 10);
   EXPECT_EQ(read.resume[0].manifest_sha256, "ab");
   EXPECT_TRUE(read.resume[0].best);
+  EXPECT_EQ(read.resume[0].job_id, 0u) << "the job's own";
   EXPECT_FALSE(read.resume[1].best);
+  EXPECT_EQ(read.resume[1].job_id, 41u);
+  EXPECT_EQ(read.resume[1].job_name, "before");
 }
 
 TEST(Launch, TheSpecStandsAsAnObjectInTheFile) {
