@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/change.h"
 #include "cli/command_job.h"
+#include "cli/output/views.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
 
@@ -36,7 +37,10 @@ std::string SubmittedText(const v1::SubmitResponse& response) {
           ? absl::StrCat("array ", response.job_id(), " ", name, " of ", response.jobs(), " jobs")
           : absl::StrCat("job ", response.job_id(), " ", name);
   return absl::StrCat(
-      jobs, response.already_existed() ? " was submitted before with this key" : " submitted");
+      jobs, response.already_existed() ? " was submitted before with this key" : " submitted",
+      response.has_resume_from()
+          ? absl::StrCat("; begins from ", ResumeSourceText(response.resume_from()))
+          : "");
 }
 
 }  // namespace muster::cli

@@ -19,7 +19,7 @@ absl::StatusOr<v1::SubmitResponse> SendJob(v1::SubmitRequest request, Session& s
 // Packs the folder of --upload, where that is given, and has `flags` name it. Sends nothing.
 absl::StatusOr<std::optional<PackedFolder>> PackUpload(SubmitFlags& flags);
 
-// "job 7 digits submitted".
+// "job 7 digits submitted", and what it begins from where that is another job.
 std::string SubmittedText(const v1::SubmitResponse& response);
 
 }  // namespace muster::cli

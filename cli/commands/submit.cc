@@ -12,6 +12,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/submit_flags.h"
 #include "cli/output/explain_view.h"
+#include "cli/output/views.h"
 #include "cli/spec_file.h"
 #include "cli/submission.h"
 #include "cli/trainer_program.h"
@@ -45,18 +46,31 @@ absl::StatusOr<v1::JobSpec> ReadJob(const SubmitFlags& flags, Session& session) 
   return LoadSpec(text, source);
 }
 
+constexpr char kNoneToResume[] = "nothing: no job of its name has a checkpoint";
+
+Json ResumeJson(const v1::SubmitResponse& response) {
+  return response.has_resume_from() ? ToJson(response.resume_from()) : Json();
+}
+
 // The spec alone, so that it can be saved and submitted; what would become of it stands beside it,
 // or with it in JSON.
 void PrintDryRun(const v1::SubmitResponse& response, Session& session) {
   const Json spec =
       Json::parse(SpecToJson(response.resolved_spec()), nullptr, /*allow_exceptions=*/false);
   if (IsJson(session.globals().format)) {
-    const Json json = {
-        {"spec", spec}, {"forecast", response.forecast()}, {"outlook", ToJson(response.outlook())}};
+    const Json json = {{"spec", spec},
+                       {"forecast", response.forecast()},
+                       {"outlook", ToJson(response.outlook())},
+                       {"resume_from", ResumeJson(response)}};
     session.PrintOne("", json, "spec");
     return;
   }
   session.Say(response.forecast());
+  if (response.resolved_spec().checkpoint().has_resume_from()) {
+    session.Say(absl::StrCat("begins:   from ", response.has_resume_from()
+                                                    ? ResumeSourceText(response.resume_from())
+                                                    : kNoneToResume));
+  }
   const std::string page = OutlookPage(response.outlook(), WallNow());
   for (const absl::string_view line : absl::StrSplit(page, '\n', absl::SkipEmpty())) {
     session.Say(line);
@@ -75,6 +89,7 @@ void PrintSubmitted(const v1::SubmitResponse& response, Session& session) {
                      {"jobs", response.jobs()},
                      {"name", response.resolved_spec().name()},
                      {"already_existed", response.already_existed()},
+                     {"resume_from", ResumeJson(response)},
                      {"spec", Json::parse(SpecToJson(response.resolved_spec()), nullptr,
                                           /*allow_exceptions=*/false)}};
   session.PrintOne(page, json, "job_id");

@@ -18,6 +18,7 @@ struct SubmitFlags {
   std::optional<std::string> name, project, pool, ranks, workdir, upload, image;
   std::optional<std::string> gpus, gpu_type, cpus, memory;  // of each rank
   std::optional<std::string> priority, begin, deadline, max_run_time, array, checkpoint_every;
+  std::optional<std::string> resume_from;
   std::vector<std::string> env;   // NAME=VALUE
   std::vector<std::string> tags;  // NAME=VALUE
   std::vector<std::string> after;

@@ -294,6 +294,14 @@ Table WorkerTable(const std::vector<v1::WorkerInfo>& workers, absl::Time now, bo
   return table;
 }
 
+std::string ResumeSourceText(const v1::ResumeSource& source) {
+  std::string text = absl::StrCat("job ", source.job_id(), " (", source.job_name(), ")");
+  for (int i = 0; i < source.steps_size(); ++i) {
+    absl::StrAppend(&text, i == 0 ? ", step " : i == 1 ? ", else " : ", ", source.steps(i));
+  }
+  return text;
+}
+
 std::string JobPage(const v1::GetJobResponse& job, absl::string_view spec_yaml, absl::Time now) {
   const v1::JobSummary& summary = job.summary();
   std::string page;
@@ -319,6 +327,7 @@ std::string JobPage(const v1::GetJobResponse& job, absl::string_view spec_yaml, 
     Field(summary.finished_ms() == 0 ? "runs for" : "ran for", Age(end, summary.started_ms()),
           &page);
   }
+  if (job.has_resume_from()) Field("began from", ResumeSourceText(job.resume_from()), &page);
   Field("ranks",
         summary.workers_size() == 0
             ? absl::StrCat(summary.ranks())

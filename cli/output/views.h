@@ -20,6 +20,9 @@ std::string JobIdText(const v1::JobSummary& job);
 // "7 digits"
 std::string JobName(const v1::JobSummary& job);
 
+// "job 7 (digits), step 500, else 400, 300".
+std::string ResumeSourceText(const v1::ResumeSource& source);
+
 Table JobTable(const std::vector<v1::JobSummary>& jobs, absl::Time now, bool wide);
 // Jobs that have ended: how long they waited and ran, and what they held.
 Table HistoryTable(const std::vector<v1::JobSummary>& jobs, bool wide);

@@ -25,6 +25,9 @@ v1::JobEvent ToProto(const JobEvent& event);
 v1::CheckpointInfo ToProto(const Checkpoint& checkpoint);
 v1::WorkerInfo ToProto(const Worker& worker);
 
+// JobSettings.resume_from for people. Requires that it is not empty.
+v1::ResumeSource ResumeSourceOf(const Snapshot& snapshot, const std::vector<uint64_t>& resume_from);
+
 // All attempts, oldest first, with the steps that each one lost to the next.
 std::vector<v1::Attempt> AttemptsOf(const Job& job);
 

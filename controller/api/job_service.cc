@@ -131,6 +131,15 @@ bool FillEvents(const Job& job, size_t bytes,
   return FillNewest(std::move(events), bytes, out) && first == 0;
 }
 
+// For Submit and GetJob: what the job begins from, if that is another one's.
+template <typename Response>
+void FillResume(const Snapshot& snapshot, const std::vector<uint64_t>& resume_from,
+                Response& response) {
+  if (!resume_from.empty()) {
+    *response.mutable_resume_from() = ResumeSourceOf(snapshot, resume_from);
+  }
+}
+
 // Workers above the id that the token names.
 absl::Status FillWorkers(const Snapshot& snapshot, const v1::ListWorkersRequest& request,
                          v1::ListWorkersResponse& response) {
@@ -218,6 +227,7 @@ grpc::ServerUnaryReactor* JobService::Submit(grpc::CallbackServerContext* contex
   if (request->dry_run()) {
     const absl::StatusOr<Explanation> forecast = engine_.Forecast(event);
     if (forecast.ok()) {
+      FillResume(*engine_.snapshot(), forecast->resume_from, *response);
       response->set_forecast(forecast->forecast);
       *response->mutable_outlook() = ToProto(*engine_.snapshot(), *forecast);
     }
@@ -232,7 +242,11 @@ grpc::ServerUnaryReactor* JobService::Submit(grpc::CallbackServerContext* contex
     return call;
   }
   PostAndAnswer(engine_, absl::StatusOr<SubmitJob>(std::move(event)), call,
-                [response](const EventResult& result) {
+                [this, response](const EventResult& result) {
+                  const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
+                  if (const Job* job = snapshot->FindJob(result.job_id)) {
+                    FillResume(*snapshot, job->settings->resume_from, *response);
+                  }
                   response->set_job_id(result.job_id);
                   response->set_jobs(result.jobs);
                   response->set_already_existed(result.already_existed);
@@ -302,6 +316,7 @@ absl::Status JobService::FillJob(const v1::GetJobRequest& request, v1::GetJobRes
   MUSTER_ASSIGN_OR_RETURN(const Job* job, FindJob(*snapshot, request.job()));
   *response.mutable_spec() = SpecOf(*job->settings);
   *response.mutable_summary() = ToProto(*job);
+  FillResume(*snapshot, job->settings->resume_from, response);
   // A quarter of a page each: attempts of a large gang are long, too.
   constexpr size_t kPart = kMaxPageBytes / 4;
   const bool all_attempts = FillNewest(AttemptsOf(*job), kPart, response.mutable_attempts());

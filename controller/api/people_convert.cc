@@ -174,6 +174,15 @@ v1::CheckpointInfo ToProto(const Checkpoint& checkpoint) {
   return out;
 }
 
+v1::ResumeSource ResumeSourceOf(const Snapshot& snapshot,
+                                const std::vector<uint64_t>& resume_from) {
+  v1::ResumeSource out;
+  out.set_job_id(snapshot.FindCheckpoint(resume_from.front())->job_id);
+  out.set_job_name(snapshot.FindJob(out.job_id())->settings->name);
+  for (uint64_t id : resume_from) out.add_steps(snapshot.FindCheckpoint(id)->step);
+  return out;
+}
+
 v1::WorkerInfo ToProto(const Worker& worker) {
   v1::WorkerInfo out;
   out.set_name(worker.name);

@@ -199,6 +199,12 @@ grpc::Status FakeJobService::Submit(grpc::ServerContext* context, const v1::Subm
     return ToGrpc(failure);
   }
   *response->mutable_resolved_spec() = request->spec();
+  if (const std::string& from = request->spec().checkpoint().resume_from();
+      !from.empty() && from != "auto") {
+    response->mutable_resume_from()->set_job_id(3);
+    response->mutable_resume_from()->set_job_name("first");
+    response->mutable_resume_from()->add_steps(500);
+  }
   if (request->dry_run()) {
     response->set_forecast("would start now on worker-1");
     v1::Outlook::Place* place = response->mutable_outlook()->add_places();

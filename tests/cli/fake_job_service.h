@@ -54,6 +54,7 @@ class FakeJobService final : public v1::JobService::Service {
 
   grpc::Status GetVersion(grpc::ServerContext*, const v1::GetVersionRequest*,
                           v1::GetVersionResponse*) override;
+  // Settles checkpoint.resume_from to step 500 of job 3, `auto` to nothing.
   grpc::Status Submit(grpc::ServerContext*, const v1::SubmitRequest*, v1::SubmitResponse*) override;
   grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest*,
                         v1::ListJobsResponse*) override;

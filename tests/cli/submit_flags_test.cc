@@ -53,9 +53,11 @@ TEST(SubmitFlagsTest, EachFlagIsAFieldOfTheSpec) {
   flags.cpus = "6";
   flags.memory = "16GiB";
   flags.checkpoint_every = "500steps";
+  flags.resume_from = "42_7";
   flags.hold = true;
   ASSERT_OK_AND_ASSIGN(const v1::JobSpec spec, SpecWith(flags));
   EXPECT_EQ(spec.name(), "second") << "the named flag wins";
+  EXPECT_EQ(spec.checkpoint().resume_from(), "42_7") << "no number, as YAML would read it";
   EXPECT_FALSE(spec.placement().has_pool()) << "several pools replace the file's one";
   EXPECT_THAT(spec.placement().pools(), ElementsAre("spot", "ondemand after 10m"));
   EXPECT_THAT(spec.placement().exclude(), ElementsAre("worker-1", "worker-2"));

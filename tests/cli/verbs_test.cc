@@ -524,6 +524,25 @@ TEST_F(VerbsTest, DryRunPrintsASpecThatCanBeSubmitted) {
   EXPECT_EQ(json["outlook"]["places"][0]["worker"], "worker-1");
 }
 
+TEST_F(VerbsTest, ASubmitSaysWhatItBeginsFrom) {
+  const std::string file = JobFile(kGood);
+  CliResult result = run_({"submit", "-f", file, "--resume-from", "3@best"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "job 7 good submitted; begins from job 3 (first), step 500\n");
+  EXPECT_EQ(service_.submits()[0].spec().checkpoint().resume_from(), "3@best");
+  Json json = Json::parse(run_({"submit", "-f", file, "--resume-from", "3", "-o", "json"}).out);
+  EXPECT_EQ(json["resume_from"]["steps"][0], 500);
+  result = run_({"submit", "-f", file, "--resume-from", "3", "--dry-run"});
+  EXPECT_THAT(result.err, HasSubstr("begins:   from job 3 (first), step 500\n"));
+  result = run_({"submit", "-f", file, "--resume-from", "auto", "--dry-run"});
+  EXPECT_THAT(result.err, HasSubstr("begins:   from nothing: no job of its name has a checkpoint"));
+  json = Json::parse(run_({"submit", "-f", file, "--dry-run", "-o", "json"}).out);
+  EXPECT_TRUE(json["resume_from"].is_null());
+  EXPECT_EQ(run_({"submit", "--resume-from", "3", "--", "a"}).code, 0) << "a program, too";
+  EXPECT_EQ(run_({"submit", "-f", file, "--resume-from", "3@worst"}).code, 2);
+  EXPECT_EQ(service_.submits().size(), 6u);
+}
+
 TEST_F(VerbsTest, ExplainAsksForOneJobAndPrintsWhatItHears) {
   service_.PutJob(MakeJob(7, "digits", v1::PENDING));
   const CliResult result = run_({"explain", "digits"});

@@ -127,6 +127,19 @@ TEST(JobPage, TellsAll) {
             "  name: digits\n");
 }
 
+TEST(JobPage, SaysWhatItBeganFrom) {
+  v1::GetJobResponse job;
+  *job.mutable_summary() = Job();
+  v1::ResumeSource& source = *job.mutable_resume_from();
+  source.set_job_id(3);
+  source.set_job_name("first");
+  source.add_steps(500);
+  EXPECT_THAT(JobPage(job, "", kNow), HasSubstr("began from:   job 3 (first), step 500\n"));
+  source.add_steps(400);
+  source.add_steps(300);
+  EXPECT_EQ(ResumeSourceText(source), "job 3 (first), step 500, else 400, 300");
+}
+
 TEST(CheckpointPage, NamesWhereItLies) {
   v1::CheckpointInfo checkpoint;
   checkpoint.set_id(3);

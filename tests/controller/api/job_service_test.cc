@@ -293,6 +293,55 @@ TEST_F(JobServiceTest, AJobIsFoundByIdAndByName) {
   EXPECT_EQ(response.attempts(1).ranks(0).state(), "assigned");
 }
 
+TEST_F(JobServiceTest, WhatAJobIsToBeginFromIsReadAndWhatItBeganFromIsTold) {
+  v1::SubmitRequest submit = GoodSubmit();
+  submit.mutable_spec()->mutable_checkpoint()->set_resume_from("3@best");
+  const auto first = MakeJob(3, "first");
+  auto second = MakeJob(4, "second");
+  JobSettings settings = *second->settings;
+  settings.resume_from = {8, 7};
+  second->settings = std::make_shared<const JobSettings>(std::move(settings));
+  engine_.Publish([&](Snapshot& s) {
+    for (uint64_t id : {7, 8}) {
+      auto row = std::make_shared<Checkpoint>();
+      row->id = id;
+      row->job_id = 3;
+      row->step = static_cast<int64_t>(id) * 100;
+      s.checkpoints.Put(id, row);
+    }
+  });
+  PutJob(first);
+  PutJob(second);
+  engine_.on_event = [](const Event& event) {
+    const std::optional<ResumeWish>& wish = std::get<SubmitJob>(event).resume;
+    EXPECT_TRUE(wish.has_value() && wish->job_id == 3 && wish->which == ResumeWish::Which::kBest);
+    EventResult result;
+    result.job_id = 4;
+    return result;
+  };
+  ASSERT_OK_AND_ASSIGN(v1::SubmitResponse response, Submit(submit));
+  EXPECT_EQ(response.resume_from().job_id(), 3u);
+  EXPECT_EQ(response.resume_from().job_name(), "first");
+  EXPECT_THAT(response.resume_from().steps(), ElementsAre(800, 700));
+  v1::GetJobRequest get;
+  v1::GetJobResponse job;
+  get.mutable_job()->set_id(4);
+  ASSERT_OK(Call(&Stub::GetJob, get, job));
+  EXPECT_THAT(job.resume_from().steps(), ElementsAre(800, 700));
+  get.mutable_job()->set_id(3);
+  ASSERT_OK(Call(&Stub::GetJob, get, job));
+  EXPECT_FALSE(job.has_resume_from());
+  Explanation explanation;
+  explanation.resume_from = {7};
+  engine_.explanation = explanation;
+  submit.set_dry_run(true);
+  ASSERT_OK_AND_ASSIGN(response, Submit(submit));
+  EXPECT_THAT(response.resume_from().steps(), ElementsAre(700));
+  submit.mutable_spec()->mutable_checkpoint()->set_resume_from("3@");
+  EXPECT_THAT(Submit(submit), StatusIs(absl::StatusCode::kInvalidArgument,
+                                       HasSubstr("checkpoint.resume_from: must be a job")));
+}
+
 TEST_F(JobServiceTest, AnUnknownJobIsNamedAndNoneIsInvalid) {
   v1::GetJobRequest request;
   v1::GetJobResponse response;
