@@ -22,6 +22,7 @@ namespace {
 // How rank 0 tells the others what came of its reading: a letter, then a text.
 constexpr char kFresh = 'f';   // nothing to resume from
 constexpr char kLoaded = 'l';  // state.json
+constexpr char kOthers = 'o';  // likewise, of another job's checkpoint
 constexpr char kFailed = 'e';  // class and message
 
 std::string EncodeFailure(const absl::Status& status) {
@@ -89,7 +90,9 @@ absl::StatusOr<RunState> Checkpoints::Restore() {
 
   auto decoded = DecodeRunState(absl::string_view(verdict).substr(1));
   if (!decoded.ok()) return Classify(decoded.status(), kCorruption);
-  if (decoded->identity.data_fingerprint != options_.identity.data_fingerprint) {
+  const bool own = verdict[0] != kOthers;
+  if (!own) WarnOfOtherJob(decoded->identity);
+  if (own && decoded->identity.data_fingerprint != options_.identity.data_fingerprint) {
     return Classify(
         absl::FailedPreconditionError(absl::StrCat(
             "the data changed since the checkpoint of step ", decoded->state.step,
@@ -97,7 +100,7 @@ absl::StatusOr<RunState> Checkpoints::Restore() {
             options_.identity.data_fingerprint, "): put the old data back, or submit a new job")),
         kDataError);
   }
-  if (decoded->identity.teacher_fingerprint != options_.identity.teacher_fingerprint) {
+  if (own && decoded->identity.teacher_fingerprint != options_.identity.teacher_fingerprint) {
     return Classify(
         absl::FailedPreconditionError(absl::StrCat(
             "train.distill.teacher: the file changed since the checkpoint of step ",
@@ -136,15 +139,47 @@ absl::StatusOr<std::string> Checkpoints::FindAndLoad() {
   const FoundCheckpoint& checkpoint = **found;
   const std::string& path = checkpoint.path;
   auto state_json = LoadStateJson(parts_.fs, path);
-  if (!state_json.ok())
-    return Classify(state_json.status(), ReadingFailureClass(state_json.status()), path);
+  if (!state_json.ok()) return CannotLoad(checkpoint, state_json.status());
   absl::Status loaded = LoadTensors(parts_.fs, path + "/" + kModelFile, model_tensors_);
   if (loaded.ok()) loaded = LoadTensors(parts_.fs, path + "/" + kOptimizerFile, optimizer_tensors_);
-  if (!loaded.ok()) return Classify(loaded, ReadingFailureClass(loaded), path);
+  if (!loaded.ok()) return CannotLoad(checkpoint, loaded);
   if (checkpoint.adopted) MUSTER_RETURN_IF_ERROR(Register(checkpoint));
-  Log(LogLevel::kInfo, "resumed", {{"path", path}, {"step", checkpoint.checkpoint.manifest.step}});
+  const Manifest& manifest = checkpoint.checkpoint.manifest;
+  Log(LogLevel::kInfo, "resumed",
+      {{"path", path}, {"step", manifest.step}, {"job", manifest.job_id}});
+  if (checkpoint.of_other_job) {
+    auto state = StateOfOtherJob(*state_json);
+    if (!state.ok()) return CannotLoad(checkpoint, state.status());
+    return std::string(1, kOthers) + *state;
+  }
   MUSTER_ASSIGN_OR_RETURN(const std::string state, StateWithUsableBest(*state_json));
   return std::string(1, kLoaded) + state;
+}
+
+// The files are whole, but not what this run can go on from.
+absl::Status Checkpoints::CannotLoad(const FoundCheckpoint& found,
+                                     const absl::Status& status) const {
+  if (!found.of_other_job) return Classify(status, ReadingFailureClass(status), found.path);
+  const Manifest& manifest = found.checkpoint.manifest;
+  return Classify(status, IsBroken(status) ? kDataError : kCheckpointFailed,
+                  absl::StrCat("job ", options_.job_id, " (", options_.job_name,
+                               ") cannot go on from the checkpoint of job ", manifest.job_id, " (",
+                               manifest.job_name, ") of step ", manifest.step, ", ", found.path));
+}
+
+// What validation said there was said of another job, perhaps of other data, and its best
+// checkpoint is not this job's to keep: this one chooses among its own.
+absl::StatusOr<std::string> Checkpoints::StateOfOtherJob(const std::string& state_json) {
+  MUSTER_ASSIGN_OR_RETURN(DecodedRunState decoded, DecodeRunState(state_json));
+  const RunState fresh;
+  RunState& state = decoded.state;
+  state.validation_step = fresh.validation_step;
+  state.validation_accuracy = fresh.validation_accuracy;
+  state.validation_loss = fresh.validation_loss;
+  state.best_step = fresh.best_step;
+  state.best_accuracy = fresh.best_accuracy;
+  state.best_loss = fresh.best_loss;
+  return EncodeRunState(state, decoded.identity);
 }
 
 // The run's end loads the best checkpoint. When that one is broken, the run must choose again among
@@ -259,7 +294,7 @@ absl::StatusOr<std::string> Checkpoints::BestPath(int64_t step) const {
                                 [step](const CheckpointNews& news) { return news.step == step; });
   if (own != published_.rend()) return own->path;
   for (const CheckpointCandidate& candidate : options_.candidates) {
-    if (candidate.step != step) continue;
+    if (candidate.step != step || candidate.job_id != 0) continue;
     // Of an earlier attempt: reread it before its weights are believed.
     MUSTER_RETURN_IF_ERROR(VerifyCheckpoint(parts_.fs, candidate.path, candidate.manifest_sha256));
     return candidate.path;
@@ -283,6 +318,16 @@ void Checkpoints::WarnOfChanges(const RunIdentity& saved) const {
   }
   if (changes.empty()) return;
   Log(LogLevel::kWarning, "resume_not_bit_exact", {{"changed", absl::StrJoin(changes, ",")}});
+}
+
+void Checkpoints::WarnOfOtherJob(const RunIdentity& saved) const {
+  const RunIdentity& now = options_.identity;
+  std::vector<std::string> changes = ChangedRecipe(saved.spec_json, now.spec_json);
+  if (saved.data_fingerprint != now.data_fingerprint) changes.push_back("data_fingerprint");
+  if (saved.teacher_fingerprint != now.teacher_fingerprint)
+    changes.push_back("teacher_fingerprint");
+  if (changes.empty()) return;
+  Log(LogLevel::kWarning, "other_jobs_recipe_differs", {{"changed", absl::StrJoin(changes, ",")}});
 }
 
 void Checkpoints::BroadcastAll(const NamedTensors& tensors) {

@@ -1,6 +1,10 @@
 // The gang's checkpoints: resume from the newest good one, save behind the training, load the best
 // at the end.
 //
+// A run may begin from a checkpoint of another job (checkpoint.resume_from): its weights, optimizer
+// and step go on, its validations and its best one do not count. What else differs is said, and no
+// hindrance, if only the tensors fit.
+//
 // Only rank 0 touches the disk: it reads and broadcasts, so that all ranks have the same bits.
 // Every function but Poll and Drain is a collective: all ranks call it, at the same step. One
 // thread. Throws what the collectives throw.
@@ -63,7 +67,8 @@ class Checkpoints {
   // Loads the newest good checkpoint into model and optimizer of every rank and returns where it
   // stood; the state of a fresh run when there is no candidate at all. Else fails: CORRUPTION when
   // none of them is good, CHECKPOINT_FAILED when they cannot be read now, DATA_ERROR when the data
-  // is not the one that it was trained on. Never from scratch in silence.
+  // is not the one that it was trained on, or another job's does not fit. Never from scratch in
+  // silence.
   absl::StatusOr<RunState> Restore();
 
   // What the run began with, for the record of its checkpoints. A resume restores it.
@@ -94,10 +99,13 @@ class Checkpoints {
   Checkpoints(const CheckpointsParts& parts, CheckpointsOptions options);
 
   absl::StatusOr<std::string> FindAndLoad();
+  absl::Status CannotLoad(const FoundCheckpoint& found, const absl::Status& status) const;
+  absl::StatusOr<std::string> StateOfOtherJob(const std::string& state_json);
   absl::Status Register(const FoundCheckpoint& found);
   absl::StatusOr<std::string> BestPath(int64_t step) const;
   absl::StatusOr<std::string> StateWithUsableBest(const std::string& state_json);
   void WarnOfChanges(const RunIdentity& saved) const;
+  void WarnOfOtherJob(const RunIdentity& saved) const;
   void BroadcastAll(const NamedTensors& tensors);
 
   CheckpointsParts parts_;

@@ -89,6 +89,9 @@ absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts,
   Reporter reporter(recipe, parts.supervisor, parts.gang.rank(), parts.device);
   reporter.Phase("load", RunState());
   MUSTER_ASSIGN_OR_RETURN(RunState run, parts.checkpoints.Restore());
+  // Of its own it would have a best one by then.
+  const bool at_end = run.step > 0 && run.step >= recipe.total_steps;
+  if (at_end && run.best_step < 0) return NothingLeft(run.step, recipe);
   if (run.step == 0) MUSTER_RETURN_IF_ERROR(StartFresh(parts, reporter));
   const EstimateParts estimate = {recipe,          parts.loader,    parts.model,
                                   parts.objective, parts.optimizer, parts.gang,

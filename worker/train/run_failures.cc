@@ -32,4 +32,12 @@ absl::Status OutOfMemory(const absl::Status& thrown, const MemoryEstimate& memor
                   kOutOfMemory);
 }
 
+absl::Status NothingLeft(int64_t step, const Recipe& recipe) {
+  return Classify(absl::FailedPreconditionError(absl::StrCat(
+                      "the checkpoint that it goes on from (checkpoint.resume_from) is of step ",
+                      step, ", and it ends after ", recipe.total_steps,
+                      ": ask for more train.steps or train.epochs, or go on from an earlier one")),
+                  kDataError);
+}
+
 }  // namespace muster::worker

@@ -1,6 +1,8 @@
 // The ways that a run itself fails, in words that say what to try. Used by the loop alone. Pure.
 #pragma once
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "worker/train/memory_estimate.h"
 #include "worker/train/recipe.h"
@@ -15,5 +17,8 @@ absl::Status NonFinite(const Verdict& verdict);
 // OUT_OF_MEMORY, for what torch_guard caught: with the parts that the run was estimated to need.
 absl::Status OutOfMemory(const absl::Status& thrown, const MemoryEstimate& memory,
                          const Recipe& recipe);
+
+// DATA_ERROR: the checkpoint of another job that the run goes on from stands at its end or beyond.
+absl::Status NothingLeft(int64_t step, const Recipe& recipe);
 
 }  // namespace muster::worker

@@ -173,4 +173,24 @@ absl::StatusOr<DecodedRunState> DecodeRunState(absl::string_view text) {
   return decoded;
 }
 
+std::vector<std::string> ChangedRecipe(absl::string_view one, absl::string_view other) {
+  const auto train = [](absl::string_view text) {
+    const json spec = json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+    if (!spec.is_object()) return json::object();
+    const auto found = spec.find("train");
+    return found != spec.end() && found->is_object() ? *found : json::object();
+  };
+  const json before = train(one);
+  const json after = train(other);
+  std::vector<std::string> changed;
+  for (const auto& [key, value] : before.items()) {
+    const auto found = after.find(key);
+    if (found == after.end() || *found != value) changed.push_back(absl::StrCat("train.", key));
+  }
+  for (const auto& [key, value] : after.items()) {
+    if (!before.contains(key)) changed.push_back(absl::StrCat("train.", key));
+  }
+  return changed;
+}
+
 }  // namespace muster::worker

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -66,5 +67,8 @@ struct DecodedRunState {
 // DATA_LOSS naming the key that is missing or of the wrong type; FAILED_PRECONDITION for another
 // format version.
 absl::StatusOr<DecodedRunState> DecodeRunState(absl::string_view json);
+
+// What of `train:` differs between two resolved specs, as "train.optimizer", "train.schedule", ...
+std::vector<std::string> ChangedRecipe(absl::string_view one, absl::string_view other);
 
 }  // namespace muster::worker

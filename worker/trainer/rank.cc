@@ -83,7 +83,8 @@ CheckpointsOptions CheckpointsFor(const Launch& launch, RunIdentity identity) {
   std::random_device random;
   options.nonce_seed = (uint64_t{random()} << 32) | random();
   for (const ResumeCandidate& candidate : launch.resume) {
-    options.candidates.push_back({candidate.path, candidate.step, candidate.manifest_sha256});
+    options.candidates.push_back({candidate.path, candidate.step, candidate.manifest_sha256,
+                                  candidate.job_id, candidate.job_name});
   }
   options.identity = std::move(identity);
   return options;
