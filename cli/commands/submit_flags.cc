@@ -179,9 +179,10 @@ void AddSubmitFlags(CLI::App& command, SubmitFlags& flags) {
   command.add_option("--array", flags.array, "so many jobs in one: 1-20, or 1-20%4, 4 at a time");
   command.add_flag("--hold", flags.hold, "queue it, but let it start only after `muster release`");
   command.add_option("--ckpt-every", flags.checkpoint_every, "save every 500steps, 2epochs or 5m");
-  command.add_option("--resume-from", flags.resume_from,
-                     "begin from a checkpoint of another job: JOB (its newest), JOB@STEP, JOB@best, "
-                     "JOB@newest, or auto (the newest job of the same name that has one)");
+  command.add_option(
+      "--resume-from", flags.resume_from,
+      "begin from a checkpoint of another job: JOB (its newest), JOB@STEP, JOB@best, "
+      "JOB@newest, or auto (the newest job of the same name that has one)");
   command
       .add_option("--idempotency-key", flags.key,
                   "a repeated submit with the same key is the same job (default: random)")
