@@ -285,7 +285,10 @@ struct Job {
   std::string idempotency_key;
   JobState state = JobState::kPending;
   Reason reason = Reason::kSubmitted;
-  std::string message;  // the reason in words, with names and numbers
+  FailureClass failure_class = FailureClass::kNone;  // of the last lost attempt
+  bool held = false;                                 // not placed before it is released
+  bool suspending = false;  // becomes SUSPENDED once its attempt is cleared
+  std::string message;      // the reason in words, with names and numbers
   absl::Time submitted = absl::InfinitePast();
   absl::Time started = absl::InfinitePast();   // first time RUNNING; InfinitePast: never
   absl::Time finished = absl::InfinitePast();  // InfinitePast: not yet
@@ -293,11 +296,8 @@ struct Job {
   uint32_t restarts = 0;                       // all of them
   uint32_t restarts_in_row = 0;              // charged to the budget since the job last got further
   std::map<FailureClass, uint32_t> charged;  // the same, by the failure that was the cause
-  FailureClass failure_class = FailureClass::kNone;  // of the last lost attempt
-  absl::Duration not_before_at;                      // since boot; not placed earlier (back-off)
-  bool held = false;                                 // not placed before it is released
-  bool suspending = false;      // becomes SUSPENDED once its attempt is cleared
-  std::string requeue_id;       // of the last requeue, which is known again by it
+  absl::Duration not_before_at;              // since boot; not placed earlier (back-off)
+  std::string requeue_id;                    // of the last requeue, which is known again by it
   uint32_t requeued_after = 0;  // attempts up to this one do not count against max_run_time
   ArrayTask array;
   std::shared_ptr<const Attempt>
