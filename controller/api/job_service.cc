@@ -204,19 +204,19 @@ grpc::ServerUnaryReactor* JobService::Submit(grpc::CallbackServerContext* contex
                                              v1::SubmitResponse* response) {
   auto* call = new UnaryCall(gate_, "Submit");
   absl::Status status = gate_.Check(*context);
-  absl::StatusOr<CheckedSubmit> checked;
+  absl::StatusOr<SubmitJob> event;
   if (status.ok()) {
-    checked = CheckSubmit(*request, checkpoint_root_);
-    status = checked.status();
+    v1::JobSpec& spec = *response->mutable_resolved_spec();
+    spec = request->spec();
+    event = CheckSubmit(*request, spec, checkpoint_root_);
+    status = event.status();
   }
   if (!status.ok()) {
     call->Done(status);
     return call;
   }
-  *response->mutable_resolved_spec() = checked->resolved;
-  SubmitJob event = EventOf(*request, *std::move(checked));
   if (request->dry_run()) {
-    const absl::StatusOr<Explanation> forecast = engine_.Forecast(event);
+    const absl::StatusOr<Explanation> forecast = engine_.Forecast(*event);
     if (forecast.ok()) {
       response->set_forecast(forecast->forecast);
       *response->mutable_outlook() = ToProto(*engine_.snapshot(), *forecast);
@@ -224,19 +224,18 @@ grpc::ServerUnaryReactor* JobService::Submit(grpc::CallbackServerContext* contex
     call->Done(forecast.status());
     return call;
   }
-  const std::string& upload = event.settings->upload;
+  const std::string& upload = event->settings->upload;
   if (!upload.empty() && !(has_upload_ && has_upload_(upload))) {
     call->Done(absl::NotFoundError(absl::StrCat("command.upload: ", upload,
                                                 " is not there, or not any more: send the folder "
                                                 "with `muster submit --upload DIR`")));
     return call;
   }
-  PostAndAnswer(engine_, absl::StatusOr<SubmitJob>(std::move(event)), call,
-                [response](const EventResult& result) {
-                  response->set_job_id(result.job_id);
-                  response->set_jobs(result.jobs);
-                  response->set_already_existed(result.already_existed);
-                });
+  PostAndAnswer(engine_, std::move(event), call, [response](const EventResult& result) {
+    response->set_job_id(result.job_id);
+    response->set_jobs(result.jobs);
+    response->set_already_existed(result.already_existed);
+  });
   return call;
 }
 

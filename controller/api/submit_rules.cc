@@ -152,36 +152,22 @@ absl::Status CheckFrame(const v1::SubmitRequest& request) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<CheckedSubmit> Resolve(v1::JobSpec spec, const std::string& checkpoint_root) {
-  CheckedSubmit out;
-  out.resolved = std::move(spec);
-  FillDefaults(out.resolved);
-  if (out.resolved.checkpoint().url().empty()) {
-    out.resolved.mutable_checkpoint()->set_url(checkpoint_root);
-  }
-  MUSTER_RETURN_IF_ERROR(FaultStatus("spec", ValidateSpec(out.resolved)));
-  out.settings = SettingsOf(out.resolved);
-  if (out.resolved.scheduling().has_array()) {
-    MUSTER_ASSIGN_OR_RETURN(const JobArray array, ParseArray(out.resolved.scheduling().array()));
-    out.array = {.first = array.first, .last = array.last, .at_a_time = array.at_a_time};
-  }
-  return out;
-}
-
 }  // namespace
 
-absl::StatusOr<CheckedSubmit> CheckSubmit(const v1::SubmitRequest& request,
-                                          const std::string& checkpoint_root) {
+absl::StatusOr<SubmitJob> CheckSubmit(const v1::SubmitRequest& request, v1::JobSpec& spec,
+                                      const std::string& checkpoint_root) {
   MUSTER_RETURN_IF_ERROR(CheckFrame(request));
-  return Resolve(request.spec(), checkpoint_root);
-}
-
-SubmitJob EventOf(const v1::SubmitRequest& request, CheckedSubmit checked) {
+  FillDefaults(spec);
+  if (spec.checkpoint().url().empty()) spec.mutable_checkpoint()->set_url(checkpoint_root);
+  MUSTER_RETURN_IF_ERROR(FaultStatus("spec", ValidateSpec(spec)));
   SubmitJob event;
-  event.settings = std::make_shared<const JobSettings>(std::move(checked.settings));
+  if (spec.scheduling().has_array()) {
+    MUSTER_ASSIGN_OR_RETURN(const JobArray array, ParseArray(spec.scheduling().array()));
+    event.array = {.first = array.first, .last = array.last, .at_a_time = array.at_a_time};
+  }
+  event.settings = std::make_shared<const JobSettings>(SettingsOf(spec));
   event.owner = request.owner();
   event.idempotency_key = request.idempotency_key();
-  event.array = checked.array;
   return event;
 }
 
@@ -190,13 +176,12 @@ absl::StatusOr<SubmitJob> CheckStreamed(v1::SubmitRequest& request,
   if (request.dry_run()) {
     return absl::InvalidArgumentError("dry_run: a stream has none; use Submit");
   }
-  MUSTER_RETURN_IF_ERROR(CheckFrame(request));
-  MUSTER_ASSIGN_OR_RETURN(CheckedSubmit checked,
-                          Resolve(std::move(*request.mutable_spec()), checkpoint_root));
-  if (!checked.settings.upload.empty()) {
+  MUSTER_ASSIGN_OR_RETURN(SubmitJob event,
+                          CheckSubmit(request, *request.mutable_spec(), checkpoint_root));
+  if (!event.settings->upload.empty()) {
     return absl::InvalidArgumentError("command.upload: a stream takes none; use Submit");
   }
-  return EventOf(request, std::move(checked));
+  return event;
 }
 
 v1::JobSpec SpecOf(const JobSettings& settings) {

@@ -3,13 +3,13 @@
 // thread while one writer changes its own copy.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
-#include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "controller/model/cow_part.h"
@@ -27,22 +27,36 @@ class CowMap {
     if (branch == nullptr) return nullptr;
     const auto& leaf = branch->value[hash / kFan % kFan];
     if (leaf == nullptr) return nullptr;
-    const auto it = leaf->value.find(key);
-    return it == leaf->value.end() ? nullptr : &it->second;
+    const auto it = At(leaf->value, key);
+    return it == leaf->value.end() || it->first != key ? nullptr : &it->second;
   }
 
   void Put(absl::string_view key, V value) {
     const size_t hash = Hash(key);
     Branch& branch = writer_.Own(writer_.Own(root_)[hash % kFan]);
     Leaf& leaf = writer_.Own(branch[hash / kFan % kFan]);
-    leaf.insert_or_assign(std::string(key), std::move(value));
+    const auto it = At(leaf, key);
+    if (it != leaf.end() && it->first == key) {
+      it->second = std::move(value);
+    } else {
+      leaf.emplace(it, std::string(key), std::move(value));
+    }
   }
 
  private:
   static constexpr size_t kFan = 64;
-  using Leaf = std::map<std::string, V, std::less<>>;
+  // In the order of the keys. Not a map: a leaf is copied more often than it is searched.
+  using Leaf = std::vector<std::pair<std::string, V>>;
   using Branch = std::array<std::shared_ptr<CowPart<Leaf>>, kFan>;
   using Root = std::array<std::shared_ptr<CowPart<Branch>>, kFan>;
+
+  // Where the key is or would be.
+  template <typename L>
+  static auto At(L& leaf, absl::string_view key) {
+    return std::lower_bound(
+        leaf.begin(), leaf.end(), key,
+        [](const auto& entry, absl::string_view wanted) { return entry.first < wanted; });
+  }
 
   static size_t Hash(absl::string_view key) {
     uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a
