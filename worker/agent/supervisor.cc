@@ -366,7 +366,7 @@ void Supervisor::StartOne(const v1::StartRanks& start, const v1::StartRanks::Ran
   absl::Status status = plan.status();
   if (plan.ok()) {
     auto started = Rank::Start({deps_.loop, deps_.fs, deps_.spool, deps_.registry, children_,
-                                containers_, options_.kill_patience, *this},
+                                containers_, deps_.energy, options_.kill_patience, *this},
                                *std::move(plan));
     status = started.status();
     if (started.ok()) ranks_[key] = *std::move(started);
