@@ -157,13 +157,9 @@ absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts,
 
 absl::StatusOr<TrainResult> Train(const Recipe& recipe, const TrainParts& parts) {
   MemoryEstimate memory;
-  absl::StatusOr<TrainResult> result = absl::InternalError("the training loop did not run");
-  const absl::Status thrown = TorchGuard([&] {
-    result = Run(recipe, parts, memory);
-    return absl::OkStatus();
-  });
-  if (FailureClassOf(thrown) == kOutOfMemory) return OutOfMemory(thrown, memory, recipe);
-  if (!thrown.ok()) return thrown;
+  absl::StatusOr<TrainResult> result = TorchGuardOr([&] { return Run(recipe, parts, memory); });
+  if (FailureClassOf(result.status()) == kOutOfMemory)
+    return OutOfMemory(result.status(), memory, recipe);
   return result;
 }
 

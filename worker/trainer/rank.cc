@@ -215,13 +215,7 @@ absl::StatusOr<TrainResult> RunRank(const Launch& launch, const trainer_spec::Jo
                         "runs without --allow-commands"),
                     kStartFailed);
   }
-  absl::StatusOr<TrainResult> result = absl::InternalError("the rank did not run");
-  const absl::Status thrown = TorchGuard([&] {
-    result = Compose(launch, spec, link);
-    return absl::OkStatus();
-  });
-  if (!thrown.ok()) return thrown;
-  return result;
+  return TorchGuardOr([&] { return Compose(launch, spec, link); });
 }
 
 }  // namespace muster::worker
