@@ -130,8 +130,10 @@ TEST(TwoLevelBackend, ARankThatLeavesFailsAllOthers) {
     std::vector<absl::Status> seen(4);
     const auto body = [&](std::unique_ptr<Collectives> gang) {
       const int rank = gang->rank();
-      if (rank == leaver) return;
+      // All have joined before one leaves.
+      if (rank == leaver) return gang->Barrier();
       seen[rank] = TorchGuard([&] {
+        gang->Barrier();
         for (int turn = 0; turn < 3; ++turn) {
           at::Tensor value = at::ones({40'000});
           gang->AllReduceSum(value);
