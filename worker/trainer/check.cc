@@ -1,6 +1,5 @@
 #include "worker/trainer/check.h"
 
-#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -76,9 +75,9 @@ absl::StatusOr<CheckReport> Check(const trainer_spec::JobSpec& whole, FileSystem
   report.validation_samples = bench.dataset->size(Split::kValidation);
   report.test_samples = bench.dataset->size(Split::kTest);
   report.parameters = bench.model->ParameterCount();
-  report.total_steps = BuildRecipe(whole, BuildSampler(whole.train, *bench.dataset),
-                                   std::max<uint32_t>(1, whole.ranks.min))
-                           .total_steps;
+  report.total_steps =
+      BuildRecipe(whole, BuildSampler(whole.train, *bench.dataset), PlannedRanks(whole))
+          .total_steps;
   report.device = DeviceFor(spec).str();
   const MemoryEstimate memory = EstimateOf(whole, bench);
   report.memory_bytes = memory.total();
