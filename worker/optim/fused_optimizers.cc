@@ -52,7 +52,8 @@ class Adam final : public Optimizer {
               const at::Tensor& found_inf) override {
     if (at::get_num_threads() == 1 && AreRunsOfFloats(set, gradients)) {
       const bool skip = found_inf.defined() && found_inf.item<float>() == 1;
-      return skip ? void() : UpdateRuns(set, gradients, learning_rate);
+      if (!skip) UpdateRuns(set, gradients, learning_rate);
+      return;
     }
     using Kernel =
         void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,

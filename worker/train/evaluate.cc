@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "worker/train/amp.h"
+#include "worker/train/to_device.h"
 
 namespace muster::worker {
 
@@ -42,9 +43,8 @@ Evaluation Evaluate(Split split, const EvaluationParts& parts) {
   at::Tensor sums = at::zeros({5}, at::TensorOptions(at::kDouble).device(device));
   const int64_t batches = loader.EvalBatches(split, recipe.evaluation_batch_size, rank, world);
   for (int64_t index = 0; index < batches; ++index) {
-    Batch batch = loader.EvalBatch(split, recipe.evaluation_batch_size, index, rank, world);
-    batch.inputs = batch.inputs.to(device);
-    batch.targets = batch.targets.to(device);
+    const Batch batch =
+        ToDevice(loader.EvalBatch(split, recipe.evaluation_batch_size, index, rank, world), device);
     AutocastScope autocast(recipe.precision, device);
     const ModelOutput output = model.Forward(batch.inputs);
     const at::Tensor correct = objective.Correct(output, batch);

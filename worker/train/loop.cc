@@ -21,7 +21,7 @@ Evaluation Assess(Split split, const Recipe& recipe, const TrainParts& parts, Re
   const Evaluation evaluation =
       Evaluate(split, {recipe, parts.loader, parts.model, parts.objective, parts.gang, parts.device,
                        /*confusion=*/split == Split::kTest && recipe.count_confusion});
-  reporter.Evaluated(run, split, evaluation, parts.objective.Derived(evaluation.loss));
+  reporter.Evaluated(run, split, evaluation);
   return evaluation;
 }
 
@@ -58,7 +58,7 @@ absl::StatusOr<TrainResult> Conclude(const Recipe& recipe, const TrainParts& par
   for (const auto& [name, value] : parts.objective.Derived(test.loss)) {
     result.results["test_" + name] = value;
   }
-  if (recipe.has_accuracy) {
+  if (parts.objective.has_accuracy()) {
     result.results.insert(
         {{"test_accuracy", test.accuracy()}, {"validation_accuracy", run.best_accuracy}});
   }
@@ -86,7 +86,7 @@ absl::Status StartFresh(const TrainParts& parts, Reporter& reporter) {
 // `memory` is there for the message of a run that does not fit.
 absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts,
                                 MemoryEstimate& memory) {
-  Reporter reporter(recipe, parts.supervisor, parts.gang.rank(), parts.device);
+  Reporter reporter(recipe, parts.objective, parts.supervisor, parts.gang.rank(), parts.device);
   reporter.Phase("load", RunState());
   MUSTER_ASSIGN_OR_RETURN(RunState run, parts.checkpoints.Restore());
   if (run.step == 0) MUSTER_RETURN_IF_ERROR(StartFresh(parts, reporter));
@@ -157,13 +157,9 @@ absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts,
 
 absl::StatusOr<TrainResult> Train(const Recipe& recipe, const TrainParts& parts) {
   MemoryEstimate memory;
-  absl::StatusOr<TrainResult> result = absl::InternalError("the training loop did not run");
-  const absl::Status thrown = TorchGuard([&] {
-    result = Run(recipe, parts, memory);
-    return absl::OkStatus();
-  });
-  if (FailureClassOf(thrown) == kOutOfMemory) return OutOfMemory(thrown, memory, recipe);
-  if (!thrown.ok()) return thrown;
+  absl::StatusOr<TrainResult> result = TorchGuardOr([&] { return Run(recipe, parts, memory); });
+  if (FailureClassOf(result.status()) == kOutOfMemory)
+    return OutOfMemory(result.status(), memory, recipe);
   return result;
 }
 

@@ -62,9 +62,9 @@ MemoryEstimate CountMemory(const EstimateParts& parts);
 // samples and scales. What kernels loaded and took for themselves thereby, at the peak of that
 // pass, is added to the program. Holes are reckoned on the CPU, as kHoles of the activations: the
 // trainer's malloc keeps what is freed, and of ten runs of four networks
-// (benchmarks/memory_estimate.py) the peak was 0.3 to 0.9 of them above everything else. Leaves
-// model, buffers and gradients as they were. Call before there is a GradientSync. Throws what torch
-// throws.
+// (benchmarks/memory_estimate.py) the peak was 0.2 to 0.9 of them above everything else where
+// activations count. Leaves model, buffers and gradients as they were. Call before there is a
+// GradientSync. Throws what torch throws.
 inline constexpr int64_t kDrySamples = 8;
 inline constexpr double kHoles = 0.4;
 void MeasureActivations(const EstimateParts& parts, MemoryEstimate& estimate);

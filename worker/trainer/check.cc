@@ -1,6 +1,5 @@
 #include "worker/trainer/check.h"
 
-#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -76,9 +75,9 @@ absl::StatusOr<CheckReport> Check(const trainer_spec::JobSpec& whole, FileSystem
   report.validation_samples = bench.dataset->size(Split::kValidation);
   report.test_samples = bench.dataset->size(Split::kTest);
   report.parameters = bench.model->ParameterCount();
-  report.total_steps = BuildRecipe(whole, BuildSampler(whole.train, *bench.dataset),
-                                   std::max<uint32_t>(1, whole.ranks.min))
-                           .total_steps;
+  report.total_steps =
+      BuildRecipe(whole, BuildSampler(whole.train, *bench.dataset), PlannedRanks(whole))
+          .total_steps;
   report.device = DeviceFor(spec).str();
   const MemoryEstimate memory = EstimateOf(whole, bench);
   report.memory_bytes = memory.total();
@@ -134,14 +133,9 @@ absl::StatusOr<LargestBatch> Largest(const trainer_spec::JobSpec& spec, FileSyst
   constexpr int64_t kMost = 1 << 20;
   LargestBatch found;
   for (int64_t samples = 1; samples <= kMost; samples *= 2) {
-    absl::StatusOr<int64_t> peak = absl::InternalError("not measured");
-    const absl::Status thrown = TorchGuard([&] {
-      peak = PeakOf(spec, fs, samples);
-      return absl::OkStatus();
-    });
-    const absl::Status status = thrown.ok() ? peak.status() : thrown;
-    if (!status.ok() && FailureClassOf(status) != kOutOfMemory) return status;
-    if (!status.ok() || *peak > limit_bytes) break;
+    const absl::StatusOr<int64_t> peak = TorchGuardOr([&] { return PeakOf(spec, fs, samples); });
+    if (!peak.ok() && FailureClassOf(peak.status()) != kOutOfMemory) return peak.status();
+    if (!peak.ok() || *peak > limit_bytes) break;
     found = {samples, *peak};
   }
   if (found.samples == 0) {
@@ -152,26 +146,14 @@ absl::StatusOr<LargestBatch> Largest(const trainer_spec::JobSpec& spec, FileSyst
   return found;
 }
 
-// What `work` returns, or what it throws as a status.
-template <typename T, typename Work>
-absl::StatusOr<T> Guarded(Work work) {
-  absl::StatusOr<T> result = absl::InternalError("the check did not run");
-  const absl::Status thrown = TorchGuard([&] {
-    result = work();
-    return absl::OkStatus();
-  });
-  if (!thrown.ok()) return thrown;
-  return result;
-}
-
 }  // namespace
 
 absl::StatusOr<CheckReport> CheckRecipe(const trainer_spec::JobSpec& spec, FileSystem& fs) {
-  return Guarded<CheckReport>([&] { return Check(spec, fs); });
+  return TorchGuardOr([&] { return Check(spec, fs); });
 }
 
 absl::StatusOr<RateRange> TestRates(const trainer_spec::JobSpec& spec, FileSystem& fs) {
-  return Guarded<RateRange>([&] { return Rates(spec, fs); });
+  return TorchGuardOr([&] { return Rates(spec, fs); });
 }
 
 absl::StatusOr<LargestBatch> FindLargestBatch(const trainer_spec::JobSpec& spec, FileSystem& fs,

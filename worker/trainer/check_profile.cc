@@ -83,11 +83,7 @@ absl::StatusOr<StepProfile> ProfileGang(const trainer_spec::JobSpec& spec, FileS
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       at::set_num_threads(static_cast<int>(std::max<uint32_t>(1, spec.train.threads_per_rank)));
-      const absl::Status thrown = TorchGuard([&] {
-        profiles[rank] = JoinAndProfile(spec, fs, store, rank, ranks);
-        return absl::OkStatus();
-      });
-      if (!thrown.ok()) profiles[rank] = thrown;
+      profiles[rank] = TorchGuardOr([&] { return JoinAndProfile(spec, fs, store, rank, ranks); });
     });
   }
   for (std::thread& thread : threads) thread.join();

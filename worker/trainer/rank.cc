@@ -153,11 +153,10 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
   MUSTER_ASSIGN_OR_RETURN(const Lesson lesson,
                           BuildLesson(spec, *dataset, std::move(task), device, fs, *gang));
   const Objective& objective = *lesson.objective;
-  recipe.has_accuracy = objective.has_accuracy();
   RunIdentity identity = IdentityOf(launch, spec, *dataset, *gang, device);
   identity.teacher_fingerprint = lesson.teacher_fingerprint;
   CheckpointsOptions saving = CheckpointsFor(launch, std::move(identity));
-  saving.has_accuracy = recipe.has_accuracy;
+  saving.has_accuracy = objective.has_accuracy();
   MUSTER_ASSIGN_OR_RETURN(
       const std::unique_ptr<Checkpoints> checkpoints,
       Checkpoints::Create(
@@ -215,13 +214,7 @@ absl::StatusOr<TrainResult> RunRank(const Launch& launch, const trainer_spec::Jo
                         "runs without --allow-commands"),
                     kStartFailed);
   }
-  absl::StatusOr<TrainResult> result = absl::InternalError("the rank did not run");
-  const absl::Status thrown = TorchGuard([&] {
-    result = Compose(launch, spec, link);
-    return absl::OkStatus();
-  });
-  if (!thrown.ok()) return thrown;
-  return result;
+  return TorchGuardOr([&] { return Compose(launch, spec, link); });
 }
 
 }  // namespace muster::worker

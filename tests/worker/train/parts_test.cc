@@ -77,6 +77,16 @@ TEST(TorchGuard, NamesTheClassOfWhatWasThrown) {
             "PEER_LOST");
 }
 
+TEST(TorchGuard, PassesAValueOrItsFailureAndCatchesWhatIsThrownInstead) {
+  using absl::StatusOr;
+  EXPECT_EQ(TorchGuardOr([] { return StatusOr<int>(7); }).value(), 7);
+  EXPECT_THAT(TorchGuardOr([] { return StatusOr<int>(absl::NotFoundError("no file")); }),
+              StatusIs(absl::StatusCode::kNotFound, "no file"));
+  const StatusOr<int> thrown = TorchGuardOr([]() -> StatusOr<int> { throw std::bad_alloc(); });
+  EXPECT_THAT(thrown, StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(FailureClassOf(thrown.status()), "OUT_OF_MEMORY");
+}
+
 TEST(TorchGuard, NamesTheOperationThatCannotBeDeterministic) {
   at::Context& context = at::globalContext();
   context.setDeterministicAlgorithms(true, /*warn_only=*/false);
