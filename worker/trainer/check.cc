@@ -34,6 +34,8 @@ absl::Status Overfit(trainer_spec::JobSpec spec, FileSystem& fs, CheckReport& re
   spec.train.schedule = {};
   spec.train.schedule.name = trainer_spec::ScheduleName::kConstant;
   MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
+  // A rate that grows with the batch is that of this one, which is one rank's.
+  bench.recipe.schedule = BuildSchedule(ShareOf(spec).train, bench.recipe.total_steps);
   MakeStep(spec, bench);
   const Batch batch = BatchAt(bench, 0, DeviceFor(spec));
   StepTimer timer;
@@ -57,17 +59,17 @@ absl::Status Overfit(trainer_spec::JobSpec spec, FileSystem& fs, CheckReport& re
 }
 
 // Of one rank of the planned gang.
-MemoryEstimate EstimateOf(const trainer_spec::JobSpec& whole, const Bench& bench) {
-  EstimateParts parts = {bench.recipe,     *bench.loader, *bench.model,    *bench.objective,
-                         *bench.optimizer, *bench.gang,   DeviceFor(whole)};
-  parts.ranks = PlannedRanks(whole);
+MemoryEstimate EstimateOf(const trainer_spec::JobSpec& spec, const Bench& bench) {
+  EstimateParts parts = {bench.recipe,     *bench.loader,    *bench.model,
+                         *bench.objective, *bench.optimizer, *bench.gang,
+                         DeviceFor(spec),  bench.ema.get(),  bench.pruner.get()};
+  parts.ranks = PlannedRanks(spec);
   MemoryEstimate memory = CountMemory(parts);
   MeasureActivations(parts, memory);
   return memory;
 }
 
-absl::StatusOr<CheckReport> Check(const trainer_spec::JobSpec& whole, FileSystem& fs) {
-  const trainer_spec::JobSpec spec = ShareOf(whole);
+absl::StatusOr<CheckReport> Check(const trainer_spec::JobSpec& spec, FileSystem& fs) {
   CheckReport report;
   MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
   report.sample_shape = bench.dataset->shape();
@@ -76,22 +78,20 @@ absl::StatusOr<CheckReport> Check(const trainer_spec::JobSpec& whole, FileSystem
   report.validation_samples = bench.dataset->size(Split::kValidation);
   report.test_samples = bench.dataset->size(Split::kTest);
   report.parameters = bench.model->ParameterCount();
-  report.total_steps = BuildRecipe(whole, BuildSampler(whole.train, *bench.dataset),
-                                   std::max<uint32_t>(1, whole.ranks.min))
-                           .total_steps;
+  report.total_steps = bench.recipe.total_steps;
   report.device = DeviceFor(spec).str();
-  const MemoryEstimate memory = EstimateOf(whole, bench);
+  const MemoryEstimate memory = EstimateOf(spec, bench);
   report.memory_bytes = memory.total();
   report.memory_parts = MemoryText(memory);
-  MUSTER_ASSIGN_OR_RETURN(report.profile, ProfileRecipe(whole, fs));
+  MUSTER_ASSIGN_OR_RETURN(report.profile, ProfileRecipe(spec, fs));
   MUSTER_RETURN_IF_ERROR(Overfit(spec, fs, report));
   return report;
 }
 
 absl::StatusOr<RateRange> Rates(trainer_spec::JobSpec spec, FileSystem& fs) {
-  spec = ShareOf(std::move(spec));
   spec.train.epochs = 0;
   spec.train.steps = kRateSteps;
+  spec.train.prune = {};  // which may want more steps
   spec.train.schedule = {};
   spec.train.schedule.name = trainer_spec::ScheduleName::kConstant;
   MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
@@ -116,11 +116,12 @@ absl::StatusOr<RateRange> Rates(trainer_spec::JobSpec spec, FileSystem& fs) {
   return range;
 }
 
-// One step with a batch of `samples`; its peak.
+// Two steps of one rank with a batch of `samples`; their peak.
 absl::StatusOr<int64_t> PeakOf(trainer_spec::JobSpec spec, FileSystem& fs, int64_t samples) {
+  spec.ranks = {.min = 1, .max = 1};
   spec.train.batch_size = static_cast<uint32_t>(samples);
   spec.train.epochs = 0;
-  spec.train.steps = 2;
+  spec.train.steps = std::max<uint64_t>(2, spec.train.prune.end_step);
   MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
   MakeStep(spec, bench);
   StepTimer timer;
@@ -176,7 +177,7 @@ absl::StatusOr<RateRange> TestRates(const trainer_spec::JobSpec& spec, FileSyste
 
 absl::StatusOr<LargestBatch> FindLargestBatch(const trainer_spec::JobSpec& spec, FileSystem& fs,
                                               int64_t limit_bytes) {
-  return Largest(ShareOf(spec), fs, limit_bytes);
+  return Largest(spec, fs, limit_bytes);
 }
 
 double SteepestRate(const std::vector<RatePoint>& points) {
