@@ -116,43 +116,6 @@ absl::StatusOr<RateRange> Rates(trainer_spec::JobSpec spec, FileSystem& fs) {
   return range;
 }
 
-// Two steps of one rank with a batch of `samples`; their peak.
-absl::StatusOr<int64_t> PeakOf(trainer_spec::JobSpec spec, FileSystem& fs, int64_t samples) {
-  spec.ranks = {.min = 1, .max = 1};
-  spec.train.batch_size = static_cast<uint32_t>(samples);
-  spec.train.epochs = 0;
-  spec.train.steps = std::max<uint64_t>(2, spec.train.prune.end_step);
-  MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
-  MakeStep(spec, bench);
-  StepTimer timer;
-  for (int64_t step = 0; step < 2; ++step)
-    bench.step->Run(step, BatchAt(bench, step, DeviceFor(spec)), {}, /*report=*/true, timer);
-  return MeasureMemory(DeviceFor(spec)).peak_bytes;
-}
-
-absl::StatusOr<LargestBatch> Largest(const trainer_spec::JobSpec& spec, FileSystem& fs,
-                                     int64_t limit_bytes) {
-  constexpr int64_t kMost = 1 << 20;
-  LargestBatch found;
-  for (int64_t samples = 1; samples <= kMost; samples *= 2) {
-    absl::StatusOr<int64_t> peak = absl::InternalError("not measured");
-    const absl::Status thrown = TorchGuard([&] {
-      peak = PeakOf(spec, fs, samples);
-      return absl::OkStatus();
-    });
-    const absl::Status status = thrown.ok() ? peak.status() : thrown;
-    if (!status.ok() && FailureClassOf(status) != kOutOfMemory) return status;
-    if (!status.ok() || *peak > limit_bytes) break;
-    found = {samples, *peak};
-  }
-  if (found.samples == 0) {
-    return Classify(absl::ResourceExhaustedError(absl::StrCat(
-                        "not even a batch of one sample fits into ", limit_bytes, " bytes")),
-                    kOutOfMemory);
-  }
-  return found;
-}
-
 // What `work` returns, or what it throws as a status.
 template <typename T, typename Work>
 absl::StatusOr<T> Guarded(Work work) {
@@ -173,11 +136,6 @@ absl::StatusOr<CheckReport> CheckRecipe(const trainer_spec::JobSpec& spec, FileS
 
 absl::StatusOr<RateRange> TestRates(const trainer_spec::JobSpec& spec, FileSystem& fs) {
   return Guarded<RateRange>([&] { return Rates(spec, fs); });
-}
-
-absl::StatusOr<LargestBatch> FindLargestBatch(const trainer_spec::JobSpec& spec, FileSystem& fs,
-                                              int64_t limit_bytes) {
-  return Largest(spec, fs, limit_bytes);
 }
 
 double SteepestRate(const std::vector<RatePoint>& points) {
@@ -262,17 +220,6 @@ std::string RatesJson(const RateRange& range) {
   for (const RatePoint& point : range.points)
     points.push_back({{"lr", point.lr}, {"loss", point.loss}});
   return nlohmann::ordered_json({{"suggested", range.suggested}, {"points", points}}).dump(2) +
-         "\n";
-}
-
-std::string BatchText(const LargestBatch& largest) {
-  return absl::StrFormat("%d samples a rank, at a peak of %.1f MiB\n", largest.samples,
-                         static_cast<double>(largest.peak_bytes) / (1 << 20));
-}
-
-std::string BatchJson(const LargestBatch& largest) {
-  return nlohmann::ordered_json({{"samples", largest.samples}, {"peak_bytes", largest.peak_bytes}})
-             .dump(2) +
          "\n";
 }
 

@@ -219,10 +219,5 @@ TEST(RateRange, NeedsNoMoreStepsForARecipeThatPrunesLate) {
   EXPECT_OK(TestRates(spec, PosixFileSystem()));
 }
 
-TEST(LargestBatch, StaysWithinItsLimitOrSaysThatNothingDoes) {
-  EXPECT_THAT(FindLargestBatch(Spec(), PosixFileSystem(), 1 << 20).status(),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("one sample")));
-}
-
 }  // namespace
 }  // namespace muster::worker
