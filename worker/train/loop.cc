@@ -4,6 +4,7 @@
 #include "worker/train/due.h"
 #include "worker/train/evaluate.h"
 #include "worker/train/failure.h"
+#include "worker/train/fresh_start.h"
 #include "worker/train/memory_estimate.h"
 #include "worker/train/reporter.h"
 #include "worker/train/run_failures.h"
@@ -70,16 +71,13 @@ absl::StatusOr<TrainResult> Conclude(const Recipe& recipe, const TrainParts& par
   return result;
 }
 
-// What only a run without a checkpoint does before its first step.
-absl::Status StartFresh(const TrainParts& parts, Reporter& reporter) {
-  if (parts.transfer != nullptr) {
-    MUSTER_ASSIGN_OR_RETURN(const TransferSummary summary,
-                            parts.transfer->Load(parts.model, parts.gang));
-    parts.checkpoints.SetWeightsFingerprint(summary.fingerprint);
-    reporter.Transferred(summary);
-  }
-  if (parts.ema != nullptr) parts.ema->Start();
-  if (parts.pruner != nullptr) parts.pruner->AfterStep(0);
+absl::Status Begin(const TrainParts& parts, Reporter& reporter) {
+  MUSTER_ASSIGN_OR_RETURN(
+      const TransferSummary summary,
+      StartFresh({parts.model, parts.gang, parts.transfer, parts.ema, parts.pruner}));
+  if (parts.transfer == nullptr) return absl::OkStatus();
+  parts.checkpoints.SetWeightsFingerprint(summary.fingerprint);
+  reporter.Transferred(summary);
   return absl::OkStatus();
 }
 
@@ -89,7 +87,7 @@ absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts,
   Reporter reporter(recipe, parts.objective, parts.supervisor, parts.gang.rank(), parts.device);
   reporter.Phase("load", RunState());
   MUSTER_ASSIGN_OR_RETURN(RunState run, parts.checkpoints.Restore());
-  if (run.step == 0) MUSTER_RETURN_IF_ERROR(StartFresh(parts, reporter));
+  if (run.step == 0) MUSTER_RETURN_IF_ERROR(Begin(parts, reporter));
   const EstimateParts estimate = {recipe,          parts.loader,    parts.model,
                                   parts.objective, parts.optimizer, parts.gang,
                                   parts.device,    parts.ema,       parts.pruner};

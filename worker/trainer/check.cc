@@ -33,6 +33,8 @@ absl::Status Overfit(trainer_spec::JobSpec spec, FileSystem& fs, CheckReport& re
   spec.train.schedule = {};
   spec.train.schedule.name = trainer_spec::ScheduleName::kConstant;
   MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
+  // A rate that grows with the batch is that of this one, which is one rank's.
+  bench.recipe.schedule = BuildSchedule(ShareOf(spec).train, bench.recipe.total_steps);
   MakeStep(spec, bench);
   const Batch batch = BatchAt(bench, 0, DeviceFor(spec));
   StepTimer timer;
@@ -56,17 +58,17 @@ absl::Status Overfit(trainer_spec::JobSpec spec, FileSystem& fs, CheckReport& re
 }
 
 // Of one rank of the planned gang.
-MemoryEstimate EstimateOf(const trainer_spec::JobSpec& whole, const Bench& bench) {
-  EstimateParts parts = {bench.recipe,     *bench.loader, *bench.model,    *bench.objective,
-                         *bench.optimizer, *bench.gang,   DeviceFor(whole)};
-  parts.ranks = PlannedRanks(whole);
+MemoryEstimate EstimateOf(const trainer_spec::JobSpec& spec, const Bench& bench) {
+  EstimateParts parts = {bench.recipe,     *bench.loader,    *bench.model,
+                         *bench.objective, *bench.optimizer, *bench.gang,
+                         DeviceFor(spec),  bench.ema.get(),  bench.pruner.get()};
+  parts.ranks = PlannedRanks(spec);
   MemoryEstimate memory = CountMemory(parts);
   MeasureActivations(parts, memory);
   return memory;
 }
 
-absl::StatusOr<CheckReport> Check(const trainer_spec::JobSpec& whole, FileSystem& fs) {
-  const trainer_spec::JobSpec spec = ShareOf(whole);
+absl::StatusOr<CheckReport> Check(const trainer_spec::JobSpec& spec, FileSystem& fs) {
   CheckReport report;
   MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
   report.sample_shape = bench.dataset->shape();
@@ -75,22 +77,19 @@ absl::StatusOr<CheckReport> Check(const trainer_spec::JobSpec& whole, FileSystem
   report.validation_samples = bench.dataset->size(Split::kValidation);
   report.test_samples = bench.dataset->size(Split::kTest);
   report.parameters = bench.model->ParameterCount();
-  report.total_steps =
-      BuildRecipe(whole, BuildSampler(whole.train, *bench.dataset), PlannedRanks(whole))
-          .total_steps;
   report.device = DeviceFor(spec).str();
-  const MemoryEstimate memory = EstimateOf(whole, bench);
+  const MemoryEstimate memory = EstimateOf(spec, bench);
   report.memory_bytes = memory.total();
   report.memory_parts = MemoryText(memory);
-  MUSTER_ASSIGN_OR_RETURN(report.profile, ProfileRecipe(whole, fs));
+  MUSTER_ASSIGN_OR_RETURN(report.profile, ProfileRecipe(spec, fs));
   MUSTER_RETURN_IF_ERROR(Overfit(spec, fs, report));
   return report;
 }
 
 absl::StatusOr<RateRange> Rates(trainer_spec::JobSpec spec, FileSystem& fs) {
-  spec = ShareOf(std::move(spec));
   spec.train.epochs = 0;
   spec.train.steps = kRateSteps;
+  spec.train.prune = {};  // which may want more steps
   spec.train.schedule = {};
   spec.train.schedule.name = trainer_spec::ScheduleName::kConstant;
   MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
@@ -115,37 +114,6 @@ absl::StatusOr<RateRange> Rates(trainer_spec::JobSpec spec, FileSystem& fs) {
   return range;
 }
 
-// One step with a batch of `samples`; its peak.
-absl::StatusOr<int64_t> PeakOf(trainer_spec::JobSpec spec, FileSystem& fs, int64_t samples) {
-  spec.train.batch_size = static_cast<uint32_t>(samples);
-  spec.train.epochs = 0;
-  spec.train.steps = 2;
-  MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
-  MakeStep(spec, bench);
-  StepTimer timer;
-  for (int64_t step = 0; step < 2; ++step)
-    bench.step->Run(step, BatchAt(bench, step, DeviceFor(spec)), {}, /*report=*/true, timer);
-  return MeasureMemory(DeviceFor(spec)).peak_bytes;
-}
-
-absl::StatusOr<LargestBatch> Largest(const trainer_spec::JobSpec& spec, FileSystem& fs,
-                                     int64_t limit_bytes) {
-  constexpr int64_t kMost = 1 << 20;
-  LargestBatch found;
-  for (int64_t samples = 1; samples <= kMost; samples *= 2) {
-    const absl::StatusOr<int64_t> peak = TorchGuardOr([&] { return PeakOf(spec, fs, samples); });
-    if (!peak.ok() && FailureClassOf(peak.status()) != kOutOfMemory) return peak.status();
-    if (!peak.ok() || *peak > limit_bytes) break;
-    found = {samples, *peak};
-  }
-  if (found.samples == 0) {
-    return Classify(absl::ResourceExhaustedError(absl::StrCat(
-                        "not even a batch of one sample fits into ", limit_bytes, " bytes")),
-                    kOutOfMemory);
-  }
-  return found;
-}
-
 }  // namespace
 
 absl::StatusOr<CheckReport> CheckRecipe(const trainer_spec::JobSpec& spec, FileSystem& fs) {
@@ -154,11 +122,6 @@ absl::StatusOr<CheckReport> CheckRecipe(const trainer_spec::JobSpec& spec, FileS
 
 absl::StatusOr<RateRange> TestRates(const trainer_spec::JobSpec& spec, FileSystem& fs) {
   return TorchGuardOr([&] { return Rates(spec, fs); });
-}
-
-absl::StatusOr<LargestBatch> FindLargestBatch(const trainer_spec::JobSpec& spec, FileSystem& fs,
-                                              int64_t limit_bytes) {
-  return Largest(ShareOf(spec), fs, limit_bytes);
 }
 
 double SteepestRate(const std::vector<RatePoint>& points) {
@@ -243,17 +206,6 @@ std::string RatesJson(const RateRange& range) {
   for (const RatePoint& point : range.points)
     points.push_back({{"lr", point.lr}, {"loss", point.loss}});
   return nlohmann::ordered_json({{"suggested", range.suggested}, {"points", points}}).dump(2) +
-         "\n";
-}
-
-std::string BatchText(const LargestBatch& largest) {
-  return absl::StrFormat("%d samples a rank, at a peak of %.1f MiB\n", largest.samples,
-                         static_cast<double>(largest.peak_bytes) / (1 << 20));
-}
-
-std::string BatchJson(const LargestBatch& largest) {
-  return nlohmann::ordered_json({{"samples", largest.samples}, {"peak_bytes", largest.peak_bytes}})
-             .dump(2) +
          "\n";
 }
 

@@ -68,8 +68,9 @@ absl::StatusOr<StepProfile> JoinAndProfile(const trainer_spec::JobSpec& spec, Fi
   options.rank = rank;
   options.world_size = ranks;
   options.timeout = kTimeout;
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Collectives> gang, MakeCollectives(store, options));
-  MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs, std::move(gang)));
+  auto gang = MakeCollectives(store, options);
+  if (!gang.ok()) return Classify(gang.status(), kStartFailed);
+  MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs, *std::move(gang)));
   bench.gang->Barrier();
   return ProfileRank(spec, bench);
 }
@@ -105,13 +106,12 @@ absl::StatusOr<StepProfile> ProfileRecipe(const trainer_spec::JobSpec& spec, Fil
   const int ranks =
       RanksToProfile(planned, static_cast<int>(std::thread::hardware_concurrency()),
                      static_cast<int>(spec.train.threads_per_rank), !DeviceFor(spec).is_cpu());
-  const trainer_spec::JobSpec share = ShareOf(spec, ranks);
   StepProfile profile;
   if (ranks > 1) {
-    MUSTER_ASSIGN_OR_RETURN(profile, ProfileGang(share, fs, ranks));
+    MUSTER_ASSIGN_OR_RETURN(profile, ProfileGang(spec, fs, ranks));
   } else {
-    MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(share, fs));
-    profile = ProfileRank(share, bench);
+    MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
+    profile = ProfileRank(spec, bench);
   }
   profile.planned_ranks = planned;
   return profile;

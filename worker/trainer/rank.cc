@@ -21,8 +21,8 @@
 #include "worker/train/failure.h"
 #include "worker/train/reconstruction_sheet.h"
 #include "worker/train/torch_guard.h"
-#include "worker/trainer/compose.h"
 #include "worker/trainer/link_adapters.h"
+#include "worker/trainer/rank_parts.h"
 #include "worker/trainer/run_record.h"
 
 namespace muster::worker {
@@ -124,53 +124,37 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
 
   // Data first: what is missing here shows before anybody waits for anybody.
   supervisor.Progress("load", 0, 0, 0);
-  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, BuildDataset(spec, fs));
-  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Augmenter> augmenter,
-                          BuildAugmenter(spec.train, *dataset));
-  const Loader loader(*dataset, BuildSampler(spec.train, *dataset), augmenter.get());
-  Recipe recipe = BuildRecipe(spec, loader.sampler(), launch.world_size);
-  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, BuildModel(spec, *dataset, device));
-  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer,
-                          BuildOptimizer(spec.train.optimizer, *model));
-  const std::unique_ptr<Ema> ema = BuildEma(spec.train.ema, *model);
-  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Pruner> pruner,
-                          BuildPruner(spec.train.prune, *model, ema.get(), recipe.total_steps));
-  if (pruner != nullptr) recipe.best_from_step = static_cast<int64_t>(spec.train.prune.end_step);
-  const std::unique_ptr<Transfer> transfer = BuildTransfer(spec.train, fs);
+  MUSTER_ASSIGN_OR_RETURN(RankParts parts, BuildParts(spec, fs, device, launch.world_size));
+  const Recipe& recipe = parts.recipe;
   if (recipe.precision == Precision::kTf32 && device.is_cpu())
     Log(LogLevel::kInfo, "tf32_is_fp32_on_the_cpu");
   Log(LogLevel::kInfo, "model_ready",
-      {{"parameters", model->ParameterCount()},
-       {"train_samples", dataset->size(Split::kTrain)},
+      {{"parameters", parts.model->ParameterCount()},
+       {"train_samples", parts.dataset->size(Split::kTrain)},
        {"total_steps", recipe.total_steps}});
 
   supervisor.Progress("rendezvous", 0, recipe.total_steps, 0);
-  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Collectives> gang, JoinGang(launch, spec, link));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Collectives> gang, JoinGang(launch, spec, link));
   Log(LogLevel::kInfo, "gang_ready",
       {{"ranks", gang->world_size()}, {"transport", gang->transport()}});
-  if (spec.train.parallel.sync_batch_norm) model->SynchronizeBatchNorm(*gang);
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Objective> task, BuildObjective(spec.train, *dataset));
-  MUSTER_ASSIGN_OR_RETURN(const Lesson lesson,
-                          BuildLesson(spec, *dataset, std::move(task), device, fs, *gang));
-  const Objective& objective = *lesson.objective;
-  RunIdentity identity = IdentityOf(launch, spec, *dataset, *gang, device);
-  identity.teacher_fingerprint = lesson.teacher_fingerprint;
+  MUSTER_RETURN_IF_ERROR(JoinParts(spec, fs, device, std::move(gang), parts));
+  RunIdentity identity = IdentityOf(launch, spec, *parts.dataset, *parts.gang, device);
+  identity.teacher_fingerprint = parts.teacher_fingerprint;
   CheckpointsOptions saving = CheckpointsFor(launch, std::move(identity));
-  saving.has_accuracy = objective.has_accuracy();
+  saving.has_accuracy = parts.objective->has_accuracy();
   MUSTER_ASSIGN_OR_RETURN(
       const std::unique_ptr<Checkpoints> checkpoints,
-      Checkpoints::Create(
-          {fs, publisher, supervisor, *gang, *model, *optimizer, ema.get(), pruner.get()},
-          std::move(saving)));
+      Checkpoints::Create({fs, publisher, supervisor, *parts.gang, *parts.model, *parts.optimizer,
+                           parts.ema.get(), parts.pruner.get()},
+                          std::move(saving)));
   // Whatever way this ends, the saver's thread must come back from its waits before it is joined.
   const auto cancel_waits = absl::MakeCleanup([&link] { link.Cancel(); });
-  recipe.count_confusion = spec.train.artifacts.confusion && objective.accuracy_leads() &&
-                           dataset->classes() <= kMostConfusionClasses;
-  const auto made = BuildArtifacts(launch, spec, fs, *model, loader, device);
+  const auto made = BuildArtifacts(launch, spec, fs, *parts.model, *parts.loader, device);
   std::vector<Artifact*> artifacts;
   for (const auto& artifact : made) artifacts.push_back(artifact.get());
-  return Train(recipe, {loader, *model, objective, *optimizer, *gang, *checkpoints, supervisor,
-                        device, ema.get(), transfer.get(), artifacts, pruner.get()});
+  return Train(recipe, {*parts.loader, *parts.model, *parts.objective, *parts.optimizer,
+                        *parts.gang, *checkpoints, supervisor, device, parts.ema.get(),
+                        parts.transfer.get(), artifacts, parts.pruner.get()});
 }
 
 }  // namespace
@@ -200,14 +184,6 @@ void ConfigureTorch(const trainer_spec::JobSpec& spec) {
 
 absl::StatusOr<TrainResult> RunRank(const Launch& launch, const trainer_spec::JobSpec& spec,
                                     LinkClient& link) {
-#ifndef MUSTER_WITH_CUDA
-  if (launch.gpu >= 0) {
-    return Classify(absl::FailedPreconditionError(
-                        "this muster-trainer was built without CUDA: build it against a CUDA "
-                        "wheel of torch, or submit with per_rank.gpus: 0"),
-                    kStartFailed);
-  }
-#endif
   if (spec.train.model.plugin.has_value() && !launch.allow_plugins) {
     return Classify(absl::PermissionDeniedError(
                         "train.model.plugin: this worker loads no plug-ins: its muster-worker "

@@ -140,6 +140,30 @@ INSTANTIATE_TEST_SUITE_P(
         Variant{"resnet_adamw_4_ranks", Net::kResNet, true, Precision::kFp32, 1, 4}),
     [](const auto& info) { return info.param.name; });
 
+TEST(Train, ValidatesWhatItSavesWhenAskedTo) {
+  for (const bool before_save : {false, true}) {
+    TempDir root;
+    TrainingRun run = SmallRun(root.path());
+    run.recipe.schedule.peak = 0;  // the first validation stays the best: no save for a better one
+    run.recipe.validate_every_epochs = 0;
+    run.recipe.save_every_epochs = 0;
+    run.recipe.save_every_steps = 4;
+    run.recipe.validate_before_save = before_save;
+    const RunOutcome outcome = RunTraining(run);
+    ASSERT_OK(outcome.ranks[0].result);
+    std::vector<int64_t> validated;
+    for (const auto& [step, loss] : outcome.ranks[0].supervisor.metrics.at("validation_loss"))
+      validated.push_back(step);
+    EXPECT_EQ(validated,
+              before_save ? std::vector<int64_t>({4, 8, 12}) : std::vector<int64_t>({12}));
+    ASSERT_THAT(outcome.committed, SizeIs(3));
+    for (const CheckpointNews& news : outcome.committed) {
+      EXPECT_EQ(news.metrics.contains("validation_loss"), before_save || news.step == 12)
+          << "step " << news.step;
+    }
+  }
+}
+
 TEST(Train, SavesByTimeOnAllRanksAtTheSameStep) {
   TempDir root;
   TrainingRun run = SmallRun(root.path());

@@ -1,15 +1,21 @@
 #include "worker/trainer/check.h"
 
 #include <cmath>
+#include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
+#include "common/ckpt/safetensors.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
 #include "worker/train/failure.h"
 
 namespace muster::worker {
 namespace {
 
 using muster::testing::StatusIs;
+using muster::testing::TempDir;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -119,6 +125,72 @@ TEST(Check, FailsAsTheRunWould) {
   EXPECT_EQ(FailureClassOf(status), kDataError);
 }
 
+struct BadStart {
+  const char* name;
+  std::string text;  // of the failure
+  std::function<void(trainer_spec::Train&)> spoil;
+};
+
+TEST(Check, FailsWhereTheRunWouldNotStart) {
+  const TempDir folder;
+  const std::string garbage = folder / "garbage.safetensors";
+  std::ofstream(garbage) << "these are no weights";
+  const BadStart bad_starts[] = {
+      {"weights that are not there", "train.weights.path /no/such/file",
+       [](auto& train) { train.weights.path = "/no/such/file"; }},
+      {"weights that are none", absl::StrCat("train.weights.path ", garbage),
+       [&](auto& train) { train.weights.path = garbage; }},
+      {"pruning that ends after the run", "end_step is 100, but the run ends after step 80",
+       [](auto& train) {
+         train.steps = 0;
+         train.epochs = 10;  // 8 steps each of both ranks' batch, 16 of one rank's
+         train.prune = {.sparsity = 0.5, .end_step = 100, .every_steps = 1, .pattern = "*"};
+       }},
+      {"pruning of nothing", "encoder.*",
+       [](auto& train) {
+         train.prune = {.sparsity = 0.5, .end_step = 9, .every_steps = 1, .pattern = "encoder.*"};
+       }},
+      {"a teacher that is not there", "train.distill.teacher /no/such/teacher",
+       [](auto& train) {
+         train.distill.teacher = "/no/such/teacher";
+         train.distill.model = train.model;
+       }},
+  };
+  for (const BadStart& bad : bad_starts) {
+    trainer_spec::JobSpec spec = Spec();
+    bad.spoil(spec.train);
+    const absl::Status status = CheckRecipe(spec, PosixFileSystem()).status();
+    EXPECT_THAT(std::string(status.message()), HasSubstr(bad.text)) << bad.name;
+    EXPECT_EQ(FailureClassOf(status), kStartFailed) << bad.name << ": " << status;
+  }
+}
+
+// A last layer of zeros holds all four classes equally likely.
+TEST(Check, BeginsWithTheWeightsOfTheRun) {
+  const TempDir folder;
+  trainer_spec::JobSpec spec = Spec();
+  spec.train.weights.path = folder / "weights.safetensors";
+  const std::string zeros(4 * 64 * sizeof(float), '\0');
+  std::ofstream file(spec.train.weights.path, std::ios::binary);
+  ASSERT_OK(
+      WriteSafetensors({{"2.weight", TensorType::kF32, {4, 64}, zeros},
+                        {"2.bias", TensorType::kF32, {4}, absl::string_view(zeros).substr(0, 16)}},
+                       [&file](absl::string_view bytes) {
+                         file << bytes;
+                         return absl::OkStatus();
+                       }));
+  file.close();
+  ASSERT_OK_AND_ASSIGN(const CheckReport report, CheckRecipe(spec, PosixFileSystem()));
+  EXPECT_NEAR(report.overfit_first_loss, std::log(4), 1e-6);
+}
+
+TEST(Check, CountsTheMovingAverageOfTheWeights) {
+  trainer_spec::JobSpec spec = Spec();
+  spec.train.ema = {.decay = 0.9, .every_steps = 1};
+  ASSERT_OK_AND_ASSIGN(const CheckReport report, CheckRecipe(spec, PosixFileSystem()));
+  EXPECT_THAT(report.memory_parts, HasSubstr("moving average 5.3 KiB"));
+}
+
 TEST(RateRange, SuggestsTheSteepestFall) {
   // Falls around 1e-2 as the negative of a step function of the logarithm does.
   std::vector<RatePoint> points;
@@ -141,9 +213,10 @@ TEST(RateRange, EndsWhereTheLossExplodes) {
   EXPECT_LT(range.suggested, range.points.back().lr);
 }
 
-TEST(LargestBatch, StaysWithinItsLimitOrSaysThatNothingDoes) {
-  EXPECT_THAT(FindLargestBatch(Spec(), PosixFileSystem(), 1 << 20).status(),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("one sample")));
+TEST(RateRange, NeedsNoMoreStepsForARecipeThatPrunesLate) {
+  trainer_spec::JobSpec spec = Spec();
+  spec.train.prune = {.sparsity = 0.5, .end_step = 400, .every_steps = 100, .pattern = "*"};
+  EXPECT_OK(TestRates(spec, PosixFileSystem()));
 }
 
 }  // namespace
