@@ -47,14 +47,7 @@ def measure(model, train):
                           "steps": 4, "report_every_steps": 1, "optimizer": ADAMW, **train}, ranks=ranks)
     spec["checkpoint"]["every_steps"] = 2
     with tempfile.TemporaryDirectory(prefix="muster-memory-") as folder:
-        gang = Gang(os.path.join(BIN, "muster-trainer"), spec, folder, ranks=ranks)
-        gang.start()
-        try:
-            codes = gang.wait(600)
-        finally:
-            gang.kill()
-    if any(codes):
-        raise RuntimeError(f"muster-trainer failed: {gang.results}")
+        gang = Gang(os.path.join(BIN, "muster-trainer"), spec, folder, ranks=ranks).run()
     reports = [values for _, _, values in gang.metrics[0] if "memory_peak_bytes" in values]
     return reports[0]["memory_estimate_bytes"], max(values["memory_peak_bytes"] for values in reports)
 

@@ -36,14 +36,7 @@ def train(train_section, folder, ranks=1, every_steps=0, timeout=240, resume=(),
     recipe.update(train_section)
     spec = resolved_spec(recipe, ranks=ranks)
     spec["checkpoint"]["every_steps"] = every_steps
-    gang = Gang(os.path.join(BIN, "muster-trainer"), spec, folder, ranks=ranks, attempt=attempt, resume=resume)
-    gang.start()
-    try:
-        codes = gang.wait(timeout)
-    finally:
-        gang.kill()
-    if codes != [0] * ranks:
-        raise RuntimeError(f"muster-trainer failed: {gang.results}")
+    gang = Gang(os.path.join(BIN, "muster-trainer"), spec, folder, ranks=ranks, attempt=attempt, resume=resume).run(timeout)
     metrics = {}
     for _, step, values in gang.metrics[0]:
         metrics.setdefault(step, {}).update(values)

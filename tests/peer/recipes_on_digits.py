@@ -20,16 +20,7 @@ from muster_gang import Gang, resolved_spec  # noqa: E402
 
 def train(folder, ranks, recipe):
     """Returns (results, metrics of rank 0 by name and step)."""
-    gang = Gang(os.path.join(BIN, "muster-trainer"), resolved_spec(recipe, ranks=ranks), folder, ranks=ranks)
-    gang.start()
-    try:
-        codes = gang.wait(900)
-    finally:
-        gang.kill()
-    for socket in gang.sockets:
-        socket.close()
-    if codes != [0] * ranks:
-        raise RuntimeError(f"muster-trainer failed: {gang.results}")
+    gang = Gang(os.path.join(BIN, "muster-trainer"), resolved_spec(recipe, ranks=ranks), folder, ranks=ranks).run(900)
     metrics = {}
     for _, step, values in gang.metrics[0]:
         for name, value in values.items():

@@ -18,6 +18,7 @@ sys.path.insert(0, os.path.join(ROOT, "benchmarks"))
 from muster_gang import Gang, resolved_spec  # noqa: E402
 
 STEPS, EVERY = 40, 10
+LIMIT = 90  # seconds of a gang
 # Over every transport alike, what was rounded otherwise grows tenfold every two steps from then on.
 COMPARED = 10
 TWO_AND_TWO = ("127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.2")
@@ -37,20 +38,8 @@ def gang_of(addresses, folder, steps=STEPS, attempt=1, resume=(), transport="aut
                 launch_of=hosts)
 
 
-def finish(gang):
-    try:
-        return gang.wait(90)
-    finally:
-        gang.kill()
-
-
 def run(addresses, folder, **more):
-    gang = gang_of(addresses, folder, **more)
-    gang.start()
-    codes = finish(gang)
-    if codes != [0] * len(addresses):
-        raise RuntimeError(f"muster-trainer failed: {gang.results}")
-    return gang
+    return gang_of(addresses, folder, **more).run(LIMIT)
 
 
 def losses(gang):
@@ -61,11 +50,6 @@ def last_weights(gang):
     last = max(gang.committed, key=lambda line: line["step"])
     with open(os.path.join(last["path"], "model.safetensors"), "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()
-
-
-def log(folder, rank=0):
-    with open(os.path.join(folder, f"stderr-{rank}.log"), encoding="utf-8") as file:
-        return file.read()
 
 
 class TwoHosts(unittest.TestCase):
@@ -81,7 +65,7 @@ class TwoHosts(unittest.TestCase):
         alone = losses(run(("127.0.0.1",), self.path("alone")))
         for name, addresses, layout in (("four", TWO_AND_TWO, "two_level 0-1,2-3"), ("three", TWO_AND_ONE, "two_level 0-1,2")):
             gang = run(addresses, self.path(name))
-            self.assertIn(layout, log(self.path(name)))
+            self.assertIn(layout, gang.log())
             together = losses(gang)
             self.assertEqual(sorted(together), sorted(alone))
             worst = max(abs(together[step] - alone[step]) / alone[step] for step in range(1, COMPARED + 1))
@@ -105,9 +89,9 @@ class TwoHosts(unittest.TestCase):
 
             gang.on_line = strike
             gang.start()
-            codes = finish(gang)
+            codes = gang.wait(LIMIT)
             for rank, code in enumerate(codes):
-                self.assertEqual(code, -9 if rank == victim else 1, f"rank {rank}: {log(folder, rank)[-500:]}")
+                self.assertEqual(code, -9 if rank == victim else 1, f"rank {rank}: {gang.log(rank)[-500:]}")
                 if rank != victim:
                     self.assertEqual(gang.results[rank]["failure_class"], "PEER_LOST")
             newest = max(gang.committed, key=lambda line: line["step"])
@@ -123,7 +107,7 @@ class TwoHosts(unittest.TestCase):
         gang = gang_of(TWO_AND_TWO[:2], self.path("refused"), transport="shared_memory")
         gang.launcher = ["sh", "-c", 'trap "" XFSZ; ulimit -f 1024; exec "$@"', "sh"]
         gang.start()
-        self.assertEqual(finish(gang), [1, 1])
+        self.assertEqual(gang.wait(LIMIT), [1, 1])
         for result in gang.results:
             self.assertEqual(result["failure_class"], "START_FAILED")
             self.assertIn("train.parallel.transport is shared_memory, but", result["message"])
