@@ -17,9 +17,12 @@
 namespace muster::worker {
 namespace {
 
+using muster::testing::ExpectSameBits;
+using muster::testing::ExpectSameBitsOnAllRanks;
 using muster::testing::RunOutcome;
 using muster::testing::RunTraining;
 using muster::testing::StatusIs;
+using muster::testing::StopAfter;
 using muster::testing::TempDir;
 using muster::testing::TrainingRun;
 using ::testing::Contains;
@@ -39,12 +42,6 @@ TrainingRun SmallRun(const std::string& root) {
   run.recipe.evaluation_batch_size = 3;
   run.recipe.commit_timeout = absl::Minutes(1);
   return run;
-}
-
-void ExpectSameBits(const RunOutcome& a, const RunOutcome& b) {
-  for (const auto& [name, tensor] : a.ranks[0].weights) {
-    EXPECT_TRUE(tensor.equal(b.ranks[0].weights.at(name))) << name;
-  }
 }
 
 // The newest committed checkpoint up to `step`, as the controller would offer it.
@@ -113,18 +110,7 @@ TEST_P(Resume, EqualsNeverHavingStoppedBitForBit) {
             rerun.ranks[0].supervisor.metrics.at("loss"));
 
   run.root = broken_root.path();
-  run.wish = {.stop = true, .save = true};
-  run.wish_after_step = 4;
-  const RunOutcome first = RunTraining(run);
-  ASSERT_OK(first.ranks[0].result);
-  EXPECT_TRUE(first.ranks[0].result->stopped);
-  const auto candidates = CandidatesUpTo(first, 100);
-  ASSERT_FALSE(candidates.empty());
-  EXPECT_LT(candidates[0].step, 12);
-
-  run.wish_after_step = -1;
-  run.attempt = 2;
-  run.candidates = candidates;
+  ASSERT_NO_FATAL_FAILURE(StopAfter(4, run));
   const RunOutcome second = RunTraining(run);
   ASSERT_OK(second.ranks[0].result);
   EXPECT_FALSE(second.ranks[0].result->stopped);
@@ -184,9 +170,7 @@ TEST(Train, EndsWithTheSameWeightsOnAllRanksAndReportsItsResults) {
   EXPECT_EQ(results.at("final_step"), 12);
   EXPECT_EQ(results.count("test_accuracy") + results.count("best_step"), 2u);
   EXPECT_EQ(results, outcome.ranks[1].result->results);
-  for (const auto& [name, tensor] : outcome.ranks[0].weights) {
-    EXPECT_TRUE(tensor.equal(outcome.ranks[1].weights.at(name))) << name;
-  }
+  ExpectSameBitsOnAllRanks(outcome);
   const auto& metrics = outcome.ranks[0].supervisor.metrics;
   for (const char* name :
        {"loss", "lr", "grad_norm", "samples_per_second", "step_seconds", "communication_seconds",

@@ -113,4 +113,13 @@ struct RunOutcome {
 RunOutcome RunTraining(const TrainingRun& run,
                        const std::function<void(worker::Model&)>& at_start = nullptr);
 
+// Runs `run` until it is stopped after `step`, saving, and makes it the next attempt, which goes on
+// from there. A fatal failure of the test when it did not stop, or had no steps left to go.
+void StopAfter(int64_t step, TrainingRun& run);
+
+// All weights of rank 0.
+void ExpectSameBits(const RunOutcome& a, const RunOutcome& b);
+// All weights of all ranks.
+void ExpectSameBitsOnAllRanks(const RunOutcome& run);
+
 }  // namespace muster::testing
