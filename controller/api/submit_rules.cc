@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
+#include "common/base/units.h"
 #include "common/spec/image_reference.h"
 #include "common/spec/scheduling_text.h"
 #include "common/spec/spec_defaults.h"
@@ -101,10 +102,6 @@ std::map<FailureClass, uint32_t> BudgetsOf(const v1::RestartBudgets& budgets) {
   put(FailureClass::kStartFailed, budgets.has_start_failed(), budgets.start_failed());
   put(FailureClass::kRankKilled, budgets.has_rank_killed(), budgets.rank_killed());
   return out;
-}
-
-std::string TimeText(absl::Time time) {
-  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone());
 }
 
 JobSettings SettingsOf(const v1::JobSpec& spec) {
@@ -215,11 +212,11 @@ v1::JobSpec SpecOf(const JobSettings& settings) {
   }
   if (was.deadline != is.deadline) {
     scheduling.clear_deadline();
-    if (is.deadline != absl::InfiniteFuture()) scheduling.set_deadline(TimeText(is.deadline));
+    if (is.deadline != absl::InfiniteFuture()) scheduling.set_deadline(Rfc3339Text(is.deadline));
   }
   if (was.begin != is.begin) {
     scheduling.clear_begin();
-    if (is.begin != absl::InfinitePast()) scheduling.set_begin(TimeText(is.begin));
+    if (is.begin != absl::InfinitePast()) scheduling.set_begin(Rfc3339Text(is.begin));
   }
   return spec;
 }
