@@ -77,6 +77,7 @@ absl::StatusOr<CheckReport> Check(const trainer_spec::JobSpec& spec, FileSystem&
   report.validation_samples = bench.dataset->size(Split::kValidation);
   report.test_samples = bench.dataset->size(Split::kTest);
   report.parameters = bench.model->ParameterCount();
+  report.total_steps = bench.recipe.total_steps;
   report.device = DeviceFor(spec).str();
   const MemoryEstimate memory = EstimateOf(spec, bench);
   report.memory_bytes = memory.total();
