@@ -14,9 +14,9 @@
 namespace muster::worker {
 
 // The largest batch of one rank, a power of two, whose steps stay within `limit_bytes`: on the CPU
-// of the process's resident memory, on a device of what it allocates. Never more samples than the
-// training set has for each rank of the job, nor than 2^20. RESOURCE_EXHAUSTED when not even one
-// sample fits.
+// of the process's resident memory, on a device of what it allocates. The rank is tried alone: the
+// buckets that gloo and NCCL exchange are not in it. Never more samples than the training set has
+// for each rank of the job, nor than 2^20. RESOURCE_EXHAUSTED when not even one sample fits.
 struct LargestBatch {
   int64_t samples = 0;
   int64_t peak_bytes = 0;

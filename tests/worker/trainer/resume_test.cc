@@ -32,6 +32,8 @@ struct Recipe {
   std::string transport = "shared_memory";
 };
 
+void PrintTo(const Recipe& recipe, std::ostream* out) { *out << recipe.name; }
+
 void ResNet(Train& train) {
   train.model.resnet18 = {.width = 4, .stem = trainer_spec::Stem::kSmall};
 }
