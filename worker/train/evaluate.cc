@@ -5,7 +5,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "worker/train/amp.h"
-#include "worker/train/to_device.h"
+#include "worker/train/device_feed.h"
 
 namespace muster::worker {
 
@@ -41,10 +41,11 @@ Evaluation Evaluate(Split split, const EvaluationParts& parts) {
     confusion = at::zeros({classes, classes}, at::TensorOptions(at::kLong).device(device));
   // Samples, right ones, loss; samples that top five says something of, right ones among them.
   at::Tensor sums = at::zeros({5}, at::TensorOptions(at::kDouble).device(device));
+  DeviceFeed feed(device);
   const int64_t batches = loader.EvalBatches(split, recipe.evaluation_batch_size, rank, world);
   for (int64_t index = 0; index < batches; ++index) {
     const Batch batch =
-        ToDevice(loader.EvalBatch(split, recipe.evaluation_batch_size, index, rank, world), device);
+        feed.Bring(loader.EvalBatch(split, recipe.evaluation_batch_size, index, rank, world));
     AutocastScope autocast(recipe.precision, device);
     const ModelOutput output = model.Forward(batch.inputs);
     const at::Tensor correct = objective.Correct(output, batch);

@@ -1,6 +1,7 @@
 #include "worker/train/loop.h"
 
 #include "common/base/status_macros.h"
+#include "worker/train/device_feed.h"
 #include "worker/train/due.h"
 #include "worker/train/evaluate.h"
 #include "worker/train/failure.h"
@@ -9,7 +10,6 @@
 #include "worker/train/reporter.h"
 #include "worker/train/run_failures.h"
 #include "worker/train/step.h"
-#include "worker/train/to_device.h"
 #include "worker/train/torch_guard.h"
 
 namespace muster::worker {
@@ -101,6 +101,7 @@ absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts,
   const uint32_t rank = static_cast<uint32_t>(parts.gang.rank());
   const uint32_t world = static_cast<uint32_t>(parts.gang.world_size());
   StepTimer& timer = reporter.timer();
+  DeviceFeed feed(parts.device);
   SaveClock save_clock(rank == 0 ? recipe.save_every : absl::ZeroDuration());
   reporter.Phase("train", run);
   timer.Mark(StepPart::kOther);
@@ -112,8 +113,8 @@ absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts,
     run.epoch = sampler.EpochAt(static_cast<uint64_t>(run.step));
     const Due due = DueAfter(recipe, before, run);
 
-    const Batch batch = ToDevice(
-        parts.loader.TrainBatch(static_cast<uint64_t>(before.step), rank, world), parts.device);
+    const Batch batch =
+        feed.Bring(parts.loader.TrainBatch(static_cast<uint64_t>(before.step), rank, world));
     timer.Mark(StepPart::kData);
 
     // What follows must know how this very step went; otherwise a device may run one step ahead of

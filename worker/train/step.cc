@@ -240,7 +240,8 @@ at::Tensor TrainStep::LossWeight(const Batch& part, const at::Tensor& loss) cons
 }
 
 at::Tensor TrainStep::StartControl(const StopWish& wish) const {
-  at::Tensor control = at::zeros({kControlSize}, at::kFloat);
+  at::Tensor control =
+      at::zeros({kControlSize}, at::TensorOptions(at::kFloat).pinned_memory(!device_.is_cpu()));
   float* numbers = control.data_ptr<float>();
   numbers[kStop] = wish.stop ? 1.0f : 0.0f;
   numbers[kSave] = wish.save ? 1.0f : 0.0f;

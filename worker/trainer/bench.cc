@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
-#include "worker/train/to_device.h"
 
 namespace muster::worker {
 
@@ -35,6 +34,7 @@ absl::StatusOr<Bench> SetUpBench(const trainer_spec::JobSpec& spec, FileSystem& 
       bench.augmenter.get());
   MUSTER_RETURN_IF_ERROR(JoinParts(spec, fs, device, std::move(gang), bench));
   MUSTER_RETURN_IF_ERROR(StartFresh(bench.fresh()).status());
+  bench.feed = std::make_unique<DeviceFeed>(device);
   return bench;
 }
 
@@ -44,11 +44,10 @@ void MakeStep(const trainer_spec::JobSpec& spec, Bench& bench) {
       StepParts{*bench.model, *bench.objective, *bench.optimizer, *bench.gang, DeviceFor(spec)});
 }
 
-Batch BatchAt(const Bench& bench, int64_t step, at::Device device) {
-  return ToDevice(bench.loader->TrainBatch(static_cast<uint64_t>(step),
-                                           static_cast<uint32_t>(bench.gang->rank()),
-                                           static_cast<uint32_t>(bench.gang->world_size())),
-                  device);
+Batch BatchAt(const Bench& bench, int64_t step) {
+  return bench.feed->Bring(bench.loader->TrainBatch(
+      static_cast<uint64_t>(step), static_cast<uint32_t>(bench.gang->rank()),
+      static_cast<uint32_t>(bench.gang->world_size())));
 }
 
 }  // namespace muster::worker

@@ -11,6 +11,7 @@
 #include "common/fs/file_system.h"
 #include "trainer_spec/job_spec.h"
 #include "worker/dist/collectives.h"
+#include "worker/train/device_feed.h"
 #include "worker/train/step.h"
 #include "worker/trainer/rank_parts.h"
 
@@ -18,6 +19,7 @@ namespace muster::worker {
 
 // `recipe` is that of the whole gang, `loader` gives a rank's share of the batch.
 struct Bench : RankParts {
+  std::unique_ptr<DeviceFeed> feed;
   std::unique_ptr<TrainStep> step;
 };
 
@@ -38,6 +40,6 @@ absl::StatusOr<Bench> SetUpBench(const trainer_spec::JobSpec& spec, FileSystem& 
 void MakeStep(const trainer_spec::JobSpec& spec, Bench& bench);
 
 // This rank's share of a step's batch, on the device.
-Batch BatchAt(const Bench& bench, int64_t step, at::Device device);
+Batch BatchAt(const Bench& bench, int64_t step);
 
 }  // namespace muster::worker

@@ -36,7 +36,7 @@ absl::Status Overfit(trainer_spec::JobSpec spec, FileSystem& fs, CheckReport& re
   // A rate that grows with the batch is that of this one, which is one rank's.
   bench.recipe.schedule = BuildSchedule(ShareOf(spec).train, bench.recipe.total_steps);
   MakeStep(spec, bench);
-  const Batch batch = BatchAt(bench, 0, DeviceFor(spec));
+  const Batch batch = BatchAt(bench, 0);
   StepTimer timer;
   for (int64_t step = 0; step < kOverfitSteps; ++step) {
     // The same step number again and again: dropout and masks are the same, too.
@@ -102,8 +102,7 @@ absl::StatusOr<RateRange> Rates(trainer_spec::JobSpec spec, FileSystem& fs) {
     const double progress = static_cast<double>(step) / (kRateSteps - 1);
     bench.recipe.schedule.peak = kFirstRate * std::pow(kLastRate / kFirstRate, progress);
     MakeStep(spec, bench);
-    const Verdict verdict =
-        bench.step->Run(step, BatchAt(bench, step, DeviceFor(spec)), {}, /*report=*/true, timer);
+    const Verdict verdict = bench.step->Run(step, BatchAt(bench, step), {}, /*report=*/true, timer);
     if (!verdict.finite) break;
     smooth = kSmoothing * smooth + (1 - kSmoothing) * verdict.loss;
     const double unbiased = smooth / (1 - std::pow(kSmoothing, static_cast<double>(step + 1)));

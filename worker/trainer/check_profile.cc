@@ -30,7 +30,6 @@ constexpr absl::Duration kTimeout = absl::Minutes(2);
 // All ranks do as many steps, or those that do more would wait for ever.
 StepProfile ProfileRank(const trainer_spec::JobSpec& spec, Bench& bench) {
   MakeStep(spec, bench);
-  const at::Device device = DeviceFor(spec);
   StepTimer timer;
   int64_t samples = 0;
   const int64_t steps =
@@ -42,7 +41,7 @@ StepProfile ProfileRank(const trainer_spec::JobSpec& spec, Bench& bench) {
       timer.Reset();
       samples = 0;
     }
-    const Batch batch = BatchAt(bench, step, device);
+    const Batch batch = BatchAt(bench, step);
     timer.Mark(StepPart::kData);
     bench.step->Run(step, batch, {}, /*report=*/true, timer);
     samples += batch.count;

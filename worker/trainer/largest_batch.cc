@@ -30,7 +30,7 @@ absl::StatusOr<int64_t> PeakOf(trainer_spec::JobSpec spec, FileSystem& fs, int64
   MakeStep(spec, bench);
   StepTimer timer;
   for (int64_t step = 0; step < kPeakSteps; ++step)
-    bench.step->Run(step, BatchAt(bench, step, DeviceFor(spec)), {}, /*report=*/true, timer);
+    bench.step->Run(step, BatchAt(bench, step), {}, /*report=*/true, timer);
   return MeasureMemory(DeviceFor(spec)).peak_bytes;
 }
 
