@@ -28,6 +28,10 @@
 namespace muster::worker {
 namespace {
 
+// For the transports "never" is a number, too; they count it in nanoseconds from now, which hold
+// three centuries.
+constexpr absl::Duration kNever = absl::Hours(24 * 3650);
+
 at::Device DeviceOf(const Launch& launch) {
   return launch.gpu < 0 ? at::Device(at::kCPU)
                         : at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(launch.gpu));
@@ -64,7 +68,6 @@ absl::StatusOr<std::unique_ptr<Collectives>> JoinGang(const Launch& launch,
   options.world_size = static_cast<int>(launch.world_size);
   options.advertise_address = launch.advertise_address;
   options.gpu = launch.gpu;
-  options.timeout = spec.restart.progress_timeout;
   // The store is scoped by job, attempt and generation already; the names say so too, for whoever
   // reads them.
   options.prefix = absl::StrCat("a", launch.attempt, ".g", launch.generation, "/");
@@ -158,11 +161,10 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
   identity.teacher_fingerprint = lesson.teacher_fingerprint;
   CheckpointsOptions saving = CheckpointsFor(launch, std::move(identity));
   saving.has_accuracy = recipe.has_accuracy;
-  MUSTER_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Checkpoints> checkpoints,
-      Checkpoints::Create(
-          {fs, publisher, supervisor, *gang, *model, *optimizer, ema.get(), pruner.get()},
-          std::move(saving)));
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoints> checkpoints,
+                          Checkpoints::Create({fs, publisher, supervisor, *gang, *model, *optimizer,
+                                               ema.get(), pruner.get()},
+                                              std::move(saving)));
   // Whatever way this ends, the saver's thread must come back from its waits before it is joined.
   const auto cancel_waits = absl::MakeCleanup([&link] { link.Cancel(); });
   recipe.count_confusion = spec.train.artifacts.confusion && objective.accuracy_leads() &&
@@ -181,6 +183,8 @@ CollectivesOptions GangOptions(const trainer_spec::JobSpec& spec) {
   options.transport = TransportOf(spec.train.parallel.transport);
   options.compression = CompressionOf(spec.train.parallel.compression);
   options.static_graph = spec.train.parallel.static_graph;
+  const absl::Duration limit = spec.restart.progress_timeout;
+  options.timeout = limit == absl::ZeroDuration() ? kNever : limit;
   return options;
 }
 
