@@ -70,8 +70,9 @@ class Collectives {
   virtual ~Collectives() = default;
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
-  // "local", "shared_memory", "gloo", "nccl", or "two_level" and the ranks of each host, such as
-  // "two_level 0-1,2-3": part of the result, for it decides in which order sums are taken.
+  // "local", "shared_memory", "gloo" or "nccl"; over several hosts "nccl" and "two_level" with the
+  // ranks of each, such as "two_level 0-1,2-3": part of the result, for it decides in which order
+  // sums are taken.
   virtual std::string transport() const = 0;
 
   // In place: the sum over all ranks. Contiguous, on the gang's device.

@@ -190,26 +190,33 @@ absl::StatusOr<Backend> MakeTwoLevel(const std::shared_ptr<KeyValue>& key_value,
   return Backend{MakeTwoLevelBackend(std::move(parts)), transport, /*in_place=*/true};
 }
 
+HostLayout HostsOf(KeyValue& store, const CollectivesOptions& options) {
+  absl::StatusOr<HostLayout> layout = FindHosts(store, {.rank = options.rank,
+                                                        .world_size = options.world_size,
+                                                        .address = options.advertise_address,
+                                                        .timeout = options.timeout,
+                                                        .prefix = options.prefix});
+  ThrowUnlessOk(layout.status());
+  return *std::move(layout);
+}
+
 // The fastest that the hosts allow. FAILED_PRECONDITION: no better one than Gloo.
 absl::StatusOr<Backend> MakeFastest(const std::shared_ptr<KeyValue>& key_value,
                                     const CollectivesOptions& options) {
-  absl::StatusOr<HostLayout> layout = FindHosts(*key_value, {.rank = options.rank,
-                                                             .world_size = options.world_size,
-                                                             .address = options.advertise_address,
-                                                             .timeout = options.timeout,
-                                                             .prefix = options.prefix});
-  ThrowUnlessOk(layout.status());
-  if (layout->hosts.size() == 1) return MakeSharedMemory(*key_value, options);
-  if (layout->MostRanks() == 1)
-    return absl::FailedPreconditionError("no two ranks are on one host");
-  return MakeTwoLevel(key_value, options, *std::move(layout));
+  HostLayout layout = HostsOf(*key_value, options);
+  if (layout.hosts.size() == 1) return MakeSharedMemory(*key_value, options);
+  if (layout.MostRanks() == 1) return absl::FailedPreconditionError("no two ranks are on one host");
+  return MakeTwoLevel(key_value, options, std::move(layout));
 }
 
 absl::StatusOr<Backend> MakeBackend(const std::shared_ptr<KeyValue>& key_value,
                                     const CollectivesOptions& options) {
   if (options.gpu >= 0) {
 #ifdef MUSTER_WITH_CUDA
-    return Backend{MakeNccl(StoreOf(key_value, options), options), "nccl"};
+    const HostLayout layout = HostsOf(*key_value, options);
+    const bool one_host = layout.hosts.size() == 1;
+    return Backend{MakeNccl(StoreOf(key_value, options), options),
+                   one_host ? "nccl" : absl::StrCat("nccl ", layout.Text())};
 #else
     TORCH_CHECK_WITH(NotImplementedError, false, "this muster-trainer was built without CUDA");
 #endif

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/units.h"
@@ -105,7 +106,7 @@ MemoryEstimate CountMemory(const EstimateParts& parts) {
   }
   // These exchange copies of the gradients in buckets; shared memory is given them as they lie.
   const std::string transport = parts.gang.transport();
-  if (transport == "gloo" || transport == "nccl") estimate.gradients *= 2;
+  if (transport == "gloo" || absl::StartsWith(transport, "nccl")) estimate.gradients *= 2;
   estimate.optimizer = Bytes(parts.optimizer.state());
   if (parts.pruner != nullptr) estimate.optimizer += Bytes(parts.pruner->state());
   if (parts.ema != nullptr) estimate.average = Bytes(parts.ema->state());

@@ -28,6 +28,10 @@
 namespace muster::worker {
 namespace {
 
+// For the transports "never" is a number, too; they count it in nanoseconds from now, which hold
+// three centuries.
+constexpr absl::Duration kNever = absl::Hours(24 * 3650);
+
 at::Device DeviceOf(const Launch& launch) {
   return launch.gpu < 0 ? at::Device(at::kCPU)
                         : at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(launch.gpu));
@@ -64,7 +68,6 @@ absl::StatusOr<std::unique_ptr<Collectives>> JoinGang(const Launch& launch,
   options.world_size = static_cast<int>(launch.world_size);
   options.advertise_address = launch.advertise_address;
   options.gpu = launch.gpu;
-  options.timeout = spec.restart.progress_timeout;
   // The store is scoped by job, attempt and generation already; the names say so too, for whoever
   // reads them.
   options.prefix = absl::StrCat("a", launch.attempt, ".g", launch.generation, "/");
@@ -164,6 +167,8 @@ CollectivesOptions GangOptions(const trainer_spec::JobSpec& spec) {
   options.transport = TransportOf(spec.train.parallel.transport);
   options.compression = CompressionOf(spec.train.parallel.compression);
   options.static_graph = spec.train.parallel.static_graph;
+  const absl::Duration limit = spec.restart.progress_timeout;
+  options.timeout = limit == absl::ZeroDuration() ? kNever : limit;
   return options;
 }
 
