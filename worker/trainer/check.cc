@@ -21,9 +21,19 @@ namespace muster::worker {
 namespace {
 
 constexpr int64_t kOverfitSteps = 150;
-constexpr double kOverfitGoal = 0.1;  // of the first loss
+constexpr double kOverfitGoal = 0.1;  // of the loss with drawn weights
 constexpr int64_t kRateSteps = 100;
 constexpr double kFirstRate = 1e-7, kLastRate = 10;
+
+// The loss of the first batch with weights that are drawn.
+absl::StatusOr<double> DrawnLoss(trainer_spec::JobSpec spec, FileSystem& fs) {
+  spec.train.weights = {};
+  MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
+  MakeStep(spec, bench);
+  StepTimer timer;
+  const Batch batch = BatchAt(bench, 0);
+  return bench.step->Run(0, batch, {}, /*report=*/true, timer).loss;
+}
 
 // A model that cannot learn one batch by heart learns nothing: Karpathy's first check.
 absl::Status Overfit(trainer_spec::JobSpec spec, FileSystem& fs, CheckReport& report) {
@@ -36,6 +46,11 @@ absl::Status Overfit(trainer_spec::JobSpec spec, FileSystem& fs, CheckReport& re
   // A rate that grows with the batch is that of this one, which is one rank's.
   bench.recipe.schedule = BuildSchedule(ShareOf(spec).train, bench.recipe.total_steps);
   MakeStep(spec, bench);
+  double goal = 0;
+  if (!spec.train.weights.path.empty()) {  // which may know the batch by heart already
+    MUSTER_ASSIGN_OR_RETURN(const double drawn, DrawnLoss(spec, fs));
+    goal = kOverfitGoal * drawn;
+  }
   const Batch batch = BatchAt(bench, 0);
   StepTimer timer;
   for (int64_t step = 0; step < kOverfitSteps; ++step) {
@@ -43,12 +58,13 @@ absl::Status Overfit(trainer_spec::JobSpec spec, FileSystem& fs, CheckReport& re
     const Verdict verdict = bench.step->Run(0, batch, {}, /*report=*/true, timer);
     report.overfit_steps = step + 1;
     if (step == 0) report.overfit_first_loss = verdict.loss;
+    if (goal == 0) goal = kOverfitGoal * verdict.loss;
     report.overfit_last_loss = verdict.loss;
-    if (!verdict.finite || verdict.loss < kOverfitGoal * report.overfit_first_loss) break;
+    if (!verdict.finite || verdict.loss < goal) break;
   }
   if (!std::isfinite(report.overfit_last_loss)) {
     report.warnings.push_back("The loss of one batch is not finite: lower train.optimizer.lr.");
-  } else if (report.overfit_last_loss > kOverfitGoal * report.overfit_first_loss) {
+  } else if (report.overfit_last_loss > goal) {
     report.warnings.push_back(absl::StrFormat(
         "One batch could not be learnt by heart: its loss went from %.4g to %.4g in %d steps. Try "
         "another train.optimizer.lr (`lr-range` suggests one), and look at the data.",

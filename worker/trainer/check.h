@@ -28,7 +28,8 @@ struct CheckReport {
   int64_t memory_bytes = 0;
   std::string memory_parts;
   StepProfile profile;
-  // The same batch again and again, without augmentation and smoothing, at the peak rate.
+  // The same batch again and again, without augmentation and smoothing, at the peak rate, from the
+  // weights that the run begins with, until the loss is a tenth of what it is with drawn ones.
   int64_t overfit_steps = 0;
   double overfit_first_loss = 0, overfit_last_loss = 0;
   std::vector<std::string> warnings;  // sentences; empty: all is well

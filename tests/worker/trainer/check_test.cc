@@ -1,5 +1,7 @@
 #include "worker/trainer/check.h"
 
+#include <ATen/Parallel.h>
+
 #include <cmath>
 #include <fstream>
 #include <functional>
@@ -10,6 +12,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "worker/train/failure.h"
+#include "worker/trainer/bench.h"
 
 namespace muster::worker {
 namespace {
@@ -22,6 +25,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 trainer_spec::JobSpec Spec() {
+  at::set_num_threads(1);  // as the default of train.threads_per_rank: more wait for each other
   trainer_spec::JobSpec spec;
   spec.ranks = {.min = 2, .max = 2};
   spec.train.data.synthetic = {.samples = 256, .shape = {16}, .classes = 4};
@@ -165,23 +169,47 @@ TEST(Check, FailsWhereTheRunWouldNotStart) {
   }
 }
 
+void WriteFile(const std::string& path, const std::vector<TensorBytes>& tensors) {
+  std::ofstream file(path, std::ios::binary);
+  ASSERT_OK(WriteSafetensors(tensors, [&file](absl::string_view bytes) {
+    file << bytes;
+    return absl::OkStatus();
+  }));
+}
+
 // A last layer of zeros holds all four classes equally likely.
 TEST(Check, BeginsWithTheWeightsOfTheRun) {
   const TempDir folder;
   trainer_spec::JobSpec spec = Spec();
   spec.train.weights.path = folder / "weights.safetensors";
   const std::string zeros(4 * 64 * sizeof(float), '\0');
-  std::ofstream file(spec.train.weights.path, std::ios::binary);
-  ASSERT_OK(
-      WriteSafetensors({{"2.weight", TensorType::kF32, {4, 64}, zeros},
-                        {"2.bias", TensorType::kF32, {4}, absl::string_view(zeros).substr(0, 16)}},
-                       [&file](absl::string_view bytes) {
-                         file << bytes;
-                         return absl::OkStatus();
-                       }));
-  file.close();
+  WriteFile(spec.train.weights.path,
+            {{"2.weight", TensorType::kF32, {4, 64}, zeros},
+             {"2.bias", TensorType::kF32, {4}, absl::string_view(zeros).substr(0, 16)}});
   ASSERT_OK_AND_ASSIGN(const CheckReport report, CheckRecipe(spec, PosixFileSystem()));
   EXPECT_NEAR(report.overfit_first_loss, std::log(4), 1e-6);
+}
+
+TEST(Check, IsContentWithWeightsThatKnowTheBatch) {
+  const TempDir folder;
+  trainer_spec::JobSpec spec = Spec();
+  ASSERT_OK_AND_ASSIGN(Bench bench, SetUpBench(spec, PosixFileSystem()));
+  MakeStep(spec, bench);
+  StepTimer timer;
+  for (int step = 0; step < 100; ++step)
+    bench.step->Run(step, BatchAt(bench, 0, at::kCPU), {}, /*report=*/true, timer);
+  spec.train.weights.path = folder / "weights.safetensors";
+  std::vector<TensorBytes> tensors;
+  for (const ModelTensor& entry : bench.model->state()) {
+    const auto* data = static_cast<const char*>(entry.tensor.const_data_ptr());
+    tensors.push_back({entry.name, TensorType::kF32, entry.tensor.sizes().vec(),
+                       absl::string_view(data, entry.tensor.nbytes())});
+  }
+  WriteFile(spec.train.weights.path, tensors);
+  spec.train.optimizer.lr = 1e-9;  // as good as nothing (WarnsOfARateThatLearnsNothing)
+  ASSERT_OK_AND_ASSIGN(const CheckReport report, CheckRecipe(spec, PosixFileSystem()));
+  EXPECT_THAT(report.warnings, IsEmpty());
+  EXPECT_LT(report.overfit_first_loss, 0.1);
 }
 
 TEST(Check, CountsTheMovingAverageOfTheWeights) {
