@@ -16,46 +16,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import muster_data
-
-
-class Block(nn.Module):
-    def __init__(self, channels_in, channels, stride):
-        super().__init__()
-        self.conv1 = nn.Conv2d(channels_in, channels, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(channels)
-        self.conv2 = nn.Conv2d(channels, channels, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(channels)
-        if stride != 1 or channels_in != channels:
-            self.downsample = nn.Sequential(nn.Conv2d(channels_in, channels, 1, stride, bias=False),
-                                            nn.BatchNorm2d(channels))
-        else:
-            self.downsample = nn.Identity()
-
-    def forward(self, x):
-        y = F.relu(self.bn1(self.conv1(x)), inplace=True)
-        return F.relu(self.bn2(self.conv2(y)) + self.downsample(x), inplace=True)
-
-
-class ResNet18(nn.Module):
-    """torchvision's resnet18 and its names, with the stem for small pictures."""
-
-    def __init__(self, channels, width, classes):
-        super().__init__()
-        self.conv1 = nn.Conv2d(channels, width, 3, 1, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(width)
-        before = width
-        for stage in range(4):
-            out = width << stage
-            blocks = nn.Sequential(Block(before, out, 2 if stage else 1), Block(out, out, 1))
-            setattr(self, f"layer{stage + 1}", blocks)
-            before = out
-        self.fc = nn.Linear(before, classes)
-
-    def forward(self, x):
-        x = F.relu(self.bn1(self.conv1(x)), inplace=True)
-        for stage in range(4):
-            x = getattr(self, f"layer{stage + 1}")(x)
-        return self.fc(F.adaptive_avg_pool2d(x, 1).flatten(1))
+import rival_resnets
 
 
 class Attention(nn.Module):
@@ -167,8 +128,8 @@ def build(task):
     shape = task["shape"]
     if task["model"] == "vit":
         return Vit(shape, task["patch"], task["layers"], task["heads"], task["width"], classes)
-    if task["model"] == "resnet18":
-        return ResNet18(shape[0], task["width"], classes)
+    if task["model"] in rival_resnets.KINDS:
+        return rival_resnets.ResNet(task["model"], shape[0], task["width"], classes, task.get("stem", "small"))
     layers, features = [], shape[0]
     for width in task["hidden"]:
         layers += [nn.Linear(features, width), nn.ReLU()]
