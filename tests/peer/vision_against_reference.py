@@ -7,7 +7,6 @@ on the same batches; each loss within 1e-3 relative. Needs scripts/requirements-
 """
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -28,11 +27,11 @@ from transformers.models.vit_mae.modeling_vit_mae import build_2d_sinusoidal_pos
 
 import muster_data  # noqa: E402
 from muster_gang import Gang, resolved_spec  # noqa: E402
+from rival_mae import published  # noqa: E402
 
 TRAINER = os.path.join(BIN, "muster-trainer")
 STEPS, SAMPLES, BATCH, CLASSES, SEED, LR = 10, 64, 8, 10, 11, 1e-3
-SEED_STEP = 4                    # worker/train/seeding.h
-MAE_EVALUATION_SEED = 0x6D6165   # worker/models/mae.h
+MAE_EVALUATION_SEED = 0x6D6165  # worker/models/mae.h
 SHAPE = [3, 64, 64]
 
 VIT_B_16 = {"patch_size": 16, "layers": 12, "heads": 12, "width": 768, "mlp_width": 3072}
@@ -61,15 +60,6 @@ def vit(size):
     return torchvision.models.VisionTransformer(
         image_size=SHAPE[1], patch_size=size["patch_size"], num_layers=size["layers"], num_heads=size["heads"],
         hidden_dim=size["width"], mlp_dim=size["mlp_width"], num_classes=CLASSES)
-
-
-def published(name):
-    """transformers' name of a ViTMAE tensor -> its name in the published files."""
-    name = re.sub(r"^vit\.layers\.", "vit.encoder.layer.", name)
-    name = re.sub(r"attention\.(q|k|v)_proj", lambda m: "attention.attention." + {"q": "query", "k": "key", "v": "value"}[m[1]],
-                  name)
-    name = name.replace("attention.o_proj", "attention.output.dense")
-    return name.replace("mlp.fc1", "intermediate.dense").replace("mlp.fc2", "output.dense")
 
 
 def same(name):
@@ -134,8 +124,7 @@ def classify(model, inputs, targets, step):
 
 
 def reconstruct(model, inputs, targets, step):
-    seed = muster_data.derive_seed(muster_data.derive_seed(SEED, SEED_STEP), step, 0)
-    torch.manual_seed(int(seed))
+    torch.manual_seed(muster_data.step_seed(SEED, step, rank=0))
     patches = (SHAPE[1] // MAE["patch_size"]) * (SHAPE[2] // MAE["patch_size"])
     return model(inputs, noise=torch.rand(len(inputs), patches)).loss
 
