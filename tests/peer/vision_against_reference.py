@@ -27,11 +27,11 @@ from transformers.models.vit_mae.modeling_vit_mae import build_2d_sinusoidal_pos
 
 import muster_data  # noqa: E402
 from muster_gang import Gang, resolved_spec  # noqa: E402
+from rival_mae import published  # noqa: E402
 
 TRAINER = os.path.join(BIN, "muster-trainer")
 STEPS, SAMPLES, BATCH, CLASSES, SEED, LR = 10, 64, 8, 10, 11, 1e-3
-SEED_STEP = 4                    # worker/train/seeding.h
-MAE_EVALUATION_SEED = 0x6D6165   # worker/models/mae.h
+MAE_EVALUATION_SEED = 0x6D6165  # worker/models/mae.h
 SHAPE = [3, 64, 64]
 
 VIT_S_16 = {"patch_size": 16, "layers": 12, "heads": 6, "width": 384, "mlp_width": 1536}
@@ -128,8 +128,7 @@ def classify(model, inputs, targets, step):
 
 
 def reconstruct(model, inputs, targets, step):
-    seed = muster_data.derive_seed(muster_data.derive_seed(SEED, SEED_STEP), step, 0)
-    torch.manual_seed(int(seed))
+    torch.manual_seed(muster_data.step_seed(SEED, step, rank=0))
     patches = (SHAPE[1] // MAE["patch_size"]) * (SHAPE[2] // MAE["patch_size"])
     return model(inputs, noise=torch.rand(len(inputs), patches)).loss
 
