@@ -141,7 +141,7 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
   RunIdentity identity = IdentityOf(launch, spec, *parts.dataset, *parts.gang, device);
   identity.teacher_fingerprint = parts.teacher_fingerprint;
   CheckpointsOptions saving = CheckpointsFor(launch, std::move(identity));
-  saving.has_accuracy = recipe.has_accuracy;
+  saving.has_accuracy = parts.objective->has_accuracy();
   MUSTER_ASSIGN_OR_RETURN(
       const std::unique_ptr<Checkpoints> checkpoints,
       Checkpoints::Create({fs, publisher, supervisor, *parts.gang, *parts.model, *parts.optimizer,
