@@ -29,7 +29,7 @@ CheckpointsOptions SavingOf(const ForkedRun& run, const RankParts& parts) {
   options.candidates = run.candidates;
   options.identity.data_fingerprint = parts.dataset->fingerprint();
   options.identity.teacher_fingerprint = parts.teacher_fingerprint;
-  options.has_accuracy = parts.recipe.has_accuracy;
+  options.has_accuracy = parts.objective->has_accuracy();
   return options;
 }
 
