@@ -197,7 +197,7 @@ TEST(Check, IsContentWithWeightsThatKnowTheBatch) {
   MakeStep(spec, bench);
   StepTimer timer;
   for (int step = 0; step < 100; ++step)
-    bench.step->Run(step, BatchAt(bench, 0, at::kCPU), {}, /*report=*/true, timer);
+    bench.step->Run(step, BatchAt(bench, 0), {}, /*report=*/true, timer);
   spec.train.weights.path = folder / "weights.safetensors";
   std::vector<TensorBytes> tensors;
   for (const ModelTensor& entry : bench.model->state()) {
