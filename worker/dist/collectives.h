@@ -87,6 +87,9 @@ class Collectives {
   // the gang's device.
   virtual std::unique_ptr<GradientSync> MakeGradientSync(const std::vector<at::Tensor>& parameters,
                                                          const GradientSyncOptions& options) = 0;
+  // What a GradientSync of these holds beside their gradients: the buckets that these are copied
+  // into. No collective.
+  virtual int64_t BucketBytes(const std::vector<at::Tensor>& parameters) const = 0;
 };
 
 // How CPU ranks reach each other. GPU ranks always use NCCL.
@@ -115,6 +118,11 @@ struct CollectivesOptions {
   // depend on hold up no bucket, and a parameter may get its gradient in several parts.
   bool static_graph = false;
 };
+
+// Collectives::BucketBytes of a gang that is not there yet. Where only its making will tell how its
+// ranks reach each other, they are taken to share a host. Pure.
+int64_t PlannedBucketBytes(const std::vector<at::Tensor>& parameters,
+                           const CollectivesOptions& options);
 
 // A gang of one needs no store and talks to nobody.
 std::unique_ptr<Collectives> MakeLocalCollectives();

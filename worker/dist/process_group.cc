@@ -88,15 +88,17 @@ class C10dCollectives final : public Collectives {
 
   std::unique_ptr<GradientSync> MakeGradientSync(const std::vector<at::Tensor>& parameters,
                                                  const GradientSyncOptions& options) override {
-    DdpOptions ddp;
-    ddp.buckets = options;
-    ddp.compression = options_.compression;
-    ddp.static_graph = options_.static_graph;
-    ddp.in_place = in_place_;
-    return MakeDdp(*backend_, parameters, ddp);
+    return MakeDdp(*backend_, parameters, ToDdpOptions(options));
+  }
+  int64_t BucketBytes(const std::vector<at::Tensor>& parameters) const override {
+    return DdpBucketBytes(parameters, ToDdpOptions({}));
   }
 
  private:
+  DdpOptions ToDdpOptions(const GradientSyncOptions& buckets) const {
+    return {buckets, options_.compression, options_.static_graph, in_place_};
+  }
+
   const BackendPtr backend_;
   const std::string transport_;
   const bool in_place_;
@@ -244,6 +246,15 @@ absl::StatusOr<std::unique_ptr<Collectives>> MakeCollectives(std::shared_ptr<Key
   MUSTER_ASSIGN_OR_RETURN(Backend made, MakeBackend(key_value, options));
   made.backend->setGroupUid(options.prefix.empty() ? "gang" : options.prefix);
   return std::make_unique<C10dCollectives>(std::move(made), options);
+}
+
+int64_t PlannedBucketBytes(const std::vector<at::Tensor>& parameters,
+                           const CollectivesOptions& options) {
+  if (options.world_size == 1) return 0;
+  DdpOptions ddp;
+  ddp.compression = options.compression;
+  ddp.in_place = options.gpu < 0 && options.transport != Transport::kGloo;
+  return DdpBucketBytes(parameters, ddp);
 }
 
 }  // namespace muster::worker

@@ -24,7 +24,7 @@ class Recorder final : public c10::MemoryReportingInfoBase {
     }
     const auto found = taken_.find(place);
     if (found == taken_.end()) return;  // older than the recording
-    events_.push_back({-events_[found->second].bytes});
+    events_.push_back({-events_[found->second].bytes, false, found->second});
     taken_.erase(found);
   }
   bool memoryProfilingEnabled() const override { return true; }
@@ -50,6 +50,53 @@ int64_t Peak(const std::vector<AllocationTrace::Event>& events, bool with_kept) 
   return peak;
 }
 
+// Whether the last `length` events give back all that they take, and nothing else.
+bool IsClosed(const std::vector<AllocationTrace::Event>& events, size_t length) {
+  const size_t begin = events.size() - length;
+  int64_t held = 0;
+  for (size_t i = begin; i < events.size(); ++i) {
+    held += events[i].bytes;
+    if (events[i].kept || (events[i].bytes < 0 && events[i].taken < begin)) return false;
+  }
+  return held == 0;
+}
+
+// Takes the last round away if the one before was the same.
+void DropRepeat(std::vector<AllocationTrace::Event>& events) {
+  constexpr size_t kLongestRound = 32;
+  const size_t longest = std::min(kLongestRound, events.size() / 2);
+  for (size_t length = 2; length <= longest; ++length) {
+    const auto same = [](const auto& a, const auto& b) { return a.bytes == b.bytes; };
+    const auto last = events.end() - static_cast<std::ptrdiff_t>(length);
+    if (!std::equal(last, events.end(), last - static_cast<std::ptrdiff_t>(length), same)) continue;
+    if (!IsClosed(events, length)) continue;
+    events.erase(last, events.end());
+    return;
+  }
+}
+
+// `steps` times the way from each event of `few` to its like in `more`.
+std::optional<AllocationTrace> ScaleEach(const AllocationTrace& few, const AllocationTrace& more,
+                                         double steps) {
+  if (few.events.size() != more.events.size()) return std::nullopt;
+  AllocationTrace scaled;
+  for (size_t i = 0; i < few.events.size(); ++i) {
+    AllocationTrace::Event event = few.events[i];
+    const AllocationTrace::Event& like = more.events[i];
+    if ((event.bytes > 0) != (like.bytes > 0) || event.kept != like.kept ||
+        event.taken != like.taken)
+      return std::nullopt;
+    if (event.bytes < 0) {
+      event.bytes = -scaled.events[event.taken].bytes;
+    } else {
+      const double more_bytes = static_cast<double>(like.bytes - event.bytes) * steps;
+      event.bytes = std::max<int64_t>(1, event.bytes + static_cast<int64_t>(more_bytes));
+    }
+    scaled.events.push_back(event);
+  }
+  return scaled;
+}
+
 }  // namespace
 
 int64_t AllocationTrace::PeakBytes() const { return Peak(events, true); }
@@ -70,20 +117,25 @@ AllocationTrace TraceAllocations(const std::function<void()>& work) {
   return recorder->Take();
 }
 
+AllocationTrace WithoutRepeats(const AllocationTrace& trace) {
+  AllocationTrace shorter;
+  std::vector<size_t> places(trace.events.size());  // in `shorter`, of events that took
+  for (size_t i = 0; i < trace.events.size(); ++i) {
+    AllocationTrace::Event event = trace.events[i];
+    if (event.bytes < 0) event.taken = places[event.taken];
+    places[i] = shorter.events.size();
+    shorter.events.push_back(event);
+    DropRepeat(shorter.events);
+  }
+  return shorter;
+}
+
 std::optional<AllocationTrace> Extrapolate(const AllocationTrace& few_trace, int64_t few,
                                            const AllocationTrace& more_trace, int64_t more,
                                            int64_t samples) {
-  if (few_trace.events.size() != more_trace.events.size()) return std::nullopt;
   const double steps = static_cast<double>(samples - few) / static_cast<double>(more - few);
-  AllocationTrace trace;
-  for (size_t i = 0; i < few_trace.events.size(); ++i) {
-    const auto& [at_few, kept] = few_trace.events[i];
-    const int64_t at_more = more_trace.events[i].bytes;
-    if ((at_few > 0) != (at_more > 0) || kept != more_trace.events[i].kept) return std::nullopt;
-    const double more_bytes = static_cast<double>(at_more - at_few) * steps;
-    trace.events.push_back({at_few + static_cast<int64_t>(more_bytes), kept});
-  }
-  return trace;
+  if (auto scaled = ScaleEach(few_trace, more_trace, steps)) return scaled;
+  return ScaleEach(WithoutRepeats(few_trace), WithoutRepeats(more_trace), steps);
 }
 
 }  // namespace muster::worker

@@ -34,6 +34,7 @@ void Reporter::MemoryEstimated(const MemoryEstimate& estimate) {
        {"weights_bytes", estimate.weights},
        {"gradients_bytes", estimate.gradients},
        {"optimizer_bytes", estimate.optimizer},
+       {"average_bytes", estimate.average},
        {"checkpoint_bytes", estimate.checkpoint},
        {"activations_bytes", estimate.activations},
        {"holes_bytes", estimate.holes}});

@@ -16,6 +16,7 @@
 #include "worker/train/torch_guard.h"
 #include "worker/trainer/bench.h"
 #include "worker/trainer/check_profile.h"
+#include "worker/trainer/rank.h"
 
 namespace muster::worker {
 namespace {
@@ -78,7 +79,9 @@ MemoryEstimate EstimateOf(const trainer_spec::JobSpec& spec, const Bench& bench)
   EstimateParts parts = {bench.recipe,     *bench.loader,    *bench.model,
                          *bench.objective, *bench.optimizer, *bench.gang,
                          DeviceFor(spec),  bench.ema.get(),  bench.pruner.get()};
-  parts.ranks = PlannedRanks(spec);
+  parts.planned = GangOptions(spec);
+  parts.planned->world_size = PlannedRanks(spec);
+  parts.planned->gpu = DeviceFor(spec).is_cpu() ? -1 : 0;
   MemoryEstimate memory = CountMemory(parts);
   MeasureActivations(parts, memory);
   return memory;
