@@ -23,6 +23,7 @@
 #include "worker/train/in_copy.h"
 #include "worker/train/malloc_rehearsal.h"
 #include "worker/train/memory_probe.h"
+#include "worker/train/objective.h"
 #include "worker/train/reporter.h"
 #include "worker/train/step.h"
 
@@ -251,7 +252,9 @@ class Nobody final : public Supervisor {
 TEST(MemoryEstimate, IsLoggedInPartsThatAddUpToTheTotal) {
   const MemoryEstimate estimate = {1, 20, 300, 4000, 50000, 600000, 7000000, 80000000, 900000000};
   Nobody nobody;
-  Reporter reporter(Recipe(), nobody, 0, at::kCPU);
+  const Recipe recipe;
+  const auto objective = MakeCrossEntropy(0);
+  Reporter reporter(recipe, *objective, nobody, 0, at::kCPU);
   ::testing::internal::CaptureStderr();
   reporter.MemoryEstimated(estimate);
   const std::string line = ::testing::internal::GetCapturedStderr();
