@@ -47,7 +47,7 @@ void StrikeLate(Draft& draft, uint64_t job_id, const RuleContext& context) {
     const bool old = attempt->ended < context.now - context.quarantine.window;
     const bool known = attempt->failed_rank >= 0 &&
                        static_cast<size_t>(attempt->failed_rank) < attempt->ranks.size();
-    if (old || !known || !ProvesTheWorkers(attempt->failure_class)) continue;
+    if (old || !known || !ProvesTheWorkers(*attempt)) continue;
     const std::string& name = attempt->ranks[attempt->failed_rank].worker;
     const Worker* worker = draft.view().FindWorker(name);
     if (worker == nullptr || HasRankOn(*job.current, name)) continue;
@@ -71,7 +71,7 @@ void StrikeWorker(Draft& draft, const std::string& worker, uint64_t job_id,
                   const RuleContext& context) {
   const Worker* known = draft.view().FindWorker(worker);
   const Attempt& attempt = *draft.view().FindJob(job_id)->current;
-  if (known == nullptr || !MayBeTheWorkers(attempt.failure_class)) return;
+  if (known == nullptr || !MayBeTheWorkers(attempt)) return;
   AddStrike(draft.EditWorker(known->id), {.time = context.now,
                                           .job_id = job_id,
                                           .attempt = attempt.number,
@@ -84,7 +84,7 @@ void JudgeAfterProgress(Draft& draft, uint64_t job_id, const RuleContext& contex
   StrikeLate(draft, job_id, context);
   std::set<std::string> workers;
   for (const auto& attempt : draft.view().FindJob(job_id)->past) {
-    if (!MayBeTheWorkers(attempt->failure_class)) continue;
+    if (!MayBeTheWorkers(*attempt)) continue;
     for (const Rank& rank : attempt->ranks) workers.insert(rank.worker);
   }
   for (const std::string& name : workers) {

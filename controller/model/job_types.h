@@ -83,6 +83,9 @@ enum class FailureClass : uint8_t {
   kTimeLimit = 13,
 };
 
+// Of a failed start: whether what the command runs, or the folder that it runs in, was not there.
+enum class Missing : uint8_t { kNothing = 0, kOnWorker = 1, kInUpload = 2 };  // RankEvent.Missing
+
 enum class SlotKind : uint8_t { kCpu = 1, kGpu = 2 };
 
 absl::string_view JobStateName(JobState state);         // "PENDING"
@@ -220,6 +223,7 @@ struct Attempt {
   FailureClass failure_class = FailureClass::kNone;
   std::string cause;
   int32_t failed_rank = -1;       // whose end or standstill is the cause; -1: none alone
+  Missing missing = Missing::kNothing;
   Reason reason = Reason::kNone;  // why it is being ended
   bool reached_running = false;
   bool save_requested = false;  // its ranks were asked to save and leave

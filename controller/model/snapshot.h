@@ -84,6 +84,9 @@ struct Snapshot {
   ProjectUse UseOf(const std::string& project) const;
 };
 
+// The job's attempt of that number, or null.
+const Attempt* FindAttempt(const Job& job, uint32_t number);
+
 // What the job itself adds to the use of its project and owner.
 Use UseOf(const Job& job);
 

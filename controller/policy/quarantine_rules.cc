@@ -57,22 +57,47 @@ uint32_t GotOnWithout(const Snapshot& snapshot, const Job& job, uint32_t attempt
 }
 
 // The second signal, in words; empty: there is none.
+// What stands against the worker from one job.
+struct JobFailures {
+  const Job* job = nullptr;
+  uint32_t newest = 0;     // attempt that failed here
+  bool all_proved = true;  // its program's errors, which count since it got on elsewhere
+};
+
+std::map<uint64_t, JobFailures> ByJob(const Snapshot& snapshot,
+                                      const std::vector<const Strike*>& strikes) {
+  std::map<uint64_t, JobFailures> jobs;
+  for (const Strike* strike : strikes) {
+    const Job* job = snapshot.FindJob(strike->job_id);
+    if (job == nullptr) continue;
+    JobFailures& failures = jobs[strike->job_id];
+    failures.job = job;
+    failures.newest = strike->attempt;
+    const Attempt* attempt = FindAttempt(*job, strike->attempt);
+    failures.all_proved = failures.all_proved && attempt != nullptr && ProvesTheWorkers(*attempt);
+  }
+  return jobs;
+}
+
 std::string SecondSignal(const Snapshot& snapshot, const Worker& worker,
                          const std::vector<const Strike*>& strikes) {
-  std::map<uint64_t, uint32_t> jobs;  // the newest attempt that failed here
-  for (const Strike* strike : strikes) jobs[strike->job_id] = strike->attempt;
-  if (jobs.size() >= 2) return absl::StrCat("of ", jobs.size(), " jobs");
-  // That it got on elsewhere is what made the program's errors strikes: it counts once.
-  const bool all_proved = std::all_of(strikes.begin(), strikes.end(), [](const Strike* strike) {
-    return ProvesTheWorkers(strike->failure_class);
-  });
-  if (all_proved) return "";
-  const auto& [job_id, attempt] = *jobs.begin();
-  const Job* job = snapshot.FindJob(job_id);
-  if (job == nullptr) return "";
-  const uint32_t without = GotOnWithout(snapshot, *job, attempt, worker.name);
-  if (without == 0) return "";
-  return absl::StrCat("of job ", job_id, ", which got on without it in attempt ", without);
+  const std::map<uint64_t, JobFailures> jobs = ByJob(snapshot, strikes);
+  std::set<std::string> owners;
+  for (const auto& [id, failures] : jobs) owners.insert(failures.job->owner);
+  if (owners.size() >= 2) {
+    return absl::StrCat("of ", jobs.size(), " jobs of ", owners.size(), " users");
+  }
+  for (const auto& [id, failures] : jobs) {
+    // That it got on elsewhere is what made the program's errors strikes: it counts once.
+    if (failures.all_proved && jobs.size() == 1) continue;
+    const uint32_t without = GotOnWithout(snapshot, *failures.job, failures.newest, worker.name);
+    if (without == 0) continue;
+    return absl::StrCat("of ",
+                        jobs.size() == 1 ? absl::StrCat("job ", id, ", which")
+                                         : absl::StrCat(jobs.size(), " jobs, of which job ", id),
+                        " got on without it in attempt ", without);
+  }
+  return "";
 }
 
 struct PoolCount {
@@ -128,12 +153,11 @@ std::string EvidenceOf(const Case& found, const QuarantineSettings& settings) {
 
 }  // namespace
 
-bool MayBeTheWorkers(FailureClass kind) {
-  switch (kind) {
+bool MayBeTheWorkers(const Attempt& attempt) {
+  switch (attempt.failure_class) {
     case FailureClass::kWorkerLost:
     case FailureClass::kHang:
     case FailureClass::kCorruption:
-    case FailureClass::kStartFailed:
     case FailureClass::kRankKilled:
       return true;
     case FailureClass::kNone:
@@ -143,6 +167,8 @@ bool MayBeTheWorkers(FailureClass kind) {
     case FailureClass::kDataError:
     case FailureClass::kCheckpointFailed:
     case FailureClass::kApplication:
+    case FailureClass::kStartFailed:
+      return attempt.missing == Missing::kNothing;
     case FailureClass::kPeerLost:
     case FailureClass::kTimeLimit:
       return false;
@@ -150,9 +176,10 @@ bool MayBeTheWorkers(FailureClass kind) {
   return false;
 }
 
-bool ProvesTheWorkers(FailureClass kind) {
-  return kind == FailureClass::kApplication || kind == FailureClass::kDataError ||
-         kind == FailureClass::kNonFinite;
+bool ProvesTheWorkers(const Attempt& attempt) {
+  const FailureClass kind = attempt.failure_class;
+  return attempt.missing == Missing::kOnWorker || kind == FailureClass::kApplication ||
+         kind == FailureClass::kDataError || kind == FailureClass::kNonFinite;
 }
 
 std::set<std::string> FailedOn(const Job& job) {
@@ -163,8 +190,13 @@ std::set<std::string> FailedOn(const Job& job) {
     const FailureClass kind = attempt.failure_class;
     if (kind == FailureClass::kPreempted || kind == FailureClass::kNone) return true;
     --left;
-    if (!ProvesTheWorkers(kind)) return false;
-    for (const Rank& rank : attempt.ranks) workers.insert(rank.worker);
+    if (!ProvesTheWorkers(attempt)) return false;
+    for (const Rank& rank : attempt.ranks) {
+      // Where it is missing is known; the others of the gang may have it.
+      const bool there = attempt.missing != Missing::kNothing && attempt.failed_rank >= 0 &&
+                         static_cast<uint32_t>(attempt.failed_rank) != rank.rank;
+      if (!there) workers.insert(rank.worker);
+    }
     return true;
   };
   if (job.current == nullptr || !add(*job.current)) return workers;

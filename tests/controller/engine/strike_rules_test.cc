@@ -19,9 +19,10 @@ class StrikeRulesTest : public ::muster::testing::ControllerFixture {
     // So that one worker of three may be away.
     for (const char* name : {"full-1", "full-2"}) others_.push_back(ConnectNew(name, 0));
   }
-  // A job of its own fails on the bad worker.
+  // A job of its own, of the other user than before, fails on the bad worker.
   uint64_t FailOne(const Exit& exit) {
-    const uint64_t id = Submit({.max_restarts = 0});
+    ann_ = !ann_;
+    const uint64_t id = Submit({.max_restarts = 0, .owner = ann_ ? "ann" : "bob"});
     ReportExit(bad_, StartRanks(bad_).fence, 0, exit);
     EXPECT_EQ(state(id), JobState::kFailed);
     Advance(absl::Seconds(1));
@@ -30,13 +31,15 @@ class StrikeRulesTest : public ::muster::testing::ControllerFixture {
 
   Agent bad_;
   std::vector<Agent> others_;
+  bool ann_ = false;
 };
 
 TEST_F(StrikeRulesTest, AWorkerThatKeepsKillingRanksIsQuarantinedAndParoled) {
   for (int i = 0; i < 3; ++i) FailOne({.signal = 7, .message = "bus error"});
   EXPECT_TRUE(worker("bad").quarantined());
   EXPECT_EQ(WorkerStateName(worker("bad")), "quarantined");
-  EXPECT_THAT(worker("bad").quarantine_reason, HasSubstr("3 failures within 1h of 3 jobs"));
+  EXPECT_THAT(worker("bad").quarantine_reason,
+              HasSubstr("3 failures within 1h of 3 jobs of 2 users"));
   EXPECT_THAT(worker("bad").strikes.at(0).cause, HasSubstr("bus error"));
   const uint64_t waits = Submit();
   EXPECT_EQ(state(waits), JobState::kPending);
@@ -162,3 +165,36 @@ TEST_F(StrikeRulesTest, RestartsAreChargedByClassAndRefilledByACheckpoint) {
 
 }  // namespace
 }  // namespace muster::controller
+// Two `muster submit -- pyhton train.py` put a healthy worker into quarantine.
+TEST_F(StrikeRulesTest, AMisspeltProgramLeavesNoMark) {
+  for (int i = 0; i < 6; ++i) {
+    FailOne({.failure_class = FailureClass::kStartFailed,
+             .message = "no program `pyhton`",
+             .missing = Missing::kOnWorker});
+  }
+  EXPECT_TRUE(worker("bad").strikes.empty());
+  EXPECT_FALSE(worker("bad").quarantined());
+}
+
+TEST_F(StrikeRulesTest, AWorkerWithoutTheProgramIsMarkedOnceTheJobGotOnElsewhere) {
+  const uint64_t id = Submit();
+  const Exit missing = {.failure_class = FailureClass::kStartFailed,
+                        .message = "no program `python3`",
+                        .missing = Missing::kOnWorker};
+  Agent good = MakeAgent("good", 1);
+  const Fence failed = StartRanks(bad_, /*running=*/false).fence;
+  EXPECT_OK(Connect(good).status);
+  ReportExit(bad_, failed, 0, missing);
+  EXPECT_TRUE(worker("bad").strikes.empty());
+  Restart();
+  EXPECT_EQ(FindAttempt(job(id), 1)->missing, Missing::kOnWorker) << "it is durable";
+  Connect(bad_);
+  Connect(good);
+  Advance(absl::Seconds(1));
+  const Fence fence = StartRanks(good).fence;
+  EXPECT_EQ(fence.job_id, id);
+  ReportExit(good, fence, 0, {.succeeded = true});
+  ASSERT_EQ(worker("bad").strikes.size(), 1u);
+  EXPECT_THAT(worker("bad").strikes[0].cause, HasSubstr("no program `python3`"));
+}
+

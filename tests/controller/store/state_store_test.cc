@@ -104,7 +104,7 @@ TEST_F(StateStoreTest, AMissingRankIsDataLoss) {
   StoreJob();
   Execute(
       "INSERT INTO attempts VALUES (1, 1, 1, 1, 0, NULL, 0, '', 0, 0, 0, 0, 0, '[]', 0, -1, -1, "
-      "-1)");
+      "-1, 0)");
   Execute(
       "INSERT INTO ranks VALUES (1, 1, 1, 'w', x'00', 0, 1, 0, 1, 0, 0, 0, 0, '[0]', NULL, NULL)");
   EXPECT_THAT(Load().status(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("lacks a rank")));
