@@ -208,13 +208,14 @@ RestartDecision DecideRestart(const Snapshot& snapshot, const Job& job, uint64_t
   }
   const Budget budget = BudgetOf(job, attempt.failure_class);
   if (!budget.given) {
-    decision.input = JobInput::kNotRetryable;
+    decision.input = JobInput::kNoProgressMade;
     decision.message = absl::StrCat(kind, ": ", attempt.cause, "; trying again would not help (",
                                     budget.key, ": 0 unless the spec says otherwise)");
     return decision;
   }
   if (budget.used >= budget.limit) {
-    decision.input = JobInput::kBudgetSpent;
+    const bool hung = attempt.failure_class == FailureClass::kHang;
+    decision.input = hung ? JobInput::kNoProgressMade : JobInput::kBudgetSpent;
     decision.message = absl::StrCat(kind, ": ", attempt.cause, "; restarted ", budget.used,
                                     " times in a row without getting further (", budget.key, ": ",
                                     budget.limit, ")");

@@ -20,7 +20,7 @@
 namespace muster::controller {
 
 struct RestartDecision {
-  JobInput input = JobInput::kClearedForRetry;  // or kBudgetSpent, kNotRetryable
+  JobInput input = JobInput::kClearedForRetry;  // or kBudgetSpent, kNotRetryable, kNoProgressMade
   absl::Duration wait;                          // before the next placement
   bool charged = false;                         // counts against the budget
   std::string message;                          // for people
