@@ -86,7 +86,19 @@ bool EndedAlike(const Attempt& a, const Attempt& b) {
   return one->exit_code == other->exit_code && one->signal == other->signal;
 }
 
-// Whether one of its pools could hold the gang without any worker that both attempts were on.
+// Whether one of its pools could hold the gang, if all others left, without these workers.
+bool CouldRunWithout(const Snapshot& snapshot, const JobNeeds& needs,
+                     const std::set<std::string>& without) {
+  std::map<std::string, uint64_t> ranks;  // by pool
+  snapshot.workers.ForEach([&](const Worker& worker) {
+    if (!TakesWork(worker, needs) || without.count(worker.name) != 0) return;
+    ranks[worker.facts.pool] += IdleRanks(worker, needs);
+  });
+  return std::any_of(ranks.begin(), ranks.end(),
+                     [&](const auto& pool) { return pool.second >= needs.min_ranks; });
+}
+
+// Likewise without any worker that both attempts were on.
 bool CouldRunElsewhere(const Snapshot& snapshot, const Job& job, const Attempt& before) {
   std::set<std::string> both;
   for (const Rank& rank : job.current->ranks) {
@@ -94,15 +106,7 @@ bool CouldRunElsewhere(const Snapshot& snapshot, const Job& job, const Attempt& 
                                     [&](const Rank& other) { return other.worker == rank.worker; });
     if (shared) both.insert(rank.worker);
   }
-  if (both.empty()) return false;
-  const JobNeeds& needs = job.settings->needs;
-  std::map<std::string, uint64_t> ranks;  // by pool
-  snapshot.workers.ForEach([&](const Worker& worker) {
-    if (!TakesWork(worker, needs) || both.count(worker.name) != 0) return;
-    ranks[worker.facts.pool] += IdleRanks(worker, needs);
-  });
-  return std::any_of(ranks.begin(), ranks.end(),
-                     [&](const auto& pool) { return pool.second >= needs.min_ranks; });
+  return !both.empty() && CouldRunWithout(snapshot, job.settings->needs, both);
 }
 
 bool SameAsBefore(const Snapshot& snapshot, const Job& job) {
@@ -111,6 +115,33 @@ bool SameAsBefore(const Snapshot& snapshot, const Job& job) {
   const bool same = before != nullptr && Repeats(now) && EndedAlike(now, *before) &&
                     before->last_step == now.last_step && now.last_step > 0;
   return same && !CouldRunElsewhere(snapshot, job, *before);
+}
+
+// How often each worker turned out to lack what the command runs, since the last requeue.
+std::map<std::string, uint32_t> Lacking(const Job& job) {
+  std::map<std::string, uint32_t> workers;
+  const auto count = [&](const Attempt& attempt) {
+    const Rank* rank = FailedRank(attempt);
+    const bool lacks = attempt.missing == Missing::kOnWorker && rank != nullptr;
+    if (lacks && attempt.number > job.requeued_after) ++workers[rank->worker];
+  };
+  for (const auto& attempt : job.past) count(*attempt);
+  count(*job.current);
+  return workers;
+}
+
+// Why the job ends when what its command runs was not there; empty: another worker may have it.
+std::string WhyNobodyHasIt(const Snapshot& snapshot, const Job& job,
+                           const std::map<std::string, uint32_t>& lacking) {
+  if (job.current->missing == Missing::kInUpload) return "trying again would not help";
+  std::set<std::string> names;
+  for (const auto& [name, times] : lacking) names.insert(name);
+  if (CouldRunWithout(snapshot, job.settings->needs, names)) return "";
+  const std::string others =
+      names.size() <= 1 ? ""
+                        : absl::StrCat("nor have ", names.size() - 1, " other",
+                                       names.size() == 2 ? "" : "s", " that were tried, and ");
+  return absl::StrCat(others, "no other worker could take the job");
 }
 
 struct Budget {
@@ -201,14 +232,24 @@ RestartDecision DecideRestart(const Snapshot& snapshot, const Job& job, uint64_t
     return decision;
   }
   if (SameAsBefore(snapshot, job)) {
-    decision.input = JobInput::kNotRetryable;
+    decision.input = JobInput::kNoProgressMade;
     decision.message =
         absl::StrCat(kind, " twice in a row at step ", attempt.last_step, ": ", attempt.cause);
     return decision;
   }
+  const std::map<std::string, uint32_t> lacking = Lacking(job);
+  const bool missing = attempt.missing != Missing::kNothing;
+  if (missing) {
+    const std::string why = WhyNobodyHasIt(snapshot, job, lacking);
+    if (!why.empty()) {
+      decision.input = JobInput::kNotRetryable;
+      decision.message = absl::StrCat(kind, ": ", attempt.cause, "; ", why);
+      return decision;
+    }
+  }
   const Budget budget = BudgetOf(job, attempt.failure_class);
   if (!budget.given) {
-    decision.input = JobInput::kNoProgressMade;
+    decision.input = JobInput::kNotRetryable;
     decision.message = absl::StrCat(kind, ": ", attempt.cause, "; trying again would not help (",
                                     budget.key, ": 0 unless the spec says otherwise)");
     return decision;
@@ -222,10 +263,15 @@ RestartDecision DecideRestart(const Snapshot& snapshot, const Job& job, uint64_t
     return decision;
   }
   decision.charged = true;
-  decision.wait = Backoff(job.settings->restart, job.restarts_in_row, seed);
-  decision.message =
-      absl::StrCat("attempt ", attempt.number, " lost (", kind, ": ", attempt.cause, "); restart ",
-                   budget.used + 1, " of ", budget.limit, " in ", HumanDuration(decision.wait));
+  const Rank* failed = FailedRank(attempt);
+  // Waiting mends no worker that lacks the program, and one asked for the first time needs no rest.
+  const auto times = failed == nullptr ? lacking.end() : lacking.find(failed->worker);
+  const bool at_once = missing && times != lacking.end() && times->second == 1;
+  if (!at_once) decision.wait = Backoff(job.settings->restart, job.restarts_in_row, seed);
+  decision.message = absl::StrCat(
+      "attempt ", attempt.number, " lost (", kind, ": ", attempt.cause, "); ",
+      missing ? "another worker may have it; " : "", "restart ", budget.used + 1, " of ",
+      budget.limit, at_once ? " at once" : absl::StrCat(" in ", HumanDuration(decision.wait)));
   return decision;
 }
 

@@ -172,6 +172,73 @@ TEST(RestartRulesTest, TheSameFailureOnTheSameWorkerProvesNothingWhereAnotherCou
   EXPECT_EQ(decide(), JobInput::kNoProgressMade) << "it failed so on both";
 }
 
+Job WithoutProgram(const std::string& worker, uint32_t number = 1) {
+  Job job = LostBy(FailureClass::kStartFailed, number - 1, /*last_step=*/0);
+  Attempt attempt = *job.current;
+  attempt.number = number;
+  attempt.missing = Missing::kOnWorker;
+  attempt.failed_rank = 0;
+  attempt.ranks[0].worker = worker;
+  job.current = std::make_shared<const Attempt>(attempt);
+  return job;
+}
+
+// `muster submit -- pyhton train.py` was tried six times, for forty seconds.
+TEST(RestartRulesTest, AProgramThatNoOtherWorkerMayHaveEndsTheJobAtOnce) {
+  World world;
+  world.AddWorker("a", 1);
+  const Job job = WithoutProgram("a");
+  const RestartDecision decision = DecideRestart(world.view(), job, kSeed);
+  EXPECT_EQ(decision.input, JobInput::kNotRetryable);
+  EXPECT_EQ(decision.message, "START_FAILED: the cause; no other worker could take the job");
+  world.AddWorker("b", 1).facts.pool = "other";
+  EXPECT_EQ(DecideRestart(world.view(), job, kSeed).input, JobInput::kNotRetryable);
+}
+
+TEST(RestartRulesTest, AProgramThatAnotherWorkerMayHaveIsLookedForThereAtOnce) {
+  World world;
+  for (const char* name : {"a", "b", "c"}) world.AddWorker(name, 1);
+  Job job = WithoutProgram("a");
+  RestartDecision decision = DecideRestart(world.view(), job, kSeed);
+  EXPECT_EQ(decision.input, JobInput::kClearedForRetry);
+  EXPECT_EQ(decision.wait, absl::ZeroDuration());
+  EXPECT_TRUE(decision.charged);
+  EXPECT_EQ(decision.message,
+            "attempt 1 lost (START_FAILED: the cause); another worker may have it; restart 1 of 3 "
+            "at once");
+  // The others were full, and it came back to the same one.
+  const std::shared_ptr<const Attempt> first = job.current;
+  job = WithoutProgram("a", 2);
+  job.past = {first};
+  EXPECT_GT(DecideRestart(world.view(), job, kSeed).wait, absl::ZeroDuration());
+  const std::shared_ptr<const Attempt> second = job.current;
+  job = WithoutProgram("b", 3);
+  job.past = {first, second};
+  EXPECT_EQ(DecideRestart(world.view(), job, kSeed).wait, absl::ZeroDuration());
+  const std::shared_ptr<const Attempt> third = job.current;
+  job = WithoutProgram("c", 4);
+  job.past = {first, second, third};
+  decision = DecideRestart(world.view(), job, kSeed);
+  EXPECT_EQ(decision.input, JobInput::kNotRetryable);
+  EXPECT_THAT(decision.message, HasSubstr("nor have 2 others that were tried, and no other"));
+  job.requeued_after = 3;
+  job.restarts_in_row = 0;
+  EXPECT_EQ(DecideRestart(world.view(), job, kSeed).input, JobInput::kClearedForRetry)
+      << "somebody wants it tried anew";
+}
+
+TEST(RestartRulesTest, WhatIsMissingInAnUploadIsMissingEverywhere) {
+  World world;
+  for (const char* name : {"a", "b"}) world.AddWorker(name, 1);
+  Job job = WithoutProgram("a");
+  Attempt attempt = *job.current;
+  attempt.missing = Missing::kInUpload;
+  job.current = std::make_shared<const Attempt>(attempt);
+  const RestartDecision decision = DecideRestart(world.view(), job, kSeed);
+  EXPECT_EQ(decision.input, JobInput::kNotRetryable);
+  EXPECT_THAT(decision.message, HasSubstr("; trying again would not help"));
+}
+
 TEST(RestartRulesTest, AnotherExitCodeOrSignalIsAnotherFailure) {
   for (const FailureClass kind : {FailureClass::kApplication, FailureClass::kRankKilled}) {
     Job job = LostBy(kind);
