@@ -17,7 +17,10 @@ void Judge(Draft& draft, uint64_t worker_id, const RuleContext& context) {
       JudgeWorker(draft.view(), worker, context.quarantine, context.now);
   if (!verdict.has_value()) {
     const std::string spared = WhySpared(draft.view(), worker, context.quarantine, context.now);
-    if (!spared.empty()) draft.EditWorker(worker_id).quarantine_reason = spared;
+    const bool stands = !spared.empty() || IsSpared(worker);
+    if (stands && spared != worker.quarantine_reason) {
+      draft.EditWorker(worker_id).quarantine_reason = spared;
+    }
     return;
   }
   Worker& edited = draft.EditWorker(worker_id);
@@ -98,6 +101,7 @@ void Parole(Draft& draft, uint64_t worker_id, const RuleContext& context) {
   const bool clean = IncidentsAgainst(worker, absl::InfiniteDuration(), context.now) == 0;
   if (clean && !worker.quarantined()) return;
   Worker& edited = draft.EditWorker(worker_id);
+  if (IsSpared(edited)) edited.quarantine_reason.clear();
   edited.quarantined_until = absl::InfinitePast();
   edited.paroled = context.now;
 }
@@ -106,6 +110,13 @@ void ParoleIfDue(Draft& draft, uint64_t worker_id, const RuleContext& context) {
   const Worker& worker = *draft.view().workers.Find(worker_id);
   if (worker.quarantined() && context.now >= worker.quarantined_until)
     Parole(draft, worker_id, context);
+}
+
+void RejudgeIfSpared(Draft& draft, uint64_t worker_id, absl::Time last_word,
+                     const RuleContext& context) {
+  const auto look = [](absl::Time time) { return absl::ToUnixSeconds(time) / kRejudgeSeconds; };
+  if (look(last_word) == look(context.now)) return;
+  if (IsSpared(*draft.view().workers.Find(worker_id))) Judge(draft, worker_id, context);
 }
 
 }  // namespace muster::controller

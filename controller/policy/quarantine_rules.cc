@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/units.h"
@@ -56,7 +57,6 @@ uint32_t GotOnWithout(const Snapshot& snapshot, const Job& job, uint32_t attempt
   return 0;
 }
 
-// The second signal, in words; empty: there is none.
 // What stands against the worker from one job.
 struct JobFailures {
   const Job* job = nullptr;
@@ -79,6 +79,7 @@ std::map<uint64_t, JobFailures> ByJob(const Snapshot& snapshot,
   return jobs;
 }
 
+// The second signal, in words; empty: there is none.
 std::string SecondSignal(const Snapshot& snapshot, const Worker& worker,
                          const std::vector<const Strike*>& strikes) {
   const std::map<uint64_t, JobFailures> jobs = ByJob(snapshot, strikes);
@@ -124,6 +125,9 @@ bool TooManyInPool(const PoolCount& count, double max_share) {
   return count.quarantined + 1 > max_share * count.workers;
 }
 
+// More are not named in a sentence; each is listed with its worker.
+constexpr size_t kNamedStrikes = 3;
+
 // What counts against the worker when that is enough for a quarantine, and the second signal.
 struct Case {
   std::vector<const Strike*> strikes;
@@ -143,9 +147,12 @@ std::optional<Case> CaseAgainst(const Snapshot& snapshot, const Worker& worker,
 }
 
 std::string EvidenceOf(const Case& found, const QuarantineSettings& settings) {
+  const size_t left_out = found.strikes.size() - std::min(found.strikes.size(), kNamedStrikes);
+  const auto newest = found.strikes.begin() + static_cast<std::ptrdiff_t>(left_out);
   return absl::StrCat(
-      found.incidents, " failures within ", HumanDuration(settings.window), " ", found.second, ": ",
-      absl::StrJoin(found.strikes, ", ", [](std::string* out, const Strike* strike) {
+      found.incidents, " failures within ", HumanDuration(settings.window), " ", found.second,
+      left_out == 0 ? ": " : "; the newest: ",
+      absl::StrJoin(newest, found.strikes.end(), ", ", [](std::string* out, const Strike* strike) {
         absl::StrAppend(out, "job ", strike->job_id, " attempt ", strike->attempt, " ",
                         FailureClassName(strike->failure_class));
       }));
@@ -160,6 +167,8 @@ bool MayBeTheWorkers(const Attempt& attempt) {
     case FailureClass::kCorruption:
     case FailureClass::kRankKilled:
       return true;
+    case FailureClass::kStartFailed:
+      return attempt.missing == Missing::kNothing;
     case FailureClass::kNone:
     case FailureClass::kPreempted:
     case FailureClass::kOutOfMemory:
@@ -167,8 +176,6 @@ bool MayBeTheWorkers(const Attempt& attempt) {
     case FailureClass::kDataError:
     case FailureClass::kCheckpointFailed:
     case FailureClass::kApplication:
-    case FailureClass::kStartFailed:
-      return attempt.missing == Missing::kNothing;
     case FailureClass::kPeerLost:
     case FailureClass::kTimeLimit:
       return false;
@@ -229,6 +236,8 @@ std::optional<Quarantine> JudgeWorker(const Snapshot& snapshot, const Worker& wo
   quarantine.evidence = EvidenceOf(*found, settings);
   return quarantine;
 }
+
+bool IsSpared(const Worker& worker) { return absl::StartsWith(worker.quarantine_reason, kSpared); }
 
 std::string WhySpared(const Snapshot& snapshot, const Worker& worker,
                       const QuarantineSettings& settings, absl::Time now) {

@@ -64,6 +64,7 @@ std::optional<Quarantine> JudgeWorker(const Snapshot& snapshot, const Worker& wo
 // Why a worker that would be in quarantine is not, with what stands against it; empty: it would not
 // be. Begins with kSpared.
 inline constexpr absl::string_view kSpared = "not quarantined";
+bool IsSpared(const Worker& worker);  // as it was last judged
 std::string WhySpared(const Snapshot& snapshot, const Worker& worker,
                       const QuarantineSettings& settings, absl::Time now);
 

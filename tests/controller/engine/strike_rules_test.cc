@@ -91,6 +91,55 @@ TEST_F(StrikeRulesTest, AWorkerThatIsSparedForItsPoolsSakeIsNamed) {
   EXPECT_THAT(worker("bad").quarantine_reason, HasSubstr("the only worker of pool default"));
 }
 
+// It went on being named for a neighbour that was away when it was judged.
+TEST_F(StrikeRulesTest, AWorkerThatWasSparedIsJudgedAgainAsThePoolComesBack) {
+  others_[1] = MakeAgent("full-2", 0, "another");
+  EXPECT_OK(Connect(others_[1]).status);
+  const auto drain = [&](bool drained) {
+    Apply(CordonWorker{.worker = "full-1", .cordoned = drained, .actor = "user:ann"});
+  };
+  const auto wait = [&](absl::Duration time) {
+    for (absl::Duration gone; gone < time; gone += absl::Seconds(3)) {
+      clock_.Advance(absl::Seconds(3));
+      Beat(bad_);
+      for (Agent& other : others_) Beat(other);
+    }
+  };
+  drain(true);
+  for (int i = 0; i < 3; ++i) FailOne({.signal = 7});
+  EXPECT_THAT(worker("bad").quarantine_reason,
+              HasSubstr("the other worker of pool default is not"));
+  wait(absl::Seconds(30));
+  EXPECT_THAT(worker("bad").quarantine_reason,
+              HasSubstr("the other worker of pool default is not"));
+  drain(false);
+  wait(absl::Seconds(30));
+  EXPECT_TRUE(worker("bad").quarantined()) << "the other one is ready";
+  EXPECT_THAT(worker("bad").quarantine_reason, ::testing::StartsWith("3 failures within 1h"));
+}
+
+TEST_F(StrikeRulesTest, ASparedWorkerIsNamedNoMoreWhenItsFailuresAreOldOrForgiven) {
+  for (const bool forgiven : {true, false}) {
+    for (Agent& other : others_) {
+      other = MakeAgent(other.name, 0, "another");
+      EXPECT_OK(Connect(other).status);
+    }
+    for (int i = 0; i < 3; ++i) FailOne({.signal = 7});
+    EXPECT_THAT(worker("bad").quarantine_reason, HasSubstr("the only worker of pool default"));
+    if (forgiven) {
+      Apply(CordonWorker{.worker = "bad", .cordoned = true, .actor = "user:ann"});
+      Apply(CordonWorker{.worker = "bad", .cordoned = false, .actor = "user:ann"});
+      Advance(absl::Seconds(1));
+    } else {
+      for (int i = 0; i < 3700; i += 10) {
+        clock_.Advance(absl::Seconds(10));
+        Beat(bad_);
+      }
+    }
+    EXPECT_EQ(worker("bad").quarantine_reason, "") << forgiven;
+  }
+}
+
 TEST_F(StrikeRulesTest, APersonWhoUndrainsAWorkerForgivesIt) {
   FailOne({.signal = 7});
   ASSERT_EQ(IncidentsAgainst(worker("bad"), absl::Hours(1), clock_.Now()), 1u);
@@ -139,32 +188,6 @@ TEST_F(StrikeRulesTest, AJobLeavesTheWorkerThatEndsEveryProgramAndMarksItOnceItG
   EXPECT_TRUE(worker("bad").quarantined());
 }
 
-TEST_F(StrikeRulesTest, ACancelledAttemptHasNoFailure) {
-  const uint64_t id = Submit();
-  const Fence fence = StartRanks(bad_).fence;
-  EXPECT_OK(Cancel(id));
-  ReportExit(bad_, fence, 0, {.stopped = true, .signal = 15});
-  EXPECT_EQ(state(id), JobState::kCancelled);
-  EXPECT_EQ(job(id).current->failure_class, FailureClass::kNone);
-  EXPECT_EQ(job(id).current->cause, "cancelled");
-  EXPECT_TRUE(worker("bad").strikes.empty());
-}
-
-TEST_F(StrikeRulesTest, RestartsAreChargedByClassAndRefilledByACheckpoint) {
-  const uint64_t id = Submit({.max_restarts = 2});
-  ReportExit(bad_, StartRanks(bad_).fence, 0, {.signal = 9});
-  EXPECT_EQ(job(id).charged.at(FailureClass::kRankKilled), 1u);
-  Restart();
-  EXPECT_EQ(job(id).charged.at(FailureClass::kRankKilled), 1u);
-  Connect(bad_);
-  Advance(absl::Seconds(1));
-  const Fence fence = StartRanks(bad_).fence;
-  EXPECT_OK(Apply(MakeCommit(bad_, fence, 10)).status);
-  EXPECT_TRUE(job(id).charged.empty());
-}
-
-}  // namespace
-}  // namespace muster::controller
 // Two `muster submit -- pyhton train.py` put a healthy worker into quarantine.
 TEST_F(StrikeRulesTest, AMisspeltProgramLeavesNoMark) {
   for (int i = 0; i < 6; ++i) {
@@ -198,3 +221,29 @@ TEST_F(StrikeRulesTest, AWorkerWithoutTheProgramIsMarkedOnceTheJobGotOnElsewhere
   EXPECT_THAT(worker("bad").strikes[0].cause, HasSubstr("no program `python3`"));
 }
 
+TEST_F(StrikeRulesTest, ACancelledAttemptHasNoFailure) {
+  const uint64_t id = Submit();
+  const Fence fence = StartRanks(bad_).fence;
+  EXPECT_OK(Cancel(id));
+  ReportExit(bad_, fence, 0, {.stopped = true, .signal = 15});
+  EXPECT_EQ(state(id), JobState::kCancelled);
+  EXPECT_EQ(job(id).current->failure_class, FailureClass::kNone);
+  EXPECT_EQ(job(id).current->cause, "cancelled");
+  EXPECT_TRUE(worker("bad").strikes.empty());
+}
+
+TEST_F(StrikeRulesTest, RestartsAreChargedByClassAndRefilledByACheckpoint) {
+  const uint64_t id = Submit({.max_restarts = 2});
+  ReportExit(bad_, StartRanks(bad_).fence, 0, {.signal = 9});
+  EXPECT_EQ(job(id).charged.at(FailureClass::kRankKilled), 1u);
+  Restart();
+  EXPECT_EQ(job(id).charged.at(FailureClass::kRankKilled), 1u);
+  Connect(bad_);
+  Advance(absl::Seconds(1));
+  const Fence fence = StartRanks(bad_).fence;
+  EXPECT_OK(Apply(MakeCommit(bad_, fence, 10)).status);
+  EXPECT_TRUE(job(id).charged.empty());
+}
+
+}  // namespace
+}  // namespace muster::controller

@@ -94,7 +94,16 @@ TEST_F(QuarantineRulesTest, OneJobThatKeepsFailingBlamesNobodyUntilItGetsOnElsew
   EXPECT_THAT(verdict->evidence, HasSubstr("of job 1, which got on without it in attempt 6"));
 }
 
+TEST_F(QuarantineRulesTest, TheEvidenceNamesTheLastFewFailuresAndCountsThemAll) {
+  AddJobs(2);
+  for (uint32_t i = 1; i <= 14; ++i) Strike(1 + i % 2, i, absl::Minutes(20 - i));
+  EXPECT_EQ(Judge()->evidence,
+            "14 failures within 1h of 2 jobs of 2 users; the newest: job 1 attempt 12 "
+            "RANK_KILLED, job 2 attempt 13 RANK_KILLED, job 1 attempt 14 RANK_KILLED");
+}
+
 TEST_F(QuarantineRulesTest, WhatHappensAtOnceIsOneIncident) {
+  AddJobs(4);
   for (uint64_t job = 1; job <= 4; ++job) {
     Strike(job, 1, absl::Minutes(1), FailureClass::kWorkerLost);
   }
@@ -102,7 +111,7 @@ TEST_F(QuarantineRulesTest, WhatHappensAtOnceIsOneIncident) {
 }
 
 TEST_F(QuarantineRulesTest, OldStrikesAndThoseBeforeAParoleDoNotCount) {
-  AddJobs(4);
+  AddJobs(3);
   for (uint64_t job = 1; job <= 3; ++job) {
     Strike(job, 1, absl::Minutes(10 * job));
   }
@@ -110,12 +119,12 @@ TEST_F(QuarantineRulesTest, OldStrikesAndThoseBeforeAParoleDoNotCount) {
   bad().paroled = kNow - absl::Minutes(25);
   EXPECT_FALSE(Judge().has_value());
   bad().paroled = absl::InfinitePast();
-  AddJobs(3);
   bad().strikes[0].time = kNow - absl::Minutes(61);
   EXPECT_FALSE(Judge().has_value());
 }
 
 TEST_F(QuarantineRulesTest, EachQuarantineIsTwiceAsLongUntilTheWorkerHasBeenGoodForLong) {
+  AddJobs(3);
   for (uint64_t job = 1; job <= 3; ++job) {
     Strike(job, 1, absl::Minutes(job));
   }
@@ -123,7 +132,6 @@ TEST_F(QuarantineRulesTest, EachQuarantineIsTwiceAsLongUntilTheWorkerHasBeenGood
   bad().paroled = kNow - absl::Hours(1);
   EXPECT_EQ(Judge()->until, kNow + absl::Minutes(40));
   bad().quarantines = 30;
-  AddJobs(3);
   EXPECT_EQ(Judge()->until, kNow + settings_.longest);
   bad().paroled = kNow - absl::Hours(25);
   EXPECT_EQ(Judge()->until, kNow + settings_.first);
@@ -131,6 +139,7 @@ TEST_F(QuarantineRulesTest, EachQuarantineIsTwiceAsLongUntilTheWorkerHasBeenGood
 }
 
 TEST_F(QuarantineRulesTest, AThirdOfAPoolAtMost) {
+  AddJobs(3);
   for (uint64_t job = 1; job <= 3; ++job) {
     Strike(job, 1, absl::Minutes(job));
   }
@@ -138,12 +147,12 @@ TEST_F(QuarantineRulesTest, AThirdOfAPoolAtMost) {
   world_.draft().EditWorker(2).quarantined_until = kNow + absl::Minutes(1);
   EXPECT_FALSE(Judge().has_value()) << "one of three is away already";
 }
-  AddJobs(3);
 
 TEST_F(QuarantineRulesTest, OneOfTwoMayGoWhileTheOtherIsReadyAndAnOnlyOneIsSparedAloud) {
   const auto spared = [&] {
     return WhySpared(world_.view(), *world_.view().workers.Find(1), settings_, kNow);
   };
+  AddJobs(3);
   for (uint64_t job = 1; job <= 3; ++job) {
     Strike(job, 1, absl::Minutes(job));
   }
@@ -151,7 +160,6 @@ TEST_F(QuarantineRulesTest, OneOfTwoMayGoWhileTheOtherIsReadyAndAnOnlyOneIsSpare
   world_.draft().EditWorker(3).facts.pool = "other";
   EXPECT_TRUE(Judge().has_value()) << "one of two";
   EXPECT_EQ(spared(), "");
-  AddJobs(3);
   world_.draft().EditWorker(2).cordoned = true;
   EXPECT_FALSE(Judge().has_value());
   EXPECT_THAT(spared(), HasSubstr("not quarantined, since the other worker of pool default is not "
@@ -164,6 +172,7 @@ TEST_F(QuarantineRulesTest, OneOfTwoMayGoWhileTheOtherIsReadyAndAnOnlyOneIsSpare
 }
 
 TEST_F(QuarantineRulesTest, ApplicationsDataAndMemoryAreNeverTheWorkers) {
+  Attempt attempt;
   for (const FailureClass kind :
        {FailureClass::kApplication, FailureClass::kDataError, FailureClass::kOutOfMemory,
         FailureClass::kNonFinite, FailureClass::kPreempted, FailureClass::kPeerLost}) {
@@ -199,6 +208,5 @@ TEST_F(QuarantineRulesTest, AJobIsTakenFromTheWorkerThatLacksItsProgramAlone) {
   EXPECT_THAT(FailedOn(*world_.view().FindJob(1)), ::testing::ElementsAre("b"));
 }
 
-  Attempt attempt;
 }  // namespace
 }  // namespace muster::controller
