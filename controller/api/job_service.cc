@@ -26,6 +26,7 @@ constexpr uint32_t kDefaultJobPage = 100;
 constexpr uint32_t kMaxJobPage = 1000;
 // Jobs that one page looks at. A page that few match may hold less than asked for, and a token.
 constexpr uint32_t kMaxJobsSeen = 20'000;
+constexpr int kMaxTags = 16;  // in a filter of jobs
 constexpr uint32_t kMaxPointPage = 10000;
 constexpr int kMaxMetricNames = 64;
 constexpr uint32_t kMaxTailLines = 1'000'000;
@@ -40,6 +41,14 @@ bool EndedWithin(const v1::ListJobsRequest& request, const Job& job) {
   if (request.finished_from_ms() != 0 && finished < request.finished_from_ms()) return false;
   return request.finished_before_ms() == 0 ||
          (finished != 0 && finished < request.finished_before_ms());
+}
+
+bool HasTags(const Job& job, const v1::ListJobsRequest& request) {
+  const std::map<std::string, std::string>& tags = job.settings->tags;
+  return std::all_of(request.tags().begin(), request.tags().end(), [&tags](const auto& wanted) {
+    const auto it = tags.find(wanted.first);
+    return it != tags.end() && it->second == wanted.second;
+  });
 }
 
 using StateSet = std::bitset<v1::JobState_ARRAYSIZE>;
@@ -73,6 +82,9 @@ absl::Status FillJobs(const Snapshot& snapshot, const v1::ListJobsRequest& reque
                           IdOfToken(request.page_token(), /*first=*/snapshot.jobs.last_id()));
   const uint32_t wanted = request.page_size() == 0 ? kDefaultJobPage : request.page_size();
   const int most = static_cast<int>(std::min(wanted, kMaxJobPage));
+  if (request.tags_size() > kMaxTags) {
+    return absl::InvalidArgumentError(absl::StrCat("tags: at most ", kMaxTags));
+  }
   MUSTER_ASSIGN_OR_RETURN(const StateSet states, StatesOf(request));
   uint32_t seen = 0;
   PageBytes bytes;
@@ -81,7 +93,7 @@ absl::Status FillJobs(const Snapshot& snapshot, const v1::ListJobsRequest& reque
     const bool wanted =
         job != nullptr && states.test(static_cast<size_t>(job->state)) &&
         (request.project().empty() || job->settings->project == request.project()) &&
-        EndedWithin(request, *job);
+        EndedWithin(request, *job) && HasTags(*job, request);
     v1::JobSummary summary;
     if (wanted) summary = ToProto(*job);
     const bool full =

@@ -123,6 +123,7 @@ JobSettings SettingsOf(const v1::JobSpec& spec) {
   while (root.size() > 1 && absl::ConsumeSuffix(&root, "/")) {
   }
   out.checkpoint_root = std::string(root);
+  out.tags.insert(spec.tags().begin(), spec.tags().end());
   out.upload = spec.command().upload();
   out.spec_json = SpecToJson(spec);
   return out;

@@ -176,10 +176,11 @@ struct JobSettings {
   JobNeeds needs;
   SchedulingSettings scheduling;
   RestartSettings restart;
-  uint32_t keep_last = 2;       // verified checkpoints to keep besides the best
-  std::string checkpoint_root;  // the folder in which `job-<id>` is made
-  std::string upload;           // SHA-256 of the uploaded folder that it runs in; empty: none
-  std::string spec_json;        // the resolved spec, as ranks get it
+  uint32_t keep_last = 2;                   // verified checkpoints to keep besides the best
+  std::string checkpoint_root;              // the folder in which `job-<id>` is made
+  std::map<std::string, std::string> tags;  // for people to find it by
+  std::string upload;     // SHA-256 of the uploaded folder that it runs in; empty: none
+  std::string spec_json;  // the resolved spec, as ranks get it
 };
 
 enum class RankState : uint8_t {
@@ -222,8 +223,8 @@ struct Attempt {
   absl::Duration placed_at;                   // since boot; the load time after a restart
   FailureClass failure_class = FailureClass::kNone;
   std::string cause;
-  int32_t failed_rank = -1;       // whose end or standstill is the cause; -1: none alone
   Missing missing = Missing::kNothing;
+  int32_t failed_rank = -1;       // whose end or standstill is the cause; -1: none alone
   Reason reason = Reason::kNone;  // why it is being ended
   bool reached_running = false;
   bool save_requested = false;  // its ranks were asked to save and leave

@@ -277,6 +277,10 @@ std::string EncodeSettings(const JobSettings& settings) {
     writer.Text("project", settings.project);
     writer.Number("priority", settings.priority);
     writer.Number("keep_last", settings.keep_last);
+    if (!settings.tags.empty()) {
+      Writer tags(writer.Object("tags"));
+      for (const auto& [name, value] : settings.tags) tags.Label(name, value);
+    }
     writer.TextUnlessEmpty("upload", settings.upload);
     Write(settings.needs, writer.Object("needs"));
     Write(settings.scheduling, writer.Object("scheduling"));
@@ -295,6 +299,9 @@ absl::StatusOr<JobSettings> DecodeSettings(absl::string_view text) {
     reader.Text("project", out.project);
     reader.Number("priority", out.priority);
     reader.Number("keep_last", out.keep_last);
+    if (const Json* tags = reader.Find("tags"); tags != nullptr && tags->is_object()) {
+      for (const auto& [name, value] : tags->items()) out.tags[name] = reader.TextOf(value);
+    }
     reader.Text("upload", out.upload);
     if (const Json* needs = reader.Find("needs")) DecodeNeeds(Reader(*needs, broken), out.needs);
     if (const Json* scheduling = reader.Find("scheduling")) {

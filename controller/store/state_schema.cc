@@ -247,6 +247,11 @@ ALTER TABLE workers ADD COLUMN container_runtimes TEXT NOT NULL DEFAULT '';
           // Whether what an attempt was to run was not there.
           R"sql(
 ALTER TABLE attempts ADD COLUMN missing INTEGER NOT NULL DEFAULT 0;
+)sql",
+          // Jobs are found by their tags, which older rows have in the spec alone.
+          R"sql(
+UPDATE jobs SET settings = json_set(settings, '$.tags', json_extract(spec_json, '$.tags'))
+  WHERE iif(json_valid(spec_json), json_type(spec_json, '$.tags'), NULL) = 'object';
 )sql"};
 }
 
