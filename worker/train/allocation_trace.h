@@ -38,8 +38,8 @@ AllocationTrace TraceAllocations(const std::function<void()>& work);
 AllocationTrace WithoutRepeats(const AllocationTrace& trace);
 
 // Each event as an affine function of the number of samples, from the traces of `few` and `more`
-// samples: the trace of `samples`, without repeats where their number depends on the samples.
-// Absent when the two did not go the same way. Pure. Requires few < more.
+// samples: the trace of `samples`, without repeats. Absent when the two did not go the same way,
+// but for scratch memory that is soon given back. Pure. Requires few < more.
 std::optional<AllocationTrace> Extrapolate(const AllocationTrace& few_trace, int64_t few,
                                            const AllocationTrace& more_trace, int64_t more,
                                            int64_t samples);

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -120,6 +121,12 @@ std::vector<int64_t> SavedBytes(const EstimateParts& parts) {
   return bytes;
 }
 
+void TakeForAWhile(const std::vector<int64_t>& sizes, MallocRehearsal& rehearsal) {
+  std::vector<size_t> blocks;
+  for (const int64_t bytes : sizes) blocks.push_back(rehearsal.Take(bytes));
+  for (const size_t block : blocks) rehearsal.GiveBack(block);
+}
+
 // The steps of a run as the tensors of its loop, its gradients and a save come and go. `batch` are
 // the bytes of a whole batch of this rank, `pass` is that of a micro-batch.
 std::optional<int64_t> RehearsedGrowth(const EstimateParts& parts, int64_t batch,
@@ -134,6 +141,7 @@ std::optional<int64_t> RehearsedGrowth(const EstimateParts& parts, int64_t batch
     const size_t inputs = rehearsal.Take(batch);
     gradients = rehearsal.Play(pass, /*keep=*/true);
     if (parts.recipe.accumulate > 1) rehearsal.Play(pass, /*keep=*/false);
+    if (parts.pruner != nullptr) TakeForAWhile(parts.pruner->GrowingBytes(), rehearsal);
     if (step == kSaveAfter && parts.gang.rank() == 0) {
       for (const int64_t bytes : SavedBytes(parts)) rehearsal.Take(bytes);
     }
@@ -203,6 +211,12 @@ void MeasureActivations(const EstimateParts& parts, MemoryEstimate& estimate) {
   // activations go.
   estimate.activations = parts.recipe.accumulate > 1 ? pass.PeakBytesBesideKept()
                                                      : pass.PeakBytes() - pass.KeptBytes();
+  if (parts.pruner != nullptr) {
+    // Masks grow when the activations are gone.
+    const std::vector<int64_t> sizes = parts.pruner->GrowingBytes();
+    const int64_t growing = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+    estimate.activations = std::max(estimate.activations, growing);
+  }
   const int64_t batch_bytes = static_cast<int64_t>(batch.inputs.nbytes() + batch.targets.nbytes());
   batch = Batch();
   if (parts.device.is_cpu()) AddHoles(parts, batch_bytes, pass, estimate);

@@ -31,7 +31,8 @@ struct MemoryEstimate {
   int64_t optimizer = 0;    // its state, and the masks of pruning
   int64_t average = 0;      // the moving average of the weights, if there is one
   int64_t checkpoint = 0;   // the copy that is saved from; rank 0 on the CPU
-  int64_t activations = 0;  // what else a step needs at its peak: of one micro-batch
+  int64_t activations = 0;  // what else a step needs at its peak, of one micro-batch
+                            // or, if that is more, of pruning
   int64_t holes = 0;  // what malloc rounds up, and keeps of what was freed and fits nothing else
 
   int64_t total() const {

@@ -52,7 +52,8 @@ TEST(AllocationTrace, HoldsWhatTensorsTakeAndGiveBack) {
 TEST(AllocationTrace, ScalesEachEventByItself) {
   // Weights of 100 that do not grow, activations of 10 a sample.
   const auto of = [](int64_t samples) {
-    return AllocationTrace{{{100}, {10 * samples}, {-10 * samples}, {7, true}, {-100}}};
+    return AllocationTrace{
+        {{100}, {10 * samples}, {-10 * samples, false, 1}, {7, true}, {-100, false, 0}}};
   };
   const auto scaled = Extrapolate(of(2), 2, of(4), 4, 64);
   ASSERT_TRUE(scaled.has_value());
@@ -86,6 +87,27 @@ TEST(AllocationTrace, KeepsTheFirstOfRoundsThatRepeat) {
   ASSERT_TRUE(scaled.has_value());
   EXPECT_EQ(scaled->PeakBytes(), 40 + 640 + 12);
   EXPECT_EQ(scaled->events[6].bytes, -640);
+}
+
+TEST(AllocationTrace, ScalesAroundScratchMemoryOfOneSideAlone) {
+  constexpr size_t kKept = 20;  // so many that what they lie between is no scratch
+  AllocationTrace few{{{20}, {9}, {-9, false, 1}}}, more{{{40}}};
+  for (AllocationTrace* trace : {&few, &more})
+    trace->events.insert(trace->events.end(), kKept, {1, true});
+  more.events.push_back({30});
+  more.events.push_back({-30, false, more.events.size() - 1});
+  for (AllocationTrace* trace : {&few, &more})
+    trace->events.push_back({-trace->events[0].bytes, false, 0});
+  const auto scaled = Extrapolate(few, 2, more, 4, 8);
+  ASSERT_TRUE(scaled.has_value());
+  EXPECT_EQ(scaled->events.size(), more.events.size());
+  EXPECT_EQ(scaled->PeakBytes(), 80 + 20 + 30);
+  EXPECT_EQ(scaled->KeptBytes(), 20);
+}
+
+TEST(AllocationTrace, ScalesNothingFasterThanTheSamples) {
+  const auto of = [](int64_t bytes) { return AllocationTrace{{{bytes}, {-bytes, false, 0}}}; };
+  EXPECT_EQ(Extrapolate(of(10), 4, of(1000), 8, 80)->PeakBytes(), 10000);
 }
 
 TEST(AllocationTrace, KeepsRepeatsThatHoldWhatTheyTook) {
