@@ -48,10 +48,9 @@ void StrikeLate(Draft& draft, uint64_t job_id, const RuleContext& context) {
   const Job& job = *draft.view().FindJob(job_id);
   for (const auto& attempt : job.past) {
     const bool old = attempt->ended < context.now - context.quarantine.window;
-    const bool known = attempt->failed_rank >= 0 &&
-                       static_cast<size_t>(attempt->failed_rank) < attempt->ranks.size();
-    if (old || !known || !ProvesTheWorkers(*attempt)) continue;
-    const std::string& name = attempt->ranks[attempt->failed_rank].worker;
+    const Rank* failed = FailedRank(*attempt);
+    if (old || failed == nullptr || !ProvesTheWorkers(*attempt)) continue;
+    const std::string& name = failed->worker;
     const Worker* worker = draft.view().FindWorker(name);
     if (worker == nullptr || HasRankOn(*job.current, name)) continue;
     const bool struck =

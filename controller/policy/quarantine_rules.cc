@@ -198,11 +198,10 @@ std::set<std::string> FailedOn(const Job& job) {
     if (kind == FailureClass::kPreempted || kind == FailureClass::kNone) return true;
     --left;
     if (!ProvesTheWorkers(attempt)) return false;
+    // Where it is missing is known; the others of the gang may have it.
+    const Rank* lacks = attempt.missing != Missing::kNothing ? FailedRank(attempt) : nullptr;
     for (const Rank& rank : attempt.ranks) {
-      // Where it is missing is known; the others of the gang may have it.
-      const bool there = attempt.missing != Missing::kNothing && attempt.failed_rank >= 0 &&
-                         static_cast<uint32_t>(attempt.failed_rank) != rank.rank;
-      if (!there) workers.insert(rank.worker);
+      if (lacks == nullptr || lacks == &rank) workers.insert(rank.worker);
     }
     return true;
   };

@@ -69,13 +69,6 @@ const Attempt* FailedBefore(const Job& job) {
   return nullptr;
 }
 
-// Null: the cause is no rank's alone.
-const Rank* FailedRank(const Attempt& attempt) {
-  const bool known =
-      attempt.failed_rank >= 0 && static_cast<size_t>(attempt.failed_rank) < attempt.ranks.size();
-  return known ? &attempt.ranks[attempt.failed_rank] : nullptr;
-}
-
 // Whether both ended of the same, as far as that is known. A rank that hung tells nothing by how it
 // was killed then.
 bool EndedAlike(const Attempt& a, const Attempt& b) {
@@ -237,15 +230,21 @@ RestartDecision DecideRestart(const Snapshot& snapshot, const Job& job, uint64_t
         absl::StrCat(kind, " twice in a row at step ", attempt.last_step, ": ", attempt.cause);
     return decision;
   }
-  const std::map<std::string, uint32_t> lacking = Lacking(job);
   const bool missing = attempt.missing != Missing::kNothing;
+  bool at_once = false;
   if (missing) {
+    const std::map<std::string, uint32_t> lacking = Lacking(job);
     const std::string why = WhyNobodyHasIt(snapshot, job, lacking);
     if (!why.empty()) {
       decision.input = JobInput::kNotRetryable;
       decision.message = absl::StrCat(kind, ": ", attempt.cause, "; ", why);
       return decision;
     }
+    // Waiting mends no worker that lacks the program, and one asked for the first time needs no
+    // rest.
+    const Rank* failed = FailedRank(attempt);
+    const auto times = failed == nullptr ? lacking.end() : lacking.find(failed->worker);
+    at_once = times != lacking.end() && times->second == 1;
   }
   const Budget budget = BudgetOf(job, attempt.failure_class);
   if (!budget.given) {
@@ -263,10 +262,6 @@ RestartDecision DecideRestart(const Snapshot& snapshot, const Job& job, uint64_t
     return decision;
   }
   decision.charged = true;
-  const Rank* failed = FailedRank(attempt);
-  // Waiting mends no worker that lacks the program, and one asked for the first time needs no rest.
-  const auto times = failed == nullptr ? lacking.end() : lacking.find(failed->worker);
-  const bool at_once = missing && times != lacking.end() && times->second == 1;
   if (!at_once) decision.wait = Backoff(job.settings->restart, job.restarts_in_row, seed);
   decision.message = absl::StrCat(
       "attempt ", attempt.number, " lost (", kind, ": ", attempt.cause, "); ",
