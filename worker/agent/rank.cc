@@ -190,7 +190,7 @@ void Rank::OnLine(RankLine line) {
     return;
   }
   if (const auto* hello = std::get_if<HelloLine>(&line)) On(*hello);
-  if (const auto* metrics = std::get_if<MetricsLine>(&line)) On(*metrics);
+  if (auto* metrics = std::get_if<MetricsLine>(&line)) On(*metrics);
   if (const auto* progress = std::get_if<ProgressLine>(&line)) On(*progress);
   if (const auto* checkpoint = std::get_if<CheckpointLine>(&line)) On(*checkpoint);
   if (auto* result = std::get_if<ResultLine>(&line)) {
@@ -207,8 +207,7 @@ void Rank::On(const HelloLine& line) {
       line.rank, "; this agent speaks ", kProtocolVersion, " and started rank ", plan_.rank)));
 }
 
-void Rank::On(const MetricsLine& told) {
-  MetricsLine line = told;
+void Rank::On(MetricsLine& line) {
   if (joules_at_start_.has_value()) {
     const std::optional<double> joules = deps_.energy.Joules(plan_.slots);
     if (joules.has_value()) line.values["energy_joules"] = *joules - *joules_at_start_;

@@ -124,7 +124,7 @@ class Rank {
   void OnCommandLine(CommandSocket::ConnectionId from, RankLine line);
   void Offer(CommandSocket::ConnectionId from, const CheckpointLine& line);
   void On(const HelloLine& line);
-  void On(const MetricsLine& told);
+  void On(MetricsLine& line);  // adds what the agent knows
   void On(const ProgressLine& line);
   void On(const CheckpointLine& line);
   void OnBrokenLink(const absl::Status& status);
