@@ -1,24 +1,14 @@
 """Hugging Face's masked autoencoder, ViTMAEForPreTraining, as the rival of benchmarks/train/run. Needs
 scripts/requirements-peer.txt. Import it only where it is wanted: it takes seconds."""
 import os
-import re
 import sys
 
 sys.path.append(os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests/peer"))
-import reference_models  # noqa: E402, F401: before transformers
+from reference_models import published  # noqa: E402: before transformers
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 from transformers import ViTMAEConfig, ViTMAEForPreTraining  # noqa: E402
-
-
-def published(name):
-    """transformers' name of a tensor -> its name in the published files, which is Muster's."""
-    name = re.sub(r"^vit\.layers\.", "vit.encoder.layer.", name)
-    name = re.sub(r"attention\.(q|k|v)_proj", lambda m: "attention.attention." + {"q": "query", "k": "key", "v": "value"}[m[1]],
-                  name)
-    name = name.replace("attention.o_proj", "attention.output.dense")
-    return name.replace("mlp.fc1", "intermediate.dense").replace("mlp.fc2", "output.dense")
 
 
 class Mae(nn.Module):
