@@ -94,16 +94,8 @@ AllocationTrace TraceAt(const EstimateParts& parts, const Batch& batch,
   return scaled;
 }
 
-std::vector<at::Tensor> Trained(const Model& model) {
-  std::vector<at::Tensor> tensors;
-  for (const ModelTensor& entry : model.parameters()) {
-    if (entry.tensor.requires_grad()) tensors.push_back(entry.tensor);
-  }
-  return tensors;
-}
-
 int64_t BucketBytes(const EstimateParts& parts) {
-  const std::vector<at::Tensor> trained = Trained(parts.model);
+  const std::vector<at::Tensor> trained = parts.model.TrainedParameters();
   return parts.planned.has_value() ? PlannedBucketBytes(trained, *parts.planned)
                                    : parts.gang.BucketBytes(trained);
 }
@@ -170,7 +162,7 @@ void AddHoles(const EstimateParts& parts, int64_t batch, const AllocationTrace& 
 MemoryEstimate CountMemory(const EstimateParts& parts) {
   MemoryEstimate estimate;
   estimate.weights = Bytes(parts.model.parameters()) + Bytes(parts.model.buffers());
-  for (const at::Tensor& tensor : Trained(parts.model))
+  for (const at::Tensor& tensor : parts.model.TrainedParameters())
     estimate.gradients += static_cast<int64_t>(tensor.nbytes());
   estimate.gradients += BucketBytes(parts);
   estimate.optimizer = Bytes(parts.optimizer.state());
