@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "cli/all_workers.h"
 #include "cli/change.h"
 #include "cli/command_job.h"
 #include "common/base/status_macros.h"
@@ -18,16 +19,10 @@ namespace {
 void WarnOfUnknownWorkers(const v1::JobSpec& spec, Session& session) {
   const auto& excluded = spec.placement().exclude();
   if (excluded.empty()) return;
+  const absl::StatusOr<std::vector<v1::WorkerInfo>> workers = AllWorkers(session);
+  if (!workers.ok()) return;
   std::set<std::string> unknown(excluded.begin(), excluded.end());
-  const absl::StatusOr<Client*> client = session.Connect();
-  if (!client.ok()) return;
-  v1::ListWorkersRequest request;
-  do {
-    const auto page = (*client)->Call(rpc::kListWorkers, request, session.timeout());
-    if (!page.ok()) return;
-    for (const v1::WorkerInfo& worker : page->workers()) unknown.erase(worker.name());
-    request.set_page_token(page->next_page_token());
-  } while (!request.page_token().empty() && !unknown.empty());
+  for (const v1::WorkerInfo& worker : *workers) unknown.erase(worker.name());
   for (const std::string& name : unknown) {
     session.Say(
         absl::StrCat("warning: no worker is called `", name,
