@@ -55,14 +55,7 @@ void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start
     MUSTER_CHECK(made.ok(), made.status().message());
     pruner = *std::move(made);
   }
-  CheckpointsOptions options;
-  options.root = run.root;
-  options.job_id = 1;
-  options.job_name = "test";
-  options.attempt = run.attempt;
-  options.generation = 1;
-  options.nonce_seed = run.attempt;
-  options.candidates = run.candidates;
+  CheckpointsOptions options = TestCheckpoints(run.root, run.attempt, run.candidates);
   options.identity.data_fingerprint = (*dataset)->fingerprint();
   options.identity.teacher_fingerprint = run.teacher_fingerprint;
   auto checkpoints = Checkpoints::Create({PosixFileSystem(), publisher, outcome.supervisor, gang,

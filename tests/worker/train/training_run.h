@@ -68,6 +68,20 @@ class FakePublisher final : public worker::Publisher {
   std::vector<worker::CheckpointNews> committed_ MUSTER_GUARDED_BY(mutex_);
 };
 
+// Of attempt `attempt` of job 1.
+inline worker::CheckpointsOptions TestCheckpoints(
+    const std::string& root, uint32_t attempt, const std::vector<CheckpointCandidate>& candidates) {
+  worker::CheckpointsOptions options;
+  options.root = root;
+  options.job_id = 1;
+  options.job_name = "test";
+  options.attempt = attempt;
+  options.generation = 1;
+  options.nonce_seed = attempt;
+  options.candidates = candidates;
+  return options;
+}
+
 struct TrainingRun {
   int world_size = 1;
   worker::Transport transport = worker::Transport::kAuto;

@@ -1,7 +1,5 @@
 #include "worker/trainer/check.h"
 
-#include <ATen/Parallel.h>
-
 #include <cmath>
 #include <fstream>
 #include <functional>
@@ -11,12 +9,14 @@
 #include "common/ckpt/safetensors.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
+#include "tests/worker/trainer/small_spec.h"
 #include "worker/train/failure.h"
 #include "worker/trainer/bench.h"
 
 namespace muster::worker {
 namespace {
 
+using muster::testing::SmallSpec;
 using muster::testing::StatusIs;
 using muster::testing::TempDir;
 using ::testing::ElementsAre;
@@ -24,26 +24,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-trainer_spec::JobSpec Spec() {
-  at::set_num_threads(1);  // as the default of train.threads_per_rank: more wait for each other
-  trainer_spec::JobSpec spec;
-  spec.ranks = {.min = 2, .max = 2};
-  spec.train.data.synthetic = {.samples = 256, .shape = {16}, .classes = 4};
-  spec.train.model.mlp = {.hidden = {64}};
-  spec.train.batch_size = 32;
-  spec.train.steps = 500;
-  spec.train.accumulate = 1;
-  spec.train.optimizer.name = trainer_spec::OptimizerName::kAdamw;
-  spec.train.optimizer.lr = 0.01;
-  spec.train.optimizer.beta1 = 0.9;
-  spec.train.optimizer.beta2 = 0.999;
-  spec.train.optimizer.eps = 1e-8;
-  spec.train.schedule.name = trainer_spec::ScheduleName::kConstant;
-  return spec;
-}
-
 TEST(Check, TellsWhatThereIsAndThatOneBatchCanBeLearnt) {
-  ASSERT_OK_AND_ASSIGN(const CheckReport report, CheckRecipe(Spec(), PosixFileSystem()));
+  ASSERT_OK_AND_ASSIGN(const CheckReport report, CheckRecipe(SmallSpec(), PosixFileSystem()));
   EXPECT_THAT(report.sample_shape, ElementsAre(16));
   EXPECT_EQ(report.train_samples, 256);
   EXPECT_EQ(report.validation_samples, 25);
@@ -66,7 +48,7 @@ TEST(Check, TellsWhatThereIsAndThatOneBatchCanBeLearnt) {
 }
 
 TEST(Check, ProfilesTwoRanksOverTheJobsTransport) {
-  trainer_spec::JobSpec spec = Spec();
+  trainer_spec::JobSpec spec = SmallSpec();
   spec.train.parallel.sync_batch_norm = true;
   ASSERT_OK_AND_ASSIGN(const StepProfile shared, ProfileRecipe(spec, PosixFileSystem()));
   EXPECT_EQ(shared.planned_ranks, 2);
@@ -113,7 +95,7 @@ TEST(Check, NamesWhatLimitsAStep) {
 }
 
 TEST(Check, WarnsOfARateThatLearnsNothing) {
-  trainer_spec::JobSpec spec = Spec();
+  trainer_spec::JobSpec spec = SmallSpec();
   spec.train.optimizer.lr = 1e-9;
   ASSERT_OK_AND_ASSIGN(const CheckReport slow, CheckRecipe(spec, PosixFileSystem()));
   ASSERT_THAT(slow.warnings, SizeIs(1));
@@ -121,7 +103,7 @@ TEST(Check, WarnsOfARateThatLearnsNothing) {
 }
 
 TEST(Check, FailsAsTheRunWould) {
-  trainer_spec::JobSpec spec = Spec();
+  trainer_spec::JobSpec spec = SmallSpec();
   spec.train.data.synthetic.reset();
   spec.train.data.digits = {.path = "/no/such/folder", .image_size = 16};
   const absl::Status status = CheckRecipe(spec, PosixFileSystem()).status();
@@ -161,7 +143,7 @@ TEST(Check, FailsWhereTheRunWouldNotStart) {
        }},
   };
   for (const BadStart& bad : bad_starts) {
-    trainer_spec::JobSpec spec = Spec();
+    trainer_spec::JobSpec spec = SmallSpec();
     bad.spoil(spec.train);
     const absl::Status status = CheckRecipe(spec, PosixFileSystem()).status();
     EXPECT_THAT(std::string(status.message()), HasSubstr(bad.text)) << bad.name;
@@ -180,7 +162,7 @@ void WriteFile(const std::string& path, const std::vector<TensorBytes>& tensors)
 // A last layer of zeros holds all four classes equally likely.
 TEST(Check, BeginsWithTheWeightsOfTheRun) {
   const TempDir folder;
-  trainer_spec::JobSpec spec = Spec();
+  trainer_spec::JobSpec spec = SmallSpec();
   spec.train.weights.path = folder / "weights.safetensors";
   const std::string zeros(4 * 64 * sizeof(float), '\0');
   WriteFile(spec.train.weights.path,
@@ -192,7 +174,7 @@ TEST(Check, BeginsWithTheWeightsOfTheRun) {
 
 TEST(Check, IsContentWithWeightsThatKnowTheBatch) {
   const TempDir folder;
-  trainer_spec::JobSpec spec = Spec();
+  trainer_spec::JobSpec spec = SmallSpec();
   ASSERT_OK_AND_ASSIGN(Bench bench, SetUpBench(spec, PosixFileSystem()));
   MakeStep(spec, bench);
   StepTimer timer;
@@ -213,7 +195,7 @@ TEST(Check, IsContentWithWeightsThatKnowTheBatch) {
 }
 
 TEST(Check, CountsTheMovingAverageOfTheWeights) {
-  trainer_spec::JobSpec spec = Spec();
+  trainer_spec::JobSpec spec = SmallSpec();
   spec.train.ema = {.decay = 0.9, .every_steps = 1};
   ASSERT_OK_AND_ASSIGN(const CheckReport report, CheckRecipe(spec, PosixFileSystem()));
   EXPECT_THAT(report.memory_parts, HasSubstr("moving average 5.3 KiB"));
@@ -231,7 +213,7 @@ TEST(RateRange, SuggestsTheSteepestFall) {
 }
 
 TEST(RateRange, EndsWhereTheLossExplodes) {
-  trainer_spec::JobSpec spec = Spec();
+  trainer_spec::JobSpec spec = SmallSpec();
   spec.train.optimizer = {};
   spec.train.optimizer.name = trainer_spec::OptimizerName::kSgd;
   spec.train.optimizer.momentum = 0.9;
@@ -242,7 +224,7 @@ TEST(RateRange, EndsWhereTheLossExplodes) {
 }
 
 TEST(RateRange, NeedsNoMoreStepsForARecipeThatPrunesLate) {
-  trainer_spec::JobSpec spec = Spec();
+  trainer_spec::JobSpec spec = SmallSpec();
   spec.train.prune = {.sparsity = 0.5, .end_step = 400, .every_steps = 100, .pattern = "*"};
   EXPECT_OK(TestRates(spec, PosixFileSystem()));
 }

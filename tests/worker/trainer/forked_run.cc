@@ -19,14 +19,7 @@ namespace {
 using namespace worker;  // NOLINT: a test helper about nothing else
 
 CheckpointsOptions SavingOf(const ForkedRun& run, const RankParts& parts) {
-  CheckpointsOptions options;
-  options.root = run.root;
-  options.job_id = 1;
-  options.job_name = "test";
-  options.attempt = run.attempt;
-  options.generation = 1;
-  options.nonce_seed = run.attempt;
-  options.candidates = run.candidates;
+  CheckpointsOptions options = TestCheckpoints(run.root, run.attempt, run.candidates);
   options.identity.data_fingerprint = parts.dataset->fingerprint();
   options.identity.teacher_fingerprint = parts.teacher_fingerprint;
   options.has_accuracy = parts.objective->has_accuracy();

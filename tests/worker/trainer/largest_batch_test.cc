@@ -1,38 +1,21 @@
 #include "worker/trainer/largest_batch.h"
 
-#include <ATen/Parallel.h>
-
 #include <cstdio>
 
 #include "c10/core/Device.h"
 #include "tests/support/status_matchers.h"
+#include "tests/worker/trainer/small_spec.h"
 #include "worker/train/memory_probe.h"
 
 namespace muster::worker {
 namespace {
 
+using muster::testing::SmallSpec;
 using muster::testing::StatusIs;
 using ::testing::HasSubstr;
 
-trainer_spec::JobSpec Spec() {
-  at::set_num_threads(1);  // as the default of train.threads_per_rank: more wait for each other
-  trainer_spec::JobSpec spec;
-  spec.ranks = {.min = 2, .max = 2};
-  spec.train.data.synthetic = {.samples = 256, .shape = {16}, .classes = 4};
-  spec.train.model.mlp = {.hidden = {64}};
-  spec.train.batch_size = 32;
-  spec.train.accumulate = 1;
-  spec.train.optimizer.name = trainer_spec::OptimizerName::kAdamw;
-  spec.train.optimizer.lr = 0.01;
-  spec.train.optimizer.beta1 = 0.9;
-  spec.train.optimizer.beta2 = 0.999;
-  spec.train.optimizer.eps = 1e-8;
-  spec.train.schedule.name = trainer_spec::ScheduleName::kConstant;
-  return spec;
-}
-
 TEST(LargestBatch, StaysWithinItsLimitAndTwiceAsManyWouldNot) {
-  trainer_spec::JobSpec spec = Spec();
+  trainer_spec::JobSpec spec = SmallSpec();
   spec.train.data.synthetic->samples = 1 << 14;  // 64 B each
   spec.train.model.mlp = {.hidden = {1 << 14}};  // 64 KiB for each activation of a sample
   const int64_t limit = MeasureMemory(at::kCPU).peak_bytes + (int64_t{128} << 20);
@@ -48,7 +31,7 @@ TEST(LargestBatch, StaysWithinItsLimitAndTwiceAsManyWouldNot) {
 
 TEST(LargestBatch, IsNoLargerThanWhatTheTrainingSetHasForARank) {
   const int64_t limit = int64_t{1} << 40;
-  trainer_spec::JobSpec spec = Spec();
+  trainer_spec::JobSpec spec = SmallSpec();
   spec.train.data.synthetic->samples = 200;
   ASSERT_OK_AND_ASSIGN(const LargestBatch two, FindLargestBatch(spec, PosixFileSystem(), limit));
   EXPECT_EQ(two.samples, 64);  // of 100
@@ -61,7 +44,7 @@ TEST(LargestBatch, IsNoLargerThanWhatTheTrainingSetHasForARank) {
 }
 
 TEST(LargestBatch, SaysThatNotEvenOneSampleFits) {
-  EXPECT_THAT(FindLargestBatch(Spec(), PosixFileSystem(), 1 << 20).status(),
+  EXPECT_THAT(FindLargestBatch(SmallSpec(), PosixFileSystem(), 1 << 20).status(),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("one sample")));
 }
 
