@@ -16,46 +16,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import muster_data
-
-
-class Block(nn.Module):
-    def __init__(self, channels_in, channels, stride):
-        super().__init__()
-        self.conv1 = nn.Conv2d(channels_in, channels, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(channels)
-        self.conv2 = nn.Conv2d(channels, channels, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(channels)
-        if stride != 1 or channels_in != channels:
-            self.downsample = nn.Sequential(nn.Conv2d(channels_in, channels, 1, stride, bias=False),
-                                            nn.BatchNorm2d(channels))
-        else:
-            self.downsample = nn.Identity()
-
-    def forward(self, x):
-        y = F.relu(self.bn1(self.conv1(x)), inplace=True)
-        return F.relu(self.bn2(self.conv2(y)) + self.downsample(x), inplace=True)
-
-
-class ResNet18(nn.Module):
-    """torchvision's resnet18 and its names, with the stem for small pictures."""
-
-    def __init__(self, channels, width, classes):
-        super().__init__()
-        self.conv1 = nn.Conv2d(channels, width, 3, 1, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(width)
-        before = width
-        for stage in range(4):
-            out = width << stage
-            blocks = nn.Sequential(Block(before, out, 2 if stage else 1), Block(out, out, 1))
-            setattr(self, f"layer{stage + 1}", blocks)
-            before = out
-        self.fc = nn.Linear(before, classes)
-
-    def forward(self, x):
-        x = F.relu(self.bn1(self.conv1(x)), inplace=True)
-        for stage in range(4):
-            x = getattr(self, f"layer{stage + 1}")(x)
-        return self.fc(F.adaptive_avg_pool2d(x, 1).flatten(1))
+import rival_resnets
 
 
 class Attention(nn.Module):
@@ -167,8 +128,11 @@ def build(task):
     shape = task["shape"]
     if task["model"] == "vit":
         return Vit(shape, task["patch"], task["layers"], task["heads"], task["width"], classes)
-    if task["model"] == "resnet18":
-        return ResNet18(shape[0], task["width"], classes)
+    if task["model"] in rival_resnets.KINDS:
+        return rival_resnets.ResNet(task["model"], shape[0], task["width"], classes, task.get("stem", "small"))
+    if task["model"] == "mae":
+        from rival_mae import Mae
+        return Mae(task)
     layers, features = [], shape[0]
     for width in task["hidden"]:
         layers += [nn.Linear(features, width), nn.ReLU()]
@@ -176,14 +140,23 @@ def build(task):
     return nn.Sequential(*layers, nn.Linear(features, classes))
 
 
+def learnt(model):
+    """By name. Hugging Face's fixed positions are parameters that do not learn."""
+    return [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+
+
 def load_checkpoint(folder, model, optimizer):
     """Weights, buffers and AdamW's moments of a Muster checkpoint."""
     from safetensors.torch import load_file
-    model.load_state_dict(load_file(os.path.join(folder, "model.safetensors")))
+    in_muster = getattr(model, "name_in_muster", lambda name: name)
+    state = load_file(os.path.join(folder, "model.safetensors"))
+    model.load_state_dict({name: state.pop(in_muster(name)) for name in model.state_dict()})
+    if state:
+        raise RuntimeError(f"the rival has no place for {sorted(state)}")
     saved = load_file(os.path.join(folder, "optimizer.safetensors"))
-    for name, parameter in model.named_parameters():
-        optimizer.state[parameter] = {"step": saved["step"].clone(), "exp_avg": saved["exp_avg." + name].clone(),
-                                      "exp_avg_sq": saved["exp_avg_sq." + name].clone()}
+    for name, parameter in learnt(model):
+        moments = {moment: saved[f"{moment}.{in_muster(name)}"].clone() for moment in ("exp_avg", "exp_avg_sq")}
+        optimizer.state[parameter] = {"step": saved["step"].clone(), **moments}
 
 
 def main():
@@ -196,7 +169,7 @@ def main():
     model, setting = build(task), task["setting"]
     if setting == "channels_last":
         model = model.to(memory_format=torch.channels_last)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01,
+    optimizer = torch.optim.AdamW([parameter for _, parameter in learnt(model)], lr=task["lr"], weight_decay=0.01,
                                   **({} if setting == "default" else {"fused": True}))
     first = 0
     if task.get("checkpoint"):
@@ -222,7 +195,10 @@ def main():
     def train(step):
         x, y = batches[step % distinct]  # one epoch's, again and again
         optimizer.zero_grad(set_to_none=True)
-        loss = F.cross_entropy(network(x), y.flatten())
+        if task["model"] == "mae":
+            loss = network(x, model.noise(len(x)))
+        else:
+            loss = F.cross_entropy(network(x), y.flatten())
         loss.backward()
         optimizer.step()
         return loss
@@ -230,6 +206,7 @@ def main():
     if task.get("checkpoint"):
         losses = []
         for step in range(task["steps"]):
+            torch.manual_seed(muster_data.step_seed(task["seed"], first + step, rank))
             loss = train(step).detach().clone()
             if world > 1:
                 dist.all_reduce(loss)

@@ -2,10 +2,9 @@
 """The memory estimate of the real muster-trainer beside what the process really used.
 
 The peak is the most pages that the kernel saw in memory at one time (ru_maxrss), as "memory_peak_bytes" reports it: with the
-program, its libraries, the data, what kernels take beside the tensors, and the holes that malloc keeps between them. The
-last are reckoned, not known. What tensors alone take is compared in tests/worker/train/memory_estimate_test.cc; that
-these cases stay within 15 % is held by tests/peer/memory_estimate_holds.py. An argument chooses cases by a part of their
-name.
+program, its libraries, the data, what kernels take beside the tensors, and what malloc rounds up and keeps. What tensors
+alone take is compared in tests/worker/train/memory_estimate_test.cc; that these cases stay within 15 % is held by
+tests/peer/memory_estimate_holds.py. An argument chooses cases by a part of their name.
 """
 import os
 import sys
@@ -20,10 +19,19 @@ MLP = {"mlp": {"hidden": [2048, 2048]}}
 RESNET = {"resnet18": {"width": 64, "stem": "small"}}
 VIT = {"vit": {"size": "tiny", "patch_size": 4, "layers": 12, "heads": 3, "width": 192, "mlp_width": 768, "dropout": 0.0,
                "attention_dropout": 0.0}}
+RESNET50 = {"resnet50": {"width": 32, "stem": "small"}}
+MAE = {"mae": {"size": "tiny", "patch_size": 4, "layers": 6, "heads": 3, "width": 192, "mlp_width": 768, "decoder_layers": 4,
+               "decoder_heads": 3, "decoder_width": 96, "decoder_mlp_width": 384, "mask_ratio": 0.75}}
 GPT2 = {"gpt2": {"layers": 4, "heads": 4, "width": 256, "context": 256, "vocabulary": 256, "dropout": 0.0}}
 ADAMW = {"name": "adamw", "lr": 1e-3, "weight_decay": 0.01, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}
 PICTURES = {"synthetic": {"samples": 2048, "shape": [3, 32, 32], "classes": 10}}
 TEXT = {"text": {"path": os.path.join(ROOT, "docs"), "context": 256}}
+BF16 = {"precision": "bf16"}
+RECOMPUTED = {"memory": {"checkpoint_blocks": True}}
+EMA = {"ema": {"decay": 0.99, "every_steps": 1, "warmup": True}}
+PRUNE = {"prune": {"sparsity": 0.5, "begin_step": 0, "end_step": 3, "every_steps": 1, "pattern": "*.weight",
+                   "scope": "global"}}
+GLOO = {"sync_batch_norm": False, "compression": "none", "static_graph": False, "transport": "gloo"}
 CASES = {
     "mlp": (MLP, {"batch_size": 512}),
     "resnet18, batch 16": (RESNET, {"batch_size": 16}),
@@ -32,10 +40,22 @@ CASES = {
     "resnet18, accumulate 4": (RESNET, {"batch_size": 64, "accumulate": 4}),
     "resnet18, bf16": (RESNET, {"batch_size": 64, "precision": "bf16"}),
     "resnet18, 2 ranks": (RESNET, {"batch_size": 32, "ranks": 2}),
-    "resnet18, 2 ranks over gloo": (RESNET, {"batch_size": 32, "ranks": 2, "parallel": {
-        "sync_batch_norm": False, "compression": "none", "static_graph": False, "transport": "gloo"}}),
+    "resnet18, 2 ranks over gloo": (RESNET, {"batch_size": 32, "ranks": 2, "parallel": GLOO}),
+    "mlp, 2 ranks over gloo in bf16": (MLP, {"batch_size": 512, "ranks": 2, "parallel": {**GLOO, "compression": "bf16"}}),
+    "mlp, moving average": (MLP, {"batch_size": 512, **EMA}),
+    "mlp, pruned": (MLP, {"batch_size": 512, **PRUNE}),
+    "mlp, pruned, moving average": (MLP, {"batch_size": 512, **PRUNE, **EMA}),
+    "resnet50 of width 32": (RESNET50, {"batch_size": 16}),
+    "resnet50 of width 32, bf16, checkpoint_blocks": (RESNET50, {"batch_size": 16, **BF16, **RECOMPUTED}),
     "vit tiny": (VIT, {"batch_size": 32}),
+    "vit tiny, bf16": (VIT, {"batch_size": 32, **BF16}),
+    "vit tiny, bf16, checkpoint_blocks": (VIT, {"batch_size": 64, **BF16, **RECOMPUTED}),
+    "mae": (MAE, {"batch_size": 64}),
+    "mae, bf16": (MAE, {"batch_size": 128, **BF16}),
+    "mae, bf16, checkpoint_blocks": (MAE, {"batch_size": 128, **BF16, **RECOMPUTED}),
     "gpt2, 4 layers of 256": (GPT2, {"batch_size": 16, "data": TEXT}),
+    "gpt2, bf16": (GPT2, {"batch_size": 16, "data": TEXT, **BF16}),
+    "gpt2, bf16, checkpoint_blocks": (GPT2, {"batch_size": 16, "data": TEXT, **BF16, **RECOMPUTED}),
 }
 
 
@@ -47,14 +67,7 @@ def measure(model, train):
                           "steps": 4, "report_every_steps": 1, "optimizer": ADAMW, **train}, ranks=ranks)
     spec["checkpoint"]["every_steps"] = 2
     with tempfile.TemporaryDirectory(prefix="muster-memory-") as folder:
-        gang = Gang(os.path.join(BIN, "muster-trainer"), spec, folder, ranks=ranks)
-        gang.start()
-        try:
-            codes = gang.wait(600)
-        finally:
-            gang.kill()
-    if any(codes):
-        raise RuntimeError(f"muster-trainer failed: {gang.results}")
+        gang = Gang(os.path.join(BIN, "muster-trainer"), spec, folder, ranks=ranks).run()
     reports = [values for _, _, values in gang.metrics[0] if "memory_peak_bytes" in values]
     return reports[0]["memory_estimate_bytes"], max(values["memory_peak_bytes"] for values in reports)
 

@@ -11,7 +11,7 @@ U64 = np.uint64
 PURPOSE_ORDER = 0x6F72646572        # the sampler's and the data's own purposes
 PURPOSE_INPUT = 0x696E707574
 PURPOSE_TARGET = 0x746172676574
-SEED_DATA_ORDER, SEED_SYNTHETIC = 2, 3  # worker/train/seeding.h
+SEED_DATA_ORDER, SEED_SYNTHETIC, SEED_STEP = 2, 3, 4  # worker/train/seeding.h
 
 
 def splitmix64(x):
@@ -24,6 +24,11 @@ def splitmix64(x):
 
 def derive_seed(seed, purpose, position=0):
     return splitmix64(splitmix64(splitmix64(seed) ^ U64(purpose)) ^ np.asarray(position, U64))
+
+
+def step_seed(seed, step, rank):
+    """Where torch's generators stand when a rank begins a step (worker/train/seeding.h)."""
+    return int(derive_seed(derive_seed(seed, SEED_STEP), step, rank))
 
 
 def synthetic_train(samples, shape, classes, seed):

@@ -34,7 +34,7 @@ def resolved_spec(train, name="bench", ranks=2):
 
 
 class Gang:
-    """One attempt of one job: start() spawns the ranks, wait() gives their results."""
+    """One attempt of one job: run() is all of it. Or start() spawns the ranks, and wait() is for their end."""
 
     def __init__(self, trainer, spec, folder, ranks=2, attempt=1, resume=(), environment=None, launch=None,
                  launch_of=None):
@@ -49,6 +49,13 @@ class Gang:
         self.processes, self.threads, self.sockets = [], [], []
         self.store, self.changed = {}, threading.Condition()
         self.on_line = None                          # called with (rank, line); for tests
+
+    def run(self, timeout=600):
+        """Returns itself when all ranks ended well."""
+        self.start()
+        if any(self.wait(timeout)):
+            raise RuntimeError(f"muster-trainer failed: {self.results}\n{self.log()}")
+        return self
 
     def start(self):
         os.makedirs(self.folder, exist_ok=True)
@@ -76,13 +83,21 @@ class Gang:
             self.threads.append(thread)
 
     def wait(self, timeout=600):
+        """The ranks' exit codes; subprocess.TimeoutExpired when there are none by then. No rank outlives it."""
         deadline = time.monotonic() + timeout
-        codes = [process.wait(max(1, deadline - time.monotonic())) for process in self.processes]
-        for thread in self.threads:
-            thread.join(10)
-        for ours in self.sockets:
-            ours.close()
-        return codes
+        try:
+            return [process.wait(max(1, deadline - time.monotonic())) for process in self.processes]
+        finally:
+            self.kill()
+            for thread in self.threads:
+                thread.join(10)
+            for ours in self.sockets:
+                ours.close()
+
+    def log(self, rank=0):
+        """What a rank wrote to stderr."""
+        with open(os.path.join(self.folder, f"stderr-{rank}.log"), errors="replace") as file:
+            return file.read()
 
     def stop(self, save):
         for rank in range(self.ranks):

@@ -171,12 +171,14 @@ absl::Status Parse(CLI::App& app, const std::vector<std::string>& args, std::str
   } catch (const CLI::ParseError& error) {
     std::ostringstream text;
     std::ostringstream fault;
-    if (app.exit(error, text, fault) == 0) {
-      shown = text.str();
-      return absl::OkStatus();
-    }
+    const int code = app.exit(error, text, fault);
+    // Also where it is the help of that verb that is asked for.
     if (app.get_subcommands().empty() && !app.remaining().empty()) {
       return UnknownVerb(app, app.remaining().front());
+    }
+    if (code == 0) {
+      shown = text.str();
+      return absl::OkStatus();
     }
     return WithHint(absl::InvalidArgumentError(error.what()),
                     "`muster --help`, or `muster VERB --help`, shows what there is");

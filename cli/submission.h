@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "cli/commands/submit_flags.h"
@@ -13,8 +14,13 @@
 namespace muster::cli {
 
 // Completes the request (owner, protocol version, a random idempotency key where it has none) and
-// sends it, again and again while nobody answers and there is time.
+// sends it, again and again while nobody answers and there is time. Says which of the workers that
+// the job is not to run on nobody knows.
 absl::StatusOr<v1::SubmitResponse> SendJob(v1::SubmitRequest request, Session& session);
+
+// Puts ids in the place of the names of jobs in --after: the newest job of that name, or its whole
+// array. NOT_FOUND: there is none.
+absl::Status ResolveAfter(std::vector<std::string>& after, Session& session);
 
 // Packs the folder of --upload, where that is given, and has `flags` name it. Sends nothing.
 absl::StatusOr<std::optional<PackedFolder>> PackUpload(SubmitFlags& flags);

@@ -11,12 +11,10 @@ namespace muster::cli {
 absl::StatusOr<std::string> ParseWhen(absl::string_view text, absl::Time now) {
   const absl::string_view given = text;
   const bool from_now = absl::ConsumePrefix(&text, "now");
-  if (from_now && text.empty()) {
-    return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", now, absl::UTCTimeZone());
-  }
+  if (from_now && text.empty()) return Rfc3339Text(now);
   if (absl::ConsumePrefix(&text, "+")) {
     MUSTER_ASSIGN_OR_RETURN(const absl::Duration later, ParseDuration(text));
-    return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", now + later, absl::UTCTimeZone());
+    return Rfc3339Text(now + later);
   }
   if (from_now || !ParseWallTime(given).ok()) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -16,24 +16,26 @@
 namespace muster::controller {
 namespace {
 
-constexpr int kKeepaliveMs = 20'000;
-constexpr int kKeepaliveTimeoutMs = 10'000;
 constexpr int kMaxMetadataBytes = 8 << 10;
 constexpr int kMaxStreams = 128;  // on one connection
-constexpr int kHandshakeMs = 10'000;
 // Health and reflection alone still run on threads of gRPC's own: calls of ours use the callback
 // API.
 constexpr int kMinSyncThreads = 1;
 constexpr int kMaxSyncThreads = 2;
 
+int Milliseconds(absl::Duration duration) {
+  return static_cast<int>(absl::ToInt64Milliseconds(duration));
+}
+
 void SetLimits(const RpcServerOptions& options, grpc::ServerBuilder& builder) {
-  AllowClientPings(builder);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  AllowClientPings(builder, options.ping_interval);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.ping_interval));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(options.ping_timeout));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
-  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                             Milliseconds(options.handshake_timeout));
   // Without this a second musterd would share the port instead of being told that it is taken.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Books on every connection and call, for a service that is not offered.

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/base/peer_limits.h"
 
 namespace muster::controller {
 
@@ -19,6 +20,12 @@ struct RpcServerOptions {
   std::string listen;         // HOST:PORT; port 0 picks one
   int max_receive_bytes = 0;  // of one message
   size_t memory_bytes = 0;    // for all buffers of all calls; above it, calls wait or fail
+  // A connection on which nothing has come for so long is pinged, and closed when no answer comes
+  // in time. Clients may ping as often.
+  absl::Duration ping_interval = kPingInterval;
+  absl::Duration ping_timeout = kPingTimeout;
+  // What has connected and not spoken HTTP/2 by then is closed.
+  absl::Duration handshake_timeout = absl::Seconds(10);
 };
 
 class RpcServer {

@@ -115,7 +115,7 @@ def c1(bench):
                     figures[f"muster api {clients}"] = bench.client(
                         "submit", "--data-dir", muster.data_dir, "--spec", bench.spec("queued"), "--clients", clients,
                         "--seconds", bench.turn)["per_s"]
-                for clients, in_flight in ((1, 512), (8, 64), (64, 16)):
+                for clients, in_flight in ((1, 768), (8, 64), (64, 16)):
                     figures[f"muster stream {clients}"] = submit_on_streams(bench, muster, clients, in_flight)
                 for parallel in (1, 2):
                     figures[f"muster cli {parallel}"] = bench.client(
@@ -325,7 +325,7 @@ RATIOS = [
     ("C1", "durable submits/s, streams, 1 client, to Slurm's API", "muster stream 1", "slurm api 1", 10, None),
     ("C1", "8 streams", "muster stream 8", "slurm api 8", 10, None),
     ("C1", "64 streams", "muster stream 64", "slurm api 64", 10, None),
-    ("C1", "8 streams, to HyperQueue's 1 client (not durable)", "muster stream 8", "hyperqueue api 1", 5, None),
+    ("C1", "1 stream, to HyperQueue's 1 client (not durable)", "muster stream 1", "hyperqueue api 1", 5, None),
     ("C1", "a call each, 1 client, to Slurm's API", "muster api 1", "slurm api 1", 10, None),
     ("C1", "a call each, 8 clients", "muster api 8", "slurm api 8", 10, None),
     ("C1", "a call each, 64 clients", "muster api 64", "slurm api 64", 10, None),

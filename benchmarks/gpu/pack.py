@@ -13,7 +13,7 @@ LIMIT_BYTES = 64 << 20
 # Of glibc, which must be the one of the machine's kernel and loader.
 LIBC = re.compile(r"(ld-linux.*|lib(c|m|pthread|dl|rt|util|resolv|anl|nsl))\.so\..*")
 COMPILERS_OWN = re.compile(r"lib(stdc\+\+|gcc_s)\.so\..*")
-PYTHON_FILES = ("muster_gang.py", "muster_data.py", "ddp_rival.py", "gpu")
+PYTHON_FILES = ("muster_gang.py", "muster_data.py", "ddp_rival.py", "rival_resnets.py", "gpu")
 
 
 class NotPacked(Exception):

@@ -13,7 +13,6 @@ import sys
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import ddp_rival  # noqa: E402
@@ -23,54 +22,8 @@ TYPES = {"F32": torch.float32, "F64": torch.float64, "I64": torch.int64, "I32": 
 PICTURES = ("resnet18", "resnet50", "vit")
 
 
-class Bottleneck(nn.Module):
-    def __init__(self, channels_in, inner, stride):
-        super().__init__()
-        channels = 4 * inner
-        self.conv1, self.bn1 = nn.Conv2d(channels_in, inner, 1, bias=False), nn.BatchNorm2d(inner)
-        self.conv2, self.bn2 = nn.Conv2d(inner, inner, 3, stride, 1, bias=False), nn.BatchNorm2d(inner)
-        self.conv3, self.bn3 = nn.Conv2d(inner, channels, 1, bias=False), nn.BatchNorm2d(channels)
-        self.downsample = (nn.Sequential(nn.Conv2d(channels_in, channels, 1, stride, bias=False), nn.BatchNorm2d(channels))
-                           if stride != 1 or channels_in != channels else nn.Identity())
-
-    def forward(self, x):
-        y = F.relu(self.bn1(self.conv1(x)), inplace=True)
-        y = F.relu(self.bn2(self.conv2(y)), inplace=True)
-        return F.relu(self.bn3(self.conv3(y)) + self.downsample(x), inplace=True)
-
-
-class ResNet50(nn.Module):
-    """torchvision's resnet50 and its names; `small` is the stem for small pictures."""
-
-    def __init__(self, channels, width, classes, small):
-        super().__init__()
-        self.conv1 = nn.Conv2d(channels, width, 3, 1, 1, bias=False) if small else nn.Conv2d(channels, width, 7, 2, 3,
-                                                                                              bias=False)
-        self.bn1, self.small, before = nn.BatchNorm2d(width), small, width
-        for stage, count in enumerate((3, 4, 6, 3)):
-            inner = width << stage
-            blocks = []
-            for index in range(count):
-                blocks.append(Bottleneck(before, inner, 2 if stage and index == 0 else 1))
-                before = 4 * inner
-            setattr(self, f"layer{stage + 1}", nn.Sequential(*blocks))
-        self.fc = nn.Linear(before, classes)
-
-    def forward(self, x):
-        x = F.relu(self.bn1(self.conv1(x)), inplace=True)
-        if not self.small:
-            x = F.max_pool2d(x, 3, 2, 1)
-        for stage in range(4):
-            x = getattr(self, f"layer{stage + 1}")(x)
-        return self.fc(F.adaptive_avg_pool2d(x, 1).flatten(1))
-
-
 def network_of(task):
-    if task["model"] == "resnet50":
-        network = ResNet50(task["shape"][0], task["width"], task["classes"], task.get("stem", "small") == "small")
-    else:
-        network = ddp_rival.build(task)
-    network = network.to(task["device"])
+    network = ddp_rival.build(task).to(task["device"])
     if task["device"] == "cuda" and task["model"] in PICTURES:
         network = network.to(memory_format=torch.channels_last)
     return network

@@ -132,17 +132,10 @@ class Session:
             codes = gang.wait(seconds)
         except subprocess.TimeoutExpired:
             raise Failed(f"muster-trainer did not end within {seconds:.0f} s")
-        finally:
-            gang.kill()
         if any(codes) and not may_fail:
             told = [result["message"] for result in gang.results if result and result.get("message")]
-            raise Failed(f"muster-trainer ended with {codes}: {told or self.log_end(gang)}")
+            raise Failed(f"muster-trainer ended with {codes}: {told or gang.log()[-400:]}")
         return Run(gang, codes)
-
-    @staticmethod
-    def log_end(gang):
-        with open(os.path.join(gang.folder, "stderr-0.log"), errors="replace") as log:
-            return log.read()[-400:]
 
     def ask_rival(self, task, seconds=120):
         seconds = self.left(seconds)

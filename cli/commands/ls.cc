@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "cli/commands/commands.h"
 #include "cli/output/views.h"
 #include "common/base/status_macros.h"
@@ -19,6 +20,7 @@ constexpr uint32_t kMaxPage = 1000;
 struct Flags {
   std::vector<std::string> states;
   std::string project;
+  std::vector<std::string> tags;
   uint32_t limit = 100;
 };
 
@@ -43,6 +45,17 @@ absl::StatusOr<v1::ListJobsRequest> MakeRequest(const Flags& flags) {
           absl::StrCat("--state ", text, ": no such state; there are ", StateNames()));
     }
     request.add_states(state);
+  }
+  for (const std::string& tag : flags.tags) {
+    const std::pair<std::string, std::string> pair = absl::StrSplit(tag, absl::MaxSplits('=', 1));
+    if (pair.first.empty() || pair.first.size() == tag.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("--tag ", tag, ": must be NAME=VALUE"));
+    }
+    const auto added = request.mutable_tags()->insert({pair.first, pair.second});
+    if (!added.second && added.first->second != pair.second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--tag ", tag, ": no job has two values of ", pair.first));
+    }
   }
   return request;
 }
@@ -74,6 +87,9 @@ void AddLs(CLI::App& app, Session& session, Verb& verb) {
   command->add_option("--state", flags->states, "only jobs in this state (repeatable)")
       ->delimiter(',');
   command->add_option("--project", flags->project, "only jobs of this project");
+  command
+      ->add_option("--tag", flags->tags, "only jobs with the tag NAME=VALUE (repeatable: with all)")
+      ->allow_extra_args(false);
   command->add_option("-n,--limit", flags->limit, "at most so many")
       ->capture_default_str()
       ->check(CLI::Range(1u, 1'000'000u));

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "cli/all_workers.h"
 #include "cli/change.h"
 #include "cli/commands/commands.h"
 #include "cli/output/views.h"
@@ -14,15 +15,7 @@ namespace muster::cli {
 namespace {
 
 absl::StatusOr<ExitCode> List(Session& session) {
-  MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
-  std::vector<v1::WorkerInfo> workers;
-  v1::ListWorkersRequest request;
-  do {
-    MUSTER_ASSIGN_OR_RETURN(const v1::ListWorkersResponse page,
-                            client->Call(rpc::kListWorkers, request, session.timeout()));
-    workers.insert(workers.end(), page.workers().begin(), page.workers().end());
-    request.set_page_token(page.next_page_token());
-  } while (!request.page_token().empty());
+  MUSTER_ASSIGN_OR_RETURN(std::vector<v1::WorkerInfo> workers, AllWorkers(session));
   std::sort(workers.begin(), workers.end(),
             [](const auto& a, const auto& b) { return a.name() < b.name(); });
   session.PrintList(WorkerTable(workers, WallNow(), session.globals().wide()), ToJsonList(workers),

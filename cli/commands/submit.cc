@@ -124,6 +124,7 @@ absl::Status CheckFirst(const v1::JobSpec& spec, Session& session) {
 absl::StatusOr<ExitCode> Run(SubmitFlags flags, Session& session) {
   v1::SubmitRequest request;
   MUSTER_ASSIGN_OR_RETURN(const std::optional<PackedFolder> upload, PackUpload(flags));
+  MUSTER_RETURN_IF_ERROR(ResolveAfter(flags.after, session));
   MUSTER_ASSIGN_OR_RETURN(*request.mutable_spec(), ReadJob(flags, session));
   if (flags.watch && request.spec().scheduling().has_array()) {
     return WithHint(absl::InvalidArgumentError("--watch shows one job, not an array"),

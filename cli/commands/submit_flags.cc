@@ -153,7 +153,7 @@ void AddJobFlags(CLI::App& command, SubmitFlags& flags) {
       ->allow_extra_args(false);
   command.add_option("--name", flags.name, "short for --set name=");
   command.add_option("--project", flags.project, "short for --set project=");
-  command.add_option("--tag", flags.tags, "NAME=VALUE to filter by (repeatable)")
+  command.add_option("--tag", flags.tags, "NAME=VALUE, for `muster ls --tag` (repeatable)")
       ->allow_extra_args(false)
       ->check(CheckPair);
   AddPlacementFlags(command, flags);
@@ -172,8 +172,8 @@ void AddSubmitFlags(CLI::App& command, SubmitFlags& flags) {
   command.add_option("--begin", flags.begin, "not before: 2026-11-22T10:00:00Z, or now+2h");
   command
       .add_option("--after", flags.after,
-                  "wait for JOB (42, or 42_7 of an array) to succeed; JOB:fail to fail, JOB:any to "
-                  "end (repeatable)")
+                  "wait for JOB (42, 42_7 of an array, or a name) to succeed; JOB:fail to fail, "
+                  "JOB:any to end (repeatable)")
       ->allow_extra_args(false)
       ->delimiter(',');
   command.add_option("--array", flags.array, "so many jobs in one: 1-20, or 1-20%4, 4 at a time");

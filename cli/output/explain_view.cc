@@ -45,8 +45,9 @@ std::string AheadTable(const v1::Outlook& outlook) {
                {"PRIO", true},
                {"SLOTS", true}});
   for (const v1::Outlook::Ahead& job : outlook.ahead()) {
-    table.Add({absl::StrCat(job.id()), job.name(), job.project(), v1::JobState_Name(job.state()),
-               absl::StrCat(job.priority()), absl::StrCat(job.slots())});
+    table.Add({JobIdText(job.id(), job.array_id(), job.array_index()), job.name(), job.project(),
+               v1::JobState_Name(job.state()), absl::StrCat(job.priority()),
+               absl::StrCat(job.slots())});
   }
   if (table.empty()) return "";
   std::string page = table.Render(/*header=*/true);

@@ -138,9 +138,12 @@ std::string StepText(const v1::JobSummary& job) {
                                 : absl::StrCat(job.step(), "/", job.total_steps());
 }
 
+std::string JobIdText(uint64_t id, uint64_t array_id, uint32_t array_index) {
+  return array_id == 0 ? absl::StrCat(id) : absl::StrCat(array_id, "_", array_index);
+}
+
 std::string JobIdText(const v1::JobSummary& job) {
-  return job.array_id() == 0 ? absl::StrCat(job.id())
-                             : absl::StrCat(job.array_id(), "_", job.array_index());
+  return JobIdText(job.id(), job.array_id(), job.array_index());
 }
 
 std::string JobName(const v1::JobSummary& job) {

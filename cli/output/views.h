@@ -14,7 +14,8 @@ namespace muster::cli {
 // "450/1000"; "450" while the total is not known; "-" before the first step.
 std::string StepText(const v1::JobSummary& job);
 
-// "7", or "42_3" of a task of an array: as people name the job.
+// "7", or "42_3" of a task of an array (`array_id` is 0 otherwise): as people name the job.
+std::string JobIdText(uint64_t id, uint64_t array_id, uint32_t array_index);
 std::string JobIdText(const v1::JobSummary& job);
 
 // "7 digits"

@@ -85,6 +85,10 @@ std::string HumanDuration(absl::Duration duration) {
   return two(s / 86400, "d", s % 86400 / 3600, "h");
 }
 
+std::string Rfc3339Text(absl::Time time) {
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone());
+}
+
 std::string HumanBytes(double bytes) {
   static constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
   size_t unit = 0;

@@ -19,6 +19,9 @@ absl::StatusOr<uint64_t> ParseBytes(absl::string_view text);
 // At most two units: "2h47m", "12s", "3d4h", "450ms"; "0s" for zero and below.
 std::string HumanDuration(absl::Duration duration);
 
+// "2026-11-22T10:00:00Z": RFC 3339 in UTC, without parts of a second.
+std::string Rfc3339Text(absl::Time time);
+
 // "1.5 GiB", "312 MiB", "17 B".
 std::string HumanBytes(double bytes);
 

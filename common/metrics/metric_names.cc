@@ -65,6 +65,7 @@ const std::vector<const MetricDef*>& WorkerMetrics() {
                                         &metric::kRankLossScale,
                                         &metric::kRankSkippedSteps,
                                         &metric::kRankMemoryEstimateBytes,
+                                        &metric::kRankEnergyJoules,
                                         &metric::kRankStepSeconds,
                                         &metric::kRankStepPartSeconds,
                                         &metric::kRankMemoryBytes,
@@ -124,6 +125,7 @@ const ReportedValue* FindReportedValue(absl::string_view value_name) {
       {"loss_scale", nullptr, &kRankLossScale, nullptr},
       {"skipped_steps", nullptr, &kRankSkippedSteps, nullptr},
       {"memory_estimate_bytes", nullptr, &kRankMemoryEstimateBytes, nullptr},
+      {"energy_joules", nullptr, &kRankEnergyJoules, nullptr},
       {"epoch", &kJobEpoch, &kRankEpoch, nullptr},
   };
   for (const ReportedValue& entry : kTable) {

@@ -91,6 +91,7 @@ inline constexpr MetricDef kRankStep{"muster_rank_step", MetricType::kGauge, {"j
 inline constexpr MetricDef kRankLossScale{"muster_rank_loss_scale", MetricType::kGauge, {"job_id", "rank"}, "1", "What the loss of fp16 training is multiplied with."};
 inline constexpr MetricDef kRankSkippedSteps{"muster_rank_skipped_steps", MetricType::kGauge, {"job_id", "rank"}, "1", "Steps of fp16 training whose gradient overflowed, since the run began."};
 inline constexpr MetricDef kRankMemoryEstimateBytes{"muster_rank_memory_estimate_bytes", MetricType::kGauge, {"job_id", "rank"}, "bytes", "Highest memory use that was estimated before the first step."};
+inline constexpr MetricDef kRankEnergyJoules{"muster_rank_energy_joules", MetricType::kGauge, {"job_id", "rank"}, "joules", "Energy that the rank's GPUs have drawn since its process started, as the driver counts it."};
 inline constexpr MetricDef kRankEpoch{"muster_rank_epoch", MetricType::kGauge, {"job_id", "rank"}, "1", "Passes over the training set so far."};
 inline constexpr MetricDef kRankStepSeconds{"muster_rank_step_seconds", MetricType::kGauge, {"job_id", "rank"}, "seconds", "Time of one optimizer step, mean over the last report interval."};
 inline constexpr MetricDef kRankStepPartSeconds{"muster_rank_step_part_seconds", MetricType::kGauge, {"job_id", "rank", "part"}, "seconds", "Share of a step's time by part: data, forward_backward, communication, optimizer, save_stall."};

@@ -20,8 +20,8 @@ int Milliseconds(absl::Duration duration) {
 
 std::shared_ptr<grpc::Channel> MakeChannel(const ChannelOptions& options) {
   grpc::ChannelArguments args;
-  args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(kPingInterval));
-  args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(kPingTimeout));
+  args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.ping_interval));
+  args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(options.ping_timeout));
   args.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstBackoffMs);
@@ -35,9 +35,9 @@ std::shared_ptr<grpc::Channel> MakeChannel(const ChannelOptions& options) {
   return grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), args);
 }
 
-void AllowClientPings(grpc::ServerBuilder& builder) {
+void AllowClientPings(grpc::ServerBuilder& builder, absl::Duration ping_interval) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-                             Milliseconds(kPingInterval) / 2);
+                             Milliseconds(ping_interval) / 2);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
 }
 

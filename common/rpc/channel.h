@@ -19,6 +19,10 @@ namespace muster {
 struct ChannelOptions {
   std::string address;  // host:port
   int max_receive_bytes = kMaxMessageBytes;
+  // A server that has been silent for so long is pinged, and the connection is given up, with
+  // UNAVAILABLE for its calls, when it does not answer in time.
+  absl::Duration ping_interval = kPingInterval;
+  absl::Duration ping_timeout = kPingTimeout;
 };
 
 // Each channel has a connection of its own, even to the same address: a flood on one never delays
@@ -26,8 +30,8 @@ struct ChannelOptions {
 // for behind one.
 std::shared_ptr<grpc::Channel> MakeChannel(const ChannelOptions& options);
 
-// Lets channels made by MakeChannel ping as often as they do; without it gRPC's server closes them
-// ("too many pings").
-void AllowClientPings(grpc::ServerBuilder& builder);
+// Lets channels made by MakeChannel with this interval ping as often as they do; without it gRPC's
+// server closes them ("too many pings").
+void AllowClientPings(grpc::ServerBuilder& builder, absl::Duration ping_interval = kPingInterval);
 
 }  // namespace muster

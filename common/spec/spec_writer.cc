@@ -4,6 +4,9 @@
 #include <google/protobuf/message.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -86,11 +89,10 @@ class Writer {
             &out_, one ? r.GetUInt64(message, field) : r.GetRepeatedUInt64(message, field, index));
         return;
       case FieldDescriptor::CPPTYPE_DOUBLE:
-        out_ +=
-            Dump(one ? r.GetDouble(message, field) : r.GetRepeatedDouble(message, field, index));
+        PutNumber(one ? r.GetDouble(message, field) : r.GetRepeatedDouble(message, field, index));
         return;
       case FieldDescriptor::CPPTYPE_FLOAT:
-        out_ += Dump(one ? r.GetFloat(message, field) : r.GetRepeatedFloat(message, field, index));
+        PutNumber(one ? r.GetFloat(message, field) : r.GetRepeatedFloat(message, field, index));
         return;
       case FieldDescriptor::CPPTYPE_STRING: {
         std::string scratch;
@@ -136,6 +138,19 @@ class Writer {
       PutValue(*entry, value, -1);
     }
     out_ += before == '{' ? "{}" : "}";
+  }
+
+  // The shortest text that reads back as the same number.
+  template <typename Real>
+  void PutNumber(Real value) {
+    if (!std::isfinite(value)) {
+      out_ += "null";
+      return;
+    }
+    std::array<char, 32> buffer;
+    const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
+    const absl::string_view text(buffer.data(), end - buffer.data());
+    absl::StrAppend(&out_, text, text.find_first_of(".e") == text.npos ? ".0" : "");
   }
 
   void PutText(const std::string& text) {
@@ -191,8 +206,9 @@ void AppendYaml(const Json& object, int indent, std::string& out) {
 
 std::string SpecToJson(const v1::JobSpec& spec) {
   std::string out;
-  out.reserve(1024);
+  out.reserve(2048);
   Writer(out).Put(spec);
+  out.shrink_to_fit();  // it is kept as long as the job
   return out;
 }
 

@@ -31,6 +31,7 @@ class TrainValidator : public SpecChecks {
     Whole("train.threads_per_rank", train.threads_per_rank(), 1, 1024);
     Whole("train.report_every_steps", train.report_every_steps(), 1, 1'000'000);
     Check(train.artifacts(), train.model());
+    CheckClasses(train);
     if (train.has_distill()) CheckDistill(train);
     if (train.has_prune()) CheckPrune(train);
   }
@@ -64,6 +65,27 @@ class TrainValidator : public SpecChecks {
     Below("train.label_smoothing", train.label_smoothing(), 0, 1);
     if (train.label_smoothing() > 0 && train.loss() == v1::LOSS_NAME_MSE)
       Fault("train.label_smoothing", "is only for the losses cross_entropy and bce");
+  }
+
+  // What is about a sample's class has no meaning where it has none.
+  void CheckClasses(const v1::Train& train) {
+    const bool tokens = train.data().has_text() || train.data().has_tokens();
+    const bool mae = train.model().has_mae();
+    if (!tokens && !mae) return;
+    const auto refuse = [&](bool given, absl::string_view path, absl::string_view why) {
+      if (given) Fault(path, absl::StrCat(why, ": leave it out"));
+    };
+    const bool other_loss = train.loss() == v1::LOSS_NAME_BCE || train.loss() == v1::LOSS_NAME_MSE;
+    refuse(other_loss, "train.loss",
+           mae ? "is not for mae, which makes the squared error of the hidden patches smaller"
+               : "is not for text, whose loss is the cross-entropy of what follows each token");
+    const absl::string_view why = mae ? "is not for mae, which learns without classes"
+                                      : "is not for text, whose samples have no class";
+    const bool smoothed = train.label_smoothing() > 0 && train.loss() != v1::LOSS_NAME_MSE;
+    refuse(mae && smoothed, "train.label_smoothing", why);
+    refuse(train.artifacts().confusion(), "train.artifacts.confusion", why);
+    refuse(train.augment().mixup() > 0, "train.augment.mixup", why);
+    refuse(train.augment().cutmix() > 0, "train.augment.cutmix", why);
   }
 
   void CheckDistill(const v1::Train& train) {

@@ -24,6 +24,8 @@ void FillAhead(const Snapshot& snapshot, uint64_t id, v1::Outlook::Ahead& out) {
   out.set_state(static_cast<v1::JobState>(job->state));
   out.set_priority(job->settings->priority);
   out.set_slots(job->settings->needs.min_ranks * job->settings->needs.slots_per_rank);
+  out.set_array_id(job->array.array_id);
+  out.set_array_index(job->array.index);
 }
 
 void FillPlaces(const Explanation& explanation, v1::Outlook& out) {

@@ -26,6 +26,7 @@ constexpr uint32_t kDefaultJobPage = 100;
 constexpr uint32_t kMaxJobPage = 1000;
 // Jobs that one page looks at. A page that few match may hold less than asked for, and a token.
 constexpr uint32_t kMaxJobsSeen = 20'000;
+constexpr int kMaxTags = 16;  // in a filter of jobs
 constexpr uint32_t kMaxPointPage = 10000;
 constexpr int kMaxMetricNames = 64;
 constexpr uint32_t kMaxTailLines = 1'000'000;
@@ -40,6 +41,14 @@ bool EndedWithin(const v1::ListJobsRequest& request, const Job& job) {
   if (request.finished_from_ms() != 0 && finished < request.finished_from_ms()) return false;
   return request.finished_before_ms() == 0 ||
          (finished != 0 && finished < request.finished_before_ms());
+}
+
+bool HasTags(const Job& job, const v1::ListJobsRequest& request) {
+  const std::map<std::string, std::string>& tags = job.settings->tags;
+  return std::all_of(request.tags().begin(), request.tags().end(), [&tags](const auto& wanted) {
+    const auto it = tags.find(wanted.first);
+    return it != tags.end() && it->second == wanted.second;
+  });
 }
 
 using StateSet = std::bitset<v1::JobState_ARRAYSIZE>;
@@ -73,6 +82,9 @@ absl::Status FillJobs(const Snapshot& snapshot, const v1::ListJobsRequest& reque
                           IdOfToken(request.page_token(), /*first=*/snapshot.jobs.last_id()));
   const uint32_t wanted = request.page_size() == 0 ? kDefaultJobPage : request.page_size();
   const int most = static_cast<int>(std::min(wanted, kMaxJobPage));
+  if (request.tags_size() > kMaxTags) {
+    return absl::InvalidArgumentError(absl::StrCat("tags: at most ", kMaxTags));
+  }
   MUSTER_ASSIGN_OR_RETURN(const StateSet states, StatesOf(request));
   uint32_t seen = 0;
   PageBytes bytes;
@@ -81,7 +93,7 @@ absl::Status FillJobs(const Snapshot& snapshot, const v1::ListJobsRequest& reque
     const bool wanted =
         job != nullptr && states.test(static_cast<size_t>(job->state)) &&
         (request.project().empty() || job->settings->project == request.project()) &&
-        EndedWithin(request, *job);
+        EndedWithin(request, *job) && HasTags(*job, request);
     v1::JobSummary summary;
     if (wanted) summary = ToProto(*job);
     const bool full =
@@ -213,19 +225,19 @@ grpc::ServerUnaryReactor* JobService::Submit(grpc::CallbackServerContext* contex
                                              v1::SubmitResponse* response) {
   auto* call = new UnaryCall(gate_, "Submit");
   absl::Status status = gate_.Check(*context);
-  absl::StatusOr<CheckedSubmit> checked;
+  absl::StatusOr<SubmitJob> event;
   if (status.ok()) {
-    checked = CheckSubmit(*request, checkpoint_root_);
-    status = checked.status();
+    v1::JobSpec& spec = *response->mutable_resolved_spec();
+    spec = request->spec();
+    event = CheckSubmit(*request, spec, checkpoint_root_);
+    status = event.status();
   }
   if (!status.ok()) {
     call->Done(status);
     return call;
   }
-  *response->mutable_resolved_spec() = checked->resolved;
-  SubmitJob event = EventOf(*request, *std::move(checked));
   if (request->dry_run()) {
-    const absl::StatusOr<Explanation> forecast = engine_.Forecast(event);
+    const absl::StatusOr<Explanation> forecast = engine_.Forecast(*event);
     if (forecast.ok()) {
       FillResume(*engine_.snapshot(), forecast->resume_from, *response);
       response->set_forecast(forecast->forecast);
@@ -234,23 +246,22 @@ grpc::ServerUnaryReactor* JobService::Submit(grpc::CallbackServerContext* contex
     call->Done(forecast.status());
     return call;
   }
-  const std::string& upload = event.settings->upload;
+  const std::string& upload = event->settings->upload;
   if (!upload.empty() && !(has_upload_ && has_upload_(upload))) {
     call->Done(absl::NotFoundError(absl::StrCat("command.upload: ", upload,
                                                 " is not there, or not any more: send the folder "
                                                 "with `muster submit --upload DIR`")));
     return call;
   }
-  PostAndAnswer(engine_, absl::StatusOr<SubmitJob>(std::move(event)), call,
-                [this, response](const EventResult& result) {
-                  const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
-                  if (const Job* job = snapshot->FindJob(result.job_id)) {
-                    FillResume(*snapshot, job->settings->resume_from, *response);
-                  }
-                  response->set_job_id(result.job_id);
-                  response->set_jobs(result.jobs);
-                  response->set_already_existed(result.already_existed);
-                });
+  PostAndAnswer(engine_, std::move(event), call, [this, response](const EventResult& result) {
+    const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
+    if (const Job* job = snapshot->FindJob(result.job_id)) {
+      FillResume(*snapshot, job->settings->resume_from, *response);
+    }
+    response->set_job_id(result.job_id);
+    response->set_jobs(result.jobs);
+    response->set_already_existed(result.already_existed);
+  });
   return call;
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
+#include "common/base/units.h"
 #include "common/spec/image_reference.h"
 #include "common/spec/resume_from.h"
 #include "common/spec/scheduling_text.h"
@@ -104,10 +105,6 @@ std::map<FailureClass, uint32_t> BudgetsOf(const v1::RestartBudgets& budgets) {
   return out;
 }
 
-std::string TimeText(absl::Time time) {
-  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone());
-}
-
 JobSettings SettingsOf(const v1::JobSpec& spec) {
   JobSettings out;
   out.name = spec.name();
@@ -127,6 +124,7 @@ JobSettings SettingsOf(const v1::JobSpec& spec) {
   while (root.size() > 1 && absl::ConsumeSuffix(&root, "/")) {
   }
   out.checkpoint_root = std::string(root);
+  out.tags.insert(spec.tags().begin(), spec.tags().end());
   out.upload = spec.command().upload();
   out.spec_json = SpecToJson(spec);
   return out;
@@ -167,47 +165,32 @@ ResumeWish::Which WhichOf(ResumeFrom::Which which) {
   return ResumeWish::Which::kNewestFew;
 }
 
-absl::StatusOr<CheckedSubmit> Resolve(v1::JobSpec spec, const std::string& checkpoint_root) {
-  CheckedSubmit out;
-  out.resolved = std::move(spec);
-  FillDefaults(out.resolved);
-  if (out.resolved.checkpoint().url().empty()) {
-    out.resolved.mutable_checkpoint()->set_url(checkpoint_root);
-  }
-  MUSTER_RETURN_IF_ERROR(FaultStatus("spec", ValidateSpec(out.resolved)));
-  out.settings = SettingsOf(out.resolved);
-  if (out.resolved.scheduling().has_array()) {
-    MUSTER_ASSIGN_OR_RETURN(const JobArray array, ParseArray(out.resolved.scheduling().array()));
-    out.array = {.first = array.first, .last = array.last, .at_a_time = array.at_a_time};
-  }
-  if (out.resolved.checkpoint().has_resume_from()) {
-    MUSTER_ASSIGN_OR_RETURN(ResumeFrom from,
-                            ParseResumeFrom(out.resolved.checkpoint().resume_from()));
-    out.resume = {.automatic = from.automatic,
-                  .job_id = from.job_id,
-                  .task = from.task,
-                  .job_name = std::move(from.job_name),
-                  .which = WhichOf(from.which),
-                  .step = from.step};
-  }
-  return out;
-}
-
 }  // namespace
 
-absl::StatusOr<CheckedSubmit> CheckSubmit(const v1::SubmitRequest& request,
-                                          const std::string& checkpoint_root) {
+absl::StatusOr<SubmitJob> CheckSubmit(const v1::SubmitRequest& request, v1::JobSpec& spec,
+                                      const std::string& checkpoint_root) {
   MUSTER_RETURN_IF_ERROR(CheckFrame(request));
-  return Resolve(request.spec(), checkpoint_root);
-}
-
-SubmitJob EventOf(const v1::SubmitRequest& request, CheckedSubmit checked) {
+  FillDefaults(spec);
+  if (spec.checkpoint().url().empty()) spec.mutable_checkpoint()->set_url(checkpoint_root);
+  MUSTER_RETURN_IF_ERROR(FaultStatus("spec", ValidateSpec(spec)));
   SubmitJob event;
-  event.settings = std::make_shared<const JobSettings>(std::move(checked.settings));
+  if (spec.scheduling().has_array()) {
+    MUSTER_ASSIGN_OR_RETURN(const JobArray array, ParseArray(spec.scheduling().array()));
+    event.array = {.first = array.first, .last = array.last, .at_a_time = array.at_a_time};
+  }
+  if (spec.checkpoint().has_resume_from()) {
+    MUSTER_ASSIGN_OR_RETURN(const ResumeFrom from,
+                            ParseResumeFrom(spec.checkpoint().resume_from()));
+    event.resume = {.automatic = from.automatic,
+                    .job_id = from.job_id,
+                    .task = from.task,
+                    .job_name = from.job_name,
+                    .which = WhichOf(from.which),
+                    .step = from.step};
+  }
+  event.settings = std::make_shared<const JobSettings>(SettingsOf(spec));
   event.owner = request.owner();
   event.idempotency_key = request.idempotency_key();
-  event.array = checked.array;
-  event.resume = std::move(checked.resume);
   return event;
 }
 
@@ -216,13 +199,12 @@ absl::StatusOr<SubmitJob> CheckStreamed(v1::SubmitRequest& request,
   if (request.dry_run()) {
     return absl::InvalidArgumentError("dry_run: a stream has none; use Submit");
   }
-  MUSTER_RETURN_IF_ERROR(CheckFrame(request));
-  MUSTER_ASSIGN_OR_RETURN(CheckedSubmit checked,
-                          Resolve(std::move(*request.mutable_spec()), checkpoint_root));
-  if (!checked.settings.upload.empty()) {
+  MUSTER_ASSIGN_OR_RETURN(SubmitJob event,
+                          CheckSubmit(request, *request.mutable_spec(), checkpoint_root));
+  if (!event.settings->upload.empty()) {
     return absl::InvalidArgumentError("command.upload: a stream takes none; use Submit");
   }
-  return EventOf(request, std::move(checked));
+  return event;
 }
 
 v1::JobSpec SpecOf(const JobSettings& settings) {
@@ -256,11 +238,11 @@ v1::JobSpec SpecOf(const JobSettings& settings) {
   }
   if (was.deadline != is.deadline) {
     scheduling.clear_deadline();
-    if (is.deadline != absl::InfiniteFuture()) scheduling.set_deadline(TimeText(is.deadline));
+    if (is.deadline != absl::InfiniteFuture()) scheduling.set_deadline(Rfc3339Text(is.deadline));
   }
   if (was.begin != is.begin) {
     scheduling.clear_begin();
-    if (is.begin != absl::InfinitePast()) scheduling.set_begin(TimeText(is.begin));
+    if (is.begin != absl::InfinitePast()) scheduling.set_begin(Rfc3339Text(is.begin));
   }
   return spec;
 }

@@ -2,7 +2,6 @@
 // here again. Pure.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -11,23 +10,15 @@
 
 namespace muster::controller {
 
-struct CheckedSubmit {
-  v1::JobSpec resolved;  // every default written out
-  JobSettings settings;
-  std::optional<ArrayRange> array;   // when the spec asks for one
-  std::optional<ResumeWish> resume;  // likewise
-};
+// What the engine is told of the submit, with `spec` in place of the request's own, which may be
+// the same object: every default is written into it. `checkpoint_root` is for specs that name no
+// url. FAILED_PRECONDITION: another protocol version. INVALID_ARGUMENT: everything that is wrong
+// with the spec, at once, or a request beyond its bounds.
+absl::StatusOr<SubmitJob> CheckSubmit(const v1::SubmitRequest& request, v1::JobSpec& spec,
+                                      const std::string& checkpoint_root);
 
-// FAILED_PRECONDITION: another protocol version. INVALID_ARGUMENT: everything that is wrong with
-// the spec, at once, or a request beyond its bounds. `checkpoint_root` is for specs that name no
-// url.
-absl::StatusOr<CheckedSubmit> CheckSubmit(const v1::SubmitRequest& request,
-                                          const std::string& checkpoint_root);
-
-// What the engine is told of a submit that was checked.
-SubmitJob EventOf(const v1::SubmitRequest& request, CheckedSubmit checked);
-
-// Both for a submit on a stream, which knows no dry runs; takes the spec out of the request.
+// The same for a submit on a stream, which knows no dry runs. It resolves the request's own spec,
+// so that a stream's messages are filled again without new memory.
 absl::StatusOr<SubmitJob> CheckStreamed(v1::SubmitRequest& request,
                                         const std::string& checkpoint_root);
 

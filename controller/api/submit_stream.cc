@@ -38,6 +38,7 @@ absl::Status SubmitStream::Take(v1::SubmitJobsRequest& message) {
   }
   const auto batch = std::make_shared<Batch>();
   std::vector<Engine::Posted> posts;
+  posts.reserve(message.submits_size());
   for (v1::SubmitRequest& submit : *message.mutable_submits()) {
     v1::SubmitOutcome* outcome = batch->response.add_outcomes();
     absl::Status status = gate_.Admit(caller_);

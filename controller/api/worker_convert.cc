@@ -252,6 +252,10 @@ absl::StatusOr<RankReport> FromProto(const v1::RankEvent& event, const ReportSou
   out.failure_class = v1::FailureClass_IsValid(event.failure_class())
                           ? static_cast<FailureClass>(event.failure_class())
                           : FailureClass::kApplication;
+  // Where only a newer agent knows of: as if it had not said.
+  out.missing = v1::RankEvent::Missing_IsValid(event.missing())
+                    ? static_cast<Missing>(event.missing())
+                    : Missing::kNothing;
   out.message = Cut(event.message());
   out.last_step = event.last_step();
   out.results = ValuesOf(event.results());

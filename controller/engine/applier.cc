@@ -47,6 +47,7 @@ bool Applier::RunOnce() {
   {
     MutexLock lock(mutex_);
     const size_t size = std::min(queue_.size(), kMaxBatch);
+    batch.reserve(size);
     for (size_t i = 0; i < size; ++i) {
       batch.push_back(std::move(queue_.front()));
       queue_.pop_front();
@@ -70,6 +71,7 @@ void Applier::RunBatch(std::vector<Item> batch) {
                             .quarantine = policies_.quarantine};
   Draft draft(*base, context.now_at);
   std::vector<EventResult> results;
+  results.reserve(batch.size());
   for (const Item& item : batch) results.push_back(Reduce(draft, item.event, context));
 
   const ChangeSet changes = draft.Changes();

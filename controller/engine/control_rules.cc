@@ -174,7 +174,7 @@ std::string LimitText(absl::Duration limit) {
 
 std::string LimitText(absl::Time limit) {
   const bool none = limit == absl::InfiniteFuture() || limit == absl::InfinitePast();
-  return none ? "none" : absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", limit, absl::UTCTimeZone());
+  return none ? "none" : Rfc3339Text(limit);
 }
 
 // The settings with what the event gives, and what that changes, in words; no words: nothing.

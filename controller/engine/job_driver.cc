@@ -223,6 +223,8 @@ bool NoteFailure(Draft& draft, uint64_t job_id, const AttemptFailure& failure) {
   if (!replaces) return false;
   attempt.failure_class = noted.failure_class;
   attempt.cause = noted.cause;
+  const bool start_failed = noted.failure_class == FailureClass::kStartFailed;
+  attempt.missing = start_failed ? noted.missing : Missing::kNothing;
   attempt.failed_rank = noted.rank;
   return true;
 }

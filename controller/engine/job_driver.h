@@ -35,6 +35,7 @@ absl::Status DriveJob(Draft& draft, uint64_t job_id, const JobStep& step,
 struct AttemptFailure {
   FailureClass failure_class = FailureClass::kNone;
   std::string cause;
+  Missing missing = Missing::kNothing;
   int32_t rank = -1;  // that ended or stood still; -1: none alone
 };
 // True: it is the cause now.

@@ -68,6 +68,7 @@ JobInput NoteExit(Draft& draft, const RankReport& report, const RuleContext& con
   const bool is_cause = NoteFailure(draft, job_id,
                                     {.failure_class = ClassOf(report),
                                      .cause = cause,
+                                     .missing = report.missing,
                                      .rank = static_cast<int32_t>(report.rank)});
   // A spec that the trainer cannot use is no worker's fault.
   if (is_cause && report.exit_code != kUsageExitCode) {

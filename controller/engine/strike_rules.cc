@@ -17,7 +17,10 @@ void Judge(Draft& draft, uint64_t worker_id, const RuleContext& context) {
       JudgeWorker(draft.view(), worker, context.quarantine, context.now);
   if (!verdict.has_value()) {
     const std::string spared = WhySpared(draft.view(), worker, context.quarantine, context.now);
-    if (!spared.empty()) draft.EditWorker(worker_id).quarantine_reason = spared;
+    const bool stands = !spared.empty() || IsSpared(worker);
+    if (stands && spared != worker.quarantine_reason) {
+      draft.EditWorker(worker_id).quarantine_reason = spared;
+    }
     return;
   }
   Worker& edited = draft.EditWorker(worker_id);
@@ -45,10 +48,9 @@ void StrikeLate(Draft& draft, uint64_t job_id, const RuleContext& context) {
   const Job& job = *draft.view().FindJob(job_id);
   for (const auto& attempt : job.past) {
     const bool old = attempt->ended < context.now - context.quarantine.window;
-    const bool known = attempt->failed_rank >= 0 &&
-                       static_cast<size_t>(attempt->failed_rank) < attempt->ranks.size();
-    if (old || !known || !ProvesTheWorkers(attempt->failure_class)) continue;
-    const std::string& name = attempt->ranks[attempt->failed_rank].worker;
+    const Rank* failed = FailedRank(*attempt);
+    if (old || failed == nullptr || !ProvesTheWorkers(*attempt)) continue;
+    const std::string& name = failed->worker;
     const Worker* worker = draft.view().FindWorker(name);
     if (worker == nullptr || HasRankOn(*job.current, name)) continue;
     const bool struck =
@@ -71,7 +73,7 @@ void StrikeWorker(Draft& draft, const std::string& worker, uint64_t job_id,
                   const RuleContext& context) {
   const Worker* known = draft.view().FindWorker(worker);
   const Attempt& attempt = *draft.view().FindJob(job_id)->current;
-  if (known == nullptr || !MayBeTheWorkers(attempt.failure_class)) return;
+  if (known == nullptr || !MayBeTheWorkers(attempt)) return;
   AddStrike(draft.EditWorker(known->id), {.time = context.now,
                                           .job_id = job_id,
                                           .attempt = attempt.number,
@@ -84,7 +86,7 @@ void JudgeAfterProgress(Draft& draft, uint64_t job_id, const RuleContext& contex
   StrikeLate(draft, job_id, context);
   std::set<std::string> workers;
   for (const auto& attempt : draft.view().FindJob(job_id)->past) {
-    if (!MayBeTheWorkers(attempt->failure_class)) continue;
+    if (!MayBeTheWorkers(*attempt)) continue;
     for (const Rank& rank : attempt->ranks) workers.insert(rank.worker);
   }
   for (const std::string& name : workers) {
@@ -98,6 +100,7 @@ void Parole(Draft& draft, uint64_t worker_id, const RuleContext& context) {
   const bool clean = IncidentsAgainst(worker, absl::InfiniteDuration(), context.now) == 0;
   if (clean && !worker.quarantined()) return;
   Worker& edited = draft.EditWorker(worker_id);
+  if (IsSpared(edited)) edited.quarantine_reason.clear();
   edited.quarantined_until = absl::InfinitePast();
   edited.paroled = context.now;
 }
@@ -106,6 +109,13 @@ void ParoleIfDue(Draft& draft, uint64_t worker_id, const RuleContext& context) {
   const Worker& worker = *draft.view().workers.Find(worker_id);
   if (worker.quarantined() && context.now >= worker.quarantined_until)
     Parole(draft, worker_id, context);
+}
+
+void RejudgeIfSpared(Draft& draft, uint64_t worker_id, absl::Time last_word,
+                     const RuleContext& context) {
+  const auto look = [](absl::Time time) { return absl::ToUnixSeconds(time) / kRejudgeSeconds; };
+  if (look(last_word) == look(context.now)) return;
+  if (IsSpared(*draft.view().workers.Find(worker_id))) Judge(draft, worker_id, context);
 }
 
 }  // namespace muster::controller

@@ -21,10 +21,17 @@ void StrikeWorker(Draft& draft, const std::string& worker, uint64_t job_id,
 void JudgeAfterProgress(Draft& draft, uint64_t job_id, const RuleContext& context);
 
 // Ends the worker's quarantine, if it is in one, and forgives what began there: a person trusts it
-// again. The strikes stay as a record.
+// again, and it is no longer named as one that is spared. The strikes stay as a record.
 void Parole(Draft& draft, uint64_t worker_id, const RuleContext& context);
 
 // Likewise when its time is over. Called whenever its agent speaks.
 void ParoleIfDue(Draft& draft, uint64_t worker_id, const RuleContext& context);
+
+// A worker that was spared for its pool's sake is judged again a few times a minute: the pool may
+// have changed, and what stood against the worker grows old. Called with each heartbeat;
+// `last_word`: when its agent had spoken before. A look costs as much as the pool is large.
+inline constexpr int64_t kRejudgeSeconds = 15;
+void RejudgeIfSpared(Draft& draft, uint64_t worker_id, absl::Time last_word,
+                     const RuleContext& context);
 
 }  // namespace muster::controller

@@ -212,10 +212,11 @@ EventResult OnHeartbeat(Draft& draft, const WorkerHeartbeat& event, const RuleCo
     worker.presence = Presence::kReady;
     draft.MarkRelevant();
   }
-  worker.last_heartbeat = context.now;
+  const absl::Time last_word = std::exchange(worker.last_heartbeat, context.now);
   worker.last_seen_at = context.now_at;
   if (event.use != nullptr) worker.use = event.use;
   ParoleIfDue(draft, id, context);
+  RejudgeIfSpared(draft, id, last_word, context);
   TakeRankStatuses(draft, id, event.ranks, context.now_at);
   for (const RankStatus& status : event.ranks) {
     if (IsFencedOff(draft.view(), worker, status)) {

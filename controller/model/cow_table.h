@@ -1,6 +1,6 @@
 // A table of shared immutable rows by dense id, cheap to copy: a copy shares all blocks, and a
-// change copies one block of 64 pointers and the list of blocks. Copies may be read by any thread
-// while one writer changes its own copy.
+// change copies one block of 64 pointers, the first time that this copy changes it. Copies may be
+// read by any thread while one writer changes its own copy.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +9,8 @@
 #include <memory>
 #include <utility>
 #include <vector>
+
+#include "controller/model/cow_part.h"
 
 namespace muster::controller {
 
@@ -29,12 +31,9 @@ class CowTable {
   void Put(uint64_t id, std::shared_ptr<const T> row) {
     const size_t at = id / kBlockRows;
     if (at >= blocks_.size()) blocks_.resize(at + 1);
-    auto copy =
-        blocks_[at] == nullptr ? std::make_shared<Block>() : std::make_shared<Block>(*blocks_[at]);
-    std::shared_ptr<const T>& slot = (*copy)[id % kBlockRows];
+    std::shared_ptr<const T>& slot = writer_.Own(blocks_[at])[id % kBlockRows];
     if (slot == nullptr) ++size_;
     slot = std::move(row);
-    blocks_[at] = std::move(copy);
     if (id > last_id_) last_id_ = id;
   }
 
@@ -46,7 +45,7 @@ class CowTable {
   void ForEach(F&& visit) const {
     for (const auto& block : blocks_) {
       if (block == nullptr) continue;
-      for (const auto& row : *block) {
+      for (const auto& row : block->value) {
         if (row != nullptr) visit(*row);
       }
     }
@@ -58,12 +57,12 @@ class CowTable {
   void ForEachChange(const CowTable& before, F&& visit) const {
     const size_t blocks = std::max(blocks_.size(), before.blocks_.size());
     for (size_t at = 0; at < blocks; ++at) {
-      const Block* then = at < before.blocks_.size() ? before.blocks_[at].get() : nullptr;
-      const Block* now = at < blocks_.size() ? blocks_[at].get() : nullptr;
+      const CowPart<Block>* then = at < before.blocks_.size() ? before.blocks_[at].get() : nullptr;
+      const CowPart<Block>* now = at < blocks_.size() ? blocks_[at].get() : nullptr;
       if (then == now) continue;
       for (size_t i = 0; i < kBlockRows; ++i) {
-        const T* was = then == nullptr ? nullptr : (*then)[i].get();
-        const T* is = now == nullptr ? nullptr : (*now)[i].get();
+        const T* was = then == nullptr ? nullptr : then->value[i].get();
+        const T* is = now == nullptr ? nullptr : now->value[i].get();
         if (was != is) visit(at * kBlockRows + i, was, is);
       }
     }
@@ -76,10 +75,11 @@ class CowTable {
   const std::shared_ptr<const T>* Slot(uint64_t id) const {
     const size_t at = id / kBlockRows;
     if (at >= blocks_.size() || blocks_[at] == nullptr) return nullptr;
-    return &(*blocks_[at])[id % kBlockRows];
+    return &blocks_[at]->value[id % kBlockRows];
   }
 
-  std::vector<std::shared_ptr<const Block>> blocks_;
+  CowWriter writer_;
+  std::vector<std::shared_ptr<CowPart<Block>>> blocks_;
   size_t size_ = 0;
   uint64_t last_id_ = 0;
 };

@@ -160,6 +160,7 @@ struct RankReport {
   bool succeeded = false;
   bool stopped = false;
   FailureClass failure_class = FailureClass::kNone;
+  Missing missing = Missing::kNothing;
   std::string message;
   int64_t last_step = 0;
   std::map<std::string, double> results;

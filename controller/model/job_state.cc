@@ -58,6 +58,7 @@ constexpr Entry kEntries[] = {
     {S::kPending, I::kClearedForRetry, Ignore(kNotClearing)},
     {S::kPending, I::kBudgetSpent, Ignore(kNotClearing)},
     {S::kPending, I::kNotRetryable, Move(S::kFailed, R::kNotRetryable)},
+    {S::kPending, I::kNoProgressMade, Ignore(kNotClearing)},
     {S::kPending, I::kCancel, Move(S::kCancelled, R::kCancelDone)},
     {S::kPending, I::kCheckpointReport, Reject(kNoAttempt)},
     {S::kPending, I::kHold, Note(R::kHeld)},
@@ -88,6 +89,7 @@ constexpr Entry kEntries[] = {
     {S::kStarting, I::kClearedForRetry, Ignore(kNotClearing)},
     {S::kStarting, I::kBudgetSpent, Ignore(kNotClearing)},
     {S::kStarting, I::kNotRetryable, Ignore(kNotClearing)},
+    {S::kStarting, I::kNoProgressMade, Ignore(kNotClearing)},
     {S::kStarting, I::kCancel, Move(S::kStopping, R::kCancelRequested, E::kStopGangTerm)},
     {S::kStarting, I::kCheckpointReport, Stay()},
     {S::kStarting, I::kHold, Reject(kHoldsSlots)},
@@ -118,6 +120,7 @@ constexpr Entry kEntries[] = {
     {S::kRunning, I::kClearedForRetry, Ignore(kNotClearing)},
     {S::kRunning, I::kBudgetSpent, Ignore(kNotClearing)},
     {S::kRunning, I::kNotRetryable, Ignore(kNotClearing)},
+    {S::kRunning, I::kNoProgressMade, Ignore(kNotClearing)},
     {S::kRunning, I::kCancel, Move(S::kStopping, R::kCancelRequested, E::kStopGangTerm)},
     {S::kRunning, I::kCheckpointReport, Stay()},
     {S::kRunning, I::kHold, Reject(kHoldsSlots)},
@@ -148,6 +151,7 @@ constexpr Entry kEntries[] = {
     {S::kRecovering, I::kClearedForRetry, Move(S::kPending, R::kAttemptCleared, E::kEndAttempt)},
     {S::kRecovering, I::kBudgetSpent, Move(S::kFailed, R::kRestartBudgetSpent, E::kEndAttempt)},
     {S::kRecovering, I::kNotRetryable, Move(S::kFailed, R::kNotRetryable, E::kEndAttempt)},
+    {S::kRecovering, I::kNoProgressMade, Move(S::kFailed, R::kNoProgress, E::kEndAttempt)},
     {S::kRecovering, I::kCancel, Move(S::kStopping, R::kCancelRequested, E::kStopGangTerm)},
     {S::kRecovering, I::kCheckpointReport, Stay()},
     {S::kRecovering, I::kHold, Note(R::kHeld)},
@@ -177,6 +181,7 @@ constexpr Entry kEntries[] = {
     {S::kStopping, I::kClearedForRetry, Move(S::kCancelled, R::kCancelDone, E::kEndAttempt)},
     {S::kStopping, I::kBudgetSpent, Move(S::kCancelled, R::kCancelDone, E::kEndAttempt)},
     {S::kStopping, I::kNotRetryable, Move(S::kCancelled, R::kCancelDone, E::kEndAttempt)},
+    {S::kStopping, I::kNoProgressMade, Move(S::kCancelled, R::kCancelDone, E::kEndAttempt)},
     {S::kStopping, I::kCancel, Ignore("it is being cancelled already")},
     {S::kStopping, I::kCheckpointReport, Stay()},
     {S::kStopping, I::kHold, Reject(kBeingCancelled)},
@@ -206,6 +211,7 @@ constexpr Entry kEntries[] = {
     {S::kSuspended, I::kClearedForRetry, Ignore(kSuspended)},
     {S::kSuspended, I::kBudgetSpent, Ignore(kSuspended)},
     {S::kSuspended, I::kNotRetryable, Ignore(kSuspended)},
+    {S::kSuspended, I::kNoProgressMade, Ignore(kSuspended)},
     {S::kSuspended, I::kCancel, Move(S::kCancelled, R::kCancelDone)},
     {S::kSuspended, I::kCheckpointReport, Reject(kSuspended)},
     {S::kSuspended, I::kHold, Reject("it is suspended, and stays so until it is resumed")},
@@ -244,6 +250,7 @@ constexpr JobRule Ended(S state, I input) {
     case I::kClearedForRetry:
     case I::kBudgetSpent:
     case I::kNotRetryable:
+    case I::kNoProgressMade:
     case I::kPreempt:
     case I::kResize:
     case I::kTimeLimit:
@@ -318,6 +325,8 @@ absl::string_view JobInputName(JobInput input) {
       return "budget_spent";
     case I::kNotRetryable:
       return "not_retryable";
+    case I::kNoProgressMade:
+      return "no_progress_made";
     case I::kCancel:
       return "cancel";
     case I::kCheckpointReport:

@@ -28,6 +28,7 @@ enum class JobInput : uint8_t {
   kClearedForRetry,   // no process of the attempt is left; it may be tried again
   kBudgetSpent,       // likewise, but it has been restarted too often
   kNotRetryable,      // likewise, but trying again would not help; or nothing is left to start from
+  kNoProgressMade,    // likewise, but it gets no further than before
   kCancel,            // somebody asks for the end
   kCheckpointReport,  // a rank tells of a checkpoint
   kHold,              // somebody wants it not to start
@@ -42,7 +43,7 @@ enum class JobInput : uint8_t {
   kDependencyFailed,   // a job that it waits for can no longer end as it should
   kDeadlinePassed,     // it has not started, and its deadline is over
 };
-inline constexpr int kJobInputCount = 28;
+inline constexpr int kJobInputCount = 29;
 
 enum class Verdict : uint8_t {
   kUnset,   // not in the table: the test finds it

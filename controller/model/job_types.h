@@ -83,6 +83,9 @@ enum class FailureClass : uint8_t {
   kTimeLimit = 13,
 };
 
+// Of a failed start: whether what the command runs, or the folder that it runs in, was not there.
+enum class Missing : uint8_t { kNothing = 0, kOnWorker = 1, kInUpload = 2 };  // RankEvent.Missing
+
 enum class SlotKind : uint8_t { kCpu = 1, kGpu = 2 };
 
 absl::string_view JobStateName(JobState state);         // "PENDING"
@@ -178,6 +181,7 @@ struct JobSettings {
   // Checkpoints of another job that it begins from, in the order in which they are tried; settled
   // when it was submitted. Empty: from nothing.
   std::vector<uint64_t> resume_from;
+  std::map<std::string, std::string> tags;  // for people to find it by
   std::string upload;     // SHA-256 of the uploaded folder that it runs in; empty: none
   std::string spec_json;  // the resolved spec, as ranks get it
 };
@@ -222,6 +226,7 @@ struct Attempt {
   absl::Duration placed_at;                   // since boot; the load time after a restart
   FailureClass failure_class = FailureClass::kNone;
   std::string cause;
+  Missing missing = Missing::kNothing;
   int32_t failed_rank = -1;       // whose end or standstill is the cause; -1: none alone
   Reason reason = Reason::kNone;  // why it is being ended
   bool reached_running = false;
@@ -288,7 +293,10 @@ struct Job {
   std::string idempotency_key;
   JobState state = JobState::kPending;
   Reason reason = Reason::kSubmitted;
-  std::string message;  // the reason in words, with names and numbers
+  FailureClass failure_class = FailureClass::kNone;  // of the last lost attempt
+  bool held = false;                                 // not placed before it is released
+  bool suspending = false;  // becomes SUSPENDED once its attempt is cleared
+  std::string message;      // the reason in words, with names and numbers
   absl::Time submitted = absl::InfinitePast();
   absl::Time started = absl::InfinitePast();   // first time RUNNING; InfinitePast: never
   absl::Time finished = absl::InfinitePast();  // InfinitePast: not yet
@@ -296,11 +304,8 @@ struct Job {
   uint32_t restarts = 0;                       // all of them
   uint32_t restarts_in_row = 0;              // charged to the budget since the job last got further
   std::map<FailureClass, uint32_t> charged;  // the same, by the failure that was the cause
-  FailureClass failure_class = FailureClass::kNone;  // of the last lost attempt
-  absl::Duration not_before_at;                      // since boot; not placed earlier (back-off)
-  bool held = false;                                 // not placed before it is released
-  bool suspending = false;      // becomes SUSPENDED once its attempt is cleared
-  std::string requeue_id;       // of the last requeue, which is known again by it
+  absl::Duration not_before_at;              // since boot; not placed earlier (back-off)
+  std::string requeue_id;                    // of the last requeue, which is known again by it
   uint32_t requeued_after = 0;  // attempts up to this one do not count against max_run_time
   ArrayTask array;
   std::shared_ptr<const Attempt>

@@ -88,6 +88,17 @@ ProjectUse Snapshot::UseOf(const std::string& project) const {
   return it == use->end() ? ProjectUse() : *it->second;
 }
 
+const Attempt* FindAttempt(const Job& job, uint32_t number) {
+  if (job.current != nullptr && job.current->number == number) return job.current.get();
+  return number >= 1 && number <= job.past.size() ? job.past[number - 1].get() : nullptr;
+}
+
+const Rank* FailedRank(const Attempt& attempt) {
+  const bool known =
+      attempt.failed_rank >= 0 && static_cast<size_t>(attempt.failed_rank) < attempt.ranks.size();
+  return known ? &attempt.ranks[attempt.failed_rank] : nullptr;
+}
+
 Use UseOf(const Job& job) {
   Use use{.slots = 0, .queued = job.state == JobState::kPending ? 1u : 0u};
   if (!job.has_live_attempt()) return use;

@@ -89,6 +89,12 @@ struct Snapshot {
   ProjectUse UseOf(const std::string& project) const;
 };
 
+// The job's attempt of that number, or null.
+const Attempt* FindAttempt(const Job& job, uint32_t number);
+
+// The rank whose end or standstill is the cause of the attempt's end; null: no rank's alone is.
+const Rank* FailedRank(const Attempt& attempt);
+
 // What the job itself adds to the use of its project and owner.
 Use UseOf(const Job& job);
 

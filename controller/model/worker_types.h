@@ -105,7 +105,7 @@ struct Worker {
   // Gets nothing new before this time, by the wall clock since it outlives the controller;
   // InfinitePast: not in quarantine.
   absl::Time quarantined_until = absl::InfinitePast();
-  // The evidence in one sentence, kept after the parole; or why it is spared.
+  // The evidence in one sentence, kept after the parole; or why it is spared, while it is.
   std::string quarantine_reason;
   uint32_t quarantines = 0;                   // in a row: each is twice as long as the one before
   absl::Time paroled = absl::InfinitePast();  // earlier strikes count no more

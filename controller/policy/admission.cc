@@ -18,11 +18,6 @@ Admission Bar(std::string message) {
   return admission;
 }
 
-const Attempt* FindAttempt(const Job& job, uint32_t number) {
-  if (job.current != nullptr && job.current->number == number) return job.current.get();
-  return number >= 1 && number <= job.past.size() ? job.past[number - 1].get() : nullptr;
-}
-
 // Whether the wait before the attempt still counts after it: it failed, or was resized.
 bool GoesOnAfter(const Attempt& attempt) {
   return attempt.reason == Reason::kResized || (attempt.failure_class != FailureClass::kNone &&

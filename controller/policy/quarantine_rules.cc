@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/units.h"
@@ -56,23 +57,48 @@ uint32_t GotOnWithout(const Snapshot& snapshot, const Job& job, uint32_t attempt
   return 0;
 }
 
+// What stands against the worker from one job.
+struct JobFailures {
+  const Job* job = nullptr;
+  uint32_t newest = 0;     // attempt that failed here
+  bool all_proved = true;  // its program's errors, which count since it got on elsewhere
+};
+
+std::map<uint64_t, JobFailures> ByJob(const Snapshot& snapshot,
+                                      const std::vector<const Strike*>& strikes) {
+  std::map<uint64_t, JobFailures> jobs;
+  for (const Strike* strike : strikes) {
+    const Job* job = snapshot.FindJob(strike->job_id);
+    if (job == nullptr) continue;
+    JobFailures& failures = jobs[strike->job_id];
+    failures.job = job;
+    failures.newest = strike->attempt;
+    const Attempt* attempt = FindAttempt(*job, strike->attempt);
+    failures.all_proved = failures.all_proved && attempt != nullptr && ProvesTheWorkers(*attempt);
+  }
+  return jobs;
+}
+
 // The second signal, in words; empty: there is none.
 std::string SecondSignal(const Snapshot& snapshot, const Worker& worker,
                          const std::vector<const Strike*>& strikes) {
-  std::map<uint64_t, uint32_t> jobs;  // the newest attempt that failed here
-  for (const Strike* strike : strikes) jobs[strike->job_id] = strike->attempt;
-  if (jobs.size() >= 2) return absl::StrCat("of ", jobs.size(), " jobs");
-  // That it got on elsewhere is what made the program's errors strikes: it counts once.
-  const bool all_proved = std::all_of(strikes.begin(), strikes.end(), [](const Strike* strike) {
-    return ProvesTheWorkers(strike->failure_class);
-  });
-  if (all_proved) return "";
-  const auto& [job_id, attempt] = *jobs.begin();
-  const Job* job = snapshot.FindJob(job_id);
-  if (job == nullptr) return "";
-  const uint32_t without = GotOnWithout(snapshot, *job, attempt, worker.name);
-  if (without == 0) return "";
-  return absl::StrCat("of job ", job_id, ", which got on without it in attempt ", without);
+  const std::map<uint64_t, JobFailures> jobs = ByJob(snapshot, strikes);
+  std::set<std::string> owners;
+  for (const auto& [id, failures] : jobs) owners.insert(failures.job->owner);
+  if (owners.size() >= 2) {
+    return absl::StrCat("of ", jobs.size(), " jobs of ", owners.size(), " users");
+  }
+  for (const auto& [id, failures] : jobs) {
+    // That it got on elsewhere is what made the program's errors strikes: it counts once.
+    if (failures.all_proved && jobs.size() == 1) continue;
+    const uint32_t without = GotOnWithout(snapshot, *failures.job, failures.newest, worker.name);
+    if (without == 0) continue;
+    return absl::StrCat("of ",
+                        jobs.size() == 1 ? absl::StrCat("job ", id, ", which")
+                                         : absl::StrCat(jobs.size(), " jobs, of which job ", id),
+                        " got on without it in attempt ", without);
+  }
+  return "";
 }
 
 struct PoolCount {
@@ -99,6 +125,9 @@ bool TooManyInPool(const PoolCount& count, double max_share) {
   return count.quarantined + 1 > max_share * count.workers;
 }
 
+// More are not named in a sentence; each is listed with its worker.
+constexpr size_t kNamedStrikes = 3;
+
 // What counts against the worker when that is enough for a quarantine, and the second signal.
 struct Case {
   std::vector<const Strike*> strikes;
@@ -118,9 +147,12 @@ std::optional<Case> CaseAgainst(const Snapshot& snapshot, const Worker& worker,
 }
 
 std::string EvidenceOf(const Case& found, const QuarantineSettings& settings) {
+  const size_t left_out = found.strikes.size() - std::min(found.strikes.size(), kNamedStrikes);
+  const auto newest = found.strikes.begin() + static_cast<std::ptrdiff_t>(left_out);
   return absl::StrCat(
-      found.incidents, " failures within ", HumanDuration(settings.window), " ", found.second, ": ",
-      absl::StrJoin(found.strikes, ", ", [](std::string* out, const Strike* strike) {
+      found.incidents, " failures within ", HumanDuration(settings.window), " ", found.second,
+      left_out == 0 ? ": " : "; the newest: ",
+      absl::StrJoin(newest, found.strikes.end(), ", ", [](std::string* out, const Strike* strike) {
         absl::StrAppend(out, "job ", strike->job_id, " attempt ", strike->attempt, " ",
                         FailureClassName(strike->failure_class));
       }));
@@ -128,14 +160,15 @@ std::string EvidenceOf(const Case& found, const QuarantineSettings& settings) {
 
 }  // namespace
 
-bool MayBeTheWorkers(FailureClass kind) {
-  switch (kind) {
+bool MayBeTheWorkers(const Attempt& attempt) {
+  switch (attempt.failure_class) {
     case FailureClass::kWorkerLost:
     case FailureClass::kHang:
     case FailureClass::kCorruption:
-    case FailureClass::kStartFailed:
     case FailureClass::kRankKilled:
       return true;
+    case FailureClass::kStartFailed:
+      return attempt.missing == Missing::kNothing;
     case FailureClass::kNone:
     case FailureClass::kPreempted:
     case FailureClass::kOutOfMemory:
@@ -150,9 +183,10 @@ bool MayBeTheWorkers(FailureClass kind) {
   return false;
 }
 
-bool ProvesTheWorkers(FailureClass kind) {
-  return kind == FailureClass::kApplication || kind == FailureClass::kDataError ||
-         kind == FailureClass::kNonFinite;
+bool ProvesTheWorkers(const Attempt& attempt) {
+  const FailureClass kind = attempt.failure_class;
+  return attempt.missing == Missing::kOnWorker || kind == FailureClass::kApplication ||
+         kind == FailureClass::kDataError || kind == FailureClass::kNonFinite;
 }
 
 std::set<std::string> FailedOn(const Job& job) {
@@ -163,8 +197,12 @@ std::set<std::string> FailedOn(const Job& job) {
     const FailureClass kind = attempt.failure_class;
     if (kind == FailureClass::kPreempted || kind == FailureClass::kNone) return true;
     --left;
-    if (!ProvesTheWorkers(kind)) return false;
-    for (const Rank& rank : attempt.ranks) workers.insert(rank.worker);
+    if (!ProvesTheWorkers(attempt)) return false;
+    // Where it is missing is known; the others of the gang may have it.
+    const Rank* lacks = attempt.missing != Missing::kNothing ? FailedRank(attempt) : nullptr;
+    for (const Rank& rank : attempt.ranks) {
+      if (lacks == nullptr || lacks == &rank) workers.insert(rank.worker);
+    }
     return true;
   };
   if (job.current == nullptr || !add(*job.current)) return workers;
@@ -197,6 +235,8 @@ std::optional<Quarantine> JudgeWorker(const Snapshot& snapshot, const Worker& wo
   quarantine.evidence = EvidenceOf(*found, settings);
   return quarantine;
 }
+
+bool IsSpared(const Worker& worker) { return absl::StartsWith(worker.quarantine_reason, kSpared); }
 
 std::string WhySpared(const Snapshot& snapshot, const Worker& worker,
                       const QuarantineSettings& settings, absl::Time now) {

@@ -1,11 +1,13 @@
 // When a worker that looks healthy is no longer trusted with new work. Pure.
 //
 // Each failure that begins on a worker is a strike against it, but no verdict: most failures are
-// the job's own. What looks like an error of the program is none before the job got on elsewhere.
-// It takes two signals to blame the worker: failures of two different jobs, or failures of one job,
-// not of its program, that afterwards got on without it. Many strikes at once are one incident. A
-// quarantine ends by itself (parole), the next one is twice as long. When much of a pool would be
-// in quarantine, it is not the workers; then people are told.
+// the job's own. What looks like an error of the program, or of who asked for a program that is not
+// there, is none before the job got on elsewhere. It takes two signals to blame the worker:
+// failures of jobs of two users, since those of one may all run the same faulty program; or of one
+// user's job, not of its program, that afterwards got on without the worker; or of two jobs, one of
+// which did so. Many strikes at once are one incident. A quarantine ends by itself (parole), the
+// next one is twice as long. When much of a pool would be in quarantine, it is not the workers;
+// then people are told.
 #pragma once
 
 #include <cstdint>
@@ -30,13 +32,13 @@ struct QuarantineSettings {
   double max_share = 0.34;  // of a pool's workers may be in quarantine at a time; of two: one
 };
 
-// Whether a failure of this class may be the worker's. An application's error, bad data or too
-// little memory alone never is.
-bool MayBeTheWorkers(FailureClass kind);
+// Whether the failure of this attempt may be the worker's. An application's error, bad data, too
+// little memory or a program that is not there alone never is.
+bool MayBeTheWorkers(const Attempt& attempt);
 
-// Whether a failure of this class was the worker's after all if the job gets on elsewhere: a GPU, a
-// mount or a library that is broken there looks like an error of the program.
-bool ProvesTheWorkers(FailureClass kind);
+// Whether it was the worker's after all if the job gets on elsewhere: a GPU, a mount or a library
+// that is broken there looks like an error of the program.
+bool ProvesTheWorkers(const Attempt& attempt);
 
 // The workers of the attempts in a row that failed so, the newest first: the next one tells more on
 // others.
@@ -62,6 +64,7 @@ std::optional<Quarantine> JudgeWorker(const Snapshot& snapshot, const Worker& wo
 // Why a worker that would be in quarantine is not, with what stands against it; empty: it would not
 // be. Begins with kSpared.
 inline constexpr absl::string_view kSpared = "not quarantined";
+bool IsSpared(const Worker& worker);  // as it was last judged
 std::string WhySpared(const Snapshot& snapshot, const Worker& worker,
                       const QuarantineSettings& settings, absl::Time now);
 

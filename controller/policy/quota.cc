@@ -1,5 +1,7 @@
 #include "controller/policy/quota.h"
 
+#include <array>
+
 #include "absl/strings/str_cat.h"
 
 namespace muster::controller {
@@ -18,6 +20,14 @@ bool Over(const Bound& bound, uint32_t more) {
 
 std::string User(const QuotaHolder& holder) {
   return absl::StrCat("user ", holder.user, " in project ", holder.project_name);
+}
+
+// Requires a project.
+std::array<Bound, 2> SlotBounds(const QuotaHolder& holder, const ProjectUse& use) {
+  return {
+      Bound{absl::StrCat("project ", holder.project_name), holder.project->quota.slots,
+            use.all.slots},
+      Bound{User(holder), holder.project->QuotaOf(holder.user).slots, use.Of(holder.user).slots}};
 }
 
 }  // namespace
@@ -39,10 +49,7 @@ absl::Status MayQueue(const QuotaHolder& holder, const ProjectUse& use, uint32_t
 std::optional<std::string> WhyOverSlots(const QuotaHolder& holder, const ProjectUse& use,
                                         uint32_t slots) {
   if (holder.project == nullptr) return std::nullopt;
-  const Bound bounds[] = {
-      {absl::StrCat("project ", holder.project_name), holder.project->quota.slots, use.all.slots},
-      {User(holder), holder.project->QuotaOf(holder.user).slots, use.Of(holder.user).slots}};
-  for (const Bound& bound : bounds) {
+  for (const Bound& bound : SlotBounds(holder, use)) {
     if (!Over(bound, slots)) continue;
     return absl::StrCat("over quota: ", bound.who, " holds ", bound.taken, " of its ", *bound.most,
                         " slots and the job needs ", slots);
@@ -62,10 +69,14 @@ SlotsOver CountSlotsOver(const QuotaHolder& holder, const ProjectUse& use, uint3
 }
 
 absl::Status FitsQuota(const QuotaHolder& holder, uint32_t slots) {
-  const std::optional<std::string> why = WhyOverSlots(holder, ProjectUse(), slots);
-  if (!why.has_value()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("refused: ", *why, "; ask for fewer ranks, or have the quota raised"));
+  if (holder.project == nullptr) return absl::OkStatus();
+  for (const Bound& bound : SlotBounds(holder, ProjectUse())) {
+    if (!Over(bound, slots)) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "refused: over quota: ", bound.who, " may hold ", *bound.most, " slots and the job needs ",
+        slots, "; ask for fewer ranks, or have the quota raised"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace muster::controller

@@ -69,13 +69,6 @@ const Attempt* FailedBefore(const Job& job) {
   return nullptr;
 }
 
-// Null: the cause is no rank's alone.
-const Rank* FailedRank(const Attempt& attempt) {
-  const bool known =
-      attempt.failed_rank >= 0 && static_cast<size_t>(attempt.failed_rank) < attempt.ranks.size();
-  return known ? &attempt.ranks[attempt.failed_rank] : nullptr;
-}
-
 // Whether both ended of the same, as far as that is known. A rank that hung tells nothing by how it
 // was killed then.
 bool EndedAlike(const Attempt& a, const Attempt& b) {
@@ -86,7 +79,19 @@ bool EndedAlike(const Attempt& a, const Attempt& b) {
   return one->exit_code == other->exit_code && one->signal == other->signal;
 }
 
-// Whether one of its pools could hold the gang without any worker that both attempts were on.
+// Whether one of its pools could hold the gang, if all others left, without these workers.
+bool CouldRunWithout(const Snapshot& snapshot, const JobNeeds& needs,
+                     const std::set<std::string>& without) {
+  std::map<std::string, uint64_t> ranks;  // by pool
+  snapshot.workers.ForEach([&](const Worker& worker) {
+    if (!TakesWork(worker, needs) || without.count(worker.name) != 0) return;
+    ranks[worker.facts.pool] += IdleRanks(worker, needs);
+  });
+  return std::any_of(ranks.begin(), ranks.end(),
+                     [&](const auto& pool) { return pool.second >= needs.min_ranks; });
+}
+
+// Likewise without any worker that both attempts were on.
 bool CouldRunElsewhere(const Snapshot& snapshot, const Job& job, const Attempt& before) {
   std::set<std::string> both;
   for (const Rank& rank : job.current->ranks) {
@@ -94,15 +99,7 @@ bool CouldRunElsewhere(const Snapshot& snapshot, const Job& job, const Attempt& 
                                     [&](const Rank& other) { return other.worker == rank.worker; });
     if (shared) both.insert(rank.worker);
   }
-  if (both.empty()) return false;
-  const JobNeeds& needs = job.settings->needs;
-  std::map<std::string, uint64_t> ranks;  // by pool
-  snapshot.workers.ForEach([&](const Worker& worker) {
-    if (!TakesWork(worker, needs) || both.count(worker.name) != 0) return;
-    ranks[worker.facts.pool] += IdleRanks(worker, needs);
-  });
-  return std::any_of(ranks.begin(), ranks.end(),
-                     [&](const auto& pool) { return pool.second >= needs.min_ranks; });
+  return !both.empty() && CouldRunWithout(snapshot, job.settings->needs, both);
 }
 
 bool SameAsBefore(const Snapshot& snapshot, const Job& job) {
@@ -111,6 +108,33 @@ bool SameAsBefore(const Snapshot& snapshot, const Job& job) {
   const bool same = before != nullptr && Repeats(now) && EndedAlike(now, *before) &&
                     before->last_step == now.last_step && now.last_step > 0;
   return same && !CouldRunElsewhere(snapshot, job, *before);
+}
+
+// How often each worker turned out to lack what the command runs, since the last requeue.
+std::map<std::string, uint32_t> Lacking(const Job& job) {
+  std::map<std::string, uint32_t> workers;
+  const auto count = [&](const Attempt& attempt) {
+    const Rank* rank = FailedRank(attempt);
+    const bool lacks = attempt.missing == Missing::kOnWorker && rank != nullptr;
+    if (lacks && attempt.number > job.requeued_after) ++workers[rank->worker];
+  };
+  for (const auto& attempt : job.past) count(*attempt);
+  count(*job.current);
+  return workers;
+}
+
+// Why the job ends when what its command runs was not there; empty: another worker may have it.
+std::string WhyNobodyHasIt(const Snapshot& snapshot, const Job& job,
+                           const std::map<std::string, uint32_t>& lacking) {
+  if (job.current->missing == Missing::kInUpload) return "trying again would not help";
+  std::set<std::string> names;
+  for (const auto& [name, times] : lacking) names.insert(name);
+  if (CouldRunWithout(snapshot, job.settings->needs, names)) return "";
+  const std::string others =
+      names.size() <= 1 ? ""
+                        : absl::StrCat("nor have ", names.size() - 1, " other",
+                                       names.size() == 2 ? "" : "s", " that were tried, and ");
+  return absl::StrCat(others, "no other worker could take the job");
 }
 
 struct Budget {
@@ -201,10 +225,26 @@ RestartDecision DecideRestart(const Snapshot& snapshot, const Job& job, uint64_t
     return decision;
   }
   if (SameAsBefore(snapshot, job)) {
-    decision.input = JobInput::kNotRetryable;
+    decision.input = JobInput::kNoProgressMade;
     decision.message =
         absl::StrCat(kind, " twice in a row at step ", attempt.last_step, ": ", attempt.cause);
     return decision;
+  }
+  const bool missing = attempt.missing != Missing::kNothing;
+  bool at_once = false;
+  if (missing) {
+    const std::map<std::string, uint32_t> lacking = Lacking(job);
+    const std::string why = WhyNobodyHasIt(snapshot, job, lacking);
+    if (!why.empty()) {
+      decision.input = JobInput::kNotRetryable;
+      decision.message = absl::StrCat(kind, ": ", attempt.cause, "; ", why);
+      return decision;
+    }
+    // Waiting mends no worker that lacks the program, and one asked for the first time needs no
+    // rest.
+    const Rank* failed = FailedRank(attempt);
+    const auto times = failed == nullptr ? lacking.end() : lacking.find(failed->worker);
+    at_once = times != lacking.end() && times->second == 1;
   }
   const Budget budget = BudgetOf(job, attempt.failure_class);
   if (!budget.given) {
@@ -214,17 +254,19 @@ RestartDecision DecideRestart(const Snapshot& snapshot, const Job& job, uint64_t
     return decision;
   }
   if (budget.used >= budget.limit) {
-    decision.input = JobInput::kBudgetSpent;
+    const bool hung = attempt.failure_class == FailureClass::kHang;
+    decision.input = hung ? JobInput::kNoProgressMade : JobInput::kBudgetSpent;
     decision.message = absl::StrCat(kind, ": ", attempt.cause, "; restarted ", budget.used,
                                     " times in a row without getting further (", budget.key, ": ",
                                     budget.limit, ")");
     return decision;
   }
   decision.charged = true;
-  decision.wait = Backoff(job.settings->restart, job.restarts_in_row, seed);
-  decision.message =
-      absl::StrCat("attempt ", attempt.number, " lost (", kind, ": ", attempt.cause, "); restart ",
-                   budget.used + 1, " of ", budget.limit, " in ", HumanDuration(decision.wait));
+  if (!at_once) decision.wait = Backoff(job.settings->restart, job.restarts_in_row, seed);
+  decision.message = absl::StrCat(
+      "attempt ", attempt.number, " lost (", kind, ": ", attempt.cause, "); ",
+      missing ? "another worker may have it; " : "", "restart ", budget.used + 1, " of ",
+      budget.limit, at_once ? " at once" : absl::StrCat(" in ", HumanDuration(decision.wait)));
   return decision;
 }
 

@@ -6,7 +6,8 @@
 // here. Preemption is free. Out of memory and bad data have a budget of 0 unless the spec says
 // otherwise. What comes from the job's own code and stops it in the same way at the same step twice
 // in a row stops it for good, unless that was on a worker which it could do without; a job that
-// reports no steps is not judged by them.
+// reports no steps is not judged by them. A command whose program or folder is not there is tried
+// at once on another worker, and ends when no other could take it.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@
 namespace muster::controller {
 
 struct RestartDecision {
-  JobInput input = JobInput::kClearedForRetry;  // or kBudgetSpent, kNotRetryable
+  JobInput input = JobInput::kClearedForRetry;  // or kBudgetSpent, kNotRetryable, kNoProgressMade
   absl::Duration wait;                          // before the next placement
   bool charged = false;                         // counts against the budget
   std::string message;                          // for people

@@ -14,10 +14,6 @@ absl::Duration Lasted(const Attempt& attempt, absl::Time now) {
   return std::max(std::min(attempt.ended, now) - attempt.started, absl::ZeroDuration());
 }
 
-std::string TimeText(absl::Time time) {
-  return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", time, absl::UTCTimeZone());
-}
-
 }  // namespace
 
 absl::Duration RunTime(const Job& job, absl::Time now) {
@@ -34,12 +30,12 @@ absl::Duration RunTime(const Job& job, absl::Time now) {
 absl::Status CanKeepTimes(const SchedulingSettings& scheduling, absl::Time now) {
   if (scheduling.deadline <= now) {
     return absl::FailedPreconditionError(
-        absl::StrCat("refused: its deadline, ", TimeText(scheduling.deadline), ", has passed"));
+        absl::StrCat("refused: its deadline, ", Rfc3339Text(scheduling.deadline), ", has passed"));
   }
   if (scheduling.deadline <= scheduling.begin) {
     return absl::FailedPreconditionError(
-        absl::StrCat("refused: it may begin at ", TimeText(scheduling.begin),
-                     " and must have ended by ", TimeText(scheduling.deadline)));
+        absl::StrCat("refused: it may begin at ", Rfc3339Text(scheduling.begin),
+                     " and must have ended by ", Rfc3339Text(scheduling.deadline)));
   }
   return absl::OkStatus();
 }
@@ -64,7 +60,7 @@ std::optional<PassedLimit> JudgeLimits(const Snapshot& snapshot, const Job& job,
   if (limits.deadline <= now) {
     return PassedLimit{
         .input = waits ? JobInput::kDeadlinePassed : JobInput::kTimeLimit,
-        .message = absl::StrCat("its deadline, ", TimeText(limits.deadline), ", has passed")};
+        .message = absl::StrCat("its deadline, ", Rfc3339Text(limits.deadline), ", has passed")};
   }
   if (job.state == JobState::kSuspended || limits.max_run_time == absl::InfiniteDuration()) {
     return std::nullopt;

@@ -277,6 +277,10 @@ std::string EncodeSettings(const JobSettings& settings) {
     writer.Text("project", settings.project);
     writer.Number("priority", settings.priority);
     writer.Number("keep_last", settings.keep_last);
+    if (!settings.tags.empty()) {
+      Writer tags(writer.Object("tags"));
+      for (const auto& [name, value] : settings.tags) tags.Label(name, value);
+    }
     writer.TextUnlessEmpty("upload", settings.upload);
     writer.ListUnlessEmpty("resume_from", settings.resume_from,
                            [](uint64_t id) { return absl::StrCat(id); });
@@ -297,6 +301,9 @@ absl::StatusOr<JobSettings> DecodeSettings(absl::string_view text) {
     reader.Text("project", out.project);
     reader.Number("priority", out.priority);
     reader.Number("keep_last", out.keep_last);
+    if (const Json* tags = reader.Find("tags"); tags != nullptr && tags->is_object()) {
+      for (const auto& [name, value] : tags->items()) out.tags[name] = reader.TextOf(value);
+    }
     reader.Text("upload", out.upload);
     reader.List("resume_from", [&](const Json& id) {
       out.resume_from.push_back(static_cast<uint64_t>(reader.IntOf(id)));

@@ -206,8 +206,10 @@ absl::Status SqliteDatabase::Configure() {
   sqlite3_limit(db_, SQLITE_LIMIT_EXPR_DEPTH, kMaxExpressionDepth);
   sqlite3_limit(db_, SQLITE_LIMIT_ATTACHED, 0);
   // Exclusive before WAL: then the WAL's index lives in our memory and no other process can join.
+  // Pages, of a new file, hold four queued jobs: with the default of 4 KiB the log is written in
+  // twice as many calls.
   for (const char* pragma :
-       {"PRAGMA locking_mode=EXCLUSIVE", "PRAGMA journal_mode=WAL",
+       {"PRAGMA page_size=8192", "PRAGMA locking_mode=EXCLUSIVE", "PRAGMA journal_mode=WAL",
         Planted(PlantedBug::kLazySync) ? "PRAGMA synchronous=NORMAL" : "PRAGMA synchronous=FULL",
         "PRAGMA mmap_size=0", "PRAGMA wal_autocheckpoint=0", "PRAGMA foreign_keys=ON",
         "PRAGMA temp_store=MEMORY"}) {

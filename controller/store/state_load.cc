@@ -91,7 +91,7 @@ absl::Status LoadAttempts(SqliteDatabase& db, absl::Duration now, Loading& loadi
   SqliteStatement row = db.Prepare(
       "SELECT job_id, number, generation, term, started_ms, ended_ms, failure_class, cause, reason,"
       " reached_running, save_requested, first_step, last_step, resume, yielded_to, failed_rank,"
-      " stake_slot_seconds, lost_slot_seconds FROM attempts ORDER BY job_id, number");
+      " stake_slot_seconds, lost_slot_seconds, missing FROM attempts ORDER BY job_id, number");
   for (;;) {
     MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
     if (!more) return absl::OkStatus();
@@ -115,6 +115,7 @@ absl::Status LoadAttempts(SqliteDatabase& db, absl::Duration now, Loading& loadi
     attempt.failed_rank = static_cast<int32_t>(row.Int(15));
     attempt.stake_slot_seconds = row.Int(16);
     attempt.lost_slot_seconds = row.Int(17);
+    attempt.missing = static_cast<Missing>(row.Int(18));
     std::vector<Attempt>& attempts = loading.attempts[attempt.job_id];
     attempts.push_back(std::move(attempt));
     if (attempts.back().number != attempts.size()) {

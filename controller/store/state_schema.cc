@@ -243,6 +243,15 @@ ALTER TABLE attempts ADD COLUMN lost_slot_seconds INTEGER NOT NULL DEFAULT -1;
           // What workers run container images by, with commas between.
           R"sql(
 ALTER TABLE workers ADD COLUMN container_runtimes TEXT NOT NULL DEFAULT '';
+)sql",
+          // Whether what an attempt was to run was not there.
+          R"sql(
+ALTER TABLE attempts ADD COLUMN missing INTEGER NOT NULL DEFAULT 0;
+)sql",
+          // Jobs are found by their tags, which older rows have in the spec alone.
+          R"sql(
+UPDATE jobs SET settings = json_set(settings, '$.tags', json_extract(spec_json, '$.tags'))
+  WHERE iif(json_valid(spec_json), json_type(spec_json, '$.tags'), NULL) = 'object';
 )sql"};
 }
 

@@ -147,15 +147,16 @@ absl::Status StateStore::PutAttempt(const ChangeSet::AttemptChange& change) {
     SqliteStatement row = database_->Prepare(
         "INSERT INTO attempts (job_id, number, generation, term, started_ms, ended_ms,"
         " failure_class, cause, reason, reached_running, save_requested, first_step, last_step,"
-        " resume, yielded_to, failed_rank, stake_slot_seconds, lost_slot_seconds)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " resume, yielded_to, failed_rank, stake_slot_seconds, lost_slot_seconds,"
+        " missing)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (job_id, number) DO UPDATE SET ended_ms = excluded.ended_ms,"
         " failure_class = excluded.failure_class, cause = excluded.cause, reason = excluded.reason,"
         " reached_running = excluded.reached_running, save_requested = excluded.save_requested,"
         " first_step = excluded.first_step, last_step = excluded.last_step,"
         " yielded_to = excluded.yielded_to, failed_rank = excluded.failed_rank,"
         " stake_slot_seconds = excluded.stake_slot_seconds,"
-        " lost_slot_seconds = excluded.lost_slot_seconds");
+        " lost_slot_seconds = excluded.lost_slot_seconds, missing = excluded.missing");
     row.Bind(attempt.job_id).Bind(attempt.number).Bind(attempt.generation).Bind(attempt.term);
     BindTime(row, attempt.started);
     BindTime(row, attempt.ended);
@@ -170,7 +171,8 @@ absl::Status StateStore::PutAttempt(const ChangeSet::AttemptChange& change) {
         .Bind(attempt.yielded_to)
         .Bind(attempt.failed_rank)
         .Bind(attempt.stake_slot_seconds)
-        .Bind(attempt.lost_slot_seconds);
+        .Bind(attempt.lost_slot_seconds)
+        .Bind(static_cast<int>(attempt.missing));
     MUSTER_RETURN_IF_ERROR(row.Run());
   }
   for (uint32_t index : change.ranks) {

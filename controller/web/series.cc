@@ -125,8 +125,9 @@ void FillJobs(const Snapshot& snapshot, const SeriesInputs& inputs,
 }
 
 void FillWorkers(const Snapshot& snapshot, Registry& registry) {
-  std::map<std::string, double> by_state{
-      {"ready", 0}, {"suspect", 0}, {"lost", 0}, {"draining", 0}};
+  // All stand, so that a state that everybody has left shows zero.
+  std::map<std::string, double> by_state{{"ready", 0},   {"suspect", 0},  {"quarantined", 0},
+                                         {"drained", 0}, {"draining", 0}, {"lost", 0}};
   std::map<std::vector<std::string>, double> slots;
   snapshot.workers.ForEach([&](const Worker& worker) {
     const absl::string_view state = WorkerStateName(worker);

@@ -99,6 +99,18 @@ TEST_F(VerbsTest, LsOfNothingIsAHeader) {
   EXPECT_EQ(run_({"ls", "-o", "json"}).out, "[]\n");
 }
 
+TEST_F(VerbsTest, LsAsksForJobsWithAllTagsGiven) {
+  EXPECT_EQ(run_({"ls", "--tag", "team=vision", "--tag", "why=a=b"}).code, 0);
+  const auto tags = service_.last_list().tags();
+  EXPECT_EQ(tags.size(), 2u);
+  EXPECT_EQ(tags.at("team"), "vision");
+  EXPECT_EQ(tags.at("why"), "a=b");
+  EXPECT_THAT(run_({"ls", "--tag", "team"}).err, HasSubstr("--tag team: must be NAME=VALUE"));
+  const CliResult two = run_({"ls", "--tag", "team=a", "--tag", "team=b"});
+  EXPECT_EQ(two.code, 2);
+  EXPECT_THAT(two.err, HasSubstr("no job has two values of team"));
+}
+
 TEST_F(VerbsTest, LsRefusesAStateThatThereIsNot) {
   const CliResult result = run_({"ls", "--state", "sleeping"});
   EXPECT_EQ(result.code, 2);
@@ -128,6 +140,13 @@ TEST_F(VerbsTest, AMisspeltVerbIsNamedWithTheNearestOne) {
   EXPECT_EQ(result.code, 2);
   EXPECT_EQ(result.err, "muster: unknown verb `sumbit`\n  did you mean `submit`?\n");
   EXPECT_THAT(run_({"qqqqqqqqqq"}).err, HasSubstr("--help"));
+}
+
+TEST_F(VerbsTest, TheHelpOfAVerbThatThereIsNotIsAFault) {
+  const CliResult result = run_({"sumbit", "--help"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err, "muster: unknown verb `sumbit`\n  did you mean `submit`?\n");
 }
 
 TEST_F(VerbsTest, UsageErrorsAreJsonToo) {
@@ -507,6 +526,33 @@ TEST_F(VerbsTest, SubmitReportsEveryFaultAndSendsNothing) {
   EXPECT_EQ(run_({"submit", "-f", run_.dir().path()}).code, 2);
   EXPECT_EQ(run_({"submit", "-f", "-"}, std::string((1 << 20) + 1, ' ')).code, 2);
   EXPECT_EQ(run_({"submit", "-f", path, "--idempotency-key", std::string(129, 'k')}).code, 2);
+}
+
+TEST_F(VerbsTest, SubmitWaitsForAJobByItsName) {
+  service_.PutJob(MakeJob(7, "digits", v1::RUNNING));
+  v1::GetJobResponse task = MakeJob(12, "sweep", v1::PENDING);
+  task.mutable_summary()->set_array_id(9);
+  task.mutable_summary()->set_array_index(3);
+  service_.PutJob(task);
+  const CliResult result =
+      run_({"submit", "-f", JobFile(kGood), "--after", "digits,sweep:any,42_7:fail,5"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(service_.submits()[0].spec().scheduling().after(),
+              ::testing::ElementsAre("7", "9:any", "42_7:fail", "5"))
+      << "of an array all of it";
+  EXPECT_EQ(run_({"submit", "-f", JobFile(kGood), "--after", "nosuch"}).code, 3);
+  EXPECT_EQ(service_.submits().size(), 1u);
+}
+
+TEST_F(VerbsTest, SubmitNamesExcludedWorkersThatNobodyKnows) {
+  v1::WorkerInfo worker;
+  worker.set_name("worker-1");
+  service_.PutWorker(worker);
+  EXPECT_EQ(run_({"submit", "-f", JobFile(kGood), "--exclude", "worker-1"}).err, "");
+  const CliResult result = run_({"submit", "-f", JobFile(kGood), "--exclude", "worker-1,wroker-2"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.err, StartsWith("warning: no worker is called `wroker-2`"));
+  EXPECT_EQ(service_.submits().size(), 2u) << "it may come";
 }
 
 TEST_F(VerbsTest, DryRunPrintsASpecThatCanBeSubmitted) {

@@ -1,9 +1,17 @@
 // The bounds of an open gRPC port, each by what a caller beyond it hears.
 #include "controller/rpc_server.h"
 
+#include <errno.h>
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 
+#include <chrono>
+
+#include "absl/strings/numbers.h"
+#include "common/base/unique_fd.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_map.h"
 #include "muster/v1/job_service.grpc.pb.h"
@@ -46,12 +54,54 @@ class PatientService final : public v1::JobService::CallbackService {
 
 class RpcServerTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    auto server = RpcServer::Start({"test", "127.0.0.1:0", kReceiveBytes, 16 << 20}, {&service_});
+  void SetUp() override { Start(options_); }
+  void Start(const RpcServerOptions& options) {
+    auto server = RpcServer::Start(options, {&service_});
     ASSERT_OK(server);
     server_ = *std::move(server);
     stub_ = v1::JobService::NewStub(MakeChannel({.address = server_->address()}));
   }
+  // How a watch on which nothing is sent ends, by a client that pings so often and waits so long.
+  absl::StatusCode EndOfIdleWatch(absl::Duration ping_interval, absl::Duration patience) {
+    stub_ = v1::JobService::NewStub(
+        MakeChannel({.address = server_->address(), .ping_interval = ping_interval}));
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoMicroseconds(patience));
+    const auto reader = stub_->WatchJob(&context, {});
+    v1::WatchJobResponse response;
+    EXPECT_FALSE(reader->Read(&response));
+    return FromGrpc(reader->Finish()).code();
+  }
+  // A client that says this and then nothing; it returns when the server has hung up.
+  void AwaitHangUp(const std::string& words) {
+    UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in to = {};
+    to.sin_family = AF_INET;
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int port = 0;
+    const std::string address = server_->address();
+    ASSERT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port));
+    to.sin_port = htons(static_cast<uint16_t>(port));
+    ASSERT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+    // A server that never hangs up fails the test, not the whole program.
+    const timeval patience = {.tv_sec = 60, .tv_usec = 0};
+    ASSERT_EQ(::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+    ASSERT_EQ(::send(fd.get(), words.data(), words.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(words.size()));
+    ssize_t count = 0;
+    char bytes[4096];
+    do {
+      count = ::recv(fd.get(), bytes, sizeof bytes, 0);
+      if (count > 0) heard_.append(bytes, static_cast<size_t>(count));
+    } while (count > 0);
+    EXPECT_TRUE(count == 0 || errno == ECONNRESET) << "it is still connected";
+  }
+
+  const RpcServerOptions options_ = {.name = "test",
+                                     .listen = "127.0.0.1:0",
+                                     .max_receive_bytes = kReceiveBytes,
+                                     .memory_bytes = 16 << 20};
+  std::string heard_;
 
   PatientService service_;
   std::unique_ptr<RpcServer> server_;
@@ -103,6 +153,39 @@ TEST_F(RpcServerTest, OneConnectionHasOnlySoManyStreams) {
   grpc::ClientContext next;
   EXPECT_OK(FromGrpc(stub_->GetVersion(&next, {}, &response)));
   for (const auto& watch : watches) watch->context.TryCancel();
+}
+
+TEST_F(RpcServerTest, AnIdleStreamOutlivesTheClientsPings) {
+  RpcServerOptions options = options_;
+  options.ping_interval = absl::Milliseconds(50);
+  options.ping_timeout = absl::Seconds(30);
+  Start(options);
+  // gRPC sends one a second at most; who may not is closed at the third, as the next test shows.
+  EXPECT_EQ(EndOfIdleWatch(options.ping_interval, absl::Seconds(5)),
+            absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(RpcServerTest, WhoPingsMoreThanTwiceAsOftenAsItMayIsClosed) {
+  EXPECT_EQ(EndOfIdleWatch(absl::Milliseconds(50), absl::Minutes(1)),
+            absl::StatusCode::kUnavailable);
+}
+
+TEST_F(RpcServerTest, WhoConnectsAndSaysNothingIsClosed) {
+  RpcServerOptions options = options_;
+  options.handshake_timeout = absl::Milliseconds(100);
+  Start(options);
+  AwaitHangUp("");
+}
+
+TEST_F(RpcServerTest, AClientThatNoLongerAnswersIsPingedAndClosed) {
+  RpcServerOptions options = options_;
+  options.ping_interval = options.ping_timeout = absl::Milliseconds(100);
+  Start(options);
+  // HTTP/2's greeting, with settings that change none.
+  AwaitHangUp(std::string("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") +
+              std::string("\0\0\0\4\0\0\0\0\0", 9));
+  // The head of a ping: 8 bytes, of type 6, no answer, of the connection.
+  EXPECT_THAT(heard_, ::testing::HasSubstr(std::string("\0\0\10\6\0\0\0\0\0", 9)));
 }
 
 }  // namespace

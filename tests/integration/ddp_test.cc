@@ -72,10 +72,10 @@ void ExpectEveryReportOnce(Cluster& cluster, uint64_t job) {
 }
 
 TEST(Ddp, AKilledRankIsResumedAndEndsWithTheSameWeights) {
-  if (RunProcess({Python(), "-c", "import torch.distributed"}, {}, absl::Minutes(2)).exit_code !=
-      0) {
-    GTEST_SKIP() << "no PyTorch in " << Python() << "; scripts/setup makes it";
-  }
+  const ProcessResult torch =
+      RunProcess({Python(), "-c", "import torch.distributed"}, {}, absl::Minutes(2));
+  ASSERT_EQ(torch.exit_code, 0) << "no PyTorch in " << Python()
+                                << " (scripts/setup makes it): " << torch.err;
   Cluster cluster;
   ASSERT_NO_FATAL_FAILURE(cluster.Up(2));
   const uint64_t untouched = SubmitDdp(cluster, "untouched");

@@ -68,5 +68,19 @@ TEST(Train, DigitsReach97PercentAndPythonAgreesToTheSample) {
       << scored.out;
 }
 
+TEST(Train, WithoutAProgressTimeoutRanksGatherOverEachTransportOfOneHost) {
+  Cluster cluster;
+  ASSERT_NO_FATAL_FAILURE(cluster.Up(2));
+  for (const std::string transport : {"shared_memory", "gloo"}) {
+    DigitsJob job;
+    job.steps = 20;
+    const uint64_t id = cluster.Submit(
+        ToYaml(job),
+        {"--set", "restart.progress_timeout=0s", "--set", "train.parallel.transport=" + transport});
+    EXPECT_EQ(cluster.WaitForEnd(id, absl::Minutes(2)), "SUCCEEDED") << cluster.Show(id).dump(1);
+    EXPECT_EQ(Number(Member(cluster.Show(id), "summary"), "restarts"), 0);
+  }
+}
+
 }  // namespace
 }  // namespace muster::testing

@@ -36,10 +36,7 @@ def run(folder, timeout=300, fails=False, **settings):
     spec["checkpoint"]["every_steps"] = STEPS if "steps" in settings else 0
     gang = Gang(os.path.join(BIN, "muster-trainer"), spec, folder, ranks=1)
     gang.start()
-    try:
-        codes = gang.wait(timeout)
-    finally:
-        gang.kill()
+    codes = gang.wait(timeout)
     if codes != [0] and not fails:
         raise RuntimeError(f"muster-trainer failed: {gang.results}")
     losses = {step: values["loss"] for _, step, values in gang.metrics[0] if "loss" in values}

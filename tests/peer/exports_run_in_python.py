@@ -40,14 +40,7 @@ def checkpoint(folder, model, data, **settings):
     spec = resolved_spec({"model": model, "data": data, "batch_size": 8, "steps": STEPS, "seed": 3,
                           "optimizer": {"name": "adamw", "lr": 1e-3, "weight_decay": 0.0, "beta1": 0.9, "beta2": 0.999,
                                         "eps": 1e-8}, **settings}, ranks=1)
-    gang = Gang(TRAINER, spec, folder, ranks=1)
-    gang.start()
-    try:
-        codes = gang.wait(300)
-    finally:
-        gang.kill()
-    if codes != [0]:
-        raise RuntimeError(f"muster-trainer failed: {gang.results}")
+    gang = Gang(TRAINER, spec, folder, ranks=1).run(300)
     return spec, gang.committed[-1]["path"]
 
 

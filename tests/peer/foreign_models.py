@@ -61,10 +61,7 @@ def run(model, folder, ranks=1, steps=STEPS, attempt=1, resume=(), plugins=None)
     gang = Gang(os.path.join(BIN, "muster-trainer"), spec, folder, ranks=ranks, attempt=attempt, resume=resume,
                 launch=launch)
     gang.start()
-    try:
-        codes = gang.wait(120)
-    finally:
-        gang.kill()
+    codes = gang.wait(120)
     losses = {step: values["loss"] for _, step, values in gang.metrics[0] if "loss" in values}
     return codes, losses, {line["step"]: line for line in gang.committed}, gang.results
 

@@ -12,18 +12,16 @@
 #include <ATen/ops/zeros.h>
 
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
-#include "common/ckpt/safetensors.h"
 #include "common/fs/file_system.h"
+#include "tests/peer/write_tensors.h"
 #include "tests/worker/dist/gang.h"
 #include "worker/checkpoint/restore.h"
-#include "worker/checkpoint/snapshot.h"
 #include "worker/models/batch_norm.h"
 
 namespace muster::worker {
@@ -70,15 +68,7 @@ absl::Status Run(const std::string& in, const std::string& out) {
     const bool samples = name == "y" || name == "dx";
     results.push_back({name, samples ? at::cat(parts) : at::stack(parts)});
   }
-  Snapshot snapshot;
-  snapshot.Copy(results);
-  std::ofstream file(out, std::ios::binary);
-  MUSTER_RETURN_IF_ERROR(WriteSafetensors(snapshot.Bytes(), [&file](absl::string_view bytes) {
-    file << bytes;
-    return absl::OkStatus();
-  }));
-  file.close();
-  return file ? absl::OkStatus() : absl::UnavailableError("cannot write " + out);
+  return muster::testing::WriteTensors(results, out);
 }
 
 }  // namespace

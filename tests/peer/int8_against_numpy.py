@@ -33,14 +33,7 @@ def train(folder, model, epochs, image_size, lr):
         "model": model, "data": {"digits": {"path": DIGITS, "image_size": image_size}}, "batch_size": 64, "epochs": epochs,
         "seed": 3, "optimizer": {"name": "adamw", "lr": lr, "weight_decay": 0.01, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8},
         "schedule": {"name": "cosine", "warmup_steps": 10, "final_fraction": 0.0, "start_fraction": 0.0}}, ranks=1)
-    gang = Gang(TRAINER, spec, folder, ranks=1)
-    gang.start()
-    try:
-        codes = gang.wait(300)
-    finally:
-        gang.kill()
-    if codes != [0]:
-        raise RuntimeError(f"muster-trainer failed: {gang.results}")
+    gang = Gang(TRAINER, spec, folder, ranks=1).run(300)
     return gang.committed[-1]["path"]
 
 

@@ -3,11 +3,12 @@
 
 Muster trains a small GPT-2 on this repository's own documentation. The weights that it saved after some steps go into
 GPT2LMHeadModel, which must then see the same losses over ten more steps on the same batches, the same loss and
-perplexity on the validation set, and the same final weights.
+perplexity on the validation set, and the same final weights. The network of the published size gives the same outputs.
 """
 import json
 import math
 import os
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -21,7 +22,7 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 import transformers  # noqa: E402
-from safetensors.torch import load_file  # noqa: E402
+from safetensors.torch import load_file, save_file  # noqa: E402
 
 import muster_data  # noqa: E402
 from muster_gang import Gang, resolved_spec  # noqa: E402
@@ -36,14 +37,7 @@ def train(train_section, folder, ranks=1, every_steps=0, timeout=240, resume=(),
     recipe.update(train_section)
     spec = resolved_spec(recipe, ranks=ranks)
     spec["checkpoint"]["every_steps"] = every_steps
-    gang = Gang(os.path.join(BIN, "muster-trainer"), spec, folder, ranks=ranks, attempt=attempt, resume=resume)
-    gang.start()
-    try:
-        codes = gang.wait(timeout)
-    finally:
-        gang.kill()
-    if codes != [0] * ranks:
-        raise RuntimeError(f"muster-trainer failed: {gang.results}")
+    gang = Gang(os.path.join(BIN, "muster-trainer"), spec, folder, ranks=ranks, attempt=attempt, resume=resume).run(timeout)
     metrics = {}
     for _, step, values in gang.metrics[0]:
         metrics.setdefault(step, {}).update(values)
@@ -162,6 +156,32 @@ class Gpt2AgainstHuggingFace(unittest.TestCase):
             else:
                 self.assertAlmostEqual(tensor.std().item() / theirs[name].std().item(), 1, delta=0.05, msg=name)
                 self.assertLess(abs(tensor.mean().item()), 1e-3, name)
+
+
+class Gpt2SmallAgainstHuggingFace(unittest.TestCase):
+    def test_the_published_size_gives_hugging_faces_outputs(self):
+        model = transformers.GPT2LMHeadModel(transformers.GPT2Config()).eval()
+        with torch.no_grad():
+            for parameter in model.parameters():  # no bias of zero and no norm of one for a mistake to hide behind
+                parameter.add_(torch.randn_like(parameter), alpha=0.02)
+        tokens = torch.randint(0, 50257, (2, 48))
+        with tempfile.TemporaryDirectory(prefix="muster-peer-") as folder, torch.no_grad():
+            paths = {name: os.path.join(folder, name) for name in ("spec", "weights", "inputs", "out")}
+            with open(paths["spec"], "w") as file:
+                json.dump(resolved_spec({
+                    "model": {"gpt2": {"layers": 12, "heads": 12, "width": 768, "context": 1024, "vocabulary": 50257,
+                                       "dropout": 0.0}},
+                    "data": {"tokens": {"path": folder, "context": 48, "vocabulary": 50257}}, "batch_size": 2, "steps": 1,
+                    "optimizer": {"name": "sgd", "lr": 0.1}}, ranks=1), file)
+            state = {name: tensor for name, tensor in model.state_dict().items() if name != "lm_head.weight"}
+            save_file(state, paths["weights"])
+            save_file({"inputs": tokens}, paths["inputs"])
+            subprocess.run([os.path.join(BIN, "muster-trainer"), "forward", "--spec", paths["spec"], "--weights",
+                            paths["weights"], "--inputs", paths["inputs"], "--classes", "50257", "--out", paths["out"]],
+                           check=True)
+            ours, theirs = load_file(paths["out"])["values"], model(tokens).logits
+        print(f"largest difference {(ours - theirs).abs().max().item():.2g} of values up to {theirs.abs().max().item():.3g}")
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
 class TwoRanksTrainAsOne(unittest.TestCase):

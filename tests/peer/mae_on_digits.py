@@ -30,17 +30,8 @@ def train(folder, model, epochs, lr, **settings):
         "clip_norm": 1.0, "validate_every_epochs": 0,
         "optimizer": {"name": "adamw", "lr": lr, "weight_decay": 0.05, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8},
         "schedule": {"name": "cosine", "warmup_steps": 20, "final_fraction": 0.0, "start_fraction": 0.0}, **settings}, ranks=1)
-    gang = Gang(os.path.join(BIN, "muster-trainer"), spec, folder, ranks=1)
-    gang.start()
-    try:
-        codes = gang.wait(400)
-    finally:
-        gang.kill()
-    with open(os.path.join(folder, "stderr-0.log")) as file:
-        log = file.read()
-    if codes != [0]:
-        raise RuntimeError(f"muster-trainer failed: {gang.results}\n{log}")
-    return gang.results[0]["results"], gang.committed[-1]["path"], log
+    gang = Gang(os.path.join(BIN, "muster-trainer"), spec, folder, ranks=1).run(400)
+    return gang.results[0]["results"], gang.committed[-1]["path"], gang.log()
 
 
 class MaeOnDigits(unittest.TestCase):

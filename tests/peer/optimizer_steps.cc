@@ -8,7 +8,6 @@
 #include <ATen/ops/empty.h>
 
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -17,10 +16,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
-#include "common/ckpt/safetensors.h"
 #include "common/fs/file_system.h"
+#include "tests/peer/write_tensors.h"
 #include "worker/checkpoint/restore.h"
-#include "worker/checkpoint/snapshot.h"
 #include "worker/trainer/compose.h"
 
 namespace muster::worker {
@@ -66,15 +64,7 @@ absl::Status Run(const std::string& case_file, const std::string& in, const std:
     for (const ModelTensor& entry : model.parameters())
       results.push_back({absl::StrCat("after.", step, ".", entry.name), entry.tensor.clone()});
   }
-  Snapshot snapshot;
-  snapshot.Copy(results);
-  std::ofstream file(out, std::ios::binary);
-  MUSTER_RETURN_IF_ERROR(WriteSafetensors(snapshot.Bytes(), [&file](absl::string_view bytes) {
-    file << bytes;
-    return absl::OkStatus();
-  }));
-  file.close();
-  return file ? absl::OkStatus() : absl::UnavailableError(absl::StrCat("cannot write ", out));
+  return muster::testing::WriteTensors(results, out);
 }
 
 }  // namespace

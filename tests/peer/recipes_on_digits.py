@@ -4,6 +4,7 @@
 Runs the real muster-trainer on data/digits (scripts/setup brings it; it is an error when it is not there).
 """
 import os
+import shutil
 import sys
 import tempfile
 import unittest
@@ -20,16 +21,7 @@ from muster_gang import Gang, resolved_spec  # noqa: E402
 
 def train(folder, ranks, recipe):
     """Returns (results, metrics of rank 0 by name and step)."""
-    gang = Gang(os.path.join(BIN, "muster-trainer"), resolved_spec(recipe, ranks=ranks), folder, ranks=ranks)
-    gang.start()
-    try:
-        codes = gang.wait(900)
-    finally:
-        gang.kill()
-    for socket in gang.sockets:
-        socket.close()
-    if codes != [0] * ranks:
-        raise RuntimeError(f"muster-trainer failed: {gang.results}")
+    gang = Gang(os.path.join(BIN, "muster-trainer"), resolved_spec(recipe, ranks=ranks), folder, ranks=ranks).run(900)
     metrics = {}
     for _, step, values in gang.metrics[0]:
         for name, value in values.items():
@@ -37,9 +29,10 @@ def train(folder, ranks, recipe):
     return gang.results[0]["results"], metrics
 
 
-def colour_pictures(folder):
-    """The digits as the arrays that the ImageNet recipe reads: uint8, three channels, 32 pixels wide."""
+def colour_pictures(folder, last=9):
+    """The digits 0 to `last` as the arrays that the ImageNet recipe reads: uint8, three channels, 32 pixels wide."""
     rows = np.loadtxt(DIGITS, delimiter=",")
+    rows = rows[rows[:, 64] <= last]
     pictures = np.clip(rows[:, :64].reshape(-1, 8, 8) * 16, 0, 255).astype(np.uint8)
     pictures = pictures.repeat(4, 1).repeat(4, 2)[:, None].repeat(3, 1)
     targets = rows[:, 64].astype(np.int64)
@@ -77,6 +70,41 @@ class RecipesOnDigits(unittest.TestCase):
         self.assertGreaterEqual(max(rates), steps - 1)
         print(f"test accuracy {results['test_accuracy']:.4f}")
         self.assertGreater(results["test_accuracy"], 0.9, "digits are not learnt")
+
+    def test_the_recipe_of_transfer_learning_needs_few_pictures(self):
+        """configs/resnet18-finetune.yaml but for size: a body that knows the digits 0 to 4 learns all ten from 150 pictures."""
+        with tempfile.TemporaryDirectory(prefix="muster-recipe-") as folder:
+            data = {name: os.path.join(folder, name) for name in ("five", "ten")}
+            for name, last in (("five", 4), ("ten", 9)):
+                os.makedirs(data[name])
+                colour_pictures(data[name], last)
+            weights = os.path.join(folder, "resnet18.safetensors")
+            adamw = {"name": "adamw", "weight_decay": 0.05, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}
+
+            def recipe(name, **settings):
+                return {"model": {"resnet18": {"width": 12, "stem": "imagenet", "zero_init_residual": False}},
+                        "data": {"numpy": {"path": data[name], "mean": [0.3, 0.3, 0.3], "std": [0.35, 0.35, 0.35]}},
+                        "batch_size": 64, "seed": 1, "label_smoothing": 0.1, "report_every_steps": 1,
+                        "schedule": {"name": "cosine", "warmup_steps": 20, "final_fraction": 0.0, "start_fraction": 0.0},
+                        "augment": {"crop_padding": 0, "crop_min_area": 0.6, "flip": 0.0, "rand_augment_operations": 0,
+                                    "rand_augment_magnitude": 0, "erase": 0.0, "mixup": 0.0, "cutmix": 0.0}, **settings}
+
+            train(os.path.join(folder, "body"), 1, recipe("five", epochs=14, optimizer={"lr": 0.004, **adamw}))
+            body = os.path.join(folder, "body", "checkpoints")
+            newest = max(os.listdir(body), key=lambda name: os.path.getmtime(os.path.join(body, name)))
+            shutil.copy(os.path.join(body, newest, "model.safetensors"), weights)
+
+            few = recipe("ten", epochs=40, ema={"decay": 0.9, "every_steps": 1, "warmup": True}, optimizer={
+                "lr": 0.001, **adamw, "groups": [{"pattern": "fc.*", "lr_scale": 10.0},
+                                                 {"pattern": "conv1.*", "frozen": True}]})
+            few["data"]["subset"] = 150
+            taught, metrics = train(os.path.join(folder, "taught"), 1, {**few, "weights": {"path": weights}})
+            fresh, _ = train(os.path.join(folder, "fresh"), 1, few)
+        counts = {name[len("transfer_"):]: values[0] for name, values in metrics.items() if name.startswith("transfer_")}
+        print(f"test accuracy {taught['test_accuracy']:.4f}, from fresh weights {fresh['test_accuracy']:.4f}; {counts}")
+        self.assertEqual(counts, {"loaded_tensors": 120, "fresh_tensors": 0, "reshaped_tensors": 2, "unused_tensors": 0})
+        self.assertGreater(taught["test_accuracy"], 0.85)
+        self.assertGreater(taught["test_accuracy"], fresh["test_accuracy"] + 0.05, "the weights are of no use")
 
     def test_the_transformer_recipe_learns(self):
         """configs/vit-digits.yaml, shorter."""

@@ -27,14 +27,7 @@ def train(folder, every, ranks=1):
         "data": {"synthetic": {"samples": 100, "shape": [3, 16, 16], "classes": 2}},
         "batch_size": 8, "steps": 6, "seed": 3, "artifacts": {"reconstructions_every_steps": every},
         "optimizer": {"name": "sgd", "lr": 0.1, "weight_decay": 0.0, "momentum": 0.9, "nesterov": False}}, ranks=ranks)
-    gang = Gang(os.path.join(BIN, "muster-trainer"), spec, folder, ranks=ranks)
-    gang.start()
-    try:
-        codes = gang.wait(120)
-    finally:
-        gang.kill()
-    if codes != [0] * ranks:
-        raise RuntimeError(f"muster-trainer failed: {gang.results}")
+    gang = Gang(os.path.join(BIN, "muster-trainer"), spec, folder, ranks=ranks).run(120)
     with open(os.path.join(gang.committed[-1]["path"], "model.safetensors"), "rb") as file:
         return os.path.join(folder, "checkpoints"), file.read()
 

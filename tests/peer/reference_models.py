@@ -1,9 +1,11 @@
-"""Opens the door to torchvision's and Hugging Face's models beside the CPU build of torch. Import it before either.
+"""Opens the door to torchvision's and Hugging Face's models beside the CPU build of torch. Import it before either. Also
+knows the names of Hugging Face's files.
 
 torchvision's wheel from PyPI is built for CUDA: beside a CPU torch its own library does not load, and its Python part stops at
 operators that nobody has defined. No model here uses them, so declaring them is enough.
 """
 import os
+import re
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything is built from a configuration; nothing is downloaded
 
@@ -40,3 +42,12 @@ if not hasattr(torch.ops.torchvision, "nms"):
     _library = torch.library.Library("torchvision", "DEF")  # lives as long as the process
     for _operator in _OPERATORS:
         _library.define(_operator)
+
+
+def published(name):
+    """transformers' name of a ViTMAE tensor -> its name in the published files; others stay as they are."""
+    name = re.sub(r"^vit\.layers\.", "vit.encoder.layer.", name)
+    name = re.sub(r"attention\.(q|k|v)_proj", lambda m: "attention.attention." + {"q": "query", "k": "key", "v": "value"}[m[1]],
+                  name)
+    name = name.replace("attention.o_proj", "attention.output.dense")
+    return name.replace("mlp.fc1", "intermediate.dense").replace("mlp.fc2", "output.dense")

@@ -23,15 +23,7 @@ def train(folder, attempt, steps, resume=()):
         "batch_size": 16, "steps": steps, "seed": 5, "report_every_steps": 5, "artifacts": {"tensorboard": True, "confusion": True},
         "optimizer": {"name": "sgd", "lr": 0.1, "weight_decay": 0.0, "momentum": 0.9, "nesterov": False}}, ranks=1)
     spec["checkpoint"]["every_steps"] = 10
-    gang = Gang(os.path.join(BIN, "muster-trainer"), spec, folder, ranks=1, attempt=attempt, resume=resume)
-    gang.start()
-    try:
-        codes = gang.wait(120)
-    finally:
-        gang.kill()
-    if codes != [0]:
-        raise RuntimeError(f"muster-trainer failed: {gang.results}")
-    return gang
+    return Gang(os.path.join(BIN, "muster-trainer"), spec, folder, ranks=1, attempt=attempt, resume=resume).run(120)
 
 
 class TensorBoardReads(unittest.TestCase):

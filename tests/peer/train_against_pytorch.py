@@ -46,14 +46,7 @@ def train_muster(model, shape, optimizer, folder):
         "optimizer": {"name": optimizer, "lr": LR, "weight_decay": 0.1, "momentum": 0.9, "nesterov": True,
                       "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}}, ranks=1)
     spec["checkpoint"]["every_steps"] = STEPS
-    gang = Gang(os.path.join(BIN, "muster-trainer"), spec, folder, ranks=1)
-    gang.start()
-    try:
-        codes = gang.wait(120)
-    finally:
-        gang.kill()
-    if codes != [0]:
-        raise RuntimeError(f"muster-trainer failed: {gang.results}")
+    gang = Gang(os.path.join(BIN, "muster-trainer"), spec, folder, ranks=1).run(120)
     losses = {step: values["loss"] for _, step, values in gang.metrics[0] if "loss" in values}
     return losses, {line["step"]: line["path"] for line in gang.committed}
 

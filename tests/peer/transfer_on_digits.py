@@ -36,23 +36,12 @@ def train(folder, epochs, optimizer, digits=DIGITS, hidden=(64,), seed=3, **sett
         "batch_size": 64, "epochs": epochs, "seed": seed, "validate_every_epochs": 5, "optimizer": optimizer,
         "schedule": {"name": "cosine", "warmup_steps": 10, "final_fraction": 0.0, "start_fraction": 0.0}, **settings},
         ranks=1)
-    gang = Gang(os.path.join(BIN, "muster-trainer"), spec, folder, ranks=1)
-    gang.start()
-    try:
-        codes = gang.wait(240)
-    finally:
-        gang.kill()
-    for socket in gang.sockets:
-        socket.close()
-    with open(os.path.join(folder, "stderr-0.log")) as file:
-        log = file.read()
-    if codes != [0]:
-        raise RuntimeError(f"muster-trainer failed: {gang.results}\n{log}")
+    gang = Gang(os.path.join(BIN, "muster-trainer"), spec, folder, ranks=1).run(240)
     metrics = {}
     for _, step, values in gang.metrics[0]:
         for name, value in values.items():
             metrics.setdefault(name, {})[step] = value
-    return gang.results[0], gang.committed[-1]["path"], metrics, log
+    return gang.results[0], gang.committed[-1]["path"], metrics, gang.log()
 
 
 def few_digits(folder, last):

@@ -3,7 +3,8 @@
 
 The real muster-trainer, played against itself: the gang's losses are those of one process on the same global batch, two
 runs end with the same bits, and after a rank was killed the others say that they lost it and the next attempt ends with
-the bits of a run that nobody touched.
+the bits of a run that nobody touched. A gang that is resumed on other hosts says that its bits will be others; over Gloo
+they are the same.
 """
 import hashlib
 import os
@@ -18,9 +19,12 @@ sys.path.insert(0, os.path.join(ROOT, "benchmarks"))
 from muster_gang import Gang, resolved_spec  # noqa: E402
 
 STEPS, EVERY = 40, 10
+LIMIT = 90  # seconds of a gang
 # Over every transport alike, what was rounded otherwise grows tenfold every two steps from then on.
 COMPARED = 10
 TWO_AND_TWO = ("127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.2")
+MIXED = ("127.0.0.1", "127.0.0.2", "127.0.0.1", "127.0.0.2")
+ONE_HOST = ("127.0.0.1",) * 4
 TWO_AND_ONE = ("127.0.0.1", "127.0.0.1", "127.0.0.2")
 
 
@@ -37,20 +41,13 @@ def gang_of(addresses, folder, steps=STEPS, attempt=1, resume=(), transport="aut
                 launch_of=hosts)
 
 
-def finish(gang):
-    try:
-        return gang.wait(90)
-    finally:
-        gang.kill()
+def resume_of(gang, step):
+    saved = next(line for line in gang.committed if line["step"] == step)
+    return {"path": saved["path"], "step": step, "manifest_sha256": saved["manifest_sha256"], "best": False}
 
 
 def run(addresses, folder, **more):
-    gang = gang_of(addresses, folder, **more)
-    gang.start()
-    codes = finish(gang)
-    if codes != [0] * len(addresses):
-        raise RuntimeError(f"muster-trainer failed: {gang.results}")
-    return gang
+    return gang_of(addresses, folder, **more).run(LIMIT)
 
 
 def losses(gang):
@@ -61,11 +58,6 @@ def last_weights(gang):
     last = max(gang.committed, key=lambda line: line["step"])
     with open(os.path.join(last["path"], "model.safetensors"), "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()
-
-
-def log(folder, rank=0):
-    with open(os.path.join(folder, f"stderr-{rank}.log"), encoding="utf-8") as file:
-        return file.read()
 
 
 class TwoHosts(unittest.TestCase):
@@ -81,7 +73,7 @@ class TwoHosts(unittest.TestCase):
         alone = losses(run(("127.0.0.1",), self.path("alone")))
         for name, addresses, layout in (("four", TWO_AND_TWO, "two_level 0-1,2-3"), ("three", TWO_AND_ONE, "two_level 0-1,2")):
             gang = run(addresses, self.path(name))
-            self.assertIn(layout, log(self.path(name)))
+            self.assertIn(layout, gang.log())
             together = losses(gang)
             self.assertEqual(sorted(together), sorted(alone))
             worst = max(abs(together[step] - alone[step]) / alone[step] for step in range(1, COMPARED + 1))
@@ -105,25 +97,46 @@ class TwoHosts(unittest.TestCase):
 
             gang.on_line = strike
             gang.start()
-            codes = finish(gang)
+            codes = gang.wait(LIMIT)
             for rank, code in enumerate(codes):
-                self.assertEqual(code, -9 if rank == victim else 1, f"rank {rank}: {log(folder, rank)[-500:]}")
+                self.assertEqual(code, -9 if rank == victim else 1, f"rank {rank}: {gang.log(rank)[-500:]}")
                 if rank != victim:
                     self.assertEqual(gang.results[rank]["failure_class"], "PEER_LOST")
-            newest = max(gang.committed, key=lambda line: line["step"])
-            self.assertLess(newest["step"], STEPS)
-            candidate = {"path": newest["path"], "step": newest["step"], "manifest_sha256": newest["manifest_sha256"],
-                         "best": False}
-            resumed = run(TWO_AND_TWO, folder, attempt=2, resume=[candidate])
-            self.assertGreater(min(losses(resumed)), newest["step"])
+            newest = max(line["step"] for line in gang.committed)
+            self.assertLess(newest, STEPS)
+            resumed = run(TWO_AND_TWO, folder, attempt=2, resume=[resume_of(gang, newest)])
+            self.assertGreater(min(losses(resumed)), newest)
             self.assertEqual(last_weights(resumed), untouched)
+            self.assertNotIn("resume_not_bit_exact", resumed.log())
+
+    def test_a_resume_on_other_hosts_says_that_the_bits_will_be_others(self):
+        one_host = run(ONE_HOST, self.path("one-host"))
+        for name, addresses, layout in (("two", TWO_AND_TWO, "two_level 0-1,2-3"), ("mixed", MIXED, "two_level 0+2,1+3"),
+                                        ("same", ONE_HOST, None)):
+            resumed = run(addresses, self.path(name), attempt=2, resume=[resume_of(one_host, EVERY)])
+            warnings = [line for line in resumed.log().splitlines() if "resume_not_bit_exact" in line]
+            if layout is None:
+                self.assertEqual(warnings, [])
+                self.assertEqual(last_weights(resumed), last_weights(one_host))
+                continue
+            self.assertEqual(len(warnings), 1)
+            self.assertIn("changed=transport saved_over=shared_memory", warnings[0])
+            self.assertIn(f'resumed_over="{layout}"', warnings[0])
+            self.assertNotEqual(last_weights(resumed), last_weights(one_host))
+
+    def test_over_gloo_the_bits_do_not_depend_on_the_hosts(self):
+        one_host = run(ONE_HOST, self.path("one-host"), transport="gloo")
+        for name, addresses in (("two", TWO_AND_TWO), ("mixed", MIXED)):
+            resumed = run(addresses, self.path(name), attempt=2, resume=[resume_of(one_host, EVERY)], transport="gloo")
+            self.assertEqual(last_weights(resumed), last_weights(one_host))
+            self.assertNotIn("resume_not_bit_exact", resumed.log())
 
     def test_shared_memory_that_cannot_be_had_says_so_as_a_failed_start(self):
         # Files of at most 512 KiB: the memory is refused, with an error as the signal is ignored.
         gang = gang_of(TWO_AND_TWO[:2], self.path("refused"), transport="shared_memory")
         gang.launcher = ["sh", "-c", 'trap "" XFSZ; ulimit -f 1024; exec "$@"', "sh"]
         gang.start()
-        self.assertEqual(finish(gang), [1, 1])
+        self.assertEqual(gang.wait(LIMIT), [1, 1])
         for result in gang.results:
             self.assertEqual(result["failure_class"], "START_FAILED")
             self.assertIn("train.parallel.transport is shared_memory, but", result["message"])

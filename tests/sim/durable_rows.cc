@@ -20,11 +20,11 @@ std::string RowOf(const mc::Attempt& attempt) {
   std::string row = absl::StrCat(
       "gen ", attempt.generation, " term ", attempt.term, " live ", attempt.live(), " class ",
       static_cast<int>(attempt.failure_class), " reason ", static_cast<int>(attempt.reason),
-      " cause ", attempt.cause, " of rank ", attempt.failed_rank, " running ",
-      attempt.reached_running, " save ", attempt.save_requested, " lost ",
-      attempt.lost_slot_seconds, " of ", attempt.stake_slot_seconds, " steps ", attempt.first_step,
-      "..", attempt.last_step, " for ", attempt.yielded_to, " resume ",
-      absl::StrJoin(attempt.resume, ","));
+      " cause ", attempt.cause, " of rank ", attempt.failed_rank, " missing ",
+      static_cast<int>(attempt.missing), " running ", attempt.reached_running, " save ",
+      attempt.save_requested, " lost ", attempt.lost_slot_seconds, " of ",
+      attempt.stake_slot_seconds, " steps ", attempt.first_step, "..", attempt.last_step, " for ",
+      attempt.yielded_to, " resume ", absl::StrJoin(attempt.resume, ","));
   for (const mc::Rank& rank : attempt.ranks) absl::StrAppend(&row, "; ", RowOf(rank));
   return row;
 }

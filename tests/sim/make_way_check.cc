@@ -8,14 +8,6 @@
 namespace muster::sim {
 namespace {
 
-const mc::Attempt* FindAttempt(const mc::Job& job, uint32_t number) {
-  if (job.current != nullptr && job.current->number == number) return job.current.get();
-  for (const auto& attempt : job.past) {
-    if (attempt->number == number) return attempt.get();
-  }
-  return nullptr;
-}
-
 std::string WhoTakesWork(const mc::Snapshot& snapshot) {
   std::string text;
   snapshot.workers.ForEach([&text](const mc::Worker& worker) {
@@ -60,7 +52,7 @@ void MakeWayCheck::OnEvent(const mc::Snapshot& snapshot, const mc::Snapshot* bef
                            const mc::Job& job, const mc::JobEvent& event) {
   const bool preempts = event.reason == mc::Reason::kPreemptedByJob;
   if (event.from == event.to || (!preempts && event.reason != mc::Reason::kResized)) return;
-  const mc::Attempt* attempt = FindAttempt(job, event.attempt);
+  const mc::Attempt* attempt = mc::FindAttempt(job, event.attempt);
   if (attempt == nullptr) return trace_.Fail("job ", job.id, ": no attempt ", event.attempt);
   Past& past = past_[job.id];
   const uint64_t other = attempt->yielded_to;

@@ -51,6 +51,7 @@ struct JobOptions {
   std::string key;
   std::string spec_json = "{}";
   std::string name = "job";
+  std::string owner = "ann";
 };
 
 inline std::shared_ptr<const mc::JobSettings> MakeSettings(const JobOptions& options) {
@@ -144,9 +145,9 @@ class ControllerFixture : public ::testing::Test {
     return result;
   }
 
-  mc::EventResult TrySubmit(const JobOptions& options, const std::string& owner = "ann") {
+  mc::EventResult TrySubmit(const JobOptions& options) {
     return Apply(mc::SubmitJob{
-        .settings = MakeSettings(options), .owner = owner, .idempotency_key = options.key});
+        .settings = MakeSettings(options), .owner = options.owner, .idempotency_key = options.key});
   }
   uint64_t Submit(const JobOptions& options = {}) {
     const mc::EventResult result = TrySubmit(options);
@@ -257,6 +258,7 @@ class ControllerFixture : public ::testing::Test {
     int32_t exit_code = 0;
     int64_t last_step = 0;
     std::string message;
+    mc::Missing missing = mc::Missing::kNothing;
   };
   mc::EventResult ReportExit(Agent& agent, const mc::Fence& fence, uint32_t rank,
                              const Exit& exit) {
@@ -272,6 +274,7 @@ class ControllerFixture : public ::testing::Test {
     report.exit_code = exit.exit_code;
     report.last_step = exit.last_step;
     report.message = exit.message;
+    report.missing = exit.missing;
     return Apply(report);
   }
 

@@ -125,6 +125,8 @@ absl::Status Agent::Build() {
                                                            "no session with the controller");
                                                      })));
   hello_.set_metrics_address(http_->address());
+  energy_ = std::make_unique<EnergyMeter>(
+      nvml_.get(), std::vector<v1::Slot>(hello_.slots().begin(), hello_.slots().end()));
   metrics_ = std::make_unique<AgentMetrics>(*registry_, clock_, nvml_.get(), hello_);
   MUSTER_ASSIGN_OR_RETURN(spool_, Spool::Open(fs_, {.directory = DataPath("spool"),
                                                     .max_bytes = config_.spool_max_bytes}));
@@ -132,7 +134,7 @@ absl::Status Agent::Build() {
   uploads_ = std::make_unique<UploadFetcher>(MakeChannel({.address = config_.controller}), token_);
   supervisor_ = std::make_unique<Supervisor>(
       SupervisorDeps{
-          *loop_, fs_, *spool_, *registry_, *this,
+          *loop_, fs_, *spool_, *registry_, *energy_, *this,
           UploadSource{
               .fetch = [this](const std::string& sha256) { return uploads_->Fetch(sha256); },
               .cancel = [this] { uploads_->Cancel(); }}},

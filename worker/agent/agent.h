@@ -23,6 +23,7 @@
 #include "worker/agent/bulk_sender.h"
 #include "worker/agent/checkpoint_worker.h"
 #include "worker/agent/event_loop.h"
+#include "worker/agent/energy_meter.h"
 #include "worker/agent/nvml.h"
 #include "worker/agent/session.h"
 #include "worker/agent/spool.h"
@@ -92,6 +93,7 @@ class Agent final : private SessionHandler, private SupervisorSink {
   v1::Hello hello_;
   ContainerRuntimes runtimes_;
   std::unique_ptr<Nvml> nvml_;
+  std::unique_ptr<EnergyMeter> energy_;
   std::unique_ptr<EventLoop> loop_;
   std::unique_ptr<Registry> registry_;
   std::unique_ptr<AgentMetrics> metrics_;

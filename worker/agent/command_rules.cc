@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -37,6 +38,9 @@ std::string TextAt(const json& object, const char* key) {
   const auto it = object.find(key);
   return it != object.end() && it->is_string() ? it->get<std::string>() : "";
 }
+
+// A status of worker/agent with it says where something is missing.
+constexpr char kMissingUrl[] = "muster/missing";
 
 // EACCES, ENOENT or 0.
 int CheckProgram(const std::string& path) {
@@ -208,6 +212,25 @@ absl::StatusOr<std::string> FindProgram(const std::string& name, const std::stri
   }
   if (!forbidden.empty()) return failure(EACCES, forbidden);
   return failure(ENOENT, absl::StrCat("in PATH (", folders, ")"));
+}
+
+absl::Status AsMissing(absl::Status error, v1::RankEvent::Missing where) {
+  error.SetPayload(kMissingUrl, absl::Cord(v1::RankEvent::Missing_Name(where)));
+  return error;
+}
+
+v1::RankEvent::Missing MissingOf(const absl::Status& error) {
+  v1::RankEvent::Missing where = v1::RankEvent::MISSING_UNSPECIFIED;
+  const auto said = error.GetPayload(kMissingUrl);
+  if (said.has_value()) v1::RankEvent::Missing_Parse(std::string(*said), &where);
+  return where;
+}
+
+v1::RankEvent::Missing PlaceOfProgram(const CommandSettings& settings) {
+  const std::string& name = settings.argv[0];
+  const bool in_upload = !settings.upload.empty() && name[0] != '/' &&
+                         absl::StrContains(name, '/') && !absl::StrContains(name, "..");
+  return in_upload ? v1::RankEvent::IN_UPLOAD : v1::RankEvent::ON_WORKER;
 }
 
 }  // namespace muster::worker

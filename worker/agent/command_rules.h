@@ -74,4 +74,12 @@ std::optional<std::string> FindVariable(const std::vector<std::string>& environm
 absl::StatusOr<std::string> FindProgram(const std::string& name, const std::string& path,
                                         const std::string& directory);
 
+// Marks an error as: the command's program or folder is not there. (P)
+absl::Status AsMissing(absl::Status error, v1::RankEvent::Missing where);
+// MISSING_UNSPECIFIED: the error is none that was marked so. (P)
+v1::RankEvent::Missing MissingOf(const absl::Status& error);
+
+// Where nobody else need look for what argv names, relative to the folder of an upload: in it. (P)
+v1::RankEvent::Missing PlaceOfProgram(const CommandSettings& settings);
+
 }  // namespace muster::worker

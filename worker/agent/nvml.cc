@@ -41,6 +41,9 @@ struct Nvml::Functions {
   Result (*utilization)(Device, Utilization*) = nullptr;
   Result (*power)(Device, unsigned*) = nullptr;
   Result (*temperature)(Device, int, unsigned*) = nullptr;
+  // Null in older drivers.
+  Result (*handle_by_uuid)(const char*, Device*) = nullptr;
+  Result (*energy)(Device, unsigned long long*) = nullptr;  // millijoules
 };
 
 std::unique_ptr<Nvml> Nvml::Load(const char* name) {
@@ -57,6 +60,8 @@ std::unique_ptr<Nvml> Nvml::Load(const char* name) {
       Bind(library, "nvmlDeviceGetUtilizationRates", &f.utilization) &&
       Bind(library, "nvmlDeviceGetPowerUsage", &f.power) &&
       Bind(library, "nvmlDeviceGetTemperature", &f.temperature);
+  Bind(library, "nvmlDeviceGetHandleByUUID", &f.handle_by_uuid);
+  Bind(library, "nvmlDeviceGetTotalEnergyConsumption", &f.energy);
   const Result started = whole ? f.init() : -1;
   if (started != kSuccess) {
     Log(LogLevel::kWarning, "nvml_unusable", {{"library", name}, {"result", started}});
@@ -106,6 +111,17 @@ std::vector<GpuReading> Nvml::Read() const {
     readings.push_back(std::move(reading));
   }
   return readings;
+}
+
+std::optional<double> Nvml::EnergyJoules(const std::string& uuid) const {
+  if (functions_->handle_by_uuid == nullptr || functions_->energy == nullptr) return std::nullopt;
+  Device device = nullptr;
+  unsigned long long millijoules = 0;
+  if (functions_->handle_by_uuid(uuid.c_str(), &device) != kSuccess ||
+      functions_->energy(device, &millijoules) != kSuccess) {
+    return std::nullopt;
+  }
+  return static_cast<double>(millijoules) / 1000;
 }
 
 }  // namespace muster::worker

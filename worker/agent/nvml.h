@@ -31,6 +31,8 @@ class Nvml {
 
   // In the driver's order; a GPU that cannot be read is left out.
   std::vector<GpuReading> Read() const;
+  // What the GPU has drawn since its driver was loaded; nothing where the driver does not tell.
+  std::optional<double> EnergyJoules(const std::string& uuid) const;
 
  private:
   struct Functions;

@@ -68,6 +68,7 @@ Rank::Rank(const RankDeps& deps, RankPlan plan, std::unique_ptr<RankProcess> pro
     : deps_(deps),
       plan_(std::move(plan)),
       process_(std::move(process)),
+      joules_at_start_(deps_.energy.Joules(plan_.slots)),
       logs_(deps.fs, deps.spool, MakeRankKey(plan_.fence, plan_.rank), plan_.folder) {
   progress_.phase = plan_.is_command ? "run" : "start";
   if (plan_.socket != nullptr) {
@@ -189,7 +190,7 @@ void Rank::OnLine(RankLine line) {
     return;
   }
   if (const auto* hello = std::get_if<HelloLine>(&line)) On(*hello);
-  if (const auto* metrics = std::get_if<MetricsLine>(&line)) On(*metrics);
+  if (auto* metrics = std::get_if<MetricsLine>(&line)) On(*metrics);
   if (const auto* progress = std::get_if<ProgressLine>(&line)) On(*progress);
   if (const auto* checkpoint = std::get_if<CheckpointLine>(&line)) On(*checkpoint);
   if (auto* result = std::get_if<ResultLine>(&line)) {
@@ -206,7 +207,11 @@ void Rank::On(const HelloLine& line) {
       line.rank, "; this agent speaks ", kProtocolVersion, " and started rank ", plan_.rank)));
 }
 
-void Rank::On(const MetricsLine& line) {
+void Rank::On(MetricsLine& line) {
+  if (joules_at_start_.has_value()) {
+    const std::optional<double> joules = deps_.energy.Joules(plan_.slots);
+    if (joules.has_value()) line.values["energy_joules"] = *joules - *joules_at_start_;
+  }
   v1::MetricRecord record;
   SetKey(key(), record);
   record.set_seq(line.seq);

@@ -22,6 +22,7 @@
 #include "worker/agent/command_socket.h"
 #include "worker/agent/containers.h"
 #include "worker/agent/cpu_claims.h"
+#include "worker/agent/energy_meter.h"
 #include "worker/agent/event_loop.h"
 #include "worker/agent/log_tailer.h"
 #include "worker/agent/rank_cgroup.h"
@@ -65,6 +66,7 @@ struct RankDeps {
   Registry& registry;
   Children& children;
   Containers& containers;
+  const EnergyMeter& energy;
   absl::Duration kill_patience;  // from SIGKILL until it is called unkillable
   RankHost& host;
 };
@@ -122,7 +124,7 @@ class Rank {
   void OnCommandLine(CommandSocket::ConnectionId from, RankLine line);
   void Offer(CommandSocket::ConnectionId from, const CheckpointLine& line);
   void On(const HelloLine& line);
-  void On(const MetricsLine& line);
+  void On(MetricsLine& line);  // adds what the agent knows
   void On(const ProgressLine& line);
   void On(const CheckpointLine& line);
   void OnBrokenLink(const absl::Status& status);
@@ -145,6 +147,7 @@ class Rank {
   const RankDeps deps_;
   const RankPlan plan_;
   const std::unique_ptr<RankProcess> process_;
+  const std::optional<double> joules_at_start_;      // of its GPUs; nothing: not counted
   std::optional<RankLink> link_;                     // of a trainer
   std::unique_ptr<RankContainer> container_;         // of a command with an image
   std::unique_ptr<CommandCheckpoints> checkpoints_;  // of a command's rank 0

@@ -264,8 +264,9 @@ absl::Status Supervisor::PrepareProgram(const GangStart& gang, const v1::StartRa
       CommandEnvironment(options_.base_environment, gang.start, rank, settings, gang.facts, place);
   plan.command.argv = settings.argv;
   const std::string path = FindVariable(plan.command.environment, "PATH").value_or("");
-  MUSTER_ASSIGN_OR_RETURN(plan.command.program,
-                          FindProgram(settings.argv[0], path, plan.command.directory));
+  absl::StatusOr<std::string> program = FindProgram(settings.argv[0], path, plan.command.directory);
+  if (!program.ok()) return AsMissing(program.status(), PlaceOfProgram(settings));
+  plan.command.program = *std::move(program);
   return absl::OkStatus();
 }
 
@@ -276,10 +277,13 @@ absl::StatusOr<std::string> Supervisor::WorkFolder(const GangStart& gang) {
                            : absl::StrCat(work_.PathOf(gang.start.fence()), "/", settings.workdir);
   MUSTER_ASSIGN_OR_RETURN(const bool is_there, deps_.fs.Exists(folder));
   if (is_there) return folder;
-  return absl::NotFoundError(absl::StrCat("command.workdir: ", settings.workdir, " is not there ",
-                                          settings.upload.empty()
-                                              ? absl::StrCat("on worker ", options_.worker_name)
-                                              : "in the uploaded folder"));
+  const std::string what = absl::StrCat("command.workdir: ", settings.workdir, " is not there ");
+  if (!settings.upload.empty()) {
+    return AsMissing(absl::NotFoundError(absl::StrCat(what, "in the uploaded folder")),
+                     v1::RankEvent::IN_UPLOAD);
+  }
+  return AsMissing(absl::NotFoundError(absl::StrCat(what, "on worker ", options_.worker_name)),
+                   v1::RankEvent::ON_WORKER);
 }
 
 absl::Status Supervisor::PrepareContainer(const GangStart& gang, const v1::StartRanks::Rank& rank,
@@ -365,10 +369,15 @@ void Supervisor::StartOne(const v1::StartRanks& start, const v1::StartRanks::Ran
   const RankKey key = MakeRankKey(start.fence(), rank.rank());
   absl::Status status = plan.status();
   if (plan.ok()) {
+    const bool by_itself = plan->is_command && !plan->container.has_value();
     auto started = Rank::Start({deps_.loop, deps_.fs, deps_.spool, deps_.registry, children_,
-                                containers_, options_.kill_patience, *this},
+                                containers_, deps_.energy, options_.kill_patience, *this},
                                *std::move(plan));
     status = started.status();
+    // It is there but cannot be run, as a script whose interpreter is missing.
+    if (by_itself && (absl::IsNotFound(status) || absl::IsPermissionDenied(status))) {
+      status = AsMissing(status, v1::RankEvent::ON_WORKER);
+    }
     if (started.ok()) ranks_[key] = *std::move(started);
   }
   if (status.ok()) return;

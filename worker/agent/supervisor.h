@@ -72,6 +72,7 @@ struct SupervisorDeps {
   FileSystem& fs;
   Spool& spool;
   Registry& registry;
+  const EnergyMeter& energy;
   SupervisorSink& sink;
   UploadSource uploads;
 };

@@ -303,6 +303,7 @@ void JudgeExit(const ExitFacts& facts, v1::RankEvent& event) {
       (*event.mutable_results())[name] = value;
   }
   if (!facts.start_error.ok()) {
+    event.set_missing(MissingOf(facts.start_error));
     return SetFailure(event, v1::START_FAILED, std::string(facts.start_error.message()));
   }
   if (!facts.over_memory.empty() && (facts.signal != 0 || facts.exit_code != 0)) {

@@ -122,8 +122,8 @@ struct ExitFacts {
   std::string over_memory;           // not empty: the agent ended it for using too much
 };
 
-// Fills succeeded, stopped, failure_class, message, exit_code, signal and results of an EXITED
-// event.
+// Fills succeeded, stopped, failure_class, missing, message, exit_code, signal and results of an
+// EXITED event.
 void JudgeExit(const ExitFacts& facts, v1::RankEvent& event);
 
 // True once lines show that the rank finished a step or an evaluation; then for ever.

@@ -70,8 +70,9 @@ class Collectives {
   virtual ~Collectives() = default;
   virtual int rank() const = 0;
   virtual int world_size() const = 0;
-  // "local", "shared_memory", "gloo", "nccl", or "two_level" and the ranks of each host, such as
-  // "two_level 0-1,2-3": part of the result, for it decides in which order sums are taken.
+  // "local", "shared_memory", "gloo" or "nccl"; over several hosts "nccl" and "two_level" with the
+  // ranks of each, such as "two_level 0-1,2-3": part of the result, for it decides in which order
+  // sums are taken.
   virtual std::string transport() const = 0;
 
   // In place: the sum over all ranks. Contiguous, on the gang's device.
@@ -86,6 +87,9 @@ class Collectives {
   // the gang's device.
   virtual std::unique_ptr<GradientSync> MakeGradientSync(const std::vector<at::Tensor>& parameters,
                                                          const GradientSyncOptions& options) = 0;
+  // What a GradientSync of these holds beside their gradients: the buckets that these are copied
+  // into. No collective.
+  virtual int64_t BucketBytes(const std::vector<at::Tensor>& parameters) const = 0;
 };
 
 // How CPU ranks reach each other. GPU ranks always use NCCL.
@@ -114,6 +118,11 @@ struct CollectivesOptions {
   // depend on hold up no bucket, and a parameter may get its gradient in several parts.
   bool static_graph = false;
 };
+
+// Collectives::BucketBytes of a gang that is not there yet. Where only its making will tell how its
+// ranks reach each other, they are taken to share a host. Pure.
+int64_t PlannedBucketBytes(const std::vector<at::Tensor>& parameters,
+                           const CollectivesOptions& options);
 
 // A gang of one needs no store and talks to nobody.
 std::unique_ptr<Collectives> MakeLocalCollectives();

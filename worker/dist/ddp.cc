@@ -49,6 +49,11 @@ void Poll(c10d::Work& work) {
   while (!work.isCompleted() && Clock::now() - start < kLongestSpin) ::sched_yield();
 }
 
+// Gradients lie where they are, and are exchanged there.
+bool ExchangesInPlace(const DdpOptions& options) {
+  return options.in_place && options.compression == Compression::kNone;
+}
+
 class Ddp final : public GradientSync {
  public:
   Ddp(c10::intrusive_ptr<c10d::Backend> backend, const Tensors& parameters,
@@ -123,7 +128,7 @@ class Ddp final : public GradientSync {
     for (Bucket& bucket : buckets_) MakeFlat(bucket);
   }
 
-  bool InPlace() const { return options_.in_place && options_.compression == Compression::kNone; }
+  bool InPlace() const { return ExchangesInPlace(options_); }
 
   void MakeFlat(Bucket& bucket) {
     int64_t total = bucket.carries_control ? ControlSize() : 0;
@@ -264,6 +269,16 @@ std::unique_ptr<GradientSync> MakeDdp(c10d::Backend& backend, const Tensors& par
   return std::make_unique<Ddp>(
       c10::intrusive_ptr<c10d::Backend>::unsafe_reclaim_from_nonowning(&backend), parameters,
       options);
+}
+
+int64_t DdpBucketBytes(const Tensors& parameters, const DdpOptions& options) {
+  if (ExchangesInPlace(options)) return 0;
+  int64_t bytes = 0;
+  for (const at::Tensor& parameter : parameters) {
+    const c10::ScalarType type = TravelType(options.compression, parameter.scalar_type());
+    bytes += parameter.numel() * static_cast<int64_t>(c10::elementSize(type));
+  }
+  return bytes;
 }
 
 }  // namespace muster::worker

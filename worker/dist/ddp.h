@@ -30,4 +30,7 @@ std::unique_ptr<GradientSync> MakeDdp(c10d::Backend& backend,
                                       const std::vector<at::Tensor>& parameters,
                                       const DdpOptions& options);
 
+// What that holds beside the gradients.
+int64_t DdpBucketBytes(const std::vector<at::Tensor>& parameters, const DdpOptions& options);
+
 }  // namespace muster::worker

@@ -54,6 +54,7 @@ class LocalCollectives final : public Collectives {
                                                  const GradientSyncOptions&) override {
     return std::make_unique<LocalGradientSync>(parameters);
   }
+  int64_t BucketBytes(const std::vector<at::Tensor>&) const override { return 0; }
 };
 
 }  // namespace

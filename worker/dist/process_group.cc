@@ -88,15 +88,17 @@ class C10dCollectives final : public Collectives {
 
   std::unique_ptr<GradientSync> MakeGradientSync(const std::vector<at::Tensor>& parameters,
                                                  const GradientSyncOptions& options) override {
-    DdpOptions ddp;
-    ddp.buckets = options;
-    ddp.compression = options_.compression;
-    ddp.static_graph = options_.static_graph;
-    ddp.in_place = in_place_;
-    return MakeDdp(*backend_, parameters, ddp);
+    return MakeDdp(*backend_, parameters, ToDdpOptions(options));
+  }
+  int64_t BucketBytes(const std::vector<at::Tensor>& parameters) const override {
+    return DdpBucketBytes(parameters, ToDdpOptions({}));
   }
 
  private:
+  DdpOptions ToDdpOptions(const GradientSyncOptions& buckets) const {
+    return {buckets, options_.compression, options_.static_graph, in_place_};
+  }
+
   const BackendPtr backend_;
   const std::string transport_;
   const bool in_place_;
@@ -190,26 +192,33 @@ absl::StatusOr<Backend> MakeTwoLevel(const std::shared_ptr<KeyValue>& key_value,
   return Backend{MakeTwoLevelBackend(std::move(parts)), transport, /*in_place=*/true};
 }
 
+HostLayout HostsOf(KeyValue& store, const CollectivesOptions& options) {
+  absl::StatusOr<HostLayout> layout = FindHosts(store, {.rank = options.rank,
+                                                        .world_size = options.world_size,
+                                                        .address = options.advertise_address,
+                                                        .timeout = options.timeout,
+                                                        .prefix = options.prefix});
+  ThrowUnlessOk(layout.status());
+  return *std::move(layout);
+}
+
 // The fastest that the hosts allow. FAILED_PRECONDITION: no better one than Gloo.
 absl::StatusOr<Backend> MakeFastest(const std::shared_ptr<KeyValue>& key_value,
                                     const CollectivesOptions& options) {
-  absl::StatusOr<HostLayout> layout = FindHosts(*key_value, {.rank = options.rank,
-                                                             .world_size = options.world_size,
-                                                             .address = options.advertise_address,
-                                                             .timeout = options.timeout,
-                                                             .prefix = options.prefix});
-  ThrowUnlessOk(layout.status());
-  if (layout->hosts.size() == 1) return MakeSharedMemory(*key_value, options);
-  if (layout->MostRanks() == 1)
-    return absl::FailedPreconditionError("no two ranks are on one host");
-  return MakeTwoLevel(key_value, options, *std::move(layout));
+  HostLayout layout = HostsOf(*key_value, options);
+  if (layout.hosts.size() == 1) return MakeSharedMemory(*key_value, options);
+  if (layout.MostRanks() == 1) return absl::FailedPreconditionError("no two ranks are on one host");
+  return MakeTwoLevel(key_value, options, std::move(layout));
 }
 
 absl::StatusOr<Backend> MakeBackend(const std::shared_ptr<KeyValue>& key_value,
                                     const CollectivesOptions& options) {
   if (options.gpu >= 0) {
 #ifdef MUSTER_WITH_CUDA
-    return Backend{MakeNccl(StoreOf(key_value, options), options), "nccl"};
+    const HostLayout layout = HostsOf(*key_value, options);
+    const bool one_host = layout.hosts.size() == 1;
+    return Backend{MakeNccl(StoreOf(key_value, options), options),
+                   one_host ? "nccl" : absl::StrCat("nccl ", layout.Text())};
 #else
     TORCH_CHECK_WITH(NotImplementedError, false, "this muster-trainer was built without CUDA");
 #endif
@@ -237,6 +246,15 @@ absl::StatusOr<std::unique_ptr<Collectives>> MakeCollectives(std::shared_ptr<Key
   MUSTER_ASSIGN_OR_RETURN(Backend made, MakeBackend(key_value, options));
   made.backend->setGroupUid(options.prefix.empty() ? "gang" : options.prefix);
   return std::make_unique<C10dCollectives>(std::move(made), options);
+}
+
+int64_t PlannedBucketBytes(const std::vector<at::Tensor>& parameters,
+                           const CollectivesOptions& options) {
+  if (options.world_size == 1) return 0;
+  DdpOptions ddp;
+  ddp.compression = options.compression;
+  ddp.in_place = options.gpu < 0 && options.transport != Transport::kGloo;
+  return DdpBucketBytes(parameters, ddp);
 }
 
 }  // namespace muster::worker

@@ -1,9 +1,8 @@
 #include "worker/dist/shared_memory_backend.h"
 
 #include <ATen/core/Tensor.h>
-#include <ATen/core/ivalue_inl.h>
-#include <ATen/core/jit_type.h>
 
+#include "worker/dist/done_work.h"
 #include "worker/dist/rank_sum.h"
 #include "worker/dist/row_turns.h"
 
@@ -14,25 +13,6 @@ using Tensors = std::vector<at::Tensor>;
 
 // Below this a second barrier costs more than the additions that it saves.
 constexpr int64_t kSplitBytes = 64 << 10;
-
-class DoneWork final : public c10d::Work {
- public:
-  DoneWork(int rank, c10d::OpType type, Tensors tensors)
-      : c10d::Work(rank, type), tensors_(std::move(tensors)) {
-    finish();
-  }
-  bool wait(std::chrono::milliseconds) override { return true; }
-  Tensors result() override { return tensors_; }
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
-    auto future =
-        c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
-    future->markCompleted(at::IValue(tensors_));
-    return future;
-  }
-
- private:
-  const Tensors tensors_;
-};
 
 class SharedMemoryBackend final : public c10d::Backend {
  public:

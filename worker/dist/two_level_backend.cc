@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "worker/dist/done_work.h"
 #include "worker/dist/rank_sum.h"
 #include "worker/dist/row_turns.h"
 
@@ -63,23 +64,10 @@ class TwoLevelBackend final : public c10d::Backend {
     }
     if (host_->rank() == 0) BroadcastBetweenHosts(row, root_host);
     if (!with_root) turns_.Broadcast(row, 0);
-    return c10::make_intrusive<Done>(rank_, tensors);
+    return c10::make_intrusive<DoneWork>(rank_, c10d::OpType::BROADCAST, tensors);
   }
 
  private:
-  class Done final : public c10d::Work {
-   public:
-    Done(int rank, Tensors tensors)
-        : c10d::Work(rank, c10d::OpType::BROADCAST), tensors_(std::move(tensors)) {
-      finish();
-    }
-    bool wait(std::chrono::milliseconds) override { return true; }
-    Tensors result() override { return tensors_; }
-
-   private:
-    const Tensors tensors_;
-  };
-
   // Begun: the host's sum is on its way between the hosts. wait() ends it.
   class Sum final : public c10d::Work {
    public:

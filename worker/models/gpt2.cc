@@ -35,7 +35,7 @@ struct Block {
   at::Tensor projection_weight, projection_bias;  // [4W, W]
 
   // All of them, in the order of the state dict.
-  std::vector<at::Tensor> parameters() const {
+  std::vector<at::Tensor> Parameters() const {
     return {norm1_weight,
             norm1_bias,
             attention_weight,
@@ -71,16 +71,9 @@ class Gpt2 final : public Model {
     const int64_t length = inputs_BT.size(1);
     at::Tensor x_BTW = at::embedding(tokens_VW_, inputs_BT).add(positions_TW_.narrow(0, 0, length));
     x_BTW = Drop(x_BTW);
-    for (const Block& block : blocks_) {
-      if (!checkpoint_blocks_ || !training()) {
-        x_BTW = RunBlock(block, x_BTW);
-        continue;
-      }
-      const auto run = [this, &block](const std::vector<at::Tensor>& inputs, Pass) {
-        return RunBlock(block, inputs.front());
-      };
-      x_BTW = Recompute(run, block.parameters(), {x_BTW});
-    }
+    x_BTW = RunOrRecompute(
+        blocks_, std::move(x_BTW), checkpoint_blocks_ && training(),
+        [this](const Block& block, const at::Tensor& x, Pass) { return RunBlock(block, x); });
     x_BTW = Norm(x_BTW, norm_weight_, norm_bias_);
     return {at::linear(x_BTW, tokens_VW_)};
   }

@@ -10,6 +10,14 @@ int64_t Model::ParameterCount() const {
   return count;
 }
 
+std::vector<at::Tensor> Model::TrainedParameters() const {
+  std::vector<at::Tensor> tensors;
+  for (const ModelTensor& parameter : parameters_) {
+    if (parameter.tensor.requires_grad()) tensors.push_back(parameter.tensor);
+  }
+  return tensors;
+}
+
 at::Tensor Model::AddParameter(std::string name, at::Tensor values, at::Device device) {
   at::Tensor parameter = values.to(device);
   parameter.requires_grad_();

@@ -56,6 +56,8 @@ class Model {
   // Leaves in the order of the state dict. They require a gradient, but for those that the
   // optimizer's groups have frozen.
   const std::vector<ModelTensor>& parameters() const { return parameters_; }
+  // Those that are not frozen.
+  std::vector<at::Tensor> TrainedParameters() const;
   // Running statistics and counters, in the order of the state dict.
   const std::vector<ModelTensor>& buffers() const { return buffers_; }
   // Both, as the reference's state dict orders them.

@@ -26,4 +26,23 @@ using BlockFunction = std::function<at::Tensor(const std::vector<at::Tensor>& in
 at::Tensor Recompute(const BlockFunction& block, const std::vector<at::Tensor>& parameters,
                      const std::vector<at::Tensor>& inputs);
 
+// x through `blocks` in their order: run(block, x, pass) gives the next x. With `recompute` each
+// goes through Recompute with its Parameters(): the blocks, and what `run` holds, must live until
+// the backward pass.
+template <typename Block, typename Run>
+at::Tensor RunOrRecompute(const std::vector<Block>& blocks, at::Tensor x, bool recompute,
+                          const Run& run) {
+  for (const Block& block : blocks) {
+    if (!recompute) {
+      x = run(block, x, Pass::kFirst);
+      continue;
+    }
+    const auto run_block = [run, &block](const std::vector<at::Tensor>& inputs, Pass pass) {
+      return run(block, inputs.front(), pass);
+    };
+    x = Recompute(run_block, block.Parameters(), {x});
+  }
+  return x;
+}
+
 }  // namespace muster::worker

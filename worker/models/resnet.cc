@@ -10,6 +10,7 @@
 
 #include <array>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -36,7 +37,17 @@ struct ConvNorm {
 struct Residual {
   std::vector<ConvNorm> layers;
   std::optional<ConvNorm> downsample;
-  std::vector<at::Tensor> parameters;  // of all of them
+
+  // Of all of them.
+  std::vector<at::Tensor> Parameters() const {
+    std::vector<at::Tensor> parameters;
+    const auto add = [&](const ConvNorm& layer) {
+      parameters.insert(parameters.end(), {layer.conv_weight, layer.weight, layer.bias});
+    };
+    for (const ConvNorm& layer : layers) add(layer);
+    if (downsample.has_value()) add(*downsample);
+    return parameters;
+  }
 };
 
 struct Stages {
@@ -86,16 +97,10 @@ class ResNet final : public Model {
   ModelOutput Forward(const at::Tensor& inputs) override {
     at::Tensor x = Run(stem_, inputs.contiguous(context_.picture_format)).relu_();
     if (config_.imagenet_stem) x = at::max_pool2d(x, {3, 3}, {2, 2}, {1, 1});
-    for (const Residual& block : blocks_) {
-      if (!context_.checkpoint_blocks || !training()) {
-        x = Run(block, x, Pass::kFirst);
-        continue;
-      }
-      const auto run = [this, &block](const std::vector<at::Tensor>& of, Pass pass) {
-        return Run(block, of.front(), pass);
-      };
-      x = Recompute(run, block.parameters, {x});
-    }
+    x = RunOrRecompute(blocks_, std::move(x), context_.checkpoint_blocks && training(),
+                       [this](const Residual& block, const at::Tensor& in, Pass pass) {
+                         return Run(block, in, pass);
+                       });
     return {at::linear(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1), fc_weight_, fc_bias_)};
   }
 
@@ -126,28 +131,22 @@ class ResNet final : public Model {
   double LastNormWeight() const { return config_.zero_init_residual ? 0.0 : 1.0; }
 
   Residual AddBasicBlock(const std::string& prefix, int64_t in, int64_t out, int64_t stride) {
-    const size_t before = parameters().size();
     Residual block;
     block.layers = {
         AddConvNorm(prefix + "conv1", prefix + "bn1", {in, out, 3, stride}),
         AddConvNorm(prefix + "conv2", prefix + "bn2", {out, out, 3, 1}, LastNormWeight())};
     block.downsample = AddDownsample(prefix, in, out, stride);
-    for (size_t i = before; i < parameters().size(); ++i)
-      block.parameters.push_back(parameters()[i].tensor);
     return block;
   }
 
   Residual AddBottleneck(const std::string& prefix, int64_t in, int64_t inner, int64_t stride) {
     const int64_t out = kExpansion * inner;
-    const size_t before = parameters().size();
     Residual block;
     block.layers = {
         AddConvNorm(prefix + "conv1", prefix + "bn1", {in, inner, 1, 1}),
         AddConvNorm(prefix + "conv2", prefix + "bn2", {inner, inner, 3, stride}),
         AddConvNorm(prefix + "conv3", prefix + "bn3", {inner, out, 1, 1}, LastNormWeight())};
     block.downsample = AddDownsample(prefix, in, out, stride);
-    for (size_t i = before; i < parameters().size(); ++i)
-      block.parameters.push_back(parameters()[i].tensor);
     return block;
   }
 

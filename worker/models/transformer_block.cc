@@ -73,17 +73,10 @@ std::vector<at::Tensor> TransformerBlock::Parameters() const {
 
 at::Tensor RunBlocks(const std::vector<TransformerBlock>& blocks, at::Tensor x_BTD, bool training,
                      bool checkpoint) {
-  for (const TransformerBlock& block : blocks) {
-    if (!checkpoint || !training) {
-      x_BTD = block(x_BTD, training);
-      continue;
-    }
-    const auto run = [&block](const std::vector<at::Tensor>& inputs, Pass) {
-      return block(inputs.front(), /*training=*/true);
-    };
-    x_BTD = Recompute(run, block.Parameters(), {x_BTD});
-  }
-  return x_BTD;
+  return RunOrRecompute(blocks, std::move(x_BTD), checkpoint && training,
+                        [training](const TransformerBlock& block, const at::Tensor& x, Pass) {
+                          return block(x, training);
+                        });
 }
 
 NormLayer MakeNorm(const std::string& name, int64_t width, double epsilon,

@@ -3,6 +3,7 @@
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/empty.h>
 
 #include <optional>
 
@@ -14,6 +15,16 @@ namespace {
 
 std::optional<at::Tensor> IfDefined(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional<at::Tensor>(tensor) : std::nullopt;
+}
+
+// The set's learning rate where torch's fused kernels read it, on the device: so no kernel has it
+// among its arguments, which a step captured as a graph would repeat for ever. A CPU's kernels read
+// it in double precision, a GPU's know floats.
+const at::Tensor& FilledRate(at::Tensor& rate, double learning_rate, const at::Tensor& beside) {
+  if (!rate.defined()) {
+    rate = at::empty({}, beside.options().dtype(beside.is_cpu() ? at::kDouble : at::kFloat));
+  }
+  return rate.fill_(learning_rate);
 }
 
 class Sgd final : public Optimizer {
@@ -30,7 +41,8 @@ class Sgd final : public Optimizer {
     // is_first_step would set momentum = gradient; with momentum 0 at the start, momentum * m +
     // gradient is the same.
     at::_fused_sgd_(set.parameters, gradients, set.moments.empty() ? none : set.moments[0],
-                    set.weight_decay, config_.momentum, learning_rate,
+                    set.weight_decay, config_.momentum,
+                    FilledRate(set.rate, learning_rate, gradients[0]),
                     /*dampening=*/0.0, config_.nesterov, /*maximize=*/false,
                     /*is_first_step=*/false, /*grad_scale=*/std::nullopt, IfDefined(found_inf));
   }
@@ -52,16 +64,18 @@ class Adam final : public Optimizer {
               const at::Tensor& found_inf) override {
     if (at::get_num_threads() == 1 && AreRunsOfFloats(set, gradients)) {
       const bool skip = found_inf.defined() && found_inf.item<float>() == 1;
-      return skip ? void() : UpdateRuns(set, gradients, learning_rate);
+      if (!skip) UpdateRuns(set, gradients, learning_rate);
+      return;
     }
     using Kernel =
         void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,
-                 at::TensorList, double, double, double, double, double, bool, bool,
+                 at::TensorList, const at::Tensor&, double, double, double, double, bool, bool,
                  const std::optional<at::Tensor>&, const std::optional<at::Tensor>&);
     const Kernel kernel =
         decoupled_ ? static_cast<Kernel>(at::_fused_adamw_) : static_cast<Kernel>(at::_fused_adam_);
     kernel(set.parameters, gradients, set.moments[0], set.moments[1], /*max_exp_avg_sqs=*/{},
-           set.steps, learning_rate, config_.beta1, config_.beta2, set.weight_decay, config_.eps,
+           set.steps, FilledRate(set.rate, learning_rate, gradients[0]), config_.beta1,
+           config_.beta2, set.weight_decay, config_.eps,
            /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/std::nullopt,
            IfDefined(found_inf));
   }

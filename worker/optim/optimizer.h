@@ -92,6 +92,7 @@ class Optimizer {
     std::vector<at::Tensor> parameters;
     std::vector<std::vector<at::Tensor>> moments;  // in the order of AddMoments
     std::vector<at::Tensor> steps;                 // after AddStepCounter: one for each parameter
+    at::Tensor rate;                               // of kernels that read it from a tensor
   };
 
   // At least one parameter.

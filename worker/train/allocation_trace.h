@@ -18,6 +18,7 @@ struct AllocationTrace {
   struct Event {
     int64_t bytes = 0;
     bool kept = false;  // taken and not given back
+    size_t taken = 0;   // of what is given back: the event that took it
   };
   std::vector<Event> events;
 
@@ -31,9 +32,14 @@ struct AllocationTrace {
 // Runs `work`; passes on what it throws.
 AllocationTrace TraceAllocations(const std::function<void()>& work);
 
+// Of rounds that follow each other and are the same, in each of which all that is taken is given
+// back, only the first: kernels that go through a batch sample by sample take their scratch memory
+// once a sample. Peaks stay what they are. Pure.
+AllocationTrace WithoutRepeats(const AllocationTrace& trace);
+
 // Each event as an affine function of the number of samples, from the traces of `few` and `more`
-// samples: the trace of `samples`. Absent when the two did not go the same way. Pure.
-// Requires few < more.
+// samples: the trace of `samples`, without repeats. Absent when the two did not go the same way,
+// but for scratch memory that is soon given back. Pure. Requires few < more.
 std::optional<AllocationTrace> Extrapolate(const AllocationTrace& few_trace, int64_t few,
                                            const AllocationTrace& more_trace, int64_t more,
                                            int64_t samples);

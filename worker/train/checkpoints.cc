@@ -304,20 +304,12 @@ absl::StatusOr<std::string> Checkpoints::BestPath(int64_t step) const {
 
 void Checkpoints::WarnOfChanges(const RunIdentity& saved) const {
   const RunIdentity& now = options_.identity;
-  std::vector<std::string> changes;
-  if (saved.world_size != now.world_size) changes.push_back("world_size");
-  if (saved.threads_per_rank != now.threads_per_rank) changes.push_back("threads_per_rank");
-  if (saved.device != now.device) changes.push_back("device");
-  if (saved.torch_version != now.torch_version) changes.push_back("torch_version");
-  // Of states that hold the whole record.
-  if (!saved.code_version.empty()) {
-    if (saved.device_name != now.device_name) changes.push_back("device_name");
-    if (saved.precision != now.precision) changes.push_back("precision");
-    if (saved.libraries != now.libraries) changes.push_back("libraries");
-    if (saved.code_version != now.code_version) changes.push_back("code_version");
-  }
+  const std::vector<std::string> changes = ChangesOfBits(saved, now);
   if (changes.empty()) return;
-  Log(LogLevel::kWarning, "resume_not_bit_exact", {{"changed", absl::StrJoin(changes, ",")}});
+  Log(LogLevel::kWarning, "resume_not_bit_exact",
+      {{"changed", absl::StrJoin(changes, ",")},
+       {"saved_over", saved.transport},
+       {"resumed_over", now.transport}});
 }
 
 void Checkpoints::WarnOfOtherJob(const RunIdentity& saved) const {

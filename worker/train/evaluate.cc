@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "worker/train/amp.h"
+#include "worker/train/device_feed.h"
 
 namespace muster::worker {
 
@@ -40,11 +41,11 @@ Evaluation Evaluate(Split split, const EvaluationParts& parts) {
     confusion = at::zeros({classes, classes}, at::TensorOptions(at::kLong).device(device));
   // Samples, right ones, loss; samples that top five says something of, right ones among them.
   at::Tensor sums = at::zeros({5}, at::TensorOptions(at::kDouble).device(device));
+  DeviceFeed feed(device);
   const int64_t batches = loader.EvalBatches(split, recipe.evaluation_batch_size, rank, world);
   for (int64_t index = 0; index < batches; ++index) {
-    Batch batch = loader.EvalBatch(split, recipe.evaluation_batch_size, index, rank, world);
-    batch.inputs = batch.inputs.to(device);
-    batch.targets = batch.targets.to(device);
+    const Batch batch =
+        feed.Bring(loader.EvalBatch(split, recipe.evaluation_batch_size, index, rank, world));
     AutocastScope autocast(recipe.precision, device);
     const ModelOutput output = model.Forward(batch.inputs);
     const at::Tensor correct = objective.Correct(output, batch);

@@ -1,14 +1,15 @@
 #include "worker/train/loop.h"
 
 #include "common/base/status_macros.h"
+#include "worker/train/device_feed.h"
 #include "worker/train/due.h"
 #include "worker/train/evaluate.h"
 #include "worker/train/failure.h"
+#include "worker/train/fresh_start.h"
 #include "worker/train/memory_estimate.h"
 #include "worker/train/reporter.h"
 #include "worker/train/run_failures.h"
 #include "worker/train/step.h"
-#include "worker/train/to_device.h"
 #include "worker/train/torch_guard.h"
 
 namespace muster::worker {
@@ -21,7 +22,7 @@ Evaluation Assess(Split split, const Recipe& recipe, const TrainParts& parts, Re
   const Evaluation evaluation =
       Evaluate(split, {recipe, parts.loader, parts.model, parts.objective, parts.gang, parts.device,
                        /*confusion=*/split == Split::kTest && recipe.count_confusion});
-  reporter.Evaluated(run, split, evaluation, parts.objective.Derived(evaluation.loss));
+  reporter.Evaluated(run, split, evaluation);
   return evaluation;
 }
 
@@ -58,7 +59,7 @@ absl::StatusOr<TrainResult> Conclude(const Recipe& recipe, const TrainParts& par
   for (const auto& [name, value] : parts.objective.Derived(test.loss)) {
     result.results["test_" + name] = value;
   }
-  if (recipe.has_accuracy) {
+  if (parts.objective.has_accuracy()) {
     result.results.insert(
         {{"test_accuracy", test.accuracy()}, {"validation_accuracy", run.best_accuracy}});
   }
@@ -70,29 +71,26 @@ absl::StatusOr<TrainResult> Conclude(const Recipe& recipe, const TrainParts& par
   return result;
 }
 
-// What only a run without a checkpoint does before its first step.
-absl::Status StartFresh(const TrainParts& parts, Reporter& reporter) {
-  if (parts.transfer != nullptr) {
-    MUSTER_ASSIGN_OR_RETURN(const TransferSummary summary,
-                            parts.transfer->Load(parts.model, parts.gang));
-    parts.checkpoints.SetWeightsFingerprint(summary.fingerprint);
-    reporter.Transferred(summary);
-  }
-  if (parts.ema != nullptr) parts.ema->Start();
-  if (parts.pruner != nullptr) parts.pruner->AfterStep(0);
+absl::Status Begin(const TrainParts& parts, Reporter& reporter) {
+  MUSTER_ASSIGN_OR_RETURN(
+      const TransferSummary summary,
+      StartFresh({parts.model, parts.gang, parts.transfer, parts.ema, parts.pruner}));
+  if (parts.transfer == nullptr) return absl::OkStatus();
+  parts.checkpoints.SetWeightsFingerprint(summary.fingerprint);
+  reporter.Transferred(summary);
   return absl::OkStatus();
 }
 
 // `memory` is there for the message of a run that does not fit.
 absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts,
                                 MemoryEstimate& memory) {
-  Reporter reporter(recipe, parts.supervisor, parts.gang.rank(), parts.device);
+  Reporter reporter(recipe, parts.objective, parts.supervisor, parts.gang.rank(), parts.device);
   reporter.Phase("load", RunState());
   MUSTER_ASSIGN_OR_RETURN(RunState run, parts.checkpoints.Restore());
   // Of its own it would have a best one by then.
   const bool at_end = run.step > 0 && run.step >= recipe.total_steps;
   if (at_end && run.best_step < 0) return NothingLeft(run.step, recipe);
-  if (run.step == 0) MUSTER_RETURN_IF_ERROR(StartFresh(parts, reporter));
+  if (run.step == 0) MUSTER_RETURN_IF_ERROR(Begin(parts, reporter));
   const EstimateParts estimate = {recipe,          parts.loader,    parts.model,
                                   parts.objective, parts.optimizer, parts.gang,
                                   parts.device,    parts.ema,       parts.pruner};
@@ -106,6 +104,7 @@ absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts,
   const uint32_t rank = static_cast<uint32_t>(parts.gang.rank());
   const uint32_t world = static_cast<uint32_t>(parts.gang.world_size());
   StepTimer& timer = reporter.timer();
+  DeviceFeed feed(parts.device);
   SaveClock save_clock(rank == 0 ? recipe.save_every : absl::ZeroDuration());
   reporter.Phase("train", run);
   timer.Mark(StepPart::kOther);
@@ -117,8 +116,8 @@ absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts,
     run.epoch = sampler.EpochAt(static_cast<uint64_t>(run.step));
     const Due due = DueAfter(recipe, before, run);
 
-    const Batch batch = ToDevice(
-        parts.loader.TrainBatch(static_cast<uint64_t>(before.step), rank, world), parts.device);
+    const Batch batch =
+        feed.Bring(parts.loader.TrainBatch(static_cast<uint64_t>(before.step), rank, world));
     timer.Mark(StepPart::kData);
 
     // What follows must know how this very step went; otherwise a device may run one step ahead of
@@ -160,13 +159,9 @@ absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts,
 
 absl::StatusOr<TrainResult> Train(const Recipe& recipe, const TrainParts& parts) {
   MemoryEstimate memory;
-  absl::StatusOr<TrainResult> result = absl::InternalError("the training loop did not run");
-  const absl::Status thrown = TorchGuard([&] {
-    result = Run(recipe, parts, memory);
-    return absl::OkStatus();
-  });
-  if (FailureClassOf(thrown) == kOutOfMemory) return OutOfMemory(thrown, memory, recipe);
-  if (!thrown.ok()) return thrown;
+  absl::StatusOr<TrainResult> result = TorchGuardOr([&] { return Run(recipe, parts, memory); });
+  if (FailureClassOf(result.status()) == kOutOfMemory)
+    return OutOfMemory(result.status(), memory, recipe);
   return result;
 }
 

@@ -4,6 +4,8 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
+#include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -12,6 +14,8 @@
 #include "common/base/units.h"
 #include "worker/train/allocation_trace.h"
 #include "worker/train/amp.h"
+#include "worker/train/in_copy.h"
+#include "worker/train/malloc_rehearsal.h"
 #include "worker/train/memory_probe.h"
 
 namespace muster::worker {
@@ -72,26 +76,85 @@ AllocationTrace TracePass(const EstimateParts& parts, const Batch& batch, int64_
   });
 }
 
-// Where gradients stay from one pass to the next (buckets, micro-batches) they are held beside all
-// activations; else they come as activations go.
-int64_t BesideGradients(const EstimateParts& parts, const AllocationTrace& trace) {
-  const int ranks = parts.ranks > 0 ? parts.ranks : parts.gang.world_size();
-  if (ranks > 1 || parts.recipe.accumulate > 1) return trace.PeakBytesBesideKept();
-  return trace.PeakBytes() - trace.KeptBytes();
-}
-
-// From a pass of `more` samples, the largest that there was, to those of a micro-batch.
-int64_t ActivationsAt(const EstimateParts& parts, const Batch& batch, const AllocationTrace& trace,
-                      int64_t more) {
+// Of a micro-batch, from that of `more` samples, the largest that there was.
+AllocationTrace TraceAt(const EstimateParts& parts, const Batch& batch,
+                        const AllocationTrace& trace, int64_t more) {
   const int64_t wanted = MicroBatchSamples(parts);
-  if (more == wanted) return BesideGradients(parts, trace);
+  if (more == wanted) return trace;
   // Activations grow with the samples, weights in other layouts do not: two sizes tell them apart.
   const int64_t few = (more + 1) / 2;
   if (few < more) {
-    const auto scaled = Extrapolate(TracePass(parts, batch, few), few, trace, more, wanted);
-    if (scaled.has_value()) return BesideGradients(parts, *scaled);
+    auto scaled = Extrapolate(TracePass(parts, batch, few), few, trace, more, wanted);
+    if (scaled.has_value()) return *std::move(scaled);
   }
-  return BesideGradients(parts, trace) * wanted / more;
+  AllocationTrace scaled = trace;
+  for (AllocationTrace::Event& event : scaled.events) {
+    if (!event.kept) event.bytes = event.bytes * wanted / more;
+  }
+  return scaled;
+}
+
+int64_t BucketBytes(const EstimateParts& parts) {
+  const std::vector<at::Tensor> trained = parts.model.TrainedParameters();
+  return parts.planned.has_value() ? PlannedBucketBytes(trained, *parts.planned)
+                                   : parts.gang.BucketBytes(trained);
+}
+
+// Of all that a checkpoint copies.
+std::vector<int64_t> SavedBytes(const EstimateParts& parts) {
+  std::vector<int64_t> bytes;
+  const auto add = [&bytes](const auto& tensors) {
+    for (const auto& entry : tensors) bytes.push_back(static_cast<int64_t>(entry.tensor.nbytes()));
+  };
+  add(parts.model.state());
+  add(parts.optimizer.state());
+  if (parts.ema != nullptr) add(parts.ema->state());
+  if (parts.pruner != nullptr) add(parts.pruner->state());
+  return bytes;
+}
+
+void TakeForAWhile(const std::vector<int64_t>& sizes, MallocRehearsal& rehearsal) {
+  std::vector<size_t> blocks;
+  for (const int64_t bytes : sizes) blocks.push_back(rehearsal.Take(bytes));
+  for (const size_t block : blocks) rehearsal.GiveBack(block);
+}
+
+// The steps of a run as the tensors of its loop, its gradients and a save come and go. `batch` are
+// the bytes of a whole batch of this rank, `pass` is that of a micro-batch.
+std::optional<int64_t> RehearsedGrowth(const EstimateParts& parts, int64_t batch,
+                                       const AllocationTrace& pass) {
+  constexpr int kSteps = 4;  // from then on a run's peak stays
+  constexpr int kSaveAfter = 2;
+  MallocRehearsal rehearsal;
+  rehearsal.Take(BucketBytes(parts));
+  std::vector<size_t> gradients;
+  for (int step = 1; step <= kSteps; ++step) {
+    for (const size_t gradient : gradients) rehearsal.GiveBack(gradient);
+    const size_t inputs = rehearsal.Take(batch);
+    gradients = rehearsal.Play(pass, /*keep=*/true);
+    if (parts.recipe.accumulate > 1) rehearsal.Play(pass, /*keep=*/false);
+    if (parts.pruner != nullptr) TakeForAWhile(parts.pruner->GrowingBytes(), rehearsal);
+    if (step == kSaveAfter && parts.gang.rank() == 0) {
+      for (const int64_t bytes : SavedBytes(parts)) rehearsal.Take(bytes);
+    }
+    rehearsal.GiveBack(inputs);
+  }
+  return rehearsal.GrowthBytes();
+}
+
+// Whatever the process will hold that no part explains.
+void AddHoles(const EstimateParts& parts, int64_t batch, const AllocationTrace& pass,
+              MemoryEstimate& estimate) {
+  constexpr absl::Duration kLimit = absl::Seconds(10);
+  constexpr int64_t kUnknown = -1;
+  const int64_t now = MeasureMemory(parts.device).now_bytes;
+  const std::optional<int64_t> growth =
+      InCopy([&] { return RehearsedGrowth(parts, batch, pass).value_or(kUnknown); }, kLimit);
+  if (!growth.has_value() || *growth == kUnknown) return;
+  const int64_t unexplained = now + *growth - estimate.total();
+  // Less: some parts will lie where the program has freed memory by now.
+  estimate.program += std::min<int64_t>(0, unexplained);
+  estimate.holes = std::max<int64_t>(0, unexplained);
 }
 
 }  // namespace
@@ -99,13 +162,9 @@ int64_t ActivationsAt(const EstimateParts& parts, const Batch& batch, const Allo
 MemoryEstimate CountMemory(const EstimateParts& parts) {
   MemoryEstimate estimate;
   estimate.weights = Bytes(parts.model.parameters()) + Bytes(parts.model.buffers());
-  for (const ModelTensor& entry : parts.model.parameters()) {
-    if (entry.tensor.requires_grad())
-      estimate.gradients += static_cast<int64_t>(entry.tensor.nbytes());
-  }
-  // These exchange copies of the gradients in buckets; shared memory is given them as they lie.
-  const std::string transport = parts.gang.transport();
-  if (transport == "gloo" || transport == "nccl") estimate.gradients *= 2;
+  for (const at::Tensor& tensor : parts.model.TrainedParameters())
+    estimate.gradients += static_cast<int64_t>(tensor.nbytes());
+  estimate.gradients += BucketBytes(parts);
   estimate.optimizer = Bytes(parts.optimizer.state());
   if (parts.pruner != nullptr) estimate.optimizer += Bytes(parts.pruner->state());
   if (parts.ema != nullptr) estimate.average = Bytes(parts.ema->state());
@@ -125,11 +184,10 @@ MemoryEstimate CountMemory(const EstimateParts& parts) {
 
 void MeasureActivations(const EstimateParts& parts, MemoryEstimate& estimate) {
   const MemoryUse before = MeasureMemory(parts.device);
-  const Batch batch = parts.loader.TrainBatch(0, static_cast<uint32_t>(parts.gang.rank()),
-                                              static_cast<uint32_t>(parts.gang.world_size()));
+  Batch batch = parts.loader.TrainBatch(0, static_cast<uint32_t>(parts.gang.rank()),
+                                        static_cast<uint32_t>(parts.gang.world_size()));
   const int64_t wanted = MicroBatchSamples(parts);
-  const int64_t at_hand = batch.inputs.size(0);
-  const int64_t more = std::min({wanted, at_hand, kDrySamples});
+  const int64_t more = std::min({wanted, batch.inputs.size(0), kDrySamples});
   const AllocationTrace trace = TracePass(parts, batch, more);
   if (parts.device.is_cpu()) {
     // What the kernels loaded and took beside the tensors. malloc may have given back by now what
@@ -140,26 +198,37 @@ void MeasureActivations(const EstimateParts& parts, MemoryEstimate& estimate) {
     const int64_t grown = highest - before.now_bytes;
     estimate.program += std::max<int64_t>(0, grown - trace.PeakBytes());
   }
-  estimate.activations = ActivationsAt(parts, batch, trace, more);
-  if (parts.device.is_cpu())
-    estimate.holes = static_cast<int64_t>(kHoles * static_cast<double>(estimate.activations));
+  const AllocationTrace pass = TraceAt(parts, batch, trace, more);
+  // The gradients of the first micro-batch are there when those of the next come; else they come as
+  // activations go.
+  estimate.activations = parts.recipe.accumulate > 1 ? pass.PeakBytesBesideKept()
+                                                     : pass.PeakBytes() - pass.KeptBytes();
+  if (parts.pruner != nullptr) {
+    // Masks grow when the activations are gone.
+    const std::vector<int64_t> sizes = parts.pruner->GrowingBytes();
+    const int64_t growing = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+    estimate.activations = std::max(estimate.activations, growing);
+  }
+  const int64_t batch_bytes = static_cast<int64_t>(batch.inputs.nbytes() + batch.targets.nbytes());
+  batch = Batch();
+  if (parts.device.is_cpu()) AddHoles(parts, batch_bytes, pass, estimate);
 }
 
 std::string MemoryText(const MemoryEstimate& estimate) {
-  std::vector<std::pair<int64_t, const char*>> parts = {
-      {estimate.program, "program"},
-      {estimate.data, "data"},
-      {estimate.weights, "weights"},
-      {estimate.gradients, "gradients"},
-      {estimate.optimizer, "optimizer"},
-      {estimate.average, "moving average"},
-      {estimate.checkpoint, "copy for checkpoints"},
-      {estimate.activations, "activations"},
-      {estimate.holes, "holes that malloc keeps"}};
+  std::vector<std::pair<const char*, int64_t>> parts = {
+      {"program", estimate.program},
+      {"data", estimate.data},
+      {"weights", estimate.weights},
+      {"gradients", estimate.gradients},
+      {"optimizer", estimate.optimizer},
+      {"moving average", estimate.average},
+      {"copy for checkpoints", estimate.checkpoint},
+      {"activations", estimate.activations},
+      {"holes that malloc keeps", estimate.holes}};
   std::stable_sort(parts.begin(), parts.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
   std::vector<std::string> texts;
-  for (const auto& [bytes, name] : parts) {
+  for (const auto& [name, bytes] : parts) {
     if (bytes > 0) texts.push_back(absl::StrCat(name, " ", HumanBytes(static_cast<double>(bytes))));
   }
   return absl::StrJoin(texts, ", ");

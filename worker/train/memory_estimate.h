@@ -1,11 +1,12 @@
-// How much memory a rank will need, before the first step: what is known, counted, and the
-// activations, measured on a few samples.
+// How much memory a rank will need, before the first step: what is known, counted, the
+// activations, measured on a few samples, and what malloc makes of all that, rehearsed.
 //
 // Used by the loop at its start, and by the message of a run that ran out of memory. All ranks call
 // it together (a model may hold collectives). One thread.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "worker/data/loader.h"
@@ -26,12 +27,13 @@ struct MemoryEstimate {
   int64_t program = 0;
   int64_t data = 0;         // the data set in memory, and the batch
   int64_t weights = 0;      // parameters and buffers, and those of a teacher
-  int64_t gradients = 0;    // with the buckets that are exchanged
+  int64_t gradients = 0;    // with the buckets that they are copied into
   int64_t optimizer = 0;    // its state, and the masks of pruning
   int64_t average = 0;      // the moving average of the weights, if there is one
   int64_t checkpoint = 0;   // the copy that is saved from; rank 0 on the CPU
-  int64_t activations = 0;  // what else a step needs at its peak: of one micro-batch
-  int64_t holes = 0;        // what malloc keeps of freed activations and cannot use for others
+  int64_t activations = 0;  // what else a step needs at its peak, of one micro-batch
+                            // or, if that is more, of pruning
+  int64_t holes = 0;  // what malloc rounds up, and keeps of what was freed and fits nothing else
 
   int64_t total() const {
     return program + data + weights + gradients + optimizer + average + checkpoint + activations +
@@ -50,23 +52,21 @@ struct EstimateParts {
   at::Device device;
   const Ema* ema = nullptr;
   const Pruner* pruner = nullptr;
-  // Of the gang that the estimate is for, where `gang` and the sampler are those of one rank alone;
-  // 0: of `gang`.
-  int ranks = 0;
+  // Of the gang that the estimate is for, where `gang` and the sampler are those of one rank alone.
+  std::optional<CollectivesOptions> planned = std::nullopt;
 };
 
 // Everything but the activations. Cheap; allocates nothing.
 MemoryEstimate CountMemory(const EstimateParts& parts);
 
 // Adds the activations at the peak of a step: runs forward and backward on at most kDrySamples
-// samples and scales. What kernels loaded and took for themselves thereby, at the peak of that
-// pass, is added to the program. Holes are reckoned on the CPU, as kHoles of the activations: the
-// trainer's malloc keeps what is freed, and of ten runs of four networks
-// (benchmarks/memory_estimate.py) the peak was 0.3 to 0.9 of them above everything else. Leaves
-// model, buffers and gradients as they were. Call before there is a GradientSync. Throws what torch
-// throws.
+// samples and scales each allocation. What kernels loaded and took for themselves thereby, at the
+// peak of that pass, is added to the program. On the CPU then plays a few steps and a save to
+// malloc (malloc_rehearsal.h), in a copy of the process: by what malloc would make of them the
+// total is right, and what is not in another part are holes. Where there can be no copy there are
+// none of them in the estimate. Leaves model, buffers and gradients as they were. Call before there
+// is a GradientSync. Throws what torch throws.
 inline constexpr int64_t kDrySamples = 8;
-inline constexpr double kHoles = 0.4;
 void MeasureActivations(const EstimateParts& parts, MemoryEstimate& estimate);
 
 // "weights 44.7MiB, gradients 44.7MiB, ...": the parts that are not 0, largest first.

@@ -10,6 +10,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
 
 #include "common/base/unique_fd.h"
 
@@ -45,6 +48,21 @@ MemoryUse MeasureMemory(c10::Device device) {
   ::getrusage(RUSAGE_SELF, &usage);
   const int64_t now = ResidentBytes();
   return {now, std::max<int64_t>(now, int64_t{usage.ru_maxrss} * 1024)};
+}
+
+bool MostlyHugePages() {
+  std::ifstream rollup("/proc/self/smaps_rollup");
+  int64_t anonymous = 0, huge = 0;  // KiB
+  std::string line;
+  while (std::getline(rollup, line)) {
+    std::istringstream words(line);
+    std::string key;
+    int64_t kib = 0;
+    words >> key >> kib;
+    if (key == "Anonymous:") anonymous = kib;
+    if (key == "AnonHugePages:") huge = kib;
+  }
+  return 2 * huge > anonymous;
 }
 
 }  // namespace muster::worker

@@ -15,4 +15,7 @@ struct MemoryUse {
 
 MemoryUse MeasureMemory(c10::Device device);
 
+// Whether the kernel backs most of this process's memory with huge pages.
+bool MostlyHugePages();
+
 }  // namespace muster::worker

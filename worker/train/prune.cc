@@ -20,6 +20,10 @@ namespace {
 // Of live weights from 0 up; so it is always the dead ones that come first.
 constexpr double kScoreOfDead = -1;
 
+// What AllButSmallest takes for each score: the score, its result, the sorted scores, their places,
+// and the room of a stable sort, which is for half of them with their places.
+constexpr int64_t kScoreBytes = 4, kAliveBytes = 1, kPlaceBytes = 8, kSortBytes = 8;
+
 // True for all but the `count` smallest scores, of equal ones the first.
 at::Tensor AllButSmallest(const at::Tensor& scores, int64_t count) {
   at::Tensor alive = at::ones(scores.sizes(), scores.options().dtype(at::kBool));
@@ -111,6 +115,18 @@ void Pruner::GrowMasks(double sparsity) {
     masks_[i].tensor.copy_(alive.narrow(0, offset, count).view(weights_[i].sizes()));
     offset += count;
   }
+}
+
+std::vector<int64_t> Pruner::GrowingBytes() const {
+  std::vector<int64_t> bytes;
+  int64_t sorted = 0;  // scores at once
+  for (const at::Tensor& weight : weights_) {
+    if (config_.global) bytes.push_back(weight.numel() * kScoreBytes);
+    sorted = config_.global ? sorted + weight.numel() : std::max(sorted, weight.numel());
+  }
+  for (const int64_t per_score : {kScoreBytes, kAliveBytes, kScoreBytes, kPlaceBytes, kSortBytes})
+    bytes.push_back(sorted * per_score);
+  return bytes;
 }
 
 double Pruner::Sparsity() const {

@@ -53,6 +53,10 @@ class Pruner {
   // The masks, bool, true where a weight lives: "mask.<parameter name>". Load by writing into them.
   const std::vector<ModelTensor>& state() const { return masks_; }
 
+  // What AfterStep holds for a while, all at once, when it grows the masks: the sizes of its
+  // blocks.
+  std::vector<int64_t> GrowingBytes() const;
+
   // How much of the weights that may be pruned is zero now. Reads them: waits for a device.
   double Sparsity() const;
 

@@ -45,7 +45,6 @@ struct Recipe {
   int64_t best_from_step = 0;
 
   int64_t evaluation_batch_size = 0;  // per rank
-  bool has_accuracy = true;           // as the objective's: reports and results tell it
   bool count_confusion = false;       // in the final test; only where samples have classes
   // How long the last checkpoint may take until the controller has made it durable.
   absl::Duration commit_timeout = absl::Hours(1);

@@ -13,8 +13,13 @@ constexpr double kSignOfLifeSeconds = 1.0;
 
 }  // namespace
 
-Reporter::Reporter(const Recipe& recipe, Supervisor& supervisor, int rank, c10::Device device)
-    : recipe_(recipe), supervisor_(supervisor), rank_(rank), device_(device) {}
+Reporter::Reporter(const Recipe& recipe, const Objective& objective, Supervisor& supervisor,
+                   int rank, c10::Device device)
+    : recipe_(recipe),
+      objective_(objective),
+      supervisor_(supervisor),
+      rank_(rank),
+      device_(device) {}
 
 void Reporter::Phase(const std::string& phase, const RunState& run) {
   supervisor_.Progress(phase, run.step, recipe_.total_steps, run.epoch);
@@ -29,6 +34,7 @@ void Reporter::MemoryEstimated(const MemoryEstimate& estimate) {
        {"weights_bytes", estimate.weights},
        {"gradients_bytes", estimate.gradients},
        {"optimizer_bytes", estimate.optimizer},
+       {"average_bytes", estimate.average},
        {"checkpoint_bytes", estimate.checkpoint},
        {"activations_bytes", estimate.activations},
        {"holes_bytes", estimate.holes}});
@@ -55,15 +61,15 @@ void Reporter::StepDone(const RunState& run, const Batch& batch, const Verdict& 
   }
 }
 
-void Reporter::Evaluated(const RunState& run, Split split, const Evaluation& evaluation,
-                         const std::map<std::string, double>& derived) {
+void Reporter::Evaluated(const RunState& run, Split split, const Evaluation& evaluation) {
   if (rank_ != 0) return;
   const std::string name = SplitName(split);
   std::map<std::string, double> values = {{absl::StrCat(name, "_loss"), evaluation.loss}};
-  if (recipe_.has_accuracy) values[absl::StrCat(name, "_accuracy")] = evaluation.accuracy();
+  if (objective_.has_accuracy()) values[absl::StrCat(name, "_accuracy")] = evaluation.accuracy();
   if (evaluation.top5_accuracy.has_value())
     values[absl::StrCat(name, "_top5_accuracy")] = *evaluation.top5_accuracy;
-  for (const auto& [what, value] : derived) values[absl::StrCat(name, "_", what)] = value;
+  for (const auto& [what, value] : objective_.Derived(evaluation.loss))
+    values[absl::StrCat(name, "_", what)] = value;
   supervisor_.Metrics(run.step, values);
 }
 
@@ -98,7 +104,7 @@ std::map<std::string, double> Reporter::Values(const RunState& run, const Verdic
   // A step that was skipped for its overflow may have neither.
   if (std::isfinite(verdict.loss)) values["loss"] = verdict.loss;
   if (std::isfinite(verdict.grad_norm)) values["grad_norm"] = verdict.grad_norm;
-  if (recipe_.has_accuracy) values["train_accuracy"] = verdict.accuracy;
+  if (objective_.has_accuracy()) values["train_accuracy"] = verdict.accuracy;
   if (verdict.loss_scale > 0) {
     values["loss_scale"] = verdict.loss_scale;
     values["skipped_steps"] = static_cast<double>(verdict.skipped_steps);

@@ -13,6 +13,7 @@
 #include "worker/data/loader.h"
 #include "worker/train/evaluate.h"
 #include "worker/train/memory_estimate.h"
+#include "worker/train/objective.h"
 #include "worker/train/recipe.h"
 #include "worker/train/run_state.h"
 #include "worker/train/step.h"
@@ -24,7 +25,9 @@ namespace muster::worker {
 
 class Reporter {
  public:
-  Reporter(const Recipe& recipe, Supervisor& supervisor, int rank, c10::Device device);
+  // The objective and the supervisor must outlive it.
+  Reporter(const Recipe& recipe, const Objective& objective, Supervisor& supervisor, int rank,
+           c10::Device device);
 
   StepTimer& timer() { return timer_; }
 
@@ -39,9 +42,9 @@ class Reporter {
   void StepDone(const RunState& run, const Batch& batch, const Verdict& verdict, bool report);
 
   // After an evaluation, as "<split>_loss", where they say something "<split>_accuracy" and
-  // "<split>_top5_accuracy", and whatever `derived` names. Rank 0 only; the others stay silent.
-  void Evaluated(const RunState& run, Split split, const Evaluation& evaluation,
-                 const std::map<std::string, double>& derived);
+  // "<split>_top5_accuracy", and what the objective derives from the loss. Rank 0 only; the others
+  // stay silent.
+  void Evaluated(const RunState& run, Split split, const Evaluation& evaluation);
 
   // What a transfer brought, as counts of tensors. Rank 0 only.
   void Transferred(const TransferSummary& summary);
@@ -50,6 +53,7 @@ class Reporter {
   std::map<std::string, double> Values(const RunState& run, const Verdict& verdict) const;
 
   const Recipe recipe_;
+  const Objective& objective_;
   Supervisor& supervisor_;
   const int rank_;
   const c10::Device device_;

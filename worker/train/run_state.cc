@@ -75,6 +75,28 @@ class Reader {
 
 }  // namespace
 
+std::vector<std::string> ChangesOfBits(const RunIdentity& saved, const RunIdentity& now) {
+  std::vector<std::string> changes;
+  if (saved.world_size != now.world_size) changes.push_back("world_size");
+  if (saved.threads_per_rank != now.threads_per_rank) changes.push_back("threads_per_rank");
+  if (saved.device != now.device) changes.push_back("device");
+  if (saved.torch_version != now.torch_version) changes.push_back("torch_version");
+  // Of states that hold the whole record.
+  if (!saved.code_version.empty()) {
+    if (saved.device_name != now.device_name) changes.push_back("device_name");
+    if (saved.precision != now.precision) changes.push_back("precision");
+    if (saved.libraries != now.libraries) changes.push_back("libraries");
+    if (saved.code_version != now.code_version) changes.push_back("code_version");
+  }
+  // A rank alone has none to work together with.
+  if (!saved.transport.empty() && now.world_size > 1) {
+    if (saved.transport != now.transport) changes.push_back("transport");
+    if (saved.compression != now.compression) changes.push_back("compression");
+    if (saved.sync_batch_norm != now.sync_batch_norm) changes.push_back("sync_batch_norm");
+  }
+  return changes;
+}
+
 std::string EncodeRunState(const RunState& state, const RunIdentity& identity) {
   json object = {
       {"format_version", kFormatVersion},
@@ -98,6 +120,9 @@ std::string EncodeRunState(const RunState& state, const RunIdentity& identity) {
       {"device_name", identity.device_name},
       {"ranks_on_other_devices", identity.ranks_on_other_devices},
       {"precision", identity.precision},
+      {"transport", identity.transport},
+      {"compression", identity.compression},
+      {"sync_batch_norm", identity.sync_batch_norm},
       {"deterministic", identity.deterministic},
       {"torch_version", identity.torch_version},
       {"libraries", identity.libraries},
@@ -162,6 +187,11 @@ absl::StatusOr<DecodedRunState> DecodeRunState(absl::string_view text) {
     reader.Take("precision", &identity.precision);
     reader.Take("deterministic", &identity.deterministic);
     reader.Take("libraries", &identity.libraries);
+  }
+  if (object.contains("transport")) {
+    reader.Take("transport", &identity.transport);
+    reader.Take("compression", &identity.compression);
+    reader.Take("sync_batch_norm", &identity.sync_batch_norm);
   }
   if (!reader.bad_key().empty()) {
     return absl::DataLossError(

@@ -47,6 +47,11 @@ struct RunIdentity {
   std::string device_name;  // of rank 0
   int64_t ranks_on_other_devices = 0;
   std::string precision;
+  // How the ranks work together: Collectives::transport(), and of `train.parallel` what else their
+  // numbers follow from. Empty and false in states of before these were noted.
+  std::string transport;
+  std::string compression;
+  bool sync_batch_norm = false;
   bool deterministic = false;
   std::string torch_version;
   std::map<std::string, std::string> libraries;  // versions of what computes, by name
@@ -57,6 +62,10 @@ struct RunIdentity {
   std::string teacher_fingerprint;  // of the teacher's file (distillation.h); empty: there is none
   std::string spec_json;            // the resolved spec, an object
 };
+
+// What makes `now` compute other bits than `saved` did, by name; empty: nothing. What an older
+// state does not say is not compared.
+std::vector<std::string> ChangesOfBits(const RunIdentity& saved, const RunIdentity& now);
 
 std::string EncodeRunState(const RunState& state, const RunIdentity& identity);
 

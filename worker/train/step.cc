@@ -30,15 +30,6 @@ enum ControlIndex { kStop, kSave, kLoss, kAccuracy, kControlSize };
 // Keeps clip_norm / norm finite (torch.nn.utils.clip_grad_norm_ has the same).
 constexpr double kClipEpsilon = 1e-6;
 
-// Without the frozen ones, as the optimizer has them.
-std::vector<at::Tensor> Trained(const std::vector<ModelTensor>& parameters) {
-  std::vector<at::Tensor> tensors;
-  for (const ModelTensor& entry : parameters) {
-    if (entry.tensor.requires_grad()) tensors.push_back(entry.tensor);
-  }
-  return tensors;
-}
-
 // Leaves what is not finite as it is. No host read.
 void Clip(const Recipe& recipe, const std::vector<at::Tensor>& gradients, const at::Tensor& norm) {
   if (recipe.clip_norm > 0) {
@@ -142,7 +133,7 @@ TrainStep::TrainStep(const Recipe& recipe, const StepParts& parts)
       optimizer_(parts.optimizer),
       gang_(parts.gang),
       device_(parts.device),
-      sync_(gang_.MakeGradientSync(Trained(model_.parameters()), {.control_size = kControlSize})),
+      sync_(gang_.MakeGradientSync(model_.TrainedParameters(), {.control_size = kControlSize})),
       scaler_(recipe.precision == Precision::kFp16
                   ? std::make_unique<LossScaler>(recipe.loss_scale, device_)
                   : nullptr),
@@ -240,7 +231,8 @@ at::Tensor TrainStep::LossWeight(const Batch& part, const at::Tensor& loss) cons
 }
 
 at::Tensor TrainStep::StartControl(const StopWish& wish) const {
-  at::Tensor control = at::zeros({kControlSize}, at::kFloat);
+  at::Tensor control =
+      at::zeros({kControlSize}, at::TensorOptions(at::kFloat).pinned_memory(!device_.is_cpu()));
   float* numbers = control.data_ptr<float>();
   numbers[kStop] = wish.stop ? 1.0f : 0.0f;
   numbers[kSave] = wish.save ? 1.0f : 0.0f;

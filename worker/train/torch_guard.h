@@ -1,8 +1,13 @@
 // The only place where exceptions of LibTorch, c10d and Gloo are caught.
 #pragma once
 
+#include <optional>
+#include <type_traits>
+#include <utility>
+
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace muster::worker {
 
@@ -14,5 +19,17 @@ namespace muster::worker {
 //   INTERNAL            APPLICATION    anything else that an operator refused
 // A Status that `body` returns passes through.
 absl::Status TorchGuard(absl::FunctionRef<absl::Status()> body);
+
+// The same of a `body` that returns a StatusOr, which passes through.
+template <typename Body>
+std::invoke_result_t<Body> TorchGuardOr(Body body) {
+  std::optional<std::invoke_result_t<Body>> result;
+  const absl::Status thrown = TorchGuard([&] {
+    result = body();
+    return absl::OkStatus();
+  });
+  if (!thrown.ok()) return thrown;
+  return *std::move(result);
+}
 
 }  // namespace muster::worker

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
-#include "worker/train/to_device.h"
 
 namespace muster::worker {
 
@@ -25,23 +24,17 @@ trainer_spec::JobSpec ShareOf(trainer_spec::JobSpec spec, int ranks) {
 
 absl::StatusOr<Bench> SetUpBench(const trainer_spec::JobSpec& spec, FileSystem& fs,
                                  std::unique_ptr<Collectives> gang) {
-  Bench bench;
-  bench.gang = gang == nullptr ? MakeLocalCollectives() : std::move(gang);
+  if (gang == nullptr) gang = MakeLocalCollectives();
   const at::Device device = DeviceFor(spec);
-  MUSTER_ASSIGN_OR_RETURN(bench.dataset, BuildDataset(spec, fs));
-  MUSTER_ASSIGN_OR_RETURN(bench.augmenter, BuildAugmenter(spec.train, *bench.dataset));
-  bench.loader = std::make_unique<Loader>(*bench.dataset, BuildSampler(spec.train, *bench.dataset),
-                                          bench.augmenter.get());
-  bench.recipe =
-      BuildRecipe(spec, bench.loader->sampler(), static_cast<uint32_t>(bench.gang->world_size()));
-  MUSTER_ASSIGN_OR_RETURN(bench.model, BuildModel(spec, *bench.dataset, device));
-  MUSTER_ASSIGN_OR_RETURN(bench.optimizer, BuildOptimizer(spec.train.optimizer, *bench.model));
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Objective> task,
-                          BuildObjective(spec.train, *bench.dataset));
-  MUSTER_ASSIGN_OR_RETURN(
-      Lesson lesson, BuildLesson(spec, *bench.dataset, std::move(task), device, fs, *bench.gang));
-  bench.objective = std::move(lesson.objective);
-  if (spec.train.parallel.sync_batch_norm) bench.model->SynchronizeBatchNorm(*bench.gang);
+  Bench bench;
+  MUSTER_ASSIGN_OR_RETURN(static_cast<RankParts&>(bench),
+                          BuildParts(spec, fs, device, static_cast<uint32_t>(PlannedRanks(spec))));
+  bench.loader = std::make_unique<Loader>(
+      *bench.dataset, BuildSampler(ShareOf(spec, gang->world_size()).train, *bench.dataset),
+      bench.augmenter.get());
+  MUSTER_RETURN_IF_ERROR(JoinParts(spec, fs, device, std::move(gang), bench));
+  MUSTER_RETURN_IF_ERROR(StartFresh(bench.fresh()).status());
+  bench.feed = std::make_unique<DeviceFeed>(device);
   return bench;
 }
 
@@ -51,11 +44,10 @@ void MakeStep(const trainer_spec::JobSpec& spec, Bench& bench) {
       StepParts{*bench.model, *bench.objective, *bench.optimizer, *bench.gang, DeviceFor(spec)});
 }
 
-Batch BatchAt(const Bench& bench, int64_t step, at::Device device) {
-  return ToDevice(bench.loader->TrainBatch(static_cast<uint64_t>(step),
-                                           static_cast<uint32_t>(bench.gang->rank()),
-                                           static_cast<uint32_t>(bench.gang->world_size())),
-                  device);
+Batch BatchAt(const Bench& bench, int64_t step) {
+  return bench.feed->Bring(bench.loader->TrainBatch(
+      static_cast<uint64_t>(step), static_cast<uint32_t>(bench.gang->rank()),
+      static_cast<uint32_t>(bench.gang->world_size())));
 }
 
 }  // namespace muster::worker

@@ -1,5 +1,5 @@
-// One rank of a recipe's gang as the checks want it: all that a step needs, without agent and
-// checkpoints.
+// One rank of a recipe's gang as the checks want it: set up as for its run (rank_parts.h), but
+// without agent and checkpoints, and with as few ranks as a check needs.
 //
 // Used by check.cc and check_profile.cc. The functions fail as the run would fail and throw what
 // torch throws.
@@ -11,21 +11,15 @@
 #include "common/fs/file_system.h"
 #include "trainer_spec/job_spec.h"
 #include "worker/dist/collectives.h"
+#include "worker/train/device_feed.h"
 #include "worker/train/step.h"
-#include "worker/trainer/compose.h"
+#include "worker/trainer/rank_parts.h"
 
 namespace muster::worker {
 
-// Members are torn down in the reverse order of their making.
-struct Bench {
-  std::unique_ptr<Dataset> dataset;
-  std::unique_ptr<Augmenter> augmenter;
-  std::unique_ptr<Loader> loader;
-  Recipe recipe;
-  std::unique_ptr<Collectives> gang;
-  std::unique_ptr<Model> model;
-  std::unique_ptr<Optimizer> optimizer;
-  std::unique_ptr<Objective> objective;
+// `recipe` is that of the whole gang, `loader` gives a rank's share of the batch.
+struct Bench : RankParts {
+  std::unique_ptr<DeviceFeed> feed;
   std::unique_ptr<TrainStep> step;
 };
 
@@ -37,7 +31,8 @@ trainer_spec::JobSpec ShareOf(trainer_spec::JobSpec spec, int ranks = 1);
 
 at::Device DeviceFor(const trainer_spec::JobSpec& spec);
 
-// Everything but the step. `gang` null: a gang of one.
+// Everything but the step, where a fresh run would make its first one: with the weights that it
+// begins with, its averages and its pruner. `spec` is the whole one; `gang` null: a gang of one.
 absl::StatusOr<Bench> SetUpBench(const trainer_spec::JobSpec& spec, FileSystem& fs,
                                  std::unique_ptr<Collectives> gang = nullptr);
 
@@ -45,6 +40,6 @@ absl::StatusOr<Bench> SetUpBench(const trainer_spec::JobSpec& spec, FileSystem& 
 void MakeStep(const trainer_spec::JobSpec& spec, Bench& bench);
 
 // This rank's share of a step's batch, on the device.
-Batch BatchAt(const Bench& bench, int64_t step, at::Device device);
+Batch BatchAt(const Bench& bench, int64_t step);
 
 }  // namespace muster::worker

@@ -1,6 +1,5 @@
 #include "worker/trainer/check.h"
 
-#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -17,14 +16,25 @@
 #include "worker/train/torch_guard.h"
 #include "worker/trainer/bench.h"
 #include "worker/trainer/check_profile.h"
+#include "worker/trainer/rank.h"
 
 namespace muster::worker {
 namespace {
 
 constexpr int64_t kOverfitSteps = 150;
-constexpr double kOverfitGoal = 0.1;  // of the first loss
+constexpr double kOverfitGoal = 0.1;  // of the loss with drawn weights
 constexpr int64_t kRateSteps = 100;
 constexpr double kFirstRate = 1e-7, kLastRate = 10;
+
+// The loss of the first batch with weights that are drawn.
+absl::StatusOr<double> DrawnLoss(trainer_spec::JobSpec spec, FileSystem& fs) {
+  spec.train.weights = {};
+  MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
+  MakeStep(spec, bench);
+  StepTimer timer;
+  const Batch batch = BatchAt(bench, 0);
+  return bench.step->Run(0, batch, {}, /*report=*/true, timer).loss;
+}
 
 // A model that cannot learn one batch by heart learns nothing: Karpathy's first check.
 absl::Status Overfit(trainer_spec::JobSpec spec, FileSystem& fs, CheckReport& report) {
@@ -34,20 +44,28 @@ absl::Status Overfit(trainer_spec::JobSpec spec, FileSystem& fs, CheckReport& re
   spec.train.schedule = {};
   spec.train.schedule.name = trainer_spec::ScheduleName::kConstant;
   MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
+  // A rate that grows with the batch is that of this one, which is one rank's.
+  bench.recipe.schedule = BuildSchedule(ShareOf(spec).train, bench.recipe.total_steps);
   MakeStep(spec, bench);
-  const Batch batch = BatchAt(bench, 0, DeviceFor(spec));
+  double goal = 0;
+  if (!spec.train.weights.path.empty()) {  // which may know the batch by heart already
+    MUSTER_ASSIGN_OR_RETURN(const double drawn, DrawnLoss(spec, fs));
+    goal = kOverfitGoal * drawn;
+  }
+  const Batch batch = BatchAt(bench, 0);
   StepTimer timer;
   for (int64_t step = 0; step < kOverfitSteps; ++step) {
     // The same step number again and again: dropout and masks are the same, too.
     const Verdict verdict = bench.step->Run(0, batch, {}, /*report=*/true, timer);
     report.overfit_steps = step + 1;
     if (step == 0) report.overfit_first_loss = verdict.loss;
+    if (goal == 0) goal = kOverfitGoal * verdict.loss;
     report.overfit_last_loss = verdict.loss;
-    if (!verdict.finite || verdict.loss < kOverfitGoal * report.overfit_first_loss) break;
+    if (!verdict.finite || verdict.loss < goal) break;
   }
   if (!std::isfinite(report.overfit_last_loss)) {
     report.warnings.push_back("The loss of one batch is not finite: lower train.optimizer.lr.");
-  } else if (report.overfit_last_loss > kOverfitGoal * report.overfit_first_loss) {
+  } else if (report.overfit_last_loss > goal) {
     report.warnings.push_back(absl::StrFormat(
         "One batch could not be learnt by heart: its loss went from %.4g to %.4g in %d steps. Try "
         "another train.optimizer.lr (`lr-range` suggests one), and look at the data.",
@@ -57,17 +75,19 @@ absl::Status Overfit(trainer_spec::JobSpec spec, FileSystem& fs, CheckReport& re
 }
 
 // Of one rank of the planned gang.
-MemoryEstimate EstimateOf(const trainer_spec::JobSpec& whole, const Bench& bench) {
-  EstimateParts parts = {bench.recipe,     *bench.loader, *bench.model,    *bench.objective,
-                         *bench.optimizer, *bench.gang,   DeviceFor(whole)};
-  parts.ranks = PlannedRanks(whole);
+MemoryEstimate EstimateOf(const trainer_spec::JobSpec& spec, const Bench& bench) {
+  EstimateParts parts = {bench.recipe,     *bench.loader,    *bench.model,
+                         *bench.objective, *bench.optimizer, *bench.gang,
+                         DeviceFor(spec),  bench.ema.get(),  bench.pruner.get()};
+  parts.planned = GangOptions(spec);
+  parts.planned->world_size = PlannedRanks(spec);
+  parts.planned->gpu = DeviceFor(spec).is_cpu() ? -1 : 0;
   MemoryEstimate memory = CountMemory(parts);
   MeasureActivations(parts, memory);
   return memory;
 }
 
-absl::StatusOr<CheckReport> Check(const trainer_spec::JobSpec& whole, FileSystem& fs) {
-  const trainer_spec::JobSpec spec = ShareOf(whole);
+absl::StatusOr<CheckReport> Check(const trainer_spec::JobSpec& spec, FileSystem& fs) {
   CheckReport report;
   MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
   report.sample_shape = bench.dataset->shape();
@@ -76,22 +96,20 @@ absl::StatusOr<CheckReport> Check(const trainer_spec::JobSpec& whole, FileSystem
   report.validation_samples = bench.dataset->size(Split::kValidation);
   report.test_samples = bench.dataset->size(Split::kTest);
   report.parameters = bench.model->ParameterCount();
-  report.total_steps = BuildRecipe(whole, BuildSampler(whole.train, *bench.dataset),
-                                   std::max<uint32_t>(1, whole.ranks.min))
-                           .total_steps;
+  report.total_steps = bench.recipe.total_steps;
   report.device = DeviceFor(spec).str();
-  const MemoryEstimate memory = EstimateOf(whole, bench);
+  const MemoryEstimate memory = EstimateOf(spec, bench);
   report.memory_bytes = memory.total();
   report.memory_parts = MemoryText(memory);
-  MUSTER_ASSIGN_OR_RETURN(report.profile, ProfileRecipe(whole, fs));
+  MUSTER_ASSIGN_OR_RETURN(report.profile, ProfileRecipe(spec, fs));
   MUSTER_RETURN_IF_ERROR(Overfit(spec, fs, report));
   return report;
 }
 
 absl::StatusOr<RateRange> Rates(trainer_spec::JobSpec spec, FileSystem& fs) {
-  spec = ShareOf(std::move(spec));
   spec.train.epochs = 0;
   spec.train.steps = kRateSteps;
+  spec.train.prune = {};  // which may want more steps
   spec.train.schedule = {};
   spec.train.schedule.name = trainer_spec::ScheduleName::kConstant;
   MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
@@ -103,8 +121,7 @@ absl::StatusOr<RateRange> Rates(trainer_spec::JobSpec spec, FileSystem& fs) {
     const double progress = static_cast<double>(step) / (kRateSteps - 1);
     bench.recipe.schedule.peak = kFirstRate * std::pow(kLastRate / kFirstRate, progress);
     MakeStep(spec, bench);
-    const Verdict verdict =
-        bench.step->Run(step, BatchAt(bench, step, DeviceFor(spec)), {}, /*report=*/true, timer);
+    const Verdict verdict = bench.step->Run(step, BatchAt(bench, step), {}, /*report=*/true, timer);
     if (!verdict.finite) break;
     smooth = kSmoothing * smooth + (1 - kSmoothing) * verdict.loss;
     const double unbiased = smooth / (1 - std::pow(kSmoothing, static_cast<double>(step + 1)));
@@ -116,67 +133,14 @@ absl::StatusOr<RateRange> Rates(trainer_spec::JobSpec spec, FileSystem& fs) {
   return range;
 }
 
-// One step with a batch of `samples`; its peak.
-absl::StatusOr<int64_t> PeakOf(trainer_spec::JobSpec spec, FileSystem& fs, int64_t samples) {
-  spec.train.batch_size = static_cast<uint32_t>(samples);
-  spec.train.epochs = 0;
-  spec.train.steps = 2;
-  MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
-  MakeStep(spec, bench);
-  StepTimer timer;
-  for (int64_t step = 0; step < 2; ++step)
-    bench.step->Run(step, BatchAt(bench, step, DeviceFor(spec)), {}, /*report=*/true, timer);
-  return MeasureMemory(DeviceFor(spec)).peak_bytes;
-}
-
-absl::StatusOr<LargestBatch> Largest(const trainer_spec::JobSpec& spec, FileSystem& fs,
-                                     int64_t limit_bytes) {
-  constexpr int64_t kMost = 1 << 20;
-  LargestBatch found;
-  for (int64_t samples = 1; samples <= kMost; samples *= 2) {
-    absl::StatusOr<int64_t> peak = absl::InternalError("not measured");
-    const absl::Status thrown = TorchGuard([&] {
-      peak = PeakOf(spec, fs, samples);
-      return absl::OkStatus();
-    });
-    const absl::Status status = thrown.ok() ? peak.status() : thrown;
-    if (!status.ok() && FailureClassOf(status) != kOutOfMemory) return status;
-    if (!status.ok() || *peak > limit_bytes) break;
-    found = {samples, *peak};
-  }
-  if (found.samples == 0) {
-    return Classify(absl::ResourceExhaustedError(absl::StrCat(
-                        "not even a batch of one sample fits into ", limit_bytes, " bytes")),
-                    kOutOfMemory);
-  }
-  return found;
-}
-
-// What `work` returns, or what it throws as a status.
-template <typename T, typename Work>
-absl::StatusOr<T> Guarded(Work work) {
-  absl::StatusOr<T> result = absl::InternalError("the check did not run");
-  const absl::Status thrown = TorchGuard([&] {
-    result = work();
-    return absl::OkStatus();
-  });
-  if (!thrown.ok()) return thrown;
-  return result;
-}
-
 }  // namespace
 
 absl::StatusOr<CheckReport> CheckRecipe(const trainer_spec::JobSpec& spec, FileSystem& fs) {
-  return Guarded<CheckReport>([&] { return Check(spec, fs); });
+  return TorchGuardOr([&] { return Check(spec, fs); });
 }
 
 absl::StatusOr<RateRange> TestRates(const trainer_spec::JobSpec& spec, FileSystem& fs) {
-  return Guarded<RateRange>([&] { return Rates(spec, fs); });
-}
-
-absl::StatusOr<LargestBatch> FindLargestBatch(const trainer_spec::JobSpec& spec, FileSystem& fs,
-                                              int64_t limit_bytes) {
-  return Largest(ShareOf(spec), fs, limit_bytes);
+  return TorchGuardOr([&] { return Rates(spec, fs); });
 }
 
 double SteepestRate(const std::vector<RatePoint>& points) {
@@ -261,17 +225,6 @@ std::string RatesJson(const RateRange& range) {
   for (const RatePoint& point : range.points)
     points.push_back({{"lr", point.lr}, {"loss", point.loss}});
   return nlohmann::ordered_json({{"suggested", range.suggested}, {"points", points}}).dump(2) +
-         "\n";
-}
-
-std::string BatchText(const LargestBatch& largest) {
-  return absl::StrFormat("%d samples a rank, at a peak of %.1f MiB\n", largest.samples,
-                         static_cast<double>(largest.peak_bytes) / (1 << 20));
-}
-
-std::string BatchJson(const LargestBatch& largest) {
-  return nlohmann::ordered_json({{"samples", largest.samples}, {"peak_bytes", largest.peak_bytes}})
-             .dump(2) +
          "\n";
 }
 

@@ -1,8 +1,7 @@
 // Looks at a recipe before its real run: does everything fit together, can the model learn at all,
 // what will limit it. Nothing is saved.
 //
-// Used by `muster-trainer check`, `lr-range` and `find-batch`, which `muster check` and its
-// likes run for people.
+// Used by `muster-trainer check` and `lr-range`, which `muster check` runs for people.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +28,8 @@ struct CheckReport {
   int64_t memory_bytes = 0;
   std::string memory_parts;
   StepProfile profile;
-  // The same batch again and again, without augmentation and smoothing, at the peak rate.
+  // The same batch again and again, without augmentation and smoothing, at the peak rate, from the
+  // weights that the run begins with, until the loss is a tenth of what it is with drawn ones.
   int64_t overfit_steps = 0;
   double overfit_first_loss = 0, overfit_last_loss = 0;
   std::vector<std::string> warnings;  // sentences; empty: all is well
@@ -58,17 +58,5 @@ std::string RatesText(const RateRange& range);
 std::string RatesJson(const RateRange& range);
 // Where the loss falls steepest over the logarithm of the rate. Pure.
 double SteepestRate(const std::vector<RatePoint>& points);
-
-// The largest batch of one rank, a power of two or the spec's own share, whose step stays within
-// `limit_bytes`: on the CPU of the process's resident memory, on a device of what it allocates.
-// RESOURCE_EXHAUSTED when not even one sample does.
-struct LargestBatch {
-  int64_t samples = 0;
-  int64_t peak_bytes = 0;
-};
-std::string BatchText(const LargestBatch& largest);
-std::string BatchJson(const LargestBatch& largest);
-absl::StatusOr<LargestBatch> FindLargestBatch(const trainer_spec::JobSpec& spec, FileSystem& fs,
-                                              int64_t limit_bytes);
 
 }  // namespace muster::worker

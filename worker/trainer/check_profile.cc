@@ -30,7 +30,6 @@ constexpr absl::Duration kTimeout = absl::Minutes(2);
 // All ranks do as many steps, or those that do more would wait for ever.
 StepProfile ProfileRank(const trainer_spec::JobSpec& spec, Bench& bench) {
   MakeStep(spec, bench);
-  const at::Device device = DeviceFor(spec);
   StepTimer timer;
   int64_t samples = 0;
   const int64_t steps =
@@ -42,7 +41,7 @@ StepProfile ProfileRank(const trainer_spec::JobSpec& spec, Bench& bench) {
       timer.Reset();
       samples = 0;
     }
-    const Batch batch = BatchAt(bench, step, device);
+    const Batch batch = BatchAt(bench, step);
     timer.Mark(StepPart::kData);
     bench.step->Run(step, batch, {}, /*report=*/true, timer);
     samples += batch.count;
@@ -68,8 +67,9 @@ absl::StatusOr<StepProfile> JoinAndProfile(const trainer_spec::JobSpec& spec, Fi
   options.rank = rank;
   options.world_size = ranks;
   options.timeout = kTimeout;
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Collectives> gang, MakeCollectives(store, options));
-  MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs, std::move(gang)));
+  auto gang = MakeCollectives(store, options);
+  if (!gang.ok()) return Classify(gang.status(), kStartFailed);
+  MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs, *std::move(gang)));
   bench.gang->Barrier();
   return ProfileRank(spec, bench);
 }
@@ -83,11 +83,7 @@ absl::StatusOr<StepProfile> ProfileGang(const trainer_spec::JobSpec& spec, FileS
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       at::set_num_threads(static_cast<int>(std::max<uint32_t>(1, spec.train.threads_per_rank)));
-      const absl::Status thrown = TorchGuard([&] {
-        profiles[rank] = JoinAndProfile(spec, fs, store, rank, ranks);
-        return absl::OkStatus();
-      });
-      if (!thrown.ok()) profiles[rank] = thrown;
+      profiles[rank] = TorchGuardOr([&] { return JoinAndProfile(spec, fs, store, rank, ranks); });
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -109,13 +105,12 @@ absl::StatusOr<StepProfile> ProfileRecipe(const trainer_spec::JobSpec& spec, Fil
   const int ranks =
       RanksToProfile(planned, static_cast<int>(std::thread::hardware_concurrency()),
                      static_cast<int>(spec.train.threads_per_rank), !DeviceFor(spec).is_cpu());
-  const trainer_spec::JobSpec share = ShareOf(spec, ranks);
   StepProfile profile;
   if (ranks > 1) {
-    MUSTER_ASSIGN_OR_RETURN(profile, ProfileGang(share, fs, ranks));
+    MUSTER_ASSIGN_OR_RETURN(profile, ProfileGang(spec, fs, ranks));
   } else {
-    MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(share, fs));
-    profile = ProfileRank(share, bench);
+    MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
+    profile = ProfileRank(spec, bench);
   }
   profile.planned_ranks = planned;
   return profile;

@@ -15,6 +15,7 @@
 #include "worker/trainer/check.h"
 #include "worker/trainer/export.h"
 #include "worker/trainer/forward.h"
+#include "worker/trainer/largest_batch.h"
 #include "worker/trainer/model_command.h"
 #include "worker/trainer/rank.h"
 

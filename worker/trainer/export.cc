@@ -239,13 +239,7 @@ const char* NameOf(ExportFormat format) {
 }  // namespace
 
 absl::StatusOr<ExportResult> Export(FileSystem& fs, const ExportRequest& request) {
-  absl::StatusOr<ExportResult> result = absl::InternalError("nothing was exported");
-  const absl::Status thrown = TorchGuard([&] {
-    result = Run(fs, request);
-    return absl::OkStatus();
-  });
-  if (!thrown.ok()) return thrown;
-  return result;
+  return TorchGuardOr([&] { return Run(fs, request); });
 }
 
 std::string ExportText(const ExportResult& result) {

@@ -35,18 +35,22 @@ trainer_spec::Model Vit(uint32_t layers, uint32_t heads, uint32_t width) {
   return model;
 }
 
-trainer_spec::Model MaeBase() {
+struct Size {
+  uint32_t layers, heads, width;
+};
+
+trainer_spec::Model Mae(const Size& encoder, const Size& decoder) {
   trainer_spec::Model model;
   model.mae.emplace();
   model.mae->patch_size = 16;
-  model.mae->layers = 12;
-  model.mae->heads = 12;
-  model.mae->width = 768;
-  model.mae->mlp_width = 3072;
-  model.mae->decoder_layers = 8;
-  model.mae->decoder_heads = 16;
-  model.mae->decoder_width = 512;
-  model.mae->decoder_mlp_width = 2048;
+  model.mae->layers = encoder.layers;
+  model.mae->heads = encoder.heads;
+  model.mae->width = encoder.width;
+  model.mae->mlp_width = 4 * encoder.width;
+  model.mae->decoder_layers = decoder.layers;
+  model.mae->decoder_heads = decoder.heads;
+  model.mae->decoder_width = decoder.width;
+  model.mae->decoder_mlp_width = 4 * decoder.width;
   model.mae->mask_ratio = 0.75;
   return model;
 }
@@ -77,7 +81,12 @@ std::vector<CatalogEntry> ModelCatalog() {
       {"vit-s-16", "a Vision Transformer of width 384", Vit(12, 6, 384), picture, 1000},
       {"vit-b-16", "Dosovitskiy et al. 2021, as in torchvision", Vit(12, 12, 768), picture, 1000},
       {"vit-l-16", "the same with 24 layers of width 1024", Vit(24, 16, 1024), picture, 1000},
-      {"mae-base", "He et al. 2022, as in Hugging Face", MaeBase(), picture, 1000},
+      {"mae-tiny", "a small masked autoencoder", Mae({12, 3, 192}, {2, 4, 128}), picture, 1000},
+      {"mae-small", "one with vit-s-16's encoder", Mae({12, 6, 384}, {4, 8, 256}), picture, 1000},
+      {"mae-base", "He et al. 2022, as in Hugging Face", Mae({12, 12, 768}, {8, 16, 512}), picture,
+       1000},
+      {"mae-large", "the same with vit-l-16's encoder", Mae({24, 16, 1024}, {8, 16, 512}), picture,
+       1000},
       {"gpt2-small", "Radford et al. 2019, as in Hugging Face", Gpt2(12, 12, 768), {1024}, 50257},
       {"gpt2-medium", "the same with 24 layers of width 1024", Gpt2(24, 16, 1024), {1024}, 50257},
   };

@@ -27,16 +27,12 @@ absl::StatusOr<ModelReport> Describe(const std::string& name, const trainer_spec
   const bool from_file =
       spec.train.model.torchscript.has_value() || spec.train.model.plugin.has_value();
   context.device = from_file ? at::kCPU : at::kMeta;
-  absl::StatusOr<ModelReport> report = absl::InternalError("the network was not described");
-  const absl::Status thrown = TorchGuard([&]() -> absl::Status {
+  return TorchGuardOr([&]() -> absl::StatusOr<ModelReport> {
     MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, BuildModel(spec, context));
     MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer,
                             BuildOptimizer(spec.train.optimizer, *model));
-    report = DescribeModel(name, *model, *optimizer);
-    return absl::OkStatus();
+    return DescribeModel(name, *model, *optimizer);
   });
-  if (!thrown.ok()) return thrown;
-  return report;
 }
 
 absl::StatusOr<ModelReport> Describe(const CatalogEntry& entry) {

@@ -21,12 +21,16 @@
 #include "worker/train/failure.h"
 #include "worker/train/reconstruction_sheet.h"
 #include "worker/train/torch_guard.h"
-#include "worker/trainer/compose.h"
 #include "worker/trainer/link_adapters.h"
+#include "worker/trainer/rank_parts.h"
 #include "worker/trainer/run_record.h"
 
 namespace muster::worker {
 namespace {
+
+// For the transports "never" is a number, too; they count it in nanoseconds from now, which hold
+// three centuries.
+constexpr absl::Duration kNever = absl::Hours(24 * 3650);
 
 at::Device DeviceOf(const Launch& launch) {
   return launch.gpu < 0 ? at::Device(at::kCPU)
@@ -64,7 +68,6 @@ absl::StatusOr<std::unique_ptr<Collectives>> JoinGang(const Launch& launch,
   options.world_size = static_cast<int>(launch.world_size);
   options.advertise_address = launch.advertise_address;
   options.gpu = launch.gpu;
-  options.timeout = spec.restart.progress_timeout;
   // The store is scoped by job, attempt and generation already; the names say so too, for whoever
   // reads them.
   options.prefix = absl::StrCat("a", launch.attempt, ".g", launch.generation, "/");
@@ -125,54 +128,37 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
 
   // Data first: what is missing here shows before anybody waits for anybody.
   supervisor.Progress("load", 0, 0, 0);
-  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, BuildDataset(spec, fs));
-  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Augmenter> augmenter,
-                          BuildAugmenter(spec.train, *dataset));
-  const Loader loader(*dataset, BuildSampler(spec.train, *dataset), augmenter.get());
-  Recipe recipe = BuildRecipe(spec, loader.sampler(), launch.world_size);
-  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, BuildModel(spec, *dataset, device));
-  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer,
-                          BuildOptimizer(spec.train.optimizer, *model));
-  const std::unique_ptr<Ema> ema = BuildEma(spec.train.ema, *model);
-  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Pruner> pruner,
-                          BuildPruner(spec.train.prune, *model, ema.get(), recipe.total_steps));
-  if (pruner != nullptr) recipe.best_from_step = static_cast<int64_t>(spec.train.prune.end_step);
-  const std::unique_ptr<Transfer> transfer = BuildTransfer(spec.train, fs);
+  MUSTER_ASSIGN_OR_RETURN(RankParts parts, BuildParts(spec, fs, device, launch.world_size));
+  const Recipe& recipe = parts.recipe;
   if (recipe.precision == Precision::kTf32 && device.is_cpu())
     Log(LogLevel::kInfo, "tf32_is_fp32_on_the_cpu");
   Log(LogLevel::kInfo, "model_ready",
-      {{"parameters", model->ParameterCount()},
-       {"train_samples", dataset->size(Split::kTrain)},
+      {{"parameters", parts.model->ParameterCount()},
+       {"train_samples", parts.dataset->size(Split::kTrain)},
        {"total_steps", recipe.total_steps}});
 
   supervisor.Progress("rendezvous", 0, recipe.total_steps, 0);
-  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Collectives> gang, JoinGang(launch, spec, link));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Collectives> gang, JoinGang(launch, spec, link));
   Log(LogLevel::kInfo, "gang_ready",
       {{"ranks", gang->world_size()}, {"transport", gang->transport()}});
-  if (spec.train.parallel.sync_batch_norm) model->SynchronizeBatchNorm(*gang);
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Objective> task, BuildObjective(spec.train, *dataset));
-  MUSTER_ASSIGN_OR_RETURN(const Lesson lesson,
-                          BuildLesson(spec, *dataset, std::move(task), device, fs, *gang));
-  const Objective& objective = *lesson.objective;
-  recipe.has_accuracy = objective.has_accuracy();
-  RunIdentity identity = IdentityOf(launch, spec, *dataset, *gang, device);
-  identity.teacher_fingerprint = lesson.teacher_fingerprint;
+  MUSTER_RETURN_IF_ERROR(JoinParts(spec, fs, device, std::move(gang), parts));
+  RunIdentity identity = IdentityOf(launch, spec, *parts.dataset, *parts.gang, device);
+  identity.teacher_fingerprint = parts.teacher_fingerprint;
   CheckpointsOptions saving = CheckpointsFor(launch, std::move(identity));
-  saving.has_accuracy = recipe.has_accuracy;
+  saving.has_accuracy = parts.objective->has_accuracy();
   MUSTER_ASSIGN_OR_RETURN(
       const std::unique_ptr<Checkpoints> checkpoints,
-      Checkpoints::Create(
-          {fs, publisher, supervisor, *gang, *model, *optimizer, ema.get(), pruner.get()},
-          std::move(saving)));
+      Checkpoints::Create({fs, publisher, supervisor, *parts.gang, *parts.model, *parts.optimizer,
+                           parts.ema.get(), parts.pruner.get()},
+                          std::move(saving)));
   // Whatever way this ends, the saver's thread must come back from its waits before it is joined.
   const auto cancel_waits = absl::MakeCleanup([&link] { link.Cancel(); });
-  recipe.count_confusion = spec.train.artifacts.confusion && objective.accuracy_leads() &&
-                           dataset->classes() <= kMostConfusionClasses;
-  const auto made = BuildArtifacts(launch, spec, fs, *model, loader, device);
+  const auto made = BuildArtifacts(launch, spec, fs, *parts.model, *parts.loader, device);
   std::vector<Artifact*> artifacts;
   for (const auto& artifact : made) artifacts.push_back(artifact.get());
-  return Train(recipe, {loader, *model, objective, *optimizer, *gang, *checkpoints, supervisor,
-                        device, ema.get(), transfer.get(), artifacts, pruner.get()});
+  return Train(recipe, {*parts.loader, *parts.model, *parts.objective, *parts.optimizer,
+                        *parts.gang, *checkpoints, supervisor, device, parts.ema.get(),
+                        parts.transfer.get(), artifacts, parts.pruner.get()});
 }
 
 }  // namespace
@@ -182,6 +168,8 @@ CollectivesOptions GangOptions(const trainer_spec::JobSpec& spec) {
   options.transport = TransportOf(spec.train.parallel.transport);
   options.compression = CompressionOf(spec.train.parallel.compression);
   options.static_graph = spec.train.parallel.static_graph;
+  const absl::Duration limit = spec.restart.progress_timeout;
+  options.timeout = limit == absl::ZeroDuration() ? kNever : limit;
   return options;
 }
 
@@ -202,27 +190,13 @@ void ConfigureTorch(const trainer_spec::JobSpec& spec) {
 
 absl::StatusOr<TrainResult> RunRank(const Launch& launch, const trainer_spec::JobSpec& spec,
                                     LinkClient& link) {
-#ifndef MUSTER_WITH_CUDA
-  if (launch.gpu >= 0) {
-    return Classify(absl::FailedPreconditionError(
-                        "this muster-trainer was built without CUDA: build it against a CUDA "
-                        "wheel of torch, or submit with per_rank.gpus: 0"),
-                    kStartFailed);
-  }
-#endif
   if (spec.train.model.plugin.has_value() && !launch.allow_plugins) {
     return Classify(absl::PermissionDeniedError(
                         "train.model.plugin: this worker loads no plug-ins: its muster-worker "
                         "runs without --allow-commands"),
                     kStartFailed);
   }
-  absl::StatusOr<TrainResult> result = absl::InternalError("the rank did not run");
-  const absl::Status thrown = TorchGuard([&] {
-    result = Compose(launch, spec, link);
-    return absl::OkStatus();
-  });
-  if (!thrown.ok()) return thrown;
-  return result;
+  return TorchGuardOr([&] { return Compose(launch, spec, link); });
 }
 
 }  // namespace muster::worker

@@ -44,6 +44,17 @@ const char* PrecisionName(trainer_spec::Precision precision) {
   }
 }
 
+const char* CompressionName(trainer_spec::Compression compression) {
+  switch (compression) {
+    case trainer_spec::Compression::kFp16:
+      return "fp16";
+    case trainer_spec::Compression::kBf16:
+      return "bf16";
+    default:
+      return "none";
+  }
+}
+
 // How many ranks compute on something else than rank 0 does.
 int64_t RanksOnOtherDevices(const std::string& own, Collectives& gang, c10::Device device) {
   std::string first = own;
@@ -101,6 +112,9 @@ RunIdentity IdentityOf(const Launch& launch, const trainer_spec::JobSpec& spec,
   identity.device_name = DeviceName(device);
   identity.ranks_on_other_devices = RanksOnOtherDevices(identity.device_name, gang, device);
   identity.precision = PrecisionName(spec.train.precision);
+  identity.transport = gang.transport();
+  identity.compression = CompressionName(spec.train.parallel.compression);
+  identity.sync_batch_norm = spec.train.parallel.sync_batch_norm;
   identity.deterministic = spec.train.deterministic;
   identity.torch_version = TORCH_VERSION;
   identity.libraries = LibraryVersions();

@@ -54,6 +54,14 @@ v1::ExplainJobResponse MakeAnswer() {
   return answer;
 }
 
+TEST(ExplainPage, NamesATaskOfAnArrayAsLsDoes) {
+  v1::ExplainJobResponse answer = MakeAnswer();
+  v1::Outlook::Ahead& ahead = *answer.mutable_outlook()->mutable_ahead(0);
+  ahead.set_array_id(2);
+  ahead.set_array_index(6);
+  EXPECT_THAT(ExplainPage(answer, kNow), HasSubstr("  2_6  resnet  vision   PENDING"));
+}
+
 TEST(ExplainPage, TellsWhatIsInTheWayWhoIsFirstAndWhen) {
   EXPECT_EQ(ExplainPage(MakeAnswer(), kNow),
             "job:      7 digits\n"

@@ -40,6 +40,7 @@ TEST(UnitsTest, FormatsForPeople) {
   EXPECT_EQ(HumanDuration(absl::Hours(76)), "3d4h");
   EXPECT_EQ(HumanDuration(absl::Milliseconds(450)), "450ms");
   EXPECT_EQ(HumanDuration(absl::Seconds(-1)), "0s");
+  EXPECT_EQ(Rfc3339Text(absl::FromUnixMillis(1'700'000'000'999)), "2023-11-14T22:13:20Z");
   EXPECT_EQ(HumanBytes(17), "17 B");
   EXPECT_EQ(HumanBytes(1536.0 * 1024 * 1024), "1.5 GiB");
   EXPECT_EQ(HumanBytes(312.0 * 1024 * 1024), "312 MiB");

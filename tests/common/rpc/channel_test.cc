@@ -11,6 +11,7 @@
 #include "common/rpc/status_map.h"
 #include "common/rpc/token.h"
 #include "muster/v1/job_service.grpc.pb.h"
+#include "tests/common/call/raw_peer.h"
 #include "tests/support/status_matchers.h"
 
 namespace muster {
@@ -87,6 +88,22 @@ TEST_F(ChannelTest, NobodyListeningIsUnavailable) {
   server_->Shutdown();
   server_.reset();
   EXPECT_THAT(GetVersion({.address = address()}, "s3cret"),
+              StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST(SilentServerTest, IsPingedAndGivenUp) {
+  testing::RawPeer peer([](testing::RawPeer::Connection& connection) {
+    connection.Send(testing::SettingsFrame());
+    connection.AwaitHangUp();
+  });
+  const auto stub = v1::JobService::NewStub(MakeChannel({.address = peer.address(),
+                                                         .ping_interval = absl::Milliseconds(100),
+                                                         .ping_timeout = absl::Milliseconds(100)}));
+  grpc::ClientContext context;
+  context.set_wait_for_ready(true);
+  context.set_deadline(absl::ToChronoTime(absl::Now() + absl::Seconds(60)));
+  v1::GetVersionResponse response;
+  EXPECT_THAT(FromGrpc(stub->GetVersion(&context, {}, &response)),
               StatusIs(absl::StatusCode::kUnavailable));
 }
 

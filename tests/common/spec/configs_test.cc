@@ -39,10 +39,10 @@ TEST(ConfigsTest, EveryExampleIsValidCommentedAndNamedAfterItsFile) {
     EXPECT_OK(trainer_spec::DecodeJobSpec(SpecToJson(spec))) << entry.path();
     names.insert(spec.name());
   }
-  EXPECT_THAT(names,
-              ::testing::IsSupersetOf({"digits-resnet18", "mlp-synthetic", "resnet18-synthetic",
-                                       "resnet18-gpu-bf16", "vit-digits", "mae-digits",
-                                       "mae-digits-finetune", "gpt2-124m", "gpt2-tiny-text"}));
+  EXPECT_THAT(names, ::testing::IsSupersetOf({"digits-resnet18", "mlp-synthetic",
+                                              "resnet18-synthetic", "resnet18-gpu-bf16",
+                                              "vit-digits", "mae-digits", "mae-digits-finetune",
+                                              "gpt2-124m", "gpt2-tiny-text", "resnet18-finetune"}));
 }
 
 TEST(ConfigsTest, TheQuickstartTrainsASmallResNetOnTwoRanks) {

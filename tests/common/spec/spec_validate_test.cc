@@ -757,6 +757,48 @@ TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
   }
 }
 
+TEST(SpecValidateTest, WhatIsAboutClassesIsRefusedForNetworksThatLearnWithoutThem) {
+  v1::JobSpec mae = Good();
+  FilledMae(mae);
+  EXPECT_THAT(Texts(ValidateSpec(mae)), IsEmpty());
+  v1::Train& train = *mae.mutable_train();
+  train.set_loss(v1::LOSS_NAME_BCE);
+  train.set_label_smoothing(0.1);
+  train.mutable_artifacts()->set_confusion(true);
+  train.mutable_augment()->set_mixup(0.2);
+  train.mutable_augment()->set_cutmix(1);
+  constexpr char kUnlabelled[] = "is not for mae, which learns without classes: leave it out";
+  EXPECT_THAT(Texts(ValidateSpec(mae)),
+              ElementsAre("train.loss: is not for mae, which makes the squared error of the hidden "
+                          "patches smaller: leave it out",
+                          absl::StrCat("train.label_smoothing: ", kUnlabelled),
+                          absl::StrCat("train.artifacts.confusion: ", kUnlabelled),
+                          absl::StrCat("train.augment.mixup: ", kUnlabelled),
+                          absl::StrCat("train.augment.cutmix: ", kUnlabelled)));
+}
+
+TEST(SpecValidateTest, TextKnowsOneLoss) {
+  for (const char* data : {"text: {path: /d, context: 64}", "tokens: {path: /d, context: 64}"}) {
+    const std::string job = absl::StrCat("name: x\ntrain:\n  model: {gpt2: }\n  data: {", data,
+                                         "}\n  batch_size: 8\n  steps: 5\n");
+    EXPECT_OK(LoadSpec(absl::StrCat(job, "  loss: cross_entropy\n  label_smoothing: 0.1\n")));
+    for (const char* loss : {"bce", "mse"}) {
+      EXPECT_THAT(LoadSpec(absl::StrCat(job, "  loss: ", loss, "\n")),
+                  StatusIs(absl::StatusCode::kInvalidArgument,
+                           HasSubstr("train.loss: is not for text, whose loss is the "
+                                     "cross-entropy of what follows each token: leave it out")));
+    }
+    const std::string other =
+        "  artifacts: {confusion: true}\n  augment: {mixup: 0.2, cutmix: 1}\n";
+    constexpr char kNoClass[] = "is not for text, whose samples have no class: leave it out";
+    EXPECT_THAT(LoadSpec(absl::StrCat(job, other)),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr(absl::StrCat("train.artifacts.confusion: ", kNoClass)),
+                               HasSubstr(absl::StrCat("train.augment.mixup: ", kNoClass)),
+                               HasSubstr(absl::StrCat("train.augment.cutmix: ", kNoClass)))));
+  }
+}
+
 TEST(SpecValidateTest, SettingsOfTheOtherOptimizerAreRefused) {
   v1::JobSpec spec = Good();
   v1::Optimizer& optimizer = *spec.mutable_train()->mutable_optimizer();

@@ -36,6 +36,7 @@ class ApiFixture : public ::testing::Test {
     jobs_ = std::make_unique<JobService>(engine_, *ingest_, *gate_, clock_, "/ckpt");
     workers_ = std::make_unique<WorkerService>(engine_, *ingest_, *gate_);
     grpc::ServerBuilder builder;
+    AllowClientPings(builder);
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
     builder.RegisterService(jobs_.get());

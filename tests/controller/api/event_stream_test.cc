@@ -77,6 +77,7 @@ TEST_F(EventStreamTest, ThePagesDoNotWaitForTheirTurn) {
   SimulatedClock stopped;
   JobService service(engine_, *ingest_, *gate_, stopped, "/ckpt");
   grpc::ServerBuilder builder;
+  AllowClientPings(builder);
   int port = 0;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(&service);

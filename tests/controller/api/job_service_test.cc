@@ -215,6 +215,35 @@ TEST_F(JobServiceTest, ListsNewestFirstInPages) {
   EXPECT_THAT(Call(&Stub::ListJobs, request, failed), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
+TEST_F(JobServiceTest, ListsJobsThatHaveAllTheTags) {
+  for (uint64_t id = 1; id <= 3; ++id) {
+    auto job = MakeJob(id, "digits");
+    auto settings = std::make_shared<JobSettings>(*job->settings);
+    if (id >= 2) settings->tags["team"] = "vision";
+    if (id == 3) settings->tags["try"] = "2";
+    job->settings = settings;
+    PutJob(job);
+  }
+  const auto ids = [this](const v1::ListJobsRequest& request) {
+    v1::ListJobsResponse response;
+    EXPECT_OK(Call(&Stub::ListJobs, request, response));
+    std::vector<uint64_t> ids;
+    for (const v1::JobSummary& job : response.jobs()) ids.push_back(job.id());
+    return ids;
+  };
+  v1::ListJobsRequest request;
+  (*request.mutable_tags())["team"] = "vision";
+  EXPECT_THAT(ids(request), ElementsAre(3, 2));
+  (*request.mutable_tags())["try"] = "2";
+  EXPECT_THAT(ids(request), ElementsAre(3));
+  (*request.mutable_tags())["try"] = "3";
+  EXPECT_THAT(ids(request), ElementsAre());
+  for (int i = 0; i < 16; ++i) (*request.mutable_tags())[absl::StrCat("tag-", i)] = "";
+  v1::ListJobsResponse response;
+  EXPECT_THAT(Call(&Stub::ListJobs, request, response),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("tags: at most 16")));
+}
+
 TEST_F(JobServiceTest, AStateIsNamedOnceAndAPageLooksAtSoManyJobs) {
   v1::ListJobsRequest request;
   for (int i = 0; i < 11; ++i) request.add_states(v1::RUNNING);

@@ -53,6 +53,7 @@ TEST_F(LimitsTest, TheStreamsOfAgentsAreBounded) {
   CallGate gate(kToken, registry_, clock_);  // that of the fixture would be empty first
   WorkerService service(engine_, *ingest_, gate, 2);
   grpc::ServerBuilder builder;
+  AllowClientPings(builder);
   int port = 0;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(&service);

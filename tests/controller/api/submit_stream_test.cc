@@ -184,6 +184,45 @@ TEST_F(SubmitStreamTest, OneBadSubmitConcernsNobodyElse) {
   EXPECT_OK(End());
 }
 
+TEST_F(SubmitStreamTest, SoManyStreamsAreOpenAtATime) {
+  constexpr int kMost = 256;
+  struct Call {
+    Context context;
+    std::unique_ptr<grpc::ClientReaderWriter<v1::SubmitJobsRequest, v1::SubmitJobsResponse>> stream;
+    bool Stands(const std::string& name) {
+      v1::SubmitJobsResponse response;
+      return stream->Write(MessageOf({Good(name)})) && stream->Read(&response);
+    }
+  };
+  std::vector<std::unique_ptr<Call>> calls;
+  for (int i = 0; i < kMost; ++i) {
+    calls.push_back(std::make_unique<Call>());
+    calls.back()->stream = stub_->SubmitJobs(&calls.back()->context);
+    ASSERT_TRUE(calls.back()->Stands(absl::StrCat("job-", i))) << i;
+  }
+  Call late;
+  late.stream = stub_->SubmitJobs(&late.context);
+  EXPECT_THAT(FromGrpc(late.stream->Finish()),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("256 streams of submits")));
+  calls[0]->stream->WritesDone();
+  EXPECT_OK(FromGrpc(calls[0]->stream->Finish()));
+  // The server may take a moment longer to be done with it than the client.
+  bool stands = false;
+  for (int i = 0; i < 1000 && !stands; ++i) {
+    Call next;
+    next.stream = stub_->SubmitJobs(&next.context);
+    stands = next.Stands("next");
+    next.stream->WritesDone();
+    const absl::Status end = FromGrpc(next.stream->Finish());
+    EXPECT_EQ(end.ok(), stands) << end;
+  }
+  EXPECT_TRUE(stands) << "one has left";
+  for (size_t i = 1; i < calls.size(); ++i) {
+    calls[i]->stream->WritesDone();
+    EXPECT_OK(FromGrpc(calls[i]->stream->Finish()));
+  }
+}
+
 TEST_F(SubmitStreamTest, WithoutTheTokenNothingIsTaken) {
   grpc::ClientContext stranger;
   auto stream = stub_->SubmitJobs(&stranger);

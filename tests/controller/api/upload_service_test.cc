@@ -43,6 +43,7 @@ class UploadServiceTest : public ::testing::Test {
     for (const auto side : {UploadService::Side::kPeople, UploadService::Side::kAgents}) {
       services_.push_back(std::make_unique<UploadService>(*desk_, gate_, side));
       grpc::ServerBuilder builder;
+      AllowClientPings(builder);
       int port = 0;
       builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
       builder.RegisterService(services_.back().get());
@@ -143,9 +144,8 @@ TEST_F(UploadServiceTest, WhatIsNotWhatItSaysIsRefused) {
   EXPECT_FALSE(Find(HashOf("abc")));
   EXPECT_EQ(store_->total_bytes(), 0u);
   // What was begun goes when gRPC has let go of the call, a moment after its answer.
-  EXPECT_TRUE(WaitUntil(absl::Minutes(1), [&] {
-    return PosixFileSystem().List(dir_ / "uploads").value().empty();
-  }));
+  EXPECT_TRUE(WaitUntil(absl::Minutes(1),
+                        [&] { return PosixFileSystem().List(dir_ / "uploads").value().empty(); }));
 }
 
 TEST_F(UploadServiceTest, AClientThatGoesAwayLeavesNothing) {

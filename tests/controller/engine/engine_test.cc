@@ -178,6 +178,18 @@ TEST_F(EngineTest, ARankWithoutProgressIsHung) {
   EXPECT_EQ(job(id).current->failure_class, FailureClass::kHang);
 }
 
+// What the CLI exits with 13 for.
+TEST_F(EngineTest, AJobThatStoodStillAsOftenAsItMayFailsForLackOfProgress) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit({.max_restarts = 0, .progress_timeout = absl::Seconds(60)});
+  const Fence fence = StartRanks(one).fence;
+  EXPECT_OK(Apply(RankHung{.job_id = id, .attempt = 1, .silent_for = absl::Seconds(60)}).status);
+  ReportExit(one, fence, 0, {.signal = 9});
+  EXPECT_EQ(state(id), JobState::kFailed);
+  EXPECT_EQ(job(id).reason, Reason::kNoProgress);
+  EXPECT_THAT(job(id).message, HasSubstr("HANG: rank 0 on worker-1 made no progress for 1m"));
+}
+
 TEST_F(EngineTest, ProgressIsShownAndOutlivesTheAttempt) {
   Agent one = ConnectNew("worker-1", 1);
   const uint64_t id = Submit();

@@ -19,9 +19,10 @@ class StrikeRulesTest : public ::muster::testing::ControllerFixture {
     // So that one worker of three may be away.
     for (const char* name : {"full-1", "full-2"}) others_.push_back(ConnectNew(name, 0));
   }
-  // A job of its own fails on the bad worker.
+  // A job of its own, of the other user than before, fails on the bad worker.
   uint64_t FailOne(const Exit& exit) {
-    const uint64_t id = Submit({.max_restarts = 0});
+    ann_ = !ann_;
+    const uint64_t id = Submit({.max_restarts = 0, .owner = ann_ ? "ann" : "bob"});
     ReportExit(bad_, StartRanks(bad_).fence, 0, exit);
     EXPECT_EQ(state(id), JobState::kFailed);
     Advance(absl::Seconds(1));
@@ -30,13 +31,15 @@ class StrikeRulesTest : public ::muster::testing::ControllerFixture {
 
   Agent bad_;
   std::vector<Agent> others_;
+  bool ann_ = false;
 };
 
 TEST_F(StrikeRulesTest, AWorkerThatKeepsKillingRanksIsQuarantinedAndParoled) {
   for (int i = 0; i < 3; ++i) FailOne({.signal = 7, .message = "bus error"});
   EXPECT_TRUE(worker("bad").quarantined());
   EXPECT_EQ(WorkerStateName(worker("bad")), "quarantined");
-  EXPECT_THAT(worker("bad").quarantine_reason, HasSubstr("3 failures within 1h of 3 jobs"));
+  EXPECT_THAT(worker("bad").quarantine_reason,
+              HasSubstr("3 failures within 1h of 3 jobs of 2 users"));
   EXPECT_THAT(worker("bad").strikes.at(0).cause, HasSubstr("bus error"));
   const uint64_t waits = Submit();
   EXPECT_EQ(state(waits), JobState::kPending);
@@ -88,6 +91,55 @@ TEST_F(StrikeRulesTest, AWorkerThatIsSparedForItsPoolsSakeIsNamed) {
   EXPECT_THAT(worker("bad").quarantine_reason, HasSubstr("the only worker of pool default"));
 }
 
+// It went on being named for a neighbour that was away when it was judged.
+TEST_F(StrikeRulesTest, AWorkerThatWasSparedIsJudgedAgainAsThePoolComesBack) {
+  others_[1] = MakeAgent("full-2", 0, "another");
+  EXPECT_OK(Connect(others_[1]).status);
+  const auto drain = [&](bool drained) {
+    Apply(CordonWorker{.worker = "full-1", .cordoned = drained, .actor = "user:ann"});
+  };
+  const auto wait = [&](absl::Duration time) {
+    for (absl::Duration gone; gone < time; gone += absl::Seconds(3)) {
+      clock_.Advance(absl::Seconds(3));
+      Beat(bad_);
+      for (Agent& other : others_) Beat(other);
+    }
+  };
+  drain(true);
+  for (int i = 0; i < 3; ++i) FailOne({.signal = 7});
+  EXPECT_THAT(worker("bad").quarantine_reason,
+              HasSubstr("the other worker of pool default is not"));
+  wait(absl::Seconds(30));
+  EXPECT_THAT(worker("bad").quarantine_reason,
+              HasSubstr("the other worker of pool default is not"));
+  drain(false);
+  wait(absl::Seconds(30));
+  EXPECT_TRUE(worker("bad").quarantined()) << "the other one is ready";
+  EXPECT_THAT(worker("bad").quarantine_reason, ::testing::StartsWith("3 failures within 1h"));
+}
+
+TEST_F(StrikeRulesTest, ASparedWorkerIsNamedNoMoreWhenItsFailuresAreOldOrForgiven) {
+  for (const bool forgiven : {true, false}) {
+    for (Agent& other : others_) {
+      other = MakeAgent(other.name, 0, "another");
+      EXPECT_OK(Connect(other).status);
+    }
+    for (int i = 0; i < 3; ++i) FailOne({.signal = 7});
+    EXPECT_THAT(worker("bad").quarantine_reason, HasSubstr("the only worker of pool default"));
+    if (forgiven) {
+      Apply(CordonWorker{.worker = "bad", .cordoned = true, .actor = "user:ann"});
+      Apply(CordonWorker{.worker = "bad", .cordoned = false, .actor = "user:ann"});
+      Advance(absl::Seconds(1));
+    } else {
+      for (int i = 0; i < 3700; i += 10) {
+        clock_.Advance(absl::Seconds(10));
+        Beat(bad_);
+      }
+    }
+    EXPECT_EQ(worker("bad").quarantine_reason, "") << forgiven;
+  }
+}
+
 TEST_F(StrikeRulesTest, APersonWhoUndrainsAWorkerForgivesIt) {
   FailOne({.signal = 7});
   ASSERT_EQ(IncidentsAgainst(worker("bad"), absl::Hours(1), clock_.Now()), 1u);
@@ -134,6 +186,39 @@ TEST_F(StrikeRulesTest, AJobLeavesTheWorkerThatEndsEveryProgramAndMarksItOnceItG
     EXPECT_TRUE(worker("good").strikes.empty());
   }
   EXPECT_TRUE(worker("bad").quarantined());
+}
+
+// Two `muster submit -- pyhton train.py` put a healthy worker into quarantine.
+TEST_F(StrikeRulesTest, AMisspeltProgramLeavesNoMark) {
+  for (int i = 0; i < 6; ++i) {
+    FailOne({.failure_class = FailureClass::kStartFailed,
+             .message = "no program `pyhton`",
+             .missing = Missing::kOnWorker});
+  }
+  EXPECT_TRUE(worker("bad").strikes.empty());
+  EXPECT_FALSE(worker("bad").quarantined());
+}
+
+TEST_F(StrikeRulesTest, AWorkerWithoutTheProgramIsMarkedOnceTheJobGotOnElsewhere) {
+  const uint64_t id = Submit();
+  const Exit missing = {.failure_class = FailureClass::kStartFailed,
+                        .message = "no program `python3`",
+                        .missing = Missing::kOnWorker};
+  Agent good = MakeAgent("good", 1);
+  const Fence failed = StartRanks(bad_, /*running=*/false).fence;
+  EXPECT_OK(Connect(good).status);
+  ReportExit(bad_, failed, 0, missing);
+  EXPECT_TRUE(worker("bad").strikes.empty());
+  Restart();
+  EXPECT_EQ(FindAttempt(job(id), 1)->missing, Missing::kOnWorker) << "it is durable";
+  Connect(bad_);
+  Connect(good);
+  Advance(absl::Seconds(1));
+  const Fence fence = StartRanks(good).fence;
+  EXPECT_EQ(fence.job_id, id);
+  ReportExit(good, fence, 0, {.succeeded = true});
+  ASSERT_EQ(worker("bad").strikes.size(), 1u);
+  EXPECT_THAT(worker("bad").strikes[0].cause, HasSubstr("no program `python3`"));
 }
 
 TEST_F(StrikeRulesTest, ACancelledAttemptHasNoFailure) {

@@ -51,7 +51,7 @@ TEST_F(SubmitRulesTest, TheSameKeyAndSpecGiveTheSameJob) {
   EXPECT_THAT(TrySubmit({.key = "k", .spec_json = "{2}"}).status,
               StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("job 1")));
   // Keys are each user's own.
-  EXPECT_EQ(TrySubmit({.key = "k", .spec_json = "{2}"}, "bob").job_id, id + 1);
+  EXPECT_EQ(TrySubmit({.key = "k", .spec_json = "{2}", .owner = "bob"}).job_id, id + 1);
   Restart();
   EXPECT_EQ(TrySubmit({.key = "k", .spec_json = "{1}"}).job_id, id);
   EXPECT_EQ(snapshot()->jobs.size(), 2u);

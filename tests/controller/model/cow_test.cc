@@ -1,10 +1,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <map>
+#include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "common/base/rng.h"
 #include "controller/model/cow_map.h"
 #include "controller/model/cow_table.h"
@@ -60,6 +65,127 @@ TEST(CowTableTest, TellsWhichRowsAreOthers) {
   });
   second.ForEachChange(CowTable<int>(),
                        [](uint64_t, const int* before, const int*) { EXPECT_EQ(before, nullptr); });
+}
+
+TEST(CowTableTest, ACopyKeepsWhatItHad) {
+  CowTable<int> first;
+  const auto put = [](CowTable<int>& table, uint64_t id, int value) {
+    table.Put(id, std::make_shared<const int>(value));
+  };
+  put(first, 1, 10);
+  put(first, 2, 20);  // in place
+  CowTable<int> second = first;
+  put(first, 1, 11);
+  put(second, 2, 22);
+  put(first, 3, 31);
+  put(second, 3, 32);
+  const CowTable<int> third = second;
+  put(second, 1, 12);
+  const auto rows = [](const CowTable<int>& table) {
+    std::vector<int> all;
+    table.ForEach([&all](int row) { all.push_back(row); });
+    return all;
+  };
+  EXPECT_THAT(rows(first), ElementsAre(11, 20, 31));
+  EXPECT_THAT(rows(second), ElementsAre(12, 22, 32));
+  EXPECT_THAT(rows(third), ElementsAre(10, 22, 32));
+  first = third;
+  put(first, 1, 0);
+  EXPECT_THAT(rows(third), ElementsAre(10, 22, 32));
+  second = std::move(first);
+  put(second, 2, 0);
+  EXPECT_THAT(rows(second), ElementsAre(0, 0, 32));
+}
+
+TEST(CowTableTest, ManyCopiesAreAsManyTables) {
+  constexpr uint64_t kIds = 300;
+  std::vector<CowTable<uint64_t>> tables(1);
+  std::vector<std::map<uint64_t, uint64_t>> models(1);
+  for (uint64_t i = 0; i < 5'000; ++i) {
+    const uint64_t dice = SplitMix64(i);
+    const size_t at = dice % tables.size();
+    if (dice % 7 == 0 && tables.size() < 50) {
+      tables.push_back(CowTable<uint64_t>(tables[at]));
+      models.push_back(std::map<uint64_t, uint64_t>(models[at]));
+    } else if (dice % 11 == 0) {
+      const size_t from = SplitMix64(dice) % tables.size();
+      tables[at] = CowTable<uint64_t>(tables[from]);
+      models[at] = std::map<uint64_t, uint64_t>(models[from]);
+    } else {
+      const uint64_t id = 1 + SplitMix64(dice) % kIds;
+      tables[at].Put(id, std::make_shared<const uint64_t>(i));
+      models[at][id] = i;
+    }
+  }
+  for (size_t at = 0; at < tables.size(); ++at) {
+    EXPECT_EQ(tables[at].size(), models[at].size());
+    std::map<uint64_t, uint64_t> rows;
+    for (uint64_t id = 1; id <= kIds; ++id) {
+      if (const uint64_t* row = tables[at].Find(id); row != nullptr) rows[id] = *row;
+    }
+    EXPECT_EQ(rows, models[at]);
+  }
+}
+
+// As the applier and the readers of its snapshots do; for ThreadSanitizer.
+TEST(CowTableTest, AWriterChangesItsCopyWhileOthersReadAndDropTheirs) {
+  auto published = std::make_shared<const CowTable<uint64_t>>();
+  Mutex mutex;
+  std::atomic<bool> over = false;
+  const auto take = [&] {
+    MutexLock lock(mutex);
+    return published;
+  };
+  std::thread reader([&] {
+    while (!over) {
+      const auto table = take();
+      uint64_t sum = 0;
+      table->ForEach([&sum](uint64_t row) { sum += row; });
+      EXPECT_EQ(sum % 3, 0u);
+    }
+  });
+  for (uint64_t i = 0; i < 2'000; ++i) {
+    auto next = std::make_shared<CowTable<uint64_t>>(*take());
+    // Twice in the same block, and always three of a kind.
+    for (const uint64_t id : {1 + i % 100, 1 + i % 100, 200 + i % 7}) {
+      next->Put(id, std::make_shared<const uint64_t>(3 * i));
+    }
+    MutexLock lock(mutex);
+    published = std::move(next);
+  }
+  over = true;
+  reader.join();
+}
+
+TEST(CowMapTest, ManyCopiesAreAsManyMaps) {
+  std::vector<CowMap<uint64_t>> maps(1);
+  std::vector<std::map<std::string, uint64_t>> models(1);
+  for (uint64_t i = 0; i < 5'000; ++i) {
+    const uint64_t dice = SplitMix64(i);
+    const size_t at = dice % maps.size();
+    if (dice % 7 == 0 && maps.size() < 50) {
+      maps.push_back(CowMap<uint64_t>(maps[at]));
+      models.push_back(std::map<std::string, uint64_t>(models[at]));
+    } else if (dice % 11 == 0) {
+      const size_t from = SplitMix64(dice) % maps.size();
+      maps[at] = CowMap<uint64_t>(maps[from]);
+      models[at] = std::map<std::string, uint64_t>(models[from]);
+    } else {
+      const std::string key = "key-" + std::to_string(SplitMix64(dice) % 300);
+      maps[at].Put(key, i);
+      models[at][key] = i;
+    }
+  }
+  for (size_t at = 0; at < maps.size(); ++at) {
+    for (int i = 0; i < 300; ++i) {
+      const std::string key = "key-" + std::to_string(i);
+      const uint64_t* value = maps[at].Find(key);
+      const auto expected = models[at].find(key);
+      ASSERT_EQ(value != nullptr, expected != models[at].end());
+      if (value == nullptr) continue;
+      EXPECT_EQ(*value, expected->second);
+    }
+  }
 }
 
 }  // namespace

@@ -56,7 +56,10 @@ TEST_F(QuotaTest, WhatIsNotSetIsNotBounded) {
 TEST_F(QuotaTest, AJobLargerThanItsQuotaIsRefused) {
   EXPECT_TRUE(FitsQuota(Holder(ann_), 6).ok());
   EXPECT_THAT(FitsQuota(Holder(ann_), 7),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("refused: over quota")));
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("refused: over quota: user ann in project vision may hold 6 slots "
+                                 "and the job needs 7; ask for fewer")))
+      << "whatever is held now, of which it says nothing";
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ TEST(RestartRulesTest, AClassWithABudgetOfItsOwnIsCountedApart) {
   EXPECT_EQ(Decide(job).input, JobInput::kClearedForRetry) << "3 of its 4 are spent";
   EXPECT_THAT(Decide(job).message, HasSubstr("restart 4 of 4"));
   job.charged[FailureClass::kHang] = job.restarts_in_row = 4;
-  EXPECT_EQ(Decide(job).input, JobInput::kBudgetSpent);
+  EXPECT_EQ(Decide(job).input, JobInput::kNoProgressMade);
   EXPECT_THAT(Decide(job).message, HasSubstr("restart.budgets.hang: 4"));
   // The shared budget (3) is whole: none of the four restarts was charged to it.
   Job killed = WithBudgets(LostBy(FailureClass::kWorkerLost, 4), {{FailureClass::kHang, 4}});
@@ -98,10 +98,10 @@ TEST(RestartRulesTest, OutOfMemoryIsTriedAgainWhereTheSpecAllows) {
 }
 
 TEST(RestartRulesTest, TheBudgetIsSpentAfterMaxRestarts) {
-  EXPECT_EQ(Decide(LostBy(FailureClass::kHang, 2)).input, JobInput::kClearedForRetry);
-  const RestartDecision decision = Decide(LostBy(FailureClass::kHang, 3));
+  EXPECT_EQ(Decide(LostBy(FailureClass::kWorkerLost, 2)).input, JobInput::kClearedForRetry);
+  const RestartDecision decision = Decide(LostBy(FailureClass::kWorkerLost, 3));
   EXPECT_EQ(decision.input, JobInput::kBudgetSpent);
-  EXPECT_THAT(decision.message, HasSubstr("HANG: the cause"));
+  EXPECT_THAT(decision.message, HasSubstr("WORKER_LOST: the cause"));
 }
 
 TEST(RestartRulesTest, DataAndMemoryErrorsAreFinal) {
@@ -116,11 +116,19 @@ TEST(RestartRulesTest, DataAndMemoryErrorsAreFinal) {
   EXPECT_EQ(Decide(bad_spec).input, JobInput::kNotRetryable);
 }
 
+TEST(RestartRulesTest, AHangWithItsBudgetSpentMadeNoProgress) {
+  const RestartDecision decision = Decide(LostBy(FailureClass::kHang, 3));
+  EXPECT_EQ(decision.input, JobInput::kNoProgressMade);
+  EXPECT_THAT(decision.message, HasSubstr("HANG: the cause; restarted 3 times in a row"));
+  EXPECT_EQ(LookUp(JobState::kRecovering, decision.input).next, JobState::kFailed);
+  EXPECT_EQ(LookUp(JobState::kRecovering, decision.input).reason, Reason::kNoProgress);
+}
+
 TEST(RestartRulesTest, TheSameFailureAtTheSameStepTwiceInARowIsFinal) {
   Job job = LostBy(FailureClass::kNonFinite);
   job.past.push_back(job.current);
   const RestartDecision decision = Decide(job);
-  EXPECT_EQ(decision.input, JobInput::kNotRetryable);
+  EXPECT_EQ(decision.input, JobInput::kNoProgressMade);
   EXPECT_THAT(decision.message, HasSubstr("NON_FINITE twice in a row at step 7"));
   auto elsewhere = std::make_shared<Attempt>(*job.current);
   elsewhere->last_step = 8;
@@ -134,7 +142,7 @@ TEST(RestartRulesTest, TheSameFailureAtTheSameStepTwiceInARowIsFinal) {
     killed.current = attempt;
     killed.past.push_back(killed.current);
     EXPECT_EQ(Decide(killed).input,
-              signal == 9 ? JobInput::kClearedForRetry : JobInput::kNotRetryable);
+              signal == 9 ? JobInput::kClearedForRetry : JobInput::kNoProgressMade);
   }
 }
 
@@ -153,15 +161,82 @@ TEST(RestartRulesTest, TheSameFailureOnTheSameWorkerProvesNothingWhereAnotherCou
   job.current = std::make_shared<const Attempt>(attempt);
   job.past.push_back(job.current);
   const auto decide = [&] { return DecideRestart(world.view(), job, kSeed).input; };
-  EXPECT_EQ(decide(), JobInput::kNotRetryable) << "there is no other worker";
+  EXPECT_EQ(decide(), JobInput::kNoProgressMade) << "there is no other worker";
   Worker& other = world.AddWorker("b", 1);
   EXPECT_EQ(decide(), JobInput::kClearedForRetry);
   other.cordoned = true;
-  EXPECT_EQ(decide(), JobInput::kNotRetryable);
+  EXPECT_EQ(decide(), JobInput::kNoProgressMade);
   other.cordoned = false;
   attempt.ranks[0].worker = "b";
   job.current = std::make_shared<const Attempt>(attempt);
-  EXPECT_EQ(decide(), JobInput::kNotRetryable) << "it failed so on both";
+  EXPECT_EQ(decide(), JobInput::kNoProgressMade) << "it failed so on both";
+}
+
+Job WithoutProgram(const std::string& worker, uint32_t number = 1) {
+  Job job = LostBy(FailureClass::kStartFailed, number - 1, /*last_step=*/0);
+  Attempt attempt = *job.current;
+  attempt.number = number;
+  attempt.missing = Missing::kOnWorker;
+  attempt.failed_rank = 0;
+  attempt.ranks[0].worker = worker;
+  job.current = std::make_shared<const Attempt>(attempt);
+  return job;
+}
+
+// `muster submit -- pyhton train.py` was tried six times, for forty seconds.
+TEST(RestartRulesTest, AProgramThatNoOtherWorkerMayHaveEndsTheJobAtOnce) {
+  World world;
+  world.AddWorker("a", 1);
+  const Job job = WithoutProgram("a");
+  const RestartDecision decision = DecideRestart(world.view(), job, kSeed);
+  EXPECT_EQ(decision.input, JobInput::kNotRetryable);
+  EXPECT_EQ(decision.message, "START_FAILED: the cause; no other worker could take the job");
+  world.AddWorker("b", 1).facts.pool = "other";
+  EXPECT_EQ(DecideRestart(world.view(), job, kSeed).input, JobInput::kNotRetryable);
+}
+
+TEST(RestartRulesTest, AProgramThatAnotherWorkerMayHaveIsLookedForThereAtOnce) {
+  World world;
+  for (const char* name : {"a", "b", "c"}) world.AddWorker(name, 1);
+  Job job = WithoutProgram("a");
+  RestartDecision decision = DecideRestart(world.view(), job, kSeed);
+  EXPECT_EQ(decision.input, JobInput::kClearedForRetry);
+  EXPECT_EQ(decision.wait, absl::ZeroDuration());
+  EXPECT_TRUE(decision.charged);
+  EXPECT_EQ(decision.message,
+            "attempt 1 lost (START_FAILED: the cause); another worker may have it; restart 1 of 3 "
+            "at once");
+  // The others were full, and it came back to the same one.
+  const std::shared_ptr<const Attempt> first = job.current;
+  job = WithoutProgram("a", 2);
+  job.past = {first};
+  EXPECT_GT(DecideRestart(world.view(), job, kSeed).wait, absl::ZeroDuration());
+  const std::shared_ptr<const Attempt> second = job.current;
+  job = WithoutProgram("b", 3);
+  job.past = {first, second};
+  EXPECT_EQ(DecideRestart(world.view(), job, kSeed).wait, absl::ZeroDuration());
+  const std::shared_ptr<const Attempt> third = job.current;
+  job = WithoutProgram("c", 4);
+  job.past = {first, second, third};
+  decision = DecideRestart(world.view(), job, kSeed);
+  EXPECT_EQ(decision.input, JobInput::kNotRetryable);
+  EXPECT_THAT(decision.message, HasSubstr("nor have 2 others that were tried, and no other"));
+  job.requeued_after = 3;
+  job.restarts_in_row = 0;
+  EXPECT_EQ(DecideRestart(world.view(), job, kSeed).input, JobInput::kClearedForRetry)
+      << "somebody wants it tried anew";
+}
+
+TEST(RestartRulesTest, WhatIsMissingInAnUploadIsMissingEverywhere) {
+  World world;
+  for (const char* name : {"a", "b"}) world.AddWorker(name, 1);
+  Job job = WithoutProgram("a");
+  Attempt attempt = *job.current;
+  attempt.missing = Missing::kInUpload;
+  job.current = std::make_shared<const Attempt>(attempt);
+  const RestartDecision decision = DecideRestart(world.view(), job, kSeed);
+  EXPECT_EQ(decision.input, JobInput::kNotRetryable);
+  EXPECT_THAT(decision.message, HasSubstr("; trying again would not help"));
 }
 
 TEST(RestartRulesTest, AnotherExitCodeOrSignalIsAnotherFailure) {
@@ -173,7 +248,7 @@ TEST(RestartRulesTest, AnotherExitCodeOrSignalIsAnotherFailure) {
     job.past.push_back(std::make_shared<const Attempt>(before));
     Attempt now = before;
     job.current = std::make_shared<const Attempt>(now);
-    EXPECT_EQ(Decide(job).input, JobInput::kNotRetryable) << FailureClassName(kind);
+    EXPECT_EQ(Decide(job).input, JobInput::kNoProgressMade) << FailureClassName(kind);
     (kind == FailureClass::kApplication ? now.ranks[0].exit_code : now.ranks[0].signal) = 4;
     job.current = std::make_shared<const Attempt>(now);
     EXPECT_EQ(Decide(job).input, JobInput::kClearedForRetry) << FailureClassName(kind);

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +15,22 @@
 #include "common/base/status_macros.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
+
+namespace {
+
+// What statfs says that every folder lies on; 0: what is true.
+unsigned long pretended_file_system = 0;
+
+}  // namespace
+
+// In the place of libc's, for the store linked into this program.
+extern "C" int statfs(const char* path, struct statfs* info) noexcept {
+  const long result = ::syscall(SYS_statfs, path, info);
+  if (result == 0 && pretended_file_system != 0) {
+    info->f_type = static_cast<decltype(info->f_type)>(pretended_file_system);
+  }
+  return static_cast<int>(result);
+}
 
 namespace muster::controller {
 namespace {
@@ -48,6 +66,23 @@ class SqliteTest : public ::testing::Test {
   testing::TempDir dir_;
   std::string path_ = dir_ / "test.db";
 };
+
+TEST_F(SqliteTest, ANetworkFileSystemIsRefused) {
+  constexpr unsigned long kNfs = 0x6969;
+  constexpr unsigned long kSmb2 = 0xfe534d42;
+  constexpr unsigned long kCeph = 0x00c36400;
+  constexpr unsigned long kExt4 = 0xef53;
+  for (const unsigned long type : {kNfs, kSmb2, kCeph}) {
+    pretended_file_system = type;
+    EXPECT_THAT(Open().status(), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                          HasSubstr("lies on a network file system")))
+        << type;
+    EXPECT_FALSE(std::filesystem::exists(path_)) << "nothing was made there";
+  }
+  pretended_file_system = kExt4;
+  EXPECT_OK(Open().status());
+  pretended_file_system = 0;
+}
 
 TEST_F(SqliteTest, ValuesComeBackAsTheyWere) {
   auto db = Open();

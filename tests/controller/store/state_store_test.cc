@@ -18,7 +18,9 @@ namespace {
 
 using ::muster::testing::IsOk;
 using ::muster::testing::StatusIs;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 class StateStoreTest : public ::testing::Test {
  protected:
@@ -104,7 +106,7 @@ TEST_F(StateStoreTest, AMissingRankIsDataLoss) {
   StoreJob();
   Execute(
       "INSERT INTO attempts VALUES (1, 1, 1, 1, 0, NULL, 0, '', 0, 0, 0, 0, 0, '[]', 0, -1, -1, "
-      "-1)");
+      "-1, 0)");
   Execute(
       "INSERT INTO ranks VALUES (1, 1, 1, 'w', x'00', 0, 1, 0, 1, 0, 0, 0, 0, '[0]', NULL, NULL)");
   EXPECT_THAT(Load().status(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("lacks a rank")));
@@ -117,7 +119,8 @@ TEST_F(StateStoreTest, AFileOfTheFirstSchemaIsCarriedOver) {
     ASSERT_OK(db);
     ASSERT_OK((*db)
                   ->Prepare("INSERT INTO jobs VALUES (1, 'j', 'p', 'o', 'k', 7, 2, 3, 2, 'spot',"
-                            " '{\"zone\":\"a\"}', 1, 4, 1000, 2000, NULL, 5, '/c', '{}', 1, 1,"
+                            " '{\"zone\":\"a\"}', 1, 4, 1000, 2000, NULL, 5, '/c',"
+                            " '{\"tags\":{\"team\":\"a\"}}', 1, 1,"
                             " 'queued', 0, NULL, NULL, 1, 0, 0, 0, '', 0, 0, 0, 0, 0, -1, '{}',"
                             " '{}')")
                   .Run());
@@ -147,6 +150,7 @@ TEST_F(StateStoreTest, AFileOfTheFirstSchemaIsCarriedOver) {
   EXPECT_EQ(job.settings->restart.max_backoff, absl::Seconds(2));
   EXPECT_EQ(job.settings->restart.progress_timeout, absl::InfiniteDuration());
   EXPECT_EQ(job.settings->keep_last, 5u);
+  EXPECT_THAT(job.settings->tags, ElementsAre(Pair("team", "a")));
   EXPECT_EQ(job.current->ranks.at(0).slots, std::vector<uint32_t>{6});
 }
 
@@ -169,6 +173,7 @@ TEST(SettingsCodecTest, EverySettingComesBack) {
                     .wait_for_capacity = true,
                     .commands = true,
                     .image = JobNeeds::Image::kFile};
+  settings.tags = {{"team", "a"}, {"why", "\"no\""}};
   settings.upload = std::string(64, 'a');
   settings.resume_from = {9, 7};
   settings.scheduling = {.preemptible = false,
@@ -194,6 +199,7 @@ TEST(SettingsCodecTest, EverySettingComesBack) {
   EXPECT_TRUE(DecodeSettings("{}")->resume_from.empty()) << "as older rows have it";
   EXPECT_EQ(DecodeSettings("{\"resume_from\":[\"x\"]}").status().code(),
             absl::StatusCode::kDataLoss);
+  EXPECT_EQ(back->tags, settings.tags);
   EXPECT_EQ(back->needs.pools, settings.needs.pools);
   EXPECT_EQ(back->scheduling.after, settings.scheduling.after);
   EXPECT_EQ(back->scheduling.deadline, settings.scheduling.deadline);

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "common/metrics/metric_names.h"
 #include "tests/controller/api/fake_engine.h"
 #include "tests/support/temp_dir.h"
@@ -136,9 +137,39 @@ TEST_F(SeriesTest, TheQueueAndTheWorkersAreCounted) {
       << "a job that never ran has no training series";
 }
 
+// After `nodes drain` and `undrain` of one of three workers it was counted as drained and as ready.
+TEST_F(SeriesTest, AWorkerIsCountedInTheStateThatItIsInAlone) {
+  Worker worker;
+  const auto render = [&](const std::string& state) {
+    EXPECT_EQ(WorkerStateName(worker), state);
+    engine_.Publish([&](Snapshot& s) { s.workers.Put(1, std::make_shared<const Worker>(worker)); });
+    const std::string text = Render();
+    for (const char* any : {"ready", "suspect", "quarantined", "drained", "draining", "lost"}) {
+      EXPECT_THAT(text, HasSubstr(absl::StrCat("muster_workers{state=\"", any, "\"} ",
+                                               any == state ? 1 : 0, "\n")));
+    }
+  };
+  render("ready");
+  worker.presence = Presence::kSuspect;
+  render("suspect");
+  worker.presence = Presence::kReady;
+  worker.cordoned = true;
+  render("drained");
+  worker.cordoned = false;
+  worker.quarantined_until = inputs_.now;
+  render("quarantined");
+  worker.quarantined_until = absl::InfinitePast();
+  worker.draining = true;
+  render("draining");
+  worker.presence = Presence::kLost;
+  render("lost");
+  worker = {};
+  render("ready");
+}
+
 TEST_F(SeriesTest, PromtoolFindsNothingToSay) {
   constexpr char kPromtool[] = "/usr/bin/promtool";
-  if (!std::ifstream(kPromtool).good()) GTEST_SKIP() << "promtool is not installed";
+  ASSERT_TRUE(std::ifstream(kPromtool).good()) << kPromtool << " is not installed";
   Put(TrainingJob(7));
   registry_.Add(metric::kRpcRequestsTotal, {"Submit", "OK"});
   registry_.Add(metric::kRpcSecondsTotal, {"Submit"}, 0.5);

@@ -61,11 +61,21 @@ TEST_F(AgentTest, WhatIsMissingForACommandIsNamed) {
   EXPECT_EQ(ExitOf(controller_.heard()).failure_class(), v1::START_FAILED);
   EXPECT_EQ(ExitOf(controller_.heard()).message(),
             "command.workdir: /no/such/folder is not there on worker w1");
+  EXPECT_EQ(ExitOf(controller_.heard()).missing(), v1::RankEvent::ON_WORKER);
   ASSERT_TRUE(controller_.Send(CommandMessage(2, {"no-such-program"}, 1, 2)));
   ASSERT_TRUE(controller_.Await(
       [](const Heard& heard) { return heard.FindEvent(v1::RankEvent::EXITED, 0, 2); }));
   EXPECT_THAT(ExitOf(controller_.heard(), 0, 2).message(),
               HasSubstr("no program `no-such-program` in PATH"));
+  EXPECT_EQ(ExitOf(controller_.heard(), 0, 2).missing(), v1::RankEvent::ON_WORKER);
+  // There, but its interpreter is not.
+  const std::string script = dir_ / "script";
+  std::ofstream(script) << "#!/no/such/interpreter\n";
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  ASSERT_TRUE(controller_.Send(CommandMessage(3, {script}, 1, 3)));
+  ASSERT_TRUE(controller_.Await(
+      [](const Heard& heard) { return heard.FindEvent(v1::RankEvent::EXITED, 0, 3); }));
+  EXPECT_EQ(ExitOf(controller_.heard(), 0, 3).missing(), v1::RankEvent::ON_WORKER);
 }
 
 TEST_F(AgentTest, RanksOfOneGangShareOnePortAndGangsDoNot) {

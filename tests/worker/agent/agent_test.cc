@@ -1,10 +1,12 @@
 // What an agent does for its ranks, from start to end, and with checkpoints.
 #include "worker/agent/agent.h"
 
+#include <dlfcn.h>
 #include <signal.h>
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 
 #include "httplib.h"
 #include "tests/worker/agent/agent_fixture.h"
@@ -82,6 +84,24 @@ TEST_F(AgentTest, ExportsALiveRanksSeriesAndTakesThemAwayWhenItIsGone) {
   ASSERT_TRUE(controller_.Send(StopMessage(2, v1::StopRanks::KILL, 0)));
   ASSERT_TRUE(controller_.Await(Exited));
   EXPECT_THAT(metrics(), ::testing::Not(HasSubstr("muster_rank_")));
+}
+
+TEST_F(AgentTest, ReportsWhatTheRanksGpusHaveDrawn) {
+  const std::unique_ptr<void, int (*)(void*)> driver(::dlopen(FAKE_NVML, RTLD_NOW), ::dlclose);
+  ASSERT_NE(driver, nullptr) << ::dlerror();
+  StartAgent();
+  ASSERT_EQ(controller_.heard().hellos.at(0).slots(0).kind(), v1::GPU);
+  ASSERT_TRUE(controller_.Send(StartMessage(1, {"metrics 3", "await_acks", "await_stop"})));
+  ASSERT_TRUE(controller_.Await(Logged("acked")));
+  ASSERT_TRUE(controller_.Await([](const Heard& heard) {  // half a joule at each look
+    return heard.last_heartbeat.ranks_size() == 1 &&
+           heard.last_heartbeat.ranks(0).latest().contains("energy_joules") &&
+           heard.last_heartbeat.ranks(0).latest().at("energy_joules") == 1.5;
+  }));
+  httplib::Client client("http://" + agent_.load()->metrics_address());
+  const auto scrape = client.Get("/metrics");
+  ASSERT_TRUE(scrape);
+  EXPECT_THAT(scrape->body, HasSubstr("muster_rank_energy_joules{job_id=\"1\",rank=\"0\"} 1.5\n"));
 }
 
 TEST_F(AgentTest, AnAssignmentThatComesTwiceIsDoneOnceAndAnsweredTwice) {

@@ -149,5 +149,23 @@ TEST_F(FindProgramTest, SaysWhatItLookedFor) {
               StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("not an executable file")));
 }
 
+TEST(PlaceOfProgram, IsTheUploadOnlyForAPathInIt) {
+  CommandSettings settings;
+  settings.argv = {"./train.sh"};
+  EXPECT_EQ(PlaceOfProgram(settings), v1::RankEvent::ON_WORKER);
+  settings.upload = "a-sha";
+  EXPECT_EQ(PlaceOfProgram(settings), v1::RankEvent::IN_UPLOAD);
+  for (const char* name : {"python", "/usr/bin/python", "../../train.sh"}) {
+    settings.argv = {name};
+    EXPECT_EQ(PlaceOfProgram(settings), v1::RankEvent::ON_WORKER) << name;
+  }
+}
+
+TEST(Missing, IsWhatTheErrorWasMarkedAs) {
+  const absl::Status plain = absl::NotFoundError("x");
+  EXPECT_EQ(MissingOf(plain), v1::RankEvent::MISSING_UNSPECIFIED);
+  EXPECT_EQ(MissingOf(AsMissing(plain, v1::RankEvent::IN_UPLOAD)), v1::RankEvent::IN_UPLOAD);
+}
+
 }  // namespace
 }  // namespace muster::worker

@@ -1,8 +1,10 @@
 // Stands in for libnvidia-ml.so.1: two GPUs, the second of which tells nothing but its name, UUID
-// and memory.
+// and memory. The first has drawn 100 J before it is asked, and draws 0.5 J at each question.
 #include <stdio.h>
 
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 
 namespace {
 struct Memory {
@@ -44,6 +46,16 @@ int nvmlDeviceGetUtilizationRates(void* device, Utilization* utilization) {
 }
 int nvmlDeviceGetPowerUsage(void* device, unsigned* milliwatts) {
   *milliwatts = 350'500;
+  return OnlyFirst(device);
+}
+int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
+  if (::strncmp(uuid, "GPU-", 4) != 0) return 6;
+  return nvmlDeviceGetHandleByIndex_v2(::atoi(uuid + 4), device);
+}
+int nvmlDeviceGetTotalEnergyConsumption(void* device, unsigned long long* millijoules) {
+  static unsigned long long drawn = 99'500;
+  if (OnlyFirst(device) == 0) drawn += 500;
+  *millijoules = drawn;
   return OnlyFirst(device);
 }
 int nvmlDeviceGetTemperature(void* device, int, unsigned* celsius) {

@@ -325,6 +325,9 @@ TEST(JudgeExit, AFailedStartIsToldWithItsReason) {
   facts.start_error = absl::NotFoundError("cannot execute /x: No such file");
   EXPECT_EQ(Judge(facts).failure_class(), v1::START_FAILED);
   EXPECT_THAT(Judge(facts).message(), HasSubstr("/x"));
+  EXPECT_EQ(Judge(facts).missing(), v1::RankEvent::MISSING_UNSPECIFIED);
+  facts.start_error = AsMissing(facts.start_error, v1::RankEvent::ON_WORKER);
+  EXPECT_EQ(Judge(facts).missing(), v1::RankEvent::ON_WORKER);
 }
 
 TEST(JudgeExit, WhoWasAskedToLeaveIsStopped) {

@@ -171,9 +171,11 @@ TEST(GradientSync, EqualsOneProcessOnTheGlobalBatchWithinTheBoundOfItsCompressio
 TEST(GradientSync, AnUnusedParameterGetsZerosAndHoldsUpNobody) {
   const std::vector<at::Tensor> whole = GradientsOfAllRanks(1, {})[0];
   for (const bool static_graph : {false, true}) {
-    for (const Transport transport : {Transport::kGloo, Transport::kSharedMemory}) {
-      const auto gradients = GradientsOfAllRanks(
-          2, {.transport = transport, .static_graph = static_graph}, /*with_unused=*/true);
+    for (const auto& [transport, world, addresses] : kGangs) {
+      if (world == 1) continue;
+      const auto gradients =
+          GradientsOfAllRanks(world, {.transport = transport, .static_graph = static_graph},
+                              /*with_unused=*/true, addresses);
       for (const auto& rank : gradients) {
         EXPECT_TRUE(at::allclose(rank[0], whole[0], 1e-5, 1e-7));
         EXPECT_TRUE(at::equal(rank[1], at::zeros({17})));

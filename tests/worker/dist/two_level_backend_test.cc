@@ -3,7 +3,6 @@
 
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
@@ -12,6 +11,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "tests/worker/dist/every_size.h"
 #include "tests/worker/dist/gang.h"
 #include "worker/train/failure.h"
 #include "worker/train/torch_guard.h"
@@ -19,6 +19,9 @@
 namespace muster::worker {
 namespace {
 
+using muster::testing::ExpectBroadcastsFromEveryRank;
+using muster::testing::ExpectSumsOfEveryType;
+using muster::testing::kSlotBytes;
 using muster::testing::RunGang;
 using ::testing::Each;
 using ::testing::HasSubstr;
@@ -33,7 +36,6 @@ std::vector<std::string> On(const std::vector<int>& hosts) {
 const std::vector<int> kLayouts[] = {{0, 0, 1, 1}, {0, 0, 1},    {0, 1, 1},
                                      {0, 1, 0, 1}, {0, 0, 1, 2}, {0, 0, 1, 1, 2, 2}};
 
-constexpr int64_t kSlotBytes = static_cast<int64_t>(SharedMemoryGang::kSlotBytes);
 constexpr int64_t kBytes[] = {8, 4096, 64 << 10, kSlotBytes + 8, 3 * kSlotBytes + 24};
 
 TEST(HostLayout, IsWrittenAsTheRanksOfEachHost) {
@@ -49,18 +51,7 @@ TEST(TwoLevelBackend, SumsEveryTypeAndSizeOverEveryLayout) {
     const int world = static_cast<int>(hosts.size());
     const auto body = [&](std::unique_ptr<Collectives> gang) {
       EXPECT_THAT(gang->transport(), HasSubstr("two_level "));
-      for (const c10::ScalarType type :
-           {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong, at::kByte}) {
-        for (const int64_t bytes : kBytes) {
-          const int64_t count = bytes / static_cast<int64_t>(c10::elementSize(type));
-          // Small whole numbers: exact in every type.
-          const at::Tensor base = at::arange(count).remainder(15).to(type);
-          at::Tensor value = base.add(gang->rank());
-          gang->AllReduceSum(value);
-          const at::Tensor expected = base.mul(world).add(world * (world - 1) / 2);
-          EXPECT_TRUE(at::equal(value, expected)) << type << ", " << bytes << " bytes";
-        }
-      }
+      ExpectSumsOfEveryType(*gang, kBytes);
       gang->Barrier();
     };
     EXPECT_THAT(RunGang(world, body, {}, On(hosts)), Each(""));
@@ -71,13 +62,7 @@ TEST(TwoLevelBackend, BroadcastsFromEveryRankInEveryLayout) {
   for (const std::vector<int>& hosts : kLayouts) {
     const int world = static_cast<int>(hosts.size());
     const auto body = [&](std::unique_ptr<Collectives> gang) {
-      for (const int64_t bytes : {int64_t{8}, 2 * kSlotBytes + 24}) {
-        for (int root = 0; root < world; ++root) {
-          at::Tensor value = at::arange(bytes).remainder(251).add(gang->rank()).to(at::kByte);
-          gang->Broadcast(value, root);
-          EXPECT_TRUE(at::equal(value, at::arange(bytes).remainder(251).add(root).to(at::kByte)));
-        }
-      }
+      ExpectBroadcastsFromEveryRank(*gang, {8, 2 * kSlotBytes + 24});
       std::string text = gang->rank() == 1 ? "from the second" : "replaced";
       gang->BroadcastText(text, 1);
       EXPECT_EQ(text, "from the second");
@@ -130,8 +115,10 @@ TEST(TwoLevelBackend, ARankThatLeavesFailsAllOthers) {
     std::vector<absl::Status> seen(4);
     const auto body = [&](std::unique_ptr<Collectives> gang) {
       const int rank = gang->rank();
-      if (rank == leaver) return;
+      // All have joined before one leaves.
+      if (rank == leaver) return gang->Barrier();
       seen[rank] = TorchGuard([&] {
+        gang->Barrier();
         for (int turn = 0; turn < 3; ++turn) {
           at::Tensor value = at::ones({40'000});
           gang->AllReduceSum(value);

@@ -239,6 +239,9 @@ class RecordingCollectives final : public Collectives {
                                                  const GradientSyncOptions& options) override {
     return gang_.MakeGradientSync(parameters, options);
   }
+  int64_t BucketBytes(const std::vector<at::Tensor>& parameters) const override {
+    return gang_.BucketBytes(parameters);
+  }
 
   std::vector<int64_t> sums;  // how many numbers each was of
 

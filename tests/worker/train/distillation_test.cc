@@ -17,9 +17,12 @@
 namespace muster::worker {
 namespace {
 
+using muster::testing::ExpectSameBits;
+using muster::testing::ExpectSameBitsOnAllRanks;
 using muster::testing::RunOutcome;
 using muster::testing::RunTraining;
 using muster::testing::StatusIs;
+using muster::testing::StopAfter;
 using muster::testing::TempDir;
 using muster::testing::TrainingRun;
 using ::testing::AllOf;
@@ -184,21 +187,10 @@ TEST(DistilledRun, ResumedEqualsNeverHavingStoppedButNotWithAnotherTeacher) {
   TrainingRun run = TaughtRun(whole_root.path());
   const RunOutcome whole = RunTraining(run);
   ASSERT_OK(whole.ranks[0].result);
-  for (const auto& [name, tensor] : whole.ranks[0].weights)
-    EXPECT_TRUE(tensor.equal(whole.ranks[1].weights.at(name))) << name << " differs between ranks";
+  ExpectSameBitsOnAllRanks(whole);
 
   run.root = broken_root.path();
-  run.wish = {.stop = true, .save = true};
-  run.wish_after_step = 4;
-  const RunOutcome first = RunTraining(run);
-  ASSERT_OK(first.ranks[0].result);
-  ASSERT_TRUE(first.ranks[0].result->stopped);
-  for (const auto& news : first.committed)
-    run.candidates.insert(run.candidates.begin(), {news.path, news.step, news.manifest_sha256});
-  ASSERT_FALSE(run.candidates.empty());
-  ASSERT_LT(run.candidates[0].step, 12);
-  run.wish_after_step = -1;
-  run.attempt = 2;
+  ASSERT_NO_FATAL_FAILURE(StopAfter(4, run));
 
   TrainingRun other = run;
   other.teacher_fingerprint = "xxh3:02";
@@ -210,8 +202,7 @@ TEST(DistilledRun, ResumedEqualsNeverHavingStoppedButNotWithAnotherTeacher) {
 
   const RunOutcome second = RunTraining(run);
   ASSERT_OK(second.ranks[0].result);
-  for (const auto& [name, tensor] : whole.ranks[0].weights)
-    EXPECT_TRUE(tensor.equal(second.ranks[0].weights.at(name))) << name;
+  ExpectSameBits(whole, second);
   EXPECT_EQ(whole.ranks[0].result->results, second.ranks[0].result->results);
 }
 

@@ -17,9 +17,12 @@
 namespace muster::worker {
 namespace {
 
+using muster::testing::ExpectSameBits;
+using muster::testing::ExpectSameBitsOnAllRanks;
 using muster::testing::RunOutcome;
 using muster::testing::RunTraining;
 using muster::testing::StatusIs;
+using muster::testing::StopAfter;
 using muster::testing::TempDir;
 using muster::testing::TrainingRun;
 using ::testing::Contains;
@@ -39,12 +42,6 @@ TrainingRun SmallRun(const std::string& root) {
   run.recipe.evaluation_batch_size = 3;
   run.recipe.commit_timeout = absl::Minutes(1);
   return run;
-}
-
-void ExpectSameBits(const RunOutcome& a, const RunOutcome& b) {
-  for (const auto& [name, tensor] : a.ranks[0].weights) {
-    EXPECT_TRUE(tensor.equal(b.ranks[0].weights.at(name))) << name;
-  }
 }
 
 // The newest committed checkpoint up to `step`, as the controller would offer it.
@@ -113,18 +110,7 @@ TEST_P(Resume, EqualsNeverHavingStoppedBitForBit) {
             rerun.ranks[0].supervisor.metrics.at("loss"));
 
   run.root = broken_root.path();
-  run.wish = {.stop = true, .save = true};
-  run.wish_after_step = 4;
-  const RunOutcome first = RunTraining(run);
-  ASSERT_OK(first.ranks[0].result);
-  EXPECT_TRUE(first.ranks[0].result->stopped);
-  const auto candidates = CandidatesUpTo(first, 100);
-  ASSERT_FALSE(candidates.empty());
-  EXPECT_LT(candidates[0].step, 12);
-
-  run.wish_after_step = -1;
-  run.attempt = 2;
-  run.candidates = candidates;
+  ASSERT_NO_FATAL_FAILURE(StopAfter(4, run));
   const RunOutcome second = RunTraining(run);
   ASSERT_OK(second.ranks[0].result);
   EXPECT_FALSE(second.ranks[0].result->stopped);
@@ -153,6 +139,30 @@ INSTANTIATE_TEST_SUITE_P(
         Variant{"mlp_adamw_4_ranks", Net::kMlp, true, Precision::kFp32, 1, 4},
         Variant{"resnet_adamw_4_ranks", Net::kResNet, true, Precision::kFp32, 1, 4}),
     [](const auto& info) { return info.param.name; });
+
+TEST(Train, ValidatesWhatItSavesWhenAskedTo) {
+  for (const bool before_save : {false, true}) {
+    TempDir root;
+    TrainingRun run = SmallRun(root.path());
+    run.recipe.schedule.peak = 0;  // the first validation stays the best: no save for a better one
+    run.recipe.validate_every_epochs = 0;
+    run.recipe.save_every_epochs = 0;
+    run.recipe.save_every_steps = 4;
+    run.recipe.validate_before_save = before_save;
+    const RunOutcome outcome = RunTraining(run);
+    ASSERT_OK(outcome.ranks[0].result);
+    std::vector<int64_t> validated;
+    for (const auto& [step, loss] : outcome.ranks[0].supervisor.metrics.at("validation_loss"))
+      validated.push_back(step);
+    EXPECT_EQ(validated,
+              before_save ? std::vector<int64_t>({4, 8, 12}) : std::vector<int64_t>({12}));
+    ASSERT_THAT(outcome.committed, SizeIs(3));
+    for (const CheckpointNews& news : outcome.committed) {
+      EXPECT_EQ(news.metrics.contains("validation_loss"), before_save || news.step == 12)
+          << "step " << news.step;
+    }
+  }
+}
 
 TEST(Train, SavesByTimeOnAllRanksAtTheSameStep) {
   TempDir root;
@@ -184,9 +194,7 @@ TEST(Train, EndsWithTheSameWeightsOnAllRanksAndReportsItsResults) {
   EXPECT_EQ(results.at("final_step"), 12);
   EXPECT_EQ(results.count("test_accuracy") + results.count("best_step"), 2u);
   EXPECT_EQ(results, outcome.ranks[1].result->results);
-  for (const auto& [name, tensor] : outcome.ranks[0].weights) {
-    EXPECT_TRUE(tensor.equal(outcome.ranks[1].weights.at(name))) << name;
-  }
+  ExpectSameBitsOnAllRanks(outcome);
   const auto& metrics = outcome.ranks[0].supervisor.metrics;
   for (const char* name :
        {"loss", "lr", "grad_norm", "samples_per_second", "step_seconds", "communication_seconds",

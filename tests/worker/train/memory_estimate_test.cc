@@ -2,16 +2,29 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/rand.h>
+#include <unistd.h>
 
 #include <cstdio>
+#include <functional>
+#include <map>
+#include <new>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "tests/support/status_matchers.h"
 #include "worker/data/dataset.h"
 #include "worker/models/mlp.h"
 #include "worker/models/resnet.h"
 #include "worker/train/allocation_trace.h"
+#include "worker/train/in_copy.h"
+#include "worker/train/malloc_rehearsal.h"
+#include "worker/train/memory_probe.h"
+#include "worker/train/objective.h"
+#include "worker/train/reporter.h"
 #include "worker/train/step.h"
 
 namespace muster::worker {
@@ -39,13 +52,121 @@ TEST(AllocationTrace, HoldsWhatTensorsTakeAndGiveBack) {
 TEST(AllocationTrace, ScalesEachEventByItself) {
   // Weights of 100 that do not grow, activations of 10 a sample.
   const auto of = [](int64_t samples) {
-    return AllocationTrace{{{100}, {10 * samples}, {-10 * samples}, {7, true}, {-100}}};
+    return AllocationTrace{
+        {{100}, {10 * samples}, {-10 * samples, false, 1}, {7, true}, {-100, false, 0}}};
   };
   const auto scaled = Extrapolate(of(2), 2, of(4), 4, 64);
   ASSERT_TRUE(scaled.has_value());
   EXPECT_EQ(scaled->PeakBytes(), 740);
   EXPECT_EQ(scaled->KeptBytes(), 7);
   EXPECT_FALSE(Extrapolate(of(2), 2, AllocationTrace{{{100}}}, 4, 64).has_value());
+}
+
+TEST(AllocationTrace, KeepsTheFirstOfRoundsThatRepeat) {
+  // 40 stays throughout; what is taken and given back once a sample counts once.
+  const auto of = [](int64_t samples) {
+    AllocationTrace trace{{{40}, {10 * samples}}};
+    for (int64_t i = 0; i < samples; ++i) {
+      const size_t first = trace.events.size();
+      for (const AllocationTrace::Event& event : std::vector<AllocationTrace::Event>{
+               {7}, {5}, {-7, false, first}, {-5, false, first + 1}})
+        trace.events.push_back(event);
+    }
+    trace.events.push_back({-10 * samples, false, 1});
+    trace.events.push_back({3, true});
+    trace.events.push_back({-40, false, 0});
+    return trace;
+  };
+  const AllocationTrace once = WithoutRepeats(of(4));
+  ASSERT_EQ(once.events.size(), 9u);
+  EXPECT_EQ(once.PeakBytes(), of(4).PeakBytes());
+  EXPECT_EQ(once.events[6].taken, 1u);
+  EXPECT_EQ(once.events[8].taken, 0u);
+  // So that traces of unequal length are of one kind.
+  const auto scaled = Extrapolate(of(2), 2, of(4), 4, 64);
+  ASSERT_TRUE(scaled.has_value());
+  EXPECT_EQ(scaled->PeakBytes(), 40 + 640 + 12);
+  EXPECT_EQ(scaled->events[6].bytes, -640);
+}
+
+TEST(AllocationTrace, ScalesAroundScratchMemoryOfOneSideAlone) {
+  constexpr size_t kKept = 20;  // so many that what they lie between is no scratch
+  AllocationTrace few{{{20}, {9}, {-9, false, 1}}}, more{{{40}}};
+  for (AllocationTrace* trace : {&few, &more})
+    trace->events.insert(trace->events.end(), kKept, {1, true});
+  more.events.push_back({30});
+  more.events.push_back({-30, false, more.events.size() - 1});
+  for (AllocationTrace* trace : {&few, &more})
+    trace->events.push_back({-trace->events[0].bytes, false, 0});
+  const auto scaled = Extrapolate(few, 2, more, 4, 8);
+  ASSERT_TRUE(scaled.has_value());
+  EXPECT_EQ(scaled->events.size(), more.events.size());
+  EXPECT_EQ(scaled->PeakBytes(), 80 + 20 + 30);
+  EXPECT_EQ(scaled->KeptBytes(), 20);
+}
+
+TEST(AllocationTrace, ScalesNothingFasterThanTheSamples) {
+  const auto of = [](int64_t bytes) { return AllocationTrace{{{bytes}, {-bytes, false, 0}}}; };
+  EXPECT_EQ(Extrapolate(of(10), 4, of(1000), 8, 80)->PeakBytes(), 10000);
+}
+
+TEST(AllocationTrace, KeepsRepeatsThatHoldWhatTheyTook) {
+  const AllocationTrace trace{{{8}, {8}, {8}, {-8, false, 2}, {-8, false, 1}, {-8, false, 0}}};
+  EXPECT_EQ(WithoutRepeats(trace).events.size(), 6u);
+  EXPECT_EQ(WithoutRepeats(trace).PeakBytes(), 24);
+}
+
+constexpr int64_t kMiB = 1 << 20;
+
+// In a copy, since malloc may have room from other tests.
+int64_t GrowthOf(const std::function<void(MallocRehearsal&)>& play) {
+  const auto growth = InCopy(
+      [&play] {
+        MallocRehearsal rehearsal;
+        play(rehearsal);
+        return rehearsal.GrowthBytes().value_or(-1);
+      },
+      absl::Seconds(60));
+  return growth.value_or(-2);
+}
+
+TEST(MallocRehearsal, CountsWhatWouldBeTouchedAndTouchesNothing) {
+  const int64_t before = MeasureMemory(at::kCPU).now_bytes;
+  const int64_t growth = GrowthOf([](MallocRehearsal& rehearsal) {
+    for (int i = 0; i < 8; ++i) rehearsal.Take(64 * kMiB);
+  });
+  EXPECT_GE(growth, 512 * kMiB);
+  EXPECT_LT(growth, 560 * kMiB);
+  EXPECT_LT(MeasureMemory(at::kCPU).now_bytes, before + 32 * kMiB);
+}
+
+TEST(MallocRehearsal, CountsMemoryThatIsTakenAgainOnce) {
+  const AllocationTrace pass{{{48 * kMiB}, {4 * kMiB, true}, {-48 * kMiB, false, 0}}};
+  const int64_t growth = GrowthOf([&pass](MallocRehearsal& rehearsal) {
+    for (int step = 0; step < 8; ++step) rehearsal.Play(pass, /*keep=*/false);
+    EXPECT_EQ(rehearsal.Play(pass, /*keep=*/true).size(), 1u);
+  });
+  EXPECT_GE(growth, 48 * kMiB);
+  EXPECT_LT(growth, 64 * kMiB);
+}
+
+TEST(MallocRehearsal, EndsWhereMallocHasNoMore) {
+  EXPECT_EQ(GrowthOf([](MallocRehearsal& rehearsal) { rehearsal.Take(int64_t{1} << 60); }), -1);
+}
+
+TEST(InCopy, TellsWhatTheCopyFoundAndLeavesThisProcessAsItWas) {
+  int64_t number = 1;
+  EXPECT_EQ(InCopy([&number] { return number = 5; }, absl::Seconds(60)), 5);
+  EXPECT_EQ(number, 1);
+}
+
+TEST(InCopy, IsSilentWhenTheCopyDiesThrowsOrTakesTooLong) {
+  EXPECT_EQ(InCopy([]() -> int64_t { ::_exit(0); }, absl::Seconds(60)), std::nullopt);
+  EXPECT_EQ(InCopy([]() -> int64_t { throw std::bad_alloc(); }, absl::Seconds(60)), std::nullopt);
+  const auto forever = []() -> int64_t {
+    for (;;) ::pause();
+  };
+  EXPECT_EQ(InCopy(forever, absl::Milliseconds(20)), std::nullopt);
 }
 
 struct Case {
@@ -140,6 +261,48 @@ TEST(MemoryEstimate, CheckpointedBlocksNeedLess) {
   std::printf("resnet18 width 16, batch 64: peak %.2f MB, with checkpoint_blocks %.2f MB\n",
               static_cast<double>(with) / 1e6, static_cast<double>(without) / 1e6);
   EXPECT_LT(static_cast<double>(without), 0.75 * static_cast<double>(with));
+}
+
+class Nobody final : public Supervisor {
+ public:
+  StopWish stop_wish() override { return {}; }
+  void Progress(const std::string&, int64_t, int64_t, double) override {}
+  void Metrics(int64_t, const std::map<std::string, double>&) override {}
+  void CorruptCheckpoint(const std::string&, int64_t, const std::string&) override {}
+};
+
+TEST(MemoryEstimate, IsLoggedInPartsThatAddUpToTheTotal) {
+  const MemoryEstimate estimate = {1, 20, 300, 4000, 50000, 600000, 7000000, 80000000, 900000000};
+  Nobody nobody;
+  const Recipe recipe;
+  const auto objective = MakeCrossEntropy(0);
+  Reporter reporter(recipe, *objective, nobody, 0, at::kCPU);
+  ::testing::internal::CaptureStderr();
+  reporter.MemoryEstimated(estimate);
+  const std::string line = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(line, HasSubstr("total_bytes=987654321 "));
+  int64_t sum = 0;
+  for (const absl::string_view word : absl::StrSplit(line, absl::ByAnyChar(" \n"))) {
+    const std::vector<absl::string_view> pair = absl::StrSplit(word, '=');
+    int64_t bytes = 0;
+    if (absl::EndsWith(pair[0], "_bytes") && absl::SimpleAtoi(pair[1], &bytes)) sum += bytes;
+  }
+  EXPECT_EQ(sum, 2 * estimate.total());
+}
+
+TEST(MemoryEstimate, CountsTheBucketsOfThePlannedGang) {
+  Workbench setup({"mlp", false, 16});
+  const int64_t alone = CountMemory(setup.parts()).gradients;
+  const auto gradients = [&setup](Transport transport, Compression compression) {
+    EstimateParts parts = setup.parts();
+    parts.planned =
+        CollectivesOptions{.world_size = 2, .transport = transport, .compression = compression};
+    return CountMemory(parts).gradients;
+  };
+  EXPECT_EQ(gradients(Transport::kGloo, Compression::kNone), 2 * alone);
+  EXPECT_EQ(gradients(Transport::kGloo, Compression::kBf16), alone + alone / 2);
+  EXPECT_EQ(gradients(Transport::kAuto, Compression::kNone), alone);
+  EXPECT_EQ(gradients(Transport::kAuto, Compression::kFp16), alone + alone / 2);
 }
 
 TEST(MemoryEstimate, NamesItsPartsLargestFirstAndWhatToChange) {

@@ -21,7 +21,9 @@ namespace muster::worker {
 namespace {
 
 using muster::testing::StatusIs;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 TEST(Cadence, EpochsAreDueWhenABatchReachesOverTheirEnd) {
   EXPECT_TRUE(DueByEpochs(0.95, 1.0, 1));
@@ -77,6 +79,16 @@ TEST(TorchGuard, NamesTheClassOfWhatWasThrown) {
             "PEER_LOST");
 }
 
+TEST(TorchGuard, PassesAValueOrItsFailureAndCatchesWhatIsThrownInstead) {
+  using absl::StatusOr;
+  EXPECT_EQ(TorchGuardOr([] { return StatusOr<int>(7); }).value(), 7);
+  EXPECT_THAT(TorchGuardOr([] { return StatusOr<int>(absl::NotFoundError("no file")); }),
+              StatusIs(absl::StatusCode::kNotFound, "no file"));
+  const StatusOr<int> thrown = TorchGuardOr([]() -> StatusOr<int> { throw std::bad_alloc(); });
+  EXPECT_THAT(thrown, StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_EQ(FailureClassOf(thrown.status()), "OUT_OF_MEMORY");
+}
+
 TEST(TorchGuard, NamesTheOperationThatCannotBeDeterministic) {
   at::Context& context = at::globalContext();
   context.setDeterministicAlgorithms(true, /*warn_only=*/false);
@@ -107,6 +119,9 @@ TEST(RunState, SurvivesItsCodecToTheLastBit) {
   identity.device_name = "Some \"CPU\"";
   identity.ranks_on_other_devices = 2;
   identity.precision = "bf16";
+  identity.transport = "two_level 0-1,2-3";
+  identity.compression = "bf16";
+  identity.sync_batch_norm = true;
   identity.deterministic = true;
   identity.libraries = {{"torch", "2.13"}, {"onednn", "3.12"}};
   const auto decoded = DecodeRunState(EncodeRunState(state, identity));
@@ -124,6 +139,9 @@ TEST(RunState, SurvivesItsCodecToTheLastBit) {
   EXPECT_EQ(decoded->identity.device_name, identity.device_name);
   EXPECT_EQ(decoded->identity.ranks_on_other_devices, 2);
   EXPECT_EQ(decoded->identity.precision, "bf16");
+  EXPECT_EQ(decoded->identity.transport, "two_level 0-1,2-3");
+  EXPECT_EQ(decoded->identity.compression, "bf16");
+  EXPECT_TRUE(decoded->identity.sync_batch_norm);
   EXPECT_TRUE(decoded->identity.deterministic);
   EXPECT_EQ(decoded->identity.libraries, identity.libraries);
   EXPECT_EQ(decoded->identity.data_fingerprint, identity.data_fingerprint);
@@ -132,8 +150,8 @@ TEST(RunState, SurvivesItsCodecToTheLastBit) {
 
 TEST(RunState, ReadsStatesOfBeforeThereWasALossScaleAndARecord) {
   std::string old = EncodeRunState({.step = 3, .loss_scale = {8, 1, 1, 1}},
-                                   {.code_version = "x", .spec_json = "{}"});
-  for (const char* key : {"loss_scale", "code_version"}) {
+                                   {.transport = "gloo", .code_version = "x", .spec_json = "{}"});
+  for (const char* key : {"loss_scale", "code_version", "transport"}) {
     const size_t at = old.find(absl::StrCat("\"", key, "\""));
     ASSERT_NE(at, std::string::npos);
     old.replace(at + 1, 1, "?");
@@ -143,6 +161,30 @@ TEST(RunState, ReadsStatesOfBeforeThereWasALossScaleAndARecord) {
   EXPECT_EQ(decoded->state.step, 3);
   EXPECT_EQ(decoded->state.loss_scale.scale, 0);
   EXPECT_EQ(decoded->identity.code_version, "");
+  EXPECT_EQ(decoded->identity.transport, "");
+}
+
+TEST(RunState, NamesWhatChangesTheBitsOfAGangAndNothingThatTheSavedOneDoesNotSay) {
+  const RunIdentity saved = {.world_size = 4,
+                             .transport = "two_level 0-1,2-3",
+                             .compression = "none",
+                             .code_version = "x"};
+  EXPECT_THAT(ChangesOfBits(saved, saved), IsEmpty());
+  RunIdentity now = saved;
+  now.transport = "two_level 0+2,1+3";
+  EXPECT_THAT(ChangesOfBits(saved, now), ElementsAre("transport"));
+  now.compression = "bf16";
+  now.sync_batch_norm = true;
+  EXPECT_THAT(ChangesOfBits(saved, now),
+              ElementsAre("transport", "compression", "sync_batch_norm"));
+
+  const RunIdentity older = {.world_size = 4, .code_version = "x"};
+  EXPECT_THAT(ChangesOfBits(older, now), IsEmpty());
+  now.precision = "bf16";
+  now.world_size = 1;
+  EXPECT_THAT(ChangesOfBits({.world_size = 4}, now), ElementsAre("world_size"));
+  EXPECT_THAT(ChangesOfBits({.world_size = 1, .transport = "local", .code_version = "x"}, now),
+              ElementsAre("precision"));
 }
 
 TEST(RunState, RefusesWhatItDoesNotUnderstand) {

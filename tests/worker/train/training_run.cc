@@ -2,6 +2,7 @@
 
 #include "common/base/check.h"
 #include "common/fs/file_system.h"
+#include "tests/support/status_matchers.h"
 #include "tests/worker/dist/gang.h"
 #include "worker/data/dataset.h"
 #include "worker/models/mlp.h"
@@ -54,14 +55,7 @@ void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start
     MUSTER_CHECK(made.ok(), made.status().message());
     pruner = *std::move(made);
   }
-  CheckpointsOptions options;
-  options.root = run.root;
-  options.job_id = 1;
-  options.job_name = "test";
-  options.attempt = run.attempt;
-  options.generation = 1;
-  options.nonce_seed = run.attempt;
-  options.candidates = run.candidates;
+  CheckpointsOptions options = TestCheckpoints(run.root, run.attempt, run.candidates);
   options.identity.data_fingerprint = (*dataset)->fingerprint();
   options.identity.teacher_fingerprint = run.teacher_fingerprint;
   auto checkpoints = Checkpoints::Create({PosixFileSystem(), publisher, outcome.supervisor, gang,
@@ -102,6 +96,32 @@ RunOutcome RunTraining(const TrainingRun& run, const std::function<void(Model&)>
   for (const std::string& error : errors) MUSTER_CHECK(error.empty(), error);
   outcome.committed = publisher.committed();
   return outcome;
+}
+
+void StopAfter(int64_t step, TrainingRun& run) {
+  run.wish = {.stop = true, .save = true};
+  run.wish_after_step = step;
+  const RunOutcome outcome = RunTraining(run);
+  ASSERT_OK(outcome.ranks[0].result);
+  ASSERT_TRUE(outcome.ranks[0].result->stopped);
+  for (const CheckpointNews& news : outcome.committed)
+    run.candidates.insert(run.candidates.begin(), {news.path, news.step, news.manifest_sha256});
+  ASSERT_FALSE(run.candidates.empty());
+  ASSERT_LT(run.candidates[0].step, run.recipe.total_steps);
+  run.wish_after_step = -1;
+  run.attempt += 1;
+}
+
+void ExpectSameBits(const RunOutcome& a, const RunOutcome& b) {
+  for (const auto& [name, tensor] : a.ranks[0].weights)
+    EXPECT_TRUE(tensor.equal(b.ranks[0].weights.at(name))) << name;
+}
+
+void ExpectSameBitsOnAllRanks(const RunOutcome& run) {
+  for (const auto& [name, tensor] : run.ranks[0].weights) {
+    for (const RankOutcome& rank : run.ranks)
+      EXPECT_TRUE(tensor.equal(rank.weights.at(name))) << name << " differs between ranks";
+  }
 }
 
 }  // namespace muster::testing

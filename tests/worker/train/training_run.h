@@ -68,6 +68,20 @@ class FakePublisher final : public worker::Publisher {
   std::vector<worker::CheckpointNews> committed_ MUSTER_GUARDED_BY(mutex_);
 };
 
+// Of attempt `attempt` of job 1.
+inline worker::CheckpointsOptions TestCheckpoints(
+    const std::string& root, uint32_t attempt, const std::vector<CheckpointCandidate>& candidates) {
+  worker::CheckpointsOptions options;
+  options.root = root;
+  options.job_id = 1;
+  options.job_name = "test";
+  options.attempt = attempt;
+  options.generation = 1;
+  options.nonce_seed = attempt;
+  options.candidates = candidates;
+  return options;
+}
+
 struct TrainingRun {
   int world_size = 1;
   worker::Transport transport = worker::Transport::kAuto;
@@ -112,5 +126,14 @@ struct RunOutcome {
 // `at_start` (may be empty) is called on each rank with its model before training.
 RunOutcome RunTraining(const TrainingRun& run,
                        const std::function<void(worker::Model&)>& at_start = nullptr);
+
+// Runs `run` until it is stopped after `step`, saving, and makes it the next attempt, which goes on
+// from there. A fatal failure of the test when it did not stop, or had no steps left to go.
+void StopAfter(int64_t step, TrainingRun& run);
+
+// All weights of rank 0.
+void ExpectSameBits(const RunOutcome& a, const RunOutcome& b);
+// All weights of all ranks.
+void ExpectSameBitsOnAllRanks(const RunOutcome& run);
 
 }  // namespace muster::testing

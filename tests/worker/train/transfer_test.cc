@@ -16,6 +16,7 @@
 namespace muster::worker {
 namespace {
 
+using muster::testing::ExpectSameBits;
 using muster::testing::RunOutcome;
 using muster::testing::RunTraining;
 using muster::testing::StatusIs;
@@ -156,8 +157,7 @@ TEST(Transfer, AResumeKeepsItsOwnWeightsAndTheRecordOfTheFile) {
   run.transfer->path = "/nowhere";  // not read any more
   const RunOutcome resumed = RunTraining(run);
   ASSERT_OK(resumed.ranks[0].result);
-  for (const auto& [name, tensor] : whole.ranks[0].weights)
-    EXPECT_TRUE(tensor.equal(resumed.ranks[0].weights.at(name))) << name;
+  ExpectSameBits(whole, resumed);
   const auto state = LoadStateJson(PosixFileSystem(), resumed.committed.back().path);
   ASSERT_OK(state);
   EXPECT_THAT(*state, HasSubstr("xxh3:"));

@@ -1,39 +1,31 @@
 #include "worker/trainer/check.h"
 
 #include <cmath>
+#include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
+#include "common/ckpt/safetensors.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+#include "tests/worker/trainer/small_spec.h"
 #include "worker/train/failure.h"
+#include "worker/trainer/bench.h"
 
 namespace muster::worker {
 namespace {
 
+using muster::testing::SmallSpec;
 using muster::testing::StatusIs;
+using muster::testing::TempDir;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-trainer_spec::JobSpec Spec() {
-  trainer_spec::JobSpec spec;
-  spec.ranks = {.min = 2, .max = 2};
-  spec.train.data.synthetic = {.samples = 256, .shape = {16}, .classes = 4};
-  spec.train.model.mlp = {.hidden = {64}};
-  spec.train.batch_size = 32;
-  spec.train.steps = 500;
-  spec.train.accumulate = 1;
-  spec.train.optimizer.name = trainer_spec::OptimizerName::kAdamw;
-  spec.train.optimizer.lr = 0.01;
-  spec.train.optimizer.beta1 = 0.9;
-  spec.train.optimizer.beta2 = 0.999;
-  spec.train.optimizer.eps = 1e-8;
-  spec.train.schedule.name = trainer_spec::ScheduleName::kConstant;
-  return spec;
-}
-
 TEST(Check, TellsWhatThereIsAndThatOneBatchCanBeLearnt) {
-  ASSERT_OK_AND_ASSIGN(const CheckReport report, CheckRecipe(Spec(), PosixFileSystem()));
+  ASSERT_OK_AND_ASSIGN(const CheckReport report, CheckRecipe(SmallSpec(), PosixFileSystem()));
   EXPECT_THAT(report.sample_shape, ElementsAre(16));
   EXPECT_EQ(report.train_samples, 256);
   EXPECT_EQ(report.validation_samples, 25);
@@ -56,7 +48,7 @@ TEST(Check, TellsWhatThereIsAndThatOneBatchCanBeLearnt) {
 }
 
 TEST(Check, ProfilesTwoRanksOverTheJobsTransport) {
-  trainer_spec::JobSpec spec = Spec();
+  trainer_spec::JobSpec spec = SmallSpec();
   spec.train.parallel.sync_batch_norm = true;
   ASSERT_OK_AND_ASSIGN(const StepProfile shared, ProfileRecipe(spec, PosixFileSystem()));
   EXPECT_EQ(shared.planned_ranks, 2);
@@ -103,7 +95,7 @@ TEST(Check, NamesWhatLimitsAStep) {
 }
 
 TEST(Check, WarnsOfARateThatLearnsNothing) {
-  trainer_spec::JobSpec spec = Spec();
+  trainer_spec::JobSpec spec = SmallSpec();
   spec.train.optimizer.lr = 1e-9;
   ASSERT_OK_AND_ASSIGN(const CheckReport slow, CheckRecipe(spec, PosixFileSystem()));
   ASSERT_THAT(slow.warnings, SizeIs(1));
@@ -111,12 +103,102 @@ TEST(Check, WarnsOfARateThatLearnsNothing) {
 }
 
 TEST(Check, FailsAsTheRunWould) {
-  trainer_spec::JobSpec spec = Spec();
+  trainer_spec::JobSpec spec = SmallSpec();
   spec.train.data.synthetic.reset();
   spec.train.data.digits = {.path = "/no/such/folder", .image_size = 16};
   const absl::Status status = CheckRecipe(spec, PosixFileSystem()).status();
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kNotFound, HasSubstr("/no/such/folder")));
   EXPECT_EQ(FailureClassOf(status), kDataError);
+}
+
+struct BadStart {
+  const char* name;
+  std::string text;  // of the failure
+  std::function<void(trainer_spec::Train&)> spoil;
+};
+
+TEST(Check, FailsWhereTheRunWouldNotStart) {
+  const TempDir folder;
+  const std::string garbage = folder / "garbage.safetensors";
+  std::ofstream(garbage) << "these are no weights";
+  const BadStart bad_starts[] = {
+      {"weights that are not there", "train.weights.path /no/such/file",
+       [](auto& train) { train.weights.path = "/no/such/file"; }},
+      {"weights that are none", absl::StrCat("train.weights.path ", garbage),
+       [&](auto& train) { train.weights.path = garbage; }},
+      {"pruning that ends after the run", "end_step is 100, but the run ends after step 80",
+       [](auto& train) {
+         train.steps = 0;
+         train.epochs = 10;  // 8 steps each of both ranks' batch, 16 of one rank's
+         train.prune = {.sparsity = 0.5, .end_step = 100, .every_steps = 1, .pattern = "*"};
+       }},
+      {"pruning of nothing", "encoder.*",
+       [](auto& train) {
+         train.prune = {.sparsity = 0.5, .end_step = 9, .every_steps = 1, .pattern = "encoder.*"};
+       }},
+      {"a teacher that is not there", "train.distill.teacher /no/such/teacher",
+       [](auto& train) {
+         train.distill.teacher = "/no/such/teacher";
+         train.distill.model = train.model;
+       }},
+  };
+  for (const BadStart& bad : bad_starts) {
+    trainer_spec::JobSpec spec = SmallSpec();
+    bad.spoil(spec.train);
+    const absl::Status status = CheckRecipe(spec, PosixFileSystem()).status();
+    EXPECT_THAT(std::string(status.message()), HasSubstr(bad.text)) << bad.name;
+    EXPECT_EQ(FailureClassOf(status), kStartFailed) << bad.name << ": " << status;
+  }
+}
+
+void WriteFile(const std::string& path, const std::vector<TensorBytes>& tensors) {
+  std::ofstream file(path, std::ios::binary);
+  ASSERT_OK(WriteSafetensors(tensors, [&file](absl::string_view bytes) {
+    file << bytes;
+    return absl::OkStatus();
+  }));
+}
+
+// A last layer of zeros holds all four classes equally likely.
+TEST(Check, BeginsWithTheWeightsOfTheRun) {
+  const TempDir folder;
+  trainer_spec::JobSpec spec = SmallSpec();
+  spec.train.weights.path = folder / "weights.safetensors";
+  const std::string zeros(4 * 64 * sizeof(float), '\0');
+  WriteFile(spec.train.weights.path,
+            {{"2.weight", TensorType::kF32, {4, 64}, zeros},
+             {"2.bias", TensorType::kF32, {4}, absl::string_view(zeros).substr(0, 16)}});
+  ASSERT_OK_AND_ASSIGN(const CheckReport report, CheckRecipe(spec, PosixFileSystem()));
+  EXPECT_NEAR(report.overfit_first_loss, std::log(4), 1e-6);
+}
+
+TEST(Check, IsContentWithWeightsThatKnowTheBatch) {
+  const TempDir folder;
+  trainer_spec::JobSpec spec = SmallSpec();
+  ASSERT_OK_AND_ASSIGN(Bench bench, SetUpBench(spec, PosixFileSystem()));
+  MakeStep(spec, bench);
+  StepTimer timer;
+  for (int step = 0; step < 100; ++step)
+    bench.step->Run(step, BatchAt(bench, 0), {}, /*report=*/true, timer);
+  spec.train.weights.path = folder / "weights.safetensors";
+  std::vector<TensorBytes> tensors;
+  for (const ModelTensor& entry : bench.model->state()) {
+    const auto* data = static_cast<const char*>(entry.tensor.const_data_ptr());
+    tensors.push_back({entry.name, TensorType::kF32, entry.tensor.sizes().vec(),
+                       absl::string_view(data, entry.tensor.nbytes())});
+  }
+  WriteFile(spec.train.weights.path, tensors);
+  spec.train.optimizer.lr = 1e-9;  // as good as nothing (WarnsOfARateThatLearnsNothing)
+  ASSERT_OK_AND_ASSIGN(const CheckReport report, CheckRecipe(spec, PosixFileSystem()));
+  EXPECT_THAT(report.warnings, IsEmpty());
+  EXPECT_LT(report.overfit_first_loss, 0.1);
+}
+
+TEST(Check, CountsTheMovingAverageOfTheWeights) {
+  trainer_spec::JobSpec spec = SmallSpec();
+  spec.train.ema = {.decay = 0.9, .every_steps = 1};
+  ASSERT_OK_AND_ASSIGN(const CheckReport report, CheckRecipe(spec, PosixFileSystem()));
+  EXPECT_THAT(report.memory_parts, HasSubstr("moving average 5.3 KiB"));
 }
 
 TEST(RateRange, SuggestsTheSteepestFall) {
@@ -131,7 +213,7 @@ TEST(RateRange, SuggestsTheSteepestFall) {
 }
 
 TEST(RateRange, EndsWhereTheLossExplodes) {
-  trainer_spec::JobSpec spec = Spec();
+  trainer_spec::JobSpec spec = SmallSpec();
   spec.train.optimizer = {};
   spec.train.optimizer.name = trainer_spec::OptimizerName::kSgd;
   spec.train.optimizer.momentum = 0.9;
@@ -141,9 +223,10 @@ TEST(RateRange, EndsWhereTheLossExplodes) {
   EXPECT_LT(range.suggested, range.points.back().lr);
 }
 
-TEST(LargestBatch, StaysWithinItsLimitOrSaysThatNothingDoes) {
-  EXPECT_THAT(FindLargestBatch(Spec(), PosixFileSystem(), 1 << 20).status(),
-              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("one sample")));
+TEST(RateRange, NeedsNoMoreStepsForARecipeThatPrunesLate) {
+  trainer_spec::JobSpec spec = SmallSpec();
+  spec.train.prune = {.sparsity = 0.5, .end_step = 400, .every_steps = 100, .pattern = "*"};
+  EXPECT_OK(TestRates(spec, PosixFileSystem()));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "worker/train/failure.h"
+#include "worker/trainer/rank.h"
 
 namespace muster::worker {
 namespace {
@@ -92,6 +93,14 @@ TEST(Compose, CountsStepsByEpochsOrTakesThem) {
   spec.train.steps = 77;
   recipe = BuildRecipe(spec, BuildSampler(spec.train, **dataset), 2);
   EXPECT_EQ(recipe.total_steps, 77);
+}
+
+TEST(Compose, AGangWaitsForTheProgressTimeoutOrWithoutOneForYears) {
+  trainer_spec::JobSpec spec = SyntheticSpec({6});
+  spec.restart.progress_timeout = absl::Minutes(3);
+  EXPECT_EQ(GangOptions(spec).timeout, absl::Minutes(3));
+  spec.restart.progress_timeout = absl::ZeroDuration();
+  EXPECT_GT(GangOptions(spec).timeout, absl::Hours(24 * 365));
 }
 
 TEST(Compose, MissingDigitsAreADataErrorThatNamesTheWayOut) {

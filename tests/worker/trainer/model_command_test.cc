@@ -30,6 +30,10 @@ TEST(ModelCommand, ListsThePublishedNumbersOfParameters) {
   EXPECT_EQ(parameters["resnet101"], 44'549'160);
   EXPECT_EQ(parameters["vit-b-16"], 86'567'656);
   EXPECT_EQ(parameters["vit-l-16"], 304'326'632);
+  EXPECT_EQ(parameters["mae-tiny"], 6'007'296);
+  EXPECT_EQ(parameters["mae-small"], 25'045'760);
+  EXPECT_EQ(parameters["mae-base"], 111'655'680);
+  EXPECT_EQ(parameters["mae-large"], 329'239'296);
   EXPECT_EQ(parameters["gpt2-small"], 124'439'808);
   EXPECT_EQ(parameters["gpt2-medium"], 354'823'168);
   EXPECT_THAT(ListModels(ModelFormat::kTable).value(), HasSubstr("124,439,808"));

@@ -1,0 +1,97 @@
+#include "tests/worker/trainer/forked_run.h"
+
+#include <memory>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/status_macros.h"
+#include "tests/worker/dist/forked_ranks.h"
+#include "tests/worker/train/training_run.h"
+#include "worker/train/torch_guard.h"
+#include "worker/trainer/rank.h"
+#include "worker/trainer/rank_parts.h"
+
+namespace muster::testing {
+namespace {
+
+using namespace worker;  // NOLINT: a test helper about nothing else
+
+CheckpointsOptions SavingOf(const ForkedRun& run, const RankParts& parts) {
+  CheckpointsOptions options = TestCheckpoints(run.root, run.attempt, run.candidates);
+  options.identity.data_fingerprint = parts.dataset->fingerprint();
+  options.identity.teacher_fingerprint = parts.teacher_fingerprint;
+  options.has_accuracy = parts.objective->has_accuracy();
+  return options;
+}
+
+// What the parent wants to know of rank 0.
+void Tell(FolderKeyValue& store, const FakePublisher& publisher, const Collectives& gang,
+          const TrainResult& result) {
+  std::string committed, results;
+  for (const CheckpointNews& news : publisher.committed())
+    absl::StrAppend(&committed, news.step, " ", news.path, " ", news.manifest_sha256, "\n");
+  for (const auto& [name, value] : result.results)
+    absl::StrAppend(&results, name, " ", absl::StrFormat("%.17g", value), "\n");
+  store.Set("transport", gang.transport()).IgnoreError();
+  store.Set("results", results).IgnoreError();
+  store.Set("committed", committed).IgnoreError();
+}
+
+absl::Status RunRank(const ForkedRun& run, const std::shared_ptr<FolderKeyValue>& store, int rank) {
+  ::signal(SIGPIPE, SIG_IGN);  // as muster-trainer does
+  ConfigureTorch(run.spec);
+  const int world = static_cast<int>(run.addresses.size());
+  MUSTER_ASSIGN_OR_RETURN(RankParts parts, BuildParts(run.spec, PosixFileSystem(), at::kCPU,
+                                                      static_cast<uint32_t>(world)));
+  CollectivesOptions options = GangOptions(run.spec);
+  options.rank = rank;
+  options.world_size = world;
+  options.advertise_address = run.addresses[static_cast<size_t>(rank)];
+  options.timeout = absl::Minutes(1);
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Collectives> gang, MakeCollectives(store, options));
+  MUSTER_RETURN_IF_ERROR(JoinParts(run.spec, PosixFileSystem(), at::kCPU, std::move(gang), parts));
+  FakeSupervisor supervisor;
+  supervisor.wish = {.stop = true, .save = true};
+  if (rank == world - 1) supervisor.wish_after_step = run.stop_after;
+  FakePublisher publisher;
+  MUSTER_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Checkpoints> checkpoints,
+      Checkpoints::Create({PosixFileSystem(), publisher, supervisor, *parts.gang, *parts.model,
+                           *parts.optimizer, parts.ema.get(), parts.pruner.get()},
+                          SavingOf(run, parts)));
+  MUSTER_ASSIGN_OR_RETURN(
+      const TrainResult result,
+      Train(parts.recipe,
+            {*parts.loader, *parts.model, *parts.objective, *parts.optimizer, *parts.gang,
+             *checkpoints, supervisor, at::kCPU, parts.ema.get(), parts.transfer.get(),
+             /*artifacts=*/{}, parts.pruner.get()}));
+  if (rank == 0) Tell(*store, publisher, *parts.gang, result);
+  return result.stopped ? absl::CancelledError("stopped as asked") : absl::OkStatus();
+}
+
+std::string TextOf(const ForkedRanks& ranks, const std::string& key) {
+  return ranks.store().Get(key, absl::ZeroDuration()).value_or("");
+}
+
+}  // namespace
+
+ForkedOutcome RunForked(const ForkedRun& run) {
+  const ForkedRanks::Body body = [&run](const std::shared_ptr<FolderKeyValue>& store, int rank) {
+    return TorchGuard([&] { return RunRank(run, store, rank); });
+  };
+  ForkedRanks ranks(static_cast<int>(run.addresses.size()), body);
+  ForkedOutcome outcome;
+  for (size_t rank = 0; rank < run.addresses.size(); ++rank)
+    outcome.codes.push_back(ranks.Wait(static_cast<int>(rank)));
+  outcome.transport = TextOf(ranks, "transport");
+  outcome.results = TextOf(ranks, "results");
+  std::istringstream committed(TextOf(ranks, "committed"));
+  CheckpointCandidate candidate;
+  while (committed >> candidate.step >> candidate.path >> candidate.manifest_sha256)
+    outcome.committed.insert(outcome.committed.begin(), candidate);
+  return outcome;
+}
+
+}  // namespace muster::testing
