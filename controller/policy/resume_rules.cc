@@ -84,23 +84,33 @@ std::string StateText(const Checkpoint& checkpoint) {
       checkpoint.message.empty() ? "" : absl::StrCat(" (", checkpoint.message, ")"));
 }
 
-// Of a job without a single one that can be restored.
-absl::Status NoneToRestore(const Snapshot& snapshot, const Job& job) {
+// The newest that was ever committed; null: none.
+const Checkpoint* NewestCommitted(const Snapshot& snapshot, const Job& job) {
   const Checkpoint* newest = nullptr;
-  bool writing = false;
   for (uint64_t id : job.checkpoints) {
     const Checkpoint* checkpoint = snapshot.FindCheckpoint(id);
-    writing = writing || checkpoint->state == CheckpointState::kWriting;
     // A row without a path has never been there.
     const bool was_there = !checkpoint->path.empty();
     if (was_there && (newest == nullptr || Newer(checkpoint, newest))) newest = checkpoint;
   }
+  return newest;
+}
+
+bool IsWritingOne(const Snapshot& snapshot, const Job& job) {
+  return std::any_of(job.checkpoints.begin(), job.checkpoints.end(), [&](uint64_t id) {
+    return snapshot.FindCheckpoint(id)->state == CheckpointState::kWriting;
+  });
+}
+
+// Of a job without a single one that can be restored.
+absl::Status NoneToRestore(const Snapshot& snapshot, const Job& job) {
+  const Checkpoint* newest = NewestCommitted(snapshot, job);
   std::string why = "it has saved none";
   if (newest != nullptr) {
     why = newest->restorable()
               ? absl::StrCat("its last, of step ", newest->step, ", is being deleted")
               : absl::StrCat("its newest, of step ", newest->step, ", is ", StateText(*newest));
-  } else if (writing) {
+  } else if (IsWritingOne(snapshot, job)) {
     why = "its first is being written: try again once that is committed";
   }
   return absl::FailedPreconditionError(absl::StrCat(
@@ -188,7 +198,14 @@ std::vector<uint64_t> ResumeCandidates(const Snapshot& snapshot, const Job& job)
 
 std::optional<std::string> WhyNothingToResume(const Snapshot& snapshot, const Job& job) {
   const std::vector<uint64_t>& sources = job.settings->resume_from;
-  if (sources.empty() || !ResumeCandidates(snapshot, job).empty()) return std::nullopt;
+  const Checkpoint* own = NewestCommitted(snapshot, job);
+  if (own == nullptr && sources.empty()) return std::nullopt;
+  if (!ResumeCandidates(snapshot, job).empty()) return std::nullopt;
+  if (sources.empty()) {
+    return absl::StrCat("none of its checkpoints can be restored: the newest, of step ", own->step,
+                        ", is ", StateText(*own),
+                        "; it does not begin from nothing by itself: submit it anew for that");
+  }
   const Checkpoint& first = *snapshot.FindCheckpoint(sources.front());
   return absl::StrCat(
       "it was to begin from ", ResumeText(snapshot, sources), ", which is ", StateText(first),

@@ -30,8 +30,8 @@ absl::StatusOr<std::vector<uint64_t>> SettleResume(const Draft& draft, const Job
 // What an attempt that is placed now tries, in that order.
 std::vector<uint64_t> ResumeCandidates(const Snapshot& snapshot, const Job& job);
 
-// Why the job cannot be placed any more: it was to begin from another one's checkpoints, and has
-// none to resume from. Nothing: it can.
+// Why the job cannot be placed any more: it committed checkpoints, or was to begin from another
+// job's, and none of them can be restored. Nothing: it can.
 std::optional<std::string> WhyNothingToResume(const Snapshot& snapshot, const Job& job);
 
 // "job 7 (digits), step 120", for people. Requires that the list is not empty.

@@ -99,6 +99,21 @@ TEST_F(CheckpointsTest, OneFoundBrokenWhileLoadingIsMarked) {
   EXPECT_EQ(job(id).current->first_step, 0);
 }
 
+TEST_F(CheckpointsTest, AJobWhoseCheckpointsAllBrokeFailsAndNeverBeginsFromNothing) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  const Fence fence = StartRanks(one).fence;
+  Apply(MakeCommit(one, fence, 5));
+  AnswerVerify(one, false, "block 3 differs");
+  EXPECT_EQ(state(id), JobState::kRunning) << "it may save another one";
+  ReportExit(one, fence, 0, {.signal = 9, .last_step = 7});
+  Advance(absl::Seconds(3));
+  EXPECT_FALSE(WasSent<StartAssignment>(one));
+  EXPECT_EQ(state(id), JobState::kFailed);
+  EXPECT_EQ(job(id).failure_class, FailureClass::kCorruption);
+  EXPECT_THAT(job(id).message, HasSubstr("the newest, of step 5, is CORRUPT (block 3 differs)"));
+}
+
 TEST_F(CheckpointsTest, WhatWasNeverFinishedIsWrittenOff) {
   Agent one = ConnectNew("worker-1", 1);
   Submit();

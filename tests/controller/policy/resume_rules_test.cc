@@ -180,9 +180,27 @@ TEST_F(ResumeRulesTest, AnAttemptTriesItsOwnFirstAndNeverNothingInstead) {
   EXPECT_THAT(why, HasSubstr("it was to begin from job 1 (a), step 9, which is DELETED (by hand), "
                              "as are the 1 after it"));
   EXPECT_THAT(why, HasSubstr("submit it anew"));
-  // Who was not to begin from another begins from nothing.
-  const uint64_t plain = AddJob("c");
-  EXPECT_EQ(WhyNothingToResume(world_.view(), *world_.view().FindJob(plain)), std::nullopt);
+}
+
+TEST_F(ResumeRulesTest, OnlyAJobThatCommittedNothingBeginsFromNothing) {
+  const uint64_t id = AddJob("a");
+  const auto why = [&] { return WhyNothingToResume(world_.view(), *world_.view().FindJob(id)); };
+  EXPECT_EQ(why(), std::nullopt);
+  const uint64_t failed = Save(id, 3, CheckpointState::kWriting);
+  EXPECT_EQ(why(), std::nullopt);
+  world_.draft().EditCheckpoint(failed).state = CheckpointState::kDeleted;
+  EXPECT_EQ(why(), std::nullopt) << "its first save failed: there was none";
+  const uint64_t five = Save(id, 5);
+  const uint64_t nine = Save(id, 9, CheckpointState::kCommitted);
+  EXPECT_EQ(why(), std::nullopt);
+  Checkpoint& newest = world_.draft().EditCheckpoint(nine);
+  newest.state = CheckpointState::kCorrupt;
+  newest.message = "block 3 differs";
+  EXPECT_EQ(why(), std::nullopt) << "the one before is whole";
+  world_.draft().EditCheckpoint(five).state = CheckpointState::kCorrupt;
+  EXPECT_THAT(why().value_or(""),
+              AllOf(HasSubstr("the newest, of step 9, is CORRUPT (block 3 differs)"),
+                    HasSubstr("submit it anew")));
 }
 
 }  // namespace
