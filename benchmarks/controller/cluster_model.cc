@@ -37,7 +37,7 @@ std::shared_ptr<const controller::JobSettings> MakeSettings(uint32_t ranks) {
                        .max_backoff = absl::Minutes(1),
                        .progress_timeout = absl::Minutes(10)};
   settings->checkpoint_root = "/checkpoints";
-  settings->spec_json = "{}";
+  settings->spec = "{}";
   return settings;
 }
 

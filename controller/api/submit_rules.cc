@@ -9,13 +9,13 @@
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
 #include "common/spec/image_reference.h"
+#include "common/spec/packed_spec.h"
 #include "common/spec/resume_from.h"
 #include "common/spec/scheduling_text.h"
 #include "common/spec/spec_defaults.h"
 #include "common/spec/spec_reader.h"
 #include "common/spec/spec_text.h"
 #include "common/spec/spec_validate.h"
-#include "common/spec/spec_writer.h"
 #include "controller/api/call.h"
 
 namespace muster::controller {
@@ -126,7 +126,7 @@ JobSettings SettingsOf(const v1::JobSpec& spec) {
   out.checkpoint_root = std::string(root);
   out.tags.insert(spec.tags().begin(), spec.tags().end());
   out.upload = spec.command().upload();
-  out.spec_json = SpecToJson(spec);
+  out.spec = PackSpec(spec);
   return out;
 }
 
@@ -208,7 +208,7 @@ absl::StatusOr<SubmitJob> CheckStreamed(v1::SubmitRequest& request,
 }
 
 v1::JobSpec SpecOf(const JobSettings& settings) {
-  v1::JobSpec spec = ReadSpec(settings.spec_json).spec;
+  v1::JobSpec spec = UnpackSpec(settings.spec);
   if (NeedsOf(spec).pools != settings.needs.pools) {
     v1::Placement& placement = *spec.mutable_placement();
     placement.clear_pool();

@@ -5,6 +5,7 @@
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
+#include "common/spec/packed_spec.h"
 #include "controller/api/convert.h"
 
 namespace muster::controller {
@@ -117,7 +118,7 @@ v1::ControllerMessage ToProto(const Assignment& assignment) {
       row->set_local_rank(rank.local_rank);
       for (uint32_t slot : rank.slots) row->add_slots(slot);
     }
-    out->set_spec_json(start->spec_json);
+    out->set_spec_json(PackedSpecToJson(start->spec));
     out->set_checkpoint_root(start->checkpoint_root);
     out->set_group_rank(start->group_rank);
     out->set_group_world_size(start->group_world_size);

@@ -230,7 +230,7 @@ absl::StatusOr<std::vector<uint64_t>> JudgeSubmit(const Draft& draft, const Subm
 EventResult OnSubmit(Draft& draft, const SubmitJob& asked, const RuleContext& context) {
   EventResult result;
   if (const Job* same = FindByKey(draft, asked, context)) {
-    if (same->settings->spec_json != asked.settings->spec_json) {
+    if (same->settings->spec != asked.settings->spec) {
       return Refuse(absl::AlreadyExistsError(
           absl::StrCat("job ", same->id, " was submitted with the same idempotency key (",
                        asked.idempotency_key, ") and another spec: use a new key")));

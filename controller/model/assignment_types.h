@@ -38,7 +38,7 @@ struct StartAssignment {
     std::vector<uint32_t> slots;
   };
   std::vector<Rank> ranks;
-  std::string spec_json;
+  std::string spec;             // as JobSettings::spec
   std::string checkpoint_root;  // the job's own folder
   struct Resume {
     std::string path;

@@ -167,7 +167,7 @@ struct RestartSettings {
   absl::Duration progress_timeout = absl::InfiniteDuration();
 };
 
-// What the core needs of the resolved spec. Changes only by an update, as a whole; spec_json stays
+// What the core needs of the resolved spec. Changes only by an update, as a whole; spec stays
 // what was submitted.
 struct JobSettings {
   std::string name;
@@ -182,8 +182,8 @@ struct JobSettings {
   // when it was submitted. Empty: from nothing.
   std::vector<uint64_t> resume_from;
   std::map<std::string, std::string> tags;  // for people to find it by
-  std::string upload;     // SHA-256 of the uploaded folder that it runs in; empty: none
-  std::string spec_json;  // the resolved spec, as ranks get it
+  std::string upload;  // SHA-256 of the uploaded folder that it runs in; empty: none
+  std::string spec;    // the resolved spec, packed (common/spec/packed_spec.h); opaque to the core
 };
 
 enum class RankState : uint8_t {

@@ -20,7 +20,7 @@ StartAssignment MakeStart(const Snapshot& snapshot, const OutboxRow& row) {
   start.fence = row.fence;
   start.job_name = job->settings->name;
   start.world_size = attempt.ranks.size();
-  start.spec_json = job->settings->spec_json;
+  start.spec = job->settings->spec;
   start.checkpoint_root = job->checkpoint_folder();
   start.array_id = job->array.array_id;
   start.array_index = job->array.index;

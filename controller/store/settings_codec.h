@@ -1,4 +1,4 @@
-// JobSettings (all but spec_json and checkpoint_root, which have columns of their own) as one JSON
+// JobSettings (all but spec and checkpoint_root, which have columns of their own) as one JSON
 // text. Private to controller/store. Pure.
 #pragma once
 

@@ -252,6 +252,10 @@ ALTER TABLE attempts ADD COLUMN missing INTEGER NOT NULL DEFAULT 0;
           R"sql(
 UPDATE jobs SET settings = json_set(settings, '$.tags', json_extract(spec_json, '$.tags'))
   WHERE iif(json_valid(spec_json), json_type(spec_json, '$.tags'), NULL) = 'object';
+)sql",
+          // The resolved spec, packed; spec_json has it only of jobs of older versions.
+          R"sql(
+ALTER TABLE jobs ADD COLUMN spec BLOB NOT NULL DEFAULT x'';
 )sql"};
 }
 

@@ -111,18 +111,21 @@ absl::Status StateStore::AppendRows(const ChangeSet& changes) {
 
 absl::Status StateStore::InsertJob(const Job& job) {
   SqliteStatement row = database_->Prepare(
-      "INSERT INTO jobs (id, owner, idempotency_key, name, project, checkpoint_root, spec_json,"
+      "INSERT INTO jobs (id, owner, idempotency_key, name, project, checkpoint_root, spec, "
+      "spec_json,"
       " array_id, array_index, array_at_a_time, settings, held, suspending, requeue_id,"
       " requeued_after, state, reason, message,"
       " submitted_ms, started_ms, finished_ms, attempt, restarts, restarts_in_row, failure_class,"
       " phase, step, total_steps, epoch, memory_bytes, memory_peak_bytes, best_validation_accuracy,"
-      " latest, results, charged, ledger) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+      " latest, results, charged, ledger) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+      "?,"
       " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   row.Bind(job.id).Bind(job.owner).Bind(job.idempotency_key);
   row.Bind(job.settings->name)
       .Bind(job.settings->project)
       .Bind(job.settings->checkpoint_root)
-      .Bind(job.settings->spec_json);
+      .BindBlob(job.settings->spec)
+      .Bind("");
   row.Bind(job.array.array_id).Bind(job.array.index).Bind(job.array.at_a_time);
   BindCourse(row, job);
   return row.Run();

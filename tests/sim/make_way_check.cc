@@ -18,9 +18,7 @@ std::string WhoTakesWork(const mc::Snapshot& snapshot) {
 }
 
 // A program that reports no steps: nobody knows whether it gets on.
-bool IsSilent(const mc::Job& job) {
-  return absl::StrContains(job.settings->spec_json, "\"command\"");
-}
+bool IsSilent(const mc::Job& job) { return absl::StrContains(job.settings->spec, "\"command\""); }
 
 }  // namespace
 

@@ -7,7 +7,7 @@ namespace muster::sim {
 void Model::OnSubmitted(const Key& key, const mc::JobSettings& settings,
                         const std::optional<mc::ArrayRange>& array, uint64_t job_id) {
   const uint32_t jobs = array.has_value() ? array->size() : 1;
-  const auto [it, is_new] = submits_.emplace(key, Submit{settings.spec_json, job_id, jobs});
+  const auto [it, is_new] = submits_.emplace(key, Submit{settings.spec, job_id, jobs});
   if (!is_new && it->second.job_id != job_id) {
     trace_.Fail("one request started two jobs: ", it->second.job_id, " and ", job_id);
   }
@@ -71,7 +71,7 @@ void Model::Check(const mc::Snapshot& snapshot) const {
       if (job == nullptr) return trace_.Fail("job ", id, " was acknowledged and is gone");
       // The key stands with the first job of an array.
       const bool same_key = id != submit.job_id || job->idempotency_key == key.second;
-      if (job->owner != key.first || !same_key || job->settings->spec_json != submit.spec) {
+      if (job->owner != key.first || !same_key || job->settings->spec != submit.spec) {
         return trace_.Fail("job ", id, " is not what was submitted");
       }
     }

@@ -59,7 +59,7 @@ std::shared_ptr<const mc::JobSettings> People::Settings() {
   // Nobody can tell whether a program that says nothing gets on.
   const bool silent = plan.kind == JobPlan::Kind::kSilent;
   if (silent) settings->restart.progress_timeout = absl::InfiniteDuration();
-  settings->spec_json = EncodePlan(plan);
+  settings->spec = EncodePlan(plan);
   return settings;
 }
 
@@ -134,8 +134,8 @@ void People::OnAnswer(const std::shared_ptr<Request>& request, const mc::EventRe
 
 void People::AskForOther(const Request& request) {
   auto other = std::make_shared<mc::JobSettings>(*request.settings);
-  other->spec_json = EncodePlan({.steps = 1, .save_every = 1, .step_ms = 1, .fail = 0});
-  if (other->spec_json == request.settings->spec_json) return;
+  other->spec = EncodePlan({.steps = 1, .save_every = 1, .step_ms = 1, .fail = 0});
+  if (other->spec == request.settings->spec) return;
   Call(mc::SubmitJob{.settings = other,
                      .owner = request.owner,
                      .idempotency_key = request.key,

@@ -49,7 +49,7 @@ struct JobOptions {
   uint32_t keep_last = 2;
   int32_t priority = 0;
   std::string key;
-  std::string spec_json = "{}";
+  std::string spec = "{}";
   std::string name = "job";
   std::string owner = "ann";
 };
@@ -73,7 +73,7 @@ inline std::shared_ptr<const mc::JobSettings> MakeSettings(const JobOptions& opt
                        .progress_timeout = options.progress_timeout};
   settings->keep_last = options.keep_last;
   settings->checkpoint_root = "/ckpt";
-  settings->spec_json = options.spec_json;
+  settings->spec = options.spec;
   return settings;
 }
 

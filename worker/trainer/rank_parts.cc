@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "worker/train/confusion_report.h"
 #include "worker/train/failure.h"
@@ -23,6 +24,16 @@ absl::Status CheckDevice(c10::Device device) {
   return absl::OkStatus();
 }
 
+absl::Status CheckConfusion(const trainer_spec::Train& train, const Dataset& dataset) {
+  if (!train.artifacts.confusion || dataset.classes() <= kMostConfusionClasses) {
+    return absl::OkStatus();
+  }
+  return Classify(absl::InvalidArgumentError(absl::StrCat(
+                      "the data has ", dataset.classes(), " classes, and the table is written for ",
+                      "at most ", kMostConfusionClasses, ": leave it out")),
+                  kStartFailed, "train.artifacts.confusion");
+}
+
 }  // namespace
 
 absl::StatusOr<RankParts> BuildParts(const trainer_spec::JobSpec& spec, FileSystem& fs,
@@ -31,6 +42,7 @@ absl::StatusOr<RankParts> BuildParts(const trainer_spec::JobSpec& spec, FileSyst
   MUSTER_RETURN_IF_ERROR(CheckDevice(device));
   RankParts parts;
   MUSTER_ASSIGN_OR_RETURN(parts.dataset, BuildDataset(spec, fs));
+  MUSTER_RETURN_IF_ERROR(CheckConfusion(train, *parts.dataset));
   MUSTER_ASSIGN_OR_RETURN(parts.augmenter, BuildAugmenter(train, *parts.dataset));
   parts.loader = std::make_unique<Loader>(*parts.dataset, BuildSampler(train, *parts.dataset),
                                           parts.augmenter.get());
@@ -56,9 +68,8 @@ absl::Status JoinParts(const trainer_spec::JobSpec& spec, FileSystem& fs, c10::D
       Lesson lesson, BuildLesson(spec, *parts.dataset, std::move(task), device, fs, *parts.gang));
   parts.objective = std::move(lesson.objective);
   parts.teacher_fingerprint = std::move(lesson.teacher_fingerprint);
-  parts.recipe.count_confusion = spec.train.artifacts.confusion &&
-                                 parts.objective->accuracy_leads() &&
-                                 parts.dataset->classes() <= kMostConfusionClasses;
+  parts.recipe.count_confusion =
+      spec.train.artifacts.confusion && parts.objective->accuracy_leads();
   return absl::OkStatus();
 }
 

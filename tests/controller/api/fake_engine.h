@@ -124,7 +124,7 @@ inline std::shared_ptr<Job> MakeJob(uint64_t id, std::string name,
   auto settings = std::make_shared<JobSettings>();
   settings->name = std::move(name);
   settings->project = "default";
-  settings->spec_json = "{\"name\": \"" + settings->name + "\"}";
+  settings->spec = "{\"name\": \"" + settings->name + "\"}";
   auto job = std::make_shared<Job>();
   job->id = id;
   job->settings = std::move(settings);

@@ -23,7 +23,7 @@ class JobControlTest : public ApiFixture {
     for (uint64_t id = 1; id <= 3; ++id) {
       auto job = MakeJob(id, "sweep", JobState::kPending);
       auto settings = std::make_shared<JobSettings>(*job->settings);
-      settings->spec_json =
+      settings->spec =
           R"({"name": "sweep", "project": "default", "ranks": {"min": 1, "max": 1},)"
           R"( "train": {"model": {"mlp": {"hidden": [8]}}, "data": {"synthetic": {"samples": 64,)"
           R"( "shape": [4], "classes": 10}}, "batch_size": 8, "steps": 10, "optimizer":)"

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/version.h"
+#include "common/spec/packed_spec.h"
 #include "tests/controller/api/api_fixture.h"
 
 namespace muster::controller {
@@ -81,7 +82,7 @@ TEST_F(JobServiceTest, SubmitResolvesTheSpecAndAnswersAfterTheCommit) {
   EXPECT_EQ(submit.settings->needs.max_ranks, 2u);
   EXPECT_EQ(submit.settings->checkpoint_root, "/ckpt");
   EXPECT_EQ(submit.settings->restart.backoff, absl::Seconds(1));
-  EXPECT_THAT(submit.settings->spec_json, HasSubstr("\"batch_size\""));
+  EXPECT_THAT(PackedSpecToJson(submit.settings->spec), HasSubstr("\"batch_size\""));
 }
 
 TEST_F(JobServiceTest, AFileUrlIsAFolder) {

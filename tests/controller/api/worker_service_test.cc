@@ -272,7 +272,7 @@ TEST_F(WorkerServiceTest, WhatWaitsForAnAgentTravelsTogetherAndInItsOrder) {
   const std::shared_ptr<WorkerLink> link = engine_.WaitForLink();
   // It is being written until the agent reads: it is larger than what may be on the way.
   StartAssignment large;
-  large.spec_json = std::string(8 << 20, 'x');
+  large.checkpoint_root = std::string(8 << 20, 'x');
   link->Send({1, large});
   for (uint64_t seq = 2; seq <= 4; ++seq) link->Send({seq, DeleteAssignment{5, "/x"}});
   EXPECT_EQ(agent->ReceivePacked().start_ranks().outbox_seq(), 1u);
@@ -423,7 +423,7 @@ TEST_F(WorkerServiceTest, AssignmentsTravelWhole) {
   start.job_name = "digits";
   start.world_size = 2;
   start.ranks = {{1, 0, {4, 5}}};
-  start.spec_json = "{}";
+  start.spec = "{}";
   start.checkpoint_root = "/ckpt/job-3";
   start.resume = {{"/ckpt/job-3/step-10", 10, "abc", true}};
   start.group_rank = 1;
@@ -457,7 +457,7 @@ TEST_F(WorkerServiceTest, AssignmentsTravelWhole) {
 
 TEST_F(WorkerServiceTest, AnAgentThatDoesNotReadIsGivenUpByCountAndByBytes) {
   StartAssignment large;
-  large.spec_json = std::string(1 << 20, 'x');
+  large.checkpoint_root = std::string(1 << 20, 'x');
   const std::pair<Assignment, size_t> floods[] = {
       {{1, large}, 2 * (ControlStream::kMaxQueuedBytes >> 20)},
       // Of a size that the connection does not take up while nobody reads, packed as they are.

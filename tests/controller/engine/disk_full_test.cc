@@ -23,7 +23,7 @@ class DiskFullTest : public ::muster::testing::ControllerFixture {
     const std::string ballast(200'000, 'x');
     for (uint64_t jobs = 0;; ++jobs) {
       const EventResult result =
-          TrySubmit({.min_ranks = 9, .wait_for_capacity = true, .spec_json = ballast});
+          TrySubmit({.min_ranks = 9, .wait_for_capacity = true, .spec = ballast});
       if (result.status.ok()) continue;
       EXPECT_THAT(result.status,
                   StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr(dir_.path())));
@@ -93,8 +93,7 @@ TEST_F(DiskFullTest, ReportsThatCannotBeStoredStayUnacknowledgedAndAreRepeated) 
                     .fence = {.job_id = 1, .attempt = 1},
                     .kind = RankReport::Kind::kStarted};
   // One batch of what fits and what does not; a big submit surely does not.
-  post(SubmitJob{.settings = MakeSettings({.spec_json = std::string(500'000, 'x')}),
-                 .owner = "ann"});
+  post(SubmitJob{.settings = MakeSettings({.spec = std::string(500'000, 'x')}), .owner = "ann"});
   post(WorkerHeartbeat{.worker = "w", .incarnation = "i"});
   ASSERT_TRUE(applier.RunOnce());
   ASSERT_EQ(answers.size(), 2u);
@@ -131,7 +130,7 @@ TEST_F(DiskFullTest, AnErrorOfTheDiskEndsTheEngineAndWhatWasPromisedStays) {
   rlimit tight = before;
   tight.rlim_cur = 64 << 10;
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &tight), 0);
-  const absl::Status status = TrySubmit({.spec_json = std::string(300'000, 'x')}).status;
+  const absl::Status status = TrySubmit({.spec = std::string(300'000, 'x')}).status;
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("must start anew")));
   EXPECT_EQ(fatal, 1);

@@ -208,7 +208,7 @@ class RandomHistory {
                          .backoff = absl::Seconds(20),
                          .max_backoff = absl::Minutes(1),
                          .progress_timeout = absl::Minutes(10)};
-    settings->spec_json = "{}";
+    settings->spec = "{}";
     Apply(SubmitJob{.settings = settings,
                     .owner = absl::StrCat("u", Draw(2)),
                     .idempotency_key = "",

@@ -45,7 +45,7 @@ TEST_F(RestartTest, ARunningGangIsAdopted) {
 
 TEST_F(RestartTest, AnAssignmentThatWasNotAcknowledgedIsSentAgain) {
   Agent one = ConnectNew("worker-1", 1);
-  const uint64_t id = Submit({.spec_json = "{\"a\":1}"});
+  const uint64_t id = Submit({.spec = "{\"a\":1}"});
   ASSERT_TRUE(WasSent<StartAssignment>(one));
   const uint64_t seq = one.link->sent.front().seq;
   Restart();
@@ -54,7 +54,7 @@ TEST_F(RestartTest, AnAssignmentThatWasNotAcknowledgedIsSentAgain) {
   ASSERT_TRUE(WasSent<StartAssignment>(one));
   EXPECT_EQ(one.link->sent.front().seq, seq);
   const auto start = Take<StartAssignment>(one);
-  EXPECT_EQ(start.spec_json, "{\"a\":1}");
+  EXPECT_EQ(start.spec, "{\"a\":1}");
   EXPECT_EQ(start.fence.term, 1u) << "the term that placed it";
   EXPECT_TRUE(snapshot()->outbox->empty());
   EXPECT_EQ(state(id), JobState::kStarting);

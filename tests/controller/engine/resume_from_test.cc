@@ -84,7 +84,7 @@ TEST_F(ResumeFromTest, ItIsSettledAtSubmitAndStaysSoOverRepeatsAndRestarts) {
   const Fence fence = StartRanks(one).fence;
   Apply(MakeCommit(one, fence, 5));
   AnswerVerify(one, true);
-  const JobOptions options{.key = "k", .spec_json = "{1}"};
+  const JobOptions options{.key = "k", .spec = "{1}"};
   const uint64_t id = Begin({.job_id = first}, options);
   Apply(MakeCommit(one, fence, 6));
   AnswerVerify(one, true);

@@ -43,17 +43,17 @@ TEST_F(SubmitRulesTest, AJobThatCanNeverFitIsRefusedUnlessItWantsToWait) {
 }
 
 TEST_F(SubmitRulesTest, TheSameKeyAndSpecGiveTheSameJob) {
-  const uint64_t id = Submit({.key = "k", .spec_json = "{1}"});
-  const EventResult again = TrySubmit({.key = "k", .spec_json = "{1}"});
+  const uint64_t id = Submit({.key = "k", .spec = "{1}"});
+  const EventResult again = TrySubmit({.key = "k", .spec = "{1}"});
   EXPECT_OK(again.status);
   EXPECT_EQ(again.job_id, id);
   EXPECT_TRUE(again.already_existed);
-  EXPECT_THAT(TrySubmit({.key = "k", .spec_json = "{2}"}).status,
+  EXPECT_THAT(TrySubmit({.key = "k", .spec = "{2}"}).status,
               StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("job 1")));
   // Keys are each user's own.
-  EXPECT_EQ(TrySubmit({.key = "k", .spec_json = "{2}", .owner = "bob"}).job_id, id + 1);
+  EXPECT_EQ(TrySubmit({.key = "k", .spec = "{2}", .owner = "bob"}).job_id, id + 1);
   Restart();
-  EXPECT_EQ(TrySubmit({.key = "k", .spec_json = "{1}"}).job_id, id);
+  EXPECT_EQ(TrySubmit({.key = "k", .spec = "{1}"}).job_id, id);
   EXPECT_EQ(snapshot()->jobs.size(), 2u);
 }
 

@@ -151,6 +151,7 @@ TEST_F(StateStoreTest, AFileOfTheFirstSchemaIsCarriedOver) {
   EXPECT_EQ(job.settings->restart.progress_timeout, absl::InfiniteDuration());
   EXPECT_EQ(job.settings->keep_last, 5u);
   EXPECT_THAT(job.settings->tags, ElementsAre(Pair("team", "a")));
+  EXPECT_EQ(job.settings->spec, "{\"tags\":{\"team\":\"a\"}}");
   EXPECT_EQ(job.current->ranks.at(0).slots, std::vector<uint32_t>{6});
 }
 

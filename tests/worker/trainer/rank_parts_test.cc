@@ -12,8 +12,10 @@
 namespace muster::worker {
 namespace {
 
+using muster::testing::StatusIs;
 using muster::testing::TempDir;
 using muster::testing::WriteNumpyPictures;
+using ::testing::HasSubstr;
 
 trainer_spec::JobSpec SpecOf(const std::string& pictures) {
   trainer_spec::JobSpec spec;
@@ -60,6 +62,22 @@ TEST(RankParts, ValidateOnSoManySamplesOnlyAndTestOnAll) {
 
   spec.train.validate_samples = 1000;  // more than there are
   EXPECT_EQ(Assess(Split::kValidation, *PartsOf(spec)).samples, 11);
+}
+
+TEST(RankParts, RefuseATableOfTooManyClasses) {
+  trainer_spec::JobSpec spec;
+  spec.ranks = {.min = 1, .max = 1};
+  spec.train.data.synthetic = {.samples = 4000, .shape = {4}, .classes = 1001};
+  spec.train.model.mlp = {.hidden = {4}};
+  spec.train.batch_size = 16;
+  spec.train.steps = 1;
+  spec.train.artifacts.confusion = true;
+  EXPECT_THAT(PartsOf(spec).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("train.artifacts.confusion: the data has 1001 classes")));
+  spec.train.data.synthetic->classes = 1000;
+  ASSERT_OK_AND_ASSIGN(const RankParts parts, PartsOf(spec));
+  EXPECT_TRUE(parts.recipe.count_confusion);
 }
 
 }  // namespace
