@@ -31,7 +31,7 @@ constexpr int kIdleSeconds = 30;
 constexpr int kAgainSeconds = 10;
 constexpr int kQuestions = 3;
 // Connections that have not said who they are; beyond, the oldest is closed.
-constexpr size_t kMostStrangers = 4096;
+constexpr size_t kMostStrangers = 256;
 
 // Where a rank listens, as it says in the store.
 struct Card {
