@@ -19,8 +19,10 @@
 #include "worker/dist/collectives.h"
 #include "worker/dist/ddp.h"
 #include "worker/dist/host_layout.h"
+#include "worker/dist/peer_watch.h"
 #include "worker/dist/shared_memory_backend.h"
 #include "worker/dist/two_level_backend.h"
+#include "worker/dist/watched_gloo.h"
 
 namespace muster::worker {
 namespace {
@@ -106,17 +108,6 @@ class C10dCollectives final : public Collectives {
   const at::Device device_;
 };
 
-// Over the ranks that `store` is for, as `rank` of `size`.
-BackendPtr MakeGloo(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
-                    const CollectivesOptions& options) {
-  auto gloo = c10d::ProcessGroupGloo::Options::create(absl::ToChronoMilliseconds(options.timeout));
-  gloo->devices.push_back(
-      c10d::ProcessGroupGloo::createDeviceForHostname(options.advertise_address));
-  auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, gloo);
-  backend->setSequenceNumberForGroup();
-  return backend;
-}
-
 #ifdef MUSTER_WITH_CUDA
 BackendPtr MakeNccl(const c10::intrusive_ptr<c10d::Store>& store,
                     const CollectivesOptions& options) {
@@ -138,6 +129,44 @@ c10::intrusive_ptr<c10d::Store> StoreOf(const std::shared_ptr<KeyValue>& key_val
                                         absl::string_view sub_prefix = "") {
   return c10::make_intrusive<C10dStore>(key_value, absl::StrCat(options.prefix, sub_prefix),
                                         absl::ToChronoMilliseconds(options.timeout));
+}
+
+// Some ranks of the gang, or all.
+struct GlooRanks {
+  int rank = 0;  // this one among them
+  int size = 1;
+  std::string sub_prefix;  // of their keys in the store
+  std::vector<int> names;  // what each is called in messages; empty: its number
+};
+
+BackendPtr MakeGloo(const std::shared_ptr<KeyValue>& key_value, const CollectivesOptions& options,
+                    const GlooRanks& ranks) {
+  auto watch =
+      PeerWatch::Join(*key_value, {{.rank = ranks.rank,
+                                    .world_size = ranks.size,
+                                    .address = options.advertise_address,
+                                    .timeout = options.timeout,
+                                    .prefix = absl::StrCat(options.prefix, ranks.sub_prefix)},
+                                   ranks.names});
+  TORCH_CHECK_WITH(DistBackendError, watch.ok(),
+                   "the ranks did not connect: ", watch.status().ToString());
+  auto gloo = c10d::ProcessGroupGloo::Options::create(absl::ToChronoMilliseconds(options.timeout));
+  gloo->devices.push_back(
+      c10d::ProcessGroupGloo::createDeviceForHostname(options.advertise_address));
+  auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(
+      StoreOf(key_value, options, ranks.sub_prefix), ranks.rank, ranks.size, gloo);
+  backend->setSequenceNumberForGroup();
+  return MakeWatchedGloo(std::move(backend), *std::move(watch));
+}
+
+// The ranks of this place in their hosts, one of each.
+GlooRanks LaneOf(const HostLayout& layout, int host, int place) {
+  GlooRanks lane;
+  lane.rank = host;
+  lane.size = static_cast<int>(layout.hosts.size());
+  lane.sub_prefix = absl::StrCat("lane", place, "/");
+  for (const std::vector<int>& ranks : layout.hosts) lane.names.push_back(ranks[place]);
+  return lane;
 }
 
 // All ranks of the gang. FAILED_PRECONDITION: they cannot share memory.
@@ -183,10 +212,8 @@ absl::StatusOr<Backend> MakeTwoLevel(const std::shared_ptr<KeyValue>& key_value,
   parts.rank = options.rank;
   parts.world_size = options.world_size;
   parts.host = *std::move(gang);
-  if (place < static_cast<int>(layout.FewestRanks())) {
-    parts.lane = MakeGloo(StoreOf(key_value, options, absl::StrCat("lane", place, "/")), host,
-                          static_cast<int>(layout.hosts.size()), options);
-  }
+  if (place < static_cast<int>(layout.FewestRanks()))
+    parts.lane = MakeGloo(key_value, options, LaneOf(layout, host, place));
   const std::string transport = absl::StrCat(kTwoLevelName, " ", layout.Text());
   parts.layout = std::move(layout);
   return Backend{MakeTwoLevelBackend(std::move(parts)), transport, /*in_place=*/true};
@@ -235,7 +262,7 @@ absl::StatusOr<Backend> MakeBackend(const std::shared_ptr<KeyValue>& key_value,
     Log(LogLevel::kInfo, "shared_memory_unavailable",
         {{"transport", "gloo"}, {"reason", made.status().message()}});
   }
-  return Backend{MakeGloo(StoreOf(key_value, options), options.rank, options.world_size, options),
+  return Backend{MakeGloo(key_value, options, {.rank = options.rank, .size = options.world_size}),
                  "gloo"};
 }
 

@@ -175,8 +175,10 @@ class TwoLevelBackend final : public c10d::Backend {
     options.rootRank = root_host;
     for (const at::Tensor& tensor : row.tensors()) {
       if (tensor.numel() == 0) continue;
-      Tensors flat = {
-          at::from_blob(tensor.data_ptr(), {static_cast<int64_t>(tensor.nbytes())}, at::kByte)};
+      // Holds the tensor: Gloo may go on with it after a rank was lost.
+      Tensors flat = {at::from_blob(
+          tensor.data_ptr(), {static_cast<int64_t>(tensor.nbytes())}, [tensor](void*) {},
+          at::kByte)};
       lane_->broadcast(flat, options)->wait();
     }
   }

@@ -11,8 +11,8 @@
 // allreduce and allreduce_coalesced return while Gloo still works: every Work must be waited for,
 // before the backend goes and at the same place among all calls on every rank; the tensors are its
 // own until then. It has no getFuture. A lost or stopped peer of this host is a
-// c10::DistBackendError, one of another host what Gloo throws; the ranks between them then leave,
-// and so take all others with them.
+// c10::DistBackendError, one of another host what WatchedGloo throws; the ranks between them then
+// leave, and so take all others with them.
 #pragma once
 
 #include <memory>
