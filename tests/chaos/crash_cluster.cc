@@ -23,6 +23,7 @@
 #include "common/rpc/token.h"
 #include "controller/store/state_store.h"
 #include "tests/support/cluster.h"
+#include "tests/support/lasting_port.h"
 #include "tests/support/model_invariants.h"
 #include "tests/support/status_matchers.h"
 
@@ -55,9 +56,8 @@ std::string Seconds(absl::Duration duration) {
 CrashCluster::CrashCluster(const CrashTiming& timing)
     : timing_(timing), page_(MakePage(dir_ / "page")) {
   EXPECT_NE(page_, nullptr);
-  addresses_ = {{"grpc_address", "127.0.0.1:0"},
-                {"worker_address", "127.0.0.1:0"},
-                {"http_address", "127.0.0.1:0"}};
+  for (const char* key : {"grpc_address", "worker_address", "http_address"})
+    addresses_[key] = LastingAddress();
 }
 
 CrashCluster::~CrashCluster() {
@@ -88,7 +88,6 @@ void CrashCluster::StartController() {
     endpoints = nlohmann::json::parse(ReadAll(dir_ / "controller/endpoints.json"), nullptr, false);
     return endpoints.is_object() && endpoints.value("pid", 0) == controller_->pid();
   })) << "musterd did not start";
-  for (auto& [key, address] : addresses_) address = endpoints.value(key, "");
   token_ = std::string(absl::StripAsciiWhitespace(ReadAll(dir_ / "controller/token")));
   stub_ = v1::JobService::NewStub(MakeChannel({.address = addresses_["grpc_address"]}));
   ASSERT_TRUE(WaitUntil(kPatience, [&] { return Workers().ok(); })) << "musterd does not answer";

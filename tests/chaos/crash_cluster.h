@@ -104,7 +104,7 @@ class CrashCluster {
   CrashPage* page_ = nullptr;
   std::unique_ptr<Subprocess> controller_;
   std::map<std::string, std::unique_ptr<Subprocess>> workers_;
-  std::map<std::string, std::string> addresses_;  // of the first start, by endpoints.json's keys
+  std::map<std::string, std::string> addresses_;  // of every start, by endpoints.json's keys
   std::string token_;
   std::unique_ptr<v1::JobService::Stub> stub_;
 };
