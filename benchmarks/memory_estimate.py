@@ -24,6 +24,9 @@ MAE = {"mae": {"size": "tiny", "patch_size": 4, "layers": 6, "heads": 3, "width"
                "decoder_heads": 3, "decoder_width": 96, "decoder_mlp_width": 384, "mask_ratio": 0.75}}
 GPT2 = {"gpt2": {"layers": 4, "heads": 4, "width": 256, "context": 256, "vocabulary": 256, "dropout": 0.0}}
 ADAMW = {"name": "adamw", "lr": 1e-3, "weight_decay": 0.01, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}
+LAMB = {"optimizer": {**ADAMW, "name": "lamb", "eps": 1e-6}}
+LARS = {"optimizer": {"name": "lars", "lr": 1e-3, "weight_decay": 0.01, "momentum": 0.9, "trust_coefficient": 0.001}}
+LION = {"optimizer": {"name": "lion", "lr": 1e-4, "weight_decay": 0.01, "beta1": 0.9, "beta2": 0.99}}
 PICTURES = {"synthetic": {"samples": 2048, "shape": [3, 32, 32], "classes": 10}}
 TEXT = {"text": {"path": os.path.join(ROOT, "docs"), "context": 256}}
 BF16 = {"precision": "bf16"}
@@ -34,6 +37,9 @@ PRUNE = {"prune": {"sparsity": 0.5, "begin_step": 0, "end_step": 3, "every_steps
 GLOO = {"sync_batch_norm": False, "compression": "none", "static_graph": False, "transport": "gloo"}
 CASES = {
     "mlp": (MLP, {"batch_size": 512}),
+    "mlp, lamb": (MLP, {"batch_size": 512, **LAMB}),
+    "mlp, lars": (MLP, {"batch_size": 512, **LARS}),
+    "mlp, lion": (MLP, {"batch_size": 512, **LION}),
     "resnet18, batch 16": (RESNET, {"batch_size": 16}),
     "resnet18, batch 64": (RESNET, {"batch_size": 64}),
     "resnet18, checkpoint_blocks": (RESNET, {"batch_size": 64, "memory": {"checkpoint_blocks": True}}),

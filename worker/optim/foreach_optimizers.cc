@@ -71,6 +71,8 @@ class Lars final : public Optimizer {
   }
 
  private:
+  Scratch scratch() const override { return {.always = 1, .may_skip = 2}; }
+
   void Update(Set& set, const Tensors& gradients, double learning_rate,
               const at::Tensor& found_inf) override {
     Tensors& momentum = set.moments[0];
@@ -104,6 +106,8 @@ class Lamb final : public Optimizer {
   }
 
  private:
+  Scratch scratch() const override { return {.always = 2, .may_skip = 3}; }
+
   void Update(Set& set, const Tensors& gradients, double learning_rate,
               const at::Tensor& found_inf) override {
     Tensors& mean = set.moments[0];
@@ -144,6 +148,8 @@ class Lion final : public Optimizer {
   }
 
  private:
+  Scratch scratch() const override { return {.always = 1, .may_skip = 2}; }
+
   void Update(Set& set, const Tensors& gradients, double learning_rate,
               const at::Tensor& found_inf) override {
     Tensors& mean = set.moments[0];

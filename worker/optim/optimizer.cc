@@ -5,6 +5,8 @@
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "common/base/check.h"
 
@@ -45,6 +47,21 @@ void Optimizer::AddStepCounter() {
   state_.push_back({"step", step_});
   // The kernels want a counter for each parameter; they are always equal, so all are this one.
   for (Set& set : sets_) set.steps.assign(set.members.size(), step_);
+}
+
+std::vector<int64_t> Optimizer::StepBytes(bool may_skip) const {
+  const int64_t copies = scratch().always + (may_skip ? scratch().may_skip : 0);
+  std::vector<int64_t> most;
+  int64_t most_bytes = 0;
+  for (const Set& set : sets_) {  // one after the other
+    std::vector<int64_t> own;
+    for (const at::Tensor& parameter : set.parameters)
+      own.insert(own.end(), static_cast<size_t>(copies), static_cast<int64_t>(parameter.nbytes()));
+    const int64_t bytes = std::accumulate(own.begin(), own.end(), int64_t{0});
+    if (bytes > most_bytes) most = std::move(own);
+    most_bytes = std::max(most_bytes, bytes);
+  }
+  return most;
 }
 
 void Optimizer::Step(const std::vector<at::Tensor>& gradients, double learning_rate,

@@ -78,6 +78,9 @@ class Optimizer {
   void Step(const std::vector<at::Tensor>& gradients, double learning_rate,
             const at::Tensor& found_inf);
 
+  // Bytes of each tensor that Step takes for a while; `may_skip`: when it is given a `found_inf`.
+  std::vector<int64_t> StepBytes(bool may_skip) const;
+
   // Everything that a resume needs, e.g. "exp_avg.<parameter name>" and "step". Load by writing
   // into the tensors.
   const std::vector<OptimizerTensor>& state() const { return state_; }
@@ -102,6 +105,13 @@ class Optimizer {
   void AddMoments(const std::string& prefix);
   // A count of the steps that were not skipped, registered as "step".
   void AddStepCounter();
+
+  // What Update takes of tensors like each parameter of its set, at the same time.
+  struct Scratch {
+    int64_t always = 0;
+    int64_t may_skip = 0;  // besides, when it is given a `found_inf`
+  };
+  virtual Scratch scratch() const { return {}; }
 
   // Step for one set; `learning_rate` is its own. The step counter counts this step already.
   virtual void Update(Set& set, const std::vector<at::Tensor>& gradients, double learning_rate,

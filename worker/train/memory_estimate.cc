@@ -113,6 +113,10 @@ std::vector<int64_t> SavedBytes(const EstimateParts& parts) {
   return bytes;
 }
 
+std::vector<int64_t> OptimizerBytes(const EstimateParts& parts) {
+  return parts.optimizer.StepBytes(/*may_skip=*/!parts.device.is_cpu());
+}
+
 void TakeForAWhile(const std::vector<int64_t>& sizes, MallocRehearsal& rehearsal) {
   std::vector<size_t> blocks;
   for (const int64_t bytes : sizes) blocks.push_back(rehearsal.Take(bytes));
@@ -133,6 +137,7 @@ std::optional<int64_t> RehearsedGrowth(const EstimateParts& parts, int64_t batch
     const size_t inputs = rehearsal.Take(batch);
     gradients = rehearsal.Play(pass, /*keep=*/true);
     if (parts.recipe.accumulate > 1) rehearsal.Play(pass, /*keep=*/false);
+    TakeForAWhile(OptimizerBytes(parts), rehearsal);
     if (parts.pruner != nullptr) TakeForAWhile(parts.pruner->GrowingBytes(), rehearsal);
     if (step == kSaveAfter && parts.gang.rank() == 0) {
       for (const int64_t bytes : SavedBytes(parts)) rehearsal.Take(bytes);
@@ -203,12 +208,13 @@ void MeasureActivations(const EstimateParts& parts, MemoryEstimate& estimate) {
   // activations go.
   estimate.activations = parts.recipe.accumulate > 1 ? pass.PeakBytesBesideKept()
                                                      : pass.PeakBytes() - pass.KeptBytes();
-  if (parts.pruner != nullptr) {
-    // Masks grow when the activations are gone.
-    const std::vector<int64_t> sizes = parts.pruner->GrowingBytes();
-    const int64_t growing = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
-    estimate.activations = std::max(estimate.activations, growing);
-  }
+  // What comes when the activations are gone: the optimizer's step, and masks that grow.
+  const auto after = [&estimate](const std::vector<int64_t>& sizes) {
+    const int64_t bytes = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+    estimate.activations = std::max(estimate.activations, bytes);
+  };
+  after(OptimizerBytes(parts));
+  if (parts.pruner != nullptr) after(parts.pruner->GrowingBytes());
   const int64_t batch_bytes = static_cast<int64_t>(batch.inputs.nbytes() + batch.targets.nbytes());
   batch = Batch();
   if (parts.device.is_cpu()) AddHoles(parts, batch_bytes, pass, estimate);

@@ -2,12 +2,15 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/rand.h>
+#include <ATen/ops/zeros.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <functional>
 #include <map>
+#include <memory>
 #include <new>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -115,6 +118,31 @@ TEST(AllocationTrace, KeepsRepeatsThatHoldWhatTheyTook) {
   const AllocationTrace trace{{{8}, {8}, {8}, {-8, false, 2}, {-8, false, 1}, {-8, false, 0}}};
   EXPECT_EQ(WithoutRepeats(trace).events.size(), 6u);
   EXPECT_EQ(WithoutRepeats(trace).PeakBytes(), 24);
+}
+
+TEST(StepBytes, AreWhatAStepOfEachOptimizerTakes) {
+  const at::Tensor large = at::rand({512, 512}), small = at::rand({256, 512});
+  // Two sets, one after the other.
+  const std::vector<OptimizedParameter> parameters = {
+      {.name = "large", .tensor = large}, {.name = "small", .tensor = small, .adapt = false}};
+  const std::vector<at::Tensor> gradients = {at::rand({512, 512}), at::rand({256, 512})};
+  std::map<std::string, std::unique_ptr<Optimizer>> optimizers;
+  optimizers["sgd"] = MakeSgd({}, parameters);
+  optimizers["adamw"] = MakeAdamW({}, parameters);
+  optimizers["lars"] = MakeLars({}, parameters);
+  optimizers["lamb"] = MakeLamb({}, parameters);
+  optimizers["lion"] = MakeLion({}, parameters);
+  for (const auto& [name, optimizer] : optimizers) {
+    for (const bool may_skip : {false, true}) {
+      const at::Tensor found_inf = may_skip ? at::zeros({}) : at::Tensor();
+      const int64_t peak =
+          TraceAllocations([&] { optimizer->Step(gradients, 0.1, found_inf); }).PeakBytes();
+      const std::vector<int64_t> sizes = optimizer->StepBytes(may_skip);
+      const int64_t told = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+      EXPECT_GE(peak, told) << name << " " << may_skip;
+      EXPECT_LE(peak, told + (64 << 10)) << name << " " << may_skip;
+    }
+  }
 }
 
 constexpr int64_t kMiB = 1 << 20;
