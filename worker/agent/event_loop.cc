@@ -2,10 +2,10 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
-#include <vector>
 
 #include "common/base/check.h"
 
@@ -14,19 +14,21 @@ namespace {
 
 constexpr int kLongestPollMs = 60'000;
 constexpr int kFinishPollMs = 100;
+constexpr int kMostEvents = 64;  // of one look
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<EventLoop>> EventLoop::Create(Clock& clock) {
+  UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
   UniqueFd wake_fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake_fd.valid())
+  if (!epoll.valid() || !wake_fd.valid())
     return absl::ResourceExhaustedError("no file descriptor for the event loop");
   auto mailbox = std::make_shared<Mailbox>(std::move(wake_fd));
-  return std::unique_ptr<EventLoop>(new EventLoop(clock, std::move(mailbox)));
+  return std::unique_ptr<EventLoop>(new EventLoop(clock, std::move(epoll), std::move(mailbox)));
 }
 
-EventLoop::EventLoop(Clock& clock, std::shared_ptr<Mailbox> mailbox)
-    : clock_(clock), mailbox_(std::move(mailbox)) {
+EventLoop::EventLoop(Clock& clock, UniqueFd epoll, std::shared_ptr<Mailbox> mailbox)
+    : clock_(clock), epoll_(std::move(epoll)), mailbox_(std::move(mailbox)) {
   Watch(mailbox_->wake_fd(), POLLIN, [this](short) {
     for (const Mailbox::Task& task : mailbox_->TakeAll()) task();
   });
@@ -34,19 +36,35 @@ EventLoop::EventLoop(Clock& clock, std::shared_ptr<Mailbox> mailbox)
 
 EventLoop::~EventLoop() { mailbox_->Close(); }
 
+void EventLoop::Control(int operation, int fd, short events, uint64_t id) {
+  // poll's events are epoll's.
+  epoll_event event = {};
+  event.events = static_cast<uint16_t>(events);
+  event.data.u64 = id;
+  MUSTER_CHECK(::epoll_ctl(epoll_.get(), operation, fd, &event) == 0,
+               "a file descriptor cannot be watched");
+}
+
 void EventLoop::Watch(int fd, short events, std::function<void(short)> ready) {
-  const bool added =
-      watchers_.emplace(fd, std::make_shared<Watcher>(Watcher{events, std::move(ready)})).second;
-  MUSTER_CHECK(added, "a file descriptor is watched twice");
+  const uint64_t id = next_watcher_++;
+  MUSTER_CHECK(watched_.emplace(fd, id).second, "a file descriptor is watched twice");
+  watchers_.emplace(id, std::make_shared<Watcher>(std::move(ready)));
+  Control(EPOLL_CTL_ADD, fd, events, id);
 }
 
 void EventLoop::SetEvents(int fd, short events) {
-  const auto it = watchers_.find(fd);
-  MUSTER_CHECK(it != watchers_.end(), "SetEvents on a file descriptor that is not watched");
-  it->second->events = events;
+  const auto it = watched_.find(fd);
+  MUSTER_CHECK(it != watched_.end(), "SetEvents on a file descriptor that is not watched");
+  Control(EPOLL_CTL_MOD, fd, events, it->second);
 }
 
-void EventLoop::Unwatch(int fd) { watchers_.erase(fd); }
+void EventLoop::Unwatch(int fd) {
+  const auto it = watched_.find(fd);
+  if (it == watched_.end()) return;
+  Control(EPOLL_CTL_DEL, fd, 0, it->second);
+  watchers_.erase(it->second);
+  watched_.erase(it);
+}
 
 EventLoop::TimerId EventLoop::After(absl::Duration delay, std::function<void()> task) {
   const TimerId id = next_timer_++;
@@ -89,21 +107,15 @@ int EventLoop::PollTimeoutMs() const {
 }
 
 void EventLoop::PollOnce() {
-  std::vector<pollfd> fds;
-  std::vector<std::shared_ptr<Watcher>> watchers;
-  for (const auto& [fd, watcher] : watchers_) {
-    fds.push_back({fd, watcher->events, 0});
-    watchers.push_back(watcher);
-  }
-  const int count = ::poll(fds.data(), fds.size(), PollTimeoutMs());
-  MUSTER_CHECK(count >= 0 || errno == EINTR || errno == EAGAIN || errno == ENOMEM,
-               "poll refused its arguments");
-  if (count <= 0) return;
-  for (size_t i = 0; i < fds.size(); ++i) {
-    if (fds[i].revents == 0) continue;
-    // An earlier call may have removed this watch, or put another in its place.
-    const auto it = watchers_.find(fds[i].fd);
-    if (it != watchers_.end() && it->second == watchers[i]) watchers[i]->ready(fds[i].revents);
+  epoll_event events[kMostEvents];
+  const int count = ::epoll_wait(epoll_.get(), events, kMostEvents, PollTimeoutMs());
+  MUSTER_CHECK(count >= 0 || errno == EINTR, "epoll refused its arguments");
+  for (int i = 0; i < count; ++i) {
+    // An earlier call may have removed this watch.
+    const auto it = watchers_.find(events[i].data.u64);
+    if (it == watchers_.end()) continue;
+    const std::shared_ptr<Watcher> watcher = it->second;
+    (*watcher)(static_cast<short>(events[i].events));
   }
 }
 

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/base/unique_fd.h"
 #include "worker/agent/mailbox.h"
 #include "worker/agent/timers.h"
 
@@ -23,14 +24,15 @@ namespace muster::worker {
 
 class EventLoop final : public Timers {
  public:
-  // RESOURCE_EXHAUSTED: no file descriptor left. `clock` outlives the loop.
+  // RESOURCE_EXHAUSTED: no file descriptor left. `clock` outlives the loop. What it costs to wait
+  // does not grow with the number of watches (epoll).
   static absl::StatusOr<std::unique_ptr<EventLoop>> Create(Clock& clock);
   ~EventLoop() override;
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
   // Calls `ready` with poll's revents whenever `fd` shows one of `events` (or an error). One watch
-  // a descriptor.
+  // a descriptor, which is closed after Unwatch; not for files.
   void Watch(int fd, short events, std::function<void(short)> ready);
   void SetEvents(int fd, short events);
   void Unwatch(int fd);
@@ -51,19 +53,21 @@ class EventLoop final : public Timers {
   void FinishSenders(absl::Duration patience);
 
  private:
-  struct Watcher {
-    short events = 0;
-    std::function<void(short)> ready;
-  };
+  using Watcher = std::function<void(short)>;
 
-  EventLoop(Clock& clock, std::shared_ptr<Mailbox> mailbox);
+  EventLoop(Clock& clock, UniqueFd epoll, std::shared_ptr<Mailbox> mailbox);
+  void Control(int operation, int fd, short events, uint64_t id);
   void PollOnce();
   void RunTimers();
   int PollTimeoutMs() const;
 
   Clock& clock_;
+  const UniqueFd epoll_;
   const std::shared_ptr<Mailbox> mailbox_;
-  std::map<int, std::shared_ptr<Watcher>> watchers_;
+  // By number, so that what one watch does to others is seen by what is still to be called.
+  std::map<uint64_t, std::shared_ptr<Watcher>> watchers_;
+  std::map<int, uint64_t> watched_;  // descriptors
+  uint64_t next_watcher_ = 1;
   std::map<std::pair<absl::Duration, TimerId>, std::function<void()>> timers_;
   std::map<TimerId, absl::Duration> due_;
   TimerId next_timer_ = 1;
