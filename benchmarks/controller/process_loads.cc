@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "absl/strings/str_replace.h"
-#include "benchmarks/controller/closed_loop.h"
 #include "benchmarks/controller/loads.h"
+#include "benchmarks/controller/measure.h"
 #include "benchmarks/controller/stamp_socket.h"
 #include "benchmarks/controller/target.h"
 #include "common/rpc/token.h"
@@ -30,8 +30,8 @@ struct Options {
   std::string data_dir;
   std::string spec;
   std::string stamp;
-  LoopShape shape;
-  bool array = false;
+  uint64_t jobs = 0;
+  uint64_t warm_up = 0;  // jobs
   int runs = 50;
 };
 
@@ -126,48 +126,54 @@ uint64_t CountSucceeded(v1::JobService::Stub& stub, const Target& target) {
 // Between two looks whether all is over: a look costs what a tenth of a job does.
 constexpr std::chrono::milliseconds kEndPoll(10);
 
-// Submits jobs that real agents run, and waits until all are over.
+// Durable submits of `jobs` jobs over one stream, up to 256 in a message.
+void SubmitAll(v1::JobService::Stub& stub, const Target& target, const v1::SubmitRequest& request,
+               uint64_t jobs) {
+  constexpr int kMostInMessage = 256;  // as the controller takes
+  grpc::ClientContext context;
+  AddToken(context, target.token);
+  const auto stream = stub.SubmitJobs(&context);
+  for (uint64_t sent = 0; sent < jobs;) {
+    v1::SubmitJobsRequest message;
+    for (; sent < jobs && message.submits_size() < kMostInMessage; ++sent) {
+      *message.add_submits() = request;
+      message.mutable_submits()->rbegin()->set_idempotency_key(FreshKey());
+    }
+    if (!stream->Write(message)) break;
+  }
+  stream->WritesDone();
+  v1::SubmitJobsResponse answer;
+  while (stream->Read(&answer)) {
+    for (const v1::SubmitOutcome& outcome : answer.outcomes()) {
+      if (outcome.code() != 0) throw std::runtime_error("submit: " + outcome.message());
+    }
+  }
+  const grpc::Status status = stream->Finish();
+  if (!status.ok()) throw std::runtime_error("submit: " + status.error_message());
+}
+
+// Submits jobs and waits until all are over, for so many seconds at most.
+void RunAll(v1::JobService::Stub& stub, const Target& target, const v1::SubmitRequest& request,
+            uint64_t jobs, double seconds) {
+  const double end = SteadySeconds() + seconds;
+  SubmitAll(stub, target, request, jobs);
+  while (AnyActive(stub, target) && SteadySeconds() < end) std::this_thread::sleep_for(kEndPoll);
+}
+
+// Jobs that real agents run; before them, unmeasured, a few that bring everything into being.
 void EndToEnd(const Options& options) {
   const Target target = OrThrow(FindTarget(options.data_dir));
-  v1::SubmitRequest request = RequestOf(options.spec, options.stamp, "");
-  const auto stubs = PeopleStubs(target, options.shape.clients);
+  const v1::SubmitRequest request = RequestOf(options.spec, options.stamp, "");
+  const auto stubs = PeopleStubs(target, 1);
+  RunAll(*stubs[0], target, request, options.warm_up, options.seconds);
   const uint64_t before = CountSucceeded(*stubs[0], target);
-  LoopShape shape = options.shape;
-  shape.warm_up_seconds = 0;
-  shape.seconds = 60;
-  if (options.array) {
-    request.mutable_spec()->mutable_scheduling()->set_array("1-" +
-                                                            std::to_string(options.shape.most));
-    shape.most = 1;
-    shape.clients = 1;
-  }
   const double began = SteadySeconds();
-  ClosedLoop loop(shape, [&](int client, std::function<void(bool)> done) {
-    struct Call {
-      grpc::ClientContext context;
-      v1::SubmitRequest request;
-      v1::SubmitResponse response;
-    };
-    auto call = std::make_shared<Call>();
-    AddToken(call->context, target.token);
-    call->request = request;
-    call->request.set_idempotency_key(FreshKey());
-    stubs[client]->async()->Submit(
-        &call->context, &call->request, &call->response,
-        [call, done = std::move(done)](grpc::Status status) { done(status.ok()); });
-  });
-  const Json submitted = loop.Run();
-  const double submit_s = SteadySeconds() - began;
-  while (AnyActive(*stubs[0], target)) {
-    if (SteadySeconds() - began > options.seconds) break;
-    std::this_thread::sleep_for(kEndPoll);
-  }
+  RunAll(*stubs[0], target, request, options.jobs, options.seconds);
   const double took = SteadySeconds() - began;
   const uint64_t succeeded = CountSucceeded(*stubs[0], target) - before;
   PrintLine({{"load", "end-to-end"},
-             {"jobs", options.shape.most},
+             {"jobs", options.jobs},
              {"succeeded", succeeded},
-             {"submit_seconds", submit_s},
              {"seconds", took},
              {"per_s", static_cast<double>(succeeded) / took}});
 }
@@ -235,9 +241,8 @@ void AddProcessLoads(CLI::App& app) {
     command->add_option("--spec", options->spec, "a job file")->required();
     command->add_option("--stamp", options->stamp, "muster-bench-stamp, for @STAMP@ in the spec");
   }
-  end_to_end->add_option("--most", options->shape.most, "jobs")->required();
-  end_to_end->add_option("--clients", options->shape.clients)->capture_default_str();
-  end_to_end->add_flag("--array", options->array, "as one array: a single submit");
+  end_to_end->add_option("--jobs", options->jobs)->required();
+  end_to_end->add_option("--warm-up", options->warm_up, "jobs")->capture_default_str();
   end_to_end->add_option("--seconds", options->seconds, "most")->capture_default_str();
   start->add_option("--runs", options->runs)->capture_default_str();
   end_to_end->callback([options] { EndToEnd(*options); });

@@ -144,9 +144,9 @@ def c2(bench):
             bench.python_rival("Ray", "ray_rival.py", "ray", 2) as ray:
         for _ in range(bench.blocks):
             figures = {}
-            with bench.muster(workers=1, slots=4, worker_flags=["--allow-commands"]) as muster:
-                done = bench.client("end-to-end", "--data-dir", muster.data_dir, "--spec", bench.spec("true"), "--most",
-                                    300 * scale, "--clients", 16, "--seconds", 60)
+            with bench.muster(workers=1, slots=32, worker_flags=["--allow-commands"]) as muster:
+                done = bench.client("end-to-end", "--data-dir", muster.data_dir, "--spec", bench.spec("true"),
+                                    "--warm-up", 100, "--jobs", 300 * scale, "--seconds", 60)
                 if done["succeeded"] != 300 * scale:
                     raise RuntimeError(f"only {done['succeeded']} of {300 * scale} jobs succeeded")
                 figures["muster"] = done["per_s"]
