@@ -235,10 +235,7 @@ absl::Status Agent::StartRanks(const v1::StartRanks& start) {
   for (const auto& [key, rank] : ranks_) {
     context.busy_slots.insert(rank->slots.begin(), rank->slots.end());
   }
-  if (const auto good = worker::CheckStart(start, context, fences_); !good.ok()) {
-    return good.status();
-  }
-  const auto settings = worker::ReadSpecSettings(start.spec_json());
+  const auto settings = worker::CheckStart(start, context, fences_, specs_);
   if (!settings.ok()) return settings.status();
   fences_.RaiseTo(start.fence().job_id(), start.fence().attempt());
   for (const v1::StartRanks::Rank& rank : start.ranks()) {

@@ -106,6 +106,7 @@ class Agent final : private worker::SessionHandler {
   Registry registry_;
   worker::AssignmentLog assignments_;
   worker::AttemptFences fences_;
+  worker::SpecReader specs_;
   worker::StoreRelay store_;
   std::map<worker::RankKey, std::unique_ptr<AgentRank>> ranks_;
   std::unique_ptr<worker::Session> session_;

@@ -18,14 +18,15 @@ namespace {
 
 // The children of one of our threads. A list that is read while no child is reaped is whole, and
 // only this thread reaps.
-bool ReadChildren(pid_t thread, std::vector<pid_t>& children) {
-  const UniqueFd fd(
-      ::open(absl::StrCat("/proc/self/task/", thread, "/children").c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid()) return false;
+bool ReadChildren(pid_t thread, UniqueFd& list, std::vector<pid_t>& children) {
+  if (!list.valid()) {
+    const std::string path = absl::StrCat("/proc/self/task/", thread, "/children");
+    list = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  }
   std::string text;
   char buffer[4096];
   while (true) {
-    const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
+    const ssize_t got = ::pread(list.get(), buffer, sizeof buffer, static_cast<off_t>(text.size()));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return false;
     if (got == 0) break;
@@ -47,8 +48,8 @@ std::optional<std::vector<pid_t>> Children::ReapOrphans() {
   std::vector<pid_t> children;
   const pid_t first = ::getpid();
   const pid_t self = ::gettid();
-  if (!is_subreaper_ || !ReadChildren(first, children) ||
-      (self != first && !ReadChildren(self, children))) {
+  if (!is_subreaper_ || !ReadChildren(first, first_list_, children) ||
+      (self != first && !ReadChildren(self, self_list_, children))) {
     return std::nullopt;
   }
   std::vector<pid_t> living;

@@ -13,6 +13,8 @@
 #include <set>
 #include <vector>
 
+#include "common/base/unique_fd.h"
+
 namespace muster::worker {
 
 class Children {
@@ -30,6 +32,9 @@ class Children {
 
  private:
   bool is_subreaper_ = false;
+  // Of the first thread's and this thread's children; opened once.
+  UniqueFd first_list_;
+  UniqueFd self_list_;
   std::set<pid_t> leaders_;
 };
 

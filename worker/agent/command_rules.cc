@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "absl/container/btree_map.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -121,12 +122,14 @@ std::vector<std::string> CommandEnvironment(const std::vector<std::string>& base
                                             const v1::StartRanks::Rank& rank,
                                             const CommandSettings& settings, const GangFacts& facts,
                                             const CommandPlace& place) {
-  std::map<std::string, std::string> variables;
+  // Names and values that live elsewhere: a start makes as few texts as it can.
+  absl::btree_map<absl::string_view, absl::string_view> variables;
   for (const std::string& entry : base) {
-    variables.insert(
-        std::pair<std::string, std::string>(absl::StrSplit(entry, absl::MaxSplits('=', 1))));
+    variables.insert(std::pair<absl::string_view, absl::string_view>(
+        absl::StrSplit(entry, absl::MaxSplits('=', 1))));
   }
-  variables["OMP_NUM_THREADS"] = absl::StrCat(place.threads);
+  const std::string threads = absl::StrCat(place.threads);
+  variables["OMP_NUM_THREADS"] = threads;
   // A log should show at once what Python prints.
   variables.insert({"PYTHONUNBUFFERED", "1"});
   for (const auto& [name, value] : settings.env) variables[name] = value;
@@ -164,12 +167,16 @@ std::vector<std::string> CommandEnvironment(const std::vector<std::string>& base
       {"MUSTER_SAVE_SIGNAL", "SIGTERM"},
   };
   for (const auto& [name, value] : contract) variables[name] = value;
+  const std::string array_id = absl::StrCat(start.array_id());
+  const std::string array_index = absl::StrCat(start.array_index());
   if (start.array_id() != 0) {
-    variables["MUSTER_ARRAY_ID"] = absl::StrCat(start.array_id());
-    variables["MUSTER_ARRAY_INDEX"] = absl::StrCat(start.array_index());
+    variables["MUSTER_ARRAY_ID"] = array_id;
+    variables["MUSTER_ARRAY_INDEX"] = array_index;
   }
-  std::vector<std::string> environment = {absl::StrCat(kRankDirVariable, "=", place.folder)};
-  variables.erase(std::string(kRankDirVariable));
+  variables.erase(kRankDirVariable);
+  std::vector<std::string> environment;
+  environment.reserve(variables.size() + 1);
+  environment.push_back(absl::StrCat(kRankDirVariable, "=", place.folder));
   for (const auto& [name, value] : variables) {
     environment.push_back(absl::StrCat(name, "=", value));
   }

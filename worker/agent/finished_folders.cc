@@ -1,5 +1,7 @@
 #include "worker/agent/finished_folders.h"
 
+#include <utility>
+
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 
@@ -14,8 +16,10 @@ absl::Status FinishedFolders::AdoptLeftovers() {
   return absl::OkStatus();
 }
 
-void FinishedFolders::Add(const RankKey& key) {
-  folders_.emplace(key, Folder{LogTailer(fs_, spool_, key, rank_folders_.Path(key)), std::nullopt});
+void FinishedFolders::Add(const RankKey& key, bool silent) {
+  Folder folder{LogTailer(fs_, spool_, key, rank_folders_.Path(key)), std::nullopt};
+  if (silent) folder.spooled_up_to = spool_.end();
+  folders_.emplace(key, std::move(folder));
 }
 
 bool FinishedFolders::Work() {

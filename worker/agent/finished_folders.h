@@ -25,8 +25,8 @@ class FinishedFolders {
   // Opens the folders: takes every rank's that is there, when no rank runs yet, and forgets marks
   // of ranks that have none.
   absl::Status AdoptLeftovers();
-  // The rank is gone for good.
-  void Add(const RankKey& key);
+  // The rank is gone for good. `silent`: it wrote nothing, so that its logs need not be read.
+  void Add(const RankKey& key, bool silent = false);
   // Goes on where the disk or the bound of one turn stopped it. True when there is more to do at
   // once.
   bool Work();

@@ -17,7 +17,7 @@ namespace muster::worker {
 class OfferFolders {
  public:
   // Kept at most, and removed when the agent ends.
-  static constexpr size_t kMaxSpare = 16;
+  static constexpr size_t kMaxSpare = 64;
 
   // `fs` outlives this. The name keeps the folders of several agents apart.
   OfferFolders(FileSystem& fs, std::string worker) : fs_(fs), worker_(std::move(worker)) {}

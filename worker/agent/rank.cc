@@ -354,7 +354,7 @@ void Rank::TakeStopStep() {
 }
 
 void Rank::KillAll() {
-  if (plan_.cgroup != nullptr) plan_.cgroup->Kill();
+  if (plan_.cgroup != nullptr && !plan_.cgroup->IsEmpty()) plan_.cgroup->Kill();
   if (container_ != nullptr && !ended_) container_->Kill();
   process_->SignalGroup(SIGKILL);
   if (kill_timer_ == 0) {
@@ -491,7 +491,9 @@ void Rank::Finish() {
   facts_.is_command = plan_.is_command;
   v1::RankEvent event = MakeEvent(v1::RankEvent::EXITED);
   JudgeExit(facts_, event);
-  if (const auto written = logs_.WrittenBytes(); written.has_value()) {
+  const auto written = logs_.WrittenBytes();
+  const bool silent = written.has_value() && (*written)[0] + (*written)[1] == 0;
+  if (written.has_value()) {
     event.set_stdout_bytes((*written)[0]);
     event.set_stderr_bytes((*written)[1]);
   }
@@ -512,7 +514,7 @@ void Rank::Finish() {
     deps_.host.GiveBackOffers(plan_.checkpoint_root);
   }
   deps_.host.OnRankEvent(std::move(event));
-  deps_.host.OnGone(key());
+  deps_.host.OnGone(key(), silent);
 }
 
 }  // namespace muster::worker

@@ -54,8 +54,9 @@ class RankHost {
   virtual void GiveBackOffers(const std::string& job_root) = 0;
   // Where commands' checkpoints are copied.
   virtual BackgroundThread& Background() = 0;
-  // After its EXITED event. The host may destroy it once the call has returned.
-  virtual void OnGone(const RankKey& key) = 0;
+  // After its EXITED event. `silent`: it wrote nothing to its logs. The host may destroy it once
+  // the call has returned.
+  virtual void OnGone(const RankKey& key, bool silent) = 0;
 };
 
 // What every rank of this agent shares; all of it outlives the ranks.

@@ -125,26 +125,51 @@ void RemoveLeftovers(const std::string& folder, const std::string& name_prefix) 
 
 // Whether a process can begin there.
 [[gnu::noinline]] absl::Status TryToBeginIn(const RankCgroup& cgroup) {
-  const pid_t pid = VforkInto(cgroup.fd());
+  int pidfd = -1;
+  const pid_t pid = VforkInto(cgroup.fd(), pidfd);
   if (pid == 0) ::_exit(0);
   if (pid < 0) return Failure("start a process in", cgroup.path());
+  ::close(pidfd);
   ::waitpid(pid, nullptr, 0);
   return absl::OkStatus();
 }
 
 }  // namespace
 
-RankCgroup::~RankCgroup() {
-  Kill();
-  ::rmdir(path_.c_str());
+SpareCgroups::~SpareCgroups() {
+  for (const CgroupFolder& one : folders) ::rmdir(one.path.c_str());
 }
 
-void RankCgroup::Kill() const { Write(path_ + "/cgroup.kill", "1").IgnoreError(); }
+RankCgroup::~RankCgroup() {
+  // One with a limit counts what its processes used, which must not be held against others; in one
+  // that was divided further no process may begin.
+  struct stat info = {};
+  const bool undivided = ::fstat(folder_.folder.get(), &info) == 0 && info.st_nlink == 2;
+  if (!limits_memory() && !killed_ && undivided && IsEmpty() &&
+      spare_->folders.size() < SpareCgroups::kMost) {
+    spare_->folders.push_back(std::move(folder_));
+    return;
+  }
+  Kill();
+  ::rmdir(folder_.path.c_str());
+}
+
+bool RankCgroup::IsEmpty() const {
+  char text[256];
+  const ssize_t got = ::pread(folder_.events.get(), text, sizeof text, 0);
+  return got > 0 &&
+         absl::StrContains(absl::string_view(text, static_cast<size_t>(got)), "populated 0");
+}
+
+void RankCgroup::Kill() {
+  killed_ = true;
+  [[maybe_unused]] const ssize_t written = ::pwrite(folder_.kill.get(), "1", 1, 0);
+}
 
 std::optional<uint64_t> RankCgroup::OutOfMemoryAt() const {
-  if (!limits_memory() || ValueOf(path_ + "/memory.events", "oom_kill") == 0) return std::nullopt;
+  if (!limits_memory() || ValueOf(path() + "/memory.events", "oom_kill") == 0) return std::nullopt;
   uint64_t peak = 0;  // not told by old kernels; they held what they may
-  const std::string text = Read(path_ + "/memory.peak");
+  const std::string text = Read(path() + "/memory.peak");
   return absl::SimpleAtoi(text, &peak) ? peak : memory_limit_;
 }
 
@@ -161,22 +186,37 @@ absl::StatusOr<std::unique_ptr<RankCgroups>> RankCgroups::OpenAt(const std::stri
   std::unique_ptr<RankCgroups> cgroups(
       new RankCgroups(absl::StrCat(folder, "/", name_prefix), can_limit_memory));
   // A try shows whether they can be made and used at all.
-  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<RankCgroup> first, cgroups->Make("try", 0));
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<RankCgroup> first, cgroups->Make(0));
   MUSTER_RETURN_IF_ERROR(TryToBeginIn(*first));
   return cgroups;
 }
 
-absl::StatusOr<std::unique_ptr<RankCgroup>> RankCgroups::Make(const std::string& name,
-                                                              uint64_t memory_limit) {
+absl::StatusOr<std::unique_ptr<RankCgroup>> RankCgroups::Make(uint64_t memory_limit) {
   if (memory_limit != 0 && !can_limit_memory_) {
     return absl::UnimplementedError("no memory controller in this worker's cgroup");
   }
-  const std::string path = prefix_ + name;
+  const auto wrap = [&](CgroupFolder folder) {
+    return std::unique_ptr<RankCgroup>(new RankCgroup(std::move(folder), memory_limit, spare_));
+  };
+  if (memory_limit == 0 && !spare_->folders.empty()) {
+    CgroupFolder spare = std::move(spare_->folders.back());
+    spare_->folders.pop_back();
+    return wrap(std::move(spare));
+  }
+  const std::string path = absl::StrCat(prefix_, next_++);
   if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) return Failure("make", path);
-  UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder.valid()) return Failure("open", path);
-  std::unique_ptr<RankCgroup> cgroup(new RankCgroup(path, std::move(folder), memory_limit));
-  if (::access((path + "/cgroup.kill").c_str(), W_OK) != 0) return Failure("use", path);
+  const auto open = [&path](absl::string_view name, int flags) {
+    return UniqueFd(::open(absl::StrCat(path, name).c_str(), flags | O_CLOEXEC));
+  };
+  CgroupFolder made{.path = path, .folder = open("", O_RDONLY | O_DIRECTORY)};
+  made.kill = open("/cgroup.kill", O_WRONLY);
+  made.events = open("/cgroup.events", O_RDONLY);
+  if (!made.folder.valid() || !made.kill.valid() || !made.events.valid()) {
+    const absl::Status failure = Failure("use", path);
+    ::rmdir(path.c_str());
+    return failure;
+  }
+  std::unique_ptr<RankCgroup> cgroup = wrap(std::move(made));
   if (memory_limit == 0) return cgroup;
   MUSTER_RETURN_IF_ERROR(Write(path + "/memory.max", absl::StrCat(memory_limit)));
   // Swapping instead of ending would only be slow, and half a rank is none. Not every kernel has

@@ -3,7 +3,10 @@
 // divide: as root, or under systemd with `Delegate=`.
 //
 // Where memory is not the agent's to divide its cgroups still end ranks; where none can be made,
-// ranks run without, and the supervisor's watches do what they can. One thread.
+// ranks run without, and the supervisor's watches do what they can.
+//
+// A cgroup that a rank left empty serves a later one: to make and remove one takes the kernel
+// longer than all else that a start needs, and short commands come by the hundred. One thread.
 #pragma once
 
 #include <sys/types.h>
@@ -12,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,6 +23,26 @@
 #include "common/base/unique_fd.h"
 
 namespace muster::worker {
+
+// A cgroup, and what of it is kept open.
+struct CgroupFolder {
+  std::string path;
+  UniqueFd folder;
+  UniqueFd kill;    // cgroup.kill
+  UniqueFd events;  // cgroup.events
+};
+
+// Those that wait for a rank; removed at the end.
+struct SpareCgroups {
+  static constexpr size_t kMost = 128;
+
+  SpareCgroups() = default;
+  ~SpareCgroups();
+  SpareCgroups(const SpareCgroups&) = delete;
+  SpareCgroups& operator=(const SpareCgroups&) = delete;
+
+  std::vector<CgroupFolder> folders;
+};
 
 // One rank's.
 class RankCgroup {
@@ -28,25 +52,29 @@ class RankCgroup {
   RankCgroup(const RankCgroup&) = delete;
   RankCgroup& operator=(const RankCgroup&) = delete;
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return folder_.path; }
   // Its folder, for CLONE_INTO_CGROUP.
-  int fd() const { return folder_.get(); }
+  int fd() const { return folder_.folder.get(); }
   bool limits_memory() const { return memory_limit_ != 0; }
 
-  // SIGKILL to every process in it, those included that are being forked.
-  void Kill() const;
+  // No process that lives, or is being forked, is in it.
+  bool IsEmpty() const;
+  // SIGKILL to every process in it, those included that are being forked. It serves no other rank
+  // then: Linux 6.18 kills also what begins in it later.
+  void Kill();
   // Has the kernel ended processes of it because they needed more memory than its limit? Then what
   // they held at most.
   std::optional<uint64_t> OutOfMemoryAt() const;
 
  private:
   friend class RankCgroups;
-  RankCgroup(std::string path, UniqueFd folder, uint64_t memory_limit)
-      : path_(std::move(path)), folder_(std::move(folder)), memory_limit_(memory_limit) {}
+  RankCgroup(CgroupFolder folder, uint64_t memory_limit, std::shared_ptr<SpareCgroups> spare)
+      : folder_(std::move(folder)), memory_limit_(memory_limit), spare_(std::move(spare)) {}
 
-  const std::string path_;
-  const UniqueFd folder_;
+  CgroupFolder folder_;
   const uint64_t memory_limit_;  // 0: none
+  bool killed_ = false;
+  const std::shared_ptr<SpareCgroups> spare_;
 };
 
 class RankCgroups {
@@ -59,8 +87,8 @@ class RankCgroups {
                                                              const std::string& agent);
 
   bool can_limit_memory() const { return can_limit_memory_; }
-  // `name` is the rank's. memory_limit 0: none. UNIMPLEMENTED: a limit that cannot be kept here.
-  absl::StatusOr<std::unique_ptr<RankCgroup>> Make(const std::string& name, uint64_t memory_limit);
+  // One for a rank. memory_limit 0: none. UNIMPLEMENTED: a limit that cannot be kept here.
+  absl::StatusOr<std::unique_ptr<RankCgroup>> Make(uint64_t memory_limit);
 
  private:
   RankCgroups(std::string prefix, bool can_limit_memory)
@@ -68,6 +96,8 @@ class RankCgroups {
 
   const std::string prefix_;  // of the folders' paths
   const bool can_limit_memory_;
+  const std::shared_ptr<SpareCgroups> spare_ = std::make_shared<SpareCgroups>();
+  uint64_t next_ = 1;  // number of a new one
 };
 
 }  // namespace muster::worker

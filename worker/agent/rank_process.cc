@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include <iterator>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
@@ -19,14 +21,14 @@
 namespace muster::worker {
 namespace {
 
-// Where the child finds its descriptors; everything above is closed.
+// Where the child finds its link; everything above is closed.
 constexpr int kChildLinkFd = 3;
-constexpr int kChildReportFd = 4;
 
-// What the child writes when a step before its program fails.
+// What the child says, in memory that it shares until it runs its program, when a step before
+// fails.
 struct StartFailure {
-  int error = 0;
-  char step[32] = {};
+  int error = 0;  // 0: none failed
+  const char* step = "";
 };
 
 // Everything the child needs, made before the fork: after it only async-signal-safe calls are
@@ -37,25 +39,36 @@ struct ChildPlan {
   char* const* argv;
   char* const* envp;
   int stdin_fd, stdout_fd, stderr_fd;
-  int link_fd;  // -1: none
-  int report_fd;
+  int link_fd;            // -1: none
   const cpu_set_t* cpus;  // null: as the agent
   int cgroup_fd;          // -1: as the agent
   pid_t parent;
+  const std::vector<int>* changed_signals;
+  StartFailure* failure;
 };
 
-[[noreturn]] void FailInChild(int report_fd, const char* step) {
-  StartFailure failure;
-  failure.error = errno;
-  for (size_t i = 0; i + 1 < sizeof failure.step && step[i] != '\0'; ++i) failure.step[i] = step[i];
-  [[maybe_unused]] const ssize_t written = ::write(report_fd, &failure, sizeof failure);
+[[noreturn]] void FailInChild(const ChildPlan& plan, const char* step) {
+  *plan.failure = {errno, step};
   ::_exit(127);
 }
 
-void ResetSignals() {
-  for (int number = 1; number < NSIG; ++number) {
-    if (number != SIGKILL && number != SIGSTOP) ::signal(number, SIG_DFL);
-  }
+// Those that the agent ignores or handles: set when it began, and never after.
+const std::vector<int>& ChangedSignals() {
+  static const std::vector<int> changed = [] {
+    std::vector<int> numbers;
+    struct sigaction action;
+    for (int number = 1; number < NSIG; ++number) {
+      if (::sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_DFL) {
+        numbers.push_back(number);
+      }
+    }
+    return numbers;
+  }();
+  return changed;
+}
+
+void ResetSignals(const std::vector<int>& changed) {
+  for (const int number : changed) ::signal(number, SIG_DFL);
   sigset_t none;
   ::sigemptyset(&none);
   ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
@@ -67,44 +80,45 @@ void CloseFrom(int first) {
   for (int fd = first; fd < most; ++fd) ::close(fd);
 }
 
+// The descriptor itself, or a copy that is out of the way of the low numbers.
+int OutOfTheWay(int fd) {
+  return fd < 0 || fd > kChildLinkFd ? fd : ::fcntl(fd, F_DUPFD_CLOEXEC, kChildLinkFd + 1);
+}
+
 [[noreturn]] void RunChild(const ChildPlan& plan) {
-  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
-    FailInChild(plan.report_fd, "set the death signal of");
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) FailInChild(plan, "set the death signal of");
   // The parent may have died before the line above.
   if (::getppid() != plan.parent) ::_exit(127);
-  if (::setpgid(0, 0) != 0) FailInChild(plan.report_fd, "make a process group for");
+  if (::setpgid(0, 0) != 0) FailInChild(plan, "make a process group for");
   if (plan.cpus != nullptr && ::sched_setaffinity(0, sizeof *plan.cpus, plan.cpus) != 0) {
-    FailInChild(plan.report_fd, "choose the CPUs of");
+    FailInChild(plan, "choose the CPUs of");
   }
-  // First out of the way of the low numbers, then onto them.
-  const int first_free = kChildReportFd + 1;
-  const int report = ::fcntl(plan.report_fd, F_DUPFD_CLOEXEC, first_free);
-  const int link = plan.link_fd < 0 ? -1 : ::fcntl(plan.link_fd, F_DUPFD_CLOEXEC, first_free);
-  const int in = ::fcntl(plan.stdin_fd, F_DUPFD_CLOEXEC, first_free);
-  const int out = ::fcntl(plan.stdout_fd, F_DUPFD_CLOEXEC, first_free);
-  const int err = ::fcntl(plan.stderr_fd, F_DUPFD_CLOEXEC, first_free);
+  const int link = OutOfTheWay(plan.link_fd);
+  const int in = OutOfTheWay(plan.stdin_fd);
+  const int out = OutOfTheWay(plan.stdout_fd);
+  const int err = OutOfTheWay(plan.stderr_fd);
   const bool linked = plan.link_fd < 0 || (link >= 0 && ::dup2(link, kChildLinkFd) >= 0);
-  if (report < 0 || in < 0 || out < 0 || err < 0 || ::dup2(in, 0) < 0 || ::dup2(out, 1) < 0 ||
-      ::dup2(err, 2) < 0 || !linked || ::dup3(report, kChildReportFd, O_CLOEXEC) < 0) {
-    FailInChild(plan.report_fd, "arrange descriptors for");
+  if (in < 0 || out < 0 || err < 0 || ::dup2(in, 0) < 0 || ::dup2(out, 1) < 0 ||
+      ::dup2(err, 2) < 0 || !linked) {
+    FailInChild(plan, "arrange descriptors for");
   }
-  if (link < 0) ::close(kChildLinkFd);
-  CloseFrom(first_free);
-  if (::chdir(plan.directory) != 0) FailInChild(kChildReportFd, "enter the folder of");
-  ResetSignals();
+  CloseFrom(plan.link_fd < 0 ? kChildLinkFd : kChildLinkFd + 1);
+  if (::chdir(plan.directory) != 0) FailInChild(plan, "enter the folder of");
+  ResetSignals(*plan.changed_signals);
   ::execve(plan.program, plan.argv, plan.envp);
-  FailInChild(kChildReportFd, "execute");
+  FailInChild(plan, "execute");
 }
 
 // vfork: the child borrows our memory until it runs the program, instead of a copy of all our page
 // tables, which takes longer than the program's own start. It calls nothing but system calls, and
 // never returns from here; no signal may run a handler of ours in it.
-[[gnu::noinline]] pid_t StartChild(const ChildPlan& plan, int& error) {
+[[gnu::noinline]] pid_t StartChild(const ChildPlan& plan, int& pidfd, int& error) {
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  const pid_t pid = plan.cgroup_fd < 0 ? ::vfork() : VforkInto(plan.cgroup_fd);
+  pid_t pid = VforkInto(plan.cgroup_fd, pidfd);
+  if (pid < 0 && errno == ENOSYS && plan.cgroup_fd < 0) pid = ::vfork();
   if (pid == 0) RunChild(plan);
   error = errno;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -140,35 +154,23 @@ absl::StatusOr<UniqueFd> OpenFile(const std::string& path, int flags) {
   return fd;
 }
 
-std::vector<char*> PointersTo(std::vector<std::string>& texts) {
+// As execve takes them; it changes nothing.
+std::vector<char*> PointersTo(const std::vector<std::string>& texts) {
   std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
+  pointers.reserve(texts.size() + 2);
+  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
   pointers.push_back(nullptr);
   return pointers;
-}
-
-// Waits until the child either runs its program (end of file) or says what failed.
-absl::Status AwaitStart(int report_fd, pid_t pid, const std::string& program) {
-  StartFailure failure;
-  ssize_t got = 0;
-  do {
-    got = ::read(report_fd, &failure, sizeof failure);
-  } while (got < 0 && errno == EINTR);
-  if (got == 0) return absl::OkStatus();
-  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-  }
-  if (got != static_cast<ssize_t>(sizeof failure)) {
-    return absl::InternalError(
-        absl::StrCat("cannot start ", program, ": the child died before it could say why"));
-  }
-  return ErrnoStatus(failure.error, failure.step, program);
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RankProcess>> RankProcess::Start(const RankCommand& command,
                                                                 Children& children) {
-  MUSTER_ASSIGN_OR_RETURN(const UniqueFd in, OpenFile("/dev/null", O_RDONLY));
+  static UniqueFd null;
+  if (!null.valid()) {
+    MUSTER_ASSIGN_OR_RETURN(null, OpenFile("/dev/null", O_RDONLY));
+  }
   const int append = O_WRONLY | O_CREAT | O_APPEND;
   MUSTER_ASSIGN_OR_RETURN(const UniqueFd out,
                           OpenFile(command.log_directory + "/stdout.log", append));
@@ -180,43 +182,41 @@ absl::StatusOr<std::unique_ptr<RankProcess>> RankProcess::Start(const RankComman
   }
   UniqueFd link(sockets[0]);
   const UniqueFd child_link(sockets[1]);
-  int pipe_fds[2];
-  if (::pipe2(pipe_fds, O_CLOEXEC) != 0)
-    return ErrnoStatus(errno, "make a pipe for", command.program);
-  const UniqueFd report_read(pipe_fds[0]);
-  UniqueFd report_write(pipe_fds[1]);
-
-  std::vector<std::string> arguments = command.argv;
-  std::vector<std::string> environment = command.environment;
-  if (command.link) environment.push_back(absl::StrCat(kLinkFdVariable, "=", kChildLinkFd));
-  const std::vector<char*> argv = PointersTo(arguments);
-  const std::vector<char*> envp = PointersTo(environment);
+  const std::vector<char*> argv = PointersTo(command.argv);
+  std::vector<char*> envp = PointersTo(command.environment);
+  std::string link_variable = absl::StrCat(kLinkFdVariable, "=", kChildLinkFd);
+  if (command.link) envp.insert(std::prev(envp.end()), link_variable.data());
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
   for (const int cpu : command.cpus) CPU_SET(cpu, &cpus);
+  StartFailure failure;
   const ChildPlan plan = {command.program.c_str(),
                           command.directory.c_str(),
                           argv.data(),
                           envp.data(),
-                          in.get(),
+                          null.get(),
                           out.get(),
                           err.get(),
                           child_link.get(),
-                          report_write.get(),
                           command.cpus.empty() ? nullptr : &cpus,
                           command.cgroup_fd,
-                          ::getpid()};
+                          ::getpid(),
+                          &ChangedSignals(),
+                          &failure};
+  int pidfd = -1;
   int error = 0;
-  const pid_t pid = StartChild(plan, error);
+  const pid_t pid = StartChild(plan, pidfd, error);
   if (pid < 0) return ErrnoStatus(error, "fork for", command.program);
-  report_write.Reset();
-  MUSTER_RETURN_IF_ERROR(AwaitStart(report_read.get(), pid, command.program));
-  UniqueFd exit_fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-  if (!exit_fd.valid()) {
-    const absl::Status status = ErrnoStatus(errno, "watch", command.program);
+  if (pidfd < 0) pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+  UniqueFd exit_fd(pidfd);
+  if (failure.error == 0 && !exit_fd.valid()) {
+    failure = {errno, "watch"};
     ::kill(-pid, SIGKILL);
-    ::waitpid(pid, nullptr, 0);
-    return status;
+  }
+  if (failure.error != 0) {
+    while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    return ErrnoStatus(failure.error, failure.step, command.program);
   }
   return std::unique_ptr<RankProcess>(
       new RankProcess(children, pid, std::move(exit_fd), std::move(link)));

@@ -94,8 +94,7 @@ void Supervisor::OpenCgroups() {
 
 absl::StatusOr<std::unique_ptr<RankCgroup>> Supervisor::MakeCgroup(const RankPlan& plan) {
   if (cgroups_ == nullptr) return nullptr;
-  return cgroups_->Make(RankFolderName(MakeRankKey(plan.fence, plan.rank)),
-                        cgroups_->can_limit_memory() ? plan.memory_bytes : 0);
+  return cgroups_->Make(cgroups_->can_limit_memory() ? plan.memory_bytes : 0);
 }
 
 absl::Status Supervisor::ClearLeftovers() {
@@ -140,6 +139,18 @@ std::set<uint32_t> Supervisor::BusySlots() const {
   return busy;
 }
 
+bool Supervisor::IsBusy(uint32_t slot) const {
+  const auto holds = [slot](const auto& slots) {
+    return std::find(slots.begin(), slots.end(), slot) != slots.end();
+  };
+  bool busy = std::any_of(ranks_.begin(), ranks_.end(),
+                          [&](const auto& rank) { return holds(rank.second->plan().slots); });
+  gangs_.ForEachRank([&](const v1::Fence&, const v1::StartRanks::Rank& rank) {
+    busy = busy || holds(rank.slots());
+  });
+  return busy;
+}
+
 bool Supervisor::empty() const { return ranks_.empty() && BusySlots().empty(); }
 
 absl::Status Supervisor::Start(const v1::StartRanks& start, uint64_t session_term) {
@@ -148,9 +159,13 @@ absl::Status Supervisor::Start(const v1::StartRanks& start, uint64_t session_ter
   context.allow_commands = options_.allow_commands;
   context.runtimes = containers_.runtimes();
   context.session_term = session_term;
-  for (const v1::Slot& slot : options_.slots) context.slots.insert(slot.index());
-  context.busy_slots = BusySlots();
-  MUSTER_ASSIGN_OR_RETURN(SpecSettings settings, CheckStart(start, context, fences_));
+  for (const v1::StartRanks::Rank& rank : start.ranks()) {
+    for (const uint32_t slot : rank.slots()) {
+      if (FindSlot(slot) != nullptr) context.slots.insert(slot);
+      if (IsBusy(slot)) context.busy_slots.insert(slot);
+    }
+  }
+  MUSTER_ASSIGN_OR_RETURN(SpecSettings settings, CheckStart(start, context, fences_, specs_));
   MUSTER_RETURN_IF_ERROR(CheckDevices(start, settings, options_.slots));
   fences_.RaiseTo(start.fence().job_id(), start.fence().attempt());
   if (settings.command.has_value()) {
@@ -529,10 +544,10 @@ void Supervisor::OnStoreLine(Rank& rank, StoreLine line) {
                  deps_.loop.clock().SinceBoot());
 }
 
-void Supervisor::OnGone(const RankKey& key) {
+void Supervisor::OnGone(const RankKey& key, bool silent) {
   store_.Forget(key);
   unkillable_.erase(key);
-  finished_.Add(key);
+  finished_.Add(key, silent);
   WorkOnFolders();
   // The rank is still in this call.
   deps_.loop.After(absl::ZeroDuration(), [this, key] {

@@ -120,7 +120,7 @@ class Supervisor final : private RankHost {
   void OnUnkillable(const Rank& rank, const std::string& what) override;
   bool LeaseAllowsPublish() override { return deps_.sink.LeaseAllowsPublish(); }
   void GiveBackOffers(const std::string& job_root) override { offers_.GiveBack(job_root); }
-  void OnGone(const RankKey& key) override;
+  void OnGone(const RankKey& key, bool silent) override;
 
   // What is the same for both kinds of rank, and its folder.
   absl::StatusOr<RankPlan> Prepare(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
@@ -154,6 +154,7 @@ class Supervisor final : private RankHost {
   void ReleaseWork(const v1::Fence& fence);
   void WorkOnFolders();
   const v1::Slot* FindSlot(uint32_t index) const;
+  bool IsBusy(uint32_t slot) const;
 
   const SupervisorDeps deps_;
   const SupervisorOptions options_;
@@ -164,6 +165,7 @@ class Supervisor final : private RankHost {
   StoreRelay store_;
   GangStarts gangs_;
   AttemptFences fences_;
+  SpecReader specs_;
   BackgroundThread background_;
   WorkFolders work_;
   Children children_;

@@ -112,6 +112,14 @@ absl::StatusOr<SpecSettings> ReadSpecSettings(absl::string_view spec_json) {
   return settings;
 }
 
+const absl::StatusOr<SpecSettings>& SpecReader::Read(const std::string& spec_json) {
+  if (spec_json.empty() || spec_json != spec_json_) {
+    settings_ = ReadSpecSettings(spec_json);
+    spec_json_ = spec_json;
+  }
+  return settings_;
+}
+
 void AttemptFences::RaiseTo(uint64_t job_id, uint32_t attempt) {
   uint32_t& lowest = lowest_[job_id];
   lowest = std::max(lowest, attempt);
@@ -124,7 +132,7 @@ bool AttemptFences::Allows(uint64_t job_id, uint32_t attempt) const {
 }
 
 absl::StatusOr<SpecSettings> CheckStart(const v1::StartRanks& start, const StartContext& context,
-                                        const AttemptFences& fences) {
+                                        const AttemptFences& fences, SpecReader& specs) {
   const v1::Fence& fence = start.fence();
   const std::string job = absl::StrCat("job ", fence.job_id(), " attempt ", fence.attempt());
   if (context.draining)
@@ -161,7 +169,7 @@ absl::StatusOr<SpecSettings> CheckStart(const v1::StartRanks& start, const Start
       }
     }
   }
-  MUSTER_ASSIGN_OR_RETURN(SpecSettings settings, ReadSpecSettings(start.spec_json()));
+  MUSTER_ASSIGN_OR_RETURN(SpecSettings settings, specs.Read(start.spec_json()));
   if (settings.command.has_value() && !context.allow_commands) {
     return absl::PermissionDeniedError(absl::StrCat(
         job, ": this worker runs no commands; it was started without --allow-commands"));

@@ -36,6 +36,17 @@ struct SpecSettings {
 // INVALID_ARGUMENT naming the key that is missing or no good.
 absl::StatusOr<SpecSettings> ReadSpecSettings(absl::string_view spec_json);
 
+// The same, with the last answer kept: the tasks of an array come one after the other, all with one
+// spec.
+class SpecReader {
+ public:
+  const absl::StatusOr<SpecSettings>& Read(const std::string& spec_json);
+
+ private:
+  std::string spec_json_;
+  absl::StatusOr<SpecSettings> settings_;
+};
+
 // Which attempts of which jobs are over for this agent, newest jobs kept. A StartRanks that comes
 // late, after its own StopRanks or after a newer attempt, finds itself fenced.
 class AttemptFences {
@@ -53,15 +64,16 @@ struct StartContext {
   bool draining = false;
   bool allow_commands = false;
   ContainerRuntimes runtimes;
-  uint64_t session_term = 0;      // of the controller that sent it
-  std::set<uint32_t> slots;       // that this worker has
-  std::set<uint32_t> busy_slots;  // held by ranks that are not confirmed dead
+  uint64_t session_term = 0;  // of the controller that sent it
+  // Of the slots that the assignment names:
+  std::set<uint32_t> slots;       // those that this worker has
+  std::set<uint32_t> busy_slots;  // those held by ranks that are not confirmed dead
 };
 // What its spec says, or why the assignment is refused: UNAVAILABLE (draining), ABORTED (fenced),
 // FAILED_PRECONDITION (a slot is held or not there, nothing runs its image here), PERMISSION_DENIED
 // (no commands here), INVALID_ARGUMENT (the message contradicts itself).
 absl::StatusOr<SpecSettings> CheckStart(const v1::StartRanks& start, const StartContext& context,
-                                        const AttemptFences& fences);
+                                        const AttemptFences& fences, SpecReader& specs);
 
 // FAILED_PRECONDITION unless each rank gets as many GPUs, and of the type, as its spec asks for:
 // placing them was the controller's work, giving them is this worker's.

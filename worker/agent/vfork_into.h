@@ -1,5 +1,6 @@
 // vfork into a cgroup: as vfork, but the child begins in the cgroup whose folder is open at
-// `cgroup_fd`. -1 and errno: ENOSYS where the kernel or a sandbox does not have it.
+// `cgroup_fd` (-1: in ours), and `pidfd` becomes its descriptor. -1 and errno: ENOSYS where the
+// kernel or a sandbox does not have it.
 //
 // To move a process there later takes the kernel up to a tenth of a second, in which our loop would
 // stand still. The C library has no call for it, and no function can make it: the child shares our
@@ -17,11 +18,15 @@
 
 namespace muster::worker {
 
-[[gnu::always_inline]] inline pid_t VforkInto(int cgroup_fd) {
+[[gnu::always_inline]] inline pid_t VforkInto(int cgroup_fd, int& pidfd) {
   clone_args args = {};
-  args.flags = CLONE_VM | CLONE_VFORK | CLONE_INTO_CGROUP;
+  args.flags = CLONE_VM | CLONE_VFORK | CLONE_PIDFD;
+  args.pidfd = reinterpret_cast<uint64_t>(&pidfd);
   args.exit_signal = SIGCHLD;
-  args.cgroup = static_cast<uint64_t>(cgroup_fd);
+  if (cgroup_fd >= 0) {
+    args.flags |= CLONE_INTO_CGROUP;
+    args.cgroup = static_cast<uint64_t>(cgroup_fd);
+  }
 #if defined(__x86_64__)
   long result = SYS_clone3;
   asm volatile("syscall" : "+a"(result) : "D"(&args), "S"(sizeof args) : "rcx", "r11", "memory");

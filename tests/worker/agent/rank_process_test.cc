@@ -78,7 +78,7 @@ TEST_F(RankProcessTest, LeadersAreNoOrphans) {
 TEST_F(RankProcessTest, ACgroupEndsAllThatARankStarted) {
   const auto cgroups = Cgroups();
   if (!cgroups.ok()) GTEST_SKIP() << cgroups.status().message();
-  ASSERT_OK_AND_ASSIGN(auto cgroup, (*cgroups)->Make("job-1", 0));
+  ASSERT_OK_AND_ASSIGN(auto cgroup, (*cgroups)->Make(0));
   const auto process =
       Start("setsid sleep 600 & env -i setsid sleep 600 & echo x; exec sleep 600", cgroup->fd());
   cgroup->Kill();
@@ -87,8 +87,68 @@ TEST_F(RankProcessTest, ACgroupEndsAllThatARankStarted) {
   process->Reap();
   while (!children_.ReapOrphans()->empty()) {
   }
-  const std::string path = cgroup->path();
-  cgroup.reset();
+  EXPECT_TRUE(cgroup->IsEmpty());
+}
+
+TEST_F(RankProcessTest, ACgroupThatARankLeftEmptyServesALaterOne) {
+  auto cgroups = Cgroups();
+  if (!cgroups.ok()) GTEST_SKIP() << cgroups.status().message();
+  ASSERT_OK_AND_ASSIGN(auto used, (*cgroups)->Make(0));
+  const std::string path = used->path();
+  const auto process = Start("until [ -e go ]; do sleep 0.01; done", used->fd());
+  EXPECT_FALSE(used->IsEmpty());
+  std::ofstream(dir_ / "go").put('x');
+  AwaitEnd(*process);
+  EXPECT_TRUE(used->IsEmpty());
+  used.reset();
+  ASSERT_OK_AND_ASSIGN(auto later, (*cgroups)->Make(0));
+  EXPECT_EQ(later->path(), path);
+  ASSERT_OK_AND_ASSIGN(const auto beside, (*cgroups)->Make(0));
+  EXPECT_NE(beside->path(), path) << "in use";
+  const auto next = Start("exit 3", later->fd());
+  AwaitEnd(*next);
+  EXPECT_EQ(next->Ended()->code, 3);
+}
+
+TEST_F(RankProcessTest, ACgroupThatWasKilledServesNoOther) {
+  auto cgroups = Cgroups();
+  if (!cgroups.ok()) GTEST_SKIP() << cgroups.status().message();
+  ASSERT_OK_AND_ASSIGN(auto used, (*cgroups)->Make(0));
+  const std::string path = used->path();
+  const auto process = Start("exec sleep 600", used->fd());
+  used->Kill();
+  AwaitEnd(*process);
+  EXPECT_TRUE(used->IsEmpty());
+  used.reset();
+  EXPECT_FALSE(std::filesystem::exists(path));
+  ASSERT_OK_AND_ASSIGN(auto later, (*cgroups)->Make(0));
+  EXPECT_NE(later->path(), path);
+  const auto next = Start("exit 3", later->fd());
+  AwaitEnd(*next);
+  EXPECT_EQ(next->Ended()->code, 3);
+}
+
+TEST_F(RankProcessTest, ACgroupThatARankDividedServesNoOther) {
+  auto cgroups = Cgroups();
+  if (!cgroups.ok()) GTEST_SKIP() << cgroups.status().message();
+  ASSERT_OK_AND_ASSIGN(auto used, (*cgroups)->Make(0));
+  const std::string path = used->path();
+  ASSERT_EQ(::mkdir((path + "/below").c_str(), 0755), 0);
+  used.reset();
+  ASSERT_OK_AND_ASSIGN(const auto later, (*cgroups)->Make(0));
+  EXPECT_NE(later->path(), path);
+  EXPECT_EQ(::rmdir((path + "/below").c_str()), 0);
+  EXPECT_EQ(::rmdir(path.c_str()), 0);
+}
+
+TEST_F(RankProcessTest, CgroupsGoWithTheAgent) {
+  auto cgroups = Cgroups();
+  if (!cgroups.ok()) GTEST_SKIP() << cgroups.status().message();
+  ASSERT_OK_AND_ASSIGN(auto used, (*cgroups)->Make(0));
+  const std::string path = used->path();
+  used.reset();
+  EXPECT_TRUE(std::filesystem::exists(path));
+  (*cgroups).reset();
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
@@ -96,7 +156,7 @@ TEST_F(RankProcessTest, AnAgentThatStartsEndsWhatIsLeftInItsCgroups) {
   const std::string name = "test-" + std::to_string(::getpid());
   auto cgroups = RankCgroups::Open(name);
   if (!cgroups.ok()) GTEST_SKIP() << cgroups.status().message();
-  ASSERT_OK_AND_ASSIGN(auto cgroup, (*cgroups)->Make("job-1", 0));
+  ASSERT_OK_AND_ASSIGN(auto cgroup, (*cgroups)->Make(0));
   const auto process = Start("exec sleep 600", cgroup->fd());
   EXPECT_OK(RankCgroups::Open(name));
   AwaitEnd(*process);
@@ -110,7 +170,7 @@ TEST_F(RankProcessTest, TheKernelEndsARankThatNeedsMoreMemoryThanItMay) {
     GTEST_SKIP() << "no memory controller of cgroup v2 here";
   }
   constexpr uint64_t kLimit = 32u << 20;
-  ASSERT_OK_AND_ASSIGN(auto cgroup, (*cgroups)->Make("job-1", kLimit));
+  ASSERT_OK_AND_ASSIGN(auto cgroup, (*cgroups)->Make(kLimit));
   // tail keeps the line that it reads.
   const auto process =
       Start("head -c 200000000 /dev/zero | tail >/dev/null; sleep 600", cgroup->fd());

@@ -31,6 +31,12 @@ v1::StartRanks GoodStart() {
   return start;
 }
 
+absl::StatusOr<SpecSettings> Check(const v1::StartRanks& start, const StartContext& context,
+                                   const AttemptFences& fences) {
+  SpecReader specs;
+  return CheckStart(start, context, fences, specs);
+}
+
 StartContext GoodContext() {
   StartContext context;
   context.session_term = 3;
@@ -85,10 +91,23 @@ TEST(CheckStart, ACommandRunsOnlyWhereItIsAllowed) {
   v1::StartRanks start = GoodStart();
   start.set_spec_json(kCommandSpec);
   StartContext context = GoodContext();
-  EXPECT_THAT(CheckStart(start, context, AttemptFences()),
+  EXPECT_THAT(Check(start, context, AttemptFences()),
               StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("--allow-commands")));
   context.allow_commands = true;
-  EXPECT_OK(CheckStart(start, context, AttemptFences()));
+  EXPECT_OK(Check(start, context, AttemptFences()));
+}
+
+TEST(SpecReader, GivesEachSpecItsOwnAnswer) {
+  SpecReader specs;
+  const std::string trainer = GoodStart().spec_json();
+  ASSERT_OK(specs.Read(trainer));
+  EXPECT_FALSE(specs.Read(trainer)->command.has_value());
+  ASSERT_OK(specs.Read(kCommandSpec));
+  EXPECT_TRUE(specs.Read(kCommandSpec)->command.has_value());
+  EXPECT_THAT(specs.Read("{"), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(specs.Read(""), StatusIs(absl::StatusCode::kInvalidArgument));
+  ASSERT_OK(specs.Read(trainer));
+  EXPECT_FALSE(specs.Read(trainer)->command.has_value());
 }
 
 TEST(SpecSettings, HoldWhatEachRankGets) {
@@ -176,43 +195,43 @@ TEST(JudgeExit, ACommandSpeaksByItsExitCode) {
 TEST(CheckStart, EachRefusalHasItsCode) {
   using Code = absl::StatusCode;
   AttemptFences fences;
-  EXPECT_OK(CheckStart(GoodStart(), GoodContext(), fences));
+  EXPECT_OK(Check(GoodStart(), GoodContext(), fences));
 
   StartContext context = GoodContext();
   context.draining = true;
-  EXPECT_THAT(CheckStart(GoodStart(), context, fences), StatusIs(Code::kUnavailable));
+  EXPECT_THAT(Check(GoodStart(), context, fences), StatusIs(Code::kUnavailable));
 
   context = GoodContext();
   context.busy_slots = {1};
-  EXPECT_THAT(CheckStart(GoodStart(), context, fences),
+  EXPECT_THAT(Check(GoodStart(), context, fences),
               StatusIs(Code::kFailedPrecondition, HasSubstr("slot 1 is held")));
 
   context = GoodContext();
   context.slots = {0};
-  EXPECT_THAT(CheckStart(GoodStart(), context, fences),
+  EXPECT_THAT(Check(GoodStart(), context, fences),
               StatusIs(Code::kFailedPrecondition, HasSubstr("no slot 1")));
 
   context = GoodContext();
   context.session_term = 2;
-  EXPECT_THAT(CheckStart(GoodStart(), context, fences),
+  EXPECT_THAT(Check(GoodStart(), context, fences),
               StatusIs(Code::kInvalidArgument, HasSubstr("term 3")));
 
   v1::StartRanks start = GoodStart();
   start.clear_ranks();
-  EXPECT_THAT(CheckStart(start, GoodContext(), fences), StatusIs(Code::kInvalidArgument));
+  EXPECT_THAT(Check(start, GoodContext(), fences), StatusIs(Code::kInvalidArgument));
   start = GoodStart();
   start.mutable_ranks(1)->set_rank(2);
-  EXPECT_THAT(CheckStart(start, GoodContext(), fences),
+  EXPECT_THAT(Check(start, GoodContext(), fences),
               StatusIs(Code::kInvalidArgument, HasSubstr("rank 2")));
   start = GoodStart();
   start.mutable_ranks(1)->set_slots(0, 0);
-  EXPECT_THAT(CheckStart(start, GoodContext(), fences), StatusIs(Code::kFailedPrecondition));
+  EXPECT_THAT(Check(start, GoodContext(), fences), StatusIs(Code::kFailedPrecondition));
   start = GoodStart();
   start.set_spec_json("{}");
-  EXPECT_THAT(CheckStart(start, GoodContext(), fences), StatusIs(Code::kInvalidArgument));
+  EXPECT_THAT(Check(start, GoodContext(), fences), StatusIs(Code::kInvalidArgument));
 
   fences.RaiseTo(1, 3);
-  EXPECT_THAT(CheckStart(GoodStart(), GoodContext(), fences), StatusIs(Code::kAborted));
+  EXPECT_THAT(Check(GoodStart(), GoodContext(), fences), StatusIs(Code::kAborted));
 }
 
 TEST(CheckRankLine, RefusesWhatTheControllerWould) {
