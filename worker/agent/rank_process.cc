@@ -118,7 +118,8 @@ int OutOfTheWay(int fd) {
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   pid_t pid = VforkInto(plan.cgroup_fd, pidfd);
-  if (pid < 0 && errno == ENOSYS && plan.cgroup_fd < 0) pid = ::vfork();
+  // A sandbox may refuse clone3 by any error.
+  if (pid < 0 && plan.cgroup_fd < 0) pid = ::vfork();
   if (pid == 0) RunChild(plan);
   error = errno;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
