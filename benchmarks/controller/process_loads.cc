@@ -17,6 +17,7 @@
 #include "benchmarks/controller/loads.h"
 #include "benchmarks/controller/measure.h"
 #include "benchmarks/controller/stamp_socket.h"
+#include "benchmarks/controller/submit_stream.h"
 #include "benchmarks/controller/target.h"
 #include "common/rpc/token.h"
 
@@ -126,10 +127,9 @@ uint64_t CountSucceeded(v1::JobService::Stub& stub, const Target& target) {
 // Between two looks whether all is over: a look costs what a tenth of a job does.
 constexpr std::chrono::milliseconds kEndPoll(10);
 
-// Durable submits of `jobs` jobs over one stream, up to 256 in a message.
+// Durable submits of `jobs` jobs over one stream.
 void SubmitAll(v1::JobService::Stub& stub, const Target& target, const v1::SubmitRequest& request,
                uint64_t jobs) {
-  constexpr int kMostInMessage = 256;  // as the controller takes
   grpc::ClientContext context;
   AddToken(context, target.token);
   const auto stream = stub.SubmitJobs(&context);

@@ -8,11 +8,6 @@
 #include "common/rpc/token.h"
 
 namespace muster::benchmarks {
-namespace {
-
-constexpr int kMostInMessage = 256;  // as the controller takes
-
-}  // namespace
 
 std::shared_ptr<SubmitStreamClient> SubmitStreamClient::Start(v1::JobService::Stub& stub,
                                                               StreamLoad& load) {

@@ -17,6 +17,8 @@
 
 namespace muster::benchmarks {
 
+inline constexpr int kMostInMessage = 256;  // submits, as the controller takes
+
 // What all streams of one program share.
 struct StreamLoad {
   v1::SubmitRequest request;  // each submit is this one, with a key of its own
