@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <ctime>
 #include <random>
@@ -23,10 +24,13 @@ namespace {
 
 // A peer that died is noticed within one slice.
 constexpr long kSliceNanoseconds = 5'000'000;
-// Pauses before a rank sleeps: a few tenths of a millisecond, for a sleeper wakes up late. With
-// more ranks than cores the one that is waited for may need this very core.
-constexpr int kSpins = 6000;
-constexpr int kSpinsWhenCrowded = 50;
+// A rank spins for so long before it sleeps: a sleeper wakes up late, on a virtual machine by a
+// good part of a small model's step. With more ranks than cores the one that is waited for may need
+// this very core.
+constexpr std::chrono::microseconds kSpin{2000};
+constexpr std::chrono::microseconds kSpinWhenCrowded{2};
+// Between two looks at the clock.
+constexpr int kPauses = 32;
 constexpr size_t kPage = 4096;
 constexpr char kFaultless[] = "ok";
 
@@ -187,7 +191,7 @@ SharedMemoryGang::SharedMemoryGang(const SharedMemoryGangOptions& options, Share
     : options_(options),
       segment_(std::move(segment)),
       peers_(std::move(peers)),
-      spins_(options.world_size <= UsableCores() ? kSpins : kSpinsWhenCrowded) {}
+      spin_(options.world_size <= UsableCores() ? kSpin : kSpinWhenCrowded) {}
 
 SharedMemoryGang::~SharedMemoryGang() {
   Line& line = LineOf(options_.rank);
@@ -238,11 +242,21 @@ absl::Status SharedMemoryGang::Exchange(uint64_t what) {
   return failed_;
 }
 
+// Returns whether it came while we spun. Other threads that want this core get it in between.
+bool SharedMemoryGang::SpinFor(int rank, uint32_t turn) const {
+  const auto start = std::chrono::steady_clock::now();
+  do {
+    for (int pause = 0; pause < kPauses; ++pause) {
+      if (HasArrived(rank, turn)) return true;
+      Pause();
+    }
+    ::sched_yield();
+  } while (std::chrono::steady_clock::now() - start < spin_);
+  return false;
+}
+
 absl::Status SharedMemoryGang::AwaitArrival(int rank, uint32_t turn) {
-  for (int spin = 0; spin < spins_; ++spin) {
-    if (HasArrived(rank, turn)) return absl::OkStatus();
-    Pause();
-  }
+  if (SpinFor(rank, turn)) return absl::OkStatus();
   Line& line = LineOf(rank);
   const absl::Time deadline = absl::Now() + options_.timeout;
   while (!HasArrived(rank, turn)) {

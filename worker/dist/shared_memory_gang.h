@@ -8,6 +8,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -78,6 +79,7 @@ class SharedMemoryGang {
   Line& LineOf(int rank) const;
   char* Slot(int rank, uint32_t turn) const;
   bool HasArrived(int rank, uint32_t turn) const;
+  bool SpinFor(int rank, uint32_t turn) const;
   absl::Status AwaitArrival(int rank, uint32_t turn);
   absl::Status CheckPeers(uint32_t turn) const;
   int NameOf(int rank) const { return options_.names.empty() ? rank : options_.names[rank]; }
@@ -85,7 +87,7 @@ class SharedMemoryGang {
   const SharedMemoryGangOptions options_;
   SharedSegment segment_;
   const std::vector<int> peers_;  // a pidfd for each rank; -1: this process
-  int spins_;
+  const std::chrono::microseconds spin_;
   uint32_t turn_ = 0;
   absl::Status failed_;
 };
