@@ -64,10 +64,18 @@ std::vector<int64_t> Optimizer::StepBytes(bool may_skip) const {
   return most;
 }
 
+void Optimizer::CountStep() {
+  if (step_.is_cpu()) {
+    *step_.mutable_data_ptr<float>() += 1;  // an operator takes as long as a small layer's update
+  } else {
+    step_.add_(1);
+  }
+}
+
 void Optimizer::Step(const std::vector<at::Tensor>& gradients, double learning_rate,
                      const at::Tensor& found_inf) {
   at::NoGradGuard no_grad;
-  if (step_.defined()) step_.add_(1);  // the kernels read it, but do not advance it
+  if (step_.defined()) CountStep();  // the kernels read it, but do not advance it
   for (Set& set : sets_) {
     if (sets_.size() == 1) {
       Update(set, gradients, learning_rate * set.lr_scale, found_inf);

@@ -120,6 +120,8 @@ class Optimizer {
   const at::Tensor& step() const { return step_; }
 
  private:
+  void CountStep();
+
   std::vector<std::string> names_;
   std::vector<at::Tensor> parameters_;  // detached: same memory, unseen by autograd
   std::vector<Set> sets_;
