@@ -1,8 +1,7 @@
 #include "worker/models/mlp.h"
 
-#include <ATen/ops/linear.h>
-
 #include "absl/strings/str_cat.h"
+#include "worker/models/dense.h"
 #include "worker/models/init.h"
 
 namespace muster::worker {
@@ -32,8 +31,9 @@ class Mlp final : public Model {
   ModelOutput Forward(const at::Tensor& inputs) override {
     at::Tensor x_BF = inputs.dim() == 2 ? inputs : inputs.flatten(1);
     for (size_t i = 0; i < layers_.size(); ++i) {
-      x_BF = at::linear(x_BF, layers_[i].weight, layers_[i].bias);
-      if (i + 1 < layers_.size()) x_BF.relu_();
+      const bool last = i + 1 == layers_.size();
+      x_BF = Dense(x_BF, layers_[i].weight, layers_[i].bias,
+                   last ? Activation::kNone : Activation::kRelu);
     }
     return {x_BF};
   }
