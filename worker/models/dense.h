@@ -1,8 +1,8 @@
-// A dense layer of a small network with its activation, as one node of autograd's graph.
+// A dense layer with its activation, as one node of autograd's graph.
 //
-// Used by Mlp. Of operators it would be four nodes (a transpose, a product, a sum over the batch,
-// an activation); to keep them takes longer, on a CPU, than a small layer's arithmetic other than
-// its products.
+// Used by all models. Of operators it would be four nodes (a transpose, a product, a sum over the
+// rows, an activation); to keep them takes longer, on a CPU, than a small layer's arithmetic other
+// than its products.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,9 +11,10 @@ namespace muster::worker {
 
 enum class Activation { kNone, kRelu };
 
-// activation(x_BI weight_OI^T + bias_O), of [B, O]. Only fp32 on the CPU that learns is one node.
-// The rest goes through operators, which autocast, a tracer or a device wants to see one by one.
-at::Tensor Dense(const at::Tensor& x_BI, const at::Tensor& weight_OI, const at::Tensor& bias_O,
-                 Activation activation);
+// activation(x weight_OI^T + bias_O): [..., O] of x, [..., I]. Only fp32 on the CPU that learns is
+// one node. The rest goes through operators, which autocast, a tracer or a device wants to see one
+// by one.
+at::Tensor Dense(const at::Tensor& x, const at::Tensor& weight_OI, const at::Tensor& bias_O,
+                 Activation activation = Activation::kNone);
 
 }  // namespace muster::worker

@@ -3,7 +3,6 @@
 #include <ATen/ops/adaptive_avg_pool2d.h>
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/max_pool2d.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
@@ -16,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/check.h"
 #include "worker/models/batch_norm.h"
+#include "worker/models/dense.h"
 #include "worker/models/init.h"
 #include "worker/models/recompute.h"
 
@@ -101,7 +101,7 @@ class ResNet final : public Model {
                        [this](const Residual& block, const at::Tensor& in, Pass pass) {
                          return Run(block, in, pass);
                        });
-    return {at::linear(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1), fc_weight_, fc_bias_)};
+    return {Dense(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1), fc_weight_, fc_bias_)};
   }
 
  private:

@@ -4,13 +4,13 @@
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/zeros.h>
 
 #include <utility>
 
+#include "worker/models/dense.h"
 #include "worker/models/recompute.h"
 
 namespace muster::worker {
@@ -44,9 +44,7 @@ at::Tensor Attend(const TransformerBlock& block, const at::Tensor& x_BTD, bool t
 
 }  // namespace
 
-at::Tensor LinearLayer::operator()(const at::Tensor& x) const {
-  return at::linear(x, weight, bias);
-}
+at::Tensor LinearLayer::operator()(const at::Tensor& x) const { return Dense(x, weight, bias); }
 
 at::Tensor NormLayer::operator()(const at::Tensor& x) const {
   return at::layer_norm(x, weight.sizes(), weight, bias, epsilon);
