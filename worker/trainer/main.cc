@@ -8,6 +8,7 @@
 
 #include <cstdio>
 #include <iostream>
+#include <limits>
 #include <optional>
 
 #ifdef MUSTER_MIMALLOC
@@ -46,6 +47,8 @@ void SetNcclEnvironment() {
 void KeepFreedMemory() {
 #ifdef MUSTER_MIMALLOC  // not in builds for sanitizers
   mi_option_set_default(mi_option_allow_decommit, 0);
+  // A segment from before this call heeds the delay alone.
+  mi_option_set_default(mi_option_decommit_delay, std::numeric_limits<int32_t>::max());  // ms
   mi_option_set_default(mi_option_large_os_pages, 1);
 #endif
 }
