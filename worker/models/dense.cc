@@ -9,7 +9,6 @@
 #include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
-#include <torch/csrc/jit/frontend/tracer.h>
 
 #include <algorithm>
 #include <vector>
@@ -104,11 +103,10 @@ class DenseNode final : public torch::autograd::Function<DenseNode<kActivation>>
   static constexpr bool kRemembers = kActivation != Activation::kNone;
 };
 
-bool IsOneNode(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  const auto is_float = [](const at::Tensor& t) { return t.scalar_type() == at::kFloat; };
-  return at::GradMode::is_enabled() && weight.requires_grad() && x.is_cpu() && is_float(x) &&
-         is_float(weight) && bias.defined() && !at::autocast::is_autocast_enabled(at::kCPU) &&
-         !torch::jit::tracer::isTracing();
+bool IsOneNode(const at::Tensor& x, const at::Tensor& weight) {
+  return at::GradMode::is_enabled() && weight.requires_grad() && x.is_cpu() &&
+         x.scalar_type() == at::kFloat && weight.scalar_type() == at::kFloat &&
+         !at::autocast::is_autocast_enabled(at::kCPU);
 }
 
 }  // namespace
@@ -116,7 +114,7 @@ bool IsOneNode(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& 
 at::Tensor Dense(const at::Tensor& x, const at::Tensor& weight_OI, const at::Tensor& bias_O,
                  Activation activation) {
   const bool relu = activation == Activation::kRelu;
-  if (IsOneNode(x, weight_OI, bias_O)) {
+  if (IsOneNode(x, weight_OI)) {
     return relu ? DenseNode<Activation::kRelu>::apply(x, weight_OI, bias_O)
                 : DenseNode<Activation::kNone>::apply(x, weight_OI, bias_O);
   }

@@ -12,8 +12,8 @@ namespace muster::worker {
 enum class Activation { kNone, kRelu };
 
 // activation(x weight_OI^T + bias_O): [..., O] of x, [..., I]. Only fp32 on the CPU that learns is
-// one node. The rest goes through operators, which autocast, a tracer or a device wants to see one
-// by one.
+// one node. The rest goes through operators, which autocast, a tracer (it records no gradients) or
+// a device wants to see one by one.
 at::Tensor Dense(const at::Tensor& x, const at::Tensor& weight_OI, const at::Tensor& bias_O,
                  Activation activation = Activation::kNone);
 
