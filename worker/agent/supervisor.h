@@ -20,17 +20,17 @@
 #include "muster/v1/worker_service.pb.h"
 #include "worker/agent/background_thread.h"
 #include "worker/agent/children.h"
-#include "worker/agent/command_listener.h"
 #include "worker/agent/containers.h"
 #include "worker/agent/event_loop.h"
 #include "worker/agent/finished_folders.h"
 #include "worker/agent/gang_start.h"
 #include "worker/agent/offer_folders.h"
 #include "worker/agent/rank.h"
-#include "worker/agent/rank_cgroup.h"
 #include "worker/agent/rank_folders.h"
+#include "worker/agent/rank_planner.h"
 #include "worker/agent/spool.h"
 #include "worker/agent/store_relay.h"
+#include "worker/agent/supervisor_options.h"
 #include "worker/agent/supervisor_rules.h"
 #include "worker/agent/work_folders.h"
 
@@ -47,24 +47,6 @@ class SupervisorSink {
   virtual void OnRanksChanged() = 0;
   // This machine should be drained: why. Said again in each session while it is so.
   virtual void Unfit(const std::string& why) = 0;
-};
-
-struct SupervisorOptions {
-  std::string ranks_root;    // a folder per rank is made in it
-  std::string work_root;     // a folder per attempt with an upload
-  std::string upload_cache;  // their archives
-  std::string sockets_root;  // and here a socket per slot; it is there
-  // What no other agent of this machine is called, for its cgroups; empty: it makes none.
-  std::string cgroup_name;
-  std::string trainer;  // path of muster-trainer
-  bool allow_commands = false;
-  Containers::Options containers;
-  std::string worker_name;
-  std::string advertise_address;
-  std::vector<v1::Slot> slots;
-  std::vector<std::string> base_environment;  // NAME=value, for every rank
-  // From SIGKILL until a rank is called unkillable, and its worker is drained.
-  absl::Duration kill_patience;
 };
 
 struct SupervisorDeps {
@@ -122,22 +104,6 @@ class Supervisor final : private RankHost {
   void GiveBackOffers(const std::string& job_root) override { offers_.GiveBack(job_root); }
   void OnGone(const RankKey& key, bool silent) override;
 
-  // What is the same for both kinds of rank, and its folder.
-  absl::StatusOr<RankPlan> Prepare(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
-                                   const SpecSettings& settings);
-  void OpenCgroups();
-  absl::StatusOr<std::unique_ptr<RankCgroup>> MakeCgroup(const RankPlan& plan);
-  absl::StatusOr<RankPlan> PrepareTrainer(const v1::StartRanks& start,
-                                          const v1::StartRanks::Rank& rank,
-                                          const SpecSettings& settings);
-  absl::StatusOr<RankPlan> PrepareCommand(GangStart& gang, const v1::StartRanks::Rank& rank);
-  // Fills what runs the command: as it is, or in its container.
-  absl::Status PrepareProgram(const GangStart& gang, const v1::StartRanks::Rank& rank,
-                              const CommandPlace& place, RankPlan& plan);
-  absl::Status PrepareContainer(const GangStart& gang, const v1::StartRanks::Rank& rank,
-                                const CommandPlace& place, RankPlan& plan);
-  // Where it runs on this machine; NOT_FOUND: that is not there.
-  absl::StatusOr<std::string> WorkFolder(const GangStart& gang);
   void Fetch(const RankKey& key, const v1::Fence& fence, const CommandSettings& command);
   void StartOne(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
                 absl::StatusOr<RankPlan> plan);
@@ -145,22 +111,15 @@ class Supervisor final : private RankHost {
   void OnGangReady(GangStart gang, const absl::Status& status);
   void ReportNeverRan(const v1::Fence& fence, uint32_t rank, const ExitFacts& facts);
   void StopWaiting(const StopRequest& request, const std::function<bool(const v1::Fence&)>& wanted);
-  // The slots whose GPUs a command's rank sees.
-  std::vector<uint32_t> VisibleSlots(const v1::StartRanks& start,
-                                     const v1::StartRanks::Rank& rank) const;
-  // UUIDs of the GPUs among these slots.
-  std::string GpusOf(const std::vector<uint32_t>& slots) const;
   // Removes the attempt's work folder unless ranks of it are still here.
   void ReleaseWork(const v1::Fence& fence);
   void WorkOnFolders();
-  const v1::Slot* FindSlot(uint32_t index) const;
   bool IsBusy(uint32_t slot) const;
 
   const SupervisorDeps deps_;
   const SupervisorOptions options_;
   RankFolders folders_;
   FinishedFolders finished_;
-  CommandListeners listeners_;
   OfferFolders offers_;
   StoreRelay store_;
   GangStarts gangs_;
@@ -170,7 +129,7 @@ class Supervisor final : private RankHost {
   WorkFolders work_;
   Children children_;
   Containers containers_;
-  std::unique_ptr<RankCgroups> cgroups_;  // where they can be made
+  RankPlanner planner_;
   std::map<RankKey, std::unique_ptr<Rank>> ranks_;
   std::map<RankKey, std::string> unkillable_;
   bool draining_ = false;

@@ -1,0 +1,236 @@
+#include "worker/agent/rank_planner.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+#include "worker/agent/process_scan.h"
+#include "worker/link/launch.h"
+
+namespace muster::worker {
+namespace {
+
+Launch MakeLaunch(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
+                  const SupervisorOptions& options, const std::string& folder, bool on_gpu) {
+  Launch launch;
+  launch.job_id = start.fence().job_id();
+  launch.job_name = start.job_name();
+  launch.attempt = start.fence().attempt();
+  launch.generation = start.fence().generation();
+  launch.term = start.fence().term();
+  launch.rank = rank.rank();
+  launch.world_size = start.world_size();
+  launch.local_rank = rank.local_rank();
+  launch.local_world_size = static_cast<uint32_t>(start.ranks_size());
+  launch.advertise_address = options.advertise_address;
+  // CUDA_VISIBLE_DEVICES shows the rank its own device only.
+  launch.gpu = on_gpu ? 0 : -1;
+  launch.checkpoint_root = start.checkpoint_root();
+  launch.work_dir = folder;
+  launch.allow_plugins = options.allow_commands;
+  for (const v1::StartRanks::Resume& resume : start.resume()) {
+    launch.resume.push_back({resume.path(), resume.step(), resume.manifest_sha256(), resume.best(),
+                             resume.job_id(), resume.job_name()});
+  }
+  launch.spec_json = start.spec_json();
+  return launch;
+}
+
+}  // namespace
+
+void RankPlanner::OpenCgroups() {
+  if (options_.cgroup_name.empty()) return;
+  absl::StatusOr<std::unique_ptr<RankCgroups>> cgroups = RankCgroups::Open(options_.cgroup_name);
+  if (cgroups.ok()) cgroups_ = *std::move(cgroups);
+  Log(LogLevel::kInfo, "cgroups",
+      {{"used", cgroups_ != nullptr},
+       {"memory", cgroups_ != nullptr && cgroups_->can_limit_memory()},
+       {"reason", cgroups.status().message()}});
+}
+
+absl::StatusOr<std::unique_ptr<RankCgroup>> RankPlanner::MakeCgroup(const RankPlan& plan) {
+  if (cgroups_ == nullptr) return nullptr;
+  return cgroups_->Make(cgroups_->can_limit_memory() ? plan.memory_bytes : 0);
+}
+
+const v1::Slot* RankPlanner::FindSlot(uint32_t index) const {
+  for (const v1::Slot& slot : options_.slots) {
+    if (slot.index() == index) return &slot;
+  }
+  return nullptr;
+}
+
+std::vector<uint32_t> RankPlanner::VisibleSlots(const v1::StartRanks& start,
+                                                const v1::StartRanks::Rank& rank) const {
+  // With one GPU each, scripts written for torchrun take device LOCAL_RANK: so each rank sees those
+  // of all its gang here, in that order. With more, each sees its own.
+  std::map<uint32_t, uint32_t> by_local_rank;
+  for (const v1::StartRanks::Rank& one : start.ranks()) {
+    if (one.slots_size() != 1) return {rank.slots().begin(), rank.slots().end()};
+    by_local_rank[one.local_rank()] = one.slots(0);
+  }
+  std::vector<uint32_t> slots;
+  for (const auto& [local_rank, slot] : by_local_rank) slots.push_back(slot);
+  return slots;
+}
+
+std::string RankPlanner::GpusOf(const std::vector<uint32_t>& slots) const {
+  std::string uuids;
+  for (const uint32_t index : slots) {
+    const v1::Slot* slot = FindSlot(index);
+    if (slot == nullptr || slot->kind() != v1::GPU) continue;
+    absl::StrAppend(&uuids, uuids.empty() ? "" : ",", slot->uuid());
+  }
+  return uuids;
+}
+
+absl::StatusOr<RankPlan> RankPlanner::Prepare(const v1::StartRanks& start,
+                                              const v1::StartRanks::Rank& rank,
+                                              const SpecSettings& settings) {
+  RankPlan plan;
+  plan.fence = start.fence();
+  plan.rank = rank.rank();
+  plan.memory_bytes = settings.memory_bytes;
+  plan.slots.assign(rank.slots().begin(), rank.slots().end());
+  // podman makes a cgroup of its own for each container; in the rank's it would itself be short of
+  // memory.
+  const std::string image = settings.command.has_value() ? settings.command->image : "";
+  const bool by_podman =
+      !image.empty() && deps_.containers.runtimes().For(image) == ContainerRuntime::kPodman;
+  if (!by_podman) {
+    MUSTER_ASSIGN_OR_RETURN(plan.cgroup, MakeCgroup(plan));
+  }
+  if (plan.cgroup != nullptr) plan.command.cgroup_fd = plan.cgroup->fd();
+  MUSTER_ASSIGN_OR_RETURN(plan.folder, deps_.folders.Make(MakeRankKey(plan.fence, plan.rank)));
+  plan.controller_lost_timeout = settings.controller_lost_timeout;
+  plan.command.log_directory = plan.folder;
+  plan.cpus = ClaimCpus(settings.cpus);
+  plan.command.cpus = plan.cpus.cpus;
+  if (settings.cpus > plan.cpus.cpus.size()) {
+    Log(LogLevel::kWarning, "cpus_shared",
+        {{"job", plan.fence.job_id()}, {"rank", plan.rank}, {"wanted", settings.cpus}});
+  }
+  return plan;
+}
+
+absl::StatusOr<RankPlan> RankPlanner::PlanTrainer(const v1::StartRanks& start,
+                                                  const v1::StartRanks::Rank& rank,
+                                                  const SpecSettings& settings) {
+  MUSTER_ASSIGN_OR_RETURN(RankPlan plan, Prepare(start, rank, settings));
+  const std::string visible_gpus = GpusOf(plan.slots);
+  const std::string launch_path = plan.folder + "/launch.json";
+  plan.command.program = options_.trainer;
+  plan.command.argv = {options_.trainer, "--launch", launch_path};
+  plan.command.directory = plan.folder;
+  // The tag first, where a scan of /proc finds it however large the rest is.
+  plan.command.environment = {absl::StrCat(kRankDirVariable, "=", plan.folder)};
+  plan.command.environment.insert(plan.command.environment.end(), options_.base_environment.begin(),
+                                  options_.base_environment.end());
+  plan.command.environment.push_back(absl::StrCat("OMP_NUM_THREADS=", settings.threads_per_rank));
+  plan.command.environment.push_back(absl::StrCat("CUDA_VISIBLE_DEVICES=", visible_gpus));
+  if (start.array_id() != 0) {
+    plan.command.environment.push_back(absl::StrCat("MUSTER_ARRAY_ID=", start.array_id()));
+    plan.command.environment.push_back(absl::StrCat("MUSTER_ARRAY_INDEX=", start.array_index()));
+  }
+  const Launch launch = MakeLaunch(start, rank, options_, plan.folder, !visible_gpus.empty());
+  MUSTER_RETURN_IF_ERROR(WriteFileAtomically(deps_.fs, launch_path, EncodeLaunch(launch)));
+  return plan;
+}
+
+absl::StatusOr<RankPlan> RankPlanner::PlanCommand(GangStart& gang,
+                                                  const v1::StartRanks::Rank& rank) {
+  MUSTER_ASSIGN_OR_RETURN(RankPlan plan, Prepare(gang.start, rank, gang.settings));
+  plan.is_command = true;
+  plan.is_alone = gang.start.world_size() == 1;
+  if (rank.rank() == 0) plan.held_port = std::move(gang.held_port);
+  CommandPlace place;
+  place.worker = options_.worker_name;
+  place.folder = plan.folder;
+  place.threads = std::max(1u, gang.settings.cpus);
+  place.checkpoint_directory = OfferFolders::Path(gang.start.checkpoint_root());
+  if (const absl::Status made = deps_.offers.Make(gang.start.checkpoint_root()); !made.ok()) {
+    // A command that saves nothing does not need it.
+    Log(LogLevel::kWarning, "no_checkpoint_folder", {{"error", made.ToString()}});
+  }
+  MUSTER_ASSIGN_OR_RETURN(CommandListener * listener, listeners_.ForSlot(plan.slots.front()));
+  plan.socket = std::make_unique<CommandSocket>(deps_.loop, *listener);
+  place.socket = plan.socket->path();
+  plan.job_name = gang.start.job_name();
+  plan.checkpoint_root = gang.start.checkpoint_root();
+  place.visible_slots = VisibleSlots(gang.start, rank);
+  place.visible_gpus = GpusOf(place.visible_slots);
+  plan.command.link = false;
+  MUSTER_RETURN_IF_ERROR(gang.settings.command->image.empty()
+                             ? PrepareProgram(gang, rank, place, plan)
+                             : PrepareContainer(gang, rank, place, plan));
+  return plan;
+}
+
+absl::Status RankPlanner::PrepareProgram(const GangStart& gang, const v1::StartRanks::Rank& rank,
+                                         const CommandPlace& place, RankPlan& plan) {
+  const CommandSettings& settings = *gang.settings.command;
+  MUSTER_ASSIGN_OR_RETURN(plan.command.directory, WorkFolder(gang));
+  plan.command.environment =
+      CommandEnvironment(options_.base_environment, gang.start, rank, settings, gang.facts, place);
+  plan.command.argv = settings.argv;
+  const std::string path = FindVariable(plan.command.environment, "PATH").value_or("");
+  absl::StatusOr<std::string> program = FindProgram(settings.argv[0], path, plan.command.directory);
+  if (!program.ok()) return AsMissing(program.status(), PlaceOfProgram(settings));
+  plan.command.program = *std::move(program);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> RankPlanner::WorkFolder(const GangStart& gang) {
+  const CommandSettings& settings = *gang.settings.command;
+  std::string folder = settings.upload.empty() ? settings.workdir
+                                               : absl::StrCat(deps_.work.PathOf(gang.start.fence()),
+                                                              "/", settings.workdir);
+  MUSTER_ASSIGN_OR_RETURN(const bool is_there, deps_.fs.Exists(folder));
+  if (is_there) return folder;
+  const std::string what = absl::StrCat("command.workdir: ", settings.workdir, " is not there ");
+  if (!settings.upload.empty()) {
+    return AsMissing(absl::NotFoundError(absl::StrCat(what, "in the uploaded folder")),
+                     v1::RankEvent::IN_UPLOAD);
+  }
+  return AsMissing(absl::NotFoundError(absl::StrCat(what, "on worker ", options_.worker_name)),
+                   v1::RankEvent::ON_WORKER);
+}
+
+absl::Status RankPlanner::PrepareContainer(const GangStart& gang, const v1::StartRanks::Rank& rank,
+                                           const CommandPlace& place, RankPlan& plan) {
+  const CommandSettings& settings = *gang.settings.command;
+  ContainerRun run;
+  run.image = settings.image;
+  run.argv = settings.argv;
+  run.workdir = settings.workdir;
+  // The rest of the environment is the image's.
+  run.environment = CommandEnvironment({}, gang.start, rank, settings, gang.facts, place);
+  run.cpus = plan.cpus.cpus;
+  run.memory_bytes = plan.memory_bytes;
+  for (const uint32_t index : place.visible_slots) {
+    const v1::Slot* slot = FindSlot(index);
+    if (slot != nullptr && slot->kind() == v1::GPU) run.gpus.push_back(index);
+  }
+  // What the environment names is reached by the same paths inside.
+  run.mounts = {{place.socket, place.socket}};
+  const std::pair<const std::string*, bool> folders[] = {{&place.checkpoint_directory, false},
+                                                         {&gang.facts.resume_path, true}};
+  for (const auto& [folder, read_only] : folders) {
+    MUSTER_ASSIGN_OR_RETURN(const bool is_there, deps_.fs.Exists(*folder));
+    if (is_there) run.mounts.push_back({*folder, *folder, read_only});
+  }
+  if (!settings.upload.empty()) {
+    MUSTER_RETURN_IF_ERROR(WorkFolder(gang).status());
+    run.mounts.push_back({deps_.work.PathOf(gang.start.fence()), kContainerWork});
+    run.workdir = absl::StrCat(kContainerWork, "/", settings.workdir);
+  }
+  MUSTER_ASSIGN_OR_RETURN(plan.container,
+                          deps_.containers.Plan(MakeRankKey(plan.fence, plan.rank), plan.folder,
+                                                std::move(run), plan.command));
+  return absl::OkStatus();
+}
+
+}  // namespace muster::worker

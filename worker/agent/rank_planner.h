@@ -1,0 +1,86 @@
+// Says how each rank of an assignment is run here: its folder, cgroup and CPUs, and the trainer,
+// program or container with its arguments and environment.
+//
+// It starts nothing. One thread: the loop's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/fs/file_system.h"
+#include "muster/v1/worker_service.pb.h"
+#include "worker/agent/command_listener.h"
+#include "worker/agent/command_rules.h"
+#include "worker/agent/containers.h"
+#include "worker/agent/event_loop.h"
+#include "worker/agent/gang_start.h"
+#include "worker/agent/offer_folders.h"
+#include "worker/agent/rank.h"
+#include "worker/agent/rank_cgroup.h"
+#include "worker/agent/rank_folders.h"
+#include "worker/agent/supervisor_options.h"
+#include "worker/agent/supervisor_rules.h"
+#include "worker/agent/work_folders.h"
+
+namespace muster::worker {
+
+class RankPlanner {
+ public:
+  struct Deps {
+    EventLoop& loop;
+    FileSystem& fs;
+    RankFolders& folders;
+    OfferFolders& offers;
+    const WorkFolders& work;
+    Containers& containers;
+  };
+
+  // What is in `deps`, and `options`, outlive it; it outlives the ranks that it planned.
+  RankPlanner(const Deps& deps, const SupervisorOptions& options)
+      : deps_(deps), options_(options), listeners_(options.sockets_root) {}
+  RankPlanner(const RankPlanner&) = delete;
+  RankPlanner& operator=(const RankPlanner&) = delete;
+
+  // Ranks get cgroups of their own from now on, where they can be made; removes what an earlier
+  // agent of this name left.
+  void OpenCgroups();
+
+  // Null: this worker has no such slot.
+  const v1::Slot* FindSlot(uint32_t index) const;
+
+  absl::StatusOr<RankPlan> PlanTrainer(const v1::StartRanks& start,
+                                       const v1::StartRanks::Rank& rank,
+                                       const SpecSettings& settings);
+  // Of a gang that has met. Takes its port for rank 0. What the command names and is not here is an
+  // error by AsMissing (command_rules.h).
+  absl::StatusOr<RankPlan> PlanCommand(GangStart& gang, const v1::StartRanks::Rank& rank);
+
+ private:
+  // What is the same for both kinds of rank, and its folder.
+  absl::StatusOr<RankPlan> Prepare(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
+                                   const SpecSettings& settings);
+  absl::StatusOr<std::unique_ptr<RankCgroup>> MakeCgroup(const RankPlan& plan);
+  // Fills what runs the command: as it is, or in its container.
+  absl::Status PrepareProgram(const GangStart& gang, const v1::StartRanks::Rank& rank,
+                              const CommandPlace& place, RankPlan& plan);
+  absl::Status PrepareContainer(const GangStart& gang, const v1::StartRanks::Rank& rank,
+                                const CommandPlace& place, RankPlan& plan);
+  // Where it runs on this machine; NOT_FOUND: that is not there.
+  absl::StatusOr<std::string> WorkFolder(const GangStart& gang);
+  // The slots whose GPUs a command's rank sees.
+  std::vector<uint32_t> VisibleSlots(const v1::StartRanks& start,
+                                     const v1::StartRanks::Rank& rank) const;
+  // UUIDs of the GPUs among these slots.
+  std::string GpusOf(const std::vector<uint32_t>& slots) const;
+
+  const Deps deps_;
+  const SupervisorOptions& options_;
+  CommandListeners listeners_;
+  std::unique_ptr<RankCgroups> cgroups_;  // where they can be made
+};
+
+}  // namespace muster::worker
