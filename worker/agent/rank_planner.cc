@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "worker/agent/process_scan.h"
@@ -39,6 +40,13 @@ Launch MakeLaunch(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
   return launch;
 }
 
+// As CUDA_VISIBLE_DEVICES takes them.
+std::string JoinUuids(const std::vector<const v1::Slot*>& gpus) {
+  return absl::StrJoin(gpus, ",", [](std::string* text, const v1::Slot* gpu) {
+    absl::StrAppend(text, gpu->uuid());
+  });
+}
+
 }  // namespace
 
 void RankPlanner::OpenCgroups() {
@@ -56,13 +64,6 @@ absl::StatusOr<std::unique_ptr<RankCgroup>> RankPlanner::MakeCgroup(const RankPl
   return cgroups_->Make(cgroups_->can_limit_memory() ? plan.memory_bytes : 0);
 }
 
-const v1::Slot* RankPlanner::FindSlot(uint32_t index) const {
-  for (const v1::Slot& slot : options_.slots) {
-    if (slot.index() == index) return &slot;
-  }
-  return nullptr;
-}
-
 std::vector<uint32_t> RankPlanner::VisibleSlots(const v1::StartRanks& start,
                                                 const v1::StartRanks::Rank& rank) const {
   // With one GPU each, scripts written for torchrun take device LOCAL_RANK: so each rank sees those
@@ -77,14 +78,13 @@ std::vector<uint32_t> RankPlanner::VisibleSlots(const v1::StartRanks& start,
   return slots;
 }
 
-std::string RankPlanner::GpusOf(const std::vector<uint32_t>& slots) const {
-  std::string uuids;
+std::vector<const v1::Slot*> RankPlanner::GpusAmong(const std::vector<uint32_t>& slots) const {
+  std::vector<const v1::Slot*> gpus;
   for (const uint32_t index : slots) {
-    const v1::Slot* slot = FindSlot(index);
-    if (slot == nullptr || slot->kind() != v1::GPU) continue;
-    absl::StrAppend(&uuids, uuids.empty() ? "" : ",", slot->uuid());
+    const v1::Slot* slot = FindSlot(options_.slots, index);
+    if (slot != nullptr && slot->kind() == v1::GPU) gpus.push_back(slot);
   }
-  return uuids;
+  return gpus;
 }
 
 absl::StatusOr<RankPlan> RankPlanner::Prepare(const v1::StartRanks& start,
@@ -120,7 +120,7 @@ absl::StatusOr<RankPlan> RankPlanner::PlanTrainer(const v1::StartRanks& start,
                                                   const v1::StartRanks::Rank& rank,
                                                   const SpecSettings& settings) {
   MUSTER_ASSIGN_OR_RETURN(RankPlan plan, Prepare(start, rank, settings));
-  const std::string visible_gpus = GpusOf(plan.slots);
+  const std::string visible_gpus = JoinUuids(GpusAmong(plan.slots));
   const std::string launch_path = plan.folder + "/launch.json";
   plan.command.program = options_.trainer;
   plan.command.argv = {options_.trainer, "--launch", launch_path};
@@ -161,7 +161,7 @@ absl::StatusOr<RankPlan> RankPlanner::PlanCommand(GangStart& gang,
   plan.job_name = gang.start.job_name();
   plan.checkpoint_root = gang.start.checkpoint_root();
   place.visible_slots = VisibleSlots(gang.start, rank);
-  place.visible_gpus = GpusOf(place.visible_slots);
+  place.visible_gpus = JoinUuids(GpusAmong(place.visible_slots));
   plan.command.link = false;
   MUSTER_RETURN_IF_ERROR(gang.settings.command->image.empty()
                              ? PrepareProgram(gang, rank, place, plan)
@@ -210,10 +210,7 @@ absl::Status RankPlanner::PrepareContainer(const GangStart& gang, const v1::Star
   run.environment = CommandEnvironment({}, gang.start, rank, settings, gang.facts, place);
   run.cpus = plan.cpus.cpus;
   run.memory_bytes = plan.memory_bytes;
-  for (const uint32_t index : place.visible_slots) {
-    const v1::Slot* slot = FindSlot(index);
-    if (slot != nullptr && slot->kind() == v1::GPU) run.gpus.push_back(index);
-  }
+  for (const v1::Slot* gpu : GpusAmong(place.visible_slots)) run.gpus.push_back(gpu->index());
   // What the environment names is reached by the same paths inside.
   run.mounts = {{place.socket, place.socket}};
   const std::pair<const std::string*, bool> folders[] = {{&place.checkpoint_directory, false},

@@ -49,9 +49,6 @@ class RankPlanner {
   // agent of this name left.
   void OpenCgroups();
 
-  // Null: this worker has no such slot.
-  const v1::Slot* FindSlot(uint32_t index) const;
-
   absl::StatusOr<RankPlan> PlanTrainer(const v1::StartRanks& start,
                                        const v1::StartRanks::Rank& rank,
                                        const SpecSettings& settings);
@@ -74,8 +71,7 @@ class RankPlanner {
   // The slots whose GPUs a command's rank sees.
   std::vector<uint32_t> VisibleSlots(const v1::StartRanks& start,
                                      const v1::StartRanks::Rank& rank) const;
-  // UUIDs of the GPUs among these slots.
-  std::string GpusOf(const std::vector<uint32_t>& slots) const;
+  std::vector<const v1::Slot*> GpusAmong(const std::vector<uint32_t>& slots) const;
 
   const Deps deps_;
   const SupervisorOptions& options_;

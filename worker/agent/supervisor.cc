@@ -112,7 +112,7 @@ absl::Status Supervisor::Start(const v1::StartRanks& start, uint64_t session_ter
   context.session_term = session_term;
   for (const v1::StartRanks::Rank& rank : start.ranks()) {
     for (const uint32_t slot : rank.slots()) {
-      if (planner_.FindSlot(slot) != nullptr) context.slots.insert(slot);
+      if (FindSlot(options_.slots, slot) != nullptr) context.slots.insert(slot);
       if (IsBusy(slot)) context.busy_slots.insert(slot);
     }
   }

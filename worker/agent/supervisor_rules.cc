@@ -182,6 +182,13 @@ absl::StatusOr<SpecSettings> CheckStart(const v1::StartRanks& start, const Start
   return settings;
 }
 
+const v1::Slot* FindSlot(const std::vector<v1::Slot>& slots, uint32_t index) {
+  for (const v1::Slot& slot : slots) {
+    if (slot.index() == index) return &slot;
+  }
+  return nullptr;
+}
+
 absl::Status CheckDevices(const v1::StartRanks& start, const SpecSettings& settings,
                           const std::vector<v1::Slot>& slots) {
   if (settings.gpus == 0) return absl::OkStatus();

@@ -75,6 +75,9 @@ struct StartContext {
 absl::StatusOr<SpecSettings> CheckStart(const v1::StartRanks& start, const StartContext& context,
                                         const AttemptFences& fences, SpecReader& specs);
 
+// Null: there is no such slot.
+const v1::Slot* FindSlot(const std::vector<v1::Slot>& slots, uint32_t index);
+
 // FAILED_PRECONDITION unless each rank gets as many GPUs, and of the type, as its spec asks for:
 // placing them was the controller's work, giving them is this worker's.
 absl::Status CheckDevices(const v1::StartRanks& start, const SpecSettings& settings,
