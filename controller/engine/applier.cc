@@ -7,6 +7,16 @@
 #include "common/base/log.h"
 
 namespace muster::controller {
+namespace {
+
+// News of ranks that go well: their agent keeps them until they are durable, and works on.
+bool NobodyWaitsFor(const Event& event) {
+  if (const auto* ack = std::get_if<AssignmentAcked>(&event)) return ack->refusal.empty();
+  const auto* report = std::get_if<RankReport>(&event);
+  return report != nullptr && (report->kind != RankReport::Kind::kExited || report->succeeded);
+}
+
+}  // namespace
 
 Applier::Applier(std::unique_ptr<StateStore> store, Snapshot initial, Clock& clock,
                  Policies policies, Hooks hooks)
@@ -27,8 +37,12 @@ void Applier::Post(Item item) {
 }
 
 void Applier::PostAll(std::vector<Item> items) {
+  const bool may_wait = std::all_of(items.begin(), items.end(),
+                                    [](const Item& item) { return NobodyWaitsFor(item.event); });
+  const absl::Duration now = clock_.SinceBoot();
   absl::Status refused;
   size_t queued = 0;
+  bool is_due_sooner = false;
   {
     MutexLock lock(mutex_);
     refused = closed_;
@@ -36,10 +50,21 @@ void Applier::PostAll(std::vector<Item> items) {
       queued = std::min(items.size(), kMaxQueued - std::min(kMaxQueued, queue_.size()));
       for (size_t i = 0; i < queued; ++i) queue_.push_back(std::move(items[i]));
     }
+    if (queued > 0) {
+      const absl::Duration due = may_wait && queue_.size() < kEnough ? now + kPatience : now;
+      is_due_sooner = due < due_;
+      due_ = std::min(due_, due);
+    }
   }
-  if (queued > 0 && wake_up_) wake_up_();
+  if (is_due_sooner && wake_up_) wake_up_();
   if (refused.ok()) refused = absl::UnavailableError("the controller is overloaded; try again");
   for (size_t i = queued; i < items.size(); ++i) items[i].done(Refuse(refused));
+}
+
+absl::Duration Applier::UntilDue() const {
+  const absl::Duration now = clock_.SinceBoot();
+  MutexLock lock(mutex_);
+  return std::max(absl::ZeroDuration(), due_ - now);
 }
 
 bool Applier::RunOnce() {
@@ -52,6 +77,7 @@ bool Applier::RunOnce() {
       batch.push_back(std::move(queue_.front()));
       queue_.pop_front();
     }
+    due_ = queue_.empty() ? absl::InfiniteDuration() : absl::ZeroDuration();
   }
   if (batch.empty()) return false;
   RunBatch(std::move(batch));
@@ -139,6 +165,7 @@ void Applier::Close(const absl::Status& why) {
     MutexLock lock(mutex_);
     if (closed_.ok()) closed_ = why;
     left.swap(queue_);
+    due_ = absl::InfiniteDuration();
   }
   for (Item& item : left) item.done(Refuse(why));
 }

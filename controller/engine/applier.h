@@ -28,6 +28,10 @@ class Applier {
  public:
   static constexpr size_t kMaxQueued = 1u << 16;
   static constexpr size_t kMaxBatch = 512;
+  // What nobody waits for lies this long at most, so that others come to share its commit, and no
+  // longer once so many are queued.
+  static constexpr absl::Duration kPatience = absl::Milliseconds(5);
+  static constexpr size_t kEnough = 64;
 
   struct Item {
     Event event;
@@ -57,10 +61,13 @@ class Applier {
   void Post(Item item);
   // The same for several, which go into one batch as far as it has room.
   void PostAll(std::vector<Item> items);
-  // Called after each Post or PostAll that queued something; set before the first one.
+  // Called after each Post or PostAll that made UntilDue shorter; set before the first one.
   void SetWakeUp(std::function<void()> wake_up) { wake_up_ = std::move(wake_up); }
 
-  // Applies one batch; false when nothing was queued. One thread.
+  // How long what is queued may wait for RunOnce: not at all, kPatience at most, or for ever when
+  // nothing is queued. Thread-safe.
+  absl::Duration UntilDue() const;
+  // Applies one batch, due or not; false when nothing was queued. One thread.
   bool RunOnce();
   // Answers everything that is queued, now and later, UNAVAILABLE.
   void Close(const absl::Status& why);
@@ -90,6 +97,8 @@ class Applier {
 
   mutable Mutex mutex_;
   std::deque<Item> queue_ MUSTER_GUARDED_BY(mutex_);
+  // Since boot.
+  absl::Duration due_ MUSTER_GUARDED_BY(mutex_) = absl::InfiniteDuration();
   absl::Status closed_ MUSTER_GUARDED_BY(mutex_);  // OK while open
   std::shared_ptr<const Snapshot> current_ MUSTER_GUARDED_BY(mutex_);
 };

@@ -304,7 +304,10 @@ class EngineImpl final : public Engine {
 
   // Declared before what wakes them; stopped before anything that they use goes.
   LoopThread applier_thread_{"applier", [this] {
-                               while (!stopped_ && applier_.RunOnce()) {
+                               while (!stopped_) {
+                                 const absl::Duration wait = applier_.UntilDue();
+                                 if (wait > absl::ZeroDuration()) return wait;
+                                 applier_.RunOnce();
                                }
                                return absl::InfiniteDuration();
                              }};
