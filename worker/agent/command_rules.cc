@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "absl/container/btree_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -122,64 +122,57 @@ std::vector<std::string> CommandEnvironment(const std::vector<std::string>& base
                                             const v1::StartRanks::Rank& rank,
                                             const CommandSettings& settings, const GangFacts& facts,
                                             const CommandPlace& place) {
-  // Names and values that live elsewhere: a start makes as few texts as it can.
-  absl::btree_map<absl::string_view, absl::string_view> variables;
-  for (const std::string& entry : base) {
-    variables.insert(std::pair<absl::string_view, absl::string_view>(
-        absl::StrSplit(entry, absl::MaxSplits('=', 1))));
-  }
-  const std::string threads = absl::StrCat(place.threads);
-  variables["OMP_NUM_THREADS"] = threads;
-  // A log should show at once what Python prints.
-  variables.insert({"PYTHONUNBUFFERED", "1"});
-  for (const auto& [name, value] : settings.env) variables[name] = value;
+  std::vector<std::string> environment;
+  absl::flat_hash_set<absl::string_view> named;
+  const auto add = [&](absl::string_view name, absl::string_view value) {
+    if (named.insert(name).second) environment.push_back(absl::StrCat(name, "=", value));
+  };
+  add(kRankDirVariable, place.folder);
 
   const v1::Fence& fence = start.fence();
   const std::string rank_text = absl::StrCat(rank.rank());
   const std::string world = absl::StrCat(start.world_size());
-  const std::pair<const char*, std::string> contract[] = {
-      {"MASTER_ADDR", facts.master_address},
-      {"MASTER_PORT", absl::StrCat(facts.master_port)},
-      {"RANK", rank_text},
-      {"WORLD_SIZE", world},
-      {"LOCAL_RANK", absl::StrCat(rank.local_rank())},
-      {"LOCAL_WORLD_SIZE", absl::StrCat(start.ranks_size())},
-      {"GROUP_RANK", absl::StrCat(start.group_rank())},
-      {"GROUP_WORLD_SIZE", absl::StrCat(start.group_world_size())},
-      {"ROLE_NAME", "default"},
-      {"ROLE_RANK", rank_text},
-      {"ROLE_WORLD_SIZE", world},
-      {"TORCHELASTIC_RESTART_COUNT", absl::StrCat(fence.attempt() - 1)},
-      {"TORCHELASTIC_MAX_RESTARTS", absl::StrCat(settings.max_restarts)},
-      {"TORCHELASTIC_RUN_ID", absl::StrCat("muster-", fence.job_id())},
-      // Rank 0 itself serves the store at MASTER_PORT.
-      {"TORCHELASTIC_USE_AGENT_STORE", "False"},
-      {"CUDA_VISIBLE_DEVICES", place.visible_gpus},
-      {"MUSTER_JOB_ID", absl::StrCat(fence.job_id())},
-      {"MUSTER_JOB_NAME", start.job_name()},
-      {"MUSTER_ATTEMPT", absl::StrCat(fence.attempt())},
-      {"MUSTER_WORKER", place.worker},
-      {"MUSTER_SOCKET", place.socket},
-      {"MUSTER_CHECKPOINT_DIR", place.checkpoint_directory},
-      {"MUSTER_RESUME", facts.resume_path},
-      {"MUSTER_RESUME_STEP", absl::StrCat(facts.resume_step)},
-      // The signal that says: save and leave.
-      {"MUSTER_SAVE_SIGNAL", "SIGTERM"},
-  };
-  for (const auto& [name, value] : contract) variables[name] = value;
-  const std::string array_id = absl::StrCat(start.array_id());
-  const std::string array_index = absl::StrCat(start.array_index());
+  add("MASTER_ADDR", facts.master_address);
+  add("MASTER_PORT", absl::StrCat(facts.master_port));
+  add("RANK", rank_text);
+  add("WORLD_SIZE", world);
+  add("LOCAL_RANK", absl::StrCat(rank.local_rank()));
+  add("LOCAL_WORLD_SIZE", absl::StrCat(start.ranks_size()));
+  add("GROUP_RANK", absl::StrCat(start.group_rank()));
+  add("GROUP_WORLD_SIZE", absl::StrCat(start.group_world_size()));
+  add("ROLE_NAME", "default");
+  add("ROLE_RANK", rank_text);
+  add("ROLE_WORLD_SIZE", world);
+  add("TORCHELASTIC_RESTART_COUNT", absl::StrCat(fence.attempt() - 1));
+  add("TORCHELASTIC_MAX_RESTARTS", absl::StrCat(settings.max_restarts));
+  add("TORCHELASTIC_RUN_ID", absl::StrCat("muster-", fence.job_id()));
+  // Rank 0 itself serves the store at MASTER_PORT.
+  add("TORCHELASTIC_USE_AGENT_STORE", "False");
+  add("CUDA_VISIBLE_DEVICES", place.visible_gpus);
+  add("MUSTER_JOB_ID", absl::StrCat(fence.job_id()));
+  add("MUSTER_JOB_NAME", start.job_name());
+  add("MUSTER_ATTEMPT", absl::StrCat(fence.attempt()));
+  add("MUSTER_WORKER", place.worker);
+  add("MUSTER_SOCKET", place.socket);
+  add("MUSTER_CHECKPOINT_DIR", place.checkpoint_directory);
+  add("MUSTER_RESUME", facts.resume_path);
+  add("MUSTER_RESUME_STEP", absl::StrCat(facts.resume_step));
+  // The signal that says: save and leave.
+  add("MUSTER_SAVE_SIGNAL", "SIGTERM");
   if (start.array_id() != 0) {
-    variables["MUSTER_ARRAY_ID"] = array_id;
-    variables["MUSTER_ARRAY_INDEX"] = array_index;
+    add("MUSTER_ARRAY_ID", absl::StrCat(start.array_id()));
+    add("MUSTER_ARRAY_INDEX", absl::StrCat(start.array_index()));
   }
-  variables.erase(kRankDirVariable);
-  std::vector<std::string> environment;
-  environment.reserve(variables.size() + 1);
-  environment.push_back(absl::StrCat(kRankDirVariable, "=", place.folder));
-  for (const auto& [name, value] : variables) {
-    environment.push_back(absl::StrCat(name, "=", value));
+
+  for (const auto& [name, value] : settings.env) add(name, value);
+  add("OMP_NUM_THREADS", absl::StrCat(place.threads));
+  for (const absl::string_view entry : base) {
+    const std::pair<absl::string_view, absl::string_view> variable =
+        absl::StrSplit(entry, absl::MaxSplits('=', 1));
+    add(variable.first, variable.second);
   }
+  // A log should show at once what Python prints.
+  add("PYTHONUNBUFFERED", "1");
   return environment;
 }
 

@@ -56,8 +56,9 @@ struct CommandPlace {
   std::string visible_gpus;
 };
 
-// The whole environment: `base` (NAME=value), then the job's, then the contract, each laid over the
-// one before. MUSTER_RANK_DIR comes first, where a scan of /proc finds it. (P)
+// The whole environment: the contract, then what the job sets, then `base` (NAME=value), where a name
+// has the first value that is given. MUSTER_RANK_DIR stands in front, where a scan of /proc finds it.
+// (P)
 std::vector<std::string> CommandEnvironment(const std::vector<std::string>& base,
                                             const v1::StartRanks& start,
                                             const v1::StartRanks::Rank& rank,
