@@ -1,6 +1,7 @@
 #include "worker/agent/command_listener.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -60,8 +61,15 @@ CommandListener::~CommandListener() {
   if (!own_folder_.empty()) ::rmdir(own_folder_.c_str());
 }
 
+UniqueFd CommandListener::Accept() {
+  // Most ranks never connect, and accept4 makes the new socket before it sees that none waits.
+  pollfd waiting = {fd_.get(), POLLIN, 0};
+  if (::poll(&waiting, 1, 0) <= 0) return UniqueFd();
+  return UniqueFd(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+}
+
 void CommandListener::DropWaiting() {
-  while (UniqueFd(::accept4(fd_.get(), nullptr, nullptr, SOCK_CLOEXEC)).valid()) {
+  while (Accept().valid()) {
   }
 }
 

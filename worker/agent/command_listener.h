@@ -27,6 +27,8 @@ class CommandListener {
 
   const std::string& path() const { return path_; }
   int fd() const { return fd_.get(); }
+  // A connection that somebody made, close-on-exec and non-blocking; invalid: none waits.
+  UniqueFd Accept();
   // Ends the connections that nobody accepted: those who made them are gone.
   void DropWaiting();
 

@@ -1,7 +1,6 @@
 #include "worker/agent/command_socket.h"
 
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <utility>
 #include <vector>
@@ -28,7 +27,7 @@ CommandSocket::~CommandSocket() {
 }
 
 void CommandSocket::Accept() {
-  UniqueFd fd(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  UniqueFd fd = listener_.Accept();
   if (!fd.valid()) return;
   const ConnectionId id = next_++;
   RankLink::Handlers handlers;
