@@ -1,5 +1,5 @@
 // A thread for work that would hold up the agent's loop: reading and writing checkpoints of
-// commands.
+// commands, running ranks' programs.
 //
 // Jobs run one at a time, in order; what a job returns runs on the loop afterwards.
 #pragma once

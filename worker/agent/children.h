@@ -4,7 +4,8 @@
 // tells whether anything of a rank that has ended is left, where a scan of /proc looks at every
 // process of the machine.
 //
-// One thread, the one that starts the ranks.
+// Orphans come to the first thread; a rank's leader is a child of the thread that started it, whose
+// list nobody looks at. One thread.
 #pragma once
 
 #include <sys/types.h>

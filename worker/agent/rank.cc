@@ -49,25 +49,10 @@ const char* Outcome(const v1::RankEvent& event) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Rank>> Rank::Start(const RankDeps& deps, RankPlan plan) {
-  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<RankProcess> process,
-                          RankProcess::Start(plan.command, deps.children));
-  auto rank = std::unique_ptr<Rank>(new Rank(deps, std::move(plan), std::move(process)));
-  deps.registry.Add(metric::kWorkerRanksStartedTotal);
-  // A command need not say anything: it runs when it exists.
-  const bool tells = rank->container_ != nullptr && rank->container_->by_podman();
-  if (rank->plan_.is_command && !tells) {
-    rank->ReportRunning();
-  } else {
-    deps.host.OnRankEvent(rank->MakeEvent(v1::RankEvent::STARTED));
-  }
-  return rank;
-}
-
-Rank::Rank(const RankDeps& deps, RankPlan plan, std::unique_ptr<RankProcess> process)
+Rank::Rank(const RankDeps& deps, RankPlan plan, StartedProcess process)
     : deps_(deps),
       plan_(std::move(plan)),
-      process_(std::move(process)),
+      process_(std::make_unique<RankProcess>(std::move(process), deps.children)),
       joules_at_start_(deps_.energy.Joules(plan_.slots)),
       logs_(deps.fs, deps.spool, MakeRankKey(plan_.fence, plan_.rank), plan_.folder) {
   progress_.phase = plan_.is_command ? "run" : "start";
@@ -112,6 +97,14 @@ Rank::Rank(const RankDeps& deps, RankPlan plan, std::unique_ptr<RankProcess> pro
   }
   deps_.loop.Watch(process_->exit_fd(), POLLIN, [this](short) { ClearRemains(); });
   log_timer_ = deps_.loop.After(kLogInterval, [this] { PumpLogs(); });
+  deps_.registry.Add(metric::kWorkerRanksStartedTotal);
+  // A command need not say anything: it runs when it exists.
+  const bool tells = container_ != nullptr && container_->by_podman();
+  if (plan_.is_command && !tells) {
+    ReportRunning();
+  } else {
+    deps_.host.OnRankEvent(MakeEvent(v1::RankEvent::STARTED));
+  }
 }
 
 Rank::~Rank() {
@@ -368,14 +361,14 @@ void Rank::OnKillInVain() {
   if (!trouble.empty()) {
     unkillable_ = true;
     return deps_.host.OnUnkillable(
-        *this, absl::StrCat("job ", plan_.fence.job_id(), ", rank ", plan_.rank, ": ", trouble,
+        key(), absl::StrCat("job ", plan_.fence.job_id(), ", rank ", plan_.rank, ": ", trouble,
                             "; it holds its slots until its container is gone"));
   }
   std::vector<pid_t> living = FindProcesses(process_->pid(), plan_.folder);
   if (living.empty()) living.push_back(process_->pid());
   unkillable_ = true;
   deps_.host.OnUnkillable(
-      *this, absl::StrCat("process ", living.front(), " of job ", plan_.fence.job_id(), ", rank ",
+      key(), absl::StrCat("process ", living.front(), " of job ", plan_.fence.job_id(), ", rank ",
                           plan_.rank, ", did not die within ", HumanDuration(deps_.kill_patience),
                           " of SIGKILL; it holds its slots until it does"));
 }

@@ -47,7 +47,7 @@ class RankHost {
   virtual void OnStoreLine(Rank& rank, StoreLine line) = 0;
   virtual void OnPhaseChange() = 0;
   // What of it was killed a while ago still lives. Said once.
-  virtual void OnUnkillable(const Rank& rank, const std::string& what) = 0;
+  virtual void OnUnkillable(const RankKey& key, const std::string& what) = 0;
   virtual bool LeaseAllowsPublish() = 0;
   // Nothing of a job that has this one rank writes under its root any more, nor can another attempt
   // have begun.
@@ -93,10 +93,9 @@ struct RankPlan {
 
 class Rank {
  public:
-  // Starts the process and reports STARTED, or RUNNING of a command; of one in a podman container
-  // RUNNING comes when its program runs. Errors are RankProcess::Start's; then nothing was
-  // reported.
-  static absl::StatusOr<std::unique_ptr<Rank>> Start(const RankDeps& deps, RankPlan plan);
+  // Takes over the process that was started by the plan's command and reports STARTED, or RUNNING
+  // of a command; of one in a podman container RUNNING comes when its program runs.
+  Rank(const RankDeps& deps, RankPlan plan, StartedProcess process);
   ~Rank();
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
@@ -118,7 +117,6 @@ class Rank {
   void Reply(const StoreReplyLine& reply) { Tell(reply); }
 
  private:
-  Rank(const RankDeps& deps, RankPlan plan, std::unique_ptr<RankProcess> process);
   void Tell(const AgentLine& line);
   void OnLine(RankLine line);
   // A command's: what is no good is answered, not punished.

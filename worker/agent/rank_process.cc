@@ -166,12 +166,8 @@ std::vector<char*> PointersTo(const std::vector<std::string>& texts) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RankProcess>> RankProcess::Start(const RankCommand& command,
-                                                                Children& children) {
-  static UniqueFd null;
-  if (!null.valid()) {
-    MUSTER_ASSIGN_OR_RETURN(null, OpenFile("/dev/null", O_RDONLY));
-  }
+absl::StatusOr<StartedProcess> LaunchProcess(const RankCommand& command) {
+  MUSTER_ASSIGN_OR_RETURN(const UniqueFd null, OpenFile("/dev/null", O_RDONLY));
   const int append = O_WRONLY | O_CREAT | O_APPEND;
   MUSTER_ASSIGN_OR_RETURN(const UniqueFd out,
                           OpenFile(command.log_directory + "/stdout.log", append));
@@ -219,8 +215,21 @@ absl::StatusOr<std::unique_ptr<RankProcess>> RankProcess::Start(const RankComman
     }
     return ErrnoStatus(failure.error, failure.step, command.program);
   }
-  return std::unique_ptr<RankProcess>(
-      new RankProcess(children, pid, std::move(exit_fd), std::move(link)));
+  return StartedProcess{pid, std::move(exit_fd), std::move(link)};
+}
+
+RankProcess::RankProcess(StartedProcess process, Children& children)
+    : children_(children),
+      pid_(process.pid),
+      exit_fd_(std::move(process.exit_fd)),
+      link_(std::move(process.link)) {
+  children_.AddLeader(pid_);
+}
+
+absl::StatusOr<std::unique_ptr<RankProcess>> RankProcess::Start(const RankCommand& command,
+                                                                Children& children) {
+  MUSTER_ASSIGN_OR_RETURN(StartedProcess process, LaunchProcess(command));
+  return std::make_unique<RankProcess>(std::move(process), children);
 }
 
 RankProcess::~RankProcess() {

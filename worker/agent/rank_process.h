@@ -1,11 +1,11 @@
-// One rank's process: forked by the agent's own long-lived thread, in a process group of its own,
+// One rank's process: forked by a long-lived thread of the agent's, in a process group of its own,
 // and dead at the latest when that thread is.
 //
 // The child sets PR_SET_PDEATHSIG=SIGKILL and checks its parent after it, so there is no moment at
 // which it could be left behind. It keeps three descriptors (stdin from /dev/null, stdout and
 // stderr appended to files) and, where one is wanted, the link's end; all others are closed. The
 // leader is reaped only when its whole group is dead, so that the group's number cannot come to
-// name strangers. One thread: the one that called Start.
+// name strangers.
 #pragma once
 
 #include <sys/types.h>
@@ -38,12 +38,24 @@ struct ExitStatus {
   int signal = 0;  // 0: it exited by itself
 };
 
+// A process that nobody looks after yet.
+struct StartedProcess {
+  pid_t pid = 0;
+  UniqueFd exit_fd;  // its pidfd
+  UniqueFd link;     // the agent's end, if there is one
+};
+
+// NOT_FOUND, PERMISSION_DENIED: the program or a file cannot be opened; RESOURCE_EXHAUSTED: no
+// process or memory left; INTERNAL: anything else. The message names the program and the step that
+// failed. Returns once the program runs; what the calling thread starts dies with it. Any thread.
+absl::StatusOr<StartedProcess> LaunchProcess(const RankCommand& command);
+
+// One thread, not that of LaunchProcess by need.
 class RankProcess {
  public:
-  // NOT_FOUND, PERMISSION_DENIED: the program or a file cannot be opened; RESOURCE_EXHAUSTED: no
-  // process or memory left; INTERNAL: anything else. The message names the program and the step
-  // that failed. Returns once the program runs.
   // `children` outlives it and knows it as a leader until it is reaped.
+  RankProcess(StartedProcess process, Children& children);
+  // Both on this thread; errors are LaunchProcess's.
   static absl::StatusOr<std::unique_ptr<RankProcess>> Start(const RankCommand& command,
                                                             Children& children);
   // Kills what still runs; waits for the leader only.
@@ -66,11 +78,6 @@ class RankProcess {
   void Reap();
 
  private:
-  RankProcess(Children& children, pid_t pid, UniqueFd exit_fd, UniqueFd link)
-      : children_(children), pid_(pid), exit_fd_(std::move(exit_fd)), link_(std::move(link)) {
-    children_.AddLeader(pid_);
-  }
-
   Children& children_;
   const pid_t pid_;
   UniqueFd exit_fd_;

@@ -51,7 +51,11 @@ Supervisor::Supervisor(const SupervisorDeps& deps, SupervisorOptions options)
       background_(deps.loop.mailbox()),
       work_(deps.fs, options_.work_root, options_.upload_cache, deps.uploads, deps.loop.mailbox()),
       containers_(deps.loop, deps.fs, children_, options_.containers),
-      planner_({deps.loop, deps.fs, folders_, offers_, work_, containers_}, options_) {}
+      planner_({deps.loop, deps.fs, folders_, offers_, work_, containers_}, options_),
+      starts_(deps.loop.mailbox(),
+              [this](RankStarts::Starting starting, absl::StatusOr<StartedProcess> process) {
+                OnStarted(std::move(starting), std::move(process));
+              }) {}
 
 Supervisor::~Supervisor() = default;
 
@@ -84,6 +88,9 @@ std::set<uint32_t> Supervisor::BusySlots() const {
   for (const auto& [key, rank] : ranks_) {
     busy.insert(rank->plan().slots.begin(), rank->plan().slots.end());
   }
+  starts_.ForEach([&](const RankStarts::Starting& starting) {
+    busy.insert(starting.plan.slots.begin(), starting.plan.slots.end());
+  });
   gangs_.ForEachRank([&](const v1::Fence&, const v1::StartRanks::Rank& rank) {
     busy.insert(rank.slots().begin(), rank.slots().end());
   });
@@ -96,6 +103,8 @@ bool Supervisor::IsBusy(uint32_t slot) const {
   };
   bool busy = std::any_of(ranks_.begin(), ranks_.end(),
                           [&](const auto& rank) { return holds(rank.second->plan().slots); });
+  starts_.ForEach(
+      [&](const RankStarts::Starting& starting) { busy = busy || holds(starting.plan.slots); });
   gangs_.ForEachRank([&](const v1::Fence&, const v1::StartRanks::Rank& rank) {
     busy = busy || holds(rank.slots());
   });
@@ -162,27 +171,43 @@ void Supervisor::OnGangReady(GangStart gang, const absl::Status& status) {
 
 void Supervisor::StartOne(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
                           absl::StatusOr<RankPlan> plan) {
-  const RankKey key = MakeRankKey(start.fence(), rank.rank());
-  absl::Status status = plan.status();
   if (plan.ok()) {
-    const bool by_itself = plan->is_command && !plan->container.has_value();
-    auto started = Rank::Start({deps_.loop, deps_.fs, deps_.spool, deps_.registry, children_,
-                                containers_, deps_.energy, options_.kill_patience, *this},
-                               *std::move(plan));
-    status = started.status();
-    // It is there but cannot be run, as a script whose interpreter is missing.
-    if (by_itself && (absl::IsNotFound(status) || absl::IsPermissionDenied(status))) {
-      status = AsMissing(status, v1::RankEvent::ON_WORKER);
-    }
-    if (started.ok()) ranks_[key] = *std::move(started);
+    starts_.Begin(*std::move(plan));
+  } else {
+    OnNotStarted(start.fence(), rank.rank(), plan.status());
   }
-  if (status.ok()) return;
+}
+
+void Supervisor::OnStarted(RankStarts::Starting starting, absl::StatusOr<StartedProcess> process) {
+  RankPlan& plan = starting.plan;
+  const RankKey key = MakeRankKey(plan.fence, plan.rank);
+  unkillable_.erase(key);
+  if (process.ok()) {
+    auto rank = std::make_unique<Rank>(
+        RankDeps{deps_.loop, deps_.fs, deps_.spool, deps_.registry, children_, containers_,
+                 deps_.energy, options_.kill_patience, *this},
+        std::move(plan), *std::move(process));
+    Rank& started = *(ranks_[key] = std::move(rank));
+    if (starting.stop.has_value()) started.Stop(*starting.stop);
+  } else {
+    const bool by_itself = plan.is_command && !plan.container.has_value();
+    const absl::Status& why = process.status();
+    // It is there but cannot be run, as a script whose interpreter is missing.
+    const bool is_missing = by_itself && (absl::IsNotFound(why) || absl::IsPermissionDenied(why));
+    OnNotStarted(plan.fence, plan.rank,
+                 is_missing ? AsMissing(why, v1::RankEvent::ON_WORKER) : why);
+    ReleaseWork(plan.fence);
+  }
+  deps_.sink.OnRanksChanged();
+}
+
+void Supervisor::OnNotStarted(const v1::Fence& fence, uint32_t rank, const absl::Status& why) {
   Log(LogLevel::kError, "rank_not_started",
-      {{"job", key.job_id}, {"rank", key.rank}, {"error", status.ToString()}});
+      {{"job", fence.job_id()}, {"rank", rank}, {"error", why.ToString()}});
   ExitFacts facts;
-  facts.start_error = status;
-  ReportNeverRan(start.fence(), rank.rank(), facts);
-  finished_.Add(key);
+  facts.start_error = why;
+  ReportNeverRan(fence, rank, facts);
+  finished_.Add(MakeRankKey(fence, rank));
 }
 
 void Supervisor::ReportNeverRan(const v1::Fence& fence, uint32_t rank, const ExitFacts& facts) {
@@ -211,14 +236,22 @@ void Supervisor::StopWaiting(const StopRequest& request,
   if (!gangs.empty()) deps_.sink.OnRanksChanged();
 }
 
+void Supervisor::StopRanks(const StopRequest& request,
+                           const std::function<bool(const RankKey&)>& wanted) {
+  for (const auto& [key, rank] : ranks_) {
+    if (wanted(key)) rank->Stop(request);
+  }
+  starts_.Stop(request, deps_.loop.clock().SinceBoot(), wanted);
+}
+
 void Supervisor::Stop(const v1::StopRanks& stop) {
   const v1::Fence& fence = stop.fence();
   fences_.RaiseTo(fence.job_id(), fence.attempt() + 1);
   const StopRequest request{stop.mode(), absl::Milliseconds(std::max<int64_t>(0, stop.grace_ms())),
                             stop.reason()};
-  for (const auto& [key, rank] : ranks_) {
-    if (key.job_id == fence.job_id() && key.attempt <= fence.attempt()) rank->Stop(request);
-  }
+  StopRanks(request, [&](const RankKey& key) {
+    return key.job_id == fence.job_id() && key.attempt <= fence.attempt();
+  });
   StopWaiting(request, [&](const v1::Fence& waiting) {
     return waiting.job_id() == fence.job_id() && waiting.attempt() <= fence.attempt();
   });
@@ -227,19 +260,17 @@ void Supervisor::Stop(const v1::StopRanks& stop) {
 void Supervisor::KillStale(const v1::Welcome::StaleRank& stale) {
   const StopRequest request{v1::StopRanks::KILL, absl::ZeroDuration(),
                             "the controller does not know this attempt any more"};
-  for (const auto& [key, rank] : ranks_) {
-    if (key.job_id == stale.job_id() && key.attempt == stale.attempt() &&
-        key.rank == stale.rank()) {
-      rank->Stop(request);
-    }
-  }
+  StopRanks(request, [&](const RankKey& key) {
+    return key.job_id == stale.job_id() && key.attempt == stale.attempt() &&
+           key.rank == stale.rank();
+  });
   StopWaiting(request, [&](const v1::Fence& waiting) {
     return waiting.job_id() == stale.job_id() && waiting.attempt() == stale.attempt();
   });
 }
 
 void Supervisor::StopAll(const StopRequest& request) {
-  for (const auto& [key, rank] : ranks_) rank->Stop(request);
+  StopRanks(request, [](const RankKey&) { return true; });
   StopWaiting(request, [](const v1::Fence&) { return true; });
 }
 
@@ -265,19 +296,38 @@ void Supervisor::Tick(absl::Duration controller_away) {
         {v1::StopRanks::TERM, kLostControllerGrace,
          absl::StrCat("the controller has been away for ", absl::FormatDuration(controller_away))});
   }
+  SayWhoDoesNotStart();
   children_.ReapOrphans();
   store_.Sweep(deps_.loop.clock().SinceBoot());
   WorkOnFolders();
 }
 
+void Supervisor::SayWhoDoesNotStart() {
+  const absl::Duration now = deps_.loop.clock().SinceBoot();
+  starts_.ForEach([&](const RankStarts::Starting& starting) {
+    const RankKey key = MakeRankKey(starting.plan.fence, starting.plan.rank);
+    const bool was_stopped = starting.stop.has_value();
+    if (!was_stopped || now - starting.stopped_at < options_.kill_patience) return;
+    if (unkillable_.contains(key)) return;
+    OnUnkillable(key, absl::StrCat("job ", key.job_id, ", rank ", key.rank, ": the start of ",
+                                   starting.plan.command.program,
+                                   " does not come to an end (does its file system hang?); it "
+                                   "holds its slots until it does"));
+  });
+}
+
 void Supervisor::ReleaseWork(const v1::Fence& fence) {
   const RankKey first = MakeRankKey(fence, 0);
-  for (const auto& [key, rank] : ranks_) {
-    const bool same = key.job_id == first.job_id && key.attempt == first.attempt &&
-                      key.generation == first.generation;
-    if (same) return;
-  }
-  work_.Release(fence);
+  const auto is_of_attempt = [&first](const RankKey& key) {
+    return key.job_id == first.job_id && key.attempt == first.attempt &&
+           key.generation == first.generation;
+  };
+  bool in_use = std::any_of(ranks_.begin(), ranks_.end(),
+                            [&](const auto& rank) { return is_of_attempt(rank.first); });
+  starts_.ForEach([&](const RankStarts::Starting& starting) {
+    in_use = in_use || is_of_attempt(MakeRankKey(starting.plan.fence, starting.plan.rank));
+  });
+  if (!in_use) work_.Release(fence);
 }
 
 void Supervisor::WorkOnFolders() {
@@ -288,11 +338,17 @@ void Supervisor::WorkOnFolders() {
 std::vector<v1::RankStatus> Supervisor::Statuses() const {
   std::vector<v1::RankStatus> statuses;
   for (const auto& [key, rank] : ranks_) rank->FillStatus(statuses.emplace_back());
-  gangs_.ForEachRank([&](const v1::Fence& fence, const v1::StartRanks::Rank& rank) {
+  const auto add = [&](const v1::Fence& fence, uint32_t rank, const char* phase) {
     v1::RankStatus& status = statuses.emplace_back();
     *status.mutable_fence() = fence;
-    status.set_rank(rank.rank());
-    status.set_phase("rendezvous");
+    status.set_rank(rank);
+    status.set_phase(phase);
+  };
+  starts_.ForEach([&](const RankStarts::Starting& starting) {
+    add(starting.plan.fence, starting.plan.rank, "start");
+  });
+  gangs_.ForEachRank([&](const v1::Fence& fence, const v1::StartRanks::Rank& rank) {
+    add(fence, rank.rank(), "rendezvous");
   });
   return statuses;
 }
@@ -309,9 +365,9 @@ void Supervisor::OnCheckpointEvent(v1::CheckpointEvent event) {
   deps_.sink.SendEvent(std::move(message));
 }
 
-void Supervisor::OnUnkillable(const Rank& rank, const std::string& what) {
+void Supervisor::OnUnkillable(const RankKey& key, const std::string& what) {
   Log(LogLevel::kError, "rank_unkillable", {{"worker", options_.worker_name}, {"error", what}});
-  unkillable_[rank.key()] = what;
+  unkillable_[key] = what;
   deps_.sink.Unfit(what);
 }
 

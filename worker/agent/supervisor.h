@@ -28,6 +28,7 @@
 #include "worker/agent/rank.h"
 #include "worker/agent/rank_folders.h"
 #include "worker/agent/rank_planner.h"
+#include "worker/agent/rank_starts.h"
 #include "worker/agent/spool.h"
 #include "worker/agent/store_relay.h"
 #include "worker/agent/supervisor_options.h"
@@ -69,8 +70,8 @@ class Supervisor final : private RankHost {
   // before the loop runs.
   absl::Status ClearLeftovers();
 
-  // OK: the ranks run, or their failure to start was reported as an event. Else why the assignment
-  // is refused.
+  // OK: the ranks will run, or their failure to start will be reported as an event. Else why the
+  // assignment is refused.
   absl::Status Start(const v1::StartRanks& start, uint64_t session_term);
   // Always taken: ranks that are not here have been reported already, and those that come later are
   // fenced.
@@ -99,7 +100,7 @@ class Supervisor final : private RankHost {
   void OnStoreLine(Rank& rank, StoreLine line) override;
   BackgroundThread& Background() override { return background_; }
   void OnPhaseChange() override { deps_.sink.HeartbeatNow(); }
-  void OnUnkillable(const Rank& rank, const std::string& what) override;
+  void OnUnkillable(const RankKey& key, const std::string& what) override;
   bool LeaseAllowsPublish() override { return deps_.sink.LeaseAllowsPublish(); }
   void GiveBackOffers(const std::string& job_root) override { offers_.GiveBack(job_root); }
   void OnGone(const RankKey& key, bool silent) override;
@@ -109,11 +110,15 @@ class Supervisor final : private RankHost {
                 absl::StatusOr<RankPlan> plan);
   void FindResume(const RankKey& key, const v1::StartRanks& start);
   void OnGangReady(GangStart gang, const absl::Status& status);
+  void OnStarted(RankStarts::Starting starting, absl::StatusOr<StartedProcess> process);
+  void OnNotStarted(const v1::Fence& fence, uint32_t rank, const absl::Status& why);
   void ReportNeverRan(const v1::Fence& fence, uint32_t rank, const ExitFacts& facts);
+  void StopRanks(const StopRequest& request, const std::function<bool(const RankKey&)>& wanted);
   void StopWaiting(const StopRequest& request, const std::function<bool(const v1::Fence&)>& wanted);
   // Removes the attempt's work folder unless ranks of it are still here.
   void ReleaseWork(const v1::Fence& fence);
   void WorkOnFolders();
+  void SayWhoDoesNotStart();
   bool IsBusy(uint32_t slot) const;
 
   const SupervisorDeps deps_;
@@ -130,6 +135,7 @@ class Supervisor final : private RankHost {
   Children children_;
   Containers containers_;
   RankPlanner planner_;
+  RankStarts starts_;
   std::map<RankKey, std::unique_ptr<Rank>> ranks_;
   std::map<RankKey, std::string> unkillable_;
   bool draining_ = false;
