@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/metrics/metric_names.h"
+#include "common/rpc/packed_queue.h"
 
 namespace muster::worker {
 namespace {
@@ -36,6 +37,13 @@ bool IsFinal(const absl::Status& status, bool ever_up) {
   }
 }
 
+// The assignment is taken, the rank runs, or it ended well: the controller need not act at once.
+bool NobodyWaitsFor(const v1::WorkerMessage& message) {
+  if (message.has_assignment_ack()) return message.assignment_ack().refusal().empty();
+  if (!message.has_rank_event()) return false;
+  return message.rank_event().kind() != v1::RankEvent::EXITED || message.rank_event().succeeded();
+}
+
 }  // namespace
 
 Session::Session(Timers& timers, ControlConnector connect, Registry& registry,
@@ -56,6 +64,7 @@ void Session::Stop() {
   stopped_ = true;
   timers_.Cancel(timer_);
   timers_.Cancel(heartbeat_timer_);
+  timers_.Cancel(say_timer_);
   if (stream_ != nullptr) stream_->Close();
   stream_.reset();
   up_ = false;
@@ -105,6 +114,8 @@ void Session::Reconnect(const absl::Status& why) {
 void Session::SetUp(bool up) {
   if (std::exchange(up_, up) == up) return;
   registry_.Set(metric::kWorkerConnected, up ? 1 : 0);
+  timers_.Cancel(say_timer_);
+  held_back_.clear();
   if (!up) handler_.OnSessionDown();
 }
 
@@ -156,15 +167,31 @@ void Session::OnWelcome(const v1::Welcome& welcome) {
 
 void Session::SendEvent(v1::WorkerMessage event) {
   const v1::WorkerMessage* numbered = outbox_.Add(std::move(event));
-  if (up_ && numbered != nullptr) stream_->Send(*numbered);
+  if (up_ && numbered != nullptr) Say(*numbered);
 }
 
 void Session::SendMessage(v1::WorkerMessage message) {
-  if (up_) stream_->Send(std::move(message));
+  if (up_) Say(std::move(message));
+}
+
+void Session::Say(v1::WorkerMessage message) {
+  const bool may_wait = NobodyWaitsFor(message);
+  const bool is_first = held_back_.empty();
+  held_back_.push_back(std::move(message));
+  if (!may_wait || held_back_.size() >= kMostPacked) return SayAll();
+  if (is_first) say_timer_ = timers_.After(kPatience, [this] { SayAll(); });
+}
+
+void Session::SayAll() {
+  timers_.Cancel(say_timer_);
+  for (v1::WorkerMessage& message : std::exchange(held_back_, {})) {
+    stream_->Send(std::move(message));
+  }
 }
 
 void Session::HeartbeatNow() {
   if (!up_) return;
+  SayAll();  // a heartbeat tells of ranks what is true after them
   timers_.Cancel(heartbeat_timer_);
   // A peer that is silent for a whole lease may be half dead: the connection stands, nobody
   // listens.

@@ -73,6 +73,10 @@ class Session {
   }
   bool LeaseHolds() const { return lease_.Holds(timers_.clock().SinceBoot()); }
 
+  // News that nobody waits for are held back this long at most, so that they travel together and
+  // share a commit.
+  static constexpr absl::Duration kPatience = absl::Milliseconds(5);
+
   // Kept until acknowledged, repeated in each new session.
   void SendEvent(v1::WorkerMessage event);
   // Dropped when the session is down.
@@ -88,6 +92,8 @@ class Session {
   void OnEnd(const absl::Status& status);
   void OnWelcomeTimeout();
   void SetUp(bool up);
+  void Say(v1::WorkerMessage message);
+  void SayAll();
 
   Timers& timers_;
   const ControlConnector connect_;
@@ -96,10 +102,12 @@ class Session {
   const SessionOptions options_;
   std::shared_ptr<ControlConnection> stream_;
   EventOutbox outbox_;
+  std::vector<v1::WorkerMessage> held_back_;  // while up, in their order
   Lease lease_;
   Backoff backoff_;
   Timers::TimerId timer_ = 0;  // to connect again, or to give up waiting for Welcome
   Timers::TimerId heartbeat_timer_ = 0;
+  Timers::TimerId say_timer_ = 0;
   absl::Duration heartbeat_interval_;
   absl::Duration lease_duration_;
   absl::Duration last_contact_;  // SinceBoot
