@@ -4,8 +4,8 @@
 // tells whether anything of a rank that has ended is left, where a scan of /proc looks at every
 // process of the machine.
 //
-// Orphans come to the first thread; a rank's leader is a child of the thread that started it, whose
-// list nobody looks at. One thread.
+// Orphans come to the process's first thread; a leader is a child of the thread that started it.
+// One thread.
 #pragma once
 
 #include <sys/types.h>

@@ -54,7 +54,7 @@ Rank::Rank(const RankDeps& deps, RankPlan plan, StartedProcess process)
       plan_(std::move(plan)),
       process_(std::make_unique<RankProcess>(std::move(process), deps.children)),
       joules_at_start_(deps_.energy.Joules(plan_.slots)),
-      logs_(deps.fs, deps.spool, MakeRankKey(plan_.fence, plan_.rank), plan_.folder) {
+      logs_(deps.fs, deps.spool, plan_.key(), plan_.folder) {
   progress_.phase = plan_.is_command ? "run" : "start";
   if (plan_.socket != nullptr) {
     plan_.socket->Serve([this](CommandSocket::ConnectionId from, RankLine line) {

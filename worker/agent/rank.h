@@ -73,6 +73,8 @@ struct RankDeps {
 };
 
 struct RankPlan {
+  RankKey key() const { return MakeRankKey(fence, rank); }
+
   v1::Fence fence;
   uint32_t rank = 0;
   std::vector<uint32_t> slots;
@@ -101,7 +103,7 @@ class Rank {
   Rank& operator=(const Rank&) = delete;
 
   const RankPlan& plan() const { return plan_; }
-  RankKey key() const { return MakeRankKey(plan_.fence, plan_.rank); }
+  RankKey key() const { return plan_.key(); }
   // It has finished a step, so its rendezvous is behind it.
   bool running() const { return running_; }
 

@@ -104,7 +104,7 @@ absl::StatusOr<RankPlan> RankPlanner::Prepare(const v1::StartRanks& start,
     MUSTER_ASSIGN_OR_RETURN(plan.cgroup, MakeCgroup(plan));
   }
   if (plan.cgroup != nullptr) plan.command.cgroup_fd = plan.cgroup->fd();
-  MUSTER_ASSIGN_OR_RETURN(plan.folder, deps_.folders.Make(MakeRankKey(plan.fence, plan.rank)));
+  MUSTER_ASSIGN_OR_RETURN(plan.folder, deps_.folders.Make(plan.key()));
   plan.controller_lost_timeout = settings.controller_lost_timeout;
   plan.command.log_directory = plan.folder;
   plan.cpus = ClaimCpus(settings.cpus);
@@ -224,9 +224,8 @@ absl::Status RankPlanner::PrepareContainer(const GangStart& gang, const v1::Star
     run.mounts.push_back({deps_.work.PathOf(gang.start.fence()), kContainerWork});
     run.workdir = absl::StrCat(kContainerWork, "/", settings.workdir);
   }
-  MUSTER_ASSIGN_OR_RETURN(plan.container,
-                          deps_.containers.Plan(MakeRankKey(plan.fence, plan.rank), plan.folder,
-                                                std::move(run), plan.command));
+  MUSTER_ASSIGN_OR_RETURN(
+      plan.container, deps_.containers.Plan(plan.key(), plan.folder, std::move(run), plan.command));
   return absl::OkStatus();
 }
 

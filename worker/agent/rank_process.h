@@ -50,7 +50,7 @@ struct StartedProcess {
 // failed. Returns once the program runs; what the calling thread starts dies with it. Any thread.
 absl::StatusOr<StartedProcess> LaunchProcess(const RankCommand& command);
 
-// One thread, not that of LaunchProcess by need.
+// Lives on one thread, which need not be the one that launched the process.
 class RankProcess {
  public:
   // `children` outlives it and knows it as a leader until it is reaped.

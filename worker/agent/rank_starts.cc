@@ -2,14 +2,12 @@
 
 #include <utility>
 
-#include "common/base/check.h"
-
 namespace muster::worker {
 
 void RankStarts::Begin(RankPlan plan) {
-  const RankKey key = MakeRankKey(plan.fence, plan.rank);
+  const RankKey key = plan.key();
   const auto [it, is_new] = starting_.try_emplace(key, Starting{.plan = std::move(plan)});
-  MUSTER_CHECK(is_new, "a rank is started twice");
+  if (!is_new) return;  // told twice by a controller that errs: the first start speaks for it
   thread_.Enqueue([this, key,
                    &command = it->second.plan.command]() -> BackgroundThread::Completion {
     const auto process = std::make_shared<absl::StatusOr<StartedProcess>>(LaunchProcess(command));

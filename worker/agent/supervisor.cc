@@ -83,31 +83,25 @@ absl::Status Supervisor::ClearLeftovers() {
   return absl::OkStatus();
 }
 
+void Supervisor::ForEachBusySlot(const std::function<void(uint32_t)>& visit) const {
+  const auto visit_all = [&visit](const auto& slots) {
+    std::for_each(slots.begin(), slots.end(), visit);
+  };
+  for (const auto& [key, rank] : ranks_) visit_all(rank->plan().slots);
+  starts_.ForEach([&](const RankStarts::Starting& starting) { visit_all(starting.plan.slots); });
+  gangs_.ForEachRank(
+      [&](const v1::Fence&, const v1::StartRanks::Rank& rank) { visit_all(rank.slots()); });
+}
+
 std::set<uint32_t> Supervisor::BusySlots() const {
   std::set<uint32_t> busy;
-  for (const auto& [key, rank] : ranks_) {
-    busy.insert(rank->plan().slots.begin(), rank->plan().slots.end());
-  }
-  starts_.ForEach([&](const RankStarts::Starting& starting) {
-    busy.insert(starting.plan.slots.begin(), starting.plan.slots.end());
-  });
-  gangs_.ForEachRank([&](const v1::Fence&, const v1::StartRanks::Rank& rank) {
-    busy.insert(rank.slots().begin(), rank.slots().end());
-  });
+  ForEachBusySlot([&busy](uint32_t slot) { busy.insert(slot); });
   return busy;
 }
 
 bool Supervisor::IsBusy(uint32_t slot) const {
-  const auto holds = [slot](const auto& slots) {
-    return std::find(slots.begin(), slots.end(), slot) != slots.end();
-  };
-  bool busy = std::any_of(ranks_.begin(), ranks_.end(),
-                          [&](const auto& rank) { return holds(rank.second->plan().slots); });
-  starts_.ForEach(
-      [&](const RankStarts::Starting& starting) { busy = busy || holds(starting.plan.slots); });
-  gangs_.ForEachRank([&](const v1::Fence&, const v1::StartRanks::Rank& rank) {
-    busy = busy || holds(rank.slots());
-  });
+  bool busy = false;
+  ForEachBusySlot([&](uint32_t held) { busy = busy || held == slot; });
   return busy;
 }
 
@@ -180,7 +174,7 @@ void Supervisor::StartOne(const v1::StartRanks& start, const v1::StartRanks::Ran
 
 void Supervisor::OnStarted(RankStarts::Starting starting, absl::StatusOr<StartedProcess> process) {
   RankPlan& plan = starting.plan;
-  const RankKey key = MakeRankKey(plan.fence, plan.rank);
+  const RankKey key = plan.key();
   unkillable_.erase(key);
   if (process.ok()) {
     auto rank = std::make_unique<Rank>(
@@ -305,7 +299,7 @@ void Supervisor::Tick(absl::Duration controller_away) {
 void Supervisor::SayWhoDoesNotStart() {
   const absl::Duration now = deps_.loop.clock().SinceBoot();
   starts_.ForEach([&](const RankStarts::Starting& starting) {
-    const RankKey key = MakeRankKey(starting.plan.fence, starting.plan.rank);
+    const RankKey key = starting.plan.key();
     const bool was_stopped = starting.stop.has_value();
     if (!was_stopped || now - starting.stopped_at < options_.kill_patience) return;
     if (unkillable_.contains(key)) return;
@@ -325,7 +319,7 @@ void Supervisor::ReleaseWork(const v1::Fence& fence) {
   bool in_use = std::any_of(ranks_.begin(), ranks_.end(),
                             [&](const auto& rank) { return is_of_attempt(rank.first); });
   starts_.ForEach([&](const RankStarts::Starting& starting) {
-    in_use = in_use || is_of_attempt(MakeRankKey(starting.plan.fence, starting.plan.rank));
+    in_use = in_use || is_of_attempt(starting.plan.key());
   });
   if (!in_use) work_.Release(fence);
 }

@@ -119,6 +119,8 @@ class Supervisor final : private RankHost {
   void ReleaseWork(const v1::Fence& fence);
   void WorkOnFolders();
   void SayWhoDoesNotStart();
+  // Of ranks that run, are being started, or wait for their gang.
+  void ForEachBusySlot(const std::function<void(uint32_t)>& visit) const;
   bool IsBusy(uint32_t slot) const;
 
   const SupervisorDeps deps_;

@@ -73,14 +73,14 @@ class SessionTest : public ::testing::Test {
  protected:
   void SetUp() override {
     session_.Start();
-    Welcome();
+    Welcome(1);
+    sent_.clear();
   }
-  void Welcome() {
+  void Welcome(uint64_t term) {
     v1::ControllerMessage welcome;
-    welcome.mutable_welcome()->set_term(1);
+    welcome.mutable_welcome()->set_term(term);
     welcome.mutable_welcome()->set_heartbeat_interval_ms(60'000);
     handlers_.on_message(welcome);
-    sent_.clear();
   }
   void Say(v1::RankEvent::Kind kind, bool succeeded = false) {
     v1::WorkerMessage message;
@@ -158,11 +158,8 @@ TEST_F(SessionTest, WhatWasHeldBackWhenTheSessionBrokeComesOnceWithTheNextOne) {
   Acknowledge("");
   handlers_.on_end(absl::UnavailableError("gone"));
   timers_.Advance(absl::Seconds(10));  // it connects again
-  v1::ControllerMessage welcome;
-  welcome.mutable_welcome()->set_term(2);
-  welcome.mutable_welcome()->set_heartbeat_interval_ms(60'000);
   sent_.clear();
-  handlers_.on_message(welcome);
+  Welcome(2);
   timers_.Advance(Session::kPatience);
   // The assignment comes again, unless it was heard of.
   EXPECT_THAT(Sent(), ElementsAre(kEvent, kHeartbeat));
