@@ -11,7 +11,7 @@ U64 = np.uint64
 PURPOSE_ORDER = 0x6F72646572        # the sampler's and the data's own purposes
 PURPOSE_INPUT = 0x696E707574
 PURPOSE_TARGET = 0x746172676574
-SEED_DATA_ORDER, SEED_SYNTHETIC, SEED_STEP = 2, 3, 4  # worker/train/seeding.h
+SEED_DATA_ORDER, SEED_SYNTHETIC, SEED_STEP, SEED_SAMPLES = 2, 3, 4, 6  # worker/train/seeding.h
 
 
 def splitmix64(x):
@@ -29,6 +29,18 @@ def derive_seed(seed, purpose, position=0):
 def step_seed(seed, step, rank):
     """Where torch's generators stand when a rank begins a step (worker/train/seeding.h)."""
     return int(derive_seed(derive_seed(seed, SEED_STEP), step, rank))
+
+
+def mae_noise(seed, ids, patches):
+    """[samples, patches] float64 by which a masked autoencoder hides patches of these samples (worker/models/mae.h). `seed`
+    is mae_step_seed's in training."""
+    streams = derive_seed(seed, np.asarray(ids, U64))[:, None]
+    bits = splitmix64(streams ^ splitmix64(np.arange(patches, dtype=U64))[None, :])
+    return (bits >> U64(11)).astype(np.float64) * 2.0 ** -53
+
+
+def mae_step_seed(seed, step):
+    return derive_seed(derive_seed(seed, SEED_SAMPLES), step)
 
 
 def synthetic_train(samples, shape, classes, seed):

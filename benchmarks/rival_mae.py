@@ -13,7 +13,7 @@ from transformers import ViTMAEConfig, ViTMAEForPreTraining  # noqa: E402
 
 class Mae(nn.Module):
     """The loss of pictures, so that torch.compile sees it all. What hides patches is drawn outside: eager and compiled
-    then draw the same, which is what Muster draws when torch's generator is where Muster's step puts it."""
+    then draw the same, or are given what Muster draws (muster_data.mae_noise)."""
 
     def __init__(self, task):
         super().__init__()

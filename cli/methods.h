@@ -40,6 +40,8 @@ inline constexpr Method<v1::ListWorkersRequest, v1::ListWorkersResponse> kListWo
     "/muster.v1.JobService/ListWorkers", kOnlyReads};
 inline constexpr Method<v1::CordonWorkerRequest, v1::CordonWorkerResponse> kCordonWorker{
     "/muster.v1.JobService/CordonWorker"};
+inline constexpr Method<v1::ForgetWorkerRequest, v1::ForgetWorkerResponse> kForgetWorker{
+    "/muster.v1.JobService/ForgetWorker"};
 inline constexpr Method<v1::ListProjectsRequest, v1::ListProjectsResponse> kListProjects{
     "/muster.v1.JobService/ListProjects", kOnlyReads};
 inline constexpr Method<v1::SetProjectRequest, v1::SetProjectResponse> kSetProject{

@@ -49,6 +49,8 @@ void DescribeOptions(CLI::App& app, Config& config) {
               "No worker is given up this soon after a start");
   AddDuration(app, "--start-timeout", &config.start_timeout,
               "A job must begin to train this soon after it is placed");
+  AddDuration(app, "--forget-lost-after", &config.forget_lost_after,
+              "A lost worker that holds nothing leaves the list after this long; 0: never");
   AddDuration(app, "--fair-share-half-life", &config.fair_share_half_life,
               "What a project has used counts half after this long");
   AddDuration(app, "--grow-after", &config.grow_after,
@@ -163,6 +165,8 @@ absl::Status CheckConfig(const Config& config) {
         "--quarantine-longest (", HumanDuration(config.quarantine_longest),
         ") is shorter than --quarantine-first (", HumanDuration(config.quarantine_first), ")"));
   }
+  MUSTER_RETURN_IF_ERROR(
+      CheckDuration("--forget-lost-after", config.forget_lost_after, absl::ZeroDuration()));
   MUSTER_RETURN_IF_ERROR(
       CheckDuration("--series-grace", config.series_grace, absl::ZeroDuration()));
   MUSTER_RETURN_IF_ERROR(

@@ -24,6 +24,8 @@ struct Config {
   absl::Duration lost_after = absl::Seconds(15);     // and is given up; also the lease of its ranks
   absl::Duration startup_grace = absl::Seconds(30);  // nobody is given up so soon after a start
   absl::Duration start_timeout = absl::Minutes(5);   // from placed to the first step or evaluation
+  // A lost worker that holds nothing leaves the list; 0: never. Not before a quarantine would end.
+  absl::Duration forget_lost_after = absl::Hours(24);
   absl::Duration fair_share_half_life = absl::Hours(7 * 24);  // of what a project has used
   // Elastic gangs: see policy/elastic.h, whose defaults these are.
   absl::Duration grow_after = absl::Minutes(10);
@@ -43,6 +45,7 @@ struct Config {
   uint64_t uploads_max_bytes = 4ull << 30;  // of the folders that people uploaded, all together
   uint32_t calls_per_second = 20'000;  // of each caller, with a burst of two seconds' worth; 0: any
   bool insecure = false;               // listen beyond loopback without TLS
+  uint64_t max_descriptors = 4096;     // that this process may open; no flag: main finds out
 };
 
 struct CommandLine {

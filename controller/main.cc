@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
+#include "common/daemon/descriptor_limit.h"
 #include "controller/config.h"
 #include "controller/server.h"
 
@@ -25,6 +26,10 @@ constexpr absl::Duration kInsecureWarning = absl::Minutes(1);
 // data.
 constexpr int kMallocArenas = 2;
 constexpr int kTrimBytes = 1 << 20;
+
+// Fewer serve hardly anybody; so many serve 180,000 agents, of which each has two connections.
+constexpr uint64_t kLeastDescriptors = 1024;
+constexpr uint64_t kWantedDescriptors = 524'288;
 
 int Fail(const absl::Status& status, int code) {
   std::fprintf(stderr, "musterd: %s\n", std::string(status.message()).c_str());
@@ -81,6 +86,11 @@ int Main(int argc, char** argv) {
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
 
+  const absl::StatusOr<uint64_t> descriptors =
+      RaiseDescriptorLimit("musterd", kLeastDescriptors, kWantedDescriptors);
+  if (!descriptors.ok()) return Fail(descriptors.status(), kExitFailed);
+  Config config = line->config;
+  config.max_descriptors = *descriptors;
   RealClock clock;
   const auto on_fatal = [](const absl::Status& status) {
     Log(LogLevel::kError, "fatal", {{"error", status.ToString()}});
@@ -88,9 +98,9 @@ int Main(int argc, char** argv) {
     // from what is there.
     ::_exit(kExitFailed);
   };
-  absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(line->config, clock, on_fatal);
+  absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(config, clock, on_fatal);
   if (!server.ok()) return Fail(server.status(), kExitFailed);
-  WaitForEnd(signals, ListensBeyondLoopback(line->config));
+  WaitForEnd(signals, ListensBeyondLoopback(config));
   (*server)->Stop();
   return kExitOk;
 }

@@ -1,9 +1,10 @@
-// One gRPC server with one service of ours, health and reflection, and the bounds that an open port
-// needs.
+// One gRPC server with services of ours, health and reflection, and the bounds that an open port
+// needs. It takes its connections itself (connection_listener.h), and knows who calls before it
+// reads what they say (checked_credentials.h).
 #pragma once
 
-#include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
 
 #include <memory>
 #include <string>
@@ -12,6 +13,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/peer_limits.h"
+#include "controller/checked_credentials.h"
+#include "controller/connection_listener.h"
+#include "controller/health_service.h"
 
 namespace muster::controller {
 
@@ -26,6 +30,11 @@ struct RpcServerOptions {
   absl::Duration ping_timeout = kPingTimeout;
   // What has connected and not spoken HTTP/2 by then is closed.
   absl::Duration handshake_timeout = absl::Seconds(10);
+  // A connection without any call for so long is closed; clients of ours then connect anew.
+  absl::Duration max_idle = absl::Minutes(10);
+  ConnectionBounds connections = {};
+  // Of every call but that of health; null: all may.
+  CallCheck check = nullptr;
 };
 
 class RpcServer {
@@ -38,14 +47,18 @@ class RpcServer {
   // Takes no new calls, waits up to `grace` for those under way, then cancels them. Idempotent.
   void Stop(absl::Duration grace);
 
-  const std::string& address() const { return address_; }  // as bound
+  const std::string& address() const { return listener_->address(); }  // as bound
+  const ConnectionListener& listener() const { return *listener_; }
 
  private:
-  RpcServer(std::unique_ptr<grpc::Server> server, std::string address)
-      : server_(std::move(server)), address_(std::move(address)) {}
+  using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
 
+  RpcServer() = default;
+
+  HealthService health_;
+  std::unique_ptr<ConnectionListener> listener_;
+  std::unique_ptr<Acceptor> acceptor_;  // the listener's thread alone calls it
   std::unique_ptr<grpc::Server> server_;
-  std::string address_;
 };
 
 }  // namespace muster::controller

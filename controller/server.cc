@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -12,7 +13,9 @@
 #include "common/fs/file_system.h"
 #include "common/metrics/metric_names.h"
 #include "controller/model/rank_placement.h"
+#include "controller/this_boot.h"
 #include "controller/token_file.h"
+#include "controller/web/series.h"
 
 namespace muster::controller {
 namespace {
@@ -23,7 +26,13 @@ constexpr size_t kPeopleMemoryBytes = 256 << 20;
 constexpr size_t kWorkerMemoryBytes = 1 << 30;
 // What a bucket of calls holds, in seconds of its rate: a script that starts many things at once.
 constexpr double kBurstSeconds = 2;
+// Descriptors for everything but gRPC's connections: databases, uploads, logs, the HTTP port (256
+// connections), and what threads wait on. Of the others agents may have three quarters, and one
+// address half of a port's.
+constexpr uint64_t kOwnDescriptors = 512;
 constexpr absl::Duration kStopGrace = absl::Seconds(5);
+
+ConnectionBounds BoundsOf(uint64_t connections) { return {connections, connections / 2}; }
 
 std::string EndpointsPath(const Config& config) { return config.data_dir + "/endpoints.json"; }
 
@@ -32,7 +41,8 @@ std::string EndpointsPath(const Config& config) { return config.data_dir + "/end
 Server::Server(Config config, Clock& clock)
     : config_(std::move(config)),
       clock_(clock),
-      registry_(ControllerMetrics(), metric::kControllerDroppedTotal) {}
+      registry_(ControllerMetrics(), metric::kControllerDroppedTotal,
+                {.max_series_per_metric = kMaxControllerSeries}) {}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(
     const Config& config, Clock& clock, std::function<void(const absl::Status&)> on_fatal) {
@@ -60,7 +70,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
        {"term", server->term()},
        {"grpc", server->grpc_address()},
        {"workers", server->worker_address()},
-       {"http", server->http_address()}});
+       {"http", server->http_address()},
+       {"max_descriptors", config.max_descriptors}});
   return server;
 }
 
@@ -72,6 +83,10 @@ absl::Status Server::OpenDatabases(std::function<void(const absl::Status&)> on_f
   engine.lost_after = config_.lost_after;
   engine.startup_grace = config_.startup_grace;
   engine.start_timeout = config_.start_timeout;
+  engine.forget_lost_after =
+      config_.forget_lost_after == absl::ZeroDuration()
+          ? absl::InfiniteDuration()
+          : std::max(config_.forget_lost_after, config_.quarantine_longest);
   engine.use_half_life = config_.fair_share_half_life;
   engine.elastic.grow_after = config_.grow_after;
   engine.elastic.shrink_after = config_.shrink_after;
@@ -80,6 +95,7 @@ absl::Status Server::OpenDatabases(std::function<void(const absl::Status&)> on_f
   engine.quarantine.window = config_.quarantine_window;
   engine.quarantine.first = config_.quarantine_first;
   engine.quarantine.longest = config_.quarantine_longest;
+  engine.boot = ThisBoot();
   engine.on_fatal = on_fatal;
   MUSTER_ASSIGN_OR_RETURN(engine_, Engine::Open(std::move(engine), clock_));
   MetricsIngestOptions ingest;
@@ -91,6 +107,11 @@ absl::Status Server::OpenDatabases(std::function<void(const absl::Status&)> on_f
     return WasPlacedOn(*engine_->snapshot(), key, worker);
   };
   ingest.finished_jobs = [this] { return FinishedJobs(); };
+  ingest.is_finished = [this](uint64_t job_id) {
+    const std::shared_ptr<const Snapshot> snapshot = engine_->snapshot();
+    const Job* job = snapshot->FindJob(job_id);
+    return job != nullptr && IsTerminal(job->state);
+  };
   ingest.on_fatal = std::move(on_fatal);
   MUSTER_ASSIGN_OR_RETURN(ingest_, MetricsIngest::Open(std::move(ingest), clock_));
   engine_->Start();
@@ -105,7 +126,7 @@ absl::Status Server::OpenUploads() {
   options.live = [this] { return LiveUploads(); };
   MUSTER_ASSIGN_OR_RETURN(uploads_,
                           UploadStore::Open(std::move(options), PosixFileSystem(), clock_));
-  upload_desk_ = std::make_unique<UploadDesk>(*uploads_);
+  upload_desk_ = std::make_unique<UploadDesk>(*uploads_, clock_);
   people_uploads_ =
       std::make_unique<UploadService>(*upload_desk_, *gate_, UploadService::Side::kPeople);
   agent_uploads_ =
@@ -121,13 +142,20 @@ absl::Status Server::OpenPorts() {
   web_ = std::make_unique<WebPages>(
       WebOptions{config_.data_dir, config_.series_grace, config_.insecure}, *engine_, *ingest_,
       registry_, clock_);
+  const uint64_t connections =
+      config_.max_descriptors - std::min(config_.max_descriptors / 2, kOwnDescriptors);
+  RpcServerOptions people{"people", config_.listen, kPeopleReceiveBytes, kPeopleMemoryBytes};
+  RpcServerOptions workers{"workers", config_.worker_listen, kWorkerReceiveBytes,
+                           kWorkerMemoryBytes};
+  people.connections = BoundsOf(connections / 4);
+  workers.connections = BoundsOf(connections - connections / 4);
+  people.check = workers.check = [this](absl::string_view, absl::string_view authorization) {
+    return gate_->CheckHeaders(authorization);
+  };
   MUSTER_ASSIGN_OR_RETURN(
-      people_, RpcServer::Start({"people", config_.listen, kPeopleReceiveBytes, kPeopleMemoryBytes},
-                                {job_service_.get(), people_uploads_.get()}));
+      people_, RpcServer::Start(people, {job_service_.get(), people_uploads_.get()}));
   MUSTER_ASSIGN_OR_RETURN(
-      workers_,
-      RpcServer::Start({"workers", config_.worker_listen, kWorkerReceiveBytes, kWorkerMemoryBytes},
-                       {worker_service_.get(), agent_uploads_.get()}));
+      workers_, RpcServer::Start(workers, {worker_service_.get(), agent_uploads_.get()}));
   HttpServer::Options http;
   http.listen = config_.http_listen;
   MUSTER_ASSIGN_OR_RETURN(http_, HttpServer::Create(http, web_->Handlers([this] {

@@ -12,7 +12,6 @@
 #include "benchmarks/controller/loads.h"
 #include "benchmarks/controller/sim_agent.h"
 #include "benchmarks/controller/target.h"
-#include "common/rpc/channel.h"
 #include "common/rpc/token.h"
 
 namespace muster::benchmarks {
@@ -80,7 +79,7 @@ class Fleet {
         std::function<void(const v1::StartRanks&)> on_start = {}) {
     for (int i = 0; i < options.agents; ++i) {
       if (i % kStreamsPerChannel == 0) {
-        stubs_.push_back(v1::WorkerService::NewStub(MakeChannel({.address = target.workers})));
+        stubs_.push_back(v1::WorkerService::NewStub(LastingChannel(target.workers)));
       }
       agents_.push_back(SimAgent::Connect(*stubs_.back(),
                                           {.name = absl::StrFormat("sim-%05d", i),

@@ -9,7 +9,6 @@
 #include "benchmarks/controller/loads.h"
 #include "benchmarks/controller/submit_stream.h"
 #include "benchmarks/controller/target.h"
-#include "common/rpc/channel.h"
 #include "common/rpc/token.h"
 #include "etcd_kv.grpc.pb.h"
 
@@ -112,7 +111,7 @@ void List(const Options& options) {
 void Etcd(const Options& options) {
   std::vector<std::unique_ptr<etcdserverpb::KV::Stub>> stubs;
   for (int i = 0; i < options.shape.clients; ++i) {
-    stubs.push_back(etcdserverpb::KV::NewStub(MakeChannel({.address = options.address})));
+    stubs.push_back(etcdserverpb::KV::NewStub(LastingChannel(options.address)));
   }
   const std::string value(options.value_bytes, 'v');
   ClosedLoop loop(options.shape, [&](int client, std::function<void(bool)> done) {

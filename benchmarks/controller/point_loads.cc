@@ -15,7 +15,6 @@
 #include "benchmarks/controller/loads.h"
 #include "benchmarks/controller/sim_agent.h"
 #include "benchmarks/controller/target.h"
-#include "common/rpc/channel.h"
 #include "common/rpc/token.h"
 
 namespace muster::benchmarks {
@@ -201,8 +200,8 @@ void Points(const Options& options) {
   size_t started = 0;
   for (int i = 0; i < options.streams; ++i) {
     Source& source = sources[i];
-    source.control = v1::WorkerService::NewStub(MakeChannel({.address = target.workers}));
-    source.bulk = v1::WorkerService::NewStub(MakeChannel({.address = target.workers}));
+    source.control = v1::WorkerService::NewStub(LastingChannel(target.workers));
+    source.bulk = v1::WorkerService::NewStub(LastingChannel(target.workers));
     source.agent = SimAgent::Connect(*source.control,
                                      {.name = absl::StrCat("points-", i),
                                       .slots = 1,

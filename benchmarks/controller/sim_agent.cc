@@ -135,6 +135,26 @@ void SimAgent::Take(const v1::StartRanks& start) {
   }
 }
 
+// It sees every checkpoint root that it is asked about.
+void SimAgent::See(const v1::WatchRoots& roots) {
+  v1::WorkerMessage message;
+  for (const v1::WatchRoots::Root& root : roots.roots()) {
+    v1::RootReport::Root* row = message.mutable_heartbeat()->mutable_roots()->add_roots();
+    row->set_path(root.path());
+    row->set_identity(root.identity().empty() ? root.claim() : root.identity());
+  }
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    message.mutable_heartbeat()->set_seq(++heartbeat_seq_);
+    heartbeat_sent_[heartbeat_seq_] = SteadySeconds();
+    for (const v1::RankStatus& status : running_) {
+      *message.mutable_heartbeat()->add_ranks() = status;
+    }
+  }
+  ++counts_.heartbeats_sent;
+  Send(std::move(message));
+}
+
 void SimAgent::OnReadDone(bool ok) {
   if (!ok) {
     RemoveHold();
@@ -180,6 +200,9 @@ void SimAgent::Handle(const v1::ControllerMessage& message) {
     }
     case v1::ControllerMessage::kStartRanks:
       Take(message.start_ranks());
+      break;
+    case v1::ControllerMessage::kWatchRoots:
+      See(message.watch_roots());
       break;
     default:
       break;

@@ -74,6 +74,7 @@ class SimAgent final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::Con
   void OnDone(const grpc::Status& status) override;
 
   void Take(const v1::StartRanks& start);
+  void See(const v1::WatchRoots& roots);
   void SayHello();
   void Report(const v1::Fence& fence, uint32_t rank, v1::RankEvent::Kind kind);
   void Send(v1::WorkerMessage message);

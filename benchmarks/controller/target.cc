@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <fstream>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -32,10 +33,17 @@ absl::StatusOr<Target> FindTarget(const std::string& data_dir) {
   return target;
 }
 
+std::shared_ptr<grpc::Channel> LastingChannel(const std::string& address) {
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<std::shared_ptr<grpc::Channel>>;
+  std::lock_guard<std::mutex> lock(mutex);
+  return kept->emplace_back(MakeChannel({.address = address}));
+}
+
 std::vector<std::unique_ptr<v1::JobService::Stub>> PeopleStubs(const Target& target, int clients) {
   std::vector<std::unique_ptr<v1::JobService::Stub>> stubs;
   for (int i = 0; i < clients; ++i) {
-    stubs.push_back(v1::JobService::NewStub(MakeChannel({.address = target.people})));
+    stubs.push_back(v1::JobService::NewStub(LastingChannel(target.people)));
   }
   return stubs;
 }

@@ -1,6 +1,8 @@
 // Where the measured musterd is, read from its data folder as an agent or the CLI would find it.
 #pragma once
 
+#include <grpcpp/channel.h>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,6 +22,11 @@ struct Target {
 
 // Reads DIR/endpoints.json and DIR/token. Errors: those of the files.
 absl::StatusOr<Target> FindTarget(const std::string& data_dir);
+
+// A channel that is kept until the process ends. gRPC 1.51 joins the threads that calls end on
+// where the last reference to the last channel goes: on one of these threads, which lets go of a
+// call's context late, it would join itself and free the queue that it reads from.
+std::shared_ptr<grpc::Channel> LastingChannel(const std::string& address);
 
 // So many clients, each with a connection of its own.
 std::vector<std::unique_ptr<v1::JobService::Stub>> PeopleStubs(const Target& target, int clients);

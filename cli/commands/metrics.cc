@@ -28,6 +28,7 @@ struct Flags {
   int64_t from_step = 0;
   int64_t to_step = 0;
   uint32_t max_points = 0;
+  bool logarithmic = false;
 };
 
 using Points = std::vector<v1::MetricPoint>;
@@ -104,8 +105,11 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
     return ExitCode::kDone;
   }
   for (const std::string& name : flags.plot) {
-    session.host().out << Plot(name, curves.at(name), std::min(host.width, kTableWidth),
-                               kPlotHeight, host.unicode);
+    session.host().out << Plot(name, curves.at(name),
+                               {.width = std::min(host.width, kTableWidth),
+                                .height = kPlotHeight,
+                                .unicode = host.unicode,
+                                .logarithmic = flags.logarithmic});
   }
   return ExitCode::kDone;
 }
@@ -118,8 +122,10 @@ void AddMetrics(CLI::App& app, Session& session, Verb& verb) {
   const auto flags = std::make_shared<Flags>();
   command->add_option("JOB", flags->job, "its id or name")->required();
   command->add_option("--names", flags->names, "only these, comma-separated")->delimiter(',');
-  command->add_option("--plot", flags->plot, "draw these as curves, comma-separated: loss,lr")
-      ->delimiter(',');
+  CLI::Option* plot = command->add_option("--plot", flags->plot,
+                                          "draw these as curves, comma-separated: loss,lr");
+  plot->delimiter(',');
+  command->add_flag("--log", flags->logarithmic, "draw them on a logarithmic scale")->needs(plot);
   command->add_option("--rank", flags->rank, "of this rank (default: rank 0)");
   command->add_option("--from-step", flags->from_step, "from this step on");
   command->add_option("--to-step", flags->to_step, "up to this step");

@@ -1,4 +1,4 @@
-// `muster nodes`: the workers and what they hold; drain and undrain them.
+// `muster nodes`: the workers and what they hold; drain, undrain and forget them.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -27,13 +27,28 @@ struct Flags {
   std::vector<std::string> names;
   std::string reason;
   bool let_finish = false;
+  bool gone = false;
 };
 
-// Goes on after a worker that there is not; the first error decides the exit code.
-absl::StatusOr<ExitCode> Cordon(bool cordoned, const Flags& flags, Session& session) {
-  std::vector<v1::WorkerInfo> done;
+// Does it to each worker that is named. Goes on after an error; the first decides the exit code.
+template <typename Act>
+absl::Status ForEachName(const Flags& flags, Session& session, Act act) {
   absl::Status first;
   for (const std::string& name : flags.names) {
+    const absl::Status done = act(name);
+    if (done.ok()) continue;
+    if (first.ok()) {
+      first = done;
+    } else {
+      session.host().err << ErrorText(done, IsJson(session.globals().format));
+    }
+  }
+  return first;
+}
+
+absl::StatusOr<ExitCode> Cordon(bool cordoned, const Flags& flags, Session& session) {
+  std::vector<v1::WorkerInfo> done;
+  const absl::Status first = ForEachName(flags, session, [&](const std::string& name) {
     v1::CordonWorkerRequest request;
     request.set_worker(name);
     request.set_cordoned(cordoned);
@@ -41,14 +56,9 @@ absl::StatusOr<ExitCode> Cordon(bool cordoned, const Flags& flags, Session& sess
     request.set_let_finish(flags.let_finish);
     request.set_user(UserName(session.host()));
     auto response = SendChange(session, rpc::kCordonWorker, request);
-    if (response.ok()) {
-      done.push_back(response->worker());
-    } else if (first.ok()) {
-      first = response.status();
-    } else {
-      session.host().err << ErrorText(response.status(), IsJson(session.globals().format));
-    }
-  }
+    if (response.ok()) done.push_back(response->worker());
+    return response.status();
+  });
   if (session.globals().tables()) {
     for (const v1::WorkerInfo& worker : done) {
       session.host().out << "worker " << worker.name() << ": " << worker.state() << "\n";
@@ -60,7 +70,22 @@ absl::StatusOr<ExitCode> Cordon(bool cordoned, const Flags& flags, Session& sess
   return ExitCode::kDone;
 }
 
-CLI::App* AddCordon(CLI::App& nodes, const char* name, const char* help,
+absl::StatusOr<ExitCode> Forget(const Flags& flags, Session& session) {
+  MUSTER_RETURN_IF_ERROR(ForEachName(flags, session, [&](const std::string& name) {
+    v1::ForgetWorkerRequest request;
+    request.set_worker(name);
+    request.set_gone(flags.gone);
+    request.set_user(UserName(session.host()));
+    const absl::Status done = SendChange(session, rpc::kForgetWorker, request).status();
+    if (done.ok() && session.globals().tables()) {
+      session.host().out << "worker " << name << ": forgotten\n";
+    }
+    return done;
+  }));
+  return ExitCode::kDone;
+}
+
+CLI::App* AddVerbOfNames(CLI::App& nodes, const char* name, const char* help,
                     const std::shared_ptr<Flags>& flags) {
   CLI::App* command = nodes.add_subcommand(name, help);
   command->add_option("NAME", flags->names, "names of workers")->required();
@@ -70,21 +95,27 @@ CLI::App* AddCordon(CLI::App& nodes, const char* name, const char* help,
 }  // namespace
 
 void AddNodes(CLI::App& app, Session& session, Verb& verb) {
-  CLI::App* command = app.add_subcommand("nodes", "list the workers; drain and undrain them");
+  CLI::App* command =
+      app.add_subcommand("nodes", "list the workers; drain, undrain and forget them");
   command->require_subcommand(0, 1);
   const auto flags = std::make_shared<Flags>();
-  CLI::App* drain = AddCordon(*command, "drain",
-                              "give workers nothing new; jobs there save and go elsewhere, free of "
-                              "charge",
-                              flags);
+  CLI::App* drain = AddVerbOfNames(*command, "drain",
+                                   "give workers nothing new; jobs there save and go elsewhere, "
+                                   "free of charge",
+                                   flags);
   drain->add_option("--reason", flags->reason, "why, for others to see");
   drain->add_flag("--let-finish", flags->let_finish, "let jobs there run to their end instead");
-  CLI::App* undrain = AddCordon(*command, "undrain", "let workers take jobs again", flags);
+  CLI::App* undrain = AddVerbOfNames(*command, "undrain", "let workers take jobs again", flags);
+  CLI::App* forget = AddVerbOfNames(*command, "forget", "take lost workers out of the list", flags);
+  forget->add_flag("--gone", flags->gone,
+                   "their machines are off for good: ranks that they were lost with are dead");
   command->callback([=, &session, &verb] {
     if (drain->parsed()) {
       verb = [flags, &session] { return Cordon(true, *flags, session); };
     } else if (undrain->parsed()) {
       verb = [flags, &session] { return Cordon(false, *flags, session); };
+    } else if (forget->parsed()) {
+      verb = [flags, &session] { return Forget(*flags, session); };
     } else {
       verb = [&session] { return List(session); };
     }

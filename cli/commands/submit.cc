@@ -19,6 +19,7 @@
 #include "cli/upload.h"
 #include "common/base/status_macros.h"
 #include "common/spec/load_spec.h"
+#include "common/spec/spec_defaults.h"
 #include "common/spec/spec_writer.h"
 
 namespace muster::cli {
@@ -43,7 +44,7 @@ absl::StatusOr<v1::JobSpec> ReadJob(const SubmitFlags& flags, Session& session) 
   MUSTER_ASSIGN_OR_RETURN(source.overrides, SpecOverrides(flags, WallNow()));
   source.base_dir = BaseDirOfSpec(flags.file);
   source.overrides_dir = WorkingDirectory();
-  return LoadSpec(text, source);
+  return LoadWrittenSpec(text, source);
 }
 
 constexpr char kNoneToResume[] = "nothing: no job of its name has a checkpoint";
@@ -108,7 +109,8 @@ absl::StatusOr<ExitCode> WaitForAll(const v1::SubmitResponse& response, Session&
 }
 
 // `muster check`, told on stderr: stdout is for the job. Its warnings fail it, too.
-absl::Status CheckFirst(const v1::JobSpec& spec, Session& session) {
+absl::Status CheckFirst(v1::JobSpec spec, Session& session) {
+  FillDefaults(spec);
   if (!spec.has_train()) {
     return absl::InvalidArgumentError("--check looks at a recipe, and this job has no `train`");
   }

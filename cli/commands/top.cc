@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "cli/all_workers.h"
 #include "cli/commands/foreground.h"
 #include "cli/interrupt.h"
 #include "cli/output/proto_json.h"
@@ -37,18 +38,18 @@ size_t TerminalLines() {
 
 absl::StatusOr<TopPicture> Look(Client& client, Session& session) {
   TopPicture picture;
-  MUSTER_ASSIGN_OR_RETURN(
-      const v1::ListWorkersResponse workers,
-      client.Call(rpc::kListWorkers, v1::ListWorkersRequest(), session.timeout()));
-  picture.workers.assign(workers.workers().begin(), workers.workers().end());
+  MUSTER_ASSIGN_OR_RETURN(picture.workers, AllWorkers(session));
   v1::ListJobsRequest request;
   request.set_page_size(kMaxPage);
   for (const v1::JobState state : {v1::STARTING, v1::RUNNING, v1::RECOVERING, v1::STOPPING}) {
     request.add_states(state);
   }
-  MUSTER_ASSIGN_OR_RETURN(const v1::ListJobsResponse running,
-                          client.Call(rpc::kListJobs, request, session.timeout()));
-  picture.jobs.assign(running.jobs().begin(), running.jobs().end());
+  do {
+    MUSTER_ASSIGN_OR_RETURN(const v1::ListJobsResponse running,
+                            client.Call(rpc::kListJobs, request, session.timeout()));
+    picture.jobs.insert(picture.jobs.end(), running.jobs().begin(), running.jobs().end());
+    request.set_page_token(running.next_page_token());
+  } while (!request.page_token().empty());
   request.clear_states();
   request.add_states(v1::PENDING);
   MUSTER_ASSIGN_OR_RETURN(const v1::ListJobsResponse waiting,

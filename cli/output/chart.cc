@@ -95,26 +95,39 @@ std::string ProgressBar(double fraction, size_t width, bool unicode) {
   return bar + "]";
 }
 
-std::string Plot(absl::string_view name, const std::vector<PlotPoint>& points, size_t width,
-                 size_t height, bool unicode) {
+std::string Plot(absl::string_view name, const std::vector<PlotPoint>& points,
+                 const PlotStyle& style) {
   constexpr size_t kLabel = 9;
   constexpr size_t kLeastColumns = 10;
-  std::vector<PlotPoint> finite;
+  const bool unicode = style.unicode;
+  std::vector<PlotPoint> finite;  // values as they are drawn
+  size_t not_finite = 0;
+  size_t not_positive = 0;
   Range range;
   for (const PlotPoint& point : points) {
-    if (!std::isfinite(point.value)) continue;
-    finite.push_back(point);
-    range.Add(point.value);
+    if (!std::isfinite(point.value)) {
+      ++not_finite;
+    } else if (style.logarithmic && point.value <= 0) {
+      ++not_positive;
+    } else {
+      finite.push_back({point.step, style.logarithmic ? std::log10(point.value) : point.value});
+      range.Add(finite.back().value);
+    }
   }
+  const auto shown = [&](double value) {
+    return Number(style.logarithmic ? std::pow(10, value) : value);
+  };
   std::string text = absl::StrCat(name, ": ", points.size(), " points");
-  if (finite.size() < points.size()) {
-    absl::StrAppend(&text, ", ", points.size() - finite.size(), " of them not finite");
+  if (not_finite > 0) absl::StrAppend(&text, ", ", not_finite, " of them not finite");
+  if (style.logarithmic) {
+    text += ", logarithmic";
+    if (not_positive > 0) absl::StrAppend(&text, ", ", not_positive, " not above zero left out");
   }
   text += "\n";
   if (finite.empty()) return text;
 
-  const size_t columns = std::max(kLeastColumns + kLabel + 2, width) - kLabel - 2;
-  height = std::max<size_t>(height, 2);
+  const size_t columns = std::max(kLeastColumns + kLabel + 2, style.width) - kLabel - 2;
+  const size_t height = std::max<size_t>(style.height, 2);
   const std::vector<std::optional<double>> means = Columns(finite, columns);
   const auto row_of = [&](double value) {
     return height - 1 -
@@ -129,9 +142,9 @@ std::string Plot(absl::string_view name, const std::vector<PlotPoint>& points, s
   for (size_t y = 0; y < height; ++y) {
     std::string label;
     if (y == low_row) {
-      label = Number(range.low);
+      label = shown(range.low);
     } else if (y == high_row) {
-      label = Number(range.high);
+      label = shown(range.high);
     }
     std::string row =
         absl::StrFormat("%*s %s", static_cast<int>(kLabel), label, unicode ? "│" : "|");

@@ -24,8 +24,15 @@ struct PlotPoint {
 };
 
 // A framed curve with its name, the range of values on the left and of steps below; lines of at
-// most `width` columns. Non-finite values are left out and counted in the title.
-std::string Plot(absl::string_view name, const std::vector<PlotPoint>& points, size_t width,
-                 size_t height, bool unicode);
+// most `width` columns. Non-finite values are left out and counted in the title; on a logarithmic
+// scale those up to zero as well.
+struct PlotStyle {
+  size_t width = 80;
+  size_t height = 12;
+  bool unicode = true;
+  bool logarithmic = false;
+};
+std::string Plot(absl::string_view name, const std::vector<PlotPoint>& points,
+                 const PlotStyle& style);
 
 }  // namespace muster::cli

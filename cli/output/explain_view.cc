@@ -73,6 +73,8 @@ const char* SourceText(v1::RunTimeSource source) {
       return "learned from earlier ones";
     case v1::LIMIT:
       return "its limit";
+    case v1::PROGRESS:
+      return "by its progress";
     default:
       return "unknown";
   }
@@ -100,6 +102,19 @@ std::string PlaceText(const v1::Outlook& outlook) {
   if (places.empty()) return "";
   return absl::StrCat(outlook.ranks(), outlook.ranks() == 1 ? " rank" : " ranks", " on ",
                       absl::StrJoin(places, ", "));
+}
+
+// Of a job that runs; empty: it holds no slots.
+std::string EndText(const v1::Outlook& outlook, absl::Time now) {
+  if (outlook.places().empty()) return "";
+  if (!outlook.has_end_ms()) {
+    return "unknown: it declares no run time, and its progress does not tell";
+  }
+  const absl::Duration left = absl::FromUnixMillis(outlook.end_ms()) - now;
+  return absl::StrCat(
+      TimeText(outlook.end_ms()), " UTC, in ",
+      HumanDuration(absl::Ceil(std::max(left, absl::ZeroDuration()), absl::Seconds(1))), ", ",
+      SourceText(outlook.run_time_source()));
 }
 
 std::string LengthText(const v1::Outlook& outlook) {
@@ -139,6 +154,7 @@ std::string ExplainPage(const v1::ExplainJobResponse& response, absl::Time now) 
     absl::StrAppend(&page, OutlookPage(outlook, now));
   } else {
     Field("where", PlaceText(outlook), &page);
+    Field("ends", EndText(outlook, now), &page);
   }
   return page;
 }

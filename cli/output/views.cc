@@ -30,12 +30,22 @@ std::string Joined(const google::protobuf::RepeatedPtrField<std::string>& names)
   return absl::StrJoin(names, ",");
 }
 
+bool IsOver(v1::JobState state) {
+  return state == v1::SUCCEEDED || state == v1::FAILED || state == v1::CANCELLED;
+}
+
 std::optional<double> Loss(const v1::JobSummary& job) {
   return If(job.has_loss(), job, &v1::JobSummary::loss);
 }
 
 std::optional<double> Rate(const v1::JobSummary& job) {
   return If(job.has_samples_per_second(), job, &v1::JobSummary::samples_per_second);
+}
+
+// How the model did on the validation set: its accuracy, or its loss where it has none.
+std::string ValidationText(std::optional<double> accuracy, std::optional<double> loss) {
+  if (accuracy.has_value() || !loss.has_value()) return Percent(accuracy);
+  return absl::StrCat("loss ", Number(loss));
 }
 
 // "name:   value" lines; a line without a value is left out.
@@ -63,6 +73,26 @@ std::string AttemptEnd(const v1::Attempt& attempt) {
   return attempt.failure_class() == v1::FAILURE_CLASS_UNSPECIFIED
              ? "done"
              : FailureText(attempt.failure_class());
+}
+
+// How often it is still tried again: "3 of 3; OUT_OF_MEMORY 0, APPLICATION 1 of 2", of which the
+// first is what all classes share that have no number of their own.
+std::string BudgetsText(const v1::GetJobResponse& job) {
+  if (IsOver(job.summary().state())) return "";
+  std::string shared;
+  std::vector<std::string> own;
+  for (const v1::RestartBudget& budget : job.budgets()) {
+    const std::string left = budget.budget() == 0
+                                 ? "0"
+                                 : absl::StrCat(budget.left(), " of ", budget.budget());
+    if (budget.shared()) {
+      shared = left;
+    } else {
+      own.push_back(absl::StrCat(FailureText(budget.failure_class()), " ", left));
+    }
+  }
+  if (shared.empty()) return absl::StrJoin(own, ", ");
+  return own.empty() ? shared : absl::StrCat(shared, "; ", absl::StrJoin(own, ", "));
 }
 
 Table AttemptTable(const v1::GetJobResponse& job) {
@@ -119,6 +149,15 @@ std::string EvidenceText(const v1::WorkerInfo& worker, absl::Time now) {
   if (worker.quarantined_until_ms() != 0) {
     return absl::StrCat("quarantined until ", TimeText(worker.quarantined_until_ms()),
                         " UTC: ", worker.quarantine_reason());
+  }
+  if (worker.unseen_roots_size() > 0) {
+    const v1::WorkerInfo::UnseenRoot& first = worker.unseen_roots(0);
+    // The agent's sentence names the root.
+    const std::string text = first.message().empty()
+                                 ? absl::StrCat("checkpoint root ", first.path(), ": not seen")
+                                 : first.message();
+    const int more = worker.unseen_roots_size() - 1;
+    return more == 0 ? text : absl::StrCat(text, " (and ", more, " more)");
   }
   if (worker.strikes().empty()) return "";
   const v1::WorkerInfo::Strike& last = *worker.strikes().rbegin();
@@ -246,7 +285,9 @@ Table CheckpointTable(const std::vector<v1::CheckpointInfo>& checkpoints, absl::
         v1::CheckpointState_Name(c.state()),
         c.best() && c.step() == best_step ? "best" : "",
         Bytes(static_cast<double>(c.bytes())),
-        Percent(If(c.has_validation_accuracy(), c, &v1::CheckpointInfo::validation_accuracy)),
+        ValidationText(
+            If(c.has_validation_accuracy(), c, &v1::CheckpointInfo::validation_accuracy),
+            If(c.has_validation_loss(), c, &v1::CheckpointInfo::validation_loss)),
         Age(now, c.created_ms())};
     if (wide) cells.push_back(absl::StrCat(c.attempt()));
     cells.push_back(wide ? c.path() : c.message());
@@ -305,7 +346,7 @@ std::string ResumeSourceText(const v1::ResumeSource& source) {
   return text;
 }
 
-std::string JobPage(const v1::GetJobResponse& job, absl::string_view spec_yaml, absl::Time now) {
+std::string JobPage(const v1::GetJobResponse& job, const JobPageParts& parts, absl::Time now) {
   const v1::JobSummary& summary = job.summary();
   std::string page;
   Field("job", JobName(summary), &page);
@@ -337,6 +378,7 @@ std::string JobPage(const v1::GetJobResponse& job, absl::string_view spec_yaml, 
             : absl::StrCat(summary.ranks(), " on ", absl::StrJoin(summary.workers(), ", ")),
         &page);
   Field("restarts", absl::StrCat(summary.restarts()), &page);
+  Field("restarts left", BudgetsText(job), &page);
   Field("phase", summary.phase(), &page);
   Field("step", StepText(summary), &page);
   if (summary.epoch() > 0) Field("epoch", Number(summary.epoch()), &page);
@@ -347,16 +389,18 @@ std::string JobPage(const v1::GetJobResponse& job, absl::string_view spec_yaml, 
   Field("memory peak",
         Bytes(If(summary.has_memory_peak_bytes(), summary, &v1::JobSummary::memory_peak_bytes)),
         &page);
-  Field(
-      "validation",
-      Percent(If(summary.has_validation_accuracy(), summary, &v1::JobSummary::validation_accuracy)),
-      &page);
+  Field("validation",
+        ValidationText(
+            If(summary.has_validation_accuracy(), summary, &v1::JobSummary::validation_accuracy),
+            If(summary.has_validation_loss(), summary, &v1::JobSummary::validation_loss)),
+        &page);
   Field("best",
         Percent(If(summary.has_best_validation_accuracy(), summary,
                    &v1::JobSummary::best_validation_accuracy)),
         &page);
   Field("test accuracy",
         Percent(If(summary.has_test_accuracy(), summary, &v1::JobSummary::test_accuracy)), &page);
+  Field("artifacts", parts.artifacts, &page);
   if (job.shortened()) {
     Field("note",
           absl::StrCat("older attempts, checkpoints or events are left out: `muster events ",
@@ -377,7 +421,7 @@ std::string JobPage(const v1::GetJobResponse& job, absl::string_view spec_yaml, 
                        : absl::StrCat("checkpoints (", deleted, " older ones were deleted)"),
           Rendered(CheckpointTable(kept, now, false)), &page);
   Section("events", Rendered(EventTable(job)), &page);
-  Section("spec", spec_yaml, &page);
+  Section(parts.spec_title, parts.spec_yaml, &page);
   return page;
 }
 

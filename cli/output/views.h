@@ -33,7 +33,13 @@ Table WorkerTable(const std::vector<v1::WorkerInfo>& workers, absl::Time now, bo
 
 // All that `show` tells: the job, its attempts with their ranks, its checkpoints, its events, and
 // its spec in YAML.
-std::string JobPage(const v1::GetJobResponse& job, absl::string_view spec_yaml, absl::Time now);
+// What `show` prints of a job. `artifacts`: a line on the files that it left for people.
+struct JobPageParts {
+  std::string spec_title;  // "spec"
+  std::string spec_yaml;
+  std::string artifacts;
+};
+std::string JobPage(const v1::GetJobResponse& job, const JobPageParts& parts, absl::Time now);
 
 std::string CheckpointPage(const v1::CheckpointInfo& checkpoint, absl::Time now);
 

@@ -30,6 +30,8 @@ std::string Accuracies(const v1::JobSummary& job) {
   std::vector<std::string> parts;
   if (job.has_validation_accuracy())
     parts.push_back("validation " + Percent(job.validation_accuracy()));
+  if (!job.has_validation_accuracy() && job.has_validation_loss())
+    parts.push_back("validation loss " + Number(job.validation_loss()));
   if (job.has_best_validation_accuracy())
     parts.push_back("best " + Percent(job.best_validation_accuracy()));
   if (job.has_test_accuracy()) parts.push_back("test " + Percent(job.test_accuracy()));

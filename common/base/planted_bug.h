@@ -28,6 +28,9 @@ enum class PlantedBug {
   kUnsettledLog,      // builds on a log that a failed fsync may have left in memory only
   kNoYieldAbroad,     // makes way for a job of another project, takes the slots back, and again
   kGrowPastUser,      // grows although its user's quota lets it come back no larger
+  kNoticeIsGone,      // who gave notice and is cut off has left its name, whatever still runs there
+  kUnkillableIsDead,  // a rank that SIGKILL did not end loses its slots when its worker is lost
+  kBudgetRefill,      // also a commit below one before refills the restart budgets
 };
 
 inline constexpr absl::string_view kPlantedBugNames[] = {
@@ -46,6 +49,9 @@ inline constexpr absl::string_view kPlantedBugNames[] = {
     "unsettled-log",
     "no-yield-abroad",
     "grow-past-user",
+    "notice-is-gone",
+    "unkillable-is-dead",
+    "budget-refill",
 };
 
 #if defined(MUSTER_PLANTED_BUGS)

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <thread>
 
@@ -42,7 +43,7 @@ absl::StatusOr<HostPort> Split(const std::string& address) {
 struct LookUp {
   HostPort of;
   UniqueFd done{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-  int error = 0;
+  std::atomic<int> error = 0;  // set after `found`: who reads it sees that, too
   addrinfo* found = nullptr;
 
   void Run(int flags) {

@@ -93,10 +93,15 @@ absl::StatusOr<std::optional<FoundCheckpoint>> FindCheckpoint(FileSystem& fs,
     absl::StatusOr<VerifiedCheckpoint> checkpoint = Try(fs, request, candidate);
     if (absl::IsCancelled(checkpoint.status())) return checkpoint.status();
     if (checkpoint.ok()) {
-      return FoundCheckpoint{.path = candidate.path,
-                             .checkpoint = *std::move(checkpoint),
-                             .adopted = candidate.manifest_sha256.empty(),
-                             .of_other_job = !IsOwn(candidate)};
+      FoundCheckpoint found = {.path = candidate.path,
+                               .checkpoint = *std::move(checkpoint),
+                               .adopted = candidate.manifest_sha256.empty(),
+                               .of_other_job = !IsOwn(candidate)};
+      const absl::Status usable = request.usable ? request.usable(found) : absl::OkStatus();
+      if (usable.ok()) return found;
+      if (!absl::IsDataLoss(usable)) return usable;
+      if (first_error.ok()) first_error = usable;
+      continue;
     }
     if (first_error.ok()) first_error = checkpoint.status();
     if (request.on_bad) request.on_bad(candidate, checkpoint.status());

@@ -23,23 +23,26 @@ struct CheckpointCandidate {
   std::string job_name = {};
 };
 
+struct FoundCheckpoint {
+  std::string path;
+  VerifiedCheckpoint checkpoint;
+  bool adopted = false;       // whole, but unknown to the controller: the caller must register it
+  bool of_other_job = false;  // checkpoint.manifest says whose
+};
+
 struct FindRequest {
   std::string root;  // the job's own checkpoint folder
   uint64_t job_id = 0;
   std::string job_name;
   uint32_t attempt = 0;                         // of the caller
   std::vector<CheckpointCandidate> registered;  // as the controller gave them
-  // A candidate was passed over. NOT_FOUND, DATA_LOSS and FAILED_PRECONDITION: it is no good, tell
-  // the controller; other codes: it could not be read now.
+  // A candidate was passed over. DATA_LOSS: its bytes do not match; other codes: it could not be
+  // read, here and now, which says nothing of it.
   std::function<void(const CheckpointCandidate&, const absl::Status&)> on_bad;
   VerifyProgress progress;
-};
-
-struct FoundCheckpoint {
-  std::string path;
-  VerifiedCheckpoint checkpoint;
-  bool adopted = false;       // whole, but unknown to the controller: the caller must register it
-  bool of_other_job = false;  // checkpoint.manifest says whose
+  // Whether the caller can go on from one that is whole; may be none. DATA_LOSS: its content cannot
+  // be read, and the next one is tried; any other failure ends the search.
+  std::function<absl::Status(const FoundCheckpoint&)> usable = nullptr;
 };
 
 // Tries candidates, rereading each in full: the job's own by falling step, then those of other jobs

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/fs/durable_folder.h"
 
 namespace muster {
 namespace {
@@ -12,16 +13,6 @@ namespace {
 std::string PublishedName(CheckpointFolder folder) {
   folder.nonce.clear();
   return FolderName(folder);
-}
-
-// A new root must outlive a power cut as well as what is in it.
-absl::Status MakeRoot(FileSystem& fs, const std::string& root) {
-  MUSTER_ASSIGN_OR_RETURN(const bool exists, fs.Exists(root));
-  if (exists) return absl::OkStatus();
-  MUSTER_RETURN_IF_ERROR(fs.MakeDirectories(root));
-  const size_t slash = root.find_last_of('/');
-  if (slash == std::string::npos) return fs.SyncDirectory(".");
-  return fs.SyncDirectory(slash == 0 ? "/" : root.substr(0, slash));
 }
 
 }  // namespace
@@ -47,14 +38,15 @@ absl::StatusOr<std::unique_ptr<CheckpointWriter>> CheckpointWriter::Create(
                          : exists.status();
     }
   }
-  MUSTER_RETURN_IF_ERROR(MakeRoot(fs, writer->root_));
+  // Somebody may have made it just now, and not waited for the disk.
+  MUSTER_RETURN_IF_ERROR(MakeDurableFolder(fs, writer->root_));
   MUSTER_RETURN_IF_ERROR(fs.MakeDirectories(writer->temporary_path_));
   return writer;
 }
 
 CheckpointWriter::~CheckpointWriter() {
   // Best effort: what stays is removed by the next attempt.
-  if (!publishing_) fs_.RemoveTree(temporary_path_).IgnoreError();
+  if (!publishing_ && !left_) fs_.RemoveTree(temporary_path_).IgnoreError();
 }
 
 absl::Status CheckpointWriter::WriteFile(const std::string& name,

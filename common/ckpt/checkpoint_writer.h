@@ -26,8 +26,10 @@ class CheckpointWriter {
   // such a temporary or published folder. `fs` must outlive the writer.
   static absl::StatusOr<std::unique_ptr<CheckpointWriter>> Create(FileSystem& fs, std::string root,
                                                                   CheckpointFolder folder);
-  // Removes the temporary folder unless it was published.
+  // Removes the temporary folder unless it was published or left.
   ~CheckpointWriter();
+  // Leaves the temporary folder to RemoveStaleTemporaries: for whoever may not wait for the disk.
+  void Leave() { left_ = true; }
 
   // Writes one file: `fill` appends its bytes. fs's codes; RESOURCE_EXHAUSTED: the disk is full.
   absl::Status AddFile(const std::string& name,
@@ -59,6 +61,7 @@ class CheckpointWriter {
   uint64_t bytes_ = 0;
   bool finished_ = false;
   bool publishing_ = false;
+  bool left_ = false;
 };
 
 // Removes the .tmp folders in `root` that attempts before `attempt`, or earlier generations of it,

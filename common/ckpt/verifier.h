@@ -23,7 +23,8 @@ using VerifyProgress = std::function<bool(uint64_t done_bytes, uint64_t total_by
 
 // Reads MANIFEST.json in the folder `path`, checks its SHA-256 against `expected_manifest_sha256`
 // (empty: not checked), then the size, every block hash and the whole hash of every file.
-//   NOT_FOUND            the folder, its manifest or a file that the manifest names is not there
+//   NOT_FOUND            the folder, its manifest or a file that the manifest names is not there:
+//                        no verdict, unless the checkpoint root is seen (checkpoint_root.h)
 //   DATA_LOSS            corrupt; the message names the file and the block (4 MiB each, from 0)
 //   FAILED_PRECONDITION  a manifest format that this program does not know
 //   CANCELLED            `progress` said so

@@ -2,45 +2,23 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/base/unique_fd.h"
-#include "common/fs/empty_file.h"
+#include "common/fs/errno_status.h"
 #include "common/fs/file_system.h"
+#include "common/fs/list_some.h"
+#include "common/fs/remove_tree.h"
 
 namespace muster {
 namespace {
-
-absl::Status ErrnoStatus(int error, absl::string_view action, const std::string& path) {
-  char buffer[128];
-  const std::string message =
-      absl::StrCat("cannot ", action, " ", path, ": ", strerror_r(error, buffer, sizeof buffer));
-  switch (error) {
-    case ENOSPC:
-    case EDQUOT:
-      return absl::ResourceExhaustedError(message);
-    case ENOENT:
-    case ENOTDIR:
-      return absl::NotFoundError(message);
-    case EEXIST:
-    case ENOTEMPTY:
-      return absl::AlreadyExistsError(message);
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return absl::PermissionDeniedError(message);
-    case EISDIR:
-      return absl::FailedPreconditionError(message);
-    default:
-      return absl::UnavailableError(message);
-  }
-}
 
 // Runs a system call again while a signal interrupts it.
 template <typename Call>
@@ -53,8 +31,8 @@ auto Retry(Call call) {
 // Opens a regular file for reading. O_NONBLOCK: a FIFO under that name must not hang the caller.
 absl::StatusOr<UniqueFd> OpenForReading(const std::string& path, struct stat* info) {
   UniqueFd fd(Retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
-  if (!fd.valid()) return ErrnoStatus(errno, "open", path);
-  if (::fstat(fd.get(), info) != 0) return ErrnoStatus(errno, "stat", path);
+  if (!fd.valid()) return FileErrno(errno, "open", path);
+  if (::fstat(fd.get(), info) != 0) return FileErrno(errno, "stat", path);
   if (!S_ISREG(info->st_mode)) {
     return absl::FailedPreconditionError(absl::StrCat(path, " is not a regular file"));
   }
@@ -68,7 +46,7 @@ absl::StatusOr<uint64_t> PreadFull(int fd, const std::string& path, uint64_t off
     const ssize_t got = Retry([&] {
       return ::pread(fd, buffer + done, bytes - done, static_cast<off_t>(offset + done));
     });
-    if (got < 0) return ErrnoStatus(errno, "read", path);
+    if (got < 0) return FileErrno(errno, "read", path);
     if (got == 0) break;
     done += static_cast<uint64_t>(got);
   }
@@ -83,7 +61,7 @@ class PosixWritableFile final : public WritableFile {
     MUSTER_RETURN_IF_ERROR(CheckUsable());
     while (!bytes.empty()) {
       const ssize_t put = Retry([&] { return ::write(fd_.get(), bytes.data(), bytes.size()); });
-      if (put < 0) return Fail(ErrnoStatus(errno, "write", path_));
+      if (put < 0) return Fail(FileErrno(errno, "write", path_));
       bytes.remove_prefix(static_cast<size_t>(put));
     }
     return absl::OkStatus();
@@ -92,7 +70,7 @@ class PosixWritableFile final : public WritableFile {
   absl::Status Sync() override {
     MUSTER_RETURN_IF_ERROR(CheckUsable());
     if (Retry([&] { return ::fsync(fd_.get()); }) != 0) {
-      return Fail(ErrnoStatus(errno, "sync", path_));
+      return Fail(FileErrno(errno, "sync", path_));
     }
     return absl::OkStatus();
   }
@@ -100,7 +78,7 @@ class PosixWritableFile final : public WritableFile {
   absl::Status Close() override {
     MUSTER_RETURN_IF_ERROR(CheckUsable());
     // Never repeated: Linux frees the descriptor even when close reports an error.
-    if (::close(fd_.Release()) != 0) return Fail(ErrnoStatus(errno, "close", path_));
+    if (::close(fd_.Release()) != 0) return Fail(FileErrno(errno, "close", path_));
     failed_ = absl::FailedPreconditionError(absl::StrCat(path_, " is closed"));
     return absl::OkStatus();
   }
@@ -121,7 +99,7 @@ class Posix final : public FileSystem {
     UniqueFd fd(Retry([&] {
       return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
     }));
-    if (!fd.valid()) return ErrnoStatus(errno, "create", path);
+    if (!fd.valid()) return FileErrno(errno, "create", path);
     return std::make_unique<PosixWritableFile>(std::move(fd), path);
   }
 
@@ -149,7 +127,7 @@ class Posix final : public FileSystem {
 
   absl::StatusOr<uint64_t> FileSize(const std::string& path) override {
     struct stat info;
-    if (::stat(path.c_str(), &info) != 0) return ErrnoStatus(errno, "stat", path);
+    if (::stat(path.c_str(), &info) != 0) return FileErrno(errno, "stat", path);
     if (!S_ISREG(info.st_mode)) {
       return absl::FailedPreconditionError(absl::StrCat(path, " is not a regular file"));
     }
@@ -160,31 +138,11 @@ class Posix final : public FileSystem {
     struct stat info;
     if (::lstat(path.c_str(), &info) == 0) return true;
     if (errno == ENOENT || errno == ENOTDIR) return false;
-    return ErrnoStatus(errno, "stat", path);
+    return FileErrno(errno, "stat", path);
   }
 
   absl::StatusOr<std::vector<FileInfo>> List(const std::string& directory) override {
-    std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(directory.c_str()), &::closedir);
-    if (dir == nullptr) return ErrnoStatus(errno, "list", directory);
-    std::vector<FileInfo> files;
-    while (true) {
-      errno = 0;
-      const dirent* entry = ::readdir(dir.get());
-      if (entry == nullptr) break;
-      FileInfo file;
-      file.name = entry->d_name;
-      if (file.name == "." || file.name == "..") continue;
-      struct stat info;
-      // What vanished since readdir is not listed.
-      if (::fstatat(::dirfd(dir.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
-        if (errno == ENOENT) continue;
-        return ErrnoStatus(errno, "stat", absl::StrCat(directory, "/", file.name));
-      }
-      file.is_directory = S_ISDIR(info.st_mode);
-      file.size_bytes = static_cast<uint64_t>(info.st_size);
-      files.push_back(std::move(file));
-    }
-    if (errno != 0) return ErrnoStatus(errno, "list", directory);
+    MUSTER_ASSIGN_OR_RETURN(std::vector<FileInfo> files, ListSome(directory, SIZE_MAX));
     std::sort(files.begin(), files.end(),
               [](const FileInfo& a, const FileInfo& b) { return a.name < b.name; });
     return files;
@@ -199,7 +157,7 @@ class Posix final : public FileSystem {
         // permission): only the result counts.
         const int error = errno;
         struct stat info;
-        if (::stat(part.c_str(), &info) != 0) return ErrnoStatus(error, "make folder", part);
+        if (::stat(part.c_str(), &info) != 0) return FileErrno(error, "make folder", part);
         if (!S_ISDIR(info.st_mode)) {
           return absl::AlreadyExistsError(
               absl::StrCat("cannot make folder ", path, ": ", part, " is not a folder"));
@@ -211,57 +169,64 @@ class Posix final : public FileSystem {
 
   absl::Status Rename(const std::string& from, const std::string& to) override {
     if (::rename(from.c_str(), to.c_str()) != 0) {
-      return ErrnoStatus(errno, "rename", absl::StrCat(from, " to ", to));
+      return FileErrno(errno, "rename", absl::StrCat(from, " to ", to));
     }
     return absl::OkStatus();
   }
 
   absl::Status SyncDirectory(const std::string& path) override {
     UniqueFd fd(Retry([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
-    if (!fd.valid()) return ErrnoStatus(errno, "open folder", path);
-    if (Retry([&] { return ::fsync(fd.get()); }) != 0) return ErrnoStatus(errno, "sync", path);
+    if (!fd.valid()) return FileErrno(errno, "open folder", path);
+    if (Retry([&] { return ::fsync(fd.get()); }) != 0) return FileErrno(errno, "sync", path);
     return absl::OkStatus();
   }
 
   absl::Status RemoveFile(const std::string& path) override {
-    if (::unlink(path.c_str()) != 0) return ErrnoStatus(errno, "remove", path);
+    if (::unlink(path.c_str()) != 0) return FileErrno(errno, "remove", path);
     return absl::OkStatus();
   }
 
-  // Never follows a symbolic link. The depth is bounded, since each level holds a folder open.
-  absl::Status RemoveTree(const std::string& path) override { return RemoveLevel(path, 64); }
-
- private:
-  absl::Status RemoveLevel(const std::string& path, int levels_left) {
-    struct stat info;
-    if (::lstat(path.c_str(), &info) != 0) {
-      if (errno == ENOENT || errno == ENOTDIR) return absl::OkStatus();
-      return ErrnoStatus(errno, "stat", path);
-    }
-    if (!S_ISDIR(info.st_mode)) return IgnoreNotFound(RemoveFile(path));
-    if (levels_left == 0) {
-      return absl::FailedPreconditionError(absl::StrCat("cannot remove ", path, ": too deep"));
-    }
-    absl::StatusOr<std::vector<FileInfo>> files = List(path);
-    if (!files.ok()) return IgnoreNotFound(files.status());
-    for (const FileInfo& file : *files) {
-      MUSTER_RETURN_IF_ERROR(RemoveLevel(absl::StrCat(path, "/", file.name), levels_left - 1));
-    }
-    if (::rmdir(path.c_str()) != 0) return IgnoreNotFound(ErrnoStatus(errno, "remove", path));
-    return absl::OkStatus();
-  }
-
-  // Somebody else may be removing the same tree.
-  static absl::Status IgnoreNotFound(const absl::Status& status) {
-    return absl::IsNotFound(status) ? absl::OkStatus() : status;
+  absl::Status RemoveTree(const std::string& path) override {
+    return RemoveTreeByDescriptors(path);
   }
 };
 
 }  // namespace
 
-absl::Status EmptyFile(const std::string& path) {
-  if (::truncate(path.c_str(), 0) != 0) return ErrnoStatus(errno, "empty", path);
-  return absl::OkStatus();
+absl::StatusOr<std::vector<FileInfo>> ListSome(const std::string& folder, size_t most) {
+  const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid()) return FileErrno(errno, "list", folder);
+  return ListSome(fd, folder, most);
+}
+
+absl::StatusOr<std::vector<FileInfo>> ListSome(const UniqueFd& opened, const std::string& folder,
+                                               size_t most) {
+  // One of its own: a list takes its descriptor, and its place in it, along.
+  UniqueFd fd(::openat(opened.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  std::unique_ptr<DIR, int (*)(DIR*)> dir(fd.valid() ? ::fdopendir(fd.get()) : nullptr,
+                                          &::closedir);
+  if (dir == nullptr) return FileErrno(errno, "list", folder);
+  fd.Release();
+  std::vector<FileInfo> files;
+  while (files.size() < most) {
+    errno = 0;
+    const dirent* entry = ::readdir(dir.get());
+    if (entry == nullptr && errno != 0) return FileErrno(errno, "list", folder);
+    if (entry == nullptr) break;
+    FileInfo file;
+    file.name = entry->d_name;
+    if (file.name == "." || file.name == "..") continue;
+    struct stat info;
+    // What vanished since readdir is not listed.
+    if (::fstatat(::dirfd(dir.get()), entry->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
+      if (errno == ENOENT) continue;
+      return FileErrno(errno, "stat", absl::StrCat(folder, "/", file.name));
+    }
+    file.is_directory = S_ISDIR(info.st_mode);
+    file.size_bytes = static_cast<uint64_t>(info.st_size);
+    files.push_back(std::move(file));
+  }
+  return files;
 }
 
 FileSystem& PosixFileSystem() {

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/base/tcp_listener.h"
 #include "common/metrics/http_deadlines.h"
-#include "common/metrics/http_listener.h"
 #include "common/metrics/registry.h"
 
 namespace muster {
@@ -115,7 +115,7 @@ void HttpServer::Stop() {
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Create(
     const Options& options, std::map<std::string, HttpHandler> handlers) {
-  auto listener = ListenForHttp(options.listen);
+  auto listener = ListenTcp(options.listen);
   if (!listener.ok()) return listener.status();
   std::unique_ptr<HttpServer> server(new HttpServer());
   server->address_ = listener->address;

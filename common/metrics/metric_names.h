@@ -46,6 +46,8 @@ inline constexpr MetricDef kJobMemoryBytes{"muster_job_memory_bytes", MetricType
 inline constexpr MetricDef kJobMemoryPeakBytes{"muster_job_memory_peak_bytes", MetricType::kGauge, {"job_id", "job_name"}, "bytes", "Highest memory use so far of the largest rank."};
 inline constexpr MetricDef kJobAccuracyRatio{"muster_job_accuracy_ratio", MetricType::kGauge, {"job_id", "job_name", "split"}, "ratio", "Accuracy from 0 to 1 by split: train, validation, test; validation_top5 and test_top5 for the right class among the five likeliest."};
 inline constexpr MetricDef kJobEvaluationLoss{"muster_job_evaluation_loss", MetricType::kGauge, {"job_id", "job_name", "split"}, "1", "Loss of the last evaluation by split: validation, test."};
+inline constexpr MetricDef kJobPerplexity{"muster_job_perplexity", MetricType::kGauge, {"job_id", "job_name", "split"}, "1", "Exponential of a language model's loss in the last evaluation by split: validation, test."};
+inline constexpr MetricDef kJobOwnMetric{"muster_job_own_metric", MetricType::kGauge, {"job_id", "job_name", "metric"}, "1", "Newest value of what the job reports under a name of its own."};
 inline constexpr MetricDef kJobCheckpointsTotal{"muster_job_checkpoints_total", MetricType::kCounter, {"job_id", "job_name"}, "1", "Checkpoints committed."};
 inline constexpr MetricDef kJobRestartsTotal{"muster_job_restarts_total", MetricType::kCounter, {"job_id", "job_name"}, "1", "Attempts after the first."};
 inline constexpr MetricDef kJobSlotSecondsTotal{"muster_job_slot_seconds_total", MetricType::kCounter, {"job_id", "job_name", "label"}, "seconds", "Slot-seconds that the job held, by what they were good for: start, rendezvous, load, productive, save_stall, recompute, hang, idle, drain."};
@@ -55,6 +57,8 @@ inline constexpr MetricDef kProjectSlotSecondsTotal{"muster_project_slot_seconds
 inline constexpr MetricDef kProjectQueueSecondsTotal{"muster_project_queue_seconds_total", MetricType::kCounter, {"project"}, "seconds", "Time that all jobs of the project spent in the queue."};
 // ---- musterd: the cluster --------------------------------------------------------------------------------------------
 inline constexpr MetricDef kJobs{"muster_jobs", MetricType::kGauge, {"state"}, "1", "Jobs known to the controller by state."};
+inline constexpr MetricDef kJobsWithoutSeries{"muster_jobs_without_series", MetricType::kGauge, {"state"}, "1", "Jobs that have no series of their own, since there are too many of their kind: running, waiting, ended."};
+inline constexpr MetricDef kOwnMetricsLeftOut{"muster_job_own_metrics_left_out", MetricType::kGauge, {}, "1", "Values that jobs report under names of their own and that have no series: too many, or with a name that is too long."};
 inline constexpr MetricDef kJobsFinishedTotal{"muster_jobs_finished_total", MetricType::kCounter, {"state"}, "1", "Jobs that ended in this life of the controller, by final state."};
 inline constexpr MetricDef kQueueJobs{"muster_queue_jobs", MetricType::kGauge, {}, "1", "Jobs that wait to be placed."};
 inline constexpr MetricDef kQueueRanks{"muster_queue_ranks", MetricType::kGauge, {}, "1", "Ranks that the waiting jobs need at least."};
@@ -99,6 +103,7 @@ inline constexpr MetricDef kRankMemoryBytes{"muster_rank_memory_bytes", MetricTy
 inline constexpr MetricDef kRankMemoryPeakBytes{"muster_rank_memory_peak_bytes", MetricType::kGauge, {"job_id", "rank"}, "bytes", "Highest memory use so far."};
 inline constexpr MetricDef kRankAccuracyRatio{"muster_rank_accuracy_ratio", MetricType::kGauge, {"job_id", "rank", "split"}, "ratio", "Accuracy from 0 to 1 by split, as this rank reported it: train, validation, test."};
 inline constexpr MetricDef kRankEvaluationLoss{"muster_rank_evaluation_loss", MetricType::kGauge, {"job_id", "rank", "split"}, "1", "Loss of the last evaluation by split, as this rank reported it: validation, test."};
+inline constexpr MetricDef kRankPerplexity{"muster_rank_perplexity", MetricType::kGauge, {"job_id", "rank", "split"}, "1", "Exponential of a language model's loss in the last evaluation by split, as this rank reported it: validation, test."};
 inline constexpr MetricDef kRankLogBytesTotal{"muster_rank_log_bytes_total", MetricType::kCounter, {"job_id", "rank"}, "bytes", "Bytes that the rank wrote to stdout and stderr."};
 // ---- agent: devices --------------------------------------------------------------------------------------------------
 inline constexpr MetricDef kDeviceHeld{"muster_device_held", MetricType::kGauge, {"slot", "kind", "device"}, "1", "1 when a rank holds the slot, else 0."};

@@ -26,10 +26,14 @@ void AddToken(grpc::ClientContext& context, absl::string_view token) {
 absl::Status CheckToken(const grpc::ServerContextBase& context, absl::string_view token) {
   const auto& metadata = context.client_metadata();
   const auto it = metadata.find(kAuthorization);
-  if (it != metadata.end() && SameBytes(absl::string_view(it->second.data(), it->second.size()),
-                                        absl::StrCat(kBearer, token))) {
-    return absl::OkStatus();
-  }
+  return CheckAuthorization(it == metadata.end()
+                                ? absl::string_view()
+                                : absl::string_view(it->second.data(), it->second.size()),
+                            token);
+}
+
+absl::Status CheckAuthorization(absl::string_view authorization, absl::string_view token) {
+  if (SameBytes(authorization, absl::StrCat(kBearer, token))) return absl::OkStatus();
   return absl::UnauthenticatedError(
       "no valid token: give the controller's token by MUSTER_TOKEN or --token-file");
 }

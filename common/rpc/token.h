@@ -18,4 +18,7 @@ void AddToken(grpc::ClientContext& context, absl::string_view token);
 // it. The time it takes does not depend on where the two differ.
 absl::Status CheckToken(const grpc::ServerContextBase& context, absl::string_view token);
 
+// The same of what the caller sent as `authorization`.
+absl::Status CheckAuthorization(absl::string_view authorization, absl::string_view token);
+
 }  // namespace muster

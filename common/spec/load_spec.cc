@@ -80,8 +80,15 @@ bool Told(const std::vector<SpecFault>& told, const SpecFault& fault) {
 }  // namespace
 
 absl::StatusOr<v1::JobSpec> LoadSpec(absl::string_view text, const SpecSource& source) {
+  absl::StatusOr<v1::JobSpec> spec = LoadWrittenSpec(text, source);
+  if (spec.ok()) FillDefaults(*spec);
+  return spec;
+}
+
+absl::StatusOr<v1::JobSpec> LoadWrittenSpec(absl::string_view text, const SpecSource& source) {
   ReadSpecResult read = ReadSpec(text, source.overrides);
   MakePathsAbsolute(source, read.lines, read.spec);
+  v1::JobSpec written = read.spec;
   FillDefaults(read.spec);
   std::vector<SpecFault> all = read.faults;
   for (SpecFault& fault : ValidateReadSpec(read.spec)) {
@@ -90,7 +97,7 @@ absl::StatusOr<v1::JobSpec> LoadSpec(absl::string_view text, const SpecSource& s
     all.push_back(std::move(fault));
   }
   if (!all.empty()) return FaultStatus(source.name, std::move(all));
-  return std::move(read.spec);
+  return written;
 }
 
 absl::StatusOr<v1::JobSpec> ResolveSpec(v1::JobSpec spec) {

@@ -27,6 +27,10 @@ struct SpecSource {
 // with path and line. The result is resolved: every default is written out.
 absl::StatusOr<v1::JobSpec> LoadSpec(absl::string_view text, const SpecSource& source = {});
 
+// The same, but the result has only what was written, with its paths made absolute: the controller
+// fills in its own defaults, and keeps the spec as it came.
+absl::StatusOr<v1::JobSpec> LoadWrittenSpec(absl::string_view text, const SpecSource& source = {});
+
 // The same for a spec that came as a message and may have been written by anyone: fills defaults
 // and validates. The message of INVALID_ARGUMENT is short enough for a gRPC trailer. Idempotent.
 absl::StatusOr<v1::JobSpec> ResolveSpec(v1::JobSpec spec);

@@ -139,7 +139,7 @@ void FillOptimizer(v1::Optimizer& optimizer) {
   }
   MUSTER_DEFAULT(optimizer, weight_decay, DefaultWeightDecay(name));
   MUSTER_DEFAULT(optimizer, layer_decay, 1.0);
-  MUSTER_DEFAULT(optimizer, decay_norms_and_biases, true);
+  MUSTER_DEFAULT(optimizer, decay_norms_and_biases, false);
   if (name == v1::Optimizer::NAME_SGD || name == v1::Optimizer::NAME_LARS) {
     MUSTER_DEFAULT(optimizer, momentum, 0.9);
   } else {

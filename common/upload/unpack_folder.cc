@@ -21,6 +21,8 @@
 namespace muster {
 namespace {
 
+constexpr mode_t kFolderMode = 0755;
+
 absl::Status Bad(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("uploaded folder: ", what));
 }
@@ -50,7 +52,10 @@ class Unpacker {
     MUSTER_ASSIGN_OR_RETURN(const Place place, Find(entry.path()));
     switch (entry.kind()) {
       case v1::FolderEntry::FOLDER:
-        if (::mkdirat(place.fd(), place.name.c_str(), 0755) != 0) return Failed(entry.path());
+        if (::mkdirat(place.fd(), place.name.c_str(), kFolderMode) != 0 ||
+            ::fchmodat(place.fd(), place.name.c_str(), kFolderMode, 0) != 0) {
+          return Failed(entry.path());
+        }
         return absl::OkStatus();
       case v1::FolderEntry::LINK:
         if (!StaysInside(entry.path(), entry.target())) {
@@ -89,10 +94,10 @@ class Unpacker {
   }
 
   static absl::Status WriteFile(const v1::FolderEntry& entry, const Place& place) {
+    const mode_t mode = entry.executable() ? 0755 : 0644;
     const UniqueFd file(::openat(place.fd(), place.name.c_str(),
-                                 O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                                 entry.executable() ? 0755 : 0644));
-    if (!file.valid()) return Failed(entry.path());
+                                 O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+    if (!file.valid() || ::fchmod(file.get(), mode) != 0) return Failed(entry.path());
     absl::string_view left = entry.content();
     while (!left.empty()) {
       const ssize_t written = ::write(file.get(), left.data(), left.size());
@@ -110,11 +115,11 @@ class Unpacker {
 
 absl::Status UnpackFolder(absl::string_view archive, const std::string& into) {
   if (archive.size() > kMaxUploadBytes) return Bad("larger than it may be");
-  if (::mkdir(into.c_str(), 0755) != 0) {
+  if (::mkdir(into.c_str(), kFolderMode) != 0) {
     return absl::UnavailableError(absl::StrCat(into, ": ", ::strerrordesc_np(errno)));
   }
   UniqueFd root(::open(into.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!root.valid()) {
+  if (!root.valid() || ::fchmod(root.get(), kFolderMode) != 0) {
     return absl::UnavailableError(absl::StrCat(into, ": ", ::strerrordesc_np(errno)));
   }
   Unpacker unpacker(std::move(root));

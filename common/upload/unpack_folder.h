@@ -1,5 +1,7 @@
 // Unpacks what PackFolder made, or somebody who means harm: nothing is written outside of the
 // folder, whatever the archive says, and nothing but files, folders and links that stay inside.
+// All of it may be read by others, whatever the umask: the folder that holds it says who gets
+// there, and a container's user is another one than the one who unpacks.
 #pragma once
 
 #include <string>

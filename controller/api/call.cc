@@ -18,6 +18,13 @@ absl::Status TooMany(absl::Duration wait) {
 
 }  // namespace
 
+absl::Status CallGate::CheckHeaders(absl::string_view authorization) {
+  absl::Status known = CheckAuthorization(authorization, token_);
+  // Not by method: strangers name what they like.
+  if (!known.ok()) CountCall("any", known.code(), absl::ZeroDuration());
+  return known;
+}
+
 absl::Status CallGate::Check(grpc::ServerContextBase& context) {
   const absl::Status known = CheckToken(context, token_);
   const absl::Duration wait = WaitOf(CallerOf(context));

@@ -25,6 +25,9 @@ class CallGate {
   CallGate(std::string token, Registry& registry, Clock& clock, const RateLimit& limit = {})
       : token_(std::move(token)), registry_(registry), clock_(clock), limiter_(limit) {}
 
+  // What can be told from a call's headers, before any handler hears of it: UNAUTHENTICATED as in
+  // Check, and counted.
+  absl::Status CheckHeaders(absl::string_view authorization);
   // UNAUTHENTICATED: no token, or another one. RESOURCE_EXHAUSTED: too many calls; the message and
   // the trailing metadata kRetryAfterKey say after how long the next one may come.
   absl::Status Check(grpc::ServerContextBase& context) MUSTER_EXCLUDES(mutex_);

@@ -21,7 +21,9 @@ absl::Status SpeakAgain(const absl::Status& why) {
 
 v1::Welcome WelcomeOf(const Engine& engine, const EventResult& result) {
   v1::Welcome welcome;
-  welcome.set_term(engine.snapshot()->term);
+  const std::shared_ptr<const Snapshot> snapshot = engine.snapshot();
+  welcome.set_term(snapshot->term);
+  welcome.set_controller_id(snapshot->controller_id);
   welcome.set_heartbeat_interval_ms(absl::ToInt64Milliseconds(engine.options().heartbeat_interval));
   welcome.set_lease_ms(absl::ToInt64Milliseconds(engine.options().lost_after));
   welcome.set_controller_version(Version());
@@ -135,8 +137,7 @@ absl::Status ControlStream::Handle(const v1::WorkerMessage& message) {
       PostCounted(AssignmentAcked{worker_, incarnation_, message.assignment_ack().outbox_seq(),
                                   CutUtf8(message.assignment_ack().refusal(), kMaxReasonBytes)},
                   [self = shared_from_this()](const EventResult& result) {
-                    self->Answered(result.status.ok() || result.fenced ? absl::OkStatus()
-                                                                       : SpeakAgain(result.status));
+                    self->AnsweredReport(result);
                   });
       return absl::OkStatus();
     case v1::WorkerMessage::kRankEvent: {
@@ -156,12 +157,12 @@ absl::Status ControlStream::Handle(const v1::WorkerMessage& message) {
       PostReport(FromProto(message.delete_result(), source), message.event_seq());
       return absl::OkStatus();
     case v1::WorkerMessage::kNotice:
-      PostCounted(
-          WorkerNotice{worker_, incarnation_, CutUtf8(message.notice().message(), kMaxReasonBytes),
-                       absl::Milliseconds(message.notice().grace_ms())},
-          [self = shared_from_this()](const EventResult& result) {
-            self->Answered(result.status.ok() ? absl::OkStatus() : SpeakAgain(result.status));
-          });
+      PostReport(
+          WorkerNotice{worker_, incarnation_, message.event_seq(),
+                       CutUtf8(message.notice().message(), kMaxReasonBytes),
+                       absl::Milliseconds(message.notice().grace_ms()),
+                       message.notice().withdrawn()},
+          message.event_seq());
       return absl::OkStatus();
     case v1::WorkerMessage::BODY_NOT_SET:
       break;
@@ -172,15 +173,17 @@ absl::Status ControlStream::Handle(const v1::WorkerMessage& message) {
 absl::Status ControlStream::HandleHeartbeat(const v1::Heartbeat& heartbeat) {
   MUSTER_ASSIGN_OR_RETURN(std::vector<RankStatus> ranks, FromProto(heartbeat.ranks()));
   MUSTER_ASSIGN_OR_RETURN(std::shared_ptr<const WorkerUse> use, UseOf(heartbeat));
-  PostCounted(WorkerHeartbeat{worker_, incarnation_, std::move(ranks), std::move(use)},
-              [self = shared_from_this(), seq = heartbeat.seq()](const EventResult& result) {
-                if (result.status.ok()) {
-                  v1::ControllerMessage message;
-                  message.mutable_heartbeat_ack()->set_seq(seq);
-                  self->Write(std::move(message));
-                }
-                self->Answered(result.status);
-              });
+  MUSTER_ASSIGN_OR_RETURN(std::shared_ptr<const RootViews> roots, RootsOf(heartbeat));
+  PostCounted(
+      WorkerHeartbeat{worker_, incarnation_, std::move(ranks), std::move(use), std::move(roots)},
+      [self = shared_from_this(), seq = heartbeat.seq()](const EventResult& result) {
+        if (result.status.ok()) {
+          v1::ControllerMessage message;
+          message.mutable_heartbeat_ack()->set_seq(seq);
+          self->Write(std::move(message));
+        }
+        self->Answered(result.status);
+      });
   return absl::OkStatus();
 }
 
@@ -205,7 +208,7 @@ absl::Status ControlStream::HandleCheckpointEvent(const v1::CheckpointEvent& eve
       message.mutable_event_ack()->set_event_seq(seq);
       self->Write(std::move(message));
     }
-    self->Answered(settled ? absl::OkStatus() : SpeakAgain(result.status));
+    self->AnsweredReport(result);
   });
   return absl::OkStatus();
 }
@@ -213,12 +216,12 @@ absl::Status ControlStream::HandleCheckpointEvent(const v1::CheckpointEvent& eve
 void ControlStream::PostReport(Event event, uint64_t event_seq) {
   PostCounted(std::move(event), [self = shared_from_this(), event_seq](const EventResult& result) {
     const bool settled = result.status.ok() || result.fenced;
-    if (settled) {
+    if (settled && event_seq != 0) {
       v1::ControllerMessage message;
       message.mutable_event_ack()->set_event_seq(event_seq);
       self->Write(std::move(message));
     }
-    self->Answered(settled ? absl::OkStatus() : SpeakAgain(result.status));
+    self->AnsweredReport(result);
   });
 }
 
@@ -262,6 +265,21 @@ void ControlStream::PostCounted(Event event, EventDone done) {
     ++unanswered_;
   }
   posts_.push_back({.event = std::move(event), .done = std::move(done)});
+}
+
+void ControlStream::AnsweredReport(const EventResult& result) {
+  const bool settled = result.status.ok() || result.fenced;
+  const bool no_room = absl::IsResourceExhausted(result.status) && !settled;
+  bool repeats = false;
+  {
+    MutexLock lock(mutex_);
+    if (no_room) owes_repeat_ = true;
+    repeats = settled && owes_repeat_;
+  }
+  if (repeats) {
+    return Answered(absl::UnavailableError("there is room again: connect again and repeat"));
+  }
+  Answered(settled || no_room ? absl::OkStatus() : SpeakAgain(result.status));
 }
 
 void ControlStream::Answered(const absl::Status& stream_status) {

@@ -3,8 +3,9 @@
 // one message. What comes in one message is posted as a whole. It is the engine's WorkerLink to
 // that agent.
 //
-// Nothing here decides. A report that could not be made durable ends the stream: the agent comes
-// back and repeats it.
+// Nothing here decides. A report that could not be stored ends the stream, and the agent comes
+// back and repeats it; but not for want of room on the disk, since it could not be stored then
+// either: the stream goes on, and ends only once there is room again.
 #pragma once
 
 #include <memory>
@@ -60,6 +61,8 @@ class ControlStream final : public TwoWayStream<v1::WorkerMessage, v1::Controlle
   // result comes; `done` gives what that means for the stream to Answered.
   void PostCounted(Event event, EventDone done);
   void Answered(const absl::Status& stream_status);
+  // The same for a report of whatever kind: what its answer means for the stream.
+  void AnsweredReport(const EventResult& result);
 
   void Write(v1::ControllerMessage message) MUSTER_EXCLUDES(mutex_);
 
@@ -74,6 +77,7 @@ class ControlStream final : public TwoWayStream<v1::WorkerMessage, v1::Controlle
   int unanswered_ MUSTER_GUARDED_BY(mutex_) = 0;
   bool awaits_welcome_ MUSTER_GUARDED_BY(mutex_) = false;
   bool connected_ MUSTER_GUARDED_BY(mutex_) = false;  // the engine knows this link
+  bool owes_repeat_ MUSTER_GUARDED_BY(mutex_) = false;  // a report found no room
 };
 
 }  // namespace muster::controller

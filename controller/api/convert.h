@@ -30,6 +30,8 @@ v1::ResumeSource ResumeSourceOf(const Snapshot& snapshot, const std::vector<uint
 
 // All attempts, oldest first, with the steps that each one lost to the next.
 std::vector<v1::Attempt> AttemptsOf(const Job& job);
+// How often it may still be tried again, by failure class.
+std::vector<v1::RestartBudget> BudgetsOf(const Job& job);
 
 // ---- model -> agents ----
 v1::ControllerMessage ToProto(const Assignment& assignment);
@@ -41,6 +43,9 @@ absl::StatusOr<std::vector<RankStatus>> FromProto(
 
 // Null: the agent does not say.
 absl::StatusOr<std::shared_ptr<const WorkerUse>> UseOf(const v1::Heartbeat& heartbeat);
+
+// Null: as last said.
+absl::StatusOr<std::shared_ptr<const RootViews>> RootsOf(const v1::Heartbeat& heartbeat);
 
 // Who sent a report, and as which of its events.
 struct ReportSource {

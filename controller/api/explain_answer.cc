@@ -65,6 +65,7 @@ v1::Outlook ToProto(const Snapshot& snapshot, const Explanation& explanation) {
     out.set_run_seconds(absl::ToDoubleSeconds(explanation.run_time));
   }
   out.set_run_time_source(static_cast<v1::RunTimeSource>(explanation.run_time_source));
+  if (explanation.end != absl::InfiniteFuture()) out.set_end_ms(ToMillis(explanation.end));
   if (explanation.slot_hours >= 0) out.set_slot_hours(explanation.slot_hours);
   return out;
 }

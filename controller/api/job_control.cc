@@ -42,9 +42,23 @@ absl::StatusOr<Target> TargetOf(const Snapshot& snapshot, const Request& request
   return target;
 }
 
+// A job that has ended may have lost the folder that it ran in: that is kept for a while only. The
+// question itself keeps it until the requeue is applied.
+absl::Status CheckUploadOf(const v1::ControlJobRequest& request, const Job& job,
+                           const JobService::HasUpload& has_upload) {
+  const std::string& upload = job.settings->upload;
+  const bool asks = request.verb() == v1::ControlJobRequest::REQUEUE && IsTerminal(job.state);
+  if (!asks || upload.empty() || (has_upload && has_upload(upload))) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("job ", job.id, ": the folder that it ran in was uploaded and is not kept any "
+                   "more: submit it anew with `muster submit --upload DIR`"));
+}
+
 absl::StatusOr<controller::ControlJob> EventOf(const v1::ControlJobRequest& request,
-                                               const Snapshot& snapshot) {
+                                               const Snapshot& snapshot,
+                                               const JobService::HasUpload& has_upload) {
   MUSTER_ASSIGN_OR_RETURN(Target target, TargetOf(snapshot, request));
+  MUSTER_RETURN_IF_ERROR(CheckUploadOf(request, *target.job, has_upload));
   MUSTER_RETURN_IF_ERROR(CheckWord("request_id", request.request_id(), kMaxKeyBytes));
   if (!v1::ControlJobRequest::Verb_IsValid(request.verb()) ||
       request.verb() == v1::ControlJobRequest::VERB_UNSPECIFIED) {
@@ -131,6 +145,12 @@ absl::StatusOr<controller::CordonWorker> EventOf(const v1::CordonWorkerRequest& 
                                   .let_finish = request.let_finish()};
 }
 
+absl::StatusOr<controller::ForgetWorker> EventOf(const v1::ForgetWorkerRequest& request) {
+  MUSTER_ASSIGN_OR_RETURN(std::string actor, ActorOf(request.user()));
+  return controller::ForgetWorker{
+      .worker = request.worker(), .actor = std::move(actor), .gone = request.gone()};
+}
+
 // The answer to a change of one job, or of an array: the job as it is then.
 template <typename Response>
 auto WithJob(Engine& engine, Response* response) {
@@ -164,7 +184,7 @@ grpc::ServerUnaryReactor* JobService::ControlJob(grpc::CallbackServerContext* co
   if (const absl::Status allowed = gate_.Check(*context); !allowed.ok()) {
     call->Done(allowed);
   } else {
-    PostAndAnswer(engine_, EventOf(*request, *engine_.snapshot()), call,
+    PostAndAnswer(engine_, EventOf(*request, *engine_.snapshot(), has_upload_), call,
                   WithJob(engine_, response));
   }
   return call;
@@ -198,6 +218,18 @@ grpc::ServerUnaryReactor* JobService::CordonWorker(grpc::CallbackServerContext* 
                     *response->mutable_worker() = ToProto(*worker);
                   }
                 });
+  return call;
+}
+
+grpc::ServerUnaryReactor* JobService::ForgetWorker(grpc::CallbackServerContext* context,
+                                                   const v1::ForgetWorkerRequest* request,
+                                                   v1::ForgetWorkerResponse*) {
+  auto* call = new UnaryCall(gate_, "ForgetWorker");
+  if (const absl::Status allowed = gate_.Check(*context); !allowed.ok()) {
+    call->Done(allowed);
+  } else {
+    PostAndAnswer(engine_, EventOf(*request), call, [](const EventResult&) {});
+  }
   return call;
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
+#include "common/spec/packed_spec.h"
 #include "controller/api/convert.h"
 #include "controller/api/event_stream.h"
 #include "controller/api/explain_answer.h"
@@ -326,6 +327,15 @@ absl::Status JobService::FillJob(const v1::GetJobRequest& request, v1::GetJobRes
   const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
   MUSTER_ASSIGN_OR_RETURN(const Job* job, FindJob(*snapshot, request.job()));
   *response.mutable_spec() = SpecOf(*job->settings);
+  if (!job->settings->written_spec.empty()) {
+    *response.mutable_written_spec() = UnpackSpec(job->settings->written_spec);
+  }
+  for (v1::RestartBudget& budget : BudgetsOf(*job)) *response.add_budgets() = std::move(budget);
+  const v1::Artifacts& artifacts = response.spec().train().artifacts();
+  if (artifacts.tensorboard() || artifacts.confusion() ||
+      artifacts.reconstructions_every_steps() > 0) {
+    response.set_artifact_folder(absl::StrCat(job->checkpoint_folder(), "/artifacts"));
+  }
   *response.mutable_summary() = ToProto(*job);
   FillResume(*snapshot, job->settings->resume_from, response);
   // A quarter of a page each: attempts of a large gang are long, too.

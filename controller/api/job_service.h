@@ -74,6 +74,9 @@ class JobService final : public v1::JobService::CallbackService {
   grpc::ServerUnaryReactor* CordonWorker(grpc::CallbackServerContext* context,
                                          const v1::CordonWorkerRequest* request,
                                          v1::CordonWorkerResponse* response) override;
+  grpc::ServerUnaryReactor* ForgetWorker(grpc::CallbackServerContext* context,
+                                         const v1::ForgetWorkerRequest* request,
+                                         v1::ForgetWorkerResponse* response) override;
   grpc::ServerUnaryReactor* ListProjects(grpc::CallbackServerContext* context,
                                          const v1::ListProjectsRequest* request,
                                          v1::ListProjectsResponse* response) override;

@@ -3,11 +3,13 @@
 #include <set>
 
 #include "controller/api/convert.h"
+#include "controller/model/restart_budget.h"
 
 namespace muster::controller {
 namespace {
 
-constexpr int kMostWorkers = 256;  // in one summary of a job
+constexpr int kMostWorkers = 256;   // in one summary of a job
+constexpr int kMaxShownRoots = 16;  // of one worker
 
 v1::JobState Cast(JobState state) { return static_cast<v1::JobState>(state); }
 v1::Reason Cast(Reason reason) { return static_cast<v1::Reason>(reason); }
@@ -91,6 +93,9 @@ v1::JobSummary ToProto(const Job& job) {
   if (const auto value = FindValue(progress.latest, "validation_accuracy")) {
     out.set_validation_accuracy(*value);
   }
+  if (const auto value = FindValue(progress.latest, "validation_loss")) {
+    out.set_validation_loss(*value);
+  }
   if (const auto value = FindValue(job.results, "validation_accuracy")) {
     out.set_best_validation_accuracy(*value);
   }
@@ -134,6 +139,18 @@ std::vector<v1::Attempt> AttemptsOf(const Job& job) {
     live.set_last_step(std::max<int64_t>(live.last_step(), job.ledger.step));
   }
   return attempts;
+}
+
+std::vector<v1::RestartBudget> BudgetsOf(const Job& job) {
+  std::vector<v1::RestartBudget> budgets;
+  for (const RestartBudget& budget : RestartBudgetsOf(job)) {
+    v1::RestartBudget& row = budgets.emplace_back();
+    row.set_failure_class(Cast(budget.kind));
+    row.set_budget(budget.limit);
+    row.set_left(budget.left());
+    row.set_shared(budget.shared);
+  }
+  return budgets;
 }
 
 v1::JobEvent ToProto(const JobEvent& event) {
@@ -224,6 +241,14 @@ v1::WorkerInfo ToProto(const Worker& worker) {
   out.set_allows_commands(worker.facts.allows_commands);
   for (const std::string& runtime : worker.facts.container_runtimes) {
     out.add_container_runtimes(runtime);
+  }
+  if (worker.roots != nullptr) {
+    for (const auto& [path, view] : *worker.roots) {
+      if (view.message.empty() || out.unseen_roots_size() == kMaxShownRoots) continue;
+      v1::WorkerInfo::UnseenRoot* row = out.add_unseen_roots();
+      row->set_path(path);
+      row->set_message(view.message);
+    }
   }
   if (worker.use != nullptr) {
     v1::WorkerUse* use = out.mutable_use();

@@ -36,6 +36,9 @@ int32_t PriorityOf(const v1::Scheduling& scheduling) {
   return steps * kPriorityStep + scheduling.priority();
 }
 
+// A plug-in is somebody's code, and so is a TorchScript file: its operators write files, too.
+bool IsCode(const v1::Model& model) { return model.has_plugin() || model.has_torchscript(); }
+
 // The texts have been validated: what does not parse is not there.
 JobNeeds NeedsOf(const v1::JobSpec& spec) {
   JobNeeds out;
@@ -56,8 +59,8 @@ JobNeeds NeedsOf(const v1::JobSpec& spec) {
   for (const auto& [key, value] : spec.placement().selector()) out.selector.emplace(key, value);
   out.exclude = {spec.placement().exclude().begin(), spec.placement().exclude().end()};
   out.wait_for_capacity = spec.placement().wait_for_capacity();
-  // A plug-in is somebody's code as well.
-  out.commands = spec.has_command() || spec.train().model().has_plugin();
+  out.commands = spec.has_command() || IsCode(spec.train().model()) ||
+                 IsCode(spec.train().distill().model());
   if (spec.command().has_image()) {
     out.image =
         IsImageFile(spec.command().image()) ? JobNeeds::Image::kFile : JobNeeds::Image::kReference;
@@ -170,6 +173,9 @@ ResumeWish::Which WhichOf(ResumeFrom::Which which) {
 absl::StatusOr<SubmitJob> CheckSubmit(const v1::SubmitRequest& request, v1::JobSpec& spec,
                                       const std::string& checkpoint_root) {
   MUSTER_RETURN_IF_ERROR(CheckFrame(request));
+  std::string written = PackSpec(spec);
+  // A command that says nothing of checkpoints runs also where their folder is not to be seen.
+  const bool counts_on_root = spec.has_train() || spec.has_checkpoint();
   FillDefaults(spec);
   if (spec.checkpoint().url().empty()) spec.mutable_checkpoint()->set_url(checkpoint_root);
   MUSTER_RETURN_IF_ERROR(FaultStatus("spec", ValidateSpec(spec)));
@@ -188,7 +194,10 @@ absl::StatusOr<SubmitJob> CheckSubmit(const v1::SubmitRequest& request, v1::JobS
                     .which = WhichOf(from.which),
                     .step = from.step};
   }
-  event.settings = std::make_shared<const JobSettings>(SettingsOf(spec));
+  JobSettings settings = SettingsOf(spec);
+  if (counts_on_root) settings.needs.root = settings.checkpoint_root;
+  settings.written_spec = std::move(written);
+  event.settings = std::make_shared<const JobSettings>(std::move(settings));
   event.owner = request.owner();
   event.idempotency_key = request.idempotency_key();
   return event;

@@ -1,40 +1,72 @@
 #include "controller/api/upload_service.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/base/units.h"
 #include "common/rpc/status_map.h"
 
 namespace muster::controller {
 namespace {
 
 constexpr size_t kMaxPieceBytes = 1 << 20;
+// An upload's time is looked at so often, at least.
+constexpr absl::Duration kLookEvery = absl::Seconds(1);
 
 // One archive from a client. Reads the next piece when the last one is written.
-class UploadCall final : public grpc::ServerReadReactor<v1::UploadRequest> {
+class UploadCall final : public grpc::ServerReadReactor<v1::UploadRequest>,
+                         private UploadDesk::Timed {
  public:
   UploadCall(UploadDesk& desk, CallGate& gate, v1::UploadResponse& response)
       : desk_(desk), gate_(gate), response_(response) {
     gate_.StreamOpened("Upload");
   }
 
-  void Begin(const absl::Status& allowed) { allowed.ok() ? StartRead(&message_) : End(allowed); }
+  void Begin(const absl::Status& allowed) {
+    if (!allowed.ok()) return End(allowed);
+    desk_.Enqueue([this] {
+      desk_.Watch(*this);
+      began_ = desk_.Now();
+      Read();
+    });
+  }
 
  private:
+  void Read() {
+    read_at_ = desk_.Now();
+    StartRead(&message_);
+  }
   void OnReadDone(bool ok) override {
-    desk_.Enqueue([this, ok] { ok ? Take() : End(Commit()); });
+    desk_.Enqueue([this, ok] {
+      if (ended_) return;  // it took too long
+      ok ? Take() : End(Commit());
+    });
   }
   void OnDone() override {
     gate_.StreamClosed("Upload", code_);
     // The desk removes what is half written.
-    desk_.Enqueue([this] { delete this; });
+    desk_.Enqueue([this] {
+      desk_.Forget(*this);
+      delete this;
+    });
+  }
+  void Look(absl::Duration now) override {
+    const UploadPatience& patience = desk_.patience();
+    const bool silent = now - read_at_ > patience.piece;
+    if (ended_ || (!silent && now - began_ <= patience.whole)) return;
+    incoming_.reset();  // its place is another's from now on
+    End(absl::DeadlineExceededError(
+        silent ? absl::StrCat("upload: nothing came for ", HumanDuration(patience.piece))
+               : absl::StrCat("upload: not done after ", HumanDuration(patience.whole))));
   }
 
   void Take() {
     const absl::Status taken = TakeMessage();
-    taken.ok() && !response_.already_existed() ? StartRead(&message_) : End(taken);
+    taken.ok() && !response_.already_existed() ? Read() : End(taken);
   }
   absl::Status TakeMessage() {
     if (incoming_ == nullptr) {
@@ -54,6 +86,7 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadRequest> {
     return incoming_->Commit();
   }
   void End(const absl::Status& status) {
+    ended_ = true;
     code_ = status.code();
     Finish(ToGrpc(status));
   }
@@ -61,6 +94,9 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadRequest> {
   UploadDesk& desk_;
   CallGate& gate_;
   v1::UploadResponse& response_;
+  absl::Duration began_;
+  absl::Duration read_at_;  // when the next piece was waited for
+  bool ended_ = false;
   v1::UploadRequest message_;
   std::unique_ptr<UploadStore::Incoming> incoming_;
   absl::StatusCode code_ = absl::StatusCode::kOk;
@@ -108,7 +144,8 @@ class FetchCall final : public grpc::ServerWriteReactor<v1::FetchUploadResponse>
 
 }  // namespace
 
-UploadDesk::UploadDesk(UploadStore& store) : store_(store), thread_([this] { Run(); }) {}
+UploadDesk::UploadDesk(UploadStore& store, Clock& clock, UploadPatience patience)
+    : store_(store), clock_(clock), patience_(patience), thread_([this] { Run(); }) {}
 
 UploadDesk::~UploadDesk() {
   {
@@ -130,13 +167,26 @@ void UploadDesk::Run() {
     std::function<void()> next;
     {
       MutexLock lock(mutex_);
-      while (work_.empty() && !stopping_) wake_.Wait(mutex_);
-      if (work_.empty()) return;
-      next = std::move(work_.front());
-      work_.pop_front();
+      if (work_.empty() && !stopping_) {
+        timed_.empty() ? wake_.Wait(mutex_)
+                       : (void)wake_.WaitFor(mutex_, std::min(kLookEvery, patience_.piece));
+      }
+      if (work_.empty() && stopping_) return;
+      if (!work_.empty()) {
+        next = std::move(work_.front());
+        work_.pop_front();
+      }
     }
-    next();
+    if (next != nullptr) next();
+    LookAtAll();
   }
+}
+
+void UploadDesk::LookAtAll() {
+  const absl::Duration now = Now();
+  if (now - looked_at_ < std::min(kLookEvery, patience_.piece)) return;
+  looked_at_ = now;
+  for (Timed* timed : timed_) timed->Look(now);
 }
 
 absl::Status UploadService::Allow(grpc::CallbackServerContext& context, Side side) {

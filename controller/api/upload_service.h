@@ -1,12 +1,15 @@
 // gRPC handlers of UploadService: uploads of people on their port, fetches of agents on theirs.
 // What waits for the disk is done on one thread of its own, piece by piece, so that no call holds
-// up another for longer than one piece takes.
+// up another for longer than one piece takes. That thread also ends uploads that come too slowly:
+// only a few may be under way at a time.
 #pragma once
 
 #include <deque>
 #include <functional>
+#include <set>
 #include <thread>
 
+#include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "controller/api/call.h"
 #include "controller/uploads/upload_store.h"
@@ -14,22 +17,47 @@
 
 namespace muster::controller {
 
+// How long an upload may take: from one piece to the next, and all of it. 64 MiB at 0.6 Mbit/s take
+// a quarter of an hour.
+struct UploadPatience {
+  absl::Duration piece = absl::Seconds(30);
+  absl::Duration whole = absl::Minutes(15);
+};
+
 // The thread, and the store that only it writes to and reads from. Outlives the services' calls.
 class UploadDesk {
  public:
-  explicit UploadDesk(UploadStore& store);
+  // What is looked at now and then, on the thread.
+  class Timed {
+   public:
+    virtual ~Timed() = default;
+    virtual void Look(absl::Duration now) = 0;  // since boot
+  };
+
+  // Both references outlive the desk.
+  UploadDesk(UploadStore& store, Clock& clock, UploadPatience patience = {});
   // Requires that no call is under way.
   ~UploadDesk();
   UploadDesk(const UploadDesk&) = delete;
   UploadDesk& operator=(const UploadDesk&) = delete;
 
   UploadStore& store() { return store_; }
+  const UploadPatience& patience() const { return patience_; }
+  absl::Duration Now() const { return clock_.SinceBoot(); }
   void Enqueue(std::function<void()> work) MUSTER_EXCLUDES(mutex_);
+  // On the thread; until Forget.
+  void Watch(Timed& timed) { timed_.insert(&timed); }
+  void Forget(Timed& timed) { timed_.erase(&timed); }
 
  private:
   void Run() MUSTER_EXCLUDES(mutex_);
+  void LookAtAll();
 
   UploadStore& store_;
+  Clock& clock_;
+  const UploadPatience patience_;
+  std::set<Timed*> timed_;   // of the thread, as is the next
+  absl::Duration looked_at_;
   Mutex mutex_;
   CondVar wake_;
   bool stopping_ MUSTER_GUARDED_BY(mutex_) = false;

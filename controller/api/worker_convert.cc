@@ -1,8 +1,12 @@
+#include <algorithm>
 #include <set>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
 #include "common/spec/packed_spec.h"
@@ -13,14 +17,17 @@ namespace {
 
 // Bounds of what an agent may say. A well-behaved one stays far below; more is INVALID_ARGUMENT.
 constexpr size_t kIncarnationBytes = 16;
+constexpr size_t kIdentityBytes = 16;
 constexpr size_t kMaxNameBytes = 63;
 constexpr size_t kMaxTextBytes = 256;      // versions, addresses, devices, labels
 constexpr size_t kMaxMessageBytes = 4096;  // longer ones are cut: they are for people
 constexpr size_t kMaxPathBytes = 4096;
+constexpr size_t kMaxRootMessageBytes = 512;  // of each of a worker's roots
 constexpr int kMaxSlots = 1024;
 constexpr int kMaxLabels = 64;
 constexpr int kMaxRanks = 1024;
 constexpr int kMaxRuntimes = 8;
+constexpr int kMaxPredecessors = 16;
 constexpr size_t kMaxValues = 64;
 constexpr int kMaxGaps = 4096;  // in a batch: a spool that was full loses from each rank once
 constexpr size_t kMaxPointsPerRecord = 1024;
@@ -57,6 +64,36 @@ bool IsShort(absl::string_view text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) return false;
   }
   return true;
+}
+
+// A name, an IPv4 address, or an IPv6 address without brackets.
+bool IsHost(absl::string_view text) {
+  const auto is = [](absl::string_view part, const char* marks) {
+    return !part.empty() && std::all_of(part.begin(), part.end(), [marks](char c) {
+      return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+             absl::string_view(marks).find(c) != absl::string_view::npos;
+    });
+  };
+  return text.size() <= kMaxTextBytes && (is(text, ".-_") || is(text, ":.%"));
+}
+
+// HOST:PORT, where Prometheus will look for it: /sd shows it as it stands. An agent that listens on
+// all addresses is found at the one that it advertises. Empty: it has none.
+absl::StatusOr<std::string> MetricsAddressOf(const v1::Hello& hello) {
+  const absl::string_view text = hello.metrics_address();
+  if (text.empty()) return "";
+  const size_t colon = text.rfind(':');
+  absl::string_view host = text.substr(0, colon == absl::string_view::npos ? 0 : colon);
+  const bool brackets = absl::ConsumePrefix(&host, "[") && absl::ConsumeSuffix(&host, "]");
+  int port = 0;
+  const bool good = IsHost(host) && brackets == absl::StrContains(host, ':') &&
+                    absl::SimpleAtoi(text.substr(colon + 1), &port) && port > 0 && port <= 65535;
+  if (!good) return Bad("hello: metrics_address: not HOST:PORT with a port of 1 to 65535");
+  if ((host == "0.0.0.0" || host == "::") && !hello.advertise_address().empty()) {
+    host = hello.advertise_address();
+  }
+  return absl::StrContains(host, ':') ? absl::StrCat("[", host, "]:", port)
+                                      : absl::StrCat(host, ":", port);
 }
 
 std::string Cut(absl::string_view text) { return CutUtf8(text, kMaxMessageBytes); }
@@ -120,6 +157,8 @@ v1::ControllerMessage ToProto(const Assignment& assignment) {
     }
     out->set_spec_json(PackedSpecToJson(start->spec));
     out->set_checkpoint_root(start->checkpoint_root);
+    out->set_root(start->root);
+    out->set_root_identity(start->root_identity);
     out->set_group_rank(start->group_rank);
     out->set_group_world_size(start->group_world_size);
     out->set_array_id(start->array_id);
@@ -146,11 +185,24 @@ v1::ControllerMessage ToProto(const Assignment& assignment) {
     out->set_checkpoint_id(verify->checkpoint_id);
     out->set_path(verify->path);
     out->set_manifest_sha256(verify->manifest_sha256);
+    out->set_root(verify->root);
+    out->set_root_identity(verify->root_identity);
   } else if (const auto* remove = std::get_if<DeleteAssignment>(&assignment.body)) {
     v1::DeleteCheckpoint* out = message.mutable_delete_checkpoint();
     out->set_outbox_seq(assignment.seq);
     out->set_checkpoint_id(remove->checkpoint_id);
     out->set_path(remove->path);
+    out->set_root(remove->root);
+    out->set_root_identity(remove->root_identity);
+  } else if (const auto* watch = std::get_if<WatchAssignment>(&assignment.body)) {
+    v1::WatchRoots* out = message.mutable_watch_roots();
+    for (const RootToWatch& root : watch->roots) {
+      v1::WatchRoots::Root* row = out->add_roots();
+      row->set_path(root.path);
+      row->set_identity(root.identity);
+      row->set_claim(root.claim);
+      for (const std::string& path : root.witnesses) row->add_witnesses(path);
+    }
   }
   return message;
 }
@@ -162,6 +214,18 @@ absl::StatusOr<WorkerHello> FromProto(const v1::Hello& hello) {
   }
   if (hello.incarnation().size() != kIncarnationBytes)
     return Bad("hello: incarnation: must be 16 bytes");
+  if (!hello.identity().empty() && hello.identity().size() != kIdentityBytes) {
+    return Bad("hello: identity: must be 16 bytes");
+  }
+  if (hello.last_controller().size() > kIdentityBytes) {
+    return Bad("hello: last_controller: more than 16 bytes");
+  }
+  if (hello.predecessors_size() > kMaxPredecessors) return Bad("hello: too many predecessors");
+  for (const std::string& predecessor : hello.predecessors()) {
+    if (predecessor.size() != kIncarnationBytes) {
+      return Bad("hello: predecessors: each must be 16 bytes");
+    }
+  }
   if (!IsName(hello.pool())) return Bad("hello: pool: not a valid name");
   if (hello.labels_size() > kMaxLabels) {
     return Bad(absl::StrCat("hello: more than ", kMaxLabels, " labels"));
@@ -169,6 +233,8 @@ absl::StatusOr<WorkerHello> FromProto(const v1::Hello& hello) {
   WorkerHello out;
   out.worker = hello.worker_name();
   out.incarnation = hello.incarnation();
+  out.identity = hello.identity();
+  out.predecessors.assign(hello.predecessors().begin(), hello.predecessors().end());
   for (const auto& [key, value] : hello.labels()) {
     if (key.empty() || !IsShort(key) || !IsShort(value))
       return Bad("hello: a label is empty or too long");
@@ -178,13 +244,16 @@ absl::StatusOr<WorkerHello> FromProto(const v1::Hello& hello) {
        {&hello.version(), &hello.advertise_address(), &hello.metrics_address()}) {
     if (!IsShort(*text)) return Bad("hello: a version or an address is too long");
   }
+  if (!hello.advertise_address().empty() && !IsHost(hello.advertise_address())) {
+    return Bad("hello: advertise_address: not the name or address of a host");
+  }
+  MUSTER_ASSIGN_OR_RETURN(out.facts.metrics_address, MetricsAddressOf(hello));
   MUSTER_RETURN_IF_ERROR(ReadSlots(hello, out.facts.slots));
   out.facts.version = hello.version();
   out.facts.pool = hello.pool();
   out.facts.cpus = hello.cpus();
   out.facts.memory_bytes = hello.memory_bytes();
   out.facts.advertise_address = hello.advertise_address();
-  out.facts.metrics_address = hello.metrics_address();
   out.facts.allows_commands = hello.allows_commands();
   if (hello.container_runtimes_size() > kMaxRuntimes) return Bad("hello: too many runtimes");
   for (const std::string& runtime : hello.container_runtimes()) {
@@ -193,6 +262,7 @@ absl::StatusOr<WorkerHello> FromProto(const v1::Hello& hello) {
       return Bad("hello: a container runtime is no name");
     out.facts.container_runtimes.push_back(runtime);
   }
+  out.last_controller = hello.last_controller();
   out.last_term = hello.last_term();
   out.last_assignment_seq = hello.last_assignment_seq();
   MUSTER_ASSIGN_OR_RETURN(out.ranks, FromProto(hello.ranks()));
@@ -233,8 +303,26 @@ absl::StatusOr<std::shared_ptr<const WorkerUse>> UseOf(const v1::Heartbeat& hear
   return std::shared_ptr<const WorkerUse>(std::move(out));
 }
 
+absl::StatusOr<std::shared_ptr<const RootViews>> RootsOf(const v1::Heartbeat& heartbeat) {
+  if (!heartbeat.has_roots()) return std::shared_ptr<const RootViews>();
+  const v1::RootReport& said = heartbeat.roots();
+  if (static_cast<size_t>(said.roots_size()) > kMaxRootsInUse) {
+    return Bad(absl::StrCat("heartbeat: more than ", kMaxRootsInUse, " checkpoint roots"));
+  }
+  auto out = std::make_shared<RootViews>();
+  for (const v1::RootReport::Root& root : said.roots()) {
+    if (root.path().size() > kMaxPathBytes) return Bad("heartbeat: the path of a root is too long");
+    if (root.identity().size() > kMaxNameBytes + 1 || !IsShort(root.identity())) {
+      return Bad("heartbeat: what identifies a root is too long");
+    }
+    (*out)[root.path()] = {.identity = root.identity(),
+                           .message = CutUtf8(root.message(), kMaxRootMessageBytes)};
+  }
+  return std::shared_ptr<const RootViews>(std::move(out));
+}
+
 absl::StatusOr<RankReport> FromProto(const v1::RankEvent& event, const ReportSource& source) {
-  if (event.kind() < v1::RankEvent::STARTED || event.kind() > v1::RankEvent::EXITED) {
+  if (event.kind() < v1::RankEvent::STARTED || event.kind() > v1::RankEvent::UNKILLABLE) {
     return Bad("rank event: of no known kind");
   }
   RankReport out;
@@ -268,7 +356,7 @@ absl::StatusOr<RankReport> FromProto(const v1::RankEvent& event, const ReportSou
 
 absl::StatusOr<CheckpointReport> FromProto(const v1::CheckpointEvent& event,
                                            const ReportSource& source) {
-  if (event.kind() < v1::CheckpointEvent::BEGIN || event.kind() > v1::CheckpointEvent::CORRUPT) {
+  if (event.kind() < v1::CheckpointEvent::BEGIN || event.kind() > v1::CheckpointEvent::UNREAD) {
     return Bad("checkpoint event: of no known kind");
   }
   if (event.path().size() > kMaxPathBytes) return Bad("checkpoint event: the path is too long");
@@ -291,8 +379,8 @@ absl::StatusOr<CheckpointReport> FromProto(const v1::CheckpointEvent& event,
 }
 
 VerifyReport FromProto(const v1::VerifyResult& result, const ReportSource& source) {
-  return {source.worker,          source.incarnation, source.event_seq,     result.outbox_seq(),
-          result.checkpoint_id(), result.ok(),        Cut(result.message())};
+  return {source.worker,          source.incarnation, source.event_seq,      result.outbox_seq(),
+          result.checkpoint_id(), result.ok(),        Cut(result.message()), result.missing()};
 }
 
 DeleteReport FromProto(const v1::DeleteResult& result, const ReportSource& source) {

@@ -1,6 +1,7 @@
 #include "controller/engine/applier.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,31 @@ bool NobodyWaitsFor(const Event& event) {
   if (const auto* ack = std::get_if<AssignmentAcked>(&event)) return ack->refusal.empty();
   const auto* report = std::get_if<RankReport>(&event);
   return report != nullptr && (report->kind != RankReport::Kind::kExited || report->succeeded);
+}
+
+// What an agent keeps until it is answered, so that it may wait here for room: the worker's name.
+// Null: it may not.
+const std::string* WaitsForRoom(const Event& event) {
+  return std::visit(
+      [](const auto& e) -> const std::string* {
+        using T = std::decay_t<decltype(e)>;
+        if constexpr (std::is_same_v<T, AssignmentAcked> || std::is_same_v<T, RankReport> ||
+                      std::is_same_v<T, CheckpointReport> || std::is_same_v<T, VerifyReport> ||
+                      std::is_same_v<T, DeleteReport> || std::is_same_v<T, WorkerNotice>) {
+          return &e.worker;
+        } else {
+          return nullptr;
+        }
+      },
+      event);
+}
+
+// What promises nothing: it is shown, though it cannot be stored.
+bool MayGoUnstored(const Event& event) {
+  return std::holds_alternative<WorkerHello>(event) ||
+         std::holds_alternative<WorkerHeartbeat>(event) ||
+         std::holds_alternative<WorkerDisconnected>(event) ||
+         std::holds_alternative<Findings>(event);
 }
 
 }  // namespace
@@ -36,51 +62,97 @@ void Applier::Post(Item item) {
   PostAll(std::move(one));
 }
 
+Applier::Lane Applier::LaneOf(const Event& event) {
+  const bool of_loops = std::holds_alternative<ApplyPlan>(event) ||
+                        std::holds_alternative<Findings>(event) ||
+                        std::holds_alternative<CareForCheckpoints>(event);
+  if (of_loops) return Lane::kLoops;
+  const bool of_agents = std::holds_alternative<WorkerHello>(event) ||
+                         std::holds_alternative<WorkerHeartbeat>(event) ||
+                         std::holds_alternative<WorkerDisconnected>(event) ||
+                         WaitsForRoom(event) != nullptr;
+  return of_agents ? Lane::kAgents : Lane::kPeople;
+}
+
+size_t Applier::QueuedItemsLocked() const {
+  size_t items = 0;
+  for (const auto& queue : queues_) items += queue.size();
+  return items;
+}
+
 void Applier::PostAll(std::vector<Item> items) {
   const bool may_wait = std::all_of(items.begin(), items.end(),
                                     [](const Item& item) { return NobodyWaitsFor(item.event); });
   const absl::Duration now = clock_.SinceBoot();
   absl::Status refused;
-  size_t queued = 0;
+  std::vector<Item> left;  // those that are not taken
   bool is_due_sooner = false;
   {
     MutexLock lock(mutex_);
     refused = closed_;
-    if (refused.ok()) {
-      queued = std::min(items.size(), kMaxQueued - std::min(kMaxQueued, queue_.size()));
-      for (size_t i = 0; i < queued; ++i) queue_.push_back(std::move(items[i]));
+    size_t queued = 0;
+    for (Item& item : items) {
+      auto& queue = queues_[static_cast<size_t>(LaneOf(item.event))];
+      if (!refused.ok() || queue.size() >= kMaxQueued) {
+        left.push_back(std::move(item));
+        continue;
+      }
+      queue.push_back({.number = ++arrived_, .item = std::move(item)});
+      ++queued;
     }
     if (queued > 0) {
-      const absl::Duration due = may_wait && queue_.size() < kEnough ? now + kPatience : now;
+      const absl::Duration due = may_wait && QueuedItemsLocked() < kEnough ? now + kPatience : now;
       is_due_sooner = due < due_;
       due_ = std::min(due_, due);
     }
   }
   if (is_due_sooner && wake_up_) wake_up_();
   if (refused.ok()) refused = absl::UnavailableError("the controller is overloaded; try again");
-  for (size_t i = queued; i < items.size(); ++i) items[i].done(Refuse(refused));
+  for (Item& item : left) item.done(Refuse(refused));
 }
 
 absl::Duration Applier::UntilDue() const {
   const absl::Duration now = clock_.SinceBoot();
   MutexLock lock(mutex_);
-  return std::max(absl::ZeroDuration(), due_ - now);
+  return std::max(absl::ZeroDuration(), std::min(due_, retry_at_) - now);
+}
+
+// In the order of their arrival, but with a part for each lane, however full another one is.
+std::vector<Applier::Item> Applier::TakeBatch() {
+  std::vector<Queued> taken;
+  {
+    MutexLock lock(mutex_);
+    size_t room = kMaxBatch;
+    const auto take = [&](std::deque<Queued>& queue, size_t most) {
+      for (size_t i = std::min({queue.size(), most, room}); i > 0; --i, --room) {
+        taken.push_back(std::move(queue.front()));
+        queue.pop_front();
+      }
+    };
+    taken.reserve(std::min(kMaxBatch, QueuedItemsLocked()));
+    for (auto& queue : queues_) take(queue, kMaxBatch / kLanes);
+    for (auto& queue : queues_) take(queue, room);
+    due_ = QueuedItemsLocked() == 0 ? absl::InfiniteDuration() : absl::ZeroDuration();
+  }
+  std::sort(taken.begin(), taken.end(),
+            [](const Queued& a, const Queued& b) { return a.number < b.number; });
+  std::vector<Item> batch;
+  batch.reserve(taken.size());
+  for (Queued& queued : taken) batch.push_back(std::move(queued.item));
+  return batch;
 }
 
 bool Applier::RunOnce() {
   std::vector<Item> batch;
-  {
-    MutexLock lock(mutex_);
-    const size_t size = std::min(queue_.size(), kMaxBatch);
-    batch.reserve(size);
-    for (size_t i = 0; i < size; ++i) {
-      batch.push_back(std::move(queue_.front()));
-      queue_.pop_front();
-    }
-    due_ = queue_.empty() ? absl::InfiniteDuration() : absl::ZeroDuration();
-  }
+  // All of them: what is left behind would be overtaken by what is tried and waits again.
+  if (!parked_.empty() && clock_.SinceBoot() >= full_until_) batch = TakeParked(kMaxParked);
+  for (Item& item : TakeBatch()) batch.push_back(std::move(item));
   if (batch.empty()) return false;
   RunBatch(std::move(batch));
+  {
+    MutexLock lock(mutex_);
+    retry_at_ = parked_.empty() ? absl::InfiniteDuration() : full_until_;
+  }
   if (WhyClosed().ok()) {
     if (const absl::Status status = store_->TruncateLog(); !status.ok()) Fail(status, {});
   }
@@ -88,13 +160,19 @@ bool Applier::RunOnce() {
   return true;
 }
 
+RuleContext Applier::MakeContext() const {
+  return {.now = clock_.Now(),
+          .now_at = clock_.SinceBoot(),
+          .idempotency = &idempotency_,
+          .use_half_life = policies_.use_half_life,
+          .quarantine = policies_.quarantine};
+}
+
 void Applier::RunBatch(std::vector<Item> batch) {
+  // What waits for room must not be overtaken.
+  if (!parked_.empty() || clock_.SinceBoot() < full_until_) return RunEach(std::move(batch));
   const std::shared_ptr<const Snapshot> base = snapshot();
-  const RuleContext context{.now = clock_.Now(),
-                            .now_at = clock_.SinceBoot(),
-                            .idempotency = &idempotency_,
-                            .use_half_life = policies_.use_half_life,
-                            .quarantine = policies_.quarantine};
+  const RuleContext context = MakeContext();
   Draft draft(*base, context.now_at);
   std::vector<EventResult> results;
   results.reserve(batch.size());
@@ -102,28 +180,70 @@ void Applier::RunBatch(std::vector<Item> batch) {
 
   const ChangeSet changes = draft.Changes();
   const absl::Status stored = changes.empty() ? absl::OkStatus() : Commit(changes);
-  if (!stored.ok() && !absl::IsResourceExhausted(stored)) {
-    Fail(stored, std::move(batch));
-    return;
-  }
-  if (!stored.ok() && batch.size() > 1) {
-    for (Item& item : batch) {
-      const absl::Status closed = WhyClosed();  // by a worse error of one before
-      if (!closed.ok()) {
-        item.done(Refuse(closed));
-        continue;
-      }
-      std::vector<Item> alone;
-      alone.push_back(std::move(item));
-      RunBatch(std::move(alone));
+  if (stored.ok()) return Finish(draft, changes, std::move(batch), results);
+  if (!absl::IsResourceExhausted(stored)) return Fail(stored, std::move(batch));
+  if (batch.size() > 1) return RunEach(std::move(batch));
+  RunWithoutRoom(std::move(batch.front()), stored);
+}
+
+void Applier::RunEach(std::vector<Item> batch) {
+  for (Item& item : batch) {
+    const absl::Status closed = WhyClosed();  // by a worse error of one before
+    if (!closed.ok()) {
+      item.done(Refuse(closed));
+    } else {
+      RunAlone(std::move(item));
     }
-    return;
   }
-  if (!stored.ok()) {
-    Log(LogLevel::kWarning, "not_stored", {{"error", stored.message()}});
-    batch.front().done(Refuse(stored));
-    return;
+}
+
+void Applier::RunAlone(Item item) {
+  const std::string* reporter = WaitsForRoom(item.event);
+  const absl::Status full =
+      absl::ResourceExhaustedError("no room left for the controller's database");
+  if (reporter != nullptr && HasParked(*reporter)) return Park(std::move(item), full);
+  const bool of_agent = LaneOf(item.event) == Lane::kAgents;
+  if (of_agent && clock_.SinceBoot() < full_until_) return RunWithoutRoom(std::move(item), full);
+
+  const std::shared_ptr<const Snapshot> base = snapshot();
+  const RuleContext context = MakeContext();
+  Draft draft(*base, context.now_at);
+  std::vector<EventResult> results{Reduce(draft, item.event, context)};
+  const ChangeSet changes = draft.Changes();
+  const absl::Status stored = changes.empty() ? absl::OkStatus() : Commit(changes);
+  std::vector<Item> batch;
+  batch.push_back(std::move(item));
+  if (stored.ok()) return Finish(draft, changes, std::move(batch), results);
+  if (!absl::IsResourceExhausted(stored)) return Fail(stored, std::move(batch));
+  RunWithoutRoom(std::move(batch.front()), stored);
+}
+
+void Applier::RunWithoutRoom(Item item, const absl::Status& stored) {
+  if (LaneOf(item.event) == Lane::kAgents && clock_.SinceBoot() >= full_until_) {
+    full_until_ = clock_.SinceBoot() + kRoomRetry;
+    if (!std::exchange(full_, true)) {
+      Log(LogLevel::kWarning, "state_disk_full", {{"error", stored.message()}});
+    }
   }
+  if (WaitsForRoom(item.event) != nullptr) return Park(std::move(item), stored);
+  if (MayGoUnstored(item.event)) {
+    const std::shared_ptr<const Snapshot> base = snapshot();
+    RuleContext context = MakeContext();
+    context.disk_full = true;
+    Draft draft(*base, context.now_at);
+    std::vector<EventResult> results{Reduce(draft, item.event, context)};
+    if (draft.LeaveUnstored()) {
+      std::vector<Item> batch;
+      batch.push_back(std::move(item));
+      return Finish(draft, {}, std::move(batch), results);
+    }
+  }
+  Log(LogLevel::kWarning, "not_stored", {{"error", stored.message()}});
+  item.done(Refuse(stored));
+}
+
+void Applier::Finish(Draft& draft, const ChangeSet& changes, std::vector<Item> batch,
+                     const std::vector<EventResult>& results) {
   for (const auto& job : changes.new_jobs) {
     if (!job->idempotency_key.empty()) idempotency_[{job->owner, job->idempotency_key}] = job->id;
   }
@@ -132,16 +252,65 @@ void Applier::RunBatch(std::vector<Item> batch) {
   Publish(draft.Finish());
   hooks_.after_publish(after_commit);
   for (size_t i = 0; i < batch.size(); ++i) {
+    if (!parked_.empty() && results[i].status.ok()) DropParkedIfGone(batch[i].event);
     batch[i].done(results[i]);
     hooks_.answered(batch[i], results[i]);
   }
+}
+
+void Applier::Park(Item item, const absl::Status& why) {
+  const std::string& worker = *WaitsForRoom(item.event);
+  const auto it = parked_of_.find(worker);
+  const size_t of_one = it == parked_of_.end() ? 0 : it->second;
+  if (of_one >= kMaxParkedOfOne || parked_.size() >= kMaxParked) {
+    item.done(Refuse(why));
+    return;
+  }
+  ++parked_of_[worker];
+  parked_.push_back(std::move(item));
+}
+
+std::vector<Applier::Item> Applier::TakeParked(size_t most) {
+  std::vector<Item> taken;
+  while (!parked_.empty() && taken.size() < most) {
+    const auto of_one = parked_of_.find(*WaitsForRoom(parked_.front().event));
+    if (--of_one->second == 0) parked_of_.erase(of_one);
+    taken.push_back(std::move(parked_.front()));
+    parked_.pop_front();
+  }
+  return taken;
+}
+
+void Applier::DropParkedOf(const std::string& worker) {
+  if (parked_of_.erase(worker) == 0) return;
+  std::deque<Item> kept;
+  std::vector<Item> dropped;
+  for (Item& item : parked_) {
+    (*WaitsForRoom(item.event) == worker ? dropped.emplace_back() : kept.emplace_back()) =
+        std::move(item);
+  }
+  parked_.swap(kept);
+  for (Item& item : dropped) {
+    item.done(Refuse(absl::UnavailableError("its stream ended before there was room for it")));
+  }
+}
+
+void Applier::DropParkedIfGone(const Event& event) {
+  if (const auto* hello = std::get_if<WorkerHello>(&event)) return DropParkedOf(hello->worker);
+  const auto* gone = std::get_if<WorkerDisconnected>(&event);
+  if (gone == nullptr) return;
+  const std::shared_ptr<const Snapshot> now = snapshot();
+  const Worker* worker = now->FindWorker(gone->worker);
+  if (worker != nullptr && worker->stream == gone->stream) DropParkedOf(gone->worker);
 }
 
 absl::Status Applier::Commit(const ChangeSet& changes) {
   const absl::Duration began_at = clock_.SinceBoot();
   const absl::Status stored = store_->Append(changes);
   commit_ns_ += absl::ToInt64Nanoseconds(clock_.SinceBoot() - began_at);
-  if (stored.ok()) ++commits_;
+  if (!stored.ok()) return stored;
+  ++commits_;
+  if (std::exchange(full_, false)) Log(LogLevel::kInfo, "state_disk_has_room");
   return stored;
 }
 
@@ -160,14 +329,17 @@ void Applier::Fail(const absl::Status& status, std::vector<Item> batch) {
 }
 
 void Applier::Close(const absl::Status& why) {
-  std::deque<Item> left;
+  std::array<std::deque<Queued>, kLanes> left;
   {
     MutexLock lock(mutex_);
     if (closed_.ok()) closed_ = why;
-    left.swap(queue_);
-    due_ = absl::InfiniteDuration();
+    left.swap(queues_);
+    due_ = retry_at_ = absl::InfiniteDuration();
   }
-  for (Item& item : left) item.done(Refuse(why));
+  for (std::deque<Queued>& queue : left) {
+    for (Queued& queued : queue) queued.item.done(Refuse(why));
+  }
+  for (Item& item : TakeParked(kMaxParked)) item.done(Refuse(why));
 }
 
 absl::Status Applier::WhyClosed() const {

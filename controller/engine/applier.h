@@ -2,16 +2,23 @@
 // the rules on a draft, stores the changes in one transaction, publishes the new version, and only
 // then answers.
 //
-// A draft that cannot be stored is dropped, so that a full disk changes nothing: its events are
-// tried one by one, and those that need room are refused. After a fatal storage error nothing is
-// accepted any more.
+// A draft that cannot be stored is dropped, so that a full disk changes nothing that was promised:
+// its events are tried one by one, and those that need room are refused. But no agent is lost for
+// want of room: what its heartbeats and Hellos say is shown without being stored, and its reports
+// are kept here, unanswered, and tried again every second.
+//
+// People, agents and the loops have a queue each, so that nobody fills another's. After a fatal
+// storage error nothing is accepted any more.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -26,12 +33,17 @@ namespace muster::controller {
 
 class Applier {
  public:
-  static constexpr size_t kMaxQueued = 1u << 16;
-  static constexpr size_t kMaxBatch = 512;
+  static constexpr size_t kMaxQueued = 1u << 16;  // in each lane
+  static constexpr size_t kMaxBatch = 512;        // of which each lane may take its part
   // What nobody waits for lies this long at most, so that others come to share its commit, and no
   // longer once so many are queued.
   static constexpr absl::Duration kPatience = absl::Milliseconds(5);
   static constexpr size_t kEnough = 64;
+  // Reports that wait for room on the disk: of one agent, fewer than its stream leaves unanswered
+  // before it reads no more; and of all. More are refused as RESOURCE_EXHAUSTED.
+  static constexpr size_t kMaxParkedOfOne = 64;
+  static constexpr size_t kMaxParked = 1u << 14;
+  static constexpr absl::Duration kRoomRetry = absl::Seconds(1);
 
   struct Item {
     Event event;
@@ -79,9 +91,39 @@ class Applier {
   absl::Duration commit_time() const { return absl::Nanoseconds(commit_ns_.load()); }
 
  private:
+  enum class Lane : uint8_t { kAgents, kPeople, kLoops };
+  static constexpr size_t kLanes = 3;
+  struct Queued {
+    uint64_t number = 0;  // of arrival, over all lanes
+    Item item;
+  };
+
+  static Lane LaneOf(const Event& event);
+  size_t QueuedItemsLocked() const MUSTER_REQUIRES(mutex_);
+  std::vector<Item> TakeBatch();
+
+  RuleContext MakeContext() const;
   absl::Status Commit(const ChangeSet& changes);
   void RunBatch(std::vector<Item> batch);
+  // Each by itself, after the batch found no room.
+  void RunEach(std::vector<Item> batch);
+  void RunAlone(Item item);
+  // No room is left for what the event changes, as `stored` says.
+  void RunWithoutRoom(Item item, const absl::Status& stored);
+  // What the drafts' changes mean to everybody, now that they are stored or need not be.
+  void Finish(Draft& draft, const ChangeSet& changes, std::vector<Item> batch,
+              const std::vector<EventResult>& results);
   void Publish(std::shared_ptr<const Snapshot> next);
+
+  // ---- reports that wait for room; only on the thread of RunOnce ----
+  bool HasParked(const std::string& worker) const { return parked_of_.count(worker) != 0; }
+  void Park(Item item, const absl::Status& why);
+  // Up to `most` of them, the oldest first, to be tried again.
+  std::vector<Item> TakeParked(size_t most);
+  // The agent will repeat them on another stream.
+  void DropParkedOf(const std::string& worker);
+  // After an event that was taken: a Hello that is refused ends nobody's stream.
+  void DropParkedIfGone(const Event& event);
   void Fail(const absl::Status& status, std::vector<Item> batch);
   absl::Status WhyClosed() const;  // OK while open
 
@@ -92,13 +134,21 @@ class Applier {
   std::function<void()> wake_up_;
   IdempotencyIndex idempotency_;  // only on the thread of RunOnce
 
+  // Only on the thread of RunOnce.
+  std::deque<Item> parked_;
+  std::map<std::string, size_t> parked_of_;  // by worker; above zero
+  absl::Duration full_until_ = -absl::InfiniteDuration();  // until then nothing of agents is stored
+  bool full_ = false;  // nothing was stored since the disk was found full
+
   std::atomic<uint64_t> commits_ = 0;
   std::atomic<int64_t> commit_ns_ = 0;
 
   mutable Mutex mutex_;
-  std::deque<Item> queue_ MUSTER_GUARDED_BY(mutex_);
+  std::array<std::deque<Queued>, kLanes> queues_ MUSTER_GUARDED_BY(mutex_);
+  uint64_t arrived_ MUSTER_GUARDED_BY(mutex_) = 0;
   // Since boot.
   absl::Duration due_ MUSTER_GUARDED_BY(mutex_) = absl::InfiniteDuration();
+  absl::Duration retry_at_ MUSTER_GUARDED_BY(mutex_) = absl::InfiniteDuration();  // of parked_
   absl::Status closed_ MUSTER_GUARDED_BY(mutex_);  // OK while open
   std::shared_ptr<const Snapshot> current_ MUSTER_GUARDED_BY(mutex_);
 };

@@ -100,7 +100,9 @@ absl::Status Commit(Draft& draft, const Job& job, const CheckpointReport& report
     return absl::AlreadyExistsError(absl::StrCat("job ", job.id, ": checkpoint ", same->id, " is ",
                                                  report.path, " already, with another manifest"));
   }
-  const bool gets_further = report.step > FurthestCommit(draft.view(), job);
+  const int64_t furthest = FurthestCommit(draft.view(), job);
+  const bool gets_further = Planted(PlantedBug::kBudgetRefill) ? report.step != furthest
+                                                               : report.step > furthest;
   uint64_t id = FindWriting(draft.view(), job, report.step);
   if (id == 0) id = BeginRow(draft, job, report, context);
   Checkpoint& row = draft.EditCheckpoint(id);
@@ -122,11 +124,41 @@ absl::Status Commit(Draft& draft, const Job& job, const CheckpointReport& report
   return absl::OkStatus();
 }
 
-void MarkCorrupt(Draft& draft, const Checkpoint& found, const std::string& message) {
+// A reading of a checkpoint that speaks against it: its bytes do not match, or it is not there
+// (`missing`).
+struct BadReading {
+  std::string worker;
+  std::string message;
+  bool missing = false;
+  bool by_rank = false;  // which can be mistaken in where it looks: an agent rereads it
+};
+
+// One machine's word condemns nothing where another one can be asked: until then it is a doubt
+// (policy/retention_rules has it reread). What is not there may also be there a little later, as
+// network file systems go. True: it is condemned.
+bool Judge(Draft& draft, const Checkpoint& found, const BadReading& reading,
+           const RuleContext& context) {
+  const Job& job = *draft.view().FindJob(found.job_id);
+  const bool others = ChooseCaretaker(draft.view(), job, reading.worker) != nullptr;
+  const bool by_another = found.doubt.has_value() && found.doubt->worker != reading.worker;
+  const bool again = found.doubt.has_value() && !others;
+  const bool alone = !others && !reading.missing;
+  const bool settled = !found.restorable();
   Checkpoint& row = draft.EditCheckpoint(found.id);
+  if (!settled && (reading.by_rank || (!by_another && !again && !alone))) {
+    row.doubt = {.worker = reading.worker, .message = reading.message};
+    row.retry_at = reading.missing ? context.now_at + kCheckpointRetry : context.now_at;
+    return false;
+  }
+  row.doubt.reset();
+  row.message = reading.message;
+  if (reading.missing) {
+    row.state = CheckpointState::kDeleted;
+    return true;
+  }
   row.state = CheckpointState::kCorrupt;
-  row.message = message;
   ++draft.counters().checkpoints_corrupt;
+  return true;
 }
 
 // A candidate proved broken while loading: the gang resumes from the next whole one. It tries them
@@ -173,11 +205,15 @@ const Checkpoint* FindOthers(const Snapshot& snapshot, const Job& job, const std
   return nullptr;
 }
 
-// One job could not load what another one saved: a worker of that one's pool rereads it. Only its
-// verdict counts, since this job's may be where that folder is not to be seen.
-void HaveReread(Draft& draft, const Checkpoint& row, const Job& reporter) {
+// A job could not load it, which says nothing of it, or found it broken where it may not be the one
+// to tell (another job's, which may be where that folder is not to be seen): a worker of its own
+// job's pool rereads it, another than `not_by` where there is one. Only that one's verdict counts.
+void HaveReread(Draft& draft, const Checkpoint& row, const Job& reporter,
+                const std::string& not_by) {
   if (!row.restorable() || IsCaredFor(draft.view(), row.id)) return;
-  const Worker* worker = ChooseCaretaker(draft.view(), *draft.view().FindJob(row.job_id));
+  const Job& owner = *draft.view().FindJob(row.job_id);
+  const Worker* worker = ChooseCaretaker(draft.view(), owner, not_by);
+  if (worker == nullptr) worker = ChooseCaretaker(draft.view(), owner);
   if (worker == nullptr) return;
   AssignCare(draft,
              {.kind = AssignmentKind::kVerify,
@@ -207,13 +243,26 @@ absl::Status Apply(Draft& draft, const Job& job, const CheckpointReport& report,
     case CheckpointReport::Kind::kCorrupt:
       if (const Checkpoint* row = FindByPath(draft.view(), job, report.path);
           row != nullptr && row->restorable()) {
-        MarkCorrupt(draft, *row, absl::StrCat("found broken while loading: ", report.message));
+        Judge(draft, *row,
+              {.worker = report.worker,
+               .message = absl::StrCat("found broken while loading: ", report.message),
+               .by_rank = true},
+              context);
         ResumeFromNext(draft, job.id, row->id);
       } else if (const Checkpoint* other = FindOthers(draft.view(), job, report.path)) {
-        HaveReread(draft, *other, job);
+        HaveReread(draft, *other, job, report.worker);
         ResumeFromNext(draft, job.id, other->id);
       }
       return absl::OkStatus();
+    case CheckpointReport::Kind::kUnread: {
+      const Checkpoint* row = FindByPath(draft.view(), job, report.path);
+      if (row == nullptr) row = FindOthers(draft.view(), job, report.path);
+      if (row == nullptr || !row->restorable()) return absl::OkStatus();
+      const uint64_t id = row->id;
+      HaveReread(draft, *row, job, report.worker);
+      ResumeFromNext(draft, job.id, id);
+      return absl::OkStatus();
+    }
   }
   return absl::InvalidArgumentError("a checkpoint report of an unknown kind");
 }
@@ -303,15 +352,18 @@ EventResult OnCare(Draft& draft, const CareForCheckpoints& event) {
     const std::vector<uint64_t>& ids = draft.view().FindJob(id)->settings->resume_from;
     needed_by_others.insert(ids.begin(), ids.end());
   }
+  std::set<uint64_t> cared_for = BeingCaredFor(draft.view());
   for (const CareForCheckpoints::Action& action : event.actions) {
     const Checkpoint* checkpoint = draft.view().FindCheckpoint(action.checkpoint_id);
     const Worker* worker = draft.view().FindWorker(action.worker);
-    const bool needed =
-        action.kind == AssignmentKind::kDelete && needed_by_others.count(action.checkpoint_id) != 0;
-    const bool void_now = checkpoint == nullptr || worker == nullptr || !worker->connected ||
-                          checkpoint->state == CheckpointState::kDeleted || needed ||
-                          IsCaredFor(draft.view(), action.checkpoint_id);
-    if (!void_now) AssignCare(draft, action, *worker);
+    if (checkpoint == nullptr || worker == nullptr || !worker->connected) continue;
+    // A gang of its own job may have been placed in between, too.
+    const bool needed = needed_by_others.count(action.checkpoint_id) != 0 ||
+                        MayBeLoading(*draft.view().FindJob(checkpoint->job_id), checkpoint->id);
+    const bool void_now = checkpoint->state == CheckpointState::kDeleted ||
+                          (action.kind == AssignmentKind::kDelete && needed);
+    if (void_now || !cared_for.insert(action.checkpoint_id).second) continue;
+    AssignCare(draft, action, *worker);
   }
   return {};
 }
@@ -325,15 +377,18 @@ EventResult OnVerifyReport(Draft& draft, const VerifyReport& event, const RuleCo
                       event.checkpoint_id)) {
     return {};
   }
+  const Checkpoint& found = *draft.view().FindCheckpoint(event.checkpoint_id);
+  const bool present = found.restorable() || found.state == CheckpointState::kCorrupt;
+  if (!present) return {};
+  const BadReading bad{.worker = event.worker, .message = event.message, .missing = event.missing};
+  if (!event.ok && !Judge(draft, found, bad, context)) return {};
   Checkpoint& row = draft.EditCheckpoint(event.checkpoint_id);
   ++row.verdicts;
   row.verified = context.now;
-  if (event.ok) {
-    row.state = CheckpointState::kVerified;
-    row.message.clear();
-  } else {
-    MarkCorrupt(draft, row, event.message);
-  }
+  if (!event.ok) return {};
+  row.state = CheckpointState::kVerified;
+  row.doubt.reset();
+  row.message.clear();
   return {};
 }
 

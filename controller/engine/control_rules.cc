@@ -2,6 +2,7 @@
 //
 // Asked a second time each changes nothing more.
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,7 @@
 #include "controller/engine/queue_bounds.h"
 #include "controller/engine/rules.h"
 #include "controller/policy/capacity.h"
+#include "controller/policy/quota.h"
 #include "controller/policy/time_limits.h"
 
 namespace muster::controller {
@@ -118,12 +120,44 @@ void ForgetItsEnd(Job& job, absl::Duration now_at) {
   job.not_before_at = now_at;
 }
 
-absl::Status Control(Draft& draft, uint64_t id, const ControlJob& event,
+// Jobs that join the queue again are asked what a submit is asked. Those of one event are of one
+// array, and so of one project and owner.
+class QueueGate {
+ public:
+  explicit QueueGate(const Draft& draft) : draft_(draft) {}
+
+  absl::Status MayJoin(const Job& job) {
+    const std::string& name = job.settings->project;
+    if (IsTerminal(job.state)) {
+      MUSTER_RETURN_IF_ERROR(MayAddProject(draft_, name));
+      MUSTER_RETURN_IF_ERROR(MayAddJobs(draft_, 1));
+    }
+    const QuotaHolder holder{
+        .project = draft_.view().FindProject(name), .project_name = name, .user = job.owner};
+    if (holder.project == nullptr) return absl::OkStatus();
+    const JobNeeds& needs = job.settings->needs;
+    MUSTER_RETURN_IF_ERROR(FitsQuota(holder, needs.min_ranks * needs.slots_per_rank));
+    if (!use_.has_value()) use_ = draft_.UseOf(name);
+    MUSTER_RETURN_IF_ERROR(MayQueue(holder, *use_, 1));
+    ++use_->all.queued;
+    ++use_->users[job.owner].queued;
+    return absl::OkStatus();
+  }
+
+ private:
+  const Draft& draft_;
+  std::optional<ProjectUse> use_;  // with those that have joined since
+};
+
+absl::Status Control(Draft& draft, uint64_t id, const ControlJob& event, QueueGate& gate,
                      const RuleContext& context) {
   const Job& job = *draft.view().FindJob(id);
   if (IsDone(job, event)) return absl::OkStatus();
   MUSTER_RETURN_IF_ERROR(MayChange(job));
   const JobInput input = InputOf(event.verb);
+  const JobRule& rule = LookUp(job.state, input);
+  const bool joins = rule.verdict == Verdict::kMove && rule.next == JobState::kPending;
+  if (joins && job.state != JobState::kPending) MUSTER_RETURN_IF_ERROR(gate.MayJoin(job));
   const bool ended = IsTerminal(job.state);
   const bool nothing_to_do = LookUp(job.state, input).verdict == Verdict::kIgnore;
   const std::string message = absl::StrCat(DoneText(event.verb), " by ", event.actor);
@@ -267,8 +301,9 @@ EventResult OnCancel(Draft& draft, const CancelJob& event, const RuleContext& co
 }
 
 EventResult OnControl(Draft& draft, const ControlJob& event, const RuleContext& context) {
+  QueueGate gate(draft);
   return ForJobs(draft, event.job_id, event.whole_array,
-                 [&](uint64_t id) { return Control(draft, id, event, context); });
+                 [&](uint64_t id) { return Control(draft, id, event, gate, context); });
 }
 
 EventResult OnUpdate(Draft& draft, const UpdateJob& event, const RuleContext& context) {

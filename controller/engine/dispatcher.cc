@@ -40,6 +40,17 @@ void Dispatcher::Close(const std::string& worker, const std::string& incarnation
   if (link != nullptr) link->Close(status);
 }
 
+void Dispatcher::Say(const std::string& worker, uint64_t stream, const Assignment& assignment) {
+  std::shared_ptr<WorkerLink> link;
+  {
+    MutexLock lock(mutex_);
+    const auto it = connections_.find(worker);
+    if (it == connections_.end() || it->second.stream.stream != stream) return;
+    link = it->second.stream.link;
+  }
+  if (link != nullptr) link->Send(assignment);
+}
+
 absl::Duration Dispatcher::RunOnce(const Snapshot& snapshot) {
   std::vector<std::pair<std::shared_ptr<WorkerLink>, const OutboxRow*>> due;
   absl::Duration next = absl::InfiniteDuration();

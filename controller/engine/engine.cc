@@ -1,5 +1,6 @@
 #include "controller/engine/engine.h"
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <utility>
@@ -10,14 +11,16 @@
 #include "common/base/status_macros.h"
 #include "controller/engine/applier.h"
 #include "controller/engine/dispatcher.h"
-#include "controller/engine/limits_loop.h"
-#include "controller/engine/liveness_loop.h"
+#include "controller/engine/findings_loop.h"
 #include "controller/engine/loop_thread.h"
 #include "controller/engine/proposer.h"
 #include "controller/engine/retention_loop.h"
+#include "controller/engine/root_loop.h"
 #include "controller/engine/scheduler_loop.h"
 #include "controller/engine/watchers.h"
 #include "controller/policy/explain.h"
+#include "controller/policy/liveness_rules.h"
+#include "controller/policy/time_limits.h"
 #include "controller/store/state_store.h"
 
 namespace muster::controller {
@@ -25,6 +28,7 @@ namespace {
 
 // Looks at the clock per heartbeat interval.
 constexpr int kLivenessLooks = 3;
+constexpr absl::Duration kLimitsEvery = absl::Seconds(1);
 
 void IgnoreAnswer(const EventResult&) {}
 
@@ -79,18 +83,14 @@ class EngineImpl final : public Engine {
         scheduler_(clock, MakeWiring(scheduler_thread_),
                    ProposePlans(clock, MakeScheduleSettings())),
         retention_(clock, MakeWiring(retention_thread_), ProposeCare),
-        liveness_(
-            clock,
-            {.suspect_after = options_.suspect_after,
-             .lost_after = options_.lost_after,
-             .startup_grace = options_.startup_grace,
-             .start_timeout = options_.start_timeout,
-             .started_at = clock.SinceBoot()},
-            options_.heartbeat_interval / kLivenessLooks, [this] { return snapshot(); },
-            [this](Event event) { Post(std::move(event), IgnoreAnswer); }),
-        limits_(
-            clock, [this] { return snapshot(); },
-            [this](Event event) { Post(std::move(event), IgnoreAnswer); }) {
+        roots_(clock, MakeWiring(roots_thread_), ProposeRoots),
+        liveness_(options_.heartbeat_interval / kLivenessLooks, MakeFindings(liveness_thread_),
+                  [this, settings = MakeLivenessSettings()](const Snapshot& snapshot) {
+                    return FindSilent(snapshot, settings, clock_.SinceBoot());
+                  }),
+        limits_(kLimitsEvery, MakeFindings(limits_thread_), [this](const Snapshot& snapshot) {
+          return FindPassedLimits(snapshot, {clock_.Now(), clock_.SinceBoot()});
+        }) {
     ReopenRendezvous(*snapshot(), rendezvous_);
     applier_.SetWakeUp([this] { applier_thread_.Wake(); });
     rendezvous_.SetWakeUp([this] { rendezvous_thread_.Wake(); });
@@ -101,8 +101,8 @@ class EngineImpl final : public Engine {
   void Start() override {
     if (!options_.threads || started_.exchange(true)) return;
     for (LoopThread* thread :
-         {&applier_thread_, &scheduler_thread_, &retention_thread_, &liveness_thread_,
-          &limits_thread_, &dispatcher_thread_, &rendezvous_thread_}) {
+         {&applier_thread_, &scheduler_thread_, &retention_thread_, &roots_thread_,
+          &liveness_thread_, &limits_thread_, &dispatcher_thread_, &rendezvous_thread_}) {
       thread->Start();
     }
   }
@@ -110,8 +110,8 @@ class EngineImpl final : public Engine {
   void Stop() override {
     if (stopped_.exchange(true)) return;
     for (LoopThread* thread :
-         {&scheduler_thread_, &retention_thread_, &liveness_thread_, &limits_thread_,
-          &applier_thread_, &dispatcher_thread_, &rendezvous_thread_}) {
+         {&scheduler_thread_, &retention_thread_, &roots_thread_, &liveness_thread_,
+          &limits_thread_, &applier_thread_, &dispatcher_thread_, &rendezvous_thread_}) {
       thread->Stop();
     }
     applier_.Close(absl::UnavailableError("the controller is stopping; try again"));
@@ -195,15 +195,17 @@ class EngineImpl final : public Engine {
   }
 
   void RunUntilIdle() override {
-    // Each version is looked at once: while the disk is full they find the same again and again.
-    uint64_t looked_at = 0;
+    // They look again only once something was stored: while the disk is full they find the same
+    // again and again, and each time it is shown as another version.
+    std::optional<uint64_t> looked_after;
     do {
       while (applier_.RunOnce()) {
       }
       scheduler_.RunOnce();
       retention_.RunOnce();
-      if (const uint64_t version = snapshot()->version + 1; version != looked_at) {
-        looked_at = version;
+      roots_.RunOnce();
+      if (const uint64_t commits = applier_.commits(); commits != looked_after) {
+        looked_after = commits;
         liveness_.RunOnce();
         limits_.RunOnce();
       }
@@ -228,6 +230,9 @@ class EngineImpl final : public Engine {
               for (const AfterCommit::ClosedLink& link : after.closed_links) {
                 dispatcher_.Close(link.worker, link.incarnation, link.status);
               }
+              for (const AfterCommit::Word& word : after.words) {
+                dispatcher_.Say(word.worker, word.stream, word.assignment);
+              }
             },
         .answered = [this](const Applier::Item& item,
                            const EventResult& result) { Bind(item, result); },
@@ -248,10 +253,25 @@ class EngineImpl final : public Engine {
   void WakeLoops(const Snapshot& snapshot) {
     if (snapshot.durable_version != woken_for_version_) scheduler_thread_.Wake();
     if (!snapshot.retention_jobs->empty()) retention_thread_.Wake();
+    if (RootsMayChange(snapshot)) roots_thread_.Wake();
     if (snapshot.outbox != woken_for_outbox_ || links_changed_) dispatcher_thread_.Wake();
     woken_for_version_ = snapshot.durable_version;
     woken_for_outbox_ = snapshot.outbox;
+    woken_for_roots_ = snapshot.roots_in_use;
+    unsettled_roots_ = HasUnsettledRoots(snapshot);
     links_changed_ = false;
+  }
+
+  static bool HasUnsettledRoots(const Snapshot& snapshot) {
+    return std::any_of(
+        snapshot.roots_in_use->begin(), snapshot.roots_in_use->end(),
+        [&](const auto& root) { return snapshot.roots.Find(root.first) == nullptr; });
+  }
+
+  // Other roots count, other workers are there to be asked, or a root waits to be found out about.
+  bool RootsMayChange(const Snapshot& snapshot) const {
+    if (snapshot.roots_in_use->empty() && woken_for_roots_ == nullptr) return false;
+    return snapshot.roots_in_use != woken_for_roots_ || links_changed_ || unsettled_roots_;
   }
 
   ScheduleSettings MakeScheduleSettings() const {
@@ -268,6 +288,21 @@ class EngineImpl final : public Engine {
         .snapshot = [this] { return snapshot(); },
         .post = [this](Event event, EventDone done) { Post(std::move(event), std::move(done)); },
         .wake_up = [&thread] { thread.Wake(); }};
+  }
+
+  FindingsLoop::Wiring MakeFindings(LoopThread& thread) {
+    return {
+        .snapshot = [this] { return snapshot(); },
+        .post = [this](Event event, EventDone done) { Post(std::move(event), std::move(done)); },
+        .wake_up = [&thread] { thread.Wake(); }};
+  }
+  LivenessSettings MakeLivenessSettings() const {
+    return {.suspect_after = options_.suspect_after,
+            .lost_after = options_.lost_after,
+            .startup_grace = options_.startup_grace,
+            .start_timeout = options_.start_timeout,
+            .started_at = clock_.SinceBoot(),
+            .forget_after = options_.forget_lost_after};
   }
 
   // Streams come and go in the order in which their events were applied.
@@ -301,6 +336,8 @@ class EngineImpl final : public Engine {
   uint64_t woken_for_version_ = 0;
   std::shared_ptr<const std::map<uint64_t, OutboxRow>> woken_for_outbox_;
   bool links_changed_ = false;
+  std::shared_ptr<const std::map<std::string, RootInUse>> woken_for_roots_;
+  bool unsettled_roots_ = false;
 
   // Declared before what wakes them; stopped before anything that they use goes.
   LoopThread applier_thread_{"applier", [this] {
@@ -313,6 +350,7 @@ class EngineImpl final : public Engine {
                              }};
   LoopThread scheduler_thread_{"scheduler", [this] { return scheduler_.RunOnce(); }};
   LoopThread retention_thread_{"retention", [this] { return retention_.RunOnce(); }};
+  LoopThread roots_thread_{"roots", [this] { return roots_.RunOnce(); }};
   LoopThread liveness_thread_{"liveness", [this] { return liveness_.RunOnce(); }};
   LoopThread limits_thread_{"limits", [this] { return limits_.RunOnce(); }};
   LoopThread dispatcher_thread_{"dispatcher", [this] { return dispatcher_.RunOnce(*snapshot()); }};
@@ -322,8 +360,9 @@ class EngineImpl final : public Engine {
   Applier applier_;
   Proposer scheduler_;
   Proposer retention_;
-  LivenessLoop liveness_;
-  LimitsLoop limits_;
+  Proposer roots_;
+  FindingsLoop liveness_;
+  FindingsLoop limits_;
 };
 
 }  // namespace
@@ -335,7 +374,8 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Open(EngineOptions options, Cloc
                                             .max_log_bytes = options.max_log_bytes,
                                             .vfs = options.database_vfs}));
   MUSTER_ASSIGN_OR_RETURN(const uint64_t term, store->StartTerm());
-  MUSTER_ASSIGN_OR_RETURN(Snapshot initial, store->Load(term, clock.SinceBoot(), clock.Now()));
+  MUSTER_ASSIGN_OR_RETURN(Snapshot initial,
+                          store->Load(term, clock.SinceBoot(), clock.Now(), options.boot));
   Log(LogLevel::kInfo, "state_loaded",
       {{"term", term}, {"jobs", initial.jobs.size()}, {"active", initial.active_jobs->size()}});
   return std::make_unique<EngineImpl>(std::move(options), clock, std::move(store),

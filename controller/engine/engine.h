@@ -35,6 +35,7 @@ struct EngineOptions {
   absl::Duration lost_after = absl::Seconds(15);  // also the agents' lease
   absl::Duration startup_grace = absl::Seconds(30);
   absl::Duration start_timeout = absl::Minutes(5);
+  absl::Duration forget_lost_after = absl::Hours(24);  // workers that hold nothing; infinite: never
   // What a project has used loses half its weight in this time; above zero.
   absl::Duration use_half_life = absl::Hours(7 * 24);
   QuarantineSettings quarantine;
@@ -43,6 +44,8 @@ struct EngineOptions {
   bool threads = true;
   // state.db may not grow beyond this many bytes; 0: no bound. Tests use it as a full disk.
   uint64_t max_database_bytes = 0;
+  // Names the boot of the machine: see StateStore::Load.
+  uint64_t boot = 0;
   // As SqliteOptions.vfs and max_log_bytes.
   std::string database_vfs;
   uint64_t max_log_bytes = 8 << 20;

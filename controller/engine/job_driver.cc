@@ -10,16 +10,13 @@
 #include "controller/engine/project_rules.h"
 #include "controller/policy/preemption.h"
 #include "controller/policy/restart_rules.h"
+#include "controller/policy/root_rules.h"
 
 namespace muster::controller {
 namespace {
 
 // Any number: it only keeps these draws apart from others.
 constexpr uint64_t kBackoffSeed = 0x6261636b6f6666;
-
-bool HasEnded(const Rank& rank) {
-  return rank.state == RankState::kExited || rank.state == RankState::kLost;
-}
 
 int Hardness(StopMode mode) {
   switch (mode) {
@@ -37,7 +34,7 @@ void StopGang(Draft& draft, uint64_t job_id, const StopOrder& order) {
   const Attempt& attempt = *draft.view().FindJob(job_id)->current;
   std::set<std::string> workers;
   for (const Rank& rank : attempt.ranks) {
-    if (!HasEnded(rank)) workers.insert(rank.worker);
+    if (!HasEnded(rank.state)) workers.insert(rank.worker);
   }
   for (const std::string& name : workers) {
     const Worker* worker = draft.view().FindWorker(name);
@@ -68,6 +65,39 @@ void EndAttempt(Draft& draft, uint64_t job_id, const RuleContext& context) {
     unfinished.state = CheckpointState::kDeleted;
     unfinished.message = "never finished: its attempt ended";
   }
+}
+
+// Whether what the attempt ended of may come of a checkpoint root that is gone: whoever reads or
+// writes there fails, hangs, or takes the others with it. A command's own exit code is its verdict:
+// it may not be run again for something that it perhaps never touched.
+bool MayComeOfStorage(FailureClass kind, const JobNeeds& needs) {
+  switch (kind) {
+    case FailureClass::kHang:
+    case FailureClass::kCheckpointFailed:
+    case FailureClass::kCorruption:
+    case FailureClass::kDataError:
+    case FailureClass::kStartFailed:
+    case FailureClass::kRankKilled:
+      return true;
+    case FailureClass::kApplication:
+      return !needs.commands;
+    default:
+      return false;
+  }
+}
+
+// Why a worker of the attempt that is there does not see the job's checkpoint root; empty: they all
+// do.
+std::string WhoLostTheRoot(const Snapshot& snapshot, const Job& job) {
+  const JobNeeds& needs = job.settings->needs;
+  for (const Rank& rank : job.current->ranks) {
+    const Worker* worker = snapshot.FindWorker(rank.worker);
+    // One that has not said yet, as after a restart of the controller, has not lost it.
+    if (worker == nullptr || worker->roots == nullptr || SeesRoot(*worker, needs)) continue;
+    if (worker->roots->count(needs.root) == 0) continue;
+    return absl::StrCat("worker ", worker->name, ": ", WhyUnseenBy(*worker, needs.root));
+  }
+  return "";
 }
 
 // Its ranks are asked to save and leave.
@@ -216,6 +246,14 @@ bool NoteFailure(Draft& draft, uint64_t job_id, const AttemptFailure& failure) {
     noted.cause =
         absl::StrCat("the controller restarted while the gang was meeting; ", noted.cause);
   }
+  const Job& job = *draft.view().FindJob(job_id);
+  if (MayComeOfStorage(noted.failure_class, job.settings->needs)) {
+    const std::string who = WhoLostTheRoot(draft.view(), job);
+    if (!who.empty()) {
+      noted.failure_class = FailureClass::kStorageUnavailable;
+      noted.cause = absl::StrCat(who, "; then ", noted.cause);
+    }
+  }
   const bool replaces = attempt.failure_class == FailureClass::kNone ||
                         (attempt.failure_class == FailureClass::kPeerLost &&
                          noted.failure_class != FailureClass::kPeerLost &&
@@ -234,7 +272,9 @@ void SettleIfCleared(Draft& draft, uint64_t job_id, const RuleContext& context) 
   const bool ending = job->state == JobState::kRecovering || job->state == JobState::kStopping;
   if (!ending || !job->has_live_attempt()) return;
   const std::vector<Rank>& ranks = job->current->ranks;
-  if (!std::all_of(ranks.begin(), ranks.end(), HasEnded)) return;
+  const bool all_ended = std::all_of(ranks.begin(), ranks.end(),
+                                     [](const Rank& rank) { return HasEnded(rank.state); });
+  if (!all_ended) return;
   NoteLoss(draft, job_id, context);
   job = draft.view().FindJob(job_id);
 

@@ -5,8 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "controller/store/set_aside.h"
 
 namespace muster::controller {
 namespace {
@@ -20,6 +23,11 @@ constexpr size_t kReadsPerTurn = 16;
 constexpr uint64_t kTightPart = 8;
 constexpr uint64_t kWalBytes = 16 << 20;  // above it the write-ahead log is folded back
 constexpr absl::Duration kLongestSleep = absl::Seconds(10);
+
+// Contradictions in the file, or I/O that failed: not a full disk, nor a file that is another's.
+bool IsBroken(const absl::Status& status) {
+  return absl::IsDataLoss(status) || absl::IsUnknown(status);
+}
 
 uint64_t BytesOf(const MetricsBatch& batch) {
   uint64_t bytes = sizeof(MetricsBatch);
@@ -35,10 +43,59 @@ uint64_t BytesOf(const MetricsBatch& batch) {
 
 absl::StatusOr<std::unique_ptr<MetricsIngest>> MetricsIngest::Open(MetricsIngestOptions options,
                                                                    Clock& clock) {
-  MUSTER_ASSIGN_OR_RETURN(auto store, MetricsStore::Open(options.path, options.file_max_bytes));
-  store->SetLogBudget(options.job_log_bytes);
-  return std::unique_ptr<MetricsIngest>(
-      new MetricsIngest(std::move(options), clock, std::move(store)));
+  std::unique_ptr<MetricsIngest> ingest(new MetricsIngest(std::move(options), clock));
+  absl::Status opened = ingest->OpenStore();
+  for (int tries = 1; absl::IsUnknown(opened) && tries < kOpenTries; ++tries) {
+    Log(LogLevel::kWarning, "metrics_database_unreadable", {{"error", opened.ToString()}});
+    absl::SleepFor(ingest->options_.open_retry);
+    opened = ingest->OpenStore();
+  }
+  if (absl::IsDataLoss(opened)) opened = ingest->BeginAnew(opened);
+  if (absl::IsUnknown(opened)) {
+    return absl::UnknownError(absl::StrCat(
+        opened.message(), ": tried ", kOpenTries, " times, and not known to be broken. See to ",
+        "the disk; or move ", ingest->options_.path, " and its -wal away, to have metrics and ",
+        "logs begin anew without it"));
+  }
+  MUSTER_RETURN_IF_ERROR(opened);
+  return ingest;
+}
+
+absl::Status MetricsIngest::OpenStore() {
+  MUSTER_ASSIGN_OR_RETURN(store_, MetricsStore::Open(options_.path, options_.file_max_bytes));
+  store_->SetLogBudget(options_.job_log_bytes);
+  return absl::OkStatus();
+}
+
+absl::Status MetricsIngest::BeginAnew(const absl::Status& why) {
+  if (++times_set_aside_ > kMaxSetAside) return why;
+  store_.reset();
+  MUSTER_ASSIGN_OR_RETURN(const AsideDatabase aside,
+                          SetAsideDatabase(options_.path, clock_.Now()));
+  Log(LogLevel::kError, "metrics_set_aside", {{"to", aside.path}, {"error", why.ToString()}});
+  if (!aside.removed.empty()) {
+    Log(LogLevel::kWarning, "metrics_aside_removed",
+        {{"paths", absl::StrJoin(aside.removed, " ")}, {"kept", kMostSetAside}});
+  }
+  {
+    MutexLock lock(mutex_);
+    absl::StrAppend(&set_aside_, "metrics.db was broken (", why.message(), ") and lies at ",
+                    aside.path, " now; metrics and logs begin anew\n");
+  }
+  return OpenStore();
+}
+
+absl::Status MetricsIngest::Recover(const absl::Status& error) {
+  if (!IsBroken(error)) return error;
+  Log(LogLevel::kError, "metrics_database_failed", {{"error", error.ToString()}});
+  to_remove_.clear();
+  const absl::Duration now = clock_.SinceBoot();
+  const bool again = now - std::exchange(reopened_at_, now) < kTroubleWindow;
+  if (absl::IsDataLoss(error) || again) return BeginAnew(error);
+  // As a new process would: what is on the disk is read again.
+  store_.reset();
+  const absl::Status opened = OpenStore();
+  return IsBroken(opened) ? BeginAnew(opened) : opened;
 }
 
 MetricsIngest::~MetricsIngest() { Stop(); }
@@ -118,6 +175,11 @@ absl::Status MetricsIngest::ready() const {
   return ready_;
 }
 
+std::string MetricsIngest::set_aside() const {
+  MutexLock lock(mutex_);
+  return set_aside_;
+}
+
 IngestCounts MetricsIngest::counts() const {
   MutexLock lock(mutex_);
   return counts_;
@@ -148,6 +210,7 @@ void MetricsIngest::Run() {
     absl::Status status;
     if (!group_.empty() && retry_at_ <= clock_.SinceBoot()) status = CommitGroup();
     if (status.ok()) status = Retain();
+    if (!status.ok()) status = Recover(status);
     if (!status.ok()) {
       Fail(status);
       return;
@@ -205,6 +268,9 @@ absl::Status MetricsIngest::CommitGroup() {
 
 absl::Status MetricsIngest::Retain() {
   absl::Status status;
+  while (!to_remove_.empty() && options_.is_finished && !options_.is_finished(to_remove_.back())) {
+    to_remove_.pop_back();  // it was requeued
+  }
   if (!to_remove_.empty()) {
     const absl::StatusOr<bool> more = store_->RemoveSome(to_remove_.back());
     status = more.status();

@@ -33,6 +33,7 @@ struct MetricsIngestOptions {
   std::string path;             // of metrics.db
   uint64_t file_max_bytes = 0;  // 0: no bound; tests use it as a full disk
   absl::Duration full_disk_retry = absl::Seconds(1);
+  absl::Duration open_retry = absl::Seconds(1);  // after an I/O error at the start
   // Finished jobs lose their points and logs after `retention`, and the longest finished ones
   // earlier while more than `max_bytes` are in use.
   absl::Duration retention = absl::Hours(24 * 30);
@@ -46,13 +47,27 @@ struct MetricsIngestOptions {
   std::function<bool(const RankKey& key, const std::string& worker)> known;
   // All finished jobs. Asked at each retention interval, on the ingest's thread.
   std::function<std::vector<FinishedJob>()> finished_jobs;
-  // Called once when metrics.db can no longer be trusted: the process must exit and start anew.
+  // Whether the job is still finished: it may be requeued while its rows go. Asked likewise, before
+  // each step. None: it is.
+  std::function<bool(uint64_t job_id)> is_finished;
+  // Called once when there can be no metrics.db: the process must exit and start anew.
   std::function<void(const absl::Status&)> on_fatal;
 };
 
+// Metrics are worth less than the jobs that they tell of: a metrics.db that is broken, at the start
+// or later, is set aside under a name with the date, and a new one begun. So it ends nothing. One
+// that the disk does not give out at the start may be whole: it is left where it is.
 class MetricsIngest {
  public:
-  // Opens metrics.db. Statuses as SqliteDatabase::Open.
+  // A failed read or write of metrics.db has it opened anew; one more within this time, or any
+  // contradiction in it, has it set aside. So often in one life, and no more.
+  static constexpr absl::Duration kTroubleWindow = absl::Hours(1);
+  static constexpr int kMaxSetAside = 3;
+  // How often metrics.db is opened at the start, open_retry apart, before an I/O error counts.
+  static constexpr int kOpenTries = 5;
+
+  // Opens metrics.db, or begins a new one in place of a broken one. Statuses as
+  // SqliteDatabase::Open; UNKNOWN: it could not be read, kOpenTries times, and is left as it is.
   static absl::StatusOr<std::unique_ptr<MetricsIngest>> Open(MetricsIngestOptions options,
                                                              Clock& clock);
   ~MetricsIngest();  // stops
@@ -76,6 +91,8 @@ class MetricsIngest {
 
   // OK, or RESOURCE_EXHAUSTED while the disk is full.
   absl::Status ready() const;
+  // For people: which databases were set aside in this life, and why. Empty: none.
+  std::string set_aside() const;
   // Since this controller started.
   IngestCounts counts() const;
 
@@ -86,8 +103,13 @@ class MetricsIngest {
     uint64_t bytes = 0;
   };
 
-  MetricsIngest(MetricsIngestOptions options, Clock& clock, std::unique_ptr<MetricsStore> store)
-      : options_(std::move(options)), clock_(clock), store_(std::move(store)) {}
+  MetricsIngest(MetricsIngestOptions options, Clock& clock)
+      : options_(std::move(options)), clock_(clock) {}
+
+  absl::Status OpenStore();
+  absl::Status BeginAnew(const absl::Status& why);
+  // After an error of the store: OK when there is one again to go on with.
+  absl::Status Recover(const absl::Status& error);
 
   void Run();
   void TakeGroup();                       // fills group_ from waiting_
@@ -106,6 +128,8 @@ class MetricsIngest {
   absl::Duration retry_at_;
   absl::Duration retain_at_;
   std::vector<uint64_t> to_remove_;  // jobs whose rows go, last first
+  absl::Duration reopened_at_ = -absl::InfiniteDuration();
+  int times_set_aside_ = 0;
 
   mutable Mutex mutex_;
   CondVar wake_;
@@ -114,6 +138,7 @@ class MetricsIngest {
   std::deque<Reader> reads_ MUSTER_GUARDED_BY(mutex_);
   bool stopping_ MUSTER_GUARDED_BY(mutex_) = false;
   absl::Status ready_ MUSTER_GUARDED_BY(mutex_);
+  std::string set_aside_ MUSTER_GUARDED_BY(mutex_);
   IngestCounts counts_ MUSTER_GUARDED_BY(mutex_);
 };
 

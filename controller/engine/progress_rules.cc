@@ -6,7 +6,9 @@
 #include <set>
 #include <utility>
 
+#include "common/base/phase_beats.h"
 #include "controller/model/ledger_rules.h"
+#include "controller/model/pace_rules.h"
 
 namespace muster::controller {
 namespace {
@@ -24,8 +26,9 @@ absl::Duration ProgressAt(const Worker& worker, const RankStatus& status, absl::
                            before.fence.attempt == status.fence.attempt &&
                            before.rank == status.rank;
     if (!same_rank) continue;
-    const bool still =
-        before.step == status.step && before.phase == status.phase && before.epoch == status.epoch;
+    const bool still = before.step == status.step && before.phase == status.phase &&
+                       before.epoch == status.epoch &&
+                       ValueOf(before, kPhaseBeats) == ValueOf(status, kPhaseBeats);
     return still ? before.progress_at : now;
   }
   return now;
@@ -84,7 +87,11 @@ void TakeIntoJob(Draft& draft, const RankStatus& status, bool moved) {
     progress.epoch = status.epoch;
   }
   if (status.total_steps > 0) progress.total_steps = status.total_steps;
-  for (const auto& [name, value] : status.latest) KeepShown(progress.latest, name, value);
+  const bool got_on = moved && status.step > job.current->first_step;
+  if (got_on) NotePace(job, status.step, progress.total_steps, job.ledger.until);
+  for (const auto& [name, value] : status.latest) {
+    if (name != kPhaseBeats) KeepShown(progress.latest, name, value);
+  }
   const auto accuracy = status.latest.find("validation_accuracy");
   if (accuracy != status.latest.end() && std::isfinite(accuracy->second)) {
     progress.best_validation_accuracy =
@@ -121,7 +128,16 @@ bool IsFencedOff(const Snapshot& snapshot, const Worker& worker, const RankStatu
     return false;
   }
   const Job* job = snapshot.FindJob(status.fence.job_id);
-  if (job == nullptr || !job->has_live_attempt()) return true;
+  if (job == nullptr) return true;
+  // To order its end again would not help.
+  const Attempt* its_own = FindAttempt(*job, status.fence.attempt);
+  if (its_own != nullptr && status.rank < its_own->ranks.size()) {
+    const Rank& rank = its_own->ranks[status.rank];
+    const bool unkillable = rank.state == RankState::kUnkillable && rank.worker == worker.name &&
+                            rank.incarnation == worker.incarnation;
+    if (unkillable) return false;
+  }
+  if (!job->has_live_attempt()) return true;
   const Attempt& attempt = *job->current;
   const bool same_gang =
       attempt.number == status.fence.attempt && attempt.generation == status.fence.generation;

@@ -77,6 +77,36 @@ JobInput NoteExit(Draft& draft, const RankReport& report, const RuleContext& con
   return report.stopped ? JobInput::kRankStopped : JobInput::kRankFailed;
 }
 
+// SIGKILL does not end the rank's process: its gang goes on without it, its slots stay its own.
+JobInput NoteUnkillable(Draft& draft, const RankReport& report, const RuleContext& context) {
+  const uint64_t job_id = report.fence.job_id;
+  draft.EditRank(job_id, report.rank).state = RankState::kUnkillable;
+  // The others have waited for it since the last step.
+  NoteStandstill(draft.EditJob(job_id));
+  const bool is_cause =
+      NoteFailure(draft, job_id,
+                  {.failure_class = ClassOf(report),
+                   .cause = absl::StrCat("rank ", report.rank, " on ", report.worker, ": ",
+                                         Describe(report)),
+                   .rank = static_cast<int32_t>(report.rank)});
+  if (is_cause) StrikeWorker(draft, report.worker, job_id, context);
+  return JobInput::kRankFailed;
+}
+
+// The same of a gang that is over already: it is not told to die again.
+void MarkUnkillable(Draft& draft, const RankReport& report) {
+  const Job* job = draft.view().FindJob(report.fence.job_id);
+  const Attempt* attempt = job == nullptr ? nullptr : FindAttempt(*job, report.fence.attempt);
+  if (attempt == nullptr || report.rank >= attempt->ranks.size()) return;
+  const Rank& rank = attempt->ranks[report.rank];
+  const bool its_own = rank.worker == report.worker && rank.incarnation == report.incarnation;
+  if (!its_own || rank.state != RankState::kLost || !rank.holds_slots) return;
+  const bool current = job->current->number == report.fence.attempt;
+  Rank& edited = current ? draft.EditRank(job->id, report.rank)
+                         : draft.EditPastRank(job->id, report.fence.attempt, report.rank);
+  edited.state = RankState::kUnkillable;
+}
+
 std::string MessageOf(const RankReport& report, JobInput input) {
   switch (input) {
     case JobInput::kRankProgressed:
@@ -115,6 +145,9 @@ EventResult ApplyReport(Draft& draft, const RankReport& report, const RuleContex
     }
     case RankReport::Kind::kExited:
       input = NoteExit(draft, report, context);
+      break;
+    case RankReport::Kind::kUnkillable:
+      input = NoteUnkillable(draft, report, context);
       break;
   }
   EventResult result;
@@ -159,6 +192,7 @@ EventResult OnRankReport(Draft& draft, const RankReport& event, const RuleContex
     const bool gone = event.kind == RankReport::Kind::kExited;
     // The dead process of a fenced gang: all that is left of it is its slot.
     if (gone) ReleaseSlot(draft, event.fence.job_id, event.fence.attempt, event.rank);
+    if (event.kind == RankReport::Kind::kUnkillable) MarkUnkillable(draft, event);
     RankStatus status;
     status.fence = event.fence;
     status.rank = event.rank;

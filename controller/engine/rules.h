@@ -2,7 +2,8 @@
 // argument.
 //
 // Used by the applier (and by tests). A rule that refuses an event leaves the draft as it was,
-// except that a stale report is counted, marked as seen, and its sender told to stop that rank.
+// except that a stale report is counted, marked as seen, and its sender told to stop that rank, and
+// that of findings which find no room on the disk those are taken that need none.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,9 @@ struct RuleContext {
   const IdempotencyIndex* idempotency = nullptr;
   absl::Duration use_half_life = kUseHalfLife;
   QuarantineSettings quarantine = {};
+  // Nothing more can be stored: what an agent or a loop says is taken as far as it need not be
+  // (Draft::LeaveUnstored), and the rest is left for later.
+  bool disk_full = false;
 };
 
 EventResult Reduce(Draft& draft, const Event& event, const RuleContext& context);
@@ -53,6 +57,8 @@ EventResult OnHeartbeat(Draft& draft, const WorkerHeartbeat& event, const RuleCo
 EventResult OnSilent(Draft& draft, const WorkerSilent& event, const RuleContext& context);
 EventResult OnNotice(Draft& draft, const WorkerNotice& event, const RuleContext& context);
 EventResult OnCordon(Draft& draft, const CordonWorker& event, const RuleContext& context);
+EventResult OnForgetWorker(Draft& draft, const ForgetWorker& event);
+EventResult OnExpired(Draft& draft, const WorkerExpired& event);
 EventResult OnAssignmentAck(Draft& draft, const AssignmentAcked& event, const RuleContext& context);
 
 EventResult OnRankReport(Draft& draft, const RankReport& event, const RuleContext& context);
@@ -61,12 +67,18 @@ EventResult OnHung(Draft& draft, const RankHung& event, const RuleContext& conte
 
 EventResult OnLimit(Draft& draft, const LimitPassed& event, const RuleContext& context);
 
+EventResult OnFindings(Draft& draft, const Findings& event, const RuleContext& context);
+
 EventResult OnCheckpointReport(Draft& draft, const CheckpointReport& event,
                                const RuleContext& context);
 EventResult OnRequestVerify(Draft& draft, const RequestVerify& event);
 EventResult OnCare(Draft& draft, const CareForCheckpoints& event);
 EventResult OnVerifyReport(Draft& draft, const VerifyReport& event, const RuleContext& context);
 EventResult OnDeleteReport(Draft& draft, const DeleteReport& event, const RuleContext& context);
+
+EventResult OnTendRoots(Draft& draft, const TendRoots& event, const RuleContext& context);
+// What an agent says of the roots that it looks at.
+void TakeRootViews(Draft& draft, uint64_t worker_id, const RootViews& said);
 
 inline EventResult Refuse(absl::Status status) {
   EventResult result;

@@ -1,11 +1,18 @@
 #include "controller/engine/scheduler_loop.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "controller/policy/scheduler.h"
 
 namespace muster::controller {
+namespace {
+
+// Between two looks while something is due at a time.
+constexpr absl::Duration kLongestRest = absl::Minutes(1);
+
+}  // namespace
 
 Proposer::Propose ProposePlans(Clock& clock, ScheduleSettings settings) {
   return [&clock, settings, scheduler = std::make_shared<Scheduler>()](const Snapshot& snapshot,
@@ -14,6 +21,9 @@ Proposer::Propose ProposePlans(Clock& clock, ScheduleSettings settings) {
         scheduler->Decide(snapshot, {.now = now, .wall = clock.Now(), .settings = settings});
     Proposer::Proposal proposal;
     proposal.due_at = decision.due_at;
+    // What is due by the wall clock is due earlier once somebody sets that on.
+    if (proposal.due_at != absl::InfiniteDuration())
+      proposal.due_at = std::min(proposal.due_at, now + kLongestRest);
     if (!decision.plan.empty()) {
       proposal.event = ApplyPlan{std::move(decision.plan)};
     }

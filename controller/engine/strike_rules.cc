@@ -11,12 +11,18 @@
 namespace muster::controller {
 namespace {
 
+// Evidence and quarantines go by ledger time: whoever sets the wall clock frees or bars nobody.
+absl::Time LedgerNow(const Draft& draft, const RuleContext& context) {
+  return draft.view().LedgerTime(context.now_at);
+}
+
 void Judge(Draft& draft, uint64_t worker_id, const RuleContext& context) {
   const Worker& worker = *draft.view().workers.Find(worker_id);
+  const absl::Time now = LedgerNow(draft, context);
   const std::optional<Quarantine> verdict =
-      JudgeWorker(draft.view(), worker, context.quarantine, context.now);
+      JudgeWorker(draft.view(), worker, context.quarantine, now);
   if (!verdict.has_value()) {
-    const std::string spared = WhySpared(draft.view(), worker, context.quarantine, context.now);
+    const std::string spared = WhySpared(draft.view(), worker, context.quarantine, now);
     const bool stands = !spared.empty() || IsSpared(worker);
     if (stands && spared != worker.quarantine_reason) {
       draft.EditWorker(worker_id).quarantine_reason = spared;
@@ -47,7 +53,9 @@ void AddStrike(Worker& worker, Strike strike) {
 void StrikeLate(Draft& draft, uint64_t job_id, const RuleContext& context) {
   const Job& job = *draft.view().FindJob(job_id);
   for (const auto& attempt : job.past) {
-    const bool old = attempt->ended < context.now - context.quarantine.window;
+    const bool noted = attempt->held_until != absl::InfiniteFuture();
+    const absl::Time ended = noted ? attempt->held_until : attempt->ended;
+    const bool old = ended < LedgerNow(draft, context) - context.quarantine.window;
     const Rank* failed = FailedRank(*attempt);
     if (old || failed == nullptr || !ProvesTheWorkers(*attempt)) continue;
     const std::string& name = failed->worker;
@@ -58,7 +66,7 @@ void StrikeLate(Draft& draft, uint64_t job_id, const RuleContext& context) {
           return strike.job_id == job_id && strike.attempt == attempt->number;
         });
     if (struck) continue;
-    AddStrike(draft.EditWorker(worker->id), {.time = attempt->ended,
+    AddStrike(draft.EditWorker(worker->id), {.time = ended,
                                              .job_id = job_id,
                                              .attempt = attempt->number,
                                              .failure_class = attempt->failure_class,
@@ -74,7 +82,7 @@ void StrikeWorker(Draft& draft, const std::string& worker, uint64_t job_id,
   const Worker* known = draft.view().FindWorker(worker);
   const Attempt& attempt = *draft.view().FindJob(job_id)->current;
   if (known == nullptr || !MayBeTheWorkers(attempt)) return;
-  AddStrike(draft.EditWorker(known->id), {.time = context.now,
+  AddStrike(draft.EditWorker(known->id), {.time = LedgerNow(draft, context),
                                           .job_id = job_id,
                                           .attempt = attempt.number,
                                           .failure_class = attempt.failure_class,
@@ -97,18 +105,19 @@ void JudgeAfterProgress(Draft& draft, uint64_t job_id, const RuleContext& contex
 
 void Parole(Draft& draft, uint64_t worker_id, const RuleContext& context) {
   const Worker& worker = *draft.view().workers.Find(worker_id);
-  const bool clean = IncidentsAgainst(worker, absl::InfiniteDuration(), context.now) == 0;
+  const absl::Time now = LedgerNow(draft, context);
+  const bool clean = IncidentsAgainst(worker, absl::InfiniteDuration(), now) == 0;
   if (clean && !worker.quarantined()) return;
   Worker& edited = draft.EditWorker(worker_id);
   if (IsSpared(edited)) edited.quarantine_reason.clear();
   edited.quarantined_until = absl::InfinitePast();
-  edited.paroled = context.now;
+  edited.paroled = now;
 }
 
 void ParoleIfDue(Draft& draft, uint64_t worker_id, const RuleContext& context) {
   const Worker& worker = *draft.view().workers.Find(worker_id);
-  if (worker.quarantined() && context.now >= worker.quarantined_until)
-    Parole(draft, worker_id, context);
+  const bool over = LedgerNow(draft, context) >= worker.quarantined_until;
+  if (worker.quarantined() && over) Parole(draft, worker_id, context);
 }
 
 void RejudgeIfSpared(Draft& draft, uint64_t worker_id, absl::Time last_word,

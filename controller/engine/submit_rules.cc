@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "common/base/planted_bug.h"
 #include "common/base/status_macros.h"
 #include "controller/engine/job_driver.h"
@@ -44,6 +45,13 @@ absl::Status CheckQuotas(const Draft& draft, const SubmitJob& event) {
   const JobNeeds& needs = settings.needs;
   MUSTER_RETURN_IF_ERROR(FitsQuota(holder, needs.min_ranks * needs.slots_per_rank));
   return MayQueue(holder, draft.UseOf(settings.project), jobs);
+}
+
+// By what the client sent: what it left out may have another default by now. Where that is not
+// known of both, by the resolved spec.
+bool SameSubmit(const JobSettings& a, const JobSettings& b) {
+  const bool known = !a.written_spec.empty() && !b.written_spec.empty();
+  return known ? a.written_spec == b.written_spec : a.spec == b.spec;
 }
 
 // Judges the gangs of one plan against the quotas, each with those before it.
@@ -89,7 +97,7 @@ bool StillFits(const Snapshot& snapshot, const PlaceGang& gang, const ScheduleCo
   std::set<std::string> pools;
   for (const RankPlacement& rank : gang.ranks) {
     const Worker* worker = snapshot.FindWorker(rank.worker);
-    if (worker == nullptr || !TakesWork(*worker, needs)) return false;
+    if (worker == nullptr || !TakesWork(*worker, needs) || !SeesRoot(*worker, needs)) return false;
     if (rank.slots.size() != needs.slots_per_rank) return false;
     pools.insert(worker->facts.pool);
     ++ranks_on[worker->id];
@@ -168,6 +176,23 @@ absl::Status CanEverStart(const Snapshot& snapshot, const SchedulingSettings& sc
   return absl::OkStatus();
 }
 
+// Whether so many different roots may be in use.
+absl::Status CheckRoots(const Draft& draft, const std::string& root) {
+  const std::map<std::string, RootInUse>& known = *draft.view().roots_in_use;
+  if (root.empty() || known.count(root) != 0) return absl::OkStatus();
+  std::set<absl::string_view> fresh;
+  for (uint64_t id : draft.new_job_ids()) {
+    const std::string& other = draft.view().FindJob(id)->settings->needs.root;
+    if (known.count(other) == 0) fresh.insert(other);
+  }
+  if (fresh.count(root) != 0 || known.size() + fresh.size() < kMaxRootsInUse) {
+    return absl::OkStatus();
+  }
+  return absl::ResourceExhaustedError(
+      absl::StrCat("checkpoint.url: jobs that have not ended use ", kMaxRootsInUse,
+                   " different folders already: use one of them, each job has its own in it"));
+}
+
 // What the job's first event says.
 std::string QueuedText(const Draft& draft, const SubmitJob& event) {
   const std::string text = event.settings->scheduling.hold ? "queued, held" : "queued";
@@ -222,6 +247,7 @@ absl::StatusOr<std::vector<uint64_t>> JudgeSubmit(const Draft& draft, const Subm
                                                   absl::Time now) {
   MUSTER_RETURN_IF_ERROR(CanEverFit(draft.view(), event.settings->needs, now));
   MUSTER_RETURN_IF_ERROR(CheckQuotas(draft, event));
+  MUSTER_RETURN_IF_ERROR(CheckRoots(draft, event.settings->needs.root));
   MUSTER_RETURN_IF_ERROR(CanEverStart(draft.view(), event.settings->scheduling, now));
   if (!event.resume.has_value()) return std::vector<uint64_t>();
   return SettleResume(draft, *event.settings, *event.resume);
@@ -230,7 +256,7 @@ absl::StatusOr<std::vector<uint64_t>> JudgeSubmit(const Draft& draft, const Subm
 EventResult OnSubmit(Draft& draft, const SubmitJob& asked, const RuleContext& context) {
   EventResult result;
   if (const Job* same = FindByKey(draft, asked, context)) {
-    if (same->settings->spec != asked.settings->spec) {
+    if (!SameSubmit(*same->settings, *asked.settings)) {
       return Refuse(absl::AlreadyExistsError(
           absl::StrCat("job ", same->id, " was submitted with the same idempotency key (",
                        asked.idempotency_key, ") and another spec: use a new key")));
@@ -268,7 +294,7 @@ EventResult OnPlan(Draft& draft, const ApplyPlan& event, const RuleContext& cont
     const absl::Status placed = DriveJob(
         draft, gang.job_id,
         {.input = JobInput::kPlaced, .actor = "scheduler", .message = gang.reason}, context);
-    if (!placed.ok()) return Refuse(placed);
+    MUSTER_CHECK(placed.ok(), "a waiting job refused its placement");
   }
   for (const Waiting& waiting : event.plan.waiting) {
     const Job* job = draft.view().FindJob(waiting.job_id);

@@ -5,15 +5,17 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "common/base/planted_bug.h"
-#include "common/base/status_macros.h"
 #include "common/base/units.h"
 #include "controller/engine/job_driver.h"
+#include "controller/engine/name_rules.h"
 #include "controller/engine/progress_rules.h"
 #include "controller/engine/report_gate.h"
 #include "controller/engine/rules.h"
 #include "controller/engine/strike_rules.h"
 #include "controller/model/ledger_rules.h"
+#include "controller/policy/liveness_rules.h"
 
 namespace muster::controller {
 namespace {
@@ -28,10 +30,25 @@ std::set<uint64_t> JobsOn(const Snapshot& snapshot, const Worker& worker) {
       continue;
     }
     const Rank& rank = job->current->ranks[holder.rank];
-    const bool ended = rank.state == RankState::kExited || rank.state == RankState::kLost;
-    if (!ended && rank.worker == worker.name) jobs.insert(job->id);
+    if (!HasEnded(rank.state) && rank.worker == worker.name) jobs.insert(job->id);
   }
   return jobs;
+}
+
+bool IsUnkillable(const Snapshot& snapshot, const SlotHolder& holder) {
+  const Attempt* attempt = FindAttempt(*snapshot.FindJob(holder.job_id), holder.attempt);
+  return attempt->ranks[holder.rank].state == RankState::kUnkillable;
+}
+
+// Frees what the worker's ranks, all of them given up, still hold; `dead`: the processes are known
+// to be gone.
+void ReleaseHeld(Draft& draft, uint64_t id, bool dead) {
+  const std::map<uint32_t, SlotHolder> holders = draft.view().workers.Find(id)->holders;
+  for (const auto& [slot, holder] : holders) {
+    const bool written_off =
+        Planted(PlantedBug::kUnkillableIsDead) && IsUnkillable(draft.view(), holder);
+    if (dead || written_off) ReleaseSlot(draft, holder.job_id, holder.attempt, holder.rank);
+  }
 }
 
 // The worker's ranks are gone, or out of reach: their gangs end. `dead`: the processes are known to
@@ -51,8 +68,7 @@ void LoseRanks(Draft& draft, uint64_t worker_id, bool dead, const std::string& c
     const size_t ranks = draft.view().FindJob(job_id)->current->ranks.size();
     for (uint32_t i = 0; i < ranks; ++i) {
       const Rank& rank = draft.view().FindJob(job_id)->current->ranks[i];
-      const bool ended = rank.state == RankState::kExited || rank.state == RankState::kLost;
-      if (ended || rank.worker != worker.name) continue;
+      if (HasEnded(rank.state) || rank.worker != worker.name) continue;
       draft.EditRank(job_id, i).state = dead ? RankState::kExited : RankState::kLost;
     }
     // The others have waited for the lost ones since the last step.
@@ -65,39 +81,40 @@ void LoseRanks(Draft& draft, uint64_t worker_id, bool dead, const std::string& c
                  {.input = JobInput::kWorkerGone, .actor = "liveness", .message = cause}, context);
     if (driven.ok()) SettleIfCleared(draft, job_id, context);
   }
-  if (!dead) return;
-  const std::map<uint32_t, SlotHolder> holders = worker.holders;
-  for (const auto& [slot, holder] : holders) {
-    ReleaseSlot(draft, holder.job_id, holder.attempt, holder.rank);
-  }
+  ReleaseHeld(draft, worker_id, dead);
 }
 
 // The gangs with ranks on the worker save and leave, each asked once. That is why their attempts
 // end, whatever becomes of their ranks from here on.
-absl::Status DrainGangs(Draft& draft, uint64_t worker_id, const JobStep& step,
-                        const RuleContext& context) {
+void DrainGangs(Draft& draft, uint64_t worker_id, const JobStep& step,
+                const RuleContext& context) {
   for (uint64_t job_id : JobsOn(draft.view(), *draft.view().workers.Find(worker_id))) {
     const Job& job = *draft.view().FindJob(job_id);
-    if (job.current->save_requested) continue;
+    // One that takes no such step is being ended anyway.
+    const bool takes_it = LookUp(job.state, step.input).verdict != Verdict::kReject;
+    if (job.current->save_requested || !takes_it) continue;
     if (job.state == JobState::kStarting || job.state == JobState::kRunning) {
       NoteFailure(draft, job_id,
                   {.failure_class = FailureClass::kPreempted, .cause = step.message});
     }
-    MUSTER_RETURN_IF_ERROR(DriveJob(draft, job_id, step, context));
+    const absl::Status driven = DriveJob(draft, job_id, step, context);
+    MUSTER_CHECK(driven.ok(), "a gang refused the drain that its state allows");
   }
-  return absl::OkStatus();
 }
 
 Worker NewWorker(const WorkerHello& event) {
   Worker worker;
   worker.name = event.worker;
   worker.incarnation = event.incarnation;
+  worker.identity = event.identity;
   worker.facts = event.facts;
   // An agent that has carried out nothing has reported nothing: its first report must be number 1.
   worker.event_seq_known = event.last_assignment_seq == 0;
   return worker;
 }
 
+// The former agent is dead, or its lease is over and what it may have left behind runs on another
+// machine: no slot of this one waits for it.
 void BeginIncarnation(Draft& draft, uint64_t id, const WorkerHello& event,
                       const RuleContext& context) {
   LoseRanks(draft, id, /*dead=*/true,
@@ -108,6 +125,7 @@ void BeginIncarnation(Draft& draft, uint64_t id, const WorkerHello& event,
     worker.past_incarnations.resize(kMaxPastIncarnations);
   }
   worker.incarnation = event.incarnation;
+  worker.identity = event.identity;
   worker.draining = false;
   worker.event_seq = 0;
   worker.event_seq_known = event.last_assignment_seq == 0;
@@ -126,44 +144,52 @@ std::vector<StaleRank> StaleOnes(const Snapshot& snapshot, const WorkerHello& ev
   return stale;
 }
 
-// Slots of ranks that were given up and that the agent does not have: the process ended, or never
-// came to be.
-void ReleaseForgotten(Draft& draft, uint64_t id, const WorkerHello& event) {
-  const std::map<uint32_t, SlotHolder> holders = draft.view().workers.Find(id)->holders;
+// Slots of ranks that were given up and that the agent, which has `alive`, does not have: the
+// process ended, or never came to be. On a full disk that is put off to a later heartbeat.
+void ReleaseForgotten(Draft& draft, uint64_t id, const std::vector<RankStatus>& alive,
+                      const RuleContext& context) {
+  const Worker& worker = *draft.view().workers.Find(id);
+  const std::map<uint32_t, SlotHolder> holders = worker.holders;
+  if (worker.owes_release != context.disk_full) {
+    draft.EditWorkerView(id).owes_release = context.disk_full;
+  }
+  if (context.disk_full) return;
   for (const auto& [slot, holder] : holders) {
-    const bool alive =
-        std::any_of(event.ranks.begin(), event.ranks.end(), [&](const RankStatus& status) {
-          return status.fence.job_id == holder.job_id && status.fence.attempt == holder.attempt &&
-                 status.rank == holder.rank;
-        });
+    const bool is_alive = std::any_of(alive.begin(), alive.end(), [&](const RankStatus& status) {
+      return status.fence.job_id == holder.job_id && status.fence.attempt == holder.attempt &&
+             status.rank == holder.rank;
+    });
     const Fence fence{.job_id = holder.job_id, .attempt = holder.attempt};
-    const bool expected =
-        FindLiveRank(draft.view(), fence, holder.rank, event.worker, event.incarnation) != nullptr;
-    const bool needed = expected && !(Planted(PlantedBug::kForgottenSlot) && event.ranks.empty());
-    if (!alive && !needed) ReleaseSlot(draft, holder.job_id, holder.attempt, holder.rank);
+    const bool expected = FindLiveRank(draft.view(), fence, holder.rank, worker.name,
+                                       worker.incarnation) != nullptr;
+    const bool needed = expected && !(Planted(PlantedBug::kForgottenSlot) && alive.empty());
+    if (!is_alive && !needed) ReleaseSlot(draft, holder.job_id, holder.attempt, holder.rank);
   }
 }
 
 }  // namespace
 
 EventResult OnHello(Draft& draft, const WorkerHello& event, const RuleContext& context) {
-  if (event.last_term > draft.view().term) {
+  // An agent that does not say whose term it has seen may mean this controller's.
+  const bool has_seen_this =
+      event.last_controller.empty() || event.last_controller == draft.view().controller_id;
+  if (has_seen_this && event.last_term > draft.view().term) {
     return Refuse(absl::FailedPreconditionError(absl::StrCat(
         "worker ", event.worker, " has seen term ", event.last_term, ", this controller is at ",
-        draft.view().term, ": its data folder is older than the one that worker knew")));
+        draft.view().term,
+        ": its data folder is older than the one that worker knew. Start musterd on the newest one;"
+        " if it is meant to begin anew, remove identity.json in the worker's --data-dir and start"
+        " the worker again")));
   }
   const Worker* known = draft.view().FindWorker(event.worker);
   if (known != nullptr && known->incarnation != event.incarnation) {
-    const auto& past = known->past_incarnations;
-    if (std::find(past.begin(), past.end(), event.incarnation) != past.end()) {
-      return Refuse(absl::AlreadyExistsError(
-          absl::StrCat("worker ", event.worker,
-                       ": a newer agent holds this name; give each agent its own --name")));
-    }
+    const absl::Status may_take = MayTakeName(*known, event);
+    if (!may_take.ok()) return Refuse(may_take);
   }
   if (known == nullptr && draft.view().workers.size() >= kMaxWorkers) {
     return Refuse(absl::ResourceExhaustedError(absl::StrCat(
-        "worker ", event.worker, ": ", kMaxWorkers, " names of workers are known already")));
+        "worker ", event.worker, ": ", kMaxWorkers, " names of workers are known already: have ",
+        "lost ones forgotten (`muster nodes forget`, musterd --forget-lost-after)")));
   }
   const uint64_t id = known != nullptr ? known->id : draft.AddWorker(NewWorker(event)).id;
   if (known != nullptr && known->incarnation != event.incarnation) {
@@ -180,9 +206,11 @@ EventResult OnHello(Draft& draft, const WorkerHello& event, const RuleContext& c
   worker.last_seen_at = context.now_at;
   worker.ranks = nullptr;
   worker.use = nullptr;
+  worker.roots = nullptr;
+  worker.watches = nullptr;
   draft.MarkRelevant();
-  ParoleIfDue(draft, id, context);
-  ReleaseForgotten(draft, id, event);
+  if (!context.disk_full) ParoleIfDue(draft, id, context);
+  ReleaseForgotten(draft, id, event.ranks, context);
   EventResult result;
   result.stale = StaleOnes(draft.view(), event);
   TakeRankStatuses(draft, id, event.ranks, context.now_at);
@@ -215,9 +243,15 @@ EventResult OnHeartbeat(Draft& draft, const WorkerHeartbeat& event, const RuleCo
   const absl::Time last_word = std::exchange(worker.last_heartbeat, context.now);
   worker.last_seen_at = context.now_at;
   if (event.use != nullptr) worker.use = event.use;
-  ParoleIfDue(draft, id, context);
-  RejudgeIfSpared(draft, id, last_word, context);
+  if (event.roots != nullptr) TakeRootViews(draft, id, *event.roots);
+  // What needs room comes with a later one.
+  if (!context.disk_full) {
+    ParoleIfDue(draft, id, context);
+    RejudgeIfSpared(draft, id, last_word, context);
+    if (worker.owes_release) ReleaseForgotten(draft, id, event.ranks, context);
+  }
   TakeRankStatuses(draft, id, event.ranks, context.now_at);
+  if (context.disk_full) return {};
   for (const RankStatus& status : event.ranks) {
     if (IsFencedOff(draft.view(), worker, status)) {
       RefuseStale(draft, *draft.view().workers.Find(id), status.fence, /*alive=*/true);
@@ -255,18 +289,28 @@ EventResult OnSilent(Draft& draft, const WorkerSilent& event, const RuleContext&
 }
 
 EventResult OnNotice(Draft& draft, const WorkerNotice& event, const RuleContext& context) {
-  const absl::StatusOr<const Worker*> sender =
-      FindSender(draft.view(), event.worker, event.incarnation);
-  if (!sender.ok()) return Refuse(sender.status());
-  const uint64_t id = (*sender)->id;
-  if (!(*sender)->draining) draft.EditWorker(id).draining = true;
+  if (event.event_seq == 0) {
+    // An older agent does not number its notice, nor repeat it.
+    const absl::StatusOr<const Worker*> sender =
+        FindSender(draft.view(), event.worker, event.incarnation);
+    if (!sender.ok()) return Refuse(sender.status());
+  } else {
+    const absl::StatusOr<Gate> gate =
+        PassGate(draft, event.worker, event.incarnation, event.event_seq);
+    if (!gate.ok()) return Refuse(gate.status());
+    if (*gate == Gate::kDuplicate) return {};
+  }
+  const uint64_t id = draft.view().FindWorker(event.worker)->id;
+  draft.EditWorker(id).draining = !event.withdrawn;
+  if (event.withdrawn) return {};
   const std::string message =
       absl::StrCat("worker ", event.worker, " will go away: ", event.message);
   JobStep step{.input = JobInput::kDrain,
                .actor = absl::StrCat("worker:", event.worker),
                .message = message};
   if (event.grace > absl::ZeroDuration()) step.grace = event.grace;
-  return Refuse(DrainGangs(draft, id, step, context));
+  DrainGangs(draft, id, step, context);
+  return {};
 }
 
 EventResult OnCordon(Draft& draft, const CordonWorker& event, const RuleContext& context) {
@@ -291,7 +335,39 @@ EventResult OnCordon(Draft& draft, const CordonWorker& event, const RuleContext&
       .input = JobInput::kDrain,
       .actor = event.actor,
       .message = absl::StrCat("worker ", event.worker, " is drained by ", event.actor, why)};
-  return Refuse(DrainGangs(draft, id, step, context));
+  DrainGangs(draft, id, step, context);
+  return {};
+}
+
+EventResult OnForgetWorker(Draft& draft, const ForgetWorker& event) {
+  const Worker* worker = draft.view().FindWorker(event.worker);
+  if (worker == nullptr) {
+    return Refuse(absl::NotFoundError(absl::StrCat(
+        "worker ", event.worker, ": there is no such worker; `muster nodes` lists them")));
+  }
+  if (worker->presence != Presence::kLost) {
+    return Refuse(absl::FailedPreconditionError(
+        absl::StrCat("worker ", event.worker, " is ", WorkerStateName(*worker),
+                     ": stop its agent, and try again once it is lost")));
+  }
+  if (!worker->holders.empty() && !event.gone) {
+    return Refuse(absl::FailedPreconditionError(absl::StrCat(
+        "worker ", event.worker, " was lost with ranks on ", worker->holders.size(),
+        " of its slots, and nobody knows that they are dead: start its agent again, or say --gone "
+        "if its machine is off for good")));
+  }
+  const uint64_t id = worker->id;
+  ReleaseHeld(draft, id, /*dead=*/true);
+  draft.ForgetWorker(id);
+  return {};
+}
+
+EventResult OnExpired(Draft& draft, const WorkerExpired& event) {
+  const Worker* worker = draft.view().FindWorker(event.worker);
+  const bool stands = worker != nullptr && worker->last_seen_at == event.last_seen_at &&
+                      MayForget(*worker);
+  if (stands) draft.ForgetWorker(worker->id);
+  return {};
 }
 
 EventResult OnAssignmentAck(Draft& draft, const AssignmentAcked& event,

@@ -10,6 +10,7 @@
 
 #include "absl/time/time.h"
 #include "controller/model/job_types.h"
+#include "controller/model/root_types.h"
 
 namespace muster::controller {
 
@@ -48,6 +49,8 @@ struct StartAssignment {
     uint64_t job_id = 0;  // of the job that wrote it, where that is another one
     std::string job_name;
   };
+  std::string root;            // as JobNeeds::root
+  std::string root_identity;   // empty: not known
   std::vector<Resume> resume;  // newest first; those of another job come last
   uint32_t group_rank = 0;     // this worker among the gang's, in the order of their lowest ranks
   uint32_t group_world_size = 0;
@@ -66,16 +69,26 @@ struct VerifyAssignment {
   uint64_t checkpoint_id = 0;
   std::string path;
   std::string manifest_sha256;
+  std::string root;  // as StartAssignment's
+  std::string root_identity;
 };
 
 struct DeleteAssignment {
   uint64_t checkpoint_id = 0;
   std::string path;
+  std::string root;  // as StartAssignment's
+  std::string root_identity;
+};
+
+// Not of the outbox: said anew on each stream, its seq is 0.
+struct WatchAssignment {
+  std::vector<RootToWatch> roots;
 };
 
 struct Assignment {
   uint64_t seq = 0;
-  std::variant<StartAssignment, StopAssignment, VerifyAssignment, DeleteAssignment> body;
+  std::variant<StartAssignment, StopAssignment, VerifyAssignment, DeleteAssignment, WatchAssignment>
+      body;
 };
 
 }  // namespace muster::controller

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -36,7 +37,13 @@ struct Checkpoint {
   absl::Time verified = absl::InfinitePast();
   uint32_t verdicts =
       0;  // how often an agent has reread it; who waits for a verdict waits for this to grow
-  std::string message;      // why it is corrupt or was deleted
+  std::string message;  // why it is corrupt or was deleted
+  // A reading that spoke against it, until another worker has read it, too. In memory only.
+  struct Doubt {
+    std::string worker;
+    std::string message;
+  };
+  std::optional<Doubt> doubt;
   absl::Duration retry_at;  // since boot: the next try of a verification or deletion that failed
 
   bool restorable() const {

@@ -37,6 +37,18 @@ class CowTable {
     if (id > last_id_) last_id_ = id;
   }
 
+  // The id is not given again. Nothing happens when there is no such row.
+  void Erase(uint64_t id) {
+    if (Find(id) == nullptr) return;
+    std::shared_ptr<CowPart<Block>>& block = blocks_[id / kBlockRows];
+    Block& rows = writer_.Own(block);
+    rows[id % kBlockRows].reset();
+    --size_;
+    if (std::all_of(rows.begin(), rows.end(), [](const auto& row) { return row == nullptr; })) {
+      block.reset();
+    }
+  }
+
   size_t size() const { return size_; }
   uint64_t last_id() const { return last_id_; }
 

@@ -16,6 +16,7 @@ bool HasRetentionWork(const Snapshot& snapshot, const Job& job) {
   for (uint64_t id : job.checkpoints) {
     const Checkpoint* checkpoint = snapshot.FindCheckpoint(id);
     if (checkpoint->state == CheckpointState::kCommitted) return true;
+    if (checkpoint->restorable() && checkpoint->doubt.has_value()) return true;
     if (checkpoint->restorable() || checkpoint->state == CheckpointState::kCorrupt) ++present;
   }
   return present > job.settings->keep_last;
@@ -27,6 +28,24 @@ bool CountsOnOthers(const Snapshot& snapshot, const Job& job) {
   return std::none_of(job.checkpoints.begin(), job.checkpoints.end(), [&snapshot](uint64_t id) {
     return snapshot.FindCheckpoint(id)->state == CheckpointState::kVerified;
   });
+}
+
+bool CountsOnRoot(const Snapshot& snapshot, const Job& job) {
+  return !IsTerminal(job.state) || HasRetentionWork(snapshot, job);
+}
+
+// `roots` gives the table to change, when there is something to change.
+template <typename Roots>
+void CountOnRoot(const JobNeeds& needs, int sign, Roots&& roots) {
+  if (needs.root.empty()) return;
+  std::map<std::string, RootInUse>& table = roots();
+  std::map<std::string, uint32_t>& jobs = table[needs.root].jobs;
+  for (const JobNeeds::Pool& pool : needs.pools) {
+    uint32_t& count = jobs[pool.name];
+    count += sign;
+    if (count == 0) jobs.erase(pool.name);
+  }
+  if (jobs.empty()) table.erase(needs.root);
 }
 
 void AddSaver(Snapshot& snapshot, const Job& job) {
@@ -80,8 +99,8 @@ void Count(ProjectUse& project, const Job& job, int sign) {
 
 void LearnRunTime(Snapshot& snapshot, const Job& job) {
   absl::Duration ran;
-  for (const auto& attempt : job.past) ran += attempt->ended - attempt->started;
-  if (job.current != nullptr) ran += job.current->ended - job.current->started;
+  for (const auto& attempt : job.past) ran += Lasted(*attempt, attempt->held_until);
+  if (job.current != nullptr) ran += Lasted(*job.current, job.current->held_until);
   if (ran <= absl::ZeroDuration()) return;  // the clock was set back
   const std::string key = RunTimeKey(*job.settings);
   const LearnedRunTime* known = snapshot.run_times.Find(key);
@@ -117,8 +136,8 @@ T& Add(CowTable<T>& table, std::map<uint64_t, std::shared_ptr<T>>& edited, T row
 
 bool ChangeSet::empty() const {
   return new_jobs.empty() && jobs.empty() && attempts.empty() && workers.empty() &&
-         checkpoints.empty() && projects.empty() && events.empty() && outbox_added.empty() &&
-         outbox_removed.empty();
+         workers_forgotten.empty() && checkpoints.empty() && projects.empty() && roots.empty() &&
+         events.empty() && outbox_added.empty() && outbox_removed.empty();
 }
 
 Draft::Draft(const Snapshot& base, absl::Duration now_at)
@@ -199,11 +218,33 @@ Project& Draft::EditProject(const std::string& name) {
   return *row;
 }
 
+void Draft::AddRoot(RootIdentity root) {
+  next_->roots.Put(root.path, root);
+  new_roots_.push_back(std::move(root));
+}
+
+std::map<std::string, RootInUse>& Draft::MutableRoots() {
+  if (roots_in_use_ == nullptr) {
+    roots_in_use_ = std::make_shared<std::map<std::string, RootInUse>>(*next_->roots_in_use);
+    next_->roots_in_use = roots_in_use_;
+  }
+  return *roots_in_use_;
+}
+
+RootInUse& Draft::EditRootView(const std::string& path) {
+  MUSTER_CHECK(next_->roots_in_use->count(path) != 0, "an edit of a root that nobody uses");
+  return MutableRoots().at(path);
+}
+
 Job& Draft::AddJob(Job job) {
   Job& added = Add(next_->jobs, jobs_, std::move(job));
   jobs_before_[added.id] = nullptr;
   added.ledger.until = now_;
   new_jobs_.insert(added.id);
+  const std::string& project = added.settings->project;
+  if (next_->use->count(project) == 0 && next_->FindProject(project) == nullptr) {
+    new_projects_.insert(project);
+  }
   if (!added.idempotency_key.empty()) {
     new_keys_.emplace(
         std::make_pair(absl::string_view(added.owner), absl::string_view(added.idempotency_key)),
@@ -220,12 +261,42 @@ const Job* Draft::FindNewJob(absl::string_view owner, absl::string_view idempote
 Worker& Draft::AddWorker(Worker worker) {
   Worker& added = Add(next_->workers, workers_, std::move(worker));
   durable_workers_.insert(added.id);
+  MutableWorkerIds().emplace(added.name, added.id);
+  return added;
+}
+
+std::map<std::string, uint64_t>& Draft::MutableWorkerIds() {
   if (worker_ids_ == nullptr) {
     worker_ids_ = std::make_shared<std::map<std::string, uint64_t>>(*next_->worker_ids);
     next_->worker_ids = worker_ids_;
   }
-  worker_ids_->emplace(added.name, added.id);
-  return added;
+  return *worker_ids_;
+}
+
+void Draft::ForgetWorker(uint64_t id) {
+  const Worker& worker = *next_->workers.Find(id);
+  MUSTER_CHECK(worker.holders.empty(), "a worker that holds slots was forgotten");
+  const std::string name = worker.name;
+  std::vector<uint64_t> void_rows;
+  for (const auto& [seq, row] : *next_->outbox) {
+    if (row.worker == name) void_rows.push_back(seq);
+  }
+  for (uint64_t seq : void_rows) RemoveOutbox(seq);
+  MutableWorkerIds().erase(name);
+  next_->workers.Erase(id);
+  workers_.erase(id);
+  durable_workers_.erase(id);
+  forgotten_workers_.push_back(id);
+}
+
+bool Draft::LeaveUnstored() {
+  const bool may_be_lost = new_jobs_.empty() && durable_jobs_.empty() && durable_ranks_.empty() &&
+                           replaced_.empty() && checkpoints_.empty() && projects_.empty() &&
+                           events_.empty() && outbox_ == nullptr && forgotten_workers_.empty();
+  if (!may_be_lost) return false;
+  saved_views_.clear();
+  left_unstored_ = true;
+  return true;
 }
 
 Checkpoint& Draft::AddCheckpoint(Checkpoint checkpoint) {
@@ -243,6 +314,7 @@ void Draft::AddAttempt(uint64_t job_id, Attempt attempt) {
   }
   if (job.current != nullptr) job.past.push_back(job.current);
   attempt.job_id = job_id;
+  attempt.held_from = now_;
   for (Rank& rank : attempt.ranks) rank.held_from = now_;
   job.attempt = attempt.number;
   auto shared = std::make_shared<Attempt>(std::move(attempt));
@@ -255,6 +327,7 @@ void Draft::AddAttempt(uint64_t job_id, Attempt attempt) {
 
 void Draft::AddEvent(JobEvent event) {
   event.sequence = ++next_->last_event;
+  if (IsTerminal(event.from) && !IsTerminal(event.to)) ++requeued_jobs_;
   auto shared = std::make_shared<const JobEvent>(std::move(event));
   EditJob(shared->job_id).events.push_back(shared);
   next_->events.Put(shared->sequence, shared);
@@ -281,8 +354,9 @@ void Draft::RemoveOutbox(uint64_t seq) {
 }
 
 void Draft::EndHolds(Attempt& attempt, std::set<uint32_t>& changed) {
+  if (!attempt.live() && attempt.held_until == absl::InfiniteFuture()) attempt.held_until = now_;
   for (Rank& rank : attempt.ranks) {
-    const bool gone = rank.state == RankState::kLost || !rank.holds_slots;
+    const bool gone = IsGivenUp(rank.state) || !rank.holds_slots;
     if (!gone || rank.held_until != absl::InfiniteFuture()) continue;
     EndHold(rank, now_);
     changed.insert(rank.rank);
@@ -322,13 +396,47 @@ ChangeSet Draft::Changes() {
   for (const auto& [job_id, ranks] : durable_ranks_) {
     changes.attempts.push_back({attempts_.at(job_id), ranks});
   }
-  for (uint64_t id : durable_workers_) changes.workers.push_back(next_->workers.Share(id));
+  std::set<uint64_t> workers = durable_workers_;
+  if (next_->unstored_workers != nullptr) {
+    workers.insert(next_->unstored_workers->begin(), next_->unstored_workers->end());
+  }
+  for (uint64_t id : workers) {
+    if (next_->workers.Find(id) != nullptr) changes.workers.push_back(next_->workers.Share(id));
+  }
+  changes.workers_forgotten = forgotten_workers_;
   for (const auto& [id, row] : checkpoints_) changes.checkpoints.push_back(row);
   for (const auto& [name, row] : projects_) changes.projects.push_back(row);
+  changes.roots = new_roots_;
   changes.events = events_;
   for (uint64_t seq : outbox_added_) changes.outbox_added.push_back(next_->outbox->at(seq));
   changes.outbox_removed = outbox_removed_;
   return changes;
+}
+
+// Before the lists of active and retention jobs are brought up to date: they tell who counted so
+// far.
+void Draft::UpdateRoots(const std::set<uint64_t>& touched) {
+  const auto is_in = [](const std::vector<uint64_t>& list, uint64_t id) {
+    return std::binary_search(list.begin(), list.end(), id);
+  };
+  for (uint64_t id : touched) {
+    const Job& job = *next_->jobs.Find(id);
+    const auto before = jobs_before_.find(id);
+    const bool counted = is_in(*next_->active_jobs, id) || is_in(*next_->retention_jobs, id);
+    const bool counts = CountsOnRoot(*next_, job);
+    const JobSettings& was = before == jobs_before_.end() || before->second == nullptr
+                                 ? *job.settings
+                                 : *before->second->settings;
+    const bool same = was.needs.pools == job.settings->needs.pools;
+    if (counted == counts && (same || !counted)) continue;
+    if (counted)
+      CountOnRoot(
+          was.needs, -1, [this]() -> auto& { return MutableRoots(); });
+    if (counts) {
+      CountOnRoot(
+          job.settings->needs, +1, [this]() -> auto& { return MutableRoots(); });
+    }
+  }
 }
 
 void Draft::UpdateJobLists(const std::set<uint64_t>& touched) {
@@ -465,6 +573,13 @@ void Draft::RebuildJobLists() {
   for (auto& [key, jobs] : savers) {
     next_->savers.Put(key, std::make_shared<const std::vector<uint64_t>>(std::move(jobs)));
   }
+  auto roots = std::make_shared<std::map<std::string, RootInUse>>();
+  next_->jobs.ForEach([&](const Job& job) {
+    if (!CountsOnRoot(*next_, job)) return;
+    CountOnRoot(
+        job.settings->needs, +1, [&roots]() -> auto& { return *roots; });
+  });
+  next_->roots_in_use = std::move(roots);
   next_->active_jobs = std::move(active);
   next_->retention_jobs = std::move(retention);
   next_->resuming_jobs = std::move(resuming);
@@ -474,14 +589,24 @@ std::shared_ptr<const Snapshot> Draft::Finish() {
   std::set<uint64_t> touched = durable_jobs_;
   touched.insert(new_jobs_.begin(), new_jobs_.end());
   for (const auto& [id, checkpoint] : checkpoints_) touched.insert(checkpoint->job_id);
+  UpdateRoots(touched);
   UpdateJobLists(touched);
   UpdateSavers();
   UpdateUse();
   UpdateNamesAndRunTimes();
+  std::set<uint64_t> unstored;
+  if (left_unstored_) {
+    if (next_->unstored_workers != nullptr) unstored = *next_->unstored_workers;
+    unstored.insert(durable_workers_.begin(), durable_workers_.end());
+  }
+  next_->unstored_workers =
+      unstored.empty() ? nullptr
+                       : std::make_shared<const std::set<uint64_t>>(std::move(unstored));
   ++next_->version;
   const bool only_views = !relevant_ && durable_jobs_.empty() && new_jobs_.empty() &&
-                          durable_workers_.empty() && checkpoints_.empty() && projects_.empty() &&
-                          outbox_ == nullptr;
+                          durable_workers_.empty() && forgotten_workers_.empty() &&
+                          checkpoints_.empty() && projects_.empty() && outbox_ == nullptr &&
+                          roots_in_use_ == nullptr && new_roots_.empty();
   if (!only_views) ++next_->durable_version;
   return std::move(next_);
 }

@@ -30,8 +30,10 @@ struct ChangeSet {
   std::vector<std::shared_ptr<const Job>> jobs;  // changed, not new
   std::vector<AttemptChange> attempts;           // new or changed
   std::vector<std::shared_ptr<const Worker>> workers;
+  std::vector<uint64_t> workers_forgotten;
   std::vector<std::shared_ptr<const Checkpoint>> checkpoints;
   std::vector<std::shared_ptr<const Project>> projects;
+  std::vector<RootIdentity> roots;  // new
   std::vector<std::shared_ptr<const JobEvent>> events;
   std::vector<OutboxRow> outbox_added;
   std::vector<uint64_t> outbox_removed;
@@ -50,6 +52,13 @@ struct AfterCommit {
     absl::Status status;
   };
   std::vector<ClosedLink> closed_links;
+  // Said once, on this stream only.
+  struct Word {
+    std::string worker;
+    uint64_t stream = 0;
+    Assignment assignment;
+  };
+  std::vector<Word> words;
 };
 
 class Draft {
@@ -70,6 +79,10 @@ class Draft {
   Checkpoint& EditCheckpoint(uint64_t id);
   // Made, with the defaults, at the first call.
   Project& EditProject(const std::string& name);
+  // A root that nobody had seen so far.
+  void AddRoot(RootIdentity root);
+  // Only in memory. Requires that it is in use.
+  RootInUse& EditRootView(const std::string& path);
   // A change that is only shown, not stored: progress, heartbeats, the message of a waiting job.
   Job& EditJobView(uint64_t id);
   Worker& EditWorkerView(uint64_t id);
@@ -89,10 +102,22 @@ class Draft {
   void AddOutbox(OutboxRow row);
   void RemoveOutbox(uint64_t seq);
 
+  // The worker is not known any more. Requires that it holds nothing; what was to be told to it is
+  // dropped.
+  void ForgetWorker(uint64_t id);
+
+  // There is no room for the changes: shows them without storing them, if all of them are of the
+  // kind that may be lost (views, and workers' rows, which are stored later). False: they are not.
+  bool LeaveUnstored();
+
   AfterCommit& after_commit() { return after_commit_; }
 
   size_t new_jobs() const { return new_jobs_.size(); }
   const std::set<uint64_t>& new_job_ids() const { return new_jobs_; }
+  // Jobs that had ended and were queued again in this draft.
+  size_t requeued_jobs() const { return requeued_jobs_; }
+  // Projects that are known by this draft's new jobs alone.
+  const std::set<std::string>& new_projects() const { return new_projects_; }
   // The job that was added in this draft with that owner and key, or null.
   const Job* FindNewJob(absl::string_view owner, absl::string_view idempotency_key) const;
 
@@ -120,8 +145,11 @@ class Draft {
   void UpdateJobLists(const std::set<uint64_t>& touched);
   void UpdateSavers();
   void UpdateUse();
+  void UpdateRoots(const std::set<uint64_t>& touched);
+  std::map<std::string, RootInUse>& MutableRoots();
   void UpdateNamesAndRunTimes();
   std::map<uint64_t, OutboxRow>& MutableOutbox();
+  std::map<std::string, uint64_t>& MutableWorkerIds();
 
   absl::Time now_ = absl::InfinitePast();  // ledger time; InfinitePast: no clock
   std::shared_ptr<Snapshot> next_;
@@ -135,13 +163,19 @@ class Draft {
   std::map<uint64_t, std::shared_ptr<const Job>> jobs_before_;
   std::shared_ptr<std::map<uint64_t, OutboxRow>> outbox_;
   std::shared_ptr<std::map<std::string, uint64_t>> worker_ids_;
+  std::shared_ptr<std::map<std::string, RootInUse>> roots_in_use_;
+  std::vector<RootIdentity> new_roots_;
 
   std::set<uint64_t> new_jobs_;
+  size_t requeued_jobs_ = 0;
+  std::set<std::string> new_projects_;
   // By owner and key, whose texts are the jobs' own.
   std::map<std::pair<absl::string_view, absl::string_view>, const Job*> new_keys_;
   std::set<uint64_t> durable_jobs_;
   std::set<uint64_t> saved_views_;  // of jobs
   std::set<uint64_t> durable_workers_;
+  std::vector<uint64_t> forgotten_workers_;
+  bool left_unstored_ = false;
   std::map<uint64_t, std::set<uint32_t>> durable_ranks_;  // by job
   // Attempts that were replaced within this draft, with their changed ranks.
   std::vector<ChangeSet::AttemptChange> replaced_;

@@ -96,6 +96,14 @@ struct CordonWorker {
   bool let_finish = false;  // what runs there
 };
 
+// Takes a lost worker out of the list, so that its name is free and nothing is shown of it any
+// more. NOT_FOUND; FAILED_PRECONDITION while it is live, or holds slots and is not said to be gone.
+struct ForgetWorker {
+  std::string worker;
+  std::string actor;
+  bool gone = false;  // a person vouches that the machine is off: what it held is free
+};
+
 // Has an agent reread a checkpoint. Answered when the assignment is durable; the verdict shows as
 // Checkpoint::verdicts + 1.
 struct RequestVerify {
@@ -121,9 +129,12 @@ struct WorkerHello {
   std::string incarnation;
   uint64_t stream = 0;  // names the Control stream; set by the engine
   WorkerFacts facts;
-  uint64_t last_term = 0;
+  std::string last_controller;  // the one that the agent has seen last; empty: not said
+  uint64_t last_term = 0;       // the highest of that one
   std::vector<RankStatus> ranks;
   uint64_t last_assignment_seq = 0;
+  std::string identity;                   // of its data folder; empty: not said
+  std::vector<std::string> predecessors;  // incarnations that it has shown to be dead
 };
 
 struct WorkerDisconnected {
@@ -136,7 +147,8 @@ struct WorkerHeartbeat {
   std::string worker;
   std::string incarnation;
   std::vector<RankStatus> ranks;
-  std::shared_ptr<const WorkerUse> use = nullptr;  // null: not said
+  std::shared_ptr<const WorkerUse> use = nullptr;    // null: not said
+  std::shared_ptr<const RootViews> roots = nullptr;  // null: as last said
 };
 
 struct AssignmentAcked {
@@ -147,7 +159,12 @@ struct AssignmentAcked {
 };
 
 struct RankReport {
-  enum class Kind : uint8_t { kStarted = 1, kRunning = 2, kExited = 3 };  // as RankEvent.Kind
+  enum class Kind : uint8_t {
+    kStarted = 1,
+    kRunning = 2,
+    kExited = 3,
+    kUnkillable = 4
+  };  // as RankEvent.Kind
   std::string worker;
   std::string incarnation;
   uint64_t event_seq = 0;
@@ -172,7 +189,8 @@ struct CheckpointReport {
     kBegin = 1,
     kCommit = 2,
     kFailed = 3,
-    kCorrupt = 4
+    kCorrupt = 4,
+    kUnread = 5
   };  // as CheckpointEvent.Kind
   std::string worker;
   std::string incarnation;
@@ -197,6 +215,7 @@ struct VerifyReport {
   uint64_t checkpoint_id = 0;
   bool ok = false;
   std::string message;
+  bool missing = false;  // as VerifyResult's
 };
 
 struct DeleteReport {
@@ -209,12 +228,14 @@ struct DeleteReport {
   std::string message;
 };
 
-// The worker will go away: jobs there save and leave.
+// The worker will go away: jobs there save and leave. Or, withdrawn, it takes work again.
 struct WorkerNotice {
   std::string worker;
   std::string incarnation;
+  uint64_t event_seq = 0;
   std::string message;
   absl::Duration grace;
+  bool withdrawn = false;
 };
 
 // ---- from the controller's own loops ----
@@ -248,6 +269,23 @@ struct LimitPassed {
   uint64_t job_id = 0;
 };
 
+// The worker has been lost for so long that it is forgotten.
+struct WorkerExpired {
+  std::string worker;
+  absl::Duration last_seen_at;  // what the loop saw; void if the worker has spoken since
+};
+
+using Finding = std::variant<WorkerSilent, StartTimedOut, RankHung, LimitPassed, WorkerExpired>;
+
+// What one look of a loop found: one event, however much it is, so that no loop fills the applier's
+// queue. Each finding is judged again by itself; one that is void by now changes nothing.
+struct Findings {
+  // What one event carries at most; the next look goes on from there.
+  static constexpr size_t kMost = 1024;
+
+  std::vector<Finding> found;
+};
+
 struct CareForCheckpoints {
   struct Action {
     AssignmentKind kind = AssignmentKind::kVerify;  // or kDelete
@@ -258,11 +296,35 @@ struct CareForCheckpoints {
   std::vector<Action> actions;
 };
 
+// Who looks at which checkpoint roots, and what is settled of them: see policy/root_rules.
+struct TendRoots {
+  // The root's identity from now on.
+  struct Settle {
+    std::string path;
+    std::string identity;
+    std::string worker;  // that found it
+  };
+  std::vector<Settle> settle;
+  // Who finds out about a root that nobody has seen yet.
+  struct Claim {
+    std::string path;
+    std::string worker;
+  };
+  std::vector<Claim> claims;
+  // Workers whose list changes: all that each is to look at from now on.
+  struct Ask {
+    std::string worker;
+    uint64_t stream = 0;  // void on another one
+    std::vector<RootToWatch> roots;
+  };
+  std::vector<Ask> asks;
+};
+
 using Event =
-    std::variant<SubmitJob, CancelJob, ControlJob, UpdateJob, CordonWorker, RequestVerify,
-                 SetProject, WorkerHello, WorkerDisconnected, WorkerHeartbeat, AssignmentAcked,
-                 RankReport, CheckpointReport, VerifyReport, DeleteReport, WorkerNotice, ApplyPlan,
-                 WorkerSilent, StartTimedOut, RankHung, LimitPassed, CareForCheckpoints>;
+    std::variant<SubmitJob, CancelJob, ControlJob, UpdateJob, CordonWorker, ForgetWorker,
+                 RequestVerify, SetProject, WorkerHello, WorkerDisconnected, WorkerHeartbeat,
+                 AssignmentAcked, RankReport, CheckpointReport, VerifyReport, DeleteReport,
+                 WorkerNotice, ApplyPlan, Findings, CareForCheckpoints, TendRoots>;
 
 // ---- the answer ----
 

@@ -52,6 +52,7 @@ enum class RunTimeSource : uint8_t {
   kDeclared = 1,  // scheduling.expected_run_time
   kLearned = 2,   // earlier jobs of its project and name
   kLimit = 3,     // scheduling.max_run_time: the most that it may run
+  kProgress = 4,  // of a running job: how fast it gets on
 };
 
 // An end that a forecast counts on.
@@ -71,6 +72,7 @@ struct Explanation {
   std::string why_unknown;                    // in that case
   std::vector<ExpectedEndOf> rests_on;        // what `start` counts on, at most kMaxListed
   uint64_t rests_on_count = 0;
+  absl::Time end = absl::InfiniteFuture();  // of a job that runs; infinite: unknown
   std::vector<RankPlacement> ranks;  // where it would start then; of a job that runs: where it is
   absl::Duration run_time = absl::InfiniteDuration();  // what is left of it; infinite: unknown
   RunTimeSource run_time_source = RunTimeSource::kUnknown;

@@ -81,6 +81,7 @@ enum class FailureClass : uint8_t {
   kRankKilled = 11,
   kPeerLost = 12,
   kTimeLimit = 13,
+  kStorageUnavailable = 14,
 };
 
 // Of a failed start: whether what the command runs, or the folder that it runs in, was not there.
@@ -132,6 +133,8 @@ struct JobNeeds {
     kFile = 2,       // a .sif file, which apptainer alone runs
   };
   Image image = Image::kNone;
+  // The checkpoint root that its workers must see (JobSettings::checkpoint_root); empty: none.
+  std::string root;
 };
 
 // When a job may start and how long it may run.
@@ -184,6 +187,9 @@ struct JobSettings {
   std::map<std::string, std::string> tags;  // for people to find it by
   std::string upload;  // SHA-256 of the uploaded folder that it runs in; empty: none
   std::string spec;    // the resolved spec, packed (common/spec/packed_spec.h); opaque to the core
+  // The spec as the client sent it, packed alike, without the defaults; at most as large as a spec
+  // may be. Empty: an older Muster took the job.
+  std::string written_spec;
 };
 
 enum class RankState : uint8_t {
@@ -192,7 +198,17 @@ enum class RankState : uint8_t {
   kRunning = 3,   // it finished its first step or evaluation
   kExited = 4,    // its process is confirmed dead, or never came to be
   kLost = 5,      // its worker is gone; the process may still be dying there
+  kUnkillable = 6,  // SIGKILL does not end it; its gang goes on without it
 };
+// Nothing more comes of the rank for its gang.
+constexpr bool HasEnded(RankState state) {
+  return state == RankState::kExited || state == RankState::kLost ||
+         state == RankState::kUnkillable;
+}
+// Likewise, but its process may live: it keeps its slots until that is confirmed dead.
+constexpr bool IsGivenUp(RankState state) {
+  return state == RankState::kLost || state == RankState::kUnkillable;
+}
 absl::string_view RankStateName(RankState state);  // "assigned"
 
 struct Rank {
@@ -223,6 +239,9 @@ struct Attempt {
   uint64_t term = 0;  // of the controller that placed it
   absl::Time started = absl::InfinitePast();
   absl::Time ended = absl::InfiniteFuture();  // while it lives
+  // The same in ledger time, by which run times count. InfinitePast: not known (an older Muster).
+  absl::Time held_from = absl::InfinitePast();
+  absl::Time held_until = absl::InfiniteFuture();
   absl::Duration placed_at;                   // since boot; the load time after a restart
   FailureClass failure_class = FailureClass::kNone;
   std::string cause;
@@ -258,6 +277,19 @@ inline void KeepShown(std::map<std::string, double>& shown, const std::string& n
   }
 }
 
+// How fast a live attempt gets on (model/pace_rules.h). In memory only: a restarted controller
+// measures it anew.
+struct JobPace {
+  struct Mark {
+    int64_t step = 0;
+    absl::Time at = absl::InfinitePast();
+  };
+  uint32_t attempt = 0;  // that it was measured of; 0: none
+  Mark from;             // where the span begins over which it is measured
+  Mark middle;           // where the next span will begin
+  absl::Time end = absl::InfiniteFuture();  // of its last step, at this pace; infinite: unknown
+};
+
 // Where the job is, from its ranks' newest reports. Kept over the end of an attempt; saved with
 // each transition and checkpoint, and every few seconds.
 struct JobProgress {
@@ -270,6 +302,7 @@ struct JobProgress {
   double best_validation_accuracy = -1;  // below 0: none yet
   // Newest value of each metric of rank 0: loss, lr, samples_per_second, validation_accuracy, ...
   std::map<std::string, double> latest;
+  JobPace pace;
 };
 
 // One row of the append-only event table.

@@ -174,6 +174,19 @@ void NoteStep(Job& job, int64_t step) {
 
 void NoteStandstill(Job& job) { Relabel(job.ledger, TimeLabel::kHang, job.ledger.unconfirmed); }
 
+absl::Time HeldFrom(const Attempt& attempt) {
+  return attempt.held_from != absl::InfinitePast() ? attempt.held_from : attempt.started;
+}
+
+absl::Duration Lasted(const Attempt& attempt, absl::Time now) {
+  const bool ended = !attempt.live();
+  const bool noted = attempt.held_from != absl::InfinitePast() &&
+                     (!ended || attempt.held_until != absl::InfiniteFuture());
+  const absl::Duration lasted = noted ? std::min(attempt.held_until, now) - attempt.held_from
+                                      : std::min(attempt.ended, now) - attempt.started;
+  return std::max(lasted, absl::ZeroDuration());
+}
+
 JobLedger LedgerAt(const Job& job, absl::Time now) {
   Job copy;
   copy.state = job.state;

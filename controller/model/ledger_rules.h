@@ -49,6 +49,14 @@ void NoteStep(Job& job, int64_t step);
 // closed.
 void NoteStandstill(Job& job);
 
+// When the attempt got its slots, by ledger time; by the wall clock where an older Muster noted
+// nothing else.
+absl::Time HeldFrom(const Attempt& attempt);
+
+// How long the attempt has held its slots, or did, from placement to end: by ledger time, or by the
+// wall clock where an older Muster noted nothing else. Never below zero.
+absl::Duration Lasted(const Attempt& attempt, absl::Time now);
+
 // The job's slot-time up to `now`, and its time in the queue.
 JobLedger LedgerAt(const Job& job, absl::Time now);
 

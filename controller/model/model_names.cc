@@ -59,6 +59,8 @@ absl::string_view FailureClassName(FailureClass kind) {
       return "PEER_LOST";
     case FailureClass::kTimeLimit:
       return "TIME_LIMIT";
+    case FailureClass::kStorageUnavailable:
+      return "STORAGE_UNAVAILABLE";
   }
   return "UNKNOWN";
 }
@@ -77,6 +79,8 @@ absl::string_view RankStateName(RankState state) {
       return "exited";
     case RankState::kLost:
       return "lost";
+    case RankState::kUnkillable:
+      return "unkillable";
   }
   return "unknown";
 }

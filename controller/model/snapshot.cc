@@ -22,6 +22,8 @@ StartAssignment MakeStart(const Snapshot& snapshot, const OutboxRow& row) {
   start.world_size = attempt.ranks.size();
   start.spec = job->settings->spec;
   start.checkpoint_root = job->checkpoint_folder();
+  start.root = job->settings->needs.root;
+  start.root_identity = snapshot.IdentityOf(start.root);
   start.array_id = job->array.array_id;
   start.array_index = job->array.index;
   std::set<absl::string_view> workers;
@@ -58,7 +60,8 @@ Snapshot::Snapshot()
       outbox(std::make_shared<const std::map<uint64_t, OutboxRow>>()),
       projects(std::make_shared<const std::map<std::string, std::shared_ptr<const Project>>>()),
       use(std::make_shared<const std::map<std::string, std::shared_ptr<const ProjectUse>>>()),
-      resuming_jobs(std::make_shared<const std::vector<uint64_t>>()) {}
+      resuming_jobs(std::make_shared<const std::vector<uint64_t>>()),
+      roots_in_use(std::make_shared<const std::map<std::string, RootInUse>>()) {}
 
 const Job* Snapshot::FindJobByName(absl::string_view name) const {
   const uint64_t* id = newest_by_name.Find(name);
@@ -86,6 +89,18 @@ const Project* Snapshot::FindProject(const std::string& name) const {
 ProjectUse Snapshot::UseOf(const std::string& project) const {
   const auto it = use->find(project);
   return it == use->end() ? ProjectUse() : *it->second;
+}
+
+std::string Snapshot::IdentityOf(const std::string& root) const {
+  const RootIdentity* known = roots.Find(root);
+  return known == nullptr ? "" : known->identity;
+}
+
+bool SeesRoot(const Worker& worker, const JobNeeds& needs) {
+  if (needs.root.empty()) return true;
+  if (worker.roots == nullptr) return false;
+  const auto view = worker.roots->find(needs.root);
+  return view != worker.roots->end() && view->second.usable;
 }
 
 const Attempt* FindAttempt(const Job& job, uint32_t number) {
@@ -118,8 +133,7 @@ const Rank* FindLiveRank(const Snapshot& snapshot, const Fence& fence, uint32_t 
   if (attempt.number != fence.attempt || attempt.generation != fence.generation) return nullptr;
   if (rank >= attempt.ranks.size()) return nullptr;
   const Rank& found = attempt.ranks[rank];
-  const bool gone = found.state == RankState::kExited || found.state == RankState::kLost;
-  if (gone || found.worker != worker || found.incarnation != incarnation) return nullptr;
+  if (HasEnded(found.state) || found.worker != worker || found.incarnation != incarnation) return nullptr;
   return &found;
 }
 
@@ -149,11 +163,14 @@ Assignment MakeAssignment(const Snapshot& snapshot, const OutboxRow& row) {
     case AssignmentKind::kDelete: {
       const Checkpoint* checkpoint = snapshot.FindCheckpoint(row.checkpoint_id);
       MUSTER_CHECK(checkpoint != nullptr, "an assignment names an unknown checkpoint");
+      const std::string& root = snapshot.FindJob(checkpoint->job_id)->settings->needs.root;
+      std::string identity = snapshot.IdentityOf(root);
       if (row.kind == AssignmentKind::kVerify) {
-        assignment.body =
-            VerifyAssignment{checkpoint->id, checkpoint->path, checkpoint->manifest_sha256};
+        assignment.body = VerifyAssignment{checkpoint->id, checkpoint->path,
+                                           checkpoint->manifest_sha256, root, std::move(identity)};
       } else {
-        assignment.body = DeleteAssignment{checkpoint->id, checkpoint->path};
+        assignment.body =
+            DeleteAssignment{checkpoint->id, checkpoint->path, root, std::move(identity)};
       }
       break;
     }

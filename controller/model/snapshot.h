@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -47,17 +48,22 @@ std::string RunTimeKey(const JobSettings& settings);
 struct Snapshot {
   uint64_t version = 0;          // +1 at each publication
   uint64_t durable_version = 0;  // +1 when something changed that a loop may decide by
+  std::string controller_id;  // 16 random bytes of the data folder, whose terms these are
   uint64_t term = 0;
   uint64_t last_event = 0;
   uint64_t last_outbox = 0;
   // Ledger time is this plus the time since boot.
   absl::Time ledger_origin = absl::UnixEpoch();
+  absl::Time LedgerTime(absl::Duration since_boot) const { return ledger_origin + since_boot; }
 
   CowTable<Job> jobs;
   CowTable<Worker> workers;
   CowTable<Checkpoint> checkpoints;
   CowTable<JobEvent> events;                                          // of all jobs, by sequence
   std::shared_ptr<const std::map<std::string, uint64_t>> worker_ids;  // by name; never null
+  // Workers whose rows could not be stored as they are shown, for want of room; null: none. They
+  // are stored with the next change that is.
+  std::shared_ptr<const std::set<uint64_t>> unstored_workers;
   std::shared_ptr<const std::vector<uint64_t>> active_jobs;  // not terminal, ascending; never null
   std::shared_ptr<const std::vector<uint64_t>>
       retention_jobs;  // with checkpoints to care for; never null
@@ -70,7 +76,9 @@ struct Snapshot {
   // Active ones that begin from another's checkpoints and have none verified of their own; never
   // null.
   std::shared_ptr<const std::vector<uint64_t>> resuming_jobs;
-  CowMap<ArrayTally> arrays;        // by ArrayKey
+  CowMap<RootIdentity> roots;  // all that were ever seen, by path
+  std::shared_ptr<const std::map<std::string, RootInUse>> roots_in_use;  // by path; never null
+  CowMap<ArrayTally> arrays;                                             // by ArrayKey
   CowMap<uint64_t> newest_by_name;  // the newest job of each name
   CowMap<std::shared_ptr<const std::vector<uint64_t>>>
       savers;  // jobs that have committed a checkpoint, ascending, by RunTimeKey
@@ -87,6 +95,8 @@ struct Snapshot {
   // Null: one that nobody has set, with the defaults.
   const Project* FindProject(const std::string& name) const;
   ProjectUse UseOf(const std::string& project) const;
+  // Empty: nobody has seen the root yet.
+  std::string IdentityOf(const std::string& root) const;
 };
 
 // The job's attempt of that number, or null.
@@ -106,6 +116,9 @@ const Rank* FindLiveRank(const Snapshot& snapshot, const Fence& fence, uint32_t 
 // Notes on the worker that the rank of (job_id, attempt) holds its slots, CPUs and memory.
 void HoldSlots(Worker& worker, const JobNeeds& needs, uint64_t job_id, uint32_t attempt,
                const Rank& rank);
+
+// Whether the worker sees the checkpoint root that the job needs, and can use it.
+bool SeesRoot(const Worker& worker, const JobNeeds& needs);
 
 // What the row means now. Requires that the row is in the snapshot's outbox.
 Assignment MakeAssignment(const Snapshot& snapshot, const OutboxRow& row);

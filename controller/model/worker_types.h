@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "controller/model/job_types.h"
+#include "controller/model/root_types.h"
 
 namespace muster::controller {
 
@@ -94,6 +95,7 @@ struct Worker {
   std::string incarnation;  // 16 random bytes of the agent that holds the name
   std::vector<std::string>
       past_incarnations;  // fenced ones, newest first, at most kMaxPastIncarnations
+  std::string identity;   // of its agent's data folder: 16 random bytes; empty: not said
   WorkerFacts facts;
   Presence presence = Presence::kReady;
   uint64_t stream = 0;     // the newest Control stream
@@ -102,8 +104,8 @@ struct Worker {
   bool cordoned = false;   // drained by a person: gets nothing new until undrained
   std::string cordon_reason;
   std::vector<Strike> strikes;  // oldest first, at most kMaxStrikes
-  // Gets nothing new before this time, by the wall clock since it outlives the controller;
-  // InfinitePast: not in quarantine.
+  // Gets nothing new before this ledger time, which outlives the controller; InfinitePast: not in
+  // quarantine.
   absl::Time quarantined_until = absl::InfinitePast();
   // The evidence in one sentence, kept after the parole; or why it is spared, while it is.
   std::string quarantine_reason;
@@ -115,16 +117,21 @@ struct Worker {
   // not known yet.
   uint64_t event_seq = 0;
   bool event_seq_known = false;
+  // Its Hello freed slots while the disk was full: they are released with a later heartbeat.
+  bool owes_release = false;
   std::map<uint32_t, SlotHolder> holders;                // by slot index
   std::shared_ptr<const std::vector<RankStatus>> ranks;  // of the last report; null: none yet
   std::shared_ptr<const WorkerUse> use;                  // likewise
+  // On this stream; null: not said yet, nothing asked yet.
+  std::shared_ptr<const RootViews> roots;
+  std::shared_ptr<const std::vector<RootToWatch>> watches;
 
   bool quarantined() const { return quarantined_until != absl::InfinitePast(); }
 };
 
 inline constexpr size_t kMaxStrikes = 16;
 inline constexpr size_t kMaxPastIncarnations = 16;
-// Names of workers, for ever: far more than one controller can serve.
+// Names of workers that are known at a time: far more than one controller can serve.
 inline constexpr size_t kMaxWorkers = 65'536;
 
 // "ready", "suspect", "quarantined", "drained", "draining" or "lost"; the last that is true.

@@ -62,7 +62,7 @@ Admission Admit(const Snapshot& snapshot, const Job& job, const ScheduleContext&
     return admission;
   }
   // What ends it for that comes a moment later.
-  if (std::optional<PassedLimit> limit = JudgeLimits(snapshot, job, context.wall)) {
+  if (std::optional<PassedLimit> limit = JudgeLimits(snapshot, job, {context.wall, context.now})) {
     return Bar(std::move(limit->message));
   }
   admission.verdict = Admission::Verdict::kReady;

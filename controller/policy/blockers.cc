@@ -43,9 +43,8 @@ class Naming {
   void LastAttempt() {
     if (job_.state == JobState::kRecovering) {
       const auto& ranks = job_.current->ranks;
-      const auto ended = std::count_if(ranks.begin(), ranks.end(), [](const Rank& rank) {
-        return rank.state == RankState::kExited || rank.state == RankState::kLost;
-      });
+      const auto ended = std::count_if(ranks.begin(), ranks.end(),
+                                       [](const Rank& rank) { return HasEnded(rank.state); });
       Block({.kind = BlockerKind::kLeaving,
              .message = "its last attempt is still being stopped",
              .needed = absl::StrCat(ranks.size(), ranks.size() == 1 ? " rank" : " ranks", " ended"),

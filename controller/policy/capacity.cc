@@ -30,7 +30,8 @@ std::string PoolNames(const JobNeeds& needs) {
 }
 
 constexpr char kNoCommands[] =
-    "refused: no worker allows commands: start muster-worker with --allow-commands";
+    "refused: no worker runs users' own code (commands, plug-ins, TorchScript files): start "
+    "muster-worker with --allow-commands";
 
 std::string NoRuntime(const JobNeeds& needs) {
   return absl::StrCat("refused: no worker that allows commands runs ",

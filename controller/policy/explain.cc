@@ -46,7 +46,7 @@ class Inquiry {
     const std::shared_ptr<const Snapshot> real = world_;
     out_.reason = job().message;
     out_.run_time = ExpectedRunTimeLeft(*real, job());
-    out_.run_time_source = SourceOfRunTime(*real, *job().settings);
+    out_.run_time_source = SourceOfRunTimeLeft(*real, job());
     out_.waits = job().state == JobState::kPending || job().state == JobState::kRecovering ||
                  job().state == JobState::kSuspended;
     if (EndsForItsLimits()) return std::move(out_);
@@ -89,7 +89,8 @@ class Inquiry {
   // It waits for nothing but its end, which comes at the next look at limits.
   bool EndsForItsLimits() {
     if (!out_.waits) return false;
-    const std::optional<PassedLimit> limit = JudgeLimits(*world_, job(), context_.wall);
+    const std::optional<PassedLimit> limit =
+        JudgeLimits(*world_, job(), {context_.wall, context_.now});
     if (!limit.has_value() || limit->input == JobInput::kDependencyFailed) return false;
     out_.reason = limit->message;
     out_.why_unknown = limit->message;
@@ -101,6 +102,7 @@ class Inquiry {
   void Settled() {
     out_.why_unknown = absl::StrCat("it is ", JobStateName(job().state));
     if (!job().has_live_attempt()) return;
+    out_.end = ExpectedEnd(*world_, job(), {.wall = context_.wall, .now = context_.now});
     for (const Rank& rank : job().current->ranks) {
       out_.ranks.push_back(
           {.worker = rank.worker, .slots = rank.slots, .local_rank = rank.local_rank});

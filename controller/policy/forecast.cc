@@ -37,6 +37,9 @@ std::string Length(const Explanation& explanation) {
     case RunTimeSource::kLimit:
       by = " at most";
       break;
+    case RunTimeSource::kProgress:
+      by = " as its progress foretells";
+      break;
     case RunTimeSource::kUnknown:
       return "; for how long nobody can tell: declare scheduling.expected_run_time";
   }

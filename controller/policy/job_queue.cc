@@ -171,6 +171,10 @@ void JobQueue::Judge(const Snapshot& snapshot, uint64_t id, const Job* job,
 
 void JobQueue::Advance(const Snapshot& snapshot, const ScheduleContext& context) {
   std::set<uint64_t> changed;
+  if (context.wall < wall_) {
+    for (const auto& [id, where] : where_) changed.insert(id);
+  }
+  wall_ = context.wall;
   for (const auto& [at, id] : due_) {
     if (at > context.now) break;
     changed.insert(id);

@@ -45,7 +45,8 @@ class JobQueue {
 
   // The job's row is another one: `job` null when it is gone.
   void Put(const Snapshot& snapshot, uint64_t id, const Job* job, const ScheduleContext& context);
-  // Takes in what became due since: ends of back-offs, begin times, further pools.
+  // Takes in what became due since: ends of back-offs, begin times, further pools. After the wall
+  // clock was set back, what is due no more.
   void Advance(const Snapshot& snapshot, const ScheduleContext& context);
 
   const Levels& levels() const { return levels_; }
@@ -99,7 +100,8 @@ class JobQueue {
   std::set<uint64_t> unsaid_;
   Due due_;
   DueByWall due_by_wall_;
-  DueByWall fall_backs_;  // when a further pool counts
+  DueByWall fall_backs_;                     // when a further pool counts
+  absl::Time wall_ = absl::InfinitePast();  // of the last Advance
   size_t size_ = 0;
 };
 

@@ -7,10 +7,13 @@
 namespace muster::controller {
 namespace {
 
-std::optional<Event> JudgeWorker(const Worker& worker, const LivenessSettings& settings,
-                                 absl::Duration now) {
-  if (worker.presence == Presence::kLost) return std::nullopt;
+std::optional<Finding> JudgeWorker(const Worker& worker, const LivenessSettings& settings,
+                                   absl::Duration now) {
   const absl::Duration silent = now - worker.last_seen_at;
+  if (worker.presence == Presence::kLost) {
+    if (silent < settings.forget_after || !MayForget(worker)) return std::nullopt;
+    return WorkerExpired{.worker = worker.name, .last_seen_at = worker.last_seen_at};
+  }
   const bool in_grace = now - settings.started_at < settings.startup_grace;
   WorkerSilent event{.worker = worker.name,
                      .incarnation = worker.incarnation,
@@ -27,7 +30,7 @@ std::optional<Event> JudgeWorker(const Worker& worker, const LivenessSettings& s
 // The agent's word on a live rank; null while it has said nothing, or says no more because the rank
 // ended.
 const RankStatus* FindStatus(const Snapshot& snapshot, const Attempt& attempt, const Rank& rank) {
-  if (rank.state == RankState::kExited || rank.state == RankState::kLost) return nullptr;
+  if (HasEnded(rank.state)) return nullptr;
   const Worker* worker = snapshot.FindWorker(rank.worker);
   // A worker that is away cannot report progress; whether it is lost is judged apart.
   if (worker == nullptr || !worker->connected || worker->ranks == nullptr) return nullptr;
@@ -40,7 +43,8 @@ const RankStatus* FindStatus(const Snapshot& snapshot, const Attempt& attempt, c
   return nullptr;
 }
 
-std::optional<Event> JudgeProgress(const Snapshot& snapshot, const Job& job, absl::Duration now) {
+std::optional<Finding> JudgeProgress(const Snapshot& snapshot, const Job& job,
+                                     absl::Duration now) {
   const RankStatus* stillest = nullptr;
   for (const Rank& rank : job.current->ranks) {
     const RankStatus* status = FindStatus(snapshot, *job.current, rank);
@@ -58,15 +62,29 @@ std::optional<Event> JudgeProgress(const Snapshot& snapshot, const Job& job, abs
 
 }  // namespace
 
-std::vector<Event> FindSilent(const Snapshot& snapshot, const LivenessSettings& settings,
-                              absl::Duration now) {
-  std::vector<Event> events;
+bool MayForget(const Worker& worker) {
+  return worker.presence == Presence::kLost && worker.holders.empty() && !worker.cordoned;
+}
+
+std::vector<Finding> FindSilent(const Snapshot& snapshot, const LivenessSettings& settings,
+                                absl::Duration now, size_t most) {
+  std::vector<Finding> found;
+  std::vector<Finding> to_store;
   snapshot.workers.ForEach([&](const Worker& worker) {
-    if (std::optional<Event> event = JudgeWorker(worker, settings, now)) {
-      events.push_back(*std::move(event));
+    if (found.size() >= most) return;
+    std::optional<Finding> finding = JudgeWorker(worker, settings, now);
+    if (!finding.has_value()) return;
+    const auto* silent = std::get_if<WorkerSilent>(&*finding);
+    const bool is_suspect = silent != nullptr && silent->presence == Presence::kSuspect;
+    if (is_suspect || to_store.size() < most) {
+      (is_suspect ? found : to_store).push_back(*std::move(finding));
     }
   });
+  for (Finding& finding : to_store) {
+    if (found.size() < most) found.push_back(std::move(finding));
+  }
   for (uint64_t id : *snapshot.active_jobs) {
+    if (found.size() >= most) break;
     const Job& job = *snapshot.FindJob(id);
     if (!job.has_live_attempt()) continue;
     const absl::Duration waited = now - job.current->placed_at;
@@ -75,15 +93,15 @@ std::vector<Event> FindSilent(const Snapshot& snapshot, const LivenessSettings& 
     const absl::Duration patience =
         settings.start_timeout + (may_pull ? kImagePullPatience : absl::ZeroDuration());
     if (job.state == JobState::kStarting && waited >= patience) {
-      events.push_back(
+      found.emplace_back(
           StartTimedOut{.job_id = id, .attempt = job.current->number, .waited = waited});
     } else if (job.state == JobState::kRunning) {
-      if (std::optional<Event> event = JudgeProgress(snapshot, job, now)) {
-        events.push_back(*std::move(event));
+      if (std::optional<Finding> finding = JudgeProgress(snapshot, job, now)) {
+        found.emplace_back(*std::move(finding));
       }
     }
   }
-  return events;
+  return found;
 }
 
 }  // namespace muster::controller

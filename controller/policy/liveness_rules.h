@@ -1,5 +1,5 @@
-// Who has been silent for too long. Pure: snapshot and time in, events out; the applier judges each
-// again.
+// Who has been silent for too long. Pure: snapshot and time in, findings out; the applier judges
+// each again.
 #pragma once
 
 #include <vector>
@@ -16,11 +16,20 @@ struct LivenessSettings {
   absl::Duration startup_grace;
   absl::Duration start_timeout;
   absl::Duration started_at;  // since boot: when this controller started
+  // Lost workers that hold nothing are forgotten after this time; infinite: never.
+  absl::Duration forget_after = absl::InfiniteDuration();
 };
 
-// Workers that fell silent, gangs without a first step in time, and ranks without progress (the one
-// that has been still for longest, one a job). Within the startup grace nobody is declared lost.
-std::vector<Event> FindSilent(const Snapshot& snapshot, const LivenessSettings& settings,
-                              absl::Duration now);
+// Workers that fell silent, or that have been lost for so long that they are forgotten, gangs
+// without a first step in time, and ranks without progress (the one that has been still for
+// longest, one a job): `most` of them at most. Those that become suspects come first: that is taken
+// in on a full disk too, where all others come again at each look. Within the startup grace nobody
+// is declared lost.
+std::vector<Finding> FindSilent(const Snapshot& snapshot, const LivenessSettings& settings,
+                                absl::Duration now, size_t most = Findings::kMost);
+
+// Whether the worker's row may go by itself: it is lost, holds nothing, and no person keeps work
+// from it. Evidence against it counts for less long than a lost worker is known (config.h).
+bool MayForget(const Worker& worker);
 
 }  // namespace muster::controller

@@ -94,7 +94,9 @@ class Rehearsal {
     for (uint64_t id : *world_->active_jobs) {
       const Job& job = *world_->FindJob(id);
       consider(job.settings->scheduling.deadline);
-      if (job.has_live_attempt()) consider(ExpectedEnd(*world_, job, context_.wall));
+      if (job.has_live_attempt()) {
+        consider(ExpectedEnd(*world_, job, {.wall = context_.wall, .now = context_.now}));
+      }
     }
     return next;
   }
@@ -104,14 +106,16 @@ class Rehearsal {
     for (uint64_t id : *world_->active_jobs) {
       const Job& job = *world_->FindJob(id);
       if (job.has_live_attempt()) {
-        const absl::Time end = ExpectedEnd(*world_, job, context_.wall - kTick);
+        const absl::Time end = ExpectedEnd(
+            *world_, job, {.wall = context_.wall - kTick, .now = context_.now - kTick});
         if (end <= context_.wall) {
           NoteEnd(job, end);
           EndAttempt(draft, id, JobState::kSucceeded, context_);
           continue;
         }
       }
-      const std::optional<PassedLimit> limit = JudgeLimits(*world_, job, context_.wall);
+      const std::optional<PassedLimit> limit =
+          JudgeLimits(*world_, job, {context_.wall, context_.now});
       if (!limit.has_value()) continue;
       if (id == job_id_) why_over_ = limit->message;
       if (job.has_live_attempt()) NoteEnd(job, context_.wall);
@@ -131,7 +135,7 @@ class Rehearsal {
     });
     if (!waited_for && !ShareAPool(mine.needs, job.settings->needs)) return;
     out_.rests_on.push_back(
-        {.job_id = job.id, .source = SourceOfRunTime(*world_, *job.settings), .end = end});
+        {.job_id = job.id, .source = SourceOfRunTimeLeft(*world_, job), .end = end});
   }
 
   std::string WhyOver() const {
@@ -145,12 +149,13 @@ class Rehearsal {
       const Job& job = *world_->FindJob(id);
       if (!job.has_live_attempt() || !ShareAPool(needs, job.settings->needs)) continue;
       const std::string name = absl::StrCat("job ", id, " (", job.settings->name, ")");
-      if (SourceOfRunTime(*world_, *job.settings) != RunTimeSource::kUnknown) {
+      if (SourceOfRunTimeLeft(*world_, job) != RunTimeSource::kUnknown) {
         return absl::StrCat(name, " runs for longer than expected, and has no limit");
       }
       return absl::StrCat("nobody can tell when ", name,
                           " will end: it declares neither scheduling.expected_run_time nor "
-                          "scheduling.max_run_time, and none of its name has succeeded before");
+                          "scheduling.max_run_time, none of its name has succeeded before, and "
+                          "its own progress does not tell yet");
     }
     return "nothing that is expected to happen lets it start";
   }

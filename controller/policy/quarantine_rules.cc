@@ -178,6 +178,7 @@ bool MayBeTheWorkers(const Attempt& attempt) {
     case FailureClass::kApplication:
     case FailureClass::kPeerLost:
     case FailureClass::kTimeLimit:
+    case FailureClass::kStorageUnavailable:
       return false;
   }
   return false;
@@ -195,7 +196,9 @@ std::set<std::string> FailedOn(const Job& job) {
   const auto add = [&](const Attempt& attempt) {
     if (attempt.live() || attempt.number <= job.requeued_after || left == 0) return false;
     const FailureClass kind = attempt.failure_class;
-    if (kind == FailureClass::kPreempted || kind == FailureClass::kNone) return true;
+    const bool free = kind == FailureClass::kPreempted || kind == FailureClass::kNone ||
+                      kind == FailureClass::kStorageUnavailable;
+    if (free) return true;
     --left;
     if (!ProvesTheWorkers(attempt)) return false;
     // Where it is missing is known; the others of the gang may have it.

@@ -5,11 +5,11 @@
 #include <set>
 #include <string>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/rng.h"
 #include "common/base/units.h"
+#include "controller/model/restart_budget.h"
 #include "controller/policy/capacity.h"
 
 namespace muster::controller {
@@ -53,6 +53,7 @@ bool Repeats(const Attempt& attempt) {
     case FailureClass::kStartFailed:
     case FailureClass::kPeerLost:
     case FailureClass::kTimeLimit:
+    case FailureClass::kStorageUnavailable:
       return false;
   }
   return false;
@@ -64,9 +65,35 @@ const Attempt* FailedBefore(const Job& job) {
   for (auto it = job.past.rbegin(); it != job.past.rend(); ++it) {
     if ((*it)->number <= job.requeued_after) return nullptr;
     const FailureClass kind = (*it)->failure_class;
-    if (kind != FailureClass::kPreempted && kind != FailureClass::kNone) return it->get();
+    const bool counts = kind != FailureClass::kPreempted && kind != FailureClass::kNone &&
+                        kind != FailureClass::kStorageUnavailable;
+    if (counts) return it->get();
   }
   return nullptr;
+}
+
+bool IsBeingReread(const Snapshot& snapshot, uint64_t checkpoint_id) {
+  return std::any_of(snapshot.outbox->begin(), snapshot.outbox->end(), [&](const auto& entry) {
+    return entry.second.kind == AssignmentKind::kVerify &&
+           entry.second.checkpoint_id == checkpoint_id;
+  });
+}
+
+// Whether the attempt could load nothing of what it was to resume from, and all of that is in
+// doubt, or read by an agent just now.
+bool AllIsInDoubt(const Snapshot& snapshot, const Attempt& attempt) {
+  const bool could_not_load = attempt.failure_class == FailureClass::kStartFailed ||
+                              attempt.failure_class == FailureClass::kCheckpointFailed ||
+                              attempt.failure_class == FailureClass::kCorruption;
+  if (!could_not_load) return false;
+  bool any = false;
+  for (const uint64_t id : attempt.resume) {
+    const Checkpoint* row = snapshot.FindCheckpoint(id);
+    if (row == nullptr || !row->restorable()) continue;
+    if (!row->doubt.has_value() && !IsBeingReread(snapshot, id)) return false;
+    any = true;
+  }
+  return any;
 }
 
 // Whether both ended of the same, as far as that is known. A rank that hung tells nothing by how it
@@ -84,7 +111,8 @@ bool CouldRunWithout(const Snapshot& snapshot, const JobNeeds& needs,
                      const std::set<std::string>& without) {
   std::map<std::string, uint64_t> ranks;  // by pool
   snapshot.workers.ForEach([&](const Worker& worker) {
-    if (!TakesWork(worker, needs) || without.count(worker.name) != 0) return;
+    if (!TakesWork(worker, needs) || !SeesRoot(worker, needs)) return;
+    if (without.count(worker.name) != 0) return;
     ranks[worker.facts.pool] += IdleRanks(worker, needs);
   });
   return std::any_of(ranks.begin(), ranks.end(),
@@ -137,38 +165,6 @@ std::string WhyNobodyHasIt(const Snapshot& snapshot, const Job& job,
   return absl::StrCat(others, "no other worker could take the job");
 }
 
-struct Budget {
-  uint32_t limit = 0;
-  uint32_t used = 0;
-  bool given = true;  // by the spec
-  std::string key;    // what to change
-};
-
-Budget BudgetOf(const Job& job, FailureClass kind) {
-  const RestartSettings& restart = job.settings->restart;
-  const auto charged = job.charged.find(kind);
-  Budget budget{.used = charged == job.charged.end() ? 0 : charged->second};
-  const std::string name = absl::AsciiStrToLower(FailureClassName(kind));
-  const auto own = restart.budgets.find(kind);
-  if (own != restart.budgets.end()) {
-    budget.limit = own->second;
-    budget.key = absl::StrCat("restart.budgets.", name);
-    return budget;
-  }
-  if (kind == FailureClass::kOutOfMemory || kind == FailureClass::kDataError) {
-    budget.given = false;
-    budget.key = absl::StrCat("restart.budgets.", name);
-    return budget;
-  }
-  budget.limit = restart.max_restarts;
-  budget.key = "restart.max_restarts";
-  budget.used = job.restarts_in_row;
-  for (const auto& [other, count] : job.charged) {
-    if (restart.budgets.count(other) != 0) budget.used -= std::min(budget.used, count);
-  }
-  return budget;
-}
-
 absl::Duration Backoff(const RestartSettings& restart, uint32_t restarts_in_row, uint64_t seed) {
   absl::Duration wait = restart.backoff;
   for (uint32_t i = 0; i < restarts_in_row && wait < restart.max_backoff; ++i) wait *= 2;
@@ -214,6 +210,12 @@ RestartDecision DecideRestart(const Snapshot& snapshot, const Job& job, uint64_t
     absl::StrAppend(&decision.message, "queued again");
     return decision;
   }
+  if (attempt.failure_class == FailureClass::kStorageUnavailable) {
+    decision.wait = kStorageRetry;
+    decision.message = absl::StrCat("attempt ", attempt.number, " ended (", kind, ": ",
+                                    attempt.cause, "); queued again, free of charge");
+    return decision;
+  }
   if (WasBadSpec(attempt)) {
     decision.input = JobInput::kNotRetryable;
     decision.message = absl::StrCat(kind, ": ", attempt.cause, "; trying again would not help");
@@ -246,7 +248,7 @@ RestartDecision DecideRestart(const Snapshot& snapshot, const Job& job, uint64_t
     const auto times = failed == nullptr ? lacking.end() : lacking.find(failed->worker);
     at_once = times != lacking.end() && times->second == 1;
   }
-  const Budget budget = BudgetOf(job, attempt.failure_class);
+  const RestartBudget budget = RestartBudgetOf(job, attempt.failure_class);
   if (!budget.given) {
     decision.input = JobInput::kNotRetryable;
     decision.message = absl::StrCat(kind, ": ", attempt.cause, "; trying again would not help (",
@@ -263,10 +265,15 @@ RestartDecision DecideRestart(const Snapshot& snapshot, const Job& job, uint64_t
   }
   decision.charged = true;
   if (!at_once) decision.wait = Backoff(job.settings->restart, job.restarts_in_row, seed);
+  const bool in_doubt = AllIsInDoubt(snapshot, attempt);
+  if (in_doubt) decision.wait = std::max(decision.wait, kDoubtRetry);
   decision.message = absl::StrCat(
       "attempt ", attempt.number, " lost (", kind, ": ", attempt.cause, "); ",
       missing ? "another worker may have it; " : "", "restart ", budget.used + 1, " of ",
-      budget.limit, at_once ? " at once" : absl::StrCat(" in ", HumanDuration(decision.wait)));
+      budget.limit, decision.wait == absl::ZeroDuration()
+                        ? " at once"
+                        : absl::StrCat(" in ", HumanDuration(decision.wait)),
+      in_doubt ? "; what it could resume from is read again meanwhile" : "");
   return decision;
 }
 

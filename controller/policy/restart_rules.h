@@ -3,11 +3,13 @@
 // Each restart is charged to a budget: the class's own (restart.budgets), else the shared one
 // (max_restarts). A committed checkpoint of a step above all before it refills them all; so does an
 // attempt that came further than all before it, where the job saves elsewhere and commits nothing
-// here. Preemption is free. Out of memory and bad data have a budget of 0 unless the spec says
-// otherwise. What comes from the job's own code and stops it in the same way at the same step twice
-// in a row stops it for good, unless that was on a worker which it could do without; a job that
-// reports no steps is not judged by them. A command whose program or folder is not there is tried
-// at once on another worker, and ends when no other could take it.
+// here. Preemption is free, as is a checkpoint root that is not to be seen. Out of memory and bad
+// data have a budget of 0 unless the spec says otherwise. What comes from the job's own code and
+// stops it in the same way at the same step twice in a row stops it for good, unless that was on a
+// worker which it could do without; a job that reports no steps is not judged by them. A command
+// whose program or folder is not there is tried at once on another worker, and ends when no other
+// could take it. Where all that a job could resume from is in doubt, it waits for the next
+// reading.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +31,14 @@ struct RestartDecision {
 
 // What muster-trainer exits with when it cannot use its launch file or spec.
 inline constexpr int32_t kUsageExitCode = 2;
+
+// Before a job is placed again whose checkpoint root was not to be seen: longer than its agent
+// takes to notice that (worker/agent/root_watcher).
+inline constexpr absl::Duration kStorageRetry = absl::Seconds(10);
+
+// Before a job is placed again that has nothing to resume from but checkpoints in doubt: longer
+// than another reading takes to be asked for and to settle them (engine/checkpoint_rules).
+inline constexpr absl::Duration kDoubtRetry = absl::Seconds(45);
 
 // Requires a current attempt with its failure class noted. `seed` spreads the waits of jobs that
 // were lost together: each is between three quarters of its back-off and the whole.

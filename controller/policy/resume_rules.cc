@@ -189,11 +189,20 @@ absl::StatusOr<std::vector<uint64_t>> SettleResume(const Draft& draft, const Job
 }
 
 std::vector<uint64_t> ResumeCandidates(const Snapshot& snapshot, const Job& job) {
-  std::vector<uint64_t> ids = IdsOfNewest(Restorable(snapshot, job, {}));
-  for (uint64_t id : job.settings->resume_from) {
-    if (snapshot.FindCheckpoint(id)->restorable()) ids.push_back(id);
-  }
-  return ids;
+  const bool none = job.checkpoints.empty() && job.settings->resume_from.empty();
+  if (none) return {};
+  const std::set<uint64_t> going = BeingDeleted(snapshot);
+  const auto candidates = [&](const std::set<uint64_t>& without) {
+    std::vector<uint64_t> ids = IdsOfNewest(Restorable(snapshot, job, without));
+    for (uint64_t id : job.settings->resume_from) {
+      const bool whole = snapshot.FindCheckpoint(id)->restorable();
+      if (whole && without.count(id) == 0) ids.push_back(id);
+    }
+    return ids;
+  };
+  std::vector<uint64_t> ids = candidates(going);
+  // One that is going may still be there; to begin from nothing is for no attempt to choose.
+  return ids.empty() && !going.empty() ? candidates({}) : ids;
 }
 
 std::optional<std::string> WhyNothingToResume(const Snapshot& snapshot, const Job& job) {

@@ -27,7 +27,8 @@ inline constexpr size_t kMaxResumeCandidates = 8;
 absl::StatusOr<std::vector<uint64_t>> SettleResume(const Draft& draft, const JobSettings& settings,
                                                    const ResumeWish& wish);
 
-// What an attempt that is placed now tries, in that order.
+// What an attempt that is placed now tries, in that order: nothing that is being deleted, unless
+// there is nothing else.
 std::vector<uint64_t> ResumeCandidates(const Snapshot& snapshot, const Job& job);
 
 // Why the job cannot be placed any more: it committed checkpoints, or was to begin from another

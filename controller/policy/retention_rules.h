@@ -1,6 +1,7 @@
 // Which checkpoints are reread and which may go. Pure.
 //
-// Each COMMITTED checkpoint is verified once. Kept are the newest `keep_last` verified ones,
+// Each COMMITTED checkpoint is verified once; one that a reading spoke against is read again, by
+// another worker where there is one. Kept are the newest `keep_last` verified ones,
 // everything newer than the oldest of them, the newest best one, and what another job that has not
 // ended was submitted to begin from, until that one has a verified checkpoint of its own; older
 // ones go. So nothing goes before newer ones are verified.
@@ -8,6 +9,7 @@
 
 #include <cstdint>
 #include <set>
+#include <string>
 
 #include "absl/time/time.h"
 #include "controller/model/events.h"
@@ -15,9 +17,19 @@
 
 namespace muster::controller {
 
-// What agents should do now; each checkpoint has at most one assignment at a time. No actions:
-// nothing to do, or no worker to do it. `now` is the time since boot.
+// One look asks for no more than this; the next one goes on from there.
+inline constexpr size_t kMaxCareActions = 1024;
+
+// What agents should do now; each checkpoint has at most one assignment at a time, and the work is
+// spread over the workers of the jobs' pools. No actions: nothing to do, or no worker to do it.
+// `now` is the time since boot. Cost: jobs with checkpoints to care for, plus workers.
 CareForCheckpoints PlanRetention(const Snapshot& snapshot, absl::Duration now);
+
+// Checkpoints with which an agent has something to do.
+std::set<uint64_t> BeingCaredFor(const Snapshot& snapshot);
+
+// While the job's gang starts it may still load the checkpoint.
+bool MayBeLoading(const Job& job, uint64_t checkpoint_id);
 
 // Checkpoints that other jobs still need to begin from: they must not be deleted.
 std::set<uint64_t> CountedOnByOthers(const Snapshot& snapshot);
@@ -25,8 +37,9 @@ std::set<uint64_t> CountedOnByOthers(const Snapshot& snapshot);
 // When a failed verification or deletion is due again, as a time since boot; infinite when none is.
 absl::Duration NextRetentionRetry(const Snapshot& snapshot, absl::Duration now);
 
-// The worker that should look after a checkpoint of the job: one of its pool that is ready, the
-// least busy with such work. Null: none.
-const Worker* ChooseCaretaker(const Snapshot& snapshot, const Job& job);
+// The worker that should look after a checkpoint of the job: one of its pool that is ready and sees
+// its checkpoint root, the least busy with such work; another one than `other_than`. Null: none.
+const Worker* ChooseCaretaker(const Snapshot& snapshot, const Job& job,
+                              const std::string& other_than = "");
 
 }  // namespace muster::controller

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/units.h"
 #include "controller/policy/capacity.h"
+#include "controller/policy/root_rules.h"
 
 namespace muster::controller {
 namespace {
@@ -116,9 +117,10 @@ void CountWorker(const Worker& worker, const JobNeeds& needs, Tally& tally) {
     return;
   }
   if (slots.all == 0) return;
-  if (!takes_work) {
+  if (!takes_work || !SeesRoot(worker, needs)) {
     Tally ignored;
-    tally.away.push_back(absl::StrCat(worker.name, " (", WhyAway(worker), ")"));
+    tally.away.push_back(absl::StrCat(
+        worker.name, " (", takes_work ? WhyUnseenBy(worker, needs.root) : WhyAway(worker), ")"));
     tally.away_slots += slots.all;
     tally.away_ranks += CountFree(worker, needs, slots.matching, ignored).in_all;
     tally.away_idle_ranks += IdleRanks(worker, needs);

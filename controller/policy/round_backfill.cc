@@ -87,11 +87,13 @@ const std::vector<Release>& SchedulingRound::ReleasesOf(int line) {
   const auto [it, fresh] = releases_.try_emplace(line);
   if (!fresh) return it->second;
   std::vector<Release>& releases = it->second;
+  const Moment moment{.wall = world_.context.wall, .now = world_.context.now};
+  const absl::Time now = world_.snapshot.LedgerTime(moment.now);
   for (const auto& [end, id] : world_.running.ends()) {
     if (releases.size() >= world_.context.settings.max_releases) break;
     const Job& job = *world_.snapshot.FindJob(id);
     const absl::Time at =
-        end > world_.context.wall ? end : ExpectedEnd(world_.snapshot, job, world_.context.wall);
+        end > now ? moment.wall + (end - now) : ExpectedEnd(world_.snapshot, job, moment);
     if (at != absl::InfiniteFuture()) Collect(job, at, line, releases);
   }
   std::stable_sort(releases.begin(), releases.end(),

@@ -3,10 +3,15 @@
 #include <algorithm>
 #include <map>
 
-#include "controller/policy/time_limits.h"
+#include "controller/model/ledger_rules.h"
+#include "controller/model/pace_rules.h"
 
 namespace muster::controller {
 namespace {
+
+// How late an end may be that the attempt's own progress foretold.
+constexpr double kLateShare = 0.1;
+constexpr absl::Duration kLeastLate = absl::Minutes(1);
 
 // The step that the live attempt resumed from, or that the next one will resume from.
 int64_t StandsAt(const Snapshot& snapshot, const Job& job) {
@@ -37,7 +42,9 @@ absl::Duration KeptWork(const Snapshot& snapshot, const Job& job) {
   const auto add = [&](const Attempt& attempt) {
     const auto it = saved.find(attempt.number);
     if (it == saved.end() || attempt.live()) return;
-    kept += std::max(std::min(it->second, attempt.ended) - attempt.started, absl::ZeroDuration());
+    // Both are times of the wall clock, which may have been set in between.
+    kept += std::clamp(it->second - attempt.started, absl::ZeroDuration(),
+                       Lasted(attempt, absl::InfiniteFuture()));
   };
   for (const auto& attempt : job.past) add(*attempt);
   if (job.current != nullptr) add(*job.current);
@@ -48,8 +55,15 @@ absl::Duration KeptWork(const Snapshot& snapshot, const Job& job) {
 absl::Duration LimitLeft(const Job& job) {
   const absl::Duration limit = job.settings->scheduling.max_run_time;
   if (limit == absl::InfiniteDuration()) return limit;
-  const absl::Time now = job.has_live_attempt() ? job.current->started : absl::InfiniteFuture();
-  return std::max(limit - RunTime(job, now), absl::ZeroDuration());
+  return std::max(limit - PastRunTime(job), absl::ZeroDuration());
+}
+
+// What the live attempt takes from its start, by its own progress; infinite: that does not tell.
+absl::Duration ForetoldRunTime(const Job& job) {
+  if (!job.has_live_attempt()) return absl::InfiniteDuration();
+  const absl::Time end = ForetoldEnd(job);
+  if (end == absl::InfiniteFuture()) return absl::InfiniteDuration();
+  return std::max(end - HeldFrom(*job.current), absl::ZeroDuration());
 }
 
 }  // namespace
@@ -72,6 +86,7 @@ absl::Duration ExpectedRunTime(const Snapshot& snapshot, const JobSettings& sett
                       scheduling.max_run_time);
     case RunTimeSource::kLimit:
     case RunTimeSource::kUnknown:
+    case RunTimeSource::kProgress:
       break;
   }
   return scheduling.max_run_time;
@@ -79,6 +94,8 @@ absl::Duration ExpectedRunTime(const Snapshot& snapshot, const JobSettings& sett
 
 absl::Duration ExpectedRunTimeLeft(const Snapshot& snapshot, const Job& job) {
   const absl::Duration most = LimitLeft(job);
+  const absl::Duration foretold = ForetoldRunTime(job);
+  if (foretold != absl::InfiniteDuration()) return std::min(foretold, most);
   const absl::Duration whole = ExpectedRunTime(snapshot, *job.settings);
   if (whole == absl::InfiniteDuration()) return most;
   const absl::Duration kept = KeptWork(snapshot, job);
@@ -86,11 +103,25 @@ absl::Duration ExpectedRunTimeLeft(const Snapshot& snapshot, const Job& job) {
   return std::min(std::max(whole - kept, whole / 10), most);
 }
 
-absl::Time ExpectedEnd(const Snapshot& snapshot, const Job& job, absl::Time now) {
-  if (job.state == JobState::kRecovering || job.state == JobState::kStopping) return now;
-  const absl::Time end = job.current->started + ExpectedRunTimeLeft(snapshot, job);
-  if (end > now) return end;
-  return std::max(now, job.current->started + LimitLeft(job));
+RunTimeSource SourceOfRunTimeLeft(const Snapshot& snapshot, const Job& job) {
+  const absl::Duration foretold = ForetoldRunTime(job);
+  if (foretold == absl::InfiniteDuration()) return SourceOfRunTime(snapshot, *job.settings);
+  return foretold <= LimitLeft(job) ? RunTimeSource::kProgress : RunTimeSource::kLimit;
+}
+
+absl::Time ExpectedEnd(const Snapshot& snapshot, const Job& job, const Moment& moment) {
+  if (job.state == JobState::kRecovering || job.state == JobState::kStopping) return moment.wall;
+  const absl::Duration ran = Lasted(*job.current, snapshot.LedgerTime(moment.now));
+  const auto at = [&](absl::Duration run_time) {
+    if (run_time == absl::InfiniteDuration()) return absl::InfiniteFuture();
+    return moment.wall + std::max(run_time - ran, absl::ZeroDuration());
+  };
+  const absl::Duration run_time = ExpectedRunTimeLeft(snapshot, job);
+  if (run_time > ran) return at(run_time);
+  const absl::Duration limit = LimitLeft(job);
+  if (ForetoldRunTime(job) == absl::InfiniteDuration()) return at(limit);
+  const absl::Duration late = run_time + std::max(kLeastLate, run_time * kLateShare);
+  return at(late > ran ? std::min(late, limit) : limit);
 }
 
 }  // namespace muster::controller

@@ -1,5 +1,6 @@
 #include "controller/policy/running_jobs.h"
 
+#include "controller/model/ledger_rules.h"
 #include "controller/policy/fair_share.h"
 #include "controller/policy/run_time.h"
 
@@ -10,7 +11,7 @@ absl::Time EndOf(const Snapshot& snapshot, const Job& job) {
   if (job.state == JobState::kRecovering || job.state == JobState::kStopping) {
     return absl::InfinitePast();
   }
-  return job.current->started + ExpectedRunTimeLeft(snapshot, job);
+  return HeldFrom(*job.current) + ExpectedRunTimeLeft(snapshot, job);
 }
 
 }  // namespace

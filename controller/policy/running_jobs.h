@@ -28,8 +28,8 @@ class RunningJobs {
 
   // What the project's live attempts are worth at `now` (policy/fair_share.h).
   double WorthAt(const std::string& project, absl::Time now, absl::Duration half_life) const;
-  // Jobs with a known end, by it; InfinitePast: being ended. Those that ran longer than expected
-  // are still there.
+  // Jobs with a known end, by it, in ledger time; InfinitePast: being ended. Those that ran longer
+  // than expected are still there.
   const Ends& ends() const { return ends_; }
   // Whether one may be preempted that has a lower priority.
   bool AnyBelow(int32_t priority) const {
@@ -44,7 +44,7 @@ class RunningJobs {
     std::string run_time_key;
     uint32_t slots = 0;
     int64_t started_minute = 0;
-    absl::Time end = absl::InfiniteFuture();
+    absl::Time end = absl::InfiniteFuture();  // ledger time
     bool preemptible = false;
     int32_t priority = 0;
   };

@@ -32,8 +32,8 @@ struct ScheduleSettings {
 };
 
 struct ScheduleContext {
-  absl::Duration now;  // since boot: back-offs count by it
-  absl::Time wall;     // for begin times, waits in the queue, run times and fair shares
+  absl::Duration now;  // since boot: back-offs and run times count by it
+  absl::Time wall;     // for begin times, waits in the queue and fair shares
   ScheduleSettings settings = {};
 };
 

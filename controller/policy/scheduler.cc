@@ -7,11 +7,13 @@
 namespace muster::controller {
 
 void Scheduler::Follow(const Snapshot& snapshot, const ScheduleContext& context) {
-  snapshot.workers.ForEachChange(workers_, [&](uint64_t, const Worker*, const Worker* now) {
-    if (now != nullptr) index_.Put(*now, context.wall, context.settings.strike_window);
+  const absl::Time ledger_now = snapshot.LedgerTime(context.now);
+  snapshot.workers.ForEachChange(workers_, [&](uint64_t id, const Worker*, const Worker* now) {
+    if (now == nullptr) return index_.Remove(id);
+    index_.Put(*now, ledger_now, context.settings.strike_window);
   });
   workers_ = snapshot.workers;
-  index_.Advance(context.wall, context.settings.strike_window);
+  index_.Advance(ledger_now, context.settings.strike_window);
   std::set<std::string> keys;
   snapshot.jobs.ForEachChange(jobs_, [&](uint64_t id, const Job* before, const Job* now) {
     queue_.Put(snapshot, id, now, context);

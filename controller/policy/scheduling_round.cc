@@ -9,6 +9,7 @@
 #include "controller/policy/capacity.h"
 #include "controller/policy/quarantine_rules.h"
 #include "controller/policy/quota.h"
+#include "controller/policy/root_rules.h"
 #include "controller/policy/run_time.h"
 
 namespace muster::controller {
@@ -196,6 +197,13 @@ void SchedulingRound::Consider(QueueWalk& walk, const QueueWalk::Step& step) {
   const bool waits = job.state == JobState::kPending && job.not_before_at > world_.context.now;
   const absl::Duration keep = world_.context.settings.keep_for_back_off;
   if (waits && job.not_before_at > world_.context.now + keep) return;  // its place is later
+  const absl::Duration looks =
+      LooksAwaitedUntil(world_.snapshot, job.settings->needs, world_.context.now);
+  if (job.state == JobState::kPending && looks > world_.context.now) {
+    decision_.due_at = std::min(decision_.due_at, looks);
+    Say(job, "waits until all workers have looked at its checkpoint root");
+    return;
+  }
   const bool soon = waits || job.state == JobState::kRecovering;
   Candidate candidate{.job = job, .group = *step.group, .soon = soon, .max_ranks = 0, .lines = {}};
   if (IsOver(walk, candidate)) return;
@@ -354,9 +362,12 @@ void SchedulingRound::Wait(const Candidate& candidate, const Offer& offer, bool 
   }
   if (needs.commands && offer.all.usable_slots == 0) {
     absl::StrAppend(&message, needs.image == JobNeeds::Image::kNone
-                                  ? "; only workers with --allow-commands run commands"
+                                  ? "; only workers with --allow-commands run users' own code"
                                   : "; only workers with --allow-commands and a container "
                                     "runtime run commands in an image");
+  }
+  if (const std::string unseen = WhyRootUnseen(world_.snapshot, needs); !unseen.empty()) {
+    absl::StrAppend(&message, "; ", unseen);
   }
   absl::StrAppend(&message, WhoMakesWayFor(candidate.job.id));
   const bool follows = behind != 0 && behind != candidate.job.id;

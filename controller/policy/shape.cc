@@ -25,6 +25,7 @@ Shape::Shape(JobNeeds needs)
     : needs_(std::move(needs)),
       picky_(!needs_.selector.empty() || !needs_.exclude.empty() || !needs_.gpu_type.empty() ||
              needs_.commands || needs_.image != JobNeeds::Image::kNone),
+      rooted_(!needs_.root.empty()),
       only_slots_(needs_.cpus_per_rank == 0 && needs_.memory_per_rank == 0 &&
                   needs_.gpu_type.empty()) {}
 
@@ -33,7 +34,7 @@ std::string Shape::KeyOf(const JobNeeds& needs) {
       absl::StrCat(needs.min_ranks, ",", needs.max_ranks, ",", static_cast<int>(needs.slot_kind),
                    ",", needs.slots_per_rank, ",", needs.cpus_per_rank, ",", needs.memory_per_rank,
                    ",", needs.wait_for_capacity, ",", needs.commands, ",",
-                   static_cast<int>(needs.image), ",", needs.gpu_type, "\n");
+                   static_cast<int>(needs.image), ",", needs.gpu_type, "\n", needs.root, "\n");
   for (const JobNeeds::Pool& pool : needs.pools) {
     absl::StrAppend(&key, pool.name, "@", absl::ToInt64Milliseconds(pool.after), "\n");
   }
@@ -47,18 +48,24 @@ void Shape::Refresh(const WorkerIndex& index) {
   fresh_ = true;
   facts_version_ = index.facts_version();
   when_idle_.clear();
-  if (!picky_) return;
+  if (!picky_ && !rooted_) return;
   eligible_ = IdSet();
+  all_eligible_ = true;
   for (uint64_t id = 0; id < index.nodes(); ++id) {
     const Worker* worker = index.node(id).worker;
-    if (worker != nullptr && Suits(*worker, needs_)) eligible_.Add(id);
+    if (worker == nullptr) continue;
+    const bool suits = Suits(*worker, needs_);
+    const bool sees = SeesRoot(*worker, needs_);
+    if (suits && sees) eligible_.Add(id);
+    // One that takes no work now may see it when it does.
+    if (!suits || (!sees && TakesWork(*worker))) all_eligible_ = false;
   }
 }
 
 const IdSet* Shape::Eligible(const WorkerIndex& index) {
-  if (!picky_) return nullptr;
+  if (!picky_ && !rooted_) return nullptr;
   Refresh(index);
-  return &eligible_;
+  return all_eligible_ ? nullptr : &eligible_;
 }
 
 uint32_t Shape::RanksOn(const WorkerIndex::Node& node) const {

@@ -44,11 +44,13 @@ class Shape {
   void Refresh(const WorkerIndex& index);
 
   const JobNeeds needs_;
-  bool picky_;  // not every worker of the pool will do
+  bool picky_;   // by the workers' facts, not every one of the pool will do
+  bool rooted_;  // and each must see its checkpoint root
   bool only_slots_;
   uint64_t facts_version_ = 0;
   bool fresh_ = false;
   IdSet eligible_;
+  bool all_eligible_ = false;
   std::map<int, uint64_t> when_idle_;  // by line
 };
 

@@ -4,27 +4,25 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/units.h"
+#include "controller/model/ledger_rules.h"
 #include "controller/policy/dependencies.h"
 #include "controller/policy/resume_rules.h"
 
 namespace muster::controller {
-namespace {
-
-absl::Duration Lasted(const Attempt& attempt, absl::Time now) {
-  return std::max(std::min(attempt.ended, now) - attempt.started, absl::ZeroDuration());
+absl::Duration PastRunTime(const Job& job) {
+  absl::Duration sum;
+  const auto add = [&](const Attempt& attempt) {
+    if (attempt.number <= job.requeued_after || attempt.live()) return;
+    sum += Lasted(attempt, absl::InfiniteFuture());
+  };
+  for (const auto& attempt : job.past) add(*attempt);
+  if (job.current != nullptr) add(*job.current);
+  return sum;
 }
 
-}  // namespace
-
 absl::Duration RunTime(const Job& job, absl::Time now) {
-  absl::Duration sum;
-  for (const auto& attempt : job.past) {
-    if (attempt->number > job.requeued_after) sum += Lasted(*attempt, now);
-  }
-  if (job.current != nullptr && job.current->number > job.requeued_after) {
-    sum += Lasted(*job.current, now);
-  }
-  return sum;
+  const bool runs = job.has_live_attempt() && job.current->number > job.requeued_after;
+  return PastRunTime(job) + (runs ? Lasted(*job.current, now) : absl::ZeroDuration());
 }
 
 absl::Status CanKeepTimes(const SchedulingSettings& scheduling, absl::Time now) {
@@ -40,7 +38,8 @@ absl::Status CanKeepTimes(const SchedulingSettings& scheduling, absl::Time now) 
   return absl::OkStatus();
 }
 
-std::optional<PassedLimit> JudgeLimits(const Snapshot& snapshot, const Job& job, absl::Time now) {
+std::optional<PassedLimit> JudgeLimits(const Snapshot& snapshot, const Job& job,
+                                       const Moment& moment) {
   const SchedulingSettings& limits = job.settings->scheduling;
   const bool waits = job.state == JobState::kPending || job.state == JobState::kSuspended;
   const bool runs = job.state == JobState::kStarting || job.state == JobState::kRunning;
@@ -57,7 +56,7 @@ std::optional<PassedLimit> JudgeLimits(const Snapshot& snapshot, const Job& job,
       return PassedLimit{.input = JobInput::kNotRetryable, .message = *std::move(why)};
     }
   }
-  if (limits.deadline <= now) {
+  if (limits.deadline <= moment.wall) {
     return PassedLimit{
         .input = waits ? JobInput::kDeadlinePassed : JobInput::kTimeLimit,
         .message = absl::StrCat("its deadline, ", Rfc3339Text(limits.deadline), ", has passed")};
@@ -65,7 +64,7 @@ std::optional<PassedLimit> JudgeLimits(const Snapshot& snapshot, const Job& job,
   if (job.state == JobState::kSuspended || limits.max_run_time == absl::InfiniteDuration()) {
     return std::nullopt;
   }
-  const absl::Duration ran = RunTime(job, now);
+  const absl::Duration ran = RunTime(job, snapshot.LedgerTime(moment.now));
   if (job.attempt == job.requeued_after || ran < limits.max_run_time) return std::nullopt;
   return PassedLimit{.input = JobInput::kTimeLimit,
                      .message = absl::StrCat("it ran ", HumanDuration(ran),
@@ -73,14 +72,16 @@ std::optional<PassedLimit> JudgeLimits(const Snapshot& snapshot, const Job& job,
                                              HumanDuration(limits.max_run_time), ")")};
 }
 
-std::vector<Event> FindPassedLimits(const Snapshot& snapshot, absl::Time now) {
-  std::vector<Event> events;
+std::vector<Finding> FindPassedLimits(const Snapshot& snapshot, const Moment& moment,
+                                      size_t most) {
+  std::vector<Finding> found;
   for (uint64_t id : *snapshot.active_jobs) {
-    if (JudgeLimits(snapshot, *snapshot.FindJob(id), now).has_value()) {
-      events.push_back(LimitPassed{.job_id = id});
+    if (found.size() >= most) break;
+    if (JudgeLimits(snapshot, *snapshot.FindJob(id), moment).has_value()) {
+      found.emplace_back(LimitPassed{.job_id = id});
     }
   }
-  return events;
+  return found;
 }
 
 }  // namespace muster::controller

@@ -56,6 +56,7 @@ void EndAttempt(Draft& draft, uint64_t job_id, JobState next, const ScheduleCont
   Charge(draft, job, context);
   Attempt& attempt = draft.EditAttempt(job_id);
   attempt.ended = context.wall;
+  attempt.held_until = draft.view().LedgerTime(context.now);
   for (Rank& rank : attempt.ranks) {
     if (!rank.holds_slots) continue;
     rank.holds_slots = false;
@@ -82,6 +83,7 @@ void StartGang(Draft& draft, const PlaceGang& gang, const ScheduleContext& conte
   }
   Note(draft, gang.job_id, JobState::kRunning, Reason::kPlaced, context);
   draft.AddAttempt(gang.job_id, std::move(attempt));
+  draft.EditAttempt(gang.job_id).held_from = draft.view().LedgerTime(context.now);
   draft.EditJob(gang.job_id).state = JobState::kRunning;
 }
 

@@ -89,6 +89,7 @@ void WorkerIndex::Put(const Worker& worker, absl::Time now, absl::Duration strik
   Node& node = nodes_[worker.id];
   const bool usable = IsUsable(worker);
   const bool same = node.worker != nullptr && node.usable == usable &&
+                    node.takes_work == TakesWork(worker) && node.worker->roots == worker.roots &&
                     (&node.worker->facts == &worker.facts || node.worker->facts == worker.facts);
   if (!same) ++facts_version_;
   if (node.worker != nullptr) Count(worker.id, -1);
@@ -110,6 +111,14 @@ void WorkerIndex::Put(const Worker& worker, absl::Time now, absl::Duration strik
     node.free_memory -= std::min(node.free_memory, holder.memory_bytes);
   }
   Count(worker.id, +1);
+}
+
+void WorkerIndex::Remove(uint64_t id) {
+  if (id >= nodes_.size() || nodes_[id].worker == nullptr) return;
+  Count(id, -1);
+  fading_.erase({nodes_[id].fades, id});
+  nodes_[id] = Node();
+  ++facts_version_;
 }
 
 void WorkerIndex::Take(const Grant& grant, SlotKind kind) {

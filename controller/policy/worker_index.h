@@ -62,9 +62,11 @@ class WorkerIndex {
     IdSet workers;                                      // all
   };
 
-  // The worker's row is new or another one. `now` is the wall clock; without it no failure counts.
+  // The worker's row is new or another one. `now` is ledger time; without it no failure counts.
   void Put(const Worker& worker, absl::Time now = absl::InfiniteFuture(),
            absl::Duration strike_window = kStrikeWindow);
+  // The worker is known no more.
+  void Remove(uint64_t id);
   // Strikes have grown old since.
   void Advance(absl::Time now, absl::Duration strike_window);
 
@@ -75,7 +77,8 @@ class WorkerIndex {
   const Node& node(uint64_t worker_id) const { return nodes_[worker_id]; }
   size_t nodes() const { return nodes_.size(); }
 
-  // Grows whenever what the workers are, or who of them is usable, has changed.
+  // Grows whenever what the workers are, who of them is usable or takes work, or which checkpoint
+  // roots they see has changed.
   uint64_t facts_version() const { return facts_version_; }
 
   // Requires that the slots are free.

@@ -80,6 +80,7 @@ absl::StatusOr<JobLedger> DecodeLedger(absl::string_view text) {
     ledger.unconfirmed = numbers.NextTime();
     ledger.unconfirmed_label = numbers.NextLabel(sound);
     for (absl::Duration& part : ledger.times.of) part = numbers.NextTime();
+    sound = sound && EncodeLedger(ledger) == text;  // no time beyond what a time can be
   }
   if (!sound) return absl::DataLossError(absl::StrCat("state.db holds a broken ledger: ", text));
   ledger.settled = ConfirmedTimes(ledger);

@@ -34,8 +34,10 @@ class MetricsStore {
   // Any other code: the store can't be used further; exit and recover from disk.
   absl::Status Append(const std::vector<const MetricsBatch*>& batches, IngestCounts& counts);
 
-  // One short page. A later attempt or generation supersedes the steps of earlier ones from the
-  // first step that any rank of it reported. INVALID_ARGUMENT: a page token that is not ours.
+  // One short page. A later attempt or generation supersedes the steps of earlier ones after
+  // the first step that any rank of it reported; of that step itself only what it reports, too, for
+  // it may have resumed there and added a test to what is known. INVALID_ARGUMENT: a page token
+  // that is not ours.
   absl::StatusOr<PointPage> ReadPoints(const PointQuery& query);
 
   // Chunks after `after`, by (attempt, id), up to `newest_id`; at most `max_bytes` of text, but at

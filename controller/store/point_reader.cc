@@ -25,7 +25,9 @@ struct NamedSeries {
 };
 
 // The steps [from, to) that one generation of one attempt shows: later ones took over what comes
-// after.
+// after. Its last step may be the first one of the next segment, too: whoever resumes at the end of
+// a step may report more about it, a validation that was owed or the test. What both report of it
+// is the later one's.
 struct Segment {
   uint32_t attempt = 0;
   uint32_t generation = 0;
@@ -84,7 +86,7 @@ absl::StatusOr<std::vector<Segment>> FindSegments(SqliteDatabase& db, const Poin
   }
   int64_t taken_over_from = kEnd;
   for (auto segment = segments.rbegin(); segment != segments.rend(); ++segment) {
-    segment->to = taken_over_from;
+    segment->to = taken_over_from == kEnd ? kEnd : taken_over_from + 1;
     taken_over_from = std::min(taken_over_from, segment->from);
   }
   // Narrowed to what was asked for; what is left is disjoint and ascending.
@@ -101,7 +103,7 @@ absl::StatusOr<std::vector<Segment>> FindSegments(SqliteDatabase& db, const Poin
 }
 
 // Reads one name of one segment from `from` on into `out`, at least `limit` steps if there are so
-// many.
+// many. Requires that `out` holds earlier segments.
 absl::Status ReadSegment(SqliteDatabase& db, const PointQuery& query, const Segment& segment,
                          const NamedSeries& series, size_t limit,
                          std::map<int64_t, PackedPoint>& out) {
@@ -131,7 +133,8 @@ absl::Status ReadSegment(SqliteDatabase& db, const PointQuery& query, const Segm
       }
     }
   }
-  out.merge(found);
+  found.merge(out);
+  out = std::move(found);
   return absl::OkStatus();
 }
 
@@ -145,9 +148,10 @@ absl::StatusOr<std::vector<PackedPoint>> ReadSeries(SqliteDatabase& db, const Po
   for (Segment segment : segments) {
     segment.from = std::max(segment.from, from);
     if (segment.from >= segment.to) continue;
-    MUSTER_RETURN_IF_ERROR(
-        ReadSegment(db, query, segment, series, limit + 1 - found.size(), found));
-    if (found.size() > limit) break;
+    if (found.size() > limit && found.rbegin()->first < segment.from) break;
+    // One more than is missing: the first may take the place of the last that was found.
+    const size_t missing = limit + 1 - std::min(found.size(), limit + 1);
+    MUSTER_RETURN_IF_ERROR(ReadSegment(db, query, segment, series, missing + 1, found));
   }
   next_step = kEnd;
   std::vector<PackedPoint> points;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -27,6 +28,24 @@ absl::StatusOr<Json> Parse(absl::string_view text, bool object) {
   Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded() || (object ? !json.is_object() : !json.is_array())) return Broken(text);
   return json;
+}
+
+// Whether the value is a whole number that T holds; it may be an enum's, up to its `last` one.
+template <typename T>
+bool Holds(const Json& value, uint64_t last = std::numeric_limits<T>::max()) {
+  return value.is_number_unsigned() && value.get<uint64_t>() <= last;
+}
+bool IsFailureClass(const Json& value) {
+  return Holds<uint8_t>(value, static_cast<uint64_t>(FailureClass::kTimeLimit));
+}
+bool IsSlotKind(const Json& value) {
+  return Holds<uint8_t>(value, static_cast<uint64_t>(SlotKind::kGpu)) && value != 0;
+}
+// A time in milliseconds, which may be before 1970.
+bool IsTime(const Json& value) {
+  return value.is_number_integer() &&
+         (!value.is_number_unsigned() ||
+          Holds<int64_t>(value, std::numeric_limits<int64_t>::max()));
 }
 
 }  // namespace
@@ -104,7 +123,7 @@ absl::StatusOr<std::vector<uint64_t>> DecodeIds(absl::string_view text) {
   MUSTER_ASSIGN_OR_RETURN(const Json json, Parse(text, /*object=*/false));
   std::vector<uint64_t> ids;
   for (const Json& id : json) {
-    if (!id.is_number_unsigned()) return Broken(text);
+    if (!Holds<uint64_t>(id)) return Broken(text);
     ids.push_back(id.get<uint64_t>());
   }
   return ids;
@@ -115,7 +134,9 @@ absl::StatusOr<std::vector<std::string>> DecodeHexList(absl::string_view text) {
   std::vector<std::string> blobs;
   for (const Json& blob : json) {
     if (!blob.is_string()) return Broken(text);
-    blobs.push_back(absl::HexStringToBytes(blob.get<std::string>()));
+    std::string bytes = absl::HexStringToBytes(blob.get_ref<const std::string&>());
+    if (absl::BytesToHexString(bytes) != blob.get_ref<const std::string&>()) return Broken(text);
+    blobs.push_back(std::move(bytes));
   }
   return blobs;
 }
@@ -124,9 +145,9 @@ absl::StatusOr<std::vector<Slot>> DecodeSlots(absl::string_view text) {
   MUSTER_ASSIGN_OR_RETURN(const Json json, Parse(text, /*object=*/false));
   std::vector<Slot> slots;
   for (const Json& slot : json) {
-    const bool whole = slot.is_array() && slot.size() == 5 && slot[0].is_number_unsigned() &&
-                       slot[1].is_number_integer() && slot[2].is_string() && slot[3].is_string() &&
-                       slot[4].is_number_unsigned();
+    const bool whole = slot.is_array() && slot.size() == 5 && Holds<uint32_t>(slot[0]) &&
+                       IsSlotKind(slot[1]) && slot[2].is_string() && slot[3].is_string() &&
+                       Holds<uint64_t>(slot[4]);
     if (!whole) return Broken(text);
     slots.push_back({.index = slot[0].get<uint32_t>(),
                      .kind = static_cast<SlotKind>(slot[1].get<int>()),
@@ -141,9 +162,9 @@ absl::StatusOr<std::vector<Strike>> DecodeStrikes(absl::string_view text) {
   MUSTER_ASSIGN_OR_RETURN(const Json json, Parse(text, /*object=*/false));
   std::vector<Strike> strikes;
   for (const Json& strike : json) {
-    const bool whole = strike.is_array() && strike.size() == 5 && strike[0].is_number_integer() &&
-                       strike[1].is_number_unsigned() && strike[2].is_number_unsigned() &&
-                       strike[3].is_number_integer() && strike[4].is_string();
+    const bool whole = strike.is_array() && strike.size() == 5 && IsTime(strike[0]) &&
+                       Holds<uint64_t>(strike[1]) && Holds<uint32_t>(strike[2]) &&
+                       IsFailureClass(strike[3]) && strike[4].is_string();
     if (!whole) return Broken(text);
     strikes.push_back({.time = absl::FromUnixMillis(strike[0].get<int64_t>()),
                        .job_id = strike[1].get<uint64_t>(),
@@ -158,10 +179,13 @@ absl::StatusOr<std::map<FailureClass, uint32_t>> DecodeCharged(absl::string_view
   MUSTER_ASSIGN_OR_RETURN(const Json json, Parse(text, /*object=*/false));
   std::map<FailureClass, uint32_t> charged;
   for (const Json& pair : json) {
-    const bool whole = pair.is_array() && pair.size() == 2 && pair[0].is_number_integer() &&
-                       pair[1].is_number_unsigned();
+    const bool whole = pair.is_array() && pair.size() == 2 && IsFailureClass(pair[0]) &&
+                       Holds<uint32_t>(pair[1]);
     if (!whole) return Broken(text);
-    charged[static_cast<FailureClass>(pair[0].get<int>())] = pair[1].get<uint32_t>();
+    const auto kind = static_cast<FailureClass>(pair[0].get<int>());
+    // In their order, each once.
+    if (!charged.empty() && charged.rbegin()->first >= kind) return Broken(text);
+    charged[kind] = pair[1].get<uint32_t>();
   }
   return charged;
 }

@@ -1,6 +1,7 @@
 #include "controller/store/settings_codec.h"
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -92,6 +93,7 @@ void Write(const JobNeeds& needs, std::string& out) {
   writer.BoolIf("wait_for_capacity", needs.wait_for_capacity);
   writer.BoolIf("commands", needs.commands);
   writer.NumberUnlessZero("image", static_cast<int>(needs.image));
+  writer.TextUnlessEmpty("root", needs.root);
 }
 
 void Write(const SchedulingSettings& scheduling, std::string& out) {
@@ -127,7 +129,9 @@ void Write(const RestartSettings& restart, std::string& out) {
   writer.Time("progress_timeout", restart.progress_timeout);
 }
 
-// Reads the keys of one object; the first fault is kept.
+constexpr uint64_t kLargest = std::numeric_limits<int64_t>::max();
+
+// Reads the keys of one object; a fault is noted.
 class Reader {
  public:
   Reader(const Json& object, bool& broken) : object_(object), broken_(broken) {
@@ -141,13 +145,12 @@ class Reader {
   }
   template <typename T>
   void Number(const char* key, T& out) {
-    const Json* value = Find(key);
-    if (value == nullptr) return;
-    if (value->is_number_integer()) {
-      out = static_cast<T>(value->get<int64_t>());
-    } else {
-      broken_ = true;
-    }
+    if (const Json* value = Find(key)) out = NumberOf<T>(*value);
+  }
+  // An enum's, from `first` to `last`.
+  template <typename Enum>
+  void Choice(const char* key, Enum& out, Enum first, Enum last) {
+    if (const Json* value = Find(key)) out = ChoiceOf(*value, first, last);
   }
   void Bool(const char* key, bool& out) {
     const Json* value = Find(key);
@@ -167,11 +170,17 @@ class Reader {
   void Time(const char* key, absl::Time& out) {
     const Json* value = Find(key);
     if (value == nullptr || value->is_null()) return;  // the default is the infinite one
-    if (value->is_number_integer()) {
-      out = absl::FromUnixMillis(value->get<int64_t>());
-    } else {
+    out = absl::FromUnixMillis(NumberOf<int64_t>(*value));
+  }
+  // Texts by names from outside.
+  void Labels(const char* key, std::map<std::string, std::string>& out) {
+    const Json* value = Find(key);
+    if (value == nullptr) return;
+    if (!value->is_object()) {
       broken_ = true;
+      return;
     }
+    for (const auto& [name, text] : value->items()) out[name] = TextOf(text);
   }
   // Calls visit(element) for each element of a list.
   template <typename F>
@@ -184,16 +193,34 @@ class Reader {
     }
     for (const Json& element : *value) visit(element);
   }
-  // A pair, as the lists hold them; null and broken when it is none.
+  void Break() { broken_ = true; }
+  // A pair, as the lists hold them; broken when it is none.
   bool IsPair(const Json& element) {
     const bool pair = element.is_array() && element.size() == 2;
     if (!pair) broken_ = true;
     return pair;
   }
-  int64_t IntOf(const Json& value) {
-    if (value.is_number_integer()) return value.get<int64_t>();
-    broken_ = true;
-    return 0;
+  // As the writer has it: what is unsigned may stand there as the same bits with a sign.
+  template <typename T>
+  T NumberOf(const Json& value) {
+    if (!value.is_number_integer() || (value.is_number_unsigned() &&
+                                       value.get<uint64_t>() > kLargest)) {
+      broken_ = true;
+      return T();
+    }
+    const int64_t number = value.get<int64_t>();
+    const T out = static_cast<T>(number);
+    if (static_cast<int64_t>(out) != number) broken_ = true;
+    return out;
+  }
+  template <typename Enum>
+  Enum ChoiceOf(const Json& value, Enum first, Enum last) {
+    const int64_t number = NumberOf<int64_t>(value);
+    if (number < static_cast<int64_t>(first) || number > static_cast<int64_t>(last)) {
+      broken_ = true;
+      return first;
+    }
+    return static_cast<Enum>(number);
   }
   std::string TextOf(const Json& value) {
     if (value.is_string()) return value.get<std::string>();
@@ -201,7 +228,8 @@ class Reader {
     return "";
   }
   absl::Duration DurationOf(const Json& value) {
-    return value.is_null() ? absl::InfiniteDuration() : absl::Milliseconds(IntOf(value));
+    return value.is_null() ? absl::InfiniteDuration()
+                           : absl::Milliseconds(NumberOf<int64_t>(value));
   }
 
  private:
@@ -210,11 +238,9 @@ class Reader {
 };
 
 void DecodeNeeds(Reader reader, JobNeeds& out) {
-  int kind = static_cast<int>(out.slot_kind);
   reader.Number("min_ranks", out.min_ranks);
   reader.Number("max_ranks", out.max_ranks);
-  reader.Number("slot_kind", kind);
-  out.slot_kind = static_cast<SlotKind>(kind);
+  reader.Choice("slot_kind", out.slot_kind, SlotKind::kCpu, SlotKind::kGpu);
   reader.Number("slots_per_rank", out.slots_per_rank);
   reader.Text("gpu_type", out.gpu_type);
   reader.Number("cpus_per_rank", out.cpus_per_rank);
@@ -223,16 +249,12 @@ void DecodeNeeds(Reader reader, JobNeeds& out) {
     if (!reader.IsPair(pool)) return;
     out.pools.push_back({.name = reader.TextOf(pool[0]), .after = reader.DurationOf(pool[1])});
   });
-  if (const Json* selector = reader.Find("selector");
-      selector != nullptr && selector->is_object()) {
-    for (const auto& [key, value] : selector->items()) out.selector[key] = reader.TextOf(value);
-  }
+  reader.Labels("selector", out.selector);
   reader.List("exclude", [&](const Json& name) { out.exclude.push_back(reader.TextOf(name)); });
   reader.Bool("wait_for_capacity", out.wait_for_capacity);
   reader.Bool("commands", out.commands);
-  int image = static_cast<int>(out.image);
-  reader.Number("image", image);
-  out.image = static_cast<JobNeeds::Image>(image);
+  reader.Choice("image", out.image, JobNeeds::Image::kNone, JobNeeds::Image::kFile);
+  reader.Text("root", out.root);
 }
 
 void DecodeScheduling(Reader reader, SchedulingSettings& out) {
@@ -243,13 +265,19 @@ void DecodeScheduling(Reader reader, SchedulingSettings& out) {
   reader.Time("begin", out.begin);
   reader.List("after", [&](const Json& other) {
     if (!reader.IsPair(other)) return;
-    out.after.push_back({.job_id = static_cast<uint64_t>(reader.IntOf(other[0])),
-                         .on = static_cast<SchedulingSettings::On>(reader.IntOf(other[1]))});
+    using On = SchedulingSettings::On;
+    out.after.push_back({.job_id = reader.NumberOf<uint64_t>(other[0]),
+                         .on = reader.ChoiceOf(other[1], On::kSuccess, On::kEnd)});
   });
   reader.List("after_tasks", [&](const Json& task) {
     if (!reader.IsPair(task)) return;
-    const auto at = static_cast<size_t>(reader.IntOf(task[0]));
-    if (at < out.after.size()) out.after[at].task = static_cast<uint32_t>(reader.IntOf(task[1]));
+    const auto at = reader.NumberOf<size_t>(task[0]);
+    const auto number = reader.NumberOf<uint32_t>(task[1]);
+    if (at < out.after.size() && !out.after[at].task.has_value()) {
+      out.after[at].task = number;
+    } else {
+      reader.Break();
+    }
   });
   reader.Bool("hold", out.hold);
 }
@@ -258,8 +286,11 @@ void DecodeRestart(Reader reader, RestartSettings& out) {
   reader.Number("max_restarts", out.max_restarts);
   reader.List("budgets", [&](const Json& budget) {
     if (!reader.IsPair(budget)) return;
-    out.budgets[static_cast<FailureClass>(reader.IntOf(budget[0]))] =
-        static_cast<uint32_t>(reader.IntOf(budget[1]));
+    const auto kind =
+        reader.ChoiceOf(budget[0], FailureClass::kNone, FailureClass::kTimeLimit);
+    // In their order, each once.
+    if (!out.budgets.empty() && out.budgets.rbegin()->first >= kind) reader.Break();
+    out.budgets[kind] = reader.NumberOf<uint32_t>(budget[1]);
   });
   reader.Time("backoff", out.backoff);
   reader.Time("max_backoff", out.max_backoff);
@@ -282,8 +313,10 @@ std::string EncodeSettings(const JobSettings& settings) {
       for (const auto& [name, value] : settings.tags) tags.Label(name, value);
     }
     writer.TextUnlessEmpty("upload", settings.upload);
-    writer.ListUnlessEmpty("resume_from", settings.resume_from,
-                           [](uint64_t id) { return absl::StrCat(id); });
+    // With a sign, as all numbers here: that is how they are read.
+    writer.ListUnlessEmpty("resume_from", settings.resume_from, [](uint64_t id) {
+      return absl::StrCat(static_cast<int64_t>(id));
+    });
     Write(settings.needs, writer.Object("needs"));
     Write(settings.scheduling, writer.Object("scheduling"));
     Write(settings.restart, writer.Object("restart"));
@@ -301,12 +334,10 @@ absl::StatusOr<JobSettings> DecodeSettings(absl::string_view text) {
     reader.Text("project", out.project);
     reader.Number("priority", out.priority);
     reader.Number("keep_last", out.keep_last);
-    if (const Json* tags = reader.Find("tags"); tags != nullptr && tags->is_object()) {
-      for (const auto& [name, value] : tags->items()) out.tags[name] = reader.TextOf(value);
-    }
+    reader.Labels("tags", out.tags);
     reader.Text("upload", out.upload);
     reader.List("resume_from", [&](const Json& id) {
-      out.resume_from.push_back(static_cast<uint64_t>(reader.IntOf(id)));
+      out.resume_from.push_back(reader.NumberOf<uint64_t>(id));
     });
     if (const Json* needs = reader.Find("needs")) DecodeNeeds(Reader(*needs, broken), out.needs);
     if (const Json* scheduling = reader.Find("scheduling")) {

@@ -10,6 +10,7 @@
 #include "common/base/utf8.h"
 #include "controller/store/ledger_codec.h"
 #include "controller/store/project_rows.h"
+#include "controller/store/root_rows.h"
 #include "controller/store/row_codec.h"
 #include "controller/store/settings_codec.h"
 #include "controller/store/state_store.h"
@@ -42,7 +43,8 @@ absl::Status LoadJobs(SqliteDatabase& db, Loading& loading) {
       " array_at_a_time, settings, held, suspending, state, reason, message, submitted_ms,"
       " started_ms, finished_ms, attempt, restarts, restarts_in_row, failure_class, phase, step,"
       " total_steps, epoch, memory_bytes, memory_peak_bytes, best_validation_accuracy, latest,"
-      " results, charged, requeue_id, requeued_after, ledger, spec FROM jobs ORDER BY id");
+      " results, charged, requeue_id, requeued_after, ledger, spec, written_spec FROM jobs"
+      " ORDER BY id");
   for (;;) {
     MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
     if (!more) return absl::OkStatus();
@@ -56,6 +58,7 @@ absl::Status LoadJobs(SqliteDatabase& db, Loading& loading) {
     MUSTER_ASSIGN_OR_RETURN(JobSettings settings, DecodeSettings(row.Text(8)));
     settings.checkpoint_root = row.Text(3);
     settings.spec = row.Text(34);
+    settings.written_spec = row.Text(35);
     if (settings.spec.empty()) settings.spec = row.Text(4);
     job.settings = std::make_shared<const JobSettings>(std::move(settings));
     job.held = row.Int(9) != 0;
@@ -92,7 +95,8 @@ absl::Status LoadAttempts(SqliteDatabase& db, absl::Duration now, Loading& loadi
   SqliteStatement row = db.Prepare(
       "SELECT job_id, number, generation, term, started_ms, ended_ms, failure_class, cause, reason,"
       " reached_running, save_requested, first_step, last_step, resume, yielded_to, failed_rank,"
-      " stake_slot_seconds, lost_slot_seconds, missing FROM attempts ORDER BY job_id, number");
+      " stake_slot_seconds, lost_slot_seconds, missing, held_from_ns, held_until_ns FROM attempts"
+      " ORDER BY job_id, number");
   for (;;) {
     MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
     if (!more) return absl::OkStatus();
@@ -117,6 +121,8 @@ absl::Status LoadAttempts(SqliteDatabase& db, absl::Duration now, Loading& loadi
     attempt.stake_slot_seconds = row.Int(16);
     attempt.lost_slot_seconds = row.Int(17);
     attempt.missing = static_cast<Missing>(row.Int(18));
+    attempt.held_from = ReadNanos(row, 19, absl::InfinitePast());
+    attempt.held_until = ReadNanos(row, 20, absl::InfiniteFuture());
     std::vector<Attempt>& attempts = loading.attempts[attempt.job_id];
     attempts.push_back(std::move(attempt));
     if (attempts.back().number != attempts.size()) {
@@ -168,12 +174,13 @@ absl::Status LoadRanks(SqliteDatabase& db, Loading& loading) {
   }
 }
 
-absl::Status LoadWorkers(SqliteDatabase& db, absl::Duration now, Loading& loading) {
+absl::Status LoadWorkers(SqliteDatabase& db, absl::Duration now, absl::Time wall,
+                         Loading& loading) {
   SqliteStatement row = db.Prepare(
       "SELECT id, name, incarnation, past_incarnations, version, pool, labels, slots, cpus,"
       " memory_bytes, advertise_address, metrics_address, lost, draining, last_heartbeat_ms,"
       " event_seq, event_seq_known, cordoned, cordon_reason, strikes, quarantined_until_ms,"
-      " quarantine_reason, quarantines, paroled_ms, allows_commands, container_runtimes"
+      " quarantine_reason, quarantines, paroled_ms, allows_commands, container_runtimes, identity"
       " FROM workers ORDER BY id");
   for (;;) {
     MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
@@ -194,7 +201,11 @@ absl::Status LoadWorkers(SqliteDatabase& db, absl::Duration now, Loading& loadin
     worker.presence = row.Int(12) != 0 ? Presence::kLost : Presence::kSuspect;
     worker.draining = row.Int(13) != 0;
     worker.last_heartbeat = ReadTime(row, 14, absl::InfinitePast());
-    worker.last_seen_at = now;
+    // A lost one has been silent for longer than this controller has run.
+    const bool known_lost =
+        worker.presence == Presence::kLost && worker.last_heartbeat != absl::InfinitePast();
+    const absl::Duration silent = std::max(wall - worker.last_heartbeat, absl::ZeroDuration());
+    worker.last_seen_at = known_lost ? now - silent : now;
     worker.event_seq = row.Int(15);
     worker.event_seq_known = row.Int(16) != 0;
     if (Planted(PlantedBug::kStaleIncarnation) && worker.past_incarnations.size() > 1) {
@@ -212,6 +223,7 @@ absl::Status LoadWorkers(SqliteDatabase& db, absl::Duration now, Loading& loadin
     worker.paroled = ReadTime(row, 23, absl::InfinitePast());
     worker.facts.allows_commands = row.Int(24) != 0;
     worker.facts.container_runtimes = absl::StrSplit(row.Text(25), ',', absl::SkipEmpty());
+    worker.identity = row.Text(26);
     loading.workers.emplace(worker.name, std::move(worker));
   }
 }
@@ -370,11 +382,46 @@ void Install(Loading loading, Snapshot& snapshot) {
 
 }  // namespace
 
-absl::StatusOr<Snapshot> StateStore::Load(uint64_t term, absl::Duration now, absl::Time wall) {
+absl::StatusOr<uint64_t> StateStore::GetMeta(const char* key) {
+  SqliteStatement row = database_->Prepare("SELECT value FROM meta WHERE key = ?");
+  row.Bind(key);
+  MUSTER_ASSIGN_OR_RETURN(const bool found, row.Step());
+  return found ? static_cast<uint64_t>(row.Int(0)) : 0;
+}
+
+absl::StatusOr<absl::Time> StateStore::KeepOrigin(uint64_t boot, absl::Time origin) {
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t known, GetMeta("ledger_boot"));
+  if (known == boot) {
+    MUSTER_ASSIGN_OR_RETURN(const uint64_t nanos, GetMeta("ledger_origin_ns"));
+    return absl::FromUnixNanos(static_cast<int64_t>(nanos));
+  }
+  MUSTER_RETURN_IF_ERROR(database_->Begin());
+  absl::Status stored = PutMeta("ledger_boot", boot);
+  if (stored.ok()) {
+    stored = PutMeta("ledger_origin_ns", static_cast<uint64_t>(absl::ToUnixNanos(origin)));
+  }
+  if (!stored.ok()) {
+    database_->Rollback();
+    return stored;
+  }
+  MUSTER_RETURN_IF_ERROR(database_->Commit());
+  return origin;
+}
+
+absl::StatusOr<std::string> StateStore::ControllerId() {
+  SqliteStatement row = database_->Prepare("SELECT id FROM controller");
+  MUSTER_ASSIGN_OR_RETURN(const bool found, row.Step());
+  if (!found) return Contradiction("the controller has no id");
+  return row.Text(0);
+}
+
+absl::StatusOr<Snapshot> StateStore::Load(uint64_t term, absl::Duration now, absl::Time wall,
+                                          uint64_t boot) {
   Snapshot snapshot;
   snapshot.term = term;
+  MUSTER_ASSIGN_OR_RETURN(snapshot.controller_id, ControllerId());
   Loading loading;
-  MUSTER_RETURN_IF_ERROR(LoadWorkers(*database_, now, loading));
+  MUSTER_RETURN_IF_ERROR(LoadWorkers(*database_, now, wall, loading));
   MUSTER_RETURN_IF_ERROR(LoadJobs(*database_, loading));
   MUSTER_RETURN_IF_ERROR(LoadAttempts(*database_, now, loading));
   MUSTER_RETURN_IF_ERROR(LoadRanks(*database_, loading));
@@ -382,9 +429,15 @@ absl::StatusOr<Snapshot> StateStore::Load(uint64_t term, absl::Duration now, abs
   MUSTER_RETURN_IF_ERROR(CheckSources(loading, snapshot));
   MUSTER_RETURN_IF_ERROR(LoadEvents(*database_, loading));
   MUSTER_RETURN_IF_ERROR(LoadOutbox(*database_, snapshot));
+  MUSTER_RETURN_IF_ERROR(LoadRoots(*database_, snapshot));
   MUSTER_ASSIGN_OR_RETURN(auto projects, LoadProjects(*database_));
   snapshot.projects = std::make_shared<const decltype(projects)>(std::move(projects));
   snapshot.ledger_origin = std::max(wall, loading.newest) - now;
+  if (boot != 0) {
+    MUSTER_ASSIGN_OR_RETURN(snapshot.ledger_origin, KeepOrigin(boot, snapshot.ledger_origin));
+    // It never goes back, whatever the row says.
+    snapshot.ledger_origin = std::max(snapshot.ledger_origin, loading.newest - now);
+  }
   Install(std::move(loading), snapshot);
   Draft lists(snapshot);
   MUSTER_RETURN_IF_ERROR(CheckOutbox(snapshot));

@@ -256,6 +256,35 @@ UPDATE jobs SET settings = json_set(settings, '$.tags', json_extract(spec_json, 
           // The resolved spec, packed; spec_json has it only of jobs of older versions.
           R"sql(
 ALTER TABLE jobs ADD COLUMN spec BLOB NOT NULL DEFAULT x'';
+)sql",
+          // The spec as the client sent it, without the defaults.
+          R"sql(
+ALTER TABLE jobs ADD COLUMN written_spec BLOB NOT NULL DEFAULT x'';
+)sql",
+          // When an attempt began and ended in ledger time. Older rows have the wall clock's alone.
+          R"sql(
+ALTER TABLE attempts ADD COLUMN held_from_ns INTEGER;
+ALTER TABLE attempts ADD COLUMN held_until_ns INTEGER;
+)sql",
+          // The data folder of the agent that holds a worker's name.
+          R"sql(
+ALTER TABLE workers ADD COLUMN identity BLOB NOT NULL DEFAULT x'';
+)sql",
+          // Checkpoint roots are known by the identity in their markers. What older jobs saved in
+          // has none yet: a worker finds out.
+          R"sql(
+CREATE TABLE checkpoint_roots (
+  path TEXT PRIMARY KEY,
+  identity TEXT NOT NULL,
+  found_by TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+UPDATE jobs SET settings = json_set(settings, '$.needs.root', checkpoint_root)
+  WHERE EXISTS (SELECT 1 FROM checkpoints WHERE checkpoints.job_id = jobs.id);
+)sql",
+          // Whose terms these are.
+          R"sql(
+CREATE TABLE controller (id BLOB NOT NULL) STRICT;
+INSERT INTO controller (id) VALUES (randomblob(16));
 )sql"};
 }
 

@@ -8,6 +8,7 @@
 #include "common/base/status_macros.h"
 #include "controller/store/ledger_codec.h"
 #include "controller/store/project_rows.h"
+#include "controller/store/root_rows.h"
 #include "controller/store/row_codec.h"
 #include "controller/store/settings_codec.h"
 #include "controller/store/state_schema.h"
@@ -96,9 +97,13 @@ absl::Status StateStore::AppendRows(const ChangeSet& changes) {
   for (const auto& job : changes.new_jobs) MUSTER_RETURN_IF_ERROR(InsertJob(*job));
   for (const auto& job : changes.jobs) MUSTER_RETURN_IF_ERROR(UpdateJob(*job));
   for (const auto& change : changes.attempts) MUSTER_RETURN_IF_ERROR(PutAttempt(change));
+  for (uint64_t id : changes.workers_forgotten) {
+    MUSTER_RETURN_IF_ERROR(database_->Prepare("DELETE FROM workers WHERE id = ?").Bind(id).Run());
+  }
   for (const auto& worker : changes.workers) MUSTER_RETURN_IF_ERROR(PutWorker(*worker));
   for (const auto& row : changes.checkpoints) MUSTER_RETURN_IF_ERROR(PutCheckpoint(*row));
   for (const auto& row : changes.projects) MUSTER_RETURN_IF_ERROR(PutProject(*database_, *row));
+  for (const RootIdentity& root : changes.roots) MUSTER_RETURN_IF_ERROR(PutRoot(*database_, root));
   for (const auto& event : changes.events) MUSTER_RETURN_IF_ERROR(InsertEvent(*event));
   for (const OutboxRow& row : changes.outbox_added) MUSTER_RETURN_IF_ERROR(InsertOutbox(row));
   for (uint64_t seq : changes.outbox_removed) {
@@ -112,19 +117,20 @@ absl::Status StateStore::AppendRows(const ChangeSet& changes) {
 absl::Status StateStore::InsertJob(const Job& job) {
   SqliteStatement row = database_->Prepare(
       "INSERT INTO jobs (id, owner, idempotency_key, name, project, checkpoint_root, spec, "
-      "spec_json,"
+      "written_spec, spec_json,"
       " array_id, array_index, array_at_a_time, settings, held, suspending, requeue_id,"
       " requeued_after, state, reason, message,"
       " submitted_ms, started_ms, finished_ms, attempt, restarts, restarts_in_row, failure_class,"
       " phase, step, total_steps, epoch, memory_bytes, memory_peak_bytes, best_validation_accuracy,"
       " latest, results, charged, ledger) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-      "?,"
+      "?, ?,"
       " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   row.Bind(job.id).Bind(job.owner).Bind(job.idempotency_key);
   row.Bind(job.settings->name)
       .Bind(job.settings->project)
       .Bind(job.settings->checkpoint_root)
       .BindBlob(job.settings->spec)
+      .BindBlob(job.settings->written_spec)
       .Bind("");
   row.Bind(job.array.array_id).Bind(job.array.index).Bind(job.array.at_a_time);
   BindCourse(row, job);
@@ -151,15 +157,16 @@ absl::Status StateStore::PutAttempt(const ChangeSet::AttemptChange& change) {
         "INSERT INTO attempts (job_id, number, generation, term, started_ms, ended_ms,"
         " failure_class, cause, reason, reached_running, save_requested, first_step, last_step,"
         " resume, yielded_to, failed_rank, stake_slot_seconds, lost_slot_seconds,"
-        " missing)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        " missing, held_from_ns, held_until_ns)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (job_id, number) DO UPDATE SET ended_ms = excluded.ended_ms,"
         " failure_class = excluded.failure_class, cause = excluded.cause, reason = excluded.reason,"
         " reached_running = excluded.reached_running, save_requested = excluded.save_requested,"
         " first_step = excluded.first_step, last_step = excluded.last_step,"
         " yielded_to = excluded.yielded_to, failed_rank = excluded.failed_rank,"
         " stake_slot_seconds = excluded.stake_slot_seconds,"
-        " lost_slot_seconds = excluded.lost_slot_seconds, missing = excluded.missing");
+        " lost_slot_seconds = excluded.lost_slot_seconds, missing = excluded.missing,"
+        " held_until_ns = excluded.held_until_ns");
     row.Bind(attempt.job_id).Bind(attempt.number).Bind(attempt.generation).Bind(attempt.term);
     BindTime(row, attempt.started);
     BindTime(row, attempt.ended);
@@ -176,6 +183,8 @@ absl::Status StateStore::PutAttempt(const ChangeSet::AttemptChange& change) {
         .Bind(attempt.stake_slot_seconds)
         .Bind(attempt.lost_slot_seconds)
         .Bind(static_cast<int>(attempt.missing));
+    BindNanos(row, attempt.held_from);
+    BindNanos(row, attempt.held_until);
     MUSTER_RETURN_IF_ERROR(row.Run());
   }
   for (uint32_t index : change.ranks) {
@@ -209,8 +218,8 @@ absl::Status StateStore::PutWorker(const Worker& worker) {
       " labels, slots, cpus, memory_bytes, advertise_address, metrics_address, lost, draining,"
       " last_heartbeat_ms, event_seq, event_seq_known, cordoned, cordon_reason, strikes,"
       " quarantined_until_ms, quarantine_reason, quarantines, paroled_ms, allows_commands,"
-      " container_runtimes)"
-      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+      " container_runtimes, identity)"
+      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   row.Bind(worker.id)
       .Bind(worker.name)
       .BindBlob(worker.incarnation)
@@ -234,7 +243,9 @@ absl::Status StateStore::PutWorker(const Worker& worker) {
   BindTime(row, worker.quarantined_until);
   row.Bind(worker.quarantine_reason).Bind(worker.quarantines);
   BindTime(row, worker.paroled);
-  row.Bind(worker.facts.allows_commands).Bind(absl::StrJoin(worker.facts.container_runtimes, ","));
+  row.Bind(worker.facts.allows_commands)
+      .Bind(absl::StrJoin(worker.facts.container_runtimes, ","))
+      .BindBlob(worker.identity);
   return row.Run();
 }
 

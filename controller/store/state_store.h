@@ -33,7 +33,13 @@ class StateStore {
   // The whole model. Workers come as suspect and not connected, until they say Hello; `now` (since
   // boot) stands for every time since boot, which does not outlive a machine. `wall` is the same
   // moment by the wall clock: ledger time goes on from it, or from what is stored if that is later.
-  absl::StatusOr<Snapshot> Load(uint64_t term, absl::Duration now, absl::Time wall);
+  // `boot` names the boot that `now` counts from: in one and the same, ledger time goes on by it,
+  // and the wall clock is not asked. 0: not known.
+  absl::StatusOr<Snapshot> Load(uint64_t term, absl::Duration now, absl::Time wall,
+                                uint64_t boot = 0);
+
+  // 16 random bytes, made with the database: nobody else's terms are to be compared with these.
+  absl::StatusOr<std::string> ControllerId();
 
   // Stores the changes in one transaction; all of it or nothing.
   absl::Status Append(const ChangeSet& changes);
@@ -56,6 +62,9 @@ class StateStore {
   absl::Status InsertEvent(const JobEvent& event);
   absl::Status InsertOutbox(const OutboxRow& row);
   absl::Status PutMeta(const char* key, uint64_t value);
+  absl::StatusOr<uint64_t> GetMeta(const char* key);  // 0: not there
+  // Ledger time at the boot, which stays the same in one boot; `origin` in a new one.
+  absl::StatusOr<absl::Time> KeepOrigin(uint64_t boot, absl::Time origin);
 
   absl::Status CommitLate();
 

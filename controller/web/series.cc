@@ -25,6 +25,33 @@ void SetValue(const Job& job, absl::string_view name, double value, Registry& re
   registry.Set(*reported->of_job, labels, value);
 }
 
+// What jobs report under names of their own, within the bounds of all of them together.
+class OwnMetrics {
+ public:
+  explicit OwnMetrics(Registry& registry) : registry_(registry) {}
+  ~OwnMetrics() { registry_.Set(metric::kOwnMetricsLeftOut, static_cast<double>(left_out_)); }
+
+  void Fill(const Job& job) {
+    size_t shown = 0;
+    for (const auto& [name, value] : job.progress.latest) {
+      if (FindReportedValue(name) != nullptr) continue;
+      if (shown == kMaxOwnMetrics || all_ == kMaxOwnMetricsOfAll ||
+          name.size() > kMaxOwnMetricBytes) {
+        ++left_out_;
+        continue;
+      }
+      ++shown;
+      ++all_;
+      registry_.Set(metric::kJobOwnMetric, {absl::StrCat(job.id), job.settings->name, name}, value);
+    }
+  }
+
+ private:
+  Registry& registry_;
+  size_t all_ = 0;
+  uint64_t left_out_ = 0;
+};
+
 void FillJob(const Snapshot& snapshot, const Job& job, Registry& registry) {
   const std::vector<std::string> labels{absl::StrCat(job.id), job.settings->name};
   registry.Set(metric::kJobState, {labels[0], labels[1], StateLabel(job.state)}, 1);
@@ -32,7 +59,8 @@ void FillJob(const Snapshot& snapshot, const Job& job, Registry& registry) {
   double committed = 0;
   for (const uint64_t id : job.checkpoints) {
     const Checkpoint* checkpoint = snapshot.FindCheckpoint(id);
-    if (checkpoint != nullptr && checkpoint->state != CheckpointState::kWriting) ++committed;
+    // A save that failed, or that never ended, has no place.
+    if (checkpoint != nullptr && !checkpoint->path.empty()) ++committed;
   }
   registry.Set(metric::kJobCheckpointsTotal, labels, committed);
   if (job.attempt == 0) return;  // it never ran: there is nothing to say of its training
@@ -90,6 +118,33 @@ void FillProjects(const Snapshot& snapshot, Registry& registry) {
   }
 }
 
+// The jobs that have series of their own; those of a kind, newest last.
+struct ShownJobs {
+  std::vector<const Job*> running, waiting, ended;
+
+  void Add(const Job& job) {
+    const bool waits = job.state == JobState::kPending || job.state == JobState::kSuspended;
+    (IsTerminal(job.state) ? ended : waits ? waiting : running).push_back(&job);
+  }
+};
+
+void FillOwnSeries(const Snapshot& snapshot, const ShownJobs& jobs, Registry& registry) {
+  OwnMetrics own(registry);
+  const auto fill = [&](const std::vector<const Job*>& of_kind, const char* kind, size_t most) {
+    const size_t shown = std::min(of_kind.size(), most);
+    for (auto job = of_kind.rbegin(); job != of_kind.rbegin() + static_cast<ptrdiff_t>(shown);
+         ++job) {
+      FillJob(snapshot, **job, registry);
+      FillLedger(**job, registry);
+      own.Fill(**job);
+    }
+    registry.Set(metric::kJobsWithoutSeries, {kind}, static_cast<double>(of_kind.size() - shown));
+  };
+  fill(jobs.running, "running", kMaxRunningJobsShown);
+  fill(jobs.ended, "ended", kMaxEndedJobsShown);
+  fill(jobs.waiting, "waiting", kMaxWaitingJobsShown);
+}
+
 void FillJobs(const Snapshot& snapshot, const SeriesInputs& inputs,
               const FinishedCounts& finished_before, Registry& registry) {
   std::map<std::string, double> by_state;
@@ -99,6 +154,7 @@ void FillJobs(const Snapshot& snapshot, const SeriesInputs& inputs,
   double queued = 0;
   double queued_ranks = 0;
   absl::Duration oldest_wait;
+  ShownJobs shown;
   snapshot.jobs.ForEach([&](const Job& job) {
     ++by_state[StateLabel(job.state)];
     if (job.state == JobState::kPending) {
@@ -108,10 +164,10 @@ void FillJobs(const Snapshot& snapshot, const SeriesInputs& inputs,
       oldest_wait = std::max(oldest_wait, inputs.now - since);
     }
     if (!IsTerminal(job.state) || inputs.now - job.finished < inputs.series_grace) {
-      FillJob(snapshot, job, registry);
-      FillLedger(job, registry);
+      shown.Add(job);
     }
   });
+  FillOwnSeries(snapshot, shown, registry);
   for (const auto& [state, count] : by_state) registry.Set(metric::kJobs, {state}, count);
   registry.Set(metric::kQueueJobs, queued);
   registry.Set(metric::kQueueRanks, queued_ranks);

@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "common/metrics/registry.h"
 #include "controller/engine/engine.h"
+#include "controller/model/ledger_types.h"
 #include "controller/model/metrics_types.h"
 #include "controller/model/snapshot.h"
 
@@ -24,6 +25,21 @@ struct SeriesInputs {
   std::map<std::string, uint64_t> database_bytes;  // by name: state, metrics
   uint64_t resident_bytes = 0;
 };
+
+// Jobs with series of their own, by what they do: so that those that run never lose theirs to those
+// that wait. Of the others the newest have some.
+inline constexpr size_t kMaxRunningJobsShown = 16'384;
+inline constexpr size_t kMaxWaitingJobsShown = 1024;
+inline constexpr size_t kMaxEndedJobsShown = 2048;  // within their grace
+// What a job reports under names of its own: so many of them, by name, of such a length; and of all
+// jobs together.
+inline constexpr size_t kMaxOwnMetrics = 32;
+inline constexpr size_t kMaxOwnMetricBytes = 64;
+inline constexpr size_t kMaxOwnMetricsOfAll = 32'768;
+
+// What the registry must hold of one metric: a job's slot-time by its label has the most series.
+inline constexpr size_t kMaxControllerSeries =
+    kTimeLabelCount * (kMaxRunningJobsShown + kMaxWaitingJobsShown + kMaxEndedJobsShown);
 
 // Final states of jobs and how many there were of each.
 using FinishedCounts = std::map<std::string, uint64_t>;

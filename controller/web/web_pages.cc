@@ -51,6 +51,12 @@ std::map<std::string, HttpHandler> WebPages::Handlers(std::function<absl::Status
                        const absl::Status status = ready();
                        return status.ok() ? ingest_.ready() : status;
                      });
+  // Ready, but somebody should look.
+  handlers["/readyz"] = [this, probe = handlers["/readyz"]](const HttpRequest& request) {
+    HttpResponse response = probe(request);
+    response.body += ingest_.set_aside();
+    return response;
+  };
   handlers["/sd"] = [this](const HttpRequest&) {
     return HttpResponse{.content_type = "application/json",
                         .body = DiscoveryJson(*engine_.snapshot())};

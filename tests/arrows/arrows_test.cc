@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -72,6 +73,34 @@ TEST(Arrows, EverySourceFileKeepsThem) {
   }
   EXPECT_GT(files, 0);
   EXPECT_THAT(complaints, IsEmpty()) << absl::StrJoin(complaints, "\n");
+}
+
+// Somebody may set the wall clock: what waits, bounds or measures by it waits for years, or not at
+// all. Who may ask for it is here, and why.
+TEST(Arrows, NothingWaitsByTheWallClock) {
+  const std::map<std::string, std::string> allowed = {
+      {"common/base/clock.cc", "is the clock"},
+      {"common/base/log.cc", "says when a line was written"},
+      {"controller/rpc_server.cc", "gRPC's own deadline of a shutdown"},
+      {"worker/agent/upload_fetcher.cc", "gRPC's own deadline of a call"},
+      {"worker/train/event_supervisor.cc", "says when a number was reported"},
+      {"worker/trainer/link_adapters.cc", "says when a number was reported"},
+  };
+  const std::filesystem::path root = Variable("MUSTER_SOURCE_DIR");
+  std::vector<std::string> complaints;
+  for (const char* folder : {"common", "controller", "worker", "cli"}) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
+      const std::string extension = entry.path().extension();
+      if (extension != ".h" && extension != ".cc") continue;
+      const std::string path = std::filesystem::relative(entry.path(), root);
+      const std::string text = ReadAll(entry.path());
+      const bool asks = text.find("absl::Now()") != std::string::npos ||
+                        text.find("system_clock::now()") != std::string::npos ||
+                        text.find("(CLOCK_REALTIME") != std::string::npos;
+      if (asks && !allowed.contains(path)) complaints.push_back(path);
+    }
+  }
+  EXPECT_THAT(complaints, IsEmpty()) << "use common/base/deadline.h, or Clock::SinceBoot";
 }
 
 TEST(Arrows, NoExecutableLoadsTorchAndGrpc) {

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -53,8 +54,8 @@ std::string Seconds(absl::Duration duration) {
 
 }  // namespace
 
-CrashCluster::CrashCluster(const CrashTiming& timing)
-    : timing_(timing), page_(MakePage(dir_ / "page")) {
+CrashCluster::CrashCluster(const CrashTiming& timing, Victim victim)
+    : timing_(timing), victim_(victim), page_(MakePage(dir_ / "page")) {
   EXPECT_NE(page_, nullptr);
   for (const char* key : {"grpc_address", "worker_address", "http_address"})
     addresses_[key] = LastingAddress();
@@ -70,9 +71,17 @@ CrashCluster::~CrashCluster() {
   }
 }
 
+Environment CrashCluster::CounterOf(Victim program) const {
+  if (program != victim_) return {};
+  const std::map<Victim, std::string> names = {{Victim::kController, "musterd"},
+                                               {Victim::kAgent, "muster-worker"},
+                                               {Victim::kTrainer, "muster-trainer"}};
+  return {{"LD_PRELOAD", CRASH_COUNTER},
+          {kCrashPageVariable, dir_ / "page"},
+          {kCrashProgramVariable, names.at(program)}};
+}
+
 void CrashCluster::StartController() {
-  const Environment environment = {{"LD_PRELOAD", CRASH_COUNTER},
-                                   {kCrashPageVariable, dir_ / "page"}};
   controller_ = std::make_unique<Subprocess>(
       std::vector<std::string>{
           BinDir() + "/musterd", "--data-dir", dir_ / "controller", "--listen",
@@ -82,7 +91,7 @@ void CrashCluster::StartController() {
           Seconds(timing_.lost), "--startup-grace", Seconds(timing_.grace),
           // A sweep kills the same worker again and again.
           "--quarantine-after", "0"},
-      environment, dir_ / "musterd.log");
+      CounterOf(Victim::kController), dir_ / "musterd.log");
   nlohmann::json endpoints;
   ASSERT_TRUE(WaitUntil(kPatience, [&] {
     endpoints = nlohmann::json::parse(ReadAll(dir_ / "controller/endpoints.json"), nullptr, false);
@@ -99,21 +108,34 @@ void CrashCluster::StopController() {
   EXPECT_EQ(controller_->exit_code(), 0);
 }
 
-void CrashCluster::Arm(uint64_t kill_at) {
+void CrashCluster::Arm(uint32_t kill_kind, uint64_t kill_at) {
   page_->killed = 0;
   page_->calls = 0;
+  for (auto& of_kind : page_->of_kind) of_kind = 0;
+  page_->kill_kind = kill_kind;
   page_->kill_at = kill_at;
   page_->armed = 1;
 }
 
-uint64_t CrashCluster::Disarm() {
+CrashCluster::Calls CrashCluster::Disarm() {
   page_->armed = 0;
-  return page_->calls;
+  Calls calls{.all = page_->calls};
+  for (size_t kind = 0; kind < kCrashCallCount; ++kind) calls.of_kind[kind] = page_->of_kind[kind];
+  return calls;
 }
 
-void CrashCluster::AwaitDeath() {
-  ASSERT_TRUE(controller_->Wait(kPatience));
-  EXPECT_EQ(controller_->exit_code(), 128 + SIGKILL);
+void CrashCluster::Revive() {
+  if (victim_ == Victim::kTrainer) return;
+  const std::string agent = "worker-1";
+  Subprocess& dead = victim_ == Victim::kController ? *controller_ : *workers_.at(agent);
+  ASSERT_TRUE(dead.Wait(kPatience));
+  EXPECT_EQ(dead.exit_code(), 128 + SIGKILL);
+  if (victim_ == Victim::kController) {
+    AuditDatabase();
+    StartController();
+  } else {
+    StartWorker(agent, slots_.at(agent));
+  }
 }
 
 size_t CrashCluster::AuditDatabase() {
@@ -139,12 +161,19 @@ size_t CrashCluster::AuditDatabase() {
 }
 
 void CrashCluster::StartWorker(const std::string& name, int slots) {
+  slots_[name] = slots;
+  Environment environment;
+  if (name == "worker-1") {
+    environment = CounterOf(Victim::kAgent);
+    environment.merge(CounterOf(Victim::kTrainer));  // its ranks have its environment
+  }
   workers_[name] = std::make_unique<Subprocess>(
       std::vector<std::string>{
           BinDir() + "/muster-worker", "--controller", addresses_["worker_address"], "--token-file",
           dir_ / "controller/token", "--name", name, "--data-dir", dir_ / name, "--slots",
-          absl::StrCat(slots), "--trainer", BinDir() + "/fake_trainer"},
-      Environment{}, dir_ / (name + ".log"));
+          absl::StrCat(slots), "--trainer",
+          BinDir() + (with_trainer() ? "/muster-trainer" : "/fake_trainer")},
+      environment, dir_ / (name + ".log"));
   ASSERT_TRUE(WaitUntil(kPatience,
                         [&] {
                           const auto workers = Workers();
@@ -193,7 +222,11 @@ absl::StatusOr<v1::SubmitResponse> CrashCluster::Submit(const Job& job) {
   spec.mutable_train()->mutable_model()->mutable_mlp();
   spec.mutable_train()->mutable_data()->mutable_synthetic();
   spec.mutable_train()->set_batch_size(32);
-  spec.mutable_train()->set_steps(100);
+  spec.mutable_train()->set_steps(job.steps);
+  if (job.save_every > 0) {
+    spec.mutable_checkpoint()->set_every_steps(job.save_every);
+    spec.mutable_checkpoint()->set_every_epochs(0);
+  }
   for (size_t i = 0; i < job.script.size(); ++i) {
     (*spec.mutable_tags())[absl::StrFormat("do-%02d", i)] = job.script[i];
   }
@@ -202,6 +235,7 @@ absl::StatusOr<v1::SubmitResponse> CrashCluster::Submit(const Job& job) {
   v1::SubmitResponse response;
   const grpc::Status status = stub_->Submit(&context, request, &response);
   if (!status.ok()) return FromGrpc(status);
+  newest_job_ = std::max(newest_job_, response.job_id());
   return response;
 }
 
@@ -251,6 +285,16 @@ absl::StatusOr<std::vector<v1::WorkerInfo>> CrashCluster::Workers() {
 }
 
 bool CrashCluster::Watch(uint64_t job, const std::function<bool(const v1::JobSummary&)>& done) {
+  // The controller's own stream tells of its death as well; of another's the page does.
+  if (victim_ != Victim::kController) {
+    bool reached = false;
+    EXPECT_TRUE(WaitUntil(kPatience, [&] {
+      const auto answer = Get(job);
+      reached = answer.ok() && done(answer->summary());
+      return reached || killed();
+    }));
+    return reached;
+  }
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(Now() + kPatience));
   AddToken(context, token_);

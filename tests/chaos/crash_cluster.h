@@ -1,9 +1,11 @@
-// One musterd under the crash counter and real agents on loopback, all in one folder. The agents'
-// ranks are tests/worker/agent/fake_trainer: real processes on the real link, without torch.
+// A real musterd and real agents on loopback, all in one folder; one program of them is under the
+// crash counter. The agents' ranks are tests/worker/agent/fake_trainer (real processes on the real
+// link, without torch), but the real muster-trainer where that is the victim.
 //
 // One thread. The controller comes back on the same ports, so that agents and ranks find it again.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -28,9 +30,12 @@ struct CrashTiming {
   absl::Duration grace = absl::Seconds(20);
 };
 
+// Which program dies: the controller, the agent "worker-1", or the trainers of that agent.
+enum class Victim { kController, kAgent, kTrainer };
+
 class CrashCluster {
  public:
-  explicit CrashCluster(const CrashTiming& timing);
+  CrashCluster(const CrashTiming& timing, Victim victim);
   ~CrashCluster();  // nothing of it lives on
 
   // ---- the controller and its page ----
@@ -38,21 +43,28 @@ class CrashCluster {
   void StartController();
   // As a person would; a failure when it does not leave.
   void StopController();
-  // From now on the calls count, and the one named `kill_at` is the last (0: none is).
-  void Arm(uint64_t kill_at);
-  // Calls since Arm.
-  uint64_t Disarm();
-  // The controller was killed by its counter; then the call before which it was.
+  // From now on the victim's calls count, and the kill_at-th of that kind (a place in kCrashCalls,
+  // or kAnyCall) is its last; 0: none is.
+  void Arm(uint32_t kill_kind, uint64_t kill_at);
+  // Calls since Arm, and how many of each kind.
+  struct Calls {
+    uint64_t all = 0;
+    std::array<uint64_t, kCrashCallCount> of_kind = {};
+  };
+  Calls Disarm();
+  // The victim was killed by its counter; then the call before which it was.
   bool killed() const { return page_->killed.load() != 0; }
-  const char* killed_before() const { return page_->call; }
-  // Waits for the end of a controller that was killed.
-  void AwaitDeath();
+  const char* killed_before() const { return kCrashCalls[page_->killed_kind.load()]; }
+  // Waits for the end of a victim that was killed, and starts it again: as an operator would, but a
+  // trainer, which is its agent's affair. The database of a dead controller is audited first.
+  void Revive();
   // Opens a copy of the dead controller's database: a failure unless SQLite finds it whole and the
   // model in it keeps the invariants. Gives the number of assignments that wait in the outbox.
   size_t AuditDatabase();
 
   // ---- agents ----
   void StartWorker(const std::string& name, int slots);
+  bool with_trainer() const { return victim_ == Victim::kTrainer; }
   void KillWorker(const std::string& name);
   // Ranks of the job's attempt that live, as "PID COMMAND"; attempt 0: of any attempt.
   std::vector<std::string> RankProcesses(uint64_t job, uint32_t attempt) const;
@@ -62,15 +74,18 @@ class CrashCluster {
     std::string name;  // and its idempotency key
     uint32_t ranks = 1;
     std::vector<std::string> script;  // of each rank: fake_trainer's commands
+    uint32_t steps = 100;
+    uint32_t save_every = 0;
   };
   absl::StatusOr<v1::SubmitResponse> Submit(const Job& job);
   absl::Status Cancel(uint64_t job);
   absl::StatusOr<v1::GetJobResponse> Get(uint64_t job);
+  // The highest id that a submit was answered with.
+  uint64_t newest_job() const { return newest_job_; }
   // Jobs of that name.
   absl::StatusOr<int> Count(const std::string& name);
   absl::StatusOr<std::vector<v1::WorkerInfo>> Workers();
-  // Reads the job's watch until `done` says so; false when the stream ended before, because the
-  // controller did.
+  // Follows the job until `done` says so; false when the victim died before.
   bool Watch(uint64_t job, const std::function<bool(const v1::JobSummary&)>& done);
   // Repeats it while the controller does not answer; the last answer.
   template <typename Call>
@@ -98,14 +113,19 @@ class CrashCluster {
     return IsAway(value.status());
   }
   void Prepare(grpc::ClientContext& context) const;
+  // What `program` needs to count; nothing unless it is the victim, or starts the victim.
+  Environment CounterOf(Victim program) const;
 
   TempDir dir_;
   const CrashTiming timing_;
+  const Victim victim_;
   CrashPage* page_ = nullptr;
   std::unique_ptr<Subprocess> controller_;
   std::map<std::string, std::unique_ptr<Subprocess>> workers_;
+  std::map<std::string, int> slots_;  // of each worker that was started
   std::map<std::string, std::string> addresses_;  // of every start, by endpoints.json's keys
   std::string token_;
+  uint64_t newest_job_ = 0;
   std::unique_ptr<v1::JobService::Stub> stub_;
 };
 

@@ -79,7 +79,7 @@ TEST(LeaseAndLiveness, AWorkerThatIsGivenUpPublishesNothing) {
         }
         if (happens_now(beats[i].acked)) lease.Acknowledged(i + 1);
       }
-      for (const mc::Event& event : mc::FindSilent(*model, kSettings, now)) {
+      for (const mc::Finding& event : mc::FindSilent(*model, kSettings, now)) {
         const auto* silent = std::get_if<mc::WorkerSilent>(&event);
         if (silent != nullptr && silent->presence == mc::Presence::kLost) lost = true;
       }

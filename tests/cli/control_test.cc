@@ -147,6 +147,18 @@ TEST_F(ControlTest, NodesAreDrainedAndUndrained) {
   EXPECT_THAT(run_({"nodes"}).out, HasSubstr("w1"));
 }
 
+TEST_F(ControlTest, LostNodesAreForgotten) {
+  v1::WorkerInfo worker;
+  worker.set_name("w1");
+  worker.set_state("lost");
+  service_.PutWorker(worker);
+  EXPECT_EQ(run_({"nodes", "forget", "w1"}).out, "worker w1: forgotten\n");
+  EXPECT_FALSE(service_.forgets().back().gone());
+  EXPECT_EQ(run_({"nodes", "forget", "w1", "--gone"}).code, 3);
+  EXPECT_TRUE(service_.forgets().back().gone());
+  EXPECT_EQ(run_({"nodes", "forget"}).code, 2);
+}
+
 TEST_F(ControlTest, AProjectGetsAWeightAndAQuotaInParts) {
   v1::ProjectInfo project;
   project.set_name("vision");

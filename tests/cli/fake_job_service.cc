@@ -80,6 +80,11 @@ void FakeJobService::PutWorker(v1::WorkerInfo worker) {
   workers_[worker.name()] = std::move(worker);
 }
 
+void FakeJobService::SetWorkersPage(size_t most) {
+  MutexLock lock(mutex_);
+  workers_page_ = most;
+}
+
 void FakeJobService::PutLog(uint64_t job, v1::StreamLogsResponse chunk) {
   MutexLock lock(mutex_);
   logs_[job].push_back(std::move(chunk));
@@ -136,6 +141,11 @@ std::vector<v1::UpdateJobRequest> FakeJobService::updates() {
 std::vector<v1::CordonWorkerRequest> FakeJobService::cordons() {
   MutexLock lock(mutex_);
   return cordons_;
+}
+
+std::vector<v1::ForgetWorkerRequest> FakeJobService::forgets() {
+  MutexLock lock(mutex_);
+  return forgets_;
 }
 
 std::vector<v1::SetProjectRequest> FakeJobService::project_sets() {
@@ -324,6 +334,17 @@ grpc::Status FakeJobService::CordonWorker(grpc::ServerContext*,
   return grpc::Status::OK;
 }
 
+grpc::Status FakeJobService::ForgetWorker(grpc::ServerContext*,
+                                          const v1::ForgetWorkerRequest* request,
+                                          v1::ForgetWorkerResponse*) {
+  MutexLock lock(mutex_);
+  forgets_.push_back(*request);
+  if (workers_.erase(request->worker()) == 0) {
+    return ToGrpc(absl::NotFoundError(absl::StrCat("worker ", request->worker(), ": unknown")));
+  }
+  return grpc::Status::OK;
+}
+
 grpc::Status FakeJobService::ListProjects(grpc::ServerContext*, const v1::ListProjectsRequest*,
                                           v1::ListProjectsResponse* response) {
   MutexLock lock(mutex_);
@@ -440,11 +461,19 @@ grpc::Status FakeJobService::VerifyCheckpoint(grpc::ServerContext*,
 }
 
 grpc::Status FakeJobService::ListWorkers(grpc::ServerContext* context,
-                                         const v1::ListWorkersRequest*,
+                                         const v1::ListWorkersRequest* request,
                                          v1::ListWorkersResponse* response) {
   if (const absl::Status status = CheckToken(*context, kToken); !status.ok()) return ToGrpc(status);
   MutexLock lock(mutex_);
-  for (const auto& [name, worker] : workers_) *response->add_workers() = worker;
+  // A page begins after the name that its token holds.
+  for (auto it = workers_.upper_bound(request->page_token()); it != workers_.end(); ++it) {
+    const auto taken = static_cast<size_t>(response->workers_size());
+    if (workers_page_ != 0 && taken == workers_page_) {
+      response->set_next_page_token(std::prev(it)->first);
+      break;
+    }
+    *response->add_workers() = it->second;
+  }
   return grpc::Status::OK;
 }
 

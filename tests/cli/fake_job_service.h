@@ -31,6 +31,8 @@ class FakeJobService final : public v1::JobService::Service {
 
   void PutJob(v1::GetJobResponse job);
   void PutWorker(v1::WorkerInfo worker);
+  // Workers on one page of their list; 0: all.
+  void SetWorkersPage(size_t most);
   void PutLog(uint64_t job, v1::StreamLogsResponse chunk);
   void PutMetric(uint64_t job, v1::MetricPoint point);
   // The next calls of Submit fail so, one after the other.
@@ -46,6 +48,7 @@ class FakeJobService final : public v1::JobService::Service {
   std::vector<v1::ControlJobRequest> controls();
   std::vector<v1::UpdateJobRequest> updates();
   std::vector<v1::CordonWorkerRequest> cordons();
+  std::vector<v1::ForgetWorkerRequest> forgets();
   std::vector<v1::SetProjectRequest> project_sets();
   v1::ListJobsRequest last_list();
   void PutProject(v1::ProjectInfo project);
@@ -70,6 +73,8 @@ class FakeJobService final : public v1::JobService::Service {
                          v1::UpdateJobResponse*) override;
   grpc::Status CordonWorker(grpc::ServerContext*, const v1::CordonWorkerRequest*,
                             v1::CordonWorkerResponse*) override;
+  grpc::Status ForgetWorker(grpc::ServerContext*, const v1::ForgetWorkerRequest*,
+                            v1::ForgetWorkerResponse*) override;
   grpc::Status ListProjects(grpc::ServerContext*, const v1::ListProjectsRequest*,
                             v1::ListProjectsResponse*) override;
   grpc::Status SetProject(grpc::ServerContext*, const v1::SetProjectRequest*,
@@ -100,6 +105,7 @@ class FakeJobService final : public v1::JobService::Service {
   int version_ MUSTER_GUARDED_BY(mutex_) = 0;  // +1 at each PutJob
   std::map<uint64_t, v1::GetJobResponse> jobs_ MUSTER_GUARDED_BY(mutex_);
   std::map<std::string, v1::WorkerInfo> workers_ MUSTER_GUARDED_BY(mutex_);
+  size_t workers_page_ MUSTER_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, std::vector<v1::StreamLogsResponse>> logs_ MUSTER_GUARDED_BY(mutex_);
   std::map<uint64_t, std::vector<v1::MetricPoint>> metrics_ MUSTER_GUARDED_BY(mutex_);
   std::vector<absl::Status> submit_failures_ MUSTER_GUARDED_BY(mutex_);
@@ -112,6 +118,7 @@ class FakeJobService final : public v1::JobService::Service {
   std::vector<v1::ControlJobRequest> controls_ MUSTER_GUARDED_BY(mutex_);
   std::vector<v1::UpdateJobRequest> updates_ MUSTER_GUARDED_BY(mutex_);
   std::vector<v1::CordonWorkerRequest> cordons_ MUSTER_GUARDED_BY(mutex_);
+  std::vector<v1::ForgetWorkerRequest> forgets_ MUSTER_GUARDED_BY(mutex_);
   std::vector<v1::SetProjectRequest> project_sets_ MUSTER_GUARDED_BY(mutex_);
   std::map<std::string, v1::ProjectInfo> projects_ MUSTER_GUARDED_BY(mutex_);
   std::vector<v1::JobEvent> events_ MUSTER_GUARDED_BY(mutex_);

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -197,6 +198,38 @@ TEST_F(VerbsTest, ShowFindsByIdAndByName) {
   EXPECT_EQ(run_({"show", "digits", "-q"}).out, "7\n");
 }
 
+TEST_F(VerbsTest, ShowPrintsTheSpecAsItWasWrittenAndResolvedOnDemand) {
+  v1::GetJobResponse job = MakeJob(7, "digits", v1::RUNNING);
+  job.mutable_spec()->mutable_restart()->set_max_restarts(3);
+  job.mutable_written_spec()->set_name("digits");
+  service_.PutJob(job);
+  const std::string written = run_({"show", "7"}).out;
+  EXPECT_THAT(written, HasSubstr("spec, as it was written (--resolved has every default)\n"
+                                 "  name: digits\n"));
+  EXPECT_THAT(written, Not(HasSubstr("max_restarts")));
+  EXPECT_THAT(run_({"show", "7", "--resolved"}).out,
+              AllOf(HasSubstr("spec, resolved\n"), HasSubstr("max_restarts: 3")));
+  const Json json = Json::parse(run_({"show", "7", "-o", "json"}).out);
+  EXPECT_EQ(json["spec"]["restart"]["max_restarts"], 3);
+  EXPECT_EQ(json["written_spec"], Json::parse(R"({"name": "digits"})"));
+}
+
+TEST_F(VerbsTest, ShowNamesTheArtifactsAndWhereTheyLie) {
+  const std::string folder = run_.dir() / "artifacts";
+  v1::GetJobResponse job = MakeJob(7, "digits", v1::RUNNING);
+  job.set_artifact_folder(folder);
+  service_.PutJob(job);
+  EXPECT_THAT(run_({"show", "7"}).out,
+              HasSubstr("artifacts:    " + folder +
+                        " (not there yet, or not seen from this machine)\n"));
+  std::filesystem::create_directories(folder + "/events");
+  std::ofstream(folder + "/confusion-test.csv") << "x";
+  EXPECT_THAT(run_({"show", "7"}).out,
+              HasSubstr("artifacts:    confusion-test.csv, events/ in " + folder + "\n"));
+  const Json json = Json::parse(run_({"show", "7", "-o", "json"}).out);
+  EXPECT_EQ(json["artifacts"], Json::parse(R"(["confusion-test.csv", "events/"])"));
+}
+
 TEST_F(VerbsTest, UnknownJobsExitWith3) {
   for (const char* verb : {"show", "logs", "cancel", "metrics", "wait", "watch"}) {
     const CliResult result = run_({verb, "424242"});
@@ -328,6 +361,9 @@ TEST_F(VerbsTest, MetricsAreASummaryOrCurvesOrData) {
   const CliResult plot = run_({"metrics", "7", "--plot", "loss,lr"});
   EXPECT_THAT(plot.out, AllOf(StartsWith("loss: 4 points\n"), HasSubstr("lr: 1 points\n")));
   EXPECT_EQ(run_({"metrics", "7", "--plot", "los"}).code, 3);
+  EXPECT_THAT(run_({"metrics", "7", "--plot", "loss", "--log"}).out,
+              StartsWith("loss: 4 points, logarithmic\n"));
+  EXPECT_EQ(run_({"metrics", "7", "--log"}).code, 2) << "only of what is drawn";
 }
 
 TEST_F(VerbsTest, NodesShowsTheWorkers) {
@@ -360,6 +396,17 @@ TEST_F(VerbsTest, TopShowsWhoHoldsSlots) {
   EXPECT_EQ(json["jobs"][0]["name"], "runs");
   EXPECT_EQ(json["waiting"], 1);
   EXPECT_EQ(run_({"top", "--interval", "1ms"}).code, 2);
+}
+
+TEST_F(VerbsTest, TopShowsTheWorkersOfAllPages) {
+  for (const char* name : {"w1", "w2", "w3", "w4", "w5"}) {
+    v1::WorkerInfo worker;
+    worker.set_name(name);
+    worker.add_slots();
+    service_.PutWorker(worker);
+  }
+  service_.SetWorkersPage(2);
+  EXPECT_THAT(run_({"top", "--once"}).out, StartsWith("5 workers, 0 of 5 slots held"));
 }
 
 TEST_F(VerbsTest, CheckpointsAreFoundByIdStepBestAndNewest) {
@@ -435,7 +482,7 @@ TEST_F(VerbsTest, VersionTellsBothSides) {
   EXPECT_THAT(alone.out, StartsWith("muster "));
 }
 
-TEST_F(VerbsTest, SubmitSendsTheResolvedSpecOnceWithAKey) {
+TEST_F(VerbsTest, SubmitSendsTheSpecAsItWasWrittenOnceWithAKey) {
   const CliResult result = run_({"submit", "-f", JobFile(kGood)});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out, "job 7 good submitted\n");
@@ -444,8 +491,8 @@ TEST_F(VerbsTest, SubmitSendsTheResolvedSpecOnceWithAKey) {
   EXPECT_EQ(request.idempotency_key().size(), 32u);
   EXPECT_EQ(request.protocol_version(), kProtocolVersion);
   EXPECT_NE(request.owner(), "");
-  EXPECT_EQ(request.spec().train().optimizer().name(), v1::Optimizer::NAME_ADAMW)
-      << "defaults are written out";
+  EXPECT_FALSE(request.spec().train().has_optimizer() || request.spec().has_checkpoint())
+      << "the defaults are the controller's";
   EXPECT_EQ(run_({"submit", "-q", "-f", JobFile(kGood), "--idempotency-key", "mine"}).out, "7\n");
   EXPECT_EQ(service_.submits()[1].idempotency_key(), "mine");
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/base/version.h"
+#include "controller/engine/engine.h"
 #include "controller/policy/elastic.h"
 #include "controller/policy/fair_share.h"
 #include "controller/policy/quarantine_rules.h"
@@ -84,7 +85,8 @@ TEST(ConfigTest, WhatThePoliciesWaitForCanBeSet) {
       const CommandLine line,
       Parse({"--data-dir", "/x", "--grow-after", "0s", "--shrink-after", "5m", "--restart-cost",
              "20s", "--quarantine-after", "0", "--quarantine-window", "2h", "--quarantine-first",
-             "1m", "--quarantine-longest", "1h", "--fair-share-half-life", "12h"}));
+             "1m", "--quarantine-longest", "1h", "--fair-share-half-life", "12h",
+             "--forget-lost-after", "0s"}));
   EXPECT_EQ(line.config.grow_after, absl::ZeroDuration());
   EXPECT_EQ(line.config.shrink_after, absl::Minutes(5));
   EXPECT_EQ(line.config.restart_cost, absl::Seconds(20));
@@ -93,6 +95,7 @@ TEST(ConfigTest, WhatThePoliciesWaitForCanBeSet) {
   EXPECT_EQ(line.config.quarantine_first, absl::Minutes(1));
   EXPECT_EQ(line.config.quarantine_longest, absl::Hours(1));
   EXPECT_EQ(line.config.fair_share_half_life, absl::Hours(12));
+  EXPECT_EQ(line.config.forget_lost_after, absl::ZeroDuration());
   EXPECT_THAT(Parse({"--data-dir", "/x", "--quarantine-first", "48h"}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--quarantine-longest")));
   EXPECT_THAT(Parse({"--data-dir", "/x", "--grow-after", "soon"}),
@@ -111,6 +114,7 @@ TEST(ConfigTest, TheDefaultsAreThePolicies) {
   EXPECT_EQ(config.quarantine_first, quarantine.first);
   EXPECT_EQ(config.quarantine_longest, quarantine.longest);
   EXPECT_EQ(config.fair_share_half_life, kUseHalfLife);
+  EXPECT_EQ(config.forget_lost_after, EngineOptions().forget_lost_after);
 }
 
 TEST(ConfigTest, BeyondLoopbackNeedsInsecure) {

@@ -3,24 +3,30 @@
 
 #include <errno.h>
 #include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "absl/strings/numbers.h"
 #include "common/base/unique_fd.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_map.h"
+#include "common/rpc/token.h"
 #include "muster/v1/job_service.grpc.pb.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/subprocess.h"
 
 namespace muster::controller {
 namespace {
 
 using ::muster::testing::StatusIs;
+using ::muster::testing::WaitUntil;
 
 constexpr int kReceiveBytes = 64 << 10;
 
@@ -61,6 +67,54 @@ class RpcServerTest : public ::testing::Test {
     server_ = *std::move(server);
     stub_ = v1::JobService::NewStub(MakeChannel({.address = server_->address()}));
   }
+  // A socket that is connected to the server; the server may hang up on it at once.
+  UniqueFd Connect() const {
+    UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ConnectTo(fd.get());
+    return fd;
+  }
+  void ConnectTo(int fd) const {
+    sockaddr_in to = {};
+    to.sin_family = AF_INET;
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    int port = 0;
+    const std::string address = server_->address();
+    ASSERT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port));
+    to.sin_port = htons(static_cast<uint16_t>(port));
+    ASSERT_EQ(::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+    // A server that is silent fails the test, not the whole program.
+    const timeval patience = {.tv_sec = 60, .tv_usec = 0};
+    ASSERT_EQ(::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+  }
+  // Whether the server greets the connection; false: it has closed it.
+  static bool IsGreeted(int fd) {
+    char byte = 0;
+    return ::recv(fd, &byte, 1, 0) == 1;
+  }
+  // A call of the method of which only the headers are sent.
+  absl::Status CallWithoutMessage(const std::string& method, const std::string& token) {
+    grpc::GenericStub stub(MakeChannel({.address = server_->address()}));
+    grpc::ClientContext context;
+    if (!token.empty()) AddToken(context, token);
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(3));
+    grpc::CompletionQueue queue;
+    const auto call = stub.PrepareCall(&context, method, &queue);
+    void* tag = nullptr;
+    bool ok = false;
+    call->StartCall(nullptr);
+    queue.Next(&tag, &ok);
+    grpc::ByteBuffer message;
+    call->Read(&message, nullptr);
+    queue.Next(&tag, &ok);
+    grpc::Status status;
+    call->Finish(&status, nullptr);
+    queue.Next(&tag, &ok);
+    queue.Shutdown();
+    while (queue.Next(&tag, &ok)) {
+    }
+    return FromGrpc(status);
+  }
+
   // How a watch on which nothing is sent ends, by a client that pings so often and waits so long.
   absl::StatusCode EndOfIdleWatch(absl::Duration ping_interval, absl::Duration patience) {
     stub_ = v1::JobService::NewStub(
@@ -74,18 +128,7 @@ class RpcServerTest : public ::testing::Test {
   }
   // A client that says this and then nothing; it returns when the server has hung up.
   void AwaitHangUp(const std::string& words) {
-    UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in to = {};
-    to.sin_family = AF_INET;
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    int port = 0;
-    const std::string address = server_->address();
-    ASSERT_TRUE(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port));
-    to.sin_port = htons(static_cast<uint16_t>(port));
-    ASSERT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
-    // A server that never hangs up fails the test, not the whole program.
-    const timeval patience = {.tv_sec = 60, .tv_usec = 0};
-    ASSERT_EQ(::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+    const UniqueFd fd = Connect();
     ASSERT_EQ(::send(fd.get(), words.data(), words.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(words.size()));
     ssize_t count = 0;
@@ -186,6 +229,161 @@ TEST_F(RpcServerTest, AClientThatNoLongerAnswersIsPingedAndClosed) {
               std::string("\0\0\0\4\0\0\0\0\0", 9));
   // The head of a ping: 8 bytes, of type 6, no answer, of the connection.
   EXPECT_THAT(heard_, ::testing::HasSubstr(std::string("\0\0\10\6\0\0\0\0\0", 9)));
+}
+
+// ---- strangers ----
+
+TEST_F(RpcServerTest, OfAStrangerNoMessageIsReadAndNoHandlerHearsOfIt) {
+  RpcServerOptions options = options_;
+  options.check = [](absl::string_view, absl::string_view authorization) {
+    return CheckAuthorization(authorization, "secret");
+  };
+  Start(options);
+  const std::string submit = "/muster.v1.JobService/Submit";
+  // gRPC reads the whole message of a unary call before its handler runs: it would wait for it.
+  for (const char* token : {"", "wrong"}) {
+    EXPECT_THAT(CallWithoutMessage(submit, token),
+                StatusIs(absl::StatusCode::kUnauthenticated, ::testing::HasSubstr("MUSTER_TOKEN")));
+  }
+  EXPECT_THAT(CallWithoutMessage(submit, "secret"),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(CallWithoutMessage("/no.such.Service/Method", ""),
+              StatusIs(absl::StatusCode::kUnauthenticated));
+  EXPECT_THAT(CallWithoutMessage("/no.such.Service/Method", "secret"),
+              StatusIs(absl::StatusCode::kUnimplemented));
+  grpc::ClientContext context;
+  AddToken(context, "secret");
+  v1::GetVersionResponse response;
+  EXPECT_OK(FromGrpc(stub_->GetVersion(&context, {}, &response)));
+}
+
+TEST_F(RpcServerTest, HealthIsToldToAnybodyWithoutReadingWhatTheySay) {
+  RpcServerOptions options = options_;
+  options.check = [](absl::string_view, absl::string_view) {
+    return absl::UnauthenticatedError("a stranger");
+  };
+  Start(options);
+  EXPECT_OK(CallWithoutMessage("/grpc.health.v1.Health/Check", ""));
+  EXPECT_THAT(CallWithoutMessage("/grpc.health.v1.Health/Watch", ""),
+              StatusIs(absl::StatusCode::kUnauthenticated));
+}
+
+TEST_F(RpcServerTest, ReflectionNeedsTheTokenAndHasOnlySoManyThreads) {
+  constexpr int kMaxThreads = 8;
+  const std::string reflect = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo";
+  struct Stream {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call;
+    grpc::Status status;
+    bool ended = false;
+  };
+  grpc::GenericStub stub(MakeChannel({.address = server_->address()}));
+  grpc::CompletionQueue queue;
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (int i = 0; i < 2 * kMaxThreads; ++i) {
+    streams.push_back(std::make_unique<Stream>());
+    Stream& stream = *streams.back();
+    stream.call = stub.PrepareCall(&stream.context, reflect, &queue);
+    stream.call->StartCall(nullptr);
+    stream.call->Finish(&stream.status, &stream);
+  }
+  // Those that got a thread wait for a question that never comes; the others are sent away.
+  int refused = 0;
+  void* tag = nullptr;
+  bool ok = false;
+  const auto patience = std::chrono::system_clock::now() + std::chrono::minutes(1);
+  while (refused < kMaxThreads &&
+         queue.AsyncNext(&tag, &ok, patience) == grpc::CompletionQueue::GOT_EVENT) {
+    if (tag == nullptr) continue;
+    auto& stream = *static_cast<Stream*>(tag);
+    stream.ended = true;
+    EXPECT_THAT(FromGrpc(stream.status), StatusIs(absl::StatusCode::kResourceExhausted));
+    ++refused;
+  }
+  EXPECT_GE(refused, kMaxThreads);
+  grpc::ClientContext context;
+  v1::GetVersionResponse response;
+  EXPECT_OK(FromGrpc(stub_->GetVersion(&context, {}, &response)));
+  for (const auto& stream : streams) stream->context.TryCancel();
+  queue.Shutdown();
+  while (queue.Next(&tag, &ok)) {
+  }
+  RpcServerOptions options = options_;
+  options.check = [](absl::string_view, absl::string_view) {
+    return absl::UnauthenticatedError("a stranger");
+  };
+  Start(options);
+  EXPECT_THAT(CallWithoutMessage(reflect, ""), StatusIs(absl::StatusCode::kUnauthenticated));
+}
+
+// ---- connections ----
+
+TEST_F(RpcServerTest, WhenDescriptorsRunOutConnectionsWaitAndAreTakenWhenThereAreSomeAgain) {
+  grpc::ClientContext before;
+  v1::GetVersionResponse response;
+  ASSERT_OK(FromGrpc(stub_->GetVersion(&before, {}, &response)));
+  // Of its own, before there are none: what connects while the server has nothing to take it with.
+  const UniqueFd late(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  rlimit whole = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &whole), 0);
+  rlimit few = whole;
+  few.rlim_cur = std::min<rlim_t>(whole.rlim_cur, 256);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<UniqueFd> taken;
+  for (int fd = ::dup(late.get()); fd >= 0; fd = ::dup(late.get())) taken.emplace_back(fd);
+  EXPECT_EQ(errno, EMFILE);
+  ConnectTo(late.get());
+  const bool noticed = WaitUntil(absl::Seconds(60), [this] { return server_->listener().failed() > 0; });
+  taken.clear();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &whole), 0);
+  ASSERT_TRUE(noticed);
+  EXPECT_TRUE(IsGreeted(late.get())) << "who connected meanwhile is served";
+  const UniqueFd next = Connect();
+  EXPECT_TRUE(IsGreeted(next.get()));
+  grpc::ClientContext after;
+  EXPECT_OK(FromGrpc(stub_->GetVersion(&after, {}, &response)));
+}
+
+TEST_F(RpcServerTest, ConnectionsBeyondTheirBoundAreClosedUntilOthersHaveEnded) {
+  for (const ConnectionBounds bounds : {ConnectionBounds{4, 4}, ConnectionBounds{100, 4}}) {
+    RpcServerOptions options = options_;
+    options.connections = bounds;
+    Start(options);
+    std::vector<UniqueFd> open;
+    for (int i = 0; i < 4; ++i) {
+      open.push_back(Connect());
+      ASSERT_TRUE(IsGreeted(open.back().get())) << i;
+    }
+    const UniqueFd more = Connect();
+    EXPECT_FALSE(IsGreeted(more.get()));
+    EXPECT_EQ(server_->listener().refused(), 1u);
+    open.clear();
+    // gRPC closes its end when it has heard of ours.
+    EXPECT_TRUE(WaitUntil(absl::Seconds(60), [this] {
+      const UniqueFd next = Connect();
+      return IsGreeted(next.get());
+    }));
+  }
+}
+
+TEST_F(RpcServerTest, AConnectionWithoutCallsIsClosedAndTheClientConnectsAnew) {
+  RpcServerOptions options = options_;
+  options.max_idle = absl::Milliseconds(200);
+  Start(options);
+  AwaitHangUp(std::string("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") +
+              std::string("\0\0\0\4\0\0\0\0\0", 9));
+  grpc::ClientContext context;
+  v1::GetVersionResponse response;
+  EXPECT_OK(FromGrpc(stub_->GetVersion(&context, {}, &response)));
+}
+
+TEST_F(RpcServerTest, ASecondServerIsToldThatThePortIsTaken) {
+  RpcServerOptions options = options_;
+  options.listen = server_->address();
+  EXPECT_THAT(RpcServer::Start(options, {&service_}),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       ::testing::AllOf(::testing::HasSubstr(server_->address()),
+                                        ::testing::HasSubstr("is the port taken"))));
 }
 
 }  // namespace

@@ -57,11 +57,23 @@ class ScriptedAgent {
   v1::StartRanks TakeStart() {
     v1::ControllerMessage message;
     while (stream_->Read(&message) && !message.has_start_ranks()) {
+      if (message.has_watch_roots()) See(message.watch_roots());
     }
     v1::WorkerMessage ack;
     ack.mutable_assignment_ack()->set_outbox_seq(message.start_ranks().outbox_seq());
     EXPECT_TRUE(stream_->Write(ack));
     return message.start_ranks();
+  }
+  // All checkpoint roots that it is asked about.
+  void See(const v1::WatchRoots& roots) {
+    v1::WorkerMessage message;
+    message.mutable_heartbeat()->set_seq(++heartbeat_seq_);
+    for (const v1::WatchRoots::Root& root : roots.roots()) {
+      v1::RootReport::Root* row = message.mutable_heartbeat()->mutable_roots()->add_roots();
+      row->set_path(root.path());
+      row->set_identity(root.identity().empty() ? root.claim() : root.identity());
+    }
+    EXPECT_TRUE(stream_->Write(message));
   }
   void Report(const v1::Fence& fence, v1::RankEvent::Kind kind) {
     v1::WorkerMessage message;
@@ -126,6 +138,7 @@ class ScriptedAgent {
   grpc::ClientContext context_;
   grpc::ClientContext bulk_context_;
   std::unique_ptr<grpc::ClientReaderWriter<v1::WorkerMessage, v1::ControllerMessage>> stream_;
+  uint64_t heartbeat_seq_ = 0;
   uint64_t event_seq_ = 0;
 };
 
@@ -332,6 +345,16 @@ TEST_F(ServerTest, ASecondOneOnTheSameFolderIsRefusedAndHarmsNothing) {
                        AllOf(HasSubstr(dir_ / "data"), HasSubstr(std::to_string(::getpid())))));
   EXPECT_TRUE(std::ifstream(dir_ / "data/endpoints.json").good());
   EXPECT_EQ(Get("/readyz"), "ok\n");
+}
+
+TEST_F(ServerTest, ABrokenMetricsDatabaseIsSetAsideAndStopsNothing) {
+  Start();
+  server_->Stop();
+  server_.reset();
+  std::ofstream(dir_ / "data/metrics.db") << "this was a database";
+  Start();
+  EXPECT_THAT(Get("/readyz"), AllOf(HasSubstr("ok\n"), HasSubstr("metrics.db was broken"),
+                                    HasSubstr("metrics.db.broken-")));
 }
 
 TEST_F(ServerTest, ATakenPortIsNamed) {

@@ -125,10 +125,10 @@ struct ControllerWorld::Method {
 #name, [](ControllerWorld & world,                                                     \
               FuzzInput & input) { world.CallUnary(input, #name, &mc::JobService::name); } \
   }
-#define STREAM(name)                                                                 \
-  Method {                                                                           \
-#name, [](ControllerWorld & world,                                               \
-              FuzzInput & input) { world.CallStream(input, &mc::JobService::name); } \
+#define STREAM(name)                                                                        \
+  Method {                                                                                  \
+#name, [](ControllerWorld & world,                                                      \
+              FuzzInput & input) { world.CallStream(input, #name, &mc::JobService::name); } \
   }
 
 const std::vector<ControllerWorld::Method>& ControllerWorld::AllMethods() {
@@ -148,6 +148,7 @@ const std::vector<ControllerWorld::Method>& ControllerWorld::AllMethods() {
       UNARY(UpdateJob),
       STREAM(StreamEvents),
       UNARY(CordonWorker),
+      UNARY(ForgetWorker),
       UNARY(ListProjects),
       UNARY(SetProject),
       UNARY(GetGoodput),
@@ -158,12 +159,6 @@ const std::vector<ControllerWorld::Method>& ControllerWorld::AllMethods() {
   return *methods;
 }
 
-std::vector<std::string> ControllerWorld::Methods() {
-  std::vector<std::string> names;
-  for (const Method& method : AllMethods()) names.push_back(method.name);
-  return names;
-}
-
 template <typename Request, typename Response>
 void ControllerWorld::CallUnary(FuzzInput& input, const std::string& name,
                                 grpc::ServerUnaryReactor* (mc::JobService::*handler)(
@@ -172,6 +167,7 @@ void ControllerWorld::CallUnary(FuzzInput& input, const std::string& name,
   Prepare(input, call->request);
   if (call->request.ByteSizeLong() == 0 || input.Chance(48)) FillMessage(input, call->request);
   if (!Travels(call->request)) call->request.Clear();  // gRPC would refuse it
+  called_.insert("JobService." + name);
   call->Bind((jobs_.get()->*handler)(call->context(), &call->request, &call->response));
   engine_->RunUntilIdle();
   // A verdict on a checkpoint may take as long as an agent likes.
@@ -180,13 +176,14 @@ void ControllerWorld::CallUnary(FuzzInput& input, const std::string& name,
 }
 
 template <typename Request, typename Response>
-void ControllerWorld::CallStream(FuzzInput& input,
+void ControllerWorld::CallStream(FuzzInput& input, const std::string& name,
                                  grpc::ServerWriteReactor<Response>* (mc::JobService::*handler)(
                                      grpc::CallbackServerContext*, const Request*)) {
   auto call = std::make_shared<FakeWriter<Request, Response>>(board_, Authorization());
   Prepare(input, call->request);
   if (input.Chance(96)) FillMessage(input, call->request);
   if (!Travels(call->request)) call->request.Clear();  // gRPC would refuse it
+  called_.insert("JobService." + name);
   call->Bind((jobs_.get()->*handler)(call->context(), &call->request));
   cancels_.push_back([call] { call->Cancel(); });
 }
@@ -208,6 +205,7 @@ void ControllerWorld::SubmitOnStream(FuzzInput& input) {
     if (response.outcomes_size() != message.submits_size()) Broken("an outcome is missing");
   };
   if (!submits_->Say(message)) return;
+  called_.insert("JobService.SubmitJobs");
   engine_->RunUntilIdle();
   if (!board_.DeliverUntil([&] { return answered || submits_->finished(); })) {
     Broken("SubmitJobs is not answered");
@@ -245,6 +243,10 @@ void ControllerWorld::Connect(FuzzInput& input, Agent& agent) {
   hello.set_protocol_version(kProtocolVersion);
   hello.set_worker_name(agent.name);
   hello.set_incarnation(agent.incarnation);
+  hello.set_identity(std::string(16, static_cast<char>('A' + input.Below(2))));
+  for (char life = 'a'; life < 'e'; ++life) {
+    if (input.Chance(128)) hello.add_predecessors(std::string(16, life));
+  }
   hello.set_pool("default");
   hello.set_cpus(4);
   hello.set_allows_commands(true);
@@ -262,7 +264,9 @@ void ControllerWorld::Connect(FuzzInput& input, Agent& agent) {
     status.set_rank(start.ranks_size() > 0 ? start.ranks(0).rank() : 0);
   }
   if (input.Chance(32)) FillMessage(input, hello);
-  if (agent.control->Say(message)) said_.insert(message.body_case());
+  if (!agent.control->Say(message)) return;
+  said_.insert(message.body_case());
+  called_.insert("WorkerService.Control");
 }
 
 void ControllerWorld::Hear(Agent& agent, const v1::ControllerMessage& packed) {
@@ -278,6 +282,7 @@ void ControllerWorld::HearOne(Agent& agent, const v1::ControllerMessage& message
     agent.starts.push_back(message.start_ranks());
     agent.assignments.push_back(message.start_ranks().outbox_seq());
   }
+  if (message.has_watch_roots()) agent.roots = message.watch_roots();
   if (message.has_stop_ranks()) agent.assignments.push_back(message.stop_ranks().outbox_seq());
   if (message.has_verify_checkpoint()) {
     agent.assignments.push_back(message.verify_checkpoint().outbox_seq());
@@ -340,7 +345,7 @@ void ControllerWorld::ReportCheckpoint(FuzzInput& input, Agent& agent) {
   *event.mutable_fence() = start.fence();
   // Commits are what the rest follows from.
   event.set_kind(input.Chance(128) ? v1::CheckpointEvent::COMMIT
-                                   : static_cast<v1::CheckpointEvent::Kind>(1 + input.Below(4)));
+                                   : static_cast<v1::CheckpointEvent::Kind>(1 + input.Below(5)));
   event.set_step(input.Below(4));
   event.set_path(absl::StrCat(start.checkpoint_root(), "/step-", event.step()));
   event.set_manifest_sha256(absl::StrCat("sha-", input.Below(2)));
@@ -352,6 +357,23 @@ void ControllerWorld::ReportCheckpoint(FuzzInput& input, Agent& agent) {
 
 void ControllerWorld::SayWhatAnAgentWould(FuzzInput& input, Agent& agent) {
   v1::WorkerMessage message;
+  const v1::WatchRoots asked = std::exchange(agent.roots, {});
+  // Mostly it sees the roots that it is asked about: otherwise nothing is placed here.
+  if (asked.roots_size() > 0) {
+    message.mutable_heartbeat()->set_seq(++agent.heartbeats);
+    for (const v1::WatchRoots::Root& root : asked.roots()) {
+      v1::RootReport::Root& row = *message.mutable_heartbeat()->mutable_roots()->add_roots();
+      row.set_path(root.path());
+      if (input.Chance(240)) {
+        row.set_identity(root.identity().empty() ? root.claim() : root.identity());
+      } else {
+        FillMessage(input, row);
+      }
+    }
+    Send(agent, std::move(message));
+    message.Clear();
+    Settle();
+  }
   switch (input.Below(6)) {
     case 0:
       message.mutable_heartbeat()->set_seq(++agent.heartbeats);
@@ -376,6 +398,7 @@ void ControllerWorld::SayWhatAnAgentWould(FuzzInput& input, Agent& agent) {
       if (verify) {
         message.mutable_verify_result()->set_checkpoint_id(1 + input.Below(4));
         message.mutable_verify_result()->set_ok(input.Chance(160));
+        message.mutable_verify_result()->set_missing(input.Chance(64));
       } else {
         message.mutable_delete_result()->set_checkpoint_id(1 + input.Below(4));
         message.mutable_delete_result()->set_ok(input.Chance(160));
@@ -402,7 +425,7 @@ void ControllerWorld::SendBulk(FuzzInput& input, Agent& agent) {
   }
   FillMessage(input, batch);
   if (!input.Chance(32)) batch.set_batch_id(++agent.batches);
-  agent.bulk->Say(batch);
+  if (agent.bulk->Say(batch)) called_.insert("WorkerService.Bulk");
 }
 
 // ---- the world ----

@@ -32,8 +32,8 @@ class ControllerWorld {
   // Ends all calls and reopens the database.
   void Finish();
 
-  // Every rpc of JobService that Step may call, by name; a test compares it with the protocol.
-  static std::vector<std::string> Methods();
+  // The rpcs that were called, as "JobService.Submit".
+  const std::set<std::string>& called() const { return called_; }
   // The kinds of WorkerMessage that the agents of this world have said, by their field numbers.
   const std::set<int>& said() const { return said_; }
 
@@ -52,6 +52,7 @@ class ControllerWorld {
     uint64_t batches = 0;
     std::vector<v1::StartRanks> starts;
     std::vector<uint64_t> assignments;       // not acknowledged yet
+    v1::WatchRoots roots;                    // asked about, not answered yet
     PackedQueue<v1::WorkerMessage> waiting;  // what it will say in one message
     bool holds_back = false;                 // it says no message alone
   };
@@ -62,7 +63,7 @@ class ControllerWorld {
                  grpc::ServerUnaryReactor* (controller::JobService::*handler)(
                      grpc::CallbackServerContext*, const Request*, Response*));
   template <typename Request, typename Response>
-  void CallStream(FuzzInput& input,
+  void CallStream(FuzzInput& input, const std::string& name,
                   grpc::ServerWriteReactor<Response>* (controller::JobService::*handler)(
                       grpc::CallbackServerContext*, const Request*));
 
@@ -92,6 +93,7 @@ class ControllerWorld {
   std::unique_ptr<controller::WorkerService> workers_;
   std::map<int, Agent> agents_;
   std::set<int> said_;
+  std::set<std::string> called_;
   std::shared_ptr<Submits> submits_;            // the newest stream of submits
   std::vector<std::function<void()>> cancels_;  // of server streams that were opened
 };

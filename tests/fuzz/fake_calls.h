@@ -177,17 +177,66 @@ class FakeWriter final
   using Parent::Parent;
   void Write(const Response* message, grpc::WriteOptions) override {
     MustTravel(*message);
-    this->board().Owe([self = this->shared_from_this(), this] {
+    this->board().Owe([self = this->shared_from_this(), this, copy = *message] {
+      if (on_message) on_message(copy);
       if (!this->finished()) this->bound()->OnWriteDone(true);
     });
   }
   void WriteAndFinish(const Response*, grpc::WriteOptions, grpc::Status status) override {
     this->Finish(std::move(status));
   }
+  void Finish(grpc::Status status) override {
+    ok_ = status.ok();
+    Parent::Finish(std::move(status));
+  }
   void Cancel() {
     if (!this->finished()) this->bound()->OnCancel();
   }
+  bool ok() const { return ok_; }
   Request request;
+  std::function<void(const Response&)> on_message;
+
+ private:
+  std::atomic<bool> ok_ = false;
+};
+
+// Who sends many and hears one answer.
+template <typename Request, typename Response>
+class FakeReader final
+    : public FakeCall<grpc::ServerCallbackReader<Request>, grpc::ServerReadReactor<Request>> {
+ public:
+  using Parent = FakeCall<grpc::ServerCallbackReader<Request>, grpc::ServerReadReactor<Request>>;
+  using Parent::Parent;
+  void Read(Request* message) override {
+    reading_ = message;
+    this->board().Owe([] {});  // whoever waits for the handler to listen looks again
+  }
+  void Finish(grpc::Status status) override {
+    ok_ = status.ok();
+    if (ok_) MustTravel(response);
+    this->board().Owe([self = this->shared_from_this(), this] { HangUp(); });
+    Parent::Finish(std::move(status));
+  }
+
+  bool listens() const { return reading_.load() != nullptr; }
+  bool ok() const { return ok_; }
+  // As FakeBidi's.
+  bool Say(const Request& message) {
+    if (!Travels(message)) return false;
+    Request* target = reading_.exchange(nullptr);
+    if (target == nullptr || this->finished()) return false;
+    *target = message;
+    this->bound()->OnReadDone(true);
+    return true;
+  }
+  void HangUp() {
+    if (reading_.exchange(nullptr) != nullptr) this->bound()->OnReadDone(false);
+  }
+  Response response;
+
+ private:
+  std::atomic<Request*> reading_ = nullptr;
+  std::atomic<bool> ok_ = false;
 };
 
 template <typename Request, typename Response>

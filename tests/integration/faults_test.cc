@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "tests/integration/digits_job.h"
@@ -81,14 +82,34 @@ class Faults : public ::testing::Test {
     ranks_ = cluster_.RankProcesses(job_);
     ASSERT_EQ(ranks_.size(), 2u);
     for (const ProcessId& rank : ranks_) ASSERT_TRUE(IsAlive(rank));
+    // Else looking there for what is left would prove nothing.
+    for (const char* worker : {"worker-1", "worker-2"})
+      ASSERT_FALSE(ChildrenOf(cluster_.DaemonProcess(worker).pid).empty());
+  }
+
+  // Of a job that has ended: neither the ranks that were seen, nor one of another attempt, nor
+  // anything that one of them left behind, which would be a child of its agent by now.
+  void ExpectNobodyLeft() {
+    for (const ProcessId& rank : ranks_) EXPECT_FALSE(IsAlive(rank)) << "orphan: " << rank.pid;
+    std::vector<std::string> left;
+    EXPECT_TRUE(WaitUntil(kDeathWait, [&] {
+      left.clear();
+      for (const char* worker : {"worker-1", "worker-2"}) {
+        const std::string ranks = cluster_.Path(absl::StrCat("local/", worker, "/ranks/job-"));
+        for (const auto& found :
+             {ProcessesMentioning(ranks), ChildrenOf(cluster_.DaemonProcess(worker).pid)}) {
+          left.insert(left.end(), found.begin(), found.end());
+        }
+      }
+      return left.empty();
+    })) << "orphans:\n"
+        << absl::StrJoin(left, "\n");
   }
 
   // The old attempt's processes are gone as soon as a new one runs.
   void ExpectRestartedOnce() {
     EXPECT_EQ(cluster_.WaitForEnd(job_), "SUCCEEDED") << cluster_.Show(job_).dump(1);
-    for (const ProcessId& rank : ranks_) {
-      EXPECT_FALSE(IsAlive(rank)) << "orphan: " << rank.pid;
-    }
+    ExpectNobodyLeft();
     const Json show = cluster_.Show(job_);
     EXPECT_EQ(AttemptsInOrder(show).size(), 2u) << show.dump(1);
     EXPECT_EQ(Number(Member(show, "summary"), "restarts"), 1);
@@ -150,7 +171,7 @@ TEST_F(Faults, TheControllerIsKilledAndStaysAwayForTenSeconds) {
   EXPECT_EQ(AttemptsInOrder(show).size(), 1u) << show.dump(1);
   EXPECT_EQ(Number(Member(show, "summary"), "restarts"), 0);
   EXPECT_GE(Number(cluster_.Daemon("musterd"), "restarts"), 1);
-  for (const ProcessId& rank : ranks_) EXPECT_FALSE(IsAlive(rank)) << "orphan: " << rank.pid;
+  ExpectNobodyLeft();
   ExpectSameRun(ReadRun(cluster_, job_), Reference());
 }
 

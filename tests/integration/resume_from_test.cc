@@ -100,13 +100,13 @@ TEST_F(ResumeFromCommands, WhatIsGoneIsSaidAndNobodyBeginsFromNothingInstead) {
   EXPECT_EQ(Text(summary, "failure_class"), "CORRUPTION") << summary.dump(1);
   EXPECT_EQ(Text(summary, "reason"), "NOT_RETRYABLE");
   EXPECT_THAT(Text(summary, "message"),
-              HasSubstr("it was to begin from job 1 (count), step 3, which is CORRUPT"));
+              HasSubstr("it was to begin from job 1 (count), step 3, which is DELETED"));
   EXPECT_EQ(Number(summary, "step"), 0);
 
   refused = TrySubmit({"--resume-from", absl::StrCat(first)});
   EXPECT_EQ(refused.exit_code, 7);
   EXPECT_THAT(refused.err, HasSubstr("has no checkpoint that can be restored"));
-  EXPECT_THAT(refused.err, HasSubstr("is CORRUPT"));
+  EXPECT_THAT(refused.err, HasSubstr("is DELETED"));
 }
 
 class ResumeFromTrainer : public ResumeFrom {

@@ -103,7 +103,7 @@ class TorchScript(unittest.TestCase):
 
     def test_trains_as_in_python_and_its_weights_go_back(self):
         network = self.write()
-        codes, losses, committed, results = run({"torchscript": {"path": self.path}}, self.folder)
+        codes, losses, committed, results = run({"torchscript": {"path": self.path}}, self.folder, plugins=True)
         self.assertEqual(codes, [0], results)
         self.compare(losses, self.expected(network, STEPS))
         saved = load_file(os.path.join(committed[STEPS]["path"], "model.safetensors"))
@@ -114,18 +114,19 @@ class TorchScript(unittest.TestCase):
 
     def test_two_ranks_train_it_together(self):
         network = self.write()
-        codes, losses, _, results = run({"torchscript": {"path": self.path}}, self.folder, ranks=2)
+        codes, losses, _, results = run({"torchscript": {"path": self.path}}, self.folder, ranks=2, plugins=True)
         self.assertEqual(codes, [0, 0], results)
         self.compare(losses, self.expected(network, STEPS, world=2))
 
     def test_a_resume_goes_on_bit_for_bit_with_dropout(self):
         self.write(dropout=0.3)
         model = {"torchscript": {"path": self.path}}
-        codes, losses, committed, _ = run(model, os.path.join(self.folder, "whole"))
+        codes, losses, committed, _ = run(model, os.path.join(self.folder, "whole"), plugins=True)
         self.assertEqual(codes, [0])
         half = committed[5]
         resume = [{"path": half["path"], "step": 5, "manifest_sha256": half["manifest_sha256"], "best": False}]
-        codes, again, recommitted, results = run(model, os.path.join(self.folder, "resumed"), attempt=2, resume=resume)
+        codes, again, recommitted, results = run(model, os.path.join(self.folder, "resumed"), attempt=2, resume=resume,
+                                                plugins=True)
         self.assertEqual(codes, [0], results)
         self.assertEqual(again, {step: loss for step, loss in losses.items() if step > 5})
         before = load_file(os.path.join(committed[STEPS]["path"], "model.safetensors"))
@@ -133,9 +134,18 @@ class TorchScript(unittest.TestCase):
         for name, tensor in before.items():
             self.assertTrue(torch.equal(tensor, after[name]), name)
 
+    def test_it_is_loaded_only_where_the_agent_allows_it(self):
+        self.write()
+        for plugins in (False, None):
+            codes, _, _, results = run({"torchscript": {"path": self.path}}, self.folder, plugins=plugins)
+            self.assertEqual(codes, [1])
+            self.assertEqual(results[0]["failure_class"], "START_FAILED")
+            self.assertIn("train.model.torchscript: the file holds code", results[0]["message"])
+            self.assertIn("--allow-commands", results[0]["message"])
+
     def test_files_that_do_not_fit_are_refused_by_name(self):
         def refusal():
-            codes, _, _, results = run({"torchscript": {"path": self.path}}, self.folder)
+            codes, _, _, results = run({"torchscript": {"path": self.path}}, self.folder, plugins=True)
             self.assertEqual(codes, [1])
             self.assertEqual(results[0]["failure_class"], "START_FAILED")
             self.assertIn(self.path, results[0]["message"])

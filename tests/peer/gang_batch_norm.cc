@@ -35,7 +35,7 @@ Tensors RunRank(const Tensors& given, int64_t first, int64_t count, Collectives&
   const at::Tensor x = leaf(given.at("x").narrow(0, first, count));
   const BatchNormTensors layer = {leaf(given.at("weight")), leaf(given.at("bias")),
                                   at::zeros({x.size(1)}), at::ones({x.size(1)})};
-  const at::Tensor y = BatchNorm(x, layer, /*training=*/true, &gang);
+  const at::Tensor y = BatchNorm(x, layer, /*training=*/true, {&gang});
   y.backward(given.at("dy").narrow(0, first, count));
   return {{"y", y.detach()},
           {"dx", x.grad()},

@@ -128,9 +128,10 @@ def classify(model, inputs, targets, step):
 
 
 def reconstruct(model, inputs, targets, step):
-    torch.manual_seed(muster_data.step_seed(SEED, step, rank=0))
     patches = (SHAPE[1] // MAE["patch_size"]) * (SHAPE[2] // MAE["patch_size"])
-    return model(inputs, noise=torch.rand(len(inputs), patches)).loss
+    ids = muster_data.sample_ids(SAMPLES, BATCH, SEED, step, 0, 1)
+    noise = muster_data.mae_noise(muster_data.mae_step_seed(SEED, step), ids, patches)
+    return model(inputs, noise=torch.from_numpy(noise)).loss
 
 
 class VisionAgainstReference(unittest.TestCase):
@@ -202,7 +203,7 @@ class VisionAgainstReference(unittest.TestCase):
         disturb(model)
         model.eval()
         patches = (SHAPE[1] // spec["patch_size"]) ** 2
-        noise = torch.rand(4, patches, generator=torch.Generator().manual_seed(MAE_EVALUATION_SEED))
+        noise = torch.from_numpy(muster_data.mae_noise(MAE_EVALUATION_SEED, range(4), patches))
         with tempfile.TemporaryDirectory(prefix="muster-peer-") as folder, torch.no_grad():
             ours = forward({"mae": spec}, model, self.inputs, folder, published)
             theirs = model(self.inputs, noise=noise)

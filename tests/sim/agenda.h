@@ -18,6 +18,13 @@ class Agenda {
 
   Clock& clock() { return clock_; }
   absl::Duration now() { return clock_.SinceBoot(); }
+  void JumpWall(absl::Duration by) {
+    clock_.JumpWall(by);
+    wall_error_ += by;
+  }
+  void SetWallRight() { JumpWall(-wall_error_); }
+  // What the wall clock would say had nobody set it.
+  absl::Time TrueTime() { return clock_.Now() - wall_error_; }
 
   Id After(absl::Duration delay, std::function<void()> action) {
     const absl::Duration at = now() + std::max(delay, absl::ZeroDuration());
@@ -49,6 +56,7 @@ class Agenda {
 
  private:
   SimulatedClock clock_;
+  absl::Duration wall_error_;
   std::map<std::pair<absl::Duration, Id>, std::function<void()>> entries_;
   std::map<Id, absl::Duration> due_;
   Id last_id_ = 0;

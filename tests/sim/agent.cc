@@ -15,6 +15,8 @@ constexpr absl::Duration kTermReserve = absl::Seconds(5);
 constexpr absl::Duration kFlushPatience = absl::Seconds(3);
 constexpr absl::Duration kFlushPoll = absl::Milliseconds(100);
 constexpr absl::Duration kLostControllerGrace = absl::Seconds(10);
+constexpr absl::Duration kKillPatience = absl::Seconds(60);
+constexpr absl::Duration kLookAtRootsEvery = absl::Seconds(5);
 
 v1::CheckpointEvent::Kind EventKind(worker::CheckpointLine::Kind kind) {
   switch (kind) {
@@ -24,6 +26,8 @@ v1::CheckpointEvent::Kind EventKind(worker::CheckpointLine::Kind kind) {
       return v1::CheckpointEvent::COMMIT;
     case worker::CheckpointLine::Kind::kFailed:
       return v1::CheckpointEvent::FAILED;
+    case worker::CheckpointLine::Kind::kUnread:
+      return v1::CheckpointEvent::UNREAD;
     default:
       return v1::CheckpointEvent::CORRUPT;
   }
@@ -41,11 +45,13 @@ v1::RankEvent MakeEvent(const AgentRank& rank, v1::RankEvent::Kind kind) {
 
 }  // namespace
 
-Agent::Agent(Agenda& agenda, Trace& trace, Storage& storage, Dice dice, v1::Hello hello, Host host)
+Agent::Agent(Agenda& agenda, Trace& trace, Storage& storage, Dice dice, std::string machine,
+             v1::Hello hello, worker::KnownController controller, Host host)
     : agenda_(agenda),
       trace_(trace),
       storage_(storage),
       dice_(dice),
+      machine_(std::move(machine)),
       hello_(std::move(hello)),
       host_(std::move(host)),
       execution_(agenda),
@@ -59,7 +65,10 @@ Agent::Agent(Agenda& agenda, Trace& trace, Storage& storage, Dice dice, v1::Hell
   worker::SessionHandler& handler = *this;
   session_ = std::make_unique<worker::Session>(
       execution_, host_.connect, registry_, handler,
-      worker::SessionOptions{.hello = hello_, .near = dice_.Chance(0.5), .seed = dice_.Next()});
+      worker::SessionOptions{.hello = hello_,
+                             .near = dice_.Chance(0.5),
+                             .seed = dice_.Next(),
+                             .controller = std::move(controller)});
 }
 
 Agent::~Agent() {
@@ -107,9 +116,10 @@ std::vector<v1::RankStatus> Agent::RankStatuses() {
 }
 
 void Agent::OnSessionUp(const v1::Welcome& welcome) {
-  trace_.Note(hello_.worker_name(), ": welcome of term ", welcome.term(), ", ",
+  trace_.Note(machine_, ": welcome of term ", welcome.term(), ", ",
               welcome.stale_size(), " stale");
-  host_.on_term(welcome.term());
+  host_.on_controller(session_->controller());
+  roots_said_ = false;
   for (const v1::Welcome::StaleRank& stale : welcome.stale()) {
     for (const auto& [key, rank] : ranks_) {
       if (key.job_id == stale.job_id() && key.attempt == stale.attempt() &&
@@ -136,7 +146,7 @@ void Agent::OnControllerMessage(const v1::ControllerMessage& message) {
       const v1::StartRanks& start = message.start_ranks();
       if (!TakeAssignment(start.outbox_seq())) return;
       const absl::Status taken = StartRanks(start);
-      trace_.Note(hello_.worker_name(), ": start job ", start.fence().job_id(), ".",
+      trace_.Note(machine_, ": start job ", start.fence().job_id(), ".",
                   start.fence().attempt(), ": ", taken.ToString());
       return Acknowledge(start.outbox_seq(), std::string(taken.message()));
     }
@@ -150,9 +160,49 @@ void Agent::OnControllerMessage(const v1::ControllerMessage& message) {
     case v1::ControllerMessage::kDeleteCheckpoint:
       if (TakeAssignment(message.delete_checkpoint().outbox_seq())) Care(message);
       return;
+    case v1::ControllerMessage::kWatchRoots:
+      return Watch(message.watch_roots());
     default:
       return;
   }
+}
+
+// ---- checkpoint roots: worker/agent/root_watcher.cc ----
+
+std::optional<v1::RootReport> Agent::Roots() {
+  if (std::exchange(roots_said_, true)) return std::nullopt;
+  return roots_;
+}
+
+void Agent::Watch(const v1::WatchRoots& roots) {
+  watched_ = roots;
+  execution_.After(dice_.Between(absl::Milliseconds(2), absl::Milliseconds(400)),
+                   [this, question = ++question_] { LookAtRoots(question); });
+}
+
+void Agent::LookAtRoots(uint64_t question) {
+  if (question != question_) return;
+  v1::RootReport report;
+  for (const v1::WatchRoots::Root& asked : watched_.roots()) {
+    v1::RootReport::Root& root = *report.add_roots();
+    root.set_path(asked.path());
+    if (!storage_.IsSeenBy(machine_)) {
+      root.set_message("its marker is not there");
+      continue;
+    }
+    if (asked.identity().empty() && storage_.marker.empty()) storage_.marker = asked.claim();
+    if (asked.identity().empty() || asked.identity() == storage_.marker) {
+      root.set_identity(storage_.marker);
+    } else {
+      root.set_message("another root is there");
+    }
+  }
+  if (report.SerializeAsString() != roots_.SerializeAsString()) {
+    roots_ = std::move(report);
+    roots_said_ = false;
+    session_->HeartbeatNow();
+  }
+  execution_.After(kLookAtRootsEvery, [this, question] { LookAtRoots(question); });
 }
 
 bool Agent::TakeAssignment(uint64_t outbox_seq) {
@@ -179,18 +229,20 @@ void Agent::Care(const v1::ControllerMessage& message) {
     const uint64_t seq = is_verify ? message.verify_checkpoint().outbox_seq()
                                    : message.delete_checkpoint().outbox_seq();
     if (is_verify && unreadable) return Acknowledge(seq, "cannot be read now");
+    if (!storage_.IsSeenBy(machine_)) return Acknowledge(seq, "root is not seen");
     v1::WorkerMessage result;
     if (is_verify) {
       const v1::VerifyCheckpoint& verify = message.verify_checkpoint();
       const absl::Status whole = storage_.Verify(verify.path(), verify.manifest_sha256());
-      trace_.Note(hello_.worker_name(), ": verify ", verify.path(), ": ", whole.ToString());
+      trace_.Note(machine_, ": verify ", verify.path(), ": ", whole.ToString());
       result.mutable_verify_result()->set_outbox_seq(seq);
       result.mutable_verify_result()->set_checkpoint_id(verify.checkpoint_id());
       result.mutable_verify_result()->set_ok(whole.ok());
+      result.mutable_verify_result()->set_missing(absl::IsNotFound(whole));
       result.mutable_verify_result()->set_message(std::string(whole.message()));
     } else {
       const v1::DeleteCheckpoint& remove = message.delete_checkpoint();
-      trace_.Note(hello_.worker_name(), ": delete ", remove.path());
+      trace_.Note(machine_, ": delete ", remove.path());
       storage_.Delete(remove.path());
       result.mutable_delete_result()->set_outbox_seq(seq);
       result.mutable_delete_result()->set_checkpoint_id(remove.checkpoint_id());
@@ -218,7 +270,7 @@ void Agent::OnLeaseRenewed() {
 }
 
 void Agent::OnRefused(absl::Status status) {
-  trace_.Note(hello_.worker_name(), ": refused for good: ", status.ToString());
+  trace_.Note(machine_, ": refused for good: ", status.ToString());
   stopping_ = true;
   StopAll({v1::StopRanks::KILL, absl::ZeroDuration(), "the controller refused this agent"});
   OnRanksChanged();
@@ -259,7 +311,7 @@ void Agent::StartOne(const v1::StartRanks& start, const v1::StartRanks::Rank& ra
                                .checkpoint_root = start.checkpoint_root(),
                                .resume = {start.resume().begin(), start.resume().end()},
                                .plan = DecodePlan(start.spec_json()),
-                               .machine = hello_.worker_name()});
+                               .machine = machine_});
   AgentRank* raw = mine.get();
   mine->process->to_agent = [this, raw](worker::RankLine line) {
     execution_.Run([this, raw, line = std::move(line)] { OnLine(*raw, line); });
@@ -273,7 +325,7 @@ void Agent::StartOne(const v1::StartRanks& start, const v1::StartRanks::Rank& ra
 }
 
 void Agent::StopRanks(const v1::StopRanks& stop) {
-  trace_.Note(hello_.worker_name(), ": stop job ", stop.fence().job_id(), ".",
+  trace_.Note(machine_, ": stop job ", stop.fence().job_id(), ".",
               stop.fence().attempt(), " ", v1::StopRanks::Mode_Name(stop.mode()));
   fences_.RaiseTo(stop.fence().job_id(), stop.fence().attempt() + 1);
   const worker::StopRequest request{
@@ -308,7 +360,7 @@ void Agent::TakeStopStep(AgentRank& rank) {
     rank.process->OnLine(worker::StopLine{.save = false, .reason = rank.stop->reason});
     rank.process->Terminate();
   } else if (step.action == worker::StopAction::kKill) {
-    rank.process->Kill();
+    Kill(rank);
   }
   if (step.next_in == absl::InfiniteDuration()) return;
   execution_.Cancel(rank.stop_timer);
@@ -318,8 +370,37 @@ void Agent::TakeStopStep(AgentRank& rank) {
   });
 }
 
+void Agent::Kill(AgentRank& rank) {
+  rank.process->Kill();
+  if (rank.kill_timer != 0) return;
+  rank.kill_timer = execution_.After(kKillPatience, [this, key = rank.key] { OnKillInVain(key); });
+}
+
+void Agent::OnKillInVain(const worker::RankKey& key) {
+  const auto it = ranks_.find(key);
+  if (it == ranks_.end()) return;
+  AgentRank& rank = *it->second;
+  trace_.Note(machine_, ": job ", key.job_id, ".", key.attempt, " rank ", key.rank,
+              " does not die");
+  rank.unkillable = true;
+  rank.waiting_publish.reset();
+  v1::RankEvent event = MakeEvent(rank, v1::RankEvent::UNKILLABLE);
+  event.set_failure_class(v1::WORKER_LOST);
+  event.set_message("it did not die of SIGKILL");
+  SendRankEvent(std::move(event));
+  GiveNotice("a rank does not die", absl::ZeroDuration());
+}
+
+void Agent::GiveNotice(const std::string& message, absl::Duration grace, bool withdrawn) {
+  v1::WorkerMessage notice;
+  notice.mutable_notice()->set_message(message);
+  notice.mutable_notice()->set_grace_ms(absl::ToInt64Milliseconds(grace));
+  notice.mutable_notice()->set_withdrawn(withdrawn);
+  session_->SendEvent(std::move(notice));
+}
+
 void Agent::OnLine(AgentRank& rank, worker::RankLine line) {
-  if (!worker::CheckRankLine(line).ok()) return rank.process->Kill();
+  if (!worker::CheckRankLine(line).ok()) return Kill(rank);
   if (auto* store = std::get_if<worker::StoreLine>(&line)) {
     store_.Request(rank.fence, rank.key.rank, rank.running, std::move(*store), agenda_.now());
     return;
@@ -373,7 +454,8 @@ void Agent::OnCheckpointLine(AgentRank& rank, const worker::CheckpointLine& line
 
 void Agent::TryPublish(AgentRank& rank) {
   const bool killed = rank.stop.has_value() && rank.stop->mode == v1::StopRanks::KILL;
-  if (!rank.waiting_publish.has_value() || killed || !session_->LeaseAllowsPublish()) return;
+  const bool over = killed || rank.unkillable;
+  if (!rank.waiting_publish.has_value() || over || !session_->LeaseAllowsPublish()) return;
   host_.on_publish(rank.key.job_id, rank.key.attempt);
   rank.process->OnLine(worker::PublishLine{.step = *rank.waiting_publish});
   rank.waiting_publish.reset();
@@ -384,12 +466,13 @@ void Agent::OnExit(const worker::RankKey& key, ProcessExit exit) {
   if (it == ranks_.end()) return;
   AgentRank& rank = *it->second;
   execution_.Cancel(rank.stop_timer);
+  execution_.Cancel(rank.kill_timer);
   rank.facts.exit_code = exit.code;
   rank.facts.signal = exit.signal;
   rank.facts.stop = rank.stop;
   v1::RankEvent event = MakeEvent(rank, v1::RankEvent::EXITED);
   worker::JudgeExit(rank.facts, event);
-  trace_.Note(hello_.worker_name(), ": exited job ", key.job_id, ".", key.attempt, " rank ",
+  trace_.Note(machine_, ": exited job ", key.job_id, ".", key.attempt, " rank ",
               key.rank, ": ",
               event.succeeded() ? "succeeded"
               : event.stopped() ? "stopped"
@@ -397,7 +480,13 @@ void Agent::OnExit(const worker::RankKey& key, ProcessExit exit) {
   SendRankEvent(std::move(event));
   store_.Forget(key);
   rank.process->to_agent = nullptr;
+  const bool was_unkillable = rank.unkillable;
   ranks_.erase(it);
+  const bool any_left = std::any_of(ranks_.begin(), ranks_.end(),
+                                    [](const auto& other) { return other.second->unkillable; });
+  if (was_unkillable && !any_left && !stopping_) {
+    GiveNotice("it is dead", absl::ZeroDuration(), /*withdrawn=*/true);
+  }
   OnRanksChanged();
 }
 
@@ -412,11 +501,8 @@ void Agent::SendRankEvent(v1::RankEvent event) {
 void Agent::BeginStop(absl::Duration grace) {
   if (std::exchange(stopping_, true)) return;
   const absl::Duration reserve = std::min(kTermReserve, grace / 2);
+  GiveNotice("spot notice", grace - reserve);
   if (session_->up()) {
-    v1::WorkerMessage message;
-    message.mutable_notice()->set_message("spot notice");
-    message.mutable_notice()->set_grace_ms(absl::ToInt64Milliseconds(grace - reserve));
-    session_->SendMessage(std::move(message));
     execution_.After(grace - reserve, [this, reserve] {
       StopAll({v1::StopRanks::TERM, reserve, "the agent's stop grace is over"});
     });

@@ -32,6 +32,8 @@ struct AgentRank {
   std::shared_ptr<Process> process;
   worker::FirstStep first_step;
   bool running = false;
+  bool unkillable = false;
+  uint64_t kill_timer = 0;  // from the first SIGKILL
   int64_t step = 0;
   worker::ProgressLine progress;
   std::optional<int64_t> waiting_publish;
@@ -52,15 +54,22 @@ class Agent final : private worker::SessionHandler {
     std::function<void(uint64_t job_id, uint32_t attempt)> on_publish;
     // The controller called a commit durable.
     std::function<void(uint64_t job_id, uint32_t attempt, int64_t step)> on_committed;
-    std::function<void(uint64_t term)> on_term;
+    std::function<void(const worker::KnownController& controller)> on_controller;
   };
-  Agent(Agenda& agenda, Trace& trace, Storage& storage, Dice dice, v1::Hello hello, Host host);
+  // `machine` is where it runs; `controller` what an earlier agent of the data folder knew.
+  Agent(Agenda& agenda, Trace& trace, Storage& storage, Dice dice, std::string machine,
+        v1::Hello hello, worker::KnownController controller, Host host);
   ~Agent() override;
 
   Execution& execution() { return execution_; }
   const std::string& incarnation() const { return hello_.incarnation(); }
   uint32_t slots() const { return static_cast<uint32_t>(hello_.slots_size()); }
   bool stopping() const { return stopping_; }
+  // It may still publish; one that leaves and has no rank any more publishes nothing.
+  bool HoldsLease() const {
+    const bool has_left = stopping_ && ranks_.empty();
+    return !has_left && session_->LeaseHolds();
+  }
   void Start();
   // SIGTERM.
   void BeginStop(absl::Duration grace);
@@ -68,6 +77,7 @@ class Agent final : private worker::SessionHandler {
  private:
   void FillHello(v1::Hello& hello) override;
   std::vector<v1::RankStatus> RankStatuses() override;
+  std::optional<v1::RootReport> Roots() override;
   void OnSessionUp(const v1::Welcome& welcome) override;
   void OnSessionDown() override;
   void OnControllerMessage(const v1::ControllerMessage& message) override;
@@ -83,6 +93,8 @@ class Agent final : private worker::SessionHandler {
   void StopAll(const worker::StopRequest& request);
   void OnCheckpointAck(const v1::CheckpointAck& ack);
   void Care(const v1::ControllerMessage& message);
+  void Watch(const v1::WatchRoots& roots);
+  void LookAtRoots(uint64_t question);
 
   void OnLine(AgentRank& rank, worker::RankLine line);
   void ReportRunning(AgentRank& rank);
@@ -90,6 +102,9 @@ class Agent final : private worker::SessionHandler {
   void TryPublish(AgentRank& rank);
   void Stop(AgentRank& rank, worker::StopRequest request);
   void TakeStopStep(AgentRank& rank);
+  void Kill(AgentRank& rank);
+  void OnKillInVain(const worker::RankKey& key);
+  void GiveNotice(const std::string& message, absl::Duration grace, bool withdrawn = false);
   void OnExit(const worker::RankKey& key, ProcessExit exit);
   void SendRankEvent(v1::RankEvent event);
   void Tick();
@@ -100,6 +115,7 @@ class Agent final : private worker::SessionHandler {
   Trace& trace_;
   Storage& storage_;
   Dice dice_;
+  const std::string machine_;
   const v1::Hello hello_;
   const Host host_;
   Execution execution_;
@@ -110,6 +126,10 @@ class Agent final : private worker::SessionHandler {
   worker::StoreRelay store_;
   std::map<worker::RankKey, std::unique_ptr<AgentRank>> ranks_;
   std::unique_ptr<worker::Session> session_;
+  v1::WatchRoots watched_;
+  uint64_t question_ = 0;  // +1 with each list of roots
+  v1::RootReport roots_;   // as last looked at
+  bool roots_said_ = false;
   bool stopping_ = false;
   bool flushing_ = false;
 };

@@ -178,7 +178,7 @@ std::shared_ptr<Disk::File> Disk::Open(const std::string& name, bool create) {
 
 int Disk::Write(File& file, uint64_t offset, const std::string& data) {
   if (!alive()) return SQLITE_IOERR_WRITE;
-  if (full && offset + data.size() > file.visible.size()) return SQLITE_FULL;
+  if (full && (copies || offset + data.size() > file.visible.size())) return SQLITE_FULL;
   if (fail_writes > 0) {
     --fail_writes;
     return SQLITE_IOERR_WRITE;

@@ -32,6 +32,7 @@ class Disk {
   std::function<bool()> alive = [] { return true; };
 
   bool full = false;    // no file may grow
+  bool copies = false;  // on such a disk nothing at all is written while it is full
   int fail_writes = 0;  // so many of the next writes fail
   int fail_syncs = 0;   // and syncs
 

@@ -48,7 +48,7 @@ std::string RowOf(const mc::Job& job) {
 
 std::string RowOf(const mc::Worker& worker) {
   std::string row = absl::StrCat(
-      worker.name, " ", Hex(worker.incarnation), " past ",
+      worker.name, " ", Hex(worker.incarnation), " of ", Hex(worker.identity), " past ",
       absl::StrJoin(worker.past_incarnations, ",",
                     [](std::string* out, const std::string& past) { *out += Hex(past); }),
       " seq ", worker.event_seq_known ? absl::StrCat(worker.event_seq) : "?", " draining ",
@@ -94,7 +94,7 @@ std::string RowOf(const mc::OutboxRow& row) {
 }  // namespace
 
 std::map<std::string, std::string> DurableRows(const mc::Snapshot& snapshot) {
-  std::map<std::string, std::string> rows;
+  std::map<std::string, std::string> rows = {{"controller", Hex(snapshot.controller_id)}};
   snapshot.jobs.ForEach([&rows](const mc::Job& job) {
     rows[absl::StrCat("job ", job.id)] = RowOf(job);
     if (job.current != nullptr) {
@@ -111,6 +111,10 @@ std::map<std::string, std::string> DurableRows(const mc::Snapshot& snapshot) {
     rows[absl::StrCat("checkpoint ", checkpoint.id)] = RowOf(checkpoint);
   });
   for (const auto& [name, project] : *snapshot.projects) rows["project " + name] = RowOf(*project);
+  for (const auto& [path, use] : *snapshot.roots_in_use) {
+    const mc::RootIdentity* root = snapshot.roots.Find(path);
+    if (root != nullptr) rows["root " + path] = root->identity + " by " + root->found_by;
+  }
   for (const auto& [seq, row] : *snapshot.outbox) rows[absl::StrCat("outbox ", seq)] = RowOf(row);
   return rows;
 }

@@ -13,7 +13,7 @@ using S = mc::JobState;
 
 std::string NameOf(const LiveProcess& live) {
   return absl::StrCat("job ", live.key.job_id, " attempt ", live.key.attempt, " rank ",
-                      live.key.rank, " on ", live.machine, " slot ", live.slot);
+                      live.key.rank, " on ", live.host, " slot ", live.slot);
 }
 
 // Where a job may go from a state, by what the states mean; told apart from the controller's table.
@@ -39,6 +39,14 @@ bool IsLegalMove(S from, S to) {
       return to == S::kPending;  // queued again by a person
   }
   return false;
+}
+
+// What the worker said of the root, told apart from the controller's own reading of it.
+bool IsSeen(const mc::Snapshot& snapshot, const std::string& name, const std::string& root) {
+  const mc::Worker* worker = snapshot.FindWorker(name);
+  if (worker == nullptr || worker->roots == nullptr) return false;
+  const auto view = worker->roots->find(root);
+  return view != worker->roots->end() && !view->second.identity.empty();
 }
 
 bool IsHeldBy(const mc::Worker& worker, uint32_t slot, const worker::RankKey& key) {
@@ -82,17 +90,43 @@ void Invariants::OnPublished(const mc::Snapshot& snapshot, const mc::Snapshot* b
   CheckCheckpoints(snapshot);
   CheckLedgers(snapshot);
   make_way_.OnPublished(snapshot, before);
+  run_times_.OnPublished(snapshot, before, since_boot());
   model_.Check(snapshot);
-  durable_ = DurableRows(snapshot);
+  std::map<std::string, std::string> rows = DurableRows(snapshot);
+  if (snapshot.unstored_workers != nullptr) {
+    // What is on the disk of these is what was stored of them last.
+    for (const uint64_t id : *snapshot.unstored_workers) {
+      const std::string name = absl::StrCat("worker ", id);
+      const auto stored = durable_.find(name);
+      if (stored == durable_.end()) {
+        rows.erase(name);
+      } else {
+        rows[name] = stored->second;
+      }
+    }
+  }
+  durable_ = std::move(rows);
 }
 
 void Invariants::OnHello(const mc::WorkerHello& hello, const mc::EventResult& result) {
+  const auto known = holder_of_name_.find(hello.worker);
+  const bool comes_back = known != holder_of_name_.end() && known->second == hello.incarnation;
+  if (comes_back && absl::IsResourceExhausted(result.status)) {
+    trace_.Fail(hello.worker, " could not come back for want of room");
+  }
   if (!result.status.ok()) return;
   if (fenced_.count({hello.worker, hello.incarnation}) != 0) {
     trace_.Fail("a fenced agent took the name ", hello.worker, " back");
   }
   std::string& holder = holder_of_name_[hello.worker];
-  if (!holder.empty() && holder != hello.incarnation) fenced_.insert({hello.worker, holder});
+  if (!holder.empty() && holder != hello.incarnation) {
+    if (holds_lease(holder)) {
+      trace_.Fail("the name ", hello.worker, " was taken from ", host_of_[holder],
+                  ", whose lease holds, and given to ", host_of_[hello.incarnation]);
+    }
+    names_moved_ += host_of_[holder] != host_of_[hello.incarnation];
+    fenced_.insert({hello.worker, holder});
+  }
   holder = hello.incarnation;
 }
 
@@ -165,6 +199,9 @@ void Invariants::CheckJob(const mc::Snapshot&, const mc::Job& job) {
     trace_.Fail("job ", job.id, " is ", mc::JobStateName(job.state),
                 wants_attempt ? " without a live attempt" : " with a live attempt");
   }
+  if (job.state == S::kFailed && job.failure_class == mc::FailureClass::kStorageUnavailable) {
+    trace_.Fail("job ", job.id, " failed for a checkpoint root that was away: ", job.message);
+  }
   if (job.attempt != job.past.size() + (job.current == nullptr ? 0 : 1)) {
     trace_.Fail("job ", job.id, ": attempt ", job.attempt, " after ", job.past.size(), " others");
   }
@@ -203,17 +240,31 @@ void Invariants::CheckSlots(const mc::Snapshot& snapshot) {
   if (holders != held.size()) {
     trace_.Fail(holders, " slots are held, ", held.size(), " ranks hold one");
   }
-  for (const LiveProcess& live : live_processes()) {
-    const mc::Worker* worker = snapshot.FindWorker(live.machine);
+  for (const LiveProcess& live : live_processes()) CheckProcess(snapshot, live);
+}
+
+void Invariants::CheckProcess(const mc::Snapshot& snapshot, const LiveProcess& live) {
+  const mc::Worker* worker = snapshot.FindWorker(live.worker);
+  if (worker == nullptr || host_of_[worker->incarnation] == live.host) {
     const bool its_own = worker != nullptr && IsHeldBy(*worker, live.slot, live.key);
     if (!its_own) trace_.Fail(NameOf(live), " is alive, but its slot is not its own any more");
+    return;
+  }
+  // Its host's name went to another one: the slots there are others, but its gang must be over.
+  const mc::Job* job = snapshot.FindJob(live.key.job_id);
+  const bool current = job != nullptr && job->has_live_attempt() &&
+                       job->current->number == live.key.attempt &&
+                       live.key.rank < job->current->ranks.size();
+  if (current && !mc::HasEnded(job->current->ranks[live.key.rank].state)) {
+    trace_.Fail(NameOf(live), " counts as running, but ", live.worker, " is ",
+                host_of_[worker->incarnation], " now");
   }
 }
 
 void Invariants::CheckPlacements(const mc::Snapshot& snapshot, const mc::Snapshot* before) {
   if (before == nullptr) return;
   std::map<std::pair<std::string, uint32_t>, LiveProcess> alive;
-  for (const LiveProcess& live : live_processes()) alive[{live.machine, live.slot}] = live;
+  for (const LiveProcess& live : live_processes()) alive[{live.host, live.slot}] = live;
   snapshot.jobs.ForEach([&](const mc::Job& job) {
     const mc::Job* old = before->FindJob(job.id);
     if (job.current == nullptr || (old != nullptr && old->attempt == job.attempt)) return;
@@ -223,8 +274,13 @@ void Invariants::CheckPlacements(const mc::Snapshot& snapshot, const mc::Snapsho
       trace_.Fail("job ", job.id, ": placed with ", job.current->ranks.size(), " ranks");
     }
     for (const mc::Rank& rank : job.current->ranks) {
+      const std::string& root = job.settings->needs.root;
+      if (!IsSeen(snapshot, rank.worker, root) && !IsSeen(*before, rank.worker, root)) {
+        trace_.Fail("job ", job.id, ": placed on ", rank.worker,
+                    ", which did not say that it sees ", root);
+      }
       for (const uint32_t slot : rank.slots) {
-        const auto it = alive.find({rank.worker, slot});
+        const auto it = alive.find({host_of_[rank.incarnation], slot});
         const bool taken = it != alive.end() && (it->second.key.job_id != job.id ||
                                                  it->second.key.attempt != job.attempt);
         if (taken) {

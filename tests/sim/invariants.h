@@ -14,6 +14,7 @@
 #include "controller/model/snapshot.h"
 #include "tests/sim/make_way_check.h"
 #include "tests/sim/model.h"
+#include "tests/sim/run_times.h"
 #include "tests/sim/storage.h"
 #include "tests/sim/trace.h"
 #include "worker/agent/rank_key.h"
@@ -22,7 +23,8 @@ namespace muster::sim {
 
 // A process that is alive on a machine, whatever anybody thinks.
 struct LiveProcess {
-  std::string machine;
+  std::string host;
+  std::string worker;  // the name that its host goes by
   uint32_t slot = 0;
   worker::RankKey key;
 };
@@ -37,11 +39,16 @@ class Invariants {
   };
 
   Invariants(Trace& trace, Storage& storage, const Model& model)
-      : trace_(trace), storage_(storage), model_(model), make_way_(trace) {}
+      : trace_(trace), storage_(storage), model_(model), make_way_(trace), run_times_(trace) {}
 
   std::function<std::vector<LiveProcess>()> live_processes;
-  std::function<absl::Time()> now;  // the wall clock
+  std::function<absl::Time()> now;             // the wall clock
+  std::function<absl::Duration()> since_boot;  // of the machines' own
+  // The agent is alive, has not left, and its lease holds by its own clock.
+  std::function<bool(const std::string& incarnation)> holds_lease;
   const MakeWayCheck& make_way() const { return make_way_; }
+  // How often a name went from one host to another.
+  uint64_t names_moved() const { return names_moved_; }
 
   // ---- the controller ----
   // `exact`: it did not die in the middle of a step, so that not more is on disk than was seen.
@@ -52,6 +59,9 @@ class Invariants {
   void OnReport(const Report& report, const mc::EventResult& result, const mc::Snapshot* before);
 
   // ---- the machines ----
+  void OnAgentStart(const std::string& host, const std::string& incarnation) {
+    host_of_[incarnation] = host;
+  }
   void OnPublish(uint64_t job_id, uint32_t attempt, const mc::Snapshot* snapshot);
   void OnResume(uint64_t job_id, uint32_t attempt, int64_t step, const mc::Snapshot* snapshot);
   void OnDelete(const std::string& path, const Storage::Folder& folder,
@@ -60,6 +70,11 @@ class Invariants {
   // Bits of a folder are about to rot.
   void OnRot(const std::string& path);
 
+  // After everything has healed.
+  void CheckLimits(const mc::Snapshot& snapshot) const {
+    model_.CheckLimits(snapshot, now());
+    run_times_.CheckEnded(snapshot, since_boot());
+  }
   // After everything has healed and every job has ended.
   void OnQuiet(const mc::Snapshot& snapshot);
 
@@ -67,6 +82,7 @@ class Invariants {
   void CheckHistory(const mc::Snapshot& snapshot, const mc::Snapshot* before);
   void CheckJob(const mc::Snapshot& snapshot, const mc::Job& job);
   void CheckSlots(const mc::Snapshot& snapshot);
+  void CheckProcess(const mc::Snapshot& snapshot, const LiveProcess& live);
   void CheckPlacements(const mc::Snapshot& snapshot, const mc::Snapshot* before);
   void CheckCheckpoints(const mc::Snapshot& snapshot);
   void CheckLedgers(const mc::Snapshot& snapshot);
@@ -75,8 +91,11 @@ class Invariants {
   Storage& storage_;
   const Model& model_;
   MakeWayCheck make_way_;
+  RunTimes run_times_;
   std::map<std::string, std::string> durable_;            // of the newest published version
+  std::map<std::string, std::string> host_of_;            // of each incarnation
   std::map<std::string, std::string> holder_of_name_;     // worker -> incarnation that was accepted
+  uint64_t names_moved_ = 0;
   std::set<std::pair<std::string, std::string>> fenced_;  // worker, incarnation
   std::map<uint64_t, int64_t> committed_step_;            // by job
   std::map<uint64_t, mc::LabelledTime> settled_;          // by job, over all controllers

@@ -3,10 +3,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/version.h"
 
 namespace muster::sim {
 namespace {
+
+// As the real agent's: so long it waits for what its predecessor left to die, and ends otherwise.
+constexpr absl::Duration kLeftoverPatience = absl::Seconds(10);
+constexpr absl::Duration kLeftoverPoll = absl::Milliseconds(100);
+// Until an agent that ended is started again.
+constexpr absl::Duration kServiceRestart = absl::Seconds(5);
 
 // The agent's end of a wire.
 class SimConnection final : public worker::ControlConnection {
@@ -96,7 +103,7 @@ Machine::~Machine() {
 }
 
 std::shared_ptr<worker::ControlConnection> Machine::Connect(worker::ControlHandlers handlers) {
-  std::shared_ptr<Wire> wire = around_.network.Connect(kind_.name);
+  std::shared_ptr<Wire> wire = around_.network.Connect(kind_.host);
   wire_ = wire;
   auto connection = std::make_shared<SimConnection>(around_.controller, std::move(wire));
   connection->Begin(std::move(handlers), agent_->execution(), connection);
@@ -109,7 +116,7 @@ std::shared_ptr<Process> Machine::Spawn(Process::Setup setup) {
     for (const uint32_t slot : setup.slots) {
       const std::vector<uint32_t>& taken = process->setup().slots;
       if (!process->alive() || std::count(taken.begin(), taken.end(), slot) == 0) continue;
-      around_.trace.Fail(kind_.name, " slot ", slot, " has two processes: jobs ",
+      around_.trace.Fail(kind_.host, " slot ", slot, " has two processes: jobs ",
                          process->setup().key.job_id, " and ", setup.key.job_id);
     }
   }
@@ -120,14 +127,43 @@ std::shared_ptr<Process> Machine::Spawn(Process::Setup setup) {
 void Machine::StartAgent() {
   if (agent_ != nullptr) return;
   ++life_;
-  for (const auto& process : processes_) process->KillAtOnce();
+  // Each of its own accord: the kernel takes its time.
+  for (const auto& process : processes_) process->Kill();
+  AwaitLeftovers(around_.agenda.now() + kLeftoverPatience);
+}
+
+void Machine::AwaitLeftovers(absl::Duration deadline) {
   Reap();
+  const bool all_dead = std::none_of(processes_.begin(), processes_.end(),
+                                     [](const auto& process) { return process->alive(); });
+  if (all_dead) return BeginAgent();
+  if (around_.agenda.now() > deadline) {
+    around_.trace.Note(kind_.host, ": what its last agent left does not die");
+    return ComeBack(kServiceRestart);
+  }
+  around_.agenda.After(kLeftoverPoll, [this, life = life_, deadline] {
+    if (life == life_ && agent_ == nullptr) AwaitLeftovers(deadline);
+  });
+}
+
+std::string Machine::RandomBytes() {
+  std::string bytes;
+  for (size_t i = 0; i < worker::kIdentityBytes; ++i) bytes += static_cast<char>(dice_.Next());
+  return bytes;
+}
+
+v1::Hello Machine::MakeHello() {
   v1::Hello hello;
   hello.set_protocol_version(kProtocolVersion);
   hello.set_worker_name(kind_.name);
-  std::string incarnation;
-  for (int i = 0; i < 16; ++i) incarnation += static_cast<char>(dice_.Next());
+  const std::string incarnation = RandomBytes();
   hello.set_incarnation(incarnation);
+  const worker::Surroundings here{.machine = kind_.hardware,
+                                  .place = absl::StrCat(kind_.host, " boot ", boots_)};
+  const worker::BegunLife begun = worker::BeginLife(record_, here, incarnation, RandomBytes());
+  record_ = begun.record;
+  hello.set_identity(record_->identity);
+  for (const std::string& dead : begun.predecessors) hello.add_predecessors(dead);
   hello.set_version("sim");
   hello.set_pool(kind_.pool);
   // Now and then a device does not come back.
@@ -141,15 +177,22 @@ void Machine::StartAgent() {
   hello.set_cpus(kind_.slots);
   hello.set_allows_commands(true);
   hello.set_memory_bytes(uint64_t{1} << 30);
-  around_.trace.Note(kind_.name, ": agent starts with ", hello.slots_size(), " slots");
+  return hello;
+}
+
+void Machine::BeginAgent() {
+  v1::Hello hello = MakeHello();
+  around_.trace.Note(kind_.host, ": agent starts with ", hello.slots_size(), " slots");
+  around_.invariants.OnAgentStart(kind_.host, hello.incarnation());
   agent_ = std::make_unique<Agent>(
-      around_.agenda, around_.trace, around_.ranks.storage, dice_.Fork(), std::move(hello),
+      around_.agenda, around_.trace, around_.ranks.storage, dice_.Fork(), kind_.host,
+      std::move(hello), record_->controller,
       Agent::Host{.connect = [this](worker::ControlHandlers h) { return Connect(std::move(h)); },
                   .spawn = [this](Process::Setup setup) { return Spawn(std::move(setup)); },
                   .quit =
                       [this, life = life_] {
                         if (life != life_ || agent_ == nullptr) return;
-                        around_.trace.Note(kind_.name, ": agent leaves");
+                        around_.trace.Note(kind_.host, ": agent leaves");
                         DropAgent();
                         ComeBack(dice_.Between(absl::Seconds(1), absl::Seconds(40)));
                       },
@@ -162,18 +205,28 @@ void Machine::StartAgent() {
                       [this](uint64_t job_id, uint32_t attempt, int64_t step) {
                         around_.model.OnCommitted(job_id, attempt, step);
                       },
-                  .on_term = [this](uint64_t term) { around_.model.OnTerm(kind_.name, term); }});
+                  .on_controller =
+                      [this](const worker::KnownController& controller) {
+                        worker::NoteWelcome(controller, *record_);
+                        around_.model.OnTerm(kind_.host, controller.term);
+                      }});
   agent_->Start();
 }
 
 void Machine::DropAgent() {
   agent_.reset();  // its socket is closed by the kernel
-  // The kernel tells its ranks to die; they may be busy.
   for (const auto& process : processes_) {
-    if (!process->alive()) continue;
-    process->execution().After(dice_.Between(absl::Milliseconds(1), absl::Milliseconds(1500)),
-                               [raw = process.get()] { raw->KillAtOnce(); });
+    if (process->alive()) process->OnAgentDead();
   }
+}
+
+bool Machine::has_undead() const {
+  return std::any_of(processes_.begin(), processes_.end(),
+                     [](const auto& process) { return process->undead(); });
+}
+
+bool Machine::HoldsLease(const std::string& incarnation) const {
+  return agent_ != nullptr && agent_->incarnation() == incarnation && agent_->HoldsLease();
 }
 
 void Machine::ComeBack(absl::Duration after) {
@@ -184,27 +237,28 @@ void Machine::ComeBack(absl::Duration after) {
 
 void Machine::CrashAgent(absl::Duration back_after) {
   if (agent_ == nullptr) return;
-  around_.trace.Note(kind_.name, ": agent crashes");
+  around_.trace.Note(kind_.host, ": agent crashes");
   DropAgent();
   ComeBack(back_after);
 }
 
 void Machine::CrashMachine(absl::Duration back_after) {
-  around_.trace.Note(kind_.name, ": machine crashes");
+  around_.trace.Note(kind_.host, ": machine crashes");
+  ++boots_;
   if (const auto wire = wire_.lock()) {
     wire->up->Sever();
     wire->down->Sever();
   }
   Resume();
   agent_.reset();
-  for (const auto& process : processes_) process->KillAtOnce();
+  for (const auto& process : processes_) process->LosePower();
   Reap();
   ComeBack(back_after);
 }
 
 void Machine::Pause(absl::Duration time, bool with_ranks) {
   if (agent_ == nullptr || agent_->execution().paused()) return;
-  around_.trace.Note(kind_.name, with_ranks ? ": machine" : ": agent", " paused for ",
+  around_.trace.Note(kind_.host, with_ranks ? ": machine" : ": agent", " paused for ",
                      absl::FormatDuration(time));
   agent_->execution().Pause();
   for (const auto& process : processes_) {
@@ -221,7 +275,7 @@ void Machine::Resume() {
 
 void Machine::Notice(absl::Duration grace, absl::Duration back_after) {
   if (agent_ == nullptr || agent_->stopping()) return;
-  around_.trace.Note(kind_.name, ": spot notice of ", absl::FormatDuration(grace));
+  around_.trace.Note(kind_.host, ": spot notice of ", absl::FormatDuration(grace));
   agent_->execution().Run([this, grace] { agent_->BeginStop(grace); });
   around_.agenda.After(grace + absl::Seconds(1), [this, life = life_, back_after] {
     if (life == life_ && agent_ != nullptr) CrashMachine(back_after);
@@ -231,6 +285,8 @@ void Machine::Notice(absl::Duration grace, absl::Duration back_after) {
 void Machine::Heal() {
   healed_ = true;
   Resume();
+  // Nobody comes to mend a driver that hangs: what runs elsewhere must do without.
+  if (has_undead()) return;
   const bool sound = agent_ != nullptr && !agent_->stopping() && agent_->slots() == kind_.slots;
   if (!sound) CrashMachine(absl::Seconds(1));
 }
@@ -239,7 +295,10 @@ void Machine::AddLiveProcesses(std::vector<LiveProcess>& out) const {
   for (const auto& process : processes_) {
     if (!process->alive()) continue;
     for (const uint32_t slot : process->setup().slots) {
-      out.push_back({.machine = kind_.name, .slot = slot, .key = process->setup().key});
+      out.push_back({.host = kind_.host,
+                     .worker = kind_.name,
+                     .slot = slot,
+                     .key = process->setup().key});
     }
   }
 }

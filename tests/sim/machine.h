@@ -1,9 +1,11 @@
 // One machine with an agent on it: it boots, crashes, is paused, gets a spot notice, goes away and
-// comes back. It knows the truth about its processes.
+// comes back. Clones of it come under its name, with a copy of its data folder. It knows the truth
+// about its processes.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "tests/sim/invariants.h"
 #include "tests/sim/network.h"
 #include "tests/sim/sim_controller.h"
+#include "worker/agent/identity.h"
 
 namespace muster::sim {
 
@@ -26,18 +29,26 @@ class Machine {
     RankWorld& ranks;
   };
   struct Kind {
-    std::string name;
+    std::string host;  // nobody else's
+    std::string name;  // the worker's
+    std::string hardware;  // by which its agent knows the machine again; clones may share it
     uint32_t slots = 1;
     std::string pool = "default";
   };
   Machine(Neighbours around, Dice dice, Kind kind);
   ~Machine();
 
-  const std::string& name() const { return kind_.name; }
+  const std::string& host() const { return kind_.host; }
+  const Kind& kind() const { return kind_; }
   uint32_t slots() const { return kind_.slots; }
   bool up() const { return agent_ != nullptr; }
+  // A process lives here that SIGKILL did not end.
+  bool has_undead() const;
+  void CopyDataFolder(const Machine& from) { record_ = from.record_; }
+  // The agent with this incarnation runs here, and may still publish.
+  bool HoldsLease(const std::string& incarnation) const;
 
-  // A new agent, after it has killed what an earlier one left.
+  // A new agent, which says hello once what an earlier one left is dead.
   void StartAgent();
   void CrashAgent(absl::Duration back_after);
   void CrashMachine(absl::Duration back_after);
@@ -53,6 +64,10 @@ class Machine {
  private:
   std::shared_ptr<worker::ControlConnection> Connect(worker::ControlHandlers handlers);
   std::shared_ptr<Process> Spawn(Process::Setup setup);
+  void AwaitLeftovers(absl::Duration deadline);
+  void BeginAgent();
+  v1::Hello MakeHello();
+  std::string RandomBytes();
   void DropAgent();
   void ComeBack(absl::Duration after);
   void Resume();
@@ -61,6 +76,8 @@ class Machine {
   Dice dice_;
   const Kind kind_;
   std::unique_ptr<Agent> agent_;
+  std::optional<worker::IdentityRecord> record_;  // of its data folder
+  uint64_t boots_ = 0;
   std::vector<std::shared_ptr<Process>> processes_;
   std::weak_ptr<Wire> wire_;
   uint64_t life_ = 0;

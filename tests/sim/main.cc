@@ -37,6 +37,9 @@ struct Totals {
   uint64_t jobs = 0;
   absl::Duration simulated;
   MakeWayCheck::Counts made_way;
+  uint64_t clones = 0;
+  uint64_t names_moved = 0;
+  uint64_t undead = 0;
   std::vector<uint64_t> broken;
 };
 
@@ -50,6 +53,9 @@ void Count(Totals& totals, const Outcome& outcome) {
   totals.made_way.came_back_larger += outcome.made_way.came_back_larger;
   totals.made_way.most_in_vain =
       std::max(totals.made_way.most_in_vain, outcome.made_way.most_in_vain);
+  totals.clones += outcome.clones;
+  totals.names_moved += outcome.names_moved;
+  totals.undead += outcome.undead;
   if (outcome.failure.empty()) return;
   totals.broken.push_back(outcome.seed);
   std::printf("seed %lu: %s\n", static_cast<unsigned long>(outcome.seed), outcome.failure.c_str());
@@ -71,6 +77,11 @@ int Report(const Totals& totals, absl::Duration took) {
       static_cast<unsigned long>(stops.preempted), static_cast<unsigned long>(stops.shrunk),
       static_cast<unsigned long>(stops.grown), static_cast<unsigned long>(stops.came_back_larger),
       stops.most_in_vain);
+  std::printf(
+      "%lu machines were cloned, %lu names went from one machine to another, %lu processes did not"
+      " die of SIGKILL\n",
+      static_cast<unsigned long>(totals.clones), static_cast<unsigned long>(totals.names_moved),
+      static_cast<unsigned long>(totals.undead));
   return totals.broken.empty() ? 0 : 1;
 }
 

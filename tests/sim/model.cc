@@ -19,6 +19,7 @@ void Model::OnSubmitted(const Key& key, const mc::JobSettings& settings,
   }
   if (is_new) jobs_ += jobs;
   queue_.OnSubmitted(job_id, settings.scheduling, array);
+  for (uint64_t id = job_id; id < job_id + jobs; ++id) budgets_.OnSubmitted(id, settings.restart);
 }
 
 void Model::OnCordoned(const std::string& worker, bool cordoned) {
@@ -32,6 +33,7 @@ void Model::OnCordoned(const std::string& worker, bool cordoned) {
 void Model::CheckPlacement(const mc::Snapshot& snapshot, const mc::Snapshot& before,
                            const mc::Job& job, absl::Time now) const {
   queue_.CheckPlacement(snapshot, before, job, now);
+  budgets_.CheckPlacement(snapshot, job);
   const auto held = held_.find(job.id);
   if (held != held_.end() && job.attempt > held->second) {
     trace_.Fail("job ", job.id, " is held or suspended, but attempt ", job.attempt, " was placed");
@@ -136,8 +138,11 @@ void Model::CheckCommits(const mc::Snapshot& snapshot) const {
                          commit.attempt, " was called committed and has no row");
     }
     const Storage::Folder* folder = storage_.Find(row->path);
-    if (row->state == mc::CheckpointState::kCorrupt && folder != nullptr && folder->whole) {
-      return trace_.Fail("job ", commit.job_id, ": ", row->path, " is whole but called corrupt");
+    const bool condemned =
+        row->state == mc::CheckpointState::kCorrupt || row->state == mc::CheckpointState::kDeleted;
+    if (condemned && folder != nullptr && folder->whole) {
+      return trace_.Fail("job ", commit.job_id, ": ", row->path, " is whole but called ",
+                         mc::CheckpointStateName(row->state));
     }
   }
 }

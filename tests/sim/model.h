@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "controller/model/snapshot.h"
+#include "tests/sim/budget_model.h"
 #include "tests/sim/queue_model.h"
 #include "tests/sim/storage.h"
 #include "tests/sim/trace.h"
@@ -21,7 +22,8 @@ namespace mc = ::muster::controller;
 
 class Model {
  public:
-  Model(Trace& trace, const Storage& storage) : trace_(trace), storage_(storage), queue_(trace) {}
+  Model(Trace& trace, const Storage& storage)
+      : trace_(trace), storage_(storage), queue_(trace), budgets_(trace) {}
 
   using Key = std::pair<std::string, std::string>;  // owner, idempotency key
   void OnSubmitted(const Key& key, const mc::JobSettings& settings,
@@ -71,6 +73,7 @@ class Model {
   Trace& trace_;
   const Storage& storage_;
   QueueModel queue_;
+  BudgetModel budgets_;
   size_t jobs_ = 0;
   std::map<Key, Submit> submits_;
   std::map<uint64_t, Key> keys_;

@@ -48,14 +48,18 @@ std::shared_ptr<const mc::JobSettings> People::Settings() {
                        .max_backoff = absl::Minutes(1),
                        .progress_timeout = dice_.Between(absl::Seconds(60), absl::Minutes(4))};
   settings->keep_last = static_cast<uint32_t>(1 + dice_.Below(3));
-  settings->checkpoint_root = "/ckpt";
+  settings->checkpoint_root = Storage::kRoot;
+  settings->needs.root = Storage::kRoot;
   JobPlan plan{.steps = dice_.Between(1, 60),
                .save_every = dice_.Between(1, 10),
                .step_ms = dice_.Between(500, 12'000),
                .fail = dice_.Chance(0.6) ? habits_.fail : 0};
-  if (dice_.Chance(0.25)) {
+  if (dice_.Chance(0.35)) {
     plan.kind = dice_.Chance(0.5) ? JobPlan::Kind::kCommand : JobPlan::Kind::kSilent;
   }
+  plan.forgets = plan.kind == JobPlan::Kind::kCommand && dice_.Chance(0.6);
+  // So that it commits the same steps again and again.
+  if (plan.forgets) plan.fail = 0.05 + 0.2 * dice_.Unit();
   // Nobody can tell whether a program that says nothing gets on.
   const bool silent = plan.kind == JobPlan::Kind::kSilent;
   if (silent) settings->restart.progress_timeout = absl::InfiniteDuration();
@@ -73,7 +77,7 @@ void People::Schedule(mc::JobSettings& settings) {
     scheduling.expected_run_time = dice_.Between(absl::Seconds(30), absl::Minutes(8));
   }
   if (dice_.Chance(0.1)) {
-    scheduling.begin = agenda_.clock().Now() + dice_.Between(absl::Seconds(10), absl::Minutes(5));
+    scheduling.begin = agenda_.TrueTime() + dice_.Between(absl::Seconds(10), absl::Minutes(5));
   }
   scheduling.hold = dice_.Chance(0.06);
   if (dice_.Chance(0.1)) {

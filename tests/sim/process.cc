@@ -31,6 +31,7 @@ std::string EncodePlan(const JobPlan& plan) {
         {"save_every", plan.save_every},
         {"step_ms", plan.step_ms},
         {"fail", plan.fail},
+        {"forgets", plan.forgets},
         {"kind", static_cast<int>(plan.kind)}}},
   };
   if (plan.kind == JobPlan::Kind::kTrainer) {
@@ -47,6 +48,7 @@ JobPlan DecodePlan(const std::string& spec_json) {
           .save_every = plan.at("save_every"),
           .step_ms = plan.at("step_ms"),
           .fail = plan.at("fail"),
+          .forgets = plan.at("forgets"),
           .kind = static_cast<JobPlan::Kind>(plan.at("kind").get<int>())};
 }
 
@@ -115,23 +117,32 @@ void Process::OnStoreReply(const worker::StoreReplyLine& reply) {
 
 void Process::Load() {
   if (leaving_) return;
-  bool found = setup_.resume.empty();
+  if (!SeesRoot()) return Fail("STORAGE_UNAVAILABLE", "its checkpoint root is not seen");
+  bool found = setup_.resume.empty() || setup_.plan.forgets;
+  bool all_broken = true;
   for (const v1::StartRanks::Resume& candidate : setup_.resume) {
     const absl::Status whole = world_.storage.Verify(candidate.path(), candidate.manifest_sha256());
+    if (setup_.plan.forgets) break;
     if (whole.ok()) {
       step_ = candidate.step();
       found = true;
       break;
     }
+    all_broken = all_broken && absl::IsDataLoss(whole);
     if (setup_.key.rank != 0) continue;
-    Say(CheckpointLine{.kind = CheckpointLine::Kind::kCorrupt,
+    Say(CheckpointLine{.kind = absl::IsDataLoss(whole) ? CheckpointLine::Kind::kCorrupt
+                                                       : CheckpointLine::Kind::kUnread,
                        .step = candidate.step(),
                        .path = candidate.path(),
                        .message = std::string(whole.message())});
   }
-  if (!found) return Fail("CORRUPTION", "no checkpoint is whole");
+  if (!found) {
+    return Fail(all_broken ? "CORRUPTION" : "CHECKPOINT_FAILED", "no checkpoint can be used");
+  }
   saved_step_ = step_;
-  if (setup_.key.rank == 0) world_.on_resume(setup_.key.job_id, setup_.key.attempt, step_);
+  if (setup_.key.rank == 0 && !setup_.plan.forgets) {
+    world_.on_resume(setup_.key.job_id, setup_.key.attempt, step_);
+  }
   training_ = true;
   Progress("train");
   BeginStep();
@@ -208,11 +219,14 @@ std::string Process::FolderPath(int64_t step) const {
 }
 
 void Process::Save(int64_t step) {
+  const bool again = saving_step_ == step;
   saving_step_ = step;
   published_ = false;
-  Say(CheckpointLine{.kind = CheckpointLine::Kind::kBegin, .step = step});
+  if (!again) Say(CheckpointLine{.kind = CheckpointLine::Kind::kBegin, .step = step});
   execution_.After(dice_.Between(absl::Milliseconds(300), absl::Seconds(5)), [this, step] {
     if (leaving_) return;
+    // It waits for the root, and begins anew.
+    if (!SeesRoot()) return Save(step);
     if (!world_.healed && dice_.Chance(setup_.plan.fail / 4)) {
       Say(CheckpointLine{
           .kind = CheckpointLine::Kind::kFailed, .step = step, .message = "no space left"});
@@ -227,8 +241,12 @@ void Process::Save(int64_t step) {
 
 void Process::OnPublish() {
   if (leaving_ || saving_step_ == 0 || std::exchange(published_, true)) return;
-  const int64_t step = saving_step_;
+  Publish(saving_step_);
+}
+
+void Process::Publish(int64_t step) {
   execution_.After(dice_.Between(absl::Milliseconds(1), absl::Milliseconds(80)), [this, step] {
+    if (!SeesRoot()) return Save(step);
     const std::string path = FolderPath(step);
     const std::string sha =
         absl::StrCat("sha-", setup_.key.job_id, "-", step, "-", setup_.key.attempt);
@@ -337,14 +355,34 @@ void Process::Terminate() {
 }
 
 void Process::Kill() {
+  if (!alive_ || std::exchange(killed_, true)) return;
+  if (!world_.healed && dice_.Chance(world_.undead)) {
+    // It never runs again; what it told the kernel to do may still be done.
+    world_.trace.Note("job ", setup_.key.job_id, ".", setup_.key.attempt, " rank ",
+                      setup_.key.rank, " on ", setup_.machine, " cannot be killed");
+    ++world_.undead_so_far;
+    undead_ = true;
+    leaving_ = true;
+    if (dice_.Chance(0.5)) return;  // for ever
+    return execution_.After(dice_.Between(absl::Minutes(1), absl::Minutes(20)), [this] { Die(); }),
+           void();
+  }
   // Mostly at once; a process in the middle of I/O dies when that is over.
   const absl::Duration wait = dice_.Chance(0.05)
                                   ? dice_.Between(absl::Seconds(1), absl::Seconds(20))
                                   : absl::Milliseconds(dice_.Between(1, 40));
-  execution_.After(wait, [this] { KillAtOnce(); });
+  execution_.After(wait, [this] { Die(); });
 }
 
-void Process::KillAtOnce() {
+void Process::OnAgentDead() {
+  if (dice_.Chance(world_.orphans)) return;
+  execution_.After(dice_.Between(absl::Milliseconds(1), absl::Milliseconds(1500)),
+                   [this] { Kill(); });
+}
+
+void Process::LosePower() { Die(); }
+
+void Process::Die() {
   leaving_ = true;
   Exit({.code = 0, .signal = 9});
 }

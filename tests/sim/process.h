@@ -28,6 +28,7 @@ struct JobPlan {
   int64_t save_every = 3;
   int64_t step_ms = 3000;
   double fail = 0;  // chance that a rank fails in a step
+  bool forgets = false;  // begins anew each time, whatever was saved
   enum class Kind {
     kTrainer,
     kCommand,  // any program that reports as a trainer does
@@ -55,6 +56,11 @@ struct RankWorld {
   Trace& trace;
   Storage& storage;
   bool healed = false;  // nothing fails by itself any more
+  // Chances that SIGKILL does not end a process (its driver hangs), and that what a rank started
+  // hides from the death of its agent.
+  double undead = 0;
+  double orphans = 0;
+  uint64_t undead_so_far = 0;
   std::map<std::pair<uint64_t, uint32_t>, std::shared_ptr<Gang>> gangs;  // by job and attempt
   // A gang resumes from this step; for the invariants.
   std::function<void(uint64_t job_id, uint32_t attempt, int64_t step)> on_resume =
@@ -94,8 +100,12 @@ class Process {
   void Start();
   void OnLine(const worker::AgentLine& line);
   void Terminate();  // SIGTERM
-  void Kill();       // SIGKILL; it may take a while to die
-  void KillAtOnce();
+  void Kill();       // SIGKILL; it may take a while to die, or for ever
+  // Its agent is dead: the kernel kills it, unless it hides.
+  void OnAgentDead();
+  void LosePower();  // of the machine
+  // SIGKILL came and did not end it.
+  bool undead() const { return alive_ && undead_; }
 
  private:
   void Say(worker::RankLine line);
@@ -108,6 +118,8 @@ class Process {
   void Arrive();
   void OnBarrier();
   void Save(int64_t step);
+  void Publish(int64_t step);
+  bool SeesRoot() const { return world_.storage.IsSeenBy(setup_.machine); }
   void OnPublish();
   void OnCommitted(const worker::CommittedLine& line);
   void AgreeToSave();
@@ -116,6 +128,7 @@ class Process {
   void Succeed();
   void LeaveAsAsked();
   void Fail(const std::string& failure_class, const std::string& message);
+  void Die();
   void Exit(ProcessExit exit);
   std::string FolderPath(int64_t step) const;
 
@@ -129,6 +142,8 @@ class Process {
   bool hung_ = false;
   bool leaving_ = false;  // its last word is said
   bool deaf_ = false;     // to SIGTERM
+  bool killed_ = false;   // SIGKILL was sent
+  bool undead_ = false;
   int64_t step_ = 0;
   int64_t saved_step_ = 0;   // committed
   int64_t saving_step_ = 0;  // on its way; 0: none

@@ -108,17 +108,6 @@ void QueueModel::CheckLimits(const mc::Snapshot& snapshot, absl::Time now) const
     if (asked.scheduling.deadline + kTimeToLeave < now) {
       trace_.Fail("job ", id, " is ", mc::JobStateName(job->state), " long after its deadline");
     }
-    if (job->current == nullptr || job->requeued_after != 0) continue;
-    absl::Duration ran;
-    const auto add = [&](const mc::Attempt& attempt) {
-      ran += std::min(attempt.ended, now) - attempt.started;
-    };
-    for (const auto& attempt : job->past) add(*attempt);
-    add(*job->current);
-    if (ran > asked.scheduling.max_run_time + kTimeToLeave) {
-      trace_.Fail("job ", id, " runs for ", absl::FormatDuration(ran), "; it may for ",
-                  absl::FormatDuration(asked.scheduling.max_run_time));
-    }
   }
 }
 

@@ -28,7 +28,7 @@ class QueueModel {
   void CheckPlacement(const mc::Snapshot& snapshot, const mc::Snapshot& before, const mc::Job& job,
                       absl::Time now) const;
   void Check(const mc::Snapshot& snapshot) const;
-  // Everything has healed: limits hold to the minute.
+  // Everything has healed: deadlines hold to the minute.
   void CheckLimits(const mc::Snapshot& snapshot, absl::Time now) const;
 
  private:

@@ -21,7 +21,7 @@ namespace {
 // A run that takes longer does not get on.
 constexpr unsigned kMaxSecondsPerSeed = 300;
 // What a run tells before its failure.
-constexpr int kNumbers = 8;
+constexpr int kNumbers = 11;
 
 std::string RunTwice(uint64_t seed) {
   const RunResult first = World(seed, /*print=*/false).Run();
@@ -36,7 +36,8 @@ std::string RunTwice(uint64_t seed) {
   return absl::StrCat(first.hash, "\t", first.jobs, "\t",
                       absl::ToInt64Milliseconds(first.simulated), "\t", stops.preempted, "\t",
                       stops.shrunk, "\t", stops.grown, "\t", stops.came_back_larger, "\t",
-                      stops.most_in_vain, "\t", failure);
+                      stops.most_in_vain, "\t", first.clones, "\t", first.names_moved, "\t",
+                      first.undead, "\t", failure);
 }
 
 [[noreturn]] void BeChild(uint64_t seed, PlantedBug bug, int out) {
@@ -94,7 +95,10 @@ Outcome RunSeed(uint64_t seed, PlantedBug bug) {
       absl::SimpleAtoi(parts[2], &simulated_ms) && absl::SimpleAtoi(parts[3], &stops.preempted) &&
       absl::SimpleAtoi(parts[4], &stops.shrunk) && absl::SimpleAtoi(parts[5], &stops.grown) &&
       absl::SimpleAtoi(parts[6], &stops.came_back_larger) &&
-      absl::SimpleAtoi(parts[7], &stops.most_in_vain);
+      absl::SimpleAtoi(parts[7], &stops.most_in_vain) &&
+      absl::SimpleAtoi(parts[8], &outcome.clones) &&
+      absl::SimpleAtoi(parts[9], &outcome.names_moved) &&
+      absl::SimpleAtoi(parts[10], &outcome.undead);
   MUSTER_CHECK(read, "a run's own words cannot be read");
   outcome.simulated = absl::Milliseconds(simulated_ms);
   outcome.failure = parts[kNumbers];

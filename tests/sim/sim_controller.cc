@@ -22,6 +22,7 @@ SimController::SimController(Agenda& agenda, Trace& trace, Network& network, Inv
         options.data_dir = "/sim";
         options.threads = false;
         options.database_vfs = Disk::kVfs;
+        options.boot = 1;  // its machine's clock goes on, whatever becomes of the process
         options.on_fatal = [this](const absl::Status& status) {
           trace_.Note("controller: fatal: ", status.ToString());
           dying_ = true;
@@ -186,6 +187,13 @@ void SimController::Post(mc::Event event, std::function<void(const mc::EventResu
 
 void SimController::OnHelloAnswered(const mc::WorkerHello& hello, const mc::EventResult& result) {
   if (!dying_) invariants_.OnHello(hello, result);
+}
+
+void SimController::OnHeartbeatAnswered(const std::string& worker, const mc::EventResult& result) {
+  // A lease that needs room would be lost with the disk.
+  if (!dying_ && absl::IsResourceExhausted(result.status)) {
+    trace_.Fail("a heartbeat of ", worker, " needed room: ", result.status.ToString());
+  }
 }
 
 void SimController::OnReportAnswered(const mc::Fence& fence, const v1::WorkerMessage& message,

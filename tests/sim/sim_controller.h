@@ -46,6 +46,7 @@ class SimController final : private StreamHost {
   bool MayEmit() override { return Spend(); }
   void Wake() override;
   void OnHelloAnswered(const mc::WorkerHello& hello, const mc::EventResult& result) override;
+  void OnHeartbeatAnswered(const std::string& worker, const mc::EventResult& result) override;
   void OnReportAnswered(const mc::Fence& fence, const v1::WorkerMessage& message,
                         const std::string& worker, const std::string& incarnation,
                         const mc::EventResult& result) override;

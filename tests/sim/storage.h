@@ -1,10 +1,12 @@
-// The checkpoint store that every machine reaches: which folders are there, and whether what is in
-// them is whole. It is the truth that the controller's rows are held against.
+// The checkpoint store that every machine reaches unless its mount is away: which folders are
+// there, and whether what is in them is whole. It is the truth that the controller's rows are held
+// against.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
@@ -25,6 +27,14 @@ class Storage {
   // Asked before a folder goes; for the invariants.
   std::function<void(const std::string& path, const Folder&)> on_delete = [](const std::string&,
                                                                              const Folder&) {};
+
+  // Where it is mounted under, and what its marker says; empty: it has none yet.
+  static constexpr char kRoot[] = "/ckpt";
+  std::string marker;
+  // Machines on which it is not mounted now; `away`: on none of them.
+  std::set<std::string> unmounted;
+  bool away = false;
+  bool IsSeenBy(const std::string& machine) const { return !away && unmounted.count(machine) == 0; }
 
   void Publish(const std::string& path, Folder folder) { folders_[path] = std::move(folder); }
   absl::Status Verify(const std::string& path, const std::string& manifest_sha256) const {

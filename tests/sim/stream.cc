@@ -76,6 +76,7 @@ void ServerStream::HandleHello(const v1::Hello& hello) {
         v1::ControllerMessage message;
         v1::Welcome& welcome = *message.mutable_welcome();
         welcome.set_term(engine.snapshot()->term);
+        welcome.set_controller_id(engine.snapshot()->controller_id);
         welcome.set_heartbeat_interval_ms(
             absl::ToInt64Milliseconds(engine.options().heartbeat_interval));
         welcome.set_lease_ms(absl::ToInt64Milliseconds(engine.options().lost_after));
@@ -99,24 +100,27 @@ absl::Status ServerStream::Handle(const v1::WorkerMessage& message) {
     case v1::WorkerMessage::kHeartbeat: {
       auto ranks = mc::FromProto(message.heartbeat().ranks());
       if (!ranks.ok()) return ranks.status();
-      engine.Post(mc::WorkerHeartbeat{worker_, incarnation_, *std::move(ranks)},
-                  [self = shared_from_this(),
-                   seq = message.heartbeat().seq()](const mc::EventResult& result) {
-                    if (result.status.ok()) {
-                      v1::ControllerMessage ack;
-                      ack.mutable_heartbeat_ack()->set_seq(seq);
-                      self->Write(std::move(ack));
-                    }
-                    self->Answered(result.status);
-                  });
+      auto roots = mc::RootsOf(message.heartbeat());
+      if (!roots.ok()) return roots.status();
+      engine.Post(
+          mc::WorkerHeartbeat{worker_, incarnation_, *std::move(ranks), nullptr, *std::move(roots)},
+          [self = shared_from_this(),
+           seq = message.heartbeat().seq()](const mc::EventResult& result) {
+            self->host_.OnHeartbeatAnswered(self->worker_, result);
+            if (result.status.ok()) {
+              v1::ControllerMessage ack;
+              ack.mutable_heartbeat_ack()->set_seq(seq);
+              self->Write(std::move(ack));
+            }
+            self->Answered(result.status);
+          });
       return absl::OkStatus();
     }
     case v1::WorkerMessage::kAssignmentAck:
       engine.Post(mc::AssignmentAcked{worker_, incarnation_, message.assignment_ack().outbox_seq(),
                                       message.assignment_ack().refusal()},
                   [self = shared_from_this()](const mc::EventResult& result) {
-                    self->Answered(result.status.ok() || result.fenced ? absl::OkStatus()
-                                                                       : SpeakAgain(result.status));
+                    self->AnsweredReport(result);
                   });
       return absl::OkStatus();
     case v1::WorkerMessage::kRankEvent: {
@@ -143,12 +147,11 @@ absl::Status ServerStream::Handle(const v1::WorkerMessage& message) {
       PostReport(mc::FromProto(message.delete_result(), source), {}, message);
       return absl::OkStatus();
     case v1::WorkerMessage::kNotice:
-      engine.Post(
-          mc::WorkerNotice{worker_, incarnation_, message.notice().message(),
-                           absl::Milliseconds(message.notice().grace_ms())},
-          [self = shared_from_this()](const mc::EventResult& result) {
-            self->Answered(result.status.ok() ? absl::OkStatus() : SpeakAgain(result.status));
-          });
+      PostReport(mc::WorkerNotice{worker_, incarnation_, message.event_seq(),
+                                  message.notice().message(),
+                                  absl::Milliseconds(message.notice().grace_ms()),
+                                  message.notice().withdrawn()},
+                 {}, message);
       return absl::OkStatus();
     default:
       return absl::InvalidArgumentError("a message of no known kind");
@@ -175,7 +178,7 @@ void ServerStream::PostReport(mc::Event event, const mc::Fence& fence,
           answer.mutable_event_ack()->set_event_seq(message.event_seq());
           self->Write(std::move(answer));
         }
-        self->Answered(settled ? absl::OkStatus() : SpeakAgain(result.status));
+        self->AnsweredReport(result);
       });
 }
 
@@ -198,6 +201,14 @@ void ServerStream::HandleStore(const v1::StoreRequest& request) {
     reply.set_timed_out(answer.timed_out);
     self->Write(std::move(message));
   });
+}
+
+void ServerStream::AnsweredReport(const mc::EventResult& result) {
+  const bool settled = result.status.ok() || result.fenced;
+  const bool no_room = absl::IsResourceExhausted(result.status) && !settled;
+  if (no_room) owes_repeat_ = true;
+  if (settled && owes_repeat_) return Close(absl::UnavailableError("there is room again"));
+  Answered(settled || no_room ? absl::OkStatus() : SpeakAgain(result.status));
 }
 
 void ServerStream::Answered(const absl::Status& status) {

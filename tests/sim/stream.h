@@ -26,6 +26,7 @@ class StreamHost {
   virtual void Wake() = 0;
   // For the invariants: how a numbered report, or a Hello, was answered.
   virtual void OnHelloAnswered(const mc::WorkerHello& hello, const mc::EventResult& result) = 0;
+  virtual void OnHeartbeatAnswered(const std::string& worker, const mc::EventResult& result) = 0;
   virtual void OnReportAnswered(const mc::Fence& fence, const v1::WorkerMessage& message,
                                 const std::string& worker, const std::string& incarnation,
                                 const mc::EventResult& result) = 0;
@@ -52,6 +53,7 @@ class ServerStream final : public mc::WorkerLink,
   void PostReport(mc::Event event, const mc::Fence& fence, const v1::WorkerMessage& message);
   void Write(v1::ControllerMessage message);
   void Answered(const absl::Status& status);
+  void AnsweredReport(const mc::EventResult& result);
   void Disconnect();
 
   // The controller that this stream belongs to still runs.
@@ -65,6 +67,7 @@ class ServerStream final : public mc::WorkerLink,
   std::string incarnation_;
   bool connected_ = false;
   bool ended_ = false;
+  bool owes_repeat_ = false;  // a report found no room on the disk
 };
 
 }  // namespace muster::sim

@@ -11,6 +11,7 @@ constexpr absl::Duration kLiveness = absl::Hours(6);
 constexpr absl::Duration kTidying = absl::Minutes(10);
 // Until all are back where they belong.
 constexpr absl::Duration kCalm = absl::Minutes(5);
+constexpr size_t kMostClones = 2;
 
 }  // namespace
 
@@ -32,9 +33,14 @@ void World::Build() {
     options.elastic.shrink_after = dice_.Between(absl::Seconds(10), absl::Minutes(3));
     options.elastic.restart_cost = dice_.Between(absl::Seconds(1), absl::Seconds(20));
   }
+  // Machines that are lost for a while are forgotten, and come back as new ones.
+  if (dice_.Chance(0.5)) {
+    options.forget_lost_after = dice_.Between(absl::Minutes(1), absl::Minutes(5));
+  }
   controller_ = std::make_unique<SimController>(agenda_, trace_, network_, invariants_,
                                                 dice_.Fork(), options);
   invariants_.now = [this] { return agenda_.clock().Now(); };
+  invariants_.since_boot = [this] { return agenda_.now(); };
   invariants_.live_processes = [this] {
     std::vector<LiveProcess> live;
     for (const auto& machine : machines_) machine->AddLiveProcesses(live);
@@ -49,19 +55,27 @@ void World::Build() {
   ranks_.on_success = [this](uint64_t job_id, uint32_t attempt, uint32_t rank) {
     model_.OnRankSucceeded(job_id, attempt, rank);
   };
+  invariants_.holds_lease = [this](const std::string& incarnation) {
+    return std::any_of(machines_.begin(), machines_.end(), [&](const auto& machine) {
+      return machine->HoldsLease(incarnation);
+    });
+  };
+  if (dice_.Chance(0.4)) ranks_.undead = dice_.Unit() * 0.3;
+  if (dice_.Chance(0.5)) ranks_.orphans = dice_.Unit() * 0.5;
   const int machines = static_cast<int>(dice_.Between(1, 6));
   uint32_t slots = 0;
   uint32_t widest = 0;
   std::vector<std::string> names;
   for (int i = 1; i <= machines; ++i) {
-    Machine::Kind kind{.name = absl::StrCat("m", i),
+    const std::string name = absl::StrCat("m", i);
+    Machine::Kind kind{.host = name,
+                       .name = name,
+                       .hardware = name,
                        .slots = static_cast<uint32_t>(dice_.Between(1, 4))};
     slots += kind.slots;
     widest = std::max(widest, kind.slots);
     names.push_back(kind.name);
-    machines_.push_back(std::make_unique<Machine>(
-        Machine::Neighbours{agenda_, trace_, network_, *controller_, invariants_, model_, ranks_},
-        dice_.Fork(), std::move(kind)));
+    AddMachine(std::move(kind));
   }
   People::Habits habits;
   habits.slots = slots;
@@ -79,6 +93,38 @@ void World::Build() {
                                      habits);
 }
 
+void World::AddMachine(Machine::Kind kind) {
+  machines_.push_back(std::make_unique<Machine>(
+      Machine::Neighbours{agenda_, trace_, network_, *controller_, invariants_, model_, ranks_},
+      dice_.Fork(), std::move(kind)));
+}
+
+// Somebody starts another machine from the picture of one, data folder and all; it is there to
+// stay.
+void World::Clone() {
+  if (clones_ == kMostClones) return;
+  const Machine& original = AnyMachine();
+  Machine::Kind kind = original.kind();
+  kind.host = absl::StrCat(kind.host, "-clone", ++clones_);
+  // Not every machine can be told from its clones.
+  if (dice_.Chance(0.7)) kind.hardware = kind.host;
+  trace_.Note(kind.host, ": is made of ", original.host());
+  AddMachine(std::move(kind));
+  machines_.back()->CopyDataFolder(original);
+  machines_.back()->StartAgent();
+}
+
+// For machines that stay as they are, since nothing ends what hangs there.
+void World::AddSpares() {
+  const size_t machines = machines_.size();
+  for (size_t i = 0; i < machines; ++i) {
+    if (!machines_[i]->has_undead()) continue;
+    const std::string name = absl::StrCat("spare", i);
+    AddMachine({.host = name, .name = name, .hardware = name, .slots = machines_[i]->slots()});
+    machines_.back()->StartAgent();
+  }
+}
+
 // Which faults this world knows, and how often they come: another choice in each seed.
 void World::Plan() {
   const auto maybe = [this](double chance, absl::Duration low, absl::Duration high,
@@ -94,7 +140,7 @@ void World::Plan() {
   }
   using absl::Minutes;
   using absl::Seconds;
-  maybe(0.5, Seconds(20), Minutes(5), [this] { network_.BreakOne(AnyMachine().name()); });
+  maybe(0.5, Seconds(20), Minutes(5), [this] { network_.BreakOne(AnyMachine().host()); });
   maybe(0.5, Seconds(40), Minutes(6), [this] { CutSomeone(); });
   maybe(0.3, Minutes(3), Minutes(10), [this] { Flap(); });
   maybe(0.5, Seconds(40), Minutes(8),
@@ -111,12 +157,8 @@ void World::Plan() {
     controller_->LightFuse(static_cast<int>(dice_.Between(0, 40)),
                            dice_.Chance(0.5) ? CrashKind::kPower : CrashKind::kKill);
   });
-  maybe(0.25, Minutes(2), Minutes(10), [this] {
-    trace_.Note("disk: full");
-    controller_->disk().full = true;
-    agenda_.After(dice_.Between(Seconds(1), Minutes(2)),
-                  [this] { controller_->disk().full = false; });
-  });
+  maybe(0.3, Minutes(2), Minutes(10), [this] { FillDisk(); });
+  maybe(0.3, Minutes(2), Minutes(10), [this] { StepWallClock(); });
   maybe(0.25, Minutes(1), Minutes(8), [this] {
     trace_.Note("disk: an I/O error to come");
     (dice_.Chance(0.5) ? controller_->disk().fail_syncs : controller_->disk().fail_writes) = 1;
@@ -127,6 +169,13 @@ void World::Plan() {
     });
   });
   maybe(0.25, Minutes(3), Minutes(15), [this] { Rot(); });
+  maybe(0.4, Minutes(1), Minutes(8), [this] { Clone(); });
+  maybe(0.35, Minutes(1), Minutes(8), [this] { Unmount(); });
+  maybe(0.2, Minutes(3), Minutes(12), [this] {
+    trace_.Note("storage: away");
+    storage_.away = true;
+    agenda_.After(dice_.Between(Seconds(2), Minutes(4)), [this] { storage_.away = false; });
+  });
 }
 
 void World::Arm(const Fault& fault) {
@@ -137,8 +186,34 @@ void World::Arm(const Fault& fault) {
   });
 }
 
+// For seconds, or for so long that every lease would be over.
+void World::FillDisk() {
+  const absl::Duration time = dice_.Chance(0.5)
+                                  ? dice_.Between(absl::Seconds(1), absl::Minutes(2))
+                                  : dice_.Between(absl::Minutes(2), absl::Minutes(12));
+  const uint64_t filling = ++fillings_;
+  trace_.Note("disk: full");
+  controller_->disk().full = true;
+  controller_->disk().copies = dice_.Chance(0.5);
+  agenda_.After(time, [this, filling] {
+    if (filling != fillings_) return;
+    trace_.Note("disk: has room");
+    controller_->disk().full = false;
+  });
+}
+
+// Somebody sets the wall clock, or a time server does.
+void World::StepWallClock() {
+  const absl::Duration by = dice_.Chance(0.5)
+                                ? dice_.Between(absl::Milliseconds(1), absl::Seconds(5))
+                                : dice_.Between(absl::Minutes(1), absl::Hours(2000));
+  const bool back = dice_.Chance(0.5);
+  trace_.Note("the wall clock steps ", back ? "back" : "on", " by ", absl::FormatDuration(by));
+  agenda_.JumpWall(back ? -by : by);
+}
+
 void World::CutSomeone() {
-  const std::string name = AnyMachine().name();
+  const std::string name = AnyMachine().host();
   const bool both = dice_.Chance(0.5);
   const Way way = dice_.Chance(0.5) ? Way::kUp : Way::kDown;
   for (const Way each : {Way::kUp, Way::kDown}) {
@@ -150,7 +225,7 @@ void World::CutSomeone() {
 }
 
 void World::Flap() {
-  const std::string name = AnyMachine().name();
+  const std::string name = AnyMachine().host();
   for (int i = 0; i < 8; ++i) {
     const absl::Duration at =
         absl::Seconds(7 * i) + dice_.Between(absl::ZeroDuration(), absl::Seconds(3));
@@ -174,6 +249,15 @@ void World::SpotEvent() {
       machine.CrashMachine(back);
     }
   }
+}
+
+// A machine comes up without the mount, or loses it.
+void World::Unmount() {
+  const std::string name = AnyMachine().host();
+  trace_.Note("storage: not mounted on ", name);
+  storage_.unmounted.insert(name);
+  agenda_.After(dice_.Between(absl::Seconds(2), absl::Minutes(10)),
+                [this, name] { storage_.unmounted.erase(name); });
 }
 
 void World::Rot() {
@@ -202,10 +286,15 @@ void World::Heal() {
   ranks_.healed = true;
   people_->Stop();
   network_.Heal();
+  storage_.away = false;
+  storage_.unmounted.clear();
   controller_->disk().full = false;
+  // Times that people named come by the wall clock: it is set right again.
+  agenda_.SetWallRight();
   controller_->disk().fail_syncs = controller_->disk().fail_writes = 0;
   controller_->LightFuse(-1, CrashKind::kKill);
   for (const auto& machine : machines_) machine->Heal();
+  AddSpares();
 }
 
 RunResult World::Run() {
@@ -217,6 +306,7 @@ RunResult World::Run() {
     agenda_.After(dice_.Between(absl::ZeroDuration(), absl::Seconds(20)),
                   [raw = machine.get()] { raw->StartAgent(); });
   }
+  if (dice_.Chance(0.2)) Unmount();
   people_->Begin();
   for (const Fault& fault : faults_) Arm(fault);
   RunUntil(began + dice_.Between(absl::Minutes(8), absl::Minutes(30)));
@@ -226,7 +316,11 @@ RunResult World::Run() {
     while (!trace_.failed() && agenda_.now() < healed + kLiveness && !AllEnded()) {
       RunUntil(agenda_.now() + absl::Seconds(10));
       if (agenda_.now() < healed + kCalm || controller_->published() == nullptr) continue;
-      model_.CheckLimits(*controller_->published(), agenda_.clock().Now());
+      invariants_.CheckLimits(*controller_->published());
+    }
+    // At last somebody switches them off.
+    for (const auto& machine : machines_) {
+      if (machine->has_undead()) machine->CrashMachine(absl::Seconds(1));
     }
     RunUntil(agenda_.now() + kTidying);
     if (people_->waiting() > 0) trace_.Fail("a request of people is never answered");
@@ -241,6 +335,9 @@ RunResult World::Run() {
                    .lines = trace_.lines(),
                    .jobs = model_.jobs(),
                    .made_way = invariants_.make_way().counts(),
+                   .clones = clones_,
+                   .names_moved = invariants_.names_moved(),
+                   .undead = ranks_.undead_so_far,
                    .simulated = agenda_.now() - began,
                    .failure = trace_.failure()};
   machines_.clear();

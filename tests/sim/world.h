@@ -21,6 +21,9 @@ struct RunResult {
   uint64_t lines = 0;
   uint64_t jobs = 0;
   MakeWayCheck::Counts made_way;
+  uint64_t clones = 0;
+  uint64_t names_moved = 0;  // from one machine to another
+  uint64_t undead = 0;       // processes that SIGKILL did not end
   absl::Duration simulated;
   std::string failure;  // empty: all promises were kept
 };
@@ -44,9 +47,15 @@ class World {
   Machine& AnyMachine() { return *machines_[dice_.Below(machines_.size())]; }
 
   void CutSomeone();
+  void FillDisk();
+  void StepWallClock();
   void Flap();
   void SpotEvent();
+  void Clone();
+  void AddMachine(Machine::Kind kind);
+  void AddSpares();
   void Rot();
+  void Unmount();
 
   const uint64_t seed_;
   Dice dice_;
@@ -61,7 +70,9 @@ class World {
   std::vector<std::unique_ptr<Machine>> machines_;
   std::unique_ptr<People> people_;
   std::vector<Fault> faults_;
+  size_t clones_ = 0;
   bool healed_ = false;
+  uint64_t fillings_ = 0;  // of the disk
 };
 
 }  // namespace muster::sim

@@ -52,6 +52,7 @@ struct JobOptions {
   std::string spec = "{}";
   std::string name = "job";
   std::string owner = "ann";
+  std::string root;  // the checkpoint root that its workers must see; empty: any will do
 };
 
 inline std::shared_ptr<const mc::JobSettings> MakeSettings(const JobOptions& options) {
@@ -66,13 +67,14 @@ inline std::shared_ptr<const mc::JobSettings> MakeSettings(const JobOptions& opt
   settings->needs.pools = {{options.pool, {}}};
   settings->needs.selector = options.selector;
   settings->needs.wait_for_capacity = options.wait_for_capacity;
+  settings->needs.root = options.root;
   settings->restart = {.max_restarts = options.max_restarts,
                        .budgets = {},
                        .backoff = options.backoff,
                        .max_backoff = absl::Minutes(1),
                        .progress_timeout = options.progress_timeout};
   settings->keep_last = options.keep_last;
-  settings->checkpoint_root = "/ckpt";
+  settings->checkpoint_root = options.root.empty() ? "/ckpt" : options.root;
   settings->spec = options.spec;
   return settings;
 }
@@ -103,6 +105,8 @@ class ControllerFixture : public ::testing::Test {
     uint64_t event_seq = 0;
     uint64_t applied = 0;
     std::vector<mc::RankStatus> alive;
+    std::string identity;                   // of its data folder
+    std::vector<std::string> predecessors;  // that it has shown to be dead
   };
 
   void SetUp() override { Open(); }
@@ -113,6 +117,7 @@ class ControllerFixture : public ::testing::Test {
     options.threads = false;
     options.max_database_bytes = max_database_bytes_;
     options.elastic = elastic_;
+    options.boot = boot_;
     return options;
   }
 
@@ -163,19 +168,33 @@ class ControllerFixture : public ::testing::Test {
     Agent agent;
     agent.name = name;
     agent.incarnation = absl::StrCat("incarnation-", ++incarnations_);
+    agent.identity = absl::StrCat("identity-", incarnations_);
     agent.facts = MakeFacts(slots, pool, kind);
     return agent;
   }
 
-  mc::EventResult Connect(Agent& agent, uint64_t last_term = 0) {
+  // The next agent of the same data folder, which has ended what the one before left.
+  Agent MakeReborn(const Agent& before) {
+    Agent agent = MakeAgent(before.name, 0);
+    agent.facts = before.facts;
+    agent.identity = before.identity;
+    agent.predecessors = {before.incarnation};
+    return agent;
+  }
+
+  mc::EventResult Connect(Agent& agent, uint64_t last_term = 0,
+                          const std::string& last_controller = "") {
     agent.link = std::make_shared<FakeLink>();
     mc::EventResult result;
     engine_->Connect({.worker = agent.name,
                       .incarnation = agent.incarnation,
                       .facts = agent.facts,
+                      .last_controller = last_controller,
                       .last_term = last_term,
                       .ranks = agent.alive,
-                      .last_assignment_seq = agent.applied},
+                      .last_assignment_seq = agent.applied,
+                      .identity = agent.identity,
+                      .predecessors = agent.predecessors},
                      agent.link, [&](const mc::EventResult& r) {
                        EXPECT_TRUE(agent.link->sent.empty()) << "sent before the Welcome";
                        result = r;
@@ -193,6 +212,38 @@ class ControllerFixture : public ::testing::Test {
   mc::EventResult Beat(Agent& agent) {
     return Apply(mc::WorkerHeartbeat{
         .worker = agent.name, .incarnation = agent.incarnation, .ranks = agent.alive});
+  }
+
+  // What the agent was last asked about checkpoint roots; nothing: it was not asked since.
+  std::vector<mc::RootToWatch> TakeWatch(Agent& agent) {
+    std::vector<mc::RootToWatch> roots;
+    std::erase_if(agent.link->sent, [&](const mc::Assignment& assignment) {
+      const auto* watch = std::get_if<mc::WatchAssignment>(&assignment.body);
+      if (watch != nullptr) roots = watch->roots;
+      return watch != nullptr;
+    });
+    return roots;
+  }
+  mc::EventResult SayRoots(Agent& agent, const mc::RootViews& roots) {
+    return Apply(mc::WorkerHeartbeat{.worker = agent.name,
+                                     .incarnation = agent.incarnation,
+                                     .ranks = agent.alive,
+                                     .roots = std::make_shared<const mc::RootViews>(roots)});
+  }
+  // It sees the root that it is asked about, under the identity that it has or gets.
+  std::string SeeRoot(Agent& agent) {
+    const std::vector<mc::RootToWatch> asked = TakeWatch(agent);
+    if (asked.size() != 1) {
+      ADD_FAILURE() << agent.name << " was asked about " << asked.size() << " roots";
+      return "";
+    }
+    const std::string identity = asked[0].identity.empty() ? asked[0].claim : asked[0].identity;
+    EXPECT_OK(SayRoots(agent, {{asked[0].path, {.identity = identity}}}).status);
+    return identity;
+  }
+  // It does not see it.
+  void LoseRoot(Agent& agent, const std::string& path) {
+    EXPECT_OK(SayRoots(agent, {{path, {.message = "its marker is not there"}}}).status);
   }
 
   // Takes the next assignment of kind T and acknowledges it.
@@ -287,8 +338,8 @@ class ControllerFixture : public ::testing::Test {
     report.fence = fence;
     report.kind = mc::CheckpointReport::Kind::kCommit;
     report.step = step;
-    report.path =
-        absl::StrCat("/ckpt/job-", fence.job_id, "/step-", step, ".a", fence.attempt, ".g1");
+    report.path = absl::StrCat(job(fence.job_id).checkpoint_folder(), "/step-", step, ".a",
+                               fence.attempt, ".g1");
     report.manifest_sha256 = absl::StrCat("sha-", step);
     report.bytes = 1000;
     report.best = best;
@@ -317,6 +368,7 @@ class ControllerFixture : public ::testing::Test {
   TempDir dir_;
   SimulatedClock clock_;
   uint64_t max_database_bytes_ = 0;
+  uint64_t boot_ = 0;  // 0: the machine's boot is not known
   mc::ElasticSettings elastic_;
   std::unique_ptr<mc::Engine> engine_;
   int incarnations_ = 0;

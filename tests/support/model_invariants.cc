@@ -22,7 +22,7 @@ absl::Duration HeldBy(const mc::Rank& rank, absl::Time until) {
 
 // What is wrong with when the rank held its slots; empty: nothing.
 std::string HoldFault(const mc::Rank& rank, absl::Time until) {
-  const bool gone = !rank.holds_slots || rank.state == mc::RankState::kLost;
+  const bool gone = !rank.holds_slots || mc::IsGivenUp(rank.state);
   if (gone != (rank.held_until != absl::InfiniteFuture())) {
     return gone ? "is gone, yet held for ever" : "holds slots that it gave back";
   }

@@ -143,20 +143,37 @@ bool IsAlive(const ProcessId& process) {
          fields[0] != "X";
 }
 
-std::vector<std::string> ProcessesMentioning(const std::string& text) {
+namespace {
+
+// "PID COMMAND LINE" of each living process but this one of which `wanted` says so.
+template <typename Wanted>
+std::vector<std::string> FindProcesses(const Wanted& wanted) {
   std::vector<std::string> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     int pid = 0;
     if (!absl::SimpleAtoi(entry.path().filename().string(), &pid) || pid == ::getpid()) continue;
     std::string command = ReadAll(entry.path() / "cmdline");
     std::replace(command.begin(), command.end(), '\0', ' ');
-    if (!absl::StrContains(command, text) &&
-        !absl::StrContains(ReadAll(entry.path() / "environ"), text)) {
-      continue;
-    }
+    if (!wanted(pid, command)) continue;
     if (IsAlive(IdentifyProcess(pid))) found.push_back(absl::StrCat(pid, " ", command));
   }
   return found;
+}
+
+}  // namespace
+
+std::vector<std::string> ProcessesMentioning(const std::string& text) {
+  return FindProcesses([&](pid_t pid, const std::string& command) {
+    return absl::StrContains(command, text) ||
+           absl::StrContains(ReadAll(absl::StrCat("/proc/", pid, "/environ")), text);
+  });
+}
+
+std::vector<std::string> ChildrenOf(pid_t parent) {
+  return FindProcesses([&](pid_t pid, const std::string&) {
+    const std::vector<std::string> fields = StatFields(pid);
+    return fields.size() > 1 && fields[1] == absl::StrCat(parent);  // after the state
+  });
 }
 
 }  // namespace muster::testing

@@ -60,6 +60,10 @@ bool IsAlive(const ProcessId& process);
 // The living processes whose command line or environment holds `text`, as "PID COMMAND LINE".
 std::vector<std::string> ProcessesMentioning(const std::string& text);
 
+// The living children of a process, likewise: of an agent also what its ranks left behind, under
+// whatever name and environment.
+std::vector<std::string> ChildrenOf(pid_t parent);
+
 // Polls `condition` until it holds; false when it did not within `timeout`.
 template <typename Condition>
 bool WaitUntil(absl::Duration timeout, Condition condition);

@@ -1,12 +1,14 @@
 #include "worker/agent/agent.h"
 
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/image_pull.h"
@@ -21,6 +23,7 @@
 #include "nlohmann/json.hpp"
 #include "worker/agent/device_probe.h"
 #include "worker/agent/grpc_control.h"
+#include "worker/agent/surroundings.h"
 
 namespace muster::worker {
 namespace {
@@ -33,8 +36,15 @@ constexpr absl::Duration kFlushPatience = absl::Seconds(3);
 // For cancelled streams to be done; gRPC needs no peer for that.
 constexpr absl::Duration kStreamPatience = absl::Seconds(5);
 constexpr absl::Duration kFlushPoll = absl::Milliseconds(20);
-constexpr size_t kIncarnationBytes = 16;
 constexpr char kTooManyCheckpoints[] = "too many checkpoints wait here to be verified or deleted";
+
+absl::StatusOr<std::string> RandomBytes(size_t count) {
+  std::string bytes(count, '\0');
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    return absl::InternalError("the kernel gives no random bytes");
+  }
+  return bytes;
+}
 
 // Our own environment for the ranks, but for what names secrets or what each rank gets its own of.
 std::vector<std::string> RankEnvironment() {
@@ -89,6 +99,7 @@ absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(const AgentConfig& config, 
 Agent::~Agent() {
   // The reverse of Build; ranks that still live are killed.
   checkpoints_.reset();
+  roots_.reset();
   if (bulk_ != nullptr) bulk_->SessionDown();
   if (session_ != nullptr) session_->Stop();
   if (loop_ != nullptr) loop_->FinishSenders(kStreamPatience);
@@ -108,6 +119,12 @@ absl::Status Agent::Build() {
   config_.data_dir = canonical.string();
   MUSTER_ASSIGN_OR_RETURN(DataDirLock lock, DataDirLock::Take(config_.data_dir, "muster-worker"));
   lock_ = std::make_unique<DataDirLock>(std::move(lock));
+  // One that an earlier version made is open to all. What belongs to another user, or is shared by
+  // several, stays as it is.
+  struct stat info = {};
+  const bool is_own = ::stat(config_.data_dir.c_str(), &info) == 0 &&
+                      info.st_uid == ::geteuid() && (info.st_mode & S_ISVTX) == 0;
+  if (is_own) ::chmod(config_.data_dir.c_str(), 0700);
   if (!config_.token_file.empty()) {
     MUSTER_ASSIGN_OR_RETURN(token_, ReadTokenFile(config_.token_file));
   }
@@ -139,10 +156,11 @@ absl::Status Agent::Build() {
               .fetch = [this](const std::string& sha256) { return uploads_->Fetch(sha256); },
               .cancel = [this] { uploads_->Cancel(); }}},
       SupervisorOptions{.ranks_root = DataPath("ranks"),
+                        .trash_root = DataPath("trash"),
                         .work_root = DataPath("work"),
                         .upload_cache = DataPath("uploads"),
                         .sockets_root = config_.data_dir,
-                        .cgroup_name = CgroupName(config_),
+                        .cgroup_name = config_.cgroups ? CgroupName(config_) : "",
                         .trainer = config_.trainer,
                         .allow_commands = config_.allow_commands,
                         .containers = {.runtimes = runtimes_,
@@ -152,23 +170,33 @@ absl::Status Agent::Build() {
                                        .images_root = DataPath("images"),
                                        .agent = CgroupName(config_),
                                        .environment = environment,
-                                       .pull_patience = kImagePullPatience},
+                                       .pull_patience = kImagePullPatience,
+                                       .path_patience = config_.path_patience,
+                                       .file_mask = config_.rank_file_mask},
                         .worker_name = hello_.worker_name(),
                         .advertise_address = hello_.advertise_address(),
                         .slots = {hello_.slots().begin(), hello_.slots().end()},
                         .base_environment = environment,
-                        .kill_patience = config_.kill_patience});
+                        .kill_patience = config_.kill_patience,
+                        .path_patience = config_.path_patience,
+                        .file_mask = config_.rank_file_mask});
   MUSTER_RETURN_IF_ERROR(supervisor_->ClearLeftovers());
+  MUSTER_RETURN_IF_ERROR(BeginLife());
   MUSTER_RETURN_IF_ERROR(WriteEndpoints());
 
   uint64_t seed = 0;
   for (const char byte : hello_.incarnation()) seed = SplitMix64(seed ^ static_cast<uint8_t>(byte));
   MUSTER_ASSIGN_OR_RETURN(const std::string host, HostOf(config_.controller));
+  keeper_ = std::make_unique<HeartbeatKeeper>(clock_);
   SessionHandler& handler = *this;
   session_ = std::make_unique<Session>(
       *loop_, MakeGrpcControl(*loop_, MakeChannel({.address = config_.controller}), token_),
       *registry_, handler,
-      SessionOptions{.hello = hello_, .near = IsLoopbackHost(host), .seed = seed});
+      SessionOptions{.hello = hello_,
+                     .near = IsLoopbackHost(host),
+                     .seed = seed,
+                     .controller = identity_->controller(),
+                     .keeper = keeper_.get()});
   BulkSenderOptions bulk;
   bulk.hello.set_worker_name(hello_.worker_name());
   bulk.hello.set_incarnation(hello_.incarnation());
@@ -179,15 +207,15 @@ absl::Status Agent::Build() {
   checkpoints_ = std::make_unique<CheckpointWorker>(
       fs_, loop_->mailbox(),
       [this](CheckpointOutcome outcome) { OnCheckpointOutcome(std::move(outcome)); });
+  roots_ = std::make_unique<RootWatcher>(
+      fs_, *loop_, loop_->mailbox(),
+      RootWatcherOptions{.who = absl::BytesToHexString(hello_.incarnation())},
+      [this] { OnRootsChanged(); });
   return absl::OkStatus();
 }
 
 absl::Status Agent::BuildHello() {
-  std::string incarnation(kIncarnationBytes, '\0');
-  if (::getrandom(incarnation.data(), incarnation.size(), 0) !=
-      static_cast<ssize_t>(incarnation.size())) {
-    return absl::InternalError("the kernel gives no random bytes");
-  }
+  MUSTER_ASSIGN_OR_RETURN(const std::string incarnation, RandomBytes(kIdentityBytes));
   nvml_ = Nvml::Load();
   const std::vector<GpuReading> gpus = nvml_ == nullptr ? std::vector<GpuReading>() : nvml_->Read();
   hello_.set_protocol_version(kProtocolVersion);
@@ -211,6 +239,20 @@ absl::Status Agent::BuildHello() {
     MUSTER_ASSIGN_OR_RETURN(const std::string host, HostOf(config_.controller));
     MUSTER_ASSIGN_OR_RETURN(const std::string address, AddressTowards(host));
     hello_.set_advertise_address(address);
+  }
+  return absl::OkStatus();
+}
+
+// The folder is locked, and what an earlier agent of it left is dead: now that may be said. Where
+// something of it does not die, the controller must wait for that agent's lease.
+absl::Status Agent::BeginLife() {
+  MUSTER_ASSIGN_OR_RETURN(const std::string fresh, RandomBytes(kIdentityBytes));
+  identity_ = IdentityFile::Begin(fs_, config_.data_dir, LookAround(config_.data_dir),
+                                  hello_.incarnation(), fresh);
+  hello_.set_identity(identity_->identity());
+  if (supervisor_->has_leftovers()) return absl::OkStatus();
+  for (const std::string& incarnation : identity_->predecessors()) {
+    hello_.add_predecessors(incarnation);
   }
   return absl::OkStatus();
 }
@@ -255,6 +297,8 @@ void Agent::FillHello(v1::Hello& hello) {
 
 void Agent::OnSessionUp(const v1::Welcome& welcome) {
   connected_ = true;
+  identity_->OnWelcome(session_->controller());
+  roots_said_ = false;
   for (const v1::Welcome::StaleRank& stale : welcome.stale()) supervisor_->KillStale(stale);
   supervisor_->OnSessionUp(welcome.term());
   bulk_->SessionUp();
@@ -297,6 +341,8 @@ void Agent::OnControllerMessage(const v1::ControllerMessage& message) {
       if (!TakeAssignment(remove.outbox_seq()) || checkpoints_->Delete(remove)) return;
       return Acknowledge(remove.outbox_seq(), kTooManyCheckpoints);
     }
+    case v1::ControllerMessage::kWatchRoots:
+      return roots_->Watch(message.watch_roots());
     default:
       return;  // a newer controller's word that this agent does not know
   }
@@ -323,6 +369,16 @@ void Agent::OnCheckpointOutcome(CheckpointOutcome outcome) {
   Acknowledge(outcome.outbox_seq, outcome.refusal);
 }
 
+std::optional<v1::RootReport> Agent::Roots() {
+  if (std::exchange(roots_said_, true)) return std::nullopt;
+  return roots_->Report();
+}
+
+void Agent::OnRootsChanged() {
+  roots_said_ = false;
+  session_->HeartbeatNow();
+}
+
 void Agent::OnRefused(absl::Status status) {
   Log(LogLevel::kError, "controller_refused_agent", {{"error", status.ToString()}});
   refused_ = std::move(status);
@@ -343,12 +399,13 @@ void Agent::BeginStop(const std::string& reason) {
   Log(LogLevel::kInfo, "agent_stopping", {{"reason", reason}, {"connected", session_->up()}});
   supervisor_->Drain();
   const absl::Duration reserve = std::min(kTermReserve, config_.stop_grace / 2);
+  // Also when nobody listens now: who comes back within the grace should place nothing here.
+  v1::WorkerMessage message;
+  message.mutable_notice()->set_message(reason);
+  message.mutable_notice()->set_grace_ms(absl::ToInt64Milliseconds(config_.stop_grace - reserve));
+  session_->SendEvent(std::move(message));
   if (session_->up()) {
     // The controller tells every rank of the gangs here to save; those elsewhere must leave too.
-    v1::WorkerMessage message;
-    message.mutable_notice()->set_message(reason);
-    message.mutable_notice()->set_grace_ms(absl::ToInt64Milliseconds(config_.stop_grace - reserve));
-    session_->SendMessage(std::move(message));
     loop_->After(config_.stop_grace - reserve, [this, reserve] {
       supervisor_->StopAll({v1::StopRanks::TERM, reserve, "the agent's stop grace is over"});
     });
@@ -366,7 +423,15 @@ void Agent::OnRanksChanged() {
 void Agent::Unfit(const std::string& why) {
   v1::WorkerMessage message;
   message.mutable_notice()->set_message(why);
-  session_->SendMessage(std::move(message));
+  session_->SendEvent(std::move(message));
+}
+
+void Agent::FitAgain() {
+  if (stopping_) return;
+  v1::WorkerMessage message;
+  message.mutable_notice()->set_message("what was in the way is over");
+  message.mutable_notice()->set_withdrawn(true);
+  session_->SendEvent(std::move(message));
 }
 
 void Agent::EndWhenFlushed(absl::Duration patience) {

@@ -1,12 +1,13 @@
 // muster-worker's composition root: builds the parts, connects them, and brings them to an orderly
 // stop. No rules here.
 //
-// Everything runs on the thread that calls Run, which also forks the ranks; they die with it at the
-// latest.
+// All decisions are made on the thread that calls Run. Nothing that a job names is touched there:
+// that is for side threads, which also start the ranks, and heartbeats do not depend on it.
 #pragma once
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,12 @@
 #include "worker/agent/assignment_log.h"
 #include "worker/agent/bulk_sender.h"
 #include "worker/agent/checkpoint_worker.h"
-#include "worker/agent/event_loop.h"
 #include "worker/agent/energy_meter.h"
+#include "worker/agent/event_loop.h"
+#include "worker/agent/heartbeat_keeper.h"
+#include "worker/agent/identity_file.h"
 #include "worker/agent/nvml.h"
+#include "worker/agent/root_watcher.h"
 #include "worker/agent/session.h"
 #include "worker/agent/spool.h"
 #include "worker/agent/supervisor.h"
@@ -57,12 +61,14 @@ class Agent final : private SessionHandler, private SupervisorSink {
       : config_(config), clock_(clock), fs_(fs) {}
   absl::Status Build();
   absl::Status BuildHello();
+  absl::Status BeginLife();
   absl::Status WriteEndpoints();
   std::string DataPath(absl::string_view name) const;
 
   void FillHello(v1::Hello& hello) override;
   std::vector<v1::RankStatus> RankStatuses() override { return supervisor_->Statuses(); }
   std::optional<v1::WorkerUse> Use() override { return metrics_->use(); }
+  std::optional<v1::RootReport> Roots() override;
   void OnSessionUp(const v1::Welcome& welcome) override;
   void OnSessionDown() override;
   void OnControllerMessage(const v1::ControllerMessage& message) override;
@@ -77,11 +83,13 @@ class Agent final : private SessionHandler, private SupervisorSink {
   bool LeaseAllowsPublish() override { return session_->LeaseAllowsPublish(); }
   void OnRanksChanged() override;
   void Unfit(const std::string& why) override;
+  void FitAgain() override;
 
   // True when the assignment is new; else it is answered again where it has been answered.
   bool TakeAssignment(uint64_t outbox_seq);
   void Acknowledge(uint64_t outbox_seq, const std::string& refusal);
   void OnCheckpointOutcome(CheckpointOutcome outcome);
+  void OnRootsChanged();
   void Tick();
   void EndWhenFlushed(absl::Duration patience);
 
@@ -91,6 +99,7 @@ class Agent final : private SessionHandler, private SupervisorSink {
   std::unique_ptr<DataDirLock> lock_;
   std::string token_;
   v1::Hello hello_;
+  std::optional<IdentityFile> identity_;
   ContainerRuntimes runtimes_;
   std::unique_ptr<Nvml> nvml_;
   std::unique_ptr<EnergyMeter> energy_;
@@ -102,9 +111,12 @@ class Agent final : private SessionHandler, private SupervisorSink {
   std::unique_ptr<Spool> spool_;
   std::unique_ptr<UploadFetcher> uploads_;
   std::unique_ptr<Supervisor> supervisor_;
+  std::unique_ptr<HeartbeatKeeper> keeper_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<BulkSender> bulk_;
   std::unique_ptr<CheckpointWorker> checkpoints_;
+  std::unique_ptr<RootWatcher> roots_;
+  bool roots_said_ = false;  // in this session, as they are
   AssignmentLog assignments_;
   bool stopping_ = false;
   bool flushing_ = false;

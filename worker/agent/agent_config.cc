@@ -81,7 +81,8 @@ void DescribeOptions(CLI::App& app, AgentConfig& config) {
   AddBytes(app, "--spool-max-bytes", &config.spool_max_bytes,
            "Metrics and logs kept on disk while the controller is away");
   app.add_flag("--allow-commands", config.allow_commands,
-               "Run `command:` jobs: any program that a user submits, as this agent's own user");
+               "Run `command:` jobs, any program that a user submits, and networks that are code "
+               "(plug-ins, TorchScript files), as this agent's own user");
   app.add_option(
          "--container-runtime", config.container_runtime,
          "What runs commands with an image: podman, apptainer, auto (what is in PATH) or none")

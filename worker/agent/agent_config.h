@@ -2,6 +2,8 @@
 // a flag's name without its dashes; a flag wins). Reads the file; otherwise pure.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -31,6 +33,11 @@ struct AgentConfig {
   // From SIGKILL until a rank that lives on is called unkillable, and the worker is drained. No
   // flag.
   absl::Duration kill_patience = absl::Seconds(60);
+  // With a path that a job names, until it is said to hang and what waits for it fails. No flag.
+  absl::Duration path_patience = absl::Seconds(30);
+  bool cgroups = true;  // make one a rank where that is possible. No flag: tests go without
+  // The umask of ranks; nothing: the agent's. No flag: main has the one that it was started with.
+  std::optional<mode_t> rank_file_mask;
   bool allow_commands = false;  // run jobs that are any program, not only the trainer
   // What runs commands with an image: auto (what is in PATH), podman, apptainer or none.
   std::string container_runtime = "auto";

@@ -69,6 +69,21 @@ class BidiStream final : public grpc::ClientBidiReactor<Out, In> {
     mailbox_->Post([stream = self_] { stream->Flush(); });
   }
 
+  // Any thread: written at once, without the loop's help. Dropped once the call has ended.
+  void SendFromAnyThread(Out message) {
+    {
+      MutexLock lock(mutex_);
+      if (released_ || queue_.size() > kMaxQueued) return;
+      queue_.Push(std::move(message));
+      if (writing_) return;  // goes with what follows
+      writing_ = true;
+      outgoing_ = queue_.Take();
+      this->AddHold();  // the loop may let go meanwhile
+    }
+    this->StartWrite(&outgoing_);
+    this->RemoveHold();
+  }
+
   // Loop only. Ends the call; safe at any time and more than once.
   void Close() {
     ended_ = false;
@@ -133,6 +148,10 @@ class BidiStream final : public grpc::ClientBidiReactor<Out, In> {
 
   void Release() {
     if (std::exchange(closed_, true)) return;
+    {
+      MutexLock lock(mutex_);
+      released_ = true;
+    }
     context_.TryCancel();
     this->RemoveHold();
   }
@@ -154,6 +173,7 @@ class BidiStream final : public grpc::ClientBidiReactor<Out, In> {
   Mutex mutex_;
   PackedQueue<Out> queue_ MUSTER_GUARDED_BY(mutex_);
   bool writing_ MUSTER_GUARDED_BY(mutex_) = false;
+  bool released_ MUSTER_GUARDED_BY(mutex_) = false;  // closed_, for other threads
   // Loop only.
   bool flush_posted_ = false;
   bool closed_ = false;

@@ -1,17 +1,30 @@
 #include "worker/agent/command_checkpoints.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/base/unique_fd.h"
+#include "common/fs/list_some.h"
+#include "common/fs/open_beneath.h"
 
 namespace muster::worker {
 namespace {
@@ -26,50 +39,110 @@ absl::StatusOr<std::string> RandomNonce() {
   return absl::BytesToHexString(absl::string_view(bytes, sizeof bytes));
 }
 
-// Appends a whole file to the checkpoint.
-absl::Status CopyFile(FileSystem& fs, const BackgroundThread& background, const std::string& path,
-                      const ByteSink& sink) {
+// What is to be copied: open, and its name in the checkpoint.
+struct OfferedFile {
+  UniqueFd fd;
+  std::string name;
+};
+
+// Appends a whole file of what was `offered` to the checkpoint.
+absl::Status CopyFile(const OfferedFile& file, const std::string& offered,
+                      const std::atomic<bool>& stopping, PathWatch& watch, const ByteSink& sink) {
   std::string buffer(kCopyBytes, '\0');
-  for (uint64_t offset = 0;;) {
-    if (background.stopping()) return absl::CancelledError("the agent stops");
-    MUSTER_ASSIGN_OR_RETURN(const uint64_t got,
-                            fs.ReadAt(path, offset, buffer.data(), buffer.size()));
+  for (off_t offset = 0;;) {
+    if (stopping) return absl::CancelledError("the agent stops");
+    watch.Touch(offered);
+    const ssize_t got = ::pread(file.fd.get(), buffer.data(), buffer.size(), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      return absl::UnavailableError(
+          absl::StrCat("cannot read ", file.name, ": ", ::strerror(errno)));
+    }
     if (got == 0) return absl::OkStatus();
-    MUSTER_RETURN_IF_ERROR(sink(absl::string_view(buffer.data(), got)));
+    MUSTER_RETURN_IF_ERROR(sink(absl::string_view(buffer.data(), static_cast<size_t>(got))));
     offset += got;
   }
 }
 
-// What is to be copied: (path, name in the checkpoint).
-absl::StatusOr<std::vector<std::pair<std::string, std::string>>> FilesOf(FileSystem& fs,
-                                                                         const std::string& path) {
-  std::vector<std::pair<std::string, std::string>> files;
-  const auto listed = fs.List(path);
-  if (!listed.ok()) {
-    // A file, or nothing: reading it says which.
-    MUSTER_RETURN_IF_ERROR(fs.FileSize(path).status());
-    files.emplace_back(path, path.substr(path.rfind('/') + 1));
+// The path as the kernel has it.
+std::string TrueName(const UniqueFd& folder) {
+  char name[PATH_MAX];
+  const std::string link = absl::StrCat("/proc/self/fd/", folder.get());
+  const ssize_t got = ::readlink(link.c_str(), name, sizeof name);
+  return got > 0 ? std::string(name, static_cast<size_t>(got)) : "";
+}
+
+// What of `path` is beneath `root`; nothing when it is not.
+std::optional<std::string> Below(absl::string_view path, absl::string_view root) {
+  if (!absl::ConsumePrefix(&path, root)) return std::nullopt;
+  const bool is_part = absl::EndsWith(root, "/") || absl::ConsumePrefix(&path, "/");
+  if (root.empty() || !is_part || path.empty()) return std::nullopt;
+  return std::string(path);
+}
+
+absl::StatusOr<UniqueFd> OpenOffered(const std::string& path,
+                                     const std::vector<std::string>& roots) {
+  for (const std::string& root : roots) {
+    const absl::StatusOr<UniqueFd> folder = OpenFolder(root);
+    if (!folder.ok()) continue;
+    std::optional<std::string> below = Below(path, root);
+    if (!below.has_value()) below = Below(path, TrueName(*folder));
+    if (!below.has_value()) continue;
+    absl::StatusOr<UniqueFd> fd =
+        OpenBeneath(folder->get(), *below, O_RDONLY, Links::kInside, Mounts::kEntered);
+    if (fd.ok()) return fd;
+    return absl::Status(fd.status().code(), absl::StrCat(path, ": ", fd.status().message()));
+  }
+  return absl::PermissionDeniedError(
+      absl::StrCat(path, " is in none of the folders from which checkpoints are taken (",
+                   absl::StrJoin(roots, ", "), "); write it in MUSTER_CHECKPOINT_DIR"));
+}
+
+// A regular file, or INVALID_ARGUMENT.
+absl::Status CheckFile(const UniqueFd& fd, const std::string& path) {
+  struct stat info = {};
+  if (::fstat(fd.get(), &info) != 0 || S_ISREG(info.st_mode)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, S_ISDIR(info.st_mode) ? " is a folder" : " is no regular file",
+                   "; a checkpoint is a file or a folder of files"));
+}
+
+absl::StatusOr<std::vector<OfferedFile>> FilesOf(const std::string& path,
+                                                 const std::vector<std::string>& roots,
+                                                 PathWatch& watch) {
+  std::vector<OfferedFile> files;
+  MUSTER_ASSIGN_OR_RETURN(UniqueFd offered, OpenOffered(path, roots));
+  struct stat info = {};
+  if (::fstat(offered.get(), &info) == 0 && !S_ISDIR(info.st_mode)) {
+    MUSTER_RETURN_IF_ERROR(CheckFile(offered, path));
+    files.push_back({std::move(offered), path.substr(path.rfind('/') + 1)});
     return files;
   }
-  for (const FileInfo& file : *listed) {
-    if (file.is_directory) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          path, "/", file.name, " is a folder; a checkpoint is a file or a folder of files"));
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<FileInfo> listed,
+                          ListSome(offered, path, kMaxManifestFiles + 1));
+  for (const FileInfo& file : listed) {
+    const std::string inside = absl::StrCat(path, "/", file.name);
+    watch.Touch(inside);
+    absl::StatusOr<UniqueFd> fd =
+        OpenBeneath(offered.get(), file.name, O_RDONLY, Links::kInside, Mounts::kEntered);
+    if (!fd.ok()) {
+      return absl::Status(fd.status().code(), absl::StrCat(inside, ": ", fd.status().message()));
     }
-    files.emplace_back(absl::StrCat(path, "/", file.name), file.name);
+    MUSTER_RETURN_IF_ERROR(CheckFile(*fd, inside));
+    files.push_back({*std::move(fd), file.name});
   }
   return files;
 }
 
-absl::Status CheckFiles(const std::vector<std::pair<std::string, std::string>>& files,
-                        const std::string& path) {
+absl::Status CheckFiles(const std::vector<OfferedFile>& files, const std::string& path) {
   if (files.empty() || files.size() > kMaxManifestFiles) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " holds ", files.size(), " files; 1 to ", kMaxManifestFiles));
   }
-  for (const auto& [from, name] : files) {
-    if (name == kManifestFile) {
-      return absl::InvalidArgumentError(absl::StrCat(from, ": this name is Muster's own"));
+  for (const OfferedFile& file : files) {
+    if (file.name == kManifestFile) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": ", file.name, ": this name is Muster's own"));
     }
   }
   return absl::OkStatus();
@@ -77,12 +150,9 @@ absl::Status CheckFiles(const std::vector<std::pair<std::string, std::string>>& 
 
 }  // namespace
 
-CommandCheckpoints::CommandCheckpoints(FileSystem& fs, BackgroundThread& background,
-                                       Options options, Callbacks callbacks)
-    : fs_(fs),
-      background_(background),
-      options_(std::move(options)),
-      callbacks_(std::move(callbacks)) {}
+CommandCheckpoints::CommandCheckpoints(FileSystem& fs, SideThreads& threads, Options options,
+                                       Callbacks callbacks)
+    : fs_(fs), threads_(threads), options_(std::move(options)), callbacks_(std::move(callbacks)) {}
 
 void CommandCheckpoints::Offer(uint64_t connection, const CheckpointLine& line) {
   const auto refuse = [&](absl::string_view why) {
@@ -103,21 +173,28 @@ void CommandCheckpoints::StartNext() {
   current_ = std::move(waiting_.front());
   waiting_.pop_front();
   callbacks_.report(MakeEvent(v1::CheckpointEvent::BEGIN));
-  background_.Enqueue([this, alive = alive_, &fs = fs_, &background = background_,
-                       options = options_, line = current_.line]() -> BackgroundThread::Completion {
+  watch_ = std::make_shared<PathWatch>();
+  threads_.Enqueue([this, alive = alive_, turn = ++turn_, &fs = fs_, &threads = threads_,
+                    stopping = threads_.stopping(), watch = watch_, options = options_,
+                    line = current_.line]() -> SideThreads::Completion {
     // Off the loop: nothing of *this is touched here.
-    const auto write = [&]() -> absl::StatusOr<Written> {
-      MUSTER_ASSIGN_OR_RETURN(const auto files, FilesOf(fs, line.path));
+    const auto written = std::make_shared<Written>();
+    written->watch = watch;
+    written->files = std::make_unique<JobFiles>(fs, watch, options.file_mask);
+    const auto write = [&]() -> absl::Status {
+      // A folder that is not the root is none to save to.
+      MUSTER_RETURN_IF_ERROR(CheckRoot(*written->files, options.holder));
+      watch->Touch(line.path);
+      MUSTER_ASSIGN_OR_RETURN(const auto files, FilesOf(line.path, options.offer_roots, *watch));
       MUSTER_RETURN_IF_ERROR(CheckFiles(files, line.path));
       CheckpointFolder folder{line.step, options.fence.attempt(), options.fence.generation(), ""};
       MUSTER_ASSIGN_OR_RETURN(folder.nonce, RandomNonce());
-      Written written;
-      MUSTER_ASSIGN_OR_RETURN(written.writer, CheckpointWriter::Create(fs, options.root, folder));
-      for (const auto& [from, name] : files) {
-        MUSTER_RETURN_IF_ERROR(
-            written.writer->AddFile(name, [&, &path = from](const ByteSink& sink) {
-              return CopyFile(fs, background, path, sink);
-            }));
+      MUSTER_ASSIGN_OR_RETURN(written->writer,
+                              CheckpointWriter::Create(*written->files, options.root, folder));
+      for (const OfferedFile& file : files) {
+        MUSTER_RETURN_IF_ERROR(written->writer->AddFile(file.name, [&](const ByteSink& sink) {
+          return CopyFile(file, line.path, *stopping, *watch, sink);
+        }));
       }
       Manifest manifest;
       manifest.job_id = options.fence.job_id();
@@ -127,36 +204,66 @@ void CommandCheckpoints::StartNext() {
       for (const auto& [name, value] : line.metrics) {
         if (std::isfinite(value)) manifest.metrics[name] = value;
       }
-      MUSTER_ASSIGN_OR_RETURN(written.manifest_sha256, written.writer->Finish(std::move(manifest)));
-      return written;
+      MUSTER_ASSIGN_OR_RETURN(written->manifest_sha256,
+                              written->writer->Finish(std::move(manifest)));
+      return absl::OkStatus();
     };
-    auto result = std::make_shared<absl::StatusOr<Written>>(write());
-    return [this, alive, result] {
-      if (*alive) OnWritten(std::move(*result));
+    const absl::Status status = write();
+    if (!status.ok()) written->writer.reset();  // removes it
+    return [this, alive, turn, &threads, written, status] {
+      if (!*alive || turn != turn_) return Remove(threads, written);
+      OnWritten(status.ok() ? absl::StatusOr<WrittenPtr>(written) : status);
     };
   });
 }
 
-void CommandCheckpoints::OnWritten(absl::StatusOr<Written> written) {
+void CommandCheckpoints::Remove(SideThreads& threads, WrittenPtr written) {
+  if (written == nullptr || written->writer == nullptr) return;
+  threads.Enqueue([written = std::move(written)]() -> SideThreads::Completion {
+    written->writer.reset();
+    return nullptr;
+  });
+}
+
+CommandCheckpoints::~CommandCheckpoints() {
+  *alive_ = false;
+  if (!publishing_) Remove(threads_, std::move(written_));
+}
+
+void CommandCheckpoints::GiveUpWhatHangs() {
+  if (watch_ == nullptr || watch_->Idle() <= options_.patience) return;
+  // A publish that comes about later is found, and taken, by the next attempt.
+  publishing_ = false;
+  written_ = nullptr;
+  Fail(watch_->Stall());
+}
+
+void CommandCheckpoints::OnWritten(absl::StatusOr<WrittenPtr> written) {
+  watch_ = nullptr;
   if (!written.ok()) return Fail(written.status());
-  written_ = std::make_shared<Written>(*std::move(written));
+  written_ = *std::move(written);
   TryPublish();
 }
 
 void CommandCheckpoints::TryPublish() {
   if (written_ == nullptr || publishing_ || !callbacks_.may_publish()) return;
   publishing_ = true;
-  background_.Enqueue([this, alive = alive_, written = written_]() -> BackgroundThread::Completion {
-    const absl::Status status = written->writer->Publish();
-    return [this, alive, status] {
-      if (*alive) OnPublished(status);
-    };
-  });
+  watch_ = written_->watch;
+  watch_->Touch(options_.root);
+  threads_.Enqueue(
+      [this, alive = alive_, turn = turn_, written = written_]() -> SideThreads::Completion {
+        const absl::Status status = written->writer->Publish();
+        if (!status.ok()) written->writer.reset();  // removes it, unless it may have got its name
+        return [this, alive, turn, status] {
+          if (*alive && turn == turn_) OnPublished(status);
+        };
+      });
 }
 
 void CommandCheckpoints::OnPublished(const absl::Status& status) {
+  watch_ = nullptr;
   publishing_ = false;
-  const std::shared_ptr<Written> written = std::exchange(written_, nullptr);
+  const WrittenPtr written = std::exchange(written_, nullptr);
   if (!status.ok()) return Fail(status);
   v1::CheckpointEvent event = MakeEvent(v1::CheckpointEvent::COMMIT);
   event.set_path(written->writer->published_path());
@@ -168,6 +275,8 @@ void CommandCheckpoints::OnPublished(const absl::Status& status) {
 }
 
 void CommandCheckpoints::Fail(const absl::Status& status) {
+  watch_ = nullptr;
+  ++turn_;
   Log(LogLevel::kWarning, "command_checkpoint_failed",
       {{"job", options_.fence.job_id()},
        {"step", current_.line.step},

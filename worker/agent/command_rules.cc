@@ -42,6 +42,8 @@ std::string TextAt(const json& object, const char* key) {
 
 // A status of worker/agent with it says where something is missing.
 constexpr char kMissingUrl[] = "muster/missing";
+// And that its checkpoint root is not to be seen.
+constexpr char kStorageUrl[] = "muster/storage-unavailable";
 
 // EACCES, ENOENT or 0.
 int CheckProgram(const std::string& path) {
@@ -187,7 +189,12 @@ std::optional<std::string> FindVariable(const std::vector<std::string>& environm
 }
 
 absl::StatusOr<std::string> FindProgram(const std::string& name, const std::string& path,
-                                        const std::string& directory) {
+                                        const std::string& directory,
+                                        const std::function<void(const std::string&)>& touch) {
+  const auto check = [&touch](const std::string& file) {
+    if (touch != nullptr) touch(file);
+    return CheckProgram(file);
+  };
   const auto failure = [&](int error, const std::string& where) -> absl::Status {
     if (error == EACCES) {
       return absl::PermissionDeniedError(absl::StrCat(where, " is not an executable file"));
@@ -196,7 +203,7 @@ absl::StatusOr<std::string> FindProgram(const std::string& name, const std::stri
   };
   if (absl::StrContains(name, '/')) {
     const std::string file = name[0] == '/' ? name : absl::StrCat(directory, "/", name);
-    const int error = CheckProgram(file);
+    const int error = check(file);
     if (error == 0) return file;
     return failure(error, error == EACCES ? file : absl::StrCat("(looked for ", file, ")"));
   }
@@ -206,7 +213,7 @@ absl::StatusOr<std::string> FindProgram(const std::string& name, const std::stri
     // An empty part is the current folder, as for a shell.
     const std::string file =
         absl::StrCat(folder.empty() ? absl::string_view(directory) : folder, "/", name);
-    const int error = CheckProgram(file);
+    const int error = check(file);
     if (error == 0) return file;
     if (error == EACCES && forbidden.empty()) forbidden = file;
   }
@@ -217,6 +224,15 @@ absl::StatusOr<std::string> FindProgram(const std::string& name, const std::stri
 absl::Status AsMissing(absl::Status error, v1::RankEvent::Missing where) {
   error.SetPayload(kMissingUrl, absl::Cord(v1::RankEvent::Missing_Name(where)));
   return error;
+}
+
+absl::Status AsStorageUnavailable(absl::Status error) {
+  error.SetPayload(kStorageUrl, absl::Cord());
+  return error;
+}
+
+bool IsStorageUnavailable(const absl::Status& error) {
+  return error.GetPayload(kStorageUrl).has_value();
 }
 
 v1::RankEvent::Missing MissingOf(const absl::Status& error) {

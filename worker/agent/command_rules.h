@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -56,9 +57,9 @@ struct CommandPlace {
   std::string visible_gpus;
 };
 
-// The whole environment: the contract, then what the job sets, then `base` (NAME=value), where a name
-// has the first value that is given. MUSTER_RANK_DIR stands in front, where a scan of /proc finds it.
-// (P)
+// The whole environment: the contract, then what the job sets, then `base` (NAME=value), where a
+// name has the first value that is given. MUSTER_RANK_DIR stands in front, where a scan of /proc
+// finds it. (P)
 std::vector<std::string> CommandEnvironment(const std::vector<std::string>& base,
                                             const v1::StartRanks& start,
                                             const v1::StartRanks::Rank& rank,
@@ -71,12 +72,17 @@ std::optional<std::string> FindVariable(const std::vector<std::string>& environm
 
 // The file that `name` means: itself (from `directory` on) when it has a slash, else the first
 // executable one in the folders of `path`. NOT_FOUND, PERMISSION_DENIED: what was looked for, and
-// where.
-absl::StatusOr<std::string> FindProgram(const std::string& name, const std::string& path,
-                                        const std::string& directory);
+// where. `touch`, where given, hears of each file before it is looked at.
+absl::StatusOr<std::string> FindProgram(
+    const std::string& name, const std::string& path, const std::string& directory,
+    const std::function<void(const std::string&)>& touch = nullptr);
 
 // Marks an error as: the command's program or folder is not there. (P)
 absl::Status AsMissing(absl::Status error, v1::RankEvent::Missing where);
+// Marks that the checkpoint root is not to be seen (common/ckpt/checkpoint_root.h): no fault of the
+// rank's.
+absl::Status AsStorageUnavailable(absl::Status error);
+bool IsStorageUnavailable(const absl::Status& error);
 // MISSING_UNSPECIFIED: the error is none that was marked so. (P)
 v1::RankEvent::Missing MissingOf(const absl::Status& error);
 

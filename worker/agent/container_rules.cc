@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -35,6 +37,7 @@ absl::StatusOr<std::string> MountText(const ContainerMount& mount) {
 
 absl::StatusOr<ContainerCommand> PodmanCommand(const ContainerRun& run) {
   ContainerCommand command;
+  size_t packed_count = 0;
   // Its own log would be a second copy of the output, without bound. The machine's network and
   // shared memory, as ranks without a container have them: NCCL and data loaders need both.
   command.argv = {"run",
@@ -48,13 +51,14 @@ absl::StatusOr<ContainerCommand> PodmanCommand(const ContainerRun& run) {
                   absl::StrCat("--volume=", run.init, ":", kContainerInit, ":ro"),
                   absl::StrCat("--entrypoint=", kContainerInit)};
   for (const std::string& variable : run.environment) {
-    if (!absl::StrContains(variable, '\n')) {
-      absl::StrAppend(&command.env_file, variable, "\n");
-      continue;
-    }
-    // The file has a line for each; such a value comes from podman's own environment.
-    command.environment.push_back(variable);
-    command.argv.push_back("--env=" + variable.substr(0, variable.find('=')));
+    // The file has a line for each. What is more than a line muster-init unpacks inside: nothing of
+    // a job's stands in podman's own environment, where it would mean something to podman.
+    const bool is_line = std::none_of(variable.begin(), variable.end(), absl::ascii_iscntrl);
+    const std::string packed =
+        is_line ? variable
+                : absl::StrCat(kPackedVariable, packed_count++, "=",
+                               absl::BytesToHexString(variable));
+    absl::StrAppend(&command.env_file, packed, "\n");
   }
   for (const ContainerMount& mount : run.mounts) {
     MUSTER_ASSIGN_OR_RETURN(const std::string text, MountText(mount));

@@ -15,6 +15,8 @@ namespace muster::worker {
 // Where a folder that was uploaded is inside, and our first process.
 inline constexpr char kContainerWork[] = "/muster/work";
 inline constexpr char kContainerInit[] = "/muster/init";
+// Then a number: a variable in hexadecimal, NAME=value, that muster-init sets in its place.
+inline constexpr char kPackedVariable[] = "MUSTER_PACKED_";
 
 enum class ContainerRuntime { kPodman, kApptainer };
 
@@ -54,7 +56,8 @@ struct ContainerRun {
 
 struct ContainerCommand {
   std::vector<std::string> argv;         // without the runtime's own path
-  std::vector<std::string> environment;  // NAME=value, for the runtime beside its own
+  // NAME=value, for the runtime beside its own; nothing but names that it hands on.
+  std::vector<std::string> environment;
   std::string env_file;                  // text of that file: values do not stand in any argv
 };
 

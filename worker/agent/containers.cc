@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
@@ -13,6 +14,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
 #include "common/spec/image_reference.h"
+#include "worker/agent/path_watch.h"
 #include "worker/agent/process_scan.h"
 
 namespace muster::worker {
@@ -30,6 +32,7 @@ constexpr absl::Duration kToolPatience = absl::Minutes(1);
 constexpr int kLeftoverLooks = 100;
 constexpr int kLeftoverPollMs = 20;
 constexpr char kImageFileEnd[] = ".sif";
+constexpr char kPulledFile[] = "/pulled";  // what this agent brought
 
 std::vector<std::string> RemovalWords(const std::string& name) {
   return {"rm", "--force", "--time=0", "--ignore", name};
@@ -59,6 +62,15 @@ absl::Status Failure(ContainerRuntime runtime, absl::string_view step, const Too
   return absl::UnavailableError(absl::StrCat(step, ": ", name, ": ", words));
 }
 
+// Whether a name is what ContainerName gives the rank of this folder, for an agent of any name.
+bool IsContainerOf(absl::string_view rank_folder, absl::string_view name) {
+  const std::optional<RankKey> key = ParseRankFolderName(rank_folder);
+  if (!key.has_value() || !absl::ConsumePrefix(&name, ContainerName(*key, ""))) return false;
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';
+  });
+}
+
 // Before the loop runs.
 void KillLeftovers(const std::string& name) {
   for (int look = 0; look < kLeftoverLooks; ++look) {
@@ -71,8 +83,14 @@ void KillLeftovers(const std::string& name) {
 
 }  // namespace
 
-Containers::Containers(EventLoop& loop, FileSystem& fs, Children& children, Options options)
-    : loop_(loop), fs_(fs), children_(children), options_(std::move(options)) {}
+Containers::Containers(EventLoop& loop, FileSystem& fs, Children& children, SideThreads& side,
+                       Options options)
+    : loop_(loop),
+      fs_(fs),
+      children_(children),
+      side_(side),
+      options_(std::move(options)),
+      pulled_(fs, options_.images_root + kPulledFile, options_.most_images) {}
 
 ToolCommand Containers::Tool(ContainerRuntime runtime, std::vector<std::string> words,
                              absl::Duration patience) {
@@ -80,7 +98,8 @@ ToolCommand Containers::Tool(ContainerRuntime runtime, std::vector<std::string> 
           .words = std::move(words),
           .environment = options_.environment,
           .folder = absl::StrCat(options_.tools_root, "/", next_tool_++),
-          .patience = patience};
+          .patience = patience,
+          .file_mask = options_.file_mask};
 }
 
 void Containers::ClearLeftovers(const std::string& ranks_root) {
@@ -90,7 +109,8 @@ void Containers::ClearLeftovers(const std::string& ranks_root) {
   for (const FileInfo& rank : *ranks) {
     const std::string file = absl::StrCat(ranks_root, "/", rank.name, "/", kContainerFile);
     const absl::StatusOr<std::string> name = fs_.ReadFile(file, kMaxNameBytes);
-    if (!name.ok()) continue;
+    // Its rank could write there too.
+    if (!name.ok() || !IsContainerOf(rank.name, *name)) continue;
     KillLeftovers(*name);
     std::string failure = "podman is not here any more";
     bool over = false;
@@ -117,6 +137,7 @@ void Containers::ClearLeftovers(const std::string& ranks_root) {
 // ---- images ----
 
 void Containers::Prepare(const RankKey& key, const std::string& image, Done done) {
+  pulled_.Use(image);
   Pull& pull = pulls_[image];
   pull.waiting.emplace_back(key, std::move(done));
   if (pull.waiting.size() > 1) return;
@@ -154,7 +175,19 @@ void Containers::LookForImage(const std::string& image) {
   if (RuntimeOf(image) == ContainerRuntime::kPodman) {
     return Ask(image, {"image", "exists", image}, kToolPatience, &Containers::OnExists);
   }
-  const absl::StatusOr<bool> is_there = fs_.Exists(FileOf(image));
+  const auto watch = std::make_shared<PathWatch>();
+  side_.Enqueue(
+      [this, &fs = fs_, image, file = FileOf(image), watch]() -> SideThreads::Completion {
+        watch->Touch(file);
+        const absl::StatusOr<bool> is_there = fs.Exists(file);
+        return [this, image, is_there] { OnFile(image, is_there); };
+      });
+  WatchForStall(loop_, watch, options_.path_patience,
+                [this, image](const absl::Status& stall) { OnFile(image, stall); });
+}
+
+void Containers::OnFile(const std::string& image, const absl::StatusOr<bool>& is_there) {
+  if (!pulls_.contains(image)) return;  // nobody waits any more
   if (!is_there.ok()) return Finish(image, is_there.status());
   if (*is_there) return Finish(image, absl::OkStatus());
   if (!IsImageFile(image)) return BringImage(image);
@@ -185,6 +218,25 @@ void Containers::OnPulled(const std::string& image, ToolResult result) {
   Finish(image, runtime == ContainerRuntime::kPodman
                     ? absl::OkStatus()
                     : fs_.Rename(FileOf(image) + ".tmp", FileOf(image)));
+  for (const std::string& old : pulled_.Add(image)) RemoveImage(old);
+}
+
+void Containers::RemoveImage(const std::string& image) {
+  const auto on_end = [this, image](const absl::Status& status) {
+    Log(LogLevel::kInfo, "old_image_removed", {{"image", image}, {"status", status.ToString()}});
+    // One that a container still uses goes another time.
+    if (!status.ok()) pulled_.Keep(image);
+  };
+  if (RuntimeOf(image) != ContainerRuntime::kPodman) return on_end(fs_.RemoveFile(FileOf(image)));
+  auto run = ToolRun::Start(
+      loop_, fs_, children_, Tool(ContainerRuntime::kPodman, {"rmi", image}, kToolPatience),
+      [this, image, on_end](ToolResult result) {
+        on_end(result.ok() ? absl::OkStatus()
+                           : Failure(ContainerRuntime::kPodman, image, result, kToolPatience));
+        removals_.erase(image);
+      });
+  if (!run.ok()) return on_end(run.status());
+  removals_[image] = *std::move(run);
 }
 
 void Containers::Finish(const std::string& image, const absl::Status& status) {

@@ -20,8 +20,10 @@
 #include "absl/time/time.h"
 #include "common/fs/file_system.h"
 #include "worker/agent/container_rules.h"
+#include "worker/agent/pulled_images.h"
 #include "worker/agent/rank_key.h"
 #include "worker/agent/rank_process.h"
+#include "worker/agent/side_threads.h"
 #include "worker/agent/tool_run.h"
 
 namespace muster::worker {
@@ -44,9 +46,14 @@ class Containers {
     std::string agent;                      // what no other agent of this machine is called
     std::vector<std::string> environment;   // NAME=value, of the runtimes themselves
     absl::Duration pull_patience;
+    absl::Duration path_patience = absl::Seconds(30);  // with an image's file
+    size_t most_images = 16;  // that were pulled; the longest unused go beyond
+    // The umask of the runtimes, whose images all users of a container read; nothing: the agent's.
+    std::optional<mode_t> file_mask;
   };
   // All outlive this.
-  Containers(EventLoop& loop, FileSystem& fs, Children& children, Options options);
+  Containers(EventLoop& loop, FileSystem& fs, Children& children, SideThreads& side,
+             Options options);
 
   const ContainerRuntimes& runtimes() const { return options_.runtimes; }
 
@@ -90,16 +97,22 @@ class Containers {
   void OnInfo(const std::string& image, ToolResult result);
   void LookForImage(const std::string& image);
   void OnExists(const std::string& image, ToolResult result);
+  // Whether the file is there; or why nobody knows.
+  void OnFile(const std::string& image, const absl::StatusOr<bool>& is_there);
   void BringImage(const std::string& image);
   void OnPulled(const std::string& image, ToolResult result);
   void Finish(const std::string& image, const absl::Status& status);
+  // One that was pulled long ago.
+  void RemoveImage(const std::string& image);
 
   EventLoop& loop_;
   FileSystem& fs_;
   Children& children_;
+  SideThreads& side_;
   const Options options_;
   std::map<std::string, Pull> pulls_;                         // by image
-  std::map<std::string, std::unique_ptr<ToolRun>> removals_;  // by the rank's folder
+  std::map<std::string, std::unique_ptr<ToolRun>> removals_;  // by the rank's folder, or image
+  PulledImages pulled_;
   std::optional<std::vector<std::string>> controllers_;       // podman's, once it was asked
   uint64_t next_tool_ = 1;
 };

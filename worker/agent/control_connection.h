@@ -14,6 +14,9 @@ class ControlConnection {
  public:
   virtual ~ControlConnection() = default;
   virtual void Send(v1::WorkerMessage message) = 0;
+  // The same from any thread, also while the loop's stands still. Where there is one thread only,
+  // nobody calls it.
+  virtual void SendFromAnyThread(v1::WorkerMessage) {}
   // Safe at any time and more than once; afterwards no handler is called.
   virtual void Close() = 0;
 };

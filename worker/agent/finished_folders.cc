@@ -17,7 +17,7 @@ absl::Status FinishedFolders::AdoptLeftovers() {
 }
 
 void FinishedFolders::Add(const RankKey& key, bool silent) {
-  Folder folder{LogTailer(fs_, spool_, key, rank_folders_.Path(key)), std::nullopt};
+  Folder folder{LogTailer(spool_, key, rank_folders_.Path(key)), std::nullopt};
   if (silent) folder.spooled_up_to = spool_.end();
   folders_.emplace(key, std::move(folder));
 }
@@ -34,12 +34,9 @@ bool FinishedFolders::Work() {
       ++it;
       continue;
     }
-    if (const absl::Status removed = rank_folders_.Remove(key); !removed.ok()) {
-      Log(LogLevel::kWarning, "rank_folder_not_removed", {{"error", removed.ToString()}});
-      ++it;
-      continue;
-    }
-    spool_.Forget(key);
+    // Where the folder stays, so do the marks: the next agent finds its logs, and that they were
+    // sent.
+    if (rank_folders_.Remove(key).ok()) spool_.Forget(key);
     it = folders_.erase(it);
   }
   return more;

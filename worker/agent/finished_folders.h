@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "absl/status/status.h"
-#include "common/fs/file_system.h"
 #include "worker/agent/log_tailer.h"
 #include "worker/agent/rank_folders.h"
 #include "worker/agent/rank_key.h"
@@ -19,11 +18,10 @@ namespace muster::worker {
 class FinishedFolders {
  public:
   // All outlive this.
-  FinishedFolders(FileSystem& fs, Spool& spool, RankFolders& folders)
-      : fs_(fs), spool_(spool), rank_folders_(folders) {}
+  FinishedFolders(Spool& spool, RankFolders& folders) : spool_(spool), rank_folders_(folders) {}
 
   // Opens the folders: takes every rank's that is there, when no rank runs yet, and forgets marks
-  // of ranks that have none.
+  // of ranks that have none. Errors: the folder of ranks' folders cannot be made or listed.
   absl::Status AdoptLeftovers();
   // The rank is gone for good. `silent`: it wrote nothing, so that its logs need not be read.
   void Add(const RankKey& key, bool silent = false);
@@ -43,7 +41,6 @@ class FinishedFolders {
   // True when there is more to do at once.
   bool WorkOn(const RankKey& key, Folder& folder);
 
-  FileSystem& fs_;
   Spool& spool_;
   RankFolders& rank_folders_;
   std::map<RankKey, Folder> folders_;

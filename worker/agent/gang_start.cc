@@ -68,7 +68,7 @@ void GangStarts::OnResume(const RankKey& key, const absl::Status& status, const 
 void GangStarts::Publish(const RankKey& key) {
   const GangStart& gang = waiting_.at(key);
   if (static_cast<uint32_t>(gang.start.ranks_size()) == gang.start.world_size()) {
-    return Finish(key, absl::OkStatus());
+    return Look(key);
   }
   callbacks_.request(gang.start.fence(), key.rank,
                      {.id = kLineId,
@@ -89,8 +89,15 @@ bool GangStarts::OnReply(const RankKey& key, const StoreReplyLine& reply) {
     status = facts.status();
     if (facts.ok()) it->second.facts = *std::move(facts);
   }
-  Finish(key, std::move(status));
+  status.ok() ? Look(key) : Finish(key, std::move(status));
   return true;
+}
+
+void GangStarts::OnLooked(const RankKey& key, absl::StatusOr<CommandPaths> paths) {
+  const auto it = waiting_.find(key);
+  if (it == waiting_.end()) return;
+  if (paths.ok()) it->second.paths = *std::move(paths);
+  Finish(key, paths.status());
 }
 
 void GangStarts::Finish(const RankKey& key, absl::Status status) {

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "common/base/unique_fd.h"
 #include "muster/v1/worker_service.pb.h"
+#include "worker/agent/command_paths.h"
 #include "worker/agent/command_rules.h"
 #include "worker/agent/rank_key.h"
 #include "worker/agent/supervisor_rules.h"
@@ -27,6 +28,7 @@ struct GangStart {
   v1::StartRanks start;
   SpecSettings settings;
   GangFacts facts;
+  CommandPaths paths;  // once it is ready
   UniqueFd held_port;  // where rank 0 is here
 };
 
@@ -44,6 +46,8 @@ class GangStarts {
         fetch;
     // Looks for the checkpoint to resume from; what it finds comes to OnResume, on a later turn.
     std::function<void(const RankKey& key, const v1::StartRanks& start)> find_resume;
+    // Looks at what the command names here; what it finds comes to OnLooked, on a later turn.
+    std::function<void(const RankKey& key, const GangStart& gang)> look;
     // OK: its ranks may start now. Else why they cannot.
     std::function<void(GangStart gang, absl::Status status)> done;
   };
@@ -57,6 +61,9 @@ class GangStarts {
   bool OnReply(const RankKey& key, const StoreReplyLine& reply);
   void OnResume(const RankKey& key, const absl::Status& status, const std::string& path,
                 int64_t step);
+  void OnLooked(const RankKey& key, absl::StatusOr<CommandPaths> paths);
+  // It is assigned here and not ready.
+  bool Waits(const RankKey& key) const { return waiting_.contains(key); }
   // Gives up the gangs that `wanted` accepts and returns them; nothing comes of them any more.
   std::vector<GangStart> TakeIf(const std::function<bool(const v1::Fence&)>& wanted);
 
@@ -67,6 +74,7 @@ class GangStarts {
  private:
   void Agree(const RankKey& key);
   void Publish(const RankKey& key);
+  void Look(const RankKey& key) { callbacks_.look(key, waiting_.at(key)); }
   void Finish(const RankKey& key, absl::Status status);
 
   const std::string advertise_address_;

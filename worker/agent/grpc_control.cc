@@ -14,6 +14,9 @@ class GrpcControl final : public ControlConnection {
  public:
   explicit GrpcControl(std::shared_ptr<Stream> stream) : stream_(std::move(stream)) {}
   void Send(v1::WorkerMessage message) override { stream_->Send(std::move(message)); }
+  void SendFromAnyThread(v1::WorkerMessage message) override {
+    stream_->SendFromAnyThread(std::move(message));
+  }
   void Close() override { stream_->Close(); }
 
  private:

@@ -1,7 +1,10 @@
 // Carries what one rank wrote to stdout and stderr from its files into the spool, by offset: each
 // byte once, whole lines where possible. The spool's marks say where to go on, also for a new
 // agent. Of a stream that grows beyond a bound only the end is still taken, when the rank is over,
-// and its file is emptied now and then, so that it cannot fill the disk. One thread.
+// and its file is emptied now and then, so that it cannot fill the disk.
+//
+// The files lie where their rank may write: a link, a FIFO or a folder that it put there is passed
+// over, and followed nowhere. One thread.
 #pragma once
 
 #include <array>
@@ -10,7 +13,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "common/fs/file_system.h"
+#include "common/base/unique_fd.h"
 #include "worker/agent/rank_key.h"
 #include "worker/agent/spool.h"
 
@@ -28,12 +31,10 @@ class LogTailer {
   // What the file of a stream beyond that may grow to before it is emptied.
   static constexpr uint64_t kMaxCappedFileBytes = 16u << 20;
 
-  // `fs` and `spool` outlive the tailer. `folder` holds the two files; one that is missing is
-  // empty.
-  LogTailer(FileSystem& fs, Spool& spool, RankKey key, std::string folder,
+  // `spool` outlives the tailer. `folder` holds the two files; one that is missing is empty.
+  LogTailer(Spool& spool, RankKey key, std::string folder,
             uint64_t max_stream_bytes = kMaxStreamBytes)
-      : fs_(fs),
-        spool_(spool),
+      : spool_(spool),
         key_(key),
         folder_(std::move(folder)),
         max_stream_bytes_(max_stream_bytes) {}
@@ -54,11 +55,16 @@ class LogTailer {
   absl::StatusOr<bool> PumpStream(bool is_stderr, bool final);
   // Of a stream that is beyond the bound.
   absl::Status PumpCapped(bool is_stderr, bool final);
-  absl::StatusOr<std::string> ReadEnd(const std::string& path);
+  absl::StatusOr<std::string> ReadEnd(int file, uint64_t size);
   absl::Status Append(bool is_stderr, absl::string_view text);
+  struct LogFile {
+    UniqueFd fd;
+    uint64_t size = 0;
+  };
+  // NOT_FOUND: there is none, or what is there is no file of the agent's.
+  absl::StatusOr<LogFile> Open(bool is_stderr) const;
   std::string Path(bool is_stderr) const;
 
-  FileSystem& fs_;
   Spool& spool_;
   const RankKey key_;
   const std::string folder_;

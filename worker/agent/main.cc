@@ -5,10 +5,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/log.h"
 #include "common/base/unique_fd.h"
+#include "common/daemon/descriptor_limit.h"
 #include "worker/agent/agent.h"
 
 namespace muster::worker {
@@ -17,6 +19,12 @@ namespace {
 // gRPC's threads would otherwise get an arena each; the agent allocates little, and shares a
 // machine with training.
 constexpr int kMallocArenas = 2;
+constexpr mode_t kOwnFilesMask = 0077;
+
+// A rank takes some ten: its link, its logs, its cgroup. Ranks inherit the bound, and programs that
+// close all that they might have inherited take their time for it.
+constexpr uint64_t kLeastDescriptors = 1024;
+constexpr uint64_t kWantedDescriptors = 65'536;
 
 int ExitCodeOf(const absl::Status& status) {
   ::fprintf(stderr, "muster-worker: %s\n", std::string(status.message()).c_str());
@@ -32,6 +40,8 @@ int Main(int argc, char** argv) {
     ::fputs(line->text.c_str(), stdout);
     return 0;
   }
+  // What the agent writes is its own user's alone; ranks get the mask that it was started with.
+  const mode_t given_mask = ::umask(kOwnFilesMask);
   // Blocked before any thread starts, so that all threads inherit it and the loop alone takes them.
   sigset_t signals;
   ::sigemptyset(&signals);
@@ -41,9 +51,14 @@ int Main(int argc, char** argv) {
   ::signal(SIGPIPE, SIG_IGN);
   const UniqueFd signal_fd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
 
+  const absl::StatusOr<uint64_t> descriptors =
+      RaiseDescriptorLimit("muster-worker", kLeastDescriptors, kWantedDescriptors);
+  if (!descriptors.ok()) return ExitCodeOf(descriptors.status());
+  AgentConfig config = line->config;
+  config.rank_file_mask = given_mask;
   RealClock clock;
   absl::StatusOr<std::unique_ptr<Agent>> agent =
-      Agent::Create(line->config, clock, PosixFileSystem());
+      Agent::Create(config, clock, PosixFileSystem());
   if (!agent.ok()) return ExitCodeOf(agent.status());
   (*agent)->loop().Watch(signal_fd.get(), POLLIN, [&](short) {
     signalfd_siginfo info = {};

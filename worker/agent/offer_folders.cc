@@ -1,55 +1,38 @@
 #include "worker/agent/offer_folders.h"
 
-#include <utility>
+#include <fcntl.h>
+#include <unistd.h>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/unique_fd.h"
+#include "common/fs/open_beneath.h"
 
 namespace muster::worker {
 namespace {
 
 constexpr char kName[] = "offers";
 
-// "" when it has none.
-std::string ParentOf(const std::string& path) { return path.substr(0, path.rfind('/') + 1); }
-
 }  // namespace
-
-OfferFolders::~OfferFolders() {
-  for (const std::string& spare : spare_) fs_.RemoveTree(spare).IgnoreError();
-}
 
 std::string OfferFolders::Path(const std::string& job_root) {
   return absl::StrCat(job_root, "/", kName);
 }
 
-absl::Status OfferFolders::Make(const std::string& job_root) {
-  if (!spare_.empty() && ParentOf(spare_.back()) == ParentOf(job_root) &&
-      fs_.Rename(spare_.back(), job_root).ok()) {
-    spare_.pop_back();
-    return absl::OkStatus();
-  }
-  return fs_.MakeDirectories(Path(job_root));
-}
-
-bool OfferFolders::IsUntouched(const std::string& job_root) {
-  const absl::StatusOr<std::vector<FileInfo>> root = fs_.List(job_root);
-  if (!root.ok() || root->size() != 1 || root->front().name != kName) return false;
-  const absl::StatusOr<std::vector<FileInfo>> offers = fs_.List(Path(job_root));
-  return offers.ok() && offers->empty();
+absl::Status OfferFolders::Make(FileSystem& fs, const std::string& job_root) {
+  return fs.MakeDirectories(Path(job_root));
 }
 
 void OfferFolders::GiveBack(const std::string& job_root) {
-  if (!IsUntouched(job_root)) return;
-  if (spare_.size() >= kMaxSpare) {
-    fs_.RemoveTree(job_root).IgnoreError();  // an empty folder more is no harm
-    return;
-  }
-  std::string spare = absl::StrCat(ParentOf(job_root), "spare-", worker_, "-", spare_.size());
-  absl::Status kept = fs_.Rename(job_root, spare);
-  if (absl::IsAlreadyExists(kept) && fs_.RemoveTree(spare).ok()) {  // left by a killed agent
-    kept = fs_.Rename(job_root, spare);
-  }
-  if (kept.ok()) spare_.push_back(std::move(spare));
+  const size_t slash = job_root.rfind('/');
+  if (slash == std::string::npos) return;
+  const std::string name = job_root.substr(slash + 1);
+  const absl::StatusOr<UniqueFd> parent = OpenFolder(job_root.substr(0, slash + 1));
+  if (!parent.ok()) return;
+  const absl::StatusOr<UniqueFd> root =
+      OpenBeneath(parent->get(), name, O_RDONLY | O_DIRECTORY, Links::kNone);
+  if (!root.ok() || ::unlinkat(root->get(), kName, AT_REMOVEDIR) != 0) return;
+  ::unlinkat(parent->get(), name.c_str(), AT_REMOVEDIR);
 }
 
 }  // namespace muster::worker

@@ -2,8 +2,11 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <utility>
@@ -63,14 +66,33 @@ Stat ReadStat(pid_t pid) {
   return stat;
 }
 
+bool IsInFolder(absl::string_view path, absl::string_view folder) {
+  return absl::ConsumePrefix(&path, folder) && (path.empty() || absl::StartsWith(path, "/"));
+}
+
+// What a process without its environment mostly still has.
+bool WritesInto(pid_t pid, absl::string_view folder) {
+  for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
+    char target[4096];
+    const std::string link = absl::StrCat("/proc/", pid, "/fd/", fd);
+    const ssize_t got = ::readlink(link.c_str(), target, sizeof target);
+    if (got > 0 && IsInFolder({target, static_cast<size_t>(got)}, folder)) return true;
+  }
+  return false;
+}
+
 bool HasTag(pid_t pid, absl::string_view folder) {
   const std::string environment = ReadProcFile(absl::StrCat("/proc/", pid, "/environ"));
   const std::string name = absl::StrCat(kRankDirVariable, "=");
   for (absl::string_view entry : absl::StrSplit(environment, '\0')) {
     if (!absl::ConsumePrefix(&entry, name)) continue;
-    return absl::ConsumePrefix(&entry, folder) && (entry.empty() || absl::StartsWith(entry, "/"));
+    return IsInFolder(entry, folder);
   }
   return false;
+}
+
+bool IsOfRank(pid_t pid, const Stat& stat, pid_t group, absl::string_view folder) {
+  return (group != 0 && stat.group == group) || HasTag(pid, folder) || WritesInto(pid, folder);
 }
 
 enum class MonitorPart { kNone, kMonitor, kStarter };
@@ -95,8 +117,45 @@ using StartTimes = std::map<std::pair<pid_t, ino_t>, uint64_t>;
 
 }  // namespace
 
-std::vector<pid_t> FindProcesses(pid_t group, absl::string_view folder) {
-  std::vector<pid_t> found;
+ProcessId Identify(pid_t pid) { return {pid, ReadStat(pid).started}; }
+
+bool IsLiving(const ProcessId& process) {
+  const Stat stat = ReadStat(process.pid);
+  return stat.started == process.started && stat.state != 'Z' && stat.state != 'X';
+}
+
+bool SignalProcess(const ProcessId& process, int signal) {
+  const UniqueFd fd(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
+  // From here on the descriptor is of one process; its start tells whether of the right one.
+  if (!fd.valid() || Identify(process.pid) != process) return false;
+  return ::syscall(SYS_pidfd_send_signal, fd.get(), signal, nullptr, 0) == 0;
+}
+
+bool BelongsTo(pid_t pid, pid_t group, absl::string_view folder) {
+  return IsOfRank(pid, ReadStat(pid), group, folder);
+}
+
+bool IsInCgroup(pid_t pid, absl::string_view name) {
+  const std::string cgroups = ReadProcFile(absl::StrCat("/proc/", pid, "/cgroup"));
+  for (absl::string_view line : absl::StrSplit(cgroups, '\n')) {
+    if (!absl::ConsumePrefix(&line, "0::")) continue;
+    return absl::StrContains(absl::StrCat(line, "/"), absl::StrCat("/", name, "/"));
+  }
+  return false;
+}
+
+bool IsRuntimeHelper(pid_t pid) {
+  // "catatonit -P" and "podman pause" hold rootless podman's namespaces for all its containers.
+  constexpr absl::string_view kNames[] = {
+      "conmon",   "catatonit",    "podman", "slirp4netns", "pasta",        "pasta.avx2",
+      "netavark", "aardvark-dns", "crun",   "runc",        "rootlessport", "fuse-overlayfs"};
+  const std::string text = ReadProcFile(absl::StrCat("/proc/", pid, "/comm"));
+  const absl::string_view name = absl::StripTrailingAsciiWhitespace(text);
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
+std::vector<ProcessId> FindProcesses(pid_t group, absl::string_view folder) {
+  std::vector<ProcessId> found;
   const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), ::closedir);
   if (proc == nullptr) return found;
   const pid_t self = ::getpid();
@@ -116,7 +175,7 @@ std::vector<pid_t> FindProcesses(pid_t group, absl::string_view folder) {
     const Stat stat = ReadStat(pid);
     if (stat.started != 0) seen[process] = stat.started;
     if (stat.started < oldest || stat.state == 'Z' || stat.state == 'X') continue;
-    if ((group != 0 && stat.group == group) || HasTag(pid, folder)) found.push_back(pid);
+    if (IsOfRank(pid, stat, group, folder)) found.push_back({pid, stat.started});
   }
   known = std::move(seen);
   return found;
@@ -147,11 +206,11 @@ std::vector<pid_t> FindContainerProcesses(const std::string& name) {
   return found;
 }
 
-uint64_t ResidentBytes(const std::vector<pid_t>& processes) {
+uint64_t ResidentBytes(const std::vector<ProcessId>& processes) {
   constexpr uint64_t kKib = 1024;
   uint64_t total = 0;
-  for (const pid_t pid : processes) {
-    const std::string status = ReadProcFile(absl::StrCat("/proc/", pid, "/status"));
+  for (const ProcessId& process : processes) {
+    const std::string status = ReadProcFile(absl::StrCat("/proc/", process.pid, "/status"));
     for (absl::string_view line : absl::StrSplit(status, '\n')) {
       uint64_t kib = 0;
       const bool counted =

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
+#include "common/base/phase_beats.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
 #include "common/base/version.h"
@@ -36,6 +37,8 @@ v1::CheckpointEvent::Kind EventKind(CheckpointLine::Kind kind) {
       return v1::CheckpointEvent::FAILED;
     case CheckpointLine::Kind::kCorrupt:
       return v1::CheckpointEvent::CORRUPT;
+    case CheckpointLine::Kind::kUnread:
+      return v1::CheckpointEvent::UNREAD;
     case CheckpointLine::Kind::kReady:
     case CheckpointLine::Kind::kOffer:
       break;
@@ -54,7 +57,8 @@ Rank::Rank(const RankDeps& deps, RankPlan plan, StartedProcess process)
       plan_(std::move(plan)),
       process_(std::make_unique<RankProcess>(std::move(process), deps.children)),
       joules_at_start_(deps_.energy.Joules(plan_.slots)),
-      logs_(deps.fs, deps.spool, plan_.key(), plan_.folder) {
+      logs_(deps.spool, plan_.key(), plan_.folder),
+      metrics_(deps.spool.MetricMark(plan_.key())) {
   progress_.phase = plan_.is_command ? "run" : "start";
   if (plan_.socket != nullptr) {
     plan_.socket->Serve([this](CommandSocket::ConnectionId from, RankLine line) {
@@ -63,8 +67,10 @@ Rank::Rank(const RankDeps& deps, RankPlan plan, StartedProcess process)
   }
   if (plan_.is_command && plan_.rank == 0) {
     checkpoints_ = std::make_unique<CommandCheckpoints>(
-        deps_.fs, deps_.host.Background(),
-        CommandCheckpoints::Options{plan_.fence, plan_.job_name, plan_.checkpoint_root},
+        deps_.fs, deps_.host.Side(),
+        CommandCheckpoints::Options{plan_.fence, plan_.job_name, plan_.checkpoint_root, plan_.root,
+                                    plan_.offer_roots, deps_.path_patience,
+                                    plan_.command.file_mask},
         CommandCheckpoints::Callbacks{.may_publish =
                                           [this] {
                                             const bool killed = stop_.has_value() &&
@@ -108,6 +114,7 @@ Rank::Rank(const RankDeps& deps, RankPlan plan, StartedProcess process)
 }
 
 Rank::~Rank() {
+  *alive_ = false;
   deps_.loop.Cancel(log_timer_);
   deps_.loop.Cancel(stop_timer_);
   deps_.loop.Cancel(clear_timer_);
@@ -134,6 +141,8 @@ void Rank::FillStatus(v1::RankStatus& status) const {
   status.set_epoch(progress_.epoch);
   status.set_phase(progress_.phase);
   for (const auto& [name, value] : latest_) (*status.mutable_latest())[name] = value;
+  if (progress_.beats > 0)
+    (*status.mutable_latest())[kPhaseBeats] = static_cast<double>(progress_.beats);
 }
 
 // ---- what the rank says ----
@@ -186,6 +195,7 @@ void Rank::OnLine(RankLine line) {
   if (auto* metrics = std::get_if<MetricsLine>(&line)) On(*metrics);
   if (const auto* progress = std::get_if<ProgressLine>(&line)) On(*progress);
   if (const auto* checkpoint = std::get_if<CheckpointLine>(&line)) On(*checkpoint);
+  if (auto* memory = std::get_if<MemoryLine>(&line)) memory_need_ = std::move(memory->need);
   if (auto* result = std::get_if<ResultLine>(&line)) {
     facts_.result_before_stop = !stop_.has_value();
     facts_.result = std::move(*result);
@@ -205,6 +215,23 @@ void Rank::On(MetricsLine& line) {
     const std::optional<double> joules = deps_.energy.Joules(plan_.slots);
     if (joules.has_value()) line.values["energy_joules"] = *joules - *joules_at_start_;
   }
+  for (const auto& [name, value] : line.values) {
+    if (latest_.size() < kMaxLatestValues || latest_.contains(name)) latest_[name] = value;
+  }
+  step_ = std::max(step_, line.step);
+  ExportMetrics(line);
+  if (plan_.is_command) return SpoolMetrics(line);
+  switch (metrics_.TurnOf(line)) {
+    case MetricsIntake::Turn::kNow:
+      return SpoolMetrics(line);
+    case MetricsIntake::Turn::kTaken:
+      return Tell(AckLine{.seq = metrics_.taken()});
+    case MetricsIntake::Turn::kLater:
+      return Tell(AckLine{.seq = metrics_.taken(), .again = true});
+  }
+}
+
+void Rank::SpoolMetrics(const MetricsLine& line) {
   v1::MetricRecord record;
   SetKey(key(), record);
   record.set_seq(line.seq);
@@ -214,21 +241,26 @@ void Rank::On(MetricsLine& line) {
     point.set_step(line.step);
     point.set_time_ms(line.time_ms);
     point.set_value(value);
-    if (latest_.size() < kMaxLatestValues || latest_.contains(name)) latest_[name] = value;
   }
-  step_ = std::max(step_, line.step);
-  ExportMetrics(line);
-  if (const absl::Status spooled = deps_.spool.Append(record); spooled.ok()) {
+  const absl::Status spooled = deps_.spool.Append(record);
+  const bool never = absl::IsInvalidArgument(spooled);
+  // The gap says so where the numbers would be. A trainer keeps its own, and sends them again.
+  if (never || (!spooled.ok() && plan_.is_command)) deps_.spool.RecordLoss(record);
+  if (spooled.ok() || never) {
+    const std::optional<LostMetrics> lost = metrics_.LostBefore(line);
+    if (lost.has_value() && !plan_.is_command)
+      deps_.spool.RecordLoss(key(), lost->first, lost->last);
+    metrics_.Took(line);
     Tell(AckLine{.seq = line.seq});
-  } else {
-    // Not acknowledged, and the gap says so where the numbers would be.
-    deps_.spool.RecordLoss(record);
-    Log(LogLevel::kError, "metrics_not_spooled",
-        {{"job", plan_.fence.job_id()},
-         {"rank", plan_.rank},
-         {"seq", line.seq},
-         {"error", spooled.ToString()}});
+  } else if (!plan_.is_command) {
+    Tell(AckLine{.seq = metrics_.taken(), .again = true});
   }
+  if (spooled.ok()) return;
+  Log(LogLevel::kError, "metrics_not_spooled",
+      {{"job", plan_.fence.job_id()},
+       {"rank", plan_.rank},
+       {"seq", line.seq},
+       {"error", spooled.ToString()}});
 }
 
 void Rank::On(const ProgressLine& line) {
@@ -268,7 +300,8 @@ void Rank::On(const CheckpointLine& line) {
 void Rank::TryPublish() {
   if (checkpoints_ != nullptr) checkpoints_->TryPublish();
   const bool killed = stop_.has_value() && stop_->mode == v1::StopRanks::KILL;
-  if (!waiting_publish_.has_value() || killed || !deps_.host.LeaseAllowsPublish()) return;
+  const bool over = killed || unkillable_;
+  if (!waiting_publish_.has_value() || over || !deps_.host.LeaseAllowsPublish()) return;
   Tell(PublishLine{.step = *waiting_publish_});
   waiting_publish_.reset();
 }
@@ -359,18 +392,36 @@ void Rank::OnKillInVain() {
   if (finishing_) return;
   const std::string trouble = container_ == nullptr ? "" : container_->RemovalTrouble();
   if (!trouble.empty()) {
-    unkillable_ = true;
-    return deps_.host.OnUnkillable(
-        key(), absl::StrCat("job ", plan_.fence.job_id(), ", rank ", plan_.rank, ": ", trouble,
-                            "; it holds its slots until its container is gone"));
+    return SayUnkillable(absl::StrCat("job ", plan_.fence.job_id(), ", rank ", plan_.rank, ": ",
+                                      trouble, "; it holds its slots until its container is gone"));
   }
-  std::vector<pid_t> living = FindProcesses(process_->pid(), plan_.folder);
-  if (living.empty()) living.push_back(process_->pid());
+  pid_t living = process_->pid();
+  if (ended_) {
+    const std::vector<ProcessId> remains = FindRemains();
+    if (!remains.empty()) living = remains.front().pid;
+  }
+  SayUnkillable(absl::StrCat("process ", living, " of job ", plan_.fence.job_id(), ", rank ",
+                             plan_.rank, ", did not die within ",
+                             HumanDuration(deps_.kill_patience),
+                             " of SIGKILL; it holds its slots until it does"));
+}
+
+void Rank::SayUnkillable(const std::string& what) {
   unkillable_ = true;
-  deps_.host.OnUnkillable(
-      key(), absl::StrCat("process ", living.front(), " of job ", plan_.fence.job_id(), ", rank ",
-                          plan_.rank, ", did not die within ", HumanDuration(deps_.kill_patience),
-                          " of SIGKILL; it holds its slots until it does"));
+  // Its gang goes on elsewhere.
+  waiting_publish_.reset();
+  checkpoints_.reset();
+  v1::RankEvent event = MakeEvent(v1::RankEvent::UNKILLABLE);
+  event.set_failure_class(!facts_.over_memory.empty()   ? v1::OUT_OF_MEMORY
+                          : !facts_.broken_link.empty() ? v1::APPLICATION
+                                                        : v1::WORKER_LOST);
+  event.set_message(what);
+  deps_.host.OnUnkillable(std::move(event));
+}
+
+void Rank::Check() {
+  if (checkpoints_ != nullptr) checkpoints_->GiveUpWhatHangs();
+  CheckMemory();
 }
 
 void Rank::CheckMemory() {
@@ -382,6 +433,7 @@ void Rank::CheckMemory() {
   facts_.over_memory = absl::StrCat("held ", HumanBytes(static_cast<double>(held)),
                                     " of memory; per_rank.memory is ",
                                     HumanBytes(static_cast<double>(plan_.memory_bytes)));
+  AddMemoryNeed();
   Log(LogLevel::kWarning, "rank_over_memory",
       {{"job", plan_.fence.job_id()}, {"rank", plan_.rank}, {"error", facts_.over_memory}});
   KillAll();
@@ -395,9 +447,15 @@ void Rank::NoteOutOfMemory() {
   facts_.over_memory =
       absl::StrCat("needed more memory than the ",
                    HumanBytes(static_cast<double>(plan_.memory_bytes)), " of per_rank.memory");
-  if (!held.has_value()) return;
-  absl::StrAppend(&facts_.over_memory, "; it held ", HumanBytes(static_cast<double>(*held)),
-                  " when it was ended");
+  if (held.has_value()) {
+    absl::StrAppend(&facts_.over_memory, "; it held ", HumanBytes(static_cast<double>(*held)),
+                    " when it was ended");
+  }
+  AddMemoryNeed();
+}
+
+void Rank::AddMemoryNeed() {
+  if (!memory_need_.empty()) absl::StrAppend(&facts_.over_memory, "; ", memory_need_);
 }
 
 void Rank::PumpLogs() {
@@ -425,12 +483,14 @@ void Rank::ClearRemains() {
     facts_.exit_code = end.code;
     facts_.signal = end.signal;
     deps_.loop.Unwatch(process_->exit_fd());
+    // Its last words may be what it needs the memory for.
+    if (link_.has_value()) link_->Drain();
     NoteOutOfMemory();
   }
   if (RestMaySave()) {
-    const std::vector<pid_t> rest = FindRemains();
+    const std::vector<ProcessId> rest = FindRemains();
     if (!std::exchange(rest_told_, true)) {
-      for (const pid_t pid : rest) ::kill(pid, SIGTERM);
+      for (const ProcessId& process : rest) SignalProcess(process, SIGTERM);
     }
     if (!rest.empty()) {
       clear_timer_ = deps_.loop.After(kClearInterval, [this] { ClearRemains(); });
@@ -438,9 +498,11 @@ void Rank::ClearRemains() {
     }
   }
   KillAll();
-  const std::vector<pid_t> remains = FindRemains();
-  for (const pid_t pid : remains) ::kill(pid, SIGKILL);
-  if (remains.empty() && (container_ == nullptr || !container_->AwaitMonitor())) {
+  const std::vector<ProcessId> remains = FindRemains();
+  for (const ProcessId& process : remains) SignalProcess(process, SIGKILL);
+  // A process that the cgroup still counts holds what it held, though no list shows it any more.
+  const bool is_clear = remains.empty() && (plan_.cgroup == nullptr || plan_.cgroup->IsEmpty());
+  if (is_clear && (container_ == nullptr || !container_->AwaitMonitor())) {
     // Its last words may be an offer.
     if (link_.has_value()) link_->Drain();
     if (plan_.socket != nullptr) plan_.socket->Drain();
@@ -463,23 +525,49 @@ bool Rank::RestMaySave() const {
          (facts_.signal == SIGTERM || facts_.exit_code == 128 + SIGTERM);
 }
 
-std::vector<pid_t> Rank::FindRemains() {
+bool Rank::Owns(pid_t process) const {
+  if (plan_.cgroup != nullptr && IsInCgroup(process, plan_.cgroup->name())) return true;
+  return BelongsTo(process, process_->pid(), plan_.folder);
+}
+
+std::vector<ProcessId> Rank::FindRemains() {
   // What it left is an orphan, or descends from one; most ranks leave nothing.
   const std::optional<std::vector<pid_t>> orphans = deps_.children.ReapOrphans();
-  if (orphans.has_value() && orphans->empty()) return {};
-  return FindProcesses(process_->pid(), plan_.folder);
+  const bool holds_some = plan_.cgroup != nullptr && !plan_.cgroup->IsEmpty();
+  if (orphans.has_value() && orphans->empty() && !holds_some) return {};
+  std::vector<ProcessId> remains = FindProcesses(process_->pid(), plan_.folder);
+  if (!orphans.has_value()) return remains;
+  // One that carries nothing of anybody's is of a rank that has ended: a living one keeps its own,
+  // by its cgroup or as its own child. So it is counted to each that is being cleared.
+  const uint64_t began = Identify(process_->pid()).started;
+  for (const pid_t pid : *orphans) {
+    const ProcessId orphan = Identify(pid);
+    const bool is_new = std::find(remains.begin(), remains.end(), orphan) == remains.end();
+    if (!is_new || orphan.started < began || IsRuntimeHelper(pid)) continue;
+    if (!deps_.host.IsOfAnother(key(), pid)) remains.push_back(orphan);
+  }
+  return remains;
 }
 
 void Rank::FinishWhenSaved() {
   if (!finishing_ || finished_ || (checkpoints_ != nullptr && !checkpoints_->idle())) return;
   finished_ = true;
-  Finish();
+  // Before the controller knows of the end; while the lease holds it has not given the rank up,
+  // unless it was told that the rank cannot be killed.
+  const bool gives_back = plan_.is_command && plan_.is_alone && !unkillable_ &&
+                          deps_.host.LeaseAllowsPublish();
+  if (!gives_back) return Finish();
+  deps_.host.GiveBackOffers(plan_.checkpoint_root, [this, alive = alive_] {
+    if (*alive) Finish();
+  });
 }
 
 void Rank::Finish() {
   deps_.loop.Cancel(log_timer_);
   deps_.loop.Cancel(kill_timer_);
   process_->Reap();
+  if (const auto lost = metrics_.LostAtEnd(); lost.has_value() && !plan_.is_command)
+    deps_.spool.RecordLoss(key(), lost->first, lost->last);
   facts_.stop = stop_;
   facts_.is_command = plan_.is_command;
   v1::RankEvent event = MakeEvent(v1::RankEvent::EXITED);
@@ -502,10 +590,6 @@ void Rank::Finish() {
   deps_.registry.Add(metric::kWorkerRanksExitedTotal, {Outcome(event)});
   deps_.registry.RemoveMatching(
       {{"job_id", absl::StrCat(plan_.fence.job_id())}, {"rank", absl::StrCat(plan_.rank)}});
-  // Before the controller knows of the end; while the lease holds it has not given the rank up.
-  if (plan_.is_command && plan_.is_alone && deps_.host.LeaseAllowsPublish()) {
-    deps_.host.GiveBackOffers(plan_.checkpoint_root);
-  }
   deps_.host.OnRankEvent(std::move(event));
   deps_.host.OnGone(key(), silent);
 }

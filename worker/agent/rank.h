@@ -16,7 +16,6 @@
 #include "common/fs/file_system.h"
 #include "common/metrics/registry.h"
 #include "muster/v1/worker_service.pb.h"
-#include "worker/agent/background_thread.h"
 #include "worker/agent/children.h"
 #include "worker/agent/command_checkpoints.h"
 #include "worker/agent/command_socket.h"
@@ -25,11 +24,14 @@
 #include "worker/agent/energy_meter.h"
 #include "worker/agent/event_loop.h"
 #include "worker/agent/log_tailer.h"
+#include "worker/agent/metrics_intake.h"
+#include "worker/agent/process_scan.h"
 #include "worker/agent/rank_cgroup.h"
 #include "worker/agent/rank_container.h"
 #include "worker/agent/rank_key.h"
 #include "worker/agent/rank_link.h"
 #include "worker/agent/rank_process.h"
+#include "worker/agent/side_threads.h"
 #include "worker/agent/spool.h"
 #include "worker/agent/supervisor_rules.h"
 
@@ -46,14 +48,17 @@ class RankHost {
   virtual void OnCheckpointEvent(v1::CheckpointEvent event) = 0;
   virtual void OnStoreLine(Rank& rank, StoreLine line) = 0;
   virtual void OnPhaseChange() = 0;
-  // What of it was killed a while ago still lives. Said once.
-  virtual void OnUnkillable(const RankKey& key, const std::string& what) = 0;
+  // What of it was killed a while ago still lives; the event says what, but not its kind. Said
+  // once, and from then on it publishes nothing.
+  virtual void OnUnkillable(v1::RankEvent event) = 0;
   virtual bool LeaseAllowsPublish() = 0;
   // Nothing of a job that has this one rank writes under its root any more, nor can another attempt
-  // have begun.
-  virtual void GiveBackOffers(const std::string& job_root) = 0;
+  // have begun. `done` comes on a later turn, also when the root's file system hangs.
+  virtual void GiveBackOffers(const std::string& job_root, std::function<void()> done) = 0;
   // Where commands' checkpoints are copied.
-  virtual BackgroundThread& Background() = 0;
+  virtual SideThreads& Side() = 0;
+  // A process that the agent inherited is known to be of a rank beside this one.
+  virtual bool IsOfAnother(const RankKey& key, pid_t orphan) = 0;
   // After its EXITED event. `silent`: it wrote nothing to its logs. The host may destroy it once
   // the call has returned.
   virtual void OnGone(const RankKey& key, bool silent) = 0;
@@ -69,6 +74,7 @@ struct RankDeps {
   Containers& containers;
   const EnergyMeter& energy;
   absl::Duration kill_patience;  // from SIGKILL until it is called unkillable
+  absl::Duration path_patience;  // with what touches a path that the job names
   RankHost& host;
 };
 
@@ -87,9 +93,11 @@ struct RankPlan {
   std::unique_ptr<CommandSocket> socket;  // a command's
   std::string job_name;
   std::string checkpoint_root;
-  CpuClaim cpus;                       // of this rank alone
-  uint64_t memory_bytes = 0;           // it is ended when it holds more; 0: no limit
-  std::unique_ptr<RankCgroup> cgroup;  // where the agent can make any
+  CheckpointRoot root;                   // in which that lies
+  std::vector<std::string> offer_roots;  // beneath which a command's offers lie
+  CpuClaim cpus;                         // of this rank alone
+  uint64_t memory_bytes = 0;             // it is ended when it holds more; 0: no limit
+  std::unique_ptr<RankCgroup> cgroup;    // where the agent can make any
   std::optional<ContainerPlan> container;
 };
 
@@ -112,9 +120,11 @@ class Rank {
   void Stop(StopRequest request);
   // The lease may hold again: lets a checkpoint go that waits for it.
   void TryPublish();
-  // Ends it when it holds more memory than it was given, where no cgroup does. Call about once a
-  // second.
-  void CheckMemory();
+  // Ends it when it holds more memory than it was given, where no cgroup does, and gives up a
+  // checkpoint whose files do not answer. Call about once a second.
+  void Check();
+  // The process is this rank's, by its cgroup or by what it carries.
+  bool Owns(pid_t process) const;
   void OnCheckpointAck(int64_t step, const std::string& error);
   void Reply(const StoreReplyLine& reply) { Tell(reply); }
 
@@ -126,18 +136,22 @@ class Rank {
   void Offer(CommandSocket::ConnectionId from, const CheckpointLine& line);
   void On(const HelloLine& line);
   void On(MetricsLine& line);  // adds what the agent knows
+  void SpoolMetrics(const MetricsLine& line);
   void On(const ProgressLine& line);
   void On(const CheckpointLine& line);
   void OnBrokenLink(const absl::Status& status);
   void TakeStopStep();
+  void CheckMemory();
   void NoteOutOfMemory();  // after its end
+  void AddMemoryNeed();    // to what is said of that
   void KillAll();          // all of the rank that can be reached at once
   void OnKillInVain();
+  void SayUnkillable(const std::string& what);
   void PumpLogs();
   void ClearRemains();  // after the leader's end, until nothing of the rank lives
   // The leader died of the wish to save, and its grace lasts: what it started is asked, not killed.
   bool RestMaySave() const;
-  std::vector<pid_t> FindRemains();
+  std::vector<ProcessId> FindRemains();
   void OnCleared();        // after that, and after the removal of a podman container
   void FinishWhenSaved();  // after that, until what a command offered is published
   void Finish();
@@ -164,18 +178,22 @@ class Rank {
   bool running_ = false;
   int64_t step_ = 0;
   ProgressLine progress_;
+  MetricsIntake metrics_;  // of a trainer
   std::map<std::string, double> latest_;
   std::optional<int64_t> waiting_publish_;
 
   std::optional<StopRequest> stop_;
   absl::Duration stop_began_;
   StopAction stop_taken_ = StopAction::kWait;
+  std::string memory_need_;  // as it was estimated, in words; empty: nothing was said
   ExitFacts facts_;
   bool ended_ = false;  // the leader has
   bool rest_told_ = false;
   bool unkillable_ = false;
   bool finishing_ = false;  // all dead; a checkpoint is still on its way
   bool finished_ = false;
+  // Outlived by what side threads give back.
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace muster::worker

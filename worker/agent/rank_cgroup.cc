@@ -3,11 +3,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -22,6 +24,13 @@ namespace muster::worker {
 namespace {
 
 constexpr size_t kMaxFileBytes = 4u << 20;
+// What an earlier agent's cgroups hold is looked at so often, with so long between.
+constexpr int kLeftoverLooks = 100;
+constexpr int kLeftoverPollMs = 20;
+// Ranks together get one of so many parts of all processes, but each of them no fewer than it needs
+// for a few hundred threads of its own and of its data loaders.
+constexpr uint64_t kShareOfProcesses = 2;
+constexpr uint64_t kFewestProcesses = 2048;
 
 absl::Status Failure(absl::string_view step, const std::string& path) {
   const std::string message = absl::StrCat("cannot ", step, " ", path, ": ", ::strerror(errno));
@@ -92,20 +101,34 @@ absl::StatusOr<std::string> OwnFolder() {
   return absl::UnavailableError(absl::StrCat("this process's cgroup is not under ", mounted));
 }
 
-// A cgroup that divides its memory holds no processes itself, but for the root: where the agent is
-// the only one in it, it moves to a leaf of its own.
-bool DivideMemory(const std::string& folder, const std::string& agent) {
+// A cgroup that divides its memory or its processes' number holds no processes itself, but for the
+// root: where the agent is the only one in it, it moves to a leaf of its own.
+bool Divide(const std::string& folder, const std::string& agent, const std::string& controller) {
   const std::string control = folder + "/cgroup.subtree_control";
-  if (HasWord(control, "memory")) return true;
-  if (!HasWord(folder + "/cgroup.controllers", "memory")) return false;
-  if (Write(control, "+memory").ok()) return true;
+  if (HasWord(control, controller)) return true;
+  if (!HasWord(folder + "/cgroup.controllers", controller)) return false;
+  const std::string order = "+" + controller;
+  if (Write(control, order).ok()) return true;
   const std::string leaf = absl::StrCat(folder, "/muster-agent-", agent);
   if (::mkdir(leaf.c_str(), 0755) != 0 && errno != EEXIST) return false;
-  if (Write(leaf + "/cgroup.procs", "0").ok() && Write(control, "+memory").ok()) return true;
+  if (Write(leaf + "/cgroup.procs", "0").ok() && Write(control, order).ok()) return true;
   // Others are in it too. Back to where we were.
   Write(folder + "/cgroup.procs", "0").IgnoreError();
   ::rmdir(leaf.c_str());
   return false;
+}
+
+// What a rank may have of the processes and threads that this machine, or the cgroup, can hold at
+// all: a part that leaves the agent and the other ranks theirs.
+uint64_t MostProcesses(const std::string& folder, size_t ranks) {
+  uint64_t most = 0;
+  for (const std::string& path : {std::string("/proc/sys/kernel/threads-max"),
+                                  std::string("/proc/sys/kernel/pid_max"), folder + "/pids.max"}) {
+    uint64_t bound = 0;  // not "max", and there
+    if (!absl::SimpleAtoi(Read(path), &bound) || bound == 0) continue;
+    most = most == 0 ? bound : std::min(most, bound);
+  }
+  return std::max(kFewestProcesses, most / kShareOfProcesses / std::max<size_t>(ranks, 1));
 }
 
 void RemoveLeftovers(const std::string& folder, const std::string& name_prefix) {
@@ -119,7 +142,11 @@ void RemoveLeftovers(const std::string& folder, const std::string& name_prefix) 
   }
   for (const std::string& path : left) {
     Write(path + "/cgroup.kill", "1").IgnoreError();
-    ::rmdir(path.c_str());
+    // What is killed is not gone at once. One that stays is no later rank's: see Make.
+    for (int look = 0; look < kLeftoverLooks; ++look) {
+      if (::rmdir(path.c_str()) == 0 || errno != EBUSY) break;
+      ::poll(nullptr, 0, kLeftoverPollMs);
+    }
   }
 }
 
@@ -173,18 +200,21 @@ std::optional<uint64_t> RankCgroup::OutOfMemoryAt() const {
   return absl::SimpleAtoi(text, &peak) ? peak : memory_limit_;
 }
 
-absl::StatusOr<std::unique_ptr<RankCgroups>> RankCgroups::Open(const std::string& agent) {
+absl::StatusOr<std::unique_ptr<RankCgroups>> RankCgroups::Open(const std::string& agent,
+                                                               size_t ranks) {
   MUSTER_ASSIGN_OR_RETURN(const std::string folder, OwnFolder());
-  return OpenAt(folder, agent);
+  return OpenAt(folder, agent, ranks);
 }
 
 absl::StatusOr<std::unique_ptr<RankCgroups>> RankCgroups::OpenAt(const std::string& folder,
-                                                                 const std::string& agent) {
+                                                                 const std::string& agent,
+                                                                 size_t ranks) {
   const std::string name_prefix = absl::StrCat("muster-rank-", agent, ".");
   RemoveLeftovers(folder, name_prefix);
-  const bool can_limit_memory = DivideMemory(folder, agent);
-  std::unique_ptr<RankCgroups> cgroups(
-      new RankCgroups(absl::StrCat(folder, "/", name_prefix), can_limit_memory));
+  const bool can_limit_memory = Divide(folder, agent, "memory");
+  const uint64_t most_processes = Divide(folder, agent, "pids") ? MostProcesses(folder, ranks) : 0;
+  std::unique_ptr<RankCgroups> cgroups(new RankCgroups(absl::StrCat(folder, "/", name_prefix),
+                                                       can_limit_memory, most_processes));
   // A try shows whether they can be made and used at all.
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<RankCgroup> first, cgroups->Make(0));
   MUSTER_RETURN_IF_ERROR(TryToBeginIn(*first));
@@ -203,8 +233,12 @@ absl::StatusOr<std::unique_ptr<RankCgroup>> RankCgroups::Make(uint64_t memory_li
     spare_->folders.pop_back();
     return wrap(std::move(spare));
   }
-  const std::string path = absl::StrCat(prefix_, next_++);
-  if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) return Failure("make", path);
+  // Never one that is there: it was an earlier agent's, which was killed and kills what begins in it.
+  std::string path = absl::StrCat(prefix_, next_++);
+  while (::mkdir(path.c_str(), 0755) != 0) {
+    if (errno != EEXIST) return Failure("make", path);
+    path = absl::StrCat(prefix_, next_++);
+  }
   const auto open = [&path](absl::string_view name, int flags) {
     return UniqueFd(::open(absl::StrCat(path, name).c_str(), flags | O_CLOEXEC));
   };
@@ -215,6 +249,9 @@ absl::StatusOr<std::unique_ptr<RankCgroup>> RankCgroups::Make(uint64_t memory_li
     const absl::Status failure = Failure("use", path);
     ::rmdir(path.c_str());
     return failure;
+  }
+  if (most_processes_ != 0) {
+    MUSTER_RETURN_IF_ERROR(Write(path + "/pids.max", absl::StrCat(most_processes_)));
   }
   std::unique_ptr<RankCgroup> cgroup = wrap(std::move(made));
   if (memory_limit == 0) return cgroup;

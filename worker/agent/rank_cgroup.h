@@ -1,6 +1,6 @@
-// Cgroups (v2) for ranks: a wall around their memory, and one stroke that ends all that a rank
-// started, however it forked. They are made below the agent's own, where that is the agent's to
-// divide: as root, or under systemd with `Delegate=`.
+// Cgroups (v2) for ranks: a wall around their memory and the number of their processes, and one
+// stroke that ends all that a rank started, however it forked. They are made below the agent's own,
+// where that is the agent's to divide: as root, or under systemd with `Delegate=`.
 //
 // Where memory is not the agent's to divide its cgroups still end ranks; where none can be made,
 // ranks run without, and the supervisor's watches do what they can.
@@ -53,6 +53,8 @@ class RankCgroup {
   RankCgroup& operator=(const RankCgroup&) = delete;
 
   const std::string& path() const { return folder_.path; }
+  // Its last part, which no other of this machine has.
+  std::string name() const { return folder_.path.substr(folder_.path.rfind('/') + 1); }
   // Its folder, for CLONE_INTO_CGROUP.
   int fd() const { return folder_.folder.get(); }
   bool limits_memory() const { return memory_limit_ != 0; }
@@ -80,22 +82,30 @@ class RankCgroup {
 class RankCgroups {
  public:
   // Below this process's cgroup. `agent` is this agent's alone on this machine: what an earlier one
-  // of that name left is ended and removed. UNAVAILABLE, PERMISSION_DENIED: why there are none.
-  static absl::StatusOr<std::unique_ptr<RankCgroups>> Open(const std::string& agent);
+  // of that name left is ended and removed. `ranks` at most run at a time: they share what processes
+  // there may be. UNAVAILABLE, PERMISSION_DENIED: why there are none.
+  static absl::StatusOr<std::unique_ptr<RankCgroups>> Open(const std::string& agent,
+                                                           size_t ranks = 1);
   // Below `folder`.
   static absl::StatusOr<std::unique_ptr<RankCgroups>> OpenAt(const std::string& folder,
-                                                             const std::string& agent);
+                                                             const std::string& agent,
+                                                             size_t ranks = 1);
 
   bool can_limit_memory() const { return can_limit_memory_; }
+  // Processes and threads that each may have; 0: no limit can be kept.
+  uint64_t most_processes() const { return most_processes_; }
   // One for a rank. memory_limit 0: none. UNIMPLEMENTED: a limit that cannot be kept here.
   absl::StatusOr<std::unique_ptr<RankCgroup>> Make(uint64_t memory_limit);
 
  private:
-  RankCgroups(std::string prefix, bool can_limit_memory)
-      : prefix_(std::move(prefix)), can_limit_memory_(can_limit_memory) {}
+  RankCgroups(std::string prefix, bool can_limit_memory, uint64_t most_processes)
+      : prefix_(std::move(prefix)),
+        can_limit_memory_(can_limit_memory),
+        most_processes_(most_processes) {}
 
   const std::string prefix_;  // of the folders' paths
   const bool can_limit_memory_;
+  const uint64_t most_processes_;
   const std::shared_ptr<SpareCgroups> spare_ = std::make_shared<SpareCgroups>();
   uint64_t next_ = 1;  // number of a new one
 };

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/fs/list_some.h"
 #include "worker/agent/log_tailer.h"
 
 namespace muster::worker {
@@ -23,7 +24,7 @@ absl::StatusOr<std::vector<RankKey>> RankFolders::Open() {
   for (const FileInfo& file : files) {
     if (!file.is_directory) continue;
     if (absl::StartsWith(file.name, kSparePrefix)) {
-      MUSTER_RETURN_IF_ERROR(fs_.RemoveTree(absl::StrCat(root_, "/", file.name)));
+      trash_.Throw(absl::StrCat(root_, "/", file.name)).IgnoreError();
     } else if (const std::optional<RankKey> key = ParseRankFolderName(file.name)) {
       ranks.push_back(*key);
     }
@@ -47,7 +48,7 @@ absl::StatusOr<std::string> RankFolders::Make(const RankKey& key) {
     const absl::Status renamed = fs_.Rename(spare, path);
     if (renamed.ok()) return path;
     // Gone, or the rank's folder is there with something in it.
-    MUSTER_RETURN_IF_ERROR(fs_.RemoveTree(spare));
+    trash_.Throw(spare).IgnoreError();
     if (absl::IsAlreadyExists(renamed)) return path;
   }
   MUSTER_RETURN_IF_ERROR(fs_.MakeDirectories(path));
@@ -55,7 +56,8 @@ absl::StatusOr<std::string> RankFolders::Make(const RankKey& key) {
 }
 
 bool RankFolders::HoldsEmptyLogsOnly(const std::string& path) {
-  const absl::StatusOr<std::vector<FileInfo>> files = fs_.List(path);
+  // The two logs; a third entry is one too many.
+  const absl::StatusOr<std::vector<FileInfo>> files = ListSome(path, 3);
   return files.ok() && std::all_of(files->begin(), files->end(), [](const FileInfo& file) {
            const bool is_log = file.name == kStdoutFile || file.name == kStderrFile;
            return is_log && !file.is_directory && file.size_bytes == 0;
@@ -71,7 +73,7 @@ absl::Status RankFolders::Remove(const RankKey& key) {
       return absl::OkStatus();
     }
   }
-  return fs_.RemoveTree(path);
+  return trash_.Throw(path);
 }
 
 }  // namespace muster::worker

@@ -2,7 +2,7 @@
 //
 // A folder that a rank leaves with nothing in it but empty logs is kept for a later rank, under
 // another name meanwhile: a file system takes ten times as long to make and delete three inodes as
-// to rename one, and short commands come by the hundred. One thread.
+// to rename one, and short commands come by the hundred. All others go into the trash. One thread.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "common/fs/file_system.h"
 #include "worker/agent/rank_key.h"
+#include "worker/agent/trash.h"
 
 namespace muster::worker {
 
@@ -21,8 +22,9 @@ class RankFolders {
   // Folders kept for later; more are removed.
   static constexpr size_t kMaxSpare = 64;
 
-  // `fs` outlives this.
-  RankFolders(FileSystem& fs, std::string root) : fs_(fs), root_(std::move(root)) {}
+  // `fs` and `trash` outlive this.
+  RankFolders(FileSystem& fs, Trash& trash, std::string root)
+      : fs_(fs), trash_(trash), root_(std::move(root)) {}
 
   // Makes the root, removes what an earlier agent kept, and returns the ranks whose folders are
   // there.
@@ -30,7 +32,7 @@ class RankFolders {
   std::string Path(const RankKey& key) const;
   // The rank's folder; OK as well when it is there.
   absl::StatusOr<std::string> Make(const RankKey& key);
-  // The rank and its logs are done with.
+  // The rank and its logs are done with. Not OK: its folder stays where it is for now.
   absl::Status Remove(const RankKey& key);
 
  private:
@@ -38,6 +40,7 @@ class RankFolders {
   bool HoldsEmptyLogsOnly(const std::string& path);
 
   FileSystem& fs_;
+  Trash& trash_;
   const std::string root_;
   std::vector<std::string> spare_;
   size_t next_spare_ = 0;

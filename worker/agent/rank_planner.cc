@@ -14,6 +14,12 @@
 namespace muster::worker {
 namespace {
 
+// When memory is short the kernel ends a rank rather than the agent, and rather than what runs on
+// the machine beside them.
+constexpr int kRankOomScore = 500;
+// Processes and threads that a user's limit leaves to the agent.
+constexpr uint64_t kSparedProcesses = 128;
+
 Launch MakeLaunch(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
                   const SupervisorOptions& options, const std::string& folder, bool on_gpu) {
   Launch launch;
@@ -30,6 +36,8 @@ Launch MakeLaunch(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
   // CUDA_VISIBLE_DEVICES shows the rank its own device only.
   launch.gpu = on_gpu ? 0 : -1;
   launch.checkpoint_root = start.checkpoint_root();
+  launch.root = start.root();
+  launch.root_identity = start.root_identity();
   launch.work_dir = folder;
   launch.allow_plugins = options.allow_commands;
   for (const v1::StartRanks::Resume& resume : start.resume()) {
@@ -51,11 +59,13 @@ std::string JoinUuids(const std::vector<const v1::Slot*>& gpus) {
 
 void RankPlanner::OpenCgroups() {
   if (options_.cgroup_name.empty()) return;
-  absl::StatusOr<std::unique_ptr<RankCgroups>> cgroups = RankCgroups::Open(options_.cgroup_name);
+  absl::StatusOr<std::unique_ptr<RankCgroups>> cgroups =
+      RankCgroups::Open(options_.cgroup_name, options_.slots.size());
   if (cgroups.ok()) cgroups_ = *std::move(cgroups);
   Log(LogLevel::kInfo, "cgroups",
       {{"used", cgroups_ != nullptr},
        {"memory", cgroups_ != nullptr && cgroups_->can_limit_memory()},
+       {"processes", cgroups_ == nullptr ? 0 : cgroups_->most_processes()},
        {"reason", cgroups.status().message()}});
 }
 
@@ -107,6 +117,11 @@ absl::StatusOr<RankPlan> RankPlanner::Prepare(const v1::StartRanks& start,
   MUSTER_ASSIGN_OR_RETURN(plan.folder, deps_.folders.Make(plan.key()));
   plan.controller_lost_timeout = settings.controller_lost_timeout;
   plan.command.log_directory = plan.folder;
+  // The kernel tells whose a process of a cgroup is; else the leader keeps what its rank leaves.
+  plan.command.keeps_orphans = plan.cgroup == nullptr && !by_podman;
+  plan.command.file_mask = options_.file_mask;
+  plan.command.oom_score_adj = kRankOomScore;
+  plan.command.spared_processes = kSparedProcesses;
   plan.cpus = ClaimCpus(settings.cpus);
   plan.command.cpus = plan.cpus.cpus;
   if (settings.cpus > plan.cpus.cpus.size()) {
@@ -151,52 +166,33 @@ absl::StatusOr<RankPlan> RankPlanner::PlanCommand(GangStart& gang,
   place.folder = plan.folder;
   place.threads = std::max(1u, gang.settings.cpus);
   place.checkpoint_directory = OfferFolders::Path(gang.start.checkpoint_root());
-  if (const absl::Status made = deps_.offers.Make(gang.start.checkpoint_root()); !made.ok()) {
-    // A command that saves nothing does not need it.
-    Log(LogLevel::kWarning, "no_checkpoint_folder", {{"error", made.ToString()}});
-  }
   MUSTER_ASSIGN_OR_RETURN(CommandListener * listener, listeners_.ForSlot(plan.slots.front()));
   plan.socket = std::make_unique<CommandSocket>(deps_.loop, *listener);
   place.socket = plan.socket->path();
   plan.job_name = gang.start.job_name();
   plan.checkpoint_root = gang.start.checkpoint_root();
+  plan.root = {.path = gang.start.root(), .identity = gang.start.root_identity()};
   place.visible_slots = VisibleSlots(gang.start, rank);
   place.visible_gpus = JoinUuids(GpusAmong(place.visible_slots));
   plan.command.link = false;
-  MUSTER_RETURN_IF_ERROR(gang.settings.command->image.empty()
-                             ? PrepareProgram(gang, rank, place, plan)
-                             : PrepareContainer(gang, rank, place, plan));
+  if (gang.settings.command->image.empty()) {
+    PrepareProgram(gang, rank, place, plan);
+  } else {
+    MUSTER_RETURN_IF_ERROR(PrepareContainer(gang, rank, place, plan));
+  }
   return plan;
 }
 
-absl::Status RankPlanner::PrepareProgram(const GangStart& gang, const v1::StartRanks::Rank& rank,
-                                         const CommandPlace& place, RankPlan& plan) {
+void RankPlanner::PrepareProgram(const GangStart& gang, const v1::StartRanks::Rank& rank,
+                                 const CommandPlace& place, RankPlan& plan) {
   const CommandSettings& settings = *gang.settings.command;
-  MUSTER_ASSIGN_OR_RETURN(plan.command.directory, WorkFolder(gang));
+  plan.command.directory = gang.paths.directory;
+  plan.command.program = gang.paths.program;
+  plan.command.argv = settings.argv;
   plan.command.environment =
       CommandEnvironment(options_.base_environment, gang.start, rank, settings, gang.facts, place);
-  plan.command.argv = settings.argv;
-  const std::string path = FindVariable(plan.command.environment, "PATH").value_or("");
-  absl::StatusOr<std::string> program = FindProgram(settings.argv[0], path, plan.command.directory);
-  if (!program.ok()) return AsMissing(program.status(), PlaceOfProgram(settings));
-  plan.command.program = *std::move(program);
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::string> RankPlanner::WorkFolder(const GangStart& gang) {
-  const CommandSettings& settings = *gang.settings.command;
-  std::string folder = settings.upload.empty() ? settings.workdir
-                                               : absl::StrCat(deps_.work.PathOf(gang.start.fence()),
-                                                              "/", settings.workdir);
-  MUSTER_ASSIGN_OR_RETURN(const bool is_there, deps_.fs.Exists(folder));
-  if (is_there) return folder;
-  const std::string what = absl::StrCat("command.workdir: ", settings.workdir, " is not there ");
-  if (!settings.upload.empty()) {
-    return AsMissing(absl::NotFoundError(absl::StrCat(what, "in the uploaded folder")),
-                     v1::RankEvent::IN_UPLOAD);
-  }
-  return AsMissing(absl::NotFoundError(absl::StrCat(what, "on worker ", options_.worker_name)),
-                   v1::RankEvent::ON_WORKER);
+  // What it may hand over as a checkpoint: what it writes in its folders.
+  plan.offer_roots = {place.checkpoint_directory, plan.folder, gang.paths.directory};
 }
 
 absl::Status RankPlanner::PrepareContainer(const GangStart& gang, const v1::StartRanks::Rank& rank,
@@ -213,14 +209,14 @@ absl::Status RankPlanner::PrepareContainer(const GangStart& gang, const v1::Star
   for (const v1::Slot* gpu : GpusAmong(place.visible_slots)) run.gpus.push_back(gpu->index());
   // What the environment names is reached by the same paths inside.
   run.mounts = {{place.socket, place.socket}};
-  const std::pair<const std::string*, bool> folders[] = {{&place.checkpoint_directory, false},
-                                                         {&gang.facts.resume_path, true}};
-  for (const auto& [folder, read_only] : folders) {
-    MUSTER_ASSIGN_OR_RETURN(const bool is_there, deps_.fs.Exists(*folder));
-    if (is_there) run.mounts.push_back({*folder, *folder, read_only});
+  if (gang.paths.has_offers) {
+    run.mounts.push_back({place.checkpoint_directory, place.checkpoint_directory});
   }
+  if (!gang.facts.resume_path.empty()) {
+    run.mounts.push_back({gang.facts.resume_path, gang.facts.resume_path, /*read_only=*/true});
+  }
+  plan.offer_roots = {place.checkpoint_directory};
   if (!settings.upload.empty()) {
-    MUSTER_RETURN_IF_ERROR(WorkFolder(gang).status());
     run.mounts.push_back({deps_.work.PathOf(gang.start.fence()), kContainerWork});
     run.workdir = absl::StrCat(kContainerWork, "/", settings.workdir);
   }

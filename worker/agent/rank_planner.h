@@ -1,7 +1,8 @@
 // Says how each rank of an assignment is run here: its folder, cgroup and CPUs, and the trainer,
 // program or container with its arguments and environment.
 //
-// It starts nothing. One thread: the loop's.
+// It starts nothing, and touches nothing that a user names (command_paths.h has looked). One
+// thread: the loop's.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,6 @@ class RankPlanner {
     EventLoop& loop;
     FileSystem& fs;
     RankFolders& folders;
-    OfferFolders& offers;
     const WorkFolders& work;
     Containers& containers;
   };
@@ -52,8 +52,7 @@ class RankPlanner {
   absl::StatusOr<RankPlan> PlanTrainer(const v1::StartRanks& start,
                                        const v1::StartRanks::Rank& rank,
                                        const SpecSettings& settings);
-  // Of a gang that has met. Takes its port for rank 0. What the command names and is not here is an
-  // error by AsMissing (command_rules.h).
+  // Of a gang that is ready. Takes its port for rank 0.
   absl::StatusOr<RankPlan> PlanCommand(GangStart& gang, const v1::StartRanks::Rank& rank);
 
  private:
@@ -62,12 +61,10 @@ class RankPlanner {
                                    const SpecSettings& settings);
   absl::StatusOr<std::unique_ptr<RankCgroup>> MakeCgroup(const RankPlan& plan);
   // Fills what runs the command: as it is, or in its container.
-  absl::Status PrepareProgram(const GangStart& gang, const v1::StartRanks::Rank& rank,
-                              const CommandPlace& place, RankPlan& plan);
+  void PrepareProgram(const GangStart& gang, const v1::StartRanks::Rank& rank,
+                      const CommandPlace& place, RankPlan& plan);
   absl::Status PrepareContainer(const GangStart& gang, const v1::StartRanks::Rank& rank,
                                 const CommandPlace& place, RankPlan& plan);
-  // Where it runs on this machine; NOT_FOUND: that is not there.
-  absl::StatusOr<std::string> WorkFolder(const GangStart& gang);
   // The slots whose GPUs a command's rank sees.
   std::vector<uint32_t> VisibleSlots(const v1::StartRanks& start,
                                      const v1::StartRanks::Rank& rank) const;

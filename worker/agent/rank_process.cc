@@ -6,7 +6,9 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -42,7 +44,13 @@ struct ChildPlan {
   int link_fd;            // -1: none
   const cpu_set_t* cpus;  // null: as the agent
   int cgroup_fd;          // -1: as the agent
+  bool keeps_orphans;
+  int file_mask;              // -1: as the agent
+  const char* oom_score_adj;  // null: as the agent
+  const rlimit* processes;    // null: as the agent
   pid_t parent;
+  std::atomic<pid_t>* child;  // for those who may kill it
+  const std::atomic<bool>* killed;
   const std::vector<int>* changed_signals;
   StartFailure* failure;
 };
@@ -85,11 +93,31 @@ int OutOfTheWay(int fd) {
   return fd < 0 || fd > kChildLinkFd ? fd : ::fcntl(fd, F_DUPFD_CLOEXEC, kChildLinkFd + 1);
 }
 
+// To offer itself sooner than the agent is always allowed; where /proc is not to be written all are
+// alike.
+void SetOomScore(const char* score) {
+  const int file = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (file < 0) return;
+  [[maybe_unused]] const ssize_t written = ::write(file, score, ::strlen(score));
+  ::close(file);
+}
+
 [[noreturn]] void RunChild(const ChildPlan& plan) {
+  *plan.child = ::getpid();
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) FailInChild(plan, "set the death signal of");
   // The parent may have died before the line above.
   if (::getppid() != plan.parent) ::_exit(127);
+  if (*plan.killed) {
+    errno = ECANCELED;
+    FailInChild(plan, "begin to run");
+  }
   if (::setpgid(0, 0) != 0) FailInChild(plan, "make a process group for");
+  if (plan.keeps_orphans && ::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
+    FailInChild(plan, "keep the orphans of");
+  }
+  if (plan.file_mask >= 0) ::umask(static_cast<mode_t>(plan.file_mask));
+  if (plan.oom_score_adj != nullptr) SetOomScore(plan.oom_score_adj);
+  if (plan.processes != nullptr) ::setrlimit(RLIMIT_NPROC, plan.processes);
   if (plan.cpus != nullptr && ::sched_setaffinity(0, sizeof *plan.cpus, plan.cpus) != 0) {
     FailInChild(plan, "choose the CPUs of");
   }
@@ -166,7 +194,49 @@ std::vector<char*> PointersTo(const std::vector<std::string>& texts) {
 
 }  // namespace
 
-absl::StatusOr<StartedProcess> LaunchProcess(const RankCommand& command) {
+// Of the calling thread's start.
+class LaunchScope {
+ public:
+  explicit LaunchScope(LaunchWatch* watch) : watch_(watch == nullptr ? own_ : *watch) {}
+  ~LaunchScope() { End(); }
+  LaunchScope(const LaunchScope&) = delete;
+  LaunchScope& operator=(const LaunchScope&) = delete;
+
+  std::atomic<pid_t>& child() { return watch_.child_; }
+  const std::atomic<bool>& killed() const { return watch_.killed_; }
+  // The process may be reaped from here on.
+  void End() {
+    MutexLock lock(watch_.mutex_);
+    watch_.over_ = true;
+  }
+
+ private:
+  LaunchWatch own_;
+  LaunchWatch& watch_;
+};
+
+void LaunchWatch::Kill() {
+  MutexLock lock(mutex_);
+  if (over_) return;
+  killed_ = true;
+  // Nobody reaps it before the start is over, so the number is its own.
+  if (const pid_t child = child_; child > 0) ::kill(child, SIGKILL);
+}
+
+// The most processes that it may see of its user, so that the agent can still make some; nothing
+// where that is not known. It counts the user's on the whole machine, and root is not bound by it:
+// a cgroup's pids.max is the better wall.
+std::optional<rlimit> ProcessLimit(uint64_t spared) {
+  rlimit limit = {};
+  if (spared == 0 || ::getrlimit(RLIMIT_NPROC, &limit) != 0) return std::nullopt;
+  if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur <= 2 * spared) return std::nullopt;
+  limit.rlim_cur -= spared;
+  limit.rlim_max = limit.rlim_cur;
+  return limit;
+}
+
+absl::StatusOr<StartedProcess> LaunchProcess(const RankCommand& command, LaunchWatch* watch) {
+  LaunchScope scope(watch);
   MUSTER_ASSIGN_OR_RETURN(const UniqueFd null, OpenFile("/dev/null", O_RDONLY));
   const int append = O_WRONLY | O_CREAT | O_APPEND;
   MUSTER_ASSIGN_OR_RETURN(const UniqueFd out,
@@ -186,6 +256,8 @@ absl::StatusOr<StartedProcess> LaunchProcess(const RankCommand& command) {
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
   for (const int cpu : command.cpus) CPU_SET(cpu, &cpus);
+  const std::string oom_score = absl::StrCat(command.oom_score_adj.value_or(0));
+  const std::optional<rlimit> processes = ProcessLimit(command.spared_processes);
   StartFailure failure;
   const ChildPlan plan = {command.program.c_str(),
                           command.directory.c_str(),
@@ -197,12 +269,19 @@ absl::StatusOr<StartedProcess> LaunchProcess(const RankCommand& command) {
                           child_link.get(),
                           command.cpus.empty() ? nullptr : &cpus,
                           command.cgroup_fd,
+                          command.keeps_orphans,
+                          command.file_mask.has_value() ? static_cast<int>(*command.file_mask) : -1,
+                          command.oom_score_adj.has_value() ? oom_score.c_str() : nullptr,
+                          processes.has_value() ? &*processes : nullptr,
                           ::getpid(),
+                          &scope.child(),
+                          &scope.killed(),
                           &ChangedSignals(),
                           &failure};
-  int pidfd = -1;
   int error = 0;
+  int pidfd = -1;
   const pid_t pid = StartChild(plan, pidfd, error);
+  scope.End();
   if (pid < 0) return ErrnoStatus(error, "fork for", command.program);
   if (pidfd < 0) pidfd = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
   UniqueFd exit_fd(pidfd);
@@ -213,7 +292,18 @@ absl::StatusOr<StartedProcess> LaunchProcess(const RankCommand& command) {
   if (failure.error != 0) {
     while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
     }
-    return ErrnoStatus(failure.error, failure.step, command.program);
+    if (!scope.killed()) return ErrnoStatus(failure.error, failure.step, command.program);
+  }
+  if (scope.killed()) {
+    if (failure.error == 0) {
+      ::kill(-pid, SIGKILL);
+      while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+      }
+    }
+    return absl::DeadlineExceededError(
+        absl::StrCat(command.program, " did not begin to run in time, and was given up; does the "
+                                      "file system of it, of its interpreter or of ",
+                     command.directory, " hang (a mount whose server is gone)?"));
   }
   return StartedProcess{pid, std::move(exit_fd), std::move(link)};
 }

@@ -10,12 +10,15 @@
 
 #include <sys/types.h>
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/base/mutex.h"
 #include "common/base/unique_fd.h"
 #include "worker/agent/children.h"
 
@@ -31,6 +34,33 @@ struct RankCommand {
   bool link = true;           // a socket to the agent, inherited
   std::vector<int> cpus;      // those that it may run on; empty: as the agent
   int cgroup_fd = -1;         // the folder of its cgroup; -1: as the agent
+  // What its processes leave behind becomes its own child while it lives, not the agent's: so what
+  // the agent inherits is of a rank that has ended.
+  bool keeps_orphans = false;
+  std::optional<mode_t> file_mask;   // its umask; nothing: the agent's
+  std::optional<int> oom_score_adj;  // nothing: the agent's
+  // Processes and threads of this user that are left to others, where a limit is known.
+  uint64_t spared_processes = 0;
+};
+
+// Lets another thread end a start that takes too long: what runs the program waits for its file
+// system.
+class LaunchWatch {
+ public:
+  // SIGKILL to what has not begun to run, or is not even born; LaunchProcess then fails by
+  // DEADLINE_EXCEEDED, as soon as the kernel lets go. Any thread, at any time.
+  void Kill() MUSTER_EXCLUDES(mutex_);
+  bool killed() const { return killed_; }
+
+ private:
+  friend class LaunchScope;
+
+  mutable Mutex mutex_;
+  bool over_ MUSTER_GUARDED_BY(mutex_) = false;
+  // The child, which shares our memory until it runs its program, says its number and then looks
+  // whether it was killed; Kill does the opposite. So whichever comes second sees the other.
+  std::atomic<pid_t> child_ = 0;
+  std::atomic<bool> killed_ = false;
 };
 
 struct ExitStatus {
@@ -48,7 +78,8 @@ struct StartedProcess {
 // NOT_FOUND, PERMISSION_DENIED: the program or a file cannot be opened; RESOURCE_EXHAUSTED: no
 // process or memory left; INTERNAL: anything else. The message names the program and the step that
 // failed. Returns once the program runs; what the calling thread starts dies with it. Any thread.
-absl::StatusOr<StartedProcess> LaunchProcess(const RankCommand& command);
+absl::StatusOr<StartedProcess> LaunchProcess(const RankCommand& command,
+                                             LaunchWatch* watch = nullptr);
 
 // Lives on one thread, which need not be the one that launched the process.
 class RankProcess {

@@ -8,10 +8,19 @@ void RankStarts::Begin(RankPlan plan) {
   const RankKey key = plan.key();
   const auto [it, is_new] = starting_.try_emplace(key, Starting{.plan = std::move(plan)});
   if (!is_new) return;  // told twice by a controller that errs: the first start speaks for it
-  thread_.Enqueue([this, key,
-                   &command = it->second.plan.command]() -> BackgroundThread::Completion {
-    const auto process = std::make_shared<absl::StatusOr<StartedProcess>>(LaunchProcess(command));
+  const auto launch = std::make_shared<Launch>();
+  launch->command = it->second.plan.command;
+  threads_.Enqueue([this, key, launch]() -> SideThreads::Completion {
+    const auto process = std::make_shared<absl::StatusOr<StartedProcess>>(
+        LaunchProcess(launch->command, &launch->watch));
     return [this, key, process] { Finish(key, std::move(*process)); };
+  });
+  timers_.After(patience_, [this, key, launch = std::weak_ptr(launch)] {
+    const std::shared_ptr<Launch> slow = launch.lock();
+    const auto late = starting_.find(key);
+    if (slow == nullptr || late == starting_.end()) return;
+    slow->watch.Kill();
+    late->second.gave_up_at = timers_.clock().SinceBoot();
   });
 }
 

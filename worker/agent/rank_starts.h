@@ -1,8 +1,8 @@
-// Ranks whose process is being started, on a thread of its own: running a program waits for the
-// file system that holds it, and the agent's loop must not.
+// Ranks whose process is being started, on side threads: running a program waits for the file
+// system that holds it, and neither the agent's loop nor another rank's start must.
 //
-// Starts go one at a time, in order. The thread is the parent of every rank's process, which dies
-// with it. All else on the event loop.
+// A start that takes too long is ended, where the kernel lets it be; then it failed. On the event
+// loop.
 #pragma once
 
 #include <functional>
@@ -13,12 +13,12 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "worker/agent/background_thread.h"
-#include "worker/agent/mailbox.h"
 #include "worker/agent/rank.h"
 #include "worker/agent/rank_key.h"
 #include "worker/agent/rank_process.h"
+#include "worker/agent/side_threads.h"
 #include "worker/agent/supervisor_rules.h"
+#include "worker/agent/timers.h"
 
 namespace muster::worker {
 
@@ -28,12 +28,15 @@ class RankStarts {
     RankPlan plan;
     std::optional<StopRequest> stop;  // it was asked to leave meanwhile
     absl::Duration stopped_at;        // since boot, the first time
+    // Since boot: when it had taken too long, and was ended.
+    absl::Duration gave_up_at = absl::InfiniteDuration();
   };
   // The process runs, or why it does not: as LaunchProcess. On the loop.
   using Done = std::function<void(Starting, absl::StatusOr<StartedProcess>)>;
 
-  RankStarts(std::shared_ptr<Mailbox> mailbox, Done done)
-      : done_(std::move(done)), thread_(std::move(mailbox)) {}
+  // All outlive it, and `threads` the processes. `patience`: with one start.
+  RankStarts(Timers& timers, SideThreads& threads, absl::Duration patience, Done done)
+      : timers_(timers), threads_(threads), patience_(patience), done_(std::move(done)) {}
 
   void Begin(RankPlan plan);
   // Those that are wanted are stopped once their process is there, by the harshest of the requests.
@@ -42,11 +45,19 @@ class RankStarts {
   void ForEach(const std::function<void(const Starting&)>& visit) const;
 
  private:
+  // What the thread holds too.
+  struct Launch {
+    RankCommand command;
+    LaunchWatch watch;
+  };
+
   void Finish(const RankKey& key, absl::StatusOr<StartedProcess> process);
 
+  Timers& timers_;
+  SideThreads& threads_;
+  const absl::Duration patience_;
   const Done done_;
   std::map<RankKey, Starting> starting_;
-  BackgroundThread thread_;  // last: it reads the commands in starting_
 };
 
 }  // namespace muster::worker

@@ -4,7 +4,9 @@
 
 #include "common/base/log.h"
 #include "common/ckpt/checkpoint_finder.h"
+#include "common/ckpt/checkpoint_root.h"
 #include "common/ckpt/checkpoint_writer.h"
+#include "worker/agent/command_rules.h"
 
 namespace muster::worker {
 namespace {
@@ -19,15 +21,16 @@ v1::CheckpointEvent MakeEvent(const v1::StartRanks& start, v1::CheckpointEvent::
   return event;
 }
 
-bool IsVerdict(const absl::Status& status) {
-  return absl::IsNotFound(status) || absl::IsDataLoss(status) || absl::IsFailedPrecondition(status);
-}
-
 }  // namespace
 
 ResumeFound SearchResume(FileSystem& fs, const v1::StartRanks& start,
                          const std::function<bool()>& keep_going) {
   ResumeFound result;
+  const CheckpointRoot root{.path = start.root(), .identity = start.root_identity()};
+  if (const absl::Status seen = CheckRoot(fs, root); !seen.ok()) {
+    result.status = AsStorageUnavailable(seen);
+    return result;
+  }
   if (const absl::Status removed = RemoveStaleTemporaries(
           fs, start.checkpoint_root(), start.fence().attempt(), start.fence().generation());
       !removed.ok()) {
@@ -43,14 +46,19 @@ ResumeFound SearchResume(FileSystem& fs, const v1::StartRanks& start,
                                   resume.job_id(), resume.job_name()});
   }
   request.on_bad = [&](const CheckpointCandidate& candidate, const absl::Status& why) {
-    if (!IsVerdict(why)) return;
-    result.events.push_back(
-        MakeEvent(start, v1::CheckpointEvent::CORRUPT, candidate.path, candidate.step));
+    if (!CheckRoot(fs, root).ok()) return;
+    // Only bytes that were read, and do not match, speak against it.
+    const auto kind =
+        absl::IsDataLoss(why) ? v1::CheckpointEvent::CORRUPT : v1::CheckpointEvent::UNREAD;
+    result.events.push_back(MakeEvent(start, kind, candidate.path, candidate.step));
     result.events.back().set_message(std::string(why.message()));
   };
   request.progress = [&](uint64_t, uint64_t) { return keep_going(); };
   const auto found = FindCheckpoint(fs, request);
   result.status = found.status();
+  if (const absl::Status seen = CheckRoot(fs, root); !found.ok() && !seen.ok()) {
+    result.status = AsStorageUnavailable(seen);
+  }
   if (!found.ok() || !found->has_value()) return result;
   const Manifest& manifest = (*found)->checkpoint.manifest;
   result.path = (*found)->path;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/metrics/metric_names.h"
@@ -54,7 +55,8 @@ Session::Session(Timers& timers, ControlConnector connect, Registry& registry,
       handler_(handler),
       options_(std::move(options)),
       backoff_(kFirstPause, options_.near ? kLongestPauseNear : kLongestPauseFar, options_.seed),
-      last_contact_(timers.clock().SinceBoot()) {}
+      last_contact_(timers.clock().SinceBoot()),
+      controller_(options_.controller) {}
 
 Session::~Session() { Stop(); }
 
@@ -68,6 +70,7 @@ void Session::Stop() {
   if (stream_ != nullptr) stream_->Close();
   stream_.reset();
   up_ = false;
+  if (options_.keeper != nullptr) options_.keeper->Rest();
 }
 
 absl::Duration Session::ControllerAway() const {
@@ -79,7 +82,8 @@ void Session::Connect() {
                       .on_end = [this](absl::Status status) { OnEnd(status); }});
   v1::WorkerMessage message;
   *message.mutable_hello() = options_.hello;
-  message.mutable_hello()->set_last_term(term_);
+  message.mutable_hello()->set_last_term(controller_.term);
+  message.mutable_hello()->set_last_controller(controller_.id);
   handler_.FillHello(*message.mutable_hello());
   stream_->Send(std::move(message));
   timer_ = timers_.After(kWelcomeTimeout, [this] { OnWelcomeTimeout(); });
@@ -91,12 +95,18 @@ void Session::OnWelcomeTimeout() {
 
 void Session::OnEnd(const absl::Status& status) {
   if (stopped_) return;
-  if (IsFinal(status, ever_up_)) {
-    SetUp(false);
-    Stop();
-    return handler_.OnRefused(status);
+  if (IsFinal(status, ever_up_)) return GiveUp(status);
+  if (!up_ && absl::IsAborted(status)) {
+    Log(LogLevel::kError, "name_held",
+        {{"worker", options_.hello.worker_name()}, {"error", std::string(status.message())}});
   }
   Reconnect(status);
+}
+
+void Session::GiveUp(absl::Status why) {
+  SetUp(false);
+  Stop();
+  handler_.OnRefused(std::move(why));
 }
 
 void Session::Reconnect(const absl::Status& why) {
@@ -116,6 +126,7 @@ void Session::SetUp(bool up) {
   registry_.Set(metric::kWorkerConnected, up ? 1 : 0);
   timers_.Cancel(say_timer_);
   held_back_.clear();
+  if (!up && options_.keeper != nullptr) options_.keeper->Rest();
   if (!up) handler_.OnSessionDown();
 }
 
@@ -139,14 +150,34 @@ void Session::OnMessage(const v1::ControllerMessage& message) {
   }
 }
 
+// Where none is known there is nothing to tell another one by.
+bool Session::IsAnother(const v1::Welcome& welcome) const {
+  return !controller_.id.empty() && welcome.controller_id() != controller_.id;
+}
+
 void Session::OnWelcome(const v1::Welcome& welcome) {
-  if (welcome.term() < term_) {
-    return Reconnect(absl::AbortedError(absl::StrCat("a controller of term ", welcome.term(),
-                                                     " answered, but term ", term_, " was seen")));
+  const bool is_another = IsAnother(welcome);
+  if (is_another && ever_up_) {
+    return GiveUp(absl::FailedPreconditionError(
+        absl::StrCat("worker ", options_.hello.worker_name(),
+                     ": another controller answers than the one that this agent has served: start "
+                     "the agent again, and it follows this one")));
+  }
+  if (!is_another && welcome.term() < controller_.term) {
+    return Reconnect(absl::AbortedError(
+        absl::StrCat("a controller of term ", welcome.term(), " answered, but term ",
+                     controller_.term, " was seen")));
+  }
+  if (is_another) {
+    Log(LogLevel::kWarning, "controller_changed",
+        {{"controller", absl::BytesToHexString(welcome.controller_id())},
+         {"term", welcome.term()},
+         {"former_controller", absl::BytesToHexString(controller_.id)},
+         {"former_term", controller_.term}});
   }
   timers_.Cancel(timer_);
   backoff_.Reset();
-  term_ = welcome.term();
+  controller_ = {.id = welcome.controller_id(), .term = welcome.term()};
   ever_up_ = true;
   last_contact_ = timers_.clock().SinceBoot();
   heartbeat_interval_ = std::clamp(absl::Milliseconds(welcome.heartbeat_interval_ms()),
@@ -154,11 +185,11 @@ void Session::OnWelcome(const v1::Welcome& welcome) {
   lease_duration_ = std::max(absl::Milliseconds(welcome.lease_ms()), heartbeat_interval_);
   lease_.Begin(lease_duration_);
   Log(LogLevel::kInfo, "controller_found",
-      {{"term", term_},
+      {{"term", controller_.term},
        {"version", welcome.controller_version()},
        {"events_to_repeat", outbox_.size()}});
   registry_.Add(metric::kWorkerConnectsTotal);
-  registry_.Set(metric::kWorkerControllerTerm, static_cast<double>(term_));
+  registry_.Set(metric::kWorkerControllerTerm, static_cast<double>(controller_.term));
   SetUp(true);
   for (const v1::WorkerMessage* event : outbox_.Unacknowledged()) stream_->Send(*event);
   handler_.OnSessionUp(welcome);
@@ -203,8 +234,12 @@ void Session::HeartbeatNow() {
   heartbeat.set_seq(++heartbeat_seq_);
   for (v1::RankStatus& status : handler_.RankStatuses()) *heartbeat.add_ranks() = std::move(status);
   if (std::optional<v1::WorkerUse> use = handler_.Use()) *heartbeat.mutable_use() = *std::move(use);
+  if (std::optional<v1::RootReport> roots = handler_.Roots()) {
+    *heartbeat.mutable_roots() = *std::move(roots);
+  }
   lease_.Sent(heartbeat_seq_, timers_.clock().SinceBoot());
   registry_.Add(metric::kWorkerHeartbeatsTotal);
+  if (options_.keeper != nullptr) options_.keeper->OnBeat(stream_, message, heartbeat_interval_);
   stream_->Send(std::move(message));
   heartbeat_timer_ = timers_.After(heartbeat_interval_, [this] { HeartbeatNow(); });
 }

@@ -2,8 +2,11 @@
 // with growing pauses, says who it is, keeps the lease alive, and carries events until they are
 // acknowledged.
 //
-// A controller whose term is lower than one seen before is refused: it is a relic. What is written
-// here is only how to talk; what a message means is the handler's. Lives on the event loop, and in
+// A controller whose term is lower than one that was seen of it before is refused: it is a relic.
+// Another controller is followed by the next life of the agent, not by one that has served the
+// former: what it has taken, its numbers and its ranks mean nothing to the other. While another
+// agent holds the worker's name it says hello again and again, and waits. What is written here
+// is only how to talk; what a message means is the handler's. Lives on the event loop, and in
 // muster_sim on virtual time.
 #pragma once
 
@@ -21,6 +24,8 @@
 #include "worker/agent/backoff.h"
 #include "worker/agent/control_connection.h"
 #include "worker/agent/event_outbox.h"
+#include "worker/agent/heartbeat_keeper.h"
+#include "worker/agent/known_controller.h"
 #include "worker/agent/lease.h"
 #include "worker/agent/timers.h"
 
@@ -34,20 +39,25 @@ class SessionHandler {
   virtual std::vector<v1::RankStatus> RankStatuses() = 0;
   // What of the machine is in use; nothing unless it is known.
   virtual std::optional<v1::WorkerUse> Use() { return std::nullopt; }
+  // Checkpoint roots; nothing when it is as said before in this session.
+  virtual std::optional<v1::RootReport> Roots() { return std::nullopt; }
   virtual void OnSessionUp(const v1::Welcome& welcome) = 0;
   virtual void OnSessionDown() = 0;
-  // StartRanks, StopRanks, StoreReply, CheckpointAck, VerifyCheckpoint, DeleteCheckpoint.
+  // StartRanks, StopRanks, StoreReply, CheckpointAck, VerifyCheckpoint, DeleteCheckpoint,
+  // WatchRoots.
   virtual void OnControllerMessage(const v1::ControllerMessage& message) = 0;
   virtual void OnLeaseRenewed() = 0;
   // The controller will never take this agent: wrong protocol, wrong token, or a newer agent holds
-  // the name. No further try is made.
+  // the name; or it is another one than this life of the agent has served. No further try is made.
   virtual void OnRefused(absl::Status status) = 0;
 };
 
 struct SessionOptions {
-  v1::Hello hello;    // all that does not change
-  bool near = false;  // the controller is on this machine: come back quickly
-  uint64_t seed = 0;  // of the jitter
+  v1::Hello hello;             // all that does not change
+  bool near = false;           // the controller is on this machine: come back quickly
+  uint64_t seed = 0;           // of the jitter
+  KnownController controller;  // as an earlier agent of the data folder has seen it
+  HeartbeatKeeper* keeper = nullptr;  // beats while the loop stands still; outlives the session
 };
 
 class Session {
@@ -64,7 +74,8 @@ class Session {
   void Stop();
 
   bool up() const { return up_; }
-  uint64_t term() const { return term_; }
+  uint64_t term() const { return controller_.term; }
+  const KnownController& controller() const { return controller_; }
   // Since the controller was last known to listen; zero at first.
   absl::Duration ControllerAway() const;
   bool LeaseAllowsPublish() const {
@@ -77,7 +88,8 @@ class Session {
   // share a commit.
   static constexpr absl::Duration kPatience = absl::Milliseconds(5);
 
-  // Kept until acknowledged, repeated in each new session.
+  // Kept until acknowledged, repeated in each new session: what it says of ranks, checkpoints and
+  // of this machine.
   void SendEvent(v1::WorkerMessage event);
   // Dropped when the session is down.
   void SendMessage(v1::WorkerMessage message);
@@ -89,6 +101,9 @@ class Session {
   void Reconnect(const absl::Status& why);
   void OnMessage(const v1::ControllerMessage& message);
   void OnWelcome(const v1::Welcome& welcome);
+  // Whether its terms are not those that were seen.
+  bool IsAnother(const v1::Welcome& welcome) const;
+  void GiveUp(absl::Status why);
   void OnEnd(const absl::Status& status);
   void OnWelcomeTimeout();
   void SetUp(bool up);
@@ -112,7 +127,7 @@ class Session {
   absl::Duration lease_duration_;
   absl::Duration last_contact_;  // SinceBoot
   uint64_t heartbeat_seq_ = 0;
-  uint64_t term_ = 0;  // the highest seen
+  KnownController controller_;  // the last that was followed
   bool up_ = false;
   bool ever_up_ = false;
   bool stopped_ = false;

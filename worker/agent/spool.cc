@@ -67,10 +67,14 @@ absl::Status Spool::Recover() {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<FileInfo> files, fs_.List(options_.directory));
   for (const FileInfo& file : files) {
     const std::optional<uint64_t> segment = ParseSpoolSegmentName(file.name);
-    if (!segment.has_value()) continue;
+    if (!segment.has_value() || *segment > kMaxSpoolSegment) continue;
     MUSTER_RETURN_IF_ERROR(Recover(*segment, file.size_bytes));
     active_ = *segment;
   }
+  // What was never here is not acknowledged, or records to come would be taken for delivered.
+  const SpoolPosition last =
+      segments_.empty() ? SpoolPosition() : SpoolPosition{active_, segments_.at(active_)};
+  acknowledged_ = std::min(acknowledged_, last);
   return absl::OkStatus();
 }
 
@@ -97,11 +101,22 @@ absl::Status Spool::Recover(uint64_t segment, uint64_t size) {
 
 absl::Status Spool::StartSegment() {
   file_.reset();
-  const uint64_t segment = active_ + 1;
+  const uint64_t before = active_;
+  const uint64_t segment = before + 1;
   MUSTER_ASSIGN_OR_RETURN(file_, fs_.CreateExclusive(Path(segment)));
   active_ = segment;
   segments_[segment] = 0;
-  MUSTER_RETURN_IF_ERROR(WriteRaw(kSpoolMagic));
+  absl::Status written = WriteRaw(kSpoolMagic);
+  if (written.ok()) written = WriteRaw(SegmentHead());
+  // A full disk takes files, but not what stands in them: the next try makes this one anew.
+  if (!written.ok() && segments_.contains(before)) {
+    RemoveSegment(segment);
+    active_ = before;
+  }
+  return written;
+}
+
+std::string Spool::SegmentHead() const {
   std::string head = EncodeSpoolRecord(SpoolKind::kAck, EncodeSpoolPosition(acknowledged_));
   for (const auto& [key, marks] : marks_) {
     v1::MetricRecord metric;
@@ -116,7 +131,7 @@ absl::Status Spool::StartSegment() {
       head += EncodeSpoolRecord(SpoolKind::kLogMark, log.SerializeAsString());
     }
   }
-  return WriteRaw(head);
+  return head;
 }
 
 absl::Status Spool::WriteRaw(absl::string_view bytes) {
@@ -215,11 +230,14 @@ void Spool::NoteLost(SpoolKind kind, absl::string_view payload) {
 }
 
 void Spool::RecordLoss(const v1::MetricRecord& record) {
-  const RankKey key = KeyOf(record);
+  RecordLoss(KeyOf(record), record.seq(), record.seq());
+}
+
+void Spool::RecordLoss(const RankKey& key, uint64_t first_seq, uint64_t last_seq) {
   v1::GapRecord& gap = gaps_[key];
   SetKey(key, gap);
-  MergeMetrics(record.seq(), record.seq(), gap);
-  ++dropped_records_;
+  MergeMetrics(first_seq, last_seq, gap);
+  dropped_records_ += last_seq - first_seq + 1;
 }
 
 void Spool::NoteRecord(SpoolKind kind, absl::string_view payload) {

@@ -49,6 +49,8 @@ class Spool {
   // Remembers that a rank's metric record was lost; written with the next record that the disk
   // takes.
   void RecordLoss(const v1::MetricRecord& record);
+  // The same of all from `first_seq` to `last_seq`.
+  void RecordLoss(const RankKey& key, uint64_t first_seq, uint64_t last_seq);
 
   // Up to max_records and about max_bytes from `from` on (what lies before the oldest kept record
   // is skipped). `end` moves past broken places.
@@ -80,7 +82,9 @@ class Spool {
   Spool(FileSystem& fs, SpoolOptions options) : fs_(fs), options_(std::move(options)) {}
   absl::Status Recover();
   absl::Status Recover(uint64_t segment, uint64_t size);
+  // After an error there is no new one, and no file of it.
   absl::Status StartSegment();
+  std::string SegmentHead() const;
   absl::Status AppendRecord(SpoolKind kind, absl::string_view payload);
   absl::Status WriteRaw(absl::string_view bytes);
   absl::Status WriteGaps();

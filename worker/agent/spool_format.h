@@ -20,6 +20,9 @@ inline constexpr size_t kSpoolRecordHeaderBytes = 9;
 // Larger than any line of a rank.
 inline constexpr size_t kMaxSpoolPayloadBytes = 8u << 20;
 
+// No agent comes to begin so many segments: a file of a higher number is none of ours.
+inline constexpr uint64_t kMaxSpoolSegment = uint64_t{1} << 62;
+
 enum class SpoolKind : uint8_t {
   kMetrics = 1,     // MetricRecord
   kLog = 2,         // LogRecord

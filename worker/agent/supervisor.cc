@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
-#include "worker/agent/process_scan.h"
+#include "worker/agent/offer_folders.h"
 #include "worker/agent/resume_search.h"
 
 namespace muster::worker {
@@ -19,15 +19,17 @@ constexpr absl::Duration kLeftoverPatience = absl::Seconds(10);
 constexpr int kLeftoverPollMs = 20;
 // After the controller was away for too long: time to leave by SIGTERM.
 constexpr absl::Duration kLostControllerGrace = absl::Seconds(10);
+// For empty folders to go, before a rank's end is told.
+constexpr absl::Duration kGiveBackPatience = absl::Seconds(2);
 
 }  // namespace
 
 Supervisor::Supervisor(const SupervisorDeps& deps, SupervisorOptions options)
     : deps_(deps),
       options_(std::move(options)),
-      folders_(deps.fs, options_.ranks_root),
-      finished_(deps.fs, deps.spool, folders_),
-      offers_(deps.fs, options_.worker_name),
+      trash_(deps.fs, options_.trash_root),
+      folders_(deps.fs, trash_, options_.ranks_root),
+      finished_(deps.spool, folders_),
       store_({.send =
                   [this](v1::WorkerMessage message) { deps_.sink.SendMessage(std::move(message)); },
               .reply =
@@ -46,13 +48,15 @@ Supervisor::Supervisor(const SupervisorDeps& deps, SupervisorOptions options)
                               const CommandSettings& command) { Fetch(key, fence, command); },
               .find_resume = [this](const RankKey& key,
                                     const v1::StartRanks& start) { FindResume(key, start); },
+              .look = [this](const RankKey& key, const GangStart& gang) { Look(key, gang); },
               .done = [this](GangStart gang,
                              absl::Status status) { OnGangReady(std::move(gang), status); }}),
-      background_(deps.loop.mailbox()),
-      work_(deps.fs, options_.work_root, options_.upload_cache, deps.uploads, deps.loop.mailbox()),
-      containers_(deps.loop, deps.fs, children_, options_.containers),
-      planner_({deps.loop, deps.fs, folders_, offers_, work_, containers_}, options_),
-      starts_(deps.loop.mailbox(),
+      side_(deps.loop.mailbox()),
+      work_(deps.fs, trash_, options_.work_root, options_.upload_cache, deps.uploads,
+            deps.loop.mailbox()),
+      containers_(deps.loop, deps.fs, children_, side_, options_.containers),
+      planner_({deps.loop, deps.fs, folders_, work_, containers_}, options_),
+      starts_(deps.loop, side_, options_.path_patience,
               [this](RankStarts::Starting starting, absl::StatusOr<StartedProcess> process) {
                 OnStarted(std::move(starting), std::move(process));
               }) {}
@@ -61,26 +65,46 @@ Supervisor::~Supervisor() = default;
 
 absl::Status Supervisor::ClearLeftovers() {
   planner_.OpenCgroups();
-  const absl::Duration deadline = deps_.loop.clock().SinceBoot() + kLeftoverPatience;
+  const absl::Duration patience = std::min(kLeftoverPatience, options_.kill_patience);
+  const absl::Duration deadline = deps_.loop.clock().SinceBoot() + patience;
   while (true) {
-    const std::vector<pid_t> leftovers = FindProcesses(/*group=*/0, options_.ranks_root);
-    if (leftovers.empty()) break;
+    leftovers_ = FindProcesses(/*group=*/0, options_.ranks_root);
+    if (leftovers_.empty()) break;
     if (deps_.loop.clock().SinceBoot() > deadline) {
-      return absl::DeadlineExceededError(absl::StrCat("process ", leftovers.front(),
-                                                      " of an earlier run under ",
-                                                      options_.ranks_root, " does not die"));
+      Log(LogLevel::kError, "leftover_unkillable",
+          {{"worker", options_.worker_name}, {"error", LeftoverTrouble()}});
+      break;
     }
-    for (const pid_t pid : leftovers) {
-      Log(LogLevel::kWarning, "leftover_killed", {{"pid", pid}});
-      ::kill(pid, SIGKILL);
+    for (const ProcessId& process : leftovers_) {
+      Log(LogLevel::kWarning, "leftover_killed", {{"pid", process.pid}});
+      SignalProcess(process, SIGKILL);
     }
     ::poll(nullptr, 0, kLeftoverPollMs);
   }
   containers_.ClearLeftovers(options_.ranks_root);
+  trash_.TakeLeftovers();
   MUSTER_RETURN_IF_ERROR(finished_.AdoptLeftovers());
-  MUSTER_RETURN_IF_ERROR(work_.ClearLeftovers());
+  work_.ClearLeftovers();
   WorkOnFolders();
   return absl::OkStatus();
+}
+
+std::string Supervisor::LeftoverTrouble() const {
+  return absl::StrCat("process ", leftovers_.front().pid, " of an earlier run under ",
+                      options_.ranks_root,
+                      " does not die of SIGKILL (does a driver or a file system hang?); nobody "
+                      "knows which slots it holds, so nothing starts here until it is gone");
+}
+
+void Supervisor::WatchLeftovers() {
+  if (leftovers_.empty()) return;
+  if (!std::exchange(leftovers_said_, true)) deps_.sink.Unfit(LeftoverTrouble());
+  std::erase_if(leftovers_, [](const ProcessId& process) { return !IsLiving(process); });
+  SayFitAgain();
+}
+
+void Supervisor::SayFitAgain() {
+  if (leftovers_.empty() && unkillable_.empty()) deps_.sink.FitAgain();
 }
 
 void Supervisor::ForEachBusySlot(const std::function<void(uint32_t)>& visit) const {
@@ -108,6 +132,7 @@ bool Supervisor::IsBusy(uint32_t slot) const {
 bool Supervisor::empty() const { return ranks_.empty() && BusySlots().empty(); }
 
 absl::Status Supervisor::Start(const v1::StartRanks& start, uint64_t session_term) {
+  if (!leftovers_.empty()) return absl::UnavailableError(LeftoverTrouble());
   StartContext context;
   context.draining = draining_;
   context.allow_commands = options_.allow_commands;
@@ -144,14 +169,70 @@ void Supervisor::Fetch(const RankKey& key, const v1::Fence& fence, const Command
 }
 
 void Supervisor::FindResume(const RankKey& key, const v1::StartRanks& start) {
-  background_.Enqueue([this, key, start]() -> BackgroundThread::Completion {
-    const auto found = std::make_shared<ResumeFound>(
-        SearchResume(deps_.fs, start, [this] { return !background_.stopping(); }));
+  const auto watch = std::make_shared<PathWatch>();
+  side_.Enqueue([this, &fs = deps_.fs, key, start, watch,
+                 stopping = side_.stopping()]() -> SideThreads::Completion {
+    watch->Touch(start.checkpoint_root());
+    const auto found = std::make_shared<ResumeFound>(SearchResume(fs, start, [&] {
+      watch->GetOn();
+      return !*stopping;
+    }));
     return [this, key, found] {
+      if (!gangs_.Waits(key)) return;
       for (v1::CheckpointEvent& event : found->events) OnCheckpointEvent(std::move(event));
       gangs_.OnResume(key, found->status, found->path, found->step);
     };
   });
+  WatchForStall(deps_.loop, watch, options_.path_patience, [this, key](const absl::Status& stall) {
+    gangs_.OnResume(key, stall, "", 0);
+  });
+}
+
+void Supervisor::Look(const RankKey& key, const GangStart& gang) {
+  CommandLook look;
+  look.start = gang.start;
+  look.settings = *gang.settings.command;
+  look.facts = gang.facts;
+  look.upload = work_.PathOf(gang.start.fence());
+  const auto own_path = look.settings.env.find("PATH");
+  look.path = own_path != look.settings.env.end()
+                  ? own_path->second
+                  : FindVariable(options_.base_environment, "PATH").value_or("");
+  look.worker = options_.worker_name;
+  const auto watch = std::make_shared<PathWatch>();
+  side_.Enqueue([this, &fs = deps_.fs, key, look, watch]() -> SideThreads::Completion {
+    const auto paths =
+        std::make_shared<absl::StatusOr<CommandPaths>>(LookAtPaths(fs, look, *watch));
+    return [this, key, paths] { gangs_.OnLooked(key, std::move(*paths)); };
+  });
+  WatchForStall(deps_.loop, watch, options_.path_patience,
+                [this, key](const absl::Status& stall) { gangs_.OnLooked(key, stall); });
+}
+
+void Supervisor::GiveBackOffers(const std::string& job_root, std::function<void()> done) {
+  // Whichever comes first.
+  const auto once = std::make_shared<std::function<void()>>(std::move(done));
+  const auto finish = [once] {
+    if (const std::function<void()> call = std::exchange(*once, nullptr)) call();
+  };
+  side_.Enqueue([job_root, finish]() -> SideThreads::Completion {
+    OfferFolders::GiveBack(job_root);
+    return finish;
+  });
+  deps_.loop.After(kGiveBackPatience, finish);
+}
+
+bool Supervisor::IsOfAnother(const RankKey& key, pid_t orphan) {
+  for (const auto& [other, rank] : ranks_) {
+    if (other != key && rank->Owns(orphan)) return true;
+  }
+  bool starts = false;
+  starts_.ForEach([&](const RankStarts::Starting& starting) {
+    const RankPlan& plan = starting.plan;
+    starts = starts || (plan.cgroup != nullptr && IsInCgroup(orphan, plan.cgroup->name())) ||
+             BelongsTo(orphan, 0, plan.folder);
+  });
+  return starts;
 }
 
 void Supervisor::OnGangReady(GangStart gang, const absl::Status& status) {
@@ -175,11 +256,11 @@ void Supervisor::StartOne(const v1::StartRanks& start, const v1::StartRanks::Ran
 void Supervisor::OnStarted(RankStarts::Starting starting, absl::StatusOr<StartedProcess> process) {
   RankPlan& plan = starting.plan;
   const RankKey key = plan.key();
-  unkillable_.erase(key);
+  ForgetUnkillable(key);
   if (process.ok()) {
     auto rank = std::make_unique<Rank>(
         RankDeps{deps_.loop, deps_.fs, deps_.spool, deps_.registry, children_, containers_,
-                 deps_.energy, options_.kill_patience, *this},
+                 deps_.energy, options_.kill_patience, options_.path_patience, *this},
         std::move(plan), *std::move(process));
     Rank& started = *(ranks_[key] = std::move(rank));
     if (starting.stop.has_value()) started.Stop(*starting.stop);
@@ -283,7 +364,7 @@ void Supervisor::OnLeaseRenewed() {
 }
 
 void Supervisor::Tick(absl::Duration controller_away) {
-  for (const auto& [key, rank] : ranks_) rank->CheckMemory();
+  for (const auto& [key, rank] : ranks_) rank->Check();
   for (const auto& [key, rank] : ranks_) {
     if (controller_away < rank->plan().controller_lost_timeout) continue;
     rank->Stop(
@@ -291,6 +372,7 @@ void Supervisor::Tick(absl::Duration controller_away) {
          absl::StrCat("the controller has been away for ", absl::FormatDuration(controller_away))});
   }
   SayWhoDoesNotStart();
+  WatchLeftovers();
   children_.ReapOrphans();
   store_.Sweep(deps_.loop.clock().SinceBoot());
   WorkOnFolders();
@@ -300,13 +382,19 @@ void Supervisor::SayWhoDoesNotStart() {
   const absl::Duration now = deps_.loop.clock().SinceBoot();
   starts_.ForEach([&](const RankStarts::Starting& starting) {
     const RankKey key = starting.plan.key();
-    const bool was_stopped = starting.stop.has_value();
-    if (!was_stopped || now - starting.stopped_at < options_.kill_patience) return;
+    absl::Duration ended_at = starting.gave_up_at;
+    if (starting.stop.has_value()) ended_at = std::min(ended_at, starting.stopped_at);
+    if (now - ended_at < options_.kill_patience) return;
     if (unkillable_.contains(key)) return;
-    OnUnkillable(key, absl::StrCat("job ", key.job_id, ", rank ", key.rank, ": the start of ",
+    v1::RankEvent event;
+    *event.mutable_fence() = starting.plan.fence;
+    event.set_rank(key.rank);
+    event.set_failure_class(v1::START_FAILED);
+    event.set_message(absl::StrCat("job ", key.job_id, ", rank ", key.rank, ": the start of ",
                                    starting.plan.command.program,
                                    " does not come to an end (does its file system hang?); it "
                                    "holds its slots until it does"));
+    OnUnkillable(std::move(event));
   });
 }
 
@@ -359,15 +447,19 @@ void Supervisor::OnCheckpointEvent(v1::CheckpointEvent event) {
   deps_.sink.SendEvent(std::move(message));
 }
 
-void Supervisor::OnUnkillable(const RankKey& key, const std::string& what) {
-  Log(LogLevel::kError, "rank_unkillable", {{"worker", options_.worker_name}, {"error", what}});
-  unkillable_[key] = what;
+void Supervisor::OnUnkillable(v1::RankEvent event) {
+  Log(LogLevel::kError, "rank_unkillable",
+      {{"worker", options_.worker_name}, {"error", event.message()}});
+  unkillable_.insert(MakeRankKey(event.fence(), event.rank()));
+  const std::string what = event.message();
+  event.set_kind(v1::RankEvent::UNKILLABLE);
+  OnRankEvent(std::move(event));
+  // Goes with it, so that its job does not come back here.
   deps_.sink.Unfit(what);
 }
 
-void Supervisor::OnSessionUp(uint64_t term) {
-  store_.SessionUp(term);
-  for (const auto& [key, what] : unkillable_) deps_.sink.Unfit(what);
+void Supervisor::ForgetUnkillable(const RankKey& key) {
+  if (unkillable_.erase(key) > 0) SayFitAgain();
 }
 
 void Supervisor::OnStoreLine(Rank& rank, StoreLine line) {
@@ -377,7 +469,7 @@ void Supervisor::OnStoreLine(Rank& rank, StoreLine line) {
 
 void Supervisor::OnGone(const RankKey& key, bool silent) {
   store_.Forget(key);
-  unkillable_.erase(key);
+  ForgetUnkillable(key);
   finished_.Add(key, silent);
   WorkOnFolders();
   // The rank is still in this call.

@@ -18,21 +18,23 @@
 #include "common/fs/file_system.h"
 #include "common/metrics/registry.h"
 #include "muster/v1/worker_service.pb.h"
-#include "worker/agent/background_thread.h"
 #include "worker/agent/children.h"
 #include "worker/agent/containers.h"
 #include "worker/agent/event_loop.h"
 #include "worker/agent/finished_folders.h"
 #include "worker/agent/gang_start.h"
-#include "worker/agent/offer_folders.h"
+#include "worker/agent/path_watch.h"
+#include "worker/agent/process_scan.h"
 #include "worker/agent/rank.h"
 #include "worker/agent/rank_folders.h"
 #include "worker/agent/rank_planner.h"
 #include "worker/agent/rank_starts.h"
+#include "worker/agent/side_threads.h"
 #include "worker/agent/spool.h"
 #include "worker/agent/store_relay.h"
 #include "worker/agent/supervisor_options.h"
 #include "worker/agent/supervisor_rules.h"
+#include "worker/agent/trash.h"
 #include "worker/agent/work_folders.h"
 
 namespace muster::worker {
@@ -46,8 +48,10 @@ class SupervisorSink {
   virtual void HeartbeatNow() = 0;
   virtual bool LeaseAllowsPublish() = 0;
   virtual void OnRanksChanged() = 0;
-  // This machine should be drained: why. Said again in each session while it is so.
+  // This machine should be drained: why.
   virtual void Unfit(const std::string& why) = 0;
+  // Nothing of what was said by Unfit holds any more.
+  virtual void FitAgain() = 0;
 };
 
 struct SupervisorDeps {
@@ -66,9 +70,10 @@ class Supervisor final : private RankHost {
   ~Supervisor() override;
 
   // Kills every process that an earlier agent of this data folder left, and waits until they are
-  // gone; then adopts their folders' logs. DEADLINE_EXCEEDED: some would not die. Blocks; call
-  // before the loop runs.
+  // gone; then adopts their folders' logs. What does not die holds the whole worker back, as unfit,
+  // until it does: nobody knows any more which slots it holds. Blocks; call before the loop runs.
   absl::Status ClearLeftovers();
+  bool has_leftovers() const { return !leftovers_.empty(); }
 
   // OK: the ranks will run, or their failure to start will be reported as an event. Else why the
   // assignment is refused.
@@ -83,7 +88,7 @@ class Supervisor final : private RankHost {
 
   void OnStoreReply(const v1::StoreReply& reply) { store_.OnReply(reply); }
   void OnCheckpointAck(const v1::CheckpointAck& ack);
-  void OnSessionUp(uint64_t term);
+  void OnSessionUp(uint64_t term) { store_.SessionUp(term); }
   void OnSessionDown() { store_.SessionDown(); }
   void OnLeaseRenewed();
   // Ends ranks whose controller has been away for longer than their job allows; sweeps what waits;
@@ -98,17 +103,19 @@ class Supervisor final : private RankHost {
   void OnRankEvent(v1::RankEvent event) override;
   void OnCheckpointEvent(v1::CheckpointEvent event) override;
   void OnStoreLine(Rank& rank, StoreLine line) override;
-  BackgroundThread& Background() override { return background_; }
+  SideThreads& Side() override { return side_; }
+  bool IsOfAnother(const RankKey& key, pid_t orphan) override;
   void OnPhaseChange() override { deps_.sink.HeartbeatNow(); }
-  void OnUnkillable(const RankKey& key, const std::string& what) override;
+  void OnUnkillable(v1::RankEvent event) override;
   bool LeaseAllowsPublish() override { return deps_.sink.LeaseAllowsPublish(); }
-  void GiveBackOffers(const std::string& job_root) override { offers_.GiveBack(job_root); }
+  void GiveBackOffers(const std::string& job_root, std::function<void()> done) override;
   void OnGone(const RankKey& key, bool silent) override;
 
   void Fetch(const RankKey& key, const v1::Fence& fence, const CommandSettings& command);
   void StartOne(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
                 absl::StatusOr<RankPlan> plan);
   void FindResume(const RankKey& key, const v1::StartRanks& start);
+  void Look(const RankKey& key, const GangStart& gang);
   void OnGangReady(GangStart gang, const absl::Status& status);
   void OnStarted(RankStarts::Starting starting, absl::StatusOr<StartedProcess> process);
   void OnNotStarted(const v1::Fence& fence, uint32_t rank, const absl::Status& why);
@@ -119,27 +126,35 @@ class Supervisor final : private RankHost {
   void ReleaseWork(const v1::Fence& fence);
   void WorkOnFolders();
   void SayWhoDoesNotStart();
+  void ForgetUnkillable(const RankKey& key);
+  // Requires some.
+  std::string LeftoverTrouble() const;
+  void WatchLeftovers();
+  void SayFitAgain();
   // Of ranks that run, are being started, or wait for their gang.
   void ForEachBusySlot(const std::function<void(uint32_t)>& visit) const;
   bool IsBusy(uint32_t slot) const;
 
   const SupervisorDeps deps_;
   const SupervisorOptions options_;
+  Trash trash_;
   RankFolders folders_;
   FinishedFolders finished_;
-  OfferFolders offers_;
   StoreRelay store_;
   GangStarts gangs_;
   AttemptFences fences_;
   SpecReader specs_;
-  BackgroundThread background_;
+  SideThreads side_;
   WorkFolders work_;
   Children children_;
   Containers containers_;
   RankPlanner planner_;
   RankStarts starts_;
   std::map<RankKey, std::unique_ptr<Rank>> ranks_;
-  std::map<RankKey, std::string> unkillable_;
+  std::set<RankKey> unkillable_;
+  // Of an earlier agent of this folder; SIGKILL does not end them.
+  std::vector<ProcessId> leftovers_;
+  bool leftovers_said_ = false;
   bool draining_ = false;
 };
 

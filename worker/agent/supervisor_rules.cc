@@ -244,6 +244,8 @@ absl::Status CheckRankLine(const RankLine& line) {
   }
   if (const auto* metrics = std::get_if<MetricsLine>(&line)) {
     if (metrics->seq == 0) return bad("metrics line: 'seq' is missing or 0; it starts at 1");
+    if (metrics->lost >= metrics->seq)
+      return bad("metrics line: 'lost': more lines are said to be lost than there were");
     if (!good_values(metrics->values))
       return bad("metrics line: too many values, or a name is too long");
   } else if (const auto* progress = std::get_if<ProgressLine>(&line)) {
@@ -256,6 +258,8 @@ absl::Status CheckRankLine(const RankLine& line) {
       return bad("checkpoint line: too many metrics, or a name is too long");
   } else if (const auto* store = std::get_if<StoreLine>(&line)) {
     if (store->keys.size() > kMaxStoreKeys) return bad("store line: too many keys");
+  } else if (const auto* memory = std::get_if<MemoryLine>(&line)) {
+    if (memory->need.size() > kMaxMemoryNeedBytes) return bad("memory line: the text is too long");
   } else if (const auto* result = std::get_if<ResultLine>(&line)) {
     if (!good_values(result->results))
       return bad("result line: too many results, or a name is too long");
@@ -319,7 +323,9 @@ void JudgeExit(const ExitFacts& facts, v1::RankEvent& event) {
   }
   if (!facts.start_error.ok()) {
     event.set_missing(MissingOf(facts.start_error));
-    return SetFailure(event, v1::START_FAILED, std::string(facts.start_error.message()));
+    const bool storage = IsStorageUnavailable(facts.start_error);
+    return SetFailure(event, storage ? v1::STORAGE_UNAVAILABLE : v1::START_FAILED,
+                      std::string(facts.start_error.message()));
   }
   if (!facts.over_memory.empty() && (facts.signal != 0 || facts.exit_code != 0)) {
     return SetFailure(event, v1::OUT_OF_MEMORY, facts.over_memory);

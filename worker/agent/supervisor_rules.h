@@ -90,6 +90,7 @@ absl::Status CheckDevices(const v1::StartRanks& start, const SpecSettings& setti
 inline constexpr size_t kMaxValuesPerLine = 256;
 inline constexpr size_t kMaxValueNameBytes = 128;
 inline constexpr size_t kMaxPhaseBytes = 64;
+inline constexpr size_t kMaxMemoryNeedBytes = 4096;
 inline constexpr size_t kMaxPathBytes = 4096;
 inline constexpr size_t kMaxStoreKeys = 1024;
 // So that a double holds each step, and sums of a few do not overflow.

@@ -24,6 +24,7 @@ absl::StatusOr<std::unique_ptr<ToolRun>> ToolRun::Start(EventLoop& loop, FileSys
   process.directory = command.folder;
   process.log_directory = command.folder;
   process.link = false;
+  process.file_mask = command.file_mask;
   MUSTER_ASSIGN_OR_RETURN(run->process_, RankProcess::Start(process, children));
   ToolRun* self = run.get();
   loop.Watch(run->process_->exit_fd(), POLLIN, [self](short) { self->OnExit(); });

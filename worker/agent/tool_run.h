@@ -2,8 +2,11 @@
 // with the agent at the latest, with a bound on its time. On the loop.
 #pragma once
 
+#include <sys/types.h>
+
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +37,7 @@ struct ToolCommand {
   std::vector<std::string> environment;
   std::string folder;  // made for what it writes, removed at the end; nobody else's
   absl::Duration patience;
+  std::optional<mode_t> file_mask;  // its umask; nothing: the agent's
 };
 
 class ToolRun {

@@ -3,14 +3,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/log.h"
 #include "common/base/status_macros.h"
 
 namespace muster::worker {
 
-WorkFolders::WorkFolders(FileSystem& fs, std::string root, std::string cache, UploadSource source,
-                         std::shared_ptr<Mailbox> mailbox)
+WorkFolders::WorkFolders(FileSystem& fs, Trash& trash, std::string root, std::string cache,
+                         UploadSource source, std::shared_ptr<Mailbox> mailbox)
     : fs_(fs),
+      trash_(trash),
       root_(std::move(root)),
       source_(std::move(source)),
       cache_(fs, std::move(cache), source_.fetch),
@@ -32,7 +32,7 @@ void WorkFolders::Prepare(const v1::Fence& fence, const std::string& sha256,
   thread_.Enqueue([this, path, sha256, done = std::move(done)]() -> BackgroundThread::Completion {
     const auto make = [&]() -> absl::Status {
       MUSTER_RETURN_IF_ERROR(fs_.MakeDirectories(root_));
-      MUSTER_RETURN_IF_ERROR(fs_.RemoveTree(path));
+      MUSTER_RETURN_IF_ERROR(trash_.Throw(path));
       return cache_.Unpack(sha256, path);
     };
     return [done, status = make()] { done(status); };
@@ -43,9 +43,7 @@ void WorkFolders::Release(const v1::Fence& fence) {
   const std::string path = PathOf(fence);
   if (prepared_.erase(path) == 0) return;
   thread_.Enqueue([this, path]() -> BackgroundThread::Completion {
-    if (const absl::Status removed = fs_.RemoveTree(path); !removed.ok()) {
-      Log(LogLevel::kWarning, "work_folder_not_removed", {{"error", removed.ToString()}});
-    }
+    trash_.Throw(path).IgnoreError();
     return nullptr;
   });
 }

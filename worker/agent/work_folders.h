@@ -12,6 +12,7 @@
 #include "common/fs/file_system.h"
 #include "muster/v1/common.pb.h"
 #include "worker/agent/background_thread.h"
+#include "worker/agent/trash.h"
 #include "worker/agent/upload_cache.h"
 
 namespace muster::worker {
@@ -24,13 +25,14 @@ struct UploadSource {
 
 class WorkFolders {
  public:
-  // `root`: the folders, `cache`: the archives; both are this object's alone.
-  WorkFolders(FileSystem& fs, std::string root, std::string cache, UploadSource source,
-              std::shared_ptr<Mailbox> mailbox);
+  // `root`: the folders, `cache`: the archives; both are this object's alone. `fs` and `trash`
+  // outlive it.
+  WorkFolders(FileSystem& fs, Trash& trash, std::string root, std::string cache,
+              UploadSource source, std::shared_ptr<Mailbox> mailbox);
   ~WorkFolders();
 
-  // Removes what an earlier life left. Blocks.
-  absl::Status ClearLeftovers() { return fs_.RemoveTree(root_); }
+  // Takes away what an earlier life left; what does not go is the trash's care.
+  void ClearLeftovers() { trash_.Throw(root_).IgnoreError(); }
 
   std::string PathOf(const v1::Fence& fence) const;
   // `done` comes on a later turn; not at all when the agent ends before.
@@ -41,6 +43,7 @@ class WorkFolders {
 
  private:
   FileSystem& fs_;
+  Trash& trash_;
   const std::string root_;
   const UploadSource source_;
   UploadCache cache_;               // of the thread

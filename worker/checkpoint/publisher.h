@@ -33,6 +33,9 @@ class Publisher {
   // refused, this rank is fenced. The folder stays in any case.
   virtual absl::Status AwaitCommitted(const CheckpointNews& news) = 0;
   virtual void Failed(int64_t step, const absl::Status& status) = 0;
+  // A save of a later step wants the way: from now on the two waits for the checkpoint of this step
+  // say what they have to say and return ABORTED at once. Any thread.
+  virtual void Supersede(int64_t step) = 0;
 };
 
 }  // namespace muster::worker

@@ -1,18 +1,28 @@
 #include "worker/checkpoint/saver.h"
 
+#include <algorithm>
 #include <chrono>
+#include <deque>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
 #include "common/ckpt/checkpoint_writer.h"
+#include "common/fs/durable_folder.h"
 #include "worker/checkpoint/snapshot.h"
 
 namespace muster::worker {
 namespace {
+
+// Between two looks at whether a save is still wanted.
+constexpr size_t kPieceBytes = size_t{4} << 20;
+// Between two looks for a checkpoint root that is away.
+constexpr absl::Duration kRootPause = absl::Seconds(1);
 
 absl::Time SteadyNow() {
   return absl::UnixEpoch() + absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
@@ -40,14 +50,15 @@ class Saver::Impl {
     {
       MutexLock lock(mutex_);
       stopping_ = true;
-      waiting_.reset();
+      waiting_.clear();
       changed_.NotifyAll();
     }
     thread_.join();
   }
 
   SaveAdmission Save(const SaveRequest& request) {
-    std::unique_ptr<Job> job = TakeBuffers(request.best);
+    if (request.urgent) MakeWay(request.step);
+    std::unique_ptr<Job> job = TakeBuffers(request.best || request.urgent);
     if (job == nullptr) return SaveAdmission::kSkipped;
     const absl::Time start = SteadyNow();
     job->news = {request.step, request.epoch, "", "", 0, request.best, request.metrics};
@@ -58,7 +69,7 @@ class Saver::Impl {
 
     MutexLock lock(mutex_);
     const bool idle = !busy_;
-    (idle ? starting_ : waiting_) = std::move(job);
+    idle ? void(starting_ = std::move(job)) : waiting_.push_back(std::move(job));
     busy_ = true;
     changed_.NotifyAll();
     return idle ? SaveAdmission::kStarted : SaveAdmission::kWaiting;
@@ -84,13 +95,32 @@ class Saver::Impl {
   }
 
  private:
-  // Memory for a new snapshot; none when the waiting one keeps its place. Only the loop's thread
-  // puts snapshots in waiting_, so nothing comes between this and the end of Save.
-  std::unique_ptr<Job> TakeBuffers(bool best) {
+  // Nothing of before `step` is waited for any more.
+  void MakeWay(int64_t step) {
+    std::optional<int64_t> given_up;
+    {
+      MutexLock lock(mutex_);
+      urgent_step_ = step;
+      if (in_flight_.has_value() && (!in_flight_->best || in_flight_->renamed))
+        given_up = in_flight_->step;
+    }
+    if (given_up.has_value()) publisher_.Supersede(*given_up);
+  }
+
+  // Memory for a new snapshot; none when the waiting one keeps its place, and the new one has none
+  // of its own. Only the loop's thread puts snapshots in waiting_, so nothing comes between this
+  // and the end of Save.
+  std::unique_ptr<Job> TakeBuffers(bool has_place) {
     MutexLock lock(mutex_);
-    if (waiting_ != nullptr) {
-      if (waiting_->news.best && !best) return nullptr;
-      return std::move(waiting_);
+    if (!waiting_.empty()) {
+      const bool urgent = urgent_step_ > waiting_.back()->news.step;
+      const bool keeps = waiting_.back()->news.best && (urgent || !has_place);
+      if (keeps && !has_place) return nullptr;
+      if (!keeps) {
+        std::unique_ptr<Job> replaced = std::move(waiting_.back());
+        waiting_.pop_back();
+        return replaced;
+      }
     }
     if (spare_ != nullptr) return std::move(spare_);
     return std::make_unique<Job>();
@@ -102,7 +132,11 @@ class Saver::Impl {
       MutexLock lock(mutex_);
       outcomes_.push_back(std::move(outcome));
       spare_ = std::move(job);
-      starting_ = std::move(waiting_);
+      in_flight_.reset();
+      if (!waiting_.empty()) {
+        starting_ = std::move(waiting_.front());
+        waiting_.pop_front();
+      }
       busy_ = starting_ != nullptr;
       changed_.NotifyAll();
     }
@@ -112,6 +146,8 @@ class Saver::Impl {
   std::unique_ptr<Job> Next() {
     MutexLock lock(mutex_);
     while (starting_ == nullptr && !stopping_) changed_.Wait(mutex_);
+    if (starting_ != nullptr)
+      in_flight_ = InFlight{starting_->news.step, starting_->news.best, /*renamed=*/false};
     return std::move(starting_);
   }
 
@@ -120,11 +156,37 @@ class Saver::Impl {
     outcome.copy_time = job.copy_time;
     publisher_.Begin(job.news.step);
     bool renamed = false;
-    outcome.status = Commit(job, &outcome.write_time, &renamed);
+    do {
+      outcome.status = AwaitRoot(job);
+      if (outcome.status.ok()) outcome.status = Commit(job, &outcome.write_time, &renamed);
+    } while (!outcome.status.ok() && !renamed && MayComeBack(job));
     // After the rename the folder is whole and its fate is the controller's to know.
     if (!outcome.status.ok() && !renamed) publisher_.Failed(job.news.step, outcome.status);
     outcome.news = std::move(job.news);
     return outcome;
+  }
+
+  // The root went away in the middle: what was begun is begun anew when it is back.
+  bool MayComeBack(const Job& job) {
+    if (CheckRoot(fs_, options_.holder).ok() || !StillWanted(job).ok()) return false;
+    MutexLock lock(mutex_);
+    return !stopping_;
+  }
+
+  // UNAVAILABLE when the saver goes before the root is seen, ABORTED when an urgent save comes.
+  absl::Status AwaitRoot(const Job& job) {
+    for (bool first = true;; first = false) {
+      const absl::Status seen = CheckRoot(fs_, options_.holder);
+      if (seen.ok()) return seen;
+      if (first) {
+        Log(LogLevel::kWarning, "save_waits_for_root",
+            {{"step", job.news.step}, {"error", seen.message()}});
+      }
+      MUSTER_RETURN_IF_ERROR(StillWanted(job));
+      MutexLock lock(mutex_);
+      if (stopping_) return seen;
+      changed_.WaitFor(mutex_, kRootPause);
+    }
   }
 
   absl::Status Commit(Job& job, absl::Duration* write_time, bool* renamed) {
@@ -145,20 +207,44 @@ class Saver::Impl {
     job.news.path = writer->published_path();
     *write_time = SteadyNow() - start;
 
+    MUSTER_RETURN_IF_ERROR(StillWanted(job));
     MUSTER_RETURN_IF_ERROR(publisher_.AwaitPublish(job.news));
     MUSTER_RETURN_IF_ERROR(writer->Publish());
     *renamed = true;
+    if (NoteRename()) publisher_.Supersede(job.news.step);
     return publisher_.AwaitCommitted(job.news);
   }
 
-  static absl::Status WriteFiles(const Job& job, CheckpointWriter& writer) {
-    MUSTER_RETURN_IF_ERROR(writer.AddFile(kModelFile, [&](const ByteSink& sink) {
-      return WriteSafetensors(job.model.Bytes(), sink);
-    }));
-    MUSTER_RETURN_IF_ERROR(writer.AddFile(kOptimizerFile, [&](const ByteSink& sink) {
-      return WriteSafetensors(job.optimizer.Bytes(), sink);
-    }));
+  absl::Status WriteFiles(const Job& job, CheckpointWriter& writer) {
+    const auto write = [&](const char* file, const Snapshot& snapshot) {
+      return writer.AddFile(file, [&](const ByteSink& sink) {
+        return WriteSafetensors(snapshot.Bytes(), [&](absl::string_view bytes) {
+          for (; !bytes.empty(); bytes.remove_prefix(std::min(bytes.size(), kPieceBytes))) {
+            MUSTER_RETURN_IF_ERROR(StillWanted(job));
+            MUSTER_RETURN_IF_ERROR(sink(bytes.substr(0, kPieceBytes)));
+          }
+          return absl::OkStatus();
+        });
+      });
+    };
+    MUSTER_RETURN_IF_ERROR(write(kModelFile, job.model));
+    MUSTER_RETURN_IF_ERROR(write(kOptimizerFile, job.optimizer));
     return writer.AddFile(kStateFile, [&](const ByteSink& sink) { return sink(job.state_json); });
+  }
+
+  // Looked at between two pieces of a file.
+  absl::Status StillWanted(const Job& job) {
+    MutexLock lock(mutex_);
+    if (job.news.best || job.news.step >= urgent_step_) return absl::OkStatus();
+    return absl::AbortedError(
+        absl::StrCat("given up for the save of step ", urgent_step_, ", which is urgent"));
+  }
+
+  // Returns whether nobody is to wait for the commit.
+  bool NoteRename() {
+    MutexLock lock(mutex_);
+    in_flight_->renamed = true;
+    return in_flight_->step < urgent_step_;
   }
 
   std::string Nonce() {
@@ -174,8 +260,16 @@ class Saver::Impl {
   CondVar changed_;
   // In flight from the moment it is here: nothing takes its place.
   std::unique_ptr<Job> starting_ MUSTER_GUARDED_BY(mutex_);
-  std::unique_ptr<Job> waiting_ MUSTER_GUARDED_BY(mutex_);  // only while one is in flight
-  std::unique_ptr<Job> spare_ MUSTER_GUARDED_BY(mutex_);    // buffers of the last finished one
+  struct InFlight {
+    int64_t step = 0;
+    bool best = false;
+    bool renamed = false;
+  };
+  std::optional<InFlight> in_flight_ MUSTER_GUARDED_BY(mutex_);  // from when it began
+  // Only while one is in flight. One; or a best one, and an urgent one behind it.
+  std::deque<std::unique_ptr<Job>> waiting_ MUSTER_GUARDED_BY(mutex_);
+  int64_t urgent_step_ MUSTER_GUARDED_BY(mutex_) = -1;    // -1: none was
+  std::unique_ptr<Job> spare_ MUSTER_GUARDED_BY(mutex_);  // buffers of the last finished one
   std::vector<SaveOutcome> outcomes_ MUSTER_GUARDED_BY(mutex_);
   bool busy_ MUSTER_GUARDED_BY(mutex_) = false;
   bool stopping_ MUSTER_GUARDED_BY(mutex_) = false;
@@ -184,7 +278,8 @@ class Saver::Impl {
 
 absl::StatusOr<std::unique_ptr<Saver>> Saver::Create(FileSystem& fs, Publisher& publisher,
                                                      SaverOptions options) {
-  MUSTER_RETURN_IF_ERROR(fs.MakeDirectories(options.root));
+  MUSTER_RETURN_IF_ERROR(CheckRoot(fs, options.holder));
+  MUSTER_RETURN_IF_ERROR(MakeDurableFolder(fs, options.root));
   MUSTER_RETURN_IF_ERROR(
       RemoveStaleTemporaries(fs, options.root, options.attempt, options.generation));
   return std::unique_ptr<Saver>(

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "common/base/rng.h"
+#include "worker/data/rand_augment.h"
 #include "worker/data/random_stream.h"
 
 namespace muster::worker {
@@ -15,7 +16,6 @@ namespace {
 constexpr uint64_t kPicturePurpose = 0x70696374;  // "pict"
 constexpr uint64_t kMixPurpose = 0x6d697875;      // "mixu"
 
-constexpr double kMostMagnitude = 30;  // as in torchvision's 31 bins
 constexpr float kErasedGrey = 0.5f;
 
 // A window of `area` pixels with a height-to-width ratio of `ratio`, anywhere inside. False when it
@@ -84,46 +84,10 @@ void Augmenter::Change(Picture picture, RandomStream& random) const {
   if (config_.erase > 0 && random.Chance(config_.erase)) EraseSomewhere(picture, random);
 }
 
-// The fourteen operations and their ranges as in torchvision.transforms.RandAugment.
 void Augmenter::RandAugment(Picture picture, RandomStream& random) const {
-  const double strength = std::clamp(config_.rand_augment_magnitude / kMostMagnitude, 0.0, 1.0);
   const double sign = random.Chance(0.5) ? -1 : 1;
-  const float factor = static_cast<float>(1 + sign * 0.9 * strength);
-  constexpr double kShear = 0.3, kDegreesPerRadian = 57.29577951308232;
-  const double shear = sign * std::atan(kShear * strength) * kDegreesPerRadian;
-  const auto shift = [&](int64_t extent) {
-    return std::lround(sign * strength * 150.0 / 331.0 * static_cast<double>(extent));
-  };
-  switch (random.Below(14)) {
-    case 0:
-      return;
-    case 1:
-      return Shear(picture, shear, 0);
-    case 2:
-      return Shear(picture, 0, shear);
-    case 3:
-      return Translate(picture, shift(picture.width), 0);
-    case 4:
-      return Translate(picture, 0, shift(picture.height));
-    case 5:
-      return Rotate(picture, sign * 30 * strength);
-    case 6:
-      return AdjustBrightness(picture, factor);
-    case 7:
-      return AdjustSaturation(picture, factor);
-    case 8:
-      return AdjustContrast(picture, factor);
-    case 9:
-      return AdjustSharpness(picture, factor);
-    case 10:
-      return Posterize(picture, 8 - static_cast<int>(std::lround(4 * strength)));
-    case 11:
-      return Solarize(picture, static_cast<float>(1 - strength));
-    case 12:
-      return AutoContrast(picture);
-    default:
-      return Equalize(picture);
-  }
+  const auto op = static_cast<RandAugmentOp>(random.Below(kRandAugmentOps));
+  ApplyRandAugmentOp(picture, op, config_.rand_augment_magnitude, sign);
 }
 
 void Augmenter::Mix(at::Tensor& inputs, at::Tensor& targets, uint64_t step, uint32_t rank) const {

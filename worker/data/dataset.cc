@@ -46,16 +46,18 @@ const char* SplitName(Split split) {
 }
 
 Dataset::Dataset(std::vector<int64_t> shape, int64_t classes, std::string fingerprint,
-                 PixelScale pixels)
+                 PixelScale pixels, std::vector<std::string> class_names)
     : shape_(std::move(shape)),
       classes_(classes),
       fingerprint_(std::move(fingerprint)),
-      pixels_(std::move(pixels)) {}
+      pixels_(std::move(pixels)),
+      class_names_(std::move(class_names)) {}
 
 InMemoryDataset::InMemoryDataset(std::array<Part, 3> parts, int64_t classes,
-                                 std::string fingerprint, PixelScale pixels)
+                                 std::string fingerprint, PixelScale pixels,
+                                 std::vector<std::string> class_names)
     : Dataset(parts[0].inputs.sizes().slice(1).vec(), classes, std::move(fingerprint),
-              std::move(pixels)),
+              std::move(pixels), std::move(class_names)),
       parts_(OneAfterTheOther(std::move(parts))) {
   for (const Part& part : parts_) {
     MUSTER_CHECK(part.inputs.sizes().slice(1).vec() == shape(), "all splits have one shape");

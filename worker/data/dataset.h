@@ -50,19 +50,22 @@ class Dataset {
   // Of one sample: [F] or [C, H, W]; [T] for tokens.
   const std::vector<int64_t>& shape() const { return shape_; }
   int64_t classes() const { return classes_; }  // of tokens: the vocabulary
+  // Of each class, in their order; empty: the data does not say.
+  const std::vector<std::string>& class_names() const { return class_names_; }
   // Names the content and the way it was prepared.
   const std::string& fingerprint() const { return fingerprint_; }
   const PixelScale& pixels() const { return pixels_; }
 
  protected:
   Dataset(std::vector<int64_t> shape, int64_t classes, std::string fingerprint,
-          PixelScale pixels = {});
+          PixelScale pixels = {}, std::vector<std::string> class_names = {});
 
  private:
   const std::vector<int64_t> shape_;
   const int64_t classes_;
   const std::string fingerprint_;
   const PixelScale pixels_;
+  const std::vector<std::string> class_names_;
 };
 
 // Samples as whole tensors.
@@ -70,7 +73,7 @@ class InMemoryDataset final : public Dataset {
  public:
   // Requires parts of one shape and type, with `pixels` when they are uint8.
   InMemoryDataset(std::array<Part, 3> parts, int64_t classes, std::string fingerprint,
-                  PixelScale pixels = {});
+                  PixelScale pixels = {}, std::vector<std::string> class_names = {});
 
   int64_t size(Split split) const override;
   Part Gather(Split split, const std::vector<int64_t>& ids) const override;

@@ -122,7 +122,8 @@ absl::StatusOr<std::unique_ptr<InMemoryDataset>> ReadDigits(FileSystem& fs,
       std::array<Dataset::Part, 3>{MakePart(splits[0], image_size), MakePart(splits[1], image_size),
                                    MakePart(splits[2], image_size)},
       kClasses, absl::StrCat("digits-v1:", image_size, ":", HashToHex(hasher.Finish().whole)),
-      PixelScale{{0.5f}, {0.5f}});
+      PixelScale{{0.5f}, {0.5f}},
+      std::vector<std::string>{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"});
 }
 
 }  // namespace muster::worker

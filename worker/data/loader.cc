@@ -1,6 +1,7 @@
 #include "worker/data/loader.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,7 @@ Batch Loader::TrainBatch(uint64_t step, uint32_t rank, uint32_t world) const {
   batch.targets = std::move(part.targets);
   if (augmenter_ != nullptr && augmenter_->config().mixes())
     augmenter_->Mix(batch.inputs, batch.targets, step, rank);
+  batch.ids = std::move(ids);
   return batch;
 }
 
@@ -55,7 +57,10 @@ Batch Loader::EvalBatch(Split split, int64_t batch_size, int64_t index, uint32_t
   const int64_t count = std::min(batch_size, static_cast<int64_t>(shard.end) - begin);
   MUSTER_CHECK(index >= 0 && count > 0, "an evaluation batch lies in the rank's shard");
   Dataset::Part part = dataset_.Range(split, begin, count);
-  return {ToInputs(part.inputs, dataset_.pixels()), std::move(part.targets), count, count};
+  std::vector<int64_t> ids(static_cast<size_t>(count));
+  std::iota(ids.begin(), ids.end(), begin);
+  return {ToInputs(part.inputs, dataset_.pixels()), std::move(part.targets), count, count,
+          std::move(ids)};
 }
 
 }  // namespace muster::worker

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "worker/data/augment.h"
 #include "worker/data/dataset.h"
@@ -22,6 +23,7 @@ struct Batch {
   // every collective, and its loss must have weight 0.
   int64_t count = 0;
   int64_t global_count = 0;
+  std::vector<int64_t> ids = {};  // of the n samples, in their split
 };
 
 class Loader {

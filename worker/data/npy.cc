@@ -32,6 +32,7 @@ absl::StatusOr<std::string> ParseType(absl::string_view value) {
     return Bad("its descr is no single type");
   }
   const absl::string_view type = value.substr(1, end - 1);
+  if (type.empty()) return Bad("its descr is empty");
   if (absl::StartsWith(type, ">")) return Bad(absl::StrCat("type ", type, " is big-endian"));
   return std::string(type);
 }

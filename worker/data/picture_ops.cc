@@ -149,11 +149,14 @@ void Rotate(Picture picture, double degrees) {
   Warp(picture, {cosine, sine, 0, -sine, cosine, 0});
 }
 
-void Shear(Picture picture, double x_degrees, double y_degrees) {
-  // Of the shear x' = x - tan(sx) y, y' = y - tan(sy) x, one of the two at a time in practice.
-  const double tx = std::tan(Radians(x_degrees)), ty = std::tan(Radians(y_degrees));
-  const double determinant = 1 - tx * ty;
-  Warp(picture, {1 / determinant, tx / determinant, 0, ty / determinant, 1 / determinant, 0});
+void ShearFromCorner(Picture picture, double x_slope, double y_slope) {
+  // x' = x + sx y, y' = y + sy x from the corner, which lies half the picture from its centre.
+  const double determinant = 1 - x_slope * y_slope;
+  const double x = static_cast<double>(picture.width) / 2;
+  const double y = static_cast<double>(picture.height) / 2;
+  const double a = 1 / determinant, b = -x_slope / determinant;
+  const double d = -y_slope / determinant, e = 1 / determinant;
+  Warp(picture, {a, b, a * x + b * y - x, d, e, d * x + e * y - y});
 }
 
 void Translate(Picture picture, int64_t x, int64_t y) {

@@ -33,7 +33,9 @@ void Equalize(Picture picture);                        // each channel's histogr
 // Geometry. Angles in degrees, clockwise, about the centre; shifts in pixels, to the right and
 // down.
 void Rotate(Picture picture, double degrees);
-void Shear(Picture picture, double x_degrees, double y_degrees);
+// Rows go to the right, columns down, by these slopes of their distance from the upper left corner,
+// which stays: as AutoAugment's authors have it, and torchvision after them.
+void ShearFromCorner(Picture picture, double x_slope, double y_slope);
 void Translate(Picture picture, int64_t x, int64_t y);
 void FlipHorizontally(Picture picture);
 

@@ -15,7 +15,7 @@ class Subset final : public Dataset {
   Subset(std::unique_ptr<Dataset> whole, Split split, int64_t samples)
       : Dataset(whole->shape(), whole->classes(),
                 absl::StrCat(whole->fingerprint(), ":", SplitName(split), "=", samples),
-                whole->pixels()),
+                whole->pixels(), whole->class_names()),
         whole_(std::move(whole)),
         split_(split),
         samples_(samples) {}

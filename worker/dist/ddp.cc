@@ -6,6 +6,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/zeros_like.h>
+#include <c10/util/ScopeExit.h>
 #include <sched.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
@@ -160,8 +161,8 @@ class Ddp final : public GradientSync {
     const NodePtr accumulator = torch::autograd::impl::grad_accumulator(parameters_[i]);
     const uintptr_t key =
         accumulator->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
-            [this, i](const Tensors& outputs, const Tensors&) {
-              if (exchanging_) GradientCame(i);
+            [this, i](const Tensors& outputs, const Tensors& inputs) {
+              if (exchanging_) GradientCame(i, inputs.front());
               return outputs;
             }));
     hooks_.emplace_back(accumulator, key);
@@ -180,9 +181,12 @@ class Ddp final : public GradientSync {
     SendReady();
   }
 
-  void GradientCame(size_t i) {
+  // `handed_over` is what autograd made the gradient of, which it may still hold.
+  void GradientCame(size_t i, const at::Tensor& handed_over) {
     arrivals_[i] += 1;
     if (learning_) return;
+    handed_over_ = &handed_over;
+    const auto forget = c10::make_scope_exit([this] { handed_over_ = nullptr; });
     TORCH_CHECK(arrivals_[i] <= expected_[i], "parameter ", i,
                 " got its gradient more often than once in one backward pass: set "
                 "train.parallel.static_graph");
@@ -203,6 +207,9 @@ class Ddp final : public GradientSync {
     for (const size_t i : bucket.parameters) {
       at::Tensor& gradient = parameters_[i].mutable_grad();
       if (!gradient.defined()) gradient = at::zeros_like(parameters_[i]).detach();
+      // Autograd may hand over a view of a gradient that others have, too: of another parameter, or
+      // of a node that is still to run.
+      if (InPlace() && IsShared(gradient)) gradient = gradient.clone();
       members.push_back(gradient);
     }
     if (InPlace()) {
@@ -218,6 +225,13 @@ class Ddp final : public GradientSync {
     for (size_t i = 0; i < members.size(); ++i) at::mul_out(bucket.views[i], members[i], share);
     Tensors flat = {bucket.flat};
     bucket.work = backend_->allreduce(flat, c10d::AllreduceOptions());
+  }
+
+  // Whether other tensors than the one that autograd holds meanwhile lie in the gradient's memory.
+  bool IsShared(const at::Tensor& gradient) const {
+    const bool held = handed_over_ != nullptr && handed_over_->defined() &&
+                      handed_over_->storage().is_alias_of(gradient.storage());
+    return gradient.storage().use_count() > (held ? 2 : 1);
   }
 
   void Receive(Bucket& bucket) {
@@ -252,8 +266,9 @@ class Ddp final : public GradientSync {
 
   // Of the backward pass that runs.
   bool exchanging_ = false;
-  size_t next_ = 0;               // the first bucket that has not been sent
-  std::vector<size_t> arrivals_;  // how often each parameter has got a gradient
+  size_t next_ = 0;                          // the first bucket that has not been sent
+  std::vector<size_t> arrivals_;             // how often each parameter has got a gradient
+  const at::Tensor* handed_over_ = nullptr;  // while a hook runs
   Clock::duration waited_{};
 
   // With a static graph the first step counts how often each parameter gets its gradient, and sends

@@ -3,7 +3,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
+#include "common/base/deadline.h"
 #include "common/base/status_macros.h"
 
 namespace muster::worker {
@@ -49,15 +49,14 @@ absl::StatusOr<bool> MemoryKeyValue::Delete(const std::string& key) {
 }
 
 absl::Status MemoryKeyValue::Wait(const std::vector<std::string>& keys, absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const Deadline deadline(timeout);
   MutexLock lock(mutex_);
   while (!HasAllLocked(keys)) {
-    const absl::Duration left = deadline - absl::Now();
-    if (left <= absl::ZeroDuration()) {
+    if (deadline.over()) {
       return absl::DeadlineExceededError(
           absl::StrCat("rendezvous keys did not come: ", absl::StrJoin(keys, ", ")));
     }
-    changed_.WaitFor(mutex_, left);
+    changed_.WaitFor(mutex_, deadline.left());
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,7 @@
 // The gang of one: nothing to exchange, so nothing of c10d is paid for.
 #include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "worker/dist/collectives.h"
@@ -27,7 +29,13 @@ class LocalGradientSync final : public GradientSync {
   void Backward(const at::Tensor& loss, const at::Tensor& loss_weight,
                 const at::Tensor& control) override {
     torch::autograd::backward({loss}, {loss_weight});
-    for (size_t i = 0; i < parameters_.size(); ++i) gradients_[i] = parameters_[i].grad();
+    const at::NoGradGuard no_grad;
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      at::Tensor& gradient = parameters_[i].mutable_grad();
+      // The loss does not depend on it: zeros, as a gang of several makes of it (ddp.cc).
+      if (!gradient.defined()) gradient = at::zeros_like(parameters_[i]);
+      gradients_[i] = gradient;
+    }
     control_ = control;
   }
 

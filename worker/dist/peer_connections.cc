@@ -17,7 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
+#include "common/base/deadline.h"
 #include "common/base/status_macros.h"
 
 namespace muster::worker {
@@ -104,16 +104,15 @@ absl::StatusOr<Card> CardOf(const UniqueFd& listener) {
   return Card{(uint64_t{random()} << 32) | random(), host, port};
 }
 
-int MillisecondsUntil(absl::Time deadline) {
-  const absl::Duration left = std::min(deadline - absl::Now(), absl::Minutes(1));
-  return static_cast<int>(std::max<int64_t>(absl::ToInt64Milliseconds(left), 0));
+int MillisecondsUntil(const Deadline& deadline) {
+  return static_cast<int>(absl::ToInt64Milliseconds(std::min(deadline.left(), absl::Minutes(1))));
 }
 
-bool IsReady(int fd, int16_t events, absl::Time deadline) {
+bool IsReady(int fd, int16_t events, const Deadline& deadline) {
   pollfd wanted = {fd, events, 0};
   do {
     if (::poll(&wanted, 1, MillisecondsUntil(deadline)) > 0) return true;
-  } while (absl::Now() < deadline);
+  } while (!deadline.over());
   return false;
 }
 
@@ -125,7 +124,7 @@ void SetKeepAlive(int fd) {
   ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &kQuestions, sizeof kQuestions);
 }
 
-absl::StatusOr<UniqueFd> ConnectTo(int peer, const Card& card, int rank, absl::Time deadline) {
+absl::StatusOr<UniqueFd> ConnectTo(int peer, const Card& card, int rank, const Deadline& deadline) {
   const std::string what = absl::StrCat("connecting to rank ", peer, " at ", card.host);
   MUSTER_ASSIGN_OR_RETURN(const Addresses addresses, Resolve(card.host, card.port.c_str()));
   UniqueFd fd = NewSocket(addresses->ai_family);
@@ -152,10 +151,10 @@ class Reception {
       : listener_(listener), secret_(card.secret), peers_(peers) {}
 
   // For those behind `rank`.
-  absl::Status Await(int rank, absl::Time deadline) {
+  absl::Status Await(int rank, const Deadline& deadline) {
     for (size_t peer = static_cast<size_t>(rank) + 1; peer < peers_.size(); ++peer) {
       while (!peers_[peer].valid()) {
-        if (absl::Now() > deadline) {
+        if (deadline.over()) {
           return absl::DeadlineExceededError(
               absl::StrCat("rank ", peer, " did not connect to rank ", rank));
         }
@@ -172,7 +171,7 @@ class Reception {
     size_t heard = 0;
   };
 
-  void Serve(size_t rank, absl::Time deadline) {
+  void Serve(size_t rank, const Deadline& deadline) {
     std::vector<pollfd> wanted = {{listener_.get(), POLLIN, 0}};
     for (const Stranger& stranger : strangers_) wanted.push_back({stranger.fd.get(), POLLIN, 0});
     if (::poll(wanted.data(), wanted.size(), MillisecondsUntil(deadline)) <= 0) return;
@@ -214,7 +213,7 @@ class Reception {
 
 absl::StatusOr<std::vector<UniqueFd>> ConnectPeers(KeyValue& store,
                                                    const PeerConnectionsOptions& options) {
-  const absl::Time deadline = absl::Now() + options.timeout;
+  const Deadline deadline(options.timeout);
   const auto key = [&](int rank) { return absl::StrCat(options.prefix, "watch/", rank); };
   MUSTER_ASSIGN_OR_RETURN(const UniqueFd listener, Listen(options));
   MUSTER_ASSIGN_OR_RETURN(const Card mine, CardOf(listener));

@@ -16,6 +16,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/base/deadline.h"
 #include "common/base/status_macros.h"
 #include "worker/dist/host_layout.h"
 
@@ -258,7 +259,7 @@ bool SharedMemoryGang::SpinFor(int rank, uint32_t turn) const {
 absl::Status SharedMemoryGang::AwaitArrival(int rank, uint32_t turn) {
   if (SpinFor(rank, turn)) return absl::OkStatus();
   Line& line = LineOf(rank);
-  const absl::Time deadline = absl::Now() + options_.timeout;
+  const Deadline deadline(options_.timeout);
   while (!HasArrived(rank, turn)) {
     line.sleepers.fetch_add(1);
     const uint32_t seen = line.arrived.load();
@@ -266,7 +267,7 @@ absl::Status SharedMemoryGang::AwaitArrival(int rank, uint32_t turn) {
     line.sleepers.fetch_sub(1);
     if (HasArrived(rank, turn)) break;
     MUSTER_RETURN_IF_ERROR(CheckPeers(turn));
-    if (absl::Now() > deadline) {
+    if (deadline.over()) {
       return absl::DeadlineExceededError(absl::StrCat("rank ", NameOf(rank),
                                                       " is alive but did not come within ",
                                                       absl::FormatDuration(options_.timeout)));

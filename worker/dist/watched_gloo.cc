@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
+#include "common/base/deadline.h"
 #include "common/base/mutex.h"
 
 namespace muster::worker {
@@ -30,12 +30,11 @@ class Ending {
   }
   // Returns whether it is set.
   bool WaitFor(absl::Duration limit) {
-    const absl::Time deadline = absl::Now() + limit;
+    const Deadline deadline(limit);
     MutexLock lock(mutex_);
     while (!set_) {
-      const absl::Duration left = deadline - absl::Now();
-      if (left <= absl::ZeroDuration()) return false;
-      changed_.WaitFor(mutex_, left);
+      if (deadline.over()) return false;
+      changed_.WaitFor(mutex_, deadline.left());
     }
     return true;
   }

@@ -24,6 +24,8 @@
 namespace {
 
 constexpr int kLinkFd = 3;
+// As worker/agent/container_rules.h has it.
+constexpr char kPackedVariable[] = "MUSTER_PACKED_";
 constexpr int kCannotRun = 126;
 constexpr int kNotFound = 127;
 constexpr int kSignalBase = 128;
@@ -49,6 +51,34 @@ int OpenLink() {
   if (::fstat(kLinkFd, &info) != 0 || !S_ISSOCK(info.st_mode)) return -1;
   ::fcntl(kLinkFd, F_SETFD, FD_CLOEXEC);
   return kLinkFd;
+}
+
+int HexDigit(char digit) {
+  if (digit >= '0' && digit <= '9') return digit - '0';
+  if (digit >= 'a' && digit <= 'f') return digit - 'a' + 10;
+  return -1;
+}
+
+// Sets each variable that came packed, in the place of what carried it: values of several lines
+// pass no file of lines.
+void UnpackVariables() {
+  constexpr size_t kPrefix = sizeof kPackedVariable - 1;
+  size_t kept = 0;
+  for (size_t i = 0; environ[i] != nullptr; ++i) {
+    char* entry = environ[i];
+    environ[kept++] = entry;
+    if (::strncmp(entry, kPackedVariable, kPrefix) != 0) continue;
+    const char* from = ::strchr(entry, '=');
+    if (from == nullptr) continue;
+    // What it says is half as long as what carries it.
+    char* to = entry;
+    for (++from; HexDigit(from[0]) >= 0 && HexDigit(from[1]) >= 0; from += 2) {
+      *to++ = static_cast<char>(HexDigit(from[0]) * 16 + HexDigit(from[1]));
+    }
+    *to = '\0';
+    if (::strchr(entry, '=') == nullptr) --kept;
+  }
+  environ[kept] = nullptr;
 }
 
 // To everything in the container but us. A container that shares the machine's process numbers has
@@ -166,6 +196,7 @@ int main(int argc, char** argv) {
     ::fputs("usage: muster-init PROGRAM [ARGUMENT]...\n", stderr);
     return 2;
   }
+  UnpackVariables();
   Init init;
   init.link = OpenLink();
   Start(init, argv + 1);

@@ -29,6 +29,8 @@ std::string EncodeLaunch(const Launch& launch) {
                  {"advertise_address", launch.advertise_address},
                  {"gpu", launch.gpu},
                  {"checkpoint_root", launch.checkpoint_root},
+                 {"root", launch.root},
+                 {"root_identity", launch.root_identity},
                  {"work_dir", launch.work_dir},
                  {"allow_plugins", launch.allow_plugins},
                  {"resume", std::move(resume)}};
@@ -53,6 +55,8 @@ absl::StatusOr<Launch> DecodeLaunch(absl::string_view text) {
   reader.Required("advertise_address", &launch.advertise_address);
   reader.Required("gpu", &launch.gpu);
   reader.Required("checkpoint_root", &launch.checkpoint_root);
+  reader.Optional("root", &launch.root);
+  reader.Optional("root_identity", &launch.root_identity);
   reader.Required("work_dir", &launch.work_dir);
   reader.Optional("allow_plugins", &launch.allow_plugins);
   if (reader.status().ok() && launch.rank >= launch.world_size) {

@@ -1,6 +1,8 @@
-// What one rank is told at its start: who it is, where it may write, what to resume from, and the resolved spec.
+// What one rank is told at its start: who it is, where it may write, what to resume from, and the
+// resolved spec.
 //
-// The agent writes it as JSON into the rank's folder; the trainer reads it once. Plain data and a pure codec.
+// The agent writes it as JSON into the rank's folder; the trainer reads it once. Plain data and a
+// pure codec.
 #pragma once
 
 #include <cstdint>
@@ -34,11 +36,13 @@ struct Launch {
   std::string advertise_address;  // this worker's, for Gloo and NCCL to bind
   int32_t gpu = -1;               // index of the CUDA device, or -1: compute on the CPU
   std::string checkpoint_root;    // the job's own folder; made by the trainer when it is not there
+  std::string root;               // in which that lies; empty: not known
+  std::string root_identity;      // what its marker says, before anything there is believed
   std::string work_dir;           // the rank's own folder on the worker
-  bool allow_plugins = false;     // somebody else's code may run here (--allow-commands)
+  bool allow_plugins = false;     // and TorchScript files: somebody else's code (--allow-commands)
   // Newest first, those of another job last; empty: start from nothing.
   std::vector<ResumeCandidate> resume;
-  std::string spec_json;          // the resolved JobSpec; an object in the file, not a string
+  std::string spec_json;  // the resolved JobSpec; an object in the file, not a string
 };
 
 std::string EncodeLaunch(const Launch& launch);

@@ -25,12 +25,13 @@ constexpr std::array<std::pair<StoreLine::Op, const char*>, 7> kOps = {{
     {StoreLine::Op::kCount, "count"},
 }};
 
-constexpr std::array<std::pair<CheckpointLine::Kind, const char*>, 6> kKinds = {{
+constexpr std::array<std::pair<CheckpointLine::Kind, const char*>, 7> kKinds = {{
     {CheckpointLine::Kind::kBegin, "begin"},
     {CheckpointLine::Kind::kReady, "ready"},
     {CheckpointLine::Kind::kCommit, "commit"},
     {CheckpointLine::Kind::kFailed, "failed"},
     {CheckpointLine::Kind::kCorrupt, "corrupt"},
+    {CheckpointLine::Kind::kUnread, "unread"},
     {CheckpointLine::Kind::kOffer, "offer"},
 }};
 
@@ -73,11 +74,8 @@ json ToJson(const StoreLine& line) {
 }
 
 json ToJson(const MetricsLine& line) {
-  return {{"type", "metrics"},
-          {"seq", line.seq},
-          {"step", line.step},
-          {"time_ms", line.time_ms},
-          {"values", DoublesToJson(line.values)}};
+  return {{"type", "metrics"}, {"seq", line.seq},         {"lost", line.lost},
+          {"step", line.step}, {"time_ms", line.time_ms}, {"values", DoublesToJson(line.values)}};
 }
 
 json ToJson(const ProgressLine& line) {
@@ -85,8 +83,11 @@ json ToJson(const ProgressLine& line) {
           {"phase", line.phase},
           {"step", line.step},
           {"total_steps", line.total_steps},
-          {"epoch", DoubleToJson(line.epoch)}};
+          {"epoch", DoubleToJson(line.epoch)},
+          {"beats", line.beats}};
 }
+
+json ToJson(const MemoryLine& line) { return {{"type", "memory"}, {"need", line.need}}; }
 
 json ToJson(const CheckpointLine& line) {
   return {{"type", "checkpoint"},
@@ -113,7 +114,9 @@ json ToJson(const StoreReplyLine& line) {
           {"error", line.error},   {"timed_out", line.timed_out}};
 }
 
-json ToJson(const AckLine& line) { return {{"type", "ack"}, {"seq", line.seq}}; }
+json ToJson(const AckLine& line) {
+  return {{"type", "ack"}, {"seq", line.seq}, {"again", line.again}};
+}
 
 json ToJson(const PublishLine& line) { return {{"type", "publish"}, {"step", line.step}}; }
 
@@ -148,6 +151,7 @@ void FromJson(JsonReader& reader, StoreLine& line) {
 
 void FromJson(JsonReader& reader, MetricsLine& line) {
   reader.Optional("seq", &line.seq);
+  reader.Optional("lost", &line.lost);
   reader.Required("step", &line.step);
   reader.Optional("time_ms", &line.time_ms);
   reader.Required("values", &line.values);
@@ -158,7 +162,10 @@ void FromJson(JsonReader& reader, ProgressLine& line) {
   reader.Optional("step", &line.step);
   reader.Optional("total_steps", &line.total_steps);
   reader.Optional("epoch", &line.epoch);
+  reader.Optional("beats", &line.beats);
 }
+
+void FromJson(JsonReader& reader, MemoryLine& line) { reader.Required("need", &line.need); }
 
 void FromJson(JsonReader& reader, CheckpointLine& line) {
   ReadEnum(reader, "kind", kKinds, &line.kind);
@@ -188,7 +195,10 @@ void FromJson(JsonReader& reader, StoreReplyLine& line) {
   reader.Optional("timed_out", &line.timed_out);
 }
 
-void FromJson(JsonReader& reader, AckLine& line) { reader.Required("seq", &line.seq); }
+void FromJson(JsonReader& reader, AckLine& line) {
+  reader.Required("seq", &line.seq);
+  reader.Optional("again", &line.again);
+}
 
 void FromJson(JsonReader& reader, PublishLine& line) { reader.Required("step", &line.step); }
 
@@ -249,6 +259,7 @@ absl::StatusOr<RankLine> DecodeRankLine(absl::string_view line) {
   if (typed.type == "metrics") return DecodeAs<MetricsLine, RankLine>(typed);
   if (typed.type == "progress") return DecodeAs<ProgressLine, RankLine>(typed);
   if (typed.type == "checkpoint") return DecodeAs<CheckpointLine, RankLine>(typed);
+  if (typed.type == "memory") return DecodeAs<MemoryLine, RankLine>(typed);
   if (typed.type == "result") return DecodeAs<ResultLine, RankLine>(typed);
   return UnknownType(typed.type);
 }

@@ -45,9 +45,13 @@ struct StoreLine {
 };
 
 // Numbers of one step. Acknowledged by AckLine once they are in the agent's spool; until then the
-// rank keeps them.
+// rank keeps them, and sends them again when it is asked to. An agent takes them in their order:
+// one whose predecessor it has not taken must come again.
 struct MetricsLine {
   uint64_t seq = 0;  // 1, 2, ...; a command leaves it out and its agent counts
+  // Of so many lines right before this one, those that the agent has not taken will never come: the
+  // rank had no room to keep them.
+  uint64_t lost = 0;
   int64_t step = 0;
   int64_t time_ms = 0;
   std::map<std::string, double> values;
@@ -60,23 +64,30 @@ struct ProgressLine {
   int64_t step = 0;
   int64_t total_steps = 0;
   double epoch = 0;
+  uint64_t beats = 0;  // signs of life since the rank began, where all else stands still
+};
+
+// How much memory the rank will need and what to change, in words: for the message if its limit
+// ends it. Not acknowledged.
+struct MemoryLine {
+  std::string need;
 };
 
 // A checkpoint's way out, from rank 0:
 //   begin   -> (nothing)
 //   ready   -> PublishLine, as soon as the agent's lease allows; only then may the rank rename the
-//   folder commit  -> CommittedLine, once the controller has made the row durable failed, corrupt
-//   -> (nothing)
+//   folder commit  -> CommittedLine, once the controller has made the row durable
+//   failed, corrupt, unread -> (nothing)
 // From a command:
 //   offer   -> CommittedLine, once its agent has copied `path` into a checkpoint and the
 //   controller's row is durable
 struct CheckpointLine {
-  enum class Kind { kBegin, kReady, kCommit, kFailed, kCorrupt, kOffer };
+  enum class Kind { kBegin, kReady, kCommit, kFailed, kCorrupt, kUnread, kOffer };
   Kind kind = Kind::kBegin;
   int64_t step = 0;
   double epoch = 0;
-  std::string
-      path;  // commit, corrupt: of the published folder; offer: a file, or a folder of files
+  std::string path;  // commit, corrupt, unread: of the published folder; offer: a file, or a folder
+                     // of files
   std::string manifest_sha256;  // commit: hex
   uint64_t bytes = 0;
   bool best = false;
@@ -93,8 +104,8 @@ struct ResultLine {
   std::map<std::string, double> results;  // e.g. test_accuracy
 };
 
-using RankLine =
-    std::variant<HelloLine, StoreLine, MetricsLine, ProgressLine, CheckpointLine, ResultLine>;
+using RankLine = std::variant<HelloLine, StoreLine, MetricsLine, ProgressLine, CheckpointLine,
+                              ResultLine, MemoryLine>;
 
 // ---- agent -> rank ----
 
@@ -107,7 +118,8 @@ struct StoreReplyLine {
 };
 
 struct AckLine {
-  uint64_t seq = 0;  // every MetricsLine up to this one is in the spool
+  uint64_t seq = 0;    // every MetricsLine up to this one is in the spool
+  bool again = false;  // those after it are not: send them again, after a pause
 };
 
 // The lease holds: rename now.

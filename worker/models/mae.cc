@@ -1,21 +1,21 @@
 #include "worker/models/mae.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/argsort.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/gather.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/outer.h>
 #include <ATen/ops/pow.h>
-#include <ATen/ops/rand.h>
 #include <ATen/ops/zeros.h>
 
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/rng.h"
 #include "common/base/status_macros.h"
 #include "worker/models/init.h"
 #include "worker/models/patches.h"
@@ -144,12 +144,23 @@ class Mae final : public Model {
     predict_ = MakeLinear("decoder.decoder_pred", values, width, 0, init_, add);
   }
 
+  // As doubles: no two patches of a sample have the same.
   at::Tensor Noise(int64_t batch, int64_t patches) const {
-    if (training())
-      return at::rand({batch, patches}, at::TensorOptions(at::kFloat).device(device_));
-    return at::rand({batch, patches}, at::detail::createCPUGenerator(kMaeEvaluationSeed),
-                    at::TensorOptions(at::kFloat))
-        .to(device_);
+    const std::vector<int64_t>& ids = samples().ids;
+    TORCH_CHECK(ids.empty() || static_cast<int64_t>(ids.size()) == batch, "mae: ", ids.size(),
+                " ids for ", batch, " samples");
+    const uint64_t seed = training() ? samples().seed : kMaeEvaluationSeed;
+    at::Tensor noise = at::empty({batch, patches}, at::TensorOptions(at::kDouble));
+    double* next = noise.mutable_data_ptr<double>();
+    for (int64_t i = 0; i < batch; ++i) {
+      const int64_t id = ids.empty() ? i : ids[static_cast<size_t>(i)];
+      const uint64_t stream = DeriveSeed(seed, static_cast<uint64_t>(id));
+      for (int64_t patch = 0; patch < patches; ++patch) {
+        const uint64_t bits = SplitMix64(stream ^ SplitMix64(static_cast<uint64_t>(patch)));
+        *next++ = static_cast<double>(bits >> 11) * 0x1.0p-53;
+      }
+    }
+    return noise.to(device_);
   }
 
   Hiding Hide(int64_t batch) const {

@@ -22,16 +22,17 @@ struct MaeConfig {
   double mask_ratio = 0.75;  // of the patches that are hidden
 };
 
-// Hidden patches in evaluation are those of this seed, in each batch anew: so that the losses of
-// two evaluations differ by the weights alone.
+// Which patches of a sample are hidden in evaluation follows from this seed and its id alone: so
+// the losses of two evaluations differ by the weights, whatever batches and ranks made them.
 inline constexpr uint64_t kMaeEvaluationSeed = 0x6D6165;
 
 // Hugging Face's ViTMAEForPreTraining, under the names of its published files (facebook/vit-mae-*);
 // fixed sine and cosine positions, which are buffers here. Initial weights are those of the paper.
 //
-// Forward: values [B, patches, patch_size^2 x channels], mask [B, patches] with 1 for hidden. In
-// training the noise that hides patches is at::rand({B, patches}) of the default generator, drawn
-// before anything else; in evaluation see kMaeEvaluationSeed, and no generator is touched.
+// Forward: values [B, patches, patch_size^2 x channels], mask [B, patches] with 1 for hidden. Seen
+// are the patches with the least noise. Patch p of a sample has the noise SplitMix64(s ^
+// SplitMix64(p)) >> 11 in units of 2^-53, where s = DeriveSeed(seed, id): `seed` that of Samples in
+// training and kMaeEvaluationSeed in evaluation. No generator of torch's is touched.
 //
 // INVALID_ARGUMENT when a sample is not [channels, height, width], does not part into whole
 // patches, when no patch would be hidden or none be seen, or when a width is no multiple.

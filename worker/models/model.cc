@@ -2,7 +2,16 @@
 
 #include <ATen/ops/empty.h>
 
+#include <utility>
+
 namespace muster::worker {
+
+ModelOutput Model::ForwardOf(Samples samples, const at::Tensor& inputs) {
+  samples_ = std::move(samples);
+  ModelOutput output = Forward(inputs);
+  samples_.ids.clear();
+  return output;
+}
 
 int64_t Model::ParameterCount() const {
   int64_t count = 0;

@@ -34,6 +34,18 @@ struct ModelOutput {
   at::Tensor mask;
 };
 
+// What a pass is told of its samples beside their inputs.
+struct Samples {
+  // In their data set, one for each; empty: they are counted from 0.
+  std::vector<int64_t> ids = {};
+  // Of what a model draws for a sample in training by the sample's id, so that it is the same in
+  // whatever batch and on whatever rank the sample comes. (Dropout is not drawn so.)
+  uint64_t seed = 0;
+  // False: they stand in for a rank that has none. Their loss has no weight, and batch norm leaves
+  // them out of its statistics.
+  bool count = true;
+};
+
 class Model {
  public:
   virtual ~Model() = default;
@@ -43,6 +55,10 @@ class Model {
   // inputs: [B, ...sample shape]; float, int64 for tokens. Takes the batch's extent as -1, not as a
   // number, where it has the choice: so a trace (trace.h) holds for any batch.
   virtual ModelOutput Forward(const at::Tensor& inputs) = 0;
+
+  // Forward of samples that are told. Whether they count holds for their backward pass, too, and
+  // until it is told anew.
+  ModelOutput ForwardOf(Samples samples, const at::Tensor& inputs);
 
   // Training: batch norm uses the batch's statistics and updates its running ones. Evaluation: it
   // uses the running ones.
@@ -78,6 +94,8 @@ class Model {
   void JoinBuffers();
   // For BatchNorm (batch_norm.h); null: each rank by itself.
   Collectives* batch_norm_gang() const { return batch_norm_gang_; }
+  // Of the pass that runs.
+  const Samples& samples() const { return samples_; }
 
  private:
   std::vector<ModelTensor> parameters_;
@@ -85,6 +103,7 @@ class Model {
   std::vector<ModelTensor> state_;
   at::Tensor flat_buffers_;
   bool training_ = true;
+  Samples samples_;
   Collectives* batch_norm_gang_ = nullptr;
 };
 

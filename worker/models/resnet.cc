@@ -177,7 +177,7 @@ class ResNet final : public Model {
     return BatchNorm(y,
                      {layer.weight, layer.bias, again ? at::Tensor() : layer.running_mean,
                       again ? at::Tensor() : layer.running_var},
-                     learning, batch_norm_gang());
+                     learning, {batch_norm_gang(), samples().count});
   }
 
   const ModelContext context_;

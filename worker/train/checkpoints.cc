@@ -3,38 +3,40 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "common/base/deadline.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/ckpt/manifest.h"
 #include "worker/checkpoint/restore.h"
 #include "worker/train/evaluate.h"
 #include "worker/train/failure.h"
+#include "worker/train/turns.h"
 
 namespace muster::worker {
 namespace {
 
-// How rank 0 tells the others what came of its reading: a letter, then a text.
+// How rank 0 tells the others what it found: a letter, then a text.
 constexpr char kFresh = 'f';   // nothing to resume from
 constexpr char kLoaded = 'l';  // state.json
 constexpr char kOthers = 'o';  // likewise, of another job's checkpoint
-constexpr char kFailed = 'e';  // class and message
 
-std::string EncodeFailure(const absl::Status& status) {
-  return std::string(1, kFailed) + FailureToText(status);
-}
+// Of Settle.
+constexpr char kHurried[] = "hurried";
 
-absl::Status DecodeFailure(absl::string_view verdict) { return FailureFromText(verdict.substr(1)); }
+// Bytes were read that do not match. What is not there, or cannot be read, may be so on this
+// machine alone.
+bool IsBroken(const absl::Status& status) { return absl::IsDataLoss(status); }
 
-bool IsBroken(const absl::Status& status) {
-  return status.code() == absl::StatusCode::kDataLoss ||
-         status.code() == absl::StatusCode::kNotFound ||
-         status.code() == absl::StatusCode::kFailedPrecondition;
+// What is there is not what this run can load, whatever the machine.
+bool IsUnfit(const absl::Status& status) {
+  return IsBroken(status) || absl::IsNotFound(status) || absl::IsFailedPrecondition(status);
 }
 
 absl::string_view ReadingFailureClass(const absl::Status& status) {
@@ -45,15 +47,16 @@ absl::string_view ReadingFailureClass(const absl::Status& status) {
 
 absl::StatusOr<std::unique_ptr<Checkpoints>> Checkpoints::Create(const CheckpointsParts& parts,
                                                                  CheckpointsOptions options) {
+  MUSTER_RETURN_IF_ERROR(Classify(CheckRoot(parts.fs, options.holder), kStorageUnavailable));
   auto checkpoints = std::unique_ptr<Checkpoints>(new Checkpoints(parts, std::move(options)));
   if (parts.gang.rank() == 0) {
     const CheckpointsOptions& own = checkpoints->options_;
-    auto saver = Saver::Create(
-        parts.fs, parts.publisher,
-        {own.root, own.job_id, own.job_name, own.attempt, own.generation, own.nonce_seed});
+    auto saver = Saver::Create(parts.fs, parts.publisher,
+                               {own.root, own.job_id, own.job_name, own.attempt, own.generation,
+                                own.nonce_seed, own.holder});
     if (!saver.ok()) {
-      return Classify(saver.status(), kCheckpointFailed,
-                      absl::StrCat("checkpoint folder ", own.root));
+      return checkpoints->ClassifyHere(saver.status(), kCheckpointFailed,
+                                       absl::StrCat("checkpoint folder ", own.root));
     }
     checkpoints->saver_ = *std::move(saver);
   }
@@ -77,20 +80,15 @@ Checkpoints::Checkpoints(const CheckpointsParts& parts, CheckpointsOptions optio
 }
 
 absl::StatusOr<RunState> Checkpoints::Restore() {
-  std::string verdict;
-  if (parts_.gang.rank() == 0) {
-    auto found = FindAndLoad();
-    verdict = found.ok() ? *std::move(found) : EncodeFailure(found.status());
-  }
-  parts_.gang.BroadcastText(verdict, 0);
-  if (verdict.empty())
-    return absl::InternalError("rank 0 sent no verdict on the checkpoint to resume from");
-  if (verdict[0] == kFailed) return DecodeFailure(verdict);
-  if (verdict[0] == kFresh) return RunState();
+  const absl::StatusOr<std::string> verdict = OnRankZero(
+      parts_.gang, [this] { return FindAndLoad(); }, [this] { StillAtIt(); });
+  if (!verdict.ok()) return verdict.status();
+  const char found = verdict->front();
+  if (found == kFresh) return RunState();
 
-  auto decoded = DecodeRunState(absl::string_view(verdict).substr(1));
+  auto decoded = DecodeRunState(absl::string_view(*verdict).substr(1));
   if (!decoded.ok()) return Classify(decoded.status(), kCorruption);
-  const bool own = verdict[0] != kOthers;
+  const bool own = found != kOthers;
   if (!own) WarnOfOtherJob(decoded->identity);
   if (own && decoded->identity.data_fingerprint != options_.identity.data_fingerprint) {
     return Classify(
@@ -114,8 +112,18 @@ absl::StatusOr<RunState> Checkpoints::Restore() {
   return decoded->state;
 }
 
+// What is read or written while the root is not to be seen says nothing of the checkpoints.
+absl::Status Checkpoints::ClassifyHere(const absl::Status& status, absl::string_view failure_class,
+                                       absl::string_view context) const {
+  if (status.ok()) return status;
+  const absl::Status seen = CheckRoot(parts_.fs, options_.holder);
+  if (!seen.ok()) return Classify(seen, kStorageUnavailable);
+  return Classify(status, failure_class, context);
+}
+
 // Rank 0's part of Restore: the verdict in words.
 absl::StatusOr<std::string> Checkpoints::FindAndLoad() {
+  MUSTER_RETURN_IF_ERROR(Classify(CheckRoot(parts_.fs, options_.holder), kStorageUnavailable));
   FindRequest request;
   request.root = options_.root;
   request.job_id = options_.job_id;
@@ -125,43 +133,64 @@ absl::StatusOr<std::string> Checkpoints::FindAndLoad() {
   request.on_bad = [this](const CheckpointCandidate& candidate, const absl::Status& status) {
     Log(LogLevel::kWarning, "checkpoint_passed_over",
         {{"path", candidate.path}, {"error", status.ToString()}});
+    if (!CheckRoot(parts_.fs, options_.holder).ok()) return;
+    const std::string why(status.message());
     if (IsBroken(status)) {
-      parts_.supervisor.CorruptCheckpoint(candidate.path, candidate.step,
-                                          std::string(status.message()));
+      parts_.supervisor.CorruptCheckpoint(candidate.path, candidate.step, why);
+    } else {
+      parts_.supervisor.UnreadCheckpoint(candidate.path, candidate.step, why);
     }
+  };
+  std::string state_json;
+  request.usable = [this, &state_json](const FoundCheckpoint& found) {
+    absl::Status loaded = Load(found, state_json);
+    if (absl::IsDataLoss(loaded)) {
+      Log(LogLevel::kWarning, "checkpoint_unreadable",
+          {{"path", found.path}, {"error", loaded.ToString()}});
+    }
+    return loaded;
   };
   auto found = FindCheckpoint(parts_.fs, request);
   if (!found.ok()) {
-    return Classify(found.status(), ReadingFailureClass(found.status()),
-                    "no checkpoint to resume from is whole");
+    if (HasFailureClass(found.status())) return found.status();  // of one that is whole
+    return ClassifyHere(found.status(), ReadingFailureClass(found.status()),
+                        IsBroken(found.status()) ? "no checkpoint to resume from is whole"
+                                                 : "no checkpoint to resume from can be read");
   }
   if (!found->has_value()) return std::string(1, kFresh);
   const FoundCheckpoint& checkpoint = **found;
-  const std::string& path = checkpoint.path;
-  auto state_json = LoadStateJson(parts_.fs, path);
-  if (!state_json.ok()) return CannotLoad(checkpoint, state_json.status());
-  absl::Status loaded = LoadTensors(parts_.fs, path + "/" + kModelFile, model_tensors_);
-  if (loaded.ok()) loaded = LoadTensors(parts_.fs, path + "/" + kOptimizerFile, optimizer_tensors_);
-  if (!loaded.ok()) return CannotLoad(checkpoint, loaded);
   if (checkpoint.adopted) MUSTER_RETURN_IF_ERROR(Register(checkpoint));
   const Manifest& manifest = checkpoint.checkpoint.manifest;
   Log(LogLevel::kInfo, "resumed",
-      {{"path", path}, {"step", manifest.step}, {"job", manifest.job_id}});
+      {{"path", checkpoint.path}, {"step", manifest.step}, {"job", manifest.job_id}});
   if (checkpoint.of_other_job) {
-    auto state = StateOfOtherJob(*state_json);
-    if (!state.ok()) return CannotLoad(checkpoint, state.status());
-    return std::string(1, kOthers) + *state;
+    MUSTER_ASSIGN_OR_RETURN(const std::string state, StateOfOtherJob(state_json));
+    return std::string(1, kOthers) + state;
   }
-  MUSTER_ASSIGN_OR_RETURN(const std::string state, StateWithUsableBest(*state_json));
+  MUSTER_ASSIGN_OR_RETURN(const std::string state, StateWithUsableBest(state_json));
   return std::string(1, kLoaded) + state;
+}
+
+// DATA_LOSS: another one may be readable. All else is what this run ends with, and has its class.
+absl::Status Checkpoints::Load(const FoundCheckpoint& found, std::string& state_json) {
+  const auto load = [&]() -> absl::Status {
+    MUSTER_ASSIGN_OR_RETURN(state_json, LoadStateJson(parts_.fs, found.path));
+    MUSTER_RETURN_IF_ERROR(DecodeRunState(state_json).status());
+    MUSTER_RETURN_IF_ERROR(LoadTensors(parts_.fs, found.path + "/" + kModelFile, model_tensors_));
+    return LoadTensors(parts_.fs, found.path + "/" + kOptimizerFile, optimizer_tensors_);
+  };
+  const absl::Status loaded = load();
+  return loaded.ok() || absl::IsDataLoss(loaded) ? loaded : CannotLoad(found, loaded);
 }
 
 // The files are whole, but not what this run can go on from.
 absl::Status Checkpoints::CannotLoad(const FoundCheckpoint& found,
                                      const absl::Status& status) const {
-  if (!found.of_other_job) return Classify(status, ReadingFailureClass(status), found.path);
+  if (!found.of_other_job) {
+    return ClassifyHere(status, IsUnfit(status) ? kCorruption : kCheckpointFailed, found.path);
+  }
   const Manifest& manifest = found.checkpoint.manifest;
-  return Classify(status, IsBroken(status) ? kDataError : kCheckpointFailed,
+  return Classify(status, IsUnfit(status) ? kDataError : kCheckpointFailed,
                   absl::StrCat("job ", options_.job_id, " (", options_.job_name,
                                ") cannot go on from the checkpoint of job ", manifest.job_id, " (",
                                manifest.job_name, ") of step ", manifest.step, ", ", found.path));
@@ -176,6 +205,7 @@ absl::StatusOr<std::string> Checkpoints::StateOfOtherJob(const std::string& stat
   state.validation_step = fresh.validation_step;
   state.validation_accuracy = fresh.validation_accuracy;
   state.validation_loss = fresh.validation_loss;
+  state.validation_owed = fresh.validation_owed;
   state.best_step = fresh.best_step;
   state.best_accuracy = fresh.best_accuracy;
   state.best_loss = fresh.best_loss;
@@ -191,10 +221,10 @@ absl::StatusOr<std::string> Checkpoints::StateWithUsableBest(const std::string& 
   RunState& state = decoded->state;
   if (state.best_step < 0 || state.best_step == state.step) return state_json;
   const absl::Status usable = BestPath(state.best_step).status();
-  if (!IsBroken(usable)) return state_json;
+  if (!IsUnfit(usable)) return state_json;
   Log(LogLevel::kWarning, "best_checkpoint_lost",
       {{"step", state.best_step}, {"error", usable.ToString()}});
-  const bool validated = state.validation_step == state.step;
+  const bool validated = state.validation_step == state.step && !std::isnan(state.validation_loss);
   state.best_step = validated ? state.step : -1;
   state.best_accuracy = validated ? state.validation_accuracy : 0;
   state.best_loss = validated ? state.validation_loss : 0;
@@ -218,13 +248,14 @@ absl::Status Checkpoints::Register(const FoundCheckpoint& found) {
   return absl::OkStatus();
 }
 
-void Checkpoints::Save(const RunState& state, bool best) {
+void Checkpoints::Save(const RunState& state, bool best, bool urgent) {
   ShareBuffers(parts_.model, parts_.gang);
   if (saver_ == nullptr) return;
   SaveRequest request;
   request.step = state.step;
   request.epoch = state.epoch;
   request.best = best;
+  request.urgent = urgent;
   if (state.validation_step == state.step) {
     request.metrics = {{"validation_loss", state.validation_loss}};
     if (options_.has_accuracy) request.metrics["validation_accuracy"] = state.validation_accuracy;
@@ -248,6 +279,9 @@ void Checkpoints::Poll() {
            {"copy_seconds", absl::ToDoubleSeconds(outcome.copy_time)},
            {"write_seconds", absl::ToDoubleSeconds(outcome.write_time)}});
       published_.push_back(std::move(outcome.news));
+    } else if (absl::IsAborted(outcome.status)) {
+      Log(LogLevel::kInfo, "checkpoint_given_up",
+          {{"step", outcome.news.step}, {"reason", outcome.status.message()}});
     } else {
       Log(LogLevel::kError, "checkpoint_failed",
           {{"step", outcome.news.step}, {"error", outcome.status.ToString()}});
@@ -255,36 +289,48 @@ void Checkpoints::Poll() {
   }
 }
 
-void Checkpoints::Drain(absl::Duration timeout) {
-  if (saver_ == nullptr) return;
-  // What is not settled by then is Finish's to judge.
-  saver_->Flush(timeout).IgnoreError();
-  Poll();
+bool Checkpoints::Drain(absl::Duration timeout) {
+  // What is not settled by then, or failed, is Finish's to judge.
+  const absl::StatusOr<std::string> settled = Settle(timeout, /*may_hurry=*/true);
+  return !settled.ok() || *settled != kHurried;
 }
 
 absl::Status Checkpoints::Finish(absl::Duration timeout) {
-  if (saver_ == nullptr) return absl::OkStatus();
-  const absl::Status flushed = saver_->Flush(timeout);
-  Poll();
-  if (!flushed.ok())
-    return Classify(flushed, kCheckpointFailed, "the last checkpoint was not committed in time");
-  return Classify(newest_outcome_, kCheckpointFailed, "the last checkpoint could not be saved");
+  return Settle(timeout, /*may_hurry=*/false).status();
 }
 
+// The same on every rank: how the newest save ended, or that rank 0 was asked to leave.
+absl::StatusOr<std::string> Checkpoints::Settle(absl::Duration timeout, bool may_hurry) {
+  const Deadline deadline(timeout);
+  const auto look = [&](absl::Duration turn) -> std::optional<absl::StatusOr<std::string>> {
+    const absl::Status flushed = saver_->Flush(std::min(turn, deadline.left()));
+    Poll();
+    if (flushed.ok() && newest_outcome_.ok()) return "";
+    if (flushed.ok()) {
+      return ClassifyHere(newest_outcome_, kCheckpointFailed,
+                          "the last checkpoint could not be saved");
+    }
+    if (may_hurry && parts_.supervisor.stop_wish().stop) return kHurried;
+    if (!deadline.over()) return std::nullopt;
+    return ClassifyHere(flushed, kCheckpointFailed,
+                        "the last checkpoint was not committed in time");
+  };
+  return TakeTurns(parts_.gang, look, [this] { StillAtIt(); });
+}
+
+void Checkpoints::StillAtIt() { parts_.supervisor.StillAtIt(); }
+
 absl::Status Checkpoints::LoadBest(const RunState& state) {
-  std::string verdict;
-  if (parts_.gang.rank() == 0) {
+  const auto load = [&]() -> absl::StatusOr<std::string> {
     const auto path = BestPath(state.best_step);
     const absl::Status loaded =
         path.ok() ? LoadTensors(parts_.fs, *path + "/" + kModelFile, model_tensors_)
                   : path.status();
-    verdict = loaded.ok() ? std::string(1, kLoaded)
-                          : EncodeFailure(Classify(
-                                loaded, kCheckpointFailed,
-                                absl::StrCat("the best checkpoint, of step ", state.best_step)));
-  }
-  parts_.gang.BroadcastText(verdict, 0);
-  if (!verdict.empty() && verdict[0] == kFailed) return DecodeFailure(verdict);
+    MUSTER_RETURN_IF_ERROR(ClassifyHere(
+        loaded, kCheckpointFailed, absl::StrCat("the best checkpoint, of step ", state.best_step)));
+    return "";
+  };
+  MUSTER_RETURN_IF_ERROR(OnRankZero(parts_.gang, load, [this] { StillAtIt(); }).status());
   BroadcastAll(model_tensors_);
   return absl::OkStatus();
 }

@@ -6,8 +6,9 @@
 // hindrance, if only the tensors fit.
 //
 // Only rank 0 touches the disk: it reads and broadcasts, so that all ranks have the same bits.
-// Every function but Poll and Drain is a collective: all ranks call it, at the same step. One
-// thread. Throws what the collectives throw.
+// Every function but Poll is a collective: all ranks call it, at the same step. Where rank 0 reads
+// or waits for long, all wait with it in turns (turns.h), and the supervisor hears that they do.
+// One thread. Throws what the collectives throw.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/ckpt/checkpoint_finder.h"
+#include "common/ckpt/checkpoint_root.h"
 #include "common/fs/file_system.h"
 #include "worker/checkpoint/named_tensor.h"
 #include "worker/checkpoint/publisher.h"
@@ -34,7 +36,8 @@
 namespace muster::worker {
 
 struct CheckpointsOptions {
-  std::string root;  // the job's own folder
+  std::string root;       // the job's own folder
+  CheckpointRoot holder;  // in which that lies
   uint64_t job_id = 0;
   std::string job_name;
   uint32_t attempt = 0;
@@ -60,15 +63,16 @@ struct CheckpointsParts {
 
 class Checkpoints {
  public:
-  // Rank 0 starts its saver. CHECKPOINT_FAILED when the folder cannot be made.
+  // Rank 0 starts its saver. CHECKPOINT_FAILED when the folder cannot be made; STORAGE_UNAVAILABLE,
+  // here and below, when the checkpoint root is not to be seen.
   static absl::StatusOr<std::unique_ptr<Checkpoints>> Create(const CheckpointsParts& parts,
                                                              CheckpointsOptions options);
 
   // Loads the newest good checkpoint into model and optimizer of every rank and returns where it
-  // stood; the state of a fresh run when there is no candidate at all. Else fails: CORRUPTION when
-  // none of them is good, CHECKPOINT_FAILED when they cannot be read now, DATA_ERROR when the data
-  // is not the one that it was trained on, or another job's does not fit. Never from scratch in
-  // silence.
+  // stood; the state of a fresh run when there is no candidate at all. One that is whole but cannot
+  // be read is passed over like a broken one. Else fails: CORRUPTION when none of them is good,
+  // CHECKPOINT_FAILED when they cannot be read now, DATA_ERROR when the data is not the one that it
+  // was trained on, or another job's does not fit. Never from scratch in silence.
   absl::StatusOr<RunState> Restore();
 
   // What the run began with, for the record of its checkpoints. A resume restores it.
@@ -77,18 +81,18 @@ class Checkpoints {
   }
 
   // Shares the buffers, then copies everything on rank 0 and returns; the saver's thread does the
-  // rest.
-  void Save(const RunState& state, bool best);
+  // rest. `urgent`: the run is about to leave, and nothing that is on its way may hold this up.
+  void Save(const RunState& state, bool best, bool urgent = false);
 
-  // Waits on rank 0 until no save is on its way, however those end. Before the run's last save,
-  // which must not be skipped because a better one is still waiting for the controller.
-  void Drain(absl::Duration timeout);
+  // Waits until no save is on its way, however those end. Before the run's last save, which must
+  // not be skipped because a better one is still waiting for the controller. False: rank 0 was
+  // asked to leave meanwhile, and that save is urgent.
+  bool Drain(absl::Duration timeout);
 
   // Notes on rank 0 how saves ended, and logs those that failed: training goes on without them.
   void Poll();
 
-  // Waits on rank 0 until the newest save is durable. CHECKPOINT_FAILED when it is not within the
-  // timeout.
+  // Waits until the newest save is durable. CHECKPOINT_FAILED when it is not within the timeout.
   absl::Status Finish(absl::Duration timeout);
 
   // Loads the model of the checkpoint of `state.best_step` into every rank. CHECKPOINT_FAILED when
@@ -98,7 +102,12 @@ class Checkpoints {
  private:
   Checkpoints(const CheckpointsParts& parts, CheckpointsOptions options);
 
+  absl::Status ClassifyHere(const absl::Status& status, absl::string_view failure_class,
+                            absl::string_view context) const;
   absl::StatusOr<std::string> FindAndLoad();
+  absl::Status Load(const FoundCheckpoint& found, std::string& state_json);
+  absl::StatusOr<std::string> Settle(absl::Duration timeout, bool may_hurry);
+  void StillAtIt();
   absl::Status CannotLoad(const FoundCheckpoint& found, const absl::Status& status) const;
   absl::StatusOr<std::string> StateOfOtherJob(const std::string& state_json);
   absl::Status Register(const FoundCheckpoint& found);

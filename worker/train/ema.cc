@@ -28,17 +28,31 @@ Ema::Ema(const EmaConfig& config, const Model& model) : config_(config) {
     averages_.push_back(weights_.back().clone());
     state_.push_back({absl::StrCat(kEmaPrefix, entry.name), averages_.back()});
   }
+  buffers_ = model.flat_buffers();
+  if (!buffers_.defined()) return;
+  buffer_averages_ = buffers_.clone();
+  int64_t offset = 0;  // in the order of Model::JoinBuffers
+  for (const ModelTensor& entry : model.buffers()) {
+    if (!entry.tensor.is_floating_point()) continue;
+    const int64_t size = entry.tensor.numel();
+    state_.push_back({absl::StrCat(kEmaPrefix, entry.name),
+                      buffer_averages_.narrow(0, offset, size).view(entry.tensor.sizes())});
+    offset += size;
+  }
 }
 
 void Ema::Start() {
   at::NoGradGuard no_grad;
   at::_foreach_copy_(averages_, weights_);
+  if (buffers_.defined()) buffer_averages_.copy_(buffers_);
 }
 
 void Ema::Update(int64_t step) {
   if (step % config_.every_steps != 0) return;
   at::NoGradGuard no_grad;
-  at::_foreach_lerp_(averages_, weights_, 1.0 - EmaDecay(config_, step));
+  const double share = 1.0 - EmaDecay(config_, step);
+  at::_foreach_lerp_(averages_, weights_, share);
+  if (buffers_.defined()) buffer_averages_.lerp_(buffers_, share);
 }
 
 void Ema::Swap() {
@@ -47,6 +61,11 @@ void Ema::Swap() {
     parameters_[i].set_data(averages_[i]);
     averages_[i] = held;
   }
+  if (!buffers_.defined()) return;
+  at::NoGradGuard no_grad;
+  const at::Tensor held = buffers_.clone();
+  buffers_.copy_(buffer_averages_);
+  buffer_averages_.copy_(held);
 }
 
 NamedTensors ModelTensors(NamedTensors tensors, bool averaged) {

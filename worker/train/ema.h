@@ -1,9 +1,11 @@
 // A moving average of the weights (Polyak and Juditsky 1992): what is validated, tested and best
 // kept when a recipe asks for it.
 //
-// On the device, for the trained parameters alone: frozen ones do not change, and buffers (batch
-// norm's statistics) are the model's own. The same on every rank, for the weights are. Not
-// thread-safe. Throws what torch throws.
+// On the device, for the trained parameters and the floating-point buffers: batch norm's statistics
+// are those of the weights that they came with, and averages of weights want averages of them.
+// Frozen parameters do not change. The parameters' averages are the same on every rank, for the
+// weights are; of the buffers' those of rank 0 count, as of the buffers themselves (evaluate.h).
+// Not thread-safe. Throws what torch throws.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -42,7 +44,7 @@ class Ema {
   // average = decay average + (1 - decay) weights, after every so many steps. `step` counts from 1.
   void Update(int64_t step);
 
-  // "ema.<parameter name>". Load by writing into the tensors.
+  // "ema.<name>" of parameters and buffers. Load by writing into the tensors.
   const std::vector<ModelTensor>& state() const { return state_; }
 
  private:
@@ -53,15 +55,18 @@ class Ema {
   std::vector<at::Tensor> parameters_;  // the model's own
   std::vector<at::Tensor> weights_;     // their memory outside of a scope
   std::vector<at::Tensor> averages_;
+  at::Tensor buffers_;          // the model's flat_buffers(); undefined without any
+  at::Tensor buffer_averages_;  // likewise in one piece
   std::vector<ModelTensor> state_;
 };
 
-// Of the tensors of a checkpoint's model.safetensors: those of the model alone, each parameter as
-// its average where there is one, or with `averaged` false as it was trained.
+// Of the tensors of a checkpoint's model.safetensors: those of the model alone, each as its average
+// where there is one, or with `averaged` false as it was trained.
 NamedTensors ModelTensors(NamedTensors tensors, bool averaged);
 
 // While it lives, the model computes with the averages; without an average (null), nothing
-// happens. No copies: tensors change places. No step and no save within.
+// happens. No copies of parameters: tensors change places. Buffers are copied, for parts of the
+// model share their memory. No step and no save within.
 class EmaScope {
  public:
   explicit EmaScope(Ema* ema);

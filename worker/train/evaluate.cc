@@ -4,6 +4,10 @@
 #include <ATen/ops/bincount.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
 #include "worker/train/amp.h"
 #include "worker/train/device_feed.h"
 
@@ -24,10 +28,68 @@ void CountCells(at::Tensor& confusion, const at::Tensor& predicted, const at::Te
   confusion.add_(at::bincount(cells, /*weights=*/{}, confusion.numel()).view(confusion.sizes()));
 }
 
+// The ranks agree now and then, between two batches, whether they go on. After how many batches
+// they meet again is rank 0's to say, by its clock.
+class Agreement {
+ public:
+  explicit Agreement(const EvaluationParts& parts) : parts_(parts) {}
+
+  // Before batch `index`: on each rank as often, whether it has one or not.
+  StopWish Before(int64_t index) {
+    if (!parts_.look) return {};
+    const StopWish mine = parts_.look();
+    if (index < next_) return {};
+    const bool leads = parts_.gang.rank() == 0;
+    at::Tensor sums = at::zeros({3}, at::TensorOptions(at::kDouble));
+    double* said = sums.data_ptr<double>();
+    said[0] = mine.stop ? 1 : 0;
+    said[1] = mine.save ? 1 : 0;
+    said[2] = leads ? static_cast<double>(BatchesUntilNext(index)) : 0;
+    sums = sums.to(parts_.device);
+    parts_.gang.AllReduceSum(sums);
+    const at::Tensor host = sums.cpu();
+    const double* agreed = host.const_data_ptr<double>();
+    last_ = index;
+    next_ = index + static_cast<int64_t>(agreed[2]);
+    since_ = Clock::now();
+    return {agreed[0] > 0, agreed[1] > 0};
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr double kSeconds = 2;  // between two meetings
+  // Of the batches of the last time: one may be slow and the next ones fast, or the other way
+  // round.
+  static constexpr double kGrowth = 4;
+
+  int64_t BatchesUntilNext(int64_t index) const {
+    const double batches = static_cast<double>(std::max<int64_t>(1, index - last_));
+    const double seconds = std::chrono::duration<double>(Clock::now() - since_).count();
+    const double wanted = batches * kSeconds / std::max(seconds, 1e-9);
+    return static_cast<int64_t>(std::floor(std::clamp(wanted, 1.0, kGrowth * batches)));
+  }
+
+  const EvaluationParts& parts_;
+  int64_t last_ = 0;  // the batch before which they met
+  int64_t next_ = 0;
+  Clock::time_point since_ = Clock::now();
+};
+
+// Of the rank that has the most.
+int64_t MostBatches(Split split, const EvaluationParts& parts) {
+  const uint32_t world = static_cast<uint32_t>(parts.gang.world_size());
+  int64_t most = 0;
+  for (uint32_t rank = 0; rank < world; ++rank) {
+    most = std::max(
+        most, parts.loader.EvalBatches(split, parts.recipe.evaluation_batch_size, rank, world));
+  }
+  return most;
+}
+
 }  // namespace
 
 Evaluation Evaluate(Split split, const EvaluationParts& parts) {
-  const auto& [recipe, loader, model, objective, gang, device, with_confusion] = parts;
+  const auto& [recipe, loader, model, objective, gang, device, with_confusion, look] = parts;
   at::NoGradGuard no_grad;
   ShareBuffers(model, gang);
   model.SetTraining(false);
@@ -42,12 +104,18 @@ Evaluation Evaluate(Split split, const EvaluationParts& parts) {
   // Samples, right ones, loss; samples that top five says something of, right ones among them.
   at::Tensor sums = at::zeros({5}, at::TensorOptions(at::kDouble).device(device));
   DeviceFeed feed(device);
+  Agreement agreement(parts);
+  Evaluation evaluation;
   const int64_t batches = loader.EvalBatches(split, recipe.evaluation_batch_size, rank, world);
-  for (int64_t index = 0; index < batches; ++index) {
+  const int64_t most = MostBatches(split, parts);
+  for (int64_t index = 0; index < most; ++index) {
+    evaluation.wish = agreement.Before(index);
+    if (evaluation.wish.stop) break;
+    if (index >= batches) continue;
     const Batch batch =
         feed.Bring(loader.EvalBatch(split, recipe.evaluation_batch_size, index, rank, world));
     AutocastScope autocast(recipe.precision, device);
-    const ModelOutput output = model.Forward(batch.inputs);
+    const ModelOutput output = model.ForwardOf({.ids = batch.ids}, batch.inputs);
     const at::Tensor correct = objective.Correct(output, batch);
     if (with_confusion) CountCells(confusion, objective.Predicted(output), batch.targets);
     sums.select(0, 0).add_(static_cast<double>(batch.count));
@@ -60,11 +128,11 @@ Evaluation Evaluate(Split split, const EvaluationParts& parts) {
     }
   }
   model.SetTraining(true);
+  if (evaluation.wish.stop) return evaluation;
   gang.AllReduceSum(sums);
   if (with_confusion) gang.AllReduceSum(confusion);
   const at::Tensor host = sums.cpu();
   const double* values = host.const_data_ptr<double>();
-  Evaluation evaluation;
   evaluation.samples = static_cast<int64_t>(values[0]);
   evaluation.correct = values[1];
   evaluation.loss = values[0] > 0 ? values[2] / values[0] : 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "worker/data/loader.h"
@@ -9,6 +10,7 @@
 #include "worker/models/model.h"
 #include "worker/train/objective.h"
 #include "worker/train/recipe.h"
+#include "worker/train/supervisor.h"
 
 namespace muster::worker {
 
@@ -21,6 +23,8 @@ struct Evaluation {
   at::Tensor confusion;
   // Of Objective::CorrectInTopFive; absent when the objective knows none.
   std::optional<double> top5_accuracy;
+  // With a stop: some rank wished to, all have left off, and the numbers above say nothing.
+  StopWish wish;
 
   double accuracy() const { return samples == 0 ? 0 : correct / static_cast<double>(samples); }
 };
@@ -33,12 +37,15 @@ struct EvaluationParts {
   Collectives& gang;
   at::Device device;
   bool confusion = false;  // count it, where samples have a class
+  // Asked between batches for what this rank wishes; may be none. It also learns thereby that the
+  // evaluation goes on.
+  std::function<StopWish()> look = nullptr;
 };
 
 // All ranks call it. First makes the buffers of rank 0 everybody's: batch norm's running statistics
 // are those of rank 0's shards, as in PyTorch's DDP, and nothing reads them in between. Ranks may
-// hold unequal shards or none; they meet in one sum at the end. Leaves the model in training mode.
-// Throws what torch throws.
+// hold unequal shards or none; they meet in one sum at the end, and about every two seconds to
+// agree whether they go on. Leaves the model in training mode. Throws what torch throws.
 Evaluation Evaluate(Split split, const EvaluationParts& parts);
 
 // Makes rank 0's buffers everybody's. All ranks call it, before anything that reads or saves them.

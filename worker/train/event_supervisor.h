@@ -28,10 +28,16 @@ class EventSupervisor final : public Supervisor {
     if (file_ == nullptr) done_before_ = step;
     next_.Progress(phase, step, total_steps, epoch);
   }
+  void StillAtIt() override { next_.StillAtIt(); }
+  void MemoryEstimated(const std::string& need) override { next_.MemoryEstimated(need); }
   void Metrics(int64_t step, const std::map<std::string, double>& values) override;
   void CorruptCheckpoint(const std::string& path, int64_t step,
                          const std::string& message) override {
     next_.CorruptCheckpoint(path, step, message);
+  }
+  void UnreadCheckpoint(const std::string& path, int64_t step,
+                        const std::string& message) override {
+    next_.UnreadCheckpoint(path, step, message);
   }
 
  private:

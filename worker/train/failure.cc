@@ -26,6 +26,8 @@ std::string FailureClassOf(const absl::Status& status) {
   return payload.has_value() ? std::string(*payload) : std::string(kApplication);
 }
 
+bool HasFailureClass(const absl::Status& status) { return status.GetPayload(kPayload).has_value(); }
+
 std::string FailureToText(const absl::Status& status) {
   return absl::StrCat(FailureClassOf(status), "\n", static_cast<int>(status.code()), "\n",
                       status.message());

@@ -17,6 +17,7 @@ inline constexpr absl::string_view kCorruption = "CORRUPTION";
 inline constexpr absl::string_view kApplication = "APPLICATION";
 inline constexpr absl::string_view kStartFailed = "START_FAILED";
 inline constexpr absl::string_view kPeerLost = "PEER_LOST";
+inline constexpr absl::string_view kStorageUnavailable = "STORAGE_UNAVAILABLE";
 
 // The status with its class, and with `context` before its message unless that is empty. OK stays
 // OK.
@@ -25,6 +26,9 @@ absl::Status Classify(absl::Status status, absl::string_view failure_class,
 
 // The class given by Classify; APPLICATION when none was.
 std::string FailureClassOf(const absl::Status& status);
+
+// Whether Classify gave it one.
+bool HasFailureClass(const absl::Status& status);
 
 // A failure as one text, for telling other ranks, and back. Code, class and message survive.
 std::string FailureToText(const absl::Status& status);

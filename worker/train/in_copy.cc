@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <exception>
 
-#include "absl/time/clock.h"
+#include "common/base/deadline.h"
 #include "common/base/unique_fd.h"
 
 namespace muster::worker {
@@ -30,12 +30,11 @@ namespace {
 // Absent when the other end was closed without a word, or is silent for too long.
 std::optional<int64_t> Hear(int pipe, absl::Duration limit) {
   pollfd waiting = {pipe, POLLIN, 0};
-  const absl::Time deadline = absl::Now() + limit;
+  const Deadline deadline(limit);
   int ready = -1;
   do {
-    ready =
-        ::poll(&waiting, 1, static_cast<int>(absl::ToInt64Milliseconds(deadline - absl::Now())));
-  } while (ready < 0 && errno == EINTR && absl::Now() < deadline);
+    ready = ::poll(&waiting, 1, static_cast<int>(absl::ToInt64Milliseconds(deadline.left())));
+  } while (ready < 0 && errno == EINTR && !deadline.over());
   int64_t answer = 0;
   if (ready <= 0 || ::read(pipe, &answer, sizeof answer) != sizeof answer) return std::nullopt;
   return answer;

@@ -1,9 +1,9 @@
 #include "worker/train/loop.h"
 
 #include "common/base/status_macros.h"
+#include "worker/train/assess.h"
 #include "worker/train/device_feed.h"
 #include "worker/train/due.h"
-#include "worker/train/evaluate.h"
 #include "worker/train/failure.h"
 #include "worker/train/fresh_start.h"
 #include "worker/train/memory_estimate.h"
@@ -15,44 +15,15 @@
 namespace muster::worker {
 namespace {
 
-Evaluation Assess(Split split, const Recipe& recipe, const TrainParts& parts, Reporter& reporter,
-                  const RunState& run) {
-  reporter.Phase("evaluate", run);
-  const EmaScope averaged(parts.ema);
-  const Evaluation evaluation =
-      Evaluate(split, {recipe, parts.loader, parts.model, parts.objective, parts.gang, parts.device,
-                       /*confusion=*/split == Split::kTest && recipe.count_confusion});
-  reporter.Evaluated(run, split, evaluation);
-  return evaluation;
-}
-
-// Returns whether the model is the best one so far.
-bool Validate(const Recipe& recipe, const TrainParts& parts, Reporter& reporter, RunState& run) {
-  const Evaluation evaluation = Assess(Split::kValidation, recipe, parts, reporter, run);
-  run.validation_step = run.step;
-  run.validation_accuracy = evaluation.accuracy();
-  run.validation_loss = evaluation.loss;
-  const bool by_loss =
-      !parts.objective.accuracy_leads() || run.validation_accuracy == run.best_accuracy;
-  const bool better =
-      run.best_step < recipe.best_from_step ||
-      (by_loss ? run.validation_loss < run.best_loss : run.validation_accuracy > run.best_accuracy);
-  if (better) {
-    run.best_step = run.step;
-    run.best_accuracy = run.validation_accuracy;
-    run.best_loss = run.validation_loss;
-  }
-  reporter.timer().Mark(StepPart::kEvaluate);
-  return better;
-}
-
 // The test set is read once, with the weights that validation chose.
 absl::StatusOr<TrainResult> Conclude(const Recipe& recipe, const TrainParts& parts,
                                      Reporter& reporter, const RunState& run) {
   reporter.Phase("save", run);
   MUSTER_RETURN_IF_ERROR(parts.checkpoints.Finish(recipe.commit_timeout));
+  if (run.best_step < 0) return NothingBest(run);
   MUSTER_RETURN_IF_ERROR(parts.checkpoints.LoadBest(run));
   const Evaluation test = Assess(Split::kTest, recipe, parts, reporter, run);
+  if (test.wish.stop) return TrainResult{.stopped = true};
   for (Artifact* artifact : parts.artifacts) artifact->AfterTest(test);
   reporter.Phase("done", run);
   TrainResult result;
@@ -81,15 +52,54 @@ absl::Status Begin(const TrainParts& parts, Reporter& reporter) {
   return absl::OkStatus();
 }
 
+// A run between two of its steps.
+struct Course {
+  const Recipe& recipe;
+  const TrainParts& parts;
+  Reporter& reporter;
+  const TrainStep& train_step;
+  SaveClock& save_clock;
+  RunState& run;
+};
+
+// What follows a step: a validation and a save. Returns the wish to leave, if the ranks agree on
+// it.
+StopWish Close(const Course& course, const Due& due, const StopWish& wish) {
+  const auto& [recipe, parts, reporter, train_step, save_clock, run] = course;
+  StopWish leave = wish.stop ? wish : StopWish();
+  const bool best = due.validate && Validate(recipe, parts, reporter, run, leave);
+  bool urgent = leave.stop && leave.save;
+  const bool by_time = wish.save && !wish.stop;
+  if (due.save || best || urgent || by_time) {
+    save_clock.Restart();
+    if (!urgent && run.step == recipe.total_steps)
+      urgent = !parts.checkpoints.Drain(recipe.commit_timeout);
+    run.loss_scale = train_step.loss_scale();
+    parts.checkpoints.Save(run, best, urgent);
+    reporter.timer().Mark(StepPart::kSave);
+  }
+  parts.checkpoints.Poll();
+  return leave;
+}
+
+absl::StatusOr<TrainResult> Leave(const Course& course, const StopWish& leave) {
+  if (leave.save) {
+    course.reporter.Phase("save", course.run);
+    MUSTER_RETURN_IF_ERROR(course.parts.checkpoints.Finish(course.recipe.commit_timeout));
+  }
+  return TrainResult{.stopped = true};
+}
+
 // `memory` is there for the message of a run that does not fit.
 absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts,
                                 MemoryEstimate& memory) {
   Reporter reporter(recipe, parts.objective, parts.supervisor, parts.gang.rank(), parts.device);
   reporter.Phase("load", RunState());
   MUSTER_ASSIGN_OR_RETURN(RunState run, parts.checkpoints.Restore());
-  // Of its own it would have a best one by then.
+  // Of its own it would have been validated by then.
   const bool at_end = run.step > 0 && run.step >= recipe.total_steps;
-  if (at_end && run.best_step < 0) return NothingLeft(run.step, recipe);
+  const bool validated = run.validation_step >= 0 || run.validation_owed;
+  if (at_end && !validated) return NothingLeft(run.step, recipe);
   if (run.step == 0) MUSTER_RETURN_IF_ERROR(Begin(parts, reporter));
   const EstimateParts estimate = {recipe,          parts.loader,    parts.model,
                                   parts.objective, parts.optimizer, parts.gang,
@@ -106,6 +116,11 @@ absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts,
   StepTimer& timer = reporter.timer();
   DeviceFeed feed(parts.device);
   SaveClock save_clock(rank == 0 ? recipe.save_every : absl::ZeroDuration());
+  const Course course = {recipe, parts, reporter, train_step, save_clock, run};
+  if (run.validation_owed) {
+    const StopWish leave = Close(course, {.validate = true}, StopWish());
+    if (leave.stop) return Leave(course, leave);
+  }
   reporter.Phase("train", run);
   timer.Mark(StepPart::kOther);
   timer.Reset();
@@ -130,27 +145,10 @@ absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts,
     if (parts.pruner != nullptr) parts.pruner->AfterStep(run.step);
     reporter.StepDone(run, batch, verdict, due.report);
 
-    const bool best = due.validate && Validate(recipe, parts, reporter, run);
-    const bool leave_saved = verdict.wish.stop && verdict.wish.save;
-    const bool by_time = verdict.wish.save && !verdict.wish.stop;
-    if (due.save || best || leave_saved || by_time) {
-      save_clock.Restart();
-      if (leave_saved || run.step == recipe.total_steps)
-        parts.checkpoints.Drain(recipe.commit_timeout);
-      run.loss_scale = train_step.loss_scale();
-      parts.checkpoints.Save(run, best);
-      timer.Mark(StepPart::kSave);
-    }
-    parts.checkpoints.Poll();
+    const StopWish leave = Close(course, due, verdict.wish);
     for (Artifact* artifact : parts.artifacts) artifact->AfterStep(run.step);
     timer.Mark(StepPart::kOther);
-
-    if (verdict.wish.stop) {
-      if (!leave_saved) return TrainResult{.stopped = true};
-      reporter.Phase("save", run);
-      MUSTER_RETURN_IF_ERROR(parts.checkpoints.Finish(recipe.commit_timeout));
-      return TrainResult{.stopped = true};
-    }
+    if (leave.stop) return Leave(course, leave);
   }
   return Conclude(recipe, parts, reporter, run);
 }

@@ -28,14 +28,47 @@ int64_t Bytes(const std::vector<Named>& tensors) {
   return bytes;
 }
 
-// Samples of the largest micro-batch of this rank.
-int64_t MicroBatchSamples(const EstimateParts& parts) {
-  const uint64_t share =
-      ShardOf(parts.loader.sampler().batch_size(), static_cast<uint32_t>(parts.gang.rank()),
-              static_cast<uint32_t>(parts.gang.world_size()))
-          .size();
+// Samples of the largest micro-batch of a rank.
+int64_t MicroBatchSamples(const EstimateParts& parts, int rank) {
+  const uint64_t share = ShardOf(parts.loader.sampler().batch_size(), static_cast<uint32_t>(rank),
+                                 static_cast<uint32_t>(parts.gang.world_size()))
+                             .size();
   const int64_t samples = std::max<int64_t>(1, static_cast<int64_t>(share));
   return (samples + parts.recipe.accumulate - 1) / parts.recipe.accumulate;
+}
+
+int64_t MicroBatchSamples(const EstimateParts& parts) {
+  return MicroBatchSamples(parts, parts.gang.rank());
+}
+
+// How a rank tells what grows with the samples: `most` of them at once, and where that is not a
+// whole micro-batch `few`, too.
+struct DryRun {
+  int64_t most = 0;
+  int64_t few = 0;
+  bool Scales() const { return few < most; }
+};
+
+DryRun DryRunOf(const EstimateParts& parts, int rank) {
+  const int64_t wanted = MicroBatchSamples(parts, rank);
+  const uint32_t world = static_cast<uint32_t>(parts.gang.world_size());
+  // The first step's batch, which is short where the whole run is.
+  const auto share = static_cast<int64_t>(
+      ShardOf(parts.loader.sampler().GlobalBatch(0), static_cast<uint32_t>(rank), world).size());
+  DryRun dry;
+  dry.most = std::min({wanted, std::max<int64_t>(share, 1), kDrySamples});
+  // Two, for batch norm takes no single value.
+  dry.few =
+      dry.most == wanted ? dry.most : std::min(dry.most, std::max<int64_t>(2, (dry.most + 1) / 2));
+  return dry;
+}
+
+// Passes may hold collectives: where one rank makes a second one, all do.
+bool SomeRankScales(const EstimateParts& parts) {
+  for (int rank = 0; rank < parts.gang.world_size(); ++rank) {
+    if (DryRunOf(parts, rank).Scales()) return true;
+  }
+  return false;
 }
 
 // Puts the buffers and gradients back as they were when it goes.
@@ -59,39 +92,102 @@ class ModelAsItWas {
   std::vector<at::Tensor> buffers_;
 };
 
-// Of a forward and backward pass of the first `samples` samples. What is kept are the gradients.
-AllocationTrace TracePass(const EstimateParts& parts, const Batch& batch, int64_t samples) {
-  const ModelAsItWas restored(parts.model);
+// The first `samples` samples, on the device.
+Batch FirstOf(const EstimateParts& parts, const Batch& batch, int64_t samples) {
   Batch part = batch;
   part.inputs = batch.inputs.narrow(0, 0, samples).to(parts.device);
   part.targets = batch.targets.narrow(0, 0, samples).to(parts.device);
+  part.ids.resize(static_cast<size_t>(samples));
+  return part;
+}
+
+ModelOutput ForwardOf(const EstimateParts& parts, const Batch& part) {
+  return parts.model.ForwardOf({.ids = part.ids, .count = part.count > 0}, part.inputs);
+}
+
+// Of a forward and backward pass of the first `samples` samples. What is kept are the gradients.
+AllocationTrace TracePass(const EstimateParts& parts, const Batch& batch, int64_t samples) {
+  const ModelAsItWas restored(parts.model);
+  const Batch part = FirstOf(parts, batch, samples);
   return TraceAllocations([&] {
     at::Tensor loss;
     {
       const AutocastScope autocast(parts.recipe.precision, parts.device);
-      const ModelOutput output = parts.model.Forward(part.inputs);
+      const ModelOutput output = ForwardOf(parts, part);
       loss = parts.objective.TrainingLoss(output, part);
     }
     torch::autograd::backward({loss});
   });
 }
 
-// Of a micro-batch, from that of `more` samples, the largest that there was.
-AllocationTrace TraceAt(const EstimateParts& parts, const Batch& batch,
-                        const AllocationTrace& trace, int64_t more) {
-  const int64_t wanted = MicroBatchSamples(parts);
-  if (more == wanted) return trace;
+// Of a batch of the evaluation. Nothing is kept.
+AllocationTrace TraceEvaluation(const EstimateParts& parts, const Batch& batch, int64_t samples) {
+  const at::NoGradGuard no_grad;
+  const Batch part = FirstOf(parts, batch, samples);
+  parts.model.SetTraining(false);
+  AllocationTrace trace = TraceAllocations([&] {
+    const AutocastScope autocast(parts.recipe.precision, parts.device);
+    const ModelOutput output = ForwardOf(parts, part);
+    parts.objective.Correct(output, part);
+    parts.objective.EvaluationLoss(output, part);
+    parts.objective.CorrectInTopFive(output, part);
+  });
+  parts.model.SetTraining(true);
+  return trace;
+}
+
+// Of `wanted` samples, from the traces of a dry run.
+AllocationTrace Scale(const AllocationTrace& most, const AllocationTrace& few, const DryRun& dry,
+                      int64_t wanted) {
+  if (dry.most == wanted) return most;
   // Activations grow with the samples, weights in other layouts do not: two sizes tell them apart.
-  const int64_t few = (more + 1) / 2;
-  if (few < more) {
-    auto scaled = Extrapolate(TracePass(parts, batch, few), few, trace, more, wanted);
+  if (dry.Scales()) {
+    auto scaled = Extrapolate(few, dry.few, most, dry.most, wanted);
     if (scaled.has_value()) return *std::move(scaled);
   }
-  AllocationTrace scaled = trace;
+  AllocationTrace scaled = most;
   for (AllocationTrace::Event& event : scaled.events) {
-    if (!event.kept) event.bytes = event.bytes * wanted / more;
+    if (!event.kept) event.bytes = event.bytes * wanted / dry.most;
   }
   return scaled;
+}
+
+// Samples of a rank's part of the batch of `step`.
+int64_t PartSamples(const EstimateParts& parts, int64_t step, int64_t part, int rank) {
+  const uint64_t share =
+      ShardOf(parts.loader.sampler().GlobalBatch(static_cast<uint64_t>(step)),
+              static_cast<uint32_t>(rank), static_cast<uint32_t>(parts.gang.world_size()))
+          .size();
+  return static_cast<int64_t>(
+      ShardOf(share, static_cast<uint32_t>(part), static_cast<uint32_t>(parts.recipe.accumulate))
+          .size());
+}
+
+// The part of the batch of `step` in which some rank has a single sample; -1: none.
+int64_t PartOfOneSample(const EstimateParts& parts, int64_t step) {
+  for (int64_t part = 0; part < parts.recipe.accumulate; ++part) {
+    for (int rank = 0; rank < parts.gang.world_size(); ++rank) {
+      if (PartSamples(parts, step, part, rank) == 1) return part;
+    }
+  }
+  return -1;
+}
+
+// Batch norm takes no single value, which the short last batch of a long run may leave it: better
+// to hear of it now. All steps but the last are alike.
+void RehearseSingleSamples(const EstimateParts& parts, const Batch& batch) {
+  if (parts.model.buffers().empty()) return;
+  const ModelAsItWas restored(parts.model);
+  const at::NoGradGuard no_grad;
+  for (const int64_t step : {int64_t{0}, std::max<int64_t>(parts.recipe.total_steps, 1) - 1}) {
+    const int64_t part = PartOfOneSample(parts, step);
+    if (part < 0) continue;
+    const int64_t samples = PartSamples(parts, step, part, parts.gang.rank());
+    Batch single = FirstOf(parts, batch, std::clamp<int64_t>(samples, 1, batch.inputs.size(0)));
+    single.count = samples;
+    const AutocastScope autocast(parts.recipe.precision, parts.device);
+    ForwardOf(parts, single);
+  }
 }
 
 int64_t BucketBytes(const EstimateParts& parts) {
@@ -192,8 +288,8 @@ void MeasureActivations(const EstimateParts& parts, MemoryEstimate& estimate) {
   Batch batch = parts.loader.TrainBatch(0, static_cast<uint32_t>(parts.gang.rank()),
                                         static_cast<uint32_t>(parts.gang.world_size()));
   const int64_t wanted = MicroBatchSamples(parts);
-  const int64_t more = std::min({wanted, batch.inputs.size(0), kDrySamples});
-  const AllocationTrace trace = TracePass(parts, batch, more);
+  const DryRun dry = DryRunOf(parts, parts.gang.rank());
+  const AllocationTrace trace = TracePass(parts, batch, dry.most);
   if (parts.device.is_cpu()) {
     // What the kernels loaded and took beside the tensors. malloc may have given back by now what
     // the tensors took, so the peak tells, unless it is older than the pass.
@@ -203,7 +299,8 @@ void MeasureActivations(const EstimateParts& parts, MemoryEstimate& estimate) {
     const int64_t grown = highest - before.now_bytes;
     estimate.program += std::max<int64_t>(0, grown - trace.PeakBytes());
   }
-  const AllocationTrace pass = TraceAt(parts, batch, trace, more);
+  const AllocationTrace pass =
+      Scale(trace, SomeRankScales(parts) ? TracePass(parts, batch, dry.few) : trace, dry, wanted);
   // The gradients of the first micro-batch are there when those of the next come; else they come as
   // activations go.
   estimate.activations = parts.recipe.accumulate > 1 ? pass.PeakBytesBesideKept()
@@ -214,7 +311,12 @@ void MeasureActivations(const EstimateParts& parts, MemoryEstimate& estimate) {
     estimate.activations = std::max(estimate.activations, bytes);
   };
   after(OptimizerBytes(parts));
+  const int64_t evaluated = parts.recipe.evaluation_batch_size;
+  after({Scale(TraceEvaluation(parts, batch, dry.most), TraceEvaluation(parts, batch, dry.few), dry,
+               evaluated)
+             .PeakBytes()});
   if (parts.pruner != nullptr) after(parts.pruner->GrowingBytes());
+  RehearseSingleSamples(parts, batch);
   const int64_t batch_bytes = static_cast<int64_t>(batch.inputs.nbytes() + batch.targets.nbytes());
   batch = Batch();
   if (parts.device.is_cpu()) AddHoles(parts, batch_bytes, pass, estimate);
@@ -238,6 +340,12 @@ std::string MemoryText(const MemoryEstimate& estimate) {
     if (bytes > 0) texts.push_back(absl::StrCat(name, " ", HumanBytes(static_cast<double>(bytes))));
   }
   return absl::StrJoin(texts, ", ");
+}
+
+std::string MemoryNeed(const MemoryEstimate& estimate, const Recipe& recipe) {
+  return absl::StrCat("the run was estimated to need ",
+                      HumanBytes(static_cast<double>(estimate.total())), " (", MemoryText(estimate),
+                      "): try ", MemoryAdvice(recipe));
 }
 
 std::string MemoryAdvice(const Recipe& recipe) {

@@ -32,7 +32,7 @@ struct MemoryEstimate {
   int64_t average = 0;      // the moving average of the weights, if there is one
   int64_t checkpoint = 0;   // the copy that is saved from; rank 0 on the CPU
   int64_t activations = 0;  // what else a step needs at its peak, of one micro-batch
-                            // or, if that is more, of pruning
+                            // or, if that is more, an evaluation, or pruning
   int64_t holes = 0;  // what malloc rounds up, and keeps of what was freed and fits nothing else
 
   int64_t total() const {
@@ -59,18 +59,23 @@ struct EstimateParts {
 // Everything but the activations. Cheap; allocates nothing.
 MemoryEstimate CountMemory(const EstimateParts& parts);
 
-// Adds the activations at the peak of a step: runs forward and backward on at most kDrySamples
-// samples and scales each allocation. What kernels loaded and took for themselves thereby, at the
-// peak of that pass, is added to the program. On the CPU then plays a few steps and a save to
-// malloc (malloc_rehearsal.h), in a copy of the process: by what malloc would make of them the
-// total is right, and what is not in another part are holes. Where there can be no copy there are
-// none of them in the estimate. Leaves model, buffers and gradients as they were. Call before there
-// is a GradientSync. Throws what torch throws.
+// Adds the activations at the peak of a step: runs forward and backward, and an evaluation, on at
+// most kDrySamples samples and scales each allocation. What kernels loaded and took for themselves
+// thereby, at the peak of that pass, is added to the program. On the CPU then plays a few steps and
+// a save to malloc (malloc_rehearsal.h), in a copy of the process: by what malloc would make of
+// them the total is right, and what is not in another part are holes. Where there can be no copy
+// there are none of them in the estimate. Where a step of the run will have a micro-batch of one
+// sample, such a one goes through the model, too: what batch norm cannot do ends the run here.
+// Leaves model, buffers and gradients as they were. Call before there is a GradientSync. Throws
+// what torch throws.
 inline constexpr int64_t kDrySamples = 8;
 void MeasureActivations(const EstimateParts& parts, MemoryEstimate& estimate);
 
 // "weights 44.7MiB, gradients 44.7MiB, ...": the parts that are not 0, largest first.
 std::string MemoryText(const MemoryEstimate& estimate);
+
+// "the run was estimated to need 1.2GiB (weights ...): try ...": for who ran out of it.
+std::string MemoryNeed(const MemoryEstimate& estimate, const Recipe& recipe);
 
 // What a user may change: "a smaller train.batch_size, train.accumulate 2, ...".
 std::string MemoryAdvice(const Recipe& recipe);

@@ -25,6 +25,8 @@ Batch MicroBatch(const Batch& batch, int64_t index, int64_t parts) {
   }
   part.inputs = batch.inputs.narrow(0, begin, size);
   part.targets = batch.targets.narrow(0, begin, size);
+  if (!batch.ids.empty())
+    part.ids.assign(batch.ids.begin() + begin, batch.ids.begin() + begin + size);
   return part;
 }
 

@@ -44,7 +44,7 @@ struct Recipe {
   // not done before (prune.h).
   int64_t best_from_step = 0;
 
-  int64_t evaluation_batch_size = 0;  // per rank
+  int64_t evaluation_batch_size = 0;  // per rank and pass
   bool count_confusion = false;       // in the final test; only where samples have classes
   // How long the last checkpoint may take until the controller has made it durable.
   absl::Duration commit_timeout = absl::Hours(1);

@@ -25,8 +25,15 @@ void Reporter::Phase(const std::string& phase, const RunState& run) {
   supervisor_.Progress(phase, run.step, recipe_.total_steps, run.epoch);
 }
 
+void Reporter::StillAtIt() {
+  if (!silence_.over()) return;
+  silence_ = Deadline(absl::Seconds(kSignOfLifeSeconds));
+  supervisor_.StillAtIt();
+}
+
 void Reporter::MemoryEstimated(const MemoryEstimate& estimate) {
   memory_estimate_bytes_ = estimate.total();
+  supervisor_.MemoryEstimated(MemoryNeed(estimate, recipe_));
   Log(LogLevel::kInfo, "memory_estimate",
       {{"total_bytes", estimate.total()},
        {"program_bytes", estimate.program},

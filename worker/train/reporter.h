@@ -10,6 +10,7 @@
 #include <string>
 
 #include "c10/core/Device.h"
+#include "common/base/deadline.h"
 #include "worker/data/loader.h"
 #include "worker/train/evaluate.h"
 #include "worker/train/memory_estimate.h"
@@ -32,6 +33,9 @@ class Reporter {
   StepTimer& timer() { return timer_; }
 
   void Phase(const std::string& phase, const RunState& run);
+
+  // The phase goes on. Call as often as you like: it is said once a second.
+  void StillAtIt();
 
   // Before the first step: to the log at once, and with each report as "memory_estimate_bytes". Not
   // as a report of its own: after a resume that would hide what was said of that step before.
@@ -64,6 +68,8 @@ class Reporter {
   double seconds_unsaid_ = 0;  // since the last sign of life
   double seconds_seen_ = 0;    // of the timer, at the last step
   bool first_ = true;
+  Deadline silence_{
+      absl::ZeroDuration()};  // until it is over, nothing is said of a phase that goes on
   int64_t memory_estimate_bytes_ = 0;
 };
 

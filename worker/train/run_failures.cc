@@ -1,7 +1,6 @@
 #include "worker/train/run_failures.h"
 
 #include "absl/strings/str_cat.h"
-#include "common/base/units.h"
 #include "worker/train/failure.h"
 
 namespace muster::worker {
@@ -25,11 +24,17 @@ absl::Status NonFinite(const Verdict& verdict) {
 
 absl::Status OutOfMemory(const absl::Status& thrown, const MemoryEstimate& memory,
                          const Recipe& recipe) {
-  return Classify(absl::Status(thrown.code(),
-                               absl::StrCat(thrown.message(), "; the run was estimated to need ",
-                                            HumanBytes(static_cast<double>(memory.total())), " (",
-                                            MemoryText(memory), "): try ", MemoryAdvice(recipe))),
-                  kOutOfMemory);
+  return Classify(
+      absl::Status(thrown.code(), absl::StrCat(thrown.message(), "; ", MemoryNeed(memory, recipe))),
+      kOutOfMemory);
+}
+
+absl::Status NothingBest(const RunState& run) {
+  return Classify(absl::FailedPreconditionError(absl::StrCat(
+                      "step ", run.step,
+                      ": the run is at its end, and the loss of every validation was not a "
+                      "number: look at the validation data, or try a lower train.optimizer.lr")),
+                  kNonFinite);
 }
 
 absl::Status NothingLeft(int64_t step, const Recipe& recipe) {

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "worker/train/memory_estimate.h"
 #include "worker/train/recipe.h"
+#include "worker/train/run_state.h"
 #include "worker/train/step.h"
 
 namespace muster::worker {
@@ -17,6 +18,9 @@ absl::Status NonFinite(const Verdict& verdict);
 // OUT_OF_MEMORY, for what torch_guard caught: with the parts that the run was estimated to need.
 absl::Status OutOfMemory(const absl::Status& thrown, const MemoryEstimate& memory,
                          const Recipe& recipe);
+
+// NON_FINITE: the run came to its end, and no validation gave a number: there is no best model.
+absl::Status NothingBest(const RunState& run);
 
 // DATA_ERROR: the checkpoint of another job that the run goes on from stands at its end or beyond.
 absl::Status NothingLeft(int64_t step, const Recipe& recipe);

@@ -1,5 +1,9 @@
 #include "worker/train/run_state.h"
 
+#include <cmath>
+#include <limits>
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 
@@ -9,6 +13,21 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kFormatVersion = 1;
+
+json Number(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
+std::optional<double> ToNumber(const json& value) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (value.is_number()) return value.get<double>();
+  // As such states were once written: whatever it was, it was not finite.
+  if (value.is_null() || value == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (value == "inf") return kInfinity;
+  if (value == "-inf") return -kInfinity;
+  return std::nullopt;
+}
 
 // Takes keys out of one object; remembers the first that does not fit.
 class Reader {
@@ -31,8 +50,9 @@ class Reader {
   }
   void Take(const char* key, double* out) {
     const json* value = Find(key);
-    if (value != nullptr && value->is_number())
-      *out = value->get<double>();
+    const std::optional<double> number = value == nullptr ? std::nullopt : ToNumber(*value);
+    if (number.has_value())
+      *out = *number;
     else
       Fail(key);
   }
@@ -49,6 +69,14 @@ class Reader {
     for (const auto& [name, text] : value->items()) {
       if (!text.is_string()) return Fail(key);
       (*out)[name] = text.get<std::string>();
+    }
+  }
+  void Take(const char* key, std::vector<std::string>* out) {
+    const json* value = Find(key);
+    if (value == nullptr || !value->is_array()) return Fail(key);
+    for (const json& text : *value) {
+      if (!text.is_string()) return Fail(key);
+      out->push_back(text.get<std::string>());
     }
   }
   void Take(const char* key, std::string* out) {
@@ -101,14 +129,15 @@ std::string EncodeRunState(const RunState& state, const RunIdentity& identity) {
   json object = {
       {"format_version", kFormatVersion},
       {"step", state.step},
-      {"epoch", state.epoch},
+      {"epoch", Number(state.epoch)},
       {"validation_step", state.validation_step},
-      {"validation_accuracy", state.validation_accuracy},
-      {"validation_loss", state.validation_loss},
+      {"validation_accuracy", Number(state.validation_accuracy)},
+      {"validation_loss", Number(state.validation_loss)},
+      {"validation_owed", state.validation_owed},
       {"best_step", state.best_step},
-      {"best_accuracy", state.best_accuracy},
-      {"best_loss", state.best_loss},
-      {"loss_scale", state.loss_scale.scale},
+      {"best_accuracy", Number(state.best_accuracy)},
+      {"best_loss", Number(state.best_loss)},
+      {"loss_scale", Number(state.loss_scale.scale)},
       {"loss_scale_growth_tracker", state.loss_scale.growth_tracker},
       {"skips_in_row", state.loss_scale.skips_in_row},
       {"skipped_steps", state.loss_scale.skipped_steps},
@@ -130,6 +159,7 @@ std::string EncodeRunState(const RunState& state, const RunIdentity& identity) {
       {"code_version", identity.code_version},
       {"classes", identity.classes},
   };
+  if (!identity.class_names.empty()) object["class_names"] = identity.class_names;
   if (!identity.weights_fingerprint.empty())
     object["weights_fingerprint"] = identity.weights_fingerprint;
   if (!identity.teacher_fingerprint.empty())
@@ -159,6 +189,12 @@ absl::StatusOr<DecodedRunState> DecodeRunState(absl::string_view text) {
   reader.Take("best_step", &state.best_step);
   reader.Take("best_accuracy", &state.best_accuracy);
   reader.Take("best_loss", &state.best_loss);
+  if (std::isnan(state.best_loss) || std::isnan(state.best_accuracy)) {
+    state.best_step = -1;
+    state.best_accuracy = state.best_loss = 0;
+  }
+  // Absent in states of before a validation could be left off.
+  if (object.contains("validation_owed")) reader.Take("validation_owed", &state.validation_owed);
   // Absent in states that were written before there was a loss scale.
   if (object.contains("loss_scale")) {
     reader.Take("loss_scale", &state.loss_scale.scale);
@@ -175,6 +211,7 @@ absl::StatusOr<DecodedRunState> DecodeRunState(absl::string_view text) {
   reader.Take("torch_version", &identity.torch_version);
   reader.Take("muster_version", &identity.muster_version);
   reader.Take("classes", &identity.classes);
+  if (object.contains("class_names")) reader.Take("class_names", &identity.class_names);
   if (object.contains("weights_fingerprint"))
     reader.Take("weights_fingerprint", &identity.weights_fingerprint);
   if (object.contains("teacher_fingerprint"))

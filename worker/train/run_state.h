@@ -2,6 +2,7 @@
 // needs. Pure codec.
 //
 // Goes into a checkpoint's state.json, beside what the reader may want to know about the run.
+// Numbers that JSON has no words for are written as "nan", "inf" and "-inf".
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,8 @@ struct RunState {
   int64_t validation_step = -1;
   double validation_accuracy = 0;
   double validation_loss = 0;
+  // That of `step` itself was due and had to be left off: it comes before the next step.
+  bool validation_owed = false;
   // Of the best validation; step -1: none yet.
   int64_t best_step = -1;
   double best_accuracy = 0;
@@ -58,6 +61,7 @@ struct RunIdentity {
   std::string muster_version;
   std::string code_version;  // the commit, see common/base/version.h
   int64_t classes = 0;
+  std::vector<std::string> class_names;  // of each; empty: the data does not say
   std::string weights_fingerprint;  // of the file that the run began with; empty: fresh weights
   std::string teacher_fingerprint;  // of the teacher's file (distillation.h); empty: there is none
   std::string spec_json;            // the resolved spec, an object
@@ -74,7 +78,7 @@ struct DecodedRunState {
   RunIdentity identity;
 };
 // DATA_LOSS naming the key that is missing or of the wrong type; FAILED_PRECONDITION for another
-// format version.
+// format version. A best validation whose loss is no number counts as none (best.h).
 absl::StatusOr<DecodedRunState> DecodeRunState(absl::string_view json);
 
 // What of `train:` differs between two resolved specs, as "train.optimizer", "train.schedule", ...

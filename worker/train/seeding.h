@@ -14,10 +14,14 @@ enum class SeedPurpose : uint64_t {
   kDataOrder = 2,
   kSyntheticData = 3,
   kStep = 4,
-  kAugmentation = 5
+  kAugmentation = 5,
+  kSamples = 6
 };
 
 uint64_t SeedFor(uint64_t seed, SeedPurpose purpose);
+
+// Of what a model draws for the samples of a step by their ids (Samples in worker/models/model.h).
+uint64_t SampleSeed(uint64_t seed, int64_t step);
 
 // Puts torch's generators of the CPU and of `device` where (seed, step, rank) says, so that dropout
 // is the same whether the run was resumed or not.

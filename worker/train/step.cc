@@ -151,11 +151,11 @@ Verdict TrainStep::Run(int64_t step, const Batch& batch, const StopWish& wish, b
   at::Tensor control = StartControl(wish);
   for (int64_t index = 0; index + 1 < recipe_.accumulate; ++index) {
     const Batch part = MicroBatch(batch, index, recipe_.accumulate);
-    const at::Tensor loss = Forward(part, control, report);
+    const at::Tensor loss = Forward(step, part, control, report);
     sync_->Accumulate(loss, LossWeight(part, loss));
   }
   const Batch last = MicroBatch(batch, recipe_.accumulate - 1, recipe_.accumulate);
-  const at::Tensor loss = Forward(last, control, report);
+  const at::Tensor loss = Forward(step, last, control, report);
   sync_->Backward(loss, LossWeight(last, loss), control);
   timer.Mark(StepPart::kForwardBackward);
   timer.Move(StepPart::kForwardBackward, StepPart::kCommunication,
@@ -193,12 +193,13 @@ Verdict TrainStep::Update(int64_t step, bool report) {
 }
 
 // Forward pass of a micro-batch; what is told of it is added to `control`.
-at::Tensor TrainStep::Forward(const Batch& part, at::Tensor& control, bool report) {
+at::Tensor TrainStep::Forward(int64_t step, const Batch& part, at::Tensor& control, bool report) {
   ModelOutput output;
   at::Tensor loss;
   {
     AutocastScope autocast(recipe_.precision, device_);
-    output = model_.Forward(part.inputs);
+    output =
+        model_.ForwardOf({part.ids, SampleSeed(recipe_.seed, step), part.count > 0}, part.inputs);
     loss = objective_.TrainingLoss(output, part);
   }
   at::NoGradGuard no_grad;

@@ -69,7 +69,7 @@ class TrainStep {
   class Numbers;
 
   Verdict Update(int64_t step, bool report);
-  at::Tensor Forward(const Batch& part, at::Tensor& control, bool report);
+  at::Tensor Forward(int64_t step, const Batch& part, at::Tensor& control, bool report);
   double Share(const Batch& part) const;
   at::Tensor LossWeight(const Batch& part, const at::Tensor& loss) const;
   at::Tensor StartControl(const StopWish& wish) const;

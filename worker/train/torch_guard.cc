@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "worker/models/batch_norm.h"
 #include "worker/train/failure.h"
 
 namespace muster::worker {
@@ -47,6 +48,9 @@ absl::Status FromMessage(absl::string_view message) {
   if (IsFromTransport(message)) return PeerLost(message);
   if (const size_t end = message.find(kNotDeterministic); end != message.npos)
     return NotDeterministic(message.substr(0, end));
+  if (const size_t begin = message.find(kOneValue); begin != message.npos) {
+    return Classify(absl::InvalidArgumentError(message.substr(begin)), kStartFailed);
+  }
   // The host allocator throws a plain c10::Error.
   if (absl::StrContains(message, "can't allocate memory")) return OutOfMemory(message);
   return Classify(absl::InternalError(message), kApplication);

@@ -84,7 +84,10 @@ Recipe BuildRecipe(const trainer_spec::JobSpec& spec, const Sampler& sampler, ui
   recipe.save_every_epochs = spec.checkpoint.every_epochs;
   recipe.save_every_steps = static_cast<int64_t>(spec.checkpoint.every_steps);
   recipe.save_every = spec.checkpoint.every;
-  recipe.evaluation_batch_size = std::max<int64_t>(1, train.batch_size / world_size);
+  // The largest micro-batch of a training step: what fits there fits here.
+  const int64_t share = (int64_t{train.batch_size} + world_size - 1) / world_size;
+  recipe.evaluation_batch_size =
+      std::max<int64_t>(1, (share + recipe.accumulate - 1) / recipe.accumulate);
   recipe.commit_timeout = spec.restart.controller_lost_timeout;
   return recipe;
 }

@@ -116,7 +116,7 @@ Commands::Commands(CLI::App& app) : state_(std::make_unique<State>()) {
       "--spec", s.spec_file, "Instead of a name: a resolved spec (JSON); - for standard input");
   name->excludes(spec);
   s.model_show->add_flag("--allow-commands", s.allow_plugins,
-                         "Load the spec's plug-in, which is code");
+                         "Load the spec's plug-in or TorchScript file, which is code");
 
   s.check = app.add_subcommand("check",
                                "Look at a recipe before its real run: counts, speed, and "

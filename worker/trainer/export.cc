@@ -28,6 +28,7 @@
 #include "worker/train/torch_guard.h"
 #include "worker/train/transfer.h"
 #include "worker/trainer/compose.h"
+#include "worker/trainer/foreign_code.h"
 #include "worker/trainer/model_report.h"
 #include "worker/trainer/rank.h"
 
@@ -98,7 +99,8 @@ absl::StatusOr<std::string> ToSafetensors(const NamedTensors& tensors) {
   return bytes;
 }
 
-absl::Status CheckTraceable(const trainer_spec::Model& model, bool allow_plugins) {
+absl::Status CheckTraceable(const trainer_spec::JobSpec& spec, bool allow_plugins) {
+  const trainer_spec::Model& model = spec.train.model;
   if (model.mae.has_value()) {
     return absl::FailedPreconditionError(
         "a masked autoencoder hides patches at random, which no trace can hold: export it as "
@@ -109,11 +111,7 @@ absl::Status CheckTraceable(const trainer_spec::Model& model, bool allow_plugins
         "the network is a TorchScript file already, ", model.torchscript->path,
         ": export the weights as safetensors, and load them into it with load_state_dict"));
   }
-  if (model.plugin.has_value() && !allow_plugins) {
-    return absl::PermissionDeniedError(
-        "train.model.plugin: a plug-in is code that runs here: say --allow-commands to load it");
-  }
-  return absl::OkStatus();
+  return MayRunForeignCode(spec, allow_plugins, kSayAllowCommands);
 }
 
 absl::StatusOr<ModelContext> ContextFor(FileSystem& fs, const Source& source,
@@ -160,7 +158,7 @@ absl::StatusOr<double> DifferenceOf(const std::string& bytes, Model& model,
 
 absl::StatusOr<std::string> ToTorchScript(FileSystem& fs, const Source& source,
                                           const ExportRequest& request, ExportResult& result) {
-  MUSTER_RETURN_IF_ERROR(CheckTraceable(source.spec.train.model, request.allow_plugins));
+  MUSTER_RETURN_IF_ERROR(CheckTraceable(source.spec, request.allow_plugins));
   MUSTER_ASSIGN_OR_RETURN(const ModelContext context, ContextFor(fs, source, request));
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, BuildModel(source.spec, context));
   const at::NoGradGuard no_grad;
@@ -201,7 +199,7 @@ absl::StatusOr<ExportResult> Run(FileSystem& fs, const ExportRequest& request) {
     MUSTER_ASSIGN_OR_RETURN(source.tensors, EncoderOf(source.tensors));
   }
   if (request.format == ExportFormat::kInt8) {
-    MUSTER_RETURN_IF_ERROR(CheckTraceable(source.spec.train.model, request.allow_plugins));
+    MUSTER_RETURN_IF_ERROR(CheckTraceable(source.spec, request.allow_plugins));
     MUSTER_ASSIGN_OR_RETURN(Int8Network network,
                             ToInt8(fs, source.spec, source.tensors, request.calibration_batches));
     source.tensors = std::move(network.tensors);

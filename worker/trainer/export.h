@@ -29,7 +29,7 @@ struct ExportRequest {
   bool encoder = false;
   // Shape of one sample; empty: as the data of the run's spec has it. TorchScript alone asks.
   std::vector<int64_t> shape;
-  bool allow_plugins = false;        // a plug-in is code
+  bool allow_plugins = false;        // a plug-in or a TorchScript file is code
   int64_t calibration_batches = 16;  // int8 alone
 };
 

@@ -115,12 +115,20 @@ StopWish LinkSupervisor::stop_wish() {
 
 void LinkSupervisor::Progress(const std::string& phase, int64_t step, int64_t total_steps,
                               double epoch) {
-  ProgressLine line;
-  line.phase = phase;
-  line.step = step;
-  line.total_steps = total_steps;
-  line.epoch = epoch;
-  (void)link_.Send(line);
+  progress_.phase = phase;
+  progress_.step = step;
+  progress_.total_steps = total_steps;
+  progress_.epoch = epoch;
+  (void)link_.Send(progress_);
+}
+
+void LinkSupervisor::StillAtIt() {
+  ++progress_.beats;
+  (void)link_.Send(progress_);
+}
+
+void LinkSupervisor::MemoryEstimated(const std::string& need) {
+  (void)link_.Send(MemoryLine{.need = need});
 }
 
 void LinkSupervisor::Metrics(int64_t step, const std::map<std::string, double>& values) {
@@ -133,12 +141,14 @@ void LinkSupervisor::Metrics(int64_t step, const std::map<std::string, double>& 
 
 void LinkSupervisor::CorruptCheckpoint(const std::string& path, int64_t step,
                                        const std::string& message) {
-  CheckpointLine line;
-  line.kind = CheckpointLine::Kind::kCorrupt;
-  line.step = step;
-  line.path = path;
-  line.message = message;
-  (void)link_.Send(line);
+  (void)link_.Send(CheckpointLine{
+      .kind = CheckpointLine::Kind::kCorrupt, .step = step, .path = path, .message = message});
+}
+
+void LinkSupervisor::UnreadCheckpoint(const std::string& path, int64_t step,
+                                      const std::string& message) {
+  (void)link_.Send(CheckpointLine{
+      .kind = CheckpointLine::Kind::kUnread, .step = step, .path = path, .message = message});
 }
 
 }  // namespace muster::worker

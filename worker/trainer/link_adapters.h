@@ -1,8 +1,8 @@
 // The link to the agent in the shapes that training knows: a key-value store, a publisher of
 // checkpoints, a supervisor.
 //
-// Thin: each call is one or two lines on the link. Thread-safe as the link is. The link must
-// outlive them.
+// Thin: each call is one or two lines on the link. Thread-safe as the link is, but for the
+// supervisor. The link must outlive them.
 #pragma once
 
 #include <cstdint>
@@ -40,22 +40,28 @@ class LinkPublisher final : public Publisher {
   absl::Status AwaitPublish(const CheckpointNews& news) override;
   absl::Status AwaitCommitted(const CheckpointNews& news) override;
   void Failed(int64_t step, const absl::Status& status) override;
+  void Supersede(int64_t step) override { link_.Supersede(step); }
 
  private:
   LinkClient& link_;
 };
 
+// Progress and StillAtIt are for one thread.
 class LinkSupervisor final : public Supervisor {
  public:
   explicit LinkSupervisor(LinkClient& link) : link_(link) {}
   StopWish stop_wish() override;
   void Progress(const std::string& phase, int64_t step, int64_t total_steps, double epoch) override;
+  void StillAtIt() override;
+  void MemoryEstimated(const std::string& need) override;
   void Metrics(int64_t step, const std::map<std::string, double>& values) override;
   void CorruptCheckpoint(const std::string& path, int64_t step,
                          const std::string& message) override;
+  void UnreadCheckpoint(const std::string& path, int64_t step, const std::string& message) override;
 
  private:
   LinkClient& link_;
+  ProgressLine progress_;  // the last one
 };
 
 }  // namespace muster::worker

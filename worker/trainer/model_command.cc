@@ -11,6 +11,7 @@
 #include "trainer_spec/job_spec.h"
 #include "worker/train/torch_guard.h"
 #include "worker/trainer/compose.h"
+#include "worker/trainer/foreign_code.h"
 #include "worker/trainer/model_catalog.h"
 #include "worker/trainer/model_report.h"
 
@@ -83,10 +84,7 @@ absl::StatusOr<std::string> ShowModel(const std::string& name, ModelFormat forma
 absl::StatusOr<std::string> ShowModelOfSpec(const std::string& spec_json, bool allow_plugins,
                                             FileSystem& fs, ModelFormat format) {
   MUSTER_ASSIGN_OR_RETURN(const trainer_spec::JobSpec spec, trainer_spec::DecodeJobSpec(spec_json));
-  if (spec.train.model.plugin.has_value() && !allow_plugins) {
-    return absl::PermissionDeniedError(
-        "train.model.plugin: a plug-in is code that runs here: say --allow-commands to load it");
-  }
+  MUSTER_RETURN_IF_ERROR(MayRunForeignCode(spec, allow_plugins, kSayAllowCommands));
   MUSTER_ASSIGN_OR_RETURN(const ModelContext context, SampleContext(spec, fs));
   MUSTER_ASSIGN_OR_RETURN(const ModelReport report, Describe(spec.name, spec, context));
   return Print(report, format);

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "common/ckpt/checkpoint_root.h"
 #include "common/fs/file_system.h"
 #include "worker/dist/collectives.h"
 #include "worker/train/checkpoints.h"
@@ -21,6 +22,7 @@
 #include "worker/train/failure.h"
 #include "worker/train/reconstruction_sheet.h"
 #include "worker/train/torch_guard.h"
+#include "worker/trainer/foreign_code.h"
 #include "worker/trainer/link_adapters.h"
 #include "worker/trainer/rank_parts.h"
 #include "worker/trainer/run_record.h"
@@ -79,6 +81,7 @@ absl::StatusOr<std::unique_ptr<Collectives>> JoinGang(const Launch& launch,
 CheckpointsOptions CheckpointsFor(const Launch& launch, RunIdentity identity) {
   CheckpointsOptions options;
   options.root = launch.checkpoint_root;
+  options.holder = {.path = launch.root, .identity = launch.root_identity};
   options.job_id = launch.job_id;
   options.job_name = launch.job_name;
   options.attempt = launch.attempt;
@@ -119,6 +122,9 @@ std::vector<std::unique_ptr<Artifact>> BuildArtifacts(const Launch& launch,
 absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::JobSpec& spec,
                                     LinkClient& link) {
   FileSystem& fs = PosixFileSystem();
+  // Before anything is made in what may be another folder.
+  MUSTER_RETURN_IF_ERROR(Classify(
+      CheckRoot(fs, {.path = launch.root, .identity = launch.root_identity}), kStorageUnavailable));
   LinkSupervisor agent(link);
   EventSupervisor events(fs, agent, ArtifactsFolder(launch), launch.attempt);
   const bool with_events = launch.rank == 0 && spec.train.artifacts.tensorboard;
@@ -190,12 +196,10 @@ void ConfigureTorch(const trainer_spec::JobSpec& spec) {
 
 absl::StatusOr<TrainResult> RunRank(const Launch& launch, const trainer_spec::JobSpec& spec,
                                     LinkClient& link) {
-  if (spec.train.model.plugin.has_value() && !launch.allow_plugins) {
-    return Classify(absl::PermissionDeniedError(
-                        "train.model.plugin: this worker loads no plug-ins: its muster-worker "
-                        "runs without --allow-commands"),
-                    kStartFailed);
-  }
+  const absl::Status allowed =
+      MayRunForeignCode(spec, launch.allow_plugins,
+                        "its muster-worker runs without --allow-commands, and so runs none");
+  if (!allowed.ok()) return Classify(allowed, kStartFailed);
   return TorchGuardOr([&] { return Compose(launch, spec, link); });
 }
 

@@ -121,6 +121,7 @@ RunIdentity IdentityOf(const Launch& launch, const trainer_spec::JobSpec& spec,
   identity.muster_version = Version();
   identity.code_version = CodeVersion();
   identity.classes = dataset.classes();
+  identity.class_names = dataset.class_names();
   identity.spec_json = launch.spec_json;
   return identity;
 }

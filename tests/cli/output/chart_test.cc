@@ -37,7 +37,8 @@ TEST(ProgressBar, IsClamped) {
 }
 
 TEST(Plot, DrawsAFrameWithRanges) {
-  EXPECT_EQ(Plot("loss", {{0, 2.0}, {10, 1.0}, {20, 0.0}}, 22, 3, false),
+  EXPECT_EQ(Plot("loss", {{0, 2.0}, {10, 1.0}, {20, 0.0}},
+                 {.width = 22, .height = 3, .unicode = false}),
             "loss: 3 points\n"
             "    2.000 |*\n"
             "          |     *\n"
@@ -47,7 +48,7 @@ TEST(Plot, DrawsAFrameWithRanges) {
 }
 
 TEST(Plot, AFlatCurveHasOneLabelAndNoWidthIsTooSmall) {
-  EXPECT_EQ(Plot("lr", {{1, 0.1}, {2, 0.1}}, 3, 1, true),
+  EXPECT_EQ(Plot("lr", {{1, 0.1}, {2, 0.1}}, {.width = 3, .height = 1, .unicode = true}),
             "lr: 2 points\n"
             "   0.1000 │•        •\n"
             "          │\n"
@@ -56,15 +57,28 @@ TEST(Plot, AFlatCurveHasOneLabelAndNoWidthIsTooSmall) {
 }
 
 TEST(Plot, CountsWhatItCannotDraw) {
-  EXPECT_EQ(Plot("loss", {{0, std::nan("")}}, 40, 3, false),
+  EXPECT_EQ(Plot("loss", {{0, std::nan("")}}, {.width = 40, .height = 3, .unicode = false}),
             "loss: 1 points, 1 of them not finite\n");
-  EXPECT_EQ(Plot("loss", {}, 40, 3, false), "loss: 0 points\n");
+  EXPECT_EQ(Plot("loss", {}, {.width = 40, .height = 3, .unicode = false}), "loss: 0 points\n");
+}
+
+TEST(Plot, ALogarithmicScaleDrawsAnExponentialAsALineAndLeavesOutWhatHasNoLogarithm) {
+  EXPECT_EQ(Plot("loss", {{0, 100}, {10, 10}, {20, 1}, {21, 0}, {22, -1}, {23, std::nan("")}},
+                 {.width = 22, .height = 3, .unicode = false, .logarithmic = true}),
+            "loss: 6 points, 1 of them not finite, logarithmic, 2 not above zero left out\n"
+            "    100.0 |*\n"
+            "          |     *\n"
+            "    1.000 |          *\n"
+            "          +-----------\n"
+            "           step 0   20\n");
+  EXPECT_EQ(Plot("gain", {{0, -1}}, {.logarithmic = true}),
+            "gain: 1 points, logarithmic, 1 not above zero left out\n");
 }
 
 TEST(Plot, LinesAreNoWiderThanAsked) {
   std::vector<PlotPoint> points;
   for (int i = 0; i < 1000; ++i) points.push_back({i, std::sin(i / 100.0) * 1e-3});
-  for (const absl::string_view line : absl::StrSplit(Plot("x", points, 100, 12, true), '\n')) {
+  for (const absl::string_view line : absl::StrSplit(Plot("x", points, {.width = 100, .height = 12}), '\n')) {
     EXPECT_LE(DisplayWidth(line), 100u) << line;
   }
 }

@@ -104,6 +104,11 @@ TEST(ExplainPage, AJobThatRunsHasAPlaceAndNoBlockers) {
   const std::string page = ExplainPage(answer, kNow);
   EXPECT_THAT(page, HasSubstr("where:    2 ranks on w1 (slots 0,3)\n"));
   EXPECT_THAT(page, Not(HasSubstr("start")));
+  EXPECT_THAT(page, HasSubstr("ends:     unknown: it declares no run time"));
+  answer.mutable_outlook()->set_end_ms(absl::ToUnixMillis(kNow + absl::Seconds(18)));
+  answer.mutable_outlook()->set_run_time_source(v1::PROGRESS);
+  EXPECT_THAT(ExplainPage(answer, kNow),
+              HasSubstr("ends:     2023-11-14 22:13:38 UTC, in 18s, by its progress\n"));
 }
 
 }  // namespace

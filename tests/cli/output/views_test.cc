@@ -10,6 +10,7 @@ namespace muster::cli {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 const absl::Time kNow = absl::FromUnixMillis(1'700'000'100'000);
 
@@ -91,7 +92,7 @@ TEST(JobPage, TellsAll) {
   event.set_to(v1::PENDING);
   event.set_reason(v1::SUBMITTED);
   event.set_actor("user:ada");
-  EXPECT_EQ(JobPage(job, "name: digits\n", kNow),
+  EXPECT_EQ(JobPage(job, {"spec", "name: digits\n", ""}, kNow),
             "job:          7 digits\n"
             "state:        RUNNING\n"
             "reason:       makes progress\n"
@@ -127,6 +128,50 @@ TEST(JobPage, TellsAll) {
             "  name: digits\n");
 }
 
+TEST(JobPage, SaysHowOftenItIsStillTriedAgain) {
+  v1::GetJobResponse job;
+  *job.mutable_summary() = Job();
+  const auto budget = [&job](v1::FailureClass kind, uint32_t all, uint32_t left, bool shared) {
+    v1::RestartBudget& row = *job.add_budgets();
+    row.set_failure_class(kind);
+    row.set_budget(all);
+    row.set_left(left);
+    row.set_shared(shared);
+  };
+  budget(v1::WORKER_LOST, 3, 2, true);
+  budget(v1::OUT_OF_MEMORY, 0, 0, false);
+  budget(v1::APPLICATION, 5, 4, false);
+  budget(v1::HANG, 3, 2, true);
+  EXPECT_THAT(JobPage(job, {}, kNow),
+              HasSubstr("restarts left: 2 of 3; OUT_OF_MEMORY 0, APPLICATION 4 of 5\n"));
+  job.mutable_summary()->set_state(v1::SUCCEEDED);
+  EXPECT_THAT(JobPage(job, {}, kNow), Not(HasSubstr("restarts left")));
+}
+
+TEST(JobPage, ValidationIsALossWhereThereIsNoAccuracy) {
+  v1::GetJobResponse job;
+  *job.mutable_summary() = Job();
+  job.mutable_summary()->set_validation_loss(2.25);
+  v1::CheckpointInfo& checkpoint = *job.add_checkpoints();
+  checkpoint.set_validation_loss(2.5);
+  std::string page = JobPage(job, {}, kNow);
+  EXPECT_THAT(page, HasSubstr("validation:   loss 2.250\n"));
+  EXPECT_THAT(page, HasSubstr("  loss 2.500  "));
+  job.mutable_summary()->set_validation_accuracy(0.5);
+  checkpoint.set_validation_accuracy(0.25);
+  page = JobPage(job, {}, kNow);
+  EXPECT_THAT(page, HasSubstr("validation:   50.0%\n"));
+  EXPECT_THAT(page, Not(HasSubstr("loss 2.")));
+}
+
+TEST(CheckpointTable, ValidationIsALossWhereThereIsNoAccuracy) {
+  v1::CheckpointInfo checkpoint;
+  checkpoint.set_validation_loss(2.5);
+  EXPECT_THAT(CheckpointTable({checkpoint}, kNow, false).Render(true), HasSubstr("  loss 2.500  "));
+  checkpoint.set_validation_accuracy(0.25);
+  EXPECT_THAT(CheckpointTable({checkpoint}, kNow, false).Render(true), HasSubstr("  25.0%  "));
+}
+
 TEST(JobPage, SaysWhatItBeganFrom) {
   v1::GetJobResponse job;
   *job.mutable_summary() = Job();
@@ -134,7 +179,7 @@ TEST(JobPage, SaysWhatItBeganFrom) {
   source.set_job_id(3);
   source.set_job_name("first");
   source.add_steps(500);
-  EXPECT_THAT(JobPage(job, "", kNow), HasSubstr("began from:   job 3 (first), step 500\n"));
+  EXPECT_THAT(JobPage(job, {}, kNow), HasSubstr("began from:   job 3 (first), step 500\n"));
   source.add_steps(400);
   source.add_steps(300);
   EXPECT_EQ(ResumeSourceText(source), "job 3 (first), step 500, else 400, 300");
@@ -179,6 +224,12 @@ TEST(WorkerTable, SaysWhatStandsAgainstAWorker) {
   strike->set_cause("rank 0 on w: bus error");
   EXPECT_THAT(WorkerTable({worker}, kNow, false).Render(true, 200),
               HasSubstr("1 failure began here, the last 1m ago: job 7, rank 0 on w: bus error"));
+  v1::WorkerInfo::UnseenRoot* root = worker.add_unseen_roots();
+  root->set_path("/shared");
+  root->set_message("checkpoint root /shared: its marker is not there: is it mounted?");
+  EXPECT_THAT(WorkerTable({worker}, kNow, false).Render(true, 200),
+              HasSubstr("checkpoint root /shared: its marker is not there: is it mounted?"));
+  worker.clear_unseen_roots();
   worker.set_quarantine_reason("not quarantined, since it is the only worker of pool default: 3");
   EXPECT_THAT(WorkerTable({worker}, kNow, false).Render(true, 200),
               HasSubstr("not quarantined, since it is the only worker of pool default"));

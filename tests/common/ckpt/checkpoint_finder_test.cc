@@ -98,6 +98,26 @@ TEST_F(CheckpointFinderTest, ABrokenOneIsReportedAndTheOneBeforeTaken) {
   EXPECT_THAT(bad_, ElementsAre("30 DATA_LOSS", "20 NOT_FOUND"));
 }
 
+TEST_F(CheckpointFinderTest, AWholeOneThatTheCallerCannotReadIsPassedOver) {
+  Write(10, 1, true);
+  Write(20, 1, true);
+  request_.usable = [](const FoundCheckpoint& found) {
+    return found.checkpoint.manifest.step == 20 ? absl::DataLossError("no state in it")
+                                                : absl::OkStatus();
+  };
+  ASSERT_OK_AND_ASSIGN(const auto found, FindCheckpoint(fs_, request_));
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->checkpoint.manifest.step, 10);
+  EXPECT_THAT(bad_, ElementsAre()) << "its bytes are as they were written";
+
+  request_.usable = [](const FoundCheckpoint&) { return absl::DataLossError("no state in it"); };
+  EXPECT_THAT(FindCheckpoint(fs_, request_),
+              StatusIs(StatusCode::kDataLoss, HasSubstr("no state in it")));
+  request_.usable = [](const FoundCheckpoint&) { return absl::FailedPreconditionError("no fit"); };
+  EXPECT_THAT(FindCheckpoint(fs_, request_), StatusIs(StatusCode::kFailedPrecondition, "no fit"))
+      << "an older one would not fit either";
+}
+
 TEST_F(CheckpointFinderTest, WithAllRegisteredOnesBrokenItNeverStartsFromScratch) {
   Corrupt(Write(10, 1, true));
   Corrupt(Write(20, 1, true));

@@ -76,7 +76,7 @@ TEST(SpecDefaultsTest, EveryDefaultIsWrittenOut) {
       R"("train":{"model":{"mlp":{"hidden":[256,256]}},)"
       R"("data":{"synthetic":{"samples":4096,"shape":[3,32,32],"classes":10},"subset":0},"batch_size":8,"epochs":1.0,)"
       R"("optimizer":{"name":"adamw","lr":0.001,"weight_decay":0.01,"beta1":0.9,"beta2":0.999,"eps":1e-08,)"
-      R"("layer_decay":1.0,"decay_norms_and_biases":true},)"
+      R"("layer_decay":1.0,"decay_norms_and_biases":false},)"
       R"("schedule":{"name":"cosine","warmup_steps":0,"final_fraction":0.0,"start_fraction":0.0},"precision":"fp32","clip_norm":0.0,)"
       R"("label_smoothing":0.0,"validate_every_epochs":1,"validate_every_steps":0,"seed":0,"threads_per_rank":1,)"
       R"("deterministic":false,"report_every_steps":10,"accumulate":1,"clip_value":0.0,"loss":"cross_entropy",)"

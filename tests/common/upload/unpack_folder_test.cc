@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <google/protobuf/util/delimited_message_util.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -119,6 +120,20 @@ TEST_F(UnpackFolderTest, TooManyEntriesAreRefused) {
     entries.push_back(Link(std::string(8 - name.size(), '0') + name, "x"));
   }
   ExpectRefused(Archive(entries), "a link too many");
+}
+
+TEST_F(UnpackFolderTest, OthersMayReadItWhateverTheUmask) {
+  const mode_t before = ::umask(0077);
+  const absl::Status unpacked = Unpack(Archive({File("a"), Folder("b"), File("b/c")}));
+  ::umask(before);
+  ASSERT_OK(unpacked);
+  const auto mode = [this](const std::string& name) {
+    return static_cast<unsigned>(files::status(dir_ / name).permissions());
+  };
+  EXPECT_EQ(mode("out"), 0755u);
+  EXPECT_EQ(mode("out/a"), 0644u);
+  EXPECT_EQ(mode("out/b"), 0755u);
+  EXPECT_EQ(mode("out/b/c"), 0644u);
 }
 
 TEST_F(UnpackFolderTest, AFolderThatIsThereIsNotTouched) {

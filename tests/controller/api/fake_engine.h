@@ -13,27 +13,49 @@
 
 namespace muster::controller {
 
+// What a test sets while the server's threads may read it: that the request comes later, over a
+// socket, is an order that ThreadSanitizer does not see.
+template <typename T>
+class Settable {
+ public:
+  explicit Settable(T value) : value_(std::move(value)) {}
+  Settable& operator=(T value) MUSTER_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    value_ = std::move(value);
+    return *this;
+  }
+  T Get() const MUSTER_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return value_;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  T value_ MUSTER_GUARDED_BY(mutex_);
+};
+
 class FakeEngine final : public Engine {
  public:
   FakeEngine() {
     auto first = std::make_shared<Snapshot>();
     first->term = 7;
+    first->controller_id = std::string(16, 'c');
     snapshot_ = std::move(first);
   }
 
   // What an event, a hello or a store operation is answered with. Set before the calls that use
   // them.
-  std::function<EventResult(const Event&)> on_event = [](const Event&) { return EventResult(); };
-  std::function<EventResult(const WorkerHello&)> on_hello = [](const WorkerHello&) {
-    return EventResult();
-  };
-  std::function<void(StoreOp, StoreDone)> on_store = [](StoreOp op, StoreDone done) {
-    done({true, op.value, "", false});
-  };
+  Settable<std::function<EventResult(const Event&)>> on_event{
+      [](const Event&) { return EventResult(); }};
+  Settable<std::function<EventResult(const WorkerHello&)>> on_hello{
+      [](const WorkerHello&) { return EventResult(); }};
+  Settable<std::function<void(StoreOp, StoreDone)>> on_store{
+      [](StoreOp op, StoreDone done) { done({true, op.value, "", false}); }};
   // Runs each answer to an event; by default at once.
-  std::function<void(std::function<void()>)> answer = [](std::function<void()> run) { run(); };
+  Settable<std::function<void(std::function<void()>)>> answer{
+      [](std::function<void()> run) { run(); }};
   // What it says of any job.
-  absl::StatusOr<Explanation> explanation = Explanation();
+  Settable<absl::StatusOr<Explanation>> explanation{Explanation()};
   EngineOptions engine_options;
 
   // Edits a copy of the snapshot and publishes it.
@@ -67,12 +89,12 @@ class FakeEngine final : public Engine {
   void Start() override {}
   void Stop() override {}
   void Post(Event event, EventDone done) override {
-    const EventResult result = on_event(event);
+    const EventResult result = on_event.Get()(event);
     {
       MutexLock lock(mutex_);
       events_.push_back(std::move(event));
     }
-    answer([result, done = std::move(done)] { done(result); });
+    answer.Get()([result, done = std::move(done)] { done(result); });
   }
   void PostAll(std::vector<Posted> events) override {
     {
@@ -82,7 +104,7 @@ class FakeEngine final : public Engine {
     Engine::PostAll(std::move(events));
   }
   void Connect(WorkerHello hello, std::shared_ptr<WorkerLink> link, EventDone done) override {
-    const EventResult result = on_hello(hello);
+    const EventResult result = on_hello.Get()(hello);
     done(result);
     MutexLock lock(mutex_);
     if (result.status.ok()) link_ = std::move(link);
@@ -95,14 +117,16 @@ class FakeEngine final : public Engine {
     link_.reset();
     changed_.NotifyAll();
   }
-  void Store(StoreOp op, StoreDone done) override { on_store(std::move(op), std::move(done)); }
+  void Store(StoreOp op, StoreDone done) override {
+    on_store.Get()(std::move(op), std::move(done));
+  }
   std::shared_ptr<const Snapshot> snapshot() const override {
     MutexLock lock(mutex_);
     return snapshot_;
   }
   std::shared_ptr<void> Subscribe(Watcher) override { return nullptr; }
-  absl::StatusOr<Explanation> Explain(uint64_t) const override { return explanation; }
-  absl::StatusOr<Explanation> Forecast(const SubmitJob&) const override { return explanation; }
+  absl::StatusOr<Explanation> Explain(uint64_t) const override { return explanation.Get(); }
+  absl::StatusOr<Explanation> Forecast(const SubmitJob&) const override { return explanation.Get(); }
   const EngineOptions& options() const override { return engine_options; }
   EngineStats stats() const override {
     return {.commits = 3, .commit_time = absl::Seconds(2), .assignments_sent = 5};

@@ -189,6 +189,43 @@ TEST_F(JobControlTest, ADrainNamesItsReasonAndAnUndrainForgetsIt) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("reason")));
 }
 
+TEST_F(JobControlTest, AWorkerIsForgottenInTheUsersName) {
+  v1::ForgetWorkerRequest request;
+  request.set_worker("w1");
+  request.set_user("ada");
+  request.set_gone(true);
+  v1::ForgetWorkerResponse response;
+  ASSERT_OK(Call(&Stub::ForgetWorker, request, response));
+  const auto event = std::get<controller::ForgetWorker>(engine_.events().back());
+  EXPECT_EQ(event.worker, "w1");
+  EXPECT_EQ(event.actor, "user:ada");
+  EXPECT_TRUE(event.gone);
+  request.set_user("a b");
+  EXPECT_THAT(Call(&Stub::ForgetWorker, request, response),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("user")));
+}
+
+TEST_F(JobControlTest, ARequeueWhoseFolderIsGoneIsRefusedWithTheWayOut) {
+  const auto put = [&](JobState state) {
+    engine_.Publish([&](Snapshot& s) {
+      auto job = std::make_shared<Job>(*s.FindJob(1));
+      auto settings = std::make_shared<JobSettings>(*job->settings);
+      settings->upload = std::string(64, 'a');
+      job->settings = settings;
+      job->state = state;
+      s.jobs.Put(1, job);
+    });
+  };
+  v1::ControlJobRequest request = Hold(1);
+  request.set_verb(v1::ControlJobRequest::REQUEUE);
+  put(JobState::kRunning);
+  EXPECT_OK(Control(request)) << "a live job's folder is kept";
+  put(JobState::kFailed);
+  EXPECT_THAT(Control(request),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("muster submit --upload")));
+  EXPECT_EQ(engine_.events().size(), 1u);
+}
+
 TEST_F(JobControlTest, AProjectIsNamedAsInASpec) {
   v1::SetProjectRequest request;
   v1::SetProjectResponse response;

@@ -1,6 +1,7 @@
 #include "controller/api/job_service.h"
 
 #include <future>
+#include <map>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -85,6 +86,92 @@ TEST_F(JobServiceTest, SubmitResolvesTheSpecAndAnswersAfterTheCommit) {
   EXPECT_THAT(PackedSpecToJson(submit.settings->spec), HasSubstr("\"batch_size\""));
 }
 
+TEST_F(JobServiceTest, TheSpecIsKeptAsItWasSentAndShownBesideTheResolvedOne) {
+  const v1::SubmitRequest request = GoodSubmit();
+  ASSERT_OK(Submit(request));
+  const auto submit = std::get<SubmitJob>(engine_.events().at(0));
+  EXPECT_EQ(submit.settings->written_spec, PackSpec(request.spec()));
+  auto job = MakeJob(7, "digits");
+  job->settings = submit.settings;
+  PutJob(job);
+  v1::GetJobRequest get;
+  get.mutable_job()->set_id(7);
+  v1::GetJobResponse response;
+  ASSERT_OK(Call(&Stub::GetJob, get, response));
+  EXPECT_EQ(response.written_spec().DebugString(), request.spec().DebugString());
+  EXPECT_EQ(response.spec().project(), "default");
+  EXPECT_EQ(response.written_spec().project(), "");
+  EXPECT_EQ(response.artifact_folder(), "") << "it asks for none";
+}
+
+TEST_F(JobServiceTest, AJobShowsWhereItsArtifactsAreAndHowOftenItIsTriedAgain) {
+  v1::SubmitRequest request = GoodSubmit();
+  request.mutable_spec()->mutable_train()->mutable_artifacts()->set_confusion(true);
+  request.mutable_spec()->mutable_restart()->set_max_restarts(3);
+  request.mutable_spec()->mutable_restart()->mutable_budgets()->set_hang(2);
+  ASSERT_OK(Submit(request));
+  auto job = MakeJob(7, "digits");
+  job->settings = std::get<SubmitJob>(engine_.events().at(0)).settings;
+  job->restarts_in_row = 2;
+  job->charged = {{FailureClass::kHang, 1}, {FailureClass::kWorkerLost, 1}};
+  job->progress.latest = {{"validation_loss", 2.5}};
+  PutJob(job);
+  v1::GetJobRequest get;
+  get.mutable_job()->set_id(7);
+  v1::GetJobResponse response;
+  ASSERT_OK(Call(&Stub::GetJob, get, response));
+  EXPECT_EQ(response.artifact_folder(), "/ckpt/job-7/artifacts");
+  EXPECT_EQ(response.summary().validation_loss(), 2.5);
+  std::map<v1::FailureClass, std::string> left;
+  for (const v1::RestartBudget& budget : response.budgets()) {
+    left[budget.failure_class()] = absl::StrCat(budget.left(), " of ", budget.budget(),
+                                                budget.shared() ? " shared" : "");
+  }
+  EXPECT_EQ(left.at(v1::HANG), "1 of 2");
+  EXPECT_EQ(left.at(v1::WORKER_LOST), "2 of 3 shared");
+  EXPECT_EQ(left.at(v1::APPLICATION), "2 of 3 shared");
+  EXPECT_EQ(left.at(v1::OUT_OF_MEMORY), "0 of 0");
+}
+
+// Operators of TorchScript write files: such a job could do so on a worker that runs no commands.
+TEST_F(JobServiceTest, NetworksThatAreCodeNeedTheRightOfCommands) {
+  v1::SubmitRequest plain = GoodSubmit();
+  v1::SubmitRequest plugin = GoodSubmit();
+  plugin.mutable_spec()->mutable_train()->mutable_model()->mutable_plugin()->set_path("/a.so");
+  v1::SubmitRequest script = GoodSubmit();
+  script.mutable_spec()->mutable_train()->mutable_model()->mutable_torchscript()->set_path("/a.pt");
+  v1::SubmitRequest taught = GoodSubmit();
+  v1::Distill& distill = *taught.mutable_spec()->mutable_train()->mutable_distill();
+  distill.set_teacher("/teacher.safetensors");
+  distill.mutable_model()->mutable_torchscript()->set_path("/a.pt");
+  for (const auto& [request, code] :
+       {std::pair(plain, false), {plugin, true}, {script, true}, {taught, true}}) {
+    const size_t before = engine_.events().size();
+    ASSERT_OK(Submit(request)) << request.DebugString();
+    EXPECT_EQ(std::get<SubmitJob>(engine_.events().at(before)).settings->needs.commands, code);
+  }
+}
+
+// Most commands save nothing, and run where the default root is not to be seen, too.
+TEST_F(JobServiceTest, ACommandCountsOnACheckpointRootOnlyWhenItSpeaksOfCheckpoints) {
+  const auto root_of = [this](const v1::SubmitRequest& request) {
+    const size_t before = engine_.events().size();
+    EXPECT_OK(Submit(request)) << request.DebugString();
+    return std::get<SubmitJob>(engine_.events().at(before)).settings->needs.root;
+  };
+  v1::SubmitRequest request = GoodSubmit();
+  EXPECT_EQ(root_of(request), "/ckpt");
+  request.mutable_spec()->clear_train();
+  request.mutable_spec()->clear_checkpoint();
+  request.mutable_spec()->mutable_command()->add_argv("true");
+  request.mutable_spec()->mutable_command()->set_workdir("/home/ann");
+  EXPECT_EQ(root_of(request), "");
+  request.mutable_spec()->mutable_checkpoint()->set_keep_last(2);
+  EXPECT_EQ(root_of(request), "/ckpt");
+  request.mutable_spec()->mutable_checkpoint()->set_url("/shared/runs");
+  EXPECT_EQ(root_of(request), "/shared/runs");
+}
+
 TEST_F(JobServiceTest, AFileUrlIsAFolder) {
   v1::SubmitRequest request = GoodSubmit();
   request.mutable_spec()->mutable_checkpoint()->set_url("file:///shared/runs/");
@@ -134,13 +221,15 @@ TEST_F(JobServiceTest, WhatTheEngineRefusesKeepsItsCode) {
 TEST_F(JobServiceTest, ADryRunStoresNothingAndForecasts) {
   v1::SubmitRequest request = GoodSubmit();
   request.set_dry_run(true);
-  engine_.explanation->forecast = "would start now: 2 ranks on w1";
-  engine_.explanation->start = absl::FromUnixMillis(123'456);
-  engine_.explanation->ranks = {{.worker = "w1", .slots = {0}}, {.worker = "w1", .slots = {3}}};
-  engine_.explanation->slots = 2;
-  engine_.explanation->run_time = absl::Minutes(30);
-  engine_.explanation->run_time_source = RunTimeSource::kLearned;
-  engine_.explanation->slot_hours = 1;
+  Explanation forecast;
+  forecast.forecast = "would start now: 2 ranks on w1";
+  forecast.start = absl::FromUnixMillis(123'456);
+  forecast.ranks = {{.worker = "w1", .slots = {0}}, {.worker = "w1", .slots = {3}}};
+  forecast.slots = 2;
+  forecast.run_time = absl::Minutes(30);
+  forecast.run_time_source = RunTimeSource::kLearned;
+  forecast.slot_hours = 1;
+  engine_.explanation = forecast;
   ASSERT_OK_AND_ASSIGN(const v1::SubmitResponse response, Submit(request));
   EXPECT_EQ(response.forecast(), "would start now: 2 ranks on w1");
   const v1::Outlook& outlook = response.outlook();
@@ -162,7 +251,7 @@ TEST_F(JobServiceTest, ADryRunStoresNothingAndForecasts) {
 TEST_F(JobServiceTest, AnExplanationIsAnsweredInFields) {
   PutJob(MakeJob(1, "first", JobState::kRunning));
   PutJob(MakeJob(2, "second", JobState::kPending));
-  Explanation& e = *engine_.explanation;
+  Explanation e;
   e.waits = true;
   e.reason = "waits behind job 1";
   e.blockers = {{.kind = BlockerKind::kGpuType, .is_hint = true, .pool = "spot"},
@@ -173,6 +262,7 @@ TEST_F(JobServiceTest, AnExplanationIsAnsweredInFields) {
   e.ahead = {1};
   e.ahead_count = 1;
   e.why_unknown = "nobody can tell";
+  engine_.explanation = e;
   v1::ExplainJobRequest request;
   request.mutable_job()->set_name("second");
   v1::ExplainJobResponse response;

@@ -39,7 +39,7 @@ class UploadServiceTest : public ::testing::Test {
                                    PosixFileSystem(), clock_);
     ASSERT_OK(store);
     store_ = *std::move(store);
-    desk_ = std::make_unique<UploadDesk>(*store_);
+    desk_ = std::make_unique<UploadDesk>(*store_, clock_, patience_);
     for (const auto side : {UploadService::Side::kPeople, UploadService::Side::kAgents}) {
       services_.push_back(std::make_unique<UploadService>(*desk_, gate_, side));
       grpc::ServerBuilder builder;
@@ -108,6 +108,7 @@ class UploadServiceTest : public ::testing::Test {
 
   TempDir dir_;
   RealClock clock_;
+  UploadPatience patience_;
   Registry registry_{ControllerMetrics(), metric::kControllerDroppedTotal};
   CallGate gate_{kToken, registry_, clock_};
   std::unique_ptr<UploadStore> store_;
@@ -164,6 +165,64 @@ TEST_F(UploadServiceTest, AClientThatGoesAwayLeavesNothing) {
   }
   // The same again, whole: an upload that was cut off is in nobody's way.
   ASSERT_OK(Upload(HashOf("abc"), 3, {"abc"}));
+}
+
+class SlowUploadTest : public UploadServiceTest {
+ protected:
+  SlowUploadTest() { patience_ = {.piece = absl::Seconds(1), .whole = absl::Seconds(4)}; }
+
+  // One that announces itself, sends what it is told to, and goes on with nothing more.
+  struct Slow {
+    grpc::ClientContext context;
+    v1::UploadResponse response;
+    std::unique_ptr<grpc::ClientWriter<v1::UploadRequest>> stream;
+  };
+  std::unique_ptr<Slow> Begin(const std::string& sha256, uint64_t bytes, const std::string& data) {
+    auto slow = std::make_unique<Slow>();
+    AddToken(slow->context, kToken);
+    slow->stream = people().Upload(&slow->context, &slow->response);
+    v1::UploadRequest request;
+    request.set_sha256(sha256);
+    request.set_bytes(bytes);
+    request.set_data(data);
+    EXPECT_TRUE(slow->stream->Write(request));
+    return slow;
+  }
+};
+
+// All places stayed taken for as long as their clients were connected.
+TEST_F(SlowUploadTest, SilentOnesAreEndedAndTheirPlacesAreOthersAgain) {
+  // One that finds no place would be refused with RESOURCE_EXHAUSTED.
+  for (int round = 0; round < 2; ++round) {
+    std::vector<std::unique_ptr<Slow>> silent;
+    for (size_t i = 0; i < UploadStore::kMaxIncoming; ++i) {
+      silent.push_back(Begin(HashOf(std::to_string(i)), 3, "a"));
+    }
+    for (const auto& slow : silent) {
+      EXPECT_THAT(FromGrpc(slow->stream->Finish()),
+                  StatusIs(absl::StatusCode::kDeadlineExceeded,
+                           ::testing::HasSubstr("nothing came for 1s")));
+    }
+  }
+  ASSERT_OK(Upload(HashOf("abc"), 3, {"abc"}));
+}
+
+TEST_F(SlowUploadTest, OneThatSaysNothingAtAllIsEnded) {
+  grpc::ClientContext context;
+  AddToken(context, kToken);
+  v1::UploadResponse response;
+  const auto stream = people().Upload(&context, &response);
+  EXPECT_THAT(FromGrpc(stream->Finish()), StatusIs(absl::StatusCode::kDeadlineExceeded));
+}
+
+TEST_F(SlowUploadTest, OneThatTricklesIsEndedWhenItsWholeTimeIsOver) {
+  const auto slow = Begin(HashOf("abc"), 1 << 20, "a");
+  v1::UploadRequest more;
+  more.set_data("b");
+  EXPECT_TRUE(WaitUntil(absl::Minutes(1), [&] { return !slow->stream->Write(more); }));
+  EXPECT_THAT(FromGrpc(slow->stream->Finish()),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       ::testing::HasSubstr("not done after 4s")));
 }
 
 TEST_F(UploadServiceTest, EachSideHasItsCallsAndEveryCallNeedsTheToken) {

@@ -11,6 +11,7 @@
 #include "common/base/version.h"
 #include "common/rpc/packed_queue.h"
 #include "controller/api/control_stream.h"
+#include "controller/api/convert.h"
 #include "tests/controller/api/api_fixture.h"
 
 namespace muster::controller {
@@ -124,16 +125,21 @@ TEST_F(WorkerServiceTest, AHelloIsWelcomedWithTheTermTheLeaseAndStaleRanks) {
     EXPECT_EQ(hello.facts.slots.size(), 1u);
     EXPECT_EQ(hello.ranks.size(), 1u);
     EXPECT_EQ(hello.ranks[0].fence.job_id, 8u);
+    EXPECT_EQ(hello.last_controller, "former");
+    EXPECT_EQ(hello.last_term, 6u);
     EventResult result;
     result.stale.push_back({8, 1, 0});
     return result;
   };
   v1::Hello hello = GoodHello();
   hello.add_ranks()->mutable_fence()->set_job_id(8);
+  hello.set_last_controller("former");
+  hello.set_last_term(6);
   Agent agent(*worker_stub_);
   ASSERT_TRUE(agent.SendHello(hello));
   const v1::ControllerMessage message = agent.Receive();
   EXPECT_EQ(message.welcome().term(), 7u);
+  EXPECT_EQ(message.welcome().controller_id(), std::string(16, 'c'));
   EXPECT_EQ(message.welcome().heartbeat_interval_ms(), 2000);
   EXPECT_EQ(message.welcome().lease_ms(), 11000);
   ASSERT_EQ(message.welcome().stale_size(), 1);
@@ -157,13 +163,24 @@ TEST_F(WorkerServiceTest, AnotherProtocolVersionNamesBothAndTheWayOut) {
 }
 
 TEST_F(WorkerServiceTest, BadHellosAreRefused) {
-  std::vector<v1::Hello> bad(6, GoodHello());
+  std::vector<v1::Hello> bad(9, GoodHello());
+  // They go into Prometheus' list of targets, and into the ranks' environment.
+  for (const char* address : {"no-port", ":9100", "host:0", "host:65536", "host:9100/x", "a b:9100",
+                              "user@host:9100", "host:9100,other:1", "::1:9100", "[::1:9100"}) {
+    bad.push_back(GoodHello());
+    bad.back().set_metrics_address(address);
+  }
+  bad.push_back(GoodHello());
+  bad.back().set_advertise_address("10.0.0.1\nX=1");
   bad[0].set_worker_name("a b");
   bad[1].set_incarnation("short");
   bad[2].set_pool("Not A Pool");
   bad[3].add_slots()->set_kind(v1::CPU);  // index 0 again
   bad[4].mutable_slots(0)->clear_kind();
   (*bad[5].mutable_labels())["x"] = std::string(300, 'x');
+  bad[6].set_identity("short");
+  bad[7].add_predecessors("short");
+  for (int i = 0; i < 17; ++i) bad[8].add_predecessors(std::string(16, 'p'));
   for (const v1::Hello& hello : bad) {
     Agent agent(*worker_stub_);
     ASSERT_TRUE(agent.SendHello(hello));
@@ -174,6 +191,22 @@ TEST_F(WorkerServiceTest, BadHellosAreRefused) {
   heartbeat.mutable_heartbeat()->set_seq(1);
   ASSERT_TRUE(agent.Send(heartbeat));
   EXPECT_THAT(agent.End(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("hello")));
+}
+
+TEST_F(WorkerServiceTest, WhereAnAgentsMetricsAreIsSaidAsOthersReachIt) {
+  for (const auto& [said, reached] : std::vector<std::pair<std::string, std::string>>{
+           {"", ""},
+           {"10.0.0.7:9100", "10.0.0.7:9100"},
+           {"node-1.example:9100", "node-1.example:9100"},
+           {"[fd00::7]:9100", "[fd00::7]:9100"},
+           {"0.0.0.0:9100", "127.0.0.1:9100"},
+           {"[::]:9100", "127.0.0.1:9100"}}) {
+    v1::Hello hello = GoodHello();
+    hello.set_metrics_address(said);
+    const absl::StatusOr<WorkerHello> read = FromProto(hello);
+    ASSERT_OK(read) << said;
+    EXPECT_EQ(read->facts.metrics_address, reached);
+  }
 }
 
 TEST_F(WorkerServiceTest, AHelloThatTheEngineRefusesEndsTheCallWithItsCode) {
@@ -303,13 +336,30 @@ TEST_F(WorkerServiceTest, LongTextIsCutBetweenItsCharacters) {
 }
 
 TEST_F(WorkerServiceTest, AReportThatIsNotDurableEndsTheStreamUnacknowledged) {
-  for (const absl::Status& status :
-       {absl::ResourceExhaustedError("disk full"), absl::AbortedError("gap")}) {
-    engine_.on_event = [&](const Event&) { return Failed(status); };
-    Agent* agent = Connected();
-    ASSERT_TRUE(agent->Send(RankExited(1)));
-    EXPECT_THAT(agent->End(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("repeat")));
+  engine_.on_event = [&](const Event&) { return Failed(absl::AbortedError("gap")); };
+  Agent* agent = Connected();
+  ASSERT_TRUE(agent->Send(RankExited(1)));
+  EXPECT_THAT(agent->End(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("repeat")));
+}
+
+TEST_F(WorkerServiceTest, WithoutRoomOnTheDiskTheStreamGoesOnUntilThereIsSome) {
+  std::atomic<bool> full = true;
+  engine_.on_event = [&](const Event& event) {
+    const bool needs_room = std::holds_alternative<RankReport>(event);
+    return needs_room && full ? Failed(absl::ResourceExhaustedError("disk full")) : EventResult();
+  };
+  Agent* agent = Connected();
+  ASSERT_TRUE(agent->Send(RankExited(1)));
+  v1::WorkerMessage beat;
+  for (uint64_t seq = 1; seq <= 5; ++seq) {
+    beat.mutable_heartbeat()->set_seq(seq);
+    ASSERT_TRUE(agent->Send(beat));
+    EXPECT_EQ(agent->Receive().heartbeat_ack().seq(), seq) << "and nothing else is acknowledged";
   }
+  full = false;
+  ASSERT_TRUE(agent->Send(RankExited(2)));
+  EXPECT_EQ(agent->Receive().event_ack().event_seq(), 2u);
+  EXPECT_THAT(agent->End(), StatusIs(absl::StatusCode::kUnavailable, HasSubstr("repeat")));
 }
 
 TEST_F(WorkerServiceTest, AFencedCommitIsAcknowledgedAndRefused) {
@@ -477,10 +527,19 @@ TEST_F(WorkerServiceTest, ANoticeReachesTheEngine) {
   v1::WorkerMessage message;
   message.mutable_notice()->set_message("spot");
   message.mutable_notice()->set_grace_ms(15000);
+  message.mutable_notice()->set_withdrawn(true);
+  message.set_event_seq(7);
   ASSERT_TRUE(agent->Send(message));
+  EXPECT_EQ(agent->Receive().event_ack().event_seq(), 7u);
+  message.clear_event_seq();  // an older agent's: nothing is acknowledged by its number
+  ASSERT_TRUE(agent->Send(message));
+  ASSERT_TRUE(agent->Send(RankExited(8)));
+  EXPECT_EQ(agent->Receive().event_ack().event_seq(), 8u);
   EXPECT_OK(agent->HangUp());
   const auto notice = std::get<WorkerNotice>(engine_.events().at(0));
   EXPECT_EQ(notice.grace, absl::Seconds(15));
+  EXPECT_EQ(notice.event_seq, 7u);
+  EXPECT_TRUE(notice.withdrawn);
 }
 
 TEST_F(WorkerServiceTest, AStoppingControllerEndsTheStreams) {

@@ -100,6 +100,41 @@ TEST_F(ApplierTest, EnoughNewsAreDueAtOnce) {
   EXPECT_EQ(wake_ups_, 2);
 }
 
+TEST_F(ApplierTest, NobodyElseFillsTheLaneOfTheAgents) {
+  int refused = 0;
+  const auto post = [&](Event event) {
+    applier_->Post({.event = std::move(event),
+                    .done = [&](const EventResult& r) { refused += absl::IsUnavailable(r.status); },
+                    .link = nullptr});
+  };
+  for (size_t i = 0; i < Applier::kMaxQueued; ++i) post(CancelJob{.job_id = 1});
+  for (size_t i = 0; i < Applier::kMaxQueued; ++i) post(Findings{});
+  EXPECT_EQ(refused, 0);
+  post(CancelJob{.job_id = 1});
+  post(Findings{});
+  EXPECT_EQ(refused, 2) << "each lane is bounded";
+  // An agent's word finds its place, and is answered with the very next batch.
+  Post(WorkerHeartbeat{.worker = "w", .incarnation = "i"});
+  EXPECT_EQ(answers_, 0);
+  EXPECT_TRUE(applier_->RunOnce());
+  EXPECT_EQ(answers_, 1);
+}
+
+TEST_F(ApplierTest, WhatABatchTakesIsAppliedInTheOrderOfItsArrival) {
+  std::vector<int> order;
+  const auto post = [&](Event event, int number) {
+    applier_->Post({.event = std::move(event),
+                    .done = [&order, number](const EventResult&) { order.push_back(number); },
+                    .link = nullptr});
+  };
+  post(SubmitJob{.settings = MakeSettings({}), .owner = "ann"}, 1);
+  post(WorkerHeartbeat{.worker = "w", .incarnation = "i"}, 2);
+  post(Findings{}, 3);
+  post(CancelJob{.job_id = 1}, 4);
+  EXPECT_TRUE(applier_->RunOnce());
+  EXPECT_EQ(order, (std::vector<int>{1, 2, 3, 4}));
+}
+
 TEST_F(ApplierTest, WhatABatchLeavesIsDueAtOnce) {
   for (size_t i = 0; i < Applier::kMaxBatch + 1; ++i) Post(News(RankReport::Kind::kRunning));
   EXPECT_TRUE(applier_->RunOnce());

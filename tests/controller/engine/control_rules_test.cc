@@ -88,6 +88,68 @@ class ControlRulesTest : public ::muster::testing::ControllerFixture {
   }
 };
 
+TEST_F(ControlRulesTest, WhoJoinsTheQueueAgainIsAskedForItsQuota) {
+  Running suspended = Run("worker-1");
+  EXPECT_OK(Control(suspended.id, Verb::kSuspend));
+  Leave(suspended);
+  ASSERT_EQ(state(suspended.id), JobState::kSuspended);
+  const uint64_t cancelled = SubmitWith({.hold = true});
+  ASSERT_OK(Cancel(cancelled));
+  // Nothing more fits in the queue.
+  SubmitWith({.hold = true});
+  ASSERT_OK(Apply(CordonWorker{.worker = "worker-1", .actor = "user:ann"}).status);
+  SetProject project{.project = "default", .actor = "user:ann"};
+  project.quota = Quota{.slots = {}, .queued = 1};
+  ASSERT_OK(Apply(project).status);
+  const uint64_t version = snapshot()->durable_version;
+  EXPECT_THAT(Control(suspended.id, Verb::kResume),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("may have 1")));
+  EXPECT_THAT(Control(cancelled, Verb::kRequeue, "r1"),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("may have 1")));
+  EXPECT_EQ(snapshot()->durable_version, version);
+  EXPECT_EQ(state(suspended.id), JobState::kSuspended);
+  EXPECT_EQ(state(cancelled), JobState::kCancelled);
+  // A quota of slots that it can never fit in, likewise.
+  project.quota = Quota{.slots = 0, .queued = {}};
+  ASSERT_OK(Apply(project).status);
+  EXPECT_THAT(Control(cancelled, Verb::kRequeue, "r1"),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("over quota")));
+  project.quota = Quota{.slots = {}, .queued = 2};
+  ASSERT_OK(Apply(project).status);
+  EXPECT_OK(Control(cancelled, Verb::kRequeue, "r1"));
+  EXPECT_OK(Control(cancelled, Verb::kRequeue, "r1")) << "a repeat joins nothing";
+  EXPECT_THAT(Control(suspended.id, Verb::kResume),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("may have 2")));
+}
+
+TEST_F(ControlRulesTest, AnArrayJoinsAsFarAsItsQuotaAllows) {
+  const EventResult array = TrySubmitWith({}, {.wait_for_capacity = true},
+                                          ArrayRange{.first = 1, .last = 4});
+  ASSERT_OK(Apply(CancelJob{.job_id = array.job_id, .actor = "user:ann", .whole_array = true})
+                .status);
+  SetProject project{.project = "default", .actor = "user:ann"};
+  project.each_user = Quota{.slots = {}, .queued = 3};
+  ASSERT_OK(Apply(project).status);
+  const EventResult requeued =
+      TryControl(array.job_id, Verb::kRequeue, "r1", /*whole_array=*/true);
+  EXPECT_OK(requeued.status);
+  EXPECT_EQ(requeued.jobs, 3u);
+}
+
+TEST_F(ControlRulesTest, TheRunTimeDoesNotFollowTheWallClock) {
+  Running run = Run("worker-1", {.max_run_time = absl::Minutes(8)});
+  clock_.JumpWall(absl::Hours(1000));
+  Pass(run.agent, absl::Minutes(5));
+  EXPECT_EQ(state(run.id), JobState::kRunning) << "it ran for five minutes";
+  clock_.JumpWall(-absl::Hours(3000));
+  Pass(run.agent, absl::Minutes(2));
+  EXPECT_EQ(state(run.id), JobState::kRunning);
+  Pass(run.agent, absl::Minutes(2));
+  EXPECT_EQ(job(run.id).reason, Reason::kTimeLimitReached);
+  Leave(run);
+  EXPECT_EQ(job(run.id).failure_class, FailureClass::kTimeLimit);
+}
+
 TEST_F(ControlRulesTest, AHoldIsRecordedOnceAndSoIsARelease) {
   const uint64_t id = Submit();
   EXPECT_OK(Control(id, Verb::kHold));
@@ -407,6 +469,20 @@ TEST_F(ControlRulesTest, AnUpdateToTimesThatCannotBeKeptIsRefused) {
   EXPECT_THAT(update(std::nullopt, now + absl::Hours(3)),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("it may begin at")));
   EXPECT_EQ(job(id).settings->scheduling.deadline, now + absl::Hours(2));
+}
+
+// A machine that started before its clock was set.
+TEST_F(ControlRulesTest, AJobBeginsAtItsTimeAlsoByAClockThatIsSetOnMeanwhile) {
+  const uint64_t id = Submit({.wait_for_capacity = true});
+  ASSERT_OK(Apply(UpdateJob{.job_id = id,
+                            .actor = "user:ann",
+                            .begin = clock_.Now() + absl::Hours(5)})
+                .status);
+  Agent one = ConnectNew("worker-1", 1);
+  EXPECT_EQ(state(id), JobState::kPending);
+  clock_.JumpWall(absl::Hours(6));
+  Pass(one, absl::Seconds(65));
+  EXPECT_EQ(state(id), JobState::kStarting);
 }
 
 }  // namespace

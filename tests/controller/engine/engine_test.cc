@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/base/phase_beats.h"
+#include "controller/model/pace_rules.h"
 #include "tests/support/controller_fixture.h"
 
 namespace muster::controller {
@@ -178,12 +180,33 @@ TEST_F(EngineTest, ARankWithoutProgressIsHung) {
   EXPECT_EQ(job(id).current->failure_class, FailureClass::kHang);
 }
 
+// A long evaluation: neither step nor epoch move, and no number is reported.
+TEST_F(EngineTest, ARankThatSaysThatItsPhaseGoesOnIsNotHung) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit({.progress_timeout = absl::Seconds(60)});
+  StartRanks(one);
+  one.alive[0].phase = "evaluate";
+  for (int i = 1; i <= 40; ++i) {
+    clock_.Advance(absl::Seconds(5));
+    one.alive[0].latest[kPhaseBeats] = i;
+    ASSERT_OK(Beat(one).status);
+  }
+  EXPECT_EQ(state(id), JobState::kRunning);
+  EXPECT_EQ(job(id).progress.latest.count(kPhaseBeats), 0u) << "that is for no people";
+  for (int i = 0; i < 12; ++i) {
+    clock_.Advance(absl::Seconds(5));
+    ASSERT_OK(Beat(one).status);
+  }
+  EXPECT_EQ(job(id).reason, Reason::kNoProgress);
+}
+
 // What the CLI exits with 13 for.
 TEST_F(EngineTest, AJobThatStoodStillAsOftenAsItMayFailsForLackOfProgress) {
   Agent one = ConnectNew("worker-1", 1);
   const uint64_t id = Submit({.max_restarts = 0, .progress_timeout = absl::Seconds(60)});
   const Fence fence = StartRanks(one).fence;
-  EXPECT_OK(Apply(RankHung{.job_id = id, .attempt = 1, .silent_for = absl::Seconds(60)}).status);
+  const RankHung hung{.job_id = id, .attempt = 1, .silent_for = absl::Seconds(60)};
+  EXPECT_OK(Apply(Findings{{hung}}).status);
   ReportExit(one, fence, 0, {.signal = 9});
   EXPECT_EQ(state(id), JobState::kFailed);
   EXPECT_EQ(job(id).reason, Reason::kNoProgress);
@@ -210,6 +233,22 @@ TEST_F(EngineTest, ProgressIsShownAndOutlivesTheAttempt) {
   EXPECT_EQ(progress.memory_peak_bytes, 10);
   EXPECT_EQ(progress.best_validation_accuracy, 0.9);
   EXPECT_EQ(progress.phase, "done");
+}
+
+TEST_F(EngineTest, ReportsOfStepsForetellTheEnd) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  StartRanks(one);
+  one.alive[0].total_steps = 100;
+  for (const int64_t step : {10, 20, 30}) {
+    one.alive[0].step = step;
+    EXPECT_OK(Beat(one).status);
+    Advance(absl::Seconds(3));
+  }
+  // 10 steps in 3 s: 70 in 21, of which 3 are over.
+  EXPECT_EQ(ForetoldEnd(job(id)), clock_.Now() + absl::Seconds(18));
+  Restart();
+  EXPECT_EQ(ForetoldEnd(job(id)), absl::InfiniteFuture()) << "measured anew";
 }
 
 TEST_F(EngineTest, TheStepDoesNotFallBelowTheCheckpointThatARestartResumesFrom) {

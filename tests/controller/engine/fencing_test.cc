@@ -102,6 +102,13 @@ TEST_F(FencingTest, AnAgentThatKnowsANewerTermRefersToAnotherDataFolder) {
   EXPECT_THAT(Connect(one, /*last_term=*/2).status,
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("term 2")));
   EXPECT_OK(Connect(one, /*last_term=*/1).status);
+  EXPECT_THAT(Connect(one, /*last_term=*/2, snapshot()->controller_id).status,
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("term 2")));
+}
+
+TEST_F(FencingTest, TheTermOfAnotherControllerSaysNothing) {
+  Agent one = MakeAgent("worker-1", 1);
+  EXPECT_OK(Connect(one, /*last_term=*/2, std::string(16, 'x')).status);
 }
 
 TEST_F(FencingTest, ACommitWithAnotherManifestAtTheSamePathIsRefused) {

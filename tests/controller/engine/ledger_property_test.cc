@@ -169,7 +169,7 @@ class LedgerPropertyTest : public ::muster::testing::ControllerFixture,
 
   // Its agent starts anew: all ranks there are dead.
   void Replace(Agent& agent) {
-    agent = MakeAgent(agent.name, 2);
+    agent = MakeReborn(agent);
     Connect(agent);
   }
 

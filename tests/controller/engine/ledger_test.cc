@@ -333,8 +333,8 @@ TEST_F(LedgerTest, AnAttemptKnowsItsLastStepAfterAHardKillOfTheController) {
   Advance(absl::Seconds(11));
   Say(one, "train", 80);
   Restart();
-  // The machine went with the controller: a new agent comes, nobody reports the old rank's end.
-  Agent again = MakeAgent("worker-1", 1);
+  // The agent went with the controller: the next one comes, nobody reports the old rank's end.
+  Agent again = MakeReborn(one);
   Connect(again);
   EXPECT_EQ(job(id).current->last_step, 80);
 }

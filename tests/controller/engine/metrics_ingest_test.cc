@@ -1,18 +1,27 @@
 #include "controller/engine/metrics_ingest.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <future>
 #include <string>
 #include <utility>
 
+#include "controller/store/set_aside.h"
+#include "tests/support/bad_reads.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 
 namespace muster::controller {
 namespace {
 
+using ::muster::testing::BadReads;
 using ::muster::testing::StatusIs;
 using ::muster::testing::TempDir;
+using ::testing::HasSubstr;
 
 MetricsBatch OnePoint(uint64_t job_id, uint64_t seq) {
   const RankKey key{job_id, 1, 1, 0};
@@ -28,6 +37,7 @@ class MetricsIngestTest : public ::testing::Test {
   void Start(MetricsIngestOptions options = {}) {
     options.path = dir_ / "metrics.db";
     options.full_disk_retry = absl::Milliseconds(1);
+    options.open_retry = absl::Milliseconds(1);
     auto ingest = MetricsIngest::Open(std::move(options), clock_);
     ASSERT_OK(ingest);
     ingest_ = *std::move(ingest);
@@ -146,6 +156,123 @@ TEST_F(MetricsIngestTest, FinishedJobsLoseTheirRowsAfterTheRetention) {
   EXPECT_EQ(CountPoints(1), 0u);
   EXPECT_EQ(CountPoints(2), 1u);
   EXPECT_EQ(CountPoints(3), 1u);
+}
+
+TEST_F(MetricsIngestTest, AJobThatIsRequeuedMeanwhileKeepsItsRows) {
+  std::promise<void> looked;
+  std::atomic<bool> requeued = false;
+  int looks = 0;
+  MetricsIngestOptions options;
+  options.retention = absl::Hours(1);
+  options.retention_interval = absl::Milliseconds(1);
+  options.finished_jobs = [&]() -> std::vector<FinishedJob> {
+    requeued = true;  // right after this list was made
+    if (armed_ && ++looks == 3) looked.set_value();
+    return {{1, clock_.Now() - absl::Hours(2)}};
+  };
+  options.is_finished = [&](uint64_t) { return !requeued; };
+  Start(std::move(options));
+  EXPECT_OK(Submit(OnePoint(1, 1)).get());
+  armed_ = true;
+  looked.get_future().wait();
+  EXPECT_EQ(CountPoints(1), 1u);
+}
+
+// Writes over the middle of the file, where SQLite keeps its pages.
+void Damage(const std::string& path, std::streamoff from) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  ASSERT_TRUE(file);
+  file.seekp(0, std::ios::end);
+  const std::streamoff size = file.tellp();
+  ASSERT_GT(size, from);
+  file.seekp(from);
+  file << std::string(static_cast<size_t>(size - from), '\x5a');
+}
+
+std::vector<std::string> SetAside(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename();
+    if (name.find(".broken-") != std::string::npos) names.push_back(name);
+  }
+  return names;
+}
+
+TEST_F(MetricsIngestTest, ADatabaseThatIsBrokenAtTheStartIsSetAsideAndSaidSo) {
+  Start();
+  EXPECT_OK(Submit(OnePoint(1, 1)).get());
+  EXPECT_EQ(ingest_->set_aside(), "");
+  ingest_.reset();
+  Damage(dir_ / "metrics.db", 0);
+  MetricsIngestOptions options;
+  options.on_fatal = [](const absl::Status& why) { ADD_FAILURE() << why; };
+  Start(std::move(options));
+  EXPECT_EQ(CountPoints(1), 0u);
+  EXPECT_OK(Submit(OnePoint(1, 2)).get());
+  EXPECT_EQ(CountPoints(1), 1u);
+  EXPECT_EQ(SetAside(dir_.path()).size(), 1u);
+  EXPECT_NE(ingest_->set_aside().find("metrics.db.broken-"), std::string::npos);
+}
+
+TEST_F(MetricsIngestTest, AReadThatFailsForAMomentAtTheStartSetsNothingAside) {
+  Start();
+  EXPECT_OK(Submit(OnePoint(1, 1)).get());
+  ingest_.reset();
+  BadReads disk;
+  disk.SetLeft(MetricsIngest::kOpenTries - 1);
+  Start();
+  EXPECT_EQ(disk.left(), 0);
+  EXPECT_EQ(CountPoints(1), 1u);
+  EXPECT_EQ(ingest_->set_aside(), "");
+  EXPECT_TRUE(SetAside(dir_.path()).empty());
+}
+
+TEST_F(MetricsIngestTest, ADiskThatGivesNothingOutAtTheStartIsSaidSoAndTheFileStays) {
+  Start();
+  EXPECT_OK(Submit(OnePoint(1, 1)).get());
+  ingest_.reset();
+  BadReads disk;
+  disk.SetLeft(1'000'000);
+  const auto refused = MetricsIngest::Open(
+      {.path = dir_ / "metrics.db", .open_retry = absl::Milliseconds(1)}, clock_);
+  EXPECT_THAT(refused.status(),
+              StatusIs(absl::StatusCode::kUnknown, HasSubstr("move " + (dir_ / "metrics.db"))));
+  EXPECT_TRUE(SetAside(dir_.path()).empty());
+  disk.SetLeft(0);
+  Start();
+  EXPECT_EQ(CountPoints(1), 1u);
+}
+
+TEST_F(MetricsIngestTest, OverManyRestartsOnlyAFewBrokenDatabasesAreKept) {
+  Start();
+  for (size_t i = 0; i < kMostSetAside + 3; ++i) {
+    EXPECT_OK(Submit(OnePoint(1, i + 1)).get());
+    ingest_.reset();
+    Damage(dir_ / "metrics.db", 0);
+    Start();
+  }
+  EXPECT_EQ(SetAside(dir_.path()).size(), kMostSetAside);
+}
+
+TEST_F(MetricsIngestTest, ADatabaseThatBreaksWhileItRunsIsSetAsideToo) {
+  MetricsIngestOptions options;
+  options.on_fatal = [](const absl::Status& why) { ADD_FAILURE() << why; };
+  Start(std::move(options));
+  for (uint64_t seq = 1; seq <= 50; ++seq) {
+    EXPECT_OK(Submit(OneLog(seq, std::string(100'000, 'x'))).get());
+  }
+  EXPECT_OK(Read([](MetricsStore& store) { return store.CheckpointAbove(0); }));
+  ingest_.reset();
+  // Its first pages are whole, so that it opens; what is read later is not.
+  Damage(dir_ / "metrics.db", 16 * 8192);
+  options = MetricsIngestOptions();
+  options.on_fatal = [](const absl::Status& why) { ADD_FAILURE() << why; };
+  Start(std::move(options));
+  for (uint64_t seq = 1; seq <= 50; ++seq) {
+    EXPECT_OK(Submit(OneLog(1000 + seq, std::string(100'000, 'y'))).get());
+  }
+  EXPECT_OK(ingest_->ready());
+  EXPECT_EQ(SetAside(dir_.path()).size(), 1u);
 }
 
 }  // namespace

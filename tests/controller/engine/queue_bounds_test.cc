@@ -24,6 +24,21 @@ TEST(QueueBoundsTest, SoManyProjectsAreKnown) {
   EXPECT_OK(mc::OnSetProject(draft, {.project = "p7", .weight = 2}).status);
 }
 
+TEST(QueueBoundsTest, ProjectsOfTheSameBatchCount) {
+  mc::Draft draft{mc::Snapshot()};
+  for (size_t i = 0; i + 1 < mc::kMaxProjects; ++i) draft.EditProject(absl::StrCat("p", i));
+  const auto submit = [&](const std::string& project) {
+    auto settings = std::make_shared<mc::JobSettings>(*MakeSettings({.wait_for_capacity = true}));
+    settings->project = project;
+    const mc::IdempotencyIndex none;
+    return mc::OnSubmit(draft, {.settings = settings, .owner = "ann"}, {.idempotency = &none})
+        .status;
+  };
+  EXPECT_OK(submit("last"));
+  EXPECT_OK(submit("last")) << "it is known by now";
+  EXPECT_THAT(submit("late"), StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
 TEST(QueueBoundsTest, SoManyJobsHaveNotEnded) {
   mc::Snapshot full;
   auto active = std::make_shared<std::vector<uint64_t>>(mc::kMaxActiveJobs - 2);
@@ -50,6 +65,7 @@ TEST(QueueBoundsTest, SoManyNamesOfWorkersAreKnown) {
     mc::WorkerHello event;
     event.worker = name;
     event.incarnation = std::string(16, 'i');
+    event.predecessors = {""};
     return mc::OnHello(draft, event, {}).status;
   };
   EXPECT_THAT(hello("late"), StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("late")));

@@ -39,7 +39,7 @@ class RandomHistory {
 
   std::shared_ptr<const Snapshot> Share() const { return snapshot_; }
   const Snapshot& snapshot() const { return *snapshot_; }
-  ScheduleContext context() const { return {.now = now_, .wall = kStart + now_}; }
+  ScheduleContext context() const { return {.now = now_, .wall = wall()}; }
   uint64_t Draw(uint64_t below) { return SplitMix64(DeriveSeed(seed_, ++drawn_)) % below; }
 
   // Then nobody's turn changes with what was placed: the order stands.
@@ -72,8 +72,9 @@ class RandomHistory {
 
   void Apply(const Event& event) {
     const IdempotencyIndex no_keys;
-    Draft draft(*snapshot_);
-    Reduce(draft, event, {.now = kStart + now_, .now_at = now_, .idempotency = &no_keys});
+    Draft draft(*snapshot_, now_);
+    Reduce(draft, event, {.now = wall(), .now_at = now_, .idempotency = &no_keys});
+    draft.Changes();  // for what it does to the ledgers
     snapshot_ = draft.Finish();
   }
 
@@ -102,7 +103,7 @@ class RandomHistory {
       report.succeeded = succeeds;
       report.stopped = failure == FailureClass::kPreempted;
       report.failure_class = failure;
-      if (rank.state != RankState::kExited && rank.state != RankState::kLost) Apply(report);
+      if (!HasEnded(rank.state)) Apply(report);
     }
   }
 
@@ -120,10 +121,14 @@ class RandomHistory {
   }
 
   void Advance(absl::Duration by) { now_ += by; }
+  // Somebody sets the wall clock.
+  void SetClock(absl::Duration by) { clock_set_by_ += by; }
 
   static inline const absl::Time kStart = absl::FromUnixSeconds(1'700'000'000);
 
  private:
+  absl::Time wall() const { return kStart + now_ + clock_set_by_; }
+
   struct Agent {
     std::string incarnation;
     WorkerFacts facts;
@@ -152,10 +157,11 @@ class RandomHistory {
 
   void Hello(const std::string& name) {
     Agent& agent = workers_[name];
+    WorkerHello hello;
+    if (!agent.incarnation.empty()) hello.predecessors = {agent.incarnation};
     agent.incarnation = absl::StrCat("i", ++incarnations_);
     agent.event_seq = 0;
     agent.lost = false;
-    WorkerHello hello;
     hello.worker = name;
     hello.incarnation = agent.incarnation;
     hello.facts = agent.facts;
@@ -166,10 +172,11 @@ class RandomHistory {
     auto agent = std::next(workers_.begin(), Draw(workers_.size()));
     if (agent->second.lost) return Hello(agent->first);
     agent->second.lost = true;
-    Apply(WorkerSilent{.worker = agent->first,
-                       .incarnation = agent->second.incarnation,
-                       .presence = Presence::kLost,
-                       .last_seen_at = snapshot_->FindWorker(agent->first)->last_seen_at});
+    Apply(Findings{
+        {WorkerSilent{.worker = agent->first,
+                      .incarnation = agent->second.incarnation,
+                      .presence = Presence::kLost,
+                      .last_seen_at = snapshot_->FindWorker(agent->first)->last_seen_at}}});
   }
 
   void SubmitOne() {
@@ -198,7 +205,7 @@ class RandomHistory {
     if (habits_.people && Draw(10) == 0) {
       array = {.first = 1, .last = static_cast<uint32_t>(2 + Draw(3)), .at_a_time = 1};
     }
-    if (Draw(9) == 0) settings->scheduling.begin = kStart + now_ + absl::Seconds(Draw(120));
+    if (Draw(9) == 0) settings->scheduling.begin = wall() + absl::Seconds(Draw(120));
     if (Draw(9) == 0 && snapshot_->jobs.last_id() > 0) {
       settings->scheduling.after = {
           {.job_id = 1 + Draw(snapshot_->jobs.last_id()), .on = SchedulingSettings::On::kEnd}};
@@ -240,6 +247,7 @@ class RandomHistory {
   const Habits habits_;
   uint64_t drawn_ = 0;
   absl::Duration now_ = absl::Hours(1);
+  absl::Duration clock_set_by_;
   uint64_t incarnations_ = 0;
   std::map<std::string, Agent> workers_;
   std::shared_ptr<const Snapshot> snapshot_;

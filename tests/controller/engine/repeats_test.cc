@@ -74,7 +74,7 @@ TEST_F(RepeatsTest, EveryKindOfMutation) {
   UpdateJob update{.job_id = waiting, .actor = "user:ann"};
   update.priority = -5;  // the running gang need not make way for it
   EXPECT_OK(Twice(update).status);
-  Twice(LimitPassed{waiting});
+  Twice(Findings{{LimitPassed{waiting}}});
   EXPECT_OK(Twice(CancelJob{.job_id = waiting, .actor = "user:ann"}).status);
 
   SetProject project{.project = "vision", .actor = "user:ann"};
@@ -102,11 +102,14 @@ TEST_F(RepeatsTest, EveryKindOfMutation) {
   }
   EXPECT_OK(Twice(WorkerHeartbeat{one.name, one.incarnation, one.alive}).status);
   for (const auto kind : {CheckpointReport::Kind::kBegin, CheckpointReport::Kind::kCommit,
-                          CheckpointReport::Kind::kFailed, CheckpointReport::Kind::kCorrupt}) {
+                          CheckpointReport::Kind::kFailed, CheckpointReport::Kind::kCorrupt,
+                          CheckpointReport::Kind::kUnread}) {
     CheckpointReport report = MakeCommit(one, start.fence, 5);
     report.kind = kind;
     if (kind == CheckpointReport::Kind::kFailed) report.step = 6;
-    if (kind == CheckpointReport::Kind::kCorrupt) report.path += "-unknown";
+    const bool of_loading =
+        kind == CheckpointReport::Kind::kCorrupt || kind == CheckpointReport::Kind::kUnread;
+    if (of_loading) report.path += "-unknown";
     EXPECT_OK(TwiceAcrossARestart(one, report).status);
   }
   EXPECT_EQ(job(id).checkpoints.size(), 1u);
@@ -135,31 +138,72 @@ TEST_F(RepeatsTest, EveryKindOfMutation) {
                                                   .ok = true})
                 .status);
 
+  // A checkpoint root that a job of another pool waits for: who finds out, and what is settled.
+  JobSettings rooted = *::muster::testing::MakeSettings({.root = "/shared"});
+  rooted.needs.pools = {{.name = "elsewhere", .after = {}}};
+  rooted.needs.wait_for_capacity = true;
+  Twice(SubmitJob{.settings = std::make_shared<const JobSettings>(rooted),
+                  .owner = "ann",
+                  .idempotency_key = "rooted"});
+  TendRoots tend;
+  tend.claims = {{.path = "/shared", .worker = two.name}};
+  tend.settle = {{.path = "/shared", .identity = "abc", .worker = two.name}};
+  tend.asks = {{.worker = two.name, .stream = worker(two.name).stream, .roots = {}}};
+  EXPECT_OK(Twice(tend).status);
+  EXPECT_EQ(snapshot()->IdentityOf("/shared"), "abc");
+
   // What the loops say of the gang.
-  Twice(StartTimedOut{.job_id = id, .attempt = 1, .waited = absl::Minutes(5)});
+  Twice(Findings{{StartTimedOut{.job_id = id, .attempt = 1, .waited = absl::Minutes(5)}}});
   EXPECT_EQ(state(id), JobState::kRunning) << "it runs long since";
   const ControlJob requeue{
       .verb = ControlJob::Verb::kRequeue, .job_id = id, .actor = "user:ann", .request_id = "once"};
   EXPECT_OK(TwiceAcrossARestart(one, requeue).status);
-  Twice(RankHung{.job_id = id, .attempt = 1, .rank = 0, .silent_for = absl::Minutes(10)});
+  Twice(Findings{
+      {RankHung{.job_id = id, .attempt = 1, .rank = 0, .silent_for = absl::Minutes(10)}}});
   EXPECT_EQ(state(id), JobState::kRecovering);
+  RankReport unkillable = MakeReport(one, start.fence, 1, RankReport::Kind::kUnkillable);
+  EXPECT_OK(TwiceAcrossARestart(one, unkillable).status);
   RankReport exit = MakeReport(one, start.fence, 0, RankReport::Kind::kExited);
   exit.signal = 9;
   one.alive.erase(one.alive.begin());
   EXPECT_OK(TwiceAcrossARestart(one, exit).status);
 
   // What becomes of the worker.
-  EXPECT_OK(Twice(WorkerNotice{.worker = one.name,
-                               .incarnation = one.incarnation,
-                               .message = "going",
-                               .grace = absl::Seconds(20)})
+  EXPECT_OK(TwiceAcrossARestart(one, WorkerNotice{.worker = one.name,
+                                                  .incarnation = one.incarnation,
+                                                  .event_seq = ++one.event_seq,
+                                                  .message = "going",
+                                                  .grace = absl::Seconds(20)})
                 .status);
-  Twice(WorkerSilent{.worker = one.name,
-                     .incarnation = one.incarnation,
-                     .presence = Presence::kLost,
-                     .last_seen_at = worker(one.name).last_seen_at});
+  // A former word that comes late does not undo what was said after it.
+  WorkerNotice withdrawn{.worker = one.name,
+                         .incarnation = one.incarnation,
+                         .event_seq = ++one.event_seq,
+                         .withdrawn = true};
+  EXPECT_OK(TwiceAcrossARestart(one, withdrawn).status);
+  EXPECT_OK(Apply(WorkerNotice{.worker = one.name,
+                               .incarnation = one.incarnation,
+                               .event_seq = one.event_seq - 1,
+                               .message = "going"})
+                .status);
+  EXPECT_FALSE(worker(one.name).draining);
+  const absl::Duration last_seen_at = worker(one.name).last_seen_at;
+  Twice(Findings{{WorkerSilent{.worker = one.name,
+                               .incarnation = one.incarnation,
+                               .presence = Presence::kLost,
+                               .last_seen_at = last_seen_at}}});
+  // It was lost with a rank.
+  Twice(Findings{{WorkerExpired{.worker = one.name, .last_seen_at = last_seen_at}}});
+  EXPECT_NE(snapshot()->FindWorker(one.name), nullptr);
   EXPECT_OK(Twice(CordonWorker{.worker = two.name, .cordoned = false, .actor = "user:ann"}).status);
   Twice(WorkerDisconnected{.worker = one.name, .incarnation = one.incarnation, .stream = 99});
+
+  const ForgetWorker forget{.worker = one.name, .actor = "user:ann", .gone = true};
+  covered_.insert(Event(forget).index());
+  EXPECT_OK(Apply(forget).status);
+  const std::string forgotten = DescribeModel(*snapshot());
+  EXPECT_TRUE(absl::IsNotFound(Apply(forget).status)) << "the second one says so";
+  EXPECT_EQ(DescribeModel(*snapshot()), forgotten);
 
   std::vector<size_t> missing;
   for (size_t kind = 0; kind < std::variant_size_v<Event>; ++kind) {

@@ -23,6 +23,15 @@ TEST_F(RestartTest, TheTermGrowsWithEachStart) {
   EXPECT_EQ(snapshot()->term, 3u);
 }
 
+TEST_F(RestartTest, TheControllersIdStays) {
+  const std::string id = snapshot()->controller_id;
+  EXPECT_EQ(id.size(), 16u);
+  Submit();  // another version of the model
+  EXPECT_EQ(snapshot()->controller_id, id);
+  Restart();
+  EXPECT_EQ(snapshot()->controller_id, id);
+}
+
 TEST_F(RestartTest, ASecondEngineOnTheSameFolderIsRefused) {
   EXPECT_THAT(Engine::Open(Options(), clock_).status(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("another process")));
@@ -177,6 +186,23 @@ TEST_F(RestartTest, ReplayingTheEventsGivesTheStatesOfAllJobs) {
   const auto states = ReplayEvents(events);
   ASSERT_OK(states);
   snapshot()->jobs.ForEach([&](const Job& job) { EXPECT_EQ(states->at(job.id), job.state); });
+}
+
+TEST_F(RestartTest, LedgerTimeGoesOnByTheBootAndNotByTheWallClock) {
+  boot_ = 7;
+  Restart();
+  const absl::Time origin = snapshot()->ledger_origin;
+  for (const absl::Duration step : {absl::Hours(10'000), -absl::Hours(30'000)}) {
+    clock_.JumpWall(step);
+    clock_.Advance(absl::Minutes(5));
+    Restart();
+    EXPECT_EQ(snapshot()->ledger_origin, origin);
+  }
+  // In another boot there is only the wall clock to go by.
+  boot_ = 8;
+  clock_.JumpWall(absl::Hours(40'000));
+  Restart();
+  EXPECT_EQ(snapshot()->LedgerTime(clock_.SinceBoot()), clock_.Now());
 }
 
 }  // namespace

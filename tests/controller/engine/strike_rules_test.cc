@@ -29,6 +29,12 @@ class StrikeRulesTest : public ::muster::testing::ControllerFixture {
     return id;
   }
 
+  // It comes back in another pool.
+  void MoveAway(Agent& agent) {
+    agent = MakeReborn(agent);
+    agent.facts.pool = "another";
+  }
+
   Agent bad_;
   std::vector<Agent> others_;
   bool ann_ = false;
@@ -83,7 +89,7 @@ TEST_F(StrikeRulesTest, APersonMayTrustTheWorkerAgain) {
 
 TEST_F(StrikeRulesTest, AWorkerThatIsSparedForItsPoolsSakeIsNamed) {
   for (Agent& other : others_) {
-    other = MakeAgent(other.name, 0, "another");
+    MoveAway(other);
     EXPECT_OK(Connect(other).status);
   }
   for (int i = 0; i < 3; ++i) FailOne({.signal = 7});
@@ -93,7 +99,7 @@ TEST_F(StrikeRulesTest, AWorkerThatIsSparedForItsPoolsSakeIsNamed) {
 
 // It went on being named for a neighbour that was away when it was judged.
 TEST_F(StrikeRulesTest, AWorkerThatWasSparedIsJudgedAgainAsThePoolComesBack) {
-  others_[1] = MakeAgent("full-2", 0, "another");
+  MoveAway(others_[1]);
   EXPECT_OK(Connect(others_[1]).status);
   const auto drain = [&](bool drained) {
     Apply(CordonWorker{.worker = "full-1", .cordoned = drained, .actor = "user:ann"});
@@ -121,7 +127,7 @@ TEST_F(StrikeRulesTest, AWorkerThatWasSparedIsJudgedAgainAsThePoolComesBack) {
 TEST_F(StrikeRulesTest, ASparedWorkerIsNamedNoMoreWhenItsFailuresAreOldOrForgiven) {
   for (const bool forgiven : {true, false}) {
     for (Agent& other : others_) {
-      other = MakeAgent(other.name, 0, "another");
+      MoveAway(other);
       EXPECT_OK(Connect(other).status);
     }
     for (int i = 0; i < 3; ++i) FailOne({.signal = 7});

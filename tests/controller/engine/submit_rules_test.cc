@@ -57,6 +57,29 @@ TEST_F(SubmitRulesTest, TheSameKeyAndSpecGiveTheSameJob) {
   EXPECT_EQ(snapshot()->jobs.size(), 2u);
 }
 
+TEST_F(SubmitRulesTest, ARepeatIsKnownByWhatTheClientSent) {
+  const auto submit = [&](const std::string& key, const std::string& sent,
+                          const std::string& resolved) {
+    auto settings = std::make_shared<JobSettings>(*MakeSettings({.spec = resolved}));
+    settings->written_spec = sent;
+    return Apply(SubmitJob{.settings = settings, .owner = "ann", .idempotency_key = key});
+  };
+  const uint64_t id = submit("k", "sent", "{resolved by 1.0}").job_id;
+  const uint64_t old = submit("old", "", "{resolved}").job_id;  // of an older Muster
+  Restart();
+  // A default has changed since: the retry is as safe as before.
+  const EventResult again = submit("k", "sent", "{resolved by 2.0}");
+  EXPECT_OK(again.status);
+  EXPECT_EQ(again.job_id, id);
+  EXPECT_TRUE(again.already_existed);
+  EXPECT_THAT(submit("k", "another", "{resolved by 1.0}").status,
+              StatusIs(absl::StatusCode::kAlreadyExists));
+  // Where it is not known what was sent, the resolved spec decides.
+  EXPECT_EQ(submit("old", "sent", "{resolved}").job_id, old);
+  EXPECT_THAT(submit("old", "sent", "{other}").status,
+              StatusIs(absl::StatusCode::kAlreadyExists));
+}
+
 TEST_F(SubmitRulesTest, TwoSubmitsWithOneKeyInOneBatchAreOneJob) {
   uint64_t ids[2] = {0, 0};
   for (uint64_t& id : ids) {

@@ -22,6 +22,7 @@ TEST_F(WorkerRulesTest, ANoticeSavesAndRestartsForFree) {
   StartRanks(two);
   EXPECT_OK(Apply(WorkerNotice{.worker = one.name,
                                .incarnation = one.incarnation,
+                               .event_seq = ++one.event_seq,
                                .message = "SIGTERM",
                                .grace = absl::Seconds(20)})
                 .status);
@@ -100,7 +101,7 @@ TEST_F(WorkerRulesTest, AnAgentThatStartsAnewLosesItsRanksAtOnce) {
   const uint64_t id = Submit({.min_ranks = 2});
   StartRanks(one);
   const Fence fence = StartRanks(two).fence;
-  Agent reborn = MakeAgent("worker-1", 1);
+  Agent reborn = MakeReborn(one);
   EXPECT_OK(Connect(reborn).status);
   EXPECT_EQ(state(id), JobState::kRecovering);
   EXPECT_EQ(one.link->closed.code(), absl::StatusCode::kAborted);
@@ -126,10 +127,46 @@ TEST_F(WorkerRulesTest, ARefusedAssignmentRevokesThePlacement) {
 TEST_F(WorkerRulesTest, ARefusalOfAWorkerThatLeavesIsFree) {
   Agent one = ConnectNew("worker-1", 1);
   const uint64_t id = Submit({.max_restarts = 0});
-  EXPECT_OK(Apply(WorkerNotice{.worker = one.name, .incarnation = one.incarnation}).status);
+  EXPECT_OK(Apply(WorkerNotice{.worker = one.name,
+                               .incarnation = one.incarnation,
+                               .event_seq = ++one.event_seq})
+                .status);
   Take<StartAssignment>(one, "this worker is stopping");
   EXPECT_EQ(state(id), JobState::kPending);
   EXPECT_EQ(job(id).failure_class, FailureClass::kPreempted);
+}
+
+TEST_F(WorkerRulesTest, ANoticeThatIsWithdrawnLetsWorkIn) {
+  Agent one = ConnectNew("worker-1", 1);
+  const auto notice = [&one](bool withdrawn) {
+    return WorkerNotice{.worker = one.name,
+                        .incarnation = one.incarnation,
+                        .event_seq = ++one.event_seq,
+                        .message = "a test",
+                        .withdrawn = withdrawn};
+  };
+  EXPECT_OK(Apply(notice(false)).status);
+  const uint64_t id = Submit({.wait_for_capacity = true});
+  EXPECT_EQ(state(id), JobState::kPending);
+  EXPECT_OK(Apply(notice(true)).status);
+  EXPECT_EQ(WorkerStateName(worker("worker-1")), "ready");
+  EXPECT_EQ(state(id), JobState::kStarting);
+}
+
+// As agents sent it before they numbered it.
+TEST_F(WorkerRulesTest, ANoticeWithoutANumberIsTakenFromWhoHoldsTheName) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  const Fence fence = StartRanks(one).fence;
+  WorkerNotice notice{.worker = one.name, .incarnation = "a former one", .message = "SIGTERM"};
+  EXPECT_THAT(Apply(notice).status, StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_FALSE(WasSent<StopAssignment>(one));
+  notice.incarnation = one.incarnation;
+  EXPECT_OK(Apply(notice).status);
+  EXPECT_EQ(Take<StopAssignment>(one).mode, StopMode::kSave);
+  EXPECT_EQ(WorkerStateName(worker("worker-1")), "draining");
+  EXPECT_OK(ReportExit(one, fence, 0, {.stopped = true}).status) << "the numbers go on as before";
+  EXPECT_EQ(state(id), JobState::kPending);
 }
 
 TEST_F(WorkerRulesTest, AStreamThatEndsAfterItsSuccessorCameChangesNothing) {
@@ -142,6 +179,83 @@ TEST_F(WorkerRulesTest, AStreamThatEndsAfterItsSuccessorCameChangesNothing) {
   engine_->Disconnect(one.name, one.incarnation, one.link.get());
   engine_->RunUntilIdle();
   EXPECT_FALSE(worker("worker-1").connected);
+}
+
+TEST_F(WorkerRulesTest, ALostWorkerThatHoldsNothingIsForgottenAfterATime) {
+  ConnectNew("spot", 1);
+  ConnectNew("drained", 1);
+  Agent holds = ConnectNew("holds", 1);
+  ASSERT_OK(Apply(CordonWorker{.worker = "spot", .actor = "user:ann"}).status);
+  ASSERT_OK(Apply(CordonWorker{.worker = "drained", .actor = "user:ann"}).status);
+  Submit();
+  StartRanks(holds);
+  ASSERT_OK(Apply(CordonWorker{.worker = "spot", .cordoned = false, .actor = "user:ann"}).status);
+  Advance(absl::Minutes(1));
+  for (const char* name : {"spot", "drained", "holds"}) {
+    ASSERT_EQ(worker(name).presence, Presence::kLost) << name;
+  }
+  // A controller that starts in between counts on.
+  Advance(absl::Hours(12));
+  Restart();
+  Advance(absl::Hours(11));
+  EXPECT_NE(snapshot()->FindWorker("spot"), nullptr);
+  Advance(absl::Hours(1));
+  EXPECT_EQ(snapshot()->FindWorker("spot"), nullptr);
+  EXPECT_NE(snapshot()->FindWorker("drained"), nullptr) << "a person's word is kept";
+  EXPECT_NE(snapshot()->FindWorker("holds"), nullptr) << "its rank may live";
+  Restart();
+  EXPECT_EQ(snapshot()->FindWorker("spot"), nullptr);
+  EXPECT_EQ(snapshot()->workers.size(), 2u);
+
+  // Its name is as good as new.
+  Agent back = ConnectNew("spot", 1);
+  EXPECT_EQ(worker("spot").presence, Presence::kReady);
+  EXPECT_OK(Beat(back).status);
+}
+
+TEST_F(WorkerRulesTest, APersonForgetsAWorkerOnceNothingIsLostWithIt) {
+  Agent agent = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit({.max_restarts = 0});
+  StartRanks(agent);
+  const auto forget = [&](const std::string& name, bool gone = false) {
+    return Apply(ForgetWorker{.worker = name, .actor = "user:ann", .gone = gone}).status;
+  };
+  EXPECT_THAT(forget("worker-9"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("muster nodes")));
+  EXPECT_THAT(forget("worker-1", /*gone=*/true),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("is ready: stop its")));
+  Advance(absl::Minutes(1));
+  ASSERT_EQ(state(id), JobState::kFailed);
+  EXPECT_THAT(forget("worker-1"),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("say --gone")));
+  EXPECT_OK(forget("worker-1", /*gone=*/true));
+  EXPECT_EQ(snapshot()->FindWorker("worker-1"), nullptr);
+  EXPECT_FALSE(job(id).current->ranks[0].holds_slots);
+  Restart();
+  EXPECT_EQ(snapshot()->workers.size(), 0u);
+  EXPECT_EQ(state(id), JobState::kFailed);
+
+  // The agent was not gone after all: it is told to kill what it still has.
+  const EventResult again = Connect(agent);
+  EXPECT_OK(again.status);
+  ASSERT_EQ(again.stale.size(), 1u);
+  EXPECT_EQ(again.stale[0].job_id, id);
+}
+
+TEST_F(WorkerRulesTest, ADrainThatAJobDoesNotTakeLeavesNoTrace) {
+  Agent agent = ConnectNew("worker-1", 2);
+  const uint64_t leaving = Submit();
+  const uint64_t running = Submit();
+  StartRanks(agent);
+  StartRanks(agent);
+  ASSERT_OK(Cancel(leaving));
+  EXPECT_OK(Apply(WorkerNotice{.worker = agent.name,
+                               .incarnation = agent.incarnation,
+                               .event_seq = ++agent.event_seq,
+                               .message = "SIGTERM",
+                               .grace = absl::Seconds(20)})
+                .status);
+  EXPECT_EQ(state(leaving), JobState::kStopping);
+  EXPECT_TRUE(job(running).current->save_requested);
 }
 
 TEST_F(WorkerRulesTest, OnlySoManyMetricNamesOfAJobAreShown) {

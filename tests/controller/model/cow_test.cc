@@ -20,6 +20,28 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
+TEST(CowTableTest, WhatIsErasedIsGoneAndItsIdIsNotGivenAgain) {
+  CowTable<int> first;
+  for (uint64_t id = 1; id <= 200; ++id) first.Put(id, std::make_shared<const int>(id));
+  CowTable<int> second = first;
+  for (uint64_t id = 64; id < 128; ++id) second.Erase(id);
+  second.Erase(100);  // once more
+  second.Erase(5'000);
+  EXPECT_EQ(first.size(), 200u);
+  EXPECT_EQ(second.size(), 136u);
+  EXPECT_EQ(second.Find(70), nullptr);
+  EXPECT_EQ(*second.Find(128), 128);
+  EXPECT_EQ(*first.Find(70), 70);
+  EXPECT_EQ(second.last_id(), 200u);
+  std::vector<uint64_t> gone;
+  second.ForEachChange(first, [&](uint64_t id, const int* before, const int* now) {
+    if (before != nullptr && now == nullptr) gone.push_back(id);
+  });
+  EXPECT_EQ(gone.size(), 64u);
+  second.Put(201, std::make_shared<const int>(1));
+  EXPECT_EQ(second.size(), 137u);
+}
+
 TEST(CowMapTest, ACopyKeepsWhatItHad) {
   CowMap<int> first;
   EXPECT_EQ(first.Find("a"), nullptr);

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <set>
+#include <string>
+
 #include "controller/model/cow_table.h"
 #include "controller/model/rank_placement.h"
 
@@ -237,6 +241,21 @@ TEST(DraftTest, JobsAreFoundByTheirNewestName) {
   const auto snapshot = draft.Finish();
   EXPECT_EQ(snapshot->FindJobByName("a")->id, 2u);
   EXPECT_EQ(snapshot->FindJobByName("b"), nullptr);
+}
+
+// An update that comes in one batch with the submit brings other settings, and the first ones go.
+TEST(DraftTest, TheProjectOfANewJobOutlivesItsFirstSettings) {
+  const std::string project(100, 'p');
+  Draft draft{Snapshot()};
+  Job job = MakeJob();
+  auto settings = std::make_shared<JobSettings>(*job.settings);
+  settings->project = project;
+  job.settings = std::move(settings);
+  const uint64_t id = draft.AddJob(std::move(job)).id;
+  auto updated = std::make_shared<JobSettings>(*draft.view().FindJob(id)->settings);
+  updated->priority = 7;
+  draft.EditJob(id).settings = std::move(updated);
+  EXPECT_EQ(draft.new_projects(), std::set<std::string>{project});
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ class BackfillTest : public ::testing::Test {
       attempt.ranks.push_back(rank);
     }
     world_.draft().AddAttempt(id, attempt);
+    world_.draft().EditAttempt(id).held_from = kWall;
     world_.draft().EditJob(id).state = JobState::kRunning;
     return id;
   }
@@ -44,15 +45,17 @@ class BackfillTest : public ::testing::Test {
   }
   uint64_t Queue(const JobSettings& settings) { return world_.AddJob(settings).id; }
   std::vector<uint64_t> Placed(absl::Duration later = absl::ZeroDuration()) {
-    decision_ = Schedule(world_.view(), {.now = kNow + later, .wall = kWall + later});
+    decision_ =
+        Schedule(world_.view(), {.now = kNow + later, .wall = kWall + later + clock_set_by_});
     std::vector<uint64_t> jobs;
     for (const PlaceGang& gang : decision_.plan.place) jobs.push_back(gang.job_id);
     return jobs;
   }
   using Jobs = std::vector<uint64_t>;
 
-  World world_;
+  World world_{kWall - kNow};
   Decision decision_;
+  absl::Duration clock_set_by_;
 };
 
 TEST_F(BackfillTest, AJobThatEndsBeforeTheHeadStartsMayPass) {
@@ -100,6 +103,24 @@ TEST_F(BackfillTest, ARunPastItsTimeIsNoPromiseAnyMore) {
   const uint64_t shorter = Queue(Lasting(1, absl::Minutes(1)));
   EXPECT_EQ(Placed(), Jobs{shorter});
   EXPECT_EQ(Placed(absl::Minutes(6)), Jobs{});
+}
+
+TEST_F(BackfillTest, WhoSetsTheWallClockChangesNothingOfTheEnds) {
+  for (const absl::Duration by : {absl::Hours(-10'000), absl::Hours(1), absl::Hours(10'000)}) {
+    world_ = World(kWall - kNow);
+    world_.AddWorker("a", 4);
+    const uint64_t foretold = Run("a", 0, Lasting(2, absl::Hours(2)));
+    world_.draft().EditJob(foretold).progress.pace = {.attempt = 1,
+                                                      .end = kWall + absl::Minutes(30)};
+    Run("a", 2, Lasting(1, absl::Minutes(20)));
+    Queue(Lasting(4, absl::Hours(1)));
+    const uint64_t longer = Queue(Lasting(1, absl::Minutes(21)));
+    const uint64_t shorter = Queue(Lasting(1, absl::Minutes(20)));
+    clock_set_by_ = by;
+    EXPECT_EQ(Placed(absl::Minutes(10)), Jobs{shorter}) << longer << " does not fit";
+    ASSERT_EQ(decision_.heads.size(), 1u);
+    EXPECT_EQ(decision_.heads[0].start, kWall + by + absl::Minutes(30));
+  }
 }
 
 TEST_F(BackfillTest, ALimitIsAnEstimateAndHolds) {

@@ -45,6 +45,10 @@ class ExplainTest : public ::testing::Test {
       StartGang(world_.draft(), gang, context_);
     }
   }
+  void Pass(absl::Duration time) {
+    context_.wall += time;
+    context_.now += time;
+  }
   Explanation Explain(uint64_t id) { return controller::Explain(world_.view(), id, context_); }
   // The only blocker that is no hint.
   Blocker Only(uint64_t id) {
@@ -60,7 +64,7 @@ class ExplainTest : public ::testing::Test {
     return found;
   }
 
-  World world_;
+  World world_{kWall - absl::Hours(1)};
   ScheduleContext context_{.now = absl::Hours(1), .wall = kWall};
   int jobs_ = 0;
 };
@@ -82,7 +86,7 @@ TEST_F(ExplainTest, SlotsThatAreTakenAreCountedAndTheirEndIsTold) {
   const uint64_t first = AddJob(3, absl::Minutes(20)).id;
   Place();
   const uint64_t second = AddJob(2, absl::Hours(1)).id;
-  context_.wall += absl::Minutes(5);
+  Pass(absl::Minutes(5));
   const Explanation e = Explain(second);
   const Blocker blocker = Only(second);
   EXPECT_EQ(blocker.kind, BlockerKind::kSlots);
@@ -112,8 +116,42 @@ TEST_F(ExplainTest, AJobThatRunsLongerThanExpectedHasNoEnd) {
   world_.AddWorker("w1", 1);
   AddJob(1, absl::Minutes(2));
   Place();
-  context_.wall += absl::Minutes(3);
+  Pass(absl::Minutes(3));
   EXPECT_THAT(Explain(AddJob(1).id).why_unknown, HasSubstr("runs for longer than expected"));
+}
+
+// `watch` said "eta 18s", and `explain` beside it that nobody can tell.
+TEST_F(ExplainTest, TheEndThatARunningJobsOwnProgressForetellsCounts) {
+  world_.AddWorker("w1", 2);
+  const uint64_t first = AddJob(2).id;
+  Place();
+  JobPace& pace = world_.draft().EditJob(first).progress.pace;
+  pace.attempt = 1;
+  pace.end = kWall + absl::Minutes(20);
+  Pass(absl::Minutes(5));
+  Explanation e = Explain(first);
+  EXPECT_EQ(e.end, kWall + absl::Minutes(20));
+  EXPECT_EQ(e.run_time_source, RunTimeSource::kProgress);
+  const uint64_t head = AddJob(2, absl::Hours(1)).id;
+  e = Explain(head);
+  EXPECT_EQ(e.start, kWall + absl::Minutes(20));
+  ASSERT_EQ(e.rests_on.size(), 1u);
+  EXPECT_EQ(e.rests_on[0].job_id, first);
+  EXPECT_EQ(e.rests_on[0].source, RunTimeSource::kProgress);
+}
+
+TEST_F(ExplainTest, BackfillGoesByTheForetoldEndAsWell) {
+  world_.AddWorker("w1", 2);
+  const uint64_t first = AddJob(1).id;
+  Place();
+  JobPace& pace = world_.draft().EditJob(first).progress.pace;
+  pace.attempt = 1;
+  pace.end = kWall + absl::Minutes(10);
+  AddJob(2, absl::Hours(1));
+  const uint64_t shorter = AddJob(1, absl::Minutes(9)).id;
+  EXPECT_THAT(Explain(shorter).blockers, IsEmpty()) << "it is gone before the head could start";
+  pace.end = absl::InfiniteFuture();
+  EXPECT_EQ(Only(shorter).kind, BlockerKind::kOrder) << "the head could start at any moment";
 }
 
 TEST_F(ExplainTest, WhoComesFirstIsNamedInOrder) {

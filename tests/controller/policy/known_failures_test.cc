@@ -55,7 +55,7 @@ TEST_F(KnownFailuresTest, Volcano5805AGangThatLosesAMemberDoesNotStayBelowItsMin
   StartRanks(b);
   ASSERT_EQ(state(gang), JobState::kRunning);
   // Node b's agent starts anew: its rank is gone, and the rest of the gang is stopped.
-  b = MakeAgent("b", 1);
+  b = MakeReborn(b);
   const uint64_t younger = Submit();
   EXPECT_OK(Connect(b).status);
   EXPECT_EQ(state(gang), JobState::kRecovering);

@@ -34,6 +34,23 @@ TEST(LivenessRulesTest, SilenceMakesSuspectThenLost) {
   EXPECT_TRUE(FindSilent(world.view(), Settings(), kNow + absl::Hours(1)).empty());
 }
 
+// On a full disk those that are lost come again at each look, as many as they are.
+TEST(LivenessRulesTest, SuspectsAreFoundHoweverManyAreLost) {
+  World world;
+  for (const char* name : {"a", "b", "c"}) {
+    Worker& lost = world.AddWorker(name, 1);
+    lost.presence = Presence::kSuspect;
+    lost.last_seen_at = kNow - absl::Hours(1);
+  }
+  world.AddWorker("d", 1).last_seen_at = kNow - absl::Seconds(10);
+  const auto found = FindSilent(world.view(), Settings(), kNow, /*most=*/2);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(std::get<WorkerSilent>(found[0]).worker, "d");
+  EXPECT_EQ(std::get<WorkerSilent>(found[0]).presence, Presence::kSuspect);
+  EXPECT_EQ(std::get<WorkerSilent>(found[1]).worker, "a");
+  EXPECT_EQ(FindSilent(world.view(), Settings(), kNow).size(), 4u);
+}
+
 TEST(LivenessRulesTest, TheGraceAfterAStartKeepsWorkers) {
   World world;
   Worker& worker = world.AddWorker("a", 1);

@@ -136,7 +136,8 @@ TEST_F(PlacementTest, ACommandIsRefusedWhenNobodyAllowsCommands) {
   const absl::Time now = absl::FromUnixSeconds(1);
   EXPECT_EQ(CanEverFit(world_.view(), needs, now),
             absl::FailedPreconditionError(
-                "refused: no worker allows commands: start muster-worker with --allow-commands"));
+                "refused: no worker runs users' own code (commands, plug-ins, TorchScript files): start "
+                "muster-worker with --allow-commands"));
   needs.wait_for_capacity = true;
   EXPECT_TRUE(CanEverFit(world_.view(), needs, now).ok());
   needs.wait_for_capacity = false;

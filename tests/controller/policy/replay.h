@@ -20,8 +20,11 @@ namespace muster::controller {
 class Replay {
  public:
   static constexpr absl::Duration kLook = absl::Minutes(1);
+  // The same moment by the wall clock and since boot; ledger time is the wall clock's.
+  static inline const absl::Time kStart = absl::FromUnixSeconds(1'000'000);
+  static constexpr absl::Duration kStartedAt = absl::Hours(1);
 
-  World world;
+  World world{kStart - kStartedAt};
 
   uint64_t Submit(JobSettings settings) {
     if (settings.project.empty()) settings.project = "p";
@@ -173,8 +176,8 @@ class Replay {
     world.draft().EditAttempt(id).ended = wall_;
   }
 
-  absl::Time wall_ = absl::FromUnixSeconds(1'000'000);
-  absl::Duration now_ = absl::Hours(1);
+  absl::Time wall_ = kStart;
+  absl::Duration now_ = kStartedAt;
   std::set<uint64_t> leaving_;
   std::map<uint64_t, uint32_t> stops_;
 };

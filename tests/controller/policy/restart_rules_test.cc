@@ -36,6 +36,14 @@ TEST(RestartRulesTest, PreemptionIsFreeAndImmediate) {
   EXPECT_EQ(decision.wait, absl::ZeroDuration());
 }
 
+TEST(RestartRulesTest, ARootThatIsNotSeenIsFreeAndWaitedFor) {
+  const RestartDecision decision = Decide(LostBy(FailureClass::kStorageUnavailable, 99));
+  EXPECT_EQ(decision.input, JobInput::kClearedForRetry);
+  EXPECT_FALSE(decision.charged);
+  EXPECT_EQ(decision.wait, kStorageRetry);
+  EXPECT_THAT(decision.message, HasSubstr("free of charge"));
+}
+
 TEST(RestartRulesTest, TheBackoffDoublesUpToItsBound) {
   Job job = LostBy(FailureClass::kWorkerLost);
   JobSettings settings = World::Settings(1);

@@ -130,6 +130,19 @@ TEST_F(ResumeRulesTest, WhatIsBeingDeletedIsNoLongerThere) {
               StatusIs(kRefused, HasSubstr("it is being deleted")));
 }
 
+TEST_F(ResumeRulesTest, AnAttemptIsOfferedNothingThatIsBeingDeleted) {
+  const uint64_t id = AddJob("a");
+  const uint64_t going = Save(id, 5);
+  world_.draft().AddOutbox(
+      {.worker = "w", .kind = AssignmentKind::kDelete, .checkpoint_id = going});
+  const auto candidates = [&] {
+    return ResumeCandidates(world_.view(), *world_.view().FindJob(id));
+  };
+  EXPECT_THAT(candidates(), ElementsAre(going)) << "rather than nothing";
+  const uint64_t stays = Save(id, 4);
+  EXPECT_THAT(candidates(), ElementsAre(stays));
+}
+
 TEST_F(ResumeRulesTest, AutoTakesTheNewestJobOfTheNameAndProjectThatHasAny) {
   EXPECT_THAT(Ids(Settle({.automatic = true}, "a")), IsEmpty());
   const uint64_t first = AddJob("a");

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 #include "tests/controller/policy/world.h"
 
 namespace muster::controller {
@@ -121,6 +124,42 @@ TEST_F(RetentionRulesTest, WithoutAReadyWorkerNothingIsAssigned) {
   Add(1, CheckpointState::kCommitted);
   world_.draft().EditWorker(1).draining = true;
   EXPECT_EQ(Actions(AssignmentKind::kVerify), Ids{});
+}
+
+TEST_F(RetentionRulesTest, OneLookSpreadsItsWorkOverTheWorkersOfThePools) {
+  world_.AddWorker("b", 1);
+  world_.AddWorker("c", 1);
+  world_.AddWorker("elsewhere", 1, SlotKind::kCpu, "other");
+  JobSettings settings = World::Settings(1);
+  settings.needs.pools = {{"other", {}}, {"default", {}}};
+  for (uint64_t job = 2; job <= 41; ++job) world_.AddJob(settings);
+  for (uint64_t job = 1; job <= 41; ++job) {
+    Checkpoint checkpoint;
+    checkpoint.job_id = job;
+    checkpoint.step = 1;
+    checkpoint.state = CheckpointState::kCommitted;
+    world_.draft().AddCheckpoint(std::move(checkpoint));
+  }
+  // One of them has something to do already.
+  for (uint64_t id = 900; id < 905; ++id) {
+    world_.draft().AddOutbox({.worker = "c", .kind = AssignmentKind::kVerify, .checkpoint_id = id});
+  }
+  std::map<std::string, int> of;
+  for (const auto& action : PlanRetention(world_.view(), kNow).actions) ++of[action.worker];
+  EXPECT_EQ(of["a"] + of["b"] + of["c"] + of["elsewhere"], 41);
+  for (const char* name : {"a", "b", "elsewhere"}) {
+    EXPECT_GE(of[name], 11) << name;
+    EXPECT_LE(of[name], 13) << name;
+  }
+  EXPECT_EQ(of["c"], 41 - of["a"] - of["b"] - of["elsewhere"]);
+  EXPECT_LE(of["c"], 8);
+}
+
+TEST_F(RetentionRulesTest, OneLookAsksForNoMoreThanAnEventShouldCarry) {
+  for (size_t i = 0; i < kMaxCareActions + 5; ++i) {
+    Add(static_cast<int64_t>(i + 1), CheckpointState::kCommitted);
+  }
+  EXPECT_EQ(Actions(AssignmentKind::kVerify).size(), kMaxCareActions);
 }
 
 TEST_F(RetentionRulesTest, TheLeastBusyWorkerTakesCare) {

@@ -11,6 +11,10 @@ namespace {
 
 const absl::Time kStart = absl::FromUnixSeconds(1'000'000);
 absl::Time At(int minutes) { return kStart + absl::Minutes(minutes); }
+// Ledger time is the wall clock's here, unless somebody has set that.
+Moment Now(int minutes, absl::Duration clock_set_by = absl::ZeroDuration()) {
+  return {.wall = At(minutes) + clock_set_by, .now = At(minutes) - absl::UnixEpoch()};
+}
 
 class RunTimeTest : public ::testing::Test {
  protected:
@@ -70,7 +74,7 @@ TEST_F(RunTimeTest, AnAttemptThatFellBackBehindACheckpointHasItBeforeItAgain) {
   live.ended = absl::InfiniteFuture();
   live.first_step = 10;
   EXPECT_EQ(Left(), 80);
-  EXPECT_EQ(ExpectedEnd(world_.view(), *world_.view().FindJob(1), At(61)), At(140));
+  EXPECT_EQ(ExpectedEnd(world_.view(), *world_.view().FindJob(1), Now(61)), At(140));
 }
 
 TEST_F(RunTimeTest, ARequeuedJobHasAllOfItBeforeIt) {
@@ -94,6 +98,77 @@ TEST_F(RunTimeTest, AnExpectationThatProvedWrongIsNoneAnyMore) {
             absl::InfiniteDuration());
 }
 
+class ForetoldTest : public RunTimeTest {
+ protected:
+  // The job runs since minute 0, and was foretold to end then.
+  void Run(int foretold) {
+    world_.Place(1, {"a"}, JobState::kRunning);
+    world_.draft().EditAttempt(1).started = At(0);
+    world_.draft().EditAttempt(1).held_from = At(0);
+    JobPace& pace = world_.draft().EditJob(1).progress.pace;
+    pace.attempt = 1;
+    pace.end = At(foretold);
+  }
+  RunTimeSource Source() {
+    return SourceOfRunTimeLeft(world_.view(), *world_.view().FindJob(1));
+  }
+  absl::Time End(int now, absl::Duration clock_set_by = absl::ZeroDuration()) {
+    return ExpectedEnd(world_.view(), *world_.view().FindJob(1), Now(now, clock_set_by));
+  }
+};
+
+TEST_F(ForetoldTest, ItsOwnProgressTellsMoreThanWhatWasDeclared) {
+  Add(absl::Minutes(100), absl::InfiniteDuration());
+  Run(30);
+  EXPECT_EQ(Left(), 30);
+  EXPECT_EQ(Source(), RunTimeSource::kProgress);
+  EXPECT_EQ(End(10), At(30));
+  world_.draft().EditJob(1).progress.pace.attempt = 2;
+  EXPECT_EQ(Source(), RunTimeSource::kDeclared) << "of another attempt";
+  EXPECT_EQ(End(10), At(100));
+}
+
+TEST_F(ForetoldTest, ItEndsWhenItsLimitSaysSoAtTheLatest) {
+  Add(absl::ZeroDuration(), absl::Minutes(20));
+  Run(30);
+  EXPECT_EQ(Left(), 20);
+  EXPECT_EQ(Source(), RunTimeSource::kLimit);
+  EXPECT_EQ(End(10), At(20));
+}
+
+TEST_F(ForetoldTest, AfterItsLastStepItMayTakeATenthMoreAndThenNobodyCanTell) {
+  Add(absl::ZeroDuration(), absl::InfiniteDuration());
+  Run(30);
+  EXPECT_EQ(End(30), At(33));
+  EXPECT_EQ(End(32), At(33));
+  EXPECT_EQ(End(33), absl::InfiniteFuture());
+}
+
+TEST_F(ForetoldTest, WhoSetsTheWallClockMovesTheEndWithItAndNothingElse) {
+  Add(absl::Minutes(100), absl::Minutes(120));
+  Run(30);
+  for (const absl::Duration by : {absl::Hours(-10'000), absl::Hours(10'000)}) {
+    // It was set before the job was placed, or since.
+    for (const absl::Time started : {At(0) + by, At(0)}) {
+      world_.draft().EditAttempt(1).started = started;
+      EXPECT_EQ(Left(), 30);
+      EXPECT_EQ(Source(), RunTimeSource::kProgress);
+      EXPECT_EQ(End(10, by), At(30) + by);
+      EXPECT_EQ(End(31, by), At(33) + by);
+      EXPECT_EQ(End(40, by), At(120) + by);
+      EXPECT_EQ(End(121, by), At(121) + by);
+    }
+  }
+}
+
+TEST_F(RunTimeTest, AClockThatIsSetWhileItRunsSavesNoMoreThanItRan) {
+  Add(absl::Minutes(100), absl::InfiniteDuration());
+  Ran(0, 10 + 24 * 60, {{10, 5 + 24 * 60}});
+  world_.draft().EditAttempt(1).held_from = At(0);
+  world_.draft().EditAttempt(1).held_until = At(10);
+  EXPECT_EQ(Left(), 90);
+}
+
 // A job that had run out its 40 seconds was requeued and slipped in "before job 30, which it does
 // not hold up", as if almost nothing of it were left; job 30 started 24 seconds late.
 TEST_F(RunTimeTest, ARequeuedJobDoesNotSlipInBeforeTheHeadThatItWouldDelay) {
@@ -114,7 +189,7 @@ TEST_F(RunTimeTest, ARequeuedJobDoesNotSlipInBeforeTheHeadThatItWouldDelay) {
   head.priority = 5;
   world_.AddJob(head);
   const auto placed = [&] {
-    return Schedule(world_.view(), {.now = absl::Hours(1), .wall = At(0)}).plan.place.size();
+    return Schedule(world_.view(), {.now = Now(0).now, .wall = At(0)}).plan.place.size();
   };
   EXPECT_EQ(placed(), 0u);
   JobSettings brief = *world_.view().FindJob(1)->settings;

@@ -28,9 +28,11 @@ class TimeLimitsTest : public ::testing::Test {
     world_.draft().EditAttempt(id).ended = ended;
     if (ended != absl::InfiniteFuture()) world_.draft().EditJob(id).state = JobState::kPending;
   }
+  // Ledger time is the wall clock's here.
+  static Moment At(absl::Time now) { return {.wall = now, .now = now - absl::UnixEpoch()}; }
   std::optional<PassedLimit> Judge(uint64_t id, absl::Time now) {
     const Snapshot& view = world_.view();
-    return JudgeLimits(view, *view.FindJob(id), now);
+    return JudgeLimits(view, *view.FindJob(id), At(now));
   }
 
   World world_;
@@ -49,6 +51,28 @@ TEST_F(TimeLimitsTest, RunTimeIsThatOfAllAttemptsSinceTheLastRequeue) {
   EXPECT_EQ(RunTime(*world_.view().FindJob(id), kStart), absl::ZeroDuration());
 }
 
+TEST_F(TimeLimitsTest, RunTimeGoesByTheLedgerAndNotByTheWallClock) {
+  const uint64_t id = Add({.max_run_time = absl::Minutes(5)});
+  Attempt(id, kStart);
+  world_.draft().EditAttempt(id).held_from = absl::UnixEpoch() + absl::Hours(1);
+  const auto judge = [&](absl::Duration ran, absl::Time wall) {
+    const Snapshot& view = world_.view();
+    return JudgeLimits(view, *view.FindJob(id), {.wall = wall, .now = absl::Hours(1) + ran});
+  };
+  EXPECT_FALSE(judge(absl::Minutes(4), kStart + absl::Hours(10'000)).has_value());
+  EXPECT_TRUE(judge(absl::Minutes(5), kStart - absl::Hours(10'000)).has_value());
+  // The same once it is over.
+  world_.draft().EditAttempt(id).ended = kStart + absl::Hours(9'000);
+  world_.draft().EditAttempt(id).held_until = absl::UnixEpoch() + absl::Minutes(62);
+  EXPECT_EQ(PastRunTime(*world_.view().FindJob(id)), absl::Minutes(2));
+}
+
+TEST_F(TimeLimitsTest, OneLookFindsNoMoreThanAnEventMayCarry) {
+  for (int i = 0; i < 5; ++i) Add({.deadline = kStart});
+  EXPECT_THAT(FindPassedLimits(world_.view(), At(kStart)), SizeIs(5));
+  EXPECT_THAT(FindPassedLimits(world_.view(), At(kStart), 3), SizeIs(3));
+}
+
 TEST_F(TimeLimitsTest, TheRunTimeIsOverAtItsVeryEnd) {
   const uint64_t id = Add({.max_run_time = absl::Minutes(5)});
   EXPECT_FALSE(Judge(id, kStart).has_value()) << "it has not run";
@@ -58,8 +82,8 @@ TEST_F(TimeLimitsTest, TheRunTimeIsOverAtItsVeryEnd) {
   ASSERT_TRUE(passed.has_value());
   EXPECT_EQ(passed->input, JobInput::kTimeLimit);
   EXPECT_THAT(passed->message, HasSubstr("max_run_time: 5m"));
-  EXPECT_THAT(FindPassedLimits(world_.view(), kStart + absl::Minutes(6)), SizeIs(1));
-  EXPECT_THAT(FindPassedLimits(world_.view(), kStart), IsEmpty());
+  EXPECT_THAT(FindPassedLimits(world_.view(), At(kStart + absl::Minutes(6))), SizeIs(1));
+  EXPECT_THAT(FindPassedLimits(world_.view(), At(kStart)), IsEmpty());
 }
 
 TEST_F(TimeLimitsTest, AJobThatHasRunItsTimeAndWaitsAgainHasPassedItToo) {

@@ -11,6 +11,9 @@ namespace muster::controller {
 
 class World {
  public:
+  // Ledger time is that plus the time since boot.
+  explicit World(absl::Time ledger_origin = absl::UnixEpoch()) : draft_(Empty(ledger_origin)) {}
+
   Worker& AddWorker(const std::string& name, uint32_t slots, SlotKind kind = SlotKind::kCpu,
                     const std::string& pool = "default") {
     Worker worker;
@@ -66,7 +69,13 @@ class World {
   }
 
  private:
-  Draft draft_{Snapshot()};
+  static Snapshot Empty(absl::Time ledger_origin) {
+    Snapshot snapshot;
+    snapshot.ledger_origin = ledger_origin;
+    return snapshot;
+  }
+
+  Draft draft_;
 };
 
 }  // namespace muster::controller

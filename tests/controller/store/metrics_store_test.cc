@@ -129,9 +129,20 @@ TEST_F(MetricsStoreTest, ALaterAttemptSupersedesFromItsFirstStep) {
 TEST_F(MetricsStoreTest, AnotherRankOfALaterAttemptSupersedesToo) {
   const RankKey rank1_of_first{1, 1, 1, 1};
   const RankKey rank0_of_second{1, 2, 1, 0};
-  ASSERT_OK(Points({Record(rank1_of_first, 1, 10, 1), Record(rank1_of_first, 2, 20, 1)}));
+  ASSERT_OK(Points({Record(rank1_of_first, 1, 10, 1), Record(rank1_of_first, 2, 20, 1),
+                    Record(rank1_of_first, 3, 30, 1)}));
   ASSERT_OK(Points({Record(rank0_of_second, 1, 20, 2)}));
-  EXPECT_THAT(Read({.job_id = 1, .rank = 1}), ElementsAre("loss@10=1"));
+  EXPECT_THAT(Read({.job_id = 1, .rank = 1}), ElementsAre("loss@10=1", "loss@20=1"));
+}
+
+// It was stopped after the last step, and came back for the test.
+TEST_F(MetricsStoreTest, WhatALaterAttemptAddsToAStepHidesNothingOfIt) {
+  const RankKey second{1, 2, 1, 0};
+  ASSERT_OK(Points({Record(rank0_, 1, 10, 1), Record(rank0_, 2, 20, 1), Record(rank0_, 3, 30, 1)}));
+  PointRecord added = Record(second, 1, 20, 2);
+  added.points[0].name = "test_loss";
+  ASSERT_OK(Points({added}));
+  EXPECT_THAT(Read({.job_id = 1}), ElementsAre("loss@10=1", "loss@20=1", "test_loss@20=2"));
 }
 
 TEST_F(MetricsStoreTest, TheSameStepTwiceInOneAttemptIsOnePoint) {
@@ -143,7 +154,7 @@ TEST_F(MetricsStoreTest, PagesOfAnySizeGiveTheSamePoints) {
   // Steps out of order over many rows, two names, two attempts.
   const RankKey second{1, 2, 1, 0};
   uint64_t seq = 0;
-  for (const int64_t step : {5, 1, 3, 2, 9, 7, 4}) {
+  for (const int64_t step : {5, 1, 3, 2, 9, 8, 7, 4}) {
     PointRecord record = Record(rank0_, ++seq, step, 1);
     record.points.push_back({"lr", step, 0, 0.5});
     ASSERT_OK(Points({record}));
@@ -152,8 +163,9 @@ TEST_F(MetricsStoreTest, PagesOfAnySizeGiveTheSamePoints) {
   const std::vector<std::string> all = Read({.job_id = 1});
   EXPECT_THAT(all, ElementsAre("loss@1=1", "loss@2=1", "loss@3=1", "loss@4=1", "loss@5=1",
                                "loss@7=1", "loss@8=2", "loss@10=2", "lr@1=0.5", "lr@2=0.5",
-                               "lr@3=0.5", "lr@4=0.5", "lr@5=0.5", "lr@7=0.5"));
-  for (uint32_t size = 1; size <= 15; ++size)
+                               "lr@3=0.5", "lr@4=0.5", "lr@5=0.5", "lr@7=0.5",
+                               "lr@8=0.5"));
+  for (uint32_t size = 1; size <= 16; ++size)
     EXPECT_EQ(Read({.job_id = 1, .page_size = size}), all) << size;
 }
 

@@ -29,12 +29,12 @@ class StateStoreTest : public ::testing::Test {
     return store->Load(1, absl::Hours(1), absl::UnixEpoch());
   }
   // A job with one event.
-  void StoreJob() {
+  void StoreJob(const JobSettings& settings = {}) {
     auto store = StateStore::Open({.path = path_});
     ASSERT_OK(store);
     Draft draft{Snapshot()};
     Job job;
-    job.settings = std::make_shared<const JobSettings>();
+    job.settings = std::make_shared<const JobSettings>(settings);
     draft.AddJob(std::move(job));
     draft.AddEvent({.job_id = 1, .time = absl::UnixEpoch()});
     ASSERT_OK((*store)->Append(draft.Changes()));
@@ -58,12 +58,35 @@ TEST_F(StateStoreTest, TheTermIsDurable) {
   }
 }
 
+TEST_F(StateStoreTest, EachDatabaseHasAnIdOfItsOwn) {
+  const auto id_of = [](const std::string& path) {
+    auto store = StateStore::Open({.path = path});
+    EXPECT_OK(store);
+    return *(*store)->ControllerId();
+  };
+  const std::string id = id_of(path_);
+  EXPECT_EQ(id.size(), 16u);
+  EXPECT_EQ(id_of(path_), id);
+  EXPECT_NE(id_of(dir_ / "anew.db"), id);
+}
+
 TEST_F(StateStoreTest, AnInfiniteProgressTimeoutStaysInfinite) {
   StoreJob();
   const auto snapshot = Load();
   ASSERT_OK(snapshot);
   EXPECT_EQ(snapshot->FindJob(1)->settings->restart.progress_timeout, absl::InfiniteDuration());
   EXPECT_EQ(snapshot->FindJob(1)->started, absl::InfinitePast());
+}
+
+TEST_F(StateStoreTest, TheSpecIsKeptResolvedAndAsItWasWritten) {
+  JobSettings settings;
+  settings.spec = std::string("resolved\0", 9);
+  settings.written_spec = std::string("\0written", 8);
+  StoreJob(settings);
+  const auto snapshot = Load();
+  ASSERT_OK(snapshot);
+  EXPECT_EQ(snapshot->FindJob(1)->settings->spec, settings.spec);
+  EXPECT_EQ(snapshot->FindJob(1)->settings->written_spec, settings.written_spec);
 }
 
 TEST_F(StateStoreTest, TextThatWasCutInsideACharacterIsRepaired) {
@@ -106,7 +129,7 @@ TEST_F(StateStoreTest, AMissingRankIsDataLoss) {
   StoreJob();
   Execute(
       "INSERT INTO attempts VALUES (1, 1, 1, 1, 0, NULL, 0, '', 0, 0, 0, 0, 0, '[]', 0, -1, -1, "
-      "-1, 0)");
+      "-1, 0, NULL, NULL)");
   Execute(
       "INSERT INTO ranks VALUES (1, 1, 1, 'w', x'00', 0, 1, 0, 1, 0, 0, 0, 0, '[0]', NULL, NULL)");
   EXPECT_THAT(Load().status(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("lacks a rank")));
@@ -153,6 +176,7 @@ TEST_F(StateStoreTest, AFileOfTheFirstSchemaIsCarriedOver) {
   EXPECT_THAT(job.settings->tags, ElementsAre(Pair("team", "a")));
   EXPECT_EQ(job.settings->spec, "{\"tags\":{\"team\":\"a\"}}");
   EXPECT_EQ(job.current->ranks.at(0).slots, std::vector<uint32_t>{6});
+  EXPECT_EQ(job.current->held_from, absl::InfinitePast()) << "nobody noted it";
 }
 
 TEST(SettingsCodecTest, EverySettingComesBack) {

@@ -40,7 +40,9 @@ class SeriesTest : public ::testing::Test {
   FakeEngine engine_;
   SeriesInputs inputs_;
   FinishedCounts finished_before_;
-  Registry registry_{ControllerMetrics(), metric::kControllerDroppedTotal};
+  Registry registry_{ControllerMetrics(),
+                     metric::kControllerDroppedTotal,
+                     {.max_series_per_metric = kMaxControllerSeries}};
 };
 
 std::shared_ptr<Job> TrainingJob(uint64_t id) {
@@ -57,8 +59,9 @@ std::shared_ptr<Job> TrainingJob(uint64_t id) {
                           {"data_seconds", 0.125},
                           {"validation_accuracy", 0.75},
                           {"memory_bytes", 4000},
-                          {"unheard_of", 1}};
-  job->checkpoints = {1, 2};
+                          {"validation_perplexity", 7.5},
+                          {"reward", 1}};
+  job->checkpoints = {1, 2, 3};
   return job;
 }
 
@@ -66,9 +69,13 @@ TEST_F(SeriesTest, ARunningJobShowsWhatItReported) {
   Put(TrainingJob(7));
   engine_.Publish([](Snapshot& s) {
     auto committed = std::make_shared<Checkpoint>();
-    committed->state = CheckpointState::kCommitted;
+    committed->state = CheckpointState::kDeleted;  // by now
+    committed->path = "/ckpt/job-7/step-1";
     s.checkpoints.Put(1, committed);
     s.checkpoints.Put(2, std::make_shared<Checkpoint>());  // WRITING
+    auto failed = std::make_shared<Checkpoint>();
+    failed->state = CheckpointState::kDeleted;
+    s.checkpoints.Put(3, failed);
   });
   const std::string text = Render();
   const std::string job = "{job_id=\"7\",job_name=\"digits\"";
@@ -79,6 +86,8 @@ TEST_F(SeriesTest, ARunningJobShowsWhatItReported) {
         "muster_job_step_part_seconds" + job + ",part=\"data\"} 0.125",
         "muster_job_memory_bytes" + job + "} 5000", "muster_job_memory_peak_bytes" + job + "} 6000",
         "muster_job_accuracy_ratio" + job + ",split=\"validation\"} 0.75",
+        "muster_job_perplexity" + job + ",split=\"validation\"} 7.5",
+        "muster_job_own_metric" + job + ",metric=\"reward\"} 1",
         "muster_job_checkpoints_total" + job + "} 1", "muster_job_restarts_total" + job + "} 2",
         "muster_job_state" + job + ",state=\"running\"} 1",
         std::string("muster_jobs{state=\"running\"} 1"),
@@ -86,7 +95,70 @@ TEST_F(SeriesTest, ARunningJobShowsWhatItReported) {
         std::string("muster_state_commits_total 3")}) {
     EXPECT_THAT(text, HasSubstr(line + "\n"));
   }
-  EXPECT_THAT(text, Not(HasSubstr("unheard_of")));
+  EXPECT_THAT(text, Not(HasSubstr("metric=\"loss\""))) << "what has a series of its own";
+  EXPECT_THAT(text, HasSubstr("muster_job_own_metrics_left_out 0\n"));
+}
+
+TEST_F(SeriesTest, WhatAJobReportsUnderItsOwnNamesIsBoundedInNumberAndLength) {
+  auto job = TrainingJob(7);
+  job->progress.latest.clear();
+  for (size_t i = 0; i < kMaxOwnMetrics + 3; ++i) {
+    job->progress.latest[absl::StrCat("m", 100 + i)] = 1;
+  }
+  job->progress.latest["a" + std::string(kMaxOwnMetricBytes, 'a')] = 1;
+  job->progress.latest["a" + std::string(kMaxOwnMetricBytes - 1, 'b')] = 2;
+  Put(job);
+  const std::string text = Render();
+  EXPECT_THAT(text, HasSubstr("metric=\"m100\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("bbb\"} 2\n"));
+  EXPECT_THAT(text, Not(HasSubstr("aaa")));
+  EXPECT_THAT(text, Not(HasSubstr(absl::StrCat("m", 100 + kMaxOwnMetrics - 1))));
+  EXPECT_THAT(text, HasSubstr("muster_job_own_metrics_left_out 5\n"));
+}
+
+size_t CountOf(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+// 4,096 series of a metric were 455 jobs' slot-time by label, and the first ones in the table, not
+// those that ran, had them.
+TEST_F(SeriesTest, JobsThatRunKeepTheirSeriesHoweverManyWaitOrHaveEnded) {
+  constexpr size_t kRunning = 600;
+  const size_t waiting = kMaxWaitingJobsShown + 4000;
+  engine_.Publish([&](Snapshot& s) {
+    uint64_t id = 0;
+    for (size_t i = 0; i < waiting; ++i) {
+      auto job = MakeJob(++id, "waits", JobState::kPending);
+      job->attempt = 1;  // it was preempted: it has series of slot-time as well
+      s.jobs.Put(id, job);
+    }
+    for (size_t i = 0; i < kRunning; ++i) {
+      ++id;
+      s.jobs.Put(id, MakeJob(id, "runs", JobState::kRunning));
+    }
+    for (size_t i = 0; i < kMaxEndedJobsShown + 7; ++i) {
+      auto job = MakeJob(++id, "ended", JobState::kSucceeded);
+      job->finished = inputs_.now;
+      s.jobs.Put(id, job);
+    }
+  });
+  const std::string text = Render();
+  const std::string ledger = "muster_job_slot_seconds_total{job_id=";
+  EXPECT_EQ(CountOf(text, "job_name=\"runs\",label="), kRunning * kTimeLabelCount);
+  EXPECT_EQ(CountOf(text, "job_name=\"runs\",state=\"running\""), kRunning);
+  EXPECT_EQ(CountOf(text, "job_name=\"waits\",label="), kMaxWaitingJobsShown * kTimeLabelCount);
+  EXPECT_EQ(CountOf(text, "job_name=\"ended\",label="), kMaxEndedJobsShown * kTimeLabelCount);
+  EXPECT_EQ(CountOf(text, ledger),
+            (kRunning + kMaxWaitingJobsShown + kMaxEndedJobsShown) * kTimeLabelCount);
+  for (const std::string& line :
+       {absl::StrCat("muster_jobs_without_series{state=\"waiting\"} 4000"),
+        absl::StrCat("muster_jobs_without_series{state=\"ended\"} 7"),
+        absl::StrCat("muster_jobs_without_series{state=\"running\"} 0"),
+        absl::StrCat("muster_controller_dropped_series_total 0")}) {
+    EXPECT_THAT(text, HasSubstr(line + "\n"));
+  }
 }
 
 TEST_F(SeriesTest, AFinishedJobsSeriesGoAwayAfterTheGrace) {

@@ -1,17 +1,32 @@
 // What an agent does for ranks that are any program.
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tests/support/hung_mount.h"
 #include "tests/worker/agent/agent_fixture.h"
+#include "worker/agent/identity_file.h"
 #include "worker/agent/process_scan.h"
+#include "worker/agent/surroundings.h"
 
 namespace muster::worker {
 namespace {
 
+using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+
+bool Running(const Heard& heard) {
+  return heard.FindEvent(v1::RankEvent::RUNNING) != nullptr;
+}
 
 const v1::RankEvent& ExitOf(const Heard& heard, uint32_t rank = 0, uint32_t attempt = 1) {
   return *heard.FindEvent(v1::RankEvent::EXITED, rank, attempt);
@@ -224,6 +239,133 @@ TEST_F(AgentTest, ACommandToldToLeaveIsToldWithAllThatItStarted) {
   EXPECT_TRUE(FindProcesses(0, std::filesystem::canonical(dir_ / "data/ranks").string()).empty());
 }
 
+uint32_t ReadNumber(const std::string& file) {
+  std::ifstream in(file);
+  uint32_t number = 0;
+  in >> number;
+  return number;
+}
+
+// Ranks whose children hide: no environment, a session of their own, no output.
+class HiddenChildTest : public AgentTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  HiddenChildTest() { cgroups_ = GetParam(); }
+  // A child that says its number in `file`.
+  static std::string Hide(const std::string& file) {
+    return absl::StrCat("env -i setsid sh -c 'echo $$ > ", file,
+                        "; exec sleep 1000 > /dev/null 2>&1 < /dev/null' & until [ -s ", file,
+                        " ]; do sleep 0.01; done; sleep 0.05; ");
+  }
+};
+
+TEST_P(HiddenChildTest, NothingOfARankOutlivesIt) {
+  StartAgent();
+  const std::string child = dir_ / "child";
+  const std::string grandchild = dir_ / "grandchild";
+  ASSERT_TRUE(controller_.Send(CommandMessage(
+      1, {"sh", "-c",
+          absl::StrCat(Hide(child), "(", Hide(grandchild), ") > /dev/null 2>&1; exit 0")})));
+  ASSERT_TRUE(controller_.Await(Exited));
+  EXPECT_TRUE(controller_.heard().FindEvent(v1::RankEvent::EXITED)->succeeded());
+  ASSERT_NE(ReadNumber(child), 0u);
+  ASSERT_NE(ReadNumber(grandchild), 0u);
+  EXPECT_FALSE(Lives(ReadNumber(child)));
+  EXPECT_FALSE(Lives(ReadNumber(grandchild)));
+}
+
+TEST_P(HiddenChildTest, TheEndOfARankEndsNothingOfAnotherThatLives) {
+  StartAgent();
+  const std::string kept = dir_ / "kept";
+  v1::ControllerMessage other =
+      CommandMessage(1, {"sh", "-c", absl::StrCat("(", Hide(kept), "); exec sleep 1000")});
+  other.mutable_start_ranks()->mutable_fence()->set_job_id(2);
+  other.mutable_start_ranks()->mutable_ranks(0)->set_slots(0, 1);
+  ASSERT_TRUE(controller_.Send(other));
+  ASSERT_TRUE(WaitUntil(kPatience, [&] { return ReadNumber(kept) != 0; }));
+  const std::string gone = dir_ / "gone";
+  ASSERT_TRUE(controller_.Send(CommandMessage(2, {"sh", "-c", Hide(gone)})));
+  ASSERT_TRUE(controller_.Await(Exited));
+  EXPECT_FALSE(Lives(ReadNumber(gone)));
+  EXPECT_TRUE(Lives(ReadNumber(kept)));
+}
+
+INSTANTIATE_TEST_SUITE_P(WithAndWithoutCgroups, HiddenChildTest, ::testing::Bool());
+
+// Paths that a job names, on a file system whose server never answers.
+class HungPathTest : public AgentTest {
+ protected:
+  void SetUp() override {
+    path_patience_ = absl::Milliseconds(300);
+    hung_ = ::muster::testing::HungMount::Make(dir_ / "hung");
+    if (hung_ == nullptr) GTEST_SKIP() << "nothing can be mounted here";
+  }
+  void TearDown() override {
+    if (hung_ == nullptr) return;
+    // The agent ends although threads of it still hang.
+    EndAgent();
+    EXPECT_OK(result_);
+    hung_->Release();
+  }
+  std::string Hung(const std::string& name) { return dir_ / "hung/" + name; }
+
+  std::unique_ptr<::muster::testing::HungMount> hung_;
+};
+
+TEST_F(HungPathTest, AStartFailsWithThePathNamedAndNothingElseWaits) {
+  StartAgent();
+  std::vector<std::pair<v1::ControllerMessage, std::string>> starts;
+  const auto add = [&](v1::ControllerMessage message, const std::string& path) {
+    v1::StartRanks& start = *message.mutable_start_ranks();
+    const uint64_t job = 10 + starts.size();
+    start.mutable_fence()->set_job_id(job);
+    start.mutable_ranks(0)->set_slots(0, static_cast<uint32_t>(starts.size() % 3));
+    start.set_outbox_seq(job);
+    if (start.checkpoint_root() == CheckpointRoot()) {
+      start.set_checkpoint_root(absl::StrCat(CheckpointRoot(), job));
+    }
+    starts.emplace_back(std::move(message), path);
+  };
+  add(CommandMessage(1, {"true"}, 1, 1, Hung("folder")), Hung("folder"));
+  add(CommandMessage(1, {Hung("program")}), Hung("program"));
+  add(With(CommandMessage(1, {"true"}), "command",
+           {{"argv", {"true"}}, {"workdir", "/"}, {"env", {{"PATH", Hung("bin") + ":/bin"}}}}),
+      Hung("bin/true"));
+  v1::ControllerMessage no_root = CommandMessage(1, {"true"});
+  no_root.mutable_start_ranks()->set_checkpoint_root(Hung("jobs/1"));
+  add(no_root, Hung("jobs/1"));
+  v1::ControllerMessage resumes = CommandMessage(1, {"true"}, 1, /*attempt=*/2);
+  resumes.mutable_start_ranks()->set_checkpoint_root(Hung("jobs/2"));
+  add(resumes, Hung("jobs/2"));
+  uint64_t seq = 100;
+  for (const auto& [message, path] : starts) {
+    const size_t beats = controller_.heard().heartbeats;
+    ASSERT_TRUE(controller_.Send(message));
+    const uint64_t job = message.start_ranks().fence().job_id();
+    const auto end_of = [](const Heard& heard, uint64_t wanted) -> const v1::RankEvent* {
+      for (const auto& [number, event] : heard.events) {
+        const v1::RankEvent& one = event.rank_event();
+        if (one.kind() == v1::RankEvent::EXITED && one.fence().job_id() == wanted) return &one;
+      }
+      return nullptr;
+    };
+    // Meanwhile another job comes and goes.
+    v1::ControllerMessage beside = CommandMessage(++seq, {"true"});
+    beside.mutable_start_ranks()->mutable_fence()->set_job_id(seq);
+    beside.mutable_start_ranks()->mutable_ranks(0)->set_slots(0, 3);
+    beside.mutable_start_ranks()->set_checkpoint_root(absl::StrCat(CheckpointRoot(), seq));
+    ASSERT_TRUE(controller_.Send(beside));
+    ASSERT_TRUE(controller_.Await([&](const Heard& heard) {
+      return end_of(heard, seq) != nullptr && end_of(heard, job) != nullptr;
+    })) << path;
+    const Heard heard = controller_.heard();
+    EXPECT_TRUE(end_of(heard, seq)->succeeded()) << end_of(heard, seq)->message();
+    EXPECT_EQ(end_of(heard, job)->failure_class(), v1::START_FAILED) << path;
+    EXPECT_THAT(end_of(heard, job)->message(), HasSubstr(path));
+    EXPECT_GT(heard.heartbeats, beats + 2) << path;
+    EXPECT_EQ(heard.hellos.size(), 1u) << path;
+  }
+}
+
 // What SIGKILL does not end: a process that the freezer of cgroup v1 holds.
 class FrozenTest : public AgentTest {
  protected:
@@ -250,19 +392,130 @@ class FrozenTest : public AgentTest {
   const std::string folder_ = absl::StrCat("/sys/fs/cgroup/freezer/muster-test-", ::getpid());
 };
 
-TEST_F(FrozenTest, ARankThatCannotBeKilledDrainsItsWorker) {
+TEST_F(FrozenTest, ASlotIsNotFreeWhileAnythingOfItsRankIsLeft) {
+  StartAgent();
+  const std::string up = dir_ / "up";
+  const std::string go = dir_ / "go";
+  ASSERT_TRUE(controller_.Send(CommandMessage(
+      1, {"sh", "-c",
+          absl::StrCat("env -i setsid sh -c 'echo $$ > ", up,
+                       "; exec sleep 1000 > /dev/null 2>&1' & until [ -e ", go,
+                       " ]; do sleep 0.01; done")})));
+  ASSERT_TRUE(WaitUntil(kPatience, [&] { return ReadNumber(up) != 0; }));
+  ASSERT_TRUE(controller_.Await(Running));
+  const uint32_t leader = controller_.heard().FindEvent(v1::RankEvent::RUNNING)->pid();
+  Write("cgroup.procs", absl::StrCat(ReadNumber(up)));
+  Write("freezer.state", "FROZEN");
+  std::ofstream(go).put('x');
+  ASSERT_TRUE(WaitUntil(kPatience, [&] { return !Lives(leader); }));
+  const size_t beats = controller_.heard().heartbeats;
+  ASSERT_TRUE(controller_.Await([&](const Heard& heard) { return heard.heartbeats > beats + 5; }));
+  EXPECT_FALSE(Exited(controller_.heard())) << "its slot is not free";
+  Write("freezer.state", "THAWED");
+  ASSERT_TRUE(controller_.Await(Exited));
+  EXPECT_FALSE(Lives(ReadNumber(up)));
+}
+
+// What SIGKILL does not end: a process that its tracer stops on its way out and never lets go on.
+// To the agent that is what a hung driver looks like: the process has been killed, and is there.
+class UnkillableTest : public AgentTest {
+ protected:
+  ~UnkillableTest() override { Release(); }
+
+  void Hold(uint32_t pid) {
+    int seized[2];
+    ASSERT_EQ(::pipe(seized), 0);
+    tracer_ = ::fork();
+    ASSERT_GE(tracer_, 0);
+    if (tracer_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      const bool held = ::ptrace(PTRACE_SEIZE, pid, nullptr, PTRACE_O_TRACEEXIT) == 0;
+      const char answer = held ? 'y' : 'n';
+      if (::write(seized[1], &answer, 1) != 1) ::_exit(1);
+      while (true) ::pause();
+    }
+    char answer = 0;
+    EXPECT_EQ(::read(seized[0], &answer, 1), 1);
+    EXPECT_EQ(answer, 'y') << "this test must be allowed to trace its own processes";
+    ::close(seized[0]);
+    ::close(seized[1]);
+  }
+  // The process dies now.
+  void Release() {
+    if (tracer_ <= 0) return;
+    ::kill(tracer_, SIGKILL);
+    ::waitpid(std::exchange(tracer_, 0), nullptr, 0);
+  }
+
+  pid_t tracer_ = 0;
+};
+
+TEST_F(UnkillableTest, ARankThatCannotBeKilledIsGivenUpAndItsWorkerDrainedUntilItDies) {
   kill_patience_ = absl::Milliseconds(100);
+  controller_.Configure([](auto& behaviour) { behaviour.save_on_notice = false; });
   StartAgent();
   ASSERT_TRUE(controller_.Send(CommandMessage(1, {"sh", "-c", "echo up; exec sleep 1000"})));
   ASSERT_TRUE(controller_.Await(Logged("up")));
-  Write("cgroup.procs", absl::StrCat(controller_.heard().FindEvent(v1::RankEvent::RUNNING)->pid()));
-  Write("freezer.state", "FROZEN");
+  ASSERT_TRUE(controller_.Await(Running));
+  const uint32_t pid = controller_.heard().FindEvent(v1::RankEvent::RUNNING)->pid();
+  Hold(pid);
   ASSERT_TRUE(controller_.Send(StopMessage(2, v1::StopRanks::KILL, 0)));
   ASSERT_TRUE(controller_.Await([](const Heard& heard) { return !heard.notices.empty(); }));
-  EXPECT_THAT(controller_.heard().notices[0].message(),
-              HasSubstr("of job 1, rank 0, did not die within 100ms of SIGKILL"));
-  EXPECT_FALSE(Exited(controller_.heard())) << "its slot is not free";
-  Write("freezer.state", "THAWED");
+  const Heard heard = controller_.heard();
+  ASSERT_NE(heard.FindEvent(v1::RankEvent::UNKILLABLE), nullptr) << "its cause comes first";
+  EXPECT_THAT(heard.packed_events, Contains(ElementsAre(2, 3))) << "its job does not come back";
+  for (const std::string& message :
+       {heard.notices[0].message(), heard.FindEvent(v1::RankEvent::UNKILLABLE)->message()}) {
+    EXPECT_THAT(message, HasSubstr("of job 1, rank 0, did not die within 100ms of SIGKILL"));
+  }
+  EXPECT_EQ(heard.FindEvent(v1::RankEvent::UNKILLABLE)->failure_class(), v1::WORKER_LOST);
+  // Its slot is not free, also for another gang.
+  EXPECT_FALSE(Exited(heard));
+  EXPECT_TRUE(Lives(pid));
+  ASSERT_TRUE(controller_.Send(CommandMessage(3, {"true"}, 1, 2)));
+  ASSERT_TRUE(controller_.Await(Acked(3)));
+  EXPECT_THAT(controller_.heard().assignment_acks.at(3), HasSubstr("held by another rank"));
+  Release();
+  ASSERT_TRUE(controller_.Await(Exited));
+  ASSERT_TRUE(controller_.Await([](const Heard& h) { return h.notices.size() == 2; }));
+  EXPECT_TRUE(controller_.heard().notices[1].withdrawn());
+}
+
+TEST_F(UnkillableTest, WhatAnEarlierAgentLeftAndCannotBeKilledHoldsTheWorkerBackUntilItDies) {
+  kill_patience_ = absl::Milliseconds(100);
+  // A life of the folder, of which the next one could say that it is over.
+  const std::string data = dir_ / "data";
+  std::filesystem::create_directories(data);
+  const std::string former(kIdentityBytes, 'f');
+  IdentityFile::Begin(PosixFileSystem(), data, LookAround(data), former, former);
+  const std::string tag = absl::StrCat("MUSTER_RANK_DIR=", dir_ / "data/ranks/job-1.a1.g1.r0");
+  const char* const environment[] = {tag.c_str(), nullptr};
+  const pid_t leftover = ::fork();
+  ASSERT_GE(leftover, 0);
+  if (leftover == 0) {
+    ::execle("/bin/sleep", "sleep", "1000", nullptr, environment);
+    ::_exit(1);
+  }
+  ASSERT_TRUE(WaitUntil(kPatience, [&] {
+    const auto found = FindProcesses(0, dir_ / "data/ranks");
+    return found.size() == 1;
+  }));
+  Hold(static_cast<uint32_t>(leftover));
+  StartAgent();
+  const std::string what = absl::StrCat("process ", leftover, " of an earlier run");
+  ASSERT_TRUE(controller_.Await([&](const Heard& heard) {
+    return !heard.notices.empty() &&
+           absl::StrContains(heard.notices.back().message(), what);
+  }));
+  EXPECT_TRUE(controller_.heard().hellos.back().predecessors().empty()) << "they are not dead";
+  ASSERT_TRUE(controller_.Send(CommandMessage(3, {"true"})));
+  ASSERT_TRUE(controller_.Await(Acked(3)));
+  EXPECT_THAT(controller_.heard().assignment_acks.at(3), HasSubstr("does not die of SIGKILL"));
+  Release();
+  ::waitpid(leftover, nullptr, 0);  // unless the agent, whose child it is as well, has done it
+  ASSERT_TRUE(
+      controller_.Await([](const Heard& heard) { return heard.notices.back().withdrawn(); }));
+  ASSERT_TRUE(controller_.Send(CommandMessage(4, {"true"})));
   ASSERT_TRUE(controller_.Await(Exited));
 }
 

@@ -238,6 +238,20 @@ TEST_F(AgentContainerTest, ANewAgentRemovesWhatAnEarlierOneLeft) {
   EXPECT_FALSE(files::exists(folder + "/container"));
 }
 
+TEST_F(AgentContainerTest, WhatARankWroteInPlaceOfItsContainersNameIsNotRemoved) {
+  Install("podman", kPodman);
+  const std::pair<const char*, const char*> planted[] = {{"job-8.a1.g1.r0", "--all"},
+                                                         {"job-9.a1.g1.r0", "muster-8-1-0-x"},
+                                                         {"job-10.a1.g1.r0", "muster-10-1-0-x y"},
+                                                         {"job-11.a1.g1.r0", "database"}};
+  for (const auto& [rank, name] : planted) {
+    files::create_directories(dir_ / ("data/ranks/" + std::string(rank)));
+    std::ofstream(dir_ / ("data/ranks/" + std::string(rank) + "/container")) << name;
+  }
+  StartAgent();
+  EXPECT_THAT(Read("calls"), Not(HasSubstr("podman rm")));
+}
+
 TEST_F(AgentContainerTest, WithoutARuntimeAnImageIsRefusedAndAFileWithoutApptainer) {
   Install("podman", kPodman);
   container_runtime_ = "podman";
@@ -252,6 +266,35 @@ TEST_F(AgentContainerTest, WhereCommandsAreNotAllowedNoRuntimeIsOffered) {
   allow_commands_ = false;
   StartAgent();
   EXPECT_EQ(controller_.heard().hellos[0].container_runtimes_size(), 0);
+}
+
+TEST_F(AgentContainerTest, ImagesThatWerePulledLongAgoAreRemoved) {
+  Install("podman", kPodman);
+  Fail("pull", "pulling\n");
+  StartAgent();
+  const size_t most = Containers::Options().most_images;
+  for (uint32_t attempt = 1; attempt <= most + 1; ++attempt) {
+    ASSERT_TRUE(controller_.Send(
+        ImageMessage(attempt, {"true"}, absl::StrCat("a/b:", attempt), attempt)));
+    AwaitExit(attempt);
+  }
+  EXPECT_TRUE(WaitUntil(kPatience, [&] {
+    return Read("calls").find("podman rmi a/b:1\n") != std::string::npos;
+  }));
+  EXPECT_THAT(Read("calls"), Not(HasSubstr("podman rmi a/b:2\n")));
+}
+
+TEST(InitTest, AVariableOfSeveralLinesArrives) {
+  const TempDir dir;
+  // NAME=one\ntwo, and one that is broken: it is dropped.
+  ::muster::testing::Subprocess process(
+      {Binary("muster-init"), "/bin/sh", "-c", "echo \"$NAME\"; env | grep -c MUSTER_PACKED"},
+      ::muster::testing::Environment{{"MUSTER_PACKED_0", "4e414d453d6f6e650a74776f"},
+                                     {"MUSTER_PACKED_1", "zz"}},
+      dir / "log");
+  ASSERT_TRUE(process.Wait(kPatience));
+  std::ifstream log(dir / "log");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(log), {}), "one\ntwo\n0\n");
 }
 
 TEST_F(AgentContainerTest, ApptainerPullsToAFileAndRunsIt) {

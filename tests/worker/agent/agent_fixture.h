@@ -120,6 +120,8 @@ class AgentTest : public ::testing::Test {
     config.allow_commands = allow_commands_;
     config.stop_grace = absl::Seconds(10);
     config.kill_patience = kill_patience_;
+    config.path_patience = path_patience_;
+    config.cgroups = cgroups_;
     config.container_runtime = container_runtime_;
     config.container_options = container_options_;
     config.container_init = Binary("muster-init");
@@ -162,6 +164,8 @@ class AgentTest : public ::testing::Test {
   std::string trainer_ = Binary("fake_trainer");
   bool allow_commands_ = true;
   absl::Duration kill_patience_ = absl::Seconds(60);
+  absl::Duration path_patience_ = absl::Seconds(30);
+  bool cgroups_ = true;
   std::string container_runtime_ = "none";
   std::vector<std::string> container_options_;
   FakeController controller_;

@@ -1,10 +1,12 @@
 // An agent whose controller goes, comes back, or is not the right one; and agents that stop or are
 // killed.
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
+#include <future>
 
 #include "tests/worker/agent/agent_fixture.h"
 
@@ -92,6 +94,32 @@ TEST_F(AgentTest, AnExpiredLeaseWithholdsPublishUntilItIsRenewed) {
   EXPECT_EQ(controller_.heard().Log().find("published"), std::string::npos);
   controller_.Configure([](auto& behaviour) { behaviour.ack_heartbeats = true; });
   ASSERT_TRUE(controller_.Await(Logged("published 4\ncommitted 4 error=\n")));
+}
+
+TEST_F(AgentTest, HeartbeatsGoOnWhileTheLoopStandsStill) {
+  // However long the stall lasts here, it is no lease's end.
+  controller_.Configure(
+      [](auto& behaviour) { behaviour.lease_ms = absl::ToInt64Milliseconds(kPatience); });
+  StartAgent();
+  ASSERT_TRUE(controller_.Send(StartMessage(1, {"print up", "hang"})));
+  ASSERT_TRUE(controller_.Await(Logged("up")));
+  ASSERT_TRUE(
+      controller_.Await([](const Heard& heard) { return heard.last_heartbeat.ranks_size() == 1; }));
+  std::promise<void> release;
+  std::promise<void> stands;
+  mailbox_->Post([&] {
+    stands.set_value();
+    release.get_future().wait();
+  });
+  stands.get_future().wait();
+  const size_t beats = controller_.heard().heartbeats;
+  EXPECT_TRUE(controller_.Await([&](const Heard& heard) { return heard.heartbeats > beats + 20; }));
+  EXPECT_EQ(controller_.heard().last_heartbeat.ranks_size(), 1);
+  release.set_value();
+  const uint64_t seq = controller_.heard().last_heartbeat.seq();
+  EXPECT_TRUE(controller_.Await(
+      [&](const Heard& heard) { return heard.last_heartbeat.seq() > seq + 3; }));
+  EXPECT_EQ(controller_.heard().hellos.size(), 1u) << "its session stood all the while";
 }
 
 TEST_F(AgentTest, StaleRanksAreKilledAndOthersAdopted) {
@@ -184,6 +212,20 @@ TEST_F(AgentTest, AStopGivesNoticeLetsRanksSaveAndEndsWithEverythingSaid) {
   EXPECT_EQ(heard.MetricCount(), 5u);
 }
 
+TEST_F(AgentTest, ANoticeOutlivesTheConnectionThatItCouldNotBeGivenOver) {
+  StartAgent();
+  ASSERT_TRUE(controller_.Send(CommandMessage(
+      1, {"sh", "-c", "trap '' TERM; echo up; while true; do sleep 1000; done"})));
+  ASSERT_TRUE(controller_.Await(Logged("up")));
+  controller_.Stop();
+  PostStop();
+  controller_.Start();
+  ASSERT_TRUE(controller_.Await([](const Heard& heard) { return !heard.notices.empty(); }));
+  const Heard heard = controller_.heard();
+  EXPECT_EQ(heard.notices[0].message(), "the test ends");
+  EXPECT_EQ(heard.events.rbegin()->second.body_case(), v1::WorkerMessage::kNotice);
+}
+
 TEST_F(AgentTest, AStopWithoutAControllerStillEndsTheRanks) {
   StartAgent();
   ASSERT_TRUE(controller_.Send(StartMessage(1, {"print up", "hang"})));
@@ -206,6 +248,17 @@ TEST_F(AgentTest, AWorkerThatStopsTakesNoNewRanks) {
   ASSERT_TRUE(controller_.Send(StartMessage(2, {"hang"}, 1, 2)));
   ASSERT_TRUE(controller_.Await(Acked(2)));
   EXPECT_THAT(controller_.heard().assignment_acks.at(2), HasSubstr("stopping"));
+}
+
+TEST_F(AgentTest, AnAgentWhoseNameIsHeldSaysHelloUntilItIsFree) {
+  controller_.Configure([](auto& behaviour) {
+    behaviour.refuse = grpc::Status(grpc::StatusCode::ABORTED, "an agent holds this name");
+  });
+  auto run = std::async(std::launch::async, [this] { StartAgent(); });
+  ASSERT_TRUE(controller_.Await([](const Heard& heard) { return heard.refused >= 3; }));
+  controller_.Configure([](auto& behaviour) { behaviour.refuse = grpc::Status::OK; });
+  run.get();
+  EXPECT_EQ(controller_.heard().hellos.size(), 1u);
 }
 
 TEST_F(AgentTest, ASecondAgentOnTheSameFolderIsRefused) {
@@ -235,7 +288,7 @@ class AgentProcessTest : public AgentTest {
         std::vector<std::string>{Binary("muster-worker"), "--controller", controller_.address(),
                                  "--token-file", token, "--data-dir", dir_ / "data", "--name", "w1",
                                  "--slots", "2", "--trainer", Binary("fake_trainer"),
-                                 "--stop-grace", "10s"},
+                                 "--stop-grace", "10s", "--allow-commands"},
         ::muster::testing::Environment{}, dir_ / "agent.log");
     EXPECT_TRUE(
         controller_.Await([&](const Heard& heard) { return heard.hellos.size() > hellos; }));
@@ -269,6 +322,126 @@ TEST_F(AgentProcessTest, RanksDieWithTheirAgentAndTheNextOneClearsUpAndSendsThei
   EXPECT_EQ(heard.hellos.back().ranks_size(), 0);
   EXPECT_EQ(heard.MetricCount(), 2u);
   EXPECT_THAT(heard.Log(), HasSubstr("acked\n"));
+}
+
+TEST_F(AgentProcessTest, NoFolderThatAJobLeftKeepsTheNextAgentFromStarting) {
+  Launch()->Signal(SIGKILL);
+  // 70 folders in each other, of an upload and of a rank, and read-only ones.
+  for (const char* left : {"data/work/job-7.a1.g1", "data/ranks/job-7.a1.g1.r0"}) {
+    std::string deep = dir_ / left;
+    for (int i = 0; i < 70; ++i) {
+      std::filesystem::create_directories(deep += "/d");
+      if (i > 60) std::filesystem::permissions(deep, std::filesystem::perms(0700));
+    }
+    std::filesystem::permissions(deep, std::filesystem::perms(0000));
+    std::filesystem::permissions(dir_ / left, std::filesystem::perms(0500));
+  }
+  // And one that not even root removes: something is mounted in it.
+  const std::string mounted = dir_ / "data/ranks/spare-0/mounted";
+  std::filesystem::create_directories(mounted);
+  const bool is_mounted = ::mount(dir_.path().c_str(), mounted.c_str(), nullptr, MS_BIND,
+                                  nullptr) == 0;
+  auto process = Launch();
+  EXPECT_TRUE(WaitUntil(kPatience, [&] { return std::filesystem::is_empty(dir_ / "data/ranks"); }));
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "data/work"));
+  const std::filesystem::path trash = dir_ / "data/trash";
+  const size_t stays = is_mounted ? 1 : 0;
+  EXPECT_TRUE(WaitUntil(kPatience, [&] {
+    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(trash), {})) ==
+           stays;
+  }));
+  for (const auto& entry : std::filesystem::directory_iterator(trash)) {
+    EXPECT_EQ(::umount2((entry.path() / "mounted").c_str(), MNT_DETACH), 0);
+  }
+  process->Signal(SIGTERM);
+  ASSERT_TRUE(process->Wait(kPatience));
+  EXPECT_EQ(process->exit_code(), 0);
+}
+
+TEST_F(AgentProcessTest, WhatItWritesIsItsUsersAloneAndRanksKeepTheGivenMask) {
+  const mode_t before = ::umask(0022);
+  auto process = Launch();
+  ::umask(before);
+  ASSERT_TRUE(WaitUntil(kPatience, [&] {
+    return controller_.Send(StartMessage(1, {"print up", "hang"}));
+  }));
+  ASSERT_TRUE(controller_.Await(Logged("up")));
+  size_t seen = 0;
+  std::error_code error;
+  std::filesystem::recursive_directory_iterator entries(dir_ / "data");
+  for (; entries != std::filesystem::end(entries); entries.increment(error)) {
+    const std::filesystem::directory_entry& entry = *entries;
+    struct stat info = {};
+    // A file that is written under another name first goes away meanwhile.
+    if (::lstat(entry.path().c_str(), &info) != 0 && errno == ENOENT) continue;
+    EXPECT_EQ(info.st_mode & 0077, 0u) << entry.path();
+    const std::string name = entry.path().filename();
+    if (name == "launch.json" || name == "stdout.log" || name == "stderr.log") ++seen;
+  }
+  EXPECT_EQ(seen, 3u);
+  v1::ControllerMessage command = CommandMessage(
+      2, {"sh", "-c", "echo mask $(umask) oom $(cat /proc/self/oom_score_adj)"}, 1, /*attempt=*/2);
+  command.mutable_start_ranks()->mutable_ranks(0)->set_slots(0, 1);
+  ASSERT_TRUE(controller_.Send(command));
+  ASSERT_TRUE(controller_.Await([](const Heard& heard) {
+    return heard.Log(0, 2).find("mask 0022 oom 500") != std::string::npos;
+  }));
+}
+
+TEST_F(AgentProcessTest, TheNextAgentOfItsFolderSaysWhoIsDeadAndNoOtherDoes) {
+  auto process = Launch();
+  process->Signal(SIGKILL);
+  ASSERT_TRUE(process->Wait(kPatience));
+  process = Launch();
+  process->Signal(SIGKILL);
+  ASSERT_TRUE(process->Wait(kPatience));
+  // The folder as a copy of it has it: the same bytes under another number.
+  std::filesystem::copy(dir_ / "data", dir_ / "copy", std::filesystem::copy_options::recursive);
+  std::filesystem::remove_all(dir_ / "data");
+  std::filesystem::rename(dir_ / "copy", dir_ / "data");
+  process = Launch();
+  const std::vector<v1::Hello> hellos = controller_.heard().hellos;
+  ASSERT_EQ(hellos.size(), 3u);
+  EXPECT_EQ(hellos[0].identity().size(), 16u);
+  EXPECT_TRUE(hellos[0].predecessors().empty());
+  EXPECT_EQ(hellos[1].identity(), hellos[0].identity());
+  EXPECT_THAT(hellos[1].predecessors(), ElementsAre(hellos[0].incarnation()));
+  EXPECT_TRUE(hellos[2].predecessors().empty()) << "the other folder's agent may live";
+}
+
+// Somebody starts the controller on an old copy of its folder while the agents are down.
+TEST_F(AgentProcessTest, AnAgentRemembersTheHighestTermOverItsLives) {
+  controller_.Configure([](auto& behaviour) { behaviour.term = 5; });
+  auto process = Launch();
+  ASSERT_TRUE(controller_.Await([](const Heard& heard) { return heard.heartbeats > 0; }));
+  process->Signal(SIGKILL);
+  ASSERT_TRUE(process->Wait(kPatience));
+  controller_.Configure([](auto& behaviour) { behaviour.term = 4; });
+  const size_t beats = controller_.heard().heartbeats;
+  process = Launch();
+  const size_t hellos = controller_.heard().hellos.size();
+  ASSERT_TRUE(
+      controller_.Await([&](const Heard& heard) { return heard.hellos.size() >= hellos + 2; }));
+  EXPECT_EQ(controller_.heard().hellos.back().last_term(), 5u);
+  EXPECT_EQ(controller_.heard().heartbeats, beats);
+}
+
+// The controller's data folder was set up anew, or the agent is told of another controller.
+TEST_F(AgentProcessTest, AnotherControllerIsFollowedByTheNextLife) {
+  controller_.Configure([](auto& behaviour) { behaviour.term = 5; });
+  auto process = Launch();
+  ASSERT_TRUE(controller_.Await([](const Heard& heard) { return heard.heartbeats > 0; }));
+  controller_.Stop();
+  controller_.Configure([](auto& behaviour) {
+    behaviour.id = "another";
+    behaviour.term = 1;
+  });
+  controller_.Start();
+  ASSERT_TRUE(process->Wait(kPatience)) << "what it holds is the former's";
+  EXPECT_NE(process->exit_code(), 0);
+  const size_t beats = controller_.heard().heartbeats;
+  process = Launch();
+  ASSERT_TRUE(controller_.Await([&](const Heard& heard) { return heard.heartbeats > beats; }));
 }
 
 TEST_F(AgentProcessTest, SigtermEndsItWithZero) {

@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 
+#include "common/base/phase_beats.h"
 #include "httplib.h"
 #include "tests/worker/agent/agent_fixture.h"
 #include "worker/agent/process_scan.h"
@@ -65,6 +67,46 @@ TEST_F(AgentTest, ShowsTheRanksNewestValuesInHeartbeats) {
            heard.last_heartbeat.ranks(0).latest().contains("loss") &&
            heard.last_heartbeat.ranks(0).latest().at("loss") == 0.25;
   }));
+}
+
+// Nothing else of the rank moves in a long evaluation.
+TEST_F(AgentTest, CountsTheSignsOfLifeOfARankInHeartbeats) {
+  StartAgent();
+  ASSERT_TRUE(controller_.Send(StartMessage(1, {"beat 5", "hang"})));
+  ASSERT_TRUE(controller_.Await([](const Heard& heard) {
+    return heard.last_heartbeat.ranks_size() == 1 &&
+           heard.last_heartbeat.ranks(0).latest().contains(kPhaseBeats) &&
+           heard.last_heartbeat.ranks(0).latest().at(kPhaseBeats) == 5;
+  }));
+}
+
+TEST_F(AgentTest, TakesARanksNumbersOnceAndInTheirOrderAndTellsWhatNeverCame) {
+  StartAgent();
+  ASSERT_TRUE(controller_.Send(StartMessage(1, {"metrics 3", "await_acks", "again", "skip 2",
+                                                "metrics 1", "await_again", "result succeeded"})));
+  ASSERT_TRUE(controller_.Await(Exited));
+  ASSERT_TRUE(controller_.Await(Logged("again after 3")));
+  ASSERT_TRUE(controller_.Await([](const Heard& heard) { return !heard.gaps.empty(); }));
+  const Heard heard = controller_.heard();
+  EXPECT_EQ(heard.MetricCount(), 3u) << "none twice, and none before its turn";
+  EXPECT_EQ(heard.gaps[0].first_seq(), 4u);
+  EXPECT_EQ(heard.gaps[0].last_seq(), 6u);
+}
+
+TEST_F(AgentTest, ARankThatItsMemoryLimitEndsIsToldWhatNeededItAndWhatToChange) {
+  StartAgent();
+  v1::ControllerMessage message =
+      StartMessage(1, {"memory_need the run was estimated to need 9GiB (weights 9GiB): try less",
+                       "hog 200", "hang"});
+  auto spec = nlohmann::json::parse(message.start_ranks().spec_json());
+  spec["per_rank"] = {{"memory", "60MiB"}};
+  message.mutable_start_ranks()->set_spec_json(spec.dump());
+  ASSERT_TRUE(controller_.Send(message));
+  ASSERT_TRUE(controller_.Await(Exited));
+  const v1::RankEvent exited = *controller_.heard().FindEvent(v1::RankEvent::EXITED);
+  EXPECT_EQ(exited.failure_class(), v1::OUT_OF_MEMORY);
+  EXPECT_THAT(exited.message(), HasSubstr("per_rank.memory"));
+  EXPECT_THAT(exited.message(), HasSubstr("estimated to need 9GiB (weights 9GiB): try less"));
 }
 
 TEST_F(AgentTest, ExportsALiveRanksSeriesAndTakesThemAwayWhenItIsGone) {
@@ -239,6 +281,7 @@ TEST_F(AgentTest, VerifiesAndDeletesCheckpointsByAssignment) {
   StartAgent();
   const std::string path = dir_ / "step-3.a1.g1";
   std::filesystem::create_directories(path);
+  std::ofstream(path + "/MANIFEST.json") << "torn";
   v1::ControllerMessage message;
   message.mutable_verify_checkpoint()->set_outbox_seq(7);
   message.mutable_verify_checkpoint()->set_checkpoint_id(3);
@@ -254,12 +297,18 @@ TEST_F(AgentTest, VerifiesAndDeletesCheckpointsByAssignment) {
   message.mutable_delete_checkpoint()->set_path(dir_ / "data");
   ASSERT_TRUE(controller_.Send(message));
   ASSERT_TRUE(controller_.Await(Acked(9)));
+  // What is not there to be read is no verdict.
+  message.mutable_verify_checkpoint()->set_outbox_seq(10);
+  message.mutable_verify_checkpoint()->set_path(dir_ / "step-4.a1.g1");
+  ASSERT_TRUE(controller_.Send(message));
+  ASSERT_TRUE(controller_.Await(Acked(10)));
   const Heard heard = controller_.heard();
   ASSERT_EQ(heard.events.size(), 3u);
-  EXPECT_FALSE(heard.events.at(1).verify_result().ok());  // an empty folder is no checkpoint
+  EXPECT_FALSE(heard.events.at(1).verify_result().ok());
   EXPECT_TRUE(heard.events.at(2).delete_result().ok());
   EXPECT_FALSE(std::filesystem::exists(path));
   EXPECT_FALSE(heard.events.at(3).delete_result().ok());
+  EXPECT_THAT(heard.assignment_acks.at(10), HasSubstr("step-4.a1.g1"));
   EXPECT_TRUE(std::filesystem::exists(dir_ / "data"));
 }
 

@@ -2,8 +2,11 @@
 
 #include <filesystem>
 #include <fstream>
+#include <future>
 
 #include "common/base/clock.h"
+#include "common/ckpt/checkpoint_root.h"
+#include "tests/support/checkpoint_builder.h"
 #include "tests/support/faulty_file_system.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -15,6 +18,7 @@ namespace {
 using ::muster::testing::FaultyFileSystem;
 using ::muster::testing::StatusIs;
 using ::muster::testing::TempDir;
+using ::muster::testing::WriteCheckpoint;
 using ::testing::HasSubstr;
 
 // Answers every read as a disk would that is away.
@@ -41,7 +45,9 @@ class UnreadableFileSystem final : public FileSystem {
   const absl::Status away_ = absl::UnavailableError("the disk is away");
 };
 
-CheckpointOutcome VerifyOn(FileSystem& fs, const std::string& path) {
+template <typename Assignment>
+CheckpointOutcome CarryOut(FileSystem& fs, Assignment assignment,
+                           bool (CheckpointWorker::*take)(const Assignment&)) {
   RealClock clock;
   auto loop = EventLoop::Create(clock);
   EXPECT_OK(loop);
@@ -50,28 +56,101 @@ CheckpointOutcome VerifyOn(FileSystem& fs, const std::string& path) {
     outcome = std::move(done);
     (*loop)->Quit();
   });
-  v1::VerifyCheckpoint assignment;
   assignment.set_outbox_seq(5);
   assignment.set_checkpoint_id(9);
-  assignment.set_path(path);
-  EXPECT_TRUE(worker.Verify(assignment));
+  EXPECT_TRUE((worker.*take)(assignment));
   (*loop)->Run();
   return outcome;
 }
 
+CheckpointOutcome VerifyOn(FileSystem& fs, const std::string& path, const CheckpointRoot& root) {
+  v1::VerifyCheckpoint assignment;
+  assignment.set_path(path);
+  assignment.set_root(root.path);
+  assignment.set_root_identity(root.identity);
+  return CarryOut(fs, assignment, &CheckpointWorker::Verify);
+}
+
+CheckpointRoot MakeRoot(const TempDir& dir) {
+  EXPECT_OK(ClaimRoot(PosixFileSystem(), dir.path(), "abc1", {}, "test"));
+  return {.path = dir.path(), .identity = "abc1"};
+}
+
 TEST(CheckpointWorker, ADiskThatIsAwayIsNoVerdict) {
   UnreadableFileSystem fs;
-  const CheckpointOutcome outcome = VerifyOn(fs, "/c/step-1.a1.g1");
+  const CheckpointOutcome outcome = VerifyOn(fs, "/c/step-1.a1.g1", {});
   EXPECT_EQ(outcome.outbox_seq, 5u);
   EXPECT_THAT(outcome.refusal, HasSubstr("the disk is away"));
 }
 
-TEST(CheckpointWorker, AFolderThatIsMissingIsOne) {
+TEST(CheckpointWorker, AFolderThatIsMissingInASeenRootIsMissing) {
   TempDir dir;
-  const CheckpointOutcome outcome = VerifyOn(PosixFileSystem(), dir / "step-1.a1.g1");
+  const CheckpointOutcome outcome =
+      VerifyOn(PosixFileSystem(), dir / "job-1/step-1.a1.g1", MakeRoot(dir));
   EXPECT_EQ(outcome.refusal, "");
   EXPECT_EQ(outcome.result.verify_result().checkpoint_id(), 9u);
   EXPECT_FALSE(outcome.result.verify_result().ok());
+  EXPECT_TRUE(outcome.result.verify_result().missing());
+}
+
+TEST(CheckpointWorker, WhereTheRootIsNotSeenNothingIsMissingAndNothingIsGone) {
+  TempDir dir;
+  const CheckpointRoot away{.path = dir.path(), .identity = "abc1"};
+  const std::string path = dir / "job-1/step-1.a1.g1";
+  EXPECT_THAT(VerifyOn(PosixFileSystem(), path, away).refusal, HasSubstr("is it mounted?"));
+  v1::DeleteCheckpoint remove;
+  remove.set_path(path);
+  remove.set_root(away.path);
+  remove.set_root_identity(away.identity);
+  EXPECT_THAT(CarryOut(PosixFileSystem(), remove, &CheckpointWorker::Delete).refusal,
+              HasSubstr("is it mounted?"));
+}
+
+TEST(CheckpointWorker, WhatIsNotThereInAnUnknownRootIsNoVerdict) {
+  TempDir dir;
+  EXPECT_THAT(VerifyOn(PosixFileSystem(), dir / "job-1/step-1.a1.g1", {}).refusal,
+              HasSubstr("step-1.a1.g1"));
+}
+
+TEST(CheckpointWorker, BytesThatDoNotMatchAreOne) {
+  TempDir dir;
+  const CheckpointRoot root = MakeRoot(dir);
+  const auto written = WriteCheckpoint(PosixFileSystem(), dir / "job-7", {});
+  ASSERT_OK(written);
+  EXPECT_TRUE(VerifyOn(PosixFileSystem(), written->path, root).result.verify_result().ok());
+  std::ofstream(written->path + "/model.safetensors") << "MODEL BYTES";
+  const CheckpointOutcome outcome = VerifyOn(PosixFileSystem(), written->path, root);
+  EXPECT_EQ(outcome.refusal, "");
+  EXPECT_FALSE(outcome.result.verify_result().ok());
+  EXPECT_FALSE(outcome.result.verify_result().missing());
+}
+
+TEST(CheckpointWorker, AMountThatHangsDoesNotHoldUpTheEnd) {
+  // Outlive the thread that is left behind.
+  static FaultyFileSystem* const fs = new FaultyFileSystem(PosixFileSystem());
+  static std::promise<void>* const began = new std::promise<void>();
+  static std::promise<void>* const go_on = new std::promise<void>();
+  static std::promise<void>* const ended = new std::promise<void>();
+  TempDir dir;
+  std::filesystem::create_directories(dir / "step-1.a1.g1");
+  fs->CallAt(1, [] {
+    began->set_value();
+    go_on->get_future().wait();
+    ended->set_value();
+  });
+  RealClock clock;
+  const auto loop = EventLoop::Create(clock);
+  ASSERT_OK(loop);
+  {
+    CheckpointWorker worker(*fs, (*loop)->mailbox(),
+                            [](CheckpointOutcome) { ADD_FAILURE() << "it came too late"; });
+    v1::DeleteCheckpoint remove;
+    remove.set_path(dir / "step-1.a1.g1");
+    ASSERT_TRUE(worker.Delete(remove));
+    began->get_future().wait();
+  }
+  go_on->set_value();
+  ended->get_future().wait();
 }
 
 TEST(DeleteCheckpointFolder, TakesTheManifestFirst) {

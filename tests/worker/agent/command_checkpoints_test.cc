@@ -1,19 +1,27 @@
 #include "worker/agent/command_checkpoints.h"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
+#include <thread>
 #include <vector>
 
 #include "common/ckpt/verifier.h"
+#include "tests/support/faulty_file_system.h"
+#include "tests/support/hung_mount.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
+#include "worker/agent/command_rules.h"
 #include "worker/agent/event_loop.h"
 #include "worker/agent/resume_search.h"
 
 namespace muster::worker {
 namespace {
 
+using ::muster::testing::FaultyFileSystem;
 using ::muster::testing::TempDir;
 using ::testing::HasSubstr;
 using Kind = v1::CheckpointEvent;
@@ -28,8 +36,14 @@ class CommandCheckpointsTest : public ::testing::Test {
 
   std::unique_ptr<CommandCheckpoints> Make() {
     return std::make_unique<CommandCheckpoints>(
-        PosixFileSystem(), background_,
-        CommandCheckpoints::Options{.fence = fence_, .job_name = "j", .root = dir_ / "root"},
+        fs_, threads_,
+        CommandCheckpoints::Options{.fence = fence_,
+                                    .job_name = "j",
+                                    .root = dir_ / "root",
+                                    .holder = holder_,
+                                    .offer_roots = {dir_ / "none", dir_.path()},
+                                    .patience = patience_,
+                                    .file_mask = file_mask_},
         CommandCheckpoints::Callbacks{
             .may_publish = [this] { return lease_; },
             .report = [this](v1::CheckpointEvent event) { events_.push_back(std::move(event)); },
@@ -55,9 +69,13 @@ class CommandCheckpointsTest : public ::testing::Test {
   TempDir dir_;
   RealClock clock_;
   std::unique_ptr<EventLoop> loop_ = *EventLoop::Create(clock_);
-  BackgroundThread background_{loop_->mailbox()};
+  FaultyFileSystem fs_{PosixFileSystem()};
+  SideThreads threads_{loop_->mailbox(), /*most=*/1};
+  std::optional<mode_t> file_mask_;
+  absl::Duration patience_ = absl::Minutes(10);
   v1::Fence fence_;
   bool lease_ = true;
+  CheckpointRoot holder_;  // none: nothing is checked
   std::vector<v1::CheckpointEvent> events_;
   std::vector<std::pair<uint64_t, CommittedLine>> answers_;
 };
@@ -143,8 +161,7 @@ TEST_F(CommandCheckpointsTest, AFileWaitsForTheLease) {
   const auto checkpoints = Make();
   checkpoints->Offer(1, Line(3, dir_ / "train.pt"));
   // Behind the copy on its thread; then a turn of the loop takes both results.
-  background_.Enqueue(
-      [this]() -> BackgroundThread::Completion { return [this] { loop_->Quit(); }; });
+  threads_.Enqueue([this]() -> SideThreads::Completion { return [this] { loop_->Quit(); }; });
   loop_->Run();
   EXPECT_EQ(events_.size(), 1u);
   EXPECT_FALSE(checkpoints->idle());
@@ -154,6 +171,37 @@ TEST_F(CommandCheckpointsTest, AFileWaitsForTheLease) {
   loop_->Run();
   EXPECT_EQ(events_.back().kind(), Kind::COMMIT);
   EXPECT_TRUE(std::filesystem::exists((dir_ / "root") + "/step-3.a2.g1/train.pt"));
+}
+
+TEST_F(CommandCheckpointsTest, WhereTheRootIsNotSeenNothingIsMadeAndTheCommandIsTold) {
+  Write("offer/model.bin", "m");
+  holder_ = {.path = dir_.path(), .identity = "abc1"};
+  const auto checkpoints = Make();
+  checkpoints->Offer(4, Line(10, dir_ / "offer"));
+  loop_->Run();
+  ASSERT_EQ(answers_.size(), 1u);
+  EXPECT_THAT(answers_[0].second.error, HasSubstr("is it mounted?"));
+  EXPECT_EQ(events_.back().kind(), Kind::FAILED);
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "root"));
+}
+
+TEST_F(CommandCheckpointsTest, WhereTheRootIsNotSeenTheSearchIsNoVerdict) {
+  v1::StartRanks start;
+  *start.mutable_fence() = fence_;
+  start.set_checkpoint_root(dir_ / "root");
+  start.set_root(dir_.path());
+  start.set_root_identity("abc1");
+  start.add_resume()->set_path(dir_ / "root/step-10.a1.g1");
+  start.mutable_resume(0)->set_step(10);
+  const auto search = [&] { return SearchResume(PosixFileSystem(), start, [] { return true; }); };
+  EXPECT_TRUE(IsStorageUnavailable(search().status)) << search().status;
+  EXPECT_TRUE(search().events.empty());
+  // Where it is seen, what is not there is told, and is not called corrupt.
+  ASSERT_OK(ClaimRoot(PosixFileSystem(), dir_.path(), "abc1", {}, "test"));
+  EXPECT_FALSE(IsStorageUnavailable(search().status));
+  EXPECT_FALSE(search().status.ok());
+  ASSERT_EQ(search().events.size(), 1u);
+  EXPECT_EQ(search().events[0].kind(), Kind::UNREAD);
 }
 
 TEST_F(CommandCheckpointsTest, WhatCannotBeCopiedIsToldAndTheNextOneGoesOn) {
@@ -180,6 +228,136 @@ TEST_F(CommandCheckpointsTest, WhatCannotBeCopiedIsToldAndTheNextOneGoesOn) {
   for (const auto& entry : std::filesystem::directory_iterator(dir_ / "root")) {
     EXPECT_EQ(entry.path().filename(), "step-5.a2.g1");
   }
+}
+
+TEST_F(CommandCheckpointsTest, WhatLiesElsewhereIsNotReadForAJobWhateverLinksItPlants) {
+  const TempDir elsewhere;
+  std::ofstream(elsewhere / "secret") << "secret";
+  std::filesystem::create_symlink(elsewhere / "secret", dir_ / "link");
+  std::filesystem::create_directories(dir_ / "folder");
+  std::filesystem::create_symlink(elsewhere / "secret", dir_ / "folder/model.pt");
+  std::filesystem::create_directory_symlink(elsewhere.path(), dir_ / "out");
+  ASSERT_EQ(::mkfifo((dir_ / "fifo").c_str(), 0600), 0);
+  const std::vector<std::string> offered = {
+      elsewhere / "secret", "/etc/hostname",    dir_ / "link", dir_ / "folder",
+      dir_ / "out/secret",  dir_ / "../secret", dir_ / "out",  dir_ / "fifo"};
+  const auto checkpoints = Make();
+  for (const std::string& path : offered) {
+    checkpoints->Offer(9, Line(1, path));
+    loop_->Run();
+    ASSERT_FALSE(answers_.empty()) << path;
+    EXPECT_NE(answers_.back().second.error, "") << path;
+    EXPECT_EQ(events_.back().kind(), Kind::FAILED) << path;
+  }
+  EXPECT_THAT(answers_[0].second.error, HasSubstr("write it in MUSTER_CHECKPOINT_DIR"));
+  EXPECT_THAT(answers_[2].second.error, HasSubstr("leads out"));
+  // A link that stays inside is as good as a file.
+  Write("real.pt", "weights");
+  std::filesystem::create_symlink("real.pt", dir_ / "latest.pt");
+  checkpoints->Offer(9, Line(2, dir_ / "latest.pt"));
+  loop_->Run();
+  EXPECT_EQ(events_.back().kind(), Kind::COMMIT);
+}
+
+TEST_F(CommandCheckpointsTest, AFileThatDoesNotAnswerIsGivenUpAndTheNextOneGoesOn) {
+  const auto hung = ::muster::testing::HungMount::Make(dir_ / "hung");
+  if (hung == nullptr) GTEST_SKIP() << "nothing can be mounted here";
+  patience_ = absl::Milliseconds(50);
+  SideThreads threads(loop_->mailbox());
+  CommandCheckpoints checkpoints(
+      PosixFileSystem(), threads,
+      {.fence = fence_, .root = dir_ / "root", .offer_roots = {dir_.path()}, .patience = patience_},
+      {.may_publish = [] { return true; },
+       .report = [this](v1::CheckpointEvent event) { events_.push_back(std::move(event)); },
+       .answer = [this](uint64_t connection,
+                        const CommittedLine& line) { answers_.emplace_back(connection, line); },
+       .on_idle = [this] { loop_->Quit(); }});
+  Write("good", "g");
+  checkpoints.Offer(1, Line(1, dir_ / "hung/model.pt"));
+  checkpoints.Offer(1, Line(2, dir_ / "good"));
+  const std::function<void()> tick = [&] {
+    checkpoints.GiveUpWhatHangs();
+    loop_->After(absl::Milliseconds(20), tick);
+  };
+  tick();
+  loop_->Run();
+  ASSERT_EQ(answers_.size(), 1u);
+  EXPECT_THAT(answers_[0].second.error, HasSubstr(dir_ / "hung/model.pt"));
+  EXPECT_EQ(events_.back().kind(), Kind::COMMIT);
+  EXPECT_EQ(events_.back().step(), 2);
+}
+
+TEST_F(CommandCheckpointsTest, ALargeFileReachesTheDiskBitByBitSoThatASlowOneIsSeenToGetOn) {
+  Write("offer/model.bin", "");
+  constexpr uint64_t kFileBytes = 2 * JobFiles::kSyncBytes + (5u << 20);
+  std::filesystem::resize_file(dir_ / "offer/model.bin", kFileBytes);
+  const auto checkpoints = Make();
+  checkpoints->Offer(4, Line(10, dir_ / "offer"));
+  loop_->Run();
+  EXPECT_EQ(events_.back().kind(), Kind::COMMIT) << events_.back().message();
+  std::vector<std::string> syncs;
+  for (const std::string& operation : fs_.trace()) {
+    if (operation.starts_with("sync ") && operation.ends_with("model.bin")) {
+      syncs.push_back(operation);
+    }
+  }
+  EXPECT_EQ(syncs.size(), 3u);
+}
+
+TEST_F(CommandCheckpointsTest, WhatIsNotPublishedIsRemovedByASideThread) {
+  Write("train.pt", "weights");
+  lease_ = false;
+  auto checkpoints = Make();
+  checkpoints->Offer(1, Line(3, dir_ / "train.pt"));
+  const auto turn = [this] {
+    threads_.Enqueue([this]() -> SideThreads::Completion { return [this] { loop_->Quit(); }; });
+    loop_->Run();
+  };
+  turn();
+  ASSERT_FALSE(std::filesystem::is_empty(dir_ / "root"));
+  std::thread::id remover;
+  fs_.CallAt(1, [&] { remover = std::this_thread::get_id(); });
+  checkpoints = nullptr;
+  turn();
+  EXPECT_TRUE(std::filesystem::is_empty(dir_ / "root"));
+  EXPECT_NE(remover, std::thread::id());
+  EXPECT_NE(remover, std::this_thread::get_id());
+}
+
+TEST_F(CommandCheckpointsTest, WhatIsGivenUpBeforeItIsWrittenIsRemovedWhenItIs) {
+  Write("train.pt", "weights");
+  auto checkpoints = Make();
+  checkpoints->Offer(1, Line(3, dir_ / "train.pt"));
+  checkpoints = nullptr;
+  // The copy, and behind its end the removal; a later turn is behind that.
+  threads_.Enqueue([this]() -> SideThreads::Completion {
+    return [this] {
+      threads_.Enqueue([this]() -> SideThreads::Completion { return [this] { loop_->Quit(); }; });
+    };
+  });
+  loop_->Run();
+  EXPECT_TRUE(std::filesystem::is_empty(dir_ / "root"));
+  EXPECT_EQ(events_.size(), 1u);
+}
+
+TEST_F(CommandCheckpointsTest, WhatIsPublishedIsOpenAsTheJobsOwnFilesAre) {
+  Write("train.pt", "weights");
+  file_mask_ = 0022;
+  const auto checkpoints = Make();
+  checkpoints->Offer(1, Line(3, dir_ / "train.pt"));
+  const mode_t before = ::umask(0077);
+  loop_->Run();
+  ::umask(before);
+  ASSERT_EQ(events_.back().kind(), Kind::COMMIT) << events_.back().message();
+  const auto mode = [](const std::string& path) {
+    struct stat info = {};
+    EXPECT_EQ(::stat(path.c_str(), &info), 0) << path;
+    return info.st_mode & 0777;
+  };
+  EXPECT_EQ(mode(dir_ / "root"), 0755u);
+  EXPECT_EQ(mode(events_.back().path()), 0755u);
+  EXPECT_EQ(mode(events_.back().path() + "/train.pt"), 0644u);
+  EXPECT_EQ(mode(events_.back().path() + "/MANIFEST.json"), 0644u);
 }
 
 TEST_F(CommandCheckpointsTest, OffersOutOfBoundsAreRefusedAtOnce) {

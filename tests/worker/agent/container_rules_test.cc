@@ -44,7 +44,7 @@ TEST(PodmanCommand, RunsTheProgramUnderOurInitWithTheSitesWordsLast) {
       ElementsAre("run", "--name=muster-7-1-0-w", "--pull=never", "--network=host", "--ipc=host",
                   "--log-driver=none", "--preserve-fds=1", "--env-file=/r/variables",
                   "--volume=/bin/muster-init:/muster/init:ro", "--entrypoint=/muster/init",
-                  "--env=LINES", "--volume=/d/slot-0.sock:/d/slot-0.sock",
+                  "--volume=/d/slot-0.sock:/d/slot-0.sock",
                   "--volume=/c/step-9:/c/step-9:ro", "--ulimit=nofile=64", "python:3.12", "python",
                   "--privileged", "a b"));
 }
@@ -52,8 +52,20 @@ TEST(PodmanCommand, RunsTheProgramUnderOurInitWithTheSitesWordsLast) {
 TEST(PodmanCommand, NoValueOfAVariableStandsInItsWords) {
   const ContainerCommand command = Make(ContainerRuntime::kPodman, WantedRun());
   for (const std::string& word : command.argv) EXPECT_THAT(word, Not(HasSubstr("secret")));
-  EXPECT_EQ(command.env_file, "MUSTER_RANK_DIR=/r\nKEY=secret =x\n");
-  EXPECT_THAT(command.environment, ElementsAre("LINES=a\nb"));
+  EXPECT_EQ(command.env_file,
+            "MUSTER_RANK_DIR=/r\nKEY=secret =x\nMUSTER_PACKED_0=4c494e45533d610a62\n");
+}
+
+TEST(PodmanCommand, NothingOfAJobsStandsInPodmansOwnEnvironment) {
+  ContainerRun run = WantedRun();
+  run.environment = {"LD_PRELOAD=/evil.so\n", "PATH=/evil\n:/bin", "CONTAINERS_CONF=/evil\r",
+                     "NAME=one\nMUSTER_LINE=two"};
+  const ContainerCommand command = Make(ContainerRuntime::kPodman, run);
+  EXPECT_THAT(command.environment, ElementsAre());
+  for (const std::string& word : command.argv) EXPECT_THAT(word, Not(HasSubstr("--env=")));
+  EXPECT_THAT(command.env_file, Not(HasSubstr("evil")));
+  EXPECT_THAT(command.env_file, Not(HasSubstr("MUSTER_LINE")));
+  EXPECT_EQ(std::count(command.env_file.begin(), command.env_file.end(), '\n'), 4);
 }
 
 TEST(PodmanCommand, NamesWhatTheRankGets) {

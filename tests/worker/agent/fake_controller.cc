@@ -140,7 +140,9 @@ void FakeController::HandleLocked(const v1::WorkerMessage& message,
                                   std::vector<v1::ControllerMessage>& answers) {
   v1::ControllerMessage answer;
   if (message.event_seq() != 0) {
-    if (!heard_.events.emplace(message.event_seq(), message).second) ++heard_.repeated_events;
+    const bool is_new = heard_.events.emplace(message.event_seq(), message).second;
+    if (!is_new) ++heard_.repeated_events;
+    if (is_new && message.has_notice()) TakeNoticeLocked(message.notice(), answers);
     if (!behaviour_.ack_events) return;
     if (message.checkpoint_event().kind() == v1::CheckpointEvent::COMMIT) {
       v1::CheckpointAck& ack = *answer.mutable_checkpoint_ack();
@@ -154,6 +156,7 @@ void FakeController::HandleLocked(const v1::WorkerMessage& message,
     heard_.hellos.push_back(message.hello());
     v1::Welcome& welcome = *answer.mutable_welcome();
     welcome.set_term(behaviour_.term);
+    welcome.set_controller_id(behaviour_.id);
     welcome.set_heartbeat_interval_ms(behaviour_.heartbeat_interval_ms);
     welcome.set_lease_ms(behaviour_.lease_ms);
     welcome.set_controller_version("fake");
@@ -171,18 +174,22 @@ void FakeController::HandleLocked(const v1::WorkerMessage& message,
   } else if (message.has_store_request()) {
     heard_.store_requests.push_back(message.store_request());
     AnswerStoreLocked(message.store_request(), answers);
-  } else if (message.has_notice()) {
-    heard_.notices.push_back(message.notice());
-    for (const v1::RankStatus& rank : heard_.last_heartbeat.ranks()) {
-      if (!behaviour_.save_on_notice) break;
-      v1::StopRanks& stop = *answer.mutable_stop_ranks();
-      stop.set_outbox_seq(next_stop_seq_++);
-      *stop.mutable_fence() = rank.fence();
-      stop.set_mode(v1::StopRanks::SAVE);
-      stop.set_grace_ms(message.notice().grace_ms());
-      stop.set_reason("the worker is draining");
-      answers.push_back(answer);
-    }
+  }
+}
+
+void FakeController::TakeNoticeLocked(const v1::Notice& notice,
+                                      std::vector<v1::ControllerMessage>& answers) {
+  heard_.notices.push_back(notice);
+  if (!behaviour_.save_on_notice || notice.withdrawn()) return;
+  for (const v1::RankStatus& rank : heard_.last_heartbeat.ranks()) {
+    v1::ControllerMessage answer;
+    v1::StopRanks& stop = *answer.mutable_stop_ranks();
+    stop.set_outbox_seq(next_stop_seq_++);
+    *stop.mutable_fence() = rank.fence();
+    stop.set_mode(v1::StopRanks::SAVE);
+    stop.set_grace_ms(notice.grace_ms());
+    stop.set_reason("the worker is draining");
+    answers.push_back(answer);
   }
 }
 

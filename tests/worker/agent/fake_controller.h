@@ -22,6 +22,7 @@ class FakeController final : public v1::WorkerService::Service {
   // What a test turns; take and set it through Configure.
   struct Behaviour {
     uint64_t term = 1;
+    std::string id = std::string(16, 'c');
     int64_t heartbeat_interval_ms = 50;
     int64_t lease_ms = 2000;
     bool ack_heartbeats = true;
@@ -83,6 +84,8 @@ class FakeController final : public v1::WorkerService::Service {
   grpc::Status Control(grpc::ServerContext* context, ControlCall* call) override;
   grpc::Status Bulk(grpc::ServerContext* context, BulkCall* call) override;
   void HandleLocked(const v1::WorkerMessage& message, std::vector<v1::ControllerMessage>& answers)
+      MUSTER_REQUIRES(mutex_);
+  void TakeNoticeLocked(const v1::Notice& notice, std::vector<v1::ControllerMessage>& answers)
       MUSTER_REQUIRES(mutex_);
   void AnswerStoreLocked(const v1::StoreRequest& request,
                          std::vector<v1::ControllerMessage>& answers) MUSTER_REQUIRES(mutex_);

@@ -5,6 +5,7 @@
 //   progress PHASE STEP      metrics COUNT           await_acks             store OP KEY [VALUE]
 //   checkpoint STEP          await_stop              print TEXT             write TEXT (no newline)
 //   spawn (a child in a session of its own)          ignore_term            await_file PATH
+//   hide (likewise, without environment and output)
 //   garbage (an invalid line)                        long_line              env NAME
 //   save STEP (as checkpoint, with a real folder)
 //   result succeeded|stopped|CLASS                   exit CODE              hang
@@ -66,6 +67,20 @@ class FakeRank {
                          .time_ms = 1,
                          .values = {{"loss", 1.0 / static_cast<double>(seq_)}}});
       }
+    } else if (verb == "again") {  // all of them, as a rank does that was asked to
+      for (uint64_t seq = 1; seq <= seq_; ++seq)
+        Send(MetricsLine{.seq = seq, .step = static_cast<int64_t>(seq), .values = {{"loss", 9}}});
+    } else if (verb == "skip") {  // as a rank whose numbers were refused on their way
+      seq_ += std::stoull(a);
+    } else if (verb == "beat") {
+      Send(ProgressLine{.phase = "evaluate", .step = 7, .beats = std::stoull(a)});
+    } else if (verb == "memory_need") {
+      Send(MemoryLine{.need = command.substr(12)});
+    } else if (verb == "hog") {
+      hoard_.assign(std::stoull(a) << 20, 'x');
+    } else if (verb == "await_again") {
+      while (!again_) Next();
+      Print(absl::StrCat("again after ", acked_));
     } else if (verb == "await_acks") {
       while (acked_ < seq_) Next();
       Print("acked");
@@ -87,6 +102,8 @@ class FakeRank {
       Print(absl::StrCat(a, "=", ::getenv(a.c_str()) == nullptr ? "" : ::getenv(a.c_str())));
     } else if (verb == "spawn") {
       Spawn();
+    } else if (verb == "hide") {
+      Hide();
     } else if (verb == "ignore_term") {
       ::signal(SIGTERM, SIG_IGN);
     } else if (verb == "await_file") {
@@ -132,7 +149,10 @@ class FakeRank {
       if (const auto text = lines_.Next()) {
         auto line = DecodeAgentLine(*text);
         if (!line.ok()) Die(line.status().ToString());
-        if (const auto* ack = std::get_if<AckLine>(&*line)) acked_ = ack->seq;
+        if (const auto* ack = std::get_if<AckLine>(&*line)) {
+          acked_ = ack->seq;
+          again_ |= ack->again;
+        }
         if (const auto* reply = std::get_if<StoreReplyLine>(&*line)) reply_ = *reply;
         if (const auto* publish = std::get_if<PublishLine>(&*line)) published_ = publish->step;
         if (const auto* committed = std::get_if<CommittedLine>(&*line)) committed_ = *committed;
@@ -211,6 +231,17 @@ class FakeRank {
     Print(absl::StrCat("child ", child));
   }
 
+  static void Hide() {
+    if (::fork() != 0) return;
+    ::setsid();
+    const int null = ::open("/dev/null", O_RDWR);
+    for (const int fd : {0, 1, 2}) ::dup2(null, fd);
+    const char* const argv[] = {"sleep", "100000", nullptr};
+    char* const none[] = {nullptr};
+    ::execve("/bin/sleep", const_cast<char* const*>(argv), none);
+    ::_exit(1);
+  }
+
   void Print(const std::string& text) {
     ::puts(text.c_str());
     ::fflush(stdout);
@@ -221,6 +252,8 @@ class FakeRank {
   LineBuffer lines_;
   uint64_t seq_ = 0;
   uint64_t acked_ = 0;
+  bool again_ = false;
+  std::string hoard_;
   uint64_t store_id_ = 0;
   int64_t published_ = -1;
   std::optional<StoreReplyLine> reply_;

@@ -1,5 +1,7 @@
 #include "worker/agent/log_tailer.h"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 #include <fstream>
 
@@ -50,10 +52,11 @@ class LogTailerTest : public ::testing::Test {
   FaultyFileSystem fs_{PosixFileSystem()};
   const std::string folder_ = dir_ / "ranks/" + RankFolderName(kKey);
   std::unique_ptr<Spool> spool_;
+  Trash trash_{PosixFileSystem(), dir_ / "trash"};
 };
 
 TEST_F(LogTailerTest, TakesWholeLinesAndTheRestAtTheEnd) {
-  LogTailer tailer(fs_, *spool_, kKey, folder_);
+  LogTailer tailer(*spool_, kKey, folder_);
   EXPECT_OK(tailer.Pump(false));  // no files yet
   Write("one\ntw");
   Write("oops\n", kStderrFile);
@@ -69,7 +72,7 @@ TEST_F(LogTailerTest, TakesWholeLinesAndTheRestAtTheEnd) {
 }
 
 TEST_F(LogTailerTest, ALongLineIsCutAndALargeFileTakesSeveralTurns) {
-  LogTailer tailer(fs_, *spool_, kKey, folder_);
+  LogTailer tailer(*spool_, kKey, folder_);
   const std::string text(3 << 20, 'x');
   Write(text);
   int turns = 0;
@@ -84,15 +87,15 @@ TEST_F(LogTailerTest, ALongLineIsCutAndALargeFileTakesSeveralTurns) {
 
 TEST_F(LogTailerTest, GoesOnWhereTheAgentBeforeStopped) {
   Write("one\n");
-  EXPECT_OK(LogTailer(fs_, *spool_, kKey, folder_).Pump(false));
+  EXPECT_OK(LogTailer(*spool_, kKey, folder_).Pump(false));
   Reopen();
   Write("two\n");
-  EXPECT_OK(LogTailer(fs_, *spool_, kKey, folder_).Pump(false));
+  EXPECT_OK(LogTailer(*spool_, kKey, folder_).Pump(false));
   EXPECT_EQ(Text(), "one\ntwo\n");
 }
 
 TEST_F(LogTailerTest, AFullDiskLosesNothing) {
-  LogTailer tailer(fs_, *spool_, kKey, folder_);
+  LogTailer tailer(*spool_, kKey, folder_);
   Write("one\n");
   fs_.FailAt(1, absl::ResourceExhaustedError("disk full"));
   EXPECT_THAT(tailer.Pump(false), StatusIs(absl::StatusCode::kResourceExhausted));
@@ -101,8 +104,8 @@ TEST_F(LogTailerTest, AFullDiskLosesNothing) {
 }
 
 TEST_F(LogTailerTest, AFolderGoesOnlyWhenItsLogsAreAcknowledged) {
-  RankFolders folders(fs_, dir_ / "ranks");
-  FinishedFolders finished(fs_, *spool_, folders);
+  RankFolders folders(fs_, trash_, dir_ / "ranks");
+  FinishedFolders finished(*spool_, folders);
   Write("last words");
   EXPECT_OK(finished.AdoptLeftovers());
   EXPECT_EQ(finished.size(), 1u);
@@ -119,17 +122,17 @@ TEST_F(LogTailerTest, AFolderGoesOnlyWhenItsLogsAreAcknowledged) {
 
 TEST_F(LogTailerTest, MarksWithoutAFolderAreForgotten) {
   Write("x\n");
-  EXPECT_OK(LogTailer(fs_, *spool_, kKey, folder_).Pump(true));
+  EXPECT_OK(LogTailer(*spool_, kKey, folder_).Pump(true));
   std::filesystem::remove_all(folder_);
-  RankFolders folders(fs_, dir_ / "ranks");
-  FinishedFolders finished(fs_, *spool_, folders);
+  RankFolders folders(fs_, trash_, dir_ / "ranks");
+  FinishedFolders finished(*spool_, folders);
   EXPECT_OK(finished.AdoptLeftovers());
   EXPECT_TRUE(spool_->MarkedRanks().empty());
 }
 
 TEST_F(LogTailerTest, OfAStreamBeyondItsBoundOnlyTheEndIsTaken) {
   constexpr uint64_t kBound = 1000;
-  LogTailer tailer(fs_, *spool_, kKey, folder_, kBound);
+  LogTailer tailer(*spool_, kKey, folder_, kBound);
   Write(std::string(999, 'a') + "\n" + std::string(5000, 'b'));
   EXPECT_OK(tailer.Pump(false));
   const std::string capped = Text();
@@ -139,14 +142,14 @@ TEST_F(LogTailerTest, OfAStreamBeyondItsBoundOnlyTheEndIsTaken) {
   EXPECT_OK(tailer.Pump(false));
   EXPECT_EQ(Text(), capped);
   // As after the rank, by a tailer of its own.
-  LogTailer last(fs_, *spool_, kKey, folder_, kBound);
+  LogTailer last(*spool_, kKey, folder_, kBound);
   EXPECT_OK(last.Pump(true));
   EXPECT_OK(last.Pump(true));
   EXPECT_EQ(Text(), capped + "[muster: its end]\n" + std::string(5000, 'b') + "the last words");
 }
 
 TEST_F(LogTailerTest, TellsHowMuchWasWrittenUnlessItIsTooMuch) {
-  LogTailer tailer(fs_, *spool_, kKey, folder_, /*max_stream_bytes=*/1000);
+  LogTailer tailer(*spool_, kKey, folder_, /*max_stream_bytes=*/1000);
   EXPECT_THAT(tailer.WrittenBytes(), ::testing::Optional(::testing::ElementsAre(0, 0)));
   Write("one\ntwo");
   Write("error", kStderrFile);
@@ -158,7 +161,7 @@ TEST_F(LogTailerTest, TellsHowMuchWasWrittenUnlessItIsTooMuch) {
 
 TEST_F(LogTailerTest, TheFileOfAStreamBeyondItsBoundIsEmptiedNowAndThen) {
   constexpr uint64_t kBound = 1000;
-  LogTailer tailer(fs_, *spool_, kKey, folder_, kBound);
+  LogTailer tailer(*spool_, kKey, folder_, kBound);
   Write(std::string(2000, 'a'));
   EXPECT_OK(tailer.Pump(false));
   Write(std::string(LogTailer::kMaxCappedFileBytes, 'b'));
@@ -171,19 +174,32 @@ TEST_F(LogTailerTest, TheFileOfAStreamBeyondItsBoundIsEmptiedNowAndThen) {
   EXPECT_EQ(Text(/*is_stderr=*/true), "");
 }
 
-TEST_F(LogTailerTest, AFolderThatCannotBeRemovedStaysForALaterTry) {
-  RankFolders folders(fs_, dir_ / "ranks");
-  FinishedFolders finished(fs_, *spool_, folders);
+TEST_F(LogTailerTest, AFolderThatCannotBeMovedKeepsItsMarksForTheNextAgent) {
+  Write("x\n");
+  RankFolders folders(fs_, trash_, dir_ / "ranks");
+  FinishedFolders finished(*spool_, folders);
   finished.Add(kKey);
   finished.Work();
-  EXPECT_EQ(finished.size(), 0u);  // it wrote nothing, and nothing waits
-  std::filesystem::create_directories(folder_);
-  finished.Add(kKey);
-  fs_.FailAt(1, absl::PermissionDeniedError("no"), /*count=*/2);  // neither set aside nor removed
-  finished.Work();
-  EXPECT_EQ(finished.size(), 1u);
+  spool_->Acknowledge(spool_->end());
+  // A file where the trash should be.
+  std::ofstream(dir_ / "trash").put('x');
   finished.Work();
   EXPECT_EQ(finished.size(), 0u);
+  EXPECT_EQ(spool_->LogMark(kKey, false), 2u) << "or its log would be sent twice";
+}
+
+TEST_F(LogTailerTest, WhatARankPutInPlaceOfItsLogsIsPassedOver) {
+  std::ofstream(dir_ / "secret") << "secret\n";
+  std::filesystem::create_symlink(dir_ / "secret", folder_ + "/" + kStdoutFile);
+  ASSERT_EQ(::mkfifo((folder_ + "/" + kStderrFile).c_str(), 0600), 0);
+  LogTailer tailer(*spool_, kKey, folder_, /*max_stream_bytes=*/1);
+  EXPECT_EQ(tailer.Pump(false).value(), false);
+  EXPECT_EQ(tailer.Pump(true).value(), false);
+  EXPECT_EQ(Text(), "");
+  std::filesystem::remove(folder_ + "/" + kStdoutFile);
+  std::filesystem::create_directory(folder_ + "/" + kStdoutFile);
+  EXPECT_EQ(tailer.Pump(true).value(), false);
+  EXPECT_EQ(std::filesystem::file_size(dir_ / "secret"), 7u) << "nor was it emptied";
 }
 
 }  // namespace

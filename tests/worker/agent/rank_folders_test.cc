@@ -37,7 +37,8 @@ class RankFoldersTest : public ::testing::Test {
 
   TempDir dir_;
   FaultyFileSystem fs_{PosixFileSystem()};
-  RankFolders folders_{fs_, dir_ / "ranks"};
+  Trash trash_{PosixFileSystem(), dir_ / "trash"};
+  RankFolders folders_{fs_, trash_, dir_ / "ranks"};
 };
 
 TEST_F(RankFoldersTest, AFolderWithEmptyLogsServesTheNextRank) {
@@ -73,7 +74,7 @@ TEST_F(RankFoldersTest, AnAgentThatStartsKeepsRanksAndDropsSpares) {
   Make(7);
   Make(8);
   ASSERT_OK(folders_.Remove(KeyOf(8)));
-  RankFolders next(fs_, dir_ / "ranks");
+  RankFolders next(fs_, trash_, dir_ / "ranks");
   ASSERT_OK_AND_ASSIGN(const std::vector<RankKey> ranks, next.Open());
   EXPECT_THAT(ranks, ElementsAre(KeyOf(7)));
   EXPECT_EQ(Entries(dir_ / "ranks"), 1u);
@@ -85,57 +86,44 @@ class OfferFoldersTest : public ::testing::Test {
 
   TempDir dir_;
   FaultyFileSystem fs_{PosixFileSystem()};
-  OfferFolders offers_{fs_, "worker-1"};
 };
 
-TEST_F(OfferFoldersTest, AnEmptyOneServesTheNextJobAndNothingStays) {
-  {
-    OfferFolders offers(fs_, "worker-1");
-    ASSERT_OK(offers.Make(Root(1)));
-    offers.GiveBack(Root(1));
-    EXPECT_FALSE(std::filesystem::exists(Root(1)));
-    ASSERT_OK(offers.Make(Root(2)));
-    EXPECT_TRUE(std::filesystem::is_directory(OfferFolders::Path(Root(2))));
-    EXPECT_EQ(Entries(dir_ / "checkpoints"), 1u);
-    offers.GiveBack(Root(2));
-  }
+TEST_F(OfferFoldersTest, NothingStaysOfAJobThatSavedNothing) {
+  ASSERT_OK(OfferFolders::Make(fs_, Root(1)));
+  ASSERT_OK(OfferFolders::Make(fs_, Root(1))) << "a later attempt finds it";
+  EXPECT_TRUE(std::filesystem::is_directory(OfferFolders::Path(Root(1))));
+  OfferFolders::GiveBack(Root(1));
   EXPECT_EQ(Entries(dir_ / "checkpoints"), 0u);
+  OfferFolders::GiveBack(Root(1));
 }
 
 TEST_F(OfferFoldersTest, WhatAJobWroteStays) {
-  ASSERT_OK(offers_.Make(Root(1)));
+  ASSERT_OK(OfferFolders::Make(fs_, Root(1)));
   Write(OfferFolders::Path(Root(1)) + "/model.pt", "weights");
-  offers_.GiveBack(Root(1));
+  OfferFolders::GiveBack(Root(1));
   EXPECT_TRUE(std::filesystem::exists(OfferFolders::Path(Root(1)) + "/model.pt"));
-  ASSERT_OK(offers_.Make(Root(2)));
+  ASSERT_OK(OfferFolders::Make(fs_, Root(2)));
   std::filesystem::create_directories(Root(2) + "/step-1.a1.g1");
-  offers_.GiveBack(Root(2));
+  OfferFolders::GiveBack(Root(2));
   EXPECT_TRUE(std::filesystem::exists(Root(2) + "/step-1.a1.g1"));
 }
 
-TEST_F(OfferFoldersTest, ALaterAttemptFindsWhatIsThere) {
-  ASSERT_OK(offers_.Make(Root(1)));
-  offers_.GiveBack(Root(1));
-  std::filesystem::create_directories(OfferFolders::Path(Root(2)));
-  Write(OfferFolders::Path(Root(2)) + "/model.pt", "weights");
-  ASSERT_OK(offers_.Make(Root(2)));
-  EXPECT_TRUE(std::filesystem::exists(OfferFolders::Path(Root(2)) + "/model.pt"));
-  ASSERT_OK(offers_.Make(Root(3)));
-  EXPECT_TRUE(std::filesystem::is_directory(OfferFolders::Path(Root(3))));
-}
-
-TEST_F(OfferFoldersTest, WhatAKilledAgentKeptIsReplaced) {
-  std::filesystem::create_directories(dir_ / "checkpoints/spare-worker-1-0/offers");
-  ASSERT_OK(offers_.Make(Root(1)));
-  offers_.GiveBack(Root(1));
-  EXPECT_EQ(Entries(dir_ / "checkpoints"), 1u);
-  ASSERT_OK(offers_.Make(Root(2)));
-  EXPECT_EQ(Entries(dir_ / "checkpoints"), 1u);
+TEST_F(OfferFoldersTest, NoLinkInItsPlaceIsFollowed) {
+  std::filesystem::create_directories(dir_ / "kept/offers");
+  std::filesystem::create_directories(dir_ / "checkpoints");
+  std::filesystem::create_directory_symlink(dir_ / "kept", Root(1));
+  OfferFolders::GiveBack(Root(1));
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "kept/offers"));
+  std::filesystem::create_directories(Root(2));
+  std::filesystem::create_directory_symlink(dir_ / "kept", OfferFolders::Path(Root(2)));
+  OfferFolders::GiveBack(Root(2));
+  EXPECT_TRUE(std::filesystem::exists(dir_ / "kept/offers"));
 }
 
 TEST_F(OfferFoldersTest, AFolderThatCannotBeMadeIsSaid) {
   fs_.FailAt(1, absl::PermissionDeniedError("read-only"));
-  EXPECT_THAT(offers_.Make(Root(1)), StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("")));
+  EXPECT_THAT(OfferFolders::Make(fs_, Root(1)),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("")));
 }
 
 }  // namespace

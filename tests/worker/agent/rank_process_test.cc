@@ -3,10 +3,14 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
+#include "absl/time/clock.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "worker/agent/process_scan.h"
@@ -15,12 +19,13 @@
 namespace muster::worker {
 namespace {
 
+using ::muster::testing::StatusIs;
 using ::muster::testing::TempDir;
 
 // Real processes of a real shell.
 class RankProcessTest : public ::testing::Test {
  protected:
-  std::unique_ptr<RankProcess> Start(const std::string& script, int cgroup_fd = -1) {
+  RankCommand Shell(const std::string& script) {
     RankCommand command;
     command.program = "/bin/sh";
     command.argv = {"sh", "-c", script};
@@ -28,6 +33,10 @@ class RankProcessTest : public ::testing::Test {
     command.directory = dir_.path();
     command.log_directory = dir_.path();
     command.link = false;
+    return command;
+  }
+  std::unique_ptr<RankProcess> Start(const std::string& script, int cgroup_fd = -1) {
+    RankCommand command = Shell(script);
     command.cgroup_fd = cgroup_fd;
     auto process = RankProcess::Start(command, children_);
     EXPECT_OK(process);
@@ -50,21 +59,75 @@ class RankProcessTest : public ::testing::Test {
   Children children_;
 };
 
-TEST_F(RankProcessTest, WhatOutlivesItsStarterIsFoundWhateverItCallsItself) {
+TEST_F(RankProcessTest, WhatOutlivesItsStarterIsFoundByWhereItWrites) {
   const auto process = Start(
       "env -i setsid sh -c 'echo $$ > up; exec sleep 600' & "
       "until [ -s up ]; do sleep 0.01; done; cat up");
   AwaitEnd(*process);
-  const pid_t left = std::stoi(Output());
-  // It has no tag and no group of ours; a scan of /proc would pass it over.
-  EXPECT_THAT(FindProcesses(process->pid(), dir_.path()), ::testing::IsEmpty());
-  auto orphans = children_.ReapOrphans();
-  ASSERT_TRUE(orphans.has_value());
-  EXPECT_THAT(*orphans, ::testing::ElementsAre(left));
-  ASSERT_EQ(::kill(left, SIGKILL), 0);
+  const ProcessId left = Identify(std::stoi(Output()));
+  // No tag, and no group of ours; but its output is the rank's log.
+  EXPECT_THAT(FindProcesses(process->pid(), dir_.path()), ::testing::ElementsAre(left));
+  EXPECT_TRUE(BelongsTo(left.pid, 0, dir_.path()));
+  EXPECT_FALSE(BelongsTo(left.pid, 0, dir_ / "other"));
+  EXPECT_TRUE(SignalProcess(left, SIGKILL));
   while (!children_.ReapOrphans()->empty()) {
   }
-  EXPECT_NE(::kill(left, 0), 0) << "reaped";
+  EXPECT_FALSE(SignalProcess(left, SIGKILL));
+}
+
+TEST_F(RankProcessTest, WhatHasNothingOfItsRankComesToTheAgentAsAnOrphan) {
+  const auto process = Start(
+      "env -i setsid sh -c 'echo $$ > up; exec sleep 600 >/dev/null 2>&1' & "
+      "until [ -s up ]; do sleep 0.01; done; sleep 0.1; cat up");
+  AwaitEnd(*process);
+  const pid_t left = std::stoi(Output());
+  EXPECT_THAT(FindProcesses(process->pid(), dir_.path()), ::testing::IsEmpty());
+  EXPECT_THAT(*children_.ReapOrphans(), ::testing::ElementsAre(left));
+  // That it is ended for that is shown in AgentTest, where an agent does it.
+  EXPECT_TRUE(SignalProcess(Identify(left), SIGKILL));
+  while (!children_.ReapOrphans()->empty()) {
+  }
+}
+
+TEST_F(RankProcessTest, ALeaderThatKeepsOrphansIsTheirParentWhileItLives) {
+  RankCommand command = Shell(
+      "(setsid sh -c 'echo $$ > up; exec sleep 600 >/dev/null 2>&1' &); "
+      "until [ -s up ]; do sleep 0.01; done; cat up; until [ -e go ]; do sleep 0.01; done");
+  command.keeps_orphans = true;
+  const auto process = *RankProcess::Start(command, children_);
+  while (Output().empty()) ::usleep(1000);
+  const pid_t left = std::stoi(Output());
+  EXPECT_THAT(*children_.ReapOrphans(), ::testing::IsEmpty());
+  std::ofstream(dir_ / "go").put('x');
+  AwaitEnd(*process);
+  EXPECT_THAT(*children_.ReapOrphans(), ::testing::ElementsAre(left));
+  EXPECT_TRUE(SignalProcess(Identify(left), SIGKILL));
+  while (!children_.ReapOrphans()->empty()) {
+  }
+}
+
+TEST_F(RankProcessTest, ASignalHitsNoOtherProcessOfThatNumber) {
+  const auto process = Start("exec sleep 600");
+  ProcessId stranger = Identify(process->pid());
+  ++stranger.started;
+  EXPECT_FALSE(SignalProcess(stranger, SIGKILL));
+  EXPECT_FALSE(process->Ended().has_value());
+}
+
+TEST_F(RankProcessTest, ARankIsEndedBeforeTheAgentAndLeavesItSomeProcesses) {
+  RankCommand command = Shell("umask; cat /proc/self/oom_score_adj; cat /proc/self/limits");
+  command.file_mask = 0027;
+  command.oom_score_adj = 300;
+  command.spared_processes = 100;
+  const auto process = *RankProcess::Start(command, children_);
+  AwaitEnd(*process);
+  const std::string said = Output();
+  EXPECT_THAT(said, ::testing::StartsWith("0027\n300\n"));
+  rlimit own = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NPROC, &own), 0);
+  if (own.rlim_cur == RLIM_INFINITY || own.rlim_cur <= 200) GTEST_SKIP() << "no limit here";
+  EXPECT_THAT(said, ::testing::ContainsRegex("Max processes *" +
+                                             std::to_string(own.rlim_cur - 100) + " "));
 }
 
 TEST_F(RankProcessTest, LeadersAreNoOrphans) {
@@ -141,6 +204,24 @@ TEST_F(RankProcessTest, ACgroupThatARankDividedServesNoOther) {
   EXPECT_EQ(::rmdir(path.c_str()), 0);
 }
 
+TEST_F(RankProcessTest, ACgroupThatIsThereAlreadyIsNoRanks) {
+  auto cgroups = Cgroups();
+  if (!cgroups.ok()) GTEST_SKIP() << cgroups.status().message();
+  ASSERT_OK_AND_ASSIGN(const auto first, (*cgroups)->Make(0));
+  const size_t number = first->path().rfind('.') + 1;
+  const std::string taken =
+      first->path().substr(0, number) + std::to_string(std::stoi(first->path().substr(number)) + 1);
+  // As an earlier agent leaves one that does not empty: it was killed, and kills what begins in it.
+  ASSERT_EQ(::mkdir(taken.c_str(), 0755), 0);
+  std::ofstream(taken + "/cgroup.kill") << "1";
+  ASSERT_OK_AND_ASSIGN(const auto later, (*cgroups)->Make(0));
+  EXPECT_NE(later->path(), taken);
+  const auto next = Start("exit 3", later->fd());
+  AwaitEnd(*next);
+  EXPECT_EQ(next->Ended()->code, 3);
+  EXPECT_EQ(::rmdir(taken.c_str()), 0);
+}
+
 TEST_F(RankProcessTest, CgroupsGoWithTheAgent) {
   auto cgroups = Cgroups();
   if (!cgroups.ok()) GTEST_SKIP() << cgroups.status().message();
@@ -163,6 +244,17 @@ TEST_F(RankProcessTest, AnAgentThatStartsEndsWhatIsLeftInItsCgroups) {
   EXPECT_EQ(process->Ended()->signal, SIGKILL);
 }
 
+TEST_F(RankProcessTest, AForkBombStaysWithinItsCgroup) {
+  const auto cgroups = Cgroups();
+  if (!cgroups.ok()) GTEST_SKIP() << cgroups.status().message();
+  if ((*cgroups)->most_processes() == 0) GTEST_SKIP() << "no pids controller of cgroup v2 here";
+  ASSERT_OK_AND_ASSIGN(auto cgroup, (*cgroups)->Make(0));
+  std::ifstream limit(cgroup->path() + "/pids.max");
+  uint64_t most = 0;
+  limit >> most;
+  EXPECT_EQ(most, (*cgroups)->most_processes());
+}
+
 TEST_F(RankProcessTest, TheKernelEndsARankThatNeedsMoreMemoryThanItMay) {
   const auto cgroups = Cgroups();
   if (!cgroups.ok()) GTEST_SKIP() << cgroups.status().message();
@@ -179,6 +271,35 @@ TEST_F(RankProcessTest, TheKernelEndsARankThatNeedsMoreMemoryThanItMay) {
   ASSERT_TRUE(cgroup->OutOfMemoryAt().has_value());
   EXPECT_GT(*cgroup->OutOfMemoryAt(), kLimit / 2);
   EXPECT_LE(*cgroup->OutOfMemoryAt(), kLimit);
+}
+
+TEST_F(RankProcessTest, AStartThatWasGivenUpBeforeItWasBornNeverRuns) {
+  LaunchWatch watch;
+  watch.Kill();
+  EXPECT_THAT(LaunchProcess(Shell("echo ran > ran"), &watch),
+              StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "ran"));
+}
+
+TEST_F(RankProcessTest, AStartThatIsGivenUpWhileItIsMadeLeavesNoProcess) {
+  // At every moment of it; whatever began before is dead, and reaped, when the call returns.
+  for (int i = 0; i < 200; ++i) {
+    LaunchWatch watch;
+    std::thread killer([&] {
+      absl::SleepFor(absl::Microseconds(10 * i));
+      watch.Kill();
+    });
+    absl::StatusOr<StartedProcess> process = LaunchProcess(Shell("exec sleep 1000"), &watch);
+    killer.join();
+    if (!process.ok()) {
+      EXPECT_THAT(process.status(),
+                  StatusIs(absl::StatusCode::kDeadlineExceeded));
+      EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << i;
+      continue;
+    }
+    EXPECT_FALSE(watch.killed()) << "it ran already";
+    const RankProcess ended(*std::move(process), children_);  // kills it
+  }
 }
 
 }  // namespace

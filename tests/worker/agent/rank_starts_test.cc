@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <vector>
 
+#include "tests/support/hung_mount.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "worker/agent/event_loop.h"
@@ -28,8 +30,9 @@ class RankStartsTest : public ::testing::Test {
     auto loop = EventLoop::Create(clock_);
     ASSERT_OK(loop);
     loop_ = *std::move(loop);
+    threads_ = std::make_unique<SideThreads>(loop_->mailbox());
     starts_ = std::make_unique<RankStarts>(
-        loop_->mailbox(),
+        *loop_, *threads_, patience_,
         [this](RankStarts::Starting starting, absl::StatusOr<StartedProcess> process) {
           done_.push_back({std::move(starting), std::move(process)});
           loop_->Quit();
@@ -63,6 +66,8 @@ class RankStartsTest : public ::testing::Test {
   Children children_;
   std::unique_ptr<EventLoop> loop_;
   std::vector<Ended> done_;
+  absl::Duration patience_ = absl::Minutes(10);
+  std::unique_ptr<SideThreads> threads_;
   std::unique_ptr<RankStarts> starts_;
 };
 
@@ -113,6 +118,39 @@ TEST_F(RankStartsTest, AStartThatHangsHoldsUpNeitherTheLoopNorAStop) {
   EXPECT_EQ(done_[0].starting.stop->reason, "harshest");
   EXPECT_EQ(done_[0].starting.stopped_at, absl::Seconds(2));
   RankProcess process(*std::move(done_[0].process), children_);
+}
+
+TEST_F(RankStartsTest, AStartThatHangsHoldsUpNoOther) {
+  const std::string log = dir_ / "stdout.log";
+  ASSERT_EQ(::mkfifo(log.c_str(), 0600), 0);
+  starts_->Begin(Plan(0, "/bin/true"));
+  RankPlan other = Plan(1, "/bin/true");
+  std::filesystem::create_directory(dir_ / "other");
+  other.command.log_directory = dir_ / "other";
+  starts_->Begin(std::move(other));
+  AwaitOne();
+  EXPECT_EQ(done_[0].starting.plan.rank, 1u);
+  ASSERT_OK(done_[0].process);
+  RankProcess first(*std::move(done_[0].process), children_);
+  const UniqueFd reader(::open(log.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  AwaitOne();
+  RankProcess second(*std::move(done_[1].process), children_);
+}
+
+// The program's own file system does not answer: the process is there, and cannot begin.
+class HungStartTest : public RankStartsTest {
+ protected:
+  HungStartTest() { patience_ = absl::Milliseconds(200); }
+};
+
+TEST_F(HungStartTest, AStartThatTakesTooLongIsEndedAndHasFailed) {
+  const auto hung = ::muster::testing::HungMount::Make(dir_ / "hung");
+  if (hung == nullptr) GTEST_SKIP() << "nothing can be mounted here";
+  starts_->Begin(Plan(0, dir_ / "hung/program"));
+  AwaitOne();
+  EXPECT_THAT(done_[0].process, StatusIs(absl::StatusCode::kDeadlineExceeded,
+                                         ::testing::HasSubstr(dir_ / "hung/program")));
+  EXPECT_EQ(Starting(), 0);
 }
 
 }  // namespace

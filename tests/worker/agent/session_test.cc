@@ -7,6 +7,7 @@
 
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 class TestTimers final : public Timers {
  public:
@@ -66,7 +68,9 @@ class Handler final : public SessionHandler {
   void OnSessionDown() override {}
   void OnControllerMessage(const v1::ControllerMessage&) override {}
   void OnLeaseRenewed() override {}
-  void OnRefused(absl::Status status) override { ADD_FAILURE() << status; }
+  void OnRefused(absl::Status status) override { refused = std::move(status); }
+
+  absl::Status refused;
 };
 
 class SessionTest : public ::testing::Test {
@@ -76,9 +80,11 @@ class SessionTest : public ::testing::Test {
     Welcome(1);
     sent_.clear();
   }
-  void Welcome(uint64_t term) {
+  void TearDown() override { EXPECT_EQ(handler_.refused, expected_end_); }
+  void Welcome(uint64_t term, const std::string& controller = kController) {
     v1::ControllerMessage welcome;
     welcome.mutable_welcome()->set_term(term);
+    welcome.mutable_welcome()->set_controller_id(controller);
     welcome.mutable_welcome()->set_heartbeat_interval_ms(60'000);
     handlers_.on_message(welcome);
   }
@@ -99,6 +105,15 @@ class SessionTest : public ::testing::Test {
     return kinds;
   }
 
+  // The connection breaks, and the session makes another one.
+  void ConnectAnew() {
+    handlers_.on_end(absl::UnavailableError("gone"));
+    timers_.Advance(absl::Seconds(10));
+    ASSERT_THAT(Sent(), Not(IsEmpty()));
+    ASSERT_TRUE(sent_.back().has_hello());
+  }
+
+  static constexpr char kController[] = "controller";
   static constexpr auto kEvent = v1::WorkerMessage::kRankEvent;
   static constexpr auto kAck = v1::WorkerMessage::kAssignmentAck;
   static constexpr auto kHeartbeat = v1::WorkerMessage::kHeartbeat;
@@ -106,6 +121,7 @@ class SessionTest : public ::testing::Test {
   TestTimers timers_;
   Registry registry_{WorkerMetrics(), metric::kWorkerDroppedTotal};
   Handler handler_;
+  absl::Status expected_end_;
   std::vector<v1::WorkerMessage> sent_;
   ControlHandlers handlers_;
   Session session_{timers_,
@@ -163,6 +179,52 @@ TEST_F(SessionTest, WhatWasHeldBackWhenTheSessionBrokeComesOnceWithTheNextOne) {
   timers_.Advance(Session::kPatience);
   // The assignment comes again, unless it was heard of.
   EXPECT_THAT(Sent(), ElementsAre(kEvent, kHeartbeat));
+}
+
+TEST_F(SessionTest, ALowerTermOfTheSameControllerIsNotFollowed) {
+  ConnectAnew();
+  Welcome(5);
+  ConnectAnew();
+  EXPECT_EQ(sent_.back().hello().last_controller(), kController);
+  EXPECT_EQ(sent_.back().hello().last_term(), 5u);
+  Welcome(4);
+  EXPECT_FALSE(session_.up());
+  EXPECT_EQ(session_.term(), 5u);
+}
+
+// Its numbers of assignments, its fences and its ranks are of the former's jobs.
+TEST_F(SessionTest, ALifeThatHasServedAControllerFollowsNoOther) {
+  ConnectAnew();
+  Welcome(9, "another");
+  EXPECT_FALSE(session_.up());
+  EXPECT_EQ(session_.controller(), (KnownController{.id = kController, .term = 1}));
+  EXPECT_TRUE(absl::IsFailedPrecondition(handler_.refused)) << handler_.refused;
+  expected_end_ = handler_.refused;
+  const size_t said = sent_.size();
+  timers_.Advance(absl::Minutes(1));
+  EXPECT_EQ(sent_.size(), said) << "it makes no further try";
+}
+
+TEST_F(SessionTest, TheNextLifeFollowsAnotherControllerWhateverItsTerm) {
+  std::vector<v1::WorkerMessage> sent;
+  ControlHandlers handlers;
+  Session next{timers_,
+               [&](ControlHandlers to) {
+                 handlers = std::move(to);
+                 return std::make_shared<Wire>(sent);
+               },
+               registry_, handler_,
+               SessionOptions{.controller = {.id = kController, .term = 7}}};
+  next.Start();
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].hello().last_controller(), kController);
+  EXPECT_EQ(sent[0].hello().last_term(), 7u);
+  v1::ControllerMessage message;
+  message.mutable_welcome()->set_term(2);
+  message.mutable_welcome()->set_controller_id("another");
+  handlers.on_message(message);
+  EXPECT_TRUE(next.up());
+  EXPECT_EQ(next.controller(), (KnownController{.id = "another", .term = 2}));
 }
 
 }  // namespace

@@ -243,6 +243,28 @@ TEST_F(SpoolTest, AFullDiskIsToldAndLosesNothingElse) {
   EXPECT_EQ(ReadAll(*spool).metrics_size(), 2);
 }
 
+TEST_F(SpoolTest, AFullDiskIsNotFilledWithEmptySegments) {
+  auto spool = Open();
+  ASSERT_OK(spool->Append(Metric(1)));
+  const auto segments = [this] {
+    return std::distance(std::filesystem::directory_iterator(dir_ / "spool"), {});
+  };
+  ASSERT_EQ(segments(), 1);
+  // The record, and then, of each new segment, its file may be made but nothing written in it.
+  fs_.FailAt(1, absl::ResourceExhaustedError("disk full"));
+  EXPECT_THAT(spool->Append(Metric(2)), StatusIs(absl::StatusCode::kResourceExhausted));
+  for (int i = 0; i < 1000; ++i) {
+    fs_.FailAt(2 + i % 2, absl::ResourceExhaustedError("disk full"));
+    ASSERT_THAT(spool->Append(Metric(2)), StatusIs(absl::StatusCode::kResourceExhausted));
+    ASSERT_EQ(segments(), 1) << i;
+  }
+  fs_.FailAt(1, absl::OkStatus());
+  ASSERT_OK(spool->Append(Metric(2)));
+  EXPECT_EQ(segments(), 2);
+  EXPECT_EQ(ReadAll(*spool).metrics_size(), 2);
+  EXPECT_EQ(ReadAll(*Open()).metrics_size(), 2);
+}
+
 TEST_F(SpoolTest, ABoundBelowFourSegmentsIsRefused) {
   EXPECT_THAT(Spool::Open(fs_, {dir_ / "spool", 100, 50}),
               StatusIs(absl::StatusCode::kInvalidArgument));

@@ -347,6 +347,8 @@ TEST(JudgeExit, AFailedStartIsToldWithItsReason) {
   EXPECT_EQ(Judge(facts).missing(), v1::RankEvent::MISSING_UNSPECIFIED);
   facts.start_error = AsMissing(facts.start_error, v1::RankEvent::ON_WORKER);
   EXPECT_EQ(Judge(facts).missing(), v1::RankEvent::ON_WORKER);
+  facts.start_error = AsStorageUnavailable(absl::UnavailableError("is it mounted?"));
+  EXPECT_EQ(Judge(facts).failure_class(), v1::STORAGE_UNAVAILABLE);
 }
 
 TEST(JudgeExit, WhoWasAskedToLeaveIsStopped) {

@@ -39,7 +39,7 @@ class WorkFoldersTest : public ::testing::Test {
     ASSERT_OK(loop);
     loop_ = *std::move(loop);
     folders_ = std::make_unique<WorkFolders>(
-        PosixFileSystem(), dir_ / "work", dir_ / "cache",
+        PosixFileSystem(), trash_, dir_ / "work", dir_ / "cache",
         UploadSource{
             .fetch = [this](const std::string&) -> absl::StatusOr<std::string> { return archive_; },
             .cancel = nullptr},
@@ -61,6 +61,7 @@ class WorkFoldersTest : public ::testing::Test {
   PackedFolder packed_;
   std::string archive_;
   std::unique_ptr<EventLoop> loop_;
+  Trash trash_{PosixFileSystem(), dir_ / "trash"};
   std::unique_ptr<WorkFolders> folders_;
 };
 
@@ -84,7 +85,7 @@ TEST_F(WorkFoldersTest, WhatCannotBeUnpackedLeavesNothing) {
 
 TEST_F(WorkFoldersTest, WhatAnEarlierLifeLeftIsRemoved) {
   files::create_directories(dir_ / "work/job-9.a1.g1");
-  ASSERT_OK(folders_->ClearLeftovers());
+  folders_->ClearLeftovers();
   EXPECT_FALSE(files::exists(dir_ / "work"));
   ASSERT_OK(Prepare(FenceOf(1, 2)));
   EXPECT_TRUE(files::exists(folders_->PathOf(FenceOf(1, 2)) + "/file"));

@@ -2,11 +2,17 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <set>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/mutex.h"
 #include "common/ckpt/checkpoint_finder.h"
+#include "common/ckpt/checkpoint_root.h"
 #include "common/ckpt/safetensors.h"
+#include "common/fs/durable_folder.h"
+#include "tests/support/crash_file_system.h"
 #include "tests/support/faulty_file_system.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -16,11 +22,13 @@ namespace muster::worker {
 namespace {
 
 using ::absl::StatusCode;
+using ::muster::testing::CrashFileSystem;
 using ::muster::testing::FaultyFileSystem;
 using ::muster::testing::StatusIs;
 using ::muster::testing::TempDir;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 
 constexpr absl::Duration kLong = absl::Minutes(1);
 
@@ -30,13 +38,16 @@ class FakePublisher final : public Publisher {
   void Begin(int64_t step) override { Record("begin", step); }
   absl::Status AwaitPublish(const CheckpointNews& news) override {
     Record("ready", news.step);
-    MutexLock lock(mutex_);
-    while (held_) changed_.Wait(mutex_);
-    return publish_status;
+    return AwaitRelease(held_, news.step, publish_status);
   }
   absl::Status AwaitCommitted(const CheckpointNews& news) override {
     Record("commit", news.step);
-    return commit_status;
+    return AwaitRelease(commits_held_, news.step, commit_status);
+  }
+  void Supersede(int64_t step) override {
+    MutexLock lock(mutex_);
+    superseded_.insert(step);
+    changed_.NotifyAll();
   }
   void Failed(int64_t step, const absl::Status&) override { Record("failed", step); }
 
@@ -44,9 +55,13 @@ class FakePublisher final : public Publisher {
     MutexLock lock(mutex_);
     held_ = true;
   }
+  void HoldCommits() {
+    MutexLock lock(mutex_);
+    commits_held_ = true;
+  }
   void Release() {
     MutexLock lock(mutex_);
-    held_ = false;
+    held_ = commits_held_ = false;
     changed_.NotifyAll();
   }
   void AwaitCall(const std::string& call) {
@@ -62,6 +77,11 @@ class FakePublisher final : public Publisher {
   absl::Status commit_status;
 
  private:
+  absl::Status AwaitRelease(const bool& held, int64_t step, const absl::Status& status) {
+    MutexLock lock(mutex_);
+    while (held && superseded_.count(step) == 0) changed_.Wait(mutex_);
+    return held ? absl::AbortedError("superseded") : status;
+  }
   void Record(const std::string& what, int64_t step) {
     MutexLock lock(mutex_);
     calls_.push_back(what + " " + std::to_string(step));
@@ -71,6 +91,8 @@ class FakePublisher final : public Publisher {
   Mutex mutex_;
   CondVar changed_;
   bool held_ MUSTER_GUARDED_BY(mutex_) = false;
+  bool commits_held_ MUSTER_GUARDED_BY(mutex_) = false;
+  std::set<int64_t> superseded_ MUSTER_GUARDED_BY(mutex_);
   std::vector<std::string> calls_ MUSTER_GUARDED_BY(mutex_);
 };
 
@@ -84,13 +106,15 @@ class SaverTest : public ::testing::Test {
     options.attempt = attempt;
     options.generation = 1;
     options.nonce_seed = 99;
+    options.holder = holder_;
     auto saver = Saver::Create(fs, publisher_, options);
     ASSERT_OK(saver);
     saver_ = *std::move(saver);
   }
 
-  SaveAdmission Save(int64_t step, bool best = false) {
+  SaveAdmission Save(int64_t step, bool best = false, bool urgent = false) {
     SaveRequest request;
+    request.urgent = urgent;
     request.step = step;
     request.epoch = 0.5;
     request.best = best;
@@ -111,7 +135,8 @@ class SaverTest : public ::testing::Test {
   std::string FolderOf(int64_t step) { return root_ + "/step-" + std::to_string(step) + ".a1.g1"; }
 
   TempDir dir_;
-  const std::string root_ = dir_ / "job-7";
+  std::string root_ = dir_ / "job-7";
+  CheckpointRoot holder_;  // none: nothing is checked
   NamedTensors model_ = {{"w", at::arange(6, at::kFloat).reshape({2, 3})},
                          {"steps", at::full({}, 3, at::kLong)}};
   NamedTensors optimizer_ = {{"w.exp_avg", at::full({2, 3}, 0.25)}};
@@ -184,6 +209,161 @@ TEST_F(SaverTest, AWaitingBestOneGivesWayOnlyToABetterOne) {
   publisher_.Release();
   ASSERT_OK(saver_->Flush(kLong));
   EXPECT_THAT(Names(), ElementsAre("step-10.a1.g1", "step-40.a1.g1"));
+}
+
+std::vector<std::pair<int64_t, absl::StatusCode>> EndsOf(std::vector<SaveOutcome> outcomes) {
+  std::vector<std::pair<int64_t, absl::StatusCode>> ends;
+  for (const SaveOutcome& outcome : outcomes)
+    ends.emplace_back(outcome.news.step, outcome.status.code());
+  return ends;
+}
+
+TEST_F(SaverTest, AnUrgentOneWaitsNeitherForALeaseNorForACommitOfTheOneInFlight) {
+  for (const bool before_rename : {true, false}) {
+    before_rename ? publisher_.Hold() : publisher_.HoldCommits();
+    Start();
+    const int64_t step = before_rename ? 10 : 11;
+    Save(step);
+    publisher_.AwaitCall((before_rename ? "ready " : "commit ") + std::to_string(step));
+    // It starts at once where the one in flight has given up already.
+    EXPECT_NE(Save(step + 10, /*best=*/false, /*urgent=*/true), SaveAdmission::kSkipped);
+    publisher_.AwaitCall((before_rename ? "ready " : "commit ") + std::to_string(step + 10));
+    publisher_.Release();
+    ASSERT_OK(saver_->Flush(kLong));
+    EXPECT_THAT(EndsOf(saver_->TakeOutcomes()), ElementsAre(std::pair(step, StatusCode::kAborted),
+                                                            std::pair(step + 10, StatusCode::kOk)));
+    saver_.reset();
+  }
+  // What had its name keeps it: the next attempt may find it whole.
+  EXPECT_THAT(Names(), UnorderedElementsAre("step-20.a1.g1", "step-11.a1.g1", "step-21.a1.g1"));
+}
+
+TEST_F(SaverTest, AnUrgentOneTakesThePlaceOfTheWaitingOneButABestOneIsWrittenFirst) {
+  publisher_.Hold();
+  Start();
+  Save(10);
+  publisher_.AwaitCall("ready 10");
+  Save(20, /*best=*/true);
+  EXPECT_NE(Save(30, /*best=*/false, /*urgent=*/true), SaveAdmission::kSkipped);
+  publisher_.HoldCommits();
+  publisher_.AwaitCall("ready 20");  // the run's result is its best checkpoint
+  publisher_.Release();
+  ASSERT_OK(saver_->Flush(kLong));
+  EXPECT_EQ(saver_->TakeOutcomes().size(), 3u);
+  EXPECT_THAT(Names(), ElementsAre("step-20.a1.g1", "step-30.a1.g1"));
+}
+
+// A disk that takes its time, in the middle of a file.
+TEST_F(SaverTest, AnUrgentOneEndsTheWritingOfTheOneInFlight) {
+  Start();
+  model_.push_back({"large", at::zeros({64 << 20})});  // 256 MiB, in pieces of 4
+  Save(10);
+  publisher_.AwaitCall("begin 10");
+  NamedTensors large = {model_.back()};
+  model_.pop_back();
+  Save(20, /*best=*/false, /*urgent=*/true);
+  ASSERT_OK(saver_->Flush(kLong));
+  const auto ends = EndsOf(saver_->TakeOutcomes());
+  EXPECT_THAT(ends, ElementsAre(std::pair(int64_t{10}, StatusCode::kAborted),
+                                std::pair(int64_t{20}, StatusCode::kOk)));
+  const std::vector<std::string> calls = publisher_.calls();
+  EXPECT_EQ(std::count(calls.begin(), calls.end(), "ready 10"), 0);
+  EXPECT_THAT(Names(), ElementsAre("step-20.a1.g1"));
+}
+
+TEST_F(SaverTest, ASaveWaitsForItsRootAndMakesNothingMeanwhile) {
+  holder_ = {.path = dir_.path(), .identity = "abc1"};
+  ASSERT_OK(ClaimRoot(PosixFileSystem(), dir_.path(), "abc1", {}, "test"));
+  Start();
+  Save(10);
+  ASSERT_OK(saver_->Flush(kLong));
+  const std::string marker = dir_ / kRootMarker;
+  std::filesystem::rename(marker, dir_ / "kept");
+  std::filesystem::rename(root_, dir_ / "away");
+  Save(20);
+  publisher_.AwaitCall("begin 20");
+  EXPECT_THAT(saver_->Flush(absl::Milliseconds(100)), StatusIs(StatusCode::kDeadlineExceeded));
+  EXPECT_FALSE(std::filesystem::exists(root_));
+  std::filesystem::rename(dir_ / "away", root_);
+  std::filesystem::rename(dir_ / "kept", marker);
+  ASSERT_OK(saver_->Flush(kLong));
+  EXPECT_THAT(Names(), ElementsAre("step-10.a1.g1", "step-20.a1.g1"));
+  for (const SaveOutcome& outcome : saver_->TakeOutcomes()) EXPECT_OK(outcome.status);
+}
+
+TEST_F(SaverTest, ASaverThatGoesWaitsForNoRoot) {
+  holder_ = {.path = dir_.path(), .identity = "abc1"};
+  ASSERT_OK(ClaimRoot(PosixFileSystem(), dir_.path(), "abc1", {}, "test"));
+  Start();
+  std::filesystem::remove(dir_ / kRootMarker);
+  Save(10);
+  publisher_.AwaitCall("begin 10");
+  saver_.reset();
+  EXPECT_THAT(publisher_.calls(), ElementsAre("begin 10", "failed 10"));
+}
+
+TEST_F(SaverTest, NoneIsMadeWhereTheRootIsNotSeen) {
+  SaverOptions options;
+  options.root = root_;
+  options.holder = {.path = dir_.path(), .identity = "abc1"};
+  EXPECT_THAT(Saver::Create(PosixFileSystem(), publisher_, options),
+              StatusIs(StatusCode::kUnavailable, HasSubstr("is it mounted?")));
+  EXPECT_FALSE(std::filesystem::exists(root_));
+}
+
+// From begin to commit, through a loss of power at each call: what the controller was told of is
+// there afterwards.
+TEST_F(SaverTest, WhatIsCommittedOutlivesALossOfPowerAtEachCall) {
+  constexpr int kMaxOperations = 200;
+  root_ = "/data/ckpt/job-7";
+  for (const auto luck : {CrashFileSystem::Luck::kNone, CrashFileSystem::Luck::kNames,
+                          CrashFileSystem::Luck::kSome}) {
+    bool passed = false;
+    for (int n = 1; !passed && n < kMaxOperations; ++n) {
+      CrashFileSystem fs;
+      ASSERT_OK(MakeDurableFolder(fs, "/data/ckpt"));
+      fs.LosePowerAt(n);
+      SaverOptions options;
+      options.root = root_;
+      options.job_id = 7;
+      options.job_name = "digits";
+      options.attempt = 1;
+      options.generation = 1;
+      FakePublisher publisher;
+      auto saver = Saver::Create(fs, publisher, options);
+      std::vector<SaveOutcome> outcomes;
+      if (saver.ok()) {
+        saver_ = *std::move(saver);
+        Save(10);
+        ASSERT_OK(saver_->Flush(kLong));
+        outcomes = saver_->TakeOutcomes();
+        saver_.reset();
+      }
+      passed = !fs.is_off();
+      fs.LosePower();
+      fs.PowerOn(luck, n);
+      SCOPED_TRACE(absl::StrCat("call ", n));
+      const std::vector<std::string> calls = publisher.calls();
+      const bool told = std::find(calls.begin(), calls.end(), "commit 10") != calls.end();
+      FindRequest request;
+      request.root = root_;
+      request.job_id = 7;
+      request.job_name = "digits";
+      request.attempt = 2;
+      request.on_bad = [](const CheckpointCandidate& candidate, const absl::Status& status) {
+        ADD_FAILURE() << "half there: " << candidate.path << ": " << status;
+      };
+      const auto found = FindCheckpoint(fs, request);
+      ASSERT_OK(found);
+      if (told) {
+        EXPECT_TRUE(found->has_value()) << "committed, and gone";
+      }
+      if (passed) {
+        EXPECT_TRUE(told);
+      }
+    }
+    EXPECT_TRUE(passed);
+  }
 }
 
 TEST_F(SaverTest, NothingIsPublishedBeforeTheAgentAllowsIt) {

@@ -90,6 +90,20 @@ TEST_F(FileSourcesTest, Cifar100TakesTheFineClass) {
   EXPECT_EQ(cifar->Range(Split::kTest, 0, 1).targets[0].item<int64_t>(), 1);
 }
 
+TEST_F(FileSourcesTest, CifarsClassesHaveTheNamesOfTheFileBesideThem) {
+  for (int i = 1; i <= 5; ++i) Write(absl::StrCat("data_batch_", i, ".bin"), CifarRecords(20, 1, 0));
+  Write("test_batch.bin", CifarRecords(5, 1, 0));
+  ASSERT_OK_AND_ASSIGN(const auto nameless, Cifar());
+  EXPECT_THAT(nameless->class_names(), ::testing::IsEmpty());
+  Write("batches.meta.txt", "a\nb\nc\nd\ne\r\nf\ng\nh\ni\nj\n\n");
+  ASSERT_OK_AND_ASSIGN(const auto named, Cifar());
+  EXPECT_THAT(named->class_names(),
+              ::testing::ElementsAre("a", "b", "c", "d", "e", "f", "g", "h", "i", "j"));
+  Write("batches.meta.txt", "a\nb\n");
+  EXPECT_THAT(Cifar().status(), StatusIs(StatusCode::kInvalidArgument,
+                                         HasSubstr("batches.meta.txt names 2 classes, want 10")));
+}
+
 TEST_F(FileSourcesTest, CifarNamesTheFileThatIsMissingOrCut) {
   EXPECT_THAT(Cifar().status(), StatusIs(StatusCode::kNotFound, HasSubstr("data_batch_1.bin")));
   Write("train.bin", CifarRecords(60, 2, 0));

@@ -93,9 +93,9 @@ TEST(PictureOps, GeometryMovesPixelsWhereTheNameSays) {
   Rotate(grey.picture(), 90);  // clockwise: the first column becomes the first row, turned
   EXPECT_THAT(grey.values, ElementsAre(0.6f, 0.3f, 0.0f, 0.7f, 0.4f, 0.1f, 0.8f, 0.5f, 0.2f));
   grey = Ramp();
-  Shear(grey.picture(), 45, 0);  // rows above the centre go left, those below go right, or so
-  EXPECT_FLOAT_EQ(grey.values[4], 0.4f);
-  EXPECT_THAT((std::vector<float>{grey.values[3], grey.values[5]}), ElementsAre(0.3f, 0.5f));
+  // The corner stays, and each row goes a pixel further than the one above; half a pixel the first.
+  ShearFromCorner(grey.picture(), 0.9, 0);
+  EXPECT_THAT(grey.values, ElementsAre(0.0f, 0.1f, 0.2f, 0, 0.3f, 0.4f, 0, 0, 0.6f));
 }
 
 TEST(PictureOps, CropAndResizeOfTheWholeIsThePictureAndOfAQuarterIsEnlarged) {

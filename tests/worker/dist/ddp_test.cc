@@ -172,7 +172,6 @@ TEST(GradientSync, AnUnusedParameterGetsZerosAndHoldsUpNobody) {
   const std::vector<at::Tensor> whole = GradientsOfAllRanks(1, {})[0];
   for (const bool static_graph : {false, true}) {
     for (const auto& [transport, world, addresses] : kGangs) {
-      if (world == 1) continue;
       const auto gradients =
           GradientsOfAllRanks(world, {.transport = transport, .static_graph = static_graph},
                               /*with_unused=*/true, addresses);
@@ -182,6 +181,34 @@ TEST(GradientSync, AnUnusedParameterGetsZerosAndHoldsUpNobody) {
         EXPECT_TRUE(at::allclose(rank[2], whole[1], 1e-5, 1e-7));
       }
     }
+  }
+}
+
+// Both gradients lie in one memory: each is the sum's own, seen through another shape. A third one
+// is a view that a node which is still to run will read.
+TEST(GradientSync, GradientsThatShareTheirMemoryAreExchangedOnceEach) {
+  for (const auto& [transport, world, addresses] : kGangs) {
+    std::vector<std::vector<double>> seen(world);
+    const auto body = [&](std::unique_ptr<Collectives> gang) {
+      const double mine = gang->rank() + 1.0;
+      at::Tensor a = at::ones({300}).requires_grad_();
+      at::Tensor b = at::ones({20, 15}).requires_grad_();
+      at::Tensor c = at::ones({300}).requires_grad_();
+      auto sync = gang->MakeGradientSync(
+          {a, b, c}, {.control_size = 1, .first_bucket_bytes = 64, .bucket_bytes = 900});
+      for (int step = 0; step < 2; ++step) {
+        sync->BeginStep();
+        // The product's backward pass comes after b's and reads the sum's gradient.
+        const at::Tensor sum = a.add(b.view({300})).add(c.mul(2.0).view({15, 20}).view({300}));
+        sync->Backward(sum.mul(mine).sum(), at::tensor(1.0, at::kFloat),
+                       at::tensor({mine}, at::kFloat));
+      }
+      seen[gang->rank()] = {a.grad()[299].item<double>(), b.grad()[19][14].item<double>(),
+                            c.grad()[299].item<double>()};
+    };
+    EXPECT_THAT(RunGang(world, body, {.transport = transport}, addresses), Each(""));
+    const double mean = (world + 1) / 2.0;
+    EXPECT_THAT(seen, Each(ElementsAre(mean, mean, 2 * mean))) << world << " ranks";
   }
 }
 

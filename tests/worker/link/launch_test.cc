@@ -69,7 +69,9 @@ TEST(Launch, TheSpecStandsAsAnObjectInTheFile) {
 TEST(Launch, EachMissingOrMistypedKeyIsNamed) {
   const auto good = nlohmann::json::parse(EncodeLaunch(Example()));
   for (const auto& [key, value] : good.items()) {
-    if (key != "resume" && key != "allow_plugins") {
+    const bool optional = key == "resume" || key == "allow_plugins" || key == "root" ||
+                          key == "root_identity";
+    if (!optional) {
       nlohmann::json missing = good;
       missing.erase(key);
       EXPECT_THAT(DecodeLaunch(missing.dump()),

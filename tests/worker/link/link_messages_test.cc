@@ -56,10 +56,12 @@ TEST(LinkMessages, MetricsKeepNumbersExactlyAndNonFiniteOnesByName) {
   const double inf = std::numeric_limits<double>::infinity();
   const MetricsLine line = RoundTripRank(MetricsLine{
       .seq = 7,
+      .lost = 2,
       .step = 40,
       .time_ms = 1'700'000'000'123,
       .values = {{"loss", 0.1 + 0.2}, {"nan", std::nan("")}, {"up", inf}, {"down", -inf}}});
   EXPECT_EQ(line.seq, 7u);
+  EXPECT_EQ(line.lost, 2u);
   EXPECT_EQ(line.step, 40);
   EXPECT_EQ(line.time_ms, 1'700'000'000'123);
   EXPECT_EQ(line.values.at("loss"), 0.1 + 0.2);
@@ -69,17 +71,23 @@ TEST(LinkMessages, MetricsKeepNumbersExactlyAndNonFiniteOnesByName) {
 }
 
 TEST(LinkMessages, ProgressSurvivesARoundTrip) {
-  const ProgressLine line =
-      RoundTripRank(ProgressLine{.phase = "train", .step = 5, .total_steps = 100, .epoch = 0.25});
+  const ProgressLine line = RoundTripRank(
+      ProgressLine{.phase = "train", .step = 5, .total_steps = 100, .epoch = 0.25, .beats = 3});
   EXPECT_EQ(line.phase, "train");
   EXPECT_EQ(line.step, 5);
   EXPECT_EQ(line.total_steps, 100);
   EXPECT_EQ(line.epoch, 0.25);
+  EXPECT_EQ(line.beats, 3u);
+}
+
+TEST(LinkMessages, MemorySurvivesARoundTrip) {
+  EXPECT_EQ(RoundTripRank(MemoryLine{.need = "weights \"1MiB\""}).need, "weights \"1MiB\"");
 }
 
 TEST(LinkMessages, CheckpointSurvivesARoundTripForEachKind) {
   using Kind = CheckpointLine::Kind;
-  for (Kind kind : {Kind::kBegin, Kind::kReady, Kind::kCommit, Kind::kFailed, Kind::kCorrupt}) {
+  for (Kind kind :
+       {Kind::kBegin, Kind::kReady, Kind::kCommit, Kind::kFailed, Kind::kCorrupt, Kind::kUnread}) {
     const CheckpointLine line =
         RoundTripRank(CheckpointLine{.kind = kind,
                                      .step = 12,
@@ -127,6 +135,8 @@ TEST(LinkMessages, TheAgentsLinesSurviveARoundTrip) {
   EXPECT_EQ(reply.error, "late");
   EXPECT_TRUE(reply.timed_out);
   EXPECT_EQ(RoundTripAgent(AckLine{.seq = 4}).seq, 4u);
+  EXPECT_FALSE(RoundTripAgent(AckLine{.seq = 4}).again);
+  EXPECT_TRUE(RoundTripAgent(AckLine{.seq = 4, .again = true}).again);
   EXPECT_EQ(RoundTripAgent(ErrorLine{.message = "no \"step\""}).message, "no \"step\"");
   EXPECT_EQ(RoundTripAgent(PublishLine{.step = 8}).step, 8);
   EXPECT_EQ(RoundTripAgent(CommittedLine{.step = 8, .error = "fenced"}).error, "fenced");

@@ -5,6 +5,8 @@
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/linspace.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -89,21 +91,33 @@ TEST(Mae, HidesTheShareOfPatchesThatWasAskedFor) {
   EXPECT_TRUE(at::equal(output.mask.sum(1), at::linspace(12, 12, 2)));
 }
 
-TEST(Mae, TrainingHidesByTheDefaultGeneratorAndEvaluationNeverTouchesIt) {
+// Whatever batch a sample comes in, and whatever rank it comes to.
+TEST(Mae, WhatIsHiddenOfASampleFollowsFromItsIdAndTheSeed) {
   const auto model = Make();
-  const auto mask = [&] { return model->Forward(Pictures(4)).mask; };
+  for (const bool training : {true, false}) {
+    model->SetTraining(training);
+    const auto mask = [&](std::vector<int64_t> ids, uint64_t seed) {
+      const at::Tensor pictures = Pictures(static_cast<int64_t>(ids.size()));
+      return model->ForwardOf({.ids = std::move(ids), .seed = seed}, pictures).mask;
+    };
+    const at::Tensor together = mask({7, 3, 9, 11}, 5);
+    EXPECT_TRUE(at::equal(mask({3}, 5)[0], together[1]));
+    EXPECT_TRUE(at::equal(mask({11, 7}, 5), at::stack({together[3], together[0]})));
+    EXPECT_FALSE(at::equal(together[0], together[1]));
+    EXPECT_EQ(at::equal(mask({7, 3, 9, 11}, 6), together), !training)
+        << "evaluations differ by the weights alone";
+    EXPECT_TRUE(at::equal(model->Forward(Pictures(2)).mask, mask({0, 1}, 0)))
+        << "samples that nobody named are counted";
+  }
+}
+
+TEST(Mae, NoGeneratorOfTorchsIsTouched) {
+  const auto model = Make();
   SeedDefault(5);
-  const at::Tensor first = mask();
-  const at::Tensor second = mask();
-  EXPECT_FALSE(at::equal(first, second));
+  const at::Tensor expected = at::rand({3});
   SeedDefault(5);
-  EXPECT_TRUE(at::equal(first, mask()));
-  SeedDefault(5);
-  model->SetTraining(false);
-  const at::Tensor evaluation = mask();
-  EXPECT_TRUE(at::equal(evaluation, mask()));
-  model->SetTraining(true);
-  EXPECT_TRUE(at::equal(first, mask()));
+  model->Forward(Pictures(4));
+  EXPECT_TRUE(at::equal(at::rand({3}), expected));
 }
 
 TEST(Mae, WhatIsHiddenDoesNotReachTheEncoder) {

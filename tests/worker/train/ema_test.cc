@@ -1,9 +1,11 @@
 #include "worker/train/ema.h"
 
 #include <ATen/core/grad_mode.h>
-#include <gtest/gtest.h>
+#include <ATen/ops/full_like.h>
 
+#include "tests/support/status_matchers.h"
 #include "worker/models/mlp.h"
+#include "worker/models/resnet.h"
 
 namespace muster::worker {
 namespace {
@@ -52,6 +54,36 @@ TEST(Ema, LeavesOutFrozenParameters) {
   model->parameters()[0].tensor.set_requires_grad(false);
   const Ema ema({}, *model);
   EXPECT_EQ(ema.state().size(), model->parameters().size() - 1);
+}
+
+// Batch norm's statistics are those of the weights that they came with.
+TEST(Ema, AveragesBuffersToo) {
+  const auto made = MakeResNet({.width = 4}, {.input_shape = {1, 8, 8}, .classes = 3, .seed = 1});
+  ASSERT_OK(made);
+  Model& model = **made;
+  Ema ema({.decay = 0.75, .every_steps = 1, .warmup = false}, model);
+  const auto find = [](const std::vector<ModelTensor>& tensors, const std::string& name) {
+    for (const ModelTensor& entry : tensors) {
+      if (entry.name == name) return entry.tensor;
+    }
+    return at::Tensor();
+  };
+  const at::Tensor own = find(model.buffers(), "bn1.running_var");
+  const at::Tensor average = find(ema.state(), "ema.bn1.running_var");
+  ASSERT_TRUE(average.defined());
+  EXPECT_FALSE(find(ema.state(), "ema.bn1.num_batches_tracked").defined()) << "counts are no mean";
+  const at::NoGradGuard no_grad;
+  at::Tensor(own).fill_(5);
+  ema.Update(1);
+  EXPECT_TRUE(average.allclose(at::full_like(average, 2)));  // 1 + (5 - 1) / 4
+  {
+    const EmaScope scope(&ema);
+    EXPECT_TRUE(own.allclose(at::full_like(own, 2)));
+  }
+  EXPECT_TRUE(own.equal(at::full_like(own, 5)));
+  EXPECT_TRUE(average.allclose(at::full_like(average, 2)));
+  ema.Start();
+  EXPECT_TRUE(average.equal(own));
 }
 
 TEST(EmaScope, TheModelComputesWithTheAveragesAndThenWithItsOwnWeightsAgain) {

@@ -59,12 +59,15 @@ TEST(EventFile, DoesNotWriteOverAnother) {
 
 class Listener final : public Supervisor {
  public:
+  void StillAtIt() override {}
+  void MemoryEstimated(const std::string&) override {}
   StopWish stop_wish() override { return {.stop = true}; }
   void Progress(const std::string&, int64_t, int64_t, double) override {}
   void Metrics(int64_t step, const std::map<std::string, double>&) override {
     steps.push_back(step);
   }
   void CorruptCheckpoint(const std::string&, int64_t, const std::string&) override {}
+  void UnreadCheckpoint(const std::string&, int64_t, const std::string&) override {}
   std::vector<int64_t> steps;
 };
 

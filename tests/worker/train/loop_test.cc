@@ -5,12 +5,15 @@
 #include <ATen/ops/ones.h>
 
 #include <fstream>
+#include <functional>
 #include <limits>
 
+#include "common/ckpt/checkpoint_root.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "tests/worker/train/dropout_model.h"
 #include "tests/worker/train/training_run.h"
+#include "worker/checkpoint/saver.h"
 #include "worker/models/mlp.h"
 #include "worker/train/failure.h"
 
@@ -28,6 +31,7 @@ using muster::testing::TrainingRun;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 TrainingRun SmallRun(const std::string& root) {
@@ -396,6 +400,234 @@ TEST(Train, ChoosesTheBestAnewWhenItsCheckpointIsLost) {
   EXPECT_EQ(again.ranks[0].result->results.at("best_step"), run.candidates[0].step);
 }
 
+// Whose loss of some evaluations is no number, as that of a model that overflowed on one sample.
+class HoleyObjective final : public Objective {
+ public:
+  // `bad` tells, of the evaluations of a whole split counted from 0, those whose loss is none.
+  HoleyObjective(std::unique_ptr<Objective> task, std::function<bool(int pass)> bad)
+      : task_(std::move(task)), bad_(std::move(bad)) {}
+  bool accuracy_leads() const override { return false; }
+  at::Tensor TrainingLoss(const ModelOutput& output, const Batch& batch) const override {
+    return task_->TrainingLoss(output, batch);
+  }
+  at::Tensor EvaluationLoss(const ModelOutput& output, const Batch& batch) const override {
+    const at::Tensor loss = task_->EvaluationLoss(output, batch);
+    if (batch.count < kSplit) return loss;
+    return bad_(passes_++) ? loss.mul(std::numeric_limits<double>::quiet_NaN()) : loss;
+  }
+  at::Tensor Correct(const ModelOutput& output, const Batch& batch) const override {
+    return task_->Correct(output, batch);
+  }
+
+ private:
+  static constexpr int64_t kSplit = 10;  // a tenth of SmallRun's samples
+  const std::unique_ptr<Objective> task_;
+  const std::function<bool(int pass)> bad_;
+  mutable int passes_ = 0;
+};
+
+TrainingRun HoleyRun(const std::string& root, std::function<bool(int pass)> bad) {
+  TrainingRun run = SmallRun(root);
+  run.world_size = 1;
+  run.recipe.evaluation_batch_size = 100;  // one pass an evaluation
+  run.recipe.validate_every_epochs = 0;
+  run.recipe.validate_every_steps = 4;
+  run.recipe.save_every_epochs = 0;
+  run.recipe.save_every_steps = 4;
+  run.wrap_objective = [bad](std::unique_ptr<Objective> task) {
+    return std::make_unique<HoleyObjective>(std::move(task), bad);
+  };
+  return run;
+}
+
+TEST(Train, AValidationWithoutANumberIsNeverTheBestAndItsCheckpointIsResumedFrom) {
+  TempDir root;
+  TrainingRun run = HoleyRun(root.path(), [](int pass) { return pass == 0; });
+  const RunOutcome whole = RunTraining(run);
+  ASSERT_OK(whole.ranks[0].result);
+  EXPECT_GE(whole.ranks[0].result->results.at("best_step"), 8) << "that of step 4 gave no number";
+  run.candidates = CandidatesUpTo(whole, 4);
+  ASSERT_THAT(run.candidates, SizeIs(1));
+  run.attempt = 2;
+  for (const CheckpointNews& news : whole.committed) {
+    if (news.step > 4) std::filesystem::remove_all(news.path);
+  }
+  run.wrap_objective = [](std::unique_ptr<Objective> task) {
+    return std::make_unique<HoleyObjective>(std::move(task), [](int) { return false; });
+  };
+  const RunOutcome again = RunTraining(run);
+  ASSERT_OK(again.ranks[0].result);
+  ExpectSameBits(whole, again);
+  EXPECT_EQ(whole.ranks[0].result->results, again.ranks[0].result->results);
+}
+
+TEST(Train, ARunWhoseValidationsAllGaveNoNumberFailsAtItsEndAndAtEachRestart) {
+  TempDir root;
+  TrainingRun run = HoleyRun(root.path(), [](int) { return true; });
+  const RunOutcome outcome = RunTraining(run);
+  EXPECT_EQ(FailureClassOf(outcome.ranks[0].result.status()), kNonFinite);
+  EXPECT_THAT(outcome.ranks[0].result.status().message(), HasSubstr("every validation"));
+  ASSERT_EQ(outcome.committed.back().step, 12);
+  run.candidates = CandidatesUpTo(outcome, 12);
+  run.attempt = 2;
+  EXPECT_EQ(FailureClassOf(RunTraining(run).ranks[0].result.status()), kNonFinite);
+}
+
+TEST(Train, PassesOverAWholeCheckpointWhoseStateCannotBeRead) {
+  TempDir root;
+  TrainingRun run = SmallRun(root.path());
+  run.recipe.save_every_steps = 4;
+  const RunOutcome whole = RunTraining(run);
+  ASSERT_OK(whole.ranks[0].result);
+  for (const CheckpointNews& news : whole.committed) {
+    if (news.step > 8) std::filesystem::remove_all(news.path);
+  }
+  run.candidates = CandidatesUpTo(whole, 8);
+  // Its hashes are right, and its state is what no program can read.
+  muster::testing::FakePublisher publisher;
+  const NamedTensors none;
+  auto saver = Saver::Create(PosixFileSystem(), publisher, {root.path(), 1, "test", 1, 1, 77});
+  ASSERT_OK(saver);
+  (*saver)->Save({.step = 10, .model = &none, .optimizer = &none, .state_json = "{\"step\": "});
+  ASSERT_OK((*saver)->Flush(absl::Minutes(1)));
+  ASSERT_THAT(publisher.committed(), SizeIs(1));
+  const CheckpointNews unreadable = publisher.committed()[0];
+  run.candidates.insert(run.candidates.begin(),
+                        {unreadable.path, unreadable.step, unreadable.manifest_sha256});
+  run.attempt = 2;
+  const RunOutcome again = RunTraining(run);
+  ASSERT_OK(again.ranks[0].result);
+  ASSERT_OK(again.ranks[1].result);
+  ExpectSameBits(whole, again);
+
+  for (const CheckpointNews& news : again.committed) std::filesystem::remove_all(news.path);
+  run.candidates.resize(1);
+  run.attempt = 3;
+  EXPECT_EQ(FailureClassOf(RunTraining(run).ranks[0].result.status()), kCorruption)
+      << "never from scratch";
+}
+
+// The wish of the last rank comes while the validation of step 4 runs.
+TEST(Train, AWishToStopEndsAnEvaluationWhichIsMadeUpForAfterwards) {
+  TempDir whole_root, broken_root;
+  TrainingRun run = SmallRun(whole_root.path());
+  run.recipe.evaluation_batch_size = 1;
+  run.recipe.validate_every_epochs = 0;
+  run.recipe.validate_every_steps = 4;
+  run.recipe.save_every_epochs = 0;
+  const RunOutcome whole = RunTraining(run);
+  ASSERT_OK(whole.ranks[0].result);
+  for (const auto& rank : whole.ranks)
+    EXPECT_GE(rank.supervisor.beats, 1) << "who looks for hung ranks hears nothing";
+
+  run.root = broken_root.path();
+  run.wish = {.stop = true, .save = true};
+  run.wish_after_step = 4;
+  run.wish_in_evaluation = true;
+  const RunOutcome first = RunTraining(run);
+  for (const auto& rank : first.ranks) {
+    ASSERT_OK(rank.result);
+    EXPECT_TRUE(rank.result->stopped);
+  }
+  ASSERT_THAT(first.committed, SizeIs(1));
+  EXPECT_EQ(first.committed[0].step, 4);
+  EXPECT_EQ(first.ranks[0].supervisor.metrics.count("validation_loss"), 0u);
+
+  run.wish_after_step = -1;
+  run.wish_in_evaluation = false;
+  run.attempt = 2;
+  run.candidates = CandidatesUpTo(first, 4);
+  const RunOutcome second = RunTraining(run);
+  ASSERT_OK(second.ranks[0].result);
+  ExpectSameBits(whole, second);
+  EXPECT_EQ(whole.ranks[0].result->results, second.ranks[0].result->results);
+  EXPECT_EQ(whole.ranks[0].supervisor.metrics.at("validation_loss"),
+            second.ranks[0].supervisor.metrics.at("validation_loss"));
+}
+
+TEST(Train, AWishToStopInTheLastEvaluationsLosesNothing) {
+  TempDir root;
+  TrainingRun run = SmallRun(root.path());
+  const RunOutcome whole = RunTraining(run);
+  ASSERT_OK(whole.ranks[0].result);
+  TempDir other_root;
+  run.root = other_root.path();
+  run.wish = {.stop = true, .save = true};
+  run.wish_after_step = 12;
+  run.wish_in_evaluation = true;
+  std::vector<CheckpointCandidate> candidates;
+  for (uint32_t attempt = 1; attempt <= 2; ++attempt) {
+    run.attempt = attempt;
+    run.candidates = candidates;
+    const RunOutcome stopped = RunTraining(run);
+    ASSERT_OK(stopped.ranks[0].result);
+    EXPECT_TRUE(stopped.ranks[0].result->stopped);
+    for (const CheckpointCandidate& candidate : CandidatesUpTo(stopped, 12))
+      candidates.insert(candidates.begin(), candidate);
+  }
+  run.attempt = 3;
+  run.candidates = candidates;
+  run.wish_in_evaluation = false;
+  run.wish_after_step = -1;
+  const RunOutcome last = RunTraining(run);
+  ASSERT_OK(last.ranks[0].result);
+  EXPECT_EQ(whole.ranks[0].result->results, last.ranks[0].result->results);
+}
+
+TEST(Train, BatchNormOverTheGangTakesUnequalShares) {
+  for (const uint64_t batch_size : {17u, 9u}) {  // shares of 8 and 9, and of 4 and 5
+    TempDir root;
+    TrainingRun run = SmallRun(root.path());
+    run.resnet = true;
+    run.sync_batch_norm = true;
+    run.batch_size = batch_size;
+    const RunOutcome outcome = RunTraining(run);
+    for (const auto& rank : outcome.ranks) ASSERT_OK(rank.result);
+    ExpectSameBitsOnAllRanks(outcome);
+    TempDir alone_root;
+    run.root = alone_root.path();
+    run.world_size = 1;
+    const RunOutcome alone = RunTraining(run);
+    ASSERT_OK(alone.ranks[0].result);
+    const auto& losses = outcome.ranks[0].supervisor.metrics.at("loss");
+    for (const auto& [step, loss] : alone.ranks[0].supervisor.metrics.at("loss"))
+      EXPECT_NEAR(losses.at(step), loss, 0.02 * loss) << "step " << step;
+  }
+}
+
+// The last stage of this network sees one pixel.
+TEST(Train, RefusesAtItsStartWhatWouldLeaveBatchNormASingleValue) {
+  struct Case {
+    int world_size;
+    uint64_t batch_size;
+    int64_t accumulate;
+    bool over_gang;
+    bool refused;
+  };
+  for (const Case& c :
+       {Case{1, 1, 1, false, true}, Case{2, 2, 1, false, true}, Case{2, 2, 1, true, false},
+        Case{1, 5, 4, false, true}, Case{1, 8, 4, false, false}}) {
+    TempDir root;
+    TrainingRun run = SmallRun(root.path());
+    run.resnet = true;
+    run.world_size = c.world_size;
+    run.batch_size = c.batch_size;
+    run.recipe.accumulate = c.accumulate;
+    run.sync_batch_norm = c.over_gang;
+    const RunOutcome outcome = RunTraining(run);
+    for (const auto& rank : outcome.ranks) {
+      if (!c.refused) {
+        EXPECT_OK(rank.result) << c.batch_size;
+        continue;
+      }
+      EXPECT_THAT(rank.result, StatusIs(absl::StatusCode::kInvalidArgument,
+                                        HasSubstr("a single value has no variance")))
+          << c.batch_size << " in " << c.accumulate;
+      EXPECT_EQ(FailureClassOf(rank.result.status()), kStartFailed);
+    }
+  }
+}
+
 TEST(Train, NeverStartsFromScratchWhenNoCandidateIsGood) {
   TempDir root;
   TrainingRun run = SmallRun(root.path());
@@ -404,9 +636,36 @@ TEST(Train, NeverStartsFromScratchWhenNoCandidateIsGood) {
   const RunOutcome outcome = RunTraining(run);
   for (const auto& rank : outcome.ranks) {
     EXPECT_THAT(rank.result, StatusIs(absl::StatusCode::kNotFound,
-                                      HasSubstr("no checkpoint to resume from is whole")));
-    EXPECT_EQ(FailureClassOf(rank.result.status()), kCorruption);
+                                      HasSubstr("no checkpoint to resume from can be read")));
+    EXPECT_EQ(FailureClassOf(rank.result.status()), kCheckpointFailed);
   }
+  // What is not there for this machine may be there for another.
+  EXPECT_THAT(outcome.ranks[0].supervisor.corrupt, IsEmpty());
+  EXPECT_THAT(outcome.ranks[0].supervisor.unread,
+              ElementsAre(root / "step-8.a1.g1", root / "step-4.a1.g1"));
+}
+
+TEST(Train, ARootThatIsNotSeenIsNoVerdictOnWhatIsInIt) {
+  TempDir root;
+  TrainingRun run = SmallRun(root / "job-1");
+  ASSERT_OK(ClaimRoot(PosixFileSystem(), root.path(), "abc1", {}, "test"));
+  run.holder = {.path = root.path(), .identity = "abc1"};
+  run.recipe.save_every_steps = 4;
+  const RunOutcome whole = RunTraining(run);
+  ASSERT_OK(whole.ranks[0].result);
+  run.candidates = CandidatesUpTo(whole, 11);
+  run.attempt = 2;
+  // Another folder is mounted there, or none.
+  std::filesystem::rename(root / "job-1", root / "away");
+  std::filesystem::remove(root / kRootMarker);
+  const RunOutcome outcome = RunTraining(run);
+  for (const auto& rank : outcome.ranks) {
+    EXPECT_THAT(rank.result, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("is it mounted?")));
+    EXPECT_EQ(FailureClassOf(rank.result.status()), kStorageUnavailable);
+  }
+  EXPECT_THAT(outcome.ranks[0].supervisor.corrupt, IsEmpty());
+  EXPECT_THAT(outcome.ranks[0].supervisor.unread, IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(root / "job-1")) << "nothing is made in what is there";
 }
 
 TEST(Train, RefusesToResumeOnOtherData) {

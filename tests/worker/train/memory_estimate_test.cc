@@ -295,10 +295,13 @@ TEST(MemoryEstimate, CheckpointedBlocksNeedLess) {
 
 class Nobody final : public Supervisor {
  public:
+  void StillAtIt() override {}
+  void MemoryEstimated(const std::string&) override {}
   StopWish stop_wish() override { return {}; }
   void Progress(const std::string&, int64_t, int64_t, double) override {}
   void Metrics(int64_t, const std::map<std::string, double>&) override {}
   void CorruptCheckpoint(const std::string&, int64_t, const std::string&) override {}
+  void UnreadCheckpoint(const std::string&, int64_t, const std::string&) override {}
 };
 
 TEST(MemoryEstimate, IsLoggedInPartsThatAddUpToTheTotal) {

@@ -77,7 +77,7 @@ TEST_F(OtherJob, TheNextOneIsTakenWhenTheNewestIsGone) {
   std::filesystem::remove_all(gone);
   const RunOutcome second = RunTraining(run_);
   ASSERT_OK(second.ranks[0].result);
-  EXPECT_THAT(second.ranks[0].supervisor.corrupt, ElementsAre(gone));
+  EXPECT_THAT(second.ranks[0].supervisor.unread, ElementsAre(gone));
   EXPECT_EQ(second.ranks[0].supervisor.metrics.at("loss").begin()->first, 5);
 }
 
@@ -87,8 +87,8 @@ TEST_F(OtherJob, WithAllOfThemGoneItDoesNotStartFromScratch) {
   const RunOutcome second = RunTraining(run_);
   for (const auto& rank : second.ranks) {
     EXPECT_THAT(rank.result, StatusIs(absl::StatusCode::kNotFound,
-                                      HasSubstr("no checkpoint to resume from is whole")));
-    EXPECT_EQ(FailureClassOf(rank.result.status()), kCorruption);
+                                      HasSubstr("no checkpoint to resume from can be read")));
+    EXPECT_EQ(FailureClassOf(rank.result.status()), kCheckpointFailed);
   }
 }
 

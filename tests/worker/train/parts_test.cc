@@ -6,11 +6,14 @@
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
+#include <cmath>
+#include <limits>
 #include <stdexcept>
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/status_matchers.h"
 #include "worker/train/amp.h"
+#include "worker/train/best.h"
 #include "worker/train/cadence.h"
 #include "worker/train/failure.h"
 #include "worker/train/memory_probe.h"
@@ -123,6 +126,7 @@ TEST(RunState, SurvivesItsCodecToTheLastBit) {
   identity.compression = "bf16";
   identity.sync_batch_norm = true;
   identity.deterministic = true;
+  identity.class_names = {"Cat", "dog \xc3\xa9"};
   identity.libraries = {{"torch", "2.13"}, {"onednn", "3.12"}};
   const auto decoded = DecodeRunState(EncodeRunState(state, identity));
   ASSERT_OK(decoded);
@@ -144,8 +148,71 @@ TEST(RunState, SurvivesItsCodecToTheLastBit) {
   EXPECT_TRUE(decoded->identity.sync_batch_norm);
   EXPECT_TRUE(decoded->identity.deterministic);
   EXPECT_EQ(decoded->identity.libraries, identity.libraries);
+  EXPECT_EQ(decoded->identity.class_names, identity.class_names);
   EXPECT_EQ(decoded->identity.data_fingerprint, identity.data_fingerprint);
   EXPECT_EQ(decoded->identity.spec_json, identity.spec_json);
+}
+
+TEST(RunState, NumbersThatAreNoneComeBack) {
+  RunState state;
+  state.step = state.validation_step = 8;
+  state.validation_loss = std::numeric_limits<double>::quiet_NaN();
+  state.validation_owed = true;
+  state.best_step = 4;
+  state.best_accuracy = 0.5;
+  state.best_loss = std::numeric_limits<double>::infinity();
+  const auto decoded = DecodeRunState(EncodeRunState(state, RunIdentity()));
+  ASSERT_OK(decoded);
+  EXPECT_TRUE(std::isnan(decoded->state.validation_loss));
+  EXPECT_TRUE(decoded->state.validation_owed);
+  EXPECT_EQ(decoded->state.best_step, 4);
+  EXPECT_EQ(decoded->state.best_loss, state.best_loss);
+}
+
+// As it was written before, which made every restart from it fail.
+TEST(RunState, ANumberThatWasWrittenAsNullIsNone) {
+  RunState state;
+  state.step = state.validation_step = state.best_step = 8;
+  std::string old = EncodeRunState(state, RunIdentity());
+  for (const char* key : {"validation_loss", "best_loss"}) {
+    const std::string written = absl::StrCat("\"", key, "\": 0.0");
+    const size_t at = old.find(written);
+    ASSERT_NE(at, std::string::npos) << old;
+    old.replace(at, written.size(), absl::StrCat("\"", key, "\": null"));
+  }
+  const auto decoded = DecodeRunState(old);
+  ASSERT_OK(decoded);
+  EXPECT_TRUE(std::isnan(decoded->state.validation_loss));
+  EXPECT_EQ(decoded->state.best_step, -1) << "what is no number was never the best";
+}
+
+TEST(Best, IsChosenByAccuracyThenLossAndNeverWithoutANumber) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinity = std::numeric_limits<double>::infinity();
+  RunState run;
+  const auto take = [&run](int64_t step, Validated validated, bool accuracy_leads = true,
+                           int64_t from_step = 0) {
+    run.step = step;
+    run.validation_owed = true;
+    const bool best = TakeValidation(validated, accuracy_leads, from_step, run);
+    EXPECT_EQ(run.validation_step, step);
+    EXPECT_FALSE(run.validation_owed);
+    EXPECT_EQ(best, run.best_step == step);
+    return best;
+  };
+  EXPECT_FALSE(take(1, {0.9, nan}));
+  EXPECT_EQ(run.best_step, -1);
+  EXPECT_TRUE(take(2, {0.1, infinity}));
+  EXPECT_TRUE(take(3, {0.1, 5}));
+  EXPECT_FALSE(take(4, {0.1, 5}));
+  EXPECT_TRUE(take(5, {0.2, 9}));
+  EXPECT_FALSE(take(6, {0.9, nan}));
+  EXPECT_FALSE(take(7, {nan, 1}));
+  EXPECT_FALSE(take(8, {0.1, 1}));
+  EXPECT_TRUE(take(9, {0.1, 1}, /*accuracy_leads=*/false));
+  // Of before the step that the run must come to, it is the best only for want of another.
+  EXPECT_FALSE(take(20, {0.05, nan}, true, /*from_step=*/20));
+  EXPECT_TRUE(take(21, {0.05, 50}, true, /*from_step=*/20));
 }
 
 TEST(RunState, ReadsStatesOfBeforeThereWasALossScaleAndARecord) {

@@ -44,6 +44,7 @@ void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start
                                 .checkpoint_blocks = run.checkpoint_blocks};
   std::unique_ptr<Model> model = MakeModel(run, context);
   if (at_start) at_start(*model);
+  if (run.sync_batch_norm) model->SynchronizeBatchNorm(gang);
   const auto optimizer = OptimizerFor(run, *model);
   const auto ema = run.ema.has_value() ? std::make_unique<Ema>(*run.ema, *model) : nullptr;
   const auto transfer = run.transfer.has_value()
@@ -56,15 +57,20 @@ void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start
     pruner = *std::move(made);
   }
   CheckpointsOptions options = TestCheckpoints(run.root, run.attempt, run.candidates);
+  options.holder = run.holder;
   options.identity.data_fingerprint = (*dataset)->fingerprint();
   options.identity.teacher_fingerprint = run.teacher_fingerprint;
   auto checkpoints = Checkpoints::Create({PosixFileSystem(), publisher, outcome.supervisor, gang,
                                           *model, *optimizer, ema.get(), pruner.get()},
                                          options);
-  MUSTER_CHECK(checkpoints.ok(), checkpoints.status().message());
+  if (!checkpoints.ok()) {
+    outcome.result = checkpoints.status();
+    return;
+  }
   if (gang.rank() == gang.world_size() - 1) {
     outcome.supervisor.wish = run.wish;
     outcome.supervisor.wish_after_step = run.wish_after_step;
+    outcome.supervisor.wish_in_evaluation = run.wish_in_evaluation;
   }
   auto objective = MakeCrossEntropy(run.label_smoothing);
   if (run.wrap_objective) objective = run.wrap_objective(std::move(objective));
@@ -109,6 +115,7 @@ void StopAfter(int64_t step, TrainingRun& run) {
   ASSERT_FALSE(run.candidates.empty());
   ASSERT_LT(run.candidates[0].step, run.recipe.total_steps);
   run.wish_after_step = -1;
+  run.wish_in_evaluation = false;
   run.attempt += 1;
 }
 

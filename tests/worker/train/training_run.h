@@ -23,24 +23,35 @@ namespace muster::testing {
 class FakeSupervisor final : public worker::Supervisor {
  public:
   worker::StopWish stop_wish() override {
-    return wish_after_step >= 0 && step_ >= wish_after_step ? wish : worker::StopWish();
+    const bool evaluates = !phases.empty() && phases.back() == "evaluate";
+    const bool due = wish_in_evaluation ? evaluates && step_ >= wish_after_step
+                                        : wish_after_step >= 0 && step_ >= wish_after_step;
+    return due ? wish : worker::StopWish();
   }
   void Progress(const std::string& phase, int64_t step, int64_t, double) override {
     phases.push_back(phase);
     step_ = step;
   }
+  void StillAtIt() override { ++beats; }
+  void MemoryEstimated(const std::string&) override {}
   void Metrics(int64_t step, const std::map<std::string, double>& values) override {
     for (const auto& [name, value] : values) metrics[name][step] = value;
   }
   void CorruptCheckpoint(const std::string& path, int64_t, const std::string&) override {
     corrupt.push_back(path);
   }
+  void UnreadCheckpoint(const std::string& path, int64_t, const std::string&) override {
+    unread.push_back(path);
+  }
 
   worker::StopWish wish;
-  int64_t wish_after_step = -1;  // -1: never
+  int64_t wish_after_step = -1;     // -1: never
+  bool wish_in_evaluation = false;  // in the first evaluation from that step on
+  int64_t beats = 0;
   std::vector<std::string> phases;
   std::map<std::string, std::map<int64_t, double>> metrics;
   std::vector<std::string> corrupt;
+  std::vector<std::string> unread;
 
  private:
   int64_t step_ = 0;
@@ -57,6 +68,7 @@ class FakePublisher final : public worker::Publisher {
     return absl::OkStatus();
   }
   void Failed(int64_t, const absl::Status&) override {}
+  void Supersede(int64_t) override {}
 
   std::vector<worker::CheckpointNews> committed() const {
     MutexLock lock(mutex_);
@@ -106,10 +118,13 @@ struct TrainingRun {
   uint64_t batch_size = 20;
   worker::Recipe recipe;  // total_steps and so on
   std::string root;       // checkpoint folder
+  CheckpointRoot holder;  // in which that lies
   uint32_t attempt = 1;
   std::vector<CheckpointCandidate> candidates;
   worker::StopWish wish;  // of the last rank alone
   int64_t wish_after_step = -1;
+  bool wish_in_evaluation = false;
+  bool sync_batch_norm = false;
 };
 
 struct RankOutcome {

@@ -89,6 +89,10 @@ TEST(Compose, CountsStepsByEpochsOrTakesThem) {
   EXPECT_EQ(recipe.schedule.name, ScheduleName::kConstant);
   EXPECT_EQ(recipe.schedule.peak, 0.5);
   EXPECT_EQ(recipe.evaluation_batch_size, 15);
+  spec.train.accumulate = 4;
+  EXPECT_EQ(BuildRecipe(spec, BuildSampler(spec.train, **dataset), 2).evaluation_batch_size, 4)
+      << "as much as a training step takes at once";
+  spec.train.accumulate = 1;
   spec.train.epochs = 0;
   spec.train.steps = 77;
   recipe = BuildRecipe(spec, BuildSampler(spec.train, **dataset), 2);

@@ -149,6 +149,86 @@ TEST(LinkClient, MetricsAreNumberedAndTheirAcksAwaited) {
   EXPECT_OK(link->AwaitAcks(absl::Minutes(1)));
 }
 
+TEST(LinkClient, NumbersThatTheAgentCouldNotTakeComeAgainInTheirOrder) {
+  FakeAgent agent;
+  const auto link = agent.Connect();
+  LinkSupervisor supervisor(*link);
+  for (int64_t step = 1; step <= 3; ++step) supervisor.Metrics(step, {{"loss", 1.0}});
+  for (uint64_t seq = 1; seq <= 3; ++seq) EXPECT_EQ(agent.Await<MetricsLine>().seq, seq);
+  agent.Send(AckLine{.seq = 1, .again = true});  // the disk refused the second one
+  const MetricsLine second = agent.Await<MetricsLine>();
+  EXPECT_EQ(second.seq, 2u);
+  EXPECT_EQ(second.step, 2);
+  EXPECT_EQ(second.lost, 0u);
+  EXPECT_EQ(agent.Await<MetricsLine>().seq, 3u);
+  agent.Send(AckLine{.seq = 3});
+  EXPECT_OK(link->AwaitAcks(absl::Minutes(1)));
+}
+
+TEST(LinkClient, AnAgentThatDoesNotReadHoldsUpNobodyAndLearnsOfWhatWasGivenUp) {
+  FakeAgent agent;
+  const auto link = agent.Connect();
+  LinkSupervisor supervisor(*link);
+  const std::map<std::string, double> values = {{std::string(2000, 'v'), 1.0}};
+  constexpr uint64_t kSent = LinkClient::kMostKept + 500;  // far more than a socket takes
+  for (uint64_t i = 1; i <= kSent; ++i) {
+    supervisor.Progress("train", static_cast<int64_t>(i), kSent, 0);
+    supervisor.Metrics(static_cast<int64_t>(i), values);
+  }
+  EXPECT_OK(link->Send(CheckpointLine{.step = 5}));
+  uint64_t last = 0, given_up = 0;
+  while (last < kSent) {
+    const MetricsLine line = agent.Await<MetricsLine>();
+    ASSERT_GT(line.seq, last);
+    EXPECT_GE(line.lost, line.seq - last - 1);
+    EXPECT_EQ(line.step, static_cast<int64_t>(line.seq));
+    given_up += line.seq - last - 1;
+    last = line.seq;
+  }
+  EXPECT_GT(given_up, 0u);
+  EXPECT_LE(given_up, 500u);
+  agent.Send(AckLine{.seq = kSent});
+  EXPECT_OK(link->AwaitAcks(absl::Minutes(1)));
+}
+
+TEST(LinkClient, OfWhereItIsOnlyTheNewestWaits) {
+  FakeAgent agent;
+  const auto link = agent.Connect();
+  LinkSupervisor supervisor(*link);
+  for (int64_t step = 1; step <= 100'000; ++step) supervisor.Progress("train", step, 100'000, 0);
+  int64_t lines = 0, step = 0;
+  for (; step < 100'000; ++lines) step = agent.Await<ProgressLine>().step;
+  EXPECT_LT(lines, 50'000);
+  supervisor.StillAtIt();
+  supervisor.StillAtIt();
+  EXPECT_EQ(agent.Await<ProgressLine>().beats, 1u);
+  const ProgressLine again = agent.Await<ProgressLine>();
+  EXPECT_EQ(again.beats, 2u);
+  EXPECT_EQ(again.step, 100'000);
+}
+
+TEST(LinkClient, TheLastWordsReachAnAgentThatReadsLate) {
+  FakeAgent agent;
+  auto link = agent.Connect();
+  std::thread leaves([&link] {
+    ASSERT_OK(link->Send(ResultLine{.succeeded = true, .message = std::string(3 << 20, 'm')}));
+    link.reset();
+  });
+  EXPECT_EQ(agent.Await<ResultLine>().message.size(), size_t{3} << 20);
+  leaves.join();
+}
+
+TEST(LinkClient, ASupersededCheckpointIsWaitedForNoMore) {
+  FakeAgent agent;
+  const auto link = agent.Connect();
+  std::thread later([&link] { link->Supersede(4); });
+  EXPECT_THAT(link->AwaitPublish(4), StatusIs(absl::StatusCode::kAborted));
+  later.join();
+  EXPECT_THAT(link->AwaitCommitted(4), StatusIs(absl::StatusCode::kAborted));
+  agent.Send(PublishLine{.step = 5});
+  EXPECT_OK(link->AwaitPublish(5));
+}
+
 TEST(LinkClient, AnAgentThatIsGoneEndsEveryWaitAndStopsTheRankWithoutASave) {
   FakeAgent agent;
   const auto link = agent.Connect();

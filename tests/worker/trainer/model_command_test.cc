@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "tests/support/status_matchers.h"
 #include "worker/trainer/model_catalog.h"
 #include "worker/trainer/model_report.h"
@@ -69,9 +70,15 @@ TEST(ModelCommand, SaysWhatItCannotShow) {
   EXPECT_THAT(ShowModel("gpt9", ModelFormat::kTable),
               StatusIs(absl::StatusCode::kNotFound,
                        AllOf(HasSubstr("'gpt9'"), HasSubstr("resnet18, "), HasSubstr("-f"))));
-  EXPECT_THAT(ShowModelOfSpec(R"({"train": {"model": {"plugin": {"path": "/a.so"}}}})", false,
-                              PosixFileSystem(), ModelFormat::kTable),
-              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("--allow-commands")));
+  for (const char* code :
+       {R"("model": {"plugin": {"path": "/a.so"}})", R"("model": {"torchscript": {"path": "/a"}})",
+        R"("distill": {"teacher": "/t", "model": {"torchscript": {"path": "/a"}}})"}) {
+    EXPECT_THAT(ShowModelOfSpec(absl::StrCat(R"({"train": {)", code, "}}"), false,
+                                PosixFileSystem(), ModelFormat::kTable),
+                StatusIs(absl::StatusCode::kPermissionDenied,
+                         AllOf(HasSubstr("model."), HasSubstr("--allow-commands"))))
+        << code;
+  }
   EXPECT_THAT(ShowModelOfSpec("{", false, PosixFileSystem(), ModelFormat::kTable),
               StatusIs(absl::StatusCode::kInvalidArgument));
 }

@@ -1,4 +1,4 @@
-#include "common/metrics/http_listener.h"
+#include "common/base/tcp_listener.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -24,7 +24,7 @@ absl::StatusOr<HostPort> ParseListen(const std::string& text) {
   if (colon == std::string::npos || colon == 0 ||
       !absl::SimpleAtoi(text.substr(colon + 1), &parsed.port) || parsed.port < 0 ||
       parsed.port > 65535) {
-    return absl::InvalidArgumentError(absl::StrCat("http listen address '", text,
+    return absl::InvalidArgumentError(absl::StrCat("listen address '", text,
                                                    "' is not HOST:PORT with a port of 0 to 65535"));
   }
   parsed.host = text.substr(0, colon);
@@ -58,7 +58,7 @@ std::string PortOf(const sockaddr_storage& address, socklen_t size) {
 
 }  // namespace
 
-absl::StatusOr<HttpListener> ListenForHttp(const std::string& listen) {
+absl::StatusOr<TcpListener> ListenTcp(const std::string& listen) {
   auto where = ParseListen(listen);
   if (!where.ok()) return where.status();
   addrinfo hints = {};
@@ -70,10 +70,10 @@ absl::StatusOr<HttpListener> ListenForHttp(const std::string& listen) {
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(found, &::freeaddrinfo);
   const auto refuse = [&](absl::string_view why) {
     return absl::FailedPreconditionError(
-        absl::StrCat("cannot listen for HTTP on ", listen, ": ", why));
+        absl::StrCat("cannot listen on ", listen, ": ", why));
   };
   if (looked != 0) return refuse("no such address");
-  HttpListener listener;
+  TcpListener listener;
   for (const addrinfo* at = found; at != nullptr && !listener.fd.valid(); at = at->ai_next) {
     listener.fd = Bind(*at);
   }

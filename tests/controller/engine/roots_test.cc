@@ -1,0 +1,398 @@
+// Checkpoint roots: who makes the marker, who is asked, what follows when a root is away.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "controller/model/draft.h"
+#include "controller/policy/root_rules.h"
+#include "tests/support/controller_fixture.h"
+
+namespace muster::controller {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+constexpr char kRoot[] = "/shared/ckpt";
+
+class RootsTest : public ::muster::testing::ControllerFixture {
+ protected:
+  uint64_t SubmitThere(uint32_t ranks = 1) { return Submit({.min_ranks = ranks, .root = kRoot}); }
+  // Time passes, and the agents are there.
+  void Wait(absl::Duration time, const std::vector<Agent*>& agents) {
+    for (absl::Duration gone; gone < time; gone += absl::Seconds(2)) {
+      Advance(absl::Seconds(2));
+      for (Agent* agent : agents) EXPECT_OK(Beat(*agent).status);
+    }
+  }
+  CheckpointState ckpt(uint64_t id) const { return snapshot()->FindCheckpoint(id)->state; }
+  void AnswerMissing(Agent& agent) {
+    const auto verify = Take<VerifyAssignment>(agent);
+    EXPECT_OK(Apply(VerifyReport{.worker = agent.name,
+                                 .incarnation = agent.incarnation,
+                                 .event_seq = ++agent.event_seq,
+                                 .outbox_seq = last_seq_,
+                                 .checkpoint_id = verify.checkpoint_id,
+                                 .ok = false,
+                                 .message = "there is no folder",
+                                 .missing = true})
+                  .status);
+  }
+};
+
+TEST_F(RootsTest, OneWorkerFindsOutAndOnlyThenAJobIsPlaced) {
+  Agent one = ConnectNew("worker-1", 1);
+  Agent two = ConnectNew("worker-2", 1);
+  const uint64_t id = SubmitThere();
+  EXPECT_FALSE(WasSent<StartAssignment>(one) || WasSent<StartAssignment>(two));
+  EXPECT_THAT(job(id).message, HasSubstr("its checkpoint root /shared/ckpt is not seen by"));
+  const std::vector<RootToWatch> asked = TakeWatch(one);
+  ASSERT_THAT(asked, SizeIs(1));
+  EXPECT_EQ(asked[0].path, kRoot);
+  EXPECT_EQ(asked[0].identity, "");
+  EXPECT_THAT(asked[0].claim, SizeIs(32));
+  EXPECT_THAT(TakeWatch(two), IsEmpty()) << "one at a time";
+
+  EXPECT_OK(SayRoots(one, {{kRoot, {.identity = asked[0].claim}}}).status);
+  EXPECT_EQ(snapshot()->IdentityOf(kRoot), asked[0].claim);
+  const StartAssignment start = StartRanks(one);
+  EXPECT_EQ(start.root, kRoot);
+  EXPECT_EQ(start.root_identity, asked[0].claim);
+  // Now the others are asked whether they see this one.
+  const std::vector<RootToWatch> others = TakeWatch(two);
+  ASSERT_THAT(others, SizeIs(1));
+  EXPECT_EQ(others[0].identity, asked[0].claim);
+}
+
+TEST_F(RootsTest, OfAnAgentThatIsTooOldToLookThatIsSaid) {
+  Agent one = MakeAgent("worker-1", 1);
+  one.identity = "";
+  EXPECT_OK(Connect(one).status);
+  const uint64_t id = SubmitThere();
+  EXPECT_THAT(job(id).message,
+              HasSubstr("worker-1 (its agent is too old to look for it: upgrade muster-worker)"));
+  // Upgraded, it is another incarnation, and looks.
+  Agent upgraded = MakeReborn(one);
+  upgraded.identity = "said";
+  EXPECT_OK(Connect(upgraded).status);
+  SeeRoot(upgraded);
+  EXPECT_EQ(StartRanks(upgraded).root, kRoot);
+}
+
+TEST_F(RootsTest, AMarkerThatIsThereIsTaken) {
+  Agent one = ConnectNew("worker-1", 1);
+  SubmitThere();
+  EXPECT_OK(SayRoots(one, {{kRoot, {.identity = "ofanothercontroller"}}}).status);
+  EXPECT_EQ(snapshot()->IdentityOf(kRoot), "ofanothercontroller");
+  StartRanks(one);
+}
+
+TEST_F(RootsTest, AWorkerThatDoesNotSeeTheRootGetsNoneOfItsJobs) {
+  Agent one = ConnectNew("worker-1", 1);
+  Agent two = ConnectNew("worker-2", 1);
+  SubmitThere();
+  SeeRoot(one);
+  StartRanks(one);
+  const uint64_t second = SubmitThere();
+  LoseRoot(two, kRoot);
+  EXPECT_FALSE(WasSent<StartAssignment>(two));
+  EXPECT_THAT(job(second).message,
+              HasSubstr("its checkpoint root /shared/ckpt is not seen by worker worker-2 (its "
+                        "marker is not there)"));
+  const absl::StatusOr<Explanation> why = engine_->Explain(second);
+  ASSERT_OK(why);
+  std::string text;
+  for (const Blocker& blocker : why->blockers) text += blocker.message + "\n";
+  EXPECT_THAT(text, HasSubstr("worker-2 (its marker is not there)"));
+  // A job of another root is no matter.
+  const uint64_t other = Submit();
+  EXPECT_EQ(job(other).attempt, 1u);
+}
+
+TEST_F(RootsTest, AnElasticJobWaitsAMomentForAllToLook) {
+  Agent one = ConnectNew("worker-1", 1);
+  Agent two = ConnectNew("worker-2", 1);
+  Agent silent = ConnectNew("worker-3", 1);
+  const muster::testing::JobOptions elastic = {.min_ranks = 1, .max_ranks = 2, .root = kRoot};
+  const uint64_t id = Submit(elastic);
+  const std::string identity = SeeRoot(one);
+  EXPECT_EQ(job(id).attempt, 0u) << "the first to answer would get all of it";
+  EXPECT_OK(SayRoots(two, {{kRoot, {.identity = identity}}}).status);
+  EXPECT_EQ(job(id).attempt, 0u);
+  Wait(kLookPatience, {&one, &two, &silent});
+  ASSERT_EQ(job(id).attempt, 1u) << "one that says nothing holds up nobody";
+  EXPECT_THAT(job(id).current->ranks, SizeIs(2));
+}
+
+TEST_F(RootsTest, WhoSeesAnotherFolderThereIsUnfit) {
+  Agent one = ConnectNew("worker-1", 1);
+  SubmitThere();
+  SeeRoot(one);
+  const StartAssignment start = StartRanks(one);
+  Agent two = ConnectNew("worker-2", 1);
+  const uint64_t second = SubmitThere();
+  EXPECT_OK(SayRoots(two, {{kRoot, {.identity = "another"}}}).status);
+  EXPECT_FALSE(WasSent<StartAssignment>(two));
+  EXPECT_EQ(job(second).attempt, 0u);
+  EXPECT_NE(start.root_identity, "another");
+}
+
+TEST_F(RootsTest, WhenTheFirstCannotOrIsSilentAnotherFindsOut) {
+  Agent one = ConnectNew("worker-1", 1);
+  Agent two = ConnectNew("worker-2", 1);
+  Agent three = ConnectNew("worker-3", 1);
+  const uint64_t id = SubmitThere();
+  const std::string claim = TakeWatch(one).at(0).claim;
+  EXPECT_OK(SayRoots(one, {{kRoot, {.message = "no space left"}}}).status);
+  EXPECT_EQ(TakeWatch(two).at(0).claim, claim) << "whoever comes first gives it the same name";
+  EXPECT_THAT(TakeWatch(one), IsEmpty()) << "no more its question";
+  Wait(kClaimPatience, {&one, &two, &three});
+  EXPECT_EQ(TakeWatch(three).at(0).claim, claim);
+  EXPECT_OK(SayRoots(three, {{kRoot, {.identity = claim}}}).status);
+  StartRanks(three);
+  EXPECT_EQ(job(id).attempt, 1u);
+}
+
+// Of the others none may even have the folder: what it made there would be right for ever.
+TEST_F(RootsTest, OnlyAWorkerThatAJobCouldBePlacedOnIsAsked) {
+  Agent one = ConnectNew("worker-1", 1);
+  Agent two = MakeAgent("worker-2", 1);
+  two.facts.labels = {{"nfs", "true"}};
+  EXPECT_OK(Connect(two).status);
+  Submit({.selector = {{"nfs", "true"}}, .root = kRoot});
+  EXPECT_THAT(TakeWatch(one), IsEmpty());
+  EXPECT_THAT(TakeWatch(two), SizeIs(1));
+}
+
+TEST_F(RootsTest, WhatFinishedJobsSavedMustBeThereBeforeAMarkerIsMade) {
+  Agent one = ConnectNew("worker-1", 1);
+  Submit();
+  const Fence fence = StartRanks(one).fence;
+  Apply(MakeCommit(one, fence, 5));
+  AnswerVerify(one, true);
+  ReportExit(one, fence, 0, {.succeeded = true});
+  Submit({.root = "/ckpt"});
+  const std::vector<RootToWatch> asked = TakeWatch(one);
+  ASSERT_THAT(asked, SizeIs(1));
+  EXPECT_THAT(asked[0].witnesses, ElementsAre(snapshot()->FindCheckpoint(1)->path));
+}
+
+TEST_F(RootsTest, WhatIsKnownOfARootOutlivesTheController) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = SubmitThere();
+  const std::string identity = SeeRoot(one);
+  const StartAssignment start = StartRanks(one);
+  Restart();
+  EXPECT_EQ(snapshot()->IdentityOf(kRoot), identity);
+  EXPECT_OK(Connect(one).status);
+  EXPECT_EQ(state(id), JobState::kRunning);
+  EXPECT_EQ(TakeWatch(one).at(0).identity, identity) << "it says anew what it sees";
+  const uint64_t second = SubmitThere();
+  ReportExit(one, start.fence, 0, {.succeeded = true});
+  EXPECT_EQ(job(second).attempt, 0u) << "not before it has said so";
+  EXPECT_OK(SayRoots(one, {{kRoot, {.identity = identity}}}).status);
+  EXPECT_EQ(job(second).attempt, 1u);
+}
+
+TEST_F(RootsTest, BeforeAMarkerIsMadeACheckpointThatShouldBeThereIsNamed) {
+  Agent one = ConnectNew("worker-1", 1);
+  SubmitThere();
+  SeeRoot(one);
+  const Fence fence = StartRanks(one).fence;
+  Apply(MakeCommit(one, fence, 5));
+  const std::string path = snapshot()->FindCheckpoint(1)->path;
+  // As a database of an older version, which knows no roots.
+  Draft draft(*snapshot());
+  draft.EditRootView(kRoot).claimer.clear();
+  draft.EditWorkerView(1).roots = nullptr;
+  Snapshot older = *draft.Finish();
+  older.roots = {};
+  const RootPlan plan = PlanRoots(older, clock_.SinceBoot());
+  ASSERT_THAT(plan.event.claims, SizeIs(1));
+  Draft claimed(older);
+  claimed.EditRootView(kRoot).claimer = "worker-1";
+  claimed.EditRootView(kRoot).claim = "fresh";
+  claimed.EditRootView(kRoot).claimed_at = clock_.SinceBoot();
+  const RootPlan ask = PlanRoots(*claimed.Finish(), clock_.SinceBoot());
+  ASSERT_THAT(ask.event.asks, SizeIs(1));
+  EXPECT_THAT(ask.event.asks[0].roots.at(0).witnesses, ElementsAre(path));
+}
+
+TEST_F(RootsTest, ARootThatVanishesChargesNothingAndTheJobGoesOnWhenItIsBack) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit({.max_restarts = 0, .root = kRoot});
+  const std::string identity = SeeRoot(one);
+  Fence fence = StartRanks(one).fence;
+  Apply(MakeCommit(one, fence, 5));
+  LoseRoot(one, kRoot);
+  EXPECT_EQ(state(id), JobState::kRunning) << "it trains on";
+  ReportExit(one, fence, 0,
+             {.failure_class = FailureClass::kStorageUnavailable,
+              .exit_code = 1,
+              .last_step = 7,
+              .message = "its marker is not there"});
+  EXPECT_EQ(state(id), JobState::kPending);
+  EXPECT_EQ(job(id).failure_class, FailureClass::kStorageUnavailable);
+  EXPECT_TRUE(job(id).charged.empty());
+  EXPECT_THAT(job(id).message, HasSubstr("free of charge"));
+  Wait(absl::Minutes(2), {&one});
+  EXPECT_EQ(job(id).attempt, 1u);
+  EXPECT_THAT(job(id).message, HasSubstr("its checkpoint root /shared/ckpt is not seen by"));
+  EXPECT_EQ(ckpt(1), CheckpointState::kCommitted);
+  EXPECT_OK(SayRoots(one, {{kRoot, {.identity = identity}}}).status);
+  const StartAssignment again = StartRanks(one);
+  ASSERT_THAT(again.resume, SizeIs(1));
+  EXPECT_EQ(again.resume[0].step, 5);
+}
+
+TEST_F(RootsTest, WhatFailsOfARootThatIsAwayIsTheRootsFault) {
+  for (const FailureClass kind :
+       {FailureClass::kApplication, FailureClass::kCheckpointFailed, FailureClass::kCorruption,
+        FailureClass::kDataError, FailureClass::kStartFailed}) {
+    SCOPED_TRACE(FailureClassName(kind));
+    Agent one = ConnectNew(absl::StrCat("worker-", FailureClassName(kind)), 1);
+    const uint64_t id = Submit({.max_restarts = 0, .root = kRoot});
+    SeeRoot(one);
+    const Fence fence = StartRanks(one).fence;
+    LoseRoot(one, kRoot);
+    ReportExit(one, fence, 0, {.failure_class = kind, .exit_code = 1});
+    EXPECT_EQ(job(id).failure_class, FailureClass::kStorageUnavailable);
+    EXPECT_EQ(state(id), JobState::kPending);
+    EXPECT_TRUE(worker(one.name).strikes.empty());
+    EXPECT_OK(Cancel(id));
+    EXPECT_OK(Apply(CordonWorker{.worker = one.name, .actor = "user:ann"}).status);
+  }
+}
+
+TEST_F(RootsTest, WhatFailsWhileTheRootIsSeenIsChargedAsBefore) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit({.max_restarts = 0, .root = kRoot});
+  SeeRoot(one);
+  const Fence fence = StartRanks(one).fence;
+  ReportExit(one, fence, 0, {.failure_class = FailureClass::kCheckpointFailed, .exit_code = 1});
+  EXPECT_EQ(state(id), JobState::kFailed);
+}
+
+TEST_F(RootsTest, CheckpointsAreReadWhereTheRootIsSeen) {
+  Agent one = ConnectNew("worker-1", 1);
+  SubmitThere();
+  SeeRoot(one);
+  const Fence fence = StartRanks(one).fence;
+  Agent two = ConnectNew("worker-2", 1);
+  LoseRoot(two, kRoot);
+  Apply(MakeCommit(one, fence, 5));
+  EXPECT_FALSE(WasSent<VerifyAssignment>(two));
+  const auto verify = Take<VerifyAssignment>(one);
+  EXPECT_EQ(verify.root, kRoot);
+  EXPECT_EQ(verify.root_identity, snapshot()->IdentityOf(kRoot));
+}
+
+// ---- second opinions ----
+
+TEST_F(RootsTest, ABrokenCheckpointIsReadByAnotherWorkerBeforeItIsCondemned) {
+  Agent one = ConnectNew("worker-1", 1);
+  Agent two = ConnectNew("worker-2", 1);
+  const uint64_t id = SubmitThere();
+  SeeRoot(one);
+  SeeRoot(two);
+  Agent& runs = WasSent<StartAssignment>(one) ? one : two;
+  Agent& idle = &runs == &one ? two : one;
+  const Fence fence = StartRanks(runs).fence;
+  Apply(MakeCommit(runs, fence, 5));
+  Agent& first = WasSent<VerifyAssignment>(runs) ? runs : idle;
+  Agent& second = &first == &runs ? idle : runs;
+  AnswerVerify(first, false, "block 3 differs");
+  EXPECT_EQ(ckpt(1), CheckpointState::kCommitted) << "one machine's word";
+  EXPECT_EQ(snapshot()->FindCheckpoint(1)->verdicts, 0u);
+  AnswerVerify(second, false, "block 3 differs here too");
+  EXPECT_EQ(ckpt(1), CheckpointState::kCorrupt);
+  EXPECT_EQ(snapshot()->FindCheckpoint(1)->verdicts, 1u);
+  EXPECT_EQ(state(id), JobState::kRunning);
+}
+
+TEST_F(RootsTest, ASecondReadingThatFindsItWholeSettlesIt) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = SubmitThere();
+  SeeRoot(one);
+  Fence fence = StartRanks(one).fence;
+  Apply(MakeCommit(one, fence, 5));
+  AnswerVerify(one, true);
+  EXPECT_EQ(ckpt(1), CheckpointState::kVerified);
+  Agent two = ConnectNew("worker-2", 1);
+  SeeRoot(two);
+  ReportExit(one, fence, 0, {.signal = 9, .last_step = 7});
+  Advance(absl::Seconds(1));
+  Agent& runs = WasSent<StartAssignment>(one) ? one : two;
+  Agent& other = &runs == &one ? two : one;
+  fence = StartRanks(runs, false).fence;
+  CheckpointReport corrupt = MakeCommit(runs, fence, 5);
+  corrupt.kind = CheckpointReport::Kind::kCorrupt;
+  corrupt.path = snapshot()->FindCheckpoint(1)->path;
+  corrupt.message = "block 3 differs";
+  EXPECT_OK(Apply(corrupt).status);
+  EXPECT_EQ(ckpt(1), CheckpointState::kVerified);
+  AnswerVerify(other, true);
+  EXPECT_EQ(ckpt(1), CheckpointState::kVerified);
+  EXPECT_FALSE(snapshot()->FindCheckpoint(1)->doubt.has_value());
+  EXPECT_EQ(state(id), JobState::kStarting);
+}
+
+TEST_F(RootsTest, WhatIsNotThereIsGoneOnlyWhenItIsSaidTwice) {
+  Agent one = ConnectNew("worker-1", 1);
+  SubmitThere();
+  SeeRoot(one);
+  const Fence fence = StartRanks(one).fence;
+  Apply(MakeCommit(one, fence, 5));
+  AnswerMissing(one);
+  EXPECT_EQ(ckpt(1), CheckpointState::kCommitted);
+  EXPECT_FALSE(WasSent<VerifyAssignment>(one)) << "a network file system may show it later";
+  Wait(absl::Minutes(1), {&one});
+  AnswerMissing(one);
+  EXPECT_EQ(ckpt(1), CheckpointState::kDeleted);
+  EXPECT_EQ(snapshot()->FindCheckpoint(1)->message, "there is no folder");
+  EXPECT_EQ(snapshot()->counters.checkpoints_corrupt, 0u);
+}
+
+// It would spend its restarts within seconds, on a folder that somebody took away for a moment.
+TEST_F(RootsTest, AJobThatHasOnlyACheckpointInDoubtWaitsForTheNextReading) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = SubmitThere();
+  SeeRoot(one);
+  Fence fence = StartRanks(one).fence;
+  Apply(MakeCommit(one, fence, 5));
+  AnswerVerify(one, true);
+  ReportExit(one, fence, 0, {.signal = 9, .last_step = 7});
+  Wait(absl::Seconds(2), {&one});
+  fence = StartRanks(one, false).fence;
+  CheckpointReport unread = MakeCommit(one, fence, 5);
+  unread.kind = CheckpointReport::Kind::kUnread;
+  unread.path = snapshot()->FindCheckpoint(1)->path;
+  EXPECT_OK(Apply(unread).status);
+  ReportExit(one, fence, 0, {.failure_class = FailureClass::kCheckpointFailed});
+  AnswerMissing(one);
+  EXPECT_THAT(job(id).message, HasSubstr("what it could resume from is read again meanwhile"));
+  Wait(absl::Seconds(32), {&one});
+  EXPECT_EQ(state(id), JobState::kPending);
+  AnswerMissing(one);
+  EXPECT_EQ(ckpt(1), CheckpointState::kDeleted);
+  Wait(absl::Seconds(20), {&one});
+  EXPECT_EQ(state(id), JobState::kFailed);
+  EXPECT_THAT(job(id).message, HasSubstr("none of its checkpoints can be restored"));
+}
+
+TEST_F(RootsTest, SoManyRootsAreInUseAtATime) {
+  for (size_t i = 0; i < kMaxRootsInUse; ++i) {
+    EXPECT_OK(TrySubmit({.wait_for_capacity = true, .root = absl::StrCat("/r/", i)}).status);
+  }
+  const EventResult refused = TrySubmit({.wait_for_capacity = true, .root = "/r/more"});
+  EXPECT_EQ(refused.status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(refused.status.message(), HasSubstr("checkpoint.url"));
+  EXPECT_OK(TrySubmit({.wait_for_capacity = true, .root = "/r/7"}).status);
+  EXPECT_OK(Cancel(1));
+  EXPECT_OK(TrySubmit({.wait_for_capacity = true, .root = "/r/more"}).status);
+}
+
+}  // namespace
+}  // namespace muster::controller

@@ -1,0 +1,198 @@
+// Checkpoint roots that are not where a worker looks for them: a worker without the mount takes
+// none of the jobs, and says why; a root that goes away in the middle holds its job up, costs it
+// nothing, and condemns nothing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/integration/digits_job.h"
+#include "tests/integration/run_record.h"
+#include "tests/support/cluster.h"
+
+namespace muster::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kSteps = 300;
+constexpr int kActAfterStep = 60;
+// An agent looks at its roots every 5 s.
+constexpr absl::Duration kNoticed = absl::Seconds(40);
+
+// A Muster whose pool `hosts` has agents of our own; their jobs save to `shared`.
+class Hosts {
+ public:
+  void Up() {
+    ASSERT_NO_FATAL_FAILURE(cluster_.Up(1));
+    controller_ = Text(cluster_.Daemon("worker-1"), "grpc_address");
+    ASSERT_NE(controller_, "") << cluster_.CliJson({"local", "status"}).dump(1);
+    std::filesystem::create_directories(shared());
+  }
+  ~Hosts() {
+    for (const auto& agent : agents_) {
+      agent->Signal(SIGTERM);
+      agent->Wait(absl::Seconds(30));
+    }
+  }
+
+  // `before`: a program and its first arguments that run the agent.
+  void Start(const std::string& name, const std::vector<std::string>& before = {}) {
+    std::vector<std::string> argv = before;
+    for (const std::string& word :
+         {BinDir() + "/muster-worker", std::string("--controller"), controller_,
+          std::string("--token-file"), cluster_.Path("local/controller/token"),
+          std::string("--name"), name, std::string("--data-dir"), cluster_.Path(name),
+          std::string("--slots"), std::string("2"), std::string("--pool"), std::string("hosts"),
+          std::string("--http-listen"), std::string("127.0.0.1:0")}) {
+      argv.push_back(word);
+    }
+    agents_.push_back(
+        std::make_unique<Subprocess>(argv, cluster_.environment(), cluster_.Path(name + ".log")));
+  }
+
+  // A job that may not be restarted at its own charge.
+  uint64_t Submit() {
+    DigitsJob job;
+    job.steps = kSteps;
+    job.checkpoint_url = shared();
+    job.more = "placement: {pool: hosts, wait_for_capacity: true}\n";
+    std::string yaml = ToYaml(job);
+    const std::string restart = "restart: {backoff: 100ms";
+    yaml.insert(yaml.find(restart) + restart.size(), ", max_restarts: 0");
+    return cluster_.Submit(yaml);
+  }
+
+  std::string shared() { return cluster_.Path("shared"); }
+  std::string marker() { return shared() + "/MUSTER_ROOT"; }
+  Cluster& cluster() { return cluster_; }
+
+  // What `muster nodes` has against the worker's roots; empty: nothing.
+  std::string WhyUnseen(const std::string& name) {
+    for (const Json& worker : cluster_.CliJson({"nodes"})) {
+      if (Text(worker, "name") != name) continue;
+      const Json& roots = Member(worker, "unseen_roots");
+      if (roots.is_array() && !roots.empty()) return Text(roots[0], "message");
+    }
+    return "";
+  }
+  void ExpectNothingCondemned(const Json& show) {
+    for (const Json& checkpoint : Member(show, "checkpoints")) {
+      EXPECT_NE(Text(checkpoint, "state"), "CORRUPT") << checkpoint.dump();
+    }
+  }
+
+ private:
+  Cluster cluster_;
+  std::string controller_;
+  std::vector<std::unique_ptr<Subprocess>> agents_;
+};
+
+// Runs what follows with an empty folder in the place of `path`, as on a machine that did not mount
+// it; empty: this machine lets nobody do so.
+std::vector<std::string> WithoutMount(const std::string& path) {
+  for (const char* flags : {"-m", "-rm"}) {
+    const ProcessResult tried =
+        RunProcess({"unshare", flags, "mount", "-t", "tmpfs", "none", path}, {}, absl::Seconds(20));
+    if (tried.exit_code != 0) continue;
+    return {"unshare", flags, "sh", "-c", "mount -t tmpfs none \"$0\" && exec \"$@\"", path};
+  }
+  return {};
+}
+
+std::string Message(const Json& show) { return Text(Member(show, "summary"), "message"); }
+
+TEST(Roots, AWorkerWithoutTheMountTakesNoneOfItsJobsAndCondemnsNothing) {
+  Hosts hosts;
+  ASSERT_NO_FATAL_FAILURE(hosts.Up());
+  const std::vector<std::string> without = WithoutMount(hosts.shared());
+  if (without.empty()) GTEST_SKIP() << "no mount namespaces on this machine";
+  Cluster& cluster = hosts.cluster();
+  hosts.Start("host-1");
+  const uint64_t job = hosts.Submit();
+  ASSERT_NO_FATAL_FAILURE(cluster.WaitForStep(job, kActAfterStep));
+  EXPECT_TRUE(std::filesystem::exists(hosts.marker()));
+  hosts.Start("host-2", without);
+  ASSERT_TRUE(WaitUntil(kNoticed, [&] { return hosts.WhyUnseen("host-2") != ""; }));
+  EXPECT_THAT(hosts.WhyUnseen("host-2"), HasSubstr("is it mounted?"));
+  EXPECT_EQ(hosts.WhyUnseen("host-1"), "");
+
+  // It saves and leaves, and the other worker is free.
+  ASSERT_EQ(cluster.Cli({"nodes", "drain", "host-1"}).exit_code, 0);
+  ASSERT_TRUE(WaitUntil(absl::Minutes(1), [&] { return cluster.State(job) == "PENDING"; }))
+      << cluster.Show(job).dump(1);
+  ASSERT_TRUE(WaitUntil(kNoticed, [&] {
+    return Message(cluster.Show(job)).find("is not seen by worker host-2") != std::string::npos;
+  })) << Message(cluster.Show(job));
+  EXPECT_THAT(cluster.Cli({"explain", absl::StrCat(job)}).out, HasSubstr("host-2"));
+  hosts.ExpectNothingCondemned(cluster.Show(job));
+
+  ASSERT_EQ(cluster.Cli({"nodes", "undrain", "host-1"}).exit_code, 0);
+  EXPECT_EQ(cluster.WaitForEnd(job), "SUCCEEDED") << cluster.Show(job).dump(1);
+  const Json show = cluster.Show(job);
+  EXPECT_EQ(AttemptsInOrder(show).size(), 2u);
+  ExpectResumedFromNewestCheckpoint(show);
+  hosts.ExpectNothingCondemned(show);
+}
+
+TEST(Roots, AMarkerThatIsGoneForAWhileHoldsTheJobUpAndCostsNothing) {
+  Hosts hosts;
+  ASSERT_NO_FATAL_FAILURE(hosts.Up());
+  Cluster& cluster = hosts.cluster();
+  hosts.Start("host-1");
+  const uint64_t untouched = hosts.Submit();
+  ASSERT_EQ(cluster.WaitForEnd(untouched), "SUCCEEDED") << cluster.Show(untouched).dump(1);
+  const RunRecord reference = ReadRun(cluster, untouched);
+
+  const uint64_t job = hosts.Submit();
+  ASSERT_NO_FATAL_FAILURE(cluster.WaitForStep(job, kActAfterStep));
+  std::filesystem::rename(hosts.marker(), cluster.Path("kept"));
+  ASSERT_TRUE(WaitUntil(kNoticed, [&] { return hosts.WhyUnseen("host-1") != ""; }));
+  // A rank dies meanwhile: at nobody's charge, though the job may not be restarted.
+  const std::vector<ProcessId> ranks = cluster.RankProcesses(job);
+  ASSERT_EQ(ranks.size(), 2u);
+  ASSERT_EQ(::kill(ranks[1].pid, SIGKILL), 0);
+  ASSERT_TRUE(WaitUntil(absl::Minutes(1), [&] {
+    const Json show = cluster.Show(job);
+    return Text(Member(show, "summary"), "state") == "PENDING" &&
+           Message(show).find("is not seen by worker host-1") != std::string::npos;
+  })) << cluster.Show(job).dump(1);
+  EXPECT_EQ(Text(AttemptsInOrder(cluster.Show(job)).front(), "failure_class"),
+            "STORAGE_UNAVAILABLE");
+  hosts.ExpectNothingCondemned(cluster.Show(job));
+
+  std::filesystem::rename(cluster.Path("kept"), hosts.marker());
+  EXPECT_EQ(cluster.WaitForEnd(job), "SUCCEEDED") << cluster.Show(job).dump(1);
+  const Json show = cluster.Show(job);
+  EXPECT_EQ(AttemptsInOrder(show).size(), 2u) << show.dump(1);
+  ExpectResumedFromNewestCheckpoint(show);
+  hosts.ExpectNothingCondemned(show);
+  ExpectSameRun(ReadRun(cluster, job), reference);
+}
+
+TEST(Roots, ASaveWaitsForItsRootAndTheRunGoesOn) {
+  Hosts hosts;
+  ASSERT_NO_FATAL_FAILURE(hosts.Up());
+  Cluster& cluster = hosts.cluster();
+  hosts.Start("host-1");
+  const uint64_t job = hosts.Submit();
+  ASSERT_NO_FATAL_FAILURE(cluster.WaitForStep(job, kActAfterStep));
+  std::filesystem::rename(hosts.marker(), cluster.Path("kept"));
+  // It trains to its end, and waits there with its last save.
+  ASSERT_TRUE(WaitUntil(absl::Minutes(3), [&] { return cluster.Step(job) >= kSteps; }))
+      << cluster.Show(job).dump(1);
+  EXPECT_EQ(cluster.State(job), "RUNNING");
+  std::filesystem::rename(cluster.Path("kept"), hosts.marker());
+  EXPECT_EQ(cluster.WaitForEnd(job), "SUCCEEDED") << cluster.Show(job).dump(1);
+  const Json show = cluster.Show(job);
+  EXPECT_EQ(AttemptsInOrder(show).size(), 1u);
+  hosts.ExpectNothingCondemned(show);
+}
+
+}  // namespace
+}  // namespace muster::testing

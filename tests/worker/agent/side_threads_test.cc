@@ -1,0 +1,148 @@
+#include "worker/agent/side_threads.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <future>
+#include <set>
+#include <vector>
+
+#include "tests/support/status_matchers.h"
+#include "worker/agent/event_loop.h"
+#include "worker/agent/path_watch.h"
+
+namespace muster::worker {
+namespace {
+
+using ::muster::testing::StatusIs;
+using ::testing::HasSubstr;
+
+class SideThreadsTest : public ::testing::Test {
+ protected:
+  RealClock clock_;
+  std::unique_ptr<EventLoop> loop_ = *EventLoop::Create(clock_);
+};
+
+TEST_F(SideThreadsTest, AJobThatHangsHoldsUpNoOther) {
+  std::promise<void> release;
+  std::shared_future<void> released = release.get_future().share();
+  SideThreads threads(loop_->mailbox());
+  int hung = 0;
+  for (int i = 0; i < 3; ++i) {
+    threads.Enqueue([&, released]() -> SideThreads::Completion {
+      released.wait();
+      return [&] {
+        if (++hung == 3) loop_->Quit();
+      };
+    });
+  }
+  bool done = false;
+  threads.Enqueue([&]() -> SideThreads::Completion {
+    return [&] {
+      done = true;
+      loop_->Quit();
+    };
+  });
+  loop_->Run();
+  EXPECT_TRUE(done);
+  EXPECT_EQ(hung, 0);
+  release.set_value();
+  loop_->Run();
+  EXPECT_EQ(hung, 3);
+}
+
+TEST_F(SideThreadsTest, ThreadsAreBoundedAndWhatWaitsComesLater) {
+  std::promise<void> release;
+  std::shared_future<void> released = release.get_future().share();
+  SideThreads threads(loop_->mailbox(), /*most=*/2);
+  for (int i = 0; i < 2; ++i) {
+    threads.Enqueue([released]() -> SideThreads::Completion {
+      released.wait();
+      return nullptr;
+    });
+  }
+  threads.Enqueue([&]() -> SideThreads::Completion { return [&] { loop_->Quit(); }; });
+  loop_->After(absl::Milliseconds(20), [&] {
+    EXPECT_EQ(threads.busy(), 2u);
+    release.set_value();
+  });
+  loop_->Run();
+}
+
+TEST_F(SideThreadsTest, WhereThereIsNoRoomForAThreadJobsWaitForThoseThatThereAre) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer needs the address space that is taken away here";
+#endif
+  std::promise<void> release;
+  SideThreads threads(loop_->mailbox());
+  std::promise<void> began;
+  threads.Enqueue([&]() -> SideThreads::Completion {
+    began.set_value();
+    release.get_future().wait();
+    return nullptr;
+  });
+  began.get_future().wait();
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit none = {.rlim_cur = 1, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &none), 0);
+  for (int i = 0; i < 4; ++i) threads.Enqueue([]() -> SideThreads::Completion { return nullptr; });
+  threads.Enqueue([&]() -> SideThreads::Completion { return [&] { loop_->Quit(); }; });
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
+  release.set_value();
+  loop_->Run();
+}
+
+TEST_F(SideThreadsTest, TheEndDoesNotWaitForWhatHangs) {
+  // Outlive the threads that are left behind.
+  static std::promise<void>* const release = new std::promise<void>();
+  static std::promise<void>* const began_job = new std::promise<void>();
+  static std::promise<void>* const ended = new std::promise<void>();
+  absl::Duration began;
+  {
+    SideThreads threads(loop_->mailbox());
+    threads.Enqueue([stopping = threads.stopping()]() -> SideThreads::Completion {
+      began_job->set_value();
+      release->get_future().wait();
+      if (*stopping) ended->set_value();
+      return [] { ADD_FAILURE() << "it came too late"; };
+    });
+    began_job->get_future().wait();
+    began = clock_.SinceBoot();
+  }
+  EXPECT_GE(clock_.SinceBoot() - began, SideThreads::kEndPatience);
+  release->set_value();
+  ended->get_future().wait();
+  loop_->After(absl::Milliseconds(20), [&] { loop_->Quit(); });
+  loop_->Run();
+}
+
+TEST_F(SideThreadsTest, AStallIsToldOnceWithThePathThatIsWaitedFor) {
+  const auto watch = std::make_shared<PathWatch>();
+  watch->Touch("/mnt/dead/data");
+  std::vector<absl::Status> stalls;
+  WatchForStall(*loop_, watch, absl::Milliseconds(40),
+                [&](const absl::Status& stall) { stalls.push_back(stall); });
+  loop_->After(absl::Milliseconds(200), [&] { loop_->Quit(); });
+  loop_->Run();
+  ASSERT_EQ(stalls.size(), 1u);
+  EXPECT_THAT(stalls[0],
+              StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("/mnt/dead/data")));
+}
+
+TEST_F(SideThreadsTest, WhatGetsOnOrIsDoneDoesNotStall) {
+  const auto slow = std::make_shared<PathWatch>();
+  auto done = std::make_shared<PathWatch>();
+  const auto fail = [](const absl::Status& stall) { ADD_FAILURE() << stall; };
+  WatchForStall(*loop_, slow, absl::Milliseconds(200), fail);
+  WatchForStall(*loop_, done, absl::Milliseconds(200), fail);
+  done.reset();
+  for (int i = 1; i <= 20; ++i) {
+    loop_->After(absl::Milliseconds(20 * i), [slow] { slow->GetOn(); });
+  }
+  loop_->After(absl::Milliseconds(410), [&] { loop_->Quit(); });
+  loop_->Run();
+}
+
+}  // namespace
+}  // namespace muster::worker
