@@ -1,5 +1,6 @@
 // Checkpoints: their rows come with the ranks' reports and go by the retention policy.
 #include <algorithm>
+#include <memory>
 #include <set>
 #include <utility>
 #include <vector>
@@ -85,6 +86,16 @@ uint64_t BeginRow(Draft& draft, const Job& job, const CheckpointReport& report,
   return draft.AddCheckpoint(std::move(row)).id;
 }
 
+// A command whose spec says nothing of checkpoints runs anywhere, until it has saved one: from then
+// on it needs workers that see where that lies.
+void CountOnRoot(Draft& draft, uint64_t job_id) {
+  const JobSettings& before = *draft.view().FindJob(job_id)->settings;
+  if (!before.needs.root.empty()) return;
+  auto settings = std::make_shared<JobSettings>(before);
+  settings->needs.root = settings->checkpoint_root;
+  draft.EditJob(job_id).settings = std::move(settings);
+}
+
 absl::Status Commit(Draft& draft, const Job& job, const CheckpointReport& report,
                     const RuleContext& context) {
   if (report.path.empty() || report.manifest_sha256.empty()) {
@@ -115,6 +126,7 @@ absl::Status Commit(Draft& draft, const Job& job, const CheckpointReport& report
   row.metrics = report.metrics;
   row.created = context.now;
   ++draft.counters().checkpoints_committed;
+  CountOnRoot(draft, row.job_id);
   // The same step again is no progress, however often it is saved.
   if (!gets_further) return absl::OkStatus();
   Job& edited = draft.EditJob(row.job_id);

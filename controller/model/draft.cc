@@ -427,7 +427,8 @@ void Draft::UpdateRoots(const std::set<uint64_t>& touched) {
     const JobSettings& was = before == jobs_before_.end() || before->second == nullptr
                                  ? *job.settings
                                  : *before->second->settings;
-    const bool same = was.needs.pools == job.settings->needs.pools;
+    const bool same = was.needs.pools == job.settings->needs.pools &&
+                      was.needs.root == job.settings->needs.root;
     if (counted == counts && (same || !counted)) continue;
     if (counted)
       CountOnRoot(

@@ -55,6 +55,9 @@ struct JobOptions {
   std::string root;  // the checkpoint root that its workers must see; empty: any will do
 };
 
+// The checkpoint root of jobs that were given none.
+inline constexpr char kDefaultRoot[] = "/ckpt";
+
 inline std::shared_ptr<const mc::JobSettings> MakeSettings(const JobOptions& options) {
   auto settings = std::make_shared<mc::JobSettings>();
   settings->name = options.name;
@@ -74,7 +77,7 @@ inline std::shared_ptr<const mc::JobSettings> MakeSettings(const JobOptions& opt
                        .max_backoff = absl::Minutes(1),
                        .progress_timeout = options.progress_timeout};
   settings->keep_last = options.keep_last;
-  settings->checkpoint_root = options.root.empty() ? "/ckpt" : options.root;
+  settings->checkpoint_root = options.root.empty() ? kDefaultRoot : options.root;
   settings->spec = options.spec;
   return settings;
 }
@@ -200,6 +203,7 @@ class ControllerFixture : public ::testing::Test {
                        result = r;
                      });
     engine_->RunUntilIdle();
+    LookAtDefaultRoot(agent);
     return result;
   }
 
@@ -210,6 +214,7 @@ class ControllerFixture : public ::testing::Test {
   }
 
   mc::EventResult Beat(Agent& agent) {
+    LookAtDefaultRoot(agent);
     return Apply(mc::WorkerHeartbeat{
         .worker = agent.name, .incarnation = agent.incarnation, .ranks = agent.alive});
   }
@@ -241,6 +246,16 @@ class ControllerFixture : public ::testing::Test {
     EXPECT_OK(SayRoots(agent, {{asked[0].path, {.identity = identity}}}).status);
     return identity;
   }
+  // Every agent sees the root of jobs that were given none, which count on it once they have saved.
+  void LookAtDefaultRoot(Agent& agent) {
+    const mc::WatchAssignment* last = nullptr;
+    for (const mc::Assignment& assignment : agent.link->sent) {
+      const auto* watch = std::get_if<mc::WatchAssignment>(&assignment.body);
+      if (watch != nullptr) last = watch;
+    }
+    if (last == nullptr || last->roots.size() != 1) return;
+    if (last->roots[0].path == kDefaultRoot) SeeRoot(agent);
+  }
   // It does not see it.
   void LoseRoot(Agent& agent, const std::string& path) {
     EXPECT_OK(SayRoots(agent, {{path, {.message = "its marker is not there"}}}).status);
@@ -249,6 +264,7 @@ class ControllerFixture : public ::testing::Test {
   // Takes the next assignment of kind T and acknowledges it.
   template <typename T>
   T Take(Agent& agent, const std::string& refusal = "") {
+    LookAtDefaultRoot(agent);
     while (!agent.link->sent.empty()) {
       const mc::Assignment assignment = agent.link->sent.front();
       agent.link->sent.pop_front();

@@ -9,6 +9,7 @@
 namespace muster::controller {
 namespace {
 
+using ::muster::testing::kDefaultRoot;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -353,6 +354,32 @@ TEST_F(RootsTest, WhatIsNotThereIsGoneOnlyWhenItIsSaidTwice) {
   EXPECT_EQ(ckpt(1), CheckpointState::kDeleted);
   EXPECT_EQ(snapshot()->FindCheckpoint(1)->message, "there is no folder");
   EXPECT_EQ(snapshot()->counters.checkpoints_corrupt, 0u);
+}
+
+// Its spec says nothing of checkpoints, so that it began anywhere.
+TEST_F(RootsTest, ACommandThatHasSavedCountsOnItsRoot) {
+  Agent blind = ConnectNew("worker-1", 1);
+  const uint64_t other = Submit();
+  const Fence others = StartRanks(blind).fence;
+  Agent one = ConnectNew("worker-2", 1);
+  const uint64_t id = Submit();
+  const StartAssignment first = StartRanks(one);
+  EXPECT_EQ(first.root, "");
+  EXPECT_OK(Apply(MakeCommit(one, first.fence, 5)).status);
+  AnswerVerify(one, true);
+  LoseRoot(blind, kDefaultRoot);
+  ReportExit(blind, others, 0, {.succeeded = true});
+  EXPECT_EQ(state(other), JobState::kSucceeded);
+  ReportExit(one, first.fence, 0, {.signal = 9, .last_step = 7});
+  Wait(absl::Seconds(2), {&one, &blind});
+  EXPECT_FALSE(WasSent<StartAssignment>(blind));
+  const StartAssignment second = StartRanks(one);
+  EXPECT_EQ(second.fence.job_id, id);
+  EXPECT_EQ(second.root, kDefaultRoot);
+  EXPECT_EQ(second.root_identity, snapshot()->IdentityOf(kDefaultRoot));
+  EXPECT_NE(second.root_identity, "");
+  Restart();
+  EXPECT_EQ(job(id).settings->needs.root, kDefaultRoot);
 }
 
 // It would spend its restarts within seconds, on a folder that somebody took away for a moment.
