@@ -26,6 +26,7 @@ void JobQueue::Leave(uint64_t id, JobGroup& group) {
   if (was_first) bucket.erase(id);
   group.jobs.erase(id);
   --size_;
+  if (group.recovering && --recovering_.at(group.project) == 0) recovering_.erase(group.project);
   if (was_first && !group.jobs.empty()) bucket.emplace(*group.jobs.begin(), &group);
   if (!group.jobs.empty()) return;
   if (bucket.empty()) level.erase(group.project);
@@ -71,8 +72,10 @@ JobGroup& JobQueue::GroupOf(const Job& job, absl::Time now) {
   for (const JobNeeds::Pool& pool : settings.needs.pools)
     open += IsOpenTo(job, pool, now) ? '+' : '-';
   const uint64_t array = job.array.at_a_time > 0 ? job.array.array_id : 0;
-  std::string key = absl::StrCat(settings.priority, "\n", settings.project, "\n", job.owner, "\n",
-                                 array, "\n", open, "\n", Shape::KeyOf(settings.needs));
+  const bool recovering = job.state == JobState::kRecovering;
+  std::string key =
+      absl::StrCat(settings.priority, "\n", settings.project, "\n", job.owner, "\n", array, "\n",
+                   open, "\n", recovering, "\n", Shape::KeyOf(settings.needs));
   std::unique_ptr<JobGroup>& group = groups_[key];
   if (group == nullptr) {
     group = std::make_unique<JobGroup>();
@@ -82,6 +85,7 @@ JobGroup& JobQueue::GroupOf(const Job& job, absl::Time now) {
     group->owner = job.owner;
     group->array_id = array;
     group->at_a_time = job.array.at_a_time;
+    group->recovering = recovering;
     group->shape = ShapeOf(settings.needs);
   }
   return *group;
@@ -93,6 +97,7 @@ void JobQueue::Enqueue(const Job& job, Where& where, absl::Time now) {
   const uint64_t first = group.jobs.empty() ? 0 : *group.jobs.begin();
   group.jobs.insert(job.id);
   ++size_;
+  if (group.recovering) ++recovering_[group.project];
   where.group = &group;
   if (first == 0 || job.id < first) {
     if (first != 0) bucket.erase(first);

@@ -2,7 +2,8 @@
 // project (fair share), then by submit. Fed with the jobs that changed; never sorted as a whole.
 //
 // Jobs alike in priority, project, owner, array, needs and the pools that count for them by now
-// form a group: when one of them cannot be placed now, none of the others can. Pure; not
+// form a group: when one of them cannot be placed now, none of the others can. Those that are still
+// leaving their slots form groups of their own, since no quota holds them back. Pure; not
 // thread-safe. What it holds is a function of the snapshot's jobs and the time of the last Advance.
 #pragma once
 
@@ -30,6 +31,7 @@ struct JobGroup {
   std::string owner;
   uint64_t array_id = 0;
   uint32_t at_a_time = 0;
+  bool recovering = false;
   std::shared_ptr<Shape> shape;
   std::set<uint64_t> jobs;  // ready, or soon
 };
@@ -54,6 +56,9 @@ class JobQueue {
   const std::set<uint64_t>& unsaid() const { return unsaid_; }
   // Jobs of the array that have a live attempt.
   uint32_t LiveOfArray(uint64_t array_id) const;
+  bool AnyRecovering(const std::string& project) const {
+    return recovering_.count(project) != 0;
+  }
   // The next moment at which time alone changes what may be placed.
   absl::Duration NextDue(const ScheduleContext& context) const;
   size_t size() const { return size_; }
@@ -97,6 +102,7 @@ class JobQueue {
   std::unordered_map<uint64_t, std::set<uint64_t>> waiters_;  // by the job that is waited for
   std::unordered_map<uint64_t, ArrayWaiters> array_waiters_;
   std::unordered_map<uint64_t, uint32_t> live_of_array_;
+  std::unordered_map<std::string, uint32_t> recovering_;  // how many in the queue, by project
   std::set<uint64_t> unsaid_;
   Due due_;
   DueByWall due_by_wall_;

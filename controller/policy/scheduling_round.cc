@@ -128,7 +128,7 @@ std::vector<int> SchedulingRound::LinesOf(const Job& job) const {
 bool SchedulingRound::IsOver(QueueWalk& walk, const Candidate& candidate) {
   const Job& job = candidate.job;
   const JobGroup& group = candidate.group;
-  if (job.state == JobState::kRecovering) return false;  // counts already
+  if (group.recovering) return false;  // counts already
   const uint32_t of_array =
       world_.queue.LiveOfArray(group.array_id) + placed_of_array_[group.array_id];
   if (group.array_id != 0 && of_array >= group.at_a_time) {
@@ -171,7 +171,9 @@ bool SchedulingRound::IsOver(QueueWalk& walk, const Candidate& candidate) {
     full_users_.insert({group.project, group.owner});
   }
   const bool all_was_said = said_ >= world_.context.settings.max_messages;
-  if (all_was_said && full_projects_.count(group.project) != 0) walk.SkipProject();
+  const bool all_wait =
+      full_projects_.count(group.project) != 0 && !world_.queue.AnyRecovering(group.project);
+  if (all_was_said && all_wait) walk.SkipProject();
   return true;
 }
 

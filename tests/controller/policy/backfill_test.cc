@@ -189,5 +189,30 @@ TEST_F(BackfillTest, ARecoveringJobKeepsTheSlotsThatItsRanksGaveBack) {
   EXPECT_EQ(decision_.heads[0].start, kWall) << "its other rank is leaving";
 }
 
+// What it holds counts already, so that no quota holds it back.
+TEST_F(BackfillTest, ItKeepsThemAlsoWhereItsProjectIsOverQuota) {
+  world_.AddWorker("a", 2);
+  world_.draft().EditProject("p").quota.slots = 2;
+  JobSettings two = World::Settings(2);
+  two.project = "p";
+  two.priority = 1;
+  const uint64_t alike = Queue(two);
+  const uint64_t recovering = Run("a", 0, two);
+  Queue(World::Settings(1));
+  world_.draft().EditJob(recovering).state = JobState::kRecovering;
+  world_.draft().EditRank(recovering, 0).holds_slots = false;
+  Row("a").holders.erase(0);
+  EXPECT_EQ(Placed(), Jobs{}) << "the job before it is over quota, and is alike";
+
+  // Another kind of job, and the look says nothing more.
+  two.needs.exclude = {"b"};
+  world_.draft().EditJob(alike).settings = std::make_shared<const JobSettings>(two);
+  EXPECT_EQ(Placed(), Jobs{});
+  ScheduleContext context{.now = kNow, .wall = kWall};
+  context.settings.max_messages = 0;
+  const Decision silent = Schedule(world_.view(), context);
+  EXPECT_TRUE(silent.plan.place.empty()) << silent.plan.place.front().reason;
+}
+
 }  // namespace
 }  // namespace muster::controller
