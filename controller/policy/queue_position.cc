@@ -3,6 +3,8 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 
 #include "controller/policy/job_queue.h"
 #include "controller/policy/queue_order.h"
@@ -12,16 +14,69 @@
 namespace muster::controller {
 namespace {
 
+// The bounds of one project, and who came up against them. Within a project, and of one user, nobody
+// slips past one that is over quota.
+class ProjectLine {
+ public:
+  ProjectLine(const Snapshot& snapshot, const std::string& name)
+      : name_(name), project_(snapshot.FindProject(name)), use_(snapshot.UseOf(name)) {}
+
+  // Whether a quota holds the job back, as things stand.
+  bool HoldsBack(const Job& job) {
+    if (project_ == nullptr) return false;
+    const QuotaHolder holder{.project = project_, .project_name = name_, .user = job.owner};
+    const JobNeeds& needs = job.settings->needs;
+    const uint32_t slots = needs.min_ranks * needs.slots_per_rank;
+    // One that is over even alone holds up nobody.
+    if (WhyOverSlots(holder, ProjectUse(), slots).has_value()) return true;
+    const bool over = WhyOverSlots(holder, use_, slots).has_value();
+    if (!over && FullBy(job.owner) == 0) return false;
+    const std::optional<uint32_t>& most = project_->quota.slots;
+    if (most.has_value() && use_.all.slots + slots > *most) {
+      if (full_by_ == 0) full_by_ = job.id;
+    } else if (over) {
+      full_users_.emplace(job.owner, job.id);
+    }
+    return true;
+  }
+
+  // The job that nobody of that user slips past; 0: none.
+  uint64_t FullBy(const std::string& user) const {
+    if (full_by_ != 0) return full_by_;
+    const auto of_user = full_users_.find(user);
+    return of_user == full_users_.end() ? 0 : of_user->second;
+  }
+
+  void Take(const std::string& user, uint32_t slots) {
+    use_.all.slots += slots;
+    use_.users[user].slots += slots;
+  }
+  const ProjectUse& use() const { return use_; }
+
+ private:
+  const std::string name_;
+  const Project* const project_;
+  ProjectUse use_;
+  uint64_t full_by_ = 0;                                  // the job that filled the project's quota
+  std::unordered_map<std::string, uint64_t> full_users_;  // likewise, a user's
+};
+
 // Goes through the queue as the scheduler did, up to one job.
 class Approach {
  public:
   Approach(const Snapshot& snapshot, const Job& job, const Decision& decision,
            const ScheduleContext& context)
-      : snapshot_(snapshot), job_(job), context_(context) {
+      : snapshot_(snapshot), job_(job), context_(context), own_(snapshot, job.settings->project) {
     for (const PlaceGang& gang : decision.plan.place) {
       const Job& placed = *snapshot.FindJob(gang.job_id);
       slots_[gang.job_id] =
           static_cast<uint32_t>(gang.ranks.size()) * placed.settings->needs.slots_per_rank;
+    }
+    for (const LineHead& head : decision.heads) gets_room_.insert(head.job_id);
+    for (const StopGang& stop : decision.plan.stop) gets_room_.insert(stop.for_job);
+    for (const uint64_t id : *snapshot.active_jobs) {
+      const Job& other = *snapshot.FindJob(id);
+      if (other.current != nullptr) gets_room_.insert(other.current->yielded_to);
     }
   }
 
@@ -31,28 +86,37 @@ class Approach {
       queue_.Put(snapshot_, id, job, context_);
       running_.Put(snapshot_, id, job);
     }
-    out_.use = snapshot_.UseOf(job_.settings->project);
     out_.of_array = queue_.LiveOfArray(job_.array.array_id);
     QueueWalk walk(queue_, [this](const std::string& project) { return StandingOf(project); });
     for (;;) {
       const QueueWalk::Step step = walk.Next();
       if (step.group == nullptr || step.job_id == job_.id) break;
-      if (HoldsUpNobody(*snapshot_.FindJob(step.job_id))) continue;
-      out_.before.push_back(step.job_id);
+      const Job& other = *snapshot_.FindJob(step.job_id);
+      if (ComesLater(other)) continue;
+      if (!IsHeldBack(other)) out_.before.push_back(step.job_id);
       const auto placed = slots_.find(step.job_id);
       if (placed != slots_.end()) walk.Placed(placed->second);
-      Pass(*snapshot_.FindJob(step.job_id), placed == slots_.end() ? 0 : placed->second);
+      Pass(other, placed == slots_.end() ? 0 : placed->second);
     }
-    const auto of_user = full_users_.find(job_.owner);
-    out_.over_quota = full_by_ != 0 ? full_by_ : of_user != full_users_.end() ? of_user->second : 0;
+    out_.over_quota = own_.FullBy(job_.owner);
+    out_.use = own_.use();
     return std::move(out_);
   }
 
  private:
   // Its back-off is long, so that its place in the line is later.
-  bool HoldsUpNobody(const Job& other) const {
+  bool ComesLater(const Job& other) const {
     return other.state == JobState::kPending &&
            other.not_before_at > context_.now + context_.settings.keep_for_back_off;
+  }
+
+  // Whether what runs now is all that its array or a quota allows, and no room is made for it.
+  bool IsHeldBack(const Job& other) {
+    if (other.state == JobState::kRecovering || gets_room_.count(other.id) != 0) return false;
+    const ArrayTask& array = other.array;
+    if (array.at_a_time > 0 && queue_.LiveOfArray(array.array_id) >= array.at_a_time) return true;
+    const std::string& project = other.settings->project;
+    return running_use_.try_emplace(project, snapshot_, project).first->second.HoldsBack(other);
   }
 
   Standing StandingOf(const std::string& project) const {
@@ -70,37 +134,20 @@ class Approach {
   // What the job before does to its array and to its project's quotas; `slots`: that it got.
   void Pass(const Job& other, uint32_t slots) {
     const bool same_array = job_.array.array_id != 0 && other.array.array_id == job_.array.array_id;
-    if (other.settings->project == job_.settings->project && slots == 0) JudgeQuota(other);
+    const bool same_project = other.settings->project == job_.settings->project;
+    if (same_project && slots == 0) JudgeQuota(other);
     if (slots == 0) return;
     ++placed_of_array_[other.array.array_id];
     out_.of_array += same_array;
-    if (other.settings->project != job_.settings->project) return;
-    out_.use.all.slots += slots;
-    out_.use.users[other.owner].slots += slots;
+    if (same_project) own_.Take(other.owner, slots);
   }
 
-  // Within a project, and of one user, nobody slips past one that is over quota.
   void JudgeQuota(const Job& other) {
-    const std::string& name = other.settings->project;
-    const Project* project = snapshot_.FindProject(name);
-    if (project == nullptr || other.state == JobState::kRecovering) return;
+    if (other.state == JobState::kRecovering) return;
     const uint64_t array = other.array.array_id;
     const uint32_t of_array = queue_.LiveOfArray(array) + placed_of_array_[array];
     if (other.array.at_a_time > 0 && of_array >= other.array.at_a_time) return;
-    const QuotaHolder holder{.project = project, .project_name = name, .user = other.owner};
-    const JobNeeds& needs = other.settings->needs;
-    const uint32_t slots = needs.min_ranks * needs.slots_per_rank;
-    // One that is over even alone holds up nobody.
-    if (WhyOverSlots(holder, ProjectUse(), slots).has_value()) return;
-    const bool over = WhyOverSlots(holder, out_.use, slots).has_value();
-    const bool behind = full_by_ != 0 || full_users_.count(other.owner) != 0;
-    if (!over && !behind) return;
-    const std::optional<uint32_t>& most = project->quota.slots;
-    if (most.has_value() && out_.use.all.slots + slots > *most) {
-      if (full_by_ == 0) full_by_ = other.id;
-    } else if (over) {
-      full_users_.emplace(other.owner, other.id);
-    }
+    own_.HoldsBack(other);
   }
 
   const Snapshot& snapshot_;
@@ -110,8 +157,9 @@ class Approach {
   RunningJobs running_;
   std::unordered_map<uint64_t, uint32_t> slots_;  // that a job was given
   std::unordered_map<uint64_t, uint32_t> placed_of_array_;
-  uint64_t full_by_ = 0;                                  // the job that filled the project's quota
-  std::unordered_map<std::string, uint64_t> full_users_;  // likewise, a user's
+  std::unordered_set<uint64_t> gets_room_;                     // kept for it, or made by others
+  ProjectLine own_;                                            // with what was placed before
+  std::unordered_map<std::string, ProjectLine> running_use_;  // without
   QueuePosition out_;
 };
 

@@ -55,11 +55,8 @@ bool SchedulingRound::DisplaceOwn(const Candidate& candidate, const SlotsOver& o
     ReleasesOf(line);
     FreeBy(*stops, line);
     std::move(stops->begin(), stops->end(), std::back_inserter(decision_.plan.stop));
-    Reservation reservation =
-        Reserve(world_.index, line, shape, world_.context.wall, releases_.at(line));
-    reservation.kept.for_job = candidate.job.id;
-    lines_[line].head = candidate.job.id;
-    if (!reservation.kept.grants.empty()) lines_[line].kept.push_back(std::move(reservation.kept));
+    BecomeHead(candidate, line,
+               Reserve(world_.index, line, shape, world_.context.wall, releases_.at(line)));
     return true;
   }
   return false;

@@ -333,7 +333,7 @@ TEST_P(ExplainPropertyTest, NamesAllThatIsInTheWayAndNothingElse) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, ExplainPropertyTest, ::testing::Range<uint64_t>(1, 21));
+INSTANTIATE_TEST_SUITE_P(Seeds, ExplainPropertyTest, ::testing::Range<uint64_t>(1, 41));
 
 // Nothing new comes, nothing fails, and every job runs exactly as long as it said.
 class OutlookPropertyTest : public ::testing::TestWithParam<uint64_t> {

@@ -222,6 +222,27 @@ TEST_F(ExplainTest, AQuotaSaysWhatIsLeft) {
   EXPECT_EQ(Explain(behind).blockers.front().job_id, over) << "nobody slips past";
 }
 
+TEST_F(ExplainTest, WhoIsHeldBackByAQuotaOrItsArrayIsNotAhead) {
+  world_.AddWorker("w1", 4);
+  world_.draft().EditProject("p").quota.slots = 2;
+  AddJob(2);
+  Job& task = AddJob(1);
+  Settings(task).project = "arrays";
+  task.array = {.array_id = task.id, .index = 0, .at_a_time = 1};
+  Place();
+  AddJob(1);  // its project is full
+  Job& next_task = AddJob(1);
+  Settings(next_task).project = "arrays";
+  next_task.array = {.array_id = task.id, .index = 1, .at_a_time = 1};
+  Job& first = AddJob(2);
+  Settings(first).project = "others";
+  Job& job = AddJob(2);
+  Settings(job).project = "others";
+  const Explanation e = Explain(job.id);
+  EXPECT_THAT(e.ahead, ElementsAre(first.id));
+  EXPECT_EQ(e.ahead_count, 1u);
+}
+
 TEST_F(ExplainTest, WorkersThatTakeNothingAndOthersThatDoNotSuitAreNamed) {
   world_.AddWorker("w1", 2).cordoned = true;
   world_.AddWorker("w2", 1).facts.labels = {{"zone", "a"}};
