@@ -131,7 +131,9 @@ absl::Status CheckRoot(FileSystem& fs, const CheckpointRoot& root) {
 absl::Status ProbeRoot(FileSystem& fs, const CheckpointRoot& root, absl::string_view who) {
   MUSTER_RETURN_IF_ERROR(CheckRoot(fs, root));
   const absl::Status usable = WriteReadDelete(fs, root.path, who);
-  return usable.ok() ? usable : Unseen(root.path, usable.message());
+  if (usable.ok()) return usable;
+  const absl::Status unseen = Unseen(root.path, usable.message());
+  return absl::IsResourceExhausted(usable) ? absl::Status(usable.code(), unseen.message()) : unseen;
 }
 
 absl::StatusOr<std::string> ClaimRoot(FileSystem& fs, const std::string& root,

@@ -93,7 +93,7 @@ std::string WhoLostTheRoot(const Snapshot& snapshot, const Job& job) {
   for (const Rank& rank : job.current->ranks) {
     const Worker* worker = snapshot.FindWorker(rank.worker);
     // One that has not said yet, as after a restart of the controller, has not lost it.
-    if (worker == nullptr || worker->roots == nullptr || SeesRoot(*worker, needs)) continue;
+    if (worker == nullptr || worker->roots == nullptr || CanUseRoot(*worker, needs)) continue;
     if (worker->roots->count(needs.root) == 0) continue;
     return absl::StrCat("worker ", worker->name, ": ", WhyUnseenBy(*worker, needs.root));
   }

@@ -97,7 +97,8 @@ bool StillFits(const Snapshot& snapshot, const PlaceGang& gang, const ScheduleCo
   std::set<std::string> pools;
   for (const RankPlacement& rank : gang.ranks) {
     const Worker* worker = snapshot.FindWorker(rank.worker);
-    if (worker == nullptr || !TakesWork(*worker, needs) || !SeesRoot(*worker, needs)) return false;
+    if (worker == nullptr || !TakesWork(*worker, needs)) return false;
+    if (!CanUseRoot(*worker, needs)) return false;
     if (rank.slots.size() != needs.slots_per_rank) return false;
     pools.insert(worker->facts.pool);
     ++ranks_on[worker->id];

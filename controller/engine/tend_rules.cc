@@ -54,7 +54,7 @@ void Ask(Draft& draft, const TendRoots::Ask& ask, const RuleContext& context) {
 void TakeRootViews(Draft& draft, uint64_t worker_id, const RootViews& said) {
   auto roots = std::make_shared<RootViews>(said);
   for (auto& [path, view] : *roots) {
-    view.usable = !view.identity.empty() && view.identity == draft.view().IdentityOf(path);
+    view.seen = !view.identity.empty() && view.identity == draft.view().IdentityOf(path);
   }
   const Worker& worker = *draft.view().workers.Find(worker_id);
   if (worker.roots != nullptr && *worker.roots == *roots) return;

@@ -38,10 +38,10 @@ inline constexpr size_t kMaxRootsInUse = 1024;
 
 // What a worker sees of one checkpoint root.
 struct RootView {
-  std::string identity;  // of the root that it sees there and can use; empty: it does not
-  std::string message;   // then why
+  std::string identity;  // of the root that it sees there; empty: it sees none
+  std::string message;   // then why; or why it can write nothing there
   // Set by the controller: it is the root that the controller knows under that path.
-  bool usable = false;
+  bool seen = false;
 
   bool operator==(const RootView&) const = default;
 };

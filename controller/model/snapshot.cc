@@ -100,7 +100,12 @@ bool SeesRoot(const Worker& worker, const JobNeeds& needs) {
   if (needs.root.empty()) return true;
   if (worker.roots == nullptr) return false;
   const auto view = worker.roots->find(needs.root);
-  return view != worker.roots->end() && view->second.usable;
+  return view != worker.roots->end() && view->second.seen;
+}
+
+bool CanUseRoot(const Worker& worker, const JobNeeds& needs) {
+  if (!SeesRoot(worker, needs)) return false;
+  return needs.root.empty() || worker.roots->at(needs.root).message.empty();
 }
 
 const Attempt* FindAttempt(const Job& job, uint32_t number) {

@@ -117,8 +117,10 @@ const Rank* FindLiveRank(const Snapshot& snapshot, const Fence& fence, uint32_t 
 void HoldSlots(Worker& worker, const JobNeeds& needs, uint64_t job_id, uint32_t attempt,
                const Rank& rank);
 
-// Whether the worker sees the checkpoint root that the job needs, and can use it.
+// Whether the worker sees the checkpoint root that the job needs: it may read and delete there.
 bool SeesRoot(const Worker& worker, const JobNeeds& needs);
+// And can save in it: the job may run there.
+bool CanUseRoot(const Worker& worker, const JobNeeds& needs);
 
 // What the row means now. Requires that the row is in the snapshot's outbox.
 Assignment MakeAssignment(const Snapshot& snapshot, const OutboxRow& row);

@@ -111,7 +111,7 @@ bool CouldRunWithout(const Snapshot& snapshot, const JobNeeds& needs,
                      const std::set<std::string>& without) {
   std::map<std::string, uint64_t> ranks;  // by pool
   snapshot.workers.ForEach([&](const Worker& worker) {
-    if (!TakesWork(worker, needs) || !SeesRoot(worker, needs)) return;
+    if (!TakesWork(worker, needs) || !CanUseRoot(worker, needs)) return;
     if (without.count(worker.name) != 0) return;
     ranks[worker.facts.pool] += IdleRanks(worker, needs);
   });

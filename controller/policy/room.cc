@@ -117,7 +117,7 @@ void CountWorker(const Worker& worker, const JobNeeds& needs, Tally& tally) {
     return;
   }
   if (slots.all == 0) return;
-  if (!takes_work || !SeesRoot(worker, needs)) {
+  if (!takes_work || !CanUseRoot(worker, needs)) {
     Tally ignored;
     tally.away.push_back(absl::StrCat(
         worker.name, " (", takes_work ? WhyUnseenBy(worker, needs.root) : WhyAway(worker), ")"));

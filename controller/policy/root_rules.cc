@@ -199,7 +199,7 @@ std::string WhyRootUnseen(const Snapshot& snapshot, const JobNeeds& needs) {
   uint64_t blind = 0;
   if (!needs.root.empty()) {
     snapshot.workers.ForEach([&](const Worker& worker) {
-      if (!TakesWork(worker, needs) || SeesRoot(worker, needs)) return;
+      if (!TakesWork(worker, needs) || CanUseRoot(worker, needs)) return;
       ++blind;
       const RootView* view = ViewOf(worker, needs.root);
       const bool says = view != nullptr && !view->message.empty();
@@ -214,7 +214,9 @@ std::string WhyRootUnseen(const Snapshot& snapshot, const JobNeeds& needs) {
   std::string why = WhyUnseenBy(*first, needs.root);
   const std::string prefix = absl::StrCat("checkpoint root ", needs.root, ": ");
   if (why.compare(0, prefix.size(), prefix) == 0) why.erase(0, prefix.size());
-  std::string text = absl::StrCat("its checkpoint root ", needs.root, " is not seen by worker ",
+  const bool full = SeesRoot(*first, needs);
+  std::string text = absl::StrCat("its checkpoint root ", needs.root,
+                                  full ? " cannot be written by worker " : " is not seen by worker ",
                                   first->name, " (", why, ")");
   if (more > 0) absl::StrAppend(&text, " and ", more, more == 1 ? " other" : " others");
   return text;

@@ -4,7 +4,7 @@
 // find out: it takes the marker that is there or makes one; when it cannot, or says nothing for
 // kClaimPatience, another one of the pools does. From then on every worker of the pools whose jobs
 // count on the root is asked whether it sees that one; who does not gets none of these jobs
-// (SeesRoot). docs/decisions/0008.
+// (CanUseRoot). docs/decisions/0008.
 #pragma once
 
 #include <string>
@@ -46,7 +46,7 @@ std::string NewRootIdentity(const std::string& path, uint64_t term, absl::Time n
 // "its checkpoint root /ckpt is not seen by w1 (its marker is not there: ...) and 2 more workers"
 std::string WhyRootUnseen(const Snapshot& snapshot, const JobNeeds& needs);
 
-// What the worker lacks of the root, in a few words. Requires that it does not see it.
+// What the worker lacks of the root, in a few words. Requires that it cannot use it.
 std::string WhyUnseenBy(const Worker& worker, const std::string& root);
 
 }  // namespace muster::controller

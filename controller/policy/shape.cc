@@ -55,10 +55,10 @@ void Shape::Refresh(const WorkerIndex& index) {
     const Worker* worker = index.node(id).worker;
     if (worker == nullptr) continue;
     const bool suits = Suits(*worker, needs_);
-    const bool sees = SeesRoot(*worker, needs_);
-    if (suits && sees) eligible_.Add(id);
-    // One that takes no work now may see it when it does.
-    if (!suits || (!sees && TakesWork(*worker))) all_eligible_ = false;
+    const bool can_use = CanUseRoot(*worker, needs_);
+    if (suits && can_use) eligible_.Add(id);
+    // One that takes no work now may be able to use it when it does.
+    if (!suits || (!can_use && TakesWork(*worker))) all_eligible_ = false;
   }
 }
 

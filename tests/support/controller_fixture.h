@@ -138,7 +138,31 @@ class ControllerFixture : public ::testing::Test {
 
   void Advance(absl::Duration by) {
     clock_.Advance(by);
+    RunUntilIdle();
+  }
+
+  // All agents see the root of jobs that were given none, which count on it once they have saved.
+  void RunUntilIdle() {
     engine_->RunUntilIdle();
+    for (const auto& [name, life] : links_) {
+      mc::RootViews seen;
+      std::erase_if(life.link->sent, [&](const mc::Assignment& assignment) {
+        const auto* watch = std::get_if<mc::WatchAssignment>(&assignment.body);
+        const bool its = watch != nullptr && watch->roots.size() == 1 &&
+                         watch->roots[0].path == kDefaultRoot;
+        if (!its) return false;
+        const mc::RootToWatch& root = watch->roots[0];
+        seen[root.path] = {.identity = root.identity.empty() ? root.claim : root.identity};
+        return true;
+      });
+      if (seen.empty()) continue;
+      engine_->Post(mc::WorkerHeartbeat{.worker = name,
+                                        .incarnation = life.incarnation,
+                                        .ranks = {},
+                                        .roots = std::make_shared<const mc::RootViews>(seen)},
+                    [](const mc::EventResult&) {});
+      return RunUntilIdle();
+    }
   }
 
   mc::EventResult Apply(mc::Event event) {
@@ -148,7 +172,7 @@ class ControllerFixture : public ::testing::Test {
       result = r;
       answered = true;
     });
-    engine_->RunUntilIdle();
+    RunUntilIdle();
     EXPECT_TRUE(answered);
     return result;
   }
@@ -202,8 +226,8 @@ class ControllerFixture : public ::testing::Test {
                        EXPECT_TRUE(agent.link->sent.empty()) << "sent before the Welcome";
                        result = r;
                      });
-    engine_->RunUntilIdle();
-    LookAtDefaultRoot(agent);
+    links_[agent.name] = {agent.incarnation, agent.link};
+    RunUntilIdle();
     return result;
   }
 
@@ -214,7 +238,6 @@ class ControllerFixture : public ::testing::Test {
   }
 
   mc::EventResult Beat(Agent& agent) {
-    LookAtDefaultRoot(agent);
     return Apply(mc::WorkerHeartbeat{
         .worker = agent.name, .incarnation = agent.incarnation, .ranks = agent.alive});
   }
@@ -246,16 +269,6 @@ class ControllerFixture : public ::testing::Test {
     EXPECT_OK(SayRoots(agent, {{asked[0].path, {.identity = identity}}}).status);
     return identity;
   }
-  // Every agent sees the root of jobs that were given none, which count on it once they have saved.
-  void LookAtDefaultRoot(Agent& agent) {
-    const mc::WatchAssignment* last = nullptr;
-    for (const mc::Assignment& assignment : agent.link->sent) {
-      const auto* watch = std::get_if<mc::WatchAssignment>(&assignment.body);
-      if (watch != nullptr) last = watch;
-    }
-    if (last == nullptr || last->roots.size() != 1) return;
-    if (last->roots[0].path == kDefaultRoot) SeeRoot(agent);
-  }
   // It does not see it.
   void LoseRoot(Agent& agent, const std::string& path) {
     EXPECT_OK(SayRoots(agent, {{path, {.message = "its marker is not there"}}}).status);
@@ -264,7 +277,6 @@ class ControllerFixture : public ::testing::Test {
   // Takes the next assignment of kind T and acknowledges it.
   template <typename T>
   T Take(Agent& agent, const std::string& refusal = "") {
-    LookAtDefaultRoot(agent);
     while (!agent.link->sent.empty()) {
       const mc::Assignment assignment = agent.link->sent.front();
       agent.link->sent.pop_front();
@@ -381,8 +393,14 @@ class ControllerFixture : public ::testing::Test {
   mc::JobState state(uint64_t id) const { return snapshot()->FindJob(id)->state; }
   mc::Worker worker(const std::string& name) const { return *snapshot()->FindWorker(name); }
 
+  struct Life {
+    std::string incarnation;
+    std::shared_ptr<FakeLink> link;
+  };
+
   TempDir dir_;
   SimulatedClock clock_;
+  std::map<std::string, Life> links_;  // of each worker's last agent
   uint64_t max_database_bytes_ = 0;
   uint64_t boot_ = 0;  // 0: the machine's boot is not known
   mc::ElasticSettings elastic_;

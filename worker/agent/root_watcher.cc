@@ -64,8 +64,9 @@ RootWatcher::Look RootWatcher::LookAt(FileSystem& fs, const v1::WatchRoots::Root
   }
   const CheckpointRoot known{.path = root.path(), .identity = root.identity()};
   const absl::Status status = probe ? ProbeRoot(fs, known, who) : CheckRoot(fs, known);
-  if (status.ok()) return {.identity = root.identity(), .message = {}};
-  return {.identity = {}, .message = std::string(status.message())};
+  // A full one is there: what is in it can be read, and must be deleted.
+  const bool seen = status.ok() || absl::IsResourceExhausted(status);
+  return {.identity = seen ? root.identity() : "", .message = std::string(status.message())};
 }
 
 void RootWatcher::Watch(const v1::WatchRoots& roots) {
@@ -114,7 +115,7 @@ void RootWatcher::Begin(Watched& watched) {
   watched.timer = timers_.After(options_.patience,
                                 [this, path, id = watched.id, look] { OnHangs(path, id, look); });
   // Written to when it is new here, or was away.
-  const bool probe = !watched.seen.has_value() || watched.seen->identity.empty();
+  const bool probe = !watched.seen.has_value() || !watched.seen->fine();
   mailbox_->AddSender();
   std::thread([this, alive = alive_, mailbox = mailbox_, &fs = fs_, root = watched.root,
                who = options_.who, probe, id = watched.id, path] {
@@ -155,7 +156,7 @@ void RootWatcher::OnHangs(const std::string& path, uint64_t id, uint64_t look) {
 
 void RootWatcher::Take(Watched& watched, Look look) {
   if (watched.seen.has_value() && *watched.seen == look) return;
-  Log(look.identity.empty() ? LogLevel::kWarning : LogLevel::kInfo, "checkpoint_root",
+  Log(look.fine() ? LogLevel::kInfo : LogLevel::kWarning, "checkpoint_root",
       {{"root", watched.root.path()}, {"identity", look.identity}, {"error", look.message}});
   watched.seen = std::move(look);
   changed_();

@@ -51,7 +51,8 @@ class RootWatcher {
  private:
   struct Look {
     std::string identity;  // "" with why
-    std::string message;
+    std::string message;   // beside an identity: nothing can be written there
+    bool fine() const { return !identity.empty() && message.empty(); }
     bool operator==(const Look&) const = default;
   };
   struct Watched {

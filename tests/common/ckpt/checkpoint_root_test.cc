@@ -104,5 +104,14 @@ TEST(CheckpointRoot, EachCallOfAProbeThatFailsIsSaid) {
   EXPECT_EQ(n, 10);
 }
 
+TEST(CheckpointRoot, AFullOneIsToldFromOneThatIsNotSeen) {
+  TempDir dir;
+  WriteMarker(dir.path(), "abc1\n");
+  FaultyFileSystem fs(PosixFileSystem());
+  fs.FailAt(2, absl::ResourceExhaustedError("no space left"));
+  EXPECT_THAT(ProbeRoot(fs, {dir.path(), "abc1"}, "me"),
+              StatusIs(StatusCode::kResourceExhausted, HasSubstr(dir.path())));
+}
+
 }  // namespace
 }  // namespace muster

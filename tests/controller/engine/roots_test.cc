@@ -140,6 +140,25 @@ TEST_F(RootsTest, WhoSeesAnotherFolderThereIsUnfit) {
   EXPECT_NE(start.root_identity, "another");
 }
 
+TEST_F(RootsTest, AFullRootTakesNoJobsButItsCheckpointsAreLookedAfter) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = SubmitThere();
+  const std::string identity = SeeRoot(one);
+  const Fence fence = StartRanks(one).fence;
+  EXPECT_OK(SayRoots(one, {{kRoot, {.identity = identity, .message = "no space left"}}}).status);
+  EXPECT_OK(Apply(MakeCommit(one, fence, 5)).status);
+  AnswerVerify(one, true);
+  EXPECT_EQ(ckpt(1), CheckpointState::kVerified);
+  ReportExit(one, fence, 0, {.signal = 9, .last_step = 7});
+  EXPECT_EQ(job(id).current->failure_class, FailureClass::kStorageUnavailable);
+  Wait(absl::Seconds(4), {&one});
+  EXPECT_FALSE(WasSent<StartAssignment>(one));
+  EXPECT_THAT(job(id).message, HasSubstr("its checkpoint root /shared/ckpt cannot be written by "
+                                         "worker worker-1 (no space left)"));
+  EXPECT_OK(SayRoots(one, {{kRoot, {.identity = identity}}}).status);
+  EXPECT_EQ(StartRanks(one).fence.attempt, 2u);
+}
+
 TEST_F(RootsTest, WhenTheFirstCannotOrIsSilentAnotherFindsOut) {
   Agent one = ConnectNew("worker-1", 1);
   Agent two = ConnectNew("worker-2", 1);

@@ -17,6 +17,7 @@
 namespace muster::worker {
 namespace {
 
+using ::muster::testing::FaultyFileSystem;
 using ::muster::testing::TempDir;
 using ::testing::HasSubstr;
 
@@ -217,6 +218,21 @@ TEST_F(RootWatcherTest, WhoCannotWriteThereDoesNotSeeIt) {
   watcher_->Watch(roots);
   RunUntil([&] { return Sees(dir_ / "ckpt", ""); });
   EXPECT_THAT(seen_[dir_ / "ckpt"].message(), HasSubstr(".muster-probe-test"));
+}
+
+// What is in it can be read, and must be deleted.
+TEST_F(RootWatcherTest, AFullRootIsSeenAndProbedUntilThereIsRoom) {
+  ASSERT_OK(ClaimRoot(PosixFileSystem(), dir_ / "ckpt", "abc1", {}, "other"));
+  FaultyFileSystem fs(PosixFileSystem());
+  fs.FailAt(1, absl::ResourceExhaustedError("no space left"), /*count=*/5);
+  Start(fs);
+  v1::WatchRoots roots;
+  Ask(roots, dir_ / "ckpt", "abc1");
+  watcher_->Watch(roots);
+  RunUntil([&] { return Sees(dir_ / "ckpt", "abc1"); });
+  EXPECT_THAT(seen_[dir_ / "ckpt"].message(), HasSubstr("no space left"));
+  RunUntil([&] { return seen_[dir_ / "ckpt"].message().empty(); });
+  EXPECT_TRUE(Sees(dir_ / "ckpt", "abc1"));
 }
 
 }  // namespace
