@@ -2,7 +2,7 @@
 //
 // Planted(bug) is constexpr false in every ordinary build, so that the compiler drops the branch.
 // Only the variant of the core that muster_sim links is compiled with MUSTER_PLANTED_BUGS; there
-// one bug at a time is chosen at run time. docs/simulation.md tells what each one breaks.
+// one bug at a time is chosen at run time. docs/simulation.md tells how soon each one is found.
 #pragma once
 
 #include <cstdlib>

@@ -113,6 +113,11 @@ TEST_F(ApplierTest, NobodyElseFillsTheLaneOfTheAgents) {
   post(CancelJob{.job_id = 1});
   post(Findings{});
   EXPECT_EQ(refused, 2) << "each lane is bounded";
+  for (Event of_loops : {Event(ApplyPlan{}), Event(CareForCheckpoints{}), Event(TendRoots{})}) {
+    refused = 0;
+    post(std::move(of_loops));
+    EXPECT_EQ(refused, 1) << "it is in the loops' lane, which is full";
+  }
   // An agent's word finds its place, and is answered with the very next batch.
   Post(WorkerHeartbeat{.worker = "w", .incarnation = "i"});
   EXPECT_EQ(answers_, 0);
