@@ -34,17 +34,19 @@ const Job* FindReporter(const Snapshot& snapshot, const CheckpointReport& report
   return nullptr;
 }
 
-// Rows of checkpoints that an attempt began and never ended. More are not recorded: a commit makes
-// its own row anyway.
-constexpr int kMaxWriting = 16;
+// Rows of checkpoints that an attempt began and has not committed: it is at them, never ended them,
+// or failed. More are not recorded, however often a program tries: a commit makes its own row
+// anyway.
+constexpr int kMaxUncommitted = 16;
 
 bool MayBegin(const Snapshot& snapshot, const Job& job) {
-  int writing = 0;
-  for (const uint64_t id : job.checkpoints) {
-    const Checkpoint* row = snapshot.FindCheckpoint(id);
-    if (row->state == CheckpointState::kWriting && row->attempt == job.attempt) ++writing;
+  int uncommitted = 0;
+  for (auto id = job.checkpoints.rbegin(); id != job.checkpoints.rend(); ++id) {
+    const Checkpoint* row = snapshot.FindCheckpoint(*id);
+    if (row->attempt != job.attempt) break;  // older ones
+    if (row->path.empty() && ++uncommitted == kMaxUncommitted) return false;
   }
-  return writing < kMaxWriting;
+  return true;
 }
 
 // A folder right in the job's own: what is there is reread, offered to ranks, and deleted one day.
@@ -59,10 +61,8 @@ bool IsInJobFolder(const Job& job, const std::string& path) {
 uint64_t FindWriting(const Snapshot& snapshot, const Job& job, int64_t step) {
   for (auto id = job.checkpoints.rbegin(); id != job.checkpoints.rend(); ++id) {
     const Checkpoint* row = snapshot.FindCheckpoint(*id);
-    if (row->state == CheckpointState::kWriting && row->step == step &&
-        row->attempt == job.attempt) {
-      return *id;
-    }
+    if (row->attempt != job.attempt) break;  // older ones
+    if (row->state == CheckpointState::kWriting && row->step == step) return *id;
   }
   return 0;
 }

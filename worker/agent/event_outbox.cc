@@ -1,6 +1,8 @@
 #include "worker/agent/event_outbox.h"
 
+#include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace muster::worker {
 namespace {
@@ -12,7 +14,8 @@ bool IsCommit(const v1::WorkerMessage& event) {
 
 bool IsMinor(const v1::WorkerMessage& event) {
   return event.has_checkpoint_event() &&
-         event.checkpoint_event().kind() == v1::CheckpointEvent::BEGIN;
+         (event.checkpoint_event().kind() == v1::CheckpointEvent::BEGIN ||
+          event.checkpoint_event().kind() == v1::CheckpointEvent::FAILED);
 }
 
 bool SameGang(const v1::Fence& a, const v1::Fence& b) {
@@ -21,15 +24,17 @@ bool SameGang(const v1::Fence& a, const v1::Fence& b) {
 
 }  // namespace
 
-const v1::WorkerMessage* EventOutbox::Add(v1::WorkerMessage event) {
-  if (IsMinor(event) && events_.size() >= kMaxMinorEvents) return nullptr;
+bool EventOutbox::Add(v1::WorkerMessage event) {
+  if (IsMinor(event) && events_.size() >= kMaxMinorEvents) return false;
   const uint64_t seq = next_seq_++;
   event.set_event_seq(seq);
-  return &events_.emplace(seq, std::move(event)).first->second;
+  events_.emplace(seq, std::move(event));
+  return true;
 }
 
 void EventOutbox::OnEventAck(uint64_t event_seq) {
   if (event_seq >= next_seq_) return;
+  acknowledged_ = std::max(acknowledged_, event_seq);
   const auto end = events_.upper_bound(event_seq);
   for (auto it = events_.begin(); it != end;) {
     it = IsCommit(it->second) ? std::next(it) : events_.erase(it);
@@ -45,10 +50,9 @@ void EventOutbox::OnCheckpointAck(const v1::CheckpointAck& ack) {
   }
 }
 
-std::vector<const v1::WorkerMessage*> EventOutbox::Unacknowledged() const {
-  std::vector<const v1::WorkerMessage*> events;
-  for (const auto& [seq, event] : events_) events.push_back(&event);
-  return events;
+const v1::WorkerMessage* EventOutbox::After(uint64_t seq) const {
+  const auto next = events_.upper_bound(seq);
+  return next == events_.end() ? nullptr : &next->second;
 }
 
 }  // namespace muster::worker

@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <map>
-#include <vector>
 
 #include "muster/v1/worker_service.pb.h"
 
@@ -16,25 +15,27 @@ namespace muster::worker {
 
 class EventOutbox {
  public:
-  // Events of lost importance (a checkpoint that begins) are not taken beyond this many.
+  // Events that nothing hangs on (a checkpoint began, or failed) are not taken beyond this many.
   static constexpr size_t kMaxMinorEvents = 1000;
 
-  // Gives the event its number; returns it as it is to be sent, now or by the next
-  // Unacknowledged(). nullptr: minor, and there are too many already.
-  const v1::WorkerMessage* Add(v1::WorkerMessage event);
+  // Gives the event its number. False: minor, and there are too many already.
+  bool Add(v1::WorkerMessage event);
 
   // Of all events up to this one; void for a number that was never given.
   void OnEventAck(uint64_t event_seq);
   void OnCheckpointAck(const v1::CheckpointAck& ack);
 
-  // In order; to be sent again at the start of a session.
-  std::vector<const v1::WorkerMessage*> Unacknowledged() const;
+  // The first event after that number, as it is to be sent; nullptr: none.
+  const v1::WorkerMessage* After(uint64_t seq) const;
+  // The highest number that an EventAck named.
+  uint64_t acknowledged() const { return acknowledged_; }
   bool empty() const { return events_.empty(); }
   size_t size() const { return events_.size(); }
 
  private:
   std::map<uint64_t, v1::WorkerMessage> events_;
   uint64_t next_seq_ = 1;
+  uint64_t acknowledged_ = 0;
 };
 
 }  // namespace muster::worker

@@ -8,6 +8,7 @@
 #include "common/base/log.h"
 #include "common/metrics/metric_names.h"
 #include "common/rpc/packed_queue.h"
+#include "worker/agent/repair_strings.h"
 
 namespace muster::worker {
 namespace {
@@ -85,6 +86,7 @@ void Session::Connect() {
   message.mutable_hello()->set_last_term(controller_.term);
   message.mutable_hello()->set_last_controller(controller_.id);
   handler_.FillHello(*message.mutable_hello());
+  RepairStrings(message);
   stream_->Send(std::move(message));
   timer_ = timers_.After(kWelcomeTimeout, [this] { OnWelcomeTimeout(); });
 }
@@ -140,6 +142,7 @@ void Session::OnMessage(const v1::ControllerMessage& message) {
       break;
     case v1::ControllerMessage::kEventAck:
       outbox_.OnEventAck(message.event_ack().event_seq());
+      SayEvents();
       break;
     case v1::ControllerMessage::kCheckpointAck:
       outbox_.OnCheckpointAck(message.checkpoint_ack());
@@ -191,17 +194,28 @@ void Session::OnWelcome(const v1::Welcome& welcome) {
   registry_.Add(metric::kWorkerConnectsTotal);
   registry_.Set(metric::kWorkerControllerTerm, static_cast<double>(controller_.term));
   SetUp(true);
-  for (const v1::WorkerMessage* event : outbox_.Unacknowledged()) stream_->Send(*event);
+  said_up_to_ = 0;
+  SayEvents();
   handler_.OnSessionUp(welcome);
   HeartbeatNow();
 }
 
 void Session::SendEvent(v1::WorkerMessage event) {
-  const v1::WorkerMessage* numbered = outbox_.Add(std::move(event));
-  if (up_ && numbered != nullptr) Say(*numbered);
+  RepairStrings(event);
+  if (outbox_.Add(std::move(event)) && up_) SayEvents();
+}
+
+void Session::SayEvents() {
+  while (const v1::WorkerMessage* event = outbox_.After(said_up_to_)) {
+    if (event->event_seq() > outbox_.acknowledged() + kMaxUnanswered) return;
+    said_up_to_ = event->event_seq();
+    Say(*event);
+    if (!up_) return;
+  }
 }
 
 void Session::SendMessage(v1::WorkerMessage message) {
+  RepairStrings(message);
   if (up_) Say(std::move(message));
 }
 
@@ -237,6 +251,7 @@ void Session::HeartbeatNow() {
   if (std::optional<v1::RootReport> roots = handler_.Roots()) {
     *heartbeat.mutable_roots() = *std::move(roots);
   }
+  RepairStrings(message);
   lease_.Sent(heartbeat_seq_, timers_.clock().SinceBoot());
   registry_.Add(metric::kWorkerHeartbeatsTotal);
   if (options_.keeper != nullptr) options_.keeper->OnBeat(stream_, message, heartbeat_interval_);

@@ -84,6 +84,10 @@ class Session {
   }
   bool LeaseHolds() const { return lease_.Holds(timers_.clock().SinceBoot()); }
 
+  // Events beyond the last acknowledged one that are under way at a time: a stream that finds more
+  // in its queue is given up.
+  static constexpr uint64_t kMaxUnanswered = 1024;
+
   // News that nobody waits for are held back this long at most, so that they travel together and
   // share a commit.
   static constexpr absl::Duration kPatience = absl::Milliseconds(5);
@@ -109,6 +113,8 @@ class Session {
   void SetUp(bool up);
   void Say(v1::WorkerMessage message);
   void SayAll();
+  // The events that are due.
+  void SayEvents();
 
   Timers& timers_;
   const ControlConnector connect_;
@@ -127,6 +133,7 @@ class Session {
   absl::Duration lease_duration_;
   absl::Duration last_contact_;  // SinceBoot
   uint64_t heartbeat_seq_ = 0;
+  uint64_t said_up_to_ = 0;  // events, in this session
   KnownController controller_;  // the last that was followed
   bool up_ = false;
   bool ever_up_ = false;

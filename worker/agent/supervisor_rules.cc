@@ -250,6 +250,8 @@ absl::Status CheckRankLine(const RankLine& line) {
       return bad("metrics line: too many values, or a name is too long");
   } else if (const auto* progress = std::get_if<ProgressLine>(&line)) {
     if (progress->phase.size() > kMaxPhaseBytes) return bad("progress line: the phase is too long");
+    if (std::any_of(progress->phase.begin(), progress->phase.end(), absl::ascii_iscntrl))
+      return bad("progress line: the phase holds a control character");
   } else if (const auto* checkpoint = std::get_if<CheckpointLine>(&line)) {
     if (checkpoint->path.size() > kMaxPathBytes)
       return bad("checkpoint line: the path is too long");

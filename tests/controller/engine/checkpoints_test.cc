@@ -64,6 +64,19 @@ TEST_F(CheckpointsTest, OnlySoManyBegunOnesAreRecordedAndCommitsStillAre) {
   EXPECT_EQ(job(id).checkpoints.size(), 17u);
 }
 
+TEST_F(CheckpointsTest, ALoopThatFailsToSaveLeavesOnlySoManyRows) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  const Fence fence = StartRanks(one).fence;
+  for (int64_t step = 1; step <= 40; ++step) {
+    EXPECT_OK(Apply(MakeOther(one, fence, CheckpointReport::Kind::kBegin, step)).status);
+    EXPECT_OK(Apply(MakeOther(one, fence, CheckpointReport::Kind::kFailed, step)).status);
+  }
+  EXPECT_EQ(job(id).checkpoints.size(), 16u);
+  EXPECT_OK(Apply(MakeCommit(one, fence, 41)).status);
+  EXPECT_EQ(job(id).checkpoints.size(), 17u);
+}
+
 TEST_F(CheckpointsTest, ABrokenOneIsNeverOfferedForResume) {
   Agent one = ConnectNew("worker-1", 1);
   Submit();

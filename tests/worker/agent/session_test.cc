@@ -227,5 +227,39 @@ TEST_F(SessionTest, TheNextLifeFollowsAnotherControllerWhateverItsTerm) {
   EXPECT_EQ(next.controller(), (KnownController{.id = "another", .term = 2}));
 }
 
+// The stream gives up when more lies in its queue; nothing of it would ever have left.
+TEST_F(SessionTest, AnyNumberOfEventsFindsItsWayInParts) {
+  handlers_.on_end(absl::UnavailableError("gone"));
+  const uint64_t all = 3 * Session::kMaxUnanswered + 7;
+  for (uint64_t i = 0; i < all; ++i) Say(v1::RankEvent::EXITED);
+  timers_.Advance(absl::Seconds(10));
+  sent_.clear();
+  Welcome(1);
+  uint64_t last = 0;
+  while (last < all) {
+    uint64_t events = 0;
+    for (const v1::WorkerMessage& message : std::exchange(sent_, {})) {
+      if (!message.has_rank_event()) continue;
+      EXPECT_EQ(message.event_seq(), ++last);
+      ++events;
+    }
+    ASSERT_GT(events, 0u);
+    ASSERT_LE(events, Session::kMaxUnanswered);
+    v1::ControllerMessage ack;
+    ack.mutable_event_ack()->set_event_seq(last);
+    handlers_.on_message(ack);
+  }
+  EXPECT_TRUE(session_.EventsAcknowledged());
+}
+
+TEST_F(SessionTest, WhatAJobSaidIsReadableToTheOtherSide) {
+  v1::WorkerMessage message;
+  message.mutable_rank_event()->set_kind(v1::RankEvent::EXITED);
+  message.mutable_rank_event()->set_message("FATAL: \xff");
+  session_.SendEvent(std::move(message));
+  ASSERT_THAT(Sent(), ElementsAre(kEvent));
+  EXPECT_EQ(sent_[0].rank_event().message(), "FATAL: ?");
+}
+
 }  // namespace
 }  // namespace muster::worker

@@ -244,6 +244,7 @@ TEST(CheckRankLine, RefusesWhatTheControllerWould) {
       {MetricsLine{.seq = 1, .values = many}, "too many values"},
       {MetricsLine{.seq = 1, .values = {{"", 0}}}, "name"},
       {ProgressLine{.phase = std::string(kMaxPhaseBytes + 1, 'p')}, "phase"},
+      {ProgressLine{.phase = "eval\n"}, "phase"},
       {CheckpointLine{.path = std::string(kMaxPathBytes + 1, 'p')}, "path"},
       {CheckpointLine{.manifest_sha256 = std::string(65, 'a')}, "SHA-256"},
       {CheckpointLine{.metrics = many}, "too many metrics"},
