@@ -48,7 +48,7 @@ void DescribeOptions(CLI::App& app, Config& config) {
   AddDuration(app, "--startup-grace", &config.startup_grace,
               "No worker is given up this soon after a start");
   AddDuration(app, "--start-timeout", &config.start_timeout,
-              "A job must begin to train this soon after it is placed");
+              "A placed job that neither trains nor gets nearer to it for this long starts over");
   AddDuration(app, "--forget-lost-after", &config.forget_lost_after,
               "A lost worker that holds nothing leaves the list after this long; 0: never");
   AddDuration(app, "--fair-share-half-life", &config.fair_share_half_life,

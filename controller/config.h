@@ -23,7 +23,8 @@ struct Config {
   absl::Duration suspect_after = absl::Seconds(9);   // a silent worker gets no new work
   absl::Duration lost_after = absl::Seconds(15);     // and is given up; also the lease of its ranks
   absl::Duration startup_grace = absl::Seconds(30);  // nobody is given up so soon after a start
-  absl::Duration start_timeout = absl::Minutes(5);   // from placed to the first step or evaluation
+  // A job that was placed may show no first step or evaluation, nor progress towards it, so long.
+  absl::Duration start_timeout = absl::Minutes(5);
   // A lost worker that holds nothing leaves the list; 0: never. Not before a quarantine would end.
   absl::Duration forget_lost_after = absl::Hours(24);
   absl::Duration fair_share_half_life = absl::Hours(7 * 24);  // of what a project has used

@@ -34,6 +34,7 @@ struct EngineOptions {
   absl::Duration suspect_after = absl::Seconds(9);
   absl::Duration lost_after = absl::Seconds(15);  // also the agents' lease
   absl::Duration startup_grace = absl::Seconds(30);
+  // How long a gang without a first step may say nothing of its start going on.
   absl::Duration start_timeout = absl::Minutes(5);
   absl::Duration forget_lost_after = absl::Hours(24);  // workers that hold nothing; infinite: never
   // What a project has used loses half its weight in this time; above zero.

@@ -206,7 +206,7 @@ EventResult OnStartTimedOut(Draft& draft, const StartTimedOut& event, const Rule
   const Job* job = FindLiveJob(draft.view(), event.job_id, event.attempt);
   if (job == nullptr || job->state != JobState::kStarting) return {};
   const std::string cause =
-      absl::StrCat("no first step within ", HumanDuration(event.waited), " of the placement");
+      absl::StrCat("no first step, and no sign of progress for ", HumanDuration(event.waited));
   if (NoteFailure(draft, event.job_id,
                   {.failure_class = FailureClass::kStartFailed, .cause = cause})) {
     for (const std::string& worker : WithoutProcess(*draft.view().FindJob(event.job_id)->current)) {

@@ -5,21 +5,21 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "controller/model/kept_checkpoints.h"
 #include "controller/model/ledger_rules.h"
 
 namespace muster::controller {
 namespace {
 
-// Whether the retention policy may find something to do for the job.
+// Whether the retention policy has something to do for the job: to read, or to delete. What it only
+// leaves for now, because another job or a starting gang needs it, goes later.
 bool HasRetentionWork(const Snapshot& snapshot, const Job& job) {
-  uint32_t present = 0;
   for (uint64_t id : job.checkpoints) {
     const Checkpoint* checkpoint = snapshot.FindCheckpoint(id);
     if (checkpoint->state == CheckpointState::kCommitted) return true;
     if (checkpoint->restorable() && checkpoint->doubt.has_value()) return true;
-    if (checkpoint->restorable() || checkpoint->state == CheckpointState::kCorrupt) ++present;
   }
-  return present > job.settings->keep_last;
+  return !Superseded(snapshot, job).empty();
 }
 
 // Whether the job still counts on the checkpoints of another one that it was to begin from.

@@ -254,7 +254,7 @@ struct WorkerSilent {
 struct StartTimedOut {
   uint64_t job_id = 0;
   uint32_t attempt = 0;
-  absl::Duration waited;
+  absl::Duration waited;  // since its placement, or the last sign that its start goes on
 };
 
 struct RankHung {

@@ -22,7 +22,7 @@ enum class JobInput : uint8_t {
   kRankFailed,        // a rank ended otherwise
   kWorkerGone,        // a worker with a rank that had not ended was lost, or its agent started anew
   kPlacementRefused,  // a worker refused its assignment
-  kStartTimedOut,     // no first step in time
+  kStartTimedOut,     // no first step, and no sign of one in time
   kHung,              // a rank made no progress in time
   kDrain,             // a worker of the gang will go away
   kClearedForRetry,   // no process of the attempt is left; it may be tried again

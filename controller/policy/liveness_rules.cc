@@ -1,6 +1,8 @@
 #include "controller/policy/liveness_rules.h"
 
+#include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "common/base/image_pull.h"
 
@@ -27,13 +29,12 @@ std::optional<Finding> JudgeWorker(const Worker& worker, const LivenessSettings&
   return std::nullopt;
 }
 
-// The agent's word on a live rank; null while it has said nothing, or says no more because the rank
-// ended.
-const RankStatus* FindStatus(const Snapshot& snapshot, const Attempt& attempt, const Rank& rank) {
+// The agent's last word on a live rank; null while it has said nothing, or says no more because the
+// rank ended.
+const RankStatus* LastWord(const Snapshot& snapshot, const Attempt& attempt, const Rank& rank) {
   if (HasEnded(rank.state)) return nullptr;
   const Worker* worker = snapshot.FindWorker(rank.worker);
-  // A worker that is away cannot report progress; whether it is lost is judged apart.
-  if (worker == nullptr || !worker->connected || worker->ranks == nullptr) return nullptr;
+  if (worker == nullptr || worker->ranks == nullptr) return nullptr;
   for (const RankStatus& status : *worker->ranks) {
     if (status.fence.job_id == attempt.job_id && status.fence.attempt == attempt.number &&
         status.rank == rank.rank) {
@@ -41,6 +42,33 @@ const RankStatus* FindStatus(const Snapshot& snapshot, const Attempt& attempt, c
     }
   }
   return nullptr;
+}
+
+// The same while more may come: a worker that is away cannot report progress; whether it is lost is
+// judged apart.
+const RankStatus* FindStatus(const Snapshot& snapshot, const Attempt& attempt, const Rank& rank) {
+  const Worker* worker = snapshot.FindWorker(rank.worker);
+  if (worker == nullptr || !worker->connected) return nullptr;
+  return LastWord(snapshot, attempt, rank);
+}
+
+// A gang that says that its start goes on (it rereads a large checkpoint, say) may take its time;
+// one that is silent may not. What a rank said counts also while its worker is away for a moment.
+std::optional<Finding> JudgeStart(const Snapshot& snapshot, const Job& job,
+                                  absl::Duration start_timeout, absl::Duration now) {
+  const Attempt& attempt = *job.current;
+  absl::Duration got_on_at = attempt.placed_at;
+  for (const Rank& rank : attempt.ranks) {
+    const RankStatus* status = LastWord(snapshot, attempt, rank);
+    if (status != nullptr) got_on_at = std::max(got_on_at, status->progress_at);
+  }
+  // Its agents bound the pull themselves.
+  const bool may_pull = job.settings->needs.image != JobNeeds::Image::kNone;
+  const absl::Duration patience =
+      start_timeout + (may_pull ? kImagePullPatience : absl::ZeroDuration());
+  const absl::Duration waited = now - got_on_at;
+  if (waited < patience) return std::nullopt;
+  return StartTimedOut{.job_id = job.id, .attempt = attempt.number, .waited = waited};
 }
 
 std::optional<Finding> JudgeProgress(const Snapshot& snapshot, const Job& job,
@@ -58,6 +86,16 @@ std::optional<Finding> JudgeProgress(const Snapshot& snapshot, const Job& job,
                   .attempt = job.current->number,
                   .rank = stillest->rank,
                   .silent_for = still_for};
+}
+
+std::optional<Finding> JudgeGang(const Snapshot& snapshot, const Job& job,
+                                 const LivenessSettings& settings, absl::Duration now) {
+  if (!job.has_live_attempt()) return std::nullopt;
+  if (job.state == JobState::kStarting) {
+    return JudgeStart(snapshot, job, settings.start_timeout, now);
+  }
+  if (job.state == JobState::kRunning) return JudgeProgress(snapshot, job, now);
+  return std::nullopt;
 }
 
 }  // namespace
@@ -86,19 +124,8 @@ std::vector<Finding> FindSilent(const Snapshot& snapshot, const LivenessSettings
   for (uint64_t id : *snapshot.active_jobs) {
     if (found.size() >= most) break;
     const Job& job = *snapshot.FindJob(id);
-    if (!job.has_live_attempt()) continue;
-    const absl::Duration waited = now - job.current->placed_at;
-    // Its agents bound the pull themselves.
-    const bool may_pull = job.settings->needs.image != JobNeeds::Image::kNone;
-    const absl::Duration patience =
-        settings.start_timeout + (may_pull ? kImagePullPatience : absl::ZeroDuration());
-    if (job.state == JobState::kStarting && waited >= patience) {
-      found.emplace_back(
-          StartTimedOut{.job_id = id, .attempt = job.current->number, .waited = waited});
-    } else if (job.state == JobState::kRunning) {
-      if (std::optional<Finding> finding = JudgeProgress(snapshot, job, now)) {
-        found.emplace_back(*std::move(finding));
-      }
+    if (std::optional<Finding> finding = JudgeGang(snapshot, job, settings, now)) {
+      found.emplace_back(*std::move(finding));
     }
   }
   return found;

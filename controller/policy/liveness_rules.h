@@ -14,17 +14,17 @@ struct LivenessSettings {
   absl::Duration suspect_after;
   absl::Duration lost_after;
   absl::Duration startup_grace;
-  absl::Duration start_timeout;
-  absl::Duration started_at;  // since boot: when this controller started
+  absl::Duration start_timeout;  // from the placement, or the last sign that the start goes on
+  absl::Duration started_at;     // since boot: when this controller started
   // Lost workers that hold nothing are forgotten after this time; infinite: never.
   absl::Duration forget_after = absl::InfiniteDuration();
 };
 
 // Workers that fell silent, or that have been lost for so long that they are forgotten, gangs
-// without a first step in time, and ranks without progress (the one that has been still for
-// longest, one a job): `most` of them at most. Those that become suspects come first: that is taken
-// in on a full disk too, where all others come again at each look. Within the startup grace nobody
-// is declared lost.
+// without a first step that say nothing of getting there, and ranks without progress (the one that
+// has been still for longest, one a job): `most` of them at most. Those that become suspects come
+// first: that is taken in on a full disk too, where all others come again at each look. Within the
+// startup grace nobody is declared lost.
 std::vector<Finding> FindSilent(const Snapshot& snapshot, const LivenessSettings& settings,
                                 absl::Duration now, size_t most = Findings::kMost);
 

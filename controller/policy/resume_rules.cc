@@ -5,15 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "controller/model/kept_checkpoints.h"
 
 namespace muster::controller {
 namespace {
 
 constexpr char kKey[] = "checkpoint.resume_from: ";
-
-bool Newer(const Checkpoint* a, const Checkpoint* b) {
-  return a->step != b->step ? a->step > b->step : a->id > b->id;
-}
 
 std::string Named(const Job& job) {
   return absl::StrCat("job ", job.id, " (", job.settings->name, ")");
@@ -76,6 +73,15 @@ std::vector<uint64_t> IdsOfNewest(const std::vector<const Checkpoint*>& newest_f
     ids.push_back(checkpoint->id);
   }
   return ids;
+}
+
+// The newest best one that is older than the newest few; null: none. An attempt that goes on from
+// one of those keeps it as its best one, if none of them is better, and finds it by its row alone.
+const Checkpoint* OlderBest(const std::vector<const Checkpoint*>& newest_first) {
+  for (size_t i = kMaxResumeCandidates; i < newest_first.size(); ++i) {
+    if (newest_first[i]->best) return newest_first[i];
+  }
+  return nullptr;
 }
 
 std::string StateText(const Checkpoint& checkpoint) {
@@ -193,7 +199,9 @@ std::vector<uint64_t> ResumeCandidates(const Snapshot& snapshot, const Job& job)
   if (none) return {};
   const std::set<uint64_t> going = BeingDeleted(snapshot);
   const auto candidates = [&](const std::set<uint64_t>& without) {
-    std::vector<uint64_t> ids = IdsOfNewest(Restorable(snapshot, job, without));
+    const std::vector<const Checkpoint*> own = Restorable(snapshot, job, without);
+    std::vector<uint64_t> ids = IdsOfNewest(own);
+    if (const Checkpoint* best = OlderBest(own)) ids.push_back(best->id);
     for (uint64_t id : job.settings->resume_from) {
       const bool whole = snapshot.FindCheckpoint(id)->restorable();
       if (whole && without.count(id) == 0) ids.push_back(id);

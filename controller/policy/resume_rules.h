@@ -1,5 +1,5 @@
-// Which checkpoints a job begins from: its own newest ones, then those of another job that its
-// submit named (checkpoint.resume_from). Pure.
+// Which checkpoints a job begins from: its own newest ones and its best one, then those of another
+// job that its submit named (checkpoint.resume_from). Pure.
 //
 // What a submit names is settled once, with its commit, to the ids in JobSettings::resume_from.
 // From then on those count, whatever becomes of the other job: retention keeps them while the job
@@ -18,7 +18,7 @@
 
 namespace muster::controller {
 
-// An attempt tries at most so many of its own, and so many of another job's.
+// An attempt tries at most so many of its own newest, and so many of another job's.
 inline constexpr size_t kMaxResumeCandidates = 8;
 
 // What the wish of a job with these settings means now, newest first; empty: `auto`, and no job
@@ -27,8 +27,9 @@ inline constexpr size_t kMaxResumeCandidates = 8;
 absl::StatusOr<std::vector<uint64_t>> SettleResume(const Draft& draft, const JobSettings& settings,
                                                    const ResumeWish& wish);
 
-// What an attempt that is placed now tries, in that order: nothing that is being deleted, unless
-// there is nothing else.
+// What an attempt that is placed now tries, in that order: its own newest ones, the newest best one
+// that is older than these (with it the attempt also knows where its best one is), those of another
+// job. Nothing that is being deleted, unless there is nothing else.
 std::vector<uint64_t> ResumeCandidates(const Snapshot& snapshot, const Job& job);
 
 // Why the job cannot be placed any more: it committed checkpoints, or was to begin from another

@@ -8,42 +8,21 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "controller/model/kept_checkpoints.h"
 
 namespace muster::controller {
 namespace {
 
-bool Newer(const Checkpoint* a, const Checkpoint* b) {
-  return a->step != b->step ? a->step > b->step : a->id > b->id;
-}
+using Checkpoints = std::vector<const Checkpoint*>;
 
-// What of the job is on disk, newest first.
-std::vector<const Checkpoint*> PresentOnes(const Snapshot& snapshot, const Job& job) {
-  std::vector<const Checkpoint*> present;
-  for (uint64_t id : job.checkpoints) {
-    const Checkpoint* checkpoint = snapshot.FindCheckpoint(id);
-    if (checkpoint->restorable() || checkpoint->state == CheckpointState::kCorrupt) {
-      present.push_back(checkpoint);
-    }
-  }
-  std::sort(present.begin(), present.end(), Newer);
-  return present;
-}
-
-std::vector<const Checkpoint*> Superfluous(const Snapshot& snapshot, const Job& job,
-                                           const std::set<uint64_t>& counted_on) {
-  const std::vector<const Checkpoint*> present = PresentOnes(snapshot, job);
-  const auto best = std::find_if(present.begin(), present.end(),
-                                 [](const Checkpoint* c) { return c->best && c->restorable(); });
-  std::vector<const Checkpoint*> superfluous;
-  uint32_t newer_verified = 0;
-  for (const Checkpoint* checkpoint : present) {
-    const bool is_best = best != present.end() && *best == checkpoint;
-    if (newer_verified >= job.settings->keep_last && !is_best &&
-        !MayBeLoading(job, checkpoint->id) && counted_on.count(checkpoint->id) == 0) {
-      superfluous.push_back(checkpoint);
-    }
-    if (checkpoint->state == CheckpointState::kVerified) ++newer_verified;
-  }
+// What of the job may go now, newest first.
+Checkpoints Superfluous(const Snapshot& snapshot, const Job& job,
+                        const std::set<uint64_t>& counted_on) {
+  Checkpoints superfluous = Superseded(snapshot, job);
+  std::erase_if(superfluous, [&](const Checkpoint* checkpoint) {
+    return MayBeLoading(job, checkpoint->id) || counted_on.count(checkpoint->id) != 0;
+  });
+  std::sort(superfluous.begin(), superfluous.end(), Newer);
   return superfluous;
 }
 
@@ -53,9 +32,26 @@ class Caretakers {
  public:
   explicit Caretakers(const Snapshot& snapshot) : snapshot_(snapshot) {}
 
-  // The least busy one of the job's pools that sees its checkpoint root, which has one thing more to
-  // do from here on; another one than `other_than`. Null: none.
+  // The least busy one of the job's pools that sees its checkpoint root, which has one thing more
+  // to do from here on; another one than `other_than`. Null: none.
   const Worker* Next(const Job& job, const std::string& other_than = "") {
+    return Choose(job, [&](const Worker& worker) { return worker.name != other_than; });
+  }
+
+  // The same for a reading, of those that read nothing of the job yet.
+  const Worker* NextReader(const Job& job) {
+    const Worker* worker = Choose(job, [&](const Worker& candidate) {
+      return reading_.count({job.id, candidate.id}) == 0;
+    });
+    if (worker != nullptr) reading_.insert({job.id, worker->id});
+    return worker;
+  }
+
+ private:
+  using Entry = std::pair<uint32_t, uint64_t>;  // what it has to do, its id
+
+  template <typename Fits>
+  const Worker* Choose(const Job& job, const Fits& fits) {
     if (!std::exchange(listed_, true)) List();
     std::set<Entry>* pool_of_chosen = nullptr;
     std::set<Entry>::iterator chosen;
@@ -64,7 +60,7 @@ class Caretakers {
       if (it == by_pool_.end()) continue;
       const auto fit = std::find_if(it->second.begin(), it->second.end(), [&](const Entry& entry) {
         const Worker& worker = *snapshot_.workers.Find(entry.second);
-        return worker.name != other_than && SeesRoot(worker, job.settings->needs);
+        return fits(worker) && SeesRoot(worker, job.settings->needs);
       });
       if (fit == it->second.end()) continue;
       if (pool_of_chosen == nullptr || *fit < *chosen) {
@@ -80,13 +76,17 @@ class Caretakers {
     return snapshot_.workers.Find(id);
   }
 
- private:
-  using Entry = std::pair<uint32_t, uint64_t>;  // what it has to do, its id
-
   void List() {
     std::map<std::string, uint32_t> busy;
     for (const auto& [seq, row] : *snapshot_.outbox) {
-      if (row.checkpoint_id != 0) ++busy[row.worker];
+      if (row.checkpoint_id == 0) continue;
+      ++busy[row.worker];
+      const Checkpoint* checkpoint = snapshot_.FindCheckpoint(row.checkpoint_id);
+      const Worker* worker = snapshot_.FindWorker(row.worker);
+      const bool known = checkpoint != nullptr && worker != nullptr;
+      if (row.kind == AssignmentKind::kVerify && known) {
+        reading_.insert({checkpoint->job_id, worker->id});
+      }
     }
     snapshot_.workers.ForEach([&](const Worker& worker) {
       const bool fit =
@@ -100,6 +100,106 @@ class Caretakers {
   const Snapshot& snapshot_;
   bool listed_ = false;
   std::map<std::string, std::set<Entry>> by_pool_;  // none empty
+  // A job, and the id of a worker that reads one of its checkpoints.
+  std::set<std::pair<uint64_t, uint64_t>> reading_;
+};
+
+// One look at all jobs.
+class Planner {
+ public:
+  Planner(const Snapshot& snapshot, absl::Duration now)
+      : snapshot_(snapshot),
+        now_(now),
+        cared_for_(BeingCaredFor(snapshot)),
+        counted_on_(CountedOnByOthers(snapshot)),
+        caretakers_(snapshot) {}
+
+  CareForCheckpoints Run() {
+    for (uint64_t id : *snapshot_.retention_jobs) {
+      if (full()) break;
+      const Job& job = *snapshot_.FindJob(id);
+      const Checkpoints superfluous = Superfluous(snapshot_, job, counted_on_);
+      Delete(job, superfluous);
+      Read(job, superfluous);
+    }
+    return std::move(care_);
+  }
+
+ private:
+  bool full() const { return care_.actions.size() >= kMaxCareActions; }
+  bool IsDue(const Checkpoint& checkpoint) const {
+    return checkpoint.retry_at <= now_ && cared_for_.count(checkpoint.id) == 0;
+  }
+
+  void Delete(const Job& job, const Checkpoints& superfluous) {
+    for (const Checkpoint* checkpoint : superfluous) {
+      if (full()) return;
+      if (!IsDue(*checkpoint)) continue;
+      Assign(AssignmentKind::kDelete, *checkpoint, OtherThanDoubter(job, *checkpoint),
+             absl::StrCat("the newest ", job.settings->keep_last,
+                          " verified checkpoints are newer (checkpoint.keep_last)"));
+    }
+  }
+
+  // A doubt is settled at once. Of what is only unread each worker has one at a time of a job: what
+  // is committed meanwhile goes before what waits, which goes unread once enough of that is whole.
+  // Given out as they come, those of a job that saves faster than they are read would wait in a
+  // worker's queue, which grows, and all of them would stay meanwhile.
+  void Read(const Job& job, const Checkpoints& superfluous) {
+    bool has_reader = true;
+    for (const Checkpoint* checkpoint : Unsettled(job, superfluous)) {
+      if (full()) return;
+      if (checkpoint->doubt.has_value()) {
+        Assign(AssignmentKind::kVerify, *checkpoint, OtherThanDoubter(job, *checkpoint),
+               absl::StrCat("worker ", checkpoint->doubt->worker,
+                            " could not read it: ", checkpoint->doubt->message));
+        continue;
+      }
+      if (!has_reader) continue;
+      const Worker* reader = caretakers_.NextReader(job);
+      has_reader = reader != nullptr;
+      Assign(AssignmentKind::kVerify, *checkpoint, reader, "committed, not verified yet");
+    }
+  }
+
+  // What is to be read now and stays, newest first.
+  Checkpoints Unsettled(const Job& job, const Checkpoints& superfluous) const {
+    Checkpoints unsettled;
+    for (uint64_t id : job.checkpoints) {
+      const Checkpoint* checkpoint = snapshot_.FindCheckpoint(id);
+      const bool doubted = checkpoint->restorable() && checkpoint->doubt.has_value();
+      const bool unread = checkpoint->state == CheckpointState::kCommitted;
+      if (!(doubted || unread) || !IsDue(*checkpoint)) continue;
+      if (std::binary_search(superfluous.begin(), superfluous.end(), checkpoint, Newer)) continue;
+      unsettled.push_back(checkpoint);
+    }
+    std::sort(unsettled.begin(), unsettled.end(), Newer);
+    return unsettled;
+  }
+
+  // Who spoke against it is asked again only where nobody else can be.
+  const Worker* OtherThanDoubter(const Job& job, const Checkpoint& checkpoint) {
+    const std::string doubter = checkpoint.doubt.has_value() ? checkpoint.doubt->worker : "";
+    const Worker* worker = caretakers_.Next(job, doubter);
+    return worker == nullptr && !doubter.empty() ? caretakers_.Next(job) : worker;
+  }
+
+  // Null: nobody can do it now.
+  void Assign(AssignmentKind kind, const Checkpoint& checkpoint, const Worker* worker,
+              std::string reason) {
+    if (worker == nullptr) return;
+    care_.actions.push_back({.kind = kind,
+                             .checkpoint_id = checkpoint.id,
+                             .worker = worker->name,
+                             .reason = std::move(reason)});
+  }
+
+  const Snapshot& snapshot_;
+  const absl::Duration now_;
+  const std::set<uint64_t> cared_for_;
+  const std::set<uint64_t> counted_on_;
+  Caretakers caretakers_;
+  CareForCheckpoints care_;
 };
 
 }  // namespace
@@ -135,48 +235,8 @@ const Worker* ChooseCaretaker(const Snapshot& snapshot, const Job& job,
 }
 
 CareForCheckpoints PlanRetention(const Snapshot& snapshot, absl::Duration now) {
-  CareForCheckpoints care;
-  if (snapshot.retention_jobs->empty()) return care;
-  const std::set<uint64_t> cared_for = BeingCaredFor(snapshot);
-  const std::set<uint64_t> counted_on = CountedOnByOthers(snapshot);
-  Caretakers caretakers(snapshot);
-  const auto act = [&](AssignmentKind kind, const Job& job, const Checkpoint& checkpoint,
-                       std::string reason) {
-    const bool due = cared_for.count(checkpoint.id) == 0 && checkpoint.retry_at <= now;
-    if (!due || care.actions.size() >= kMaxCareActions) return;
-    // Who spoke against it is asked again only where nobody else can be.
-    const std::string doubter = checkpoint.doubt.has_value() ? checkpoint.doubt->worker : "";
-    const Worker* worker = caretakers.Next(job, doubter);
-    if (worker == nullptr && !doubter.empty()) worker = caretakers.Next(job);
-    if (worker == nullptr) return;
-    care.actions.push_back({.kind = kind,
-                            .checkpoint_id = checkpoint.id,
-                            .worker = worker->name,
-                            .reason = std::move(reason)});
-  };
-  for (uint64_t id : *snapshot.retention_jobs) {
-    if (care.actions.size() >= kMaxCareActions) break;
-    const Job& job = *snapshot.FindJob(id);
-    const std::vector<const Checkpoint*> superfluous = Superfluous(snapshot, job, counted_on);
-    for (const Checkpoint* checkpoint : superfluous) {
-      act(AssignmentKind::kDelete, job, *checkpoint,
-          absl::StrCat("the newest ", job.settings->keep_last,
-                       " verified checkpoints are newer (checkpoint.keep_last)"));
-    }
-    for (uint64_t checkpoint_id : job.checkpoints) {
-      const Checkpoint* checkpoint = snapshot.FindCheckpoint(checkpoint_id);
-      const bool going =
-          std::find(superfluous.begin(), superfluous.end(), checkpoint) != superfluous.end();
-      const bool doubted = checkpoint->restorable() && checkpoint->doubt.has_value();
-      const bool due = checkpoint->state == CheckpointState::kCommitted || doubted;
-      if (!due || going) continue;
-      act(AssignmentKind::kVerify, job, *checkpoint,
-          doubted ? absl::StrCat("worker ", checkpoint->doubt->worker,
-                                 " could not read it: ", checkpoint->doubt->message)
-                  : "committed, not verified yet");
-    }
-  }
-  return care;
+  if (snapshot.retention_jobs->empty()) return {};
+  return Planner(snapshot, now).Run();
 }
 
 absl::Duration NextRetentionRetry(const Snapshot& snapshot, absl::Duration now) {

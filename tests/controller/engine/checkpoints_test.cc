@@ -153,15 +153,15 @@ TEST_F(CheckpointsTest, OldOnesGoOnlyAfterNewerOnesAreVerifiedAndTheBestStays) {
     EXPECT_OK(Apply(MakeCommit(one, fence, step, /*best=*/step == 1)).status);
   }
   EXPECT_FALSE(WasSent<DeleteAssignment>(one));
-  AnswerVerify(one, true);
-  AnswerVerify(one, true);
-  AnswerVerify(one, true);
-  // 1 is the best; 2 and 3 are the newest two verified ones; 4 is newer.
+  EXPECT_EQ(AnswerVerify(one, true).checkpoint_id, 1u) << "it was the first to come";
+  EXPECT_EQ(AnswerVerify(one, true).checkpoint_id, 4u) << "the newest";
+  // 1 is the best; only 4 of the others is verified.
   EXPECT_FALSE(WasSent<DeleteAssignment>(one));
-  AnswerVerify(one, true);
+  EXPECT_EQ(AnswerVerify(one, true).checkpoint_id, 3u);
+  EXPECT_FALSE(WasSent<VerifyAssignment>(one)) << "nobody needs 2 any more";
   const auto going = Take<DeleteAssignment>(one);
   EXPECT_EQ(going.checkpoint_id, 2u);
-  EXPECT_EQ(ckpt(2), CheckpointState::kVerified) << "until it is gone";
+  EXPECT_EQ(ckpt(2), CheckpointState::kCommitted) << "until it is gone";
   DeleteReport report{.worker = one.name,
                       .incarnation = one.incarnation,
                       .event_seq = ++one.event_seq,

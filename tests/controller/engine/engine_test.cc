@@ -150,7 +150,7 @@ TEST_F(EngineTest, AGangThatDoesNotStartInTimeStartsOver) {
   Agent one = ConnectNew("worker-1", 1);
   const uint64_t id = Submit();
   const Fence fence = StartRanks(one, /*running=*/false).fence;
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < 61; ++i) {  // with the first one the rank is heard of
     clock_.Advance(absl::Seconds(5));
     ASSERT_OK(Beat(one).status);
   }
@@ -158,6 +158,26 @@ TEST_F(EngineTest, AGangThatDoesNotStartInTimeStartsOver) {
   EXPECT_EQ(job(id).reason, Reason::kStartTimedOut);
   ReportExit(one, fence, 0, {.stopped = true});
   EXPECT_EQ(job(id).failure_class, FailureClass::kStartFailed);
+}
+
+// It rereads a checkpoint of many gigabytes: its ranks say once a second that the phase goes on.
+TEST_F(EngineTest, AGangThatSaysThatItsStartGoesOnMayTakeItsTime) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  StartRanks(one, /*running=*/false);
+  one.alive[0].phase = "load";
+  for (int i = 1; i <= 240; ++i) {
+    clock_.Advance(absl::Seconds(5));
+    one.alive[0].latest[kPhaseBeats] = i;
+    ASSERT_OK(Beat(one).status);
+  }
+  EXPECT_EQ(state(id), JobState::kStarting);
+  for (int i = 0; i < 60; ++i) {
+    clock_.Advance(absl::Seconds(5));
+    ASSERT_OK(Beat(one).status);
+  }
+  EXPECT_EQ(job(id).reason, Reason::kStartTimedOut);
+  EXPECT_THAT(job(id).message, HasSubstr("no first step, and no sign of progress for 5m"));
 }
 
 TEST_F(EngineTest, ARankWithoutProgressIsHung) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -173,6 +174,63 @@ TEST(DraftTest, TheListsFollowTheJobs) {
   snapshot = next.Finish();
   EXPECT_EQ(*snapshot->active_jobs, std::vector<uint64_t>{2});
   EXPECT_TRUE(snapshot->retention_jobs->empty());
+}
+
+uint64_t AddSaved(Draft& draft, int64_t step, CheckpointState state, bool best = false) {
+  return draft.AddCheckpoint({.job_id = 1, .step = step, .state = state, .best = best}).id;
+}
+
+// The best one of a run is often not among its last ones.
+TEST(DraftTest, AJobIsCaredForOnlyWhileSomethingOfItIsToBeReadOrToGo) {
+  constexpr CheckpointState kVerified = CheckpointState::kVerified;
+  Draft draft{Snapshot()};
+  Job job = MakeJob();
+  JobSettings settings = *job.settings;
+  settings.keep_last = 2;
+  settings.needs.root = "/ckpt";
+  settings.needs.pools = {{"default", {}}};
+  job.settings = std::make_shared<const JobSettings>(std::move(settings));
+  draft.AddJob(std::move(job));
+  AddSaved(draft, 1, kVerified, /*best=*/true);
+  AddSaved(draft, 2, kVerified);
+  AddSaved(draft, 3, kVerified);
+  draft.EditJob(1).state = JobState::kSucceeded;
+  auto snapshot = draft.Finish();
+  EXPECT_TRUE(snapshot->retention_jobs->empty()) << "the best one stays";
+  EXPECT_TRUE(snapshot->roots_in_use->empty());
+
+  const auto after = [&snapshot](const std::function<void(Draft&)>& edit) {
+    Draft next(*snapshot);
+    edit(next);
+    snapshot = next.Finish();
+    Draft rebuilt(*snapshot);
+    rebuilt.RebuildJobLists();
+    EXPECT_EQ(*rebuilt.view().retention_jobs, *snapshot->retention_jobs);
+    EXPECT_EQ(snapshot->roots_in_use->empty(), snapshot->retention_jobs->empty());
+    return !snapshot->retention_jobs->empty();
+  };
+  EXPECT_TRUE(after([](Draft& next) { next.EditCheckpoint(3).doubt.emplace(); }));
+  EXPECT_FALSE(after([](Draft& next) { next.EditCheckpoint(3).doubt.reset(); }));
+  EXPECT_TRUE(after([](Draft& next) { AddSaved(next, 4, CheckpointState::kCommitted); }));
+  EXPECT_TRUE(after([](Draft& next) { next.EditCheckpoint(4).state = kVerified; })) << "2 goes";
+  EXPECT_FALSE(
+      after([](Draft& next) { next.EditCheckpoint(2).state = CheckpointState::kDeleted; }));
+  EXPECT_TRUE(after([](Draft& next) { next.EditCheckpoint(4).best = true; })) << "1 goes";
+}
+
+TEST(DraftTest, BrokenOnesThatStayForLackOfVerifiedOnesAreNothingToCareFor) {
+  Draft draft{Snapshot()};
+  draft.AddJob(MakeJob());
+  AddSaved(draft, 1, CheckpointState::kVerified);
+  AddSaved(draft, 2, CheckpointState::kCorrupt);
+  AddSaved(draft, 3, CheckpointState::kCorrupt);
+  auto snapshot = draft.Finish();
+  EXPECT_TRUE(snapshot->retention_jobs->empty());
+  Draft next(*snapshot);
+  AddSaved(next, 4, CheckpointState::kVerified);
+  AddSaved(next, 5, CheckpointState::kVerified);
+  snapshot = next.Finish();
+  EXPECT_EQ(*snapshot->retention_jobs, std::vector<uint64_t>{1});
 }
 
 TEST(DraftTest, AJobCountsOnAnothersCheckpointUntilOneOfItsOwnIsVerified) {

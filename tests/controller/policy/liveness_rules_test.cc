@@ -74,6 +74,43 @@ TEST(LivenessRulesTest, AGangMustStartInTime) {
   EXPECT_EQ(std::get<StartTimedOut>(events[0]).attempt, 1u);
 }
 
+// A checkpoint of many gigabytes is reread for longer than that.
+TEST(LivenessRulesTest, AGangThatSaysThatItsStartGoesOnMayTakeItsTime) {
+  World world;
+  world.AddJob(World::Settings(2));
+  for (const char* name : {"a", "b"}) {
+    Worker& worker = world.AddWorker(name, 1);
+    worker.last_seen_at = kNow + absl::Hours(1);
+    const bool first = worker.name == "a";
+    worker.ranks = std::make_shared<const std::vector<RankStatus>>(std::vector<RankStatus>{
+        {.fence = {.job_id = 1, .attempt = 1},
+         .rank = first ? 0u : 1u,
+         .progress_at = kNow + absl::Minutes(first ? 1 : 9)}});
+  }
+  world.Place(1, {"a", "b"}, JobState::kStarting);
+  world.draft().EditAttempt(1).placed_at = kNow;
+  const absl::Duration end = kNow + absl::Minutes(14);
+  EXPECT_TRUE(FindSilent(world.view(), Settings(), end - absl::Seconds(1)).empty());
+  world.draft().EditWorker(2).connected = false;
+  EXPECT_TRUE(FindSilent(world.view(), Settings(), end - absl::Seconds(1)).empty())
+      << "its stream broke, which takes nothing back";
+  const auto events = FindSilent(world.view(), Settings(), end);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(std::get<StartTimedOut>(events[0]).waited, absl::Minutes(5));
+}
+
+TEST(LivenessRulesTest, WhatAnEarlierAttemptSaidIsNoSignOfThisOne) {
+  World world;
+  world.AddJob(World::Settings(1));
+  Worker& worker = world.AddWorker("a", 1);
+  worker.last_seen_at = kNow + absl::Hours(1);
+  worker.ranks = std::make_shared<const std::vector<RankStatus>>(std::vector<RankStatus>{
+      {.fence = {.job_id = 1, .attempt = 7}, .progress_at = kNow + absl::Minutes(4)}});
+  world.Place(1, {"a"}, JobState::kStarting);
+  world.draft().EditAttempt(1).placed_at = kNow;
+  EXPECT_EQ(FindSilent(world.view(), Settings(), kNow + absl::Minutes(5)).size(), 1u);
+}
+
 TEST(LivenessRulesTest, AJobWithAnImageMayTakeLongerToStart) {
   World world;
   world.AddWorker("a", 1).last_seen_at = kNow + absl::Hours(1);

@@ -143,6 +143,36 @@ TEST_F(ResumeRulesTest, AnAttemptIsOfferedNothingThatIsBeingDeleted) {
   EXPECT_THAT(candidates(), ElementsAre(stays));
 }
 
+// Its row alone tells a restarted job where its best one is: without that it takes the next one
+// that it validates for the best, and retention deletes the true one.
+TEST_F(ResumeRulesTest, AnAttemptIsOfferedItsBestOneHoweverOldThatIs) {
+  const uint64_t nine = Save(AddJob("a"), 9);
+  JobSettings settings = Named("b");
+  settings.resume_from = {nine};
+  const uint64_t id = world_.AddJob(settings).id;
+  const uint64_t former = Save(id, 1, CheckpointState::kVerified, true);
+  const uint64_t best = Save(id, 2, CheckpointState::kCommitted, true);
+  std::vector<uint64_t> expected;
+  for (int64_t step = 10; step < 30; ++step) {
+    const uint64_t saved = Save(id, step);
+    if (step >= 22) expected.insert(expected.begin(), saved);
+  }
+  expected.push_back(best);
+  expected.push_back(nine);
+  const auto candidates = [&] {
+    return ResumeCandidates(world_.view(), *world_.view().FindJob(id));
+  };
+  EXPECT_EQ(candidates(), expected) << "after the newest ones, before another job's";
+  world_.draft().EditCheckpoint(expected.front()).best = true;
+  EXPECT_EQ(candidates(), expected) << "an attempt that must go on from one before needs it";
+  world_.draft().EditCheckpoint(best).state = CheckpointState::kCorrupt;
+  expected[kMaxResumeCandidates] = former;
+  EXPECT_EQ(candidates(), expected);
+  world_.draft().EditCheckpoint(former).state = CheckpointState::kDeleted;
+  expected.erase(expected.begin() + kMaxResumeCandidates);
+  EXPECT_EQ(candidates(), expected);
+}
+
 TEST_F(ResumeRulesTest, AutoTakesTheNewestJobOfTheNameAndProjectThatHasAny) {
   EXPECT_THAT(Ids(Settle({.automatic = true}, "a")), IsEmpty());
   const uint64_t first = AddJob("a");

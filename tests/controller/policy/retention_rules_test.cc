@@ -48,6 +48,33 @@ TEST_F(RetentionRulesTest, WhatIsCommittedIsVerifiedOnceAndWhatIsWritingIsLeftAl
   EXPECT_EQ(Actions(AssignmentKind::kVerify), Ids{});
 }
 
+// A job that saves faster than its checkpoints are read must not fall further behind each time.
+TEST_F(RetentionRulesTest, TheNewestIsReadFirstAndWhatThatMakesSuperfluousIsNeverRead) {
+  Ids ids;
+  for (int64_t step : {1, 2, 3, 6, 4}) ids.push_back(Add(step, CheckpointState::kCommitted));
+  EXPECT_EQ(Actions(AssignmentKind::kVerify), Ids{ids[3]}) << "the newest by its step";
+  world_.draft().AddOutbox(
+      {.worker = "a", .kind = AssignmentKind::kVerify, .checkpoint_id = ids[3]});
+  ids.push_back(Add(7, CheckpointState::kCommitted));
+  EXPECT_EQ(Actions(AssignmentKind::kVerify), Ids{}) << "a worker reads one at a time of a job";
+  world_.draft().RemoveOutbox(1);
+  world_.draft().EditCheckpoint(ids[3]).state = CheckpointState::kVerified;
+  EXPECT_EQ(Actions(AssignmentKind::kVerify), Ids{ids[5]}) << "what came meanwhile goes first";
+  world_.draft().EditCheckpoint(ids[5]).state = CheckpointState::kVerified;
+  EXPECT_EQ(Actions(AssignmentKind::kVerify), Ids{});
+  EXPECT_EQ(Actions(AssignmentKind::kDelete), (Ids{ids[4], ids[2], ids[1], ids[0]}));
+}
+
+TEST_F(RetentionRulesTest, EachWorkerReadsOneOfAJobAndADoubtIsSettledAtOnce) {
+  world_.AddWorker("b", 1);
+  Ids ids;
+  for (int64_t step = 1; step <= 4; ++step) ids.push_back(Add(step, CheckpointState::kCommitted));
+  EXPECT_EQ(Actions(AssignmentKind::kVerify), (Ids{ids[3], ids[2]}));
+  world_.draft().EditCheckpoint(ids[0]).doubt =
+      Checkpoint::Doubt{.worker = "a", .message = "block 3 differs"};
+  EXPECT_EQ(Actions(AssignmentKind::kVerify), (Ids{ids[3], ids[2], ids[0]}));
+}
+
 TEST_F(RetentionRulesTest, NothingGoesWithoutEnoughNewerVerifiedOnes) {
   Add(1, CheckpointState::kVerified);
   Add(2, CheckpointState::kVerified);
@@ -101,6 +128,22 @@ TEST_F(RetentionRulesTest, WhatAnotherJobBeginsFromStaysUntilThatOneHasAVerified
   EXPECT_EQ(Actions(AssignmentKind::kDelete), Ids{old}) << "it may need the other one again";
   world_.draft().EditJob(other).state = JobState::kFailed;
   EXPECT_EQ(Actions(AssignmentKind::kDelete), (Ids{old, oldest}));
+}
+
+TEST_F(RetentionRulesTest, WhatIsLeftForAnotherJobOfAnEndedOneGoesWhenThatHasEndedToo) {
+  const uint64_t oldest = Add(1, CheckpointState::kVerified);
+  Add(2, CheckpointState::kVerified);
+  Add(3, CheckpointState::kVerified);
+  world_.draft().EditJob(1).state = JobState::kSucceeded;
+  JobSettings settings = World::Settings(1);
+  settings.resume_from = {oldest};
+  const uint64_t other = world_.AddJob(settings).id;
+  EXPECT_EQ(Actions(AssignmentKind::kDelete), Ids{});
+  EXPECT_EQ(*world_.view().retention_jobs, Ids{1});
+  world_.draft().EditJob(other).state = JobState::kFailed;
+  EXPECT_EQ(Actions(AssignmentKind::kDelete), Ids{oldest});
+  world_.draft().EditCheckpoint(oldest).state = CheckpointState::kDeleted;
+  EXPECT_EQ(*world_.view().retention_jobs, Ids{});
 }
 
 TEST_F(RetentionRulesTest, ABrokenOneIsNotKeptForAnother) {
@@ -157,9 +200,20 @@ TEST_F(RetentionRulesTest, OneLookSpreadsItsWorkOverTheWorkersOfThePools) {
 
 TEST_F(RetentionRulesTest, OneLookAsksForNoMoreThanAnEventShouldCarry) {
   for (size_t i = 0; i < kMaxCareActions + 5; ++i) {
-    Add(static_cast<int64_t>(i + 1), CheckpointState::kCommitted);
+    Checkpoint checkpoint;
+    checkpoint.job_id = world_.AddJob(World::Settings(1)).id;
+    checkpoint.step = 1;
+    checkpoint.state = CheckpointState::kCommitted;
+    world_.draft().AddCheckpoint(std::move(checkpoint));
   }
   EXPECT_EQ(Actions(AssignmentKind::kVerify).size(), kMaxCareActions);
+}
+
+TEST_F(RetentionRulesTest, OneLookDeletesNoMoreThanAnEventShouldCarry) {
+  for (size_t i = 0; i < kMaxCareActions + 5; ++i) {
+    Add(static_cast<int64_t>(i + 1), CheckpointState::kVerified);
+  }
+  EXPECT_EQ(Actions(AssignmentKind::kDelete).size(), kMaxCareActions);
 }
 
 TEST_F(RetentionRulesTest, TheLeastBusyWorkerTakesCare) {

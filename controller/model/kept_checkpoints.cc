@@ -1,0 +1,42 @@
+#include "controller/model/kept_checkpoints.h"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace muster::controller {
+
+bool Newer(const Checkpoint* a, const Checkpoint* b) {
+  return a->step != b->step ? a->step > b->step : a->id > b->id;
+}
+
+std::vector<const Checkpoint*> Superseded(const Snapshot& snapshot, const Job& job) {
+  const size_t keep_last = job.settings->keep_last;
+  std::vector<const Checkpoint*> present;
+  std::vector<const Checkpoint*> verified;
+  const Checkpoint* best = nullptr;
+  for (uint64_t id : job.checkpoints) {
+    const Checkpoint* checkpoint = snapshot.FindCheckpoint(id);
+    const bool restorable = checkpoint->restorable();
+    if (!restorable && checkpoint->state != CheckpointState::kCorrupt) continue;
+    present.push_back(checkpoint);
+    if (checkpoint->state == CheckpointState::kVerified) verified.push_back(checkpoint);
+    const bool newer_best =
+        restorable && checkpoint->best && (best == nullptr || Newer(checkpoint, best));
+    if (newer_best) best = checkpoint;
+  }
+  std::vector<const Checkpoint*> superseded;
+  if (verified.size() < keep_last) return superseded;
+  const Checkpoint* oldest_kept = nullptr;
+  if (keep_last > 0) {
+    const auto last = verified.begin() + static_cast<std::ptrdiff_t>(keep_last - 1);
+    std::nth_element(verified.begin(), last, verified.end(), Newer);
+    oldest_kept = *last;
+  }
+  for (const Checkpoint* checkpoint : present) {
+    const bool older = oldest_kept == nullptr || Newer(oldest_kept, checkpoint);
+    if (older && checkpoint != best) superseded.push_back(checkpoint);
+  }
+  return superseded;
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,21 @@
+// Which of a job's checkpoints its own keep_last lets go. Pure.
+//
+// The retention policy deletes them, but for those that somebody else needs; a job that has any is
+// one that the policy looks at.
+#pragma once
+
+#include <vector>
+
+#include "controller/model/checkpoint_types.h"
+#include "controller/model/snapshot.h"
+
+namespace muster::controller {
+
+// By step; of one step the later row is the newer one.
+bool Newer(const Checkpoint* a, const Checkpoint* b);
+
+// What of the job is on disk and has `keep_last` newer verified ones, but for the newest best one;
+// in no order. Cost: the job's checkpoints.
+std::vector<const Checkpoint*> Superseded(const Snapshot& snapshot, const Job& job);
+
+}  // namespace muster::controller
