@@ -67,7 +67,8 @@ absl::Status CheckMatch(const SafetensorsReader& reader, const NamedTensors& tar
 
 }  // namespace
 
-absl::Status LoadTensors(FileSystem& fs, const std::string& file, const NamedTensors& targets) {
+absl::Status LoadTensors(FileSystem& fs, const std::string& file, const NamedTensors& targets,
+                         const std::function<void()>& got_on) {
   MUSTER_ASSIGN_OR_RETURN(const SafetensorsReader reader, SafetensorsReader::Open(fs, file));
   MUSTER_RETURN_IF_ERROR(CheckMatch(reader, targets));
   const c10::NoGradGuard no_grad;
@@ -78,6 +79,7 @@ absl::Status LoadTensors(FileSystem& fs, const std::string& file, const NamedTen
                : at::empty(target.tensor.sizes(), at::TensorOptions(target.tensor.scalar_type()));
     MUSTER_RETURN_IF_ERROR(reader.Read(target.name, static_cast<char*>(host.mutable_data_ptr())));
     if (!direct) target.tensor.copy_(host);
+    if (got_on != nullptr) got_on();
   }
   return absl::OkStatus();
 }

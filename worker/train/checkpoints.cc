@@ -43,6 +43,13 @@ absl::string_view ReadingFailureClass(const absl::Status& status) {
   return IsBroken(status) ? kCorruption : kCheckpointFailed;
 }
 
+VerifyProgress Telling(const GotOn& got_on) {
+  return [&got_on](uint64_t, uint64_t) {
+    got_on();
+    return true;
+  };
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Checkpoints>> Checkpoints::Create(const CheckpointsParts& parts,
@@ -81,7 +88,8 @@ Checkpoints::Checkpoints(const CheckpointsParts& parts, CheckpointsOptions optio
 
 absl::StatusOr<RunState> Checkpoints::Restore() {
   const absl::StatusOr<std::string> verdict = OnRankZero(
-      parts_.gang, [this] { return FindAndLoad(); }, [this] { StillAtIt(); });
+      parts_.gang, [this](const GotOn& got_on) { return FindAndLoad(got_on); },
+      [this] { StillAtIt(); });
   if (!verdict.ok()) return verdict.status();
   const char found = verdict->front();
   if (found == kFresh) return RunState();
@@ -122,7 +130,7 @@ absl::Status Checkpoints::ClassifyHere(const absl::Status& status, absl::string_
 }
 
 // Rank 0's part of Restore: the verdict in words.
-absl::StatusOr<std::string> Checkpoints::FindAndLoad() {
+absl::StatusOr<std::string> Checkpoints::FindAndLoad(const GotOn& got_on) {
   MUSTER_RETURN_IF_ERROR(Classify(CheckRoot(parts_.fs, options_.holder), kStorageUnavailable));
   FindRequest request;
   request.root = options_.root;
@@ -142,8 +150,9 @@ absl::StatusOr<std::string> Checkpoints::FindAndLoad() {
     }
   };
   std::string state_json;
-  request.usable = [this, &state_json](const FoundCheckpoint& found) {
-    absl::Status loaded = Load(found, state_json);
+  request.progress = Telling(got_on);
+  request.usable = [this, &state_json, &got_on](const FoundCheckpoint& found) {
+    absl::Status loaded = Load(found, state_json, got_on);
     if (absl::IsDataLoss(loaded)) {
       Log(LogLevel::kWarning, "checkpoint_unreadable",
           {{"path", found.path}, {"error", loaded.ToString()}});
@@ -167,17 +176,19 @@ absl::StatusOr<std::string> Checkpoints::FindAndLoad() {
     MUSTER_ASSIGN_OR_RETURN(const std::string state, StateOfOtherJob(state_json));
     return std::string(1, kOthers) + state;
   }
-  MUSTER_ASSIGN_OR_RETURN(const std::string state, StateWithUsableBest(state_json));
+  MUSTER_ASSIGN_OR_RETURN(const std::string state, StateWithUsableBest(state_json, got_on));
   return std::string(1, kLoaded) + state;
 }
 
 // DATA_LOSS: another one may be readable. All else is what this run ends with, and has its class.
-absl::Status Checkpoints::Load(const FoundCheckpoint& found, std::string& state_json) {
+absl::Status Checkpoints::Load(const FoundCheckpoint& found, std::string& state_json,
+                               const GotOn& got_on) {
   const auto load = [&]() -> absl::Status {
     MUSTER_ASSIGN_OR_RETURN(state_json, LoadStateJson(parts_.fs, found.path));
     MUSTER_RETURN_IF_ERROR(DecodeRunState(state_json).status());
-    MUSTER_RETURN_IF_ERROR(LoadTensors(parts_.fs, found.path + "/" + kModelFile, model_tensors_));
-    return LoadTensors(parts_.fs, found.path + "/" + kOptimizerFile, optimizer_tensors_);
+    MUSTER_RETURN_IF_ERROR(
+        LoadTensors(parts_.fs, found.path + "/" + kModelFile, model_tensors_, got_on));
+    return LoadTensors(parts_.fs, found.path + "/" + kOptimizerFile, optimizer_tensors_, got_on);
   };
   const absl::Status loaded = load();
   return loaded.ok() || absl::IsDataLoss(loaded) ? loaded : CannotLoad(found, loaded);
@@ -215,12 +226,13 @@ absl::StatusOr<std::string> Checkpoints::StateOfOtherJob(const std::string& stat
 // The run's end loads the best checkpoint. When that one is broken, the run must choose again among
 // what comes, or it would fail at its end each time: the best is then this state, if it was
 // validated, else none yet.
-absl::StatusOr<std::string> Checkpoints::StateWithUsableBest(const std::string& state_json) {
+absl::StatusOr<std::string> Checkpoints::StateWithUsableBest(const std::string& state_json,
+                                                             const GotOn& got_on) {
   auto decoded = DecodeRunState(state_json);
   if (!decoded.ok()) return Classify(decoded.status(), kCorruption);
   RunState& state = decoded->state;
   if (state.best_step < 0 || state.best_step == state.step) return state_json;
-  const absl::Status usable = BestPath(state.best_step).status();
+  const absl::Status usable = BestPath(state.best_step, got_on).status();
   if (!IsUnfit(usable)) return state_json;
   Log(LogLevel::kWarning, "best_checkpoint_lost",
       {{"step", state.best_step}, {"error", usable.ToString()}});
@@ -321,10 +333,10 @@ absl::StatusOr<std::string> Checkpoints::Settle(absl::Duration timeout, bool may
 void Checkpoints::StillAtIt() { parts_.supervisor.StillAtIt(); }
 
 absl::Status Checkpoints::LoadBest(const RunState& state) {
-  const auto load = [&]() -> absl::StatusOr<std::string> {
-    const auto path = BestPath(state.best_step);
+  const auto load = [&](const GotOn& got_on) -> absl::StatusOr<std::string> {
+    const auto path = BestPath(state.best_step, got_on);
     const absl::Status loaded =
-        path.ok() ? LoadTensors(parts_.fs, *path + "/" + kModelFile, model_tensors_)
+        path.ok() ? LoadTensors(parts_.fs, *path + "/" + kModelFile, model_tensors_, got_on)
                   : path.status();
     MUSTER_RETURN_IF_ERROR(ClassifyHere(
         loaded, kCheckpointFailed, absl::StrCat("the best checkpoint, of step ", state.best_step)));
@@ -335,14 +347,15 @@ absl::Status Checkpoints::LoadBest(const RunState& state) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> Checkpoints::BestPath(int64_t step) const {
+absl::StatusOr<std::string> Checkpoints::BestPath(int64_t step, const GotOn& got_on) const {
   const auto own = std::find_if(published_.rbegin(), published_.rend(),
                                 [step](const CheckpointNews& news) { return news.step == step; });
   if (own != published_.rend()) return own->path;
   for (const CheckpointCandidate& candidate : options_.candidates) {
     if (candidate.step != step || candidate.job_id != 0) continue;
     // Of an earlier attempt: reread it before its weights are believed.
-    MUSTER_RETURN_IF_ERROR(VerifyCheckpoint(parts_.fs, candidate.path, candidate.manifest_sha256));
+    MUSTER_RETURN_IF_ERROR(VerifyCheckpoint(parts_.fs, candidate.path, candidate.manifest_sha256,
+                                            Telling(got_on)));
     return candidate.path;
   }
   return absl::NotFoundError("is not among the committed ones");

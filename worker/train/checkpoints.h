@@ -32,6 +32,7 @@
 #include "worker/train/prune.h"
 #include "worker/train/run_state.h"
 #include "worker/train/supervisor.h"
+#include "worker/train/turns.h"
 
 namespace muster::worker {
 
@@ -104,15 +105,16 @@ class Checkpoints {
 
   absl::Status ClassifyHere(const absl::Status& status, absl::string_view failure_class,
                             absl::string_view context) const;
-  absl::StatusOr<std::string> FindAndLoad();
-  absl::Status Load(const FoundCheckpoint& found, std::string& state_json);
+  absl::StatusOr<std::string> FindAndLoad(const GotOn& got_on);
+  absl::Status Load(const FoundCheckpoint& found, std::string& state_json, const GotOn& got_on);
   absl::StatusOr<std::string> Settle(absl::Duration timeout, bool may_hurry);
   void StillAtIt();
   absl::Status CannotLoad(const FoundCheckpoint& found, const absl::Status& status) const;
   absl::StatusOr<std::string> StateOfOtherJob(const std::string& state_json);
   absl::Status Register(const FoundCheckpoint& found);
-  absl::StatusOr<std::string> BestPath(int64_t step) const;
-  absl::StatusOr<std::string> StateWithUsableBest(const std::string& state_json);
+  absl::StatusOr<std::string> BestPath(int64_t step, const GotOn& got_on) const;
+  absl::StatusOr<std::string> StateWithUsableBest(const std::string& state_json,
+                                                  const GotOn& got_on);
   void WarnOfChanges(const RunIdentity& saved) const;
   void WarnOfOtherJob(const RunIdentity& saved) const;
   void BroadcastAll(const NamedTensors& tensors);

@@ -1,5 +1,6 @@
 #include "worker/train/turns.h"
 
+#include <atomic>
 #include <thread>
 #include <utility>
 
@@ -13,6 +14,7 @@ namespace {
 
 // How rank 0 tells the others: a letter, then a text.
 constexpr char kStillAtIt = '.';
+constexpr char kNothingMoved = '-';
 constexpr char kAnswer = 'a';
 constexpr char kFailure = 'e';
 
@@ -23,9 +25,10 @@ std::string Encode(const absl::StatusOr<std::string>& answer) {
 // Runs from its making; its end waits for that of the work.
 class BackgroundWork {
  public:
-  explicit BackgroundWork(const std::function<absl::StatusOr<std::string>()>& work)
+  explicit BackgroundWork(const LongWork& work)
       : thread_([this, &work] {
-          absl::StatusOr<std::string> answer = TorchGuardOr(work);
+          absl::StatusOr<std::string> answer =
+              TorchGuardOr([&] { return work([this] { got_on_ = true; }); });
           MutexLock lock(mutex_);
           answer_ = std::move(answer);
           ended_.NotifyOne();
@@ -41,7 +44,11 @@ class BackgroundWork {
     return answer_;
   }
 
+  // Whether it did since the last question.
+  bool GotOn() { return got_on_.exchange(false); }
+
  private:
+  std::atomic<bool> got_on_ = false;
   Mutex mutex_;
   CondVar ended_;
   std::optional<absl::StatusOr<std::string>> answer_ MUSTER_GUARDED_BY(mutex_);
@@ -51,26 +58,30 @@ class BackgroundWork {
 }  // namespace
 
 absl::StatusOr<std::string> TakeTurns(Collectives& gang, const WorkInTurns& work,
-                                      const std::function<void()>& still_at_it) {
+                                      const std::function<void()>& still_at_it,
+                                      const std::function<bool()>& got_on) {
   while (true) {
-    std::string said(1, kStillAtIt);
+    std::string said;
     if (gang.rank() == 0) {
-      if (const auto answer = work(kTurn)) said = Encode(*answer);
+      const auto answer = work(kTurn);
+      const bool moved = got_on == nullptr || got_on();
+      const char waits = moved ? kStillAtIt : kNothingMoved;
+      said = answer.has_value() ? Encode(*answer) : std::string(1, waits);
     }
     gang.BroadcastText(said, 0);
     if (said[0] == kAnswer) return said.substr(1);
     if (said[0] == kFailure) return FailureFromText(absl::string_view(said).substr(1));
-    still_at_it();
+    if (said[0] == kStillAtIt) still_at_it();
   }
 }
 
-absl::StatusOr<std::string> OnRankZero(Collectives& gang,
-                                       const std::function<absl::StatusOr<std::string>()>& work,
+absl::StatusOr<std::string> OnRankZero(Collectives& gang, const LongWork& work,
                                        const std::function<void()>& still_at_it) {
   std::optional<BackgroundWork> background;
   if (gang.rank() == 0) background.emplace(work);
   return TakeTurns(
-      gang, [&](absl::Duration turn) { return background->Await(turn); }, still_at_it);
+      gang, [&](absl::Duration turn) { return background->Await(turn); }, still_at_it,
+      [&] { return background->GotOn(); });
 }
 
 }  // namespace muster::worker

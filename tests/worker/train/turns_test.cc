@@ -43,17 +43,37 @@ TEST(Turns, AllRanksWaitForRankZeroAndGetItsAnswer) {
   }
 }
 
+TEST(Turns, WorkThatDoesNotGetOnDoesNotLookAlive) {
+  std::vector<Seen> seen(2);
+  const auto body = [&](std::unique_ptr<Collectives> gang) {
+    Seen& mine = seen[gang->rank()];
+    int turns = 0;
+    const WorkInTurns work = [&](absl::Duration) -> std::optional<absl::StatusOr<std::string>> {
+      if (++turns < 5) return std::nullopt;
+      return "done";
+    };
+    mine.answer = TakeTurns(
+        *gang, work, [&] { ++mine.beats; }, [&] { return turns == 2; });
+  };
+  EXPECT_THAT(RunGang(2, body), Each(""));
+  for (const Seen& rank : seen) {
+    ASSERT_OK(rank.answer);
+    EXPECT_EQ(rank.beats, 1) << "of four turns without an answer one brought it on";
+  }
+}
+
 TEST(Turns, WorkOnAThreadOfItsOwnFailsOnEachRankWithItsClass) {
   std::vector<Seen> failed(2), thrown(2), fine(2);
   const auto body = [&](std::unique_ptr<Collectives> gang) {
     const int rank = gang->rank();
     const auto beat = [] {};
     failed[rank].answer = OnRankZero(
-        *gang, [] { return Classify(absl::NotFoundError("no file"), kDataError); }, beat);
+        *gang,
+        [](const GotOn&) { return Classify(absl::NotFoundError("no file"), kDataError); }, beat);
     thrown[rank].answer = OnRankZero(
-        *gang, []() -> absl::StatusOr<std::string> { throw std::bad_alloc(); }, beat);
+        *gang, [](const GotOn&) -> absl::StatusOr<std::string> { throw std::bad_alloc(); }, beat);
     fine[rank].answer = OnRankZero(
-        *gang, [] { return std::string(); }, beat);
+        *gang, [](const GotOn&) { return std::string(); }, beat);
   };
   EXPECT_THAT(RunGang(2, body), Each(""));
   for (int rank = 0; rank < 2; ++rank) {
