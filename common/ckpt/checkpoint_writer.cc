@@ -70,6 +70,7 @@ absl::Status CheckpointWriter::WriteFile(const std::string& name,
 absl::Status CheckpointWriter::AddFile(const std::string& name,
                                        const std::function<absl::Status(const ByteSink&)>& fill) {
   MUSTER_CHECK(!finished_, "no file may follow the manifest");
+  MUSTER_RETURN_IF_ERROR(CheckFileName(name));
   ManifestFile file;
   MUSTER_RETURN_IF_ERROR(WriteFile(name, fill, &file));
   files_.push_back(std::move(file));
@@ -83,6 +84,11 @@ absl::StatusOr<std::string> CheckpointWriter::Finish(Manifest manifest) {
   manifest.generation = folder_.generation;
   manifest.files = files_;
   const std::string text = EncodeManifest(manifest);
+  // Each reader would condemn the checkpoint after it was called committed.
+  if (const absl::Status readable = DecodeManifest(text).status(); !readable.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a manifest that no reader takes is not written: ", readable.message()));
+  }
   ManifestFile ignored;
   MUSTER_RETURN_IF_ERROR(WriteFile(
       kManifestFile, [&](const ByteSink& sink) { return sink(text); }, &ignored));

@@ -31,12 +31,14 @@ class CheckpointWriter {
   // Leaves the temporary folder to RemoveStaleTemporaries: for whoever may not wait for the disk.
   void Leave() { left_ = true; }
 
-  // Writes one file: `fill` appends its bytes. fs's codes; RESOURCE_EXHAUSTED: the disk is full.
+  // Writes one file: `fill` appends its bytes. fs's codes; RESOURCE_EXHAUSTED: the disk is full;
+  // INVALID_ARGUMENT: no reader takes a file of this name (CheckFileName).
   absl::Status AddFile(const std::string& name,
                        const std::function<absl::Status(const ByteSink&)>& fill);
 
   // Writes the manifest (its files, step, attempt and generation come from the writer; the rest
-  // from `manifest`) and syncs the folder. Returns the manifest's SHA-256 in hex.
+  // from `manifest`) and syncs the folder. Returns the manifest's SHA-256 in hex. INVALID_ARGUMENT:
+  // no reader would take the manifest.
   absl::StatusOr<std::string> Finish(Manifest manifest);
 
   // Renames and syncs the parent. Requires Finish. After an error it is unknown whether the folder

@@ -5,13 +5,17 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/base/utf8.h"
 
 namespace muster {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr size_t kMaxNameBytes = 255;
 
 absl::Status Bad(absl::string_view what) {
   return absl::DataLossError(absl::StrCat(kManifestFile, ": ", what));
@@ -94,9 +98,11 @@ class Fields {
   absl::Status status_;
 };
 
-// A name that stays in the folder, is no other file of the protocol and prints well.
-bool IsPlainName(const std::string& name) {
-  if (name.empty() || name.size() > 255 || name == "." || name == ".." || name == kManifestFile) {
+// A name that stays in the folder, is no other file of the protocol, prints well and can stand in
+// JSON.
+bool IsPlainName(absl::string_view name) {
+  if (name.empty() || name.size() > kMaxNameBytes || name == "." || name == ".." ||
+      name == kManifestFile || !IsUtf8(name)) {
     return false;
   }
   for (const char c : name) {
@@ -148,6 +154,17 @@ absl::Status DecodeMetrics(const Json& json, std::map<std::string, double>* metr
 }
 
 }  // namespace
+
+absl::Status CheckFileName(absl::string_view name) {
+  if (IsPlainName(name)) return absl::OkStatus();
+  const std::string shown = absl::CHexEscape(name);
+  if (name == kManifestFile) {
+    return absl::InvalidArgumentError(absl::StrCat(shown, ": this name is Muster's own"));
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "\"", shown, "\" cannot name a file of a checkpoint: a name is 1 to ", kMaxNameBytes,
+      " bytes of UTF-8 without slash, backslash and control characters, and not \".\" or \"..\""));
+}
 
 uint64_t Manifest::TotalBytes() const {
   uint64_t total = 0;

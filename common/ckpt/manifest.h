@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/ckpt/block_hasher.h"
@@ -23,8 +24,12 @@ inline constexpr const char* kStateFile = "state.json";
 inline constexpr uint64_t kMaxManifestBytes = 64u << 20;
 inline constexpr size_t kMaxManifestFiles = 65536;
 
+// INVALID_ARGUMENT, showing the name escaped and saying what is allowed, for a name that no reader
+// of a manifest takes: it leaves the folder, is the manifest's own, does not print or is no UTF-8.
+absl::Status CheckFileName(absl::string_view name);
+
 struct ManifestFile {
-  std::string name;  // within the folder: no slash, not "." or ".."
+  std::string name;  // within the folder, as CheckFileName allows
   uint64_t size_bytes = 0;
   Hash128 hash{};
   std::vector<Hash128> blocks;
@@ -46,6 +51,7 @@ struct Manifest {
   const ManifestFile* Find(absl::string_view name) const;
 };
 
+// It checks nothing; CheckpointWriter refuses what could not be read again.
 std::string EncodeManifest(const Manifest& manifest);
 
 // DATA_LOSS naming what is wrong: not JSON, a key missing or of the wrong type, a file name that

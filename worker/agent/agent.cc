@@ -31,7 +31,8 @@ namespace {
 constexpr absl::Duration kTick = absl::Seconds(1);
 // Kept back from the stop grace for ranks that did not save in time: SIGTERM, then SIGKILL.
 constexpr absl::Duration kTermReserve = absl::Seconds(5);
-// After the last rank: for the controller to acknowledge what is left to say.
+// After the last rank: for the controller to acknowledge what is left to say, and to come back for
+// that.
 constexpr absl::Duration kFlushPatience = absl::Seconds(3);
 // For cancelled streams to be done; gRPC needs no peer for that.
 constexpr absl::Duration kStreamPatience = absl::Seconds(5);
@@ -308,10 +309,7 @@ void Agent::OnSessionDown() {
   connected_ = false;
   supervisor_->OnSessionDown();
   bulk_->SessionDown();
-  // Nobody is left to tell the gang to save together.
-  if (stopping_)
-    supervisor_->StopAll(
-        {v1::StopRanks::TERM, kTermReserve, "the agent stops without a controller"});
+  if (stopping_) AskToSave();
 }
 
 void Agent::OnControllerMessage(const v1::ControllerMessage& message) {
@@ -393,26 +391,35 @@ void Agent::OnRefused(absl::Status status) {
 
 void Agent::BeginStop(const std::string& reason) {
   if (std::exchange(stopping_, true)) {
+    awaits_controller_ = false;
     supervisor_->StopAll({v1::StopRanks::KILL, absl::ZeroDuration(), "told to stop twice"});
     return;
   }
   Log(LogLevel::kInfo, "agent_stopping", {{"reason", reason}, {"connected", session_->up()}});
   supervisor_->Drain();
+  awaits_controller_ = !supervisor_->empty();
   const absl::Duration reserve = std::min(kTermReserve, config_.stop_grace / 2);
+  const absl::Duration grace = config_.stop_grace - reserve;
+  stop_until_ = clock_.SinceBoot() + config_.stop_grace;
   // Also when nobody listens now: who comes back within the grace should place nothing here.
   v1::WorkerMessage message;
   message.mutable_notice()->set_message(reason);
-  message.mutable_notice()->set_grace_ms(absl::ToInt64Milliseconds(config_.stop_grace - reserve));
+  message.mutable_notice()->set_grace_ms(absl::ToInt64Milliseconds(grace));
   session_->SendEvent(std::move(message));
-  if (session_->up()) {
-    // The controller tells every rank of the gangs here to save; those elsewhere must leave too.
-    loop_->After(config_.stop_grace - reserve, [this, reserve] {
-      supervisor_->StopAll({v1::StopRanks::TERM, reserve, "the agent's stop grace is over"});
-    });
-  } else {
-    supervisor_->StopAll({v1::StopRanks::TERM, reserve, "the agent stops without a controller"});
-  }
+  loop_->After(grace, [this, reserve] {
+    supervisor_->StopAll({v1::StopRanks::TERM, reserve, "the agent's stop grace is over"});
+  });
+  // The controller tells every rank of the gangs here to save; those elsewhere must leave too.
+  if (!session_->up()) AskToSave();
   OnRanksChanged();
+}
+
+// Without a controller nobody else tells them. Who was told before keeps his time: the controller
+// may come back within it, and what is saved may be published then. Ranks of one gang agree among
+// themselves to save and leave, also with those elsewhere. The reserve is kept back by BeginStop.
+void Agent::AskToSave() {
+  const absl::Duration left = std::max(absl::ZeroDuration(), stop_until_ - clock_.SinceBoot());
+  supervisor_->StopAll({v1::StopRanks::SAVE, left, "the agent stops without a controller"});
 }
 
 void Agent::OnRanksChanged() {
@@ -436,7 +443,8 @@ void Agent::FitAgain() {
 
 void Agent::EndWhenFlushed(absl::Duration patience) {
   const bool flushed = session_->EventsAcknowledged() && !spool_->HasUnacknowledged();
-  if (flushed || !session_->up() || patience <= absl::ZeroDuration()) return loop_->Quit();
+  const bool is_heard = session_->up() || (awaits_controller_ && refused_.ok());
+  if (flushed || !is_heard || patience <= absl::ZeroDuration()) return loop_->Quit();
   loop_->After(kFlushPoll, [this, patience] { EndWhenFlushed(patience - kFlushPoll); });
 }
 

@@ -50,7 +50,8 @@ class Agent final : private SessionHandler, private SupervisorSink {
   absl::Status Run();
 
   // On the loop (Post it to loop().mailbox() from elsewhere). Gives notice, lets the ranks save
-  // within the grace, reports, and ends Run. A second call kills them at once.
+  // within the grace, also when the controller goes meanwhile, reports, and ends Run. A second call
+  // kills them at once.
   void BeginStop(const std::string& reason);
 
   EventLoop& loop() { return *loop_; }
@@ -91,6 +92,7 @@ class Agent final : private SessionHandler, private SupervisorSink {
   void OnCheckpointOutcome(CheckpointOutcome outcome);
   void OnRootsChanged();
   void Tick();
+  void AskToSave();
   void EndWhenFlushed(absl::Duration patience);
 
   AgentConfig config_;
@@ -119,6 +121,8 @@ class Agent final : private SessionHandler, private SupervisorSink {
   bool roots_said_ = false;  // in this session, as they are
   AssignmentLog assignments_;
   bool stopping_ = false;
+  absl::Duration stop_until_;       // since boot, while it stops
+  bool awaits_controller_ = false;  // while it stops: there are ranks whose end is to be told
   bool flushing_ = false;
   absl::Status refused_;
 };

@@ -23,6 +23,7 @@
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/base/unique_fd.h"
+#include "common/ckpt/manifest.h"
 #include "common/fs/list_some.h"
 #include "common/fs/open_beneath.h"
 
@@ -107,6 +108,13 @@ absl::Status CheckFile(const UniqueFd& fd, const std::string& path) {
                    "; a checkpoint is a file or a folder of files"));
 }
 
+// What the manifest could not name would be condemned after it was called committed.
+absl::Status CheckName(const std::string& name, const std::string& path) {
+  const absl::Status good = CheckFileName(name);
+  if (good.ok()) return good;
+  return absl::Status(good.code(), absl::StrCat(path, ": ", good.message()));
+}
+
 absl::StatusOr<std::vector<OfferedFile>> FilesOf(const std::string& path,
                                                  const std::vector<std::string>& roots,
                                                  PathWatch& watch) {
@@ -114,13 +122,17 @@ absl::StatusOr<std::vector<OfferedFile>> FilesOf(const std::string& path,
   MUSTER_ASSIGN_OR_RETURN(UniqueFd offered, OpenOffered(path, roots));
   struct stat info = {};
   if (::fstat(offered.get(), &info) == 0 && !S_ISDIR(info.st_mode)) {
+    const std::string name = path.substr(path.rfind('/') + 1);
+    MUSTER_RETURN_IF_ERROR(CheckName(name, path));
     MUSTER_RETURN_IF_ERROR(CheckFile(offered, path));
-    files.push_back({std::move(offered), path.substr(path.rfind('/') + 1)});
+    files.push_back({std::move(offered), name});
     return files;
   }
   MUSTER_ASSIGN_OR_RETURN(const std::vector<FileInfo> listed,
                           ListSome(offered, path, kMaxManifestFiles + 1));
   for (const FileInfo& file : listed) {
+    // First, as what is said of the file from here on shows its name as it is.
+    MUSTER_RETURN_IF_ERROR(CheckName(file.name, path));
     const std::string inside = absl::StrCat(path, "/", file.name);
     watch.Touch(inside);
     absl::StatusOr<UniqueFd> fd =
@@ -134,18 +146,10 @@ absl::StatusOr<std::vector<OfferedFile>> FilesOf(const std::string& path,
   return files;
 }
 
-absl::Status CheckFiles(const std::vector<OfferedFile>& files, const std::string& path) {
-  if (files.empty() || files.size() > kMaxManifestFiles) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, " holds ", files.size(), " files; 1 to ", kMaxManifestFiles));
-  }
-  for (const OfferedFile& file : files) {
-    if (file.name == kManifestFile) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": ", file.name, ": this name is Muster's own"));
-    }
-  }
-  return absl::OkStatus();
+absl::Status CheckCount(const std::vector<OfferedFile>& files, const std::string& path) {
+  if (!files.empty() && files.size() <= kMaxManifestFiles) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, " holds ", files.size(), " files; 1 to ", kMaxManifestFiles));
 }
 
 }  // namespace
@@ -174,9 +178,9 @@ void CommandCheckpoints::StartNext() {
   waiting_.pop_front();
   callbacks_.report(MakeEvent(v1::CheckpointEvent::BEGIN));
   watch_ = std::make_shared<PathWatch>();
-  threads_.Enqueue([this, alive = alive_, turn = ++turn_, &fs = fs_, &threads = threads_,
-                    stopping = threads_.stopping(), watch = watch_, options = options_,
-                    line = current_.line]() -> SideThreads::Completion {
+  Enqueue([this, alive = alive_, turn = ++turn_, &fs = fs_, &threads = threads_,
+           stopping = threads_.stopping(), watch = watch_, options = options_,
+           line = current_.line]() -> SideThreads::Completion {
     // Off the loop: nothing of *this is touched here.
     const auto written = std::make_shared<Written>();
     written->watch = watch;
@@ -186,7 +190,7 @@ void CommandCheckpoints::StartNext() {
       MUSTER_RETURN_IF_ERROR(CheckRoot(*written->files, options.holder));
       watch->Touch(line.path);
       MUSTER_ASSIGN_OR_RETURN(const auto files, FilesOf(line.path, options.offer_roots, *watch));
-      MUSTER_RETURN_IF_ERROR(CheckFiles(files, line.path));
+      MUSTER_RETURN_IF_ERROR(CheckCount(files, line.path));
       CheckpointFolder folder{line.step, options.fence.attempt(), options.fence.generation(), ""};
       MUSTER_ASSIGN_OR_RETURN(folder.nonce, RandomNonce());
       MUSTER_ASSIGN_OR_RETURN(written->writer,
@@ -217,6 +221,13 @@ void CommandCheckpoints::StartNext() {
   });
 }
 
+void CommandCheckpoints::Enqueue(SideThreads::Job job) {
+  began_ = false;
+  job_ = threads_.Enqueue(std::move(job), watch_, [this, alive = alive_, turn = turn_] {
+    if (*alive && turn == turn_) began_ = true;
+  });
+}
+
 void CommandCheckpoints::Remove(SideThreads& threads, WrittenPtr written) {
   if (written == nullptr || written->writer == nullptr) return;
   threads.Enqueue([written = std::move(written)]() -> SideThreads::Completion {
@@ -232,10 +243,14 @@ CommandCheckpoints::~CommandCheckpoints() {
 
 void CommandCheckpoints::GiveUpWhatHangs() {
   if (watch_ == nullptr || watch_->Idle() <= options_.patience) return;
+  // What only waits for a thread goes on waiting, unless all of them hang.
+  const absl::Status stall =
+      began_ ? watch_->Stall() : threads_.TakeBackIfStuck(job_, options_.patience);
+  if (stall.ok()) return;
   // A publish that comes about later is found, and taken, by the next attempt.
   publishing_ = false;
   written_ = nullptr;
-  Fail(watch_->Stall());
+  Fail(stall);
 }
 
 void CommandCheckpoints::OnWritten(absl::StatusOr<WrittenPtr> written) {
@@ -250,14 +265,13 @@ void CommandCheckpoints::TryPublish() {
   publishing_ = true;
   watch_ = written_->watch;
   watch_->Touch(options_.root);
-  threads_.Enqueue(
-      [this, alive = alive_, turn = turn_, written = written_]() -> SideThreads::Completion {
-        const absl::Status status = written->writer->Publish();
-        if (!status.ok()) written->writer.reset();  // removes it, unless it may have got its name
-        return [this, alive, turn, status] {
-          if (*alive && turn == turn_) OnPublished(status);
-        };
-      });
+  Enqueue([this, alive = alive_, turn = turn_, written = written_]() -> SideThreads::Completion {
+    const absl::Status status = written->writer->Publish();
+    if (!status.ok()) written->writer.reset();  // removes it, unless it may have got its name
+    return [this, alive, turn, status] {
+      if (*alive && turn == turn_) OnPublished(status);
+    };
+  });
 }
 
 void CommandCheckpoints::OnPublished(const absl::Status& status) {

@@ -44,7 +44,8 @@ class CommandCheckpoints {
     std::string root;                      // the job's own checkpoint folder
     CheckpointRoot holder;                 // in which that lies
     std::vector<std::string> offer_roots;  // what is offered lies beneath one of these
-    absl::Duration patience = absl::InfiniteDuration();  // with a file that does not answer
+    // With a file that does not answer, from when it was touched.
+    absl::Duration patience = absl::InfiniteDuration();
     std::optional<mode_t> file_mask;  // the job's umask; nothing: the agent's
   };
   struct Callbacks {
@@ -92,6 +93,8 @@ class CommandCheckpoints {
   using WrittenPtr = std::shared_ptr<Written>;
 
   void StartNext();
+  // A job of this turn; `watch_` is its own.
+  void Enqueue(SideThreads::Job job);
   void OnWritten(absl::StatusOr<WrittenPtr> written);
   void OnPublished(const absl::Status& status);
   void Fail(const absl::Status& status);
@@ -108,7 +111,9 @@ class CommandCheckpoints {
   Offered current_;                   // while working_
   WrittenPtr written_;                // waits for the lease, or is being published
   bool publishing_ = false;
-  std::shared_ptr<PathWatch> watch_;  // of what is under way on a thread
+  std::shared_ptr<PathWatch> watch_;  // of what is under way on a thread, or waits for one
+  SideThreads::JobId job_ = 0;        // that
+  bool began_ = false;                // it has a thread
   uint64_t turn_ = 0;                 // what comes back for an earlier one was given up
   std::deque<Offered> unacknowledged_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

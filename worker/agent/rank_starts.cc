@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "worker/agent/path_watch.h"
+
 namespace muster::worker {
 
 void RankStarts::Begin(RankPlan plan) {
@@ -10,18 +12,25 @@ void RankStarts::Begin(RankPlan plan) {
   if (!is_new) return;  // told twice by a controller that errs: the first start speaks for it
   const auto launch = std::make_shared<Launch>();
   launch->command = it->second.plan.command;
-  threads_.Enqueue([this, key, launch]() -> SideThreads::Completion {
-    const auto process = std::make_shared<absl::StatusOr<StartedProcess>>(
-        LaunchProcess(launch->command, &launch->watch));
-    return [this, key, process] { Finish(key, std::move(*process)); };
-  });
-  timers_.After(patience_, [this, key, launch = std::weak_ptr(launch)] {
-    const std::shared_ptr<Launch> slow = launch.lock();
-    const auto late = starting_.find(key);
-    if (slow == nullptr || late == starting_.end()) return;
-    slow->watch.Kill();
-    late->second.gave_up_at = timers_.clock().SinceBoot();
-  });
+  const auto watch = std::make_shared<PathWatch>();
+  EnqueueWatched(
+      timers_, threads_,
+      [this, key, launch, watch]() -> SideThreads::Completion {
+        watch->Touch(launch->command.program);
+        const auto process = std::make_shared<absl::StatusOr<StartedProcess>>(
+            LaunchProcess(launch->command, &launch->watch));
+        return [this, key, process] { Finish(key, std::move(*process)); };
+      },
+      watch, patience_,
+      [this, key, launch = std::weak_ptr(launch)](const absl::Status& stall, bool began) {
+        const auto late = starting_.find(key);
+        if (late == starting_.end()) return;
+        if (!began) return Finish(key, stall);
+        const std::shared_ptr<Launch> slow = launch.lock();
+        if (slow == nullptr) return;
+        slow->watch.Kill();
+        late->second.gave_up_at = timers_.clock().SinceBoot();
+      });
 }
 
 void RankStarts::Finish(const RankKey& key, absl::StatusOr<StartedProcess> process) {

@@ -1,8 +1,8 @@
 // Ranks whose process is being started, on side threads: running a program waits for the file
 // system that holds it, and neither the agent's loop nor another rank's start must.
 //
-// A start that takes too long is ended, where the kernel lets it be; then it failed. On the event
-// loop.
+// A start that takes too long is ended, where the kernel lets it be; then it failed. So has one for
+// which no thread comes free, as all of them hang. On the event loop.
 #pragma once
 
 #include <functional>
@@ -34,7 +34,8 @@ class RankStarts {
   // The process runs, or why it does not: as LaunchProcess. On the loop.
   using Done = std::function<void(Starting, absl::StatusOr<StartedProcess>)>;
 
-  // All outlive it, and `threads` the processes. `patience`: with one start.
+  // All outlive it, and `threads` the processes. `patience`: with one start, since a thread took it
+  // up.
   RankStarts(Timers& timers, SideThreads& threads, absl::Duration patience, Done done)
       : timers_(timers), threads_(threads), patience_(patience), done_(std::move(done)) {}
 

@@ -3,25 +3,62 @@
 #include <pthread.h>
 #include <string.h>
 
+#include <algorithm>
 #include <deque>
+#include <map>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 
 namespace muster::worker {
+namespace {
+
+// Looks at a job that waits for a thread, in one patience after the first.
+constexpr int kLooks = 8;
+
+// A job that is watched, on the loop.
+struct Watched {
+  Timers& timers;
+  SideThreads& threads;
+  const absl::Duration patience;
+  const OnStall on_stall;
+  SideThreads::JobId id = 0;
+  bool began = false;
+};
+
+void WatchWhileItWaits(const std::shared_ptr<Watched>& job, absl::Duration next_look) {
+  job->timers.After(next_look, [job] {
+    if (job->began) return;
+    const absl::Status stuck = job->threads.TakeBackIfStuck(job->id, job->patience);
+    if (stuck.ok()) return WatchWhileItWaits(job, job->patience / kLooks);
+    job->on_stall(stuck, /*began=*/false);
+  });
+}
+
+}  // namespace
 
 // Outlives the object where threads are left behind.
 struct SideThreads::State {
   State(std::shared_ptr<Mailbox> mailbox, size_t most) : mailbox(std::move(mailbox)), most(most) {}
+
+  struct Task {
+    JobId id = 0;
+    Job job;
+    std::shared_ptr<PathWatch> watch;
+    std::function<void()> on_begin;
+  };
 
   const std::shared_ptr<Mailbox> mailbox;
   const size_t most;
   const std::shared_ptr<std::atomic<bool>> stopping = std::make_shared<std::atomic<bool>>(false);
   Mutex mutex;
   CondVar changed;
-  std::deque<Job> jobs MUSTER_GUARDED_BY(mutex);
+  std::deque<Task> waiting MUSTER_GUARDED_BY(mutex);
+  std::map<JobId, std::shared_ptr<const PathWatch>> running MUSTER_GUARDED_BY(mutex);
+  JobId last_id MUSTER_GUARDED_BY(mutex) = 0;
   size_t threads MUSTER_GUARDED_BY(mutex) = 0;
   size_t idle MUSTER_GUARDED_BY(mutex) = 0;
 };
@@ -34,9 +71,10 @@ SideThreads::SideThreads(std::shared_ptr<Mailbox> mailbox, size_t most)
 
 SideThreads::~SideThreads() {
   *state_->stopping = true;
-  std::deque<Job> dropped;  // outlives the lock: what a job holds may take long to go
+  // Outlives the lock: what a job holds may take long to go.
+  std::deque<State::Task> dropped;
   MutexLock lock(state_->mutex);
-  dropped.swap(state_->jobs);
+  dropped.swap(state_->waiting);
   state_->changed.NotifyAll();
   RealClock clock;
   const absl::Duration deadline = clock.SinceBoot() + kEndPatience;
@@ -50,13 +88,40 @@ SideThreads::~SideThreads() {
   }
 }
 
-void SideThreads::Enqueue(Job job) {
+SideThreads::JobId SideThreads::Enqueue(Job job, std::shared_ptr<PathWatch> watch,
+                                        std::function<void()> on_begin) {
+  if (watch == nullptr) watch = std::make_shared<PathWatch>();
   MutexLock lock(state_->mutex);
-  state_->jobs.push_back(std::move(job));
-  if (state_->jobs.size() > state_->idle && state_->threads < state_->most) {
+  const JobId id = ++state_->last_id;
+  state_->waiting.push_back({id, std::move(job), std::move(watch), std::move(on_begin)});
+  if (state_->waiting.size() > state_->idle && state_->threads < state_->most) {
     state_->threads += AddThread(state_, state_->threads) ? 1 : 0;
   }
   state_->changed.NotifyAll();
+  return id;
+}
+
+absl::Status SideThreads::TakeBackIfStuck(JobId id, absl::Duration patience) {
+  State::Task dropped;  // outlives the lock
+  MutexLock lock(state_->mutex);
+  const auto task = std::find_if(state_->waiting.begin(), state_->waiting.end(),
+                                 [id](const State::Task& one) { return one.id == id; });
+  // A thread that is between two jobs takes the next one.
+  if (task == state_->waiting.end() || state_->running.size() < state_->threads) {
+    return absl::OkStatus();
+  }
+  for (const auto& [running, watch] : state_->running) {
+    if (watch->Idle() <= patience) return absl::OkStatus();
+  }
+  dropped = std::move(*task);
+  state_->waiting.erase(task);
+  if (state_->running.empty()) {
+    return absl::ResourceExhaustedError("this worker has no room for a thread");
+  }
+  return absl::DeadlineExceededError(
+      absl::StrCat("all ", state_->running.size(),
+                   " threads that this worker has for it hang; one of them so: ",
+                   state_->running.begin()->second->Stall().message()));
 }
 
 bool SideThreads::AddThread(const std::shared_ptr<State>& state, size_t threads) {
@@ -88,24 +153,46 @@ size_t SideThreads::busy() const {
 
 void SideThreads::Run(const std::shared_ptr<State>& state) {
   while (true) {
-    Job job;
+    State::Task task;
     {
       MutexLock lock(state->mutex);
       ++state->idle;
-      while (state->jobs.empty() && !*state->stopping) state->changed.Wait(state->mutex);
+      while (state->waiting.empty() && !*state->stopping) state->changed.Wait(state->mutex);
       --state->idle;
       if (*state->stopping) {
         --state->threads;
         state->changed.NotifyAll();
         return;
       }
-      job = std::move(state->jobs.front());
-      state->jobs.pop_front();
+      task = std::move(state->waiting.front());
+      state->waiting.pop_front();
+      task.watch->GetOn();
+      state->running.emplace(task.id, task.watch);
     }
-    Completion completion = job();
-    job = nullptr;
+    if (!*state->stopping && task.on_begin) state->mailbox->Post(std::move(task.on_begin));
+    Completion completion = task.job();
+    {
+      MutexLock lock(state->mutex);
+      state->running.erase(task.id);
+    }
+    task = State::Task();  // nobody watches it any more
     if (!*state->stopping && completion) state->mailbox->Post(std::move(completion));
   }
+}
+
+void EnqueueWatched(Timers& timers, SideThreads& threads, SideThreads::Job job,
+                    std::shared_ptr<PathWatch> watch, absl::Duration patience, OnStall on_stall) {
+  const std::weak_ptr<const PathWatch> until_done = watch;
+  const auto watched = std::make_shared<Watched>(Watched{.timers = timers,
+                                                         .threads = threads,
+                                                         .patience = patience,
+                                                         .on_stall = std::move(on_stall)});
+  watched->id = threads.Enqueue(std::move(job), std::move(watch), [watched, until_done] {
+    watched->began = true;
+    WatchForStall(watched->timers, until_done, watched->patience,
+                  [watched](const absl::Status& stall) { watched->on_stall(stall, true); });
+  });
+  WatchWhileItWaits(watched, patience);
 }
 
 }  // namespace muster::worker

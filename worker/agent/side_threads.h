@@ -3,7 +3,8 @@
 // bound, and the loop never waits for any.
 //
 // Where the system has no room for one more thread, jobs wait for those that there are: the first
-// one is made at the start.
+// one is made at the start. A job that waits for a thread does not hang, however long those before
+// it take; it is taken back only where all of them hang.
 //
 // What a job returns runs on the loop afterwards. A thread stays until the end, so that processes
 // which it started live (their parent-death signal is bound to it). At the end threads that still
@@ -12,11 +13,15 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "worker/agent/mailbox.h"
+#include "worker/agent/path_watch.h"
+#include "worker/agent/timers.h"
 
 namespace muster::worker {
 
@@ -24,7 +29,8 @@ class SideThreads {
  public:
   using Completion = std::function<void()>;
   using Job = std::function<Completion()>;
-  // Beyond these, jobs wait until one that hangs comes back.
+  using JobId = uint64_t;
+  // Beyond these, jobs wait until one comes back.
   static constexpr size_t kMaxThreads = 24;
   // What a job under way may still take at the end.
   static constexpr absl::Duration kEndPatience = absl::Seconds(3);
@@ -35,7 +41,14 @@ class SideThreads {
   SideThreads(const SideThreads&) = delete;
   SideThreads& operator=(const SideThreads&) = delete;
 
-  void Enqueue(Job job);
+  // `watch` is the job's own, and counts from when a thread takes the job up; null: one that hears
+  // of nothing else. `on_begin` runs on the loop then, before what the job returns.
+  JobId Enqueue(Job job, std::shared_ptr<PathWatch> watch = nullptr,
+                std::function<void()> on_begin = nullptr);
+  // Drops a job that waits for a thread while each thread's job is on one thing for longer than
+  // `patience`: DEADLINE_EXCEEDED, naming one such thing. RESOURCE_EXHAUSTED: there is no thread.
+  // OK: it has begun, or goes on waiting.
+  absl::Status TakeBackIfStuck(JobId id, absl::Duration patience);
   // True from the end on: a long job asks now and then, and gives up.
   std::shared_ptr<const std::atomic<bool>> stopping() const;
   // Those that have work, or hang.
@@ -49,5 +62,14 @@ class SideThreads {
 
   const std::shared_ptr<State> state_;
 };
+
+// Why a job is given up. Unless it `began`, it never will.
+using OnStall = std::function<void(const absl::Status& stall, bool began)>;
+
+// Enqueues a job that shares `watch`. Calls `on_stall` on the loop, once at most: when the job has
+// begun and is on one thing for longer than `patience`, or when it waits for so long and all
+// threads hang. `timers` and `threads` outlive the calls.
+void EnqueueWatched(Timers& timers, SideThreads& threads, SideThreads::Job job,
+                    std::shared_ptr<PathWatch> watch, absl::Duration patience, OnStall on_stall);
 
 }  // namespace muster::worker

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
+#include "common/base/phase_beats.h"
 #include "common/base/status_macros.h"
 #include "worker/agent/offer_folders.h"
 #include "worker/agent/resume_search.h"
@@ -52,6 +53,7 @@ Supervisor::Supervisor(const SupervisorDeps& deps, SupervisorOptions options)
               .done = [this](GangStart gang,
                              absl::Status status) { OnGangReady(std::move(gang), status); }}),
       side_(deps.loop.mailbox()),
+      bulk_(deps.loop.mailbox()),
       work_(deps.fs, trash_, options_.work_root, options_.upload_cache, deps.uploads,
             deps.loop.mailbox()),
       containers_(deps.loop, deps.fs, children_, side_, options_.containers),
@@ -170,22 +172,31 @@ void Supervisor::Fetch(const RankKey& key, const v1::Fence& fence, const Command
 
 void Supervisor::FindResume(const RankKey& key, const v1::StartRanks& start) {
   const auto watch = std::make_shared<PathWatch>();
-  side_.Enqueue([this, &fs = deps_.fs, key, start, watch,
-                 stopping = side_.stopping()]() -> SideThreads::Completion {
-    watch->Touch(start.checkpoint_root());
-    const auto found = std::make_shared<ResumeFound>(SearchResume(fs, start, [&] {
-      watch->GetOn();
-      return !*stopping;
-    }));
-    return [this, key, found] {
-      if (!gangs_.Waits(key)) return;
-      for (v1::CheckpointEvent& event : found->events) OnCheckpointEvent(std::move(event));
-      gangs_.OnResume(key, found->status, found->path, found->step);
-    };
-  });
-  WatchForStall(deps_.loop, watch, options_.path_patience, [this, key](const absl::Status& stall) {
-    gangs_.OnResume(key, stall, "", 0);
-  });
+  const auto blocks = std::make_shared<std::atomic<uint64_t>>(0);
+  const std::pair<uint64_t, uint32_t> attempt = {key.job_id, key.attempt};
+  blocks_read_[attempt] = blocks;
+  EnqueueWatched(
+      deps_.loop, bulk_,
+      [this, &fs = deps_.fs, key, start, watch, blocks, attempt,
+       stopping = bulk_.stopping()]() -> SideThreads::Completion {
+        watch->Touch(start.checkpoint_root());
+        const auto found = std::make_shared<ResumeFound>(SearchResume(fs, start, [&] {
+          watch->GetOn();
+          ++*blocks;
+          return !*stopping;
+        }));
+        return [this, key, found, attempt] {
+          blocks_read_.erase(attempt);
+          if (!gangs_.Waits(key)) return;
+          for (v1::CheckpointEvent& event : found->events) OnCheckpointEvent(std::move(event));
+          gangs_.OnResume(key, found->status, found->path, found->step);
+        };
+      },
+      watch, options_.path_patience,
+      [this, key, attempt](const absl::Status& stall, bool) {
+        blocks_read_.erase(attempt);
+        gangs_.OnResume(key, stall, "", 0);
+      });
 }
 
 void Supervisor::Look(const RankKey& key, const GangStart& gang) {
@@ -200,13 +211,15 @@ void Supervisor::Look(const RankKey& key, const GangStart& gang) {
                   : FindVariable(options_.base_environment, "PATH").value_or("");
   look.worker = options_.worker_name;
   const auto watch = std::make_shared<PathWatch>();
-  side_.Enqueue([this, &fs = deps_.fs, key, look, watch]() -> SideThreads::Completion {
-    const auto paths =
-        std::make_shared<absl::StatusOr<CommandPaths>>(LookAtPaths(fs, look, *watch));
-    return [this, key, paths] { gangs_.OnLooked(key, std::move(*paths)); };
-  });
-  WatchForStall(deps_.loop, watch, options_.path_patience,
-                [this, key](const absl::Status& stall) { gangs_.OnLooked(key, stall); });
+  EnqueueWatched(
+      deps_.loop, side_,
+      [this, &fs = deps_.fs, key, look, watch]() -> SideThreads::Completion {
+        const auto paths =
+            std::make_shared<absl::StatusOr<CommandPaths>>(LookAtPaths(fs, look, *watch));
+        return [this, key, paths] { gangs_.OnLooked(key, std::move(*paths)); };
+      },
+      watch, options_.path_patience,
+      [this, key](const absl::Status& stall, bool) { gangs_.OnLooked(key, stall); });
 }
 
 void Supervisor::GiveBackOffers(const std::string& job_root, std::function<void()> done) {
@@ -431,6 +444,9 @@ std::vector<v1::RankStatus> Supervisor::Statuses() const {
   });
   gangs_.ForEachRank([&](const v1::Fence& fence, const v1::StartRanks::Rank& rank) {
     add(fence, rank.rank(), "rendezvous");
+    const auto reads = blocks_read_.find({fence.job_id(), fence.attempt()});
+    if (reads == blocks_read_.end()) return;
+    (*statuses.back().mutable_latest())[kPhaseBeats] = static_cast<double>(reads->second->load());
   });
   return statuses;
 }

@@ -5,12 +5,14 @@
 // the SupervisorSink.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -103,7 +105,7 @@ class Supervisor final : private RankHost {
   void OnRankEvent(v1::RankEvent event) override;
   void OnCheckpointEvent(v1::CheckpointEvent event) override;
   void OnStoreLine(Rank& rank, StoreLine line) override;
-  SideThreads& Side() override { return side_; }
+  SideThreads& Side() override { return bulk_; }
   bool IsOfAnother(const RankKey& key, pid_t orphan) override;
   void OnPhaseChange() override { deps_.sink.HeartbeatNow(); }
   void OnUnkillable(v1::RankEvent event) override;
@@ -144,7 +146,13 @@ class Supervisor final : private RankHost {
   GangStarts gangs_;
   AttemptFences fences_;
   SpecReader specs_;
+  // Looks at paths, and starts: each is short, or hangs.
   SideThreads side_;
+  // Checkpoints of commands, which are copied and read for minutes: no start waits behind them.
+  SideThreads bulk_;
+  // Of those that are reread before a start, by job and attempt: whether that gets on.
+  std::map<std::pair<uint64_t, uint32_t>, std::shared_ptr<const std::atomic<uint64_t>>>
+      blocks_read_;
   WorkFolders work_;
   Children children_;
   Containers containers_;

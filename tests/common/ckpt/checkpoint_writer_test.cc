@@ -4,6 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <limits>
+
 #include "common/ckpt/checkpoint_finder.h"
 #include "common/ckpt/verifier.h"
 #include "tests/support/checkpoint_builder.h"
@@ -72,6 +74,29 @@ TEST(CheckpointWriterTest, AFaultAnywhereLeavesNothingHalfAndNoTemporary) {
     }
   }
   EXPECT_EQ(n, 19);
+}
+
+TEST(CheckpointWriterTest, WhatNoReaderWouldTakeIsNotWritten) {
+  for (const char* name : {"a\\b", "a\nb", "latin-\xe9", "../x", "MANIFEST.json"}) {
+    TempDir dir;
+    CheckpointSpec spec;
+    spec.files.push_back({name, "x"});
+    EXPECT_THAT(WriteCheckpoint(PosixFileSystem(), dir / "job", spec),
+                StatusIs(StatusCode::kInvalidArgument))
+        << name;
+    EXPECT_THAT(Names(dir / "job"), ElementsAre()) << name;
+    EXPECT_THAT(Names(dir.path()), ElementsAre("job")) << name;
+  }
+  // And what else a manifest cannot hold.
+  TempDir dir;
+  ASSERT_OK_AND_ASSIGN(
+      const auto writer,
+      CheckpointWriter::Create(PosixFileSystem(), dir / "job", {10, 1, 1, "n0"}));
+  ASSERT_OK(writer->AddFile("x", [](const ByteSink& sink) { return sink("x"); }));
+  Manifest manifest;
+  manifest.epoch = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THAT(writer->Finish(manifest),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("\"epoch\"")));
 }
 
 TEST(CheckpointWriterTest, AnExistingFolderIsNeverWrittenInto) {

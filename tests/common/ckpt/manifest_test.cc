@@ -3,6 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "common/base/utf8.h"
 #include "tests/support/status_matchers.h"
 
 namespace muster {
@@ -110,6 +111,27 @@ TEST(ManifestTest, NoFileNameLeavesTheFolder) {
   Json json = ExampleJson();
   json["files"][0]["name"] = std::string("a\0b", 3);
   EXPECT_THAT(Decode(json), StatusIs(StatusCode::kDataLoss, HasSubstr("plain file name")));
+}
+
+TEST(ManifestTest, WhoNamesAFileIsToldWhatAReaderWouldRefuse) {
+  for (const std::string name :
+       {"", ".", "..", "a/b", "a\\b", "a\nb", "\x7f", "latin-\xe9", "MANIFEST.json"}) {
+    const absl::Status refused = CheckFileName(name);
+    EXPECT_THAT(refused, StatusIs(StatusCode::kInvalidArgument)) << name;
+    EXPECT_TRUE(IsUtf8(refused.message())) << refused;
+  }
+  EXPECT_THAT(CheckFileName("a\\b"),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("\"a\\\\b\"")));
+  EXPECT_THAT(CheckFileName("latin-\xe9"),
+              StatusIs(StatusCode::kInvalidArgument, HasSubstr("\"latin-\\xe9\"")));
+  EXPECT_THAT(CheckFileName(std::string(256, 'a')), StatusIs(StatusCode::kInvalidArgument));
+  for (const std::string& name : {std::string("größe 1.pt"), std::string(255, 'a')}) {
+    EXPECT_OK(CheckFileName(name));
+    Manifest manifest = Example();
+    manifest.files[0].name = name;
+    ASSERT_OK_AND_ASSIGN(const Manifest decoded, DecodeManifest(EncodeManifest(manifest)));
+    EXPECT_EQ(decoded.files[0].name, name);
+  }
 }
 
 TEST(ManifestTest, AFileStandsOnce) {

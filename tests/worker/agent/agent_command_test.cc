@@ -15,6 +15,7 @@
 #include "tests/worker/agent/agent_fixture.h"
 #include "worker/agent/identity_file.h"
 #include "worker/agent/process_scan.h"
+#include "worker/agent/side_threads.h"
 #include "worker/agent/surroundings.h"
 
 namespace muster::worker {
@@ -307,6 +308,22 @@ class HungPathTest : public AgentTest {
     hung_->Release();
   }
   std::string Hung(const std::string& name) { return dir_ / "hung/" + name; }
+  static const v1::RankEvent* EndOf(const Heard& heard, uint64_t job) {
+    for (const auto& [number, event] : heard.events) {
+      const v1::RankEvent& one = event.rank_event();
+      if (one.kind() == v1::RankEvent::EXITED && one.fence().job_id() == job) return &one;
+    }
+    return nullptr;
+  }
+  // One whose checkpoint root is `root`; by a second attempt it is read first.
+  static v1::ControllerMessage Start(uint64_t job, uint32_t attempt, const std::string& root) {
+    v1::ControllerMessage message = CommandMessage(job, {"true"}, 1, attempt);
+    v1::StartRanks& start = *message.mutable_start_ranks();
+    start.mutable_fence()->set_job_id(job);
+    start.mutable_ranks(0)->set_slots(0, static_cast<uint32_t>(job % 4));
+    start.set_checkpoint_root(root);
+    return message;
+  }
 
   std::unique_ptr<::muster::testing::HungMount> hung_;
 };
@@ -341,13 +358,6 @@ TEST_F(HungPathTest, AStartFailsWithThePathNamedAndNothingElseWaits) {
     const size_t beats = controller_.heard().heartbeats;
     ASSERT_TRUE(controller_.Send(message));
     const uint64_t job = message.start_ranks().fence().job_id();
-    const auto end_of = [](const Heard& heard, uint64_t wanted) -> const v1::RankEvent* {
-      for (const auto& [number, event] : heard.events) {
-        const v1::RankEvent& one = event.rank_event();
-        if (one.kind() == v1::RankEvent::EXITED && one.fence().job_id() == wanted) return &one;
-      }
-      return nullptr;
-    };
     // Meanwhile another job comes and goes.
     v1::ControllerMessage beside = CommandMessage(++seq, {"true"});
     beside.mutable_start_ranks()->mutable_fence()->set_job_id(seq);
@@ -355,15 +365,44 @@ TEST_F(HungPathTest, AStartFailsWithThePathNamedAndNothingElseWaits) {
     beside.mutable_start_ranks()->set_checkpoint_root(absl::StrCat(CheckpointRoot(), seq));
     ASSERT_TRUE(controller_.Send(beside));
     ASSERT_TRUE(controller_.Await([&](const Heard& heard) {
-      return end_of(heard, seq) != nullptr && end_of(heard, job) != nullptr;
+      return EndOf(heard, seq) != nullptr && EndOf(heard, job) != nullptr;
     })) << path;
     const Heard heard = controller_.heard();
-    EXPECT_TRUE(end_of(heard, seq)->succeeded()) << end_of(heard, seq)->message();
-    EXPECT_EQ(end_of(heard, job)->failure_class(), v1::START_FAILED) << path;
-    EXPECT_THAT(end_of(heard, job)->message(), HasSubstr(path));
+    EXPECT_TRUE(EndOf(heard, seq)->succeeded()) << EndOf(heard, seq)->message();
+    EXPECT_EQ(EndOf(heard, job)->failure_class(), v1::START_FAILED) << path;
+    EXPECT_THAT(EndOf(heard, job)->message(), HasSubstr(path));
     EXPECT_GT(heard.heartbeats, beats + 2) << path;
     EXPECT_EQ(heard.hellos.size(), 1u) << path;
   }
+}
+
+TEST_F(HungPathTest, CheckpointsWhoseReadingHangsHoldUpNoStart) {
+  StartAgent();
+  constexpr uint64_t kFirst = 100;
+  constexpr uint64_t kEnd = kFirst + SideThreads::kMaxThreads;
+  const auto ended = [](uint64_t job) {
+    return [job](const Heard& heard) { return EndOf(heard, job) != nullptr; };
+  };
+  // Each takes a thread and never gives it back; four at a time, as there are four slots.
+  for (uint64_t job = kFirst; job < kEnd; ++job) {
+    if (job >= kFirst + 4) {
+      ASSERT_TRUE(controller_.Await(ended(job - 4)));
+    }
+    ASSERT_TRUE(controller_.Send(Start(job, /*attempt=*/2, Hung("jobs/1"))));
+  }
+  for (uint64_t job = kEnd - 4; job < kEnd; ++job) {
+    ASSERT_TRUE(controller_.Await(ended(job)));
+  }
+  // One more cannot be read, and says what that waits for; one that reads nothing starts.
+  const std::string root = CheckpointRoot();
+  ASSERT_TRUE(controller_.Send(Start(kEnd, /*attempt=*/2, absl::StrCat(root, kEnd))));
+  ASSERT_TRUE(controller_.Send(Start(kEnd + 1, /*attempt=*/1, absl::StrCat(root, kEnd + 1))));
+  ASSERT_TRUE(controller_.Await(ended(kEnd)));
+  ASSERT_TRUE(controller_.Await(ended(kEnd + 1)));
+  const Heard heard = controller_.heard();
+  EXPECT_EQ(EndOf(heard, kEnd)->failure_class(), v1::START_FAILED);
+  EXPECT_THAT(EndOf(heard, kEnd)->message(), HasSubstr(Hung("jobs/1")));
+  EXPECT_TRUE(EndOf(heard, kEnd + 1)->succeeded()) << EndOf(heard, kEnd + 1)->message();
 }
 
 // What SIGKILL does not end: a process that the freezer of cgroup v1 holds.

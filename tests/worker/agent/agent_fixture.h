@@ -118,7 +118,7 @@ class AgentTest : public ::testing::Test {
     config.slots = 4;
     config.trainer = trainer_;
     config.allow_commands = allow_commands_;
-    config.stop_grace = absl::Seconds(10);
+    config.stop_grace = stop_grace_;
     config.kill_patience = kill_patience_;
     config.path_patience = path_patience_;
     config.cgroups = cgroups_;
@@ -163,6 +163,7 @@ class AgentTest : public ::testing::Test {
   TempDir dir_;
   std::string trainer_ = Binary("fake_trainer");
   bool allow_commands_ = true;
+  absl::Duration stop_grace_ = absl::Seconds(10);
   absl::Duration kill_patience_ = absl::Seconds(60);
   absl::Duration path_patience_ = absl::Seconds(30);
   bool cgroups_ = true;

@@ -238,6 +238,90 @@ TEST_F(AgentTest, AStopWithoutAControllerStillEndsTheRanks) {
   EXPECT_FALSE(Lives(pid));
 }
 
+// The controller starts anew while a rank saves for the agent's stop.
+TEST_F(AgentTest, ARankThatWasToldToSaveKeepsItsTimeWhileTheControllerIsAwayForAMoment) {
+  stop_grace_ = absl::Minutes(2);
+  StartAgent();
+  const std::string go = dir_ / "go";
+  ASSERT_TRUE(controller_.Send(StartMessage(1, {"await_stop", "await_file " + go, "checkpoint 5",
+                                                "print bye", "result stopped"})));
+  ASSERT_TRUE(
+      controller_.Await([](const Heard& heard) { return heard.last_heartbeat.ranks_size() == 1; }));
+  PostStop();
+  ASSERT_TRUE(controller_.Await(Logged("stop save=1")));
+  const size_t hellos = controller_.heard().hellos.size();
+  controller_.Stop();
+  controller_.Start();
+  ASSERT_TRUE(controller_.Await([&](const Heard& heard) { return heard.hellos.size() > hellos; }));
+  std::ofstream(go) << "go";
+  thread_.join();
+  EXPECT_OK(result_);
+  const Heard heard = controller_.heard();
+  ASSERT_NE(heard.FindEvent(v1::RankEvent::EXITED), nullptr);
+  EXPECT_TRUE(heard.FindEvent(v1::RankEvent::EXITED)->stopped());
+  EXPECT_EQ(heard.FindEvent(v1::RankEvent::EXITED)->signal(), 0);
+  EXPECT_THAT(heard.Log(), HasSubstr("committed 5 error=\nbye\n"));
+}
+
+TEST_F(AgentTest, ARankThatNobodyToldToSaveIsAskedToWhenTheControllerGoes) {
+  stop_grace_ = absl::Minutes(2);
+  controller_.Configure([](auto& behaviour) { behaviour.save_on_notice = false; });
+  StartAgent();
+  ASSERT_TRUE(controller_.Send(
+      StartMessage(1, {"await_stop", "checkpoint 5", "print bye", "result stopped"})));
+  ASSERT_TRUE(
+      controller_.Await([](const Heard& heard) { return heard.last_heartbeat.ranks_size() == 1; }));
+  PostStop();
+  ASSERT_TRUE(controller_.Await([](const Heard& heard) { return !heard.notices.empty(); }));
+  controller_.Stop();
+  controller_.Start();
+  thread_.join();
+  EXPECT_OK(result_);
+  const Heard heard = controller_.heard();
+  ASSERT_NE(heard.FindEvent(v1::RankEvent::EXITED), nullptr);
+  EXPECT_TRUE(heard.FindEvent(v1::RankEvent::EXITED)->stopped());
+  EXPECT_THAT(heard.Log(), HasSubstr("stop save=1\n"));
+  EXPECT_THAT(heard.Log(), HasSubstr("committed 5 error=\nbye\n"));
+}
+
+TEST_F(AgentTest, HowARankEndedWhileTheControllerWasAwayIsToldBeforeTheAgentEnds) {
+  stop_grace_ = absl::Minutes(2);
+  StartAgent();
+  const std::string go = dir_ / "go";
+  ASSERT_TRUE(
+      controller_.Send(StartMessage(1, {"await_stop", "await_file " + go, "result stopped"})));
+  ASSERT_TRUE(
+      controller_.Await([](const Heard& heard) { return heard.last_heartbeat.ranks_size() == 1; }));
+  PostStop();
+  ASSERT_TRUE(controller_.Await(Logged("stop save=1")));
+  const uint32_t pid = controller_.heard().FindEvent(v1::RankEvent::STARTED)->pid();
+  controller_.Stop();
+  std::ofstream(go) << "go";
+  ASSERT_TRUE(WaitUntil(kPatience, [&] { return !Lives(pid); }));
+  controller_.Start();
+  thread_.join();
+  EXPECT_OK(result_);
+  const Heard heard = controller_.heard();
+  ASSERT_NE(heard.FindEvent(v1::RankEvent::EXITED), nullptr);
+  EXPECT_TRUE(heard.FindEvent(v1::RankEvent::EXITED)->stopped());
+}
+
+TEST_F(AgentTest, WhoDoesNotSaveIsEndedWithTheGraceThoughTheControllerIsGone) {
+  stop_grace_ = absl::Seconds(2);
+  StartAgent();
+  ASSERT_TRUE(controller_.Send(StartMessage(1, {"ignore_term", "print up", "hang"})));
+  ASSERT_TRUE(controller_.Await(Logged("up")));
+  const uint32_t pid = controller_.heard().FindEvent(v1::RankEvent::STARTED)->pid();
+  const absl::Duration began = clock_.SinceBoot();
+  PostStop();
+  ASSERT_TRUE(controller_.Await([](const Heard& heard) { return !heard.notices.empty(); }));
+  controller_.Stop();
+  thread_.join();
+  EXPECT_OK(result_);
+  EXPECT_GE(clock_.SinceBoot() - began, stop_grace_) << "it had all of its time";
+  EXPECT_FALSE(Lives(pid));
+}
+
 TEST_F(AgentTest, AWorkerThatStopsTakesNoNewRanks) {
   controller_.Configure([](auto& behaviour) { behaviour.save_on_notice = false; });
   StartAgent();

@@ -4,11 +4,16 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <future>
 #include <map>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/utf8.h"
 #include "common/ckpt/verifier.h"
 #include "tests/support/faulty_file_system.h"
 #include "tests/support/hung_mount.h"
@@ -230,6 +235,42 @@ TEST_F(CommandCheckpointsTest, WhatCannotBeCopiedIsToldAndTheNextOneGoesOn) {
   }
 }
 
+// Its checkpoint would be acknowledged, and condemned at the first reading.
+TEST_F(CommandCheckpointsTest, ANameThatNoManifestCanHoldIsRefusedAndShownEscaped) {
+  const std::map<std::string, std::string> bad = {{"a\\b", "\"a\\\\b\""},
+                                                  {"new\nline", "\"new\\nline\""},
+                                                  {"latin-\xe9", "\"latin-\\xe9\""}};
+  const auto checkpoints = Make();
+  int64_t step = 0;
+  const auto expect_refusal = [&](const std::string& offered, const std::string& shown) {
+    checkpoints->Offer(9, Line(++step, offered));
+    loop_->Run();
+    ASSERT_EQ(answers_.size(), static_cast<size_t>(step)) << shown;
+    EXPECT_EQ(events_.back().kind(), Kind::FAILED) << shown;
+    for (const std::string& why : {answers_.back().second.error, events_.back().message()}) {
+      EXPECT_THAT(why, HasSubstr(shown));
+      EXPECT_THAT(why, HasSubstr("bytes of UTF-8 without slash, backslash"));
+      EXPECT_TRUE(IsUtf8(why)) << shown;
+    }
+  };
+  for (const auto& [name, shown] : bad) {
+    const std::string folder = absl::StrCat("offer-", step);
+    Write(absl::StrCat(folder, "/good.pt"), "weights");
+    Write(absl::StrCat(folder, "/", name), "weights");
+    expect_refusal(dir_ / folder, shown);
+  }
+  Write("a\\b", "weights");
+  expect_refusal(dir_ / "a\\b", "\"a\\\\b\"");
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "root")) << "nothing was copied";
+  // Other letters and spaces are fine.
+  Write("offer/größe 1.pt", "weights");
+  checkpoints->Offer(9, Line(++step, dir_ / "offer"));
+  loop_->Run();
+  ASSERT_EQ(events_.back().kind(), Kind::COMMIT) << events_.back().message();
+  EXPECT_OK(VerifyCheckpoint(PosixFileSystem(), events_.back().path(),
+                             events_.back().manifest_sha256()));
+}
+
 TEST_F(CommandCheckpointsTest, WhatLiesElsewhereIsNotReadForAJobWhateverLinksItPlants) {
   const TempDir elsewhere;
   std::ofstream(elsewhere / "secret") << "secret";
@@ -285,6 +326,57 @@ TEST_F(CommandCheckpointsTest, AFileThatDoesNotAnswerIsGivenUpAndTheNextOneGoesO
   EXPECT_THAT(answers_[0].second.error, HasSubstr(dir_ / "hung/model.pt"));
   EXPECT_EQ(events_.back().kind(), Kind::COMMIT);
   EXPECT_EQ(events_.back().step(), 2);
+}
+
+TEST_F(CommandCheckpointsTest, ACopyHasItsPatienceFromWhenAThreadTakesItUp) {
+  patience_ = absl::Milliseconds(500);
+  Write("train.pt", "weights");
+  const auto slow = std::make_shared<PathWatch>();
+  threads_.Enqueue(
+      [slow]() -> SideThreads::Completion {
+        for (int i = 0; i < 120; ++i) {
+          absl::SleepFor(absl::Milliseconds(10));
+          slow->GetOn();
+        }
+        return nullptr;
+      },
+      slow);
+  const auto checkpoints = Make();
+  checkpoints->Offer(1, Line(3, dir_ / "train.pt"));
+  const std::function<void()> tick = [&] {
+    checkpoints->GiveUpWhatHangs();
+    loop_->After(absl::Milliseconds(20), tick);
+  };
+  tick();
+  loop_->Run();
+  EXPECT_EQ(events_.back().kind(), Kind::COMMIT) << events_.back().message();
+}
+
+TEST_F(CommandCheckpointsTest, ACopyForWhichNoThreadComesFreeIsGivenUpWithWhatTheyWaitFor) {
+  patience_ = absl::Milliseconds(50);
+  Write("train.pt", "weights");
+  std::promise<void> release;
+  std::shared_future<void> released = release.get_future().share();
+  const auto hung = std::make_shared<PathWatch>();
+  threads_.Enqueue(
+      [hung, released]() -> SideThreads::Completion {
+        hung->Touch("/mnt/dead/model.pt");
+        released.wait();
+        return nullptr;
+      },
+      hung);
+  const auto checkpoints = Make();
+  checkpoints->Offer(1, Line(3, dir_ / "train.pt"));
+  const std::function<void()> tick = [&] {
+    checkpoints->GiveUpWhatHangs();
+    loop_->After(absl::Milliseconds(20), tick);
+  };
+  tick();
+  loop_->Run();
+  ASSERT_EQ(answers_.size(), 1u);
+  EXPECT_THAT(answers_[0].second.error, HasSubstr("/mnt/dead/model.pt"));
+  EXPECT_EQ(events_.back().kind(), Kind::FAILED);
+  release.set_value();
 }
 
 TEST_F(CommandCheckpointsTest, ALargeFileReachesTheDiskBitByBitSoThatASlowOneIsSeenToGetOn) {

@@ -6,12 +6,17 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <future>
+#include <memory>
+#include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "tests/support/hung_mount.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "worker/agent/event_loop.h"
+#include "worker/agent/path_watch.h"
 
 namespace muster::worker {
 namespace {
@@ -135,6 +140,55 @@ TEST_F(RankStartsTest, AStartThatHangsHoldsUpNoOther) {
   const UniqueFd reader(::open(log.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   AwaitOne();
   RankProcess second(*std::move(done_[1].process), children_);
+}
+
+TEST_F(RankStartsTest, AStartHasItsPatienceFromWhenAThreadTakesItUp) {
+  SideThreads one(loop_->mailbox(), /*most=*/1);
+  const auto slow = std::make_shared<PathWatch>();
+  one.Enqueue(
+      [slow]() -> SideThreads::Completion {
+        for (int i = 0; i < 120; ++i) {
+          absl::SleepFor(absl::Milliseconds(10));
+          slow->GetOn();
+        }
+        return nullptr;
+      },
+      slow);
+  RankStarts starts(*loop_, one, absl::Milliseconds(500),
+                    [this](RankStarts::Starting starting, absl::StatusOr<StartedProcess> process) {
+                      done_.push_back({std::move(starting), std::move(process)});
+                      loop_->Quit();
+                    });
+  starts.Begin(Plan(0, "/bin/true"));
+  AwaitOne();
+  ASSERT_OK(done_[0].process);
+  EXPECT_EQ(done_[0].starting.gave_up_at, absl::InfiniteDuration());
+  RankProcess process(*std::move(done_[0].process), children_);
+}
+
+TEST_F(RankStartsTest, AStartForWhichNoThreadComesFreeHasFailed) {
+  std::promise<void> release;
+  std::shared_future<void> released = release.get_future().share();
+  SideThreads one(loop_->mailbox(), /*most=*/1);
+  const auto hung = std::make_shared<PathWatch>();
+  one.Enqueue(
+      [hung, released]() -> SideThreads::Completion {
+        hung->Touch("/mnt/dead/program");
+        released.wait();
+        return nullptr;
+      },
+      hung);
+  RankStarts starts(*loop_, one, absl::Milliseconds(50),
+                    [this](RankStarts::Starting starting, absl::StatusOr<StartedProcess> process) {
+                      done_.push_back({std::move(starting), std::move(process)});
+                      loop_->Quit();
+                    });
+  starts.Begin(Plan(0, "/bin/true"));
+  AwaitOne();
+  EXPECT_THAT(done_[0].process, StatusIs(absl::StatusCode::kDeadlineExceeded,
+                                         ::testing::HasSubstr("/mnt/dead/program")));
+  starts.ForEach([](const RankStarts::Starting&) { ADD_FAILURE() << "it holds its slots"; });
+  release.set_value();
 }
 
 // The program's own file system does not answer: the process is there, and cannot begin.

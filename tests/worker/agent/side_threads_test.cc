@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <atomic>
 #include <future>
 #include <set>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "tests/support/status_matchers.h"
 #include "worker/agent/event_loop.h"
 #include "worker/agent/path_watch.h"
@@ -128,6 +130,93 @@ TEST_F(SideThreadsTest, AStallIsToldOnceWithThePathThatIsWaitedFor) {
   ASSERT_EQ(stalls.size(), 1u);
   EXPECT_THAT(stalls[0],
               StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("/mnt/dead/data")));
+}
+
+TEST_F(SideThreadsTest, AJobHasItsPatienceFromWhenAThreadTakesItUp) {
+  SideThreads threads(loop_->mailbox(), /*most=*/1);
+  const auto slow = std::make_shared<PathWatch>();
+  threads.Enqueue(
+      [slow]() -> SideThreads::Completion {
+        for (int i = 0; i < 120; ++i) {
+          absl::SleepFor(absl::Milliseconds(10));
+          slow->GetOn();
+        }
+        return nullptr;
+      },
+      slow);
+  bool done = false;
+  const auto watch = std::make_shared<PathWatch>();
+  EnqueueWatched(
+      *loop_, threads,
+      [&done, watch, this]() -> SideThreads::Completion {
+        watch->Touch("/data");
+        return [&done, this] {
+          done = true;
+          loop_->Quit();
+        };
+      },
+      watch, absl::Milliseconds(500),
+      [](const absl::Status& stall, bool) { ADD_FAILURE() << stall; });
+  loop_->Run();
+  EXPECT_TRUE(done);
+}
+
+TEST_F(SideThreadsTest, AJobThatHangsIsToldSinceItHasAThread) {
+  std::promise<void> release;
+  std::shared_future<void> released = release.get_future().share();
+  SideThreads threads(loop_->mailbox(), /*most=*/1);
+  const auto watch = std::make_shared<PathWatch>();
+  absl::Status told;
+  EnqueueWatched(
+      *loop_, threads,
+      [watch, released]() -> SideThreads::Completion {
+        watch->Touch("/mnt/dead/data");
+        released.wait();
+        return nullptr;
+      },
+      watch, absl::Milliseconds(40),
+      [&](const absl::Status& stall, bool began) {
+        EXPECT_TRUE(began);
+        told = stall;
+        loop_->Quit();
+      });
+  loop_->Run();
+  EXPECT_THAT(told, StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("/mnt/dead/data")));
+  release.set_value();
+}
+
+TEST_F(SideThreadsTest, AJobForWhichNoThreadComesFreeIsTakenBackWithWhatTheyWaitFor) {
+  std::promise<void> release;
+  std::shared_future<void> released = release.get_future().share();
+  SideThreads threads(loop_->mailbox(), /*most=*/1);
+  const auto hung = std::make_shared<PathWatch>();
+  threads.Enqueue(
+      [hung, released]() -> SideThreads::Completion {
+        hung->Touch("/mnt/dead/data");
+        released.wait();
+        return nullptr;
+      },
+      hung);
+  std::atomic<bool> ran = false;
+  absl::Status told;
+  EnqueueWatched(
+      *loop_, threads,
+      [&ran]() -> SideThreads::Completion {
+        ran = true;
+        return nullptr;
+      },
+      std::make_shared<PathWatch>(), absl::Milliseconds(40),
+      [&](const absl::Status& stall, bool began) {
+        EXPECT_FALSE(began);
+        told = stall;
+        loop_->Quit();
+      });
+  loop_->Run();
+  EXPECT_THAT(told, StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("/mnt/dead/data")));
+  release.set_value();
+  threads.Enqueue([&]() -> SideThreads::Completion { return [&] { loop_->Quit(); }; });
+  loop_->Run();
+  EXPECT_FALSE(ran);
 }
 
 TEST_F(SideThreadsTest, WhatGetsOnOrIsDoneDoesNotStall) {
