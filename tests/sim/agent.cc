@@ -133,7 +133,7 @@ void Agent::OnSessionUp(const v1::Welcome& welcome) {
 
 void Agent::OnSessionDown() {
   store_.SessionDown();
-  if (stopping_) StopAll({v1::StopRanks::TERM, kTermReserve, "stops without a controller"});
+  if (stopping_) AskToSave();
 }
 
 void Agent::OnControllerMessage(const v1::ControllerMessage& message) {
@@ -502,14 +502,18 @@ void Agent::BeginStop(absl::Duration grace) {
   if (std::exchange(stopping_, true)) return;
   const absl::Duration reserve = std::min(kTermReserve, grace / 2);
   GiveNotice("spot notice", grace - reserve);
-  if (session_->up()) {
-    execution_.After(grace - reserve, [this, reserve] {
-      StopAll({v1::StopRanks::TERM, reserve, "the agent's stop grace is over"});
-    });
-  } else {
-    StopAll({v1::StopRanks::TERM, reserve, "the agent stops without a controller"});
-  }
+  awaits_controller_ = !ranks_.empty();
+  stop_until_ = agenda_.now() + grace;
+  execution_.After(grace - reserve, [this, reserve] {
+    StopAll({v1::StopRanks::TERM, reserve, "the agent's stop grace is over"});
+  });
+  if (!session_->up()) AskToSave();
   OnRanksChanged();
+}
+
+void Agent::AskToSave() {
+  const absl::Duration left = std::max(absl::ZeroDuration(), stop_until_ - agenda_.now());
+  StopAll({v1::StopRanks::SAVE, left, "the agent stops without a controller"});
 }
 
 void Agent::OnRanksChanged() {
@@ -518,7 +522,8 @@ void Agent::OnRanksChanged() {
 }
 
 void Agent::EndWhenFlushed(absl::Duration patience) {
-  if (session_->EventsAcknowledged() || !session_->up() || patience <= absl::ZeroDuration()) {
+  const bool is_heard = session_->up() || awaits_controller_;
+  if (session_->EventsAcknowledged() || !is_heard || patience <= absl::ZeroDuration()) {
     return agenda_.After(absl::ZeroDuration(), host_.quit), void();
   }
   execution_.After(kFlushPoll, [this, patience] { EndWhenFlushed(patience - kFlushPoll); });

@@ -91,6 +91,7 @@ class Agent final : private worker::SessionHandler {
                 const worker::SpecSettings& settings);
   void StopRanks(const v1::StopRanks& stop);
   void StopAll(const worker::StopRequest& request);
+  void AskToSave();
   void OnCheckpointAck(const v1::CheckpointAck& ack);
   void Care(const v1::ControllerMessage& message);
   void Watch(const v1::WatchRoots& roots);
@@ -131,6 +132,8 @@ class Agent final : private worker::SessionHandler {
   v1::RootReport roots_;   // as last looked at
   bool roots_said_ = false;
   bool stopping_ = false;
+  absl::Duration stop_until_;       // while it stops
+  bool awaits_controller_ = false;  // there are ranks whose end is to be told
   bool flushing_ = false;
 };
 
