@@ -1,5 +1,5 @@
 // Finds the checkpoint that a command's gang resumes from, as a trainer's rank 0 does by itself:
-// the newest one that proves whole when it is read. Blocking; for the background thread.
+// the newest one that proves whole when it is read. Blocking; for a side thread.
 #pragma once
 
 #include <cstdint>
