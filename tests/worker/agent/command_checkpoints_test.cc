@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <future>
 #include <map>
 #include <optional>
 #include <thread>
@@ -19,6 +18,7 @@
 #include "tests/support/hung_mount.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
+#include "tests/worker/agent/side_jobs.h"
 #include "worker/agent/command_rules.h"
 #include "worker/agent/event_loop.h"
 #include "worker/agent/resume_search.h"
@@ -329,18 +329,9 @@ TEST_F(CommandCheckpointsTest, AFileThatDoesNotAnswerIsGivenUpAndTheNextOneGoesO
 }
 
 TEST_F(CommandCheckpointsTest, ACopyHasItsPatienceFromWhenAThreadTakesItUp) {
-  patience_ = absl::Milliseconds(500);
+  patience_ = kPatienceBehindSlow;
   Write("train.pt", "weights");
-  const auto slow = std::make_shared<PathWatch>();
-  threads_.Enqueue(
-      [slow]() -> SideThreads::Completion {
-        for (int i = 0; i < 120; ++i) {
-          absl::SleepFor(absl::Milliseconds(10));
-          slow->GetOn();
-        }
-        return nullptr;
-      },
-      slow);
+  EnqueueSlow(threads_);
   const auto checkpoints = Make();
   checkpoints->Offer(1, Line(3, dir_ / "train.pt"));
   const std::function<void()> tick = [&] {
@@ -355,16 +346,7 @@ TEST_F(CommandCheckpointsTest, ACopyHasItsPatienceFromWhenAThreadTakesItUp) {
 TEST_F(CommandCheckpointsTest, ACopyForWhichNoThreadComesFreeIsGivenUpWithWhatTheyWaitFor) {
   patience_ = absl::Milliseconds(50);
   Write("train.pt", "weights");
-  std::promise<void> release;
-  std::shared_future<void> released = release.get_future().share();
-  const auto hung = std::make_shared<PathWatch>();
-  threads_.Enqueue(
-      [hung, released]() -> SideThreads::Completion {
-        hung->Touch("/mnt/dead/model.pt");
-        released.wait();
-        return nullptr;
-      },
-      hung);
+  HungJob hung(threads_, "/mnt/dead/model.pt");
   const auto checkpoints = Make();
   checkpoints->Offer(1, Line(3, dir_ / "train.pt"));
   const std::function<void()> tick = [&] {
@@ -376,7 +358,6 @@ TEST_F(CommandCheckpointsTest, ACopyForWhichNoThreadComesFreeIsGivenUpWithWhatTh
   ASSERT_EQ(answers_.size(), 1u);
   EXPECT_THAT(answers_[0].second.error, HasSubstr("/mnt/dead/model.pt"));
   EXPECT_EQ(events_.back().kind(), Kind::FAILED);
-  release.set_value();
 }
 
 TEST_F(CommandCheckpointsTest, ALargeFileReachesTheDiskBitByBitSoThatASlowOneIsSeenToGetOn) {

@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 
 #include <filesystem>
-#include <future>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "tests/support/hung_mount.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
+#include "tests/worker/agent/side_jobs.h"
 #include "worker/agent/event_loop.h"
 #include "worker/agent/path_watch.h"
 
@@ -144,17 +144,8 @@ TEST_F(RankStartsTest, AStartThatHangsHoldsUpNoOther) {
 
 TEST_F(RankStartsTest, AStartHasItsPatienceFromWhenAThreadTakesItUp) {
   SideThreads one(loop_->mailbox(), /*most=*/1);
-  const auto slow = std::make_shared<PathWatch>();
-  one.Enqueue(
-      [slow]() -> SideThreads::Completion {
-        for (int i = 0; i < 120; ++i) {
-          absl::SleepFor(absl::Milliseconds(10));
-          slow->GetOn();
-        }
-        return nullptr;
-      },
-      slow);
-  RankStarts starts(*loop_, one, absl::Milliseconds(500),
+  EnqueueSlow(one);
+  RankStarts starts(*loop_, one, kPatienceBehindSlow,
                     [this](RankStarts::Starting starting, absl::StatusOr<StartedProcess> process) {
                       done_.push_back({std::move(starting), std::move(process)});
                       loop_->Quit();
@@ -167,17 +158,8 @@ TEST_F(RankStartsTest, AStartHasItsPatienceFromWhenAThreadTakesItUp) {
 }
 
 TEST_F(RankStartsTest, AStartForWhichNoThreadComesFreeHasFailed) {
-  std::promise<void> release;
-  std::shared_future<void> released = release.get_future().share();
   SideThreads one(loop_->mailbox(), /*most=*/1);
-  const auto hung = std::make_shared<PathWatch>();
-  one.Enqueue(
-      [hung, released]() -> SideThreads::Completion {
-        hung->Touch("/mnt/dead/program");
-        released.wait();
-        return nullptr;
-      },
-      hung);
+  HungJob hung(one, "/mnt/dead/program");
   RankStarts starts(*loop_, one, absl::Milliseconds(50),
                     [this](RankStarts::Starting starting, absl::StatusOr<StartedProcess> process) {
                       done_.push_back({std::move(starting), std::move(process)});
@@ -188,7 +170,6 @@ TEST_F(RankStartsTest, AStartForWhichNoThreadComesFreeHasFailed) {
   EXPECT_THAT(done_[0].process, StatusIs(absl::StatusCode::kDeadlineExceeded,
                                          ::testing::HasSubstr("/mnt/dead/program")));
   starts.ForEach([](const RankStarts::Starting&) { ADD_FAILURE() << "it holds its slots"; });
-  release.set_value();
 }
 
 // The program's own file system does not answer: the process is there, and cannot begin.

@@ -10,6 +10,7 @@
 
 #include "absl/time/clock.h"
 #include "tests/support/status_matchers.h"
+#include "tests/worker/agent/side_jobs.h"
 #include "worker/agent/event_loop.h"
 #include "worker/agent/path_watch.h"
 
@@ -134,16 +135,7 @@ TEST_F(SideThreadsTest, AStallIsToldOnceWithThePathThatIsWaitedFor) {
 
 TEST_F(SideThreadsTest, AJobHasItsPatienceFromWhenAThreadTakesItUp) {
   SideThreads threads(loop_->mailbox(), /*most=*/1);
-  const auto slow = std::make_shared<PathWatch>();
-  threads.Enqueue(
-      [slow]() -> SideThreads::Completion {
-        for (int i = 0; i < 120; ++i) {
-          absl::SleepFor(absl::Milliseconds(10));
-          slow->GetOn();
-        }
-        return nullptr;
-      },
-      slow);
+  EnqueueSlow(threads);
   bool done = false;
   const auto watch = std::make_shared<PathWatch>();
   EnqueueWatched(
@@ -155,7 +147,7 @@ TEST_F(SideThreadsTest, AJobHasItsPatienceFromWhenAThreadTakesItUp) {
           loop_->Quit();
         };
       },
-      watch, absl::Milliseconds(500),
+      watch, kPatienceBehindSlow,
       [](const absl::Status& stall, bool) { ADD_FAILURE() << stall; });
   loop_->Run();
   EXPECT_TRUE(done);
@@ -186,17 +178,8 @@ TEST_F(SideThreadsTest, AJobThatHangsIsToldSinceItHasAThread) {
 }
 
 TEST_F(SideThreadsTest, AJobForWhichNoThreadComesFreeIsTakenBackWithWhatTheyWaitFor) {
-  std::promise<void> release;
-  std::shared_future<void> released = release.get_future().share();
   SideThreads threads(loop_->mailbox(), /*most=*/1);
-  const auto hung = std::make_shared<PathWatch>();
-  threads.Enqueue(
-      [hung, released]() -> SideThreads::Completion {
-        hung->Touch("/mnt/dead/data");
-        released.wait();
-        return nullptr;
-      },
-      hung);
+  HungJob hung(threads, "/mnt/dead/data");
   std::atomic<bool> ran = false;
   absl::Status told;
   EnqueueWatched(
@@ -213,7 +196,7 @@ TEST_F(SideThreadsTest, AJobForWhichNoThreadComesFreeIsTakenBackWithWhatTheyWait
       });
   loop_->Run();
   EXPECT_THAT(told, StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("/mnt/dead/data")));
-  release.set_value();
+  hung.Release();
   threads.Enqueue([&]() -> SideThreads::Completion { return [&] { loop_->Quit(); }; });
   loop_->Run();
   EXPECT_FALSE(ran);
