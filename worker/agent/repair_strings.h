@@ -6,7 +6,8 @@
 
 namespace muster::worker {
 
-// Each byte that is no UTF-8 in the message's strings, at any depth, becomes '?'.
+// Each byte that is no UTF-8 in the message's strings, at any depth, becomes '?'; but not in maps,
+// whose keys are names of values that were read from JSON.
 void RepairStrings(google::protobuf::Message& message);
 
 }  // namespace muster::worker
