@@ -21,6 +21,12 @@ constexpr char kRoot[] = "/shared/ckpt";
 class RootsTest : public ::muster::testing::ControllerFixture {
  protected:
   uint64_t SubmitThere(uint32_t ranks = 1) { return Submit({.min_ranks = ranks, .root = kRoot}); }
+  // The first job, on an agent that is the first to see the root.
+  Fence RunThere(Agent& agent) {
+    SubmitThere();
+    SeeRoot(agent);
+    return StartRanks(agent).fence;
+  }
   // Time passes, and the agents are there.
   void Wait(absl::Duration time, const std::vector<Agent*>& agents) {
     for (absl::Duration gone; gone < time; gone += absl::Seconds(2)) {
@@ -93,9 +99,7 @@ TEST_F(RootsTest, AMarkerThatIsThereIsTaken) {
 TEST_F(RootsTest, AWorkerThatDoesNotSeeTheRootGetsNoneOfItsJobs) {
   Agent one = ConnectNew("worker-1", 1);
   Agent two = ConnectNew("worker-2", 1);
-  SubmitThere();
-  SeeRoot(one);
-  StartRanks(one);
+  RunThere(one);
   const uint64_t second = SubmitThere();
   LoseRoot(two, kRoot);
   EXPECT_FALSE(WasSent<StartAssignment>(two));
@@ -218,9 +222,7 @@ TEST_F(RootsTest, WhatIsKnownOfARootOutlivesTheController) {
 
 TEST_F(RootsTest, BeforeAMarkerIsMadeACheckpointThatShouldBeThereIsNamed) {
   Agent one = ConnectNew("worker-1", 1);
-  SubmitThere();
-  SeeRoot(one);
-  const Fence fence = StartRanks(one).fence;
+  const Fence fence = RunThere(one);
   Apply(MakeCommit(one, fence, 5));
   const std::string path = snapshot()->FindCheckpoint(1)->path;
   // As a database of an older version, which knows no roots.
@@ -297,9 +299,7 @@ TEST_F(RootsTest, WhatFailsWhileTheRootIsSeenIsChargedAsBefore) {
 
 TEST_F(RootsTest, CheckpointsAreReadWhereTheRootIsSeen) {
   Agent one = ConnectNew("worker-1", 1);
-  SubmitThere();
-  SeeRoot(one);
-  const Fence fence = StartRanks(one).fence;
+  const Fence fence = RunThere(one);
   Agent two = ConnectNew("worker-2", 1);
   LoseRoot(two, kRoot);
   Apply(MakeCommit(one, fence, 5));
@@ -361,9 +361,7 @@ TEST_F(RootsTest, ASecondReadingThatFindsItWholeSettlesIt) {
 
 TEST_F(RootsTest, WhatIsNotThereIsGoneOnlyWhenItIsSaidTwice) {
   Agent one = ConnectNew("worker-1", 1);
-  SubmitThere();
-  SeeRoot(one);
-  const Fence fence = StartRanks(one).fence;
+  const Fence fence = RunThere(one);
   Apply(MakeCommit(one, fence, 5));
   AnswerMissing(one);
   EXPECT_EQ(ckpt(1), CheckpointState::kCommitted);
