@@ -147,11 +147,13 @@ struct BadReading {
 
 // One machine's word condemns nothing where another one can be asked: until then it is a doubt
 // (policy/retention_rules has it reread). What is not there may also be there a little later, as
-// network file systems go. True: it is condemned.
+// network file systems go. Who is awaited comes or is lost within the time of a lease. True: it is
+// condemned.
 bool Judge(Draft& draft, const Checkpoint& found, const BadReading& reading,
            const RuleContext& context) {
   const Job& job = *draft.view().FindJob(found.job_id);
-  const bool others = ChooseCaretaker(draft.view(), job, reading.worker) != nullptr;
+  const bool awaited = AnotherIsAwaited(draft.view(), job, reading.worker);
+  const bool others = awaited || ChooseCaretaker(draft.view(), job, reading.worker) != nullptr;
   const bool by_another = found.doubt.has_value() && found.doubt->worker != reading.worker;
   const bool again = found.doubt.has_value() && !others;
   const bool alone = !others && !reading.missing;
@@ -159,7 +161,8 @@ bool Judge(Draft& draft, const Checkpoint& found, const BadReading& reading,
   Checkpoint& row = draft.EditCheckpoint(found.id);
   if (!settled && (reading.by_rank || (!by_another && !again && !alone))) {
     row.doubt = {.worker = reading.worker, .message = reading.message};
-    row.retry_at = reading.missing ? context.now_at + kCheckpointRetry : context.now_at;
+    const bool later = reading.missing || awaited;
+    row.retry_at = later ? context.now_at + kCheckpointRetry : context.now_at;
     return false;
   }
   row.doubt.reset();

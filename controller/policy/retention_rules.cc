@@ -234,6 +234,21 @@ const Worker* ChooseCaretaker(const Snapshot& snapshot, const Job& job,
   return Caretakers(snapshot).Next(job, other_than);
 }
 
+bool AnotherIsAwaited(const Snapshot& snapshot, const Job& job, const std::string& other_than) {
+  const JobNeeds& needs = job.settings->needs;
+  bool awaited = false;
+  snapshot.workers.ForEach([&](const Worker& worker) {
+    const bool in_pools = std::any_of(
+        needs.pools.begin(), needs.pools.end(),
+        [&](const JobNeeds::Pool& pool) { return pool.name == worker.facts.pool; });
+    const bool silent = !worker.connected || worker.presence == Presence::kSuspect ||
+                        worker.roots == nullptr || worker.roots->count(needs.root) == 0;
+    awaited |= in_pools && silent && worker.name != other_than && !worker.draining &&
+               worker.presence != Presence::kLost;
+  });
+  return awaited;
+}
+
 CareForCheckpoints PlanRetention(const Snapshot& snapshot, absl::Duration now) {
   if (snapshot.retention_jobs->empty()) return {};
   return Planner(snapshot, now).Run();

@@ -44,4 +44,9 @@ absl::Duration NextRetentionRetry(const Snapshot& snapshot, absl::Duration now);
 const Worker* ChooseCaretaker(const Snapshot& snapshot, const Job& job,
                               const std::string& other_than = "");
 
+// Whether another worker of the job's pools than `other_than` may yet be asked: it is not lost, but
+// its agent is away, or has not said yet whether it sees the job's checkpoint root. So it is with
+// all of them right after the controller's start.
+bool AnotherIsAwaited(const Snapshot& snapshot, const Job& job, const std::string& other_than);
+
 }  // namespace muster::controller

@@ -332,6 +332,36 @@ TEST_F(RootsTest, ABrokenCheckpointIsReadByAnotherWorkerBeforeItIsCondemned) {
   EXPECT_EQ(state(id), JobState::kRunning);
 }
 
+TEST_F(RootsTest, RightAfterAStartTheOtherWorkersWordIsAwaited) {
+  Agent one = ConnectNew("worker-1", 1);
+  const Fence fence = RunThere(one);
+  Apply(MakeCommit(one, fence, 5));
+  Agent two = ConnectNew("worker-2", 1);
+  const std::string identity = SeeRoot(two);
+  Restart();
+  EXPECT_OK(Connect(one).status);
+  EXPECT_OK(SayRoots(one, {{kRoot, {.identity = identity}}}).status);
+  Advance(absl::Seconds(1));
+  AnswerVerify(one, false, "block 3 differs");
+  EXPECT_EQ(ckpt(1), CheckpointState::kCommitted) << "worker-2 has not come back yet";
+  EXPECT_OK(Connect(two).status);
+  EXPECT_OK(SayRoots(two, {{kRoot, {.identity = identity}}}).status);
+  Wait(absl::Minutes(1), {&one, &two});
+  AnswerVerify(two, true);
+  EXPECT_EQ(ckpt(1), CheckpointState::kVerified);
+}
+
+TEST_F(RootsTest, WhoIsLostIsNotAwaited) {
+  Agent one = ConnectNew("worker-1", 1);
+  const Fence fence = RunThere(one);
+  Agent two = ConnectNew("worker-2", 1);
+  SeeRoot(two);
+  Wait(absl::Minutes(5), {&one});
+  Apply(MakeCommit(one, fence, 5));
+  AnswerVerify(one, false, "block 3 differs");
+  EXPECT_EQ(ckpt(1), CheckpointState::kCorrupt);
+}
+
 TEST_F(RootsTest, ASecondReadingThatFindsItWholeSettlesIt) {
   Agent one = ConnectNew("worker-1", 1);
   const uint64_t id = SubmitThere();
