@@ -298,6 +298,9 @@ void Agent::FillHello(v1::Hello& hello) {
 
 void Agent::OnSessionUp(const v1::Welcome& welcome) {
   connected_ = true;
+  const std::string& former = identity_->controller().id;
+  const std::string& now = session_->controller().id;
+  if (!former.empty() && !now.empty() && former != now) supervisor_->DropUndelivered();
   identity_->OnWelcome(session_->controller());
   roots_said_ = false;
   for (const v1::Welcome::StaleRank& stale : welcome.stale()) supervisor_->KillStale(stale);

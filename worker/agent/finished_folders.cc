@@ -22,6 +22,10 @@ void FinishedFolders::Add(const RankKey& key, bool silent) {
   folders_.emplace(key, std::move(folder));
 }
 
+void FinishedFolders::Abandon() {
+  for (auto& [key, folder] : folders_) folder.spooled_up_to = SpoolPosition();
+}
+
 bool FinishedFolders::Work() {
   bool more = false;
   for (auto it = folders_.begin(); it != folders_.end();) {

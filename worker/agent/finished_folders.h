@@ -25,6 +25,8 @@ class FinishedFolders {
   absl::Status AdoptLeftovers();
   // The rank is gone for good. `silent`: it wrote nothing, so that its logs need not be read.
   void Add(const RankKey& key, bool silent = false);
+  // Nobody is left to send the logs to: the next Work removes all folders.
+  void Abandon();
   // Goes on where the disk or the bound of one turn stopped it. True when there is more to do at
   // once.
   bool Work();

@@ -333,6 +333,11 @@ void Spool::Acknowledge(SpoolPosition position) {
   TrimAcknowledged();
 }
 
+void Spool::Abandon() {
+  gaps_.clear();
+  Acknowledge(end());
+}
+
 void Spool::TrimAcknowledged() {
   while (segments_.size() > 1) {
     const auto [segment, size] = *segments_.begin();

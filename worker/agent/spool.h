@@ -64,6 +64,8 @@ class Spool {
 
   uint64_t MetricMark(const RankKey& key) const;  // 0: none yet
   uint64_t LogMark(const RankKey& key, bool is_stderr) const;
+  // Nobody is left to send what is in it to.
+  void Abandon();
   // The rank's folder is gone for good: its marks may be forgotten.
   void Forget(const RankKey& key);
   std::vector<RankKey> MarkedRanks() const;

@@ -425,6 +425,18 @@ void Supervisor::ReleaseWork(const v1::Fence& fence) {
   if (!in_use) work_.Release(fence);
 }
 
+void Supervisor::DropUndelivered() {
+  if (deps_.spool.HasUnacknowledged() || finished_.size() > 0) {
+    Log(LogLevel::kWarning, "undelivered_dropped",
+        {{"reason", "they are of jobs of another controller"},
+         {"spool_bytes", deps_.spool.pending_bytes()},
+         {"rank_folders", finished_.size()}});
+  }
+  deps_.spool.Abandon();
+  finished_.Abandon();
+  WorkOnFolders();
+}
+
 void Supervisor::WorkOnFolders() {
   // A little at a time: other ranks' lines must not wait behind a large log.
   if (finished_.Work()) deps_.loop.After(absl::ZeroDuration(), [this] { WorkOnFolders(); });

@@ -90,6 +90,9 @@ class Supervisor final : private RankHost {
 
   void OnStoreReply(const v1::StoreReply& reply) { store_.OnReply(reply); }
   void OnCheckpointAck(const v1::CheckpointAck& ack);
+  // Metrics and logs of an earlier life's ranks belong to another controller, whose jobs may have
+  // the numbers of this one's: they go, with the folders. Call before ranks start.
+  void DropUndelivered();
   void OnSessionUp(uint64_t term) { store_.SessionUp(term); }
   void OnSessionDown() { store_.SessionDown(); }
   void OnLeaseRenewed();

@@ -361,21 +361,22 @@ TEST_F(AgentTest, AMissingTokenFileIsTold) {
 // The real program, so that it can be killed.
 class AgentProcessTest : public AgentTest {
  protected:
-  std::unique_ptr<Subprocess> Launch() {
+  std::unique_ptr<Subprocess> Launch() { return Launch(controller_); }
+  std::unique_ptr<Subprocess> Launch(FakeController& controller) {
     const std::string token = dir_ / "token";
     if (!std::filesystem::exists(token)) {
       std::ofstream(token) << "secret\n";
       ::chmod(token.c_str(), 0600);
     }
-    const size_t hellos = controller_.heard().hellos.size();
+    const size_t hellos = controller.heard().hellos.size();
     auto process = std::make_unique<Subprocess>(
-        std::vector<std::string>{Binary("muster-worker"), "--controller", controller_.address(),
+        std::vector<std::string>{Binary("muster-worker"), "--controller", controller.address(),
                                  "--token-file", token, "--data-dir", dir_ / "data", "--name", "w1",
                                  "--slots", "2", "--trainer", Binary("fake_trainer"),
                                  "--stop-grace", "10s", "--allow-commands"},
         ::muster::testing::Environment{}, dir_ / "agent.log");
     EXPECT_TRUE(
-        controller_.Await([&](const Heard& heard) { return heard.hellos.size() > hellos; }));
+        controller.Await([&](const Heard& heard) { return heard.hellos.size() > hellos; }));
     return process;
   }
 };
@@ -526,6 +527,34 @@ TEST_F(AgentProcessTest, AnotherControllerIsFollowedByTheNextLife) {
   const size_t beats = controller_.heard().heartbeats;
   process = Launch();
   ASSERT_TRUE(controller_.Await([&](const Heard& heard) { return heard.heartbeats > beats; }));
+}
+
+// Both count their jobs from 1, and may share the machine's data folder over time.
+TEST_F(AgentProcessTest, AnotherControllerHearsNothingOfTheFormersJobs) {
+  controller_.Configure([](auto& behaviour) { behaviour.ack_bulk = false; });
+  auto process = Launch();
+  ASSERT_TRUE(WaitUntil(kPatience, [&] {
+    return controller_.Send(
+        StartMessage(1, {"print former", "metrics 5", "await_acks", "hang"}));
+  }));
+  ASSERT_TRUE(controller_.Await(Logged("acked")));
+  process->Signal(SIGKILL);
+  ASSERT_TRUE(process->Wait(kPatience));
+  FakeController another;
+  another.Configure([](auto& behaviour) { behaviour.id = std::string(16, 'd'); });
+  process = Launch(another);
+  ASSERT_TRUE(WaitUntil(kPatience, [&] {
+    return another.Send(
+        StartMessage(1, {"print its own", "metrics 3", "await_acks", "result succeeded"}));
+  }));
+  ASSERT_TRUE(another.Await(Exited));
+  ASSERT_TRUE(another.Await([](const Heard& heard) { return heard.MetricCount() >= 3; }));
+  ASSERT_TRUE(another.Await(Logged("acked\n")));
+  const Heard heard = another.heard();
+  EXPECT_EQ(heard.Log(), "its own\nacked\n");
+  EXPECT_EQ(heard.MetricCount(), 3u);
+  EXPECT_EQ(heard.repeated_records, 0u);
+  EXPECT_TRUE(heard.gaps.empty());
 }
 
 TEST_F(AgentProcessTest, SigtermEndsItWithZero) {
