@@ -50,8 +50,8 @@ absl::StatusOr<std::vector<CheckpointCandidate>> Unregistered(FileSystem& fs,
   return found;
 }
 
-// Another job's folder under our root (a controller that lost its database counts jobs anew) is no
-// checkpoint of ours, whole or not.
+// Another job's folder under our root is no checkpoint of ours, whole or not: folders of older
+// versions have the job's number alone in their names, and each controller counts from 1.
 absl::Status CheckOwner(const FindRequest& request, const CheckpointCandidate& candidate,
                         const Manifest& manifest) {
   const uint64_t job_id = IsOwn(candidate) ? request.job_id : candidate.job_id;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/planted_bug.h"
+#include "common/base/rng.h"
 #include "common/base/status_macros.h"
 #include "controller/engine/job_driver.h"
 #include "controller/engine/make_way_rules.h"
@@ -204,6 +205,14 @@ std::string QueuedText(const Draft& draft, const SubmitJob& event) {
                                           : ResumeText(draft.view(), resume_from));
 }
 
+// Of the jobs that this controller takes at this time. Another controller counts its jobs from 1 as
+// well, and one that went back to a copy of its data folder gives numbers a second time.
+std::string FolderTag(const std::string& controller_id, absl::Time submitted) {
+  uint64_t state = SplitMix64(static_cast<uint64_t>(absl::ToUnixNanos(submitted)));
+  for (const char byte : controller_id) state = SplitMix64(state ^ static_cast<uint8_t>(byte));
+  return absl::StrCat(absl::Hex(state >> 16, absl::kZeroPad12));
+}
+
 uint64_t AddOne(Draft& draft, const SubmitJob& event, const ArrayTask& task,
                 const RuleContext& context) {
   const bool first = task.array_id == 0 || task.array_id == draft.view().jobs.last_id() + 1;
@@ -219,6 +228,7 @@ uint64_t AddOne(Draft& draft, const SubmitJob& event, const ArrayTask& task,
   job.not_before_at = context.now_at;
   job.held = event.settings->scheduling.hold;
   job.array = task;
+  job.folder_tag = FolderTag(draft.view().controller_id, context.now);
   const Job& added = draft.AddJob(std::move(job));
   draft.AddEvent({.sequence = 0,
                   .job_id = added.id,

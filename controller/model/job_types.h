@@ -180,7 +180,7 @@ struct JobSettings {
   SchedulingSettings scheduling;
   RestartSettings restart;
   uint32_t keep_last = 2;       // verified checkpoints to keep besides the best
-  std::string checkpoint_root;  // the folder in which `job-<id>` is made
+  std::string checkpoint_root;  // the folder in which the job has its own
   // Checkpoints of another job that it begins from, in the order in which they are tried; settled
   // when it was submitted. Empty: from nothing.
   std::vector<uint64_t> resume_from;
@@ -341,6 +341,9 @@ struct Job {
   std::string requeue_id;                    // of the last requeue, which is known again by it
   uint32_t requeued_after = 0;  // attempts up to this one do not count against max_run_time
   ArrayTask array;
+  // Ends the name of its folder for checkpoints, which no job of another controller, nor another
+  // job that gets its number, shares. Empty: an older Muster began the job.
+  std::string folder_tag;
   std::shared_ptr<const Attempt>
       current;  // the newest attempt, live or ended; null before the first placement
   std::vector<std::shared_ptr<const Attempt>> past;  // earlier ones, oldest first
@@ -357,7 +360,8 @@ struct Job {
   bool has_live_attempt() const { return current != nullptr && current->live(); }
   // The job's own folder for checkpoints.
   std::string checkpoint_folder() const {
-    return settings->checkpoint_root + "/job-" + std::to_string(id);
+    const std::string folder = settings->checkpoint_root + "/job-" + std::to_string(id);
+    return folder_tag.empty() ? folder : folder + "-" + folder_tag;
   }
 };
 

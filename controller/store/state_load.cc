@@ -43,8 +43,8 @@ absl::Status LoadJobs(SqliteDatabase& db, Loading& loading) {
       " array_at_a_time, settings, held, suspending, state, reason, message, submitted_ms,"
       " started_ms, finished_ms, attempt, restarts, restarts_in_row, failure_class, phase, step,"
       " total_steps, epoch, memory_bytes, memory_peak_bytes, best_validation_accuracy, latest,"
-      " results, charged, requeue_id, requeued_after, ledger, spec, written_spec FROM jobs"
-      " ORDER BY id");
+      " results, charged, requeue_id, requeued_after, ledger, spec, written_spec,"
+      " folder_tag FROM jobs ORDER BY id");
   for (;;) {
     MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
     if (!more) return absl::OkStatus();
@@ -59,6 +59,7 @@ absl::Status LoadJobs(SqliteDatabase& db, Loading& loading) {
     settings.checkpoint_root = row.Text(3);
     settings.spec = row.Text(34);
     settings.written_spec = row.Text(35);
+    job.folder_tag = row.Text(36);
     if (settings.spec.empty()) settings.spec = row.Text(4);
     job.settings = std::make_shared<const JobSettings>(std::move(settings));
     job.held = row.Int(9) != 0;

@@ -285,6 +285,12 @@ UPDATE jobs SET settings = json_set(settings, '$.needs.root', checkpoint_root)
           R"sql(
 CREATE TABLE controller (id BLOB NOT NULL) STRICT;
 INSERT INTO controller (id) VALUES (randomblob(16));
+)sql",
+          // What tells a job's folder from those of other jobs of its number. Jobs that have run
+          // go on in the folder that they have.
+          R"sql(
+ALTER TABLE jobs ADD COLUMN folder_tag TEXT NOT NULL DEFAULT '';
+UPDATE jobs SET folder_tag = lower(hex(randomblob(6))) WHERE attempt = 0;
 )sql"};
 }
 

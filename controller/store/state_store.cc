@@ -118,12 +118,12 @@ absl::Status StateStore::InsertJob(const Job& job) {
   SqliteStatement row = database_->Prepare(
       "INSERT INTO jobs (id, owner, idempotency_key, name, project, checkpoint_root, spec, "
       "written_spec, spec_json,"
-      " array_id, array_index, array_at_a_time, settings, held, suspending, requeue_id,"
+      " array_id, array_index, array_at_a_time, folder_tag, settings, held, suspending, requeue_id,"
       " requeued_after, state, reason, message,"
       " submitted_ms, started_ms, finished_ms, attempt, restarts, restarts_in_row, failure_class,"
       " phase, step, total_steps, epoch, memory_bytes, memory_peak_bytes, best_validation_accuracy,"
       " latest, results, charged, ledger) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-      "?, ?,"
+      "?, ?, ?,"
       " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   row.Bind(job.id).Bind(job.owner).Bind(job.idempotency_key);
   row.Bind(job.settings->name)
@@ -133,6 +133,7 @@ absl::Status StateStore::InsertJob(const Job& job) {
       .BindBlob(job.settings->written_spec)
       .Bind("");
   row.Bind(job.array.array_id).Bind(job.array.index).Bind(job.array.at_a_time);
+  row.Bind(job.folder_tag);
   BindCourse(row, job);
   return row.Run();
 }

@@ -1,6 +1,6 @@
 // Checkpoint roots that are not where a worker looks for them: a worker without the mount takes
 // none of the jobs, and says why; a root that goes away in the middle holds its job up, costs it
-// nothing, and condemns nothing.
+// nothing, and condemns nothing. And two Musters that share one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -192,6 +192,34 @@ TEST(Roots, ASaveWaitsForItsRootAndTheRunGoesOn) {
   const Json show = cluster.Show(job);
   EXPECT_EQ(AttemptsInOrder(show).size(), 1u);
   hosts.ExpectNothingCondemned(show);
+}
+
+// Both call it job 1, under one name.
+TEST(Roots, TwoMustersUnderOneRootKeepTheirCheckpointsApart) {
+  Cluster first;
+  Cluster second;
+  ASSERT_NO_FATAL_FAILURE(first.Up(1));
+  ASSERT_NO_FATAL_FAILURE(second.Up(1));
+  std::filesystem::create_directories(first.Path("shared"));
+  DigitsJob job;
+  job.steps = kSteps;
+  job.ranks = 1;
+  job.checkpoint_url = first.Path("shared");
+  const uint64_t id = first.Submit(ToYaml(job));
+  ASSERT_EQ(first.WaitForEnd(id), "SUCCEEDED") << first.Show(id).dump(1);
+  const RunRecord reference = ReadRun(first, id);
+
+  ASSERT_EQ(second.Submit(ToYaml(job)), id);
+  ASSERT_NO_FATAL_FAILURE(second.WaitForStep(id, kActAfterStep));
+  const std::vector<ProcessId> ranks = second.RankProcesses(id);
+  ASSERT_EQ(ranks.size(), 1u);
+  ASSERT_EQ(::kill(ranks[0].pid, SIGKILL), 0);
+  ASSERT_EQ(second.WaitForEnd(id), "SUCCEEDED") << second.Show(id).dump(1);
+  const Json show = second.Show(id);
+  EXPECT_EQ(AttemptsInOrder(show).size(), 2u) << show.dump(1);
+  ExpectResumedFromNewestCheckpoint(show);
+  ExpectSameRun(ReadRun(second, id), reference);
+  ExpectSameRun(ReadRun(first, id), reference);
 }
 
 }  // namespace

@@ -35,8 +35,8 @@ std::string RowOf(const mc::Job& job) {
       job.requeued_after, " array ", job.array.array_id, "/", job.array.index, " priority ",
       job.settings->priority, " begin ", absl::ToUnixMillis(job.settings->scheduling.begin),
       " deadline ", absl::ToUnixMillis(job.settings->scheduling.deadline), " at a time ",
-      job.array.at_a_time, " ", job.idempotency_key, " ", job.settings->name, " ",
-      job.settings->spec, " ", mc::JobStateName(job.state), " reason ",
+      job.array.at_a_time, " in ", job.checkpoint_folder(), " ", job.idempotency_key, " ",
+      job.settings->name, " ", job.settings->spec, " ", mc::JobStateName(job.state), " reason ",
       static_cast<int>(job.reason), " attempt ", job.attempt, " restarts ", job.restarts, "/",
       job.restarts_in_row, " class ", static_cast<int>(job.failure_class), " checkpoints ",
       absl::StrJoin(job.checkpoints, ","), " events ", job.events.size());

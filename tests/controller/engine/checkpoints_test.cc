@@ -43,8 +43,10 @@ TEST_F(CheckpointsTest, AFolderOutsideTheJobsOwnIsRefused) {
   Agent one = ConnectNew("worker-1", 1);
   const uint64_t id = Submit();
   const Fence fence = StartRanks(one).fence;
-  for (const char* path : {"/etc", "/ckpt/job-1", "/ckpt/job-1/", "/ckpt/job-1/..",
-                           "/ckpt/job-10/x", "/ckpt/job-1/../../etc", "ckpt/job-1/x"}) {
+  const std::string own = job(id).checkpoint_folder();
+  for (const std::string& path :
+       {std::string("/etc"), own, own + "/", own + "/..", own + "0/x", own + "/../../etc",
+        own.substr(1) + "/x", std::string("/ckpt/job-1/x")}) {
     CheckpointReport commit = MakeCommit(one, fence, 5);
     commit.path = path;
     EXPECT_THAT(Apply(commit).status, StatusIs(absl::StatusCode::kInvalidArgument)) << path;

@@ -13,6 +13,7 @@ namespace {
 
 using ::muster::testing::IsOk;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class EngineTest : public ::muster::testing::ControllerFixture {};
 
@@ -23,7 +24,7 @@ TEST_F(EngineTest, AJobRunsFromSubmitToSuccess) {
   EXPECT_EQ(state(id), JobState::kStarting);
   const StartAssignment start = StartRanks(one);
   EXPECT_EQ(start.world_size, 2u);
-  EXPECT_EQ(start.checkpoint_root, "/ckpt/job-1");
+  EXPECT_THAT(start.checkpoint_root, StartsWith("/ckpt/job-1-"));
   EXPECT_EQ(start.group_rank, 0u);
   EXPECT_EQ(start.group_world_size, 2u);
   EXPECT_EQ(state(id), JobState::kRunning);

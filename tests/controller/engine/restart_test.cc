@@ -144,6 +144,7 @@ TEST_F(RestartTest, EverythingThatIsStoredComesBackAsItWas) {
   EXPECT_EQ(after.settings->priority, 4);
   EXPECT_EQ(after.settings->restart.backoff, absl::Seconds(1));
   EXPECT_EQ(after.idempotency_key, "k");
+  EXPECT_EQ(after.checkpoint_folder(), before.checkpoint_folder());
   EXPECT_EQ(after.state, before.state);
   EXPECT_EQ(after.message, before.message);
   EXPECT_EQ(after.submitted, absl::FromUnixMillis(absl::ToUnixMillis(before.submitted)));

@@ -66,8 +66,8 @@ TEST_F(ResumeFromTest, TheFirstAttemptIsOfferedTheOtherJobsAndLaterOnesTheirOwnF
   EXPECT_THAT(Offered(start), ElementsAre(7, 5));
   EXPECT_EQ(start.resume[0].job_id, first);
   EXPECT_EQ(start.resume[0].job_name, "job");
-  EXPECT_EQ(start.resume[0].path, "/ckpt/job-1/step-7.a1.g1");
-  EXPECT_EQ(start.checkpoint_root, "/ckpt/job-2");
+  EXPECT_EQ(start.resume[0].path, job(first).checkpoint_folder() + "/step-7.a1.g1");
+  EXPECT_EQ(start.checkpoint_root, job(id).checkpoint_folder());
   EXPECT_EQ(job(id).current->first_step, 7);
   Apply(MakeCommit(one, start.fence, 9));
   ReportExit(one, start.fence, 0, {.signal = 9, .last_step = 10});

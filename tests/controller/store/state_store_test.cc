@@ -149,6 +149,14 @@ TEST_F(StateStoreTest, AFileOfTheFirstSchemaIsCarriedOver) {
                   .Run());
     ASSERT_OK(
         (*db)->Prepare("INSERT INTO events VALUES (1, 1, 0, 1, 1, 1, 'user:o', '', 0)").Run());
+    // It waits, and has run nowhere.
+    ASSERT_OK((*db)
+                  ->Prepare("INSERT INTO jobs VALUES (2, 'j', 'p', 'o', 'k2', 7, 2, 3, 2, 'spot',"
+                            " '{}', 1, 4, 1000, 2000, NULL, 5, '/c', '{}', 1, 1, 'queued', 0, NULL,"
+                            " NULL, 0, 0, 0, 0, '', 0, 0, 0, 0, 0, -1, '{}', '{}')")
+                  .Run());
+    ASSERT_OK(
+        (*db)->Prepare("INSERT INTO events VALUES (2, 2, 0, 1, 1, 1, 'user:o', '', 0)").Run());
     ASSERT_OK((*db)
                   ->Prepare("INSERT INTO attempts VALUES (1, 1, 1, 1, 0, NULL, 0, '', 0, 0, 0, 0,"
                             " 0, '[]')")
@@ -176,6 +184,8 @@ TEST_F(StateStoreTest, AFileOfTheFirstSchemaIsCarriedOver) {
   EXPECT_THAT(job.settings->tags, ElementsAre(Pair("team", "a")));
   EXPECT_EQ(job.settings->spec, "{\"tags\":{\"team\":\"a\"}}");
   EXPECT_EQ(job.current->ranks.at(0).slots, std::vector<uint32_t>{6});
+  EXPECT_EQ(job.checkpoint_folder(), "/c/job-1") << "its checkpoints are there";
+  EXPECT_EQ(snapshot->FindJob(2)->folder_tag.size(), 12u) << "it has none yet";
   EXPECT_EQ(job.current->held_from, absl::InfinitePast()) << "nobody noted it";
 }
 
