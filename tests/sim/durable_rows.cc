@@ -93,6 +93,8 @@ std::string RowOf(const mc::OutboxRow& row) {
 
 }  // namespace
 
+std::string DurableRow(const mc::Worker& worker) { return RowOf(worker); }
+
 std::map<std::string, std::string> DurableRows(const mc::Snapshot& snapshot) {
   std::map<std::string, std::string> rows = {{"controller", Hex(snapshot.controller_id)}};
   snapshot.jobs.ForEach([&rows](const mc::Job& job) {

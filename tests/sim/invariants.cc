@@ -59,53 +59,67 @@ bool IsHeldBy(const mc::Worker& worker, uint32_t slot, const worker::RankKey& ke
 
 // ---- the controller ----
 
-void Invariants::OnStart(const mc::Snapshot& snapshot, bool exact) {
+void Invariants::OnStart(const mc::Snapshot& snapshot, const mc::Snapshot* before, bool exact) {
   if (snapshot.term <= model_.term()) {
     trace_.Fail("the controller starts with term ", snapshot.term, ", but ", model_.term(),
                 " was seen");
   }
-  const std::map<std::string, std::string> rows = DurableRows(snapshot);
-  if (exact && !durable_.empty()) {
-    for (const auto& [name, row] : durable_) {
-      const auto it = rows.find(name);
-      if (it == rows.end()) return trace_.Fail("gone after a restart: ", name, ": ", row);
-      if (it->second != row) {
-        return trace_.Fail("changed by a restart: ", name, ": was ", row, ", is ", it->second);
-      }
-    }
-    for (const auto& [name, row] : rows) {
-      if (durable_.count(name) == 0) return trace_.Fail("new after a restart: ", name, ": ", row);
+  if (exact && before != nullptr) CheckRestart(snapshot, *before);
+  stored_.clear();
+  OnPublished(snapshot, nullptr);
+}
+
+void Invariants::CheckRestart(const mc::Snapshot& snapshot, const mc::Snapshot& before) {
+  std::map<std::string, std::string> expected = DurableRows(before);
+  for (const auto& [id, row] : stored_) {
+    const std::string name = absl::StrCat("worker ", id);
+    if (row.empty()) {
+      expected.erase(name);
+    } else {
+      expected[name] = row;
     }
   }
-  durable_ = rows;
-  OnPublished(snapshot, nullptr);
+  const std::map<std::string, std::string> rows = DurableRows(snapshot);
+  for (const auto& [name, row] : expected) {
+    const auto it = rows.find(name);
+    if (it == rows.end()) return trace_.Fail("gone after a restart: ", name, ": ", row);
+    if (it->second != row) {
+      return trace_.Fail("changed by a restart: ", name, ": was ", row, ", is ", it->second);
+    }
+  }
+  for (const auto& [name, row] : rows) {
+    if (expected.count(name) == 0) return trace_.Fail("new after a restart: ", name, ": ", row);
+  }
+}
+
+void Invariants::KeepStored(const mc::Snapshot& snapshot, const mc::Snapshot& before) {
+  const std::set<uint64_t> none;
+  const std::set<uint64_t>& unstored =
+      snapshot.unstored_workers == nullptr ? none : *snapshot.unstored_workers;
+  std::erase_if(stored_, [&](const auto& row) { return unstored.count(row.first) == 0; });
+  for (const uint64_t id : unstored) {
+    const mc::Worker* worker = before.workers.Find(id);
+    stored_.emplace(id, worker == nullptr ? "" : DurableRow(*worker));
+  }
 }
 
 void Invariants::OnPublished(const mc::Snapshot& snapshot, const mc::Snapshot* before) {
   if (trace_.failed()) return;
-  CheckHistory(snapshot, before);
-  snapshot.jobs.ForEach([&](const mc::Job& job) { CheckJob(snapshot, job); });
+  static const mc::Snapshot nothing;
+  const mc::Snapshot& last = before == nullptr ? nothing : *before;
+  CheckHistory(snapshot, last);
+  snapshot.jobs.ForEachChange(last.jobs, [&](uint64_t, const mc::Job*, const mc::Job* job) {
+    if (job == nullptr) return;
+    CheckJob(*job);
+    CheckLedger(*job);
+  });
   CheckSlots(snapshot);
   CheckPlacements(snapshot, before);
   CheckCheckpoints(snapshot);
-  CheckLedgers(snapshot);
   make_way_.OnPublished(snapshot, before);
   run_times_.OnPublished(snapshot, before, since_boot());
   model_.Check(snapshot);
-  std::map<std::string, std::string> rows = DurableRows(snapshot);
-  if (snapshot.unstored_workers != nullptr) {
-    // What is on the disk of these is what was stored of them last.
-    for (const uint64_t id : *snapshot.unstored_workers) {
-      const std::string name = absl::StrCat("worker ", id);
-      const auto stored = durable_.find(name);
-      if (stored == durable_.end()) {
-        rows.erase(name);
-      } else {
-        rows[name] = stored->second;
-      }
-    }
-  }
-  durable_ = std::move(rows);
+  KeepStored(snapshot, last);
 }
 
 void Invariants::OnHello(const mc::WorkerHello& hello, const mc::EventResult& result) {
@@ -150,49 +164,56 @@ void Invariants::OnReport(const Report& report, const mc::EventResult& result,
   }
 }
 
-void Invariants::CheckHistory(const mc::Snapshot& snapshot, const mc::Snapshot* before) {
-  std::set<uint64_t> sequences;
-  snapshot.jobs.ForEach([&](const mc::Job& job) {
-    if (job.events.empty()) return trace_.Fail("job ", job.id, " has no events");
-    S state = job.events.front()->from;
-    for (const auto& event : job.events) {
-      sequences.insert(event->sequence);
-      if (event->from != state) {
-        return trace_.Fail("job ", job.id, ": event ", event->sequence, " starts from ",
-                           mc::JobStateName(event->from), ", but it was ", mc::JobStateName(state));
-      }
-      const bool first = event == job.events.front();
-      if (!first && !IsLegalMove(event->from, event->to)) {
-        return trace_.Fail("job ", job.id, " went from ", mc::JobStateName(event->from), " to ",
-                           mc::JobStateName(event->to));
-      }
-      state = event->to;
-    }
-    if (state != job.state) {
-      trace_.Fail("job ", job.id, " is ", mc::JobStateName(job.state), ", its events say ",
-                  mc::JobStateName(state));
-    }
-    const mc::Job* old = before == nullptr ? nullptr : before->FindJob(job.id);
-    if (old == nullptr) return;
-    for (size_t i = 0; i < old->events.size(); ++i) {
-      const bool same = i < job.events.size() &&
-                        job.events[i]->sequence == old->events[i]->sequence &&
-                        job.events[i]->to == old->events[i]->to;
-      if (!same) return trace_.Fail("job ", job.id, ": its history changed");
-    }
-    for (size_t i = old->events.size(); i < job.events.size(); ++i) {
-      trace_.Note("job ", job.id, ": ", mc::JobStateName(job.events[i]->to), " (",
-                  job.events[i]->message, ")");
-    }
-  });
-  if (!sequences.empty() && (*sequences.begin() != 1 || *sequences.rbegin() != sequences.size() ||
-                             snapshot.last_event != sequences.size())) {
-    trace_.Fail("the events have a gap: ", sequences.size(), " of them, the last is ",
-                *sequences.rbegin());
+void Invariants::CheckHistory(const mc::Snapshot& snapshot, const mc::Snapshot& before) {
+  std::set<uint64_t> fresh;  // sequences of events that `before` has not
+  snapshot.jobs.ForEachChange(
+      before.jobs, [&](uint64_t id, const mc::Job* old, const mc::Job* job) {
+        if (job == nullptr) return trace_.Fail("job ", id, " is gone");
+        CheckEvents(*job, old);
+        for (size_t i = old == nullptr ? 0 : old->events.size(); i < job->events.size(); ++i) {
+          fresh.insert(job->events[i]->sequence);
+          if (old == nullptr) continue;
+          trace_.Note("job ", id, ": ", mc::JobStateName(job->events[i]->to), " (",
+                      job->events[i]->message, ")");
+        }
+      });
+  const bool whole = fresh.size() == snapshot.last_event - before.last_event &&
+                     (fresh.empty() || (*fresh.begin() == before.last_event + 1 &&
+                                        *fresh.rbegin() == snapshot.last_event));
+  if (!whole) {
+    trace_.Fail("the events have a gap: ", fresh.size(), " after ", before.last_event,
+                ", the last is ", snapshot.last_event);
   }
 }
 
-void Invariants::CheckJob(const mc::Snapshot&, const mc::Job& job) {
+void Invariants::CheckEvents(const mc::Job& job, const mc::Job* before) {
+  if (job.events.empty()) return trace_.Fail("job ", job.id, " has no events");
+  S state = job.events.front()->from;
+  for (const auto& event : job.events) {
+    if (event->from != state) {
+      return trace_.Fail("job ", job.id, ": event ", event->sequence, " starts from ",
+                         mc::JobStateName(event->from), ", but it was ", mc::JobStateName(state));
+    }
+    const bool first = event == job.events.front();
+    if (!first && !IsLegalMove(event->from, event->to)) {
+      return trace_.Fail("job ", job.id, " went from ", mc::JobStateName(event->from), " to ",
+                         mc::JobStateName(event->to));
+    }
+    state = event->to;
+  }
+  if (state != job.state) {
+    trace_.Fail("job ", job.id, " is ", mc::JobStateName(job.state), ", its events say ",
+                mc::JobStateName(state));
+  }
+  for (size_t i = 0; before != nullptr && i < before->events.size(); ++i) {
+    const bool same = i < job.events.size() &&
+                      job.events[i]->sequence == before->events[i]->sequence &&
+                      job.events[i]->to == before->events[i]->to;
+    if (!same) return trace_.Fail("job ", job.id, ": its history changed");
+  }
+}
+
+void Invariants::CheckJob(const mc::Job& job) {
   const bool wants_attempt = job.state == S::kStarting || job.state == S::kRunning ||
                              job.state == S::kRecovering || job.state == S::kStopping;
   if (wants_attempt != job.has_live_attempt()) {
@@ -211,22 +232,28 @@ void Invariants::CheckJob(const mc::Snapshot&, const mc::Job& job) {
 }
 
 void Invariants::CheckSlots(const mc::Snapshot& snapshot) {
-  std::map<std::pair<std::string, uint32_t>, std::string> held;
+  using Taker = std::pair<const mc::Attempt*, const mc::Rank*>;
+  const auto name_of = [](const Taker& taker) {
+    return absl::StrCat("job ", taker.first->job_id, ".", taker.first->number, " rank ",
+                        taker.second->rank);
+  };
+  std::map<std::pair<const mc::Worker*, uint32_t>, Taker> held;
   const auto take = [&](const mc::Attempt& attempt) {
     for (const mc::Rank& rank : attempt.ranks) {
-      const std::string name =
-          absl::StrCat("job ", attempt.job_id, ".", attempt.number, " rank ", rank.rank);
+      const Taker taker = {&attempt, &rank};
       const bool gone = rank.state == mc::RankState::kExited || rank.state == mc::RankState::kLost;
       if (attempt.live() && !gone && !rank.holds_slots) {
-        trace_.Fail(name, " is not confirmed dead but holds no slot");
+        trace_.Fail(name_of(taker), " is not confirmed dead but holds no slot");
       }
       if (!rank.holds_slots) continue;
       const mc::Worker* worker = snapshot.FindWorker(rank.worker);
       for (const uint32_t slot : rank.slots) {
-        const auto [it, is_new] = held.emplace(std::make_pair(rank.worker, slot), name);
-        if (!is_new) trace_.Fail(name, " and ", it->second, " hold the same slot");
+        const auto [it, is_new] = held.emplace(std::make_pair(worker, slot), taker);
+        if (!is_new) {
+          trace_.Fail(name_of(taker), " and ", name_of(it->second), " hold the same slot");
+        }
         if (!IsHeldBy(*worker, slot, {attempt.job_id, attempt.number, 1, rank.rank})) {
-          trace_.Fail(name, " holds a slot that its worker gave to another");
+          trace_.Fail(name_of(taker), " holds a slot that its worker gave to another");
         }
       }
     }
@@ -321,18 +348,16 @@ void Invariants::CheckCheckpoints(const mc::Snapshot& snapshot) {
   for (const auto& [job_id, step] : newest) committed_step_[job_id] = step;
 }
 
-void Invariants::CheckLedgers(const mc::Snapshot& snapshot) {
-  for (const std::string& fault : testing::LedgerFaults(snapshot)) trace_.Fail(fault);
-  snapshot.jobs.ForEach([this](const mc::Job& job) {
-    mc::LabelledTime& settled = settled_[job.id];
-    for (int i = 0; i < mc::kTimeLabelCount; ++i) {
-      if (job.ledger.settled.of[i] >= settled.of[i]) continue;
-      trace_.Fail("job ", job.id, ": settled ", mc::TimeLabelName(static_cast<mc::TimeLabel>(i)),
-                  " fell from ", absl::FormatDuration(settled.of[i]), " to ",
-                  absl::FormatDuration(job.ledger.settled.of[i]));
-    }
-    settled = job.ledger.settled;
-  });
+void Invariants::CheckLedger(const mc::Job& job) {
+  for (const std::string& fault : testing::LedgerFaults(job)) trace_.Fail(fault);
+  mc::LabelledTime& settled = settled_[job.id];
+  for (int i = 0; i < mc::kTimeLabelCount; ++i) {
+    if (job.ledger.settled.of[i] >= settled.of[i]) continue;
+    trace_.Fail("job ", job.id, ": settled ", mc::TimeLabelName(static_cast<mc::TimeLabel>(i)),
+                " fell from ", absl::FormatDuration(settled.of[i]), " to ",
+                absl::FormatDuration(job.ledger.settled.of[i]));
+  }
+  settled = job.ledger.settled;
 }
 
 // ---- the machines ----

@@ -51,8 +51,9 @@ class Invariants {
   uint64_t names_moved() const { return names_moved_; }
 
   // ---- the controller ----
-  // `exact`: it did not die in the middle of a step, so that not more is on disk than was seen.
-  void OnStart(const mc::Snapshot& snapshot, bool exact);
+  // `before`: the version that its predecessor published last; null: there was none. `exact`: that
+  // one did not die in the middle of a step, so that not more is on disk than was seen.
+  void OnStart(const mc::Snapshot& snapshot, const mc::Snapshot* before, bool exact);
   void OnPublished(const mc::Snapshot& snapshot, const mc::Snapshot* before);
   void OnHello(const mc::WorkerHello& hello, const mc::EventResult& result);
   // `before`: the version that was published last.
@@ -79,20 +80,25 @@ class Invariants {
   void OnQuiet(const mc::Snapshot& snapshot);
 
  private:
-  void CheckHistory(const mc::Snapshot& snapshot, const mc::Snapshot* before);
-  void CheckJob(const mc::Snapshot& snapshot, const mc::Job& job);
+  void CheckRestart(const mc::Snapshot& snapshot, const mc::Snapshot& before);
+  void KeepStored(const mc::Snapshot& snapshot, const mc::Snapshot& before);
+  void CheckHistory(const mc::Snapshot& snapshot, const mc::Snapshot& before);
+  void CheckEvents(const mc::Job& job, const mc::Job* before);
+  void CheckJob(const mc::Job& job);
   void CheckSlots(const mc::Snapshot& snapshot);
   void CheckProcess(const mc::Snapshot& snapshot, const LiveProcess& live);
   void CheckPlacements(const mc::Snapshot& snapshot, const mc::Snapshot* before);
   void CheckCheckpoints(const mc::Snapshot& snapshot);
-  void CheckLedgers(const mc::Snapshot& snapshot);
+  void CheckLedger(const mc::Job& job);
 
   Trace& trace_;
   Storage& storage_;
   const Model& model_;
   MakeWayCheck make_way_;
   RunTimes run_times_;
-  std::map<std::string, std::string> durable_;            // of the newest published version
+  // The rows of workers that could not be stored as they are shown, as they were stored last;
+  // empty: not at all.
+  std::map<uint64_t, std::string> stored_;
   std::map<std::string, std::string> host_of_;            // of each incarnation
   std::map<std::string, std::string> holder_of_name_;     // worker -> incarnation that was accepted
   uint64_t names_moved_ = 0;
@@ -105,5 +111,7 @@ class Invariants {
 
 // What of a version must survive a crash, by row.
 std::map<std::string, std::string> DurableRows(const mc::Snapshot& snapshot);
+// The worker's row of these.
+std::string DurableRow(const mc::Worker& worker);
 
 }  // namespace muster::sim

@@ -88,10 +88,11 @@ void SimController::Start() {
     return;
   }
   engine_ = *std::move(opened);
+  const std::shared_ptr<const mc::Snapshot> before = std::move(published_);
   published_ = engine_->snapshot();
   trace_.Note("controller: starts, term ", published_->term, ", ", published_->jobs.size(),
               " jobs");
-  invariants_.OnStart(*published_, /*exact=*/!std::exchange(in_transaction_, false));
+  invariants_.OnStart(*published_, before.get(), !std::exchange(in_transaction_, false));
   subscription_ = engine_->Subscribe([this](const std::shared_ptr<const mc::Snapshot>& snapshot) {
     if (snapshot == published_) return;
     invariants_.OnPublished(*snapshot, published_.get());

@@ -76,6 +76,7 @@ class Audit {
       CheckEvents(job);
       CheckAttempts(job);
       CheckKey(job);
+      for (std::string& fault : LedgerFaults(job)) faults_.push_back(std::move(fault));
     });
     snapshot_.workers.ForEach([this](const mc::Worker& worker) { CheckHolders(worker); });
     for (uint64_t sequence = 1; sequence <= snapshot_.last_event; ++sequence) {
@@ -83,7 +84,6 @@ class Audit {
     }
     CheckOutbox();
     CheckCheckpoints();
-    for (std::string& fault : LedgerFaults(snapshot_)) faults_.push_back(std::move(fault));
     return std::move(faults_);
   }
 
@@ -222,9 +222,9 @@ class Audit {
 
 }  // namespace
 
-std::vector<std::string> LedgerFaults(const controller::Snapshot& snapshot) {
+std::vector<std::string> LedgerFaults(const controller::Job& job) {
   std::vector<std::string> faults;
-  snapshot.jobs.ForEach([&faults](const mc::Job& job) { AuditLedger(job, faults); });
+  AuditLedger(job, faults);
   return faults;
 }
 

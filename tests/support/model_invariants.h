@@ -23,9 +23,9 @@ namespace muster::testing {
 //   checkpoints  what is COMMITTED or VERIFIED has a folder and a manifest's hash
 std::vector<std::string> ModelFaults(const controller::Snapshot& snapshot);
 
-// Of these the ledger alone: what a simulation with other means for the rest asks for after each
-// step.
-std::vector<std::string> LedgerFaults(const controller::Snapshot& snapshot);
+// Of these the ledger of one job: what a simulation with other means for the rest asks for after
+// each step.
+std::vector<std::string> LedgerFaults(const controller::Job& job);
 
 // What must survive the controller's death, and what a repeated mutation must not change, as text.
 std::string DescribeModel(const controller::Snapshot& snapshot);
