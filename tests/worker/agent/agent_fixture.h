@@ -133,7 +133,7 @@ class AgentTest : public ::testing::Test {
     auto started = std::make_shared<std::promise<void>>();
     std::future<void> ready = started->get_future();
     thread_ = std::thread([this, started] {
-      auto agent = Agent::Create(Config(), clock_, PosixFileSystem());
+      auto agent = Agent::Create(Config(), clock_, *fs_);
       if (!agent.ok()) {
         result_ = agent.status();
         started->set_value();
@@ -171,6 +171,7 @@ class AgentTest : public ::testing::Test {
   std::vector<std::string> container_options_;
   FakeController controller_;
   RealClock clock_;
+  FileSystem* fs_ = &PosixFileSystem();  // of the agent; outlives it
   std::atomic<Agent*> agent_ = nullptr;
   std::shared_ptr<Mailbox> mailbox_;
   absl::Status result_;
