@@ -4,14 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -20,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/unique_fd.h"
 #include "common/metrics/registry.h"
+#include "tests/support/no_descriptors.h"
 #include "tests/support/status_matchers.h"
 
 namespace muster {
@@ -239,26 +236,6 @@ TEST(HttpServerTest, OneAddressHasSoManyConnections) {
   EXPECT_THAT(answer, HasSubstr("a=4;"));
 }
 
-// Leaves this process no descriptor until it goes.
-class NoDescriptors {
- public:
-  NoDescriptors() {
-    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &whole_), 0);
-    rlimit few = whole_;
-    few.rlim_cur = std::min<rlim_t>(whole_.rlim_cur, 256);
-    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
-    for (int fd = ::open("/dev/null", O_RDONLY); fd >= 0; fd = ::open("/dev/null", O_RDONLY)) {
-      taken_.emplace_back(fd);
-    }
-    EXPECT_EQ(errno, EMFILE);
-  }
-  ~NoDescriptors() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &whole_), 0); }
-
- private:
-  rlimit whole_ = {};
-  std::vector<UniqueFd> taken_;
-};
-
 TEST(HttpServerTest, WhoConnectsWhileDescriptorsLackIsServedWhenThereAreSomeAgain) {
   // libmicrohttpd goes on in one way where it has connections, and in another where it has none.
   for (const bool has_others : {false, true}) {
@@ -270,7 +247,7 @@ TEST(HttpServerTest, WhoConnectsWhileDescriptorsLackIsServedWhenThereAreSomeAgai
       EXPECT_TRUE(early.Send("GET /echo?a=1 HTTP/1.1\r\n"));
     }
     {
-      const NoDescriptors none;
+      const testing::NoDescriptors none;
       late.Connect(*server);
       EXPECT_TRUE(late.Send("GET /echo?a=2 HTTP/1.1\r\n\r\n"));
       EXPECT_TRUE(late.HearsNothing(std::chrono::milliseconds(300))) << "of what is it served?";

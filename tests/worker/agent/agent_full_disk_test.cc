@@ -12,21 +12,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// A start of another job, on a slot of its own; the attempt tells what is heard of it apart.
-v1::ControllerMessage OtherStart(uint64_t seq, uint32_t attempt, uint32_t slot,
-                                 const std::vector<std::string>& script) {
-  v1::ControllerMessage message = StartMessage(seq, script, /*ranks=*/1, attempt);
-  message.mutable_start_ranks()->mutable_fence()->set_job_id(attempt);
-  message.mutable_start_ranks()->mutable_ranks(0)->set_slots(0, slot);
-  return message;
-}
-
-auto ExitedIn(uint32_t attempt) {
-  return [attempt](const Heard& heard) {
-    return heard.FindEvent(v1::RankEvent::EXITED, 0, attempt) != nullptr;
-  };
-}
-
 bool Committed(const Heard& heard) {
   for (const auto& [seq, event] : heard.events) {
     if (event.checkpoint_event().kind() == v1::CheckpointEvent::COMMIT) return true;
