@@ -32,6 +32,10 @@ class BulkStream final : public TwoWayStream<v1::BulkBatch, v1::BulkAck>,
   bool OwesLocked() const override MUSTER_REQUIRES(mutex_) {
     return unanswered_ > 0 || acked_ != durable_;
   }
+  // An agent whose ranks are all gone has nothing to send; it opens the stream again.
+  absl::Duration PatienceLocked() const override MUSTER_REQUIRES(mutex_) {
+    return gate_.patience().idle;
+  }
 
   absl::Status CheckSender(const v1::BulkBatch& batch);
   absl::Status Submit(const v1::BulkBatch& batch);

@@ -15,6 +15,7 @@
 #include "common/rpc/status_map.h"
 #include "common/rpc/token.h"
 #include "controller/api/rate_limiter.h"
+#include "controller/api/stream_watch.h"
 
 namespace muster::controller {
 
@@ -22,8 +23,13 @@ namespace muster::controller {
 class CallGate {
  public:
   // `limit`: of each principal's calls; none unless given.
-  CallGate(std::string token, Registry& registry, Clock& clock, const RateLimit& limit = {})
-      : token_(std::move(token)), registry_(registry), clock_(clock), limiter_(limit) {}
+  CallGate(std::string token, Registry& registry, Clock& clock, const RateLimit& limit = {},
+           const StreamPatience& patience = {})
+      : token_(std::move(token)),
+        registry_(registry),
+        clock_(clock),
+        patience_(patience),
+        limiter_(limit) {}
 
   // What can be told from a call's headers, before any handler hears of it: UNAUTHENTICATED as in
   // Check, and counted.
@@ -37,6 +43,7 @@ class CallGate {
   // metadata.
   absl::Status Admit(const std::string& caller) MUSTER_EXCLUDES(mutex_);
   absl::Duration Now() const { return clock_.SinceBoot(); }
+  const StreamPatience& patience() const { return patience_; }
 
   void CountCall(const char* method, absl::StatusCode code, absl::Duration took);
   void StreamOpened(const char* method);
@@ -48,6 +55,7 @@ class CallGate {
   const std::string token_;
   Registry& registry_;
   Clock& clock_;
+  const StreamPatience patience_;
   Mutex mutex_;
   RateLimiter limiter_ MUSTER_GUARDED_BY(mutex_);
 };

@@ -60,6 +60,12 @@ const v1::ControllerMessage* ControlStream::NextLocked() {
   return &outgoing_;
 }
 
+absl::Duration ControlStream::PatienceLocked() const {
+  if (!connected_) return gate_.patience().hello;
+  // A worker that is lost by then may still come back on this stream.
+  return std::max(gate_.patience().silent, 2 * engine_.options().lost_after);
+}
+
 void ControlStream::OnOver() {
   bool connected = false;
   {

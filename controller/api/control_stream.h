@@ -47,6 +47,7 @@ class ControlStream final : public TwoWayStream<v1::WorkerMessage, v1::Controlle
   }
   const v1::ControllerMessage* NextLocked() override MUSTER_REQUIRES(mutex_);
   void DropWaitingLocked() override MUSTER_REQUIRES(mutex_) { queue_ = {}; }
+  absl::Duration PatienceLocked() const override MUSTER_REQUIRES(mutex_);
   void OnOver() override;
 
   // Each returns what is wrong with the message itself.

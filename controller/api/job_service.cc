@@ -205,7 +205,8 @@ JobService::JobService(Engine& engine, MetricsIngest& ingest, CallGate& gate, Cl
       clock_(clock),
       checkpoint_root_(std::move(checkpoint_root)),
       has_upload_(std::move(has_upload)),
-      pump_(clock) {}
+      pump_(clock),
+      watch_(gate.patience()) {}
 
 grpc::ServerUnaryReactor* JobService::GetVersion(grpc::CallbackServerContext* context,
                                                  const v1::GetVersionRequest*,
@@ -272,7 +273,7 @@ grpc::ServerBidiReactor<v1::SubmitJobsRequest, v1::SubmitJobsResponse>* JobServi
   auto stream =
       std::make_shared<SubmitStream>(gate_, engine_, checkpoint_root_, gate_.CallerOf(*context));
   if (allowed.ok()) allowed = KeepUntilStop(stream);
-  return SubmitStream::Begin(std::move(stream), allowed);
+  return SubmitStream::Begin(std::move(stream), *context, watch_, allowed);
 }
 
 absl::Status JobService::KeepUntilStop(const std::shared_ptr<SubmitStream>& stream) {
@@ -292,6 +293,7 @@ absl::Status JobService::KeepUntilStop(const std::shared_ptr<SubmitStream>& stre
 
 void JobService::Stop() {
   pump_.Stop();
+  watch_.Stop();
   std::vector<std::weak_ptr<SubmitStream>> streams;
   {
     MutexLock lock(mutex_);
@@ -359,7 +361,7 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(
     if (job.ok()) id = (*job)->id;
   }
   auto watch = std::make_shared<JobWatch>(gate_, engine_, id);
-  auto* reactor = JobWatch::Handover(watch);
+  auto* reactor = JobWatch::Handover(watch, *context, watch_);
   if (status.ok()) {
     pump_.Add(std::move(watch));
   } else {
@@ -381,7 +383,7 @@ grpc::ServerWriteReactor<v1::StreamEventsResponse>* JobService::StreamEvents(
     if (job.ok()) wanted.job_id = (*job)->id;
   }
   auto stream = std::make_shared<EventStream>(gate_, engine_, wanted);
-  auto* reactor = EventStream::Handover(stream);
+  auto* reactor = EventStream::Handover(stream, *context, watch_);
   if (status.ok()) {
     pump_.Add(std::move(stream));
   } else {
@@ -405,7 +407,7 @@ grpc::ServerWriteReactor<v1::StreamLogsResponse>* JobService::StreamLogs(
     if (job.ok()) wanted.query.job_id = (*job)->id;
   }
   auto stream = std::make_shared<LogStream>(gate_, engine_, ingest_, clock_, std::move(wanted));
-  auto* reactor = LogStream::Handover(stream);
+  auto* reactor = LogStream::Handover(stream, *context, watch_);
   if (status.ok()) {
     pump_.Add(std::move(stream));
   } else {

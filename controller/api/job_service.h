@@ -11,6 +11,7 @@
 #include "common/base/mutex.h"
 #include "controller/api/call.h"
 #include "controller/api/stream_pump.h"
+#include "controller/api/stream_watch.h"
 #include "controller/api/submit_stream.h"
 #include "controller/engine/engine.h"
 #include "controller/engine/metrics_ingest.h"
@@ -106,6 +107,7 @@ class JobService final : public v1::JobService::CallbackService {
   const std::string checkpoint_root_;
   const HasUpload has_upload_;
   StreamPump pump_;
+  StreamWatch watch_;
 
   Mutex mutex_;
   bool stopping_ MUSTER_GUARDED_BY(mutex_) = false;

@@ -1,8 +1,9 @@
 // A server-streaming call: a bounded-by-its-producer queue of messages, written one after another,
-// and one status at the end. It lives until gRPC and everybody who holds it are done with it. All
-// methods are thread-safe.
+// and one status at the end. A client that does not read is given up after a time. It lives until
+// gRPC and everybody who holds it are done with it. All methods are thread-safe.
 #pragma once
 
+#include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
 #include <deque>
@@ -10,25 +11,34 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "common/base/mutex.h"
 #include "common/rpc/status_map.h"
 #include "controller/api/call.h"
 #include "controller/api/stream_pump.h"
+#include "controller/api/stream_watch.h"
 
 namespace muster::controller {
 
 template <typename Message>
-class OutStream : public grpc::ServerWriteReactor<Message>, public Pumped {
+class OutStream : public grpc::ServerWriteReactor<Message>,
+                  public Pumped,
+                  public StreamWatch::Watched {
  public:
   // `method` must be a literal.
   OutStream(CallGate& gate, const char* method) : gate_(gate), method_(method) {
     gate_.StreamOpened(method_);
   }
 
-  // Call once, right after the making: gRPC holds it by a plain pointer until OnDone.
-  static grpc::ServerWriteReactor<Message>* Handover(std::shared_ptr<OutStream> stream) {
+  // Call once, right after the making: gRPC holds it by a plain pointer until OnDone, and the
+  // context lives as long. `watch` looks whether the client reads.
+  static grpc::ServerWriteReactor<Message>* Handover(std::shared_ptr<OutStream> stream,
+                                                     grpc::CallbackServerContext& context,
+                                                     StreamWatch& watch) {
     OutStream* raw = stream.get();
+    raw->context_ = &context;
     raw->self_ = std::move(stream);
+    watch.Add(raw->self_);
     return raw;
   }
 
@@ -42,13 +52,28 @@ class OutStream : public grpc::ServerWriteReactor<Message>, public Pumped {
     FinishIfIdleLocked();
   }
   void Abort(const absl::Status& why) final { End(why); }
+  // Gives up a client that has not taken what is on its way. A status would wait behind that.
+  void Look() final {
+    {
+      MutexLock lock(mutex_);
+      if (queue_.empty() || gate_.Now() - write_began_ <= gate_.patience().unread) return;
+      ended_ = true;
+      if (status_.ok()) status_ = absl::DeadlineExceededError("the client does not read");
+      DropWaitingLocked();
+      cancelling_ = true;
+    }
+    context_->TryCancel();  // nothing finishes the call meanwhile, so the context is there
+    MutexLock lock(mutex_);
+    cancelling_ = false;
+    FinishIfIdleLocked();
+  }
 
  protected:
   void Send(Message message) MUSTER_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     if (ended_) return;
     queue_.push_back(std::move(message));
-    if (queue_.size() == 1) this->StartWrite(&queue_.front());
+    if (queue_.size() == 1) WriteLocked();
   }
   bool ended() const MUSTER_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
@@ -73,7 +98,7 @@ class OutStream : public grpc::ServerWriteReactor<Message>, public Pumped {
       }
       if (!ok) queue_.clear();
       if (!queue_.empty()) {
-        this->StartWrite(&queue_.front());
+        WriteLocked();
         return;
       }
       FinishIfIdleLocked();
@@ -91,12 +116,16 @@ class OutStream : public grpc::ServerWriteReactor<Message>, public Pumped {
     MutexLock lock(mutex_);
     return status_.code();
   }
+  void WriteLocked() MUSTER_REQUIRES(mutex_) {
+    write_began_ = gate_.Now();
+    this->StartWrite(&queue_.front());
+  }
   // The first message may be on its way: it stays until its OnWriteDone.
   void DropWaitingLocked() MUSTER_REQUIRES(mutex_) {
     if (!queue_.empty()) queue_.erase(queue_.begin() + 1, queue_.end());
   }
   void FinishIfIdleLocked() MUSTER_REQUIRES(mutex_) {
-    if (!ended_ || finished_ || !queue_.empty()) return;
+    if (!ended_ || finished_ || cancelling_ || !queue_.empty()) return;
     finished_ = true;
     this->Finish(ToGrpc(status_));
   }
@@ -104,10 +133,13 @@ class OutStream : public grpc::ServerWriteReactor<Message>, public Pumped {
   CallGate& gate_;
   const char* const method_;
   std::shared_ptr<OutStream> self_;
+  grpc::CallbackServerContext* context_ = nullptr;  // set once
   mutable Mutex mutex_;
   std::deque<Message> queue_ MUSTER_GUARDED_BY(mutex_);
   bool ended_ MUSTER_GUARDED_BY(mutex_) = false;
   bool finished_ MUSTER_GUARDED_BY(mutex_) = false;
+  bool cancelling_ MUSTER_GUARDED_BY(mutex_) = false;  // by Look
+  absl::Duration write_began_ MUSTER_GUARDED_BY(mutex_);  // since boot; of the first in the queue
   absl::Status status_ MUSTER_GUARDED_BY(mutex_);
 };
 

@@ -1,36 +1,45 @@
 // A call with messages both ways, and what all of them have in common: a message is read when the
 // one before was taken and not too many wait for their answers; one is written at a time; the first
-// error is the status at the end. It lives until gRPC and everybody who holds it are done with it.
+// error is the status at the end. A peer that for too long is silent, or does not read, is given
+// up. It lives until gRPC and everybody who holds it are done with it.
 //
 // Public methods are thread-safe. Those that end in Locked run under mutex_, on any thread.
 #pragma once
 
+#include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
 #include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/base/mutex.h"
+#include "common/base/units.h"
 #include "common/rpc/status_map.h"
 #include "controller/api/call.h"
+#include "controller/api/stream_watch.h"
 
 namespace muster::controller {
 
 template <typename In, typename Out>
-class TwoWayStream : public grpc::ServerBidiReactor<In, Out> {
+class TwoWayStream : public grpc::ServerBidiReactor<In, Out>, public StreamWatch::Watched {
  public:
   // `method` must be a literal; `gate` outlives the stream.
   TwoWayStream(CallGate& gate, const char* method) : gate_(gate), method_(method) {
     gate_.StreamOpened(method_);
   }
 
-  // Hands the stream to gRPC, which holds it by a plain pointer until OnDone; `allowed` not OK: it
-  // ends with that.
+  // Hands the stream to gRPC, which holds it by a plain pointer until OnDone, and keeps the context
+  // as long; `allowed` not OK: it ends with that. `watch` looks whether the peer takes part.
   static grpc::ServerBidiReactor<In, Out>* Begin(std::shared_ptr<TwoWayStream> stream,
-                                                 const absl::Status& allowed) {
+                                                 grpc::CallbackServerContext& context,
+                                                 StreamWatch& watch, const absl::Status& allowed) {
     TwoWayStream* raw = stream.get();
+    raw->context_ = &context;
     raw->self_ = std::move(stream);
+    watch.Add(raw->self_);
     MutexLock lock(raw->mutex_);
     if (!allowed.ok()) raw->EndLocked(allowed);
     raw->GoOnLocked();
@@ -42,6 +51,31 @@ class TwoWayStream : public grpc::ServerBidiReactor<In, Out> {
   void Close(const absl::Status& status) MUSTER_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     EndLocked(status);
+    GoOnLocked();
+  }
+
+  // Ends the call when the peer has said or read nothing for too long.
+  void Look() final {
+    {
+      MutexLock lock(mutex_);
+      const absl::Duration now = gate_.Now();
+      const bool unread = writing_ && now - write_began_ > gate_.patience().unread;
+      const absl::Duration patience = PatienceLocked();
+      const bool waits = reading_ && !ended_ && !OwesLocked();
+      const bool silent = waits && now - read_began_ > patience;
+      if (finished_ || (!unread && !silent)) return;
+      EndLocked(absl::DeadlineExceededError(
+          unread ? "the other side does not read its messages"
+                 : absl::StrCat("nothing was said for ", HumanDuration(patience))));
+      GoOnLocked();
+      if (!unread) return;
+      cancelling_ = true;
+    }
+    // The status would wait behind what is not read. Nothing finishes the call meanwhile, so the
+    // context is there.
+    context_->TryCancel();
+    MutexLock lock(mutex_);
+    cancelling_ = false;
     GoOnLocked();
   }
 
@@ -57,6 +91,10 @@ class TwoWayStream : public grpc::ServerBidiReactor<In, Out> {
   virtual void DropWaitingLocked() MUSTER_REQUIRES(mutex_) {}
   // Whether a peer that has said all that it has to say still waits for an answer.
   virtual bool OwesLocked() const MUSTER_REQUIRES(mutex_) { return false; }
+  // How long the peer may take until its next message.
+  virtual absl::Duration PatienceLocked() const MUSTER_REQUIRES(mutex_) {
+    return gate_.patience().silent;
+  }
   // gRPC is done with the call.
   virtual void OnOver() {}
 
@@ -82,7 +120,7 @@ class TwoWayStream : public grpc::ServerBidiReactor<In, Out> {
  private:
   void FinishLocked() MUSTER_REQUIRES(mutex_) {
     const bool owes = status_.ok() && OwesLocked();
-    if (!ended_ || finished_ || writing_ || owes) return;
+    if (!ended_ || finished_ || cancelling_ || writing_ || owes) return;
     finished_ = true;
     this->Finish(ToGrpc(status_));
   }
@@ -92,11 +130,13 @@ class TwoWayStream : public grpc::ServerBidiReactor<In, Out> {
     const Out* next = NextLocked();
     if (next == nullptr) return;
     writing_ = true;
+    write_began_ = gate_.Now();
     this->StartWrite(next);
   }
   void ReadLocked() MUSTER_REQUIRES(mutex_) {
     if (reading_ || ended_ || !MayReadLocked()) return;
     reading_ = true;
+    read_began_ = gate_.Now();
     this->StartRead(&incoming_);
   }
 
@@ -132,10 +172,14 @@ class TwoWayStream : public grpc::ServerBidiReactor<In, Out> {
 
   const char* const method_;
   std::shared_ptr<TwoWayStream> self_;  // until OnDone
-  In incoming_;                         // of the read under way
+  grpc::CallbackServerContext* context_ = nullptr;  // set once
+  In incoming_;                                     // of the read under way
   bool reading_ MUSTER_GUARDED_BY(mutex_) = false;
   bool writing_ MUSTER_GUARDED_BY(mutex_) = false;
   bool finished_ MUSTER_GUARDED_BY(mutex_) = false;
+  bool cancelling_ MUSTER_GUARDED_BY(mutex_) = false;    // by Look
+  absl::Duration read_began_ MUSTER_GUARDED_BY(mutex_);  // since boot, as the next
+  absl::Duration write_began_ MUSTER_GUARDED_BY(mutex_);
   absl::Status status_ MUSTER_GUARDED_BY(mutex_);
 };
 

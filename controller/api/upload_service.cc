@@ -103,31 +103,50 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadRequest>,
 };
 
 // One archive to an agent. Reads the next piece when the last one has left.
-class FetchCall final : public grpc::ServerWriteReactor<v1::FetchUploadResponse> {
+class FetchCall final : public grpc::ServerWriteReactor<v1::FetchUploadResponse>,
+                        private UploadDesk::Timed {
  public:
-  FetchCall(UploadDesk& desk, CallGate& gate, std::string sha256)
-      : desk_(desk), gate_(gate), sha256_(std::move(sha256)) {
+  // `context`: of the call; it is there until Finish.
+  FetchCall(UploadDesk& desk, CallGate& gate, grpc::CallbackServerContext& context,
+            std::string sha256)
+      : desk_(desk), gate_(gate), context_(context), sha256_(std::move(sha256)) {
     gate_.StreamOpened("FetchUpload");
   }
 
-  void Begin(const absl::Status& allowed) { allowed.ok() ? Next() : End(allowed); }
+  void Begin(const absl::Status& allowed) {
+    if (!allowed.ok()) return End(allowed);
+    desk_.Enqueue([this] {
+      desk_.Watch(*this);
+      Next();
+    });
+  }
 
  private:
   void Next() {
-    desk_.Enqueue([this] {
-      absl::StatusOr<std::string> piece = desk_.store().ReadPiece(sha256_, offset_);
-      if (!piece.ok() || piece->empty()) return End(piece.status());
-      offset_ += piece->size();
-      *message_.mutable_data() = *std::move(piece);
-      StartWrite(&message_);
-    });
+    absl::StatusOr<std::string> piece = desk_.store().ReadPiece(sha256_, offset_);
+    if (!piece.ok() || piece->empty()) return End(piece.status());
+    offset_ += piece->size();
+    *message_.mutable_data() = *std::move(piece);
+    writing_ = true;
+    write_began_ = desk_.Now();
+    StartWrite(&message_);
   }
   void OnWriteDone(bool ok) override {
-    ok ? Next() : End(absl::CancelledError("the agent went away"));
+    desk_.Enqueue([this, ok] {
+      writing_ = false;
+      ok ? Next() : End(absl::CancelledError("the agent went away, or does not read"));
+    });
   }
   void OnDone() override {
     gate_.StreamClosed("FetchUpload", code_);
-    delete this;
+    desk_.Enqueue([this] {
+      desk_.Forget(*this);
+      delete this;
+    });
+  }
+  // A status would wait behind the piece that is not read.
+  void Look(absl::Duration now) override {
+    if (writing_ && now - write_began_ > desk_.patience().piece) context_.TryCancel();
   }
   void End(const absl::Status& status) {
     code_ = status.code();
@@ -136,8 +155,11 @@ class FetchCall final : public grpc::ServerWriteReactor<v1::FetchUploadResponse>
 
   UploadDesk& desk_;
   CallGate& gate_;
+  grpc::CallbackServerContext& context_;
   const std::string sha256_;
   uint64_t offset_ = 0;
+  bool writing_ = false;
+  absl::Duration write_began_;
   v1::FetchUploadResponse message_;
   absl::StatusCode code_ = absl::StatusCode::kOk;
 };
@@ -215,7 +237,7 @@ grpc::ServerReadReactor<v1::UploadRequest>* UploadService::Upload(
 
 grpc::ServerWriteReactor<v1::FetchUploadResponse>* UploadService::Fetch(
     grpc::CallbackServerContext* context, const v1::FetchUploadRequest* request) {
-  auto* call = new FetchCall(desk_, gate_, request->sha256());
+  auto* call = new FetchCall(desk_, gate_, *context, request->sha256());
   call->Begin(Allow(*context, Side::kAgents));
   return call;
 }

@@ -1,7 +1,7 @@
 // gRPC handlers of UploadService: uploads of people on their port, fetches of agents on theirs.
 // What waits for the disk is done on one thread of its own, piece by piece, so that no call holds
-// up another for longer than one piece takes. That thread also ends uploads that come too slowly:
-// only a few may be under way at a time.
+// up another for longer than one piece takes. That thread also ends uploads that come too slowly,
+// of which only a few may be under way at a time, and fetches that are not read.
 #pragma once
 
 #include <deque>

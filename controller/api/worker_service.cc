@@ -30,6 +30,7 @@ absl::Status WorkerService::AdmitLocked(std::vector<std::weak_ptr<Stream>>& stre
 }
 
 void WorkerService::Stop() {
+  watch_.Stop();
   std::vector<std::weak_ptr<ControlStream>> controls;
   std::vector<std::weak_ptr<BulkStream>> bulks;
   {
@@ -54,7 +55,7 @@ grpc::ServerBidiReactor<v1::WorkerMessage, v1::ControllerMessage>* WorkerService
     MutexLock lock(mutex_);
     allowed = AdmitLocked(controls_, stream);
   }
-  return ControlStream::Begin(std::move(stream), allowed);
+  return ControlStream::Begin(std::move(stream), *context, watch_, allowed);
 }
 
 grpc::ServerBidiReactor<v1::BulkBatch, v1::BulkAck>* WorkerService::Bulk(
@@ -65,7 +66,7 @@ grpc::ServerBidiReactor<v1::BulkBatch, v1::BulkAck>* WorkerService::Bulk(
     MutexLock lock(mutex_);
     allowed = AdmitLocked(bulks_, stream);
   }
-  return BulkStream::Begin(std::move(stream), allowed);
+  return BulkStream::Begin(std::move(stream), *context, watch_, allowed);
 }
 
 }  // namespace muster::controller

@@ -8,6 +8,7 @@
 #include "controller/api/bulk_stream.h"
 #include "controller/api/call.h"
 #include "controller/api/control_stream.h"
+#include "controller/api/stream_watch.h"
 #include "controller/engine/engine.h"
 #include "controller/engine/metrics_ingest.h"
 #include "muster/v1/worker_service.grpc.pb.h"
@@ -23,7 +24,11 @@ class WorkerService final : public v1::WorkerService::CallbackService {
   // All references outlive the service and its streams.
   WorkerService(Engine& engine, MetricsIngest& ingest, CallGate& gate,
                 size_t max_streams = kMaxStreams)
-      : engine_(engine), ingest_(ingest), gate_(gate), max_streams_(max_streams) {}
+      : engine_(engine),
+        ingest_(ingest),
+        gate_(gate),
+        max_streams_(max_streams),
+        watch_(gate.patience()) {}
 
   // Ends all streams with UNAVAILABLE, new ones too; to be called before the gRPC server shuts
   // down.
@@ -44,6 +49,7 @@ class WorkerService final : public v1::WorkerService::CallbackService {
   MetricsIngest& ingest_;
   CallGate& gate_;
   const size_t max_streams_;
+  StreamWatch watch_;
   Mutex mutex_;
   bool stopping_ MUSTER_GUARDED_BY(mutex_) = false;
   std::vector<std::weak_ptr<ControlStream>> controls_ MUSTER_GUARDED_BY(mutex_);

@@ -263,7 +263,13 @@ absl::Status Agent::WriteEndpoints() {
                                     {"pid", ::getpid()},
                                     {"name", config_.name},
                                     {"version", Version()}};
-  return WriteFileAtomically(fs_, DataPath("endpoints.json"), endpoints.dump(2) + "\n");
+  const std::string path = DataPath("endpoints.json");
+  const absl::Status written = WriteFileAtomically(fs_, path, endpoints.dump(2) + "\n");
+  if (!absl::IsResourceExhausted(written)) return written;
+  // Nobody needs it as much as what runs here needs an agent. What an earlier one wrote is wrong.
+  fs_.RemoveFile(path).IgnoreError();
+  Log(LogLevel::kWarning, "endpoints_not_written", {{"error", written.ToString()}});
+  return absl::OkStatus();
 }
 
 absl::Status Agent::Run() {

@@ -61,7 +61,9 @@ void BulkSender::OnEnd(const absl::Status& status) {
   Close();
   if (!up_) return;
   const absl::Duration pause = backoff_.Next();
-  Log(LogLevel::kWarning, "bulk_stream_ended",
+  // The controller gives up a stream on which nothing was said for long.
+  const bool was_idle = absl::IsDeadlineExceeded(status);
+  Log(was_idle ? LogLevel::kInfo : LogLevel::kWarning, "bulk_stream_ended",
       {{"error", status.ToString()}, {"retry_ms", absl::ToInt64Milliseconds(pause)}});
   timer_ = loop_.After(pause, [this] { Open(); });
 }

@@ -1,6 +1,7 @@
 #include "worker/agent/process_scan.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -25,8 +26,16 @@ namespace {
 // there.
 constexpr size_t kMaxProcFileBytes = 1u << 20;
 
+thread_local bool missed_some = false;
+
+// After a file of /proc could not be opened, which is mostly since its process is gone.
+void NoteWhyNot(int error) {
+  missed_some = missed_some || error == EMFILE || error == ENFILE || error == ENOMEM;
+}
+
 std::string ReadProcFile(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd.valid()) NoteWhyNot(errno);
   std::string text;
   char buffer[16384];
   while (fd.valid() && text.size() < kMaxProcFileBytes) {
@@ -117,6 +126,8 @@ using StartTimes = std::map<std::pair<pid_t, ino_t>, uint64_t>;
 
 }  // namespace
 
+bool MissedSome() { return std::exchange(missed_some, false); }
+
 ProcessId Identify(pid_t pid) { return {pid, ReadStat(pid).started}; }
 
 bool IsLiving(const ProcessId& process) {
@@ -157,7 +168,10 @@ bool IsRuntimeHelper(pid_t pid) {
 std::vector<ProcessId> FindProcesses(pid_t group, absl::string_view folder) {
   std::vector<ProcessId> found;
   const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), ::closedir);
-  if (proc == nullptr) return found;
+  if (proc == nullptr) {
+    NoteWhyNot(errno);
+    return found;
+  }
   const pid_t self = ::getpid();
   // The leader is not reaped before its group is clear, so its number is still its own.
   const uint64_t oldest = group == 0 ? 0 : ReadStat(group).started;

@@ -34,6 +34,9 @@ bool SignalProcess(const ProcessId& process, int signal);
 // Processes in group `group` (0: none asked for), or whose MUSTER_RANK_DIR is `folder` or lies in
 // it, or whose stdout or stderr does. Never the caller.
 std::vector<ProcessId> FindProcesses(pid_t group, absl::string_view folder);
+// Whether this thread, since it last asked, could not look at some process for want of descriptors
+// or memory: what the functions here said since then may not be all.
+bool MissedSome();
 // The same of one process.
 bool BelongsTo(pid_t pid, pid_t group, absl::string_view folder);
 // Whether it is in the cgroup (v2) of this name, or in one below.

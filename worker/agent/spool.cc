@@ -54,7 +54,10 @@ absl::StatusOr<std::unique_ptr<Spool>> Spool::Open(FileSystem& fs, SpoolOptions 
   auto spool = std::unique_ptr<Spool>(new Spool(fs, std::move(options)));
   MUSTER_RETURN_IF_ERROR(spool->fs_.MakeDirectories(spool->options_.directory));
   MUSTER_RETURN_IF_ERROR(spool->Recover());
-  MUSTER_RETURN_IF_ERROR(spool->StartSegment());
+  const absl::Status begun = spool->StartSegment();
+  // What is there may be what fills the disk: it goes when it is sent.
+  const bool waits = absl::IsResourceExhausted(begun) && !spool->segments_.empty();
+  if (!begun.ok() && !waits) return begun;
   spool->TrimAcknowledged();
   return spool;
 }

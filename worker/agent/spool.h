@@ -39,7 +39,8 @@ struct SpoolBatch {
 
 class Spool {
  public:
-  // INVALID_ARGUMENT: a bound below four segments. Otherwise the file system's errors.
+  // INVALID_ARGUMENT: a bound below four segments. Otherwise the file system's errors; but a full
+  // disk is none where a spool is there already.
   static absl::StatusOr<std::unique_ptr<Spool>> Open(FileSystem& fs, SpoolOptions options);
 
   // A record at or below the rank's mark is dropped: it was spooled before. When the disk refuses,

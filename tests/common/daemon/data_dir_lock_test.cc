@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <utility>
@@ -26,6 +28,23 @@ TEST(DataDirLockTest, RefusesASecondHolderAndNamesTheFirst) {
                              HasSubstr(std::to_string(::getpid())))));
   { const DataDirLock gone = std::move(lock); }
   EXPECT_OK(DataDirLock::Take(dir.path(), "musterd"));
+}
+
+TEST(DataDirLockTest, AFullDiskIsNotInItsWay) {
+  testing::TempDir dir;
+  // Nothing can be written, though by another errno than a full disk's.
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  rlimit whole = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &whole), 0);
+  rlimit nothing = whole;
+  nothing.rlim_cur = 0;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &nothing), 0);
+  const absl::StatusOr<DataDirLock> lock = DataDirLock::Take(dir.path(), "musterd");
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &whole), 0);
+  ::signal(SIGXFSZ, handler);
+  EXPECT_OK(lock);
+  EXPECT_THAT(DataDirLock::Take(dir.path(), "musterd"),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("process ?")));
 }
 
 TEST(DataDirLockTest, AFolderThatIsNotThereIsNamed) {

@@ -5,15 +5,18 @@
 #include <gtest/gtest.h>
 #include <httplib.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/unique_fd.h"
 #include "common/metrics/registry.h"
+#include "tests/support/no_descriptors.h"
 #include "tests/support/status_matchers.h"
 
 namespace muster {
@@ -137,7 +140,10 @@ TEST(HttpServerTest, StopsRightAfterItsStartAndLeavesThePort) {
 // A connection that is written to byte by byte.
 class RawClient {
  public:
-  explicit RawClient(const HttpServer& server) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit RawClient(const HttpServer& server) : RawClient() { Connect(server); }
+  // Has its socket, and connects later.
+  RawClient() : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {}
+  void Connect(const HttpServer& server) {
     const int port = std::stoi(server.address().substr(server.address().rfind(':') + 1));
     sockaddr_in to = {};
     to.sin_family = AF_INET;
@@ -148,6 +154,11 @@ class RawClient {
   bool Send(const std::string& text) {
     return ::send(fd_.get(), text.data(), text.size(), MSG_NOSIGNAL) ==
            static_cast<ssize_t>(text.size());
+  }
+  // Whether nothing comes for so long.
+  bool HearsNothing(std::chrono::milliseconds patience) {
+    pollfd heard = {fd_.get(), POLLIN, 0};
+    return ::poll(&heard, 1, static_cast<int>(patience.count())) == 0;
   }
   // All until the server ends the connection.
   std::string ReadToEnd() {
@@ -223,6 +234,33 @@ TEST(HttpServerTest, OneAddressHasSoManyConnections) {
     answer = fourth.ReadToEnd();
   }
   EXPECT_THAT(answer, HasSubstr("a=4;"));
+}
+
+TEST(HttpServerTest, WhoConnectsWhileDescriptorsLackIsServedWhenThereAreSomeAgain) {
+  // libmicrohttpd goes on in one way where it has connections, and in another where it has none.
+  for (const bool has_others : {false, true}) {
+    auto server = Start(Echo(), {.threads = 1, .timeout = absl::Hours(1)});
+    RawClient early;
+    RawClient late;
+    if (has_others) {
+      early.Connect(*server);
+      EXPECT_TRUE(early.Send("GET /echo?a=1 HTTP/1.1\r\n"));
+    }
+    {
+      const testing::NoDescriptors none;
+      late.Connect(*server);
+      EXPECT_TRUE(late.Send("GET /echo?a=2 HTTP/1.1\r\n\r\n"));
+      EXPECT_TRUE(late.HearsNothing(std::chrono::milliseconds(300))) << "of what is it served?";
+    }
+    if (has_others) {
+      EXPECT_TRUE(early.Send("\r\n"));
+      EXPECT_THAT(early.ReadToEnd(), HasSubstr("a=1;"));
+    }
+    EXPECT_THAT(late.ReadToEnd(), HasSubstr("a=2;")) << has_others;
+    RawClient next(*server);
+    EXPECT_TRUE(next.Send("GET /echo?a=3 HTTP/1.1\r\n\r\n"));
+    EXPECT_THAT(next.ReadToEnd(), HasSubstr("a=3;")) << has_others;
+  }
 }
 
 TEST(HttpServerTest, AnAnswerThatNobodyReadsHasItsTime) {

@@ -26,7 +26,7 @@ inline constexpr char kToken[] = "secret-of-this-test";
 class ApiFixture : public ::testing::Test {
  protected:
   void SetUp() override {
-    gate_ = std::make_unique<CallGate>(kToken, registry_, clock_, limit_);
+    gate_ = std::make_unique<CallGate>(kToken, registry_, clock_, limit_, patience_);
     MetricsIngestOptions options;
     options.path = dir_ / "metrics.db";
     auto ingest = MetricsIngest::Open(std::move(options), clock_);
@@ -43,7 +43,8 @@ class ApiFixture : public ::testing::Test {
     builder.RegisterService(workers_.get());
     server_ = builder.BuildAndStart();
     ASSERT_NE(server_, nullptr);
-    channel_ = MakeChannel({.address = "127.0.0.1:" + std::to_string(port)});
+    address_ = "127.0.0.1:" + std::to_string(port);
+    channel_ = MakeChannel({.address = address_});
     stub_ = v1::JobService::NewStub(channel_);
     worker_stub_ = v1::WorkerService::NewStub(channel_);
   }
@@ -72,11 +73,13 @@ class ApiFixture : public ::testing::Test {
   Registry registry_{ControllerMetrics(), metric::kControllerDroppedTotal};
   FakeEngine engine_;
   RateLimit limit_;  // none, unless the test's constructor sets one
+  StreamPatience patience_;  // likewise
   std::unique_ptr<CallGate> gate_;
   std::unique_ptr<MetricsIngest> ingest_;
   std::unique_ptr<JobService> jobs_;
   std::unique_ptr<WorkerService> workers_;
   std::unique_ptr<grpc::Server> server_;
+  std::string address_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::JobService::Stub> stub_;
   std::unique_ptr<v1::WorkerService::Stub> worker_stub_;

@@ -49,8 +49,8 @@ class UploadServiceTest : public ::testing::Test {
       builder.RegisterService(services_.back().get());
       servers_.push_back(builder.BuildAndStart());
       ASSERT_NE(servers_.back(), nullptr);
-      stubs_.push_back(v1::UploadService::NewStub(
-          MakeChannel({.address = "127.0.0.1:" + std::to_string(port)})));
+      addresses_.push_back("127.0.0.1:" + std::to_string(port));
+      stubs_.push_back(v1::UploadService::NewStub(MakeChannel({.address = addresses_.back()})));
     }
   }
   void TearDown() override {
@@ -115,6 +115,7 @@ class UploadServiceTest : public ::testing::Test {
   std::unique_ptr<UploadDesk> desk_;
   std::vector<std::unique_ptr<UploadService>> services_;
   std::vector<std::unique_ptr<grpc::Server>> servers_;
+  std::vector<std::string> addresses_;
   std::vector<std::unique_ptr<v1::UploadService::Stub>> stubs_;
 };
 
@@ -223,6 +224,31 @@ TEST_F(SlowUploadTest, OneThatTricklesIsEndedWhenItsWholeTimeIsOver) {
   EXPECT_THAT(FromGrpc(slow->stream->Finish()),
               StatusIs(absl::StatusCode::kDeadlineExceeded,
                        ::testing::HasSubstr("not done after 4s")));
+}
+
+TEST_F(SlowUploadTest, AnAgentThatDoesNotReadWhatItFetchesIsGivenUp) {
+  // More than a connection takes up for a stream that nobody reads.
+  const std::string bytes(1 << 20, 'x');
+  ASSERT_OK(Upload(HashOf(bytes), bytes.size(), {bytes}));
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  const auto stub = v1::UploadService::NewStub(
+      grpc::CreateCustomChannel(addresses_[1], grpc::InsecureChannelCredentials(), arguments));
+  grpc::ClientContext context;
+  AddToken(context, kToken);
+  v1::FetchUploadRequest request;
+  request.set_sha256(HashOf(bytes));
+  const auto stream = stub->Fetch(&context, request);
+  EXPECT_TRUE(WaitUntil(absl::Minutes(1), [&] {
+    const std::string ended = "{method=\"FetchUpload\",code=\"CANCELLED\"} 1\n";
+    return registry_.Render().find(ended) != std::string::npos;
+  }));
+  v1::FetchUploadResponse piece;
+  while (stream->Read(&piece)) {
+  }
+  EXPECT_FALSE(stream->Finish().ok());
+  ASSERT_OK_AND_ASSIGN(const std::string fetched, Fetch(agents(), HashOf(bytes)));
+  EXPECT_EQ(fetched, bytes);
 }
 
 TEST_F(UploadServiceTest, EachSideHasItsCallsAndEveryCallNeedsTheToken) {

@@ -70,6 +70,25 @@ TEST_F(AgentTest, ACommandsExitCodeAndSignalAreItsWord) {
   EXPECT_EQ(ExitOf(controller_.heard(), 0, 2).signal(), SIGSEGV);
 }
 
+TEST_F(AgentTest, ACommandThatClosesAllItsDescriptorsIsARankLikeAnyOther) {
+  StartAgent();
+  const std::string up = dir_ / "up";
+  const std::string go = dir_ / "go";
+  ASSERT_TRUE(controller_.Send(CommandMessage(
+      1, {"sh", "-c",
+          absl::StrCat("exec 0<&- 1>&- 2>&- 3>&- 4>&- 5>&-; : > ", up, "; until [ -e ", go,
+                       " ]; do sleep 0.01; done; exit 4")})));
+  ASSERT_TRUE(WaitUntil(kPatience, [&] { return std::filesystem::exists(up); }));
+  const size_t before = controller_.heard().heartbeats;
+  ASSERT_TRUE(controller_.Await(
+      [before](const Heard& heard) { return heard.heartbeats > before + 20; }));
+  EXPECT_EQ(controller_.heard().last_heartbeat.ranks_size(), 1);
+  EXPECT_FALSE(Exited(controller_.heard()));
+  std::ofstream(go) << "now";
+  ASSERT_TRUE(controller_.Await(Exited));
+  EXPECT_EQ(controller_.heard().FindEvent(v1::RankEvent::EXITED)->exit_code(), 4);
+}
+
 TEST_F(AgentTest, WhatIsMissingForACommandIsNamed) {
   StartAgent();
   ASSERT_TRUE(controller_.Send(CommandMessage(1, {"true"}, 1, 1, "/no/such/folder")));

@@ -71,6 +71,16 @@ inline v1::ControllerMessage StartMessage(uint64_t seq, const std::vector<std::s
   return message;
 }
 
+// The same of another job, on a slot of its own; the attempt, which is the job's number too, tells
+// what is heard of it apart.
+inline v1::ControllerMessage OtherStart(uint64_t seq, uint32_t attempt, uint32_t slot,
+                                        const std::vector<std::string>& script) {
+  v1::ControllerMessage message = StartMessage(seq, script, /*ranks=*/1, attempt);
+  message.mutable_start_ranks()->mutable_fence()->set_job_id(attempt);
+  message.mutable_start_ranks()->mutable_ranks(0)->set_slots(0, slot);
+  return message;
+}
+
 // The same for a command; all ranks are on this worker.
 inline v1::ControllerMessage CommandMessage(uint64_t seq, const std::vector<std::string>& argv,
                                             uint32_t ranks = 1, uint32_t attempt = 1,
@@ -99,6 +109,11 @@ inline v1::ControllerMessage StopMessage(uint64_t seq, v1::StopRanks::Mode mode,
 }
 
 inline bool Exited(const Heard& heard) { return heard.FindEvent(v1::RankEvent::EXITED) != nullptr; }
+inline auto ExitedIn(uint32_t attempt) {
+  return [attempt](const Heard& heard) {
+    return heard.FindEvent(v1::RankEvent::EXITED, 0, attempt) != nullptr;
+  };
+}
 inline auto Logged(const std::string& text) {
   return [text](const Heard& heard) { return heard.Log().find(text) != std::string::npos; };
 }
@@ -133,7 +148,7 @@ class AgentTest : public ::testing::Test {
     auto started = std::make_shared<std::promise<void>>();
     std::future<void> ready = started->get_future();
     thread_ = std::thread([this, started] {
-      auto agent = Agent::Create(Config(), clock_, PosixFileSystem());
+      auto agent = Agent::Create(Config(), clock_, *fs_);
       if (!agent.ok()) {
         result_ = agent.status();
         started->set_value();
@@ -171,6 +186,7 @@ class AgentTest : public ::testing::Test {
   std::vector<std::string> container_options_;
   FakeController controller_;
   RealClock clock_;
+  FileSystem* fs_ = &PosixFileSystem();  // of the agent; outlives it
   std::atomic<Agent*> agent_ = nullptr;
   std::shared_ptr<Mailbox> mailbox_;
   absl::Status result_;

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "absl/time/clock.h"
+#include "tests/support/no_descriptors.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "worker/agent/process_scan.h"
@@ -73,6 +74,28 @@ TEST_F(RankProcessTest, WhatOutlivesItsStarterIsFoundByWhereItWrites) {
   while (!children_.ReapOrphans()->empty()) {
   }
   EXPECT_FALSE(SignalProcess(left, SIGKILL));
+}
+
+TEST_F(RankProcessTest, ALookWithoutDescriptorsSaysThatItMayHaveMissedSome) {
+  const auto process = Start(
+      "env -i setsid sh -c 'echo $$ > up; exec sleep 600' & "
+      "until [ -s up ]; do sleep 0.01; done; cat up");
+  AwaitEnd(*process);
+  const ProcessId left = Identify(std::stoi(Output()));
+  EXPECT_FALSE(MissedSome());
+  {
+    const ::muster::testing::NoDescriptors none;
+    EXPECT_THAT(FindProcesses(process->pid(), dir_.path()), ::testing::IsEmpty());
+    EXPECT_TRUE(MissedSome());
+    EXPECT_EQ(Identify(left.pid).started, 0u);
+    EXPECT_TRUE(MissedSome());
+  }
+  EXPECT_FALSE(MissedSome());
+  EXPECT_THAT(FindProcesses(process->pid(), dir_.path()), ::testing::ElementsAre(left));
+  EXPECT_FALSE(MissedSome());
+  EXPECT_TRUE(SignalProcess(left, SIGKILL));
+  while (!children_.ReapOrphans()->empty()) {
+  }
 }
 
 TEST_F(RankProcessTest, WhatHasNothingOfItsRankComesToTheAgentAsAnOrphan) {

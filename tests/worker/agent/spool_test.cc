@@ -265,6 +265,19 @@ TEST_F(SpoolTest, AFullDiskIsNotFilledWithEmptySegments) {
   EXPECT_EQ(ReadAll(*Open()).metrics_size(), 2);
 }
 
+TEST_F(SpoolTest, AFullDiskDoesNotKeepItFromOpening) {
+  ASSERT_OK(Open()->Append(Metric(1)));
+  // Its folder, the new segment, and what should stand in that.
+  fs_.FailAt(3, absl::ResourceExhaustedError("disk full"));
+  auto spool = Open();
+  EXPECT_EQ(ReadAll(*spool).metrics_size(), 1);
+  ASSERT_OK(spool->Append(Metric(2)));
+  EXPECT_EQ(ReadAll(*spool).metrics_size(), 2);
+  spool->Acknowledge(spool->end());
+  EXPECT_FALSE(spool->HasUnacknowledged());
+  EXPECT_EQ(ReadAll(*Open()).metrics_size(), 0);
+}
+
 TEST_F(SpoolTest, ABoundBelowFourSegmentsIsRefused) {
   EXPECT_THAT(Spool::Open(fs_, {dir_ / "spool", 100, 50}),
               StatusIs(absl::StatusCode::kInvalidArgument));
