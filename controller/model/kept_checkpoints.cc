@@ -13,16 +13,21 @@ std::vector<const Checkpoint*> Superseded(const Snapshot& snapshot, const Job& j
   const size_t keep_last = job.settings->keep_last;
   std::vector<const Checkpoint*> present;
   std::vector<const Checkpoint*> verified;
-  const Checkpoint* best = nullptr;
+  const Checkpoint* best = nullptr;           // the newest, which may not have been reread yet
+  const Checkpoint* verified_best = nullptr;  // the newest of which it is known that it is whole
   for (uint64_t id : job.checkpoints) {
     const Checkpoint* checkpoint = snapshot.FindCheckpoint(id);
     const bool restorable = checkpoint->restorable();
     if (!restorable && checkpoint->state != CheckpointState::kCorrupt) continue;
     present.push_back(checkpoint);
     if (checkpoint->state == CheckpointState::kVerified) verified.push_back(checkpoint);
-    const bool newer_best =
-        restorable && checkpoint->best && (best == nullptr || Newer(checkpoint, best));
-    if (newer_best) best = checkpoint;
+    if (!restorable || !checkpoint->best) continue;
+    if (best == nullptr || Newer(checkpoint, best)) best = checkpoint;
+    const bool whole =
+        checkpoint->state == CheckpointState::kVerified && !checkpoint->doubt.has_value();
+    if (whole && (verified_best == nullptr || Newer(checkpoint, verified_best))) {
+      verified_best = checkpoint;
+    }
   }
   std::vector<const Checkpoint*> superseded;
   if (verified.size() < keep_last) return superseded;
@@ -34,7 +39,8 @@ std::vector<const Checkpoint*> Superseded(const Snapshot& snapshot, const Job& j
   }
   for (const Checkpoint* checkpoint : present) {
     const bool older = oldest_kept == nullptr || Newer(oldest_kept, checkpoint);
-    if (older && checkpoint != best) superseded.push_back(checkpoint);
+    const bool is_best = checkpoint == best || checkpoint == verified_best;
+    if (older && !is_best) superseded.push_back(checkpoint);
   }
   return superseded;
 }

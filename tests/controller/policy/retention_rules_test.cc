@@ -94,6 +94,16 @@ TEST_F(RetentionRulesTest, OlderOnesGoButTheNewestBestStays) {
   EXPECT_EQ(Actions(AssignmentKind::kVerify), Ids{}) << "what goes is not reread";
 }
 
+TEST_F(RetentionRulesTest, TheVerifiedBestStaysUntilTheNewBestIsVerified) {
+  const uint64_t former_best = Add(1, CheckpointState::kVerified, true);
+  Add(2, CheckpointState::kVerified);
+  Add(3, CheckpointState::kVerified);
+  const uint64_t best = Add(4, CheckpointState::kCommitted, true);
+  EXPECT_EQ(Actions(AssignmentKind::kDelete), Ids{});
+  world_.draft().EditCheckpoint(best).state = CheckpointState::kVerified;
+  EXPECT_EQ(Actions(AssignmentKind::kDelete), (Ids{2, former_best}));
+}
+
 TEST_F(RetentionRulesTest, WhatAStartingGangMayBeLoadingStays) {
   const uint64_t oldest = Add(1, CheckpointState::kVerified);
   Add(2, CheckpointState::kVerified);
