@@ -85,9 +85,7 @@ class EngineImpl final : public Engine {
         retention_(clock, MakeWiring(retention_thread_), ProposeCare),
         roots_(clock, MakeWiring(roots_thread_), ProposeRoots),
         liveness_(options_.heartbeat_interval / kLivenessLooks, MakeFindings(liveness_thread_),
-                  [this, settings = MakeLivenessSettings()](const Snapshot& snapshot) {
-                    return FindSilent(snapshot, settings, clock_.SinceBoot());
-                  }),
+                  [this](const Snapshot& snapshot) { return LookForSilent(snapshot); }),
         limits_(kLimitsEvery, MakeFindings(limits_thread_), [this](const Snapshot& snapshot) {
           return FindPassedLimits(snapshot, {clock_.Now(), clock_.SinceBoot()});
         }) {
@@ -296,13 +294,23 @@ class EngineImpl final : public Engine {
         .post = [this](Event event, EventDone done) { Post(std::move(event), std::move(done)); },
         .wake_up = [&thread] { thread.Wake(); }};
   }
-  LivenessSettings MakeLivenessSettings() const {
-    return {.suspect_after = options_.suspect_after,
-            .lost_after = options_.lost_after,
-            .startup_grace = options_.startup_grace,
-            .start_timeout = options_.start_timeout,
-            .started_at = clock_.SinceBoot(),
-            .forget_after = options_.forget_lost_after};
+  // The liveness loop's. Nobody was heard while this process stood still (it was stopped, its
+  // machine frozen): that is no silence of theirs, and they get the grace of a start.
+  std::vector<Finding> LookForSilent(const Snapshot& snapshot) {
+    const absl::Duration now = clock_.SinceBoot();
+    const absl::Duration since_last = now - std::exchange(looked_for_silent_at_, now);
+    if (since_last > options_.lost_after / 2) {
+      Log(LogLevel::kWarning, "stood_still", {{"ms", absl::ToInt64Milliseconds(since_last)}});
+      hears_since_ = now;
+    }
+    return FindSilent(snapshot,
+                      {.suspect_after = options_.suspect_after,
+                       .lost_after = options_.lost_after,
+                       .startup_grace = options_.startup_grace,
+                       .start_timeout = options_.start_timeout,
+                       .hears_since = hears_since_,
+                       .forget_after = options_.forget_lost_after},
+                      now);
   }
 
   // Streams come and go in the order in which their events were applied.
@@ -321,6 +329,8 @@ class EngineImpl final : public Engine {
 
   const EngineOptions options_;
   Clock& clock_;
+  absl::Duration looked_for_silent_at_ = clock_.SinceBoot();
+  absl::Duration hears_since_ = looked_for_silent_at_;
   Watchers watchers_;
   Rendezvous rendezvous_;
   Dispatcher dispatcher_;

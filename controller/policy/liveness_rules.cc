@@ -9,6 +9,10 @@
 namespace muster::controller {
 namespace {
 
+bool IsInGrace(const LivenessSettings& settings, absl::Duration now) {
+  return now - settings.hears_since < settings.startup_grace;
+}
+
 std::optional<Finding> JudgeWorker(const Worker& worker, const LivenessSettings& settings,
                                    absl::Duration now) {
   const absl::Duration silent = now - worker.last_seen_at;
@@ -16,12 +20,11 @@ std::optional<Finding> JudgeWorker(const Worker& worker, const LivenessSettings&
     if (silent < settings.forget_after || !MayForget(worker)) return std::nullopt;
     return WorkerExpired{.worker = worker.name, .last_seen_at = worker.last_seen_at};
   }
-  const bool in_grace = now - settings.started_at < settings.startup_grace;
   WorkerSilent event{.worker = worker.name,
                      .incarnation = worker.incarnation,
                      .presence = Presence::kSuspect,
                      .last_seen_at = worker.last_seen_at};
-  if (silent >= settings.lost_after && !in_grace) {
+  if (silent >= settings.lost_after && !IsInGrace(settings, now)) {
     event.presence = Presence::kLost;
     return event;
   }
@@ -122,7 +125,7 @@ std::vector<Finding> FindSilent(const Snapshot& snapshot, const LivenessSettings
     if (found.size() < most) found.push_back(std::move(finding));
   }
   for (uint64_t id : *snapshot.active_jobs) {
-    if (found.size() >= most) break;
+    if (found.size() >= most || IsInGrace(settings, now)) break;
     const Job& job = *snapshot.FindJob(id);
     if (std::optional<Finding> finding = JudgeGang(snapshot, job, settings, now)) {
       found.emplace_back(*std::move(finding));

@@ -15,7 +15,9 @@ struct LivenessSettings {
   absl::Duration lost_after;
   absl::Duration startup_grace;
   absl::Duration start_timeout;  // from the placement, or the last sign that the start goes on
-  absl::Duration started_at;     // since boot: when this controller started
+  // Since boot: since when this controller hears its workers without a break: since its start, or
+  // since it last stood still.
+  absl::Duration hears_since;
   // Lost workers that hold nothing are forgotten after this time; infinite: never.
   absl::Duration forget_after = absl::InfiniteDuration();
 };
@@ -24,7 +26,7 @@ struct LivenessSettings {
 // without a first step that say nothing of getting there, and ranks without progress (the one that
 // has been still for longest, one a job): `most` of them at most. Those that become suspects come
 // first: that is taken in on a full disk too, where all others come again at each look. Within the
-// startup grace nobody is declared lost.
+// startup grace nobody is declared lost, nor any gang hung.
 std::vector<Finding> FindSilent(const Snapshot& snapshot, const LivenessSettings& settings,
                                 absl::Duration now, size_t most = Findings::kMost);
 

@@ -23,7 +23,7 @@ constexpr mc::LivenessSettings kSettings = {.suspect_after = absl::Seconds(9),
                                             .lost_after = kLost,
                                             .startup_grace = absl::ZeroDuration(),
                                             .start_timeout = absl::Minutes(5),
-                                            .started_at = absl::ZeroDuration()};
+                                            .hears_since = absl::ZeroDuration()};
 
 class Dice {
  public:

@@ -49,6 +49,28 @@ TEST_F(WorkerRulesTest, ANoticeSavesAndRestartsForFree) {
   EXPECT_THAT(job(id).past.at(0)->cause, HasSubstr("worker-1")) << "not the rank that left first";
 }
 
+// It was stopped, or its machine frozen: nobody was heard meanwhile.
+TEST_F(WorkerRulesTest, NobodyIsGivenUpForTimeInWhichTheControllerStoodStill) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  StartRanks(one);
+  for (int i = 0; i < 15; ++i) {  // past the grace of the start
+    Advance(absl::Seconds(3));
+    ASSERT_OK(Beat(one).status);
+  }
+  clock_.Advance(absl::Minutes(20));
+  RunUntilIdle();
+  EXPECT_EQ(worker("worker-1").presence, Presence::kSuspect);
+  EXPECT_OK(Beat(one).status);
+  EXPECT_EQ(worker("worker-1").presence, Presence::kReady);
+  EXPECT_TRUE(worker("worker-1").strikes.empty());
+  EXPECT_EQ(state(id), JobState::kRunning) << "it could not say that it got on";
+  Advance(absl::Seconds(29));
+  EXPECT_NE(worker("worker-1").presence, Presence::kLost);
+  Advance(absl::Seconds(5));
+  EXPECT_EQ(worker("worker-1").presence, Presence::kLost) << "who says nothing then either";
+}
+
 TEST_F(WorkerRulesTest, ASilentWorkerIsSuspectThenLostAndItsJobMoves) {
   Agent one = ConnectNew("worker-1", 1);
   Agent two = ConnectNew("worker-2", 1);

@@ -14,7 +14,7 @@ LivenessSettings Settings() {
           .lost_after = absl::Seconds(15),
           .startup_grace = absl::Seconds(30),
           .start_timeout = absl::Minutes(5),
-          .started_at = absl::ZeroDuration()};
+          .hears_since = absl::ZeroDuration()};
 }
 
 TEST(LivenessRulesTest, SilenceMakesSuspectThenLost) {
@@ -56,7 +56,7 @@ TEST(LivenessRulesTest, TheGraceAfterAStartKeepsWorkers) {
   Worker& worker = world.AddWorker("a", 1);
   worker.presence = Presence::kSuspect;
   LivenessSettings settings = Settings();
-  settings.started_at = kNow;
+  settings.hears_since = kNow;
   EXPECT_TRUE(FindSilent(world.view(), settings, kNow + absl::Seconds(29)).empty());
   EXPECT_EQ(FindSilent(world.view(), settings, kNow + absl::Seconds(30)).size(), 1u);
 }
