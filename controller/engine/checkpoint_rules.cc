@@ -154,13 +154,16 @@ bool Judge(Draft& draft, const Checkpoint& found, const BadReading& reading,
   const Job& job = *draft.view().FindJob(found.job_id);
   const bool awaited = AnotherIsAwaited(draft.view(), job, reading.worker);
   const bool others = awaited || ChooseCaretaker(draft.view(), job, reading.worker) != nullptr;
-  const bool by_another = found.doubt.has_value() && found.doubt->worker != reading.worker;
-  const bool again = found.doubt.has_value() && !others;
+  // One says that bytes differ, another one that nothing is there: neither bears the other out.
+  const bool alike = found.doubt.has_value() && found.doubt->missing == reading.missing;
+  const bool by_another = alike && found.doubt->worker != reading.worker;
+  const bool again = alike && !others;
   const bool alone = !others && !reading.missing;
   const bool settled = !found.restorable();
   Checkpoint& row = draft.EditCheckpoint(found.id);
   if (!settled && (reading.by_rank || (!by_another && !again && !alone))) {
-    row.doubt = {.worker = reading.worker, .message = reading.message};
+    row.doubt = {
+        .worker = reading.worker, .message = reading.message, .missing = reading.missing};
     const bool later = reading.missing || awaited;
     row.retry_at = later ? context.now_at + kCheckpointRetry : context.now_at;
     return false;
@@ -402,6 +405,7 @@ EventResult OnVerifyReport(Draft& draft, const VerifyReport& event, const RuleCo
   row.verified = context.now;
   if (!event.ok) return {};
   row.state = CheckpointState::kVerified;
+  row.failed_by.clear();
   row.doubt.reset();
   row.message.clear();
   return {};
@@ -426,7 +430,8 @@ EventResult OnDeleteReport(Draft& draft, const DeleteReport& event, const RuleCo
     row.state = CheckpointState::kDeleted;
     row.message = reason;
   } else {
-    row.message = absl::StrCat("could not be deleted: ", event.message);
+    row.message = absl::StrCat("could not be deleted by worker ", event.worker, ": ", event.message);
+    row.failed_by = event.worker;
     row.retry_at = context.now_at + kCheckpointRetry;
   }
   return {};

@@ -126,9 +126,19 @@ void BeginIncarnation(Draft& draft, uint64_t id, const WorkerHello& event,
   }
   worker.incarnation = event.incarnation;
   worker.identity = event.identity;
+  worker.ranks = nullptr;
   worker.draining = false;
   worker.event_seq = 0;
   worker.event_seq_known = event.last_assignment_seq == 0;
+}
+
+// While an agent is away its ranks cannot say that they get on: that time does not count against
+// them. What they said before does, or a link that flaps would hide what hangs.
+void LeaveOutTimeAway(Worker& worker, absl::Duration now) {
+  if (worker.ranks == nullptr) return;
+  auto ranks = std::make_shared<std::vector<RankStatus>>(*worker.ranks);
+  for (RankStatus& status : *ranks) status.progress_at += now - worker.last_seen_at;
+  worker.ranks = std::move(ranks);
 }
 
 std::vector<StaleRank> StaleOnes(const Snapshot& snapshot, const WorkerHello& event) {
@@ -203,8 +213,8 @@ EventResult OnHello(Draft& draft, const WorkerHello& event, const RuleContext& c
   worker.connected = true;
   worker.stream = event.stream;
   worker.last_heartbeat = context.now;
+  LeaveOutTimeAway(worker, context.now_at);
   worker.last_seen_at = context.now_at;
-  worker.ranks = nullptr;
   worker.use = nullptr;
   worker.roots = nullptr;
   worker.watches = nullptr;
@@ -383,7 +393,12 @@ EventResult OnAssignmentAck(Draft& draft, const AssignmentAcked& event,
   if (row.checkpoint_id != 0) {
     if (!refused) return {};
     draft.RemoveOutbox(row.seq);
-    draft.EditCheckpoint(row.checkpoint_id).retry_at = context.now_at + kCheckpointRetry;
+    const bool reads = row.kind == AssignmentKind::kVerify;
+    Checkpoint& checkpoint = draft.EditCheckpoint(row.checkpoint_id);
+    checkpoint.message = absl::StrCat("worker ", event.worker, " could not ",
+                                      reads ? "reread" : "delete", " it: ", event.refusal);
+    checkpoint.failed_by = event.worker;
+    checkpoint.retry_at = context.now_at + kCheckpointRetry;
     return {};
   }
   draft.RemoveOutbox(row.seq);

@@ -42,8 +42,11 @@ struct Checkpoint {
   struct Doubt {
     std::string worker;
     std::string message;
+    bool missing = false;  // it is not there; else its bytes do not match
   };
   std::optional<Doubt> doubt;
+  // The worker that could not read or delete it when that was tried last. In memory only.
+  std::string failed_by;
   absl::Duration retry_at;  // since boot: the next try of a verification or deletion that failed
 
   bool restorable() const {

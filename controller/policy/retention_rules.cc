@@ -38,11 +38,16 @@ class Caretakers {
     return Choose(job, [&](const Worker& worker) { return worker.name != other_than; });
   }
 
-  // The same for a reading, of those that read nothing of the job yet.
-  const Worker* NextReader(const Job& job) {
-    const Worker* worker = Choose(job, [&](const Worker& candidate) {
+  // The same for a reading, of those that read nothing of the job yet; who could not read it is
+  // asked again only where nobody else can be.
+  const Worker* NextReader(const Job& job, const std::string& failed_by) {
+    const auto is_free = [&](const Worker& candidate) {
       return reading_.count({job.id, candidate.id}) == 0;
+    };
+    const Worker* worker = Choose(job, [&](const Worker& candidate) {
+      return is_free(candidate) && candidate.name != failed_by;
     });
+    if (worker == nullptr && !failed_by.empty()) worker = Choose(job, is_free);
     if (worker != nullptr) reading_.insert({job.id, worker->id});
     return worker;
   }
@@ -135,7 +140,7 @@ class Planner {
     for (const Checkpoint* checkpoint : superfluous) {
       if (full()) return;
       if (!IsDue(*checkpoint)) continue;
-      Assign(AssignmentKind::kDelete, *checkpoint, OtherThanDoubter(job, *checkpoint),
+      Assign(AssignmentKind::kDelete, *checkpoint, Another(job, *checkpoint),
              absl::StrCat("the newest ", job.settings->keep_last,
                           " verified checkpoints are newer (checkpoint.keep_last)"));
     }
@@ -150,13 +155,13 @@ class Planner {
     for (const Checkpoint* checkpoint : Unsettled(job, superfluous)) {
       if (full()) return;
       if (checkpoint->doubt.has_value()) {
-        Assign(AssignmentKind::kVerify, *checkpoint, OtherThanDoubter(job, *checkpoint),
+        Assign(AssignmentKind::kVerify, *checkpoint, Another(job, *checkpoint),
                absl::StrCat("worker ", checkpoint->doubt->worker,
                             " could not read it: ", checkpoint->doubt->message));
         continue;
       }
       if (!has_reader) continue;
-      const Worker* reader = caretakers_.NextReader(job);
+      const Worker* reader = caretakers_.NextReader(job, checkpoint->failed_by);
       has_reader = reader != nullptr;
       Assign(AssignmentKind::kVerify, *checkpoint, reader, "committed, not verified yet");
     }
@@ -177,11 +182,13 @@ class Planner {
     return unsettled;
   }
 
-  // Who spoke against it is asked again only where nobody else can be.
-  const Worker* OtherThanDoubter(const Job& job, const Checkpoint& checkpoint) {
-    const std::string doubter = checkpoint.doubt.has_value() ? checkpoint.doubt->worker : "";
-    const Worker* worker = caretakers_.Next(job, doubter);
-    return worker == nullptr && !doubter.empty() ? caretakers_.Next(job) : worker;
+  // Who spoke against it, or could not read or delete it, is asked again only where nobody else can
+  // be.
+  const Worker* Another(const Job& job, const Checkpoint& checkpoint) {
+    const std::string& before =
+        checkpoint.doubt.has_value() ? checkpoint.doubt->worker : checkpoint.failed_by;
+    const Worker* worker = caretakers_.Next(job, before);
+    return worker == nullptr && !before.empty() ? caretakers_.Next(job) : worker;
   }
 
   // Null: nobody can do it now.
@@ -241,9 +248,10 @@ bool AnotherIsAwaited(const Snapshot& snapshot, const Job& job, const std::strin
     const bool in_pools = std::any_of(
         needs.pools.begin(), needs.pools.end(),
         [&](const JobNeeds::Pool& pool) { return pool.name == worker.facts.pool; });
-    const bool silent = !worker.connected || worker.presence == Presence::kSuspect ||
-                        worker.roots == nullptr || worker.roots->count(needs.root) == 0;
-    awaited |= in_pools && silent && worker.name != other_than && !worker.draining &&
+    // An older agent says nothing of roots.
+    const bool will_say = worker.roots == nullptr || worker.roots->count(needs.root) == 0;
+    const bool silent = !worker.connected || worker.presence == Presence::kSuspect || will_say;
+    awaited |= in_pools && silent && !worker.identity.empty() && worker.name != other_than && !worker.draining &&
                worker.presence != Presence::kLost;
   });
   return awaited;

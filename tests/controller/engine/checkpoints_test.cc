@@ -220,6 +220,29 @@ TEST_F(CheckpointsTest, AVerificationCanBeAskedFor) {
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no worker")));
 }
 
+TEST_F(CheckpointsTest, WhoCannotReadOneIsNotAskedAgainWhileAnotherIsThere) {
+  Agent one = ConnectNew("worker-1", 1);
+  Agent two = ConnectNew("worker-2", 1);
+  const uint64_t id = Submit();
+  Agent& runs = WasSent<StartAssignment>(one) ? one : two;
+  const Fence fence = StartRanks(runs).fence;
+  Apply(MakeCommit(runs, fence, 5));
+  Agent& first = WasSent<VerifyAssignment>(one) ? one : two;
+  Agent& second = &first == &one ? two : one;
+  Take<VerifyAssignment>(first, "Permission denied");
+  EXPECT_EQ(snapshot()->FindCheckpoint(1)->message,
+            "worker " + first.name + " could not reread it: Permission denied");
+  for (int i = 0; i < 10; ++i) {
+    Advance(absl::Seconds(4));
+    ASSERT_OK(Beat(one).status);
+    ASSERT_OK(Beat(two).status);
+  }
+  EXPECT_FALSE(WasSent<VerifyAssignment>(first));
+  AnswerVerify(second, true);
+  EXPECT_EQ(snapshot()->FindCheckpoint(1)->message, "");
+  EXPECT_EQ(state(id), JobState::kRunning);
+}
+
 TEST_F(CheckpointsTest, ARefusedVerificationIsTriedAgainLater) {
   Agent one = ConnectNew("worker-1", 1);
   Submit();

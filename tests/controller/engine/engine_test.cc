@@ -181,6 +181,22 @@ TEST_F(EngineTest, AGangThatSaysThatItsStartGoesOnMayTakeItsTime) {
   EXPECT_THAT(job(id).message, HasSubstr("no first step, and no sign of progress for 5m"));
 }
 
+TEST_F(EngineTest, ARankThatHangsIsFoundThoughItsAgentComesAndGoes) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit({.progress_timeout = absl::Seconds(60)});
+  StartRanks(one);
+  for (int i = 0; i < 12; ++i) {
+    EXPECT_EQ(state(id), JobState::kRunning);
+    clock_.Advance(absl::Seconds(5));
+    ASSERT_OK(Beat(one).status);
+    clock_.Advance(absl::Seconds(1));  // away, which does not count
+    ASSERT_OK(Connect(one).status);
+  }
+  Advance(absl::Seconds(2));
+  EXPECT_EQ(state(id), JobState::kRecovering);
+  EXPECT_EQ(job(id).current->failure_class, FailureClass::kHang);
+}
+
 TEST_F(EngineTest, ARankWithoutProgressIsHung) {
   Agent one = ConnectNew("worker-1", 1);
   const uint64_t id = Submit({.progress_timeout = absl::Seconds(60)});

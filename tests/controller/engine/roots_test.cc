@@ -403,6 +403,36 @@ TEST_F(RootsTest, WhatIsNotThereIsGoneOnlyWhenItIsSaidTwice) {
   EXPECT_EQ(snapshot()->counters.checkpoints_corrupt, 0u);
 }
 
+TEST_F(RootsTest, ReadingsOfDifferentKindsDoNotBearEachOtherOut) {
+  Agent one = ConnectNew("worker-1", 1);
+  Agent two = ConnectNew("worker-2", 1);
+  SubmitThere();
+  SeeRoot(one);
+  SeeRoot(two);
+  Agent& runs = WasSent<StartAssignment>(one) ? one : two;
+  const Fence fence = StartRanks(runs).fence;
+  Apply(MakeCommit(runs, fence, 5));
+  Agent& first = WasSent<VerifyAssignment>(one) ? one : two;
+  Agent& second = &first == &one ? two : one;
+  AnswerVerify(first, false, "block 3 differs");
+  AnswerMissing(second);
+  EXPECT_EQ(ckpt(1), CheckpointState::kCommitted);
+  Wait(absl::Minutes(1), {&one, &two});
+  AnswerMissing(first);
+  EXPECT_EQ(ckpt(1), CheckpointState::kDeleted) << "two have found nothing";
+}
+
+TEST_F(RootsTest, AnAgentThatSaysNothingOfRootsIsNotAwaited) {
+  Agent one = ConnectNew("worker-1", 1);
+  const Fence fence = RunThere(one);
+  Agent two = MakeAgent("worker-2", 1);
+  two.identity.clear();
+  EXPECT_OK(Connect(two).status);
+  Apply(MakeCommit(one, fence, 5));
+  AnswerVerify(one, false, "block 3 differs");
+  EXPECT_EQ(ckpt(1), CheckpointState::kCorrupt);
+}
+
 // Its spec says nothing of checkpoints, so that it began anywhere.
 TEST_F(RootsTest, ACommandThatHasSavedCountsOnItsRoot) {
   Agent blind = ConnectNew("worker-1", 1);
