@@ -6,8 +6,10 @@
 
 namespace muster {
 
-// Raised when an older peer could misunderstand a message. Peers with another number are refused.
-inline constexpr uint32_t kProtocolVersion = 2;
+// Raised when an older peer could misunderstand a message. 3: notices are numbered, and withdrawn.
+inline constexpr uint32_t kProtocolVersion = 3;
+// The oldest that a controller still understands: it is upgraded first. It refuses other peers.
+inline constexpr uint32_t kOldestPeer = 2;
 
 // "0.1.0"
 std::string Version();
@@ -16,7 +18,7 @@ std::string Version();
 // it; "unknown" for sources without a repository.
 std::string CodeVersion();
 
-// "musterd 0.1.0 (protocol 2)"
+// "musterd 0.1.0 (protocol 3)"
 std::string VersionLine(const std::string& program);
 
 }  // namespace muster

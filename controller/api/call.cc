@@ -66,7 +66,7 @@ void CallGate::StreamClosed(const char* method, absl::StatusCode code) {
 }
 
 absl::Status CheckProtocolVersion(uint32_t theirs, absl::string_view side) {
-  if (theirs == kProtocolVersion) return absl::OkStatus();
+  if (theirs >= kOldestPeer && theirs <= kProtocolVersion) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "protocol versions differ: ", side, " speaks ", theirs, ", musterd ", Version(), " speaks ",
       kProtocolVersion, "; install the same Muster release on both sides (",

@@ -474,7 +474,7 @@ TEST_F(VerbsTest, VerifyTellsTheVerdict) {
 }
 
 TEST_F(VerbsTest, VersionTellsBothSides) {
-  EXPECT_THAT(run_({"version"}).out, HasSubstr("musterd 9.9.9 (protocol 2)"));
+  EXPECT_THAT(run_({"version"}).out, HasSubstr("musterd 9.9.9 (protocol 3)"));
   EXPECT_EQ(Json::parse(run_({"version", "-o", "json"}).out)["controller"]["term"], 4);
   service_.Stop();
   const CliResult alone = run_({"version"});

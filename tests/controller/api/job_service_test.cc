@@ -208,6 +208,12 @@ TEST_F(JobServiceTest, AnotherProtocolVersionNamesBothAndTheWayOut) {
                      HasSubstr(absl::StrCat("speaks ", kProtocolVersion)), HasSubstr("install"))));
 }
 
+TEST_F(JobServiceTest, AnOlderPeerThatIsUnderstoodIsServed) {
+  v1::SubmitRequest request = GoodSubmit();
+  request.set_protocol_version(kOldestPeer);
+  EXPECT_OK(Submit(request));
+}
+
 TEST_F(JobServiceTest, WhatTheEngineRefusesKeepsItsCode) {
   engine_.on_event = [](const Event&) {
     EventResult result;
