@@ -197,10 +197,10 @@ absl::StatusOr<PointQuery> QueryOf(const v1::QueryMetricsRequest& request, uint6
 
 }  // namespace
 
-JobService::JobService(Engine& engine, MetricsIngest& ingest, CallGate& gate, Clock& clock,
+JobService::JobService(Engine& engine, MetricsReader& metrics, CallGate& gate, Clock& clock,
                        std::string checkpoint_root, HasUpload has_upload)
     : engine_(engine),
-      ingest_(ingest),
+      metrics_(metrics),
       gate_(gate),
       clock_(clock),
       checkpoint_root_(std::move(checkpoint_root)),
@@ -395,18 +395,18 @@ grpc::ServerWriteReactor<v1::StreamEventsResponse>* JobService::StreamEvents(
 grpc::ServerWriteReactor<v1::StreamLogsResponse>* JobService::StreamLogs(
     grpc::CallbackServerContext* context, const v1::StreamLogsRequest* request) {
   absl::Status status = gate_.Check(*context);
-  LogStreamRequest wanted;
+  LogQuery wanted;
   wanted.follow = request->follow();
   wanted.tail_lines = std::min(request->tail(), kMaxTailLines);
-  if (request->has_rank()) wanted.query.rank = request->rank();
-  if (request->has_attempt()) wanted.query.attempt = request->attempt();
+  if (request->has_rank()) wanted.rank = request->rank();
+  if (request->has_attempt()) wanted.attempt = request->attempt();
   if (status.ok()) {
     const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
     const absl::StatusOr<const Job*> job = FindJob(*snapshot, request->job());
     status = job.status();
-    if (job.ok()) wanted.query.job_id = (*job)->id;
+    if (job.ok()) wanted.job_id = (*job)->id;
   }
-  auto stream = std::make_shared<LogStream>(gate_, engine_, ingest_, clock_, std::move(wanted));
+  auto stream = std::make_shared<LogStream>(gate_, engine_, metrics_, clock_, wanted);
   auto* reactor = LogStream::Handover(stream, *context, watch_);
   if (status.ok()) {
     pump_.Add(std::move(stream));
@@ -435,13 +435,7 @@ grpc::ServerUnaryReactor* JobService::QueryMetrics(grpc::CallbackServerContext* 
     call->Done(status);
     return call;
   }
-  ingest_.Read([call, response, query = *std::move(query)](MetricsStore* store,
-                                                           const absl::Status& refused) {
-    if (store == nullptr) {
-      call->Done(refused);
-      return;
-    }
-    absl::StatusOr<PointPage> page = store->ReadPoints(query);
+  metrics_.ReadPoints(*std::move(query), [call, response](absl::StatusOr<PointPage> page) {
     if (page.ok()) {
       for (const Point& point : page->points) {
         v1::MetricPoint* out = response->add_points();

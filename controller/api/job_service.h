@@ -14,7 +14,7 @@
 #include "controller/api/stream_watch.h"
 #include "controller/api/submit_stream.h"
 #include "controller/engine/engine.h"
-#include "controller/engine/metrics_ingest.h"
+#include "controller/engine/metrics_reader.h"
 #include "muster/v1/job_service.grpc.pb.h"
 
 namespace muster::controller {
@@ -25,7 +25,7 @@ class JobService final : public v1::JobService::CallbackService {
   using HasUpload = std::function<bool(const std::string& sha256)>;
   // All references outlive the service. `checkpoint_root`: for specs that name no url. Without
   // `has_upload` there are no uploads.
-  JobService(Engine& engine, MetricsIngest& ingest, CallGate& gate, Clock& clock,
+  JobService(Engine& engine, MetricsReader& metrics, CallGate& gate, Clock& clock,
              std::string checkpoint_root, HasUpload has_upload = nullptr);
 
   // Ends what is open with UNAVAILABLE; to be called before the gRPC server shuts down.
@@ -101,7 +101,7 @@ class JobService final : public v1::JobService::CallbackService {
   absl::Status FillJob(const v1::GetJobRequest& request, v1::GetJobResponse& response);
 
   Engine& engine_;
-  MetricsIngest& ingest_;
+  MetricsReader& metrics_;
   CallGate& gate_;
   Clock& clock_;
   const std::string checkpoint_root_;

@@ -3,27 +3,24 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/base/status_macros.h"
-
 namespace muster::controller {
 namespace {
 
-constexpr uint64_t kPageBytes = 256 << 10;
 constexpr size_t kMaxLineBytes = 64 << 10;  // a longer line is sent in pieces
 
 }  // namespace
 
-LogStream::LogStream(CallGate& gate, const Engine& engine, MetricsIngest& ingest, Clock& clock,
-                     LogStreamRequest request)
+LogStream::LogStream(CallGate& gate, const Engine& engine, MetricsReader& metrics, Clock& clock,
+                     const LogQuery& query)
     : OutStream(gate, "StreamLogs"),
       engine_(engine),
-      ingest_(ingest),
+      metrics_(metrics),
       clock_(clock),
-      request_(std::move(request)) {
+      query_(query) {
   // Over before the call began: what its ranks told of is still waited for, and nothing else.
   if (!JobIsOver()) return;
   over_at_ = -absl::InfiniteDuration();
-  request_.follow = true;
+  query_.follow = true;
 }
 
 bool LogStream::Turn() {
@@ -47,80 +44,40 @@ void LogStream::ReadOn() {
     if (reading_) return;
     reading_ = true;
   }
-  ingest_.Read([self = shared_from_this()](MetricsStore* store, const absl::Status& refused) {
-    self->OnStore(store, refused);
-  });
-}
-
-void LogStream::OnStore(MetricsStore* store, const absl::Status& refused) {
-  if (store == nullptr) {
-    End(refused);
-    return;
-  }
   // Asked before the read: what was stored by then is in it.
   if (over_at_ == absl::InfiniteDuration() && JobIsOver()) over_at_ = clock_.SinceBoot();
-  const absl::StatusOr<std::vector<StoredLogChunk>> page = ReadPage(*store);
+  metrics_.ReadLogs(query_, std::move(position_),
+                    [self = shared_from_this()](absl::StatusOr<LogPage> page) {
+                      self->OnPage(std::move(page));
+                    });
+}
+
+void LogStream::OnPage(absl::StatusOr<LogPage> page) {
   if (!page.ok()) {
     End(page.status());
     return;
   }
-  for (const StoredLogChunk& chunk : *page) Deliver(chunk);
-  if (page->empty() && (!request_.follow || IsDrained())) {
+  position_ = std::move(page->position);
+  for (const StoredLogChunk& chunk : page->chunks) Deliver(chunk);
+  const bool read_all = page->chunks.empty();
+  if (read_all && (!query_.follow || IsDrained())) {
     FlushLines();
     End(absl::OkStatus());
   }
   {
     MutexLock lock(mutex_);
     reading_ = false;
-    read_all_ = page->empty();
+    read_all_ = read_all;
   }
   // Nothing of the page may have been a whole line: then no write will call us back.
-  if (!page->empty() && !ended()) ReadOn();
-}
-
-absl::StatusOr<std::vector<StoredLogChunk>> LogStream::ReadPage(MetricsStore& store) {
-  if (!begun_) {
-    MUSTER_RETURN_IF_ERROR(Begin(store));
-    begun_ = true;
-  }
-  if (!following_) {
-    MUSTER_ASSIGN_OR_RETURN(std::vector<StoredLogChunk> page,
-                            store.ReadLogs(request_.query, cursor_, newest_id_, kPageBytes));
-    if (!page.empty()) {
-      cursor_ = {page.back().chunk.key.attempt, page.back().id};
-      return page;
-    }
-    following_ = true;
-    followed_id_ = newest_id_;
-  }
-  if (!request_.follow) return std::vector<StoredLogChunk>();
-  MUSTER_ASSIGN_OR_RETURN(std::vector<StoredLogChunk> page,
-                          store.FollowLogs(request_.query, followed_id_, kPageBytes));
-  if (!page.empty()) followed_id_ = page.back().id;
-  return page;
-}
-
-absl::Status LogStream::Begin(MetricsStore& store) {
-  MUSTER_ASSIGN_OR_RETURN(newest_id_, store.NewestLogId());
-  if (request_.tail_lines == 0) return absl::OkStatus();
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<LogTail> tails,
-                          store.FindLogTails(request_.query, request_.tail_lines));
-  bool is_first = true;
-  for (const LogTail& tail : tails) {
-    tails_.emplace(tail.rank, tail);
-    const LogCursor before{tail.start.attempt, tail.start.id - 1};
-    if (is_first || std::tie(before.attempt, before.id) < std::tie(cursor_.attempt, cursor_.id)) {
-      cursor_ = before;
-    }
-    is_first = false;
-  }
-  return absl::OkStatus();
+  if (!read_all && !ended()) ReadOn();
 }
 
 void LogStream::Deliver(const StoredLogChunk& stored) {
   const LogChunk& chunk = stored.chunk;
   uint64_t skip = 0;
-  if (const auto tail = tails_.find(chunk.key.rank); tail != tails_.end()) {
+  const auto tail = position_.tails.find(chunk.key.rank);
+  if (tail != position_.tails.end()) {
     const LogCursor& start = tail->second.start;
     const auto here = std::tie(chunk.key.attempt, stored.id);
     if (here < std::tie(start.attempt, start.id)) return;
@@ -132,7 +89,7 @@ void LogStream::Deliver(const StoredLogChunk& stored) {
   const uint64_t offset = chunk.offset + skip;
   const auto [found, is_new] = streams_.try_emplace(key);
   Stream& stream = found->second;
-  if (is_new) stream.next_offset = request_.tail_lines > 0 ? offset : 0;
+  if (is_new) stream.next_offset = query_.tail_lines > 0 ? offset : 0;
   if (offset > stream.next_offset) {
     // The missing bytes end the line that they tore.
     if (!stream.line.empty()) SendText(key, stream, std::exchange(stream.line, ""));
@@ -169,14 +126,14 @@ void LogStream::FlushLines() {
 
 bool LogStream::JobIsOver() {
   const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
-  const Job* job = snapshot->FindJob(request_.query.job_id);
+  const Job* job = snapshot->FindJob(query_.job_id);
   return job == nullptr || IsTerminal(job->state);
 }
 
 bool LogStream::IsDrained() {
   if (over_at_ == absl::InfiniteDuration()) return false;
   const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
-  const Job* job = snapshot->FindJob(request_.query.job_id);
+  const Job* job = snapshot->FindJob(query_.job_id);
   bool all_told = false;
   if (job != nullptr && job->current != nullptr) {
     const Attempt& attempt = *job->current;
@@ -191,16 +148,15 @@ bool LogStream::IsDrained() {
 }
 
 bool LogStream::IsMissing(const Attempt& attempt, const Rank& rank) const {
-  const LogQuery& query = request_.query;
-  if (!rank.log_bytes.has_value() || query.rank.value_or(rank.rank) != rank.rank ||
-      query.attempt.value_or(attempt.number) != attempt.number) {
+  if (!rank.log_bytes.has_value() || query_.rank.value_or(rank.rank) != rank.rank ||
+      query_.attempt.value_or(attempt.number) != attempt.number) {
     return false;
   }
   for (const bool is_stderr : {false, true}) {
     const auto sent = streams_.find({attempt.number, attempt.generation, rank.rank, is_stderr});
     const uint64_t sent_bytes = sent == streams_.end() ? 0 : sent->second.next_offset;
     // A tail need not have anything of a stream.
-    const bool left_out = sent == streams_.end() && request_.tail_lines > 0;
+    const bool left_out = sent == streams_.end() && query_.tail_lines > 0;
     if (!left_out && sent_bytes < (*rank.log_bytes)[is_stderr]) return true;
   }
   return false;

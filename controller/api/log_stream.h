@@ -8,23 +8,18 @@
 #include <memory>
 #include <string>
 #include <tuple>
-#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "controller/api/out_stream.h"
 #include "controller/engine/engine.h"
-#include "controller/engine/metrics_ingest.h"
+#include "controller/engine/metrics_reader.h"
+#include "controller/model/metrics_types.h"
 #include "muster/v1/job_service.pb.h"
 
 namespace muster::controller {
-
-struct LogStreamRequest {
-  LogQuery query;
-  bool follow = false;
-  uint32_t tail_lines = 0;  // 0: all
-};
 
 class LogStream final : public OutStream<v1::StreamLogsResponse>,
                         public std::enable_shared_from_this<LogStream> {
@@ -35,8 +30,8 @@ class LogStream final : public OutStream<v1::StreamLogsResponse>,
   static constexpr absl::Duration kMissingGrace = absl::Seconds(30);
   static constexpr absl::Duration kDrainGrace = absl::Seconds(2);
 
-  LogStream(CallGate& gate, const Engine& engine, MetricsIngest& ingest, Clock& clock,
-            LogStreamRequest request);
+  LogStream(CallGate& gate, const Engine& engine, MetricsReader& metrics, Clock& clock,
+            const LogQuery& query);
 
   bool Turn() override;
 
@@ -52,9 +47,7 @@ class LogStream final : public OutStream<v1::StreamLogsResponse>,
 
   void OnDrained() override;
   void ReadOn();
-  void OnStore(MetricsStore* store, const absl::Status& refused);
-  absl::StatusOr<std::vector<StoredLogChunk>> ReadPage(MetricsStore& store);
-  absl::Status Begin(MetricsStore& store);
+  void OnPage(absl::StatusOr<LogPage> page);
   void Deliver(const StoredLogChunk& stored);
   void SendText(const StreamKey& key, Stream& stream, std::string text);
   void FlushLines();
@@ -64,21 +57,16 @@ class LogStream final : public OutStream<v1::StreamLogsResponse>,
   bool IsMissing(const Attempt& attempt, const Rank& rank) const;
 
   const Engine& engine_;
-  MetricsIngest& ingest_;
+  MetricsReader& metrics_;
   Clock& clock_;
-  LogStreamRequest request_;  // of a job that is over: with `follow`
+  LogQuery query_;  // of a job that is over: with `follow`
 
   Mutex mutex_;
   bool reading_ MUSTER_GUARDED_BY(mutex_) = false;
   bool read_all_ MUSTER_GUARDED_BY(mutex_) = false;  // the last page was empty: wait for a turn
 
   // Touched by one read at a time (`reading_`).
-  bool begun_ = false;
-  bool following_ = false;
-  int64_t newest_id_ = 0;  // the backlog ends here
-  LogCursor cursor_;       // in the backlog
-  int64_t followed_id_ = 0;
-  std::map<uint32_t, LogTail> tails_;  // by rank
+  LogPosition position_;
   std::map<StreamKey, Stream> streams_;
   absl::Duration over_at_ =
       absl::InfiniteDuration();  // since boot: the job was first seen to be over

@@ -9,6 +9,9 @@
 #include "absl/time/clock.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
+#include "controller/store/log_reader.h"
+#include "controller/store/metrics_store.h"
+#include "controller/store/point_reader.h"
 #include "controller/store/set_aside.h"
 
 namespace muster::controller {
@@ -40,6 +43,9 @@ uint64_t BytesOf(const MetricsBatch& batch) {
 }
 
 }  // namespace
+
+MetricsIngest::MetricsIngest(MetricsIngestOptions options, Clock& clock)
+    : options_(std::move(options)), clock_(clock) {}
 
 absl::StatusOr<std::unique_ptr<MetricsIngest>> MetricsIngest::Open(MetricsIngestOptions options,
                                                                    Clock& clock) {
@@ -168,6 +174,26 @@ void MetricsIngest::Read(Reader read) {
     return;
   }
   wake_.NotifyOne();
+}
+
+template <typename Reading, typename Done>
+void MetricsIngest::ReadInTurns(std::shared_ptr<Reading> reading, Done done) {
+  Read([this, reading = std::move(reading), done = std::move(done)](MetricsStore* store,
+                                                                    const absl::Status& refused) {
+    if (store == nullptr) return done(refused);
+    const absl::StatusOr<bool> whole = store->ReadOn(*reading);
+    if (!whole.ok()) return done(whole.status());
+    if (*whole) return done(reading->TakePage());
+    ReadInTurns(reading, done);
+  });
+}
+
+void MetricsIngest::ReadPoints(PointQuery query, PointsDone done) {
+  ReadInTurns(std::make_shared<PointReading>(std::move(query)), std::move(done));
+}
+
+void MetricsIngest::ReadLogs(LogQuery query, LogPosition position, LogsDone done) {
+  ReadInTurns(std::make_shared<LogReading>(query, std::move(position)), std::move(done));
 }
 
 absl::Status MetricsIngest::ready() const {

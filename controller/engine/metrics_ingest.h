@@ -3,8 +3,9 @@
 //
 // Waiting batches go in together with one transaction, and each is answered only after the commit.
 // When the disk is full they wait here, unanswered, so that agents keep their spools; the same
-// batches are tried again until there is room. Reads run between the groups on the same thread, so
-// each must be one short page. All methods are thread-safe.
+// batches are tried again until there is room. Reads run between the groups on the same thread, a
+// short turn each: one that needs more is queued again behind the others. All methods are
+// thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +21,12 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "controller/store/metrics_store.h"
+#include "controller/engine/metrics_reader.h"
+#include "controller/model/metrics_types.h"
 
 namespace muster::controller {
+
+class MetricsStore;
 
 struct FinishedJob {
   uint64_t job_id = 0;
@@ -40,7 +44,7 @@ struct MetricsIngestOptions {
   uint64_t max_bytes = 8ull << 30;
   // What is kept of one job's logs, while it runs too: beyond it the oldest go. While metrics.db is
   // larger than `max_bytes` and no finished job has rows, an eighth of that.
-  uint64_t job_log_bytes = LogBudget::kDefaultBytes;
+  uint64_t job_log_bytes = kDefaultJobLogBytes;
   absl::Duration retention_interval = absl::Minutes(1);
   // Did the controller place this rank there? What comes from any other is refused, counted, and
   // acknowledged.
@@ -57,7 +61,7 @@ struct MetricsIngestOptions {
 // Metrics are worth less than the jobs that they tell of: a metrics.db that is broken, at the start
 // or later, is set aside under a name with the date, and a new one begun. So it ends nothing. One
 // that the disk does not give out at the start may be whole: it is left where it is.
-class MetricsIngest {
+class MetricsIngest final : public MetricsReader {
  public:
   // A failed read or write of metrics.db has it opened anew; one more within this time, or any
   // contradiction in it, has it set aside. So often in one life, and no more.
@@ -70,7 +74,7 @@ class MetricsIngest {
   // SqliteDatabase::Open; UNKNOWN: it could not be read, kOpenTries times, and is left as it is.
   static absl::StatusOr<std::unique_ptr<MetricsIngest>> Open(MetricsIngestOptions options,
                                                              Clock& clock);
-  ~MetricsIngest();  // stops
+  ~MetricsIngest() override;  // stops
 
   void Start();
   // Finishes the group in hand, answers all that waits with UNAVAILABLE, ends the thread.
@@ -83,9 +87,12 @@ class MetricsIngest {
   // runs on this thread before the return: RESOURCE_EXHAUSTED or UNAVAILABLE.
   void Submit(MetricsBatch batch, BatchDone done);
 
-  // Queues one short read. `read` runs exactly once on the ingest's thread, or, when too many wait
-  // or after Stop, on this one with a null store and RESOURCE_EXHAUSTED or UNAVAILABLE. It must not
-  // block.
+  void ReadPoints(PointQuery query, PointsDone done) override;
+  void ReadLogs(LogQuery query, LogPosition position, LogsDone done) override;
+
+  // Queues one turn. `read` runs exactly once on the ingest's thread, or, when too many wait or
+  // after Stop, on this one with a null store and RESOURCE_EXHAUSTED or UNAVAILABLE. It must be
+  // short and must not block.
   using Reader = std::function<void(MetricsStore* store, const absl::Status& refused)>;
   void Read(Reader read);
 
@@ -103,13 +110,16 @@ class MetricsIngest {
     uint64_t bytes = 0;
   };
 
-  MetricsIngest(MetricsIngestOptions options, Clock& clock)
-      : options_(std::move(options)), clock_(clock) {}
+  MetricsIngest(MetricsIngestOptions options, Clock& clock);
 
   absl::Status OpenStore();
   absl::Status BeginAnew(const absl::Status& why);
   // After an error of the store: OK when there is one again to go on with.
   absl::Status Recover(const absl::Status& error);
+
+  // Takes turns until the reading's page is whole.
+  template <typename Reading, typename Done>
+  void ReadInTurns(std::shared_ptr<Reading> reading, Done done);
 
   void Run();
   void TakeGroup();                       // fills group_ from waiting_

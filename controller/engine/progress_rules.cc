@@ -34,6 +34,20 @@ absl::Duration ProgressAt(const Worker& worker, const RankStatus& status, absl::
   return now;
 }
 
+using RankStatuses = std::vector<RankStatus>;
+
+// The memory of the largest of these ranks that is of the job's attempt; below 0: none is.
+double LargestOf(const RankStatuses* ranks, const Job& job) {
+  double largest = -1;
+  if (ranks == nullptr) return largest;
+  for (const RankStatus& status : *ranks) {
+    if (status.fence.job_id == job.id && status.fence.attempt == job.attempt) {
+      largest = std::max({largest, 0.0, ValueOf(status, "memory_bytes")});
+    }
+  }
+  return largest;
+}
+
 // The largest rank's memory, over all workers of the gang.
 double LargestMemory(const Snapshot& snapshot, const Job& job) {
   double largest = 0;
@@ -41,14 +55,33 @@ double LargestMemory(const Snapshot& snapshot, const Job& job) {
   for (const Rank& rank : job.current->ranks) workers.insert(rank.worker);
   for (const std::string& name : workers) {
     const Worker* worker = snapshot.FindWorker(name);
-    if (worker == nullptr || worker->ranks == nullptr) continue;
-    for (const RankStatus& status : *worker->ranks) {
-      if (status.fence.job_id == job.id && status.fence.attempt == job.attempt) {
-        largest = std::max(largest, ValueOf(status, "memory_bytes"));
-      }
-    }
+    if (worker != nullptr) largest = std::max(largest, LargestOf(worker->ranks.get(), job));
   }
   return largest;
+}
+
+// A worker told of its ranks, which were `before` (null: it had not told of any). The whole gang is
+// looked through only when its largest rank may be another one by now, and not with each heartbeat
+// of each of its workers.
+void NoteMemory(Draft& draft, uint64_t job_id, const RankStatuses* before,
+                const RankStatuses* now) {
+  const Job& job = *draft.view().FindJob(job_id);
+  const double known = job.progress.memory_bytes;
+  const double was = LargestOf(before, job);
+  const double is = LargestOf(now, job);
+  const bool was_known = was >= 0;  // else it is the worker's first word of this attempt
+  double largest = known;
+  if (was_known && is >= known) {
+    largest = is;
+  } else if (!was_known || was >= known) {
+    largest = LargestMemory(draft.view(), job);
+  }
+  if (largest != known) draft.EditJobView(job_id).progress.memory_bytes = largest;
+}
+
+bool IsOfLiveAttempt(const Snapshot& snapshot, const RankStatus& status) {
+  const Job* job = snapshot.FindJob(status.fence.job_id);
+  return job != nullptr && job->has_live_attempt() && job->attempt == status.fence.attempt;
 }
 
 // Time is lost when a controller dies with progress that only it knew: little, and only as long as
@@ -103,8 +136,9 @@ void TakeIntoJob(Draft& draft, const RankStatus& status, bool moved) {
 
 void TakeRankStatuses(Draft& draft, uint64_t worker_id, const std::vector<RankStatus>& statuses,
                       absl::Duration now) {
-  auto ranks = std::make_shared<std::vector<RankStatus>>(statuses);
+  auto ranks = std::make_shared<RankStatuses>(statuses);
   Worker& worker = draft.EditWorkerView(worker_id);
+  const std::shared_ptr<const RankStatuses> before = worker.ranks;
   for (RankStatus& status : *ranks) status.progress_at = ProgressAt(worker, status, now);
   worker.ranks = ranks;
   std::set<uint64_t> jobs;
@@ -116,10 +150,13 @@ void TakeRankStatuses(Draft& draft, uint64_t worker_id, const std::vector<RankSt
     TakeIntoJob(draft, status, status.progress_at == now);
     jobs.insert(status.fence.job_id);
   }
-  for (uint64_t id : jobs) {
-    const double largest = LargestMemory(draft.view(), *draft.view().FindJob(id));
-    draft.EditJobView(id).progress.memory_bytes = largest;
+  // A rank that is gone may have been the largest.
+  if (before != nullptr) {
+    for (const RankStatus& status : *before) {
+      if (IsOfLiveAttempt(draft.view(), status)) jobs.insert(status.fence.job_id);
+    }
   }
+  for (uint64_t id : jobs) NoteMemory(draft, id, before.get(), ranks.get());
 }
 
 bool IsFencedOff(const Snapshot& snapshot, const Worker& worker, const RankStatus& status) {

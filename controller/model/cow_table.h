@@ -1,6 +1,7 @@
-// A table of shared immutable rows by dense id, cheap to copy: a copy shares all blocks, and a
-// change copies one block of 64 pointers, the first time that this copy changes it. Copies may be
-// read by any thread while one writer changes its own copy.
+// A table of shared immutable rows by dense id, cheap to copy: a copy shares all branches, of 4,096
+// rows each, and a change copies one block of 64 pointers and the branch that it is in, the first
+// time that this copy changes them. Copies may be read by any thread while one writer changes its
+// own copy.
 #pragma once
 
 #include <algorithm>
@@ -29,9 +30,10 @@ class CowTable {
 
   // Ids start at 1 and should be dense: memory follows the highest one.
   void Put(uint64_t id, std::shared_ptr<const T> row) {
-    const size_t at = id / kBlockRows;
-    if (at >= blocks_.size()) blocks_.resize(at + 1);
-    std::shared_ptr<const T>& slot = writer_.Own(blocks_[at])[id % kBlockRows];
+    const size_t at = id / kBranchRows;
+    if (at >= branches_.size()) branches_.resize(at + 1);
+    Branch& blocks = writer_.Own(branches_[at]);
+    std::shared_ptr<const T>& slot = writer_.Own(blocks[id / kFan % kFan])[id % kFan];
     if (slot == nullptr) ++size_;
     slot = std::move(row);
     if (id > last_id_) last_id_ = id;
@@ -40,13 +42,15 @@ class CowTable {
   // The id is not given again. Nothing happens when there is no such row.
   void Erase(uint64_t id) {
     if (Find(id) == nullptr) return;
-    std::shared_ptr<CowPart<Block>>& block = blocks_[id / kBlockRows];
+    const auto is_null = [](const auto& part) { return part == nullptr; };
+    std::shared_ptr<CowPart<Branch>>& branch = branches_[id / kBranchRows];
+    Branch& blocks = writer_.Own(branch);
+    std::shared_ptr<CowPart<Block>>& block = blocks[id / kFan % kFan];
     Block& rows = writer_.Own(block);
-    rows[id % kBlockRows].reset();
+    rows[id % kFan].reset();
     --size_;
-    if (std::all_of(rows.begin(), rows.end(), [](const auto& row) { return row == nullptr; })) {
-      block.reset();
-    }
+    if (std::all_of(rows.begin(), rows.end(), is_null)) block.reset();
+    if (std::all_of(blocks.begin(), blocks.end(), is_null)) branch.reset();
   }
 
   size_t size() const { return size_; }
@@ -55,43 +59,74 @@ class CowTable {
   // Calls visit(const T&) for each row in order of id.
   template <typename F>
   void ForEach(F&& visit) const {
-    for (const auto& block : blocks_) {
-      if (block == nullptr) continue;
-      for (const auto& row : block->value) {
-        if (row != nullptr) visit(*row);
+    AnyOf([&visit](const T& row) {
+      visit(row);
+      return false;
+    });
+  }
+
+  // Whether holds(const T&) is true of any row: asked in order of id, and no more once it is.
+  template <typename F>
+  bool AnyOf(F&& holds) const {
+    for (const auto& branch : branches_) {
+      if (branch == nullptr) continue;
+      for (const auto& block : branch->value) {
+        if (block == nullptr) continue;
+        for (const auto& row : block->value) {
+          if (row != nullptr && holds(*row)) return true;
+        }
       }
     }
+    return false;
   }
 
   // Calls visit(id, before, now) for each row that is another object than in `before`, in order of
-  // id; null where there is none. Cost follows the number of blocks and of changed ones.
+  // id; null where there is none. Cost follows the number of branches and of changed ones.
   template <typename F>
   void ForEachChange(const CowTable& before, F&& visit) const {
-    const size_t blocks = std::max(blocks_.size(), before.blocks_.size());
-    for (size_t at = 0; at < blocks; ++at) {
-      const CowPart<Block>* then = at < before.blocks_.size() ? before.blocks_[at].get() : nullptr;
-      const CowPart<Block>* now = at < blocks_.size() ? blocks_[at].get() : nullptr;
+    const size_t branches = std::max(branches_.size(), before.branches_.size());
+    for (size_t at = 0; at < branches; ++at) {
+      const CowPart<Branch>* then = before.BranchAt(at);
+      const CowPart<Branch>* now = BranchAt(at);
       if (then == now) continue;
-      for (size_t i = 0; i < kBlockRows; ++i) {
-        const T* was = then == nullptr ? nullptr : then->value[i].get();
-        const T* is = now == nullptr ? nullptr : now->value[i].get();
-        if (was != is) visit(at * kBlockRows + i, was, is);
+      for (size_t i = 0; i < kFan; ++i) {
+        VisitChanges((at * kFan + i) * kFan, then == nullptr ? nullptr : then->value[i].get(),
+                     now == nullptr ? nullptr : now->value[i].get(), visit);
       }
     }
   }
 
  private:
-  static constexpr size_t kBlockRows = 64;
-  using Block = std::array<std::shared_ptr<const T>, kBlockRows>;
+  static constexpr size_t kFan = 64;
+  static constexpr size_t kBranchRows = kFan * kFan;
+  using Block = std::array<std::shared_ptr<const T>, kFan>;
+  using Branch = std::array<std::shared_ptr<CowPart<Block>>, kFan>;
+
+  const CowPart<Branch>* BranchAt(size_t at) const {
+    return at < branches_.size() ? branches_[at].get() : nullptr;
+  }
 
   const std::shared_ptr<const T>* Slot(uint64_t id) const {
-    const size_t at = id / kBlockRows;
-    if (at >= blocks_.size() || blocks_[at] == nullptr) return nullptr;
-    return &blocks_[at]->value[id % kBlockRows];
+    const CowPart<Branch>* branch = BranchAt(id / kBranchRows);
+    if (branch == nullptr) return nullptr;
+    const auto& block = branch->value[id / kFan % kFan];
+    return block == nullptr ? nullptr : &block->value[id % kFan];
+  }
+
+  // Of one block, whose first id is `first`.
+  template <typename F>
+  static void VisitChanges(uint64_t first, const CowPart<Block>* then, const CowPart<Block>* now,
+                           F& visit) {
+    if (then == now) return;
+    for (size_t i = 0; i < kFan; ++i) {
+      const T* was = then == nullptr ? nullptr : then->value[i].get();
+      const T* is = now == nullptr ? nullptr : now->value[i].get();
+      if (was != is) visit(first + i, was, is);
+    }
   }
 
   CowWriter writer_;
-  std::vector<std::shared_ptr<CowPart<Block>>> blocks_;
+  std::vector<std::shared_ptr<CowPart<Branch>>> branches_;
   size_t size_ = 0;
   uint64_t last_id_ = 0;
 };

@@ -51,10 +51,11 @@ void CountOnRoot(const JobNeeds& needs, int sign, Roots&& roots) {
 void AddSaver(Snapshot& snapshot, const Job& job) {
   const std::string key = RunTimeKey(*job.settings);
   const std::shared_ptr<const std::vector<uint64_t>>* known = snapshot.savers.Find(key);
+  const bool is_in =
+      known != nullptr && std::binary_search((*known)->begin(), (*known)->end(), job.id);
+  if (is_in) return;  // as with all of its checkpoints but the first
   auto savers = known == nullptr ? std::vector<uint64_t>() : **known;
-  const auto at = std::lower_bound(savers.begin(), savers.end(), job.id);
-  if (at != savers.end() && *at == job.id) return;
-  savers.insert(at, job.id);
+  savers.insert(std::lower_bound(savers.begin(), savers.end(), job.id), job.id);
   snapshot.savers.Put(key, std::make_shared<const std::vector<uint64_t>>(std::move(savers)));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -84,8 +85,10 @@ struct PointPage {
   std::string next_page_token;  // empty: the last page
 };
 
-// Where a reader of logs stands. Chunks are read by (attempt, id) up to `newest_id`, then by id as
-// they arrive.
+// What is kept of one job's logs, unless something else is asked for.
+inline constexpr uint64_t kDefaultJobLogBytes = 256 << 20;
+
+// A chunk of a job's logs, in the order of attempts.
 struct LogCursor {
   uint32_t attempt = 0;
   int64_t id = 0;
@@ -100,6 +103,8 @@ struct LogQuery {
   uint64_t job_id = 0;
   std::optional<uint32_t> rank;
   std::optional<uint32_t> attempt;
+  uint32_t tail_lines = 0;  // only so many of each rank, of what is there at first; 0: all
+  bool follow = false;      // what arrives later, too
 };
 
 // Where the last lines of one rank begin: in chunk `start` (then every later one), after skipping
@@ -108,6 +113,22 @@ struct LogTail {
   uint32_t rank = 0;
   LogCursor start;
   uint64_t skip_bytes = 0;
+};
+
+// How far a reader of logs has come: first it gets what was stored when it began, by attempt, then
+// what arrives, by id.
+struct LogPosition {
+  bool begun = false;
+  int64_t newest_id = 0;              // what was stored ends here
+  std::map<uint32_t, LogTail> tails;  // by rank, where a tail was asked for
+  LogCursor cursor;                   // in what was stored
+  bool following = false;
+  int64_t followed_id = 0;  // in what arrives
+};
+
+struct LogPage {
+  std::vector<StoredLogChunk> chunks;
+  LogPosition position;  // after them
 };
 
 }  // namespace muster::controller

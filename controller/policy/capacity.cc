@@ -90,6 +90,17 @@ bool IsForgotten(const Worker& worker, absl::Time now) {
   return worker.presence == Presence::kLost && now - worker.last_heartbeat > kForgetLostAfter;
 }
 
+// Most jobs fit on the first workers: then the others are not looked at.
+bool FitsInOnePool(const Snapshot& snapshot, const JobNeeds& needs, absl::Time now) {
+  std::map<std::string, uint64_t> ranks;  // by pool
+  return snapshot.workers.AnyOf([&](const Worker& worker) {
+    if (IsForgotten(worker, now) || !InPools(worker, needs)) return false;
+    uint64_t& of_pool = ranks[worker.facts.pool];
+    of_pool += IdleRanks(worker, needs);
+    return of_pool >= std::max(needs.min_ranks, 1u);
+  });
+}
+
 }  // namespace
 
 bool IsUsable(const Worker& worker) {
@@ -220,7 +231,7 @@ std::string DescribeAvailable(const Capacity& capacity) {
 }
 
 absl::Status CanEverFit(const Snapshot& snapshot, const JobNeeds& needs, absl::Time now) {
-  if (needs.wait_for_capacity) return absl::OkStatus();
+  if (needs.wait_for_capacity || FitsInOnePool(snapshot, needs, now)) return absl::OkStatus();
   std::map<std::string, uint64_t> ranks;    // by pool
   std::map<std::string, uint32_t> workers;  // by pool, whatever they offer
   bool commands = false;                    // whether anybody allows them

@@ -15,8 +15,6 @@ namespace muster::controller {
 
 class LogBudget {
  public:
-  static constexpr uint64_t kDefaultBytes = 256 << 20;
-
   // `db` outlives it.
   explicit LogBudget(SqliteDatabase& db) : db_(db) {}
 
@@ -37,7 +35,7 @@ class LogBudget {
   absl::StatusOr<uint64_t> DropSome(uint64_t job_id, IngestCounts& counts);
 
   SqliteDatabase& db_;
-  uint64_t most_ = kDefaultBytes;
+  uint64_t most_ = kDefaultJobLogBytes;
   std::unordered_map<uint64_t, uint64_t> stored_;  // bytes by job
 };
 

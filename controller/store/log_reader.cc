@@ -1,19 +1,13 @@
 #include "controller/store/log_reader.h"
 
-#include <utility>
+#include <tuple>
 
-#include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 
 namespace muster::controller {
 namespace {
 
-// How far back a tail is looked for, in each rank and over all of them: it bounds one turn of the
-// owner's thread.
-constexpr uint64_t kMaxTailBytesPerRank = 4 << 20;
-constexpr uint64_t kMaxTailBytes = 64 << 20;
 constexpr int64_t kMaxChunksPerPage = 1024;
-
 constexpr int64_t kAny = -1;
 
 int64_t OrAny(const std::optional<uint32_t>& value) {
@@ -29,122 +23,103 @@ StoredLogChunk ChunkOf(SqliteStatement& row) {
   stored.chunk.key.rank = static_cast<uint32_t>(row.Int(4));
   stored.chunk.is_stderr = row.Int(5) != 0;
   stored.chunk.offset = row.Int(6);
-  stored.chunk.text = std::string(row.Text(7));
+  stored.chunk.text = row.Text(7);
   return stored;
 }
 
-absl::StatusOr<std::vector<StoredLogChunk>> Collect(SqliteStatement& select, uint64_t max_bytes) {
-  std::vector<StoredLogChunk> chunks;
-  uint64_t bytes = 0;
-  while (true) {
-    MUSTER_ASSIGN_OR_RETURN(const bool has_row, select.Step());
-    if (!has_row) return chunks;
-    StoredLogChunk chunk = ChunkOf(select);
-    bytes += chunk.chunk.text.size();
-    if (bytes > max_bytes && !chunks.empty()) return chunks;
-    chunks.push_back(std::move(chunk));
-  }
-}
-
-// Walks one rank backwards until it has seen the start of its last `lines` lines.
-absl::StatusOr<LogTail> FindTail(SqliteDatabase& db, const LogQuery& query, uint32_t rank,
-                                 uint32_t lines, uint64_t& budget) {
-  SqliteStatement select = db.Prepare(
-      "SELECT attempt, id, text FROM logs WHERE job = ?1 AND rank = ?2 AND "
-      "(?3 = -1 OR attempt = ?3) ORDER BY attempt DESC, id DESC");
-  select.Bind(query.job_id);
-  select.Bind(rank);
-  select.Bind(OrAny(query.attempt));
-  LogTail tail;
-  tail.rank = rank;
-  uint64_t seen_bytes = 0;
-  uint64_t ends_wanted = lines;  // line ends to pass before the start is found
-  bool is_last_byte = true;
-  while (seen_bytes < kMaxTailBytesPerRank && budget > 0) {
-    MUSTER_ASSIGN_OR_RETURN(const bool has_row, select.Step());
-    if (!has_row) break;
-    const std::string text = select.Text(2);
-    tail.start = {static_cast<uint32_t>(select.Int(0)), select.Int(1)};
-    tail.skip_bytes = 0;
-    for (size_t i = text.size(); i > 0; --i) {
-      const bool ends_line = text[i - 1] == '\n';
-      const bool ends_log = std::exchange(is_last_byte, false);
-      if (!ends_line || ends_log) continue;
-      if (--ends_wanted == 0) {
-        tail.skip_bytes = i;
-        return tail;
-      }
-    }
-    seen_bytes += text.size();
-    budget -= std::min<uint64_t>(budget, text.size());
-  }
-  return tail;
-}
-
-}  // namespace
-
-absl::StatusOr<std::vector<StoredLogChunk>> ReadLogBacklog(SqliteDatabase& db,
-                                                           const LogQuery& query,
-                                                           const LogPage& page) {
-  SqliteStatement select = db.Prepare(
-      "SELECT id, job, attempt, generation, rank, is_stderr, offset, text FROM logs "
-      "INDEXED BY logs_by_attempt WHERE job = ?1 AND (attempt, id) > (?2, ?3) AND id <= "
-      "?4 AND (?5 = -1 OR attempt = ?5) AND (?6 = -1 OR rank = ?6) "
-      "ORDER BY attempt, id LIMIT ?7");
-  select.Bind(query.job_id);
-  select.Bind(page.after.attempt);
-  select.Bind(page.after.id);
-  select.Bind(page.newest_id);
-  select.Bind(OrAny(query.attempt));
-  select.Bind(OrAny(query.rank));
-  select.Bind(kMaxChunksPerPage);
-  return Collect(select, page.max_bytes);
-}
-
-absl::StatusOr<std::vector<StoredLogChunk>> ReadLogArrivals(SqliteDatabase& db,
-                                                            const LogQuery& query, int64_t after_id,
-                                                            uint64_t max_bytes) {
-  SqliteStatement select = db.Prepare(
-      "SELECT id, job, attempt, generation, rank, is_stderr, offset, text FROM logs "
-      "INDEXED BY logs_by_arrival WHERE job = ?1 AND id > ?2 AND "
-      "(?3 = -1 OR attempt = ?3) AND (?4 = -1 OR rank = ?4) ORDER BY id LIMIT ?5");
-  select.Bind(query.job_id);
-  select.Bind(after_id);
-  select.Bind(OrAny(query.attempt));
-  select.Bind(OrAny(query.rank));
-  select.Bind(kMaxChunksPerPage);
-  return Collect(select, max_bytes);
-}
-
-absl::StatusOr<int64_t> ReadNewestLogId(SqliteDatabase& db) {
+// The id of the chunk that arrived last; 0: none.
+absl::StatusOr<int64_t> ReadNewestId(SqliteDatabase& db) {
   SqliteStatement select = db.Prepare("SELECT coalesce(max(id), 0) FROM logs");
   MUSTER_ASSIGN_OR_RETURN(const bool has_row, select.Step());
   return has_row ? select.Int(0) : 0;
 }
 
-absl::StatusOr<std::vector<LogTail>> ReadLogTails(SqliteDatabase& db, const LogQuery& query,
-                                                  uint32_t lines) {
-  std::vector<uint32_t> ranks;
-  {
-    SqliteStatement select = db.Prepare(
-        "SELECT DISTINCT rank FROM log_marks WHERE job = ?1 AND (?2 = -1 OR "
-        "attempt = ?2) AND (?3 = -1 OR rank = ?3) ORDER BY rank");
-    select.Bind(query.job_id);
-    select.Bind(OrAny(query.attempt));
-    select.Bind(OrAny(query.rank));
-    while (true) {
-      MUSTER_ASSIGN_OR_RETURN(const bool has_row, select.Step());
-      if (!has_row) break;
-      ranks.push_back(static_cast<uint32_t>(select.Int(0)));
+}  // namespace
+
+absl::StatusOr<bool> LogReading::Turn(SqliteDatabase& db) {
+  LogPosition& position = page_.position;
+  if (!position.begun) {
+    MUSTER_ASSIGN_OR_RETURN(position.begun, Begin(db));
+    if (!position.begun) return false;
+  }
+  if (!position.following) {
+    MUSTER_RETURN_IF_ERROR(ReadStored(db));
+    if (!page_.chunks.empty()) return true;
+    position.following = true;
+    position.followed_id = position.newest_id;
+  }
+  if (query_.follow) MUSTER_RETURN_IF_ERROR(ReadArrived(db));
+  return true;
+}
+
+absl::StatusOr<bool> LogReading::Begin(SqliteDatabase& db) {
+  LogPosition& position = page_.position;
+  if (!search_.has_value()) {
+    MUSTER_ASSIGN_OR_RETURN(position.newest_id, ReadNewestId(db));
+    if (query_.tail_lines == 0) return true;
+    search_.emplace(query_);
+  }
+  MUSTER_ASSIGN_OR_RETURN(const bool found, search_->Turn(db));
+  if (!found) return false;
+  position.tails = search_->tails();
+  bool is_first = true;
+  for (const auto& [rank, tail] : position.tails) {
+    const LogCursor before{tail.start.attempt, tail.start.id - 1};
+    const LogCursor& cursor = position.cursor;
+    if (is_first || std::tie(before.attempt, before.id) < std::tie(cursor.attempt, cursor.id)) {
+      position.cursor = before;
     }
+    is_first = false;
   }
-  uint64_t budget = kMaxTailBytes;
-  std::vector<LogTail> tails;
-  for (const uint32_t rank : ranks) {
-    MUSTER_ASSIGN_OR_RETURN(LogTail tail, FindTail(db, query, rank, lines, budget));
-    tails.push_back(tail);
+  return true;
+}
+
+absl::Status LogReading::ReadStored(SqliteDatabase& db) {
+  LogPosition& position = page_.position;
+  // In two parts, since SQLite would not look (attempt, id) > (?, ?) up, but pass all before it.
+  SqliteStatement select = db.Prepare(
+      "SELECT id, job, attempt, generation, rank, is_stderr, offset, text FROM logs "
+      "INDEXED BY logs_by_attempt WHERE job = ?1 AND attempt = ?2 AND id > ?3 AND id <= ?4 AND "
+      "(?5 = -1 OR attempt = ?5) AND (?6 = -1 OR rank = ?6) UNION ALL "
+      "SELECT id, job, attempt, generation, rank, is_stderr, offset, text FROM logs "
+      "INDEXED BY logs_by_attempt WHERE job = ?1 AND attempt > ?2 AND id <= ?4 AND "
+      "(?5 = -1 OR attempt = ?5) AND (?6 = -1 OR rank = ?6) "
+      "ORDER BY attempt, id LIMIT ?7");
+  select.Bind(query_.job_id).Bind(position.cursor.attempt).Bind(position.cursor.id);
+  select.Bind(position.newest_id).Bind(OrAny(query_.attempt)).Bind(OrAny(query_.rank));
+  select.Bind(kMaxChunksPerPage);
+  MUSTER_RETURN_IF_ERROR(Collect(select));
+  if (!page_.chunks.empty()) {
+    position.cursor = {page_.chunks.back().chunk.key.attempt, page_.chunks.back().id};
   }
-  return tails;
+  return absl::OkStatus();
+}
+
+absl::Status LogReading::ReadArrived(SqliteDatabase& db) {
+  LogPosition& position = page_.position;
+  // Of a rank that says nothing, what the others say is passed once.
+  MUSTER_ASSIGN_OR_RETURN(const int64_t newest_id, ReadNewestId(db));
+  SqliteStatement select = db.Prepare(
+      "SELECT id, job, attempt, generation, rank, is_stderr, offset, text FROM logs "
+      "INDEXED BY logs_by_arrival WHERE job = ?1 AND id > ?2 AND "
+      "(?3 = -1 OR attempt = ?3) AND (?4 = -1 OR rank = ?4) ORDER BY id LIMIT ?5");
+  select.Bind(query_.job_id).Bind(position.followed_id);
+  select.Bind(OrAny(query_.attempt)).Bind(OrAny(query_.rank)).Bind(kMaxChunksPerPage);
+  MUSTER_RETURN_IF_ERROR(Collect(select));
+  position.followed_id = page_.chunks.empty() ? newest_id : page_.chunks.back().id;
+  return absl::OkStatus();
+}
+
+absl::Status LogReading::Collect(SqliteStatement& chunks) {
+  uint64_t bytes = 0;
+  while (true) {
+    MUSTER_ASSIGN_OR_RETURN(const bool has_row, chunks.Step());
+    if (!has_row) return absl::OkStatus();
+    StoredLogChunk chunk = ChunkOf(chunks);
+    bytes += chunk.chunk.text.size();
+    if (bytes > page_bytes_ && !page_.chunks.empty()) return absl::OkStatus();
+    page_.chunks.push_back(std::move(chunk));
+  }
 }
 
 }  // namespace muster::controller

@@ -6,9 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "controller/store/log_reader.h"
 #include "controller/store/metrics_schema.h"
-#include "controller/store/point_reader.h"
 
 namespace muster::controller {
 namespace {
@@ -329,29 +327,9 @@ void MetricsStore::ForgetCaches() {
   log_budget_.Forget();
 }
 
-absl::StatusOr<PointPage> MetricsStore::ReadPoints(const PointQuery& query) {
-  return ReadPointPage(*db_, query);
-}
+absl::StatusOr<bool> MetricsStore::ReadOn(PointReading& reading) { return reading.Turn(*db_); }
 
-absl::StatusOr<std::vector<StoredLogChunk>> MetricsStore::ReadLogs(const LogQuery& query,
-                                                                   LogCursor after,
-                                                                   int64_t newest_id,
-                                                                   uint64_t max_bytes) {
-  return ReadLogBacklog(*db_, query, {after, newest_id, max_bytes});
-}
-
-absl::StatusOr<std::vector<StoredLogChunk>> MetricsStore::FollowLogs(const LogQuery& query,
-                                                                     int64_t after_id,
-                                                                     uint64_t max_bytes) {
-  return ReadLogArrivals(*db_, query, after_id, max_bytes);
-}
-
-absl::StatusOr<int64_t> MetricsStore::NewestLogId() { return ReadNewestLogId(*db_); }
-
-absl::StatusOr<std::vector<LogTail>> MetricsStore::FindLogTails(const LogQuery& query,
-                                                                uint32_t lines) {
-  return ReadLogTails(*db_, query, lines);
-}
+absl::StatusOr<bool> MetricsStore::ReadOn(LogReading& reading) { return reading.Turn(*db_); }
 
 absl::StatusOr<std::vector<uint64_t>> MetricsStore::JobsWithRows() {
   SqliteStatement select = db_->Prepare("SELECT job FROM jobs_with_rows ORDER BY job");

@@ -17,7 +17,9 @@
 #include "absl/status/statusor.h"
 #include "controller/model/metrics_types.h"
 #include "controller/store/log_budget.h"
+#include "controller/store/log_reader.h"
 #include "controller/store/point_codec.h"
+#include "controller/store/point_reader.h"
 #include "controller/store/sqlite.h"
 
 namespace muster::controller {
@@ -34,23 +36,9 @@ class MetricsStore {
   // Any other code: the store can't be used further; exit and recover from disk.
   absl::Status Append(const std::vector<const MetricsBatch*>& batches, IngestCounts& counts);
 
-  // One short page. A later attempt or generation supersedes the steps of earlier ones after
-  // the first step that any rank of it reported; of that step itself only what it reports, too, for
-  // it may have resumed there and added a test to what is known. INVALID_ARGUMENT: a page token
-  // that is not ours.
-  absl::StatusOr<PointPage> ReadPoints(const PointQuery& query);
-
-  // Chunks after `after`, by (attempt, id), up to `newest_id`; at most `max_bytes` of text, but at
-  // least one chunk.
-  absl::StatusOr<std::vector<StoredLogChunk>> ReadLogs(const LogQuery& query, LogCursor after,
-                                                       int64_t newest_id, uint64_t max_bytes);
-  // Chunks that arrived after the chunk `after_id`, in that order; bounded likewise.
-  absl::StatusOr<std::vector<StoredLogChunk>> FollowLogs(const LogQuery& query, int64_t after_id,
-                                                         uint64_t max_bytes);
-  // The id of the chunk that arrived last; 0: none.
-  absl::StatusOr<int64_t> NewestLogId();
-  // Where the last `lines` lines of each rank begin.
-  absl::StatusOr<std::vector<LogTail>> FindLogTails(const LogQuery& query, uint32_t lines);
+  // One turn of a read. True: its page is whole.
+  absl::StatusOr<bool> ReadOn(PointReading& reading);
+  absl::StatusOr<bool> ReadOn(LogReading& reading);
 
   // Retention. Jobs that own rows; bytes in use; removes some rows of a job, and says whether more
   // are left.

@@ -9,13 +9,16 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "absl/strings/string_view.h"
 #include "tests/arrows/arrow_rules.h"
 
 namespace muster::testing {
@@ -72,6 +75,41 @@ TEST(Arrows, EverySourceFileKeepsThem) {
     }
   }
   EXPECT_GT(files, 0);
+  EXPECT_THAT(complaints, IsEmpty()) << absl::StrJoin(complaints, "\n");
+}
+
+// The headers of ours that a file brings in, by way of other headers too.
+std::set<std::string> Reached(const std::filesystem::path& root, const std::string& file) {
+  std::set<std::string> reached;
+  std::vector<std::string> left{file};
+  while (!left.empty()) {
+    const std::string text = ReadAll(root / left.back());
+    left.pop_back();
+    for (absl::string_view line : absl::StrSplit(text, '\n')) {
+      if (!absl::ConsumePrefix(&line, "#include \"")) continue;
+      std::string header(line.substr(0, line.find('"')));
+      if (std::filesystem::exists(root / header) && reached.insert(header).second) {
+        left.push_back(std::move(header));
+      }
+    }
+  }
+  return reached;
+}
+
+// What answers people asks the engine: it has no database in its hands, by no way round.
+TEST(Arrows, TheApiAndThePagesDoNotReachTheStore) {
+  const std::filesystem::path root = Variable("MUSTER_SOURCE_DIR");
+  std::vector<std::string> complaints;
+  for (const char* folder : {"controller/api", "controller/web"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(root / folder)) {
+      const std::string file = std::filesystem::relative(entry.path(), root);
+      for (const std::string& header : Reached(root, file)) {
+        if (absl::StartsWith(header, "controller/store/")) {
+          complaints.push_back(absl::StrCat(file, " reaches ", header));
+        }
+      }
+    }
+  }
   EXPECT_THAT(complaints, IsEmpty()) << absl::StrJoin(complaints, "\n");
 }
 

@@ -272,6 +272,54 @@ TEST_F(EngineTest, ProgressIsShownAndOutlivesTheAttempt) {
   EXPECT_EQ(progress.phase, "done");
 }
 
+// The memory of rank 0 on one and of rank 1 on two, as they say it; what is shown of the gang then.
+class GangMemoryTest : public EngineTest {
+ protected:
+  void SetUp() override {
+    EngineTest::SetUp();
+    one_ = ConnectNew("worker-1", 1);
+    two_ = ConnectNew("worker-2", 1);
+    id_ = Submit({.min_ranks = 2});
+    fence_ = StartRanks(one_).fence;
+    StartRanks(two_);
+  }
+  double Say(Agent& agent, double bytes) {
+    agent.alive[0].latest["memory_bytes"] = bytes;
+    EXPECT_OK(Beat(agent).status);
+    return job(id_).progress.memory_bytes;
+  }
+
+  Agent one_, two_;
+  uint64_t id_ = 0;
+  Fence fence_;
+};
+
+TEST_F(GangMemoryTest, IsThatOfTheLargestRankAlsoWhenThatFalls) {
+  EXPECT_EQ(Say(one_, 10), 10);
+  EXPECT_EQ(Say(two_, 8), 10);
+  EXPECT_EQ(Say(two_, 12), 12);
+  EXPECT_EQ(Say(one_, 9), 12);
+  EXPECT_EQ(Say(two_, 11), 11);
+  EXPECT_EQ(Say(two_, 5), 9);
+  EXPECT_EQ(Say(one_, 4), 5);
+  two_.alive.clear();
+  EXPECT_OK(Beat(two_).status);
+  EXPECT_EQ(job(id_).progress.memory_bytes, 4) << "the largest rank is gone";
+}
+
+TEST_F(GangMemoryTest, IsOfTheLiveAttemptAlone) {
+  EXPECT_EQ(Say(one_, 10), 10);
+  EXPECT_EQ(Say(two_, 20), 20);
+  ReportExit(one_, fence_, 0, {.signal = 9});
+  ReportExit(two_, fence_, 1, {.stopped = true, .signal = 9});
+  Advance(absl::Seconds(2));
+  StartRanks(one_);
+  StartRanks(two_);
+  ASSERT_EQ(job(id_).attempt, 2u);
+  EXPECT_EQ(Say(one_, 3), 3);
+  EXPECT_EQ(Say(two_, 2), 3);
+}
+
 TEST_F(EngineTest, ReportsOfStepsForetellTheEnd) {
   Agent one = ConnectNew("worker-1", 1);
   const uint64_t id = Submit();

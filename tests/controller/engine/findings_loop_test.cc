@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <memory>
+#include <utility>
+
 #include "tests/support/controller_fixture.h"
 
 namespace muster::controller {
@@ -94,6 +98,48 @@ TEST_F(ManyDependentsTest, TheyEndInEventsOfBoundedSizeBetweenWhichAgentsAreHear
   EXPECT_EQ(ended, kJobs + 1);
   EXPECT_LE(most, Findings::kMost + 1);
   EXPECT_OK(Beat(agent).status);
+}
+
+TEST_F(ManyDependentsTest, AgentsAreAnsweredWhileAHundredThousandEnd) {
+  constexpr uint32_t kTasks = 10'000;
+  constexpr size_t kJobs = 100'000;
+  Agent agent = ConnectNew("worker-1", 1);
+  const uint64_t failing = Submit({.max_restarts = 0});
+  const Fence fence = StartRanks(agent).fence;
+  auto settings =
+      std::make_shared<JobSettings>(*::muster::testing::MakeSettings({.wait_for_capacity = true}));
+  settings->scheduling.after = {{.job_id = failing}};
+  for (size_t submitted = 0; submitted < kJobs; submitted += kTasks) {
+    ASSERT_OK(Apply(SubmitJob{.settings = settings,
+                              .owner = "ann",
+                              .array = ArrayRange{.first = 1, .last = kTasks}})
+                  .status);
+  }
+  agent.alive.clear();
+  // A heartbeat is posted whenever some have ended, and answered before many more have.
+  size_t ended = 0;
+  size_t ended_when_answered = 0;
+  size_t most = 0;
+  size_t answers = 0;
+  const auto answered = [&](const EventResult& result) {
+    EXPECT_OK(result.status);
+    most = std::max(most, ended - std::exchange(ended_when_answered, ended));
+    ++answers;
+  };
+  const auto subscription =
+      engine_->Subscribe([&](const std::shared_ptr<const Snapshot>& snapshot) {
+        const size_t now = snapshot->jobs.size() - snapshot->active_jobs->size();
+        if (std::exchange(ended, now) == now) return;
+        engine_->Post(WorkerHeartbeat{.worker = agent.name,
+                                      .incarnation = agent.incarnation,
+                                      .ranks = {}},
+                      answered);
+      });
+  ASSERT_OK(ReportExit(agent, fence, 0, {.failure_class = FailureClass::kApplication}).status);
+  for (int i = 0; i < 10 && !snapshot()->active_jobs->empty(); ++i) Advance(absl::Seconds(1));
+  EXPECT_EQ(ended, kJobs + 1);
+  EXPECT_LE(most, Findings::kMost + 1);
+  EXPECT_GE(answers, kJobs / Findings::kMost);
 }
 
 }  // namespace

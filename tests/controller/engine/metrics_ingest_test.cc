@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "controller/store/metrics_store.h"
 #include "controller/store/set_aside.h"
 #include "tests/support/bad_reads.h"
 #include "tests/support/status_matchers.h"
@@ -59,10 +60,13 @@ class MetricsIngestTest : public ::testing::Test {
     return promise.get_future().get();
   }
   size_t CountPoints(uint64_t job_id) {
-    return Read([&](MetricsStore& store) {
-             return store.ReadPoints({.job_id = job_id, .page_size = 10000});
-           })
-        ->points.size();
+    std::promise<absl::StatusOr<PointPage>> promise;
+    ingest_->ReadPoints(
+        {.job_id = job_id, .page_size = 10000},
+        [&](absl::StatusOr<PointPage> page) { promise.set_value(std::move(page)); });
+    const absl::StatusOr<PointPage> page = promise.get_future().get();
+    EXPECT_OK(page);
+    return page.ok() ? page->points.size() : 0;
   }
 
   TempDir dir_;
@@ -135,6 +139,45 @@ TEST_F(MetricsIngestTest, StoppingAnswersAllThatWaits) {
     EXPECT_EQ(store, nullptr);
     EXPECT_THAT(refused, StatusIs(absl::StatusCode::kUnavailable));
   });
+  ingest_->ReadLogs({.job_id = 1}, {}, [](absl::StatusOr<LogPage> page) {
+    EXPECT_THAT(page, StatusIs(absl::StatusCode::kUnavailable));
+  });
+}
+
+TEST_F(MetricsIngestTest, ALongReadLetsABatchInBetweenItsTurns) {
+  Start();
+  MetricsBatch many;
+  const RankKey key{1, 1, 1, 0};
+  for (uint64_t seq = 1; seq <= 400'000; ++seq) {
+    many.points.push_back({key, seq, {{"loss", static_cast<int64_t>(seq), 0, 1.0}}});
+  }
+  ASSERT_OK(Submit(std::move(many)).get());
+  std::promise<void> stored;
+  std::promise<absl::StatusOr<PointPage>> read;
+  bool is_read = false;  // by the ingest's thread only, as the next
+  bool was_read_first = true;
+  // Queued on the ingest's thread, so that it turns both together: first the read, then what submits
+  // the batch.
+  EXPECT_OK(Read([&](MetricsStore&) {
+    ingest_->ReadPoints({.job_id = 1, .page_size = 10, .max_points = 10},
+                        [&](absl::StatusOr<PointPage> page) {
+                          is_read = true;
+                          read.set_value(std::move(page));
+                        });
+    ingest_->Read([&](MetricsStore*, const absl::Status&) {
+      ingest_->Submit(OnePoint(2, 1), [&](const absl::Status& status) {
+        EXPECT_OK(status);
+        was_read_first = is_read;
+        stored.set_value();
+      });
+    });
+    return absl::OkStatus();
+  }));
+  stored.get_future().get();
+  EXPECT_FALSE(was_read_first);
+  const absl::StatusOr<PointPage> page = read.get_future().get();
+  ASSERT_OK(page);
+  EXPECT_EQ(page->points.size(), 10u);
 }
 
 TEST_F(MetricsIngestTest, FinishedJobsLoseTheirRowsAfterTheRetention) {

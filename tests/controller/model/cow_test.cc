@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <atomic>
 #include <map>
@@ -42,6 +43,37 @@ TEST(CowTableTest, WhatIsErasedIsGoneAndItsIdIsNotGivenAgain) {
   EXPECT_EQ(second.size(), 137u);
 }
 
+TEST(CowTableTest, AskingEndsAtTheFirstRowOfWhichItIsTrue) {
+  CowTable<int> table;
+  for (uint64_t id = 1; id <= 10'000; ++id) table.Put(id, std::make_shared<const int>(id));
+  int asked = 0;
+  const auto is_at_least = [&](int least) {
+    asked = 0;
+    return table.AnyOf([&](int row) { return ++asked > 0 && row >= least; });
+  };
+  EXPECT_TRUE(is_at_least(5'000));
+  EXPECT_EQ(asked, 5'000);
+  EXPECT_FALSE(is_at_least(10'001));
+  EXPECT_EQ(asked, 10'000);
+}
+
+// The applier copies the tables of all events and jobs with each batch.
+TEST(CowTableTest, ACopyOfALargeTableTakesLittleMemory) {
+  const auto allocated = [] {
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+  };
+  CowTable<int> first;
+  const auto row = std::make_shared<const int>(7);
+  for (uint64_t id = 1; id <= 1'000'000; ++id) first.Put(id, row);
+  const size_t before = allocated();
+  CowTable<int> second = first;
+  second.Put(500'000, std::make_shared<const int>(8));
+  EXPECT_LT(allocated() - before, 16u << 10);
+  EXPECT_EQ(*second.Find(500'000), 8);
+  EXPECT_EQ(*first.Find(500'000), 7);
+}
+
 TEST(CowMapTest, ACopyKeepsWhatItHad) {
   CowMap<int> first;
   EXPECT_EQ(first.Find("a"), nullptr);
@@ -80,9 +112,10 @@ TEST(CowTableTest, TellsWhichRowsAreOthers) {
   EXPECT_THAT(changes(), IsEmpty());
   second.Put(100, std::make_shared<const int>(100));
   second.Put(500, std::make_shared<const int>(500));
-  EXPECT_THAT(changes(), ElementsAre(100, 500));
+  second.Put(9'000, std::make_shared<const int>(9'000));
+  EXPECT_THAT(changes(), ElementsAre(100, 500, 9'000));
   second.ForEachChange(first, [](uint64_t id, const int* before, const int* now) {
-    EXPECT_EQ(before == nullptr, id == 500);
+    EXPECT_EQ(before == nullptr, id != 100);
     EXPECT_EQ(*now, static_cast<int>(id));
   });
   second.ForEachChange(CowTable<int>(),
@@ -121,6 +154,7 @@ TEST(CowTableTest, ACopyKeepsWhatItHad) {
 
 TEST(CowTableTest, ManyCopiesAreAsManyTables) {
   constexpr uint64_t kIds = 300;
+  constexpr uint64_t kApart = 97;  // so that they lie in many blocks and some branches
   std::vector<CowTable<uint64_t>> tables(1);
   std::vector<std::map<uint64_t, uint64_t>> models(1);
   for (uint64_t i = 0; i < 5'000; ++i) {
@@ -134,7 +168,7 @@ TEST(CowTableTest, ManyCopiesAreAsManyTables) {
       tables[at] = CowTable<uint64_t>(tables[from]);
       models[at] = std::map<uint64_t, uint64_t>(models[from]);
     } else {
-      const uint64_t id = 1 + SplitMix64(dice) % kIds;
+      const uint64_t id = kApart * (1 + SplitMix64(dice) % kIds);
       tables[at].Put(id, std::make_shared<const uint64_t>(i));
       models[at][id] = i;
     }
@@ -142,7 +176,7 @@ TEST(CowTableTest, ManyCopiesAreAsManyTables) {
   for (size_t at = 0; at < tables.size(); ++at) {
     EXPECT_EQ(tables[at].size(), models[at].size());
     std::map<uint64_t, uint64_t> rows;
-    for (uint64_t id = 1; id <= kIds; ++id) {
+    for (uint64_t id = 1; id <= kApart * kIds; ++id) {
       if (const uint64_t* row = tables[at].Find(id); row != nullptr) rows[id] = *row;
     }
     EXPECT_EQ(rows, models[at]);

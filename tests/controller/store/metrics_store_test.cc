@@ -1,5 +1,6 @@
 #include "controller/store/metrics_store.h"
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,12 +42,22 @@ class MetricsStoreTest : public ::testing::Test {
   }
   absl::Status Logs(std::vector<LogChunk> chunks) { return Append({{}, std::move(chunks), {}}); }
 
+  // One page of points or logs, in as many turns as it takes, which are counted.
+  template <typename Reading>
+  auto ReadPage(Reading reading) -> absl::StatusOr<decltype(reading.TakePage())> {
+    for (turns_ = 1;; ++turns_) {
+      const absl::StatusOr<bool> whole = store_->ReadOn(reading);
+      if (!whole.ok()) return whole.status();
+      if (*whole) return reading.TakePage();
+    }
+  }
+
   // "name@step=value" of every page.
   std::vector<std::string> Read(PointQuery query) {
     std::vector<std::string> all;
     if (query.page_size == 0) query.page_size = 1000;
     do {
-      absl::StatusOr<PointPage> page = store_->ReadPoints(query);
+      absl::StatusOr<PointPage> page = ReadPage(PointReading(query));
       EXPECT_OK(page);
       if (!page.ok()) break;
       EXPECT_LE(page->points.size(), query.page_size);
@@ -59,21 +70,20 @@ class MetricsStoreTest : public ::testing::Test {
 
   std::string ReadText(const LogQuery& query, uint64_t max_bytes = 1 << 20) {
     std::string text;
-    LogCursor after;
+    LogPosition position;
     while (true) {
-      auto page = store_->ReadLogs(query, after, *store_->NewestLogId(), max_bytes);
+      absl::StatusOr<LogPage> page = ReadPage(LogReading(query, position, max_bytes));
       EXPECT_OK(page);
-      if (!page.ok() || page->empty()) return text;
-      for (const StoredLogChunk& chunk : *page) {
-        text += chunk.chunk.text;
-        after = {chunk.chunk.key.attempt, chunk.id};
-      }
+      if (!page.ok() || page->chunks.empty()) return text;
+      for (const StoredLogChunk& chunk : page->chunks) text += chunk.chunk.text;
+      position = page->position;
     }
   }
 
   TempDir dir_;
   std::unique_ptr<MetricsStore> store_;
   IngestCounts counts_;
+  int turns_ = 0;  // of the last page
   const RankKey rank0_{1, 1, 1, 0};
 };
 
@@ -171,7 +181,7 @@ TEST_F(MetricsStoreTest, PagesOfAnySizeGiveTheSamePoints) {
 
 TEST_F(MetricsStoreTest, AForeignPageTokenIsRefused) {
   for (const char* token : {"x", "/", "x/loss", "-"}) {
-    EXPECT_THAT(store_->ReadPoints({.job_id = 1, .page_size = 1, .page_token = token}),
+    EXPECT_THAT(ReadPage(PointReading({.job_id = 1, .page_size = 1, .page_token = token})),
                 StatusIs(absl::StatusCode::kInvalidArgument))
         << token;
   }
@@ -182,7 +192,7 @@ TEST_F(MetricsStoreTest, ThinningKeepsTheFirstAndTheLast) {
   for (int64_t step = 0; step < 5000; ++step) records.push_back(Record(rank0_, step + 1, step, 1));
   ASSERT_OK(Points(std::move(records)));
   for (const uint32_t most : {2u, 3u, 7u, 100u}) {
-    auto page = store_->ReadPoints({.job_id = 1, .page_size = 1000, .max_points = most});
+    auto page = ReadPage(PointReading({.job_id = 1, .page_size = 1000, .max_points = most}));
     ASSERT_OK(page);
     ASSERT_EQ(page->points.size(), most);
     EXPECT_EQ(page->points.front().step, 0);
@@ -191,6 +201,71 @@ TEST_F(MetricsStoreTest, ThinningKeepsTheFirstAndTheLast) {
   }
   EXPECT_EQ(Read({.job_id = 1, .page_size = 10000}).size(), 5000u);
   EXPECT_EQ(Read({.job_id = 1, .page_size = 10000, .max_points = 9000}).size(), 5000u);
+}
+
+// A long series of which each point comes with three others, and one point of a second name at
+// each 10,000th step.
+class LongSeriesTest : public MetricsStoreTest {
+ protected:
+  static constexpr int64_t kSteps = 200'000;
+
+  void SetUp() override {
+    MetricsStoreTest::SetUp();
+    std::vector<PointRecord> records;
+    for (int64_t step = 0; step < kSteps; ++step) {
+      PointRecord record = Record(rank0_, static_cast<uint64_t>(step) + 1, step, 1);
+      for (const char* other : {"a", "b", "c"}) record.points.push_back({other, step, step, 1});
+      if (step % 10'000 == 0) record.points.push_back({"rare", step, step, 2});
+      records.push_back(std::move(record));
+    }
+    ASSERT_OK(Points(std::move(records)));
+  }
+};
+
+TEST_F(LongSeriesTest, IsThinnedInTurns) {
+  auto page = ReadPage(PointReading(
+      {.job_id = 1, .names = {"loss"}, .page_size = 10'000, .max_points = 500}));
+  ASSERT_OK(page);
+  EXPECT_GE(turns_, 5);
+  ASSERT_EQ(page->points.size(), 500u);
+  EXPECT_EQ(page->points.front().step, 0);
+  EXPECT_EQ(page->points.back().step, kSteps - 1);
+  for (size_t i = 1; i < page->points.size(); ++i) {
+    const int64_t apart = page->points[i].step - page->points[i - 1].step;
+    EXPECT_GT(apart, 0);
+    EXPECT_LE(apart, 2 * kSteps / 500);
+  }
+}
+
+TEST_F(LongSeriesTest, APageOfARareMetricLooksThroughItInTurns) {
+  auto page = ReadPage(PointReading({.job_id = 1, .names = {"rare"}, .page_size = 10'000}));
+  ASSERT_OK(page);
+  EXPECT_GE(turns_, 5);
+  ASSERT_EQ(page->points.size(), size_t{kSteps / 10'000});
+  EXPECT_EQ(page->points.back().step, kSteps - 10'000);
+}
+
+TEST_F(LongSeriesTest, AShortPageTakesOneTurnWhereverItBegins) {
+  for (const int64_t from : {int64_t{0}, kSteps / 2, kSteps - 10}) {
+    auto page = ReadPage(
+        PointReading({.job_id = 1, .names = {"loss"}, .from_step = from, .page_size = 10}));
+    ASSERT_OK(page);
+    EXPECT_EQ(turns_, 1);
+    ASSERT_EQ(page->points.size(), 10u);
+    EXPECT_EQ(page->points.front().step, from);
+  }
+}
+
+// What counts no steps reports all at step 0.
+TEST_F(MetricsStoreTest, ManyRowsOfTheSameStepAreReadInTurns) {
+  uint64_t seq = 0;
+  std::vector<PointRecord> records;
+  for (int i = 0; i < 600'000; ++i) {
+    records.push_back({rank0_, ++seq, {{"loss", 0, i, static_cast<double>(i)}}});
+  }
+  ASSERT_OK(Points(std::move(records)));
+  EXPECT_THAT(Read({.job_id = 1}), ElementsAre("loss@0=599999"));
+  EXPECT_GE(turns_, 3);
 }
 
 TEST_F(MetricsStoreTest, BadNamesAndStepsAreRefusedAndTheRestIsKept) {
@@ -223,28 +298,87 @@ TEST_F(MetricsStoreTest, LogsAreReadByAttemptAndFilteredByRank) {
     EXPECT_EQ(ReadText({.job_id = 1, .rank = 0}, page), "a0\nb0\n");
     EXPECT_EQ(ReadText({.job_id = 1, .attempt = 1}, page), "a0\na1\n");
   }
-  auto arrived = store_->FollowLogs({.job_id = 1}, 1, 1000);
+  LogPosition after_first;
+  after_first.begun = after_first.following = true;
+  after_first.followed_id = 1;
+  auto arrived = ReadPage(LogReading({.job_id = 1, .follow = true}, after_first));
   ASSERT_OK(arrived);
-  ASSERT_EQ(arrived->size(), 2u);
-  EXPECT_EQ((*arrived)[0].chunk.text, "b0\n");
-  EXPECT_EQ((*arrived)[1].chunk.text, "a1\n");
+  ASSERT_EQ(arrived->chunks.size(), 2u);
+  EXPECT_EQ(arrived->chunks[0].chunk.text, "b0\n");
+  EXPECT_EQ(arrived->chunks[1].chunk.text, "a1\n");
 }
 
 TEST_F(MetricsStoreTest, TailsBeginAtALine) {
   const RankKey rank1{1, 1, 1, 1};
   ASSERT_OK(
       Logs({Chunk(rank0_, 0, "1\n2\n3\n"), Chunk(rank0_, 6, "4\n5\n"), Chunk(rank1, 0, "a\nb")}));
-  auto tails = store_->FindLogTails({.job_id = 1}, 3);
-  ASSERT_OK(tails);
-  ASSERT_EQ(tails->size(), 2u);
-  EXPECT_EQ((*tails)[0].start.id, 1);
-  EXPECT_EQ((*tails)[0].skip_bytes, 4u);
-  EXPECT_EQ((*tails)[1].start.id, 3);
-  EXPECT_EQ((*tails)[1].skip_bytes, 0u);
-  tails = store_->FindLogTails({.job_id = 1, .rank = 1}, 1);
-  ASSERT_OK(tails);
-  ASSERT_EQ(tails->size(), 1u);
-  EXPECT_EQ((*tails)[0].skip_bytes, 2u);
+  auto page = ReadPage(LogReading({.job_id = 1, .tail_lines = 3}, {}));
+  ASSERT_OK(page);
+  std::map<uint32_t, LogTail>& tails = page->position.tails;
+  ASSERT_EQ(tails.size(), 2u);
+  EXPECT_EQ(tails[0].start.id, 1);
+  EXPECT_EQ(tails[0].skip_bytes, 4u);
+  EXPECT_EQ(tails[1].start.id, 3);
+  EXPECT_EQ(tails[1].skip_bytes, 0u);
+  page = ReadPage(LogReading({.job_id = 1, .rank = 1, .tail_lines = 1}, {}));
+  ASSERT_OK(page);
+  ASSERT_EQ(page->position.tails.size(), 1u);
+  EXPECT_EQ(page->position.tails[1].skip_bytes, 2u);
+}
+
+// One rank of a large gang wrote a line at the start; the others go on and on.
+TEST_F(MetricsStoreTest, TheTailsOfAGangAreFoundInOneWalkOfManyTurns) {
+  constexpr uint32_t kRanks = 200;
+  constexpr uint64_t kChunks = 500;  // of each rank
+  std::vector<LogChunk> chunks{Chunk({1, 1, 1, kRanks}, 0, "long ago\n")};
+  for (uint64_t i = 0; i < kChunks; ++i) {
+    for (uint32_t rank = 0; rank < kRanks; ++rank) {
+      chunks.push_back(Chunk({1, 1, 1, rank}, 2 * i, "x\n"));
+    }
+  }
+  ASSERT_OK(Logs(std::move(chunks)));
+  auto page = ReadPage(LogReading({.job_id = 1, .tail_lines = 2}, {}));
+  ASSERT_OK(page);
+  // All 100,001 chunks are passed once, and not once for each rank.
+  EXPECT_GE(turns_, 3);
+  EXPECT_LE(turns_, 10);
+  std::map<uint32_t, LogTail>& tails = page->position.tails;
+  ASSERT_EQ(tails.size(), kRanks + 1);
+  EXPECT_EQ(tails[kRanks].start.id, 1);
+  for (uint32_t rank = 0; rank < kRanks; ++rank) {
+    // The third chunk from its end: there the line before the last two ends.
+    EXPECT_EQ(tails[rank].start.id, static_cast<int64_t>(2 + (kChunks - 3) * kRanks + rank));
+  }
+}
+
+TEST_F(MetricsStoreTest, ATailIsFoundInTheAttemptThatIsAskedFor) {
+  const RankKey second{1, 2, 1, 0};
+  ASSERT_OK(Logs({Chunk(rank0_, 0, "a\nb\n"), Chunk(second, 0, "c\nd\n")}));
+  auto page = ReadPage(LogReading({.job_id = 1, .tail_lines = 1}, {}));
+  ASSERT_OK(page);
+  EXPECT_EQ(page->position.tails[0].start.id, 2);
+  page = ReadPage(LogReading({.job_id = 1, .attempt = 1, .tail_lines = 9}, {}));
+  ASSERT_OK(page);
+  EXPECT_EQ(page->position.tails[0].start.id, 1);
+}
+
+TEST_F(MetricsStoreTest, WhoFollowsASilentRankPassesTheOthersOnce) {
+  const RankKey rank1{1, 1, 1, 1};
+  ASSERT_OK(Logs({Chunk(rank0_, 0, "a\n"), Chunk(rank0_, 2, "b\n"), Chunk(rank0_, 4, "c\n")}));
+  const LogQuery query{.job_id = 1, .rank = 1, .follow = true};
+  auto page = ReadPage(LogReading(query, {}));
+  ASSERT_OK(page);
+  EXPECT_TRUE(page->chunks.empty());
+  ASSERT_OK(Logs({Chunk(rank0_, 6, "d\n")}));
+  page = ReadPage(LogReading(query, page->position));
+  ASSERT_OK(page);
+  EXPECT_TRUE(page->chunks.empty());
+  EXPECT_EQ(page->position.followed_id, 4);
+  ASSERT_OK(Logs({Chunk(rank1, 0, "mine\n")}));
+  page = ReadPage(LogReading(query, page->position));
+  ASSERT_OK(page);
+  ASSERT_EQ(page->chunks.size(), 1u);
+  EXPECT_EQ(page->chunks[0].chunk.text, "mine\n");
 }
 
 TEST_F(MetricsStoreTest, AFullDiskStoresNothingOfTheGroupAndRecovers) {
