@@ -46,7 +46,7 @@ v1::RankEvent MakeEvent(const AgentRank& rank, v1::RankEvent::Kind kind) {
 }  // namespace
 
 Agent::Agent(Agenda& agenda, Trace& trace, Storage& storage, Dice dice, std::string machine,
-             v1::Hello hello, worker::KnownController controller, Host host)
+             v1::Hello hello, Past past, Host host)
     : agenda_(agenda),
       trace_(trace),
       storage_(storage),
@@ -61,14 +61,15 @@ Agent::Agent(Agenda& agenda, Trace& trace, Storage& storage, Dice dice, std::str
                   [this](const worker::RankKey& key, const worker::StoreReplyLine& reply) {
                     const auto it = ranks_.find(key);
                     if (it != ranks_.end()) it->second->process->OnLine(reply);
-                  }}) {
+                  }}),
+      leftovers_(std::move(past.leftovers)) {
   worker::SessionHandler& handler = *this;
   session_ = std::make_unique<worker::Session>(
       execution_, host_.connect, registry_, handler,
       worker::SessionOptions{.hello = hello_,
                              .near = dice_.Chance(0.5),
                              .seed = dice_.Next(),
-                             .controller = std::move(controller)});
+                             .controller = std::move(past.controller)});
 }
 
 Agent::~Agent() {
@@ -89,6 +90,7 @@ void Agent::Tick() {
     if (session_->ControllerAway() < rank->controller_lost_timeout) continue;
     Stop(*rank, {v1::StopRanks::TERM, kLostControllerGrace, "the controller has been away"});
   }
+  WatchLeftovers();
   store_.Sweep(agenda_.now());
   execution_.After(kTick, [this] { Tick(); });
 }
@@ -279,6 +281,7 @@ void Agent::OnRefused(absl::Status status) {
 // ---- ranks ----
 
 absl::Status Agent::StartRanks(const v1::StartRanks& start) {
+  if (!leftovers_.empty()) return absl::UnavailableError("what was left here does not die");
   worker::StartContext context;
   context.draining = stopping_;
   context.session_term = session_->term();
@@ -399,6 +402,23 @@ void Agent::GiveNotice(const std::string& message, absl::Duration grace, bool wi
   session_->SendEvent(std::move(notice));
 }
 
+// Nobody knows any more which slots they hold: nothing starts here until they are dead.
+void Agent::WatchLeftovers() {
+  if (leftovers_.empty()) return;
+  if (!std::exchange(leftovers_said_, true)) {
+    GiveNotice("what an earlier agent left does not die", absl::ZeroDuration());
+  }
+  std::erase_if(leftovers_, [](const auto& process) { return !process->alive(); });
+  SayFitAgain();
+}
+
+void Agent::SayFitAgain() {
+  const bool any_unkillable = std::any_of(
+      ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank.second->unkillable; });
+  if (!leftovers_.empty() || any_unkillable || stopping_) return;
+  GiveNotice("what was in the way is over", absl::ZeroDuration(), /*withdrawn=*/true);
+}
+
 void Agent::OnLine(AgentRank& rank, worker::RankLine line) {
   if (!worker::CheckRankLine(line).ok()) return Kill(rank);
   if (auto* store = std::get_if<worker::StoreLine>(&line)) {
@@ -482,11 +502,7 @@ void Agent::OnExit(const worker::RankKey& key, ProcessExit exit) {
   rank.process->to_agent = nullptr;
   const bool was_unkillable = rank.unkillable;
   ranks_.erase(it);
-  const bool any_left = std::any_of(ranks_.begin(), ranks_.end(),
-                                    [](const auto& other) { return other.second->unkillable; });
-  if (was_unkillable && !any_left && !stopping_) {
-    GiveNotice("it is dead", absl::ZeroDuration(), /*withdrawn=*/true);
-  }
+  if (was_unkillable) SayFitAgain();
   OnRanksChanged();
 }
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/metrics/registry.h"
 #include "tests/sim/dice.h"
@@ -56,9 +57,14 @@ class Agent final : private worker::SessionHandler {
     std::function<void(uint64_t job_id, uint32_t attempt, int64_t step)> on_committed;
     std::function<void(const worker::KnownController& controller)> on_controller;
   };
-  // `machine` is where it runs; `controller` what an earlier agent of the data folder knew.
+  // Of an earlier agent of the data folder.
+  struct Past {
+    worker::KnownController controller;               // that it knew
+    std::vector<std::shared_ptr<Process>> leftovers;  // that SIGKILL did not end
+  };
+  // `machine` is where it runs.
   Agent(Agenda& agenda, Trace& trace, Storage& storage, Dice dice, std::string machine,
-        v1::Hello hello, worker::KnownController controller, Host host);
+        v1::Hello hello, Past past, Host host);
   ~Agent() override;
 
   Execution& execution() { return execution_; }
@@ -105,6 +111,8 @@ class Agent final : private worker::SessionHandler {
   void TakeStopStep(AgentRank& rank);
   void Kill(AgentRank& rank);
   void OnKillInVain(const worker::RankKey& key);
+  void WatchLeftovers();
+  void SayFitAgain();
   void GiveNotice(const std::string& message, absl::Duration grace, bool withdrawn = false);
   void OnExit(const worker::RankKey& key, ProcessExit exit);
   void SendRankEvent(v1::RankEvent event);
@@ -127,6 +135,8 @@ class Agent final : private worker::SessionHandler {
   worker::StoreRelay store_;
   std::map<worker::RankKey, std::unique_ptr<AgentRank>> ranks_;
   std::unique_ptr<worker::Session> session_;
+  std::vector<std::shared_ptr<Process>> leftovers_;
+  bool leftovers_said_ = false;
   v1::WatchRoots watched_;
   uint64_t question_ = 0;  // +1 with each list of roots
   v1::RootReport roots_;   // as last looked at

@@ -49,6 +49,15 @@ bool IsSeen(const mc::Snapshot& snapshot, const std::string& name, const std::st
   return view != worker->roots->end() && !view->second.identity.empty();
 }
 
+// Whether its agent will refuse the rank for the sake of what lives there. Once it has given notice
+// nothing is placed on it.
+bool WillRefuse(const mc::Snapshot& before, const mc::Rank& rank, const LiveProcess& live) {
+  const mc::Worker* worker = before.FindWorker(rank.worker);
+  const bool gave_notice =
+      worker != nullptr && worker->incarnation == rank.incarnation && worker->draining;
+  return live.set_aside_by.count(rank.incarnation) != 0 && !gave_notice;
+}
+
 bool IsHeldBy(const mc::Worker& worker, uint32_t slot, const worker::RankKey& key) {
   const auto holder = worker.holders.find(slot);
   return holder != worker.holders.end() && holder->second.job_id == key.job_id &&
@@ -245,19 +254,25 @@ void Invariants::CheckSlots(const mc::Snapshot& snapshot) {
 
 void Invariants::CheckProcess(const mc::Snapshot& snapshot, const LiveProcess& live) {
   const mc::Worker* worker = snapshot.FindWorker(live.worker);
-  if (worker == nullptr || host_of_[worker->incarnation] == live.host) {
+  const std::string holder = worker == nullptr ? "" : worker->incarnation;
+  // Who holds the name came up beside it: whose slot it is there says nothing, since nothing starts.
+  const bool set_aside =
+      worker == nullptr ? !live.set_aside_by.empty() : live.set_aside_by.count(holder) != 0;
+  const bool here = worker == nullptr || host_of_[holder] == live.host;
+  if (here && !set_aside) {
     const bool its_own = worker != nullptr && IsHeldBy(*worker, live.slot, live.key);
     if (!its_own) trace_.Fail(NameOf(live), " is alive, but its slot is not its own any more");
     return;
   }
-  // Its host's name went to another one: the slots there are others, but its gang must be over.
+  // Its host's name went to another one, whose slots are others, or to that agent: its gang must be
+  // over.
   const mc::Job* job = snapshot.FindJob(live.key.job_id);
   const bool current = job != nullptr && job->has_live_attempt() &&
                        job->current->number == live.key.attempt &&
                        live.key.rank < job->current->ranks.size();
   if (current && !mc::HasEnded(job->current->ranks[live.key.rank].state)) {
     trace_.Fail(NameOf(live), " counts as running, but ", live.worker, " is ",
-                host_of_[worker->incarnation], " now");
+                set_aside ? "held back beside it" : host_of_[holder], " now");
   }
 }
 
@@ -283,7 +298,7 @@ void Invariants::CheckPlacements(const mc::Snapshot& snapshot, const mc::Snapsho
         const auto it = alive.find({host_of_[rank.incarnation], slot});
         const bool taken = it != alive.end() && (it->second.key.job_id != job.id ||
                                                  it->second.key.attempt != job.attempt);
-        if (taken) {
+        if (taken && !WillRefuse(*before, rank, it->second)) {
           trace_.Fail("job ", job.id, " was placed on a device in use: ", NameOf(it->second));
         }
       }

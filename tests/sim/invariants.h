@@ -27,6 +27,7 @@ struct LiveProcess {
   std::string worker;  // the name that its host goes by
   uint32_t slot = 0;
   worker::RankKey key;
+  std::set<std::string> set_aside_by;  // incarnations that start nothing while it lives
 };
 
 class Invariants {

@@ -9,11 +9,10 @@
 namespace muster::sim {
 namespace {
 
-// As the real agent's: so long it waits for what its predecessor left to die, and ends otherwise.
+// As the real agent's: so long it waits for what its predecessor left to die, and says hello beside
+// it otherwise.
 constexpr absl::Duration kLeftoverPatience = absl::Seconds(10);
 constexpr absl::Duration kLeftoverPoll = absl::Milliseconds(100);
-// Until an agent that ended is started again.
-constexpr absl::Duration kServiceRestart = absl::Seconds(5);
 
 // The agent's end of a wire.
 class SimConnection final : public worker::ControlConnection {
@@ -127,22 +126,20 @@ std::shared_ptr<Process> Machine::Spawn(Process::Setup setup) {
 void Machine::StartAgent() {
   if (agent_ != nullptr) return;
   ++life_;
-  // Each of its own accord: the kernel takes its time.
-  for (const auto& process : processes_) process->Kill();
-  AwaitLeftovers(around_.agenda.now() + kLeftoverPatience);
+  ClearLeftovers(around_.agenda.now() + kLeftoverPatience);
 }
 
-void Machine::AwaitLeftovers(absl::Duration deadline) {
+// All that it finds is killed; each dies of its own accord, for the kernel takes its time.
+void Machine::ClearLeftovers(absl::Duration deadline) {
   Reap();
-  const bool all_dead = std::none_of(processes_.begin(), processes_.end(),
-                                     [](const auto& process) { return process->alive(); });
-  if (all_dead) return BeginAgent();
-  if (around_.agenda.now() > deadline) {
-    around_.trace.Note(kind_.host, ": what its last agent left does not die");
-    return ComeBack(kServiceRestart);
+  std::vector<std::shared_ptr<Process>> leftovers;
+  for (const auto& process : processes_) {
+    if (process->alive()) leftovers.push_back(process);
   }
+  if (leftovers.empty() || around_.agenda.now() > deadline) return BeginAgent(std::move(leftovers));
+  for (const auto& process : leftovers) process->Kill();
   around_.agenda.After(kLeftoverPoll, [this, life = life_, deadline] {
-    if (life == life_ && agent_ == nullptr) AwaitLeftovers(deadline);
+    if (life == life_ && agent_ == nullptr) ClearLeftovers(deadline);
   });
 }
 
@@ -152,7 +149,8 @@ std::string Machine::RandomBytes() {
   return bytes;
 }
 
-v1::Hello Machine::MakeHello() {
+// `is_clear`: nothing of its predecessors lives any more, so that they may be called dead.
+v1::Hello Machine::MakeHello(bool is_clear) {
   v1::Hello hello;
   hello.set_protocol_version(kProtocolVersion);
   hello.set_worker_name(kind_.name);
@@ -163,7 +161,9 @@ v1::Hello Machine::MakeHello() {
   const worker::BegunLife begun = worker::BeginLife(record_, here, incarnation, RandomBytes());
   record_ = begun.record;
   hello.set_identity(record_->identity);
-  for (const std::string& dead : begun.predecessors) hello.add_predecessors(dead);
+  for (const std::string& dead : begun.predecessors) {
+    if (is_clear) hello.add_predecessors(dead);
+  }
   hello.set_version("sim");
   hello.set_pool(kind_.pool);
   // Now and then a device does not come back.
@@ -180,13 +180,16 @@ v1::Hello Machine::MakeHello() {
   return hello;
 }
 
-void Machine::BeginAgent() {
-  v1::Hello hello = MakeHello();
-  around_.trace.Note(kind_.host, ": agent starts with ", hello.slots_size(), " slots");
+void Machine::BeginAgent(std::vector<std::shared_ptr<Process>> leftovers) {
+  v1::Hello hello = MakeHello(leftovers.empty());
+  around_.trace.Note(kind_.host, ": agent starts with ", hello.slots_size(), " slots, beside ",
+                     leftovers.size(), " leftovers");
+  if (!leftovers.empty()) ++around_.ranks.held_back;
+  for (const auto& process : leftovers) process->SetAside(hello.incarnation());
   around_.invariants.OnAgentStart(kind_.host, hello.incarnation());
   agent_ = std::make_unique<Agent>(
       around_.agenda, around_.trace, around_.ranks.storage, dice_.Fork(), kind_.host,
-      std::move(hello), record_->controller,
+      std::move(hello), Agent::Past{record_->controller, std::move(leftovers)},
       Agent::Host{.connect = [this](worker::ControlHandlers h) { return Connect(std::move(h)); },
                   .spawn = [this](Process::Setup setup) { return Spawn(std::move(setup)); },
                   .quit =
@@ -298,7 +301,8 @@ void Machine::AddLiveProcesses(std::vector<LiveProcess>& out) const {
       out.push_back({.host = kind_.host,
                      .worker = kind_.name,
                      .slot = slot,
-                     .key = process->setup().key});
+                     .key = process->setup().key,
+                     .set_aside_by = process->set_aside_by()});
     }
   }
 }

@@ -48,7 +48,7 @@ class Machine {
   // The agent with this incarnation runs here, and may still publish.
   bool HoldsLease(const std::string& incarnation) const;
 
-  // A new agent, which says hello once what an earlier one left is dead.
+  // A new agent kills what an earlier one left, and says hello when that is dead, or does not die.
   void StartAgent();
   void CrashAgent(absl::Duration back_after);
   void CrashMachine(absl::Duration back_after);
@@ -64,9 +64,9 @@ class Machine {
  private:
   std::shared_ptr<worker::ControlConnection> Connect(worker::ControlHandlers handlers);
   std::shared_ptr<Process> Spawn(Process::Setup setup);
-  void AwaitLeftovers(absl::Duration deadline);
-  void BeginAgent();
-  v1::Hello MakeHello();
+  void ClearLeftovers(absl::Duration deadline);
+  void BeginAgent(std::vector<std::shared_ptr<Process>> leftovers);
+  v1::Hello MakeHello(bool is_clear);
   std::string RandomBytes();
   void DropAgent();
   void ComeBack(absl::Duration after);

@@ -40,6 +40,7 @@ struct Totals {
   uint64_t clones = 0;
   uint64_t names_moved = 0;
   uint64_t undead = 0;
+  uint64_t held_back = 0;
   std::vector<uint64_t> broken;
 };
 
@@ -56,6 +57,7 @@ void Count(Totals& totals, const Outcome& outcome) {
   totals.clones += outcome.clones;
   totals.names_moved += outcome.names_moved;
   totals.undead += outcome.undead;
+  totals.held_back += outcome.held_back;
   if (outcome.failure.empty()) return;
   totals.broken.push_back(outcome.seed);
   std::printf("seed %lu: %s\n", static_cast<unsigned long>(outcome.seed), outcome.failure.c_str());
@@ -79,9 +81,9 @@ int Report(const Totals& totals, absl::Duration took) {
       stops.most_in_vain);
   std::printf(
       "%lu machines were cloned, %lu names went from one machine to another, %lu processes did not"
-      " die of SIGKILL\n",
+      " die of SIGKILL, %lu agents came up beside such a one\n",
       static_cast<unsigned long>(totals.clones), static_cast<unsigned long>(totals.names_moved),
-      static_cast<unsigned long>(totals.undead));
+      static_cast<unsigned long>(totals.undead), static_cast<unsigned long>(totals.held_back));
   return totals.broken.empty() ? 0 : 1;
 }
 

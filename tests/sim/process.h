@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,7 @@ struct RankWorld {
   double undead = 0;
   double orphans = 0;
   uint64_t undead_so_far = 0;
+  uint64_t held_back = 0;  // agents that came up beside what an earlier one left
   std::map<std::pair<uint64_t, uint32_t>, std::shared_ptr<Gang>> gangs;  // by job and attempt
   // A gang resumes from this step; for the invariants.
   std::function<void(uint64_t job_id, uint32_t attempt, int64_t step)> on_resume =
@@ -106,6 +108,9 @@ class Process {
   void LosePower();  // of the machine
   // SIGKILL came and did not end it.
   bool undead() const { return alive_ && undead_; }
+  // An agent of this incarnation came up beside it, and starts nothing while it lives.
+  void SetAside(const std::string& incarnation) { set_aside_by_.insert(incarnation); }
+  const std::set<std::string>& set_aside_by() const { return set_aside_by_; }
 
  private:
   void Say(worker::RankLine line);
@@ -150,6 +155,7 @@ class Process {
   bool published_ = false;
   uint64_t store_id_ = 0;
   uint64_t metrics_seq_ = 0;
+  std::set<std::string> set_aside_by_;
 };
 
 }  // namespace muster::sim

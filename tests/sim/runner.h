@@ -19,6 +19,7 @@ struct Outcome {
   uint64_t clones = 0;       // as RunResult's
   uint64_t names_moved = 0;
   uint64_t undead = 0;
+  uint64_t held_back = 0;
   absl::Duration simulated;  // of one of the two runs
   std::string failure;       // empty: all promises were kept, twice in the same way
 };

@@ -338,6 +338,7 @@ RunResult World::Run() {
                    .clones = clones_,
                    .names_moved = invariants_.names_moved(),
                    .undead = ranks_.undead_so_far,
+                   .held_back = ranks_.held_back,
                    .simulated = agenda_.now() - began,
                    .failure = trace_.failure()};
   machines_.clear();

@@ -24,6 +24,7 @@ struct RunResult {
   uint64_t clones = 0;
   uint64_t names_moved = 0;  // from one machine to another
   uint64_t undead = 0;       // processes that SIGKILL did not end
+  uint64_t held_back = 0;    // agents that came up beside one
   absl::Duration simulated;
   std::string failure;  // empty: all promises were kept
 };
