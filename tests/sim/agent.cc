@@ -70,6 +70,7 @@ Agent::Agent(Agenda& agenda, Trace& trace, Storage& storage, Dice dice, std::str
                              .near = dice_.Chance(0.5),
                              .seed = dice_.Next(),
                              .controller = std::move(past.controller)});
+  bulk_ = host_.make_bulk(execution_);
 }
 
 Agent::~Agent() {
@@ -131,10 +132,12 @@ void Agent::OnSessionUp(const v1::Welcome& welcome) {
     }
   }
   store_.SessionUp(welcome.term());
+  if (bulk_ != nullptr) bulk_->SessionUp();
 }
 
 void Agent::OnSessionDown() {
   store_.SessionDown();
+  if (bulk_ != nullptr) bulk_->SessionDown();
   if (stopping_) AskToSave();
 }
 
@@ -307,6 +310,8 @@ void Agent::StartOne(const v1::StartRanks& start, const v1::StartRanks::Rank& ra
   mine->slots.assign(rank.slots().begin(), rank.slots().end());
   mine->controller_lost_timeout = settings.controller_lost_timeout;
   mine->facts.is_command = settings.command.has_value();
+  mine->numbers.key = mine->key;
+  mine->numbers.is_command = mine->facts.is_command;
   mine->progress.phase = mine->facts.is_command ? "run" : "start";
   mine->process = host_.spawn({.key = mine->key,
                                .slots = mine->slots,
@@ -427,6 +432,8 @@ void Agent::OnLine(AgentRank& rank, worker::RankLine line) {
   }
   if (const auto* metrics = std::get_if<worker::MetricsLine>(&line)) {
     rank.step = std::max(rank.step, metrics->step);
+    const auto tell = [&rank](const worker::AckLine& ack) { rank.process->OnLine(ack); };
+    if (bulk_ != nullptr) bulk_->OnMetrics(rank.numbers, *metrics, tell);
   }
   if (const auto* progress = std::get_if<worker::ProgressLine>(&line)) {
     const bool new_phase = progress->phase != rank.progress.phase;
@@ -497,6 +504,7 @@ void Agent::OnExit(const worker::RankKey& key, ProcessExit exit) {
               event.succeeded() ? "succeeded"
               : event.stopped() ? "stopped"
                                 : v1::FailureClass_Name(event.failure_class()));
+  if (bulk_ != nullptr) bulk_->OnRankGone(rank.numbers);
   SendRankEvent(std::move(event));
   store_.Forget(key);
   rank.process->to_agent = nullptr;
@@ -539,7 +547,9 @@ void Agent::OnRanksChanged() {
 
 void Agent::EndWhenFlushed(absl::Duration patience) {
   const bool is_heard = session_->up() || awaits_controller_;
-  if (session_->EventsAcknowledged() || !is_heard || patience <= absl::ZeroDuration()) {
+  const bool delivered = bulk_ == nullptr || !bulk_->HasUnacknowledged();
+  const bool flushed = session_->EventsAcknowledged() && delivered;
+  if (flushed || !is_heard || patience <= absl::ZeroDuration()) {
     return agenda_.After(absl::ZeroDuration(), host_.quit), void();
   }
   execution_.After(kFlushPoll, [this, patience] { EndWhenFlushed(patience - kFlushPoll); });

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/metrics/registry.h"
+#include "tests/sim/bulk_agent.h"
 #include "tests/sim/dice.h"
 #include "tests/sim/execution.h"
 #include "tests/sim/process.h"
@@ -43,6 +44,7 @@ struct AgentRank {
   worker::StopAction stop_taken = worker::StopAction::kWait;
   uint64_t stop_timer = 0;
   worker::ExitFacts facts;
+  RankNumbers numbers;
 };
 
 class Agent final : private worker::SessionHandler {
@@ -56,6 +58,8 @@ class Agent final : private worker::SessionHandler {
     // The controller called a commit durable.
     std::function<void(uint64_t job_id, uint32_t attempt, int64_t step)> on_committed;
     std::function<void(const worker::KnownController& controller)> on_controller;
+    // Null: nobody keeps what ranks report.
+    std::function<std::unique_ptr<BulkAgent>(Execution& execution)> make_bulk;
   };
   // Of an earlier agent of the data folder.
   struct Past {
@@ -71,6 +75,7 @@ class Agent final : private worker::SessionHandler {
   const std::string& incarnation() const { return hello_.incarnation(); }
   uint32_t slots() const { return static_cast<uint32_t>(hello_.slots_size()); }
   bool stopping() const { return stopping_; }
+  bool connected() const { return session_->up(); }
   // It may still publish; one that leaves and has no rank any more publishes nothing.
   bool HoldsLease() const {
     const bool has_left = stopping_ && ranks_.empty();
@@ -135,6 +140,7 @@ class Agent final : private worker::SessionHandler {
   worker::StoreRelay store_;
   std::map<worker::RankKey, std::unique_ptr<AgentRank>> ranks_;
   std::unique_ptr<worker::Session> session_;
+  std::unique_ptr<BulkAgent> bulk_;
   std::vector<std::shared_ptr<Process>> leftovers_;
   bool leftovers_said_ = false;
   v1::WatchRoots watched_;

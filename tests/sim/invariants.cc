@@ -255,7 +255,7 @@ void Invariants::CheckSlots(const mc::Snapshot& snapshot) {
 void Invariants::CheckProcess(const mc::Snapshot& snapshot, const LiveProcess& live) {
   const mc::Worker* worker = snapshot.FindWorker(live.worker);
   const std::string holder = worker == nullptr ? "" : worker->incarnation;
-  // Who holds the name came up beside it: whose slot it is there says nothing, since nothing starts.
+  // Who holds the name came up beside it: whose slot it is says nothing, since nothing starts there.
   const bool set_aside =
       worker == nullptr ? !live.set_aside_by.empty() : live.set_aside_by.count(holder) != 0;
   const bool here = worker == nullptr || host_of_[holder] == live.host;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/version.h"
+#include "tests/sim/bulk_call.h"
 
 namespace muster::sim {
 namespace {
@@ -13,6 +14,8 @@ namespace {
 // it otherwise.
 constexpr absl::Duration kLeftoverPatience = absl::Seconds(10);
 constexpr absl::Duration kLeftoverPoll = absl::Milliseconds(100);
+// Until an agent that ended is started again.
+constexpr absl::Duration kServiceRestart = absl::Seconds(5);
 
 // The agent's end of a wire.
 class SimConnection final : public worker::ControlConnection {
@@ -94,7 +97,9 @@ class SimConnection final : public worker::ControlConnection {
 }  // namespace
 
 Machine::Machine(Neighbours around, Dice dice, Kind kind)
-    : around_(around), dice_(dice), kind_(std::move(kind)) {}
+    : around_(around), dice_(dice), kind_(std::move(kind)) {
+  if (around_.metrics != nullptr) spooling_.emplace(around_.metrics->dice.Fork());
+}
 
 Machine::~Machine() {
   agent_.reset();
@@ -107,6 +112,36 @@ std::shared_ptr<worker::ControlConnection> Machine::Connect(worker::ControlHandl
   auto connection = std::make_shared<SimConnection>(around_.controller, std::move(wire));
   connection->Begin(std::move(handlers), agent_->execution(), connection);
   return connection;
+}
+
+std::unique_ptr<BulkAgent> Machine::MakeBulk(Execution& execution,
+                                             const std::string& incarnation) {
+  if (spool_ == nullptr) return nullptr;
+  v1::BulkHello hello;
+  hello.set_worker_name(kind_.name);
+  hello.set_incarnation(incarnation);
+  const auto connect = [this, &execution](BulkHandlers handlers) {
+    std::shared_ptr<Wire> wire = around_.network.Connect(kind_.host);
+    bulk_wire_ = wire;
+    return CallBulk(around_.controller, std::move(wire), execution, std::move(handlers));
+  };
+  MetricsWorld& metrics = *around_.metrics;
+  return std::make_unique<BulkAgent>(execution, metrics.dice.Fork(), std::move(spool_),
+                                     BulkAgent::Host{.connect = connect,
+                                                     .hello = std::move(hello),
+                                                     .model = &metrics.model,
+                                                     .spooled = &spooling_->records});
+}
+
+bool Machine::OpenSpool() {
+  if (around_.metrics == nullptr) return true;
+  auto spool = worker::Spool::Open(spooling_->disk, around_.metrics->spool);
+  if (!spool.ok()) {
+    around_.trace.Note(kind_.host, ": agent does not start: ", spool.status().ToString());
+    return false;
+  }
+  spool_ = *std::move(spool);
+  return true;
 }
 
 std::shared_ptr<Process> Machine::Spawn(Process::Setup setup) {
@@ -181,12 +216,14 @@ v1::Hello Machine::MakeHello(bool is_clear) {
 }
 
 void Machine::BeginAgent(std::vector<std::shared_ptr<Process>> leftovers) {
+  if (!OpenSpool()) return ComeBack(kServiceRestart);
   v1::Hello hello = MakeHello(leftovers.empty());
   around_.trace.Note(kind_.host, ": agent starts with ", hello.slots_size(), " slots, beside ",
                      leftovers.size(), " leftovers");
   if (!leftovers.empty()) ++around_.ranks.held_back;
   for (const auto& process : leftovers) process->SetAside(hello.incarnation());
-  around_.invariants.OnAgentStart(kind_.host, hello.incarnation());
+  const std::string incarnation = hello.incarnation();
+  around_.invariants.OnAgentStart(kind_.host, incarnation);
   agent_ = std::make_unique<Agent>(
       around_.agenda, around_.trace, around_.ranks.storage, dice_.Fork(), kind_.host,
       std::move(hello), Agent::Past{record_->controller, std::move(leftovers)},
@@ -212,6 +249,10 @@ void Machine::BeginAgent(std::vector<std::shared_ptr<Process>> leftovers) {
                       [this](const worker::KnownController& controller) {
                         worker::NoteWelcome(controller, *record_);
                         around_.model.OnTerm(kind_.host, controller.term);
+                      },
+                  .make_bulk =
+                      [this, incarnation](Execution& execution) {
+                        return MakeBulk(execution, incarnation);
                       }});
   agent_->Start();
 }
@@ -252,8 +293,16 @@ void Machine::CrashMachine(absl::Duration back_after) {
     wire->up->Sever();
     wire->down->Sever();
   }
+  if (const auto wire = bulk_wire_.lock()) {
+    wire->up->Sever();
+    wire->down->Sever();
+  }
   Resume();
   agent_.reset();
+  if (spooling_.has_value()) {
+    spooling_->disk.LosePower();
+    spooling_->records.OnLost(around_.metrics->model);
+  }
   for (const auto& process : processes_) process->LosePower();
   Reap();
   ComeBack(back_after);
@@ -285,8 +334,32 @@ void Machine::Notice(absl::Duration grace, absl::Duration back_after) {
   });
 }
 
+void Machine::FillDisk(absl::Duration time) {
+  if (!spooling_.has_value() || healed_) return;
+  around_.trace.Note(kind_.host, ": disk full for ", absl::FormatDuration(time));
+  spooling_->disk.full = true;
+  around_.agenda.After(time, [this] { spooling_->disk.full = false; });
+}
+
+void Machine::CopyDataFolder(const Machine& from) {
+  record_ = from.record_;
+  if (!spooling_.has_value()) return;
+  spooling_->disk.CopyFrom(from.spooling_->disk);
+  spooling_->records = from.spooling_->records;
+}
+
+void Machine::SettleSpool() {
+  if (!spooling_.has_value()) return;
+  if (agent_ != nullptr && agent_->connected() && spooling_->records.size() > 0) {
+    around_.trace.Fail(kind_.host, " never delivered ", spooling_->records.size(),
+                       " records of its spool");
+  }
+  spooling_->records.OnLost(around_.metrics->model);
+}
+
 void Machine::Heal() {
   healed_ = true;
+  if (spooling_.has_value()) spooling_->disk.full = false;
   Resume();
   // Nobody comes to mend a driver that hangs: what runs elsewhere must do without.
   if (has_undead()) return;

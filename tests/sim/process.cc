@@ -15,6 +15,8 @@ using worker::CheckpointLine;
 using worker::StoreLine;
 
 constexpr int64_t kRendezvousTimeoutMs = 120'000;
+// Before numbers that the agent could not take are said again.
+constexpr absl::Duration kAgainAfter = absl::Seconds(1);
 
 // What a job's own code can fail of.
 constexpr const char* kOwnFailures[] = {
@@ -190,8 +192,7 @@ void Process::Arrive() {
 void Process::OnBarrier() {
   if (leaving_) return;
   Progress("train");
-  Say(worker::MetricsLine{
-      .seq = ++metrics_seq_, .step = step_, .time_ms = 0, .values = {{"loss", 1.0 / step_}}});
+  Report();
   const bool done = step_ >= setup_.plan.steps;
   const bool stop = gang_->stop_agreed;
   if (setup_.key.rank != 0) {
@@ -206,6 +207,24 @@ void Process::OnBarrier() {
     return;  // OnCommitted goes on
   }
   BeginStep();
+}
+
+// A trainer keeps its numbers until its agent has them: worker/trainer/link_client.h.
+void Process::Report() {
+  worker::MetricsLine line{.seq = ++metrics_seq_, .step = step_};
+  line.values = {{"loss", 1.0 / static_cast<double>(step_)}, {"accuracy", 0.5}};
+  if (setup_.plan.kind == JobPlan::Kind::kTrainer) kept_.push_back(line);
+  Say(std::move(line));
+}
+
+void Process::OnAck(const worker::AckLine& ack) {
+  while (!kept_.empty() && kept_.front().seq <= ack.seq) kept_.pop_front();
+  if (!ack.again || std::exchange(again_is_due_, true)) return;
+  execution_.After(kAgainAfter, [this] {
+    again_is_due_ = false;
+    const std::deque<worker::MetricsLine> lines = kept_;  // answers come meanwhile
+    for (const worker::MetricsLine& line : lines) Say(line);
+  });
 }
 
 // ---- checkpoints ----
@@ -334,6 +353,7 @@ void Process::OnLine(const worker::AgentLine& line) {
   execution_.Run([this, line] {
     if (!alive_) return;
     if (const auto* reply = std::get_if<worker::StoreReplyLine>(&line)) OnStoreReply(*reply);
+    if (const auto* ack = std::get_if<worker::AckLine>(&line)) OnAck(*ack);
     if (std::holds_alternative<worker::PublishLine>(line)) OnPublish();
     if (const auto* committed = std::get_if<worker::CommittedLine>(&line)) OnCommitted(*committed);
     const auto* stop = std::get_if<worker::StopLine>(&line);

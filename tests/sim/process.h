@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -125,6 +126,8 @@ class Process {
   void Save(int64_t step);
   void Publish(int64_t step);
   bool SeesRoot() const { return world_.storage.IsSeenBy(setup_.machine); }
+  void Report();  // the step's numbers
+  void OnAck(const worker::AckLine& ack);
   void OnPublish();
   void OnCommitted(const worker::CommittedLine& line);
   void AgreeToSave();
@@ -155,6 +158,8 @@ class Process {
   bool published_ = false;
   uint64_t store_id_ = 0;
   uint64_t metrics_seq_ = 0;
+  std::deque<worker::MetricsLine> kept_;  // numbers that the agent has not taken
+  bool again_is_due_ = false;
   std::set<std::string> set_aside_by_;
 };
 
