@@ -23,7 +23,12 @@ void MetricsModel::OnTaken(const RecordId& id, int64_t step, std::vector<std::st
   if (!is_new) trace_.Fail(NameOf(id, "a report", step), " was taken twice");
 }
 
-void MetricsModel::OnStored(const RecordId& id) { records_.at(id).state = State::kStored; }
+// What a torn or shortened copy of the spool made a gap of is acknowledged too when it comes late:
+// once it may be lost that stays so.
+void MetricsModel::OnStored(const RecordId& id) {
+  State& state = records_.at(id).state;
+  if (state == State::kTaken) state = State::kStored;
+}
 
 void MetricsModel::OnMayBeLost(const RecordId& id) {
   State& state = records_.at(id).state;
