@@ -255,7 +255,7 @@ void Invariants::CheckSlots(const mc::Snapshot& snapshot) {
 void Invariants::CheckProcess(const mc::Snapshot& snapshot, const LiveProcess& live) {
   const mc::Worker* worker = snapshot.FindWorker(live.worker);
   const std::string holder = worker == nullptr ? "" : worker->incarnation;
-  // Who holds the name came up beside it: whose slot it is says nothing, since nothing starts there.
+  // Who holds the name came up beside it: whose slot it is says nothing, as nothing starts there.
   const bool set_aside =
       worker == nullptr ? !live.set_aside_by.empty() : live.set_aside_by.count(holder) != 0;
   const bool here = worker == nullptr || host_of_[holder] == live.host;
@@ -313,6 +313,10 @@ void Invariants::CheckCheckpoints(const mc::Snapshot& snapshot) {
   }
   std::map<uint64_t, int64_t> newest;
   snapshot.checkpoints.ForEach([&](const mc::Checkpoint& row) {
+    if (strays_.count(row.path) != 0) {
+      trace_.Fail("checkpoint ", row.id, " of job ", row.job_id, " is ", row.path,
+                  ", which was published when its attempt was over");
+    }
     if (!row.restorable()) return;
     const Storage::Folder* folder = storage_.Find(row.path);
     const bool deleted =
@@ -359,6 +363,21 @@ void Invariants::OnPublish(uint64_t job_id, uint32_t attempt, const mc::Snapshot
     trace_.Fail("job ", job_id, " attempt ", attempt,
                 " was allowed to publish a checkpoint, but it is not live");
   }
+}
+
+// The lease may be over by now, and the attempt with it. Its folder is its own all the same, takes
+// no other's place, and is nobody's checkpoint.
+void Invariants::OnRename(const std::string& path, const Storage::Folder& folder,
+                          const mc::Snapshot* snapshot) {
+  if (const Storage::Folder* there = storage_.Find(path); there != nullptr) {
+    trace_.Fail("job ", folder.job_id, " attempt ", folder.attempt, " renames over ", path,
+                " of attempt ", there->attempt);
+  }
+  const mc::Job* job = snapshot == nullptr ? nullptr : snapshot->FindJob(folder.job_id);
+  const bool live = job != nullptr && job->has_live_attempt() && job->attempt == folder.attempt;
+  if (live) return;
+  trace_.Note(path, " comes late: its attempt is over");
+  strays_.insert(path);
 }
 
 void Invariants::OnResume(uint64_t job_id, uint32_t attempt, int64_t step,

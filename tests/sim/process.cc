@@ -263,17 +263,25 @@ void Process::OnPublish() {
   Publish(saving_step_);
 }
 
+// What was allowed may take its time: a disk is slow, the machine stands still, the agent dies or
+// loses its lease meanwhile. One that hangs for ever may have asked its kernel before.
 void Process::Publish(int64_t step) {
-  execution_.After(dice_.Between(absl::Milliseconds(1), absl::Milliseconds(80)), [this, step] {
+  const bool slow = !world_.healed && dice_.Chance(0.1);
+  const absl::Duration wait = slow ? dice_.Between(absl::Milliseconds(80), absl::Seconds(40))
+                                   : dice_.Between(absl::Milliseconds(1), absl::Milliseconds(80));
+  execution_.After(wait, [this, step] {
+    if (!alive_) return;
     if (!SeesRoot()) return Save(step);
     const std::string path = FolderPath(step);
     const std::string sha =
         absl::StrCat("sha-", setup_.key.job_id, "-", step, "-", setup_.key.attempt);
     world_.trace.Note("publish ", path);
-    world_.storage.Publish(path, {.job_id = setup_.key.job_id,
-                                  .attempt = setup_.key.attempt,
-                                  .step = step,
-                                  .manifest_sha256 = sha});
+    const Storage::Folder folder{.job_id = setup_.key.job_id,
+                                 .attempt = setup_.key.attempt,
+                                 .step = step,
+                                 .manifest_sha256 = sha};
+    world_.on_rename(path, folder);
+    world_.storage.Publish(path, folder);
     Say(CheckpointLine{.kind = CheckpointLine::Kind::kCommit,
                        .step = step,
                        .path = path,

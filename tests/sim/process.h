@@ -68,6 +68,9 @@ struct RankWorld {
   // A gang resumes from this step; for the invariants.
   std::function<void(uint64_t job_id, uint32_t attempt, int64_t step)> on_resume =
       [](uint64_t, uint32_t, int64_t) {};
+  // A rank is about to give a folder its name, as it was allowed to a while ago.
+  std::function<void(const std::string& path, const Storage::Folder&)> on_rename =
+      [](const std::string&, const Storage::Folder&) {};
   // A rank of the job ended well.
   std::function<void(uint64_t job_id, uint32_t attempt, uint32_t rank)> on_success =
       [](uint64_t, uint32_t, uint32_t) {};

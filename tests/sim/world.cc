@@ -56,6 +56,9 @@ void World::Build() {
   ranks_.on_resume = [this](uint64_t job_id, uint32_t attempt, int64_t step) {
     invariants_.OnResume(job_id, attempt, step, controller_->published().get());
   };
+  ranks_.on_rename = [this](const std::string& path, const Storage::Folder& folder) {
+    invariants_.OnRename(path, folder, controller_->published().get());
+  };
   ranks_.on_success = [this](uint64_t job_id, uint32_t attempt, uint32_t rank) {
     model_.OnRankSucceeded(job_id, attempt, rank);
   };
@@ -370,6 +373,7 @@ RunResult World::Run() {
                    .names_moved = invariants_.names_moved(),
                    .undead = ranks_.undead_so_far,
                    .held_back = ranks_.held_back,
+                   .strays = invariants_.strays(),
                    .records = metrics_ == nullptr ? 0 : metrics_->model.records(),
                    .records_lost = metrics_ == nullptr ? 0 : metrics_->model.lost(),
                    .simulated = agenda_.now() - began,
