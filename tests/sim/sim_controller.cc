@@ -122,7 +122,10 @@ absl::Status SimController::OpenIngest() {
   options.known = [this](const mc::RankKey& key, const std::string& worker) {
     return mc::WasPlacedOn(*engine_->snapshot(), key, worker);
   };
-  options.on_fatal = options_.on_fatal;
+  // Where it is dying already, how is decided.
+  options.on_fatal = [this](const absl::Status& status) {
+    if (!dying_) options_.on_fatal(status);
+  };
   MUSTER_ASSIGN_OR_RETURN(ingest_, mc::MetricsIngest::Open(std::move(options), agenda_.clock()));
   return absl::OkStatus();
 }
