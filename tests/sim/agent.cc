@@ -76,6 +76,7 @@ Agent::Agent(Agenda& agenda, Trace& trace, Storage& storage, Dice dice, std::str
 Agent::~Agent() {
   for (const auto& [key, rank] : ranks_) {
     rank->process->to_agent = nullptr;
+    rank->process->on_leader_exit = nullptr;
     rank->process->on_exit = nullptr;
   }
   execution_.Kill();
@@ -324,6 +325,9 @@ void Agent::StartOne(const v1::StartRanks& start, const v1::StartRanks::Rank& ra
   mine->process->to_agent = [this, raw](worker::RankLine line) {
     execution_.Run([this, raw, line = std::move(line)] { OnLine(*raw, line); });
   };
+  mine->process->on_leader_exit = [this, key = mine->key] {
+    execution_.After(absl::Milliseconds(5), [this, key] { OnLeaderExit(key); });
+  };
   mine->process->on_exit = [this, key = mine->key](ProcessExit exit) {
     execution_.After(absl::Milliseconds(5), [this, key, exit] { OnExit(key, exit); });
   };
@@ -350,7 +354,7 @@ void Agent::StopAll(const worker::StopRequest& request) {
 }
 
 void Agent::Stop(AgentRank& rank, worker::StopRequest request) {
-  if (rank.stop.has_value() && !worker::IsHarsher(request, *rank.stop)) return;
+  if (rank.ended || (rank.stop.has_value() && !worker::IsHarsher(request, *rank.stop))) return;
   rank.stop = std::move(request);
   rank.stop_began = agenda_.now();
   rank.stop_taken = worker::StopAction::kWait;
@@ -481,11 +485,22 @@ void Agent::OnCheckpointLine(AgentRank& rank, const worker::CheckpointLine& line
 
 void Agent::TryPublish(AgentRank& rank) {
   const bool killed = rank.stop.has_value() && rank.stop->mode == v1::StopRanks::KILL;
-  const bool over = killed || rank.unkillable;
+  const bool over = killed || rank.unkillable || rank.ended;
   if (!rank.waiting_publish.has_value() || over || !session_->LeaseAllowsPublish()) return;
   host_.on_publish(rank.key.job_id, rank.key.attempt);
   rank.process->OnLine(worker::PublishLine{.step = *rank.waiting_publish});
   rank.waiting_publish.reset();
+}
+
+// Rank::ClearRemains: what it left is found, by its cgroup or since the agent inherits it, and the
+// rank has not ended before that is dead.
+void Agent::OnLeaderExit(const worker::RankKey& key) {
+  const auto it = ranks_.find(key);
+  if (it == ranks_.end()) return;
+  AgentRank& rank = *it->second;
+  rank.ended = true;
+  execution_.Cancel(rank.stop_timer);
+  Kill(rank);
 }
 
 void Agent::OnExit(const worker::RankKey& key, ProcessExit exit) {

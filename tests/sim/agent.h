@@ -34,6 +34,7 @@ struct AgentRank {
   std::shared_ptr<Process> process;
   worker::FirstStep first_step;
   bool running = false;
+  bool ended = false;  // itself; a child of it lives on
   bool unkillable = false;
   uint64_t kill_timer = 0;  // from the first SIGKILL
   int64_t step = 0;
@@ -119,6 +120,7 @@ class Agent final : private worker::SessionHandler {
   void WatchLeftovers();
   void SayFitAgain();
   void GiveNotice(const std::string& message, absl::Duration grace, bool withdrawn = false);
+  void OnLeaderExit(const worker::RankKey& key);
   void OnExit(const worker::RankKey& key, ProcessExit exit);
   void SendRankEvent(v1::RankEvent event);
   void Tick();

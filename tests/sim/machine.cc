@@ -172,7 +172,7 @@ void Machine::ClearLeftovers(absl::Duration deadline) {
     if (process->alive()) leftovers.push_back(process);
   }
   if (leftovers.empty() || around_.agenda.now() > deadline) return BeginAgent(std::move(leftovers));
-  for (const auto& process : leftovers) process->Kill();
+  for (const auto& process : leftovers) process->KillAll();
   around_.agenda.After(kLeftoverPoll, [this, life = life_, deadline] {
     if (life == life_ && agent_ == nullptr) ClearLeftovers(deadline);
   });

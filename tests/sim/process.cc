@@ -65,6 +65,9 @@ Process::Process(RankWorld& world, Dice dice, Setup setup)
         return gang;
       }()),
       execution_(world.agenda),
+      in_cgroup_(world.daemons > 0 && dice_.Chance(0.5)),
+      leaves_child_(setup_.plan.kind != JobPlan::Kind::kTrainer && world.daemons > 0 &&
+                    dice_.Chance(world.daemons)),
       deaf_(dice_.Chance(0.1)) {}
 
 Process::~Process() {
@@ -372,7 +375,7 @@ void Process::OnLine(const worker::AgentLine& line) {
 
 void Process::Terminate() {
   execution_.Run([this] {
-    if (deaf_ || hung_) return;
+    if (ended_ || deaf_ || hung_) return;
     // To a program of its own the signal says both: save, and leave.
     if (setup_.plan.kind == JobPlan::Kind::kCommand) return AgreeToSave();
     execution_.After(dice_.Between(absl::Milliseconds(50), absl::Seconds(3)), [this] {
@@ -382,7 +385,8 @@ void Process::Terminate() {
   });
 }
 
-void Process::Kill() {
+void Process::Kill(bool with_child) {
+  if (with_child) leaves_child_ = false;
   if (!alive_ || std::exchange(killed_, true)) return;
   if (!world_.healed && dice_.Chance(world_.undead)) {
     // It never runs again; what it told the kernel to do may still be done.
@@ -392,8 +396,9 @@ void Process::Kill() {
     undead_ = true;
     leaving_ = true;
     if (dice_.Chance(0.5)) return;  // for ever
-    return execution_.After(dice_.Between(absl::Minutes(1), absl::Minutes(20)), [this] { Die(); }),
-           void();
+    const absl::Duration hangs = dice_.Between(absl::Minutes(1), absl::Minutes(20));
+    execution_.After(hangs, [this] { Die(); });
+    return;
   }
   // Mostly at once; a process in the middle of I/O dies when that is over.
   const absl::Duration wait = dice_.Chance(0.05)
@@ -403,27 +408,48 @@ void Process::Kill() {
 }
 
 void Process::OnAgentDead() {
-  if (dice_.Chance(world_.orphans)) return;
+  if (ended_ || dice_.Chance(world_.orphans)) return;
   execution_.After(dice_.Between(absl::Milliseconds(1), absl::Milliseconds(1500)),
-                   [this] { Kill(); });
+                   [this] { Kill(/*with_child=*/false); });
 }
 
-void Process::LosePower() { Die(); }
-
-void Process::Die() {
-  leaving_ = true;
-  Exit({.code = 0, .signal = 9});
+void Process::LosePower() {
+  leaves_child_ = false;
+  Die();
 }
 
+void Process::Die() { Exit({.code = 0, .signal = 9}); }
+
+// Of itself, and later of the child that it left.
 void Process::Exit(ProcessExit exit) {
-  if (!std::exchange(alive_, false)) return;
+  if (!alive_) return;
   leaving_ = true;
+  if (!std::exchange(ended_, true)) {
+    exit_ = exit;
+    LeaveGang();
+    if (leaves_child_) return LeaveChild();
+  }
+  alive_ = false;
+  if (on_exit) on_exit(exit_);
+}
+
+// Nothing of the rank itself ever runs again, and nobody has killed the child yet.
+void Process::LeaveChild() {
+  world_.trace.Note("job ", setup_.key.job_id, ".", setup_.key.attempt, " rank ", setup_.key.rank,
+                    " on ", setup_.machine, " leaves a child");
+  ++world_.children_left;
+  execution_.Kill();
+  killed_ = false;
+  undead_ = false;
+  if (on_leader_exit) on_leader_exit();
+}
+
+void Process::LeaveGang() {
   gang_->members.erase(setup_.key.rank);
   const std::map<uint32_t, Process*> members = gang_->members;
   for (const auto& [rank, member] : members) {
     member->execution_.Run([member = member] { member->OnMemberLost(); });
   }
-  if (on_exit) on_exit(exit);
 }
 
 }  // namespace muster::sim

@@ -2,7 +2,8 @@
 // the others through the controller's store, loads the newest whole checkpoint, makes steps
 // together with them, saves through lease, publish and commit, fails in every way, and exits.
 //
-// It is the truth of the simulated machine: while `alive`, its device is in use.
+// It is the truth of the simulated machine: while `alive`, its device is in use. That outlasts the
+// rank itself where it leaves a child behind, a daemon in a session of its own.
 #pragma once
 
 #include <cstdint>
@@ -62,6 +63,9 @@ struct RankWorld {
   // hides from the death of its agent.
   double undead = 0;
   double orphans = 0;
+  // That a command leaves a child, which lives on until it is killed.
+  double daemons = 0;
+  uint64_t children_left = 0;
   uint64_t undead_so_far = 0;
   uint64_t held_back = 0;  // agents that came up beside what an earlier one left
   std::map<std::pair<uint64_t, uint32_t>, std::shared_ptr<Gang>> gangs;  // by job and attempt
@@ -97,7 +101,8 @@ class Process {
 
   // The link to the agent; unset when there is none (any more).
   std::function<void(worker::RankLine)> to_agent;
-  std::function<void(ProcessExit)> on_exit;
+  std::function<void()> on_leader_exit;  // a child of it lives on
+  std::function<void(ProcessExit)> on_exit;  // nothing of it is left
 
   const Setup& setup() const { return setup_; }
   bool alive() const { return alive_; }
@@ -106,8 +111,12 @@ class Process {
   void Start();
   void OnLine(const worker::AgentLine& line);
   void Terminate();  // SIGTERM
-  void Kill();       // SIGKILL; it may take a while to die, or for ever
-  // Its agent is dead: the kernel kills it, unless it hides.
+  // SIGKILL to it, and to its child where both are in a cgroup; to its child once it has ended. It
+  // may take a while to die, or for ever.
+  void Kill() { Kill(in_cgroup_); }
+  // The same by a later agent, which finds its child beside it.
+  void KillAll() { Kill(/*with_child=*/true); }
+  // Its agent is dead: the kernel kills it, unless it hides, but not its child.
   void OnAgentDead();
   void LosePower();  // of the machine
   // SIGKILL came and did not end it.
@@ -139,8 +148,11 @@ class Process {
   void Succeed();
   void LeaveAsAsked();
   void Fail(const std::string& failure_class, const std::string& message);
+  void Kill(bool with_child);
   void Die();
   void Exit(ProcessExit exit);
+  void LeaveChild();
+  void LeaveGang();
   std::string FolderPath(int64_t step) const;
 
   RankWorld& world_;
@@ -148,6 +160,10 @@ class Process {
   const Setup setup_;
   const std::shared_ptr<Gang> gang_;
   Execution execution_;
+  const bool in_cgroup_;
+  bool leaves_child_;  // when it ends
+  bool ended_ = false;  // itself
+  ProcessExit exit_;
   bool alive_ = false;
   bool training_ = false;
   bool hung_ = false;

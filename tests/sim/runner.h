@@ -20,6 +20,7 @@ struct Outcome {
   uint64_t names_moved = 0;
   uint64_t undead = 0;
   uint64_t held_back = 0;
+  uint64_t children_left = 0;
   uint64_t strays = 0;
   uint64_t records = 0;
   uint64_t records_lost = 0;

@@ -12,8 +12,9 @@ constexpr absl::Duration kTidying = absl::Minutes(10);
 // Until all are back where they belong.
 constexpr absl::Duration kCalm = absl::Minutes(5);
 constexpr size_t kMostClones = 2;
-// Their choices are a stream of their own, so that seeds without metrics stay what they were.
+// Streams of their own for what not every seed has, so that the others stay what they were.
 constexpr uint64_t kMetricsSalt = 0x6d657472696373;
+constexpr uint64_t kDaemonsSalt = 0x6461656d6f6e73;
 constexpr double kMetricsChance = 0.35;  // each commit costs as much as several steps of the world
 
 }  // namespace
@@ -42,6 +43,8 @@ void World::Build() {
   }
   controller_ = std::make_unique<SimController>(agenda_, trace_, network_, invariants_,
                                                 dice_.Fork(), options);
+  Dice daemons(seed_ ^ kDaemonsSalt);
+  if (daemons.Chance(0.4)) ranks_.daemons = daemons.Unit() * 0.6;
   PlanMetrics();
   invariants_.now = [this] { return agenda_.clock().Now(); };
   invariants_.since_boot = [this] { return agenda_.now(); };
@@ -373,6 +376,7 @@ RunResult World::Run() {
                    .names_moved = invariants_.names_moved(),
                    .undead = ranks_.undead_so_far,
                    .held_back = ranks_.held_back,
+                   .children_left = ranks_.children_left,
                    .strays = invariants_.strays(),
                    .records = metrics_ == nullptr ? 0 : metrics_->model.records(),
                    .records_lost = metrics_ == nullptr ? 0 : metrics_->model.lost(),
