@@ -31,6 +31,7 @@ enum class PlantedBug {
   kNoticeIsGone,      // who gave notice and is cut off has left its name, whatever still runs there
   kUnkillableIsDead,  // a rank that SIGKILL did not end loses its slots when its worker is lost
   kBudgetRefill,      // also a commit below one before refills the restart budgets
+  kStaleMarks,        // how far a rank's metrics were taken in is noted with its first batch only
 };
 
 inline constexpr absl::string_view kPlantedBugNames[] = {
@@ -52,6 +53,7 @@ inline constexpr absl::string_view kPlantedBugNames[] = {
     "notice-is-gone",
     "unkillable-is-dead",
     "budget-refill",
+    "stale-marks",
 };
 
 #if defined(MUSTER_PLANTED_BUGS)

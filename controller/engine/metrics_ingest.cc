@@ -68,7 +68,8 @@ absl::StatusOr<std::unique_ptr<MetricsIngest>> MetricsIngest::Open(MetricsIngest
 }
 
 absl::Status MetricsIngest::OpenStore() {
-  MUSTER_ASSIGN_OR_RETURN(store_, MetricsStore::Open(options_.path, options_.file_max_bytes));
+  MUSTER_ASSIGN_OR_RETURN(store_, MetricsStore::Open(options_.path, options_.file_max_bytes,
+                                                     options_.vfs));
   store_->SetLogBudget(options_.job_log_bytes);
   return absl::OkStatus();
 }
@@ -108,6 +109,7 @@ MetricsIngest::~MetricsIngest() { Stop(); }
 
 void MetricsIngest::Start() {
   retain_at_ = clock_.SinceBoot() + options_.retention_interval;
+  if (!options_.threads) return;
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -212,36 +214,53 @@ IngestCounts MetricsIngest::counts() const {
 }
 
 void MetricsIngest::Run() {
-  while (true) {
-    std::vector<Reader> reads;
-    {
-      MutexLock lock(mutex_);
-      const absl::Duration now = clock_.SinceBoot();
-      const absl::Duration due = group_.empty() ? retain_at_ : std::min(retain_at_, retry_at_);
-      const bool has_work = !reads_.empty() || (group_.empty() && !waiting_.empty());
-      if (!stopping_ && !has_work && due > now && to_remove_.empty()) {
-        wake_.WaitFor(mutex_, std::min(due - now, kLongestSleep));
-      }
-      if (stopping_) return;
-      while (!reads_.empty() && reads.size() < kReadsPerTurn) {
-        reads.push_back(std::move(reads_.front()));
-        reads_.pop_front();
-      }
-    }
-    for (Reader& read : reads) read(store_.get(), absl::OkStatus());
-    if (group_.empty()) {
-      TakeGroup();
-      retry_at_ = absl::ZeroDuration();
-    }
-    absl::Status status;
-    if (!group_.empty() && retry_at_ <= clock_.SinceBoot()) status = CommitGroup();
-    if (status.ok()) status = Retain();
-    if (!status.ok()) status = Recover(status);
-    if (!status.ok()) {
-      Fail(status);
-      return;
+  while (AwaitWork()) {
+    if (const absl::Status status = Turn(); !status.ok()) return Fail(status);
+  }
+}
+
+void MetricsIngest::RunUntilIdle() {
+  bool has_work = true;
+  while (has_work) {
+    if (const absl::Status status = Turn(); !status.ok()) return Fail(status);
+    const bool is_due = !group_.empty() && retry_at_ <= clock_.SinceBoot();
+    MutexLock lock(mutex_);
+    has_work = is_due || HasWorkLocked();
+  }
+}
+
+bool MetricsIngest::HasWorkLocked() const {
+  return !reads_.empty() || (group_.empty() && !waiting_.empty()) || !to_remove_.empty();
+}
+
+bool MetricsIngest::AwaitWork() {
+  MutexLock lock(mutex_);
+  const absl::Duration now = clock_.SinceBoot();
+  const absl::Duration due = group_.empty() ? retain_at_ : std::min(retain_at_, retry_at_);
+  if (!stopping_ && !HasWorkLocked() && due > now) {
+    wake_.WaitFor(mutex_, std::min(due - now, kLongestSleep));
+  }
+  return !stopping_;
+}
+
+absl::Status MetricsIngest::Turn() {
+  std::vector<Reader> reads;
+  {
+    MutexLock lock(mutex_);
+    while (!reads_.empty() && reads.size() < kReadsPerTurn) {
+      reads.push_back(std::move(reads_.front()));
+      reads_.pop_front();
     }
   }
+  for (Reader& read : reads) read(store_.get(), absl::OkStatus());
+  if (group_.empty()) {
+    TakeGroup();
+    retry_at_ = absl::ZeroDuration();
+  }
+  absl::Status status;
+  if (!group_.empty() && retry_at_ <= clock_.SinceBoot()) status = CommitGroup();
+  if (status.ok()) status = Retain();
+  return status.ok() ? status : Recover(status);
 }
 
 void MetricsIngest::TakeGroup() {

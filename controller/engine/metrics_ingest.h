@@ -5,7 +5,7 @@
 // When the disk is full they wait here, unanswered, so that agents keep their spools; the same
 // batches are tried again until there is room. Reads run between the groups on the same thread, a
 // short turn each: one that needs more is queued again behind the others. All methods are
-// thread-safe.
+// thread-safe; in muster_sim there is no thread, and RunUntilIdle does the work.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +35,8 @@ struct FinishedJob {
 
 struct MetricsIngestOptions {
   std::string path;             // of metrics.db
+  std::string vfs;              // as in SqliteOptions
+  bool threads = true;          // false: only RunUntilIdle does anything
   uint64_t file_max_bytes = 0;  // 0: no bound; tests use it as a full disk
   absl::Duration full_disk_retry = absl::Seconds(1);
   absl::Duration open_retry = absl::Seconds(1);  // after an I/O error at the start
@@ -77,6 +79,9 @@ class MetricsIngest final : public MetricsReader {
   ~MetricsIngest() override;  // stops
 
   void Start();
+  // Only with options.threads == false: stores and answers all that waits. What found the disk full
+  // is tried again by a call after full_disk_retry.
+  void RunUntilIdle();
   // Finishes the group in hand, answers all that waits with UNAVAILABLE, ends the thread.
   // Idempotent.
   void Stop();
@@ -122,6 +127,9 @@ class MetricsIngest final : public MetricsReader {
   void ReadInTurns(std::shared_ptr<Reading> reading, Done done);
 
   void Run();
+  bool HasWorkLocked() const MUSTER_REQUIRES(mutex_);
+  bool AwaitWork();     // false: it is to stop
+  absl::Status Turn();  // some reads, one group, a step of retention
   void TakeGroup();                       // fills group_ from waiting_
   void DropUnknown(MetricsBatch& batch);  // counts what it drops
   absl::Status CommitGroup();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/planted_bug.h"
 #include "common/base/status_macros.h"
 #include "controller/store/metrics_schema.h"
 
@@ -39,8 +40,11 @@ void IngestCounts::Add(const IngestCounts& other) {
 }
 
 absl::StatusOr<std::unique_ptr<MetricsStore>> MetricsStore::Open(const std::string& path,
-                                                                 uint64_t max_bytes) {
-  MUSTER_ASSIGN_OR_RETURN(auto db, SqliteDatabase::Open({path, max_bytes}, kMetricsMigrations));
+                                                                 uint64_t max_bytes,
+                                                                 const std::string& vfs) {
+  SqliteOptions options{.path = path, .max_bytes = max_bytes};
+  options.vfs = vfs;
+  MUSTER_ASSIGN_OR_RETURN(auto db, SqliteDatabase::Open(options, kMetricsMigrations));
   return std::unique_ptr<MetricsStore>(new MetricsStore(std::move(db)));
 }
 
@@ -202,9 +206,12 @@ absl::Status MetricsStore::WriteMarks() {
   for (const RankKey& key : changed_marks_) {
     const Marks& marks = marks_[key];
     SqliteStatement upsert = db_->Prepare(
-        "INSERT INTO rank_marks(job, attempt, generation, rank, last_seq, first_step) "
-        "VALUES(?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO UPDATE SET last_seq = ?5, "
-        "first_step = ?6");
+        Planted(PlantedBug::kStaleMarks)
+            ? "INSERT OR IGNORE INTO rank_marks(job, attempt, generation, rank, last_seq, "
+              "first_step) VALUES(?1, ?2, ?3, ?4, ?5, ?6)"
+            : "INSERT INTO rank_marks(job, attempt, generation, rank, last_seq, first_step) "
+              "VALUES(?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO UPDATE SET last_seq = ?5, "
+              "first_step = ?6");
     upsert.Bind(key.job_id);
     upsert.Bind(key.attempt);
     upsert.Bind(key.generation);

@@ -26,10 +26,11 @@ namespace muster::controller {
 
 class MetricsStore {
  public:
-  // Opens or makes the file; it may not grow beyond max_bytes (0: no bound). Statuses as
-  // SqliteDatabase::Open.
+  // Opens or makes the file; it may not grow beyond max_bytes (0: no bound). `vfs` as in
+  // SqliteOptions. Statuses as SqliteDatabase::Open.
   static absl::StatusOr<std::unique_ptr<MetricsStore>> Open(const std::string& path,
-                                                            uint64_t max_bytes = 0);
+                                                            uint64_t max_bytes = 0,
+                                                            const std::string& vfs = "");
 
   // Takes the batches in, all or none, durable on return. Adds to `counts` on success only.
   // RESOURCE_EXHAUSTED: the disk is full; nothing happened, try again later.

@@ -46,7 +46,7 @@ v1::RankEvent MakeEvent(const AgentRank& rank, v1::RankEvent::Kind kind) {
 }  // namespace
 
 Agent::Agent(Agenda& agenda, Trace& trace, Storage& storage, Dice dice, std::string machine,
-             v1::Hello hello, worker::KnownController controller, Host host)
+             v1::Hello hello, Past past, Host host)
     : agenda_(agenda),
       trace_(trace),
       storage_(storage),
@@ -61,19 +61,22 @@ Agent::Agent(Agenda& agenda, Trace& trace, Storage& storage, Dice dice, std::str
                   [this](const worker::RankKey& key, const worker::StoreReplyLine& reply) {
                     const auto it = ranks_.find(key);
                     if (it != ranks_.end()) it->second->process->OnLine(reply);
-                  }}) {
+                  }}),
+      leftovers_(std::move(past.leftovers)) {
   worker::SessionHandler& handler = *this;
   session_ = std::make_unique<worker::Session>(
       execution_, host_.connect, registry_, handler,
       worker::SessionOptions{.hello = hello_,
                              .near = dice_.Chance(0.5),
                              .seed = dice_.Next(),
-                             .controller = std::move(controller)});
+                             .controller = std::move(past.controller)});
+  bulk_ = host_.make_bulk(execution_);
 }
 
 Agent::~Agent() {
   for (const auto& [key, rank] : ranks_) {
     rank->process->to_agent = nullptr;
+    rank->process->on_leader_exit = nullptr;
     rank->process->on_exit = nullptr;
   }
   execution_.Kill();
@@ -89,6 +92,7 @@ void Agent::Tick() {
     if (session_->ControllerAway() < rank->controller_lost_timeout) continue;
     Stop(*rank, {v1::StopRanks::TERM, kLostControllerGrace, "the controller has been away"});
   }
+  WatchLeftovers();
   store_.Sweep(agenda_.now());
   execution_.After(kTick, [this] { Tick(); });
 }
@@ -129,10 +133,12 @@ void Agent::OnSessionUp(const v1::Welcome& welcome) {
     }
   }
   store_.SessionUp(welcome.term());
+  if (bulk_ != nullptr) bulk_->SessionUp();
 }
 
 void Agent::OnSessionDown() {
   store_.SessionDown();
+  if (bulk_ != nullptr) bulk_->SessionDown();
   if (stopping_) AskToSave();
 }
 
@@ -279,6 +285,7 @@ void Agent::OnRefused(absl::Status status) {
 // ---- ranks ----
 
 absl::Status Agent::StartRanks(const v1::StartRanks& start) {
+  if (!leftovers_.empty()) return absl::UnavailableError("what was left here does not die");
   worker::StartContext context;
   context.draining = stopping_;
   context.session_term = session_->term();
@@ -304,6 +311,8 @@ void Agent::StartOne(const v1::StartRanks& start, const v1::StartRanks::Rank& ra
   mine->slots.assign(rank.slots().begin(), rank.slots().end());
   mine->controller_lost_timeout = settings.controller_lost_timeout;
   mine->facts.is_command = settings.command.has_value();
+  mine->numbers.key = mine->key;
+  mine->numbers.is_command = mine->facts.is_command;
   mine->progress.phase = mine->facts.is_command ? "run" : "start";
   mine->process = host_.spawn({.key = mine->key,
                                .slots = mine->slots,
@@ -315,6 +324,9 @@ void Agent::StartOne(const v1::StartRanks& start, const v1::StartRanks::Rank& ra
   AgentRank* raw = mine.get();
   mine->process->to_agent = [this, raw](worker::RankLine line) {
     execution_.Run([this, raw, line = std::move(line)] { OnLine(*raw, line); });
+  };
+  mine->process->on_leader_exit = [this, key = mine->key] {
+    execution_.After(absl::Milliseconds(5), [this, key] { OnLeaderExit(key); });
   };
   mine->process->on_exit = [this, key = mine->key](ProcessExit exit) {
     execution_.After(absl::Milliseconds(5), [this, key, exit] { OnExit(key, exit); });
@@ -342,7 +354,7 @@ void Agent::StopAll(const worker::StopRequest& request) {
 }
 
 void Agent::Stop(AgentRank& rank, worker::StopRequest request) {
-  if (rank.stop.has_value() && !worker::IsHarsher(request, *rank.stop)) return;
+  if (rank.ended || (rank.stop.has_value() && !worker::IsHarsher(request, *rank.stop))) return;
   rank.stop = std::move(request);
   rank.stop_began = agenda_.now();
   rank.stop_taken = worker::StopAction::kWait;
@@ -399,6 +411,23 @@ void Agent::GiveNotice(const std::string& message, absl::Duration grace, bool wi
   session_->SendEvent(std::move(notice));
 }
 
+// Nobody knows any more which slots they hold: nothing starts here until they are dead.
+void Agent::WatchLeftovers() {
+  if (leftovers_.empty()) return;
+  if (!std::exchange(leftovers_said_, true)) {
+    GiveNotice("what an earlier agent left does not die", absl::ZeroDuration());
+  }
+  std::erase_if(leftovers_, [](const auto& process) { return !process->alive(); });
+  SayFitAgain();
+}
+
+void Agent::SayFitAgain() {
+  const bool any_unkillable = std::any_of(
+      ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank.second->unkillable; });
+  if (!leftovers_.empty() || any_unkillable || stopping_) return;
+  GiveNotice("what was in the way is over", absl::ZeroDuration(), /*withdrawn=*/true);
+}
+
 void Agent::OnLine(AgentRank& rank, worker::RankLine line) {
   if (!worker::CheckRankLine(line).ok()) return Kill(rank);
   if (auto* store = std::get_if<worker::StoreLine>(&line)) {
@@ -407,6 +436,8 @@ void Agent::OnLine(AgentRank& rank, worker::RankLine line) {
   }
   if (const auto* metrics = std::get_if<worker::MetricsLine>(&line)) {
     rank.step = std::max(rank.step, metrics->step);
+    const auto tell = [&rank](const worker::AckLine& ack) { rank.process->OnLine(ack); };
+    if (bulk_ != nullptr) bulk_->OnMetrics(rank.numbers, *metrics, tell);
   }
   if (const auto* progress = std::get_if<worker::ProgressLine>(&line)) {
     const bool new_phase = progress->phase != rank.progress.phase;
@@ -454,11 +485,22 @@ void Agent::OnCheckpointLine(AgentRank& rank, const worker::CheckpointLine& line
 
 void Agent::TryPublish(AgentRank& rank) {
   const bool killed = rank.stop.has_value() && rank.stop->mode == v1::StopRanks::KILL;
-  const bool over = killed || rank.unkillable;
+  const bool over = killed || rank.unkillable || rank.ended;
   if (!rank.waiting_publish.has_value() || over || !session_->LeaseAllowsPublish()) return;
   host_.on_publish(rank.key.job_id, rank.key.attempt);
   rank.process->OnLine(worker::PublishLine{.step = *rank.waiting_publish});
   rank.waiting_publish.reset();
+}
+
+// Rank::ClearRemains: what it left is found, by its cgroup or since the agent inherits it, and the
+// rank has not ended before that is dead.
+void Agent::OnLeaderExit(const worker::RankKey& key) {
+  const auto it = ranks_.find(key);
+  if (it == ranks_.end()) return;
+  AgentRank& rank = *it->second;
+  rank.ended = true;
+  execution_.Cancel(rank.stop_timer);
+  Kill(rank);
 }
 
 void Agent::OnExit(const worker::RankKey& key, ProcessExit exit) {
@@ -477,16 +519,13 @@ void Agent::OnExit(const worker::RankKey& key, ProcessExit exit) {
               event.succeeded() ? "succeeded"
               : event.stopped() ? "stopped"
                                 : v1::FailureClass_Name(event.failure_class()));
+  if (bulk_ != nullptr) bulk_->OnRankGone(rank.numbers);
   SendRankEvent(std::move(event));
   store_.Forget(key);
   rank.process->to_agent = nullptr;
   const bool was_unkillable = rank.unkillable;
   ranks_.erase(it);
-  const bool any_left = std::any_of(ranks_.begin(), ranks_.end(),
-                                    [](const auto& other) { return other.second->unkillable; });
-  if (was_unkillable && !any_left && !stopping_) {
-    GiveNotice("it is dead", absl::ZeroDuration(), /*withdrawn=*/true);
-  }
+  if (was_unkillable) SayFitAgain();
   OnRanksChanged();
 }
 
@@ -523,7 +562,9 @@ void Agent::OnRanksChanged() {
 
 void Agent::EndWhenFlushed(absl::Duration patience) {
   const bool is_heard = session_->up() || awaits_controller_;
-  if (session_->EventsAcknowledged() || !is_heard || patience <= absl::ZeroDuration()) {
+  const bool delivered = bulk_ == nullptr || !bulk_->HasUnacknowledged();
+  const bool flushed = session_->EventsAcknowledged() && delivered;
+  if (flushed || !is_heard || patience <= absl::ZeroDuration()) {
     return agenda_.After(absl::ZeroDuration(), host_.quit), void();
   }
   execution_.After(kFlushPoll, [this, patience] { EndWhenFlushed(patience - kFlushPoll); });

@@ -9,8 +9,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/metrics/registry.h"
+#include "tests/sim/bulk_agent.h"
 #include "tests/sim/dice.h"
 #include "tests/sim/execution.h"
 #include "tests/sim/process.h"
@@ -32,6 +34,7 @@ struct AgentRank {
   std::shared_ptr<Process> process;
   worker::FirstStep first_step;
   bool running = false;
+  bool ended = false;  // itself; a child of it lives on
   bool unkillable = false;
   uint64_t kill_timer = 0;  // from the first SIGKILL
   int64_t step = 0;
@@ -42,6 +45,7 @@ struct AgentRank {
   worker::StopAction stop_taken = worker::StopAction::kWait;
   uint64_t stop_timer = 0;
   worker::ExitFacts facts;
+  RankNumbers numbers;
 };
 
 class Agent final : private worker::SessionHandler {
@@ -55,16 +59,24 @@ class Agent final : private worker::SessionHandler {
     // The controller called a commit durable.
     std::function<void(uint64_t job_id, uint32_t attempt, int64_t step)> on_committed;
     std::function<void(const worker::KnownController& controller)> on_controller;
+    // Null: nobody keeps what ranks report.
+    std::function<std::unique_ptr<BulkAgent>(Execution& execution)> make_bulk;
   };
-  // `machine` is where it runs; `controller` what an earlier agent of the data folder knew.
+  // Of an earlier agent of the data folder.
+  struct Past {
+    worker::KnownController controller;               // that it knew
+    std::vector<std::shared_ptr<Process>> leftovers;  // that SIGKILL did not end
+  };
+  // `machine` is where it runs.
   Agent(Agenda& agenda, Trace& trace, Storage& storage, Dice dice, std::string machine,
-        v1::Hello hello, worker::KnownController controller, Host host);
+        v1::Hello hello, Past past, Host host);
   ~Agent() override;
 
   Execution& execution() { return execution_; }
   const std::string& incarnation() const { return hello_.incarnation(); }
   uint32_t slots() const { return static_cast<uint32_t>(hello_.slots_size()); }
   bool stopping() const { return stopping_; }
+  bool connected() const { return session_->up(); }
   // It may still publish; one that leaves and has no rank any more publishes nothing.
   bool HoldsLease() const {
     const bool has_left = stopping_ && ranks_.empty();
@@ -105,7 +117,10 @@ class Agent final : private worker::SessionHandler {
   void TakeStopStep(AgentRank& rank);
   void Kill(AgentRank& rank);
   void OnKillInVain(const worker::RankKey& key);
+  void WatchLeftovers();
+  void SayFitAgain();
   void GiveNotice(const std::string& message, absl::Duration grace, bool withdrawn = false);
+  void OnLeaderExit(const worker::RankKey& key);
   void OnExit(const worker::RankKey& key, ProcessExit exit);
   void SendRankEvent(v1::RankEvent event);
   void Tick();
@@ -127,6 +142,9 @@ class Agent final : private worker::SessionHandler {
   worker::StoreRelay store_;
   std::map<worker::RankKey, std::unique_ptr<AgentRank>> ranks_;
   std::unique_ptr<worker::Session> session_;
+  std::unique_ptr<BulkAgent> bulk_;
+  std::vector<std::shared_ptr<Process>> leftovers_;
+  bool leftovers_said_ = false;
   v1::WatchRoots watched_;
   uint64_t question_ = 0;  // +1 with each list of roots
   v1::RootReport roots_;   // as last looked at

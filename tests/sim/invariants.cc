@@ -49,6 +49,15 @@ bool IsSeen(const mc::Snapshot& snapshot, const std::string& name, const std::st
   return view != worker->roots->end() && !view->second.identity.empty();
 }
 
+// Whether its agent will refuse the rank for the sake of what lives there. Once it has given notice
+// nothing is placed on it.
+bool WillRefuse(const mc::Snapshot& before, const mc::Rank& rank, const LiveProcess& live) {
+  const mc::Worker* worker = before.FindWorker(rank.worker);
+  const bool gave_notice =
+      worker != nullptr && worker->incarnation == rank.incarnation && worker->draining;
+  return live.set_aside_by.count(rank.incarnation) != 0 && !gave_notice;
+}
+
 bool IsHeldBy(const mc::Worker& worker, uint32_t slot, const worker::RankKey& key) {
   const auto holder = worker.holders.find(slot);
   return holder != worker.holders.end() && holder->second.job_id == key.job_id &&
@@ -272,19 +281,25 @@ void Invariants::CheckSlots(const mc::Snapshot& snapshot) {
 
 void Invariants::CheckProcess(const mc::Snapshot& snapshot, const LiveProcess& live) {
   const mc::Worker* worker = snapshot.FindWorker(live.worker);
-  if (worker == nullptr || host_of_[worker->incarnation] == live.host) {
+  const std::string holder = worker == nullptr ? "" : worker->incarnation;
+  // Who holds the name came up beside it: whose slot it is says nothing, as nothing starts there.
+  const bool set_aside =
+      worker == nullptr ? !live.set_aside_by.empty() : live.set_aside_by.count(holder) != 0;
+  const bool here = worker == nullptr || host_of_[holder] == live.host;
+  if (here && !set_aside) {
     const bool its_own = worker != nullptr && IsHeldBy(*worker, live.slot, live.key);
     if (!its_own) trace_.Fail(NameOf(live), " is alive, but its slot is not its own any more");
     return;
   }
-  // Its host's name went to another one: the slots there are others, but its gang must be over.
+  // Its host's name went to another one, whose slots are others, or to that agent: its gang must be
+  // over.
   const mc::Job* job = snapshot.FindJob(live.key.job_id);
   const bool current = job != nullptr && job->has_live_attempt() &&
                        job->current->number == live.key.attempt &&
                        live.key.rank < job->current->ranks.size();
   if (current && !mc::HasEnded(job->current->ranks[live.key.rank].state)) {
     trace_.Fail(NameOf(live), " counts as running, but ", live.worker, " is ",
-                host_of_[worker->incarnation], " now");
+                set_aside ? "held back beside it" : host_of_[holder], " now");
   }
 }
 
@@ -310,7 +325,7 @@ void Invariants::CheckPlacements(const mc::Snapshot& snapshot, const mc::Snapsho
         const auto it = alive.find({host_of_[rank.incarnation], slot});
         const bool taken = it != alive.end() && (it->second.key.job_id != job.id ||
                                                  it->second.key.attempt != job.attempt);
-        if (taken) {
+        if (taken && !WillRefuse(*before, rank, it->second)) {
           trace_.Fail("job ", job.id, " was placed on a device in use: ", NameOf(it->second));
         }
       }
@@ -325,6 +340,10 @@ void Invariants::CheckCheckpoints(const mc::Snapshot& snapshot) {
   }
   std::map<uint64_t, int64_t> newest;
   snapshot.checkpoints.ForEach([&](const mc::Checkpoint& row) {
+    if (strays_.count(row.path) != 0) {
+      trace_.Fail("checkpoint ", row.id, " of job ", row.job_id, " is ", row.path,
+                  ", which was published when its attempt was over");
+    }
     if (!row.restorable()) return;
     const Storage::Folder* folder = storage_.Find(row.path);
     const bool deleted =
@@ -369,6 +388,21 @@ void Invariants::OnPublish(uint64_t job_id, uint32_t attempt, const mc::Snapshot
     trace_.Fail("job ", job_id, " attempt ", attempt,
                 " was allowed to publish a checkpoint, but it is not live");
   }
+}
+
+// The lease may be over by now, and the attempt with it. Its folder is its own all the same, takes
+// no other's place, and is nobody's checkpoint.
+void Invariants::OnRename(const std::string& path, const Storage::Folder& folder,
+                          const mc::Snapshot* snapshot) {
+  if (const Storage::Folder* there = storage_.Find(path); there != nullptr) {
+    trace_.Fail("job ", folder.job_id, " attempt ", folder.attempt, " renames over ", path,
+                " of attempt ", there->attempt);
+  }
+  const mc::Job* job = snapshot == nullptr ? nullptr : snapshot->FindJob(folder.job_id);
+  const bool live = job != nullptr && job->has_live_attempt() && job->attempt == folder.attempt;
+  if (live) return;
+  trace_.Note(path, " comes late: its attempt is over");
+  strays_.insert(path);
 }
 
 void Invariants::OnResume(uint64_t job_id, uint32_t attempt, int64_t step,

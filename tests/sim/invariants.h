@@ -27,6 +27,7 @@ struct LiveProcess {
   std::string worker;  // the name that its host goes by
   uint32_t slot = 0;
   worker::RankKey key;
+  std::set<std::string> set_aside_by;  // incarnations that start nothing while it lives
 };
 
 class Invariants {
@@ -49,6 +50,8 @@ class Invariants {
   const MakeWayCheck& make_way() const { return make_way_; }
   // How often a name went from one host to another.
   uint64_t names_moved() const { return names_moved_; }
+  // Folders that got their names when their attempts were over.
+  size_t strays() const { return strays_.size(); }
 
   // ---- the controller ----
   // `before`: the version that its predecessor published last; null: there was none. `exact`: that
@@ -63,7 +66,11 @@ class Invariants {
   void OnAgentStart(const std::string& host, const std::string& incarnation) {
     host_of_[incarnation] = host;
   }
+  // It was allowed to publish a checkpoint.
   void OnPublish(uint64_t job_id, uint32_t attempt, const mc::Snapshot* snapshot);
+  // A folder is about to get its name.
+  void OnRename(const std::string& path, const Storage::Folder& folder,
+                const mc::Snapshot* snapshot);
   void OnResume(uint64_t job_id, uint32_t attempt, int64_t step, const mc::Snapshot* snapshot);
   void OnDelete(const std::string& path, const Storage::Folder& folder,
                 const mc::Snapshot* snapshot);
@@ -106,6 +113,7 @@ class Invariants {
   std::map<uint64_t, int64_t> committed_step_;            // by job
   std::map<uint64_t, mc::LabelledTime> settled_;          // by job, over all controllers
   std::set<std::string> deleted_;                         // folders, by an agent
+  std::set<std::string> strays_;                          // folders
   std::set<uint64_t> rotten_;                             // jobs that lost a checkpoint to rot
 };
 

@@ -5,11 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/version.h"
+#include "tests/sim/bulk_call.h"
 
 namespace muster::sim {
 namespace {
 
-// As the real agent's: so long it waits for what its predecessor left to die, and ends otherwise.
+// As the real agent's: so long it waits for what its predecessor left to die, and says hello beside
+// it otherwise.
 constexpr absl::Duration kLeftoverPatience = absl::Seconds(10);
 constexpr absl::Duration kLeftoverPoll = absl::Milliseconds(100);
 // Until an agent that ended is started again.
@@ -95,7 +97,9 @@ class SimConnection final : public worker::ControlConnection {
 }  // namespace
 
 Machine::Machine(Neighbours around, Dice dice, Kind kind)
-    : around_(around), dice_(dice), kind_(std::move(kind)) {}
+    : around_(around), dice_(dice), kind_(std::move(kind)) {
+  if (around_.metrics != nullptr) spooling_.emplace(around_.metrics->dice.Fork());
+}
 
 Machine::~Machine() {
   agent_.reset();
@@ -108,6 +112,36 @@ std::shared_ptr<worker::ControlConnection> Machine::Connect(worker::ControlHandl
   auto connection = std::make_shared<SimConnection>(around_.controller, std::move(wire));
   connection->Begin(std::move(handlers), agent_->execution(), connection);
   return connection;
+}
+
+std::unique_ptr<BulkAgent> Machine::MakeBulk(Execution& execution,
+                                             const std::string& incarnation) {
+  if (spool_ == nullptr) return nullptr;
+  v1::BulkHello hello;
+  hello.set_worker_name(kind_.name);
+  hello.set_incarnation(incarnation);
+  const auto connect = [this, &execution](BulkHandlers handlers) {
+    std::shared_ptr<Wire> wire = around_.network.Connect(kind_.host);
+    bulk_wire_ = wire;
+    return CallBulk(around_.controller, std::move(wire), execution, std::move(handlers));
+  };
+  MetricsWorld& metrics = *around_.metrics;
+  return std::make_unique<BulkAgent>(execution, metrics.dice.Fork(), std::move(spool_),
+                                     BulkAgent::Host{.connect = connect,
+                                                     .hello = std::move(hello),
+                                                     .model = &metrics.model,
+                                                     .spooled = &spooling_->records});
+}
+
+bool Machine::OpenSpool() {
+  if (around_.metrics == nullptr) return true;
+  auto spool = worker::Spool::Open(spooling_->disk, around_.metrics->spool);
+  if (!spool.ok()) {
+    around_.trace.Note(kind_.host, ": agent does not start: ", spool.status().ToString());
+    return false;
+  }
+  spool_ = *std::move(spool);
+  return true;
 }
 
 std::shared_ptr<Process> Machine::Spawn(Process::Setup setup) {
@@ -127,22 +161,20 @@ std::shared_ptr<Process> Machine::Spawn(Process::Setup setup) {
 void Machine::StartAgent() {
   if (agent_ != nullptr) return;
   ++life_;
-  // Each of its own accord: the kernel takes its time.
-  for (const auto& process : processes_) process->Kill();
-  AwaitLeftovers(around_.agenda.now() + kLeftoverPatience);
+  ClearLeftovers(around_.agenda.now() + kLeftoverPatience);
 }
 
-void Machine::AwaitLeftovers(absl::Duration deadline) {
+// All that it finds is killed; each dies of its own accord, for the kernel takes its time.
+void Machine::ClearLeftovers(absl::Duration deadline) {
   Reap();
-  const bool all_dead = std::none_of(processes_.begin(), processes_.end(),
-                                     [](const auto& process) { return process->alive(); });
-  if (all_dead) return BeginAgent();
-  if (around_.agenda.now() > deadline) {
-    around_.trace.Note(kind_.host, ": what its last agent left does not die");
-    return ComeBack(kServiceRestart);
+  std::vector<std::shared_ptr<Process>> leftovers;
+  for (const auto& process : processes_) {
+    if (process->alive()) leftovers.push_back(process);
   }
+  if (leftovers.empty() || around_.agenda.now() > deadline) return BeginAgent(std::move(leftovers));
+  for (const auto& process : leftovers) process->KillAll();
   around_.agenda.After(kLeftoverPoll, [this, life = life_, deadline] {
-    if (life == life_ && agent_ == nullptr) AwaitLeftovers(deadline);
+    if (life == life_ && agent_ == nullptr) ClearLeftovers(deadline);
   });
 }
 
@@ -152,7 +184,8 @@ std::string Machine::RandomBytes() {
   return bytes;
 }
 
-v1::Hello Machine::MakeHello() {
+// `is_clear`: nothing of its predecessors lives any more, so that they may be called dead.
+v1::Hello Machine::MakeHello(bool is_clear) {
   v1::Hello hello;
   hello.set_protocol_version(kProtocolVersion);
   hello.set_worker_name(kind_.name);
@@ -163,7 +196,9 @@ v1::Hello Machine::MakeHello() {
   const worker::BegunLife begun = worker::BeginLife(record_, here, incarnation, RandomBytes());
   record_ = begun.record;
   hello.set_identity(record_->identity);
-  for (const std::string& dead : begun.predecessors) hello.add_predecessors(dead);
+  for (const std::string& dead : begun.predecessors) {
+    if (is_clear) hello.add_predecessors(dead);
+  }
   hello.set_version("sim");
   hello.set_pool(kind_.pool);
   // Now and then a device does not come back.
@@ -180,13 +215,18 @@ v1::Hello Machine::MakeHello() {
   return hello;
 }
 
-void Machine::BeginAgent() {
-  v1::Hello hello = MakeHello();
-  around_.trace.Note(kind_.host, ": agent starts with ", hello.slots_size(), " slots");
-  around_.invariants.OnAgentStart(kind_.host, hello.incarnation());
+void Machine::BeginAgent(std::vector<std::shared_ptr<Process>> leftovers) {
+  if (!OpenSpool()) return ComeBack(kServiceRestart);
+  v1::Hello hello = MakeHello(leftovers.empty());
+  around_.trace.Note(kind_.host, ": agent starts with ", hello.slots_size(), " slots, beside ",
+                     leftovers.size(), " leftovers");
+  if (!leftovers.empty()) ++around_.ranks.held_back;
+  for (const auto& process : leftovers) process->SetAside(hello.incarnation());
+  const std::string incarnation = hello.incarnation();
+  around_.invariants.OnAgentStart(kind_.host, incarnation);
   agent_ = std::make_unique<Agent>(
       around_.agenda, around_.trace, around_.ranks.storage, dice_.Fork(), kind_.host,
-      std::move(hello), record_->controller,
+      std::move(hello), Agent::Past{record_->controller, std::move(leftovers)},
       Agent::Host{.connect = [this](worker::ControlHandlers h) { return Connect(std::move(h)); },
                   .spawn = [this](Process::Setup setup) { return Spawn(std::move(setup)); },
                   .quit =
@@ -209,6 +249,10 @@ void Machine::BeginAgent() {
                       [this](const worker::KnownController& controller) {
                         worker::NoteWelcome(controller, *record_);
                         around_.model.OnTerm(kind_.host, controller.term);
+                      },
+                  .make_bulk =
+                      [this, incarnation](Execution& execution) {
+                        return MakeBulk(execution, incarnation);
                       }});
   agent_->Start();
 }
@@ -249,8 +293,16 @@ void Machine::CrashMachine(absl::Duration back_after) {
     wire->up->Sever();
     wire->down->Sever();
   }
+  if (const auto wire = bulk_wire_.lock()) {
+    wire->up->Sever();
+    wire->down->Sever();
+  }
   Resume();
   agent_.reset();
+  if (spooling_.has_value()) {
+    spooling_->disk.LosePower();
+    spooling_->records.OnLost(around_.metrics->model);
+  }
   for (const auto& process : processes_) process->LosePower();
   Reap();
   ComeBack(back_after);
@@ -282,8 +334,32 @@ void Machine::Notice(absl::Duration grace, absl::Duration back_after) {
   });
 }
 
+void Machine::FillDisk(absl::Duration time) {
+  if (!spooling_.has_value() || healed_) return;
+  around_.trace.Note(kind_.host, ": disk full for ", absl::FormatDuration(time));
+  spooling_->disk.full = true;
+  around_.agenda.After(time, [this] { spooling_->disk.full = false; });
+}
+
+void Machine::CopyDataFolder(const Machine& from) {
+  record_ = from.record_;
+  if (!spooling_.has_value()) return;
+  spooling_->disk.CopyFrom(from.spooling_->disk);
+  spooling_->records = from.spooling_->records;
+}
+
+void Machine::SettleSpool() {
+  if (!spooling_.has_value()) return;
+  if (agent_ != nullptr && agent_->connected() && spooling_->records.size() > 0) {
+    around_.trace.Fail(kind_.host, " never delivered ", spooling_->records.size(),
+                       " records of its spool");
+  }
+  spooling_->records.OnLost(around_.metrics->model);
+}
+
 void Machine::Heal() {
   healed_ = true;
+  if (spooling_.has_value()) spooling_->disk.full = false;
   Resume();
   // Nobody comes to mend a driver that hangs: what runs elsewhere must do without.
   if (has_undead()) return;
@@ -298,7 +374,8 @@ void Machine::AddLiveProcesses(std::vector<LiveProcess>& out) const {
       out.push_back({.host = kind_.host,
                      .worker = kind_.name,
                      .slot = slot,
-                     .key = process->setup().key});
+                     .key = process->setup().key,
+                     .set_aside_by = process->set_aside_by()});
     }
   }
 }

@@ -40,6 +40,11 @@ struct Totals {
   uint64_t clones = 0;
   uint64_t names_moved = 0;
   uint64_t undead = 0;
+  uint64_t held_back = 0;
+  uint64_t children_left = 0;
+  uint64_t strays = 0;
+  uint64_t records = 0;
+  uint64_t records_lost = 0;
   std::vector<uint64_t> broken;
 };
 
@@ -56,6 +61,11 @@ void Count(Totals& totals, const Outcome& outcome) {
   totals.clones += outcome.clones;
   totals.names_moved += outcome.names_moved;
   totals.undead += outcome.undead;
+  totals.held_back += outcome.held_back;
+  totals.children_left += outcome.children_left;
+  totals.strays += outcome.strays;
+  totals.records += outcome.records;
+  totals.records_lost += outcome.records_lost;
   if (outcome.failure.empty()) return;
   totals.broken.push_back(outcome.seed);
   std::printf("seed %lu: %s\n", static_cast<unsigned long>(outcome.seed), outcome.failure.c_str());
@@ -79,9 +89,15 @@ int Report(const Totals& totals, absl::Duration took) {
       stops.most_in_vain);
   std::printf(
       "%lu machines were cloned, %lu names went from one machine to another, %lu processes did not"
-      " die of SIGKILL\n",
+      " die of SIGKILL, %lu agents came up beside such a one\n",
       static_cast<unsigned long>(totals.clones), static_cast<unsigned long>(totals.names_moved),
-      static_cast<unsigned long>(totals.undead));
+      static_cast<unsigned long>(totals.undead), static_cast<unsigned long>(totals.held_back));
+  std::printf(
+      "%lu ranks left a child behind; %lu checkpoints were published when their attempts were over;"
+      " %lu records of metrics were taken, and %lu of them lost as the design allows\n",
+      static_cast<unsigned long>(totals.children_left),
+      static_cast<unsigned long>(totals.strays), static_cast<unsigned long>(totals.records),
+      static_cast<unsigned long>(totals.records_lost));
   return totals.broken.empty() ? 0 : 1;
 }
 

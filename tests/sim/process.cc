@@ -15,6 +15,8 @@ using worker::CheckpointLine;
 using worker::StoreLine;
 
 constexpr int64_t kRendezvousTimeoutMs = 120'000;
+// Before numbers that the agent could not take are said again.
+constexpr absl::Duration kAgainAfter = absl::Seconds(1);
 
 // What a job's own code can fail of.
 constexpr const char* kOwnFailures[] = {
@@ -63,6 +65,9 @@ Process::Process(RankWorld& world, Dice dice, Setup setup)
         return gang;
       }()),
       execution_(world.agenda),
+      in_cgroup_(world.daemons > 0 && dice_.Chance(0.5)),
+      leaves_child_(setup_.plan.kind != JobPlan::Kind::kTrainer && world.daemons > 0 &&
+                    dice_.Chance(world.daemons)),
       deaf_(dice_.Chance(0.1)) {}
 
 Process::~Process() {
@@ -190,8 +195,7 @@ void Process::Arrive() {
 void Process::OnBarrier() {
   if (leaving_) return;
   Progress("train");
-  Say(worker::MetricsLine{
-      .seq = ++metrics_seq_, .step = step_, .time_ms = 0, .values = {{"loss", 1.0 / step_}}});
+  Report();
   const bool done = step_ >= setup_.plan.steps;
   const bool stop = gang_->stop_agreed;
   if (setup_.key.rank != 0) {
@@ -206,6 +210,24 @@ void Process::OnBarrier() {
     return;  // OnCommitted goes on
   }
   BeginStep();
+}
+
+// A trainer keeps its numbers until its agent has them: worker/trainer/link_client.h.
+void Process::Report() {
+  worker::MetricsLine line{.seq = ++metrics_seq_, .step = step_};
+  line.values = {{"loss", 1.0 / static_cast<double>(step_)}, {"accuracy", 0.5}};
+  if (setup_.plan.kind == JobPlan::Kind::kTrainer) kept_.push_back(line);
+  Say(std::move(line));
+}
+
+void Process::OnAck(const worker::AckLine& ack) {
+  while (!kept_.empty() && kept_.front().seq <= ack.seq) kept_.pop_front();
+  if (!ack.again || std::exchange(again_is_due_, true)) return;
+  execution_.After(kAgainAfter, [this] {
+    again_is_due_ = false;
+    const std::deque<worker::MetricsLine> lines = kept_;  // answers come meanwhile
+    for (const worker::MetricsLine& line : lines) Say(line);
+  });
 }
 
 // ---- checkpoints ----
@@ -244,17 +266,25 @@ void Process::OnPublish() {
   Publish(saving_step_);
 }
 
+// What was allowed may take its time: a disk is slow, the machine stands still, the agent dies or
+// loses its lease meanwhile. One that hangs for ever may have asked its kernel before.
 void Process::Publish(int64_t step) {
-  execution_.After(dice_.Between(absl::Milliseconds(1), absl::Milliseconds(80)), [this, step] {
+  const bool slow = !world_.healed && dice_.Chance(0.1);
+  const absl::Duration wait = slow ? dice_.Between(absl::Milliseconds(80), absl::Seconds(40))
+                                   : dice_.Between(absl::Milliseconds(1), absl::Milliseconds(80));
+  execution_.After(wait, [this, step] {
+    if (!alive_) return;
     if (!SeesRoot()) return Save(step);
     const std::string path = FolderPath(step);
     const std::string sha =
         absl::StrCat("sha-", setup_.key.job_id, "-", step, "-", setup_.key.attempt);
     world_.trace.Note("publish ", path);
-    world_.storage.Publish(path, {.job_id = setup_.key.job_id,
-                                  .attempt = setup_.key.attempt,
-                                  .step = step,
-                                  .manifest_sha256 = sha});
+    const Storage::Folder folder{.job_id = setup_.key.job_id,
+                                 .attempt = setup_.key.attempt,
+                                 .step = step,
+                                 .manifest_sha256 = sha};
+    world_.on_rename(path, folder);
+    world_.storage.Publish(path, folder);
     Say(CheckpointLine{.kind = CheckpointLine::Kind::kCommit,
                        .step = step,
                        .path = path,
@@ -334,6 +364,7 @@ void Process::OnLine(const worker::AgentLine& line) {
   execution_.Run([this, line] {
     if (!alive_) return;
     if (const auto* reply = std::get_if<worker::StoreReplyLine>(&line)) OnStoreReply(*reply);
+    if (const auto* ack = std::get_if<worker::AckLine>(&line)) OnAck(*ack);
     if (std::holds_alternative<worker::PublishLine>(line)) OnPublish();
     if (const auto* committed = std::get_if<worker::CommittedLine>(&line)) OnCommitted(*committed);
     const auto* stop = std::get_if<worker::StopLine>(&line);
@@ -344,7 +375,7 @@ void Process::OnLine(const worker::AgentLine& line) {
 
 void Process::Terminate() {
   execution_.Run([this] {
-    if (deaf_ || hung_) return;
+    if (ended_ || deaf_ || hung_) return;
     // To a program of its own the signal says both: save, and leave.
     if (setup_.plan.kind == JobPlan::Kind::kCommand) return AgreeToSave();
     execution_.After(dice_.Between(absl::Milliseconds(50), absl::Seconds(3)), [this] {
@@ -354,7 +385,8 @@ void Process::Terminate() {
   });
 }
 
-void Process::Kill() {
+void Process::Kill(bool with_child) {
+  if (with_child) leaves_child_ = false;
   if (!alive_ || std::exchange(killed_, true)) return;
   if (!world_.healed && dice_.Chance(world_.undead)) {
     // It never runs again; what it told the kernel to do may still be done.
@@ -364,8 +396,9 @@ void Process::Kill() {
     undead_ = true;
     leaving_ = true;
     if (dice_.Chance(0.5)) return;  // for ever
-    return execution_.After(dice_.Between(absl::Minutes(1), absl::Minutes(20)), [this] { Die(); }),
-           void();
+    const absl::Duration hangs = dice_.Between(absl::Minutes(1), absl::Minutes(20));
+    execution_.After(hangs, [this] { Die(); });
+    return;
   }
   // Mostly at once; a process in the middle of I/O dies when that is over.
   const absl::Duration wait = dice_.Chance(0.05)
@@ -375,27 +408,48 @@ void Process::Kill() {
 }
 
 void Process::OnAgentDead() {
-  if (dice_.Chance(world_.orphans)) return;
+  if (ended_ || dice_.Chance(world_.orphans)) return;
   execution_.After(dice_.Between(absl::Milliseconds(1), absl::Milliseconds(1500)),
-                   [this] { Kill(); });
+                   [this] { Kill(/*with_child=*/false); });
 }
 
-void Process::LosePower() { Die(); }
-
-void Process::Die() {
-  leaving_ = true;
-  Exit({.code = 0, .signal = 9});
+void Process::LosePower() {
+  leaves_child_ = false;
+  Die();
 }
 
+void Process::Die() { Exit({.code = 0, .signal = 9}); }
+
+// Of itself, and later of the child that it left.
 void Process::Exit(ProcessExit exit) {
-  if (!std::exchange(alive_, false)) return;
+  if (!alive_) return;
   leaving_ = true;
+  if (!std::exchange(ended_, true)) {
+    exit_ = exit;
+    LeaveGang();
+    if (leaves_child_) return LeaveChild();
+  }
+  alive_ = false;
+  if (on_exit) on_exit(exit_);
+}
+
+// Nothing of the rank itself ever runs again, and nobody has killed the child yet.
+void Process::LeaveChild() {
+  world_.trace.Note("job ", setup_.key.job_id, ".", setup_.key.attempt, " rank ", setup_.key.rank,
+                    " on ", setup_.machine, " leaves a child");
+  ++world_.children_left;
+  execution_.Kill();
+  killed_ = false;
+  undead_ = false;
+  if (on_leader_exit) on_leader_exit();
+}
+
+void Process::LeaveGang() {
   gang_->members.erase(setup_.key.rank);
   const std::map<uint32_t, Process*> members = gang_->members;
   for (const auto& [rank, member] : members) {
     member->execution_.Run([member = member] { member->OnMemberLost(); });
   }
-  if (on_exit) on_exit(exit);
 }
 
 }  // namespace muster::sim

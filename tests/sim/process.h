@@ -2,13 +2,16 @@
 // the others through the controller's store, loads the newest whole checkpoint, makes steps
 // together with them, saves through lease, publish and commit, fails in every way, and exits.
 //
-// It is the truth of the simulated machine: while `alive`, its device is in use.
+// It is the truth of the simulated machine: while `alive`, its device is in use. That outlasts the
+// rank itself where it leaves a child behind, a daemon in a session of its own.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -60,11 +63,18 @@ struct RankWorld {
   // hides from the death of its agent.
   double undead = 0;
   double orphans = 0;
+  // That a command leaves a child, which lives on until it is killed.
+  double daemons = 0;
+  uint64_t children_left = 0;
   uint64_t undead_so_far = 0;
+  uint64_t held_back = 0;  // agents that came up beside what an earlier one left
   std::map<std::pair<uint64_t, uint32_t>, std::shared_ptr<Gang>> gangs;  // by job and attempt
   // A gang resumes from this step; for the invariants.
   std::function<void(uint64_t job_id, uint32_t attempt, int64_t step)> on_resume =
       [](uint64_t, uint32_t, int64_t) {};
+  // A rank is about to give a folder its name, as it was allowed to a while ago.
+  std::function<void(const std::string& path, const Storage::Folder&)> on_rename =
+      [](const std::string&, const Storage::Folder&) {};
   // A rank of the job ended well.
   std::function<void(uint64_t job_id, uint32_t attempt, uint32_t rank)> on_success =
       [](uint64_t, uint32_t, uint32_t) {};
@@ -91,7 +101,8 @@ class Process {
 
   // The link to the agent; unset when there is none (any more).
   std::function<void(worker::RankLine)> to_agent;
-  std::function<void(ProcessExit)> on_exit;
+  std::function<void()> on_leader_exit;  // a child of it lives on
+  std::function<void(ProcessExit)> on_exit;  // nothing of it is left
 
   const Setup& setup() const { return setup_; }
   bool alive() const { return alive_; }
@@ -100,12 +111,19 @@ class Process {
   void Start();
   void OnLine(const worker::AgentLine& line);
   void Terminate();  // SIGTERM
-  void Kill();       // SIGKILL; it may take a while to die, or for ever
-  // Its agent is dead: the kernel kills it, unless it hides.
+  // SIGKILL to it, and to its child where both are in a cgroup; to its child once it has ended. It
+  // may take a while to die, or for ever.
+  void Kill() { Kill(in_cgroup_); }
+  // The same by a later agent, which finds its child beside it.
+  void KillAll() { Kill(/*with_child=*/true); }
+  // Its agent is dead: the kernel kills it, unless it hides, but not its child.
   void OnAgentDead();
   void LosePower();  // of the machine
   // SIGKILL came and did not end it.
   bool undead() const { return alive_ && undead_; }
+  // An agent of this incarnation came up beside it, and starts nothing while it lives.
+  void SetAside(const std::string& incarnation) { set_aside_by_.insert(incarnation); }
+  const std::set<std::string>& set_aside_by() const { return set_aside_by_; }
 
  private:
   void Say(worker::RankLine line);
@@ -120,6 +138,8 @@ class Process {
   void Save(int64_t step);
   void Publish(int64_t step);
   bool SeesRoot() const { return world_.storage.IsSeenBy(setup_.machine); }
+  void Report();  // the step's numbers
+  void OnAck(const worker::AckLine& ack);
   void OnPublish();
   void OnCommitted(const worker::CommittedLine& line);
   void AgreeToSave();
@@ -128,8 +148,11 @@ class Process {
   void Succeed();
   void LeaveAsAsked();
   void Fail(const std::string& failure_class, const std::string& message);
+  void Kill(bool with_child);
   void Die();
   void Exit(ProcessExit exit);
+  void LeaveChild();
+  void LeaveGang();
   std::string FolderPath(int64_t step) const;
 
   RankWorld& world_;
@@ -137,6 +160,10 @@ class Process {
   const Setup setup_;
   const std::shared_ptr<Gang> gang_;
   Execution execution_;
+  const bool in_cgroup_;
+  bool leaves_child_;  // when it ends
+  bool ended_ = false;  // itself
+  ProcessExit exit_;
   bool alive_ = false;
   bool training_ = false;
   bool hung_ = false;
@@ -150,6 +177,9 @@ class Process {
   bool published_ = false;
   uint64_t store_id_ = 0;
   uint64_t metrics_seq_ = 0;
+  std::deque<worker::MetricsLine> kept_;  // numbers that the agent has not taken
+  bool again_is_due_ = false;
+  std::set<std::string> set_aside_by_;
 };
 
 }  // namespace muster::sim

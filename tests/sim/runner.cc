@@ -21,7 +21,7 @@ namespace {
 // A run that takes longer does not get on.
 constexpr unsigned kMaxSecondsPerSeed = 300;
 // What a run tells before its failure.
-constexpr int kNumbers = 11;
+constexpr int kNumbers = 16;
 
 std::string RunTwice(uint64_t seed) {
   const RunResult first = World(seed, /*print=*/false).Run();
@@ -37,7 +37,9 @@ std::string RunTwice(uint64_t seed) {
                       absl::ToInt64Milliseconds(first.simulated), "\t", stops.preempted, "\t",
                       stops.shrunk, "\t", stops.grown, "\t", stops.came_back_larger, "\t",
                       stops.most_in_vain, "\t", first.clones, "\t", first.names_moved, "\t",
-                      first.undead, "\t", failure);
+                      first.undead, "\t", first.held_back, "\t", first.records, "\t",
+                      first.records_lost, "\t", first.strays, "\t",
+                      first.children_left, "\t", failure);
 }
 
 [[noreturn]] void BeChild(uint64_t seed, PlantedBug bug, int out) {
@@ -98,7 +100,12 @@ Outcome RunSeed(uint64_t seed, PlantedBug bug) {
       absl::SimpleAtoi(parts[7], &stops.most_in_vain) &&
       absl::SimpleAtoi(parts[8], &outcome.clones) &&
       absl::SimpleAtoi(parts[9], &outcome.names_moved) &&
-      absl::SimpleAtoi(parts[10], &outcome.undead);
+      absl::SimpleAtoi(parts[10], &outcome.undead) &&
+      absl::SimpleAtoi(parts[11], &outcome.held_back) &&
+      absl::SimpleAtoi(parts[12], &outcome.records) &&
+      absl::SimpleAtoi(parts[13], &outcome.records_lost) &&
+      absl::SimpleAtoi(parts[14], &outcome.strays) &&
+      absl::SimpleAtoi(parts[15], &outcome.children_left);
   MUSTER_CHECK(read, "a run's own words cannot be read");
   outcome.simulated = absl::Milliseconds(simulated_ms);
   outcome.failure = parts[kNumbers];

@@ -19,6 +19,11 @@ struct Outcome {
   uint64_t clones = 0;       // as RunResult's
   uint64_t names_moved = 0;
   uint64_t undead = 0;
+  uint64_t held_back = 0;
+  uint64_t children_left = 0;
+  uint64_t strays = 0;
+  uint64_t records = 0;
+  uint64_t records_lost = 0;
   absl::Duration simulated;  // of one of the two runs
   std::string failure;       // empty: all promises were kept, twice in the same way
 };

@@ -2,12 +2,16 @@
 
 #include <utility>
 
+#include "common/base/status_macros.h"
+#include "controller/model/rank_placement.h"
 #include "controller/store/state_store.h"
+#include "tests/sim/metrics_model.h"
 
 namespace muster::sim {
 namespace {
 
 constexpr absl::Duration kTick = absl::Seconds(1);
+constexpr absl::Duration kFullDiskRetry = absl::Seconds(10);
 
 }  // namespace
 
@@ -38,6 +42,7 @@ SimController::SimController(Agenda& agenda, Trace& trace, Network& network, Inv
 SimController::~SimController() {
   dying_ = true;
   subscription_.reset();
+  ingest_.reset();
   engine_.reset();
 }
 
@@ -72,22 +77,22 @@ void SimController::Start() {
     if (store.ok()) store->reset();
     disk_.Mount();
   }
-  auto opened = mc::Engine::Open(options_, agenda_.clock());
+  const absl::Status opened = Open();
   if (!opened.ok() || dying_) {
-    trace_.Note("controller: does not start: ", opened.status().ToString());
-    const absl::StatusCode code = opened.status().code();
+    trace_.Note("controller: does not start: ", opened.ToString());
+    const absl::StatusCode code = opened.code();
     const bool may_be = dying_ || code == absl::StatusCode::kResourceExhausted ||
                         code == absl::StatusCode::kUnknown;
-    if (!may_be) trace_.Fail("the controller cannot start: ", opened.status().ToString());
+    if (!may_be) trace_.Fail("the controller cannot start: ", opened.ToString());
     dying_ = true;
-    opened = absl::CancelledError();
+    ingest_.reset();
+    engine_.reset();
     in_transaction_ = true;
     agenda_.After(absl::Seconds(2), [this, life] {
       if (life == life_) Start();
     });
     return;
   }
-  engine_ = *std::move(opened);
   const std::shared_ptr<const mc::Snapshot> before = std::move(published_);
   published_ = engine_->snapshot();
   trace_.Note("controller: starts, term ", published_->term, ", ", published_->jobs.size(),
@@ -99,7 +104,31 @@ void SimController::Start() {
     published_ = snapshot;
   });
   engine_->Start();
+  if (ingest_ != nullptr) ingest_->Start();
   Tick();
+}
+
+absl::Status SimController::Open() {
+  MUSTER_ASSIGN_OR_RETURN(engine_, mc::Engine::Open(options_, agenda_.clock()));
+  return metrics_dice_.has_value() ? OpenIngest() : absl::OkStatus();
+}
+
+absl::Status SimController::OpenIngest() {
+  mc::MetricsIngestOptions options;
+  options.path = MetricsModel::kDatabase;
+  options.vfs = Disk::kVfs;
+  options.threads = false;
+  options.full_disk_retry = kFullDiskRetry;
+  options.open_retry = absl::ZeroDuration();
+  options.known = [this](const mc::RankKey& key, const std::string& worker) {
+    return mc::WasPlacedOn(*engine_->snapshot(), key, worker);
+  };
+  // Where it is dying already, how is decided.
+  options.on_fatal = [this](const absl::Status& status) {
+    if (!dying_) options_.on_fatal(status);
+  };
+  MUSTER_ASSIGN_OR_RETURN(ingest_, mc::MetricsIngest::Open(std::move(options), agenda_.clock()));
+  return absl::OkStatus();
 }
 
 void SimController::Tick() {
@@ -132,6 +161,28 @@ void SimController::Step() {
   }
 }
 
+// Batches of several agents gather for one commit, as under load.
+void SimController::WakeIngest() {
+  StoreMetricsIn(metrics_dice_->Between(absl::Milliseconds(100), absl::Seconds(5)));
+}
+
+void SimController::StoreMetricsIn(absl::Duration wait) {
+  if (std::exchange(ingest_wake_pending_, true)) return;
+  agenda_.After(wait, [this] {
+    ingest_wake_pending_ = false;
+    StoreMetrics();
+  });
+}
+
+void SimController::StoreMetrics() {
+  if (ingest_ == nullptr || stepping_ || dying_) return;
+  stepping_ = true;
+  ingest_->RunUntilIdle();
+  stepping_ = false;
+  if (dying_) return TearDown();
+  if (!ingest_->ready().ok()) StoreMetricsIn(kFullDiskRetry);
+}
+
 void SimController::Crash(CrashKind kind) {
   if (!up()) return;
   crash_kind_ = kind;
@@ -142,6 +193,7 @@ void SimController::Crash(CrashKind kind) {
 void SimController::TearDown() {
   trace_.Note("controller: dies, ", crash_kind_ == CrashKind::kPower ? "power lost" : "killed");
   subscription_.reset();
+  ingest_.reset();
   engine_.reset();
   fuse_ = -1;
   disk_.fail_writes = disk_.fail_syncs = 0;
@@ -176,6 +228,15 @@ std::shared_ptr<ServerStream> SimController::Accept(
   wires_.push_back(wire);
   StreamHost& host = *this;
   return std::make_shared<ServerStream>(host, std::move(wire), std::move(at_agent));
+}
+
+std::shared_ptr<BulkServer> SimController::AcceptBulk(
+    std::shared_ptr<Wire> wire, std::function<void(const v1::BulkAck&)> at_agent) {
+  if (!up()) return nullptr;
+  std::erase_if(wires_, [](const auto& weak) { return weak.expired(); });
+  wires_.push_back(wire);
+  StreamHost& host = *this;
+  return std::make_shared<BulkServer>(host, std::move(wire), std::move(at_agent));
 }
 
 void SimController::Post(mc::Event event, std::function<void(const mc::EventResult&)> done) {

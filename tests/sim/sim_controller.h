@@ -5,9 +5,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "controller/engine/engine.h"
+#include "controller/engine/metrics_ingest.h"
+#include "tests/sim/bulk_server.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/invariants.h"
 #include "tests/sim/network.h"
@@ -28,6 +31,8 @@ class SimController final : private StreamHost {
   // Of the newest version, also while it is down; null before the first start.
   const std::shared_ptr<const mc::Snapshot>& published() const { return published_; }
   Disk& disk() { return disk_; }
+  // Before the first start: it takes in what ranks report, too.
+  void KeepMetrics(Dice dice) { metrics_dice_ = dice; }
 
   void Start();
   void Crash(CrashKind kind);
@@ -37,14 +42,19 @@ class SimController final : private StreamHost {
   // A new Control stream; null: nobody listens. `at_agent` gets what it says.
   std::shared_ptr<ServerStream> Accept(std::shared_ptr<Wire> wire,
                                        std::function<void(const v1::ControllerMessage&)> at_agent);
+  // A new Bulk stream, likewise.
+  std::shared_ptr<BulkServer> AcceptBulk(std::shared_ptr<Wire> wire,
+                                         std::function<void(const v1::BulkAck&)> at_agent);
   // A request of people. `done` runs unless the controller dies before its answer leaves.
   void Post(mc::Event event, std::function<void(const mc::EventResult&)> done);
 
  private:
   mc::Engine* engine() override { return dying_ ? nullptr : engine_.get(); }
+  mc::MetricsIngest* ingest() override { return dying_ ? nullptr : ingest_.get(); }
   uint64_t life() const override { return life_; }
   bool MayEmit() override { return Spend(); }
   void Wake() override;
+  void WakeIngest() override;
   void OnHelloAnswered(const mc::WorkerHello& hello, const mc::EventResult& result) override;
   void OnHeartbeatAnswered(const std::string& worker, const mc::EventResult& result) override;
   void OnReportAnswered(const mc::Fence& fence, const v1::WorkerMessage& message,
@@ -52,7 +62,12 @@ class SimController final : private StreamHost {
                         const mc::EventResult& result) override;
 
   bool Spend();  // one effect; false: too late, it is dead
+  // Opens both databases. Not OK: what was in the way.
+  absl::Status Open();
+  absl::Status OpenIngest();
   void Step();
+  void StoreMetrics();
+  void StoreMetricsIn(absl::Duration wait);
   void Tick();
   void TearDown();
 
@@ -64,12 +79,15 @@ class SimController final : private StreamHost {
   const mc::EngineOptions options_;
   Disk disk_;
   std::unique_ptr<mc::Engine> engine_;
+  std::optional<Dice> metrics_dice_;
+  std::unique_ptr<mc::MetricsIngest> ingest_;
   std::shared_ptr<void> subscription_;
   std::shared_ptr<const mc::Snapshot> published_;
   std::vector<std::weak_ptr<Wire>> wires_;
   uint64_t life_ = 0;
   bool stepping_ = false;
   bool wake_pending_ = false;
+  bool ingest_wake_pending_ = false;
   bool dying_ = false;
   bool in_transaction_ = false;  // it died within a step: more than was published may be on disk
   CrashKind crash_kind_ = CrashKind::kKill;

@@ -13,19 +13,18 @@ absl::Status SpeakAgain(const absl::Status& why) {
 
 }  // namespace
 
-void ServerStream::OnMessage(const v1::WorkerMessage& message) {
-  if (!HostLives()) {
-    // Another process listens there now and knows no such connection.
-    if (host_.engine() != nullptr && wire_->agent_end) {
-      wire_->down->Send([wire = std::weak_ptr(wire_)] {
-        const auto held = wire.lock();
-        if (held != nullptr && held->agent_end) {
-          held->agent_end(absl::UnavailableError("connection reset"));
-        }
-      });
+void TellReset(StreamHost& host, const std::shared_ptr<Wire>& wire) {
+  if (host.engine() == nullptr || !wire->agent_end) return;
+  wire->down->Send([weak = std::weak_ptr(wire)] {
+    const auto held = weak.lock();
+    if (held != nullptr && held->agent_end) {
+      held->agent_end(absl::UnavailableError("connection reset"));
     }
-    return;
-  }
+  });
+}
+
+void ServerStream::OnMessage(const v1::WorkerMessage& message) {
+  if (!HostLives()) return TellReset(host_, wire_);
   if (ended_) return;
   if (!connected_ && !message.has_hello()) return Close(absl::InvalidArgumentError("no hello"));
   const absl::Status status = Handle(message);

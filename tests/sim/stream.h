@@ -7,6 +7,7 @@
 
 #include "controller/api/convert.h"
 #include "controller/engine/engine.h"
+#include "controller/engine/metrics_ingest.h"
 #include "controller/engine/worker_link.h"
 #include "tests/sim/network.h"
 
@@ -19,11 +20,13 @@ class StreamHost {
  public:
   virtual ~StreamHost() = default;
   virtual mc::Engine* engine() = 0;   // null: it is down
+  virtual mc::MetricsIngest* ingest() = 0;  // likewise, and where no metrics are kept
   virtual uint64_t life() const = 0;  // +1 at each start
   // True while what leaves the controller still leaves it: it has not crashed meanwhile.
   virtual bool MayEmit() = 0;
   // Something was posted: it is applied soon.
   virtual void Wake() = 0;
+  virtual void WakeIngest() = 0;  // likewise
   // For the invariants: how a numbered report, or a Hello, was answered.
   virtual void OnHelloAnswered(const mc::WorkerHello& hello, const mc::EventResult& result) = 0;
   virtual void OnHeartbeatAnswered(const std::string& worker, const mc::EventResult& result) = 0;
@@ -31,6 +34,9 @@ class StreamHost {
                                 const std::string& worker, const std::string& incarnation,
                                 const mc::EventResult& result) = 0;
 };
+
+// To a connection of a former life: another process listens there now and knows no such one.
+void TellReset(StreamHost& host, const std::shared_ptr<Wire>& wire);
 
 class ServerStream final : public mc::WorkerLink,
                            public std::enable_shared_from_this<ServerStream> {

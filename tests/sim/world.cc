@@ -12,6 +12,10 @@ constexpr absl::Duration kTidying = absl::Minutes(10);
 // Until all are back where they belong.
 constexpr absl::Duration kCalm = absl::Minutes(5);
 constexpr size_t kMostClones = 2;
+// Streams of their own for what not every seed has, so that the others stay what they were.
+constexpr uint64_t kMetricsSalt = 0x6d657472696373;
+constexpr uint64_t kDaemonsSalt = 0x6461656d6f6e73;
+constexpr double kMetricsChance = 0.35;  // each commit costs as much as several steps of the world
 
 }  // namespace
 
@@ -39,6 +43,9 @@ void World::Build() {
   }
   controller_ = std::make_unique<SimController>(agenda_, trace_, network_, invariants_,
                                                 dice_.Fork(), options);
+  Dice daemons(seed_ ^ kDaemonsSalt);
+  if (daemons.Chance(0.4)) ranks_.daemons = daemons.Unit() * 0.6;
+  PlanMetrics();
   invariants_.now = [this] { return agenda_.clock().Now(); };
   invariants_.since_boot = [this] { return agenda_.now(); };
   invariants_.live_processes = [this] {
@@ -51,6 +58,9 @@ void World::Build() {
   };
   ranks_.on_resume = [this](uint64_t job_id, uint32_t attempt, int64_t step) {
     invariants_.OnResume(job_id, attempt, step, controller_->published().get());
+  };
+  ranks_.on_rename = [this](const std::string& path, const Storage::Folder& folder) {
+    invariants_.OnRename(path, folder, controller_->published().get());
   };
   ranks_.on_success = [this](uint64_t job_id, uint32_t attempt, uint32_t rank) {
     model_.OnRankSucceeded(job_id, attempt, rank);
@@ -93,9 +103,35 @@ void World::Build() {
                                      habits);
 }
 
+void World::PlanMetrics() {
+  Dice dice(seed_ ^ kMetricsSalt);
+  if (!dice.Chance(kMetricsChance)) return;
+  worker::SpoolOptions spool{.directory = "/spool"};
+  spool.segment_bytes = static_cast<uint64_t>(dice.Between(4, 16)) << 10;
+  spool.max_bytes = spool.segment_bytes * static_cast<uint64_t>(dice.Between(4, 64));
+  const bool disks_fill = dice.Chance(0.4);
+  const absl::Duration every = dice.Between(absl::Minutes(1), absl::Minutes(6));
+  controller_->KeepMetrics(dice.Fork());
+  metrics_ = std::make_unique<MetricsWorld>(
+      MetricsWorld{.model = MetricsModel(trace_), .dice = dice, .spool = std::move(spool)});
+  if (!disks_fill) return;
+  faults_.push_back({every, [this] {
+                       Dice& draw = metrics_->dice;
+                       Machine& machine = *machines_[draw.Below(machines_.size())];
+                       machine.FillDisk(draw.Between(absl::Seconds(2), absl::Minutes(3)));
+                     }});
+}
+
+void World::CheckMetrics() {
+  if (metrics_ == nullptr) return;
+  for (const auto& machine : machines_) machine->SettleSpool();
+  metrics_->model.Check(controller_->disk());
+}
+
 void World::AddMachine(Machine::Kind kind) {
   machines_.push_back(std::make_unique<Machine>(
-      Machine::Neighbours{agenda_, trace_, network_, *controller_, invariants_, model_, ranks_},
+      Machine::Neighbours{agenda_, trace_, network_, *controller_, invariants_, model_, ranks_,
+                          metrics_.get()},
       dice_.Fork(), std::move(kind)));
 }
 
@@ -328,6 +364,7 @@ RunResult World::Run() {
       trace_.Fail("the controller never started");
     } else if (!trace_.failed()) {
       invariants_.OnQuiet(*controller_->published());
+      CheckMetrics();
     }
   }
   RunResult result{.seed = seed_,
@@ -338,6 +375,11 @@ RunResult World::Run() {
                    .clones = clones_,
                    .names_moved = invariants_.names_moved(),
                    .undead = ranks_.undead_so_far,
+                   .held_back = ranks_.held_back,
+                   .children_left = ranks_.children_left,
+                   .strays = invariants_.strays(),
+                   .records = metrics_ == nullptr ? 0 : metrics_->model.records(),
+                   .records_lost = metrics_ == nullptr ? 0 : metrics_->model.lost(),
                    .simulated = agenda_.now() - began,
                    .failure = trace_.failure()};
   machines_.clear();

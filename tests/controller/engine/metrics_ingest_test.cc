@@ -127,6 +127,17 @@ TEST_F(MetricsIngestTest, AFullDiskKeepsBatchesUnansweredUntilThereIsRoom) {
   EXPECT_EQ(CountPoints(1), 2u);
 }
 
+TEST_F(MetricsIngestTest, WithoutAThreadItsOwnerDrivesIt) {
+  MetricsIngestOptions options;
+  options.threads = false;
+  Start(std::move(options));
+  std::future<absl::Status> stored = Submit(OnePoint(1, 1));
+  EXPECT_EQ(stored.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  ingest_->RunUntilIdle();
+  EXPECT_OK(stored.get());
+  EXPECT_EQ(ingest_->counts().points, 1u);
+}
+
 TEST_F(MetricsIngestTest, StoppingAnswersAllThatWaits) {
   MetricsIngestOptions options;
   options.file_max_bytes = 256 << 10;
