@@ -28,6 +28,7 @@ SimController::SimController(Agenda& agenda, Trace& trace, Network& network, Inv
         options.database_vfs = Disk::kVfs;
         options.boot = 1;  // its machine's clock goes on, whatever becomes of the process
         options.on_fatal = [this](const absl::Status& status) {
+          if (dying_) return;  // how it dies is decided
           trace_.Note("controller: fatal: ", status.ToString());
           dying_ = true;
           crash_kind_ = CrashKind::kKill;
@@ -123,10 +124,7 @@ absl::Status SimController::OpenIngest() {
   options.known = [this](const mc::RankKey& key, const std::string& worker) {
     return mc::WasPlacedOn(*engine_->snapshot(), key, worker);
   };
-  // Where it is dying already, how is decided.
-  options.on_fatal = [this](const absl::Status& status) {
-    if (!dying_) options_.on_fatal(status);
-  };
+  options.on_fatal = options_.on_fatal;
   MUSTER_ASSIGN_OR_RETURN(ingest_, mc::MetricsIngest::Open(std::move(options), agenda_.clock()));
   return absl::OkStatus();
 }
