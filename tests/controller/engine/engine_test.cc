@@ -192,7 +192,7 @@ TEST_F(EngineTest, ARankThatHangsIsFoundThoughItsAgentComesAndGoes) {
     clock_.Advance(absl::Seconds(1));  // away, which does not count
     ASSERT_OK(Connect(one).status);
   }
-  Advance(absl::Seconds(2));
+  Advance(absl::Seconds(6));
   EXPECT_EQ(state(id), JobState::kRecovering);
   EXPECT_EQ(job(id).current->failure_class, FailureClass::kHang);
 }
