@@ -75,22 +75,28 @@ absl::Status MakeMarker(FileSystem& fs, const std::string& root, const std::stri
   return fs.SyncDirectory(root);
 }
 
-absl::StatusOr<std::string> Claim(FileSystem& fs, const std::string& root,
-                                  const std::string& identity,
-                                  const std::vector<std::string>& witnesses,
-                                  absl::string_view who) {
-  absl::StatusOr<std::string> marker = ReadRootMarker(fs, root);
+absl::Status CheckStillAsked(const std::function<bool()>& still_asked) {
+  if (still_asked == nullptr || still_asked()) return absl::OkStatus();
+  return absl::CancelledError("it answered too late to be claimed");
+}
+
+absl::StatusOr<std::string> Claim(FileSystem& fs, const CheckpointRoot& root,
+                                  const std::vector<std::string>& witnesses, absl::string_view who,
+                                  const std::function<bool()>& still_asked) {
+  absl::StatusOr<std::string> marker = ReadRootMarker(fs, root.path);
   const bool torn = absl::IsFailedPrecondition(marker.status());
   if (!marker.ok() && !torn && !absl::IsNotFound(marker.status())) return marker.status();
   if (!marker.ok()) {
-    MUSTER_RETURN_IF_ERROR(CheckWitnesses(fs, root, witnesses));
-    MUSTER_RETURN_IF_ERROR(MakeDurableFolder(fs, root));
+    MUSTER_RETURN_IF_ERROR(CheckWitnesses(fs, root.path, witnesses));
+    MUSTER_RETURN_IF_ERROR(CheckStillAsked(still_asked));
+    MUSTER_RETURN_IF_ERROR(MakeDurableFolder(fs, root.path));
   }
-  MUSTER_RETURN_IF_ERROR(WriteReadDelete(fs, root, who));
+  MUSTER_RETURN_IF_ERROR(WriteReadDelete(fs, root.path, who));
   if (marker.ok()) return marker;
-  const absl::Status made = MakeMarker(fs, root, identity, /*replace=*/torn);
+  MUSTER_RETURN_IF_ERROR(CheckStillAsked(still_asked));
+  const absl::Status made = MakeMarker(fs, root.path, root.identity, /*replace=*/torn);
   if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
-  return ReadRootMarker(fs, root);
+  return ReadRootMarker(fs, root.path);
 }
 
 }  // namespace
@@ -136,12 +142,12 @@ absl::Status ProbeRoot(FileSystem& fs, const CheckpointRoot& root, absl::string_
   return absl::IsResourceExhausted(usable) ? absl::Status(usable.code(), unseen.message()) : unseen;
 }
 
-absl::StatusOr<std::string> ClaimRoot(FileSystem& fs, const std::string& root,
-                                      const std::string& identity,
+absl::StatusOr<std::string> ClaimRoot(FileSystem& fs, const CheckpointRoot& root,
                                       const std::vector<std::string>& witnesses,
-                                      absl::string_view who) {
-  absl::StatusOr<std::string> claimed = Claim(fs, root, identity, witnesses, who);
-  if (!claimed.ok()) return Unseen(root, claimed.status().message());
+                                      absl::string_view who,
+                                      const std::function<bool()>& still_asked) {
+  absl::StatusOr<std::string> claimed = Claim(fs, root, witnesses, who, still_asked);
+  if (!claimed.ok()) return Unseen(root.path, claimed.status().message());
   return claimed;
 }
 

@@ -7,6 +7,7 @@
 // that may be another one. Blocking, for as long as the file system hangs. Thread-safe.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -44,12 +45,13 @@ absl::Status CheckRoot(FileSystem& fs, const CheckpointRoot& root);
 absl::Status ProbeRoot(FileSystem& fs, const CheckpointRoot& root, absl::string_view who);
 
 // Makes the root where it is not there, probes it, and returns the identity of its marker: of the
-// one that is there, else of the one that it makes, with `identity`. With `witnesses` (folders of
-// checkpoints that the root is known to hold) a marker is made only if one of them is there.
-// UNAVAILABLE with why, as above.
-absl::StatusOr<std::string> ClaimRoot(FileSystem& fs, const std::string& root,
-                                      const std::string& identity,
+// one that is there, else of the one that it makes, with `root.identity`. With `witnesses` (folders
+// of checkpoints that the root is known to hold) a marker is made only if one of them is there.
+// UNAVAILABLE with why, as above. Where `still_asked` is given and says no, nothing is made: who
+// waited for long in a hung folder may go on in the one on which it was mounted.
+absl::StatusOr<std::string> ClaimRoot(FileSystem& fs, const CheckpointRoot& root,
                                       const std::vector<std::string>& witnesses,
-                                      absl::string_view who);
+                                      absl::string_view who,
+                                      const std::function<bool()>& still_asked = nullptr);
 
 }  // namespace muster

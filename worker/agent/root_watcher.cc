@@ -2,7 +2,6 @@
 
 #include <sys/stat.h>
 
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -28,11 +27,13 @@ std::vector<std::string> MissingFolders(FileSystem& fs, std::string root) {
 
 // The agent's umask is for its own files: people read a checkpoint root, and agents of other users.
 absl::StatusOr<std::string> ClaimForAll(FileSystem& fs, const v1::WatchRoots::Root& root,
-                                        const std::string& who) {
+                                        const std::string& who,
+                                        const std::atomic<bool>& given_up) {
   const std::vector<std::string> witnesses(root.witnesses().begin(), root.witnesses().end());
   const std::vector<std::string> missing = MissingFolders(fs, root.path());
   MUSTER_ASSIGN_OR_RETURN(std::string identity,
-                          ClaimRoot(fs, root.path(), root.claim(), witnesses, who));
+                          ClaimRoot(fs, {root.path(), root.claim()}, witnesses, who,
+                                    [&given_up] { return !given_up; }));
   // Where that is not allowed, another one made them meanwhile.
   for (const std::string& folder : missing) ::chmod(folder.c_str(), kRootMode);
   if (identity == root.claim())
@@ -46,22 +47,25 @@ RootWatcher::RootWatcher(FileSystem& fs, Timers& timers, std::shared_ptr<Mailbox
                          RootWatcherOptions options, std::function<void()> changed)
     : fs_(fs),
       timers_(timers),
-      mailbox_(std::move(mailbox)),
       options_(std::move(options)),
-      changed_(std::move(changed)) {}
+      changed_(std::move(changed)),
+      threads_(std::move(mailbox), kMaxLooking) {}
 
 RootWatcher::~RootWatcher() {
   *alive_ = false;
+  for (auto& [path, out] : out_) *out.given_up = true;
   for (auto& [path, watched] : watched_) timers_.Cancel(watched.timer);
+}
+
+RootWatcher::Look RootWatcher::Claim(FileSystem& fs, const v1::WatchRoots::Root& root,
+                                     const std::string& who, const std::atomic<bool>& given_up) {
+  const absl::StatusOr<std::string> claimed = ClaimForAll(fs, root, who, given_up);
+  if (claimed.ok()) return {.identity = *claimed, .message = {}};
+  return {.identity = {}, .message = std::string(claimed.status().message())};
 }
 
 RootWatcher::Look RootWatcher::LookAt(FileSystem& fs, const v1::WatchRoots::Root& root,
                                       const std::string& who, bool probe) {
-  if (root.identity().empty()) {
-    const absl::StatusOr<std::string> claimed = ClaimForAll(fs, root, who);
-    if (claimed.ok()) return {.identity = *claimed, .message = {}};
-    return {.identity = {}, .message = std::string(claimed.status().message())};
-  }
   const CheckpointRoot known{.path = root.path(), .identity = root.identity()};
   const absl::Status status = probe ? ProbeRoot(fs, known, who) : CheckRoot(fs, known);
   // A full one is there: what is in it can be read, and must be deleted.
@@ -71,6 +75,7 @@ RootWatcher::Look RootWatcher::LookAt(FileSystem& fs, const v1::WatchRoots::Root
 
 void RootWatcher::Watch(const v1::WatchRoots& roots) {
   const std::string before = Report().SerializeAsString();
+  const uint64_t last_before = last_id_;
   std::map<std::string, Watched> wanted;
   for (const v1::WatchRoots::Root& root : roots.roots()) {
     const auto known = watched_.find(root.path());
@@ -91,64 +96,90 @@ void RootWatcher::Watch(const v1::WatchRoots& roots) {
   }
   for (auto& [path, gone] : watched_) timers_.Cancel(gone.timer);
   watched_ = std::move(wanted);
-  for (auto& [path, watched] : watched_) {
-    if (watched.timer == 0 && !watched.looking) watched.due = true;
+  for (auto& [path, out] : out_) {
+    if (Find(path, out.id) == nullptr) *out.given_up = true;
   }
-  BeginDue();
+  for (auto& [path, watched] : watched_) {
+    if (watched.id > last_before) Begin(watched);
+  }
   if (Report().SerializeAsString() != before) changed_();
 }
 
-void RootWatcher::BeginDue() {
-  for (auto& [path, watched] : watched_) {
-    if (looking_ >= kMaxLooking) return;
-    if (watched.due && !watched.looking) Begin(watched);
-  }
+RootWatcher::Watched* RootWatcher::Find(const std::string& path, uint64_t id) {
+  const auto it = watched_.find(path);
+  return it == watched_.end() || it->second.id != id ? nullptr : &it->second;
 }
 
 void RootWatcher::Begin(Watched& watched) {
   timers_.Cancel(watched.timer);
-  watched.due = false;
-  watched.looking = true;
-  ++looking_;
-  const uint64_t look = ++watched.looks;
   const std::string path = watched.root.path();
-  watched.timer = timers_.After(options_.patience,
-                                [this, path, id = watched.id, look] { OnHangs(path, id, look); });
+  const auto [out, is_first] = out_.try_emplace(path);
+  if (!is_first) {
+    // The look of an earlier question hangs there. When it comes back this one begins.
+    watched.timer = timers_.After(options_.patience,
+                                  [this, path, id = watched.id] { SayThatItHangs(path, id); });
+    return;
+  }
+  out->second.id = watched.id;
+  out->second.given_up = std::make_shared<std::atomic<bool>>(false);
   // Written to when it is new here, or was away.
   const bool probe = !watched.seen.has_value() || !watched.seen->fine();
-  mailbox_->AddSender();
-  std::thread([this, alive = alive_, mailbox = mailbox_, &fs = fs_, root = watched.root,
-               who = options_.who, probe, id = watched.id, path] {
-    Look result = LookAt(fs, root, who, probe);
-    mailbox->Post([this, alive, path, id, result = std::move(result)] {
-      if (*alive) OnLooked(path, id, result);
-    });
-    mailbox->RemoveSender();
-  }).detach();
+  const auto watch = std::make_shared<PathWatch>();
+  EnqueueWatched(
+      timers_, threads_,
+      [this, alive = alive_, &fs = fs_, root = watched.root, who = options_.who, probe, watch,
+       given_up = out->second.given_up]() -> SideThreads::Completion {
+        // Off the loop: nothing of *this is touched here.
+        watch->Touch(root.path());
+        Look look = root.identity().empty() ? Claim(fs, root, who, *given_up)
+                                            : LookAt(fs, root, who, probe);
+        return [this, alive, path = root.path(), look = std::move(look)] {
+          if (*alive) OnLooked(path, look);
+        };
+      },
+      watch, options_.patience,
+      [this, alive = alive_, path](const absl::Status& stall, bool began) {
+        if (*alive) OnStall(path, stall, began);
+      });
 }
 
-void RootWatcher::OnLooked(const std::string& path, uint64_t id, Look look) {
-  --looking_;
+void RootWatcher::BeginAfter(absl::Duration delay, Watched& watched) {
+  timers_.Cancel(watched.timer);
+  watched.timer = timers_.After(delay, [this, path = watched.root.path(), id = watched.id] {
+    if (Watched* due = Find(path, id); due != nullptr) Begin(*due);
+  });
+}
+
+void RootWatcher::OnLooked(const std::string& path, Look look) {
+  const uint64_t id = out_.extract(path).mapped().id;
   const auto it = watched_.find(path);
-  if (it != watched_.end() && it->second.id == id) {
-    Watched& watched = it->second;
-    watched.looking = false;
-    timers_.Cancel(watched.timer);
-    watched.timer = timers_.After(options_.every, [this, path, id] {
-      const auto due = watched_.find(path);
-      if (due == watched_.end() || due->second.id != id) return;
-      due->second.due = true;
-      BeginDue();
-    });
-    Take(watched, std::move(look));
+  if (it == watched_.end()) return;
+  if (it->second.id != id) return Begin(it->second);
+  BeginAfter(options_.every, it->second);
+  Take(it->second, std::move(look));
+}
+
+void RootWatcher::OnStall(const std::string& path, const absl::Status& stall, bool began) {
+  const auto out = out_.find(path);
+  const uint64_t id = out->second.id;
+  if (began) {
+    *out->second.given_up = true;
+    return SayThatItHangs(path, id);
   }
-  BeginDue();
+  // No thread was there for it, and it was taken back.
+  out_.erase(out);
+  const auto it = watched_.find(path);
+  if (it == watched_.end()) return;
+  BeginAfter(options_.every, it->second);
+  Take(it->second, {.identity = {},
+                    .message = absl::StrCat("checkpoint root ", path,
+                                            " cannot be looked at: ", stall.message())});
 }
 
-void RootWatcher::OnHangs(const std::string& path, uint64_t id, uint64_t look) {
-  const auto it = watched_.find(path);
-  if (it == watched_.end() || it->second.id != id || it->second.looks != look) return;
-  Take(it->second,
+void RootWatcher::SayThatItHangs(const std::string& path, uint64_t id) {
+  Watched* watched = Find(path, id);
+  if (watched == nullptr) return;
+  Take(*watched,
        {.identity = {},
         .message = absl::StrCat("checkpoint root ", path, ": no answer within ",
                                 HumanDuration(options_.patience), ": does its file system hang?")});

@@ -2,11 +2,12 @@
 // root itself, and takes what a checkpoint does to it.
 //
 // Such a folder may hang (a server of a network file system that is away), so that nothing of it is
-// touched on the agent's loop: each look runs on a thread of its own, and one that takes
-// longer than the patience is said to hang, while other roots are looked at. Lives
-// on the loop.
+// touched on the agent's loop: each look runs on a side thread, and one that takes longer than the
+// patience is said to hang, while other roots are looked at. At most one thread waits for a path,
+// also when the controller asks about it, no more, and again. Lives on the loop.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -14,10 +15,12 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/fs/file_system.h"
 #include "muster/v1/worker_service.pb.h"
 #include "worker/agent/mailbox.h"
+#include "worker/agent/side_threads.h"
 #include "worker/agent/timers.h"
 
 namespace muster::worker {
@@ -25,17 +28,18 @@ namespace muster::worker {
 struct RootWatcherOptions {
   std::string who;  // names the files of a probe: of this agent alone
   absl::Duration every = absl::Seconds(5);
-  absl::Duration patience =
-      absl::Seconds(10);  // less than the controller's for a claim, or as much
+  // It is seen to be over an eighth of it later at most: before the controller's for a claim is.
+  absl::Duration patience = absl::Seconds(8);
 };
 
 class RootWatcher {
  public:
-  // Threads that may hang in looks at the same time; beyond that roots wait for their look.
-  static constexpr int kMaxLooking = 32;
+  // Threads that may hang in looks at the same time, each at another path; beyond that roots wait
+  // for their look, and their reports say for what.
+  static constexpr size_t kMaxLooking = 32;
 
   // `fs` lives for ever: a look that hangs may outlive the watcher. `changed` is called on the loop
-  // when the report is another one.
+  // when the report is another one. `timers` calls nothing more once the watcher is gone.
   RootWatcher(FileSystem& fs, Timers& timers, std::shared_ptr<Mailbox> mailbox,
               RootWatcherOptions options, std::function<void()> changed);
   ~RootWatcher();
@@ -59,29 +63,35 @@ class RootWatcher {
     v1::WatchRoots::Root root;
     uint64_t id = 0;           // of this question; another one under the same path has another
     std::optional<Look> seen;  // none yet
-    bool looking = false;
-    bool due = false;  // to be looked at once a thread is there
-    uint64_t looks = 0;
-    uint64_t timer = 0;  // to look again, or to say that it hangs
+    uint64_t timer = 0;        // to look again, or to say that the look before it hangs
+  };
+  // A look that has not come back; of a question that may not be asked any more.
+  struct Out {
+    uint64_t id = 0;
+    std::shared_ptr<std::atomic<bool>> given_up;  // it hangs, or is not asked any more
   };
 
   static Look LookAt(FileSystem& fs, const v1::WatchRoots::Root& root, const std::string& who,
                      bool probe);
+  static Look Claim(FileSystem& fs, const v1::WatchRoots::Root& root, const std::string& who,
+                    const std::atomic<bool>& given_up);
+  Watched* Find(const std::string& path, uint64_t id);
   void Begin(Watched& watched);
-  void OnLooked(const std::string& path, uint64_t id, Look look);
-  void OnHangs(const std::string& path, uint64_t id, uint64_t look);
+  void BeginAfter(absl::Duration delay, Watched& watched);
+  void OnLooked(const std::string& path, Look look);
+  void OnStall(const std::string& path, const absl::Status& stall, bool began);
+  void SayThatItHangs(const std::string& path, uint64_t id);
   void Take(Watched& watched, Look look);
-  void BeginDue();
 
   FileSystem& fs_;
   Timers& timers_;
-  const std::shared_ptr<Mailbox> mailbox_;
   const RootWatcherOptions options_;
   const std::function<void()> changed_;
   std::map<std::string, Watched> watched_;  // by path
+  std::map<std::string, Out> out_;          // by path
   uint64_t last_id_ = 0;
-  int looking_ = 0;  // threads
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  SideThreads threads_;  // last: it uses all of the above
 };
 
 }  // namespace muster::worker

@@ -120,13 +120,13 @@ TEST(CheckpointCrashTest, AMarkerThatWasSaidToBeThereStays) {
     for (int n = 1; !passed && n < kMaxOperations; ++n) {
       CrashFileSystem fs;
       fs.LosePowerAt(n);
-      const auto first = ClaimRoot(fs, "/data/ckpt", "first", {}, "a");
+      const auto first = ClaimRoot(fs, {"/data/ckpt", "first"}, {}, "a");
       passed = first.ok() && !fs.is_off();
       fs.LosePower();
       fs.PowerOn(fate.luck, fate.seed + n);
       SCOPED_TRACE(absl::StrCat("call ", n, ", seed ", fate.seed));
       // Whoever comes next finds it, or makes it, whatever the crash left.
-      ASSERT_OK_AND_ASSIGN(const std::string now, ClaimRoot(fs, "/data/ckpt", "second", {}, "b"));
+      ASSERT_OK_AND_ASSIGN(const std::string now, ClaimRoot(fs, {"/data/ckpt", "second"}, {}, "b"));
       EXPECT_TRUE(now == "first" || now == "second") << now;
       if (first.ok()) {
         EXPECT_EQ(now, "first");

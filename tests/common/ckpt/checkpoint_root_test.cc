@@ -33,7 +33,7 @@ std::vector<std::string> Names(const std::string& folder) {
 TEST(CheckpointRoot, AClaimMakesTheFolderAndItsMarker) {
   TempDir dir;
   const std::string root = dir / "a/b";
-  EXPECT_EQ(*ClaimRoot(PosixFileSystem(), root, "abc1", {}, "me"), "abc1");
+  EXPECT_EQ(*ClaimRoot(PosixFileSystem(), {root, "abc1"}, {}, "me"), "abc1");
   EXPECT_EQ(*ReadRootMarker(PosixFileSystem(), root), "abc1");
   EXPECT_OK(CheckRoot(PosixFileSystem(), {root, "abc1"}));
   EXPECT_OK(ProbeRoot(PosixFileSystem(), {root, "abc1"}, "me"));
@@ -43,17 +43,35 @@ TEST(CheckpointRoot, AClaimMakesTheFolderAndItsMarker) {
 TEST(CheckpointRoot, AMarkerThatIsThereIsTaken) {
   TempDir dir;
   WriteMarker(dir.path(), "other2\n");
-  EXPECT_EQ(*ClaimRoot(PosixFileSystem(), dir.path(), "abc1", {}, "me"), "other2");
+  EXPECT_EQ(*ClaimRoot(PosixFileSystem(), {dir.path(), "abc1"}, {}, "me"), "other2");
 }
 
 TEST(CheckpointRoot, ATornMarkerIsMadeAnew) {
   for (const char* left : {"", "\n", "ab", "NOT AN IDENTITY\n"}) {
     TempDir dir;
     WriteMarker(dir.path(), left);
-    const auto claimed = ClaimRoot(PosixFileSystem(), dir.path(), "abc1", {}, "me");
+    const auto claimed = ClaimRoot(PosixFileSystem(), {dir.path(), "abc1"}, {}, "me");
     ASSERT_OK(claimed);
     EXPECT_EQ(*claimed, "abc1");
   }
+}
+
+TEST(CheckpointRoot, AClaimThatIsNotAskedForAnyMoreMakesNothing) {
+  TempDir dir;
+  const auto never = [] { return false; };
+  const CheckpointRoot absent{.path = dir / "a/b", .identity = "abc1"};
+  EXPECT_THAT(ClaimRoot(PosixFileSystem(), absent, {}, "me", never),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("too late")));
+  EXPECT_FALSE(std::filesystem::exists(dir / "a"));
+  // Asked for when the folder was looked at, and no more once it was probed.
+  int asked = 0;
+  const auto once = [&asked] { return ++asked == 1; };
+  EXPECT_THAT(ClaimRoot(PosixFileSystem(), {dir.path(), "abc1"}, {}, "me", once),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("too late")));
+  EXPECT_THAT(Names(dir.path()), ::testing::IsEmpty());
+  // What is there already is read, and not made.
+  WriteMarker(dir.path(), "other2\n");
+  EXPECT_EQ(*ClaimRoot(PosixFileSystem(), {dir.path(), "abc1"}, {}, "me", never), "other2");
 }
 
 TEST(CheckpointRoot, AnotherFolderIsNoneAndSaysSo) {
@@ -78,11 +96,11 @@ TEST(CheckpointRoot, WithoutAnIdentityNothingIsChecked) {
 TEST(CheckpointRoot, NoMarkerIsMadeWhereCheckpointsShouldBeAndAreNot) {
   TempDir dir;
   const std::string root = dir / "ckpt";
-  EXPECT_THAT(ClaimRoot(PosixFileSystem(), root, "abc1", {root + "/job-7/step-10.a1.g1"}, "me"),
+  EXPECT_THAT(ClaimRoot(PosixFileSystem(), {root, "abc1"}, {root + "/job-7/step-10.a1.g1"}, "me"),
               StatusIs(StatusCode::kUnavailable, HasSubstr("is the folder mounted here?")));
   EXPECT_FALSE(std::filesystem::exists(root)) << "nothing is made where the mount would be";
   ASSERT_OK_AND_ASSIGN(const auto written, WriteCheckpoint(PosixFileSystem(), root + "/job-7", {}));
-  EXPECT_EQ(*ClaimRoot(PosixFileSystem(), root, "abc1",
+  EXPECT_EQ(*ClaimRoot(PosixFileSystem(), {root, "abc1"},
                        {root + "/job-6/step-1.a1.g1", written.path}, "me"),
             "abc1");
 }

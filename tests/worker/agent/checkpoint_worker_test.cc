@@ -72,7 +72,7 @@ CheckpointOutcome VerifyOn(FileSystem& fs, const std::string& path, const Checkp
 }
 
 CheckpointRoot MakeRoot(const TempDir& dir) {
-  EXPECT_OK(ClaimRoot(PosixFileSystem(), dir.path(), "abc1", {}, "test"));
+  EXPECT_OK(ClaimRoot(PosixFileSystem(), {dir.path(), "abc1"}, {}, "test"));
   return {.path = dir.path(), .identity = "abc1"};
 }
 

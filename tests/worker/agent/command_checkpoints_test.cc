@@ -202,7 +202,7 @@ TEST_F(CommandCheckpointsTest, WhereTheRootIsNotSeenTheSearchIsNoVerdict) {
   EXPECT_TRUE(IsStorageUnavailable(search().status)) << search().status;
   EXPECT_TRUE(search().events.empty());
   // Where it is seen, what is not there is told, and is not called corrupt.
-  ASSERT_OK(ClaimRoot(PosixFileSystem(), dir_.path(), "abc1", {}, "test"));
+  ASSERT_OK(ClaimRoot(PosixFileSystem(), {dir_.path(), "abc1"}, {}, "test"));
   EXPECT_FALSE(IsStorageUnavailable(search().status));
   EXPECT_FALSE(search().status.ok());
   ASSERT_EQ(search().events.size(), 1u);

@@ -1,15 +1,21 @@
 #include "worker/agent/root_watcher.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "common/base/clock.h"
-#include "common/base/mutex.h"
 #include "common/ckpt/checkpoint_root.h"
 #include "tests/support/faulty_file_system.h"
+#include "tests/support/hanging_file_system.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "worker/agent/event_loop.h"
@@ -18,58 +24,10 @@ namespace muster::worker {
 namespace {
 
 using ::muster::testing::FaultyFileSystem;
+using ::muster::testing::HangingFileSystem;
 using ::muster::testing::TempDir;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-// Reads beneath `hangs` do not come back before Release.
-class HangingFileSystem final : public FileSystem {
- public:
-  explicit HangingFileSystem(std::string hangs) : hangs_(std::move(hangs)) {}
-  void Release() {
-    MutexLock lock(mutex_);
-    released_ = true;
-    changed_.NotifyAll();
-  }
-
-  absl::StatusOr<std::unique_ptr<WritableFile>> CreateExclusive(const std::string& path,
-                                                                uint32_t mode) override {
-    return real_.CreateExclusive(path, mode);
-  }
-  absl::StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes) override {
-    if (path.rfind(hangs_, 0) == 0) {
-      MutexLock lock(mutex_);
-      while (!released_) changed_.Wait(mutex_);
-    }
-    return real_.ReadFile(path, max_bytes);
-  }
-  absl::StatusOr<uint64_t> ReadAt(const std::string& path, uint64_t offset, char* buffer,
-                                  uint64_t bytes) override {
-    return real_.ReadAt(path, offset, buffer, bytes);
-  }
-  absl::StatusOr<uint64_t> FileSize(const std::string& path) override {
-    return real_.FileSize(path);
-  }
-  absl::StatusOr<bool> Exists(const std::string& path) override { return real_.Exists(path); }
-  absl::StatusOr<std::vector<FileInfo>> List(const std::string& path) override {
-    return real_.List(path);
-  }
-  absl::Status MakeDirectories(const std::string& path) override {
-    return real_.MakeDirectories(path);
-  }
-  absl::Status Rename(const std::string& from, const std::string& to) override {
-    return real_.Rename(from, to);
-  }
-  absl::Status SyncDirectory(const std::string& path) override { return real_.SyncDirectory(path); }
-  absl::Status RemoveFile(const std::string& path) override { return real_.RemoveFile(path); }
-  absl::Status RemoveTree(const std::string& path) override { return real_.RemoveTree(path); }
-
- private:
-  FileSystem& real_ = PosixFileSystem();
-  const std::string hangs_;
-  Mutex mutex_;
-  CondVar changed_;
-  bool released_ MUSTER_GUARDED_BY(mutex_) = false;
-};
 
 class RootWatcherTest : public ::testing::Test {
  protected:
@@ -161,7 +119,7 @@ TEST_F(RootWatcherTest, ARootThatItMakesIsOpenToOthersWhateverTheUmask) {
 TEST_F(RootWatcherTest, WhatVanishesIsMissedAndSeenAgainWhenItIsBack) {
   Start(PosixFileSystem());
   const std::string root = dir_ / "ckpt";
-  ASSERT_OK(ClaimRoot(PosixFileSystem(), root, "abc1", {}, "other"));
+  ASSERT_OK(ClaimRoot(PosixFileSystem(), {root, "abc1"}, {}, "other"));
   v1::WatchRoots roots;
   Ask(roots, root, "abc1");
   watcher_->Watch(roots);
@@ -175,10 +133,10 @@ TEST_F(RootWatcherTest, WhatVanishesIsMissedAndSeenAgainWhenItIsBack) {
 }
 
 TEST_F(RootWatcherTest, ARootThatHangsIsSaidToAndHoldsUpNoOther) {
-  HangingFileSystem fs(dir_ / "hangs");
+  HangingFileSystem fs({dir_ / "hangs"});
   Start(fs);
-  ASSERT_OK(ClaimRoot(PosixFileSystem(), dir_ / "hangs", "abc1", {}, "other"));
-  ASSERT_OK(ClaimRoot(PosixFileSystem(), dir_ / "sound", "abc2", {}, "other"));
+  ASSERT_OK(ClaimRoot(PosixFileSystem(), {dir_ / "hangs", "abc1"}, {}, "other"));
+  ASSERT_OK(ClaimRoot(PosixFileSystem(), {dir_ / "sound", "abc2"}, {}, "other"));
   v1::WatchRoots roots;
   Ask(roots, dir_ / "hangs", "abc1");
   Ask(roots, dir_ / "sound", "abc2");
@@ -192,10 +150,106 @@ TEST_F(RootWatcherTest, ARootThatHangsIsSaidToAndHoldsUpNoOther) {
   loop_->FinishSenders(absl::Seconds(10));
 }
 
+// The controller asks one worker after the other for a root that nobody knows, again and again.
+TEST_F(RootWatcherTest, ARootThatHangsHoldsOneThreadHoweverOftenItIsAskedAbout) {
+  HangingFileSystem fs({dir_ / "hangs"});
+  Start(fs);
+  ASSERT_OK(ClaimRoot(PosixFileSystem(), {dir_ / "sound", "abc2"}, {}, "other"));
+  v1::WatchRoots claim;
+  Ask(claim, dir_ / "hangs", "", "abc1");
+  for (size_t i = 0; i <= RootWatcher::kMaxLooking; ++i) {
+    watcher_->Watch(claim);
+    watcher_->Watch({});
+  }
+  watcher_->Watch(claim);
+  // Who is asked again says again that it hangs.
+  RunUntil([&] { return Sees(dir_ / "hangs", ""); });
+  EXPECT_THAT(seen_[dir_ / "hangs"].message(), HasSubstr("does its file system hang?"));
+  v1::WatchRoots sound;
+  Ask(sound, dir_ / "sound", "abc2");
+  watcher_->Watch(sound);
+  RunUntil([&] { return Sees(dir_ / "sound", "abc2"); });
+  EXPECT_LE(fs.hung(), 1);
+  // When it comes back, what is asked by then is looked at.
+  watcher_->Watch(claim);
+  fs.Release();
+  RunUntil([&] { return Sees(dir_ / "hangs", "abc1"); });
+  watcher_.reset();
+}
+
+TEST_F(RootWatcherTest, WhereAllThreadsHangOtherRootsAreToldWhatTheyWaitFor) {
+  std::vector<std::string> dead;
+  v1::WatchRoots roots;
+  for (size_t i = 0; i < RootWatcher::kMaxLooking; ++i) {
+    dead.push_back(dir_ / absl::StrCat("dead-", i, "/"));
+    Ask(roots, dir_ / absl::StrCat("dead-", i), "abc1");
+  }
+  ASSERT_OK(ClaimRoot(PosixFileSystem(), {dir_ / "sound", "abc2"}, {}, "other"));
+  HangingFileSystem fs(dead);
+  Start(fs);
+  watcher_->Watch(roots);
+  RunUntil([&] { return seen_.size() == dead.size(); });
+  Ask(roots, dir_ / "sound", "abc2");
+  watcher_->Watch(roots);
+  RunUntil([&] { return Sees(dir_ / "sound", ""); });
+  EXPECT_THAT(seen_[dir_ / "sound"].message(),
+              AllOf(HasSubstr("cannot be looked at"), HasSubstr("/dead-")));
+  fs.Release();
+  RunUntil([&] { return Sees(dir_ / "sound", "abc2"); });
+  watcher_.reset();
+}
+
+// An automounter gives up, and the folder on which it would have mounted is there.
+TEST_F(RootWatcherTest, AClaimThatAnswersTooLateMakesNothing) {
+  HangingFileSystem fs({dir_ / "hangs"});
+  Start(fs);
+  std::filesystem::create_directories(dir_ / "hangs");
+  v1::WatchRoots claim;
+  Ask(claim, dir_ / "hangs", "", "abc1");
+  watcher_->Watch(claim);
+  RunUntil([&] { return Sees(dir_ / "hangs", ""); });
+  watcher_->Watch({});
+  fs.Release();
+  watcher_.reset();  // waits for its thread
+  EXPECT_TRUE(std::filesystem::is_empty(dir_ / "hangs"));
+}
+
+TEST_F(RootWatcherTest, WhereThereIsNoRoomForAThreadTheRootsAreLookedAtByTurns) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer needs the address space that is taken away here";
+#endif
+  HangingFileSystem fs({dir_ / "ckpt-0"});
+  Start(fs);
+  v1::WatchRoots first;
+  Ask(first, dir_ / "ckpt-0", "abc1");
+  v1::WatchRoots all;
+  for (int i = 0; i < 8; ++i) {
+    const std::string path = dir_ / absl::StrCat("ckpt-", i);
+    ASSERT_OK(ClaimRoot(PosixFileSystem(), {path, "abc1"}, {}, "other"));
+    Ask(all, path, "abc1");
+  }
+  watcher_->Watch(first);
+  while (fs.hung() == 0) absl::SleepFor(absl::Milliseconds(1));
+  // What the heap has in store serves the watcher itself.
+  std::vector<std::string>(64, std::string(8192, 'x')).clear();
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit none = {.rlim_cur = 1, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &none), 0);
+  watcher_->Watch(all);
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
+  fs.Release();
+  RunUntil([&] {
+    return std::all_of(all.roots().begin(), all.roots().end(),
+                       [&](const auto& root) { return Sees(root.path(), "abc1"); });
+  });
+  watcher_.reset();
+}
+
 TEST_F(RootWatcherTest, WhatIsNotAskedAboutAnyMoreIsNotReported) {
   Start(PosixFileSystem());
-  ASSERT_OK(ClaimRoot(PosixFileSystem(), dir_ / "a", "abc1", {}, "other"));
-  ASSERT_OK(ClaimRoot(PosixFileSystem(), dir_ / "b", "abc2", {}, "other"));
+  ASSERT_OK(ClaimRoot(PosixFileSystem(), {dir_ / "a", "abc1"}, {}, "other"));
+  ASSERT_OK(ClaimRoot(PosixFileSystem(), {dir_ / "b", "abc2"}, {}, "other"));
   v1::WatchRoots both;
   Ask(both, dir_ / "a", "abc1");
   Ask(both, dir_ / "b", "abc2");
@@ -210,7 +264,7 @@ TEST_F(RootWatcherTest, WhatIsNotAskedAboutAnyMoreIsNotReported) {
 
 TEST_F(RootWatcherTest, WhoCannotWriteThereDoesNotSeeIt) {
   // Root may write anywhere: a file stands where the probe's would be made.
-  ASSERT_OK(ClaimRoot(PosixFileSystem(), dir_ / "ckpt", "abc1", {}, "other"));
+  ASSERT_OK(ClaimRoot(PosixFileSystem(), {dir_ / "ckpt", "abc1"}, {}, "other"));
   std::filesystem::create_directories(dir_ / "ckpt/.muster-probe-test/full");
   Start(PosixFileSystem());
   v1::WatchRoots roots;
@@ -222,7 +276,7 @@ TEST_F(RootWatcherTest, WhoCannotWriteThereDoesNotSeeIt) {
 
 // What is in it can be read, and must be deleted.
 TEST_F(RootWatcherTest, AFullRootIsSeenAndProbedUntilThereIsRoom) {
-  ASSERT_OK(ClaimRoot(PosixFileSystem(), dir_ / "ckpt", "abc1", {}, "other"));
+  ASSERT_OK(ClaimRoot(PosixFileSystem(), {dir_ / "ckpt", "abc1"}, {}, "other"));
   FaultyFileSystem fs(PosixFileSystem());
   fs.FailAt(1, absl::ResourceExhaustedError("no space left"), /*count=*/5);
   Start(fs);

@@ -273,7 +273,7 @@ TEST_F(SaverTest, AnUrgentOneEndsTheWritingOfTheOneInFlight) {
 
 TEST_F(SaverTest, ASaveWaitsForItsRootAndMakesNothingMeanwhile) {
   holder_ = {.path = dir_.path(), .identity = "abc1"};
-  ASSERT_OK(ClaimRoot(PosixFileSystem(), dir_.path(), "abc1", {}, "test"));
+  ASSERT_OK(ClaimRoot(PosixFileSystem(), {dir_.path(), "abc1"}, {}, "test"));
   Start();
   Save(10);
   ASSERT_OK(saver_->Flush(kLong));
@@ -293,7 +293,7 @@ TEST_F(SaverTest, ASaveWaitsForItsRootAndMakesNothingMeanwhile) {
 
 TEST_F(SaverTest, ASaverThatGoesWaitsForNoRoot) {
   holder_ = {.path = dir_.path(), .identity = "abc1"};
-  ASSERT_OK(ClaimRoot(PosixFileSystem(), dir_.path(), "abc1", {}, "test"));
+  ASSERT_OK(ClaimRoot(PosixFileSystem(), {dir_.path(), "abc1"}, {}, "test"));
   Start();
   std::filesystem::remove(dir_ / kRootMarker);
   Save(10);

@@ -648,7 +648,7 @@ TEST(Train, NeverStartsFromScratchWhenNoCandidateIsGood) {
 TEST(Train, ARootThatIsNotSeenIsNoVerdictOnWhatIsInIt) {
   TempDir root;
   TrainingRun run = SmallRun(root / "job-1");
-  ASSERT_OK(ClaimRoot(PosixFileSystem(), root.path(), "abc1", {}, "test"));
+  ASSERT_OK(ClaimRoot(PosixFileSystem(), {root.path(), "abc1"}, {}, "test"));
   run.holder = {.path = root.path(), .identity = "abc1"};
   run.recipe.save_every_steps = 4;
   const RunOutcome whole = RunTraining(run);
