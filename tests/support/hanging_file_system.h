@@ -1,5 +1,6 @@
 // A FileSystem that passes everything on to the real one, but reads of files beneath some folders
-// do not come back before Release: a network file system whose server is away. Thread-safe.
+// and removals of trees there do not come back before Release: a network file system whose server
+// is away. Thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +24,7 @@ class HangingFileSystem final : public FileSystem {
     released_ = true;
     changed_.NotifyAll();
   }
-  // Reads that have hung so far.
+  // Calls that have hung so far.
   int hung() const {
     MutexLock lock(mutex_);
     return hung_;
@@ -57,7 +58,10 @@ class HangingFileSystem final : public FileSystem {
   }
   absl::Status SyncDirectory(const std::string& path) override { return real_.SyncDirectory(path); }
   absl::Status RemoveFile(const std::string& path) override { return real_.RemoveFile(path); }
-  absl::Status RemoveTree(const std::string& path) override { return real_.RemoveTree(path); }
+  absl::Status RemoveTree(const std::string& path) override {
+    MayHang(path);
+    return real_.RemoveTree(path);
+  }
 
  private:
   void MayHang(const std::string& path) {

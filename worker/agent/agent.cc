@@ -206,7 +206,7 @@ absl::Status Agent::Build() {
   bulk_ = std::make_unique<BulkSender>(*loop_, MakeChannel({.address = config_.controller}),
                                        *spool_, std::move(bulk));
   checkpoints_ = std::make_unique<CheckpointWorker>(
-      fs_, loop_->mailbox(),
+      fs_, *loop_, loop_->mailbox(), config_.path_patience,
       [this](CheckpointOutcome outcome) { OnCheckpointOutcome(std::move(outcome)); });
   roots_ = std::make_unique<RootWatcher>(
       fs_, *loop_, loop_->mailbox(),

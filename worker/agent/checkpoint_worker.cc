@@ -1,6 +1,5 @@
 #include "worker/agent/checkpoint_worker.h"
 
-#include <atomic>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -51,17 +50,18 @@ absl::Status DeleteCheckpointFolder(FileSystem& fs, const std::string& path) {
   return fs.SyncDirectory(path.substr(0, slash));
 }
 
-namespace {
-
-CheckpointOutcome DoVerify(FileSystem& fs, const std::atomic<bool>& stopping,
-                           const v1::VerifyCheckpoint& assignment) {
+CheckpointOutcome CheckpointWorker::DoVerify(FileSystem& fs, Care& care,
+                                             const v1::VerifyCheckpoint& assignment) {
   const CheckpointRoot root{.path = assignment.root(), .identity = assignment.root_identity()};
   const absl::Status seen_before = CheckRoot(fs, root);
   absl::Status status;
   for (int i = 0; i < kReadTries; ++i) {
     status = VerifyCheckpoint(fs, assignment.path(), assignment.manifest_sha256(),
-                              [&](uint64_t, uint64_t) { return !stopping; });
-    if (IsVerdict(status) || stopping) break;
+                              [&](uint64_t, uint64_t) {
+                                care.watch.GetOn();
+                                return care.goes_on();
+                              });
+    if (IsVerdict(status) || !care.goes_on()) break;
     absl::SleepFor(kRetryPause);
   }
   Log(LogLevel::kInfo, "checkpoint_verified",
@@ -86,11 +86,14 @@ CheckpointOutcome DoVerify(FileSystem& fs, const std::atomic<bool>& stopping,
   return outcome;
 }
 
-CheckpointOutcome DoDelete(FileSystem& fs, const v1::DeleteCheckpoint& assignment) {
+CheckpointOutcome CheckpointWorker::DoDelete(FileSystem& fs, Care& care,
+                                             const v1::DeleteCheckpoint& assignment) {
   // What is not there in another folder is not gone.
   const absl::Status root_seen =
       CheckRoot(fs, {.path = assignment.root(), .identity = assignment.root_identity()});
   if (!root_seen.ok()) return Refuse(assignment.outbox_seq(), root_seen);
+  // By now another worker may have been asked.
+  if (!care.goes_on()) return Refuse(assignment.outbox_seq(), care.watch.Stall());
   const absl::Status status = DeleteCheckpointFolder(fs, assignment.path());
   CheckpointOutcome outcome;
   outcome.outbox_seq = assignment.outbox_seq();
@@ -106,35 +109,95 @@ CheckpointOutcome DoDelete(FileSystem& fs, const v1::DeleteCheckpoint& assignmen
   return outcome;
 }
 
-}  // namespace
-
-CheckpointWorker::CheckpointWorker(FileSystem& fs, std::shared_ptr<Mailbox> mailbox,
+CheckpointWorker::CheckpointWorker(FileSystem& fs, Timers& timers, std::shared_ptr<Mailbox> mailbox,
+                                   absl::Duration patience,
                                    std::function<void(CheckpointOutcome)> done)
-    : fs_(fs), done_(std::move(done)), threads_(std::move(mailbox), /*most=*/1) {}
+    : fs_(fs),
+      timers_(timers),
+      patience_(patience),
+      done_(std::move(done)),
+      threads_(std::move(mailbox), kMaxRoots) {}
 
 bool CheckpointWorker::Verify(const v1::VerifyCheckpoint& assignment) {
-  return Enqueue([&fs = fs_, stopping = threads_.stopping(), assignment] {
-    return DoVerify(fs, *stopping, assignment);
-  });
+  Job job = [&fs = fs_, assignment](Care& care) {
+    care.watch.Touch(assignment.path());
+    return DoVerify(fs, care, assignment);
+  };
+  return Enqueue(assignment.root(), {assignment.outbox_seq(), std::move(job)});
 }
 
 bool CheckpointWorker::Delete(const v1::DeleteCheckpoint& assignment) {
-  return Enqueue([&fs = fs_, assignment] { return DoDelete(fs, assignment); });
+  Job job = [&fs = fs_, assignment](Care& care) {
+    care.watch.Touch(assignment.path());
+    return DoDelete(fs, care, assignment);
+  };
+  return Enqueue(assignment.root(), {assignment.outbox_seq(), std::move(job)});
 }
 
-bool CheckpointWorker::Enqueue(Job job) {
+bool CheckpointWorker::Enqueue(const std::string& root, Assignment assignment) {
   if (queued_ >= kMaxQueued) return false;
   ++queued_;
-  threads_.Enqueue([this, alive = alive_, job = std::move(job)]() -> SideThreads::Completion {
-    // Off the loop: nothing of *this is touched here.
-    const auto outcome = std::make_shared<CheckpointOutcome>(job());
-    return [this, alive, outcome] {
-      if (!*alive) return;
-      --queued_;
-      done_(std::move(*outcome));
-    };
-  });
+  const auto [at, is_free] = roots_.try_emplace(root);
+  if (is_free) {
+    Begin(root, std::move(assignment));
+  } else if (!at->second.stall.ok()) {
+    Answer(Refuse(assignment.outbox_seq, at->second.stall));
+  } else {
+    at->second.waiting.push_back(std::move(assignment));
+  }
   return true;
+}
+
+void CheckpointWorker::Begin(const std::string& root, Assignment assignment) {
+  const auto care = std::make_shared<Care>();
+  care->stopping = threads_.stopping();
+  const std::weak_ptr<Care> until_done = care;
+  EnqueueWatched(
+      timers_, threads_,
+      [this, alive = alive_, root, care,
+       job = std::move(assignment.job)]() -> SideThreads::Completion {
+        // Off the loop: nothing of *this is touched here.
+        return [this, alive, root, outcome = job(*care)] {
+          if (*alive) OnDone(root, outcome);
+        };
+      },
+      std::shared_ptr<PathWatch>(care, &care->watch), patience_,
+      [this, alive = alive_, root, until_done, outbox_seq = assignment.outbox_seq](
+          const absl::Status& stall, bool began) {
+        if (!*alive) return;
+        if (const auto held = until_done.lock(); held != nullptr) held->given_up = true;
+        OnStall(root, outbox_seq, stall, began);
+      });
+}
+
+void CheckpointWorker::OnDone(const std::string& root, CheckpointOutcome outcome) {
+  Root& at = roots_.at(root);
+  // What was refused is answered, whatever came of it.
+  if (at.stall.ok()) Answer(std::move(outcome));
+  if (at.waiting.empty()) {
+    roots_.erase(root);
+    return;
+  }
+  Assignment next = std::move(at.waiting.front());
+  at.waiting.pop_front();
+  Begin(root, std::move(next));
+}
+
+void CheckpointWorker::OnStall(const std::string& root, uint64_t outbox_seq,
+                               const absl::Status& stall, bool began) {
+  Log(LogLevel::kWarning, "checkpoint_root_hangs", {{"root", root}, {"error", stall.ToString()}});
+  Root& at = roots_.at(root);
+  const std::deque<Assignment> waiting = std::exchange(at.waiting, {});
+  at.stall = stall;
+  // No thread was there for it, and it was taken back.
+  if (!began) roots_.erase(root);
+  Answer(Refuse(outbox_seq, stall));
+  for (const Assignment& assignment : waiting) Answer(Refuse(assignment.outbox_seq, stall));
+}
+
+void CheckpointWorker::Answer(CheckpointOutcome outcome) {
+  --queued_;
+  done_(std::move(outcome));
 }
 
 }  // namespace muster::worker

@@ -31,11 +31,6 @@ ResumeFound SearchResume(FileSystem& fs, const v1::StartRanks& start,
     result.status = AsStorageUnavailable(seen);
     return result;
   }
-  if (const absl::Status removed = RemoveStaleTemporaries(
-          fs, start.checkpoint_root(), start.fence().attempt(), start.fence().generation());
-      !removed.ok()) {
-    Log(LogLevel::kWarning, "stale_checkpoints_not_removed", {{"error", removed.ToString()}});
-  }
   FindRequest request;
   request.root = start.checkpoint_root();
   request.job_id = start.fence().job_id();
@@ -74,6 +69,14 @@ ResumeFound SearchResume(FileSystem& fs, const v1::StartRanks& start,
     result.events.push_back(std::move(event));
   }
   return result;
+}
+
+void RemoveLeftHalfWritten(FileSystem& fs, const v1::StartRanks& start) {
+  if (!CheckRoot(fs, {.path = start.root(), .identity = start.root_identity()}).ok()) return;
+  const absl::Status removed = RemoveStaleTemporaries(
+      fs, start.checkpoint_root(), start.fence().attempt(), start.fence().generation());
+  if (removed.ok()) return;
+  Log(LogLevel::kWarning, "stale_checkpoints_not_removed", {{"error", removed.ToString()}});
 }
 
 }  // namespace muster::worker

@@ -22,8 +22,12 @@ struct ResumeFound {
   std::vector<v1::CheckpointEvent> events;
 };
 
-// Also removes what earlier attempts left half written. `keep_going` is asked now and then.
+// `keep_going` is asked now and then.
 ResumeFound SearchResume(FileSystem& fs, const v1::StartRanks& start,
                          const std::function<bool()>& keep_going);
+
+// Removes what attempts before this one left half written, where the root is seen. The start needs
+// not wait for it: what each kill in a save leaves may be large, and slow to go.
+void RemoveLeftHalfWritten(FileSystem& fs, const v1::StartRanks& start);
 
 }  // namespace muster::worker

@@ -185,8 +185,9 @@ void Supervisor::FindResume(const RankKey& key, const v1::StartRanks& start) {
           ++*blocks;
           return !*stopping;
         }));
-        return [this, key, found, attempt] {
+        return [this, key, start, found, attempt] {
           blocks_read_.erase(attempt);
+          RemoveLeftHalfWritten(start);
           if (!gangs_.Waits(key)) return;
           for (v1::CheckpointEvent& event : found->events) OnCheckpointEvent(std::move(event));
           gangs_.OnResume(key, found->status, found->path, found->step);
@@ -197,6 +198,17 @@ void Supervisor::FindResume(const RankKey& key, const v1::StartRanks& start) {
         blocks_read_.erase(attempt);
         gangs_.OnResume(key, stall, "", 0);
       });
+}
+
+void Supervisor::RemoveLeftHalfWritten(const v1::StartRanks& start) {
+  const auto watch = std::make_shared<PathWatch>();
+  bulk_.Enqueue(
+      [&fs = deps_.fs, start, watch]() -> SideThreads::Completion {
+        watch->Touch(start.checkpoint_root());
+        worker::RemoveLeftHalfWritten(fs, start);
+        return nullptr;
+      },
+      watch);
 }
 
 void Supervisor::Look(const RankKey& key, const GangStart& gang) {

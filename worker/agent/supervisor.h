@@ -120,6 +120,7 @@ class Supervisor final : private RankHost {
   void StartOne(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
                 absl::StatusOr<RankPlan> plan);
   void FindResume(const RankKey& key, const v1::StartRanks& start);
+  void RemoveLeftHalfWritten(const v1::StartRanks& start);
   void Look(const RankKey& key, const GangStart& gang);
   void OnGangReady(GangStart gang, const absl::Status& status);
   void OnStarted(RankStarts::Starting starting, absl::StatusOr<StartedProcess> process);

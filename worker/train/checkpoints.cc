@@ -168,7 +168,7 @@ absl::StatusOr<std::string> Checkpoints::FindAndLoad(const GotOn& got_on) {
   }
   if (!found->has_value()) return std::string(1, kFresh);
   const FoundCheckpoint& checkpoint = **found;
-  if (checkpoint.adopted) MUSTER_RETURN_IF_ERROR(Register(checkpoint));
+  if (checkpoint.adopted) MUSTER_RETURN_IF_ERROR(Register(checkpoint, got_on));
   const Manifest& manifest = checkpoint.checkpoint.manifest;
   Log(LogLevel::kInfo, "resumed",
       {{"path", checkpoint.path}, {"step", manifest.step}, {"job", manifest.job_id}});
@@ -244,7 +244,7 @@ absl::StatusOr<std::string> Checkpoints::StateWithUsableBest(const std::string& 
 }
 
 // A whole checkpoint whose writer died before the controller knew of it.
-absl::Status Checkpoints::Register(const FoundCheckpoint& found) {
+absl::Status Checkpoints::Register(const FoundCheckpoint& found, const GotOn& got_on) {
   const Manifest& manifest = found.checkpoint.manifest;
   CheckpointNews news;
   news.step = manifest.step;
@@ -254,8 +254,11 @@ absl::Status Checkpoints::Register(const FoundCheckpoint& found) {
   news.bytes = manifest.TotalBytes();
   news.best = manifest.best;
   news.metrics = manifest.metrics;
-  MUSTER_RETURN_IF_ERROR(Classify(parts_.publisher.AwaitCommitted(news), kCheckpointFailed,
-                                  absl::StrCat("registering ", found.path)));
+  // The controller may have no room on its disk for minutes.
+  const absl::Status committed =
+      WaitAlive(got_on, [&] { return parts_.publisher.AwaitCommitted(news); });
+  MUSTER_RETURN_IF_ERROR(
+      Classify(committed, kCheckpointFailed, absl::StrCat("registering ", found.path)));
   published_.push_back(std::move(news));
   return absl::OkStatus();
 }

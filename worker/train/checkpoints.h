@@ -111,7 +111,7 @@ class Checkpoints {
   void StillAtIt();
   absl::Status CannotLoad(const FoundCheckpoint& found, const absl::Status& status) const;
   absl::StatusOr<std::string> StateOfOtherJob(const std::string& state_json);
-  absl::Status Register(const FoundCheckpoint& found);
+  absl::Status Register(const FoundCheckpoint& found, const GotOn& got_on);
   absl::StatusOr<std::string> BestPath(int64_t step, const GotOn& got_on) const;
   absl::StatusOr<std::string> StateWithUsableBest(const std::string& state_json,
                                                   const GotOn& got_on);

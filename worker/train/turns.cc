@@ -55,6 +55,35 @@ class BackgroundWork {
   std::thread thread_;  // last: it uses the others
 };
 
+// Calls `what` on a thread of its own, several times a turn, until its end.
+class Repeated {
+ public:
+  explicit Repeated(const std::function<void()>& what)
+      : thread_([this, &what] {
+          MutexLock lock(mutex_);
+          while (!over_) {
+            what();
+            changed_.WaitFor(mutex_, kTurn / 4);
+          }
+        }) {}
+  ~Repeated() {
+    {
+      MutexLock lock(mutex_);
+      over_ = true;
+      changed_.NotifyOne();
+    }
+    thread_.join();
+  }
+  Repeated(const Repeated&) = delete;
+  Repeated& operator=(const Repeated&) = delete;
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  bool over_ MUSTER_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // last: it uses the others
+};
+
 }  // namespace
 
 absl::StatusOr<std::string> TakeTurns(Collectives& gang, const WorkInTurns& work,
@@ -82,6 +111,11 @@ absl::StatusOr<std::string> OnRankZero(Collectives& gang, const LongWork& work,
   return TakeTurns(
       gang, [&](absl::Duration turn) { return background->Await(turn); }, still_at_it,
       [&] { return background->GotOn(); });
+}
+
+absl::Status WaitAlive(const GotOn& got_on, const std::function<absl::Status()>& wait) {
+  const Repeated beats(got_on);
+  return wait();
 }
 
 }  // namespace muster::worker

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "worker/dist/collectives.h"
@@ -32,5 +33,9 @@ using GotOn = std::function<void()>;
 using LongWork = std::function<absl::StatusOr<std::string>(const GotOn& got_on)>;
 absl::StatusOr<std::string> OnRankZero(Collectives& gang, const LongWork& work,
                                        const std::function<void()>& still_at_it);
+
+// Within such work: a wait for others that ends by itself, as one for the controller does. Calls
+// `got_on` several times a turn, from another thread, until `wait` has returned.
+absl::Status WaitAlive(const GotOn& got_on, const std::function<absl::Status()>& wait);
 
 }  // namespace muster::worker

@@ -11,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "tests/support/hanging_file_system.h"
 #include "tests/support/hung_mount.h"
 #include "tests/worker/agent/agent_fixture.h"
 #include "worker/agent/identity_file.h"
@@ -310,6 +311,29 @@ TEST_P(HiddenChildTest, TheEndOfARankEndsNothingOfAnotherThatLives) {
 }
 
 INSTANTIATE_TEST_SUITE_P(WithAndWithoutCgroups, HiddenChildTest, ::testing::Bool());
+
+TEST_F(AgentTest, ARestartDoesNotWaitForTheRemovalOfWhatAnEarlierAttemptLeft) {
+  const std::string root = dir_ / "jobs/7";
+  const std::string stale = root + "/step-1.a1.g1.ab.tmp";
+  const std::string own = root + "/step-1.a2.g1.ab.tmp";
+  for (const std::string& folder : {stale, own}) std::filesystem::create_directories(folder);
+  ::muster::testing::HangingFileSystem fs({stale});
+  fs_ = &fs;
+  path_patience_ = absl::Seconds(2);
+  StartAgent();
+  v1::ControllerMessage start = CommandMessage(1, {"true"}, 1, /*attempt=*/2);
+  start.mutable_start_ranks()->set_checkpoint_root(root);
+  EXPECT_TRUE(controller_.Send(start));
+  EXPECT_TRUE(controller_.Await(ExitedIn(2)));
+  const Heard heard = controller_.heard();
+  const v1::RankEvent* exit = heard.FindEvent(v1::RankEvent::EXITED, 0, /*attempt=*/2);
+  EXPECT_TRUE(exit != nullptr && exit->succeeded()) << (exit == nullptr ? "" : exit->message());
+  EXPECT_TRUE(std::filesystem::exists(stale)) << "its removal hangs";
+  fs.Release();
+  EXPECT_TRUE(WaitUntil(kPatience, [&] { return !std::filesystem::exists(stale); }));
+  EXPECT_TRUE(std::filesystem::exists(own)) << "of this attempt";
+  EndAgent();
+}
 
 // Paths that a job names, on a file system whose server never answers.
 class HungPathTest : public AgentTest {

@@ -3,11 +3,16 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <map>
+#include <string>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/ckpt/checkpoint_root.h"
 #include "tests/support/checkpoint_builder.h"
 #include "tests/support/faulty_file_system.h"
+#include "tests/support/hanging_file_system.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "worker/agent/event_loop.h"
@@ -16,10 +21,13 @@ namespace muster::worker {
 namespace {
 
 using ::muster::testing::FaultyFileSystem;
+using ::muster::testing::HangingFileSystem;
 using ::muster::testing::StatusIs;
 using ::muster::testing::TempDir;
 using ::muster::testing::WriteCheckpoint;
 using ::testing::HasSubstr;
+
+constexpr absl::Duration kNoStall = absl::Hours(1);
 
 // Answers every read as a disk would that is away.
 class UnreadableFileSystem final : public FileSystem {
@@ -52,7 +60,7 @@ CheckpointOutcome CarryOut(FileSystem& fs, Assignment assignment,
   auto loop = EventLoop::Create(clock);
   EXPECT_OK(loop);
   CheckpointOutcome outcome;
-  CheckpointWorker worker(fs, (*loop)->mailbox(), [&](CheckpointOutcome done) {
+  CheckpointWorker worker(fs, **loop, (*loop)->mailbox(), kNoStall, [&](CheckpointOutcome done) {
     outcome = std::move(done);
     (*loop)->Quit();
   });
@@ -142,7 +150,7 @@ TEST(CheckpointWorker, AMountThatHangsDoesNotHoldUpTheEnd) {
   const auto loop = EventLoop::Create(clock);
   ASSERT_OK(loop);
   {
-    CheckpointWorker worker(*fs, (*loop)->mailbox(),
+    CheckpointWorker worker(*fs, **loop, (*loop)->mailbox(), kNoStall,
                             [](CheckpointOutcome) { ADD_FAILURE() << "it came too late"; });
     v1::DeleteCheckpoint remove;
     remove.set_path(dir / "step-1.a1.g1");
@@ -151,6 +159,81 @@ TEST(CheckpointWorker, AMountThatHangsDoesNotHoldUpTheEnd) {
   }
   go_on->set_value();
   ended->get_future().wait();
+}
+
+// Deletes in two roots of one machine, the first of which hangs.
+class HungRootTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const std::string& root : {hung_, sound_}) {
+      ASSERT_OK(ClaimRoot(PosixFileSystem(), {root, "abc1"}, {}, "test"));
+      for (int step = 1; step <= 2; ++step) {
+        std::filesystem::create_directories(Folder(root, step));
+      }
+    }
+  }
+  static std::string Folder(const std::string& root, int step) {
+    return absl::StrCat(root, "/step-", step, ".a1.g1");
+  }
+  bool Delete(uint64_t outbox_seq, const std::string& root, int step) {
+    v1::DeleteCheckpoint remove;
+    remove.set_outbox_seq(outbox_seq);
+    remove.set_path(Folder(root, step));
+    remove.set_root(root);
+    remove.set_root_identity("abc1");
+    return worker_.Delete(remove);
+  }
+  void RunUntilAnswered(size_t most) {
+    answers_awaited_ = most;
+    if (answers_.size() < most) loop_->Run();
+  }
+
+  TempDir dir_;
+  const std::string hung_ = dir_ / "hung";
+  const std::string sound_ = dir_ / "sound";
+  RealClock clock_;
+  std::unique_ptr<EventLoop> loop_ = *EventLoop::Create(clock_);
+  HangingFileSystem fs_{{hung_}};
+  std::map<uint64_t, CheckpointOutcome> answers_;  // by the assignment's number
+  size_t answers_awaited_ = 0;
+  CheckpointWorker worker_{fs_, *loop_, loop_->mailbox(), absl::Seconds(2),
+                           [this](CheckpointOutcome outcome) {
+                             answers_[outcome.outbox_seq] = outcome;
+                             if (answers_.size() == answers_awaited_) loop_->Quit();
+                           }};
+};
+
+TEST_F(HungRootTest, HoldsUpNoOther) {
+  ASSERT_TRUE(Delete(1, hung_, 1));
+  ASSERT_TRUE(Delete(2, sound_, 1));
+  RunUntilAnswered(1);
+  EXPECT_EQ(answers_.begin()->first, 2u);
+  EXPECT_TRUE(answers_[2].result.delete_result().ok());
+  EXPECT_FALSE(std::filesystem::exists(Folder(sound_, 1)));
+  fs_.Release();
+}
+
+TEST_F(HungRootTest, ItsAssignmentsAreRefusedUntilItAnswers) {
+  ASSERT_TRUE(Delete(1, hung_, 1));
+  ASSERT_TRUE(Delete(2, hung_, 2));  // waits behind it
+  RunUntilAnswered(2);
+  for (const uint64_t seq : {1, 2}) {
+    EXPECT_THAT(answers_[seq].refusal, HasSubstr(Folder(hung_, 1))) << seq;
+    EXPECT_THAT(answers_[seq].refusal, HasSubstr("does its file system hang")) << seq;
+  }
+  ASSERT_TRUE(Delete(3, hung_, 2));
+  EXPECT_THAT(answers_[3].refusal, HasSubstr("does its file system hang"));
+  EXPECT_EQ(fs_.hung(), 1);
+  // What was refused is another's by now. What comes next is done.
+  fs_.Release();
+  for (uint64_t seq = 4; answers_[seq - 1].refusal != ""; ++seq) {
+    loop_->After(absl::Milliseconds(10), [&] { loop_->Quit(); });
+    loop_->Run();
+    ASSERT_TRUE(Delete(seq, hung_, 2));
+    RunUntilAnswered(seq);
+  }
+  EXPECT_FALSE(std::filesystem::exists(Folder(hung_, 2)));
+  EXPECT_TRUE(std::filesystem::exists(Folder(hung_, 1)));
 }
 
 TEST(DeleteCheckpointFolder, TakesTheManifestFirst) {

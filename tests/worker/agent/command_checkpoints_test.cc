@@ -209,6 +209,21 @@ TEST_F(CommandCheckpointsTest, WhereTheRootIsNotSeenTheSearchIsNoVerdict) {
   EXPECT_EQ(search().events[0].kind(), Kind::UNREAD);
 }
 
+TEST_F(CommandCheckpointsTest, WhatWasLeftHalfWrittenIsRemovedWhereTheRootIsSeen) {
+  const std::string stale = dir_ / "root/step-9.a1.g1.ab.tmp";
+  Write("root/step-9.a1.g1.ab.tmp/model.bin", "half");
+  v1::StartRanks start;
+  *start.mutable_fence() = fence_;
+  start.set_checkpoint_root(dir_ / "root");
+  start.set_root(dir_.path());
+  start.set_root_identity("abc1");
+  RemoveLeftHalfWritten(PosixFileSystem(), start);
+  EXPECT_TRUE(std::filesystem::exists(stale));
+  ASSERT_OK(ClaimRoot(PosixFileSystem(), {dir_.path(), "abc1"}, {}, "test"));
+  RemoveLeftHalfWritten(PosixFileSystem(), start);
+  EXPECT_FALSE(std::filesystem::exists(stale));
+}
+
 TEST_F(CommandCheckpointsTest, WhatCannotBeCopiedIsToldAndTheNextOneGoesOn) {
   Write("nested/inner/x", "x");
   Write("own/MANIFEST.json", "{}");

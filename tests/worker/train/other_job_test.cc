@@ -1,6 +1,8 @@
 // A run that goes on from what another job saved (checkpoint.resume_from).
+#include <atomic>
 #include <filesystem>
 
+#include "absl/time/clock.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "tests/worker/train/training_run.h"
@@ -150,6 +152,24 @@ TEST_F(OtherJob, ItsOwnCheckpointsComeFirst) {
   EXPECT_EQ(again.ranks[0].supervisor.metrics.at("loss").begin()->first, 9);
   ASSERT_FALSE(again.committed.empty());
   EXPECT_EQ(again.committed[0].path, own) << "it was whole, and is registered";
+}
+
+// The controller may have no room on its disk for minutes.
+TEST_F(OtherJob, WhoWaitsForACheckpointToBeRegisteredLooksAlive) {
+  OfferFirst({4});
+  ASSERT_OK(RunTraining(run_).ranks[0].result);
+  run_.attempt = 2;
+  std::filesystem::remove_all(second_root_ / "step-12.a1.g1");
+  std::atomic<int> beats = 0;
+  run_.on_beat = [&beats] { ++beats; };
+  run_.before_commit = [&beats] {
+    for (int i = 0; i < 6000 && beats == 0; ++i) absl::SleepFor(absl::Milliseconds(10));
+    EXPECT_GT(beats, 0) << "who looks for hung ranks hears nothing";
+  };
+  const RunOutcome again = RunTraining(run_);
+  ASSERT_OK(again.ranks[0].result);
+  ASSERT_FALSE(again.committed.empty());
+  EXPECT_EQ(again.committed[0].path, second_root_ / "step-8.a1.g1");
 }
 
 TEST(ChangedRecipe, NamesWhatOfTrainDiffers) {

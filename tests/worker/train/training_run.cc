@@ -67,6 +67,7 @@ void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start
     outcome.result = checkpoints.status();
     return;
   }
+  outcome.supervisor.on_beat = run.on_beat;
   if (gang.rank() == gang.world_size() - 1) {
     outcome.supervisor.wish = run.wish;
     outcome.supervisor.wish_after_step = run.wish_after_step;
@@ -94,7 +95,7 @@ void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start
 RunOutcome RunTraining(const TrainingRun& run, const std::function<void(Model&)>& at_start) {
   RunOutcome outcome;
   outcome.ranks.resize(static_cast<size_t>(run.world_size));
-  FakePublisher publisher;
+  FakePublisher publisher(run.before_commit);
   const auto body = [&](std::unique_ptr<Collectives> gang) {
     RunRank(run, at_start, publisher, *gang, outcome.ranks[static_cast<size_t>(gang->rank())]);
   };

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -32,7 +33,10 @@ class FakeSupervisor final : public worker::Supervisor {
     phases.push_back(phase);
     step_ = step;
   }
-  void StillAtIt() override { ++beats; }
+  void StillAtIt() override {
+    ++beats;
+    if (on_beat) on_beat();
+  }
   void MemoryEstimated(const std::string&) override {}
   void Metrics(int64_t step, const std::map<std::string, double>& values) override {
     for (const auto& [name, value] : values) metrics[name][step] = value;
@@ -48,6 +52,7 @@ class FakeSupervisor final : public worker::Supervisor {
   int64_t wish_after_step = -1;     // -1: never
   bool wish_in_evaluation = false;  // in the first evaluation from that step on
   int64_t beats = 0;
+  std::function<void()> on_beat;
   std::vector<std::string> phases;
   std::map<std::string, std::map<int64_t, double>> metrics;
   std::vector<std::string> corrupt;
@@ -57,12 +62,17 @@ class FakeSupervisor final : public worker::Supervisor {
   int64_t step_ = 0;
 };
 
-// Allows and commits everything at once; keeps what was committed.
+// Allows everything at once, and commits it after `before_commit` (may be empty); keeps what was
+// committed.
 class FakePublisher final : public worker::Publisher {
  public:
+  explicit FakePublisher(std::function<void()> before_commit = nullptr)
+      : before_commit_(std::move(before_commit)) {}
+
   void Begin(int64_t) override {}
   absl::Status AwaitPublish(const worker::CheckpointNews&) override { return absl::OkStatus(); }
   absl::Status AwaitCommitted(const worker::CheckpointNews& news) override {
+    if (before_commit_) before_commit_();
     MutexLock lock(mutex_);
     committed_.push_back(news);
     return absl::OkStatus();
@@ -76,6 +86,7 @@ class FakePublisher final : public worker::Publisher {
   }
 
  private:
+  const std::function<void()> before_commit_;
   mutable Mutex mutex_;
   std::vector<worker::CheckpointNews> committed_ MUSTER_GUARDED_BY(mutex_);
 };
@@ -125,6 +136,8 @@ struct TrainingRun {
   int64_t wish_after_step = -1;
   bool wish_in_evaluation = false;
   bool sync_batch_norm = false;
+  std::function<void()> before_commit;  // on the thread that waits for it
+  std::function<void()> on_beat;        // of any rank, on its thread
 };
 
 struct RankOutcome {

@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <stdexcept>
 
+#include "absl/time/clock.h"
 #include "tests/support/status_matchers.h"
 #include "tests/worker/dist/gang.h"
 #include "worker/train/failure.h"
@@ -83,6 +85,22 @@ TEST(Turns, WorkOnAThreadOfItsOwnFailsOnEachRankWithItsClass) {
     ASSERT_OK(fine[rank].answer);
     EXPECT_EQ(*fine[rank].answer, "");
   }
+}
+
+TEST(Turns, AWaitThatEndsByItselfLooksAlive) {
+  std::atomic<int> beats = 0;
+  const auto body = [&](std::unique_ptr<Collectives> gang) {
+    const LongWork work = [&](const GotOn& got_on) -> absl::StatusOr<std::string> {
+      return WaitAlive(got_on, [&] {
+        for (int i = 0; i < 6000 && beats < 2; ++i) absl::SleepFor(absl::Milliseconds(10));
+        return absl::AbortedError("it is over");
+      });
+    };
+    EXPECT_THAT(OnRankZero(*gang, work, [&] { ++beats; }),
+                StatusIs(absl::StatusCode::kAborted, HasSubstr("it is over")));
+  };
+  EXPECT_THAT(RunGang(1, body), Each(""));
+  EXPECT_GE(beats, 2);
 }
 
 }  // namespace
