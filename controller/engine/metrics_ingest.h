@@ -26,7 +26,7 @@ namespace muster::controller {
 
 struct FinishedJob {
   uint64_t job_id = 0;
-  absl::Time finished;
+  absl::Duration ago;  // that it finished, by ledger time
 };
 
 struct MetricsIngestOptions {

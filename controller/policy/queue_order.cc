@@ -9,11 +9,12 @@ namespace muster::controller {
 Standing StandingOf(const std::string& project, const Snapshot& snapshot,
                     const RunningJobs& running, const ScheduleContext& context) {
   const absl::Duration half_life = context.settings.use_half_life;
+  const absl::Time now = snapshot.LedgerTime(context.now);
   Standing standing;
-  standing.worth = running.WorthAt(project, context.wall, half_life);
+  standing.worth = running.WorthAt(project, now, half_life);
   standing.slots_held = snapshot.UseOf(project).all.slots;
   if (const Project* row = snapshot.FindProject(project)) {
-    standing.worth += WorthAt(row->used, context.wall, half_life);
+    standing.worth += WorthAt(row->used, now, half_life);
     standing.weight = row->weight;
   }
   return standing;

@@ -102,9 +102,10 @@ QuotaLine& SchedulingRound::QuotasOf(const std::string& project) {
 
 std::vector<int> SchedulingRound::LinesOf(const Job& job) const {
   const JobNeeds& needs = job.settings->needs;
+  const absl::Time now = world_.snapshot.LedgerTime(world_.context.now);
   std::vector<int> lines;
   for (const JobNeeds::Pool& pool : needs.pools) {
-    if (!IsOpenTo(job, pool, world_.context.wall)) continue;
+    if (!IsOpenTo(job, pool, now)) continue;
     const int line = world_.index.FindLine(pool.name, needs.slot_kind);
     if (line >= 0) lines.push_back(line);
   }

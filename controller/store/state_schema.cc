@@ -285,6 +285,10 @@ UPDATE jobs SET settings = json_set(settings, '$.needs.root', checkpoint_root)
           R"sql(
 CREATE TABLE controller (id BLOB NOT NULL) STRICT;
 INSERT INTO controller (id) VALUES (randomblob(16));
+)sql",
+          // When each event was in ledger time. Older rows have the wall clock's alone.
+          R"sql(
+ALTER TABLE events ADD COLUMN at_ns INTEGER;
 )sql"};
 }
 
