@@ -12,6 +12,7 @@
 #include "common/base/version.h"
 #include "common/fs/file_system.h"
 #include "common/metrics/metric_names.h"
+#include "controller/model/ledger_rules.h"
 #include "controller/model/rank_placement.h"
 #include "controller/this_boot.h"
 #include "controller/token_file.h"
@@ -186,9 +187,11 @@ std::set<std::string> Server::LiveUploads() const {
 }
 
 std::vector<FinishedJob> Server::FinishedJobs() const {
+  const std::shared_ptr<const Snapshot> snapshot = engine_->snapshot();
+  const absl::Time now = snapshot->LedgerTime(clock_.SinceBoot());
   std::vector<FinishedJob> finished;
-  engine_->snapshot()->jobs.ForEach([&](const Job& job) {
-    if (IsTerminal(job.state)) finished.push_back({job.id, job.finished});
+  snapshot->jobs.ForEach([&](const Job& job) {
+    if (IsTerminal(job.state)) finished.push_back({job.id, now - FinishedAt(job)});
   });
   return finished;
 }

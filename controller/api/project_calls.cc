@@ -82,7 +82,7 @@ grpc::ServerUnaryReactor* JobService::ListProjects(grpc::CallbackServerContext* 
   if (allowed.ok()) {
     PageBytes page;
     for (const ProjectAccount& account :
-         AccountsOf(*engine_.snapshot(), clock_.Now(), engine_.options().use_half_life)) {
+         AccountsOf(*engine_.snapshot(), clock_.SinceBoot(), engine_.options().use_half_life)) {
       if (account.project.name <= request->page_token()) continue;  // the last one of a page
       v1::ProjectInfo info = ToProto(account);
       if (!page.Take(info.ByteSizeLong())) {
@@ -106,8 +106,9 @@ grpc::ServerUnaryReactor* JobService::SetProject(grpc::CallbackServerContext* co
   }
   PostAndAnswer(engine_, EventOf(*request), call,
                 [this, name = request->project(), response](const EventResult&) {
-                  *response->mutable_project() = ToProto(AccountOf(
-                      *engine_.snapshot(), name, clock_.Now(), engine_.options().use_half_life));
+                  *response->mutable_project() =
+                      ToProto(AccountOf(*engine_.snapshot(), name, clock_.SinceBoot(),
+                                        engine_.options().use_half_life));
                 });
   return call;
 }

@@ -332,10 +332,9 @@ absl::Status MetricsIngest::Retain() {
     std::erase_if(finished,
                   [&](const FinishedJob& job) { return has_rows.count(job.job_id) == 0; });
     std::sort(finished.begin(), finished.end(),
-              [](const FinishedJob& a, const FinishedJob& b) { return a.finished < b.finished; });
-    const absl::Time oldest = clock_.Now() - options_.retention;
+              [](const FinishedJob& a, const FinishedJob& b) { return a.ago > b.ago; });
     for (const FinishedJob& job : finished) {
-      if (job.finished < oldest) to_remove_.push_back(job.job_id);
+      if (job.ago > options_.retention) to_remove_.push_back(job.job_id);
     }
     const bool is_tight = used > options_.max_bytes && finished.empty();
     store_->SetLogBudget(is_tight ? options_.job_log_bytes / kTightPart : options_.job_log_bytes);

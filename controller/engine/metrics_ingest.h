@@ -30,7 +30,7 @@ class MetricsStore;
 
 struct FinishedJob {
   uint64_t job_id = 0;
-  absl::Time finished;
+  absl::Duration ago;  // that it finished, by ledger time
 };
 
 struct MetricsIngestOptions {

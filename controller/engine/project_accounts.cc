@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "controller/model/ledger_rules.h"
 #include "controller/policy/fair_share.h"
 
 namespace muster::controller {
@@ -16,12 +17,13 @@ uint32_t SlotsOf(const Attempt& attempt) {
 
 }  // namespace
 
-ProjectAccount AccountOf(const Snapshot& snapshot, const std::string& name, absl::Time now,
+ProjectAccount AccountOf(const Snapshot& snapshot, const std::string& name, absl::Duration now,
                          absl::Duration half_life) {
+  const absl::Time ledger_now = snapshot.LedgerTime(now);
   ProjectAccount account;
   if (const Project* project = snapshot.FindProject(name)) {
     account.project = *project;
-    account.used_slot_seconds = WorthAt(project->used, now, half_life);
+    account.used_slot_seconds = WorthAt(project->used, ledger_now, half_life);
   }
   account.project.name = name;
   account.use = snapshot.UseOf(name);
@@ -29,24 +31,25 @@ ProjectAccount AccountOf(const Snapshot& snapshot, const std::string& name, absl
     const Job& job = *snapshot.FindJob(id);
     if (!job.has_live_attempt() || job.settings->project != name) continue;
     account.used_slot_seconds +=
-        HoldWorth(SlotsOf(*job.current), job.current->started, now, half_life);
+        HoldWorth(SlotsOf(*job.current), HeldFrom(*job.current), ledger_now, half_life);
   }
   return account;
 }
 
-std::vector<ProjectAccount> AccountsOf(const Snapshot& snapshot, absl::Time now,
+std::vector<ProjectAccount> AccountsOf(const Snapshot& snapshot, absl::Duration now,
                                        absl::Duration half_life) {
+  const absl::Time ledger_now = snapshot.LedgerTime(now);
   std::map<std::string, ProjectAccount> accounts;
   for (const auto& [name, project] : *snapshot.projects) {
     accounts[name].project = *project;
-    accounts[name].used_slot_seconds = WorthAt(project->used, now, half_life);
+    accounts[name].used_slot_seconds = WorthAt(project->used, ledger_now, half_life);
   }
   for (const auto& [name, use] : *snapshot.use) accounts[name].use = *use;
   for (uint64_t id : *snapshot.active_jobs) {
     const Job& job = *snapshot.FindJob(id);
     if (!job.has_live_attempt()) continue;
     accounts[job.settings->project].used_slot_seconds +=
-        HoldWorth(SlotsOf(*job.current), job.current->started, now, half_life);
+        HoldWorth(SlotsOf(*job.current), HeldFrom(*job.current), ledger_now, half_life);
   }
   std::vector<ProjectAccount> out;
   for (auto& [name, account] : accounts) {

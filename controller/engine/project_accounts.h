@@ -15,12 +15,12 @@ struct ProjectAccount {
   double used_slot_seconds = 0;  // decayed, live attempts included
 };
 
-// Of one project, known or not. Cost: active jobs.
-ProjectAccount AccountOf(const Snapshot& snapshot, const std::string& name, absl::Time now,
+// Of one project, known or not. `now` here and below is the time since boot. Cost: active jobs.
+ProjectAccount AccountOf(const Snapshot& snapshot, const std::string& name, absl::Duration now,
                          absl::Duration half_life);
 
 // All projects that were set, have used something or have jobs, by name. Cost: active jobs.
-std::vector<ProjectAccount> AccountsOf(const Snapshot& snapshot, absl::Time now,
+std::vector<ProjectAccount> AccountsOf(const Snapshot& snapshot, absl::Duration now,
                                        absl::Duration half_life);
 
 }  // namespace muster::controller

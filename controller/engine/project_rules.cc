@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/engine/queue_bounds.h"
+#include "controller/model/ledger_rules.h"
 #include "controller/policy/fair_share.h"
 
 namespace muster::controller {
@@ -59,7 +60,8 @@ void ChargeProject(Draft& draft, uint64_t job_id, const RuleContext& context) {
   uint32_t slots = 0;
   for (const Rank& rank : attempt.ranks) slots += rank.slots.size();
   Project& project = draft.EditProject(job.settings->project);
-  project.used = Charge(project.used, slots, attempt.started, context.now, context.use_half_life);
+  project.used = Charge(project.used, slots, HeldFrom(attempt),
+                        draft.view().LedgerTime(context.now_at), context.use_half_life);
 }
 
 }  // namespace muster::controller

@@ -328,6 +328,7 @@ void Draft::AddAttempt(uint64_t job_id, Attempt attempt) {
 
 void Draft::AddEvent(JobEvent event) {
   event.sequence = ++next_->last_event;
+  if (event.at == absl::InfinitePast()) event.at = now_;
   if (IsTerminal(event.from) && !IsTerminal(event.to)) ++requeued_jobs_;
   auto shared = std::make_shared<const JobEvent>(std::move(event));
   EditJob(shared->job_id).events.push_back(shared);

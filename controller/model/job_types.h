@@ -316,6 +316,8 @@ struct JobEvent {
   std::string actor;  // user:NAME, worker:NAME, scheduler, liveness, controller
   std::string message;
   uint32_t attempt = 0;
+  // `time` in ledger time; InfinitePast: not known (an older Muster).
+  absl::Time at = absl::InfinitePast();
 };
 
 // A copy is cheap: what is large is shared and immutable.

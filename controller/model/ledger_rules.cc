@@ -187,6 +187,23 @@ absl::Duration Lasted(const Attempt& attempt, absl::Time now) {
   return std::max(lasted, absl::ZeroDuration());
 }
 
+absl::Time HappenedAt(const JobEvent& event) {
+  return event.at != absl::InfinitePast() ? event.at : event.time;
+}
+
+absl::Time SubmittedAt(const Job& job) {
+  const bool told = !job.events.empty() && job.events.front()->reason == Reason::kSubmitted;
+  return told ? HappenedAt(*job.events.front()) : job.submitted;
+}
+
+absl::Time FinishedAt(const Job& job) {
+  if (!IsTerminal(job.state)) return absl::InfinitePast();
+  for (auto it = job.events.rbegin(); it != job.events.rend(); ++it) {
+    if (IsTerminal((*it)->to) && !IsTerminal((*it)->from)) return HappenedAt(**it);
+  }
+  return job.finished;
+}
+
 JobLedger LedgerAt(const Job& job, absl::Time now) {
   Job copy;
   copy.state = job.state;

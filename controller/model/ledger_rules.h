@@ -57,6 +57,12 @@ absl::Time HeldFrom(const Attempt& attempt);
 // wall clock where an older Muster noted nothing else. Never below zero.
 absl::Duration Lasted(const Attempt& attempt, absl::Time now);
 
+// When something happened to the job, by ledger time; by the wall clock where an older Muster noted
+// nothing else.
+absl::Time HappenedAt(const JobEvent& event);
+absl::Time SubmittedAt(const Job& job);
+absl::Time FinishedAt(const Job& job);  // InfinitePast: not yet
+
 // The job's slot-time up to `now`, and its time in the queue.
 JobLedger LedgerAt(const Job& job, absl::Time now);
 

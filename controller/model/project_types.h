@@ -23,7 +23,7 @@ struct Quota {
 // Slot-seconds, older ones worth less: half as much each half-life (policy/fair_share.h).
 struct DecayedUse {
   double slot_seconds = 0;
-  absl::Time at = absl::InfinitePast();  // wall clock; InfinitePast: nothing was used yet
+  absl::Time at = absl::InfinitePast();  // ledger time; InfinitePast: nothing was used yet
 };
 
 struct Project {

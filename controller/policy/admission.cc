@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "controller/model/ledger_rules.h"
 #include "controller/policy/dependencies.h"
 #include "controller/policy/preemption.h"
 #include "controller/policy/time_limits.h"
@@ -86,15 +87,15 @@ absl::Duration Waited(const Job& job, absl::Time now) {
   for (auto it = job.events.rbegin(); it != job.events.rend(); ++it) {
     const JobEvent& event = **it;
     if (event.from == event.to) continue;
-    if (event.from == JobState::kPending) until = event.time;
+    if (event.from == JobState::kPending) until = HappenedAt(event);
     if (event.to != JobState::kPending) continue;
-    if (until.has_value()) waited += *until - event.time;
+    if (until.has_value()) waited += *until - HappenedAt(event);
     until.reset();
     const Attempt* before = FindAttempt(job, event.attempt);
     const bool goes_on = event.reason == Reason::kAttemptCleared && before != nullptr;
     if (!goes_on || !GoesOnAfter(*before)) return waited;
   }
-  if (until.has_value()) waited += *until - job.submitted;
+  if (until.has_value()) waited += *until - SubmittedAt(job);
   return waited;
 }
 

@@ -31,6 +31,7 @@ Admission Admit(const Snapshot& snapshot, const Job& job, const ScheduleContext&
 // the attempts that it lost or that were resized, since it goes on after them where it was. What
 // made way, was suspended or requeued waits anew. Of a job that has not gone back to the queue yet:
 // what it will have waited then, if it is resized or fails. Infinite where nobody knows since when.
+// `now` here and below is ledger time.
 absl::Duration Waited(const Job& job, absl::Time now);
 
 // Whether the job has waited long enough for this one of its pools, now. A job of one pool need

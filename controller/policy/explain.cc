@@ -193,7 +193,7 @@ class Inquiry {
   std::set<std::string> Pools() const {
     std::set<std::string> pools;
     for (const JobNeeds::Pool& pool : needs().pools) {
-      if (IsOpenTo(job(), pool, context_.wall)) pools.insert(pool.name);
+      if (IsOpenTo(job(), pool, world_->LedgerTime(context_.now))) pools.insert(pool.name);
     }
     return pools;
   }
@@ -219,7 +219,7 @@ class Inquiry {
     std::vector<Blocker> lacking;
     for (const JobNeeds::Pool& pool : needs().pools) {
       if (pools.count(pool.name) == 0) {
-        const absl::Duration waited = Waited(job(), context_.wall);
+        const absl::Duration waited = Waited(job(), world_->LedgerTime(context_.now));
         lacking.push_back({.kind = BlockerKind::kPool,
                            .is_hint = true,
                            .pool = pool.name,
@@ -341,6 +341,16 @@ Explanation ExplainNew(const Snapshot& snapshot, const JobSettings& settings,
   job.held = settings.scheduling.hold;
   job.not_before_at = context.now;
   const uint64_t id = draft.AddJob(std::move(job)).id;
+  draft.AddEvent({.sequence = 0,
+                  .job_id = id,
+                  .time = context.wall,
+                  .from = JobState::kPending,
+                  .to = JobState::kPending,
+                  .reason = Reason::kSubmitted,
+                  .actor = "",
+                  .message = "",
+                  .attempt = 0,
+                  .at = snapshot.LedgerTime(context.now)});
   const std::shared_ptr<const Snapshot> with_it = draft.Finish();
   return Explain(*with_it, id, context);
 }

@@ -3,6 +3,8 @@
 // Use is counted in slot-seconds that lose half their worth each half-life, so that what somebody
 // used long ago does not hold them back for ever. A slot held from `from` to `to` is worth, at
 // `to`, the integral of 2^-(age / half-life) over its seconds.
+//
+// Times are ledger time (model/ledger_types.h): whoever sets the wall clock changes nobody's share.
 #pragma once
 
 #include "absl/time/time.h"
@@ -12,7 +14,7 @@ namespace muster::controller {
 
 inline constexpr absl::Duration kUseHalfLife = absl::Hours(7 * 24);
 
-// What `used` is worth at `now`. A clock that was set back ages nothing.
+// What `used` is worth at `now`. A time before it ages nothing.
 double WorthAt(const DecayedUse& used, absl::Time now, absl::Duration half_life);
 
 // What `slots` held from `from` to `to` are worth at `to`.

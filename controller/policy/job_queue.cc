@@ -39,7 +39,7 @@ void JobQueue::Forget(uint64_t id, Where& where) {
   if (where.group != nullptr) Leave(id, *where.group);
   if (where.again_at != absl::InfiniteDuration()) due_.erase({where.again_at, id});
   if (where.again != absl::InfiniteFuture()) due_by_wall_.erase({where.again, id});
-  for (absl::Time at : where.fall_backs) fall_backs_.erase({at, id});
+  for (absl::Duration at : where.fall_backs) fall_backs_.erase({at, id});
   if (where.waits_for_array) {
     const auto it = array_waiters_.find(where.waits_for);
     it->second.jobs.erase(id);
@@ -161,11 +161,12 @@ void JobQueue::Judge(const Snapshot& snapshot, uint64_t id, const Job* job,
   if (admission.verdict == Admission::Verdict::kBarred) {
     if (job->message != admission.message) unsaid_.insert(id);
   } else if (admission.verdict != Admission::Verdict::kNotWaiting) {
-    Enqueue(*job, where, context.wall);
+    const absl::Time now = snapshot.LedgerTime(context.now);
+    Enqueue(*job, where, now);
     for (const JobNeeds::Pool& pool : job->settings->needs.pools) {
       // What recovers begins its next wait later.
-      if (job->state != JobState::kPending || IsOpenTo(*job, pool, context.wall)) continue;
-      const absl::Time at = context.wall + (pool.after - Waited(*job, context.wall));
+      if (job->state != JobState::kPending || IsOpenTo(*job, pool, now)) continue;
+      const absl::Duration at = context.now + (pool.after - Waited(*job, now));
       if (fall_backs_.insert({at, id}).second) where.fall_backs.push_back(at);
     }
   }
@@ -189,7 +190,7 @@ void JobQueue::Advance(const Snapshot& snapshot, const ScheduleContext& context)
     changed.insert(id);
   }
   for (const auto& [at, id] : fall_backs_) {
-    if (at > context.wall) break;
+    if (at > context.now) break;
     changed.insert(id);
   }
   for (uint64_t id : changed) Judge(snapshot, id, snapshot.FindJob(id), context);
@@ -200,9 +201,7 @@ absl::Duration JobQueue::NextDue(const ScheduleContext& context) const {
   if (!due_by_wall_.empty()) {
     next = std::min(next, context.now + (due_by_wall_.begin()->first - context.wall));
   }
-  if (!fall_backs_.empty()) {
-    next = std::min(next, context.now + (fall_backs_.begin()->first - context.wall));
-  }
+  if (!fall_backs_.empty()) next = std::min(next, fall_backs_.begin()->first);
   return next;
 }
 

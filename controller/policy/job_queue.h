@@ -68,7 +68,7 @@ class JobQueue {
     JobGroup* group = nullptr;
     absl::Duration again_at = absl::InfiniteDuration();
     absl::Time again = absl::InfiniteFuture();
-    std::vector<absl::Time> fall_backs;
+    std::vector<absl::Duration> fall_backs;
     uint64_t waits_for = 0;
     bool waits_for_array = false;
     uint64_t array_id = 0;  // when it counts as live there
@@ -90,6 +90,7 @@ class JobQueue {
   // Puts the job where it belongs by now.
   void Judge(const Snapshot& snapshot, uint64_t id, const Job* job, const ScheduleContext& context);
   void Forget(uint64_t id, Where& where);
+  // `now` in ledger time.
   void Enqueue(const Job& job, Where& where, absl::Time now);
   void Leave(uint64_t id, JobGroup& group);
   JobGroup& GroupOf(const Job& job, absl::Time now);
@@ -106,7 +107,7 @@ class JobQueue {
   std::set<uint64_t> unsaid_;
   Due due_;
   DueByWall due_by_wall_;
-  DueByWall fall_backs_;                     // when a further pool counts
+  Due fall_backs_;                           // when a further pool counts
   absl::Time wall_ = absl::InfinitePast();  // of the last Advance
   size_t size_ = 0;
 };

@@ -2,7 +2,23 @@
 
 #include <algorithm>
 
+#include "controller/policy/fair_share.h"
+
 namespace muster::controller {
+
+Standing StandingOf(const std::string& project, const Snapshot& snapshot,
+                    const RunningJobs& running, const ScheduleContext& context) {
+  const absl::Duration half_life = context.settings.use_half_life;
+  const absl::Time now = snapshot.LedgerTime(context.now);
+  Standing standing;
+  standing.worth = running.WorthAt(project, now, half_life);
+  standing.slots_held = snapshot.UseOf(project).all.slots;
+  if (const Project* row = snapshot.FindProject(project)) {
+    standing.worth += WorthAt(row->used, now, half_life);
+    standing.weight = row->weight;
+  }
+  return standing;
+}
 
 double QueueWalk::KeyOf(const std::string& project) {
   const auto [it, fresh] = standings_.try_emplace(project);

@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "controller/policy/job_queue.h"
+#include "controller/policy/running_jobs.h"
+#include "controller/policy/schedule_context.h"
 
 namespace muster::controller {
 
@@ -24,6 +26,9 @@ struct Standing {
   uint32_t slots_held = 0;
   double weight = 1;
 };
+// `running` was fed with the snapshot's jobs.
+Standing StandingOf(const std::string& project, const Snapshot& snapshot,
+                    const RunningJobs& running, const ScheduleContext& context);
 
 class QueueWalk {
  public:
@@ -31,9 +36,9 @@ class QueueWalk {
     uint64_t job_id = 0;
     JobGroup* group = nullptr;  // null: the end
   };
-  using StandingOf = std::function<Standing(const std::string& project)>;
+  using Standings = std::function<Standing(const std::string& project)>;
 
-  QueueWalk(const JobQueue& queue, StandingOf standing_of)
+  QueueWalk(const JobQueue& queue, Standings standing_of)
       : queue_(queue), standing_of_(std::move(standing_of)), level_(queue.levels().begin()) {}
 
   Step Next();
@@ -67,7 +72,7 @@ class QueueWalk {
   double KeyOf(const std::string& project);
 
   const JobQueue& queue_;
-  const StandingOf standing_of_;
+  const Standings standing_of_;
   JobQueue::Levels::const_iterator level_;
   bool entered_ = false;
   std::vector<Cursor> cursors_;

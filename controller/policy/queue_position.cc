@@ -1,6 +1,5 @@
 #include "controller/policy/queue_position.h"
 
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -8,58 +7,11 @@
 
 #include "controller/policy/job_queue.h"
 #include "controller/policy/queue_order.h"
-#include "controller/policy/quota.h"
+#include "controller/policy/quota_line.h"
 #include "controller/policy/running_jobs.h"
 
 namespace muster::controller {
 namespace {
-
-// The bounds of one project, and who came up against them. Within a project, and of one user, nobody
-// slips past one that is over quota.
-class ProjectLine {
- public:
-  ProjectLine(const Snapshot& snapshot, const std::string& name)
-      : name_(name), project_(snapshot.FindProject(name)), use_(snapshot.UseOf(name)) {}
-
-  // Whether a quota holds the job back, as things stand.
-  bool HoldsBack(const Job& job) {
-    if (project_ == nullptr) return false;
-    const QuotaHolder holder{.project = project_, .project_name = name_, .user = job.owner};
-    const JobNeeds& needs = job.settings->needs;
-    const uint32_t slots = needs.min_ranks * needs.slots_per_rank;
-    // One that is over even alone holds up nobody.
-    if (WhyOverSlots(holder, ProjectUse(), slots).has_value()) return true;
-    const bool over = WhyOverSlots(holder, use_, slots).has_value();
-    if (!over && FullBy(job.owner) == 0) return false;
-    const std::optional<uint32_t>& most = project_->quota.slots;
-    if (most.has_value() && use_.all.slots + slots > *most) {
-      if (full_by_ == 0) full_by_ = job.id;
-    } else if (over) {
-      full_users_.emplace(job.owner, job.id);
-    }
-    return true;
-  }
-
-  // The job that nobody of that user slips past; 0: none.
-  uint64_t FullBy(const std::string& user) const {
-    if (full_by_ != 0) return full_by_;
-    const auto of_user = full_users_.find(user);
-    return of_user == full_users_.end() ? 0 : of_user->second;
-  }
-
-  void Take(const std::string& user, uint32_t slots) {
-    use_.all.slots += slots;
-    use_.users[user].slots += slots;
-  }
-  const ProjectUse& use() const { return use_; }
-
- private:
-  const std::string name_;
-  const Project* const project_;
-  ProjectUse use_;
-  uint64_t full_by_ = 0;                                  // the job that filled the project's quota
-  std::unordered_map<std::string, uint64_t> full_users_;  // likewise, a user's
-};
 
 // Goes through the queue as the scheduler did, up to one job.
 class Approach {
@@ -87,7 +39,9 @@ class Approach {
       running_.Put(snapshot_, id, job);
     }
     out_.of_array = queue_.LiveOfArray(job_.array.array_id);
-    QueueWalk walk(queue_, [this](const std::string& project) { return StandingOf(project); });
+    QueueWalk walk(queue_, [this](const std::string& project) {
+      return StandingOf(project, snapshot_, running_, context_);
+    });
     for (;;) {
       const QueueWalk::Step step = walk.Next();
       if (step.group == nullptr || step.job_id == job_.id) break;
@@ -116,19 +70,13 @@ class Approach {
     const ArrayTask& array = other.array;
     if (array.at_a_time > 0 && queue_.LiveOfArray(array.array_id) >= array.at_a_time) return true;
     const std::string& project = other.settings->project;
-    return running_use_.try_emplace(project, snapshot_, project).first->second.HoldsBack(other);
+    return HoldsBack(running_use_.try_emplace(project, snapshot_, project).first->second, other);
   }
 
-  Standing StandingOf(const std::string& project) const {
-    const absl::Duration half_life = context_.settings.use_half_life;
-    Standing standing;
-    standing.worth = running_.WorthAt(project, context_.wall, half_life);
-    standing.slots_held = snapshot_.UseOf(project).all.slots;
-    if (const Project* row = snapshot_.FindProject(project)) {
-      standing.worth += WorthAt(row->used, context_.wall, half_life);
-      standing.weight = row->weight;
-    }
-    return standing;
+  // Whether a quota holds the job back, as the line stands.
+  static bool HoldsBack(QuotaLine& line, const Job& job) {
+    const JobNeeds& needs = job.settings->needs;
+    return line.Pass(job.id, job.owner, needs.min_ranks * needs.slots_per_rank).held_back;
   }
 
   // What the job before does to its array and to its project's quotas; `slots`: that it got.
@@ -147,7 +95,7 @@ class Approach {
     const uint64_t array = other.array.array_id;
     const uint32_t of_array = queue_.LiveOfArray(array) + placed_of_array_[array];
     if (other.array.at_a_time > 0 && of_array >= other.array.at_a_time) return;
-    own_.HoldsBack(other);
+    HoldsBack(own_, other);
   }
 
   const Snapshot& snapshot_;
@@ -158,8 +106,8 @@ class Approach {
   std::unordered_map<uint64_t, uint32_t> slots_;  // that a job was given
   std::unordered_map<uint64_t, uint32_t> placed_of_array_;
   std::unordered_set<uint64_t> gets_room_;                     // kept for it, or made by others
-  ProjectLine own_;                                            // with what was placed before
-  std::unordered_map<std::string, ProjectLine> running_use_;  // without
+  QuotaLine own_;                                              // with what was placed before
+  std::unordered_map<std::string, QuotaLine> running_use_;     // without
   QueuePosition out_;
 };
 

@@ -162,8 +162,8 @@ uint32_t SchedulingRound::RanksWithinQuotas(const Job& job) {
   const std::string& name = job.settings->project;
   const Project* project = world_.snapshot.FindProject(name);
   if (project == nullptr) return needs.max_ranks;
-  const ProjectUse& use = UseOf(name);
-  const uint32_t own = controller::UseOf(job).slots;
+  const ProjectUse& use = QuotasOf(name).use();
+  const uint32_t own = UseOf(job).slots;
   uint32_t ranks = needs.max_ranks;
   const auto cap = [&](const Quota& quota, const Use& taken) {
     if (!quota.slots.has_value()) return;

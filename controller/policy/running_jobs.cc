@@ -40,7 +40,7 @@ void RunningJobs::Put(const Snapshot& snapshot, uint64_t id, const Job* job) {
   row.project = job->settings->project;
   row.run_time_key = RunTimeKey(*job->settings);
   for (const Rank& rank : job->current->ranks) row.slots += rank.slots.size();
-  row.started_minute = absl::ToUnixSeconds(job->current->started) / 60;
+  row.started_minute = absl::ToUnixSeconds(HeldFrom(*job->current)) / 60;
   row.end = EndOf(snapshot, *job);
   if (row.end != absl::InfiniteFuture()) ends_.insert({row.end, id});
   row.preemptible = job->settings->scheduling.preemptible;

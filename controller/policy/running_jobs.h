@@ -26,7 +26,7 @@ class RunningJobs {
   // The learned run times of this project and name are others.
   void RunTimesChanged(const Snapshot& snapshot, const std::string& run_time_key);
 
-  // What the project's live attempts are worth at `now` (policy/fair_share.h).
+  // What the project's live attempts are worth at `now`, in ledger time (policy/fair_share.h).
   double WorthAt(const std::string& project, absl::Time now, absl::Duration half_life) const;
   // Jobs with a known end, by it, in ledger time; InfinitePast: being ended. Those that ran longer
   // than expected are still there.
@@ -43,7 +43,7 @@ class RunningJobs {
     std::string project;
     std::string run_time_key;
     uint32_t slots = 0;
-    int64_t started_minute = 0;
+    int64_t started_minute = 0;               // likewise in ledger time
     absl::Time end = absl::InfiniteFuture();  // ledger time
     bool preemptible = false;
     int32_t priority = 0;

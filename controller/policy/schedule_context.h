@@ -32,8 +32,8 @@ struct ScheduleSettings {
 };
 
 struct ScheduleContext {
-  absl::Duration now;  // since boot: back-offs and run times count by it
-  absl::Time wall;     // for begin times, waits in the queue and fair shares
+  absl::Duration now;  // since boot: it decides how long anything has lasted (ledger time)
+  absl::Time wall;     // for times that people name: begin times and deadlines
   ScheduleSettings settings = {};
 };
 

@@ -8,7 +8,6 @@
 #include "common/base/units.h"
 #include "controller/policy/capacity.h"
 #include "controller/policy/quarantine_rules.h"
-#include "controller/policy/quota.h"
 #include "controller/policy/root_rules.h"
 #include "controller/policy/run_time.h"
 
@@ -55,7 +54,9 @@ Decision SchedulingRound::Run() {
     decision_.plan.waiting.push_back(
         {.job_id = id, .message = Admit(world_.snapshot, job, world_.context).message});
   }
-  QueueWalk walk(world_.queue, [this](const std::string& project) { return StandingOf(project); });
+  QueueWalk walk(world_.queue, [this](const std::string& project) {
+    return StandingOf(project, world_.snapshot, world_.running, world_.context);
+  });
   uint32_t steps = 0;
   for (uint32_t looks = 0;;) {
     if (looks >= settings.max_looks) {
@@ -95,29 +96,16 @@ bool SchedulingRound::IsExhausted() const {
   return true;
 }
 
-Standing SchedulingRound::StandingOf(const std::string& project) const {
-  const absl::Duration half_life = world_.context.settings.use_half_life;
-  Standing standing;
-  standing.worth = world_.running.WorthAt(project, world_.context.wall, half_life);
-  standing.slots_held = world_.snapshot.UseOf(project).all.slots;
-  if (const Project* row = world_.snapshot.FindProject(project)) {
-    standing.worth += WorthAt(row->used, world_.context.wall, half_life);
-    standing.weight = row->weight;
-  }
-  return standing;
-}
-
-ProjectUse& SchedulingRound::UseOf(const std::string& project) {
-  const auto [it, fresh] = use_.try_emplace(project);
-  if (fresh) it->second = world_.snapshot.UseOf(project);
-  return it->second;
+QuotaLine& SchedulingRound::QuotasOf(const std::string& project) {
+  return quotas_.try_emplace(project, world_.snapshot, project).first->second;
 }
 
 std::vector<int> SchedulingRound::LinesOf(const Job& job) const {
   const JobNeeds& needs = job.settings->needs;
+  const absl::Time now = world_.snapshot.LedgerTime(world_.context.now);
   std::vector<int> lines;
   for (const JobNeeds::Pool& pool : needs.pools) {
-    if (!IsOpenTo(job, pool, world_.context.wall)) continue;
+    if (!IsOpenTo(job, pool, now)) continue;
     const int line = world_.index.FindLine(pool.name, needs.slot_kind);
     if (line >= 0) lines.push_back(line);
   }
@@ -140,40 +128,23 @@ bool SchedulingRound::IsOver(QueueWalk& walk, const Candidate& candidate) {
     walk.SkipGroup();
     return true;
   }
-  const Project* project = world_.snapshot.FindProject(group.project);
-  if (project == nullptr) return false;
-  const QuotaHolder holder{.project = project, .project_name = group.project, .user = group.owner};
+  QuotaLine& quotas = QuotasOf(group.project);
   const uint32_t slots = group.shape->min_slots();
-  // Its turn never comes while the quota stands as it is (it was lowered): it holds up nobody.
-  if (const auto alone = WhyOverSlots(holder, ProjectUse(), slots); alone.has_value()) {
-    const std::string message = absl::StrCat(*alone, ": it waits until the quota is raised");
-    Say(job, message);
-    SayToRest(candidate, message);
-    walk.SkipGroup();
-    return true;
-  }
-  const ProjectUse& use = UseOf(group.project);
-  const std::optional<std::string> why = WhyOverSlots(holder, use, slots);
-  // Within a project, and of one user, nobody slips past the one whose turn it is.
-  const bool is_full = full_projects_.count(group.project) != 0 ||
-                       full_users_.count({group.project, group.owner}) != 0;
-  if (!why.has_value() && !is_full) return false;
-  const std::string message = why.value_or(absl::StrCat("waits behind an earlier job of project ",
-                                                        group.project, " that is over quota"));
-  const bool displaces = why.has_value() && !is_full && !candidate.soon &&
-                         DisplaceOwn(candidate, CountSlotsOver(holder, use, slots));
+  const QuotaLine::Verdict verdict = quotas.Pass(job.id, group.owner, slots);
+  if (!verdict.held_back) return false;
+  std::string message = verdict.over.value_or(absl::StrCat(
+      "waits behind an earlier job of project ", group.project, " that is over quota"));
+  if (verdict.even_alone) message += ": it waits until the quota is raised";
+  const bool could_displace =
+      verdict.over.has_value() && !verdict.even_alone && verdict.is_first && !candidate.soon;
+  const bool displaces =
+      could_displace && DisplaceOwn(candidate, quotas.CountOver(group.owner, slots));
   Say(job, displaces ? absl::StrCat(message, WhoMakesWayFor(job.id)) : message);
   SayToRest(candidate, message);
   walk.SkipGroup();
-  if (project->quota.slots.has_value() && use.all.slots + slots > *project->quota.slots) {
-    full_projects_.insert(group.project);
-  } else if (why.has_value()) {
-    full_users_.insert({group.project, group.owner});
-  }
   const bool all_was_said = said_ >= world_.context.settings.max_messages;
-  const bool all_wait =
-      full_projects_.count(group.project) != 0 && !world_.queue.AnyRecovering(group.project);
-  if (all_was_said && all_wait) walk.SkipProject();
+  const bool all_wait = quotas.full_by() != 0 && !world_.queue.AnyRecovering(group.project);
+  if (all_was_said && all_wait && !verdict.even_alone) walk.SkipProject();
   return true;
 }
 
@@ -183,7 +154,7 @@ void SchedulingRound::CapByQuota(Candidate& candidate) {
   candidate.max_ranks = needs.max_ranks;
   const Project* project = world_.snapshot.FindProject(group.project);
   if (project == nullptr || needs.min_ranks == needs.max_ranks) return;
-  const ProjectUse& use = UseOf(group.project);
+  const ProjectUse& use = QuotasOf(group.project).use();
   const auto cap = [&](const Quota& quota, const Use& taken) {
     if (!quota.slots.has_value()) return;
     const uint32_t room = *quota.slots - std::min(*quota.slots, taken.slots);
@@ -272,9 +243,7 @@ bool SchedulingRound::Start(QueueWalk& walk, const Candidate& candidate, int lin
   }
   const uint32_t slots = SlotsOf(grants);
   walk.Placed(slots);
-  ProjectUse& use = UseOf(candidate.group.project);
-  use.all.slots += slots;
-  use.users[candidate.group.owner].slots += slots;
+  QuotasOf(candidate.group.project).Take(candidate.group.owner, slots);
   if (candidate.group.array_id != 0) ++placed_of_array_[candidate.group.array_id];
   const JobNeeds& needs = candidate.group.shape->needs();
   for (const Grant& grant : grants) taken_.emplace_back(needs.slot_kind, grant);

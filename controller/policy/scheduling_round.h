@@ -13,7 +13,7 @@
 #include "controller/policy/backfill.h"
 #include "controller/policy/capacity.h"
 #include "controller/policy/queue_order.h"
-#include "controller/policy/quota.h"
+#include "controller/policy/quota_line.h"
 #include "controller/policy/scheduler.h"
 
 namespace muster::controller {
@@ -96,8 +96,7 @@ class SchedulingRound {
   void Say(const Job& job, std::string message);
   // The same to the jobs of the group that come after, as far as messages go.
   void SayToRest(const Candidate& candidate, const std::string& message);
-  Standing StandingOf(const std::string& project) const;
-  ProjectUse& UseOf(const std::string& project);
+  QuotaLine& QuotasOf(const std::string& project);
   bool IsExhausted() const;
   void Undo();
 
@@ -105,10 +104,8 @@ class SchedulingRound {
   Decision decision_;
   std::vector<LineState> lines_;
   std::vector<std::pair<SlotKind, Grant>> taken_;
-  std::unordered_map<std::string, ProjectUse> use_;  // with this plan
+  std::unordered_map<std::string, QuotaLine> quotas_;  // by project, with this plan
   std::unordered_map<uint64_t, uint32_t> placed_of_array_;
-  std::set<std::string> full_projects_;
-  std::set<std::pair<std::string, std::string>> full_users_;  // project, user
   std::unordered_map<int, std::vector<Release>> releases_;
   uint32_t said_ = 0;
   std::unordered_map<const JobGroup*, bool> could_use_kept_;  // when it was looked at first

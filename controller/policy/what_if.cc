@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "controller/model/ledger_rules.h"
 #include "controller/policy/fair_share.h"
 
 namespace muster::controller {
@@ -31,14 +32,16 @@ void Note(Draft& draft, uint64_t job_id, JobState next, Reason reason,
                   .reason = reason,
                   .actor = "",
                   .message = "",
-                  .attempt = job.attempt});
+                  .attempt = job.attempt,
+                  .at = draft.view().LedgerTime(context.now)});
 }
 
 void Charge(Draft& draft, const Job& job, const ScheduleContext& context) {
   uint32_t slots = 0;
   for (const Rank& rank : job.current->ranks) slots += rank.slots.size();
   Project& project = draft.EditProject(job.settings->project);
-  project.used = controller::Charge(project.used, slots, job.current->started, context.wall,
+  project.used = controller::Charge(project.used, slots, HeldFrom(*job.current),
+                                    draft.view().LedgerTime(context.now),
                                     context.settings.use_half_life);
 }
 

@@ -1,5 +1,6 @@
 #include "controller/store/project_rows.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -64,7 +65,7 @@ absl::Status PutProject(SqliteDatabase& db, const Project& project) {
 }
 
 absl::StatusOr<std::map<std::string, std::shared_ptr<const Project>>> LoadProjects(
-    SqliteDatabase& db) {
+    SqliteDatabase& db, absl::Time now) {
   std::map<std::string, std::shared_ptr<const Project>> projects;
   SqliteStatement row =
       db.Prepare("SELECT name, weight, quotas, used_slot_seconds, used_at_ms FROM projects");
@@ -79,7 +80,7 @@ absl::StatusOr<std::map<std::string, std::shared_ptr<const Project>>> LoadProjec
           absl::StrCat("state.db: project ", project->name, " has broken quotas"));
     }
     project->used.slot_seconds = row.Double(3);
-    project->used.at = ReadTime(row, 4, absl::InfinitePast());
+    project->used.at = std::min(ReadTime(row, 4, absl::InfinitePast()), now);
     projects.emplace(project->name, std::move(project));
   }
 }

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "controller/model/project_types.h"
 #include "controller/store/sqlite.h"
 
@@ -14,8 +15,9 @@ namespace muster::controller {
 
 absl::Status PutProject(SqliteDatabase& db, const Project& project);
 
-// By name. DATA_LOSS: a row that PutProject cannot have written.
+// By name. DATA_LOSS: a row that PutProject cannot have written. `now` is ledger time: what an older
+// Muster, by a wall clock that was ahead, noted for a later time counts from now.
 absl::StatusOr<std::map<std::string, std::shared_ptr<const Project>>> LoadProjects(
-    SqliteDatabase& db);
+    SqliteDatabase& db, absl::Time now);
 
 }  // namespace muster::controller

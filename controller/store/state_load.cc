@@ -275,8 +275,8 @@ absl::Status CheckSources(const Loading& loading, const Snapshot& snapshot) {
 
 absl::Status LoadEvents(SqliteDatabase& db, Loading& loading) {
   SqliteStatement row = db.Prepare(
-      "SELECT sequence, job_id, time_ms, from_state, to_state, reason, actor, message, attempt"
-      " FROM events ORDER BY sequence");
+      "SELECT sequence, job_id, time_ms, from_state, to_state, reason, actor, message, attempt,"
+      " at_ns FROM events ORDER BY sequence");
   for (;;) {
     MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
     if (!more) break;
@@ -290,6 +290,7 @@ absl::Status LoadEvents(SqliteDatabase& db, Loading& loading) {
     event->actor = row.Text(6);
     event->message = FreeText(row, 7);
     event->attempt = row.Int(8);
+    event->at = ReadNanos(row, 9, absl::InfinitePast());
     const auto job = loading.jobs.find(event->job_id);
     if (job == loading.jobs.end()) {
       return Contradiction(absl::StrCat("event ", event->sequence, " has no job"));
@@ -431,14 +432,14 @@ absl::StatusOr<Snapshot> StateStore::Load(uint64_t term, absl::Duration now, abs
   MUSTER_RETURN_IF_ERROR(LoadEvents(*database_, loading));
   MUSTER_RETURN_IF_ERROR(LoadOutbox(*database_, snapshot));
   MUSTER_RETURN_IF_ERROR(LoadRoots(*database_, snapshot));
-  MUSTER_ASSIGN_OR_RETURN(auto projects, LoadProjects(*database_));
-  snapshot.projects = std::make_shared<const decltype(projects)>(std::move(projects));
   snapshot.ledger_origin = std::max(wall, loading.newest) - now;
   if (boot != 0) {
     MUSTER_ASSIGN_OR_RETURN(snapshot.ledger_origin, KeepOrigin(boot, snapshot.ledger_origin));
     // It never goes back, whatever the row says.
     snapshot.ledger_origin = std::max(snapshot.ledger_origin, loading.newest - now);
   }
+  MUSTER_ASSIGN_OR_RETURN(auto projects, LoadProjects(*database_, snapshot.LedgerTime(now)));
+  snapshot.projects = std::make_shared<const decltype(projects)>(std::move(projects));
   Install(std::move(loading), snapshot);
   Draft lists(snapshot);
   MUSTER_RETURN_IF_ERROR(CheckOutbox(snapshot));

@@ -291,6 +291,10 @@ INSERT INTO controller (id) VALUES (randomblob(16));
           R"sql(
 ALTER TABLE jobs ADD COLUMN folder_tag TEXT NOT NULL DEFAULT '';
 UPDATE jobs SET folder_tag = lower(hex(randomblob(6))) WHERE attempt = 0;
+)sql",
+          // When each event was in ledger time. Older rows have the wall clock's alone.
+          R"sql(
+ALTER TABLE events ADD COLUMN at_ns INTEGER;
 )sql"};
 }
 

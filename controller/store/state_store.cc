@@ -274,16 +274,17 @@ absl::Status StateStore::PutCheckpoint(const Checkpoint& checkpoint) {
 absl::Status StateStore::InsertEvent(const JobEvent& event) {
   SqliteStatement row = database_->Prepare(
       "INSERT INTO events (sequence, job_id, time_ms, from_state, to_state, reason, actor, message,"
-      " attempt) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
+      " attempt, at_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   row.Bind(event.sequence).Bind(event.job_id);
   BindTime(row, event.time);
-  return row.Bind(static_cast<int>(event.from))
+  row.Bind(static_cast<int>(event.from))
       .Bind(static_cast<int>(event.to))
       .Bind(static_cast<int>(event.reason))
       .Bind(event.actor)
       .Bind(event.message)
-      .Bind(event.attempt)
-      .Run();
+      .Bind(event.attempt);
+  BindNanos(row, event.at);
+  return row.Run();
 }
 
 absl::Status StateStore::InsertOutbox(const OutboxRow& row) {

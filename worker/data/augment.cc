@@ -1,5 +1,6 @@
 #include "worker/data/augment.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -90,11 +91,13 @@ void Augmenter::RandAugment(Picture picture, RandomStream& random) const {
   ApplyRandAugmentOp(picture, op, config_.rand_augment_magnitude, sign);
 }
 
-void Augmenter::Mix(at::Tensor& inputs, at::Tensor& targets, uint64_t step, uint32_t rank) const {
-  RandomStream random(DeriveSeed(DeriveSeed(seed_, kMixPurpose, step), kMixPurpose, rank));
+void Augmenter::Mix(at::Tensor& inputs, at::Tensor& targets, uint64_t step) const {
+  RandomStream random(DeriveSeed(seed_, kMixPurpose, step));
   const bool cut = config_.cutmix > 0 && (config_.mixup <= 0 || random.Chance(0.5));
   double share = random.Beta(cut ? config_.cutmix : config_.mixup);  // of the sample's own
-  const at::Tensor mirrored = inputs.flip({0});
+  const int64_t samples = inputs.size(0);
+  const at::Tensor partners = at::arange(samples, at::kLong).bitwise_xor(1).clamp_max(samples - 1);
+  const at::Tensor others = inputs.index_select(0, partners);
   if (cut) {
     const int64_t rows = inputs.size(2), columns = inputs.size(3);
     const double side = std::sqrt(1 - share);
@@ -107,15 +110,15 @@ void Augmenter::Mix(at::Tensor& inputs, at::Tensor& targets, uint64_t step, uint
     const int64_t right = std::min(columns, middle_x + (width + 1) / 2);
     inputs.slice(2, top, bottom)
         .slice(3, left, right)
-        .copy_(mirrored.slice(2, top, bottom).slice(3, left, right));
+        .copy_(others.slice(2, top, bottom).slice(3, left, right));
     share = 1 - static_cast<double>((bottom - top) * (right - left)) /
                     static_cast<double>(rows * columns);
   } else {
-    inputs.mul_(share).add_(mirrored, 1 - share);
+    inputs.mul_(share).add_(others, 1 - share);
   }
   at::Tensor soft = at::zeros({targets.size(0), classes_});
   soft.scatter_(1, targets.unsqueeze(1), 1.0);
-  targets = soft.mul(share).add(soft.flip({0}), 1 - share);
+  targets = soft.mul(share).add(soft.index_select(0, partners), 1 - share);
 }
 
 }  // namespace muster::worker

@@ -1,5 +1,6 @@
-// Augmentation of a training batch: what is drawn depends on (seed, step, sample) alone, so that
-// any rank, thread or resume gives the same pictures.
+// Augmentation of a training batch: what is drawn depends on (seed, step, sample) alone, and who is
+// mixed with whom on the place in the global batch, so that any number of ranks, any thread and any
+// resume gives the same pictures.
 //
 // Used by the loader. Immutable after its making; any thread may call.
 #pragma once
@@ -45,9 +46,11 @@ class Augmenter {
   // in place. `ids` are the samples' numbers.
   void ChangePictures(at::Tensor& inputs, const std::vector<int64_t>& ids, uint64_t step) const;
 
-  // Mixes each sample with its mirror place in the batch. Afterwards `targets` are float [n,
-  // classes], each row adding to 1. `rank` because ranks mix their own shares.
-  void Mix(at::Tensor& inputs, at::Tensor& targets, uint64_t step, uint32_t rank) const;
+  // Mixes the two samples of each pair of places: 0 and 1, 2 and 3, ...; the last of an odd number
+  // stays as it is. One draw for the global batch. Requires that the samples begin at an even place
+  // of that, and end with a pair or with the batch. Afterwards `targets` are float [n, classes],
+  // each row adding to 1.
+  void Mix(at::Tensor& inputs, at::Tensor& targets, uint64_t step) const;
 
  private:
   void Change(Picture picture, RandomStream& random) const;

@@ -14,12 +14,22 @@ namespace {
 // Batch norm needs two samples to have a variance.
 constexpr int64_t kStandIns = 2;
 
+// The rank's places of the global batch with the other halves of the pairs that it has one half of
+// (Augmenter::Mix): at most two more.
+Shard WholePairs(const Shard& share, uint64_t global_batch) {
+  if (share.size() == 0) return share;
+  return {share.begin - share.begin % 2, std::min(share.end + share.end % 2, global_batch)};
+}
+
 }  // namespace
 
 Batch Loader::TrainBatch(uint64_t step, uint32_t rank, uint32_t world) const {
-  std::vector<int64_t> ids = sampler_.Ids(step, rank, world);
+  const bool mixes = augmenter_ != nullptr && augmenter_->config().mixes();
+  const Shard share = ShardOf(sampler_.GlobalBatch(step), rank, world);
+  const Shard read = mixes ? WholePairs(share, sampler_.GlobalBatch(step)) : share;
+  std::vector<int64_t> ids = sampler_.Ids(step, read);
   Batch batch;
-  batch.count = static_cast<int64_t>(ids.size());
+  batch.count = static_cast<int64_t>(share.size());
   batch.global_count = static_cast<int64_t>(sampler_.GlobalBatch(step));
   MUSTER_CHECK(batch.global_count > 0, "a training step lies before the sampler's limit");
   if (ids.empty()) {
@@ -37,8 +47,13 @@ Batch Loader::TrainBatch(uint64_t step, uint32_t rank, uint32_t world) const {
     batch.inputs = ToInputs(part.inputs, scale);
   }
   batch.targets = std::move(part.targets);
-  if (augmenter_ != nullptr && augmenter_->config().mixes())
-    augmenter_->Mix(batch.inputs, batch.targets, step, rank);
+  if (mixes) augmenter_->Mix(batch.inputs, batch.targets, step);
+  if (read.size() != share.size()) {
+    const auto before = static_cast<int64_t>(share.begin - read.begin);
+    batch.inputs = batch.inputs.narrow(0, before, batch.count);
+    batch.targets = batch.targets.narrow(0, before, batch.count);
+    ids = {ids.begin() + before, ids.begin() + before + batch.count};
+  }
   batch.ids = std::move(ids);
   return batch;
 }

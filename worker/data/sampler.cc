@@ -99,12 +99,15 @@ uint64_t Sampler::GlobalBatch(uint64_t step) const {
 }
 
 std::vector<int64_t> Sampler::Ids(uint64_t step, uint32_t rank, uint32_t world) const {
-  const Shard shard = ShardOf(GlobalBatch(step), rank, world);
+  return Ids(step, ShardOf(GlobalBatch(step), rank, world));
+}
+
+std::vector<int64_t> Sampler::Ids(uint64_t step, const Shard& places) const {
   std::vector<int64_t> ids;
-  ids.reserve(shard.size());
-  uint64_t epoch = (PositionOf(step) + shard.begin) / samples_;
+  ids.reserve(places.size());
+  uint64_t epoch = (PositionOf(step) + places.begin) / samples_;
   EpochOrder order(seed_, epoch, samples_);
-  for (uint64_t j = shard.begin; j < shard.end; ++j) {
+  for (uint64_t j = places.begin; j < places.end; ++j) {
     const uint64_t position = PositionOf(step) + j;
     if (position / samples_ != epoch) {
       epoch = position / samples_;

@@ -44,6 +44,8 @@ class Sampler {
   // Ids of the samples of `step` for a rank, in order. Empty when a short last batch has fewer
   // samples than there are ranks.
   std::vector<int64_t> Ids(uint64_t step, uint32_t rank, uint32_t world) const;
+  // Likewise for some places of the global batch.
+  std::vector<int64_t> Ids(uint64_t step, const Shard& places) const;
 
   // Epochs consumed when `step` steps are done.
   double EpochAt(uint64_t step) const;

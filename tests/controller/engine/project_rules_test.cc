@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "controller/engine/project_accounts.h"
+#include "controller/policy/fair_share.h"
 #include "tests/support/controller_fixture.h"
 
 namespace muster::testing {
@@ -111,6 +113,25 @@ TEST_F(ProjectRulesTest, AnEndedAttemptIsCharged) {
   ASSERT_NE(project, nullptr);
   EXPECT_THAT(project->used.slot_seconds, DoubleNear(120, 0.01));
   EXPECT_EQ(project->weight, 1);
+}
+
+TEST_F(ProjectRulesTest, WhoSetsTheWallClockChangesNothingOfTheCharge) {
+  Agent agent = ConnectNew("a", 2);
+  SubmitAs("ann", 2);
+  const auto start = StartRanks(agent);
+  const auto account = [&] {
+    return mc::AccountOf(*snapshot(), "vision", clock_.SinceBoot(), mc::kUseHalfLife);
+  };
+  for (int i = 0; i < 60; ++i) {
+    if (i == 30) clock_.JumpWall(absl::Hours(10'000));
+    clock_.Advance(absl::Seconds(1));
+    Beat(agent);
+  }
+  EXPECT_THAT(account().used_slot_seconds, DoubleNear(120, 0.01)) << "while it runs";
+  for (uint32_t rank : {0u, 1u}) ReportExit(agent, start.fence, rank, {.succeeded = true});
+  clock_.JumpWall(-absl::Hours(30'000));
+  EXPECT_THAT(snapshot()->FindProject("vision")->used.slot_seconds, DoubleNear(120, 0.01));
+  EXPECT_THAT(account().used_slot_seconds, DoubleNear(120, 0.01));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "controller/model/ledger_rules.h"
 #include "controller/store/state_store.h"
 #include "tests/support/controller_fixture.h"
 
@@ -187,6 +188,22 @@ TEST_F(RestartTest, ReplayingTheEventsGivesTheStatesOfAllJobs) {
   const auto states = ReplayEvents(events);
   ASSERT_OK(states);
   snapshot()->jobs.ForEach([&](const Job& job) { EXPECT_EQ(states->at(job.id), job.state); });
+}
+
+TEST_F(RestartTest, WhenAJobCameAndEndedIsKnownByTheLedgerToo) {
+  boot_ = 7;
+  Restart();
+  const absl::Time submitted = snapshot()->LedgerTime(clock_.SinceBoot());
+  const uint64_t id = Submit();
+  clock_.Advance(absl::Minutes(5));
+  clock_.JumpWall(-absl::Hours(10'000));
+  ASSERT_OK(Cancel(id));
+  clock_.JumpWall(absl::Hours(30'000));
+  Restart();
+  const Job& job = *snapshot()->FindJob(id);
+  ASSERT_EQ(job.state, JobState::kCancelled);
+  EXPECT_EQ(SubmittedAt(job), WholeNanoseconds(submitted));
+  EXPECT_EQ(FinishedAt(job), WholeNanoseconds(submitted + absl::Minutes(5)));
 }
 
 TEST_F(RestartTest, LedgerTimeGoesOnByTheBootAndNotByTheWallClock) {

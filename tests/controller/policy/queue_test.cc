@@ -30,7 +30,8 @@ class QueueTest : public ::testing::Test {
     return job;
   }
   std::vector<uint64_t> Placed(absl::Duration later = absl::ZeroDuration()) {
-    decision_ = Schedule(world_.view(), {.now = kNow + later, .wall = kWall + later});
+    decision_ =
+        Schedule(world_.view(), {.now = kNow + later, .wall = kWall + later + clock_set_by_});
     std::vector<uint64_t> jobs;
     for (const PlaceGang& gang : decision_.plan.place) jobs.push_back(gang.job_id);
     return jobs;
@@ -46,7 +47,8 @@ class QueueTest : public ::testing::Test {
         std::make_shared<const JobSettings>(std::move(settings));
   }
 
-  World world_;
+  World world_{kWall - kNow};
+  absl::Duration clock_set_by_;  // the wall clock, by somebody
   Decision decision_;
 };
 
@@ -71,6 +73,19 @@ TEST_F(QueueTest, WhoHasUsedMoreWaitsLonger) {
   for (int i = 0; i < 2; ++i) Add("audio");
   for (int i = 0; i < 2; ++i) Add("vision");
   EXPECT_THAT(Placed(), ElementsAre(3, 4));
+  EXPECT_THAT(Placed(absl::Hours(24 * 365)), ElementsAre(3, 1)) << "long ago: they take turns";
+}
+
+TEST_F(QueueTest, WhoSetsTheWallClockChangesNobodysShare) {
+  world_.AddWorker("a", 2);
+  world_.draft().EditProject("audio").used = {.slot_seconds = 1e6, .at = kWall};
+  world_.draft().EditProject("vision").used = {.slot_seconds = 1, .at = kWall - absl::Hours(1)};
+  for (int i = 0; i < 2; ++i) Add("audio");
+  for (int i = 0; i < 2; ++i) Add("vision");
+  for (const absl::Duration by : {absl::Hours(24 * 365), -absl::Hours(24 * 365)}) {
+    clock_set_by_ = by;
+    EXPECT_THAT(Placed(), ElementsAre(3, 4)) << by;
+  }
   EXPECT_THAT(Placed(absl::Hours(24 * 365)), ElementsAre(3, 1)) << "long ago: they take turns";
 }
 
@@ -267,6 +282,21 @@ TEST_F(QueueTest, AFurtherPoolCountsAfterTheWaitThatItSays) {
   EXPECT_THAT(decision_.plan.place[0].reason, HasSubstr("of pool ondemand"));
 }
 
+TEST_F(QueueTest, WhoSetsTheWallClockOpensAndClosesNoFurtherPool) {
+  world_.AddWorker("od", 2, SlotKind::kCpu, "ondemand");
+  world_.AddWorker("sp", 1, SlotKind::kCpu, "spot").holders[0] = {.job_id = 9};
+  JobSettings settings = World::Settings(1);
+  settings.needs.pools = {{"spot", {}}, {"ondemand", absl::Minutes(10)}};
+  world_.AddJob(settings).submitted = kWall;
+  clock_set_by_ = absl::Hours(10'000);
+  EXPECT_THAT(Placed(absl::Minutes(9)), IsEmpty());
+  EXPECT_EQ(decision_.due_at, kNow + absl::Minutes(10));
+  clock_set_by_ = -absl::Hours(10'000);
+  EXPECT_THAT(Placed(absl::Minutes(9)), IsEmpty());
+  EXPECT_EQ(decision_.due_at, kNow + absl::Minutes(10));
+  EXPECT_THAT(Placed(absl::Minutes(10)), ElementsAre(1));
+}
+
 // Two jobs alike; the first one had a place, made way, and waits anew. Whoever asked only for the
 // first one's pools kept the second one out of the pool that it had waited for.
 TEST_F(QueueTest, AJobThatCameBackDoesNotKeepOthersLikeItFromTheirFurtherPool) {
@@ -335,6 +365,29 @@ TEST_F(QueueTest, AJobThatIsResizedOrFailsKeepsTheWaitThatItEarned) {
   move(JobState::kPending, JobState::kSuspended, Reason::kSuspendDone, 45);
   move(JobState::kSuspended, JobState::kPending, Reason::kResumed, 50);
   EXPECT_EQ(waited(51), 1);
+}
+
+TEST_F(QueueTest, AWaitIsAsLongAsItWasByTheLedger) {
+  Job& job = world_.AddJob(World::Settings(1));
+  job.submitted = kWall + absl::Hours(5);  // somebody sets the clock back afterwards
+  world_.draft().AddEvent({.job_id = 1,
+                           .time = kWall + absl::Hours(5),
+                           .from = JobState::kPending,
+                           .to = JobState::kPending,
+                           .reason = Reason::kSubmitted,
+                           .at = kWall});
+  const auto waited = [&](int minute) {
+    return absl::ToInt64Minutes(Waited(*world_.view().FindJob(1), kWall + absl::Minutes(minute)));
+  };
+  EXPECT_EQ(waited(7), 7);
+  world_.draft().AddEvent({.job_id = 1,
+                           .time = kWall - absl::Hours(5),
+                           .from = JobState::kPending,
+                           .to = JobState::kStarting,
+                           .reason = Reason::kPlaced,
+                           .at = kWall + absl::Minutes(8)});
+  world_.draft().EditJob(1).state = JobState::kStarting;
+  EXPECT_EQ(waited(20), 8);
 }
 
 TEST_F(QueueTest, TheFirstPoolIsPreferredAndAGangIsNotSplitOverPools) {

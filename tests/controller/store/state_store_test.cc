@@ -6,7 +6,10 @@
 
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "common/base/status_macros.h"
+#include "controller/model/ledger_rules.h"
 #include "controller/store/row_codec.h"
 #include "controller/store/settings_codec.h"
 #include "controller/store/state_schema.h"
@@ -76,6 +79,21 @@ TEST_F(StateStoreTest, AnInfiniteProgressTimeoutStaysInfinite) {
   ASSERT_OK(snapshot);
   EXPECT_EQ(snapshot->FindJob(1)->settings->restart.progress_timeout, absl::InfiniteDuration());
   EXPECT_EQ(snapshot->FindJob(1)->started, absl::InfinitePast());
+}
+
+// An older Muster noted the wall clock's times: what lies ahead of ledger time loses its worth from
+// now on, and not only once that time has come.
+TEST_F(StateStoreTest, UseThatWasNotedAheadOfTimeCountsFromNow) {
+  const std::string quotas = R"(, 1, '{"project":[null,null],"each_user":[null,null],"users":{}}', )";
+  for (const char* row : {"'ahead'?8, 3600000", "'before'?8, -3600000", "'never'?0, NULL"}) {
+    const std::string values = absl::StrReplaceAll(row, {{"?", quotas}});
+    Execute(absl::StrCat("INSERT INTO projects VALUES (", values, ")").c_str());
+  }
+  const auto snapshot = Load();
+  ASSERT_OK(snapshot);
+  EXPECT_EQ(snapshot->FindProject("ahead")->used.at, snapshot->LedgerTime(absl::Hours(1)));
+  EXPECT_EQ(snapshot->FindProject("before")->used.at, absl::UnixEpoch() - absl::Hours(1));
+  EXPECT_EQ(snapshot->FindProject("never")->used.at, absl::InfinitePast());
 }
 
 TEST_F(StateStoreTest, TheSpecIsKeptResolvedAndAsItWasWritten) {
@@ -187,6 +205,8 @@ TEST_F(StateStoreTest, AFileOfTheFirstSchemaIsCarriedOver) {
   EXPECT_EQ(job.checkpoint_folder(), "/c/job-1") << "its checkpoints are there";
   EXPECT_EQ(snapshot->FindJob(2)->folder_tag.size(), 12u) << "it has none yet";
   EXPECT_EQ(job.current->held_from, absl::InfinitePast()) << "nobody noted it";
+  EXPECT_EQ(job.events.at(0)->at, absl::InfinitePast()) << "likewise";
+  EXPECT_EQ(HappenedAt(*job.events.at(0)), absl::UnixEpoch()) << "by the wall clock";
 }
 
 TEST(SettingsCodecTest, EverySettingComesBack) {

@@ -1,6 +1,7 @@
 #include "worker/data/augment.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/linspace.h>
 #include <gmock/gmock.h>
@@ -57,7 +58,7 @@ TEST(Augmenter, MixupBlendsInputsAndClassesByTheSameShare) {
   config.mixup = 1;
   const Augmenter augmenter(config, 4, 3);
   at::Tensor inputs = Pictures(2), targets = at::arange(2, at::kLong);
-  augmenter.Mix(inputs, targets, 0, 0);
+  augmenter.Mix(inputs, targets, 0);
   const float share = targets[0][0].item<float>();
   EXPECT_GT(share, 0.0f);
   EXPECT_LT(share, 1.0f);
@@ -74,10 +75,21 @@ TEST(Augmenter, CutmixPastesAsMuchAsTheClassesSay) {
     // The first picture is black and of class 0, the second white and of class 1.
     at::Tensor inputs = at::arange(2, at::kFloat).view({2, 1, 1, 1}).repeat({1, 3, 8, 8});
     at::Tensor targets = at::arange(2, at::kLong);
-    augmenter.Mix(inputs, targets, step, 0);
+    augmenter.Mix(inputs, targets, step);
     EXPECT_NEAR(inputs[0].mean().item<float>(), targets[0][1].item<float>(), 1e-6);
     EXPECT_NEAR(inputs[1].mean().item<float>(), targets[1][1].item<float>(), 1e-6);
   }
+}
+
+TEST(Augmenter, TheLastOfAnOddNumberIsMixedWithNobody) {
+  AugmentConfig config;
+  config.mixup = 1;
+  const Augmenter augmenter(config, 4, 3);
+  at::Tensor inputs = Pictures(3), targets = at::arange(3, at::kLong);
+  augmenter.Mix(inputs, targets, 0);
+  EXPECT_GT(inputs[0].sub(Pictures(3)[0]).abs().max().item<float>(), 1e-3);
+  EXPECT_LT(inputs[2].sub(Pictures(3)[2]).abs().max().item<float>(), 1e-6);
+  EXPECT_NEAR(targets[2][2].item<float>(), 1, 1e-6);
 }
 
 TEST(RandomStream, DrawsFromTheDistributionsItNames) {
@@ -110,6 +122,37 @@ TEST(Loader, AugmentsTrainingBatchesAndLeavesEvaluationAlone) {
   EXPECT_TRUE(at::equal(a.targets, b.targets));
   EXPECT_TRUE(at::equal(plain.EvalBatch(Split::kTest, 4, 0, 0, 1).inputs,
                         flipped.EvalBatch(Split::kTest, 4, 0, 0, 1).inputs));
+}
+
+// Shares of three ranks begin and end within pairs.
+TEST(Loader, AMixedBatchIsTheSameAtAnyNumberOfRanks) {
+  const auto dataset = MakeSynthetic({64, {3, 8, 8}, 4, 1});
+  ASSERT_TRUE(dataset.ok());
+  AugmentConfig config;
+  config.flip = 0.5;
+  config.mixup = 1;
+  config.cutmix = 1;
+  const Augmenter augmenter(config, 4, 1);
+  for (const uint64_t batch_size : {8, 9, 10}) {
+    const Loader loader(**dataset, Sampler(64, batch_size, 2), &augmenter);
+    for (uint64_t step = 0; step < 6; ++step) {
+      const Batch whole = loader.TrainBatch(step, 0, 1);
+      for (const uint32_t world : {2u, 3u}) {
+        std::vector<at::Tensor> inputs, targets;
+        std::vector<int64_t> ids;
+        for (uint32_t rank = 0; rank < world; ++rank) {
+          Batch part = loader.TrainBatch(step, rank, world);
+          EXPECT_EQ(part.inputs.size(0), part.count);
+          ids.insert(ids.end(), part.ids.begin(), part.ids.end());
+          inputs.push_back(std::move(part.inputs));
+          targets.push_back(std::move(part.targets));
+        }
+        EXPECT_EQ(ids, whole.ids);
+        EXPECT_TRUE(at::cat(inputs).allclose(whole.inputs, 0, 1e-5)) << world << " at " << step;
+        EXPECT_TRUE(at::cat(targets).allclose(whole.targets, 0, 1e-6)) << world << " at " << step;
+      }
+    }
+  }
 }
 
 }  // namespace
