@@ -23,6 +23,7 @@
 #include "nlohmann/json.hpp"
 #include "worker/agent/device_probe.h"
 #include "worker/agent/grpc_control.h"
+#include "worker/agent/spool_owner.h"
 #include "worker/agent/surroundings.h"
 
 namespace muster::worker {
@@ -304,9 +305,11 @@ void Agent::FillHello(v1::Hello& hello) {
 
 void Agent::OnSessionUp(const v1::Welcome& welcome) {
   connected_ = true;
-  const std::string& former = identity_->controller().id;
+  const std::string owner = ReadSpoolOwner(fs_, DataPath("spool"));
+  const std::string& former = owner.empty() ? identity_->controller().id : owner;
   const std::string& now = session_->controller().id;
   if (!former.empty() && !now.empty() && former != now) supervisor_->DropUndelivered();
+  if (!now.empty()) WriteSpoolOwner(fs_, DataPath("spool"), now);
   identity_->OnWelcome(session_->controller());
   roots_said_ = false;
   for (const v1::Welcome::StaleRank& stale : welcome.stale()) supervisor_->KillStale(stale);

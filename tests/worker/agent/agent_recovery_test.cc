@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <future>
 
 #include "tests/worker/agent/agent_fixture.h"
@@ -530,7 +531,13 @@ TEST_F(AgentProcessTest, AnotherControllerIsFollowedByTheNextLife) {
 }
 
 // Both count their jobs from 1, and may share the machine's data folder over time.
-TEST_F(AgentProcessTest, AnotherControllerHearsNothingOfTheFormersJobs) {
+class FormerJobsTest : public AgentProcessTest {
+ protected:
+  // An agent keeps what its controller does not take, and its next life has another one.
+  void LeaveAndGoToAnother(const std::function<void()>& between);
+};
+
+void FormerJobsTest::LeaveAndGoToAnother(const std::function<void()>& between) {
   controller_.Configure([](auto& behaviour) { behaviour.ack_bulk = false; });
   auto process = Launch();
   ASSERT_TRUE(WaitUntil(kPatience, [&] {
@@ -540,6 +547,7 @@ TEST_F(AgentProcessTest, AnotherControllerHearsNothingOfTheFormersJobs) {
   ASSERT_TRUE(controller_.Await(Logged("acked")));
   process->Signal(SIGKILL);
   ASSERT_TRUE(process->Wait(kPatience));
+  between();
   FakeController another;
   another.Configure([](auto& behaviour) { behaviour.id = std::string(16, 'd'); });
   process = Launch(another);
@@ -555,6 +563,16 @@ TEST_F(AgentProcessTest, AnotherControllerHearsNothingOfTheFormersJobs) {
   EXPECT_EQ(heard.MetricCount(), 3u);
   EXPECT_EQ(heard.repeated_records, 0u);
   EXPECT_TRUE(heard.gaps.empty());
+}
+
+TEST_F(FormerJobsTest, AnotherControllerHearsNothingOfThem) {
+  LeaveAndGoToAnother([] {});
+}
+
+// As who goes back to an old copy of a controller's folder is advised to do.
+TEST_F(FormerJobsTest, AnotherControllerHearsNothingOfThemWhereTheIdentityWasRemoved) {
+  LeaveAndGoToAnother(
+      [this] { ASSERT_TRUE(std::filesystem::remove(dir_ / "data/identity.json")); });
 }
 
 TEST_F(AgentProcessTest, SigtermEndsItWithZero) {
