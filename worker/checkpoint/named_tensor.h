@@ -11,6 +11,8 @@ namespace muster::worker {
 struct NamedTensor {
   std::string name;
   at::Tensor tensor;
+  // Read in its place from a file that has none of that name; empty: it must be there.
+  std::string or_else = {};
 };
 
 using NamedTensors = std::vector<NamedTensor>;

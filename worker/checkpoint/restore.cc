@@ -35,12 +35,18 @@ void AddList(std::vector<std::string>* parts, absl::string_view what,
   parts->push_back(std::move(part));
 }
 
+// The tensor's name in this file.
+const std::string& NameIn(const SafetensorsReader& reader, const NamedTensor& target) {
+  const bool there = target.or_else.empty() || reader.tensors().contains(target.name);
+  return there ? target.name : target.or_else;
+}
+
 absl::Status CheckMatch(const SafetensorsReader& reader, const NamedTensors& targets) {
   std::vector<std::string> missing, unexpected, different;
   std::set<std::string> wanted;
   for (const NamedTensor& target : targets) {
     wanted.insert(target.name);
-    const auto it = reader.tensors().find(target.name);
+    const auto it = reader.tensors().find(NameIn(reader, target));
     if (it == reader.tensors().end()) {
       missing.push_back(target.name);
       continue;
@@ -77,7 +83,8 @@ absl::Status LoadTensors(FileSystem& fs, const std::string& file, const NamedTen
     const at::Tensor host =
         direct ? target.tensor
                : at::empty(target.tensor.sizes(), at::TensorOptions(target.tensor.scalar_type()));
-    MUSTER_RETURN_IF_ERROR(reader.Read(target.name, static_cast<char*>(host.mutable_data_ptr())));
+    MUSTER_RETURN_IF_ERROR(
+        reader.Read(NameIn(reader, target), static_cast<char*>(host.mutable_data_ptr())));
     if (!direct) target.tensor.copy_(host);
     if (got_on != nullptr) got_on();
   }

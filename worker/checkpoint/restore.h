@@ -12,9 +12,9 @@
 namespace muster::worker {
 
 // Copies the tensors of one safetensors file into `targets`, in place, whatever device they are on.
-// Names, shapes and types must match exactly: FAILED_PRECONDITION lists what is missing, unexpected
-// or different, and then nothing was copied. Else the reader's codes. `got_on` is called after each
-// tensor.
+// Names (or the targets' `or_else`), shapes and types must match exactly: FAILED_PRECONDITION lists
+// what is missing, unexpected or different, and then nothing was copied. Else the reader's codes.
+// `got_on` is called after each tensor.
 absl::Status LoadTensors(FileSystem& fs, const std::string& file, const NamedTensors& targets,
                          const std::function<void()>& got_on = nullptr);
 

@@ -71,13 +71,9 @@ absl::StatusOr<std::unique_ptr<Checkpoints>> Checkpoints::Create(const Checkpoin
 }
 
 Checkpoints::Checkpoints(const CheckpointsParts& parts, CheckpointsOptions options)
-    : parts_(parts), options_(std::move(options)) {
-  for (const ModelTensor& entry : parts.model.state())
-    model_tensors_.push_back({entry.name, entry.tensor.detach()});
-  if (parts.ema != nullptr) {
-    for (const ModelTensor& entry : parts.ema->state())
-      model_tensors_.push_back({entry.name, entry.tensor});
-  }
+    : parts_(parts),
+      options_(std::move(options)),
+      model_tensors_(SavedTensors(parts.model, parts.ema)) {
   for (const OptimizerTensor& entry : parts.optimizer.state())
     optimizer_tensors_.push_back({entry.name, entry.tensor});
   if (parts.pruner != nullptr) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -66,6 +67,20 @@ void Ema::Swap() {
   const at::Tensor held = buffers_.clone();
   buffers_.copy_(buffer_averages_);
   buffer_averages_.copy_(held);
+}
+
+NamedTensors SavedTensors(const Model& model, const Ema* ema) {
+  NamedTensors tensors;
+  for (const ModelTensor& entry : model.state())
+    tensors.push_back({entry.name, entry.tensor.detach()});
+  if (ema == nullptr) return tensors;
+  std::set<std::string> buffers;
+  for (const ModelTensor& entry : model.buffers()) buffers.insert(entry.name);
+  for (const ModelTensor& entry : ema->state()) {
+    const std::string own(absl::StripPrefix(entry.name, kEmaPrefix));
+    tensors.push_back({entry.name, entry.tensor, buffers.contains(own) ? own : ""});
+  }
+  return tensors;
 }
 
 NamedTensors ModelTensors(NamedTensors tensors, bool averaged) {

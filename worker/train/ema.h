@@ -60,6 +60,10 @@ class Ema {
   std::vector<ModelTensor> state_;
 };
 
+// What a checkpoint's model.safetensors holds: the model's state, and the averages (`ema` may be
+// null). Older ones have no averages of buffers: those begin at the buffers themselves.
+NamedTensors SavedTensors(const Model& model, const Ema* ema);
+
 // Of the tensors of a checkpoint's model.safetensors: those of the model alone, each as its average
 // where there is one, or with `averaged` false as it was trained.
 NamedTensors ModelTensors(NamedTensors tensors, bool averaged);

@@ -487,6 +487,23 @@ TEST_F(RestoreTest, WhatDoesNotFitIsListedAndNothingIsCopied) {
   EXPECT_EQ(targets[0].tensor.sum().item<float>(), 2);
 }
 
+TEST_F(RestoreTest, WhatAFileLacksIsReadFromWhatStandsForIt) {
+  const std::vector<float> values = {1, 2};
+  const absl::string_view bytes(reinterpret_cast<const char*>(values.data()), 8);
+  Write({{"a", TensorType::kF32, {2}, bytes}});
+  const at::Tensor own = at::zeros({2}), second = at::zeros({2});
+  ASSERT_OK(Load({{"a", own}, {"b", second, "a"}}));
+  EXPECT_TRUE(at::equal(own, at::tensor(values)));
+  EXPECT_TRUE(at::equal(second, own));
+  EXPECT_THAT(Load({{"a", own}, {"b", at::zeros({3}), "a"}}),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("b (F32[2], want F32[3])")));
+  EXPECT_THAT(Load({{"a", own}, {"b", second, "c"}}),
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("missing: b")));
+  Write({{"a", TensorType::kF32, {2}, zeros_.substr(0, 8)}, {"b", TensorType::kF32, {2}, bytes}});
+  ASSERT_OK(Load({{"a", own}, {"b", second, "a"}}));
+  EXPECT_TRUE(at::equal(second, at::tensor(values))) << "its own goes first";
+}
+
 TEST_F(RestoreTest, ManyDifferencesAreCounted) {
   Write({});
   NamedTensors targets;

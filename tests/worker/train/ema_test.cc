@@ -3,7 +3,14 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full_like.h>
 
+#include <algorithm>
+
+#include "common/ckpt/safetensors.h"
+#include "common/fs/durable_folder.h"
 #include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+#include "worker/checkpoint/restore.h"
+#include "worker/checkpoint/tensor_types.h"
 #include "worker/models/mlp.h"
 #include "worker/models/resnet.h"
 
@@ -84,6 +91,52 @@ TEST(Ema, AveragesBuffersToo) {
   EXPECT_TRUE(average.allclose(at::full_like(average, 2)));
   ema.Start();
   EXPECT_TRUE(average.equal(own));
+}
+
+// An older Muster averaged parameters alone, and judged them with the model's own buffers.
+TEST(Ema, ACheckpointWithoutAveragesOfBuffersIsStillLoaded) {
+  const auto made = MakeResNet({.width = 4}, {.input_shape = {1, 8, 8}, .classes = 3, .seed = 1});
+  ASSERT_OK(made);
+  Model& model = **made;
+  const Ema ema({}, model);
+  const NamedTensors saved = SavedTensors(model, &ema);
+  const auto find = [&](const std::string& name) {
+    const auto it = std::find_if(saved.begin(), saved.end(), [&](const NamedTensor& entry) {
+      return entry.name == name;
+    });
+    return it == saved.end() ? at::Tensor() : it->tensor;
+  };
+  const at::Tensor own = find("bn1.running_var"), average = find("ema.bn1.running_var");
+  ASSERT_TRUE(own.defined() && average.defined());
+  const at::NoGradGuard no_grad;
+  own.fill_(5);
+  testing::TempDir dir;
+  const std::string file = dir / "model.safetensors";
+  const auto write = [&](const std::string& without) {
+    std::vector<TensorBytes> tensors;
+    for (const NamedTensor& entry : saved) {
+      if (!without.empty() && entry.name.starts_with(without)) continue;
+      tensors.push_back({entry.name, *ToTensorType(entry.tensor.scalar_type()),
+                         entry.tensor.sizes().vec(),
+                         {static_cast<const char*>(entry.tensor.const_data_ptr()),
+                          entry.tensor.nbytes()}});
+    }
+    std::string bytes;
+    ASSERT_OK(WriteSafetensors(tensors, [&](absl::string_view piece) {
+      bytes.append(piece.data(), piece.size());
+      return absl::OkStatus();
+    }));
+    ASSERT_OK(WriteFileAtomically(PosixFileSystem(), file, bytes));
+  };
+  write("ema.bn1.running_");
+  own.fill_(0);
+  ASSERT_OK(LoadTensors(PosixFileSystem(), file, saved));
+  EXPECT_TRUE(own.equal(at::full_like(own, 5)));
+  EXPECT_TRUE(average.equal(own));
+  // A parameter's average is nothing that may be missing.
+  write("ema.conv1.weight");
+  EXPECT_EQ(LoadTensors(PosixFileSystem(), file, saved).code(),
+            absl::StatusCode::kFailedPrecondition);
 }
 
 TEST(EmaScope, TheModelComputesWithTheAveragesAndThenWithItsOwnWeightsAgain) {
