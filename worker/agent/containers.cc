@@ -176,14 +176,15 @@ void Containers::LookForImage(const std::string& image) {
     return Ask(image, {"image", "exists", image}, kToolPatience, &Containers::OnExists);
   }
   const auto watch = std::make_shared<PathWatch>();
-  side_.Enqueue(
+  EnqueueWatched(
+      loop_, side_,
       [this, &fs = fs_, image, file = FileOf(image), watch]() -> SideThreads::Completion {
         watch->Touch(file);
         const absl::StatusOr<bool> is_there = fs.Exists(file);
         return [this, image, is_there] { OnFile(image, is_there); };
-      });
-  WatchForStall(loop_, watch, options_.path_patience,
-                [this, image](const absl::Status& stall) { OnFile(image, stall); });
+      },
+      watch, options_.path_patience,
+      [this, image](const absl::Status& stall, bool) { OnFile(image, stall); });
 }
 
 void Containers::OnFile(const std::string& image, const absl::StatusOr<bool>& is_there) {
