@@ -294,6 +294,21 @@ TEST_P(HiddenChildTest, NothingOfARankOutlivesIt) {
   EXPECT_FALSE(Lives(ReadNumber(grandchild)));
 }
 
+// Where there is no container runtime, nothing is one's helper.
+TEST_P(HiddenChildTest, ANameDoesNotMakeAProcessAContainersMonitor) {
+  StartAgent();
+  const std::string child = dir_ / "child";
+  const std::string program = dir_ / "conmon";
+  ASSERT_TRUE(controller_.Send(CommandMessage(
+      1, {"sh", "-c",
+          absl::StrCat("cp /bin/sleep ", program, "; env -i setsid sh -c 'echo $$ > ", child,
+                       "; exec ", program, " 1000 > /dev/null 2>&1 < /dev/null' & until [ \"$(cat ",
+                       "/proc/$(cat ", child, ")/comm)\" = conmon ]; do sleep 0.01; done")})));
+  ASSERT_TRUE(controller_.Await(Exited));
+  ASSERT_NE(ReadNumber(child), 0u);
+  EXPECT_FALSE(Lives(ReadNumber(child)));
+}
+
 TEST_P(HiddenChildTest, TheEndOfARankEndsNothingOfAnotherThatLives) {
   StartAgent();
   const std::string kept = dir_ / "kept";
