@@ -14,7 +14,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 QUEUED_JOB = """\
 name: bench
-placement: {wait_for_capacity: true, pool: %s}
+placement: {pool: %s}
 train: {model: {mlp: {hidden: [8]}}, data: {synthetic: {samples: 64, shape: [8]}}, batch_size: 64, steps: 10}
 """
 TRUE_JOB = "name: bench\ncommand: {argv: [/bin/true], workdir: /tmp}\n"
