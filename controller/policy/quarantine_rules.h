@@ -57,7 +57,8 @@ uint32_t IncidentsAgainst(const Worker& worker, absl::Duration window, absl::Tim
 // The first moment after which fewer of them count; InfiniteFuture: none does.
 absl::Time IncidentsFade(const Worker& worker, absl::Duration window, absl::Time now);
 
-// The verdict on what stands against the worker now, if there is one. `now` is the wall clock.
+// The verdict on what stands against the worker now, if there is one. `now` here and below is ledger
+// time, as the times of strikes are.
 std::optional<Quarantine> JudgeWorker(const Snapshot& snapshot, const Worker& worker,
                                       const QuarantineSettings& settings, absl::Time now);
 
