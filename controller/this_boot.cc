@@ -1,7 +1,6 @@
 #include "controller/this_boot.h"
 
-#include <fstream>
-#include <string>
+#include "common/base/boot_id.h"
 
 namespace muster::controller {
 
@@ -13,11 +12,6 @@ uint64_t BootNumber(absl::string_view boot_id) {
   return hash >> 1;
 }
 
-uint64_t ThisBoot() {
-  // A stream, since the kernel gives the size of its own files as 0.
-  std::string id;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
-  return BootNumber(id);
-}
+uint64_t ThisBoot() { return BootNumber(BootId()); }
 
 }  // namespace muster::controller

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/boot_id.h"
 #include "common/base/rng.h"
 
 namespace muster::worker {
@@ -62,8 +63,7 @@ Surroundings LookAround(const std::string& data_dir) {
   struct stat folder = {};
   ::stat(data_dir.c_str(), &folder);
   const std::string place =
-      absl::StrCat(FirstWord("/proc/sys/kernel/random/boot_id"), "/", pid_namespace, "/",
-                   folder.st_dev, ":", folder.st_ino);
+      absl::StrCat(BootId(), "/", pid_namespace, "/", folder.st_dev, ":", folder.st_ino);
   return {.machine = Digest(machine), .place = place};
 }
 

@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <random>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/boot_id.h"
 #include "common/base/status_macros.h"
 
 namespace muster::worker {
@@ -18,8 +18,7 @@ bool BySize(const std::vector<int>& a, const std::vector<int>& b) { return a.siz
 }  // namespace
 
 std::string HostIdentity() {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  const std::string boot = BootId();
   char name[64] = {};
   if (::readlink("/proc/self/ns/pid", name, sizeof name - 1) < 0 || boot.empty()) {
     return absl::StrCat("unknown-", std::random_device()());  // equal to nobody's
