@@ -32,11 +32,10 @@ std::optional<Finding> JudgeWorker(const Worker& worker, const LivenessSettings&
   return std::nullopt;
 }
 
-// The agent's last word on a live rank; null while it has said nothing, or says no more because the
-// rank ended.
-const RankStatus* LastWord(const Snapshot& snapshot, const Attempt& attempt, const Rank& rank) {
+// The last word of the worker's agent on a live rank; null while it has said nothing, or says no
+// more because the rank ended. `worker` may be null.
+const RankStatus* LastWord(const Worker* worker, const Attempt& attempt, const Rank& rank) {
   if (HasEnded(rank.state)) return nullptr;
-  const Worker* worker = snapshot.FindWorker(rank.worker);
   if (worker == nullptr || worker->ranks == nullptr) return nullptr;
   for (const RankStatus& status : *worker->ranks) {
     if (status.fence.job_id == attempt.job_id && status.fence.attempt == attempt.number &&
@@ -47,14 +46,6 @@ const RankStatus* LastWord(const Snapshot& snapshot, const Attempt& attempt, con
   return nullptr;
 }
 
-// The same while more may come: a worker that is away cannot report progress; whether it is lost is
-// judged apart.
-const RankStatus* FindStatus(const Snapshot& snapshot, const Attempt& attempt, const Rank& rank) {
-  const Worker* worker = snapshot.FindWorker(rank.worker);
-  if (worker == nullptr || !worker->connected) return nullptr;
-  return LastWord(snapshot, attempt, rank);
-}
-
 // A gang that says that its start goes on (it rereads a large checkpoint, say) may take its time;
 // one that is silent may not. What a rank said counts also while its worker is away for a moment.
 std::optional<Finding> JudgeStart(const Snapshot& snapshot, const Job& job,
@@ -62,7 +53,7 @@ std::optional<Finding> JudgeStart(const Snapshot& snapshot, const Job& job,
   const Attempt& attempt = *job.current;
   absl::Duration got_on_at = attempt.placed_at;
   for (const Rank& rank : attempt.ranks) {
-    const RankStatus* status = LastWord(snapshot, attempt, rank);
+    const RankStatus* status = LastWord(snapshot.FindWorker(rank.worker), attempt, rank);
     if (status != nullptr) got_on_at = std::max(got_on_at, status->progress_at);
   }
   // Its agents bound the pull themselves.
@@ -78,7 +69,10 @@ std::optional<Finding> JudgeProgress(const Snapshot& snapshot, const Job& job,
                                      absl::Duration now) {
   const RankStatus* stillest = nullptr;
   for (const Rank& rank : job.current->ranks) {
-    const RankStatus* status = FindStatus(snapshot, *job.current, rank);
+    const Worker* worker = snapshot.FindWorker(rank.worker);
+    // One that is away cannot report progress; whether it is lost is judged apart.
+    if (worker == nullptr || !worker->connected) continue;
+    const RankStatus* status = LastWord(worker, *job.current, rank);
     if (status == nullptr) continue;
     if (stillest == nullptr || status->progress_at < stillest->progress_at) stillest = status;
   }

@@ -86,8 +86,7 @@ void Session::Connect() {
   message.mutable_hello()->set_last_term(controller_.term);
   message.mutable_hello()->set_last_controller(controller_.id);
   handler_.FillHello(*message.mutable_hello());
-  RepairStrings(message);
-  stream_->Send(std::move(message));
+  Send(std::move(message));
   timer_ = timers_.After(kWelcomeTimeout, [this] { OnWelcomeTimeout(); });
 }
 
@@ -201,7 +200,6 @@ void Session::OnWelcome(const v1::Welcome& welcome) {
 }
 
 void Session::SendEvent(v1::WorkerMessage event) {
-  RepairStrings(event);
   if (outbox_.Add(std::move(event)) && up_) SayEvents();
 }
 
@@ -215,7 +213,6 @@ void Session::SayEvents() {
 }
 
 void Session::SendMessage(v1::WorkerMessage message) {
-  RepairStrings(message);
   if (up_) Say(std::move(message));
 }
 
@@ -230,8 +227,16 @@ void Session::Say(v1::WorkerMessage message) {
 void Session::SayAll() {
   timers_.Cancel(say_timer_);
   for (v1::WorkerMessage& message : std::exchange(held_back_, {})) {
-    stream_->Send(std::move(message));
+    Send(std::move(message));
   }
+}
+
+void Session::Send(v1::WorkerMessage message) {
+  RepairStrings(message);
+  if (message.has_heartbeat() && options_.keeper != nullptr) {
+    options_.keeper->OnBeat(stream_, message, heartbeat_interval_);
+  }
+  stream_->Send(std::move(message));
 }
 
 void Session::HeartbeatNow() {
@@ -251,11 +256,9 @@ void Session::HeartbeatNow() {
   if (std::optional<v1::RootReport> roots = handler_.Roots()) {
     *heartbeat.mutable_roots() = *std::move(roots);
   }
-  RepairStrings(message);
   lease_.Sent(heartbeat_seq_, timers_.clock().SinceBoot());
   registry_.Add(metric::kWorkerHeartbeatsTotal);
-  if (options_.keeper != nullptr) options_.keeper->OnBeat(stream_, message, heartbeat_interval_);
-  stream_->Send(std::move(message));
+  Send(std::move(message));
   heartbeat_timer_ = timers_.After(heartbeat_interval_, [this] { HeartbeatNow(); });
 }
 

@@ -113,6 +113,8 @@ class Session {
   void SetUp(bool up);
   void Say(v1::WorkerMessage message);
   void SayAll();
+  // The one door to the stream, for what the keeper repeats, too.
+  void Send(v1::WorkerMessage message);
   // The events that are due.
   void SayEvents();
 
