@@ -128,6 +128,7 @@ void BeginIncarnation(Draft& draft, uint64_t id, const WorkerHello& event,
   worker.identity = event.identity;
   worker.ranks = nullptr;
   worker.draining = false;
+  worker.leaving = false;
   worker.event_seq = 0;
   worker.event_seq_known = event.last_assignment_seq == 0;
 }
@@ -311,7 +312,9 @@ EventResult OnNotice(Draft& draft, const WorkerNotice& event, const RuleContext&
     if (*gate == Gate::kDuplicate) return {};
   }
   const uint64_t id = draft.view().FindWorker(event.worker)->id;
-  draft.EditWorker(id).draining = !event.withdrawn;
+  Worker& worker = draft.EditWorker(id);
+  worker.draining = !event.withdrawn;
+  worker.leaving = !event.withdrawn && event.grace > absl::ZeroDuration();
   if (event.withdrawn) return {};
   const std::string message =
       absl::StrCat("worker ", event.worker, " will go away: ", event.message);

@@ -101,6 +101,9 @@ struct Worker {
   uint64_t stream = 0;     // the newest Control stream
   bool connected = false;  // has a Control stream; false after a controller start until its Hello
   bool draining = false;   // gave notice: gets nothing new
+  // The notice was that its machine goes away, not that something there is in the way. In memory
+  // only: who gave it to a former controller may still be there.
+  bool leaving = false;
   bool cordoned = false;   // drained by a person: gets nothing new until undrained
   std::string cordon_reason;
   std::vector<Strike> strikes;  // oldest first, at most kMaxStrikes

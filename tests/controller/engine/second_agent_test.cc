@@ -13,7 +13,16 @@ using ::muster::testing::IsOk;
 using ::muster::testing::StatusIs;
 using ::testing::HasSubstr;
 
-class SecondAgentTest : public ::muster::testing::ControllerFixture {};
+class SecondAgentTest : public ::muster::testing::ControllerFixture {
+ protected:
+  // `grace` zero: it is not fit for work, and stays.
+  EventResult GiveNotice(Agent& agent, absl::Duration grace) {
+    return Apply(WorkerNotice{.worker = agent.name,
+                              .incarnation = agent.incarnation,
+                              .event_seq = ++agent.event_seq,
+                              .grace = grace});
+  }
+};
 
 // As clones of one image do: they would end each other's jobs by turns.
 TEST_F(SecondAgentTest, ASecondAgentOfANameWaitsWhileTheFirstOneMayLive) {
@@ -63,10 +72,7 @@ TEST_F(SecondAgentTest, ANameIsFreeAtOnceWhenItsAgentLeftInGoodOrder) {
   Agent first = ConnectNew("worker-1", 1);
   const uint64_t id = Submit();
   const Fence fence = StartRanks(first).fence;
-  EXPECT_OK(Apply(WorkerNotice{.worker = first.name,
-                               .incarnation = first.incarnation,
-                               .event_seq = ++first.event_seq})
-                .status);
+  EXPECT_OK(GiveNotice(first, absl::Seconds(20)).status);
   Agent second = MakeAgent("worker-1", 1);
   EXPECT_THAT(Connect(second).status, StatusIs(absl::StatusCode::kAborted, HasSubstr("name")));
   ReportExit(first, fence, 0, {.stopped = true});
@@ -74,6 +80,25 @@ TEST_F(SecondAgentTest, ANameIsFreeAtOnceWhenItsAgentLeftInGoodOrder) {
   engine_->Disconnect(first.name, first.incarnation, first.link.get());
   EXPECT_OK(Connect(second).status);
   EXPECT_EQ(state(id), JobState::kStarting);
+}
+
+TEST_F(SecondAgentTest, WhoIsUnfitAndAwayForAMomentKeepsItsName) {
+  Agent first = ConnectNew("worker-1", 1);
+  EXPECT_OK(GiveNotice(first, absl::ZeroDuration()).status);
+  engine_->Disconnect(first.name, first.incarnation, first.link.get());
+  Agent second = MakeAgent("worker-1", 1);
+  EXPECT_THAT(Connect(second).status, StatusIs(absl::StatusCode::kAborted, HasSubstr("name")));
+  EXPECT_OK(Connect(first).status);
+}
+
+TEST_F(SecondAgentTest, WhoGaveNoticeToAFormerControllerMayStillBeThere) {
+  Agent first = ConnectNew("worker-1", 1);
+  EXPECT_OK(GiveNotice(first, absl::Minutes(10)).status);
+  Restart();
+  Agent second = MakeAgent("worker-1", 1);
+  EXPECT_THAT(Connect(second).status, StatusIs(absl::StatusCode::kAborted, HasSubstr("name")));
+  EXPECT_OK(Connect(first).status);
+  EXPECT_TRUE(worker("worker-1").draining);
 }
 
 TEST_F(SecondAgentTest, TheNextAgentOfTheSameDataFolderFencesTheFirstForGood) {
