@@ -20,11 +20,12 @@ std::vector<const Checkpoint*> Superseded(const Snapshot& snapshot, const Job& j
     const bool restorable = checkpoint->restorable();
     if (!restorable && checkpoint->state != CheckpointState::kCorrupt) continue;
     present.push_back(checkpoint);
-    if (checkpoint->state == CheckpointState::kVerified) verified.push_back(checkpoint);
-    if (!restorable || !checkpoint->best) continue;
-    if (best == nullptr || Newer(checkpoint, best)) best = checkpoint;
+    // One that somebody could not read since is not counted on, until it was read again.
     const bool whole =
         checkpoint->state == CheckpointState::kVerified && !checkpoint->doubt.has_value();
+    if (whole) verified.push_back(checkpoint);
+    if (!restorable || !checkpoint->best) continue;
+    if (best == nullptr || Newer(checkpoint, best)) best = checkpoint;
     if (whole && (verified_best == nullptr || Newer(checkpoint, verified_best))) {
       verified_best = checkpoint;
     }

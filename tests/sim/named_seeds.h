@@ -13,14 +13,15 @@ struct NamedSeed {
 
 // Of the first three: a failed fsync, a restart that read what only memory held, and a power loss.
 // A change of what seeds mean takes their point away: then `--calibrate` tells new ones.
-inline constexpr std::array<NamedSeed, 7> kNamedSeeds = {{
+inline constexpr std::array<NamedSeed, 8> kNamedSeeds = {{
     {12, "acknowledged jobs gone: the log was not settled after a failed fsync"},
     {100'017, "likewise"},
     {200'020, "a term given twice: likewise"},
     {318, "a job placed after its deadline, which had passed while the controller was away"},
     {5'000, "ledgers off by a nanosecond after a restart: the clock was finer than what is stored"},
-    {100'111, "an unfit worker's name given to a clone of its machine when the controller began anew"},
+    {100'111, "an unfit worker's name given to a clone of it when the controller began anew"},
     {200'120, "likewise"},
+    {124, "an older checkpoint deleted for a newer verified one that had been found broken since"},
 }};
 
 }  // namespace muster::sim

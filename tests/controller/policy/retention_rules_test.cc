@@ -104,6 +104,16 @@ TEST_F(RetentionRulesTest, TheVerifiedBestStaysUntilTheNewBestIsVerified) {
   EXPECT_EQ(Actions(AssignmentKind::kDelete), (Ids{2, former_best}));
 }
 
+TEST_F(RetentionRulesTest, WhatIsInDoubtDoesNotLetOlderOnesGo) {
+  const uint64_t oldest = Add(1, CheckpointState::kVerified);
+  Add(2, CheckpointState::kVerified);
+  const uint64_t doubted = Add(3, CheckpointState::kVerified);
+  world_.draft().EditCheckpoint(doubted).doubt = {.worker = "a", .message = "block 3 differs"};
+  EXPECT_EQ(Actions(AssignmentKind::kDelete), Ids{});
+  world_.draft().EditCheckpoint(doubted).doubt.reset();
+  EXPECT_EQ(Actions(AssignmentKind::kDelete), Ids{oldest});
+}
+
 TEST_F(RetentionRulesTest, WhatAStartingGangMayBeLoadingStays) {
   const uint64_t oldest = Add(1, CheckpointState::kVerified);
   Add(2, CheckpointState::kVerified);
