@@ -86,8 +86,9 @@ absl::StatusOr<NamedTensors> EncoderOf(const NamedTensors& mae) {
 // The tensors are contiguous, of types that such a file holds.
 absl::StatusOr<std::string> ToSafetensors(const NamedTensors& tensors) {
   std::vector<TensorBytes> entries;
-  for (const auto& [name, tensor] : tensors) {
-    entries.push_back({name, *ToTensorType(tensor.scalar_type()), tensor.sizes().vec(),
+  for (const NamedTensor& entry : tensors) {
+    const at::Tensor& tensor = entry.tensor;
+    entries.push_back({entry.name, *ToTensorType(tensor.scalar_type()), tensor.sizes().vec(),
                        absl::string_view(static_cast<const char*>(tensor.const_data_ptr()),
                                          static_cast<size_t>(tensor.nbytes()))});
   }
