@@ -100,7 +100,8 @@ class Lifted {
                      .reason = reason,
                      .actor = "user:u0",
                      .message = "",
-                     .attempt = job().attempt});
+                     .attempt = job().attempt,
+                     .at = draft_.view().LedgerTime(context_.now)});
     draft_.EditJob(id_).state = state;
   }
 
