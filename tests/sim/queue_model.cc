@@ -62,8 +62,9 @@ void QueueModel::CheckPlacement(const mc::Snapshot& snapshot, const mc::Snapshot
   const auto it = asked_.find(job.id);
   if (it == asked_.end()) return;  // its submit is not acknowledged yet
   const mc::SchedulingSettings& asked = it->second.scheduling;
-  if (asked.begin > now) {
-    trace_.Fail("job ", job.id, " was placed before its time to begin");
+  if (asked.begin >= now + absl::Milliseconds(1)) {  // the wire carries whole milliseconds
+    trace_.Fail("job ", job.id, " was placed ", absl::FormatDuration(asked.begin - now),
+                " before its time to begin");
   }
   if (asked.deadline + kSlack < now) {
     trace_.Fail("job ", job.id, " was placed after its deadline");
