@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "controller/model/ledger_rules.h"
 #include "controller/policy/quarantine_rules.h"
 
 namespace muster::controller {
@@ -53,8 +54,7 @@ void AddStrike(Worker& worker, Strike strike) {
 void StrikeLate(Draft& draft, uint64_t job_id, const RuleContext& context) {
   const Job& job = *draft.view().FindJob(job_id);
   for (const auto& attempt : job.past) {
-    const bool noted = attempt->held_until != absl::InfiniteFuture();
-    const absl::Time ended = noted ? attempt->held_until : attempt->ended;
+    const absl::Time ended = HeldUntil(*attempt);
     const bool old = ended < LedgerNow(draft, context) - context.quarantine.window;
     const Rank* failed = FailedRank(*attempt);
     if (old || failed == nullptr || !ProvesTheWorkers(*attempt)) continue;

@@ -178,6 +178,10 @@ absl::Time HeldFrom(const Attempt& attempt) {
   return attempt.held_from != absl::InfinitePast() ? attempt.held_from : attempt.started;
 }
 
+absl::Time HeldUntil(const Attempt& attempt) {
+  return attempt.held_until != absl::InfiniteFuture() ? attempt.held_until : attempt.ended;
+}
+
 absl::Duration Lasted(const Attempt& attempt, absl::Time now) {
   const bool ended = !attempt.live();
   const bool noted = attempt.held_from != absl::InfinitePast() &&

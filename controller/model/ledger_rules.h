@@ -53,6 +53,9 @@ void NoteStandstill(Job& job);
 // nothing else.
 absl::Time HeldFrom(const Attempt& attempt);
 
+// When the attempt ended, likewise; InfiniteFuture: it lives.
+absl::Time HeldUntil(const Attempt& attempt);
+
 // How long the attempt has held its slots, or did, from placement to end: by ledger time, or by the
 // wall clock where an older Muster noted nothing else. Never below zero.
 absl::Duration Lasted(const Attempt& attempt, absl::Time now);

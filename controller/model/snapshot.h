@@ -55,6 +55,7 @@ struct Snapshot {
   // Ledger time is this plus the time since boot.
   absl::Time ledger_origin = absl::UnixEpoch();
   absl::Time LedgerTime(absl::Duration since_boot) const { return ledger_origin + since_boot; }
+  absl::Duration SinceBoot(absl::Time ledger_time) const { return ledger_time - ledger_origin; }
 
   CowTable<Job> jobs;
   CowTable<Worker> workers;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/planted_bug.h"
+#include "controller/model/ledger_rules.h"
 
 namespace muster::controller {
 namespace {
@@ -244,20 +245,21 @@ absl::Time SavedUpTo(const Snapshot& snapshot, const Job& job) {
 bool HasMadeWayFor(const Job& job, const Job& other) {
   if (IsForgotten(job, other)) return false;
   const absl::Time placed =
-      other.current == nullptr ? absl::InfinitePast() : other.current->started;
+      other.current == nullptr ? absl::InfinitePast() : HeldFrom(*other.current);
   return std::any_of(job.past.begin(), job.past.end(), [&](const auto& attempt) {
-    return attempt->yielded_to == other.id && attempt->ended > placed;
+    return attempt->yielded_to == other.id && HeldUntil(*attempt) > placed;
   });
 }
 
 uint64_t YieldsTo(const Snapshot& snapshot, const Job& job, absl::Time now) {
   if (job.current == nullptr || job.current->yielded_to == 0) return 0;
-  if (!job.current->live() && now - job.current->ended > kYieldFor) return 0;
+  const absl::Time left = HeldUntil(*job.current);
+  if (now - left >= kYieldFor) return 0;
   const Job* other = snapshot.FindJob(job.current->yielded_to);
   if (other == nullptr || other->state != JobState::kPending || other->held) return 0;
   if (IsForgotten(job, *other)) return 0;
   // It had them meanwhile, and waits anew.
-  if (other->current != nullptr && other->current->started >= job.current->ended) return 0;
+  if (other->current != nullptr && HeldFrom(*other->current) >= left) return 0;
   return other->id;
 }
 

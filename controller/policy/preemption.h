@@ -71,6 +71,7 @@ bool HasMadeWayFor(const Job& job, const Job& other);
 // is one the slots are that job's, and this job is not placed. After kYieldFor it no longer counts:
 // the other one found no place even so.
 inline constexpr absl::Duration kYieldFor = absl::Minutes(5);
+// `now` is ledger time.
 uint64_t YieldsTo(const Snapshot& snapshot, const Job& job, absl::Time now);
 
 }  // namespace muster::controller

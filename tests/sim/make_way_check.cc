@@ -20,6 +20,12 @@ std::string WhoTakesWork(const mc::Snapshot& snapshot) {
 // A program that reports no steps: nobody knows whether it gets on.
 bool IsSilent(const mc::Job& job) { return absl::StrContains(job.settings->spec, "\"command\""); }
 
+bool ComesBackFromFailure(const mc::Job& job) {
+  if (job.current == nullptr) return false;
+  const mc::FailureClass failure = job.current->failure_class;
+  return failure != mc::FailureClass::kNone && failure != mc::FailureClass::kPreempted;
+}
+
 }  // namespace
 
 void MakeWayCheck::OnPublished(const mc::Snapshot& snapshot, const mc::Snapshot* before) {
@@ -54,7 +60,8 @@ void MakeWayCheck::OnEvent(const mc::Snapshot& snapshot, const mc::Snapshot* bef
   if (attempt == nullptr) return trace_.Fail("job ", job.id, ": no attempt ", event.attempt);
   Past& past = past_[job.id];
   const uint64_t other = attempt->yielded_to;
-  OnStopped(past, job);
+  const mc::Job* winner = snapshot.FindJob(other);
+  OnStopped(past, job, winner);
   if (!preempts && other == 0) {
     ++counts_.grown;
     past.ranks_when_grown = attempt->ranks.size();
@@ -63,7 +70,6 @@ void MakeWayCheck::OnEvent(const mc::Snapshot& snapshot, const mc::Snapshot* bef
   }
   ++(preempts ? counts_.preempted : counts_.shrunk);
   CheckPriorities(snapshot, before, job, other, /*equal_will_do=*/!preempts);
-  const mc::Job* winner = snapshot.FindJob(other);
   if (winner == nullptr) return;
   const auto [it, first] = made_way_.emplace(std::make_pair(job.id, other), winner->attempt);
   if (!first && it->second == winner->attempt) {
@@ -73,8 +79,8 @@ void MakeWayCheck::OnEvent(const mc::Snapshot& snapshot, const mc::Snapshot* bef
   it->second = winner->attempt;
 }
 
-void MakeWayCheck::OnStopped(Past& past, const mc::Job& job) {
-  if (IsSilent(job)) return;
+void MakeWayCheck::OnStopped(Past& past, const mc::Job& job, const mc::Job* winner) {
+  if (IsSilent(job) || (winner != nullptr && ComesBackFromFailure(*winner))) return;
   counts_.most_in_vain = std::max(counts_.most_in_vain, ++past.in_vain);
   if (past.in_vain > kMostInVain) {
     trace_.Fail("job ", job.id, " was stopped ", past.in_vain,

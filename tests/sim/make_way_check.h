@@ -6,7 +6,9 @@
 // - It makes way for the same job again only after that one was placed: what it gave up was used.
 // - When nothing else happens meanwhile, a gang that was stopped to grow comes back larger; in
 //   vain it may be stopped twice in a row.
-// - It is stopped at most kMostInVain times in a row without a step done between.
+// - It is stopped at most kMostInVain times in a row without a step done between. A stop for a job
+//   that lost its last attempt by a failure does not count: it comes back by its restart budget,
+//   and what its dead ranks leave behind may hold the slots that it had.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +56,7 @@ class MakeWayCheck {
   };
   void OnEvent(const mc::Snapshot& snapshot, const mc::Snapshot* before, const mc::Job& job,
                const mc::JobEvent& event);
-  void OnStopped(Past& past, const mc::Job& job);
+  void OnStopped(Past& past, const mc::Job& job, const mc::Job* winner);
   void OnPlaced(Past& past, const mc::Job& job);
   void CheckPriorities(const mc::Snapshot& snapshot, const mc::Snapshot* before, const mc::Job& job,
                        uint64_t other, bool equal_will_do);

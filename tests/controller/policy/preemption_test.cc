@@ -235,5 +235,33 @@ TEST(YieldTest, TheSlotsAreKeptForTheOneThatTheyWereFreedForWhileItWaits) {
   EXPECT_EQ(yields_to(), 0u) << "it found no place even so";
 }
 
+// A wall clock that was set back by a day between the attempts must not turn their order round.
+TEST(YieldTest, AWallClockThatIsSetChangesNothing) {
+  World world;
+  for (int i = 0; i < 3; ++i) world.AddJob(World::Settings(1));
+  world.Place(1, {"a"}, JobState::kPending);
+  Attempt& left = world.draft().EditAttempt(1);
+  left.yielded_to = 2;
+  left.held_from = kNow - absl::Hours(2);
+  left.held_until = kNow - absl::Minutes(1);
+  left.started = kNow - absl::Hours(2);
+  left.ended = left.started - absl::Hours(23);
+  world.Place(2, {"a"}, JobState::kPending);
+  Attempt& other = world.draft().EditAttempt(2);
+  other.held_from = kNow - absl::Hours(1);
+  other.held_until = kNow - absl::Minutes(30);
+  other.started = kNow - absl::Hours(1);
+  other.ended = kNow - absl::Minutes(30);
+  const auto job = [&](uint64_t id) -> const Job& { return *world.view().FindJob(id); };
+  EXPECT_EQ(YieldsTo(world.view(), job(1), kNow), 2u);
+  EXPECT_EQ(YieldsTo(world.view(), job(1), kNow + absl::Minutes(4)), 0u) << "five minutes are over";
+  other.held_from = kNow - absl::Seconds(30);
+  EXPECT_EQ(YieldsTo(world.view(), job(1), kNow), 0u) << "it had the slots meanwhile";
+  other.held_from = kNow - absl::Hours(1);
+  world.Place(1, {"a"}, JobState::kRunning);
+  EXPECT_TRUE(HasMadeWayFor(job(1), job(2)));
+  EXPECT_FALSE(HasMadeWayFor(job(1), job(3)));
+}
+
 }  // namespace
 }  // namespace muster::controller
