@@ -14,7 +14,7 @@ namespace muster {
 
 enum class PlantedBug {
   kNone,
-  kNoFencing,         // a checkpoint of a fenced attempt counts when its gang lives there again
+  kNoFencing,         // a checkpoint of the attempt before the live one counts
   kEarlyAnswer,       // answers agents before the commit
   kLazySync,          // synchronous=NORMAL
   kNoRequestId,       // an idempotency key is forgotten when its job has ended
