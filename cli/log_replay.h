@@ -10,9 +10,9 @@
 
 namespace muster::cli {
 
-// Of each rank the log comes in the order in which it arrived, attempt by attempt. So a stream that
-// nothing was taken of is news only behind the last that was taken of its rank; of the other streams
-// LogText drops what it has had.
+// Of each rank the log comes in the order in which it arrived, attempt by attempt. So a stream of
+// which nothing was taken is news only behind the last that was taken of its rank. Of the other
+// streams LogText drops what it has had.
 class LogReplay {
  public:
   // Whether anything was taken.

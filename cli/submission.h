@@ -16,10 +16,10 @@ namespace muster::cli {
 
 // Completes the request (owner, protocol version, a random idempotency key where it has none) and
 // sends it, again and again while nobody answers and there is time. Says which of the workers that
-// the job is not to run on nobody knows. An interrupt ends it with CANCELLED where there is a guard,
-// unless the answer was there first. UNAVAILABLE, DEADLINE_EXCEEDED and CANCELLED: the job may be in
-// all the same, and the hint tells how to repeat the submit. ALREADY_EXISTS: the key is of a job
-// with another spec.
+// the job is not to run on nobody knows. An interrupt ends it with CANCELLED where there is a
+// guard, unless the answer was there first. UNAVAILABLE, DEADLINE_EXCEEDED and CANCELLED: the job
+// may be in all the same, and the hint tells how to repeat the submit. ALREADY_EXISTS: the key is
+// of a job with another spec.
 absl::StatusOr<v1::SubmitResponse> SendJob(v1::SubmitRequest request, Session& session,
                                            InterruptGuard* guard = nullptr);
 
