@@ -4,11 +4,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "cli/interrupt.h"
 #include "cli/session.h"
 #include "muster/v1/job_service.pb.h"
 
 namespace muster::cli {
 
-absl::StatusOr<std::vector<v1::WorkerInfo>> AllWorkers(Session& session);
+// An interrupt ends it with CANCELLED where there is a guard.
+absl::StatusOr<std::vector<v1::WorkerInfo>> AllWorkers(Session& session,
+                                                       InterruptGuard* guard = nullptr);
 
 }  // namespace muster::cli

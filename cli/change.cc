@@ -33,8 +33,11 @@ absl::StatusOr<std::string> RandomKey() {
   return absl::BytesToHexString(absl::string_view(bytes.data(), bytes.size()));
 }
 
-Patience::Patience(Session& session)
-    : session_(session), end_(SteadyNow() + session.timeout()), pause_(kFirstRetryPause) {}
+Patience::Patience(Session& session, InterruptGuard* guard)
+    : session_(session),
+      guard_(guard),
+      end_(SteadyNow() + session.timeout()),
+      pause_(kFirstRetryPause) {}
 
 absl::Duration Patience::left() const { return std::max(end_ - SteadyNow(), kFirstRetryPause); }
 
@@ -44,8 +47,10 @@ bool Patience::Again(const absl::Status& status) {
     session_.Say(
         absl::StrCat(status.message(), "; trying for ", HumanDuration(session_.timeout())));
   }
-  absl::SleepFor(pause_);
+  const absl::Duration pause = pause_;
   pause_ = std::min(2 * pause_, kMaxRetryPause);
+  if (guard_ != nullptr) return guard_->Pause(pause);
+  absl::SleepFor(pause);
   return true;
 }
 

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "cli/host.h"
+#include "cli/interrupt.h"
 #include "cli/session.h"
 #include "common/base/status_macros.h"
 
@@ -23,7 +24,9 @@ absl::StatusOr<std::string> RandomKey();
 // Counts down --timeout over repeated calls.
 class Patience {
  public:
-  explicit Patience(Session& session);
+  // An interrupt ends the pauses between the calls, and there is no further call; where there is
+  // no guard it ends the process.
+  explicit Patience(Session& session, InterruptGuard* guard = nullptr);
 
   // How long the next call may take; never nothing.
   absl::Duration left() const;
@@ -32,18 +35,21 @@ class Patience {
 
  private:
   Session& session_;
+  InterruptGuard* const guard_;
   const absl::Duration end_;
   absl::Duration pause_;
   bool told_ = false;
 };
 
+// An interrupt ends it where there is a guard. What was sent may have been done all the same, as
+// after UNAVAILABLE and DEADLINE_EXCEEDED.
 template <typename Request, typename Response>
 absl::StatusOr<Response> SendChange(Session& session, Method<Request, Response> method,
-                                    const Request& request) {
+                                    const Request& request, InterruptGuard* guard = nullptr) {
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
-  Patience patience(session);
+  Patience patience(session, guard);
   while (true) {
-    absl::StatusOr<Response> response = client->Call(method, request, patience.left());
+    absl::StatusOr<Response> response = client->Call(method, request, patience.left(), guard);
     if (response.ok() || !patience.Again(response.status())) return response;
   }
 }

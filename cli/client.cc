@@ -56,6 +56,17 @@ CallOptions Client::Options(absl::Duration timeout) const {
   return {.address = endpoint_.address, .token = endpoint_.token, .timeout = timeout};
 }
 
+CallEnd Client::CallUnder(InterruptGuard& guard, const char* path,
+                          const google::protobuf::MessageLite& request,
+                          google::protobuf::MessageLite& response, absl::Duration timeout) const {
+  muster::Call call(path, Options(timeout));
+  call.Start(request);
+  guard.Set([&call] { call.Cancel(); });
+  CallEnd end = FinishWith(call, response);
+  guard.Clear();
+  return end;
+}
+
 absl::Status Client::Explain(const CallEnd& end, absl::Duration timeout) const {
   const absl::Status& error = end.status;
   switch (error.code()) {

@@ -1,6 +1,8 @@
 // Calls of the JobService with token, deadline and errors that tell the way out.
 #pragma once
 
+#include <google/protobuf/message_lite.h>
+
 #include <string>
 
 #include "absl/status/status.h"
@@ -8,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "cli/context.h"
+#include "cli/interrupt.h"
 #include "cli/methods.h"
 #include "common/call/call.h"
 #include "muster/v1/job_service.pb.h"
@@ -33,17 +36,24 @@ class Client {
   // controller said so itself. DEADLINE_EXCEEDED: no answer within `timeout`.
   absl::Status Explain(const CallEnd& end, absl::Duration timeout) const;
 
-  // One unary call: client.Call(rpc::kGetJob, request, timeout).
+  // One unary call: client.Call(rpc::kGetJob, request, timeout). CANCELLED: an interrupt ended it;
+  // only where there is a guard.
   template <typename Request, typename Response>
   absl::StatusOr<Response> Call(Method<Request, Response> method, const Request& request,
-                                absl::Duration timeout) const {
+                                absl::Duration timeout, InterruptGuard* guard = nullptr) const {
     Response response;
-    const CallEnd end = CallOnce(method, request, response, Options(timeout));
+    const CallEnd end = guard == nullptr
+                            ? CallOnce(method, request, response, Options(timeout))
+                            : CallUnder(*guard, method.path, request, response, timeout);
     if (!end.ok()) return Explain(end, timeout);
     return response;
   }
 
  private:
+  CallEnd CallUnder(InterruptGuard& guard, const char* path,
+                    const google::protobuf::MessageLite& request,
+                    google::protobuf::MessageLite& response, absl::Duration timeout) const;
+
   const Endpoint endpoint_;
 };
 

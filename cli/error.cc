@@ -13,6 +13,7 @@ namespace muster::cli {
 namespace {
 
 constexpr char kHintUrl[] = "muster/hint";
+constexpr char kKeyUrl[] = "muster/idempotency-key";
 constexpr char kTimedOutUrl[] = "muster/timed-out";
 constexpr char kRefused[] = "refused:";
 
@@ -33,6 +34,11 @@ std::string HintOf(const absl::Status& status) {
   return hint.has_value() ? std::string(*hint) : "";
 }
 
+absl::Status WithKey(absl::Status status, absl::string_view key) {
+  if (!status.ok()) status.SetPayload(kKeyUrl, absl::Cord(key));
+  return status;
+}
+
 absl::Status TimedOut(absl::string_view message) {
   absl::Status status = absl::DeadlineExceededError(message);
   status.SetPayload(kTimedOutUrl, absl::Cord("1"));
@@ -44,7 +50,6 @@ absl::Status Interrupted(absl::string_view message) { return absl::CancelledErro
 ExitCode ExitCodeOf(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kAlreadyExists:
     case absl::StatusCode::kOutOfRange:
       return ExitCode::kUsage;
     case absl::StatusCode::kNotFound:
@@ -57,6 +62,8 @@ ExitCode ExitCodeOf(const absl::Status& status) {
     case absl::StatusCode::kDeadlineExceeded:
       return status.GetPayload(kTimedOutUrl).has_value() ? ExitCode::kTimedOut
                                                          : ExitCode::kUnreachable;
+    case absl::StatusCode::kAlreadyExists:
+      return ExitCode::kWrongState;
     case absl::StatusCode::kFailedPrecondition:
       return absl::StartsWith(status.message(), kRefused) ? ExitCode::kRefused
                                                           : ExitCode::kWrongState;
@@ -85,6 +92,8 @@ std::string ErrorText(const absl::Status& status, bool json) {
     error["message"] = std::string(status.message());
     error["hint"] = hint.empty() ? Json(nullptr) : Json(hint);
     error["retryable"] = Retryable(status.code());
+    const auto key = status.GetPayload(kKeyUrl);
+    if (key.has_value()) error["idempotency_key"] = std::string(*key);
     return JsonLine(error);
   }
   std::string text =

@@ -18,7 +18,7 @@ enum class ExitCode {
   kNotFound = 3,
   kNotAllowed = 4,
   kUnreachable = 5,  // safe to retry with the same key
-  kWrongState = 6,
+  kWrongState = 6,   // also: the key is of a job with another spec
   kRefused = 7,
   kTimedOut = 8,  // while the job goes on
   kJobFailed = 10,
@@ -32,6 +32,9 @@ enum class ExitCode {
 absl::Status WithHint(absl::Status status, absl::string_view hint);
 std::string HintOf(const absl::Status& status);
 
+// The same status with the idempotency key of a submit that may have happened all the same.
+absl::Status WithKey(absl::Status status, absl::string_view key);
+
 // Marks a status as "the time given is over, the job goes on": exit code 8 instead of 5.
 absl::Status TimedOut(absl::string_view message);
 
@@ -44,7 +47,8 @@ ExitCode ExitCodeOf(const absl::Status& status);
 // Of a finished job. Requires a terminal state.
 ExitCode ExitCodeOf(const v1::JobSummary& job);
 
-// "muster: <message>\n  <hint>\n"; with `json` one line {"code","message","hint","retryable"}.
+// "muster: <message>\n  <hint>\n"; with `json` one line {"code","message","hint","retryable"},
+// and "idempotency_key" where the status has one.
 std::string ErrorText(const absl::Status& status, bool json);
 
 }  // namespace muster::cli

@@ -1,6 +1,6 @@
 #include "cli/follow.h"
 
-#include <utility>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "cli/output/views.h"
@@ -26,10 +26,9 @@ std::string GoesOn(const v1::JobRef& job) {
 }  // namespace
 
 void Reconnect::Good() {
-  if (told_) session_.Say("the controller is back");
+  if (lost_at_.has_value()) session_.Say("the controller is back");
   ever_good_ = true;
-  told_ = false;
-  last_good_ = SteadyNow();
+  lost_at_.reset();
 }
 
 absl::Status Reconnect::Lost(const absl::Status& status) {
@@ -38,11 +37,17 @@ absl::Status Reconnect::Lost(const absl::Status& status) {
   if (!connection || !ever_good_) {
     return status.ok() ? absl::InternalError("the controller ended the stream early") : status;
   }
-  if (SteadyNow() - last_good_ > kReconnectPatience) {
+  const absl::Duration now = SteadyNow();
+  if (lost_at_.has_value() && now - tried_at_ >= limits_.connected_after) lost_at_.reset();
+  if (!lost_at_.has_value()) {
+    session_.Say("lost the controller; waiting for it to come back");
+    lost_at_ = now;
+  }
+  if (now - *lost_at_ > limits_.patience) {
     return status.ok() ? absl::UnavailableError("the controller keeps ending the stream") : status;
   }
-  if (!std::exchange(told_, true)) session_.Say("lost the controller; waiting for it to come back");
   guard_.Pause(kReconnectPause);
+  tried_at_ = SteadyNow();
   return absl::OkStatus();
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <functional>
-#include <string>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -12,14 +12,20 @@
 
 namespace muster::cli {
 
-// A controller that was there and went away is waited for this long: it comes back within seconds
-// where something restarts it, and a job runs on meanwhile.
-inline constexpr absl::Duration kReconnectPatience = absl::Minutes(2);
+struct ReconnectLimits {
+  // A controller that was there and went away is waited for this long: it comes back within seconds
+  // where something restarts it, and a job runs on meanwhile.
+  absl::Duration patience = absl::Minutes(2);
+  // A call that lasted so long was connected, though nothing arrived: to find nobody takes less.
+  absl::Duration connected_after = absl::Minutes(1);
+};
 
-// Counts the time since a connection was last good. Used by every verb that stays connected.
+// Counts how long the controller has been lost, from the first loss on: before it there may have
+// been nothing to send for hours. Used by every verb that stays connected.
 class Reconnect {
  public:
-  Reconnect(Session& session, InterruptGuard& guard) : session_(session), guard_(guard) {}
+  Reconnect(Session& session, InterruptGuard& guard, ReconnectLimits limits = {})
+      : session_(session), guard_(guard), limits_(limits) {}
 
   // Something arrived.
   void Good();
@@ -32,9 +38,10 @@ class Reconnect {
  private:
   Session& session_;
   InterruptGuard& guard_;
+  const ReconnectLimits limits_;
   bool ever_good_ = false;
-  bool told_ = false;
-  absl::Duration last_good_;
+  std::optional<absl::Duration> lost_at_;  // nothing: it is not lost
+  absl::Duration tried_at_;                // when the last call since then began
 };
 
 // Calls `on_update` for each state of the job that the controller sends, the first at once; returns

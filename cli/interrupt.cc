@@ -73,6 +73,11 @@ bool InterruptGuard::interrupted() {
   return interrupted_;
 }
 
+void InterruptGuard::Reset() {
+  MutexLock lock(mutex_);
+  interrupted_ = false;
+}
+
 bool InterruptGuard::Pause(absl::Duration duration) {
   const absl::Duration end = SteadyNow() + duration;
   MutexLock lock(mutex_);

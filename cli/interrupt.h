@@ -10,8 +10,8 @@
 
 namespace muster::cli {
 
-// While one lives, SIGINT does not end the process: it calls `on_interrupt` (on a thread of its
-// own, once) and wakes Pause. At most one at a time, made and destroyed by the same thread. Without
+// While one lives, SIGINT does not end the process: it calls what was Set (on a thread of its own,
+// once) and wakes Pause. At most one at a time, made and destroyed by the same thread. Without
 // one, SIGINT ends the process as usual.
 class InterruptGuard {
  public:
@@ -26,6 +26,9 @@ class InterruptGuard {
   void Clear() { Set(nullptr); }
 
   bool interrupted();
+
+  // Forgets the interrupt that there was: from now on the next one counts. Requires Clear().
+  void Reset();
 
   // Waits for `duration`; false as soon as there has been an interrupt.
   bool Pause(absl::Duration duration);

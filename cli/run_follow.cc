@@ -94,42 +94,54 @@ class RunStream {
   LogText err_;
 };
 
-absl::Status Cancel(uint64_t id, Client& client, Session& session) {
+absl::Status Left(uint64_t id) {
+  return WithHint(Interrupted(absl::StrCat("left job ", id, ", which is ending")),
+                  absl::StrCat("`muster show ", id, "` tells how it ended"));
+}
+
+// CANCELLED: interrupted once more, or the controller could not be told.
+absl::Status Cancel(uint64_t id, Session& session, InterruptGuard& guard) {
   session.Say(absl::StrCat("interrupted: cancelling job ", id, " (once more: leave at once)"));
   v1::CancelJobRequest request;
   request.mutable_job()->set_id(id);
   request.set_user(UserName(session.host()));
-  const auto response = client.Call(rpc::kCancelJob, request, session.timeout());
+  const absl::Status status = SendChange(session, rpc::kCancelJob, request, &guard).status();
   // It may have ended meanwhile.
-  return absl::IsFailedPrecondition(response.status()) ? absl::OkStatus() : response.status();
+  if (status.ok() || absl::IsFailedPrecondition(status)) return absl::OkStatus();
+  const std::string why = guard.interrupted() ? "" : absl::StrCat(": ", status.message());
+  return WithHint(Interrupted(absl::StrCat("interrupted: job ", id, " may still run", why)),
+                  absl::StrCat("`muster cancel ", id, "` ends it"));
+}
+
+// Ends the job after an interrupt and hears its last words.
+absl::Status CancelAndHear(uint64_t id, RunStream& stream, Session& session,
+                           InterruptGuard& guard) {
+  guard.Reset();
+  MUSTER_RETURN_IF_ERROR(Cancel(id, session, guard));
+  const absl::Status heard = stream.Print(guard);
+  return heard.ok() && !guard.interrupted() ? absl::OkStatus() : Left(id);
 }
 
 }  // namespace
 
-absl::StatusOr<RunOutcome> FollowRun(const RunOptions& options, Session& session) {
+absl::StatusOr<RunOutcome> FollowRun(const RunOptions& options, Session& session,
+                                     InterruptGuard& guard) {
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
-  RunOutcome outcome;
   RunStream stream(options, session, *client);
-  {
-    InterruptGuard guard;
-    MUSTER_RETURN_IF_ERROR(stream.AwaitStart(guard));
-    if (!guard.interrupted()) MUSTER_RETURN_IF_ERROR(stream.Print(guard));
-    outcome.interrupted = guard.interrupted();
-  }
-  if (outcome.interrupted) {
-    InterruptGuard guard;
-    MUSTER_RETURN_IF_ERROR(Cancel(options.job_id, *client, session));
-    MUSTER_RETURN_IF_ERROR(stream.Print(guard));
-    if (guard.interrupted()) {
-      return WithHint(Interrupted(absl::StrCat("left job ", options.job_id, ", which is ending")),
-                      absl::StrCat("`muster show ", options.job_id, "` tells how it ended"));
-    }
-  }
+  absl::Status followed = stream.AwaitStart(guard);
+  if (followed.ok() && !guard.interrupted()) followed = stream.Print(guard);
+  RunOutcome outcome;
+  outcome.interrupted = guard.interrupted();
+  if (outcome.interrupted) followed = CancelAndHear(options.job_id, stream, session, guard);
+  MUSTER_RETURN_IF_ERROR(followed);
   stream.End();
   v1::GetJobRequest request;
   request.mutable_job()->set_id(options.job_id);
   // As patient as a change: the controller may just be coming back.
-  MUSTER_ASSIGN_OR_RETURN(outcome.job, SendChange(session, rpc::kGetJob, request));
+  absl::StatusOr<v1::GetJobResponse> job = SendChange(session, rpc::kGetJob, request, &guard);
+  if (!job.ok() && (outcome.interrupted || guard.interrupted())) return Left(options.job_id);
+  MUSTER_RETURN_IF_ERROR(job.status());
+  outcome.job = *std::move(job);
   return outcome;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "cli/interrupt.h"
 #include "cli/session.h"
 #include "muster/v1/job_service.pb.h"
 
@@ -20,9 +21,11 @@ struct RunOutcome {
 };
 
 // Returns when the job has ended, across restarts of the controller. Says on stderr what it waits
-// for before it starts. Ctrl-C cancels the job and waits for its last words; a second one leaves at
-// once, with CANCELLED (exit code 130).
-absl::StatusOr<RunOutcome> FollowRun(const RunOptions& options, Session& session);
+// for before it starts. An interrupt, also one that was there before, cancels the job and waits for
+// its last words; the next one leaves at once. CANCELLED (exit code 130): interrupted, and the job
+// is not known to have ended; the message names it.
+absl::StatusOr<RunOutcome> FollowRun(const RunOptions& options, Session& session,
+                                     InterruptGuard& guard);
 
 // The exit code of the program where that decided how the job ended: that of the first rank that
 // did not end with 0, or 128 and its signal. Otherwise ExitCodeOf(the job). Pure.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "cli/all_workers.h"
 #include "cli/change.h"
@@ -17,10 +18,10 @@ namespace muster::cli {
 namespace {
 
 // Best effort: the job is in, and a name that nobody knows may be that of a worker to come.
-void WarnOfUnknownWorkers(const v1::JobSpec& spec, Session& session) {
+void WarnOfUnknownWorkers(const v1::JobSpec& spec, Session& session, InterruptGuard* guard) {
   const auto& excluded = spec.placement().exclude();
   if (excluded.empty()) return;
-  const absl::StatusOr<std::vector<v1::WorkerInfo>> workers = AllWorkers(session);
+  const absl::StatusOr<std::vector<v1::WorkerInfo>> workers = AllWorkers(session, guard);
   if (!workers.ok()) return;
   std::set<std::string> unknown(excluded.begin(), excluded.end());
   for (const v1::WorkerInfo& worker : *workers) unknown.erase(worker.name());
@@ -31,17 +32,61 @@ void WarnOfUnknownWorkers(const v1::JobSpec& spec, Session& session) {
   }
 }
 
+// The flags by which a repeat is the same submit: times that count from now on, and jobs that are
+// named, would be others by then.
+std::string RepeatFlags(const v1::SubmitRequest& request) {
+  const v1::Scheduling& scheduling = request.spec().scheduling();
+  std::string flags = absl::StrCat("--idempotency-key ", request.idempotency_key());
+  if (scheduling.has_begin()) absl::StrAppend(&flags, " --begin ", scheduling.begin());
+  if (scheduling.has_deadline()) absl::StrAppend(&flags, " --deadline ", scheduling.deadline());
+  if (!scheduling.after().empty()) {
+    absl::StrAppend(&flags, " --after ", absl::StrJoin(scheduling.after(), ","));
+  }
+  return flags;
+}
+
+// The error of a submit, with what to do about it.
+absl::Status SubmitError(const absl::Status& error, const v1::SubmitRequest& request,
+                         bool interrupted) {
+  if (absl::IsAlreadyExists(error)) {
+    return WithHint(error,
+                    "that job is in, and nothing new was submitted; times such as now+2h, and "
+                    "names in --after, are others at each repeat");
+  }
+  const bool unanswered = absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error) ||
+                          absl::IsCancelled(error);
+  if (!unanswered || request.dry_run()) return error;
+  const std::string repeat =
+      absl::StrCat("repeated with `", RepeatFlags(request), "` it is the same job");
+  absl::Status status;
+  if (interrupted) {
+    status = WithHint(Interrupted(absl::StrCat("interrupted: job ", request.spec().name(),
+                                               " may have been submitted, and may run")),
+                      absl::StrCat("`muster ls` shows whether it does; ", repeat));
+  } else {
+    const std::string hint = HintOf(error);
+    status = WithHint(error, absl::StrCat("it may have been submitted all the same: ", repeat,
+                                          hint.empty() ? "" : "\n", hint));
+  }
+  return WithKey(std::move(status), request.idempotency_key());
+}
+
 }  // namespace
 
-absl::StatusOr<v1::SubmitResponse> SendJob(v1::SubmitRequest request, Session& session) {
+absl::StatusOr<v1::SubmitResponse> SendJob(v1::SubmitRequest request, Session& session,
+                                           InterruptGuard* guard) {
   request.set_owner(UserName(session.host()));
   request.set_protocol_version(kProtocolVersion);
   if (request.idempotency_key().empty()) {
     MUSTER_ASSIGN_OR_RETURN(*request.mutable_idempotency_key(), RandomKey());
   }
-  MUSTER_ASSIGN_OR_RETURN(v1::SubmitResponse response, SendChange(session, rpc::kSubmit, request));
-  response.set_jobs(std::max(1u, response.jobs()));  // an older controller does not say
-  WarnOfUnknownWorkers(request.spec(), session);
+  absl::StatusOr<v1::SubmitResponse> response = SendChange(session, rpc::kSubmit, request, guard);
+  if (!response.ok()) {
+    const bool interrupted = guard != nullptr && guard->interrupted();
+    return SubmitError(response.status(), request, interrupted);
+  }
+  response->set_jobs(std::max(1u, response->jobs()));  // an older controller does not say
+  WarnOfUnknownWorkers(request.spec(), session, guard);
   return response;
 }
 

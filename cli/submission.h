@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "cli/commands/submit_flags.h"
+#include "cli/interrupt.h"
 #include "cli/session.h"
 #include "common/upload/pack_folder.h"
 #include "muster/v1/job_service.pb.h"
@@ -15,8 +16,12 @@ namespace muster::cli {
 
 // Completes the request (owner, protocol version, a random idempotency key where it has none) and
 // sends it, again and again while nobody answers and there is time. Says which of the workers that
-// the job is not to run on nobody knows.
-absl::StatusOr<v1::SubmitResponse> SendJob(v1::SubmitRequest request, Session& session);
+// the job is not to run on nobody knows. An interrupt ends it with CANCELLED where there is a
+// guard, unless the answer was there first. UNAVAILABLE, DEADLINE_EXCEEDED and CANCELLED: the job
+// may be in all the same, and the hint tells how to repeat the submit. ALREADY_EXISTS: the key is
+// of a job with another spec.
+absl::StatusOr<v1::SubmitResponse> SendJob(v1::SubmitRequest request, Session& session,
+                                           InterruptGuard* guard = nullptr);
 
 // Puts ids in the place of the names of jobs in --after: the newest job of that name, or its whole
 // array. NOT_FOUND: there is none.

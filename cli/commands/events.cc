@@ -7,6 +7,7 @@
 #include "cli/follow.h"
 #include "cli/output/text.h"
 #include "common/base/status_macros.h"
+#include "common/base/units.h"
 
 namespace muster::cli {
 namespace {
@@ -60,7 +61,11 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
     if (guard.interrupted()) return ExitCode::kInterrupted;
     if (stream_end.ok()) return ExitCode::kDone;
     const absl::Status error = client->Explain(stream_end, limit);
-    if (!flags.follow || SteadyNow() >= end) return error;
+    if (!flags.follow) return error;
+    if (SteadyNow() >= end || absl::IsDeadlineExceeded(error)) {
+      return TimedOut(
+          absl::StrCat("left the events after ", HumanDuration(limit), "; the jobs go on"));
+    }
     MUSTER_RETURN_IF_ERROR(reconnect.Lost(error));
   }
 }

@@ -1,17 +1,21 @@
 // `muster logs`: what the ranks printed.
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "cli/commands/commands.h"
 #include "cli/follow.h"
+#include "cli/log_replay.h"
 #include "cli/output/log_text.h"
 #include "common/base/status_macros.h"
 
 namespace muster::cli {
 namespace {
+
+constexpr absl::Duration kWholeLogTimeout = absl::Minutes(10);  // without --follow
 
 struct Flags {
   std::string job;
@@ -21,68 +25,95 @@ struct Flags {
   uint32_t tail = 0;
 };
 
-void Print(const v1::StreamLogsResponse& fresh, Session& session, LogText& text) {
-  if (fresh.text().empty()) return;
-  if (session.globals().tables()) {
-    session.host().out << text.Lines(fresh) << std::flush;
-    return;
+// Prints what was not printed before.
+class Printer {
+ public:
+  Printer(Session& session, bool prefix)
+      : session_(session), text_(prefix, session.host().terminal) {}
+
+  void Take(v1::StreamLogsResponse chunk) {
+    if (replay_.LeftOut(chunk)) return;
+    const v1::StreamLogsResponse fresh = text_.Fresh(std::move(chunk));
+    if (fresh.text().empty()) return;
+    std::ostream& out = session_.host().out;
+    if (session_.globals().tables()) {
+      out << text_.Lines(fresh) << std::flush;
+    } else {
+      out << JsonLine(ToJson(fresh)) << std::flush;
+    }
   }
-  Json json = ToJson(fresh);
-  session.host().out << JsonLine(json) << std::flush;
+
+  // After a reconnect a tail would leave out what was written meanwhile: the log comes from its
+  // begin instead, and what is not behind the last that came is passed over.
+  void Replay(v1::StreamLogsRequest& request) {
+    if (replay_.any()) request.set_tail(0);
+    replay_.Begin();
+  }
+
+  void End() {
+    if (session_.globals().tables()) session_.host().out << text_.Rest() << std::flush;
+  }
+
+ private:
+  Session& session_;
+  LogText text_;
+  LogReplay replay_;
+};
+
+bool HasOneSource(const Flags& flags, const v1::GetJobResponse& job) {
+  return (flags.rank.has_value() || job.summary().ranks() <= 1) &&
+         (flags.attempt.has_value() || job.attempts_size() <= 1);
 }
 
-// One stream from its begin to its end.
-CallEnd Stream(const v1::StreamLogsRequest& request, Session& session, Client& client,
-               InterruptGuard& guard, Reconnect& reconnect, LogText& text) {
-  // A follow lasts as long as the job unless --timeout says otherwise.
-  const absl::Duration limit =
-      session.timeout(request.follow() ? absl::InfiniteDuration() : absl::Minutes(10));
-  ReadCall stream(rpc::kStreamLogs, request, client.Options(limit));
-  guard.Set([&stream] { stream.Cancel(); });
-  v1::StreamLogsResponse chunk;
-  while (stream.Read(chunk)) {
-    reconnect.Good();
-    Print(text.Fresh(std::move(chunk)), session, text);
-  }
-  CallEnd end = stream.Finish();
-  guard.Clear();
-  return end;
+v1::StreamLogsRequest RequestOf(const Flags& flags, uint64_t id) {
+  v1::StreamLogsRequest request;
+  request.mutable_job()->set_id(id);
+  request.set_follow(flags.follow);
+  request.set_tail(flags.tail);
+  if (flags.rank.has_value()) request.set_rank(*flags.rank);
+  if (flags.attempt.has_value()) request.set_attempt(*flags.attempt);
+  return request;
 }
 
 absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
   v1::GetJobRequest get;
   MUSTER_ASSIGN_OR_RETURN(*get.mutable_job(), ParseJobRef(flags.job));
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
+  // A follow lasts as long as the job unless --timeout says otherwise.
+  const absl::Duration limit =
+      session.timeout(flags.follow ? absl::InfiniteDuration() : kWholeLogTimeout);
+  const absl::Duration end = SteadyNow() + limit;
   MUSTER_ASSIGN_OR_RETURN(const v1::GetJobResponse job,
                           client->Call(rpc::kGetJob, get, session.timeout()));
-  v1::StreamLogsRequest request;
-  request.mutable_job()->set_id(job.summary().id());
-  request.set_follow(flags.follow);
-  request.set_tail(flags.tail);
-  if (flags.rank.has_value()) request.set_rank(*flags.rank);
-  if (flags.attempt.has_value()) request.set_attempt(*flags.attempt);
-
-  const bool one_source = (flags.rank.has_value() || job.summary().ranks() <= 1) &&
-                          (flags.attempt.has_value() || job.attempts_size() <= 1);
-  LogText text(!one_source, session.host().terminal);
+  const uint64_t id = job.summary().id();
+  v1::StreamLogsRequest request = RequestOf(flags, id);
+  Printer printer(session, /*prefix=*/!HasOneSource(flags, job));
   InterruptGuard guard;
   Reconnect reconnect(session, guard);
   reconnect.Good();  // GetJob was answered
   while (true) {
-    const CallEnd end = Stream(request, session, *client, guard, reconnect, text);
-    if (guard.interrupted()) {
-      return WithHint(
-          Interrupted(absl::StrCat("interrupted; job ", job.summary().id(), " goes on")),
-          absl::StrCat("end it with `muster cancel ", job.summary().id(), "`"));
+    ReadCall stream(rpc::kStreamLogs, request, client->Options(end - SteadyNow()));
+    guard.Set([&stream] { stream.Cancel(); });
+    v1::StreamLogsResponse chunk;
+    while (stream.Read(chunk)) {
+      reconnect.Good();
+      printer.Take(std::move(chunk));
     }
-    if (end.ok()) break;
-    const absl::Status error = client->Explain(end, session.timeout());
+    const CallEnd stream_end = stream.Finish();
+    guard.Clear();
+    if (guard.interrupted()) {
+      return WithHint(Interrupted(absl::StrCat("interrupted; job ", id, " goes on")),
+                      absl::StrCat("end it with `muster cancel ", id, "`"));
+    }
+    if (stream_end.ok()) break;
+    const absl::Status error = client->Explain(stream_end, limit);
     if (!flags.follow) return error;
-    if (absl::IsDeadlineExceeded(error))
-      return TimedOut(absl::StrCat("job ", job.summary().id(), " goes on"));
+    if (SteadyNow() >= end || absl::IsDeadlineExceeded(error))
+      return TimedOut(absl::StrCat("job ", id, " goes on"));
     MUSTER_RETURN_IF_ERROR(reconnect.Lost(error));
+    printer.Replay(request);
   }
-  if (session.globals().tables()) session.host().out << text.Rest() << std::flush;
+  printer.End();
   return ExitCode::kDone;
 }
 

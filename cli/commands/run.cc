@@ -8,6 +8,7 @@
 #include "cli/command_job.h"
 #include "cli/commands/foreground.h"
 #include "cli/commands/submit_flags.h"
+#include "cli/interrupt.h"
 #include "cli/output/watch_view.h"
 #include "cli/run_follow.h"
 #include "cli/submission.h"
@@ -53,10 +54,13 @@ absl::StatusOr<ExitCode> Run(Flags flags, Session& session) {
   options.prefix =
       flags.prefix == "auto" ? request.spec().ranks().max() > 1 : flags.prefix == "always";
   if (upload.has_value()) MUSTER_RETURN_IF_ERROR(SendUpload(*upload, session));
-  MUSTER_ASSIGN_OR_RETURN(const v1::SubmitResponse submitted, SendJob(std::move(request), session));
+  request.set_idempotency_key(flags.job.key);
+  InterruptGuard guard;  // from here on Ctrl-C concerns the job
+  MUSTER_ASSIGN_OR_RETURN(const v1::SubmitResponse submitted,
+                          SendJob(std::move(request), session, &guard));
   session.Say(SubmittedText(submitted));
   options.job_id = submitted.job_id();
-  MUSTER_ASSIGN_OR_RETURN(const RunOutcome outcome, FollowRun(options, session));
+  MUSTER_ASSIGN_OR_RETURN(const RunOutcome outcome, FollowRun(options, session, guard));
   if (outcome.job.summary().state() != v1::SUCCEEDED) {
     session.Say(OutcomeText(outcome.job.summary()));
   }

@@ -164,6 +164,10 @@ void AddJobFlags(CLI::App& command, SubmitFlags& flags) {
   command.add_option("--max-run-time", flags.max_run_time,
                      "save and end it after so long, over all attempts: 2h30m");
   AddProgramFlags(command, flags);
+  command
+      .add_option("--idempotency-key", flags.key,
+                  "a repeated submit with the same key is the same job (default: random)")
+      ->check(CheckKey);
 }
 
 void AddSubmitFlags(CLI::App& command, SubmitFlags& flags) {
@@ -183,10 +187,6 @@ void AddSubmitFlags(CLI::App& command, SubmitFlags& flags) {
       "--resume-from", flags.resume_from,
       "begin from a checkpoint of another job: JOB (its newest), JOB@STEP, JOB@best, "
       "JOB@newest, or auto (the newest job of the same name that has one)");
-  command
-      .add_option("--idempotency-key", flags.key,
-                  "a repeated submit with the same key is the same job (default: random)")
-      ->check(CheckKey);
   command.add_flag("--check", flags.check,
                    "first `muster check` it on this machine, and submit it only if that passes");
   command.add_flag("--dry-run", flags.dry_run,

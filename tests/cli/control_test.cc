@@ -232,6 +232,41 @@ TEST_F(ControlTest, EventsGoOnBehindWhatWasPrintedAfterAReconnect) {
   EXPECT_THAT(sequences, ::testing::ElementsAre(1, 2, 3));
 }
 
+TEST_F(ControlTest, EventsThatAreFollowedForATimeEndAsAWaitDoes) {
+  service_.SetEventsEnd(absl::DeadlineExceededError("so long was asked for"));
+  const CliResult result = run_({"events", "-f", "--timeout", "1m"});
+  EXPECT_EQ(result.code, 8);
+  EXPECT_THAT(result.err, HasSubstr("the jobs go on"));
+}
+
+TEST_F(ControlTest, LogsGoOnBehindWhatWasPrintedAfterAReconnect) {
+  service_.PutJob(MakeJob(7, "digits", v1::SUCCEEDED));
+  const auto chunk = [](uint64_t offset, const std::string& text, bool is_stderr) {
+    v1::StreamLogsResponse made;
+    made.set_attempt(1);
+    made.set_offset(offset);
+    made.set_text(text);
+    made.set_is_stderr(is_stderr);
+    return made;
+  };
+  service_.PutLog(7, chunk(0, "old warning\n", true));
+  service_.PutLog(7, chunk(0, "one\n", false));
+  service_.PutLog(7, chunk(4, "two\n", false));
+  service_.CutLogsOff(1, {chunk(8, "three\n", false), chunk(12, "new warning\n", true),
+                          chunk(14, "four\n", false)});
+  const CliResult result = run_({"logs", "-f", "7", "--tail", "1"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "two\nthree\nnew warning\nfour\n");
+  EXPECT_THAT(result.err, HasSubstr("lost the controller"));
+}
+
+TEST_F(ControlTest, TheTimeoutOfLogsThatAreFollowedIsThatOfAllConnections) {
+  service_.CutLogsOff(/*calls=*/1'000'000);
+  const CliResult result = run_({"logs", "-f", "7", "--timeout", "1s"});
+  EXPECT_EQ(result.code, 8) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("job 7 goes on"));
+}
+
 TEST(PriorityTest, IsANumberAClassOrBoth) {
   const std::pair<const char*, int32_t> good[] = {
       {"0", 0},        {"250", 250},   {"-7", -7},        {"low", -1000},

@@ -13,7 +13,6 @@ namespace {
 TEST(ExitCode, EachStatusHasItsOwn) {
   const std::vector<std::pair<absl::Status, int>> cases = {
       {absl::InvalidArgumentError("x"), 2},
-      {absl::AlreadyExistsError("x"), 2},
       {absl::OutOfRangeError("x"), 2},
       {absl::NotFoundError("x"), 3},
       {absl::PermissionDeniedError("x"), 4},
@@ -21,6 +20,7 @@ TEST(ExitCode, EachStatusHasItsOwn) {
       {absl::UnavailableError("x"), 5},
       {absl::DeadlineExceededError("x"), 5},
       {absl::FailedPreconditionError("job 7: it has ended"), 6},
+      {absl::AlreadyExistsError("job 7 has this key and another spec"), 6},
       {absl::FailedPreconditionError("refused: 64 ranks, 2 slots"), 7},
       {absl::ResourceExhaustedError("disk full"), 7},
       {TimedOut("job 7 goes on"), 8},
@@ -67,6 +67,16 @@ TEST(ErrorText, IsOneLineOfJsonWhenAsked) {
       "\"retryable\":true}\n");
   EXPECT_EQ(ErrorText(absl::NotFoundError("job 9"), true),
             "{\"code\":\"NOT_FOUND\",\"message\":\"job 9\",\"hint\":null,\"retryable\":false}\n");
+}
+
+TEST(ErrorText, TheKeyOfASubmitStandsInTheJson) {
+  const absl::Status status =
+      WithKey(WithHint(absl::DeadlineExceededError("no answer"), "repeat it"), "k1");
+  EXPECT_EQ(ErrorText(status, true),
+            "{\"code\":\"DEADLINE_EXCEEDED\",\"message\":\"no answer\",\"hint\":\"repeat it\","
+            "\"retryable\":true,\"idempotency_key\":\"k1\"}\n");
+  EXPECT_EQ(ErrorText(status, false), "muster: no answer\n  repeat it\n");
+  EXPECT_TRUE(WithKey(absl::OkStatus(), "k1").ok());
 }
 
 TEST(ErrorText, AnErrorWithoutAHintOrOfNoErrorHasNone) {

@@ -95,6 +95,17 @@ void FakeJobService::PutMetric(uint64_t job, v1::MetricPoint point) {
   metrics_[job].push_back(std::move(point));
 }
 
+void FakeJobService::CutLogsOff(int calls, std::vector<v1::StreamLogsResponse> meanwhile) {
+  MutexLock lock(mutex_);
+  log_cuts_ = calls;
+  written_meanwhile_ = std::move(meanwhile);
+}
+
+void FakeJobService::SetEventsEnd(const absl::Status& status) {
+  MutexLock lock(mutex_);
+  events_end_ = status;
+}
+
 void FakeJobService::FailSubmits(std::vector<absl::Status> statuses) {
   MutexLock lock(mutex_);
   submit_failures_ = std::move(statuses);
@@ -126,6 +137,11 @@ absl::Status FakeJobService::NextChangeLocked() {
 std::vector<v1::CancelJobRequest> FakeJobService::cancels() {
   MutexLock lock(mutex_);
   return cancels_;
+}
+
+std::vector<v1::StreamLogsRequest> FakeJobService::log_requests() {
+  MutexLock lock(mutex_);
+  return log_requests_;
 }
 
 std::vector<v1::ControlJobRequest> FakeJobService::controls() {
@@ -206,7 +222,19 @@ grpc::Status FakeJobService::Submit(grpc::ServerContext* context, const v1::Subm
   if (!submit_failures_.empty()) {
     const absl::Status failure = submit_failures_.front();
     submit_failures_.erase(submit_failures_.begin());
+    if (absl::IsDeadlineExceeded(failure)) {
+      keys_.emplace(request->idempotency_key(), request->spec().SerializeAsString());
+    }
     return ToGrpc(failure);
+  }
+  const std::string spec = request->spec().SerializeAsString();
+  if (!request->dry_run()) {
+    const auto [known, is_new] = keys_.emplace(request->idempotency_key(), spec);
+    if (known->second != spec) {
+      return ToGrpc(absl::AlreadyExistsError(
+          "job 7 was submitted with the same idempotency key and another spec"));
+    }
+    response->set_already_existed(!is_new);
   }
   *response->mutable_resolved_spec() = request->spec();
   if (const std::string& from = request->spec().checkpoint().resume_from();
@@ -281,6 +309,7 @@ grpc::Status FakeJobService::CancelJob(grpc::ServerContext*, const v1::CancelJob
                                        v1::CancelJobResponse* response) {
   MutexLock lock(mutex_);
   cancels_.push_back(*request);
+  if (const absl::Status failure = NextChangeLocked(); !failure.ok()) return ToGrpc(failure);
   auto job = FindLocked(request->job());
   if (!job.ok()) return ToGrpc(job.status());
   if (IsTerminal(job->summary().state())) {
@@ -375,7 +404,7 @@ grpc::Status FakeJobService::StreamEvents(grpc::ServerContext*,
       return ToGrpc(absl::UnavailableError("stopping"));
     }
   }
-  return grpc::Status::OK;
+  return request->follow() ? ToGrpc(events_end_) : grpc::Status::OK;
 }
 
 grpc::Status FakeJobService::WatchJob(grpc::ServerContext* context,
@@ -403,17 +432,35 @@ grpc::Status FakeJobService::WatchJob(grpc::ServerContext* context,
   }
 }
 
-grpc::Status FakeJobService::StreamLogs(grpc::ServerContext*, const v1::StreamLogsRequest* request,
+grpc::Status FakeJobService::StreamLogs(grpc::ServerContext* context,
+                                        const v1::StreamLogsRequest* request,
                                         grpc::ServerWriter<v1::StreamLogsResponse>* writer) {
   MutexLock lock(mutex_);
-  const auto job = FindLocked(request->job());
-  if (!job.ok()) return ToGrpc(job.status());
-  for (const v1::StreamLogsResponse& chunk : logs_[job->summary().id()]) {
-    if (request->has_rank() && chunk.rank() != request->rank()) continue;
-    if (request->has_attempt() && chunk.attempt() != request->attempt()) continue;
-    writer->Write(chunk);
+  log_requests_.push_back(*request);
+  const uint64_t id = request->job().id();
+  const size_t stored = logs_[id].size();
+  size_t next = request->tail() == 0 || request->tail() > stored ? 0 : stored - request->tail();
+  while (true) {
+    const auto job = FindLocked(request->job());
+    if (!job.ok()) return ToGrpc(job.status());
+    for (; next < logs_[id].size(); ++next) {
+      const v1::StreamLogsResponse& chunk = logs_[id][next];
+      if (request->has_rank() && chunk.rank() != request->rank()) continue;
+      if (request->has_attempt() && chunk.attempt() != request->attempt()) continue;
+      writer->Write(chunk);
+    }
+    if (log_cuts_ > 0) {
+      --log_cuts_;
+      for (v1::StreamLogsResponse& chunk : std::exchange(written_meanwhile_, {})) {
+        logs_[id].push_back(std::move(chunk));
+      }
+      return ToGrpc(absl::UnavailableError("stopping"));
+    }
+    if (!request->follow() || IsTerminal(job->summary().state())) return grpc::Status::OK;
+    if (stopping_) return ToGrpc(absl::UnavailableError("stopping"));
+    if (context->IsCancelled()) return grpc::Status::CANCELLED;
+    changed_.WaitFor(mutex_, absl::Milliseconds(20));
   }
-  return grpc::Status::OK;
 }
 
 grpc::Status FakeJobService::QueryMetrics(grpc::ServerContext*,

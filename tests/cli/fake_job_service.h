@@ -35,7 +35,13 @@ class FakeJobService final : public v1::JobService::Service {
   void SetWorkersPage(size_t most);
   void PutLog(uint64_t job, v1::StreamLogsResponse chunk);
   void PutMetric(uint64_t job, v1::MetricPoint point);
-  // The next calls of Submit fail so, one after the other.
+  // The next so many calls of StreamLogs are cut off behind what there is; then this was written
+  // meanwhile.
+  void CutLogsOff(int calls, std::vector<v1::StreamLogsResponse> meanwhile = {});
+  // How the streams of those who follow events end behind the last one.
+  void SetEventsEnd(const absl::Status& status);
+  // The next calls of Submit fail so, one after the other. The job of a call that fails with
+  // DEADLINE_EXCEEDED is in all the same.
   void FailSubmits(std::vector<absl::Status> statuses);
   // What VerifyCheckpoint finds.
   void SetVerdict(v1::CheckpointState state, const std::string& message);
@@ -45,6 +51,7 @@ class FakeJobService final : public v1::JobService::Service {
 
   std::vector<v1::SubmitRequest> submits();
   std::vector<v1::CancelJobRequest> cancels();
+  std::vector<v1::StreamLogsRequest> log_requests();
   std::vector<v1::ControlJobRequest> controls();
   std::vector<v1::UpdateJobRequest> updates();
   std::vector<v1::CordonWorkerRequest> cordons();
@@ -57,7 +64,8 @@ class FakeJobService final : public v1::JobService::Service {
 
   grpc::Status GetVersion(grpc::ServerContext*, const v1::GetVersionRequest*,
                           v1::GetVersionResponse*) override;
-  // Settles checkpoint.resume_from to step 500 of job 3, `auto` to nothing.
+  // Settles checkpoint.resume_from to step 500 of job 3, `auto` to nothing. Every job is job 7; a
+  // key stands for the spec that it came with first.
   grpc::Status Submit(grpc::ServerContext*, const v1::SubmitRequest*, v1::SubmitResponse*) override;
   grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest*,
                         v1::ListJobsResponse*) override;
@@ -85,6 +93,7 @@ class FakeJobService final : public v1::JobService::Service {
   // Sends the job at once and at each PutJob of it.
   grpc::Status WatchJob(grpc::ServerContext*, const v1::WatchJobRequest*,
                         grpc::ServerWriter<v1::WatchJobResponse>*) override;
+  // Takes each chunk for a line, and all of them for one rank's where a tail is asked for.
   grpc::Status StreamLogs(grpc::ServerContext*, const v1::StreamLogsRequest*,
                           grpc::ServerWriter<v1::StreamLogsResponse>*) override;
   grpc::Status QueryMetrics(grpc::ServerContext*, const v1::QueryMetricsRequest*,
@@ -108,6 +117,11 @@ class FakeJobService final : public v1::JobService::Service {
   size_t workers_page_ MUSTER_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, std::vector<v1::StreamLogsResponse>> logs_ MUSTER_GUARDED_BY(mutex_);
   std::map<uint64_t, std::vector<v1::MetricPoint>> metrics_ MUSTER_GUARDED_BY(mutex_);
+  std::vector<v1::StreamLogsRequest> log_requests_ MUSTER_GUARDED_BY(mutex_);
+  int log_cuts_ MUSTER_GUARDED_BY(mutex_) = 0;
+  std::vector<v1::StreamLogsResponse> written_meanwhile_ MUSTER_GUARDED_BY(mutex_);
+  absl::Status events_end_ MUSTER_GUARDED_BY(mutex_);
+  std::map<std::string, std::string> keys_ MUSTER_GUARDED_BY(mutex_);  // their specs
   std::vector<absl::Status> submit_failures_ MUSTER_GUARDED_BY(mutex_);
   // The first of change_failures_, used up; OK when there is none.
   absl::Status NextChangeLocked() MUSTER_REQUIRES(mutex_);

@@ -89,5 +89,46 @@ TEST_F(FollowTest, AnInterruptBeforeTheCallEndsItToo) {
               StatusIs(absl::StatusCode::kCancelled));
 }
 
+TEST_F(FollowTest, AfterAResetTheNextInterruptCounts) {
+  InterruptGuard guard;
+  ::kill(::getpid(), SIGINT);
+  EXPECT_FALSE(guard.Pause(absl::InfiniteDuration()));
+  guard.Reset();
+  EXPECT_FALSE(guard.interrupted());
+  bool heard = false;
+  guard.Set([&heard] { heard = true; });
+  ::kill(::getpid(), SIGINT);
+  EXPECT_FALSE(guard.Pause(absl::InfiniteDuration()));
+  guard.Clear();
+  EXPECT_TRUE(heard);
+}
+
+// Without patience any time that has passed since a loss is too long.
+TEST_F(FollowTest, PatienceCountsFromTheLossHoweverLongNothingCameBefore) {
+  InterruptGuard guard;
+  const absl::Status lost = absl::UnavailableError("gone");
+  Reconnect reconnect(
+      session_, guard,
+      {.patience = absl::ZeroDuration(), .connected_after = absl::InfiniteDuration()});
+  reconnect.Good();
+  EXPECT_OK(reconnect.Lost(lost)) << "the first loss since something came";
+  reconnect.Good();
+  EXPECT_OK(reconnect.Lost(lost)) << "another spell";
+  EXPECT_THAT(reconnect.Lost(lost), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_EQ(err_.str(),
+            "lost the controller; waiting for it to come back\n"
+            "the controller is back\n"
+            "lost the controller; waiting for it to come back\n");
+}
+
+TEST_F(FollowTest, ACallThatLastedWasConnectedThoughNothingCame) {
+  InterruptGuard guard;
+  Reconnect reconnect(session_, guard,
+                      {.patience = absl::ZeroDuration(), .connected_after = absl::ZeroDuration()});
+  reconnect.Good();
+  EXPECT_OK(reconnect.Lost(absl::UnavailableError("gone")));
+  EXPECT_OK(reconnect.Lost(absl::UnavailableError("gone"))) << "a later restart is a loss anew";
+}
+
 }  // namespace
 }  // namespace muster::cli::testing

@@ -663,10 +663,44 @@ TEST_F(VerbsTest, SubmitGivesUpWhenTheTimeIsOver) {
   EXPECT_EQ(run_({"submit", "-f", JobFile(kGood), "--timeout", "150ms"}).code, 5);
 }
 
+TEST_F(VerbsTest, ASubmitWhoseAnswerWasLostTellsHowToRepeatIt) {
+  const std::string file = JobFile(kGood);
+  service_.FailSubmits({absl::DeadlineExceededError("slow")});
+  const CliResult lost =
+      run_({"submit", "-f", file, "--deadline", "now+2h", "--after", "5", "-o", "json"});
+  EXPECT_EQ(lost.code, 5);
+  const Json error = Json::parse(lost.err);
+  const v1::SubmitRequest sent = service_.submits()[0];
+  const std::string deadline = sent.spec().scheduling().deadline();
+  EXPECT_EQ(error["idempotency_key"], sent.idempotency_key());
+  EXPECT_THAT(error["hint"].get<std::string>(),
+              HasSubstr(absl::StrCat("`--idempotency-key ", sent.idempotency_key(),
+                                     " --deadline ", deadline, " --after 5`")));
+  const std::vector<std::string> repeat = {"submit",     "-f",     file,      "--idempotency-key",
+                                           sent.idempotency_key(), "--after", "5"};
+  std::vector<std::string> same = repeat;
+  same.insert(same.end(), {"--deadline", deadline});
+  EXPECT_EQ(run_(same).out, "job 7 good was submitted before with this key\n");
+  const CliResult other = run_(repeat);
+  EXPECT_EQ(other.code, 6);
+  EXPECT_THAT(other.err, AllOf(HasSubstr("job 7 was submitted with the same idempotency key"),
+                               HasSubstr("nothing new was submitted")));
+}
+
+TEST_F(VerbsTest, ASubmitThatNobodyHeardTellsItsKeyToo) {
+  service_.Stop();
+  const CliResult result =
+      run_({"submit", "-f", JobFile(kGood), "--timeout", "1s", "--idempotency-key", "mine"});
+  EXPECT_EQ(result.code, 5);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("--idempotency-key mine"), HasSubstr("muster local up")));
+  const CliResult dry = run_({"submit", "-f", JobFile(kGood), "--timeout", "150ms", "--dry-run"});
+  EXPECT_THAT(dry.err, Not(HasSubstr("--idempotency-key"))) << "nothing is stored";
+}
+
 TEST_F(VerbsTest, SubmitDoesNotRepeatWhatWasRefused) {
   const std::vector<std::pair<absl::Status, int>> cases = {
       {absl::FailedPreconditionError("refused: 64 ranks can never fit"), 7},
-      {absl::AlreadyExistsError("key k belongs to job 3"), 2},
+      {absl::AlreadyExistsError("key k belongs to job 3"), 6},
       {absl::ResourceExhaustedError("the disk under the controller is full"), 7},
   };
   for (const auto& [status, code] : cases) {
