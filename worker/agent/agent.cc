@@ -82,13 +82,6 @@ absl::StatusOr<ContainerRuntimes> FindRuntimes(const AgentConfig& config) {
   return runtimes;
 }
 
-// Two agents of one machine may have one name, with different controllers; but never one folder.
-std::string CgroupName(const AgentConfig& config) {
-  uint64_t hash = 0;
-  for (const char byte : config.data_dir) hash = SplitMix64(hash ^ static_cast<uint8_t>(byte));
-  return absl::StrCat(config.name, "-", absl::Hex(hash, absl::kZeroPad16));
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(const AgentConfig& config, Clock& clock,

@@ -16,6 +16,7 @@
 #include "tests/worker/agent/agent_fixture.h"
 #include "worker/agent/identity_file.h"
 #include "worker/agent/process_scan.h"
+#include "worker/agent/rank_cgroup.h"
 #include "worker/agent/side_threads.h"
 #include "worker/agent/surroundings.h"
 
@@ -614,6 +615,48 @@ TEST_F(UnkillableTest, WhatAnEarlierAgentLeftAndCannotBeKilledHoldsTheWorkerBack
       controller_.Await([](const Heard& heard) { return heard.notices.back().withdrawn(); }));
   ASSERT_TRUE(controller_.Send(CommandMessage(4, {"true"})));
   ASSERT_TRUE(controller_.Await(Exited));
+}
+
+// It cleared its environment, left its session and its output, and has no parent of ours: only its
+// cgroup tells whose it was.
+TEST_F(UnkillableTest, WhatIsInACgroupOfAnEarlierAgentHoldsTheWorkerBackThoughItCarriesNothing) {
+  kill_patience_ = absl::Milliseconds(100);
+  std::filesystem::create_directories(dir_ / "data");
+  AgentConfig config = Config();
+  config.data_dir = std::filesystem::canonical(config.data_dir).string();
+  auto cgroups = RankCgroups::Open(CgroupName(config));
+  if (!cgroups.ok()) GTEST_SKIP() << cgroups.status().message();
+  ASSERT_OK_AND_ASSIGN(auto cgroup, (*cgroups)->Make(0));
+  const std::string path = cgroup->path();
+  const pid_t leftover = ::fork();
+  ASSERT_GE(leftover, 0);
+  if (leftover == 0) {
+    const char* const environment[] = {nullptr};
+    ::setsid();
+    ::execle("/bin/sleep", "sleep", "1000", nullptr, environment);
+    ::_exit(1);
+  }
+  std::ofstream(path + "/cgroup.procs") << leftover;
+  ASSERT_TRUE(WaitUntil(kPatience, [&] { return !cgroup->IsEmpty(); }));
+  Hold(static_cast<uint32_t>(leftover));
+  cgroup.reset();
+  (*cgroups).reset();
+  ASSERT_TRUE(std::filesystem::exists(path)) << "it is in use";
+  StartAgent();
+  const std::string what = absl::StrCat("process ", leftover, " of an earlier run");
+  ASSERT_TRUE(controller_.Await([&](const Heard& heard) {
+    return !heard.notices.empty() && absl::StrContains(heard.notices.back().message(), what);
+  }));
+  ASSERT_TRUE(controller_.Send(CommandMessage(3, {"true"})));
+  ASSERT_TRUE(controller_.Await(Acked(3)));
+  EXPECT_THAT(controller_.heard().assignment_acks.at(3), HasSubstr("does not die of SIGKILL"));
+  Release();
+  ::waitpid(leftover, nullptr, 0);  // unless the agent, whose child it is as well, has done it
+  ASSERT_TRUE(
+      controller_.Await([](const Heard& heard) { return heard.notices.back().withdrawn(); }));
+  ASSERT_TRUE(controller_.Send(CommandMessage(4, {"true"})));
+  ASSERT_TRUE(controller_.Await(Exited));
+  EXPECT_EQ(::rmdir(path.c_str()), 0);
 }
 
 }  // namespace
