@@ -135,6 +135,7 @@ struct WorkerHello {
   uint64_t last_assignment_seq = 0;
   std::string identity;                   // of its data folder; empty: not said
   std::vector<std::string> predecessors;  // incarnations that it has shown to be dead
+  bool takes_no_work = false;             // as after its notice, which comes, or has come
 };
 
 struct WorkerDisconnected {

@@ -606,6 +606,7 @@ TEST_F(UnkillableTest, WhatAnEarlierAgentLeftAndCannotBeKilledHoldsTheWorkerBack
            absl::StrContains(heard.notices.back().message(), what);
   }));
   EXPECT_TRUE(controller_.heard().hellos.back().predecessors().empty()) << "they are not dead";
+  EXPECT_TRUE(controller_.heard().hellos.back().takes_no_work());
   ASSERT_TRUE(controller_.Send(CommandMessage(3, {"true"})));
   ASSERT_TRUE(controller_.Await(Acked(3)));
   EXPECT_THAT(controller_.heard().assignment_acks.at(3), HasSubstr("does not die of SIGKILL"));
