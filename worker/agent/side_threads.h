@@ -49,8 +49,8 @@ class SideThreads {
   JobId Enqueue(Job job, std::shared_ptr<PathWatch> watch = nullptr,
                 std::function<void()> on_begin = nullptr);
   // Drops a job that waits for a thread while each thread's job, or as many of its own group as may
-  // run, are on one thing for longer than `patience`: DEADLINE_EXCEEDED, naming one such thing. RESOURCE_EXHAUSTED: there is no thread.
-  // OK: it has begun, or goes on waiting.
+  // run, are on one thing for longer than `patience`: DEADLINE_EXCEEDED, naming one such thing.
+  // RESOURCE_EXHAUSTED: there is no thread. OK: it has begun, or goes on waiting.
   absl::Status TakeBackIfStuck(JobId id, absl::Duration patience);
   // True from the end on: a long job asks now and then, and gives up.
   std::shared_ptr<const std::atomic<bool>> stopping() const;
