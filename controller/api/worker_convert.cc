@@ -274,6 +274,7 @@ absl::StatusOr<WorkerHello> FromProto(const v1::Hello& hello) {
   out.last_controller = hello.last_controller();
   out.last_term = hello.last_term();
   out.last_assignment_seq = hello.last_assignment_seq();
+  out.takes_no_work = hello.takes_no_work();
   MUSTER_ASSIGN_OR_RETURN(out.ranks, FromProto(hello.ranks()));
   return out;
 }

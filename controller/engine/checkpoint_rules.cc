@@ -13,6 +13,7 @@
 #include "controller/engine/report_gate.h"
 #include "controller/engine/rules.h"
 #include "controller/engine/strike_rules.h"
+#include "controller/model/ledger_rules.h"
 #include "controller/policy/restart_rules.h"
 #include "controller/policy/retention_rules.h"
 
@@ -75,6 +76,12 @@ const Checkpoint* FindByPath(const Snapshot& snapshot, const Job& job, const std
   return nullptr;
 }
 
+// The row is as of now.
+void NoteTime(Checkpoint& row, const Draft& draft, const RuleContext& context) {
+  row.created = context.now;
+  row.created_at = WholeNanoseconds(draft.view().LedgerTime(context.now_at));
+}
+
 uint64_t BeginRow(Draft& draft, const Job& job, const CheckpointReport& report,
                   const RuleContext& context) {
   Checkpoint row;
@@ -82,7 +89,7 @@ uint64_t BeginRow(Draft& draft, const Job& job, const CheckpointReport& report,
   row.step = report.step;
   row.attempt = job.attempt;
   row.epoch = report.epoch;
-  row.created = context.now;
+  NoteTime(row, draft, context);
   return draft.AddCheckpoint(std::move(row)).id;
 }
 
@@ -124,7 +131,7 @@ absl::Status Commit(Draft& draft, const Job& job, const CheckpointReport& report
   row.best = report.best;
   row.epoch = report.epoch;
   row.metrics = report.metrics;
-  row.created = context.now;
+  NoteTime(row, draft, context);
   ++draft.counters().checkpoints_committed;
   CountOnRoot(draft, row.job_id);
   // The same step again is no progress, however often it is saved.

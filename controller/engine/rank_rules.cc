@@ -1,5 +1,6 @@
 // What agents say of ranks, and what the liveness loop says of gangs.
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "controller/engine/rules.h"
 #include "controller/engine/strike_rules.h"
 #include "controller/model/ledger_rules.h"
+#include "controller/policy/liveness_rules.h"
 #include "controller/policy/restart_rules.h"
 
 namespace muster::controller {
@@ -205,6 +207,7 @@ EventResult OnRankReport(Draft& draft, const RankReport& event, const RuleContex
 EventResult OnStartTimedOut(Draft& draft, const StartTimedOut& event, const RuleContext& context) {
   const Job* job = FindLiveJob(draft.view(), event.job_id, event.attempt);
   if (job == nullptr || job->state != JobState::kStarting) return {};
+  if (StartGotOnAt(draft.view(), *job->current) > event.got_on_at) return {};
   const std::string cause =
       absl::StrCat("no first step, and no sign of progress for ", HumanDuration(event.waited));
   if (NoteFailure(draft, event.job_id,
@@ -225,6 +228,9 @@ EventResult OnHung(Draft& draft, const RankHung& event, const RuleContext& conte
   const Job* job = FindLiveJob(draft.view(), event.job_id, event.attempt);
   if (job == nullptr || event.rank >= job->current->ranks.size()) return {};
   if (job->state != JobState::kRunning) return {};
+  const std::optional<absl::Duration> progress_at =
+      LastProgressAt(draft.view(), *job->current, job->current->ranks[event.rank]);
+  if (!progress_at.has_value() || *progress_at > event.progress_at) return {};
   const std::string cause =
       absl::StrCat("rank ", event.rank, " on ", job->current->ranks[event.rank].worker,
                    " made no progress for ", HumanDuration(event.silent_for));

@@ -207,9 +207,14 @@ EventResult OnHello(Draft& draft, const WorkerHello& event, const RuleContext& c
     BeginIncarnation(draft, id, event, context);
   }
   known = draft.view().workers.Find(id);
-  const bool changed = known->facts != event.facts || known->presence == Presence::kLost;
+  // Between this and its notice nothing is placed there. What it no longer says is still withdrawn
+  // by a notice, in the order in which it gave them.
+  const bool draining = known->draining || event.takes_no_work;
+  const bool changed = known->facts != event.facts || known->presence == Presence::kLost ||
+                       known->draining != draining;
   Worker& worker = changed ? draft.EditWorker(id) : draft.EditWorkerView(id);
   worker.facts = event.facts;
+  worker.draining = draining;
   worker.presence = Presence::kReady;
   worker.connected = true;
   worker.stream = event.stream;

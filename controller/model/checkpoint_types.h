@@ -35,6 +35,8 @@ struct Checkpoint {
   std::map<std::string, double> metrics;  // validation_accuracy, validation_loss when known
   absl::Time created = absl::InfinitePast();
   absl::Time verified = absl::InfinitePast();
+  // `created` in ledger time. InfinitePast: not known (an older Muster).
+  absl::Time created_at = absl::InfinitePast();
   uint32_t verdicts =
       0;  // how often an agent has reread it; who waits for a verdict waits for this to grow
   std::string message;  // why it is corrupt or was deleted

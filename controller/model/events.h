@@ -135,6 +135,7 @@ struct WorkerHello {
   uint64_t last_assignment_seq = 0;
   std::string identity;                   // of its data folder; empty: not said
   std::vector<std::string> predecessors;  // incarnations that it has shown to be dead
+  bool takes_no_work = false;             // as after its notice, which comes, or has come
 };
 
 struct WorkerDisconnected {
@@ -254,7 +255,8 @@ struct WorkerSilent {
 struct StartTimedOut {
   uint64_t job_id = 0;
   uint32_t attempt = 0;
-  absl::Duration waited;  // since its placement, or the last sign that its start goes on
+  absl::Duration waited;     // since its placement, or the last sign that its start goes on
+  absl::Duration got_on_at;  // when that was; void if it has given a sign since
 };
 
 struct RankHung {
@@ -262,6 +264,7 @@ struct RankHung {
   uint32_t attempt = 0;
   uint32_t rank = 0;
   absl::Duration silent_for;
+  absl::Duration progress_at;  // its last one that the loop saw; void if it has made some since
 };
 
 // The job has run, waited or depended for longer than it may: see policy/time_limits.

@@ -208,6 +208,11 @@ absl::Time FinishedAt(const Job& job) {
   return job.finished;
 }
 
+absl::Time CreatedAt(const Checkpoint& checkpoint) {
+  return checkpoint.created_at != absl::InfinitePast() ? checkpoint.created_at
+                                                       : checkpoint.created;
+}
+
 JobLedger LedgerAt(const Job& job, absl::Time now) {
   Job copy;
   copy.state = job.state;

@@ -16,6 +16,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "controller/model/checkpoint_types.h"
 #include "controller/model/job_types.h"
 
 namespace muster::controller {
@@ -65,6 +66,9 @@ absl::Duration Lasted(const Attempt& attempt, absl::Time now);
 absl::Time HappenedAt(const JobEvent& event);
 absl::Time SubmittedAt(const Job& job);
 absl::Time FinishedAt(const Job& job);  // InfinitePast: not yet
+
+// When the checkpoint was committed, or begun while it is WRITING: likewise.
+absl::Time CreatedAt(const Checkpoint& checkpoint);
 
 // The job's slot-time up to `now`, and its time in the queue.
 JobLedger LedgerAt(const Job& job, absl::Time now);

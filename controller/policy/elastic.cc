@@ -1,5 +1,6 @@
 #include "controller/policy/elastic.h"
 
+#include "controller/model/ledger_rules.h"
 #include "controller/policy/preemption.h"
 
 namespace muster::controller {
@@ -24,12 +25,12 @@ bool MayShrink(const Job& job) {
 bool ShrinksFor(const Snapshot& snapshot, const Job& job, int32_t priority,
                 const ElasticSettings& settings, absl::Time now) {
   if (priority != job.settings->priority) return priority > job.settings->priority;
-  return now - job.current->started >= settings.shrink_after &&
+  return now - HeldFrom(*job.current) >= settings.shrink_after &&
          SavedUpTo(snapshot, job) != absl::InfinitePast();
 }
 
 absl::Duration TimeLeft(const Job& job, absl::Time now) {
-  const absl::Duration age = now - job.current->started;
+  const absl::Duration age = now - HeldFrom(*job.current);
   const JobProgress& progress = job.progress;
   const int64_t done = progress.step - job.current->first_step;
   if (progress.total_steps <= 0 || done <= 0) return age;
@@ -40,7 +41,7 @@ absl::Duration TimeLeft(const Job& job, absl::Time now) {
 bool IsWorthGrowing(const Snapshot& snapshot, const Job& job, uint32_t ranks,
                     const ElasticSettings& settings, absl::Time now) {
   const auto has = static_cast<double>(job.current->ranks.size());
-  if (now - job.current->started < settings.grow_after) return false;
+  if (now - HeldFrom(*job.current) < settings.grow_after) return false;
   if (ranks < has * (1 + settings.grow_gain)) return false;
   // It may be one that cannot save when it is asked to: what it has not saved is done once more.
   const absl::Time saved_up_to = SavedUpTo(snapshot, job);

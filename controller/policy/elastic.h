@@ -4,7 +4,7 @@
 // into slots that nobody waits for, when it has run for a while, when there is enough left to do
 // and the gain is larger than what it has not saved. It shrinks when another job waits and would
 // fit beside it. For its equals, and to grow, nothing is resized that has not saved since it
-// started: that need not be able to, and would begin again and again.
+// started: that need not be able to, and would begin again and again. Times are ledger times.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ bool MayShrink(const Job& job);
 bool ShrinksFor(const Snapshot& snapshot, const Job& job, int32_t priority,
                 const ElasticSettings& settings, absl::Time now);
 
-// Whether going on with `ranks` is worth the restart. Requires MayGrow. `now` is the wall clock.
+// Whether going on with `ranks` is worth the restart. Requires MayGrow.
 bool IsWorthGrowing(const Snapshot& snapshot, const Job& job, uint32_t ranks,
                     const ElasticSettings& settings, absl::Time now);
 

@@ -46,43 +46,39 @@ const RankStatus* LastWord(const Worker* worker, const Attempt& attempt, const R
   return nullptr;
 }
 
-// A gang that says that its start goes on (it rereads a large checkpoint, say) may take its time;
-// one that is silent may not. What a rank said counts also while its worker is away for a moment.
 std::optional<Finding> JudgeStart(const Snapshot& snapshot, const Job& job,
                                   absl::Duration start_timeout, absl::Duration now) {
-  const Attempt& attempt = *job.current;
-  absl::Duration got_on_at = attempt.placed_at;
-  for (const Rank& rank : attempt.ranks) {
-    const RankStatus* status = LastWord(snapshot.FindWorker(rank.worker), attempt, rank);
-    if (status != nullptr) got_on_at = std::max(got_on_at, status->progress_at);
-  }
+  const absl::Duration got_on_at = StartGotOnAt(snapshot, *job.current);
   // Its agents bound the pull themselves.
   const bool may_pull = job.settings->needs.image != JobNeeds::Image::kNone;
   const absl::Duration patience =
       start_timeout + (may_pull ? kImagePullPatience : absl::ZeroDuration());
   const absl::Duration waited = now - got_on_at;
   if (waited < patience) return std::nullopt;
-  return StartTimedOut{.job_id = job.id, .attempt = attempt.number, .waited = waited};
+  return StartTimedOut{.job_id = job.id,
+                       .attempt = job.current->number,
+                       .waited = waited,
+                       .got_on_at = got_on_at};
 }
 
 std::optional<Finding> JudgeProgress(const Snapshot& snapshot, const Job& job,
                                      absl::Duration now) {
-  const RankStatus* stillest = nullptr;
+  const Rank* stillest = nullptr;
+  absl::Duration progress_at = absl::InfiniteDuration();
   for (const Rank& rank : job.current->ranks) {
-    const Worker* worker = snapshot.FindWorker(rank.worker);
-    // One that is away cannot report progress; whether it is lost is judged apart.
-    if (worker == nullptr || !worker->connected) continue;
-    const RankStatus* status = LastWord(worker, *job.current, rank);
-    if (status == nullptr) continue;
-    if (stillest == nullptr || status->progress_at < stillest->progress_at) stillest = status;
+    const std::optional<absl::Duration> moved_at = LastProgressAt(snapshot, *job.current, rank);
+    if (!moved_at.has_value() || *moved_at >= progress_at) continue;
+    stillest = &rank;
+    progress_at = *moved_at;
   }
   if (stillest == nullptr) return std::nullopt;
-  const absl::Duration still_for = now - stillest->progress_at;
+  const absl::Duration still_for = now - progress_at;
   if (still_for < job.settings->restart.progress_timeout) return std::nullopt;
   return RankHung{.job_id = job.id,
                   .attempt = job.current->number,
                   .rank = stillest->rank,
-                  .silent_for = still_for};
+                  .silent_for = still_for,
+                  .progress_at = progress_at};
 }
 
 std::optional<Finding> JudgeGang(const Snapshot& snapshot, const Job& job,
@@ -96,6 +92,23 @@ std::optional<Finding> JudgeGang(const Snapshot& snapshot, const Job& job,
 }
 
 }  // namespace
+
+absl::Duration StartGotOnAt(const Snapshot& snapshot, const Attempt& attempt) {
+  absl::Duration got_on_at = attempt.placed_at;
+  for (const Rank& rank : attempt.ranks) {
+    const RankStatus* status = LastWord(snapshot.FindWorker(rank.worker), attempt, rank);
+    if (status != nullptr) got_on_at = std::max(got_on_at, status->progress_at);
+  }
+  return got_on_at;
+}
+
+std::optional<absl::Duration> LastProgressAt(const Snapshot& snapshot, const Attempt& attempt,
+                                             const Rank& rank) {
+  const Worker* worker = snapshot.FindWorker(rank.worker);
+  if (worker == nullptr || !worker->connected) return std::nullopt;
+  const RankStatus* status = LastWord(worker, attempt, rank);
+  return status == nullptr ? std::nullopt : std::make_optional(status->progress_at);
+}
 
 bool MayForget(const Worker& worker) {
   return worker.presence == Presence::kLost && worker.holders.empty() && !worker.cordoned;

@@ -2,6 +2,7 @@
 // each again.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -29,6 +30,17 @@ struct LivenessSettings {
 // startup grace nobody is declared lost, nor any gang hung.
 std::vector<Finding> FindSilent(const Snapshot& snapshot, const LivenessSettings& settings,
                                 absl::Duration now, size_t most = Findings::kMost);
+
+// Since boot, when the gang that starts last got on: when it was placed, or when one of its ranks
+// last gave a sign that its start goes on (it rereads a large checkpoint, say): such a gang may take
+// its time. What a rank said counts also while its worker is away for a moment.
+absl::Duration StartGotOnAt(const Snapshot& snapshot, const Attempt& attempt);
+
+// Since boot, when the rank last made progress. Nothing where that is not to be judged: it has
+// ended, its agent has said nothing of it yet, or is away and cannot report progress (whether that
+// worker is lost is judged apart).
+std::optional<absl::Duration> LastProgressAt(const Snapshot& snapshot, const Attempt& attempt,
+                                             const Rank& rank);
 
 // Whether the worker's row may go by itself: it is lost, holds nothing, and no person keeps work
 // from it. Evidence against it counts for less long than a lost worker is known (config.h).

@@ -212,11 +212,11 @@ std::vector<size_t> ChooseVictims(const std::vector<Room>& rooms,
 }
 
 int64_t SlotSecondsAtStake(const Snapshot& snapshot, const Job& job, absl::Time now) {
-  absl::Time since = job.current->started;
+  absl::Time since = HeldFrom(*job.current);
   for (auto id = job.checkpoints.rbegin(); id != job.checkpoints.rend(); ++id) {
     const Checkpoint& checkpoint = *snapshot.FindCheckpoint(*id);
     if (checkpoint.state != CheckpointState::kVerified) continue;
-    since = std::max(since, checkpoint.created);
+    since = std::max(since, CreatedAt(checkpoint));
     break;
   }
   int64_t slots = 0;
@@ -227,7 +227,7 @@ int64_t SlotSecondsAtStake(const Snapshot& snapshot, const Job& job, absl::Time 
 }
 
 int64_t SlotSecondsLost(const Snapshot& snapshot, const Job& job, absl::Time now) {
-  const absl::Time since = std::max(job.current->started, SavedUpTo(snapshot, job));
+  const absl::Time since = std::max(HeldFrom(*job.current), SavedUpTo(snapshot, job));
   int64_t slots = 0;
   for (const Rank& rank : job.current->ranks) slots += static_cast<int64_t>(rank.slots.size());
   return slots * absl::ToInt64Seconds(std::max(now - since, absl::ZeroDuration()));
@@ -237,7 +237,7 @@ absl::Time SavedUpTo(const Snapshot& snapshot, const Job& job) {
   for (auto id = job.checkpoints.rbegin(); id != job.checkpoints.rend(); ++id) {
     const Checkpoint& checkpoint = *snapshot.FindCheckpoint(*id);
     if (checkpoint.attempt != job.current->number) continue;
-    if (checkpoint.restorable()) return checkpoint.created;
+    if (checkpoint.restorable()) return CreatedAt(checkpoint);
   }
   return absl::InfinitePast();
 }

@@ -52,14 +52,14 @@ std::vector<size_t> ChooseVictims(const std::vector<Room>& rooms,
                                   uint32_t ranks);
 
 // The work of the live attempt since its newest verified checkpoint, or since it began, in
-// slot-seconds of the slots that it holds. `now` is the wall clock. Requires a live attempt.
+// slot-seconds of the slots that it holds. `now` is ledger time. Requires a live attempt.
 int64_t SlotSecondsAtStake(const Snapshot& snapshot, const Job& job, absl::Time now);
 
 // Likewise of a gang that has left by now: since the last checkpoint that it committed.
 int64_t SlotSecondsLost(const Snapshot& snapshot, const Job& job, absl::Time now);
 
-// When the current attempt last committed a checkpoint that is good; InfinitePast: not yet.
-// Requires a current attempt.
+// When the current attempt last committed a checkpoint that is good, by ledger time; InfinitePast:
+// not yet. Requires a current attempt.
 absl::Time SavedUpTo(const Snapshot& snapshot, const Job& job);
 
 // Whether the job was stopped for `other` already, which has found no place since. Nobody is

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/planted_bug.h"
+#include "controller/model/ledger_rules.h"
 #include "controller/policy/elastic.h"
 #include "controller/policy/make_room.h"
 #include "controller/policy/placement.h"
@@ -25,14 +26,15 @@ Reservation SchedulingRound::MakeRoomFor(const Candidate& candidate, int line,
   const bool hopeless = !world_.running.AnyBelow(priority) && world_.running.elastic().empty();
   if (hopeless) return reservation;
   if (reservation.start <= world_.context.wall + kPatience) {
-    LookAgainAt(reservation.start + absl::Seconds(1));  // it may not have come free by then
+    // It may not have come free by then.
+    LookAgainIn(reservation.start + absl::Seconds(1) - world_.context.wall);
     return reservation;
   }
   Shape& shape = *candidate.group.shape;
   GiveBack(world_.index, shape.kind(), reservation.kept.grants);
   std::vector<StopGang> stops =
       MakeRoom(world_.snapshot, world_.index, {candidate.job, shape, line},
-               world_.context.settings.elastic, world_.context.wall);
+               world_.context.settings.elastic, LedgerNow());
   FreeBy(stops, line);
   if (stops.empty()) AwaitShrinking(priority);
   std::move(stops.begin(), stops.end(), std::back_inserter(decision_.plan.stop));
@@ -50,7 +52,7 @@ bool SchedulingRound::DisplaceOwn(const Candidate& candidate, const SlotsOver& o
     if (lines_[line].head != 0) return false;
     std::optional<std::vector<StopGang>> stops =
         MakeRoomWithinQuota(world_.snapshot, world_.index, {candidate.job, shape, line}, over,
-                            world_.context.settings.elastic, world_.context.wall);
+                            world_.context.settings.elastic, LedgerNow());
     if (!stops.has_value()) continue;
     ReleasesOf(line);
     FreeBy(*stops, line);
@@ -73,9 +75,10 @@ void SchedulingRound::FreeBy(const std::vector<StopGang>& stops, int line) {
                    [](const Release& a, const Release& b) { return a.at < b.at; });
 }
 
-void SchedulingRound::LookAgainAt(absl::Time at) {
-  if (at <= world_.context.wall) return;
-  decision_.due_at = std::min(decision_.due_at, world_.context.now + (at - world_.context.wall));
+void SchedulingRound::LookAgainIn(absl::Duration wait) {
+  if (wait > absl::ZeroDuration()) {
+    decision_.due_at = std::min(decision_.due_at, world_.context.now + wait);
+  }
 }
 
 // An elastic gang of the same priority makes room when it has run for long enough.
@@ -83,7 +86,8 @@ void SchedulingRound::AwaitShrinking(int32_t priority) {
   for (uint64_t id : world_.running.elastic()) {
     const Job& job = *world_.snapshot.FindJob(id);
     if (job.settings->priority != priority || !MayShrink(job)) continue;
-    LookAgainAt(job.current->started + world_.context.settings.elastic.shrink_after);
+    const absl::Duration age = LedgerNow() - HeldFrom(*job.current);
+    LookAgainIn(world_.context.settings.elastic.shrink_after - age);
   }
 }
 
@@ -107,14 +111,14 @@ void SchedulingRound::GrowElastic() {
     const auto may_use = [&](int line) { return done.count(line) == 0 && IsIdle(line, job); };
     if (std::none_of(lines.begin(), lines.end(), may_use)) continue;
     const ElasticSettings& settings = world_.context.settings.elastic;
-    const absl::Time grown_up = job.current->started + settings.grow_after;
-    if (grown_up > world_.context.wall) {
-      LookAgainAt(grown_up);
+    const absl::Duration age = LedgerNow() - HeldFrom(*job.current);
+    if (age < settings.grow_after) {
+      LookAgainIn(settings.grow_after - age);
       continue;
     }
     const Regrowth next = IfStopped(job, lines);
     if (next.line < 0 || !may_use(next.line)) continue;
-    if (!IsWorthGrowing(world_.snapshot, job, next.ranks, settings, world_.context.wall)) continue;
+    if (!IsWorthGrowing(world_.snapshot, job, next.ranks, settings, LedgerNow())) continue;
     done.insert(next.line);
     decision_.plan.stop.push_back(
         {.job_id = id,

@@ -30,20 +30,20 @@ int64_t StandsAt(const Snapshot& snapshot, const Job& job) {
 absl::Duration KeptWork(const Snapshot& snapshot, const Job& job) {
   if (job.past.empty() && (job.current == nullptr || job.current->live())) return {};
   const int64_t step = StandsAt(snapshot, job);
-  std::map<uint32_t, absl::Time> saved;  // by attempt
+  std::map<uint32_t, absl::Time> saved;  // by attempt; ledger time
   for (const uint64_t id : job.checkpoints) {
     const Checkpoint& row = *snapshot.FindCheckpoint(id);
     const bool counts = !row.path.empty() && row.step <= step && row.attempt > job.requeued_after;
     if (!counts) continue;
-    const auto [it, fresh] = saved.emplace(row.attempt, row.created);
-    if (!fresh) it->second = std::max(it->second, row.created);
+    const auto [it, fresh] = saved.emplace(row.attempt, CreatedAt(row));
+    if (!fresh) it->second = std::max(it->second, CreatedAt(row));
   }
   absl::Duration kept;
   const auto add = [&](const Attempt& attempt) {
     const auto it = saved.find(attempt.number);
     if (it == saved.end() || attempt.live()) return;
-    // Both are times of the wall clock, which may have been set in between.
-    kept += std::clamp(it->second - attempt.started, absl::ZeroDuration(),
+    // What an older Muster noted are times of the wall clock, which may have been set in between.
+    kept += std::clamp(it->second - HeldFrom(attempt), absl::ZeroDuration(),
                        Lasted(attempt, absl::InfiniteFuture()));
   };
   for (const auto& attempt : job.past) add(*attempt);

@@ -61,7 +61,7 @@ Decision SchedulingRound::Run() {
   for (uint32_t looks = 0;;) {
     if (looks >= settings.max_looks) {
       decision_.looked_up_to = steps;
-      LookAgainAt(world_.context.wall + kNextPart);
+      LookAgainIn(kNextPart);
       break;
     }
     if (decision_.plan.place.size() >= settings.max_placements) {

@@ -75,7 +75,8 @@ class SchedulingRound {
   // Gangs that are stopped (round_resize.cc).
   Reservation MakeRoomFor(const Candidate& candidate, int line, Reservation reservation);
   void FreeBy(const std::vector<StopGang>& stops, int line);
-  void LookAgainAt(absl::Time at);
+  absl::Time LedgerNow() const { return world_.snapshot.LedgerTime(world_.context.now); }
+  void LookAgainIn(absl::Duration wait);  // a wait that is over asks for nothing
   void AwaitShrinking(int32_t priority);
   std::string WhoMakesWayFor(uint64_t job_id) const;
   void GrowElastic();

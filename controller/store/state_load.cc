@@ -232,7 +232,7 @@ absl::Status LoadWorkers(SqliteDatabase& db, absl::Duration now, absl::Time wall
 absl::Status LoadCheckpoints(SqliteDatabase& db, Loading& loading, Snapshot& snapshot) {
   SqliteStatement row = db.Prepare(
       "SELECT id, job_id, step, attempt, state, path, bytes, manifest_sha256, best, epoch, metrics,"
-      " created_ms, verified_ms, verdicts, message FROM checkpoints ORDER BY id");
+      " created_ms, verified_ms, verdicts, message, created_at_ns FROM checkpoints ORDER BY id");
   for (;;) {
     MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
     if (!more) return absl::OkStatus();
@@ -252,6 +252,7 @@ absl::Status LoadCheckpoints(SqliteDatabase& db, Loading& loading, Snapshot& sna
     checkpoint->verified = ReadTime(row, 12, absl::InfinitePast());
     checkpoint->verdicts = row.Int(13);
     checkpoint->message = FreeText(row, 14);
+    checkpoint->created_at = ReadNanos(row, 15, absl::InfinitePast());
     const auto job = loading.jobs.find(checkpoint->job_id);
     if (job == loading.jobs.end()) {
       return Contradiction(absl::StrCat("checkpoint ", checkpoint->id, " has no job"));

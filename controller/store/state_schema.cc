@@ -295,6 +295,10 @@ UPDATE jobs SET folder_tag = lower(hex(randomblob(6))) WHERE attempt = 0;
           // When each event was in ledger time. Older rows have the wall clock's alone.
           R"sql(
 ALTER TABLE events ADD COLUMN at_ns INTEGER;
+)sql",
+          // When each checkpoint was committed in ledger time. Likewise.
+          R"sql(
+ALTER TABLE checkpoints ADD COLUMN created_at_ns INTEGER;
 )sql"};
 }
 

@@ -253,8 +253,8 @@ absl::Status StateStore::PutWorker(const Worker& worker) {
 absl::Status StateStore::PutCheckpoint(const Checkpoint& checkpoint) {
   SqliteStatement row = database_->Prepare(
       "INSERT OR REPLACE INTO checkpoints (id, job_id, step, attempt, state, path, bytes,"
-      " manifest_sha256, best, epoch, metrics, created_ms, verified_ms, verdicts, message)"
-      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+      " manifest_sha256, best, epoch, metrics, created_ms, verified_ms, verdicts, message,"
+      " created_at_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   row.Bind(checkpoint.id)
       .Bind(checkpoint.job_id)
       .Bind(checkpoint.step)
@@ -268,7 +268,9 @@ absl::Status StateStore::PutCheckpoint(const Checkpoint& checkpoint) {
       .Bind(EncodeNumbers(checkpoint.metrics));
   BindTime(row, checkpoint.created);
   BindTime(row, checkpoint.verified);
-  return row.Bind(checkpoint.verdicts).Bind(checkpoint.message).Run();
+  row.Bind(checkpoint.verdicts).Bind(checkpoint.message);
+  BindNanos(row, checkpoint.created_at);
+  return row.Run();
 }
 
 absl::Status StateStore::InsertEvent(const JobEvent& event) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/version.h"
 #include "common/metrics/metric_names.h"
+#include "controller/model/ledger_rules.h"
 
 namespace muster::controller {
 namespace {
@@ -160,10 +161,10 @@ void FillJobs(const Snapshot& snapshot, const SeriesInputs& inputs,
     if (job.state == JobState::kPending) {
       ++queued;
       queued_ranks += job.settings->needs.min_ranks;
-      const absl::Time since = job.events.empty() ? job.submitted : job.events.back()->time;
+      const absl::Time since = job.events.empty() ? job.submitted : HappenedAt(*job.events.back());
       oldest_wait = std::max(oldest_wait, inputs.now - since);
     }
-    if (!IsTerminal(job.state) || inputs.now - job.finished < inputs.series_grace) {
+    if (!IsTerminal(job.state) || inputs.now - FinishedAt(job) < inputs.series_grace) {
       shown.Add(job);
     }
   });

@@ -16,7 +16,7 @@ namespace muster::controller {
 
 // What the snapshot does not hold.
 struct SeriesInputs {
-  absl::Time now;
+  absl::Time now;               // ledger time
   absl::Duration series_grace;  // a finished job's series stay this long
   absl::Time started;           // of this controller
   bool insecure = false;

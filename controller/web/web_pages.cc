@@ -69,8 +69,9 @@ std::map<std::string, HttpHandler> WebPages::Handlers(std::function<absl::Status
 }
 
 std::string WebPages::RenderMetrics() {
+  const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
   SeriesInputs inputs;
-  inputs.now = clock_.Now();
+  inputs.now = snapshot->LedgerTime(clock_.SinceBoot());
   inputs.series_grace = options_.series_grace;
   inputs.started = started_;
   inputs.insecure = options_.insecure;
@@ -79,7 +80,6 @@ std::string WebPages::RenderMetrics() {
   inputs.database_bytes = {{"state", DatabaseBytes(options_.data_dir + "/state.db")},
                            {"metrics", DatabaseBytes(options_.data_dir + "/metrics.db")}};
   inputs.resident_bytes = ResidentBytes();
-  const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
   MutexLock lock(scrape_mutex_);
   FillSeries(*snapshot, inputs, finished_before_, registry_);
   return registry_.Render();

@@ -102,6 +102,7 @@ void Agent::Tick() {
 void Agent::FillHello(v1::Hello& hello) {
   for (v1::RankStatus& status : RankStatuses()) *hello.add_ranks() = std::move(status);
   hello.set_last_assignment_seq(assignments_.highest());
+  hello.set_takes_no_work(stopping_ || IsHeldBack());
 }
 
 std::vector<v1::RankStatus> Agent::RankStatuses() {
@@ -421,10 +422,14 @@ void Agent::WatchLeftovers() {
   SayFitAgain();
 }
 
-void Agent::SayFitAgain() {
+bool Agent::IsHeldBack() const {
   const bool any_unkillable = std::any_of(
       ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank.second->unkillable; });
-  if (!leftovers_.empty() || any_unkillable || stopping_) return;
+  return any_unkillable || !leftovers_.empty();
+}
+
+void Agent::SayFitAgain() {
+  if (IsHeldBack() || stopping_) return;
   GiveNotice("what was in the way is over", absl::ZeroDuration(), /*withdrawn=*/true);
 }
 

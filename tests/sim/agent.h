@@ -118,6 +118,7 @@ class Agent final : private worker::SessionHandler {
   void Kill(AgentRank& rank);
   void OnKillInVain(const worker::RankKey& key);
   void WatchLeftovers();
+  bool IsHeldBack() const;  // by what does not die
   void SayFitAgain();
   void GiveNotice(const std::string& message, absl::Duration grace, bool withdrawn = false);
   void OnLeaderExit(const worker::RankKey& key);

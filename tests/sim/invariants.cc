@@ -49,8 +49,8 @@ bool IsSeen(const mc::Snapshot& snapshot, const std::string& name, const std::st
   return view != worker->roots->end() && !view->second.identity.empty();
 }
 
-// Whether its agent will refuse the rank for the sake of what lives there. Once it has given notice
-// nothing is placed on it.
+// Whether its agent will refuse the rank for the sake of what lives there. Once it has said so, in
+// its hello or by a notice, nothing is placed on it.
 bool WillRefuse(const mc::Snapshot& before, const mc::Rank& rank, const LiveProcess& live) {
   const mc::Worker* worker = before.FindWorker(rank.worker);
   const bool gave_notice =

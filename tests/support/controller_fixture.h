@@ -110,6 +110,7 @@ class ControllerFixture : public ::testing::Test {
     std::vector<mc::RankStatus> alive;
     std::string identity;                   // of its data folder
     std::vector<std::string> predecessors;  // that it has shown to be dead
+    bool takes_no_work = false;
   };
 
   void SetUp() override { Open(); }
@@ -228,7 +229,8 @@ class ControllerFixture : public ::testing::Test {
                       .ranks = agent.alive,
                       .last_assignment_seq = agent.applied,
                       .identity = agent.identity,
-                      .predecessors = agent.predecessors},
+                      .predecessors = agent.predecessors,
+                      .takes_no_work = agent.takes_no_work},
                      agent.link, [&](const mc::EventResult& r) {
                        EXPECT_TRUE(agent.link->sent.empty()) << "sent before the Welcome";
                        result = r;

@@ -82,13 +82,6 @@ absl::StatusOr<ContainerRuntimes> FindRuntimes(const AgentConfig& config) {
   return runtimes;
 }
 
-// Two agents of one machine may have one name, with different controllers; but never one folder.
-std::string CgroupName(const AgentConfig& config) {
-  uint64_t hash = 0;
-  for (const char byte : config.data_dir) hash = SplitMix64(hash ^ static_cast<uint8_t>(byte));
-  return absl::StrCat(config.name, "-", absl::Hex(hash, absl::kZeroPad16));
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(const AgentConfig& config, Clock& clock,
@@ -301,6 +294,7 @@ void Agent::Tick() {
 void Agent::FillHello(v1::Hello& hello) {
   for (v1::RankStatus& status : supervisor_->Statuses()) *hello.add_ranks() = std::move(status);
   hello.set_last_assignment_seq(assignments_.highest());
+  hello.set_takes_no_work(stopping_ || unfit_ || supervisor_->has_leftovers());
 }
 
 void Agent::OnSessionUp(const v1::Welcome& welcome) {
@@ -440,12 +434,14 @@ void Agent::OnRanksChanged() {
 }
 
 void Agent::Unfit(const std::string& why) {
+  unfit_ = true;
   v1::WorkerMessage message;
   message.mutable_notice()->set_message(why);
   session_->SendEvent(std::move(message));
 }
 
 void Agent::FitAgain() {
+  unfit_ = false;
   if (stopping_) return;
   v1::WorkerMessage message;
   message.mutable_notice()->set_message("what was in the way is over");

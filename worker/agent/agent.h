@@ -120,6 +120,7 @@ class Agent final : private SessionHandler, private SupervisorSink {
   std::unique_ptr<RootWatcher> roots_;
   bool roots_said_ = false;  // in this session, as they are
   AssignmentLog assignments_;
+  bool unfit_ = false;  // as it said last
   bool stopping_ = false;
   absl::Duration stop_until_;       // since boot, while it stops
   bool awaits_controller_ = false;  // while it stops: there are ranks whose end is to be told

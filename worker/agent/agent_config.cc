@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "common/base/rng.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
 #include "common/daemon/daemon_options.h"
@@ -148,6 +149,12 @@ absl::Status CheckContainers(const AgentConfig& config) {
 }
 
 }  // namespace
+
+std::string CgroupName(const AgentConfig& config) {
+  uint64_t hash = 0;
+  for (const char byte : config.data_dir) hash = SplitMix64(hash ^ static_cast<uint8_t>(byte));
+  return absl::StrCat(config.name, "-", absl::Hex(hash, absl::kZeroPad16));
+}
 
 bool IsName(absl::string_view text) {
   const auto alphanumeric = [](char c) { return absl::ascii_islower(c) || absl::ascii_isdigit(c); };

@@ -60,6 +60,11 @@ absl::StatusOr<AgentCommandLine> ParseAgentCommandLine(int argc, const char* con
 // What ParseAgentCommandLine checks, for a config made by hand.
 absl::Status CheckAgentConfig(const AgentConfig& config);
 
+// What this agent's cgroups and containers are called by. Two agents of one machine may have one
+// name, with different controllers; but never one data folder, which must be absolute here and
+// without links.
+std::string CgroupName(const AgentConfig& config);
+
 // "host" of "host:port" or "[v6]:port"; INVALID_ARGUMENT for anything else.
 absl::StatusOr<std::string> HostOf(absl::string_view address);
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -16,7 +17,10 @@ namespace muster::worker {
 
 class PathWatch {
  public:
-  PathWatch() : since_(clock_.SinceBoot()) {}
+  // `group`: with which other jobs it may hang, as those on one mount do; "": with none.
+  explicit PathWatch(std::string group = "")
+      : group_(std::move(group)), since_(clock_.SinceBoot()) {}
+  const std::string& group() const { return group_; }
 
   // The job's: it is about to touch this path.
   void Touch(const std::string& path) MUSTER_EXCLUDES(mutex_);
@@ -29,6 +33,7 @@ class PathWatch {
   absl::Status Stall() const MUSTER_EXCLUDES(mutex_);
 
  private:
+  const std::string group_;
   mutable RealClock clock_;  // its own: a job that hangs outlives all others
   mutable Mutex mutex_;
   std::string path_ MUSTER_GUARDED_BY(mutex_);

@@ -89,16 +89,8 @@ std::string MountPoint() {
   return "";
 }
 
-absl::StatusOr<std::string> OwnFolder() {
-  const std::string mounted = MountPoint();
-  if (mounted.empty()) return absl::UnavailableError("no cgroup v2 hierarchy is mounted");
-  const std::string cgroups = Read("/proc/self/cgroup");
-  for (absl::string_view line : absl::StrSplit(cgroups, '\n')) {
-    if (!absl::ConsumePrefix(&line, "0::")) continue;
-    std::string folder = line == "/" ? mounted : absl::StrCat(mounted, line);
-    if (HasWord(folder + "/cgroup.procs", absl::StrCat(::getpid()))) return folder;
-  }
-  return absl::UnavailableError(absl::StrCat("this process's cgroup is not under ", mounted));
+std::string NamePrefix(const std::string& agent) {
+  return absl::StrCat("muster-rank-", agent, ".");
 }
 
 // A cgroup that divides its memory or its processes' number holds no processes itself, but for the
@@ -131,16 +123,23 @@ uint64_t MostProcesses(const std::string& folder, size_t ranks) {
   return std::max(kFewestProcesses, most / kShareOfProcesses / std::max<size_t>(ranks, 1));
 }
 
-void RemoveLeftovers(const std::string& folder, const std::string& name_prefix) {
+// The cgroups in `folder` whose names begin so.
+std::vector<std::string> CgroupsIn(const std::string& folder, const std::string& name_prefix) {
+  std::vector<std::string> found;
   const std::unique_ptr<DIR, int (*)(DIR*)> entries(::opendir(folder.c_str()), ::closedir);
-  if (entries == nullptr) return;
-  std::vector<std::string> left;
+  if (entries == nullptr) return found;
   while (const dirent* entry = ::readdir(entries.get())) {
-    if (absl::StartsWith(entry->d_name, name_prefix)) {
-      left.push_back(absl::StrCat(folder, "/", entry->d_name));
+    const absl::string_view name = entry->d_name;
+    const bool is_cgroup = entry->d_type == DT_DIR && name != "." && name != "..";
+    if (is_cgroup && absl::StartsWith(name, name_prefix)) {
+      found.push_back(absl::StrCat(folder, "/", name));
     }
   }
-  for (const std::string& path : left) {
+  return found;
+}
+
+void RemoveLeftovers(const std::string& folder, const std::string& name_prefix) {
+  for (const std::string& path : CgroupsIn(folder, name_prefix)) {
     Write(path + "/cgroup.kill", "1").IgnoreError();
     // What is killed is not gone at once. One that stays is no later rank's: see Make.
     for (int look = 0; look < kLeftoverLooks; ++look) {
@@ -200,6 +199,36 @@ std::optional<uint64_t> RankCgroup::OutOfMemoryAt() const {
   return absl::SimpleAtoi(text, &peak) ? peak : memory_limit_;
 }
 
+absl::StatusOr<std::string> RankCgroups::OwnFolder() {
+  const std::string mounted = MountPoint();
+  if (mounted.empty()) return absl::UnavailableError("no cgroup v2 hierarchy is mounted");
+  const std::string cgroups = Read("/proc/self/cgroup");
+  for (absl::string_view line : absl::StrSplit(cgroups, '\n')) {
+    if (!absl::ConsumePrefix(&line, "0::")) continue;
+    std::string folder = line == "/" ? mounted : absl::StrCat(mounted, line);
+    if (HasWord(folder + "/cgroup.procs", absl::StrCat(::getpid()))) return folder;
+  }
+  return absl::UnavailableError(absl::StrCat("this process's cgroup is not under ", mounted));
+}
+
+std::vector<ProcessId> RankCgroups::ProcessesBelow(const std::string& folder,
+                                                   const std::string& agent) {
+  std::vector<std::string> cgroups = CgroupsIn(folder, NamePrefix(agent));
+  std::vector<ProcessId> found;
+  for (size_t i = 0; i < cgroups.size(); ++i) {
+    const std::string path = cgroups[i];
+    for (std::string& below : CgroupsIn(path, "")) cgroups.push_back(std::move(below));
+    const std::string numbers = Read(path + "/cgroup.procs");
+    for (const absl::string_view number : absl::StrSplit(numbers, '\n', absl::SkipEmpty())) {
+      pid_t pid = 0;
+      if (!absl::SimpleAtoi(number, &pid) || pid == 0) continue;
+      const ProcessId process = Identify(pid);
+      if (IsLiving(process)) found.push_back(process);
+    }
+  }
+  return found;
+}
+
 absl::StatusOr<std::unique_ptr<RankCgroups>> RankCgroups::Open(const std::string& agent,
                                                                size_t ranks) {
   MUSTER_ASSIGN_OR_RETURN(const std::string folder, OwnFolder());
@@ -209,7 +238,7 @@ absl::StatusOr<std::unique_ptr<RankCgroups>> RankCgroups::Open(const std::string
 absl::StatusOr<std::unique_ptr<RankCgroups>> RankCgroups::OpenAt(const std::string& folder,
                                                                  const std::string& agent,
                                                                  size_t ranks) {
-  const std::string name_prefix = absl::StrCat("muster-rank-", agent, ".");
+  const std::string name_prefix = NamePrefix(agent);
   RemoveLeftovers(folder, name_prefix);
   const bool can_limit_memory = Divide(folder, agent, "memory");
   const uint64_t most_processes = Divide(folder, agent, "pids") ? MostProcesses(folder, ranks) : 0;

@@ -21,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/unique_fd.h"
+#include "worker/agent/process_scan.h"
 
 namespace muster::worker {
 
@@ -81,6 +82,11 @@ class RankCgroup {
 
 class RankCgroups {
  public:
+  // This process's cgroup. UNAVAILABLE: it has none of v2.
+  static absl::StatusOr<std::string> OwnFolder();
+  // What lives in the cgroups of this agent's ranks below `folder`, and in those below them,
+  // whatever it carries.
+  static std::vector<ProcessId> ProcessesBelow(const std::string& folder, const std::string& agent);
   // Below this process's cgroup. `agent` is this agent's alone on this machine: what an earlier one
   // of that name left is ended and removed. `ranks` at most run at a time: they share what processes
   // there may be. UNAVAILABLE, PERMISSION_DENIED: why there are none.

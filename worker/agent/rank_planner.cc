@@ -59,14 +59,22 @@ std::string JoinUuids(const std::vector<const v1::Slot*>& gpus) {
 
 void RankPlanner::OpenCgroups() {
   if (options_.cgroup_name.empty()) return;
-  absl::StatusOr<std::unique_ptr<RankCgroups>> cgroups =
-      RankCgroups::Open(options_.cgroup_name, options_.slots.size());
+  const auto open = [this]() -> absl::StatusOr<std::unique_ptr<RankCgroups>> {
+    MUSTER_ASSIGN_OR_RETURN(cgroups_folder_, RankCgroups::OwnFolder());
+    return RankCgroups::OpenAt(cgroups_folder_, options_.cgroup_name, options_.slots.size());
+  };
+  absl::StatusOr<std::unique_ptr<RankCgroups>> cgroups = open();
   if (cgroups.ok()) cgroups_ = *std::move(cgroups);
   Log(LogLevel::kInfo, "cgroups",
       {{"used", cgroups_ != nullptr},
        {"memory", cgroups_ != nullptr && cgroups_->can_limit_memory()},
        {"processes", cgroups_ == nullptr ? 0 : cgroups_->most_processes()},
        {"reason", cgroups.status().message()}});
+}
+
+std::vector<ProcessId> RankPlanner::LeftInCgroups() const {
+  if (cgroups_folder_.empty()) return {};
+  return RankCgroups::ProcessesBelow(cgroups_folder_, options_.cgroup_name);
 }
 
 absl::StatusOr<std::unique_ptr<RankCgroup>> RankPlanner::MakeCgroup(const RankPlan& plan) {

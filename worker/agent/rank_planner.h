@@ -48,6 +48,8 @@ class RankPlanner {
   // Ranks get cgroups of their own from now on, where they can be made; removes what an earlier
   // agent of this name left.
   void OpenCgroups();
+  // Processes that live on in what such an agent left. Call before a rank is planned.
+  std::vector<ProcessId> LeftInCgroups() const;
 
   absl::StatusOr<RankPlan> PlanTrainer(const v1::StartRanks& start,
                                        const v1::StartRanks::Rank& rank,
@@ -73,6 +75,7 @@ class RankPlanner {
   const Deps deps_;
   const SupervisorOptions& options_;
   CommandListeners listeners_;
+  std::string cgroups_folder_;            // of this process when it began; "": none is known
   std::unique_ptr<RankCgroups> cgroups_;  // where they can be made
 };
 

@@ -49,7 +49,7 @@ RootWatcher::RootWatcher(FileSystem& fs, Timers& timers, std::shared_ptr<Mailbox
       timers_(timers),
       options_(std::move(options)),
       changed_(std::move(changed)),
-      threads_(std::move(mailbox), kMaxLooking) {}
+      threads_(std::move(mailbox), kMaxLooking, kMaxLookingOnMount) {}
 
 RootWatcher::~RootWatcher() {
   *alive_ = false;
@@ -76,6 +76,7 @@ RootWatcher::Look RootWatcher::LookAt(FileSystem& fs, const v1::WatchRoots::Root
 void RootWatcher::Watch(const v1::WatchRoots& roots) {
   const std::string before = Report().SerializeAsString();
   const uint64_t last_before = last_id_;
+  const std::string mount_info = options_.mount_info();
   std::map<std::string, Watched> wanted;
   for (const v1::WatchRoots::Root& root : roots.roots()) {
     const auto known = watched_.find(root.path());
@@ -87,6 +88,7 @@ void RootWatcher::Watch(const v1::WatchRoots& roots) {
     }
     Watched& fresh = wanted[root.path()];
     fresh.root = root;
+    fresh.mount = MountPointOf(root.path(), mount_info);
     fresh.id = ++last_id_;
     // What was found while it was unknown is what is now known of it.
     const bool found_here = known != watched_.end() && known->second.seen.has_value() &&
@@ -124,7 +126,7 @@ void RootWatcher::Begin(Watched& watched) {
   out->second.given_up = std::make_shared<std::atomic<bool>>(false);
   // Written to when it is new here, or was away.
   const bool probe = !watched.seen.has_value() || !watched.seen->fine();
-  const auto watch = std::make_shared<PathWatch>();
+  const auto watch = std::make_shared<PathWatch>(watched.mount);
   EnqueueWatched(
       timers_, threads_,
       [this, alive = alive_, &fs = fs_, root = watched.root, who = options_.who, probe, watch,

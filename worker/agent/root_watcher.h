@@ -4,7 +4,8 @@
 // Such a folder may hang (a server of a network file system that is away), so that nothing of it is
 // touched on the agent's loop: each look runs on a side thread, and one that takes longer than the
 // patience is said to hang, while other roots are looked at. At most one thread waits for a path,
-// also when the controller asks about it, no more, and again. Lives on the loop.
+// also when the controller asks about it, no more, and again; and a few for all that lie on one
+// mount, which hang together. Lives on the loop.
 #pragma once
 
 #include <atomic>
@@ -20,6 +21,7 @@
 #include "common/fs/file_system.h"
 #include "muster/v1/worker_service.pb.h"
 #include "worker/agent/mailbox.h"
+#include "worker/agent/mount_point.h"
 #include "worker/agent/side_threads.h"
 #include "worker/agent/timers.h"
 
@@ -30,6 +32,8 @@ struct RootWatcherOptions {
   absl::Duration every = absl::Seconds(5);
   // It is seen to be over an eighth of it later at most: before the controller's for a claim is.
   absl::Duration patience = absl::Seconds(8);
+  // What mounts there are (mount_point.h). Asked on the loop, whenever roots are named.
+  std::function<std::string()> mount_info = ReadMountInfo;
 };
 
 class RootWatcher {
@@ -37,6 +41,8 @@ class RootWatcher {
   // Threads that may hang in looks at the same time, each at another path; beyond that roots wait
   // for their look, and their reports say for what.
   static constexpr size_t kMaxLooking = 32;
+  // Of them, on the same mount.
+  static constexpr size_t kMaxLookingOnMount = 8;
 
   // `fs` lives for ever: a look that hangs may outlive the watcher. `changed` is called on the loop
   // when the report is another one. `timers` calls nothing more once the watcher is gone.
@@ -61,6 +67,7 @@ class RootWatcher {
   };
   struct Watched {
     v1::WatchRoots::Root root;
+    std::string mount;         // on which it lay then
     uint64_t id = 0;           // of this question; another one under the same path has another
     std::optional<Look> seen;  // none yet
     uint64_t timer = 0;        // to look again, or to say that the look before it hangs

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
@@ -42,7 +44,8 @@ void WatchWhileItWaits(const std::shared_ptr<Watched>& job, absl::Duration next_
 
 // Outlives the object where threads are left behind.
 struct SideThreads::State {
-  State(std::shared_ptr<Mailbox> mailbox, size_t most) : mailbox(std::move(mailbox)), most(most) {}
+  State(std::shared_ptr<Mailbox> mailbox, size_t most, size_t most_of_group)
+      : mailbox(std::move(mailbox)), most(most), most_of_group(most_of_group) {}
 
   struct Task {
     JobId id = 0;
@@ -53,18 +56,42 @@ struct SideThreads::State {
 
   const std::shared_ptr<Mailbox> mailbox;
   const size_t most;
+  const size_t most_of_group;
   const std::shared_ptr<std::atomic<bool>> stopping = std::make_shared<std::atomic<bool>>(false);
   Mutex mutex;
   CondVar changed;
   std::deque<Task> waiting MUSTER_GUARDED_BY(mutex);
   std::map<JobId, std::shared_ptr<const PathWatch>> running MUSTER_GUARDED_BY(mutex);
+  std::map<std::string, size_t> running_of MUSTER_GUARDED_BY(mutex);  // by group
   JobId last_id MUSTER_GUARDED_BY(mutex) = 0;
   size_t threads MUSTER_GUARDED_BY(mutex) = 0;
   size_t idle MUSTER_GUARDED_BY(mutex) = 0;
+
+  bool IsFull(const std::string& group) const MUSTER_REQUIRES(mutex) {
+    if (group.empty()) return false;
+    const auto of_group = running_of.find(group);
+    return of_group != running_of.end() && of_group->second >= most_of_group;
+  }
+  // The first one that may run.
+  std::deque<Task>::iterator Next() MUSTER_REQUIRES(mutex) {
+    auto task = waiting.begin();
+    while (task != waiting.end() && IsFull(task->watch->group())) ++task;
+    return task;
+  }
+  // Who one of this group waits for: those of its group, or all.
+  std::vector<std::shared_ptr<const PathWatch>> InTheWayOf(const std::string& group) const
+      MUSTER_REQUIRES(mutex) {
+    const bool full = IsFull(group);
+    std::vector<std::shared_ptr<const PathWatch>> watches;
+    for (const auto& [id, watch] : running) {
+      if (!full || watch->group() == group) watches.push_back(watch);
+    }
+    return watches;
+  }
 };
 
-SideThreads::SideThreads(std::shared_ptr<Mailbox> mailbox, size_t most)
-    : state_(std::make_shared<State>(std::move(mailbox), most)) {
+SideThreads::SideThreads(std::shared_ptr<Mailbox> mailbox, size_t most, size_t most_of_group)
+    : state_(std::make_shared<State>(std::move(mailbox), most, most_of_group)) {
   MutexLock lock(state_->mutex);
   state_->threads += AddThread(state_, state_->threads) ? 1 : 0;
 }
@@ -106,22 +133,23 @@ absl::Status SideThreads::TakeBackIfStuck(JobId id, absl::Duration patience) {
   MutexLock lock(state_->mutex);
   const auto task = std::find_if(state_->waiting.begin(), state_->waiting.end(),
                                  [id](const State::Task& one) { return one.id == id; });
+  if (task == state_->waiting.end()) return absl::OkStatus();
+  const std::string group = task->watch->group();
   // A thread that is between two jobs takes the next one.
-  if (task == state_->waiting.end() || state_->running.size() < state_->threads) {
-    return absl::OkStatus();
-  }
-  for (const auto& [running, watch] : state_->running) {
+  if (!state_->IsFull(group) && state_->running.size() < state_->threads) return absl::OkStatus();
+  const auto in_the_way = state_->InTheWayOf(group);
+  for (const auto& watch : in_the_way) {
     if (watch->Idle() <= patience) return absl::OkStatus();
   }
   dropped = std::move(*task);
   state_->waiting.erase(task);
-  if (state_->running.empty()) {
+  if (in_the_way.empty()) {
     return absl::ResourceExhaustedError("this worker has no room for a thread");
   }
   return absl::DeadlineExceededError(
-      absl::StrCat("all ", state_->running.size(),
+      absl::StrCat("all ", in_the_way.size(),
                    " threads that this worker has for it hang; one of them so: ",
-                   state_->running.begin()->second->Stall().message()));
+                   in_the_way.front()->Stall().message()));
 }
 
 bool SideThreads::AddThread(const std::shared_ptr<State>& state, size_t threads) {
@@ -157,23 +185,30 @@ void SideThreads::Run(const std::shared_ptr<State>& state) {
     {
       MutexLock lock(state->mutex);
       ++state->idle;
-      while (state->waiting.empty() && !*state->stopping) state->changed.Wait(state->mutex);
+      while (state->Next() == state->waiting.end() && !*state->stopping) {
+        state->changed.Wait(state->mutex);
+      }
       --state->idle;
       if (*state->stopping) {
         --state->threads;
         state->changed.NotifyAll();
         return;
       }
-      task = std::move(state->waiting.front());
-      state->waiting.pop_front();
+      const auto next = state->Next();
+      task = std::move(*next);
+      state->waiting.erase(next);
       task.watch->GetOn();
       state->running.emplace(task.id, task.watch);
+      ++state->running_of[task.watch->group()];
     }
     if (!*state->stopping && task.on_begin) state->mailbox->Post(std::move(task.on_begin));
     Completion completion = task.job();
     {
       MutexLock lock(state->mutex);
+      // What waited for this one of its group is left to this thread.
       state->running.erase(task.id);
+      const auto of_group = state->running_of.find(task.watch->group());
+      if (--of_group->second == 0) state->running_of.erase(of_group);
     }
     task = State::Task();  // nobody watches it any more
     if (!*state->stopping && completion) state->mailbox->Post(std::move(completion));

@@ -1,6 +1,7 @@
 // Threads for what may hang: everything on paths that users name, where a file system whose server
 // is gone holds a thread for hours. A job that hangs keeps its thread; others get new ones, up to a
-// bound, and the loop never waits for any.
+// bound, and the loop never waits for any. Of jobs that may hang together (PathWatch::group) only
+// some run at a time, so that they leave threads to others.
 //
 // Where the system has no room for one more thread, jobs wait for those that there are: the first
 // one is made at the start. A job that waits for a thread does not hang, however long those before
@@ -35,7 +36,9 @@ class SideThreads {
   // What a job under way may still take at the end.
   static constexpr absl::Duration kEndPatience = absl::Seconds(3);
 
-  explicit SideThreads(std::shared_ptr<Mailbox> mailbox, size_t most = kMaxThreads);
+  // `most_of_group`: jobs of one group that run at a time.
+  explicit SideThreads(std::shared_ptr<Mailbox> mailbox, size_t most = kMaxThreads,
+                       size_t most_of_group = kMaxThreads);
   // Drops what waits, and the completions of what is under way.
   ~SideThreads();
   SideThreads(const SideThreads&) = delete;
@@ -45,9 +48,9 @@ class SideThreads {
   // of nothing else. `on_begin` runs on the loop then, before what the job returns.
   JobId Enqueue(Job job, std::shared_ptr<PathWatch> watch = nullptr,
                 std::function<void()> on_begin = nullptr);
-  // Drops a job that waits for a thread while each thread's job is on one thing for longer than
-  // `patience`: DEADLINE_EXCEEDED, naming one such thing. RESOURCE_EXHAUSTED: there is no thread.
-  // OK: it has begun, or goes on waiting.
+  // Drops a job that waits for a thread while each thread's job, or as many of its own group as may
+  // run, are on one thing for longer than `patience`: DEADLINE_EXCEEDED, naming one such thing.
+  // RESOURCE_EXHAUSTED: there is no thread. OK: it has begun, or goes on waiting.
   absl::Status TakeBackIfStuck(JobId id, absl::Duration patience);
   // True from the end on: a long job asks now and then, and gives up.
   std::shared_ptr<const std::atomic<bool>> stopping() const;

@@ -71,6 +71,11 @@ absl::Status Supervisor::ClearLeftovers() {
   const absl::Duration deadline = deps_.loop.clock().SinceBoot() + patience;
   while (true) {
     leftovers_ = FindProcesses(/*group=*/0, options_.ranks_root);
+    for (const ProcessId& process : planner_.LeftInCgroups()) {
+      const bool is_new =
+          std::find(leftovers_.begin(), leftovers_.end(), process) == leftovers_.end();
+      if (is_new) leftovers_.push_back(process);
+    }
     if (leftovers_.empty()) break;
     if (deps_.loop.clock().SinceBoot() > deadline) {
       Log(LogLevel::kError, "leftover_unkillable",

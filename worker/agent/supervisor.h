@@ -71,9 +71,10 @@ class Supervisor final : private RankHost {
   Supervisor(const SupervisorDeps& deps, SupervisorOptions options);
   ~Supervisor() override;
 
-  // Kills every process that an earlier agent of this data folder left, and waits until they are
-  // gone; then adopts their folders' logs. What does not die holds the whole worker back, as unfit,
-  // until it does: nobody knows any more which slots it holds. Blocks; call before the loop runs.
+  // Kills every process that an earlier agent of this data folder left, by what it carries or the
+  // cgroup that it is in, and waits until they are gone; then adopts their folders' logs. What does
+  // not die holds the whole worker back, as unfit, until it does: nobody knows any more which slots
+  // it holds. Blocks; call before the loop runs.
   absl::Status ClearLeftovers();
   bool has_leftovers() const { return !leftovers_.empty(); }
 

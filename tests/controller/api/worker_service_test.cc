@@ -127,6 +127,7 @@ TEST_F(WorkerServiceTest, AHelloIsWelcomedWithTheTermTheLeaseAndStaleRanks) {
     EXPECT_EQ(hello.ranks[0].fence.job_id, 8u);
     EXPECT_EQ(hello.last_controller, "former");
     EXPECT_EQ(hello.last_term, 6u);
+    EXPECT_TRUE(hello.takes_no_work);
     EventResult result;
     result.stale.push_back({8, 1, 0});
     return result;
@@ -135,6 +136,7 @@ TEST_F(WorkerServiceTest, AHelloIsWelcomedWithTheTermTheLeaseAndStaleRanks) {
   hello.add_ranks()->mutable_fence()->set_job_id(8);
   hello.set_last_controller("former");
   hello.set_last_term(6);
+  hello.set_takes_no_work(true);
   Agent agent(*worker_stub_);
   ASSERT_TRUE(agent.SendHello(hello));
   const v1::ControllerMessage message = agent.Receive();

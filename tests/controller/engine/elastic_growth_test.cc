@@ -77,6 +77,21 @@ TEST_F(ElasticGrowthTest, ItSavesLeavesAndGoesOnWithMoreRanks) {
   EXPECT_EQ(job(elastic_job_).attempt, 2u) << "it is as large as it may be";
 }
 
+TEST_F(ElasticGrowthTest, WhoSetsTheWallClockNeitherHurriesItNorHoldsItUp) {
+  FinishOther();
+  Live(absl::Minutes(1));
+  clock_.JumpWall(absl::Hours(10'000));
+  EXPECT_OK(Apply(MakeCommit(one_, fence_, 20)).status);
+  Live(absl::Seconds(3));
+  EXPECT_EQ(state(elastic_job_), JobState::kRunning) << "it has only just begun";
+  clock_.JumpWall(-absl::Hours(20'000));
+  Live(absl::Seconds(42));
+  EXPECT_OK(Apply(MakeCommit(one_, fence_, 30)).status);
+  Live(absl::Seconds(21));
+  EXPECT_EQ(state(elastic_job_), JobState::kRecovering);
+  EXPECT_EQ(job(elastic_job_).reason, Reason::kResized);
+}
+
 TEST_F(ElasticGrowthTest, SlotsThatAnotherJobWaitsForAreLeftToIt) {
   const uint64_t waits = Submit({.min_ranks = 4});
   FinishOther();

@@ -237,12 +237,78 @@ TEST_F(EngineTest, ARankThatSaysThatItsPhaseGoesOnIsNotHung) {
   EXPECT_EQ(job(id).reason, Reason::kNoProgress);
 }
 
+// The applier's queue was full, or the disk slow, between the look of the loop and the event.
+TEST_F(EngineTest, WhoGotOnSinceItWasFoundToHangIsNotEnded) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  StartRanks(one);
+  EXPECT_OK(Beat(one).status);
+  const absl::Duration looked_at = clock_.SinceBoot();
+  const Findings found{{RankHung{.job_id = id,
+                                 .attempt = 1,
+                                 .rank = 0,
+                                 .silent_for = absl::Minutes(10),
+                                 .progress_at = looked_at}}};
+  clock_.Advance(absl::Seconds(1));
+  one.alive[0].step = 7;
+  EXPECT_OK(Beat(one).status);
+  EXPECT_OK(Apply(found).status);
+  EXPECT_EQ(state(id), JobState::kRunning);
+  clock_.Advance(absl::Seconds(1));
+  Findings again = found;
+  std::get<RankHung>(again.found[0]).progress_at = clock_.SinceBoot();
+  EXPECT_OK(Apply(again).status);
+  EXPECT_EQ(state(id), JobState::kRecovering) << "it has stood still since";
+}
+
+TEST_F(EngineTest, WhoseAgentIsAwayByNowIsNotEndedAsHung) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  StartRanks(one);
+  EXPECT_OK(Beat(one).status);
+  EXPECT_OK(Apply(WorkerDisconnected{.worker = one.name,
+                                     .incarnation = one.incarnation,
+                                     .stream = worker(one.name).stream})
+                .status);
+  EXPECT_OK(Apply(Findings{{RankHung{.job_id = id,
+                                     .attempt = 1,
+                                     .rank = 0,
+                                     .silent_for = absl::Minutes(10),
+                                     .progress_at = clock_.SinceBoot()}}})
+                .status);
+  EXPECT_EQ(state(id), JobState::kRunning);
+}
+
+TEST_F(EngineTest, AStartThatGotOnSinceItWasFoundTooLongIsNotEnded) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  StartRanks(one, /*running=*/false);
+  EXPECT_OK(Beat(one).status);
+  const Findings found{{StartTimedOut{.job_id = id,
+                                      .attempt = 1,
+                                      .waited = absl::Minutes(5),
+                                      .got_on_at = clock_.SinceBoot()}}};
+  clock_.Advance(absl::Seconds(1));
+  one.alive[0].phase = "load";
+  EXPECT_OK(Beat(one).status);
+  EXPECT_OK(Apply(found).status);
+  EXPECT_EQ(state(id), JobState::kStarting);
+  Findings again = found;
+  std::get<StartTimedOut>(again.found[0]).got_on_at = clock_.SinceBoot();
+  EXPECT_OK(Apply(again).status);
+  EXPECT_EQ(state(id), JobState::kRecovering) << "it gave no sign since";
+}
+
 // What the CLI exits with 13 for.
 TEST_F(EngineTest, AJobThatStoodStillAsOftenAsItMayFailsForLackOfProgress) {
   Agent one = ConnectNew("worker-1", 1);
   const uint64_t id = Submit({.max_restarts = 0, .progress_timeout = absl::Seconds(60)});
   const Fence fence = StartRanks(one).fence;
-  const RankHung hung{.job_id = id, .attempt = 1, .silent_for = absl::Seconds(60)};
+  EXPECT_OK(Beat(one).status);
+  const RankHung hung{.job_id = id,
+                      .attempt = 1,
+                      .silent_for = absl::Seconds(60),
+                      .progress_at = clock_.SinceBoot()};
   EXPECT_OK(Apply(Findings{{hung}}).status);
   ReportExit(one, fence, 0, {.signal = 9});
   EXPECT_EQ(state(id), JobState::kFailed);

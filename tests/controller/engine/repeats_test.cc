@@ -153,13 +153,19 @@ TEST_F(RepeatsTest, EveryKindOfMutation) {
   EXPECT_EQ(snapshot()->IdentityOf("/shared"), "abc");
 
   // What the loops say of the gang.
-  Twice(Findings{{StartTimedOut{.job_id = id, .attempt = 1, .waited = absl::Minutes(5)}}});
+  Twice(Findings{{StartTimedOut{.job_id = id,
+                                .attempt = 1,
+                                .waited = absl::Minutes(5),
+                                .got_on_at = clock_.SinceBoot()}}});
   EXPECT_EQ(state(id), JobState::kRunning) << "it runs long since";
   const ControlJob requeue{
       .verb = ControlJob::Verb::kRequeue, .job_id = id, .actor = "user:ann", .request_id = "once"};
   EXPECT_OK(TwiceAcrossARestart(one, requeue).status);
-  Twice(Findings{
-      {RankHung{.job_id = id, .attempt = 1, .rank = 0, .silent_for = absl::Minutes(10)}}});
+  Twice(Findings{{RankHung{.job_id = id,
+                           .attempt = 1,
+                           .rank = 0,
+                           .silent_for = absl::Minutes(10),
+                           .progress_at = clock_.SinceBoot()}}});
   EXPECT_EQ(state(id), JobState::kRecovering);
   RankReport unkillable = MakeReport(one, start.fence, 1, RankReport::Kind::kUnkillable);
   EXPECT_OK(TwiceAcrossARestart(one, unkillable).status);

@@ -162,6 +162,8 @@ TEST_F(RestartTest, EverythingThatIsStoredComesBackAsItWas) {
   const Checkpoint loaded = *snapshot()->FindCheckpoint(1);
   EXPECT_EQ(loaded.state, CheckpointState::kVerified);
   EXPECT_EQ(loaded.path, saved.path);
+  EXPECT_NE(saved.created_at, absl::InfinitePast());
+  EXPECT_EQ(loaded.created_at, saved.created_at);
   EXPECT_EQ(loaded.metrics.at("validation_accuracy"), 0.5);
   EXPECT_EQ(loaded.epoch, 1.5);
   EXPECT_TRUE(loaded.best);

@@ -32,6 +32,15 @@ class UnkillableTest : public ::muster::testing::ControllerFixture {
     engine_->RunUntilIdle();
     return said;
   }
+  // The loop finds that the job's only rank, which is on that worker, has stood still.
+  void FindHung(Agent& agent, uint64_t id) {
+    EXPECT_OK(Beat(agent).status);
+    Apply(Findings{{RankHung{.job_id = id,
+                             .attempt = 1,
+                             .rank = 0,
+                             .silent_for = absl::Minutes(10),
+                             .progress_at = clock_.SinceBoot()}}});
+  }
   // The job's only rank is on this one.
   Agent& HolderOf(uint64_t id) {
     return job(id).current->ranks[0].worker == one_.name ? one_ : two_;
@@ -53,8 +62,7 @@ TEST_F(UnkillableTest, AJobGoesOnElsewhereAtOnceAndTheSlotWaitsForTheProcess) {
   Agent& bad = HolderOf(id);
   Agent& good = Other(bad);
   const Fence fence = StartRanks(bad).fence;
-  Apply(Findings{
-      {RankHung{.job_id = id, .attempt = 1, .rank = 0, .silent_for = absl::Minutes(10)}}});
+  FindHung(bad, id);
   Take<StopAssignment>(bad);
   ASSERT_EQ(state(id), JobState::kRecovering);
   EXPECT_OK(SayUnkillable(bad, fence, 0).status);
@@ -113,8 +121,7 @@ TEST_F(UnkillableTest, WhatItStillPublishesDoesNotCount) {
   const uint64_t id = Submit();
   Agent& bad = HolderOf(id);
   const Fence fence = StartRanks(bad).fence;
-  Apply(Findings{
-      {RankHung{.job_id = id, .attempt = 1, .rank = 0, .silent_for = absl::Minutes(10)}}});
+  FindHung(bad, id);
   EXPECT_OK(SayUnkillable(bad, fence, 0).status);
   EXPECT_TRUE(Apply(MakeCommit(bad, fence, 5)).fenced);
   EXPECT_TRUE(job(id).checkpoints.empty());

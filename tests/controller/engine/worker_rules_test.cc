@@ -175,6 +175,53 @@ TEST_F(WorkerRulesTest, ANoticeThatIsWithdrawnLetsWorkIn) {
   EXPECT_EQ(state(id), JobState::kStarting);
 }
 
+// It was told to stop, or found something in its way, while it was away: its notice follows the
+// hello, and the scheduler looks in between.
+TEST_F(WorkerRulesTest, NothingIsPlacedBetweenAHelloThatTakesNoWorkAndItsNotice) {
+  const uint64_t id = Submit({.wait_for_capacity = true});
+  Agent one = MakeAgent("worker-1", 1);
+  one.takes_no_work = true;
+  EXPECT_OK(Connect(one).status);
+  EXPECT_EQ(WorkerStateName(worker("worker-1")), "draining");
+  EXPECT_EQ(state(id), JobState::kPending);
+  EXPECT_EQ(job(id).attempt, 0u);
+  Restart();
+  EXPECT_OK(Connect(one).status);
+  // It is fit again, while it is away; that was said in a notice, which comes now.
+  one.takes_no_work = false;
+  EXPECT_OK(Connect(one).status);
+  EXPECT_EQ(state(id), JobState::kPending) << "its notices have not come";
+  const auto notice = [&one](bool withdrawn) {
+    return WorkerNotice{.worker = one.name,
+                        .incarnation = one.incarnation,
+                        .event_seq = ++one.event_seq,
+                        .message = "a test",
+                        .withdrawn = withdrawn};
+  };
+  EXPECT_OK(Apply(notice(false)).status);
+  EXPECT_EQ(state(id), JobState::kPending);
+  EXPECT_OK(Apply(notice(true)).status);
+  EXPECT_EQ(state(id), JobState::kStarting);
+}
+
+TEST_F(WorkerRulesTest, AHelloThatTakesNoWorkLeavesTheGangsToTheNotice) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  StartRanks(one);
+  one.takes_no_work = true;
+  EXPECT_OK(Connect(one).status);
+  EXPECT_EQ(WorkerStateName(worker("worker-1")), "draining");
+  EXPECT_EQ(state(id), JobState::kRunning);
+  EXPECT_FALSE(WasSent<StopAssignment>(one));
+  EXPECT_OK(Apply(WorkerNotice{.worker = one.name,
+                               .incarnation = one.incarnation,
+                               .event_seq = ++one.event_seq,
+                               .message = "SIGTERM",
+                               .grace = absl::Seconds(20)})
+                .status);
+  EXPECT_EQ(Take<StopAssignment>(one).mode, StopMode::kSave);
+}
+
 // As agents sent it before they numbered it.
 TEST_F(WorkerRulesTest, ANoticeWithoutANumberIsTakenFromWhoHoldsTheName) {
   Agent one = ConnectNew("worker-1", 1);

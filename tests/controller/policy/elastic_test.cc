@@ -88,6 +88,27 @@ TEST_F(ElasticTest, WhatIsNotSavedIsDoneOnceMore) {
   EXPECT_FALSE(Worth(1000)) << "it may not be able to save at all";
 }
 
+TEST_F(ElasticTest, WhoSetsTheWallClockChangesNothingOfIt) {
+  for (const absl::Duration by : {absl::Hours(-10'000), absl::Hours(10'000)}) {
+    Attempt& attempt = world_.draft().EditAttempt(1);
+    attempt.started = kNow + by - absl::Minutes(20);
+    attempt.held_from = kNow - absl::Minutes(20);
+    const uint64_t id = job().checkpoints.back();
+    Checkpoint& saved = world_.draft().EditCheckpoint(id);
+    saved.created = kNow + by - absl::Minutes(7);
+    saved.created_at = kNow - absl::Minutes(7);
+    EXPECT_EQ(TimeLeft(job(), kNow), absl::Minutes(20));
+    EXPECT_TRUE(Worth(4));
+    saved.created_at = kNow - absl::Minutes(9);
+    EXPECT_FALSE(Worth(4));
+    const auto shrinks = [&](absl::Time now) {
+      return ShrinksFor(world_.view(), job(), 0, settings_, now);
+    };
+    EXPECT_TRUE(shrinks(kNow));
+    EXPECT_FALSE(shrinks(kNow - absl::Minutes(11)));
+  }
+}
+
 TEST_F(ElasticTest, ShrinksAtOnceForHigherPriorityAndInTimeForItsOwn) {
   const auto shrinks = [&](int32_t priority, absl::Time now) {
     return ShrinksFor(world_.view(), job(), priority, settings_, now);

@@ -97,6 +97,7 @@ TEST(LivenessRulesTest, AGangThatSaysThatItsStartGoesOnMayTakeItsTime) {
   const auto events = FindSilent(world.view(), Settings(), end);
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(std::get<StartTimedOut>(events[0]).waited, absl::Minutes(5));
+  EXPECT_EQ(std::get<StartTimedOut>(events[0]).got_on_at, kNow + absl::Minutes(9));
 }
 
 TEST(LivenessRulesTest, WhatAnEarlierAttemptSaidIsNoSignOfThisOne) {
@@ -141,6 +142,7 @@ TEST(LivenessRulesTest, TheStillestRankIsNamed) {
   const auto events = FindSilent(world.view(), Settings(), kNow + absl::Minutes(11));
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(std::get<RankHung>(events[0]).rank, 1u);
+  EXPECT_EQ(std::get<RankHung>(events[0]).progress_at, kNow);
   // One that has ended, or whose worker is away, cannot be hung.
   world.draft().EditRank(1, 1).state = RankState::kExited;
   EXPECT_EQ(

@@ -210,6 +210,31 @@ TEST(AtStakeTest, CountsFromTheNewestVerifiedCheckpointOfThisAttempt) {
   EXPECT_EQ(at_stake(), 60);
 }
 
+TEST(AtStakeTest, WhoSetsTheWallClockChangesNothingOfIt) {
+  for (const absl::Duration by : {absl::Hours(-10'000), absl::Hours(10'000)}) {
+    World world;
+    world.AddWorker("a", 1);
+    world.AddJob(World::Settings(1));
+    world.Place(1, {"a"}, JobState::kRunning);
+    world.draft().EditRank(1, 0).slots = {0};
+    Attempt& attempt = world.draft().EditAttempt(1);
+    attempt.started = kNow + by - absl::Seconds(100);
+    attempt.held_from = kNow - absl::Seconds(100);
+    const Job& job = *world.view().FindJob(1);
+    EXPECT_EQ(SlotSecondsAtStake(world.view(), job, kNow), 100);
+    EXPECT_EQ(SlotSecondsLost(world.view(), job, kNow), 100);
+    world.draft().AddCheckpoint({.job_id = 1,
+                                 .attempt = 1,
+                                 .state = CheckpointState::kVerified,
+                                 .created = kNow + by - absl::Seconds(30),
+                                 .created_at = kNow - absl::Seconds(30)});
+    const Job& saved = *world.view().FindJob(1);
+    EXPECT_EQ(SlotSecondsAtStake(world.view(), saved, kNow), 30);
+    EXPECT_EQ(SlotSecondsLost(world.view(), saved, kNow), 30);
+    EXPECT_EQ(SavedUpTo(world.view(), saved), kNow - absl::Seconds(30));
+  }
+}
+
 TEST(YieldTest, TheSlotsAreKeptForTheOneThatTheyWereFreedForWhileItWaits) {
   World world;
   world.AddJob(World::Settings(1));

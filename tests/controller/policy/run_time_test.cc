@@ -169,6 +169,18 @@ TEST_F(RunTimeTest, AClockThatIsSetWhileItRunsSavesNoMoreThanItRan) {
   EXPECT_EQ(Left(), 90);
 }
 
+TEST_F(RunTimeTest, WhoSetsTheWallClockChangesNothingOfWhatWasSaved) {
+  for (const int by : {-10'000 * 60, 10'000 * 60}) {
+    world_ = World();
+    Add(absl::Minutes(100), absl::InfiniteDuration());
+    Ran(0, 50 + by, {{10, 30 + by}});
+    world_.draft().EditAttempt(1).held_from = At(0);
+    world_.draft().EditAttempt(1).held_until = At(50);
+    world_.draft().EditCheckpoint(1).created_at = At(30);
+    EXPECT_EQ(Left(), 70);
+  }
+}
+
 // A job that had run out its 40 seconds was requeued and slipped in "before job 30, which it does
 // not hold up", as if almost nothing of it were left; job 30 started 24 seconds late.
 TEST_F(RunTimeTest, ARequeuedJobDoesNotSlipInBeforeTheHeadThatItWouldDelay) {

@@ -183,6 +183,10 @@ TEST_F(StateStoreTest, AFileOfTheFirstSchemaIsCarriedOver) {
                   ->Prepare("INSERT INTO ranks VALUES (1, 1, 0, 'w', x'00', 6, 0, 1, 0, 1, 0, 0,"
                             " 0, 0)")
                   .Run());
+    ASSERT_OK((*db)
+                  ->Prepare("INSERT INTO checkpoints VALUES (1, 1, 5, 1, 2, '/c/job-1/step-5', 1,"
+                            " 'sha', 0, 0, '{}', 7000, NULL, 0, '')")
+                  .Run());
   }
   const auto snapshot = Load();
   ASSERT_OK(snapshot);
@@ -207,6 +211,9 @@ TEST_F(StateStoreTest, AFileOfTheFirstSchemaIsCarriedOver) {
   EXPECT_EQ(job.current->held_from, absl::InfinitePast()) << "nobody noted it";
   EXPECT_EQ(job.events.at(0)->at, absl::InfinitePast()) << "likewise";
   EXPECT_EQ(HappenedAt(*job.events.at(0)), absl::UnixEpoch()) << "by the wall clock";
+  const Checkpoint& saved = *snapshot->FindCheckpoint(1);
+  EXPECT_EQ(saved.created_at, absl::InfinitePast()) << "likewise";
+  EXPECT_EQ(CreatedAt(saved), absl::FromUnixSeconds(7));
 }
 
 TEST(SettingsCodecTest, EverySettingComesBack) {

@@ -175,6 +175,31 @@ TEST_F(SeriesTest, AFinishedJobsSeriesGoAwayAfterTheGrace) {
   EXPECT_THAT(text, HasSubstr("muster_jobs_finished_total{state=\"succeeded\"} 1\n"));
 }
 
+TEST_F(SeriesTest, WhoSetsTheWallClockChangesNoGraceAndNoWait) {
+  for (const absl::Duration by : {absl::Hours(-10'000), absl::Hours(10'000)}) {
+    const auto put = [&](uint64_t id, JobState from, JobState to, absl::Duration ago) {
+      auto job = TrainingJob(id);
+      job->state = to;
+      job->finished = inputs_.now + by - ago;
+      job->events.push_back(std::make_shared<const JobEvent>(
+          JobEvent{.sequence = id,
+                   .job_id = id,
+                   .time = inputs_.now + by - ago,
+                   .from = from,
+                   .to = to,
+                   .at = inputs_.now - ago}));
+      Put(job);
+    };
+    put(7, JobState::kRunning, JobState::kSucceeded, absl::Seconds(59));
+    put(8, JobState::kRunning, JobState::kSucceeded, absl::Seconds(61));
+    put(9, JobState::kRecovering, JobState::kPending, absl::Seconds(30));
+    const std::string text = Render();
+    EXPECT_THAT(text, HasSubstr("job_id=\"7\""));
+    EXPECT_THAT(text, Not(HasSubstr("job_id=\"8\"")));
+    EXPECT_THAT(text, HasSubstr("muster_queue_oldest_wait_seconds 30\n"));
+  }
+}
+
 TEST_F(SeriesTest, JobsThatFinishedInEarlierLivesAreNotCountedAgain) {
   Put(MakeJob(1, "old", JobState::kFailed));
   finished_before_ = CountFinished(*engine_.snapshot());

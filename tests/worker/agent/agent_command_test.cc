@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include "tests/worker/agent/agent_fixture.h"
 #include "worker/agent/identity_file.h"
 #include "worker/agent/process_scan.h"
+#include "worker/agent/rank_cgroup.h"
 #include "worker/agent/side_threads.h"
 #include "worker/agent/surroundings.h"
 
@@ -605,6 +607,7 @@ TEST_F(UnkillableTest, WhatAnEarlierAgentLeftAndCannotBeKilledHoldsTheWorkerBack
            absl::StrContains(heard.notices.back().message(), what);
   }));
   EXPECT_TRUE(controller_.heard().hellos.back().predecessors().empty()) << "they are not dead";
+  EXPECT_TRUE(controller_.heard().hellos.back().takes_no_work());
   ASSERT_TRUE(controller_.Send(CommandMessage(3, {"true"})));
   ASSERT_TRUE(controller_.Await(Acked(3)));
   EXPECT_THAT(controller_.heard().assignment_acks.at(3), HasSubstr("does not die of SIGKILL"));
@@ -614,6 +617,46 @@ TEST_F(UnkillableTest, WhatAnEarlierAgentLeftAndCannotBeKilledHoldsTheWorkerBack
       controller_.Await([](const Heard& heard) { return heard.notices.back().withdrawn(); }));
   ASSERT_TRUE(controller_.Send(CommandMessage(4, {"true"})));
   ASSERT_TRUE(controller_.Await(Exited));
+}
+
+// It cleared its environment, left its session and its output, and has no parent of ours: only its
+// cgroup tells whose it was.
+TEST_F(UnkillableTest, WhatIsInACgroupOfAnEarlierAgentHoldsTheWorkerBackThoughItCarriesNothing) {
+  kill_patience_ = absl::Milliseconds(100);
+  std::filesystem::create_directories(dir_ / "data");
+  AgentConfig config = Config();
+  config.data_dir = std::filesystem::canonical(config.data_dir).string();
+  const auto folder = RankCgroups::OwnFolder();
+  if (!folder.ok()) GTEST_SKIP() << folder.status().message();
+  const std::string path = absl::StrCat(*folder, "/muster-rank-", CgroupName(config), ".1");
+  if (::mkdir(path.c_str(), 0755) != 0) GTEST_SKIP() << "no cgroup can be made in " << *folder;
+  const pid_t leftover = ::fork();
+  ASSERT_GE(leftover, 0);
+  if (leftover == 0) {
+    const char* const environment[] = {nullptr};
+    ::setsid();
+    ::execle("/bin/sleep", "sleep", "1000", nullptr, environment);
+    ::_exit(1);
+  }
+  std::ofstream(path + "/cgroup.procs") << leftover;
+  ASSERT_THAT(RankCgroups::ProcessesBelow(*folder, CgroupName(config)),
+              ElementsAre(Identify(leftover)));
+  Hold(static_cast<uint32_t>(leftover));
+  StartAgent();
+  const std::string what = absl::StrCat("process ", leftover, " of an earlier run");
+  ASSERT_TRUE(controller_.Await([&](const Heard& heard) {
+    return !heard.notices.empty() && absl::StrContains(heard.notices.back().message(), what);
+  }));
+  ASSERT_TRUE(controller_.Send(CommandMessage(3, {"true"})));
+  ASSERT_TRUE(controller_.Await(Acked(3)));
+  EXPECT_THAT(controller_.heard().assignment_acks.at(3), HasSubstr("does not die of SIGKILL"));
+  Release();
+  ::waitpid(leftover, nullptr, 0);  // unless the agent, whose child it is as well, has done it
+  ASSERT_TRUE(
+      controller_.Await([](const Heard& heard) { return heard.notices.back().withdrawn(); }));
+  ASSERT_TRUE(controller_.Send(CommandMessage(4, {"true"})));
+  ASSERT_TRUE(controller_.Await(Exited));
+  EXPECT_EQ(::rmdir(path.c_str()), 0);
 }
 
 }  // namespace

@@ -254,6 +254,8 @@ TEST_F(AgentTest, ARankThatWasToldToSaveKeepsItsTimeWhileTheControllerIsAwayForA
   controller_.Stop();
   controller_.Start();
   ASSERT_TRUE(controller_.Await([&](const Heard& heard) { return heard.hellos.size() > hellos; }));
+  EXPECT_FALSE(controller_.heard().hellos.front().takes_no_work());
+  EXPECT_TRUE(controller_.heard().hellos.back().takes_no_work()) << "also before its notice comes";
   std::ofstream(go) << "go";
   thread_.join();
   EXPECT_OK(result_);

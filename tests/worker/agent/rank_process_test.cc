@@ -267,6 +267,30 @@ TEST_F(RankProcessTest, AnAgentThatStartsEndsWhatIsLeftInItsCgroups) {
   EXPECT_EQ(process->Ended()->signal, SIGKILL);
 }
 
+TEST_F(RankProcessTest, WhatIsInAnAgentsCgroupsIsFoundWhateverItCarriesAndHoweverDeepItIs) {
+  const std::string name = "test-" + std::to_string(::getpid());
+  const auto folder = RankCgroups::OwnFolder();
+  if (!folder.ok()) GTEST_SKIP() << folder.status().message();
+  auto cgroups = RankCgroups::OpenAt(*folder, name);
+  if (!cgroups.ok()) GTEST_SKIP() << cgroups.status().message();
+  EXPECT_THAT(RankCgroups::ProcessesBelow(*folder, name), ::testing::IsEmpty());
+  ASSERT_OK_AND_ASSIGN(auto cgroup, (*cgroups)->Make(0));
+  const auto here = Start("exec env -i sleep 600 >/dev/null 2>&1", cgroup->fd());
+  const auto deeper = Start("exec env -i sleep 600 >/dev/null 2>&1");
+  const std::string below = cgroup->path() + "/below";
+  ASSERT_EQ(::mkdir(below.c_str(), 0755), 0);
+  std::ofstream(below + "/cgroup.procs") << deeper->pid();
+  EXPECT_THAT(RankCgroups::ProcessesBelow(*folder, name),
+              ::testing::UnorderedElementsAre(Identify(here->pid()), Identify(deeper->pid())));
+  EXPECT_THAT(RankCgroups::ProcessesBelow(*folder, name + "0"), ::testing::IsEmpty());
+  cgroup->Kill();
+  AwaitEnd(*here);
+  AwaitEnd(*deeper);
+  EXPECT_THAT(RankCgroups::ProcessesBelow(*folder, name), ::testing::IsEmpty());
+  while (::rmdir(below.c_str()) != 0 && errno == EBUSY) {
+  }
+}
+
 TEST_F(RankProcessTest, AForkBombStaysWithinItsCgroup) {
   const auto cgroups = Cgroups();
   if (!cgroups.ok()) GTEST_SKIP() << cgroups.status().message();

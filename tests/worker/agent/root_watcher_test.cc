@@ -45,7 +45,10 @@ class RootWatcherTest : public ::testing::Test {
     watcher_ = std::make_unique<RootWatcher>(
         fs, *loop_, loop_->mailbox(),
         RootWatcherOptions{
-            .who = "test", .every = absl::Milliseconds(10), .patience = absl::Milliseconds(50)},
+            .who = "test",
+            .every = absl::Milliseconds(10),
+            .patience = absl::Milliseconds(50),
+            .mount_info = [this] { return mounts_; }},
         [this] {
           seen_.clear();
           const v1::RootReport report = watcher_->Report();
@@ -81,6 +84,7 @@ class RootWatcherTest : public ::testing::Test {
   RealClock clock_;
   std::unique_ptr<EventLoop> loop_;
   std::unique_ptr<RootWatcher> watcher_;
+  std::string mounts_;  // as /proc tells them
   std::map<std::string, v1::RootReport::Root> seen_;
   std::function<bool()> done_;
 };
@@ -196,6 +200,35 @@ TEST_F(RootWatcherTest, WhereAllThreadsHangOtherRootsAreToldWhatTheyWaitFor) {
               AllOf(HasSubstr("cannot be looked at"), HasSubstr("/dead-")));
   fs.Release();
   RunUntil([&] { return Sees(dir_ / "sound", "abc2"); });
+  watcher_.reset();
+}
+
+// A server that many users have roots on is gone.
+TEST_F(RootWatcherTest, WhatHangsOnOneMountLeavesThreadsToOtherRoots) {
+  mounts_ = absl::StrCat("22 1 8:1 / / rw - ext4 /dev/sda1 rw\n30 22 0:40 / ", dir_ / "dead",
+                         " rw - nfs4 server:/ rw\n");
+  HangingFileSystem fs({dir_ / "dead/"});
+  v1::WatchRoots roots;
+  for (size_t i = 0; i < RootWatcher::kMaxLooking; ++i) {
+    Ask(roots, dir_ / absl::StrCat("dead/", i), "abc1");
+  }
+  ASSERT_OK(ClaimRoot(PosixFileSystem(), {dir_ / "dead/0", "abc1"}, {}, "other"));
+  ASSERT_OK(ClaimRoot(PosixFileSystem(), {dir_ / "sound", "abc2"}, {}, "other"));
+  Ask(roots, dir_ / "sound", "abc2");
+  Start(fs);
+  watcher_->Watch(roots);
+  RunUntil([&] { return seen_.size() == RootWatcher::kMaxLooking + 1; });
+  EXPECT_TRUE(Sees(dir_ / "sound", "abc2"));
+  EXPECT_LE(fs.hung(), static_cast<int>(RootWatcher::kMaxLookingOnMount));
+  const auto behind = [&](const auto& seen) {
+    return seen.second.message().find("cannot be looked at") != std::string::npos;
+  };
+  EXPECT_EQ(std::count_if(seen_.begin(), seen_.end(), behind),
+            static_cast<ptrdiff_t>(RootWatcher::kMaxLooking - RootWatcher::kMaxLookingOnMount))
+      << "they say what they wait for";
+  fs.Release();
+  RunUntil([&] { return Sees(dir_ / "dead/0", "abc1"); });
+  EXPECT_TRUE(Sees(dir_ / "sound", "abc2"));
   watcher_.reset();
 }
 

@@ -34,8 +34,8 @@ inline void EnqueueSlow(SideThreads& threads) {
 // A job that hangs on a path until Release, or the end of this.
 class HungJob {
  public:
-  HungJob(SideThreads& threads, const std::string& path) {
-    const auto watch = std::make_shared<PathWatch>();
+  HungJob(SideThreads& threads, const std::string& path, const std::string& group = "") {
+    const auto watch = std::make_shared<PathWatch>(group);
     threads.Enqueue(
         [watch, path, released = release_.get_future().share()]() -> SideThreads::Completion {
           watch->Touch(path);

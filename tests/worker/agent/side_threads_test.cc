@@ -202,6 +202,62 @@ TEST_F(SideThreadsTest, AJobForWhichNoThreadComesFreeIsTakenBackWithWhatTheyWait
   EXPECT_FALSE(ran);
 }
 
+TEST_F(SideThreadsTest, WhatHangsTogetherLeavesThreadsToOthers) {
+  SideThreads threads(loop_->mailbox(), /*most=*/3, /*most_of_group=*/2);
+  HungJob one(threads, "/mnt/dead/1", "/mnt/dead");
+  HungJob two(threads, "/mnt/dead/2", "/mnt/dead");
+  std::atomic<bool> ran = false;
+  bool done = false;
+  absl::Status told;
+  const auto end_after_both = [&] {
+    if (done && !told.ok()) loop_->Quit();
+  };
+  EnqueueWatched(
+      *loop_, threads,
+      [&ran]() -> SideThreads::Completion {
+        ran = true;
+        return nullptr;
+      },
+      std::make_shared<PathWatch>("/mnt/dead"), absl::Milliseconds(40),
+      [&](const absl::Status& stall, bool began) {
+        EXPECT_FALSE(began);
+        told = stall;
+        end_after_both();
+      });
+  threads.Enqueue(
+      [&]() -> SideThreads::Completion {
+        return [&] {
+          done = true;
+          end_after_both();
+        };
+      },
+      std::make_shared<PathWatch>("/mnt/sound"));
+  loop_->Run();
+  EXPECT_FALSE(ran);
+  EXPECT_THAT(told, StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("all 2 threads")));
+  EXPECT_THAT(told, StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr("/mnt/dead/")));
+}
+
+TEST_F(SideThreadsTest, WhoWaitsForOthersOfItsGroupComesWhenOneOfThemIsDone) {
+  SideThreads threads(loop_->mailbox(), /*most=*/3, /*most_of_group=*/1);
+  HungJob first(threads, "/mnt/slow/1", "/mnt/slow");
+  bool done = false;
+  threads.Enqueue(
+      [&]() -> SideThreads::Completion {
+        return [&] {
+          done = true;
+          loop_->Quit();
+        };
+      },
+      std::make_shared<PathWatch>("/mnt/slow"));
+  loop_->After(absl::Milliseconds(20), [&] {
+    EXPECT_FALSE(done);
+    first.Release();
+  });
+  loop_->Run();
+  EXPECT_TRUE(done);
+}
+
 TEST_F(SideThreadsTest, WhatGetsOnOrIsDoneDoesNotStall) {
   const auto slow = std::make_shared<PathWatch>();
   auto done = std::make_shared<PathWatch>();

@@ -1,0 +1,17 @@
+// On which mount a path lies, by its name alone: the path is not touched, since it may hang. Links
+// are not followed, so that what lies behind one counts as of the mount on which the link is.
+#pragma once
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace muster::worker {
+
+// The mounts of this process, as /proc tells them; "": it does not. No mount is touched.
+std::string ReadMountInfo();
+
+// The longest mount point of such a text in which the absolute path lies; "": none. Pure.
+std::string MountPointOf(absl::string_view path, absl::string_view mount_info);
+
+}  // namespace muster::worker
