@@ -647,6 +647,17 @@ TEST_F(JobServiceTest, CheckpointsAndWorkersAreListed) {
   ASSERT_EQ(checkpoints.checkpoints_size(), 2);
   EXPECT_EQ(checkpoints.checkpoints(0).id(), 2u);
   EXPECT_EQ(checkpoints.checkpoints(0).validation_accuracy(), 0.9);
+  v1::GetCheckpointRequest by_id;
+  v1::GetCheckpointResponse one;
+  by_id.set_checkpoint_id(1);
+  ASSERT_OK(Call(&Stub::GetCheckpoint, by_id, one));
+  EXPECT_EQ(one.checkpoint().id(), 1u);
+  EXPECT_EQ(one.checkpoint().validation_accuracy(), 0.9);
+  for (const uint64_t id : {0, 3, 4}) {
+    by_id.set_checkpoint_id(id);
+    EXPECT_THAT(Call(&Stub::GetCheckpoint, by_id, one),
+                StatusIs(absl::StatusCode::kNotFound, HasSubstr(absl::StrCat("checkpoint ", id))));
+  }
   v1::ListWorkersResponse workers;
   ASSERT_OK(Call(&Stub::ListWorkers, v1::ListWorkersRequest(), workers));
   ASSERT_EQ(workers.workers_size(), 1);
