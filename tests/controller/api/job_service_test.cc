@@ -665,6 +665,33 @@ TEST_F(JobServiceTest, CheckpointsAndWorkersAreListed) {
   EXPECT_THAT(workers.workers(0).job_ids(), ElementsAre(1));
 }
 
+// Whatever the agent could say of it, whoever puts its marker back needs that.
+TEST_F(JobServiceTest, OfARootThatAWorkerDoesNotSeeTheIdentityIsShown) {
+  engine_.Publish([&](Snapshot& s) {
+    auto worker = std::make_shared<Worker>();
+    worker->id = 1;
+    worker->name = "w1";
+    RootViews seen;
+    seen["/away"].message = "no answer within 8s";
+    seen["/new"].message = "no space left";
+    worker->roots = std::make_shared<const RootViews>(seen);
+    std::vector<RootToWatch> asked(2);
+    asked[0].path = "/away";
+    asked[0].identity = "abc1";
+    asked[1].path = "/new";
+    asked[1].claim = "abc2";
+    worker->watches = std::make_shared<const std::vector<RootToWatch>>(asked);
+    s.workers.Put(1, worker);
+  });
+  v1::ListWorkersResponse workers;
+  ASSERT_OK(Call(&Stub::ListWorkers, v1::ListWorkersRequest(), workers));
+  ASSERT_EQ(workers.workers_size(), 1);
+  ASSERT_EQ(workers.workers(0).unseen_roots_size(), 2);
+  EXPECT_EQ(workers.workers(0).unseen_roots(0).message(), "no answer within 8s");
+  EXPECT_EQ(workers.workers(0).unseen_roots(0).identity(), "abc1");
+  EXPECT_EQ(workers.workers(0).unseen_roots(1).identity(), "") << "nobody has seen it yet";
+}
+
 TEST_F(JobServiceTest, NoAnswerIsLargerThanItsPage) {
   constexpr size_t kMost = 2 << 20;
   engine_.Publish([&](Snapshot& s) {
