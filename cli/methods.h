@@ -34,6 +34,8 @@ inline constexpr Method<v1::QueryMetricsRequest, v1::QueryMetricsResponse> kQuer
     "/muster.v1.JobService/QueryMetrics", kOnlyReads};
 inline constexpr Method<v1::ListCheckpointsRequest, v1::ListCheckpointsResponse> kListCheckpoints{
     "/muster.v1.JobService/ListCheckpoints", kOnlyReads};
+inline constexpr Method<v1::GetCheckpointRequest, v1::GetCheckpointResponse> kGetCheckpoint{
+    "/muster.v1.JobService/GetCheckpoint", kOnlyReads};
 inline constexpr Method<v1::VerifyCheckpointRequest, v1::VerifyCheckpointResponse>
     kVerifyCheckpoint{"/muster.v1.JobService/VerifyCheckpoint"};
 inline constexpr Method<v1::ListWorkersRequest, v1::ListWorkersResponse> kListWorkers{

@@ -121,7 +121,8 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv) 
   DescribeOptions(app, result.config);
   MUSTER_ASSIGN_OR_RETURN(result.text, ParseDaemonOptions(app, argc, argv));
   if (!result.text.empty()) return result;
-  if (result.config.checkpoint_root.empty()) {
+  result.config.own_checkpoint_root = result.config.checkpoint_root.empty();
+  if (result.config.own_checkpoint_root) {
     result.config.checkpoint_root = absl::StrCat(result.config.data_dir, "/checkpoints");
   }
   // Agents get this path, and their working directory is another.

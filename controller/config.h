@@ -19,6 +19,7 @@ struct Config {
   std::string worker_listen = "127.0.0.1:7071";  // agents
   std::string http_listen = "127.0.0.1:7072";    // metrics, health, discovery, the page
   std::string checkpoint_root;                   // default: <data_dir>/checkpoints
+  bool own_checkpoint_root = false;              // it is that default; no flag
   absl::Duration heartbeat_interval = absl::Seconds(3);
   absl::Duration suspect_after = absl::Seconds(9);   // a silent worker gets no new work
   absl::Duration lost_after = absl::Seconds(15);     // and is given up; also the lease of its ranks

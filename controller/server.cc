@@ -52,7 +52,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   MUSTER_RETURN_IF_ERROR(fs.MakeDirectories(config.data_dir));
   std::unique_ptr<Server> server(new Server(config, clock));
   MUSTER_ASSIGN_OR_RETURN(server->lock_, DataDirLock::Take(config.data_dir, "musterd"));
-  MUSTER_RETURN_IF_ERROR(fs.MakeDirectories(config.checkpoint_root));
+  // Any other root may lie on storage that hangs or is away, which holds up no controller: agents
+  // alone touch it.
+  if (config.own_checkpoint_root) {
+    MUSTER_RETURN_IF_ERROR(fs.MakeDirectories(config.checkpoint_root));
+  }
   // What an earlier life wrote is wrong from here on.
   const absl::Status removed = fs.RemoveFile(EndpointsPath(config));
   if (!removed.ok() && !absl::IsNotFound(removed)) return removed;

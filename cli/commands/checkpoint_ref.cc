@@ -34,26 +34,20 @@ absl::StatusOr<v1::CheckpointInfo> FindOfJob(const std::string& job, const std::
       absl::StrCat("`muster ckpt ls ", job, "` shows those there are"));
 }
 
-// By id alone the protocol has no call, so the jobs are gone through, newest first.
 absl::StatusOr<v1::CheckpointInfo> FindById(uint64_t id, Session& session) {
-  constexpr uint32_t kMostJobs = 1000;
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
-  v1::ListJobsRequest request;
-  request.set_page_size(kMostJobs);
-  MUSTER_ASSIGN_OR_RETURN(const v1::ListJobsResponse jobs,
-                          client->Call(rpc::kListJobs, request, session.timeout()));
-  for (const v1::JobSummary& job : jobs.jobs()) {
-    v1::JobRef ref;
-    ref.set_id(job.id());
-    MUSTER_ASSIGN_OR_RETURN(const Checkpoints checkpoints, ListCheckpoints(ref, session));
-    for (const v1::CheckpointInfo& checkpoint : checkpoints) {
-      if (checkpoint.id() == id) return checkpoint;
-    }
+  v1::GetCheckpointRequest request;
+  request.set_checkpoint_id(id);
+  absl::StatusOr<v1::GetCheckpointResponse> response =
+      client->Call(rpc::kGetCheckpoint, request, session.timeout());
+  if (absl::IsUnimplemented(response.status())) {
+    return WithHint(
+        absl::UnimplementedError(absl::StrCat(
+            "checkpoint ", id, ": this controller is too old to find a checkpoint by its id")),
+        "name it as JOB@STEP; `muster ckpt ls JOB` shows the steps");
   }
-  return WithHint(
-      absl::NotFoundError(absl::StrCat("checkpoint ", id, ": not among those of the newest ",
-                                       jobs.jobs_size(), " jobs")),
-      "`muster ckpt ls JOB` shows a job's checkpoints");
+  MUSTER_RETURN_IF_ERROR(response.status());
+  return std::move(*response->mutable_checkpoint());
 }
 
 }  // namespace

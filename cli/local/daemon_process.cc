@@ -14,13 +14,11 @@
 #include <array>
 
 #include "absl/strings/str_cat.h"
+#include "cli/local/log_bound.h"
 #include "common/base/status_macros.h"
 
 namespace muster::cli {
 namespace {
-
-// A log longer than this is put aside (one old one is kept) when its daemon starts.
-constexpr off_t kMaxLogBytes = 16 << 20;
 
 absl::Status Failed(absl::string_view what) {
   return absl::UnavailableError(absl::StrCat(what, ": ", ::strerror(errno)));
@@ -35,7 +33,7 @@ std::vector<char*> Pointers(const std::vector<std::string>& argv) {
 
 absl::StatusOr<UniqueFd> OpenLog(const std::string& path) {
   struct stat info {};
-  if (::stat(path.c_str(), &info) == 0 && info.st_size > kMaxLogBytes) {
+  if (::stat(path.c_str(), &info) == 0 && info.st_size > static_cast<off_t>(kMaxLogBytes)) {
     if (::rename(path.c_str(), absl::StrCat(path, ".1").c_str()) != 0) return Failed(path);
   }
   UniqueFd fd(::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600));

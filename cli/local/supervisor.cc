@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/host.h"
 #include "cli/local/daemon_process.h"
+#include "cli/local/log_bound.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/base/unique_fd.h"
@@ -29,6 +30,8 @@ constexpr absl::Duration kStartPoll = absl::Milliseconds(20);
 // A worker saves its jobs' state before it goes; musterd only closes its databases.
 constexpr absl::Duration kWorkerGrace = absl::Seconds(45);
 constexpr absl::Duration kControllerGrace = absl::Seconds(20);
+// A log is longer than its bound by what is written meanwhile.
+constexpr absl::Duration kLogLook = absl::Seconds(5);
 constexpr uint64_t kMaxEndpointsBytes = 64 << 10;
 constexpr char kMusterd[] = "musterd";
 
@@ -73,13 +76,14 @@ absl::Status Supervisor::Run() {
       if (daemon.record.state == "starting" && daemon.record.pid != 0) ReadEndpoints(daemon);
     }
     Write();
+    BoundLogs(now);
   } while (!WaitForSignal(NextWait(SteadyNow())));
   Stop();
   return absl::OkStatus();
 }
 
 absl::Duration Supervisor::NextWait(absl::Duration now) const {
-  absl::Duration wait = absl::InfiniteDuration();
+  absl::Duration wait = next_log_look_ - now;
   for (const Daemon& daemon : daemons_) {
     if (daemon.record.pid != 0 && daemon.record.state == "starting")
       wait = std::min(wait, kStartPoll);
@@ -90,6 +94,18 @@ absl::Duration Supervisor::NextWait(absl::Duration now) const {
     }
   }
   return std::max(wait, absl::ZeroDuration());
+}
+
+void Supervisor::BoundLogs(absl::Duration now) {
+  if (now < next_log_look_) return;
+  next_log_look_ = now + kLogLook;
+  std::vector<std::string> logs = {paths_.log("supervisor")};
+  for (const Daemon& daemon : daemons_) logs.push_back(paths_.log(daemon.name));
+  for (const std::string& log : logs) {
+    if (const absl::Status status = BoundLog(fs_, log); !status.ok()) {
+      Log(LogLevel::kWarning, "log_not_bounded", {{"log", log}, {"error", status.ToString()}});
+    }
+  }
 }
 
 bool Supervisor::WaitForSignal(absl::Duration at_most) {

@@ -53,6 +53,8 @@ class Supervisor {
   void StartDue(absl::Duration now);
   void Reap(absl::Duration now);
   void ReadEndpoints(Daemon& daemon);
+  // Now and then; cuts those that have grown too long.
+  void BoundLogs(absl::Duration now);
   void Stop();
   // Asks each to stop, waits for at most `grace`, then kills.
   void StopThese(const std::vector<Daemon*>& daemons, absl::Duration grace);
@@ -68,6 +70,7 @@ class Supervisor {
   FileSystem& fs_;
   std::vector<Daemon> daemons_;  // musterd first
   std::string worker_address_;   // of musterd; empty until it was up once
+  absl::Duration next_log_look_;
   bool stopping_ = false;
   int signal_fd_ = -1;
   std::string written_;

@@ -108,6 +108,16 @@ absl::Status FillJobs(const Snapshot& snapshot, const v1::ListJobsRequest& reque
   return absl::OkStatus();
 }
 
+// One that was offered and refused, or never finished, has never been there.
+bool WasEverThere(const Checkpoint& checkpoint) {
+  return checkpoint.state != CheckpointState::kDeleted || !checkpoint.path.empty();
+}
+
+absl::Status NoSuchCheckpoint(uint64_t id) {
+  return absl::NotFoundError(
+      absl::StrCat("checkpoint ", id, ": no such checkpoint; `muster ckpt ls JOB` lists them"));
+}
+
 // Those below `below` (0: all), newest first; the id below which the next page goes on, 0: none.
 uint64_t FillCheckpoints(const Snapshot& snapshot, const Job& job, uint64_t below, size_t bytes,
                          google::protobuf::RepeatedPtrField<v1::CheckpointInfo>* out) {
@@ -115,8 +125,7 @@ uint64_t FillCheckpoints(const Snapshot& snapshot, const Job& job, uint64_t belo
   for (auto id = job.checkpoints.rbegin(); id != job.checkpoints.rend(); ++id) {
     const Checkpoint* checkpoint = snapshot.FindCheckpoint(*id);
     if (checkpoint == nullptr || (below != 0 && *id >= below)) continue;
-    // One that was offered and refused, or never finished, has never been there.
-    if (checkpoint->state == CheckpointState::kDeleted && checkpoint->path.empty()) continue;
+    if (!WasEverThere(*checkpoint)) continue;
     v1::CheckpointInfo info = ToProto(*checkpoint);
     if (!page.Take(info.ByteSizeLong())) return *id + 1;
     *out->Add() = std::move(info);
@@ -472,6 +481,24 @@ grpc::ServerUnaryReactor* JobService::ListCheckpoints(grpc::CallbackServerContex
   return call;
 }
 
+grpc::ServerUnaryReactor* JobService::GetCheckpoint(grpc::CallbackServerContext* context,
+                                                    const v1::GetCheckpointRequest* request,
+                                                    v1::GetCheckpointResponse* response) {
+  auto* call = new UnaryCall(gate_, "GetCheckpoint");
+  absl::Status status = gate_.Check(*context);
+  if (status.ok()) {
+    const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
+    const Checkpoint* checkpoint = snapshot->FindCheckpoint(request->checkpoint_id());
+    if (checkpoint != nullptr && WasEverThere(*checkpoint)) {
+      *response->mutable_checkpoint() = ToProto(*checkpoint);
+    } else {
+      status = NoSuchCheckpoint(request->checkpoint_id());
+    }
+  }
+  call->Done(status);
+  return call;
+}
+
 grpc::ServerUnaryReactor* JobService::VerifyCheckpoint(grpc::CallbackServerContext* context,
                                                        const v1::VerifyCheckpointRequest* request,
                                                        v1::VerifyCheckpointResponse* response) {
@@ -479,11 +506,7 @@ grpc::ServerUnaryReactor* JobService::VerifyCheckpoint(grpc::CallbackServerConte
   absl::Status status = gate_.Check(*context);
   const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
   const Checkpoint* checkpoint = snapshot->FindCheckpoint(request->checkpoint_id());
-  if (status.ok() && checkpoint == nullptr) {
-    status =
-        absl::NotFoundError(absl::StrCat("checkpoint ", request->checkpoint_id(),
-                                         ": no such checkpoint; `muster ckpt ls JOB` lists them"));
-  }
+  if (status.ok() && checkpoint == nullptr) status = NoSuchCheckpoint(request->checkpoint_id());
   if (!status.ok()) {
     call->Done(status);
     return call;

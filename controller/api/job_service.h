@@ -66,6 +66,9 @@ class JobService final : public v1::JobService::CallbackService {
   grpc::ServerUnaryReactor* ListCheckpoints(grpc::CallbackServerContext* context,
                                             const v1::ListCheckpointsRequest* request,
                                             v1::ListCheckpointsResponse* response) override;
+  grpc::ServerUnaryReactor* GetCheckpoint(grpc::CallbackServerContext* context,
+                                          const v1::GetCheckpointRequest* request,
+                                          v1::GetCheckpointResponse* response) override;
   grpc::ServerUnaryReactor* VerifyCheckpoint(grpc::CallbackServerContext* context,
                                              const v1::VerifyCheckpointRequest* request,
                                              v1::VerifyCheckpointResponse* response) override;

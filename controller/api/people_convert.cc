@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <string>
 
 #include "controller/api/convert.h"
 #include "controller/model/restart_budget.h"
@@ -27,6 +28,15 @@ void AddEnded(const Attempt& attempt, absl::Duration& ran, double& slot_seconds)
   for (const Rank& rank : attempt.ranks) slots += rank.slots.size();
   ran += lasted;
   slot_seconds += absl::ToDoubleSeconds(lasted) * static_cast<double>(slots);
+}
+
+// By which the worker is to know the root; empty: that is not known yet.
+std::string IdentityOf(const Worker& worker, const std::string& root) {
+  if (worker.watches == nullptr) return "";
+  for (const RootToWatch& watched : *worker.watches) {
+    if (watched.path == root) return watched.identity;
+  }
+  return "";
 }
 
 }  // namespace
@@ -248,6 +258,7 @@ v1::WorkerInfo ToProto(const Worker& worker) {
       v1::WorkerInfo::UnseenRoot* row = out.add_unseen_roots();
       row->set_path(path);
       row->set_message(view.message);
+      row->set_identity(IdentityOf(worker, path));
     }
   }
   if (worker.use != nullptr) {

@@ -15,6 +15,17 @@ constexpr double kLeastWeight = 0.001;
 constexpr double kMostWeight = 1000;
 constexpr size_t kMostUsers = 1000;  // with a quota of their own, in one project
 
+// How many users have a quota of their own once the event is applied.
+size_t UsersAfter(const SetProject& event, const Project* known) {
+  size_t users = known == nullptr ? 0 : known->users.size();
+  for (const auto& [user, quota] : event.users) {
+    const bool has_one = known != nullptr && known->users.contains(user);
+    if (quota.has_value() && !has_one) ++users;
+    if (!quota.has_value() && has_one) --users;
+  }
+  return users;
+}
+
 absl::Status CheckProject(const SetProject& event, const Project* known) {
   if (event.project.empty()) return absl::InvalidArgumentError("a project needs a name");
   const bool good_weight =
@@ -24,8 +35,7 @@ absl::Status CheckProject(const SetProject& event, const Project* known) {
                                                    ": its weight must be from ", kLeastWeight,
                                                    " to ", kMostWeight, "; got ", *event.weight));
   }
-  const size_t users = (known == nullptr ? 0 : known->users.size()) + event.users.size();
-  if (users > kMostUsers) {
+  if (UsersAfter(event, known) > kMostUsers) {
     return absl::InvalidArgumentError(absl::StrCat("project ", event.project, ": at most ",
                                                    kMostUsers,
                                                    " users can have a quota of their own"));

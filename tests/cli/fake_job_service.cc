@@ -117,6 +117,11 @@ void FakeJobService::SetVerdict(v1::CheckpointState state, const std::string& me
   verdict_message_ = message;
 }
 
+void FakeJobService::BeOlder() {
+  MutexLock lock(mutex_);
+  older_ = true;
+}
+
 std::vector<v1::SubmitRequest> FakeJobService::submits() {
   MutexLock lock(mutex_);
   return submits_;
@@ -495,6 +500,21 @@ grpc::Status FakeJobService::ListCheckpoints(grpc::ServerContext*,
   if (!job.ok()) return ToGrpc(job.status());
   *response->mutable_checkpoints() = job->checkpoints();
   return grpc::Status::OK;
+}
+
+grpc::Status FakeJobService::GetCheckpoint(grpc::ServerContext* context,
+                                           const v1::GetCheckpointRequest* request,
+                                           v1::GetCheckpointResponse* response) {
+  if (const absl::Status status = CheckToken(*context, kToken); !status.ok()) return ToGrpc(status);
+  MutexLock lock(mutex_);
+  if (older_) return {grpc::StatusCode::UNIMPLEMENTED, ""};
+  for (const auto& [id, job] : jobs_) {
+    for (const v1::CheckpointInfo& checkpoint : job.checkpoints()) {
+      if (checkpoint.id() == request->checkpoint_id()) *response->mutable_checkpoint() = checkpoint;
+    }
+  }
+  if (response->has_checkpoint()) return grpc::Status::OK;
+  return ToGrpc(absl::NotFoundError(absl::StrCat("checkpoint ", request->checkpoint_id())));
 }
 
 grpc::Status FakeJobService::VerifyCheckpoint(grpc::ServerContext*,

@@ -46,6 +46,9 @@ class FakeJobService final : public v1::JobService::Service {
   // What VerifyCheckpoint finds.
   void SetVerdict(v1::CheckpointState state, const std::string& message);
 
+  // From now on it does not know GetCheckpoint.
+  void BeOlder();
+
   // The next calls that change a job fail so, one after the other.
   void FailChanges(std::vector<absl::Status> statuses);
 
@@ -100,6 +103,8 @@ class FakeJobService final : public v1::JobService::Service {
                             v1::QueryMetricsResponse*) override;
   grpc::Status ListCheckpoints(grpc::ServerContext*, const v1::ListCheckpointsRequest*,
                                v1::ListCheckpointsResponse*) override;
+  grpc::Status GetCheckpoint(grpc::ServerContext*, const v1::GetCheckpointRequest*,
+                             v1::GetCheckpointResponse*) override;
   grpc::Status VerifyCheckpoint(grpc::ServerContext*, const v1::VerifyCheckpointRequest*,
                                 v1::VerifyCheckpointResponse*) override;
   grpc::Status ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*,
@@ -140,6 +145,7 @@ class FakeJobService final : public v1::JobService::Service {
   v1::ListJobsRequest last_list_ MUSTER_GUARDED_BY(mutex_);
   int lists_ MUSTER_GUARDED_BY(mutex_) = 0;
   v1::CheckpointState verdict_ MUSTER_GUARDED_BY(mutex_) = v1::VERIFIED;
+  bool older_ MUSTER_GUARDED_BY(mutex_) = false;
   std::string verdict_message_ MUSTER_GUARDED_BY(mutex_);
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;

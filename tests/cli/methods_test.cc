@@ -21,8 +21,9 @@ template <typename Use>
 void ForEachUnary(Use use) {
   use(rpc::kGetVersion, rpc::kSubmit, rpc::kListJobs, rpc::kGetJob, rpc::kCancelJob,
       rpc::kControlJob, rpc::kUpdateJob, rpc::kQueryMetrics, rpc::kListCheckpoints,
-      rpc::kVerifyCheckpoint, rpc::kListWorkers, rpc::kCordonWorker, rpc::kForgetWorker,
-      rpc::kListProjects, rpc::kSetProject, rpc::kGetGoodput, rpc::kExplainJob, rpc::kFindUpload);
+      rpc::kGetCheckpoint, rpc::kVerifyCheckpoint, rpc::kListWorkers, rpc::kCordonWorker,
+      rpc::kForgetWorker, rpc::kListProjects, rpc::kSetProject, rpc::kGetGoodput, rpc::kExplainJob,
+      rpc::kFindUpload);
 }
 
 // The protocol's own description of a method; the descriptor's names have dots.

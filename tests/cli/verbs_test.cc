@@ -430,6 +430,25 @@ TEST_F(VerbsTest, CheckpointsAreFoundByIdStepBestAndNewest) {
   EXPECT_EQ(run_({"ckpt", "show", "x"}).code, 2);
 }
 
+TEST_F(VerbsTest, ACheckpointIsFoundByItsIdHoweverManyJobsThereAre) {
+  v1::GetJobResponse oldest = MakeJob(1, "first", v1::SUCCEEDED);
+  oldest.add_checkpoints()->set_id(5);
+  service_.PutJob(oldest);
+  for (uint64_t id = 2; id <= 1001; ++id) service_.PutJob(MakeJob(id, "later", v1::SUCCEEDED));
+  const CliResult found = run_({"ckpt", "show", "5"});
+  EXPECT_THAT(found.out, StartsWith("checkpoint:   5\n")) << found.err;
+  EXPECT_EQ(service_.lists(), 0) << "the jobs are not gone through";
+  EXPECT_EQ(run_({"ckpt", "show", "6"}).code, 3);
+}
+
+TEST_F(VerbsTest, AnOlderControllerThatFindsNoCheckpointByItsIdIsNamedAsThat) {
+  service_.BeOlder();
+  const CliResult result = run_({"ckpt", "show", "5"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("checkpoint 5: this controller is too old"),
+                                HasSubstr("name it as JOB@STEP")));
+}
+
 TEST_F(VerbsTest, ExportAsksTheTrainerForWhatTheControllerNames) {
   const std::string folder = run_.dir() / "step-20.a1.g1";
   ASSERT_OK(PosixFileSystem().MakeDirectories(folder));
@@ -460,6 +479,8 @@ TEST_F(VerbsTest, ExportAsksTheTrainerForWhatTheControllerNames) {
   EXPECT_EQ(elsewhere.code, 3);
   EXPECT_THAT(elsewhere.err, AllOf(HasSubstr("/nowhere/step-10.a1.g1 is not on this machine"),
                                    HasSubstr("copy the folder here")));
+  EXPECT_EQ(run_({"ckpt", "export", "2", "--out", "w"}).out,
+            "export " + folder + " --sha256 ab12 --out w --format safetensors\n");
   EXPECT_EQ(run_({"ckpt", "export", "digits@40", "--out", "w"}).code, 3);
   EXPECT_EQ(run_({"ckpt", "export", "digits@20", "--out", "w", "--format", "onnx"}).code, 2);
   EXPECT_EQ(run_({"ckpt", "export", "digits@20"}).code, 2);

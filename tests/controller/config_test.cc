@@ -38,10 +38,18 @@ TEST(ConfigTest, FlagsWinOverTheFile) {
                                                       "/from/flag", "--suspect-after", "20s"}));
   EXPECT_EQ(line.config.data_dir, "/from/flag");
   EXPECT_EQ(line.config.checkpoint_root, "/from/flag/checkpoints");
+  EXPECT_TRUE(line.config.own_checkpoint_root);
   EXPECT_EQ(line.config.lost_after, absl::Minutes(1));
   EXPECT_EQ(line.config.suspect_after, absl::Seconds(20));
   EXPECT_TRUE(line.config.insecure);
   EXPECT_EQ(line.config.listen, "0.0.0.0:1");
+}
+
+TEST(ConfigTest, ACheckpointRootThatIsNamedIsNotItsOwn) {
+  ASSERT_OK_AND_ASSIGN(const CommandLine line,
+                       Parse({"--data-dir", "/x", "--checkpoint-root", "/shared/runs"}));
+  EXPECT_EQ(line.config.checkpoint_root, "/shared/runs");
+  EXPECT_FALSE(line.config.own_checkpoint_root);
 }
 
 TEST(ConfigTest, AnUnknownKeyIsNamed) {

@@ -6,6 +6,7 @@
 #include <httplib.h>
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -370,6 +371,27 @@ TEST_F(ServerTest, ATakenPortIsNamed) {
   config.http_listen = server_->http_address();
   EXPECT_THAT(Start(config),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr(config.http_listen)));
+}
+
+TEST_F(ServerTest, ServesWhileItsCheckpointRootCannotBeReached) {
+  std::ofstream(dir_ / "file") << "no folder";
+  Config config = MakeConfig();
+  config.checkpoint_root = dir_ / "file/checkpoints";
+  auto server = Start(config);
+  ASSERT_OK(server);
+  server_ = *std::move(server);
+  EXPECT_EQ(Get("/readyz"), "ok\n");
+}
+
+TEST_F(ServerTest, OnlyTheDefaultCheckpointRootIsMade) {
+  Start();
+  EXPECT_FALSE(std::filesystem::exists(dir_ / "checkpoints")) << "it may be a mount that is away";
+  server_.reset();
+  Config config = MakeConfig();
+  config.checkpoint_root = dir_ / "data/checkpoints";
+  config.own_checkpoint_root = true;
+  ASSERT_OK(Start(config));
+  EXPECT_TRUE(std::filesystem::is_directory(dir_ / "data/checkpoints"));
 }
 
 TEST_F(ServerTest, BeyondLoopbackNeedsInsecure) {

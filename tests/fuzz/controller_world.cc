@@ -153,6 +153,7 @@ const std::vector<ControllerWorld::Method>& ControllerWorld::AllMethods() {
       UNARY(SetProject),
       UNARY(GetGoodput),
       UNARY(ExplainJob),
+      UNARY(GetCheckpoint),
       Method{"SubmitJobs",
              [](ControllerWorld& world, FuzzInput& input) { world.SubmitOnStream(input); }},
   };

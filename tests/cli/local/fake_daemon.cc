@@ -4,7 +4,7 @@
 // As musterd: serves ListWorkers on the ports it is given; a worker is ready once its
 // endpoints.json names a living process. As muster-worker: writes endpoints.json. Both end on
 // SIGTERM. The file `refuse-NAME` in --data-dir's parent makes that daemon end at once with a
-// message, as one does that cannot start.
+// message, as one does that cannot start; `chatter-NAME` makes it write 20 MiB to its log first.
 #include <grpcpp/grpcpp.h>
 #include <signal.h>
 #include <unistd.h>
@@ -73,6 +73,9 @@ int main(int argc, char** argv) {
   if (std::filesystem::exists(data_dir.parent_path() / ("refuse-" + name))) {
     std::cerr << name << " refuses to start" << std::endl;
     return 1;
+  }
+  if (std::filesystem::exists(data_dir.parent_path() / ("chatter-" + name))) {
+    std::cerr << std::string(20 << 20, 'x') << std::endl;
   }
   if (!controller) {
     if (!std::filesystem::exists(flags["--token-file"])) return 1;

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cli/local/daemon_process.h"
+#include "cli/local/log_bound.h"
 #include "cli/output/proto_json.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/subprocess.h"
@@ -173,6 +174,17 @@ TEST_F(LocalTest, ADaemonThatKeepsEndingFailsUpWithItsLastWordsAndLeavesNothing)
     EXPECT_THAT(ProcessesMentioning(dir_.path()), IsEmpty());
     std::filesystem::remove(absl::StrCat(local(), "/refuse-", name));
   }
+}
+
+TEST_F(LocalTest, ALogIsBoundedWhileItsDaemonRuns) {
+  std::filesystem::create_directories(local());
+  std::ofstream(local() + "/chatter-worker-1") << "";
+  ASSERT_EQ(Up({"--workers", "1"}).exit_code, 0);
+  const std::string log = local() + "/logs/worker-1.log";
+  EXPECT_TRUE(WaitUntil(kPatience, [&] { return std::filesystem::exists(log + ".1"); }));
+  EXPECT_LE(std::filesystem::file_size(log), kMaxLogBytes);
+  EXPECT_EQ(std::filesystem::file_size(log + ".1"), kMaxLogBytes);
+  EXPECT_EQ(Daemon("worker-1")["restarts"], 0);
 }
 
 TEST_F(LocalTest, OfTwoSupervisorsOneRefuses) {

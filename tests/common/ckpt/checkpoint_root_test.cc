@@ -1,5 +1,6 @@
 #include "common/ckpt/checkpoint_root.h"
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -87,6 +88,16 @@ TEST(CheckpointRoot, AnotherFolderIsNoneAndSaysSo) {
   WriteMarker(dir.path(), "other2\n");
   EXPECT_THAT(ProbeRoot(PosixFileSystem(), root, "me"),
               StatusIs(StatusCode::kUnavailable, HasSubstr("says other2, not abc1")));
+}
+
+TEST(CheckpointRoot, TheLineThatItsMessageNamesMakesAnEmptyFolderTheRoot) {
+  TempDir dir;
+  const CheckpointRoot root{.path = dir / "storage/ckpt", .identity = "abc1"};
+  const absl::Status gone = CheckRoot(PosixFileSystem(), root);
+  ASSERT_THAT(gone, StatusIs(StatusCode::kUnavailable, HasSubstr("mkdir -p ")));
+  const std::string message(gone.message());
+  ASSERT_EQ(std::system(message.substr(message.find("mkdir -p ")).c_str()), 0);
+  EXPECT_OK(ProbeRoot(PosixFileSystem(), root, "me"));
 }
 
 TEST(CheckpointRoot, WithoutAnIdentityNothingIsChecked) {

@@ -647,11 +647,49 @@ TEST_F(JobServiceTest, CheckpointsAndWorkersAreListed) {
   ASSERT_EQ(checkpoints.checkpoints_size(), 2);
   EXPECT_EQ(checkpoints.checkpoints(0).id(), 2u);
   EXPECT_EQ(checkpoints.checkpoints(0).validation_accuracy(), 0.9);
+  v1::GetCheckpointRequest by_id;
+  v1::GetCheckpointResponse one;
+  by_id.set_checkpoint_id(1);
+  ASSERT_OK(Call(&Stub::GetCheckpoint, by_id, one));
+  EXPECT_EQ(one.checkpoint().id(), 1u);
+  EXPECT_EQ(one.checkpoint().validation_accuracy(), 0.9);
+  for (const uint64_t id : {0, 3, 4}) {
+    by_id.set_checkpoint_id(id);
+    EXPECT_THAT(Call(&Stub::GetCheckpoint, by_id, one),
+                StatusIs(absl::StatusCode::kNotFound, HasSubstr(absl::StrCat("checkpoint ", id))));
+  }
   v1::ListWorkersResponse workers;
   ASSERT_OK(Call(&Stub::ListWorkers, v1::ListWorkersRequest(), workers));
   ASSERT_EQ(workers.workers_size(), 1);
   EXPECT_EQ(workers.workers(0).slots_used(), 1u);
   EXPECT_THAT(workers.workers(0).job_ids(), ElementsAre(1));
+}
+
+// Whatever the agent could say of it, whoever puts its marker back needs that.
+TEST_F(JobServiceTest, OfARootThatAWorkerDoesNotSeeTheIdentityIsShown) {
+  engine_.Publish([&](Snapshot& s) {
+    auto worker = std::make_shared<Worker>();
+    worker->id = 1;
+    worker->name = "w1";
+    RootViews seen;
+    seen["/away"].message = "no answer within 8s";
+    seen["/new"].message = "no space left";
+    worker->roots = std::make_shared<const RootViews>(seen);
+    std::vector<RootToWatch> asked(2);
+    asked[0].path = "/away";
+    asked[0].identity = "abc1";
+    asked[1].path = "/new";
+    asked[1].claim = "abc2";
+    worker->watches = std::make_shared<const std::vector<RootToWatch>>(asked);
+    s.workers.Put(1, worker);
+  });
+  v1::ListWorkersResponse workers;
+  ASSERT_OK(Call(&Stub::ListWorkers, v1::ListWorkersRequest(), workers));
+  ASSERT_EQ(workers.workers_size(), 1);
+  ASSERT_EQ(workers.workers(0).unseen_roots_size(), 2);
+  EXPECT_EQ(workers.workers(0).unseen_roots(0).message(), "no answer within 8s");
+  EXPECT_EQ(workers.workers(0).unseen_roots(0).identity(), "abc1");
+  EXPECT_EQ(workers.workers(0).unseen_roots(1).identity(), "") << "nobody has seen it yet";
 }
 
 TEST_F(JobServiceTest, NoAnswerIsLargerThanItsPage) {

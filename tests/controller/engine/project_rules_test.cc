@@ -50,6 +50,25 @@ TEST_F(ProjectRulesTest, AWeightMustBeInRange) {
   EXPECT_EQ(snapshot()->FindProject("vision"), nullptr);
 }
 
+TEST_F(ProjectRulesTest, AFullListOfUsersCanBeChangedAndMadeShorter) {
+  const mc::Quota quota{.slots = 1, .queued = {}};
+  mc::SetProject full;
+  for (int i = 0; i < 1000; ++i) full.users[absl::StrCat("user", i)] = quota;
+  ASSERT_OK(Set(full));
+  EXPECT_OK(Set(full)) << "again";
+  EXPECT_OK(Set({.users = {{"user7", mc::Quota{.slots = 2, .queued = {}}}}}));
+  EXPECT_EQ(snapshot()->FindProject("vision")->QuotaOf("user7").slots, 2u);
+  const auto is_full =
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at most 1000 users"));
+  EXPECT_THAT(Set({.users = {{"late", quota}}}), is_full);
+  EXPECT_OK(Set({.users = {{"nobody", std::nullopt}}})) << "had none";
+  EXPECT_THAT(Set({.users = {{"late", quota}, {"nobody", std::nullopt}}}), is_full);
+  EXPECT_OK(Set({.users = {{"late", quota}, {"user8", std::nullopt}}})) << "in place of another";
+  EXPECT_OK(Set({.users = {{"user9", std::nullopt}}}));
+  EXPECT_OK(Set({.users = {{"later", quota}}}));
+  EXPECT_EQ(snapshot()->FindProject("vision")->users.size(), 1000u);
+}
+
 TEST_F(ProjectRulesTest, TheQueueOfAProjectAndOfAUserIsBounded) {
   ASSERT_OK(Set({.quota = mc::Quota{.slots = {}, .queued = 3},
                  .each_user = mc::Quota{.slots = {}, .queued = 2}}));

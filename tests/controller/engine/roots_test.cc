@@ -486,6 +486,56 @@ TEST_F(RootsTest, AJobThatHasOnlyACheckpointInDoubtWaitsForTheNextReading) {
   EXPECT_THAT(job(id).message, HasSubstr("none of its checkpoints can be restored"));
 }
 
+// ---- a root that is gone for good: its marker is put into an empty folder in its place ----
+
+TEST_F(RootsTest, AJobWhoseCheckpointsAreGoneWithTheirRootFailsOnceAnEmptyFolderTakesItsPlace) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = SubmitThere();
+  const std::string identity = SeeRoot(one);
+  Fence fence = StartRanks(one).fence;
+  Apply(MakeCommit(one, fence, 5));
+  AnswerVerify(one, true);
+  LoseRoot(one, kRoot);
+  ReportExit(one, fence, 0, {.signal = 9, .last_step = 7});
+  Wait(absl::Minutes(2), {&one});
+  EXPECT_EQ(state(id), JobState::kPending);
+  EXPECT_OK(SayRoots(one, {{kRoot, {.identity = identity}}}).status);
+  fence = StartRanks(one, false).fence;
+  CheckpointReport unread = MakeCommit(one, fence, 5);
+  unread.kind = CheckpointReport::Kind::kUnread;
+  unread.path = snapshot()->FindCheckpoint(1)->path;
+  EXPECT_OK(Apply(unread).status);
+  ReportExit(one, fence, 0, {.failure_class = FailureClass::kCheckpointFailed});
+  AnswerMissing(one);
+  Wait(absl::Seconds(32), {&one});
+  AnswerMissing(one);
+  EXPECT_EQ(ckpt(1), CheckpointState::kDeleted);
+  Wait(absl::Seconds(20), {&one});
+  EXPECT_EQ(state(id), JobState::kFailed);
+  EXPECT_THAT(job(id).message, HasSubstr("submit it anew"));
+  EXPECT_EQ(snapshot()->roots_in_use->count(kRoot), 0u) << "nobody looks for it any more";
+}
+
+TEST_F(RootsTest, WhatEndedJobsLeftUnreadInARootThatIsGoneIsDeletedOnceAnEmptyFolderTakesItsPlace) {
+  Agent one = ConnectNew("worker-1", 1);
+  SubmitThere();
+  const std::string identity = SeeRoot(one);
+  const Fence fence = StartRanks(one).fence;
+  LoseRoot(one, kRoot);
+  Apply(MakeCommit(one, fence, 5));
+  ReportExit(one, fence, 0, {.succeeded = true});
+  EXPECT_EQ(state(1), JobState::kSucceeded);
+  Wait(absl::Minutes(2), {&one});
+  EXPECT_EQ(ckpt(1), CheckpointState::kCommitted);
+  EXPECT_EQ(snapshot()->roots_in_use->count(kRoot), 1u);
+  EXPECT_OK(SayRoots(one, {{kRoot, {.identity = identity}}}).status);
+  AnswerMissing(one);
+  Wait(absl::Minutes(1), {&one});
+  AnswerMissing(one);
+  EXPECT_EQ(ckpt(1), CheckpointState::kDeleted);
+  EXPECT_EQ(snapshot()->roots_in_use->count(kRoot), 0u);
+}
+
 TEST_F(RootsTest, SoManyRootsAreInUseAtATime) {
   for (size_t i = 0; i < kMaxRootsInUse; ++i) {
     EXPECT_OK(TrySubmit({.wait_for_capacity = true, .root = absl::StrCat("/r/", i)}).status);
