@@ -250,8 +250,8 @@ void Invariants::CheckSlots(const mc::Snapshot& snapshot) {
   const auto take = [&](const mc::Attempt& attempt) {
     for (const mc::Rank& rank : attempt.ranks) {
       const Taker taker = {&attempt, &rank};
-      const bool gone = rank.state == mc::RankState::kExited || rank.state == mc::RankState::kLost;
-      if (attempt.live() && !gone && !rank.holds_slots) {
+      // Of one that was given up the slots are free once it is dead after all: CheckProcess looks.
+      if (attempt.live() && !mc::HasEnded(rank.state) && !rank.holds_slots) {
         trace_.Fail(name_of(taker), " is not confirmed dead but holds no slot");
       }
       if (!rank.holds_slots) continue;
