@@ -51,6 +51,7 @@ const std::vector<const MetricDef*>& ControllerMetrics() {
                                         &metric::kEventsTotal,
                                         &metric::kSaveSlotSecondsTotal,
                                         &metric::kMetricPointsTotal,
+                                        &metric::kRefusedPointsTotal,
                                         &metric::kLogBytesTotal,
                                         &metric::kStaleReportsTotal,
                                         &metric::kDatabaseBytes,

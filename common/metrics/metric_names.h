@@ -81,6 +81,7 @@ inline constexpr MetricDef kCommitSecondsTotal{"muster_state_commit_seconds_tota
 inline constexpr MetricDef kEventsTotal{"muster_state_events_total", MetricType::kCounter, {}, "1", "Events of jobs written to the event log."};
 inline constexpr MetricDef kSaveSlotSecondsTotal{"muster_save_slot_seconds_total", MetricType::kCounter, {"work"}, "seconds", "Slot-seconds of unsaved work of gangs that were asked to save and leave, by work: at_stake when they were asked, lost when they had left."};
 inline constexpr MetricDef kMetricPointsTotal{"muster_ingest_metric_points_total", MetricType::kCounter, {}, "1", "Metric points taken into metrics.db."};
+inline constexpr MetricDef kRefusedPointsTotal{"muster_ingest_refused_points_total", MetricType::kCounter, {}, "1", "Metric points that were left out: their names cannot be kept, or there are too many of them."};
 inline constexpr MetricDef kLogBytesTotal{"muster_ingest_log_bytes_total", MetricType::kCounter, {}, "bytes", "Bytes of rank logs taken in."};
 inline constexpr MetricDef kStaleReportsTotal{"muster_ingest_stale_reports_total", MetricType::kCounter, {}, "1", "Reports of fenced attempts that were refused."};
 inline constexpr MetricDef kDatabaseBytes{"muster_database_bytes", MetricType::kGauge, {"database"}, "bytes", "Size of a database file."};

@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
+#include "common/base/value_name.h"
 #include "common/spec/packed_spec.h"
 #include "controller/api/convert.h"
 
@@ -111,7 +112,7 @@ std::string Cut(absl::string_view text) { return CutUtf8(text, kMaxMessageBytes)
 std::map<std::string, double> ValuesOf(const google::protobuf::Map<std::string, double>& values) {
   std::map<std::string, double> out;
   for (const auto& [name, value] : values) {
-    if (out.size() < kMaxValues && IsShort(name)) out.emplace(name, value);
+    if (out.size() < kMaxValues && IsValueName(name)) out.emplace(name, value);
   }
   return out;
 }

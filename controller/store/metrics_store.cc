@@ -7,24 +7,17 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/planted_bug.h"
 #include "common/base/status_macros.h"
+#include "common/base/value_name.h"
 #include "controller/store/metrics_schema.h"
 
 namespace muster::controller {
 namespace {
 
-constexpr size_t kMaxNameBytes = 64;
 constexpr size_t kMaxNamesPerJob = 4096;  // over all ranks
 constexpr size_t kMaxNames = 16384;       // over all jobs
 constexpr uint64_t kMaxPointsPerRow = 4096;
 constexpr size_t kMaxCachedMarks = 65536;
 constexpr int kRowsPerRemoval = 256;
-
-bool IsName(const std::string& name) {
-  if (name.empty() || name.size() > kMaxNameBytes || name[0] < 'a' || name[0] > 'z') return false;
-  return std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
-  });
-}
 
 }  // namespace
 
@@ -297,7 +290,7 @@ absl::StatusOr<uint64_t> MetricsStore::NameId(uint64_t job_id, uint32_t rank,
                                               const std::string& name) {
   auto id = name_ids_.find(name);
   if (id == name_ids_.end()) {
-    if (!IsName(name)) return 0;
+    if (!IsValueName(name)) return 0;
     MUSTER_ASSIGN_OR_RETURN(const uint64_t found, FindOrAddName(*db_, name, kMaxNames));
     if (found == 0) return 0;
     id = name_ids_.emplace(name, found).first;

@@ -223,6 +223,7 @@ void FillController(const Snapshot& snapshot, const SeriesInputs& inputs, Regist
   registry.Set(metric::kStaleReportsTotal, static_cast<double>(snapshot.counters.stale_reports +
                                                                inputs.ingest.refused_records));
   registry.Set(metric::kMetricPointsTotal, static_cast<double>(inputs.ingest.points));
+  registry.Set(metric::kRefusedPointsTotal, static_cast<double>(inputs.ingest.refused_points));
   registry.Set(metric::kLogBytesTotal, static_cast<double>(inputs.ingest.log_bytes));
   for (const auto& [name, bytes] : inputs.database_bytes) {
     registry.Set(metric::kDatabaseBytes, {name}, static_cast<double>(bytes));

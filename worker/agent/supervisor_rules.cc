@@ -5,10 +5,13 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
+#include "common/base/utf8.h"
+#include "common/base/value_name.h"
 #include "nlohmann/json.hpp"
 
 namespace muster::worker {
@@ -228,15 +231,23 @@ int64_t StepOf(const RankLine& line) {
   return 0;
 }
 
+absl::Status CheckValues(const std::map<std::string, double>& values, absl::string_view line) {
+  if (values.size() > kMaxValuesPerLine) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(line, ": too many values: ", values.size(), " of at most ", kMaxValuesPerLine));
+  }
+  for (const auto& [name, value] : values) {
+    if (IsValueName(name)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        line, ": '", absl::CEscape(CutUtf8(name, kMaxValueNameBytes)), "' is no name of a value: 1 to ",
+        kMaxValueNameBytes, " bytes of UTF-8 without control characters"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckRankLine(const RankLine& line) {
-  const auto good_values = [](const std::map<std::string, double>& values) {
-    return values.size() <= kMaxValuesPerLine &&
-           std::all_of(values.begin(), values.end(), [](const auto& value) {
-             return !value.first.empty() && value.first.size() <= kMaxValueNameBytes;
-           });
-  };
   const auto bad = [](absl::string_view what) { return absl::InvalidArgumentError(what); };
   const int64_t step = StepOf(line);
   if (step < 0 || step > kMaxStep) {
@@ -246,8 +257,7 @@ absl::Status CheckRankLine(const RankLine& line) {
     if (metrics->seq == 0) return bad("metrics line: 'seq' is missing or 0; it starts at 1");
     if (metrics->lost >= metrics->seq)
       return bad("metrics line: 'lost': more lines are said to be lost than there were");
-    if (!good_values(metrics->values))
-      return bad("metrics line: too many values, or a name is too long");
+    MUSTER_RETURN_IF_ERROR(CheckValues(metrics->values, "metrics line"));
   } else if (const auto* progress = std::get_if<ProgressLine>(&line)) {
     if (progress->phase.size() > kMaxPhaseBytes) return bad("progress line: the phase is too long");
     if (std::any_of(progress->phase.begin(), progress->phase.end(), absl::ascii_iscntrl))
@@ -256,15 +266,13 @@ absl::Status CheckRankLine(const RankLine& line) {
     if (checkpoint->path.size() > kMaxPathBytes)
       return bad("checkpoint line: the path is too long");
     if (checkpoint->manifest_sha256.size() > 64) return bad("checkpoint line: not a SHA-256");
-    if (!good_values(checkpoint->metrics))
-      return bad("checkpoint line: too many metrics, or a name is too long");
+    MUSTER_RETURN_IF_ERROR(CheckValues(checkpoint->metrics, "checkpoint line"));
   } else if (const auto* store = std::get_if<StoreLine>(&line)) {
     if (store->keys.size() > kMaxStoreKeys) return bad("store line: too many keys");
   } else if (const auto* memory = std::get_if<MemoryLine>(&line)) {
     if (memory->need.size() > kMaxMemoryNeedBytes) return bad("memory line: the text is too long");
   } else if (const auto* result = std::get_if<ResultLine>(&line)) {
-    if (!good_values(result->results))
-      return bad("result line: too many results, or a name is too long");
+    MUSTER_RETURN_IF_ERROR(CheckValues(result->results, "result line"));
   }
   return absl::OkStatus();
 }

@@ -88,7 +88,6 @@ absl::Status CheckDevices(const v1::StartRanks& start, const SpecSettings& setti
 // What one line of a rank may hold; the controller refuses more, and one refused record would hold
 // up all behind it.
 inline constexpr size_t kMaxValuesPerLine = 256;
-inline constexpr size_t kMaxValueNameBytes = 128;
 inline constexpr size_t kMaxPhaseBytes = 64;
 inline constexpr size_t kMaxMemoryNeedBytes = 4096;
 inline constexpr size_t kMaxPathBytes = 4096;

@@ -270,12 +270,22 @@ TEST_F(MetricsStoreTest, ManyRowsOfTheSameStepAreReadInTurns) {
 
 TEST_F(MetricsStoreTest, BadNamesAndStepsAreRefusedAndTheRestIsKept) {
   PointRecord record = Record(rank0_, 1, 10, 1);
-  for (const char* bad : {"", "Loss", "9a", "a-b", "a b"}) record.points.push_back({bad, 10, 0, 1});
-  record.points.push_back({std::string(65, 'a'), 10, 0, 1});
+  for (const char* bad : {"", "a\nb", "\x1b[1m"}) record.points.push_back({bad, 10, 0, 1});
+  record.points.push_back({std::string(129, 'a'), 10, 0, 1});
   record.points.push_back({"loss", -1, 0, 1});
   ASSERT_OK(Points({record}));
-  EXPECT_EQ(counts_.refused_points, 7u);
+  EXPECT_EQ(counts_.refused_points, 5u);
   EXPECT_THAT(Read({.job_id = 1}), ElementsAre("loss@10=1"));
+}
+
+TEST_F(MetricsStoreTest, NamesAsPeopleGiveThemAreKept) {
+  PointRecord record = Record(rank0_, 1, 10, 1);
+  record.points = {{"train/loss", 10, 0, 1}, {"Loss", 10, 0, 2}, {"val.acc", 10, 0, 3}};
+  record.points.push_back({std::string(128, 'a'), 10, 0, 4});
+  ASSERT_OK(Points({record}));
+  EXPECT_EQ(counts_.refused_points, 0u);
+  EXPECT_THAT(Read({.job_id = 1, .names = {"train/loss"}}), ElementsAre("train/loss@10=1"));
+  EXPECT_THAT(Read({.job_id = 1}), ::testing::SizeIs(4));
 }
 
 TEST_F(MetricsStoreTest, LogOffsetsAreTrimmedAndHolesRecorded) {

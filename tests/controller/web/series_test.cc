@@ -25,6 +25,7 @@ class SeriesTest : public ::testing::Test {
     inputs_.series_grace = absl::Seconds(60);
     inputs_.started = inputs_.now - absl::Hours(1);
     inputs_.ingest.points = 17;
+    inputs_.ingest.refused_points = 4;
     inputs_.engine.commits = 3;
     inputs_.database_bytes = {{"state", 100}};
     inputs_.resident_bytes = 1 << 20;

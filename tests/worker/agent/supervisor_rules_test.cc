@@ -236,25 +236,28 @@ TEST(CheckStart, EachRefusalHasItsCode) {
 
 TEST(CheckRankLine, RefusesWhatTheControllerWould) {
   EXPECT_OK(CheckRankLine(MetricsLine{.seq = 1, .values = {{"loss", 1}}}));
+  EXPECT_OK(CheckRankLine(MetricsLine{.seq = 1, .values = {{"train/loss", 1}, {"Acc", 1}}}));
   EXPECT_OK(CheckRankLine(HelloLine{}));
   std::map<std::string, double> many;
   for (size_t i = 0; i <= kMaxValuesPerLine; ++i) many[std::to_string(i)] = 0;
   const std::vector<std::pair<RankLine, const char*>> bad = {
       {MetricsLine{.seq = 0}, "seq"},
       {MetricsLine{.seq = 1, .values = many}, "too many values"},
-      {MetricsLine{.seq = 1, .values = {{"", 0}}}, "name"},
+      {MetricsLine{.seq = 1, .values = {{"", 0}}}, "'' is no name"},
+      {MetricsLine{.seq = 1, .values = {{"a\nb", 0}}}, "'a\\nb' is no name"},
+      {CheckpointLine{.metrics = {{std::string(129, 'a'), 0}}}, "is no name"},
       {ProgressLine{.phase = std::string(kMaxPhaseBytes + 1, 'p')}, "phase"},
       {ProgressLine{.phase = "eval\n"}, "phase"},
       {CheckpointLine{.path = std::string(kMaxPathBytes + 1, 'p')}, "path"},
       {CheckpointLine{.manifest_sha256 = std::string(65, 'a')}, "SHA-256"},
-      {CheckpointLine{.metrics = many}, "too many metrics"},
+      {CheckpointLine{.metrics = many}, "too many values"},
       {ProgressLine{.step = -5}, "'step': -5 is not from 0"},
       {ProgressLine{.step = kMaxStep + 1}, "is not from 0"},
       {ProgressLine{.total_steps = std::numeric_limits<int64_t>::max()}, "is not from 0"},
       {MetricsLine{.seq = 1, .step = -1}, "is not from 0"},
       {CheckpointLine{.step = std::numeric_limits<int64_t>::max()}, "is not from 0"},
       {StoreLine{.keys = std::vector<std::string>(kMaxStoreKeys + 1)}, "too many keys"},
-      {ResultLine{.results = many}, "too many results"},
+      {ResultLine{.results = many}, "too many values"},
   };
   for (const auto& [line, what] : bad) {
     EXPECT_THAT(CheckRankLine(line), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(what)));
