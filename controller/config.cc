@@ -20,6 +20,7 @@ namespace {
 constexpr absl::Duration kMinInterval = absl::Milliseconds(50);
 constexpr absl::Duration kMaxDuration = absl::Hours(24 * 365 * 10);
 constexpr uint64_t kMinJobLogBytes = 64 << 10;
+constexpr uint64_t kMinJobMetricsBytes = 1 << 20;
 constexpr uint64_t kMinMetricsBytes = 16ull << 20;
 
 void DescribeOptions(CLI::App& app, Config& config) {
@@ -77,6 +78,8 @@ void DescribeOptions(CLI::App& app, Config& config) {
            "Above this size of metrics.db the longest finished jobs lose points and logs first");
   AddBytes(app, "--job-log-max-bytes", &config.job_log_max_bytes,
            "Of one job's logs so much is kept; beyond it the oldest go, while it runs too");
+  AddBytes(app, "--job-metrics-max-bytes", &config.job_metrics_max_bytes,
+           "Likewise of its points, as they are packed");
   AddBytes(app, "--uploads-max-bytes", &config.uploads_max_bytes,
            "Room for the folders that people upload for their jobs");
   app.add_option("--calls-per-second", config.calls_per_second,
@@ -186,6 +189,11 @@ absl::Status CheckConfig(const Config& config) {
   if (config.job_log_max_bytes < kMinJobLogBytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--job-log-max-bytes: ", config.job_log_max_bytes, " is less than ", kMinJobLogBytes));
+  }
+  if (config.job_metrics_max_bytes < kMinJobMetricsBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--job-metrics-max-bytes: ", config.job_metrics_max_bytes, " is less than ",
+                     kMinJobMetricsBytes));
   }
   return absl::OkStatus();
 }

@@ -108,6 +108,7 @@ absl::Status Server::OpenDatabases(std::function<void(const absl::Status&)> on_f
   ingest.retention = config_.metrics_retention;
   ingest.max_bytes = config_.metrics_max_bytes;
   ingest.job_log_bytes = config_.job_log_max_bytes;
+  ingest.job_point_bytes = config_.job_metrics_max_bytes;
   ingest.known = [this](const RankKey& key, const std::string& worker) {
     return WasPlacedOn(*engine_->snapshot(), key, worker);
   };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "controller/model/ledger_rules.h"
+
 namespace muster::controller {
 namespace {
 
@@ -137,7 +139,8 @@ bool LogStream::IsDrained() {
   bool all_told = false;
   if (job != nullptr && job->current != nullptr) {
     const Attempt& attempt = *job->current;
-    const bool waits = clock_.Now() - attempt.ended < kMissingGrace;
+    const absl::Time now = snapshot->LedgerTime(clock_.SinceBoot());
+    const bool waits = now - HeldUntil(attempt) < kMissingGrace;
     all_told = true;
     for (const Rank& rank : attempt.ranks) {
       if (waits && IsMissing(attempt, rank)) return false;

@@ -21,7 +21,8 @@ constexpr size_t kMaxGroupBatches = 64;
 constexpr uint64_t kMaxGroupBytes = 16 << 20;
 constexpr size_t kMaxWaitingBatches = 4096;
 constexpr uint64_t kMaxWaitingBytes = 256 << 20;
-constexpr size_t kMaxWaitingReads = 1024;
+// Each follower of a log has one (StreamPump::kMaxPumped), and calls besides.
+constexpr size_t kMaxWaitingReads = 8192;
 constexpr size_t kReadsPerTurn = 16;
 constexpr uint64_t kTightPart = 8;
 constexpr uint64_t kWalBytes = 16 << 20;  // above it the write-ahead log is folded back
@@ -70,8 +71,14 @@ absl::StatusOr<std::unique_ptr<MetricsIngest>> MetricsIngest::Open(MetricsIngest
 absl::Status MetricsIngest::OpenStore() {
   MUSTER_ASSIGN_OR_RETURN(store_, MetricsStore::Open(options_.path, options_.file_max_bytes,
                                                      options_.vfs));
-  store_->SetLogBudget(options_.job_log_bytes);
+  SetBudgets(/*is_tight=*/false);
   return absl::OkStatus();
+}
+
+void MetricsIngest::SetBudgets(bool is_tight) {
+  const uint64_t part = is_tight ? kTightPart : 1;
+  store_->SetLogBudget(options_.job_log_bytes / part);
+  store_->SetPointBudget(options_.job_point_bytes / part);
 }
 
 absl::Status MetricsIngest::BeginAnew(const absl::Status& why) {
@@ -158,13 +165,15 @@ void MetricsIngest::Submit(MetricsBatch batch, BatchDone done) {
   wake_.NotifyOne();
 }
 
-void MetricsIngest::Read(Reader read) {
+void MetricsIngest::Read(Reader read) { Queue(std::move(read), /*begun=*/false); }
+
+void MetricsIngest::Queue(Reader read, bool begun) {
   absl::Status refused;
   {
     MutexLock lock(mutex_);
     if (stopping_) {
       refused = absl::UnavailableError("the controller is stopping");
-    } else if (reads_.size() >= kMaxWaitingReads) {
+    } else if (!begun && reads_.size() >= kMaxWaitingReads) {
       refused = absl::ResourceExhaustedError(
           "too many readers wait for metrics and logs: try again later");
     } else {
@@ -179,15 +188,17 @@ void MetricsIngest::Read(Reader read) {
 }
 
 template <typename Reading, typename Done>
-void MetricsIngest::ReadInTurns(std::shared_ptr<Reading> reading, Done done) {
-  Read([this, reading = std::move(reading), done = std::move(done)](MetricsStore* store,
-                                                                    const absl::Status& refused) {
-    if (store == nullptr) return done(refused);
-    const absl::StatusOr<bool> whole = store->ReadOn(*reading);
-    if (!whole.ok()) return done(whole.status());
-    if (*whole) return done(reading->TakePage());
-    ReadInTurns(reading, done);
-  });
+void MetricsIngest::ReadInTurns(std::shared_ptr<Reading> reading, Done done, bool begun) {
+  Queue(
+      [this, reading = std::move(reading), done = std::move(done)](MetricsStore* store,
+                                                                   const absl::Status& refused) {
+        if (store == nullptr) return done(refused);
+        const absl::StatusOr<bool> whole = store->ReadOn(*reading);
+        if (!whole.ok()) return done(whole.status());
+        if (*whole) return done(reading->TakePage());
+        ReadInTurns(reading, done, /*begun=*/true);
+      },
+      begun);
 }
 
 void MetricsIngest::ReadPoints(PointQuery query, PointsDone done) {
@@ -337,7 +348,7 @@ absl::Status MetricsIngest::Retain() {
       if (job.ago > options_.retention) to_remove_.push_back(job.job_id);
     }
     const bool is_tight = used > options_.max_bytes && finished.empty();
-    store_->SetLogBudget(is_tight ? options_.job_log_bytes / kTightPart : options_.job_log_bytes);
+    SetBudgets(is_tight);
     // Too large: one more job at a time, until the next look.
     if (to_remove_.empty() && used > options_.max_bytes && !finished.empty()) {
       to_remove_.push_back(finished.front().job_id);

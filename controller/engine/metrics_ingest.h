@@ -47,6 +47,7 @@ struct MetricsIngestOptions {
   // What is kept of one job's logs, while it runs too: beyond it the oldest go. While metrics.db is
   // larger than `max_bytes` and no finished job has rows, an eighth of that.
   uint64_t job_log_bytes = kDefaultJobLogBytes;
+  uint64_t job_point_bytes = kDefaultJobPointBytes;  // likewise of its points
   absl::Duration retention_interval = absl::Minutes(1);
   // Did the controller place this rank there? What comes from any other is refused, counted, and
   // acknowledged.
@@ -124,7 +125,10 @@ class MetricsIngest final : public MetricsReader {
 
   // Takes turns until the reading's page is whole.
   template <typename Reading, typename Done>
-  void ReadInTurns(std::shared_ptr<Reading> reading, Done done);
+  void ReadInTurns(std::shared_ptr<Reading> reading, Done done, bool begun = false);
+  // What has begun to read goes on, however many wait.
+  void Queue(Reader read, bool begun);
+  void SetBudgets(bool is_tight);
 
   void Run();
   bool HasWorkLocked() const MUSTER_REQUIRES(mutex_);

@@ -62,6 +62,7 @@ struct IngestCounts {
   uint64_t duplicate_records = 0;    // metric records seen before
   uint64_t duplicate_log_bytes = 0;  // trimmed: seen before
   uint64_t dropped_log_bytes = 0;    // the oldest ones, of jobs that wrote more than is kept
+  uint64_t dropped_points = 0;       // likewise
   uint64_t gaps = 0;                 // holes in a sequence or a stream, recorded
   uint64_t refused_points = 0;       // bad or too many names
   uint64_t refused_records = 0;      // of a job or attempt that is not known
@@ -85,8 +86,9 @@ struct PointPage {
   std::string next_page_token;  // empty: the last page
 };
 
-// What is kept of one job's logs, unless something else is asked for.
+// What is kept of one job's logs and points, unless something else is asked for.
 inline constexpr uint64_t kDefaultJobLogBytes = 256 << 20;
+inline constexpr uint64_t kDefaultJobPointBytes = 1 << 30;
 
 // A chunk of a job's logs, in the order of attempts.
 struct LogCursor {

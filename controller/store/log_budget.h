@@ -1,42 +1,17 @@
-// How much of one job's logs metrics.db keeps, while the job runs too: beyond it the job's oldest
-// chunks go, and what went is recorded as a gap of the rank's stream. Used by MetricsStore inside
-// its transaction, on its thread.
+// The budget of a job's logs: of what goes a gap in the rank's stream is recorded.
 #pragma once
 
-#include <cstdint>
-#include <unordered_map>
-
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "controller/model/metrics_types.h"
-#include "controller/store/sqlite.h"
+#include "controller/store/job_budget.h"
 
 namespace muster::controller {
 
-class LogBudget {
+class LogBudget final : public JobBudget {
  public:
-  // `db` outlives it.
-  explicit LogBudget(SqliteDatabase& db) : db_(db) {}
-
-  void SetBytes(uint64_t bytes) { most_ = bytes; }
-
-  // So many bytes of the job are about to be stored; makes room for them.
-  absl::Status Add(uint64_t job_id, uint64_t bytes, IngestCounts& counts);
-
-  // What is counted is counted anew when it is next asked for: after a rollback, or when the job's
-  // rows were removed.
-  void Forget() { stored_.clear(); }
-  void Forget(uint64_t job_id) { stored_.erase(job_id); }
-  size_t size() const { return stored_.size(); }
+  explicit LogBudget(SqliteDatabase& db) : JobBudget(db, kDefaultJobLogBytes) {}
 
  private:
-  absl::StatusOr<uint64_t> CountStored(uint64_t job_id);
-  // Drops some of the oldest chunks; how many bytes. 0: there are none.
-  absl::StatusOr<uint64_t> DropSome(uint64_t job_id, IngestCounts& counts);
-
-  SqliteDatabase& db_;
-  uint64_t most_ = kDefaultJobLogBytes;
-  std::unordered_map<uint64_t, uint64_t> stored_;  // bytes by job
+  absl::StatusOr<uint64_t> CountStored(uint64_t job_id) override;
+  absl::StatusOr<uint64_t> DropSome(uint64_t job_id, IngestCounts& counts) override;
 };
 
 }  // namespace muster::controller

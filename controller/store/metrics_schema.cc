@@ -83,7 +83,26 @@ CREATE TABLE gaps(
   last INTEGER NOT NULL,
   PRIMARY KEY(job, attempt, generation, rank, kind, first, last)
 ) STRICT, WITHOUT ROWID;
+)sql",
+    R"sql(
+-- gaps, kind 6: records up to `last`, dropped because the job reported more than is kept of one job.
+CREATE INDEX points_by_arrival ON points(job, id);
 )sql"};
+
+absl::Status RecordDropped(SqliteDatabase& db, const Dropped& dropped) {
+  SqliteStatement old = db.Prepare(
+      "DELETE FROM gaps WHERE job = ? AND attempt = ? AND generation = ? AND rank = ?"
+      " AND kind = ?");
+  old.Bind(dropped.job_id).Bind(dropped.attempt).Bind(dropped.generation);
+  old.Bind(dropped.rank).Bind(dropped.kind);
+  MUSTER_RETURN_IF_ERROR(old.Run());
+  SqliteStatement insert = db.Prepare(
+      "INSERT INTO gaps(job, attempt, generation, rank, kind, first, last)"
+      " VALUES(?, ?, ?, ?, ?, 0, ?)");
+  insert.Bind(dropped.job_id).Bind(dropped.attempt).Bind(dropped.generation);
+  insert.Bind(dropped.rank).Bind(dropped.kind).Bind(dropped.last);
+  return insert.Run();
+}
 
 absl::StatusOr<uint64_t> FindOrAddName(SqliteDatabase& db, const std::string& name,
                                        size_t max_names) {
@@ -98,6 +117,11 @@ absl::StatusOr<uint64_t> FindOrAddName(SqliteDatabase& db, const std::string& na
   insert.Bind(max_names);
   MUSTER_ASSIGN_OR_RETURN(const bool added, insert.Step());
   return added ? insert.Int(0) : 0;
+}
+
+absl::Status RemoveUnusedNames(SqliteDatabase& db) {
+  return db.Prepare("DELETE FROM metric_names WHERE id NOT IN (SELECT name_id FROM job_names)")
+      .Run();
 }
 
 }  // namespace muster::controller

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "controller/store/sqlite.h"
 
@@ -21,10 +22,25 @@ enum GapKind {
   kSpoolLogGap = 3,
   kStdoutDropped = 4,
   kStderrDropped = 5,
+  kPointsDropped = 6,
 };
+
+// What a budget dropped of a rank: all up to `last`, a byte of a stream or the number of a record.
+struct Dropped {
+  uint64_t job_id = 0;
+  int64_t attempt = 0;
+  int64_t generation = 0;
+  int64_t rank = 0;
+  int64_t kind = 0;  // GapKind
+  int64_t last = 0;
+};
+// In one row of its kind a rank, which grows.
+absl::Status RecordDropped(SqliteDatabase& db, const Dropped& dropped);
 
 // The id of a metric name; 0 when it is new and there are already `max_names`.
 absl::StatusOr<uint64_t> FindOrAddName(SqliteDatabase& db, const std::string& name,
                                        size_t max_names);
+// Those that no job has.
+absl::Status RemoveUnusedNames(SqliteDatabase& db);
 
 }  // namespace muster::controller

@@ -28,6 +28,7 @@ void IngestCounts::Add(const IngestCounts& other) {
   duplicate_log_bytes += other.duplicate_log_bytes;
   gaps += other.gaps;
   dropped_log_bytes += other.dropped_log_bytes;
+  dropped_points += other.dropped_points;
   refused_points += other.refused_points;
   refused_records += other.refused_records;
 }
@@ -43,7 +44,8 @@ absl::StatusOr<std::unique_ptr<MetricsStore>> MetricsStore::Open(const std::stri
 
 absl::Status MetricsStore::Append(const std::vector<const MetricsBatch*>& batches,
                                   IngestCounts& counts) {
-  if (marks_.size() + log_marks_.size() + noted_jobs_.size() + log_budget_.size() >
+  if (marks_.size() + log_marks_.size() + noted_jobs_.size() + log_budget_.size() +
+              point_budget_.size() >
           kMaxCachedMarks ||
       job_names_.size() > kMaxCachedMarks) {
     ForgetCaches();
@@ -77,7 +79,7 @@ absl::Status MetricsStore::AppendInTransaction(const std::vector<const MetricsBa
     for (const LogChunk& chunk : batch->logs) MUSTER_RETURN_IF_ERROR(AppendChunk(chunk, counts));
     for (const Gap& gap : batch->gaps) MUSTER_RETURN_IF_ERROR(AppendGap(gap, counts));
   }
-  for (const auto& [key, row] : pending_) MUSTER_RETURN_IF_ERROR(WriteRow(key, row));
+  for (const auto& [key, row] : pending_) MUSTER_RETURN_IF_ERROR(WriteRow(key, row, counts));
   return WriteMarks();
 }
 
@@ -115,7 +117,7 @@ absl::Status MetricsStore::AppendRecord(const PointRecord& record, IngestCounts&
   if (row.first_seq == 0) row.first_seq = record.seq;
   row.last_seq = record.seq;
   if (row.count >= kMaxPointsPerRow) {
-    MUSTER_RETURN_IF_ERROR(WriteRow(record.key, row));
+    MUSTER_RETURN_IF_ERROR(WriteRow(record.key, row, counts));
     pending_.erase(record.key);
   }
   return absl::OkStatus();
@@ -176,8 +178,11 @@ absl::Status MetricsStore::AppendGap(const Gap& gap, IngestCounts& counts) {
   return absl::OkStatus();
 }
 
-absl::Status MetricsStore::WriteRow(const RankKey& key, const PendingRow& row) {
+absl::Status MetricsStore::WriteRow(const RankKey& key, const PendingRow& row,
+                                    IngestCounts& counts) {
   if (row.count == 0) return absl::OkStatus();
+  const std::string packed = PackPoints(row.points);
+  MUSTER_RETURN_IF_ERROR(point_budget_.Add(key.job_id, packed.size(), counts));
   SqliteStatement insert = db_->Prepare(
       "INSERT INTO points(job, rank, attempt, generation, min_step, "
       "max_step, first_seq, last_seq, count, packed) "
@@ -191,7 +196,7 @@ absl::Status MetricsStore::WriteRow(const RankKey& key, const PendingRow& row) {
   insert.Bind(row.first_seq);
   insert.Bind(row.last_seq);
   insert.Bind(row.count);
-  insert.BindBlob(PackPoints(row.points));
+  insert.BindBlob(packed);
   return insert.Run();
 }
 
@@ -286,36 +291,47 @@ absl::StatusOr<uint64_t*> MetricsStore::FindLogMark(const LogKey& key) {
   return &found->second;
 }
 
+absl::StatusOr<MetricsStore::NamesOfJob*> MetricsStore::FindNames(uint64_t job_id) {
+  const auto [job, is_new] = job_names_.try_emplace(job_id);
+  if (!is_new) return &job->second;
+  SqliteStatement select = db_->Prepare("SELECT rank, name_id FROM job_names WHERE job = ?");
+  select.Bind(job_id);
+  while (true) {
+    MUSTER_ASSIGN_OR_RETURN(const bool has_row, select.Step());
+    if (!has_row) return &job->second;
+    job->second.emplace(static_cast<uint32_t>(select.Int(0)), select.Int(1));
+  }
+}
+
+absl::StatusOr<uint64_t> MetricsStore::FindName(const std::string& name, size_t most) {
+  if (const auto known = name_ids_.find(name); known != name_ids_.end()) return known->second;
+  if (!IsValueName(name)) return 0;
+  MUSTER_ASSIGN_OR_RETURN(uint64_t id, FindOrAddName(*db_, name, most));
+  if (id == 0 && most > 0 && std::exchange(names_may_go_, false)) {
+    MUSTER_RETURN_IF_ERROR(RemoveUnusedNames(*db_));
+    name_ids_.clear();
+    MUSTER_ASSIGN_OR_RETURN(id, FindOrAddName(*db_, name, most));
+  }
+  if (id != 0) name_ids_.emplace(name, id);
+  return id;
+}
+
 absl::StatusOr<uint64_t> MetricsStore::NameId(uint64_t job_id, uint32_t rank,
                                               const std::string& name) {
-  auto id = name_ids_.find(name);
-  if (id == name_ids_.end()) {
-    if (!IsValueName(name)) return 0;
-    MUSTER_ASSIGN_OR_RETURN(const uint64_t found, FindOrAddName(*db_, name, kMaxNames));
-    if (found == 0) return 0;
-    id = name_ids_.emplace(name, found).first;
-  }
-  auto [job, is_new] = job_names_.try_emplace(job_id);
-  if (is_new) {
-    SqliteStatement select = db_->Prepare("SELECT rank, name_id FROM job_names WHERE job = ?");
-    select.Bind(job_id);
-    while (true) {
-      MUSTER_ASSIGN_OR_RETURN(const bool has_row, select.Step());
-      if (!has_row) break;
-      job->second.emplace(static_cast<uint32_t>(select.Int(0)), select.Int(1));
-    }
-  }
-  const std::pair<uint32_t, uint64_t> entry(rank, id->second);
-  if (job->second.count(entry) != 0) return id->second;
-  if (job->second.size() >= kMaxNamesPerJob) return 0;
+  MUSTER_ASSIGN_OR_RETURN(NamesOfJob * of_job, FindNames(job_id));
+  const bool is_full = of_job->size() >= kMaxNamesPerJob;
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t id, FindName(name, is_full ? 0 : kMaxNames));
+  const std::pair<uint32_t, uint64_t> entry(rank, id);
+  if (id == 0 || of_job->count(entry) != 0) return id;
+  if (is_full) return 0;
   SqliteStatement insert =
       db_->Prepare("INSERT INTO job_names(job, rank, name_id) VALUES(?, ?, ?)");
   insert.Bind(job_id);
   insert.Bind(rank);
-  insert.Bind(id->second);
+  insert.Bind(id);
   MUSTER_RETURN_IF_ERROR(insert.Run());
-  job->second.insert(entry);
-  return id->second;
+  of_job->insert(entry);
+  return id;
 }
 
 void MetricsStore::ForgetCaches() {
@@ -324,7 +340,9 @@ void MetricsStore::ForgetCaches() {
   name_ids_.clear();
   job_names_.clear();
   noted_jobs_.clear();
+  names_may_go_ = true;
   log_budget_.Forget();
+  point_budget_.Forget();
 }
 
 absl::StatusOr<bool> MetricsStore::ReadOn(PointReading& reading) { return reading.Turn(*db_); }
@@ -354,6 +372,8 @@ absl::StatusOr<bool> MetricsStore::RemoveSome(uint64_t job_id) {
   noted_jobs_.erase(job_id);
   job_names_.erase(job_id);
   log_budget_.Forget(job_id);
+  point_budget_.Forget(job_id);
+  names_may_go_ = true;
   for (const char* sql :
        {"DELETE FROM points WHERE id IN (SELECT id FROM points WHERE job = ?1 LIMIT ?2) RETURNING "
         "1",

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "controller/model/metrics_types.h"
 #include "controller/store/log_budget.h"
+#include "controller/store/point_budget.h"
 #include "controller/store/log_reader.h"
 #include "controller/store/point_codec.h"
 #include "controller/store/point_reader.h"
@@ -48,6 +49,8 @@ class MetricsStore {
   absl::StatusOr<bool> RemoveSome(uint64_t job_id);
   // What is kept of one job's logs.
   void SetLogBudget(uint64_t bytes) { log_budget_.SetBytes(bytes); }
+  // Likewise of its points, as they are packed.
+  void SetPointBudget(uint64_t bytes) { point_budget_.SetBytes(bytes); }
   // As SqliteDatabase::SetMaxBytes and CheckpointAbove.
   absl::Status SetMaxBytes(uint64_t max_bytes);
   absl::Status CheckpointAbove(uint64_t wal_bytes);
@@ -73,34 +76,40 @@ class MetricsStore {
   };
 
   explicit MetricsStore(std::unique_ptr<SqliteDatabase> db)
-      : db_(std::move(db)), log_budget_(*db_) {}
+      : db_(std::move(db)), log_budget_(*db_), point_budget_(*db_) {}
 
   absl::Status AppendInTransaction(const std::vector<const MetricsBatch*>& batches,
                                    IngestCounts& counts);
   absl::Status AppendRecord(const PointRecord& record, IngestCounts& counts);
   absl::Status AppendChunk(const LogChunk& chunk, IngestCounts& counts);
   absl::Status AppendGap(const Gap& gap, IngestCounts& counts);
-  absl::Status WriteRow(const RankKey& key, const PendingRow& row);
+  absl::Status WriteRow(const RankKey& key, const PendingRow& row, IngestCounts& counts);
   absl::Status WriteMarks();
   absl::Status RecordGap(const RankKey& key, int kind, uint64_t first, uint64_t last,
                          IngestCounts& counts);
   absl::Status NoteJob(uint64_t job_id);
   absl::StatusOr<Marks*> FindMarks(const RankKey& key);
   absl::StatusOr<uint64_t*> FindLogMark(const LogKey& key);
-  // 0: refused (a bad name, or one too many for this job).
+  using NamesOfJob = std::set<std::pair<uint32_t, uint64_t>>;  // rank, name id
+  absl::StatusOr<NamesOfJob*> FindNames(uint64_t job_id);
+  // 0: a bad name, or a new one where there are `most`.
+  absl::StatusOr<uint64_t> FindName(const std::string& name, size_t most);
+  // 0: refused (a bad name, or one too many).
   absl::StatusOr<uint64_t> NameId(uint64_t job_id, uint32_t rank, const std::string& name);
   absl::StatusOr<bool> RemoveRows(const char* sql, uint64_t job_id);
   void ForgetCaches();
 
   std::unique_ptr<SqliteDatabase> db_;
   LogBudget log_budget_;
+  PointBudget point_budget_;
   // What the tables say, kept between groups; forgotten when a transaction fails or when they grow
   // large.
   std::map<RankKey, Marks> marks_;
   std::map<LogKey, uint64_t> log_marks_;
   std::map<std::string, uint64_t> name_ids_;
-  std::map<uint64_t, std::set<std::pair<uint32_t, uint64_t>>>
-      job_names_;  // (rank, name id) of each job
+  std::map<uint64_t, NamesOfJob> job_names_;
+  // Whether there may be names that no job has any more.
+  bool names_may_go_ = true;
   std::set<uint64_t> noted_jobs_;
   // Of the transaction under way.
   std::map<RankKey, PendingRow> pending_;

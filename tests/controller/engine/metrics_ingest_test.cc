@@ -138,6 +138,58 @@ TEST_F(MetricsIngestTest, WithoutAThreadItsOwnerDrivesIt) {
   EXPECT_EQ(ingest_->counts().points, 1u);
 }
 
+// As many as may follow logs at a time have a read waiting when the disk stands still for a moment,
+// and none of them may be refused for it: that ends the stream.
+TEST_F(MetricsIngestTest, EachFollowerMayHaveAReadWaiting) {
+  MetricsIngestOptions options;
+  options.threads = false;
+  Start(std::move(options));
+  constexpr size_t kFollowers = 4096;
+  size_t answered = 0;
+  for (size_t i = 0; i < kFollowers; ++i) {
+    ingest_->ReadLogs({.job_id = 1}, {}, [&](const absl::StatusOr<LogPage>& page) {
+      EXPECT_OK(page);
+      ++answered;
+    });
+  }
+  EXPECT_EQ(answered, 0u);
+  ingest_->RunUntilIdle();
+  EXPECT_EQ(answered, kFollowers);
+}
+
+// What reads in several turns is queued again for each: it is not lost half way because others came.
+TEST_F(MetricsIngestTest, AReadThatHasBegunGoesOnHoweverManyWait) {
+  MetricsIngestOptions options;
+  options.threads = false;
+  Start(std::move(options));
+  MetricsBatch batch;
+  for (uint64_t seq = 1; seq <= 600'000; ++seq) {
+    batch.points.push_back({{1, 1, 1, 0}, seq, {{"loss", 0, 0, 1.0}}});
+  }
+  ingest_->Submit(std::move(batch), [](const absl::Status& status) { EXPECT_OK(status); });
+  ingest_->RunUntilIdle();
+  size_t refused = 0;
+  size_t waiting = 0;
+  const auto fill = [&](MetricsStore* store, const absl::Status&) {
+    --waiting;
+    refused += store == nullptr;
+  };
+  // The queue is full when the first turn ends.
+  ingest_->Read([&](MetricsStore*, const absl::Status&) {
+    while (refused == 0) {
+      ++waiting;
+      ingest_->Read(fill);
+    }
+  });
+  absl::StatusOr<PointPage> page = absl::UnknownError("not answered");
+  ingest_->ReadPoints({.job_id = 1, .page_size = 10},
+                      [&](absl::StatusOr<PointPage> read) { page = std::move(read); });
+  ingest_->RunUntilIdle();
+  EXPECT_EQ(waiting, 0u);
+  ASSERT_OK(page);
+  EXPECT_EQ(page->points.size(), 1u);
+}
+
 TEST_F(MetricsIngestTest, StoppingAnswersAllThatWaits) {
   MetricsIngestOptions options;
   options.file_max_bytes = 256 << 10;

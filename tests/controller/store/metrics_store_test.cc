@@ -462,5 +462,61 @@ TEST_F(MetricsStoreTest, OneJobKeepsTheNewestOfItsLogsWithinItsBudget) {
   EXPECT_FALSE(*gaps.Step());
 }
 
+TEST_F(MetricsStoreTest, OneJobKeepsTheNewestOfItsPointsWithinItsBudget) {
+  constexpr int64_t kRecords = 3000;
+  const RankKey noisy{1, 1, 1, 0};
+  const RankKey quiet{2, 1, 1, 0};
+  ASSERT_OK(Points({Record(quiet, 1, 1, 1)}));
+  for (int64_t i = 1; i <= kRecords; ++i) {
+    store_->SetPointBudget(20'000);
+    ASSERT_OK(Points({Record(noisy, i, i, 0.1 * static_cast<double>(i))}));
+    if (i == kRecords / 2) Open();  // what is stored is counted anew
+  }
+  const auto kept = ReadPage(PointReading({.job_id = 1, .names = {"loss"}, .page_size = 5000}));
+  ASSERT_OK(kept);
+  EXPECT_EQ(kept->points.back().step, kRecords);
+  EXPECT_GT(kept->points.front().step, 1);
+  EXPECT_EQ(counts_.dropped_points, kRecords - kept->points.size());
+  EXPECT_EQ(Read({.job_id = 2}).size(), 1u) << "another job's stay";
+  store_.reset();
+  auto db = SqliteDatabase::Open({.path = dir_ / "metrics.db"}, kMetricsMigrations);
+  ASSERT_OK(db);
+  {
+    SqliteStatement bytes =
+        (*db)->Prepare("SELECT sum(length(packed)) FROM points WHERE job = 1");
+    ASSERT_TRUE(*bytes.Step());
+    EXPECT_LE(bytes.Int(0), 20'000);
+  }
+  // What went is recorded, in one row of its rank.
+  SqliteStatement gaps = (*db)->Prepare("SELECT job, kind, first, last FROM gaps");
+  ASSERT_TRUE(*gaps.Step());
+  EXPECT_EQ(gaps.Int(0), 1);
+  EXPECT_EQ(gaps.Int(1), kPointsDropped);
+  EXPECT_EQ(gaps.Int(2), 0);
+  EXPECT_EQ(gaps.Int(3), kept->points.front().step - 1);
+  EXPECT_FALSE(*gaps.Step());
+}
+
+// Four jobs that put the step into each name would fill the dictionary for all that come later.
+TEST_F(MetricsStoreTest, NamesThatNoJobHasAnyMoreMakeRoomForNewOnes) {
+  const auto report = [&](uint64_t job, int names) {
+    PointRecord record{{job, 1, 1, 0}, 1, {}};
+    for (int i = 0; i < names; ++i) {
+      record.points.push_back({absl::StrCat("job ", job, " name ", i), 1, 0, 1});
+    }
+    EXPECT_OK(Points({std::move(record)}));
+  };
+  for (uint64_t job = 1; job <= 4; ++job) report(job, 5000);
+  EXPECT_EQ(counts_.refused_points, 4 * (5000 - 4096)) << "of one job so many are kept";
+  report(5, 1);
+  EXPECT_EQ(counts_.refused_points, 4 * (5000 - 4096) + 1) << "of all jobs, likewise";
+  while (*store_->RemoveSome(2)) {
+  }
+  report(6, 1);
+  EXPECT_EQ(counts_.refused_points, 4 * (5000 - 4096) + 1);
+  EXPECT_THAT(Read({.job_id = 6}), ElementsAre("job 6 name 0@1=1"));
+  EXPECT_EQ(Read({.job_id = 3}).size(), 4096u);
+}
+
 }  // namespace
 }  // namespace muster::controller

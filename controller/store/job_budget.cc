@@ -1,0 +1,33 @@
+#include "controller/store/job_budget.h"
+
+#include <algorithm>
+
+#include "common/base/status_macros.h"
+
+namespace muster::controller {
+namespace {
+
+// Dropping goes on until this part of the budget is free, so that it is not done for each row.
+constexpr uint64_t kFreePart = 8;
+
+}  // namespace
+
+absl::Status JobBudget::Add(uint64_t job_id, uint64_t bytes, IngestCounts& counts) {
+  auto it = stored_.find(job_id);
+  if (it == stored_.end()) {
+    MUSTER_ASSIGN_OR_RETURN(const uint64_t counted, CountStored(job_id));
+    it = stored_.emplace(job_id, counted).first;
+  }
+  if (it->second + bytes > most_) {
+    const uint64_t goal = most_ - most_ / kFreePart;
+    while (it->second + bytes > goal && it->second > 0) {
+      MUSTER_ASSIGN_OR_RETURN(const uint64_t dropped, DropSome(job_id, counts));
+      if (dropped == 0) break;
+      it->second -= std::min(it->second, dropped);
+    }
+  }
+  it->second += bytes;
+  return absl::OkStatus();
+}
+
+}  // namespace muster::controller
