@@ -1,5 +1,6 @@
 #include "controller/uploads/upload_store.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -161,10 +162,32 @@ absl::StatusOr<std::string> UploadStore::ReadPiece(const std::string& sha256, ui
                                             " is not here, or not any more: submit it again"));
   }
   std::string piece(kPieceBytes, '\0');
-  MUSTER_ASSIGN_OR_RETURN(const uint64_t got,
-                          fs_.ReadAt(PathOf(sha256), offset, piece.data(), piece.size()));
-  piece.resize(got);
-  return piece;
+  const absl::StatusOr<uint64_t> got =
+      fs_.ReadAt(PathOf(sha256), offset, piece.data(), piece.size());
+  if (got.ok() && IsWhole(sha256, offset, *got)) {
+    piece.resize(*got);
+    return piece;
+  }
+  Forget(sha256);
+  return absl::NotFoundError(absl::StrCat(
+      "upload ", sha256.substr(0, 64), " cannot be read any more (",
+      got.ok() ? "its file was cut" : std::string(got.status().message()), "): submit it again"));
+}
+
+bool UploadStore::IsWhole(const std::string& sha256, uint64_t offset, uint64_t got) {
+  MutexLock lock(mutex_);
+  const auto it = archives_.find(sha256);
+  if (it == archives_.end()) return false;
+  const uint64_t left = it->second.bytes - std::min(offset, it->second.bytes);
+  return got == std::min(left, kPieceBytes);
+}
+
+void UploadStore::Forget(const std::string& sha256) {
+  MutexLock lock(mutex_);
+  const auto it = archives_.find(sha256);
+  if (it == archives_.end()) return;
+  total_bytes_ -= it->second.bytes;
+  archives_.erase(it);
 }
 
 }  // namespace muster::controller

@@ -74,7 +74,8 @@ class UploadStore {
   absl::StatusOr<std::unique_ptr<Incoming>> Begin(const std::string& sha256, uint64_t bytes)
       MUSTER_EXCLUDES(mutex_);
 
-  // At most kPieceBytes from `offset` on; nothing at the end. NOT_FOUND: it is not there.
+  // At most kPieceBytes from `offset` on; nothing at the end. NOT_FOUND: it is not there; or not as
+  // it came, since somebody removed or cut its file: it is forgotten, and can be sent again.
   absl::StatusOr<std::string> ReadPiece(const std::string& sha256, uint64_t offset)
       MUSTER_EXCLUDES(mutex_);
 
@@ -90,6 +91,9 @@ class UploadStore {
       : options_(std::move(options)), fs_(fs), clock_(clock) {}
 
   absl::Status Load();
+  // Whether a read there gave what the archive has.
+  bool IsWhole(const std::string& sha256, uint64_t offset, uint64_t got) MUSTER_EXCLUDES(mutex_);
+  void Forget(const std::string& sha256) MUSTER_EXCLUDES(mutex_);
   // Takes out what may go until `bytes` more would fit; the files are the caller's to remove.
   std::set<std::string> CollectLocked(uint64_t bytes, const std::set<std::string>& live)
       MUSTER_REQUIRES(mutex_);

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "absl/strings/str_cat.h"
 #include "common/upload/limits.h"
 #include "tests/support/faulty_file_system.h"
@@ -52,6 +54,28 @@ class UploadStoreTest : public ::testing::Test {
   std::set<std::string> live_;
   std::unique_ptr<UploadStore> store_;
 };
+
+// Somebody makes room by hand. Found all the same, each start fails and nobody sends it again.
+TEST_F(UploadStoreTest, WhatSomebodyRemovedOrCutCanBeSentAgain) {
+  const std::string bytes(900, 'x');
+  const std::string path = dir_ / ("uploads/" + HashOf(bytes));
+  for (const bool cut : {false, true}) {
+    ASSERT_OK(Put(bytes));
+    ASSERT_OK(store_->ReadPiece(HashOf(bytes), 0));
+    if (cut) {
+      std::filesystem::resize_file(path, 899);
+    } else {
+      std::filesystem::remove(path);
+    }
+    const auto gone = store_->ReadPiece(HashOf(bytes), 0);
+    EXPECT_THAT(gone, StatusIs(absl::StatusCode::kNotFound));
+    EXPECT_THAT(std::string(gone.status().message()), HasSubstr("submit it again"));
+    EXPECT_FALSE(store_->Find(HashOf(bytes)));
+    EXPECT_EQ(store_->total_bytes(), 0u);
+  }
+  ASSERT_OK(Put(bytes));
+  EXPECT_TRUE(store_->Find(HashOf(bytes)));
+}
 
 TEST_F(UploadStoreTest, WhatWasPutIsThereAlsoAfterARestart) {
   const std::string bytes(UploadStore::kPieceBytes / 512, 'x');
