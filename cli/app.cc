@@ -240,6 +240,12 @@ int RunMuster(const std::vector<std::string>& args, Host& host, FileSystem& fs) 
     code = ExitCodeOf(code.status());
   }
   host.out << std::flush;
+  // Who reads it must not take a part for the whole.
+  if (!host.out && *code == ExitCode::kDone) {
+    const absl::Status lost = absl::InternalError("the output could not be written");
+    host.err << ErrorText(lost, json) << std::flush;
+    code = ExitCodeOf(lost);
+  }
   return static_cast<int>(*code);
 }
 

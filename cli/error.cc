@@ -5,9 +5,11 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "cli/output/document.h"
+#include "cli/output/text.h"
 
 namespace muster::cli {
 namespace {
@@ -20,6 +22,12 @@ constexpr char kRefused[] = "refused:";
 bool Retryable(absl::StatusCode code) {
   return code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kDeadlineExceeded ||
          code == absl::StatusCode::kResourceExhausted || code == absl::StatusCode::kAborted;
+}
+
+// Words of a job or of another machine may stand in it: they must not steer the terminal.
+std::string PlainLines(absl::string_view text) {
+  return absl::StrJoin(absl::StrSplit(text, '\n'), "\n  ",
+                       [](std::string* out, absl::string_view line) { *out += Plain(line); });
 }
 
 }  // namespace
@@ -96,10 +104,8 @@ std::string ErrorText(const absl::Status& status, bool json) {
     if (key.has_value()) error["idempotency_key"] = std::string(*key);
     return JsonLine(error);
   }
-  std::string text =
-      absl::StrCat("muster: ", absl::StrReplaceAll(status.message(), {{"\n", "\n  "}}), "\n");
-  if (!hint.empty())
-    absl::StrAppend(&text, "  ", absl::StrReplaceAll(hint, {{"\n", "\n  "}}), "\n");
+  std::string text = absl::StrCat("muster: ", PlainLines(status.message()), "\n");
+  if (!hint.empty()) absl::StrAppend(&text, "  ", PlainLines(hint), "\n");
   return text;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cli/output/text.h"
 #include "common/base/status_macros.h"
 
 namespace muster::cli {
@@ -30,9 +31,15 @@ void Session::PrintOne(absl::string_view page, const Json& item, absl::string_vi
   host_.out << (globals_.tables() ? std::string(page) : RenderOne(globals_.format, item, name_key));
 }
 
+absl::Status Session::CheckLineFormat() const {
+  if (globals_.tables() || IsJson(globals_.format)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "this verb prints lines as they come: -o takes table, json and jsonl here");
+}
+
 void Session::Say(absl::string_view line) {
   ++said_;
-  host_.err << line << std::endl;
+  host_.err << Plain(line) << std::endl;
 }
 
 }  // namespace muster::cli

@@ -57,7 +57,10 @@ class Session {
   // One object likewise.
   void PrintOne(absl::string_view page, const Json& item, absl::string_view name_key);
 
-  // One line of progress on stderr.
+  // INVALID_ARGUMENT unless -o is one that lines can have which come one by one.
+  absl::Status CheckLineFormat() const;
+
+  // One line of progress on stderr, as Plain makes it.
   void Say(absl::string_view line);
   // How many lines were said: what redraws in place must not draw over them.
   int said() const { return said_; }

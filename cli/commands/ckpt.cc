@@ -8,6 +8,7 @@
 #include "cli/commands/checkpoint_ref.h"
 #include "cli/commands/ckpt_export.h"
 #include "cli/commands/commands.h"
+#include "cli/output/text.h"
 #include "cli/output/views.h"
 #include "common/base/status_macros.h"
 
@@ -48,7 +49,8 @@ absl::StatusOr<ExitCode> RunVerify(const std::string& text, Session& session) {
   session.PrintOne(
       absl::StrCat(
           "checkpoint ", checkpoint.id(), ": ", v1::CheckpointState_Name(checkpoint.state()),
-          checkpoint.message().empty() ? "" : absl::StrCat(": ", checkpoint.message()), "\n"),
+          checkpoint.message().empty() ? "" : absl::StrCat(": ", Plain(checkpoint.message())),
+          "\n"),
       ToJson(checkpoint), "id");
   return checkpoint.state() == v1::VERIFIED ? ExitCode::kDone : ExitCode::kInternal;
 }

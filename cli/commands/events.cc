@@ -32,6 +32,7 @@ void Print(const v1::JobEvent& event, Session& session) {
 }
 
 absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
+  MUSTER_RETURN_IF_ERROR(session.CheckLineFormat());
   v1::StreamEventsRequest request;
   if (!flags.job.empty()) {
     MUSTER_ASSIGN_OR_RETURN(*request.mutable_job(), ParseJobRef(flags.job));
@@ -48,7 +49,7 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
     ReadCall stream(rpc::kStreamEvents, request, client->Options(end - SteadyNow()));
     guard.Set([&stream] { stream.Cancel(); });
     v1::StreamEventsResponse response;
-    while (stream.Read(response)) {
+    while (session.host().out && stream.Read(response)) {
       reconnect.Good();
       for (const v1::JobEvent& event : response.events()) Print(event, session);
       session.host().out << std::flush;
@@ -56,8 +57,10 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
       request.set_after_sequence(response.events().rbegin()->sequence());
       request.set_tail(0);
     }
+    if (!session.host().out) stream.Cancel();
     const CallEnd stream_end = stream.Finish();
     guard.Clear();
+    if (!session.host().out) return ExitCode::kDone;  // RunMuster says so
     if (guard.interrupted()) return ExitCode::kInterrupted;
     if (stream_end.ok()) return ExitCode::kDone;
     const absl::Status error = client->Explain(stream_end, limit);

@@ -76,6 +76,7 @@ v1::StreamLogsRequest RequestOf(const Flags& flags, uint64_t id) {
 }
 
 absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
+  MUSTER_RETURN_IF_ERROR(session.CheckLineFormat());
   v1::GetJobRequest get;
   MUSTER_ASSIGN_OR_RETURN(*get.mutable_job(), ParseJobRef(flags.job));
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
@@ -95,12 +96,14 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
     ReadCall stream(rpc::kStreamLogs, request, client->Options(end - SteadyNow()));
     guard.Set([&stream] { stream.Cancel(); });
     v1::StreamLogsResponse chunk;
-    while (stream.Read(chunk)) {
+    while (session.host().out && stream.Read(chunk)) {
       reconnect.Good();
       printer.Take(std::move(chunk));
     }
+    if (!session.host().out) stream.Cancel();
     const CallEnd stream_end = stream.Finish();
     guard.Clear();
+    if (!session.host().out) return ExitCode::kDone;  // RunMuster says so
     if (guard.interrupted()) {
       return WithHint(Interrupted(absl::StrCat("interrupted; job ", id, " goes on")),
                       absl::StrCat("end it with `muster cancel ", id, "`"));

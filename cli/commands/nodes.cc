@@ -71,17 +71,23 @@ absl::StatusOr<ExitCode> Cordon(bool cordoned, const Flags& flags, Session& sess
 }
 
 absl::StatusOr<ExitCode> Forget(const Flags& flags, Session& session) {
-  MUSTER_RETURN_IF_ERROR(ForEachName(flags, session, [&](const std::string& name) {
+  std::vector<Json> forgotten;
+  const absl::Status first = ForEachName(flags, session, [&](const std::string& name) {
     v1::ForgetWorkerRequest request;
     request.set_worker(name);
     request.set_gone(flags.gone);
     request.set_user(UserName(session.host()));
     const absl::Status done = SendChange(session, rpc::kForgetWorker, request).status();
-    if (done.ok() && session.globals().tables()) {
+    if (!done.ok()) return done;
+    if (session.globals().tables()) {
       session.host().out << "worker " << name << ": forgotten\n";
+    } else {
+      forgotten.push_back({{"name", name}, {"forgotten", true}});
     }
     return done;
-  }));
+  });
+  if (!forgotten.empty()) session.PrintList(Table({}), forgotten, "name");
+  if (!first.ok()) return first;
   return ExitCode::kDone;
 }
 

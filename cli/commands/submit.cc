@@ -13,6 +13,7 @@
 #include "cli/commands/submit_flags.h"
 #include "cli/output/explain_view.h"
 #include "cli/output/views.h"
+#include "cli/output/watch_view.h"
 #include "cli/spec_file.h"
 #include "cli/submission.h"
 #include "cli/trainer_program.h"
@@ -98,13 +99,19 @@ void PrintSubmitted(const v1::SubmitResponse& response, Session& session) {
 
 // Until every job of the submit has ended; the first that did not succeed decides the exit code.
 absl::StatusOr<ExitCode> WaitForAll(const v1::SubmitResponse& response, Session& session) {
+  v1::JobRef job;
+  job.set_id(response.job_id());
+  if (response.jobs() == 1) return WaitForJob(session, job);
   ExitCode first = ExitCode::kDone;
+  std::vector<Json> ended;
   for (uint32_t i = 0; i < response.jobs(); ++i) {
-    v1::JobRef job;
     job.set_id(response.job_id() + i);
-    MUSTER_ASSIGN_OR_RETURN(const ExitCode code, WaitForJob(session, job));
-    if (first == ExitCode::kDone) first = code;
+    MUSTER_ASSIGN_OR_RETURN(const v1::JobSummary summary, FollowToEnd(session, job));
+    if (session.globals().tables()) session.host().out << OutcomeText(summary) << std::endl;
+    ended.push_back(ToJson(summary));
+    if (first == ExitCode::kDone) first = ExitCodeOf(summary);
   }
+  if (!session.globals().tables()) session.PrintList(Table({}), ended, "id");
   return first;
 }
 
@@ -126,6 +133,7 @@ absl::Status CheckFirst(v1::JobSpec spec, Session& session) {
 absl::StatusOr<ExitCode> Run(SubmitFlags flags, Session& session) {
   v1::SubmitRequest request;
   MUSTER_ASSIGN_OR_RETURN(const std::optional<PackedFolder> upload, PackUpload(flags));
+  if (flags.watch) MUSTER_RETURN_IF_ERROR(session.CheckLineFormat());
   MUSTER_RETURN_IF_ERROR(ResolveAfter(flags.after, session));
   MUSTER_ASSIGN_OR_RETURN(*request.mutable_spec(), ReadJob(flags, session));
   if (flags.watch && request.spec().scheduling().has_array()) {

@@ -12,7 +12,7 @@
 
 namespace muster::cli {
 
-absl::StatusOr<ExitCode> WaitForJob(Session& session, const v1::JobRef& job) {
+absl::StatusOr<v1::JobSummary> FollowToEnd(Session& session, const v1::JobRef& job) {
   InterruptGuard guard;
   std::optional<v1::JobState> state;
   const auto tell = [&](const v1::JobSummary& summary) {
@@ -21,7 +21,11 @@ absl::StatusOr<ExitCode> WaitForJob(Session& session, const v1::JobRef& job) {
     const std::string why = summary.message().empty() ? "" : absl::StrCat(": ", summary.message());
     session.Say(absl::StrCat("job ", JobName(summary), ": ", v1::JobState_Name(*state), why));
   };
-  MUSTER_ASSIGN_OR_RETURN(const v1::JobSummary summary, FollowJob(session, guard, job, tell));
+  return FollowJob(session, guard, job, tell);
+}
+
+absl::StatusOr<ExitCode> WaitForJob(Session& session, const v1::JobRef& job) {
+  MUSTER_ASSIGN_OR_RETURN(const v1::JobSummary summary, FollowToEnd(session, job));
   session.PrintOne(absl::StrCat(OutcomeText(summary), "\n"), ToJson(summary), "id");
   return ExitCodeOf(summary);
 }

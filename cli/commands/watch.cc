@@ -80,6 +80,7 @@ void FillHistory(Session& session, Client& client, const v1::JobRef& job, WatchH
 }  // namespace
 
 absl::StatusOr<ExitCode> WatchJob(Session& session, const v1::JobRef& job) {
+  MUSTER_RETURN_IF_ERROR(session.CheckLineFormat());
   InterruptGuard guard;
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
   Display display(session);

@@ -1,6 +1,7 @@
 #include "cli/output/document.h"
 
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -79,14 +80,18 @@ void AppendYaml(const Json& json, size_t depth, std::string first, std::string* 
 
 std::string CsvCell(const Json& json) {
   if (json.is_null()) return "";
+  if (json.is_number_float() && !std::isfinite(json.get<double>())) {
+    return absl::StrCat(json.get<double>());
+  }
   const std::string text = json.is_string() ? json.get<std::string>() : Dump(json, -1);
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
 }
 
 std::string NameLine(const Json& item, absl::string_view name_key) {
-  const Json& name = item.at(std::string(name_key));
-  return absl::StrCat(name.is_string() ? name.get<std::string>() : Dump(name, -1), "\n");
+  const auto name = item.find(std::string(name_key));
+  if (name == item.end()) return "";
+  return absl::StrCat(name->is_string() ? name->get<std::string>() : Dump(*name, -1), "\n");
 }
 
 }  // namespace

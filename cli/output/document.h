@@ -28,11 +28,11 @@ std::string JsonLine(const Json& json);
 std::string YamlText(const Json& json);
 
 // RFC 4180 with a header made of the first item's keys; what is no scalar stands as JSON, null as
-// nothing.
+// nothing, what is not finite as nan, inf and -inf.
 std::string CsvText(const std::vector<Json>& items);
 
-// The items in one of the machine formats; `name_key` is what kName prints of each. Requires a
-// format other than the tables.
+// The items in one of the machine formats; `name_key` is what kName prints of each, nothing of those
+// that lack it. Requires a format other than the tables.
 std::string RenderList(Format format, const std::vector<Json>& items, absl::string_view name_key);
 
 // The same for one object: not wrapped in a list.

@@ -22,6 +22,7 @@ v1::StreamLogsResponse LogText::Fresh(v1::StreamLogsResponse chunk) {
         std::min<uint64_t>(stream.next_offset - chunk.offset(), chunk.text().size());
     chunk.set_offset(chunk.offset() + known);
     chunk.mutable_text()->erase(0, known);
+    chunk.clear_lost_bytes();  // told when what is behind them came for the first time
   }
   if (!chunk.text().empty()) {
     stream.seen = true;
@@ -33,8 +34,13 @@ v1::StreamLogsResponse LogText::Fresh(v1::StreamLogsResponse chunk) {
 std::string LogText::Lines(const v1::StreamLogsResponse& fresh) {
   const Key key = {fresh.attempt(), fresh.rank(), fresh.is_stderr()};
   std::string& partial = streams_[key].partial;
-  partial += fresh.text();
   std::string text;
+  if (fresh.lost_bytes() > 0) {
+    // They may have ended the line that is begun.
+    if (!partial.empty()) text += Line(key, std::exchange(partial, ""));
+    text += Line(key, absl::StrCat("[", fresh.lost_bytes(), " bytes of output are lost here]"));
+  }
+  partial += fresh.text();
   size_t start = 0;
   for (size_t end = partial.find('\n'); end != std::string::npos; end = partial.find('\n', start)) {
     text += Line(key, absl::string_view(partial).substr(start, end - start));

@@ -20,10 +20,11 @@ class LogText {
   // which a program's output shall not steer (Tame).
   explicit LogText(bool prefix, bool tame = false) : prefix_(prefix), tame_(tame) {}
 
-  // The part of the chunk that was not seen before; offset and text are cut to it.
+  // The part of the chunk that was not seen before; offset, text and lost_bytes are cut to it.
   v1::StreamLogsResponse Fresh(v1::StreamLogsResponse chunk);
 
-  // The whole lines that a chunk from Fresh() completes.
+  // The whole lines that a chunk from Fresh() completes; where bytes are lost before it, a line
+  // says so.
   std::string Lines(const v1::StreamLogsResponse& fresh);
 
   // At the end: lines that never got their newline.

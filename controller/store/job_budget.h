@@ -35,7 +35,8 @@ class JobBudget {
  private:
   // Bytes of the job that are stored.
   virtual absl::StatusOr<uint64_t> CountStored(uint64_t job_id) = 0;
-  // Drops some of the oldest rows and records that they are gone; how many bytes. 0: there are none.
+  // Drops some of the oldest rows and records that they are gone; how many bytes. 0: there are
+  // none.
   virtual absl::StatusOr<uint64_t> DropSome(uint64_t job_id, IngestCounts& counts) = 0;
 
   SqliteDatabase& db_;

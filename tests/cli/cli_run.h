@@ -25,11 +25,13 @@ class CliRun {
   std::map<std::string, std::string>& env() { return env_; }
   const muster::testing::TempDir& dir() const { return dir_; }
   bool terminal = false;
+  bool full_disk = false;  // what is printed cannot be written
 
   CliResult operator()(const std::vector<std::string>& args, const std::string& input = "") {
     std::istringstream in(input);
     std::ostringstream out;
     std::ostringstream err;
+    if (full_disk) out.setstate(std::ios::badbit);
     Host host{.in = in, .out = out, .err = err, .terminal = terminal};
     host.env = [this](const char* name) -> std::optional<std::string> {
       const auto it = env_.find(name);

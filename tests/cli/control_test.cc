@@ -155,6 +155,10 @@ TEST_F(ControlTest, LostNodesAreForgotten) {
   EXPECT_EQ(run_({"nodes", "forget", "w1"}).out, "worker w1: forgotten\n");
   EXPECT_FALSE(service_.forgets().back().gone());
   EXPECT_EQ(run_({"nodes", "forget", "w1", "--gone"}).code, 3);
+  service_.PutWorker(worker);
+  const CliResult forgotten = run_({"nodes", "forget", "w1", "--gone", "-o", "json"});
+  const auto json = nlohmann::json::parse(forgotten.out);
+  EXPECT_EQ(json[0]["name"], "w1");
   EXPECT_TRUE(service_.forgets().back().gone());
   EXPECT_EQ(run_({"nodes", "forget"}).code, 2);
 }

@@ -35,6 +35,12 @@ TEST(ExitCode, EachStatusHasItsOwn) {
   }
 }
 
+TEST(ErrorText, WhatAJobSaidDoesNotSteerTheTerminal) {
+  const std::string text =
+      ErrorText(absl::InternalError("job 7: \x1b]0;title\x07 failed\nsee its log"), false);
+  EXPECT_EQ(text, "muster: job 7:  ]0;title  failed\n  see its log\n");
+}
+
 TEST(ExitCode, AFinishedJobHasItsOwn) {
   const auto code = [](v1::JobState state, v1::Reason reason) {
     v1::JobSummary job;

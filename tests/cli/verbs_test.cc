@@ -76,6 +76,42 @@ TEST_F(VerbsTest, SubmitWithCheckSendsOnlyWhatPasses) {
   EXPECT_THAT(program.err, HasSubstr("has no `train`"));
 }
 
+TEST_F(VerbsTest, OutputThatCannotBeWrittenIsAnError) {
+  service_.PutJob(MakeJob(1, "first", v1::RUNNING));
+  run_.full_disk = true;
+  const CliResult full = run_({"ls"});
+  EXPECT_EQ(full.code, 1);
+  EXPECT_THAT(full.err, HasSubstr("the output could not be written"));
+  // The job runs on, and nobody would read the lines to come.
+  EXPECT_EQ(run_({"logs", "1", "-f"}).code, 1);
+  EXPECT_EQ(run_({"events", "-f"}).code, 1);
+  EXPECT_EQ(run_({"show", "99"}).code, 3) << "another error stays what it is";
+}
+
+TEST_F(VerbsTest, WhatComesLineByLineRefusesTheFormatsOfWholes) {
+  service_.PutJob(MakeJob(1, "first", v1::SUCCEEDED));
+  for (const char* verb : {"logs", "events", "watch"}) {
+    for (const char* format : {"csv", "yaml", "name"}) {
+      const CliResult refused = run_({verb, "1", "-o", format});
+      EXPECT_EQ(refused.code, 2) << verb << " " << format;
+      EXPECT_EQ(refused.out, "");
+    }
+    EXPECT_EQ(run_({verb, "1", "-o", "jsonl"}).code, 0) << verb;
+  }
+  EXPECT_EQ(run_({"submit", "-f", JobFile(kGood), "--watch", "-o", "csv"}).code, 2);
+  EXPECT_TRUE(service_.submits().empty()) << "nothing was sent";
+}
+
+TEST_F(VerbsTest, WordsOfAJobDoNotSteerTheTerminalOfWhoWaits) {
+  v1::GetJobResponse job = MakeJob(1, "evil", v1::FAILED);
+  job.mutable_summary()->set_message("bad\x1b]0;title\x07\nmuster: all is well");
+  service_.PutJob(job);
+  const CliResult waited = run_({"wait", "1"});
+  EXPECT_EQ(waited.code, 10);
+  EXPECT_THAT(waited.out + waited.err, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(waited.out + waited.err, Not(HasSubstr("\nmuster: all is well")));
+}
+
 TEST_F(VerbsTest, LsShowsTheNewestFirst) {
   service_.PutJob(MakeJob(1, "first", v1::SUCCEEDED));
   service_.PutJob(MakeJob(2, "second", v1::RUNNING));

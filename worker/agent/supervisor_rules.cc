@@ -233,14 +233,15 @@ int64_t StepOf(const RankLine& line) {
 
 absl::Status CheckValues(const std::map<std::string, double>& values, absl::string_view line) {
   if (values.size() > kMaxValuesPerLine) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(line, ": too many values: ", values.size(), " of at most ", kMaxValuesPerLine));
+    return absl::InvalidArgumentError(absl::StrCat(line, ": too many values: ", values.size(),
+                                                   " of at most ", kMaxValuesPerLine));
   }
   for (const auto& [name, value] : values) {
     if (IsValueName(name)) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        line, ": '", absl::CEscape(CutUtf8(name, kMaxValueNameBytes)), "' is no name of a value: 1 to ",
-        kMaxValueNameBytes, " bytes of UTF-8 without control characters"));
+    const std::string shown = absl::CEscape(CutUtf8(name, kMaxValueNameBytes));
+    return absl::InvalidArgumentError(
+        absl::StrCat(line, ": '", shown, "' is no name of a value: 1 to ", kMaxValueNameBytes,
+                     " bytes of UTF-8 without control characters"));
   }
   return absl::OkStatus();
 }

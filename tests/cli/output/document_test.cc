@@ -5,6 +5,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <cmath>
+#include <limits>
 
 #include "muster/v1/job_service.pb.h"
 #include "tests/support/status_matchers.h"
@@ -86,6 +87,17 @@ TEST(Document, CsvQuotesWhatNeedsIt) {
             "id,name,list,none\n"
             "1,\"a,\"\"b\"\"\",\"[1,2]\",\n");
   EXPECT_EQ(CsvText({}), "");
+}
+
+TEST(Document, WhatIsNotFiniteStandsInCsvAsItIs) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double inf = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(CsvText({{{"a", nan}, {"b", inf}, {"c", -inf}, {"d", 0.5}}}),
+            "a,b,c,d\nnan,inf,-inf,0.5\n");
+}
+
+TEST(Document, OfWhatHasNoNameNothingIsNamed) {
+  EXPECT_EQ(RenderOne(Format::kName, {{"warnings", Json::array()}}, "name"), "");
 }
 
 TEST(Document, ListsInEachFormat) {

@@ -35,6 +35,20 @@ TEST(LogText, DropsWhatAReconnectBringsAgain) {
   EXPECT_EQ(text.Lines(fresh), "two\n");
 }
 
+TEST(LogText, LostBytesAreToldAndEndTheLineThatTheyTore) {
+  LogText text(true);
+  EXPECT_EQ(text.Lines(text.Fresh(Chunk(0, "loss 0."))), "");
+  v1::StreamLogsResponse behind = Chunk(107, "91 acc\n");
+  behind.set_lost_bytes(100);
+  EXPECT_EQ(text.Lines(text.Fresh(behind)),
+            "a1.r0 | loss 0.\n"
+            "a1.r0 | [100 bytes of output are lost here]\n"
+            "a1.r0 | 91 acc\n");
+  // A reconnect brings the same once more, and something behind it.
+  behind.set_text("91 acc\nmore\n");
+  EXPECT_EQ(text.Lines(text.Fresh(behind)), "a1.r0 | more\n");
+}
+
 TEST(LogText, StreamsDoNotMix) {
   LogText text(true);
   EXPECT_EQ(text.Lines(text.Fresh(Chunk(0, "out", 0))), "");
