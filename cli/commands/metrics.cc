@@ -1,16 +1,17 @@
 // `muster metrics`: a job's numbers as a summary, as curves, or as data.
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cli/commands/commands.h"
 #include "cli/output/chart.h"
+#include "cli/output/metric_fold.h"
 #include "cli/output/text.h"
 #include "common/base/status_macros.h"
 
@@ -31,10 +32,15 @@ struct Flags {
   bool logarithmic = false;
 };
 
-using Points = std::vector<v1::MetricPoint>;
+// More than a plot has columns.
+constexpr uint32_t kMostPlotted = 10'000;
+
+using Page = google::protobuf::RepeatedPtrField<v1::MetricPoint>;
 using Curves = std::map<std::string, std::vector<PlotPoint>>;
 
-absl::StatusOr<Points> Query(const Flags& flags, Session& session) {
+// Gives the points page by page: by name, then step.
+absl::Status ForEachPage(const Flags& flags, Session& session,
+                         absl::FunctionRef<void(const Page&)> take) {
   v1::QueryMetricsRequest request;
   MUSTER_ASSIGN_OR_RETURN(*request.mutable_job(), ParseJobRef(flags.job));
   for (const std::string& name : flags.plot.empty() ? flags.names : flags.plot)
@@ -44,24 +50,16 @@ absl::StatusOr<Points> Query(const Flags& flags, Session& session) {
   request.set_max_points(flags.max_points);
   if (flags.rank.has_value()) request.set_rank(*flags.rank);
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
-  Points points;
   do {
     MUSTER_ASSIGN_OR_RETURN(const v1::QueryMetricsResponse page,
                             client->Call(rpc::kQueryMetrics, request, session.timeout()));
-    points.insert(points.end(), page.points().begin(), page.points().end());
+    take(page.points());
     request.set_page_token(page.next_page_token());
-  } while (!request.page_token().empty());
-  return points;
+  } while (!request.page_token().empty() && session.host().out);
+  return absl::OkStatus();
 }
 
-Curves ByName(const Points& points) {
-  Curves curves;
-  for (const v1::MetricPoint& point : points)
-    curves[point.name()].push_back({point.step(), point.value()});
-  return curves;
-}
-
-Table Summary(const Curves& curves, bool unicode) {
+Table Summary(const std::map<std::string, MetricFold>& metrics, bool unicode) {
   Table table({{"NAME", false, true},
                {"POINTS", true},
                {"FIRST", true},
@@ -69,16 +67,47 @@ Table Summary(const Curves& curves, bool unicode) {
                {"MOST", true},
                {"LAST", true},
                {"CURVE"}});
-  for (const auto& [name, points] : curves) {
-    std::vector<double> values;
-    for (const PlotPoint& point : points) values.push_back(point.value);
-    const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  for (const auto& [name, fold] : metrics) {
     const bool bytes = absl::EndsWith(name, "_bytes");
     const auto shown = [bytes](double value) { return bytes ? Bytes(value) : Number(value); };
-    table.Add({name, absl::StrCat(points.size()), shown(values.front()), shown(*least),
-               shown(*most), shown(values.back()), Sparkline(values, kCurveWidth, unicode)});
+    table.Add({name, absl::StrCat(fold.count()), shown(fold.first()), shown(fold.least()),
+               shown(fold.most()), shown(fold.last()),
+               Sparkline(fold.Curve(), kCurveWidth, unicode)});
   }
   return table;
+}
+
+absl::Status PrintSummary(const Flags& flags, Session& session) {
+  std::map<std::string, MetricFold> metrics;
+  MUSTER_RETURN_IF_ERROR(ForEachPage(flags, session, [&](const Page& page) {
+    for (const v1::MetricPoint& point : page) metrics[point.name()].Add(point.value());
+  }));
+  if (metrics.empty()) {
+    session.Say(absl::StrCat("job ", flags.job, ": nothing reported yet"));
+  } else {
+    session.PrintList(Summary(metrics, session.host().unicode), {}, "name");
+  }
+  return absl::OkStatus();
+}
+
+// Every point. Lines are printed as they come; JSON and YAML are one document of all.
+absl::Status PrintPoints(const Flags& flags, Session& session) {
+  const Format format = session.globals().format;
+  const bool whole = format == Format::kJson || format == Format::kYaml;
+  std::vector<Json> items;
+  bool first = true;
+  MUSTER_RETURN_IF_ERROR(ForEachPage(flags, session, [&](const Page& page) {
+    for (const v1::MetricPoint& point : page) items.push_back(ToJson(point));
+    if (whole) return;
+    std::string text = RenderList(format, items, "name");
+    // The header stands above the first page alone.
+    if (format == Format::kCsv && !first) text.erase(0, text.find('\n') + 1);
+    session.host().out << text;
+    first = first && items.empty();
+    items.clear();
+  }));
+  if (whole) session.PrintList(Table({}), items, "name");
+  return absl::OkStatus();
 }
 
 absl::Status CheckPlotted(const Flags& flags, const Curves& curves) {
@@ -91,25 +120,32 @@ absl::Status CheckPlotted(const Flags& flags, const Curves& curves) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
-  MUSTER_ASSIGN_OR_RETURN(const Points points, Query(flags, session));
-  const Curves curves = ByName(points);
+absl::Status PrintPlots(Flags flags, Session& session) {
+  if (flags.max_points == 0) flags.max_points = kMostPlotted;
+  Curves curves;
+  MUSTER_RETURN_IF_ERROR(ForEachPage(flags, session, [&](const Page& page) {
+    for (const v1::MetricPoint& point : page)
+      curves[point.name()].push_back({point.step(), point.value()});
+  }));
   MUSTER_RETURN_IF_ERROR(CheckPlotted(flags, curves));
   const Host& host = session.host();
-  if (flags.plot.empty() || !session.globals().tables()) {
-    if (session.globals().tables() && points.empty()) {
-      session.Say(absl::StrCat("job ", flags.job, ": nothing reported yet"));
-    } else {
-      session.PrintList(Summary(curves, host.unicode), ToJsonList(points), "name");
-    }
-    return ExitCode::kDone;
-  }
   for (const std::string& name : flags.plot) {
     session.host().out << Plot(name, curves.at(name),
                                {.width = std::min(host.width, kTableWidth),
                                 .height = kPlotHeight,
                                 .unicode = host.unicode,
                                 .logarithmic = flags.logarithmic});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
+  if (!session.globals().tables()) {
+    MUSTER_RETURN_IF_ERROR(PrintPoints(flags, session));
+  } else if (flags.plot.empty()) {
+    MUSTER_RETURN_IF_ERROR(PrintSummary(flags, session));
+  } else {
+    MUSTER_RETURN_IF_ERROR(PrintPlots(flags, session));
   }
   return ExitCode::kDone;
 }

@@ -394,6 +394,12 @@ TEST_F(VerbsTest, MetricsAreASummaryOrCurvesOrData) {
   EXPECT_EQ(Json::parse(run_({"metrics", "7", "-o", "json"}).out).size(), 5u) << "all pages";
   EXPECT_THAT(run_({"metrics", "7", "-o", "csv", "--names", "lr"}).out,
               StartsWith("name,step,time_ms,value\nlr,4,0,"));
+  const std::vector<std::string> csv =
+      absl::StrSplit(run_({"metrics", "7", "-o", "csv"}).out, '\n', absl::SkipEmpty());
+  EXPECT_EQ(csv.size(), 6u) << "five points under one header, though they came in three pages";
+  const std::vector<std::string> lines =
+      absl::StrSplit(run_({"metrics", "7", "-o", "jsonl"}).out, '\n', absl::SkipEmpty());
+  EXPECT_EQ(lines.size(), 5u);
   const CliResult plot = run_({"metrics", "7", "--plot", "loss,lr"});
   EXPECT_THAT(plot.out, AllOf(StartsWith("loss: 4 points\n"), HasSubstr("lr: 1 points\n")));
   EXPECT_EQ(run_({"metrics", "7", "--plot", "los"}).code, 3);
