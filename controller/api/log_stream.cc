@@ -48,13 +48,17 @@ void LogStream::ReadOn() {
   }
   // Asked before the read: what was stored by then is in it.
   if (over_at_ == absl::InfiniteDuration() && JobIsOver()) over_at_ = clock_.SinceBoot();
-  metrics_.ReadLogs(query_, std::move(position_),
-                    [self = shared_from_this()](absl::StatusOr<LogPage> page) {
-                      self->OnPage(std::move(page));
-                    });
+  metrics_.ReadLogs(query_, position_, [self = shared_from_this()](absl::StatusOr<LogPage> page) {
+    self->OnPage(std::move(page));
+  });
 }
 
 void LogStream::OnPage(absl::StatusOr<LogPage> page) {
+  if (absl::IsResourceExhausted(page.status())) {  // too many read: at the next turn
+    MutexLock lock(mutex_);
+    reading_ = false;
+    return;
+  }
   if (!page.ok()) {
     End(page.status());
     return;

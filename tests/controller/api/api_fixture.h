@@ -33,7 +33,7 @@ class ApiFixture : public ::testing::Test {
     ASSERT_OK(ingest);
     ingest_ = *std::move(ingest);
     ingest_->Start();
-    jobs_ = std::make_unique<JobService>(engine_, *ingest_, *gate_, clock_, "/ckpt");
+    jobs_ = std::make_unique<JobService>(engine_, reader(), *gate_, clock_, "/ckpt");
     workers_ = std::make_unique<WorkerService>(engine_, *ingest_, *gate_);
     grpc::ServerBuilder builder;
     AllowClientPings(builder);
@@ -55,6 +55,9 @@ class ApiFixture : public ::testing::Test {
     server_->Wait();
     ingest_->Stop();
   }
+
+  // What people's questions about metrics and logs are answered by.
+  virtual MetricsReader& reader() { return *ingest_; }
 
   // A context that carries the token.
   struct Context : grpc::ClientContext {

@@ -1,6 +1,8 @@
 #include "controller/api/log_stream.h"
 
+#include <atomic>
 #include <future>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "tests/controller/api/api_fixture.h"
@@ -129,6 +131,51 @@ TEST_P(FinishedLogStreamTest, WaitsForAllThatTheRanksWrote) {
   Append(0, 4, "two\n");
   EXPECT_EQ(Next(), "1/0@4:two\n");
   EXPECT_EQ(Next(), "OK");
+}
+
+// Each read finds the queue full the first time.
+class BusyReader final : public MetricsReader {
+ public:
+  explicit BusyReader(MetricsReader& real) : real_(real) {}
+
+  void ReadPoints(PointQuery query, PointsDone done) override {
+    real_.ReadPoints(std::move(query), std::move(done));
+  }
+  void ReadLogs(LogQuery query, LogPosition position, LogsDone done) override {
+    if (reads_++ % 2 == 0) return done(absl::ResourceExhaustedError("too many readers wait"));
+    real_.ReadLogs(std::move(query), std::move(position), std::move(done));
+  }
+
+ private:
+  MetricsReader& real_;
+  std::atomic<int> reads_ = 0;
+};
+
+class BusyLogStreamTest : public LogStreamTest {
+ protected:
+  MetricsReader& reader() override {
+    busy_ = std::make_unique<BusyReader>(*ingest_);
+    return *busy_;
+  }
+
+  std::unique_ptr<BusyReader> busy_;
+};
+
+TEST_F(BusyLogStreamTest, AReadThatFindsTheQueueFullIsTriedAgain) {
+  Append(0, 0, "one\n");
+  request_.set_follow(true);
+  Open();
+  EXPECT_EQ(Next(), "1/0@0:one\n");
+  Append(0, 4, "two\n");
+  EXPECT_EQ(Next(), "1/0@4:two\n");
+  SetState(JobState::kSucceeded);
+  EXPECT_EQ(Next(), "OK");
+}
+
+TEST_F(BusyLogStreamTest, ATailKeepsItsPlace) {
+  Append(0, 0, "1\n2\n3\n");
+  request_.set_tail(1);
+  EXPECT_THAT(All(), ElementsAre("1/0@4:3\n", "OK"));
 }
 
 INSTANTIATE_TEST_SUITE_P(FollowOrNot, FinishedLogStreamTest, ::testing::Bool());
