@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/faulty_file_system.h"
@@ -44,6 +45,10 @@ class TrashTest : public ::testing::Test {
   }
   static void Unmount(const std::string& at) {
     ASSERT_EQ(::umount2(at.c_str(), MNT_DETACH), 0) << at;
+  }
+  size_t Entries() {
+    const files::directory_iterator entries(dir_ / "trash");
+    return std::distance(begin(entries), end(entries));
   }
   std::string OnlyEntry() {
     for (const auto& entry : files::directory_iterator(dir_ / "trash")) return entry.path();
@@ -99,7 +104,8 @@ TEST_F(TrashTest, TheNextAgentGoesOnWithWhatStayed) {
     Trash trash(PosixFileSystem(), dir_ / "trash");
     trash.TakeLeftovers();
     ASSERT_OK(trash.Throw(MakeFolder("folder"))) << "of the same name";
-    EXPECT_TRUE(WaitUntil(kPatience, [&] { return trash.stuck() == 1; }));
+    EXPECT_TRUE(WaitUntil(kPatience, [&] { return trash.stuck() == 1 && Entries() == 1; }))
+        << "that one goes";
   }
   Unmount(OnlyEntry() + "/mounted");
   Trash trash(PosixFileSystem(), dir_ / "trash");
