@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <string>
 #include <utility>
 
 #include "absl/strings/string_view.h"
@@ -15,22 +14,21 @@ namespace {
 
 // A job of its own, or all tasks of an array.
 struct Unit {
-  std::vector<uint64_t> jobs;               // ascending
+  std::vector<uint64_t> jobs;  // ascending
   absl::Time ended = absl::InfinitePast();  // the last of them
+  bool stays = false;
 };
 
 uint64_t UnitOf(const Job& job) {
   return job.array.array_id != 0 ? job.array.array_id : job.id;
 }
 
-// Calls take(id) for each job that this one waits for, or was to begin from.
+// Calls take(id) for each job that this one names, or whose checkpoints.
 template <typename F>
 void ForEachWanted(const Snapshot& snapshot, const Job& job, F&& take) {
-  if (!IsTerminal(job.state)) {
-    // A task is named by the first one of its array.
-    for (const SchedulingSettings::Dependency& other : job.settings->scheduling.after) {
-      take(other.job_id);
-    }
+  // A task is named by the first one of its array.
+  for (const SchedulingSettings::Dependency& other : job.settings->scheduling.after) {
+    take(other.job_id);
   }
   for (const uint64_t id : job.settings->resume_from) {
     const Checkpoint* checkpoint = snapshot.FindCheckpoint(id);
@@ -43,32 +41,22 @@ bool HoldsSlots(const Attempt& attempt) {
                      [](const Rank& rank) { return rank.holds_slots; });
 }
 
-bool IsWhole(const Snapshot& snapshot, uint64_t array_id, const Unit& unit) {
-  const ArrayTally* tally = snapshot.arrays.Find(ArrayKey(array_id));
-  if (tally == nullptr) return true;  // a job of its own
-  return unit.jobs.size() == size_t{tally->open} + tally->succeeded + tally->failed;
-}
-
-// What ended by `latest` and may go.
-std::map<uint64_t, Unit> ExpiredUnits(const Snapshot& snapshot, absl::Time latest) {
+std::map<uint64_t, Unit> EndedUnits(const Snapshot& snapshot) {
   std::map<uint64_t, Unit> units;
+  std::set<uint64_t> wanted;  // by another unit
   snapshot.jobs.ForEach([&](const Job& job) {
-    if (!IsTerminal(job.state)) return;
-    const absl::Time ended = FinishedAt(job);
-    if (ended > latest || !HasLeftNothing(snapshot, job)) return;
-    Unit& unit = units[UnitOf(job)];
+    const uint64_t own = UnitOf(job);
+    Unit& unit = units[own];
     unit.jobs.push_back(job.id);
-    unit.ended = std::max(unit.ended, ended);
-  });
-  std::erase_if(units, [&](const auto& entry) {
-    return !IsWhole(snapshot, entry.first, entry.second);
-  });
-  if (units.empty()) return units;
-  snapshot.jobs.ForEach([&](const Job& job) {
+    unit.ended = std::max(unit.ended, FinishedAt(job));
+    unit.stays |= !IsTerminal(job.state) || !HasLeftNothing(snapshot, job);
     ForEachWanted(snapshot, job, [&](uint64_t id) {
       const Job* other = snapshot.FindJob(id);
-      if (other != nullptr && UnitOf(*other) != UnitOf(job)) units.erase(UnitOf(*other));
+      if (other != nullptr && UnitOf(*other) != own) wanted.insert(UnitOf(*other));
     });
+  });
+  std::erase_if(units, [&](const auto& entry) {
+    return entry.second.stays || wanted.count(entry.first) != 0;
   });
   return units;
 }
@@ -110,15 +98,14 @@ std::vector<Finding> FindExpiredJobs(const Snapshot& snapshot, const ExpirySetti
   uint64_t too_many = ended > settings.most ? ended - settings.most : 0;
   if (ended == 0 || (too_many == 0 && settings.after == absl::InfiniteDuration())) return {};
   std::vector<Unit> units;
-  const absl::Time latest = too_many > 0 ? absl::InfiniteFuture() : now - settings.after;
-  for (auto& [id, unit] : ExpiredUnits(snapshot, latest)) units.push_back(std::move(unit));
+  for (auto& [id, unit] : EndedUnits(snapshot)) units.push_back(std::move(unit));
   std::sort(units.begin(), units.end(), [](const Unit& a, const Unit& b) {
     return std::make_pair(a.ended, a.jobs.front()) < std::make_pair(b.ended, b.jobs.front());
   });
   std::vector<Finding> found;
   size_t jobs = 0;
   for (const Unit& unit : units) {
-    if (too_many == 0 && unit.ended > now - settings.after) break;
+    if (too_many == 0 && now - unit.ended < settings.after) break;
     if (!found.empty() && jobs + unit.jobs.size() > most) break;
     JobsExpired finding{.jobs = {}, .ended = unit.ended, .last_known = snapshot.jobs.last_id()};
     for (const uint64_t id : unit.jobs) finding.jobs.push_back({.id = id});

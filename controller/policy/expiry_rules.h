@@ -3,7 +3,7 @@
 // the applier judges each again.
 //
 // A job stays while a checkpoint of it may lie on a disk, while a process of it may live, and while
-// another job waits for it, or is known that was to begin from a checkpoint of it. The tasks of an
+// another job that is known was to wait for it or to begin from a checkpoint of it. The tasks of an
 // array go together.
 #pragma once
 
