@@ -50,12 +50,6 @@ void DescribeOptions(CLI::App& app, Config& config) {
               "No worker is given up this soon after a start");
   AddDuration(app, "--start-timeout", &config.start_timeout,
               "A placed job that neither trains nor gets nearer to it for this long starts over");
-  AddDuration(app, "--forget-ended-after", &config.forget_ended_after,
-              "An ended job of which no checkpoint is left is forgotten after this long; 0: never");
-  app.add_option("--max-ended-jobs", config.max_ended_jobs,
-                 "Beyond so many ended jobs the oldest such ones are forgotten sooner; 0: no bound")
-      ->capture_default_str()
-      ->type_name("N");
   AddDuration(app, "--forget-lost-after", &config.forget_lost_after,
               "A lost worker that holds nothing leaves the list after this long; 0: never");
   AddDuration(app, "--fair-share-half-life", &config.fair_share_half_life,
@@ -177,8 +171,6 @@ absl::Status CheckConfig(const Config& config) {
   }
   MUSTER_RETURN_IF_ERROR(
       CheckDuration("--forget-lost-after", config.forget_lost_after, absl::ZeroDuration()));
-  MUSTER_RETURN_IF_ERROR(
-      CheckDuration("--forget-ended-after", config.forget_ended_after, absl::ZeroDuration()));
   MUSTER_RETURN_IF_ERROR(
       CheckDuration("--series-grace", config.series_grace, absl::ZeroDuration()));
   MUSTER_RETURN_IF_ERROR(

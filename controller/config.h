@@ -27,10 +27,6 @@ struct Config {
   // A job that was placed may show no first step or evaluation, nor progress towards it, so long.
   absl::Duration start_timeout = absl::Minutes(5);
   // A lost worker that holds nothing leaves the list; 0: never. Not before a quarantine would end.
-  // Ended jobs of which nothing is left: after this long, and the oldest beyond this number. 0:
-  // never; any number.
-  absl::Duration forget_ended_after = absl::Hours(24 * 90);
-  uint64_t max_ended_jobs = 1'000'000;
   absl::Duration forget_lost_after = absl::Hours(24);
   absl::Duration fair_share_half_life = absl::Hours(7 * 24);  // of what a project has used
   // Elastic gangs: see policy/elastic.h, whose defaults these are.

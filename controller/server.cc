@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -89,11 +88,6 @@ absl::Status Server::OpenDatabases(std::function<void(const absl::Status&)> on_f
   engine.lost_after = config_.lost_after;
   engine.startup_grace = config_.startup_grace;
   engine.start_timeout = config_.start_timeout;
-  engine.expiry = {.after = config_.forget_ended_after == absl::ZeroDuration()
-                                ? absl::InfiniteDuration()
-                                : config_.forget_ended_after,
-                   .most = config_.max_ended_jobs == 0 ? std::numeric_limits<uint64_t>::max()
-                                                       : config_.max_ended_jobs};
   engine.forget_lost_after =
       config_.forget_lost_after == absl::ZeroDuration()
           ? absl::InfiniteDuration()
@@ -123,9 +117,6 @@ absl::Status Server::OpenDatabases(std::function<void(const absl::Status&)> on_f
     const std::shared_ptr<const Snapshot> snapshot = engine_->snapshot();
     const Job* job = snapshot->FindJob(job_id);
     return job != nullptr && IsTerminal(job->state);
-  };
-  ingest.exists = [this](uint64_t job_id) {
-    return engine_->snapshot()->FindJob(job_id) != nullptr;
   };
   ingest.on_fatal = std::move(on_fatal);
   MUSTER_ASSIGN_OR_RETURN(ingest_, MetricsIngest::Open(std::move(ingest), clock_));

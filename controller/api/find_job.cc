@@ -42,8 +42,7 @@ absl::StatusOr<const Job*> FindJob(const Snapshot& snapshot, const v1::JobRef& r
       return absl::InvalidArgumentError("job: give its id or its name");
   }
   if (job == nullptr) {
-    const uint64_t id = ref.by_case() == v1::JobRef::kId ? ref.id() : 0;
-    return absl::NotFoundError(absl::StrCat(name, ": ", WhyUnknown(snapshot, id)));
+    return absl::NotFoundError(absl::StrCat(name, ": no such job; `muster ls` lists them"));
   }
   return job;
 }

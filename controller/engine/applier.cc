@@ -248,10 +248,6 @@ void Applier::Finish(Draft& draft, const ChangeSet& changes, std::vector<Item> b
   for (const auto& job : changes.new_jobs) {
     if (!job->idempotency_key.empty()) idempotency_[{job->owner, job->idempotency_key}] = job->id;
   }
-  for (const auto& job : changes.jobs_forgotten) {
-    const auto key = idempotency_.find({job->owner, job->idempotency_key});
-    if (key != idempotency_.end() && key->second == job->id) idempotency_.erase(key);
-  }
   hooks_.before_publish(draft.after_commit());
   const AfterCommit after_commit = draft.after_commit();
   Publish(draft.Finish());

@@ -24,7 +24,7 @@ absl::StatusOr<std::vector<uint64_t>> JobsMeant(const Snapshot& snapshot, uint64
                                                 bool whole_array) {
   const Job* job = snapshot.FindJob(job_id);
   if (job == nullptr) {
-    return absl::NotFoundError(absl::StrCat("job ", job_id, ": ", WhyUnknown(snapshot, job_id)));
+    return absl::NotFoundError(absl::StrCat("job ", job_id, ": there is no such job"));
   }
   if (!whole_array) return std::vector<uint64_t>{job_id};
   const uint64_t array_id = job->array.array_id;

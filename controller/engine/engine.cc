@@ -29,10 +29,6 @@ namespace {
 // Looks at the clock per heartbeat interval.
 constexpr int kLivenessLooks = 3;
 constexpr absl::Duration kLimitsEvery = absl::Seconds(1);
-// Each look goes over all jobs.
-constexpr absl::Duration kExpiryEvery = absl::Minutes(10);
-// Some ten milliseconds of the applier.
-constexpr size_t kMostExpired = 256;
 
 void IgnoreAnswer(const EventResult&) {}
 
@@ -90,17 +86,9 @@ class EngineImpl final : public Engine {
         roots_(clock, MakeWiring(roots_thread_), ProposeRoots),
         liveness_(options_.heartbeat_interval / kLivenessLooks, MakeFindings(liveness_thread_),
                   [this](const Snapshot& snapshot) { return LookForSilent(snapshot); }),
-        limits_(kLimitsEvery, MakeFindings(limits_thread_),
-                [this](const Snapshot& snapshot) {
-                  return FindPassedLimits(snapshot, {clock_.Now(), clock_.SinceBoot()});
-                }),
-        expiry_(
-            kExpiryEvery, MakeFindings(expiry_thread_),
-            [this](const Snapshot& snapshot) {
-              return FindExpiredJobs(snapshot, options_.expiry,
-                                     snapshot.LedgerTime(clock_.SinceBoot()), kMostExpired);
-            },
-            kMostExpired) {
+        limits_(kLimitsEvery, MakeFindings(limits_thread_), [this](const Snapshot& snapshot) {
+          return FindPassedLimits(snapshot, {clock_.Now(), clock_.SinceBoot()});
+        }) {
     ReopenRendezvous(*snapshot(), rendezvous_);
     applier_.SetWakeUp([this] { applier_thread_.Wake(); });
     rendezvous_.SetWakeUp([this] { rendezvous_thread_.Wake(); });
@@ -112,8 +100,7 @@ class EngineImpl final : public Engine {
     if (!options_.threads || started_.exchange(true)) return;
     for (LoopThread* thread :
          {&applier_thread_, &scheduler_thread_, &retention_thread_, &roots_thread_,
-          &liveness_thread_, &limits_thread_, &expiry_thread_, &dispatcher_thread_,
-          &rendezvous_thread_}) {
+          &liveness_thread_, &limits_thread_, &dispatcher_thread_, &rendezvous_thread_}) {
       thread->Start();
     }
   }
@@ -122,8 +109,7 @@ class EngineImpl final : public Engine {
     if (stopped_.exchange(true)) return;
     for (LoopThread* thread :
          {&scheduler_thread_, &retention_thread_, &roots_thread_, &liveness_thread_,
-          &limits_thread_, &expiry_thread_, &applier_thread_, &dispatcher_thread_,
-          &rendezvous_thread_}) {
+          &limits_thread_, &applier_thread_, &dispatcher_thread_, &rendezvous_thread_}) {
       thread->Stop();
     }
     applier_.Close(absl::UnavailableError("the controller is stopping; try again"));
@@ -220,7 +206,6 @@ class EngineImpl final : public Engine {
         looked_after = commits;
         liveness_.RunOnce();
         limits_.RunOnce();
-        expiry_.RunOnce();
       }
       dispatcher_.RunOnce(*snapshot());
       rendezvous_.Expire();
@@ -378,7 +363,6 @@ class EngineImpl final : public Engine {
   LoopThread roots_thread_{"roots", [this] { return roots_.RunOnce(); }};
   LoopThread liveness_thread_{"liveness", [this] { return liveness_.RunOnce(); }};
   LoopThread limits_thread_{"limits", [this] { return limits_.RunOnce(); }};
-  LoopThread expiry_thread_{"expiry", [this] { return expiry_.RunOnce(); }};
   LoopThread dispatcher_thread_{"dispatcher", [this] { return dispatcher_.RunOnce(*snapshot()); }};
   LoopThread rendezvous_thread_{"rendezvous",
                                 [this] { return rendezvous_.Expire() - clock_.SinceBoot(); }};
@@ -389,7 +373,6 @@ class EngineImpl final : public Engine {
   Proposer roots_;
   FindingsLoop liveness_;
   FindingsLoop limits_;
-  FindingsLoop expiry_;
 };
 
 }  // namespace

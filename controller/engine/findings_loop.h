@@ -1,6 +1,6 @@
 // Looks every so often and posts what it found as one event. While that is unanswered it posts
 // nothing more, so that it takes one place in the applier's queue, however much there is to find.
-// The loops of liveness, limits and expiry are such.
+// The limits loop and the liveness loop are two of it.
 #pragma once
 
 #include <functional>
@@ -24,11 +24,11 @@ class FindingsLoop {
     std::function<void(Event, EventDone)> post;
     std::function<void()> wake_up;
   };
-  // Pure, but for the clock. As many as `most` mean that there may be more.
+  // Pure, but for the clock: at most Findings::kMost.
   using Find = std::function<std::vector<Finding>(const Snapshot&)>;
 
-  FindingsLoop(absl::Duration every, Wiring wiring, Find find, size_t most = Findings::kMost)
-      : every_(every), wiring_(std::move(wiring)), find_(std::move(find)), most_(most) {}
+  FindingsLoop(absl::Duration every, Wiring wiring, Find find)
+      : every_(every), wiring_(std::move(wiring)), find_(std::move(find)) {}
 
   // Returns how long to wait for the next run. One thread.
   absl::Duration RunOnce() {
@@ -38,7 +38,7 @@ class FindingsLoop {
     }
     Findings findings{.found = find_(*wiring_.snapshot())};
     if (findings.found.empty()) return every_;
-    const bool is_full = findings.found.size() >= most_;
+    const bool is_full = findings.found.size() >= Findings::kMost;
     {
       MutexLock lock(flight_->mutex);
       flight_->in_flight = true;
@@ -65,7 +65,6 @@ class FindingsLoop {
   const absl::Duration every_;
   const Wiring wiring_;
   const Find find_;
-  const size_t most_;
   const std::shared_ptr<Flight> flight_ = std::make_shared<Flight>();
 };
 

@@ -206,8 +206,7 @@ absl::Status DriveJob(Draft& draft, uint64_t job_id, const JobStep& step,
                       const RuleContext& context) {
   const Job* job = draft.view().FindJob(job_id);
   if (job == nullptr) {
-    return absl::NotFoundError(
-        absl::StrCat("job ", job_id, ": ", WhyUnknown(draft.view(), job_id)));
+    return absl::NotFoundError(absl::StrCat("job ", job_id, ": there is no such job"));
   }
   const JobRule& rule = LookUp(job->state, step.input);
   switch (rule.verdict) {

@@ -324,11 +324,7 @@ absl::Status MetricsIngest::CommitGroup() {
 
 absl::Status MetricsIngest::Retain() {
   absl::Status status;
-  const auto may_go = [this](uint64_t id) {
-    if (options_.exists && !options_.exists(id)) return true;
-    return !options_.is_finished || options_.is_finished(id);
-  };
-  while (!to_remove_.empty() && !may_go(to_remove_.back())) {
+  while (!to_remove_.empty() && options_.is_finished && !options_.is_finished(to_remove_.back())) {
     to_remove_.pop_back();  // it was requeued
   }
   if (!to_remove_.empty()) {
@@ -348,9 +344,6 @@ absl::Status MetricsIngest::Retain() {
                   [&](const FinishedJob& job) { return has_rows.count(job.job_id) == 0; });
     std::sort(finished.begin(), finished.end(),
               [](const FinishedJob& a, const FinishedJob& b) { return a.ago > b.ago; });
-    for (const uint64_t id : with_rows) {
-      if (options_.exists && !options_.exists(id)) to_remove_.push_back(id);
-    }
     for (const FinishedJob& job : finished) {
       if (job.ago > options_.retention) to_remove_.push_back(job.job_id);
     }

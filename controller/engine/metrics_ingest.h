@@ -57,8 +57,6 @@ struct MetricsIngestOptions {
   // Whether the job is still finished: it may be requeued while its rows go. Asked likewise, before
   // each step. None: it is.
   std::function<bool(uint64_t job_id)> is_finished;
-  // Whether the job is known; rows of one that is forgotten go. None: it is.
-  std::function<bool(uint64_t job_id)> exists;
   // Called once when there can be no metrics.db: the process must exit and start anew.
   std::function<void(const absl::Status&)> on_fatal;
 };

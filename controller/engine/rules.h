@@ -59,7 +59,6 @@ EventResult OnNotice(Draft& draft, const WorkerNotice& event, const RuleContext&
 EventResult OnCordon(Draft& draft, const CordonWorker& event, const RuleContext& context);
 EventResult OnForgetWorker(Draft& draft, const ForgetWorker& event);
 EventResult OnExpired(Draft& draft, const WorkerExpired& event);
-EventResult OnJobsExpired(Draft& draft, const JobsExpired& event);
 EventResult OnAssignmentAck(Draft& draft, const AssignmentAcked& event, const RuleContext& context);
 
 EventResult OnRankReport(Draft& draft, const RankReport& event, const RuleContext& context);

@@ -167,8 +167,8 @@ absl::Status CanEverStart(const Snapshot& snapshot, const SchedulingSettings& sc
   MUSTER_RETURN_IF_ERROR(CanKeepTimes(scheduling, now));
   for (const SchedulingSettings::Dependency& other : scheduling.after) {
     if (snapshot.FindJob(other.job_id) == nullptr) {
-      return absl::NotFoundError(absl::StrCat("scheduling.after: job ", other.job_id, ": ",
-                                              WhyUnknown(snapshot, other.job_id)));
+      return absl::NotFoundError(absl::StrCat("scheduling.after: job ", other.job_id,
+                                              ": no such job; `muster ls` lists them"));
     }
     const DependencyVerdict verdict = JudgeDependency(snapshot, other);
     if (verdict.state == DependencyOutlook::kNever) {

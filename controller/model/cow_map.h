@@ -43,15 +43,6 @@ class CowMap {
     }
   }
 
-  // Nothing happens when there is no such key.
-  void Erase(absl::string_view key) {
-    if (Find(key) == nullptr) return;
-    const size_t hash = Hash(key);
-    Branch& branch = writer_.Own(writer_.Own(root_)[hash % kFan]);
-    Leaf& leaf = writer_.Own(branch[hash / kFan % kFan]);
-    leaf.erase(At(leaf, key));
-  }
-
  private:
   static constexpr size_t kFan = 64;
   // In the order of the keys. Not a map: a leaf is copied more often than it is searched.

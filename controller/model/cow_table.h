@@ -53,9 +53,6 @@ class CowTable {
     if (std::all_of(blocks.begin(), blocks.end(), is_null)) branch.reset();
   }
 
-  // Ids up to this one are not given again, though their rows are gone.
-  void GiveNoMoreUpTo(uint64_t id) { last_id_ = std::max(last_id_, id); }
-
   size_t size() const { return size_; }
   uint64_t last_id() const { return last_id_; }
 

@@ -59,19 +59,6 @@ void AddSaver(Snapshot& snapshot, const Job& job) {
   snapshot.savers.Put(key, std::make_shared<const std::vector<uint64_t>>(std::move(savers)));
 }
 
-void RemoveSaver(Snapshot& snapshot, const Job& job) {
-  const std::string key = RunTimeKey(*job.settings);
-  const std::shared_ptr<const std::vector<uint64_t>>* known = snapshot.savers.Find(key);
-  if (known == nullptr) return;
-  auto savers = **known;
-  savers.erase(std::remove(savers.begin(), savers.end(), job.id), savers.end());
-  if (savers.empty()) {
-    snapshot.savers.Erase(key);
-  } else {
-    snapshot.savers.Put(key, std::make_shared<const std::vector<uint64_t>>(std::move(savers)));
-  }
-}
-
 // Brings the sorted list up to date for the touched ids (id, is a member now; ascending). The list
 // is copied once, and only when something changes.
 void UpdateMembers(std::shared_ptr<const std::vector<uint64_t>>& list,
@@ -150,8 +137,8 @@ T& Add(CowTable<T>& table, std::map<uint64_t, std::shared_ptr<T>>& edited, T row
 
 bool ChangeSet::empty() const {
   return new_jobs.empty() && jobs.empty() && attempts.empty() && workers.empty() &&
-         workers_forgotten.empty() && jobs_forgotten.empty() && checkpoints.empty() &&
-         projects.empty() && roots.empty() && events.empty() && outbox_added.empty() && outbox_removed.empty();
+         workers_forgotten.empty() && checkpoints.empty() && projects.empty() && roots.empty() &&
+         events.empty() && outbox_added.empty() && outbox_removed.empty();
 }
 
 Draft::Draft(const Snapshot& base, absl::Duration now_at)
@@ -303,39 +290,10 @@ void Draft::ForgetWorker(uint64_t id) {
   forgotten_workers_.push_back(id);
 }
 
-void Draft::ForgetJob(uint64_t id, uint64_t heir) {
-  MUSTER_CHECK(!IsTouched(id), "a job was forgotten by the draft that has changed it");
-  const std::shared_ptr<const Job> job = next_->jobs.Share(id);
-  const std::string& name = job->settings->name;
-  const uint64_t* newest = next_->newest_by_name.Find(name);
-  if (newest != nullptr && *newest == id) {
-    const Job* next = next_->FindJob(heir);
-    if (next != nullptr && next->settings->name == name) {
-      next_->newest_by_name.Put(name, heir);
-    } else {
-      next_->newest_by_name.Erase(name);
-    }
-  }
-  RemoveSaver(*next_, *job);
-  if (job->array.array_id != 0) next_->arrays.Erase(ArrayKey(job->array.array_id));
-  for (const auto& event : job->events) next_->events.Erase(event->sequence);
-  for (const uint64_t checkpoint : job->checkpoints) {
-    next_->checkpoints.Erase(checkpoint);
-    checkpoints_.erase(checkpoint);
-  }
-  Project& project = EditProject(job->settings->project);
-  project.forgotten_held += job->ledger.settled;
-  project.forgotten_queued += job->ledger.settled_queued;
-  ++counters().jobs_forgotten[job->state];
-  next_->jobs.Erase(id);
-  forgotten_jobs_.push_back(job);
-}
-
 bool Draft::LeaveUnstored() {
   const bool may_be_lost = new_jobs_.empty() && durable_jobs_.empty() && durable_ranks_.empty() &&
                            replaced_.empty() && checkpoints_.empty() && projects_.empty() &&
-                           events_.empty() && outbox_ == nullptr && forgotten_workers_.empty() &&
-                           forgotten_jobs_.empty();
+                           events_.empty() && outbox_ == nullptr && forgotten_workers_.empty();
   if (!may_be_lost) return false;
   saved_views_.clear();
   left_unstored_ = true;
@@ -428,9 +386,6 @@ ChangeSet Draft::Changes() {
   SettleLedgers();
   ChangeSet changes;
   changes.last_outbox = next_->last_outbox;
-  changes.last_job = next_->jobs.last_id();
-  changes.last_checkpoint = next_->checkpoints.last_id();
-  changes.last_event = next_->last_event;
   for (uint64_t id : new_jobs_) changes.new_jobs.push_back(next_->jobs.Share(id));
   for (uint64_t id : durable_jobs_) {
     if (new_jobs_.count(id) == 0) changes.jobs.push_back(next_->jobs.Share(id));
@@ -451,7 +406,6 @@ ChangeSet Draft::Changes() {
     if (next_->workers.Find(id) != nullptr) changes.workers.push_back(next_->workers.Share(id));
   }
   changes.workers_forgotten = forgotten_workers_;
-  changes.jobs_forgotten = forgotten_jobs_;
   for (const auto& [id, row] : checkpoints_) changes.checkpoints.push_back(row);
   for (const auto& [name, row] : projects_) changes.projects.push_back(row);
   changes.roots = new_roots_;
@@ -654,8 +608,7 @@ std::shared_ptr<const Snapshot> Draft::Finish() {
   ++next_->version;
   const bool only_views = !relevant_ && durable_jobs_.empty() && new_jobs_.empty() &&
                           durable_workers_.empty() && forgotten_workers_.empty() &&
-                          forgotten_jobs_.empty() && checkpoints_.empty() &&
-                          projects_.empty() && outbox_ == nullptr &&
+                          checkpoints_.empty() && projects_.empty() && outbox_ == nullptr &&
                           roots_in_use_ == nullptr && new_roots_.empty();
   if (!only_views) ++next_->durable_version;
   return std::move(next_);

@@ -31,7 +31,6 @@ struct ChangeSet {
   std::vector<AttemptChange> attempts;           // new or changed
   std::vector<std::shared_ptr<const Worker>> workers;
   std::vector<uint64_t> workers_forgotten;
-  std::vector<std::shared_ptr<const Job>> jobs_forgotten;  // as they were
   std::vector<std::shared_ptr<const Checkpoint>> checkpoints;
   std::vector<std::shared_ptr<const Project>> projects;
   std::vector<RootIdentity> roots;  // new
@@ -39,10 +38,6 @@ struct ChangeSet {
   std::vector<OutboxRow> outbox_added;
   std::vector<uint64_t> outbox_removed;
   uint64_t last_outbox = 0;
-  // The last ids that were given.
-  uint64_t last_job = 0;
-  uint64_t last_checkpoint = 0;
-  uint64_t last_event = 0;
 
   bool empty() const;
 };
@@ -110,13 +105,6 @@ class Draft {
   // The worker is not known any more. Requires that it holds nothing; what was to be told to it is
   // dropped.
   void ForgetWorker(uint64_t id);
-
-  // The ended job is not known any more, nor its attempts, events and checkpoints. Requires that
-  // IsTouched is false. Its name goes to `heir`, if that is known and it was the newest of it; 0:
-  // to nobody.
-  void ForgetJob(uint64_t id, uint64_t heir);
-  // Whether an edit of this draft has touched the job.
-  bool IsTouched(uint64_t job_id) const { return jobs_.count(job_id) != 0; }
 
   // There is no room for the changes: shows them without storing them, if all of them are of the
   // kind that may be lost (views, and workers' rows, which are stored later). False: they are not.
@@ -187,7 +175,6 @@ class Draft {
   std::set<uint64_t> saved_views_;  // of jobs
   std::set<uint64_t> durable_workers_;
   std::vector<uint64_t> forgotten_workers_;
-  std::vector<std::shared_ptr<const Job>> forgotten_jobs_;
   bool left_unstored_ = false;
   std::map<uint64_t, std::set<uint32_t>> durable_ranks_;  // by job
   // Attempts that were replaced within this draft, with their changed ranks.

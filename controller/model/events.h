@@ -278,20 +278,7 @@ struct WorkerExpired {
   absl::Duration last_seen_at;  // what the loop saw; void if the worker has spoken since
 };
 
-// A job, or all tasks of an array, ended so long ago that they are forgotten: see
-// policy/expiry_rules.
-struct JobsExpired {
-  struct Going {
-    uint64_t id = 0;
-    uint64_t heir = 0;  // the newest other job of its name that stays; 0: none
-  };
-  std::vector<Going> jobs;
-  absl::Time ended = absl::InfinitePast();  // the last of them, in ledger time
-  uint64_t last_known = 0;                  // the newest job that the loop saw
-};
-
-using Finding =
-    std::variant<WorkerSilent, StartTimedOut, RankHung, LimitPassed, WorkerExpired, JobsExpired>;
+using Finding = std::variant<WorkerSilent, StartTimedOut, RankHung, LimitPassed, WorkerExpired>;
 
 // What one look of a loop found: one event, however much it is, so that no loop fills the applier's
 // queue. Each finding is judged again by itself; one that is void by now changes nothing.

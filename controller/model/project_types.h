@@ -9,7 +9,6 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "controller/model/ledger_types.h"
 
 namespace muster::controller {
 
@@ -34,9 +33,6 @@ struct Project {
   Quota each_user;    // of each user within it who has none of their own
   std::map<std::string, Quota> users;
   DecayedUse used;  // by attempts that have ended
-  // What the ledgers of forgotten jobs had settled: for counters, which must not go back.
-  LabelledTime forgotten_held;
-  absl::Duration forgotten_queued;
 
   const Quota& QuotaOf(const std::string& user) const {
     const auto it = users.find(user);

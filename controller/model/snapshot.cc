@@ -108,11 +108,6 @@ bool CanUseRoot(const Worker& worker, const JobNeeds& needs) {
   return needs.root.empty() || worker.roots->at(needs.root).message.empty();
 }
 
-absl::string_view WhyUnknown(const Snapshot& snapshot, uint64_t id) {
-  if (id == 0 || id > snapshot.jobs.last_id()) return "no such job; `muster ls` lists them";
-  return "it ended long ago and is forgotten (musterd --forget-ended-after, --max-ended-jobs)";
-}
-
 const Attempt* FindAttempt(const Job& job, uint32_t number) {
   if (job.current != nullptr && job.current->number == number) return job.current.get();
   return number >= 1 && number <= job.past.size() ? job.past[number - 1].get() : nullptr;

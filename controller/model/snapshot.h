@@ -29,7 +29,6 @@ struct Counters {
   uint64_t checkpoints_committed = 0;
   uint64_t checkpoints_corrupt = 0;
   uint64_t workers_lost = 0;
-  std::map<JobState, uint64_t> jobs_forgotten;  // by how they ended
   std::map<FailureClass, uint64_t> attempts_lost;
   // Of attempts whose ranks were asked to save and leave: what was in danger, what was lost.
   uint64_t stake_slot_seconds = 0;
@@ -100,9 +99,6 @@ struct Snapshot {
   // Empty: nobody has seen the root yet.
   std::string IdentityOf(const std::string& root) const;
 };
-
-// For people: why no job has that id. It never had one, or is forgotten.
-absl::string_view WhyUnknown(const Snapshot& snapshot, uint64_t id);
 
 // The job's attempt of that number, or null.
 const Attempt* FindAttempt(const Job& job, uint32_t number);

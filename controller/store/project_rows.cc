@@ -52,44 +52,23 @@ bool DecodeQuotas(absl::string_view text, Project& project) {
   return Decode(json["project"], project.quota) && Decode(json["each_user"], project.each_user);
 }
 
-// Nanoseconds: [queued, held under each label]; [] where nothing was forgotten.
-std::string EncodeForgotten(const Project& project) {
-  Json json = Json::array({absl::ToInt64Nanoseconds(project.forgotten_queued)});
-  for (const absl::Duration held : project.forgotten_held.of) {
-    json.push_back(absl::ToInt64Nanoseconds(held));
-  }
-  return json.dump();
-}
-
-bool DecodeForgotten(absl::string_view text, Project& project) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_array() || json.size() > kTimeLabelCount + 1) return false;
-  for (size_t i = 0; i < json.size(); ++i) {
-    if (!json[i].is_number_integer()) return false;
-    const absl::Duration time = absl::Nanoseconds(json[i].get<int64_t>());
-    (i == 0 ? project.forgotten_queued : project.forgotten_held.of[i - 1]) = time;
-  }
-  return true;
-}
-
 }  // namespace
 
 absl::Status PutProject(SqliteDatabase& db, const Project& project) {
   SqliteStatement row = db.Prepare(
-      "INSERT OR REPLACE INTO projects (name, weight, quotas, used_slot_seconds, used_at_ms,"
-      " forgotten) VALUES (?, ?, ?, ?, ?, ?)");
+      "INSERT OR REPLACE INTO projects (name, weight, quotas, used_slot_seconds, used_at_ms)"
+      " VALUES (?, ?, ?, ?, ?)");
   row.Bind(project.name).Bind(project.weight).Bind(EncodeQuotas(project));
   row.Bind(project.used.slot_seconds);
   BindTime(row, project.used.at);
-  row.Bind(EncodeForgotten(project));
   return row.Run();
 }
 
 absl::StatusOr<std::map<std::string, std::shared_ptr<const Project>>> LoadProjects(
     SqliteDatabase& db, absl::Time now) {
   std::map<std::string, std::shared_ptr<const Project>> projects;
-  SqliteStatement row = db.Prepare(
-      "SELECT name, weight, quotas, used_slot_seconds, used_at_ms, forgotten FROM projects");
+  SqliteStatement row =
+      db.Prepare("SELECT name, weight, quotas, used_slot_seconds, used_at_ms FROM projects");
   for (;;) {
     MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
     if (!more) return projects;
@@ -99,10 +78,6 @@ absl::StatusOr<std::map<std::string, std::shared_ptr<const Project>>> LoadProjec
     if (!DecodeQuotas(row.Text(2), *project)) {
       return absl::DataLossError(
           absl::StrCat("state.db: project ", project->name, " has broken quotas"));
-    }
-    if (!DecodeForgotten(row.Text(5), *project)) {
-      return absl::DataLossError(
-          absl::StrCat("state.db: project ", project->name, " has broken times"));
     }
     project->used.slot_seconds = row.Double(3);
     project->used.at = std::min(ReadTime(row, 4, absl::InfinitePast()), now);

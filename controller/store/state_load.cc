@@ -24,7 +24,6 @@ struct Loading {
   std::map<uint64_t, std::vector<Attempt>> attempts;  // by job, oldest first
   std::map<std::string, Worker> workers;
   std::vector<std::shared_ptr<const JobEvent>> events;
-  uint64_t last_event = 0;  // also of those that went with their jobs
   absl::Time newest = absl::InfinitePast();  // ledger time that is stored
 };
 
@@ -275,7 +274,7 @@ absl::Status CheckSources(const Loading& loading, const Snapshot& snapshot) {
   return absl::OkStatus();
 }
 
-absl::Status LoadEvents(SqliteDatabase& db, EventCount count, Loading& loading) {
+absl::Status LoadEvents(SqliteDatabase& db, Loading& loading) {
   SqliteStatement row = db.Prepare(
       "SELECT sequence, job_id, time_ms, from_state, to_state, reason, actor, message, attempt,"
       " at_ns FROM events ORDER BY sequence");
@@ -300,9 +299,7 @@ absl::Status LoadEvents(SqliteDatabase& db, EventCount count, Loading& loading) 
     job->second.events.push_back(event);
     loading.events.push_back(std::move(event));
   }
-  if (!loading.events.empty()) count.last = std::max(count.last, loading.events.back()->sequence);
-  loading.last_event = count.last;
-  MUSTER_ASSIGN_OR_RETURN(const auto states, ReplayEvents(loading.events, count));
+  MUSTER_ASSIGN_OR_RETURN(const auto states, ReplayEvents(loading.events));
   for (const auto& [id, job] : loading.jobs) {
     const auto state = states.find(id);
     if (state == states.end() || state->second != job.state) {
@@ -383,7 +380,7 @@ void Install(Loading loading, Snapshot& snapshot) {
   }
   snapshot.worker_ids = std::move(ids);
   for (const auto& event : loading.events) snapshot.events.Put(event->sequence, event);
-  snapshot.last_event = loading.last_event;
+  snapshot.last_event = loading.events.size();
 }
 
 }  // namespace
@@ -433,10 +430,7 @@ absl::StatusOr<Snapshot> StateStore::Load(uint64_t term, absl::Duration now, abs
   MUSTER_RETURN_IF_ERROR(LoadRanks(*database_, loading));
   MUSTER_RETURN_IF_ERROR(LoadCheckpoints(*database_, loading, snapshot));
   MUSTER_RETURN_IF_ERROR(CheckSources(loading, snapshot));
-  EventCount count;
-  MUSTER_ASSIGN_OR_RETURN(count.last, GetMeta("last_event"));
-  MUSTER_ASSIGN_OR_RETURN(count.forgotten, GetMeta("forgotten_events"));
-  MUSTER_RETURN_IF_ERROR(LoadEvents(*database_, count, loading));
+  MUSTER_RETURN_IF_ERROR(LoadEvents(*database_, loading));
   MUSTER_RETURN_IF_ERROR(LoadOutbox(*database_, snapshot));
   MUSTER_RETURN_IF_ERROR(LoadRoots(*database_, snapshot));
   snapshot.ledger_origin = std::max(wall, loading.newest) - now;
@@ -448,10 +442,6 @@ absl::StatusOr<Snapshot> StateStore::Load(uint64_t term, absl::Duration now, abs
   MUSTER_ASSIGN_OR_RETURN(auto projects, LoadProjects(*database_, snapshot.LedgerTime(now)));
   snapshot.projects = std::make_shared<const decltype(projects)>(std::move(projects));
   Install(std::move(loading), snapshot);
-  MUSTER_ASSIGN_OR_RETURN(const uint64_t last_job, GetMeta("last_job"));
-  MUSTER_ASSIGN_OR_RETURN(const uint64_t last_checkpoint, GetMeta("last_checkpoint"));
-  snapshot.jobs.GiveNoMoreUpTo(last_job);
-  snapshot.checkpoints.GiveNoMoreUpTo(last_checkpoint);
   Draft lists(snapshot);
   MUSTER_RETURN_IF_ERROR(CheckOutbox(snapshot));
   lists.RebuildJobLists();
@@ -459,14 +449,13 @@ absl::StatusOr<Snapshot> StateStore::Load(uint64_t term, absl::Duration now, abs
 }
 
 absl::StatusOr<std::map<uint64_t, JobState>> ReplayEvents(
-    const std::vector<std::shared_ptr<const JobEvent>>& events, const EventCount& count) {
-  if (events.size() + count.forgotten != count.last) {
-    return Contradiction(absl::StrCat("of ", count.last, " events ", events.size(),
-                                      " are there, and ", count.forgotten,
-                                      " went with their jobs"));
-  }
+    const std::vector<std::shared_ptr<const JobEvent>>& events) {
   std::map<uint64_t, JobState> states;
+  uint64_t expected = 1;
   for (const auto& event : events) {
+    if (event->sequence != expected++) {
+      return Contradiction(absl::StrCat("event ", expected - 1, " is missing"));
+    }
     const auto [state, first] = states.emplace(event->job_id, event->to);
     if (!first && state->second != event->from) {
       return Contradiction(absl::StrCat("event ", event->sequence, " starts from ",

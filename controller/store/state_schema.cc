@@ -299,12 +299,6 @@ ALTER TABLE events ADD COLUMN at_ns INTEGER;
           // When each checkpoint was committed in ledger time. Likewise.
           R"sql(
 ALTER TABLE checkpoints ADD COLUMN created_at_ns INTEGER;
-)sql",
-          // A job that is forgotten must leave none behind. From here on the events of such jobs are
-          // missing in the sequence; `meta` says how many.
-          R"sql(
-CREATE INDEX checkpoints_by_job ON checkpoints (job_id);
-ALTER TABLE projects ADD COLUMN forgotten TEXT NOT NULL DEFAULT '[]';
 )sql"};
 }
 

@@ -94,7 +94,6 @@ absl::Status StateStore::TruncateLog() {
 }
 
 absl::Status StateStore::AppendRows(const ChangeSet& changes) {
-  MUSTER_RETURN_IF_ERROR(ForgetJobs(changes));
   for (const auto& job : changes.new_jobs) MUSTER_RETURN_IF_ERROR(InsertJob(*job));
   for (const auto& job : changes.jobs) MUSTER_RETURN_IF_ERROR(UpdateJob(*job));
   for (const auto& change : changes.attempts) MUSTER_RETURN_IF_ERROR(PutAttempt(change));
@@ -113,34 +112,6 @@ absl::Status StateStore::AppendRows(const ChangeSet& changes) {
   // Acknowledged rows go, but their numbers are never used again: agents drop what they have seen.
   if (changes.outbox_added.empty()) return absl::OkStatus();
   return PutMeta("last_outbox", changes.last_outbox);
-}
-
-// Their ids and the sequences of their events are never given again.
-absl::Status StateStore::ForgetJobs(const ChangeSet& changes) {
-  if (changes.jobs_forgotten.empty()) return absl::OkStatus();
-  uint64_t events = 0;
-  for (const auto& job : changes.jobs_forgotten) {
-    for (const auto& event : job->events) {
-      MUSTER_RETURN_IF_ERROR(database_->Prepare("DELETE FROM events WHERE sequence = ?")
-                                 .Bind(event->sequence)
-                                 .Run());
-    }
-    events += job->events.size();
-    for (const uint64_t id : job->checkpoints) {
-      MUSTER_RETURN_IF_ERROR(
-          database_->Prepare("DELETE FROM checkpoints WHERE id = ?").Bind(id).Run());
-    }
-    for (const char* rows :
-         {"DELETE FROM ranks WHERE job_id = ?", "DELETE FROM attempts WHERE job_id = ?",
-          "DELETE FROM jobs WHERE id = ?"}) {
-      MUSTER_RETURN_IF_ERROR(database_->Prepare(rows).Bind(job->id).Run());
-    }
-  }
-  MUSTER_ASSIGN_OR_RETURN(const uint64_t forgotten, GetMeta("forgotten_events"));
-  MUSTER_RETURN_IF_ERROR(PutMeta("forgotten_events", forgotten + events));
-  MUSTER_RETURN_IF_ERROR(PutMeta("last_job", changes.last_job));
-  MUSTER_RETURN_IF_ERROR(PutMeta("last_checkpoint", changes.last_checkpoint));
-  return PutMeta("last_event", changes.last_event);
 }
 
 absl::Status StateStore::InsertJob(const Job& job) {

@@ -1,5 +1,5 @@
-// state.db: everything the controller must not forget. Read whole at the start, then appended to
-// and updated; what belongs to forgotten workers and jobs goes.
+// state.db: everything the controller must not forget. Read whole at the start, then only appended
+// to and updated.
 //
 // Owned by one thread, the applier's. Errors: those of store/sqlite.h; DATA_LOSS also when the
 // tables contradict each other (a gap in the events, a job that differs from their replay).
@@ -60,7 +60,6 @@ class StateStore {
   absl::Status PutWorker(const Worker& worker);
   absl::Status PutCheckpoint(const Checkpoint& checkpoint);
   absl::Status InsertEvent(const JobEvent& event);
-  absl::Status ForgetJobs(const ChangeSet& changes);
   absl::Status InsertOutbox(const OutboxRow& row);
   absl::Status PutMeta(const char* key, uint64_t value);
   absl::StatusOr<uint64_t> GetMeta(const char* key);  // 0: not there
@@ -73,15 +72,9 @@ class StateStore {
   bool late_ = false;
 };
 
-// What ReplayEvents holds the events against.
-struct EventCount {
-  uint64_t last = 0;       // the last sequence that was given
-  uint64_t forgotten = 0;  // events that went with their jobs
-};
-
-// The state of each job by its events alone; DATA_LOSS when one is missing, or does not start where
-// the one before ended. `events` by sequence.
+// The state of each job by its events alone; DATA_LOSS at a gap or at an event that does not start
+// where the one before ended. `events` by sequence.
 absl::StatusOr<std::map<uint64_t, JobState>> ReplayEvents(
-    const std::vector<std::shared_ptr<const JobEvent>>& events, const EventCount& count);
+    const std::vector<std::shared_ptr<const JobEvent>>& events);
 
 }  // namespace muster::controller

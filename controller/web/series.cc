@@ -105,11 +105,6 @@ void FillProjects(const Snapshot& snapshot, Registry& registry) {
     absl::Duration queued;
   };
   std::map<std::string, Sum> projects;
-  for (const auto& [name, project] : *snapshot.projects) {
-    const bool any = project->forgotten_held != LabelledTime() ||
-                     project->forgotten_queued != absl::ZeroDuration();
-    if (any) projects[name] = {project->forgotten_held, project->forgotten_queued};
-  }
   snapshot.jobs.ForEach([&projects](const Job& job) {
     Sum& sum = projects[job.settings->project];
     sum.held += job.ledger.settled;
@@ -245,9 +240,6 @@ FinishedCounts CountFinished(const Snapshot& snapshot) {
   snapshot.jobs.ForEach([&](const Job& job) {
     if (IsTerminal(job.state)) ++counts[StateLabel(job.state)];
   });
-  for (const auto& [state, jobs] : snapshot.counters.jobs_forgotten) {
-    counts[StateLabel(state)] += jobs;
-  }
   return counts;
 }
 

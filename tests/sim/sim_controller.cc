@@ -26,7 +26,6 @@ SimController::SimController(Agenda& agenda, Trace& trace, Network& network, Inv
         options.data_dir = "/sim";
         options.threads = false;
         options.database_vfs = Disk::kVfs;
-        options.expiry.after = absl::InfiniteDuration();  // it has no such long lives
         options.boot = 1;  // its machine's clock goes on, whatever becomes of the process
         options.on_fatal = [this](const absl::Status& status) {
           if (dying_) return;  // how it dies is decided

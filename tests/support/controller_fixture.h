@@ -121,7 +121,6 @@ class ControllerFixture : public ::testing::Test {
     options.threads = false;
     options.max_database_bytes = max_database_bytes_;
     options.elastic = elastic_;
-    options.expiry = expiry_;
     options.boot = boot_;
     return options;
   }
@@ -415,7 +414,6 @@ class ControllerFixture : public ::testing::Test {
   uint64_t max_database_bytes_ = 0;
   uint64_t boot_ = 0;  // 0: the machine's boot is not known
   mc::ElasticSettings elastic_;
-  mc::ExpirySettings expiry_;
   std::unique_ptr<mc::Engine> engine_;
   int incarnations_ = 0;
   uint64_t last_seq_ = 0;

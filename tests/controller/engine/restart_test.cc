@@ -187,7 +187,7 @@ TEST_F(RestartTest, ReplayingTheEventsGivesTheStatesOfAllJobs) {
     for (const auto& event : job.events) events[event->sequence - 1] = event;
   });
   for (const auto& event : events) ASSERT_NE(event, nullptr) << "a gap";
-  const auto states = ReplayEvents(events, {.last = events.size()});
+  const auto states = ReplayEvents(events);
   ASSERT_OK(states);
   snapshot()->jobs.ForEach([&](const Job& job) { EXPECT_EQ(states->at(job.id), job.state); });
 }

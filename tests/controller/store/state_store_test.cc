@@ -294,25 +294,13 @@ TEST(ReplayEventsTest, EachEventStartsWhereTheLastOneEnded) {
         JobEvent{.sequence = sequence, .job_id = 1, .from = from, .to = to});
   };
   const auto good = ReplayEvents({event(1, JobState::kPending, JobState::kPending),
-                                  event(2, JobState::kPending, JobState::kStarting)},
-                                 {.last = 2});
+                                  event(2, JobState::kPending, JobState::kStarting)});
   ASSERT_OK(good);
   EXPECT_EQ(good->at(1), JobState::kStarting);
   EXPECT_THAT(ReplayEvents({event(1, JobState::kPending, JobState::kPending),
-                            event(2, JobState::kRunning, JobState::kFailed)},
-                           {.last = 2})
+                            event(2, JobState::kRunning, JobState::kFailed)})
                   .status(),
               StatusIs(absl::StatusCode::kDataLoss));
-}
-
-TEST(ReplayEventsTest, WhatIsMissingHasGoneWithItsJob) {
-  const auto event = std::make_shared<const JobEvent>(JobEvent{
-      .sequence = 4, .job_id = 2, .from = JobState::kPending, .to = JobState::kPending});
-  EXPECT_OK(ReplayEvents({event}, {.last = 5, .forgotten = 4}));
-  for (const uint64_t forgotten : {3, 5}) {
-    EXPECT_THAT(ReplayEvents({event}, {.last = 5, .forgotten = forgotten}).status(),
-                StatusIs(absl::StatusCode::kDataLoss));
-  }
 }
 
 TEST(RowCodecTest, WhatIsNotFiniteComesBackAsNan) {
