@@ -51,6 +51,14 @@ void DescribeOptions(CLI::App& app, Config& config) {
               "A placed job that neither trains nor gets nearer to it for this long starts over");
   AddDuration(app, "--forget-lost-after", &config.forget_lost_after,
               "A lost worker that holds nothing leaves the list after this long; 0: never");
+  AddDuration(app, "--forget-ended-after", &config.forget_ended_after,
+              "A job that ended, and that nothing needs, leaves the record after this long; 0: "
+              "never");
+  app.add_option("--max-ended-jobs", config.max_ended_jobs,
+                 "While more jobs have ended, the longest ended leave the record earlier; 0: no "
+                 "bound")
+      ->capture_default_str()
+      ->type_name("N");
   AddDuration(app, "--fair-share-half-life", &config.fair_share_half_life,
               "What a project has used counts half after this long");
   AddDuration(app, "--grow-after", &config.grow_after,
@@ -167,6 +175,8 @@ absl::Status CheckConfig(const Config& config) {
   }
   MUSTER_RETURN_IF_ERROR(
       CheckDuration("--forget-lost-after", config.forget_lost_after, absl::ZeroDuration()));
+  MUSTER_RETURN_IF_ERROR(
+      CheckDuration("--forget-ended-after", config.forget_ended_after, absl::ZeroDuration()));
   MUSTER_RETURN_IF_ERROR(
       CheckDuration("--series-grace", config.series_grace, absl::ZeroDuration()));
   MUSTER_RETURN_IF_ERROR(

@@ -89,14 +89,15 @@ absl::Status FillJobs(const Snapshot& snapshot, const v1::ListJobsRequest& reque
   MUSTER_ASSIGN_OR_RETURN(const StateSet states, StatesOf(request));
   uint32_t seen = 0;
   PageBytes bytes;
-  for (id = std::min(id, snapshot.jobs.last_id()); id > 0; --id) {
-    const Job* job = snapshot.FindJob(id);
+  const CowTable<Job>& jobs = snapshot.jobs;
+  for (id = jobs.PreviousId(std::min(id, jobs.last_id()) + 1); id > 0; id = jobs.PreviousId(id)) {
+    const Job& job = *jobs.Find(id);
     const bool wanted =
-        job != nullptr && states.test(static_cast<size_t>(job->state)) &&
-        (request.project().empty() || job->settings->project == request.project()) &&
-        EndedWithin(request, *job) && HasTags(*job, request);
+        states.test(static_cast<size_t>(job.state)) &&
+        (request.project().empty() || job.settings->project == request.project()) &&
+        EndedWithin(request, job) && HasTags(job, request);
     v1::JobSummary summary;
-    if (wanted) summary = ToProto(*job);
+    if (wanted) summary = ToProto(job);
     const bool full =
         wanted && (response.jobs_size() == most || !bytes.Take(summary.ByteSizeLong()));
     if (++seen > kMaxJobsSeen || full) {

@@ -295,6 +295,15 @@ UPDATE jobs SET folder_tag = lower(hex(randomblob(6))) WHERE attempt = 0;
           // When each event was in ledger time. Older rows have the wall clock's alone.
           R"sql(
 ALTER TABLE events ADD COLUMN at_ns INTEGER;
+)sql",
+          // Jobs that ended long ago are forgotten, and the sequences of events have gaps since.
+          // What is left of them, by project: how long they held slots, and waited.
+          R"sql(
+CREATE TABLE forgotten_time (
+  project TEXT PRIMARY KEY,
+  times TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX checkpoints_by_job ON checkpoints (job_id);
 )sql"};
 }
 

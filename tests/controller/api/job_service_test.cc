@@ -42,7 +42,7 @@ class JobServiceTest : public ApiFixture {
   void PutJob(std::shared_ptr<Job> job) {
     engine_.Publish([&](Snapshot& s) {
       s.jobs.Put(job->id, job);
-      s.newest_by_name.Put(job->settings->name, job->id);
+      s.by_name.Put(job->settings->name, {.newest = job->id});
     });
   }
   void Store(MetricsBatch batch) {
