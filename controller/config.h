@@ -27,8 +27,8 @@ struct Config {
   absl::Duration start_timeout = absl::Minutes(5);
   // A lost worker that holds nothing leaves the list; 0: never. Not before a quarantine would end.
   absl::Duration forget_lost_after = absl::Hours(24);
-  // A job that ended leaves the record, if nothing needs it; 0: never. Beyond so many that have ended
-  // the longest ended go earlier; 0: any number.
+  // A job that ended leaves the record, if nothing needs it; 0: never. While more than so many have
+  // ended, the longest ended go earlier; 0: any number.
   absl::Duration forget_ended_after = absl::Hours(24 * 90);
   uint64_t max_ended_jobs = 1'000'000;
   absl::Duration fair_share_half_life = absl::Hours(7 * 24);  // of what a project has used

@@ -1,5 +1,5 @@
-// Looks every second at what has ended and proposes which jobs are forgotten: policy/ended_jobs, and
-// nothing more.
+// Looks every second at what has ended and proposes which jobs are forgotten: policy/ended_jobs,
+// and nothing more.
 #pragma once
 
 #include "controller/engine/proposer.h"

@@ -1,5 +1,5 @@
-// state.db: everything the controller must not forget. Read whole at the start, then appended to and
-// updated; only jobs that ended long ago are taken out again (ForgetJob).
+// state.db: everything the controller must not forget. Read whole at the start, then appended to
+// and updated; only jobs that are forgotten on purpose are taken out again (policy/forget_rules).
 //
 // Owned by one thread, the applier's. Errors: those of store/sqlite.h; DATA_LOSS also when the
 // tables contradict each other (a gap in the events, a job that differs from their replay).

@@ -312,6 +312,30 @@ TEST_F(JobServiceTest, ListsNewestFirstInPages) {
   EXPECT_THAT(Call(&Stub::ListJobs, request, failed), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
+TEST_F(JobServiceTest, WhatIsForgottenIsNotFoundAndSaysWhy) {
+  for (uint64_t id : {1, 9'000, 9'001}) {
+    PutJob(MakeJob(id, absl::StrCat("job-", id), JobState::kFailed));
+  }
+  v1::ListJobsRequest list;
+  v1::ListJobsResponse jobs;
+  list.set_page_size(2);
+  ASSERT_OK(Call(&Stub::ListJobs, list, jobs));
+  ASSERT_EQ(jobs.jobs_size(), 2);
+  EXPECT_EQ(jobs.jobs(1).id(), 9'000u);
+  list.set_page_token(jobs.next_page_token());
+  ASSERT_OK(Call(&Stub::ListJobs, list, jobs));
+  ASSERT_EQ(jobs.jobs_size(), 1);
+  EXPECT_EQ(jobs.jobs(0).id(), 1u);
+  v1::GetJobRequest request;
+  v1::GetJobResponse response;
+  request.mutable_job()->set_id(8'000);
+  EXPECT_THAT(Call(&Stub::GetJob, request, response),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("--forget-ended-after")));
+  request.mutable_job()->set_id(9'002);
+  EXPECT_THAT(Call(&Stub::GetJob, request, response),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("`muster ls`")));
+}
+
 TEST_F(JobServiceTest, ListsJobsThatHaveAllTheTags) {
   for (uint64_t id = 1; id <= 3; ++id) {
     auto job = MakeJob(id, "digits");
