@@ -144,7 +144,7 @@ TEST_F(ForgetJobsTest, AnArrayGoesWholeAndAtOnce) {
     EXPECT_OK(Apply(CancelJob{.job_id = array.job_id, .actor = "user:ann", .whole_array = true})
                   .status);
   }
-  EXPECT_THAT(sizes, ElementsAre(0, ForgetJobs::kMost + 20));
+  EXPECT_THAT(sizes, ElementsAre(size_t{0}, ForgetJobs::kMost + 20));
   EXPECT_EQ(snapshot()->arrays.Find(ArrayKey(array.job_id)), nullptr);
   EXPECT_EQ(snapshot()->by_name.Find("sweep"), nullptr);
   EXPECT_THAT(ModelFaults(*snapshot()), IsEmpty());
