@@ -374,13 +374,38 @@ TEST_F(JobServiceTest, AStateIsNamedOnceAndAPageLooksAtSoManyJobs) {
   engine_.Publish([](Snapshot& snapshot) {
     const auto pending = MakeJob(1, "waits", JobState::kPending);
     for (uint64_t id = 2; id <= 20'001; ++id) snapshot.jobs.Put(id, pending);
-    snapshot.jobs.Put(1, MakeJob(1, "runs"));
+    snapshot.jobs.Put(1, MakeJob(1, "failed", JobState::kFailed));
   });
   request.clear_states();
-  request.add_states(v1::RUNNING);
+  request.add_states(v1::FAILED);
   ASSERT_OK(Call(&Stub::ListJobs, request, response));
   EXPECT_EQ(response.jobs_size(), 0);
   ASSERT_EQ(response.next_page_token(), "1") << "20,000 were looked at";
+  request.set_page_token(response.next_page_token());
+  ASSERT_OK(Call(&Stub::ListJobs, request, response));
+  ASSERT_EQ(response.jobs_size(), 1);
+  EXPECT_EQ(response.jobs(0).name(), "failed");
+  EXPECT_EQ(response.next_page_token(), "");
+}
+
+TEST_F(JobServiceTest, JobsThatHaveNotEndedAreFoundWithoutThoseThatHave) {
+  engine_.Publish([](Snapshot& snapshot) {
+    const auto ended = MakeJob(2, "ended", JobState::kFailed);
+    for (uint64_t id = 4; id <= 50'000; ++id) snapshot.jobs.Put(id, ended);
+    snapshot.jobs.Put(1, MakeJob(1, "runs"));
+    snapshot.jobs.Put(2, MakeJob(2, "waits", JobState::kPending));
+    snapshot.jobs.Put(3, MakeJob(3, "runs too"));
+    snapshot.active_jobs = std::make_shared<const std::vector<uint64_t>>(
+        std::vector<uint64_t>{1, 2, 3});
+  });
+  v1::ListJobsRequest request;
+  request.add_states(v1::RUNNING);
+  request.set_page_size(1);
+  v1::ListJobsResponse response;
+  ASSERT_OK(Call(&Stub::ListJobs, request, response));
+  ASSERT_EQ(response.jobs_size(), 1);
+  EXPECT_EQ(response.jobs(0).name(), "runs too");
+  ASSERT_EQ(response.next_page_token(), "1");
   request.set_page_token(response.next_page_token());
   ASSERT_OK(Call(&Stub::ListJobs, request, response));
   ASSERT_EQ(response.jobs_size(), 1);
