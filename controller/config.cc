@@ -21,6 +21,9 @@ constexpr absl::Duration kMinInterval = absl::Milliseconds(50);
 constexpr absl::Duration kMaxDuration = absl::Hours(24 * 365 * 10);
 constexpr uint64_t kMinJobLogBytes = 64 << 10;
 constexpr uint64_t kMinMetricsBytes = 16ull << 20;
+// Whoever waits for a job must see its end before it is forgotten.
+constexpr absl::Duration kMinForgetAfter = absl::Minutes(1);
+constexpr uint64_t kMinEndedJobs = 1000;
 
 void DescribeOptions(CLI::App& app, Config& config) {
   app.add_option("--data-dir", config.data_dir,
@@ -175,8 +178,14 @@ absl::Status CheckConfig(const Config& config) {
   }
   MUSTER_RETURN_IF_ERROR(
       CheckDuration("--forget-lost-after", config.forget_lost_after, absl::ZeroDuration()));
-  MUSTER_RETURN_IF_ERROR(
-      CheckDuration("--forget-ended-after", config.forget_ended_after, absl::ZeroDuration()));
+  if (config.forget_ended_after != absl::ZeroDuration()) {
+    MUSTER_RETURN_IF_ERROR(
+        CheckDuration("--forget-ended-after", config.forget_ended_after, kMinForgetAfter));
+  }
+  if (config.max_ended_jobs != 0 && config.max_ended_jobs < kMinEndedJobs) {
+    return absl::InvalidArgumentError(absl::StrCat("--max-ended-jobs: ", config.max_ended_jobs,
+                                                   " is less than ", kMinEndedJobs));
+  }
   MUSTER_RETURN_IF_ERROR(
       CheckDuration("--series-grace", config.series_grace, absl::ZeroDuration()));
   MUSTER_RETURN_IF_ERROR(

@@ -152,8 +152,9 @@ T& Add(CowTable<T>& table, std::map<uint64_t, std::shared_ptr<T>>& edited, T row
 
 bool ChangeSet::empty() const {
   return new_jobs.empty() && jobs.empty() && attempts.empty() && workers.empty() &&
-         workers_forgotten.empty() && jobs_forgotten.empty() && checkpoints.empty() && projects.empty() && roots.empty() &&
-         events.empty() && outbox_added.empty() && outbox_removed.empty();
+         workers_forgotten.empty() && checkpoints.empty() && projects.empty() && roots.empty() &&
+         events.empty() && outbox_added.empty() && outbox_removed.empty() &&
+         jobs_forgotten.empty();
 }
 
 Draft::Draft(const Snapshot& base, absl::Duration now_at)

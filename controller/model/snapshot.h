@@ -40,7 +40,7 @@ struct Counters {
 struct LearnedRunTime {
   static constexpr size_t kRuns = 5;
   std::array<absl::Duration, kRuns> runs = {};  // newest first; zero: none
-  uint32_t jobs = 0;  // that this was learned from, or that it would have been but for the bound
+  uint32_t jobs = 0;  // that taught this and are not forgotten, older ones than these, too
   // The longest of them: a guess on the safe side. Zero: nothing was learned.
   absl::Duration Longest() const;
   bool operator==(const LearnedRunTime&) const = default;

@@ -33,9 +33,9 @@ class ForgetRulesTest : public ::testing::Test {
   }
   // Of a name of its own, if none is given.
   uint64_t Submit(JobSettings settings = {}, const ArrayTask& array = {}) {
-    uint64_t id = 0;
+    uint64_t id = snapshot_->jobs.last_id() + 1;
+    if (settings.name.empty()) settings.name = absl::StrCat("job-", id);
     Change([&](Draft& draft) {
-      if (settings.name.empty()) settings.name = absl::StrCat("job-", snapshot_->jobs.last_id() + 1);
       Job job;
       job.settings = std::make_shared<const JobSettings>(settings);
       job.array = array;
