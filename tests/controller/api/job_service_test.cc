@@ -567,6 +567,19 @@ TEST_F(JobServiceTest, WatchSendsTheJobNowAfterChangesAndEndsWithIt) {
   EXPECT_OK(FromGrpc(reader->Finish()));
 }
 
+TEST_F(JobServiceTest, AWatchEndsWhenItsJobIsForgotten) {
+  PutJob(MakeJob(1, "digits"));
+  ApiFixture::Context context;
+  v1::WatchJobRequest request;
+  request.mutable_job()->set_id(1);
+  auto reader = stub_->WatchJob(&context, request);
+  v1::WatchJobResponse response;
+  ASSERT_TRUE(reader->Read(&response));
+  engine_.Publish([](Snapshot& s) { s.jobs.Erase(1); });
+  EXPECT_FALSE(reader->Read(&response));
+  EXPECT_THAT(FromGrpc(reader->Finish()), StatusIs(absl::StatusCode::kNotFound));
+}
+
 TEST_F(JobServiceTest, AStoppingControllerEndsWatchesWithUnavailable) {
   PutJob(MakeJob(1, "digits"));
   ApiFixture::Context context;

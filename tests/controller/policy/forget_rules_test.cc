@@ -210,9 +210,9 @@ TEST_F(ForgetRulesTest, AnArrayGoesTogether) {
   End(last);
   EXPECT_TRUE(MayGo(first));
   EXPECT_FALSE(MayGo(last)) << "not alone";
-  now_ += absl::Hours(20);
+  now_ += absl::Hours(10);
   EXPECT_THAT(Next(), IsEmpty()) << "its last task ended later";
-  now_ += absl::Hours(5);
+  now_ += absl::Hours(15);
   const ForgetJobs next = queue_.Next(*snapshot_, settings_, now_);
   ASSERT_EQ(next.jobs.size(), 1u);
   EXPECT_EQ(next.jobs[0].job_id, first);
