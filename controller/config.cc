@@ -22,6 +22,9 @@ constexpr absl::Duration kMaxDuration = absl::Hours(24 * 365 * 10);
 constexpr uint64_t kMinJobLogBytes = 64 << 10;
 constexpr uint64_t kMinJobMetricsBytes = 1 << 20;
 constexpr uint64_t kMinMetricsBytes = 16ull << 20;
+// Whoever waits for a job must see its end before it is forgotten.
+constexpr absl::Duration kMinForgetAfter = absl::Minutes(1);
+constexpr uint64_t kMinEndedJobs = 1000;
 
 void DescribeOptions(CLI::App& app, Config& config) {
   app.add_option("--data-dir", config.data_dir,
@@ -52,6 +55,14 @@ void DescribeOptions(CLI::App& app, Config& config) {
               "A placed job that neither trains nor gets nearer to it for this long starts over");
   AddDuration(app, "--forget-lost-after", &config.forget_lost_after,
               "A lost worker that holds nothing leaves the list after this long; 0: never");
+  AddDuration(app, "--forget-ended-after", &config.forget_ended_after,
+              "A job that ended, and that nothing needs, leaves the record after this long; 0: "
+              "never");
+  app.add_option("--max-ended-jobs", config.max_ended_jobs,
+                 "While more jobs have ended, the longest ended leave the record earlier; 0: no "
+                 "bound")
+      ->capture_default_str()
+      ->type_name("N");
   AddDuration(app, "--fair-share-half-life", &config.fair_share_half_life,
               "What a project has used counts half after this long");
   AddDuration(app, "--grow-after", &config.grow_after,
@@ -171,6 +182,14 @@ absl::Status CheckConfig(const Config& config) {
   }
   MUSTER_RETURN_IF_ERROR(
       CheckDuration("--forget-lost-after", config.forget_lost_after, absl::ZeroDuration()));
+  if (config.forget_ended_after != absl::ZeroDuration()) {
+    MUSTER_RETURN_IF_ERROR(
+        CheckDuration("--forget-ended-after", config.forget_ended_after, kMinForgetAfter));
+  }
+  if (config.max_ended_jobs != 0 && config.max_ended_jobs < kMinEndedJobs) {
+    return absl::InvalidArgumentError(absl::StrCat("--max-ended-jobs: ", config.max_ended_jobs,
+                                                   " is less than ", kMinEndedJobs));
+  }
   MUSTER_RETURN_IF_ERROR(
       CheckDuration("--series-grace", config.series_grace, absl::ZeroDuration()));
   MUSTER_RETURN_IF_ERROR(

@@ -28,6 +28,10 @@ struct Config {
   absl::Duration start_timeout = absl::Minutes(5);
   // A lost worker that holds nothing leaves the list; 0: never. Not before a quarantine would end.
   absl::Duration forget_lost_after = absl::Hours(24);
+  // A job that ended leaves the record, if nothing needs it; 0: never. While more than so many have
+  // ended, the longest ended go earlier; 0: any number.
+  absl::Duration forget_ended_after = absl::Hours(24 * 90);
+  uint64_t max_ended_jobs = 1'000'000;
   absl::Duration fair_share_half_life = absl::Hours(7 * 24);  // of what a project has used
   // Elastic gangs: see policy/elastic.h, whose defaults these are.
   absl::Duration grow_after = absl::Minutes(10);

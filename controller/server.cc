@@ -92,6 +92,10 @@ absl::Status Server::OpenDatabases(std::function<void(const absl::Status&)> on_f
       config_.forget_lost_after == absl::ZeroDuration()
           ? absl::InfiniteDuration()
           : std::max(config_.forget_lost_after, config_.quarantine_longest);
+  if (config_.forget_ended_after > absl::ZeroDuration()) {
+    engine.forget_ended.after = config_.forget_ended_after;
+  }
+  if (config_.max_ended_jobs > 0) engine.forget_ended.most = config_.max_ended_jobs;
   engine.use_half_life = config_.fair_share_half_life;
   engine.elastic.grow_after = config_.grow_after;
   engine.elastic.shrink_after = config_.shrink_after;
@@ -116,7 +120,10 @@ absl::Status Server::OpenDatabases(std::function<void(const absl::Status&)> on_f
   ingest.is_finished = [this](uint64_t job_id) {
     const std::shared_ptr<const Snapshot> snapshot = engine_->snapshot();
     const Job* job = snapshot->FindJob(job_id);
-    return job != nullptr && IsTerminal(job->state);
+    return job == nullptr ? snapshot->WasForgotten(job_id) : IsTerminal(job->state);
+  };
+  ingest.is_forgotten = [this](uint64_t job_id) {
+    return engine_->snapshot()->WasForgotten(job_id);
   };
   ingest.on_fatal = std::move(on_fatal);
   MUSTER_ASSIGN_OR_RETURN(ingest_, MetricsIngest::Open(std::move(ingest), clock_));

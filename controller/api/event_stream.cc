@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "controller/api/convert.h"
 
 namespace muster::controller {
@@ -14,15 +15,27 @@ uint64_t TailStart(uint64_t count, uint32_t tail) {
   return tail > 0 && count > tail ? count - tail : 0;
 }
 
+// The sequence behind which the newest `tail` of all events come. Cost follows the tail.
+uint64_t BeforeNewest(const CowTable<JobEvent>& events, uint32_t tail) {
+  uint64_t first = events.last_id() + 1;
+  for (; tail > 0 && first > 0; --tail) first = events.PreviousId(first);
+  return first > 0 ? first - 1 : 0;
+}
+
 }  // namespace
 
+// Sequences that went with forgotten jobs are passed over.
 void EventStream::FillFromAll(const Snapshot& snapshot, v1::StreamEventsResponse& page) {
   const uint32_t tail = std::exchange(request_.tail, 0);
-  if (snapshot.last_event > after_) after_ += TailStart(snapshot.last_event - after_, tail);
-  while (after_ < snapshot.last_event && page.events_size() < static_cast<int>(kPage)) {
-    if (const JobEvent* event = snapshot.events.Find(++after_)) {
-      *page.add_events() = ToProto(*event);
+  if (tail > 0) after_ = std::max(after_, BeforeNewest(snapshot.events, tail));
+  while (page.events_size() < static_cast<int>(kPage)) {
+    const uint64_t next = snapshot.events.NextId(after_);
+    if (next == 0) {
+      after_ = std::max(after_, snapshot.last_event);
+      return;
     }
+    *page.add_events() = ToProto(*snapshot.events.Find(next));
+    after_ = next;
   }
 }
 
@@ -57,6 +70,8 @@ void EventStream::SendNext() {
     FillFromAll(*snapshot, page);
   } else if (const Job* job = snapshot->FindJob(request_.job_id)) {
     FillFromJob(*snapshot, *job, page);
+  } else {
+    return End(absl::NotFoundError(absl::StrCat("job ", request_.job_id, ": it is forgotten")));
   }
   const bool all = page.events_size() == 0 || after_ >= snapshot->last_event;
   if (page.events_size() > 0) Send(std::move(page));

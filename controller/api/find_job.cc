@@ -20,6 +20,11 @@ const Job* FindTask(const Snapshot& snapshot, const v1::JobRef::ArrayTask& task)
   return same ? job : nullptr;
 }
 
+// Whether a job of that id was there once: ids are not given twice.
+bool WasThere(const Snapshot& snapshot, const v1::JobRef& ref) {
+  return snapshot.WasForgotten(ref.has_task() ? ref.task().array_id() : ref.id());
+}
+
 }  // namespace
 
 absl::StatusOr<const Job*> FindJob(const Snapshot& snapshot, const v1::JobRef& ref) {
@@ -40,6 +45,11 @@ absl::StatusOr<const Job*> FindJob(const Snapshot& snapshot, const v1::JobRef& r
       break;
     case v1::JobRef::BY_NOT_SET:
       return absl::InvalidArgumentError("job: give its id or its name");
+  }
+  if (job == nullptr && WasThere(snapshot, ref)) {
+    return absl::NotFoundError(absl::StrCat(
+        name, ": no such job any more: it ended long ago and was forgotten (musterd's ",
+        "--forget-ended-after and --max-ended-jobs)"));
   }
   if (job == nullptr) {
     return absl::NotFoundError(absl::StrCat(name, ": no such job; `muster ls` lists them"));

@@ -62,9 +62,10 @@ v1::GetGoodputResponse AnswerGoodput(const Snapshot& snapshot, absl::Duration no
   if (job != nullptr) {
     add(*job);
   } else {
-    for (uint64_t id = snapshot.jobs.last_id(); id > 0; --id) {
-      const Job* one = snapshot.FindJob(id);
-      if (one != nullptr && IsWanted(*one, request)) add(*one);
+    const CowTable<Job>& jobs = snapshot.jobs;
+    for (uint64_t id = jobs.last_id() + 1; (id = jobs.PreviousId(id)) != 0;) {
+      const Job& one = *jobs.Find(id);
+      if (IsWanted(one, request)) add(one);
     }
   }
   *response.mutable_total() = ToProto(times, queued);

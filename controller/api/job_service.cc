@@ -77,6 +77,27 @@ absl::StatusOr<uint64_t> IdOfToken(const std::string& token, uint64_t first) {
   return id;
 }
 
+// The jobs that a request may mean: those that have not ended are found without the others.
+class Candidates {
+ public:
+  Candidates(const Snapshot& snapshot, const StateSet& states)
+      : snapshot_(snapshot),
+        only_active_(!states.test(v1::SUCCEEDED) && !states.test(v1::FAILED) &&
+                     !states.test(v1::CANCELLED)) {}
+
+  // The newest one below `id`; 0: there is none.
+  uint64_t Below(uint64_t id) const {
+    if (!only_active_) return snapshot_.jobs.PreviousId(id);
+    const std::vector<uint64_t>& active = *snapshot_.active_jobs;
+    const auto next = std::lower_bound(active.begin(), active.end(), id);
+    return next == active.begin() ? 0 : *(next - 1);
+  }
+
+ private:
+  const Snapshot& snapshot_;
+  const bool only_active_;
+};
+
 absl::Status FillJobs(const Snapshot& snapshot, const v1::ListJobsRequest& request,
                       v1::ListJobsResponse& response) {
   MUSTER_ASSIGN_OR_RETURN(uint64_t id,
@@ -89,14 +110,15 @@ absl::Status FillJobs(const Snapshot& snapshot, const v1::ListJobsRequest& reque
   MUSTER_ASSIGN_OR_RETURN(const StateSet states, StatesOf(request));
   uint32_t seen = 0;
   PageBytes bytes;
-  for (id = std::min(id, snapshot.jobs.last_id()); id > 0; --id) {
-    const Job* job = snapshot.FindJob(id);
+  const Candidates jobs(snapshot, states);
+  for (id = jobs.Below(std::min(id, snapshot.jobs.last_id()) + 1); id > 0; id = jobs.Below(id)) {
+    const Job& job = *snapshot.FindJob(id);
     const bool wanted =
-        job != nullptr && states.test(static_cast<size_t>(job->state)) &&
-        (request.project().empty() || job->settings->project == request.project()) &&
-        EndedWithin(request, *job) && HasTags(*job, request);
+        states.test(static_cast<size_t>(job.state)) &&
+        (request.project().empty() || job.settings->project == request.project()) &&
+        EndedWithin(request, job) && HasTags(job, request);
     v1::JobSummary summary;
-    if (wanted) summary = ToProto(*job);
+    if (wanted) summary = ToProto(job);
     const bool full =
         wanted && (response.jobs_size() == most || !bytes.Take(summary.ByteSizeLong()));
     if (++seen > kMaxJobsSeen || full) {

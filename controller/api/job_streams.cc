@@ -9,7 +9,11 @@ bool JobWatch::Turn() {
   if (ended()) return false;
   if (!idle()) return true;
   std::shared_ptr<const Job> job = engine_.snapshot()->jobs.Share(job_id_);
-  if (job == nullptr || job == sent_) return true;
+  if (job == nullptr) {
+    End(absl::NotFoundError(absl::StrCat("job ", job_id_, ": it is forgotten")));
+    return false;
+  }
+  if (job == sent_) return true;
   v1::WatchJobResponse response;
   *response.mutable_summary() = ToProto(*job);
   Send(std::move(response));

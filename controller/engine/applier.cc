@@ -66,6 +66,7 @@ Applier::Lane Applier::LaneOf(const Event& event) {
   const bool of_loops = std::holds_alternative<ApplyPlan>(event) ||
                         std::holds_alternative<Findings>(event) ||
                         std::holds_alternative<CareForCheckpoints>(event) ||
+                        std::holds_alternative<ForgetJobs>(event) ||
                         std::holds_alternative<TendRoots>(event);
   if (of_loops) return Lane::kLoops;
   const bool of_agents = std::holds_alternative<WorkerHello>(event) ||
@@ -245,6 +246,9 @@ void Applier::RunWithoutRoom(Item item, const absl::Status& stored) {
 
 void Applier::Finish(Draft& draft, const ChangeSet& changes, std::vector<Item> batch,
                      const std::vector<EventResult>& results) {
+  for (const auto& job : changes.jobs_forgotten) {
+    if (!job->idempotency_key.empty()) idempotency_.erase({job->owner, job->idempotency_key});
+  }
   for (const auto& job : changes.new_jobs) {
     if (!job->idempotency_key.empty()) idempotency_[{job->owner, job->idempotency_key}] = job->id;
   }

@@ -12,6 +12,7 @@
 #include "controller/engine/applier.h"
 #include "controller/engine/dispatcher.h"
 #include "controller/engine/findings_loop.h"
+#include "controller/engine/forget_loop.h"
 #include "controller/engine/loop_thread.h"
 #include "controller/engine/proposer.h"
 #include "controller/engine/retention_loop.h"
@@ -83,6 +84,8 @@ class EngineImpl final : public Engine {
         scheduler_(clock, MakeWiring(scheduler_thread_),
                    ProposePlans(clock, MakeScheduleSettings())),
         retention_(clock, MakeWiring(retention_thread_), ProposeCare),
+        forgetting_(clock, MakeWiring(forgetting_thread_),
+                    ProposeForgetting(options_.forget_ended)),
         roots_(clock, MakeWiring(roots_thread_), ProposeRoots),
         liveness_(options_.heartbeat_interval / kLivenessLooks, MakeFindings(liveness_thread_),
                   [this](const Snapshot& snapshot) { return LookForSilent(snapshot); }),
@@ -99,8 +102,9 @@ class EngineImpl final : public Engine {
   void Start() override {
     if (!options_.threads || started_.exchange(true)) return;
     for (LoopThread* thread :
-         {&applier_thread_, &scheduler_thread_, &retention_thread_, &roots_thread_,
-          &liveness_thread_, &limits_thread_, &dispatcher_thread_, &rendezvous_thread_}) {
+         {&applier_thread_, &scheduler_thread_, &retention_thread_, &forgetting_thread_,
+          &roots_thread_, &liveness_thread_, &limits_thread_, &dispatcher_thread_,
+          &rendezvous_thread_}) {
       thread->Start();
     }
   }
@@ -108,8 +112,9 @@ class EngineImpl final : public Engine {
   void Stop() override {
     if (stopped_.exchange(true)) return;
     for (LoopThread* thread :
-         {&scheduler_thread_, &retention_thread_, &roots_thread_, &liveness_thread_,
-          &limits_thread_, &applier_thread_, &dispatcher_thread_, &rendezvous_thread_}) {
+         {&scheduler_thread_, &retention_thread_, &forgetting_thread_, &roots_thread_,
+          &liveness_thread_, &limits_thread_, &applier_thread_, &dispatcher_thread_,
+          &rendezvous_thread_}) {
       thread->Stop();
     }
     applier_.Close(absl::UnavailableError("the controller is stopping; try again"));
@@ -201,6 +206,7 @@ class EngineImpl final : public Engine {
       }
       scheduler_.RunOnce();
       retention_.RunOnce();
+      forgetting_.RunOnce();
       roots_.RunOnce();
       if (const uint64_t commits = applier_.commits(); commits != looked_after) {
         looked_after = commits;
@@ -360,6 +366,7 @@ class EngineImpl final : public Engine {
                              }};
   LoopThread scheduler_thread_{"scheduler", [this] { return scheduler_.RunOnce(); }};
   LoopThread retention_thread_{"retention", [this] { return retention_.RunOnce(); }};
+  LoopThread forgetting_thread_{"forgetting", [this] { return forgetting_.RunOnce(); }};
   LoopThread roots_thread_{"roots", [this] { return roots_.RunOnce(); }};
   LoopThread liveness_thread_{"liveness", [this] { return liveness_.RunOnce(); }};
   LoopThread limits_thread_{"limits", [this] { return limits_.RunOnce(); }};
@@ -370,6 +377,7 @@ class EngineImpl final : public Engine {
   Applier applier_;
   Proposer scheduler_;
   Proposer retention_;
+  Proposer forgetting_;
   Proposer roots_;
   FindingsLoop liveness_;
   FindingsLoop limits_;

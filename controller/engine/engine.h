@@ -24,6 +24,7 @@
 #include "controller/model/explanation_types.h"
 #include "controller/model/snapshot.h"
 #include "controller/policy/elastic.h"
+#include "controller/policy/forget_rules.h"
 #include "controller/policy/quarantine_rules.h"
 
 namespace muster::controller {
@@ -37,6 +38,7 @@ struct EngineOptions {
   // How long a gang without a first step may say nothing of its start going on.
   absl::Duration start_timeout = absl::Minutes(5);
   absl::Duration forget_lost_after = absl::Hours(24);  // workers that hold nothing; infinite: never
+  ForgetSettings forget_ended;                         // jobs that have ended; none
   // What a project has used loses half its weight in this time; above zero.
   absl::Duration use_half_life = absl::Hours(7 * 24);
   QuarantineSettings quarantine;

@@ -1,6 +1,7 @@
 #include "controller/engine/metrics_ingest.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -344,6 +345,10 @@ absl::Status MetricsIngest::Retain() {
                   [&](const FinishedJob& job) { return has_rows.count(job.job_id) == 0; });
     std::sort(finished.begin(), finished.end(),
               [](const FinishedJob& a, const FinishedJob& b) { return a.ago > b.ago; });
+    if (options_.is_forgotten) {
+      std::copy_if(with_rows.begin(), with_rows.end(), std::back_inserter(to_remove_),
+                   options_.is_forgotten);
+    }
     for (const FinishedJob& job : finished) {
       if (job.ago > options_.retention) to_remove_.push_back(job.job_id);
     }

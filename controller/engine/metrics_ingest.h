@@ -57,6 +57,9 @@ struct MetricsIngestOptions {
   // Whether the job is still finished: it may be requeued while its rows go. Asked likewise, before
   // each step. None: it is.
   std::function<bool(uint64_t job_id)> is_finished;
+  // Whether there was such a job that nothing is known of any more: its rows go at once. Asked as
+  // finished_jobs. None: no.
+  std::function<bool(uint64_t job_id)> is_forgotten;
   // Called once when there can be no metrics.db: the process must exit and start anew.
   std::function<void(const absl::Status&)> on_fatal;
 };

@@ -31,6 +31,7 @@ struct Dispatch {
   EventResult operator()(const ApplyPlan& e) const { return OnPlan(draft, e, context); }
   EventResult operator()(const Findings& e) const { return OnFindings(draft, e, context); }
   EventResult operator()(const CareForCheckpoints& e) const { return OnCare(draft, e); }
+  EventResult operator()(const ForgetJobs& e) const { return OnForgetJobs(draft, e); }
 
   EventResult operator()(const WorkerSilent& e) const { return OnSilent(draft, e, context); }
   EventResult operator()(const StartTimedOut& e) const {

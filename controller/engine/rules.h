@@ -76,6 +76,8 @@ EventResult OnCare(Draft& draft, const CareForCheckpoints& event);
 EventResult OnVerifyReport(Draft& draft, const VerifyReport& event, const RuleContext& context);
 EventResult OnDeleteReport(Draft& draft, const DeleteReport& event, const RuleContext& context);
 
+EventResult OnForgetJobs(Draft& draft, const ForgetJobs& event);
+
 EventResult OnTendRoots(Draft& draft, const TendRoots& event, const RuleContext& context);
 // What an agent says of the roots that it looks at.
 void TakeRootViews(Draft& draft, uint64_t worker_id, const RootViews& said);

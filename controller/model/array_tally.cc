@@ -29,18 +29,35 @@ uint64_t ArrayTallies::NextEnded(uint64_t array_id, uint64_t id, bool succeeded)
   }
 }
 
+ArrayTally& ArrayTallies::Edit(uint64_t array_id) {
+  const auto [it, fresh] = changed_.try_emplace(array_id);
+  if (fresh) {
+    const ArrayTally* known = snapshot_.arrays.Find(ArrayKey(array_id));
+    if (known != nullptr) it->second = *known;
+  }
+  return it->second;
+}
+
+void ArrayTallies::Forget(const Job& job) {
+  const uint64_t array = job.array.array_id;
+  if (array == 0) return;
+  ArrayTally& tally = Edit(array);
+  if (job.state == JobState::kSucceeded) {
+    --tally.succeeded;
+    if (job.id == tally.first_succeeded) tally.first_succeeded = NextEnded(array, job.id, true);
+  } else {
+    --tally.failed;
+    if (job.id == tally.first_failed) tally.first_failed = NextEnded(array, job.id, false);
+  }
+}
+
 void ArrayTallies::Count(const Job* before, const Job& after) {
   const uint64_t array = after.array.array_id;
   if (array == 0) return;
   const Standing was = StandingOf(before);
   const Standing is = StandingOf(&after);
   if (was == is) return;
-  const auto [it, fresh] = changed_.try_emplace(array);
-  ArrayTally& tally = it->second;
-  if (fresh) {
-    const ArrayTally* known = snapshot_.arrays.Find(ArrayKey(array));
-    if (known != nullptr) tally = *known;
-  }
+  ArrayTally& tally = Edit(array);
   if (was == Standing::kOpen) --tally.open;
   if (was == Standing::kSucceeded) --tally.succeeded;
   if (was == Standing::kFailed) --tally.failed;
@@ -66,7 +83,13 @@ void ArrayTallies::Count(const Job* before, const Job& after) {
 }
 
 ArrayTallies::~ArrayTallies() {
-  for (const auto& [array, tally] : changed_) snapshot_.arrays.Put(ArrayKey(array), tally);
+  for (const auto& [array, tally] : changed_) {
+    if (tally == ArrayTally()) {
+      snapshot_.arrays.Erase(ArrayKey(array));
+    } else {
+      snapshot_.arrays.Put(ArrayKey(array), tally);
+    }
+  }
 }
 
 }  // namespace muster::controller

@@ -33,8 +33,11 @@ class ArrayTallies {
 
   // The job's row changed; `before` null: it is new.
   void Count(const Job* before, const Job& after);
+  // The job's row, which had ended, is gone.
+  void Forget(const Job& job);
 
  private:
+  ArrayTally& Edit(uint64_t array_id);
   // The first task after `id` that has ended so; 0: none.
   uint64_t NextEnded(uint64_t array_id, uint64_t id, bool succeeded) const;
 

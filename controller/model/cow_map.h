@@ -43,6 +43,17 @@ class CowMap {
     }
   }
 
+  // Nothing happens when there is no such key.
+  void Erase(absl::string_view key) {
+    if (Find(key) == nullptr) return;
+    const size_t hash = Hash(key);
+    Branch& branch = writer_.Own(writer_.Own(root_)[hash % kFan]);
+    std::shared_ptr<CowPart<Leaf>>& part = branch[hash / kFan % kFan];
+    Leaf& leaf = writer_.Own(part);
+    leaf.erase(At(leaf, key));
+    if (leaf.empty()) part.reset();
+  }
+
  private:
   static constexpr size_t kFan = 64;
   // In the order of the keys. Not a map: a leaf is copied more often than it is searched.

@@ -55,6 +55,48 @@ class CowTable {
 
   size_t size() const { return size_; }
   uint64_t last_id() const { return last_id_; }
+  // Ids up to this one were given: the next new row gets a later one.
+  void SkipTo(uint64_t id) { last_id_ = std::max(last_id_, id); }
+
+  // The first id above `id` that has a row; 0: there is none. Cost follows the branches between.
+  uint64_t NextId(uint64_t id) const {
+    if (id >= last_id_) return 0;
+    for (uint64_t at = id + 1; at <= last_id_;) {
+      const CowPart<Branch>* branch = BranchAt(at / kBranchRows);
+      if (branch == nullptr) {
+        at = (at / kBranchRows + 1) * kBranchRows;
+        continue;
+      }
+      const auto& block = branch->value[at / kFan % kFan];
+      if (block == nullptr) {
+        at = (at / kFan + 1) * kFan;
+        continue;
+      }
+      if (block->value[at % kFan] != nullptr) return at;
+      ++at;
+    }
+    return 0;
+  }
+
+  // Likewise the last one below `id`.
+  uint64_t PreviousId(uint64_t id) const {
+    for (uint64_t end = std::min(id, last_id_ + 1); end > 0;) {
+      const uint64_t at = end - 1;
+      const CowPart<Branch>* branch = BranchAt(at / kBranchRows);
+      if (branch == nullptr) {
+        end = at / kBranchRows * kBranchRows;
+        continue;
+      }
+      const auto& block = branch->value[at / kFan % kFan];
+      if (block == nullptr) {
+        end = at / kFan * kFan;
+        continue;
+      }
+      if (block->value[at % kFan] != nullptr) return at;
+      end = at;
+    }
+    return 0;
+  }
 
   // Calls visit(const T&) for each row in order of id.
   template <typename F>

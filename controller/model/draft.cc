@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "controller/model/job_links.h"
 #include "controller/model/kept_checkpoints.h"
 #include "controller/model/ledger_rules.h"
 
@@ -28,6 +29,10 @@ bool CountsOnOthers(const Snapshot& snapshot, const Job& job) {
   return std::none_of(job.checkpoints.begin(), job.checkpoints.end(), [&snapshot](uint64_t id) {
     return snapshot.FindCheckpoint(id)->state == CheckpointState::kVerified;
   });
+}
+
+bool WaitsForOthers(const Job& job) {
+  return !job.settings->scheduling.after.empty() && !IsTerminal(job.state);
 }
 
 bool CountsOnRoot(const Snapshot& snapshot, const Job& job) {
@@ -108,7 +113,17 @@ void LearnRunTime(Snapshot& snapshot, const Job& job) {
   LearnedRunTime learned = known == nullptr ? LearnedRunTime() : *known;
   std::copy_backward(learned.runs.begin(), learned.runs.end() - 1, learned.runs.end());
   learned.runs.front() = ran;
-  if (known == nullptr || learned != *known) snapshot.run_times.Put(key, learned);
+  ++learned.jobs;
+  snapshot.run_times.Put(key, learned);
+}
+
+// One job more of its name.
+void CountName(Snapshot& snapshot, const Job& job) {
+  const NamedJobs* known = snapshot.by_name.Find(job.settings->name);
+  NamedJobs named = known == nullptr ? NamedJobs() : *known;
+  named.newest = std::max(named.newest, job.id);
+  ++named.count;
+  snapshot.by_name.Put(job.settings->name, named);
 }
 
 // The mutable copy of a row, made and put into the table at the first call.
@@ -138,7 +153,8 @@ T& Add(CowTable<T>& table, std::map<uint64_t, std::shared_ptr<T>>& edited, T row
 bool ChangeSet::empty() const {
   return new_jobs.empty() && jobs.empty() && attempts.empty() && workers.empty() &&
          workers_forgotten.empty() && checkpoints.empty() && projects.empty() && roots.empty() &&
-         events.empty() && outbox_added.empty() && outbox_removed.empty();
+         events.empty() && outbox_added.empty() && outbox_removed.empty() &&
+         jobs_forgotten.empty();
 }
 
 Draft::Draft(const Snapshot& base, absl::Duration now_at)
@@ -293,7 +309,8 @@ void Draft::ForgetWorker(uint64_t id) {
 bool Draft::LeaveUnstored() {
   const bool may_be_lost = new_jobs_.empty() && durable_jobs_.empty() && durable_ranks_.empty() &&
                            replaced_.empty() && checkpoints_.empty() && projects_.empty() &&
-                           events_.empty() && outbox_ == nullptr && forgotten_workers_.empty();
+                           events_.empty() && outbox_ == nullptr && forgotten_workers_.empty() &&
+                           forgotten_jobs_.empty();
   if (!may_be_lost) return false;
   saved_views_.clear();
   left_unstored_ = true;
@@ -412,6 +429,7 @@ ChangeSet Draft::Changes() {
   changes.events = events_;
   for (uint64_t seq : outbox_added_) changes.outbox_added.push_back(next_->outbox->at(seq));
   changes.outbox_removed = outbox_removed_;
+  AddForgotten(changes);
   return changes;
 }
 
@@ -446,15 +464,18 @@ void Draft::UpdateJobLists(const std::set<uint64_t>& touched) {
   std::vector<std::pair<uint64_t, bool>> active;
   std::vector<std::pair<uint64_t, bool>> retention;
   std::vector<std::pair<uint64_t, bool>> resuming;
+  std::vector<std::pair<uint64_t, bool>> dependent;
   for (uint64_t id : touched) {
     const Job& job = *next_->jobs.Find(id);
     active.emplace_back(id, !IsTerminal(job.state));
     retention.emplace_back(id, HasRetentionWork(*next_, job));
     resuming.emplace_back(id, CountsOnOthers(*next_, job));
+    dependent.emplace_back(id, WaitsForOthers(job));
   }
   UpdateMembers(next_->active_jobs, active);
   UpdateMembers(next_->retention_jobs, retention);
   UpdateMembers(next_->resuming_jobs, resuming);
+  UpdateMembers(next_->dependent_jobs, dependent);
 }
 
 void Draft::UpdateSavers() {
@@ -523,26 +544,36 @@ void Draft::UpdateUse() {
 
 void Draft::UpdateNamesAndRunTimes() {
   ArrayTallies arrays(*next_);
-  std::map<absl::string_view, uint64_t> newest;  // one name is often submitted again and again
+  std::map<absl::string_view, NamedJobs> fresh;  // one name is often submitted again and again
   for (const auto& [id, before] : jobs_before_) {
     const Job& job = *next_->jobs.Find(id);
     arrays.Count(before.get(), job);
-    if (before == nullptr) newest[job.settings->name] = id;
+    if (before == nullptr) {
+      NamedJobs& named = fresh[job.settings->name];
+      named.newest = id;
+      ++named.count;
+      CountSources(*next_, job, +1);
+    }
     const bool had = before != nullptr && before->state == JobState::kSucceeded;
     if (!had && job.state == JobState::kSucceeded) LearnRunTime(*next_, job);
   }
-  for (const auto& [name, id] : newest) next_->newest_by_name.Put(name, id);
+  for (auto& [name, named] : fresh) {
+    if (const NamedJobs* known = next_->by_name.Find(name)) named.count += known->count;
+    next_->by_name.Put(name, named);
+  }
 }
 
 void Draft::RebuildJobLists() {
   std::vector<const Job*> succeeded;
-  next_->newest_by_name = {};
+  next_->by_name = {};
+  next_->begun_from = {};
   next_->run_times = {};
   next_->arrays = {};
   ArrayTallies arrays(*next_);
   next_->jobs.ForEach([&](const Job& job) {
     arrays.Count(nullptr, job);
-    next_->newest_by_name.Put(job.settings->name, job.id);
+    CountName(*next_, job);
+    CountSources(*next_, job, +1);
     if (job.state == JobState::kSucceeded) succeeded.push_back(&job);
   });
   std::stable_sort(succeeded.begin(), succeeded.end(),
@@ -562,11 +593,13 @@ void Draft::RebuildJobLists() {
   auto active = std::make_shared<std::vector<uint64_t>>();
   auto retention = std::make_shared<std::vector<uint64_t>>();
   auto resuming = std::make_shared<std::vector<uint64_t>>();
+  auto dependent = std::make_shared<std::vector<uint64_t>>();
   std::map<std::string, std::vector<uint64_t>> savers;
   next_->jobs.ForEach([&](const Job& job) {
     if (!IsTerminal(job.state)) active->push_back(job.id);
     if (HasRetentionWork(*next_, job)) retention->push_back(job.id);
     if (CountsOnOthers(*next_, job)) resuming->push_back(job.id);
+    if (WaitsForOthers(job)) dependent->push_back(job.id);
     const bool saved =
         std::any_of(job.checkpoints.begin(), job.checkpoints.end(),
                     [this](uint64_t id) { return next_->FindCheckpoint(id)->restorable(); });
@@ -586,6 +619,7 @@ void Draft::RebuildJobLists() {
   next_->active_jobs = std::move(active);
   next_->retention_jobs = std::move(retention);
   next_->resuming_jobs = std::move(resuming);
+  next_->dependent_jobs = std::move(dependent);
 }
 
 std::shared_ptr<const Snapshot> Draft::Finish() {
@@ -608,6 +642,7 @@ std::shared_ptr<const Snapshot> Draft::Finish() {
   ++next_->version;
   const bool only_views = !relevant_ && durable_jobs_.empty() && new_jobs_.empty() &&
                           durable_workers_.empty() && forgotten_workers_.empty() &&
+                          forgotten_jobs_.empty() &&
                           checkpoints_.empty() && projects_.empty() && outbox_ == nullptr &&
                           roots_in_use_ == nullptr && new_roots_.empty();
   if (!only_views) ++next_->durable_version;

@@ -38,6 +38,17 @@ struct ChangeSet {
   std::vector<OutboxRow> outbox_added;
   std::vector<uint64_t> outbox_removed;
   uint64_t last_outbox = 0;
+  // As they were. With them what is to be known of them still, stored when there are any.
+  std::vector<std::shared_ptr<const Job>> jobs_forgotten;
+  struct Forgotten {
+    uint64_t last_job = 0;  // ids and sequences that were given
+    uint64_t last_checkpoint = 0;
+    uint64_t last_event = 0;
+    uint64_t events = 0;                       // as Snapshot::forgotten_events
+    absl::Time until = absl::InfinitePast();   // as Snapshot::forgotten_until
+    std::map<std::string, ForgottenTime> time;  // of the projects whose changed
+  };
+  Forgotten forgotten;
 
   bool empty() const;
 };
@@ -106,6 +117,12 @@ class Draft {
   // dropped.
   void ForgetWorker(uint64_t id);
 
+  // The job, its attempts, events and checkpoints are not known any more. Requires that it has
+  // ended, is not edited in this draft, and that nothing refers to it (policy/forget_rules).
+  void ForgetJob(uint64_t id);
+  // Jobs that are new or changed in this draft, or whose checkpoints are.
+  std::set<uint64_t> EditedJobs() const;
+
   // There is no room for the changes: shows them without storing them, if all of them are of the
   // kind that may be lost (views, and workers' rows, which are stored later). False: they are not.
   bool LeaveUnstored();
@@ -148,6 +165,8 @@ class Draft {
   void UpdateRoots(const std::set<uint64_t>& touched);
   std::map<std::string, RootInUse>& MutableRoots();
   void UpdateNamesAndRunTimes();
+  void ForgetName(const Job& job);
+  void AddForgotten(ChangeSet& changes) const;
   std::map<uint64_t, OutboxRow>& MutableOutbox();
   std::map<std::string, uint64_t>& MutableWorkerIds();
 
@@ -175,6 +194,8 @@ class Draft {
   std::set<uint64_t> saved_views_;  // of jobs
   std::set<uint64_t> durable_workers_;
   std::vector<uint64_t> forgotten_workers_;
+  std::vector<std::shared_ptr<const Job>> forgotten_jobs_;
+  std::shared_ptr<std::map<std::string, ForgottenTime>> forgotten_time_;
   bool left_unstored_ = false;
   std::map<uint64_t, std::set<uint32_t>> durable_ranks_;  // by job
   // Attempts that were replaced within this draft, with their changed ranks.

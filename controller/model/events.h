@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -323,11 +324,26 @@ struct TendRoots {
   std::vector<Ask> asks;
 };
 
+// Jobs, or arrays by their first one, that ended so long ago that they are forgotten: see
+// policy/forget_rules. Each is judged again; one that has changed since stays.
+struct ForgetJobs {
+  // After so many jobs, or events of theirs, one event takes out nothing more, and the next look
+  // goes on from there. An array goes whole, as it came.
+  static constexpr size_t kMost = 256;
+  static constexpr size_t kMostEvents = 8192;
+
+  struct Ended {
+    uint64_t job_id = 0;
+    absl::Time finished;  // by ledger time, of the last of an array; void if it ended anew
+  };
+  std::vector<Ended> jobs;
+};
+
 using Event =
     std::variant<SubmitJob, CancelJob, ControlJob, UpdateJob, CordonWorker, ForgetWorker,
                  RequestVerify, SetProject, WorkerHello, WorkerDisconnected, WorkerHeartbeat,
                  AssignmentAcked, RankReport, CheckpointReport, VerifyReport, DeleteReport,
-                 WorkerNotice, ApplyPlan, Findings, CareForCheckpoints, TendRoots>;
+                 WorkerNotice, ApplyPlan, Findings, CareForCheckpoints, ForgetJobs, TendRoots>;
 
 // ---- the answer ----
 

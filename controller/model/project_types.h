@@ -2,6 +2,7 @@
 // used. Plain data. A project that nobody has set is there all the same, with the defaults below.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "controller/model/ledger_types.h"
 
 namespace muster::controller {
 
@@ -39,6 +41,16 @@ struct Project {
     return it == users.end() ? each_user : it->second;
   }
 };
+
+// What a project's jobs that are forgotten had come to: counters go on from it.
+struct ForgottenTime {
+  LabelledTime held;      // slot-time
+  absl::Duration queued;  // plain time in the queue
+
+  bool operator==(const ForgottenTime&) const = default;
+};
+// Of so many projects; of further ones it is not kept.
+inline constexpr size_t kMaxForgottenTimes = 4096;
 
 // What jobs hold right now. A job counts while its attempt lives, with the slots of the ranks that
 // have not ended; a job counts as queued while it is PENDING, held or not.

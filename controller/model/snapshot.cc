@@ -61,11 +61,13 @@ Snapshot::Snapshot()
       projects(std::make_shared<const std::map<std::string, std::shared_ptr<const Project>>>()),
       use(std::make_shared<const std::map<std::string, std::shared_ptr<const ProjectUse>>>()),
       resuming_jobs(std::make_shared<const std::vector<uint64_t>>()),
-      roots_in_use(std::make_shared<const std::map<std::string, RootInUse>>()) {}
+      dependent_jobs(std::make_shared<const std::vector<uint64_t>>()),
+      roots_in_use(std::make_shared<const std::map<std::string, RootInUse>>()),
+      forgotten_time(std::make_shared<const std::map<std::string, ForgottenTime>>()) {}
 
 const Job* Snapshot::FindJobByName(absl::string_view name) const {
-  const uint64_t* id = newest_by_name.Find(name);
-  return id == nullptr ? nullptr : jobs.Find(*id);
+  const NamedJobs* named = by_name.Find(name);
+  return named == nullptr ? nullptr : jobs.Find(named->newest);
 }
 
 absl::Duration LearnedRunTime::Longest() const {

@@ -33,17 +33,25 @@ struct Counters {
   // Of attempts whose ranks were asked to save and leave: what was in danger, what was lost.
   uint64_t stake_slot_seconds = 0;
   uint64_t lost_slot_seconds = 0;
+  std::map<JobState, uint64_t> jobs_forgotten;  // by the state in which they ended
 };
 
 // How long the last jobs of one project and name ran until they succeeded, over all attempts.
 struct LearnedRunTime {
   static constexpr size_t kRuns = 5;
   std::array<absl::Duration, kRuns> runs = {};  // newest first; zero: none
+  uint32_t jobs = 0;  // that taught this and are not forgotten, older ones than these, too
   // The longest of them: a guess on the safe side. Zero: nothing was learned.
   absl::Duration Longest() const;
   bool operator==(const LearnedRunTime&) const = default;
 };
 std::string RunTimeKey(const JobSettings& settings);
+
+// The jobs of one name.
+struct NamedJobs {
+  uint64_t newest = 0;
+  uint32_t count = 0;
+};
 
 struct Snapshot {
   uint64_t version = 0;          // +1 at each publication
@@ -52,6 +60,10 @@ struct Snapshot {
   uint64_t term = 0;
   uint64_t last_event = 0;
   uint64_t last_outbox = 0;
+  // So many of the events up to the last one went with jobs that are forgotten.
+  uint64_t forgotten_events = 0;
+  // The newest ledger time of their rows, which it must not fall behind; InfinitePast: none.
+  absl::Time forgotten_until = absl::InfinitePast();
   // Ledger time is this plus the time since boot.
   absl::Time ledger_origin = absl::UnixEpoch();
   absl::Time LedgerTime(absl::Duration since_boot) const { return ledger_origin + since_boot; }
@@ -77,18 +89,27 @@ struct Snapshot {
   // Active ones that begin from another's checkpoints and have none verified of their own; never
   // null.
   std::shared_ptr<const std::vector<uint64_t>> resuming_jobs;
+  // Active ones that were submitted to wait for others (scheduling.after); never null.
+  std::shared_ptr<const std::vector<uint64_t>> dependent_jobs;
   CowMap<RootIdentity> roots;  // all that were ever seen, by path
   std::shared_ptr<const std::map<std::string, RootInUse>> roots_in_use;  // by path; never null
   CowMap<ArrayTally> arrays;                                             // by ArrayKey
-  CowMap<uint64_t> newest_by_name;  // the newest job of each name
+  CowMap<NamedJobs> by_name;
+  CowMap<uint32_t> begun_from;  // jobs that begin from a job's checkpoints (model/job_links.h)
   CowMap<std::shared_ptr<const std::vector<uint64_t>>>
       savers;  // jobs that have committed a checkpoint, ascending, by RunTimeKey
   CowMap<LearnedRunTime> run_times;  // of jobs that succeeded, by RunTimeKey
+  // Of jobs that are forgotten, by project: at most kMaxForgottenTimes; never null.
+  std::shared_ptr<const std::map<std::string, ForgottenTime>> forgotten_time;
   Counters counters;
 
   Snapshot();
 
   const Job* FindJob(uint64_t id) const { return jobs.Find(id); }
+  // There was such a job: it ended long ago, and nothing is known of it any more.
+  bool WasForgotten(uint64_t job_id) const {
+    return job_id != 0 && job_id <= jobs.last_id() && FindJob(job_id) == nullptr;
+  }
   // The newest job of that name, or null.
   const Job* FindJobByName(absl::string_view name) const;
   const Worker* FindWorker(const std::string& name) const;

@@ -22,6 +22,10 @@ void Scheduler::Follow(const Snapshot& snapshot, const ScheduleContext& context)
     if (before != nullptr && succeeded && before->state != JobState::kSucceeded) {
       keys.insert(RunTimeKey(*now->settings));
     }
+    // What was learned from it may be forgotten with it.
+    if (now == nullptr && before->state == JobState::kSucceeded) {
+      keys.insert(RunTimeKey(*before->settings));
+    }
   });
   jobs_ = snapshot.jobs;
   for (const std::string& key : keys) {

@@ -41,6 +41,16 @@ class Numbers {
 };
 
 constexpr size_t kNumbers = 11 + 2 * kTimeLabelCount;
+constexpr size_t kForgottenNumbers = 2 + 2 * kTimeLabelCount;
+
+// What the words of the text say; false: one of them is no number.
+bool Parse(absl::string_view text, std::vector<int64_t>& numbers) {
+  bool sound = true;
+  for (const absl::string_view word : absl::StrSplit(text, ' ')) {
+    sound = absl::SimpleAtoi(word, &numbers.emplace_back()) && sound;
+  }
+  return sound;
+}
 
 }  // namespace
 
@@ -63,12 +73,8 @@ std::string EncodeLedger(const JobLedger& ledger) {
 absl::StatusOr<JobLedger> DecodeLedger(absl::string_view text) {
   JobLedger ledger;
   if (text.empty()) return ledger;
-  bool sound = true;
   std::vector<int64_t> parsed;
-  for (const absl::string_view word : absl::StrSplit(text, ' ')) {
-    sound = absl::SimpleAtoi(word, &parsed.emplace_back()) && sound;
-  }
-  sound = sound && parsed.size() == kNumbers;
+  bool sound = Parse(text, parsed) && parsed.size() == kNumbers;
   if (sound) {
     Numbers numbers(parsed);
     ledger.until = absl::UnixEpoch() + numbers.NextTime();
@@ -86,6 +92,30 @@ absl::StatusOr<JobLedger> DecodeLedger(absl::string_view text) {
   ledger.settled = ConfirmedTimes(ledger);
   ledger.settled_queued = ledger.queued;
   return ledger;
+}
+
+std::string EncodeForgottenTime(const ForgottenTime& time) {
+  std::vector<int64_t> numbers;
+  numbers.reserve(kForgottenNumbers);
+  Put(time.queued, numbers);
+  for (const absl::Duration part : time.held.of) Put(part, numbers);
+  return absl::StrJoin(numbers, " ");
+}
+
+absl::StatusOr<ForgottenTime> DecodeForgottenTime(absl::string_view text) {
+  ForgottenTime time;
+  std::vector<int64_t> parsed;
+  const bool sound = Parse(text, parsed) && parsed.size() == kForgottenNumbers;
+  if (sound) {
+    Numbers numbers(parsed);
+    time.queued = numbers.NextTime();
+    for (absl::Duration& part : time.held.of) part = numbers.NextTime();
+  }
+  if (!sound || EncodeForgottenTime(time) != text) {
+    return absl::DataLossError(
+        absl::StrCat("state.db holds broken times of forgotten jobs: ", text));
+  }
+  return time;
 }
 
 }  // namespace muster::controller

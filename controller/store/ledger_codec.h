@@ -1,5 +1,6 @@
 // JobLedger as it stands in its column: whole numbers with spaces between them, since it is written
-// with each change of a job. Private to controller/store. Pure.
+// with each change of a job; and what is left of the ledgers of forgotten jobs. Private to
+// controller/store. Pure.
 #pragma once
 
 #include <string>
@@ -7,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "controller/model/ledger_types.h"
+#include "controller/model/project_types.h"
 
 namespace muster::controller {
 
@@ -16,5 +18,9 @@ std::string EncodeLedger(const JobLedger& ledger);
 
 // Empty: a row from before there was a ledger. `settled` is worked out. DATA_LOSS: broken.
 absl::StatusOr<JobLedger> DecodeLedger(absl::string_view text);
+
+// `queued`, then each label's slot-time. DATA_LOSS: broken.
+std::string EncodeForgottenTime(const ForgottenTime& time);
+absl::StatusOr<ForgottenTime> DecodeForgottenTime(absl::string_view text);
 
 }  // namespace muster::controller

@@ -8,6 +8,7 @@
 #include "common/base/planted_bug.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
+#include "controller/store/forgotten_rows.h"
 #include "controller/store/ledger_codec.h"
 #include "controller/store/project_rows.h"
 #include "controller/store/root_rows.h"
@@ -274,7 +275,7 @@ absl::Status CheckSources(const Loading& loading, const Snapshot& snapshot) {
   return absl::OkStatus();
 }
 
-absl::Status LoadEvents(SqliteDatabase& db, Loading& loading) {
+absl::Status LoadEvents(SqliteDatabase& db, Loading& loading, Snapshot& snapshot) {
   SqliteStatement row = db.Prepare(
       "SELECT sequence, job_id, time_ms, from_state, to_state, reason, actor, message, attempt,"
       " at_ns FROM events ORDER BY sequence");
@@ -299,7 +300,16 @@ absl::Status LoadEvents(SqliteDatabase& db, Loading& loading) {
     job->second.events.push_back(event);
     loading.events.push_back(std::move(event));
   }
-  MUSTER_ASSIGN_OR_RETURN(const auto states, ReplayEvents(loading.events));
+  MUSTER_ASSIGN_OR_RETURN(const auto states,
+                          ReplayEvents(loading.events, snapshot.forgotten_events));
+  if (!loading.events.empty()) {
+    snapshot.last_event = std::max(snapshot.last_event, loading.events.back()->sequence);
+  }
+  if (loading.events.size() + snapshot.forgotten_events != snapshot.last_event) {
+    return Contradiction(absl::StrCat("of ", snapshot.last_event, " events ",
+                                      loading.events.size(), " are there and ",
+                                      snapshot.forgotten_events, " are forgotten"));
+  }
   for (const auto& [id, job] : loading.jobs) {
     const auto state = states.find(id);
     if (state == states.end() || state->second != job.state) {
@@ -380,7 +390,6 @@ void Install(Loading loading, Snapshot& snapshot) {
   }
   snapshot.worker_ids = std::move(ids);
   for (const auto& event : loading.events) snapshot.events.Put(event->sequence, event);
-  snapshot.last_event = loading.events.size();
 }
 
 }  // namespace
@@ -390,6 +399,18 @@ absl::StatusOr<uint64_t> StateStore::GetMeta(const char* key) {
   row.Bind(key);
   MUSTER_ASSIGN_OR_RETURN(const bool found, row.Step());
   return found ? static_cast<uint64_t>(row.Int(0)) : 0;
+}
+
+absl::Status StateStore::LoadForgotten(Snapshot& snapshot) {
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t last_job, GetMeta("last_job"));
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t last_checkpoint, GetMeta("last_checkpoint"));
+  snapshot.jobs.SkipTo(last_job);
+  snapshot.checkpoints.SkipTo(last_checkpoint);
+  MUSTER_ASSIGN_OR_RETURN(snapshot.last_event, GetMeta("last_event"));
+  MUSTER_ASSIGN_OR_RETURN(snapshot.forgotten_events, GetMeta("forgotten_events"));
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t until, GetMeta("forgotten_until_ns"));
+  if (until != 0) snapshot.forgotten_until = absl::FromUnixNanos(static_cast<int64_t>(until));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<absl::Time> StateStore::KeepOrigin(uint64_t boot, absl::Time origin) {
@@ -423,14 +444,17 @@ absl::StatusOr<Snapshot> StateStore::Load(uint64_t term, absl::Duration now, abs
   Snapshot snapshot;
   snapshot.term = term;
   MUSTER_ASSIGN_OR_RETURN(snapshot.controller_id, ControllerId());
+  MUSTER_RETURN_IF_ERROR(LoadForgotten(snapshot));
+  MUSTER_RETURN_IF_ERROR(LoadForgottenTime(*database_, snapshot));
   Loading loading;
+  loading.newest = snapshot.forgotten_until;
   MUSTER_RETURN_IF_ERROR(LoadWorkers(*database_, now, wall, loading));
   MUSTER_RETURN_IF_ERROR(LoadJobs(*database_, loading));
   MUSTER_RETURN_IF_ERROR(LoadAttempts(*database_, now, loading));
   MUSTER_RETURN_IF_ERROR(LoadRanks(*database_, loading));
   MUSTER_RETURN_IF_ERROR(LoadCheckpoints(*database_, loading, snapshot));
   MUSTER_RETURN_IF_ERROR(CheckSources(loading, snapshot));
-  MUSTER_RETURN_IF_ERROR(LoadEvents(*database_, loading));
+  MUSTER_RETURN_IF_ERROR(LoadEvents(*database_, loading, snapshot));
   MUSTER_RETURN_IF_ERROR(LoadOutbox(*database_, snapshot));
   MUSTER_RETURN_IF_ERROR(LoadRoots(*database_, snapshot));
   snapshot.ledger_origin = std::max(wall, loading.newest) - now;
@@ -449,12 +473,13 @@ absl::StatusOr<Snapshot> StateStore::Load(uint64_t term, absl::Duration now, abs
 }
 
 absl::StatusOr<std::map<uint64_t, JobState>> ReplayEvents(
-    const std::vector<std::shared_ptr<const JobEvent>>& events) {
+    const std::vector<std::shared_ptr<const JobEvent>>& events, uint64_t forgotten) {
   std::map<uint64_t, JobState> states;
-  uint64_t expected = 1;
+  uint64_t seen = 0;
   for (const auto& event : events) {
-    if (event->sequence != expected++) {
-      return Contradiction(absl::StrCat("event ", expected - 1, " is missing"));
+    // Those before it are there or forgotten.
+    if (event->sequence > ++seen + forgotten) {
+      return Contradiction(absl::StrCat("event ", seen + forgotten, " is missing"));
     }
     const auto [state, first] = states.emplace(event->job_id, event->to);
     if (!first && state->second != event->from) {

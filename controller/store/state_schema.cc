@@ -299,6 +299,15 @@ ALTER TABLE events ADD COLUMN at_ns INTEGER;
           // When each checkpoint was committed in ledger time. Likewise.
           R"sql(
 ALTER TABLE checkpoints ADD COLUMN created_at_ns INTEGER;
+)sql",
+          // Jobs that ended long ago are forgotten, and the sequences of events have gaps since.
+          // What is left of them, by project: how long they held slots, and waited.
+          R"sql(
+CREATE TABLE forgotten_time (
+  project TEXT PRIMARY KEY,
+  times TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX checkpoints_by_job ON checkpoints (job_id);
 )sql"};
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/planted_bug.h"
 #include "common/base/status_macros.h"
+#include "controller/store/forgotten_rows.h"
 #include "controller/store/ledger_codec.h"
 #include "controller/store/project_rows.h"
 #include "controller/store/root_rows.h"
@@ -94,6 +95,8 @@ absl::Status StateStore::TruncateLog() {
 }
 
 absl::Status StateStore::AppendRows(const ChangeSet& changes) {
+  // Their idempotency keys may be those of new jobs.
+  if (!changes.jobs_forgotten.empty()) MUSTER_RETURN_IF_ERROR(ForgetJobs(changes));
   for (const auto& job : changes.new_jobs) MUSTER_RETURN_IF_ERROR(InsertJob(*job));
   for (const auto& job : changes.jobs) MUSTER_RETURN_IF_ERROR(UpdateJob(*job));
   for (const auto& change : changes.attempts) MUSTER_RETURN_IF_ERROR(PutAttempt(change));
@@ -112,6 +115,24 @@ absl::Status StateStore::AppendRows(const ChangeSet& changes) {
   // Acknowledged rows go, but their numbers are never used again: agents drop what they have seen.
   if (changes.outbox_added.empty()) return absl::OkStatus();
   return PutMeta("last_outbox", changes.last_outbox);
+}
+
+absl::Status StateStore::ForgetJobs(const ChangeSet& changes) {
+  for (const auto& job : changes.jobs_forgotten) {
+    MUSTER_RETURN_IF_ERROR(DeleteJob(*database_, *job));
+  }
+  const ChangeSet::Forgotten& forgotten = changes.forgotten;
+  for (const auto& [project, time] : forgotten.time) {
+    MUSTER_RETURN_IF_ERROR(PutForgottenTime(*database_, project, time));
+  }
+  // The highest ones may be gone with the rows, and none is given again.
+  MUSTER_RETURN_IF_ERROR(PutMeta("last_job", forgotten.last_job));
+  MUSTER_RETURN_IF_ERROR(PutMeta("last_checkpoint", forgotten.last_checkpoint));
+  MUSTER_RETURN_IF_ERROR(PutMeta("last_event", forgotten.last_event));
+  MUSTER_RETURN_IF_ERROR(PutMeta("forgotten_events", forgotten.events));
+  if (forgotten.until == absl::InfinitePast()) return absl::OkStatus();
+  return PutMeta("forgotten_until_ns",
+                 static_cast<uint64_t>(absl::ToUnixNanos(forgotten.until)));
 }
 
 absl::Status StateStore::InsertJob(const Job& job) {

@@ -1,5 +1,5 @@
-// state.db: everything the controller must not forget. Read whole at the start, then only appended
-// to and updated.
+// state.db: everything the controller must not forget. Read whole at the start, then appended to
+// and updated; only jobs that are forgotten on purpose are taken out again (policy/forget_rules).
 //
 // Owned by one thread, the applier's. Errors: those of store/sqlite.h; DATA_LOSS also when the
 // tables contradict each other (a gap in the events, a job that differs from their replay).
@@ -61,8 +61,11 @@ class StateStore {
   absl::Status PutCheckpoint(const Checkpoint& checkpoint);
   absl::Status InsertEvent(const JobEvent& event);
   absl::Status InsertOutbox(const OutboxRow& row);
+  absl::Status ForgetJobs(const ChangeSet& changes);
   absl::Status PutMeta(const char* key, uint64_t value);
   absl::StatusOr<uint64_t> GetMeta(const char* key);  // 0: not there
+  // What is known of jobs that are forgotten, all but their times by project.
+  absl::Status LoadForgotten(Snapshot& snapshot);
   // Ledger time at the boot, which stays the same in one boot; `origin` in a new one.
   absl::StatusOr<absl::Time> KeepOrigin(uint64_t boot, absl::Time origin);
 
@@ -73,8 +76,8 @@ class StateStore {
 };
 
 // The state of each job by its events alone; DATA_LOSS at a gap or at an event that does not start
-// where the one before ended. `events` by sequence.
+// where the one before ended. `events` by sequence; so many as `forgotten` are rightly missing.
 absl::StatusOr<std::map<uint64_t, JobState>> ReplayEvents(
-    const std::vector<std::shared_ptr<const JobEvent>>& events);
+    const std::vector<std::shared_ptr<const JobEvent>>& events, uint64_t forgotten = 0);
 
 }  // namespace muster::controller

@@ -74,10 +74,9 @@ std::string PageHtml(const Snapshot& snapshot, absl::Time now) {
       ")</h2>\n<table><tr><th>id<th>name<th>state<th>step<th>loss<th>samples/s<th>memory"
       "<th>restarts<th>age<th>message</tr>\n");
   size_t rows = 0;
-  for (uint64_t id = snapshot.jobs.last_id(); id > 0 && rows < kMaxPageRows; --id) {
-    const Job* job = snapshot.FindJob(id);
-    if (job == nullptr) continue;
-    JobRow(html, *job, now);
+  for (uint64_t id = snapshot.jobs.PreviousId(snapshot.jobs.last_id() + 1);
+       id > 0 && rows < kMaxPageRows; id = snapshot.jobs.PreviousId(id)) {
+    JobRow(html, *snapshot.FindJob(id), now);
     ++rows;
   }
   if (snapshot.jobs.size() > rows)

@@ -110,6 +110,11 @@ void FillProjects(const Snapshot& snapshot, Registry& registry) {
     sum.held += job.ledger.settled;
     sum.queued += job.ledger.settled_queued;
   });
+  // A counter must never go back.
+  for (const auto& [project, time] : *snapshot.forgotten_time) {
+    projects[project].held += time.held;
+    projects[project].queued += time.queued;
+  }
   for (const auto& [project, sum] : projects) {
     registry.Set(metric::kProjectQueueSecondsTotal, {project}, absl::ToDoubleSeconds(sum.queued));
     for (int i = 0; i < kTimeLabelCount; ++i) {
@@ -240,6 +245,9 @@ FinishedCounts CountFinished(const Snapshot& snapshot) {
   snapshot.jobs.ForEach([&](const Job& job) {
     if (IsTerminal(job.state)) ++counts[StateLabel(job.state)];
   });
+  for (const auto& [state, count] : snapshot.counters.jobs_forgotten) {
+    counts[StateLabel(state)] += count;
+  }
   return counts;
 }
 

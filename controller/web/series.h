@@ -41,7 +41,8 @@ inline constexpr size_t kMaxOwnMetricsOfAll = 32'768;
 inline constexpr size_t kMaxControllerSeries =
     kTimeLabelCount * (kMaxRunningJobsShown + kMaxWaitingJobsShown + kMaxEndedJobsShown);
 
-// Final states of jobs and how many there were of each.
+// Final states of jobs and how many there were of each, with those that were forgotten since this
+// controller started.
 using FinishedCounts = std::map<std::string, uint64_t>;
 FinishedCounts CountFinished(const Snapshot& snapshot);
 

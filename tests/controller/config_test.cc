@@ -94,7 +94,8 @@ TEST(ConfigTest, WhatThePoliciesWaitForCanBeSet) {
       Parse({"--data-dir", "/x", "--grow-after", "0s", "--shrink-after", "5m", "--restart-cost",
              "20s", "--quarantine-after", "0", "--quarantine-window", "2h", "--quarantine-first",
              "1m", "--quarantine-longest", "1h", "--fair-share-half-life", "12h",
-             "--forget-lost-after", "0s"}));
+             "--forget-lost-after", "0s", "--forget-ended-after", "48h", "--max-ended-jobs",
+             "5000"}));
   EXPECT_EQ(line.config.grow_after, absl::ZeroDuration());
   EXPECT_EQ(line.config.shrink_after, absl::Minutes(5));
   EXPECT_EQ(line.config.restart_cost, absl::Seconds(20));
@@ -104,6 +105,16 @@ TEST(ConfigTest, WhatThePoliciesWaitForCanBeSet) {
   EXPECT_EQ(line.config.quarantine_longest, absl::Hours(1));
   EXPECT_EQ(line.config.fair_share_half_life, absl::Hours(12));
   EXPECT_EQ(line.config.forget_lost_after, absl::ZeroDuration());
+  EXPECT_EQ(line.config.forget_ended_after, absl::Hours(48));
+  EXPECT_EQ(line.config.max_ended_jobs, 5000u);
+  EXPECT_THAT(Parse({"--data-dir", "/x", "--forget-ended-after", "later"}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--forget-ended-after")));
+  EXPECT_THAT(Parse({"--data-dir", "/x", "--forget-ended-after", "1s"}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--forget-ended-after")));
+  EXPECT_THAT(Parse({"--data-dir", "/x", "--max-ended-jobs", "999"}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--max-ended-jobs")));
+  EXPECT_OK(
+      Parse({"--data-dir", "/x", "--forget-ended-after", "0s", "--max-ended-jobs", "0"}));
   EXPECT_THAT(Parse({"--data-dir", "/x", "--quarantine-first", "48h"}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--quarantine-longest")));
   EXPECT_THAT(Parse({"--data-dir", "/x", "--grow-after", "soon"}),

@@ -79,9 +79,12 @@ class Audit {
       for (std::string& fault : LedgerFaults(job)) faults_.push_back(std::move(fault));
     });
     snapshot_.workers.ForEach([this](const mc::Worker& worker) { CheckHolders(worker); });
-    for (uint64_t sequence = 1; sequence <= snapshot_.last_event; ++sequence) {
-      if (events_.count(sequence) == 0) Fault("event ", sequence, " is missing");
+    if (events_.size() + snapshot_.forgotten_events != snapshot_.last_event) {
+      Fault("of ", snapshot_.last_event, " events ", events_.size(), " are there and ",
+            snapshot_.forgotten_events, " are forgotten");
     }
+    if (snapshot_.events.size() != events_.size()) Fault("an event is of no job");
+    CheckKeptLists();
     CheckOutbox();
     CheckCheckpoints();
     return std::move(faults_);
@@ -189,6 +192,31 @@ class Audit {
     if (job.idempotency_key.empty()) return;
     if (!keys_.emplace(job.owner, job.idempotency_key).second) {
       Fault("job ", job.id, ": another job has its key ", job.idempotency_key);
+    }
+  }
+
+  // What is kept over all jobs speaks of jobs that are there.
+  void CheckKeptLists() {
+    std::map<std::string, mc::NamedJobs> names;
+    snapshot_.jobs.ForEach([&](const mc::Job& job) {
+      mc::NamedJobs& named = names[job.settings->name];
+      named.newest = job.id;
+      ++named.count;
+      for (const uint64_t id : job.settings->resume_from) {
+        if (snapshot_.FindCheckpoint(id) != nullptr) continue;
+        Fault("job ", job.id, " begins from checkpoint ", id, ", which is not there");
+      }
+      const auto* savers = snapshot_.savers.Find(mc::RunTimeKey(*job.settings));
+      if (savers == nullptr) return;
+      for (const uint64_t id : **savers) {
+        if (snapshot_.FindJob(id) == nullptr) Fault("saver ", id, " is not there");
+      }
+    });
+    for (const auto& [name, named] : names) {
+      const mc::NamedJobs* kept = snapshot_.by_name.Find(name);
+      if (kept == nullptr || kept->newest != named.newest || kept->count != named.count) {
+        Fault("the jobs named ", name, " are miscounted");
+      }
     }
   }
 

@@ -9,6 +9,7 @@ namespace {
 using ::muster::testing::IsOk;
 using ::muster::testing::StatusIs;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 class EventStreamTest : public ApiFixture {
  protected:
@@ -58,6 +59,36 @@ TEST_F(EventStreamTest, EventsOfAllJobsComeInTheirOrder) {
   request.mutable_job()->set_id(9);
   Read(request, end);
   EXPECT_THAT(end, StatusIs(absl::StatusCode::kNotFound));
+}
+
+// Their sequences are missing since.
+TEST_F(EventStreamTest, EventsOfForgottenJobsArePassedOver) {
+  for (const char* message : {"a", "b", "c", "d"}) {
+    Happen(message[0] == 'b' || message[0] == 'd' ? 2 : 1, message);
+  }
+  engine_.Publish([](Snapshot& s) {
+    for (const uint64_t sequence : {2, 4}) s.events.Erase(sequence);
+    s.jobs.Erase(2);
+    s.forgotten_events = 2;
+  });
+  absl::Status end;
+  v1::StreamEventsRequest request;
+  EXPECT_THAT(Read(request, end), ElementsAre("a", "c"));
+  EXPECT_OK(end);
+  request.set_tail(2);
+  EXPECT_THAT(Read(request, end), ElementsAre("a", "c")) << "so many events, not numbers";
+  request.set_tail(1);
+  EXPECT_THAT(Read(request, end), ElementsAre("c"));
+  request = v1::StreamEventsRequest();
+  request.set_after_sequence(2);
+  EXPECT_THAT(Read(request, end), ElementsAre("c"));
+  request.set_after_sequence(~uint64_t{0});
+  EXPECT_THAT(Read(request, end), ElementsAre());
+  EXPECT_OK(end);
+  request = v1::StreamEventsRequest();
+  request.mutable_job()->set_id(2);
+  Read(request, end);
+  EXPECT_THAT(end, StatusIs(absl::StatusCode::kNotFound, HasSubstr("was forgotten")));
 }
 
 TEST_F(EventStreamTest, MoreThanAPageComesWhole) {

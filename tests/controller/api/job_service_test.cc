@@ -42,7 +42,7 @@ class JobServiceTest : public ApiFixture {
   void PutJob(std::shared_ptr<Job> job) {
     engine_.Publish([&](Snapshot& s) {
       s.jobs.Put(job->id, job);
-      s.newest_by_name.Put(job->settings->name, job->id);
+      s.by_name.Put(job->settings->name, {.newest = job->id});
     });
   }
   void Store(MetricsBatch batch) {
@@ -312,6 +312,30 @@ TEST_F(JobServiceTest, ListsNewestFirstInPages) {
   EXPECT_THAT(Call(&Stub::ListJobs, request, failed), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
+TEST_F(JobServiceTest, WhatIsForgottenIsNotFoundAndSaysWhy) {
+  for (uint64_t id : {1, 9'000, 9'001}) {
+    PutJob(MakeJob(id, absl::StrCat("job-", id), JobState::kFailed));
+  }
+  v1::ListJobsRequest list;
+  v1::ListJobsResponse jobs;
+  list.set_page_size(2);
+  ASSERT_OK(Call(&Stub::ListJobs, list, jobs));
+  ASSERT_EQ(jobs.jobs_size(), 2);
+  EXPECT_EQ(jobs.jobs(1).id(), 9'000u);
+  list.set_page_token(jobs.next_page_token());
+  ASSERT_OK(Call(&Stub::ListJobs, list, jobs));
+  ASSERT_EQ(jobs.jobs_size(), 1);
+  EXPECT_EQ(jobs.jobs(0).id(), 1u);
+  v1::GetJobRequest request;
+  v1::GetJobResponse response;
+  request.mutable_job()->set_id(8'000);
+  EXPECT_THAT(Call(&Stub::GetJob, request, response),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("--forget-ended-after")));
+  request.mutable_job()->set_id(9'002);
+  EXPECT_THAT(Call(&Stub::GetJob, request, response),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("`muster ls`")));
+}
+
 TEST_F(JobServiceTest, ListsJobsThatHaveAllTheTags) {
   for (uint64_t id = 1; id <= 3; ++id) {
     auto job = MakeJob(id, "digits");
@@ -350,13 +374,38 @@ TEST_F(JobServiceTest, AStateIsNamedOnceAndAPageLooksAtSoManyJobs) {
   engine_.Publish([](Snapshot& snapshot) {
     const auto pending = MakeJob(1, "waits", JobState::kPending);
     for (uint64_t id = 2; id <= 20'001; ++id) snapshot.jobs.Put(id, pending);
-    snapshot.jobs.Put(1, MakeJob(1, "runs"));
+    snapshot.jobs.Put(1, MakeJob(1, "failed", JobState::kFailed));
   });
   request.clear_states();
-  request.add_states(v1::RUNNING);
+  request.add_states(v1::FAILED);
   ASSERT_OK(Call(&Stub::ListJobs, request, response));
   EXPECT_EQ(response.jobs_size(), 0);
   ASSERT_EQ(response.next_page_token(), "1") << "20,000 were looked at";
+  request.set_page_token(response.next_page_token());
+  ASSERT_OK(Call(&Stub::ListJobs, request, response));
+  ASSERT_EQ(response.jobs_size(), 1);
+  EXPECT_EQ(response.jobs(0).name(), "failed");
+  EXPECT_EQ(response.next_page_token(), "");
+}
+
+TEST_F(JobServiceTest, JobsThatHaveNotEndedAreFoundWithoutThoseThatHave) {
+  engine_.Publish([](Snapshot& snapshot) {
+    const auto ended = MakeJob(2, "ended", JobState::kFailed);
+    for (uint64_t id = 4; id <= 50'000; ++id) snapshot.jobs.Put(id, ended);
+    snapshot.jobs.Put(1, MakeJob(1, "runs"));
+    snapshot.jobs.Put(2, MakeJob(2, "waits", JobState::kPending));
+    snapshot.jobs.Put(3, MakeJob(3, "runs too"));
+    snapshot.active_jobs = std::make_shared<const std::vector<uint64_t>>(
+        std::vector<uint64_t>{1, 2, 3});
+  });
+  v1::ListJobsRequest request;
+  request.add_states(v1::RUNNING);
+  request.set_page_size(1);
+  v1::ListJobsResponse response;
+  ASSERT_OK(Call(&Stub::ListJobs, request, response));
+  ASSERT_EQ(response.jobs_size(), 1);
+  EXPECT_EQ(response.jobs(0).name(), "runs too");
+  ASSERT_EQ(response.next_page_token(), "1");
   request.set_page_token(response.next_page_token());
   ASSERT_OK(Call(&Stub::ListJobs, request, response));
   ASSERT_EQ(response.jobs_size(), 1);
@@ -516,6 +565,19 @@ TEST_F(JobServiceTest, WatchSendsTheJobNowAfterChangesAndEndsWithIt) {
   EXPECT_EQ(response.summary().state(), v1::SUCCEEDED);
   EXPECT_FALSE(reader->Read(&response));
   EXPECT_OK(FromGrpc(reader->Finish()));
+}
+
+TEST_F(JobServiceTest, AWatchEndsWhenItsJobIsForgotten) {
+  PutJob(MakeJob(1, "digits"));
+  ApiFixture::Context context;
+  v1::WatchJobRequest request;
+  request.mutable_job()->set_id(1);
+  auto reader = stub_->WatchJob(&context, request);
+  v1::WatchJobResponse response;
+  ASSERT_TRUE(reader->Read(&response));
+  engine_.Publish([](Snapshot& s) { s.jobs.Erase(1); });
+  EXPECT_FALSE(reader->Read(&response));
+  EXPECT_THAT(FromGrpc(reader->Finish()), StatusIs(absl::StatusCode::kNotFound));
 }
 
 TEST_F(JobServiceTest, AStoppingControllerEndsWatchesWithUnavailable) {

@@ -264,6 +264,26 @@ TEST_F(MetricsIngestTest, FinishedJobsLoseTheirRowsAfterTheRetention) {
   EXPECT_EQ(CountPoints(3), 1u);
 }
 
+TEST_F(MetricsIngestTest, ForgottenJobsLoseTheirRowsAtOnce) {
+  std::promise<void> looked_twice;
+  int looks = 0;
+  MetricsIngestOptions options;
+  options.retention_interval = absl::Milliseconds(1);
+  options.finished_jobs = [&]() -> std::vector<FinishedJob> {
+    if (armed_ && ++looks == 3) looked_twice.set_value();
+    return {};
+  };
+  options.is_finished = [](uint64_t job_id) { return job_id == 1; };
+  options.is_forgotten = [](uint64_t job_id) { return job_id == 1; };
+  Start(std::move(options));
+  EXPECT_OK(Submit(OnePoint(1, 1)).get());
+  EXPECT_OK(Submit(OnePoint(2, 1)).get());
+  armed_ = true;
+  looked_twice.get_future().wait();
+  EXPECT_EQ(CountPoints(1), 0u);
+  EXPECT_EQ(CountPoints(2), 1u);
+}
+
 TEST_F(MetricsIngestTest, AJobThatIsRequeuedMeanwhileKeepsItsRows) {
   std::promise<void> looked;
   std::atomic<bool> requeued = false;

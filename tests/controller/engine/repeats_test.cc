@@ -7,6 +7,7 @@
 #include <set>
 
 #include "absl/strings/str_join.h"
+#include "controller/model/ledger_rules.h"
 #include "tests/support/controller_fixture.h"
 #include "tests/support/model_invariants.h"
 
@@ -203,6 +204,15 @@ TEST_F(RepeatsTest, EveryKindOfMutation) {
   EXPECT_NE(snapshot()->FindWorker(one.name), nullptr);
   EXPECT_OK(Twice(CordonWorker{.worker = two.name, .cordoned = false, .actor = "user:ann"}).status);
   Twice(WorkerDisconnected{.worker = one.name, .incarnation = one.incarnation, .stream = 99});
+
+  const SubmitJob brief{.settings = ::muster::testing::MakeSettings(
+                            {.min_ranks = 9, .wait_for_capacity = true, .name = "brief"}),
+                        .owner = "ann",
+                        .idempotency_key = "brief"};
+  const uint64_t ended = Apply(brief).job_id;
+  EXPECT_OK(Cancel(ended));
+  EXPECT_OK(Twice(ForgetJobs{.jobs = {{ended, FinishedAt(job(ended))}}}).status);
+  EXPECT_EQ(snapshot()->FindJob(ended), nullptr);
 
   const ForgetWorker forget{.worker = one.name, .actor = "user:ann", .gone = true};
   covered_.insert(Event(forget).index());

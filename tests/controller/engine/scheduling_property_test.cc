@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/policy/capacity.h"
+#include "controller/policy/ended_jobs.h"
 #include "controller/policy/scheduler.h"
 #include "tests/controller/engine/random_history.h"
 #include "tests/support/model_invariants.h"
@@ -163,6 +164,26 @@ TEST_P(SchedulingPropertyTest, HoldsOverARandomHistory) {
     const Job& job = *history_.snapshot().FindJob(id);
     EXPECT_FALSE(CouldRun(job)) << "job " << id << " starved: " << job.message;
   }
+}
+
+// Jobs that have ended leave meanwhile, and take nothing along that a decision goes by.
+TEST_P(SchedulingPropertyTest, HoldsWhileEndedJobsAreForgotten) {
+  EndedJobsQueue ended;
+  size_t forgotten = 0;
+  for (int step = 0; step < 250; ++step) {
+    history_.Step(/*more_jobs=*/step < 170);
+    const ForgetJobs next =
+        ended.Next(history_.snapshot(), {.most = 1}, history_.context().now);
+    if (!next.jobs.empty()) {
+      const size_t before = history_.snapshot().jobs.size();
+      history_.Apply(next);
+      forgotten += before - history_.snapshot().jobs.size();
+      ASSERT_EQ(testing::ModelFaults(history_.snapshot()), std::vector<std::string>());
+    }
+    ASSERT_NO_FATAL_FAILURE(Look());
+  }
+  EXPECT_GT(forgotten, 3u);
+  EXPECT_EQ(history_.snapshot().jobs.size() + forgotten, history_.snapshot().jobs.last_id());
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, SchedulingPropertyTest, ::testing::Range<uint64_t>(1, 41));

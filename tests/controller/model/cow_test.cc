@@ -43,6 +43,47 @@ TEST(CowTableTest, WhatIsErasedIsGoneAndItsIdIsNotGivenAgain) {
   EXPECT_EQ(second.size(), 137u);
 }
 
+TEST(CowTableTest, TheNextRowIsFoundAcrossWhatIsErased) {
+  CowTable<int> table;
+  for (uint64_t id : {1, 2, 63, 64, 4'095, 4'096, 50'000}) {
+    table.Put(id, std::make_shared<const int>(static_cast<int>(id)));
+  }
+  table.Erase(2);
+  table.Erase(4'095);
+  std::vector<uint64_t> up;
+  for (uint64_t id = 0; (id = table.NextId(id)) != 0;) up.push_back(id);
+  EXPECT_THAT(up, ElementsAre(1, 63, 64, 4'096, 50'000));
+  std::vector<uint64_t> down;
+  for (uint64_t id = table.last_id() + 1; (id = table.PreviousId(id)) != 0;) down.push_back(id);
+  EXPECT_THAT(down, ElementsAre(50'000, 4'096, 64, 63, 1));
+  EXPECT_EQ(table.NextId(~uint64_t{0}), 0u);
+  EXPECT_EQ(table.PreviousId(~uint64_t{0}), 50'000u);
+  EXPECT_EQ(table.PreviousId(0), 0u);
+  table.SkipTo(60'000);
+  EXPECT_EQ(table.last_id(), 60'000u);
+  EXPECT_EQ(table.NextId(50'000), 0u);
+  EXPECT_EQ(table.PreviousId(60'000), 50'000u);
+  table.SkipTo(7);
+  EXPECT_EQ(table.last_id(), 60'000u);
+}
+
+TEST(CowMapTest, WhatIsErasedIsGoneFromThisCopyAlone) {
+  CowMap<int> first;
+  for (int i = 0; i < 5'000; ++i) first.Put(std::to_string(i), i);
+  CowMap<int> second = first;
+  for (int i = 0; i < 5'000; i += 2) second.Erase(std::to_string(i));
+  second.Erase("0");  // once more
+  second.Erase("none");
+  for (int i = 0; i < 5'000; ++i) {
+    const int* left = second.Find(std::to_string(i));
+    EXPECT_EQ(left != nullptr, i % 2 == 1) << i;
+    ASSERT_NE(first.Find(std::to_string(i)), nullptr) << i;
+  }
+  second.Put("0", 7);
+  EXPECT_EQ(*second.Find("0"), 7);
+  EXPECT_EQ(*first.Find("0"), 0);
+}
+
 TEST(CowTableTest, AskingEndsAtTheFirstRowOfWhichItIsTrue) {
   CowTable<int> table;
   for (uint64_t id = 1; id <= 10'000; ++id) table.Put(id, std::make_shared<const int>(id));

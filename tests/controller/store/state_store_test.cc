@@ -288,6 +288,109 @@ TEST_F(StateStoreTest, AnAppendIsStoredWholeOrNotAtAll) {
   EXPECT_EQ(snapshot->jobs.size(), 0u);
 }
 
+class ForgottenRowsTest : public StateStoreTest {
+ protected:
+  // Two jobs with two events each; the second has ended later, with a checkpoint that is deleted.
+  static std::shared_ptr<const Snapshot> StoreTwo(StateStore& store) {
+    Draft submits{Snapshot(), absl::Hours(1)};
+    for (uint64_t id = 1; id <= 2; ++id) {
+      Job job;
+      job.owner = "ann";
+      job.idempotency_key = absl::StrCat("key-", id);
+      auto settings = std::make_shared<JobSettings>();
+      settings->name = absl::StrCat("job-", id);
+      settings->project = "p";
+      job.settings = settings;
+      submits.AddJob(std::move(job));
+      submits.AddEvent({.job_id = id, .time = absl::UnixEpoch()});
+    }
+    submits.AddEvent({.job_id = 1, .time = absl::UnixEpoch()});
+    EXPECT_OK(store.Append(submits.Changes()));
+    Draft end(*submits.Finish(), absl::Hours(3));
+    Rank rank;
+    rank.worker = "w";
+    rank.incarnation = std::string(16, 'i');
+    rank.state = RankState::kExited;
+    rank.holds_slots = false;
+    end.AddAttempt(2, {.number = 1, .ended = absl::UnixEpoch(), .ranks = {rank}});
+    end.AddCheckpoint({.job_id = 2, .step = 5, .state = CheckpointState::kDeleted, .path = "/c"});
+    end.EditJob(2).state = JobState::kCancelled;
+    end.AddEvent({.job_id = 2, .time = absl::UnixEpoch(), .to = JobState::kCancelled});
+    EXPECT_OK(store.Append(end.Changes()));
+    return end.Finish();
+  }
+};
+
+TEST_F(ForgottenRowsTest, AJobGoesWholeOrNotAtAll) {
+  auto store = StateStore::Open({.path = path_});
+  ASSERT_OK(store);
+  Draft draft(*StoreTwo(**store), absl::Hours(4));
+  draft.ForgetJob(2);
+  const ChangeSet changes = draft.Changes();
+  ChangeSet spoiled = changes;
+  auto twice = std::make_shared<const JobEvent>(JobEvent{.sequence = 9, .job_id = 1});
+  spoiled.events = {twice, twice};  // the same sequence twice cannot be stored
+  EXPECT_FALSE((*store)->Append(spoiled).ok());
+  auto loaded = (*store)->Load(1, absl::Hours(1), absl::UnixEpoch());
+  ASSERT_OK(loaded);
+  ASSERT_NE(loaded->FindJob(2), nullptr);
+  EXPECT_EQ(loaded->FindJob(2)->events.size(), 2u);
+  EXPECT_EQ(loaded->FindJob(2)->checkpoints.size(), 1u);
+  EXPECT_EQ(loaded->FindJob(2)->current->ranks.size(), 1u);
+  EXPECT_EQ(loaded->forgotten_events, 0u);
+
+  ASSERT_OK((*store)->Append(changes));
+  loaded = (*store)->Load(1, absl::Hours(1), absl::UnixEpoch());
+  ASSERT_OK(loaded);
+  EXPECT_EQ(loaded->jobs.size(), 1u);
+  EXPECT_EQ(loaded->checkpoints.size(), 0u);
+  EXPECT_EQ(loaded->events.size(), 2u);
+  EXPECT_EQ(loaded->forgotten_events, 2u);
+  // No number is given a second time.
+  EXPECT_EQ(loaded->jobs.last_id(), 2u);
+  EXPECT_EQ(loaded->checkpoints.last_id(), 1u);
+  EXPECT_EQ(loaded->last_event, 4u);
+  EXPECT_EQ(loaded->LedgerTime(absl::Hours(1)), absl::UnixEpoch() + absl::Hours(3))
+      << "its ledger had come so far";
+  EXPECT_EQ(loaded->forgotten_time->at("p").queued, changes.forgotten.time.at("p").queued);
+}
+
+TEST_F(ForgottenRowsTest, TheKeyOfAForgottenJobIsFreeInTheSameTransaction) {
+  auto store = StateStore::Open({.path = path_});
+  ASSERT_OK(store);
+  Draft draft(*StoreTwo(**store), absl::Hours(4));
+  draft.ForgetJob(2);
+  Job job;
+  job.owner = "ann";
+  job.idempotency_key = "key-2";
+  job.settings = std::make_shared<const JobSettings>();
+  EXPECT_EQ(draft.AddJob(std::move(job)).id, 3u);
+  draft.AddEvent({.job_id = 3, .time = absl::UnixEpoch()});
+  ASSERT_OK((*store)->Append(draft.Changes()));
+  const auto loaded = (*store)->Load(1, absl::Hours(1), absl::UnixEpoch());
+  ASSERT_OK(loaded);
+  EXPECT_EQ(loaded->FindJob(3)->idempotency_key, "key-2");
+}
+
+TEST_F(ForgottenRowsTest, AnEventOfAJobThatIsThereMustNotBeMissing) {
+  {
+    auto store = StateStore::Open({.path = path_});
+    ASSERT_OK(store);
+    Draft draft(*StoreTwo(**store), absl::Hours(4));
+    draft.ForgetJob(2);
+    ASSERT_OK((*store)->Append(draft.Changes()));
+  }
+  ASSERT_OK(Load());
+  Execute("DELETE FROM events WHERE sequence = 3");
+  EXPECT_THAT(Load().status(), StatusIs(absl::StatusCode::kDataLoss,
+                                        HasSubstr("of 4 events 1 are there and 2 are forgotten")));
+}
+
+TEST_F(ForgottenRowsTest, BrokenTimesAreDataLoss) {
+  Execute("INSERT INTO forgotten_time VALUES ('p', '1 2 3')");
+  EXPECT_THAT(Load().status(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("broken times")));
+}
+
 TEST(ReplayEventsTest, EachEventStartsWhereTheLastOneEnded) {
   auto event = [](uint64_t sequence, JobState from, JobState to) {
     return std::make_shared<const JobEvent>(

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/metrics/metric_names.h"
+#include "controller/model/draft.h"
 #include "tests/controller/api/fake_engine.h"
 #include "tests/support/temp_dir.h"
 
@@ -206,6 +207,29 @@ TEST_F(SeriesTest, JobsThatFinishedInEarlierLivesAreNotCountedAgain) {
   finished_before_ = CountFinished(*engine_.snapshot());
   Put(MakeJob(2, "new", JobState::kFailed));
   EXPECT_THAT(Render(), HasSubstr("muster_jobs_finished_total{state=\"failed\"} 1\n"));
+}
+
+TEST_F(SeriesTest, CountersDoNotGoBackWhenJobsAreForgotten) {
+  auto job = MakeJob(1, "old", JobState::kFailed);
+  job->ledger.settled[TimeLabel::kProductive] = absl::Seconds(40);
+  job->ledger.settled_queued = absl::Seconds(7);
+  Put(job);
+  const std::string project = job->settings->project;
+  const std::vector<std::string> lines = {
+      "muster_jobs_finished_total{state=\"failed\"} 1\n",
+      absl::StrCat("muster_project_queue_seconds_total{project=\"", project, "\"} 7\n"),
+      absl::StrCat("muster_project_slot_seconds_total{project=\"", project,
+                   "\",label=\"productive\"} 40\n")};
+  const std::string before = Render();
+  for (const std::string& line : lines) EXPECT_THAT(before, HasSubstr(line));
+  engine_.Publish([&](Snapshot& s) {
+    Draft draft(s);
+    draft.ForgetJob(1);
+    s = *draft.Finish();
+  });
+  const std::string after = Render();
+  for (const std::string& line : lines) EXPECT_THAT(after, HasSubstr(line));
+  EXPECT_THAT(after, HasSubstr("muster_jobs{state=\"failed\"} 0\n"));
 }
 
 TEST_F(SeriesTest, TheQueueAndTheWorkersAreCounted) {

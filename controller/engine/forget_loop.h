@@ -1,0 +1,13 @@
+// Looks every second at what has ended and proposes which jobs are forgotten: policy/ended_jobs,
+// and nothing more.
+#pragma once
+
+#include "controller/engine/proposer.h"
+#include "controller/policy/forget_rules.h"
+
+namespace muster::controller {
+
+// For one Proposer: it follows the versions that it is shown.
+Proposer::Propose ProposeForgetting(const ForgetSettings& settings);
+
+}  // namespace muster::controller

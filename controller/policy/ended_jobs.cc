@@ -1,0 +1,70 @@
+#include "controller/policy/ended_jobs.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "controller/model/ledger_rules.h"
+
+namespace muster::controller {
+namespace {
+
+bool IsListed(const Job* job) {
+  if (job == nullptr || !IsTerminal(job->state)) return false;
+  return job->array.array_id == 0 || job->array.array_id == job->id;
+}
+
+}  // namespace
+
+void EndedJobsQueue::Follow(const Snapshot& snapshot) {
+  snapshot.jobs.ForEachChange(jobs_, [&](uint64_t id, const Job* before, const Job* now) {
+    if (IsListed(before)) ended_.erase({FinishedAt(*before), id});
+    if (IsListed(now)) ended_.insert({FinishedAt(*now), id});
+  });
+  jobs_ = snapshot.jobs;
+}
+
+void EndedJobsQueue::TakeBack(const Snapshot& snapshot, absl::Duration now) {
+  while (!stayed_.empty() && stayed_.front().first <= now) {
+    const uint64_t id = stayed_.front().second;
+    stayed_.pop_front();
+    staying_.erase(id);
+    const Job* job = snapshot.FindJob(id);
+    if (IsListed(job)) ended_.insert({FinishedAt(*job), id});
+  }
+}
+
+void EndedJobsQueue::Leave(uint64_t id, absl::Duration now) {
+  if (staying_.insert(id).second) stayed_.emplace_back(now + kAgainAfter, id);
+}
+
+ForgetJobs EndedJobsQueue::Next(const Snapshot& snapshot, const ForgetSettings& settings,
+                                absl::Duration now) {
+  Follow(snapshot);
+  TakeBack(snapshot, now);
+  const absl::Time horizon = snapshot.LedgerTime(now) - settings.after;
+  const uint64_t ended = snapshot.jobs.size() - snapshot.active_jobs->size();
+  uint64_t excess = ended > settings.most ? ended - settings.most : 0;
+  ForgetJobs next;
+  if (ended_.empty() || (ended_.begin()->first > horizon && excess == 0)) return next;
+  const std::set<uint64_t> needed = NeededYet(snapshot);
+  uint64_t taken = 0;
+  size_t judged = 0;
+  for (auto it = ended_.begin(); it != ended_.end();) {
+    if (taken >= ForgetJobs::kMost || judged++ == kMostJudged) break;
+    if (it->first > horizon && excess == 0) break;
+    const std::optional<EndedJobs> jobs = JudgeEnded(snapshot, needed, it->second);
+    // An array may have ended later than its first job.
+    if (!jobs.has_value() || (jobs->finished > horizon && excess == 0)) {
+      Leave(it->second, now);
+      it = ended_.erase(it);
+      continue;
+    }
+    next.jobs.push_back({.job_id = jobs->first, .finished = jobs->finished});
+    taken += jobs->size();
+    excess -= std::min(excess, jobs->size());
+    ++it;
+  }
+  return next;
+}
+
+}  // namespace muster::controller

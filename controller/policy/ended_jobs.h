@@ -1,0 +1,43 @@
+// The jobs that have ended, the longest ended first: what policy/forget_rules has to look at. Kept
+// between two looks and brought up to date with the rows that changed.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <set>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "controller/model/events.h"
+#include "controller/model/snapshot.h"
+#include "controller/policy/forget_rules.h"
+
+namespace muster::controller {
+
+// One thread; follows one history of snapshots.
+class EndedJobsQueue {
+ public:
+  // One look judges no more than this; the next one goes on from there.
+  static constexpr size_t kMostJudged = 4096;
+  // What stays is judged again after this time.
+  static constexpr absl::Duration kAgainAfter = absl::Hours(1);
+
+  // The next jobs to be forgotten, about ForgetJobs::kMost at most. `now` is the time since boot.
+  ForgetJobs Next(const Snapshot& snapshot, const ForgetSettings& settings, absl::Duration now);
+
+ private:
+  using Entry = std::pair<absl::Time, uint64_t>;  // when it ended (ledger time), its id
+
+  void Follow(const Snapshot& snapshot);
+  void TakeBack(const Snapshot& snapshot, absl::Duration now);
+  void Leave(uint64_t id, absl::Duration now);
+
+  CowTable<Job> jobs_;     // that were followed
+  std::set<Entry> ended_;  // to be judged; of an array its first job
+  // Those that stayed, by when they are judged again; each once. Some may be gone by then, or in
+  // ended_, since they have changed.
+  std::deque<std::pair<absl::Duration, uint64_t>> stayed_;
+  std::set<uint64_t> staying_;  // the same, by id
+};
+
+}  // namespace muster::controller

@@ -1,0 +1,55 @@
+// Which jobs that have ended leave the model and the database. Pure.
+//
+// A job goes alone; the tasks of an array, which are found by their places in it, go together. It
+// stays while
+// - it, or another task of its array, has not ended, or a rank of it may hold slots;
+// - one of its checkpoints may be on a disk (is not DELETED): its row is all that tells of that;
+// - an agent is still to be told something of it or of its checkpoints;
+// - a job that has not ended was submitted to wait for it (scheduling.after);
+// - a job that is there was submitted to begin from its checkpoints;
+// - it is the newest of its name and older ones are there: a name must not come to mean an older
+//   job.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <set>
+
+#include "absl/time/time.h"
+#include "controller/model/snapshot.h"
+
+namespace muster::controller {
+
+struct ForgetSettings {
+  // Jobs go that ended so long ago by ledger time; infinite: none for that.
+  absl::Duration after = absl::InfiniteDuration();
+  // While more than so many have ended, the longest ended of those that may go.
+  size_t most = std::numeric_limits<size_t>::max();
+
+  bool ForgetsAny() const {
+    return after != absl::InfiniteDuration() || most != std::numeric_limits<size_t>::max();
+  }
+};
+
+// Jobs that agents are to be told of, or that others wait for; for an array its first one. `also`:
+// jobs that changed since the snapshot's lists were made. Cost: the outbox and the jobs that wait
+// for others.
+std::set<uint64_t> NeededYet(const Snapshot& snapshot, const std::set<uint64_t>& also = {});
+
+// What goes together.
+struct EndedJobs {
+  uint64_t first = 0;
+  uint64_t last = 0;
+  absl::Time finished;  // by ledger time, of the last that ended
+
+  uint64_t size() const { return last - first + 1; }
+};
+
+// The job, or the array of which it is the first, if that may go; none: it stays, or is no first
+// one of an array. `needed` is NeededYet.
+std::optional<EndedJobs> JudgeEnded(const Snapshot& snapshot, const std::set<uint64_t>& needed,
+                                    uint64_t id);
+
+}  // namespace muster::controller
