@@ -22,10 +22,8 @@ void Scheduler::Follow(const Snapshot& snapshot, const ScheduleContext& context)
     if (before != nullptr && succeeded && before->state != JobState::kSucceeded) {
       keys.insert(RunTimeKey(*now->settings));
     }
-    // What was learned from it may be forgotten with it.
-    if (now == nullptr && before->state == JobState::kSucceeded) {
-      keys.insert(RunTimeKey(*before->settings));
-    }
+    // What was learned from it may be forgotten with it; it may have succeeded since the last look.
+    if (now == nullptr) keys.insert(RunTimeKey(*before->settings));
   });
   jobs_ = snapshot.jobs;
   for (const std::string& key : keys) {
