@@ -42,19 +42,28 @@ ForgetJobs EndedJobsQueue::Next(const Snapshot& snapshot, const ForgetSettings& 
   Follow(snapshot);
   TakeBack(snapshot, now);
   const absl::Time horizon = snapshot.LedgerTime(now) - settings.after;
+  const absl::Time heard_of = snapshot.LedgerTime(now) - kLeastKept;
   const uint64_t ended = snapshot.jobs.size() - snapshot.active_jobs->size();
   uint64_t excess = ended > settings.most ? ended - settings.most : 0;
+  // Whether what ended then is to go, as far as time and number say.
+  const auto is_due = [&](absl::Time finished) {
+    return finished <= horizon || (excess > 0 && finished <= heard_of);
+  };
   ForgetJobs next;
-  if (ended_.empty() || (ended_.begin()->first > horizon && excess == 0)) return next;
+  if (ended_.empty() || !is_due(ended_.begin()->first)) return next;
   const std::set<uint64_t> needed = NeededYet(snapshot);
   uint64_t taken = 0;
   size_t judged = 0;
   for (auto it = ended_.begin(); it != ended_.end();) {
     if (taken >= ForgetJobs::kMost || judged++ == kMostJudged) break;
-    if (it->first > horizon && excess == 0) break;
+    if (!is_due(it->first)) break;
     const std::optional<EndedJobs> jobs = JudgeEnded(snapshot, needed, it->second);
-    // An array may have ended later than its first job.
-    if (!jobs.has_value() || (jobs->finished > horizon && excess == 0)) {
+    // An array may have ended later than its first job: in this very minute, or much later.
+    if (excess > 0 && jobs.has_value() && jobs->finished > heard_of) {
+      ++it;
+      continue;
+    }
+    if (!jobs.has_value() || !is_due(jobs->finished)) {
       Leave(it->second, now);
       it = ended_.erase(it);
       continue;

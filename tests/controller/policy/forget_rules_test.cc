@@ -238,10 +238,31 @@ TEST_F(ForgetRulesTest, TheLongestEndedGoBeyondTheBound) {
   Change([&](Draft& draft) {
     draft.AddCheckpoint({.job_id = ids[0], .state = CheckpointState::kVerified, .path = "/c/1"});
   });
+  now_ += kLeastKept;
   EXPECT_THAT(Next(), ElementsAre(ids[2], ids[1], ids[3])) << "one of the first stays";
   EXPECT_FALSE(MayGo(runs));
   settings_.most = 6;
   EXPECT_THAT(Next(), IsEmpty());
+}
+
+// Those before it may all have to stay: it is not to be gone before anybody heard of its end.
+TEST_F(ForgetRulesTest, WhatHasJustEndedStaysHoweverManyHave) {
+  settings_ = {.most = 1};
+  const uint64_t kept = SubmitAndEnd();
+  Change([&](Draft& draft) {
+    draft.AddCheckpoint({.job_id = kept, .state = CheckpointState::kVerified, .path = "/c/1"});
+  });
+  const uint64_t first = Submit({.name = "sweep"}, {.array_id = 2});
+  const uint64_t last = Submit({.name = "sweep"}, {.array_id = 2, .index = 1});
+  End(first);
+  now_ += kLeastKept - absl::Seconds(1);
+  EXPECT_THAT(Next(), IsEmpty());
+  const uint64_t alone = SubmitAndEnd();
+  End(last);
+  now_ += kLeastKept - absl::Seconds(1);
+  EXPECT_THAT(Next(), IsEmpty()) << "the last task of the array has just ended";
+  now_ += absl::Seconds(1);
+  EXPECT_THAT(Next(), ElementsAre(first, alone));
 }
 
 TEST_F(ForgetRulesTest, ALookFindsAboutABatch) {
