@@ -37,8 +37,12 @@ inline std::vector<std::string> RunGang(
         options.timeout = std::min(options.timeout, absl::Minutes(1));
         if (world_size == 1) return body(worker::MakeLocalCollectives());
         auto gang = worker::MakeCollectives(store, options);
-        if (gang.ok()) return body(*std::move(gang));
-        errors[rank] = std::string(gang.status().message());
+        if (!gang.ok()) {
+          errors[rank] = std::string(gang.status().message());
+          return;
+        }
+        (*gang)->Barrier();  // Gloo fails ranks that still connect to others when one leaves
+        body(*std::move(gang));
       } catch (const std::exception& error) {
         errors[rank] = error.what();
       }
