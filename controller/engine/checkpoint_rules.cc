@@ -79,7 +79,7 @@ const Checkpoint* FindByPath(const Snapshot& snapshot, const Job& job, const std
 // The row is as of now.
 void NoteTime(Checkpoint& row, const Draft& draft, const RuleContext& context) {
   row.created = context.now;
-  row.created_at = WholeNanoseconds(draft.view().LedgerTime(context.now_at));
+  row.created_at = WholeNanoseconds(LedgerNow(draft, context));
 }
 
 uint64_t BeginRow(Draft& draft, const Job& job, const CheckpointReport& report,

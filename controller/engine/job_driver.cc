@@ -103,7 +103,7 @@ std::string WhoLostTheRoot(const Snapshot& snapshot, const Job& job) {
 // Its ranks are asked to save and leave.
 void NoteStake(Draft& draft, uint64_t job_id, const RuleContext& context) {
   const int64_t stake = SlotSecondsAtStake(draft.view(), *draft.view().FindJob(job_id),
-                                           draft.view().LedgerTime(context.now_at));
+                                           LedgerNow(draft, context));
   Attempt& attempt = draft.EditAttempt(job_id);
   attempt.save_requested = true;
   attempt.stake_slot_seconds = stake;
@@ -113,8 +113,7 @@ void NoteStake(Draft& draft, uint64_t job_id, const RuleContext& context) {
 void NoteLoss(Draft& draft, uint64_t job_id, const RuleContext& context) {
   const Job& job = *draft.view().FindJob(job_id);
   if (job.current->stake_slot_seconds < 0) return;
-  const int64_t lost =
-      SlotSecondsLost(draft.view(), job, draft.view().LedgerTime(context.now_at));
+  const int64_t lost = SlotSecondsLost(draft.view(), job, LedgerNow(draft, context));
   Attempt& attempt = draft.EditAttempt(job_id);
   attempt.lost_slot_seconds = lost;
   draft.counters().stake_slot_seconds += attempt.stake_slot_seconds;

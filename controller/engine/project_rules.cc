@@ -71,7 +71,7 @@ void ChargeProject(Draft& draft, uint64_t job_id, const RuleContext& context) {
   for (const Rank& rank : attempt.ranks) slots += rank.slots.size();
   Project& project = draft.EditProject(job.settings->project);
   project.used = Charge(project.used, slots, HeldFrom(attempt),
-                        draft.view().LedgerTime(context.now_at), context.use_half_life);
+                        LedgerNow(draft, context), context.use_half_life);
 }
 
 }  // namespace muster::controller

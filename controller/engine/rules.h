@@ -35,6 +35,11 @@ struct RuleContext {
   bool disk_full = false;
 };
 
+// This moment in ledger time, which nobody can set.
+inline absl::Time LedgerNow(const Draft& draft, const RuleContext& context) {
+  return draft.view().LedgerTime(context.now_at);
+}
+
 EventResult Reduce(Draft& draft, const Event& event, const RuleContext& context);
 
 // Whether the submit may be taken: FAILED_PRECONDITION "refused: ..." when it could never start,

@@ -12,11 +12,6 @@
 namespace muster::controller {
 namespace {
 
-// Evidence and quarantines go by ledger time: whoever sets the wall clock frees or bars nobody.
-absl::Time LedgerNow(const Draft& draft, const RuleContext& context) {
-  return draft.view().LedgerTime(context.now_at);
-}
-
 void Judge(Draft& draft, uint64_t worker_id, const RuleContext& context) {
   const Worker& worker = *draft.view().workers.Find(worker_id);
   const absl::Time now = LedgerNow(draft, context);
