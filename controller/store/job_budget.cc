@@ -12,6 +12,13 @@ constexpr uint64_t kFreePart = 8;
 
 }  // namespace
 
+absl::StatusOr<uint64_t> JobBudget::CountStored(uint64_t job_id) {
+  SqliteStatement select = db_.Prepare(count_sql_);
+  select.Bind(job_id);
+  MUSTER_ASSIGN_OR_RETURN(const bool has_row, select.Step());
+  return has_row ? static_cast<uint64_t>(select.Int(0)) : 0;
+}
+
 absl::Status JobBudget::Add(uint64_t job_id, uint64_t bytes, IngestCounts& counts) {
   auto it = stored_.find(job_id);
   if (it == stored_.end()) {

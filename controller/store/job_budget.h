@@ -14,8 +14,9 @@ namespace muster::controller {
 
 class JobBudget {
  public:
-  // `db` outlives it.
-  JobBudget(SqliteDatabase& db, uint64_t bytes) : db_(db), most_(bytes) {}
+  // `db` outlives it. `count_sql` sums up what is stored of the job that it is given.
+  JobBudget(SqliteDatabase& db, uint64_t bytes, const char* count_sql)
+      : db_(db), count_sql_(count_sql), most_(bytes) {}
   virtual ~JobBudget() = default;
 
   void SetBytes(uint64_t bytes) { most_ = bytes; }
@@ -33,13 +34,13 @@ class JobBudget {
   SqliteDatabase& db() { return db_; }
 
  private:
-  // Bytes of the job that are stored.
-  virtual absl::StatusOr<uint64_t> CountStored(uint64_t job_id) = 0;
+  absl::StatusOr<uint64_t> CountStored(uint64_t job_id);
   // Drops some of the oldest rows and records that they are gone; how many bytes. 0: there are
   // none.
   virtual absl::StatusOr<uint64_t> DropSome(uint64_t job_id, IngestCounts& counts) = 0;
 
   SqliteDatabase& db_;
+  const char* const count_sql_;
   uint64_t most_;
   std::unordered_map<uint64_t, uint64_t> stored_;  // bytes by job
 };

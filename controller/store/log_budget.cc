@@ -14,13 +14,6 @@ constexpr int64_t kChunksPerTurn = 64;
 
 }  // namespace
 
-absl::StatusOr<uint64_t> LogBudget::CountStored(uint64_t job_id) {
-  SqliteStatement select = db().Prepare("SELECT sum(length(text)) FROM logs WHERE job = ?");
-  select.Bind(job_id);
-  MUSTER_ASSIGN_OR_RETURN(const bool has_row, select.Step());
-  return has_row ? static_cast<uint64_t>(select.Int(0)) : 0;
-}
-
 absl::StatusOr<uint64_t> LogBudget::DropSome(uint64_t job_id, IngestCounts& counts) {
   using Stream = std::tuple<int64_t, int64_t, int64_t, int64_t>;  // attempt, generation, rank, kind
   std::map<Stream, int64_t> last;                                 // the last byte that goes

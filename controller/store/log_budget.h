@@ -7,10 +7,10 @@ namespace muster::controller {
 
 class LogBudget final : public JobBudget {
  public:
-  explicit LogBudget(SqliteDatabase& db) : JobBudget(db, kDefaultJobLogBytes) {}
+  explicit LogBudget(SqliteDatabase& db)
+      : JobBudget(db, kDefaultJobLogBytes, "SELECT sum(length(text)) FROM logs WHERE job = ?") {}
 
  private:
-  absl::StatusOr<uint64_t> CountStored(uint64_t job_id) override;
   absl::StatusOr<uint64_t> DropSome(uint64_t job_id, IngestCounts& counts) override;
 };
 

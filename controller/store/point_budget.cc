@@ -14,13 +14,6 @@ constexpr int64_t kRowsPerTurn = 64;
 
 }  // namespace
 
-absl::StatusOr<uint64_t> PointBudget::CountStored(uint64_t job_id) {
-  SqliteStatement select = db().Prepare("SELECT sum(length(packed)) FROM points WHERE job = ?");
-  select.Bind(job_id);
-  MUSTER_ASSIGN_OR_RETURN(const bool has_row, select.Step());
-  return has_row ? static_cast<uint64_t>(select.Int(0)) : 0;
-}
-
 absl::StatusOr<uint64_t> PointBudget::DropSome(uint64_t job_id, IngestCounts& counts) {
   std::map<std::tuple<int64_t, int64_t, int64_t>, int64_t> last;  // by attempt, generation, rank
   uint64_t bytes = 0;

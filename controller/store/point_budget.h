@@ -7,10 +7,11 @@ namespace muster::controller {
 
 class PointBudget final : public JobBudget {
  public:
-  explicit PointBudget(SqliteDatabase& db) : JobBudget(db, kDefaultJobPointBytes) {}
+  explicit PointBudget(SqliteDatabase& db)
+      : JobBudget(db, kDefaultJobPointBytes,
+                  "SELECT sum(length(packed)) FROM points WHERE job = ?") {}
 
  private:
-  absl::StatusOr<uint64_t> CountStored(uint64_t job_id) override;
   absl::StatusOr<uint64_t> DropSome(uint64_t job_id, IngestCounts& counts) override;
 };
 
