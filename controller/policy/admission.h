@@ -21,8 +21,9 @@ struct Admission {
   std::string message;           // of kBarred
   uint64_t waits_for = 0;        // the job that bars it, or whose slots it leaves; 0: none
   bool waits_for_array = false;  // all of that one's array
-  absl::Duration again_at = absl::InfiniteDuration();  // since boot: ask again then (back-off, made way)
-  absl::Time again = absl::InfiniteFuture();           // wall clock: likewise (begin)
+  // Ask again then: since boot (back-off, made way), or by the wall clock (begin).
+  absl::Duration again_at = absl::InfiniteDuration();
+  absl::Time again = absl::InfiniteFuture();
 };
 
 Admission Admit(const Snapshot& snapshot, const Job& job, const ScheduleContext& context);
