@@ -164,6 +164,8 @@ absl::StatusOr<std::string> UploadStore::ReadPiece(const std::string& sha256, ui
   std::string piece(kPieceBytes, '\0');
   const absl::StatusOr<uint64_t> got =
       fs_.ReadAt(PathOf(sha256), offset, piece.data(), piece.size());
+  // What could not be read this time may be there: whoever asked tries again.
+  if (!got.ok() && !absl::IsNotFound(got.status())) return got.status();
   if (got.ok() && IsWhole(sha256, offset, *got)) {
     piece.resize(*got);
     return piece;

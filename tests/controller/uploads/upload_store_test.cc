@@ -77,6 +77,21 @@ TEST_F(UploadStoreTest, WhatSomebodyRemovedOrCutCanBeSentAgain) {
   EXPECT_TRUE(store_->Find(HashOf(bytes)));
 }
 
+TEST_F(UploadStoreTest, WhatCannotBeReadForAMomentStays) {
+  const std::string bytes(900, 'x');
+  ASSERT_OK(Put(bytes));
+  const std::string path = dir_ / ("uploads/" + HashOf(bytes));
+  std::filesystem::rename(path, dir_ / "aside");
+  std::filesystem::create_directory(path);  // opens, and gives no bytes
+  const auto failed = store_->ReadPiece(HashOf(bytes), 0);
+  EXPECT_FALSE(failed.ok() || absl::IsNotFound(failed.status())) << failed.status();
+  EXPECT_TRUE(store_->Find(HashOf(bytes)));
+  std::filesystem::remove(path);
+  std::filesystem::rename(dir_ / "aside", path);
+  ASSERT_OK_AND_ASSIGN(const std::string piece, store_->ReadPiece(HashOf(bytes), 0));
+  EXPECT_EQ(piece, bytes);
+}
+
 TEST_F(UploadStoreTest, WhatWasPutIsThereAlsoAfterARestart) {
   const std::string bytes(UploadStore::kPieceBytes / 512, 'x');
   EXPECT_FALSE(store_->Find(HashOf(bytes)));
