@@ -28,8 +28,8 @@ struct Flags {
 // Prints what was not printed before.
 class Printer {
  public:
-  Printer(Session& session, bool prefix)
-      : session_(session), text_(prefix, session.host().terminal) {}
+  Printer(Session& session, bool prefix, bool has_tail)
+      : session_(session), text_(prefix, session.host().terminal), has_tail_(has_tail) {}
 
   void Take(v1::StreamLogsResponse chunk) {
     if (replay_.LeftOut(chunk)) return;
@@ -44,8 +44,10 @@ class Printer {
   }
 
   // After a reconnect a tail would leave out what was written meanwhile: the log comes from its
-  // begin instead, and what is not behind the last that came is passed over.
+  // begin instead, and what is not behind the last that came is passed over. Where no tail was
+  // asked for, text_ knows what has come.
   void Replay(v1::StreamLogsRequest& request) {
+    if (!has_tail_) return;
     if (replay_.any()) request.set_tail(0);
     replay_.Begin();
   }
@@ -57,6 +59,7 @@ class Printer {
  private:
   Session& session_;
   LogText text_;
+  const bool has_tail_;
   LogReplay replay_;
 };
 
@@ -88,7 +91,7 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
                           client->Call(rpc::kGetJob, get, session.timeout()));
   const uint64_t id = job.summary().id();
   v1::StreamLogsRequest request = RequestOf(flags, id);
-  Printer printer(session, /*prefix=*/!HasOneSource(flags, job));
+  Printer printer(session, /*prefix=*/!HasOneSource(flags, job), /*has_tail=*/flags.tail > 0);
   InterruptGuard guard;
   Reconnect reconnect(session, guard);
   reconnect.Good();  // GetJob was answered

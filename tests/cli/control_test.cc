@@ -264,6 +264,23 @@ TEST_F(ControlTest, LogsGoOnBehindWhatWasPrintedAfterAReconnect) {
   EXPECT_THAT(result.err, HasSubstr("lost the controller"));
 }
 
+// A worker that was cut off delivers what a former attempt wrote: the log comes by attempts then.
+TEST_F(ControlTest, WhatAFormerAttemptWroteIsPrintedThoughItCameLate) {
+  service_.PutJob(MakeJob(7, "digits", v1::SUCCEEDED));
+  const auto chunk = [](uint32_t attempt, const std::string& text, bool is_stderr) {
+    v1::StreamLogsResponse made;
+    made.set_attempt(attempt);
+    made.set_text(text);
+    made.set_is_stderr(is_stderr);
+    return made;
+  };
+  service_.PutLog(7, chunk(2, "two\n", false));
+  service_.CutLogsOff(1, {chunk(1, "traceback\n", true)});
+  const CliResult result = run_({"logs", "-f", "7"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("traceback\n"));
+}
+
 TEST_F(ControlTest, TheTimeoutOfLogsThatAreFollowedIsThatOfAllConnections) {
   service_.CutLogsOff(/*calls=*/1'000'000);
   const CliResult result = run_({"logs", "-f", "7", "--timeout", "1s"});
