@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,18 @@ constexpr uint32_t kMostPlotted = 10'000;
 using Page = google::protobuf::RepeatedPtrField<v1::MetricPoint>;
 using Curves = std::map<std::string, std::vector<PlotPoint>>;
 
-// Gives the points page by page: by name, then step.
+absl::Status CheckPlotted(const Flags& flags, const std::set<std::string>& reported) {
+  for (const std::string& name : flags.plot) {
+    if (reported.count(name) > 0) continue;
+    return WithHint(
+        absl::NotFoundError(absl::StrCat("job ", flags.job, ": no metric '", name, "' reported")),
+        absl::StrCat("`muster metrics ", flags.job, "` shows the names there are"));
+  }
+  return absl::OkStatus();
+}
+
+// Gives the points page by page: by name, then step. NOT_FOUND: there are none of one that is to be
+// drawn.
 absl::Status ForEachPage(const Flags& flags, Session& session,
                          absl::FunctionRef<void(const Page&)> take) {
   v1::QueryMetricsRequest request;
@@ -50,13 +62,15 @@ absl::Status ForEachPage(const Flags& flags, Session& session,
   request.set_max_points(flags.max_points);
   if (flags.rank.has_value()) request.set_rank(*flags.rank);
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
+  std::set<std::string> reported;
   do {
     MUSTER_ASSIGN_OR_RETURN(const v1::QueryMetricsResponse page,
                             client->Call(rpc::kQueryMetrics, request, session.timeout()));
+    for (const v1::MetricPoint& point : page.points()) reported.insert(point.name());
     take(page.points());
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty() && session.host().out);
-  return absl::OkStatus();
+  return CheckPlotted(flags, reported);
 }
 
 Table Summary(const std::map<std::string, MetricFold>& metrics, bool unicode) {
@@ -110,16 +124,6 @@ absl::Status PrintPoints(const Flags& flags, Session& session) {
   return absl::OkStatus();
 }
 
-absl::Status CheckPlotted(const Flags& flags, const Curves& curves) {
-  for (const std::string& name : flags.plot) {
-    if (curves.count(name) > 0) continue;
-    return WithHint(
-        absl::NotFoundError(absl::StrCat("job ", flags.job, ": no metric '", name, "' reported")),
-        absl::StrCat("`muster metrics ", flags.job, "` shows the names there are"));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status PrintPlots(Flags flags, Session& session) {
   if (flags.max_points == 0) flags.max_points = kMostPlotted;
   Curves curves;
@@ -127,7 +131,6 @@ absl::Status PrintPlots(Flags flags, Session& session) {
     for (const v1::MetricPoint& point : page)
       curves[point.name()].push_back({point.step(), point.value()});
   }));
-  MUSTER_RETURN_IF_ERROR(CheckPlotted(flags, curves));
   const Host& host = session.host();
   for (const std::string& name : flags.plot) {
     session.host().out << Plot(name, curves.at(name),

@@ -403,6 +403,7 @@ TEST_F(VerbsTest, MetricsAreASummaryOrCurvesOrData) {
   const CliResult plot = run_({"metrics", "7", "--plot", "loss,lr"});
   EXPECT_THAT(plot.out, AllOf(StartsWith("loss: 4 points\n"), HasSubstr("lr: 1 points\n")));
   EXPECT_EQ(run_({"metrics", "7", "--plot", "los"}).code, 3);
+  EXPECT_EQ(run_({"metrics", "7", "--plot", "los", "-o", "json"}).code, 3);
   EXPECT_THAT(run_({"metrics", "7", "--plot", "loss", "--log"}).out,
               StartsWith("loss: 4 points, logarithmic\n"));
   EXPECT_EQ(run_({"metrics", "7", "--log"}).code, 2) << "only of what is drawn";
