@@ -20,10 +20,12 @@ std::string WhoTakesWork(const mc::Snapshot& snapshot) {
 // A program that reports no steps: nobody knows whether it gets on.
 bool IsSilent(const mc::Job& job) { return absl::StrContains(job.settings->spec, "\"command\""); }
 
+// As its restart budget allows: what costs none of it may happen again and again.
 bool ComesBackFromFailure(const mc::Job& job) {
   if (job.current == nullptr) return false;
   const mc::FailureClass failure = job.current->failure_class;
-  return failure != mc::FailureClass::kNone && failure != mc::FailureClass::kPreempted;
+  return failure != mc::FailureClass::kNone && failure != mc::FailureClass::kPreempted &&
+         failure != mc::FailureClass::kStorageUnavailable;
 }
 
 }  // namespace

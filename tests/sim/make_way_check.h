@@ -7,8 +7,8 @@
 // - When nothing else happens meanwhile, a gang that was stopped to grow comes back larger; in
 //   vain it may be stopped twice in a row.
 // - It is stopped at most kMostInVain times in a row without a step done between. A stop for a job
-//   that lost its last attempt by a failure does not count: it comes back by its restart budget,
-//   and what its dead ranks leave behind may hold the slots that it had.
+//   that lost its last attempt by a failure which its restart budget counts does not count: what
+//   its dead ranks leave behind may hold the slots that it had.
 #pragma once
 
 #include <cstdint>
