@@ -31,14 +31,14 @@ void Reconnect::Good() {
   lost_at_.reset();
 }
 
-absl::Status Reconnect::Lost(const absl::Status& status) {
+absl::Status Reconnect::Lost(const absl::Status& status, absl::Duration connected) {
   // An orderly end without an end of the job (the controller is stopping) counts as lost too.
   const bool connection = status.ok() || absl::IsUnavailable(status);
   if (!connection || !ever_good_) {
     return status.ok() ? absl::InternalError("the controller ended the stream early") : status;
   }
   const absl::Duration now = SteadyNow();
-  if (lost_at_.has_value() && now - tried_at_ >= limits_.connected_after) lost_at_.reset();
+  if (connected >= limits_.connected_after) lost_at_.reset();
   if (!lost_at_.has_value()) {
     session_.Say("lost the controller; waiting for it to come back");
     lost_at_ = now;
@@ -47,7 +47,6 @@ absl::Status Reconnect::Lost(const absl::Status& status) {
     return status.ok() ? absl::UnavailableError("the controller keeps ending the stream") : status;
   }
   guard_.Pause(kReconnectPause);
-  tried_at_ = SteadyNow();
   return absl::OkStatus();
 }
 
@@ -88,7 +87,7 @@ absl::StatusOr<v1::JobSummary> FollowJob(
     }
     const absl::Status error =
         stream_end.ok() ? absl::OkStatus() : client->Explain(stream_end, limit);
-    MUSTER_RETURN_IF_ERROR(reconnect.Lost(error));
+    MUSTER_RETURN_IF_ERROR(reconnect.Lost(error, stream_end.connected));
   }
 }
 

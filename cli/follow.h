@@ -16,7 +16,7 @@ struct ReconnectLimits {
   // A controller that was there and went away is waited for this long: it comes back within seconds
   // where something restarts it, and a job runs on meanwhile.
   absl::Duration patience = absl::Minutes(2);
-  // A call that lasted so long was connected, though nothing arrived: to find nobody takes less.
+  // A call that was connected for so long had found it, though nothing arrived.
   absl::Duration connected_after = absl::Minutes(1);
 };
 
@@ -30,10 +30,10 @@ class Reconnect {
   // Something arrived.
   void Good();
 
-  // The stream ended with `status`. OK: call again (after a short wait). Otherwise the error to end
+  // The stream ended with `status`, and had been connected for `connected`. OK: call again (after a short wait). Otherwise the error to end
   // with: `status` itself when it does not come from a lost connection, when nothing ever arrived,
   // or when patience is spent.
-  absl::Status Lost(const absl::Status& status);
+  absl::Status Lost(const absl::Status& status, absl::Duration connected);
 
  private:
   Session& session_;
@@ -41,7 +41,6 @@ class Reconnect {
   const ReconnectLimits limits_;
   bool ever_good_ = false;
   std::optional<absl::Duration> lost_at_;  // nothing: it is not lost
-  absl::Duration tried_at_;                // when the last call since then began
 };
 
 // Calls `on_update` for each state of the job that the controller sends, the first at once; returns

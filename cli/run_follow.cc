@@ -81,7 +81,8 @@ class RunStream {
       const CallEnd end = more ? stream.Finish() : CallEnd();
       guard.Clear();
       if (end.ok() || guard.interrupted()) return absl::OkStatus();
-      MUSTER_RETURN_IF_ERROR(reconnect.Lost(client_.Explain(end, session_.timeout())));
+      MUSTER_RETURN_IF_ERROR(
+          reconnect.Lost(client_.Explain(end, session_.timeout()), end.connected));
     }
   }
 

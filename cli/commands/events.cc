@@ -69,7 +69,7 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
       return TimedOut(
           absl::StrCat("left the events after ", HumanDuration(limit), "; the jobs go on"));
     }
-    MUSTER_RETURN_IF_ERROR(reconnect.Lost(error));
+    MUSTER_RETURN_IF_ERROR(reconnect.Lost(error, stream_end.connected));
   }
 }
 

@@ -116,7 +116,7 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
     if (!flags.follow) return error;
     if (SteadyNow() >= end || absl::IsDeadlineExceeded(error))
       return TimedOut(absl::StrCat("job ", id, " goes on"));
-    MUSTER_RETURN_IF_ERROR(reconnect.Lost(error));
+    MUSTER_RETURN_IF_ERROR(reconnect.Lost(error, stream_end.connected));
     printer.Replay(request);
   }
   printer.End();

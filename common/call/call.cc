@@ -67,6 +67,12 @@ bool Call::Read(google::protobuf::MessageLite& message) {
 }
 
 CallEnd Call::Finish() {
+  CallEnd end = AwaitEnd();
+  if (stream_ != nullptr) end.connected = RealClock().SinceBoot() - connected_at_;
+  return end;
+}
+
+CallEnd Call::AwaitEnd() {
   if (!Open()) return {failure_};
   do {
     stream_->body().clear();
@@ -108,7 +114,8 @@ bool Call::Open() {
       Fail(connection.status());
       return false;
     }
-    const absl::Duration left = deadline_ - RealClock().SinceBoot();
+    connected_at_ = RealClock().SinceBoot();
+    const absl::Duration left = deadline_ - connected_at_;
     stream_ = std::make_unique<Http2Stream>(*std::move(connection),
                                             HeadersOf(path_, options_, left), options_.silence);
   }

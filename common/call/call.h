@@ -43,6 +43,7 @@ struct CallEnd {
   absl::Status status;
   bool by_peer = false;
   bool unheard = false;  // the peer took the connection, and hung up before it answered
+  absl::Duration connected = absl::ZeroDuration();  // for so long; zero also if it never was
 
   bool ok() const { return status.ok(); }
 };
@@ -73,6 +74,7 @@ class Call {
  private:
   bool Frame(const google::protobuf::MessageLite& message);
   bool Open();
+  CallEnd AwaitEnd();
   bool Turn();
   bool IsForeign() const;
   bool TakeMessage(google::protobuf::MessageLite& message);
@@ -85,6 +87,7 @@ class Call {
   std::string framed_;             // what Open is to send
   bool ended_ = false;             // nothing will be written behind it
   std::unique_ptr<Http2Stream> stream_;
+  absl::Duration connected_at_;  // since boot; requires stream_
   size_t taken_ = 0;      // of the stream's body
   bool cut_off_ = false;  // the stream ended within a message
   absl::Status failure_;  // ours, not the peer's

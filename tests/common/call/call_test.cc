@@ -253,6 +253,7 @@ TEST_F(CallTest, NobodyListeningIsUnavailable) {
   const CallEnd end = GetVersion(Options());
   EXPECT_THAT(end.status, StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_FALSE(end.by_peer);
+  EXPECT_EQ(end.connected, absl::ZeroDuration());
 }
 
 TEST_F(CallTest, NamesAndIpv6AddressesAreFound) {

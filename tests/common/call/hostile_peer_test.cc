@@ -247,6 +247,7 @@ TEST(HostilePeer, APeerThatNeverSaysAWordIsNoServer) {
       CallOnce(kGetVersion, v1::GetVersionRequest(), response,
                {.address = peer.address(), .silence = {.gone_after = absl::Milliseconds(20)}});
   EXPECT_THAT(end.status, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("silent")));
+  EXPECT_GE(end.connected, absl::Milliseconds(20));
 }
 
 TEST(HostilePeer, ASilentPeerIsPingedAndThenGivenUp) {
