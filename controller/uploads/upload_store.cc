@@ -33,7 +33,7 @@ absl::Status UploadStore::Load() {
     if (absl::EndsWith(file.name, kTemporary)) {
       MUSTER_RETURN_IF_ERROR(fs_.RemoveFile(PathOf(file.name)));
     } else if (IsSha256Hex(file.name)) {
-      archives_[file.name] = {file.size_bytes, clock_.SinceBoot()};
+      archives_[file.name] = {file.size_bytes, clock_.SinceBoot(), /*checked=*/false};
       total_bytes_ += file.size_bytes;
     }
   }
@@ -152,7 +152,7 @@ absl::Status UploadStore::Incoming::Commit() {
   MutexLock lock(store_.mutex_);
   const auto [it, is_new] = store_.archives_.try_emplace(sha256_);
   if (is_new) store_.total_bytes_ += bytes_;
-  it->second = {bytes_, store_.clock_.SinceBoot()};
+  it->second = {bytes_, store_.clock_.SinceBoot(), /*checked=*/true};
   return absl::OkStatus();
 }
 
@@ -161,33 +161,57 @@ absl::StatusOr<std::string> UploadStore::ReadPiece(const std::string& sha256, ui
     return absl::NotFoundError(absl::StrCat("upload ", sha256.substr(0, 64),
                                             " is not here, or not any more: submit it again"));
   }
-  std::string piece(kPieceBytes, '\0');
-  const absl::StatusOr<uint64_t> got =
-      fs_.ReadAt(PathOf(sha256), offset, piece.data(), piece.size());
+  absl::StatusOr<std::string> piece = ReadChecked(sha256, offset);
+  const bool is_gone = absl::IsNotFound(piece.status()) || absl::IsDataLoss(piece.status());
   // What could not be read this time may be there: whoever asked tries again.
-  if (!got.ok() && !absl::IsNotFound(got.status())) return got.status();
-  if (got.ok() && IsWhole(sha256, offset, *got)) {
-    piece.resize(*got);
-    return piece;
+  if (!is_gone) return piece;
+  Discard(sha256);
+  return absl::NotFoundError(absl::StrCat("upload ", sha256.substr(0, 64),
+                                          " cannot be read any more (", piece.status().message(),
+                                          "): submit it again"));
+}
+
+absl::StatusOr<std::string> UploadStore::ReadChecked(const std::string& sha256, uint64_t offset) {
+  const Archive archive = Get(sha256);
+  if (!archive.checked) MUSTER_RETURN_IF_ERROR(Check(sha256));
+  MUSTER_ASSIGN_OR_RETURN(std::string piece, Read(sha256, offset));
+  const uint64_t left = archive.bytes - std::min(offset, archive.bytes);
+  if (piece.size() != std::min(left, kPieceBytes)) return absl::DataLossError("its file was cut");
+  return piece;
+}
+
+absl::Status UploadStore::Check(const std::string& sha256) {
+  Sha256 hash;
+  for (uint64_t offset = 0;;) {
+    MUSTER_ASSIGN_OR_RETURN(const std::string piece, Read(sha256, offset));
+    if (piece.empty()) break;
+    hash.Update(piece);
+    offset += piece.size();
   }
-  Forget(sha256);
-  return absl::NotFoundError(absl::StrCat(
-      "upload ", sha256.substr(0, 64), " cannot be read any more (",
-      got.ok() ? "its file was cut" : std::string(got.status().message()), "): submit it again"));
+  if (hash.FinishHex() != sha256) return absl::DataLossError("its file is not what was uploaded");
+  MutexLock lock(mutex_);
+  archives_[sha256].checked = true;
+  return absl::OkStatus();
 }
 
-bool UploadStore::IsWhole(const std::string& sha256, uint64_t offset, uint64_t got) {
-  MutexLock lock(mutex_);
-  const auto it = archives_.find(sha256);
-  if (it == archives_.end()) return false;
-  const uint64_t left = it->second.bytes - std::min(offset, it->second.bytes);
-  return got == std::min(left, kPieceBytes);
+absl::StatusOr<std::string> UploadStore::Read(const std::string& sha256, uint64_t offset) {
+  std::string piece(kPieceBytes, '\0');
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t got,
+                          fs_.ReadAt(PathOf(sha256), offset, piece.data(), piece.size()));
+  piece.resize(got);
+  return piece;
 }
 
-void UploadStore::Forget(const std::string& sha256) {
+UploadStore::Archive UploadStore::Get(const std::string& sha256) {
+  MutexLock lock(mutex_);
+  return archives_[sha256];
+}
+
+void UploadStore::Discard(const std::string& sha256) {
+  // What is left here the next start finds, and the next reader.
+  fs_.RemoveFile(PathOf(sha256)).IgnoreError();
   MutexLock lock(mutex_);
   const auto it = archives_.find(sha256);
-  if (it == archives_.end()) return;
   total_bytes_ -= it->second.bytes;
   archives_.erase(it);
 }

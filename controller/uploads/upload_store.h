@@ -75,7 +75,8 @@ class UploadStore {
       MUSTER_EXCLUDES(mutex_);
 
   // At most kPieceBytes from `offset` on; nothing at the end. NOT_FOUND: it is not there; or not as
-  // it came, since somebody removed or cut its file: it is forgotten, and can be sent again.
+  // it came, since somebody removed or changed its file: that is removed, and can be sent again.
+  // The first read since a start reads all of it.
   absl::StatusOr<std::string> ReadPiece(const std::string& sha256, uint64_t offset)
       MUSTER_EXCLUDES(mutex_);
 
@@ -85,15 +86,21 @@ class UploadStore {
   struct Archive {
     uint64_t bytes = 0;
     absl::Duration used_at;  // since boot
+    bool checked = false;    // its bytes are those of its name; not since a start until it is read
   };
 
   UploadStore(Options options, FileSystem& fs, Clock& clock)
       : options_(std::move(options)), fs_(fs), clock_(clock) {}
 
   absl::Status Load();
-  // Whether a read there gave what the archive has.
-  bool IsWhole(const std::string& sha256, uint64_t offset, uint64_t got) MUSTER_EXCLUDES(mutex_);
-  void Forget(const std::string& sha256) MUSTER_EXCLUDES(mutex_);
+  // These four require that the archive is there.
+  Archive Get(const std::string& sha256) MUSTER_EXCLUDES(mutex_);
+  // DATA_LOSS: its file is not what came.
+  absl::StatusOr<std::string> ReadChecked(const std::string& sha256, uint64_t offset)
+      MUSTER_EXCLUDES(mutex_);
+  absl::Status Check(const std::string& sha256) MUSTER_EXCLUDES(mutex_);
+  void Discard(const std::string& sha256) MUSTER_EXCLUDES(mutex_);
+  absl::StatusOr<std::string> Read(const std::string& sha256, uint64_t offset);
   // Takes out what may go until `bytes` more would fit; the files are the caller's to remove.
   std::set<std::string> CollectLocked(uint64_t bytes, const std::set<std::string>& live)
       MUSTER_REQUIRES(mutex_);

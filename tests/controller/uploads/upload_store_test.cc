@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "absl/strings/str_cat.h"
 #include "common/upload/limits.h"
@@ -75,6 +76,27 @@ TEST_F(UploadStoreTest, WhatSomebodyRemovedOrCutCanBeSentAgain) {
   }
   ASSERT_OK(Put(bytes));
   EXPECT_TRUE(store_->Find(HashOf(bytes)));
+}
+
+TEST_F(UploadStoreTest, WhatWasCutOrChangedIsNotBackAfterARestart) {
+  const std::string bytes(900, 'x');
+  const std::string path = dir_ / ("uploads/" + HashOf(bytes));
+  for (const bool cut : {false, true}) {
+    ASSERT_OK(Put(bytes));
+    if (cut) {
+      std::filesystem::resize_file(path, 899);
+    } else {
+      std::ofstream(path) << std::string(900, 'y');
+    }
+    Open(PosixFileSystem());
+    const auto gone = store_->ReadPiece(HashOf(bytes), 0);
+    EXPECT_THAT(gone, StatusIs(absl::StatusCode::kNotFound));
+    EXPECT_THAT(std::string(gone.status().message()), HasSubstr("submit it again"));
+    EXPECT_EQ(Files(), 0u);
+    Open(PosixFileSystem());
+    EXPECT_FALSE(store_->Find(HashOf(bytes)));
+    EXPECT_EQ(store_->total_bytes(), 0u);
+  }
 }
 
 TEST_F(UploadStoreTest, WhatCannotBeReadForAMomentStays) {
