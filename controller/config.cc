@@ -22,8 +22,8 @@ constexpr absl::Duration kMaxDuration = absl::Hours(24 * 365 * 10);
 constexpr uint64_t kMinJobLogBytes = 64 << 10;
 constexpr uint64_t kMinJobMetricsBytes = 1 << 20;
 constexpr uint64_t kMinMetricsBytes = 16ull << 20;
-// Whoever waits for a job must see its end before it is forgotten.
-constexpr absl::Duration kMinForgetAfter = absl::Minutes(1);
+// As long as policy/forget_rules.h keeps every job.
+constexpr absl::Duration kMinForgetAfter = absl::Minutes(5);
 constexpr uint64_t kMinEndedJobs = 1000;
 
 void DescribeOptions(CLI::App& app, Config& config) {

@@ -85,7 +85,7 @@ class EngineImpl final : public Engine {
                    ProposePlans(clock, MakeScheduleSettings())),
         retention_(clock, MakeWiring(retention_thread_), ProposeCare),
         forgetting_(clock, MakeWiring(forgetting_thread_),
-                    ProposeForgetting(options_.forget_ended)),
+                    ProposeForgetting(options_.forget_ended, clock_.SinceBoot())),
         roots_(clock, MakeWiring(roots_thread_), ProposeRoots),
         liveness_(options_.heartbeat_interval / kLivenessLooks, MakeFindings(liveness_thread_),
                   [this](const Snapshot& snapshot) { return LookForSilent(snapshot); }),

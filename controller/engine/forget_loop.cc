@@ -12,9 +12,9 @@ constexpr absl::Duration kLookEvery = absl::Seconds(1);
 
 }  // namespace
 
-Proposer::Propose ProposeForgetting(const ForgetSettings& settings) {
-  return [settings, queue = std::make_shared<EndedJobsQueue>()](const Snapshot& snapshot,
-                                                                absl::Duration now) {
+Proposer::Propose ProposeForgetting(const ForgetSettings& settings, absl::Duration start) {
+  return [settings, queue = std::make_shared<EndedJobsQueue>(start)](const Snapshot& snapshot,
+                                                                     absl::Duration now) {
     Proposer::Proposal proposal;
     if (!settings.ForgetsAny()) return proposal;
     proposal.due_at = now + kLookEvery;

@@ -7,7 +7,8 @@
 
 namespace muster::controller {
 
-// For one Proposer: it follows the versions that it is shown.
-Proposer::Propose ProposeForgetting(const ForgetSettings& settings);
+// For one Proposer: it follows the versions that it is shown. `start`: when the controller began,
+// since boot.
+Proposer::Propose ProposeForgetting(const ForgetSettings& settings, absl::Duration start);
 
 }  // namespace muster::controller

@@ -41,6 +41,7 @@ ForgetJobs EndedJobsQueue::Next(const Snapshot& snapshot, const ForgetSettings& 
                                 absl::Duration now) {
   Follow(snapshot);
   TakeBack(snapshot, now);
+  if (now - start_ < kLeastKept) return {};
   const absl::Time horizon = snapshot.LedgerTime(now) - settings.after;
   const absl::Time heard_of = snapshot.LedgerTime(now) - kLeastKept;
   const uint64_t ended = snapshot.jobs.size() - snapshot.active_jobs->size();
@@ -58,7 +59,7 @@ ForgetJobs EndedJobsQueue::Next(const Snapshot& snapshot, const ForgetSettings& 
     if (taken >= ForgetJobs::kMost || judged++ == kMostJudged) break;
     if (!is_due(it->first)) break;
     const std::optional<EndedJobs> jobs = JudgeEnded(snapshot, needed, it->second);
-    // An array may have ended later than its first job: in this very minute, or much later.
+    // An array may have ended later than its first job: in these very minutes, or much later.
     if (excess > 0 && jobs.has_value() && jobs->finished > heard_of) {
       ++it;
       continue;

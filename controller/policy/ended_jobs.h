@@ -22,6 +22,9 @@ class EndedJobsQueue {
   // What stays is judged again after this time.
   static constexpr absl::Duration kAgainAfter = absl::Hours(1);
 
+  // `start`: when the controller began, since boot.
+  explicit EndedJobsQueue(absl::Duration start) : start_(start) {}
+
   // The next jobs to be forgotten, about ForgetJobs::kMost at most. `now` is the time since boot.
   ForgetJobs Next(const Snapshot& snapshot, const ForgetSettings& settings, absl::Duration now);
 
@@ -32,6 +35,7 @@ class EndedJobsQueue {
   void TakeBack(const Snapshot& snapshot, absl::Duration now);
   void Leave(uint64_t id, absl::Duration now);
 
+  absl::Duration start_;
   CowTable<Job> jobs_;     // that were followed
   std::set<Entry> ended_;  // to be judged; of an array its first job
   // Those that stayed, by when they are judged again; each once. Some may be gone by then, or in

@@ -33,9 +33,10 @@ struct ForgetSettings {
   }
 };
 
-// However many have ended: so that whoever waits for a job, or comes back to it after a lost
-// connection, hears of its end.
-inline constexpr absl::Duration kLeastKept = absl::Minutes(1);
+// Of the job's end and of the controller's start, from the later one, however many jobs have ended:
+// so that whoever waits for a job, or comes back to it after a lost connection, hears of its end.
+// Much longer than a client waits for a controller that went away (cli/follow.h: two minutes).
+inline constexpr absl::Duration kLeastKept = absl::Minutes(5);
 
 // Jobs that agents are to be told of, or that others wait for; for an array its first one. `also`:
 // jobs that changed since the snapshot's lists were made. Cost: the outbox and the jobs that wait

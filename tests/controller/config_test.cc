@@ -8,6 +8,7 @@
 #include "controller/engine/engine.h"
 #include "controller/policy/elastic.h"
 #include "controller/policy/fair_share.h"
+#include "controller/policy/forget_rules.h"
 #include "controller/policy/quarantine_rules.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -109,12 +110,14 @@ TEST(ConfigTest, WhatThePoliciesWaitForCanBeSet) {
   EXPECT_EQ(line.config.max_ended_jobs, 5000u);
   EXPECT_THAT(Parse({"--data-dir", "/x", "--forget-ended-after", "later"}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--forget-ended-after")));
-  EXPECT_THAT(Parse({"--data-dir", "/x", "--forget-ended-after", "1s"}),
+  EXPECT_THAT(Parse({"--data-dir", "/x", "--forget-ended-after", "299s"}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--forget-ended-after")));
   EXPECT_THAT(Parse({"--data-dir", "/x", "--max-ended-jobs", "999"}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--max-ended-jobs")));
   EXPECT_OK(
       Parse({"--data-dir", "/x", "--forget-ended-after", "0s", "--max-ended-jobs", "0"}));
+  EXPECT_EQ(kLeastKept, absl::Minutes(5));
+  EXPECT_OK(Parse({"--data-dir", "/x", "--forget-ended-after", "5m"}));
   EXPECT_THAT(Parse({"--data-dir", "/x", "--quarantine-first", "48h"}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--quarantine-longest")));
   EXPECT_THAT(Parse({"--data-dir", "/x", "--grow-after", "soon"}),

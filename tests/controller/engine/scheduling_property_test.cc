@@ -168,7 +168,7 @@ TEST_P(SchedulingPropertyTest, HoldsOverARandomHistory) {
 
 // Jobs that have ended leave meanwhile, and take nothing along that a decision goes by.
 TEST_P(SchedulingPropertyTest, HoldsWhileEndedJobsAreForgotten) {
-  EndedJobsQueue ended;
+  EndedJobsQueue ended(history_.context().now);
   size_t forgotten = 0;
   for (int step = 0; step < 250; ++step) {
     history_.Step(/*more_jobs=*/step < 170);

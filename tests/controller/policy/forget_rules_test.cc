@@ -70,7 +70,7 @@ class ForgetRulesTest : public ::testing::Test {
   absl::Duration now_ = absl::Hours(1);  // ledger time is the same, since 1970
   ForgetSettings settings_;
   std::shared_ptr<const Snapshot> snapshot_;
-  EndedJobsQueue queue_;
+  EndedJobsQueue queue_{/*start=*/absl::ZeroDuration()};
 };
 
 TEST_F(ForgetRulesTest, AJobGoesOnceItHasEndedLongAgo) {
@@ -263,6 +263,19 @@ TEST_F(ForgetRulesTest, WhatHasJustEndedStaysHoweverManyHave) {
   EXPECT_THAT(Next(), IsEmpty()) << "the last task of the array has just ended";
   now_ += absl::Seconds(1);
   EXPECT_THAT(Next(), ElementsAre(first, alone));
+}
+
+// Whoever follows a job that ended just before has had nobody to hear it from.
+TEST_F(ForgetRulesTest, NothingGoesRightAfterAStart) {
+  settings_ = {.after = kLeastKept, .most = 1};
+  const uint64_t first = SubmitAndEnd();
+  const uint64_t last = SubmitAndEnd();
+  now_ += absl::Hours(1);
+  queue_ = EndedJobsQueue(/*start=*/now_);
+  now_ += kLeastKept - absl::Seconds(1);
+  EXPECT_THAT(Next(), IsEmpty());
+  now_ += absl::Seconds(1);
+  EXPECT_THAT(Next(), ElementsAre(first, last));
 }
 
 TEST_F(ForgetRulesTest, ALookFindsAboutABatch) {
