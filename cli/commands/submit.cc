@@ -102,15 +102,20 @@ absl::StatusOr<ExitCode> WaitForAll(const v1::SubmitResponse& response, Session&
   v1::JobRef job;
   job.set_id(response.job_id());
   if (response.jobs() == 1) return WaitForJob(session, job);
-  ExitCode first = ExitCode::kDone;
+  absl::StatusOr<ExitCode> first = ExitCode::kDone;
   std::vector<Json> ended;
   for (uint32_t i = 0; i < response.jobs(); ++i) {
     job.set_id(response.job_id() + i);
-    MUSTER_ASSIGN_OR_RETURN(const v1::JobSummary summary, FollowToEnd(session, job));
-    if (session.globals().tables()) session.host().out << OutcomeText(summary) << std::endl;
-    ended.push_back(ToJson(summary));
-    if (first == ExitCode::kDone) first = ExitCodeOf(summary);
+    const absl::StatusOr<v1::JobSummary> summary = FollowToEnd(session, job);
+    if (!summary.ok()) {
+      first = summary.status();
+      break;
+    }
+    if (session.globals().tables()) session.host().out << OutcomeText(*summary) << std::endl;
+    ended.push_back(ToJson(*summary));
+    if (*first == ExitCode::kDone) first = ExitCodeOf(*summary);
   }
+  // Also where that was cut short: those that have ended are told.
   if (!session.globals().tables()) session.PrintList(Table({}), ended, "id");
   return first;
 }

@@ -256,6 +256,7 @@ grpc::Status FakeJobService::Submit(grpc::ServerContext* context, const v1::Subm
     response->mutable_outlook()->set_ranks(1);
   } else {
     response->set_job_id(7);
+    if (request->spec().scheduling().has_array()) response->set_jobs(3);
   }
   return grpc::Status::OK;
 }

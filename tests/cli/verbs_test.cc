@@ -786,5 +786,18 @@ TEST_F(VerbsTest, SubmitWaitsOrWatches) {
   EXPECT_EQ(run_({"submit", "-f", JobFile(kGood), "--watch"}).code, 10);
 }
 
+TEST_F(VerbsTest, AWaitThatIsCutShortTellsWhichTasksHaveEnded) {
+  service_.PutJob(MakeJob(7, "good_1", v1::SUCCEEDED));
+  service_.PutJob(MakeJob(8, "good_2", v1::FAILED));
+  service_.PutJob(MakeJob(9, "good_3", v1::RUNNING));
+  const CliResult result = run_({"submit", "-f", JobFile(kGood), "--array", "1-3", "--wait",
+                                 "--timeout", "300ms", "-o", "json"});
+  EXPECT_EQ(result.code, 8) << result.err;
+  const Json ended = Json::parse(result.out);
+  ASSERT_EQ(ended.size(), 2u);
+  EXPECT_EQ(ended[0]["state"], "SUCCEEDED");
+  EXPECT_EQ(ended[1]["state"], "FAILED");
+}
+
 }  // namespace
 }  // namespace muster::cli::testing
