@@ -9,6 +9,7 @@ namespace {
 
 // Dropping goes on until this part of the budget is free, so that it is not done for each row.
 constexpr uint64_t kFreePart = 8;
+constexpr size_t kMaxCounted = 65536;  // jobs
 
 }  // namespace
 
@@ -25,6 +26,7 @@ absl::Status JobBudget::Add(uint64_t job_id, uint64_t bytes, IngestCounts& count
     MUSTER_ASSIGN_OR_RETURN(const uint64_t counted, CountStored(job_id));
     it = stored_.emplace(job_id, counted).first;
   }
+  before_.try_emplace(job_id, it->second);
   if (it->second + bytes > most_) {
     const uint64_t goal = most_ - most_ / kFreePart;
     while (it->second + bytes > goal && it->second > 0) {
@@ -35,6 +37,16 @@ absl::Status JobBudget::Add(uint64_t job_id, uint64_t bytes, IngestCounts& count
   }
   it->second += bytes;
   return absl::OkStatus();
+}
+
+void JobBudget::Commit() {
+  before_.clear();
+  if (stored_.size() > kMaxCounted) stored_.clear();
+}
+
+void JobBudget::Rollback() {
+  for (const auto& [job_id, bytes] : before_) stored_[job_id] = bytes;
+  before_.clear();
 }
 
 }  // namespace muster::controller

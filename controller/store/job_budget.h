@@ -21,14 +21,15 @@ class JobBudget {
 
   void SetBytes(uint64_t bytes) { most_ = bytes; }
 
-  // So many bytes of the job are about to be stored; makes room for them.
+  // So many bytes of the job are about to be stored, in the transaction under way; makes room for
+  // them.
   absl::Status Add(uint64_t job_id, uint64_t bytes, IngestCounts& counts);
+  // That transaction is in, or nothing of it is.
+  void Commit();
+  void Rollback();
 
-  // What is counted is counted anew when it is next asked for: after a rollback, or when the job's
-  // rows were removed.
-  void Forget() { stored_.clear(); }
+  // Rows of the job were removed: what is left is counted anew when it is next asked for.
   void Forget(uint64_t job_id) { stored_.erase(job_id); }
-  size_t size() const { return stored_.size(); }
 
  protected:
   SqliteDatabase& db() { return db_; }
@@ -42,7 +43,10 @@ class JobBudget {
   SqliteDatabase& db_;
   const char* const count_sql_;
   uint64_t most_;
-  std::unordered_map<uint64_t, uint64_t> stored_;  // bytes by job
+  // Bytes by job. Counting them reads all rows of a job, so it is done once a job and not after each
+  // transaction that a full disk refuses.
+  std::unordered_map<uint64_t, uint64_t> stored_;
+  std::unordered_map<uint64_t, uint64_t> before_;  // of what the transaction under way changed
 };
 
 }  // namespace muster::controller

@@ -44,9 +44,7 @@ absl::StatusOr<std::unique_ptr<MetricsStore>> MetricsStore::Open(const std::stri
 
 absl::Status MetricsStore::Append(const std::vector<const MetricsBatch*>& batches,
                                   IngestCounts& counts) {
-  if (marks_.size() + log_marks_.size() + noted_jobs_.size() + log_budget_.size() +
-              point_budget_.size() >
-          kMaxCachedMarks ||
+  if (marks_.size() + log_marks_.size() + noted_jobs_.size() > kMaxCachedMarks ||
       job_names_.size() > kMaxCachedMarks) {
     ForgetCaches();
   }
@@ -65,8 +63,12 @@ absl::Status MetricsStore::Append(const std::vector<const MetricsBatch*>& batche
   changed_log_marks_.clear();
   if (!status.ok()) {
     ForgetCaches();
+    log_budget_.Rollback();
+    point_budget_.Rollback();
     return status;
   }
+  log_budget_.Commit();
+  point_budget_.Commit();
   counts.Add(group);
   return absl::OkStatus();
 }
@@ -341,8 +343,6 @@ void MetricsStore::ForgetCaches() {
   job_names_.clear();
   noted_jobs_.clear();
   names_may_go_ = true;
-  log_budget_.Forget();
-  point_budget_.Forget();
 }
 
 absl::StatusOr<bool> MetricsStore::ReadOn(PointReading& reading) { return reading.Turn(*db_); }
