@@ -323,13 +323,18 @@ absl::Status MetricsIngest::CommitGroup() {
   return store_->CheckpointAbove(kWalBytes);
 }
 
+bool MetricsIngest::IsForgotten(uint64_t job_id) const {
+  return options_.is_forgotten && options_.is_forgotten(job_id);
+}
+
 absl::Status MetricsIngest::Retain() {
   absl::Status status;
   while (!to_remove_.empty() && options_.is_finished && !options_.is_finished(to_remove_.back())) {
     to_remove_.pop_back();  // it was requeued
   }
   if (!to_remove_.empty()) {
-    const absl::StatusOr<bool> more = store_->RemoveSome(to_remove_.back());
+    const absl::StatusOr<bool> more =
+        store_->RemoveSome(to_remove_.back(), IsForgotten(to_remove_.back()));
     status = more.status();
     if (more.ok() && !*more) {
       Log(LogLevel::kInfo, "metrics_removed", {{"job", to_remove_.back()}});
@@ -337,18 +342,22 @@ absl::Status MetricsIngest::Retain() {
     }
   } else if (clock_.SinceBoot() >= retain_at_ && options_.finished_jobs) {
     retain_at_ = clock_.SinceBoot() + options_.retention_interval;
-    MUSTER_ASSIGN_OR_RETURN(const std::vector<uint64_t> with_rows, store_->JobsWithRows());
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<MetricsStore::StoredJob> stored,
+                            store_->StoredJobs());
     MUSTER_ASSIGN_OR_RETURN(const uint64_t used, store_->UsedBytes());
-    const std::set<uint64_t> has_rows(with_rows.begin(), with_rows.end());
+    std::set<uint64_t> has_rows;
+    for (const MetricsStore::StoredJob& job : stored) {
+      if (IsForgotten(job.job_id)) {
+        to_remove_.push_back(job.job_id);
+      } else if (job.has_rows) {
+        has_rows.insert(job.job_id);
+      }
+    }
     std::vector<FinishedJob> finished = options_.finished_jobs();
     std::erase_if(finished,
                   [&](const FinishedJob& job) { return has_rows.count(job.job_id) == 0; });
     std::sort(finished.begin(), finished.end(),
               [](const FinishedJob& a, const FinishedJob& b) { return a.ago > b.ago; });
-    if (options_.is_forgotten) {
-      std::copy_if(with_rows.begin(), with_rows.end(), std::back_inserter(to_remove_),
-                   options_.is_forgotten);
-    }
     for (const FinishedJob& job : finished) {
       if (job.ago > options_.retention) to_remove_.push_back(job.job_id);
     }

@@ -57,8 +57,8 @@ struct MetricsIngestOptions {
   // Whether the job is still finished: it may be requeued while its rows go. Asked likewise, before
   // each step. None: it is.
   std::function<bool(uint64_t job_id)> is_finished;
-  // Whether there was such a job that nothing is known of any more: its rows go at once. Asked as
-  // finished_jobs. None: no.
+  // Whether there was such a job that nothing is known of any more: all that is here of it goes at
+  // once. Asked likewise of each job of which anything is here, and before each step. None: no.
   std::function<bool(uint64_t job_id)> is_forgotten;
   // Called once when there can be no metrics.db: the process must exit and start anew.
   std::function<void(const absl::Status&)> on_fatal;
@@ -140,6 +140,7 @@ class MetricsIngest final : public MetricsReader {
   void TakeGroup();                       // fills group_ from waiting_
   void DropUnknown(MetricsBatch& batch);  // counts what it drops
   absl::Status CommitGroup();
+  bool IsForgotten(uint64_t job_id) const;
   absl::Status Retain();  // a step of retention, when it is due
   void Fail(const absl::Status& status);
 

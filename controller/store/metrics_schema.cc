@@ -87,6 +87,13 @@ CREATE TABLE gaps(
     R"sql(
 -- gaps, kind 6: records up to `last`, dropped because the job reported more than is kept of one job.
 CREATE INDEX points_by_arrival ON points(job, id);
+)sql",
+    R"sql(
+-- Each job of which anything is here; without rows it has marks and gaps only.
+ALTER TABLE jobs_with_rows RENAME TO known_jobs;
+ALTER TABLE known_jobs ADD COLUMN has_rows INTEGER NOT NULL DEFAULT 1;
+INSERT OR IGNORE INTO known_jobs(job, has_rows)
+  SELECT job, 0 FROM rank_marks UNION SELECT job, 0 FROM log_marks UNION SELECT job, 0 FROM gaps;
 )sql"};
 
 absl::Status RecordDropped(SqliteDatabase& db, const Dropped& dropped) {

@@ -19,6 +19,25 @@ constexpr uint64_t kMaxPointsPerRow = 4096;
 constexpr size_t kMaxCachedMarks = 65536;
 constexpr int kRowsPerRemoval = 256;
 
+// Of the job ?1, ?2 rows where there may be many; each gives a row for each that it changed.
+constexpr char kRemovePoints[] =
+    "DELETE FROM points WHERE id IN (SELECT id FROM points WHERE job = ?1 LIMIT ?2) RETURNING 1";
+constexpr char kRemoveLogs[] =
+    "DELETE FROM logs WHERE id IN (SELECT id FROM logs WHERE job = ?1 LIMIT ?2) RETURNING 1";
+constexpr char kRemoveNames[] = "DELETE FROM job_names WHERE job = ?1 AND ?2 RETURNING 1";
+constexpr char kNoteEmptied[] =
+    "UPDATE known_jobs SET has_rows = 0 WHERE job = ?1 AND ?2 RETURNING 1";
+constexpr char kRemoveRankMarks[] =
+    "DELETE FROM rank_marks WHERE (job, attempt, generation, rank) IN (SELECT job, attempt, "
+    "generation, rank FROM rank_marks WHERE job = ?1 LIMIT ?2) RETURNING 1";
+constexpr char kRemoveLogMarks[] =
+    "DELETE FROM log_marks WHERE (job, attempt, generation, rank, is_stderr) IN (SELECT job, "
+    "attempt, generation, rank, is_stderr FROM log_marks WHERE job = ?1 LIMIT ?2) RETURNING 1";
+constexpr char kRemoveGaps[] =
+    "DELETE FROM gaps WHERE (job, attempt, generation, rank, kind, first, last) IN (SELECT job, "
+    "attempt, generation, rank, kind, first, last FROM gaps WHERE job = ?1 LIMIT ?2) RETURNING 1";
+constexpr char kRemoveJob[] = "DELETE FROM known_jobs WHERE job = ?1 AND ?2 RETURNING 1";
+
 }  // namespace
 
 void IngestCounts::Add(const IngestCounts& other) {
@@ -253,7 +272,8 @@ absl::Status MetricsStore::RecordGap(const RankKey& key, int kind, uint64_t firs
 
 absl::Status MetricsStore::NoteJob(uint64_t job_id) {
   if (!noted_jobs_.insert(job_id).second) return absl::OkStatus();
-  SqliteStatement insert = db_->Prepare("INSERT OR IGNORE INTO jobs_with_rows(job) VALUES(?)");
+  SqliteStatement insert = db_->Prepare(
+      "INSERT INTO known_jobs(job, has_rows) VALUES(?, 1) ON CONFLICT DO UPDATE SET has_rows = 1");
   insert.Bind(job_id);
   return insert.Run();
 }
@@ -349,13 +369,13 @@ absl::StatusOr<bool> MetricsStore::ReadOn(PointReading& reading) { return readin
 
 absl::StatusOr<bool> MetricsStore::ReadOn(LogReading& reading) { return reading.Turn(*db_); }
 
-absl::StatusOr<std::vector<uint64_t>> MetricsStore::JobsWithRows() {
-  SqliteStatement select = db_->Prepare("SELECT job FROM jobs_with_rows ORDER BY job");
-  std::vector<uint64_t> jobs;
+absl::StatusOr<std::vector<MetricsStore::StoredJob>> MetricsStore::StoredJobs() {
+  SqliteStatement select = db_->Prepare("SELECT job, has_rows FROM known_jobs ORDER BY job");
+  std::vector<StoredJob> jobs;
   while (true) {
     MUSTER_ASSIGN_OR_RETURN(const bool has_row, select.Step());
     if (!has_row) return jobs;
-    jobs.push_back(select.Int(0));
+    jobs.push_back({static_cast<uint64_t>(select.Int(0)), select.Int(1) != 0});
   }
 }
 
@@ -367,24 +387,28 @@ absl::StatusOr<uint64_t> MetricsStore::UsedBytes() {
   return has_row ? select.Int(0) : 0;
 }
 
-absl::StatusOr<bool> MetricsStore::RemoveSome(uint64_t job_id) {
-  // The marks stay: a late repeat of a removed record must not come back as a new one.
+absl::StatusOr<bool> MetricsStore::RemoveSome(uint64_t job_id, bool forgotten) {
   noted_jobs_.erase(job_id);
   job_names_.erase(job_id);
   log_budget_.Forget(job_id);
   point_budget_.Forget(job_id);
   names_may_go_ = true;
-  for (const char* sql :
-       {"DELETE FROM points WHERE id IN (SELECT id FROM points WHERE job = ?1 LIMIT ?2) RETURNING "
-        "1",
-        "DELETE FROM logs WHERE id IN (SELECT id FROM logs WHERE job = ?1 LIMIT ?2) RETURNING 1"}) {
+  for (const char* sql : {kRemovePoints, kRemoveLogs}) {
     MUSTER_ASSIGN_OR_RETURN(const bool removed_any, RemoveRows(sql, job_id));
     if (removed_any) return true;
   }
-  for (const char* sql : {"DELETE FROM job_names WHERE job = ?1 AND ?2 RETURNING 1",
-                          "DELETE FROM jobs_with_rows WHERE job = ?1 AND ?2 RETURNING 1"}) {
-    MUSTER_RETURN_IF_ERROR(RemoveRows(sql, job_id).status());
+  MUSTER_RETURN_IF_ERROR(RemoveRows(kRemoveNames, job_id).status());
+  if (!forgotten) {
+    MUSTER_RETURN_IF_ERROR(RemoveRows(kNoteEmptied, job_id).status());
+    return false;
   }
+  std::erase_if(marks_, [&](const auto& entry) { return entry.first.job_id == job_id; });
+  std::erase_if(log_marks_, [&](const auto& entry) { return entry.first.rank.job_id == job_id; });
+  for (const char* sql : {kRemoveRankMarks, kRemoveLogMarks, kRemoveGaps}) {
+    MUSTER_ASSIGN_OR_RETURN(const bool removed_any, RemoveRows(sql, job_id));
+    if (removed_any) return true;
+  }
+  MUSTER_RETURN_IF_ERROR(RemoveRows(kRemoveJob, job_id).status());
   return false;
 }
 

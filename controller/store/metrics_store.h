@@ -42,11 +42,17 @@ class MetricsStore {
   absl::StatusOr<bool> ReadOn(PointReading& reading);
   absl::StatusOr<bool> ReadOn(LogReading& reading);
 
-  // Retention. Jobs that own rows; bytes in use; removes some rows of a job, and says whether more
-  // are left.
-  absl::StatusOr<std::vector<uint64_t>> JobsWithRows();
+  // Retention. What is here of each job; bytes in use.
+  struct StoredJob {
+    uint64_t job_id = 0;
+    bool has_rows = false;  // points and logs; otherwise its marks and gaps only
+  };
+  absl::StatusOr<std::vector<StoredJob>> StoredJobs();
   absl::StatusOr<uint64_t> UsedBytes();
-  absl::StatusOr<bool> RemoveSome(uint64_t job_id);
+  // Removes some rows of a job, and says whether more are left. Its marks and gaps stay, so that a
+  // late repeat of a removed record does not come back as a new one; unless `forgotten`: nobody
+  // takes in anything of the job any more.
+  absl::StatusOr<bool> RemoveSome(uint64_t job_id, bool forgotten);
   // What is kept of one job's logs.
   void SetLogBudget(uint64_t bytes) { log_budget_.SetBytes(bytes); }
   // Likewise of its points, as they are packed.

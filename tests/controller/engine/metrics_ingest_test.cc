@@ -282,6 +282,8 @@ TEST_F(MetricsIngestTest, ForgottenJobsLoseTheirRowsAtOnce) {
   looked_twice.get_future().wait();
   EXPECT_EQ(CountPoints(1), 0u);
   EXPECT_EQ(CountPoints(2), 1u);
+  EXPECT_OK(Submit(OnePoint(1, 1)).get());
+  EXPECT_EQ(ingest_->counts().duplicate_records, 0u) << "nor is there any mark of it";
 }
 
 TEST_F(MetricsIngestTest, AJobThatIsRequeuedMeanwhileKeepsItsRows) {

@@ -80,6 +80,16 @@ class MetricsStoreTest : public ::testing::Test {
     }
   }
 
+  std::vector<std::string> JobsStored() {
+    const auto jobs = store_->StoredJobs();
+    EXPECT_OK(jobs);
+    std::vector<std::string> texts;
+    for (const MetricsStore::StoredJob& job : *jobs) {
+      texts.push_back(absl::StrCat(job.job_id, job.has_rows ? "" : " without rows"));
+    }
+    return texts;
+  }
+
   TempDir dir_;
   std::unique_ptr<MetricsStore> store_;
   IngestCounts counts_;
@@ -415,23 +425,77 @@ TEST_F(MetricsStoreTest, RemovalTakesRowsButNotTheMarks) {
   }
   ASSERT_OK(Logs({Chunk(rank0_, 0, "text\n")}));
   ASSERT_OK(Points({Record({2, 1, 1, 0}, 1, 1, 1)}));
-  EXPECT_THAT(*store_->JobsWithRows(), ElementsAre(1, 2));
+  EXPECT_THAT(JobsStored(), ElementsAre("1", "2"));
   EXPECT_GT(*store_->UsedBytes(), 0u);
   int turns = 0;
   while (true) {
-    auto more = store_->RemoveSome(1);
+    auto more = store_->RemoveSome(1, /*forgotten=*/false);
     ASSERT_OK(more);
     if (!*more) break;
     ++turns;
   }
   EXPECT_GE(turns, 3);
-  EXPECT_THAT(*store_->JobsWithRows(), ElementsAre(2));
+  EXPECT_THAT(JobsStored(), ElementsAre("1 without rows", "2"));
   EXPECT_THAT(Read({.job_id = 1}), IsEmpty());
   EXPECT_EQ(ReadText({.job_id = 1}), "");
   EXPECT_EQ(Read({.job_id = 2}).size(), 1u);
   ASSERT_OK(Points({Record(rank0_, 600, 599, 1)}));
   EXPECT_EQ(counts_.duplicate_records, 1u);
   EXPECT_THAT(Read({.job_id = 1}), IsEmpty());
+  ASSERT_OK(Points({Record(rank0_, 601, 600, 1)}));
+  EXPECT_THAT(JobsStored(), ElementsAre("1", "2")) << "it was queued again";
+}
+
+TEST_F(MetricsStoreTest, OfAForgottenJobNothingStays) {
+  // 300 ranks, each with a mark of its points, one of its log, and a gap in either.
+  for (uint32_t rank = 0; rank < 300; ++rank) {
+    ASSERT_OK(Points({Record({1, 1, 1, rank}, 2, 1, 1)}));
+    ASSERT_OK(Logs({Chunk({1, 1, 1, rank}, 5, "text\n")}));
+  }
+  ASSERT_OK(Points({Record({2, 1, 1, 0}, 1, 1, 1)}));
+  while (*store_->RemoveSome(1, /*forgotten=*/false)) {
+  }
+  int turns = 0;
+  while (*store_->RemoveSome(1, /*forgotten=*/true)) ++turns;
+  EXPECT_GE(turns, 2 + 2 + 3) << "by some rows a turn";
+  EXPECT_THAT(JobsStored(), ElementsAre("2"));
+  for (const bool reopened : {false, true}) {
+    if (reopened) Open();
+    counts_ = {};
+    ASSERT_OK(Points({Record({1, 1, 1, 7}, 2, 1, 1)}));
+    EXPECT_EQ(counts_.duplicate_records, 0u) << "no mark of it is left";
+    EXPECT_EQ(counts_.gaps, 1u);
+    while (*store_->RemoveSome(1, /*forgotten=*/true)) {
+    }
+  }
+  store_.reset();
+  auto db = SqliteDatabase::Open({.path = dir_ / "metrics.db"}, kMetricsMigrations);
+  ASSERT_OK(db);
+  for (const char* table : {"rank_marks", "log_marks", "gaps", "job_names", "known_jobs"}) {
+    SqliteStatement count = (*db)->Prepare(absl::StrCat("SELECT sum(job = 1) FROM ", table).c_str());
+    ASSERT_OK(count.Step());
+    EXPECT_EQ(count.Int(0), 0) << table;
+  }
+}
+
+TEST_F(MetricsStoreTest, AnOlderDatabaseKnowsWhoseMarksItHas) {
+  store_.reset();
+  const std::string path = dir_ / "older.db";
+  {
+    auto db = SqliteDatabase::Open({.path = path},
+                                   {kMetricsMigrations[0], kMetricsMigrations[1]});
+    ASSERT_OK(db);
+    ASSERT_OK((*db)->Prepare("INSERT INTO jobs_with_rows(job) VALUES(1)").Run());
+    for (int job : {1, 2, 3}) {
+      SqliteStatement mark = (*db)->Prepare("INSERT INTO rank_marks VALUES(?, 1, 1, 0, 7, NULL)");
+      mark.Bind(job);
+      ASSERT_OK(mark.Run());
+    }
+  }
+  auto store = MetricsStore::Open(path);
+  ASSERT_OK(store);
+  store_ = *std::move(store);
+  EXPECT_THAT(JobsStored(), ElementsAre("1", "2 without rows", "3 without rows"));
 }
 
 TEST_F(MetricsStoreTest, OneJobKeepsTheNewestOfItsLogsWithinItsBudget) {
@@ -510,7 +574,7 @@ TEST_F(MetricsStoreTest, NamesThatNoJobHasAnyMoreMakeRoomForNewOnes) {
   EXPECT_EQ(counts_.refused_points, 4 * (5000 - 4096)) << "of one job so many are kept";
   report(5, 1);
   EXPECT_EQ(counts_.refused_points, 4 * (5000 - 4096) + 1) << "of all jobs, likewise";
-  while (*store_->RemoveSome(2)) {
+  while (*store_->RemoveSome(2, /*forgotten=*/false)) {
   }
   report(6, 1);
   EXPECT_EQ(counts_.refused_points, 4 * (5000 - 4096) + 1);
