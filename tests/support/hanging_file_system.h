@@ -19,6 +19,11 @@ class HangingFileSystem final : public FileSystem {
  public:
   // Paths hang that begin with one of these.
   explicit HangingFileSystem(std::vector<std::string> hang) : hang_(std::move(hang)) {}
+  // They do from the start, and again after Hang.
+  void Hang() {
+    MutexLock lock(mutex_);
+    released_ = false;
+  }
   void Release() {
     MutexLock lock(mutex_);
     released_ = true;

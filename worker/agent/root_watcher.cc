@@ -76,7 +76,6 @@ RootWatcher::Look RootWatcher::LookAt(FileSystem& fs, const v1::WatchRoots::Root
 void RootWatcher::Watch(const v1::WatchRoots& roots) {
   const std::string before = Report().SerializeAsString();
   const uint64_t last_before = last_id_;
-  const std::string mount_info = options_.mount_info();
   std::map<std::string, Watched> wanted;
   for (const v1::WatchRoots::Root& root : roots.roots()) {
     const auto known = watched_.find(root.path());
@@ -88,7 +87,6 @@ void RootWatcher::Watch(const v1::WatchRoots& roots) {
     }
     Watched& fresh = wanted[root.path()];
     fresh.root = root;
-    fresh.mount = MountPointOf(root.path(), mount_info);
     fresh.id = ++last_id_;
     // What was found while it was unknown is what is now known of it.
     const bool found_here = known != watched_.end() && known->second.seen.has_value() &&
@@ -112,6 +110,15 @@ RootWatcher::Watched* RootWatcher::Find(const std::string& path, uint64_t id) {
   return it == watched_.end() || it->second.id != id ? nullptr : &it->second;
 }
 
+std::string RootWatcher::MountOf(const std::string& path) {
+  const absl::Duration now = timers_.clock().SinceBoot();
+  if (now >= mount_info_until_) {
+    mount_info_ = options_.mount_info();
+    mount_info_until_ = now + options_.every;
+  }
+  return MountPointOf(path, mount_info_);
+}
+
 void RootWatcher::Begin(Watched& watched) {
   timers_.Cancel(watched.timer);
   const std::string path = watched.root.path();
@@ -126,7 +133,7 @@ void RootWatcher::Begin(Watched& watched) {
   out->second.given_up = std::make_shared<std::atomic<bool>>(false);
   // Written to when it is new here, or was away.
   const bool probe = !watched.seen.has_value() || !watched.seen->fine();
-  const auto watch = std::make_shared<PathWatch>(watched.mount);
+  const auto watch = std::make_shared<PathWatch>(MountOf(path));
   EnqueueWatched(
       timers_, threads_,
       [this, alive = alive_, &fs = fs_, root = watched.root, who = options_.who, probe, watch,

@@ -32,7 +32,7 @@ struct RootWatcherOptions {
   absl::Duration every = absl::Seconds(5);
   // It is seen to be over an eighth of it later at most: before the controller's for a claim is.
   absl::Duration patience = absl::Seconds(8);
-  // What mounts there are (mount_point.h). Asked on the loop, whenever roots are named.
+  // What mounts there are (mount_point.h). Asked on the loop before a look, once in `every` at most.
   std::function<std::string()> mount_info = ReadMountInfo;
 };
 
@@ -67,7 +67,6 @@ class RootWatcher {
   };
   struct Watched {
     v1::WatchRoots::Root root;
-    std::string mount;         // on which it lay then
     uint64_t id = 0;           // of this question; another one under the same path has another
     std::optional<Look> seen;  // none yet
     uint64_t timer = 0;        // to look again, or to say that the look before it hangs
@@ -83,6 +82,7 @@ class RootWatcher {
   static Look Claim(FileSystem& fs, const v1::WatchRoots::Root& root, const std::string& who,
                     const std::atomic<bool>& given_up);
   Watched* Find(const std::string& path, uint64_t id);
+  std::string MountOf(const std::string& path);
   void Begin(Watched& watched);
   void BeginAfter(absl::Duration delay, Watched& watched);
   void OnLooked(const std::string& path, Look look);
@@ -97,6 +97,8 @@ class RootWatcher {
   std::map<std::string, Watched> watched_;  // by path
   std::map<std::string, Out> out_;          // by path
   uint64_t last_id_ = 0;
+  std::string mount_info_;
+  absl::Duration mount_info_until_ = -absl::InfiniteDuration();  // since boot: asked anew then
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   SideThreads threads_;  // last: it uses all of the above
 };

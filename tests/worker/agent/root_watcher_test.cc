@@ -232,6 +232,34 @@ TEST_F(RootWatcherTest, WhatHangsOnOneMountLeavesThreadsToOtherRoots) {
   watcher_.reset();
 }
 
+// The network comes up after the agent, say.
+TEST_F(RootWatcherTest, AMountThatCameLaterIsKnownToo) {
+  HangingFileSystem fs({dir_ / "dead/"});
+  fs.Release();
+  v1::WatchRoots roots;
+  for (size_t i = 0; i < RootWatcher::kMaxLooking; ++i) {
+    const std::string path = dir_ / absl::StrCat("dead/", i);
+    ASSERT_OK(ClaimRoot(PosixFileSystem(), {path, "abc1"}, {}, "other"));
+    Ask(roots, path, "abc1");
+  }
+  Start(fs);
+  watcher_->Watch(roots);
+  RunUntil([&] { return seen_.size() == RootWatcher::kMaxLooking; });
+  mounts_ = absl::StrCat("30 22 0:40 / ", dir_ / "dead", " rw - nfs4 server:/ rw\n");
+  // Two looks at each later it is known.
+  const auto later = loop_->After(absl::Milliseconds(500), [this] { loop_->Quit(); });
+  loop_->Run();
+  loop_->Cancel(later);
+  fs.Hang();
+  RunUntil([&] {
+    return std::none_of(seen_.begin(), seen_.end(),
+                        [](const auto& seen) { return seen.second.identity() == "abc1"; });
+  });
+  EXPECT_LE(fs.hung(), static_cast<int>(RootWatcher::kMaxLookingOnMount));
+  fs.Release();
+  watcher_.reset();
+}
+
 // An automounter gives up, and the folder on which it would have mounted is there.
 TEST_F(RootWatcherTest, AClaimThatAnswersTooLateMakesNothing) {
   HangingFileSystem fs({dir_ / "hangs"});
