@@ -52,10 +52,10 @@ absl::Status Reconnect::Lost(const absl::Status& status, absl::Duration connecte
 
 absl::StatusOr<v1::JobSummary> FollowJob(
     Session& session, InterruptGuard& guard, const v1::JobRef& job,
-    const std::function<void(const v1::JobSummary&)>& on_update) {
+    const std::function<void(const v1::JobSummary&)>& on_update, absl::Duration began) {
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
   const absl::Duration limit = session.timeout(absl::InfiniteDuration());
-  const absl::Duration end = SteadyNow() + limit;
+  const absl::Duration end = began + limit;
   v1::WatchJobRequest request;
   *request.mutable_job() = job;
   v1::JobSummary last;

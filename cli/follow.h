@@ -45,9 +45,10 @@ class Reconnect {
 
 // Calls `on_update` for each state of the job that the controller sends, the first at once; returns
 // the last one. CANCELLED (exit code 130): Ctrl-C. TimedOut(): the session's --timeout is over.
-// Both say that the job goes on.
+// Both say that the job goes on. `began`, a SteadyNow(): from when that timeout counts.
 absl::StatusOr<v1::JobSummary> FollowJob(
     Session& session, InterruptGuard& guard, const v1::JobRef& job,
-    const std::function<void(const v1::JobSummary&)>& on_update);
+    const std::function<void(const v1::JobSummary&)>& on_update,
+    absl::Duration began = SteadyNow());
 
 }  // namespace muster::cli

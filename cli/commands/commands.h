@@ -45,6 +45,7 @@ absl::StatusOr<ExitCode> WatchJob(Session& session, const v1::JobRef& job);
 // Shared by `wait` and `submit --wait`: progress on stderr, the job as it ended on stdout.
 absl::StatusOr<ExitCode> WaitForJob(Session& session, const v1::JobRef& job);
 // The job as it ended; progress on stderr.
-absl::StatusOr<v1::JobSummary> FollowToEnd(Session& session, const v1::JobRef& job);
+absl::StatusOr<v1::JobSummary> FollowToEnd(Session& session, const v1::JobRef& job,
+                                          absl::Duration began = SteadyNow());
 
 }  // namespace muster::cli

@@ -102,11 +102,12 @@ absl::StatusOr<ExitCode> WaitForAll(const v1::SubmitResponse& response, Session&
   v1::JobRef job;
   job.set_id(response.job_id());
   if (response.jobs() == 1) return WaitForJob(session, job);
+  const absl::Duration began = SteadyNow();
   absl::StatusOr<ExitCode> first = ExitCode::kDone;
   std::vector<Json> ended;
   for (uint32_t i = 0; i < response.jobs(); ++i) {
     job.set_id(response.job_id() + i);
-    const absl::StatusOr<v1::JobSummary> summary = FollowToEnd(session, job);
+    const absl::StatusOr<v1::JobSummary> summary = FollowToEnd(session, job, began);
     if (!summary.ok()) {
       first = summary.status();
       break;

@@ -12,7 +12,8 @@
 
 namespace muster::cli {
 
-absl::StatusOr<v1::JobSummary> FollowToEnd(Session& session, const v1::JobRef& job) {
+absl::StatusOr<v1::JobSummary> FollowToEnd(Session& session, const v1::JobRef& job,
+                                          absl::Duration began) {
   InterruptGuard guard;
   std::optional<v1::JobState> state;
   const auto tell = [&](const v1::JobSummary& summary) {
@@ -21,7 +22,7 @@ absl::StatusOr<v1::JobSummary> FollowToEnd(Session& session, const v1::JobRef& j
     const std::string why = summary.message().empty() ? "" : absl::StrCat(": ", summary.message());
     session.Say(absl::StrCat("job ", JobName(summary), ": ", v1::JobState_Name(*state), why));
   };
-  return FollowJob(session, guard, job, tell);
+  return FollowJob(session, guard, job, tell, began);
 }
 
 absl::StatusOr<ExitCode> WaitForJob(Session& session, const v1::JobRef& job) {
