@@ -18,8 +18,9 @@ bool IsIn(const std::vector<std::string>& incarnations, const std::string& incar
 // It said that it would go away, and it went, with nothing of its own left behind. One that is only
 // unfit, or that has not come back to this controller, may live and have a lease.
 bool HasLeft(const Worker& worker) {
-  const bool holds_nothing = worker.holders.empty() || Planted(PlantedBug::kNoticeIsGone);
-  return worker.draining && worker.leaving && !worker.connected && holds_nothing;
+  const bool holds_nothing = worker.holders.empty();
+  const bool went = holds_nothing ? worker.leaving : Planted(PlantedBug::kNoticeIsGone);
+  return worker.draining && !worker.connected && went;
 }
 
 std::string FolderName(const std::string& identity) {
