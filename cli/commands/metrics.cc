@@ -70,6 +70,7 @@ absl::Status ForEachPage(const Flags& flags, Session& session,
     take(page.points());
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty() && session.host().out);
+  if (!session.host().out) return absl::OkStatus();  // RunMuster says so
   return CheckPlotted(flags, reported);
 }
 

@@ -116,7 +116,7 @@ absl::StatusOr<ExitCode> WaitForAll(const v1::SubmitResponse& response, Session&
     ended.push_back(ToJson(*summary));
     if (*first == ExitCode::kDone) first = ExitCodeOf(*summary);
   }
-  // Also where that was cut short: those that have ended are told.
+  // Also where that was cut short: those that were waited for to their end are told.
   if (!session.globals().tables()) session.PrintList(Table({}), ended, "id");
   return first;
 }

@@ -340,6 +340,8 @@ absl::Status MetricsIngest::Retain() {
       Log(LogLevel::kInfo, "metrics_removed", {{"job", to_remove_.back()}});
       to_remove_.pop_back();
     }
+    // Removals write, too, and nobody may be reporting meanwhile.
+    if (status.ok()) status = store_->CheckpointAbove(kWalBytes);
   } else if (clock_.SinceBoot() >= retain_at_ && options_.finished_jobs) {
     retain_at_ = clock_.SinceBoot() + options_.retention_interval;
     MUSTER_ASSIGN_OR_RETURN(const std::vector<MetricsStore::StoredJob> stored,
