@@ -30,9 +30,9 @@ class Reconnect {
   // Something arrived.
   void Good();
 
-  // The stream ended with `status`, and had been connected for `connected`. OK: call again (after a short wait). Otherwise the error to end
-  // with: `status` itself when it does not come from a lost connection, when nothing ever arrived,
-  // or when patience is spent.
+  // The stream ended with `status`, and had been connected for `connected`. OK: call again (after a
+  // short wait). Otherwise the error to end with: `status` itself when it does not come from a lost
+  // connection, when nothing ever arrived, or when patience is spent.
   absl::Status Lost(const absl::Status& status, absl::Duration connected);
 
  private:

@@ -39,9 +39,9 @@ constexpr uint32_t kMostPlotted = 10'000;
 using Page = google::protobuf::RepeatedPtrField<v1::MetricPoint>;
 using Curves = std::map<std::string, std::vector<PlotPoint>>;
 
-absl::Status CheckPlotted(const Flags& flags, const std::set<std::string>& reported) {
+absl::Status CheckPlotted(const Flags& flags, const std::set<std::string>& missing) {
   for (const std::string& name : flags.plot) {
-    if (reported.count(name) > 0) continue;
+    if (missing.count(name) == 0) continue;
     return WithHint(
         absl::NotFoundError(absl::StrCat("job ", flags.job, ": no metric '", name, "' reported")),
         absl::StrCat("`muster metrics ", flags.job, "` shows the names there are"));
@@ -62,16 +62,16 @@ absl::Status ForEachPage(const Flags& flags, Session& session,
   request.set_max_points(flags.max_points);
   if (flags.rank.has_value()) request.set_rank(*flags.rank);
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
-  std::set<std::string> reported;
+  std::set<std::string> missing(flags.plot.begin(), flags.plot.end());
   do {
     MUSTER_ASSIGN_OR_RETURN(const v1::QueryMetricsResponse page,
                             client->Call(rpc::kQueryMetrics, request, session.timeout()));
-    for (const v1::MetricPoint& point : page.points()) reported.insert(point.name());
+    for (const v1::MetricPoint& point : page.points()) missing.erase(point.name());
     take(page.points());
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty() && session.host().out);
   if (!session.host().out) return absl::OkStatus();  // RunMuster says so
-  return CheckPlotted(flags, reported);
+  return CheckPlotted(flags, missing);
 }
 
 Table Summary(const std::map<std::string, MetricFold>& metrics, bool unicode) {
