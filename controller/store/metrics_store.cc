@@ -402,8 +402,9 @@ absl::StatusOr<bool> MetricsStore::RemoveSome(uint64_t job_id, bool forgotten) {
     MUSTER_RETURN_IF_ERROR(RemoveRows(kNoteEmptied, job_id).status());
     return false;
   }
-  std::erase_if(marks_, [&](const auto& entry) { return entry.first.job_id == job_id; });
-  std::erase_if(log_marks_, [&](const auto& entry) { return entry.first.rank.job_id == job_id; });
+  marks_.erase(marks_.lower_bound(RankKey{job_id}), marks_.lower_bound(RankKey{job_id + 1}));
+  log_marks_.erase(log_marks_.lower_bound(LogKey{RankKey{job_id}}),
+                   log_marks_.lower_bound(LogKey{RankKey{job_id + 1}}));
   for (const char* sql : {kRemoveRankMarks, kRemoveLogMarks, kRemoveGaps}) {
     MUSTER_ASSIGN_OR_RETURN(const bool removed_any, RemoveRows(sql, job_id));
     if (removed_any) return true;
