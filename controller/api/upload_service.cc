@@ -1,6 +1,7 @@
 #include "controller/api/upload_service.h"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <string>
 #include <utility>
@@ -38,9 +39,11 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadRequest>,
  private:
   void Read() {
     read_at_ = desk_.Now();
+    reading_ = true;
     StartRead(&message_);
   }
   void OnReadDone(bool ok) override {
+    reading_ = false;  // now, and not when the desk comes to it
     desk_.Enqueue([this, ok] {
       if (ended_) return;  // it took too long
       ok ? Take() : End(Commit());
@@ -56,7 +59,7 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadRequest>,
   }
   void Look(absl::Duration now) override {
     const UploadPatience& patience = desk_.patience();
-    const bool silent = now - read_at_ > patience.piece;
+    const bool silent = reading_ && now - read_at_ > patience.piece;
     if (ended_ || (!silent && now - began_ <= patience.whole)) return;
     incoming_.reset();  // its place is another's from now on
     End(absl::DeadlineExceededError(
@@ -96,6 +99,7 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadRequest>,
   v1::UploadResponse& response_;
   absl::Duration began_;
   absl::Duration read_at_;  // when the next piece was waited for
+  std::atomic<bool> reading_ = false;  // it is waited for still
   bool ended_ = false;
   v1::UploadRequest message_;
   std::unique_ptr<UploadStore::Incoming> incoming_;
@@ -109,7 +113,7 @@ class FetchCall final : public grpc::ServerWriteReactor<v1::FetchUploadResponse>
   // `context`: of the call; it is there until Finish.
   FetchCall(UploadDesk& desk, CallGate& gate, grpc::CallbackServerContext& context,
             std::string sha256)
-      : desk_(desk), gate_(gate), context_(context), sha256_(std::move(sha256)) {
+      : desk_(desk), gate_(gate), context_(context), archive_(desk.store(), std::move(sha256)) {
     gate_.StreamOpened("FetchUpload");
   }
 
@@ -123,17 +127,16 @@ class FetchCall final : public grpc::ServerWriteReactor<v1::FetchUploadResponse>
 
  private:
   void Next() {
-    absl::StatusOr<std::string> piece = desk_.store().ReadPiece(sha256_, offset_);
+    absl::StatusOr<std::string> piece = archive_.Next();
     if (!piece.ok() || piece->empty()) return End(piece.status());
-    offset_ += piece->size();
     *message_.mutable_data() = *std::move(piece);
-    writing_ = true;
     write_began_ = desk_.Now();
+    writing_ = true;
     StartWrite(&message_);
   }
   void OnWriteDone(bool ok) override {
+    writing_ = false;  // now, and not when the desk comes to it
     desk_.Enqueue([this, ok] {
-      writing_ = false;
       ok ? Next() : End(absl::CancelledError("the agent went away, or does not read"));
     });
   }
@@ -156,10 +159,9 @@ class FetchCall final : public grpc::ServerWriteReactor<v1::FetchUploadResponse>
   UploadDesk& desk_;
   CallGate& gate_;
   grpc::CallbackServerContext& context_;
-  const std::string sha256_;
-  uint64_t offset_ = 0;
-  bool writing_ = false;
+  UploadStore::Outgoing archive_;
   absl::Duration write_began_;
+  std::atomic<bool> writing_ = false;
   v1::FetchUploadResponse message_;
   absl::StatusCode code_ = absl::StatusCode::kOk;
 };

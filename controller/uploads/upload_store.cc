@@ -33,19 +33,21 @@ absl::Status UploadStore::Load() {
     if (absl::EndsWith(file.name, kTemporary)) {
       MUSTER_RETURN_IF_ERROR(fs_.RemoveFile(PathOf(file.name)));
     } else if (IsSha256Hex(file.name)) {
-      archives_[file.name] = {file.size_bytes, clock_.SinceBoot(), /*checked=*/false};
+      archives_[file.name] = {file.size_bytes, clock_.SinceBoot(), ++versions_};
       total_bytes_ += file.size_bytes;
     }
   }
   return absl::OkStatus();
 }
 
-bool UploadStore::Find(const std::string& sha256) {
+bool UploadStore::Find(const std::string& sha256) { return FindVersion(sha256) != 0; }
+
+uint64_t UploadStore::FindVersion(const std::string& sha256) {
   MutexLock lock(mutex_);
   const auto it = archives_.find(sha256);
-  if (it == archives_.end()) return false;
+  if (it == archives_.end()) return 0;
   it->second.used_at = clock_.SinceBoot();
-  return true;
+  return it->second.version;
 }
 
 uint64_t UploadStore::total_bytes() {
@@ -152,68 +154,55 @@ absl::Status UploadStore::Incoming::Commit() {
   MutexLock lock(store_.mutex_);
   const auto [it, is_new] = store_.archives_.try_emplace(sha256_);
   if (is_new) store_.total_bytes_ += bytes_;
-  it->second = {bytes_, store_.clock_.SinceBoot(), /*checked=*/true};
+  it->second = {bytes_, store_.clock_.SinceBoot(), ++store_.versions_};
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> UploadStore::ReadPiece(const std::string& sha256, uint64_t offset) {
-  if (!Find(sha256)) {
-    return absl::NotFoundError(absl::StrCat("upload ", sha256.substr(0, 64),
+absl::StatusOr<std::string> UploadStore::Outgoing::Next() {
+  const uint64_t version = store_.FindVersion(sha256_);
+  if (version == 0) {
+    return absl::NotFoundError(absl::StrCat("upload ", sha256_.substr(0, 64),
                                             " is not here, or not any more: submit it again"));
   }
-  absl::StatusOr<std::string> piece = ReadChecked(sha256, offset);
-  const bool is_gone = absl::IsNotFound(piece.status()) || absl::IsDataLoss(piece.status());
-  // What could not be read this time may be there: whoever asked tries again.
-  if (!is_gone) return piece;
-  Discard(sha256);
-  return absl::NotFoundError(absl::StrCat("upload ", sha256.substr(0, 64),
-                                          " cannot be read any more (", piece.status().message(),
-                                          "): submit it again"));
-}
-
-absl::StatusOr<std::string> UploadStore::ReadChecked(const std::string& sha256, uint64_t offset) {
-  const Archive archive = Get(sha256);
-  if (!archive.checked) MUSTER_RETURN_IF_ERROR(Check(sha256));
-  MUSTER_ASSIGN_OR_RETURN(std::string piece, Read(sha256, offset));
-  const uint64_t left = archive.bytes - std::min(offset, archive.bytes);
-  if (piece.size() != std::min(left, kPieceBytes)) return absl::DataLossError("its file was cut");
-  return piece;
-}
-
-absl::Status UploadStore::Check(const std::string& sha256) {
-  Sha256 hash;
-  for (uint64_t offset = 0;;) {
-    MUSTER_ASSIGN_OR_RETURN(const std::string piece, Read(sha256, offset));
-    if (piece.empty()) break;
-    hash.Update(piece);
-    offset += piece.size();
-  }
-  if (hash.FinishHex() != sha256) return absl::DataLossError("its file is not what was uploaded");
-  MutexLock lock(mutex_);
-  archives_[sha256].checked = true;
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::string> UploadStore::Read(const std::string& sha256, uint64_t offset) {
+  if (version_ == 0) version_ = version;
   std::string piece(kPieceBytes, '\0');
-  MUSTER_ASSIGN_OR_RETURN(const uint64_t got,
-                          fs_.ReadAt(PathOf(sha256), offset, piece.data(), piece.size()));
-  piece.resize(got);
+  const absl::StatusOr<uint64_t> got =
+      store_.fs_.ReadAt(store_.PathOf(sha256_), offset_, piece.data(), piece.size());
+  if (absl::IsNotFound(got.status())) return Gone(got.status().message());
+  if (!got.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat("upload ", sha256_, " cannot be read now: ", got.status().message()));
+  }
+  piece.resize(*got);
+  offset_ += piece.size();
+  hash_.Update(piece);
+  const bool is_whole = piece.empty() && hash_.FinishHex() == sha256_;
+  const bool may_go_on = !piece.empty() && offset_ <= kMaxUploadBytes;
+  if (!is_whole && !may_go_on) return Gone("its file is not what was uploaded");
   return piece;
 }
 
-UploadStore::Archive UploadStore::Get(const std::string& sha256) {
-  MutexLock lock(mutex_);
-  return archives_[sha256];
+absl::Status UploadStore::Outgoing::Gone(absl::string_view why) {
+  const std::string name = absl::StrCat("upload ", sha256_.substr(0, 64));
+  if (!store_.Discard(sha256_, version_)) {
+    return absl::UnavailableError(absl::StrCat(name, " came again meanwhile: read it again"));
+  }
+  return absl::NotFoundError(
+      absl::StrCat(name, " cannot be read any more (", why, "): submit it again"));
 }
 
-void UploadStore::Discard(const std::string& sha256) {
+bool UploadStore::Discard(const std::string& sha256, uint64_t version) {
+  {
+    MutexLock lock(mutex_);
+    const auto it = archives_.find(sha256);
+    if (it == archives_.end()) return true;
+    if (it->second.version != version) return false;
+    total_bytes_ -= it->second.bytes;
+    archives_.erase(it);
+  }
   // What is left here the next start finds, and the next reader.
   fs_.RemoveFile(PathOf(sha256)).IgnoreError();
-  MutexLock lock(mutex_);
-  const auto it = archives_.find(sha256);
-  total_bytes_ -= it->second.bytes;
-  archives_.erase(it);
+  return true;
 }
 
 }  // namespace muster::controller

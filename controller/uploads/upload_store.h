@@ -74,11 +74,26 @@ class UploadStore {
   absl::StatusOr<std::unique_ptr<Incoming>> Begin(const std::string& sha256, uint64_t bytes)
       MUSTER_EXCLUDES(mutex_);
 
-  // At most kPieceBytes from `offset` on; nothing at the end. NOT_FOUND: it is not there; or not as
-  // it came, since somebody removed or changed its file: that is removed, and can be sent again.
-  // The first read since a start reads all of it.
-  absl::StatusOr<std::string> ReadPiece(const std::string& sha256, uint64_t offset)
-      MUSTER_EXCLUDES(mutex_);
+  // One archive on its way out, from its first byte. Must not outlive the store.
+  class Outgoing {
+   public:
+    Outgoing(UploadStore& store, std::string sha256)
+        : store_(store), sha256_(std::move(sha256)) {}
+    // The next piece, of at most kPieceBytes; nothing at the end, once all of them were those of
+    // the name. NOT_FOUND: it is not there; or not as it came, since somebody removed or changed
+    // its file: that is removed, and can be sent again. UNAVAILABLE: it could not be read this
+    // time, or came anew meanwhile; it can be read again from its first byte.
+    absl::StatusOr<std::string> Next();
+
+   private:
+    absl::Status Gone(absl::string_view why);
+
+    UploadStore& store_;
+    const std::string sha256_;
+    uint64_t version_ = 0;  // that was begun with; 0: not yet
+    uint64_t offset_ = 0;
+    Sha256 hash_;
+  };
 
   uint64_t total_bytes() MUSTER_EXCLUDES(mutex_);
 
@@ -86,21 +101,17 @@ class UploadStore {
   struct Archive {
     uint64_t bytes = 0;
     absl::Duration used_at;  // since boot
-    bool checked = false;    // its bytes are those of its name; not since a start until it is read
+    uint64_t version = 0;    // another one for each file that came under the name
   };
 
   UploadStore(Options options, FileSystem& fs, Clock& clock)
       : options_(std::move(options)), fs_(fs), clock_(clock) {}
 
   absl::Status Load();
-  // These four require that the archive is there.
-  Archive Get(const std::string& sha256) MUSTER_EXCLUDES(mutex_);
-  // DATA_LOSS: its file is not what came.
-  absl::StatusOr<std::string> ReadChecked(const std::string& sha256, uint64_t offset)
-      MUSTER_EXCLUDES(mutex_);
-  absl::Status Check(const std::string& sha256) MUSTER_EXCLUDES(mutex_);
-  void Discard(const std::string& sha256) MUSTER_EXCLUDES(mutex_);
-  absl::StatusOr<std::string> Read(const std::string& sha256, uint64_t offset);
+  // Its version, kept for a while longer; 0: it is not there.
+  uint64_t FindVersion(const std::string& sha256) MUSTER_EXCLUDES(mutex_);
+  // False: there is another version by now.
+  bool Discard(const std::string& sha256, uint64_t version) MUSTER_EXCLUDES(mutex_);
   // Takes out what may go until `bytes` more would fit; the files are the caller's to remove.
   std::set<std::string> CollectLocked(uint64_t bytes, const std::set<std::string>& live)
       MUSTER_REQUIRES(mutex_);
@@ -114,7 +125,8 @@ class UploadStore {
   uint64_t total_bytes_ MUSTER_GUARDED_BY(mutex_) = 0;
   uint64_t reserved_bytes_ MUSTER_GUARDED_BY(mutex_) = 0;  // of those on their way
   size_t incoming_ MUSTER_GUARDED_BY(mutex_) = 0;
-  uint64_t names_ MUSTER_GUARDED_BY(mutex_) = 0;  // of temporary files, so far
+  uint64_t names_ MUSTER_GUARDED_BY(mutex_) = 0;     // of temporary files, so far
+  uint64_t versions_ MUSTER_GUARDED_BY(mutex_) = 0;  // so far
 };
 
 }  // namespace muster::controller

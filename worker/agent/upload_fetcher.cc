@@ -25,9 +25,12 @@ UploadFetcher::UploadFetcher(const std::shared_ptr<grpc::Channel>& channel, std:
 absl::StatusOr<std::string> UploadFetcher::Fetch(const std::string& sha256) {
   for (int i = 1;; ++i) {
     absl::StatusOr<std::string> archive = FetchOnce(sha256);
-    if (!absl::IsUnavailable(archive.status()) || i == kTries) return archive;
+    // CANCELLED, but not by Cancel: the controller gave up on an agent that did not read for a while.
+    const bool may_pass =
+        absl::IsUnavailable(archive.status()) || absl::IsCancelled(archive.status());
     MutexLock lock(mutex_);
-    if (!cancelled_) cancel_.WaitFor(mutex_, kRetryPause);
+    if (!may_pass || cancelled_ || i == kTries) return archive;
+    cancel_.WaitFor(mutex_, kRetryPause);
   }
 }
 

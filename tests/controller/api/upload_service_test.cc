@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include "absl/synchronization/notification.h"
 #include "common/metrics/metric_names.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_map.h"
@@ -249,6 +250,42 @@ TEST_F(SlowUploadTest, AnAgentThatDoesNotReadWhatItFetchesIsGivenUp) {
   EXPECT_FALSE(stream->Finish().ok());
   ASSERT_OK_AND_ASSIGN(const std::string fetched, Fetch(agents(), HashOf(bytes)));
   EXPECT_EQ(fetched, bytes);
+}
+
+// Its peers are not silent while the controller itself has no time for them.
+TEST_F(SlowUploadTest, ADiskThatTakesLongEndsNoUploadAndNoFetch) {
+  const std::string bytes(1 << 20, 'x');
+  ASSERT_OK(Upload(HashOf(bytes), bytes.size(), {bytes}));
+  // More than a connection takes up at once: the second piece waits to be read.
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  const auto stub = v1::UploadService::NewStub(
+      grpc::CreateCustomChannel(addresses_[1], grpc::InsecureChannelCredentials(), arguments));
+  grpc::ClientContext context;
+  AddToken(context, kToken);
+  v1::FetchUploadRequest request;
+  request.set_sha256(HashOf(bytes));
+  const auto fetch = stub->Fetch(&context, request);
+  v1::FetchUploadResponse piece;
+  ASSERT_TRUE(fetch->Read(&piece));
+  const auto upload = Begin(HashOf("abc"), 3, "a");
+  absl::Notification both_went_on;
+  desk_->Enqueue([&] {
+    both_went_on.WaitForNotification();
+    absl::SleepFor(2 * patience_.piece);
+  });
+  v1::UploadRequest rest;
+  rest.set_data("bc");
+  EXPECT_TRUE(upload->stream->Write(rest));
+  EXPECT_TRUE(upload->stream->WritesDone());
+  std::string fetched = piece.data();
+  EXPECT_TRUE(fetch->Read(&piece));
+  fetched += piece.data();
+  both_went_on.Notify();
+  while (fetch->Read(&piece)) fetched += piece.data();
+  EXPECT_OK(FromGrpc(fetch->Finish()));
+  EXPECT_EQ(fetched, bytes);
+  EXPECT_OK(FromGrpc(upload->stream->Finish()));
 }
 
 TEST_F(UploadServiceTest, EachSideHasItsCallsAndEveryCallNeedsTheToken) {

@@ -18,8 +18,6 @@ namespace {
 using ::muster::testing::StatusIs;
 using ::muster::testing::TempDir;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
-using ::testing::SizeIs;
 
 constexpr uint64_t kRoom = 1000;
 
@@ -48,6 +46,16 @@ class UploadStoreTest : public ::testing::Test {
     if (absl::Status status = (*incoming)->Append(bytes); !status.ok()) return status;
     return (*incoming)->Commit();
   }
+  // All of it, as an agent fetches it.
+  absl::StatusOr<std::string> Fetch(const std::string& sha256) {
+    UploadStore::Outgoing outgoing(*store_, sha256);
+    std::string bytes;
+    while (true) {
+      absl::StatusOr<std::string> piece = outgoing.Next();
+      if (!piece.ok() || piece->empty()) return piece.ok() ? bytes : piece;
+      bytes += *piece;
+    }
+  }
   size_t Files() { return PosixFileSystem().List(dir_ / "uploads")->size(); }
 
   TempDir dir_;
@@ -62,13 +70,13 @@ TEST_F(UploadStoreTest, WhatSomebodyRemovedOrCutCanBeSentAgain) {
   const std::string path = dir_ / ("uploads/" + HashOf(bytes));
   for (const bool cut : {false, true}) {
     ASSERT_OK(Put(bytes));
-    ASSERT_OK(store_->ReadPiece(HashOf(bytes), 0));
+    ASSERT_OK(Fetch(HashOf(bytes)));
     if (cut) {
       std::filesystem::resize_file(path, 899);
     } else {
       std::filesystem::remove(path);
     }
-    const auto gone = store_->ReadPiece(HashOf(bytes), 0);
+    const auto gone = Fetch(HashOf(bytes));
     EXPECT_THAT(gone, StatusIs(absl::StatusCode::kNotFound));
     EXPECT_THAT(std::string(gone.status().message()), HasSubstr("submit it again"));
     EXPECT_FALSE(store_->Find(HashOf(bytes)));
@@ -89,7 +97,7 @@ TEST_F(UploadStoreTest, WhatWasCutOrChangedIsNotBackAfterARestart) {
       std::ofstream(path) << std::string(900, 'y');
     }
     Open(PosixFileSystem());
-    const auto gone = store_->ReadPiece(HashOf(bytes), 0);
+    const auto gone = Fetch(HashOf(bytes));
     EXPECT_THAT(gone, StatusIs(absl::StatusCode::kNotFound));
     EXPECT_THAT(std::string(gone.status().message()), HasSubstr("submit it again"));
     EXPECT_EQ(Files(), 0u);
@@ -99,18 +107,40 @@ TEST_F(UploadStoreTest, WhatWasCutOrChangedIsNotBackAfterARestart) {
   }
 }
 
+// Also after it was given out once, and found whole.
+TEST_F(UploadStoreTest, WhatWasChangedIsNotGivenOutAsWhole) {
+  const std::string bytes(900, 'x');
+  ASSERT_OK(Put(bytes));
+  ASSERT_OK(Fetch(HashOf(bytes)));
+  std::ofstream(dir_ / ("uploads/" + HashOf(bytes))) << std::string(900, 'y');
+  EXPECT_THAT(Fetch(HashOf(bytes)), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_FALSE(store_->Find(HashOf(bytes)));
+}
+
+TEST_F(UploadStoreTest, WhatCameAnewOutlivesAReaderOfTheChangedOne) {
+  const std::string bytes(900, 'x');
+  ASSERT_OK(Put(bytes));
+  std::ofstream(dir_ / ("uploads/" + HashOf(bytes))) << std::string(900, 'y');
+  UploadStore::Outgoing slow(*store_, HashOf(bytes));
+  ASSERT_OK(slow.Next());
+  EXPECT_THAT(Fetch(HashOf(bytes)), StatusIs(absl::StatusCode::kNotFound));
+  ASSERT_OK(Put(bytes));
+  EXPECT_THAT(slow.Next(), StatusIs(absl::StatusCode::kUnavailable));
+  ASSERT_OK_AND_ASSIGN(const std::string again, Fetch(HashOf(bytes)));
+  EXPECT_EQ(again, bytes);
+}
+
 TEST_F(UploadStoreTest, WhatCannotBeReadForAMomentStays) {
   const std::string bytes(900, 'x');
   ASSERT_OK(Put(bytes));
   const std::string path = dir_ / ("uploads/" + HashOf(bytes));
   std::filesystem::rename(path, dir_ / "aside");
   std::filesystem::create_directory(path);  // opens, and gives no bytes
-  const auto failed = store_->ReadPiece(HashOf(bytes), 0);
-  EXPECT_FALSE(failed.ok() || absl::IsNotFound(failed.status())) << failed.status();
+  EXPECT_THAT(Fetch(HashOf(bytes)), StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_TRUE(store_->Find(HashOf(bytes)));
   std::filesystem::remove(path);
   std::filesystem::rename(dir_ / "aside", path);
-  ASSERT_OK_AND_ASSIGN(const std::string piece, store_->ReadPiece(HashOf(bytes), 0));
+  ASSERT_OK_AND_ASSIGN(const std::string piece, Fetch(HashOf(bytes)));
   EXPECT_EQ(piece, bytes);
 }
 
@@ -121,12 +151,10 @@ TEST_F(UploadStoreTest, WhatWasPutIsThereAlsoAfterARestart) {
   Open(PosixFileSystem());
   EXPECT_TRUE(store_->Find(HashOf(bytes)));
   EXPECT_EQ(store_->total_bytes(), bytes.size());
-  ASSERT_OK_AND_ASSIGN(const std::string piece, store_->ReadPiece(HashOf(bytes), 0));
+  ASSERT_OK_AND_ASSIGN(const std::string piece, Fetch(HashOf(bytes)));
   EXPECT_EQ(piece, bytes);
-  ASSERT_OK_AND_ASSIGN(const std::string end, store_->ReadPiece(HashOf(bytes), bytes.size()));
-  EXPECT_THAT(end, IsEmpty());
-  EXPECT_THAT(store_->ReadPiece(HashOf("other"), 0), StatusIs(absl::StatusCode::kNotFound));
-  EXPECT_THAT(store_->ReadPiece("../token", 0), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(Fetch(HashOf("other")), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(Fetch("../token"), StatusIs(absl::StatusCode::kNotFound));
 }
 
 TEST_F(UploadStoreTest, WhatIsNotWhatItSaysLeavesNothing) {
@@ -208,7 +236,7 @@ TEST_F(UploadStoreTest, ADiskThatFailsAnywhereLeavesItWholeOrNotThere) {
     EXPECT_EQ(store_->Find(HashOf(bytes)), passed) << n;
     ASSERT_NO_FATAL_FAILURE(Open(PosixFileSystem()));
     // What was renamed but not promised may be there; then it is whole.
-    const absl::StatusOr<std::string> piece = store_->ReadPiece(HashOf(bytes), 0);
+    const absl::StatusOr<std::string> piece = Fetch(HashOf(bytes));
     if (piece.ok()) {
       EXPECT_EQ(*piece, bytes) << n;
     }
