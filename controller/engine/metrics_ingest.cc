@@ -28,6 +28,8 @@ constexpr size_t kReadsPerTurn = 16;
 constexpr uint64_t kTightPart = 8;
 constexpr uint64_t kWalBytes = 16 << 20;  // above it the write-ahead log is folded back
 constexpr absl::Duration kLongestSleep = absl::Seconds(10);
+// Forgotten jobs without rows that go before it is looked again at how much room there is.
+constexpr size_t kMaxForgottenPerLook = 10'000;
 
 // Contradictions in the file, or I/O that failed: not a full disk, nor a file that is another's.
 bool IsBroken(const absl::Status& status) {
@@ -328,51 +330,15 @@ bool MetricsIngest::IsForgotten(uint64_t job_id) const {
 }
 
 absl::Status MetricsIngest::Retain() {
-  absl::Status status;
   while (!to_remove_.empty() && options_.is_finished && !options_.is_finished(to_remove_.back())) {
     to_remove_.pop_back();  // it was requeued
   }
+  absl::Status status;
   if (!to_remove_.empty()) {
-    const absl::StatusOr<bool> more =
-        store_->RemoveSome(to_remove_.back(), IsForgotten(to_remove_.back()));
-    status = more.status();
-    if (more.ok() && !*more) {
-      Log(LogLevel::kInfo, "metrics_removed", {{"job", to_remove_.back()}});
-      to_remove_.pop_back();
-    }
-    // Removals write, too, and nobody may be reporting meanwhile.
-    if (status.ok()) status = store_->CheckpointAbove(kWalBytes);
-  } else if (clock_.SinceBoot() >= retain_at_ && options_.finished_jobs) {
-    retain_at_ = clock_.SinceBoot() + options_.retention_interval;
-    MUSTER_ASSIGN_OR_RETURN(const std::vector<MetricsStore::StoredJob> stored,
-                            store_->StoredJobs());
-    MUSTER_ASSIGN_OR_RETURN(const uint64_t used, store_->UsedBytes());
-    std::set<uint64_t> has_rows;
-    for (const MetricsStore::StoredJob& job : stored) {
-      if (IsForgotten(job.job_id)) {
-        to_remove_.push_back(job.job_id);
-      } else if (job.has_rows) {
-        has_rows.insert(job.job_id);
-      }
-    }
-    std::vector<FinishedJob> finished = options_.finished_jobs();
-    std::erase_if(finished,
-                  [&](const FinishedJob& job) { return has_rows.count(job.job_id) == 0; });
-    std::sort(finished.begin(), finished.end(),
-              [](const FinishedJob& a, const FinishedJob& b) { return a.ago > b.ago; });
-    for (const FinishedJob& job : finished) {
-      if (job.ago > options_.retention) to_remove_.push_back(job.job_id);
-    }
-    const bool is_tight = used > options_.max_bytes && finished.empty();
-    SetBudgets(is_tight);
-    // Too large: one more job at a time, until the next look.
-    if (to_remove_.empty() && used > options_.max_bytes && !finished.empty()) {
-      to_remove_.push_back(finished.front().job_id);
-      retain_at_ = clock_.SinceBoot();
-    }
-    std::reverse(to_remove_.begin(), to_remove_.end());
+    status = RemoveSome();
   } else if (clock_.SinceBoot() >= retain_at_) {
     retain_at_ = clock_.SinceBoot() + options_.retention_interval;
+    if (options_.finished_jobs) status = ChooseWhatGoes();
   }
   // Without room even for a removal: the next turn of retention tries again.
   if (absl::IsResourceExhausted(status)) {
@@ -381,6 +347,59 @@ absl::Status MetricsIngest::Retain() {
     return absl::OkStatus();
   }
   return status;
+}
+
+absl::Status MetricsIngest::RemoveSome() {
+  const uint64_t job_id = to_remove_.back();
+  const bool is_forgotten = IsForgotten(job_id);
+  MUSTER_ASSIGN_OR_RETURN(const bool more, store_->RemoveSome(job_id, is_forgotten));
+  if (!more) {
+    to_remove_.pop_back();
+    // Those that are forgotten may be a million at once.
+    if (!is_forgotten) Log(LogLevel::kInfo, "metrics_removed", {{"job", job_id}});
+  }
+  // Removals write, too, and nobody may be reporting meanwhile.
+  return store_->CheckpointAbove(kWalBytes);
+}
+
+absl::Status MetricsIngest::ChooseWhatGoes() {
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<MetricsStore::StoredJob> stored, store_->StoredJobs());
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t used, store_->UsedBytes());
+  std::set<uint64_t> has_rows;           // of those that are not forgotten
+  std::vector<uint64_t> forgotten_rows;  // of forgotten ones: they make room
+  std::vector<uint64_t> forgotten_marks;
+  for (const MetricsStore::StoredJob& job : stored) {
+    if (!IsForgotten(job.job_id)) {
+      if (job.has_rows) has_rows.insert(job.job_id);
+    } else if (job.has_rows) {
+      forgotten_rows.push_back(job.job_id);
+    } else if (forgotten_marks.size() < kMaxForgottenPerLook) {
+      forgotten_marks.push_back(job.job_id);
+    }
+  }
+  if (!forgotten_rows.empty() || !forgotten_marks.empty()) {
+    Log(LogLevel::kInfo, "metrics_of_forgotten_jobs_go",
+        {{"jobs", forgotten_rows.size() + forgotten_marks.size()}});
+  }
+  std::vector<FinishedJob> finished = options_.finished_jobs();
+  std::erase_if(finished, [&](const FinishedJob& job) { return has_rows.count(job.job_id) == 0; });
+  std::sort(finished.begin(), finished.end(),
+            [](const FinishedJob& a, const FinishedJob& b) { return a.ago > b.ago; });
+  to_remove_ = std::move(forgotten_rows);
+  for (const FinishedJob& job : finished) {
+    if (job.ago > options_.retention) to_remove_.push_back(job.job_id);
+  }
+  const bool is_large = used > options_.max_bytes;
+  SetBudgets(/*is_tight=*/is_large && finished.empty());
+  // Too large: one more job at a time, until the next look.
+  const bool takes_one_more = to_remove_.empty() && is_large && !finished.empty();
+  if (takes_one_more) to_remove_.push_back(finished.front().job_id);
+  to_remove_.insert(to_remove_.end(), forgotten_marks.begin(), forgotten_marks.end());
+  if (takes_one_more || forgotten_marks.size() == kMaxForgottenPerLook) {
+    retain_at_ = clock_.SinceBoot();
+  }
+  std::reverse(to_remove_.begin(), to_remove_.end());
+  return absl::OkStatus();
 }
 
 void MetricsIngest::Fail(const absl::Status& status) {

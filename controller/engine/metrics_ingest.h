@@ -142,6 +142,8 @@ class MetricsIngest final : public MetricsReader {
   absl::Status CommitGroup();
   bool IsForgotten(uint64_t job_id) const;
   absl::Status Retain();  // a step of retention, when it is due
+  absl::Status RemoveSome();
+  absl::Status ChooseWhatGoes();  // fills to_remove_; sets the budgets
   void Fail(const absl::Status& status);
 
   const MetricsIngestOptions options_;

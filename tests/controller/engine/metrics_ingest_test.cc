@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -284,6 +285,44 @@ TEST_F(MetricsIngestTest, ForgottenJobsLoseTheirRowsAtOnce) {
   EXPECT_EQ(CountPoints(2), 1u);
   EXPECT_OK(Submit(OnePoint(1, 1)).get());
   EXPECT_EQ(ingest_->counts().duplicate_records, 0u) << "nor is there any mark of it";
+}
+
+TEST_F(MetricsIngestTest, AFullDatabaseDoesNotWaitForTheMarksOfForgottenJobs) {
+  constexpr uint64_t kForgotten = 50;  // jobs 1 to 50, of which marks are here and no rows
+  constexpr uint64_t kFinished = 51;
+  std::vector<uint64_t> steps;  // the job of each step of removal
+  std::promise<void> done;
+  bool is_done = false;
+  MetricsIngestOptions options;
+  options.max_bytes = 1;
+  options.retention_interval = absl::Milliseconds(1);
+  options.finished_jobs = [&]() -> std::vector<FinishedJob> {
+    std::vector<FinishedJob> jobs;
+    if (!armed_) {  // first all rows of the first fifty, while they are not forgotten
+      for (uint64_t job = 1; job <= kForgotten; ++job) jobs.push_back({job, absl::Hours(1000)});
+      return jobs;
+    }
+    return {{kFinished, absl::ZeroDuration()}};
+  };
+  options.is_finished = [&](uint64_t job_id) {
+    if (armed_) steps.push_back(job_id);
+    if (armed_ && job_id == kForgotten && !std::exchange(is_done, true)) done.set_value();
+    return true;
+  };
+  options.is_forgotten = [&](uint64_t job_id) { return armed_ && job_id <= kForgotten; };
+  Start(std::move(options));
+  for (uint64_t job = 1; job <= kFinished; ++job) EXPECT_OK(Submit(OnePoint(job, 1)).get());
+  for (uint64_t job = 1; job <= kForgotten; ++job) {
+    while (CountPoints(job) != 0) {
+    }
+  }
+  armed_ = true;
+  done.get_future().wait();
+  EXPECT_OK(Read([](MetricsStore&) { return absl::OkStatus(); }));  // after the step that told
+  ingest_->Stop();
+  const auto finished = std::find(steps.begin(), steps.end(), kFinished);
+  const auto last_forgotten = std::find(steps.begin(), steps.end(), kForgotten);
+  EXPECT_LT(finished - steps.begin(), last_forgotten - steps.begin());
 }
 
 TEST_F(MetricsIngestTest, AJobThatIsRequeuedMeanwhileKeepsItsRows) {
