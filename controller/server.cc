@@ -136,7 +136,7 @@ absl::Status Server::OpenUploads() {
   UploadStore::Options options;
   options.folder = config_.data_dir + "/uploads";
   options.max_bytes = config_.uploads_max_bytes;
-  options.live = [this] { return LiveUploads(); };
+  options.referred = [this] { return ReferredUploads(); };
   MUSTER_ASSIGN_OR_RETURN(uploads_,
                           UploadStore::Open(std::move(options), PosixFileSystem(), clock_));
   upload_desk_ = std::make_unique<UploadDesk>(*uploads_, clock_);
@@ -188,14 +188,20 @@ absl::Status Server::WriteEndpoints() {
   return WriteFileAtomically(PosixFileSystem(), EndpointsPath(config_), endpoints.dump() + "\n");
 }
 
-std::set<std::string> Server::LiveUploads() const {
+std::map<std::string, absl::Duration> Server::ReferredUploads() const {
   const std::shared_ptr<const Snapshot> snapshot = engine_->snapshot();
-  std::set<std::string> live;
-  for (uint64_t id : *snapshot->active_jobs) {
-    const std::string& upload = snapshot->FindJob(id)->settings->upload;
-    if (!upload.empty()) live.insert(upload);
-  }
-  return live;
+  const absl::Time now = snapshot->LedgerTime(clock_.SinceBoot());
+  std::map<std::string, absl::Duration> referred;
+  snapshot->jobs.ForEach([&](const Job& job) {
+    const std::string& upload = job.settings->upload;
+    if (upload.empty()) return;
+    const absl::Duration ago = IsTerminal(job.state)
+                                   ? std::max(now - FinishedAt(job), absl::Nanoseconds(1))
+                                   : absl::ZeroDuration();
+    const auto [it, is_new] = referred.try_emplace(upload, ago);
+    if (!is_new) it->second = std::min(it->second, ago);
+  });
+  return referred;
 }
 
 std::vector<FinishedJob> Server::FinishedJobs() const {

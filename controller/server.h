@@ -6,7 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
+#include <map>
 #include <string>
 
 #include "absl/status/status.h"
@@ -56,7 +56,7 @@ class Server {
   absl::Status WriteEndpoints();
   std::vector<FinishedJob> FinishedJobs() const;
   // The uploads that jobs refer to which have not ended.
-  std::set<std::string> LiveUploads() const;
+  std::map<std::string, absl::Duration> ReferredUploads() const;
 
   const Config config_;
   Clock& clock_;

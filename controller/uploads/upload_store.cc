@@ -40,7 +40,13 @@ absl::Status UploadStore::Load() {
   return absl::OkStatus();
 }
 
-bool UploadStore::Find(const std::string& sha256) { return FindVersion(sha256) != 0; }
+bool UploadStore::Find(const std::string& sha256) {
+  MutexLock lock(mutex_);
+  const auto it = archives_.find(sha256);
+  if (it == archives_.end() || it->second.unreadable) return false;
+  it->second.used_at = clock_.SinceBoot();
+  return true;
+}
 
 uint64_t UploadStore::FindVersion(const std::string& sha256) {
   MutexLock lock(mutex_);
@@ -55,9 +61,16 @@ uint64_t UploadStore::total_bytes() {
   return total_bytes_;
 }
 
-std::set<std::string> UploadStore::CollectLocked(uint64_t bytes,
-                                                 const std::set<std::string>& live) {
+std::set<std::string> UploadStore::CollectLocked(
+    uint64_t bytes, const std::map<std::string, absl::Duration>& referred) {
   const absl::Duration now = clock_.SinceBoot();
+  std::set<std::string> live;
+  for (const auto& [name, ended_ago] : referred) {
+    if (ended_ago == absl::ZeroDuration()) live.insert(name);
+    const auto it = archives_.find(name);
+    if (it == archives_.end()) continue;
+    it->second.used_at = std::max(it->second.used_at, now - ended_ago);
+  }
   std::set<std::string> gone;
   while (true) {
     auto oldest = archives_.end();
@@ -84,17 +97,21 @@ absl::StatusOr<std::unique_ptr<UploadStore::Incoming>> UploadStore::Begin(const 
     return absl::InvalidArgumentError(
         absl::StrCat("upload: bytes: must be from 1 to ", kMaxUploadBytes, "; got ", bytes));
   }
-  const std::set<std::string> live = options_.live();
+  const std::map<std::string, absl::Duration> referred = options_.referred();
   std::unique_ptr<Incoming> incoming(new Incoming(*this, sha256, bytes));
   std::set<std::string> gone;
   absl::Status room;
   uint64_t number = 0;
   {
     MutexLock lock(mutex_);
-    gone = CollectLocked(bytes, live);
+    // One that cannot be read makes way for what is sent again.
+    const auto replaced = archives_.find(sha256);
+    const uint64_t room_needed =
+        bytes - (replaced == archives_.end() ? 0 : std::min(bytes, replaced->second.bytes));
+    gone = CollectLocked(room_needed, referred);
     if (incoming_ >= kMaxIncoming) {
       room = absl::ResourceExhaustedError("too many uploads at a time: try again in a moment");
-    } else if (total_bytes_ + reserved_bytes_ + bytes > options_.max_bytes) {
+    } else if (total_bytes_ + reserved_bytes_ + room_needed > options_.max_bytes) {
       room = absl::ResourceExhaustedError(
           absl::StrCat("no room for an upload of ", HumanBytes(bytes),
                        ": those of live jobs, and of the last ", absl::ToInt64Minutes(kKeepAlways),
@@ -169,6 +186,7 @@ absl::StatusOr<std::string> UploadStore::Outgoing::Next() {
   const absl::StatusOr<uint64_t> got =
       store_.fs_.ReadAt(store_.PathOf(sha256_), offset_, piece.data(), piece.size());
   if (absl::IsNotFound(got.status())) return Gone(got.status().message());
+  store_.SetUnreadable(sha256_, version, !got.ok());
   if (!got.ok()) {
     return absl::UnavailableError(
         absl::StrCat("upload ", sha256_, " cannot be read now: ", got.status().message()));
@@ -189,6 +207,12 @@ absl::Status UploadStore::Outgoing::Gone(absl::string_view why) {
   }
   return absl::NotFoundError(
       absl::StrCat(name, " cannot be read any more (", why, "): submit it again"));
+}
+
+void UploadStore::SetUnreadable(const std::string& sha256, uint64_t version, bool unreadable) {
+  MutexLock lock(mutex_);
+  const auto it = archives_.find(sha256);
+  if (it != archives_.end() && it->second.version == version) it->second.unreadable = unreadable;
 }
 
 bool UploadStore::Discard(const std::string& sha256, uint64_t version) {

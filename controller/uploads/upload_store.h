@@ -1,9 +1,9 @@
 // The folders that people uploaded for their command jobs, as archives named by their SHA-256:
 // files in one folder, each either whole and durable or not there.
 //
-// Bounded in bytes. What a live job refers to stays; the rest goes an hour after it was last asked
-// for, or sooner when room is needed, but never within the ten minutes that a submit may take to
-// follow. What goes, goes when the next upload begins. Find is thread-safe; all else is for one
+// Bounded in bytes. What a live job refers to stays; the rest goes an hour after the last such job
+// ended and it was last asked for, or sooner when room is needed, but never within the ten minutes
+// that a submit may take to follow. What goes, goes when the next upload begins. Find is thread-safe; all else is for one
 // thread at a time, since it waits for the disk.
 #pragma once
 
@@ -34,15 +34,17 @@ class UploadStore {
 
   struct Options {
     std::string folder;
-    uint64_t max_bytes = 0;                       // of all archives together
-    std::function<std::set<std::string>()> live;  // those that live jobs refer to
+    uint64_t max_bytes = 0;  // of all archives together
+    // Those that jobs refer to: how long ago the last of these jobs ended; zero while one is live.
+    std::function<std::map<std::string, absl::Duration>()> referred;
   };
 
   // Makes the folder, or finds what is in it; removes what was never finished.
   static absl::StatusOr<std::unique_ptr<UploadStore>> Open(Options options, FileSystem& fs,
                                                            Clock& clock);
 
-  // Whether the archive is there; if so it is kept for a while, for a submit to follow.
+  // Whether the archive is there; if so it is kept for a while, for a submit to follow. One that
+  // could not be read last time is not: whoever has it may send it again, and replaces it.
   bool Find(const std::string& sha256) MUSTER_EXCLUDES(mutex_);
 
   // One archive on its way. Destroyed before Commit it leaves nothing. Must not outlive the store.
@@ -102,6 +104,7 @@ class UploadStore {
     uint64_t bytes = 0;
     absl::Duration used_at;  // since boot
     uint64_t version = 0;    // another one for each file that came under the name
+    bool unreadable = false;  // since the last read of it failed
   };
 
   UploadStore(Options options, FileSystem& fs, Clock& clock)
@@ -110,10 +113,13 @@ class UploadStore {
   absl::Status Load();
   // Its version, kept for a while longer; 0: it is not there.
   uint64_t FindVersion(const std::string& sha256) MUSTER_EXCLUDES(mutex_);
+  void SetUnreadable(const std::string& sha256, uint64_t version, bool unreadable)
+      MUSTER_EXCLUDES(mutex_);
   // False: there is another version by now.
   bool Discard(const std::string& sha256, uint64_t version) MUSTER_EXCLUDES(mutex_);
   // Takes out what may go until `bytes` more would fit; the files are the caller's to remove.
-  std::set<std::string> CollectLocked(uint64_t bytes, const std::set<std::string>& live)
+  std::set<std::string> CollectLocked(uint64_t bytes,
+                                      const std::map<std::string, absl::Duration>& referred)
       MUSTER_REQUIRES(mutex_);
   std::string PathOf(const std::string& name) const { return options_.folder + "/" + name; }
 

@@ -43,7 +43,7 @@ class UploadsWorld::World {
  public:
   World() {
     auto store = mc::UploadStore::Open(
-        {.folder = kFolder, .max_bytes = kMaxBytes, .live = [] { return std::set<std::string>(); }},
+        {.folder = kFolder, .max_bytes = kMaxBytes, .referred = [] { return std::map<std::string, absl::Duration>(); }},
         fs_, clock_);
     if (!store.ok()) Broken("the store does not open");
     store_ = *std::move(store);

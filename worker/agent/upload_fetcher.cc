@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "common/base/deadline.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/status_map.h"
 #include "common/rpc/token.h"
@@ -13,7 +14,10 @@
 namespace muster::worker {
 namespace {
 
-constexpr absl::Duration kCallTimeout = absl::Minutes(2);
+// As long as the controller lets a transfer take: many agents may share its link.
+constexpr absl::Duration kCallTimeout = absl::Minutes(15);
+// Nothing is asked for again after so long.
+constexpr absl::Duration kPatience = absl::Minutes(15);
 constexpr absl::Duration kRetryPause = absl::Seconds(1);
 constexpr int kTries = 60;
 
@@ -23,13 +27,15 @@ UploadFetcher::UploadFetcher(const std::shared_ptr<grpc::Channel>& channel, std:
     : stub_(v1::UploadService::NewStub(channel)), token_(std::move(token)) {}
 
 absl::StatusOr<std::string> UploadFetcher::Fetch(const std::string& sha256) {
+  const Deadline deadline(kPatience);
   for (int i = 1;; ++i) {
     absl::StatusOr<std::string> archive = FetchOnce(sha256);
-    // CANCELLED, but not by Cancel: the controller gave up on an agent that did not read for a while.
+    // CANCELLED, but not by Cancel: the controller stopped, or gave up on an agent that did not
+    // read for a while.
     const bool may_pass =
         absl::IsUnavailable(archive.status()) || absl::IsCancelled(archive.status());
     MutexLock lock(mutex_);
-    if (!may_pass || cancelled_ || i == kTries) return archive;
+    if (!may_pass || cancelled_ || i == kTries || deadline.over()) return archive;
     cancel_.WaitFor(mutex_, kRetryPause);
   }
 }

@@ -19,8 +19,9 @@ class UploadFetcher {
  public:
   UploadFetcher(const std::shared_ptr<grpc::Channel>& channel, std::string token);
 
-  // Waits while the controller is away, a few minutes at most. NOT_FOUND: it is not there.
-  // INVALID_ARGUMENT: it is larger than an upload may be. CANCELLED: Cancel was called.
+  // Asks again while the controller is away or gives up: 60 times, and for 15 minutes at most; one
+  // transfer may take 15 minutes. NOT_FOUND: it is not there. INVALID_ARGUMENT: it is larger than
+  // an upload may be. UNAVAILABLE, CANCELLED: it did not come in all that time, or Cancel was called.
   absl::StatusOr<std::string> Fetch(const std::string& sha256) MUSTER_EXCLUDES(mutex_);
 
   // Ends what is under way and all to come.

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "absl/synchronization/notification.h"
@@ -36,7 +37,7 @@ class UploadServiceTest : public ::testing::Test {
   void SetUp() override {
     auto store = UploadStore::Open({.folder = dir_ / "uploads",
                                     .max_bytes = 200 << 20,
-                                    .live = [] { return std::set<std::string>(); }},
+                                    .referred = [] { return std::map<std::string, absl::Duration>(); }},
                                    PosixFileSystem(), clock_);
     ASSERT_OK(store);
     store_ = *std::move(store);

@@ -34,7 +34,7 @@ class UploadStoreTest : public ::testing::Test {
   void Open(FileSystem& fs) {
     store_.reset();
     auto store = UploadStore::Open(
-        {.folder = dir_ / "uploads", .max_bytes = kRoom, .live = [this] { return live_; }}, fs,
+        {.folder = dir_ / "uploads", .max_bytes = kRoom, .referred = [this] { return referred_; }}, fs,
         clock_);
     ASSERT_OK(store);
     store_ = *std::move(store);
@@ -60,7 +60,7 @@ class UploadStoreTest : public ::testing::Test {
 
   TempDir dir_;
   SimulatedClock clock_;
-  std::set<std::string> live_;
+  std::map<std::string, absl::Duration> referred_;
   std::unique_ptr<UploadStore> store_;
 };
 
@@ -137,11 +137,27 @@ TEST_F(UploadStoreTest, WhatCannotBeReadForAMomentStays) {
   std::filesystem::rename(path, dir_ / "aside");
   std::filesystem::create_directory(path);  // opens, and gives no bytes
   EXPECT_THAT(Fetch(HashOf(bytes)), StatusIs(absl::StatusCode::kUnavailable));
-  EXPECT_TRUE(store_->Find(HashOf(bytes)));
+  EXPECT_FALSE(store_->Find(HashOf(bytes))) << "who has it may send it again";
   std::filesystem::remove(path);
   std::filesystem::rename(dir_ / "aside", path);
   ASSERT_OK_AND_ASSIGN(const std::string piece, Fetch(HashOf(bytes)));
   EXPECT_EQ(piece, bytes);
+  EXPECT_TRUE(store_->Find(HashOf(bytes)));
+}
+
+TEST_F(UploadStoreTest, WhatCannotBeReadAnyMoreIsReplacedByWhatIsSentAgain) {
+  const std::string bytes(900, 'x');
+  ASSERT_OK(Put(bytes));
+  const std::string path = dir_ / ("uploads/" + HashOf(bytes));
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink(path, path);  // cannot be opened, however often it is tried
+  ASSERT_THAT(Fetch(HashOf(bytes)), StatusIs(absl::StatusCode::kUnavailable));
+  ASSERT_FALSE(store_->Find(HashOf(bytes)));
+  ASSERT_OK(Put(bytes));
+  EXPECT_TRUE(store_->Find(HashOf(bytes)));
+  EXPECT_EQ(store_->total_bytes(), bytes.size());
+  ASSERT_OK_AND_ASSIGN(const std::string again, Fetch(HashOf(bytes)));
+  EXPECT_EQ(again, bytes);
 }
 
 TEST_F(UploadStoreTest, WhatWasPutIsThereAlsoAfterARestart) {
@@ -178,11 +194,13 @@ TEST_F(UploadStoreTest, RoomIsMadeByTheOldestThatNoLiveJobNeeds) {
   ASSERT_OK(Put(b));
   EXPECT_THAT(Put(c), StatusIs(absl::StatusCode::kResourceExhausted)) << "a submit may follow both";
   clock_.Advance(UploadStore::kKeepAlways);
-  live_ = {HashOf(a), HashOf(b)};
+  referred_ = {{HashOf(a), absl::ZeroDuration()}, {HashOf(b), absl::ZeroDuration()}};
   const absl::Status full = Put(c);
   EXPECT_THAT(full, StatusIs(absl::StatusCode::kResourceExhausted));
   EXPECT_THAT(std::string(full.message()), HasSubstr("--uploads-max-bytes"));
-  live_ = {HashOf(a)};
+  // Where room is short an ended job keeps it for no longer than a submit may take to follow.
+  clock_.Advance(UploadStore::kKeepAlways);
+  referred_[HashOf(b)] = UploadStore::kKeepAlways;
   ASSERT_OK(Put(c));
   EXPECT_TRUE(store_->Find(HashOf(a)));
   EXPECT_FALSE(store_->Find(HashOf(b)));
@@ -190,13 +208,16 @@ TEST_F(UploadStoreTest, RoomIsMadeByTheOldestThatNoLiveJobNeeds) {
 }
 
 TEST_F(UploadStoreTest, WhatNobodyAskedForInAnHourGoes) {
-  ASSERT_OK(Put("old"));
-  ASSERT_OK(Put("live"));
-  live_ = {HashOf("live")};
-  clock_.Advance(UploadStore::kKeep);
+  for (const char* bytes : {"old", "live", "ended", "ended long ago"}) ASSERT_OK(Put(bytes));
+  referred_ = {{HashOf("live"), absl::ZeroDuration()},
+               {HashOf("ended"), UploadStore::kKeep / 2},
+               {HashOf("ended long ago"), UploadStore::kKeep}};
+  clock_.Advance(2 * UploadStore::kKeep);
   ASSERT_OK(Put("new"));
   EXPECT_FALSE(store_->Find(HashOf("old")));
+  EXPECT_FALSE(store_->Find(HashOf("ended long ago")));
   EXPECT_TRUE(store_->Find(HashOf("live")));
+  EXPECT_TRUE(store_->Find(HashOf("ended"))) << "the job may be queued again";
 }
 
 TEST_F(UploadStoreTest, TooManyAtATimeAreTurnedAway) {
