@@ -390,12 +390,14 @@ absl::Status MetricsIngest::ChooseWhatGoes() {
     if (job.ago > options_.retention) to_remove_.push_back(job.job_id);
   }
   const bool is_large = used > options_.max_bytes;
-  SetBudgets(/*is_tight=*/is_large && finished.empty());
+  SetBudgets(/*is_tight=*/is_large && finished.empty() && to_remove_.empty());
   // Too large: one more job at a time, until the next look.
-  const bool takes_one_more = to_remove_.empty() && is_large && !finished.empty();
-  if (takes_one_more) to_remove_.push_back(finished.front().job_id);
+  if (to_remove_.empty() && is_large && !finished.empty()) {
+    to_remove_.push_back(finished.front().job_id);
+  }
+  const bool looks_again = is_large && !to_remove_.empty();
   to_remove_.insert(to_remove_.end(), forgotten_marks.begin(), forgotten_marks.end());
-  if (takes_one_more || forgotten_marks.size() == kMaxForgottenPerLook) {
+  if (looks_again || forgotten_marks.size() == kMaxForgottenPerLook) {
     retain_at_ = clock_.SinceBoot();
   }
   std::reverse(to_remove_.begin(), to_remove_.end());
