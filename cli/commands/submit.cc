@@ -1,5 +1,6 @@
 // `muster submit`: a job from a file to the controller.
-#include <iterator>
+#include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "cli/command_job.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/submit_flags.h"
+#include "cli/methods.h"
 #include "cli/output/explain_view.h"
 #include "cli/output/views.h"
 #include "cli/output/watch_view.h"
@@ -18,6 +20,7 @@
 #include "cli/submission.h"
 #include "cli/trainer_program.h"
 #include "cli/upload.h"
+#include "common/base/deadline.h"
 #include "common/base/status_macros.h"
 #include "common/spec/load_spec.h"
 #include "common/spec/spec_defaults.h"
@@ -25,6 +28,9 @@
 
 namespace muster::cli {
 namespace {
+
+// What is told once a wait was cut short.
+constexpr absl::Duration kTellPatience = absl::Seconds(3);
 
 // The first line says how much is wrong with which file, each further line is one fault.
 absl::StatusOr<v1::JobSpec> ReadJob(const SubmitFlags& flags, Session& session) {
@@ -97,6 +103,26 @@ void PrintSubmitted(const v1::SubmitResponse& response, Session& session) {
   session.PrintOne(page, json, "job_id");
 }
 
+// Tells each of these jobs that has ended, for a few seconds at most: nobody waits any more.
+void TellEnded(uint64_t first_id, uint64_t end_id, Session& session,
+               const std::function<void(const v1::JobSummary&)>& tell) {
+  const absl::StatusOr<Client*> client = session.Connect();
+  if (!client.ok()) return;
+  const Deadline deadline(kTellPatience);
+  for (uint64_t id = first_id; id < end_id; ++id) {
+    v1::GetJobRequest request;
+    request.mutable_job()->set_id(id);
+    const auto job =
+        (*client)->Call(rpc::kGetJob, request, std::min(session.timeout(), deadline.left()));
+    if (!job.ok()) {
+      session.Say(absl::StrCat("not asked any more: jobs ", id, " to ", end_id - 1,
+                               "; `muster ls` tells how they are"));
+      return;
+    }
+    if (IsTerminal(job->summary().state())) tell(job->summary());
+  }
+}
+
 // Until every job of the submit has ended; the first that did not succeed decides the exit code.
 absl::StatusOr<ExitCode> WaitForAll(const v1::SubmitResponse& response, Session& session) {
   v1::JobRef job;
@@ -105,18 +131,22 @@ absl::StatusOr<ExitCode> WaitForAll(const v1::SubmitResponse& response, Session&
   const absl::Duration began = SteadyNow();
   absl::StatusOr<ExitCode> first = ExitCode::kDone;
   std::vector<Json> ended;
-  for (uint32_t i = 0; i < response.jobs(); ++i) {
-    job.set_id(response.job_id() + i);
+  const auto tell = [&](const v1::JobSummary& summary) {
+    if (session.globals().tables()) session.host().out << OutcomeText(summary) << std::endl;
+    ended.push_back(ToJson(summary));
+  };
+  const uint64_t end_id = response.job_id() + response.jobs();
+  for (uint64_t id = response.job_id(); first.ok() && id < end_id; ++id) {
+    job.set_id(id);
     const absl::StatusOr<v1::JobSummary> summary = FollowToEnd(session, job, began);
-    if (!summary.ok()) {
+    if (summary.ok()) {
+      tell(*summary);
+      if (*first == ExitCode::kDone) first = ExitCodeOf(*summary);
+    } else {
       first = summary.status();
-      break;
+      TellEnded(id, end_id, session, tell);
     }
-    if (session.globals().tables()) session.host().out << OutcomeText(*summary) << std::endl;
-    ended.push_back(ToJson(*summary));
-    if (*first == ExitCode::kDone) first = ExitCodeOf(*summary);
   }
-  // Also where that was cut short: those that were waited for to their end are told.
   if (!session.globals().tables()) session.PrintList(Table({}), ended, "id");
   return first;
 }

@@ -788,8 +788,8 @@ TEST_F(VerbsTest, SubmitWaitsOrWatches) {
 
 TEST_F(VerbsTest, AWaitThatIsCutShortTellsWhichTasksHaveEnded) {
   service_.PutJob(MakeJob(7, "good_1", v1::SUCCEEDED));
-  service_.PutJob(MakeJob(8, "good_2", v1::FAILED));
-  service_.PutJob(MakeJob(9, "good_3", v1::RUNNING));
+  service_.PutJob(MakeJob(8, "good_2", v1::RUNNING));
+  service_.PutJob(MakeJob(9, "good_3", v1::FAILED));
   const CliResult result = run_({"submit", "-f", JobFile(kGood), "--array", "1-3", "--wait",
                                  "--timeout", "300ms", "-o", "json"});
   EXPECT_EQ(result.code, 8) << result.err;
