@@ -38,7 +38,7 @@ absl::StatusOr<v1::JobSpec> MakeJob(SubmitFlags flags, Session& session) {
   source.base_dir = WorkingDirectory();
   source.overrides_dir = WorkingDirectory();
   MUSTER_ASSIGN_OR_RETURN(const std::string text, CommandJobText(program));
-  MUSTER_ASSIGN_OR_RETURN(v1::JobSpec spec, LoadSpec(text, source));
+  MUSTER_ASSIGN_OR_RETURN(v1::JobSpec spec, LoadWrittenSpec(text, source));
   if (spec.scheduling().has_array()) {
     return WithHint(absl::InvalidArgumentError("`muster run` stays with one job, not an array"),
                     "`muster submit --array` sends one");
@@ -50,16 +50,16 @@ absl::StatusOr<ExitCode> Run(Flags flags, Session& session) {
   v1::SubmitRequest request;
   MUSTER_ASSIGN_OR_RETURN(const std::optional<PackedFolder> upload, PackUpload(flags.job));
   MUSTER_ASSIGN_OR_RETURN(*request.mutable_spec(), MakeJob(flags.job, session));
-  RunOptions options;
-  options.prefix =
-      flags.prefix == "auto" ? request.spec().ranks().max() > 1 : flags.prefix == "always";
   if (upload.has_value()) MUSTER_RETURN_IF_ERROR(SendUpload(*upload, session));
   request.set_idempotency_key(flags.job.key);
   InterruptGuard guard;  // from here on Ctrl-C concerns the job
   MUSTER_ASSIGN_OR_RETURN(const v1::SubmitResponse submitted,
                           SendJob(std::move(request), session, &guard));
   session.Say(SubmittedText(submitted));
+  RunOptions options;
   options.job_id = submitted.job_id();
+  options.prefix = flags.prefix == "auto" ? submitted.resolved_spec().ranks().max() > 1
+                                          : flags.prefix == "always";
   MUSTER_ASSIGN_OR_RETURN(const RunOutcome outcome, FollowRun(options, session, guard));
   if (outcome.job.summary().state() != v1::SUCCEEDED) {
     session.Say(OutcomeText(outcome.job.summary()));

@@ -111,5 +111,17 @@ TEST_F(RunInterruptTest, ARepeatWithTheSameKeyStaysWithTheSameJob) {
   EXPECT_THAT(again.err, HasSubstr("was submitted before with this key"));
 }
 
+// A default of this release is no wish of the job: a repeat from a newer one is the same job, and a
+// program that says nothing of checkpoints is bound to no checkpoint root.
+TEST_F(RunInterruptTest, TheJobIsSentAsItWasWritten) {
+  service_.PutJob(MakeJob(7, "sleep", v1::SUCCEEDED));
+  const CliResult result = run_({"run", "--", "sleep"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  const v1::JobSpec sent = service_.submits()[0].spec();
+  EXPECT_FALSE(sent.has_checkpoint());
+  EXPECT_FALSE(sent.has_placement());
+  EXPECT_EQ(sent.command().argv(0), "sleep");
+}
+
 }  // namespace
 }  // namespace muster::cli::testing
