@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -109,6 +110,18 @@ TEST_F(Controller, TermGrowsWithEachStart) {
   const uint64_t first = term();
   ASSERT_NO_FATAL_FAILURE(KillController());
   EXPECT_EQ(term(), first + 1);
+}
+
+TEST_F(Controller, WhatItWritesIsItsUsersAlone) {
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(
+           cluster_.Path("local/controller"))) {
+    const auto others = std::filesystem::perms::group_all | std::filesystem::perms::others_all;
+    EXPECT_EQ(entry.status().permissions() & others, std::filesystem::perms::none)
+        << entry.path();
+    ++files;
+  }
+  EXPECT_GE(files, 3u) << "state.db, metrics.db, the token";
 }
 
 TEST_F(Controller, SaysNothingWithoutTheToken) {

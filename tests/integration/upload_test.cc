@@ -102,6 +102,20 @@ TEST_F(UploadWalk, AnUploadSurvivesTheController) {
   EXPECT_EQ(cluster_.Cli({"logs", "1"}).out, "still here\n");
 }
 
+TEST_F(UploadWalk, AFailedJobIsQueuedAgainWithItsFolderWhileThatIsThere) {
+  const std::string marker = cluster_.Path("mended");
+  const std::string folder = MakeFolder(
+      "code", {{"run.sh", absl::StrCat("#!/bin/sh\ntest -e ", marker, " && cat words\n")},
+               {"words", "as it was sent\n"}});
+  ASSERT_EQ(Run(folder, {}, {"./run.sh"}).exit_code, 1);
+  files::remove_all(folder);
+  std::ofstream(marker) << "";
+  const ProcessResult queued = cluster_.Cli({"requeue", "1"});
+  ASSERT_EQ(queued.exit_code, 0) << queued.err;
+  EXPECT_EQ(cluster_.WaitForEnd(1), "SUCCEEDED");
+  EXPECT_THAT(cluster_.Cli({"logs", "1"}).out, HasSubstr("as it was sent\n"));
+}
+
 TEST_F(UploadWalk, WhatCannotBeIsSaidBeforeAnythingRuns) {
   const ProcessResult nothing = Run(cluster_.Path("nothing"), {}, {"true"});
   EXPECT_EQ(nothing.exit_code, 2) << nothing.err;
