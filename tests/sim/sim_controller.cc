@@ -66,7 +66,8 @@ void SimController::Start() {
   dying_ = false;
   fuse_ = -1;
   const uint64_t life = ++life_;
-  {
+  // Of a disk on which nothing was ever written there is nothing to check.
+  if (disk_.Exists("/sim/state.db")) {
     Disk copy = disk_.Copy();
     copy.Mount();
     auto store = mc::StateStore::Open({.path = "/sim/state.db", .vfs = Disk::kVfs});
@@ -76,8 +77,8 @@ void SimController::Start() {
       trace_.Fail("integrity_check after a crash: ", good.ToString());
     }
     if (store.ok()) store->reset();
-    disk_.Mount();
   }
+  disk_.Mount();
   const absl::Status opened = Open();
   if (!opened.ok() || dying_) {
     trace_.Note("controller: does not start: ", opened.ToString());
