@@ -14,6 +14,7 @@
 #include "controller/engine/rules.h"
 #include "controller/engine/strike_rules.h"
 #include "controller/model/ledger_rules.h"
+#include "controller/model/restart_budget.h"
 #include "controller/policy/restart_rules.h"
 #include "controller/policy/retention_rules.h"
 
@@ -136,9 +137,7 @@ absl::Status Commit(Draft& draft, const Job& job, const CheckpointReport& report
   CountOnRoot(draft, row.job_id);
   // The same step again is no progress, however often it is saved.
   if (!gets_further) return absl::OkStatus();
-  Job& edited = draft.EditJob(row.job_id);
-  edited.restarts_in_row = 0;
-  edited.charged.clear();
+  RefillBudgets(draft.EditJob(row.job_id));
   JudgeAfterProgress(draft, row.job_id, context);
   return absl::OkStatus();
 }

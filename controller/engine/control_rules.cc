@@ -12,6 +12,7 @@
 #include "controller/engine/job_driver.h"
 #include "controller/engine/queue_bounds.h"
 #include "controller/engine/rules.h"
+#include "controller/model/restart_budget.h"
 #include "controller/policy/capacity.h"
 #include "controller/policy/quota.h"
 #include "controller/policy/time_limits.h"
@@ -181,8 +182,7 @@ absl::Status Control(Draft& draft, uint64_t id, const ControlJob& event, QueueGa
       return absl::OkStatus();
     case ControlJob::Verb::kRequeue:
       edited.requeued_after = edited.attempt;
-      edited.restarts_in_row = 0;
-      edited.charged.clear();
+      RefillBudgets(edited);
       if (ended) ForgetItsEnd(edited, context.now_at);
       break;
   }

@@ -8,6 +8,7 @@
 #include "common/base/check.h"
 #include "common/base/rng.h"
 #include "controller/engine/project_rules.h"
+#include "controller/model/restart_budget.h"
 #include "controller/policy/preemption.h"
 #include "controller/policy/restart_rules.h"
 #include "controller/policy/root_rules.h"
@@ -299,8 +300,7 @@ void SettleIfCleared(Draft& draft, uint64_t job_id, const RuleContext& context) 
     job = draft.view().FindJob(job_id);
     if (GotFurtherUnsaved(draft.view(), *job)) {
       Job& refilled = draft.EditJob(job_id);
-      refilled.restarts_in_row = 0;
-      refilled.charged.clear();
+      RefillBudgets(refilled);
       job = &refilled;
     }
     const RestartDecision decision =

@@ -43,4 +43,9 @@ std::vector<RestartBudget> RestartBudgetsOf(const Job& job) {
   return budgets;
 }
 
+void RefillBudgets(Job& job) {
+  job.restarts_in_row = 0;
+  job.charged.clear();
+}
+
 }  // namespace muster::controller

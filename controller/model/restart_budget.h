@@ -26,4 +26,7 @@ RestartBudget RestartBudgetOf(const Job& job, FailureClass kind);
 // Of every class that is charged for.
 std::vector<RestartBudget> RestartBudgetsOf(const Job& job);
 
+// The job got further, or is queued anew: nothing counts against any of its budgets.
+void RefillBudgets(Job& job);
+
 }  // namespace muster::controller
