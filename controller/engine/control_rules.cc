@@ -262,7 +262,7 @@ absl::Status Update(Draft& draft, uint64_t id, const UpdateJob& event, const Rul
   Changed changed = ChangedBy(event, *before);
   if (changed.words.empty()) return absl::OkStatus();
   MUSTER_RETURN_IF_ERROR(MayChange(job));
-  MUSTER_RETURN_IF_ERROR(CanEverFit(draft.view(), changed.settings.needs, context.now));
+  MUSTER_RETURN_IF_ERROR(CanEverFit(draft.view(), changed.settings.needs, context.now_at));
   if (event.deadline.has_value() || event.begin.has_value()) {
     SchedulingSettings times = changed.settings.scheduling;
     if (job.state != JobState::kPending) times.begin = absl::InfinitePast();  // it has begun

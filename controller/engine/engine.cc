@@ -183,7 +183,7 @@ class EngineImpl final : public Engine {
     const std::shared_ptr<const Snapshot> world = snapshot();
     const ScheduleContext context = LookNow();
     MUSTER_ASSIGN_OR_RETURN(std::vector<uint64_t> resume_from,
-                            JudgeSubmit(Draft(*world), event, context.wall));
+                            JudgeSubmit(Draft(*world), event, context.wall, context.now));
     Explanation explanation = ExplainNew(*world, *event.settings, event.owner, context);
     explanation.resume_from = std::move(resume_from);
     return explanation;

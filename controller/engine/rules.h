@@ -44,9 +44,10 @@ EventResult Reduce(Draft& draft, const Event& event, const RuleContext& context)
 
 // Whether the submit may be taken: FAILED_PRECONDITION "refused: ..." when it could never start,
 // RESOURCE_EXHAUSTED over a quota of queued jobs, NOT_FOUND for a job that it waits for or begins
-// from. If so, the checkpoints that it begins from. `now` is the wall clock.
+// from. If so, the checkpoints that it begins from. `wall` is the wall clock, `now` the time since
+// boot.
 absl::StatusOr<std::vector<uint64_t>> JudgeSubmit(const Draft& draft, const SubmitJob& event,
-                                                  absl::Time now);
+                                                  absl::Time wall, absl::Duration now);
 
 // The families, one file each.
 EventResult OnSubmit(Draft& draft, const SubmitJob& event, const RuleContext& context);

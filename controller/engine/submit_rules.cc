@@ -257,11 +257,11 @@ SubmitJob Settled(const SubmitJob& event, std::vector<uint64_t> resume_from) {
 }  // namespace
 
 absl::StatusOr<std::vector<uint64_t>> JudgeSubmit(const Draft& draft, const SubmitJob& event,
-                                                  absl::Time now) {
+                                                  absl::Time wall, absl::Duration now) {
   MUSTER_RETURN_IF_ERROR(CanEverFit(draft.view(), event.settings->needs, now));
   MUSTER_RETURN_IF_ERROR(CheckQuotas(draft, event));
   MUSTER_RETURN_IF_ERROR(CheckRoots(draft, event.settings->needs.root));
-  MUSTER_RETURN_IF_ERROR(CanEverStart(draft.view(), event.settings->scheduling, now));
+  MUSTER_RETURN_IF_ERROR(CanEverStart(draft.view(), event.settings->scheduling, wall));
   if (!event.resume.has_value()) return std::vector<uint64_t>();
   return SettleResume(draft, *event.settings, *event.resume);
 }
@@ -279,7 +279,8 @@ EventResult OnSubmit(Draft& draft, const SubmitJob& asked, const RuleContext& co
     result.already_existed = true;
     return result;
   }
-  absl::StatusOr<std::vector<uint64_t>> resume_from = JudgeSubmit(draft, asked, context.now);
+  absl::StatusOr<std::vector<uint64_t>> resume_from =
+      JudgeSubmit(draft, asked, context.now, context.now_at);
   if (!resume_from.ok()) return Refuse(resume_from.status());
   const SubmitJob event = Settled(asked, *std::move(resume_from));
   if (!event.array.has_value()) {

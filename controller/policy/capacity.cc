@@ -86,12 +86,12 @@ struct Offer {
   }
 };
 
-bool IsForgotten(const Worker& worker, absl::Time now) {
-  return worker.presence == Presence::kLost && now - worker.last_heartbeat > kForgetLostAfter;
+bool IsForgotten(const Worker& worker, absl::Duration now) {
+  return worker.presence == Presence::kLost && now - worker.last_seen_at > kForgetLostAfter;
 }
 
 // Most jobs fit on the first workers: then the others are not looked at.
-bool FitsInOnePool(const Snapshot& snapshot, const JobNeeds& needs, absl::Time now) {
+bool FitsInOnePool(const Snapshot& snapshot, const JobNeeds& needs, absl::Duration now) {
   std::map<std::string, uint64_t> ranks;  // by pool
   return snapshot.workers.AnyOf([&](const Worker& worker) {
     if (IsForgotten(worker, now) || !InPools(worker, needs)) return false;
@@ -230,7 +230,7 @@ std::string DescribeAvailable(const Capacity& capacity) {
                       Plural(capacity.ready_workers, "ready worker"));
 }
 
-absl::Status CanEverFit(const Snapshot& snapshot, const JobNeeds& needs, absl::Time now) {
+absl::Status CanEverFit(const Snapshot& snapshot, const JobNeeds& needs, absl::Duration now) {
   if (needs.wait_for_capacity || FitsInOnePool(snapshot, needs, now)) return absl::OkStatus();
   std::map<std::string, uint64_t> ranks;    // by pool
   std::map<std::string, uint32_t> workers;  // by pool, whatever they offer

@@ -45,8 +45,8 @@ inline constexpr absl::Duration kForgetLostAfter = absl::Hours(24);
 
 // OK, or FAILED_PRECONDITION "refused: ..." when the workers known today could never hold the job
 // in one of its pools. Before the first worker of all has come nothing is refused, and neither is
-// wait_for_capacity. `now` is the wall clock.
-absl::Status CanEverFit(const Snapshot& snapshot, const JobNeeds& needs, absl::Time now);
+// wait_for_capacity. `now` is the time since boot.
+absl::Status CanEverFit(const Snapshot& snapshot, const JobNeeds& needs, absl::Duration now);
 
 // "2 ranks of 4 GPU slots in pool spot or ondemand (labels: zone=a)"
 std::string DescribeNeeds(const JobNeeds& needs);

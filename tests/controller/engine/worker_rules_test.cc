@@ -282,6 +282,22 @@ TEST_F(WorkerRulesTest, ALostWorkerThatHoldsNothingIsForgottenAfterATime) {
   EXPECT_OK(Beat(back).status);
 }
 
+// What no worker of today could hold is refused; one lost within the last day may come back.
+TEST_F(WorkerRulesTest, HowLongAWorkerIsAwayDoesNotFollowTheWallClock) {
+  ConnectNew("worker-1", 2);
+  Agent here = ConnectNew("worker-2", 1);
+  for (int i = 0; i < 30; ++i) {
+    Advance(absl::Seconds(2));
+    EXPECT_OK(Beat(here).status);
+  }
+  ASSERT_EQ(worker("worker-1").presence, Presence::kLost);
+  clock_.JumpWall(absl::Hours(1000));
+  EXPECT_OK(TrySubmit({.min_ranks = 2}).status) << "it has been away for a minute";
+  clock_.JumpWall(-absl::Hours(3000));
+  Advance(absl::Hours(23));
+  EXPECT_OK(TrySubmit({.min_ranks = 2}).status);
+}
+
 TEST_F(WorkerRulesTest, APersonForgetsAWorkerOnceNothingIsLostWithIt) {
   Agent agent = ConnectNew("worker-1", 1);
   const uint64_t id = Submit({.max_restarts = 0});

@@ -133,7 +133,7 @@ TEST_F(PlacementTest, ACommandIsRefusedWhenNobodyAllowsCommands) {
   Worker& a = Add("a", 4);
   JobNeeds needs = Gpus(5, 1);
   needs.commands = true;
-  const absl::Time now = absl::FromUnixSeconds(1);
+  const absl::Duration now = absl::Seconds(1);
   EXPECT_EQ(CanEverFit(world_.view(), needs, now),
             absl::FailedPreconditionError(
                 "refused: no worker runs users' own code (commands, plug-ins, TorchScript files): start "
@@ -174,10 +174,10 @@ TEST_F(PlacementTest, AnImageIsRefusedWhenNoWorkerThatAllowsCommandsCanRunIt) {
   Add("b", 4).facts.container_runtimes = {"podman", "apptainer"};
   JobNeeds needs = Gpus(1, 1);
   needs.commands = true;
-  EXPECT_TRUE(CanEverFit(world_.view(), needs, absl::FromUnixSeconds(1)).ok());
+  EXPECT_TRUE(CanEverFit(world_.view(), needs, absl::Seconds(1)).ok());
   needs.image = JobNeeds::Image::kReference;
   const auto refusal = [&] {
-    return std::string(CanEverFit(world_.view(), needs, absl::FromUnixSeconds(1)).message());
+    return std::string(CanEverFit(world_.view(), needs, absl::Seconds(1)).message());
   };
   EXPECT_THAT(refusal(), ::testing::HasSubstr("install podman or apptainer there"));
   a.facts.container_runtimes = {"podman"};

@@ -203,32 +203,32 @@ TEST(SchedulerTest, AMessageThatStandsIsNotRepeated) {
 
 TEST(CapacityTest, LostWorkersCountForWhatCouldEverFit) {
   World world;
-  EXPECT_TRUE(CanEverFit(world.view(), World::Settings(100).needs, kWall).ok())
+  EXPECT_TRUE(CanEverFit(world.view(), World::Settings(100).needs, kNow).ok())
       << "nobody is known yet";
   world.AddWorker("a", 1);
   Worker& lost = world.AddWorker("b", 1);
   lost.presence = Presence::kLost;
-  lost.last_heartbeat = kWall - absl::Hours(23);
-  EXPECT_TRUE(CanEverFit(world.view(), World::Settings(2).needs, kWall).ok());
-  EXPECT_FALSE(CanEverFit(world.view(), World::Settings(2).needs, kWall + absl::Hours(2)).ok())
+  lost.last_seen_at = kNow - absl::Hours(23);
+  EXPECT_TRUE(CanEverFit(world.view(), World::Settings(2).needs, kNow).ok());
+  EXPECT_FALSE(CanEverFit(world.view(), World::Settings(2).needs, kNow + absl::Hours(2)).ok())
       << "lost for longer than a day";
   JobNeeds needs = World::Settings(3).needs;
   EXPECT_THAT(
-      CanEverFit(world.view(), needs, kWall),
+      CanEverFit(world.view(), needs, kNow),
       StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("refused: needs 3 CPU slots")));
   needs.wait_for_capacity = true;
-  EXPECT_TRUE(CanEverFit(world.view(), needs, kWall).ok());
+  EXPECT_TRUE(CanEverFit(world.view(), needs, kNow).ok());
   needs.wait_for_capacity = false;
   needs.pools = {{"nowhere", {}}};
   EXPECT_THAT(
-      CanEverFit(world.view(), needs, kWall),
+      CanEverFit(world.view(), needs, kNow),
       StatusIs(absl::StatusCode::kFailedPrecondition,
                HasSubstr("refused: pool nowhere has no workers; those with workers: default")));
   needs.pools = {{"default", {}}};
   needs.wait_for_capacity = true;
   needs.selector = {{"zone", "a"}};
   needs.wait_for_capacity = false;
-  EXPECT_THAT(CanEverFit(world.view(), needs, kWall),
+  EXPECT_THAT(CanEverFit(world.view(), needs, kNow),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("labels: zone=a")));
 }
 
@@ -244,11 +244,11 @@ TEST(CapacityTest, ARefusalNamesWhatIsNeededAndWhatThereIs) {
   fits.cpus_per_rank = 8;
   fits.memory_per_rank = uint64_t{16} << 30;
   fits.selector = {};
-  EXPECT_TRUE(CanEverFit(world.view(), fits, kWall).ok());
+  EXPECT_TRUE(CanEverFit(world.view(), fits, kNow).ok());
   const auto refusal = [&](auto edit) {
     JobNeeds needs = fits;
     edit(needs);
-    const absl::Status status = CanEverFit(world.view(), needs, kWall);
+    const absl::Status status = CanEverFit(world.view(), needs, kNow);
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
     return std::string(status.message());
   };
@@ -273,14 +273,14 @@ TEST(CapacityTest, APoolWithoutWorkersBesideOthersIsASlip) {
   World world;
   JobNeeds needs = World::Settings(1).needs;
   needs.pools = {{"defualt", {}}};
-  EXPECT_TRUE(CanEverFit(world.view(), needs, kWall).ok());
+  EXPECT_TRUE(CanEverFit(world.view(), needs, kNow).ok());
   world.AddWorker("a", 1);
   EXPECT_THAT(
-      CanEverFit(world.view(), needs, kWall),
+      CanEverFit(world.view(), needs, kNow),
       StatusIs(absl::StatusCode::kFailedPrecondition,
                HasSubstr("refused: pool defualt has no workers; those with workers: default")));
   needs.wait_for_capacity = true;
-  EXPECT_TRUE(CanEverFit(world.view(), needs, kWall).ok());
+  EXPECT_TRUE(CanEverFit(world.view(), needs, kNow).ok());
 }
 
 }  // namespace
