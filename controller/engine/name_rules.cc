@@ -37,7 +37,10 @@ absl::Status MayTakeName(const Worker& holder, const WorkerHello& claimant) {
         absl::StrCat("worker ", claimant.worker,
                      ": a newer agent holds this name; give each agent its own --name"));
   }
-  const bool shown_dead = IsIn(claimant.predecessors, holder.incarnation);
+  // The lives of one data folder have one identity: with another it is forgotten who came before.
+  // An older agent, or an older controller's row of it, has none.
+  const bool same_folder = holder.identity.empty() || claimant.identity == holder.identity;
+  const bool shown_dead = same_folder && IsIn(claimant.predecessors, holder.incarnation);
   if (shown_dead || holder.presence == Presence::kLost || HasLeft(holder)) return absl::OkStatus();
   return absl::AbortedError(absl::StrCat(
       "worker ", claimant.worker, ": an agent with ", FolderName(holder.identity),

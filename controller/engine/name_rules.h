@@ -3,8 +3,8 @@
 // Two machines may come under one name, as clones of one image do. Whoever holds the name keeps it
 // until it is shown to be dead, has left in good order, or its lease is over: otherwise the two
 // would end each other's jobs by turns. Only the next agent of the same data folder can show it,
-// by naming the incarnation: it has locked that folder and ended what was left there
-// (docs/decisions/0007-who-holds-a-workers-name.md).
+// by naming the incarnation, under the same identity: it has locked that folder and ended what was
+// left there (docs/decisions/0007-who-holds-a-workers-name.md).
 #pragma once
 
 #include "absl/status/status.h"

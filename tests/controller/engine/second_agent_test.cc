@@ -126,6 +126,17 @@ TEST_F(SecondAgentTest, TheNextAgentOfTheSameDataFolderFencesTheFirstForGood) {
   EXPECT_TRUE(job(id).checkpoints.empty());
 }
 
+TEST_F(SecondAgentTest, AnAgentOfAnotherDataFolderShowsNobodyToBeDead) {
+  Agent first = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  StartRanks(first);
+  Agent other = MakeAgent("worker-1", 1);
+  other.predecessors = {first.incarnation};
+  EXPECT_THAT(Connect(other).status, StatusIs(absl::StatusCode::kAborted, HasSubstr("name")));
+  EXPECT_EQ(state(id), JobState::kRunning);
+  EXPECT_OK(Connect(first).status);
+}
+
 TEST_F(SecondAgentTest, AReportOfAnotherGenerationIsRefused) {
   Agent one = ConnectNew("worker-1", 1);
   const uint64_t id = Submit();
