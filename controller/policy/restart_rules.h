@@ -33,8 +33,8 @@ struct RestartDecision {
 inline constexpr int32_t kUsageExitCode = 2;
 
 // Before a job is placed again whose checkpoint root was not to be seen: longer than its agent
-// takes to notice that (worker/agent/root_watcher).
-inline constexpr absl::Duration kStorageRetry = absl::Seconds(10);
+// takes to notice that, also where the root hangs: 14 s (worker/agent/root_watcher).
+inline constexpr absl::Duration kStorageRetry = absl::Seconds(15);
 
 // Before a job is placed again that has nothing to resume from but checkpoints in doubt: longer
 // than another reading takes to be asked for and to settle them (engine/checkpoint_rules).
