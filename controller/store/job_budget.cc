@@ -9,6 +9,9 @@ namespace {
 
 // Dropping goes on until this part of the budget is free, so that it is not done for each row.
 constexpr uint64_t kFreePart = 8;
+// One call drops no more often: a budget that was lowered is come down to over many transactions,
+// none of which holds up the others, or is lost whole on a full disk.
+constexpr int kMaxTurns = 64;
 constexpr size_t kMaxCounted = 65536;  // jobs
 
 }  // namespace
@@ -29,7 +32,7 @@ absl::Status JobBudget::Add(uint64_t job_id, uint64_t bytes, IngestCounts& count
   before_.try_emplace(job_id, it->second);
   if (it->second + bytes > most_) {
     const uint64_t goal = most_ - most_ / kFreePart;
-    while (it->second + bytes > goal && it->second > 0) {
+    for (int i = 0; i < kMaxTurns && it->second + bytes > goal && it->second > 0; ++i) {
       MUSTER_ASSIGN_OR_RETURN(const uint64_t dropped, DropSome(job_id, counts));
       if (dropped == 0) break;
       it->second -= std::min(it->second, dropped);

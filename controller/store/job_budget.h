@@ -22,7 +22,7 @@ class JobBudget {
   void SetBytes(uint64_t bytes) { most_ = bytes; }
 
   // So many bytes of the job are about to be stored, in the transaction under way; makes room for
-  // them.
+  // them. What is far beyond the budget, since that was lowered, goes bit by bit with later calls.
   absl::Status Add(uint64_t job_id, uint64_t bytes, IngestCounts& counts);
   // That transaction is in, or nothing of it is.
   void Commit();

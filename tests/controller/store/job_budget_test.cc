@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <vector>
 
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -76,6 +77,17 @@ TEST_F(JobBudgetTest, AfterARollbackItIsAsBeforeAndNotCountedAnew) {
   EXPECT_EQ(DropsFor(1), 3);
   budget_->Rollback();
   EXPECT_EQ(DropsFor(1), 3) << "what was committed stays";
+}
+
+// A budget that was lowered had a gibibyte dropped in one transaction.
+TEST_F(JobBudgetTest, WhatIsFarBeyondItGoesOverManyCalls) {
+  SetStored(2000);
+  std::vector<int> drops;
+  for (int i = 0; i < 5; ++i) {
+    drops.push_back(DropsFor(0));
+    budget_->Commit();
+  }
+  EXPECT_EQ(drops, (std::vector<int>{64, 64, 55, 0, 0}));
 }
 
 TEST_F(JobBudgetTest, WhatWasRemovedIsCountedAnew) {
