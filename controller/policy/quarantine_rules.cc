@@ -60,8 +60,7 @@ uint32_t GotOnWithout(const Snapshot& snapshot, const Job& job, uint32_t attempt
 // What stands against the worker from one job.
 struct JobFailures {
   const Job* job = nullptr;
-  uint32_t newest = 0;     // attempt that failed here
-  bool all_proved = true;  // its program's errors, which count since it got on elsewhere
+  uint32_t newest = 0;  // attempt that failed here
 };
 
 std::map<uint64_t, JobFailures> ByJob(const Snapshot& snapshot,
@@ -73,29 +72,24 @@ std::map<uint64_t, JobFailures> ByJob(const Snapshot& snapshot,
     JobFailures& failures = jobs[strike->job_id];
     failures.job = job;
     failures.newest = strike->attempt;
-    const Attempt* attempt = FindAttempt(*job, strike->attempt);
-    failures.all_proved = failures.all_proved && attempt != nullptr && ProvesTheWorkers(*attempt);
   }
   return jobs;
 }
 
-// The second signal, in words; empty: there is none.
+// The second signal, in words; empty: there is none. One job gives none, whatever it did.
 std::string SecondSignal(const Snapshot& snapshot, const Worker& worker,
                          const std::vector<const Strike*>& strikes) {
   const std::map<uint64_t, JobFailures> jobs = ByJob(snapshot, strikes);
+  if (jobs.size() < 2) return "";
   std::set<std::string> owners;
   for (const auto& [id, failures] : jobs) owners.insert(failures.job->owner);
   if (owners.size() >= 2) {
     return absl::StrCat("of ", jobs.size(), " jobs of ", owners.size(), " users");
   }
   for (const auto& [id, failures] : jobs) {
-    // That it got on elsewhere is what made the program's errors strikes: it counts once.
-    if (failures.all_proved && jobs.size() == 1) continue;
     const uint32_t without = GotOnWithout(snapshot, *failures.job, failures.newest, worker.name);
     if (without == 0) continue;
-    return absl::StrCat("of ",
-                        jobs.size() == 1 ? absl::StrCat("job ", id, ", which")
-                                         : absl::StrCat(jobs.size(), " jobs, of which job ", id),
+    return absl::StrCat("of ", jobs.size(), " jobs, of which job ", id,
                         " got on without it in attempt ", without);
   }
   return "";

@@ -2,12 +2,12 @@
 //
 // Each failure that begins on a worker is a strike against it, but no verdict: most failures are
 // the job's own. What looks like an error of the program, or of who asked for a program that is not
-// there, is none before the job got on elsewhere. It takes two signals to blame the worker:
-// failures of jobs of two users, since those of one may all run the same faulty program; or of one
-// user's job, not of its program, that afterwards got on without the worker; or of two jobs, one of
-// which did so. Many strikes at once are one incident. A quarantine ends by itself (parole), the
-// next one is twice as long. When much of a pool would be in quarantine, it is not the workers;
-// then people are told.
+// there, is none before the job got on elsewhere. It takes two signals to blame the worker, which
+// no single job can give: failures of jobs of two users, since those of one may all run the same
+// faulty program; or of two jobs of one user, of which one afterwards got on without the worker.
+// Many strikes at once are one incident. A quarantine ends by itself (parole), the next one is
+// twice as long. When much of a pool would be in quarantine, it is not the workers; then people are
+// told.
 #pragma once
 
 #include <cstdint>

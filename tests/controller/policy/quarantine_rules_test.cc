@@ -77,8 +77,8 @@ TEST_F(QuarantineRulesTest, JobsOfOneUserAreOneSignalUntilOneOfThemGotOnElsewher
               HasSubstr("of 2 jobs, of which job 2 got on without it in attempt 2"));
 }
 
-TEST_F(QuarantineRulesTest, OneJobThatKeepsFailingBlamesNobodyUntilItGetsOnElsewhere) {
-  world_.AddJob(World::Settings(1));
+TEST_F(QuarantineRulesTest, OneJobBlamesNobodyHoweverOftenItFailsAndWhereverItGetsOn) {
+  AddJobOf("ann");
   for (uint32_t attempt = 1; attempt <= 5; ++attempt) {
     world_.Place(1, {"a"}, JobState::kPending);
     Strike(1, attempt, absl::Minutes(10 - attempt));
@@ -89,9 +89,13 @@ TEST_F(QuarantineRulesTest, OneJobThatKeepsFailingBlamesNobodyUntilItGetsOnElsew
   Checkpoint& row = world_.draft().AddCheckpoint(
       {.job_id = 1, .attempt = 6, .state = CheckpointState::kCommitted, .path = "/c/step-9"});
   world_.draft().EditJob(1).checkpoints.push_back(row.id);
+  EXPECT_FALSE(Judge().has_value()) << "it is one job, on whose user's word the worker would go";
+  AddJobOf("ann");
+  Strike(2, 1, absl::Minutes(1));
   const auto verdict = Judge();
   ASSERT_TRUE(verdict.has_value());
-  EXPECT_THAT(verdict->evidence, HasSubstr("of job 1, which got on without it in attempt 6"));
+  EXPECT_THAT(verdict->evidence,
+              HasSubstr("of 2 jobs, of which job 1 got on without it in attempt 6"));
 }
 
 TEST_F(QuarantineRulesTest, TheEvidenceNamesTheLastFewFailuresAndCountsThemAll) {
