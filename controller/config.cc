@@ -59,8 +59,8 @@ void DescribeOptions(CLI::App& app, Config& config) {
               "A job that ended, and that nothing needs, leaves the record after this long; 0: "
               "never");
   app.add_option("--max-ended-jobs", config.max_ended_jobs,
-                 "While more jobs have ended, the longest ended leave the record earlier; 0: no "
-                 "bound")
+                 "While more jobs have ended, the longest ended of those that nothing needs leave the "
+                 "record earlier, an hour after their end at the earliest; 0: no bound")
       ->capture_default_str()
       ->type_name("N");
   AddDuration(app, "--fair-share-half-life", &config.fair_share_half_life,

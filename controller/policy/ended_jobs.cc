@@ -41,17 +41,22 @@ ForgetJobs EndedJobsQueue::Next(const Snapshot& snapshot, const ForgetSettings& 
                                 absl::Duration now) {
   Follow(snapshot);
   TakeBack(snapshot, now);
+  stuck_ = 0;
   if (now - start_ < kLeastKept) return {};
   const absl::Time horizon = snapshot.LedgerTime(now) - settings.after;
-  const absl::Time heard_of = snapshot.LedgerTime(now) - kLeastKept;
+  const absl::Time old_enough = snapshot.LedgerTime(now) - kLeastKeptBeyondMost;
   const uint64_t ended = snapshot.jobs.size() - snapshot.active_jobs->size();
   uint64_t excess = ended > settings.most ? ended - settings.most : 0;
   // Whether what ended then is to go, as far as time and number say.
   const auto is_due = [&](absl::Time finished) {
-    return finished <= horizon || (excess > 0 && finished <= heard_of);
+    return finished <= horizon || (excess > 0 && finished <= old_enough);
   };
   ForgetJobs next;
-  if (ended_.empty() || !is_due(ended_.begin()->first)) return next;
+  const bool any_due = !ended_.empty() && is_due(ended_.begin()->first);
+  if (!any_due) {
+    if (!staying_.empty()) stuck_ = excess;
+    return next;
+  }
   const std::set<uint64_t> needed = NeededYet(snapshot);
   uint64_t taken = 0;
   size_t judged = 0;
@@ -59,8 +64,9 @@ ForgetJobs EndedJobsQueue::Next(const Snapshot& snapshot, const ForgetSettings& 
     if (taken >= ForgetJobs::kMost || judged++ == kMostJudged) break;
     if (!is_due(it->first)) break;
     const std::optional<EndedJobs> jobs = JudgeEnded(snapshot, needed, it->second);
-    // An array may have ended later than its first job: in these very minutes, or much later.
-    if (excess > 0 && jobs.has_value() && jobs->finished > heard_of) {
+    // Its place in ended_ is that of its first job; its other tasks may have ended later, and too
+    // lately for the array to go. It keeps its place: it may go within the hour.
+    if (excess > 0 && jobs.has_value() && jobs->finished > old_enough) {
       ++it;
       continue;
     }

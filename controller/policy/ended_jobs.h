@@ -28,6 +28,10 @@ class EndedJobsQueue {
   // The next jobs to be forgotten, about ForgetJobs::kMost at most. `now` is the time since boot.
   ForgetJobs Next(const Snapshot& snapshot, const ForgetSettings& settings, absl::Duration now);
 
+  // By how many more than `settings.most` have ended, though the last look found nothing more that
+  // is old enough and may go: some of them must stay. 0: not so.
+  uint64_t stuck() const { return stuck_; }
+
  private:
   using Entry = std::pair<absl::Time, uint64_t>;  // when it ended (ledger time), its id
 
@@ -42,6 +46,7 @@ class EndedJobsQueue {
   // ended_, since they have changed.
   std::deque<std::pair<absl::Duration, uint64_t>> stayed_;
   std::set<uint64_t> staying_;  // the same, by id
+  uint64_t stuck_ = 0;
 };
 
 }  // namespace muster::controller

@@ -37,6 +37,9 @@ struct ForgetSettings {
 // so that whoever waits for a job, or comes back to it after a lost connection, hears of its end.
 // Much longer than a client waits for a controller that went away (cli/follow.h: two minutes).
 inline constexpr absl::Duration kLeastKept = absl::Minutes(5);
+// Of the job's end, where it is due for the number of ended jobs alone. That may be made up of jobs
+// that must stay, and then every other one goes when this is over: time enough to look at it.
+inline constexpr absl::Duration kLeastKeptBeyondMost = absl::Hours(1);
 
 // Jobs that agents are to be told of, or that others wait for; for an array its first one. `also`:
 // jobs that changed since the snapshot's lists were made. Cost: the outbox and the jobs that wait

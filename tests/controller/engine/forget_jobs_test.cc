@@ -100,7 +100,7 @@ TEST_F(ForgetJobsTest, BeyondTheBoundTheLongestEndedGo) {
   for (const char* name : {"a", "b", "c", "d", "e", "f"}) SubmitAndCancel(name);
   const uint64_t waits = SubmitWaiting("waits");
   EXPECT_EQ(snapshot()->jobs.size(), 7u) << "they have only just ended";
-  Pass(kLeastKept);
+  Pass(kLeastKeptBeyondMost);
   EXPECT_EQ(snapshot()->jobs.size(), 4u);
   for (const uint64_t id : {uint64_t{4}, uint64_t{5}, uint64_t{6}, waits}) {
     EXPECT_TRUE(IsThere(id)) << id;
@@ -145,7 +145,7 @@ TEST_F(ForgetJobsTest, AnArrayGoesWholeAndAtOnce) {
         [&](const std::shared_ptr<const Snapshot>& now) { sizes.insert(now->jobs.size()); });
     EXPECT_OK(Apply(CancelJob{.job_id = array.job_id, .actor = "user:ann", .whole_array = true})
                   .status);
-    Pass(kLeastKept);
+    Pass(kLeastKeptBeyondMost);
   }
   EXPECT_THAT(sizes, ElementsAre(size_t{0}, ForgetJobs::kMost + 20));
   EXPECT_EQ(snapshot()->arrays.Find(ArrayKey(array.job_id)), nullptr);

@@ -238,7 +238,7 @@ TEST_F(ForgetRulesTest, TheLongestEndedGoBeyondTheBound) {
   Change([&](Draft& draft) {
     draft.AddCheckpoint({.job_id = ids[0], .state = CheckpointState::kVerified, .path = "/c/1"});
   });
-  now_ += kLeastKept;
+  now_ += kLeastKeptBeyondMost;
   EXPECT_THAT(Next(), ElementsAre(ids[2], ids[1], ids[3])) << "one of the first stays";
   EXPECT_FALSE(MayGo(runs));
   settings_.most = 6;
@@ -255,14 +255,39 @@ TEST_F(ForgetRulesTest, WhatHasJustEndedStaysHoweverManyHave) {
   const uint64_t first = Submit({.name = "sweep"}, {.array_id = 2});
   const uint64_t last = Submit({.name = "sweep"}, {.array_id = 2, .index = 1});
   End(first);
-  now_ += kLeastKept - absl::Seconds(1);
+  now_ += kLeastKeptBeyondMost - absl::Seconds(1);
   EXPECT_THAT(Next(), IsEmpty());
   const uint64_t alone = SubmitAndEnd();
   End(last);
-  now_ += kLeastKept - absl::Seconds(1);
+  now_ += kLeastKeptBeyondMost - absl::Seconds(1);
   EXPECT_THAT(Next(), IsEmpty()) << "the last task of the array has just ended";
   now_ += absl::Seconds(1);
   EXPECT_THAT(Next(), ElementsAre(first, alone));
+}
+
+// A cluster whose jobs keep their checkpoints came to its bound, and from then on every other job
+// was gone five minutes after its end.
+TEST_F(ForgetRulesTest, WhereTheBoundIsFullOfWhatMustStayOthersStayForAnHour) {
+  settings_ = {.most = 2};
+  for (int i = 0; i < 3; ++i) {
+    const uint64_t kept = SubmitAndEnd();
+    Change([&](Draft& draft) {
+      draft.AddCheckpoint({.job_id = kept, .state = CheckpointState::kVerified, .path = "/c/1"});
+    });
+  }
+  now_ += absl::Hours(2);
+  const uint64_t ended = SubmitAndEnd();
+  now_ += absl::Minutes(10);
+  EXPECT_THAT(Next(), IsEmpty());
+  EXPECT_THAT(Next(), IsEmpty());
+  EXPECT_EQ(queue_.stuck(), 2u) << "and that can be said";
+  now_ += absl::Minutes(50);
+  EXPECT_THAT(Next(), ElementsAre(ended));
+  EXPECT_EQ(queue_.stuck(), 0u);
+  Change([&](Draft& draft) { draft.ForgetJob(ended); });
+  settings_.most = 3;
+  EXPECT_THAT(Next(), IsEmpty());
+  EXPECT_EQ(queue_.stuck(), 0u);
 }
 
 // Whoever follows a job that ended just before has had nobody to hear it from.
