@@ -24,6 +24,8 @@ constexpr uint64_t kMinJobMetricsBytes = 1 << 20;
 constexpr uint64_t kMinMetricsBytes = 16ull << 20;
 // As long as policy/forget_rules.h keeps every job.
 constexpr absl::Duration kMinForgetAfter = absl::Minutes(5);
+// As long as an agent lets ranks live without a controller, unless their job says otherwise.
+constexpr absl::Duration kMinForgetGoneAfter = absl::Hours(1);
 constexpr uint64_t kMinEndedJobs = 1000;
 
 void DescribeOptions(CLI::App& app, Config& config) {
@@ -55,12 +57,15 @@ void DescribeOptions(CLI::App& app, Config& config) {
               "A placed job that neither trains nor gets nearer to it for this long starts over");
   AddDuration(app, "--forget-lost-after", &config.forget_lost_after,
               "A lost worker that holds nothing leaves the list after this long; 0: never");
+  AddDuration(app, "--forget-gone-after", &config.forget_gone_after,
+              "A worker lost with ranks on it is taken for gone, and leaves the list, "
+              "after this long; 0: only by `muster nodes forget --gone`");
   AddDuration(app, "--forget-ended-after", &config.forget_ended_after,
               "A job that ended, and that nothing needs, leaves the record after this long; 0: "
               "never");
   app.add_option("--max-ended-jobs", config.max_ended_jobs,
-                 "While more jobs have ended, the longest ended of those that nothing needs leave the "
-                 "record earlier, an hour after their end at the earliest; 0: no bound")
+                 "While more jobs have ended, the longest ended of those that nothing needs leave "
+                 "the record earlier, an hour after their end at the earliest; 0: no bound")
       ->capture_default_str()
       ->type_name("N");
   AddDuration(app, "--fair-share-half-life", &config.fair_share_half_life,
@@ -182,6 +187,10 @@ absl::Status CheckConfig(const Config& config) {
   }
   MUSTER_RETURN_IF_ERROR(
       CheckDuration("--forget-lost-after", config.forget_lost_after, absl::ZeroDuration()));
+  if (config.forget_gone_after != absl::ZeroDuration()) {
+    MUSTER_RETURN_IF_ERROR(
+        CheckDuration("--forget-gone-after", config.forget_gone_after, kMinForgetGoneAfter));
+  }
   if (config.forget_ended_after != absl::ZeroDuration()) {
     MUSTER_RETURN_IF_ERROR(
         CheckDuration("--forget-ended-after", config.forget_ended_after, kMinForgetAfter));

@@ -92,6 +92,11 @@ absl::Status Server::OpenDatabases(std::function<void(const absl::Status&)> on_f
       config_.forget_lost_after == absl::ZeroDuration()
           ? absl::InfiniteDuration()
           : std::max(config_.forget_lost_after, config_.quarantine_longest);
+  engine.forget_gone_after =
+      config_.forget_gone_after == absl::ZeroDuration()
+          ? absl::InfiniteDuration()
+          : std::max({config_.forget_gone_after, config_.forget_lost_after,
+                      config_.quarantine_longest});
   if (config_.forget_ended_after > absl::ZeroDuration()) {
     engine.forget_ended.after = config_.forget_ended_after;
   }

@@ -315,7 +315,8 @@ class EngineImpl final : public Engine {
                        .startup_grace = options_.startup_grace,
                        .start_timeout = options_.start_timeout,
                        .hears_since = hears_since_,
-                       .forget_after = options_.forget_lost_after},
+                       .forget_after = options_.forget_lost_after,
+                       .forget_gone_after = options_.forget_gone_after},
                       now);
   }
 

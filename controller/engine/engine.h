@@ -38,7 +38,9 @@ struct EngineOptions {
   // How long a gang without a first step may say nothing of its start going on.
   absl::Duration start_timeout = absl::Minutes(5);
   absl::Duration forget_lost_after = absl::Hours(24);  // workers that hold nothing; infinite: never
-  ForgetSettings forget_ended;                         // jobs that have ended; none
+  // Those that were lost with ranks; see config.h. Infinite: never.
+  absl::Duration forget_gone_after = absl::Hours(7 * 24);
+  ForgetSettings forget_ended;  // jobs that have ended; none
   // What a project has used loses half its weight in this time; above zero.
   absl::Duration use_half_life = absl::Hours(7 * 24);
   QuarantineSettings quarantine;

@@ -383,8 +383,11 @@ EventResult OnForgetWorker(Draft& draft, const ForgetWorker& event) {
 EventResult OnExpired(Draft& draft, const WorkerExpired& event) {
   const Worker* worker = draft.view().FindWorker(event.worker);
   const bool stands = worker != nullptr && worker->last_seen_at == event.last_seen_at &&
-                      MayForget(*worker);
-  if (stands) draft.ForgetWorker(worker->id);
+                      MayForget(*worker, event.gone);
+  if (!stands) return {};
+  const uint64_t id = worker->id;
+  ReleaseHeld(draft, id, /*dead=*/true);
+  draft.ForgetWorker(id);
   return {};
 }
 

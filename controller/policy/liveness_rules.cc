@@ -17,8 +17,11 @@ std::optional<Finding> JudgeWorker(const Worker& worker, const LivenessSettings&
                                    absl::Duration now) {
   const absl::Duration silent = now - worker.last_seen_at;
   if (worker.presence == Presence::kLost) {
-    if (silent < settings.forget_after || !MayForget(worker)) return std::nullopt;
-    return WorkerExpired{.worker = worker.name, .last_seen_at = worker.last_seen_at};
+    const bool gone = !worker.holders.empty();
+    const absl::Duration patience = gone ? settings.forget_gone_after : settings.forget_after;
+    if (silent < patience || !MayForget(worker, gone)) return std::nullopt;
+    return WorkerExpired{
+        .worker = worker.name, .last_seen_at = worker.last_seen_at, .gone = gone};
   }
   WorkerSilent event{.worker = worker.name,
                      .incarnation = worker.incarnation,
@@ -110,8 +113,9 @@ std::optional<absl::Duration> LastProgressAt(const Snapshot& snapshot, const Att
   return status == nullptr ? std::nullopt : std::make_optional(status->progress_at);
 }
 
-bool MayForget(const Worker& worker) {
-  return worker.presence == Presence::kLost && worker.holders.empty() && !worker.cordoned;
+bool MayForget(const Worker& worker, bool gone) {
+  const bool clear = gone || worker.holders.empty();
+  return worker.presence == Presence::kLost && clear && !worker.cordoned;
 }
 
 std::vector<Finding> FindSilent(const Snapshot& snapshot, const LivenessSettings& settings,

@@ -21,6 +21,9 @@ struct LivenessSettings {
   absl::Duration hears_since;
   // Lost workers that hold nothing are forgotten after this time; infinite: never.
   absl::Duration forget_after = absl::InfiniteDuration();
+  // Those that were lost with ranks, of which nobody has said that they are dead, after this one:
+  // their machines are taken for gone, and what they held is free; infinite: never.
+  absl::Duration forget_gone_after = absl::InfiniteDuration();
 };
 
 // Workers that fell silent, or that have been lost for so long that they are forgotten, gangs
@@ -42,8 +45,9 @@ absl::Duration StartGotOnAt(const Snapshot& snapshot, const Attempt& attempt);
 std::optional<absl::Duration> LastProgressAt(const Snapshot& snapshot, const Attempt& attempt,
                                              const Rank& rank);
 
-// Whether the worker's row may go by itself: it is lost, holds nothing, and no person keeps work
-// from it. Evidence against it counts for less long than a lost worker is known (config.h).
-bool MayForget(const Worker& worker);
+// Whether the worker's row may go by itself: it is lost, holds nothing (or is taken for `gone`),
+// and no person keeps work from it. Evidence against it counts for less long than a lost worker is
+// known (config.h).
+bool MayForget(const Worker& worker, bool gone);
 
 }  // namespace muster::controller

@@ -95,8 +95,8 @@ TEST(ConfigTest, WhatThePoliciesWaitForCanBeSet) {
       Parse({"--data-dir", "/x", "--grow-after", "0s", "--shrink-after", "5m", "--restart-cost",
              "20s", "--quarantine-after", "0", "--quarantine-window", "2h", "--quarantine-first",
              "1m", "--quarantine-longest", "1h", "--fair-share-half-life", "12h",
-             "--forget-lost-after", "0s", "--forget-ended-after", "48h", "--max-ended-jobs",
-             "5000"}));
+             "--forget-lost-after", "0s", "--forget-gone-after", "48h", "--forget-ended-after",
+             "48h", "--max-ended-jobs", "5000"}));
   EXPECT_EQ(line.config.grow_after, absl::ZeroDuration());
   EXPECT_EQ(line.config.shrink_after, absl::Minutes(5));
   EXPECT_EQ(line.config.restart_cost, absl::Seconds(20));
@@ -106,8 +106,12 @@ TEST(ConfigTest, WhatThePoliciesWaitForCanBeSet) {
   EXPECT_EQ(line.config.quarantine_longest, absl::Hours(1));
   EXPECT_EQ(line.config.fair_share_half_life, absl::Hours(12));
   EXPECT_EQ(line.config.forget_lost_after, absl::ZeroDuration());
+  EXPECT_EQ(line.config.forget_gone_after, absl::Hours(48));
   EXPECT_EQ(line.config.forget_ended_after, absl::Hours(48));
   EXPECT_EQ(line.config.max_ended_jobs, 5000u);
+  EXPECT_OK(Parse({"--data-dir", "/x", "--forget-gone-after", "0s"}));
+  EXPECT_THAT(Parse({"--data-dir", "/x", "--forget-gone-after", "59m"}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--forget-gone-after")));
   EXPECT_THAT(Parse({"--data-dir", "/x", "--forget-ended-after", "later"}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--forget-ended-after")));
   EXPECT_THAT(Parse({"--data-dir", "/x", "--forget-ended-after", "299s"}),
@@ -137,6 +141,7 @@ TEST(ConfigTest, TheDefaultsAreThePolicies) {
   EXPECT_EQ(config.quarantine_longest, quarantine.longest);
   EXPECT_EQ(config.fair_share_half_life, kUseHalfLife);
   EXPECT_EQ(config.forget_lost_after, EngineOptions().forget_lost_after);
+  EXPECT_EQ(config.forget_gone_after, EngineOptions().forget_gone_after);
 }
 
 TEST(ConfigTest, BeyondLoopbackNeedsInsecure) {

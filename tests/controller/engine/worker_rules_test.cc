@@ -282,6 +282,31 @@ TEST_F(WorkerRulesTest, ALostWorkerThatHoldsNothingIsForgottenAfterATime) {
   EXPECT_OK(Beat(back).status);
 }
 
+// A spot machine that died with a rank stayed in the list, and kept its job there, for ever.
+TEST_F(WorkerRulesTest, AWorkerThatWasLostWithRanksIsTakenForGoneAfterAWeek) {
+  Agent holds = ConnectNew("holds", 1);
+  const uint64_t id = Submit({.max_restarts = 0});
+  StartRanks(holds);
+  Advance(absl::Minutes(1));
+  ASSERT_EQ(state(id), JobState::kFailed);
+  Advance(absl::Hours(6 * 24));
+  Restart();
+  Advance(absl::Hours(23));
+  ASSERT_NE(snapshot()->FindWorker("holds"), nullptr) << "its rank may live";
+  EXPECT_TRUE(job(id).current->ranks[0].holds_slots);
+  Advance(absl::Hours(1));
+  EXPECT_EQ(snapshot()->FindWorker("holds"), nullptr);
+  EXPECT_FALSE(job(id).current->ranks[0].holds_slots);
+  Restart();
+  EXPECT_EQ(snapshot()->workers.size(), 0u);
+
+  // It was not gone after all: it is told to kill what it still has.
+  const EventResult again = Connect(holds);
+  EXPECT_OK(again.status);
+  ASSERT_EQ(again.stale.size(), 1u);
+  EXPECT_EQ(again.stale[0].job_id, id);
+}
+
 // What no worker of today could hold is refused; one lost within the last day may come back.
 TEST_F(WorkerRulesTest, HowLongAWorkerIsAwayDoesNotFollowTheWallClock) {
   ConnectNew("worker-1", 2);
