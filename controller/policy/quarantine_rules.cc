@@ -184,6 +184,11 @@ bool ProvesTheWorkers(const Attempt& attempt) {
          kind == FailureClass::kDataError || kind == FailureClass::kNonFinite;
 }
 
+bool IsOneMachinesWord(const Attempt& attempt) {
+  return attempt.failure_class == FailureClass::kCheckpointFailed ||
+         attempt.failure_class == FailureClass::kCorruption;
+}
+
 std::set<std::string> FailedOn(const Job& job) {
   std::set<std::string> workers;
   uint32_t left = job.restarts_in_row;
@@ -194,7 +199,7 @@ std::set<std::string> FailedOn(const Job& job) {
                       kind == FailureClass::kStorageUnavailable;
     if (free) return true;
     --left;
-    if (!ProvesTheWorkers(attempt)) return false;
+    if (!ProvesTheWorkers(attempt) && !IsOneMachinesWord(attempt)) return false;
     // Where it is missing is known; the others of the gang may have it.
     const Rank* lacks = attempt.missing != Missing::kNothing ? FailedRank(attempt) : nullptr;
     for (const Rank& rank : attempt.ranks) {

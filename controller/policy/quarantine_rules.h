@@ -40,8 +40,12 @@ bool MayBeTheWorkers(const Attempt& attempt);
 // that is broken there looks like an error of the program.
 bool ProvesTheWorkers(const Attempt& attempt);
 
-// The workers of the attempts in a row that failed so, the newest first: the next one tells more on
-// others.
+// Whether it could not read or write its checkpoints, or found them broken: that may be so there
+// alone (a right to the folder, a disk below it), while other machines read them.
+bool IsOneMachinesWord(const Attempt& attempt);
+
+// The workers of the attempts in a row that failed in one of these two ways, the newest first: the
+// next one tells more on others.
 std::set<std::string> FailedOn(const Job& job);
 
 struct Quarantine {

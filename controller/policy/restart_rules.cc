@@ -11,6 +11,7 @@
 #include "common/base/units.h"
 #include "controller/model/restart_budget.h"
 #include "controller/policy/capacity.h"
+#include "controller/policy/quarantine_rules.h"
 
 namespace muster::controller {
 namespace {
@@ -59,15 +60,18 @@ bool Repeats(const Attempt& attempt) {
   return false;
 }
 
-// The last attempt before this one that failed; those that only made way do not count, nor those
-// before a requeue. Null: none.
+// Whether it failed; those that only made way, or whose root was away, do not count.
+bool Counts(const Attempt& attempt) {
+  return attempt.failure_class != FailureClass::kPreempted &&
+         attempt.failure_class != FailureClass::kNone &&
+         attempt.failure_class != FailureClass::kStorageUnavailable;
+}
+
+// The last attempt before this one that failed, and is not before a requeue. Null: none.
 const Attempt* FailedBefore(const Job& job) {
   for (auto it = job.past.rbegin(); it != job.past.rend(); ++it) {
     if ((*it)->number <= job.requeued_after) return nullptr;
-    const FailureClass kind = (*it)->failure_class;
-    const bool counts = kind != FailureClass::kPreempted && kind != FailureClass::kNone &&
-                        kind != FailureClass::kStorageUnavailable;
-    if (counts) return it->get();
+    if (Counts(**it)) return it->get();
   }
   return nullptr;
 }
@@ -136,6 +140,27 @@ bool SameAsBefore(const Snapshot& snapshot, const Job& job) {
   const bool same = before != nullptr && Repeats(now) && EndedAlike(now, *before) &&
                     before->last_step == now.last_step && now.last_step > 0;
   return same && !CouldRunElsewhere(snapshot, job, *before);
+}
+
+// Whether all attempts that could not use the job's checkpoints, since it last got further, were on
+// one worker that another one could stand in for.
+bool OneMachineSaysSo(const Snapshot& snapshot, const Job& job) {
+  if (!IsOneMachinesWord(*job.current)) return false;
+  std::set<std::string> all;
+  for (const Rank& rank : job.current->ranks) all.insert(rank.worker);
+  uint32_t left = job.restarts_in_row;  // each was charged for
+  for (auto it = job.past.rbegin(); it != job.past.rend() && left > 0; ++it) {
+    const Attempt& attempt = **it;
+    if (attempt.number <= job.requeued_after) break;
+    if (!Counts(attempt)) continue;
+    --left;
+    if (!IsOneMachinesWord(attempt)) continue;
+    std::erase_if(all, [&](const std::string& name) {
+      return std::none_of(attempt.ranks.begin(), attempt.ranks.end(),
+                          [&](const Rank& rank) { return rank.worker == name; });
+    });
+  }
+  return !all.empty() && CouldRunWithout(snapshot, job.settings->needs, all);
 }
 
 // How often each worker turned out to lack what the command runs, since the last requeue.
@@ -255,7 +280,10 @@ RestartDecision DecideRestart(const Snapshot& snapshot, const Job& job, uint64_t
                                     budget.key, ": 0 unless the spec says otherwise)");
     return decision;
   }
-  if (budget.used >= budget.limit) {
+  const bool spent = budget.used >= budget.limit;
+  // Who allows no restart at all gets none.
+  const bool another = spent && budget.limit > 0 && OneMachineSaysSo(snapshot, job);
+  if (spent && !another) {
     const bool hung = attempt.failure_class == FailureClass::kHang;
     decision.input = hung ? JobInput::kNoProgressMade : JobInput::kBudgetSpent;
     decision.message = absl::StrCat(kind, ": ", attempt.cause, "; restarted ", budget.used,
@@ -269,8 +297,9 @@ RestartDecision DecideRestart(const Snapshot& snapshot, const Job& job, uint64_t
   if (in_doubt) decision.wait = std::max(decision.wait, kDoubtRetry);
   decision.message = absl::StrCat(
       "attempt ", attempt.number, " lost (", kind, ": ", attempt.cause, "); ",
-      missing ? "another worker may have it; " : "", "restart ", budget.used + 1, " of ",
-      budget.limit, decision.wait == absl::ZeroDuration()
+      missing ? "another worker may have it; " : "",
+      another ? "no other worker has said so yet, and one could take the job; " : "", "restart ",
+      budget.used + 1, " of ", budget.limit, decision.wait == absl::ZeroDuration()
                         ? " at once"
                         : absl::StrCat(" in ", HumanDuration(decision.wait)),
       in_doubt ? "; what it could resume from is read again meanwhile" : "");

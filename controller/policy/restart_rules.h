@@ -8,8 +8,9 @@
 // stops it in the same way at the same step twice in a row stops it for good, unless that was on a
 // worker which it could do without; a job that reports no steps is not judged by them. A command
 // whose program or folder is not there is tried at once on another worker, and ends when no other
-// could take it. Where all that a job could resume from is in doubt, it waits for the next
-// reading.
+// could take it. That checkpoints cannot be read or written ends no job on the word of one
+// worker that it could do without: it is tried on another, beyond its budget too. Where all that a
+// job could resume from is in doubt, it waits for the next reading.
 #pragma once
 
 #include <cstdint>

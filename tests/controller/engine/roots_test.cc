@@ -131,6 +131,57 @@ TEST_F(RootsTest, AnElasticJobWaitsAMomentForAllToLook) {
   EXPECT_THAT(job(id).current->ranks, SizeIs(2));
 }
 
+// It sees the marker and may not read below it. The job came back to it until it was given up,
+// while an agent elsewhere had reread its checkpoint and found it whole.
+TEST_F(RootsTest, AJobLeavesTheWorkerThatCannotReadItsCheckpoints) {
+  Agent one = ConnectNew("worker-1", 1);
+  const Fence first = RunThere(one);
+  Agent two = ConnectNew("worker-2", 1);
+  SeeRoot(two);
+  EXPECT_OK(Apply(MakeCommit(one, first, 5)).status);
+  const Exit unreadable = {.failure_class = FailureClass::kCheckpointFailed,
+                           .exit_code = 1,
+                           .message = "model.safetensors: permission denied"};
+  ReportExit(one, first, 0, unreadable);
+  Wait(absl::Seconds(2), {&one, &two});
+  EXPECT_FALSE(WasSent<StartAssignment>(one));
+  const Fence second = StartRanks(two).fence;
+  EXPECT_EQ(second.job_id, first.job_id);
+  EXPECT_TRUE(worker("worker-1").strikes.empty()) << "the root may be full";
+}
+
+TEST_F(RootsTest, AJobIsNotGivenUpOnOneWorkersWordWhileTheOtherOneIsBusy) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit({.max_restarts = 2, .root = kRoot});
+  const std::string identity = SeeRoot(one);
+  Fence fence = StartRanks(one).fence;
+  Agent two = ConnectNew("worker-2", 1);
+  EXPECT_OK(SayRoots(two, {{kRoot, {.identity = identity}}}).status);
+  const uint64_t busy = Submit();
+  const Fence other = StartRanks(two).fence;
+  EXPECT_EQ(other.job_id, busy);
+  const Exit unreadable = {.failure_class = FailureClass::kCheckpointFailed,
+                           .exit_code = 1,
+                           .message = "model.safetensors: permission denied"};
+  for (int i = 0; i < 4; ++i) {
+    ReportExit(one, fence, 0, unreadable);
+    ASSERT_EQ(state(id), JobState::kPending) << job(id).message;
+    for (int look = 0; look < 60 && !WasSent<StartAssignment>(one); ++look) {
+      Wait(absl::Seconds(2), {&one, &two});
+    }
+    fence = StartRanks(one).fence;
+  }
+  ReportExit(two, other, 0, {.succeeded = true});
+  ReportExit(one, fence, 0, unreadable);
+  for (int look = 0; look < 60 && !WasSent<StartAssignment>(two); ++look) {
+    Wait(absl::Seconds(2), {&one, &two});
+  }
+  fence = StartRanks(two).fence;
+  EXPECT_EQ(fence.job_id, id);
+  ReportExit(two, fence, 0, unreadable);
+  EXPECT_EQ(state(id), JobState::kFailed) << "both have said so";
+}
+
 TEST_F(RootsTest, WhoSeesAnotherFolderThereIsUnfit) {
   Agent one = ConnectNew("worker-1", 1);
   SubmitThere();

@@ -191,6 +191,46 @@ Job WithoutProgram(const std::string& worker, uint32_t number = 1) {
   return job;
 }
 
+// A worker without the right to read below the root failed a job six times, and it was given up.
+TEST(RestartRulesTest, OneWorkersWordOnCheckpointsEndsNoJobThatAnotherCouldTake) {
+  World world;
+  world.AddWorker("a", 1);
+  const auto on = [](Job job, const std::string& worker, uint32_t number) {
+    auto attempt = std::make_shared<Attempt>(*job.current);
+    attempt->number = number;
+    attempt->ranks[0].worker = worker;
+    job.current = std::move(attempt);
+    return job;
+  };
+  for (const FailureClass kind : {FailureClass::kCheckpointFailed, FailureClass::kCorruption}) {
+    Job job = on(LostBy(kind, 3), "a", 4);
+    for (uint32_t i = 1; i <= 3; ++i) job.past.push_back(on(LostBy(kind), "a", i).current);
+    const auto decide = [&] { return DecideRestart(world.view(), job, kSeed); };
+    world.draft().EditWorker(1).cordoned = false;
+    if (world.view().FindWorker("b") == nullptr) {
+      EXPECT_EQ(decide().input, JobInput::kBudgetSpent) << "there is no other worker";
+      world.AddWorker("b", 1);
+    }
+    EXPECT_EQ(decide().input, JobInput::kClearedForRetry);
+    EXPECT_TRUE(decide().charged);
+    EXPECT_THAT(decide().message, HasSubstr("no other worker has said so yet"));
+    world.draft().EditWorker(2).cordoned = true;
+    EXPECT_EQ(decide().input, JobInput::kBudgetSpent) << "it takes no work";
+    world.draft().EditWorker(2).cordoned = false;
+    job.past.push_back(job.current);
+    job = on(std::move(job), "b", 5);
+    job.restarts_in_row = 4;
+    EXPECT_EQ(decide().input, JobInput::kBudgetSpent) << "a second one said so";
+    job.requeued_after = 4;
+    job.restarts_in_row = 0;
+    EXPECT_EQ(decide().input, JobInput::kClearedForRetry) << "somebody wants it tried anew";
+  }
+  Job once = WithBudgets(on(LostBy(FailureClass::kCheckpointFailed), "a", 1),
+                         {{FailureClass::kCheckpointFailed, 0}});
+  EXPECT_EQ(DecideRestart(world.view(), once, kSeed).input, JobInput::kBudgetSpent)
+      << "no restart at all is wanted";
+}
+
 // `muster submit -- pyhton train.py` was tried six times, for forty seconds.
 TEST(RestartRulesTest, AProgramThatNoOtherWorkerMayHaveEndsTheJobAtOnce) {
   World world;
