@@ -62,7 +62,7 @@ class Caretakers {
     std::set<Entry>::iterator chosen;
     for (const JobNeeds::Pool& pool : job.settings->needs.pools) {
       const auto it = by_pool_.find(pool.name);
-      if (it == by_pool_.end()) continue;
+      if (it == by_pool_.end() || !IsSeen(pool.name, it->second, job.settings->needs)) continue;
       const auto fit = std::find_if(it->second.begin(), it->second.end(), [&](const Entry& entry) {
         const Worker& worker = *snapshot_.workers.Find(entry.second);
         return fits(worker) && SeesRoot(worker, job.settings->needs);
@@ -79,6 +79,18 @@ class Caretakers {
     const uint64_t id = entry.value().second;
     pool_of_chosen->insert(std::move(entry));
     return snapshot_.workers.Find(id);
+  }
+
+  // Whether any worker of the pool sees the root. Asked of each once a look: where a root is away,
+  // every checkpoint of every job in it would walk over all workers otherwise.
+  bool IsSeen(const std::string& pool, const std::set<Entry>& workers, const JobNeeds& needs) {
+    const auto [it, is_new] = seen_.try_emplace({pool, needs.root});
+    if (is_new) {
+      it->second = std::any_of(workers.begin(), workers.end(), [&](const Entry& entry) {
+        return SeesRoot(*snapshot_.workers.Find(entry.second), needs);
+      });
+    }
+    return it->second;
   }
 
   void List() {
@@ -105,6 +117,7 @@ class Caretakers {
   const Snapshot& snapshot_;
   bool listed_ = false;
   std::map<std::string, std::set<Entry>> by_pool_;  // none empty
+  std::map<std::pair<std::string, std::string>, bool> seen_;  // by pool and root
   // A job, and the id of a worker that reads one of its checkpoints.
   std::set<std::pair<uint64_t, uint64_t>> reading_;
 };
