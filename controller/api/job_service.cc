@@ -77,7 +77,8 @@ absl::StatusOr<uint64_t> IdOfToken(const std::string& token, uint64_t first) {
   return id;
 }
 
-// The jobs that a request may mean: those that have not ended are found without the others.
+// The jobs that a request for these states has to look at, newest first. Where no state of ended
+// jobs is asked for, only the list of those that have not ended is walked, which is far shorter.
 class Candidates {
  public:
   Candidates(const Snapshot& snapshot, const StateSet& states)

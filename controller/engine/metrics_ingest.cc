@@ -28,7 +28,8 @@ constexpr size_t kReadsPerTurn = 16;
 constexpr uint64_t kTightPart = 8;
 constexpr uint64_t kWalBytes = 16 << 20;  // above it the write-ahead log is folded back
 constexpr absl::Duration kLongestSleep = absl::Seconds(10);
-// Forgotten jobs without rows that go before it is looked again at how much room there is.
+// One look removes what is left of at most so many forgotten jobs that have no rows any more, so
+// that it does not keep batches waiting.
 constexpr size_t kMaxForgottenPerLook = 10'000;
 
 // Contradictions in the file, or I/O that failed: not a full disk, nor a file that is another's.

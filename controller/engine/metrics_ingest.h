@@ -57,8 +57,9 @@ struct MetricsIngestOptions {
   // Whether the job is still finished: it may be requeued while its rows go. Asked likewise, before
   // each step. None: it is.
   std::function<bool(uint64_t job_id)> is_finished;
-  // Whether there was such a job that nothing is known of any more: all that is here of it goes at
-  // once. Asked likewise of each job of which anything is here, and before each step. None: no.
+  // Whether the controller has forgotten the job (policy/forget_rules): all that metrics.db has of
+  // it is removed at once. Asked at each retention interval of every job that metrics.db has
+  // anything of, and again before each step of a removal. Not set: no job is forgotten.
   std::function<bool(uint64_t job_id)> is_forgotten;
   // Called once when there can be no metrics.db: the process must exit and start anew.
   std::function<void(const absl::Status&)> on_fatal;

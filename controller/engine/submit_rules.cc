@@ -28,7 +28,8 @@ const Job* FindByKey(const Draft& draft, const SubmitJob& event, const RuleConte
   const auto it = context.idempotency->find({event.owner, event.idempotency_key});
   if (it != context.idempotency->end()) {
     const Job* job = draft.view().FindJob(it->second);
-    // It was forgotten in this draft, and a submit before this one may have its key.
+    // The job with this key is forgotten in this very batch. An earlier submit of the batch may
+    // already have made a new job with the same key.
     if (job == nullptr) return draft.FindNewJob(event.owner, event.idempotency_key);
     const bool forgotten = Planted(PlantedBug::kNoRequestId) && IsTerminal(job->state);
     return forgotten ? nullptr : job;

@@ -207,8 +207,9 @@ EventResult OnHello(Draft& draft, const WorkerHello& event, const RuleContext& c
     BeginIncarnation(draft, id, event, context);
   }
   known = draft.view().workers.Find(id);
-  // Between this and its notice nothing is placed there. What it no longer says is still withdrawn
-  // by a notice, in the order in which it gave them.
+  // An agent that takes no work says so in its Hello already, since its notice comes a little later
+  // and nothing may be placed there in between. A Hello that no longer says so does not end the
+  // draining: the agent withdraws its notice by another notice, which cannot overtake the first.
   const bool draining = known->draining || event.takes_no_work;
   const bool changed = known->facts != event.facts || known->presence == Presence::kLost ||
                        known->draining != draining;

@@ -38,7 +38,8 @@ struct ChangeSet {
   std::vector<OutboxRow> outbox_added;
   std::vector<uint64_t> outbox_removed;
   uint64_t last_outbox = 0;
-  // As they were. With them what is to be known of them still, stored when there are any.
+  // Jobs that were forgotten, as they were before. `forgotten` is what the database has to keep in
+  // their place; it is stored only when there are such jobs.
   std::vector<std::shared_ptr<const Job>> jobs_forgotten;
   struct Forgotten {
     uint64_t last_job = 0;  // ids and sequences that were given

@@ -81,7 +81,8 @@ void Draft::ForgetName(const Job& job) {
   NamedJobs named = *known;
   --named.count;
   if (named.newest == job.id) {
-    // Where an array goes, its last task goes first, and this is the one before.
+    // Looks backwards for the newest job that is left of this name. An array is forgotten from its
+    // last task to its first, so that for its tasks the very next step back finds one.
     const Job* older = nullptr;
     do {
       named.newest = next_->jobs.PreviousId(named.newest);

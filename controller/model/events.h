@@ -257,7 +257,9 @@ struct StartTimedOut {
   uint64_t job_id = 0;
   uint32_t attempt = 0;
   absl::Duration waited;     // since its placement, or the last sign that its start goes on
-  absl::Duration got_on_at;  // when that was; void if it has given a sign since
+  // When that was, as the loop saw it. If the start has given a later sign by the time this is
+  // applied, the finding is dropped.
+  absl::Duration got_on_at;
 };
 
 struct RankHung {
@@ -265,7 +267,9 @@ struct RankHung {
   uint32_t attempt = 0;
   uint32_t rank = 0;
   absl::Duration silent_for;
-  absl::Duration progress_at;  // its last one that the loop saw; void if it has made some since
+  // When it last made progress, as the loop saw it. If it has made some since, the finding is
+  // dropped when it is applied.
+  absl::Duration progress_at;
 };
 
 // The job has run, waited or depended for longer than it may: see policy/time_limits.
@@ -335,7 +339,9 @@ struct ForgetJobs {
 
   struct Ended {
     uint64_t job_id = 0;
-    absl::Time finished;  // by ledger time, of the last of an array; void if it ended anew
+    // When it ended, by ledger time; of an array, when its last task did. If the job was queued
+    // again since and has another end, it is not forgotten now.
+    absl::Time finished;
   };
   std::vector<Ended> jobs;
 };

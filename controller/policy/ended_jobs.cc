@@ -64,8 +64,8 @@ ForgetJobs EndedJobsQueue::Next(const Snapshot& snapshot, const ForgetSettings& 
     if (taken >= ForgetJobs::kMost || judged++ == kMostJudged) break;
     if (!is_due(it->first)) break;
     const std::optional<EndedJobs> jobs = JudgeEnded(snapshot, needed, it->second);
-    // Its place in ended_ is that of its first job; its other tasks may have ended later, and too
-    // lately for the array to go. It keeps its place: it may go within the hour.
+    // ended_ has an array by the end of its first task, and a later task may have ended just now.
+    // It stays in ended_, since it may go within the hour; Leave would put it off for longer.
     if (excess > 0 && jobs.has_value() && jobs->finished > old_enough) {
       ++it;
       continue;

@@ -42,10 +42,11 @@ class EndedJobsQueue {
   absl::Duration start_;
   CowTable<Job> jobs_;     // that were followed
   std::set<Entry> ended_;  // to be judged; of an array its first job
-  // Those that stayed, by when they are judged again; each once. Some may be gone by then, or in
-  // ended_, since they have changed.
+  // Jobs that were judged and must stay: when they are judged again, and their ids, in the order of
+  // these times. A job is in here once at most. One that changes meanwhile is in ended_ as well,
+  // and one that is forgotten meanwhile is passed over when its time comes.
   std::deque<std::pair<absl::Duration, uint64_t>> stayed_;
-  std::set<uint64_t> staying_;  // the same, by id
+  std::set<uint64_t> staying_;  // the ids in stayed_
   uint64_t stuck_ = 0;
 };
 

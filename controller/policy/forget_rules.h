@@ -41,9 +41,11 @@ inline constexpr absl::Duration kLeastKept = absl::Minutes(5);
 // that must stay, and then every other one goes when this is over: time enough to look at it.
 inline constexpr absl::Duration kLeastKeptBeyondMost = absl::Hours(1);
 
-// Jobs that agents are to be told of, or that others wait for; for an array its first one. `also`:
-// jobs that changed since the snapshot's lists were made. Cost: the outbox and the jobs that wait
-// for others.
+// Ended jobs that must stay for now: an assignment in the outbox is about them, or a job that has
+// not ended waits for them (scheduling.after). A task of an array is named by the array's first
+// job. `also`: jobs that changed in a draft, so that the snapshot's lists of jobs do not show it
+// yet; they must stay, too, and so must the jobs that they wait for or begin from. Walks over the
+// outbox and over the jobs that wait for others.
 std::set<uint64_t> NeededYet(const Snapshot& snapshot, const std::set<uint64_t>& also = {});
 
 // What goes together.

@@ -25,7 +25,9 @@ enum GapKind {
   kPointsDropped = 6,
 };
 
-// What a budget dropped of a rank: all up to `last`, a byte of a stream or the number of a record.
+// How far a job's budget has removed a rank's oldest logs or points: everything up to and with
+// `last` is gone. `last` is an offset in bytes for a stream of logs, the number of a record for
+// points.
 struct Dropped {
   uint64_t job_id = 0;
   int64_t attempt = 0;
@@ -34,7 +36,7 @@ struct Dropped {
   int64_t kind = 0;  // GapKind
   int64_t last = 0;
 };
-// In one row of its kind a rank, which grows.
+// Stores it in the table `gaps`, in place of what was stored there of the same rank and kind.
 absl::Status RecordDropped(SqliteDatabase& db, const Dropped& dropped);
 
 // The id of a metric name; 0 when it is new and there are already `max_names`.
