@@ -7,13 +7,17 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
 namespace muster::worker {
 namespace {
 
-constexpr size_t kMountPointField = 4;  // see proc(5); spaces and the like are octal escapes
+// See proc(5); spaces and the like in a mount point are octal escapes.
+constexpr size_t kIdField = 0;
+constexpr size_t kParentField = 1;
+constexpr size_t kMountPointField = 4;
 
 bool LiesIn(absl::string_view path, absl::string_view folder) {
   if (folder == "/") return absl::StartsWith(path, "/");
@@ -27,18 +31,23 @@ std::string ReadMountInfo() {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-std::string MountPointOf(absl::string_view path, absl::string_view mount_info) {
+std::string MountOf(absl::string_view path, absl::string_view mount_info) {
   std::string longest;
+  absl::string_view id;
   for (const absl::string_view line : absl::StrSplit(mount_info, '\n')) {
     const std::vector<absl::string_view> fields = absl::StrSplit(line, ' ');
     std::string folder;
     if (fields.size() <= kMountPointField ||
-        !absl::CUnescape(fields[kMountPointField], &folder)) {
+        !absl::CUnescape(fields[kMountPointField], &folder) || !LiesIn(path, folder)) {
       continue;
     }
-    if (LiesIn(path, folder) && folder.size() > longest.size()) longest = std::move(folder);
+    // What is mounted over another one at the same place hides it.
+    const bool covers = folder == longest && fields[kParentField] == id;
+    if (folder.size() <= longest.size() && !covers) continue;
+    longest = std::move(folder);
+    id = fields[kIdField];
   }
-  return longest;
+  return longest.empty() ? "" : absl::StrCat(id, " ", longest);
 }
 
 }  // namespace muster::worker

@@ -11,7 +11,8 @@ namespace muster::worker {
 // The mounts of this process, as /proc tells them; "": it does not. No mount is touched.
 std::string ReadMountInfo();
 
-// The longest mount point of such a text in which the absolute path lies; "": none. Pure.
-std::string MountPointOf(absl::string_view path, absl::string_view mount_info);
+// The mount of such a text in which the absolute path lies, as "<id> <mount point>"; "": none. What
+// is mounted anew at the same place has another id. Pure.
+std::string MountOf(absl::string_view path, absl::string_view mount_info);
 
 }  // namespace muster::worker

@@ -116,7 +116,7 @@ std::string RootWatcher::MountOf(const std::string& path) {
     mount_info_ = options_.mount_info();
     mount_info_until_ = now + options_.every;
   }
-  return MountPointOf(path, mount_info_);
+  return worker::MountOf(path, mount_info_);
 }
 
 void RootWatcher::Begin(Watched& watched) {

@@ -1,6 +1,9 @@
 #include "worker/agent/mount_point.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
 
 namespace muster::worker {
 namespace {
@@ -12,20 +15,26 @@ constexpr char kMounts[] =
     "cut off\n";
 
 TEST(MountPointTest, IsTheInnermostOneInWhichThePathLies) {
-  EXPECT_EQ(MountPointOf("/nfs/a/b", kMounts), "/nfs");
-  EXPECT_EQ(MountPointOf("/nfs", kMounts), "/nfs");
-  EXPECT_EQ(MountPointOf("/nfs/team one/ckpt", kMounts), "/nfs/team one");
-  EXPECT_EQ(MountPointOf("/nfs2/ckpt", kMounts), "/");
-  EXPECT_EQ(MountPointOf("/var/ckpt", kMounts), "/");
+  EXPECT_EQ(MountOf("/nfs/a/b", kMounts), "30 /nfs");
+  EXPECT_EQ(MountOf("/nfs", kMounts), "30 /nfs");
+  EXPECT_EQ(MountOf("/nfs/team one/ckpt", kMounts), "31 /nfs/team one");
+  EXPECT_EQ(MountOf("/nfs2/ckpt", kMounts), "22 /");
+  EXPECT_EQ(MountOf("/var/ckpt", kMounts), "22 /");
+}
+
+TEST(MountPointTest, OfTwoAtOnePlaceItIsTheOneThatCoversTheOther) {
+  const std::string over = "40 30 0:50 / /nfs rw - nfs4 again:/ rw\n";
+  EXPECT_EQ(MountOf("/nfs/a", absl::StrCat(over, kMounts)), "40 /nfs");
+  EXPECT_EQ(MountOf("/nfs/a", absl::StrCat(kMounts, over)), "40 /nfs");
 }
 
 TEST(MountPointTest, IsNotKnownWhereNothingIs) {
-  EXPECT_EQ(MountPointOf("/nfs", ""), "");
-  EXPECT_EQ(MountPointOf("relative", kMounts), "");
+  EXPECT_EQ(MountOf("/nfs", ""), "");
+  EXPECT_EQ(MountOf("relative", kMounts), "");
 }
 
 TEST(MountPointTest, TheRootOfThisProcessIsAMount) {
-  EXPECT_EQ(MountPointOf("/", ReadMountInfo()), "/");
+  EXPECT_THAT(MountOf("/", ReadMountInfo()), ::testing::MatchesRegex("[0-9]+ /"));
 }
 
 }  // namespace

@@ -269,6 +269,31 @@ TEST_F(RootWatcherTest, AMountThatCameLaterIsKnownToo) {
   watcher_.reset();
 }
 
+// `umount -l` of a dead server, and another in its place under the same name.
+TEST_F(RootWatcherTest, WhatHangsOnAMountHoldsUpNothingOnTheNextOneOfItsName) {
+  const auto mount = [&](int id) {
+    return absl::StrCat(id, " 22 0:40 / ", dir_ / "ckpt", " rw - nfs4 server:/ rw\n");
+  };
+  mounts_ = mount(30);
+  HangingFileSystem fs({dir_ / "ckpt/dead-"});
+  v1::WatchRoots roots;
+  for (size_t i = 0; i < RootWatcher::kMaxLookingOnMount; ++i) {
+    Ask(roots, dir_ / absl::StrCat("ckpt/dead-", i), "abc1");
+  }
+  Start(fs);
+  watcher_->Watch(roots);
+  RunUntil([&] { return seen_.size() == RootWatcher::kMaxLookingOnMount; });
+  ASSERT_EQ(fs.hung(), static_cast<int>(RootWatcher::kMaxLookingOnMount));
+  mounts_ = mount(31);
+  ASSERT_OK(ClaimRoot(PosixFileSystem(), {dir_ / "ckpt/sound", "abc2"}, {}, "other"));
+  Ask(roots, dir_ / "ckpt/sound", "abc2");
+  watcher_->Watch(roots);
+  RunUntil([&] { return Sees(dir_ / "ckpt/sound", "abc2"); });
+  EXPECT_EQ(fs.hung(), static_cast<int>(RootWatcher::kMaxLookingOnMount)) << "they still hang";
+  fs.Release();
+  watcher_.reset();
+}
+
 // An automounter gives up, and the folder on which it would have mounted is there.
 TEST_F(RootWatcherTest, AClaimThatAnswersTooLateMakesNothing) {
   HangingFileSystem fs({dir_ / "hangs"});
