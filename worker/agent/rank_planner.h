@@ -48,7 +48,8 @@ class RankPlanner {
   // Ranks get cgroups of their own from now on, where they can be made; removes what an earlier
   // agent of this name left.
   void OpenCgroups();
-  // Processes that live on in what such an agent left. Call before a rank is planned.
+  // Processes that still live in the cgroups of an earlier agent of this name. Call after
+  // OpenCgroups and before a rank is planned.
   std::vector<ProcessId> LeftInCgroups() const;
 
   absl::StatusOr<RankPlan> PlanTrainer(const v1::StartRanks& start,

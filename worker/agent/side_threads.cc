@@ -205,7 +205,8 @@ void SideThreads::Run(const std::shared_ptr<State>& state) {
     Completion completion = task.job();
     {
       MutexLock lock(state->mutex);
-      // What waited for this one of its group is left to this thread.
+      // Its group may have been full: then a job of it can run now, and this thread, which looks
+      // at the queue next, takes it.
       state->running.erase(task.id);
       const auto of_group = state->running_of.find(task.watch->group());
       if (--of_group->second == 0) state->running_of.erase(of_group);
