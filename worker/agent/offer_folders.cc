@@ -23,7 +23,8 @@ absl::Status OfferFolders::Make(FileSystem& fs, const std::string& job_root) {
   return fs.MakeDirectories(Path(job_root));
 }
 
-void OfferFolders::GiveBack(const std::string& job_root) {
+void OfferFolders::GiveBack(const std::string& job_root,
+                            const std::function<bool()>& still_asked) {
   const size_t slash = job_root.rfind('/');
   if (slash == std::string::npos) return;
   const std::string name = job_root.substr(slash + 1);
@@ -31,7 +32,8 @@ void OfferFolders::GiveBack(const std::string& job_root) {
   if (!parent.ok()) return;
   const absl::StatusOr<UniqueFd> root =
       OpenBeneath(parent->get(), name, O_RDONLY | O_DIRECTORY, Links::kNone);
-  if (!root.ok() || ::unlinkat(root->get(), kName, AT_REMOVEDIR) != 0) return;
+  if (!root.ok() || !still_asked()) return;
+  if (::unlinkat(root->get(), kName, AT_REMOVEDIR) != 0 || !still_asked()) return;
   ::unlinkat(parent->get(), name.c_str(), AT_REMOVEDIR);
 }
 

@@ -4,6 +4,7 @@
 // They lie on a file system that the user names, so this is for side threads.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -16,10 +17,10 @@ class OfferFolders {
   static std::string Path(const std::string& job_root);
   // Makes the folder; OK as well when it is there.
   static absl::Status Make(FileSystem& fs, const std::string& job_root);
-  // The job's only rank has ended: takes the folder and the root away if nothing is in them. It
-  // removes empty folders and nothing else, so that one which comes late takes nothing from a later
-  // attempt but an empty folder.
-  static void GiveBack(const std::string& job_root);
+  // The job's only rank has ended: takes the folder and the root away if nothing is in them. Each
+  // is removed only while `still_asked` says so: who waited for long in a hung file system must not
+  // take a later attempt's empty folder.
+  static void GiveBack(const std::string& job_root, const std::function<bool()>& still_asked);
 };
 
 }  // namespace muster::worker

@@ -242,11 +242,14 @@ void Supervisor::Look(const RankKey& key, const GangStart& gang) {
 void Supervisor::GiveBackOffers(const std::string& job_root, std::function<void()> done) {
   // Whichever comes first.
   const auto once = std::make_shared<std::function<void()>>(std::move(done));
-  const auto finish = [once] {
+  const auto given_up = std::make_shared<std::atomic<bool>>(false);
+  const auto finish = [once, given_up] {
+    // Another attempt may begin now.
+    *given_up = true;
     if (const std::function<void()> call = std::exchange(*once, nullptr)) call();
   };
-  side_.Enqueue([job_root, finish]() -> SideThreads::Completion {
-    OfferFolders::GiveBack(job_root);
+  side_.Enqueue([job_root, given_up, finish]() -> SideThreads::Completion {
+    OfferFolders::GiveBack(job_root, [&] { return !*given_up; });
     return finish;
   });
   deps_.loop.After(kGiveBackPatience, finish);

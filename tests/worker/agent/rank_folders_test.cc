@@ -22,6 +22,8 @@ RankKey KeyOf(uint64_t job) { return {.job_id = job, .attempt = 1, .generation =
 
 void Write(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
 
+bool Asked() { return true; }
+
 size_t Entries(const std::string& path) {
   return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(path), {}));
 }
@@ -92,19 +94,19 @@ TEST_F(OfferFoldersTest, NothingStaysOfAJobThatSavedNothing) {
   ASSERT_OK(OfferFolders::Make(fs_, Root(1)));
   ASSERT_OK(OfferFolders::Make(fs_, Root(1))) << "a later attempt finds it";
   EXPECT_TRUE(std::filesystem::is_directory(OfferFolders::Path(Root(1))));
-  OfferFolders::GiveBack(Root(1));
+  OfferFolders::GiveBack(Root(1), Asked);
   EXPECT_EQ(Entries(dir_ / "checkpoints"), 0u);
-  OfferFolders::GiveBack(Root(1));
+  OfferFolders::GiveBack(Root(1), Asked);
 }
 
 TEST_F(OfferFoldersTest, WhatAJobWroteStays) {
   ASSERT_OK(OfferFolders::Make(fs_, Root(1)));
   Write(OfferFolders::Path(Root(1)) + "/model.pt", "weights");
-  OfferFolders::GiveBack(Root(1));
+  OfferFolders::GiveBack(Root(1), Asked);
   EXPECT_TRUE(std::filesystem::exists(OfferFolders::Path(Root(1)) + "/model.pt"));
   ASSERT_OK(OfferFolders::Make(fs_, Root(2)));
   std::filesystem::create_directories(Root(2) + "/step-1.a1.g1");
-  OfferFolders::GiveBack(Root(2));
+  OfferFolders::GiveBack(Root(2), Asked);
   EXPECT_TRUE(std::filesystem::exists(Root(2) + "/step-1.a1.g1"));
 }
 
@@ -112,11 +114,11 @@ TEST_F(OfferFoldersTest, NoLinkInItsPlaceIsFollowed) {
   std::filesystem::create_directories(dir_ / "kept/offers");
   std::filesystem::create_directories(dir_ / "checkpoints");
   std::filesystem::create_directory_symlink(dir_ / "kept", Root(1));
-  OfferFolders::GiveBack(Root(1));
+  OfferFolders::GiveBack(Root(1), Asked);
   EXPECT_TRUE(std::filesystem::exists(dir_ / "kept/offers"));
   std::filesystem::create_directories(Root(2));
   std::filesystem::create_directory_symlink(dir_ / "kept", OfferFolders::Path(Root(2)));
-  OfferFolders::GiveBack(Root(2));
+  OfferFolders::GiveBack(Root(2), Asked);
   EXPECT_TRUE(std::filesystem::exists(dir_ / "kept/offers"));
 }
 
@@ -128,3 +130,13 @@ TEST_F(OfferFoldersTest, AFolderThatCannotBeMadeIsSaid) {
 
 }  // namespace
 }  // namespace muster::worker
+TEST_F(OfferFoldersTest, WhoComesTooLateTakesNothing) {
+  ASSERT_OK(OfferFolders::Make(fs_, Root(1)));
+  OfferFolders::GiveBack(Root(1), [] { return false; });
+  EXPECT_TRUE(std::filesystem::exists(OfferFolders::Path(Root(1))));
+  int asked = 0;
+  OfferFolders::GiveBack(Root(1), [&] { return ++asked == 1; });
+  EXPECT_FALSE(std::filesystem::exists(OfferFolders::Path(Root(1))));
+  EXPECT_TRUE(std::filesystem::exists(Root(1))) << "too late by then";
+}
+
