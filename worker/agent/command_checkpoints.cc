@@ -81,14 +81,36 @@ std::optional<std::string> Below(absl::string_view path, absl::string_view root)
   return std::string(path);
 }
 
+// Whether it is `inner`, or a folder around that, under whatever name it was opened.
+bool IsAround(const UniqueFd& folder, std::string inner) {
+  struct stat outer = {};
+  if (inner.empty() || ::fstat(folder.get(), &outer) != 0) return false;
+  for (; !inner.empty(); inner.resize(inner.rfind('/'))) {
+    struct stat info = {};
+    const bool same = ::stat(inner.c_str(), &info) == 0 && info.st_dev == outer.st_dev &&
+                      info.st_ino == outer.st_ino;
+    if (same) return true;
+  }
+  struct stat top = {};
+  return ::stat("/", &top) == 0 && top.st_dev == outer.st_dev && top.st_ino == outer.st_ino;
+}
+
+// As OpenBeneath, in whichever of the roots it is.
 absl::StatusOr<UniqueFd> OpenOffered(const std::string& path,
-                                     const std::vector<std::string>& roots) {
+                                     const std::vector<std::string>& roots,
+                                     const std::string& agent_folder) {
   for (const std::string& root : roots) {
     const absl::StatusOr<UniqueFd> folder = OpenFolder(root);
     if (!folder.ok()) continue;
     std::optional<std::string> below = Below(path, root);
     if (!below.has_value()) below = Below(path, TrueName(*folder));
     if (!below.has_value()) continue;
+    if (IsAround(*folder, agent_folder)) {
+      return absl::PermissionDeniedError(absl::StrCat(
+          path, ": no checkpoint is taken from ", root,
+          ", since the agent's own files are below that; write it in MUSTER_CHECKPOINT_DIR, or "
+          "name another command.workdir"));
+    }
     absl::StatusOr<UniqueFd> fd =
         OpenBeneath(folder->get(), *below, O_RDONLY, Links::kInside, Mounts::kEntered);
     if (fd.ok()) return fd;
@@ -117,9 +139,10 @@ absl::Status CheckName(const std::string& name, const std::string& path) {
 
 absl::StatusOr<std::vector<OfferedFile>> FilesOf(const std::string& path,
                                                  const std::vector<std::string>& roots,
+                                                 const std::string& agent_folder,
                                                  PathWatch& watch) {
   std::vector<OfferedFile> files;
-  MUSTER_ASSIGN_OR_RETURN(UniqueFd offered, OpenOffered(path, roots));
+  MUSTER_ASSIGN_OR_RETURN(UniqueFd offered, OpenOffered(path, roots, agent_folder));
   struct stat info = {};
   if (::fstat(offered.get(), &info) == 0 && !S_ISDIR(info.st_mode)) {
     const std::string name = path.substr(path.rfind('/') + 1);
@@ -189,7 +212,8 @@ void CommandCheckpoints::StartNext() {
       // A folder that is not the root is none to save to.
       MUSTER_RETURN_IF_ERROR(CheckRoot(*written->files, options.holder));
       watch->Touch(line.path);
-      MUSTER_ASSIGN_OR_RETURN(const auto files, FilesOf(line.path, options.offer_roots, *watch));
+      MUSTER_ASSIGN_OR_RETURN(const auto files, FilesOf(line.path, options.offer_roots,
+                                                        options.agent_folder, *watch));
       MUSTER_RETURN_IF_ERROR(CheckCount(files, line.path));
       CheckpointFolder folder{line.step, options.fence.attempt(), options.fence.generation(), ""};
       MUSTER_ASSIGN_OR_RETURN(folder.nonce, RandomNonce());

@@ -191,6 +191,7 @@ absl::StatusOr<RankPlan> RankPlanner::PlanCommand(GangStart& gang,
   return plan;
 }
 
+  plan.agent_folder = options_.ranks_root;
 void RankPlanner::PrepareProgram(const GangStart& gang, const v1::StartRanks::Rank& rank,
                                  const CommandPlace& place, RankPlan& plan) {
   const CommandSettings& settings = *gang.settings.command;

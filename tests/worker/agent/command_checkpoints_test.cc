@@ -46,7 +46,8 @@ class CommandCheckpointsTest : public ::testing::Test {
                                     .job_name = "j",
                                     .root = dir_ / "root",
                                     .holder = holder_,
-                                    .offer_roots = {dir_ / "none", dir_.path()},
+                                    .offer_roots = offer_roots_,
+                                    .agent_folder = agent_folder_,
                                     .patience = patience_,
                                     .file_mask = file_mask_},
         CommandCheckpoints::Callbacks{
@@ -76,6 +77,8 @@ class CommandCheckpointsTest : public ::testing::Test {
   std::unique_ptr<EventLoop> loop_ = *EventLoop::Create(clock_);
   FaultyFileSystem fs_{PosixFileSystem()};
   SideThreads threads_{loop_->mailbox(), /*most=*/1};
+  std::vector<std::string> offer_roots_ = {dir_ / "none", dir_.path()};
+  std::string agent_folder_;
   std::optional<mode_t> file_mask_;
   absl::Duration patience_ = absl::Minutes(10);
   v1::Fence fence_;
@@ -313,6 +316,31 @@ TEST_F(CommandCheckpointsTest, WhatLiesElsewhereIsNotReadForAJobWhateverLinksItP
   checkpoints->Offer(9, Line(2, dir_ / "latest.pt"));
   loop_->Run();
   EXPECT_EQ(events_.back().kind(), Kind::COMMIT);
+}
+
+// A workdir of `/`, say: the agent's token lies below that, and would be published.
+TEST_F(CommandCheckpointsTest, NothingIsTakenFromAFolderThatIsAroundTheAgentsOwn) {
+  Write("data/ranks/x", "");
+  Write("data/token", "secret");
+  Write("jobs/model.pt", "weights");
+  std::filesystem::create_directory_symlink(dir_.path(), dir_ / "jobs/up");
+  agent_folder_ = dir_ / "data/ranks";
+  for (const std::string& root :
+       {std::string("/"), dir_.path(), dir_ / "data", agent_folder_, dir_ / "jobs/up"}) {
+    offer_roots_ = {root};
+    const auto checkpoints = Make();
+    const std::string path = root == "/" ? dir_ / "data/token" : root + "/data/token";
+    checkpoints->Offer(9, Line(1, path));
+    loop_->Run();
+    EXPECT_EQ(events_.back().kind(), Kind::FAILED) << root;
+    EXPECT_THAT(answers_.back().second.error,
+                HasSubstr("no checkpoint is taken from " + root + ", since"));
+  }
+  offer_roots_ = {dir_ / "jobs", "/"};
+  const auto checkpoints = Make();
+  checkpoints->Offer(9, Line(2, dir_ / "jobs/model.pt"));
+  loop_->Run();
+  EXPECT_EQ(events_.back().kind(), Kind::COMMIT) << "another root is fine";
 }
 
 TEST_F(CommandCheckpointsTest, AFileThatDoesNotAnswerIsGivenUpAndTheNextOneGoesOn) {
