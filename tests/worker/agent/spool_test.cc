@@ -278,6 +278,51 @@ TEST_F(SpoolTest, AFullDiskDoesNotKeepItFromOpening) {
   EXPECT_EQ(ReadAll(*Open()).metrics_size(), 0);
 }
 
+TEST_F(SpoolTest, AFullDiskAtAnyCallLosesNothingThatWasTaken) {
+  constexpr int kMaxOperations = 1000;
+  constexpr uint64_t kRecords = 40;
+  int n = 1;
+  for (; n < kMaxOperations; ++n) {
+    std::filesystem::remove_all(dir_ / "spool");
+    auto spool = Open(1 << 20, 4 << 10);
+    const int before = fs_.operations();
+    fs_.FailAt(n, absl::ResourceExhaustedError("disk full"));
+    // Over several segments, of which one goes, and over a second life.
+    for (uint64_t seq = 1; seq <= kRecords; ++seq) {
+      absl::Status taken = spool->Append(Metric(seq, 500));
+      if (!taken.ok()) {
+        EXPECT_THAT(taken, StatusIs(absl::StatusCode::kResourceExhausted)) << n;
+        taken = spool->Append(Metric(seq, 500));
+      }
+      ASSERT_OK(taken) << n;
+      if (seq == kRecords / 2) {
+        auto next = Spool::Open(fs_, {dir_ / "spool", 1 << 20, 4 << 10});
+        if (!next.ok()) next = Spool::Open(fs_, {dir_ / "spool", 1 << 20, 4 << 10});
+        ASSERT_OK(next) << n;
+        spool = *std::move(next);
+      }
+      if (seq == kRecords / 4) {
+        ASSERT_OK_AND_ASSIGN(const SpoolBatch first, spool->Read({}, kRecords / 4, 1 << 30));
+        spool->Acknowledge(first.end);
+      }
+    }
+    const bool failed = fs_.operations() - before >= n;
+    fs_.FailAt(1, absl::OkStatus());
+    for (const bool again : {false, true}) {
+      if (again) spool = Open(1 << 20, 4 << 10);
+      const v1::BulkBatch all = ReadAll(*spool);
+      ASSERT_GE(all.metrics_size(), static_cast<int>(kRecords * 3 / 4)) << n;
+      uint64_t expected = kRecords + 1 - static_cast<uint64_t>(all.metrics_size());
+      for (const auto& record : all.metrics()) EXPECT_EQ(record.seq(), expected++) << n;
+      EXPECT_EQ(all.gaps_size(), 0) << n;
+      EXPECT_EQ(spool->MetricMark(kKey), kRecords) << n;
+    }
+    if (!failed) break;
+  }
+  EXPECT_GT(n, static_cast<int>(kRecords));
+  EXPECT_LT(n, kMaxOperations);
+}
+
 TEST_F(SpoolTest, ABoundBelowFourSegmentsIsRefused) {
   EXPECT_THAT(Spool::Open(fs_, {dir_ / "spool", 100, 50}),
               StatusIs(absl::StatusCode::kInvalidArgument));
