@@ -76,7 +76,7 @@ void KillLeftovers(const std::string& name) {
   for (int look = 0; look < kLeftoverLooks; ++look) {
     const std::vector<pid_t> left = FindContainerProcesses(name);
     if (left.empty()) return;
-    for (const pid_t pid : left) ::kill(pid, SIGKILL);
+    for (const ProcessId& process : left) SignalProcess(process, SIGKILL);
     ::poll(nullptr, 0, kLeftoverPollMs);
   }
 }

@@ -195,19 +195,20 @@ std::vector<ProcessId> FindProcesses(pid_t group, absl::string_view folder) {
   return found;
 }
 
-std::vector<pid_t> FindContainerProcesses(const std::string& name) {
-  std::vector<pid_t> found;
-  std::vector<pid_t> starters;
+std::vector<ProcessId> FindContainerProcesses(const std::string& name) {
+  std::vector<ProcessId> found;
+  std::vector<ProcessId> starters;
   const pid_t self = ::getpid();
   const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), ::closedir);
   if (proc == nullptr) return found;
-  std::multimap<pid_t, pid_t> children;
+  std::multimap<pid_t, ProcessId> children;
   while (const dirent* entry = ::readdir(proc.get())) {
     pid_t pid = 0;
     if (!absl::SimpleAtoi(entry->d_name, &pid)) continue;
     const Stat stat = ReadStat(pid);
     if (stat.state == 'Z' || stat.state == 'X') continue;
-    children.emplace(stat.parent, pid);
+    const ProcessId process = {pid, stat.started};
+    children.emplace(stat.parent, process);
     const MonitorPart part = PartOf(pid, name);
     if (part == MonitorPart::kMonitor) found.push_back(pid);
     if (part == MonitorPart::kStarter && stat.parent == self) starters.push_back(pid);

@@ -50,7 +50,7 @@ bool IsRuntimeHelper(pid_t pid);
 // The monitor of podman's container of this name (conmon) and all that descends from it, the
 // container's own processes included: they carry no tag before the program runs. Where there is no
 // monitor, a child of ours that podman forked to become it, which podman's own end leaves to us.
-std::vector<pid_t> FindContainerProcesses(const std::string& name);
+std::vector<ProcessId> FindContainerProcesses(const std::string& name);
 
 // Memory that these processes hold beside the page cache: anonymous and shared pages, each counted
 // where it is mapped.

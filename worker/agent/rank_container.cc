@@ -75,14 +75,14 @@ absl::Status RankContainer::JudgeEnd(ExitStatus& exit) {
 
 bool RankContainer::AwaitMonitor() {
   if (!by_podman()) return false;
-  const std::vector<pid_t> monitor = FindContainerProcesses(plan_.name);
+  const std::vector<ProcessId> monitor = FindContainerProcesses(plan_.name);
   // The monitor forks once more when it begins, between two looks as it may be.
   if (monitor.empty()) return was_killed_ && !std::exchange(seen_clear_, true);
   seen_clear_ = false;
   const absl::Duration now = deps_.loop.clock().SinceBoot();
   monitor_seen_ = std::min(monitor_seen_, now);
   if (now - monitor_seen_ > kMonitorPatience) {
-    for (const pid_t pid : monitor) ::kill(pid, SIGKILL);
+    for (const ProcessId& process : monitor) SignalProcess(process, SIGKILL);
   }
   return true;
 }

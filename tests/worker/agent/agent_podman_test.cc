@@ -140,7 +140,7 @@ TEST_F(AgentPodmanTest, WithoutItsMonitorAContainerStillEndsWithItsRank) {
   ASSERT_TRUE(controller_.Send(ImageMessage(1, {"say:up", "hang"})));
   AwaitLog("up");
   LearnName("job-1.a1.g1.r0");
-  ASSERT_EQ(::kill(FindContainerProcesses(name_).at(0), SIGKILL), 0);
+  ASSERT_EQ(::kill(FindContainerProcesses(name_).at(0).pid, SIGKILL), 0);
   ASSERT_TRUE(controller_.Send(StopMessage(2, v1::StopRanks::TERM, 1'000)));
   EXPECT_TRUE(AwaitExit().stopped());
   EXPECT_EQ(Names(), "");
@@ -153,10 +153,10 @@ TEST_F(AgentPodmanTest, AProgramThatEndsAfterItsMonitorEndsItsRank) {
   AwaitLog("waiting");
   LearnName("job-1.a1.g1.r0");
   // The monitor first, then muster-init, which passes the signal on.
-  const std::vector<pid_t> processes = FindContainerProcesses(name_);
+  const std::vector<ProcessId> processes = FindContainerProcesses(name_);
   ASSERT_GE(processes.size(), 3u);
-  ::kill(processes[0], SIGKILL);
-  ::kill(processes[1], SIGTERM);
+  ::kill(processes[0].pid, SIGKILL);
+  ::kill(processes[1].pid, SIGTERM);
   EXPECT_FALSE(AwaitExit().succeeded()) << "what podman never said is not taken for success";
   EXPECT_EQ(Names(), "");
 }
