@@ -1,5 +1,6 @@
 #include "worker/agent/containers.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 
@@ -16,6 +17,7 @@
 #include "common/spec/image_reference.h"
 #include "worker/agent/path_watch.h"
 #include "worker/agent/process_scan.h"
+#include "worker/agent/rank_files.h"
 
 namespace muster::worker {
 namespace {
@@ -71,10 +73,17 @@ bool IsContainerOf(absl::string_view rank_folder, absl::string_view name) {
   });
 }
 
+// As the file in a rank's folder tells it.
+absl::StatusOr<std::string> ReadName(const std::string& folder) {
+  MUSTER_ASSIGN_OR_RETURN(const RankFile file, OpenRankFile(folder, kContainerFile, O_RDONLY));
+  if (file.size > kMaxNameBytes) return absl::NotFoundError("that is no container's name");
+  return ReadEnd(file, kMaxNameBytes);
+}
+
 // Before the loop runs.
 void KillLeftovers(const std::string& name) {
   for (int look = 0; look < kLeftoverLooks; ++look) {
-    const std::vector<pid_t> left = FindContainerProcesses(name);
+    const std::vector<ProcessId> left = FindContainerProcesses(name);
     if (left.empty()) return;
     for (const ProcessId& process : left) SignalProcess(process, SIGKILL);
     ::poll(nullptr, 0, kLeftoverPollMs);
@@ -107,8 +116,8 @@ void Containers::ClearLeftovers(const std::string& ranks_root) {
   const absl::StatusOr<std::vector<FileInfo>> ranks = fs_.List(ranks_root);
   if (!ranks.ok()) return;
   for (const FileInfo& rank : *ranks) {
-    const std::string file = absl::StrCat(ranks_root, "/", rank.name, "/", kContainerFile);
-    const absl::StatusOr<std::string> name = fs_.ReadFile(file, kMaxNameBytes);
+    const std::string folder = absl::StrCat(ranks_root, "/", rank.name);
+    const absl::StatusOr<std::string> name = ReadName(folder);
     // Its rank could write there too.
     if (!name.ok() || !IsContainerOf(rank.name, *name)) continue;
     KillLeftovers(*name);
@@ -130,7 +139,7 @@ void Containers::ClearLeftovers(const std::string& ranks_root) {
     over ? Log(LogLevel::kWarning, "leftover_container_removed", {{"container", *name}})
          : Log(LogLevel::kError, "leftover_container_stays",
                {{"container", *name}, {"error", failure}});
-    if (over) fs_.RemoveFile(file).IgnoreError();
+    if (over) RemoveRankFile(folder, kContainerFile).IgnoreError();
   }
 }
 
@@ -302,8 +311,8 @@ void Containers::Remove(const ContainerPlan& container, const std::string& folde
         if (!result.ok()) {
           return done(Failure(ContainerRuntime::kPodman, step, result, kToolPatience));
         }
-        fs_.RemoveFile(absl::StrCat(folder, "/", kVariablesFile)).IgnoreError();
-        fs_.RemoveFile(absl::StrCat(folder, "/", kContainerFile)).IgnoreError();
+        RemoveRankFile(folder, kVariablesFile).IgnoreError();
+        RemoveRankFile(folder, kContainerFile).IgnoreError();
         done(absl::OkStatus());
       });
   if (run.ok()) {

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,27 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
-#include "common/fs/open_beneath.h"
 
 namespace muster::worker {
 namespace {
 
 constexpr int kRecordsPerPump = 16;
-
-absl::StatusOr<uint64_t> ReadAt(int file, uint64_t offset, char* buffer, uint64_t bytes) {
-  uint64_t done = 0;
-  while (done < bytes) {
-    const ssize_t got =
-        ::pread(file, buffer + done, bytes - done, static_cast<off_t>(offset + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
-      return absl::UnavailableError(absl::StrCat("cannot read a log: ", ::strerror(errno)));
-    }
-    if (got == 0) break;
-    done += static_cast<uint64_t>(got);
-  }
-  return done;
-}
 
 }  // namespace
 
@@ -44,7 +27,7 @@ absl::StatusOr<bool> LogTailer::Pump(bool final) {
 std::optional<std::array<uint64_t, 2>> LogTailer::WrittenBytes() const {
   std::array<uint64_t, 2> written = {};
   for (const bool is_stderr : {false, true}) {
-    const absl::StatusOr<LogFile> file = Open(is_stderr);
+    const absl::StatusOr<RankFile> file = Open(is_stderr, O_RDONLY);
     const bool capped = spool_.LogMark(key_, is_stderr) >= max_stream_bytes_;
     if (absl::IsNotFound(file.status())) continue;
     if (!file.ok() || capped || file->size >= max_stream_bytes_) return std::nullopt;
@@ -57,17 +40,8 @@ std::string LogTailer::Path(bool is_stderr) const {
   return absl::StrCat(folder_, "/", is_stderr ? kStderrFile : kStdoutFile);
 }
 
-absl::StatusOr<LogTailer::LogFile> LogTailer::Open(bool is_stderr) const {
-  MUSTER_ASSIGN_OR_RETURN(const UniqueFd folder, OpenFolder(folder_));
-  absl::StatusOr<UniqueFd> fd =
-      OpenBeneath(folder.get(), is_stderr ? kStderrFile : kStdoutFile, O_RDONLY, Links::kNone);
-  struct stat info = {};
-  const bool is_file = fd.ok() && ::fstat(fd->get(), &info) == 0 && S_ISREG(info.st_mode);
-  if (absl::IsPermissionDenied(fd.status()) || (fd.ok() && !is_file)) {
-    return absl::NotFoundError(absl::StrCat(Path(is_stderr), " is no file of the agent's"));
-  }
-  if (!fd.ok()) return fd.status();
-  return LogFile{*std::move(fd), static_cast<uint64_t>(info.st_size)};
+absl::StatusOr<RankFile> LogTailer::Open(bool is_stderr, int flags) const {
+  return OpenRankFile(folder_, is_stderr ? kStderrFile : kStdoutFile, flags);
 }
 
 absl::Status LogTailer::Append(bool is_stderr, absl::string_view text) {
@@ -87,11 +61,11 @@ absl::StatusOr<bool> LogTailer::PumpStream(bool is_stderr, bool final) {
       MUSTER_RETURN_IF_ERROR(PumpCapped(is_stderr, final));
       return false;
     }
-    const absl::StatusOr<LogFile> file = Open(is_stderr);
+    const absl::StatusOr<RankFile> file = Open(is_stderr, O_RDONLY);
     if (absl::IsNotFound(file.status())) return false;
     if (!file.ok()) return file.status();
     MUSTER_ASSIGN_OR_RETURN(const uint64_t got,
-                            ReadAt(file->fd.get(), offset, buffer.data(), buffer.size()));
+                            ReadAt(*file, offset, buffer.data(), buffer.size()));
     absl::string_view text = absl::string_view(buffer).substr(0, got);
     const size_t newline = text.rfind('\n');
     if (newline != text.npos) {
@@ -115,22 +89,19 @@ absl::StatusOr<bool> LogTailer::PumpStream(bool is_stderr, bool final) {
 }
 
 absl::Status LogTailer::PumpCapped(bool is_stderr, bool final) {
-  const absl::StatusOr<LogFile> file = Open(is_stderr);
+  const absl::StatusOr<RankFile> file = Open(is_stderr, O_RDONLY);
   if (absl::IsNotFound(file.status())) return absl::OkStatus();
   if (!file.ok()) return file.status();
   if (!final) {
     if (file->size <= kMaxCappedFileBytes) return absl::OkStatus();
-    MUSTER_ASSIGN_OR_RETURN(const UniqueFd folder, OpenFolder(folder_));
-    MUSTER_ASSIGN_OR_RETURN(const UniqueFd fd,
-                            OpenBeneath(folder.get(), is_stderr ? kStderrFile : kStdoutFile,
-                                        O_WRONLY, Links::kNone));
+    MUSTER_ASSIGN_OR_RETURN(const RankFile writable, Open(is_stderr, O_WRONLY));
     // Who appends to it goes on at the new end.
-    if (::ftruncate(fd.get(), 0) == 0) return absl::OkStatus();
+    if (::ftruncate(writable.fd.get(), 0) == 0) return absl::OkStatus();
     return absl::UnavailableError(
         absl::StrCat("cannot empty ", Path(is_stderr), ": ", ::strerror(errno)));
   }
   if (end_taken_[is_stderr]) return absl::OkStatus();
-  MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadEnd(file->fd.get(), file->size));
+  MUSTER_ASSIGN_OR_RETURN(const std::string text, ReadUntaken(*file));
   if (!text.empty()) {
     MUSTER_RETURN_IF_ERROR(Append(is_stderr, absl::StrCat("[muster: its end]\n", text)));
   }
@@ -139,13 +110,9 @@ absl::Status LogTailer::PumpCapped(bool is_stderr, bool final) {
 }
 
 // What a file that was never emptied holds before the bound was taken before.
-absl::StatusOr<std::string> LogTailer::ReadEnd(int file, uint64_t size) {
-  const uint64_t unread_from = size >= max_stream_bytes_ ? max_stream_bytes_ : 0;
-  const uint64_t bytes = std::min<uint64_t>(size - unread_from, kMaxRecordBytes / 2);
-  std::string text(bytes, '\0');
-  MUSTER_ASSIGN_OR_RETURN(const uint64_t got, ReadAt(file, size - bytes, text.data(), text.size()));
-  text.resize(got);
-  return text;
+absl::StatusOr<std::string> LogTailer::ReadUntaken(const RankFile& file) const {
+  const uint64_t unread_from = file.size >= max_stream_bytes_ ? max_stream_bytes_ : 0;
+  return ReadEnd(file, std::min<uint64_t>(file.size - unread_from, kMaxRecordBytes / 2));
 }
 
 }  // namespace muster::worker

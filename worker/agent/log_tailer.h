@@ -13,7 +13,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "common/base/unique_fd.h"
+#include "worker/agent/rank_files.h"
 #include "worker/agent/rank_key.h"
 #include "worker/agent/spool.h"
 
@@ -55,14 +55,9 @@ class LogTailer {
   absl::StatusOr<bool> PumpStream(bool is_stderr, bool final);
   // Of a stream that is beyond the bound.
   absl::Status PumpCapped(bool is_stderr, bool final);
-  absl::StatusOr<std::string> ReadEnd(int file, uint64_t size);
+  absl::StatusOr<std::string> ReadUntaken(const RankFile& file) const;
   absl::Status Append(bool is_stderr, absl::string_view text);
-  struct LogFile {
-    UniqueFd fd;
-    uint64_t size = 0;
-  };
-  // NOT_FOUND: there is none, or what is there is no file of the agent's.
-  absl::StatusOr<LogFile> Open(bool is_stderr) const;
+  absl::StatusOr<RankFile> Open(bool is_stderr, int flags) const;
   std::string Path(bool is_stderr) const;
 
   Spool& spool_;

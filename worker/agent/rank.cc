@@ -96,7 +96,7 @@ Rank::Rank(const RankDeps& deps, RankPlan plan, StartedProcess process)
   }
   if (plan_.container.has_value()) {
     container_ = std::make_unique<RankContainer>(
-        RankContainer::Deps{deps_.loop, deps_.fs, deps_.containers}, *plan_.container, plan_.folder,
+        RankContainer::Deps{deps_.loop, deps_.containers}, *plan_.container, plan_.folder,
         process_->TakeLink(),
         RankContainer::Callbacks{.on_running = [this] { ReportRunning(); },
                                  .on_stuck = [this] { KillAll(); }});

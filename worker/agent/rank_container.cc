@@ -1,5 +1,6 @@
 #include "worker/agent/rank_container.h"
 
+#include <fcntl.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "common/base/log.h"
 #include "worker/agent/log_tailer.h"
 #include "worker/agent/process_scan.h"
+#include "worker/agent/rank_files.h"
 
 namespace muster::worker {
 namespace {
@@ -45,13 +47,8 @@ void RankContainer::Kill() {
 }
 
 std::string RankContainer::EndOfErrors() const {
-  const std::string path = absl::StrCat(folder_, "/", kStderrFile);
-  const absl::StatusOr<uint64_t> size = deps_.fs.FileSize(path);
-  if (!size.ok()) return "";
-  std::string text(std::min(*size, kMaxLastWords), '\0');
-  const auto got = deps_.fs.ReadAt(path, *size - text.size(), text.data(), text.size());
-  text.resize(got.ok() ? *got : 0);
-  return text;
+  const absl::StatusOr<RankFile> file = OpenRankFile(folder_, kStderrFile, O_RDONLY);
+  return file.ok() ? ReadEnd(*file, kMaxLastWords).value_or("") : "";
 }
 
 absl::Status RankContainer::JudgeEnd(ExitStatus& exit) {

@@ -9,7 +9,6 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/unique_fd.h"
-#include "common/fs/file_system.h"
 #include "worker/agent/container_link.h"
 #include "worker/agent/containers.h"
 #include "worker/agent/event_loop.h"
@@ -21,7 +20,6 @@ class RankContainer {
  public:
   struct Deps {
     EventLoop& loop;
-    FileSystem& fs;
     Containers& containers;
   };
   struct Callbacks {

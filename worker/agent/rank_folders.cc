@@ -9,6 +9,7 @@
 #include "common/base/status_macros.h"
 #include "common/fs/list_some.h"
 #include "worker/agent/log_tailer.h"
+#include "worker/agent/rank_files.h"
 
 namespace muster::worker {
 namespace {
@@ -22,11 +23,12 @@ absl::StatusOr<std::vector<RankKey>> RankFolders::Open() {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<FileInfo> files, fs_.List(root_));
   std::vector<RankKey> ranks;
   for (const FileInfo& file : files) {
-    if (!file.is_directory) continue;
-    if (absl::StartsWith(file.name, kSparePrefix)) {
-      trash_.Throw(absl::StrCat(root_, "/", file.name)).IgnoreError();
-    } else if (const std::optional<RankKey> key = ParseRankFolderName(file.name)) {
+    const std::optional<RankKey> key = ParseRankFolderName(file.name);
+    if (key.has_value() && file.is_directory) {
       ranks.push_back(*key);
+    } else if (key.has_value() || absl::StartsWith(file.name, kSparePrefix)) {
+      // A spare folder, or what a job put in its folder's place.
+      trash_.Throw(absl::StrCat(root_, "/", file.name)).IgnoreError();
     }
   }
   return ranks;
@@ -56,8 +58,10 @@ absl::StatusOr<std::string> RankFolders::Make(const RankKey& key) {
 }
 
 bool RankFolders::HoldsEmptyLogsOnly(const std::string& path) {
+  const absl::StatusOr<UniqueFd> folder = OpenRankFolder(path);
+  if (!folder.ok()) return false;
   // The two logs; a third entry is one too many.
-  const absl::StatusOr<std::vector<FileInfo>> files = ListSome(path, 3);
+  const absl::StatusOr<std::vector<FileInfo>> files = ListSome(*folder, path, 3);
   return files.ok() && std::all_of(files->begin(), files->end(), [](const FileInfo& file) {
            const bool is_log = file.name == kStdoutFile || file.name == kStderrFile;
            return is_log && !file.is_directory && file.size_bytes == 0;

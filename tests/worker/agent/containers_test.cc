@@ -3,10 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <filesystem>
 #include <fstream>
+#include <future>
 #include <optional>
+#include <thread>
 
 #include "common/base/clock.h"
+#include "tests/support/hung_mount.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "tests/worker/agent/side_jobs.h"
@@ -17,6 +22,33 @@ namespace {
 
 using ::muster::testing::IsOk;
 using ::muster::testing::TempDir;
+
+TEST(Containers, ALinkThatARankPutInPlaceOfItsFolderKeepsNoAgentFromStarting) {
+  TempDir dir;
+  RealClock clock;
+  const auto loop = EventLoop::Create(clock);
+  ASSERT_OK(loop);
+  Children children;
+  SideThreads side((*loop)->mailbox(), /*most=*/1);
+  Containers::Options options;
+  options.tools_root = dir / "tools";
+  options.images_root = dir / "images";
+  Containers containers(**loop, PosixFileSystem(), children, side, options);
+  // Behind a hung mount whoever opens anything waits in the kernel.
+  const auto hung = ::muster::testing::HungMount::Make(dir / "hung");
+  if (hung == nullptr) GTEST_SKIP() << "nothing can be mounted here";
+  std::filesystem::create_directories(dir / "ranks/job-2.a1.g1.r0");
+  std::filesystem::create_directory_symlink(dir / "hung", dir / "ranks/job-1.a1.g1.r0");
+  std::filesystem::create_symlink(dir / "hung/name", dir / "ranks/job-2.a1.g1.r0/container");
+  std::promise<void> cleared;
+  std::thread start([&] {
+    containers.ClearLeftovers(dir / "ranks");
+    cleared.set_value();
+  });
+  EXPECT_EQ(cleared.get_future().wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  hung->Release();
+  start.join();
+}
 
 TEST(Containers, AnImagesFileHasItsPatienceFromWhenAThreadTakesItUp) {
   TempDir dir;

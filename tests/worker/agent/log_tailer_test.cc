@@ -202,5 +202,20 @@ TEST_F(LogTailerTest, WhatARankPutInPlaceOfItsLogsIsPassedOver) {
   EXPECT_EQ(std::filesystem::file_size(dir_ / "secret"), 7u) << "nor was it emptied";
 }
 
+TEST_F(LogTailerTest, WhatARankPutInPlaceOfItsFolderIsPassedOver) {
+  std::filesystem::create_directories(dir_ / "elsewhere");
+  std::ofstream(dir_ / "elsewhere/stdout.log") << "secret\n";
+  LogTailer tailer(*spool_, kKey, folder_, /*max_stream_bytes=*/1);
+  std::filesystem::remove(folder_);
+  std::filesystem::create_directory_symlink(dir_ / "elsewhere", folder_);
+  EXPECT_EQ(tailer.Pump(false).value(), false);
+  EXPECT_EQ(tailer.Pump(true).value(), false);
+  EXPECT_THAT(tailer.WrittenBytes(), ::testing::Optional(::testing::ElementsAre(0, 0)));
+  EXPECT_EQ(Text(), "");
+  std::filesystem::remove(folder_);
+  ASSERT_EQ(::mkfifo(folder_.c_str(), 0600), 0);
+  EXPECT_EQ(tailer.Pump(true).value(), false);
+}
+
 }  // namespace
 }  // namespace muster::worker

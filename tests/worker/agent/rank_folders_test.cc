@@ -64,6 +64,33 @@ TEST_F(RankFoldersTest, WhatARankLeftInItsFolderGoesWithIt) {
   }
 }
 
+TEST_F(RankFoldersTest, BesideTheTwoLogsNothingMayBeInASpare) {
+  // In whatever order the folder lists them.
+  for (char name = 'a'; name <= 'p'; ++name) {
+    const std::string folder = Make(1);
+    for (const std::string& file : std::vector<std::string>{kStdoutFile, kStderrFile, {name}})
+      Write(folder + "/" + file, "");
+    ASSERT_OK(folders_.Remove(KeyOf(1)));
+    EXPECT_EQ(Entries(dir_ / "ranks"), 0u) << name;
+  }
+}
+
+TEST_F(RankFoldersTest, ALinkInItsPlaceIsNotLookedThroughAndNoRanksFolderAgain) {
+  std::filesystem::create_directories(dir_ / "elsewhere");
+  std::ofstream(dir_ / "elsewhere/stdout.log").flush();
+  for (const bool restarts : {false, true}) {
+    std::filesystem::remove(Make(1));
+    std::filesystem::create_directory_symlink(dir_ / "elsewhere", folders_.Path(KeyOf(1)));
+    if (restarts) {
+      EXPECT_THAT(RankFolders(fs_, trash_, dir_ / "ranks").Open().value(), ElementsAre());
+    } else {
+      ASSERT_OK(folders_.Remove(KeyOf(1)));
+    }
+    EXPECT_EQ(Entries(dir_ / "ranks"), 0u) << restarts;
+    EXPECT_TRUE(std::filesystem::exists(dir_ / "elsewhere/stdout.log"));
+  }
+}
+
 TEST_F(RankFoldersTest, ASpareThatCannotBeHadIsReplacedByANewFolder) {
   Make(1);
   ASSERT_OK(folders_.Remove(KeyOf(1)));
@@ -110,6 +137,16 @@ TEST_F(OfferFoldersTest, WhatAJobWroteStays) {
   EXPECT_TRUE(std::filesystem::exists(Root(2) + "/step-1.a1.g1"));
 }
 
+TEST_F(OfferFoldersTest, WhoComesTooLateTakesNothing) {
+  ASSERT_OK(OfferFolders::Make(fs_, Root(1)));
+  OfferFolders::GiveBack(Root(1), [] { return false; });
+  EXPECT_TRUE(std::filesystem::exists(OfferFolders::Path(Root(1))));
+  int asked = 0;
+  OfferFolders::GiveBack(Root(1), [&] { return ++asked == 1; });
+  EXPECT_FALSE(std::filesystem::exists(OfferFolders::Path(Root(1))));
+  EXPECT_TRUE(std::filesystem::exists(Root(1))) << "too late by then";
+}
+
 TEST_F(OfferFoldersTest, NoLinkInItsPlaceIsFollowed) {
   std::filesystem::create_directories(dir_ / "kept/offers");
   std::filesystem::create_directories(dir_ / "checkpoints");
@@ -130,13 +167,3 @@ TEST_F(OfferFoldersTest, AFolderThatCannotBeMadeIsSaid) {
 
 }  // namespace
 }  // namespace muster::worker
-TEST_F(OfferFoldersTest, WhoComesTooLateTakesNothing) {
-  ASSERT_OK(OfferFolders::Make(fs_, Root(1)));
-  OfferFolders::GiveBack(Root(1), [] { return false; });
-  EXPECT_TRUE(std::filesystem::exists(OfferFolders::Path(Root(1))));
-  int asked = 0;
-  OfferFolders::GiveBack(Root(1), [&] { return ++asked == 1; });
-  EXPECT_FALSE(std::filesystem::exists(OfferFolders::Path(Root(1))));
-  EXPECT_TRUE(std::filesystem::exists(Root(1))) << "too late by then";
-}
-
