@@ -210,12 +210,12 @@ std::vector<ProcessId> FindContainerProcesses(const std::string& name) {
     const ProcessId process = {pid, stat.started};
     children.emplace(stat.parent, process);
     const MonitorPart part = PartOf(pid, name);
-    if (part == MonitorPart::kMonitor) found.push_back(pid);
-    if (part == MonitorPart::kStarter && stat.parent == self) starters.push_back(pid);
+    if (part == MonitorPart::kMonitor) found.push_back(process);
+    if (part == MonitorPart::kStarter && stat.parent == self) starters.push_back(process);
   }
   if (found.empty()) found = std::move(starters);
   for (size_t i = 0; i < found.size(); ++i) {
-    const auto [first, last] = children.equal_range(found[i]);
+    const auto [first, last] = children.equal_range(found[i].pid);
     for (auto child = first; child != last; ++child) found.push_back(child->second);
   }
   return found;

@@ -541,12 +541,12 @@ std::vector<ProcessId> Rank::FindRemains() {
   // One that carries nothing of anybody's is of a rank that has ended: a living one keeps its own,
   // by its cgroup or as its own child. So it is counted to each that is being cleared.
   const uint64_t began = Identify(process_->pid()).started;
-  // Without a runtime nothing is a helper of ours, whatever it is called.
-  const bool has_runtime = !deps_.containers.runtimes().Names().empty();
+  // Without a container nothing is a helper of one, whatever it is called.
+  const bool has_containers = deps_.host.HasContainers();
   for (const pid_t pid : *orphans) {
     const ProcessId orphan = Identify(pid);
     const bool is_new = std::find(remains.begin(), remains.end(), orphan) == remains.end();
-    const bool is_helper = has_runtime && IsRuntimeHelper(pid);
+    const bool is_helper = has_containers && IsRuntimeHelper(pid);
     if (!is_new || orphan.started < began || is_helper) continue;
     if (!deps_.host.IsOfAnother(key(), pid)) remains.push_back(orphan);
   }

@@ -57,6 +57,8 @@ class RankHost {
   virtual void GiveBackOffers(const std::string& job_root, std::function<void()> done) = 0;
   // Where commands' checkpoints are copied.
   virtual SideThreads& Side() = 0;
+  // Some rank here has a container, is about to get one, or waits for its removal.
+  virtual bool HasContainers() = 0;
   // A process that the agent inherited is known to be of a rank beside this one.
   virtual bool IsOfAnother(const RankKey& key, pid_t orphan) = 0;
   // After its EXITED event. `silent`: it wrote nothing to its logs. The host may destroy it once

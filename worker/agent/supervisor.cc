@@ -265,6 +265,16 @@ bool Supervisor::IsOfAnother(const RankKey& key, pid_t orphan) {
     starts = starts || (plan.cgroup != nullptr && IsInCgroup(orphan, plan.cgroup->name())) ||
              BelongsTo(orphan, 0, plan.folder);
   });
+bool Supervisor::HasContainers() {
+  bool some = std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) {
+    return rank.second->plan().container.has_value();
+  });
+  starts_.ForEach([&](const RankStarts::Starting& starting) {
+    some = some || starting.plan.container.has_value();
+  });
+  return some;
+}
+
   return starts;
 }
 

@@ -113,6 +113,7 @@ class Supervisor final : private RankHost {
   bool IsOfAnother(const RankKey& key, pid_t orphan) override;
   void OnPhaseChange() override { deps_.sink.HeartbeatNow(); }
   void OnUnkillable(v1::RankEvent event) override;
+  bool HasContainers() override;
   bool LeaseAllowsPublish() override { return deps_.sink.LeaseAllowsPublish(); }
   void GiveBackOffers(const std::string& job_root, std::function<void()> done) override;
   void OnGone(const RankKey& key, bool silent) override;
