@@ -429,7 +429,7 @@ void Agent::AskToSave() {
 }
 
 void Agent::OnRanksChanged() {
-  if (!stopping_ || !supervisor_->empty() || std::exchange(flushing_, true)) return;
+  if (!stopping_ || !supervisor_->only_unkillable_left() || std::exchange(flushing_, true)) return;
   EndWhenFlushed(kFlushPatience);
 }
 

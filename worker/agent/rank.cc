@@ -408,6 +408,7 @@ void Rank::OnKillInVain() {
 
 void Rank::SayUnkillable(const std::string& what) {
   unkillable_ = true;
+  process_->GiveUp();
   // Its gang goes on elsewhere.
   waiting_publish_.reset();
   checkpoints_.reset();

@@ -326,7 +326,7 @@ RankProcess::~RankProcess() {
   if (reaped_) return;
   SignalGroup(SIGKILL);
   Signal(SIGKILL);
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  while (::waitpid(pid_, nullptr, given_up_ ? WNOHANG : 0) < 0 && errno == EINTR) {
   }
   children_.RemoveLeader(pid_);
 }

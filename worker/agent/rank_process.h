@@ -89,7 +89,7 @@ class RankProcess {
   // Both on this thread; errors are LaunchProcess's.
   static absl::StatusOr<std::unique_ptr<RankProcess>> Start(const RankCommand& command,
                                                             Children& children);
-  // Kills what still runs; waits for the leader only.
+  // Kills what still runs; waits for the leader only, and not for one that was given up.
   ~RankProcess();
   RankProcess(const RankProcess&) = delete;
   RankProcess& operator=(const RankProcess&) = delete;
@@ -107,6 +107,8 @@ class RankProcess {
   void SignalGroup(int signal) const;
   // Frees the process table entry. Requires Ended().
   void Reap();
+  // SIGKILL did not end it: nobody waits for it any more. Whoever looks on may still see its end.
+  void GiveUp() { given_up_ = true; }
 
  private:
   Children& children_;
@@ -114,6 +116,7 @@ class RankProcess {
   UniqueFd exit_fd_;
   UniqueFd link_;
   bool reaped_ = false;
+  bool given_up_ = false;
 };
 
 }  // namespace muster::worker

@@ -138,6 +138,16 @@ bool Supervisor::IsBusy(uint32_t slot) const {
 
 bool Supervisor::empty() const { return ranks_.empty() && BusySlots().empty(); }
 
+bool Supervisor::only_unkillable_left() const {
+  bool only = std::all_of(ranks_.begin(), ranks_.end(),
+                          [this](const auto& rank) { return unkillable_.contains(rank.first); });
+  starts_.ForEach([&](const RankStarts::Starting& starting) {
+    only = only && unkillable_.contains(starting.plan.key());
+  });
+  gangs_.ForEachRank([&](const v1::Fence&, const v1::StartRanks::Rank&) { only = false; });
+  return only;
+}
+
 absl::Status Supervisor::Start(const v1::StartRanks& start, uint64_t session_term) {
   if (!leftovers_.empty()) return absl::UnavailableError(LeftoverTrouble());
   StartContext context;
@@ -255,16 +265,6 @@ void Supervisor::GiveBackOffers(const std::string& job_root, std::function<void(
   deps_.loop.After(kGiveBackPatience, finish);
 }
 
-bool Supervisor::IsOfAnother(const RankKey& key, pid_t orphan) {
-  for (const auto& [other, rank] : ranks_) {
-    if (other != key && rank->Owns(orphan)) return true;
-  }
-  bool starts = false;
-  starts_.ForEach([&](const RankStarts::Starting& starting) {
-    const RankPlan& plan = starting.plan;
-    starts = starts || (plan.cgroup != nullptr && IsInCgroup(orphan, plan.cgroup->name())) ||
-             BelongsTo(orphan, 0, plan.folder);
-  });
 bool Supervisor::HasContainers() {
   bool some = std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) {
     return rank.second->plan().container.has_value();
@@ -275,6 +275,16 @@ bool Supervisor::HasContainers() {
   return some;
 }
 
+bool Supervisor::IsOfAnother(const RankKey& key, pid_t orphan) {
+  for (const auto& [other, rank] : ranks_) {
+    if (other != key && rank->Owns(orphan)) return true;
+  }
+  bool starts = false;
+  starts_.ForEach([&](const RankStarts::Starting& starting) {
+    const RankPlan& plan = starting.plan;
+    starts = starts || (plan.cgroup != nullptr && IsInCgroup(orphan, plan.cgroup->name())) ||
+             BelongsTo(orphan, 0, plan.folder);
+  });
   return starts;
 }
 
@@ -514,6 +524,8 @@ void Supervisor::OnUnkillable(v1::RankEvent event) {
   OnRankEvent(std::move(event));
   // Goes with it, so that its job does not come back here.
   deps_.sink.Unfit(what);
+  // An agent that stops waits for it no longer.
+  deps_.sink.OnRanksChanged();
 }
 
 void Supervisor::ForgetUnkillable(const RankKey& key) {

@@ -104,16 +104,19 @@ class Supervisor final : private RankHost {
   std::vector<v1::RankStatus> Statuses() const;
   std::set<uint32_t> BusySlots() const;
   bool empty() const;
+  // So it is but for what SIGKILL does not end, or for starts that do not come to an end: nothing
+  // that is worth waiting for.
+  bool only_unkillable_left() const;
 
  private:
   void OnRankEvent(v1::RankEvent event) override;
   void OnCheckpointEvent(v1::CheckpointEvent event) override;
   void OnStoreLine(Rank& rank, StoreLine line) override;
   SideThreads& Side() override { return bulk_; }
+  bool HasContainers() override;
   bool IsOfAnother(const RankKey& key, pid_t orphan) override;
   void OnPhaseChange() override { deps_.sink.HeartbeatNow(); }
   void OnUnkillable(v1::RankEvent event) override;
-  bool HasContainers() override;
   bool LeaseAllowsPublish() override { return deps_.sink.LeaseAllowsPublish(); }
   void GiveBackOffers(const std::string& job_root, std::function<void()> done) override;
   void OnGone(const RankKey& key, bool silent) override;
