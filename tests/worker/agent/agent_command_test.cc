@@ -1,7 +1,5 @@
 // What an agent does for ranks that are any program.
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/support/hanging_file_system.h"
+#include "tests/support/held_process.h"
 #include "tests/support/hung_mount.h"
 #include "tests/worker/agent/agent_fixture.h"
 #include "worker/agent/identity_file.h"
@@ -269,10 +268,33 @@ uint32_t ReadNumber(const std::string& file) {
   return number;
 }
 
+void SkipWithoutCgroups() {
+  const auto cgroups = RankCgroups::Open(absl::StrCat("probe-", ::getpid()));
+  if (!cgroups.ok()) GTEST_SKIP() << "no cgroups can be made here: " << cgroups.status().message();
+}
+
 // Ranks whose children hide: no environment, a session of their own, no output.
 class HiddenChildTest : public AgentTest, public ::testing::WithParamInterface<bool> {
  protected:
-  HiddenChildTest() { cgroups_ = GetParam(); }
+  void SetUp() override {
+    cgroups_ = GetParam();
+    if (cgroups_) SkipWithoutCgroups();
+  }
+  // A rank leaves a process that is called as podman's monitor is; when the rank is over, so is it.
+  void ExpectNoneIsTakenForAMonitor() {
+    StartAgent();
+    const std::string child = dir_ / "child";
+    const std::string program = dir_ / "conmon";
+    ASSERT_TRUE(controller_.Send(CommandMessage(
+        1,
+        {"sh", "-c",
+         absl::StrCat("cp /bin/sleep ", program, "; env -i setsid sh -c 'echo $$ > ", child,
+                      "; exec ", program, " 1000 > /dev/null 2>&1 < /dev/null' & until [ \"$(cat ",
+                      "/proc/$(cat ", child, ")/comm)\" = conmon ]; do sleep 0.01; done")})));
+    ASSERT_TRUE(controller_.Await(Exited));
+    ASSERT_NE(ReadNumber(child), 0u);
+    EXPECT_FALSE(Lives(ReadNumber(child)));
+  }
   // A child that says its number in `file`.
   static std::string Hide(const std::string& file) {
     return absl::StrCat("env -i setsid sh -c 'echo $$ > ", file,
@@ -296,19 +318,20 @@ TEST_P(HiddenChildTest, NothingOfARankOutlivesIt) {
   EXPECT_FALSE(Lives(ReadNumber(grandchild)));
 }
 
-// Where there is no container runtime, nothing is one's helper.
 TEST_P(HiddenChildTest, ANameDoesNotMakeAProcessAContainersMonitor) {
-  StartAgent();
-  const std::string child = dir_ / "child";
-  const std::string program = dir_ / "conmon";
-  ASSERT_TRUE(controller_.Send(CommandMessage(
-      1, {"sh", "-c",
-          absl::StrCat("cp /bin/sleep ", program, "; env -i setsid sh -c 'echo $$ > ", child,
-                       "; exec ", program, " 1000 > /dev/null 2>&1 < /dev/null' & until [ \"$(cat ",
-                       "/proc/$(cat ", child, ")/comm)\" = conmon ]; do sleep 0.01; done")})));
-  ASSERT_TRUE(controller_.Await(Exited));
-  ASSERT_NE(ReadNumber(child), 0u);
-  EXPECT_FALSE(Lives(ReadNumber(child)));
+  ExpectNoneIsTakenForAMonitor();
+}
+
+TEST_P(HiddenChildTest, NorDoesItWhereARuntimeIsThatRunsNothing) {
+  std::filesystem::create_directories(dir_ / "bin");
+  std::ofstream(dir_ / "bin/podman") << "#!/bin/sh\nexit 0\n";
+  ASSERT_EQ(::chmod((dir_ / "bin/podman").c_str(), 0755), 0);
+  const std::string path = ::getenv("PATH");
+  ::setenv("PATH", absl::StrCat(dir_ / "bin", ":", path).c_str(), 1);
+  container_runtime_ = "podman";
+  ExpectNoneIsTakenForAMonitor();
+  ::setenv("PATH", path.c_str(), 1);
+  EXPECT_THAT(controller_.heard().hellos[0].container_runtimes(), ElementsAre("podman"));
 }
 
 TEST_P(HiddenChildTest, TheEndOfARankEndsNothingOfAnotherThatLives) {
@@ -522,32 +545,120 @@ class UnkillableTest : public AgentTest {
   ~UnkillableTest() override { Release(); }
 
   void Hold(uint32_t pid) {
-    int seized[2];
-    ASSERT_EQ(::pipe(seized), 0);
-    tracer_ = ::fork();
-    ASSERT_GE(tracer_, 0);
-    if (tracer_ == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      const bool held = ::ptrace(PTRACE_SEIZE, pid, nullptr, PTRACE_O_TRACEEXIT) == 0;
-      const char answer = held ? 'y' : 'n';
-      if (::write(seized[1], &answer, 1) != 1) ::_exit(1);
-      while (true) ::pause();
-    }
-    char answer = 0;
-    EXPECT_EQ(::read(seized[0], &answer, 1), 1);
-    EXPECT_EQ(answer, 'y') << "this test must be allowed to trace its own processes";
-    ::close(seized[0]);
-    ::close(seized[1]);
+    EXPECT_TRUE(held_.Hold(static_cast<pid_t>(pid)))
+        << "this test must be allowed to trace its own processes";
   }
   // The process dies now.
-  void Release() {
-    if (tracer_ <= 0) return;
-    ::kill(tracer_, SIGKILL);
-    ::waitpid(std::exchange(tracer_, 0), nullptr, 0);
+  void Release() { held_.Release(); }
+  // A rank whose leader lives until `go` is there, and leaves a child that carries nothing of it.
+  // The child, once both are there.
+  uint32_t StartWithHiddenChild(const std::string& go) {
+    const std::string up = dir_ / "up";
+    EXPECT_TRUE(controller_.Send(CommandMessage(
+        1, {"sh", "-c",
+            absl::StrCat("env -i setsid sh -c 'echo $$ > ", up,
+                         "; exec sleep 1000 > /dev/null 2>&1 < /dev/null' & until [ -e ", go,
+                         " ]; do sleep 0.01; done")})));
+    EXPECT_TRUE(WaitUntil(kPatience, [&] { return ReadNumber(up) != 0; }));
+    EXPECT_TRUE(controller_.Await(Running));
+    return ReadNumber(up);
+  }
+  // The slot stays held for a while after the leader's end.
+  void ExpectHeldAfter(const std::string& go) {
+    const uint32_t leader = controller_.heard().FindEvent(v1::RankEvent::RUNNING)->pid();
+    std::ofstream(go).put('x');
+    ASSERT_TRUE(WaitUntil(kPatience, [&] { return !Lives(leader); }));
+    const size_t beats = controller_.heard().heartbeats;
+    ASSERT_TRUE(
+        controller_.Await([&](const Heard& heard) { return heard.heartbeats > beats + 5; }));
+    EXPECT_FALSE(Exited(controller_.heard())) << "its slot is not free";
   }
 
-  pid_t tracer_ = 0;
+  ::muster::testing::HeldProcess held_;
 };
+
+class OrphanTest : public UnkillableTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  void SetUp() override {
+    cgroups_ = GetParam();
+    if (cgroups_) SkipWithoutCgroups();
+  }
+};
+
+TEST_P(OrphanTest, ASlotIsNotFreeWhileAnOrphanOfItsRankDoesNotDie) {
+  StartAgent();
+  const std::string go = dir_ / "go";
+  const uint32_t orphan = StartWithHiddenChild(go);
+  Hold(orphan);
+  ExpectHeldAfter(go);
+  EXPECT_TRUE(Lives(orphan));
+  Release();
+  ASSERT_TRUE(controller_.Await(Exited));
+  EXPECT_FALSE(Lives(orphan));
+}
+
+INSTANTIATE_TEST_SUITE_P(WithAndWithoutCgroups, OrphanTest, ::testing::Bool());
+
+// Only the cgroup counts it: it is older than the rank, so that neither what it carries nor whose
+// child it is makes it the rank's.
+TEST_F(UnkillableTest, ASlotIsNotFreeWhileItsCgroupHoldsAnyProcess) {
+  SkipWithoutCgroups();
+  if (IsSkipped()) return;
+  const pid_t older = ::fork();
+  ASSERT_GE(older, 0);
+  if (older == 0) {
+    const char* const environment[] = {nullptr};
+    ::setsid();
+    ::execle("/bin/sleep", "sleep", "1000", nullptr, environment);
+    ::_exit(1);
+  }
+  StartAgent();
+  const std::string go = dir_ / "go";
+  const std::string cgroup = dir_ / "cgroup";
+  ASSERT_TRUE(controller_.Send(CommandMessage(
+      1, {"sh", "-c",
+          absl::StrCat("cat /proc/self/cgroup > ", cgroup, ".tmp; mv ", cgroup, ".tmp ", cgroup,
+                       "; until [ -e ", go, " ]; do sleep 0.01; done")})));
+  ASSERT_TRUE(controller_.Await(Running));
+  ASSERT_TRUE(WaitUntil(kPatience, [&] { return std::filesystem::exists(cgroup); }));
+  const uint32_t leader = controller_.heard().FindEvent(v1::RankEvent::RUNNING)->pid();
+  ASSERT_LT(Identify(older).started, Identify(static_cast<pid_t>(leader)).started);
+  const auto own = RankCgroups::OwnFolder();
+  ASSERT_OK(own);
+  std::ifstream in(cgroup);
+  std::string line;
+  while (std::getline(in, line) && !absl::StartsWith(line, "0::")) {
+  }
+  const std::string procs =
+      absl::StrCat(*own, "/", line.substr(line.rfind('/') + 1), "/cgroup.procs");
+  ASSERT_TRUE(std::filesystem::exists(procs)) << procs;
+  std::ofstream(procs) << older << std::flush;
+  Hold(static_cast<uint32_t>(older));
+  ExpectHeldAfter(go);
+  Release();
+  ASSERT_TRUE(controller_.Await(Exited));
+  EXPECT_FALSE(Lives(static_cast<uint32_t>(older)));
+  ::waitpid(older, nullptr, 0);  // unless the agent, whose child it is as well, has done it
+}
+
+TEST_F(UnkillableTest, AnAgentThatIsToldToStopDoesNotWaitForWhatCannotBeKilled) {
+  kill_patience_ = absl::Milliseconds(100);
+  controller_.Configure([](auto& behaviour) { behaviour.save_on_notice = false; });
+  StartAgent();
+  ASSERT_TRUE(controller_.Send(CommandMessage(1, {"sh", "-c", "echo up; exec sleep 1000"})));
+  ASSERT_TRUE(controller_.Await(Logged("up")));
+  ASSERT_TRUE(controller_.Await(Running));
+  const uint32_t pid = controller_.heard().FindEvent(v1::RankEvent::RUNNING)->pid();
+  Hold(pid);
+  EndAgent();  // kills the rank, and comes back
+  EXPECT_OK(result_);
+  EXPECT_TRUE(Lives(pid));
+  const Heard heard = controller_.heard();
+  EXPECT_NE(heard.FindEvent(v1::RankEvent::UNKILLABLE), nullptr) << "it said so before it went";
+  EXPECT_FALSE(Exited(heard));
+  Release();
+  ::waitpid(static_cast<pid_t>(pid), nullptr, 0);
+}
 
 TEST_F(UnkillableTest, ARankThatCannotBeKilledIsGivenUpAndItsWorkerDrainedUntilItDies) {
   kill_patience_ = absl::Milliseconds(100);
