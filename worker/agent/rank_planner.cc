@@ -1,5 +1,7 @@
 #include "worker/agent/rank_planner.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -55,21 +57,33 @@ std::string JoinUuids(const std::vector<const v1::Slot*>& gpus) {
   });
 }
 
+// RLIMIT_NPROC, which bounds the ranks where no cgroup does, is no bound for root.
+void WarnOfNoBound() {
+  if (::getuid() != 0) return;
+  Log(LogLevel::kWarning, "processes_unbounded",
+      {{"reason",
+        "the agent runs as root, and its cgroup has no pids controller of cgroup v2 that it may "
+        "divide: a rank that forks without end can take all processes of this machine; run the "
+        "agent as another user, or as a systemd unit with Delegate=yes"}});
+}
+
 }  // namespace
 
 void RankPlanner::OpenCgroups() {
-  if (options_.cgroup_name.empty()) return;
+  if (options_.cgroup_name.empty()) return WarnOfNoBound();
   const auto open = [this]() -> absl::StatusOr<std::unique_ptr<RankCgroups>> {
     MUSTER_ASSIGN_OR_RETURN(cgroups_folder_, RankCgroups::OwnFolder());
     return RankCgroups::OpenAt(cgroups_folder_, options_.cgroup_name, options_.slots.size());
   };
   absl::StatusOr<std::unique_ptr<RankCgroups>> cgroups = open();
   if (cgroups.ok()) cgroups_ = *std::move(cgroups);
+  const uint64_t most_processes = cgroups_ == nullptr ? 0 : cgroups_->most_processes();
   Log(LogLevel::kInfo, "cgroups",
       {{"used", cgroups_ != nullptr},
        {"memory", cgroups_ != nullptr && cgroups_->can_limit_memory()},
-       {"processes", cgroups_ == nullptr ? 0 : cgroups_->most_processes()},
+       {"processes", most_processes},
        {"reason", cgroups.status().message()}});
+  if (most_processes == 0) WarnOfNoBound();
 }
 
 std::vector<ProcessId> RankPlanner::LeftInCgroups() const {
@@ -177,6 +191,7 @@ absl::StatusOr<RankPlan> RankPlanner::PlanCommand(GangStart& gang,
   MUSTER_ASSIGN_OR_RETURN(CommandListener * listener, listeners_.ForSlot(plan.slots.front()));
   plan.socket = std::make_unique<CommandSocket>(deps_.loop, *listener);
   place.socket = plan.socket->path();
+  plan.agent_folder = options_.ranks_root;
   plan.job_name = gang.start.job_name();
   plan.checkpoint_root = gang.start.checkpoint_root();
   plan.root = {.path = gang.start.root(), .identity = gang.start.root_identity()};
@@ -191,7 +206,6 @@ absl::StatusOr<RankPlan> RankPlanner::PlanCommand(GangStart& gang,
   return plan;
 }
 
-  plan.agent_folder = options_.ranks_root;
 void RankPlanner::PrepareProgram(const GangStart& gang, const v1::StartRanks::Rank& rank,
                                  const CommandPlace& place, RankPlan& plan) {
   const CommandSettings& settings = *gang.settings.command;

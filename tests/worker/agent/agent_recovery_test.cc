@@ -2,13 +2,16 @@
 // killed.
 #include <signal.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <future>
+#include <iterator>
 
+#include "absl/strings/str_split.h"
 #include "tests/worker/agent/agent_fixture.h"
 
 namespace muster::worker {
@@ -377,11 +380,13 @@ class AgentProcessTest : public AgentTest {
                                  "--token-file", token, "--data-dir", dir_ / "data", "--name", "w1",
                                  "--slots", "2", "--trainer", Binary("fake_trainer"),
                                  "--stop-grace", "10s", "--allow-commands"},
-        ::muster::testing::Environment{}, dir_ / "agent.log");
+        ::muster::testing::Environment{{"MUSTER_LOG_LEVEL", log_level_}}, dir_ / "agent.log");
     EXPECT_TRUE(
         controller.Await([&](const Heard& heard) { return heard.hellos.size() > hellos; }));
     return process;
   }
+
+  std::string log_level_ = "error";
 };
 
 TEST_F(AgentProcessTest, RanksDieWithTheirAgentAndTheNextOneClearsUpAndSendsTheirLogs) {
@@ -448,7 +453,14 @@ TEST_F(AgentProcessTest, NoFolderThatAJobLeftKeepsTheNextAgentFromStarting) {
 
 TEST_F(AgentProcessTest, WhatItWritesIsItsUsersAloneAndRanksKeepTheGivenMask) {
   const mode_t before = ::umask(0022);
+  // A bound on processes that the agent and its ranks see, where this user has none.
+  rlimit own = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NPROC, &own), 0);
+  rlimit bound = own;
+  if (own.rlim_cur == RLIM_INFINITY) bound.rlim_cur = 50'000;
+  ASSERT_EQ(::setrlimit(RLIMIT_NPROC, &bound), 0);
   auto process = Launch();
+  ASSERT_EQ(::setrlimit(RLIMIT_NPROC, &own), 0);
   ::umask(before);
   ASSERT_TRUE(WaitUntil(kPatience, [&] {
     return controller_.Send(StartMessage(1, {"print up", "hang"}));
@@ -468,12 +480,30 @@ TEST_F(AgentProcessTest, WhatItWritesIsItsUsersAloneAndRanksKeepTheGivenMask) {
   }
   EXPECT_EQ(seen, 3u);
   v1::ControllerMessage command = CommandMessage(
-      2, {"sh", "-c", "echo mask $(umask) oom $(cat /proc/self/oom_score_adj)"}, 1, /*attempt=*/2);
+      2, {"sh", "-c",
+          "echo mask $(umask) oom $(cat /proc/self/oom_score_adj) "
+          "processes $(grep '^Max processes' /proc/self/limits)"}, 1, /*attempt=*/2);
   command.mutable_start_ranks()->mutable_ranks(0)->set_slots(0, 1);
   ASSERT_TRUE(controller_.Send(command));
-  ASSERT_TRUE(controller_.Await([](const Heard& heard) {
-    return heard.Log(0, 2).find("mask 0022 oom 500") != std::string::npos;
-  }));
+  constexpr rlim_t kSpared = 128;  // for the agent
+  const std::string said = absl::StrCat("mask 0022 oom 500 processes Max processes ",
+                                        bound.rlim_cur - kSpared, " ");
+  ASSERT_TRUE(controller_.Await(
+      [](const Heard& heard) { return heard.Log(0, 2).find('\n') != std::string::npos; }));
+  EXPECT_THAT(controller_.heard().Log(0, 2), HasSubstr(said));
+}
+
+TEST_F(AgentProcessTest, WhereNothingBoundsItsRanksProcessesItSaysSoOnce) {
+  log_level_ = "info";
+  Launch().reset();
+  std::ifstream in(dir_ / "agent.log");
+  const std::string log((std::istreambuf_iterator<char>(in)), {});
+  const auto count = [&](const std::string& text) {
+    return std::vector<std::string>(absl::StrSplit(log, text)).size() - 1;
+  };
+  ASSERT_EQ(count("event=cgroups "), 1u) << log;
+  const bool is_bounded = ::getuid() != 0 || count("processes=0 ") == 0;
+  EXPECT_EQ(count("event=processes_unbounded "), is_bounded ? 0u : 1u) << log;
 }
 
 TEST_F(AgentProcessTest, TheNextAgentOfItsFolderSaysWhoIsDeadAndNoOtherDoes) {
