@@ -10,11 +10,11 @@
 
 namespace muster::cli {
 
-// The controller sends a rank's log in the order in which it came there, attempt by attempt. A stream
-// is one output of one attempt of one rank. As long as the repeated log has not reached the last
-// chunk that the tail showed of a rank, a stream of this rank that was never shown is older than that
-// chunk: the tail had left it out. After that chunk such a stream is news. Streams that were shown
-// need no rule here: LogText drops what it has had of them.
+// The controller sends a rank's log in the order in which it came there, attempt by attempt. A
+// stream is one output of one attempt of one rank. As long as the repeated log has not reached the
+// last chunk that the tail showed of a rank, a stream of this rank that was never shown is older
+// than that chunk: the tail had left it out. After that chunk such a stream is news. Streams that
+// were shown need no rule here: LogText drops what it has had of them.
 class LogReplay {
  public:
   // Whether anything was taken.

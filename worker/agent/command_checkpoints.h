@@ -44,8 +44,8 @@ class CommandCheckpoints {
     std::string root;                      // the job's own checkpoint folder
     CheckpointRoot holder;                 // in which that lies
     std::vector<std::string> offer_roots;  // what is offered lies beneath one of these
-    // The agent's own folder, absolute: what is around it (a workdir of `/`) is no offer root. "": any
-    // is.
+    // The agent's own folder, absolute: what is around it (a workdir of `/`) is no offer root.
+    // "": any folder may be one.
     std::string agent_folder;
     // With a file that does not answer, from when it was touched.
     absl::Duration patience = absl::InfiniteDuration();

@@ -1,6 +1,6 @@
-// Opens what lies in a rank's folder, in which its job can put, and with which it can do, anything:
-// move it away, and leave a link, a mount or a FIFO in its place. None of these is followed or waited
-// for, so the agent's loop may read here. Thread-safe.
+// Opens what lies in a rank's folder, with which its job can do anything: move it away, say, and
+// leave a link, a mount or a FIFO in its place. None of these is followed or waited for, so the
+// agent's loop may read here. Thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -332,7 +332,7 @@ TEST_F(CommandCheckpointsTest, NothingIsTakenFromAFolderThatIsAroundTheAgentsOwn
     const std::string path = root == "/" ? dir_ / "data/token" : root + "/data/token";
     checkpoints->Offer(9, Line(1, path));
     loop_->Run();
-    EXPECT_EQ(events_.back().kind(), Kind::FAILED) << root;
+    ASSERT_EQ(events_.back().kind(), Kind::FAILED) << root;
     EXPECT_THAT(answers_.back().second.error,
                 HasSubstr("no checkpoint is taken from " + root + ", since"));
   }

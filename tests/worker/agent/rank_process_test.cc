@@ -303,7 +303,8 @@ TEST_F(RankProcessTest, AForkBombStaysWithinItsCgroup) {
     return value;
   };
   EXPECT_EQ(number("pids.max"), (*cgroups)->most_processes());
-  // A smaller one, which this machine can afford to see reached; far beyond it, if it does not hold.
+  // A smaller one, which this machine can afford to see reached; four times that, if it does not
+  // hold.
   constexpr uint64_t kBound = 50;
   std::ofstream(cgroup->path() + "/pids.max") << kBound << std::flush;
   const auto process = Start(
