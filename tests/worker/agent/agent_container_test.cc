@@ -252,6 +252,34 @@ TEST_F(AgentContainerTest, WhatARankWroteInPlaceOfItsContainersNameIsNotRemoved)
   EXPECT_THAT(Read("calls"), Not(HasSubstr("podman rm")));
 }
 
+// By its name alone: where no cgroup tells, a helper of a container that lives must not be ended
+// with another rank.
+TEST_F(AgentContainerTest, WhatIsCalledAsAHelperIsSparedWhileAContainerIsHere) {
+  Install("podman", kPodman);
+  cgroups_ = false;
+  StartAgent();
+  ASSERT_TRUE(controller_.Send(ImageMessage(1, {"sleep", "1000"})));
+  ASSERT_TRUE(controller_.Await(
+      [](const Heard& heard) { return heard.FindEvent(v1::RankEvent::RUNNING) != nullptr; }));
+  const std::string child = dir_ / "child";
+  const std::string program = dir_ / "conmon";
+  v1::ControllerMessage other = CommandMessage(
+      2, {"sh", "-c",
+          absl::StrCat("cp /bin/sleep ", program, "; env -i setsid sh -c 'echo $$ > ", child,
+                       "; exec ", program, " 1000 > /dev/null 2>&1 < /dev/null' & until [ \"$(cat ",
+                       "/proc/$(cat ", child, ")/comm)\" = conmon ]; do sleep 0.01; done")},
+      1, /*attempt=*/2);
+  other.mutable_start_ranks()->mutable_fence()->set_job_id(2);
+  other.mutable_start_ranks()->mutable_ranks(0)->set_slots(0, 1);
+  ASSERT_TRUE(controller_.Send(other));
+  EXPECT_TRUE(AwaitExit(2).succeeded());
+  uint32_t pid = 0;
+  std::ifstream(child) >> pid;
+  ASSERT_NE(pid, 0u);
+  EXPECT_TRUE(Lives(pid));
+  ::kill(static_cast<pid_t>(pid), SIGKILL);
+}
+
 TEST_F(AgentContainerTest, WithoutARuntimeAnImageIsRefusedAndAFileWithoutApptainer) {
   Install("podman", kPodman);
   container_runtime_ = "podman";
