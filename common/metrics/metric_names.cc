@@ -53,6 +53,8 @@ const std::vector<const MetricDef*>& ControllerMetrics() {
                                         &metric::kMetricPointsTotal,
                                         &metric::kRefusedPointsTotal,
                                         &metric::kLogBytesTotal,
+                                        &metric::kDroppedPointsTotal,
+                                        &metric::kDroppedLogBytesTotal,
                                         &metric::kStaleReportsTotal,
                                         &metric::kDatabaseBytes,
                                         &metric::kControllerDroppedTotal};

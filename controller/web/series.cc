@@ -230,6 +230,8 @@ void FillController(const Snapshot& snapshot, const SeriesInputs& inputs, Regist
   registry.Set(metric::kMetricPointsTotal, static_cast<double>(inputs.ingest.points));
   registry.Set(metric::kRefusedPointsTotal, static_cast<double>(inputs.ingest.refused_points));
   registry.Set(metric::kLogBytesTotal, static_cast<double>(inputs.ingest.log_bytes));
+  registry.Set(metric::kDroppedPointsTotal, static_cast<double>(inputs.ingest.dropped_points));
+  registry.Set(metric::kDroppedLogBytesTotal, static_cast<double>(inputs.ingest.dropped_log_bytes));
   for (const auto& [name, bytes] : inputs.database_bytes) {
     registry.Set(metric::kDatabaseBytes, {name}, static_cast<double>(bytes));
   }

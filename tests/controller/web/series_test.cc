@@ -27,6 +27,8 @@ class SeriesTest : public ::testing::Test {
     inputs_.started = inputs_.now - absl::Hours(1);
     inputs_.ingest.points = 17;
     inputs_.ingest.refused_points = 4;
+    inputs_.ingest.dropped_points = 5;
+    inputs_.ingest.dropped_log_bytes = 6;
     inputs_.engine.commits = 3;
     inputs_.database_bytes = {{"state", 100}};
     inputs_.resident_bytes = 1 << 20;
@@ -94,6 +96,8 @@ TEST_F(SeriesTest, ARunningJobShowsWhatItReported) {
         "muster_job_state" + job + ",state=\"running\"} 1",
         std::string("muster_jobs{state=\"running\"} 1"),
         std::string("muster_ingest_metric_points_total 17"),
+        std::string("muster_ingest_dropped_points_total 5"),
+        std::string("muster_ingest_dropped_log_bytes_total 6"),
         std::string("muster_state_commits_total 3")}) {
     EXPECT_THAT(text, HasSubstr(line + "\n"));
   }
