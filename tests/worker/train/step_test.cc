@@ -4,18 +4,23 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/abs.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/linear.h>
 #include <ATen/ops/max.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "tests/support/status_matchers.h"
 #include "tests/worker/dist/gang.h"
 #include "tests/worker/train/dropout_model.h"
+#include "worker/data/dataset.h"
 #include "worker/models/mlp.h"
+#include "worker/train/evaluate.h"
 #include "worker/train/micro_batch.h"
 
 namespace muster::worker {
@@ -246,6 +251,70 @@ TEST(TrainStep, CutsEachNumberOfTheGradientToTheClipValue) {
   EXPECT_GT(verdict.grad_norm, 0.1) << "before clipping";
   const at::Tensor change = model->parameters()[0].tensor.detach().sub(before).abs();
   EXPECT_NEAR(change.max().item<double>(), 0.01 * 0.003, 1e-7);
+}
+
+// Keeps what it was told of its samples, and what these were.
+class ListeningModel final : public Model {
+ public:
+  ListeningModel() { weight_ = AddParameter("weight", at::zeros({kClasses, kFeatures}), at::kCPU); }
+
+  ModelOutput Forward(const at::Tensor& inputs) override {
+    const std::vector<int64_t>& told = samples().ids;
+    EXPECT_EQ(static_cast<int64_t>(told.size()), inputs.size(0));
+    ids.insert(ids.end(), told.begin(), told.end());
+    for (int64_t i = 0; i < inputs.size(0); ++i) rows.push_back(inputs[i].clone());
+    return {at::linear(inputs, weight_)};
+  }
+
+  std::vector<int64_t> ids;
+  std::vector<at::Tensor> rows;
+
+ private:
+  at::Tensor weight_;
+};
+
+// Each row is the sample of the id that was told for it.
+void ExpectRowsOfTheirIds(const ListeningModel& model, const Dataset& dataset, Split split) {
+  ASSERT_EQ(model.ids.size(), model.rows.size());
+  for (size_t i = 0; i < model.ids.size(); ++i) {
+    EXPECT_TRUE(model.rows[i].equal(dataset.Range(split, model.ids[i], 1).inputs[0]))
+        << "sample " << model.ids[i];
+  }
+}
+
+// A masked autoencoder draws by them what it hides of a sample.
+TEST(TrainStep, AModelIsToldTheIdOfEachSample) {
+  const auto dataset = *MakeSynthetic({103, {kFeatures}, kClasses, 1});
+  const Sampler sampler(103, 11, 1);
+  const Loader loader(*dataset, sampler);
+  for (const int world : {1, 2}) {
+    for (const int64_t accumulate : {1, 3}) {
+      std::vector<std::vector<int64_t>> evaluated(world);
+      const auto errors = RunGang(world, [&](std::unique_ptr<Collectives> gang) {
+        Recipe recipe = ConstantRecipe();
+        recipe.accumulate = accumulate;
+        recipe.evaluation_batch_size = 3;
+        auto model = std::make_unique<ListeningModel>();
+        ListeningModel& heard = *model;
+        Rank rank(*gang, recipe, std::move(model));
+        const uint32_t number = static_cast<uint32_t>(gang->rank());
+        rank.Run(0, loader.TrainBatch(0, number, static_cast<uint32_t>(world)));
+        EXPECT_EQ(heard.ids, sampler.Ids(0, number, static_cast<uint32_t>(world)));
+        ExpectRowsOfTheirIds(heard, *dataset, Split::kTrain);
+
+        heard.ids.clear();
+        heard.rows.clear();
+        Evaluate(Split::kTest, {recipe, loader, heard, *rank.objective, *gang, at::kCPU});
+        ExpectRowsOfTheirIds(heard, *dataset, Split::kTest);
+        evaluated[number] = heard.ids;
+      });
+      EXPECT_THAT(errors, Each(""));
+      std::vector<int64_t> all, whole(static_cast<size_t>(dataset->size(Split::kTest)));
+      std::iota(whole.begin(), whole.end(), 0);
+      for (const auto& ids : evaluated) all.insert(all.end(), ids.begin(), ids.end());
+      EXPECT_EQ(all, whole);
+    }
+  }
 }
 
 }  // namespace
