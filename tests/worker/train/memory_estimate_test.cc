@@ -285,6 +285,20 @@ TEST(MemoryEstimate, LeavesTheModelAsItWas) {
   }
 }
 
+TEST(MemoryEstimate, CountsAnEvaluationsBatchThatIsLargerThanTheTrainings) {
+  Workbench setup({"resnet18", true, 4});
+  const auto activations = [&setup](int64_t evaluated) {
+    setup.recipe.evaluation_batch_size = evaluated;
+    MemoryEstimate memory;
+    MeasureActivations(setup.parts(), memory);
+    return memory.activations;
+  };
+  const int64_t trained = activations(4), evaluated = activations(256);
+  // What one layer of 16 channels gives for 256 pictures, and what it is given.
+  EXPECT_GE(evaluated, int64_t{2} * 256 * 16 * 16 * 16 * 4);
+  EXPECT_LT(2 * trained, evaluated);
+}
+
 TEST(MemoryEstimate, CheckpointedBlocksNeedLess) {
   Workbench kept({"kept", true, 64}), again({"again", true, 64, Precision::kFp32, 1, true});
   const int64_t with = kept.StepPeak(), without = again.StepPeak();
