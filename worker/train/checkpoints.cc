@@ -135,15 +135,7 @@ absl::StatusOr<std::string> Checkpoints::FindAndLoad(const GotOn& got_on) {
   request.attempt = options_.attempt;
   request.registered = options_.candidates;
   request.on_bad = [this](const CheckpointCandidate& candidate, const absl::Status& status) {
-    Log(LogLevel::kWarning, "checkpoint_passed_over",
-        {{"path", candidate.path}, {"error", status.ToString()}});
-    if (!CheckRoot(parts_.fs, options_.holder).ok()) return;
-    const std::string why(status.message());
-    if (IsBroken(status)) {
-      parts_.supervisor.CorruptCheckpoint(candidate.path, candidate.step, why);
-    } else {
-      parts_.supervisor.UnreadCheckpoint(candidate.path, candidate.step, why);
-    }
+    PassOver(candidate, status);
   };
   std::string state_json;
   request.progress = Telling(got_on);
@@ -174,6 +166,19 @@ absl::StatusOr<std::string> Checkpoints::FindAndLoad(const GotOn& got_on) {
   }
   MUSTER_ASSIGN_OR_RETURN(const std::string state, StateWithUsableBest(state_json, got_on));
   return std::string(1, kLoaded) + state;
+}
+
+// Tells of one that was offered and cannot be used, unless that is the root's fault.
+void Checkpoints::PassOver(const CheckpointCandidate& candidate, const absl::Status& status) {
+  Log(LogLevel::kWarning, "checkpoint_passed_over",
+      {{"path", candidate.path}, {"error", status.ToString()}});
+  if (!CheckRoot(parts_.fs, options_.holder).ok()) return;
+  const std::string why(status.message());
+  if (IsBroken(status)) {
+    parts_.supervisor.CorruptCheckpoint(candidate.path, candidate.step, why);
+  } else {
+    parts_.supervisor.UnreadCheckpoint(candidate.path, candidate.step, why);
+  }
 }
 
 // DATA_LOSS: another one may be readable. All else is what this run ends with, and has its class.
@@ -221,7 +226,7 @@ absl::StatusOr<std::string> Checkpoints::StateOfOtherJob(const std::string& stat
 
 // The run's end loads the best checkpoint. When that one is broken, the run must choose again among
 // what comes, or it would fail at its end each time: the best is then this state, if it was
-// validated, else none yet.
+// validated, else none yet. The controller hears of the broken one; it may be good elsewhere.
 absl::StatusOr<std::string> Checkpoints::StateWithUsableBest(const std::string& state_json,
                                                              const GotOn& got_on) {
   auto decoded = DecodeRunState(state_json);
@@ -230,6 +235,10 @@ absl::StatusOr<std::string> Checkpoints::StateWithUsableBest(const std::string& 
   if (state.best_step < 0 || state.best_step == state.step) return state_json;
   const absl::Status usable = BestPath(state.best_step, got_on).status();
   if (!IsUnfit(usable)) return state_json;
+  // Without its root nothing is to be found, and nothing is lost.
+  MUSTER_RETURN_IF_ERROR(Classify(CheckRoot(parts_.fs, options_.holder), kStorageUnavailable));
+  const CheckpointCandidate* offered = OwnCandidate(state.best_step);
+  if (offered != nullptr) PassOver(*offered, usable);
   Log(LogLevel::kWarning, "best_checkpoint_lost",
       {{"step", state.best_step}, {"error", usable.ToString()}});
   const bool validated = state.validation_step == state.step && !std::isnan(state.validation_loss);
@@ -350,14 +359,20 @@ absl::StatusOr<std::string> Checkpoints::BestPath(int64_t step, const GotOn& got
   const auto own = std::find_if(published_.rbegin(), published_.rend(),
                                 [step](const CheckpointNews& news) { return news.step == step; });
   if (own != published_.rend()) return own->path;
+  const CheckpointCandidate* offered = OwnCandidate(step);
+  if (offered == nullptr) return absl::NotFoundError("is not among the committed ones");
+  // Of an earlier attempt: reread it before its weights are believed.
+  MUSTER_RETURN_IF_ERROR(
+      VerifyCheckpoint(parts_.fs, offered->path, offered->manifest_sha256, Telling(got_on)));
+  return offered->path;
+}
+
+// Null: the controller offered none of that step.
+const CheckpointCandidate* Checkpoints::OwnCandidate(int64_t step) const {
   for (const CheckpointCandidate& candidate : options_.candidates) {
-    if (candidate.step != step || candidate.job_id != 0) continue;
-    // Of an earlier attempt: reread it before its weights are believed.
-    MUSTER_RETURN_IF_ERROR(VerifyCheckpoint(parts_.fs, candidate.path, candidate.manifest_sha256,
-                                            Telling(got_on)));
-    return candidate.path;
+    if (candidate.step == step && candidate.job_id == 0) return &candidate;
   }
-  return absl::NotFoundError("is not among the committed ones");
+  return nullptr;
 }
 
 void Checkpoints::WarnOfChanges(const RunIdentity& saved) const {

@@ -112,6 +112,8 @@ class Checkpoints {
   absl::Status CannotLoad(const FoundCheckpoint& found, const absl::Status& status) const;
   absl::StatusOr<std::string> StateOfOtherJob(const std::string& state_json);
   absl::Status Register(const FoundCheckpoint& found, const GotOn& got_on);
+  void PassOver(const CheckpointCandidate& candidate, const absl::Status& status);
+  const CheckpointCandidate* OwnCandidate(int64_t step) const;
   absl::StatusOr<std::string> BestPath(int64_t step, const GotOn& got_on) const;
   absl::StatusOr<std::string> StateWithUsableBest(const std::string& state_json,
                                                   const GotOn& got_on);

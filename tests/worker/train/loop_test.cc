@@ -32,6 +32,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 TrainingRun SmallRun(const std::string& root) {
@@ -398,6 +399,69 @@ TEST(Train, ChoosesTheBestAnewWhenItsCheckpointIsLost) {
   const RunOutcome again = RunTraining(run);
   ASSERT_OK(again.ranks[0].result);
   EXPECT_EQ(again.ranks[0].result->results.at("best_step"), run.candidates[0].step);
+}
+
+// The offered checkpoint of step 1 is the best one of a run that goes on from that of step 8.
+TrainingRun RunWithBestAtOne(const std::string& root, const CheckpointRoot& holder = {}) {
+  TrainingRun run = SmallRun(root);
+  run.holder = holder;
+  run.recipe.schedule.peak = 0;  // nothing is learned: the first validation stays the best
+  run.recipe.validate_every_steps = 1;
+  run.recipe.save_every_epochs = 0;
+  run.recipe.save_every_steps = 4;
+  const RunOutcome whole = RunTraining(run);
+  EXPECT_OK(whole.ranks[0].result);
+  for (const CheckpointNews& news : whole.committed) {
+    if (news.step > 8) std::filesystem::remove_all(news.path);
+  }
+  run.attempt = 2;
+  run.candidates = CandidatesUpTo(whole, 8);
+  EXPECT_EQ(run.candidates.front().step, 8);
+  EXPECT_EQ(run.candidates.back().step, 1);
+  return run;
+}
+
+TEST(Train, TellsOfABestCheckpointThatIsNotThereOrBrokenBeforeItForgetsIt) {
+  for (const bool broken : {false, true}) {
+    TempDir root;
+    const TrainingRun run = RunWithBestAtOne(root.path());
+    const std::string best = run.candidates.back().path;
+    if (broken) {
+      std::fstream file(best + "/model.safetensors",
+                        std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(200) << "broken";
+    } else {
+      std::filesystem::remove_all(best);
+    }
+    const RunOutcome again = RunTraining(run);
+    ASSERT_OK(again.ranks[0].result);
+    EXPECT_EQ(again.ranks[0].result->results.at("best_step"), 8);
+    const muster::testing::FakeSupervisor& agent = again.ranks[0].supervisor;
+    const std::vector<std::string> one = {best}, none;
+    EXPECT_EQ(agent.corrupt, broken ? one : none);
+    EXPECT_EQ(agent.unread, broken ? none : one);
+  }
+}
+
+// The mount goes while the checkpoint that was just loaded is being registered.
+TEST(Train, ABestCheckpointIsNotForgottenBecauseItsRootWentMeanwhile) {
+  TempDir root;
+  ASSERT_OK(ClaimRoot(PosixFileSystem(), {root.path(), "abc1"}, {}, "test"));
+  TrainingRun run = RunWithBestAtOne(root / "job-1", {.path = root.path(), .identity = "abc1"});
+  run.candidates = {run.candidates.back()};  // that of step 8 died before it was registered
+  run.before_commit = [&root] {
+    std::filesystem::rename(root / "job-1", root / "away");
+    std::filesystem::remove(root / kRootMarker);
+  };
+  const RunOutcome outcome = RunTraining(run);
+  for (const auto& rank : outcome.ranks) {
+    EXPECT_THAT(rank.result, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("is it mounted?")));
+    EXPECT_EQ(FailureClassOf(rank.result.status()), kStorageUnavailable);
+    EXPECT_THAT(rank.supervisor.phases, Not(Contains("train"))) << "it chose another best one";
+  }
+  EXPECT_THAT(outcome.committed, SizeIs(1)) << "the look was after it";
+  EXPECT_THAT(outcome.ranks[0].supervisor.corrupt, IsEmpty());
+  EXPECT_THAT(outcome.ranks[0].supervisor.unread, IsEmpty());
 }
 
 // Whose loss of some evaluations is no number, as that of a model that overflowed on one sample.
