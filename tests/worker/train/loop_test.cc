@@ -4,10 +4,14 @@
 #include <ATen/ops/linear.h>
 #include <ATen/ops/ones.h>
 
+#include <atomic>
 #include <fstream>
 #include <functional>
 #include <limits>
+#include <map>
 
+#include "common/base/deadline.h"
+#include "common/base/mutex.h"
 #include "common/ckpt/checkpoint_root.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
@@ -339,6 +343,8 @@ TEST(Train, ReportsTheMemoryEstimateWithTheOtherNumbersOfAStep) {
     ASSERT_FALSE(estimates.empty());
     EXPECT_EQ(estimates.size(), rank.supervisor.metrics.at("memory_bytes").size());
     EXPECT_GT(estimates.begin()->second, 1e6);
+    EXPECT_THAT(rank.supervisor.memory_need, HasSubstr("the run was estimated to need "));
+    EXPECT_THAT(rank.supervisor.memory_need, HasSubstr("): try a smaller train.batch_size"));
   }
 }
 
@@ -462,6 +468,88 @@ TEST(Train, ABestCheckpointIsNotForgottenBecauseItsRootWentMeanwhile) {
   EXPECT_THAT(outcome.committed, SizeIs(1)) << "the look was after it";
   EXPECT_THAT(outcome.ranks[0].supervisor.corrupt, IsEmpty());
   EXPECT_THAT(outcome.ranks[0].supervisor.unread, IsEmpty());
+}
+
+// How often each rank said that a phase goes on.
+class Beats {
+ public:
+  explicit Beats(int ranks) : ranks_(static_cast<size_t>(ranks)) {}
+  // Returns how often this one did so.
+  int Note(int rank, const std::string& phase) {
+    MutexLock lock(mutex_);
+    changed_.NotifyAll();
+    return ++heard_[phase][rank];
+  }
+  // Whether each rank did `times`; waits for it a minute at most.
+  bool AwaitAll(const std::string& phase, int times) {
+    const Deadline deadline(absl::Minutes(1));
+    MutexLock lock(mutex_);
+    while (!HasAllLocked(phase, times) && !deadline.over())
+      changed_.WaitFor(mutex_, deadline.left());
+    return HasAllLocked(phase, times);
+  }
+
+ private:
+  bool HasAllLocked(const std::string& phase, int times) MUSTER_REQUIRES(mutex_) {
+    size_t ranks = 0;
+    for (const auto& [rank, count] : heard_[phase]) ranks += count >= times ? 1 : 0;
+    return ranks == ranks_;
+  }
+
+  const size_t ranks_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::map<std::string, std::map<int, int>> heard_ MUSTER_GUARDED_BY(mutex_);
+};
+
+// A validation of ten samples says it once, and who waits after it for a save, each second.
+constexpr int kMoreThanAValidation = 3;
+
+// A save at step 8 and the last one.
+TrainingRun RunWithTwoSaves(const std::string& root) {
+  TrainingRun run = SmallRun(root);
+  run.recipe.validate_every_epochs = 0;
+  run.recipe.save_every_epochs = 0;
+  run.recipe.save_every_steps = 8;
+  return run;
+}
+
+// First for the save on its way, still in the phase of the validation, then for the last one.
+TEST(Train, AllRanksLookAliveWhileTheyWaitForTheLastSaves) {
+  TempDir root;
+  TrainingRun run = RunWithTwoSaves(root.path());
+  Beats beats(run.world_size);
+  run.on_beat = [&beats](int rank, const std::string& phase) { beats.Note(rank, phase); };
+  int commits = 0;
+  run.before_commit = [&] {
+    if (++commits == 1) {
+      EXPECT_TRUE(beats.AwaitAll("evaluate", kMoreThanAValidation)) << "some rank is not heard";
+    } else {
+      EXPECT_TRUE(beats.AwaitAll("save", 1)) << "some rank is not heard";
+    }
+  };
+  const RunOutcome outcome = RunTraining(run);
+  ASSERT_OK(outcome.ranks[0].result);
+  EXPECT_EQ(commits, 2);
+}
+
+TEST(Train, AWishToStopWhileTheLastSaveWaitsForAnotherMakesItUrgent) {
+  TempDir root;
+  TrainingRun run = RunWithTwoSaves(root.path());
+  run.commit_when_superseded = true;  // the controller is away
+  Beats beats(run.world_size);
+  std::atomic<bool> wanted = false;
+  run.on_beat = [&](int rank, const std::string& phase) {
+    const int times = beats.Note(rank, phase);
+    if (rank == 0 && phase == "evaluate" && times >= kMoreThanAValidation) wanted = true;
+  };
+  run.ask = [&wanted](int rank) {
+    return rank == 0 && wanted ? StopWish{.stop = true, .save = true} : StopWish();
+  };
+  const RunOutcome outcome = RunTraining(run);
+  for (const auto& rank : outcome.ranks) ASSERT_OK(rank.result);
+  ASSERT_THAT(outcome.committed, SizeIs(1)) << "what was on its way holds it up";
+  EXPECT_EQ(outcome.committed[0].step, 12);
 }
 
 // Whose loss of some evaluations is no number, as that of a model that overflowed on one sample.

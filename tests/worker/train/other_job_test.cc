@@ -161,7 +161,7 @@ TEST_F(OtherJob, WhoWaitsForACheckpointToBeRegisteredLooksAlive) {
   run_.attempt = 2;
   std::filesystem::remove_all(second_root_ / "step-12.a1.g1");
   std::atomic<int> beats = 0;
-  run_.on_beat = [&beats] { ++beats; };
+  run_.on_beat = [&beats](int, const std::string&) { ++beats; };
   run_.before_commit = [&beats] {
     for (int i = 0; i < 6000 && beats == 0; ++i) absl::SleepFor(absl::Milliseconds(10));
     EXPECT_GT(beats, 0) << "who looks for hung ranks hears nothing";

@@ -67,7 +67,13 @@ void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start
     outcome.result = checkpoints.status();
     return;
   }
-  outcome.supervisor.on_beat = run.on_beat;
+  const int rank = gang.rank();
+  if (run.on_beat) {
+    outcome.supervisor.on_beat = [&run, rank](const std::string& phase) {
+      run.on_beat(rank, phase);
+    };
+  }
+  if (run.ask) outcome.supervisor.ask = [&run, rank] { return run.ask(rank); };
   if (gang.rank() == gang.world_size() - 1) {
     outcome.supervisor.wish = run.wish;
     outcome.supervisor.wish_after_step = run.wish_after_step;
@@ -95,7 +101,7 @@ void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start
 RunOutcome RunTraining(const TrainingRun& run, const std::function<void(Model&)>& at_start) {
   RunOutcome outcome;
   outcome.ranks.resize(static_cast<size_t>(run.world_size));
-  FakePublisher publisher(run.before_commit);
+  FakePublisher publisher(run.before_commit, run.commit_when_superseded);
   const auto body = [&](std::unique_ptr<Collectives> gang) {
     RunRank(run, at_start, publisher, *gang, outcome.ranks[static_cast<size_t>(gang->rank())]);
   };

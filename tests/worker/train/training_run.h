@@ -9,11 +9,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/base/deadline.h"
 #include "common/base/mutex.h"
 #include "worker/checkpoint/publisher.h"
 #include "worker/train/loop.h"
@@ -24,6 +26,7 @@ namespace muster::testing {
 class FakeSupervisor final : public worker::Supervisor {
  public:
   worker::StopWish stop_wish() override {
+    if (ask) return ask();
     const bool evaluates = !phases.empty() && phases.back() == "evaluate";
     const bool due = wish_in_evaluation ? evaluates && step_ >= wish_after_step
                                         : wish_after_step >= 0 && step_ >= wish_after_step;
@@ -35,9 +38,9 @@ class FakeSupervisor final : public worker::Supervisor {
   }
   void StillAtIt() override {
     ++beats;
-    if (on_beat) on_beat();
+    if (on_beat) on_beat(phases.empty() ? "" : phases.back());
   }
-  void MemoryEstimated(const std::string&) override {}
+  void MemoryEstimated(const std::string& need) override { memory_need = need; }
   void Metrics(int64_t step, const std::map<std::string, double>& values) override {
     for (const auto& [name, value] : values) metrics[name][step] = value;
   }
@@ -52,7 +55,9 @@ class FakeSupervisor final : public worker::Supervisor {
   int64_t wish_after_step = -1;     // -1: never
   bool wish_in_evaluation = false;  // in the first evaluation from that step on
   int64_t beats = 0;
-  std::function<void()> on_beat;
+  std::function<void(const std::string& phase)> on_beat;
+  std::function<worker::StopWish()> ask;  // instead of `wish`
+  std::string memory_need;
   std::vector<std::string> phases;
   std::map<std::string, std::map<int64_t, double>> metrics;
   std::vector<std::string> corrupt;
@@ -62,23 +67,32 @@ class FakeSupervisor final : public worker::Supervisor {
   int64_t step_ = 0;
 };
 
-// Allows everything at once, and commits it after `before_commit` (may be empty); keeps what was
-// committed.
+// Allows everything at once, and commits it after `before_commit` (may be empty), unless another
+// save superseded it meanwhile; keeps what was committed.
 class FakePublisher final : public worker::Publisher {
  public:
-  explicit FakePublisher(std::function<void()> before_commit = nullptr)
-      : before_commit_(std::move(before_commit)) {}
+  // With `when_superseded` it commits nothing until some save is superseded, for a minute at most.
+  explicit FakePublisher(std::function<void()> before_commit = nullptr,
+                         bool when_superseded = false)
+      : before_commit_(std::move(before_commit)), when_superseded_(when_superseded) {}
 
   void Begin(int64_t) override {}
   absl::Status AwaitPublish(const worker::CheckpointNews&) override { return absl::OkStatus(); }
   absl::Status AwaitCommitted(const worker::CheckpointNews& news) override {
     if (before_commit_) before_commit_();
+    const Deadline deadline(when_superseded_ ? absl::Minutes(1) : absl::ZeroDuration());
     MutexLock lock(mutex_);
+    while (superseded_.empty() && !deadline.over()) changed_.WaitFor(mutex_, deadline.left());
+    if (superseded_.contains(news.step)) return absl::AbortedError("superseded");
     committed_.push_back(news);
     return absl::OkStatus();
   }
   void Failed(int64_t, const absl::Status&) override {}
-  void Supersede(int64_t) override {}
+  void Supersede(int64_t step) override {
+    MutexLock lock(mutex_);
+    superseded_.insert(step);
+    changed_.NotifyAll();
+  }
 
   std::vector<worker::CheckpointNews> committed() const {
     MutexLock lock(mutex_);
@@ -87,7 +101,10 @@ class FakePublisher final : public worker::Publisher {
 
  private:
   const std::function<void()> before_commit_;
+  const bool when_superseded_;
   mutable Mutex mutex_;
+  CondVar changed_;
+  std::set<int64_t> superseded_ MUSTER_GUARDED_BY(mutex_);
   std::vector<worker::CheckpointNews> committed_ MUSTER_GUARDED_BY(mutex_);
 };
 
@@ -137,7 +154,11 @@ struct TrainingRun {
   bool wish_in_evaluation = false;
   bool sync_batch_norm = false;
   std::function<void()> before_commit;  // on the thread that waits for it
-  std::function<void()> on_beat;        // of any rank, on its thread
+  // Of any rank, on its thread, in the phase that it was last in.
+  std::function<void(int rank, const std::string& phase)> on_beat;
+  std::function<worker::StopWish(int rank)> ask;  // instead of the wish of the last rank
+  // No commit before a save superseded another, or a minute is over.
+  bool commit_when_superseded = false;
 };
 
 struct RankOutcome {

@@ -149,6 +149,14 @@ TEST(LinkClient, MetricsAreNumberedAndTheirAcksAwaited) {
   EXPECT_OK(link->AwaitAcks(absl::Minutes(1)));
 }
 
+TEST(LinkClient, HowMuchMemoryIsNeededReachesTheAgent) {
+  FakeAgent agent;
+  const auto link = agent.Connect();
+  LinkSupervisor supervisor(*link);
+  supervisor.MemoryEstimated("the run was estimated to need 2 GiB");
+  EXPECT_EQ(agent.Await<MemoryLine>().need, "the run was estimated to need 2 GiB");
+}
+
 TEST(LinkClient, NumbersThatTheAgentCouldNotTakeComeAgainInTheirOrder) {
   FakeAgent agent;
   const auto link = agent.Connect();
