@@ -4,6 +4,7 @@
 The distilled run's losses must be those of plain PyTorch with torch.nn.functional.kl_div on the same batches, for ten steps
 (1e-3 relative). Pruned weights must be those that torch.nn.utils.prune prunes. Needs data/digits (scripts/setup).
 """
+import json
 import os
 import sys
 import tempfile
@@ -132,7 +133,9 @@ class Distillation(Test):
         self.assertGreater(sum(accuracy) / 2, 0.94)
         self.assertGreater(sum(accuracy), sum(alone))
         with open(os.path.join(places[max(places)], "state.json")) as file:
-            self.assertIn("teacher_fingerprint", file.read())
+            state = json.load(file)
+        self.assertIn("teacher_fingerprint", state)
+        self.assertEqual(state["class_names"], [str(digit) for digit in range(10)])
 
 
 class Pruning(Test):

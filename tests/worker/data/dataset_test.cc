@@ -16,6 +16,7 @@ using ::absl::StatusCode;
 using ::muster::testing::StatusIs;
 using ::muster::testing::TempDir;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr int kRows = 1797;
@@ -53,6 +54,7 @@ TEST_F(DigitsTest, SplitsCoverAllRowsInOrder) {
   EXPECT_EQ(digits->size(Split::kValidation), 180);
   EXPECT_EQ(digits->size(Split::kTest), 352);
   EXPECT_EQ(digits->classes(), 10);
+  EXPECT_THAT(digits->class_names(), ElementsAre("0", "1", "2", "3", "4", "5", "6", "7", "8", "9"));
   EXPECT_EQ(digits->shape(), (std::vector<int64_t>{1, 8, 8}));
 
   std::array<int64_t, 3> next = {0, 0, 0};
