@@ -54,12 +54,18 @@ std::shared_ptr<const mc::JobSettings> People::Settings() {
                .save_every = dice_.Between(1, 10),
                .step_ms = dice_.Between(500, 12'000),
                .fail = dice_.Chance(0.6) ? habits_.fail : 0};
-  if (dice_.Chance(0.35)) {
-    plan.kind = dice_.Chance(0.5) ? JobPlan::Kind::kCommand : JobPlan::Kind::kSilent;
+  if (dice_.Chance(0.4)) {
+    plan.kind = dice_.Chance(0.6) ? JobPlan::Kind::kCommand : JobPlan::Kind::kSilent;
   }
-  plan.forgets = plan.kind == JobPlan::Kind::kCommand && dice_.Chance(0.6);
-  // So that it commits the same steps again and again.
-  if (plan.forgets) plan.fail = 0.05 + 0.2 * dice_.Unit();
+  plan.forgets = plan.kind == JobPlan::Kind::kCommand && dice_.Chance(0.75);
+  // So that it commits the same steps again and again, more often than it may be restarted.
+  if (plan.forgets) {
+    plan.fail = 0.05 + 0.2 * dice_.Unit();
+    plan.steps = dice_.Between(20, 60);
+    plan.save_every = dice_.Between(1, 3);
+    plan.step_ms = dice_.Between(500, 3000);
+    settings->restart.max_restarts = static_cast<uint32_t>(dice_.Between(1, 3));
+  }
   // Nobody can tell whether a program that says nothing gets on.
   const bool silent = plan.kind == JobPlan::Kind::kSilent;
   if (silent) settings->restart.progress_timeout = absl::InfiniteDuration();
