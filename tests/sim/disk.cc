@@ -167,6 +167,15 @@ Disk Disk::Copy() const {
   return copy;
 }
 
+void Disk::Load(const Disk& image) {
+  for (const auto& [name, file] : image.files_) {
+    auto copy = std::make_shared<File>();
+    copy->visible = copy->durable = file->visible;
+    copy->link_is_durable = true;
+    files_[name] = std::move(copy);
+  }
+}
+
 std::shared_ptr<Disk::File> Disk::Open(const std::string& name, bool create) {
   const auto it = files_.find(name);
   if (it != files_.end()) return it->second;

@@ -36,6 +36,8 @@ class Disk {
   int fail_writes = 0;  // so many of the next writes fail
   int fail_syncs = 0;   // and syncs
 
+  // The files of another one, all of them durable. Before the first Mount.
+  void Load(const Disk& image);
   void LosePower();
   // What a process would read now.
   Disk Copy() const;

@@ -70,6 +70,7 @@ Outcome RunSeed(uint64_t seed, PlantedBug bug) {
   int pipe[2];
   MUSTER_CHECK(::pipe(pipe) == 0, "no pipe to the child");
   std::fflush(stdout);
+  SimController::DiskWithTables();  // for all children
   const pid_t child = ::fork();
   MUSTER_CHECK(child >= 0, "no process for a run");
   if (child == 0) {

@@ -2,14 +2,18 @@
 
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "controller/model/rank_placement.h"
+#include "controller/store/metrics_schema.h"
+#include "controller/store/sqlite.h"
 #include "controller/store/state_store.h"
 #include "tests/sim/metrics_model.h"
 
 namespace muster::sim {
 namespace {
 
+constexpr char kStateDatabase[] = "/sim/state.db";
 constexpr absl::Duration kTick = absl::Seconds(1);
 constexpr absl::Duration kFullDiskRetry = absl::Seconds(10);
 
@@ -40,6 +44,20 @@ SimController::SimController(Agenda& agenda, Trace& trace, Network& network, Inv
   disk_.Mount();
 }
 
+const Disk& SimController::DiskWithTables() {
+  static const Disk* const made = [] {
+    auto* disk = new Disk(Dice(1));
+    disk->Mount();
+    const auto state = mc::StateStore::Open({.path = kStateDatabase, .vfs = Disk::kVfs});
+    MUSTER_CHECK(state.ok(), "an empty state.db cannot be made");
+    const auto metrics = mc::SqliteDatabase::Open(
+        {.path = MetricsModel::kDatabase, .vfs = Disk::kVfs}, mc::kMetricsMigrations);
+    MUSTER_CHECK(metrics.ok(), "an empty metrics.db cannot be made");
+    return disk;
+  }();
+  return *made;
+}
+
 SimController::~SimController() {
   dying_ = true;
   subscription_.reset();
@@ -66,11 +84,11 @@ void SimController::Start() {
   dying_ = false;
   fuse_ = -1;
   const uint64_t life = ++life_;
-  // Of a disk on which nothing was ever written there is nothing to check.
-  if (disk_.Exists("/sim/state.db")) {
+  // Before the first start nothing has befallen it.
+  if (life > 1) {
     Disk copy = disk_.Copy();
     copy.Mount();
-    auto store = mc::StateStore::Open({.path = "/sim/state.db", .vfs = Disk::kVfs});
+    auto store = mc::StateStore::Open({.path = kStateDatabase, .vfs = Disk::kVfs});
     if (!store.ok()) {
       trace_.Fail("the database cannot be opened after a crash: ", store.status().ToString());
     } else if (const absl::Status good = (*store)->CheckIntegrity(); !good.ok()) {

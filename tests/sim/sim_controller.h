@@ -33,6 +33,11 @@ class SimController final : private StreamHost {
   Disk& disk() { return disk_; }
   // Before the first start: it takes in what ranks report, too.
   void KeepMetrics(Dice dice) { metrics_dice_ = dice; }
+  // Before the first start: its databases have their tables already. To make them takes as long as
+  // some minutes of the world.
+  void BeginWithTables() { disk_.Load(DiskWithTables()); }
+  // Both databases, without a row. Made at the first question, over a disk that is then mounted.
+  static const Disk& DiskWithTables();
 
   void Start();
   void Crash(CrashKind kind);

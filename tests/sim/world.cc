@@ -15,6 +15,7 @@ constexpr size_t kMostClones = 2;
 // Streams of their own for what not every seed has, so that the others stay what they were.
 constexpr uint64_t kMetricsSalt = 0x6d657472696373;
 constexpr uint64_t kDaemonsSalt = 0x6461656d6f6e73;
+constexpr uint64_t kDiskSalt = 0x6469736b;
 constexpr double kMetricsChance = 0.35;  // each commit costs as much as several steps of the world
 
 }  // namespace
@@ -43,6 +44,7 @@ void World::Build() {
   }
   controller_ = std::make_unique<SimController>(agenda_, trace_, network_, invariants_,
                                                 dice_.Fork(), options);
+  if (!Dice(seed_ ^ kDiskSalt).Chance(0.1)) controller_->BeginWithTables();
   Dice daemons(seed_ ^ kDaemonsSalt);
   if (daemons.Chance(0.4)) ranks_.daemons = daemons.Unit() * 0.6;
   PlanMetrics();
