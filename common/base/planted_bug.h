@@ -32,6 +32,7 @@ enum class PlantedBug {
   kUnkillableIsDead,  // a rank that SIGKILL did not end loses its slots when its worker is lost
   kBudgetRefill,      // also a commit below one before refills the restart budgets
   kStaleMarks,        // how far a rank's metrics were taken in is noted with its first batch only
+  kOneWordCondemns,   // one worker's verdict on a checkpoint counts although another could read it
 };
 
 inline constexpr absl::string_view kPlantedBugNames[] = {
@@ -54,6 +55,7 @@ inline constexpr absl::string_view kPlantedBugNames[] = {
     "unkillable-is-dead",
     "budget-refill",
     "stale-marks",
+    "one-word-condemns",
 };
 
 #if defined(MUSTER_PLANTED_BUGS)

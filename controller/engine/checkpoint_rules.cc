@@ -159,7 +159,9 @@ bool Judge(Draft& draft, const Checkpoint& found, const BadReading& reading,
            const RuleContext& context) {
   const Job& job = *draft.view().FindJob(found.job_id);
   const bool awaited = AnotherIsAwaited(draft.view(), job, reading.worker);
-  const bool others = awaited || ChooseCaretaker(draft.view(), job, reading.worker) != nullptr;
+  const bool others =
+      !Planted(PlantedBug::kOneWordCondemns) &&
+      (awaited || ChooseCaretaker(draft.view(), job, reading.worker) != nullptr);
   // One says that bytes differ, another one that nothing is there: neither bears the other out.
   const bool alike = found.doubt.has_value() && found.doubt->missing == reading.missing;
   const bool by_another = alike && found.doubt->worker != reading.worker;

@@ -124,6 +124,7 @@ void Invariants::OnPublished(const mc::Snapshot& snapshot, const mc::Snapshot* b
   });
   CheckSlots(snapshot);
   CheckPlacements(snapshot, before);
+  CheckVerdicts(snapshot, last);
   CheckCheckpoints(snapshot);
   make_way_.OnPublished(snapshot, before);
   run_times_.OnPublished(snapshot, before, since_boot());
@@ -331,6 +332,51 @@ void Invariants::CheckPlacements(const mc::Snapshot& snapshot, const mc::Snapsho
       }
     }
   });
+}
+
+// Workers that the misreader's word would be held against: ready ones that said that they see the
+// root, and silent ones that are not lost, which are waited for.
+std::set<std::string> Invariants::OtherReaders(const mc::Snapshot& snapshot) const {
+  std::set<std::string> names;
+  snapshot.workers.ForEach([&](const mc::Worker& worker) {
+    if (worker.name == misreader || worker.draining || worker.presence == mc::Presence::kLost) {
+      return;
+    }
+    const bool has_said = worker.roots != nullptr && worker.roots->count(Storage::kRoot) != 0;
+    const bool ready = worker.connected && worker.presence == mc::Presence::kReady;
+    const bool reads = ready && IsSeen(snapshot, worker.name, Storage::kRoot);
+    const bool awaited = !worker.identity.empty() && (!ready || !has_said);
+    if (reads || awaited) names.insert(worker.name);
+  });
+  return names;
+}
+
+// One worker's word condemns nothing while another one can read; that nothing is there, it must
+// say twice even where it is alone.
+void Invariants::CheckVerdicts(const mc::Snapshot& snapshot, const mc::Snapshot& before) {
+  const std::set<std::string> before_it =
+      std::exchange(other_readers_, misreader.empty() ? std::set<std::string>()
+                                                      : OtherReaders(snapshot));
+  snapshot.checkpoints.ForEachChange(
+      before.checkpoints, [&](uint64_t id, const mc::Checkpoint*, const mc::Checkpoint* row) {
+        const bool condemned = row != nullptr && (row->state == mc::CheckpointState::kCorrupt ||
+                                                  row->state == mc::CheckpointState::kDeleted);
+        const Storage::Folder* folder = condemned ? storage_.Find(row->path) : nullptr;
+        if (folder == nullptr || !folder->whole || folder->given_up) return;
+        std::string why = misreader.empty() ? "nobody misread it" : "";
+        for (const std::string& name : before_it) {
+          if (other_readers_.count(name) != 0) why = absl::StrCat(name, " could read it, too");
+        }
+        const bool missing = row->state == mc::CheckpointState::kDeleted;
+        if (missing && folder->called_missing < 2) why = "that was not said twice";
+        if (!why.empty()) {
+          return trace_.Fail("checkpoint ", id, " of job ", row->job_id, " is whole but called ",
+                             mc::CheckpointStateName(row->state), ": ", why);
+        }
+        trace_.Note("checkpoint ", id, " is given up on the word of ", misreader, " alone");
+        storage_.GiveUp(row->path);
+        rotten_.insert(row->job_id);
+      });
 }
 
 void Invariants::CheckCheckpoints(const mc::Snapshot& snapshot) {

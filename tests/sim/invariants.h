@@ -47,6 +47,8 @@ class Invariants {
   std::function<absl::Duration()> since_boot;  // of the machines' own
   // The agent is alive, has not left, and its lease holds by its own clock.
   std::function<bool(const std::string& incarnation)> holds_lease;
+  // The only worker whose machine may read wrongly what is whole; empty: none.
+  std::string misreader;
   const MakeWayCheck& make_way() const { return make_way_; }
   // How often a name went from one host to another.
   uint64_t names_moved() const { return names_moved_; }
@@ -95,6 +97,8 @@ class Invariants {
   void CheckSlots(const mc::Snapshot& snapshot);
   void CheckProcess(const mc::Snapshot& snapshot, const LiveProcess& live);
   void CheckPlacements(const mc::Snapshot& snapshot, const mc::Snapshot* before);
+  void CheckVerdicts(const mc::Snapshot& snapshot, const mc::Snapshot& before);
+  std::set<std::string> OtherReaders(const mc::Snapshot& snapshot) const;
   void CheckCheckpoints(const mc::Snapshot& snapshot);
   void CheckLedger(const mc::Job& job);
 
@@ -114,7 +118,9 @@ class Invariants {
   std::map<uint64_t, mc::LabelledTime> settled_;          // by job, over all controllers
   std::set<std::string> deleted_;                         // folders, by an agent
   std::set<std::string> strays_;                          // folders
-  std::set<uint64_t> rotten_;                             // jobs that lost a checkpoint to rot
+  // Jobs that lost a checkpoint to rot, or to the only reader that there was.
+  std::set<uint64_t> rotten_;
+  std::set<std::string> other_readers_;  // workers, by the version that was published last
 };
 
 // What of a version must survive a crash, by row.

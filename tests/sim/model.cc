@@ -140,7 +140,7 @@ void Model::CheckCommits(const mc::Snapshot& snapshot) const {
     const Storage::Folder* folder = storage_.Find(row->path);
     const bool condemned =
         row->state == mc::CheckpointState::kCorrupt || row->state == mc::CheckpointState::kDeleted;
-    if (condemned && folder != nullptr && folder->whole) {
+    if (condemned && folder != nullptr && folder->whole && !folder->given_up) {
       return trace_.Fail("job ", commit.job_id, ": ", row->path, " is whole but called ",
                          mc::CheckpointStateName(row->state));
     }
@@ -164,7 +164,8 @@ int64_t Model::NewestPromisedStep(const mc::Snapshot& snapshot, uint64_t job_id)
     const mc::Checkpoint* row = FindRow(snapshot, commit);
     if (row == nullptr) continue;
     const Storage::Folder* folder = storage_.Find(row->path);
-    if (folder != nullptr && folder->whole) newest = std::max(newest, commit.step);
+    const bool promised = folder != nullptr && folder->whole && !folder->given_up;
+    if (promised) newest = std::max(newest, commit.step);
   }
   return newest;
 }

@@ -120,19 +120,32 @@ void Process::OnStoreReply(const worker::StoreReplyLine& reply) {
 
 // ---- training ----
 
+Storage::Misreading Process::MisreadingOfGang() {
+  if (!gang_->misreading.has_value()) {
+    const auto first = gang_->members.find(0);
+    const Process& reader = first == gang_->members.end() ? *this : *first->second;
+    gang_->misreading = world_.storage.MisreadingOf(reader.setup_.machine);
+  }
+  return *gang_->misreading;
+}
+
 void Process::Load() {
   if (leaving_) return;
   if (!SeesRoot()) return Fail("STORAGE_UNAVAILABLE", "its checkpoint root is not seen");
   bool found = setup_.resume.empty() || setup_.plan.forgets;
   bool all_broken = true;
+  bool misread = false;
+  const Storage::Misreading misreading = MisreadingOfGang();
   for (const v1::StartRanks::Resume& candidate : setup_.resume) {
-    const absl::Status whole = world_.storage.Verify(candidate.path(), candidate.manifest_sha256());
+    const absl::Status whole =
+        world_.storage.Read(candidate.path(), candidate.manifest_sha256(), misreading);
     if (setup_.plan.forgets) break;
     if (whole.ok()) {
       step_ = candidate.step();
       found = true;
       break;
     }
+    misread |= world_.storage.Verify(candidate.path(), candidate.manifest_sha256()).ok();
     all_broken = all_broken && absl::IsDataLoss(whole);
     if (setup_.key.rank != 0) continue;
     Say(CheckpointLine{.kind = absl::IsDataLoss(whole) ? CheckpointLine::Kind::kCorrupt
@@ -145,7 +158,8 @@ void Process::Load() {
     return Fail(all_broken ? "CORRUPTION" : "CHECKPOINT_FAILED", "no checkpoint can be used");
   }
   saved_step_ = step_;
-  if (setup_.key.rank == 0 && !setup_.plan.forgets) {
+  // Who misreads goes on from what it can read.
+  if (setup_.key.rank == 0 && !setup_.plan.forgets && !misread) {
     world_.on_resume(setup_.key.job_id, setup_.key.attempt, step_);
   }
   training_ = true;

@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -51,6 +52,8 @@ struct Gang {
   std::map<uint32_t, int64_t> arrived;   // rank -> step that it has done
   bool save_requested = false;
   bool stop_agreed = false;
+  // How rank 0 reads, which chooses what all go on from; as it was when the first one loaded.
+  std::optional<Storage::Misreading> misreading;
 };
 
 // What all ranks of a world share.
@@ -131,6 +134,7 @@ class Process {
   void Store(worker::StoreLine::Op op, std::vector<std::string> keys);
   void OnStoreReply(const worker::StoreReplyLine& reply);
   void Load();
+  Storage::Misreading MisreadingOfGang();
   void BeginStep();
   void RunSilently();
   void Arrive();

@@ -22,6 +22,16 @@ class Storage {
     int64_t step = 0;
     std::string manifest_sha256;
     bool whole = true;
+    uint32_t called_missing = 0;  // by agents that read wrongly
+    // Nobody but one that reads wrongly could be asked: what it said of the folder counts.
+    bool given_up = false;
+  };
+  // What a machine makes of a folder that is whole.
+  enum class Misreading {
+    kNone,
+    kOtherBytes,  // its memory is bad
+    kNothing,     // its view is stale
+    kError,
   };
 
   // Asked before a folder goes; for the invariants.
@@ -36,6 +46,13 @@ class Storage {
   bool away = false;
   bool IsSeenBy(const std::string& machine) const { return !away && unmounted.count(machine) == 0; }
 
+  // Machines that read wrongly now.
+  std::map<std::string, Misreading> misreadings;
+  Misreading MisreadingOf(const std::string& machine) const {
+    const auto it = misreadings.find(machine);
+    return it == misreadings.end() ? Misreading::kNone : it->second;
+  }
+
   void Publish(const std::string& path, Folder folder) { folders_[path] = std::move(folder); }
   absl::Status Verify(const std::string& path, const std::string& manifest_sha256) const {
     const auto it = folders_.find(path);
@@ -45,6 +62,31 @@ class Storage {
       return absl::DataLossError(absl::StrCat(path, ": another manifest"));
     }
     return absl::OkStatus();
+  }
+  // What a reader says of it.
+  absl::Status Read(const std::string& path, const std::string& manifest_sha256,
+                    Misreading misreading) const {
+    const absl::Status truth = Verify(path, manifest_sha256);
+    if (!truth.ok()) return truth;
+    switch (misreading) {
+      case Misreading::kNone:
+        return truth;
+      case Misreading::kOtherBytes:
+        return absl::DataLossError(absl::StrCat(path, ": bad hash, misread"));
+      case Misreading::kNothing:
+        return absl::NotFoundError(absl::StrCat(path, ": not there, misread"));
+      case Misreading::kError:
+        return absl::UnavailableError(absl::StrCat(path, ": input/output error"));
+    }
+    return truth;
+  }
+  void NoteCalledMissing(const std::string& path) {
+    const auto it = folders_.find(path);
+    if (it != folders_.end()) ++it->second.called_missing;
+  }
+  void GiveUp(const std::string& path) {
+    const auto it = folders_.find(path);
+    if (it != folders_.end()) it->second.given_up = true;
   }
   void Delete(const std::string& path) {
     const auto it = folders_.find(path);

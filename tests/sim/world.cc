@@ -1,6 +1,7 @@
 #include "tests/sim/world.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace muster::sim {
@@ -15,6 +16,7 @@ constexpr size_t kMostClones = 2;
 // Streams of their own for what not every seed has, so that the others stay what they were.
 constexpr uint64_t kMetricsSalt = 0x6d657472696373;
 constexpr uint64_t kDaemonsSalt = 0x6461656d6f6e73;
+constexpr uint64_t kMisreadingsSalt = 0x6d697372656164;
 constexpr uint64_t kDiskSalt = 0x6469736b;
 constexpr double kMetricsChance = 0.35;  // each commit costs as much as several steps of the world
 
@@ -89,6 +91,7 @@ void World::Build() {
     names.push_back(kind.name);
     AddMachine(std::move(kind));
   }
+  PlanMisreadings();
   People::Habits habits;
   habits.slots = slots;
   habits.widest = widest;
@@ -298,6 +301,28 @@ void World::Unmount() {
                 [this, name] { storage_.unmounted.erase(name); });
 }
 
+// The memory of one machine is bad at times, or what it sees of the store is stale: its agent and
+// its ranks read wrongly what is whole. One at most, so that no two bear each other out.
+void World::PlanMisreadings() {
+  Dice dice(seed_ ^ kMisreadingsSalt);
+  if (!dice.Chance(0.4)) return;
+  const Machine& machine = *machines_[dice.Below(machines_.size())];
+  invariants_.misreader = machine.kind().name;
+  const absl::Duration every = dice.Between(absl::Seconds(40), absl::Minutes(4));
+  misreadings_ = dice;
+  faults_.push_back({every, [this, host = machine.host()] {
+                       constexpr Storage::Misreading kKinds[] = {Storage::Misreading::kOtherBytes,
+                                                                 Storage::Misreading::kNothing,
+                                                                 Storage::Misreading::kError};
+                       const uint64_t kind = misreadings_->Below(std::size(kKinds));
+                       trace_.Note("storage: ", host, " reads wrongly: ", kind);
+                       storage_.misreadings[host] = kKinds[kind];
+                       agenda_.After(
+                           misreadings_->Between(absl::Seconds(10), absl::Minutes(3)),
+                           [this, host] { storage_.misreadings.erase(host); });
+                     }});
+}
+
 void World::Rot() {
   if (storage_.folders().empty()) return;
   auto it = storage_.folders().begin();
@@ -326,6 +351,7 @@ void World::Heal() {
   network_.Heal();
   storage_.away = false;
   storage_.unmounted.clear();
+  storage_.misreadings.clear();
   controller_->disk().full = false;
   // Times that people named come by the wall clock: it is set right again.
   agenda_.SetWallRight();

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,7 @@ class World {
   void AddSpares();
   void Rot();
   void Unmount();
+  void PlanMisreadings();
   void PlanMetrics();
   void CheckMetrics();
 
@@ -73,6 +75,7 @@ class World {
   Invariants invariants_;
   Network network_;
   RankWorld ranks_;
+  std::optional<Dice> misreadings_;  // not set: nobody reads wrongly
   std::unique_ptr<MetricsWorld> metrics_;  // null: none are kept
   std::unique_ptr<SimController> controller_;
   std::vector<std::unique_ptr<Machine>> machines_;
