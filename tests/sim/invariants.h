@@ -39,7 +39,7 @@ class Invariants {
     mc::Fence fence;  // job 0: not of a gang
   };
 
-  Invariants(Trace& trace, Storage& storage, const Model& model)
+  Invariants(Trace& trace, Storage& storage, Model& model)
       : trace_(trace), storage_(storage), model_(model), make_way_(trace), run_times_(trace) {}
 
   std::function<std::vector<LiveProcess>()> live_processes;
@@ -104,7 +104,7 @@ class Invariants {
 
   Trace& trace_;
   Storage& storage_;
-  const Model& model_;
+  Model& model_;
   MakeWayCheck make_way_;
   RunTimes run_times_;
   // The rows of workers that could not be stored as they are shown, as they were stored last;

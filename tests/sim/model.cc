@@ -1,8 +1,42 @@
 #include "tests/sim/model.h"
 
 #include <algorithm>
+#include <limits>
+#include <memory>
 
 namespace muster::sim {
+namespace {
+
+constexpr uint32_t kNoBound = std::numeric_limits<uint32_t>::max();
+
+// The widest bounds of all that may hold.
+Model::Quotas MostOf(const std::vector<Model::Quotas>& may_hold) {
+  const auto wider = [](std::optional<uint32_t> a, std::optional<uint32_t> b) {
+    return a.has_value() && b.has_value() ? std::max(a, b) : std::nullopt;
+  };
+  Model::Quotas most = may_hold.front();
+  for (const Model::Quotas& quotas : may_hold) {
+    most.slots = std::max(most.slots, quotas.slots);
+    most.slots_of_user = std::max(most.slots_of_user, quotas.slots_of_user);
+    most.queued = wider(most.queued, quotas.queued);
+    most.queued_of_user = wider(most.queued_of_user, quotas.queued_of_user);
+  }
+  return most;
+}
+
+// Whether somebody had it queued since `old` (a submit, a requeue, a resume), and it still is.
+bool WasLetIn(const mc::Job& job, const mc::Job* old) {
+  if (job.state != mc::JobState::kPending) return false;
+  if (old == nullptr) return true;
+  return std::any_of(job.events.begin() + static_cast<ptrdiff_t>(old->events.size()),
+                     job.events.end(), [](const std::shared_ptr<const mc::JobEvent>& event) {
+                       const bool was_out = mc::IsTerminal(event->from) ||
+                                            event->from == mc::JobState::kSuspended;
+                       return was_out && event->to == mc::JobState::kPending;
+                     });
+}
+
+}  // namespace
 
 void Model::OnSubmitted(const Key& key, const mc::JobSettings& settings,
                         const std::optional<mc::ArrayRange>& array, uint64_t job_id) {
@@ -45,8 +79,15 @@ void Model::CheckPlacement(const mc::Snapshot& snapshot, const mc::Snapshot& bef
   }
 }
 
-void Model::OnQuota(const std::string& project, uint32_t slots, uint32_t slots_of_user) {
-  quotas_[project] = {slots, slots_of_user};
+void Model::OnQuotasAsked(const std::string& project, const Quotas& quotas) {
+  std::vector<Quotas>& may_hold = quotas_[project];
+  // Before the first ones nothing is bounded.
+  if (may_hold.empty()) may_hold.push_back({.slots = kNoBound, .slots_of_user = kNoBound});
+  may_hold.push_back(quotas);
+}
+
+void Model::OnQuotas(const std::string& project, const Quotas& quotas) {
+  quotas_[project] = {quotas};
 }
 
 void Model::OnCancelled(uint64_t job_id) { cancels_.insert(job_id); }
@@ -66,7 +107,7 @@ void Model::OnRankSucceeded(uint64_t job_id, uint32_t attempt, uint32_t rank) {
   succeeded_.insert({job_id, attempt, rank});
 }
 
-void Model::Check(const mc::Snapshot& snapshot) const {
+void Model::Check(const mc::Snapshot& snapshot) {
   for (const auto& [key, submit] : submits_) {
     for (uint64_t id = submit.job_id; id < submit.job_id + submit.jobs; ++id) {
       const mc::Job* job = snapshot.FindJob(id);
@@ -88,33 +129,67 @@ void Model::Check(const mc::Snapshot& snapshot) const {
                          job == nullptr ? "gone" : mc::JobStateName(job->state));
     }
   }
-  CheckQuotas(snapshot);
+  CheckSlotQuotas(snapshot);
   CheckCommits(snapshot);
   snapshot.jobs.ForEach([this](const mc::Job& job) {
     if (job.state == mc::JobState::kSucceeded) CheckSuccess(job);
   });
 }
 
-void Model::CheckQuotas(const mc::Snapshot& snapshot) const {
-  for (const auto& [project, quota] : quotas_) {
-    uint32_t held = 0;
-    std::map<std::string, uint32_t> of_user;
+// What is held may be more than a bound that was lowered, but it does not grow then.
+void Model::CheckSlotQuotas(const mc::Snapshot& snapshot) {
+  if (quotas_.empty()) return;
+  std::map<std::pair<std::string, std::string>, uint32_t> held;
+  snapshot.jobs.ForEach([&](const mc::Job& job) {
+    const std::string& project = job.settings->project;
+    if (quotas_.count(project) == 0 || !job.has_live_attempt()) return;
+    for (const mc::Rank& rank : job.current->ranks) {
+      if (!rank.holds_slots) continue;
+      held[{project, ""}] += rank.slots.size();
+      held[{project, job.owner}] += rank.slots.size();
+    }
+  });
+  for (const auto& [of, slots] : held) {
+    const auto& [project, user] = of;
+    const Quotas most = MostOf(quotas_.at(project));
+    const uint32_t bound = user.empty() ? most.slots : most.slots_of_user;
+    const auto last = slots_held_.find(of);
+    const bool grew = last == slots_held_.end() || slots > last->second;
+    if (slots <= bound || !grew) continue;
+    trace_.Fail(user.empty() ? "" : absl::StrCat("user ", user, " in "), "project ", project,
+                " holds ", slots, " slots; the quota is ", bound);
+  }
+  slots_held_ = std::move(held);
+}
+
+void Model::CheckQueued(const mc::Snapshot& snapshot, const mc::Snapshot& before) const {
+  if (quotas_.empty()) return;
+  std::set<std::pair<std::string, std::string>> joined;  // project, user
+  snapshot.jobs.ForEachChange(
+      before.jobs, [&](uint64_t, const mc::Job* old, const mc::Job* job) {
+        if (job == nullptr || !WasLetIn(*job, old)) return;
+        joined.insert({job->settings->project, ""});
+        joined.insert({job->settings->project, job->owner});
+      });
+  for (const auto& [project, user] : joined) {
+    const auto quotas = quotas_.find(project);
+    if (quotas == quotas_.end()) continue;
+    const Quotas most = MostOf(quotas->second);
+    const std::optional<uint32_t> bound = user.empty() ? most.queued : most.queued_of_user;
+    if (!bound.has_value()) continue;
+    uint32_t queued = 0;
     snapshot.jobs.ForEach([&](const mc::Job& job) {
-      if (job.settings->project != project || !job.has_live_attempt()) return;
-      for (const mc::Rank& rank : job.current->ranks) {
-        if (!rank.holds_slots) continue;
-        held += rank.slots.size();
-        of_user[job.owner] += rank.slots.size();
-      }
+      const bool its = job.settings->project == project && (user.empty() || job.owner == user);
+      if (!its || job.state != mc::JobState::kPending) return;
+      // Others came back from an attempt, which asks nobody, maybe after the ones that were let in.
+      const mc::Job* old = before.FindJob(job.id);
+      const bool waits_on = old != nullptr && old->state == mc::JobState::kPending &&
+                            old->attempt == job.attempt;
+      queued += waits_on || WasLetIn(job, old);
     });
-    if (held > quota.slots) {
-      trace_.Fail("project ", project, " holds ", held, " slots; its quota is ", quota.slots);
-    }
-    for (const auto& [user, slots] : of_user) {
-      if (slots > quota.slots_of_user) {
-        trace_.Fail("user ", user, " holds ", slots, " slots in project ", project);
-      }
-    }
+    if (queued <= *bound) continue;
+    trace_.Fail(user.empty() ? "" : absl::StrCat("user ", user, " in "), "project ", project,
+                " has ", queued, " jobs in the queue when more are let in; the quota is ", *bound);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "controller/model/snapshot.h"
 #include "tests/sim/budget_model.h"
@@ -33,7 +34,16 @@ class Model {
   void OnHeld(uint64_t job_id, uint32_t attempt) { held_[job_id] = attempt; }
   void OnMayStart(uint64_t job_id) { held_.erase(job_id); }
   void OnCordoned(const std::string& worker, bool cordoned);
-  void OnQuota(const std::string& project, uint32_t slots, uint32_t slots_of_user);
+  // Of a project, and of each of its users.
+  struct Quotas {
+    uint32_t slots = 0;
+    uint32_t slots_of_user = 0;
+    std::optional<uint32_t> queued;  // nullopt: no bound
+    std::optional<uint32_t> queued_of_user;
+  };
+  // Somebody asks for them: they, or those before, may hold. Then they do.
+  void OnQuotasAsked(const std::string& project, const Quotas& quotas);
+  void OnQuotas(const std::string& project, const Quotas& quotas);
   // A rank was told that its checkpoint is committed.
   void OnCommitted(uint64_t job_id, uint32_t attempt, int64_t step);
   void OnTerm(const std::string& machine, uint64_t term);
@@ -42,8 +52,10 @@ class Model {
   // A gang was placed at `now`, by the controller's clock.
   void CheckPlacement(const mc::Snapshot& snapshot, const mc::Snapshot& before, const mc::Job& job,
                       absl::Time now) const;
+  // Who lets jobs into the queue (a submit, a requeue, a resume) looks at its bounds.
+  void CheckQueued(const mc::Snapshot& snapshot, const mc::Snapshot& before) const;
   // Holds what is published against what was promised.
-  void Check(const mc::Snapshot& snapshot) const;
+  void Check(const mc::Snapshot& snapshot);
   // Once everything has healed.
   void CheckLimits(const mc::Snapshot& snapshot, absl::Time now) const {
     queue_.CheckLimits(snapshot, now);
@@ -66,7 +78,7 @@ class Model {
     auto operator<=>(const Commit&) const = default;
   };
   const mc::Checkpoint* FindRow(const mc::Snapshot& snapshot, const Commit& commit) const;
-  void CheckQuotas(const mc::Snapshot& snapshot) const;
+  void CheckSlotQuotas(const mc::Snapshot& snapshot);
   void CheckCommits(const mc::Snapshot& snapshot) const;
   void CheckSuccess(const mc::Job& job) const;
 
@@ -80,11 +92,9 @@ class Model {
   std::set<uint64_t> cancels_;
   std::map<uint64_t, uint32_t> held_;
   std::set<std::string> cordoned_;
-  struct SlotQuota {
-    uint32_t slots = 0;
-    uint32_t slots_of_user = 0;  // of each
-  };
-  std::map<std::string, SlotQuota> quotas_;  // by project
+  std::map<std::string, std::vector<Quotas>> quotas_;  // that may hold, by project
+  // Slots that are held, by project and user (none: of all).
+  std::map<std::pair<std::string, std::string>, uint32_t> slots_held_;
   std::set<Commit> commits_;
   std::set<std::tuple<uint64_t, uint32_t, uint32_t>> succeeded_;  // job, attempt, rank
   uint64_t term_ = 0;                                             // the highest of all

@@ -17,29 +17,68 @@ People::People(Agenda& agenda, Trace& trace, Network& network, SimController& co
       habits_(habits) {}
 
 void People::Begin() {
-  if (habits_.quota > 0) SetQuota();
+  if (habits_.quota > 0) {
+    quotas_ = {.slots = habits_.quota, .slots_of_user = habits_.user_quota};
+    BoundQueues();
+    AskForQuotas();
+    if (habits_.quotas_change) ChangeQuotasSoon();
+  }
   SubmitSoon();
   ActSoon();
 }
 
-void People::SetQuota() {
-  if (quota_set_) return;
-  Call(mc::SetProject{.project = "red",
-                      .weight = 1 + static_cast<double>(habits_.quota % 3),
-                      .quota = mc::Quota{.slots = habits_.quota},
-                      .each_user = mc::Quota{.slots = habits_.user_quota},
-                      .actor = "user:ann"},
+void People::AskForQuotas() {
+  quotas_asked_ = true;
+  model_.OnQuotasAsked("red", quotas_);
+  SayQuotas();
+}
+
+void People::SayQuotas() {
+  if (!quotas_asked_) return;
+  Call(mc::SetProject{
+           .project = "red",
+           .weight = 1 + static_cast<double>(habits_.quota % 3),
+           .quota = mc::Quota{.slots = quotas_.slots, .queued = quotas_.queued},
+           .each_user = mc::Quota{.slots = quotas_.slots_of_user, .queued = quotas_.queued_of_user},
+           .actor = "user:ann"},
        [this](const mc::EventResult& result) {
-         quota_set_ |= result.status.ok();
-         if (result.status.ok()) model_.OnQuota("red", habits_.quota, habits_.user_quota);
+         if (!result.status.ok() || !std::exchange(quotas_asked_, false)) return;
+         quotas_set_ = true;
+         quotas_set_at_ = agenda_.now();
+         model_.OnQuotas("red", quotas_);
        });
-  agenda_.After(kPatience, [this] { SetQuota(); });
+  agenda_.After(kPatience, [this] { SayQuotas(); });
+}
+
+// An array is not torn apart: the bounds leave room for the largest one.
+void People::BoundQueues() {
+  quotas_.queued = quotas_.queued_of_user = std::nullopt;
+  if (!habits_.queues_are_bounded) return;
+  quotas_.queued = static_cast<uint32_t>(dice_.Between(kLargestArray, 2 * kLargestArray));
+  quotas_.queued_of_user = static_cast<uint32_t>(dice_.Between(kLargestArray, *quotas_.queued));
+}
+
+// Each job that was submitted still fits.
+void People::ChangeQuotasSoon() {
+  agenda_.After(dice_.Exponential(absl::Minutes(3)), [this] {
+    if (stopped_) return;
+    // A request that was said twice may come after its acknowledgement.
+    const bool settled = !quotas_asked_ && agenda_.now() > quotas_set_at_ + 3 * kPatience;
+    if (settled) {
+      quotas_.slots = static_cast<uint32_t>(dice_.Between(habits_.user_quota, habits_.slots));
+      quotas_.slots_of_user =
+          static_cast<uint32_t>(dice_.Between(habits_.user_quota, quotas_.slots));
+      BoundQueues();
+      AskForQuotas();
+    }
+    ChangeQuotasSoon();
+  });
 }
 
 void People::SubmitSoon() {
   agenda_.After(dice_.Exponential(habits_.submit_every), [this] {
     if (stopped_ || submitted_ >= habits_.max_jobs) return;
-    if (habits_.quota == 0 || quota_set_) Submit();
+    if (habits_.quota == 0 || quotas_set_) Submit();
     SubmitSoon();
   });
 }

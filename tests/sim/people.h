@@ -22,6 +22,7 @@ class People {
  public:
   // They say it again when they have heard nothing for so long.
   static constexpr absl::Duration kPatience = absl::Seconds(10);
+  static constexpr uint32_t kLargestArray = 4;
 
   struct Habits {
     absl::Duration submit_every = absl::Minutes(2);
@@ -32,6 +33,8 @@ class People {
     std::vector<std::string> workers = {};
     uint32_t quota = 0;       // slots that project red may hold; 0: no bound
     uint32_t user_quota = 0;  // and each of its users, at most as many
+    bool quotas_change = false;       // never below user_quota
+    bool queues_are_bounded = false;  // of red, and of each of its users
     int max_jobs = 12;
   };
   People(Agenda& agenda, Trace& trace, Network& network, SimController& controller, Model& model,
@@ -69,7 +72,10 @@ class People {
   void Schedule(mc::JobSettings& settings);
   void LetGo();  // of all that is held, suspended or drained, until it is heard
   void Reread();
-  void SetQuota();
+  void AskForQuotas();
+  void SayQuotas();
+  void BoundQueues();
+  void ChangeQuotasSoon();
   // A call and its answer over the network; either may be lost.
   void Call(mc::Event event, std::function<void(const mc::EventResult&)> done);
 
@@ -88,7 +94,10 @@ class People {
   std::set<std::string> drained_;  // workers, likewise
   int submitted_ = 0;
   int waiting_ = 0;
-  bool quota_set_ = false;
+  Model::Quotas quotas_;  // of project red
+  bool quotas_set_ = false;    // at least once
+  bool quotas_asked_ = false;  // and not acknowledged
+  absl::Duration quotas_set_at_;
   bool stopped_ = false;
 };
 

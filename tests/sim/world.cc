@@ -99,6 +99,8 @@ void World::Build() {
   if (dice_.Chance(0.6)) {
     habits.quota = static_cast<uint32_t>(dice_.Between(1, slots));
     habits.user_quota = static_cast<uint32_t>(dice_.Between(1, habits.quota));
+    habits.quotas_change = dice_.Chance(0.5);
+    habits.queues_are_bounded = dice_.Chance(0.5);
   }
   habits.submit_every = dice_.Between(absl::Seconds(10), absl::Minutes(3));
   habits.cancel_every = dice_.Between(absl::Minutes(1), absl::Minutes(15));
