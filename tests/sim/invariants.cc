@@ -308,10 +308,14 @@ void Invariants::CheckProcess(const mc::Snapshot& snapshot, const LiveProcess& l
 void Invariants::CheckPlacements(const mc::Snapshot& snapshot, const mc::Snapshot* before) {
   if (before == nullptr) return;
   std::map<std::pair<std::string, uint32_t>, LiveProcess> alive;
-  for (const LiveProcess& live : live_processes()) alive[{live.host, live.slot}] = live;
-  snapshot.jobs.ForEach([&](const mc::Job& job) {
-    const mc::Job* old = before->FindJob(job.id);
-    if (job.current == nullptr || (old != nullptr && old->attempt == job.attempt)) return;
+  bool looked = false;
+  const auto check = [&](uint64_t, const mc::Job* old, const mc::Job* row) {
+    if (row == nullptr || row->current == nullptr) return;
+    const mc::Job& job = *row;
+    if (old != nullptr && old->attempt == job.attempt) return;
+    if (!std::exchange(looked, true)) {
+      for (const LiveProcess& live : live_processes()) alive[{live.host, live.slot}] = live;
+    }
     model_.CheckPlacement(snapshot, *before, job, now());
     if (job.current->ranks.size() < job.settings->needs.min_ranks ||
         job.current->ranks.size() > job.settings->needs.max_ranks) {
@@ -332,7 +336,8 @@ void Invariants::CheckPlacements(const mc::Snapshot& snapshot, const mc::Snapsho
         }
       }
     }
-  });
+  };
+  snapshot.jobs.ForEachChange(before->jobs, check);
 }
 
 // Workers that the misreader's word would be held against: ready ones that said that they see the

@@ -34,10 +34,13 @@ void RunTimes::Note(const mc::Attempt& attempt, bool exact, absl::Duration now) 
 
 void RunTimes::OnPublished(const mc::Snapshot& snapshot, const mc::Snapshot* before,
                            absl::Duration now) {
-  snapshot.jobs.ForEach([&](const mc::Job& job) {
+  static const mc::Snapshot nothing;
+  const mc::Snapshot& last = before == nullptr ? nothing : *before;
+  snapshot.jobs.ForEachChange(last.jobs, [&](uint64_t, const mc::Job* old, const mc::Job* row) {
+    if (row == nullptr) return;
+    const mc::Job& job = *row;
     for (const auto& attempt : job.past) Note(*attempt, before != nullptr, now);
     if (job.current != nullptr) Note(*job.current, before != nullptr, now);
-    const mc::Job* old = before == nullptr ? nullptr : before->FindJob(job.id);
     if (old == nullptr || !IsStoppedNow(job, *old) || !IsExact(job)) return;
     const absl::Duration most = job.settings->scheduling.max_run_time;
     if (const absl::Duration ran = Ran(job, now); ran + kSlack < most) {
