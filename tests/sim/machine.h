@@ -60,6 +60,11 @@ class Machine {
 
   // A new agent kills what an earlier one left, and says hello when that is dead, or does not die.
   void StartAgent();
+  // One that joins once everything has healed: it lacks no device.
+  void StartWhole() {
+    healed_ = true;
+    StartAgent();
+  }
   void CrashAgent(absl::Duration back_after);
   void CrashMachine(absl::Duration back_after);
   // The whole machine, or its agent alone.

@@ -164,7 +164,7 @@ void World::AddSpares() {
     if (!machines_[i]->has_undead()) continue;
     const std::string name = absl::StrCat("spare", i);
     AddMachine({.host = name, .name = name, .hardware = name, .slots = machines_[i]->slots()});
-    machines_.back()->StartAgent();
+    machines_.back()->StartWhole();
   }
 }
 
