@@ -15,8 +15,8 @@ struct NamedSeed {
 // A change of what seeds mean takes their point away: then `--calibrate` tells new ones.
 inline constexpr std::array<NamedSeed, 8> kNamedSeeds = {{
     {12, "acknowledged jobs gone: the log was not settled after a failed fsync"},
-    {100'017, "likewise"},
-    {200'020, "a term given twice: likewise"},
+    {100'022, "a term given twice: likewise"},
+    {200'029, "a job whose state its events did not say: likewise"},
     {318, "a job placed after its deadline, which had passed while the controller was away"},
     {5'000, "ledgers off by a nanosecond after a restart: the clock was finer than what is stored"},
     {100'111, "an unfit worker's name given to a clone of it when the controller began anew"},

@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "controller/store/metrics_store.h"
 #include "controller/store/set_aside.h"
 #include "tests/support/bad_reads.h"
@@ -255,6 +256,7 @@ TEST_F(MetricsIngestTest, FinishedJobsLoseTheirRowsAfterTheRetention) {
     return {{1, absl::Hours(2)}, {2, absl::ZeroDuration()}};
   };
   Start(std::move(options));
+  const absl::Cleanup stop = [this] { ingest_->Stop(); };  // its callbacks use the above
   EXPECT_OK(Submit(OnePoint(1, 1)).get());
   EXPECT_OK(Submit(OnePoint(2, 1)).get());
   EXPECT_OK(Submit(OnePoint(3, 1)).get());
@@ -277,6 +279,7 @@ TEST_F(MetricsIngestTest, ForgottenJobsLoseTheirRowsAtOnce) {
   options.is_finished = [](uint64_t job_id) { return job_id == 1; };
   options.is_forgotten = [](uint64_t job_id) { return job_id == 1; };
   Start(std::move(options));
+  const absl::Cleanup stop = [this] { ingest_->Stop(); };  // its callbacks use the above
   EXPECT_OK(Submit(OnePoint(1, 1)).get());
   EXPECT_OK(Submit(OnePoint(2, 1)).get());
   armed_ = true;
@@ -311,6 +314,7 @@ TEST_F(MetricsIngestTest, AFullDatabaseDoesNotWaitForTheMarksOfForgottenJobs) {
   };
   options.is_forgotten = [&](uint64_t job_id) { return armed_ && job_id <= kForgotten; };
   Start(std::move(options));
+  const absl::Cleanup stop = [this] { ingest_->Stop(); };  // its callbacks use the above
   for (uint64_t job = 1; job <= kFinished; ++job) EXPECT_OK(Submit(OnePoint(job, 1)).get());
   for (uint64_t job = 1; job <= kForgotten; ++job) {
     while (CountPoints(job) != 0) {
@@ -339,6 +343,7 @@ TEST_F(MetricsIngestTest, AJobThatIsRequeuedMeanwhileKeepsItsRows) {
   };
   options.is_finished = [&](uint64_t) { return !requeued; };
   Start(std::move(options));
+  const absl::Cleanup stop = [this] { ingest_->Stop(); };  // its callbacks use the above
   EXPECT_OK(Submit(OnePoint(1, 1)).get());
   armed_ = true;
   looked.get_future().wait();
