@@ -29,8 +29,9 @@ struct Config {
   // A lost worker that holds nothing leaves the list; 0: never. Not before a quarantine would end.
   absl::Duration forget_lost_after = absl::Hours(24);
   // One that was lost with ranks, which nobody has seen dead, leaves it too; 0: never, until a
-  // person says that it is gone. Longer than a machine is out for a weekend or a repair, and much
-  // longer than an agent lets ranks live without a controller (controller_lost_timeout: an hour).
+  // person says that it is gone. Counted from the controller's start at the earliest. Longer than a
+  // machine is out for a weekend or a repair, and much longer than an agent lets ranks live without
+  // a controller (controller_lost_timeout: an hour).
   absl::Duration forget_gone_after = absl::Hours(7 * 24);
   // A job that ended leaves the record, if nothing needs it; 0: never. While more than so many have
   // ended, the longest ended go earlier; 0: any number.

@@ -18,8 +18,12 @@ std::optional<Finding> JudgeWorker(const Worker& worker, const LivenessSettings&
   const absl::Duration silent = now - worker.last_seen_at;
   if (worker.presence == Presence::kLost) {
     const bool gone = !worker.holders.empty();
-    const absl::Duration patience = gone ? settings.forget_gone_after : settings.forget_after;
-    if (silent < patience || !MayForget(worker, gone)) return std::nullopt;
+    // What was before this controller's start is told by the wall clock, which may have been set:
+    // that is not enough to take ranks for dead.
+    const absl::Duration unheard = std::min(silent, now - settings.hears_since);
+    const bool is_over =
+        gone ? unheard >= settings.forget_gone_after : silent >= settings.forget_after;
+    if (!is_over || !MayForget(worker, gone)) return std::nullopt;
     return WorkerExpired{
         .worker = worker.name, .last_seen_at = worker.last_seen_at, .gone = gone};
   }

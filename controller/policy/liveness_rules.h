@@ -21,8 +21,9 @@ struct LivenessSettings {
   absl::Duration hears_since;
   // Lost workers that hold nothing are forgotten after this time; infinite: never.
   absl::Duration forget_after = absl::InfiniteDuration();
-  // Those that were lost with ranks, of which nobody has said that they are dead, after this one:
-  // their machines are taken for gone, and what they held is free; infinite: never.
+  // Those that were lost with ranks, of which nobody has said that they are dead, after this one in
+  // the life of one controller: their machines are taken for gone, and what they held is free;
+  // infinite: never.
   absl::Duration forget_gone_after = absl::InfiniteDuration();
 };
 

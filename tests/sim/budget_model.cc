@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
+#include <utility>
 
 namespace muster::sim {
 namespace {
@@ -27,6 +29,20 @@ int64_t CommittedBy(const mc::Snapshot& snapshot, const mc::Job& job, uint32_t a
   return highest;
 }
 
+// It could not use the job's checkpoints, which may be so on its machine alone.
+bool BlamesCheckpoints(const mc::Attempt& attempt) {
+  return attempt.failure_class == Class::kCheckpointFailed ||
+         attempt.failure_class == Class::kCorruption;
+}
+
+// Leaves those workers that were in this attempt's gang, too.
+void KeepCommon(const mc::Attempt& attempt, std::set<std::string>& workers) {
+  std::erase_if(workers, [&](const std::string& name) {
+    return std::none_of(attempt.ranks.begin(), attempt.ranks.end(),
+                        [&](const mc::Rank& rank) { return rank.worker == name; });
+  });
+}
+
 }  // namespace
 
 void BudgetModel::CheckPlacement(const mc::Snapshot& snapshot, const mc::Job& job) const {
@@ -34,15 +50,21 @@ void BudgetModel::CheckPlacement(const mc::Snapshot& snapshot, const mc::Job& jo
   if (asked == asked_.end() || job.past.empty()) return;
   const std::set<uint32_t> suspended = Suspended(job);
   uint32_t in_row = 0;
+  std::set<std::string> blamers;  // workers of all attempts in the row that blame the checkpoints
+  bool is_blamed = false;
+  const auto begin_row = [&] {
+    in_row = 0;
+    is_blamed = false;
+  };
   int64_t committed = -1;
   int64_t reached = 0;
   for (const auto& attempt : job.past) {
     if (attempt->number <= job.requeued_after) continue;
     const int64_t commit = CommittedBy(snapshot, job, attempt->number);
-    if (commit > committed) in_row = 0;
+    if (commit > committed) begin_row();
     committed = std::max(committed, commit);
     const int64_t before = std::max(reached, attempt->first_step);
-    if (committed < 0 && attempt->last_step > before) in_row = 0;
+    if (committed < 0 && attempt->last_step > before) begin_row();
     reached = std::max(reached, attempt->last_step);
     const bool free = attempt->failure_class == Class::kPreempted ||
                       attempt->failure_class == Class::kStorageUnavailable;
@@ -53,10 +75,18 @@ void BudgetModel::CheckPlacement(const mc::Snapshot& snapshot, const mc::Job& jo
       return trace_.Fail("job ", job.id, " was tried again after ",
                          mc::FailureClassName(attempt->failure_class));
     }
-    if (++in_row > asked->second.max_restarts) {
+    if (BlamesCheckpoints(*attempt)) {
+      if (!std::exchange(is_blamed, true)) {
+        blamers.clear();
+        for (const mc::Rank& rank : attempt->ranks) blamers.insert(rank.worker);
+      }
+      KeepCommon(*attempt, blamers);
+    }
+    const uint32_t may = asked->second.max_restarts;
+    const bool on_one_machines_word = may > 0 && BlamesCheckpoints(*attempt) && !blamers.empty();
+    if (++in_row > may && !on_one_machines_word) {
       return trace_.Fail("job ", job.id, " was restarted ", in_row,
-                         " times in a row without getting further; it may be ",
-                         asked->second.max_restarts, " times");
+                         " times in a row without getting further; it may be ", may, " times");
     }
   }
 }

@@ -1,7 +1,9 @@
 // How often jobs may be restarted: part of the independent model. It counts from the attempts and
 // checkpoints that are on record and from what people asked for, and knows none of the controller's
 // rules: a restart after a failure is charged, and only a commit above all before it gives the
-// budget back, or a step above all before it of a job that has committed nothing.
+// budget back, or a step above all before it of a job that has committed nothing. Beyond it a job
+// may be tried again that could not use its checkpoints, as long as one worker was in all gangs
+// that said so.
 #pragma once
 
 #include <cstdint>
