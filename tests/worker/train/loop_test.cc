@@ -460,11 +460,16 @@ TEST(Train, ABestCheckpointIsNotForgottenBecauseItsRootWentMeanwhile) {
     std::filesystem::remove(root / kRootMarker);
   };
   const RunOutcome outcome = RunTraining(run);
+  int tell = 0;
   for (const auto& rank : outcome.ranks) {
+    EXPECT_THAT(rank.supervisor.phases, Not(Contains("train"))) << "it chose another best one";
+    // Whoever leaves with the verdict first is missed by a rank that was still telling it.
+    if (FailureClassOf(rank.result.status()) == kPeerLost) continue;
     EXPECT_THAT(rank.result, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("is it mounted?")));
     EXPECT_EQ(FailureClassOf(rank.result.status()), kStorageUnavailable);
-    EXPECT_THAT(rank.supervisor.phases, Not(Contains("train"))) << "it chose another best one";
+    ++tell;
   }
+  EXPECT_GE(tell, 1);
   EXPECT_THAT(outcome.committed, SizeIs(1)) << "the look was after it";
   EXPECT_THAT(outcome.ranks[0].supervisor.corrupt, IsEmpty());
   EXPECT_THAT(outcome.ranks[0].supervisor.unread, IsEmpty());
