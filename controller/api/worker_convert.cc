@@ -274,7 +274,9 @@ absl::StatusOr<WorkerHello> FromProto(const v1::Hello& hello) {
   }
   out.last_controller = hello.last_controller();
   out.last_term = hello.last_term();
-  out.last_assignment_seq = hello.last_assignment_seq();
+  if (hello.has_acknowledged_event_seq()) {
+    out.acknowledged_event_seq = hello.acknowledged_event_seq();
+  }
   out.takes_no_work = hello.takes_no_work();
   MUSTER_ASSIGN_OR_RETURN(out.ranks, FromProto(hello.ranks()));
   return out;

@@ -102,14 +102,26 @@ void DrainGangs(Draft& draft, uint64_t worker_id, const JobStep& step,
   }
 }
 
+// An agent repeats nothing that was acknowledged to it, be it by a controller that forgot the worker
+// since, or by one whose data folder was set back to a backup.
+bool IsAheadOf(const Worker& worker, const WorkerHello& event) {
+  return event.acknowledged_event_seq.has_value() &&
+         (!worker.event_seq_known || *event.acknowledged_event_seq > worker.event_seq);
+}
+
+void TakeAcknowledged(Worker& worker, const WorkerHello& event) {
+  if (!IsAheadOf(worker, event)) return;
+  worker.event_seq = *event.acknowledged_event_seq;
+  worker.event_seq_known = true;
+}
+
 Worker NewWorker(const WorkerHello& event) {
   Worker worker;
   worker.name = event.worker;
   worker.incarnation = event.incarnation;
   worker.identity = event.identity;
   worker.facts = event.facts;
-  // An agent that has carried out nothing has reported nothing: its first report must be number 1.
-  worker.event_seq_known = event.last_assignment_seq == 0;
+  TakeAcknowledged(worker, event);
   return worker;
 }
 
@@ -130,7 +142,8 @@ void BeginIncarnation(Draft& draft, uint64_t id, const WorkerHello& event,
   worker.draining = false;
   worker.leaving = false;
   worker.event_seq = 0;
-  worker.event_seq_known = event.last_assignment_seq == 0;
+  worker.event_seq_known = false;
+  TakeAcknowledged(worker, event);
 }
 
 // While an agent is away its ranks cannot say that they get on: that time does not count against
@@ -212,9 +225,10 @@ EventResult OnHello(Draft& draft, const WorkerHello& event, const RuleContext& c
   // draining: the agent withdraws its notice by another notice, which cannot overtake the first.
   const bool draining = known->draining || event.takes_no_work;
   const bool changed = known->facts != event.facts || known->presence == Presence::kLost ||
-                       known->draining != draining;
+                       known->draining != draining || IsAheadOf(*known, event);
   Worker& worker = changed ? draft.EditWorker(id) : draft.EditWorkerView(id);
   worker.facts = event.facts;
+  TakeAcknowledged(worker, event);
   worker.draining = draining;
   worker.presence = Presence::kReady;
   worker.connected = true;

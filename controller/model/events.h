@@ -133,7 +133,7 @@ struct WorkerHello {
   std::string last_controller;  // the one that the agent has seen last; empty: not said
   uint64_t last_term = 0;       // the highest of that one
   std::vector<RankStatus> ranks;
-  uint64_t last_assignment_seq = 0;
+  std::optional<uint64_t> acknowledged_event_seq;  // nullopt: not said
   std::string identity;                   // of its data folder; empty: not said
   std::vector<std::string> predecessors;  // incarnations that it has shown to be dead
   bool takes_no_work = false;             // as after its notice, which comes, or has come

@@ -116,8 +116,8 @@ struct Worker {
   absl::Time paroled = absl::InfinitePast();  // earlier strikes count no more
   absl::Time last_heartbeat = absl::InfinitePast();
   absl::Duration last_seen_at;  // since boot
-  // Highest event_seq of this incarnation that is durable. The next one must be +1, unless it is
-  // not known yet.
+  // Highest event_seq of this incarnation that is durable, here or at another controller. The next
+  // one must be +1, unless it is not known yet.
   uint64_t event_seq = 0;
   bool event_seq_known = false;
   // Its Hello freed slots while the disk was full: they are released with a later heartbeat.

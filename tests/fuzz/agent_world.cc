@@ -226,9 +226,7 @@ class AgentWorld::Agent final : public mw::SessionHandler {
     });
   }
 
-  void FillHello(v1::Hello& hello) override {
-    hello.set_last_assignment_seq(assignments_.highest());
-  }
+  void FillHello(v1::Hello&) override {}
   std::vector<v1::RankStatus> RankStatuses() override { return {}; }
   void OnSessionUp(const v1::Welcome& welcome) override {
     session_up_ = true;

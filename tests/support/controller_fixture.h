@@ -10,6 +10,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -106,7 +107,7 @@ class ControllerFixture : public ::testing::Test {
     mc::WorkerFacts facts;
     std::shared_ptr<FakeLink> link;
     uint64_t event_seq = 0;
-    uint64_t applied = 0;
+    std::optional<uint64_t> acknowledged = 0;  // of its reports; nullopt: it does not say
     std::vector<mc::RankStatus> alive;
     std::string identity;                   // of its data folder
     std::vector<std::string> predecessors;  // that it has shown to be dead
@@ -228,7 +229,7 @@ class ControllerFixture : public ::testing::Test {
                       .last_controller = last_controller,
                       .last_term = last_term,
                       .ranks = agent.alive,
-                      .last_assignment_seq = agent.applied,
+                      .acknowledged_event_seq = agent.acknowledged,
                       .identity = agent.identity,
                       .predecessors = agent.predecessors,
                       .takes_no_work = agent.takes_no_work},
@@ -292,7 +293,6 @@ class ControllerFixture : public ::testing::Test {
       agent.link->sent.pop_front();
       if (!std::holds_alternative<T>(assignment.body)) continue;
       last_seq_ = assignment.seq;
-      agent.applied = assignment.seq;
       EXPECT_OK(Apply(mc::AssignmentAcked{.worker = agent.name,
                                           .incarnation = agent.incarnation,
                                           .outbox_seq = assignment.seq,

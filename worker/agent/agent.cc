@@ -293,7 +293,6 @@ void Agent::Tick() {
 
 void Agent::FillHello(v1::Hello& hello) {
   for (v1::RankStatus& status : supervisor_->Statuses()) *hello.add_ranks() = std::move(status);
-  hello.set_last_assignment_seq(assignments_.highest());
   hello.set_takes_no_work(stopping_ || unfit_ || supervisor_->has_leftovers());
 }
 

@@ -21,11 +21,8 @@ class AssignmentLog {
   // Nothing while it is under way or unknown; else the refusal (empty: done).
   std::optional<std::string> AnswerOf(uint64_t outbox_seq) const;
 
-  uint64_t highest() const { return highest_; }
-
  private:
   std::map<uint64_t, std::optional<std::string>> answers_;
-  uint64_t highest_ = 0;
 };
 
 }  // namespace muster::worker

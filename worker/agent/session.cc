@@ -85,6 +85,7 @@ void Session::Connect() {
   *message.mutable_hello() = options_.hello;
   message.mutable_hello()->set_last_term(controller_.term);
   message.mutable_hello()->set_last_controller(controller_.id);
+  message.mutable_hello()->set_acknowledged_event_seq(outbox_.acknowledged());
   handler_.FillHello(*message.mutable_hello());
   Send(std::move(message));
   timer_ = timers_.After(kWelcomeTimeout, [this] { OnWelcomeTimeout(); });

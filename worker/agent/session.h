@@ -34,7 +34,7 @@ namespace muster::worker {
 class SessionHandler {
  public:
   virtual ~SessionHandler() = default;
-  // What changes in a Hello: ranks and last_assignment_seq.
+  // What changes in a Hello: ranks, and whether it takes work.
   virtual void FillHello(v1::Hello& hello) = 0;
   virtual std::vector<v1::RankStatus> RankStatuses() = 0;
   // What of the machine is in use; nothing unless it is known.

@@ -269,7 +269,10 @@ TEST_F(DiskFullTest, ReportsThatCannotBeStoredStayUnacknowledgedAndAreRepeated) 
                   .done = [&](const EventResult& result) { answers.push_back(result.status); },
                   .link = nullptr});
   };
-  WorkerHello hello{.worker = "w", .incarnation = "i", .facts = testing::MakeFacts(1)};
+  WorkerHello hello{.worker = "w",
+                    .incarnation = "i",
+                    .facts = testing::MakeFacts(1),
+                    .acknowledged_event_seq = 0};
   post(hello);
   ASSERT_TRUE(applier.RunOnce());
   ASSERT_OK(answers.back());

@@ -88,6 +88,55 @@ TEST_F(FencingTest, AGapInTheReportsIsRefused) {
   EXPECT_EQ(state(id), JobState::kSucceeded);
 }
 
+TEST_F(FencingTest, AForgottenWorkerGoesOnWithItsReports) {
+  Agent one = ConnectNew("worker-1", 1);
+  const auto notify = [&](uint64_t event_seq, bool withdrawn) {
+    return Apply(WorkerNotice{.worker = one.name,
+                              .incarnation = one.incarnation,
+                              .event_seq = event_seq,
+                              .message = "a disk is away",
+                              .withdrawn = withdrawn})
+        .status;
+  };
+  EXPECT_OK(notify(1, /*withdrawn=*/false));
+  Advance(absl::Minutes(1));
+  EXPECT_OK(Apply(ForgetWorker{.worker = one.name, .actor = "user:ann"}).status);
+
+  one.acknowledged = 1;
+  EXPECT_OK(Connect(one).status);
+  EXPECT_THAT(notify(3, /*withdrawn=*/true), StatusIs(absl::StatusCode::kAborted));
+  EXPECT_OK(notify(2, /*withdrawn=*/true));
+  EXPECT_FALSE(worker(one.name).draining);
+  EXPECT_EQ(snapshot()->counters.duplicate_events, 0u);
+}
+
+TEST_F(FencingTest, WhatAnAgentHadAcknowledgedIsNotWaitedFor) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  const Fence fence = StartRanks(one).fence;
+  // The data folder is a backup of the one that acknowledged.
+  one.event_seq += 4;
+  one.acknowledged = one.event_seq;
+  EXPECT_OK(Connect(one).status);
+  Restart();
+  one.acknowledged = 0;
+  EXPECT_OK(Connect(one).status);
+  EXPECT_OK(ReportExit(one, fence, 0, {.succeeded = true}).status);
+  EXPECT_EQ(state(id), JobState::kSucceeded);
+}
+
+TEST_F(FencingTest, OfAnAgentThatDoesNotSayItAnyFirstReportIsTaken) {
+  Agent one = MakeAgent("worker-1", 1);
+  one.acknowledged = std::nullopt;
+  one.event_seq = 8;
+  EXPECT_OK(Connect(one).status);
+  Submit();
+  const Fence fence = StartRanks(one).fence;
+  ++one.event_seq;
+  EXPECT_THAT(Apply(MakeReport(one, fence, 0, RankReport::Kind::kExited)).status,
+              StatusIs(absl::StatusCode::kAborted, HasSubstr("repeat")));
+}
+
 TEST_F(FencingTest, AReportWithoutANumberOrFromAnUnknownWorkerIsRefused) {
   Agent one = ConnectNew("worker-1", 1);
   RankReport report = MakeReport(one, {.job_id = 1, .attempt = 1}, 0, RankReport::Kind::kStarted);
