@@ -29,6 +29,7 @@ TEST(Gloo, ARankKilledThatIsAloneOnItsHostFailsTheOthers) {
 // Of the loopback's, one that no other process uses.
 in_addr OwnAddress() { return {::htonl(0x7f400000u + static_cast<uint32_t>(::getpid()))}; }
 
+// Of two ranks of that address: the one that connects has it at the other end only.
 bool HasAConnectionThatIsFull(in_addr address) {
   const std::string address_as_hex = absl::StrFormat("%08X:", address.s_addr);
   std::ifstream table("/proc/net/tcp");
@@ -36,8 +37,9 @@ bool HasAConnectionThatIsFull(in_addr address) {
     // number, local address:port, remote, state, tx_queue:rx_queue, ...
     const std::vector<std::string> fields = absl::StrSplit(line, ' ', absl::SkipEmpty());
     uint32_t unsent = 0;
-    if (absl::StartsWith(fields[1], address_as_hex) &&
-        absl::SimpleHexAtoi(fields[4].substr(0, 8), &unsent) && unsent > 0)
+    const bool is_between_them = absl::StartsWith(fields[1], address_as_hex) ||
+                                 absl::StartsWith(fields[2], address_as_hex);
+    if (is_between_them && absl::SimpleHexAtoi(fields[4].substr(0, 8), &unsent) && unsent > 0)
       return true;
   }
   return false;
