@@ -187,9 +187,12 @@ bool Judge(Draft& draft, const Checkpoint& found, const BadReading& reading,
   return true;
 }
 
-// A candidate proved broken while loading: the gang resumes from the next whole one. It tries them
-// in their order.
+// A candidate proved broken: when the gang was loading that one, it resumes from the next whole one,
+// in their order. A rank also tells of a broken best checkpoint, after it has loaded another one.
 void ResumeFromNext(Draft& draft, uint64_t job_id, uint64_t broken) {
+  const bool was_loading =
+      draft.view().FindCheckpoint(broken)->step == draft.view().FindJob(job_id)->current->first_step;
+  if (!was_loading) return;
   Attempt& attempt = draft.EditAttempt(job_id);
   attempt.first_step = 0;
   auto next = std::find(attempt.resume.begin(), attempt.resume.end(), broken);

@@ -117,6 +117,26 @@ TEST_F(CheckpointsTest, OneFoundBrokenWhileLoadingIsRereadAndThenMarked) {
   EXPECT_EQ(ckpt(1), CheckpointState::kCorrupt);
 }
 
+TEST_F(CheckpointsTest, ABestOneThatIsBrokenDoesNotChangeWhatTheAttemptWasResumedFrom) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  Fence fence = StartRanks(one).fence;
+  Apply(MakeCommit(one, fence, 5, /*best=*/true));
+  Apply(MakeCommit(one, fence, 9));
+  ReportExit(one, fence, 0, {.signal = 9, .last_step = 9});
+  Advance(absl::Seconds(1));
+  fence = StartRanks(one, false).fence;
+  ASSERT_EQ(job(id).current->first_step, 9);
+  for (const auto kind : {CheckpointReport::Kind::kUnread, CheckpointReport::Kind::kCorrupt}) {
+    CheckpointReport report = MakeOther(one, fence, kind, 5);
+    report.path = snapshot()->FindCheckpoint(1)->path;
+    EXPECT_OK(Apply(report).status);
+    EXPECT_EQ(job(id).current->first_step, 9);
+    EXPECT_EQ(job(id).current->last_step, 9);
+    EXPECT_EQ(job(id).ledger.step, 9);
+  }
+}
+
 TEST_F(CheckpointsTest, AJobWhoseCheckpointsAllBrokeFailsAndNeverBeginsFromNothing) {
   Agent one = ConnectNew("worker-1", 1);
   const uint64_t id = Submit();
