@@ -220,6 +220,14 @@ EventResult OnHello(Draft& draft, const WorkerHello& event, const RuleContext& c
     BeginIncarnation(draft, id, event, context);
   }
   known = draft.view().workers.Find(id);
+  // What it reported meanwhile, the end of a rank perhaps, is known nowhere any more.
+  if (known->event_seq_known && IsAheadOf(*known, event)) {
+    LoseRanks(draft, id, /*dead=*/false,
+              absl::StrCat("worker ", event.worker,
+                           ": another state of this controller has acknowledged its reports"),
+              context);
+    known = draft.view().workers.Find(id);
+  }
   // An agent that takes no work says so in its Hello already, since its notice comes a little later
   // and nothing may be placed there in between. A Hello that no longer says so does not end the
   // draining: the agent withdraws its notice by another notice, which cannot overtake the first.

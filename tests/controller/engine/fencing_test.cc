@@ -110,17 +110,25 @@ TEST_F(FencingTest, AForgottenWorkerGoesOnWithItsReports) {
   EXPECT_EQ(snapshot()->counters.duplicate_events, 0u);
 }
 
-TEST_F(FencingTest, WhatAnAgentHadAcknowledgedIsNotWaitedFor) {
+// The end of the rank was acknowledged, and then musterd was started on a backup.
+TEST_F(FencingTest, WhatWasAcknowledgedBeforeTheDataFolderWasSetBackIsNotWaitedFor) {
   Agent one = ConnectNew("worker-1", 1);
   const uint64_t id = Submit();
-  const Fence fence = StartRanks(one).fence;
-  // The data folder is a backup of the one that acknowledged.
+  StartRanks(one);
   one.event_seq += 4;
   one.acknowledged = one.event_seq;
+  one.alive.clear();
   EXPECT_OK(Connect(one).status);
+  EXPECT_EQ(state(id), JobState::kPending);
+  EXPECT_THAT(job(id).current->cause, HasSubstr("another state of this controller"));
   Restart();
-  one.acknowledged = 0;
+  one.acknowledged = 0;  // an older Hello that comes late changes nothing
   EXPECT_OK(Connect(one).status);
+  Advance(absl::Seconds(5));
+  Beat(one);
+  RunUntilIdle();
+  const Fence fence = Take<StartAssignment>(one).fence;
+  EXPECT_EQ(fence.attempt, 2u);
   EXPECT_OK(ReportExit(one, fence, 0, {.succeeded = true}).status);
   EXPECT_EQ(state(id), JobState::kSucceeded);
 }
