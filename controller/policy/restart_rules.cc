@@ -199,6 +199,15 @@ absl::Duration Backoff(const RestartSettings& restart, uint32_t restarts_in_row,
   return absl::Milliseconds(absl::ToInt64Milliseconds(wait * (1.0 - kJitter * chance)));
 }
 
+constexpr absl::Duration kLongestWaitBeyond = absl::Hours(1);
+
+// Each restart beyond the budget waits twice as long as the one before.
+absl::Duration WaitBeyond(uint32_t beyond) {
+  absl::Duration wait = absl::Minutes(1);
+  for (uint32_t i = 1; i < beyond && wait < kLongestWaitBeyond; ++i) wait *= 2;
+  return std::min(wait, kLongestWaitBeyond);
+}
+
 }  // namespace
 
 bool GotFurtherUnsaved(const Snapshot& snapshot, const Job& job) {
@@ -281,8 +290,10 @@ RestartDecision DecideRestart(const Snapshot& snapshot, const Job& job, uint64_t
     return decision;
   }
   const bool spent = budget.used >= budget.limit;
-  // Who allows no restart at all gets none.
-  const bool another = spent && budget.limit > 0 && OneMachineSaysSo(snapshot, job);
+  // Who allows no restart at all gets none. The worker that could stand in may be busy for long.
+  const uint32_t beyond = spent ? budget.used - budget.limit : 0;
+  const bool another = spent && budget.limit > 0 && beyond < kMostRestartsBeyond &&
+                       OneMachineSaysSo(snapshot, job);
   if (spent && !another) {
     const bool hung = attempt.failure_class == FailureClass::kHang;
     decision.input = hung ? JobInput::kNoProgressMade : JobInput::kBudgetSpent;
@@ -293,6 +304,7 @@ RestartDecision DecideRestart(const Snapshot& snapshot, const Job& job, uint64_t
   }
   decision.charged = true;
   if (!at_once) decision.wait = Backoff(job.settings->restart, job.restarts_in_row, seed);
+  if (beyond > 0) decision.wait = std::max(decision.wait, WaitBeyond(beyond));
   const bool in_doubt = AllIsInDoubt(snapshot, attempt);
   if (in_doubt) decision.wait = std::max(decision.wait, kDoubtRetry);
   decision.message = absl::StrCat(

@@ -9,8 +9,8 @@
 // worker which it could do without; a job that reports no steps is not judged by them. A command
 // whose program or folder is not there is tried at once on another worker, and ends when no other
 // could take it. That checkpoints cannot be read or written ends no job on the word of one
-// worker that it could do without: it is tried on another, beyond its budget too. Where all that a
-// job could resume from is in doubt, it waits for the next reading.
+// worker that it could do without: it is tried on another, some times beyond its budget too. Where
+// all that a job could resume from is in doubt, it waits for the next reading.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +40,11 @@ inline constexpr absl::Duration kStorageRetry = absl::Seconds(15);
 // Before a job is placed again that has nothing to resume from but checkpoints in doubt: longer
 // than another reading takes to be asked for and to settle them (engine/checkpoint_rules).
 inline constexpr absl::Duration kDoubtRetry = absl::Seconds(45);
+
+// Beyond its budget, while one worker's word alone is against it and another one could take it. Over
+// some 19 hours: the first follows after the job's back-off, each later one waits twice as long as
+// the one before, from a minute to an hour.
+inline constexpr uint32_t kMostRestartsBeyond = 24;
 
 // Requires a current attempt with its failure class noted. `seed` spreads the waits of jobs that
 // were lost together: each is between three quarters of its back-off and the whole.

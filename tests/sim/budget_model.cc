@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "controller/policy/restart_rules.h"
+
 namespace muster::sim {
 namespace {
 
@@ -84,7 +86,7 @@ void BudgetModel::CheckPlacement(const mc::Snapshot& snapshot, const mc::Job& jo
     }
     const uint32_t may = asked->second.max_restarts;
     const bool on_one_machines_word = may > 0 && BlamesCheckpoints(*attempt) && !blamers.empty();
-    if (++in_row > may && !on_one_machines_word) {
+    if (++in_row > may + (on_one_machines_word ? mc::kMostRestartsBeyond : 0)) {
       return trace_.Fail("job ", job.id, " was restarted ", in_row,
                          " times in a row without getting further; it may be ", may, " times");
     }

@@ -225,6 +225,23 @@ TEST(RestartRulesTest, OneWorkersWordOnCheckpointsEndsNoJobThatAnotherCouldTake)
     job.restarts_in_row = 0;
     EXPECT_EQ(decide().input, JobInput::kClearedForRetry) << "somebody wants it tried anew";
   }
+  // The other one is busy, for weeks.
+  Job job = LostBy(FailureClass::kCheckpointFailed, 3);
+  absl::Duration waits;
+  for (uint32_t number = 4; number < 4 + kMostRestartsBeyond; ++number) {
+    job = on(std::move(job), "a", number);
+    job.restarts_in_row = number - 1;
+    const RestartDecision decision = DecideRestart(world.view(), job, kSeed);
+    ASSERT_EQ(decision.input, JobInput::kClearedForRetry) << number;
+    waits += decision.wait;
+    job.past.push_back(job.current);
+  }
+  EXPECT_GT(waits, absl::Hours(18));
+  EXPECT_LT(waits, absl::Hours(20));
+  job = on(std::move(job), "a", 4 + kMostRestartsBeyond);
+  job.restarts_in_row = 3 + kMostRestartsBeyond;
+  EXPECT_EQ(DecideRestart(world.view(), job, kSeed).input, JobInput::kBudgetSpent);
+
   Job once = WithBudgets(on(LostBy(FailureClass::kCheckpointFailed), "a", 1),
                          {{FailureClass::kCheckpointFailed, 0}});
   EXPECT_EQ(DecideRestart(world.view(), once, kSeed).input, JobInput::kBudgetSpent)
