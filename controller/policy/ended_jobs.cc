@@ -64,9 +64,10 @@ ForgetJobs EndedJobsQueue::Next(const Snapshot& snapshot, const ForgetSettings& 
     if (taken >= ForgetJobs::kMost || judged++ == kMostJudged) break;
     if (!is_due(it->first)) break;
     const std::optional<EndedJobs> jobs = JudgeEnded(snapshot, needed, it->second);
-    // ended_ has an array by the end of its first task, and a later task may have ended just now.
-    // It stays in ended_, since it may go within the hour; Leave would put it off for longer.
-    if (excess > 0 && jobs.has_value() && jobs->finished > old_enough) {
+    // `ended_` sorts an array by the end of its first task. While there are too many jobs, one with
+    // a later task that ended within the hour stays here, since it may go soon; Leave would set it
+    // aside for a whole hour more.
+    if (excess > 0 && jobs.has_value() && !is_due(jobs->finished)) {
       ++it;
       continue;
     }

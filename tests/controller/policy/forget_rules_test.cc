@@ -290,6 +290,17 @@ TEST_F(ForgetRulesTest, WhereTheBoundIsFullOfWhatMustStayOthersStayForAnHour) {
   EXPECT_EQ(queue_.stuck(), 0u);
 }
 
+TEST_F(ForgetRulesTest, AFullBoundKeepsNothingForLongerThanItsTime) {
+  settings_ = {.after = absl::Minutes(10), .most = 1};
+  const uint64_t first = Submit({.name = "sweep"}, {.array_id = 1});
+  const uint64_t last = Submit({.name = "sweep"}, {.array_id = 1, .index = 1});
+  End(first);
+  End(last);
+  const uint64_t alone = SubmitAndEnd();
+  now_ += absl::Minutes(11);
+  EXPECT_THAT(Next(), ElementsAre(first, alone));
+}
+
 // Whoever follows a job that ended just before has had nobody to hear it from.
 TEST_F(ForgetRulesTest, NothingGoesRightAfterAStart) {
   settings_ = {.after = kLeastKept, .most = 1};
