@@ -9,8 +9,8 @@ namespace {
 
 // Dropping goes on until this part of the budget is free, so that it is not done for each row.
 constexpr uint64_t kFreePart = 8;
-// One call drops no more often: a budget that was lowered is come down to over many transactions,
-// none of which holds up the others, or is lost whole on a full disk.
+// One transaction drops no more often. After a budget is lowered the excess goes over many of them:
+// a long one would hold up the others, and a full disk would undo all of it.
 constexpr int kMaxTurns = 64;
 constexpr size_t kMaxCounted = 65536;  // jobs
 
@@ -32,7 +32,8 @@ absl::Status JobBudget::Add(uint64_t job_id, uint64_t bytes, IngestCounts& count
   before_.try_emplace(job_id, it->second);
   if (it->second + bytes > most_) {
     const uint64_t goal = most_ - most_ / kFreePart;
-    for (int i = 0; i < kMaxTurns && it->second + bytes > goal && it->second > 0; ++i) {
+    while (turns_ < kMaxTurns && it->second + bytes > goal && it->second > 0) {
+      ++turns_;
       MUSTER_ASSIGN_OR_RETURN(const uint64_t dropped, DropSome(job_id, counts));
       if (dropped == 0) break;
       it->second -= std::min(it->second, dropped);
@@ -44,12 +45,14 @@ absl::Status JobBudget::Add(uint64_t job_id, uint64_t bytes, IngestCounts& count
 
 void JobBudget::Commit() {
   before_.clear();
+  turns_ = 0;
   if (stored_.size() > kMaxCounted) stored_.clear();
 }
 
 void JobBudget::Rollback() {
   for (const auto& [job_id, bytes] : before_) stored_[job_id] = bytes;
   before_.clear();
+  turns_ = 0;
 }
 
 }  // namespace muster::controller

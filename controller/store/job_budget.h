@@ -22,7 +22,7 @@ class JobBudget {
   void SetBytes(uint64_t bytes) { most_ = bytes; }
 
   // So many bytes of the job are about to be stored, in the transaction under way; makes room for
-  // them. What is far beyond the budget, since that was lowered, goes bit by bit with later calls.
+  // them. What is far beyond the budget, since that was lowered, goes bit by bit with later ones.
   absl::Status Add(uint64_t job_id, uint64_t bytes, IngestCounts& counts);
   // That transaction is in, or nothing of it is.
   void Commit();
@@ -43,6 +43,7 @@ class JobBudget {
   SqliteDatabase& db_;
   const char* const count_sql_;
   uint64_t most_;
+  int turns_ = 0;  // of dropping, in the transaction under way
   // Bytes by job. Counting them reads all rows of a job, so it is done once a job and not after each
   // transaction that a full disk refuses.
   std::unordered_map<uint64_t, uint64_t> stored_;
