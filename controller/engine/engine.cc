@@ -315,6 +315,7 @@ class EngineImpl final : public Engine {
                        .startup_grace = options_.startup_grace,
                        .start_timeout = options_.start_timeout,
                        .hears_since = hears_since_,
+                       .started = opened_at_,
                        .forget_after = options_.forget_lost_after,
                        .forget_gone_after = options_.forget_gone_after},
                       now);
@@ -336,8 +337,9 @@ class EngineImpl final : public Engine {
 
   const EngineOptions options_;
   Clock& clock_;
-  absl::Duration looked_for_silent_at_ = clock_.SinceBoot();
-  absl::Duration hears_since_ = looked_for_silent_at_;
+  const absl::Duration opened_at_ = clock_.SinceBoot();
+  absl::Duration looked_for_silent_at_ = opened_at_;
+  absl::Duration hears_since_ = opened_at_;
   Watchers watchers_;
   Rendezvous rendezvous_;
   Dispatcher dispatcher_;

@@ -9,6 +9,9 @@
 namespace muster::controller {
 namespace {
 
+// After a standstill the agents get this time to come back.
+constexpr absl::Duration kHearsBeforeGone = absl::Hours(1);
+
 bool IsInGrace(const LivenessSettings& settings, absl::Duration now) {
   return now - settings.hears_since < settings.startup_grace;
 }
@@ -19,10 +22,11 @@ std::optional<Finding> JudgeWorker(const Worker& worker, const LivenessSettings&
   if (worker.presence == Presence::kLost) {
     const bool gone = !worker.holders.empty();
     // What was before this controller's start is told by the wall clock, which may have been set:
-    // that is not enough to take ranks for dead.
-    const absl::Duration unheard = std::min(silent, now - settings.hears_since);
+    // that is not enough to take ranks for dead. Nor is what was while this controller stood still.
+    const absl::Duration unheard = std::min(silent, now - settings.started);
+    const bool hears = now - settings.hears_since >= kHearsBeforeGone;
     const bool is_over =
-        gone ? unheard >= settings.forget_gone_after : silent >= settings.forget_after;
+        gone ? hears && unheard >= settings.forget_gone_after : silent >= settings.forget_after;
     if (!is_over || !MayForget(worker, gone)) return std::nullopt;
     return WorkerExpired{
         .worker = worker.name, .last_seen_at = worker.last_seen_at, .gone = gone};

@@ -19,11 +19,12 @@ struct LivenessSettings {
   // Since boot: since when this controller hears its workers without a break: since its start, or
   // since it last stood still.
   absl::Duration hears_since;
+  absl::Duration started;  // since boot, of this controller
   // Lost workers that hold nothing are forgotten after this time; infinite: never.
   absl::Duration forget_after = absl::InfiniteDuration();
-  // Those that were lost with ranks, of which nobody has said that they are dead, after this one in
-  // the life of one controller: their machines are taken for gone, and what they held is free;
-  // infinite: never.
+  // A worker lost with ranks, whose death nobody has confirmed, is taken for gone after this time
+  // without a word. Only time since this controller's start counts. Its slots are then free.
+  // Infinite: never.
   absl::Duration forget_gone_after = absl::InfiniteDuration();
 };
 

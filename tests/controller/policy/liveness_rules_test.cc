@@ -14,7 +14,8 @@ LivenessSettings Settings() {
           .lost_after = absl::Seconds(15),
           .startup_grace = absl::Seconds(30),
           .start_timeout = absl::Minutes(5),
-          .hears_since = absl::ZeroDuration()};
+          .hears_since = absl::ZeroDuration(),
+          .started = absl::ZeroDuration()};
 }
 
 TEST(LivenessRulesTest, SilenceMakesSuspectThenLost) {
@@ -59,6 +60,24 @@ TEST(LivenessRulesTest, TheGraceAfterAStartKeepsWorkers) {
   settings.hears_since = kNow;
   EXPECT_TRUE(FindSilent(world.view(), settings, kNow + absl::Seconds(29)).empty());
   EXPECT_EQ(FindSilent(world.view(), settings, kNow + absl::Seconds(30)).size(), 1u);
+}
+
+TEST(LivenessRulesTest, AStandstillPutsOffByAnHourWhenAWorkerIsTakenForGone) {
+  World world;
+  Worker& worker = world.AddWorker("a", 1);
+  worker.presence = Presence::kLost;
+  worker.holders[0] = {.job_id = 1, .attempt = 1, .rank = 0};
+  LivenessSettings settings = Settings();
+  settings.forget_gone_after = absl::Hours(7 * 24);
+  const absl::Duration week = absl::Hours(7 * 24);
+  EXPECT_TRUE(FindSilent(world.view(), settings, week - absl::Hours(1)).empty());
+  EXPECT_EQ(FindSilent(world.view(), settings, week).size(), 1u);
+  // It was frozen for weeks: agents come back when it goes on.
+  settings.hears_since = 3 * week;
+  EXPECT_TRUE(FindSilent(world.view(), settings, 3 * week + absl::Minutes(59)).empty());
+  EXPECT_EQ(FindSilent(world.view(), settings, 3 * week + absl::Hours(1)).size(), 1u);
+  settings.started = 3 * week;
+  EXPECT_TRUE(FindSilent(world.view(), settings, 3 * week + absl::Hours(1)).empty());
 }
 
 TEST(LivenessRulesTest, AGangMustStartInTime) {
