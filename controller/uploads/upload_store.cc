@@ -169,8 +169,8 @@ absl::Status UploadStore::Incoming::Commit() {
   path_.clear();
   MUSTER_RETURN_IF_ERROR(store_.fs_.SyncDirectory(store_.options_.folder));
   MutexLock lock(store_.mutex_);
-  const auto [it, is_new] = store_.archives_.try_emplace(sha256_);
-  if (is_new) store_.total_bytes_ += bytes_;
+  const auto it = store_.archives_.try_emplace(sha256_).first;
+  store_.total_bytes_ += bytes_ - it->second.bytes;  // of the file that was there
   it->second = {bytes_, store_.clock_.SinceBoot(), ++store_.versions_};
   return absl::OkStatus();
 }

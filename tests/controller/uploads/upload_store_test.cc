@@ -160,6 +160,21 @@ TEST_F(UploadStoreTest, WhatCannotBeReadAnyMoreIsReplacedByWhatIsSentAgain) {
   EXPECT_EQ(again, bytes);
 }
 
+// A crash of the disk left a few bytes of it, which cannot be read either.
+TEST_F(UploadStoreTest, WhatReplacesAnUnreadableOneCountsWithItsOwnSize) {
+  const std::string bytes(900, 'x');
+  ASSERT_OK(Put(bytes));
+  const std::string path = dir_ / ("uploads/" + HashOf(bytes));
+  std::ofstream(path, std::ios::trunc) << "ten bytes.";
+  Open(PosixFileSystem());
+  ASSERT_EQ(store_->total_bytes(), 10u);
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink(path, path);
+  ASSERT_THAT(Fetch(HashOf(bytes)), StatusIs(absl::StatusCode::kUnavailable));
+  ASSERT_OK(Put(bytes));
+  EXPECT_EQ(store_->total_bytes(), bytes.size());
+}
+
 TEST_F(UploadStoreTest, WhatWasPutIsThereAlsoAfterARestart) {
   const std::string bytes(UploadStore::kPieceBytes / 512, 'x');
   EXPECT_FALSE(store_->Find(HashOf(bytes)));
