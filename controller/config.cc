@@ -56,10 +56,12 @@ void DescribeOptions(CLI::App& app, Config& config) {
   AddDuration(app, "--start-timeout", &config.start_timeout,
               "A placed job that neither trains nor gets nearer to it for this long starts over");
   AddDuration(app, "--forget-lost-after", &config.forget_lost_after,
-              "A lost worker that holds nothing leaves the list after this long; 0: never");
+              "A lost worker that holds nothing leaves the list after this long, or after "
+              "--quarantine-longest if that is longer; 0: never");
   AddDuration(app, "--forget-gone-after", &config.forget_gone_after,
-              "A worker lost with ranks on it is taken for gone, and leaves the list, "
-              "after this long; 0: only by `muster nodes forget --gone`");
+              "A worker lost with ranks on it is taken for gone, and leaves the list, after the "
+              "longest of this, --forget-lost-after and --quarantine-longest; 0: only by `muster "
+              "nodes forget --gone`");
   AddDuration(app, "--forget-ended-after", &config.forget_ended_after,
               "A job that ended, and that nothing needs, leaves the record after this long; 0: "
               "never");

@@ -26,12 +26,15 @@ struct Config {
   absl::Duration startup_grace = absl::Seconds(30);  // nobody is given up so soon after a start
   // A job that was placed may show no first step or evaluation, nor progress towards it, so long.
   absl::Duration start_timeout = absl::Minutes(5);
-  // A lost worker that holds nothing leaves the list; 0: never. Not before a quarantine would end.
+  // A lost worker that holds nothing leaves the list; 0: never. Where quarantine_longest is longer
+  // that holds, so that nobody leaves a quarantine by being lost.
   absl::Duration forget_lost_after = absl::Hours(24);
-  // One that was lost with ranks, which nobody has seen dead, leaves it too; 0: never, until a
-  // person says that it is gone. Counted from the controller's start at the earliest. Longer than a
-  // machine is out for a weekend or a repair, and much longer than an agent lets ranks live without
-  // a controller (controller_lost_timeout: an hour).
+  // One that was lost with ranks, which nobody has seen dead, leaves it too, and what they held is
+  // free; 0: never, until a person says that it is gone. The longest of this, forget_lost_after and
+  // quarantine_longest holds. Counted from the controller's start at the earliest. Longer than a
+  // machine is out for a weekend or a repair, and than an agent lets ranks live without a
+  // controller by default (restart.controller_lost_timeout: an hour). A job may set that to as much
+  // as 30 days: then its ranks may live on slots that were given away.
   absl::Duration forget_gone_after = absl::Hours(7 * 24);
   // A job that ended leaves the record, if nothing needs it; 0: never. While more than so many have
   // ended, the longest ended go earlier; 0: any number.
