@@ -43,7 +43,9 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadRequest>,
     StartRead(&message_);
   }
   void OnReadDone(bool ok) override {
-    reading_ = false;  // now, and not when the desk comes to it
+    // Cleared here, on gRPC's thread: the desk may be busy with the disk, and that time must not
+    // count against the peer.
+    reading_ = false;
     desk_.Enqueue([this, ok] {
       if (ended_) return;  // it took too long
       ok ? Take() : End(Commit());
@@ -99,7 +101,7 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadRequest>,
   v1::UploadResponse& response_;
   absl::Duration began_;
   absl::Duration read_at_;  // when the next piece was waited for
-  std::atomic<bool> reading_ = false;  // it is waited for still
+  std::atomic<bool> reading_ = false;  // a read is under way
   bool ended_ = false;
   v1::UploadRequest message_;
   std::unique_ptr<UploadStore::Incoming> incoming_;
@@ -135,7 +137,7 @@ class FetchCall final : public grpc::ServerWriteReactor<v1::FetchUploadResponse>
     StartWrite(&message_);
   }
   void OnWriteDone(bool ok) override {
-    writing_ = false;  // now, and not when the desk comes to it
+    writing_ = false;  // here, on gRPC's thread, as in UploadCall
     desk_.Enqueue([this, ok] {
       ok ? Next() : End(absl::CancelledError("the agent went away, or does not read"));
     });
@@ -161,7 +163,7 @@ class FetchCall final : public grpc::ServerWriteReactor<v1::FetchUploadResponse>
   grpc::CallbackServerContext& context_;
   UploadStore::Outgoing archive_;
   absl::Duration write_began_;
-  std::atomic<bool> writing_ = false;
+  std::atomic<bool> writing_ = false;  // a write is under way
   v1::FetchUploadResponse message_;
   absl::StatusCode code_ = absl::StatusCode::kOk;
 };

@@ -356,7 +356,7 @@ absl::Status MetricsIngest::RemoveSome() {
   MUSTER_ASSIGN_OR_RETURN(const bool more, store_->RemoveSome(job_id, is_forgotten));
   if (!more) {
     to_remove_.pop_back();
-    // Those that are forgotten may be a million at once.
+    // Forgotten jobs are not logged one by one: a million may go at once.
     if (!is_forgotten) Log(LogLevel::kInfo, "metrics_removed", {{"job", job_id}});
   }
   // Removals write, too, and nobody may be reporting meanwhile.
@@ -366,8 +366,10 @@ absl::Status MetricsIngest::RemoveSome() {
 absl::Status MetricsIngest::ChooseWhatGoes() {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<MetricsStore::StoredJob> stored, store_->StoredJobs());
   MUSTER_ASSIGN_OR_RETURN(const uint64_t used, store_->UsedBytes());
-  std::set<uint64_t> has_rows;           // of those that are not forgotten
-  std::vector<uint64_t> forgotten_rows;  // of forgotten ones: they make room
+  std::set<uint64_t> has_rows;  // jobs that are not forgotten and have rows
+  // Forgotten jobs that still have rows; they go first, since that frees space.
+  std::vector<uint64_t> forgotten_rows;
+  // Forgotten jobs that have marks and gaps only; they go last.
   std::vector<uint64_t> forgotten_marks;
   for (const MetricsStore::StoredJob& job : stored) {
     if (!IsForgotten(job.job_id)) {
@@ -392,7 +394,7 @@ absl::Status MetricsIngest::ChooseWhatGoes() {
   }
   const bool is_large = used > options_.max_bytes;
   SetBudgets(/*is_tight=*/is_large && finished.empty() && to_remove_.empty());
-  // Too large: one more job at a time, until the next look.
+  // The database is too large: remove one more job, then look again.
   if (to_remove_.empty() && is_large && !finished.empty()) {
     to_remove_.push_back(finished.front().job_id);
   }

@@ -52,13 +52,14 @@ struct MetricsIngestOptions {
   // Did the controller place this rank there? What comes from any other is refused, counted, and
   // acknowledged.
   std::function<bool(const RankKey& key, const std::string& worker)> known;
-  // All finished jobs. Asked at each retention interval, on the ingest's thread.
+  // All finished jobs. Asked at each look of the retention, on the ingest's thread: every
+  // retention_interval, or at once while metrics.db is too large and something can go.
   std::function<std::vector<FinishedJob>()> finished_jobs;
   // Whether the job is still finished: it may be requeued while its rows go. Asked likewise, before
   // each step. None: it is.
   std::function<bool(uint64_t job_id)> is_finished;
   // Whether the controller has forgotten the job (policy/forget_rules): all that metrics.db has of
-  // it is removed at once. Asked at each retention interval of every job that metrics.db has
+  // it is removed at once. Asked at each look of the retention of every job that metrics.db has
   // anything of, and again before each step of a removal. Not set: no job is forgotten.
   std::function<bool(uint64_t job_id)> is_forgotten;
   // Called once when there can be no metrics.db: the process must exit and start anew.

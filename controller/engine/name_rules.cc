@@ -37,8 +37,8 @@ absl::Status MayTakeName(const Worker& holder, const WorkerHello& claimant) {
         absl::StrCat("worker ", claimant.worker,
                      ": a newer agent holds this name; give each agent its own --name"));
   }
-  // The lives of one data folder have one identity: with another it is forgotten who came before.
-  // An older agent, or an older controller's row of it, has none.
+  // An agent vouches only for earlier lives of its own data folder, which have the same identity.
+  // The row of a holder of an older version has none: there this is not checked.
   const bool same_folder = holder.identity.empty() || claimant.identity == holder.identity;
   const bool shown_dead = same_folder && IsIn(claimant.predecessors, holder.incarnation);
   if (shown_dead || holder.presence == Presence::kLost || HasLeft(holder)) return absl::OkStatus();

@@ -281,7 +281,7 @@ struct LimitPassed {
 struct WorkerExpired {
   std::string worker;
   absl::Duration last_seen_at;  // what the loop saw; void if the worker has spoken since
-  bool gone = false;            // and for so long that its ranks are taken for dead
+  bool gone = false;            // it was lost with ranks; they are taken for dead
 };
 
 using Finding = std::variant<WorkerSilent, StartTimedOut, RankHung, LimitPassed, WorkerExpired>;

@@ -86,15 +86,15 @@ struct Offer {
   }
 };
 
-bool IsForgotten(const Worker& worker, absl::Duration now) {
-  return worker.presence == Presence::kLost && now - worker.last_seen_at > kForgetLostAfter;
+bool IsLostForGood(const Worker& worker, absl::Duration now) {
+  return worker.presence == Presence::kLost && now - worker.last_seen_at > kMayReturnWithin;
 }
 
 // Most jobs fit on the first workers: then the others are not looked at.
 bool FitsInOnePool(const Snapshot& snapshot, const JobNeeds& needs, absl::Duration now) {
   std::map<std::string, uint64_t> ranks;  // by pool
   return snapshot.workers.AnyOf([&](const Worker& worker) {
-    if (IsForgotten(worker, now) || !InPools(worker, needs)) return false;
+    if (IsLostForGood(worker, now) || !InPools(worker, needs)) return false;
     uint64_t& of_pool = ranks[worker.facts.pool];
     of_pool += IdleRanks(worker, needs);
     return of_pool >= std::max(needs.min_ranks, 1u);
@@ -238,7 +238,7 @@ absl::Status CanEverFit(const Snapshot& snapshot, const JobNeeds& needs, absl::D
   bool images = false;                      // and can run this one's
   Offer offer;
   snapshot.workers.ForEach([&](const Worker& worker) {
-    if (IsForgotten(worker, now)) return;
+    if (IsLostForGood(worker, now)) return;
     ++workers[worker.facts.pool];
     commands = commands || worker.facts.allows_commands;
     images = images || (worker.facts.allows_commands && RunsImage(worker, needs));

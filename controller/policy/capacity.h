@@ -40,8 +40,9 @@ struct Capacity {
 };
 Capacity CountCapacity(const Snapshot& snapshot, const JobNeeds& needs);
 
-// A worker that has been lost for longer counts no more as one that may come back.
-inline constexpr absl::Duration kForgetLostAfter = absl::Hours(24);
+// A worker that has been lost for longer is not counted as one that may return. This is not the
+// flag --forget-lost-after.
+inline constexpr absl::Duration kMayReturnWithin = absl::Hours(24);
 
 // OK, or FAILED_PRECONDITION "refused: ..." when the workers known today could never hold the job
 // in one of its pools. Before the first worker of all has come nothing is refused, and neither is

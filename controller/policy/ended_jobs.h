@@ -28,8 +28,8 @@ class EndedJobsQueue {
   // The next jobs to be forgotten, about ForgetJobs::kMost at most. `now` is the time since boot.
   ForgetJobs Next(const Snapshot& snapshot, const ForgetSettings& settings, absl::Duration now);
 
-  // By how many more than `settings.most` have ended, though the last look found nothing more that
-  // is old enough and may go: some of them must stay. 0: not so.
+  // How many ended jobs are beyond `settings.most` although the last look found none that may go
+  // now, and some must stay; otherwise 0.
   uint64_t stuck() const { return stuck_; }
 
  private:

@@ -33,12 +33,14 @@ struct ForgetSettings {
   }
 };
 
-// Of the job's end and of the controller's start, from the later one, however many jobs have ended:
-// so that whoever waits for a job, or comes back to it after a lost connection, hears of its end.
-// Much longer than a client waits for a controller that went away (cli/follow.h: two minutes).
+// No job is forgotten until so much time has passed since its end and since the controller's start,
+// however many have ended: whoever waits for a job, or comes back to it after a lost connection,
+// hears of its end. Much longer than a client waits for a controller that went away (cli/follow.h:
+// two minutes).
 inline constexpr absl::Duration kLeastKept = absl::Minutes(5);
-// Of the job's end, where it is due for the number of ended jobs alone. That may be made up of jobs
-// that must stay, and then every other one goes when this is over: time enough to look at it.
+// A job that goes only because too many have ended stays for so long after its end: time enough to
+// look at it. Jobs that must stay can fill the bound by themselves; then every other job goes after
+// this time.
 inline constexpr absl::Duration kLeastKeptBeyondMost = absl::Hours(1);
 
 // Ended jobs that must stay for now: an assignment in the outbox is about them, or a job that has

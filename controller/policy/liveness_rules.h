@@ -37,8 +37,8 @@ std::vector<Finding> FindSilent(const Snapshot& snapshot, const LivenessSettings
                                 absl::Duration now, size_t most = Findings::kMost);
 
 // Since boot, when the gang that starts last got on: when it was placed, or when one of its ranks
-// last gave a sign that its start goes on (it rereads a large checkpoint, say): such a gang may take
-// its time. What a rank said counts also while its worker is away for a moment.
+// last gave a sign that its start goes on (it rereads a large checkpoint, say): such a gang may
+// take its time. What a rank said counts also while its worker is away for a moment.
 absl::Duration StartGotOnAt(const Snapshot& snapshot, const Attempt& attempt);
 
 // Since boot, when the rank last made progress. Nothing where that is not to be judged: it has
@@ -48,8 +48,8 @@ std::optional<absl::Duration> LastProgressAt(const Snapshot& snapshot, const Att
                                              const Rank& rank);
 
 // Whether the worker's row may go by itself: it is lost, holds nothing (or is taken for `gone`),
-// and no person keeps work from it. Evidence against it counts for less long than a lost worker is
-// known (config.h).
+// and no person keeps work from it. Its strikes and its quarantine go with the row, which is kept
+// for at least as long as the longest quarantine (server.cc).
 bool MayForget(const Worker& worker, bool gone);
 
 }  // namespace muster::controller

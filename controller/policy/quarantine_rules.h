@@ -40,12 +40,12 @@ bool MayBeTheWorkers(const Attempt& attempt);
 // that is broken there looks like an error of the program.
 bool ProvesTheWorkers(const Attempt& attempt);
 
-// Whether it could not read or write its checkpoints, or found them broken: that may be so there
-// alone (a right to the folder, a disk below it), while other machines read them.
+// Whether the attempt could not read or write its checkpoints, or found them broken. The cause may
+// be that one machine (a right to the folder, a bad disk), while others read them.
 bool IsOneMachinesWord(const Attempt& attempt);
 
-// The workers of the attempts in a row that failed in one of these two ways, the newest first: the
-// next one tells more on others.
+// The workers of the job's latest failed attempts, since it last got further, back to the first
+// that failed in neither of these two ways. The next attempt tells more if it runs elsewhere.
 std::set<std::string> FailedOn(const Job& job);
 
 struct Quarantine {
@@ -61,8 +61,8 @@ uint32_t IncidentsAgainst(const Worker& worker, absl::Duration window, absl::Tim
 // The first moment after which fewer of them count; InfiniteFuture: none does.
 absl::Time IncidentsFade(const Worker& worker, absl::Duration window, absl::Time now);
 
-// The verdict on what stands against the worker now, if there is one. `now` here and below is ledger
-// time, as the times of strikes are.
+// The verdict on what stands against the worker now, if there is one. `now` here and below is
+// ledger time, as the times of strikes are.
 std::optional<Quarantine> JudgeWorker(const Snapshot& snapshot, const Worker& worker,
                                       const QuarantineSettings& settings, absl::Time now);
 

@@ -142,13 +142,14 @@ bool SameAsBefore(const Snapshot& snapshot, const Job& job) {
   return same && !CouldRunElsewhere(snapshot, job, *before);
 }
 
-// Whether all attempts that could not use the job's checkpoints, since it last got further, were on
-// one worker that another one could stand in for.
+// Whether some workers took part in every attempt since the job last got further that could not use
+// its checkpoints, and the job fits without them.
 bool OneMachineSaysSo(const Snapshot& snapshot, const Job& job) {
   if (!IsOneMachinesWord(*job.current)) return false;
   std::set<std::string> all;
   for (const Rank& rank : job.current->ranks) all.insert(rank.worker);
-  uint32_t left = job.restarts_in_row;  // each was charged for
+  // Restarts charged since the job last got further: only so many failed attempts are looked at.
+  uint32_t left = job.restarts_in_row;
   for (auto it = job.past.rbegin(); it != job.past.rend() && left > 0; ++it) {
     const Attempt& attempt = **it;
     if (attempt.number <= job.requeued_after) break;
@@ -290,7 +291,8 @@ RestartDecision DecideRestart(const Snapshot& snapshot, const Job& job, uint64_t
     return decision;
   }
   const bool spent = budget.used >= budget.limit;
-  // Who allows no restart at all gets none. The worker that could stand in may be busy for long.
+  // A budget of 0 stays 0: such a failure gets no extra attempt. The worker that could stand in may
+  // be busy for long, so the extra attempts are bounded too.
   const uint32_t beyond = spent ? budget.used - budget.limit : 0;
   const bool another = spent && budget.limit > 0 && beyond < kMostRestartsBeyond &&
                        OneMachineSaysSo(snapshot, job);

@@ -1,10 +1,12 @@
 // The folders that people uploaded for their command jobs, as archives named by their SHA-256:
 // files in one folder, each either whole and durable or not there.
 //
-// Bounded in bytes. What a live job refers to stays; the rest goes an hour after the last such job
-// ended and it was last asked for, or sooner when room is needed, but never within the ten minutes
-// that a submit may take to follow. What goes, goes when the next upload begins. Find is thread-safe; all else is for one
-// thread at a time, since it waits for the disk.
+// Bounded in bytes. What a live job refers to stays. The rest goes one hour after its last job
+// ended or it was last asked for, whichever is later (a start of the controller counts as asking).
+// It goes sooner when space is needed, but never within ten minutes of that: a submit may take as
+// long to follow. What goes, goes when the next upload begins.
+//
+// Find is thread-safe; all else is for one thread at a time, since it waits for the disk.
 #pragma once
 
 #include <cstdint>
@@ -81,10 +83,10 @@ class UploadStore {
    public:
     Outgoing(UploadStore& store, std::string sha256)
         : store_(store), sha256_(std::move(sha256)) {}
-    // The next piece, of at most kPieceBytes; nothing at the end, once all of them were those of
-    // the name. NOT_FOUND: it is not there; or not as it came, since somebody removed or changed
-    // its file: that is removed, and can be sent again. UNAVAILABLE: it could not be read this
-    // time, or came anew meanwhile; it can be read again from its first byte.
+    // The next piece, of at most kPieceBytes; empty at the end, if the bytes have the hash that
+    // names the archive. NOT_FOUND: it is not there; or not as it came, since somebody removed or
+    // changed its file: that is removed, and can be sent again. UNAVAILABLE: it could not be read
+    // this time, or came anew meanwhile; it can be read again from its first byte.
     absl::StatusOr<std::string> Next();
 
    private:
