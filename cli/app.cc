@@ -101,7 +101,8 @@ void AddGlobals(CLI::App& app, GlobalText& text, ContextFlags& context) {
   app.add_option("--token-file", context.token_file,
                  "file with the token (MUSTER_TOKEN_FILE, or MUSTER_TOKEN itself)");
   app.add_option("--timeout", text.timeout,
-                 "longest time for each call (10s); for wait, watch, submit --wait and -f: in all")
+                 "longest time for each call (10s); for wait, watch, submit --wait, logs -f and "
+                 "events -f: in all")
       ->check(CheckDuration);
   app.add_option("-o,--output", text.format, "table, wide, json, jsonl, yaml, csv or name")
       ->check(CheckFormat);

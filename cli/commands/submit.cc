@@ -29,7 +29,7 @@
 namespace muster::cli {
 namespace {
 
-// What is told once a wait was cut short.
+// After a wait was cut short, jobs are asked how they ended for at most this long.
 constexpr absl::Duration kTellPatience = absl::Seconds(3);
 
 // The first line says how much is wrong with which file, each further line is one fault.

@@ -83,8 +83,8 @@ inline constexpr MetricDef kSaveSlotSecondsTotal{"muster_save_slot_seconds_total
 inline constexpr MetricDef kMetricPointsTotal{"muster_ingest_metric_points_total", MetricType::kCounter, {}, "1", "Metric points taken into metrics.db."};
 inline constexpr MetricDef kRefusedPointsTotal{"muster_ingest_refused_points_total", MetricType::kCounter, {}, "1", "Metric points that were left out: their names cannot be kept, or there are too many of them."};
 inline constexpr MetricDef kLogBytesTotal{"muster_ingest_log_bytes_total", MetricType::kCounter, {}, "bytes", "Bytes of rank logs taken in."};
-inline constexpr MetricDef kDroppedPointsTotal{"muster_ingest_dropped_points_total", MetricType::kCounter, {}, "1", "Metric points that were removed again: the oldest of jobs that report more than is kept of one."};
-inline constexpr MetricDef kDroppedLogBytesTotal{"muster_ingest_dropped_log_bytes_total", MetricType::kCounter, {}, "bytes", "Bytes of rank logs that were removed again: the oldest of jobs that write more than is kept of one."};
+inline constexpr MetricDef kDroppedPointsTotal{"muster_ingest_dropped_points_total", MetricType::kCounter, {}, "1", "Metric points that were removed again: the oldest of jobs that report more than --job-metrics-max-bytes keeps of one job."};
+inline constexpr MetricDef kDroppedLogBytesTotal{"muster_ingest_dropped_log_bytes_total", MetricType::kCounter, {}, "bytes", "Bytes of rank logs that were removed again: the oldest of jobs that write more than --job-log-max-bytes keeps of one job."};
 inline constexpr MetricDef kStaleReportsTotal{"muster_ingest_stale_reports_total", MetricType::kCounter, {}, "1", "Reports of fenced attempts that were refused."};
 inline constexpr MetricDef kDatabaseBytes{"muster_database_bytes", MetricType::kGauge, {"database"}, "bytes", "Size of a database file."};
 inline constexpr MetricDef kControllerDroppedTotal{"muster_controller_dropped_series_total", MetricType::kCounter, {}, "1", "Updates refused because their metric already had its most label sets."};

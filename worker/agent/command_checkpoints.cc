@@ -98,14 +98,14 @@ bool IsAround(const UniqueFd& folder, std::string inner) {
 // As OpenBeneath, in whichever of the roots it is.
 absl::StatusOr<UniqueFd> OpenOffered(const std::string& path,
                                      const std::vector<std::string>& roots,
-                                     const std::string& agent_folder) {
+                                     const std::string& ranks_root) {
   for (const std::string& root : roots) {
     const absl::StatusOr<UniqueFd> folder = OpenFolder(root);
     if (!folder.ok()) continue;
     std::optional<std::string> below = Below(path, root);
     if (!below.has_value()) below = Below(path, TrueName(*folder));
     if (!below.has_value()) continue;
-    if (IsAround(*folder, agent_folder)) {
+    if (IsAround(*folder, ranks_root)) {
       return absl::PermissionDeniedError(absl::StrCat(
           path, ": no checkpoint is taken from ", root,
           ", since the agent's own files are below that; write it in MUSTER_CHECKPOINT_DIR, or "
@@ -139,10 +139,10 @@ absl::Status CheckName(const std::string& name, const std::string& path) {
 
 absl::StatusOr<std::vector<OfferedFile>> FilesOf(const std::string& path,
                                                  const std::vector<std::string>& roots,
-                                                 const std::string& agent_folder,
+                                                 const std::string& ranks_root,
                                                  PathWatch& watch) {
   std::vector<OfferedFile> files;
-  MUSTER_ASSIGN_OR_RETURN(UniqueFd offered, OpenOffered(path, roots, agent_folder));
+  MUSTER_ASSIGN_OR_RETURN(UniqueFd offered, OpenOffered(path, roots, ranks_root));
   struct stat info = {};
   if (::fstat(offered.get(), &info) == 0 && !S_ISDIR(info.st_mode)) {
     const std::string name = path.substr(path.rfind('/') + 1);
@@ -213,7 +213,7 @@ void CommandCheckpoints::StartNext() {
       MUSTER_RETURN_IF_ERROR(CheckRoot(*written->files, options.holder));
       watch->Touch(line.path);
       MUSTER_ASSIGN_OR_RETURN(const auto files, FilesOf(line.path, options.offer_roots,
-                                                        options.agent_folder, *watch));
+                                                        options.ranks_root, *watch));
       MUSTER_RETURN_IF_ERROR(CheckCount(files, line.path));
       CheckpointFolder folder{line.step, options.fence.attempt(), options.fence.generation(), ""};
       MUSTER_ASSIGN_OR_RETURN(folder.nonce, RandomNonce());

@@ -44,9 +44,9 @@ class CommandCheckpoints {
     std::string root;                      // the job's own checkpoint folder
     CheckpointRoot holder;                 // in which that lies
     std::vector<std::string> offer_roots;  // what is offered lies beneath one of these
-    // The agent's own folder, absolute: what is around it (a workdir of `/`) is no offer root.
-    // "": any folder may be one.
-    std::string agent_folder;
+    // The folder of all ranks of the agent, absolute: neither it nor what contains it (a workdir of
+    // `/`) is an offer root. "": any folder may be one.
+    std::string ranks_root;
     // With a file that does not answer, from when it was touched.
     absl::Duration patience = absl::InfiniteDuration();
     std::optional<mode_t> file_mask;  // the job's umask; nothing: the agent's

@@ -73,7 +73,7 @@ bool IsContainerOf(absl::string_view rank_folder, absl::string_view name) {
   });
 }
 
-// As the file in a rank's folder tells it.
+// Reads the container's name from the file in the rank's folder.
 absl::StatusOr<std::string> ReadName(const std::string& folder) {
   MUSTER_ASSIGN_OR_RETURN(const RankFile file, OpenRankFile(folder, kContainerFile, O_RDONLY));
   if (file.size > kMaxNameBytes) return absl::NotFoundError("that is no container's name");

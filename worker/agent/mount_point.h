@@ -11,8 +11,9 @@ namespace muster::worker {
 // The mounts of this process, as /proc tells them; "": it does not. No mount is touched.
 std::string ReadMountInfo();
 
-// The mount of such a text in which the absolute path lies, as "<id> <mount point>"; "": none. What
-// is mounted anew at the same place has another id. Pure.
+// The mount of such a text in which the absolute path lies, as "<id> <mount point>"; "": none. A
+// new mount at the same place has another id while the old mount is still held, as a hung thread
+// holds it. Pure.
 std::string MountOf(absl::string_view path, absl::string_view mount_info);
 
 }  // namespace muster::worker

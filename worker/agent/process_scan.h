@@ -42,10 +42,10 @@ bool BelongsTo(pid_t pid, pid_t group, absl::string_view folder);
 // Whether it is in the cgroup (v2) of this name, or in one below.
 bool IsInCgroup(pid_t pid, absl::string_view name);
 // Whether it is called like one that a container runtime leaves running for itself: a monitor, or
-// what keeps its networks and namespaces. A program of a rank may call itself so, too: its cgroup
-// tells it apart, or that no container is here. What these run from does not (a file in memory, a
-// link, another's namespace), and whoever takes a helper for a remain ends the containers of other
-// ranks.
+// what keeps its networks and namespaces. A rank's program may choose such a name, too. Callers
+// tell it apart by its cgroup; where this worker has no container, nothing is a helper. The
+// executable's path tells nothing: it may be a file in memory, a link, or in another namespace.
+// Taking a helper for a leftover of a rank would end other ranks' containers.
 bool IsRuntimeHelper(pid_t pid);
 
 // The monitor of podman's container of this name (conmon) and all that descends from it, the

@@ -69,7 +69,7 @@ Rank::Rank(const RankDeps& deps, RankPlan plan, StartedProcess process)
     checkpoints_ = std::make_unique<CommandCheckpoints>(
         deps_.fs, deps_.host.Side(),
         CommandCheckpoints::Options{plan_.fence, plan_.job_name, plan_.checkpoint_root, plan_.root,
-                                    plan_.offer_roots, plan_.agent_folder, deps_.path_patience,
+                                    plan_.offer_roots, plan_.ranks_root, deps_.path_patience,
                                     plan_.command.file_mask},
         CommandCheckpoints::Callbacks{.may_publish =
                                           [this] {

@@ -97,7 +97,7 @@ struct RankPlan {
   std::string checkpoint_root;
   CheckpointRoot root;                   // in which that lies
   std::vector<std::string> offer_roots;  // beneath which a command's offers lie
-  std::string agent_folder;              // what is around it is none of these
+  std::string ranks_root;                // an offer root that contains this is not accepted
   CpuClaim cpus;                         // of this rank alone
   uint64_t memory_bytes = 0;             // it is ended when it holds more; 0: no limit
   std::unique_ptr<RankCgroup> cgroup;    // where the agent can make any

@@ -191,7 +191,7 @@ absl::StatusOr<RankPlan> RankPlanner::PlanCommand(GangStart& gang,
   MUSTER_ASSIGN_OR_RETURN(CommandListener * listener, listeners_.ForSlot(plan.slots.front()));
   plan.socket = std::make_unique<CommandSocket>(deps_.loop, *listener);
   place.socket = plan.socket->path();
-  plan.agent_folder = options_.ranks_root;
+  plan.ranks_root = options_.ranks_root;
   plan.job_name = gang.start.job_name();
   plan.checkpoint_root = gang.start.checkpoint_root();
   plan.root = {.path = gang.start.root(), .identity = gang.start.root_identity()};

@@ -254,7 +254,7 @@ void Supervisor::GiveBackOffers(const std::string& job_root, std::function<void(
   const auto once = std::make_shared<std::function<void()>>(std::move(done));
   const auto given_up = std::make_shared<std::atomic<bool>>(false);
   const auto finish = [once, given_up] {
-    // Another attempt may begin now.
+    // The caller stops waiting, and another attempt may start: remove nothing from here on.
     *given_up = true;
     if (const std::function<void()> call = std::exchange(*once, nullptr)) call();
   };

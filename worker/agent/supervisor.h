@@ -104,8 +104,8 @@ class Supervisor final : private RankHost {
   std::vector<v1::RankStatus> Statuses() const;
   std::set<uint32_t> BusySlots() const;
   bool empty() const;
-  // So it is but for what SIGKILL does not end, or for starts that do not come to an end: nothing
-  // that is worth waiting for.
+  // Whether only ranks that SIGKILL did not end and starts that do not come to an end are left.
+  // True when nothing is left. An agent that stops waits for nothing then.
   bool only_unkillable_left() const;
 
  private:

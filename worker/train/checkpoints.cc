@@ -235,7 +235,8 @@ absl::StatusOr<std::string> Checkpoints::StateWithUsableBest(const std::string& 
   if (state.best_step < 0 || state.best_step == state.step) return state_json;
   const absl::Status usable = BestPath(state.best_step, got_on).status();
   if (!IsUnfit(usable)) return state_json;
-  // Without its root nothing is to be found, and nothing is lost.
+  // If the root itself cannot be seen, the best checkpoint is not lost: fail as
+  // STORAGE_UNAVAILABLE.
   MUSTER_RETURN_IF_ERROR(Classify(CheckRoot(parts_.fs, options_.holder), kStorageUnavailable));
   const CheckpointCandidate* offered = OwnCandidate(state.best_step);
   if (offered != nullptr) PassOver(*offered, usable);

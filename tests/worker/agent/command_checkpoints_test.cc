@@ -47,7 +47,7 @@ class CommandCheckpointsTest : public ::testing::Test {
                                     .root = dir_ / "root",
                                     .holder = holder_,
                                     .offer_roots = offer_roots_,
-                                    .agent_folder = agent_folder_,
+                                    .ranks_root = ranks_root_,
                                     .patience = patience_,
                                     .file_mask = file_mask_},
         CommandCheckpoints::Callbacks{
@@ -78,7 +78,7 @@ class CommandCheckpointsTest : public ::testing::Test {
   FaultyFileSystem fs_{PosixFileSystem()};
   SideThreads threads_{loop_->mailbox(), /*most=*/1};
   std::vector<std::string> offer_roots_ = {dir_ / "none", dir_.path()};
-  std::string agent_folder_;
+  std::string ranks_root_;
   std::optional<mode_t> file_mask_;
   absl::Duration patience_ = absl::Minutes(10);
   v1::Fence fence_;
@@ -324,9 +324,9 @@ TEST_F(CommandCheckpointsTest, NothingIsTakenFromAFolderThatIsAroundTheAgentsOwn
   Write("data/token", "secret");
   Write("jobs/model.pt", "weights");
   std::filesystem::create_directory_symlink(dir_.path(), dir_ / "jobs/up");
-  agent_folder_ = dir_ / "data/ranks";
+  ranks_root_ = dir_ / "data/ranks";
   for (const std::string& root :
-       {std::string("/"), dir_.path(), dir_ / "data", agent_folder_, dir_ / "jobs/up"}) {
+       {std::string("/"), dir_.path(), dir_ / "data", ranks_root_, dir_ / "jobs/up"}) {
     offer_roots_ = {root};
     const auto checkpoints = Make();
     const std::string path = root == "/" ? dir_ / "data/token" : root + "/data/token";
