@@ -22,11 +22,17 @@ class HangingFileSystem final : public FileSystem {
   // They do from the start, and again after Hang.
   void Hang() {
     MutexLock lock(mutex_);
-    released_ = false;
+    hangs_ = true;
+  }
+  // What hangs goes on hanging, but nothing new does: another mount has taken its place.
+  void LetPass() {
+    MutexLock lock(mutex_);
+    hangs_ = false;
   }
   void Release() {
     MutexLock lock(mutex_);
-    released_ = true;
+    hangs_ = false;
+    ++releases_;
     changed_.NotifyAll();
   }
   // Calls that have hung so far.
@@ -75,8 +81,9 @@ class HangingFileSystem final : public FileSystem {
     });
     if (!hangs) return;
     MutexLock lock(mutex_);
-    if (!released_) ++hung_;
-    while (!released_) changed_.Wait(mutex_);
+    if (!hangs_) return;
+    ++hung_;
+    for (const int before = releases_; releases_ == before;) changed_.Wait(mutex_);
   }
 
   FileSystem& real_ = PosixFileSystem();
@@ -84,7 +91,8 @@ class HangingFileSystem final : public FileSystem {
   mutable Mutex mutex_;
   CondVar changed_;
   int hung_ MUSTER_GUARDED_BY(mutex_) = 0;
-  bool released_ MUSTER_GUARDED_BY(mutex_) = false;
+  int releases_ MUSTER_GUARDED_BY(mutex_) = 0;
+  bool hangs_ MUSTER_GUARDED_BY(mutex_) = true;
 };
 
 }  // namespace muster::testing

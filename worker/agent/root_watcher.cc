@@ -122,34 +122,51 @@ std::string RootWatcher::MountOf(const std::string& path) {
 void RootWatcher::Begin(Watched& watched) {
   timers_.Cancel(watched.timer);
   const std::string path = watched.root.path();
+  const std::string mount = MountOf(path);
+  const auto before = out_.find(path);
+  // Empty: nobody says now what is mounted there.
+  const bool is_another = before != out_.end() && !mount.empty() && mount != before->second.mount;
+  if (is_another && left_behind_ < kMaxLeftBehind) {
+    *before->second.given_up = true;
+    out_.erase(before);
+    ++left_behind_;
+  }
   const auto [out, is_first] = out_.try_emplace(path);
   if (!is_first) {
-    // The look of an earlier question hangs there. When it comes back this one begins.
+    // An earlier look hangs there. When it comes back this one begins.
     watched.timer = timers_.After(options_.patience,
                                   [this, path, id = watched.id] { SayThatItHangs(path, id); });
     return;
   }
-  out->second.id = watched.id;
-  out->second.given_up = std::make_shared<std::atomic<bool>>(false);
+  const auto given_up = std::make_shared<std::atomic<bool>>(false);
+  out->second = {.id = watched.id, .mount = mount, .given_up = given_up};
   // Written to when it is new here, or was away.
   const bool probe = !watched.seen.has_value() || !watched.seen->fine();
-  const auto watch = std::make_shared<PathWatch>(MountOf(path));
+  const auto watch = std::make_shared<PathWatch>(mount);
   EnqueueWatched(
       timers_, threads_,
       [this, alive = alive_, &fs = fs_, root = watched.root, who = options_.who, probe, watch,
-       given_up = out->second.given_up]() -> SideThreads::Completion {
+       given_up]() -> SideThreads::Completion {
         // Off the loop: nothing of *this is touched here.
         watch->Touch(root.path());
         Look look = root.identity().empty() ? Claim(fs, root, who, *given_up)
                                             : LookAt(fs, root, who, probe);
-        return [this, alive, path = root.path(), look = std::move(look)] {
-          if (*alive) OnLooked(path, look);
+        return [this, alive, path = root.path(), given_up, look = std::move(look)] {
+          if (!*alive) return;
+          IsLast(path, given_up) ? OnLooked(path, look) : (void)--left_behind_;
         };
       },
       watch, options_.patience,
-      [this, alive = alive_, path](const absl::Status& stall, bool began) {
-        if (*alive) OnStall(path, stall, began);
+      [this, alive = alive_, path, given_up](const absl::Status& stall, bool began) {
+        if (!*alive) return;
+        if (IsLast(path, given_up)) return OnStall(path, stall, began);
+        if (!began) --left_behind_;
       });
+}
+
+bool RootWatcher::IsLast(const std::string& path, const GivenUp& look) const {
+  const auto out = out_.find(path);
+  return out != out_.end() && out->second.given_up == look;
 }
 
 void RootWatcher::BeginAfter(absl::Duration delay, Watched& watched) {
@@ -188,6 +205,8 @@ void RootWatcher::OnStall(const std::string& path, const absl::Status& stall, bo
 void RootWatcher::SayThatItHangs(const std::string& path, uint64_t id) {
   Watched* watched = Find(path, id);
   if (watched == nullptr) return;
+  // Another mount may have taken its place by then.
+  BeginAfter(options_.every, *watched);
   Take(*watched,
        {.identity = {},
         .message = absl::StrCat("checkpoint root ", path, ": no answer within ",

@@ -80,6 +80,22 @@ class RootWatcherTest : public ::testing::Test {
     loop_->Cancel(limit);
     done_ = nullptr;
   }
+  // Runs the loop until it is so, which no change of the report need bring.
+  void WaitUntil(const std::function<bool()>& done) {
+    int looks = 0;
+    const std::function<void()> look = [&] {
+      const bool never = ++looks > 12'000;
+      EXPECT_FALSE(never) << "it never came to that";
+      if (never || done()) return loop_->Quit();
+      loop_->After(absl::Milliseconds(5), look);
+    };
+    loop_->After(absl::ZeroDuration(), look);
+    loop_->Run();
+  }
+  // Runs the loop until the watcher has asked for the mounts so often.
+  void AskForMounts(int times) {
+    WaitUntil([this, enough = mounts_asked_ + times] { return mounts_asked_ >= enough; });
+  }
   bool Sees(const std::string& path, const std::string& identity) {
     return seen_.count(path) != 0 && seen_[path].identity() == identity;
   }
@@ -251,14 +267,7 @@ TEST_F(RootWatcherTest, AMountThatCameLaterIsKnownToo) {
   watcher_->Watch(roots);
   RunUntil([&] { return seen_.size() == RootWatcher::kMaxLooking; });
   mounts_ = absl::StrCat("30 22 0:40 / ", dir_ / "dead", " rw - nfs4 server:/ rw\n");
-  // Many looks at each later it is known.
-  const int enough = mounts_asked_ + 50;
-  std::function<void()> wait = [&] {
-    if (mounts_asked_ >= enough) return loop_->Quit();
-    loop_->After(absl::Milliseconds(5), wait);
-  };
-  wait();
-  loop_->Run();
+  AskForMounts(50);  // many looks at each later it is known
   fs.Hang();
   RunUntil([&] {
     return std::none_of(seen_.begin(), seen_.end(),
@@ -284,12 +293,72 @@ TEST_F(RootWatcherTest, WhatHangsOnAMountHoldsUpNothingOnTheNextOneOfItsName) {
   watcher_->Watch(roots);
   RunUntil([&] { return seen_.size() == RootWatcher::kMaxLookingOnMount; });
   ASSERT_EQ(fs.hung(), static_cast<int>(RootWatcher::kMaxLookingOnMount));
+  fs.LetPass();
   mounts_ = mount(31);
   ASSERT_OK(ClaimRoot(PosixFileSystem(), {dir_ / "ckpt/sound", "abc2"}, {}, "other"));
   Ask(roots, dir_ / "ckpt/sound", "abc2");
   watcher_->Watch(roots);
   RunUntil([&] { return Sees(dir_ / "ckpt/sound", "abc2"); });
   EXPECT_EQ(fs.hung(), static_cast<int>(RootWatcher::kMaxLookingOnMount)) << "they still hang";
+  fs.Release();
+  watcher_.reset();
+}
+
+// The same, and the root itself lay on it.
+TEST_F(RootWatcherTest, ARootThatIsMountedAnewIsSeenThoughALookHangsOnItsOldMount) {
+  const auto mount = [&](int id) {
+    return absl::StrCat(id, " 22 0:40 / ", dir_ / "ckpt", " rw - nfs4 server:/ rw\n");
+  };
+  mounts_ = mount(30);
+  HangingFileSystem fs({dir_ / "ckpt/"});
+  Start(fs);
+  ASSERT_OK(ClaimRoot(PosixFileSystem(), {dir_ / "ckpt", "abc1"}, {}, "other"));
+  v1::WatchRoots roots;
+  Ask(roots, dir_ / "ckpt", "abc1");
+  watcher_->Watch(roots);
+  RunUntil([&] { return Sees(dir_ / "ckpt", ""); });
+  fs.LetPass();
+  AskForMounts(5);
+  EXPECT_TRUE(Sees(dir_ / "ckpt", "")) << "as long as nothing else is mounted there";
+  mounts_ = mount(31);
+  RunUntil([&] { return Sees(dir_ / "ckpt", "abc1"); });
+  EXPECT_EQ(fs.hung(), 1) << "it still hangs";
+  fs.Release();
+  AskForMounts(20);
+  EXPECT_TRUE(Sees(dir_ / "ckpt", "abc1")) << "what the old look found is news to nobody";
+  watcher_.reset();
+}
+
+TEST_F(RootWatcherTest, OnlySoManyThreadsAreLeftBehindOnOldMounts) {
+  HangingFileSystem fs({dir_ / "ckpt/"});
+  Start(fs);
+  ASSERT_OK(ClaimRoot(PosixFileSystem(), {dir_ / "ckpt", "abc1"}, {}, "other"));
+  ASSERT_OK(ClaimRoot(PosixFileSystem(), {dir_ / "sound", "abc2"}, {}, "other"));
+  v1::WatchRoots roots;
+  Ask(roots, dir_ / "ckpt", "abc1");
+  const auto mount = [&](int id) {
+    mounts_ = absl::StrCat(id, " 22 0:40 / ", dir_ / "ckpt", " rw - nfs4 server:/ rw\n");
+  };
+  mount(1);
+  watcher_->Watch(roots);
+  const int most = static_cast<int>(RootWatcher::kMaxLeftBehind) + 1;
+  for (int i = 1; i <= most + 3 && !HasFailure(); ++i) {
+    mount(i);
+    WaitUntil([&] { return fs.hung() >= std::min(i, most); });
+  }
+  AskForMounts(5);
+  EXPECT_EQ(fs.hung(), most);
+  Ask(roots, dir_ / "sound", "abc2");
+  watcher_->Watch(roots);
+  RunUntil([&] { return Sees(dir_ / "sound", "abc2"); });
+  fs.Release();
+  RunUntil([&] { return Sees(dir_ / "ckpt", "abc1"); });
+  // Those that came back count no more.
+  fs.Hang();
+  RunUntil([&] { return Sees(dir_ / "ckpt", ""); });
+  fs.LetPass();
+  mount(99);
+  RunUntil([&] { return Sees(dir_ / "ckpt", "abc1"); });
   fs.Release();
   watcher_.reset();
 }
