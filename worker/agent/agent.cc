@@ -147,9 +147,10 @@ absl::Status Agent::Build() {
   supervisor_ = std::make_unique<Supervisor>(
       SupervisorDeps{
           *loop_, fs_, *spool_, *registry_, *energy_, *this,
-          UploadSource{
-              .fetch = [this](const std::string& sha256) { return uploads_->Fetch(sha256); },
-              .cancel = [this] { uploads_->Cancel(); }}},
+          [this](const std::string& sha256, const std::stop_token& stop,
+                 const std::function<void()>& on_piece) {
+            return uploads_->Fetch(sha256, stop, on_piece);
+          }},
       SupervisorOptions{.ranks_root = DataPath("ranks"),
                         .trash_root = DataPath("trash"),
                         .work_root = DataPath("work"),

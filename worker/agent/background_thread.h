@@ -1,5 +1,5 @@
-// A thread for work that would hold up the agent's loop: making and removing work folders. What may
-// hang on a path that users name has threads of its own (side_threads.h).
+// A thread for work that would hold up the agent's loop: making and removing work folders, fetching
+// what is in them. What may hang on a path that users name has threads of its own (side_threads.h).
 //
 // Jobs run one at a time, in order; what a job returns runs on the loop afterwards.
 #pragma once

@@ -34,8 +34,9 @@ struct GangStart {
 
 class GangStarts {
  public:
-  // How long the other agents wait for rank 0's; the controller's start_timeout is shorter.
-  static constexpr absl::Duration kFactsPatience = absl::Minutes(30);
+  // How long the other agents wait for rank 0's, which may have a folder or an image to fetch: as
+  // long as the controller lets anybody wait. A start that does not get on it ends before.
+  static constexpr absl::Duration kFactsPatience = absl::Hours(1);
 
   struct Callbacks {
     // One operation on the gang's store in the name of this rank; its answer comes to OnReply.

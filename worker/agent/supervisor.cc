@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -54,7 +55,7 @@ Supervisor::Supervisor(const SupervisorDeps& deps, SupervisorOptions options)
                              absl::Status status) { OnGangReady(std::move(gang), status); }}),
       side_(deps.loop.mailbox()),
       bulk_(deps.loop.mailbox()),
-      work_(deps.fs, trash_, options_.work_root, options_.upload_cache, deps.uploads,
+      work_(deps.fs, trash_, options_.work_root, options_.upload_cache, deps.fetch_upload,
             deps.loop.mailbox()),
       containers_(deps.loop, deps.fs, children_, side_, options_.containers),
       planner_({deps.loop, deps.fs, folders_, work_, containers_}, options_),
@@ -496,9 +497,11 @@ std::vector<v1::RankStatus> Supervisor::Statuses() const {
   });
   gangs_.ForEachRank([&](const v1::Fence& fence, const v1::StartRanks::Rank& rank) {
     add(fence, rank.rank(), "rendezvous");
+    std::optional<uint64_t> beats = work_.PiecesFetched(fence);
     const auto reads = blocks_read_.find({fence.job_id(), fence.attempt()});
-    if (reads == blocks_read_.end()) return;
-    (*statuses.back().mutable_latest())[kPhaseBeats] = static_cast<double>(reads->second->load());
+    if (reads != blocks_read_.end()) beats = reads->second->load();
+    if (!beats.has_value()) return;
+    (*statuses.back().mutable_latest())[kPhaseBeats] = static_cast<double>(*beats);
   });
   return statuses;
 }

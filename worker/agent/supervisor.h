@@ -63,7 +63,7 @@ struct SupervisorDeps {
   Registry& registry;
   const EnergyMeter& energy;
   SupervisorSink& sink;
-  UploadSource uploads;
+  FetchUpload fetch_upload;
 };
 
 class Supervisor final : private RankHost {

@@ -8,7 +8,6 @@
 #include "common/base/status_macros.h"
 #include "common/upload/limits.h"
 #include "common/upload/sha256.h"
-#include "common/upload/unpack_folder.h"
 
 namespace muster::worker {
 namespace {
@@ -21,15 +20,8 @@ bool IsArchiveOf(const std::string& sha256, const std::string& archive) {
 
 }  // namespace
 
-absl::Status UploadCache::Unpack(const std::string& sha256, const std::string& into) {
-  if (!IsSha256Hex(sha256)) return absl::InvalidArgumentError("upload: that is no SHA-256");
-  MUSTER_ASSIGN_OR_RETURN(const std::string archive, Get(sha256));
-  const absl::Status unpacked = UnpackFolder(archive, into);
-  if (!unpacked.ok()) fs_.RemoveTree(into).IgnoreError();
-  return unpacked;
-}
-
 absl::StatusOr<std::string> UploadCache::Get(const std::string& sha256) {
+  if (!IsSha256Hex(sha256)) return absl::InvalidArgumentError("upload: that is no SHA-256");
   last_use_[sha256] = ++uses_;
   absl::StatusOr<std::string> kept = fs_.ReadFile(PathOf(sha256), kMaxUploadBytes);
   if (kept.ok() && IsArchiveOf(sha256, *kept)) return kept;
@@ -37,13 +29,16 @@ absl::StatusOr<std::string> UploadCache::Get(const std::string& sha256) {
     Log(LogLevel::kWarning, "broken_upload_dropped", {{"upload", sha256}});
     MUSTER_RETURN_IF_ERROR(fs_.RemoveFile(PathOf(sha256)));
   }
-  MUSTER_ASSIGN_OR_RETURN(std::string archive, fetch_(sha256));
+  return absl::NotFoundError(absl::StrCat("upload ", sha256, " is not kept here"));
+}
+
+absl::Status UploadCache::Put(const std::string& sha256, const std::string& archive) {
   if (!IsArchiveOf(sha256, archive)) {
     return absl::DataLossError(
         absl::StrCat("upload ", sha256, ": what the controller sent is something else"));
   }
   Keep(sha256, archive);
-  return archive;
+  return absl::OkStatus();
 }
 
 void UploadCache::Keep(const std::string& sha256, const std::string& archive) {

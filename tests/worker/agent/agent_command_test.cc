@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/phase_beats.h"
 #include "tests/support/hanging_file_system.h"
 #include "tests/support/held_process.h"
 #include "tests/support/hung_mount.h"
@@ -33,6 +34,25 @@ bool Running(const Heard& heard) {
 
 const v1::RankEvent& ExitOf(const Heard& heard, uint32_t rank = 0, uint32_t attempt = 1) {
   return *heard.FindEvent(v1::RankEvent::EXITED, rank, attempt);
+}
+
+// A command in a folder that the agent has to fetch.
+v1::ControllerMessage UploadMessage(uint64_t seq) {
+  v1::ControllerMessage message = CommandMessage(seq, {"true"});
+  nlohmann::json spec = nlohmann::json::parse(message.start_ranks().spec_json());
+  spec["command"]["upload"] = std::string(64, 'a');
+  spec["command"]["workdir"] = ".";
+  message.mutable_start_ranks()->set_spec_json(spec.dump());
+  return message;
+}
+
+// So many pieces of it have come.
+auto SeenToFetch(size_t pieces) {
+  return [pieces](const Heard& heard) {
+    const v1::Heartbeat& beat = heard.last_heartbeat;
+    return beat.ranks_size() == 1 && beat.ranks(0).latest().contains(kPhaseBeats) &&
+           beat.ranks(0).latest().at(kPhaseBeats) == static_cast<double>(pieces);
+  };
 }
 
 TEST_F(AgentTest, RunsACommandsExactWordsInItsFolder) {
@@ -185,6 +205,26 @@ v1::ControllerMessage With(v1::ControllerMessage message, const char* section,
   spec[section] = value;
   message.mutable_start_ranks()->set_spec_json(spec.dump());
   return message;
+}
+
+// A large one over a slow link: the controller must not take that for a start that hangs.
+TEST_F(AgentTest, AFolderThatIsSlowToComeIsSeenToGetOn) {
+  StartAgent();
+  ASSERT_TRUE(controller_.Send(UploadMessage(1)));
+  for (const size_t pieces : {3, 4}) {
+    controller_.Configure([&](auto& behaviour) { behaviour.upload_pieces = pieces; });
+    ASSERT_TRUE(controller_.Await(SeenToFetch(pieces)));
+  }
+}
+
+TEST_F(AgentTest, AFolderThatNobodyWaitsForAnyMoreIsNotFetchedOn) {
+  controller_.Configure([](auto& behaviour) { behaviour.upload_pieces = 1; });
+  StartAgent();
+  ASSERT_TRUE(controller_.Send(UploadMessage(1)));
+  ASSERT_TRUE(controller_.Await(SeenToFetch(1)));
+  ASSERT_TRUE(controller_.Send(StopMessage(2, v1::StopRanks::KILL, 0)));
+  ASSERT_TRUE(controller_.Await(Exited));
+  ASSERT_TRUE(controller_.Await([](const Heard& heard) { return heard.fetches_ended == 1; }));
 }
 
 TEST_F(AgentTest, ARankThatAskedForCpusRunsOnThem) {

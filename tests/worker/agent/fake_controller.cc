@@ -13,6 +13,8 @@ namespace muster::testing {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Minutes(1);
+// How often a fetch looks whether the other side has given it up.
+constexpr absl::Duration kLookEvery = absl::Milliseconds(10);
 
 worker::RankKey KeyFor(uint32_t rank, uint32_t attempt) { return {1, attempt, 1, rank}; }
 
@@ -52,6 +54,7 @@ void FakeController::Start() {
                            &port_);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.RegisterService(this);
+  builder.RegisterService(&uploads_);
   AllowClientPings(builder);
   server_ = builder.BuildAndStart();
   MUSTER_CHECK(server_ != nullptr, "the fake controller cannot listen");
@@ -211,6 +214,26 @@ void FakeController::AnswerStoreLocked(const v1::StoreRequest& request,
   reply.set_found(true);
   reply.set_value(value);
   answers.push_back(answer);
+}
+
+grpc::Status FakeController::Uploads::Fetch(grpc::ServerContext* context,
+                                            const v1::FetchUploadRequest*,
+                                            grpc::ServerWriter<v1::FetchUploadResponse>* writer) {
+  v1::FetchUploadResponse piece;
+  piece.set_data("a piece");
+  for (size_t sent = 0; !context->IsCancelled();) {
+    bool more = false;
+    {
+      MutexLock lock(controller_.mutex_);
+      more = sent < controller_.behaviour_.upload_pieces;
+      if (!more) controller_.changed_.WaitFor(controller_.mutex_, kLookEvery);
+    }
+    if (more && writer->Write(piece)) ++sent;
+  }
+  MutexLock lock(controller_.mutex_);
+  ++controller_.heard_.fetches_ended;
+  controller_.changed_.NotifyAll();
+  return grpc::Status::CANCELLED;
 }
 
 grpc::Status FakeController::Bulk(grpc::ServerContext* context, BulkCall* call) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "muster/v1/upload_service.grpc.pb.h"
 #include "muster/v1/worker_service.grpc.pb.h"
 #include "worker/agent/rank_key.h"
 
@@ -32,6 +33,7 @@ class FakeController final : public v1::WorkerService::Service {
     bool save_on_notice =
         true;  // answers Notice with StopRanks(SAVE) for every rank in the last heartbeat
     grpc::Status refuse = grpc::Status::OK;  // every Control call ends with it
+    size_t upload_pieces = 0;  // so many come of any upload that is fetched, and no end
     std::vector<v1::Welcome::StaleRank> stale;
   };
   // All that was heard. Records that came twice are counted, not kept twice.
@@ -42,7 +44,8 @@ class FakeController final : public v1::WorkerService::Service {
     std::vector<std::vector<uint64_t>> packed_events;  // event_seq of those in one message each
     std::map<uint64_t, std::string> assignment_acks;   // refusal by outbox_seq
     size_t heartbeats = 0;
-    size_t refused = 0;  // Control calls that Behaviour.refuse ended
+    size_t refused = 0;        // Control calls that Behaviour.refuse ended
+    size_t fetches_ended = 0;  // of uploads
     v1::Heartbeat last_heartbeat;
     std::vector<v1::Notice> notices;
     std::vector<v1::StoreRequest> store_requests;
@@ -78,6 +81,16 @@ class FakeController final : public v1::WorkerService::Service {
   Heard heard() MUSTER_EXCLUDES(mutex_);
 
  private:
+  class Uploads final : public v1::UploadService::Service {
+   public:
+    explicit Uploads(FakeController& controller) : controller_(controller) {}
+
+   private:
+    grpc::Status Fetch(grpc::ServerContext* context, const v1::FetchUploadRequest* request,
+                       grpc::ServerWriter<v1::FetchUploadResponse>* writer) override;
+
+    FakeController& controller_;
+  };
   using ControlCall = grpc::ServerReaderWriter<v1::ControllerMessage, v1::WorkerMessage>;
   using BulkCall = grpc::ServerReaderWriter<v1::BulkAck, v1::BulkBatch>;
 
@@ -91,6 +104,7 @@ class FakeController final : public v1::WorkerService::Service {
                          std::vector<v1::ControllerMessage>& answers) MUSTER_REQUIRES(mutex_);
   void TakeBatchLocked(const v1::BulkBatch& batch) MUSTER_REQUIRES(mutex_);
 
+  Uploads uploads_{*this};
   std::unique_ptr<grpc::Server> server_;
   int port_ = 0;
   Mutex write_mutex_;  // one writer of a stream at a time; taken before mutex_

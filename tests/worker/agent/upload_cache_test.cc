@@ -1,6 +1,5 @@
 #include "worker/agent/upload_cache.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -15,7 +14,6 @@ namespace {
 
 using ::muster::testing::StatusIs;
 using ::muster::testing::TempDir;
-using ::testing::ElementsAre;
 
 namespace files = std::filesystem;
 
@@ -27,75 +25,54 @@ class UploadCacheTest : public ::testing::Test {
     return *PackFolder(dir_ / ("in-" + name));
   }
   UploadCache MakeCache(uint64_t max_bytes) {
-    return UploadCache(
-        PosixFileSystem(), dir_ / "cache",
-        [this](const std::string& sha256) -> absl::StatusOr<std::string> {
-          fetched_.push_back(sha256);
-          const auto it = controller_.find(sha256);
-          if (it == controller_.end()) return absl::NotFoundError("no such upload");
-          return it->second;
-        },
-        max_bytes);
+    return UploadCache(PosixFileSystem(), dir_ / "cache", max_bytes);
   }
 
   TempDir dir_;
-  std::map<std::string, std::string> controller_;
-  std::vector<std::string> fetched_;
 };
 
-TEST_F(UploadCacheTest, FetchesOnceAndUnpacksAsOftenAsAsked) {
+TEST_F(UploadCacheTest, WhatIsPutThereIsThereForTheNextAgentToo) {
   const PackedFolder a = Pack("a", 10);
-  controller_[a.sha256] = a.archive;
   {
     UploadCache cache = MakeCache(1 << 20);
-    ASSERT_OK(cache.Unpack(a.sha256, dir_ / "one"));
-    ASSERT_OK(cache.Unpack(a.sha256, dir_ / "two"));
+    EXPECT_THAT(cache.Get(a.sha256), StatusIs(absl::StatusCode::kNotFound));
+    ASSERT_OK(cache.Put(a.sha256, a.archive));
+    EXPECT_EQ(*cache.Get(a.sha256), a.archive);
   }
   UploadCache later = MakeCache(1 << 20);
-  ASSERT_OK(later.Unpack(a.sha256, dir_ / "three"));
-  EXPECT_THAT(fetched_, ElementsAre(a.sha256));
-  for (const char* folder : {"one", "two", "three"}) {
-    EXPECT_EQ(files::file_size(dir_ / (std::string(folder) + "/file")), 10u);
-  }
+  EXPECT_EQ(*later.Get(a.sha256), a.archive);
 }
 
-TEST_F(UploadCacheTest, WhatIsSomethingElseIsNotUnpacked) {
+TEST_F(UploadCacheTest, WhatIsSomethingElseIsNotKept) {
   const PackedFolder a = Pack("a", 10);
   UploadCache cache = MakeCache(1 << 20);
-  EXPECT_THAT(cache.Unpack(a.sha256, dir_ / "out"), StatusIs(absl::StatusCode::kNotFound));
-  controller_[a.sha256] = Pack("b", 10).archive;
-  EXPECT_THAT(cache.Unpack(a.sha256, dir_ / "out"), StatusIs(absl::StatusCode::kDataLoss));
-  controller_[a.sha256] = a.archive.substr(0, a.archive.size() - 1);
-  EXPECT_THAT(cache.Unpack(a.sha256, dir_ / "out"), StatusIs(absl::StatusCode::kDataLoss));
-  EXPECT_THAT(cache.Unpack("../../etc", dir_ / "out"),
-              StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_FALSE(files::exists(dir_ / "out"));
-  controller_[a.sha256] = a.archive;
-  ASSERT_OK(cache.Unpack(a.sha256, dir_ / "out"));
+  EXPECT_THAT(cache.Put(a.sha256, Pack("b", 10).archive), StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(cache.Put(a.sha256, a.archive.substr(0, a.archive.size() - 1)),
+              StatusIs(absl::StatusCode::kDataLoss));
+  EXPECT_THAT(cache.Get(a.sha256), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(cache.Get("../../etc"), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-TEST_F(UploadCacheTest, ABrokenFileInTheCacheIsFetchedAgain) {
+TEST_F(UploadCacheTest, ABrokenFileInTheCacheIsAsGoodAsNone) {
   const PackedFolder a = Pack("a", 10);
-  controller_[a.sha256] = a.archive;
   UploadCache cache = MakeCache(1 << 20);
-  ASSERT_OK(cache.Unpack(a.sha256, dir_ / "one"));
+  ASSERT_OK(cache.Put(a.sha256, a.archive));
   std::ofstream(dir_ / ("cache/" + a.sha256)) << "rot";
-  ASSERT_OK(cache.Unpack(a.sha256, dir_ / "two"));
-  EXPECT_EQ(fetched_.size(), 2u);
+  EXPECT_THAT(cache.Get(a.sha256), StatusIs(absl::StatusCode::kNotFound));
+  ASSERT_OK(cache.Put(a.sha256, a.archive));
+  EXPECT_EQ(*cache.Get(a.sha256), a.archive);
 }
 
 TEST_F(UploadCacheTest, TheLeastLatelyUsedGoBeyondTheBound) {
   const PackedFolder a = Pack("a", 400), b = Pack("b", 400), c = Pack("c", 400);
-  for (const PackedFolder* one : {&a, &b, &c}) controller_[one->sha256] = one->archive;
   UploadCache cache = MakeCache(1000);
-  ASSERT_OK(cache.Unpack(a.sha256, dir_ / "a1"));
-  ASSERT_OK(cache.Unpack(b.sha256, dir_ / "b1"));
-  ASSERT_OK(cache.Unpack(a.sha256, dir_ / "a2"));
-  ASSERT_OK(cache.Unpack(c.sha256, dir_ / "c1"));
+  ASSERT_OK(cache.Put(a.sha256, a.archive));
+  ASSERT_OK(cache.Put(b.sha256, b.archive));
+  ASSERT_OK(cache.Get(a.sha256));
+  ASSERT_OK(cache.Put(c.sha256, c.archive));
   EXPECT_TRUE(files::exists(dir_ / ("cache/" + a.sha256)));
   EXPECT_FALSE(files::exists(dir_ / ("cache/" + b.sha256)));
   EXPECT_TRUE(files::exists(dir_ / ("cache/" + c.sha256)));
-  EXPECT_TRUE(files::exists(dir_ / "b1/file")) << "an attempt's folder is its own";
 }
 
 }  // namespace
