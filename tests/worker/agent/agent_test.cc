@@ -154,6 +154,8 @@ TEST_F(AgentTest, AnAssignmentThatComesTwiceIsDoneOnceAndAnsweredTwice) {
   ASSERT_TRUE(controller_.Send(start));
   ASSERT_TRUE(controller_.Send(StartMessage(10, {"hang"}, 1, 2)));
   ASSERT_TRUE(controller_.Await(Acked(10)));
+  ASSERT_TRUE(controller_.Await(
+      [](const Heard& heard) { return heard.FindEvent(v1::RankEvent::STARTED) != nullptr; }));
   const Heard heard = controller_.heard();
   EXPECT_EQ(heard.assignment_acks.at(9), "");
   EXPECT_THAT(heard.assignment_acks.at(10), HasSubstr("slot 0 is held"));
