@@ -53,8 +53,8 @@ absl::Status SubmitError(const absl::Status& error, const v1::SubmitRequest& req
                     "that job is in, and nothing new was submitted; times such as now+2h, and "
                     "names in --after, are others at each repeat");
   }
-  const bool unanswered = absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error) ||
-                          absl::IsCancelled(error);
+  const bool unanswered =
+      absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error) || absl::IsCancelled(error);
   if (!unanswered || request.dry_run()) return error;
   const std::string repeat =
       absl::StrCat("repeated with `", RepeatFlags(request), "` it is the same job");

@@ -198,8 +198,8 @@ absl::Status CheckConfig(const Config& config) {
         CheckDuration("--forget-ended-after", config.forget_ended_after, kMinForgetAfter));
   }
   if (config.max_ended_jobs != 0 && config.max_ended_jobs < kMinEndedJobs) {
-    return absl::InvalidArgumentError(absl::StrCat("--max-ended-jobs: ", config.max_ended_jobs,
-                                                   " is less than ", kMinEndedJobs));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--max-ended-jobs: ", config.max_ended_jobs, " is less than ", kMinEndedJobs));
   }
   MUSTER_RETURN_IF_ERROR(
       CheckDuration("--series-grace", config.series_grace, absl::ZeroDuration()));

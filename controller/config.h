@@ -55,9 +55,9 @@ struct Config {
   absl::Duration metrics_retention = absl::Hours(24 * 30);  // a finished job's points and logs
   uint64_t metrics_max_bytes =
       8ull << 30;  // above it the longest finished jobs' points and logs go first
-  uint64_t job_log_max_bytes = 256 << 20;   // of one job's logs; the oldest go
+  uint64_t job_log_max_bytes = 256 << 20;    // of one job's logs; the oldest go
   uint64_t job_metrics_max_bytes = 1 << 30;  // of one job's points; likewise
-  uint64_t uploads_max_bytes = 4ull << 30;  // of the folders that people uploaded, all together
+  uint64_t uploads_max_bytes = 4ull << 30;   // of the folders that people uploaded, all together
   uint32_t calls_per_second = 20'000;  // of each caller, with a burst of two seconds' worth; 0: any
   bool insecure = false;               // listen beyond loopback without TLS
   uint64_t max_descriptors = 4096;     // that this process may open; no flag: main finds out

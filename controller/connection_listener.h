@@ -23,8 +23,8 @@
 namespace muster::controller {
 
 struct ConnectionBounds {
-  size_t all = 1024;      // open at a time; what comes beyond that is closed at once
-  size_t of_host = 512;   // likewise, from one address
+  size_t all = 1024;     // open at a time; what comes beyond that is closed at once
+  size_t of_host = 512;  // likewise, from one address
 };
 
 class ConnectionListener {
@@ -72,7 +72,7 @@ class ConnectionListener {
 
   // Of the thread.
   OpenConnections open_;
-  size_t swept_at_ = 0;  // open connections after the last sweep
+  size_t swept_at_ = 0;                                    // open connections after the last sweep
   absl::Duration complained_ = -absl::InfiniteDuration();  // since boot
 };
 

@@ -37,7 +37,7 @@ class OpenConnections {
   void Forget(const Row& row);
 
   absl::Duration swept_ = -absl::InfiniteDuration();  // since boot
-  std::unordered_map<int, Row> rows_;  // by descriptor
+  std::unordered_map<int, Row> rows_;                 // by descriptor
   std::unordered_map<std::string, size_t> by_host_;
 };
 

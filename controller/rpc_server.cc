@@ -18,8 +18,8 @@ namespace {
 
 constexpr int kMaxMetadataBytes = 8 << 10;
 constexpr int kMaxStreams = 128;  // on one connection
-// Reflection alone still runs on threads of gRPC's own, one a stream: calls of ours use the callback
-// API. Beyond so many threads a stream ends with RESOURCE_EXHAUSTED.
+// Reflection alone still runs on threads of gRPC's own, one a stream: calls of ours use the
+// callback API. Beyond so many threads a stream ends with RESOURCE_EXHAUSTED.
 constexpr int kMinSyncPollers = 1;
 constexpr int kMaxSyncPollers = 2;
 constexpr int kMaxSyncThreads = 8;

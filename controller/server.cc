@@ -88,15 +88,13 @@ absl::Status Server::OpenDatabases(std::function<void(const absl::Status&)> on_f
   engine.lost_after = config_.lost_after;
   engine.startup_grace = config_.startup_grace;
   engine.start_timeout = config_.start_timeout;
-  engine.forget_lost_after =
-      config_.forget_lost_after == absl::ZeroDuration()
-          ? absl::InfiniteDuration()
-          : std::max(config_.forget_lost_after, config_.quarantine_longest);
-  engine.forget_gone_after =
-      config_.forget_gone_after == absl::ZeroDuration()
-          ? absl::InfiniteDuration()
-          : std::max({config_.forget_gone_after, config_.forget_lost_after,
-                      config_.quarantine_longest});
+  engine.forget_lost_after = config_.forget_lost_after == absl::ZeroDuration()
+                                 ? absl::InfiniteDuration()
+                                 : std::max(config_.forget_lost_after, config_.quarantine_longest);
+  engine.forget_gone_after = config_.forget_gone_after == absl::ZeroDuration()
+                                 ? absl::InfiniteDuration()
+                                 : std::max({config_.forget_gone_after, config_.forget_lost_after,
+                                             config_.quarantine_longest});
   if (config_.forget_ended_after > absl::ZeroDuration()) {
     engine.forget_ended.after = config_.forget_ended_after;
   }
@@ -170,10 +168,10 @@ absl::Status Server::OpenPorts() {
   people.check = workers.check = [this](absl::string_view, absl::string_view authorization) {
     return gate_->CheckHeaders(authorization);
   };
-  MUSTER_ASSIGN_OR_RETURN(
-      people_, RpcServer::Start(people, {job_service_.get(), people_uploads_.get()}));
-  MUSTER_ASSIGN_OR_RETURN(
-      workers_, RpcServer::Start(workers, {worker_service_.get(), agent_uploads_.get()}));
+  MUSTER_ASSIGN_OR_RETURN(people_,
+                          RpcServer::Start(people, {job_service_.get(), people_uploads_.get()}));
+  MUSTER_ASSIGN_OR_RETURN(workers_,
+                          RpcServer::Start(workers, {worker_service_.get(), agent_uploads_.get()}));
   HttpServer::Options http;
   http.listen = config_.http_listen;
   MUSTER_ASSIGN_OR_RETURN(http_, HttpServer::Create(http, web_->Handlers([this] {

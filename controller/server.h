@@ -4,9 +4,9 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
-#include <map>
 #include <string>
 
 #include "absl/status/status.h"

@@ -1,5 +1,5 @@
-// A number for the boot that CLOCK_BOOTTIME counts from, so that a controller that starts anew knows
-// whether the times since boot that it stored still count.
+// A number for the boot that CLOCK_BOOTTIME counts from, so that a controller that starts anew
+// knows whether the times since boot that it stored still count.
 #pragma once
 
 #include <cstdint>

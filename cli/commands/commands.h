@@ -46,6 +46,6 @@ absl::StatusOr<ExitCode> WatchJob(Session& session, const v1::JobRef& job);
 absl::StatusOr<ExitCode> WaitForJob(Session& session, const v1::JobRef& job);
 // The job as it ended; progress on stderr.
 absl::StatusOr<v1::JobSummary> FollowToEnd(Session& session, const v1::JobRef& job,
-                                          absl::Duration began = SteadyNow());
+                                           absl::Duration began = SteadyNow());
 
 }  // namespace muster::cli

@@ -162,8 +162,8 @@ void AddMetrics(CLI::App& app, Session& session, Verb& verb) {
   const auto flags = std::make_shared<Flags>();
   command->add_option("JOB", flags->job, "its id or name")->required();
   command->add_option("--names", flags->names, "only these, comma-separated")->delimiter(',');
-  CLI::Option* plot = command->add_option("--plot", flags->plot,
-                                          "draw these as curves, comma-separated: loss,lr");
+  CLI::Option* plot =
+      command->add_option("--plot", flags->plot, "draw these as curves, comma-separated: loss,lr");
   plot->delimiter(',');
   command->add_flag("--log", flags->logarithmic, "draw them on a logarithmic scale")->needs(plot);
   command->add_option("--rank", flags->rank, "of this rank (default: rank 0)");

@@ -92,7 +92,7 @@ absl::StatusOr<ExitCode> Forget(const Flags& flags, Session& session) {
 }
 
 CLI::App* AddVerbOfNames(CLI::App& nodes, const char* name, const char* help,
-                    const std::shared_ptr<Flags>& flags) {
+                         const std::shared_ptr<Flags>& flags) {
   CLI::App* command = nodes.add_subcommand(name, help);
   command->add_option("NAME", flags->names, "names of workers")->required();
   return command;

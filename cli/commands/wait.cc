@@ -13,7 +13,7 @@
 namespace muster::cli {
 
 absl::StatusOr<v1::JobSummary> FollowToEnd(Session& session, const v1::JobRef& job,
-                                          absl::Duration began) {
+                                           absl::Duration began) {
   InterruptGuard guard;
   std::optional<v1::JobState> state;
   const auto tell = [&](const v1::JobSummary& summary) {

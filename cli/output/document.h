@@ -31,8 +31,8 @@ std::string YamlText(const Json& json);
 // nothing, what is not finite as nan, inf and -inf.
 std::string CsvText(const std::vector<Json>& items);
 
-// The items in one of the machine formats; `name_key` is what kName prints of each, nothing of those
-// that lack it. Requires a format other than the tables.
+// The items in one of the machine formats; `name_key` is what kName prints of each, nothing of
+// those that lack it. Requires a format other than the tables.
 std::string RenderList(Format format, const std::vector<Json>& items, absl::string_view name_key);
 
 // The same for one object: not wrapped in a list.

@@ -82,9 +82,8 @@ std::string BudgetsText(const v1::GetJobResponse& job) {
   std::string shared;
   std::vector<std::string> own;
   for (const v1::RestartBudget& budget : job.budgets()) {
-    const std::string left = budget.budget() == 0
-                                 ? "0"
-                                 : absl::StrCat(budget.left(), " of ", budget.budget());
+    const std::string left =
+        budget.budget() == 0 ? "0" : absl::StrCat(budget.left(), " of ", budget.budget());
     if (budget.shared()) {
       shared = left;
     } else {
@@ -285,9 +284,8 @@ Table CheckpointTable(const std::vector<v1::CheckpointInfo>& checkpoints, absl::
         v1::CheckpointState_Name(c.state()),
         c.best() && c.step() == best_step ? "best" : "",
         Bytes(static_cast<double>(c.bytes())),
-        ValidationText(
-            If(c.has_validation_accuracy(), c, &v1::CheckpointInfo::validation_accuracy),
-            If(c.has_validation_loss(), c, &v1::CheckpointInfo::validation_loss)),
+        ValidationText(If(c.has_validation_accuracy(), c, &v1::CheckpointInfo::validation_accuracy),
+                       If(c.has_validation_loss(), c, &v1::CheckpointInfo::validation_loss)),
         Age(now, c.created_ms())};
     if (wide) cells.push_back(absl::StrCat(c.attempt()));
     cells.push_back(wide ? c.path() : c.message());

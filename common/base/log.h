@@ -15,7 +15,8 @@ namespace muster {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
-// One key=value of a log line. Keys are literals in snake_case; values are quoted when they need it.
+// One key=value of a log line. Keys are literals in snake_case; values are quoted when they need
+// it.
 struct LogField {
   template <std::integral T>
   LogField(absl::string_view k, T v) : key(k), value(std::to_string(v)) {}
@@ -34,7 +35,8 @@ void Log(LogLevel level, absl::string_view event, std::initializer_list<LogField
 // Sets the `program` field; call it first thing in main. `name` must outlive the process.
 void SetLogProgram(const char* name);
 
-// Lines below this level are dropped. Default: MUSTER_LOG_LEVEL (debug, info, warning, error), else info.
+// Lines below this level are dropped. Default: MUSTER_LOG_LEVEL (debug, info, warning, error), else
+// info.
 void SetLogLevel(LogLevel level);
 
 // The line that Log would write, without its timestamp. For tests.

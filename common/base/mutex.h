@@ -1,5 +1,6 @@
-// std::mutex with clang's thread-safety annotations. ThreadSanitizer understands std::mutex; it reports falsely on
-// absl::Mutex. A mutex guards named fields and is never held across RPC, SQL, disk, device or a callback.
+// std::mutex with clang's thread-safety annotations. ThreadSanitizer understands std::mutex; it
+// reports falsely on absl::Mutex. A mutex guards named fields and is never held across RPC, SQL,
+// disk, device or a callback.
 #pragma once
 
 #include <errno.h>
@@ -48,9 +49,9 @@ class MUSTER_SCOPED_CAPABILITY MutexLock {
   Mutex& mutex_;
 };
 
-// Wait only in a loop (or through a predicate of the caller's): wake-ups may be spurious. A condition variable of
-// pthread's, for ThreadSanitizer of g++ 12 does not know the calls by which std::condition_variable waits on the
-// monotonic clock.
+// Wait only in a loop (or through a predicate of the caller's): wake-ups may be spurious. A
+// condition variable of pthread's, for ThreadSanitizer of g++ 12 does not know the calls by which
+// std::condition_variable waits on the monotonic clock.
 class CondVar {
  public:
   CondVar() {

@@ -1,4 +1,5 @@
-// Counter-based random bits: pure functions of their arguments, so any thread, rank or resume gets the same ones.
+// Counter-based random bits: pure functions of their arguments, so any thread, rank or resume gets
+// the same ones.
 #pragma once
 
 #include <cstdint>

@@ -24,8 +24,8 @@ absl::StatusOr<HostPort> ParseListen(const std::string& text) {
   if (colon == std::string::npos || colon == 0 ||
       !absl::SimpleAtoi(text.substr(colon + 1), &parsed.port) || parsed.port < 0 ||
       parsed.port > 65535) {
-    return absl::InvalidArgumentError(absl::StrCat("listen address '", text,
-                                                   "' is not HOST:PORT with a port of 0 to 65535"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("listen address '", text, "' is not HOST:PORT with a port of 0 to 65535"));
   }
   parsed.host = text.substr(0, colon);
   if (parsed.host.size() > 2 && parsed.host.front() == '[' && parsed.host.back() == ']') {
@@ -69,8 +69,7 @@ absl::StatusOr<TcpListener> ListenTcp(const std::string& listen) {
       ::getaddrinfo(where->host.c_str(), absl::StrCat(where->port).c_str(), &hints, &found);
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(found, &::freeaddrinfo);
   const auto refuse = [&](absl::string_view why) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("cannot listen on ", listen, ": ", why));
+    return absl::FailedPreconditionError(absl::StrCat("cannot listen on ", listen, ": ", why));
   };
   if (looked != 0) return refuse("no such address");
   TcpListener listener;

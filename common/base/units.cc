@@ -22,11 +22,13 @@ absl::StatusOr<absl::Duration> ParseDuration(absl::string_view text) {
   if (rest.empty()) return bad();
   while (!rest.empty()) {
     size_t digits = 0;
-    while (digits < rest.size() && (std::isdigit(static_cast<unsigned char>(rest[digits])) || rest[digits] == '.')) {
+    while (digits < rest.size() &&
+           (std::isdigit(static_cast<unsigned char>(rest[digits])) || rest[digits] == '.')) {
       ++digits;
     }
     size_t unit_end = digits;
-    while (unit_end < rest.size() && std::isalpha(static_cast<unsigned char>(rest[unit_end]))) ++unit_end;
+    while (unit_end < rest.size() && std::isalpha(static_cast<unsigned char>(rest[unit_end])))
+      ++unit_end;
     double count = 0;
     if (!absl::SimpleAtod(rest.substr(0, digits), &count)) return bad();
     const absl::string_view unit = rest.substr(digits, unit_end - digits);
@@ -50,11 +52,20 @@ absl::StatusOr<absl::Duration> ParseDuration(absl::string_view text) {
 }
 
 absl::StatusOr<uint64_t> ParseBytes(absl::string_view text) {
-  static constexpr std::array<std::pair<absl::string_view, double>, 10> kUnits = {{
-      {"", 1}, {"B", 1}, {"KiB", 1024.}, {"MiB", 1048576.}, {"GiB", 1073741824.},
-      {"TiB", 1099511627776.}, {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}}};
+  static constexpr std::array<std::pair<absl::string_view, double>, 10> kUnits = {
+      {{"", 1},
+       {"B", 1},
+       {"KiB", 1024.},
+       {"MiB", 1048576.},
+       {"GiB", 1073741824.},
+       {"TiB", 1099511627776.},
+       {"kB", 1e3},
+       {"MB", 1e6},
+       {"GB", 1e9},
+       {"TB", 1e12}}};
   size_t digits = 0;
-  while (digits < text.size() && (std::isdigit(static_cast<unsigned char>(text[digits])) || text[digits] == '.')) {
+  while (digits < text.size() &&
+         (std::isdigit(static_cast<unsigned char>(text[digits])) || text[digits] == '.')) {
     ++digits;
   }
   double count = 0;

@@ -88,9 +88,9 @@ class Call {
   bool ended_ = false;             // nothing will be written behind it
   std::unique_ptr<Http2Stream> stream_;
   absl::Duration connected_at_;  // since boot; requires stream_
-  size_t taken_ = 0;      // of the stream's body
-  bool cut_off_ = false;  // the stream ended within a message
-  absl::Status failure_;  // ours, not the peer's
+  size_t taken_ = 0;             // of the stream's body
+  bool cut_off_ = false;         // the stream ended within a message
+  absl::Status failure_;         // ours, not the peer's
 };
 
 // A call with one request and many responses.

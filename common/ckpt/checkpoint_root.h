@@ -40,8 +40,8 @@ absl::StatusOr<std::string> ReadRootMarker(FileSystem& fs, const std::string& ro
 absl::Status CheckRoot(FileSystem& fs, const CheckpointRoot& root);
 
 // CheckRoot, and then whether it takes a checkpoint: writes, fsyncs, renames, reads and deletes a
-// file whose name holds `who`, which two callers at a time must not share. RESOURCE_EXHAUSTED: it is
-// seen, and full.
+// file whose name holds `who`, which two callers at a time must not share. RESOURCE_EXHAUSTED: it
+// is seen, and full.
 absl::Status ProbeRoot(FileSystem& fs, const CheckpointRoot& root, absl::string_view who);
 
 // Makes the root where it is not there, probes it, and returns the identity of its marker: of the

@@ -18,9 +18,7 @@ namespace muster {
 namespace {
 
 // O_PATH goes with few others; it opens nothing that could hang.
-int WithAlways(int flags) {
-  return flags | O_CLOEXEC | ((flags & O_PATH) != 0 ? 0 : O_NONBLOCK);
-}
+int WithAlways(int flags) { return flags | O_CLOEXEC | ((flags & O_PATH) != 0 ? 0 : O_NONBLOCK); }
 
 // openat2 asks the caller to try again when names move while it looks.
 constexpr int kTries = 32;

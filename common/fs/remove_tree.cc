@@ -65,9 +65,8 @@ class TreeRemover {
     RemoveEntry(top.name.c_str(), DT_UNKNOWN);
     while (!levels_.empty()) Step();
     if (failures_ < 2) return first_failure_;
-    return absl::Status(
-        first_failure_.code(),
-        absl::StrCat(first_failure_.message(), "; and ", failures_ - 1, " more"));
+    return absl::Status(first_failure_.code(),
+                        absl::StrCat(first_failure_.message(), "; and ", failures_ - 1, " more"));
   }
 
  private:
@@ -98,8 +97,8 @@ class TreeRemover {
     Level& level = levels_.back();
     if (std::exchange(level.look_again, false)) return ::rewinddir(level.folder.get());
     if (!level.keeps_some) {
-      const int above = levels_.size() > 1 ? ::dirfd(levels_[levels_.size() - 2].folder.get())
-                                           : parent_;
+      const int above =
+          levels_.size() > 1 ? ::dirfd(levels_[levels_.size() - 2].folder.get()) : parent_;
       if (::unlinkat(above, level.name.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT) {
         const int error = errno;
         const bool filled = error == ENOTEMPTY || error == EEXIST;
@@ -154,8 +153,8 @@ class TreeRemover {
     if (absl::IsNotFound(fd.status())) return;  // gone, or replaced: the next look tells
     if (!fd.ok()) {
       struct stat info = {};
-      const bool replaced = ::fstatat(At(), name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
-                            !S_ISDIR(info.st_mode);
+      const bool replaced =
+          ::fstatat(At(), name, &info, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(info.st_mode);
       if (!replaced || !TryUnlink(name, 0)) Note(fd.status());
       return;
     }

@@ -140,11 +140,10 @@ absl::Status ControlStream::Handle(const v1::WorkerMessage& message) {
     case v1::WorkerMessage::kHeartbeat:
       return HandleHeartbeat(message.heartbeat());
     case v1::WorkerMessage::kAssignmentAck:
-      PostCounted(AssignmentAcked{worker_, incarnation_, message.assignment_ack().outbox_seq(),
-                                  CutUtf8(message.assignment_ack().refusal(), kMaxReasonBytes)},
-                  [self = shared_from_this()](const EventResult& result) {
-                    self->AnsweredReport(result);
-                  });
+      PostCounted(
+          AssignmentAcked{worker_, incarnation_, message.assignment_ack().outbox_seq(),
+                          CutUtf8(message.assignment_ack().refusal(), kMaxReasonBytes)},
+          [self = shared_from_this()](const EventResult& result) { self->AnsweredReport(result); });
       return absl::OkStatus();
     case v1::WorkerMessage::kRankEvent: {
       MUSTER_ASSIGN_OR_RETURN(RankReport report, FromProto(message.rank_event(), source));
@@ -163,12 +162,11 @@ absl::Status ControlStream::Handle(const v1::WorkerMessage& message) {
       PostReport(FromProto(message.delete_result(), source), message.event_seq());
       return absl::OkStatus();
     case v1::WorkerMessage::kNotice:
-      PostReport(
-          WorkerNotice{worker_, incarnation_, message.event_seq(),
-                       CutUtf8(message.notice().message(), kMaxReasonBytes),
-                       absl::Milliseconds(message.notice().grace_ms()),
-                       message.notice().withdrawn()},
-          message.event_seq());
+      PostReport(WorkerNotice{worker_, incarnation_, message.event_seq(),
+                              CutUtf8(message.notice().message(), kMaxReasonBytes),
+                              absl::Milliseconds(message.notice().grace_ms()),
+                              message.notice().withdrawn()},
+                 message.event_seq());
       return absl::OkStatus();
     case v1::WorkerMessage::BODY_NOT_SET:
       break;

@@ -77,7 +77,7 @@ class ControlStream final : public TwoWayStream<v1::WorkerMessage, v1::Controlle
   v1::ControllerMessage outgoing_ MUSTER_GUARDED_BY(mutex_);  // of the write under way
   int unanswered_ MUSTER_GUARDED_BY(mutex_) = 0;
   bool awaits_welcome_ MUSTER_GUARDED_BY(mutex_) = false;
-  bool connected_ MUSTER_GUARDED_BY(mutex_) = false;  // the engine knows this link
+  bool connected_ MUSTER_GUARDED_BY(mutex_) = false;    // the engine knows this link
   bool owes_repeat_ MUSTER_GUARDED_BY(mutex_) = false;  // a report found no room
 };
 

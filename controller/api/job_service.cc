@@ -114,10 +114,9 @@ absl::Status FillJobs(const Snapshot& snapshot, const v1::ListJobsRequest& reque
   const Candidates jobs(snapshot, states);
   for (id = jobs.Below(std::min(id, snapshot.jobs.last_id()) + 1); id > 0; id = jobs.Below(id)) {
     const Job& job = *snapshot.FindJob(id);
-    const bool wanted =
-        states.test(static_cast<size_t>(job.state)) &&
-        (request.project().empty() || job.settings->project == request.project()) &&
-        EndedWithin(request, job) && HasTags(job, request);
+    const bool wanted = states.test(static_cast<size_t>(job.state)) &&
+                        (request.project().empty() || job.settings->project == request.project()) &&
+                        EndedWithin(request, job) && HasTags(job, request);
     v1::JobSummary summary;
     if (wanted) summary = ToProto(job);
     const bool full =

@@ -138,7 +138,7 @@ class OutStream : public grpc::ServerWriteReactor<Message>,
   std::deque<Message> queue_ MUSTER_GUARDED_BY(mutex_);
   bool ended_ MUSTER_GUARDED_BY(mutex_) = false;
   bool finished_ MUSTER_GUARDED_BY(mutex_) = false;
-  bool cancelling_ MUSTER_GUARDED_BY(mutex_) = false;  // by Look
+  bool cancelling_ MUSTER_GUARDED_BY(mutex_) = false;     // by Look
   absl::Duration write_began_ MUSTER_GUARDED_BY(mutex_);  // since boot; of the first in the queue
   absl::Status status_ MUSTER_GUARDED_BY(mutex_);
 };

@@ -59,8 +59,8 @@ JobNeeds NeedsOf(const v1::JobSpec& spec) {
   for (const auto& [key, value] : spec.placement().selector()) out.selector.emplace(key, value);
   out.exclude = {spec.placement().exclude().begin(), spec.placement().exclude().end()};
   out.wait_for_capacity = spec.placement().wait_for_capacity();
-  out.commands = spec.has_command() || IsCode(spec.train().model()) ||
-                 IsCode(spec.train().distill().model());
+  out.commands =
+      spec.has_command() || IsCode(spec.train().model()) || IsCode(spec.train().distill().model());
   if (spec.command().has_image()) {
     out.image =
         IsImageFile(spec.command().image()) ? JobNeeds::Image::kFile : JobNeeds::Image::kReference;

@@ -171,7 +171,7 @@ class TwoWayStream : public grpc::ServerBidiReactor<In, Out>, public StreamWatch
   static absl::Status Gone() { return absl::CancelledError("the other side went away"); }
 
   const char* const method_;
-  std::shared_ptr<TwoWayStream> self_;  // until OnDone
+  std::shared_ptr<TwoWayStream> self_;              // until OnDone
   grpc::CallbackServerContext* context_ = nullptr;  // set once
   In incoming_;                                     // of the read under way
   bool reading_ MUSTER_GUARDED_BY(mutex_) = false;

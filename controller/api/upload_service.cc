@@ -100,7 +100,7 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadRequest>,
   CallGate& gate_;
   v1::UploadResponse& response_;
   absl::Duration began_;
-  absl::Duration read_at_;  // when the next piece was waited for
+  absl::Duration read_at_;             // when the next piece was waited for
   std::atomic<bool> reading_ = false;  // a read is under way
   bool ended_ = false;
   v1::UploadRequest message_;

@@ -56,7 +56,7 @@ class UploadDesk {
   UploadStore& store_;
   Clock& clock_;
   const UploadPatience patience_;
-  std::set<Timed*> timed_;   // of the thread, as is the next
+  std::set<Timed*> timed_;  // of the thread, as is the next
   absl::Duration looked_at_;
   Mutex mutex_;
   CondVar wake_;

@@ -136,7 +136,7 @@ class Applier {
 
   // Only on the thread of RunOnce.
   std::deque<Item> parked_;
-  std::map<std::string, size_t> parked_of_;  // by worker; above zero
+  std::map<std::string, size_t> parked_of_;                // by worker; above zero
   absl::Duration full_until_ = -absl::InfiniteDuration();  // until then nothing of agents is stored
   bool full_ = false;  // nothing was stored since the disk was found full
 
@@ -149,7 +149,7 @@ class Applier {
   // Since boot.
   absl::Duration due_ MUSTER_GUARDED_BY(mutex_) = absl::InfiniteDuration();
   absl::Duration retry_at_ MUSTER_GUARDED_BY(mutex_) = absl::InfiniteDuration();  // of parked_
-  absl::Status closed_ MUSTER_GUARDED_BY(mutex_);  // OK while open
+  absl::Status closed_ MUSTER_GUARDED_BY(mutex_);                                 // OK while open
   std::shared_ptr<const Snapshot> current_ MUSTER_GUARDED_BY(mutex_);
 };
 

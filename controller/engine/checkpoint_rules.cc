@@ -120,8 +120,8 @@ absl::Status Commit(Draft& draft, const Job& job, const CheckpointReport& report
                                                  report.path, " already, with another manifest"));
   }
   const int64_t furthest = FurthestCommit(draft.view(), job);
-  const bool gets_further = Planted(PlantedBug::kBudgetRefill) ? report.step != furthest
-                                                               : report.step > furthest;
+  const bool gets_further =
+      Planted(PlantedBug::kBudgetRefill) ? report.step != furthest : report.step > furthest;
   uint64_t id = FindWriting(draft.view(), job, report.step);
   if (id == 0) id = BeginRow(draft, job, report, context);
   Checkpoint& row = draft.EditCheckpoint(id);
@@ -159,9 +159,8 @@ bool Judge(Draft& draft, const Checkpoint& found, const BadReading& reading,
            const RuleContext& context) {
   const Job& job = *draft.view().FindJob(found.job_id);
   const bool awaited = AnotherIsAwaited(draft.view(), job, reading.worker);
-  const bool others =
-      !Planted(PlantedBug::kOneWordCondemns) &&
-      (awaited || ChooseCaretaker(draft.view(), job, reading.worker) != nullptr);
+  const bool others = !Planted(PlantedBug::kOneWordCondemns) &&
+                      (awaited || ChooseCaretaker(draft.view(), job, reading.worker) != nullptr);
   // One says that bytes differ, another one that nothing is there: neither bears the other out.
   const bool alike = found.doubt.has_value() && found.doubt->missing == reading.missing;
   const bool by_another = alike && found.doubt->worker != reading.worker;
@@ -170,8 +169,7 @@ bool Judge(Draft& draft, const Checkpoint& found, const BadReading& reading,
   const bool settled = !found.restorable();
   Checkpoint& row = draft.EditCheckpoint(found.id);
   if (!settled && (reading.by_rank || (!by_another && !again && !alone))) {
-    row.doubt = {
-        .worker = reading.worker, .message = reading.message, .missing = reading.missing};
+    row.doubt = {.worker = reading.worker, .message = reading.message, .missing = reading.missing};
     const bool later = reading.missing || awaited;
     row.retry_at = later ? context.now_at + kCheckpointRetry : context.now_at;
     return false;
@@ -187,11 +185,12 @@ bool Judge(Draft& draft, const Checkpoint& found, const BadReading& reading,
   return true;
 }
 
-// A candidate proved broken: when the gang was loading that one, it resumes from the next whole one,
-// in their order. A rank also tells of a broken best checkpoint, after it has loaded another one.
+// A candidate proved broken: when the gang was loading that one, it resumes from the next whole
+// one, in their order. A rank also tells of a broken best checkpoint, after it has loaded another
+// one.
 void ResumeFromNext(Draft& draft, uint64_t job_id, uint64_t broken) {
-  const bool was_loading =
-      draft.view().FindCheckpoint(broken)->step == draft.view().FindJob(job_id)->current->first_step;
+  const bool was_loading = draft.view().FindCheckpoint(broken)->step ==
+                           draft.view().FindJob(job_id)->current->first_step;
   if (!was_loading) return;
   Attempt& attempt = draft.EditAttempt(job_id);
   attempt.first_step = 0;
@@ -441,7 +440,8 @@ EventResult OnDeleteReport(Draft& draft, const DeleteReport& event, const RuleCo
     row.state = CheckpointState::kDeleted;
     row.message = reason;
   } else {
-    row.message = absl::StrCat("could not be deleted by worker ", event.worker, ": ", event.message);
+    row.message =
+        absl::StrCat("could not be deleted by worker ", event.worker, ": ", event.message);
     row.failed_by = event.worker;
     row.retry_at = context.now_at + kCheckpointRetry;
   }

@@ -101,20 +101,18 @@ class EngineImpl final : public Engine {
 
   void Start() override {
     if (!options_.threads || started_.exchange(true)) return;
-    for (LoopThread* thread :
-         {&applier_thread_, &scheduler_thread_, &retention_thread_, &forgetting_thread_,
-          &roots_thread_, &liveness_thread_, &limits_thread_, &dispatcher_thread_,
-          &rendezvous_thread_}) {
+    for (LoopThread* thread : {&applier_thread_, &scheduler_thread_, &retention_thread_,
+                               &forgetting_thread_, &roots_thread_, &liveness_thread_,
+                               &limits_thread_, &dispatcher_thread_, &rendezvous_thread_}) {
       thread->Start();
     }
   }
 
   void Stop() override {
     if (stopped_.exchange(true)) return;
-    for (LoopThread* thread :
-         {&scheduler_thread_, &retention_thread_, &forgetting_thread_, &roots_thread_,
-          &liveness_thread_, &limits_thread_, &applier_thread_, &dispatcher_thread_,
-          &rendezvous_thread_}) {
+    for (LoopThread* thread : {&scheduler_thread_, &retention_thread_, &forgetting_thread_,
+                               &roots_thread_, &liveness_thread_, &limits_thread_, &applier_thread_,
+                               &dispatcher_thread_, &rendezvous_thread_}) {
       thread->Stop();
     }
     applier_.Close(absl::UnavailableError("the controller is stopping; try again"));

@@ -43,15 +43,16 @@ class FindingsLoop {
       MutexLock lock(flight_->mutex);
       flight_->in_flight = true;
     }
-    wiring_.post(std::move(findings), [flight = flight_, wake_up = wiring_.wake_up,
-                                       is_full](const EventResult& result) {
-      {
-        MutexLock lock(flight->mutex);
-        flight->in_flight = false;
-      }
-      // There may be more. After a refusal (a full disk or queue) the next turn is soon enough.
-      if (is_full && result.status.ok()) wake_up();
-    });
+    wiring_.post(std::move(findings),
+                 [flight = flight_, wake_up = wiring_.wake_up, is_full](const EventResult& result) {
+                   {
+                     MutexLock lock(flight->mutex);
+                     flight->in_flight = false;
+                   }
+                   // There may be more. After a refusal (a full disk or queue) the next turn is
+                   // soon enough.
+                   if (is_full && result.status.ok()) wake_up();
+                 });
     return every_;
   }
 

@@ -27,8 +27,9 @@ Proposer::Propose ProposeForgetting(const ForgetSettings& settings, absl::Durati
       Log(LogLevel::kWarning, "ended_jobs_beyond_bound",
           {{"max_ended_jobs", settings.most},
            {"more", queue->stuck()},
-           {"hint", "jobs with checkpoints stay; raise --max-ended-jobs, or others are forgotten "
-                    "an hour after their end"}});
+           {"hint",
+            "jobs with checkpoints stay; raise --max-ended-jobs, or others are forgotten "
+            "an hour after their end"}});
     }
     if (!next.jobs.empty()) proposal.event = std::move(next);
     return proposal;

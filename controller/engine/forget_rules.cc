@@ -1,8 +1,9 @@
 // Jobs that ended long ago leave the model (policy/forget_rules).
+#include "controller/policy/forget_rules.h"
+
 #include <optional>
 
 #include "controller/engine/rules.h"
-#include "controller/policy/forget_rules.h"
 
 namespace muster::controller {
 

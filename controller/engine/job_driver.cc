@@ -103,8 +103,8 @@ std::string WhoLostTheRoot(const Snapshot& snapshot, const Job& job) {
 
 // Its ranks are asked to save and leave.
 void NoteStake(Draft& draft, uint64_t job_id, const RuleContext& context) {
-  const int64_t stake = SlotSecondsAtStake(draft.view(), *draft.view().FindJob(job_id),
-                                           LedgerNow(draft, context));
+  const int64_t stake =
+      SlotSecondsAtStake(draft.view(), *draft.view().FindJob(job_id), LedgerNow(draft, context));
   Attempt& attempt = draft.EditAttempt(job_id);
   attempt.save_requested = true;
   attempt.stake_slot_seconds = stake;

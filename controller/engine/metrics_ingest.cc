@@ -73,8 +73,8 @@ absl::StatusOr<std::unique_ptr<MetricsIngest>> MetricsIngest::Open(MetricsIngest
 }
 
 absl::Status MetricsIngest::OpenStore() {
-  MUSTER_ASSIGN_OR_RETURN(store_, MetricsStore::Open(options_.path, options_.file_max_bytes,
-                                                     options_.vfs));
+  MUSTER_ASSIGN_OR_RETURN(store_,
+                          MetricsStore::Open(options_.path, options_.file_max_bytes, options_.vfs));
   SetBudgets(/*is_tight=*/false);
   return absl::OkStatus();
 }
@@ -88,8 +88,7 @@ void MetricsIngest::SetBudgets(bool is_tight) {
 absl::Status MetricsIngest::BeginAnew(const absl::Status& why) {
   if (++times_set_aside_ > kMaxSetAside) return why;
   store_.reset();
-  MUSTER_ASSIGN_OR_RETURN(const AsideDatabase aside,
-                          SetAsideDatabase(options_.path, clock_.Now()));
+  MUSTER_ASSIGN_OR_RETURN(const AsideDatabase aside, SetAsideDatabase(options_.path, clock_.Now()));
   Log(LogLevel::kError, "metrics_set_aside", {{"to", aside.path}, {"error", why.ToString()}});
   if (!aside.removed.empty()) {
     Log(LogLevel::kWarning, "metrics_aside_removed",

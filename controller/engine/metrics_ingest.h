@@ -137,8 +137,8 @@ class MetricsIngest final : public MetricsReader {
 
   void Run();
   bool HasWorkLocked() const MUSTER_REQUIRES(mutex_);
-  bool AwaitWork();     // false: it is to stop
-  absl::Status Turn();  // some reads, one group, a step of retention
+  bool AwaitWork();                       // false: it is to stop
+  absl::Status Turn();                    // some reads, one group, a step of retention
   void TakeGroup();                       // fills group_ from waiting_
   void DropUnknown(MetricsBatch& batch);  // counts what it drops
   absl::Status CommitGroup();

@@ -70,8 +70,8 @@ void ChargeProject(Draft& draft, uint64_t job_id, const RuleContext& context) {
   uint32_t slots = 0;
   for (const Rank& rank : attempt.ranks) slots += rank.slots.size();
   Project& project = draft.EditProject(job.settings->project);
-  project.used = Charge(project.used, slots, HeldFrom(attempt),
-                        LedgerNow(draft, context), context.use_half_life);
+  project.used = Charge(project.used, slots, HeldFrom(attempt), LedgerNow(draft, context),
+                        context.use_half_life);
 }
 
 }  // namespace muster::controller

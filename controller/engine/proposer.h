@@ -1,7 +1,7 @@
 // What the loops of the scheduler, of retention and of roots have in common: look at each new
 // version, propose one event, wait until it is applied, look again. After a refusal (a full disk)
-// they wait a little. After a long look they rest for as long as it took, so that a flood of changes
-// to a long queue leaves half a core to others; several changes are then seen by one look.
+// they wait a little. After a long look they rest for as long as it took, so that a flood of
+// changes to a long queue leaves half a core to others; several changes are then seen by one look.
 #pragma once
 
 #include <functional>

@@ -20,8 +20,7 @@ absl::Status MayAddProject(const Draft& draft, const std::string& project) {
 }
 
 absl::Status MayAddJobs(const Draft& draft, uint32_t jobs) {
-  const size_t active =
-      draft.view().active_jobs->size() + draft.new_jobs() + draft.requeued_jobs();
+  const size_t active = draft.view().active_jobs->size() + draft.new_jobs() + draft.requeued_jobs();
   if (active + jobs <= kMaxActiveJobs) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat("refused: ", active,
                                                    " jobs have not ended, and ", kMaxActiveJobs,

@@ -85,12 +85,11 @@ JobInput NoteUnkillable(Draft& draft, const RankReport& report, const RuleContex
   draft.EditRank(job_id, report.rank).state = RankState::kUnkillable;
   // The others have waited for it since the last step.
   NoteStandstill(draft.EditJob(job_id));
-  const bool is_cause =
-      NoteFailure(draft, job_id,
-                  {.failure_class = ClassOf(report),
-                   .cause = absl::StrCat("rank ", report.rank, " on ", report.worker, ": ",
-                                         Describe(report)),
-                   .rank = static_cast<int32_t>(report.rank)});
+  const bool is_cause = NoteFailure(
+      draft, job_id,
+      {.failure_class = ClassOf(report),
+       .cause = absl::StrCat("rank ", report.rank, " on ", report.worker, ": ", Describe(report)),
+       .rank = static_cast<int32_t>(report.rank)});
   if (is_cause) StrikeWorker(draft, report.worker, job_id, context);
   return JobInput::kRankFailed;
 }

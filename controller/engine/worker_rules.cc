@@ -86,8 +86,7 @@ void LoseRanks(Draft& draft, uint64_t worker_id, bool dead, const std::string& c
 
 // The gangs with ranks on the worker save and leave, each asked once. That is why their attempts
 // end, whatever becomes of their ranks from here on.
-void DrainGangs(Draft& draft, uint64_t worker_id, const JobStep& step,
-                const RuleContext& context) {
+void DrainGangs(Draft& draft, uint64_t worker_id, const JobStep& step, const RuleContext& context) {
   for (uint64_t job_id : JobsOn(draft.view(), *draft.view().workers.Find(worker_id))) {
     const Job& job = *draft.view().FindJob(job_id);
     // One that takes no such step is being ended anyway.
@@ -102,8 +101,8 @@ void DrainGangs(Draft& draft, uint64_t worker_id, const JobStep& step,
   }
 }
 
-// An agent repeats nothing that was acknowledged to it, be it by a controller that forgot the worker
-// since, or by one whose data folder was set back to a backup.
+// An agent repeats nothing that was acknowledged to it, be it by a controller that forgot the
+// worker since, or by one whose data folder was set back to a backup.
 bool IsAheadOf(const Worker& worker, const WorkerHello& event) {
   return event.acknowledged_event_seq.has_value() &&
          (!worker.event_seq_known || *event.acknowledged_event_seq > worker.event_seq);
@@ -184,8 +183,8 @@ void ReleaseForgotten(Draft& draft, uint64_t id, const std::vector<RankStatus>& 
              status.rank == holder.rank;
     });
     const Fence fence{.job_id = holder.job_id, .attempt = holder.attempt};
-    const bool expected = FindLiveRank(draft.view(), fence, holder.rank, worker.name,
-                                       worker.incarnation) != nullptr;
+    const bool expected =
+        FindLiveRank(draft.view(), fence, holder.rank, worker.name, worker.incarnation) != nullptr;
     const bool needed = expected && !(Planted(PlantedBug::kForgottenSlot) && alive.empty());
     if (!is_alive && !needed) ReleaseSlot(draft, holder.job_id, holder.attempt, holder.rank);
   }

@@ -153,8 +153,7 @@ T& Add(CowTable<T>& table, std::map<uint64_t, std::shared_ptr<T>>& edited, T row
 bool ChangeSet::empty() const {
   return new_jobs.empty() && jobs.empty() && attempts.empty() && workers.empty() &&
          workers_forgotten.empty() && checkpoints.empty() && projects.empty() && roots.empty() &&
-         events.empty() && outbox_added.empty() && outbox_removed.empty() &&
-         jobs_forgotten.empty();
+         events.empty() && outbox_added.empty() && outbox_removed.empty() && jobs_forgotten.empty();
 }
 
 Draft::Draft(const Snapshot& base, absl::Duration now_at)
@@ -447,8 +446,8 @@ void Draft::UpdateRoots(const std::set<uint64_t>& touched) {
     const JobSettings& was = before == jobs_before_.end() || before->second == nullptr
                                  ? *job.settings
                                  : *before->second->settings;
-    const bool same = was.needs.pools == job.settings->needs.pools &&
-                      was.needs.root == job.settings->needs.root;
+    const bool same =
+        was.needs.pools == job.settings->needs.pools && was.needs.root == job.settings->needs.root;
     if (counted == counts && (same || !counted)) continue;
     if (counted)
       CountOnRoot(
@@ -637,14 +636,12 @@ std::shared_ptr<const Snapshot> Draft::Finish() {
     unstored.insert(durable_workers_.begin(), durable_workers_.end());
   }
   next_->unstored_workers =
-      unstored.empty() ? nullptr
-                       : std::make_shared<const std::set<uint64_t>>(std::move(unstored));
+      unstored.empty() ? nullptr : std::make_shared<const std::set<uint64_t>>(std::move(unstored));
   ++next_->version;
   const bool only_views = !relevant_ && durable_jobs_.empty() && new_jobs_.empty() &&
                           durable_workers_.empty() && forgotten_workers_.empty() &&
-                          forgotten_jobs_.empty() &&
-                          checkpoints_.empty() && projects_.empty() && outbox_ == nullptr &&
-                          roots_in_use_ == nullptr && new_roots_.empty();
+                          forgotten_jobs_.empty() && checkpoints_.empty() && projects_.empty() &&
+                          outbox_ == nullptr && roots_in_use_ == nullptr && new_roots_.empty();
   if (!only_views) ++next_->durable_version;
   return std::move(next_);
 }

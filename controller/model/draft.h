@@ -45,8 +45,8 @@ struct ChangeSet {
     uint64_t last_job = 0;  // ids and sequences that were given
     uint64_t last_checkpoint = 0;
     uint64_t last_event = 0;
-    uint64_t events = 0;                       // as Snapshot::forgotten_events
-    absl::Time until = absl::InfinitePast();   // as Snapshot::forgotten_until
+    uint64_t events = 0;                        // as Snapshot::forgotten_events
+    absl::Time until = absl::InfinitePast();    // as Snapshot::forgotten_until
     std::map<std::string, ForgottenTime> time;  // of the projects whose changed
   };
   Forgotten forgotten;

@@ -134,9 +134,9 @@ struct WorkerHello {
   uint64_t last_term = 0;       // the highest of that one
   std::vector<RankStatus> ranks;
   std::optional<uint64_t> acknowledged_event_seq;  // nullopt: not said
-  std::string identity;                   // of its data folder; empty: not said
-  std::vector<std::string> predecessors;  // incarnations that it has shown to be dead
-  bool takes_no_work = false;             // as after its notice, which comes, or has come
+  std::string identity;                            // of its data folder; empty: not said
+  std::vector<std::string> predecessors;           // incarnations that it has shown to be dead
+  bool takes_no_work = false;                      // as after its notice, which comes, or has come
 };
 
 struct WorkerDisconnected {
@@ -256,7 +256,7 @@ struct WorkerSilent {
 struct StartTimedOut {
   uint64_t job_id = 0;
   uint32_t attempt = 0;
-  absl::Duration waited;     // since its placement, or the last sign that its start goes on
+  absl::Duration waited;  // since its placement, or the last sign that its start goes on
   // When that was, as the loop saw it. If the start has given a later sign by the time this is
   // applied, the finding is dropped.
   absl::Duration got_on_at;

@@ -193,11 +193,11 @@ struct JobSettings {
 };
 
 enum class RankState : uint8_t {
-  kAssigned = 1,  // its assignment is committed
-  kStarted = 2,   // its process exists
-  kRunning = 3,   // it finished its first step or evaluation
-  kExited = 4,    // its process is confirmed dead, or never came to be
-  kLost = 5,      // its worker is gone; the process may still be dying there
+  kAssigned = 1,    // its assignment is committed
+  kStarted = 2,     // its process exists
+  kRunning = 3,     // it finished its first step or evaluation
+  kExited = 4,      // its process is confirmed dead, or never came to be
+  kLost = 5,        // its worker is gone; the process may still be dying there
   kUnkillable = 6,  // SIGKILL does not end it; its gang goes on without it
 };
 // Nothing more comes of the rank for its gang.
@@ -242,7 +242,7 @@ struct Attempt {
   // The same in ledger time, by which run times count. InfinitePast: not known (an older Muster).
   absl::Time held_from = absl::InfinitePast();
   absl::Time held_until = absl::InfiniteFuture();
-  absl::Duration placed_at;                   // since boot; the load time after a restart
+  absl::Duration placed_at;  // since boot; the load time after a restart
   FailureClass failure_class = FailureClass::kNone;
   std::string cause;
   Missing missing = Missing::kNothing;
@@ -284,9 +284,9 @@ struct JobPace {
     int64_t step = 0;
     absl::Time at = absl::InfinitePast();
   };
-  uint32_t attempt = 0;  // that it was measured of; 0: none
-  Mark from;             // where the span begins over which it is measured
-  Mark middle;           // where the next span will begin
+  uint32_t attempt = 0;                     // that it was measured of; 0: none
+  Mark from;                                // where the span begins over which it is measured
+  Mark middle;                              // where the next span will begin
   absl::Time end = absl::InfiniteFuture();  // of its last step, at this pace; infinite: unknown
 };
 

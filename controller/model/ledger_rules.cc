@@ -209,8 +209,7 @@ absl::Time FinishedAt(const Job& job) {
 }
 
 absl::Time CreatedAt(const Checkpoint& checkpoint) {
-  return checkpoint.created_at != absl::InfinitePast() ? checkpoint.created_at
-                                                       : checkpoint.created;
+  return checkpoint.created_at != absl::InfinitePast() ? checkpoint.created_at : checkpoint.created;
 }
 
 JobLedger LedgerAt(const Job& job, absl::Time now) {

@@ -140,7 +140,8 @@ const Rank* FindLiveRank(const Snapshot& snapshot, const Fence& fence, uint32_t 
   if (attempt.number != fence.attempt || attempt.generation != fence.generation) return nullptr;
   if (rank >= attempt.ranks.size()) return nullptr;
   const Rank& found = attempt.ranks[rank];
-  if (HasEnded(found.state) || found.worker != worker || found.incarnation != incarnation) return nullptr;
+  if (HasEnded(found.state) || found.worker != worker || found.incarnation != incarnation)
+    return nullptr;
   return &found;
 }
 

@@ -56,7 +56,7 @@ struct NamedJobs {
 struct Snapshot {
   uint64_t version = 0;          // +1 at each publication
   uint64_t durable_version = 0;  // +1 when something changed that a loop may decide by
-  std::string controller_id;  // 16 random bytes of the data folder, whose terms these are
+  std::string controller_id;     // 16 random bytes of the data folder, whose terms these are
   uint64_t term = 0;
   uint64_t last_event = 0;
   uint64_t last_outbox = 0;

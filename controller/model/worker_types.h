@@ -104,7 +104,7 @@ struct Worker {
   // The notice was that its machine goes away, not that something there is in the way. In memory
   // only: who gave it to a former controller may still be there.
   bool leaving = false;
-  bool cordoned = false;   // drained by a person: gets nothing new until undrained
+  bool cordoned = false;  // drained by a person: gets nothing new until undrained
   std::string cordon_reason;
   std::vector<Strike> strikes;  // oldest first, at most kMaxStrikes
   // Gets nothing new before this ledger time, which outlives the controller; InfinitePast: not in

@@ -78,8 +78,7 @@ DependencyVerdict JudgeDependency(const Snapshot& snapshot,
     verdict.message = absl::StrCat("job ", id, " is ", state, ", and this job waits for ", wanted);
   };
   if (job == nullptr) {
-    never(dependency.job_id,
-          snapshot.WasForgotten(dependency.job_id) ? "forgotten" : "unknown");
+    never(dependency.job_id, snapshot.WasForgotten(dependency.job_id) ? "forgotten" : "unknown");
     return verdict;
   }
   const ArrayTally tally = TallyOf(snapshot, *job, array);

@@ -56,9 +56,7 @@ class JobQueue {
   const std::set<uint64_t>& unsaid() const { return unsaid_; }
   // Jobs of the array that have a live attempt.
   uint32_t LiveOfArray(uint64_t array_id) const;
-  bool AnyRecovering(const std::string& project) const {
-    return recovering_.count(project) != 0;
-  }
+  bool AnyRecovering(const std::string& project) const { return recovering_.count(project) != 0; }
   // The next moment at which time alone changes what may be placed.
   absl::Duration NextDue(const ScheduleContext& context) const;
   size_t size() const { return size_; }
@@ -107,7 +105,7 @@ class JobQueue {
   std::set<uint64_t> unsaid_;
   Due due_;
   DueByWall due_by_wall_;
-  Due fall_backs_;                           // when a further pool counts
+  Due fall_backs_;                          // when a further pool counts
   absl::Time wall_ = absl::InfinitePast();  // of the last Advance
   size_t size_ = 0;
 };

@@ -28,8 +28,7 @@ std::optional<Finding> JudgeWorker(const Worker& worker, const LivenessSettings&
     const bool is_over =
         gone ? hears && unheard >= settings.forget_gone_after : silent >= settings.forget_after;
     if (!is_over || !MayForget(worker, gone)) return std::nullopt;
-    return WorkerExpired{
-        .worker = worker.name, .last_seen_at = worker.last_seen_at, .gone = gone};
+    return WorkerExpired{.worker = worker.name, .last_seen_at = worker.last_seen_at, .gone = gone};
   }
   WorkerSilent event{.worker = worker.name,
                      .incarnation = worker.incarnation,
@@ -66,14 +65,11 @@ std::optional<Finding> JudgeStart(const Snapshot& snapshot, const Job& job,
       start_timeout + (may_pull ? kImagePullPatience : absl::ZeroDuration());
   const absl::Duration waited = now - got_on_at;
   if (waited < patience) return std::nullopt;
-  return StartTimedOut{.job_id = job.id,
-                       .attempt = job.current->number,
-                       .waited = waited,
-                       .got_on_at = got_on_at};
+  return StartTimedOut{
+      .job_id = job.id, .attempt = job.current->number, .waited = waited, .got_on_at = got_on_at};
 }
 
-std::optional<Finding> JudgeProgress(const Snapshot& snapshot, const Job& job,
-                                     absl::Duration now) {
+std::optional<Finding> JudgeProgress(const Snapshot& snapshot, const Job& job, absl::Duration now) {
   const Rank* stillest = nullptr;
   absl::Duration progress_at = absl::InfiniteDuration();
   for (const Rank& rank : job.current->ranks) {

@@ -106,8 +106,8 @@ class Rehearsal {
     for (uint64_t id : *world_->active_jobs) {
       const Job& job = *world_->FindJob(id);
       if (job.has_live_attempt()) {
-        const absl::Time end = ExpectedEnd(
-            *world_, job, {.wall = context_.wall - kTick, .now = context_.now - kTick});
+        const absl::Time end =
+            ExpectedEnd(*world_, job, {.wall = context_.wall - kTick, .now = context_.now - kTick});
         if (end <= context_.wall) {
           NoteEnd(job, end);
           EndAttempt(draft, id, JobState::kSucceeded, context_);

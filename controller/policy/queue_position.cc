@@ -105,9 +105,9 @@ class Approach {
   RunningJobs running_;
   std::unordered_map<uint64_t, uint32_t> slots_;  // that a job was given
   std::unordered_map<uint64_t, uint32_t> placed_of_array_;
-  std::unordered_set<uint64_t> gets_room_;                     // kept for it, or made by others
-  QuotaLine own_;                                              // with what was placed before
-  std::unordered_map<std::string, QuotaLine> running_use_;     // without
+  std::unordered_set<uint64_t> gets_room_;                  // kept for it, or made by others
+  QuotaLine own_;                                           // with what was placed before
+  std::unordered_map<std::string, QuotaLine> running_use_;  // without
   QueuePosition out_;
 };
 

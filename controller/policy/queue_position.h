@@ -14,8 +14,8 @@ struct QueuePosition {
   // All that are looked at first, in order, but for those that the quotas and arrays of what runs
   // now hold back: they take nothing that another job could have.
   std::vector<uint64_t> before;
-  ProjectUse use;                // of its project when its turn comes
-  uint32_t of_array = 0;         // of its array that hold slots by then
+  ProjectUse use;           // of its project when its turn comes
+  uint32_t of_array = 0;    // of its array that hold slots by then
   uint64_t over_quota = 0;  // a job before it that is over quota, and holds it up by that; 0: none
 };
 

@@ -294,8 +294,8 @@ RestartDecision DecideRestart(const Snapshot& snapshot, const Job& job, uint64_t
   // A budget of 0 stays 0: such a failure gets no extra attempt. The worker that could stand in may
   // be busy for long, so the extra attempts are bounded too.
   const uint32_t beyond = spent ? budget.used - budget.limit : 0;
-  const bool another = spent && budget.limit > 0 && beyond < kMostRestartsBeyond &&
-                       OneMachineSaysSo(snapshot, job);
+  const bool another =
+      spent && budget.limit > 0 && beyond < kMostRestartsBeyond && OneMachineSaysSo(snapshot, job);
   if (spent && !another) {
     const bool hung = attempt.failure_class == FailureClass::kHang;
     decision.input = hung ? JobInput::kNoProgressMade : JobInput::kBudgetSpent;
@@ -313,9 +313,9 @@ RestartDecision DecideRestart(const Snapshot& snapshot, const Job& job, uint64_t
       "attempt ", attempt.number, " lost (", kind, ": ", attempt.cause, "); ",
       missing ? "another worker may have it; " : "",
       another ? "no other worker has said so yet, and one could take the job; " : "", "restart ",
-      budget.used + 1, " of ", budget.limit, decision.wait == absl::ZeroDuration()
-                        ? " at once"
-                        : absl::StrCat(" in ", HumanDuration(decision.wait)),
+      budget.used + 1, " of ", budget.limit,
+      decision.wait == absl::ZeroDuration() ? " at once"
+                                            : absl::StrCat(" in ", HumanDuration(decision.wait)),
       in_doubt ? "; what it could resume from is read again meanwhile" : "");
   return decision;
 }

@@ -41,9 +41,9 @@ inline constexpr absl::Duration kStorageRetry = absl::Seconds(15);
 // than another reading takes to be asked for and to settle them (engine/checkpoint_rules).
 inline constexpr absl::Duration kDoubtRetry = absl::Seconds(45);
 
-// Beyond its budget, while one worker's word alone is against it and another one could take it. Over
-// some 19 hours: the first follows after the job's back-off, each later one waits twice as long as
-// the one before, from a minute to an hour.
+// Beyond its budget, while one worker's word alone is against it and another one could take it.
+// Over some 19 hours: the first follows after the job's back-off, each later one waits twice as
+// long as the one before, from a minute to an hour.
 inline constexpr uint32_t kMostRestartsBeyond = 24;
 
 // Requires a current attempt with its failure class noted. `seed` spreads the waits of jobs that

@@ -106,8 +106,7 @@ class Caretakers {
       }
     }
     snapshot_.workers.ForEach([&](const Worker& worker) {
-      const bool fit =
-          worker.connected && worker.presence == Presence::kReady && !worker.draining;
+      const bool fit = worker.connected && worker.presence == Presence::kReady && !worker.draining;
       if (!fit) return;
       const auto it = busy.find(worker.name);
       by_pool_[worker.facts.pool].insert({it == busy.end() ? 0 : it->second, worker.id});
@@ -116,7 +115,7 @@ class Caretakers {
 
   const Snapshot& snapshot_;
   bool listed_ = false;
-  std::map<std::string, std::set<Entry>> by_pool_;  // none empty
+  std::map<std::string, std::set<Entry>> by_pool_;            // none empty
   std::map<std::pair<std::string, std::string>, bool> seen_;  // by pool and root
   // A job, and the id of a worker that reads one of its checkpoints.
   std::set<std::pair<uint64_t, uint64_t>> reading_;
@@ -258,14 +257,14 @@ bool AnotherIsAwaited(const Snapshot& snapshot, const Job& job, const std::strin
   const JobNeeds& needs = job.settings->needs;
   bool awaited = false;
   snapshot.workers.ForEach([&](const Worker& worker) {
-    const bool in_pools = std::any_of(
-        needs.pools.begin(), needs.pools.end(),
-        [&](const JobNeeds::Pool& pool) { return pool.name == worker.facts.pool; });
+    const bool in_pools =
+        std::any_of(needs.pools.begin(), needs.pools.end(),
+                    [&](const JobNeeds::Pool& pool) { return pool.name == worker.facts.pool; });
     // An older agent says nothing of roots.
     const bool will_say = worker.roots == nullptr || worker.roots->count(needs.root) == 0;
     const bool silent = !worker.connected || worker.presence == Presence::kSuspect || will_say;
-    awaited |= in_pools && silent && !worker.identity.empty() && worker.name != other_than && !worker.draining &&
-               worker.presence != Presence::kLost;
+    awaited |= in_pools && silent && !worker.identity.empty() && worker.name != other_than &&
+               !worker.draining && worker.presence != Presence::kLost;
   });
   return awaited;
 }

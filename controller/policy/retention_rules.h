@@ -4,9 +4,9 @@
 // a time of a job, so that what waits meanwhile may become superfluous unread. One that a reading
 // spoke against is read again, by another worker where there is one. Kept are the newest
 // `keep_last` verified ones, everything newer than the oldest of them, the newest best one
-// and the newest verified best one (model/kept_checkpoints.h), and what another job that has not ended was submitted to begin from,
-// until that one has a verified checkpoint of its own; older ones go. So nothing goes before newer
-// ones are verified.
+// and the newest verified best one (model/kept_checkpoints.h), and what another job that has not
+// ended was submitted to begin from, until that one has a verified checkpoint of its own; older
+// ones go. So nothing goes before newer ones are verified.
 #pragma once
 
 #include <cstdint>

@@ -215,9 +215,10 @@ std::string WhyRootUnseen(const Snapshot& snapshot, const JobNeeds& needs) {
   const std::string prefix = absl::StrCat("checkpoint root ", needs.root, ": ");
   if (why.compare(0, prefix.size(), prefix) == 0) why.erase(0, prefix.size());
   const bool full = SeesRoot(*first, needs);
-  std::string text = absl::StrCat("its checkpoint root ", needs.root,
-                                  full ? " cannot be written by worker " : " is not seen by worker ",
-                                  first->name, " (", why, ")");
+  std::string text =
+      absl::StrCat("its checkpoint root ", needs.root,
+                   full ? " cannot be written by worker " : " is not seen by worker ", first->name,
+                   " (", why, ")");
   if (more > 0) absl::StrAppend(&text, " and ", more, more == 1 ? " other" : " others");
   return text;
 }

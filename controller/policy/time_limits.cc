@@ -72,8 +72,7 @@ std::optional<PassedLimit> JudgeLimits(const Snapshot& snapshot, const Job& job,
                                              HumanDuration(limits.max_run_time), ")")};
 }
 
-std::vector<Finding> FindPassedLimits(const Snapshot& snapshot, const Moment& moment,
-                                      size_t most) {
+std::vector<Finding> FindPassedLimits(const Snapshot& snapshot, const Moment& moment, size_t most) {
   std::vector<Finding> found;
   for (uint64_t id : *snapshot.active_jobs) {
     if (found.size() >= most) break;

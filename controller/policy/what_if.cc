@@ -40,9 +40,9 @@ void Charge(Draft& draft, const Job& job, const ScheduleContext& context) {
   uint32_t slots = 0;
   for (const Rank& rank : job.current->ranks) slots += rank.slots.size();
   Project& project = draft.EditProject(job.settings->project);
-  project.used = controller::Charge(project.used, slots, HeldFrom(*job.current),
-                                    draft.view().LedgerTime(context.now),
-                                    context.settings.use_half_life);
+  project.used =
+      controller::Charge(project.used, slots, HeldFrom(*job.current),
+                         draft.view().LedgerTime(context.now), context.settings.use_half_life);
 }
 
 }  // namespace

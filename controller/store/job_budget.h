@@ -44,8 +44,8 @@ class JobBudget {
   const char* const count_sql_;
   uint64_t most_;
   int turns_ = 0;  // of dropping, in the transaction under way
-  // Bytes by job. Counting them reads all rows of a job, so it is done once a job and not after each
-  // transaction that a full disk refuses.
+  // Bytes by job. Counting them reads all rows of a job, so it is done once a job and not after
+  // each transaction that a full disk refuses.
   std::unordered_map<uint64_t, uint64_t> stored_;
   std::unordered_map<uint64_t, uint64_t> before_;  // of what the transaction under way changed
 };

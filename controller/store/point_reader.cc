@@ -71,8 +71,8 @@ absl::Status PointReading::FindSegments(SqliteDatabase& db) {
   while (true) {
     MUSTER_ASSIGN_OR_RETURN(const bool has_row, select.Step());
     if (!has_row) break;
-    segments_.push_back({static_cast<uint32_t>(select.Int(0)),
-                         static_cast<uint32_t>(select.Int(1)), select.Int(2), Segment::kEnd});
+    segments_.push_back({static_cast<uint32_t>(select.Int(0)), static_cast<uint32_t>(select.Int(1)),
+                         select.Int(2), Segment::kEnd});
   }
   int64_t taken_over_from = Segment::kEnd;
   for (auto segment = segments_.rbegin(); segment != segments_.rend(); ++segment) {

@@ -15,8 +15,8 @@ namespace muster::controller {
 
 absl::Status PutProject(SqliteDatabase& db, const Project& project);
 
-// By name. DATA_LOSS: a row that PutProject cannot have written. `now` is ledger time: what an older
-// Muster, by a wall clock that was ahead, noted for a later time counts from now.
+// By name. DATA_LOSS: a row that PutProject cannot have written. `now` is ledger time: what an
+// older Muster, by a wall clock that was ahead, noted for a later time counts from now.
 absl::StatusOr<std::map<std::string, std::shared_ptr<const Project>>> LoadProjects(
     SqliteDatabase& db, absl::Time now);
 

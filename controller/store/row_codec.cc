@@ -43,9 +43,8 @@ bool IsSlotKind(const Json& value) {
 }
 // A time in milliseconds, which may be before 1970.
 bool IsTime(const Json& value) {
-  return value.is_number_integer() &&
-         (!value.is_number_unsigned() ||
-          Holds<int64_t>(value, std::numeric_limits<int64_t>::max()));
+  return value.is_number_integer() && (!value.is_number_unsigned() ||
+                                       Holds<int64_t>(value, std::numeric_limits<int64_t>::max()));
 }
 
 }  // namespace
@@ -179,8 +178,8 @@ absl::StatusOr<std::map<FailureClass, uint32_t>> DecodeCharged(absl::string_view
   MUSTER_ASSIGN_OR_RETURN(const Json json, Parse(text, /*object=*/false));
   std::map<FailureClass, uint32_t> charged;
   for (const Json& pair : json) {
-    const bool whole = pair.is_array() && pair.size() == 2 && IsFailureClass(pair[0]) &&
-                       Holds<uint32_t>(pair[1]);
+    const bool whole =
+        pair.is_array() && pair.size() == 2 && IsFailureClass(pair[0]) && Holds<uint32_t>(pair[1]);
     if (!whole) return Broken(text);
     const auto kind = static_cast<FailureClass>(pair[0].get<int>());
     // In their order, each once.

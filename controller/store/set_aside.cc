@@ -37,8 +37,8 @@ std::map<std::string, std::vector<std::filesystem::path>> AllAside(const std::st
 }  // namespace
 
 absl::StatusOr<AsideDatabase> SetAsideDatabase(const std::string& path, absl::Time now) {
-  const std::string base = absl::StrCat(
-      path, kMark, absl::FormatTime("%Y%m%dT%H%M%SZ", now, absl::UTCTimeZone()));
+  const std::string base =
+      absl::StrCat(path, kMark, absl::FormatTime("%Y%m%dT%H%M%SZ", now, absl::UTCTimeZone()));
   std::string aside = base;
   std::error_code error;
   for (int i = 2; i <= kMostNames && std::filesystem::exists(aside, error); ++i) {

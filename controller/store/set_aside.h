@@ -19,8 +19,8 @@ struct AsideDatabase {
 };
 
 // Renames the database and its log, so that they can still be opened together: PATH becomes
-// PATH.broken-20260102T030405Z. Removes the oldest that were set aside before, so that kMostSetAside
-// are left. Requires that nobody has it open. UNKNOWN: it could not be renamed.
+// PATH.broken-20260102T030405Z. Removes the oldest that were set aside before, so that
+// kMostSetAside are left. Requires that nobody has it open. UNKNOWN: it could not be renamed.
 absl::StatusOr<AsideDatabase> SetAsideDatabase(const std::string& path, absl::Time now);
 
 }  // namespace muster::controller

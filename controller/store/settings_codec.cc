@@ -203,8 +203,8 @@ class Reader {
   // As the writer has it: what is unsigned may stand there as the same bits with a sign.
   template <typename T>
   T NumberOf(const Json& value) {
-    if (!value.is_number_integer() || (value.is_number_unsigned() &&
-                                       value.get<uint64_t>() > kLargest)) {
+    if (!value.is_number_integer() ||
+        (value.is_number_unsigned() && value.get<uint64_t>() > kLargest)) {
       broken_ = true;
       return T();
     }
@@ -286,8 +286,7 @@ void DecodeRestart(Reader reader, RestartSettings& out) {
   reader.Number("max_restarts", out.max_restarts);
   reader.List("budgets", [&](const Json& budget) {
     if (!reader.IsPair(budget)) return;
-    const auto kind =
-        reader.ChoiceOf(budget[0], FailureClass::kNone, FailureClass::kTimeLimit);
+    const auto kind = reader.ChoiceOf(budget[0], FailureClass::kNone, FailureClass::kTimeLimit);
     // In their order, each once.
     if (!out.budgets.empty() && out.budgets.rbegin()->first >= kind) reader.Break();
     out.budgets[kind] = reader.NumberOf<uint32_t>(budget[1]);
@@ -314,9 +313,8 @@ std::string EncodeSettings(const JobSettings& settings) {
     }
     writer.TextUnlessEmpty("upload", settings.upload);
     // With a sign, as all numbers here: that is how they are read.
-    writer.ListUnlessEmpty("resume_from", settings.resume_from, [](uint64_t id) {
-      return absl::StrCat(static_cast<int64_t>(id));
-    });
+    writer.ListUnlessEmpty("resume_from", settings.resume_from,
+                           [](uint64_t id) { return absl::StrCat(static_cast<int64_t>(id)); });
     Write(settings.needs, writer.Object("needs"));
     Write(settings.scheduling, writer.Object("scheduling"));
     Write(settings.restart, writer.Object("restart"));
@@ -336,9 +334,8 @@ absl::StatusOr<JobSettings> DecodeSettings(absl::string_view text) {
     reader.Number("keep_last", out.keep_last);
     reader.Labels("tags", out.tags);
     reader.Text("upload", out.upload);
-    reader.List("resume_from", [&](const Json& id) {
-      out.resume_from.push_back(reader.NumberOf<uint64_t>(id));
-    });
+    reader.List("resume_from",
+                [&](const Json& id) { out.resume_from.push_back(reader.NumberOf<uint64_t>(id)); });
     if (const Json* needs = reader.Find("needs")) DecodeNeeds(Reader(*needs, broken), out.needs);
     if (const Json* scheduling = reader.Find("scheduling")) {
       DecodeScheduling(Reader(*scheduling, broken), out.scheduling);

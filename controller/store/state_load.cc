@@ -306,9 +306,9 @@ absl::Status LoadEvents(SqliteDatabase& db, Loading& loading, Snapshot& snapshot
     snapshot.last_event = std::max(snapshot.last_event, loading.events.back()->sequence);
   }
   if (loading.events.size() + snapshot.forgotten_events != snapshot.last_event) {
-    return Contradiction(absl::StrCat("of ", snapshot.last_event, " events ",
-                                      loading.events.size(), " are there and ",
-                                      snapshot.forgotten_events, " are forgotten"));
+    return Contradiction(absl::StrCat("of ", snapshot.last_event, " events ", loading.events.size(),
+                                      " are there and ", snapshot.forgotten_events,
+                                      " are forgotten"));
   }
   for (const auto& [id, job] : loading.jobs) {
     const auto state = states.find(id);

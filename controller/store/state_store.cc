@@ -131,8 +131,7 @@ absl::Status StateStore::ForgetJobs(const ChangeSet& changes) {
   MUSTER_RETURN_IF_ERROR(PutMeta("last_event", forgotten.last_event));
   MUSTER_RETURN_IF_ERROR(PutMeta("forgotten_events", forgotten.events));
   if (forgotten.until == absl::InfinitePast()) return absl::OkStatus();
-  return PutMeta("forgotten_until_ns",
-                 static_cast<uint64_t>(absl::ToUnixNanos(forgotten.until)));
+  return PutMeta("forgotten_until_ns", static_cast<uint64_t>(absl::ToUnixNanos(forgotten.until)));
 }
 
 absl::Status StateStore::InsertJob(const Job& job) {

@@ -81,8 +81,7 @@ class UploadStore {
   // One archive on its way out, from its first byte. Must not outlive the store.
   class Outgoing {
    public:
-    Outgoing(UploadStore& store, std::string sha256)
-        : store_(store), sha256_(std::move(sha256)) {}
+    Outgoing(UploadStore& store, std::string sha256) : store_(store), sha256_(std::move(sha256)) {}
     // The next piece, of at most kPieceBytes; empty at the end, if the bytes have the hash that
     // names the archive. NOT_FOUND: it is not there; or not as it came, since somebody removed or
     // changed its file: that is removed, and can be sent again. UNAVAILABLE: it could not be read
@@ -104,8 +103,8 @@ class UploadStore {
  private:
   struct Archive {
     uint64_t bytes = 0;
-    absl::Duration used_at;  // since boot
-    uint64_t version = 0;    // another one for each file that came under the name
+    absl::Duration used_at;   // since boot
+    uint64_t version = 0;     // another one for each file that came under the name
     bool unreadable = false;  // since the last read of it failed
   };
 

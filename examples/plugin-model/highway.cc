@@ -3,7 +3,8 @@
 //
 //   TORCH=$(python -c 'import torch, os; print(os.path.dirname(torch.__file__))')
 //   g++ -std=c++20 -O2 -fPIC -shared -o libhighway.so highway.cc -I MUSTER_SOURCE
-//       -isystem $TORCH/include -isystem $TORCH/include/torch/csrc/api/include -L $TORCH/lib -ltorch_cpu -lc10
+//       -isystem $TORCH/include -isystem $TORCH/include/torch/csrc/api/include -L $TORCH/lib
+//       -ltorch_cpu -lc10
 //
 // and name it in a job, for workers that run with --allow-commands:
 //

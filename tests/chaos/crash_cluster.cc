@@ -168,11 +168,11 @@ void CrashCluster::StartWorker(const std::string& name, int slots) {
     environment.merge(CounterOf(Victim::kTrainer));  // its ranks have its environment
   }
   workers_[name] = std::make_unique<Subprocess>(
-      std::vector<std::string>{
-          BinDir() + "/muster-worker", "--controller", addresses_["worker_address"], "--token-file",
-          dir_ / "controller/token", "--name", name, "--data-dir", dir_ / name, "--slots",
-          absl::StrCat(slots), "--trainer",
-          BinDir() + (with_trainer() ? "/muster-trainer" : "/fake_trainer")},
+      std::vector<std::string>{BinDir() + "/muster-worker", "--controller",
+                               addresses_["worker_address"], "--token-file",
+                               dir_ / "controller/token", "--name", name, "--data-dir", dir_ / name,
+                               "--slots", absl::StrCat(slots), "--trainer",
+                               BinDir() + (with_trainer() ? "/muster-trainer" : "/fake_trainer")},
       environment, dir_ / (name + ".log"));
   ASSERT_TRUE(WaitUntil(kPatience,
                         [&] {

@@ -122,7 +122,7 @@ class CrashCluster {
   CrashPage* page_ = nullptr;
   std::unique_ptr<Subprocess> controller_;
   std::map<std::string, std::unique_ptr<Subprocess>> workers_;
-  std::map<std::string, int> slots_;  // of each worker that was started
+  std::map<std::string, int> slots_;              // of each worker that was started
   std::map<std::string, std::string> addresses_;  // of every start, by endpoints.json's keys
   std::string token_;
   uint64_t newest_job_ = 0;

@@ -152,18 +152,18 @@ COUNTED(int, sendmmsg, (int fd, struct mmsghdr* messages, unsigned count, int fl
         (fd, messages, count, flags))
 
 // The mode is there only where something may be made.
-#define COUNTED_OPEN(kind, name, parameters, start)   \
-  EXPORTED int name parameters {                      \
-    static const auto next = Next(&::name, #name);    \
-    mode_t mode = 0;                                  \
-    if (MayCreate(flags)) {                           \
-      va_list rest;                                   \
-      va_start(rest, flags);                          \
+#define COUNTED_OPEN(kind, name, parameters, start)                            \
+  EXPORTED int name parameters {                                               \
+    static const auto next = Next(&::name, #name);                             \
+    mode_t mode = 0;                                                           \
+    if (MayCreate(flags)) {                                                    \
+      va_list rest;                                                            \
+      va_start(rest, flags);                                                   \
       if ((flags & (O_CREAT | __O_TMPFILE)) != 0) mode = va_arg(rest, mode_t); \
-      va_end(rest);                                   \
-      Count(KindOf(#kind));                           \
-    }                                                 \
-    return next start;                                \
+      va_end(rest);                                                            \
+      Count(KindOf(#kind));                                                    \
+    }                                                                          \
+    return next start;                                                         \
   }
 
 COUNTED_OPEN(open, open, (const char* path, int flags, ...), (path, flags, mode))

@@ -37,13 +37,12 @@ class CrashCounterTest : public ::testing::TestWithParam<const char*> {
 
   // In the folder "work"; its exit code.
   int MakeCall(const std::string& program = "crash_calls") {
-    const ProcessResult result = RunProcess(
-        {"/bin/sh", "-c", "cd \"$0\" && exec \"$1\" \"$2\"", dir_ / "work", CRASH_CALLS,
-         GetParam()},
-        {{"LD_PRELOAD", CRASH_COUNTER},
-         {kCrashPageVariable, dir_ / "page"},
-         {kCrashProgramVariable, program}},
-        kPatience);
+    const ProcessResult result = RunProcess({"/bin/sh", "-c", "cd \"$0\" && exec \"$1\" \"$2\"",
+                                             dir_ / "work", CRASH_CALLS, GetParam()},
+                                            {{"LD_PRELOAD", CRASH_COUNTER},
+                                             {kCrashPageVariable, dir_ / "page"},
+                                             {kCrashProgramVariable, program}},
+                                            kPatience);
     EXPECT_EQ(result.err, "");
     return result.exit_code;
   }

@@ -19,11 +19,11 @@ inline constexpr char kCrashProgramVariable[] = "MUSTER_CRASH_PROGRAM";
 // name (open64, pwrite64) count as what they are a variant of; an open counts when it
 // may create or cut.
 inline constexpr const char* kCrashCalls[] = {
-    "write",     "pwrite",   "writev",          "pwritev",   "pwritev2", "fsync",    "fdatasync",
-    "ftruncate", "truncate", "fallocate",       "open",      "openat",   "mkdir",    "mkdirat",
-    "rmdir",     "link",     "linkat",          "symlink",   "rename",   "renameat", "renameat2",
-    "unlink",    "unlinkat", "copy_file_range", "sendfile",  "send",     "sendto",   "sendmsg",
-    "sendmmsg",
+    "write",     "pwrite",    "writev",    "pwritev",   "pwritev2", "fsync",
+    "fdatasync", "ftruncate", "truncate",  "fallocate", "open",     "openat",
+    "mkdir",     "mkdirat",   "rmdir",     "link",      "linkat",   "symlink",
+    "rename",    "renameat",  "renameat2", "unlink",    "unlinkat", "copy_file_range",
+    "sendfile",  "send",      "sendto",    "sendmsg",   "sendmmsg",
 };
 inline constexpr size_t kCrashCallCount = sizeof(kCrashCalls) / sizeof(kCrashCalls[0]);
 inline constexpr uint32_t kAnyCall = UINT32_MAX;

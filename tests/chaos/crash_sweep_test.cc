@@ -153,14 +153,12 @@ class AssignOperation final : public Operation {
     end_ = cluster_.Path(absl::StrCat("end-", run));
     before_ = SubmitForSure({.name = absl::StrCat("before-", run),
                              .script = {"hide", "progress train 1", "progress train 2",
-                                        "await_file " + go_,
-                                        "result succeeded"}});
+                                        "await_file " + go_, "result succeeded"}});
     AwaitState(before_, v1::RUNNING);
     gang_ = SubmitForSure({.name = absl::StrCat("gang-", run),
                            .ranks = 2,
                            .script = {"hide", "progress train 1", "progress train 2",
-                                      "await_file " + end_,
-                                      "result succeeded"}});
+                                      "await_file " + end_, "result succeeded"}});
   }
   void Run() override {
     cluster_.Touch(go_);
@@ -443,8 +441,8 @@ class CrashSweep : public ::testing::Test {
       const uint64_t made = fewest.of_kind[kind];
       if (made == 0 || deaths_.count(kCrashCalls[kind]) > 0) continue;
       missed.push_back(absl::StrCat(kCrashCalls[kind], " (", made, ")"));
-      EXPECT_LT(made, kSurelyMade) << operation.name() << " never died before "
-                                   << kCrashCalls[kind];
+      EXPECT_LT(made, kSurelyMade)
+          << operation.name() << " never died before " << kCrashCalls[kind];
     }
     EXPECT_GE(2 * killed, points.size()) << "most runs passed untouched";
     std::cout << "[ points   ] " << operation.name() << ": " << killed << " deaths at "

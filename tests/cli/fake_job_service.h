@@ -67,8 +67,8 @@ class FakeJobService final : public v1::JobService::Service {
 
   grpc::Status GetVersion(grpc::ServerContext*, const v1::GetVersionRequest*,
                           v1::GetVersionResponse*) override;
-  // Settles checkpoint.resume_from to step 500 of job 3, `auto` to nothing. Every job is job 7, every
-  // array the jobs 7, 8 and 9; a key stands for the spec that it came with first.
+  // Settles checkpoint.resume_from to step 500 of job 3, `auto` to nothing. Every job is job 7,
+  // every array the jobs 7, 8 and 9; a key stands for the spec that it came with first.
   grpc::Status Submit(grpc::ServerContext*, const v1::SubmitRequest*, v1::SubmitResponse*) override;
   grpc::Status ListJobs(grpc::ServerContext*, const v1::ListJobsRequest*,
                         v1::ListJobsResponse*) override;

@@ -255,9 +255,9 @@ TEST_F(VerbsTest, ShowNamesTheArtifactsAndWhereTheyLie) {
   v1::GetJobResponse job = MakeJob(7, "digits", v1::RUNNING);
   job.set_artifact_folder(folder);
   service_.PutJob(job);
-  EXPECT_THAT(run_({"show", "7"}).out,
-              HasSubstr("artifacts:    " + folder +
-                        " (not there yet, or not seen from this machine)\n"));
+  EXPECT_THAT(
+      run_({"show", "7"}).out,
+      HasSubstr("artifacts:    " + folder + " (not there yet, or not seen from this machine)\n"));
   std::filesystem::create_directories(folder + "/events");
   std::ofstream(folder + "/confusion-test.csv") << "x";
   EXPECT_THAT(run_({"show", "7"}).out,
@@ -738,10 +738,10 @@ TEST_F(VerbsTest, ASubmitWhoseAnswerWasLostTellsHowToRepeatIt) {
   const std::string deadline = sent.spec().scheduling().deadline();
   EXPECT_EQ(error["idempotency_key"], sent.idempotency_key());
   EXPECT_THAT(error["hint"].get<std::string>(),
-              HasSubstr(absl::StrCat("`--idempotency-key ", sent.idempotency_key(),
-                                     " --deadline ", deadline, " --after 5`")));
-  const std::vector<std::string> repeat = {"submit",     "-f",     file,      "--idempotency-key",
-                                           sent.idempotency_key(), "--after", "5"};
+              HasSubstr(absl::StrCat("`--idempotency-key ", sent.idempotency_key(), " --deadline ",
+                                     deadline, " --after 5`")));
+  const std::vector<std::string> repeat = {
+      "submit", "-f", file, "--idempotency-key", sent.idempotency_key(), "--after", "5"};
   std::vector<std::string> same = repeat;
   same.insert(same.end(), {"--deadline", deadline});
   EXPECT_EQ(run_(same).out, "job 7 good was submitted before with this key\n");

@@ -90,13 +90,32 @@ TEST(ConfigTest, TheThreeLivenessTimesMustBeOrdered) {
 }
 
 TEST(ConfigTest, WhatThePoliciesWaitForCanBeSet) {
-  ASSERT_OK_AND_ASSIGN(
-      const CommandLine line,
-      Parse({"--data-dir", "/x", "--grow-after", "0s", "--shrink-after", "5m", "--restart-cost",
-             "20s", "--quarantine-after", "0", "--quarantine-window", "2h", "--quarantine-first",
-             "1m", "--quarantine-longest", "1h", "--fair-share-half-life", "12h",
-             "--forget-lost-after", "0s", "--forget-gone-after", "48h", "--forget-ended-after",
-             "48h", "--max-ended-jobs", "5000"}));
+  ASSERT_OK_AND_ASSIGN(const CommandLine line, Parse({"--data-dir",
+                                                      "/x",
+                                                      "--grow-after",
+                                                      "0s",
+                                                      "--shrink-after",
+                                                      "5m",
+                                                      "--restart-cost",
+                                                      "20s",
+                                                      "--quarantine-after",
+                                                      "0",
+                                                      "--quarantine-window",
+                                                      "2h",
+                                                      "--quarantine-first",
+                                                      "1m",
+                                                      "--quarantine-longest",
+                                                      "1h",
+                                                      "--fair-share-half-life",
+                                                      "12h",
+                                                      "--forget-lost-after",
+                                                      "0s",
+                                                      "--forget-gone-after",
+                                                      "48h",
+                                                      "--forget-ended-after",
+                                                      "48h",
+                                                      "--max-ended-jobs",
+                                                      "5000"}));
   EXPECT_EQ(line.config.grow_after, absl::ZeroDuration());
   EXPECT_EQ(line.config.shrink_after, absl::Minutes(5));
   EXPECT_EQ(line.config.restart_cost, absl::Seconds(20));
@@ -118,8 +137,7 @@ TEST(ConfigTest, WhatThePoliciesWaitForCanBeSet) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--forget-ended-after")));
   EXPECT_THAT(Parse({"--data-dir", "/x", "--max-ended-jobs", "999"}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--max-ended-jobs")));
-  EXPECT_OK(
-      Parse({"--data-dir", "/x", "--forget-ended-after", "0s", "--max-ended-jobs", "0"}));
+  EXPECT_OK(Parse({"--data-dir", "/x", "--forget-ended-after", "0s", "--max-ended-jobs", "0"}));
   EXPECT_EQ(kLeastKept, absl::Minutes(5));
   EXPECT_OK(Parse({"--data-dir", "/x", "--forget-ended-after", "5m"}));
   EXPECT_THAT(Parse({"--data-dir", "/x", "--quarantine-first", "48h"}),

@@ -18,9 +18,7 @@ std::pair<UniqueFd, UniqueFd> Sockets() {
 }
 
 // When sweeps are due.
-absl::Duration Look(int number) {
-  return absl::Hours(1) + number * OpenConnections::kSweepEvery;
-}
+absl::Duration Look(int number) { return absl::Hours(1) + number * OpenConnections::kSweepEvery; }
 
 TEST(OpenConnectionsTest, WhatIsClosedIsForgottenAlsoWhenItsNumberIsAnothersNow) {
   OpenConnections open;

@@ -245,8 +245,7 @@ TEST_F(RpcServerTest, OfAStrangerNoMessageIsReadAndNoHandlerHearsOfIt) {
     EXPECT_THAT(CallWithoutMessage(submit, token),
                 StatusIs(absl::StatusCode::kUnauthenticated, ::testing::HasSubstr("MUSTER_TOKEN")));
   }
-  EXPECT_THAT(CallWithoutMessage(submit, "secret"),
-              StatusIs(absl::StatusCode::kDeadlineExceeded));
+  EXPECT_THAT(CallWithoutMessage(submit, "secret"), StatusIs(absl::StatusCode::kDeadlineExceeded));
   EXPECT_THAT(CallWithoutMessage("/no.such.Service/Method", ""),
               StatusIs(absl::StatusCode::kUnauthenticated));
   EXPECT_THAT(CallWithoutMessage("/no.such.Service/Method", "secret"),
@@ -333,7 +332,8 @@ TEST_F(RpcServerTest, WhenDescriptorsRunOutConnectionsWaitAndAreTakenWhenThereAr
   for (int fd = ::dup(late.get()); fd >= 0; fd = ::dup(late.get())) taken.emplace_back(fd);
   EXPECT_EQ(errno, EMFILE);
   ConnectTo(late.get());
-  const bool noticed = WaitUntil(absl::Seconds(60), [this] { return server_->listener().failed() > 0; });
+  const bool noticed =
+      WaitUntil(absl::Seconds(60), [this] { return server_->listener().failed() > 0; });
   taken.clear();
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &whole), 0);
   ASSERT_TRUE(noticed);

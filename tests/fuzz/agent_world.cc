@@ -103,9 +103,9 @@ class AgentWorld::Agent final : public mw::SessionHandler {
   Agent()
       : relay_({.send = [this](v1::WorkerMessage message) { Say(std::move(message)); },
                 .reply = [](const mw::RankKey&, const mw::StoreReplyLine&) {}}),
-        session_(
-            timers_, [this](mw::ControlHandlers handlers) { return Connect(std::move(handlers)); },
-            registry_, *this, {.hello = v1::Hello(), .near = true, .seed = 1}) {
+        session_(timers_,
+                 [this](mw::ControlHandlers handlers) { return Connect(std::move(handlers)); },
+                 registry_, *this, {.hello = v1::Hello(), .near = true, .seed = 1}) {
     fs_.files()[absl::StrCat(kPublished, "/MANIFEST.json")] = "{}";
     fs_.files()[absl::StrCat(kPublished, "/model.safetensors")] = "x";
     fs_.files()[kForeign] = "root";
@@ -257,8 +257,7 @@ class AgentWorld::Agent final : public mw::SessionHandler {
       case v1::ControllerMessage::kVerifyCheckpoint: {
         const v1::VerifyCheckpoint& verify = message.verify_checkpoint();
         if (!Take(verify.outbox_seq())) return;
-        const absl::Status verdict =
-            VerifyCheckpoint(fs_, verify.path(), verify.manifest_sha256());
+        const absl::Status verdict = VerifyCheckpoint(fs_, verify.path(), verify.manifest_sha256());
         return Acknowledge(verify.outbox_seq(), std::string(verdict.message()));
       }
       case v1::ControllerMessage::kDeleteCheckpoint: {

@@ -69,8 +69,8 @@ void ReadAsTokens(const std::string& name, const std::string& bytes, int64_t voc
   const auto span = muster::worker::FindTokens(fs, *file);
   if (!span.ok()) return;
   const uint64_t width = static_cast<uint64_t>(muster::worker::BytesOf(span->type));
-  if (span->offset_bytes > bytes.size() ||
-      span->size_bytes > bytes.size() - span->offset_bytes || span->size_bytes % width != 0) {
+  if (span->offset_bytes > bytes.size() || span->size_bytes > bytes.size() - span->offset_bytes ||
+      span->size_bytes % width != 0) {
     Broken("tokens lie outside of their file");
   }
   muster::worker::TokenStore tokens(vocabulary);

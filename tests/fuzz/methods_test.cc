@@ -1,6 +1,6 @@
 // No rpc and no kind of message is left out of the fuzzing: seeded inputs reach them all.
-#include <google/protobuf/descriptor.h>
 #include <gmock/gmock.h>
+#include <google/protobuf/descriptor.h>
 
 #include <filesystem>
 #include <set>
@@ -47,8 +47,7 @@ void Play(const Done& done) {
 Names DeclaredRpcs() {
   const auto* pool = google::protobuf::DescriptorPool::generated_pool();
   Names rpcs;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(SourceDir() + "/proto/muster/v1")) {
+  for (const auto& entry : std::filesystem::directory_iterator(SourceDir() + "/proto/muster/v1")) {
     const std::string name = absl::StrCat("muster/v1/", entry.path().filename().string());
     const auto* file = pool->FindFileByName(name);
     EXPECT_NE(file, nullptr) << name << " is not linked into this test";

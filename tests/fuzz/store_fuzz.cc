@@ -70,11 +70,16 @@ void RoundAll(const std::string& text) {
 }
 
 std::string SomeNumber(FuzzInput& input) {
-  static const char* const kSpecial[] = {"-1",         "0.5",
-                                         "4294967295", "4294967296",
-                                         "9223372036854775807",  "-9223372036854775808",
-                                         "9223372036854775808",  "18446744073709551615",
-                                         "1e300",      "null"};
+  static const char* const kSpecial[] = {"-1",
+                                         "0.5",
+                                         "4294967295",
+                                         "4294967296",
+                                         "9223372036854775807",
+                                         "-9223372036854775808",
+                                         "9223372036854775808",
+                                         "18446744073709551615",
+                                         "1e300",
+                                         "null"};
   return input.Chance(96) ? kSpecial[input.Below(10)] : absl::StrCat(input.Byte());
 }
 
@@ -110,9 +115,9 @@ std::string SomeColumn(FuzzInput& input) {
     case 2:
       return absl::StrCat("[[", number(), ",", number(), "],[", number(), ",", number(), "]]");
     case 3:
-      return absl::StrCat("{\"name\":\"a\",\"priority\":", number(), ",\"needs\":{\"min_ranks\":",
-                          number(), ",\"slot_kind\":", number(), ",\"pools\":[[\"p\",", number(),
-                          "]],\"image\":", number(), "}}");
+      return absl::StrCat("{\"name\":\"a\",\"priority\":", number(),
+                          ",\"needs\":{\"min_ranks\":", number(), ",\"slot_kind\":", number(),
+                          ",\"pools\":[[\"p\",", number(), "]],\"image\":", number(), "}}");
     case 4:
       return absl::StrCat("{\"scheduling\":{\"deadline\":", number(), ",\"after\":[[", number(),
                           ",", number(), "]],\"after_tasks\":[[", number(), ",", number(),

@@ -42,9 +42,11 @@ std::string HashOf(const std::string& bytes) {
 class UploadsWorld::World {
  public:
   World() {
-    auto store = mc::UploadStore::Open(
-        {.folder = kFolder, .max_bytes = kMaxBytes, .referred = [] { return std::map<std::string, absl::Duration>(); }},
-        fs_, clock_);
+    auto store =
+        mc::UploadStore::Open({.folder = kFolder,
+                               .max_bytes = kMaxBytes,
+                               .referred = [] { return std::map<std::string, absl::Duration>(); }},
+                              fs_, clock_);
     if (!store.ok()) Broken("the store does not open");
     store_ = *std::move(store);
     desk_ = std::make_unique<mc::UploadDesk>(*store_, clock_);

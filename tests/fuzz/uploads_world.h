@@ -1,6 +1,6 @@
 // The real UploadService and store for one fuzz input, on a file system in memory, with clients
-// that say what the input says. What is called stored is whole under its hash and comes back byte for
-// byte, everything else leaves nothing, and each call ends.
+// that say what the input says. What is called stored is whole under its hash and comes back byte
+// for byte, everything else leaves nothing, and each call ends.
 //
 // Any broken promise prints what it is and aborts: that is how a fuzzer hears of it.
 #pragma once

@@ -114,11 +114,10 @@ TEST_F(Controller, TermGrowsWithEachStart) {
 
 TEST_F(Controller, WhatItWritesIsItsUsersAlone) {
   size_t files = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(
-           cluster_.Path("local/controller"))) {
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(cluster_.Path("local/controller"))) {
     const auto others = std::filesystem::perms::group_all | std::filesystem::perms::others_all;
-    EXPECT_EQ(entry.status().permissions() & others, std::filesystem::perms::none)
-        << entry.path();
+    EXPECT_EQ(entry.status().permissions() & others, std::filesystem::perms::none) << entry.path();
     ++files;
   }
   EXPECT_GE(files, 3u) << "state.db, metrics.db, the token";

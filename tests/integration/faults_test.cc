@@ -92,17 +92,20 @@ class Faults : public ::testing::Test {
   void ExpectNobodyLeft() {
     for (const ProcessId& rank : ranks_) EXPECT_FALSE(IsAlive(rank)) << "orphan: " << rank.pid;
     std::vector<std::string> left;
-    EXPECT_TRUE(WaitUntil(kDeathWait, [&] {
-      left.clear();
-      for (const char* worker : {"worker-1", "worker-2"}) {
-        const std::string ranks = cluster_.Path(absl::StrCat("local/", worker, "/ranks/job-"));
-        for (const auto& found :
-             {ProcessesMentioning(ranks), ChildrenOf(cluster_.DaemonProcess(worker).pid)}) {
-          left.insert(left.end(), found.begin(), found.end());
-        }
-      }
-      return left.empty();
-    })) << "orphans:\n"
+    EXPECT_TRUE(WaitUntil(
+        kDeathWait,
+        [&] {
+          left.clear();
+          for (const char* worker : {"worker-1", "worker-2"}) {
+            const std::string ranks = cluster_.Path(absl::StrCat("local/", worker, "/ranks/job-"));
+            for (const auto& found :
+                 {ProcessesMentioning(ranks), ChildrenOf(cluster_.DaemonProcess(worker).pid)}) {
+              left.insert(left.end(), found.begin(), found.end());
+            }
+          }
+          return left.empty();
+        }))
+        << "orphans:\n"
         << absl::StrJoin(left, "\n");
   }
 

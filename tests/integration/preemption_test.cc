@@ -74,8 +74,7 @@ TEST_F(Preemption, AJobMakesWayForAnUrgentOneAndComesBackToItsOwnResult) {
   const RunRecord reference = ReadRun(cluster_, untouched);
 
   // With no restart to spend: to be preempted is free of charge.
-  const uint64_t job =
-      cluster_.Submit(ToYaml(TheJob()), {"--set", "restart.max_restarts=0"});
+  const uint64_t job = cluster_.Submit(ToYaml(TheJob()), {"--set", "restart.max_restarts=0"});
   ASSERT_NO_FATAL_FAILURE(cluster_.WaitForStep(job, kPreemptAfterStep));
   const std::vector<ProcessId> ranks = cluster_.RankProcesses(job);
   ASSERT_EQ(ranks.size(), 2u);

@@ -72,8 +72,8 @@ RawRows ReadRawRows(const std::string& metrics_db, uint64_t job) {
   ForEach(std::move(points), [&](const SqliteStatement& row) {
     rows.points[LifeAt(row)].push_back(Unpack(names, row));
   });
-  SqliteStatement marks = (*db)->Prepare(
-      "SELECT attempt, generation, rank, last_seq FROM rank_marks WHERE job = ?");
+  SqliteStatement marks =
+      (*db)->Prepare("SELECT attempt, generation, rank, last_seq FROM rank_marks WHERE job = ?");
   marks.Bind(job);
   ForEach(std::move(marks), [&](const SqliteStatement& row) {
     rows.last_seq[LifeAt(row)] = static_cast<uint64_t>(row.Int(3));

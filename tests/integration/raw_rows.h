@@ -18,7 +18,7 @@ struct RankLife {
 };
 
 struct PointRow {
-  uint64_t first_seq = 0, last_seq = 0;             // of the records in it
+  uint64_t first_seq = 0, last_seq = 0;               // of the records in it
   std::map<std::string, std::vector<int64_t>> steps;  // of each metric, in the order as stored
 };
 
@@ -28,8 +28,8 @@ struct LogRow {
 };
 
 struct RawRows {
-  std::map<RankLife, std::vector<PointRow>> points;  // in the order of arrival
-  std::map<RankLife, uint64_t> last_seq;             // how far each was taken in
+  std::map<RankLife, std::vector<PointRow>> points;               // in the order of arrival
+  std::map<RankLife, uint64_t> last_seq;                          // how far each was taken in
   std::map<std::pair<RankLife, bool>, std::vector<LogRow>> logs;  // and whether stderr
   uint64_t gaps = 0;                                              // what was noted as lost
 };

@@ -1,5 +1,7 @@
 // No metric of any rank is stored twice or lost, and no line of its logs, whoever is killed: a
 // rank, an agent, the controller. Counted in the rows of metrics.db themselves.
+#include "tests/integration/raw_rows.h"
+
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -12,7 +14,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/digits_job.h"
-#include "tests/integration/raw_rows.h"
 #include "tests/integration/run_record.h"
 #include "tests/support/cluster.h"
 
@@ -41,16 +42,12 @@ class RawRowsTest : public ::testing::Test {
   // The job has begun so many attempts, and the newest one stands `steps` beyond its beginning.
   void AwaitAttempt(uint64_t job, size_t attempts, int steps) {
     Json show;
-    ASSERT_TRUE(WaitUntil(kPatience,
-                          [&] {
-                            show = cluster_.Show(job);
-                            const std::vector<Json> begun = AttemptsInOrder(show);
-                            return begun.size() >= attempts &&
-                                   Text(Member(show, "summary"), "state") == "RUNNING" &&
-                                   Number(begun.back(), "last_step") >=
-                                       Number(begun.back(), "first_step") + steps;
-                          }))
-        << show.dump(1);
+    ASSERT_TRUE(WaitUntil(kPatience, [&] {
+      show = cluster_.Show(job);
+      const std::vector<Json> begun = AttemptsInOrder(show);
+      return begun.size() >= attempts && Text(Member(show, "summary"), "state") == "RUNNING" &&
+             Number(begun.back(), "last_step") >= Number(begun.back(), "first_step") + steps;
+    })) << show.dump(1);
   }
   // Everything has come in by then: the agents spool, and say so before they leave.
   RawRows ReadRows(uint64_t job) {
@@ -118,13 +115,13 @@ class RawLogsTest : public RawRowsTest {
   // Each rank prints numbered lines to both streams and counts them in a file of its own, until the
   // file "go" is there.
   uint64_t SubmitPrinter() {
-    const std::string script = absl::StrCat(
-        "i=0; me=a$MUSTER_ATTEMPT.r$RANK; while [ ! -e ", cluster_.Path("go"),
-        " ]; do i=$((i+1)); echo $me says $i; echo $me moans $i >&2; echo $i >> ",
-        cluster_.Path("count."), "$me; sleep 0.01; done");
-    const ProcessResult sent = cluster_.Cli(
-        {"submit", "-q", "--name", "printer", "--ranks", "2", "--set", "restart.max_restarts=20",
-         "--set", "restart.backoff=100ms", "--", "sh", "-c", script});
+    const std::string script =
+        absl::StrCat("i=0; me=a$MUSTER_ATTEMPT.r$RANK; while [ ! -e ", cluster_.Path("go"),
+                     " ]; do i=$((i+1)); echo $me says $i; echo $me moans $i >&2; echo $i >> ",
+                     cluster_.Path("count."), "$me; sleep 0.01; done");
+    const ProcessResult sent = cluster_.Cli({"submit", "-q", "--name", "printer", "--ranks", "2",
+                                             "--set", "restart.max_restarts=20", "--set",
+                                             "restart.backoff=100ms", "--", "sh", "-c", script});
     EXPECT_EQ(sent.exit_code, 0) << sent.err;
     return std::strtoull(sent.out.c_str(), nullptr, 10);
   }
@@ -135,10 +132,10 @@ class RawLogsTest : public RawRowsTest {
     return lines;
   }
   void AwaitLines(uint32_t attempt, int lines) {
-    ASSERT_TRUE(WaitUntil(kPatience, [&] {
-      return Counted(attempt, 0) >= lines && Counted(attempt, 1) >= lines;
-    })) << "attempt "
-        << attempt << " printed " << Counted(attempt, 0) << " and " << Counted(attempt, 1);
+    ASSERT_TRUE(WaitUntil(
+        kPatience, [&] { return Counted(attempt, 0) >= lines && Counted(attempt, 1) >= lines; }))
+        << "attempt " << attempt << " printed " << Counted(attempt, 0) << " and "
+        << Counted(attempt, 1);
   }
   // What the rank must have printed when it counted so many lines; one more may be on its way.
   void ExpectLines(const std::string& text, const std::string& start, int counted, bool ended) {

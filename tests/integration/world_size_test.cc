@@ -143,9 +143,8 @@ TEST_F(WorldSize, EachSampleComesOnceOverEveryChangeAndTheLossStaysWithTheUndist
   // Without a save: the steps since its newest checkpoint are done again.
   ASSERT_EQ(::kill(cluster_.RankProcesses(job)[1].pid, SIGKILL), 0);
   const size_t attempts_before = Member(cluster_.Show(job), "attempts").size();
-  ASSERT_TRUE(WaitUntil(kPatience, [&] {
-    return Member(cluster_.Show(job), "attempts").size() > attempts_before;
-  }));
+  ASSERT_TRUE(WaitUntil(
+      kPatience, [&] { return Member(cluster_.Show(job), "attempts").size() > attempts_before; }));
   ASSERT_NO_FATAL_FAILURE(AwaitSize(job, 2));
   ASSERT_NO_FATAL_FAILURE(ComeBack(job, {"nodes", "undrain", "worker-2"}));
   ASSERT_NO_FATAL_FAILURE(AwaitSize(job, 3));

@@ -120,8 +120,7 @@ std::vector<v1::RankStatus> Agent::RankStatuses() {
 }
 
 void Agent::OnSessionUp(const v1::Welcome& welcome) {
-  trace_.Note(machine_, ": welcome of term ", welcome.term(), ", ",
-              welcome.stale_size(), " stale");
+  trace_.Note(machine_, ": welcome of term ", welcome.term(), ", ", welcome.stale_size(), " stale");
   host_.on_controller(session_->controller());
   roots_said_ = false;
   for (const v1::Welcome::StaleRank& stale : welcome.stale()) {
@@ -152,8 +151,8 @@ void Agent::OnControllerMessage(const v1::ControllerMessage& message) {
       const v1::StartRanks& start = message.start_ranks();
       if (!TakeAssignment(start.outbox_seq())) return;
       const absl::Status taken = StartRanks(start);
-      trace_.Note(machine_, ": start job ", start.fence().job_id(), ".",
-                  start.fence().attempt(), ": ", taken.ToString());
+      trace_.Note(machine_, ": start job ", start.fence().job_id(), ".", start.fence().attempt(),
+                  ": ", taken.ToString());
       return Acknowledge(start.outbox_seq(), std::string(taken.message()));
     }
     case v1::ControllerMessage::kStopRanks:
@@ -239,8 +238,8 @@ void Agent::Care(const v1::ControllerMessage& message) {
     v1::WorkerMessage result;
     if (is_verify) {
       const v1::VerifyCheckpoint& verify = message.verify_checkpoint();
-      const absl::Status whole = storage_.Read(verify.path(), verify.manifest_sha256(),
-                                               storage_.MisreadingOf(machine_));
+      const absl::Status whole =
+          storage_.Read(verify.path(), verify.manifest_sha256(), storage_.MisreadingOf(machine_));
       trace_.Note(machine_, ": verify ", verify.path(), ": ", whole.ToString());
       const bool judged = whole.ok() || absl::IsDataLoss(whole) || absl::IsNotFound(whole);
       if (!judged) return Acknowledge(seq, std::string(whole.message()));
@@ -341,8 +340,8 @@ void Agent::StartOne(const v1::StartRanks& start, const v1::StartRanks::Rank& ra
 }
 
 void Agent::StopRanks(const v1::StopRanks& stop) {
-  trace_.Note(machine_, ": stop job ", stop.fence().job_id(), ".",
-              stop.fence().attempt(), " ", v1::StopRanks::Mode_Name(stop.mode()));
+  trace_.Note(machine_, ": stop job ", stop.fence().job_id(), ".", stop.fence().attempt(), " ",
+              v1::StopRanks::Mode_Name(stop.mode()));
   fences_.RaiseTo(stop.fence().job_id(), stop.fence().attempt() + 1);
   const worker::StopRequest request{
       stop.mode(), absl::Milliseconds(std::max<int64_t>(0, stop.grace_ms())), stop.reason()};
@@ -426,8 +425,8 @@ void Agent::WatchLeftovers() {
 }
 
 bool Agent::IsHeldBack() const {
-  const bool any_unkillable = std::any_of(
-      ranks_.begin(), ranks_.end(), [](const auto& rank) { return rank.second->unkillable; });
+  const bool any_unkillable = std::any_of(ranks_.begin(), ranks_.end(),
+                                          [](const auto& rank) { return rank.second->unkillable; });
   return any_unkillable || !leftovers_.empty();
 }
 
@@ -522,8 +521,7 @@ void Agent::OnExit(const worker::RankKey& key, ProcessExit exit) {
   rank.facts.stop = rank.stop;
   v1::RankEvent event = MakeEvent(rank, v1::RankEvent::EXITED);
   worker::JudgeExit(rank.facts, event);
-  trace_.Note(machine_, ": exited job ", key.job_id, ".", key.attempt, " rank ",
-              key.rank, ": ",
+  trace_.Note(machine_, ": exited job ", key.job_id, ".", key.attempt, " rank ", key.rank, ": ",
               event.succeeded() ? "succeeded"
               : event.stopped() ? "stopped"
                                 : v1::FailureClass_Name(event.failure_class()));

@@ -91,8 +91,7 @@ void BulkAgent::OnRankGone(const RankNumbers& rank) {
 // As FinishedFolders does with a rank's folder.
 void BulkAgent::ForgetDelivered() {
   std::erase_if(finished_, [this](const auto& rank) {
-    const bool delivered =
-        rank.second <= spool_->acknowledged() || !spool_->HasUnacknowledged();
+    const bool delivered = rank.second <= spool_->acknowledged() || !spool_->HasUnacknowledged();
     if (delivered) spool_->Forget(rank.first);
     return delivered;
   });
@@ -119,8 +118,8 @@ void BulkAgent::Close() {
 }
 
 void BulkAgent::Open() {
-  call_ = host_.connect({.on_ack = [this](const v1::BulkAck& ack) { OnAck(ack); },
-                         .on_end = [this] { OnEnd(); }});
+  call_ = host_.connect(
+      {.on_ack = [this](const v1::BulkAck& ack) { OnAck(ack); }, .on_end = [this] { OnEnd(); }});
   next_batch_ = 1;
   sent_ = spool_->acknowledged();
   Flush();

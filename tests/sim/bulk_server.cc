@@ -39,10 +39,9 @@ absl::Status BulkServer::Submit(const v1::BulkBatch& batch) {
   if (!parsed.ok()) return parsed.status();
   parsed->worker = worker_;
   last_batch_id_ = id;
-  host_.ingest()->Submit(*std::move(parsed),
-                         [self = shared_from_this(), id](const absl::Status& status) {
-                           self->Stored(id, status);
-                         });
+  host_.ingest()->Submit(
+      *std::move(parsed),
+      [self = shared_from_this(), id](const absl::Status& status) { self->Stored(id, status); });
   host_.WakeIngest();
   return absl::OkStatus();
 }
@@ -50,8 +49,8 @@ absl::Status BulkServer::Submit(const v1::BulkBatch& batch) {
 void BulkServer::Stored(uint64_t batch_id, const absl::Status& status) {
   if (!HostLives()) return;  // it died of the commit, or before
   if (!status.ok()) {
-    return Close(absl::UnavailableError(
-        absl::StrCat("not stored, send it again: ", status.message())));
+    return Close(
+        absl::UnavailableError(absl::StrCat("not stored, send it again: ", status.message())));
   }
   if (ended_ || !host_.MayEmit()) return;
   v1::BulkAck ack;

@@ -360,9 +360,8 @@ std::set<std::string> Invariants::OtherReaders(const mc::Snapshot& snapshot) con
 // One worker's word condemns nothing while another one can read; that nothing is there, it must
 // say twice even where it is alone.
 void Invariants::CheckVerdicts(const mc::Snapshot& snapshot, const mc::Snapshot& before) {
-  const std::set<std::string> before_it =
-      std::exchange(other_readers_, misreader.empty() ? std::set<std::string>()
-                                                      : OtherReaders(snapshot));
+  const std::set<std::string> before_it = std::exchange(
+      other_readers_, misreader.empty() ? std::set<std::string>() : OtherReaders(snapshot));
   snapshot.checkpoints.ForEachChange(
       before.checkpoints, [&](uint64_t id, const mc::Checkpoint*, const mc::Checkpoint* row) {
         const bool condemned = row != nullptr && (row->state == mc::CheckpointState::kCorrupt ||

@@ -110,8 +110,8 @@ class Invariants {
   // The rows of workers that could not be stored as they are shown, as they were stored last;
   // empty: not at all.
   std::map<uint64_t, std::string> stored_;
-  std::map<std::string, std::string> host_of_;            // of each incarnation
-  std::map<std::string, std::string> holder_of_name_;     // worker -> incarnation that was accepted
+  std::map<std::string, std::string> host_of_;         // of each incarnation
+  std::map<std::string, std::string> holder_of_name_;  // worker -> incarnation that was accepted
   uint64_t names_moved_ = 0;
   std::set<std::pair<std::string, std::string>> fenced_;  // worker, incarnation
   std::map<uint64_t, int64_t> committed_step_;            // by job

@@ -114,8 +114,7 @@ std::shared_ptr<worker::ControlConnection> Machine::Connect(worker::ControlHandl
   return connection;
 }
 
-std::unique_ptr<BulkAgent> Machine::MakeBulk(Execution& execution,
-                                             const std::string& incarnation) {
+std::unique_ptr<BulkAgent> Machine::MakeBulk(Execution& execution, const std::string& incarnation) {
   if (spool_ == nullptr) return nullptr;
   v1::BulkHello hello;
   hello.set_worker_name(kind_.name);
@@ -227,33 +226,30 @@ void Machine::BeginAgent(std::vector<std::shared_ptr<Process>> leftovers) {
   agent_ = std::make_unique<Agent>(
       around_.agenda, around_.trace, around_.ranks.storage, dice_.Fork(), kind_.host,
       std::move(hello), Agent::Past{record_->controller, std::move(leftovers)},
-      Agent::Host{.connect = [this](worker::ControlHandlers h) { return Connect(std::move(h)); },
-                  .spawn = [this](Process::Setup setup) { return Spawn(std::move(setup)); },
-                  .quit =
-                      [this, life = life_] {
-                        if (life != life_ || agent_ == nullptr) return;
-                        around_.trace.Note(kind_.host, ": agent leaves");
-                        DropAgent();
-                        ComeBack(dice_.Between(absl::Seconds(1), absl::Seconds(40)));
-                      },
-                  .on_publish =
-                      [this](uint64_t job_id, uint32_t attempt) {
-                        around_.invariants.OnPublish(job_id, attempt,
-                                                     around_.controller.published().get());
-                      },
-                  .on_committed =
-                      [this](uint64_t job_id, uint32_t attempt, int64_t step) {
-                        around_.model.OnCommitted(job_id, attempt, step);
-                      },
-                  .on_controller =
-                      [this](const worker::KnownController& controller) {
-                        worker::NoteWelcome(controller, *record_);
-                        around_.model.OnTerm(kind_.host, controller.term);
-                      },
-                  .make_bulk =
-                      [this, incarnation](Execution& execution) {
-                        return MakeBulk(execution, incarnation);
-                      }});
+      Agent::Host{
+          .connect = [this](worker::ControlHandlers h) { return Connect(std::move(h)); },
+          .spawn = [this](Process::Setup setup) { return Spawn(std::move(setup)); },
+          .quit =
+              [this, life = life_] {
+                if (life != life_ || agent_ == nullptr) return;
+                around_.trace.Note(kind_.host, ": agent leaves");
+                DropAgent();
+                ComeBack(dice_.Between(absl::Seconds(1), absl::Seconds(40)));
+              },
+          .on_publish =
+              [this](uint64_t job_id, uint32_t attempt) {
+                around_.invariants.OnPublish(job_id, attempt, around_.controller.published().get());
+              },
+          .on_committed = [this](
+                              uint64_t job_id, uint32_t attempt,
+                              int64_t step) { around_.model.OnCommitted(job_id, attempt, step); },
+          .on_controller =
+              [this](const worker::KnownController& controller) {
+                worker::NoteWelcome(controller, *record_);
+                around_.model.OnTerm(kind_.host, controller.term);
+              },
+          .make_bulk = [this, incarnation](
+                           Execution& execution) { return MakeBulk(execution, incarnation); }});
   agent_->Start();
 }
 

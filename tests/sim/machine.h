@@ -39,8 +39,8 @@ class Machine {
     MetricsWorld* metrics;  // null: nobody keeps any
   };
   struct Kind {
-    std::string host;  // nobody else's
-    std::string name;  // the worker's
+    std::string host;      // nobody else's
+    std::string name;      // the worker's
     std::string hardware;  // by which its agent knows the machine again; clones may share it
     uint32_t slots = 1;
     std::string pool = "default";

@@ -95,9 +95,8 @@ int Report(const Totals& totals, absl::Duration took) {
   std::printf(
       "%lu ranks left a child behind; %lu checkpoints were published when their attempts were over;"
       " %lu records of metrics were taken, and %lu of them lost as the design allows\n",
-      static_cast<unsigned long>(totals.children_left),
-      static_cast<unsigned long>(totals.strays), static_cast<unsigned long>(totals.records),
-      static_cast<unsigned long>(totals.records_lost));
+      static_cast<unsigned long>(totals.children_left), static_cast<unsigned long>(totals.strays),
+      static_cast<unsigned long>(totals.records), static_cast<unsigned long>(totals.records_lost));
   return totals.broken.empty() ? 0 : 1;
 }
 

@@ -50,8 +50,7 @@ std::map<MetricsModel::Row, uint64_t> MetricsModel::ReadRows() {
   absl::StatusOr<bool> more = name.Step();
   for (; more.ok() && *more; more = name.Step()) names[name.Int(0)] = name.Text(1);
   if (!more.ok()) return fail(more.status()), rows;
-  mc::SqliteStatement row =
-      db.Prepare("SELECT job, attempt, generation, rank, packed FROM points");
+  mc::SqliteStatement row = db.Prepare("SELECT job, attempt, generation, rank, packed FROM points");
   more = row.Step();
   for (; more.ok() && *more; more = row.Step()) {
     const worker::RankKey key{static_cast<uint64_t>(row.Int(0)), static_cast<uint32_t>(row.Int(1)),

@@ -30,8 +30,8 @@ bool WasLetIn(const mc::Job& job, const mc::Job* old) {
   if (old == nullptr) return true;
   return std::any_of(job.events.begin() + static_cast<ptrdiff_t>(old->events.size()),
                      job.events.end(), [](const std::shared_ptr<const mc::JobEvent>& event) {
-                       const bool was_out = mc::IsTerminal(event->from) ||
-                                            event->from == mc::JobState::kSuspended;
+                       const bool was_out =
+                           mc::IsTerminal(event->from) || event->from == mc::JobState::kSuspended;
                        return was_out && event->to == mc::JobState::kPending;
                      });
 }
@@ -165,12 +165,11 @@ void Model::CheckSlotQuotas(const mc::Snapshot& snapshot) {
 void Model::CheckQueued(const mc::Snapshot& snapshot, const mc::Snapshot& before) const {
   if (quotas_.empty()) return;
   std::set<std::pair<std::string, std::string>> joined;  // project, user
-  snapshot.jobs.ForEachChange(
-      before.jobs, [&](uint64_t, const mc::Job* old, const mc::Job* job) {
-        if (job == nullptr || !WasLetIn(*job, old)) return;
-        joined.insert({job->settings->project, ""});
-        joined.insert({job->settings->project, job->owner});
-      });
+  snapshot.jobs.ForEachChange(before.jobs, [&](uint64_t, const mc::Job* old, const mc::Job* job) {
+    if (job == nullptr || !WasLetIn(*job, old)) return;
+    joined.insert({job->settings->project, ""});
+    joined.insert({job->settings->project, job->owner});
+  });
   for (const auto& [project, user] : joined) {
     const auto quotas = quotas_.find(project);
     if (quotas == quotas_.end()) continue;
@@ -183,8 +182,8 @@ void Model::CheckQueued(const mc::Snapshot& snapshot, const mc::Snapshot& before
       if (!its || job.state != mc::JobState::kPending) return;
       // Others came back from an attempt, which asks nobody, maybe after the ones that were let in.
       const mc::Job* old = before.FindJob(job.id);
-      const bool waits_on = old != nullptr && old->state == mc::JobState::kPending &&
-                            old->attempt == job.attempt;
+      const bool waits_on =
+          old != nullptr && old->state == mc::JobState::kPending && old->attempt == job.attempt;
       queued += waits_on || WasLetIn(job, old);
     });
     if (queued <= *bound) continue;

@@ -35,12 +35,12 @@ void People::AskForQuotas() {
 
 void People::SayQuotas() {
   if (!quotas_asked_) return;
-  Call(mc::SetProject{
-           .project = "red",
-           .weight = 1 + static_cast<double>(habits_.quota % 3),
-           .quota = mc::Quota{.slots = quotas_.slots, .queued = quotas_.queued},
-           .each_user = mc::Quota{.slots = quotas_.slots_of_user, .queued = quotas_.queued_of_user},
-           .actor = "user:ann"},
+  Call(mc::SetProject{.project = "red",
+                      .weight = 1 + static_cast<double>(habits_.quota % 3),
+                      .quota = mc::Quota{.slots = quotas_.slots, .queued = quotas_.queued},
+                      .each_user = mc::Quota{.slots = quotas_.slots_of_user,
+                                             .queued = quotas_.queued_of_user},
+                      .actor = "user:ann"},
        [this](const mc::EventResult& result) {
          if (!result.status.ok() || !std::exchange(quotas_asked_, false)) return;
          quotas_set_ = true;

@@ -31,8 +31,8 @@ class People {
     uint32_t widest = 4;  // of the largest machine
     double fail = 0;      // how badly their jobs behave
     std::vector<std::string> workers = {};
-    uint32_t quota = 0;       // slots that project red may hold; 0: no bound
-    uint32_t user_quota = 0;  // and each of its users, at most as many
+    uint32_t quota = 0;               // slots that project red may hold; 0: no bound
+    uint32_t user_quota = 0;          // and each of its users, at most as many
     bool quotas_change = false;       // never below user_quota
     bool queues_are_bounded = false;  // of red, and of each of its users
     int max_jobs = 12;
@@ -94,7 +94,7 @@ class People {
   std::set<std::string> drained_;  // workers, likewise
   int submitted_ = 0;
   int waiting_ = 0;
-  Model::Quotas quotas_;  // of project red
+  Model::Quotas quotas_;       // of project red
   bool quotas_set_ = false;    // at least once
   bool quotas_asked_ = false;  // and not acknowledged
   absl::Duration quotas_set_at_;

@@ -14,9 +14,10 @@ void People::Submit() {
   request->key = absl::StrCat("key-", submitted_);
   if (dice_.Chance(0.12)) {
     const auto first = static_cast<uint32_t>(dice_.Below(3));
-    request->array = mc::ArrayRange{.first = first,
-                                    .last = first + static_cast<uint32_t>(dice_.Between(1, kLargestArray - 1)),
-                                    .at_a_time = static_cast<uint32_t>(dice_.Below(3))};
+    request->array =
+        mc::ArrayRange{.first = first,
+                       .last = first + static_cast<uint32_t>(dice_.Between(1, kLargestArray - 1)),
+                       .at_a_time = static_cast<uint32_t>(dice_.Below(3))};
     submitted_ += static_cast<int>(request->array->size()) - 1;
   }
   request->settings = Settings();

@@ -404,8 +404,8 @@ void Process::Kill(bool with_child) {
   if (!alive_ || std::exchange(killed_, true)) return;
   if (!world_.healed && dice_.Chance(world_.undead)) {
     // It never runs again; what it told the kernel to do may still be done.
-    world_.trace.Note("job ", setup_.key.job_id, ".", setup_.key.attempt, " rank ",
-                      setup_.key.rank, " on ", setup_.machine, " cannot be killed");
+    world_.trace.Note("job ", setup_.key.job_id, ".", setup_.key.attempt, " rank ", setup_.key.rank,
+                      " on ", setup_.machine, " cannot be killed");
     ++world_.undead_so_far;
     undead_ = true;
     leaving_ = true;

@@ -31,7 +31,7 @@ struct JobPlan {
   int64_t steps = 10;
   int64_t save_every = 3;
   int64_t step_ms = 3000;
-  double fail = 0;  // chance that a rank fails in a step
+  double fail = 0;       // chance that a rank fails in a step
   bool forgets = false;  // begins anew each time, whatever was saved
   enum class Kind {
     kTrainer,
@@ -104,7 +104,7 @@ class Process {
 
   // The link to the agent; unset when there is none (any more).
   std::function<void(worker::RankLine)> to_agent;
-  std::function<void()> on_leader_exit;  // a child of it lives on
+  std::function<void()> on_leader_exit;      // a child of it lives on
   std::function<void(ProcessExit)> on_exit;  // nothing of it is left
 
   const Setup& setup() const { return setup_; }
@@ -165,7 +165,7 @@ class Process {
   const std::shared_ptr<Gang> gang_;
   Execution execution_;
   const bool in_cgroup_;
-  bool leaves_child_;  // when it ends
+  bool leaves_child_;   // when it ends
   bool ended_ = false;  // itself
   ProcessExit exit_;
   bool alive_ = false;

@@ -33,13 +33,12 @@ std::string RunTwice(uint64_t seed) {
     }
   }
   const MakeWayCheck::Counts& stops = first.made_way;
-  return absl::StrCat(first.hash, "\t", first.jobs, "\t",
-                      absl::ToInt64Milliseconds(first.simulated), "\t", stops.preempted, "\t",
-                      stops.shrunk, "\t", stops.grown, "\t", stops.came_back_larger, "\t",
-                      stops.most_in_vain, "\t", first.clones, "\t", first.names_moved, "\t",
-                      first.undead, "\t", first.held_back, "\t", first.records, "\t",
-                      first.records_lost, "\t", first.strays, "\t",
-                      first.children_left, "\t", failure);
+  return absl::StrCat(
+      first.hash, "\t", first.jobs, "\t", absl::ToInt64Milliseconds(first.simulated), "\t",
+      stops.preempted, "\t", stops.shrunk, "\t", stops.grown, "\t", stops.came_back_larger, "\t",
+      stops.most_in_vain, "\t", first.clones, "\t", first.names_moved, "\t", first.undead, "\t",
+      first.held_back, "\t", first.records, "\t", first.records_lost, "\t", first.strays, "\t",
+      first.children_left, "\t", failure);
 }
 
 [[noreturn]] void BeChild(uint64_t seed, PlantedBug bug, int out) {

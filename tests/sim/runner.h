@@ -16,7 +16,7 @@ struct Outcome {
   uint64_t hash = 0;
   uint64_t jobs = 0;
   MakeWayCheck::Counts made_way;
-  uint64_t clones = 0;       // as RunResult's
+  uint64_t clones = 0;  // as RunResult's
   uint64_t names_moved = 0;
   uint64_t undead = 0;
   uint64_t held_back = 0;

@@ -146,11 +146,11 @@ absl::Status ServerStream::Handle(const v1::WorkerMessage& message) {
       PostReport(mc::FromProto(message.delete_result(), source), {}, message);
       return absl::OkStatus();
     case v1::WorkerMessage::kNotice:
-      PostReport(mc::WorkerNotice{worker_, incarnation_, message.event_seq(),
-                                  message.notice().message(),
-                                  absl::Milliseconds(message.notice().grace_ms()),
-                                  message.notice().withdrawn()},
-                 {}, message);
+      PostReport(
+          mc::WorkerNotice{worker_, incarnation_, message.event_seq(), message.notice().message(),
+                           absl::Milliseconds(message.notice().grace_ms()),
+                           message.notice().withdrawn()},
+          {}, message);
       return absl::OkStatus();
     default:
       return absl::InvalidArgumentError("a message of no known kind");

@@ -19,9 +19,9 @@ namespace mc = ::muster::controller;
 class StreamHost {
  public:
   virtual ~StreamHost() = default;
-  virtual mc::Engine* engine() = 0;   // null: it is down
+  virtual mc::Engine* engine() = 0;         // null: it is down
   virtual mc::MetricsIngest* ingest() = 0;  // likewise, and where no metrics are kept
-  virtual uint64_t life() const = 0;  // +1 at each start
+  virtual uint64_t life() const = 0;        // +1 at each start
   // True while what leaves the controller still leaves it: it has not crashed meanwhile.
   virtual bool MayEmit() = 0;
   // Something was posted: it is applied soon.

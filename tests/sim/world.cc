@@ -70,9 +70,8 @@ void World::Build() {
     model_.OnRankSucceeded(job_id, attempt, rank);
   };
   invariants_.holds_lease = [this](const std::string& incarnation) {
-    return std::any_of(machines_.begin(), machines_.end(), [&](const auto& machine) {
-      return machine->HoldsLease(incarnation);
-    });
+    return std::any_of(machines_.begin(), machines_.end(),
+                       [&](const auto& machine) { return machine->HoldsLease(incarnation); });
   };
   if (dice_.Chance(0.4)) ranks_.undead = dice_.Unit() * 0.3;
   if (dice_.Chance(0.5)) ranks_.orphans = dice_.Unit() * 0.5;
@@ -136,10 +135,10 @@ void World::CheckMetrics() {
 }
 
 void World::AddMachine(Machine::Kind kind) {
-  machines_.push_back(std::make_unique<Machine>(
-      Machine::Neighbours{agenda_, trace_, network_, *controller_, invariants_, model_, ranks_,
-                          metrics_.get()},
-      dice_.Fork(), std::move(kind)));
+  machines_.push_back(
+      std::make_unique<Machine>(Machine::Neighbours{agenda_, trace_, network_, *controller_,
+                                                    invariants_, model_, ranks_, metrics_.get()},
+                                dice_.Fork(), std::move(kind)));
 }
 
 // Somebody starts another machine from the picture of one, data folder and all; it is there to
@@ -319,9 +318,8 @@ void World::PlanMisreadings() {
                        const uint64_t kind = misreadings_->Below(std::size(kKinds));
                        trace_.Note("storage: ", host, " reads wrongly: ", kind);
                        storage_.misreadings[host] = kKinds[kind];
-                       agenda_.After(
-                           misreadings_->Between(absl::Seconds(10), absl::Minutes(3)),
-                           [this, host] { storage_.misreadings.erase(host); });
+                       agenda_.After(misreadings_->Between(absl::Seconds(10), absl::Minutes(3)),
+                                     [this, host] { storage_.misreadings.erase(host); });
                      }});
 }
 

@@ -23,12 +23,12 @@ struct RunResult {
   uint64_t jobs = 0;
   MakeWayCheck::Counts made_way;
   uint64_t clones = 0;
-  uint64_t names_moved = 0;  // from one machine to another
-  uint64_t undead = 0;       // processes that SIGKILL did not end
-  uint64_t held_back = 0;    // agents that came up beside one
+  uint64_t names_moved = 0;    // from one machine to another
+  uint64_t undead = 0;         // processes that SIGKILL did not end
+  uint64_t held_back = 0;      // agents that came up beside one
   uint64_t children_left = 0;  // by ranks that ended
-  uint64_t strays = 0;       // checkpoints that were published when their attempts were over
-  uint64_t records = 0;      // of metrics that agents took
+  uint64_t strays = 0;         // checkpoints that were published when their attempts were over
+  uint64_t records = 0;        // of metrics that agents took
   uint64_t records_lost = 0;
   absl::Duration simulated;
   std::string failure;  // empty: all promises were kept
@@ -75,7 +75,7 @@ class World {
   Invariants invariants_;
   Network network_;
   RankWorld ranks_;
-  std::optional<Dice> misreadings_;  // not set: nobody reads wrongly
+  std::optional<Dice> misreadings_;        // not set: nobody reads wrongly
   std::unique_ptr<MetricsWorld> metrics_;  // null: none are kept
   std::unique_ptr<SimController> controller_;
   std::vector<std::unique_ptr<Machine>> machines_;

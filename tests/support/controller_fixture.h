@@ -158,8 +158,8 @@ class ControllerFixture : public ::testing::Test {
       mc::RootViews seen;
       std::erase_if(life.link->sent, [&](const mc::Assignment& assignment) {
         const auto* watch = std::get_if<mc::WatchAssignment>(&assignment.body);
-        const bool its = watch != nullptr && watch->roots.size() == 1 &&
-                         watch->roots[0].path == kDefaultRoot;
+        const bool its =
+            watch != nullptr && watch->roots.size() == 1 && watch->roots[0].path == kDefaultRoot;
         if (!its) return false;
         const mc::RootToWatch& root = watch->roots[0];
         seen[root.path] = {.identity = root.identity.empty() ? root.claim : root.identity};

@@ -49,9 +49,7 @@ class FullFileSystem final : public FileSystem {
   absl::Status Rename(const std::string& from, const std::string& to) override {
     return real_.Rename(from, to);
   }
-  absl::Status SyncDirectory(const std::string& path) override {
-    return real_.SyncDirectory(path);
-  }
+  absl::Status SyncDirectory(const std::string& path) override { return real_.SyncDirectory(path); }
   absl::Status RemoveFile(const std::string& path) override { return real_.RemoveFile(path); }
   absl::Status RemoveTree(const std::string& path) override { return real_.RemoveTree(path); }
 

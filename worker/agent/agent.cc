@@ -117,8 +117,8 @@ absl::Status Agent::Build() {
   // One that an earlier version made is open to all. What belongs to another user, or is shared by
   // several, stays as it is.
   struct stat info = {};
-  const bool is_own = ::stat(config_.data_dir.c_str(), &info) == 0 &&
-                      info.st_uid == ::geteuid() && (info.st_mode & S_ISVTX) == 0;
+  const bool is_own = ::stat(config_.data_dir.c_str(), &info) == 0 && info.st_uid == ::geteuid() &&
+                      (info.st_mode & S_ISVTX) == 0;
   if (is_own) ::chmod(config_.data_dir.c_str(), 0700);
   if (!config_.token_file.empty()) {
     MUSTER_ASSIGN_OR_RETURN(token_, ReadTokenFile(config_.token_file));
@@ -145,12 +145,11 @@ absl::Status Agent::Build() {
   const std::vector<std::string> environment = RankEnvironment();
   uploads_ = std::make_unique<UploadFetcher>(MakeChannel({.address = config_.controller}), token_);
   supervisor_ = std::make_unique<Supervisor>(
-      SupervisorDeps{
-          *loop_, fs_, *spool_, *registry_, *energy_, *this,
-          [this](const std::string& sha256, const std::stop_token& stop,
-                 const std::function<void()>& on_piece) {
-            return uploads_->Fetch(sha256, stop, on_piece);
-          }},
+      SupervisorDeps{*loop_, fs_, *spool_, *registry_, *energy_, *this,
+                     [this](const std::string& sha256, const std::stop_token& stop,
+                            const std::function<void()>& on_piece) {
+                       return uploads_->Fetch(sha256, stop, on_piece);
+                     }},
       SupervisorOptions{.ranks_root = DataPath("ranks"),
                         .trash_root = DataPath("trash"),
                         .work_root = DataPath("work"),

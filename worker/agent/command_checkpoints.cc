@@ -96,8 +96,7 @@ bool IsAround(const UniqueFd& folder, std::string inner) {
 }
 
 // As OpenBeneath, in whichever of the roots it is.
-absl::StatusOr<UniqueFd> OpenOffered(const std::string& path,
-                                     const std::vector<std::string>& roots,
+absl::StatusOr<UniqueFd> OpenOffered(const std::string& path, const std::vector<std::string>& roots,
                                      const std::string& ranks_root) {
   for (const std::string& root : roots) {
     const absl::StatusOr<UniqueFd> folder = OpenFolder(root);
@@ -139,8 +138,7 @@ absl::Status CheckName(const std::string& name, const std::string& path) {
 
 absl::StatusOr<std::vector<OfferedFile>> FilesOf(const std::string& path,
                                                  const std::vector<std::string>& roots,
-                                                 const std::string& ranks_root,
-                                                 PathWatch& watch) {
+                                                 const std::string& ranks_root, PathWatch& watch) {
   std::vector<OfferedFile> files;
   MUSTER_ASSIGN_OR_RETURN(UniqueFd offered, OpenOffered(path, roots, ranks_root));
   struct stat info = {};
@@ -212,8 +210,8 @@ void CommandCheckpoints::StartNext() {
       // A folder that is not the root is none to save to.
       MUSTER_RETURN_IF_ERROR(CheckRoot(*written->files, options.holder));
       watch->Touch(line.path);
-      MUSTER_ASSIGN_OR_RETURN(const auto files, FilesOf(line.path, options.offer_roots,
-                                                        options.ranks_root, *watch));
+      MUSTER_ASSIGN_OR_RETURN(const auto files,
+                              FilesOf(line.path, options.offer_roots, options.ranks_root, *watch));
       MUSTER_RETURN_IF_ERROR(CheckCount(files, line.path));
       CheckpointFolder folder{line.step, options.fence.attempt(), options.fence.generation(), ""};
       MUSTER_ASSIGN_OR_RETURN(folder.nonce, RandomNonce());

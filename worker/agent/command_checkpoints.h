@@ -111,8 +111,8 @@ class CommandCheckpoints {
   const Callbacks callbacks_;
   std::deque<Offered> waiting_;
   bool working_ = false;
-  Offered current_;                   // while working_
-  WrittenPtr written_;                // waits for the lease, or is being published
+  Offered current_;     // while working_
+  WrittenPtr written_;  // waits for the lease, or is being published
   bool publishing_ = false;
   std::shared_ptr<PathWatch> watch_;  // of what is under way on a thread, or waits for one
   SideThreads::JobId job_ = 0;        // that

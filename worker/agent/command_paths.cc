@@ -50,9 +50,9 @@ absl::StatusOr<std::string> FindFolder(FileSystem& fs, const CommandLook& look, 
 absl::Status CheckResumePath(const v1::StartRanks& start, const GangFacts& facts) {
   if (facts.resume_path.empty()) return absl::OkStatus();
   const size_t slash = facts.resume_path.rfind('/');
-  const bool is_own =
-      slash != std::string::npos && facts.resume_path.substr(0, slash) == start.checkpoint_root() &&
-      IsPublished(absl::string_view(facts.resume_path).substr(slash + 1));
+  const bool is_own = slash != std::string::npos &&
+                      facts.resume_path.substr(0, slash) == start.checkpoint_root() &&
+                      IsPublished(absl::string_view(facts.resume_path).substr(slash + 1));
   const bool is_named =
       std::any_of(start.resume().begin(), start.resume().end(),
                   [&](const auto& resume) { return resume.path() == facts.resume_path; });

@@ -25,16 +25,15 @@ struct CommandLook {
 };
 
 struct CommandPaths {
-  std::string directory;  // of a command without an image: where it begins
-  std::string program;    // likewise: what it runs
+  std::string directory;    // of a command without an image: where it begins
+  std::string program;      // likewise: what it runs
   bool has_offers = false;  // the folder for its checkpoints is there
 };
 
 // Makes the folder for checkpoints where it can. What the command names and is not here is an error
 // by AsMissing (command_rules.h). PERMISSION_DENIED: what a container would be shown leads
 // elsewhere, over a link that a job planted.
-absl::StatusOr<CommandPaths> LookAtPaths(FileSystem& fs, const CommandLook& look,
-                                         PathWatch& watch);
+absl::StatusOr<CommandPaths> LookAtPaths(FileSystem& fs, const CommandLook& look, PathWatch& watch);
 
 // INTERNAL unless the checkpoint that rank 0's agent chose is the job's own or one that the
 // controller named. (P)

@@ -54,10 +54,9 @@ absl::StatusOr<ContainerCommand> PodmanCommand(const ContainerRun& run) {
     // The file has a line for each. What is more than a line muster-init unpacks inside: nothing of
     // a job's stands in podman's own environment, where it would mean something to podman.
     const bool is_line = std::none_of(variable.begin(), variable.end(), absl::ascii_iscntrl);
-    const std::string packed =
-        is_line ? variable
-                : absl::StrCat(kPackedVariable, packed_count++, "=",
-                               absl::BytesToHexString(variable));
+    const std::string packed = is_line ? variable
+                                       : absl::StrCat(kPackedVariable, packed_count++, "=",
+                                                      absl::BytesToHexString(variable));
     absl::StrAppend(&command.env_file, packed, "\n");
   }
   for (const ContainerMount& mount : run.mounts) {

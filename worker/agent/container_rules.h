@@ -55,10 +55,10 @@ struct ContainerRun {
 };
 
 struct ContainerCommand {
-  std::vector<std::string> argv;         // without the runtime's own path
+  std::vector<std::string> argv;  // without the runtime's own path
   // NAME=value, for the runtime beside its own; nothing but names that it hands on.
   std::vector<std::string> environment;
-  std::string env_file;                  // text of that file: values do not stand in any argv
+  std::string env_file;  // text of that file: values do not stand in any argv
 };
 
 // INVALID_ARGUMENT: a path that cannot be mounted.

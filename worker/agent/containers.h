@@ -113,7 +113,7 @@ class Containers {
   std::map<std::string, Pull> pulls_;                         // by image
   std::map<std::string, std::unique_ptr<ToolRun>> removals_;  // by the rank's folder, or image
   PulledImages pulled_;
-  std::optional<std::vector<std::string>> controllers_;       // podman's, once it was asked
+  std::optional<std::vector<std::string>> controllers_;  // podman's, once it was asked
   uint64_t next_tool_ = 1;
 };
 

@@ -65,8 +65,7 @@ void HeartbeatKeeper::Run() {
       const absl::Duration due = stalled_ ? interval_ : interval_ * kLate - silence;
       if (due > absl::ZeroDuration() && changed_.WaitFor(mutex_, due)) continue;
       // It beat meanwhile, or rests.
-      if (stopping_ || connection_ == nullptr ||
-          clock_.SinceBoot() - beaten_ < interval_ * kLate) {
+      if (stopping_ || connection_ == nullptr || clock_.SinceBoot() - beaten_ < interval_ * kLate) {
         continue;
       }
       is_news = !std::exchange(stalled_, true);

@@ -49,8 +49,8 @@ absl::StatusOr<IdentityRecord> DecodeIdentity(absl::string_view text) {
   }
   for (const json& life : *lives) {
     if (!life.is_object()) return broken();
-    record.lives.push_back({absl::HexStringToBytes(TextOf(life, "incarnation")),
-                            TextOf(life, "place")});
+    record.lives.push_back(
+        {absl::HexStringToBytes(TextOf(life, "incarnation")), TextOf(life, "place")});
     if (record.lives.back().incarnation.size() != kIdentityBytes) return broken();
   }
   return record;

@@ -17,9 +17,8 @@ class IdentityFile {
  public:
   // Begins the life of `incarnation`, on disk when it returns. Requires what BeginLife does. What
   // cannot be read counts as nothing.
-  static IdentityFile Begin(FileSystem& fs, const std::string& data_dir,
-                            const Surroundings& here, const std::string& incarnation,
-                            const std::string& fresh);
+  static IdentityFile Begin(FileSystem& fs, const std::string& data_dir, const Surroundings& here,
+                            const std::string& incarnation, const std::string& fresh);
 
   const std::string& identity() const { return record_.identity; }
   const std::vector<std::string>& predecessors() const { return predecessors_; }

@@ -34,10 +34,7 @@ class LogTailer {
   // `spool` outlives the tailer. `folder` holds the two files; one that is missing is empty.
   LogTailer(Spool& spool, RankKey key, std::string folder,
             uint64_t max_stream_bytes = kMaxStreamBytes)
-      : spool_(spool),
-        key_(key),
-        folder_(std::move(folder)),
-        max_stream_bytes_(max_stream_bytes) {}
+      : spool_(spool), key_(key), folder_(std::move(folder)), max_stream_bytes_(max_stream_bytes) {}
 
   // Takes up to a megabyte of what is new. With `final`, also a last line without its end: nobody
   // writes any more. True when there is more to take at once. Errors are the file system's or the

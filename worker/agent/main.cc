@@ -57,8 +57,7 @@ int Main(int argc, char** argv) {
   AgentConfig config = line->config;
   config.rank_file_mask = given_mask;
   RealClock clock;
-  absl::StatusOr<std::unique_ptr<Agent>> agent =
-      Agent::Create(config, clock, PosixFileSystem());
+  absl::StatusOr<std::unique_ptr<Agent>> agent = Agent::Create(config, clock, PosixFileSystem());
   if (!agent.ok()) return ExitCodeOf(agent.status());
   (*agent)->loop().Watch(signal_fd.get(), POLLIN, [&](short) {
     signalfd_siginfo info = {};

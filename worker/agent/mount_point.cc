@@ -37,8 +37,8 @@ std::string MountOf(absl::string_view path, absl::string_view mount_info) {
   for (const absl::string_view line : absl::StrSplit(mount_info, '\n')) {
     const std::vector<absl::string_view> fields = absl::StrSplit(line, ' ');
     std::string folder;
-    if (fields.size() <= kMountPointField ||
-        !absl::CUnescape(fields[kMountPointField], &folder) || !LiesIn(path, folder)) {
+    if (fields.size() <= kMountPointField || !absl::CUnescape(fields[kMountPointField], &folder) ||
+        !LiesIn(path, folder)) {
       continue;
     }
     // What is mounted over another one at the same place hides it.

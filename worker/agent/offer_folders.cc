@@ -23,8 +23,7 @@ absl::Status OfferFolders::Make(FileSystem& fs, const std::string& job_root) {
   return fs.MakeDirectories(Path(job_root));
 }
 
-void OfferFolders::GiveBack(const std::string& job_root,
-                            const std::function<bool()>& still_asked) {
+void OfferFolders::GiveBack(const std::string& job_root, const std::function<bool()>& still_asked) {
   const size_t slash = job_root.rfind('/');
   if (slash == std::string::npos) return;
   const std::string name = job_root.substr(slash + 1);

@@ -157,9 +157,9 @@ bool IsInCgroup(pid_t pid, absl::string_view name) {
 
 bool IsRuntimeHelper(pid_t pid) {
   // "catatonit -P" and "podman pause" hold rootless podman's namespaces for all its containers.
-  constexpr absl::string_view kNames[] = {
-      "conmon",   "catatonit",    "podman", "slirp4netns", "pasta",        "pasta.avx2",
-      "netavark", "aardvark-dns", "crun",   "runc",        "rootlessport", "fuse-overlayfs"};
+  constexpr absl::string_view kNames[] = {"conmon", "catatonit",  "podman",       "slirp4netns",
+                                          "pasta",  "pasta.avx2", "netavark",     "aardvark-dns",
+                                          "crun",   "runc",       "rootlessport", "fuse-overlayfs"};
   const std::string text = ReadProcFile(absl::StrCat("/proc/", pid, "/comm"));
   const absl::string_view name = absl::StripTrailingAsciiWhitespace(text);
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);

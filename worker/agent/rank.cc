@@ -559,8 +559,8 @@ void Rank::FinishWhenSaved() {
   finished_ = true;
   // Before the controller knows of the end; while the lease holds it has not given the rank up,
   // unless it was told that the rank cannot be killed.
-  const bool gives_back = plan_.is_command && plan_.is_alone && !unkillable_ &&
-                          deps_.host.LeaseAllowsPublish();
+  const bool gives_back =
+      plan_.is_command && plan_.is_alone && !unkillable_ && deps_.host.LeaseAllowsPublish();
   if (!gives_back) return Finish();
   deps_.host.GiveBackOffers(plan_.checkpoint_root, [this, alive = alive_] {
     if (*alive) Finish();

@@ -242,8 +242,8 @@ absl::StatusOr<std::unique_ptr<RankCgroups>> RankCgroups::OpenAt(const std::stri
   RemoveLeftovers(folder, name_prefix);
   const bool can_limit_memory = Divide(folder, agent, "memory");
   const uint64_t most_processes = Divide(folder, agent, "pids") ? MostProcesses(folder, ranks) : 0;
-  std::unique_ptr<RankCgroups> cgroups(new RankCgroups(absl::StrCat(folder, "/", name_prefix),
-                                                       can_limit_memory, most_processes));
+  std::unique_ptr<RankCgroups> cgroups(
+      new RankCgroups(absl::StrCat(folder, "/", name_prefix), can_limit_memory, most_processes));
   // A try shows whether they can be made and used at all.
   MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<RankCgroup> first, cgroups->Make(0));
   MUSTER_RETURN_IF_ERROR(TryToBeginIn(*first));
@@ -262,7 +262,8 @@ absl::StatusOr<std::unique_ptr<RankCgroup>> RankCgroups::Make(uint64_t memory_li
     spare_->folders.pop_back();
     return wrap(std::move(spare));
   }
-  // Never one that is there: it was an earlier agent's, which was killed and kills what begins in it.
+  // Never one that is there: it was an earlier agent's, which was killed and kills what begins in
+  // it.
   std::string path = absl::StrCat(prefix_, next_++);
   while (::mkdir(path.c_str(), 0755) != 0) {
     if (errno != EEXIST) return Failure("make", path);

@@ -88,8 +88,8 @@ class RankCgroups {
   // whatever it carries.
   static std::vector<ProcessId> ProcessesBelow(const std::string& folder, const std::string& agent);
   // Below this process's cgroup. `agent` is this agent's alone on this machine: what an earlier one
-  // of that name left is ended and removed. `ranks` at most run at a time: they share what processes
-  // there may be. UNAVAILABLE, PERMISSION_DENIED: why there are none.
+  // of that name left is ended and removed. `ranks` at most run at a time: they share what
+  // processes there may be. UNAVAILABLE, PERMISSION_DENIED: why there are none.
   static absl::StatusOr<std::unique_ptr<RankCgroups>> Open(const std::string& agent,
                                                            size_t ranks = 1);
   // Below `folder`.

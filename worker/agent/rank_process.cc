@@ -301,8 +301,9 @@ absl::StatusOr<StartedProcess> LaunchProcess(const RankCommand& command, LaunchW
       }
     }
     return absl::DeadlineExceededError(
-        absl::StrCat(command.program, " did not begin to run in time, and was given up; does the "
-                                      "file system of it, of its interpreter or of ",
+        absl::StrCat(command.program,
+                     " did not begin to run in time, and was given up; does the "
+                     "file system of it, of its interpreter or of ",
                      command.directory, " hang (a mount whose server is gone)?"));
   }
   return StartedProcess{pid, std::move(exit_fd), std::move(link)};

@@ -44,8 +44,8 @@ void RepairStrings(Message& message) {
     const FieldDescriptor* field = descriptor.field(i);
     const bool holds_text = field->type() == FieldDescriptor::TYPE_STRING ||
                             field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
-    // A map's names came out of JSON, whose reader takes nothing but UTF-8. Reflection on maps needs
-    // a libprotobuf that was built for the same sanitizer.
+    // A map's names came out of JSON, whose reader takes nothing but UTF-8. Reflection on maps
+    // needs a libprotobuf that was built for the same sanitizer.
     if (!holds_text || field->is_map()) continue;
     field->is_repeated() ? RepairEach(message, reflection, field)
                          : RepairOne(message, reflection, field);

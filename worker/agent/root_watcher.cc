@@ -27,8 +27,7 @@ std::vector<std::string> MissingFolders(FileSystem& fs, std::string root) {
 
 // The agent's umask is for its own files: people read a checkpoint root, and agents of other users.
 absl::StatusOr<std::string> ClaimForAll(FileSystem& fs, const v1::WatchRoots::Root& root,
-                                        const std::string& who,
-                                        const std::atomic<bool>& given_up) {
+                                        const std::string& who, const std::atomic<bool>& given_up) {
   const std::vector<std::string> witnesses(root.witnesses().begin(), root.witnesses().end());
   const std::vector<std::string> missing = MissingFolders(fs, root.path());
   MUSTER_ASSIGN_OR_RETURN(std::string identity,

@@ -167,9 +167,9 @@ void Session::OnWelcome(const v1::Welcome& welcome) {
                      "the agent again, and it follows this one")));
   }
   if (!is_another && welcome.term() < controller_.term) {
-    return Reconnect(absl::AbortedError(
-        absl::StrCat("a controller of term ", welcome.term(), " answered, but term ",
-                     controller_.term, " was seen")));
+    return Reconnect(
+        absl::AbortedError(absl::StrCat("a controller of term ", welcome.term(),
+                                        " answered, but term ", controller_.term, " was seen")));
   }
   if (is_another) {
     Log(LogLevel::kWarning, "controller_changed",

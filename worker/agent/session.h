@@ -53,10 +53,10 @@ class SessionHandler {
 };
 
 struct SessionOptions {
-  v1::Hello hello;             // all that does not change
-  bool near = false;           // the controller is on this machine: come back quickly
-  uint64_t seed = 0;           // of the jitter
-  KnownController controller;  // as an earlier agent of the data folder has seen it
+  v1::Hello hello;                    // all that does not change
+  bool near = false;                  // the controller is on this machine: come back quickly
+  uint64_t seed = 0;                  // of the jitter
+  KnownController controller;         // as an earlier agent of the data folder has seen it
   HeartbeatKeeper* keeper = nullptr;  // beats while the loop stands still; outlives the session
 };
 
@@ -135,7 +135,7 @@ class Session {
   absl::Duration lease_duration_;
   absl::Duration last_contact_;  // SinceBoot
   uint64_t heartbeat_seq_ = 0;
-  uint64_t said_up_to_ = 0;  // events, in this session
+  uint64_t said_up_to_ = 0;     // events, in this session
   KnownController controller_;  // the last that was followed
   bool up_ = false;
   bool ever_up_ = false;

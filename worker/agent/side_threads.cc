@@ -146,10 +146,9 @@ absl::Status SideThreads::TakeBackIfStuck(JobId id, absl::Duration patience) {
   if (in_the_way.empty()) {
     return absl::ResourceExhaustedError("this worker has no room for a thread");
   }
-  return absl::DeadlineExceededError(
-      absl::StrCat("all ", in_the_way.size(),
-                   " threads that this worker has for it hang; one of them so: ",
-                   in_the_way.front()->Stall().message()));
+  return absl::DeadlineExceededError(absl::StrCat(
+      "all ", in_the_way.size(), " threads that this worker has for it hang; one of them so: ",
+      in_the_way.front()->Stall().message()));
 }
 
 bool SideThreads::AddThread(const std::shared_ptr<State>& state, size_t threads) {
@@ -219,10 +218,8 @@ void SideThreads::Run(const std::shared_ptr<State>& state) {
 void EnqueueWatched(Timers& timers, SideThreads& threads, SideThreads::Job job,
                     std::shared_ptr<PathWatch> watch, absl::Duration patience, OnStall on_stall) {
   const std::weak_ptr<const PathWatch> until_done = watch;
-  const auto watched = std::make_shared<Watched>(Watched{.timers = timers,
-                                                         .threads = threads,
-                                                         .patience = patience,
-                                                         .on_stall = std::move(on_stall)});
+  const auto watched = std::make_shared<Watched>(Watched{
+      .timers = timers, .threads = threads, .patience = patience, .on_stall = std::move(on_stall)});
   watched->id = threads.Enqueue(std::move(job), std::move(watch), [watched, until_done] {
     watched->began = true;
     WatchForStall(watched->timers, until_done, watched->patience,

@@ -52,10 +52,10 @@ std::string Digest(const std::string& text) {
 Surroundings LookAround(const std::string& data_dir) {
   char host[256] = {};
   ::gethostname(host, sizeof host - 1);
-  const std::string machine = absl::StrJoin(
-      {FirstWord("/etc/machine-id"), FirstWord("/sys/class/dmi/id/product_uuid"), std::string(host),
-       absl::StrJoin(HardwareAddresses(), ",")},
-      "/");
+  const std::string machine =
+      absl::StrJoin({FirstWord("/etc/machine-id"), FirstWord("/sys/class/dmi/id/product_uuid"),
+                     std::string(host), absl::StrJoin(HardwareAddresses(), ",")},
+                    "/");
   char pid_namespace[64] = {};
   if (::readlink("/proc/self/ns/pid", pid_namespace, sizeof pid_namespace - 1) < 0) {
     pid_namespace[0] = '\0';

@@ -31,9 +31,7 @@ struct Trash::State {
 };
 
 Trash::Trash(FileSystem& fs, std::string root, absl::Duration retry_interval)
-    : fs_(fs),
-      root_(std::move(root)),
-      state_(std::make_shared<State>(fs, retry_interval)) {
+    : fs_(fs), root_(std::move(root)), state_(std::make_shared<State>(fs, retry_interval)) {
   std::thread([state = state_] { Run(state); }).detach();
 }
 
@@ -78,8 +76,7 @@ absl::Status Trash::Throw(const std::string& path) {
     MutexLock lock(state_->mutex);
     number = state_->next++;
   }
-  const std::string to =
-      absl::StrCat(root_, "/", number, ".", path.substr(path.rfind('/') + 1));
+  const std::string to = absl::StrCat(root_, "/", number, ".", path.substr(path.rfind('/') + 1));
   absl::Status moved = MoveIn(path, to);
   if (absl::IsNotFound(moved)) {
     const absl::StatusOr<bool> is_there = fs_.Exists(path);
@@ -134,9 +131,9 @@ void Trash::Run(const std::shared_ptr<State>& state) {
                    : static_cast<void>(state->stuck[path] = removed);
     }
     if (!is_news) continue;
-    removed.ok() ? Log(LogLevel::kInfo, "trash_removed", {{"folder", path}})
-                 : Log(LogLevel::kWarning, "trash_stays",
-                       {{"folder", path}, {"error", removed.ToString()}});
+    removed.ok()
+        ? Log(LogLevel::kInfo, "trash_removed", {{"folder", path}})
+        : Log(LogLevel::kWarning, "trash_stays", {{"folder", path}, {"error", removed.ToString()}});
   }
 }
 

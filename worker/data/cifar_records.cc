@@ -25,7 +25,9 @@ CifarEdition Cifar10() {
           1};
 }
 
-CifarEdition Cifar100() { return {"cifar100", {"train.bin"}, "test.bin", "fine_label_names.txt", 100, 2}; }
+CifarEdition Cifar100() {
+  return {"cifar100", {"train.bin"}, "test.bin", "fine_label_names.txt", 100, 2};
+}
 
 absl::StatusOr<CifarEdition> CifarEditionIn(FileSystem& fs, const std::string& folder) {
   for (const CifarEdition& edition : {Cifar10(), Cifar100()}) {

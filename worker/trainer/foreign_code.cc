@@ -23,8 +23,8 @@ absl::Status MayRunForeignCode(const trainer_spec::JobSpec& spec, bool allowed,
                                absl::string_view way_out) {
   const std::string field = ForeignCodeIn(spec);
   if (allowed || field.empty()) return absl::OkStatus();
-  return absl::PermissionDeniedError(
-      absl::StrCat(field, ": the file holds code that may do whatever this program may: ", way_out));
+  return absl::PermissionDeniedError(absl::StrCat(
+      field, ": the file holds code that may do whatever this program may: ", way_out));
 }
 
 }  // namespace muster::worker

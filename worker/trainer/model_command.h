@@ -19,8 +19,8 @@ absl::StatusOr<std::string> ListModels(ModelFormat format);
 absl::StatusOr<std::string> ShowModel(const std::string& name, ModelFormat format);
 
 // The network and the optimizer of a resolved spec (JSON). Reads data only where the spec does not
-// say what shape it has. PERMISSION_DENIED for a plug-in or TorchScript unless `allow_plugins`; else the codes of
-// what the network is made of.
+// say what shape it has. PERMISSION_DENIED for a plug-in or TorchScript unless `allow_plugins`;
+// else the codes of what the network is made of.
 absl::StatusOr<std::string> ShowModelOfSpec(const std::string& spec_json, bool allow_plugins,
                                             FileSystem& fs, ModelFormat format);
 

@@ -30,9 +30,9 @@ TEST(LogBound, ALongOneIsCutWhileItsDaemonWritesOn) {
   const std::string log = dir / "w.log";
   ASSERT_OK_AND_ASSIGN(
       const pid_t pid,
-      StartDaemon({"/bin/sh", "-c",
-                   "head -c 20000000 /dev/zero; echo before; kill -STOP $$; echo after"},
-                  log));
+      StartDaemon(
+          {"/bin/sh", "-c", "head -c 20000000 /dev/zero; echo before; kill -STOP $$; echo after"},
+          log));
   int status = 0;
   ASSERT_EQ(::waitpid(pid, &status, WUNTRACED), pid);
   ASSERT_TRUE(WIFSTOPPED(status));

@@ -37,14 +37,14 @@ TEST(ProgressBar, IsClamped) {
 }
 
 TEST(Plot, DrawsAFrameWithRanges) {
-  EXPECT_EQ(Plot("loss", {{0, 2.0}, {10, 1.0}, {20, 0.0}},
-                 {.width = 22, .height = 3, .unicode = false}),
-            "loss: 3 points\n"
-            "    2.000 |*\n"
-            "          |     *\n"
-            "        0 |          *\n"
-            "          +-----------\n"
-            "           step 0   20\n");
+  EXPECT_EQ(
+      Plot("loss", {{0, 2.0}, {10, 1.0}, {20, 0.0}}, {.width = 22, .height = 3, .unicode = false}),
+      "loss: 3 points\n"
+      "    2.000 |*\n"
+      "          |     *\n"
+      "        0 |          *\n"
+      "          +-----------\n"
+      "           step 0   20\n");
 }
 
 TEST(Plot, AFlatCurveHasOneLabelAndNoWidthIsTooSmall) {
@@ -78,7 +78,8 @@ TEST(Plot, ALogarithmicScaleDrawsAnExponentialAsALineAndLeavesOutWhatHasNoLogari
 TEST(Plot, LinesAreNoWiderThanAsked) {
   std::vector<PlotPoint> points;
   for (int i = 0; i < 1000; ++i) points.push_back({i, std::sin(i / 100.0) * 1e-3});
-  for (const absl::string_view line : absl::StrSplit(Plot("x", points, {.width = 100, .height = 12}), '\n')) {
+  for (const absl::string_view line :
+       absl::StrSplit(Plot("x", points, {.width = 100, .height = 12}), '\n')) {
     EXPECT_LE(DisplayWidth(line), 100u) << line;
   }
 }

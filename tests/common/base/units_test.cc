@@ -19,7 +19,8 @@ TEST(UnitsTest, ParsesDurationsOfOneOrMoreUnits) {
 
 TEST(UnitsTest, RefusesWhatIsNoDuration) {
   for (const char* text : {"", "5", "m", "5 m", "-3s", "5x", "1h30", "1..2s"}) {
-    EXPECT_THAT(ParseDuration(text), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no duration")))
+    EXPECT_THAT(ParseDuration(text),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no duration")))
         << text;
   }
 }
@@ -29,7 +30,9 @@ TEST(UnitsTest, ParsesSizes) {
   EXPECT_EQ(*ParseBytes("64MiB"), 64u << 20);
   EXPECT_EQ(*ParseBytes("1.5GB"), 1'500'000'000u);
   for (const char* text : {"", "MiB", "5 MiB", "5mib", "-1", "9999999999TB"}) {
-    EXPECT_THAT(ParseBytes(text), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no size"))) << text;
+    EXPECT_THAT(ParseBytes(text),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no size")))
+        << text;
   }
 }
 

@@ -89,9 +89,8 @@ TEST(CheckpointWriterTest, WhatNoReaderWouldTakeIsNotWritten) {
   }
   // And what else a manifest cannot hold.
   TempDir dir;
-  ASSERT_OK_AND_ASSIGN(
-      const auto writer,
-      CheckpointWriter::Create(PosixFileSystem(), dir / "job", {10, 1, 1, "n0"}));
+  ASSERT_OK_AND_ASSIGN(const auto writer,
+                       CheckpointWriter::Create(PosixFileSystem(), dir / "job", {10, 1, 1, "n0"}));
   ASSERT_OK(writer->AddFile("x", [](const ByteSink& sink) { return sink("x"); }));
   Manifest manifest;
   manifest.epoch = std::numeric_limits<double>::quiet_NaN();

@@ -83,8 +83,8 @@ TEST_F(OpenBeneathTest, WhatIsNotThereIsNotFound) {
 }
 
 TEST_F(OpenBeneathTest, AMountIsNotEntered) {
-  if (::mount((dir_ / "outside").c_str(), (dir_ / "root/a/b").c_str(), nullptr, MS_BIND,
-              nullptr) != 0) {
+  if (::mount((dir_ / "outside").c_str(), (dir_ / "root/a/b").c_str(), nullptr, MS_BIND, nullptr) !=
+      0) {
     GTEST_SKIP() << "nothing can be mounted here";
   }
   const auto opened = OpenBeneath(root_.get(), "a/b/secret", O_RDONLY, Links::kInside);

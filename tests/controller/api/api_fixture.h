@@ -75,7 +75,7 @@ class ApiFixture : public ::testing::Test {
   RealClock clock_;
   Registry registry_{ControllerMetrics(), metric::kControllerDroppedTotal};
   FakeEngine engine_;
-  RateLimit limit_;  // none, unless the test's constructor sets one
+  RateLimit limit_;          // none, unless the test's constructor sets one
   StreamPatience patience_;  // likewise
   std::unique_ptr<CallGate> gate_;
   std::unique_ptr<MetricsIngest> ingest_;

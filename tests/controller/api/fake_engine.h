@@ -49,8 +49,9 @@ class FakeEngine final : public Engine {
       [](const Event&) { return EventResult(); }};
   Settable<std::function<EventResult(const WorkerHello&)>> on_hello{
       [](const WorkerHello&) { return EventResult(); }};
-  Settable<std::function<void(StoreOp, StoreDone)>> on_store{
-      [](StoreOp op, StoreDone done) { done({true, op.value, "", false}); }};
+  Settable<std::function<void(StoreOp, StoreDone)>> on_store{[](StoreOp op, StoreDone done) {
+    done({true, op.value, "", false});
+  }};
   // Runs each answer to an event; by default at once.
   Settable<std::function<void(std::function<void()>)>> answer{
       [](std::function<void()> run) { run(); }};
@@ -126,7 +127,9 @@ class FakeEngine final : public Engine {
   }
   std::shared_ptr<void> Subscribe(Watcher) override { return nullptr; }
   absl::StatusOr<Explanation> Explain(uint64_t) const override { return explanation.Get(); }
-  absl::StatusOr<Explanation> Forecast(const SubmitJob&) const override { return explanation.Get(); }
+  absl::StatusOr<Explanation> Forecast(const SubmitJob&) const override {
+    return explanation.Get();
+  }
   const EngineOptions& options() const override { return engine_options; }
   EngineStats stats() const override {
     return {.commits = 3, .commit_time = absl::Seconds(2), .assignments_sent = 5};

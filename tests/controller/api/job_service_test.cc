@@ -124,8 +124,8 @@ TEST_F(JobServiceTest, AJobShowsWhereItsArtifactsAreAndHowOftenItIsTriedAgain) {
   EXPECT_EQ(response.summary().validation_loss(), 2.5);
   std::map<v1::FailureClass, std::string> left;
   for (const v1::RestartBudget& budget : response.budgets()) {
-    left[budget.failure_class()] = absl::StrCat(budget.left(), " of ", budget.budget(),
-                                                budget.shared() ? " shared" : "");
+    left[budget.failure_class()] =
+        absl::StrCat(budget.left(), " of ", budget.budget(), budget.shared() ? " shared" : "");
   }
   EXPECT_EQ(left.at(v1::HANG), "1 of 2");
   EXPECT_EQ(left.at(v1::WORKER_LOST), "2 of 3 shared");
@@ -395,8 +395,8 @@ TEST_F(JobServiceTest, JobsThatHaveNotEndedAreFoundWithoutThoseThatHave) {
     snapshot.jobs.Put(1, MakeJob(1, "runs"));
     snapshot.jobs.Put(2, MakeJob(2, "waits", JobState::kPending));
     snapshot.jobs.Put(3, MakeJob(3, "runs too"));
-    snapshot.active_jobs = std::make_shared<const std::vector<uint64_t>>(
-        std::vector<uint64_t>{1, 2, 3});
+    snapshot.active_jobs =
+        std::make_shared<const std::vector<uint64_t>>(std::vector<uint64_t>{1, 2, 3});
   });
   v1::ListJobsRequest request;
   request.add_states(v1::RUNNING);

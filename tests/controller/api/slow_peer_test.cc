@@ -50,9 +50,7 @@ class SlowPeerTest : public ApiFixture {
   bool HaveEnded(const std::string& method, const std::string& code, int count) {
     const std::string row = absl::StrCat("muster_rpc_requests_total{method=\"", method,
                                          "\",code=\"", code, "\"} ", count, "\n");
-    return WaitUntil(kAWhile, [&] {
-      return registry_.Render().find(row) != std::string::npos;
-    });
+    return WaitUntil(kAWhile, [&] { return registry_.Render().find(row) != std::string::npos; });
   }
 
   std::shared_ptr<grpc::Channel> slow_channel_;

@@ -35,10 +35,11 @@ std::string HashOf(const std::string& bytes) {
 class UploadServiceTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto store = UploadStore::Open({.folder = dir_ / "uploads",
-                                    .max_bytes = 200 << 20,
-                                    .referred = [] { return std::map<std::string, absl::Duration>(); }},
-                                   PosixFileSystem(), clock_);
+    auto store =
+        UploadStore::Open({.folder = dir_ / "uploads",
+                           .max_bytes = 200 << 20,
+                           .referred = [] { return std::map<std::string, absl::Duration>(); }},
+                          PosixFileSystem(), clock_);
     ASSERT_OK(store);
     store_ = *std::move(store);
     desk_ = std::make_unique<UploadDesk>(*store_, clock_, patience_);
@@ -223,9 +224,9 @@ TEST_F(SlowUploadTest, OneThatTricklesIsEndedWhenItsWholeTimeIsOver) {
   v1::UploadRequest more;
   more.set_data("b");
   EXPECT_TRUE(WaitUntil(absl::Minutes(1), [&] { return !slow->stream->Write(more); }));
-  EXPECT_THAT(FromGrpc(slow->stream->Finish()),
-              StatusIs(absl::StatusCode::kDeadlineExceeded,
-                       ::testing::HasSubstr("not done after 4s")));
+  EXPECT_THAT(
+      FromGrpc(slow->stream->Finish()),
+      StatusIs(absl::StatusCode::kDeadlineExceeded, ::testing::HasSubstr("not done after 4s")));
 }
 
 TEST_F(SlowUploadTest, AnAgentThatDoesNotReadWhatItFetchesIsGivenUp) {

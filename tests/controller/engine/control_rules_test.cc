@@ -123,15 +123,14 @@ TEST_F(ControlRulesTest, WhoJoinsTheQueueAgainIsAskedForItsQuota) {
 }
 
 TEST_F(ControlRulesTest, AnArrayJoinsAsFarAsItsQuotaAllows) {
-  const EventResult array = TrySubmitWith({}, {.wait_for_capacity = true},
-                                          ArrayRange{.first = 1, .last = 4});
-  ASSERT_OK(Apply(CancelJob{.job_id = array.job_id, .actor = "user:ann", .whole_array = true})
-                .status);
+  const EventResult array =
+      TrySubmitWith({}, {.wait_for_capacity = true}, ArrayRange{.first = 1, .last = 4});
+  ASSERT_OK(
+      Apply(CancelJob{.job_id = array.job_id, .actor = "user:ann", .whole_array = true}).status);
   SetProject project{.project = "default", .actor = "user:ann"};
   project.each_user = Quota{.slots = {}, .queued = 3};
   ASSERT_OK(Apply(project).status);
-  const EventResult requeued =
-      TryControl(array.job_id, Verb::kRequeue, "r1", /*whole_array=*/true);
+  const EventResult requeued = TryControl(array.job_id, Verb::kRequeue, "r1", /*whole_array=*/true);
   EXPECT_OK(requeued.status);
   EXPECT_EQ(requeued.jobs, 3u);
 }
@@ -474,10 +473,9 @@ TEST_F(ControlRulesTest, AnUpdateToTimesThatCannotBeKeptIsRefused) {
 // A machine that started before its clock was set.
 TEST_F(ControlRulesTest, AJobBeginsAtItsTimeAlsoByAClockThatIsSetOnMeanwhile) {
   const uint64_t id = Submit({.wait_for_capacity = true});
-  ASSERT_OK(Apply(UpdateJob{.job_id = id,
-                            .actor = "user:ann",
-                            .begin = clock_.Now() + absl::Hours(5)})
-                .status);
+  ASSERT_OK(
+      Apply(UpdateJob{.job_id = id, .actor = "user:ann", .begin = clock_.Now() + absl::Hours(5)})
+          .status);
   Agent one = ConnectNew("worker-1", 1);
   EXPECT_EQ(state(id), JobState::kPending);
   clock_.JumpWall(absl::Hours(6));

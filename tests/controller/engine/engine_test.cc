@@ -284,10 +284,8 @@ TEST_F(EngineTest, AStartThatGotOnSinceItWasFoundTooLongIsNotEnded) {
   const uint64_t id = Submit();
   StartRanks(one, /*running=*/false);
   EXPECT_OK(Beat(one).status);
-  const Findings found{{StartTimedOut{.job_id = id,
-                                      .attempt = 1,
-                                      .waited = absl::Minutes(5),
-                                      .got_on_at = clock_.SinceBoot()}}};
+  const Findings found{{StartTimedOut{
+      .job_id = id, .attempt = 1, .waited = absl::Minutes(5), .got_on_at = clock_.SinceBoot()}}};
   clock_.Advance(absl::Seconds(1));
   one.alive[0].phase = "load";
   EXPECT_OK(Beat(one).status);

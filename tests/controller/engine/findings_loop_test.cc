@@ -130,10 +130,9 @@ TEST_F(ManyDependentsTest, AgentsAreAnsweredWhileAHundredThousandEnd) {
       engine_->Subscribe([&](const std::shared_ptr<const Snapshot>& snapshot) {
         const size_t now = snapshot->jobs.size() - snapshot->active_jobs->size();
         if (std::exchange(ended, now) == now) return;
-        engine_->Post(WorkerHeartbeat{.worker = agent.name,
-                                      .incarnation = agent.incarnation,
-                                      .ranks = {}},
-                      answered);
+        engine_->Post(
+            WorkerHeartbeat{.worker = agent.name, .incarnation = agent.incarnation, .ranks = {}},
+            answered);
       });
   ASSERT_OK(ReportExit(agent, fence, 0, {.failure_class = FailureClass::kApplication}).status);
   for (int i = 0; i < 10 && !snapshot()->active_jobs->empty(); ++i) Advance(absl::Seconds(1));

@@ -143,8 +143,8 @@ TEST_F(ForgetJobsTest, AnArrayGoesWholeAndAtOnce) {
   {
     const std::shared_ptr<void> watch = engine_->Subscribe(
         [&](const std::shared_ptr<const Snapshot>& now) { sizes.insert(now->jobs.size()); });
-    EXPECT_OK(Apply(CancelJob{.job_id = array.job_id, .actor = "user:ann", .whole_array = true})
-                  .status);
+    EXPECT_OK(
+        Apply(CancelJob{.job_id = array.job_id, .actor = "user:ann", .whole_array = true}).status);
     Pass(kLeastKeptBeyondMost);
   }
   EXPECT_THAT(sizes, ElementsAre(size_t{0}, ForgetJobs::kMost + 20));
@@ -192,11 +192,11 @@ TEST_F(ForgetJobsTest, WhatComesAfterItFindsNothing) {
   const uint64_t id = SubmitAndCancel("a", "key");
   engine_->Post(Ended(id), Ignore);
   EventResult again;
-  engine_->Post(SubmitJob{.settings = MakeSettings(
-                              {.min_ranks = 9, .wait_for_capacity = true, .name = "a"}),
-                          .owner = "ann",
-                          .idempotency_key = "key"},
-                [&](const EventResult& result) { again = result; });
+  engine_->Post(
+      SubmitJob{.settings = MakeSettings({.min_ranks = 9, .wait_for_capacity = true, .name = "a"}),
+                .owner = "ann",
+                .idempotency_key = "key"},
+      [&](const EventResult& result) { again = result; });
   EventResult cancelled;
   engine_->Post(CancelJob{.job_id = id, .actor = "user:ann"},
                 [&](const EventResult& result) { cancelled = result; });

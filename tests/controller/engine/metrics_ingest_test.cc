@@ -159,7 +159,8 @@ TEST_F(MetricsIngestTest, EachFollowerMayHaveAReadWaiting) {
   EXPECT_EQ(answered, kFollowers);
 }
 
-// What reads in several turns is queued again for each: it is not lost half way because others came.
+// What reads in several turns is queued again for each: it is not lost half way because others
+// came.
 TEST_F(MetricsIngestTest, AReadThatHasBegunGoesOnHoweverManyWait) {
   MetricsIngestOptions options;
   options.threads = false;
@@ -221,8 +222,8 @@ TEST_F(MetricsIngestTest, ALongReadLetsABatchInBetweenItsTurns) {
   std::promise<absl::StatusOr<PointPage>> read;
   bool is_read = false;  // by the ingest's thread only, as the next
   bool was_read_first = true;
-  // Queued on the ingest's thread, so that it turns both together: first the read, then what submits
-  // the batch.
+  // Queued on the ingest's thread, so that it turns both together: first the read, then what
+  // submits the batch.
   EXPECT_OK(Read([&](MetricsStore&) {
     ingest_->ReadPoints({.job_id = 1, .page_size = 10, .max_points = 10},
                         [&](absl::StatusOr<PointPage> page) {

@@ -154,10 +154,8 @@ TEST_F(RepeatsTest, EveryKindOfMutation) {
   EXPECT_EQ(snapshot()->IdentityOf("/shared"), "abc");
 
   // What the loops say of the gang.
-  Twice(Findings{{StartTimedOut{.job_id = id,
-                                .attempt = 1,
-                                .waited = absl::Minutes(5),
-                                .got_on_at = clock_.SinceBoot()}}});
+  Twice(Findings{{StartTimedOut{
+      .job_id = id, .attempt = 1, .waited = absl::Minutes(5), .got_on_at = clock_.SinceBoot()}}});
   EXPECT_EQ(state(id), JobState::kRunning) << "it runs long since";
   const ControlJob requeue{
       .verb = ControlJob::Verb::kRequeue, .job_id = id, .actor = "user:ann", .request_id = "once"};

@@ -172,8 +172,7 @@ TEST_P(SchedulingPropertyTest, HoldsWhileEndedJobsAreForgotten) {
   size_t forgotten = 0;
   for (int step = 0; step < 250; ++step) {
     history_.Step(/*more_jobs=*/step < 170);
-    const ForgetJobs next =
-        ended.Next(history_.snapshot(), {.most = 1}, history_.context().now);
+    const ForgetJobs next = ended.Next(history_.snapshot(), {.most = 1}, history_.context().now);
     if (!next.jobs.empty()) {
       const size_t before = history_.snapshot().jobs.size();
       history_.Apply(next);

@@ -76,8 +76,7 @@ TEST_F(SubmitRulesTest, ARepeatIsKnownByWhatTheClientSent) {
               StatusIs(absl::StatusCode::kAlreadyExists));
   // Where it is not known what was sent, the resolved spec decides.
   EXPECT_EQ(submit("old", "sent", "{resolved}").job_id, old);
-  EXPECT_THAT(submit("old", "sent", "{other}").status,
-              StatusIs(absl::StatusCode::kAlreadyExists));
+  EXPECT_THAT(submit("old", "sent", "{other}").status, StatusIs(absl::StatusCode::kAlreadyExists));
 }
 
 TEST_F(SubmitRulesTest, TwoSubmitsWithOneKeyInOneBatchAreOneJob) {

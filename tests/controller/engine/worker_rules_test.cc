@@ -149,10 +149,10 @@ TEST_F(WorkerRulesTest, ARefusedAssignmentRevokesThePlacement) {
 TEST_F(WorkerRulesTest, ARefusalOfAWorkerThatLeavesIsFree) {
   Agent one = ConnectNew("worker-1", 1);
   const uint64_t id = Submit({.max_restarts = 0});
-  EXPECT_OK(Apply(WorkerNotice{.worker = one.name,
-                               .incarnation = one.incarnation,
-                               .event_seq = ++one.event_seq})
-                .status);
+  EXPECT_OK(
+      Apply(WorkerNotice{
+                .worker = one.name, .incarnation = one.incarnation, .event_seq = ++one.event_seq})
+          .status);
   Take<StartAssignment>(one, "this worker is stopping");
   EXPECT_EQ(state(id), JobState::kPending);
   EXPECT_EQ(job(id).failure_class, FailureClass::kPreempted);

@@ -400,7 +400,7 @@ class OutlookPropertyTest : public ::testing::TestWithParam<uint64_t> {
   absl::Duration due_at_ = absl::InfiniteDuration();
   std::map<uint64_t, absl::Duration> left_;
   std::map<uint64_t, absl::Duration> ends_;  // since boot
-  std::map<uint64_t, absl::Time> started_;  // since the forecasts
+  std::map<uint64_t, absl::Time> started_;   // since the forecasts
   // Tells all that wait when they will start, and lets it come.
   void CheckStarts(size_t least_known) {
     std::map<uint64_t, Explanation> told;

@@ -113,9 +113,8 @@ TEST_F(ForgetRulesTest, OneWithACheckpointStaysUntilThatIsDeleted) {
     draft.AddCheckpoint({.job_id = id, .state = CheckpointState::kDeleted});
     draft.AddCheckpoint({.job_id = id, .state = CheckpointState::kVerified, .path = "/c/2"});
   });
-  for (const CheckpointState state :
-       {CheckpointState::kWriting, CheckpointState::kCommitted, CheckpointState::kVerified,
-        CheckpointState::kCorrupt}) {
+  for (const CheckpointState state : {CheckpointState::kWriting, CheckpointState::kCommitted,
+                                      CheckpointState::kVerified, CheckpointState::kCorrupt}) {
     Change([&](Draft& draft) { draft.EditCheckpoint(2).state = state; });
     EXPECT_FALSE(MayGo(id)) << CheckpointStateName(state);
   }

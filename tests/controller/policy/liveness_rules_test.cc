@@ -101,10 +101,10 @@ TEST(LivenessRulesTest, AGangThatSaysThatItsStartGoesOnMayTakeItsTime) {
     Worker& worker = world.AddWorker(name, 1);
     worker.last_seen_at = kNow + absl::Hours(1);
     const bool first = worker.name == "a";
-    worker.ranks = std::make_shared<const std::vector<RankStatus>>(std::vector<RankStatus>{
-        {.fence = {.job_id = 1, .attempt = 1},
-         .rank = first ? 0u : 1u,
-         .progress_at = kNow + absl::Minutes(first ? 1 : 9)}});
+    worker.ranks = std::make_shared<const std::vector<RankStatus>>(
+        std::vector<RankStatus>{{.fence = {.job_id = 1, .attempt = 1},
+                                 .rank = first ? 0u : 1u,
+                                 .progress_at = kNow + absl::Minutes(first ? 1 : 9)}});
   }
   world.Place(1, {"a", "b"}, JobState::kStarting);
   world.draft().EditAttempt(1).placed_at = kNow;

@@ -134,10 +134,11 @@ TEST_F(PlacementTest, ACommandIsRefusedWhenNobodyAllowsCommands) {
   JobNeeds needs = Gpus(5, 1);
   needs.commands = true;
   const absl::Duration now = absl::Seconds(1);
-  EXPECT_EQ(CanEverFit(world_.view(), needs, now),
-            absl::FailedPreconditionError(
-                "refused: no worker runs users' own code (commands, plug-ins, TorchScript files): start "
-                "muster-worker with --allow-commands"));
+  EXPECT_EQ(
+      CanEverFit(world_.view(), needs, now),
+      absl::FailedPreconditionError(
+          "refused: no worker runs users' own code (commands, plug-ins, TorchScript files): start "
+          "muster-worker with --allow-commands"));
   needs.wait_for_capacity = true;
   EXPECT_TRUE(CanEverFit(world_.view(), needs, now).ok());
   needs.wait_for_capacity = false;

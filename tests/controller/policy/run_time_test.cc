@@ -109,9 +109,7 @@ class ForetoldTest : public RunTimeTest {
     pace.attempt = 1;
     pace.end = At(foretold);
   }
-  RunTimeSource Source() {
-    return SourceOfRunTimeLeft(world_.view(), *world_.view().FindJob(1));
-  }
+  RunTimeSource Source() { return SourceOfRunTimeLeft(world_.view(), *world_.view().FindJob(1)); }
   absl::Time End(int now, absl::Duration clock_set_by = absl::ZeroDuration()) {
     return ExpectedEnd(world_.view(), *world_.view().FindJob(1), Now(now, clock_set_by));
   }

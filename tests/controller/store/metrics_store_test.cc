@@ -183,8 +183,7 @@ TEST_F(MetricsStoreTest, PagesOfAnySizeGiveTheSamePoints) {
   const std::vector<std::string> all = Read({.job_id = 1});
   EXPECT_THAT(all, ElementsAre("loss@1=1", "loss@2=1", "loss@3=1", "loss@4=1", "loss@5=1",
                                "loss@7=1", "loss@8=2", "loss@10=2", "lr@1=0.5", "lr@2=0.5",
-                               "lr@3=0.5", "lr@4=0.5", "lr@5=0.5", "lr@7=0.5",
-                               "lr@8=0.5"));
+                               "lr@3=0.5", "lr@4=0.5", "lr@5=0.5", "lr@7=0.5", "lr@8=0.5"));
   for (uint32_t size = 1; size <= 16; ++size)
     EXPECT_EQ(Read({.job_id = 1, .page_size = size}), all) << size;
 }
@@ -233,8 +232,8 @@ class LongSeriesTest : public MetricsStoreTest {
 };
 
 TEST_F(LongSeriesTest, IsThinnedInTurns) {
-  auto page = ReadPage(PointReading(
-      {.job_id = 1, .names = {"loss"}, .page_size = 10'000, .max_points = 500}));
+  auto page = ReadPage(
+      PointReading({.job_id = 1, .names = {"loss"}, .page_size = 10'000, .max_points = 500}));
   ASSERT_OK(page);
   EXPECT_GE(turns_, 5);
   ASSERT_EQ(page->points.size(), 500u);
@@ -472,7 +471,8 @@ TEST_F(MetricsStoreTest, OfAForgottenJobNothingStays) {
   auto db = SqliteDatabase::Open({.path = dir_ / "metrics.db"}, kMetricsMigrations);
   ASSERT_OK(db);
   for (const char* table : {"rank_marks", "log_marks", "gaps", "job_names", "known_jobs"}) {
-    SqliteStatement count = (*db)->Prepare(absl::StrCat("SELECT sum(job = 1) FROM ", table).c_str());
+    SqliteStatement count =
+        (*db)->Prepare(absl::StrCat("SELECT sum(job = 1) FROM ", table).c_str());
     ASSERT_OK(count.Step());
     EXPECT_EQ(count.Int(0), 0) << table;
   }
@@ -482,8 +482,7 @@ TEST_F(MetricsStoreTest, AnOlderDatabaseKnowsWhoseMarksItHas) {
   store_.reset();
   const std::string path = dir_ / "older.db";
   {
-    auto db = SqliteDatabase::Open({.path = path},
-                                   {kMetricsMigrations[0], kMetricsMigrations[1]});
+    auto db = SqliteDatabase::Open({.path = path}, {kMetricsMigrations[0], kMetricsMigrations[1]});
     ASSERT_OK(db);
     ASSERT_OK((*db)->Prepare("INSERT INTO jobs_with_rows(job) VALUES(1)").Run());
     for (int job : {1, 2, 3}) {
@@ -546,8 +545,7 @@ TEST_F(MetricsStoreTest, OneJobKeepsTheNewestOfItsPointsWithinItsBudget) {
   auto db = SqliteDatabase::Open({.path = dir_ / "metrics.db"}, kMetricsMigrations);
   ASSERT_OK(db);
   {
-    SqliteStatement bytes =
-        (*db)->Prepare("SELECT sum(length(packed)) FROM points WHERE job = 1");
+    SqliteStatement bytes = (*db)->Prepare("SELECT sum(length(packed)) FROM points WHERE job = 1");
     ASSERT_TRUE(*bytes.Step());
     EXPECT_LE(bytes.Int(0), 20'000);
   }

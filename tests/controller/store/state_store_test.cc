@@ -84,7 +84,8 @@ TEST_F(StateStoreTest, AnInfiniteProgressTimeoutStaysInfinite) {
 // An older Muster noted the wall clock's times: what lies ahead of ledger time loses its worth from
 // now on, and not only once that time has come.
 TEST_F(StateStoreTest, UseThatWasNotedAheadOfTimeCountsFromNow) {
-  const std::string quotas = R"(, 1, '{"project":[null,null],"each_user":[null,null],"users":{}}', )";
+  const std::string quotas =
+      R"(, 1, '{"project":[null,null],"each_user":[null,null],"users":{}}', )";
   for (const char* row : {"'ahead'?8, 3600000", "'before'?8, -3600000", "'never'?0, NULL"}) {
     const std::string values = absl::StrReplaceAll(row, {{"?", quotas}});
     Execute(absl::StrCat("INSERT INTO projects VALUES (", values, ")").c_str());

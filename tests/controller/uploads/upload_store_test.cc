@@ -34,8 +34,8 @@ class UploadStoreTest : public ::testing::Test {
   void Open(FileSystem& fs) {
     store_.reset();
     auto store = UploadStore::Open(
-        {.folder = dir_ / "uploads", .max_bytes = kRoom, .referred = [this] { return referred_; }}, fs,
-        clock_);
+        {.folder = dir_ / "uploads", .max_bytes = kRoom, .referred = [this] { return referred_; }},
+        fs, clock_);
     ASSERT_OK(store);
     store_ = *std::move(store);
   }

@@ -83,22 +83,26 @@ TEST_F(SeriesTest, ARunningJobShowsWhatItReported) {
   });
   const std::string text = Render();
   const std::string job = "{job_id=\"7\",job_name=\"digits\"";
-  for (const std::string& line :
-       {"muster_job_loss" + job + "} 0.25", "muster_job_learning_rate" + job + "} 0.01",
-        "muster_job_samples_per_second" + job + "} 1234", "muster_job_step" + job + "} 40",
-        "muster_job_planned_steps" + job + "} 100", "muster_job_step_seconds" + job + "} 0.5",
-        "muster_job_step_part_seconds" + job + ",part=\"data\"} 0.125",
-        "muster_job_memory_bytes" + job + "} 5000", "muster_job_memory_peak_bytes" + job + "} 6000",
-        "muster_job_accuracy_ratio" + job + ",split=\"validation\"} 0.75",
-        "muster_job_perplexity" + job + ",split=\"validation\"} 7.5",
-        "muster_job_own_metric" + job + ",metric=\"reward\"} 1",
-        "muster_job_checkpoints_total" + job + "} 1", "muster_job_restarts_total" + job + "} 2",
-        "muster_job_state" + job + ",state=\"running\"} 1",
-        std::string("muster_jobs{state=\"running\"} 1"),
-        std::string("muster_ingest_metric_points_total 17"),
-        std::string("muster_ingest_dropped_points_total 5"),
-        std::string("muster_ingest_dropped_log_bytes_total 6"),
-        std::string("muster_state_commits_total 3")}) {
+  for (const std::string& line : {"muster_job_loss" + job + "} 0.25",
+                                  "muster_job_learning_rate" + job + "} 0.01",
+                                  "muster_job_samples_per_second" + job + "} 1234",
+                                  "muster_job_step" + job + "} 40",
+                                  "muster_job_planned_steps" + job + "} 100",
+                                  "muster_job_step_seconds" + job + "} 0.5",
+                                  "muster_job_step_part_seconds" + job + ",part=\"data\"} 0.125",
+                                  "muster_job_memory_bytes" + job + "} 5000",
+                                  "muster_job_memory_peak_bytes" + job + "} 6000",
+                                  "muster_job_accuracy_ratio" + job + ",split=\"validation\"} 0.75",
+                                  "muster_job_perplexity" + job + ",split=\"validation\"} 7.5",
+                                  "muster_job_own_metric" + job + ",metric=\"reward\"} 1",
+                                  "muster_job_checkpoints_total" + job + "} 1",
+                                  "muster_job_restarts_total" + job + "} 2",
+                                  "muster_job_state" + job + ",state=\"running\"} 1",
+                                  std::string("muster_jobs{state=\"running\"} 1"),
+                                  std::string("muster_ingest_metric_points_total 17"),
+                                  std::string("muster_ingest_dropped_points_total 5"),
+                                  std::string("muster_ingest_dropped_log_bytes_total 6"),
+                                  std::string("muster_state_commits_total 3")}) {
     EXPECT_THAT(text, HasSubstr(line + "\n"));
   }
   EXPECT_THAT(text, Not(HasSubstr("metric=\"loss\""))) << "what has a series of its own";
@@ -187,13 +191,13 @@ TEST_F(SeriesTest, WhoSetsTheWallClockChangesNoGraceAndNoWait) {
       auto job = TrainingJob(id);
       job->state = to;
       job->finished = inputs_.now + by - ago;
-      job->events.push_back(std::make_shared<const JobEvent>(
-          JobEvent{.sequence = id,
-                   .job_id = id,
-                   .time = inputs_.now + by - ago,
-                   .from = from,
-                   .to = to,
-                   .at = inputs_.now - ago}));
+      job->events.push_back(
+          std::make_shared<const JobEvent>(JobEvent{.sequence = id,
+                                                    .job_id = id,
+                                                    .time = inputs_.now + by - ago,
+                                                    .from = from,
+                                                    .to = to,
+                                                    .at = inputs_.now - ago}));
       Put(job);
     };
     put(7, JobState::kRunning, JobState::kSucceeded, absl::Seconds(59));

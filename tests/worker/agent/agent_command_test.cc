@@ -28,9 +28,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-bool Running(const Heard& heard) {
-  return heard.FindEvent(v1::RankEvent::RUNNING) != nullptr;
-}
+bool Running(const Heard& heard) { return heard.FindEvent(v1::RankEvent::RUNNING) != nullptr; }
 
 const v1::RankEvent& ExitOf(const Heard& heard, uint32_t rank = 0, uint32_t attempt = 1) {
   return *heard.FindEvent(v1::RankEvent::EXITED, rank, attempt);
@@ -96,14 +94,14 @@ TEST_F(AgentTest, ACommandThatClosesAllItsDescriptorsIsARankLikeAnyOther) {
   StartAgent();
   const std::string up = dir_ / "up";
   const std::string go = dir_ / "go";
-  ASSERT_TRUE(controller_.Send(CommandMessage(
-      1, {"sh", "-c",
-          absl::StrCat("exec 0<&- 1>&- 2>&- 3>&- 4>&- 5>&-; : > ", up, "; until [ -e ", go,
-                       " ]; do sleep 0.01; done; exit 4")})));
+  ASSERT_TRUE(controller_.Send(
+      CommandMessage(1, {"sh", "-c",
+                         absl::StrCat("exec 0<&- 1>&- 2>&- 3>&- 4>&- 5>&-; : > ", up,
+                                      "; until [ -e ", go, " ]; do sleep 0.01; done; exit 4")})));
   ASSERT_TRUE(WaitUntil(kPatience, [&] { return std::filesystem::exists(up); }));
   const size_t before = controller_.heard().heartbeats;
-  ASSERT_TRUE(controller_.Await(
-      [before](const Heard& heard) { return heard.heartbeats > before + 20; }));
+  ASSERT_TRUE(
+      controller_.Await([before](const Heard& heard) { return heard.heartbeats > before + 20; }));
   EXPECT_EQ(controller_.heard().last_heartbeat.ranks_size(), 1);
   EXPECT_FALSE(Exited(controller_.heard()));
   std::ofstream(go) << "now";
@@ -558,11 +556,11 @@ TEST_F(FrozenTest, ASlotIsNotFreeWhileAnythingOfItsRankIsLeft) {
   StartAgent();
   const std::string up = dir_ / "up";
   const std::string go = dir_ / "go";
-  ASSERT_TRUE(controller_.Send(CommandMessage(
-      1, {"sh", "-c",
-          absl::StrCat("env -i setsid sh -c 'echo $$ > ", up,
-                       "; exec sleep 1000 > /dev/null 2>&1' & until [ -e ", go,
-                       " ]; do sleep 0.01; done")})));
+  ASSERT_TRUE(controller_.Send(
+      CommandMessage(1, {"sh", "-c",
+                         absl::StrCat("env -i setsid sh -c 'echo $$ > ", up,
+                                      "; exec sleep 1000 > /dev/null 2>&1' & until [ -e ", go,
+                                      " ]; do sleep 0.01; done")})));
   ASSERT_TRUE(WaitUntil(kPatience, [&] { return ReadNumber(up) != 0; }));
   ASSERT_TRUE(controller_.Await(Running));
   const uint32_t leader = controller_.heard().FindEvent(v1::RankEvent::RUNNING)->pid();
@@ -754,8 +752,7 @@ TEST_F(UnkillableTest, WhatAnEarlierAgentLeftAndCannotBeKilledHoldsTheWorkerBack
   StartAgent();
   const std::string what = absl::StrCat("process ", leftover, " of an earlier run");
   ASSERT_TRUE(controller_.Await([&](const Heard& heard) {
-    return !heard.notices.empty() &&
-           absl::StrContains(heard.notices.back().message(), what);
+    return !heard.notices.empty() && absl::StrContains(heard.notices.back().message(), what);
   }));
   EXPECT_TRUE(controller_.heard().hellos.back().predecessors().empty()) << "they are not dead";
   EXPECT_TRUE(controller_.heard().hellos.back().takes_no_work());

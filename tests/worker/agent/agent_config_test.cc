@@ -25,12 +25,29 @@ std::vector<const char*> Minimal(std::vector<const char*> more = {}) {
 }
 
 TEST(AgentConfig, TakesEveryFlag) {
-  ASSERT_OK_AND_ASSIGN(
-      const AgentCommandLine line,
-      Parse(Minimal({"--slots", "3", "--pool", "gold", "--label", "zone=a", "--label", "k=v=w",
-                     "--advertise-address", "127.0.0.2", "--http-listen", "127.0.0.1:9",
-                     "--container-runtime", "podman", "--container-options=--userns=keep-id",
-                     "--container-options=--volume=/data:/data:ro", "--trainer", "/x", "--stop-grace", "15s", "--spool-max-bytes", "32MiB"})));
+  ASSERT_OK_AND_ASSIGN(const AgentCommandLine line,
+                       Parse(Minimal({"--slots",
+                                      "3",
+                                      "--pool",
+                                      "gold",
+                                      "--label",
+                                      "zone=a",
+                                      "--label",
+                                      "k=v=w",
+                                      "--advertise-address",
+                                      "127.0.0.2",
+                                      "--http-listen",
+                                      "127.0.0.1:9",
+                                      "--container-runtime",
+                                      "podman",
+                                      "--container-options=--userns=keep-id",
+                                      "--container-options=--volume=/data:/data:ro",
+                                      "--trainer",
+                                      "/x",
+                                      "--stop-grace",
+                                      "15s",
+                                      "--spool-max-bytes",
+                                      "32MiB"})));
   const AgentConfig& config = line.config;
   EXPECT_EQ(config.controller, "127.0.0.1:7071");
   EXPECT_EQ(config.slots, 3u);

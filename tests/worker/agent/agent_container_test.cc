@@ -264,10 +264,11 @@ TEST_F(AgentContainerTest, WhatIsCalledAsAHelperIsSparedWhileAContainerIsHere) {
   const std::string child = dir_ / "child";
   const std::string program = dir_ / "conmon";
   v1::ControllerMessage other = CommandMessage(
-      2, {"sh", "-c",
-          absl::StrCat("cp /bin/sleep ", program, "; env -i setsid sh -c 'echo $$ > ", child,
-                       "; exec ", program, " 1000 > /dev/null 2>&1 < /dev/null' & until [ \"$(cat ",
-                       "/proc/$(cat ", child, ")/comm)\" = conmon ]; do sleep 0.01; done")},
+      2,
+      {"sh", "-c",
+       absl::StrCat("cp /bin/sleep ", program, "; env -i setsid sh -c 'echo $$ > ", child,
+                    "; exec ", program, " 1000 > /dev/null 2>&1 < /dev/null' & until [ \"$(cat ",
+                    "/proc/$(cat ", child, ")/comm)\" = conmon ]; do sleep 0.01; done")},
       1, /*attempt=*/2);
   other.mutable_start_ranks()->mutable_fence()->set_job_id(2);
   other.mutable_start_ranks()->mutable_ranks(0)->set_slots(0, 1);
@@ -302,13 +303,12 @@ TEST_F(AgentContainerTest, ImagesThatWerePulledLongAgoAreRemoved) {
   StartAgent();
   const size_t most = Containers::Options().most_images;
   for (uint32_t attempt = 1; attempt <= most + 1; ++attempt) {
-    ASSERT_TRUE(controller_.Send(
-        ImageMessage(attempt, {"true"}, absl::StrCat("a/b:", attempt), attempt)));
+    ASSERT_TRUE(
+        controller_.Send(ImageMessage(attempt, {"true"}, absl::StrCat("a/b:", attempt), attempt)));
     AwaitExit(attempt);
   }
-  EXPECT_TRUE(WaitUntil(kPatience, [&] {
-    return Read("calls").find("podman rmi a/b:1\n") != std::string::npos;
-  }));
+  EXPECT_TRUE(WaitUntil(
+      kPatience, [&] { return Read("calls").find("podman rmi a/b:1\n") != std::string::npos; }));
   EXPECT_THAT(Read("calls"), Not(HasSubstr("podman rmi a/b:2\n")));
 }
 

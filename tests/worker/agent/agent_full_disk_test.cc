@@ -45,16 +45,15 @@ TEST_F(FullDiskTest, WhatRunsRunsOnAndIsHeardOfWhenThereIsRoom) {
   const std::string full = dir_ / "full";
   const std::string room = dir_ / "room";
   StartAgent();
-  ASSERT_TRUE(controller_.Send(StartMessage(
-      1, {"metrics 2", "await_acks", "print before", "await_file " + full, "metrics 3",
-          "await_again", "checkpoint 8", "print meanwhile", "await_file " + room, "again",
-          "await_acks", "print after", "result succeeded"})));
   ASSERT_TRUE(controller_.Send(
-      OtherStart(2, 2, 1, {"await_file " + full, "print gone", "metrics 3", "await_again",
-                           "exit 7"})));
+      StartMessage(1, {"metrics 2", "await_acks", "print before", "await_file " + full, "metrics 3",
+                       "await_again", "checkpoint 8", "print meanwhile", "await_file " + room,
+                       "again", "await_acks", "print after", "result succeeded"})));
+  ASSERT_TRUE(controller_.Send(OtherStart(
+      2, 2, 1, {"await_file " + full, "print gone", "metrics 3", "await_again", "exit 7"})));
   ASSERT_TRUE(controller_.Await(Logged("before")));
-  ASSERT_TRUE(controller_.Await(
-      [](const Heard& heard) { return heard.last_heartbeat.ranks_size() == 2; }));
+  ASSERT_TRUE(
+      controller_.Await([](const Heard& heard) { return heard.last_heartbeat.ranks_size() == 2; }));
 
   disk_.SetFull(true);
   ASSERT_TRUE(BeatsOn());
@@ -109,19 +108,18 @@ TEST_F(FullDiskTest, AnAgentStartsOnAFullDiskAndSendsWhatIsThere) {
   const size_t beats = controller_.heard().heartbeats;
   StartAgent();
   ASSERT_OK(result_);
-  ASSERT_TRUE(controller_.Await([&](const Heard& heard) {
-    return heard.hellos.size() == 2 && heard.heartbeats > beats;
-  }));
+  ASSERT_TRUE(controller_.Await(
+      [&](const Heard& heard) { return heard.hellos.size() == 2 && heard.heartbeats > beats; }));
   // Two numbers and a line: the former one sent them too, and was not answered.
-  ASSERT_TRUE(
-      controller_.Await([](const Heard& heard) { return heard.repeated_records >= 3; }));
+  ASSERT_TRUE(controller_.Await([](const Heard& heard) { return heard.repeated_records >= 3; }));
   EXPECT_FALSE(*PosixFileSystem().Exists(dir_ / "data/endpoints.json")) << "it is the former's";
 
   disk_.SetFull(false);
-  ASSERT_TRUE(controller_.Send(
-      OtherStart(2, 2, 1, {"metrics 1", "await_acks", "result succeeded"})));
-  ASSERT_TRUE(controller_.Await(
-      [](const Heard& heard) { return heard.metrics.contains(RankKey{2, 2, 1, 0}); }));
+  ASSERT_TRUE(
+      controller_.Send(OtherStart(2, 2, 1, {"metrics 1", "await_acks", "result succeeded"})));
+  ASSERT_TRUE(controller_.Await([](const Heard& heard) {
+    return heard.metrics.contains(RankKey{2, 2, 1, 0});
+  }));
   EXPECT_THAT(controller_.heard().gaps, IsEmpty());
 }
 

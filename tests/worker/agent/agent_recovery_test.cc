@@ -122,8 +122,8 @@ TEST_F(AgentTest, HeartbeatsGoOnWhileTheLoopStandsStill) {
   EXPECT_EQ(controller_.heard().last_heartbeat.ranks_size(), 1);
   release.set_value();
   const uint64_t seq = controller_.heard().last_heartbeat.seq();
-  EXPECT_TRUE(controller_.Await(
-      [&](const Heard& heard) { return heard.last_heartbeat.seq() > seq + 3; }));
+  EXPECT_TRUE(
+      controller_.Await([&](const Heard& heard) { return heard.last_heartbeat.seq() > seq + 3; }));
   EXPECT_EQ(controller_.heard().hellos.size(), 1u) << "its session stood all the while";
 }
 
@@ -219,8 +219,8 @@ TEST_F(AgentTest, AStopGivesNoticeLetsRanksSaveAndEndsWithEverythingSaid) {
 
 TEST_F(AgentTest, ANoticeOutlivesTheConnectionThatItCouldNotBeGivenOver) {
   StartAgent();
-  ASSERT_TRUE(controller_.Send(CommandMessage(
-      1, {"sh", "-c", "trap '' TERM; echo up; while true; do sleep 1000; done"})));
+  ASSERT_TRUE(controller_.Send(
+      CommandMessage(1, {"sh", "-c", "trap '' TERM; echo up; while true; do sleep 1000; done"})));
   ASSERT_TRUE(controller_.Await(Logged("up")));
   controller_.Stop();
   PostStop();
@@ -248,8 +248,8 @@ TEST_F(AgentTest, ARankThatWasToldToSaveKeepsItsTimeWhileTheControllerIsAwayForA
   stop_grace_ = absl::Minutes(2);
   StartAgent();
   const std::string go = dir_ / "go";
-  ASSERT_TRUE(controller_.Send(StartMessage(1, {"await_stop", "await_file " + go, "checkpoint 5",
-                                                "print bye", "result stopped"})));
+  ASSERT_TRUE(controller_.Send(StartMessage(
+      1, {"await_stop", "await_file " + go, "checkpoint 5", "print bye", "result stopped"})));
   ASSERT_TRUE(
       controller_.Await([](const Heard& heard) { return heard.last_heartbeat.ranks_size() == 1; }));
   PostStop();
@@ -382,8 +382,7 @@ class AgentProcessTest : public AgentTest {
                                  "--slots", "2", "--trainer", Binary("fake_trainer"),
                                  "--stop-grace", "10s", "--allow-commands"},
         ::muster::testing::Environment{{"MUSTER_LOG_LEVEL", log_level_}}, dir_ / "agent.log");
-    EXPECT_TRUE(
-        controller.Await([&](const Heard& heard) { return heard.hellos.size() > hellos; }));
+    EXPECT_TRUE(controller.Await([&](const Heard& heard) { return heard.hellos.size() > hellos; }));
     return process;
   }
 
@@ -433,8 +432,8 @@ TEST_F(AgentProcessTest, NoFolderThatAJobLeftKeepsTheNextAgentFromStarting) {
   // And one that not even root removes: something is mounted in it.
   const std::string mounted = dir_ / "data/ranks/spare-0/mounted";
   std::filesystem::create_directories(mounted);
-  const bool is_mounted = ::mount(dir_.path().c_str(), mounted.c_str(), nullptr, MS_BIND,
-                                  nullptr) == 0;
+  const bool is_mounted =
+      ::mount(dir_.path().c_str(), mounted.c_str(), nullptr, MS_BIND, nullptr) == 0;
   auto process = Launch();
   EXPECT_TRUE(WaitUntil(kPatience, [&] { return std::filesystem::is_empty(dir_ / "data/ranks"); }));
   EXPECT_FALSE(std::filesystem::exists(dir_ / "data/work"));
@@ -480,15 +479,17 @@ TEST_F(AgentProcessTest, WhatItWritesIsItsUsersAloneAndRanksKeepTheGivenMask) {
     if (name == "launch.json" || name == "stdout.log" || name == "stderr.log") ++seen;
   }
   EXPECT_EQ(seen, 3u);
-  v1::ControllerMessage command = CommandMessage(
-      2, {"sh", "-c",
-          "echo mask $(umask) oom $(cat /proc/self/oom_score_adj) "
-          "processes $(grep '^Max processes' /proc/self/limits)"}, 1, /*attempt=*/2);
+  v1::ControllerMessage command =
+      CommandMessage(2,
+                     {"sh", "-c",
+                      "echo mask $(umask) oom $(cat /proc/self/oom_score_adj) "
+                      "processes $(grep '^Max processes' /proc/self/limits)"},
+                     1, /*attempt=*/2);
   command.mutable_start_ranks()->mutable_ranks(0)->set_slots(0, 1);
   ASSERT_TRUE(controller_.Send(command));
   constexpr rlim_t kSpared = 128;  // for the agent
-  const std::string said = absl::StrCat("mask 0022 oom 500 processes Max processes ",
-                                        bound.rlim_cur - kSpared, " ");
+  const std::string said =
+      absl::StrCat("mask 0022 oom 500 processes Max processes ", bound.rlim_cur - kSpared, " ");
   ASSERT_TRUE(controller_.Await(
       [](const Heard& heard) { return heard.Log(0, 2).find('\n') != std::string::npos; }));
   EXPECT_THAT(controller_.heard().Log(0, 2), HasSubstr(said));
@@ -574,8 +575,7 @@ void FormerJobsTest::LeaveAndGoToAnother(const std::function<void()>& between) {
   controller_.Configure([](auto& behaviour) { behaviour.ack_bulk = false; });
   auto process = Launch();
   ASSERT_TRUE(WaitUntil(kPatience, [&] {
-    return controller_.Send(
-        StartMessage(1, {"print former", "metrics 5", "await_acks", "hang"}));
+    return controller_.Send(StartMessage(1, {"print former", "metrics 5", "await_acks", "hang"}));
   }));
   ASSERT_TRUE(controller_.Await(Logged("acked")));
   process->Signal(SIGKILL);

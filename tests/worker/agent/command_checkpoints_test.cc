@@ -255,9 +255,8 @@ TEST_F(CommandCheckpointsTest, WhatCannotBeCopiedIsToldAndTheNextOneGoesOn) {
 
 // Its checkpoint would be acknowledged, and condemned at the first reading.
 TEST_F(CommandCheckpointsTest, ANameThatNoManifestCanHoldIsRefusedAndShownEscaped) {
-  const std::map<std::string, std::string> bad = {{"a\\b", "\"a\\\\b\""},
-                                                  {"new\nline", "\"new\\nline\""},
-                                                  {"latin-\xe9", "\"latin-\\xe9\""}};
+  const std::map<std::string, std::string> bad = {
+      {"a\\b", "\"a\\\\b\""}, {"new\nline", "\"new\\nline\""}, {"latin-\xe9", "\"latin-\\xe9\""}};
   const auto checkpoints = Make();
   int64_t step = 0;
   const auto expect_refusal = [&](const std::string& offered, const std::string& shown) {
@@ -285,8 +284,8 @@ TEST_F(CommandCheckpointsTest, ANameThatNoManifestCanHoldIsRefusedAndShownEscape
   checkpoints->Offer(9, Line(++step, dir_ / "offer"));
   loop_->Run();
   ASSERT_EQ(events_.back().kind(), Kind::COMMIT) << events_.back().message();
-  EXPECT_OK(VerifyCheckpoint(PosixFileSystem(), events_.back().path(),
-                             events_.back().manifest_sha256()));
+  EXPECT_OK(
+      VerifyCheckpoint(PosixFileSystem(), events_.back().path(), events_.back().manifest_sha256()));
 }
 
 TEST_F(CommandCheckpointsTest, WhatLiesElsewhereIsNotReadForAJobWhateverLinksItPlants) {

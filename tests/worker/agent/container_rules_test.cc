@@ -44,9 +44,8 @@ TEST(PodmanCommand, RunsTheProgramUnderOurInitWithTheSitesWordsLast) {
       ElementsAre("run", "--name=muster-7-1-0-w", "--pull=never", "--network=host", "--ipc=host",
                   "--log-driver=none", "--preserve-fds=1", "--env-file=/r/variables",
                   "--volume=/bin/muster-init:/muster/init:ro", "--entrypoint=/muster/init",
-                  "--volume=/d/slot-0.sock:/d/slot-0.sock",
-                  "--volume=/c/step-9:/c/step-9:ro", "--ulimit=nofile=64", "python:3.12", "python",
-                  "--privileged", "a b"));
+                  "--volume=/d/slot-0.sock:/d/slot-0.sock", "--volume=/c/step-9:/c/step-9:ro",
+                  "--ulimit=nofile=64", "python:3.12", "python", "--privileged", "a b"));
 }
 
 TEST(PodmanCommand, NoValueOfAVariableStandsInItsWords) {

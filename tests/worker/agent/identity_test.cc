@@ -97,9 +97,9 @@ TEST(Identity, ARecordIsReadAsItWasWritten) {
 TEST(Identity, ATermWithoutItsControllerIsNoTerm) {
   const std::string identity(2 * kIdentityBytes, 'a');
   for (const char* controller : {"", R"("controller": "", )"}) {
-    const auto read = DecodeIdentity(absl::StrCat(R"({"identity": ")", identity, R"(", )",
-                                                  controller,
-                                                  R"("lives": [], "controller_term": 7})"));
+    const auto read =
+        DecodeIdentity(absl::StrCat(R"({"identity": ")", identity, R"(", )", controller,
+                                    R"("lives": [], "controller_term": 7})"));
     ASSERT_OK(read);
     EXPECT_EQ(read->controller, KnownController());
   }

@@ -149,8 +149,8 @@ TEST_F(RankProcessTest, ARankIsEndedBeforeTheAgentAndLeavesItSomeProcesses) {
   rlimit own = {};
   ASSERT_EQ(::getrlimit(RLIMIT_NPROC, &own), 0);
   if (own.rlim_cur == RLIM_INFINITY || own.rlim_cur <= 200) GTEST_SKIP() << "no limit here";
-  EXPECT_THAT(said, ::testing::ContainsRegex("Max processes *" +
-                                             std::to_string(own.rlim_cur - 100) + " "));
+  EXPECT_THAT(
+      said, ::testing::ContainsRegex("Max processes *" + std::to_string(own.rlim_cur - 100) + " "));
 }
 
 TEST_F(RankProcessTest, LeadersAreNoOrphans) {
@@ -307,9 +307,9 @@ TEST_F(RankProcessTest, AForkBombStaysWithinItsCgroup) {
   // hold.
   constexpr uint64_t kBound = 50;
   std::ofstream(cgroup->path() + "/pids.max") << kBound << std::flush;
-  const auto process = Start(
-      "i=0; while [ $i -lt 200 ]; do (exec sleep 600) & i=$((i + 1)); done; sleep 600",
-      cgroup->fd());
+  const auto process =
+      Start("i=0; while [ $i -lt 200 ]; do (exec sleep 600) & i=$((i + 1)); done; sleep 600",
+            cgroup->fd());
   AwaitEnd(*process);  // the shell gives up when it cannot fork
   EXPECT_NE(process->Ended()->code, 0);
   EXPECT_GT(number("pids.current"), kBound / 2);
@@ -354,8 +354,7 @@ TEST_F(RankProcessTest, AStartThatIsGivenUpWhileItIsMadeLeavesNoProcess) {
     absl::StatusOr<StartedProcess> process = LaunchProcess(Shell("exec sleep 1000"), &watch);
     killer.join();
     if (!process.ok()) {
-      EXPECT_THAT(process.status(),
-                  StatusIs(absl::StatusCode::kDeadlineExceeded));
+      EXPECT_THAT(process.status(), StatusIs(absl::StatusCode::kDeadlineExceeded));
       EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << i;
       continue;
     }

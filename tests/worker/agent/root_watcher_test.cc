@@ -42,25 +42,24 @@ class RootWatcherTest : public ::testing::Test {
   }
 
   void Start(FileSystem& fs) {
-    watcher_ = std::make_unique<RootWatcher>(
-        fs, *loop_, loop_->mailbox(),
-        RootWatcherOptions{
-            .who = "test",
-            .every = absl::Milliseconds(10),
-            .patience = absl::Milliseconds(50),
-            .mount_info =
-                [this] {
-                  ++mounts_asked_;
-                  return mounts_;
-                }},
-        [this] {
-          seen_.clear();
-          const v1::RootReport report = watcher_->Report();
-          for (const v1::RootReport::Root& root : report.roots()) {
-            seen_[root.path()] = root;
-          }
-          if (done_ && done_()) loop_->Quit();
-        });
+    watcher_ =
+        std::make_unique<RootWatcher>(fs, *loop_, loop_->mailbox(),
+                                      RootWatcherOptions{.who = "test",
+                                                         .every = absl::Milliseconds(10),
+                                                         .patience = absl::Milliseconds(50),
+                                                         .mount_info =
+                                                             [this] {
+                                                               ++mounts_asked_;
+                                                               return mounts_;
+                                                             }},
+                                      [this] {
+                                        seen_.clear();
+                                        const v1::RootReport report = watcher_->Report();
+                                        for (const v1::RootReport::Root& root : report.roots()) {
+                                          seen_[root.path()] = root;
+                                        }
+                                        if (done_ && done_()) loop_->Quit();
+                                      });
   }
   static void Ask(v1::WatchRoots& roots, const std::string& path, const std::string& identity,
                   const std::string& claim = "") {

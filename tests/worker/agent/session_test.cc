@@ -213,8 +213,7 @@ TEST_F(SessionTest, TheNextLifeFollowsAnotherControllerWhateverItsTerm) {
                  handlers = std::move(to);
                  return std::make_shared<Wire>(sent);
                },
-               registry_, handler_,
-               SessionOptions{.controller = {.id = kController, .term = 7}}};
+               registry_, handler_, SessionOptions{.controller = {.id = kController, .term = 7}}};
   next.Start();
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].hello().last_controller(), kController);

@@ -147,8 +147,7 @@ TEST_F(SideThreadsTest, AJobHasItsPatienceFromWhenAThreadTakesItUp) {
           loop_->Quit();
         };
       },
-      watch, kPatienceBehindSlow,
-      [](const absl::Status& stall, bool) { ADD_FAILURE() << stall; });
+      watch, kPatienceBehindSlow, [](const absl::Status& stall, bool) { ADD_FAILURE() << stall; });
   loop_->Run();
   EXPECT_TRUE(done);
 }

@@ -91,7 +91,8 @@ TEST_F(FileSourcesTest, Cifar100TakesTheFineClass) {
 }
 
 TEST_F(FileSourcesTest, CifarsClassesHaveTheNamesOfTheFileBesideThem) {
-  for (int i = 1; i <= 5; ++i) Write(absl::StrCat("data_batch_", i, ".bin"), CifarRecords(20, 1, 0));
+  for (int i = 1; i <= 5; ++i)
+    Write(absl::StrCat("data_batch_", i, ".bin"), CifarRecords(20, 1, 0));
   Write("test_batch.bin", CifarRecords(5, 1, 0));
   ASSERT_OK_AND_ASSIGN(const auto nameless, Cifar());
   EXPECT_THAT(nameless->class_names(), ::testing::IsEmpty());

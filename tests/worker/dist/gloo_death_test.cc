@@ -37,8 +37,8 @@ bool HasAConnectionThatIsFull(in_addr address) {
     // number, local address:port, remote, state, tx_queue:rx_queue, ...
     const std::vector<std::string> fields = absl::StrSplit(line, ' ', absl::SkipEmpty());
     uint32_t unsent = 0;
-    const bool is_between_them = absl::StartsWith(fields[1], address_as_hex) ||
-                                 absl::StartsWith(fields[2], address_as_hex);
+    const bool is_between_them =
+        absl::StartsWith(fields[1], address_as_hex) || absl::StartsWith(fields[2], address_as_hex);
     if (is_between_them && absl::SimpleHexAtoi(fields[4].substr(0, 8), &unsent) && unsent > 0)
       return true;
   }

@@ -69,8 +69,8 @@ TEST(Launch, TheSpecStandsAsAnObjectInTheFile) {
 TEST(Launch, EachMissingOrMistypedKeyIsNamed) {
   const auto good = nlohmann::json::parse(EncodeLaunch(Example()));
   for (const auto& [key, value] : good.items()) {
-    const bool optional = key == "resume" || key == "allow_plugins" || key == "root" ||
-                          key == "root_identity";
+    const bool optional =
+        key == "resume" || key == "allow_plugins" || key == "root" || key == "root_identity";
     if (!optional) {
       nlohmann::json missing = good;
       missing.erase(key);

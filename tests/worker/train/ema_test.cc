@@ -101,9 +101,8 @@ TEST(Ema, ACheckpointWithoutAveragesOfBuffersIsStillLoaded) {
   const Ema ema({}, model);
   const NamedTensors saved = SavedTensors(model, &ema);
   const auto find = [&](const std::string& name) {
-    const auto it = std::find_if(saved.begin(), saved.end(), [&](const NamedTensor& entry) {
-      return entry.name == name;
-    });
+    const auto it = std::find_if(saved.begin(), saved.end(),
+                                 [&](const NamedTensor& entry) { return entry.name == name; });
     return it == saved.end() ? at::Tensor() : it->tensor;
   };
   const at::Tensor own = find("bn1.running_var"), average = find("ema.bn1.running_var");
@@ -116,10 +115,11 @@ TEST(Ema, ACheckpointWithoutAveragesOfBuffersIsStillLoaded) {
     std::vector<TensorBytes> tensors;
     for (const NamedTensor& entry : saved) {
       if (!without.empty() && entry.name.starts_with(without)) continue;
-      tensors.push_back({entry.name, *ToTensorType(entry.tensor.scalar_type()),
-                         entry.tensor.sizes().vec(),
-                         {static_cast<const char*>(entry.tensor.const_data_ptr()),
-                          entry.tensor.nbytes()}});
+      tensors.push_back(
+          {entry.name,
+           *ToTensorType(entry.tensor.scalar_type()),
+           entry.tensor.sizes().vec(),
+           {static_cast<const char*>(entry.tensor.const_data_ptr()), entry.tensor.nbytes()}});
     }
     std::string bytes;
     ASSERT_OK(WriteSafetensors(tensors, [&](absl::string_view piece) {

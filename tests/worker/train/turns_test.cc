@@ -70,8 +70,8 @@ TEST(Turns, WorkOnAThreadOfItsOwnFailsOnEachRankWithItsClass) {
     const int rank = gang->rank();
     const auto beat = [] {};
     failed[rank].answer = OnRankZero(
-        *gang,
-        [](const GotOn&) { return Classify(absl::NotFoundError("no file"), kDataError); }, beat);
+        *gang, [](const GotOn&) { return Classify(absl::NotFoundError("no file"), kDataError); },
+        beat);
     thrown[rank].answer = OnRankZero(
         *gang, [](const GotOn&) -> absl::StatusOr<std::string> { throw std::bad_alloc(); }, beat);
     fine[rank].answer = OnRankZero(
