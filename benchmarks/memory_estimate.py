@@ -3,7 +3,7 @@
 
 The peak is the most pages that the kernel saw in memory at one time (ru_maxrss), as "memory_peak_bytes" reports it: with the
 program, its libraries, the data, what kernels take beside the tensors, and what malloc rounds up and keeps. What tensors
-alone take is compared in tests/worker/train/memory_estimate_test.cc; that these cases stay within 15 % is held by
+alone take is compared in tests/worker/train/memory/memory_estimate_test.cc; that these cases stay within 15 % is held by
 tests/peer/memory_estimate_holds.py. An argument chooses cases by a part of their name.
 """
 import os

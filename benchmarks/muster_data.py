@@ -1,6 +1,6 @@
 """Muster's synthetic data and sample order in numpy, so that PyTorch can train on the very same batches.
 
-Written from the description in common/base/rng.h, worker/data/synthetic.cc and worker/data/sampler.h; shares no code with
+Written from the description in common/base/rng.h, worker/data/images/synthetic.cc and worker/data/sampler.h; shares no code with
 them. Used by benchmarks/train/run and tests/peer.
 """
 import os
@@ -11,7 +11,7 @@ U64 = np.uint64
 PURPOSE_ORDER = 0x6F72646572        # the sampler's and the data's own purposes
 PURPOSE_INPUT = 0x696E707574
 PURPOSE_TARGET = 0x746172676574
-SEED_DATA_ORDER, SEED_SYNTHETIC, SEED_STEP, SEED_SAMPLES = 2, 3, 4, 6  # worker/train/seeding.h
+SEED_DATA_ORDER, SEED_SYNTHETIC, SEED_STEP, SEED_SAMPLES = 2, 3, 4, 6  # worker/train/step/seeding.h
 
 
 def splitmix64(x):
@@ -27,7 +27,7 @@ def derive_seed(seed, purpose, position=0):
 
 
 def step_seed(seed, step, rank):
-    """Where torch's generators stand when a rank begins a step (worker/train/seeding.h)."""
+    """Where torch's generators stand when a rank begins a step (worker/train/step/seeding.h)."""
     return int(derive_seed(derive_seed(seed, SEED_STEP), step, rank))
 
 
@@ -60,7 +60,7 @@ def synthetic_train(samples, shape, classes, seed):
 
 
 def token_rows(folder, context):
-    """Inputs and targets, each [rows, context] int64, of the training split of a folder of tokens (worker/data/tokens.cc)."""
+    """Inputs and targets, each [rows, context] int64, of the training split of a folder of tokens (worker/data/text/tokens.cc)."""
     tokens = np.fromfile(os.path.join(folder, "train.bin"), "<u2").astype(np.int64)
     rows = (len(tokens) - 1) // context
     cut = rows * context

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "cli/cli_session.h"
 #include "cli/interrupt.h"
-#include "cli/session.h"
 #include "muster/v1/job_service.pb.h"
 
 namespace muster::cli {

@@ -6,16 +6,16 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "cli/cli_session.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/foreground.h"
 #include "cli/commands/model.h"
 #include "cli/error.h"
-#include "cli/session.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
 #include "common/base/utf8.h"
 #include "common/base/version.h"
-#include "common/spec/spec_fault.h"
+#include "common/spec/tree/spec_fault.h"
 
 namespace muster::cli {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "cli/cli_session.h"
 #include "cli/host.h"
 #include "cli/interrupt.h"
-#include "cli/session.h"
 #include "common/base/status_macros.h"
 
 namespace muster::cli {

@@ -6,8 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "cli/cli_session.h"
 #include "cli/interrupt.h"
-#include "cli/session.h"
 #include "muster/v1/job_service.pb.h"
 
 namespace muster::cli {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "cli/cli_session.h"
 #include "cli/commands/submit_flags.h"
 #include "cli/interrupt.h"
-#include "cli/session.h"
 #include "common/upload/pack_folder.h"
 #include "muster/v1/job_service.pb.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "cli/session.h"
+#include "cli/cli_session.h"
 #include "common/upload/pack_folder.h"
 
 namespace muster::cli {

@@ -4,7 +4,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
-#include "common/spec/scheduling_text.h"
+#include "common/spec/tree/scheduling_text.h"
 
 namespace muster::cli {
 

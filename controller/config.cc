@@ -22,7 +22,7 @@ constexpr absl::Duration kMaxDuration = absl::Hours(24 * 365 * 10);
 constexpr uint64_t kMinJobLogBytes = 64 << 10;
 constexpr uint64_t kMinJobMetricsBytes = 1 << 20;
 constexpr uint64_t kMinMetricsBytes = 16ull << 20;
-// As long as policy/forget_rules.h keeps every job.
+// As long as policy/ended/ended_job_rules.h keeps every job.
 constexpr absl::Duration kMinForgetAfter = absl::Minutes(5);
 // As long as an agent lets ranks live without a controller, unless their job says otherwise.
 constexpr absl::Duration kMinForgetGoneAfter = absl::Hours(1);

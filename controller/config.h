@@ -41,11 +41,11 @@ struct Config {
   absl::Duration forget_ended_after = absl::Hours(24 * 90);
   uint64_t max_ended_jobs = 1'000'000;
   absl::Duration fair_share_half_life = absl::Hours(7 * 24);  // of what a project has used
-  // Elastic gangs: see policy/elastic.h, whose defaults these are.
+  // Elastic gangs: see policy/placement/elastic.h, whose defaults these are.
   absl::Duration grow_after = absl::Minutes(10);
   absl::Duration shrink_after = absl::Minutes(10);
   absl::Duration restart_cost = absl::Minutes(1);
-  // Workers that keep failing: see policy/quarantine_rules.h, likewise.
+  // Workers that keep failing: see policy/health/quarantine_rules.h, likewise.
   uint32_t quarantine_after = 3;  // incidents; 0: never
   absl::Duration quarantine_window = absl::Hours(1);
   absl::Duration quarantine_first = absl::Minutes(10);

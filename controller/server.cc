@@ -12,10 +12,10 @@
 #include "common/base/version.h"
 #include "common/fs/file_system.h"
 #include "common/metrics/metric_names.h"
+#include "controller/controller_token.h"
 #include "controller/model/ledger_rules.h"
-#include "controller/model/rank_placement.h"
+#include "controller/model/rank_origin.h"
 #include "controller/this_boot.h"
-#include "controller/token_file.h"
 #include "controller/web/series.h"
 
 namespace muster::controller {

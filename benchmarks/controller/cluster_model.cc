@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/check.h"
 #include "common/base/rng.h"
-#include "controller/engine/rules.h"
+#include "controller/rules/rules.h"
 
 namespace muster::benchmarks {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "absl/time/time.h"
 #include "controller/model/draft.h"
-#include "controller/model/plan.h"
 #include "controller/model/snapshot.h"
+#include "controller/model/types/plan.h"
 
 namespace muster::benchmarks {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "cli/cli_session.h"
 #include "cli/error.h"
-#include "cli/session.h"
 
 namespace muster::cli {
 

@@ -12,7 +12,7 @@
 #include <functional>
 
 #include "absl/status/statusor.h"
-#include "cli/session.h"
+#include "cli/cli_session.h"
 
 namespace muster::cli {
 

@@ -10,7 +10,7 @@
 #include "cli/output/views.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
-#include "common/spec/scheduling_text.h"
+#include "common/spec/tree/scheduling_text.h"
 
 namespace muster::cli {
 namespace {

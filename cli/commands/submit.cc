@@ -23,8 +23,8 @@
 #include "common/base/deadline.h"
 #include "common/base/status_macros.h"
 #include "common/spec/load_spec.h"
-#include "common/spec/spec_defaults.h"
 #include "common/spec/spec_writer.h"
+#include "common/spec/validate/spec_defaults.h"
 
 namespace muster::cli {
 namespace {

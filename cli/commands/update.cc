@@ -13,7 +13,7 @@
 #include "cli/when.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
-#include "common/spec/spec_text.h"
+#include "common/spec/tree/spec_text.h"
 
 namespace muster::cli {
 namespace {

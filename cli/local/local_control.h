@@ -9,7 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "cli/local/local_state.h"
-#include "cli/local/supervisor.h"
+#include "cli/local/local_supervisor.h"
 #include "common/fs/file_system.h"
 
 namespace muster::cli {

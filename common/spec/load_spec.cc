@@ -7,11 +7,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/spec/spec_defaults.h"
-#include "common/spec/spec_fault.h"
-#include "common/spec/spec_reader.h"
-#include "common/spec/spec_validate.h"
-#include "common/spec/train_paths.h"
+#include "common/spec/read/spec_reader.h"
+#include "common/spec/tree/spec_fault.h"
+#include "common/spec/validate/spec_defaults.h"
+#include "common/spec/validate/spec_validate.h"
+#include "common/spec/validate/train_paths.h"
 
 namespace muster {
 namespace {

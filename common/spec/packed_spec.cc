@@ -4,7 +4,7 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include "absl/strings/match.h"
-#include "common/spec/spec_reader.h"
+#include "common/spec/read/spec_reader.h"
 #include "common/spec/spec_writer.h"
 
 namespace muster {

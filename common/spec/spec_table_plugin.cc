@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/spec/spec_table.h"
-#include "common/spec/spec_text.h"
+#include "common/spec/tree/spec_table.h"
+#include "common/spec/tree/spec_text.h"
 
 namespace {
 
@@ -79,7 +79,7 @@ class Tables {
   std::string Source() const {
     return absl::StrCat(
         "// Generated from job_spec.proto by protoc-gen-muster-spec-table. Do not edit.\n",
-        "#include \"common/spec/spec_table.h\"\n\nnamespace muster {\n\nusing T = "
+        "#include \"common/spec/tree/spec_table.h\"\n\nnamespace muster {\n\nusing T = "
         "SpecField::Type;\n",
         "\nconst SpecSpan kSpecMessages[] = {\n", message_rows_,
         "};\n\nconst SpecField kSpecFields[] = {\n", field_rows_,

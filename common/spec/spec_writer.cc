@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
-#include "common/spec/spec_text.h"
+#include "common/spec/tree/spec_text.h"
 
 namespace muster {
 namespace {

@@ -3,16 +3,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/spec/scheduling_text.h"
-#include "common/spec/spec_defaults.h"
-#include "common/spec/spec_fault.h"
-#include "common/spec/spec_text.h"
-#include "common/spec/spec_validate.h"
-#include "controller/api/convert.h"
-#include "controller/api/find_job.h"
+#include "common/spec/tree/scheduling_text.h"
+#include "common/spec/tree/spec_fault.h"
+#include "common/spec/tree/spec_text.h"
+#include "common/spec/validate/spec_defaults.h"
+#include "common/spec/validate/spec_validate.h"
+#include "controller/api/calls/find_job.h"
+#include "controller/api/calls/post_event.h"
+#include "controller/api/calls/submit_check.h"
+#include "controller/api/convert/convert.h"
 #include "controller/api/job_service.h"
-#include "controller/api/post_event.h"
-#include "controller/api/submit_rules.h"
 
 namespace muster::controller {
 namespace {

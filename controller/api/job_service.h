@@ -9,12 +9,12 @@
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "controller/api/call.h"
-#include "controller/api/stream_pump.h"
-#include "controller/api/stream_watch.h"
-#include "controller/api/submit_stream.h"
+#include "controller/api/calls/service_call.h"
+#include "controller/api/calls/stream_watch.h"
+#include "controller/api/streams/stream_pump.h"
+#include "controller/api/streams/submit_stream.h"
 #include "controller/engine/engine.h"
-#include "controller/engine/metrics_reader.h"
+#include "controller/metrics/metrics_reader.h"
 #include "muster/v1/job_service.grpc.pb.h"
 
 namespace muster::controller {

@@ -4,12 +4,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/spec/spec_checks.h"
+#include "common/spec/validate/spec_checks.h"
+#include "controller/api/calls/post_event.h"
+#include "controller/api/calls/submit_check.h"
+#include "controller/api/convert/pages.h"
 #include "controller/api/job_service.h"
-#include "controller/api/pages.h"
-#include "controller/api/post_event.h"
-#include "controller/api/submit_rules.h"
-#include "controller/engine/project_accounts.h"
+#include "controller/rules/project_accounts.h"
 
 namespace muster::controller {
 namespace {

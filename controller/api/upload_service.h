@@ -11,7 +11,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "controller/api/call.h"
+#include "controller/api/calls/service_call.h"
 #include "controller/uploads/upload_store.h"
 #include "muster/v1/upload_service.grpc.pb.h"
 

@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "controller/api/bulk_stream.h"
-#include "controller/api/call.h"
-#include "controller/api/control_stream.h"
-#include "controller/api/stream_watch.h"
+#include "controller/api/calls/service_call.h"
+#include "controller/api/calls/stream_watch.h"
+#include "controller/api/streams/bulk_stream.h"
+#include "controller/api/streams/control_stream.h"
 #include "controller/engine/engine.h"
-#include "controller/engine/metrics_ingest.h"
+#include "controller/metrics/metrics_ingest.h"
 #include "muster/v1/worker_service.grpc.pb.h"
 
 namespace muster::controller {

@@ -25,8 +25,8 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "controller/engine/engine.h"
-#include "controller/engine/rules.h"
 #include "controller/model/draft.h"
+#include "controller/rules/rules.h"
 #include "controller/store/state_store.h"
 
 namespace muster::controller {

@@ -19,9 +19,9 @@
 #include "controller/engine/root_loop.h"
 #include "controller/engine/scheduler_loop.h"
 #include "controller/engine/watchers.h"
-#include "controller/policy/explain.h"
-#include "controller/policy/liveness_rules.h"
-#include "controller/policy/time_limits.h"
+#include "controller/policy/explain/explain.h"
+#include "controller/policy/health/liveness_rules.h"
+#include "controller/policy/limits/time_limits.h"
 #include "controller/store/state_store.h"
 
 namespace muster::controller {

@@ -20,12 +20,12 @@
 #include "common/base/clock.h"
 #include "controller/engine/rendezvous.h"
 #include "controller/engine/worker_link.h"
-#include "controller/model/events.h"
-#include "controller/model/explanation_types.h"
 #include "controller/model/snapshot.h"
-#include "controller/policy/elastic.h"
-#include "controller/policy/forget_rules.h"
-#include "controller/policy/quarantine_rules.h"
+#include "controller/model/types/events.h"
+#include "controller/model/types/explanation_types.h"
+#include "controller/policy/ended/ended_job_rules.h"
+#include "controller/policy/health/quarantine_rules.h"
+#include "controller/policy/placement/elastic.h"
 
 namespace muster::controller {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "controller/policy/ended_jobs.h"
+#include "controller/policy/ended/ended_jobs_queue.h"
 
 namespace muster::controller {
 namespace {

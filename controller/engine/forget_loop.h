@@ -1,9 +1,9 @@
-// Looks every second at what has ended and proposes which jobs are forgotten: policy/ended_jobs,
-// and nothing more.
+// Looks every second at what has ended and proposes which jobs are forgotten:
+// policy/ended/ended_jobs_queue, and nothing more.
 #pragma once
 
 #include "controller/engine/proposer.h"
-#include "controller/policy/forget_rules.h"
+#include "controller/policy/ended/ended_job_rules.h"
 
 namespace muster::controller {
 

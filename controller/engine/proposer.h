@@ -12,8 +12,8 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "controller/engine/engine.h"
-#include "controller/model/events.h"
 #include "controller/model/snapshot.h"
+#include "controller/model/types/events.h"
 
 namespace muster::controller {
 

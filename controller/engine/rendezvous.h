@@ -17,7 +17,7 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "controller/model/job_types.h"
+#include "controller/model/types/job_types.h"
 
 namespace muster::controller {
 

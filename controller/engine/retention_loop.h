@@ -1,5 +1,5 @@
 // Looks at each new version and proposes which checkpoints are reread or go:
-// policy/retention_rules, and nothing more.
+// policy/health/retention_rules, and nothing more.
 #pragma once
 
 #include "controller/engine/proposer.h"

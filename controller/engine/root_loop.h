@@ -1,5 +1,5 @@
 // Looks at new versions and proposes who is asked about which checkpoint roots:
-// policy/root_rules, and nothing more.
+// policy/health/root_rules, and nothing more.
 #pragma once
 
 #include "controller/engine/proposer.h"

@@ -3,7 +3,7 @@
 
 #include "common/base/clock.h"
 #include "controller/engine/proposer.h"
-#include "controller/policy/schedule_context.h"
+#include "controller/policy/queue/schedule_context.h"
 
 namespace muster::controller {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "controller/model/assignment_types.h"
+#include "controller/model/types/assignment_types.h"
 
 namespace muster::controller {
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "controller/model/job_types.h"
+#include "controller/model/types/job_types.h"
 
 namespace muster::controller {
 

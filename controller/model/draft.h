@@ -119,7 +119,8 @@ class Draft {
   void ForgetWorker(uint64_t id);
 
   // The job, its attempts, events and checkpoints are not known any more. Requires that it has
-  // ended, is not edited in this draft, and that nothing refers to it (policy/forget_rules).
+  // ended, is not edited in this draft, and that nothing refers to it
+  // (policy/ended/ended_job_rules).
   void ForgetJob(uint64_t id);
   // Jobs that are new or changed in this draft, or whose checkpoints are.
   std::set<uint64_t> EditedJobs() const;

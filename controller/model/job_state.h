@@ -1,13 +1,13 @@
 // THE table of a job's life: for every state and every input, what follows. Pure.
 //
-// Used by engine/job_driver, which carries out the effect. A test walks the whole product.
+// Used by rules/job_driver, which carries out the effect. A test walks the whole product.
 #pragma once
 
 #include <cstdint>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "controller/model/job_types.h"
+#include "controller/model/types/job_types.h"
 
 namespace muster::controller {
 

@@ -6,8 +6,8 @@
 
 #include <vector>
 
-#include "controller/model/checkpoint_types.h"
 #include "controller/model/snapshot.h"
+#include "controller/model/types/checkpoint_types.h"
 
 namespace muster::controller {
 

@@ -16,8 +16,8 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "controller/model/checkpoint_types.h"
-#include "controller/model/job_types.h"
+#include "controller/model/types/checkpoint_types.h"
+#include "controller/model/types/job_types.h"
 
 namespace muster::controller {
 

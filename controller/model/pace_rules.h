@@ -7,7 +7,7 @@
 #pragma once
 
 #include "absl/time/time.h"
-#include "controller/model/job_types.h"
+#include "controller/model/types/job_types.h"
 
 namespace muster::controller {
 

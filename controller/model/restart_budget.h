@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/model/job_types.h"
+#include "controller/model/types/job_types.h"
 
 namespace muster::controller {
 

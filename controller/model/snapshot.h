@@ -12,13 +12,13 @@
 
 #include "absl/strings/string_view.h"
 #include "controller/model/array_tally.h"
-#include "controller/model/assignment_types.h"
-#include "controller/model/checkpoint_types.h"
-#include "controller/model/cow_map.h"
-#include "controller/model/cow_table.h"
-#include "controller/model/job_types.h"
-#include "controller/model/project_types.h"
-#include "controller/model/worker_types.h"
+#include "controller/model/tables/cow_map.h"
+#include "controller/model/tables/cow_table.h"
+#include "controller/model/types/assignment_types.h"
+#include "controller/model/types/checkpoint_types.h"
+#include "controller/model/types/job_types.h"
+#include "controller/model/types/project_types.h"
+#include "controller/model/types/worker_types.h"
 
 namespace muster::controller {
 

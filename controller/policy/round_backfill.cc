@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "controller/policy/capacity.h"
-#include "controller/policy/run_time.h"
+#include "controller/policy/health/capacity.h"
+#include "controller/policy/limits/run_time.h"
 #include "controller/policy/scheduling_round.h"
 
 namespace muster::controller {

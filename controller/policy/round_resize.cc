@@ -10,9 +10,9 @@
 #include "absl/strings/str_join.h"
 #include "common/base/planted_bug.h"
 #include "controller/model/ledger_rules.h"
-#include "controller/policy/elastic.h"
-#include "controller/policy/make_room.h"
-#include "controller/policy/placement.h"
+#include "controller/policy/placement/elastic.h"
+#include "controller/policy/placement/make_room.h"
+#include "controller/policy/placement/placement.h"
 #include "controller/policy/scheduling_round.h"
 
 namespace muster::controller {

@@ -4,8 +4,8 @@
 // within a project the earlier submit. A gang gets all its ranks or none, in one pool, within the
 // quotas of its project and owner. The first job of a line (pool and kind of slot) that does not
 // fit is its head: slots are kept for it, and later jobs may pass only if they do not delay it
-// (policy/backfill.h). A job that the workers present could not hold even when idle holds up no
-// one. A job that recovers keeps its place and the slots for it, and so does one whose
+// (policy/placement/backfill.h). A job that the workers present could not hold even when idle holds
+// up no one. A job that recovers keeps its place and the slots for it, and so does one whose
 // back-off is nearly over; one with a long back-off holds up nobody before that.
 //
 // One file a policy: admission, queue_order (with fair_share), quota, placement, backfill,
@@ -20,12 +20,12 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "controller/model/plan.h"
 #include "controller/model/snapshot.h"
-#include "controller/policy/job_queue.h"
-#include "controller/policy/running_jobs.h"
-#include "controller/policy/schedule_context.h"
-#include "controller/policy/worker_index.h"
+#include "controller/model/types/plan.h"
+#include "controller/policy/placement/running_jobs.h"
+#include "controller/policy/placement/worker_index.h"
+#include "controller/policy/queue/job_queue.h"
+#include "controller/policy/queue/schedule_context.h"
 
 namespace muster::controller {
 

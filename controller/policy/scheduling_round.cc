@@ -6,10 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/units.h"
-#include "controller/policy/capacity.h"
-#include "controller/policy/quarantine_rules.h"
-#include "controller/policy/root_rules.h"
-#include "controller/policy/run_time.h"
+#include "controller/policy/health/capacity.h"
+#include "controller/policy/health/quarantine_rules.h"
+#include "controller/policy/health/root_rules.h"
+#include "controller/policy/limits/run_time.h"
 
 namespace muster::controller {
 namespace {

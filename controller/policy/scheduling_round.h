@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "controller/policy/backfill.h"
-#include "controller/policy/capacity.h"
-#include "controller/policy/queue_order.h"
-#include "controller/policy/quota_line.h"
+#include "controller/policy/health/capacity.h"
+#include "controller/policy/limits/quota_line.h"
+#include "controller/policy/placement/backfill.h"
+#include "controller/policy/queue/queue_order.h"
 #include "controller/policy/scheduler.h"
 
 namespace muster::controller {

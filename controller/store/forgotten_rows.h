@@ -6,8 +6,8 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "controller/model/job_types.h"
 #include "controller/model/snapshot.h"
+#include "controller/model/types/job_types.h"
 #include "controller/store/sqlite.h"
 
 namespace muster::controller {

@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "controller/model/ledger_types.h"
-#include "controller/model/project_types.h"
+#include "controller/model/types/ledger_types.h"
+#include "controller/model/types/project_types.h"
 
 namespace muster::controller {
 

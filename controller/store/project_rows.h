@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "controller/model/project_types.h"
+#include "controller/model/types/project_types.h"
 #include "controller/store/sqlite.h"
 
 namespace muster::controller {

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "controller/model/worker_types.h"
+#include "controller/model/types/worker_types.h"
 #include "controller/store/sqlite.h"
 
 namespace muster::controller {

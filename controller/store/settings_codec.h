@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "controller/model/job_types.h"
+#include "controller/model/types/job_types.h"
 
 namespace muster::controller {
 

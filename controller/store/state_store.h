@@ -1,5 +1,6 @@
 // state.db: everything the controller must not forget. Read whole at the start, then appended to
-// and updated; only jobs that are forgotten on purpose are taken out again (policy/forget_rules).
+// and updated; only jobs that are forgotten on purpose are taken out again
+// (policy/ended/ended_job_rules).
 //
 // Owned by one thread, the applier's. Errors: those of store/sqlite.h; DATA_LOSS also when the
 // tables contradict each other (a gap in the events, a job that differs from their replay).

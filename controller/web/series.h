@@ -8,9 +8,9 @@
 #include "absl/time/time.h"
 #include "common/metrics/registry.h"
 #include "controller/engine/engine.h"
-#include "controller/model/ledger_types.h"
-#include "controller/model/metrics_types.h"
 #include "controller/model/snapshot.h"
+#include "controller/model/types/ledger_types.h"
+#include "controller/model/types/metrics_types.h"
 
 namespace muster::controller {
 

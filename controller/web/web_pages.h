@@ -13,7 +13,7 @@
 #include "common/metrics/http_server.h"
 #include "common/metrics/registry.h"
 #include "controller/engine/engine.h"
-#include "controller/engine/metrics_ingest.h"
+#include "controller/metrics/metrics_ingest.h"
 #include "controller/web/series.h"
 
 namespace muster::controller {

@@ -21,7 +21,7 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "worker/models/plugin.h"
+#include "worker/models/foreign/plugin.h"
 
 namespace {
 

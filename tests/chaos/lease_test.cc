@@ -1,7 +1,7 @@
 // The one promise that two programs keep together without speaking: when the controller gives a
 // worker's ranks to somebody else, that worker publishes nothing any more. The agent's lease and
 // the controller's rule, over networks that lose and delay in either direction.
-#include "worker/agent/lease.h"
+#include "worker/agent/connection/lease.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 
 #include "common/base/rng.h"
 #include "controller/model/draft.h"
-#include "controller/policy/liveness_rules.h"
+#include "controller/policy/health/liveness_rules.h"
 
 namespace muster::testing {
 namespace {

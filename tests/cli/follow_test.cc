@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/cli_session.h"
 #include "cli/interrupt.h"
-#include "cli/session.h"
 #include "tests/cli/fake_job_service.h"
 #include "tests/support/status_matchers.h"
 

@@ -6,10 +6,10 @@
 
 #include "common/base/version.h"
 #include "controller/engine/engine.h"
-#include "controller/policy/elastic.h"
-#include "controller/policy/fair_share.h"
-#include "controller/policy/forget_rules.h"
-#include "controller/policy/quarantine_rules.h"
+#include "controller/policy/ended/ended_job_rules.h"
+#include "controller/policy/health/quarantine_rules.h"
+#include "controller/policy/limits/fair_share.h"
+#include "controller/policy/placement/elastic.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 

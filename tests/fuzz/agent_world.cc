@@ -19,13 +19,13 @@
 #include "common/rpc/packed_queue.h"
 #include "tests/fuzz/memory_file_system.h"
 #include "tests/fuzz/message_builder.h"
-#include "worker/agent/assignment_log.h"
-#include "worker/agent/checkpoint_worker.h"
-#include "worker/agent/command_rules.h"
-#include "worker/agent/container_rules.h"
-#include "worker/agent/session.h"
-#include "worker/agent/store_relay.h"
-#include "worker/agent/supervisor_rules.h"
+#include "worker/agent/checkpoint/checkpoint_worker.h"
+#include "worker/agent/command/command_rules.h"
+#include "worker/agent/connection/session.h"
+#include "worker/agent/container/container_rules.h"
+#include "worker/agent/gang/assignment_log.h"
+#include "worker/agent/gang/store_relay.h"
+#include "worker/agent/gang/supervisor_rules.h"
 
 namespace muster::testing {
 namespace {

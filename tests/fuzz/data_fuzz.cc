@@ -13,10 +13,10 @@
 #include "common/ckpt/block_hasher.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/memory_file_system.h"
-#include "worker/data/cifar_records.h"
-#include "worker/data/npy.h"
-#include "worker/data/token_files.h"
-#include "worker/data/token_store.h"
+#include "worker/data/base/npy.h"
+#include "worker/data/images/cifar_records.h"
+#include "worker/data/text/token_files.h"
+#include "worker/data/text/token_store.h"
 
 namespace {
 

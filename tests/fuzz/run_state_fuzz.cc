@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "worker/train/run_state.h"
+#include "worker/train/run/run_state.h"
 
 namespace {
 

@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "common/spec/spec_defaults.h"
-#include "common/spec/spec_reader.h"
-#include "common/spec/spec_text.h"
-#include "common/spec/spec_tree.h"
-#include "common/spec/spec_validate.h"
+#include "common/spec/read/spec_reader.h"
+#include "common/spec/read/table_reader.h"
 #include "common/spec/spec_writer.h"
-#include "common/spec/table_reader.h"
+#include "common/spec/tree/spec_text.h"
+#include "common/spec/tree/spec_tree.h"
+#include "common/spec/validate/spec_defaults.h"
+#include "common/spec/validate/spec_validate.h"
 
 namespace {
 

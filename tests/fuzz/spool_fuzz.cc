@@ -16,7 +16,7 @@
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/fuzz/memory_file_system.h"
 #include "tests/fuzz/message_builder.h"
-#include "worker/agent/spool.h"
+#include "worker/agent/telemetry/spool.h"
 
 namespace {
 

@@ -22,7 +22,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "worker/models/plugin.h"
+#include "worker/models/foreign/plugin.h"
 
 namespace {
 

@@ -39,7 +39,7 @@
 #include <utility>
 #include <vector>
 
-#include "worker/train/amp.h"
+#include "worker/train/step/amp.h"
 
 namespace muster::worker {
 namespace {

@@ -223,10 +223,10 @@ class Plugin(unittest.TestCase):
     def test_one_built_against_another_version_is_refused(self):
         # Both versions are macros of headers that the library includes first.
         header = os.path.join(self.folder, "other.h")
-        for macro, value, message in (("MUSTER_PLUGIN_API_VERSION", "99", "version 99 of worker/models/plugin.h"),
+        for macro, value, message in (("MUSTER_PLUGIN_API_VERSION", "99", "version 99 of worker/models/foreign/plugin.h"),
                                       ("TORCH_VERSION", '"1.0.0"', "was built against torch 1.0.0")):
             with open(header, "w") as file:
-                file.write(f'#include "worker/models/plugin.h"\n#undef {macro}\n#define {macro} {value}\n')
+                file.write(f'#include "worker/models/foreign/plugin.h"\n#undef {macro}\n#define {macro} {value}\n')
             self.assertIn(message, self.refusal(self.build(f"lib{macro}.so", "-include", header)))
 
 

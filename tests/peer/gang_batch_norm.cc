@@ -22,7 +22,7 @@
 #include "tests/peer/write_tensors.h"
 #include "tests/worker/dist/gang.h"
 #include "worker/checkpoint/restore.h"
-#include "worker/models/batch_norm.h"
+#include "worker/models/layers/batch_norm.h"
 
 namespace muster::worker {
 namespace {

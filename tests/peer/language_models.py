@@ -57,7 +57,7 @@ def docs():
 
 
 def text_rows(count, context):
-    """Which rows are in train, validation and test: worker/data/token_rows.h in Python."""
+    """Which rows are in train, validation and test: worker/data/text/token_rows.h in Python."""
     per_block = min(64, max(1, count // 20))
     splits = [[], [], []]
     for row in range(count):

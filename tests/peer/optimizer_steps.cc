@@ -19,7 +19,7 @@
 #include "common/fs/file_system.h"
 #include "tests/peer/write_tensors.h"
 #include "worker/checkpoint/restore.h"
-#include "worker/trainer/compose.h"
+#include "worker/trainer/rank/compose.h"
 
 namespace muster::worker {
 namespace {

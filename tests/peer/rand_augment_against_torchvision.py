@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 from torchvision.transforms import v2  # noqa: E402
 
 PROGRAM = os.environ["MUSTER_RAND_AUGMENT_OPS"]
-# In the order of worker/data/rand_augment.h.
+# In the order of worker/data/images/rand_augment.h.
 NAMES = ["Identity", "ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate", "Brightness", "Color", "Contrast",
          "Sharpness", "Posterize", "Solarize", "AutoContrast", "Equalize"]
 GEOMETRY = {"ShearX", "ShearY", "TranslateX", "TranslateY", "Rotate"}

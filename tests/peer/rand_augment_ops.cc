@@ -14,7 +14,7 @@
 #include "common/fs/file_system.h"
 #include "tests/peer/write_tensors.h"
 #include "worker/checkpoint/restore.h"
-#include "worker/data/rand_augment.h"
+#include "worker/data/images/rand_augment.h"
 
 namespace muster::worker {
 namespace {

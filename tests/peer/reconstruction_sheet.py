@@ -14,7 +14,7 @@ from PIL import Image  # noqa: E402
 
 from muster_gang import Gang, resolved_spec  # noqa: E402
 
-PICTURES, MARGIN, SIDE, PATCHES, HIDDEN = 8, 2, 64, 16, 12  # worker/train/reconstruction_sheet.h
+PICTURES, MARGIN, SIDE, PATCHES, HIDDEN = 8, 2, 64, 16, 12  # worker/train/artifacts/reconstruction_sheet.h
 CELL = SIDE + 2 * MARGIN
 
 

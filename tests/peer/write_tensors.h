@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/ckpt/safetensors.h"
-#include "worker/checkpoint/snapshot.h"
+#include "worker/checkpoint/tensor_snapshot.h"
 
 namespace muster::testing {
 

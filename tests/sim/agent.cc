@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/metrics/metric_names.h"
-#include "worker/agent/rank_key.h"
+#include "worker/agent/base/rank_key.h"
 
 namespace muster::sim {
 namespace {
@@ -172,7 +172,7 @@ void Agent::OnControllerMessage(const v1::ControllerMessage& message) {
   }
 }
 
-// ---- checkpoint roots: worker/agent/root_watcher.cc ----
+// ---- checkpoint roots: worker/agent/checkpoint/root_watcher.cc ----
 
 std::optional<v1::RootReport> Agent::Roots() {
   if (std::exchange(roots_said_, true)) return std::nullopt;

@@ -18,10 +18,10 @@
 #include "tests/sim/process.h"
 #include "tests/sim/storage.h"
 #include "tests/sim/trace.h"
-#include "worker/agent/assignment_log.h"
-#include "worker/agent/session.h"
-#include "worker/agent/store_relay.h"
-#include "worker/agent/supervisor_rules.h"
+#include "worker/agent/connection/session.h"
+#include "worker/agent/gang/assignment_log.h"
+#include "worker/agent/gang/store_relay.h"
+#include "worker/agent/gang/supervisor_rules.h"
 
 namespace muster::sim {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "controller/policy/restart_rules.h"
+#include "controller/policy/health/restart_rules.h"
 
 namespace muster::sim {
 namespace {

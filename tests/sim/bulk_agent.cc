@@ -26,7 +26,7 @@ BulkAgent::BulkAgent(Execution& execution, Dice dice, std::unique_ptr<worker::Sp
   for (const worker::RankKey& key : spool_->MarkedRanks()) finished_[key] = spool_->end();
 }
 
-// ---- from ranks: Rank::On(MetricsLine&) and SpoolMetrics of worker/agent/rank.cc ----
+// ---- from ranks: Rank::On(MetricsLine&) and SpoolMetrics of worker/agent/gang/rank.cc ----
 
 void BulkAgent::OnMetrics(RankNumbers& rank, worker::MetricsLine line, const Tell& tell) {
   if (rank.is_command) {
@@ -97,7 +97,7 @@ void BulkAgent::ForgetDelivered() {
   });
 }
 
-// ---- to the controller: worker/agent/bulk_sender.cc ----
+// ---- to the controller: worker/agent/connection/bulk_sender.cc ----
 
 void BulkAgent::SessionUp() {
   if (up_) SessionDown();

@@ -1,6 +1,6 @@
 // The agent's side of metrics: the real spool and the real order of a rank's numbers
 // (metrics_intake.h) over the machine's simulated disk, and a sender that holds the conversation of
-// worker/agent/bulk_sender.cc over a simulated wire.
+// worker/agent/connection/bulk_sender.cc over a simulated wire.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@
 #include "tests/sim/dice.h"
 #include "tests/sim/execution.h"
 #include "tests/sim/metrics_model.h"
-#include "worker/agent/backoff.h"
-#include "worker/agent/metrics_intake.h"
-#include "worker/agent/rank_key.h"
-#include "worker/agent/spool.h"
+#include "worker/agent/base/backoff.h"
+#include "worker/agent/base/rank_key.h"
+#include "worker/agent/telemetry/metrics_intake.h"
+#include "worker/agent/telemetry/spool.h"
 #include "worker/link/link_messages.h"
 
 namespace muster::sim {

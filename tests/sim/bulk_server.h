@@ -1,5 +1,5 @@
 // The controller's end of one Bulk stream, without gRPC: the same conversation as
-// controller/api/bulk_stream.cc, over a simulated wire.
+// controller/api/streams/bulk_stream.cc, over a simulated wire.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "tests/sim/agenda.h"
-#include "worker/agent/timers.h"
+#include "worker/agent/base/timers.h"
 
 namespace muster::sim {
 

@@ -10,14 +10,14 @@
 #include <string>
 #include <vector>
 
-#include "controller/model/events.h"
 #include "controller/model/snapshot.h"
+#include "controller/model/types/events.h"
 #include "tests/sim/make_way_check.h"
 #include "tests/sim/model.h"
 #include "tests/sim/run_times.h"
 #include "tests/sim/storage.h"
 #include "tests/sim/trace.h"
-#include "worker/agent/rank_key.h"
+#include "worker/agent/base/rank_key.h"
 
 namespace muster::sim {
 

@@ -15,7 +15,7 @@
 #include "tests/sim/metrics_model.h"
 #include "tests/sim/network.h"
 #include "tests/sim/sim_controller.h"
-#include "worker/agent/identity.h"
+#include "worker/agent/identity/identity.h"
 
 namespace muster::sim {
 

@@ -12,8 +12,8 @@
 
 #include "tests/sim/disk.h"
 #include "tests/sim/trace.h"
-#include "worker/agent/rank_key.h"
-#include "worker/agent/spool_format.h"
+#include "worker/agent/base/rank_key.h"
+#include "worker/agent/telemetry/spool_format.h"
 
 namespace muster::sim {
 

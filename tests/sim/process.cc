@@ -226,7 +226,7 @@ void Process::OnBarrier() {
   BeginStep();
 }
 
-// A trainer keeps its numbers until its agent has them: worker/trainer/link_client.h.
+// A trainer keeps its numbers until its agent has them: worker/trainer/rank/link_client.h.
 void Process::Report() {
   worker::MetricsLine line{.seq = ++metrics_seq_, .step = step_};
   line.values = {{"loss", 1.0 / static_cast<double>(step_)}, {"accuracy", 0.5}};

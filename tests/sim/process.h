@@ -21,7 +21,7 @@
 #include "tests/sim/execution.h"
 #include "tests/sim/storage.h"
 #include "tests/sim/trace.h"
-#include "worker/agent/rank_key.h"
+#include "worker/agent/base/rank_key.h"
 #include "worker/link/link_messages.h"
 
 namespace muster::sim {

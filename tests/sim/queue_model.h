@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "controller/model/events.h"
 #include "controller/model/snapshot.h"
+#include "controller/model/types/events.h"
 #include "tests/sim/trace.h"
 
 namespace muster::sim {

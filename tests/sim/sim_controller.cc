@@ -4,8 +4,8 @@
 
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
-#include "controller/model/rank_placement.h"
-#include "controller/store/metrics_schema.h"
+#include "controller/model/rank_origin.h"
+#include "controller/store/metrics/metrics_schema.h"
 #include "controller/store/sqlite.h"
 #include "controller/store/state_store.h"
 #include "tests/sim/metrics_model.h"

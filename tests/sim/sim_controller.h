@@ -9,7 +9,7 @@
 #include <string>
 
 #include "controller/engine/engine.h"
-#include "controller/engine/metrics_ingest.h"
+#include "controller/metrics/metrics_ingest.h"
 #include "tests/sim/bulk_server.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/invariants.h"

@@ -1,14 +1,14 @@
 // The controller's end of one Control stream, without gRPC: the same conversation as
-// controller/api/control_stream.cc, over a simulated wire.
+// controller/api/streams/control_stream.cc, over a simulated wire.
 #pragma once
 
 #include <memory>
 #include <string>
 
-#include "controller/api/convert.h"
+#include "controller/api/convert/convert.h"
 #include "controller/engine/engine.h"
-#include "controller/engine/metrics_ingest.h"
 #include "controller/engine/worker_link.h"
+#include "controller/metrics/metrics_ingest.h"
 #include "tests/sim/network.h"
 
 namespace muster::sim {

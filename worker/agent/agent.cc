@@ -21,10 +21,10 @@
 #include "common/rpc/channel.h"
 #include "common/rpc/token.h"
 #include "nlohmann/json.hpp"
-#include "worker/agent/device_probe.h"
-#include "worker/agent/grpc_control.h"
-#include "worker/agent/spool_owner.h"
-#include "worker/agent/surroundings.h"
+#include "worker/agent/connection/grpc_control.h"
+#include "worker/agent/device/device_probe.h"
+#include "worker/agent/identity/surroundings.h"
+#include "worker/agent/telemetry/spool_owner.h"
 
 namespace muster::worker {
 namespace {

@@ -17,7 +17,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
 #include "common/daemon/daemon_options.h"
-#include "worker/agent/device_probe.h"
+#include "worker/agent/device/device_probe.h"
 
 namespace muster::worker {
 namespace {

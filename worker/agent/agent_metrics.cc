@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/metrics/metric_names.h"
-#include "worker/agent/device_probe.h"
+#include "worker/agent/device/device_probe.h"
 
 namespace muster::worker {
 namespace {

@@ -10,9 +10,9 @@
 #include "common/base/clock.h"
 #include "common/metrics/registry.h"
 #include "muster/v1/worker_service.pb.h"
-#include "worker/agent/nvml.h"
-#include "worker/agent/spool.h"
-#include "worker/agent/use_probe.h"
+#include "worker/agent/device/nvml.h"
+#include "worker/agent/device/use_probe.h"
+#include "worker/agent/telemetry/spool.h"
 
 namespace muster::worker {
 

@@ -14,7 +14,7 @@
 #include "common/base/status_macros.h"
 #include "common/ckpt/checkpoint_writer.h"
 #include "common/fs/durable_folder.h"
-#include "worker/checkpoint/snapshot.h"
+#include "worker/checkpoint/tensor_snapshot.h"
 
 namespace muster::worker {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "worker/data/pixels.h"
+#include "worker/data/images/pixels.h"
 
 namespace muster::worker {
 namespace {

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "worker/data/augment.h"
-#include "worker/data/dataset.h"
+#include "worker/data/base/dataset.h"
+#include "worker/data/images/augment.h"
 #include "worker/data/sampler.h"
 
 namespace muster::worker {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "worker/data/dataset.h"
+#include "worker/data/base/dataset.h"
 
 namespace muster::worker {
 

@@ -9,7 +9,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
-#include "worker/dist/key_value.h"
+#include "worker/dist/base/key_value.h"
 
 namespace muster::worker {
 

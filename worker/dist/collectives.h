@@ -3,8 +3,8 @@
 // Our own interface: no c10d in it, so that another transport or another strategy than data
 // parallelism is a new implementation and no change to the callers.
 // Every function is a collective: all ranks call it, in the same order. One thread at a time. They
-// throw what the transport throws (c10::Error, std::exception); train/torch_guard turns that into a
-// Status, PEER_LOST among them. Nothing waits longer than CollectivesOptions::timeout.
+// throw what the transport throws (c10::Error, std::exception); train/step/torch_guard turns that
+// into a Status, PEER_LOST among them. Nothing waits longer than CollectivesOptions::timeout.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "worker/dist/key_value.h"
+#include "worker/dist/base/key_value.h"
 
 namespace at {
 class Tensor;

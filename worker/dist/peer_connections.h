@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/unique_fd.h"
-#include "worker/dist/key_value.h"
+#include "worker/dist/base/key_value.h"
 
 namespace muster::worker {
 

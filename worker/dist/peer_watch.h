@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/unique_fd.h"
-#include "worker/dist/key_value.h"
+#include "worker/dist/base/key_value.h"
 #include "worker/dist/peer_connections.h"
 
 namespace muster::worker {

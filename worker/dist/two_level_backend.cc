@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "worker/dist/done_work.h"
-#include "worker/dist/rank_sum.h"
-#include "worker/dist/row_turns.h"
+#include "worker/dist/base/done_work.h"
+#include "worker/dist/shared_memory/rank_sum.h"
+#include "worker/dist/shared_memory/row_turns.h"
 
 namespace muster::worker {
 namespace {

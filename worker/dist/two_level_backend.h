@@ -18,8 +18,8 @@
 #include <memory>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
-#include "worker/dist/host_layout.h"
-#include "worker/dist/shared_memory_gang.h"
+#include "worker/dist/base/host_layout.h"
+#include "worker/dist/shared_memory/shared_memory_gang.h"
 
 namespace muster::worker {
 

@@ -7,8 +7,8 @@
 // and waited for, as a rank without a container is.
 //
 // Descriptor 3 is a socket to the agent, where it is one. When the agent closes it, or dies, all
-// ends at once. worker/agent/container_link.h tells what it says there. It runs in images of any
-// kind: linked statically, without the C++ library's help.
+// ends at once. worker/agent/container/container_link.h tells what it says there. It runs in images
+// of any kind: linked statically, without the C++ library's help.
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -24,7 +24,7 @@
 namespace {
 
 constexpr int kLinkFd = 3;
-// As worker/agent/container_rules.h has it.
+// As worker/agent/container/container_rules.h has it.
 constexpr char kPackedVariable[] = "MUSTER_PACKED_";
 constexpr int kCannotRun = 126;
 constexpr int kNotFound = 127;

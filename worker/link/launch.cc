@@ -1,7 +1,7 @@
 #include "worker/link/launch.h"
 
 #include "common/base/status_macros.h"
-#include "worker/link/json_reader.h"
+#include "worker/link/link_json.h"
 
 namespace muster::worker {
 

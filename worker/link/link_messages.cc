@@ -8,7 +8,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
-#include "worker/link/json_reader.h"
+#include "worker/link/link_json.h"
 
 namespace muster::worker {
 namespace {

@@ -16,8 +16,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "worker/models/init.h"
-#include "worker/models/recompute.h"
+#include "worker/models/layers/init.h"
+#include "worker/models/layers/recompute.h"
 
 namespace muster::worker {
 namespace {

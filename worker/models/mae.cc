@@ -17,9 +17,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
-#include "worker/models/init.h"
-#include "worker/models/patches.h"
-#include "worker/models/transformer_block.h"
+#include "worker/models/layers/init.h"
+#include "worker/models/layers/patches.h"
+#include "worker/models/layers/transformer_block.h"
 
 namespace muster::worker {
 namespace {

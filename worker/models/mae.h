@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "worker/models/model.h"
+#include "worker/models/base/model.h"
 
 namespace muster::worker {
 

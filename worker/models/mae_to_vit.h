@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "worker/models/model.h"
+#include "worker/models/base/model.h"
 
 namespace muster::worker {
 

@@ -1,8 +1,8 @@
 #include "worker/models/mlp.h"
 
 #include "absl/strings/str_cat.h"
-#include "worker/models/dense.h"
-#include "worker/models/init.h"
+#include "worker/models/layers/dense.h"
+#include "worker/models/layers/init.h"
 
 namespace muster::worker {
 namespace {

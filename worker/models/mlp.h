@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "worker/models/model.h"
+#include "worker/models/base/model.h"
 
 namespace muster::worker {
 

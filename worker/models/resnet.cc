@@ -14,10 +14,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/check.h"
-#include "worker/models/batch_norm.h"
-#include "worker/models/dense.h"
-#include "worker/models/init.h"
-#include "worker/models/recompute.h"
+#include "worker/models/layers/batch_norm.h"
+#include "worker/models/layers/dense.h"
+#include "worker/models/layers/init.h"
+#include "worker/models/layers/recompute.h"
 
 namespace muster::worker {
 namespace {

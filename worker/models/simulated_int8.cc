@@ -12,7 +12,7 @@
 #include <map>
 #include <utility>
 
-#include "worker/models/trace.h"
+#include "worker/models/base/trace.h"
 
 namespace muster::worker {
 namespace {

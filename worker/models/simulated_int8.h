@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/models/model.h"
+#include "worker/models/base/model.h"
 
 namespace muster::worker {
 

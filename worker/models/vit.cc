@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "worker/models/init.h"
-#include "worker/models/patches.h"
-#include "worker/models/transformer_block.h"
+#include "worker/models/layers/init.h"
+#include "worker/models/layers/patches.h"
+#include "worker/models/layers/transformer_block.h"
 
 namespace muster::worker {
 namespace {

@@ -1,6 +1,6 @@
 #include "worker/train/assess.h"
 
-#include "worker/train/best.h"
+#include "worker/train/run/best.h"
 
 namespace muster::worker {
 

@@ -4,10 +4,10 @@
 // Used by the loop alone. All ranks call both functions. One thread. Throws what torch throws.
 #pragma once
 
-#include "worker/train/evaluate.h"
 #include "worker/train/loop.h"
 #include "worker/train/reporter.h"
-#include "worker/train/run_state.h"
+#include "worker/train/run/run_state.h"
+#include "worker/train/step/evaluate.h"
 
 namespace muster::worker {
 

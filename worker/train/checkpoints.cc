@@ -15,8 +15,8 @@
 #include "common/base/status_macros.h"
 #include "common/ckpt/manifest.h"
 #include "worker/checkpoint/restore.h"
-#include "worker/train/evaluate.h"
-#include "worker/train/failure.h"
+#include "worker/train/run/failure.h"
+#include "worker/train/step/evaluate.h"
 #include "worker/train/turns.h"
 
 namespace muster::worker {

@@ -26,12 +26,12 @@
 #include "worker/checkpoint/publisher.h"
 #include "worker/checkpoint/saver.h"
 #include "worker/dist/collectives.h"
-#include "worker/models/model.h"
+#include "worker/models/base/model.h"
 #include "worker/optim/optimizer.h"
-#include "worker/train/ema.h"
-#include "worker/train/prune.h"
-#include "worker/train/run_state.h"
-#include "worker/train/supervisor.h"
+#include "worker/train/recipe/ema.h"
+#include "worker/train/recipe/prune.h"
+#include "worker/train/run/run_state.h"
+#include "worker/train/run/run_supervisor.h"
 #include "worker/train/turns.h"
 
 namespace muster::worker {

@@ -2,15 +2,15 @@
 
 #include "common/base/status_macros.h"
 #include "worker/train/assess.h"
-#include "worker/train/device_feed.h"
-#include "worker/train/due.h"
-#include "worker/train/failure.h"
-#include "worker/train/fresh_start.h"
-#include "worker/train/memory_estimate.h"
+#include "worker/train/memory/memory_estimate.h"
+#include "worker/train/recipe/fresh_start.h"
 #include "worker/train/reporter.h"
+#include "worker/train/run/due.h"
+#include "worker/train/run/failure.h"
 #include "worker/train/run_failures.h"
-#include "worker/train/step.h"
-#include "worker/train/torch_guard.h"
+#include "worker/train/step/device_feed.h"
+#include "worker/train/step/step.h"
+#include "worker/train/step/torch_guard.h"
 
 namespace muster::worker {
 namespace {

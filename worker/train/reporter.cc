@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
-#include "worker/train/memory_probe.h"
+#include "worker/train/memory/memory_probe.h"
 
 namespace muster::worker {
 namespace {

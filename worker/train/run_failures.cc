@@ -1,7 +1,7 @@
 #include "worker/train/run_failures.h"
 
 #include "absl/strings/str_cat.h"
-#include "worker/train/failure.h"
+#include "worker/train/run/failure.h"
 
 namespace muster::worker {
 

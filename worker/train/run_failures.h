@@ -4,10 +4,10 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "worker/train/memory_estimate.h"
-#include "worker/train/recipe.h"
-#include "worker/train/run_state.h"
-#include "worker/train/step.h"
+#include "worker/train/memory/memory_estimate.h"
+#include "worker/train/run/recipe.h"
+#include "worker/train/run/run_state.h"
+#include "worker/train/step/step.h"
 
 namespace muster::worker {
 

@@ -6,8 +6,8 @@
 
 #include "common/base/deadline.h"
 #include "common/base/mutex.h"
-#include "worker/train/failure.h"
-#include "worker/train/torch_guard.h"
+#include "worker/train/run/failure.h"
+#include "worker/train/step/torch_guard.h"
 
 namespace muster::worker {
 namespace {

@@ -23,9 +23,9 @@
 #include "common/base/version.h"
 #include "common/fs/file_system.h"
 #include "worker/link/launch.h"
-#include "worker/train/failure.h"
-#include "worker/trainer/commands.h"
-#include "worker/trainer/rank.h"
+#include "worker/train/run/failure.h"
+#include "worker/trainer/rank/rank_program.h"
+#include "worker/trainer/trainer_commands.h"
 
 namespace muster::worker {
 namespace {

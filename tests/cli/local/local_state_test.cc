@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cli/local/supervisor.h"
+#include "cli/local/local_supervisor.h"
 #include "tests/support/status_matchers.h"
 
 namespace muster::cli {

@@ -4,8 +4,8 @@
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
-#include "common/spec/spec_defaults.h"
 #include "common/spec/spec_writer.h"
+#include "common/spec/validate/spec_defaults.h"
 #include "tests/common/spec/fill_spec.h"
 
 namespace muster {

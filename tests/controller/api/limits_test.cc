@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "common/base/version.h"
-#include "controller/api/stream_pump.h"
+#include "controller/api/streams/stream_pump.h"
 #include "tests/controller/api/api_fixture.h"
 
 namespace muster::controller {

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/version.h"
-#include "controller/api/control_stream.h"
+#include "controller/api/streams/control_stream.h"
 #include "tests/controller/api/api_fixture.h"
 #include "tests/support/subprocess.h"
 

@@ -10,8 +10,8 @@
 #include "common/base/mutex.h"
 #include "common/base/version.h"
 #include "common/rpc/packed_queue.h"
-#include "controller/api/control_stream.h"
-#include "controller/api/convert.h"
+#include "controller/api/convert/convert.h"
+#include "controller/api/streams/control_stream.h"
 #include "tests/controller/api/api_fixture.h"
 
 namespace muster::controller {

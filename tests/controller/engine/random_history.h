@@ -12,8 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/rng.h"
-#include "controller/engine/rules.h"
-#include "controller/policy/schedule_context.h"
+#include "controller/policy/queue/schedule_context.h"
+#include "controller/rules/rules.h"
 
 namespace muster::controller {
 

@@ -223,8 +223,9 @@ TEST_F(RepeatsTest, EveryKindOfMutation) {
   for (size_t kind = 0; kind < std::variant_size_v<Event>; ++kind) {
     if (covered_.count(kind) == 0) missing.push_back(kind);
   }
-  EXPECT_TRUE(missing.empty()) << "no repeat here of the alternatives of Event (model/events.h) "
-                               << absl::StrJoin(missing, ", ");
+  EXPECT_TRUE(missing.empty())
+      << "no repeat here of the alternatives of Event (model/types/events.h) "
+      << absl::StrJoin(missing, ", ");
 }
 
 }  // namespace

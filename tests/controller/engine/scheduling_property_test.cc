@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "controller/policy/capacity.h"
-#include "controller/policy/ended_jobs.h"
+#include "controller/policy/ended/ended_jobs_queue.h"
+#include "controller/policy/health/capacity.h"
 #include "controller/policy/scheduler.h"
 #include "tests/controller/engine/random_history.h"
 #include "tests/support/model_invariants.h"

@@ -12,8 +12,8 @@
 
 #include "common/base/mutex.h"
 #include "common/base/rng.h"
-#include "controller/model/cow_map.h"
-#include "controller/model/cow_table.h"
+#include "controller/model/tables/cow_map.h"
+#include "controller/model/tables/cow_table.h"
 
 namespace muster::controller {
 namespace {

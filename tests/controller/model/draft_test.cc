@@ -7,8 +7,8 @@
 #include <set>
 #include <string>
 
-#include "controller/model/cow_table.h"
-#include "controller/model/rank_placement.h"
+#include "controller/model/rank_origin.h"
+#include "controller/model/tables/cow_table.h"
 
 namespace muster::controller {
 namespace {

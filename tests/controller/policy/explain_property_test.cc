@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "controller/policy/capacity.h"
-#include "controller/policy/explain.h"
-#include "controller/policy/run_time.h"
+#include "controller/policy/explain/explain.h"
+#include "controller/policy/health/capacity.h"
+#include "controller/policy/limits/run_time.h"
+#include "controller/policy/limits/time_limits.h"
 #include "controller/policy/scheduler.h"
-#include "controller/policy/time_limits.h"
 #include "tests/controller/engine/random_history.h"
 
 namespace muster::controller {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "controller/policy/admission.h"
+#include "controller/policy/queue/admission.h"
 #include "controller/policy/scheduler.h"
 #include "tests/controller/policy/world.h"
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "common/base/rng.h"
-#include "controller/policy/preemption.h"
+#include "controller/policy/placement/preemption.h"
 #include "tests/controller/policy/replay.h"
 
 namespace muster::controller {

@@ -15,11 +15,11 @@
 #include "tests/support/held_process.h"
 #include "tests/support/hung_mount.h"
 #include "tests/worker/agent/agent_fixture.h"
-#include "worker/agent/identity_file.h"
-#include "worker/agent/process_scan.h"
-#include "worker/agent/rank_cgroup.h"
-#include "worker/agent/side_threads.h"
-#include "worker/agent/surroundings.h"
+#include "worker/agent/base/side_threads.h"
+#include "worker/agent/identity/identity_file.h"
+#include "worker/agent/identity/surroundings.h"
+#include "worker/agent/process/process_scan.h"
+#include "worker/agent/process/rank_cgroup.h"
 
 namespace muster::worker {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "tests/support/container_host.h"
 #include "tests/worker/agent/agent_fixture.h"
-#include "worker/agent/process_scan.h"
+#include "worker/agent/process/process_scan.h"
 
 namespace muster::worker {
 namespace {

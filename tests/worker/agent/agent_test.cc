@@ -12,7 +12,7 @@
 #include "common/base/phase_beats.h"
 #include "httplib.h"
 #include "tests/worker/agent/agent_fixture.h"
-#include "worker/agent/process_scan.h"
+#include "worker/agent/process/process_scan.h"
 
 namespace muster::worker {
 namespace {

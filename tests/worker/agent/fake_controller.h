@@ -14,7 +14,7 @@
 #include "common/base/mutex.h"
 #include "muster/v1/upload_service.grpc.pb.h"
 #include "muster/v1/worker_service.grpc.pb.h"
-#include "worker/agent/rank_key.h"
+#include "worker/agent/base/rank_key.h"
 
 namespace muster::testing {
 

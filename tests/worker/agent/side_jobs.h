@@ -8,8 +8,8 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "worker/agent/path_watch.h"
-#include "worker/agent/side_threads.h"
+#include "worker/agent/base/path_watch.h"
+#include "worker/agent/base/side_threads.h"
 
 namespace muster::worker {
 

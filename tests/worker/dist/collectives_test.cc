@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 
 #include "tests/worker/dist/gang.h"
-#include "worker/train/failure.h"
-#include "worker/train/torch_guard.h"
+#include "worker/train/run/failure.h"
+#include "worker/train/step/torch_guard.h"
 
 namespace muster::worker {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "absl/types/span.h"
 #include "worker/dist/collectives.h"
-#include "worker/dist/shared_memory_gang.h"
+#include "worker/dist/shared_memory/shared_memory_gang.h"
 
 namespace muster::testing {
 

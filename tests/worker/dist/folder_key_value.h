@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "worker/dist/key_value.h"
+#include "worker/dist/base/key_value.h"
 
 namespace muster::testing {
 

@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "tests/worker/dist/every_size.h"
 #include "tests/worker/dist/gang.h"
-#include "worker/train/failure.h"
-#include "worker/train/torch_guard.h"
+#include "worker/train/run/failure.h"
+#include "worker/train/step/torch_guard.h"
 
 namespace muster::worker {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "absl/time/clock.h"
 #include "tests/support/status_matchers.h"
-#include "worker/train/failure.h"
-#include "worker/train/torch_guard.h"
+#include "worker/train/run/failure.h"
+#include "worker/train/step/torch_guard.h"
 
 namespace muster::worker {
 namespace {

@@ -12,8 +12,8 @@
 #include <string>
 
 #include "tests/support/status_matchers.h"
-#include "worker/models/patches.h"
-#include "worker/models/transformer_block.h"
+#include "worker/models/layers/patches.h"
+#include "worker/models/layers/transformer_block.h"
 
 namespace muster::worker {
 namespace {

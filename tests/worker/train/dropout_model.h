@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "worker/models/init.h"
-#include "worker/models/model.h"
+#include "worker/models/base/model.h"
+#include "worker/models/layers/init.h"
 
 namespace muster::testing {
 

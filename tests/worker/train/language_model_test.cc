@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "worker/train/objective.h"
+#include "worker/train/step/objective.h"
 
 namespace muster::worker {
 namespace {

@@ -19,7 +19,7 @@
 #include "tests/worker/train/training_run.h"
 #include "worker/checkpoint/saver.h"
 #include "worker/models/mlp.h"
-#include "worker/train/failure.h"
+#include "worker/train/run/failure.h"
 
 namespace muster::worker {
 namespace {

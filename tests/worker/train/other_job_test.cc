@@ -7,8 +7,8 @@
 #include "tests/support/temp_dir.h"
 #include "tests/worker/train/training_run.h"
 #include "worker/models/mlp.h"
-#include "worker/train/failure.h"
-#include "worker/train/run_state.h"
+#include "worker/train/run/failure.h"
+#include "worker/train/run/run_state.h"
 
 namespace muster::worker {
 namespace {

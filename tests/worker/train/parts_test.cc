@@ -12,13 +12,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/status_matchers.h"
-#include "worker/train/amp.h"
-#include "worker/train/best.h"
-#include "worker/train/cadence.h"
-#include "worker/train/failure.h"
-#include "worker/train/memory_probe.h"
-#include "worker/train/run_state.h"
-#include "worker/train/torch_guard.h"
+#include "worker/train/memory/memory_probe.h"
+#include "worker/train/run/best.h"
+#include "worker/train/run/cadence.h"
+#include "worker/train/run/failure.h"
+#include "worker/train/run/run_state.h"
+#include "worker/train/step/amp.h"
+#include "worker/train/step/torch_guard.h"
 
 namespace muster::worker {
 namespace {

@@ -4,10 +4,10 @@
 #include "common/fs/file_system.h"
 #include "tests/support/status_matchers.h"
 #include "tests/worker/dist/gang.h"
-#include "worker/data/dataset.h"
+#include "worker/data/base/dataset.h"
 #include "worker/models/mlp.h"
 #include "worker/models/resnet.h"
-#include "worker/train/objective.h"
+#include "worker/train/step/objective.h"
 
 namespace muster::testing {
 namespace {

@@ -8,7 +8,7 @@
 #include "absl/time/clock.h"
 #include "tests/support/status_matchers.h"
 #include "tests/worker/dist/gang.h"
-#include "worker/train/failure.h"
+#include "worker/train/run/failure.h"
 
 namespace muster::worker {
 namespace {

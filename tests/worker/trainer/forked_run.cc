@@ -9,9 +9,9 @@
 #include "common/base/status_macros.h"
 #include "tests/worker/dist/forked_ranks.h"
 #include "tests/worker/train/training_run.h"
-#include "worker/train/torch_guard.h"
-#include "worker/trainer/rank.h"
-#include "worker/trainer/rank_parts.h"
+#include "worker/train/step/torch_guard.h"
+#include "worker/trainer/rank/rank_parts.h"
+#include "worker/trainer/rank/rank_program.h"
 
 namespace muster::testing {
 namespace {

@@ -1,0 +1,51 @@
+// One client's events: those there are, in order, and when it follows those to come. Turned by a
+// StreamPump.
+#pragma once
+
+#include <cstdint>
+
+#include "controller/api/calls/service_call.h"
+#include "controller/api/streams/out_stream.h"
+#include "controller/engine/engine.h"
+#include "muster/v1/job_service.pb.h"
+
+namespace muster::controller {
+
+struct EventStreamRequest {
+  uint64_t job_id = 0;          // 0: of all jobs
+  uint64_t after_sequence = 0;  // only later ones
+  uint32_t tail = 0;            // of those there are only the newest so many; 0: all
+  bool follow = false;
+};
+
+// Sends at most kPage events in a message and one message at a time: a slow client is never queued
+// for, and a fast one gets the next page as soon as it has read the last. A look costs as much as
+// what it sends.
+class EventStream final : public OutStream<v1::StreamEventsResponse> {
+ public:
+  static constexpr size_t kPage = 500;
+
+  EventStream(CallGate& gate, const Engine& engine, const EventStreamRequest& request)
+      : OutStream(gate, "StreamEvents"),
+        engine_(engine),
+        request_(request),
+        after_(request.after_sequence) {}
+
+  bool Turn() override;
+
+ private:
+  void OnDrained() override { SendNext(); }
+  // The next page, if there is one and the last one has left. By the pump's thread or the stream's.
+  void SendNext() MUSTER_EXCLUDES(mutex_);
+  void FillFromAll(const Snapshot& snapshot, v1::StreamEventsResponse& page)
+      MUSTER_REQUIRES(mutex_);
+  void FillFromJob(const Snapshot& snapshot, const Job& job, v1::StreamEventsResponse& page)
+      MUSTER_REQUIRES(mutex_);
+
+  const Engine& engine_;
+  Mutex mutex_;
+  EventStreamRequest request_ MUSTER_GUARDED_BY(mutex_);  // the tail is asked for once
+  uint64_t after_ MUSTER_GUARDED_BY(mutex_);              // up to this one all was sent
+};
+
+}  // namespace muster::controller

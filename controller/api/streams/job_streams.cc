@@ -1,0 +1,51 @@
+#include "controller/api/streams/job_streams.h"
+
+#include "absl/strings/str_cat.h"
+#include "controller/api/convert/convert.h"
+
+namespace muster::controller {
+
+bool JobWatch::Turn() {
+  if (ended()) return false;
+  if (!idle()) return true;
+  std::shared_ptr<const Job> job = engine_.snapshot()->jobs.Share(job_id_);
+  if (job == nullptr) {
+    End(absl::NotFoundError(absl::StrCat("job ", job_id_, ": it is forgotten")));
+    return false;
+  }
+  if (job == sent_) return true;
+  v1::WatchJobResponse response;
+  *response.mutable_summary() = ToProto(*job);
+  Send(std::move(response));
+  const bool over = IsTerminal(job->state);
+  sent_ = std::move(job);
+  if (over) End(absl::OkStatus());
+  return !over;
+}
+
+bool VerdictWait::Turn() {
+  const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
+  const Checkpoint* checkpoint = snapshot->FindCheckpoint(id_);
+  absl::Status status;
+  if (checkpoint == nullptr) {
+    status = absl::NotFoundError(absl::StrCat("checkpoint ", id_, ": is gone"));
+  } else if (checkpoint->verdicts > verdicts_before_) {
+    *response_->mutable_checkpoint() = ToProto(*checkpoint);
+  } else if (checkpoint->state == CheckpointState::kDeleted) {
+    status = absl::FailedPreconditionError(
+        absl::StrCat("checkpoint ", id_, ": was deleted before it was reread"));
+  } else if (context_->IsCancelled()) {
+    status = absl::CancelledError("the client went away");
+  } else if (clock_.SinceBoot() >= give_up_at_) {
+    status = absl::DeadlineExceededError(
+        absl::StrCat("checkpoint ", id_, ": no worker has reread it yet; ask again later"));
+  } else {
+    return true;
+  }
+  call_->Done(status);
+  return false;
+}
+
+void VerdictWait::Abort(const absl::Status& why) { call_->Done(why); }
+
+}  // namespace muster::controller

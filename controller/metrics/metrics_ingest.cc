@@ -1,0 +1,418 @@
+#include "controller/metrics/metrics_ingest.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "common/base/log.h"
+#include "common/base/status_macros.h"
+#include "controller/store/metrics/log_reader.h"
+#include "controller/store/metrics/metrics_store.h"
+#include "controller/store/metrics/point_reader.h"
+#include "controller/store/set_aside.h"
+
+namespace muster::controller {
+namespace {
+
+constexpr size_t kMaxGroupBatches = 64;
+constexpr uint64_t kMaxGroupBytes = 16 << 20;
+constexpr size_t kMaxWaitingBatches = 4096;
+constexpr uint64_t kMaxWaitingBytes = 256 << 20;
+// Each follower of a log has one (StreamPump::kMaxPumped), and calls besides.
+constexpr size_t kMaxWaitingReads = 8192;
+constexpr size_t kReadsPerTurn = 16;
+constexpr uint64_t kTightPart = 8;
+constexpr uint64_t kWalBytes = 16 << 20;  // above it the write-ahead log is folded back
+constexpr absl::Duration kLongestSleep = absl::Seconds(10);
+// One look removes what is left of at most so many forgotten jobs that have no rows any more, so
+// that it does not keep batches waiting.
+constexpr size_t kMaxForgottenPerLook = 10'000;
+
+// Contradictions in the file, or I/O that failed: not a full disk, nor a file that is another's.
+bool IsBroken(const absl::Status& status) {
+  return absl::IsDataLoss(status) || absl::IsUnknown(status);
+}
+
+uint64_t BytesOf(const MetricsBatch& batch) {
+  uint64_t bytes = sizeof(MetricsBatch);
+  for (const PointRecord& record : batch.points) {
+    bytes += sizeof(PointRecord);
+    for (const Point& point : record.points) bytes += sizeof(Point) + point.name.size();
+  }
+  for (const LogChunk& chunk : batch.logs) bytes += sizeof(LogChunk) + chunk.text.size();
+  return bytes + batch.gaps.size() * sizeof(Gap);
+}
+
+}  // namespace
+
+MetricsIngest::MetricsIngest(MetricsIngestOptions options, Clock& clock)
+    : options_(std::move(options)), clock_(clock) {}
+
+absl::StatusOr<std::unique_ptr<MetricsIngest>> MetricsIngest::Open(MetricsIngestOptions options,
+                                                                   Clock& clock) {
+  std::unique_ptr<MetricsIngest> ingest(new MetricsIngest(std::move(options), clock));
+  absl::Status opened = ingest->OpenStore();
+  for (int tries = 1; absl::IsUnknown(opened) && tries < kOpenTries; ++tries) {
+    Log(LogLevel::kWarning, "metrics_database_unreadable", {{"error", opened.ToString()}});
+    absl::SleepFor(ingest->options_.open_retry);
+    opened = ingest->OpenStore();
+  }
+  if (absl::IsDataLoss(opened)) opened = ingest->BeginAnew(opened);
+  if (absl::IsUnknown(opened)) {
+    return absl::UnknownError(absl::StrCat(
+        opened.message(), ": tried ", kOpenTries, " times, and not known to be broken. See to ",
+        "the disk; or move ", ingest->options_.path, " and its -wal away, to have metrics and ",
+        "logs begin anew without it"));
+  }
+  MUSTER_RETURN_IF_ERROR(opened);
+  return ingest;
+}
+
+absl::Status MetricsIngest::OpenStore() {
+  MUSTER_ASSIGN_OR_RETURN(store_,
+                          MetricsStore::Open(options_.path, options_.file_max_bytes, options_.vfs));
+  SetBudgets(/*is_tight=*/false);
+  return absl::OkStatus();
+}
+
+void MetricsIngest::SetBudgets(bool is_tight) {
+  const uint64_t part = is_tight ? kTightPart : 1;
+  store_->SetLogBudget(options_.job_log_bytes / part);
+  store_->SetPointBudget(options_.job_point_bytes / part);
+}
+
+absl::Status MetricsIngest::BeginAnew(const absl::Status& why) {
+  if (++times_set_aside_ > kMaxSetAside) return why;
+  store_.reset();
+  MUSTER_ASSIGN_OR_RETURN(const AsideDatabase aside, SetAsideDatabase(options_.path, clock_.Now()));
+  Log(LogLevel::kError, "metrics_set_aside", {{"to", aside.path}, {"error", why.ToString()}});
+  if (!aside.removed.empty()) {
+    Log(LogLevel::kWarning, "metrics_aside_removed",
+        {{"paths", absl::StrJoin(aside.removed, " ")}, {"kept", kMostSetAside}});
+  }
+  {
+    MutexLock lock(mutex_);
+    absl::StrAppend(&set_aside_, "metrics.db was broken (", why.message(), ") and lies at ",
+                    aside.path, " now; metrics and logs begin anew\n");
+  }
+  return OpenStore();
+}
+
+absl::Status MetricsIngest::Recover(const absl::Status& error) {
+  if (!IsBroken(error)) return error;
+  Log(LogLevel::kError, "metrics_database_failed", {{"error", error.ToString()}});
+  to_remove_.clear();
+  const absl::Duration now = clock_.SinceBoot();
+  const bool again = now - std::exchange(reopened_at_, now) < kTroubleWindow;
+  if (absl::IsDataLoss(error) || again) return BeginAnew(error);
+  // As a new process would: what is on the disk is read again.
+  store_.reset();
+  const absl::Status opened = OpenStore();
+  return IsBroken(opened) ? BeginAnew(opened) : opened;
+}
+
+MetricsIngest::~MetricsIngest() { Stop(); }
+
+void MetricsIngest::Start() {
+  retain_at_ = clock_.SinceBoot() + options_.retention_interval;
+  if (!options_.threads) return;
+  thread_ = std::thread([this] { Run(); });
+}
+
+void MetricsIngest::Stop() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  wake_.NotifyAll();
+  if (thread_.joinable()) thread_.join();
+  std::deque<Waiting> waiting;
+  std::deque<Reader> reads;
+  {
+    MutexLock lock(mutex_);
+    waiting.swap(waiting_);
+    reads.swap(reads_);
+    waiting_bytes_ = 0;
+  }
+  const absl::Status stopped = absl::UnavailableError("the controller is stopping");
+  for (Waiting& entry : group_) entry.done(stopped);
+  group_.clear();
+  for (Waiting& entry : waiting) entry.done(stopped);
+  for (Reader& read : reads) read(nullptr, stopped);
+}
+
+void MetricsIngest::Submit(MetricsBatch batch, BatchDone done) {
+  Waiting entry{std::move(batch), std::move(done), 0};
+  entry.bytes = BytesOf(entry.batch);
+  absl::Status refused;
+  {
+    MutexLock lock(mutex_);
+    if (stopping_) {
+      refused = absl::UnavailableError("the controller is stopping");
+    } else if (waiting_.size() >= kMaxWaitingBatches || waiting_bytes_ > kMaxWaitingBytes) {
+      refused =
+          absl::ResourceExhaustedError("too many batches wait to be stored: send them again later");
+    } else {
+      waiting_bytes_ += entry.bytes;
+      waiting_.push_back(std::move(entry));
+    }
+  }
+  if (!refused.ok()) {
+    entry.done(refused);
+    return;
+  }
+  wake_.NotifyOne();
+}
+
+void MetricsIngest::Read(Reader read) { Queue(std::move(read), /*begun=*/false); }
+
+void MetricsIngest::Queue(Reader read, bool begun) {
+  absl::Status refused;
+  {
+    MutexLock lock(mutex_);
+    if (stopping_) {
+      refused = absl::UnavailableError("the controller is stopping");
+    } else if (!begun && reads_.size() >= kMaxWaitingReads) {
+      refused = absl::ResourceExhaustedError(
+          "too many readers wait for metrics and logs: try again later");
+    } else {
+      reads_.push_back(std::move(read));
+    }
+  }
+  if (!refused.ok()) {
+    read(nullptr, refused);
+    return;
+  }
+  wake_.NotifyOne();
+}
+
+template <typename Reading, typename Done>
+void MetricsIngest::ReadInTurns(std::shared_ptr<Reading> reading, Done done, bool begun) {
+  Queue(
+      [this, reading = std::move(reading), done = std::move(done)](MetricsStore* store,
+                                                                   const absl::Status& refused) {
+        if (store == nullptr) return done(refused);
+        const absl::StatusOr<bool> whole = store->ReadOn(*reading);
+        if (!whole.ok()) return done(whole.status());
+        if (*whole) return done(reading->TakePage());
+        ReadInTurns(reading, done, /*begun=*/true);
+      },
+      begun);
+}
+
+void MetricsIngest::ReadPoints(PointQuery query, PointsDone done) {
+  ReadInTurns(std::make_shared<PointReading>(std::move(query)), std::move(done));
+}
+
+void MetricsIngest::ReadLogs(LogQuery query, LogPosition position, LogsDone done) {
+  ReadInTurns(std::make_shared<LogReading>(query, std::move(position)), std::move(done));
+}
+
+absl::Status MetricsIngest::ready() const {
+  MutexLock lock(mutex_);
+  return ready_;
+}
+
+std::string MetricsIngest::set_aside() const {
+  MutexLock lock(mutex_);
+  return set_aside_;
+}
+
+IngestCounts MetricsIngest::counts() const {
+  MutexLock lock(mutex_);
+  return counts_;
+}
+
+void MetricsIngest::Run() {
+  while (AwaitWork()) {
+    if (const absl::Status status = Turn(); !status.ok()) return Fail(status);
+  }
+}
+
+void MetricsIngest::RunUntilIdle() {
+  bool has_work = true;
+  while (has_work) {
+    if (const absl::Status status = Turn(); !status.ok()) return Fail(status);
+    const bool is_due = !group_.empty() && retry_at_ <= clock_.SinceBoot();
+    MutexLock lock(mutex_);
+    has_work = is_due || HasWorkLocked();
+  }
+}
+
+bool MetricsIngest::HasWorkLocked() const {
+  return !reads_.empty() || (group_.empty() && !waiting_.empty()) || !to_remove_.empty();
+}
+
+bool MetricsIngest::AwaitWork() {
+  MutexLock lock(mutex_);
+  const absl::Duration now = clock_.SinceBoot();
+  const absl::Duration due = group_.empty() ? retain_at_ : std::min(retain_at_, retry_at_);
+  if (!stopping_ && !HasWorkLocked() && due > now) {
+    wake_.WaitFor(mutex_, std::min(due - now, kLongestSleep));
+  }
+  return !stopping_;
+}
+
+absl::Status MetricsIngest::Turn() {
+  std::vector<Reader> reads;
+  {
+    MutexLock lock(mutex_);
+    while (!reads_.empty() && reads.size() < kReadsPerTurn) {
+      reads.push_back(std::move(reads_.front()));
+      reads_.pop_front();
+    }
+  }
+  for (Reader& read : reads) read(store_.get(), absl::OkStatus());
+  if (group_.empty()) {
+    TakeGroup();
+    retry_at_ = absl::ZeroDuration();
+  }
+  absl::Status status;
+  if (!group_.empty() && retry_at_ <= clock_.SinceBoot()) status = CommitGroup();
+  if (status.ok()) status = Retain();
+  return status.ok() ? status : Recover(status);
+}
+
+void MetricsIngest::TakeGroup() {
+  MutexLock lock(mutex_);
+  uint64_t bytes = 0;
+  while (!waiting_.empty() && group_.size() < kMaxGroupBatches && bytes < kMaxGroupBytes) {
+    bytes += waiting_.front().bytes;
+    waiting_bytes_ -= waiting_.front().bytes;
+    group_.push_back(std::move(waiting_.front()));
+    waiting_.pop_front();
+  }
+}
+
+void MetricsIngest::DropUnknown(MetricsBatch& batch) {
+  const auto unknown = [&](const auto& part) { return !options_.known(part.key, batch.worker); };
+  uint64_t dropped = std::erase_if(batch.points, unknown);
+  dropped += std::erase_if(batch.logs, unknown);
+  dropped += std::erase_if(batch.gaps, unknown);
+  if (dropped == 0) return;
+  MutexLock lock(mutex_);
+  counts_.refused_records += dropped;
+}
+
+absl::Status MetricsIngest::CommitGroup() {
+  std::vector<const MetricsBatch*> batches;
+  for (Waiting& entry : group_) {
+    if (options_.known) DropUnknown(entry.batch);
+    batches.push_back(&entry.batch);
+  }
+  IngestCounts counts;
+  const absl::Status status = store_->Append(batches, counts);
+  bool was_ready = false;
+  {
+    MutexLock lock(mutex_);
+    was_ready = ready_.ok();
+    ready_ = status;
+    counts_.Add(counts);
+  }
+  if (absl::IsResourceExhausted(status)) {
+    if (was_ready) Log(LogLevel::kWarning, "metrics_disk_full", {{"error", status.ToString()}});
+    retry_at_ = clock_.SinceBoot() + options_.full_disk_retry;
+    return absl::OkStatus();
+  }
+  MUSTER_RETURN_IF_ERROR(status);
+  if (!was_ready) Log(LogLevel::kInfo, "metrics_disk_has_room");
+  std::vector<Waiting> stored = std::exchange(group_, {});
+  for (Waiting& entry : stored) entry.done(absl::OkStatus());
+  return store_->CheckpointAbove(kWalBytes);
+}
+
+bool MetricsIngest::IsForgotten(uint64_t job_id) const {
+  return options_.is_forgotten && options_.is_forgotten(job_id);
+}
+
+absl::Status MetricsIngest::Retain() {
+  while (!to_remove_.empty() && options_.is_finished && !options_.is_finished(to_remove_.back())) {
+    to_remove_.pop_back();  // it was requeued
+  }
+  absl::Status status;
+  if (!to_remove_.empty()) {
+    status = RemoveSome();
+  } else if (clock_.SinceBoot() >= retain_at_) {
+    retain_at_ = clock_.SinceBoot() + options_.retention_interval;
+    if (options_.finished_jobs) status = ChooseWhatGoes();
+  }
+  // Without room even for a removal: the next turn of retention tries again.
+  if (absl::IsResourceExhausted(status)) {
+    to_remove_.clear();
+    retain_at_ = clock_.SinceBoot() + options_.retention_interval;
+    return absl::OkStatus();
+  }
+  return status;
+}
+
+absl::Status MetricsIngest::RemoveSome() {
+  const uint64_t job_id = to_remove_.back();
+  const bool is_forgotten = IsForgotten(job_id);
+  MUSTER_ASSIGN_OR_RETURN(const bool more, store_->RemoveSome(job_id, is_forgotten));
+  if (!more) {
+    to_remove_.pop_back();
+    // Forgotten jobs are not logged one by one: a million may go at once.
+    if (!is_forgotten) Log(LogLevel::kInfo, "metrics_removed", {{"job", job_id}});
+  }
+  // Removals write, too, and nobody may be reporting meanwhile.
+  return store_->CheckpointAbove(kWalBytes);
+}
+
+absl::Status MetricsIngest::ChooseWhatGoes() {
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<MetricsStore::StoredJob> stored, store_->StoredJobs());
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t used, store_->UsedBytes());
+  std::set<uint64_t> has_rows;  // jobs that are not forgotten and have rows
+  // Forgotten jobs that still have rows; they go first, since that frees space.
+  std::vector<uint64_t> forgotten_rows;
+  // Forgotten jobs that have marks and gaps only; they go last.
+  std::vector<uint64_t> forgotten_marks;
+  for (const MetricsStore::StoredJob& job : stored) {
+    if (!IsForgotten(job.job_id)) {
+      if (job.has_rows) has_rows.insert(job.job_id);
+    } else if (job.has_rows) {
+      forgotten_rows.push_back(job.job_id);
+    } else if (forgotten_marks.size() < kMaxForgottenPerLook) {
+      forgotten_marks.push_back(job.job_id);
+    }
+  }
+  if (!forgotten_rows.empty() || !forgotten_marks.empty()) {
+    Log(LogLevel::kInfo, "metrics_of_forgotten_jobs_go",
+        {{"jobs", forgotten_rows.size() + forgotten_marks.size()}});
+  }
+  std::vector<FinishedJob> finished = options_.finished_jobs();
+  std::erase_if(finished, [&](const FinishedJob& job) { return has_rows.count(job.job_id) == 0; });
+  std::sort(finished.begin(), finished.end(),
+            [](const FinishedJob& a, const FinishedJob& b) { return a.ago > b.ago; });
+  to_remove_ = std::move(forgotten_rows);
+  for (const FinishedJob& job : finished) {
+    if (job.ago > options_.retention) to_remove_.push_back(job.job_id);
+  }
+  const bool is_large = used > options_.max_bytes;
+  SetBudgets(/*is_tight=*/is_large && finished.empty() && to_remove_.empty());
+  // The database is too large: remove one more job, then look again.
+  if (to_remove_.empty() && is_large && !finished.empty()) {
+    to_remove_.push_back(finished.front().job_id);
+  }
+  const bool looks_again = is_large && !to_remove_.empty();
+  to_remove_.insert(to_remove_.end(), forgotten_marks.begin(), forgotten_marks.end());
+  if (looks_again || forgotten_marks.size() == kMaxForgottenPerLook) {
+    retain_at_ = clock_.SinceBoot();
+  }
+  std::reverse(to_remove_.begin(), to_remove_.end());
+  return absl::OkStatus();
+}
+
+void MetricsIngest::Fail(const absl::Status& status) {
+  Log(LogLevel::kError, "metrics_database_failed", {{"error", status.ToString()}});
+  {
+    MutexLock lock(mutex_);
+    ready_ = status;
+  }
+  if (options_.on_fatal) options_.on_fatal(status);
+}
+
+}  // namespace muster::controller

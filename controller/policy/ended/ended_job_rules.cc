@@ -1,0 +1,82 @@
+#include "controller/policy/ended/ended_job_rules.h"
+
+#include <algorithm>
+#include <string>
+
+#include "controller/model/job_links.h"
+#include "controller/model/ledger_rules.h"
+
+namespace muster::controller {
+namespace {
+
+uint64_t FirstOf(const Snapshot& snapshot, uint64_t id) {
+  const Job* job = snapshot.FindJob(id);
+  return job == nullptr || job->array.array_id == 0 ? id : job->array.array_id;
+}
+
+bool HoldsSlots(const Attempt& attempt) {
+  return std::any_of(attempt.ranks.begin(), attempt.ranks.end(),
+                     [](const Rank& rank) { return rank.holds_slots; });
+}
+
+bool IsOver(const Snapshot& snapshot, const Job& job) {
+  if (!IsTerminal(job.state) || IsBegunFrom(snapshot, job.id)) return false;
+  if (job.current != nullptr && (job.current->live() || HoldsSlots(*job.current))) return false;
+  const bool held = std::any_of(job.past.begin(), job.past.end(),
+                                [](const auto& attempt) { return HoldsSlots(*attempt); });
+  const bool saved =
+      std::any_of(job.checkpoints.begin(), job.checkpoints.end(), [&snapshot](uint64_t id) {
+        return snapshot.FindCheckpoint(id)->state != CheckpointState::kDeleted;
+      });
+  return !held && !saved;
+}
+
+// Whether the name of these would come to mean an older job without them.
+bool HidesOlder(const Snapshot& snapshot, const std::string& name, const EndedJobs& jobs) {
+  const NamedJobs* named = snapshot.by_name.Find(name);
+  return named != nullptr && named->newest >= jobs.first && named->newest <= jobs.last &&
+         named->count > jobs.size();
+}
+
+}  // namespace
+
+std::set<uint64_t> NeededYet(const Snapshot& snapshot, const std::set<uint64_t>& also) {
+  std::set<uint64_t> needed;
+  for (const auto& [seq, row] : *snapshot.outbox) {
+    if (row.fence.job_id != 0) needed.insert(FirstOf(snapshot, row.fence.job_id));
+    const Checkpoint* checkpoint = snapshot.FindCheckpoint(row.checkpoint_id);
+    if (checkpoint != nullptr) needed.insert(FirstOf(snapshot, checkpoint->job_id));
+  }
+  const auto add_waited_for = [&](const Job& job) {
+    if (IsTerminal(job.state)) return;
+    for (const SchedulingSettings::Dependency& other : job.settings->scheduling.after) {
+      needed.insert(FirstOf(snapshot, other.job_id));
+    }
+  };
+  for (uint64_t id : *snapshot.dependent_jobs) add_waited_for(*snapshot.FindJob(id));
+  for (uint64_t id : also) {
+    const Job& job = *snapshot.FindJob(id);
+    add_waited_for(job);
+    needed.insert(FirstOf(snapshot, id));
+    for (uint64_t source : SourcesOf(snapshot, job)) needed.insert(FirstOf(snapshot, source));
+  }
+  return needed;
+}
+
+std::optional<EndedJobs> JudgeEnded(const Snapshot& snapshot, const std::set<uint64_t>& needed,
+                                    uint64_t id) {
+  const Job* job = snapshot.FindJob(id);
+  if (job == nullptr || FirstOf(snapshot, id) != id || needed.count(id) != 0) return std::nullopt;
+  EndedJobs ended{.first = id, .last = id, .finished = FinishedAt(*job)};
+  for (const Job* next = job;;) {
+    if (!IsOver(snapshot, *next)) return std::nullopt;
+    ended.finished = std::max(ended.finished, FinishedAt(*next));
+    next = job->array.array_id == 0 ? nullptr : snapshot.FindJob(ended.last + 1);
+    if (next == nullptr || next->array.array_id != id) break;
+    ++ended.last;
+  }
+  if (HidesOlder(snapshot, job->settings->name, ended)) return std::nullopt;
+  return ended;
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,87 @@
+#include "controller/policy/ended/ended_jobs_queue.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "controller/model/ledger_rules.h"
+
+namespace muster::controller {
+namespace {
+
+bool IsListed(const Job* job) {
+  if (job == nullptr || !IsTerminal(job->state)) return false;
+  return job->array.array_id == 0 || job->array.array_id == job->id;
+}
+
+}  // namespace
+
+void EndedJobsQueue::Follow(const Snapshot& snapshot) {
+  snapshot.jobs.ForEachChange(jobs_, [&](uint64_t id, const Job* before, const Job* now) {
+    if (IsListed(before)) ended_.erase({FinishedAt(*before), id});
+    if (IsListed(now)) ended_.insert({FinishedAt(*now), id});
+  });
+  jobs_ = snapshot.jobs;
+}
+
+void EndedJobsQueue::TakeBack(const Snapshot& snapshot, absl::Duration now) {
+  while (!stayed_.empty() && stayed_.front().first <= now) {
+    const uint64_t id = stayed_.front().second;
+    stayed_.pop_front();
+    staying_.erase(id);
+    const Job* job = snapshot.FindJob(id);
+    if (IsListed(job)) ended_.insert({FinishedAt(*job), id});
+  }
+}
+
+void EndedJobsQueue::Leave(uint64_t id, absl::Duration now) {
+  if (staying_.insert(id).second) stayed_.emplace_back(now + kAgainAfter, id);
+}
+
+ForgetJobs EndedJobsQueue::Next(const Snapshot& snapshot, const ForgetSettings& settings,
+                                absl::Duration now) {
+  Follow(snapshot);
+  TakeBack(snapshot, now);
+  stuck_ = 0;
+  if (now - start_ < kLeastKept) return {};
+  const absl::Time horizon = snapshot.LedgerTime(now) - settings.after;
+  const absl::Time old_enough = snapshot.LedgerTime(now) - kLeastKeptBeyondMost;
+  const uint64_t ended = snapshot.jobs.size() - snapshot.active_jobs->size();
+  uint64_t excess = ended > settings.most ? ended - settings.most : 0;
+  // Whether what ended then is to go, as far as time and number say.
+  const auto is_due = [&](absl::Time finished) {
+    return finished <= horizon || (excess > 0 && finished <= old_enough);
+  };
+  ForgetJobs next;
+  const bool any_due = !ended_.empty() && is_due(ended_.begin()->first);
+  if (!any_due) {
+    if (!staying_.empty()) stuck_ = excess;
+    return next;
+  }
+  const std::set<uint64_t> needed = NeededYet(snapshot);
+  uint64_t taken = 0;
+  size_t judged = 0;
+  for (auto it = ended_.begin(); it != ended_.end();) {
+    if (taken >= ForgetJobs::kMost || judged++ == kMostJudged) break;
+    if (!is_due(it->first)) break;
+    const std::optional<EndedJobs> jobs = JudgeEnded(snapshot, needed, it->second);
+    // `ended_` sorts an array by the end of its first task. While there are too many jobs, one with
+    // a later task that ended within the hour stays here, since it may go soon; Leave would set it
+    // aside for a whole hour more.
+    if (excess > 0 && jobs.has_value() && !is_due(jobs->finished)) {
+      ++it;
+      continue;
+    }
+    if (!jobs.has_value() || !is_due(jobs->finished)) {
+      Leave(it->second, now);
+      it = ended_.erase(it);
+      continue;
+    }
+    next.jobs.push_back({.job_id = jobs->first, .finished = jobs->finished});
+    taken += jobs->size();
+    excess -= std::min(excess, jobs->size());
+    ++it;
+  }
+  return next;
+}
+
+}  // namespace muster::controller

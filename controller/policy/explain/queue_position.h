@@ -1,0 +1,27 @@
+// Where a waiting job stands in the queue, in one decision of the scheduler. Pure.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "controller/model/snapshot.h"
+#include "controller/policy/queue/schedule_context.h"
+#include "controller/policy/scheduler.h"
+
+namespace muster::controller {
+
+struct QueuePosition {
+  // All that are looked at first, in order, but for those that the quotas and arrays of what runs
+  // now hold back: they take nothing that another job could have.
+  std::vector<uint64_t> before;
+  ProjectUse use;           // of its project when its turn comes
+  uint32_t of_array = 0;    // of its array that hold slots by then
+  uint64_t over_quota = 0;  // a job before it that is over quota, and holds it up by that; 0: none
+};
+
+// Requires that the queue holds the job (policy/queue/admission) and that `decision` is of this
+// snapshot and context.
+QueuePosition FindPosition(const Snapshot& snapshot, uint64_t job_id, const Decision& decision,
+                           const ScheduleContext& context);
+
+}  // namespace muster::controller

@@ -1,0 +1,61 @@
+// One project's bounds on slots in one walk through the queue, and who came up against them. Pure;
+// not thread-safe.
+//
+// Within a project, and of one user, nobody slips past the one whose turn it is. One that is over a
+// bound even alone gets no turn while the quota stands as it is (it was lowered): it holds up
+// nobody.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "controller/model/snapshot.h"
+#include "controller/policy/limits/quota.h"
+
+namespace muster::controller {
+
+class QuotaLine {
+ public:
+  // The snapshot outlives it.
+  QuotaLine(const Snapshot& snapshot, const std::string& project)
+      : name_(project), project_(snapshot.FindProject(project)), use_(snapshot.UseOf(project)) {}
+
+  struct Verdict {
+    bool held_back = false;
+    bool even_alone = false;          // whoever leaves
+    std::optional<std::string> over;  // which bound; none: only behind one that is over
+    bool is_first = false;            // nobody was held back before whom it must not slip past
+  };
+  // Whether a quota holds back the job, which needs `slots`, as things stand. If so, those behind
+  // it do not slip past.
+  Verdict Pass(uint64_t job_id, const std::string& user, uint32_t slots);
+
+  // The user got them.
+  void Take(const std::string& user, uint32_t slots);
+
+  // What is held, with what was taken.
+  const ProjectUse& use() const { return use_; }
+  // As CountSlotsOver.
+  SlotsOver CountOver(const std::string& user, uint32_t slots) const {
+    return CountSlotsOver(HolderOf(user), use_, slots);
+  }
+  // The job that nobody of that user slips past; 0: none.
+  uint64_t FullBy(const std::string& user) const;
+  // The one that nobody of the whole project slips past; 0: none.
+  uint64_t full_by() const { return full_by_; }
+
+ private:
+  QuotaHolder HolderOf(const std::string& user) const {
+    return {.project = project_, .project_name = name_, .user = user};
+  }
+
+  const std::string name_;
+  const Project* const project_;  // null: nothing is bounded
+  ProjectUse use_;
+  uint64_t full_by_ = 0;
+  std::unordered_map<std::string, uint64_t> full_users_;
+};
+
+}  // namespace muster::controller

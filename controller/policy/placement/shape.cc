@@ -1,0 +1,127 @@
+#include "controller/policy/placement/shape.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "controller/policy/health/capacity.h"
+
+namespace muster::controller {
+namespace {
+
+// Free slots of the kind and model on the worker.
+uint32_t MatchingSlots(const Worker& worker, const JobNeeds& needs,
+                       const std::vector<uint32_t>& free) {
+  uint32_t count = 0;
+  for (const Slot& slot : worker.facts.slots) {
+    count += SlotMatches(slot, needs) && std::binary_search(free.rbegin(), free.rend(), slot.index);
+  }
+  return count;
+}
+
+}  // namespace
+
+Shape::Shape(JobNeeds needs)
+    : needs_(std::move(needs)),
+      picky_(!needs_.selector.empty() || !needs_.exclude.empty() || !needs_.gpu_type.empty() ||
+             needs_.commands || needs_.image != JobNeeds::Image::kNone),
+      rooted_(!needs_.root.empty()),
+      only_slots_(needs_.cpus_per_rank == 0 && needs_.memory_per_rank == 0 &&
+                  needs_.gpu_type.empty()) {}
+
+std::string Shape::KeyOf(const JobNeeds& needs) {
+  std::string key =
+      absl::StrCat(needs.min_ranks, ",", needs.max_ranks, ",", static_cast<int>(needs.slot_kind),
+                   ",", needs.slots_per_rank, ",", needs.cpus_per_rank, ",", needs.memory_per_rank,
+                   ",", needs.wait_for_capacity, ",", needs.commands, ",",
+                   static_cast<int>(needs.image), ",", needs.gpu_type, "\n", needs.root, "\n");
+  for (const JobNeeds::Pool& pool : needs.pools) {
+    absl::StrAppend(&key, pool.name, "@", absl::ToInt64Milliseconds(pool.after), "\n");
+  }
+  for (const auto& [label, value] : needs.selector) absl::StrAppend(&key, label, "=", value, "\n");
+  for (const std::string& worker : needs.exclude) absl::StrAppend(&key, "-", worker, "\n");
+  return key;
+}
+
+void Shape::Refresh(const WorkerIndex& index) {
+  if (fresh_ && facts_version_ == index.facts_version()) return;
+  fresh_ = true;
+  facts_version_ = index.facts_version();
+  when_idle_.clear();
+  if (!picky_ && !rooted_) return;
+  eligible_ = IdSet();
+  all_eligible_ = true;
+  for (uint64_t id = 0; id < index.nodes(); ++id) {
+    const Worker* worker = index.node(id).worker;
+    if (worker == nullptr) continue;
+    const bool suits = Suits(*worker, needs_);
+    const bool can_use = CanUseRoot(*worker, needs_);
+    if (suits && can_use) eligible_.Add(id);
+    // One that takes no work now may be able to use it when it does.
+    if (!suits || (!can_use && TakesWork(*worker))) all_eligible_ = false;
+  }
+}
+
+const IdSet* Shape::Eligible(const WorkerIndex& index) {
+  if (!picky_ && !rooted_) return nullptr;
+  Refresh(index);
+  return all_eligible_ ? nullptr : &eligible_;
+}
+
+uint32_t Shape::RanksOn(const WorkerIndex::Node& node) const {
+  const WorkerIndex::Slots& slots = node.kinds[WorkerIndex::At(needs_.slot_kind)];
+  const bool sieve = !needs_.gpu_type.empty() && slots.mixed;
+  uint64_t ranks = (sieve ? MatchingSlots(*node.worker, needs_, slots.free) : slots.free.size()) /
+                   needs_.slots_per_rank;
+  if (needs_.cpus_per_rank > 0) {
+    ranks = std::min<uint64_t>(ranks, node.free_cpus / needs_.cpus_per_rank);
+  }
+  if (needs_.memory_per_rank > 0) {
+    ranks = std::min(ranks, node.free_memory / needs_.memory_per_rank);
+  }
+  return ranks;
+}
+
+uint32_t Shape::RanksOnIdle(const WorkerIndex::Node& node) const {
+  if (!picky_ && only_slots_) {
+    return node.kinds[WorkerIndex::At(needs_.slot_kind)].total / needs_.slots_per_rank;
+  }
+  return IdleRanks(*node.worker, needs_);
+}
+
+uint64_t Shape::RanksWhenIdle(const WorkerIndex& index, int line) {
+  Refresh(index);
+  const auto [it, fresh] = when_idle_.emplace(line, 0);
+  if (!fresh) return it->second;
+  index.line(line).workers.FindIf(Eligible(index), [&](uint64_t id) {
+    const WorkerIndex::Node& node = index.node(id);
+    if (node.usable) it->second += RanksOnIdle(node);
+    return false;
+  });
+  return it->second;
+}
+
+Grant Shape::GrantOn(const WorkerIndex& index, uint64_t worker_id, uint32_t ranks) const {
+  const WorkerIndex::Node& node = index.node(worker_id);
+  const WorkerIndex::Slots& slots = node.kinds[WorkerIndex::At(needs_.slot_kind)];
+  Grant grant{.worker_id = worker_id,
+              .slots = {},
+              .cpus = ranks * needs_.cpus_per_rank,
+              .memory_bytes = ranks * needs_.memory_per_rank};
+  const size_t count = size_t{ranks} * needs_.slots_per_rank;
+  grant.slots.reserve(count);
+  const bool sieve = !needs_.gpu_type.empty() && slots.mixed;
+  for (auto slot = slots.free.rbegin(); slot != slots.free.rend() && grant.slots.size() < count;
+       ++slot) {
+    if (!sieve) {
+      grant.slots.push_back(*slot);
+      continue;
+    }
+    for (const Slot& known : node.worker->facts.slots) {
+      if (known.index == *slot && SlotMatches(known, needs_)) grant.slots.push_back(*slot);
+    }
+  }
+  return grant;
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,157 @@
+#include "controller/policy/placement/worker_index.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "common/base/check.h"
+#include "controller/policy/health/capacity.h"
+
+namespace muster::controller {
+namespace {
+
+WorkerIndex::Slots CountSlots(const Worker& worker, SlotKind kind, int line) {
+  WorkerIndex::Slots slots;
+  const std::string* model = nullptr;
+  for (const Slot& slot : worker.facts.slots) {
+    if (slot.kind != kind) continue;
+    ++slots.total;
+    if (model != nullptr && *model != slot.device) slots.mixed = true;
+    model = &slot.device;
+    if (worker.holders.count(slot.index) == 0) slots.free.push_back(slot.index);
+  }
+  std::sort(slots.free.begin(), slots.free.end(), std::greater<>());
+  slots.line = slots.total == 0 ? -1 : line;
+  return slots;
+}
+
+bool HasKind(const Worker& worker, SlotKind kind) {
+  return std::any_of(worker.facts.slots.begin(), worker.facts.slots.end(),
+                     [kind](const Slot& slot) { return slot.kind == kind; });
+}
+
+}  // namespace
+
+int WorkerIndex::FindLine(const std::string& pool, SlotKind kind) const {
+  const auto it = line_ids_.find({pool, kind});
+  return it == line_ids_.end() ? -1 : it->second;
+}
+
+int WorkerIndex::LineOf(const std::string& pool, SlotKind kind) {
+  const auto [it, fresh] = line_ids_.emplace(std::make_pair(pool, kind), lines_.size());
+  if (fresh) {
+    lines_.emplace_back();
+    lines_.back().pool = pool;
+    lines_.back().kind = kind;
+  }
+  return it->second;
+}
+
+void WorkerIndex::Move(uint64_t id, const Slots& slots, bool in) {
+  const Node& node = nodes_[id];
+  if (slots.line < 0 || !node.takes_work) return;
+  std::vector<IdSet>& by_free = lines_[slots.line].by_free[node.grade];
+  const size_t free = slots.free.size();
+  if (free >= by_free.size()) by_free.resize(free + 1);
+  if (in) {
+    by_free[free].Add(id);
+  } else {
+    by_free[free].Remove(id);
+  }
+}
+
+void WorkerIndex::Count(uint64_t id, int sign) {
+  const Node& node = nodes_[id];
+  for (const Slots& slots : node.kinds) {
+    if (slots.line < 0) continue;
+    Line& line = lines_[slots.line];
+    if (node.usable) line.usable_slots += sign * int64_t{slots.total};
+    if (node.takes_work) line.ready_workers += sign;
+    if (node.takes_work) line.ready_by_grade[node.grade] += sign;
+    if (node.takes_work) line.free_slots += sign * static_cast<int64_t>(slots.free.size());
+    if (sign > 0) {
+      line.workers.Add(id);
+    } else {
+      line.workers.Remove(id);
+    }
+    Move(id, slots, sign > 0);
+  }
+}
+
+void WorkerIndex::Advance(absl::Time now, absl::Duration strike_window) {
+  while (!fading_.empty() && fading_.begin()->first < now) {
+    const Worker& worker = *nodes_[fading_.begin()->second].worker;
+    Put(worker, now, strike_window);  // it leaves the front: what has faded counts no more
+  }
+}
+
+void WorkerIndex::Put(const Worker& worker, absl::Time now, absl::Duration strike_window) {
+  if (worker.id >= nodes_.size()) nodes_.resize(worker.id + 1);
+  Node& node = nodes_[worker.id];
+  const bool usable = IsUsable(worker);
+  const bool same = node.worker != nullptr && node.usable == usable &&
+                    node.takes_work == TakesWork(worker) && node.worker->roots == worker.roots &&
+                    (&node.worker->facts == &worker.facts || node.worker->facts == worker.facts);
+  if (!same) ++facts_version_;
+  if (node.worker != nullptr) Count(worker.id, -1);
+  fading_.erase({node.fades, worker.id});
+  node.fades = IncidentsFade(worker, strike_window, now);
+  if (node.fades != absl::InfiniteFuture()) fading_.insert({node.fades, worker.id});
+  node.worker = &worker;
+  node.usable = usable;
+  node.takes_work = TakesWork(worker);
+  node.grade = std::min<size_t>(IncidentsAgainst(worker, strike_window, now), kGrades - 1);
+  for (SlotKind kind : {SlotKind::kCpu, SlotKind::kGpu}) {
+    const int line = HasKind(worker, kind) ? LineOf(worker.facts.pool, kind) : -1;
+    node.kinds[At(kind)] = line < 0 ? Slots() : CountSlots(worker, kind, line);
+  }
+  node.free_cpus = worker.facts.cpus;
+  node.free_memory = worker.facts.memory_bytes;
+  for (const auto& [slot, holder] : worker.holders) {
+    node.free_cpus -= std::min(node.free_cpus, holder.cpus);
+    node.free_memory -= std::min(node.free_memory, holder.memory_bytes);
+  }
+  Count(worker.id, +1);
+}
+
+void WorkerIndex::Remove(uint64_t id) {
+  if (id >= nodes_.size() || nodes_[id].worker == nullptr) return;
+  Count(id, -1);
+  fading_.erase({nodes_[id].fades, id});
+  nodes_[id] = Node();
+  ++facts_version_;
+}
+
+void WorkerIndex::Take(const Grant& grant, SlotKind kind) {
+  Node& node = nodes_[grant.worker_id];
+  Slots& slots = node.kinds[At(kind)];
+  Move(grant.worker_id, slots, /*in=*/false);
+  for (uint32_t slot : grant.slots) {
+    if (!slots.free.empty() && slots.free.back() == slot) {
+      slots.free.pop_back();
+      continue;
+    }
+    const auto at = std::lower_bound(slots.free.begin(), slots.free.end(), slot, std::greater<>());
+    MUSTER_CHECK(at != slots.free.end() && *at == slot, "a slot was taken that is not free");
+    slots.free.erase(at);
+  }
+  node.free_cpus -= grant.cpus;
+  node.free_memory -= grant.memory_bytes;
+  lines_[slots.line].free_slots -= node.takes_work ? grant.slots.size() : 0;
+  Move(grant.worker_id, slots, /*in=*/true);
+}
+
+void WorkerIndex::Give(const Grant& grant, SlotKind kind) {
+  Node& node = nodes_[grant.worker_id];
+  Slots& slots = node.kinds[At(kind)];
+  Move(grant.worker_id, slots, /*in=*/false);
+  for (auto slot = grant.slots.rbegin(); slot != grant.slots.rend(); ++slot) {
+    const auto at = std::lower_bound(slots.free.begin(), slots.free.end(), *slot, std::greater<>());
+    slots.free.insert(at, *slot);
+  }
+  node.free_cpus += grant.cpus;
+  node.free_memory += grant.memory_bytes;
+  lines_[slots.line].free_slots += node.takes_work ? grant.slots.size() : 0;
+  Move(grant.worker_id, slots, /*in=*/true);
+}
+
+}  // namespace muster::controller

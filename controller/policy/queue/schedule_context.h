@@ -1,0 +1,40 @@
+// What a policy may know besides the snapshot: the time and its settings. Plain data.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+#include "controller/policy/health/quarantine_rules.h"
+#include "controller/policy/limits/fair_share.h"
+#include "controller/policy/placement/elastic.h"
+
+namespace muster::controller {
+
+struct ScheduleSettings {
+  absl::Duration use_half_life = kUseHalfLife;
+  // One plan holds at most so many gangs; the rest follows at the next look. Bounds a transaction.
+  uint32_t max_placements = 2000;
+  // Kinds of jobs (alike in project, owner, needs) that one look may consider; the next look goes
+  // on from there.
+  uint32_t max_looks = 100'000;
+  // Jobs that one look may try in a place kept for another, for the time until that one starts.
+  uint32_t max_backfill_tries = 1000;
+  // Ends of running jobs that are followed to find out when the head of a line could start.
+  uint32_t max_releases = 5000;
+  // Slots are kept for a job in back-off when it will be ready this soon; before that they would
+  // only stand idle. A gang needs as long to save and leave.
+  absl::Duration keep_for_back_off = absl::Seconds(30);
+  // Waiting jobs that are told why, in order of the queue; for the others `explain` works it out.
+  uint32_t max_messages = 100;
+  // Workers on which failures began within this time come last.
+  absl::Duration strike_window = kStrikeWindow;
+  ElasticSettings elastic = {};
+};
+
+struct ScheduleContext {
+  absl::Duration now;  // since boot: it decides how long anything has lasted (ledger time)
+  absl::Time wall;     // for times that people name: begin times and deadlines
+  ScheduleSettings settings = {};
+};
+
+}  // namespace muster::controller

@@ -1,0 +1,188 @@
+#include "controller/rules/progress_rules.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "common/base/phase_beats.h"
+#include "controller/model/ledger_rules.h"
+#include "controller/model/pace_rules.h"
+
+namespace muster::controller {
+namespace {
+
+double ValueOf(const RankStatus& status, const char* name) {
+  const auto it = status.latest.find(name);
+  return it == status.latest.end() ? 0 : it->second;
+}
+
+// When the rank last got on: now, unless it stands where it stood.
+absl::Duration ProgressAt(const Worker& worker, const RankStatus& status, absl::Duration now) {
+  if (worker.ranks == nullptr) return now;
+  for (const RankStatus& before : *worker.ranks) {
+    const bool same_rank = before.fence.job_id == status.fence.job_id &&
+                           before.fence.attempt == status.fence.attempt &&
+                           before.rank == status.rank;
+    if (!same_rank) continue;
+    const bool still = before.step == status.step && before.phase == status.phase &&
+                       before.epoch == status.epoch &&
+                       ValueOf(before, kPhaseBeats) == ValueOf(status, kPhaseBeats);
+    return still ? before.progress_at : now;
+  }
+  return now;
+}
+
+using RankStatuses = std::vector<RankStatus>;
+
+// The memory of the largest of these ranks that is of the job's attempt; below 0: none is.
+double LargestOf(const RankStatuses* ranks, const Job& job) {
+  double largest = -1;
+  if (ranks == nullptr) return largest;
+  for (const RankStatus& status : *ranks) {
+    if (status.fence.job_id == job.id && status.fence.attempt == job.attempt) {
+      largest = std::max({largest, 0.0, ValueOf(status, "memory_bytes")});
+    }
+  }
+  return largest;
+}
+
+// The largest rank's memory, over all workers of the gang.
+double LargestMemory(const Snapshot& snapshot, const Job& job) {
+  double largest = 0;
+  std::set<std::string> workers;
+  for (const Rank& rank : job.current->ranks) workers.insert(rank.worker);
+  for (const std::string& name : workers) {
+    const Worker* worker = snapshot.FindWorker(name);
+    if (worker != nullptr) largest = std::max(largest, LargestOf(worker->ranks.get(), job));
+  }
+  return largest;
+}
+
+// A worker told of its ranks, which were `before` (null: it had not told of any). The whole gang is
+// looked through only when its largest rank may be another one by now, and not with each heartbeat
+// of each of its workers.
+void NoteMemory(Draft& draft, uint64_t job_id, const RankStatuses* before,
+                const RankStatuses* now) {
+  const Job& job = *draft.view().FindJob(job_id);
+  const double known = job.progress.memory_bytes;
+  const double was = LargestOf(before, job);
+  const double is = LargestOf(now, job);
+  const bool was_known = was >= 0;  // else it is the worker's first word of this attempt
+  double largest = known;
+  if (was_known && is >= known) {
+    largest = is;
+  } else if (!was_known || was >= known) {
+    largest = LargestMemory(draft.view(), job);
+  }
+  if (largest != known) draft.EditJobView(job_id).progress.memory_bytes = largest;
+}
+
+bool IsOfLiveAttempt(const Snapshot& snapshot, const RankStatus& status) {
+  const Job* job = snapshot.FindJob(status.fence.job_id);
+  return job != nullptr && job->has_live_attempt() && job->attempt == status.fence.attempt;
+}
+
+// Time is lost when a controller dies with progress that only it knew: little, and only as long as
+// nothing else is stored of the job.
+bool IsSaveDue(const Job& job) {
+  const bool new_phase = job.saved_phase != job.ledger.phase;
+  const bool moved = new_phase || job.saved_step != job.ledger.step;
+  const absl::Duration since = job.ledger.until - job.saved_at;
+  return moved && since >= (new_phase ? kSavePhaseEvery : kSaveProgressEvery);
+}
+
+ProgressNote NoteOf(const RankStatus& status, bool moved) {
+  const double stall = ValueOf(status, "save_stall_seconds");
+  return {.phase = status.phase,
+          .step = status.step,
+          .moved = moved,
+          .stall_per_step =
+              std::isfinite(stall) ? absl::Seconds(std::max(0.0, stall)) : absl::ZeroDuration()};
+}
+
+void TakeIntoJob(Draft& draft, const RankStatus& status, bool moved) {
+  Job& job = draft.EditJobView(status.fence.job_id);
+  if (status.rank == 0) {
+    NoteProgress(job, NoteOf(status, moved));
+    if (IsSaveDue(job)) draft.SaveJobView(job.id);
+  }
+  JobProgress& progress = job.progress;
+  progress.memory_peak_bytes =
+      std::max({progress.memory_peak_bytes, ValueOf(status, "memory_peak_bytes"),
+                ValueOf(status, "memory_bytes")});
+  if (status.rank != 0) return;
+  progress.phase = status.phase;
+  // Before it has loaded its checkpoint a restarted rank stands at 0, which is news to nobody.
+  if (status.step > 0 && status.step >= job.current->first_step) {
+    progress.step = status.step;
+    progress.epoch = status.epoch;
+  }
+  if (status.total_steps > 0) progress.total_steps = status.total_steps;
+  const bool got_on = moved && status.step > job.current->first_step;
+  if (got_on) NotePace(job, status.step, progress.total_steps, job.ledger.until);
+  for (const auto& [name, value] : status.latest) {
+    if (name != kPhaseBeats) KeepShown(progress.latest, name, value);
+  }
+  const auto accuracy = status.latest.find("validation_accuracy");
+  if (accuracy != status.latest.end() && std::isfinite(accuracy->second)) {
+    progress.best_validation_accuracy =
+        std::max(progress.best_validation_accuracy, accuracy->second);
+  }
+}
+
+}  // namespace
+
+void TakeRankStatuses(Draft& draft, uint64_t worker_id, const std::vector<RankStatus>& statuses,
+                      absl::Duration now) {
+  auto ranks = std::make_shared<RankStatuses>(statuses);
+  Worker& worker = draft.EditWorkerView(worker_id);
+  const std::shared_ptr<const RankStatuses> before = worker.ranks;
+  for (RankStatus& status : *ranks) status.progress_at = ProgressAt(worker, status, now);
+  worker.ranks = ranks;
+  std::set<uint64_t> jobs;
+  for (const RankStatus& status : *ranks) {
+    if (FindLiveRank(draft.view(), status.fence, status.rank, worker.name, worker.incarnation) ==
+        nullptr) {
+      continue;
+    }
+    TakeIntoJob(draft, status, status.progress_at == now);
+    jobs.insert(status.fence.job_id);
+  }
+  // A rank that is gone may have been the largest.
+  if (before != nullptr) {
+    for (const RankStatus& status : *before) {
+      if (IsOfLiveAttempt(draft.view(), status)) jobs.insert(status.fence.job_id);
+    }
+  }
+  for (uint64_t id : jobs) NoteMemory(draft, id, before.get(), ranks.get());
+}
+
+bool IsFencedOff(const Snapshot& snapshot, const Worker& worker, const RankStatus& status) {
+  if (FindLiveRank(snapshot, status.fence, status.rank, worker.name, worker.incarnation) !=
+      nullptr) {
+    return false;
+  }
+  const Job* job = snapshot.FindJob(status.fence.job_id);
+  if (job == nullptr) return true;
+  // To order its end again would not help.
+  const Attempt* its_own = FindAttempt(*job, status.fence.attempt);
+  if (its_own != nullptr && status.rank < its_own->ranks.size()) {
+    const Rank& rank = its_own->ranks[status.rank];
+    const bool unkillable = rank.state == RankState::kUnkillable && rank.worker == worker.name &&
+                            rank.incarnation == worker.incarnation;
+    if (unkillable) return false;
+  }
+  if (!job->has_live_attempt()) return true;
+  const Attempt& attempt = *job->current;
+  const bool same_gang =
+      attempt.number == status.fence.attempt && attempt.generation == status.fence.generation;
+  if (!same_gang || status.rank >= attempt.ranks.size()) return true;
+  const Rank& rank = attempt.ranks[status.rank];
+  const bool ended_here = rank.state == RankState::kExited && rank.worker == worker.name &&
+                          rank.incarnation == worker.incarnation;
+  return !ended_here;
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,32 @@
+// What stands before every numbered report of an agent: is it from the agent that holds the name,
+// and is it the next one? Pure; used by the rules.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "controller/model/draft.h"
+#include "controller/rules/rules.h"
+
+namespace muster::controller {
+
+enum class Gate {
+  kOpen,       // new; the number is marked as seen, durably with the batch
+  kDuplicate,  // seen before: answer OK, change nothing
+};
+
+// ABORTED: a gap, because an earlier report failed. FAILED_PRECONDITION: the sender does not hold
+// the name (any more).
+absl::StatusOr<Gate> PassGate(Draft& draft, const std::string& worker,
+                              const std::string& incarnation, uint64_t event_seq);
+
+// The worker when this incarnation holds the name, else ALREADY_EXISTS.
+absl::StatusOr<const Worker*> FindSender(const Snapshot& snapshot, const std::string& worker,
+                                         const std::string& incarnation);
+
+// The report's fence is dead: counts it, has the sender kill that gang's ranks if they may be
+// alive, and makes the answer.
+EventResult RefuseStale(Draft& draft, const Worker& sender, const Fence& fence, bool alive);
+
+}  // namespace muster::controller

@@ -1,0 +1,97 @@
+// One event, applied to a draft: the rules of the controller's life. Pure: time comes as an
+// argument.
+//
+// Used by the applier (and by tests). A rule that refuses an event leaves the draft as it was,
+// except that a stale report is counted, marked as seen, and its sender told to stop that rank, and
+// that of findings which find no room on the disk those are taken that need none.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "controller/model/draft.h"
+#include "controller/model/types/events.h"
+#include "controller/policy/health/quarantine_rules.h"
+#include "controller/policy/limits/fair_share.h"
+
+namespace muster::controller {
+
+// Job ids by (owner, idempotency key), of what is durable.
+using IdempotencyIndex = absl::flat_hash_map<std::pair<std::string, std::string>, uint64_t>;
+
+struct RuleContext {
+  absl::Time now;         // wall clock, for records
+  absl::Duration now_at;  // since boot, for deadlines
+  const IdempotencyIndex* idempotency = nullptr;
+  absl::Duration use_half_life = kUseHalfLife;
+  QuarantineSettings quarantine = {};
+  // Nothing more can be stored: what an agent or a loop says is taken as far as it need not be
+  // (Draft::LeaveUnstored), and the rest is left for later.
+  bool disk_full = false;
+};
+
+// This moment in ledger time, which nobody can set.
+inline absl::Time LedgerNow(const Draft& draft, const RuleContext& context) {
+  return draft.view().LedgerTime(context.now_at);
+}
+
+EventResult Reduce(Draft& draft, const Event& event, const RuleContext& context);
+
+// Whether the submit may be taken: FAILED_PRECONDITION "refused: ..." when it could never start,
+// RESOURCE_EXHAUSTED over a quota of queued jobs, NOT_FOUND for a job that it waits for or begins
+// from. If so, the checkpoints that it begins from. `wall` is the wall clock, `now` the time since
+// boot.
+absl::StatusOr<std::vector<uint64_t>> JudgeSubmit(const Draft& draft, const SubmitJob& event,
+                                                  absl::Time wall, absl::Duration now);
+
+// The families, one file each.
+EventResult OnSubmit(Draft& draft, const SubmitJob& event, const RuleContext& context);
+EventResult OnCancel(Draft& draft, const CancelJob& event, const RuleContext& context);
+EventResult OnSetProject(Draft& draft, const SetProject& event);
+EventResult OnControl(Draft& draft, const ControlJob& event, const RuleContext& context);
+EventResult OnUpdate(Draft& draft, const UpdateJob& event, const RuleContext& context);
+EventResult OnPlan(Draft& draft, const ApplyPlan& event, const RuleContext& context);
+
+EventResult OnHello(Draft& draft, const WorkerHello& event, const RuleContext& context);
+EventResult OnDisconnected(Draft& draft, const WorkerDisconnected& event);
+EventResult OnHeartbeat(Draft& draft, const WorkerHeartbeat& event, const RuleContext& context);
+EventResult OnSilent(Draft& draft, const WorkerSilent& event, const RuleContext& context);
+EventResult OnNotice(Draft& draft, const WorkerNotice& event, const RuleContext& context);
+EventResult OnCordon(Draft& draft, const CordonWorker& event, const RuleContext& context);
+EventResult OnForgetWorker(Draft& draft, const ForgetWorker& event);
+EventResult OnExpired(Draft& draft, const WorkerExpired& event);
+EventResult OnAssignmentAck(Draft& draft, const AssignmentAcked& event, const RuleContext& context);
+
+EventResult OnRankReport(Draft& draft, const RankReport& event, const RuleContext& context);
+EventResult OnStartTimedOut(Draft& draft, const StartTimedOut& event, const RuleContext& context);
+EventResult OnHung(Draft& draft, const RankHung& event, const RuleContext& context);
+
+EventResult OnLimit(Draft& draft, const LimitPassed& event, const RuleContext& context);
+
+EventResult OnFindings(Draft& draft, const Findings& event, const RuleContext& context);
+
+EventResult OnCheckpointReport(Draft& draft, const CheckpointReport& event,
+                               const RuleContext& context);
+EventResult OnRequestVerify(Draft& draft, const RequestVerify& event);
+EventResult OnCare(Draft& draft, const CareForCheckpoints& event);
+EventResult OnVerifyReport(Draft& draft, const VerifyReport& event, const RuleContext& context);
+EventResult OnDeleteReport(Draft& draft, const DeleteReport& event, const RuleContext& context);
+
+EventResult OnForgetJobs(Draft& draft, const ForgetJobs& event);
+
+EventResult OnTendRoots(Draft& draft, const TendRoots& event, const RuleContext& context);
+// What an agent says of the roots that it looks at.
+void TakeRootViews(Draft& draft, uint64_t worker_id, const RootViews& said);
+
+inline EventResult Refuse(absl::Status status) {
+  EventResult result;
+  result.status = std::move(status);
+  return result;
+}
+
+}  // namespace muster::controller

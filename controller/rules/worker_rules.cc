@@ -1,0 +1,474 @@
+// How workers come, stay and go.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/planted_bug.h"
+#include "common/base/units.h"
+#include "controller/model/ledger_rules.h"
+#include "controller/policy/health/liveness_rules.h"
+#include "controller/rules/job_driver.h"
+#include "controller/rules/progress_rules.h"
+#include "controller/rules/report_gate.h"
+#include "controller/rules/rules.h"
+#include "controller/rules/strike_rules.h"
+#include "controller/rules/worker_name_rules.h"
+
+namespace muster::controller {
+namespace {
+
+// Jobs whose live attempt has a rank on this agent that has not ended.
+std::set<uint64_t> JobsOn(const Snapshot& snapshot, const Worker& worker) {
+  std::set<uint64_t> jobs;
+  // A rank that has not ended holds its slots.
+  for (const auto& [slot, holder] : worker.holders) {
+    const Job* job = snapshot.FindJob(holder.job_id);
+    if (job == nullptr || !job->has_live_attempt() || job->current->number != holder.attempt) {
+      continue;
+    }
+    const Rank& rank = job->current->ranks[holder.rank];
+    if (!HasEnded(rank.state) && rank.worker == worker.name) jobs.insert(job->id);
+  }
+  return jobs;
+}
+
+bool IsUnkillable(const Snapshot& snapshot, const SlotHolder& holder) {
+  const Attempt* attempt = FindAttempt(*snapshot.FindJob(holder.job_id), holder.attempt);
+  return attempt->ranks[holder.rank].state == RankState::kUnkillable;
+}
+
+// Frees what the worker's ranks, all of them given up, still hold; `dead`: the processes are known
+// to be gone.
+void ReleaseHeld(Draft& draft, uint64_t id, bool dead) {
+  const std::map<uint32_t, SlotHolder> holders = draft.view().workers.Find(id)->holders;
+  for (const auto& [slot, holder] : holders) {
+    const bool written_off =
+        Planted(PlantedBug::kUnkillableIsDead) && IsUnkillable(draft.view(), holder);
+    if (dead || written_off) ReleaseSlot(draft, holder.job_id, holder.attempt, holder.rank);
+  }
+}
+
+// The worker's ranks are gone, or out of reach: their gangs end. `dead`: the processes are known to
+// be dead.
+void LoseRanks(Draft& draft, uint64_t worker_id, bool dead, const std::string& cause,
+               const RuleContext& context) {
+  const Worker worker = *draft.view().workers.Find(worker_id);
+  const std::set<uint64_t> jobs = JobsOn(draft.view(), worker);
+  // Nothing that was to be told matters any more: the gangs are fenced, checkpoints get another
+  // caretaker.
+  std::vector<uint64_t> void_rows;
+  for (const auto& [seq, row] : *draft.view().outbox) {
+    if (row.worker == worker.name) void_rows.push_back(seq);
+  }
+  for (uint64_t seq : void_rows) draft.RemoveOutbox(seq);
+  for (uint64_t job_id : jobs) {
+    const size_t ranks = draft.view().FindJob(job_id)->current->ranks.size();
+    for (uint32_t i = 0; i < ranks; ++i) {
+      const Rank& rank = draft.view().FindJob(job_id)->current->ranks[i];
+      if (HasEnded(rank.state) || rank.worker != worker.name) continue;
+      draft.EditRank(job_id, i).state = dead ? RankState::kExited : RankState::kLost;
+    }
+    // The others have waited for the lost ones since the last step.
+    if (!dead) NoteStandstill(draft.EditJob(job_id));
+    if (NoteFailure(draft, job_id, {.failure_class = FailureClass::kWorkerLost, .cause = cause})) {
+      StrikeWorker(draft, worker.name, job_id, context);
+    }
+    const absl::Status driven =
+        DriveJob(draft, job_id,
+                 {.input = JobInput::kWorkerGone, .actor = "liveness", .message = cause}, context);
+    if (driven.ok()) SettleIfCleared(draft, job_id, context);
+  }
+  ReleaseHeld(draft, worker_id, dead);
+}
+
+// The gangs with ranks on the worker save and leave, each asked once. That is why their attempts
+// end, whatever becomes of their ranks from here on.
+void DrainGangs(Draft& draft, uint64_t worker_id, const JobStep& step, const RuleContext& context) {
+  for (uint64_t job_id : JobsOn(draft.view(), *draft.view().workers.Find(worker_id))) {
+    const Job& job = *draft.view().FindJob(job_id);
+    // One that takes no such step is being ended anyway.
+    const bool takes_it = LookUp(job.state, step.input).verdict != Verdict::kReject;
+    if (job.current->save_requested || !takes_it) continue;
+    if (job.state == JobState::kStarting || job.state == JobState::kRunning) {
+      NoteFailure(draft, job_id,
+                  {.failure_class = FailureClass::kPreempted, .cause = step.message});
+    }
+    const absl::Status driven = DriveJob(draft, job_id, step, context);
+    MUSTER_CHECK(driven.ok(), "a gang refused the drain that its state allows");
+  }
+}
+
+// An agent repeats nothing that was acknowledged to it, be it by a controller that forgot the
+// worker since, or by one whose data folder was set back to a backup.
+bool IsAheadOf(const Worker& worker, const WorkerHello& event) {
+  return event.acknowledged_event_seq.has_value() &&
+         (!worker.event_seq_known || *event.acknowledged_event_seq > worker.event_seq);
+}
+
+void TakeAcknowledged(Worker& worker, const WorkerHello& event) {
+  if (!IsAheadOf(worker, event)) return;
+  worker.event_seq = *event.acknowledged_event_seq;
+  worker.event_seq_known = true;
+}
+
+Worker NewWorker(const WorkerHello& event) {
+  Worker worker;
+  worker.name = event.worker;
+  worker.incarnation = event.incarnation;
+  worker.identity = event.identity;
+  worker.facts = event.facts;
+  TakeAcknowledged(worker, event);
+  return worker;
+}
+
+// The former agent is dead, or its lease is over and what it may have left behind runs on another
+// machine: no slot of this one waits for it.
+void BeginIncarnation(Draft& draft, uint64_t id, const WorkerHello& event,
+                      const RuleContext& context) {
+  LoseRanks(draft, id, /*dead=*/true,
+            absl::StrCat("worker ", event.worker, ": its agent started anew"), context);
+  Worker& worker = draft.EditWorker(id);
+  worker.past_incarnations.insert(worker.past_incarnations.begin(), worker.incarnation);
+  if (worker.past_incarnations.size() > kMaxPastIncarnations) {
+    worker.past_incarnations.resize(kMaxPastIncarnations);
+  }
+  worker.incarnation = event.incarnation;
+  worker.identity = event.identity;
+  worker.ranks = nullptr;
+  worker.draining = false;
+  worker.leaving = false;
+  worker.event_seq = 0;
+  worker.event_seq_known = false;
+  TakeAcknowledged(worker, event);
+}
+
+// While an agent is away its ranks cannot say that they get on: that time does not count against
+// them. What they said before does, or a link that flaps would hide what hangs.
+void LeaveOutTimeAway(Worker& worker, absl::Duration now) {
+  if (worker.ranks == nullptr) return;
+  auto ranks = std::make_shared<std::vector<RankStatus>>(*worker.ranks);
+  for (RankStatus& status : *ranks) status.progress_at += now - worker.last_seen_at;
+  worker.ranks = std::move(ranks);
+}
+
+std::vector<StaleRank> StaleOnes(const Snapshot& snapshot, const WorkerHello& event) {
+  std::vector<StaleRank> stale;
+  for (const RankStatus& status : event.ranks) {
+    if (FindLiveRank(snapshot, status.fence, status.rank, event.worker, event.incarnation) !=
+        nullptr) {
+      continue;
+    }
+    stale.push_back(
+        {.job_id = status.fence.job_id, .attempt = status.fence.attempt, .rank = status.rank});
+  }
+  return stale;
+}
+
+// Slots of ranks that were given up and that the agent, which has `alive`, does not have: the
+// process ended, or never came to be. On a full disk that is put off to a later heartbeat.
+void ReleaseForgotten(Draft& draft, uint64_t id, const std::vector<RankStatus>& alive,
+                      const RuleContext& context) {
+  const Worker& worker = *draft.view().workers.Find(id);
+  const std::map<uint32_t, SlotHolder> holders = worker.holders;
+  if (worker.owes_release != context.disk_full) {
+    draft.EditWorkerView(id).owes_release = context.disk_full;
+  }
+  if (context.disk_full) return;
+  for (const auto& [slot, holder] : holders) {
+    const bool is_alive = std::any_of(alive.begin(), alive.end(), [&](const RankStatus& status) {
+      return status.fence.job_id == holder.job_id && status.fence.attempt == holder.attempt &&
+             status.rank == holder.rank;
+    });
+    const Fence fence{.job_id = holder.job_id, .attempt = holder.attempt};
+    const bool expected =
+        FindLiveRank(draft.view(), fence, holder.rank, worker.name, worker.incarnation) != nullptr;
+    const bool needed = expected && !(Planted(PlantedBug::kForgottenSlot) && alive.empty());
+    if (!is_alive && !needed) ReleaseSlot(draft, holder.job_id, holder.attempt, holder.rank);
+  }
+}
+
+}  // namespace
+
+EventResult OnHello(Draft& draft, const WorkerHello& event, const RuleContext& context) {
+  // An agent that does not say whose term it has seen may mean this controller's.
+  const bool has_seen_this =
+      event.last_controller.empty() || event.last_controller == draft.view().controller_id;
+  if (has_seen_this && event.last_term > draft.view().term) {
+    return Refuse(absl::FailedPreconditionError(absl::StrCat(
+        "worker ", event.worker, " has seen term ", event.last_term, ", this controller is at ",
+        draft.view().term,
+        ": its data folder is older than the one that worker knew. Start musterd on the newest one;"
+        " if it is meant to begin anew, remove identity.json in the worker's --data-dir and start"
+        " the worker again")));
+  }
+  const Worker* known = draft.view().FindWorker(event.worker);
+  if (known != nullptr && known->incarnation != event.incarnation) {
+    const absl::Status may_take = MayTakeName(*known, event);
+    if (!may_take.ok()) return Refuse(may_take);
+  }
+  if (known == nullptr && draft.view().workers.size() >= kMaxWorkers) {
+    return Refuse(absl::ResourceExhaustedError(absl::StrCat(
+        "worker ", event.worker, ": ", kMaxWorkers, " names of workers are known already: have ",
+        "lost ones forgotten (`muster nodes forget`, musterd --forget-lost-after)")));
+  }
+  const uint64_t id = known != nullptr ? known->id : draft.AddWorker(NewWorker(event)).id;
+  if (known != nullptr && known->incarnation != event.incarnation) {
+    BeginIncarnation(draft, id, event, context);
+  }
+  known = draft.view().workers.Find(id);
+  // What it reported meanwhile, the end of a rank perhaps, is known nowhere any more.
+  if (known->event_seq_known && IsAheadOf(*known, event)) {
+    LoseRanks(draft, id, /*dead=*/false,
+              absl::StrCat("worker ", event.worker,
+                           ": another state of this controller has acknowledged its reports"),
+              context);
+    known = draft.view().workers.Find(id);
+  }
+  // An agent that takes no work says so in its Hello already, since its notice comes a little later
+  // and nothing may be placed there in between. A Hello that no longer says so does not end the
+  // draining: the agent withdraws its notice by another notice, which cannot overtake the first.
+  const bool draining = known->draining || event.takes_no_work;
+  const bool changed = known->facts != event.facts || known->presence == Presence::kLost ||
+                       known->draining != draining || IsAheadOf(*known, event);
+  Worker& worker = changed ? draft.EditWorker(id) : draft.EditWorkerView(id);
+  worker.facts = event.facts;
+  TakeAcknowledged(worker, event);
+  worker.draining = draining;
+  worker.presence = Presence::kReady;
+  worker.connected = true;
+  worker.stream = event.stream;
+  worker.last_heartbeat = context.now;
+  LeaveOutTimeAway(worker, context.now_at);
+  worker.last_seen_at = context.now_at;
+  worker.use = nullptr;
+  worker.roots = nullptr;
+  worker.watches = nullptr;
+  draft.MarkRelevant();
+  if (!context.disk_full) ParoleIfDue(draft, id, context);
+  ReleaseForgotten(draft, id, event.ranks, context);
+  EventResult result;
+  result.stale = StaleOnes(draft.view(), event);
+  TakeRankStatuses(draft, id, event.ranks, context.now_at);
+  return result;
+}
+
+EventResult OnDisconnected(Draft& draft, const WorkerDisconnected& event) {
+  const absl::StatusOr<const Worker*> sender =
+      FindSender(draft.view(), event.worker, event.incarnation);
+  if (!sender.ok() || !(*sender)->connected || (*sender)->stream != event.stream) return {};
+  draft.EditWorkerView((*sender)->id).connected = false;
+  draft.MarkRelevant();
+  return {};
+}
+
+EventResult OnHeartbeat(Draft& draft, const WorkerHeartbeat& event, const RuleContext& context) {
+  const absl::StatusOr<const Worker*> sender =
+      FindSender(draft.view(), event.worker, event.incarnation);
+  if (!sender.ok()) return Refuse(sender.status());
+  if ((*sender)->presence == Presence::kLost || !(*sender)->connected) {
+    return Refuse(absl::UnavailableError(
+        absl::StrCat("worker ", event.worker, " was taken for lost: connect again")));
+  }
+  const uint64_t id = (*sender)->id;
+  Worker& worker = draft.EditWorkerView(id);
+  if (worker.presence == Presence::kSuspect) {
+    worker.presence = Presence::kReady;
+    draft.MarkRelevant();
+  }
+  const absl::Time last_word = std::exchange(worker.last_heartbeat, context.now);
+  worker.last_seen_at = context.now_at;
+  if (event.use != nullptr) worker.use = event.use;
+  if (event.roots != nullptr) TakeRootViews(draft, id, *event.roots);
+  // What needs room comes with a later one.
+  if (!context.disk_full) {
+    ParoleIfDue(draft, id, context);
+    RejudgeIfSpared(draft, id, last_word, context);
+    if (worker.owes_release) ReleaseForgotten(draft, id, event.ranks, context);
+  }
+  TakeRankStatuses(draft, id, event.ranks, context.now_at);
+  if (context.disk_full) return {};
+  for (const RankStatus& status : event.ranks) {
+    if (IsFencedOff(draft.view(), worker, status)) {
+      RefuseStale(draft, *draft.view().workers.Find(id), status.fence, /*alive=*/true);
+    }
+  }
+  return {};
+}
+
+EventResult OnSilent(Draft& draft, const WorkerSilent& event, const RuleContext& context) {
+  const absl::StatusOr<const Worker*> found =
+      FindSender(draft.view(), event.worker, event.incarnation);
+  // It has spoken since the loop looked.
+  if (!found.ok() || (*found)->last_seen_at != event.last_seen_at) return {};
+  const uint64_t id = (*found)->id;
+  if (event.presence == Presence::kSuspect) {
+    if ((*found)->presence != Presence::kReady) return {};
+    draft.EditWorkerView(id).presence = Presence::kSuspect;
+    draft.MarkRelevant();
+    return {};
+  }
+  if ((*found)->presence == Presence::kLost) return {};
+  const std::string cause = absl::StrCat("worker ", event.worker, " has been silent for ",
+                                         HumanDuration(context.now_at - event.last_seen_at));
+  Worker& worker = draft.EditWorker(id);
+  worker.presence = Presence::kLost;
+  worker.connected = false;
+  worker.ranks = nullptr;
+  ++draft.counters().workers_lost;
+  draft.after_commit().closed_links.push_back(
+      {.worker = event.worker,
+       .incarnation = event.incarnation,
+       .status = absl::UnavailableError(absl::StrCat(cause, ": taken for lost"))});
+  LoseRanks(draft, id, /*dead=*/false, cause, context);
+  return {};
+}
+
+EventResult OnNotice(Draft& draft, const WorkerNotice& event, const RuleContext& context) {
+  if (event.event_seq == 0) {
+    // An older agent does not number its notice, nor repeat it.
+    const absl::StatusOr<const Worker*> sender =
+        FindSender(draft.view(), event.worker, event.incarnation);
+    if (!sender.ok()) return Refuse(sender.status());
+  } else {
+    const absl::StatusOr<Gate> gate =
+        PassGate(draft, event.worker, event.incarnation, event.event_seq);
+    if (!gate.ok()) return Refuse(gate.status());
+    if (*gate == Gate::kDuplicate) return {};
+  }
+  const uint64_t id = draft.view().FindWorker(event.worker)->id;
+  Worker& worker = draft.EditWorker(id);
+  worker.draining = !event.withdrawn;
+  worker.leaving = !event.withdrawn && event.grace > absl::ZeroDuration();
+  if (event.withdrawn) return {};
+  const std::string message =
+      absl::StrCat("worker ", event.worker, " will go away: ", event.message);
+  JobStep step{.input = JobInput::kDrain,
+               .actor = absl::StrCat("worker:", event.worker),
+               .message = message};
+  if (event.grace > absl::ZeroDuration()) step.grace = event.grace;
+  DrainGangs(draft, id, step, context);
+  return {};
+}
+
+EventResult OnCordon(Draft& draft, const CordonWorker& event, const RuleContext& context) {
+  const Worker* worker = draft.view().FindWorker(event.worker);
+  if (worker == nullptr) {
+    return Refuse(absl::NotFoundError(absl::StrCat(
+        "worker ", event.worker, ": there is no such worker; `muster nodes` lists them")));
+  }
+  const uint64_t id = worker->id;
+  if (worker->cordoned != event.cordoned || worker->cordon_reason != event.reason) {
+    Worker& edited = draft.EditWorker(id);
+    edited.cordoned = event.cordoned;
+    edited.cordon_reason = event.reason;
+  }
+  if (!event.cordoned) {
+    Parole(draft, id, context);
+    return {};
+  }
+  if (event.let_finish) return {};
+  const std::string why = event.reason.empty() ? "" : absl::StrCat(": ", event.reason);
+  const JobStep step{
+      .input = JobInput::kDrain,
+      .actor = event.actor,
+      .message = absl::StrCat("worker ", event.worker, " is drained by ", event.actor, why)};
+  DrainGangs(draft, id, step, context);
+  return {};
+}
+
+EventResult OnForgetWorker(Draft& draft, const ForgetWorker& event) {
+  const Worker* worker = draft.view().FindWorker(event.worker);
+  if (worker == nullptr) {
+    return Refuse(absl::NotFoundError(absl::StrCat(
+        "worker ", event.worker, ": there is no such worker; `muster nodes` lists them")));
+  }
+  if (worker->presence != Presence::kLost) {
+    return Refuse(absl::FailedPreconditionError(
+        absl::StrCat("worker ", event.worker, " is ", WorkerStateName(*worker),
+                     ": stop its agent, and try again once it is lost")));
+  }
+  if (!worker->holders.empty() && !event.gone) {
+    return Refuse(absl::FailedPreconditionError(absl::StrCat(
+        "worker ", event.worker, " was lost with ranks on ", worker->holders.size(),
+        " of its slots, and nobody knows that they are dead: start its agent again, or say --gone "
+        "if its machine is off for good")));
+  }
+  const uint64_t id = worker->id;
+  ReleaseHeld(draft, id, /*dead=*/true);
+  draft.ForgetWorker(id);
+  return {};
+}
+
+EventResult OnExpired(Draft& draft, const WorkerExpired& event) {
+  const Worker* worker = draft.view().FindWorker(event.worker);
+  const bool stands = worker != nullptr && worker->last_seen_at == event.last_seen_at &&
+                      MayForget(*worker, event.gone);
+  if (!stands) return {};
+  const uint64_t id = worker->id;
+  ReleaseHeld(draft, id, /*dead=*/true);
+  draft.ForgetWorker(id);
+  return {};
+}
+
+EventResult OnAssignmentAck(Draft& draft, const AssignmentAcked& event,
+                            const RuleContext& context) {
+  const absl::StatusOr<const Worker*> sender =
+      FindSender(draft.view(), event.worker, event.incarnation);
+  if (!sender.ok()) return Refuse(sender.status());
+  const auto it = draft.view().outbox->find(event.outbox_seq);
+  if (it == draft.view().outbox->end() || it->second.worker != event.worker) return {};
+  const OutboxRow row = it->second;
+  const bool refused = !event.refusal.empty();
+  // Work on a checkpoint is done when its result is here, unless it will never come.
+  if (row.checkpoint_id != 0) {
+    if (!refused) return {};
+    draft.RemoveOutbox(row.seq);
+    const bool reads = row.kind == AssignmentKind::kVerify;
+    Checkpoint& checkpoint = draft.EditCheckpoint(row.checkpoint_id);
+    checkpoint.message = absl::StrCat("worker ", event.worker, " could not ",
+                                      reads ? "reread" : "delete", " it: ", event.refusal);
+    checkpoint.failed_by = event.worker;
+    checkpoint.retry_at = context.now_at + kCheckpointRetry;
+    return {};
+  }
+  draft.RemoveOutbox(row.seq);
+  if (Planted(PlantedBug::kEarlySlotRelease) && row.mode == StopMode::kKill &&
+      row.kind == AssignmentKind::kStop) {
+    const auto holders = (*sender)->holders;
+    for (const auto& [slot, holder] : holders) {
+      const bool same = holder.job_id == row.fence.job_id && holder.attempt == row.fence.attempt;
+      if (same) ReleaseSlot(draft, holder.job_id, holder.attempt, holder.rank);
+    }
+  }
+  if (!refused || row.kind != AssignmentKind::kStart) return {};
+  const Job* job = draft.view().FindJob(row.fence.job_id);
+  if (!job->has_live_attempt() || job->current->number != row.fence.attempt) return {};
+  const std::string cause =
+      absl::StrCat("worker ", event.worker, " refused its ranks: ", event.refusal);
+  for (uint32_t i = 0; i < job->current->ranks.size(); ++i) {
+    const Rank& rank = draft.view().FindJob(row.fence.job_id)->current->ranks[i];
+    if (rank.worker != event.worker || rank.state != RankState::kAssigned) continue;
+    draft.EditRank(row.fence.job_id, i).state = RankState::kExited;
+    ReleaseSlot(draft, row.fence.job_id, row.fence.attempt, i);
+  }
+  // A worker that is about to leave takes nothing more: that is no fault of the job.
+  const FailureClass failure_class = (*sender)->draining || (*sender)->cordoned
+                                         ? FailureClass::kPreempted
+                                         : FailureClass::kStartFailed;
+  if (NoteFailure(draft, row.fence.job_id, {.failure_class = failure_class, .cause = cause})) {
+    StrikeWorker(draft, event.worker, row.fence.job_id, context);
+  }
+  EventResult result;
+  result.status = DriveJob(draft, row.fence.job_id,
+                           {.input = JobInput::kPlacementRefused,
+                            .actor = absl::StrCat("worker:", event.worker),
+                            .message = cause},
+                           context);
+  SettleIfCleared(draft, row.fence.job_id, context);
+  return result;
+}
+
+}  // namespace muster::controller

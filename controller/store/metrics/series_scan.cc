@@ -1,0 +1,93 @@
+#include "controller/store/metrics/series_scan.h"
+
+#include <algorithm>
+
+#include "common/base/status_macros.h"
+
+namespace muster::controller {
+namespace {
+
+// 0: there is none.
+absl::StatusOr<uint64_t> FindNameId(SqliteDatabase& db, const std::string& metric) {
+  SqliteStatement select = db.Prepare("SELECT id FROM metric_names WHERE name = ?");
+  select.Bind(metric);
+  MUSTER_ASSIGN_OR_RETURN(const bool has_row, select.Step());
+  return has_row ? static_cast<uint64_t>(select.Int(0)) : 0;
+}
+
+}  // namespace
+
+absl::Status SeriesScan::ReadOn(SqliteDatabase& db, TurnBudget& budget, const Take& take) {
+  // Looked up in each turn: the database may be another one by now.
+  MUSTER_ASSIGN_OR_RETURN(name_id_, FindNameId(db, name_.metric));
+  budget.TakeLookUp();
+  while (!ended()) {
+    MUSTER_ASSIGN_OR_RETURN(const bool to_its_end, ReadSegment(db, budget, take));
+    if (!to_its_end) return absl::OkStatus();
+    GiveBelow(NextFrom(), take);
+    ++segment_;
+    min_step_ = -1;
+    row_id_ = 0;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> SeriesScan::ReadSegment(SqliteDatabase& db, TurnBudget& budget,
+                                             const Take& take) {
+  const Segment& segment = segments_[segment_];
+  if (segment.from >= segment.to) return true;
+  // All of it stands in the index: a row that holds nothing of the segment is not read. In two
+  // parts, since SQLite would not look (min_step, id) > (?, ?) up, but pass all before it.
+  SqliteStatement rows = db.Prepare(
+      "SELECT min_step, id, max_step FROM points INDEXED BY points_by_step WHERE job = ?1 AND "
+      "rank = ?2 AND attempt = ?3 AND generation = ?4 AND min_step = ?5 AND id > ?6 UNION ALL "
+      "SELECT min_step, id, max_step FROM points INDEXED BY points_by_step WHERE job = ?1 AND "
+      "rank = ?2 AND attempt = ?3 AND generation = ?4 AND min_step > ?5 AND min_step < ?7 "
+      "ORDER BY min_step, id");
+  rows.Bind(name_.job_id).Bind(name_.rank).Bind(segment.attempt).Bind(segment.generation);
+  rows.Bind(min_step_).Bind(row_id_).Bind(segment.to);
+  budget.TakeLookUp();
+  while (!budget.spent()) {
+    MUSTER_ASSIGN_OR_RETURN(const bool has_row, rows.Step());
+    if (!has_row) return true;
+    const int64_t min_step = rows.Int(0);
+    GiveBelow(std::min(min_step, NextFrom()), take);
+    if (refused_) return false;
+    min_step_ = min_step;
+    row_id_ = rows.Int(1);
+    budget.TakeEntry();
+    if (rows.Int(2) >= segment.from) MUSTER_RETURN_IF_ERROR(ReadRow(db, row_id_, budget));
+  }
+  return false;
+}
+
+absl::Status SeriesScan::ReadRow(SqliteDatabase& db, int64_t id, TurnBudget& budget) {
+  SqliteStatement select = db.Prepare("SELECT packed FROM points WHERE id = ?");
+  select.Bind(id);
+  MUSTER_ASSIGN_OR_RETURN(const bool has_row, select.Step());
+  if (!has_row) return absl::OkStatus();
+  const std::string packed = select.Text(0);
+  budget.TakeRow(packed.size());
+  std::vector<PackedPoint> points;
+  MUSTER_RETURN_IF_ERROR(UnpackPoints(packed, name_id_, points));
+  const Segment& segment = segments_[segment_];
+  for (const PackedPoint& point : points) {
+    if (point.step >= segment.from && point.step < segment.to) {
+      found_.insert_or_assign(point.step, point);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void SeriesScan::GiveBelow(int64_t step, const Take& take) {
+  while (!refused_ && !found_.empty() && found_.begin()->first < step) {
+    refused_ = !take(found_.begin()->second);
+    if (!refused_) found_.erase(found_.begin());
+  }
+}
+
+int64_t SeriesScan::NextFrom() const {
+  return segment_ + 1 < segments_.size() ? segments_[segment_ + 1].from : Segment::kEnd;
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,54 @@
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "worker/data/text/token_files.h"
+#include "worker/data/text/token_rows.h"
+
+namespace muster::worker {
+namespace {
+
+absl::Status Bad(const std::string& path, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat(path, " ", what));
+}
+
+// Undefined (no tokens) when the split has no file.
+absl::StatusOr<RowSplit> ReadSplit(FileSystem& fs, const TokensConfig& config, const char* split,
+                                   BlockHasher& hasher) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string path, FindTokenFile(fs, config.path, split));
+  if (path.empty()) return RowSplit();
+  MUSTER_ASSIGN_OR_RETURN(const TokenSpan span, FindTokens(fs, path));
+  auto tokens = std::make_shared<TokenStore>(config.vocabulary);
+  tokens->Reserve(static_cast<int64_t>(span.size_bytes) / BytesOf(span.type));
+  hasher.Update(absl::StrCat(split, ":", span.size_bytes, ":"));
+  MUSTER_RETURN_IF_ERROR(AppendFile(fs, path, span, hasher, *tokens));
+  const int64_t rows = (tokens->size() - 1) / config.context;
+  if (rows < 1) {
+    return Bad(path, absl::StrCat("has ", tokens->size(), " tokens, want ", config.context + 1,
+                                  " at least: a row of context ", config.context, " and a token"));
+  }
+  return RowSplit{std::move(tokens), rows, {0}, rows};
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Dataset>> ReadTokens(FileSystem& fs, const TokensConfig& config) {
+  BlockHasher hasher;
+  std::array<RowSplit, 3> splits;
+  constexpr const char* kNames[] = {"train", "val", "test"};
+  for (size_t i = 0; i < splits.size(); ++i) {
+    MUSTER_ASSIGN_OR_RETURN(splits[i], ReadSplit(fs, config, kNames[i], hasher));
+    if (splits[i].tokens != nullptr) continue;
+    if (i < 2) {
+      return absl::NotFoundError(
+          absl::StrCat(config.path, " has neither ", kNames[i], ".bin nor ", kNames[i], ".npy"));
+    }
+    splits[i] = splits[1];
+  }
+  return std::make_unique<TokenRows>(
+      std::move(splits), config.context, config.vocabulary,
+      absl::StrCat("tokens-v1:", config.context, ":", config.vocabulary, ":",
+                   HashToHex(hasher.Finish().whole)));
+}
+
+}  // namespace muster::worker

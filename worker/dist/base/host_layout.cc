@@ -1,0 +1,80 @@
+#include "worker/dist/base/host_layout.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/boot_id.h"
+#include "common/base/status_macros.h"
+
+namespace muster::worker {
+namespace {
+
+bool BySize(const std::vector<int>& a, const std::vector<int>& b) { return a.size() < b.size(); }
+
+}  // namespace
+
+std::string HostIdentity() {
+  const std::string boot = BootId();
+  char name[64] = {};
+  if (::readlink("/proc/self/ns/pid", name, sizeof name - 1) < 0 || boot.empty()) {
+    return absl::StrCat("unknown-", std::random_device()());  // equal to nobody's
+  }
+  return absl::StrCat(boot, "/", name);
+}
+
+int HostLayout::HostOf(int rank) const {
+  size_t host = 0;
+  while (std::find(hosts[host].begin(), hosts[host].end(), rank) == hosts[host].end()) host += 1;
+  return static_cast<int>(host);
+}
+
+size_t HostLayout::FewestRanks() const {
+  return std::min_element(hosts.begin(), hosts.end(), BySize)->size();
+}
+
+size_t HostLayout::MostRanks() const {
+  return std::max_element(hosts.begin(), hosts.end(), BySize)->size();
+}
+
+std::string HostLayout::Text() const {
+  std::vector<std::string> texts;
+  for (const std::vector<int>& ranks : hosts) {
+    const bool run = ranks.back() - ranks.front() + 1 == static_cast<int>(ranks.size());
+    texts.push_back(run && ranks.size() > 1 ? absl::StrCat(ranks.front(), "-", ranks.back())
+                                            : absl::StrJoin(ranks, "+"));
+  }
+  return absl::StrJoin(texts, ",");
+}
+
+absl::StatusOr<HostLayout> FindHosts(KeyValue& store, const HostLayoutOptions& options) {
+  const auto key = [&](int rank) { return absl::StrCat(options.prefix, "host/", rank); };
+  MUSTER_RETURN_IF_ERROR(
+      store.Set(key(options.rank), absl::StrCat(HostIdentity(), "/", options.address)));
+  std::vector<std::string> identities;
+  for (int rank = 0; rank < options.world_size; ++rank) {
+    MUSTER_ASSIGN_OR_RETURN(std::string identity, store.Get(key(rank), options.timeout));
+    identities.push_back(std::move(identity));
+  }
+  return LayoutOf(identities);
+}
+
+HostLayout LayoutOf(const std::vector<std::string>& identities) {
+  HostLayout layout;
+  std::vector<std::string> known;
+  for (size_t rank = 0; rank < identities.size(); ++rank) {
+    const auto found = std::find(known.begin(), known.end(), identities[rank]);
+    const size_t host = static_cast<size_t>(found - known.begin());
+    if (found == known.end()) {
+      known.push_back(identities[rank]);
+      layout.hosts.emplace_back();
+    }
+    layout.hosts[host].push_back(static_cast<int>(rank));
+  }
+  return layout;
+}
+
+}  // namespace muster::worker

@@ -1,0 +1,83 @@
+// How much memory a rank will need, before the first step: what is known, counted, the
+// activations, measured on a few samples, and what malloc makes of all that, rehearsed.
+//
+// Used by the loop at its start, and by the message of a run that ran out of memory. All ranks call
+// it together (a model may hold collectives). One thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "worker/data/loader.h"
+#include "worker/dist/collectives.h"
+#include "worker/models/base/model.h"
+#include "worker/optim/optimizer.h"
+#include "worker/train/recipe/ema.h"
+#include "worker/train/recipe/prune.h"
+#include "worker/train/run/recipe.h"
+#include "worker/train/step/objective.h"
+
+namespace muster::worker {
+
+// In bytes. On a device the program and the data count nothing, for they are the host's.
+struct MemoryEstimate {
+  // Code, libraries and what they keep: what the process held before, less what is counted below,
+  // and what the kernels of a first pass loaded and took beside the tensors.
+  int64_t program = 0;
+  int64_t data = 0;         // the data set in memory, and the batch
+  int64_t weights = 0;      // parameters and buffers, and those of a teacher
+  int64_t gradients = 0;    // with the buckets that they are copied into
+  int64_t optimizer = 0;    // its state, and the masks of pruning
+  int64_t average = 0;      // the moving average of the weights, if there is one
+  int64_t checkpoint = 0;   // the copy that is saved from; rank 0 on the CPU
+  int64_t activations = 0;  // what else a step needs at its peak, of one micro-batch
+                            // or, if that is more, an evaluation, or pruning
+  int64_t holes = 0;  // what malloc rounds up, and keeps of what was freed and fits nothing else
+
+  int64_t total() const {
+    return program + data + weights + gradients + optimizer + average + checkpoint + activations +
+           holes;
+  }
+};
+
+// What it is made from. All must outlive the call.
+struct EstimateParts {
+  const Recipe& recipe;
+  const Loader& loader;
+  Model& model;
+  const Objective& objective;
+  const Optimizer& optimizer;
+  const Collectives& gang;
+  at::Device device;
+  const Ema* ema = nullptr;
+  const Pruner* pruner = nullptr;
+  // Of the gang that the estimate is for, where `gang` and the sampler are those of one rank alone.
+  std::optional<CollectivesOptions> planned = std::nullopt;
+};
+
+// Everything but the activations. Cheap; allocates nothing.
+MemoryEstimate CountMemory(const EstimateParts& parts);
+
+// Adds the activations at the peak of a step: runs forward and backward, and an evaluation, on at
+// most kDrySamples samples and scales each allocation. What kernels loaded and took for themselves
+// thereby, at the peak of that pass, is added to the program. On the CPU then plays a few steps and
+// a save to malloc (malloc_rehearsal.h), in a copy of the process: by what malloc would make of
+// them the total is right, and what is not in another part are holes. Where there can be no copy
+// there are none of them in the estimate. Where a step of the run will have a micro-batch of one
+// sample, such a one goes through the model, too: what batch norm cannot do ends the run here.
+// Leaves model, buffers and gradients as they were. Call before there is a GradientSync. Throws
+// what torch throws.
+inline constexpr int64_t kDrySamples = 8;
+void MeasureActivations(const EstimateParts& parts, MemoryEstimate& estimate);
+
+// "weights 44.7MiB, gradients 44.7MiB, ...": the parts that are not 0, largest first.
+std::string MemoryText(const MemoryEstimate& estimate);
+
+// "the run was estimated to need 1.2GiB (weights ...): try ...": for who ran out of it.
+std::string MemoryNeed(const MemoryEstimate& estimate, const Recipe& recipe);
+
+// What a user may change: "a smaller train.batch_size, train.accumulate 2, ...".
+std::string MemoryAdvice(const Recipe& recipe);
+
+}  // namespace muster::worker

@@ -1,0 +1,40 @@
+// What follows a step: a report, a validation, a save. Used by the loop alone. One thread.
+#pragma once
+
+#include <chrono>
+
+#include "absl/time/time.h"
+#include "worker/train/run/recipe.h"
+#include "worker/train/run/run_state.h"
+#include "worker/train/run/run_supervisor.h"
+
+namespace muster::worker {
+
+// The same answer on every rank, for it depends on the step alone.
+struct Due {
+  bool report = false;
+  bool validate = false;
+  bool save = false;
+};
+
+// After the step that brought the run from `before` to `run`. Pure.
+Due DueAfter(const Recipe& recipe, const RunState& before, const RunState& run);
+
+// Rank 0's clock of saves by time. Ranks' clocks differ, so its wish travels with the gradients:
+// all of them save after the same step.
+class SaveClock {
+ public:
+  // Zero: never.
+  explicit SaveClock(absl::Duration every) : every_(every), last_(Clock::now()) {}
+
+  void Restart() { last_ = Clock::now(); }
+  // The wish with that to save in it, once each time that one is due.
+  StopWish AddTo(StopWish wish);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const absl::Duration every_;
+  Clock::time_point last_;
+};
+
+}  // namespace muster::worker

@@ -1,0 +1,136 @@
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "worker/data/subset.h"
+#include "worker/data/text/token_rows.h"
+#include "worker/train/run/failure.h"
+#include "worker/train/step/seeding.h"
+#include "worker/trainer/rank/compose.h"
+
+namespace muster::worker {
+namespace {
+
+std::vector<int64_t> ToInt64(const std::vector<uint32_t>& values) {
+  return std::vector<int64_t>(values.begin(), values.end());
+}
+
+std::vector<float> ToFloat(const std::vector<double>& values) {
+  return std::vector<float>(values.begin(), values.end());
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> ReadSource(const trainer_spec::JobSpec& spec,
+                                                    FileSystem& fs) {
+  const trainer_spec::Data& data = spec.train.data;
+  if (data.digits.has_value()) {
+    const std::string& path = data.digits->path;
+    auto digits = ReadDigits(fs, {path, static_cast<int64_t>(data.digits->image_size)});
+    if (digits.ok()) return *std::move(digits);
+    return Classify(digits.status(), kDataError, absl::StrCat("train.data.digits.path ", path));
+  }
+  if (data.text.has_value()) {
+    auto text = ReadText(fs, {data.text->path, data.text->context});
+    if (text.ok()) return text;
+    return Classify(text.status(), kDataError, "train.data.text");
+  }
+  if (data.tokens.has_value()) {
+    auto tokens =
+        ReadTokens(fs, {data.tokens->path, data.tokens->context, data.tokens->vocabulary});
+    if (tokens.ok()) return tokens;
+    return Classify(tokens.status(), kDataError, "train.data.tokens");
+  }
+  if (data.synthetic.has_value()) {
+    const trainer_spec::Synthetic& synthetic = *data.synthetic;
+    auto made = MakeSynthetic({static_cast<int64_t>(synthetic.samples), ToInt64(synthetic.shape),
+                               static_cast<int64_t>(synthetic.classes),
+                               SeedFor(spec.train.seed, SeedPurpose::kSyntheticData)});
+    if (made.ok()) return *std::move(made);
+    return Classify(made.status(), kDataError, "train.data.synthetic");
+  }
+  if (data.cifar_bin.has_value()) {
+    auto cifar = ReadCifar(fs, {data.cifar_bin->path});
+    if (cifar.ok()) return cifar;
+    return Classify(cifar.status(), kDataError, "train.data.cifar_bin.path");
+  }
+  if (data.numpy.has_value()) {
+    auto numpy =
+        ReadNumpy(fs, {data.numpy->path, ToFloat(data.numpy->mean), ToFloat(data.numpy->std)});
+    if (numpy.ok()) return numpy;
+    return Classify(numpy.status(), kDataError, "train.data.numpy.path");
+  }
+  return Classify(absl::InvalidArgumentError("train.data names no source"), kStartFailed);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(const trainer_spec::JobSpec& spec,
+                                                      FileSystem& fs) {
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset, ReadSource(spec, fs));
+  const auto keep = [&](Split split, uint64_t samples) {
+    if (samples > 0) dataset = KeepSubset(std::move(dataset), split, static_cast<int64_t>(samples));
+  };
+  keep(Split::kTrain, spec.train.data.subset);
+  keep(Split::kValidation, spec.train.validate_samples);
+  return dataset;
+}
+
+absl::StatusOr<std::unique_ptr<Augmenter>> BuildAugmenter(const trainer_spec::Train& train,
+                                                          const Dataset& dataset) {
+  const trainer_spec::Augment& spec = train.augment;
+  AugmentConfig config;
+  config.crop_padding = spec.crop_padding;
+  config.crop_min_area = spec.crop_min_area;
+  config.flip = spec.flip;
+  config.rand_augment_ops = spec.rand_augment_operations;
+  config.rand_augment_magnitude = spec.rand_augment_magnitude;
+  config.erase = spec.erase;
+  config.mixup = spec.mixup;
+  config.cutmix = spec.cutmix;
+  if (!config.changes_pictures() && !config.mixes()) return nullptr;
+  const bool pictures = dataset.shape().size() == 3;
+  if (config.changes_pictures() && (!pictures || dataset.pixels().mean.empty())) {
+    return Classify(absl::InvalidArgumentError(
+                        "train.augment changes pictures, but the data are none (for numpy: bytes, "
+                        "or floats from 0 to 1 with mean and std)"),
+                    kStartFailed);
+  }
+  const at::Tensor target = dataset.Range(Split::kTrain, 0, 1).targets;
+  const bool classes = target.scalar_type() == at::kLong && target.dim() == 1;
+  if (config.mixes() && (!classes || (config.cutmix > 0 && !pictures))) {
+    return Classify(absl::InvalidArgumentError(
+                        "train.augment: mixup wants classes, and cutmix pictures with classes"),
+                    kStartFailed);
+  }
+  return std::make_unique<Augmenter>(config, dataset.classes(),
+                                     SeedFor(train.seed, SeedPurpose::kAugmentation));
+}
+
+Sampler BuildSampler(const trainer_spec::Train& train, const Dataset& dataset) {
+  Sampler sampler(static_cast<uint64_t>(dataset.size(Split::kTrain)), train.batch_size,
+                  SeedFor(train.seed, SeedPurpose::kDataOrder));
+  if (train.epochs > 0) sampler.LimitToEpochs(train.epochs);
+  return sampler;
+}
+
+absl::StatusOr<ModelContext> SampleContext(const trainer_spec::JobSpec& spec, FileSystem& fs) {
+  const trainer_spec::Data& data = spec.train.data;
+  ModelContext context;
+  if (data.synthetic.has_value()) {
+    context.input_shape.assign(data.synthetic->shape.begin(), data.synthetic->shape.end());
+    context.classes = data.synthetic->classes;
+  } else if (data.digits.has_value()) {
+    context.input_shape = {1, data.digits->image_size, data.digits->image_size};
+    context.classes = 10;
+  } else if (data.text.has_value()) {
+    context.input_shape = {data.text->context};
+    context.classes = 256;
+  } else if (data.tokens.has_value()) {
+    context.input_shape = {data.tokens->context};
+    context.classes = data.tokens->vocabulary;
+  } else {
+    MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset, BuildDataset(spec, fs));
+    context.input_shape = dataset->shape();
+    context.classes = dataset->classes();
+  }
+  return context;
+}
+
+}  // namespace muster::worker

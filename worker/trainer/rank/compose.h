@@ -1,0 +1,92 @@
+// From the resolved spec to the parts of a training run. Construction only: no rule is decided
+// here.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/fs/file_system.h"
+#include "trainer_spec/job_spec.h"
+#include "worker/data/base/dataset.h"
+#include "worker/data/images/augment.h"
+#include "worker/data/sampler.h"
+#include "worker/dist/collectives.h"
+#include "worker/models/base/model.h"
+#include "worker/optim/optimizer.h"
+#include "worker/train/artifacts/reconstruction.h"
+#include "worker/train/recipe/ema.h"
+#include "worker/train/recipe/prune.h"
+#include "worker/train/recipe/transfer.h"
+#include "worker/train/run/recipe.h"
+#include "worker/train/step/objective.h"
+
+namespace muster::worker {
+
+// DATA_ERROR when the data is missing or unreadable; the message names the file and how to get it.
+absl::StatusOr<std::unique_ptr<Dataset>> BuildDataset(const trainer_spec::JobSpec& spec,
+                                                      FileSystem& fs);
+
+// Shape and classes of the samples, read from them only where the spec does not tell. As
+// BuildDataset.
+absl::StatusOr<ModelContext> SampleContext(const trainer_spec::JobSpec& spec, FileSystem& fs);
+
+// Null when the recipe augments nothing. START_FAILED when it does not fit the data.
+absl::StatusOr<std::unique_ptr<Augmenter>> BuildAugmenter(const trainer_spec::Train& train,
+                                                          const Dataset& dataset);
+
+// START_FAILED when the model does not fit the data.
+absl::StatusOr<std::unique_ptr<Model>> BuildModel(const trainer_spec::JobSpec& spec,
+                                                  const Dataset& dataset, at::Device device);
+
+// The same for samples that are only described; `context.seed` is taken from the spec.
+absl::StatusOr<std::unique_ptr<Model>> BuildModel(const trainer_spec::JobSpec& spec,
+                                                  ModelContext context);
+
+// What a masked autoencoder is asked for.
+ReconstructionConfig ReconstructionOf(const trainer_spec::Mae& mae);
+
+// What the model is trained to do. START_FAILED when the data does not fit that.
+absl::StatusOr<std::unique_ptr<Objective>> BuildObjective(const trainer_spec::Train& train,
+                                                          const Dataset& dataset);
+
+// What a run with `train.distill` learns, and the fingerprint of the teacher's file; without it the
+// task alone, and no fingerprint.
+struct Lesson {
+  std::unique_ptr<Objective> objective;
+  std::string teacher_fingerprint;
+};
+// `task` is BuildObjective's. All ranks call it: they share what rank 0 reads. START_FAILED when
+// the teacher cannot be read or does not fit the data.
+absl::StatusOr<Lesson> BuildLesson(const trainer_spec::JobSpec& spec, const Dataset& dataset,
+                                   std::unique_ptr<Objective> task, at::Device device,
+                                   FileSystem& fs, Collectives& gang);
+
+// Also freezes the parameters of frozen groups: they require no gradient from then on. START_FAILED
+// when the groups do not fit the model's parameters.
+absl::StatusOr<std::unique_ptr<Optimizer>> BuildOptimizer(const trainer_spec::Optimizer& spec,
+                                                          const Model& model);
+
+// Null without `train.ema`. Call after BuildOptimizer: frozen parameters are not averaged.
+std::unique_ptr<Ema> BuildEma(const trainer_spec::Ema& spec, const Model& model);
+
+// Null without `train.prune`. Call after BuildOptimizer: frozen parameters are not pruned.
+// START_FAILED when it does not fit the model, or the run's steps.
+absl::StatusOr<std::unique_ptr<Pruner>> BuildPruner(const trainer_spec::Prune& spec,
+                                                    const Model& model, const Ema* ema,
+                                                    int64_t total_steps);
+
+// Null without `train.weights`.
+std::unique_ptr<Transfer> BuildTransfer(const trainer_spec::Train& train, FileSystem& fs);
+
+Sampler BuildSampler(const trainer_spec::Train& train, const Dataset& dataset);
+
+// The learning rate of a run of `total_steps`.
+ScheduleConfig BuildSchedule(const trainer_spec::Train& train, int64_t total_steps);
+
+// `world_size` is that of the gang.
+Recipe BuildRecipe(const trainer_spec::JobSpec& spec, const Sampler& sampler, uint32_t world_size);
+
+}  // namespace muster::worker

@@ -1,0 +1,76 @@
+#include "worker/trainer/rank/rank_parts.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "worker/train/artifacts/confusion_report.h"
+#include "worker/train/run/failure.h"
+
+namespace muster::worker {
+namespace {
+
+absl::Status CheckDevice(c10::Device device) {
+#ifndef MUSTER_WITH_CUDA
+  if (!device.is_cpu()) {
+    return Classify(absl::FailedPreconditionError(
+                        "this muster-trainer was built without CUDA: build it against a CUDA "
+                        "wheel of torch, or submit with per_rank.gpus: 0"),
+                    kStartFailed);
+  }
+#else
+  (void)device;
+#endif
+  return absl::OkStatus();
+}
+
+absl::Status CheckConfusion(const trainer_spec::Train& train, const Dataset& dataset) {
+  if (!train.artifacts.confusion || dataset.classes() <= kMostConfusionClasses) {
+    return absl::OkStatus();
+  }
+  return Classify(absl::InvalidArgumentError(absl::StrCat(
+                      "the data has ", dataset.classes(), " classes, and the table is written for ",
+                      "at most ", kMostConfusionClasses, ": leave it out")),
+                  kStartFailed, "train.artifacts.confusion");
+}
+
+}  // namespace
+
+absl::StatusOr<RankParts> BuildParts(const trainer_spec::JobSpec& spec, FileSystem& fs,
+                                     c10::Device device, uint32_t world_size) {
+  const trainer_spec::Train& train = spec.train;
+  MUSTER_RETURN_IF_ERROR(CheckDevice(device));
+  RankParts parts;
+  MUSTER_ASSIGN_OR_RETURN(parts.dataset, BuildDataset(spec, fs));
+  MUSTER_RETURN_IF_ERROR(CheckConfusion(train, *parts.dataset));
+  MUSTER_ASSIGN_OR_RETURN(parts.augmenter, BuildAugmenter(train, *parts.dataset));
+  parts.loader = std::make_unique<Loader>(*parts.dataset, BuildSampler(train, *parts.dataset),
+                                          parts.augmenter.get());
+  parts.recipe = BuildRecipe(spec, parts.loader->sampler(), world_size);
+  MUSTER_ASSIGN_OR_RETURN(parts.model, BuildModel(spec, *parts.dataset, device));
+  MUSTER_ASSIGN_OR_RETURN(parts.optimizer, BuildOptimizer(train.optimizer, *parts.model));
+  parts.ema = BuildEma(train.ema, *parts.model);
+  MUSTER_ASSIGN_OR_RETURN(parts.pruner, BuildPruner(train.prune, *parts.model, parts.ema.get(),
+                                                    parts.recipe.total_steps));
+  if (parts.pruner != nullptr)
+    parts.recipe.best_from_step = static_cast<int64_t>(train.prune.end_step);
+  parts.transfer = BuildTransfer(train, fs);
+  return parts;
+}
+
+absl::Status JoinParts(const trainer_spec::JobSpec& spec, FileSystem& fs, c10::Device device,
+                       std::unique_ptr<Collectives> gang, RankParts& parts) {
+  parts.gang = std::move(gang);
+  if (spec.train.parallel.sync_batch_norm) parts.model->SynchronizeBatchNorm(*parts.gang);
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Objective> task,
+                          BuildObjective(spec.train, *parts.dataset));
+  MUSTER_ASSIGN_OR_RETURN(
+      Lesson lesson, BuildLesson(spec, *parts.dataset, std::move(task), device, fs, *parts.gang));
+  parts.objective = std::move(lesson.objective);
+  parts.teacher_fingerprint = std::move(lesson.teacher_fingerprint);
+  parts.recipe.count_confusion =
+      spec.train.artifacts.confusion && parts.objective->accuracy_leads();
+  return absl::OkStatus();
+}
+
+}  // namespace muster::worker

@@ -1,0 +1,52 @@
+// All that one rank of a run is made of, but its agent and its checkpoints.
+//
+// Used by rank.cc for the run itself and by bench.cc for the checks before one: both set up the
+// same things in the same order, so that what would end a run at its start ends its check with the
+// same words. Nothing here decides; compose.h makes the single parts. All ranks call each function.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "c10/core/Device.h"
+#include "common/fs/file_system.h"
+#include "trainer_spec/job_spec.h"
+#include "worker/data/loader.h"
+#include "worker/dist/collectives.h"
+#include "worker/train/recipe/fresh_start.h"
+#include "worker/trainer/rank/compose.h"
+
+namespace muster::worker {
+
+// Members are torn down in the reverse order of their making.
+struct RankParts {
+  std::unique_ptr<Dataset> dataset;
+  std::unique_ptr<Augmenter> augmenter;  // null without one, as the further three
+  std::unique_ptr<Loader> loader;
+  Recipe recipe;
+  std::unique_ptr<Collectives> gang;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<Ema> ema;
+  std::unique_ptr<Pruner> pruner;
+  std::unique_ptr<Transfer> transfer;
+  std::unique_ptr<Objective> objective;
+  std::string teacher_fingerprint;  // empty without a teacher
+
+  // For StartFresh.
+  FreshStart fresh() const { return {*model, *gang, transfer.get(), ema.get(), pruner.get()}; }
+};
+
+// What a rank can make before it meets the others, who number `world_size`: all but the gang, the
+// objective and what that completes. START_FAILED or DATA_ERROR as compose.h says, and where this
+// program cannot compute on `device`.
+absl::StatusOr<RankParts> BuildParts(const trainer_spec::JobSpec& spec, FileSystem& fs,
+                                     c10::Device device, uint32_t world_size);
+
+// The rest, once there is a gang. START_FAILED as compose.h says. `fs` must outlive the parts.
+absl::Status JoinParts(const trainer_spec::JobSpec& spec, FileSystem& fs, c10::Device device,
+                       std::unique_ptr<Collectives> gang, RankParts& parts);
+
+}  // namespace muster::worker

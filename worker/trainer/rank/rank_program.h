@@ -1,0 +1,25 @@
+// One rank from its Launch to its result: builds the parts, joins the gang, trains.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "trainer_spec/job_spec.h"
+#include "worker/dist/collectives.h"
+#include "worker/link/launch.h"
+#include "worker/train/loop.h"
+#include "worker/trainer/rank/link_client.h"
+
+namespace muster::worker {
+
+// Process-wide settings that must stand before torch computes or starts a thread: numbers of
+// threads, determinism.
+void ConfigureTorch(const trainer_spec::JobSpec& spec);
+
+// How the spec's gang is joined, but for what a rank is told of itself.
+CollectivesOptions GangOptions(const trainer_spec::JobSpec& spec);
+
+// Call after ConfigureTorch. Fails with a status that carries its failure class
+// (train/run/failure.h); nothing is thrown.
+absl::StatusOr<TrainResult> RunRank(const Launch& launch, const trainer_spec::JobSpec& spec,
+                                    LinkClient& link);
+
+}  // namespace muster::worker

@@ -1,0 +1,30 @@
+// What a run was made with, for the record in each checkpoint's state.json: whoever wants the same
+// bits again needs the same of all this.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <map>
+#include <string>
+
+#include "trainer_spec/job_spec.h"
+#include "worker/data/base/dataset.h"
+#include "worker/dist/collectives.h"
+#include "worker/link/launch.h"
+#include "worker/train/run/run_state.h"
+
+namespace muster::worker {
+
+// The name of a device as its maker gives it, "AMD EPYC 7B13" or "NVIDIA H100 80GB HBM3"; empty
+// when the machine does not tell.
+std::string DeviceName(c10::Device device);
+
+// Versions of the libraries that compute, by name: "torch", "onednn", "cuda", ...; "cpu_capability"
+// are the instructions that torch's own kernels use here.
+std::map<std::string, std::string> LibraryVersions();
+
+// The record of this run. All ranks call it (they compare their devices).
+RunIdentity IdentityOf(const Launch& launch, const trainer_spec::JobSpec& spec,
+                       const Dataset& dataset, Collectives& gang, c10::Device device);
+
+}  // namespace muster::worker

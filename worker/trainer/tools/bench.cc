@@ -1,0 +1,53 @@
+#include "worker/trainer/tools/bench.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/status_macros.h"
+
+namespace muster::worker {
+
+at::Device DeviceFor(const trainer_spec::JobSpec& spec) {
+  return spec.per_rank.gpus > 0 ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+}
+
+int PlannedRanks(const trainer_spec::JobSpec& spec) {
+  return static_cast<int>(std::max<uint32_t>(1, spec.ranks.min));
+}
+
+trainer_spec::JobSpec ShareOf(trainer_spec::JobSpec spec, int ranks) {
+  const int planned = PlannedRanks(spec);
+  const uint32_t share = std::max<uint32_t>(1, spec.train.batch_size / planned);
+  if (ranks < planned) spec.train.batch_size = share * static_cast<uint32_t>(ranks);
+  return spec;
+}
+
+absl::StatusOr<Bench> SetUpBench(const trainer_spec::JobSpec& spec, FileSystem& fs,
+                                 std::unique_ptr<Collectives> gang) {
+  if (gang == nullptr) gang = MakeLocalCollectives();
+  const at::Device device = DeviceFor(spec);
+  Bench bench;
+  MUSTER_ASSIGN_OR_RETURN(static_cast<RankParts&>(bench),
+                          BuildParts(spec, fs, device, static_cast<uint32_t>(PlannedRanks(spec))));
+  bench.loader = std::make_unique<Loader>(
+      *bench.dataset, BuildSampler(ShareOf(spec, gang->world_size()).train, *bench.dataset),
+      bench.augmenter.get());
+  MUSTER_RETURN_IF_ERROR(JoinParts(spec, fs, device, std::move(gang), bench));
+  MUSTER_RETURN_IF_ERROR(StartFresh(bench.fresh()).status());
+  bench.feed = std::make_unique<DeviceFeed>(device);
+  return bench;
+}
+
+void MakeStep(const trainer_spec::JobSpec& spec, Bench& bench) {
+  bench.step = std::make_unique<TrainStep>(
+      bench.recipe,
+      StepParts{*bench.model, *bench.objective, *bench.optimizer, *bench.gang, DeviceFor(spec)});
+}
+
+Batch BatchAt(const Bench& bench, int64_t step) {
+  return bench.feed->Bring(bench.loader->TrainBatch(
+      static_cast<uint64_t>(step), static_cast<uint32_t>(bench.gang->rank()),
+      static_cast<uint32_t>(bench.gang->world_size())));
+}
+
+}  // namespace muster::worker
