@@ -17,11 +17,11 @@ using controller::Job;
 using controller::JobState;
 
 // Ranks of a gang, and how many of 100 gangs have so many.
-struct Shape {
+struct Demand {
   uint32_t ranks;
   uint32_t share;
 };
-constexpr Shape kShapes[] = {{1, 50}, {2, 20}, {4, 15}, {8, 10}, {16, 5}};
+constexpr Demand kShapes[] = {{1, 50}, {2, 20}, {4, 15}, {8, 10}, {16, 5}};
 
 std::shared_ptr<const controller::JobSettings> MakeSettings(uint32_t ranks) {
   auto settings = std::make_shared<controller::JobSettings>();
@@ -44,7 +44,7 @@ std::shared_ptr<const controller::JobSettings> MakeSettings(uint32_t ranks) {
 }  // namespace
 
 ClusterModel::ClusterModel(const ClusterSize& size, uint64_t seed) : seed_(seed) {
-  for (const Shape& shape : kShapes) shapes_.push_back(MakeSettings(shape.ranks));
+  for (const Demand& shape : kShapes) shapes_.push_back(MakeSettings(shape.ranks));
   controller::Snapshot empty;
   empty.term = 1;
   Draft draft(empty);

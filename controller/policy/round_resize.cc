@@ -1,5 +1,5 @@
-// The part of a look that stops running gangs: to make room for the head of a line, or to let an
-// elastic one go on with more ranks.
+// The part of a look that stops running gangs: to make room for the head of a partition, or to let
+// an elastic one go on with more ranks.
 #include <algorithm>
 #include <iterator>
 #include <optional>
@@ -20,7 +20,7 @@ namespace muster::controller {
 // Where enough comes free within this time anyway, nobody is stopped: saving takes as long.
 constexpr absl::Duration kPatience = absl::Seconds(30);
 
-Reservation SchedulingRound::MakeRoomFor(const Candidate& candidate, int line,
+Reservation SchedulingRound::MakeRoomFor(const Candidate& candidate, int partition,
                                          Reservation reservation) {
   const int32_t priority = candidate.job.settings->priority;
   const bool hopeless = !world_.running.AnyBelow(priority) && world_.running.elastic().empty();
@@ -30,15 +30,15 @@ Reservation SchedulingRound::MakeRoomFor(const Candidate& candidate, int line,
     LookAgainIn(reservation.start + absl::Seconds(1) - world_.context.wall);
     return reservation;
   }
-  Shape& shape = *candidate.group.shape;
-  GiveBack(world_.index, shape.kind(), reservation.kept.grants);
+  Demand& demand = *candidate.group.demand;
+  GiveBack(world_.index, demand.kind(), reservation.kept.grants);
   std::vector<StopGang> stops =
-      MakeRoom(world_.snapshot, world_.index, {candidate.job, shape, line},
+      MakeRoom(world_.snapshot, world_.index, {candidate.job, demand, partition},
                world_.context.settings.elastic, LedgerNow());
-  FreeBy(stops, line);
+  FreeBy(stops, partition);
   if (stops.empty()) AwaitShrinking(priority);
   std::move(stops.begin(), stops.end(), std::back_inserter(decision_.plan.stop));
-  return Reserve(world_.index, line, shape, world_.context.wall, releases_.at(line));
+  return Reserve(world_.index, partition, demand, world_.context.wall, releases_.at(partition));
 }
 
 // A job that its quotas hold back gets the slots of lower ones of its own project. Whether it did,
@@ -46,30 +46,31 @@ Reservation SchedulingRound::MakeRoomFor(const Candidate& candidate, int line,
 bool SchedulingRound::DisplaceOwn(const Candidate& candidate, const SlotsOver& over) {
   const int32_t priority = candidate.job.settings->priority;
   if (!world_.running.AnyBelow(priority) && world_.running.elastic().empty()) return false;
-  Shape& shape = *candidate.group.shape;
-  for (int line : LinesOf(candidate.job)) {
-    if (shape.RanksWhenIdle(world_.index, line) < shape.needs().min_ranks) continue;
-    if (lines_[line].head != 0) return false;
+  Demand& demand = *candidate.group.demand;
+  for (int partition : PartitionsOf(candidate.job)) {
+    if (demand.RanksWhenIdle(world_.index, partition) < demand.needs().min_ranks) continue;
+    if (partitions_[partition].reserved_for != 0) return false;
     std::optional<std::vector<StopGang>> stops =
-        MakeRoomWithinQuota(world_.snapshot, world_.index, {candidate.job, shape, line}, over,
+        MakeRoomWithinQuota(world_.snapshot, world_.index, {candidate.job, demand, partition}, over,
                             world_.context.settings.elastic, LedgerNow());
     if (!stops.has_value()) continue;
-    ReleasesOf(line);
-    FreeBy(*stops, line);
+    ReleasesOf(partition);
+    FreeBy(*stops, partition);
     std::move(stops->begin(), stops->end(), std::back_inserter(decision_.plan.stop));
-    BecomeHead(candidate, line,
-               Reserve(world_.index, line, shape, world_.context.wall, releases_.at(line)));
+    TakeReservation(
+        candidate, partition,
+        Reserve(world_.index, partition, demand, world_.context.wall, releases_.at(partition)));
     return true;
   }
   return false;
 }
 
 // The slots of those who are told to leave come free at once, as far as anybody can tell.
-void SchedulingRound::FreeBy(const std::vector<StopGang>& stops, int line) {
-  std::vector<Release>& releases = releases_.at(line);
+void SchedulingRound::FreeBy(const std::vector<StopGang>& stops, int partition) {
+  std::vector<Release>& releases = releases_.at(partition);
   for (const StopGang& stop : stops) {
     std::erase_if(releases, [&](const Release& r) { return r.job_id == stop.job_id; });
-    Collect(*world_.snapshot.FindJob(stop.job_id), world_.context.wall, line, releases);
+    Collect(*world_.snapshot.FindJob(stop.job_id), world_.context.wall, partition, releases);
   }
   std::stable_sort(releases.begin(), releases.end(),
                    [](const Release& a, const Release& b) { return a.at < b.at; });
@@ -103,23 +104,25 @@ std::string SchedulingRound::WhoMakesWayFor(uint64_t job_id) const {
 
 // Slots that are free when all that wait were considered, and that nobody waits for.
 void SchedulingRound::GrowElastic() {
-  std::set<int> done;  // one gang a line and look: the next one sees what that one took
+  std::set<int> done;  // one gang a partition and look: the next one sees what that one took
   for (uint64_t id : world_.running.elastic()) {
     const Job& job = *world_.snapshot.FindJob(id);
     if (!MayGrow(job)) continue;
-    std::vector<int> lines = LinesOf(job);
-    const auto may_use = [&](int line) { return done.count(line) == 0 && IsIdle(line, job); };
-    if (std::none_of(lines.begin(), lines.end(), may_use)) continue;
+    std::vector<int> partitions = PartitionsOf(job);
+    const auto may_use = [&](int partition) {
+      return done.count(partition) == 0 && IsIdle(partition, job);
+    };
+    if (std::none_of(partitions.begin(), partitions.end(), may_use)) continue;
     const ElasticSettings& settings = world_.context.settings.elastic;
     const absl::Duration age = LedgerNow() - HeldFrom(*job.current);
     if (age < settings.grow_after) {
       LookAgainIn(settings.grow_after - age);
       continue;
     }
-    const Regrowth next = IfStopped(job, lines);
-    if (next.line < 0 || !may_use(next.line)) continue;
+    const Regrowth next = IfStopped(job, partitions);
+    if (next.partition < 0 || !may_use(next.partition)) continue;
     if (!IsWorthGrowing(world_.snapshot, job, next.ranks, settings, LedgerNow())) continue;
-    done.insert(next.line);
+    done.insert(next.partition);
     decision_.plan.stop.push_back(
         {.job_id = id,
          .attempt = job.current->number,
@@ -131,32 +134,34 @@ void SchedulingRound::GrowElastic() {
 }
 
 // Whether a rank of the job could be put there and nobody waits for the slots.
-bool SchedulingRound::IsIdle(int line, const Job& job) const {
-  return lines_[line].head == 0 && lines_[line].kept.empty() &&
-         world_.index.line(line).free_slots >= job.settings->needs.slots_per_rank;
+bool SchedulingRound::IsIdle(int partition, const Job& job) const {
+  return partitions_[partition].reserved_for == 0 && partitions_[partition].kept.empty() &&
+         world_.index.partition(partition).free_slots >= job.settings->needs.slots_per_rank;
 }
 
 // As Consider would place it if it gave its slots back now.
 SchedulingRound::Regrowth SchedulingRound::IfStopped(const Job& job,
-                                                     const std::vector<int>& lines) {
-  Shape shape(job.settings->needs);
+                                                     const std::vector<int>& partitions) {
+  Demand demand(job.settings->needs);
   std::vector<Release> own;
   const Worker* worker = world_.snapshot.FindWorker(job.current->ranks.front().worker);
-  const int held = worker == nullptr ? -1 : world_.index.FindLine(worker->facts.pool, shape.kind());
+  const int held =
+      worker == nullptr ? -1 : world_.index.FindPartition(worker->facts.pool, demand.kind());
   if (held >= 0) Collect(job, world_.context.wall, held, own);
-  for (const Release& release : own) world_.index.Give(release.grant, shape.kind());
+  for (const Release& release : own) world_.index.Give(release.grant, demand.kind());
   Regrowth next;
-  for (int line : lines) {
-    const std::vector<Grant> grants = FitGang(world_.index, line, shape, RanksWithinQuotas(job));
+  for (int partition : partitions) {
+    const std::vector<Grant> grants =
+        FitGang(world_.index, partition, demand, RanksWithinQuotas(job));
     if (grants.empty()) continue;
     uint32_t slots = 0;
     for (const Grant& grant : grants) slots += grant.slots.size();
-    GiveBack(world_.index, shape.kind(), grants);
-    next = {.line = line, .ranks = slots / shape.needs().slots_per_rank};
+    GiveBack(world_.index, demand.kind(), grants);
+    next = {.partition = partition, .ranks = slots / demand.needs().slots_per_rank};
     break;
   }
   for (auto release = own.rbegin(); release != own.rend(); ++release) {
-    world_.index.Take(release->grant, shape.kind());
+    world_.index.Take(release->grant, demand.kind());
   }
   return next;
 }

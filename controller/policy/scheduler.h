@@ -2,8 +2,8 @@
 //
 // Order: higher priority first; within a priority the project whose turn it is by fair share;
 // within a project the earlier submit. A gang gets all its ranks or none, in one pool, within the
-// quotas of its project and owner. The first job of a line (pool and kind of slot) that does not
-// fit is its head: slots are kept for it, and later jobs may pass only if they do not delay it
+// quotas of its project and owner. The first job of a partition (pool and kind of slot) that does
+// not fit is its head: slots are kept for it, and later jobs may pass only if they do not delay it
 // (policy/placement/backfill.h). A job that the workers present could not hold even when idle holds
 // up no one. A job that recovers keeps its place and the slots for it, and so does one whose
 // back-off is nearly over; one with a long back-off holds up nobody before that.
@@ -29,8 +29,8 @@
 
 namespace muster::controller {
 
-// The first job of a line that does not fit.
-struct LineHead {
+// The first job of a partition that does not fit.
+struct ReservedJob {
   uint64_t job_id = 0;
   std::string pool;
   SlotKind kind = SlotKind::kCpu;
@@ -39,7 +39,7 @@ struct LineHead {
 
 struct Decision {
   Plan plan;
-  std::vector<LineHead> heads;
+  std::vector<ReservedJob> reserved;
   absl::Duration due_at = absl::InfiniteDuration();  // since boot: look again then
   // Of a queue so long that one look does not go through it: how far this one came. 0: to its end.
   uint32_t looked_up_to = 0;

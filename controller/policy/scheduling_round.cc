@@ -44,7 +44,8 @@ std::string PlacementReason(const PlaceGang& gang, const JobNeeds& needs) {
 
 }  // namespace
 
-SchedulingRound::SchedulingRound(const World& world) : world_(world), lines_(world.index.lines()) {}
+SchedulingRound::SchedulingRound(const World& world)
+    : world_(world), partitions_(world.index.partitions()) {}
 
 Decision SchedulingRound::Run() {
   const ScheduleSettings& settings = world_.context.settings;
@@ -85,13 +86,13 @@ Decision SchedulingRound::Run() {
   return std::move(decision_);
 }
 
-// Nothing is free, each line has its head, and enough was said.
+// Nothing is free, each partition has its head, and enough was said.
 bool SchedulingRound::IsExhausted() const {
   if (said_ < world_.context.settings.max_messages) return false;
-  for (size_t at = 0; at < lines_.size(); ++at) {
-    const WorkerIndex::Line& line = world_.index.line(at);
-    const bool done = line.free_slots == 0 && lines_[at].kept.empty();
-    if (!done || (line.usable_slots > 0 && lines_[at].head == 0)) return false;
+  for (size_t at = 0; at < partitions_.size(); ++at) {
+    const WorkerIndex::Partition& partition = world_.index.partition(at);
+    const bool done = partition.free_slots == 0 && partitions_[at].kept.empty();
+    if (!done || (partition.usable_slots > 0 && partitions_[at].reserved_for == 0)) return false;
   }
   return true;
 }
@@ -100,16 +101,16 @@ QuotaLine& SchedulingRound::QuotasOf(const std::string& project) {
   return quotas_.try_emplace(project, world_.snapshot, project).first->second;
 }
 
-std::vector<int> SchedulingRound::LinesOf(const Job& job) const {
+std::vector<int> SchedulingRound::PartitionsOf(const Job& job) const {
   const JobNeeds& needs = job.settings->needs;
   const absl::Time now = world_.snapshot.LedgerTime(world_.context.now);
-  std::vector<int> lines;
+  std::vector<int> partitions;
   for (const JobNeeds::Pool& pool : needs.pools) {
     if (!IsOpenTo(job, pool, now)) continue;
-    const int line = world_.index.FindLine(pool.name, needs.slot_kind);
-    if (line >= 0) lines.push_back(line);
+    const int partition = world_.index.FindPartition(pool.name, needs.slot_kind);
+    if (partition >= 0) partitions.push_back(partition);
   }
-  return lines;
+  return partitions;
 }
 
 // Whether its array or a quota holds it back; then that was said.
@@ -129,7 +130,7 @@ bool SchedulingRound::IsOver(QueueWalk& walk, const Candidate& candidate) {
     return true;
   }
   QuotaLine& quotas = QuotasOf(group.project);
-  const uint32_t slots = group.shape->min_slots();
+  const uint32_t slots = group.demand->min_slots();
   const QuotaLine::Verdict verdict = quotas.Pass(job.id, group.owner, slots);
   if (!verdict.held_back) return false;
   std::string message = verdict.over.value_or(absl::StrCat(
@@ -150,7 +151,7 @@ bool SchedulingRound::IsOver(QueueWalk& walk, const Candidate& candidate) {
 
 void SchedulingRound::CapByQuota(Candidate& candidate) {
   const JobGroup& group = candidate.group;
-  const JobNeeds& needs = group.shape->needs();
+  const JobNeeds& needs = group.demand->needs();
   candidate.max_ranks = needs.max_ranks;
   const Project* project = world_.snapshot.FindProject(group.project);
   if (project == nullptr || needs.min_ranks == needs.max_ranks) return;
@@ -178,55 +179,57 @@ void SchedulingRound::Consider(QueueWalk& walk, const QueueWalk::Step& step) {
     return;
   }
   const bool soon = waits || job.state == JobState::kRecovering;
-  Candidate candidate{.job = job, .group = *step.group, .soon = soon, .max_ranks = 0, .lines = {}};
+  Candidate candidate{
+      .job = job, .group = *step.group, .soon = soon, .max_ranks = 0, .partitions = {}};
   if (IsOver(walk, candidate)) return;
   CapByQuota(candidate);
-  candidate.lines = LinesOf(job);
+  candidate.partitions = PartitionsOf(job);
   candidate.failed_on = FailedOn(job);
-  for (int line : candidate.lines) {
-    const uint32_t most = soon ? candidate.group.shape->needs().min_ranks : candidate.max_ranks;
-    if (Start(walk, candidate, line, Fit(candidate, line, most))) return;
+  for (int partition : candidate.partitions) {
+    const uint32_t most = soon ? candidate.group.demand->needs().min_ranks : candidate.max_ranks;
+    if (Start(walk, candidate, partition, Fit(candidate, partition, most))) return;
   }
   bool others_could = false;  // of the group, in slots that are kept for later
   if (!soon) {
     const absl::Time end = world_.context.wall + ExpectedRunTimeLeft(world_.snapshot, job);
-    for (int line : candidate.lines) {
-      if (!GroupCouldUseKept(candidate, line)) continue;
+    for (int partition : candidate.partitions) {
+      if (!GroupCouldUseKept(candidate, partition)) continue;
       others_could = true;
-      if (Start(walk, candidate, line, PlaceInKept(candidate, line, end))) return;
+      if (Start(walk, candidate, partition, PlaceInKept(candidate, partition, end))) return;
     }
   }
-  const Offer offer{.all = OfferOf(candidate), .others = WhoElseGets(candidate)};
-  MakeHead(candidate);
+  const Supply supply{.all = SupplyOf(candidate), .others = WhoElseGets(candidate)};
+  ReserveForHead(candidate);
   const bool skips_group = !others_could && !soon;
-  Wait(candidate, offer, skips_group);
+  Wait(candidate, supply, skips_group);
   if (skips_group) walk.SkipGroup();
 }
 
-std::vector<Grant> SchedulingRound::Fit(const Candidate& candidate, int line, uint32_t max_ranks) {
-  Shape& shape = *candidate.group.shape;
-  std::vector<Grant> grants = FitGang(world_.index, line, shape, max_ranks);
+std::vector<Grant> SchedulingRound::Fit(const Candidate& candidate, int partition,
+                                        uint32_t max_ranks) {
+  Demand& demand = *candidate.group.demand;
+  std::vector<Grant> grants = FitGang(world_.index, partition, demand, max_ranks);
   if (grants.empty() || candidate.failed_on.empty()) return grants;
-  GiveBack(world_.index, shape.kind(), grants);
+  GiveBack(world_.index, demand.kind(), grants);
   std::vector<Grant> avoided;
   for (const std::string& name : candidate.failed_on) {
     const Worker* worker = world_.snapshot.FindWorker(name);
     if (worker == nullptr) continue;
     const WorkerIndex::Slots& slots =
-        world_.index.node(worker->id).kinds[WorkerIndex::At(shape.kind())];
-    if (slots.line != line || slots.free.empty()) continue;
+        world_.index.node(worker->id).kinds[WorkerIndex::At(demand.kind())];
+    if (slots.partition != partition || slots.free.empty()) continue;
     avoided.push_back({.worker_id = worker->id, .slots = {slots.free.rbegin(), slots.free.rend()}});
-    world_.index.Take(avoided.back(), shape.kind());
+    world_.index.Take(avoided.back(), demand.kind());
   }
-  std::vector<Grant> elsewhere = FitGang(world_.index, line, shape, max_ranks);
-  GiveBack(world_.index, shape.kind(), avoided);
+  std::vector<Grant> elsewhere = FitGang(world_.index, partition, demand, max_ranks);
+  GiveBack(world_.index, demand.kind(), avoided);
   if (SlotsOf(elsewhere) >= SlotsOf(grants)) return elsewhere;
-  GiveBack(world_.index, shape.kind(), elsewhere);
-  for (const Grant& grant : grants) world_.index.Take(grant, shape.kind());
+  GiveBack(world_.index, demand.kind(), elsewhere);
+  for (const Grant& grant : grants) world_.index.Take(grant, demand.kind());
   return grants;
 }
 
-bool SchedulingRound::Start(QueueWalk& walk, const Candidate& candidate, int line,
+bool SchedulingRound::Start(QueueWalk& walk, const Candidate& candidate, int partition,
                             std::vector<Grant> grants) {
   if (grants.empty()) return false;
   const Job& job = candidate.job;
@@ -234,10 +237,10 @@ bool SchedulingRound::Start(QueueWalk& walk, const Candidate& candidate, int lin
     const absl::Duration wait =
         std::max(job.not_before_at - world_.context.now, absl::ZeroDuration());
     const bool recovers = job.state == JobState::kRecovering;
-    lines_[line].kept.push_back(
+    partitions_[partition].kept.push_back(
         {.for_job = job.id,
          .until = world_.context.wall + (recovers ? absl::ZeroDuration() : wait),
-         .kind = candidate.group.shape->kind(),
+         .kind = candidate.group.demand->kind(),
          .grants = std::move(grants)});
     return true;
   }
@@ -245,60 +248,61 @@ bool SchedulingRound::Start(QueueWalk& walk, const Candidate& candidate, int lin
   walk.Placed(slots);
   QuotasOf(candidate.group.project).Take(candidate.group.owner, slots);
   if (candidate.group.array_id != 0) ++placed_of_array_[candidate.group.array_id];
-  const JobNeeds& needs = candidate.group.shape->needs();
+  const JobNeeds& needs = candidate.group.demand->needs();
   for (const Grant& grant : grants) taken_.emplace_back(needs.slot_kind, grant);
   PlaceGang gang{.job_id = job.id,
                  .attempt = job.attempt + 1,
                  .ranks = RanksOf(world_.index, needs, std::move(grants)),
                  .reason = {}};
   gang.reason = PlacementReason(gang, needs);
-  const WorkerIndex::Line& there = world_.index.line(line);
+  const WorkerIndex::Partition& there = world_.index.partition(partition);
   if (there.pool != needs.pools.front().name)
     absl::StrAppend(&gang.reason, " of pool ", there.pool);
-  if (lines_[line].head != 0) {
-    absl::StrAppend(&gang.reason, ", before job ", lines_[line].head,
+  if (partitions_[partition].reserved_for != 0) {
+    absl::StrAppend(&gang.reason, ", before job ", partitions_[partition].reserved_for,
                     ", which it does not hold up");
   }
   decision_.plan.place.push_back(std::move(gang));
   return true;
 }
 
-Capacity SchedulingRound::OfferOf(const Candidate& candidate) const {
-  Capacity offer;
-  if (candidate.soon || said_ >= world_.context.settings.max_messages) return offer;
-  Shape& shape = *candidate.group.shape;
-  const IdSet* eligible = shape.Eligible(world_.index);
-  for (int line : candidate.lines) {
-    const WorkerIndex::Line& there = world_.index.line(line);
+Capacity SchedulingRound::SupplyOf(const Candidate& candidate) const {
+  Capacity supply;
+  if (candidate.soon || said_ >= world_.context.settings.max_messages) return supply;
+  Demand& demand = *candidate.group.demand;
+  const IdSet* eligible = demand.Eligible(world_.index);
+  for (int partition : candidate.partitions) {
+    const WorkerIndex::Partition& there = world_.index.partition(partition);
     if (eligible == nullptr) {
-      offer.free_slots += there.free_slots;
-      offer.usable_slots += there.usable_slots;
-      offer.ready_workers += there.ready_workers;
+      supply.free_slots += there.free_slots;
+      supply.usable_slots += there.usable_slots;
+      supply.ready_workers += there.ready_workers;
       continue;
     }
     there.workers.FindIf(eligible, [&](uint64_t id) {
       const WorkerIndex::Node& node = world_.index.node(id);
-      const WorkerIndex::Slots& slots = node.kinds[WorkerIndex::At(shape.kind())];
-      offer.free_slots += node.takes_work ? slots.free.size() : 0;
-      offer.usable_slots += node.usable ? slots.total : 0;
-      offer.ready_workers += node.takes_work;
+      const WorkerIndex::Slots& slots = node.kinds[WorkerIndex::At(demand.kind())];
+      supply.free_slots += node.takes_work ? slots.free.size() : 0;
+      supply.usable_slots += node.usable ? slots.total : 0;
+      supply.ready_workers += node.takes_work;
       return false;
     });
   }
   // As people see them: what is kept is free.
-  for (int line : candidate.lines) {
-    for (const Kept& kept : lines_[line].kept) offer.free_slots += SlotsWithin(kept, eligible);
+  for (int partition : candidate.partitions) {
+    for (const Kept& kept : partitions_[partition].kept)
+      supply.free_slots += SlotsWithin(kept, eligible);
   }
-  return offer;
+  return supply;
 }
 
 std::string SchedulingRound::WhoElseGets(const Candidate& candidate) const {
   if (candidate.soon || said_ >= world_.context.settings.max_messages) return "";
-  const IdSet* eligible = candidate.group.shape->Eligible(world_.index);
+  const IdSet* eligible = candidate.group.demand->Eligible(world_.index);
   std::string text;
   int named = 0;
-  for (int line : candidate.lines) {
-    for (const Kept& kept : lines_[line].kept) {
+  for (int partition : candidate.partitions) {
+    for (const Kept& kept : partitions_[partition].kept) {
       const uint32_t slots = SlotsWithin(kept, eligible);
       if (slots == 0) continue;
       if (++named > kMostNamed) return absl::StrCat(text, " and more for others");
@@ -314,24 +318,24 @@ std::string SchedulingRound::WhoElseGets(const Candidate& candidate) const {
   return text;
 }
 
-void SchedulingRound::Wait(const Candidate& candidate, const Offer& offer, bool skips_group) {
+void SchedulingRound::Wait(const Candidate& candidate, const Supply& supply, bool skips_group) {
   if (candidate.soon || said_ >= world_.context.settings.max_messages) return;
-  const JobNeeds& needs = candidate.group.shape->needs();
+  const JobNeeds& needs = candidate.group.demand->needs();
   uint64_t behind = 0;
-  for (int line : candidate.lines) {
-    if (behind == 0) behind = lines_[line].head;
+  for (int partition : candidate.partitions) {
+    if (behind == 0) behind = partitions_[partition].reserved_for;
   }
   const std::string wish = DescribeNeeds(needs);
   std::string message =
-      absl::StrCat("needs ", wish, ": ", DescribeAvailable(offer.all), offer.others);
+      absl::StrCat("needs ", wish, ": ", DescribeAvailable(supply.all), supply.others);
   const std::string to_the_rest =
       behind == 0 ? message : absl::StrCat("waits behind job ", behind, "; needs ", wish);
-  for (const LineHead& head : decision_.heads) {
+  for (const ReservedJob& head : decision_.reserved) {
     if (head.job_id != candidate.job.id || head.start == absl::InfiniteFuture()) continue;
     absl::StrAppend(&message, "; enough should be free at ",
                     absl::FormatTime("%Y-%m-%d %H:%M", head.start, absl::UTCTimeZone()), " UTC");
   }
-  if (needs.commands && offer.all.usable_slots == 0) {
+  if (needs.commands && supply.all.usable_slots == 0) {
     absl::StrAppend(&message, needs.image == JobNeeds::Image::kNone
                                   ? "; only workers with --allow-commands run users' own code"
                                   : "; only workers with --allow-commands and a container "
@@ -364,8 +368,8 @@ void SchedulingRound::Say(const Job& job, std::string message) {
 }
 
 void SchedulingRound::Undo() {
-  for (LineState& line : lines_) {
-    for (const Kept& kept : line.kept) GiveBack(world_.index, kept.kind, kept.grants);
+  for (PartitionState& partition : partitions_) {
+    for (const Kept& kept : partition.kept) GiveBack(world_.index, kept.kind, kept.grants);
   }
   for (auto it = taken_.rbegin(); it != taken_.rend(); ++it) {
     world_.index.Give(it->second, it->first);

@@ -34,8 +34,8 @@ class SchedulingRound {
   Decision Run();
 
  private:
-  struct LineState {
-    uint64_t head = 0;  // the first job that does not fit; 0: none so far
+  struct PartitionState {
+    uint64_t reserved_for = 0;  // the first job that does not fit; 0: none so far
     std::vector<Kept> kept;
   };
   // The job in hand.
@@ -44,12 +44,12 @@ class SchedulingRound {
     JobGroup& group;
     bool soon = false;                // only keeps its place
     uint32_t max_ranks = 0;           // within its quotas
-    std::vector<int> lines;           // where it may go by now, in order of preference
+    std::vector<int> partitions;      // where it may go by now, in order of preference
     std::set<std::string> failed_on;  // workers to do without where as large a gang fits elsewhere
   };
 
-  // What the candidate's lines have, and who else gets some of it.
-  struct Offer {
+  // What the candidate's partitions have, and who else gets some of it.
+  struct Supply {
     Capacity all;
     std::string others;
   };
@@ -58,40 +58,40 @@ class SchedulingRound {
   bool IsOver(QueueWalk& walk, const Candidate& candidate);
   bool DisplaceOwn(const Candidate& candidate, const SlotsOver& over);
   void CapByQuota(Candidate& candidate);
-  std::vector<int> LinesOf(const Job& job) const;
-  std::vector<Grant> Fit(const Candidate& candidate, int line, uint32_t max_ranks);
-  bool Start(QueueWalk& walk, const Candidate& candidate, int line, std::vector<Grant> grants);
+  std::vector<int> PartitionsOf(const Job& job) const;
+  std::vector<Grant> Fit(const Candidate& candidate, int partition, uint32_t max_ranks);
+  bool Start(QueueWalk& walk, const Candidate& candidate, int partition, std::vector<Grant> grants);
 
   // Backfill into slots that are kept for jobs which start later.
-  std::vector<Grant> PlaceInKept(const Candidate& candidate, int line, absl::Time end);
-  bool GroupCouldUseKept(const Candidate& candidate, int line);
-  void KeepOwnSlots(const Candidate& candidate, int line);
-  void MakeHead(const Candidate& candidate);
-  Reservation ReserveFor(const Candidate& candidate, int line);
-  void BecomeHead(const Candidate& candidate, int line, Reservation reservation);
-  const std::vector<Release>& ReleasesOf(int line);
-  void Collect(const Job& job, absl::Time at, int line, std::vector<Release>& releases) const;
+  std::vector<Grant> PlaceInKept(const Candidate& candidate, int partition, absl::Time end);
+  bool GroupCouldUseKept(const Candidate& candidate, int partition);
+  void KeepOwnSlots(const Candidate& candidate, int partition);
+  void ReserveForHead(const Candidate& candidate);
+  Reservation ReserveFor(const Candidate& candidate, int partition);
+  void TakeReservation(const Candidate& candidate, int partition, Reservation reservation);
+  const std::vector<Release>& ReleasesOf(int partition);
+  void Collect(const Job& job, absl::Time at, int partition, std::vector<Release>& releases) const;
 
   // Gangs that are stopped (round_resize.cc).
-  Reservation MakeRoomFor(const Candidate& candidate, int line, Reservation reservation);
-  void FreeBy(const std::vector<StopGang>& stops, int line);
+  Reservation MakeRoomFor(const Candidate& candidate, int partition, Reservation reservation);
+  void FreeBy(const std::vector<StopGang>& stops, int partition);
   absl::Time LedgerNow() const { return world_.snapshot.LedgerTime(world_.context.now); }
   void LookAgainIn(absl::Duration wait);  // a wait that is over asks for nothing
   void AwaitShrinking(int32_t priority);
   std::string WhoMakesWayFor(uint64_t job_id) const;
   void GrowElastic();
-  // Where a gang would go, and with how many ranks; line -1: nowhere.
+  // Where a gang would go, and with how many ranks; partition -1: nowhere.
   struct Regrowth {
-    int line = -1;
+    int partition = -1;
     uint32_t ranks = 0;
   };
-  Regrowth IfStopped(const Job& job, const std::vector<int>& lines);
-  bool IsIdle(int line, const Job& job) const;
+  Regrowth IfStopped(const Job& job, const std::vector<int>& partitions);
+  bool IsIdle(int partition, const Job& job) const;
   uint32_t RanksWithinQuotas(const Job& job);
 
-  // `offer`: what its lines had for it before slots were kept for it.
-  void Wait(const Candidate& candidate, const Offer& offer, bool skips_group);
-  Capacity OfferOf(const Candidate& candidate) const;
+  // `supply`: what its partitions had for it before slots were kept for it.
+  void Wait(const Candidate& candidate, const Supply& supply, bool skips_group);
+  Capacity SupplyOf(const Candidate& candidate) const;
   // Of the free ones, those that it may not have: ", 2 of them kept for job 7 until ...".
   std::string WhoElseGets(const Candidate& candidate) const;
   void Say(const Job& job, std::string message);
@@ -103,7 +103,7 @@ class SchedulingRound {
 
   const World world_;
   Decision decision_;
-  std::vector<LineState> lines_;
+  std::vector<PartitionState> partitions_;
   std::vector<std::pair<SlotKind, Grant>> taken_;
   std::unordered_map<std::string, QuotaLine> quotas_;  // by project, with this plan
   std::unordered_map<uint64_t, uint32_t> placed_of_array_;

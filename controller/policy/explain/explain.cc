@@ -261,7 +261,7 @@ class Inquiry {
     const std::set<std::string> pools = Pools();
     const std::set<uint64_t> before(position_.before.begin(), position_.before.end());
     bool found = false;
-    for (const LineHead& head : decision_.heads) {
+    for (const ReservedJob& head : decision_.reserved) {
       const bool ahead = before.count(head.job_id) != 0 && pools.count(head.pool) != 0;
       if (!ahead || head.kind != needs().slot_kind) continue;
       Blocker blocker{.kind = BlockerKind::kOrder, .pool = head.pool, .job_id = head.job_id};
@@ -286,7 +286,7 @@ class Inquiry {
   }
 
   // Until when the head's slots are kept, and whether this job could use them meanwhile.
-  void SayHow(const LineHead& head, bool fits, Blocker& blocker) const {
+  void SayHow(const ReservedJob& head, bool fits, Blocker& blocker) const {
     blocker.needed = absl::StrCat("the start of job ", head.job_id);
     if (head.start == absl::InfiniteFuture()) return;
     blocker.available = absl::StrCat("by ", TimeText(head.start));

@@ -42,7 +42,7 @@ std::string NoRuntime(const JobNeeds& needs) {
 }
 
 // What the workers in the job's pools are, as far as the job asks for it: for a refusal.
-struct Offer {
+struct Supply {
   uint64_t slots = 0;  // on one worker, likewise CPUs and memory
   uint64_t cpus = 0;
   uint64_t memory_bytes = 0;
@@ -236,7 +236,7 @@ absl::Status CanEverFit(const Snapshot& snapshot, const JobNeeds& needs, absl::D
   std::map<std::string, uint32_t> workers;  // by pool, whatever they offer
   bool commands = false;                    // whether anybody allows them
   bool images = false;                      // and can run this one's
-  Offer offer;
+  Supply supply;
   snapshot.workers.ForEach([&](const Worker& worker) {
     if (IsLostForGood(worker, now)) return;
     ++workers[worker.facts.pool];
@@ -244,7 +244,7 @@ absl::Status CanEverFit(const Snapshot& snapshot, const JobNeeds& needs, absl::D
     images = images || (worker.facts.allows_commands && RunsImage(worker, needs));
     if (!InPools(worker, needs)) return;
     ranks[worker.facts.pool] += IdleRanks(worker, needs);
-    offer.Add(worker, needs);
+    supply.Add(worker, needs);
   });
   // Before the first worker has come nobody can tell; a pool without any beside others is a slip.
   if (workers.empty()) return absl::OkStatus();
@@ -273,7 +273,7 @@ absl::Status CanEverFit(const Snapshot& snapshot, const JobNeeds& needs, absl::D
           ? " of a command in a container (those with --allow-commands and a runtime for it)"
       : needs.commands ? " of a command (those with --allow-commands)"
                        : "",
-      " (", offer.Text(needs),
+      " (", supply.Text(needs),
       "); ask for fewer ranks, add workers, or set placement.wait_for_capacity: true"));
 }
 

@@ -19,23 +19,23 @@ void Join(Grant& into, const Grant& more) {
 }
 
 // Everything free on workers that could ever hold a rank of it.
-std::vector<Grant> AllThatItCouldUse(WorkerIndex& index, int line, Shape& shape) {
+std::vector<Grant> AllThatItCouldUse(WorkerIndex& index, int partition, Demand& demand) {
   std::vector<uint64_t> workers;
-  const WorkerIndex::Line& there = index.line(line);
+  const WorkerIndex::Partition& there = index.partition(partition);
   for (const std::vector<IdSet>& by_free : there.by_free) {
     for (size_t free = 1; free < by_free.size(); ++free) {
-      by_free[free].FindIf(shape.Eligible(index), [&](uint64_t id) {
-        if (shape.RanksOnIdle(index.node(id)) > 0) workers.push_back(id);
+      by_free[free].FindIf(demand.Eligible(index), [&](uint64_t id) {
+        if (demand.RanksOnIdle(index.node(id)) > 0) workers.push_back(id);
         return false;
       });
     }
   }
   std::vector<Grant> grants;
   for (uint64_t id : workers) {
-    const std::vector<uint32_t>& free = index.node(id).kinds[WorkerIndex::At(shape.kind())].free;
+    const std::vector<uint32_t>& free = index.node(id).kinds[WorkerIndex::At(demand.kind())].free;
     Grant grant{
         .worker_id = id, .slots = {free.rbegin(), free.rend()}, .cpus = 0, .memory_bytes = 0};
-    index.Take(grant, shape.kind());
+    index.Take(grant, demand.kind());
     grants.push_back(std::move(grant));
   }
   return grants;
@@ -45,13 +45,13 @@ std::vector<Grant> AllThatItCouldUse(WorkerIndex& index, int line, Shape& shape)
 // there: what exceeds the room that will be left beside it. `then` is the worker at that time, with
 // the gang on it; `back` is what comes free until then.
 Grant KeepNow(const Grant& future, const Grant& back, const WorkerIndex::Node& then,
-              const Shape& shape) {
+              const Demand& demand) {
   Grant keep{.worker_id = future.worker_id, .slots = {}, .cpus = 0, .memory_bytes = 0};
-  const WorkerIndex::Slots& slots = then.kinds[WorkerIndex::At(shape.kind())];
+  const WorkerIndex::Slots& slots = then.kinds[WorkerIndex::At(demand.kind())];
   const size_t left = slots.free.size();
   const size_t now = left + future.slots.size() - back.slots.size();
   // Where slots differ in model only the gang's own will do.
-  const bool any_will_do = !slots.mixed || shape.needs().gpu_type.empty();
+  const bool any_will_do = !slots.mixed || demand.needs().gpu_type.empty();
   const size_t count = any_will_do ? now - std::min(now, left) : future.slots.size();
   for (uint32_t slot : future.slots) {
     const bool is_free_now = !std::binary_search(back.slots.begin(), back.slots.end(), slot);
@@ -66,9 +66,9 @@ Grant KeepNow(const Grant& future, const Grant& back, const WorkerIndex::Node& t
 
 }  // namespace
 
-Reservation Reserve(WorkerIndex& index, int line, Shape& shape, absl::Time earliest,
+Reservation Reserve(WorkerIndex& index, int partition, Demand& demand, absl::Time earliest,
                     const std::vector<Release>& releases) {
-  const SlotKind kind = shape.kind();
+  const SlotKind kind = demand.kind();
   Reservation reservation;
   reservation.kept.kind = kind;
   // The world as it will be: one release after the other, until the gang fits.
@@ -83,7 +83,7 @@ Reservation Reserve(WorkerIndex& index, int line, Shape& shape, absl::Time earli
       const auto [it, fresh] = given_back.emplace(grant.worker_id, grant);
       if (!fresh) Join(it->second, grant);
     }
-    gang = FitGang(index, line, shape, shape.needs().min_ranks);
+    gang = FitGang(index, partition, demand, demand.needs().min_ranks);
     if (!gang.empty() || next == releases.size()) break;
     start = releases[next].at;
   }
@@ -92,13 +92,13 @@ Reservation Reserve(WorkerIndex& index, int line, Shape& shape, absl::Time earli
     const auto back = given_back.find(grant.worker_id);
     const Grant nothing;
     keep.push_back(KeepNow(grant, back == given_back.end() ? nothing : back->second,
-                           index.node(grant.worker_id), shape));
+                           index.node(grant.worker_id), demand));
   }
   GiveBack(index, kind, gang);
   for (auto it = given_back.rbegin(); it != given_back.rend(); ++it) index.Take(it->second, kind);
   if (gang.empty()) {
     reservation.kept.until = absl::InfinitePast();
-    reservation.kept.grants = AllThatItCouldUse(index, line, shape);
+    reservation.kept.grants = AllThatItCouldUse(index, partition, demand);
     return reservation;
   }
   reservation.start = start;

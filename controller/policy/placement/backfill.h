@@ -1,6 +1,6 @@
 // Slots kept for jobs that come first and cannot start yet, and who may use them meanwhile. Pure.
 //
-// The head of a line (the first job there that does not fit) gets a reservation: the moment at
+// The head of a partition (the first job there that does not fit) gets a reservation: the moment at
 // which, by the run times that are known, enough slots will have come free, and the slots that it
 // will take then. Those of them that are free now are taken out of the index; a later job may start
 // on what is left, or on kept slots if it will have ended by then. So the head starts no later than
@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "controller/policy/placement/demand.h"
 #include "controller/policy/placement/placement.h"
-#include "controller/policy/placement/shape.h"
 #include "controller/policy/placement/worker_index.h"
 
 namespace muster::controller {
@@ -22,7 +22,7 @@ namespace muster::controller {
 struct Release {
   absl::Time at;
   uint64_t job_id = 0;
-  Grant grant;  // `slots` of the line's kind
+  Grant grant;  // `slots` of the partition's kind
 };
 
 // Slots that are kept: taken out of the index.
@@ -38,11 +38,11 @@ struct Reservation {
   Kept kept;
 };
 
-// Works out when and where the gang of `shape` can start in the line, given what comes free
+// Works out when and where the gang of `demand` can start in the partition, given what comes free
 // (`releases` by time, those that never end left out), not before `earliest`, and takes what it
 // needs of the slots that are free now out of the index. Requires that it does not fit now, or not
 // before `earliest`.
-Reservation Reserve(WorkerIndex& index, int line, Shape& shape, absl::Time earliest,
+Reservation Reserve(WorkerIndex& index, int partition, Demand& demand, absl::Time earliest,
                     const std::vector<Release>& releases);
 
 }  // namespace muster::controller

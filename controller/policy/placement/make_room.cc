@@ -21,9 +21,9 @@ void DropSuperfluous(std::vector<Room>& rooms, const Scene& scene, const RankSiz
   }
 }
 
-Choice Choose(const Snapshot& snapshot, const Scene& scene, const HeadOfLine& head,
+Choice Choose(const Snapshot& snapshot, const Scene& scene, const Preemptor& head,
               const ElasticSettings& settings, absl::Time now) {
-  const JobNeeds& needs = head.shape.needs();
+  const JobNeeds& needs = head.demand.needs();
   const RankSize rank = RankSizeOf(needs);
   const int32_t priority = head.job.settings->priority;
   std::vector<Room> rooms = scene.rooms;
@@ -54,7 +54,7 @@ Choice Choose(const Snapshot& snapshot, const Scene& scene, const HeadOfLine& he
 }  // namespace
 
 std::vector<StopGang> MakeRoom(const Snapshot& snapshot, const WorkerIndex& index,
-                               const HeadOfLine& head, const ElasticSettings& settings,
+                               const Preemptor& head, const ElasticSettings& settings,
                                absl::Time now) {
   const Scene scene = BuildScene(snapshot, index, head, now);
   return StopsFor(scene, Choose(snapshot, scene, head, settings, now), head.job);

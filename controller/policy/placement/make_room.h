@@ -1,5 +1,5 @@
-// Which running gangs make way for the first job of a line that does not fit: elastic ones shrink
-// first, then those of strictly lower priority are preempted (policy/placement/preemption.h
+// Which running gangs make way for the first job of a partition that does not fit: elastic ones
+// shrink first, then those of strictly lower priority are preempted (policy/placement/preemption.h
 // chooses). Pure over the worker index.
 //
 // Slots of gangs that are being ended already count as free, so that nobody is stopped for a job
@@ -13,17 +13,17 @@
 
 #include "controller/model/types/plan.h"
 #include "controller/policy/limits/quota.h"
+#include "controller/policy/placement/demand.h"
 #include "controller/policy/placement/elastic.h"
-#include "controller/policy/placement/shape.h"
 #include "controller/policy/placement/worker_index.h"
 
 namespace muster::controller {
 
-// The job that needs room, in one line. What the index holds as taken stays with others.
-struct HeadOfLine {
+// The job that needs room, in one partition. What the index holds as taken stays with others.
+struct Preemptor {
   const Job& job;
-  Shape& shape;
-  int line = -1;
+  Demand& demand;
+  int partition = -1;
 };
 
 // The same for a head that its quotas hold back: those of its own project, and of its own user,
@@ -31,11 +31,11 @@ struct HeadOfLine {
 // else must for the room. Nothing: the head stays over its quotas whoever leaves. Nobody has to
 // leave when those who are leaving already are enough.
 std::optional<std::vector<StopGang>> MakeRoomWithinQuota(
-    const Snapshot& snapshot, const WorkerIndex& index, const HeadOfLine& head,
+    const Snapshot& snapshot, const WorkerIndex& index, const Preemptor& head,
     const SlotsOver& over, const ElasticSettings& settings, absl::Time now);
 
 std::vector<StopGang> MakeRoom(const Snapshot& snapshot, const WorkerIndex& index,
-                               const HeadOfLine& head, const ElasticSettings& settings,
+                               const Preemptor& head, const ElasticSettings& settings,
                                absl::Time now);
 
 }  // namespace muster::controller

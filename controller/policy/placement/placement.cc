@@ -14,8 +14,8 @@ struct Choice {
 // One gang in the making.
 class Search {
  public:
-  Search(WorkerIndex& index, int line, Shape& shape)
-      : index_(index), line_(line), shape_(shape), mask_(shape.Eligible(index)) {}
+  Search(WorkerIndex& index, int partition, Demand& demand)
+      : index_(index), partition_(partition), demand_(demand), mask_(demand.Eligible(index)) {}
 
   // `worst`: workers up to this grade may be taken.
   std::vector<Grant> Run(uint32_t max_ranks, size_t worst) {
@@ -26,19 +26,19 @@ class Search {
       if (choice.ranks == 0) choice = Largest(worst);
       if (choice.ranks == 0) break;
       const uint32_t ranks = std::min(left, choice.ranks);
-      grants.push_back(shape_.GrantOn(index_, choice.worker_id, ranks));
-      index_.Take(grants.back(), shape_.kind());
+      grants.push_back(demand_.GrantOn(index_, choice.worker_id, ranks));
+      index_.Take(grants.back(), demand_.kind());
       left -= ranks;
     }
-    if (max_ranks - left >= shape_.needs().min_ranks) return grants;
-    GiveBack(index_, shape_.kind(), grants);
+    if (max_ranks - left >= demand_.needs().min_ranks) return grants;
+    GiveBack(index_, demand_.kind(), grants);
     return {};
   }
 
  private:
   // The worker with the fewest free slots that holds all of `ranks`.
   Choice Smallest(uint32_t ranks, size_t worst) const {
-    const size_t from = size_t{ranks} * shape_.needs().slots_per_rank;
+    const size_t from = size_t{ranks} * demand_.needs().slots_per_rank;
     Choice found;
     for (size_t free = from; free < Most(); ++free) {
       for (size_t grade = 0; grade <= worst; ++grade) {
@@ -56,7 +56,7 @@ class Search {
 
   // The worker that holds the most ranks.
   Choice Largest(size_t worst) const {
-    const uint32_t slots_per_rank = shape_.needs().slots_per_rank;
+    const uint32_t slots_per_rank = demand_.needs().slots_per_rank;
     Choice best;
     for (size_t free = Most(); free-- > 0;) {
       const uint32_t bound = free / slots_per_rank;  // nobody from here on holds more
@@ -76,52 +76,53 @@ class Search {
   // Calls visit for each eligible worker with so many free slots until it returns true.
   template <typename F>
   bool Visit(size_t free, size_t grade, F&& visit) const {
-    const std::vector<IdSet>& by_free = index_.line(line_).by_free[grade];
+    const std::vector<IdSet>& by_free = index_.partition(partition_).by_free[grade];
     if (free >= by_free.size()) return false;
     return by_free[free].FindIf(mask_, [&](uint64_t id) {
-      const uint32_t ranks = shape_.only_slots() ? free / shape_.needs().slots_per_rank
-                                                 : shape_.RanksOn(index_.node(id));
+      const uint32_t ranks = demand_.only_slots() ? free / demand_.needs().slots_per_rank
+                                                  : demand_.RanksOn(index_.node(id));
       return visit(Choice{.worker_id = id, .ranks = ranks});
     });
   }
 
   size_t Most() const {
     size_t most = 0;
-    for (const auto& by_free : index_.line(line_).by_free) most = std::max(most, by_free.size());
+    for (const auto& by_free : index_.partition(partition_).by_free)
+      most = std::max(most, by_free.size());
     return most;
   }
 
   WorkerIndex& index_;
-  const int line_;
-  Shape& shape_;
+  const int partition_;
+  Demand& demand_;
   const IdSet* mask_;
 };
 
-uint32_t RanksIn(const std::vector<Grant>& grants, const Shape& shape) {
+uint32_t RanksIn(const std::vector<Grant>& grants, const Demand& demand) {
   size_t slots = 0;
   for (const Grant& grant : grants) slots += grant.slots.size();
-  return static_cast<uint32_t>(slots / shape.needs().slots_per_rank);
+  return static_cast<uint32_t>(slots / demand.needs().slots_per_rank);
 }
 
 }  // namespace
 
-std::vector<Grant> FitGang(WorkerIndex& index, int line, Shape& shape, uint32_t max_ranks) {
-  const uint64_t most = index.line(line).free_slots / shape.needs().slots_per_rank;
-  if (most < shape.needs().min_ranks || max_ranks < shape.needs().min_ranks) return {};
-  Search search(index, line, shape);
+std::vector<Grant> FitGang(WorkerIndex& index, int partition, Demand& demand, uint32_t max_ranks) {
+  const uint64_t most = index.partition(partition).free_slots / demand.needs().slots_per_rank;
+  if (most < demand.needs().min_ranks || max_ranks < demand.needs().min_ranks) return {};
+  Search search(index, partition, demand);
   const uint32_t wanted = std::min<uint64_t>(max_ranks, most);
   std::vector<Grant> best = search.Run(wanted, /*worst=*/0);
   for (size_t worst = 1; worst < WorkerIndex::kGrades; ++worst) {
-    if (RanksIn(best, shape) == wanted) break;
-    if (index.line(line).ready_by_grade[worst] == 0) continue;
-    GiveBack(index, shape.kind(), best);
+    if (RanksIn(best, demand) == wanted) break;
+    if (index.partition(partition).ready_by_grade[worst] == 0) continue;
+    GiveBack(index, demand.kind(), best);
     std::vector<Grant> larger = search.Run(wanted, worst);
-    if (RanksIn(larger, shape) > RanksIn(best, shape)) {
+    if (RanksIn(larger, demand) > RanksIn(best, demand)) {
       best = std::move(larger);
       continue;
     }
-    GiveBack(index, shape.kind(), larger);
-    for (const Grant& grant : best) index.Take(grant, shape.kind());
+    GiveBack(index, demand.kind(), larger);
+    for (const Grant& grant : best) index.Take(grant, demand.kind());
   }
   return best;
 }

@@ -12,14 +12,14 @@
 #include <vector>
 
 #include "controller/model/types/plan.h"
-#include "controller/policy/placement/shape.h"
+#include "controller/policy/placement/demand.h"
 #include "controller/policy/placement/worker_index.h"
 
 namespace muster::controller {
 
 // Takes the slots of at least min and at most `max_ranks` ranks out of the index, as many as fit.
 // Empty: fewer than min fit, and nothing was taken.
-std::vector<Grant> FitGang(WorkerIndex& index, int line, Shape& shape, uint32_t max_ranks);
+std::vector<Grant> FitGang(WorkerIndex& index, int partition, Demand& demand, uint32_t max_ranks);
 
 void GiveBack(WorkerIndex& index, SlotKind kind, const std::vector<Grant>& grants);
 

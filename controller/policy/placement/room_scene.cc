@@ -13,15 +13,16 @@ namespace {
 
 class SceneBuilder {
  public:
-  SceneBuilder(const Snapshot& snapshot, const WorkerIndex& index, const HeadOfLine& head)
+  SceneBuilder(const Snapshot& snapshot, const WorkerIndex& index, const Preemptor& head)
       : snapshot_(snapshot), index_(index), head_(head) {}
 
   Scene Build() {
-    index_.line(head_.line).workers.FindIf(head_.shape.Eligible(index_), [this](uint64_t id) {
-      const WorkerIndex::Node& node = index_.node(id);
-      if (node.takes_work) AddWorker(node);
-      return false;
-    });
+    index_.partition(head_.partition)
+        .workers.FindIf(head_.demand.Eligible(index_), [this](uint64_t id) {
+          const WorkerIndex::Node& node = index_.node(id);
+          if (node.takes_work) AddWorker(node);
+          return false;
+        });
     for (auto& [id, holder] : holders_) {
       scene_.jobs.push_back(snapshot_.FindJob(id));
       scene_.holders.push_back(std::move(holder));
@@ -36,10 +37,10 @@ class SceneBuilder {
     Room room{.worker_id = worker.id,
               .cpus = node.free_cpus,
               .memory_bytes = static_cast<int64_t>(node.free_memory)};
-    const std::vector<uint32_t>& free = node.kinds[WorkerIndex::At(head_.shape.kind())].free;
+    const std::vector<uint32_t>& free = node.kinds[WorkerIndex::At(head_.demand.kind())].free;
     std::map<uint64_t, Room> held;  // by job
     for (const Slot& slot : worker.facts.slots) {
-      if (!SlotMatches(slot, head_.shape.needs())) continue;
+      if (!SlotMatches(slot, head_.demand.needs())) continue;
       const auto holder = worker.holders.find(slot.index);
       if (holder == worker.holders.end()) {
         room.slots += std::binary_search(free.rbegin(), free.rend(), slot.index);
@@ -76,7 +77,7 @@ class SceneBuilder {
 
   const Snapshot& snapshot_;
   const WorkerIndex& index_;
-  const HeadOfLine& head_;
+  const Preemptor& head_;
   Scene scene_;
   std::map<uint64_t, Preemptee> holders_;
 };
@@ -102,7 +103,7 @@ StopGang Stop(const Scene& scene, size_t i, StopGang::Why why, const Job& head) 
 
 }  // namespace
 
-Scene BuildScene(const Snapshot& snapshot, const WorkerIndex& index, const HeadOfLine& head,
+Scene BuildScene(const Snapshot& snapshot, const WorkerIndex& index, const Preemptor& head,
                  absl::Time now) {
   Scene scene = SceneBuilder(snapshot, index, head).Build();
   for (size_t i = 0; i < scene.jobs.size(); ++i) {

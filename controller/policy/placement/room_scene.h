@@ -1,5 +1,5 @@
-// The workers before the head of a line, and who is in its way there: what both searches for room
-// (make_room, quota_room) start from. Pure.
+// The workers before the head of a partition, and who is in its way there: what both searches for
+// room (make_room, quota_room) start from. Pure.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Scene {
   std::vector<const Job*> jobs;    // of the holders
   std::set<uint64_t> leaving;      // jobs that are being ended
 };
-Scene BuildScene(const Snapshot& snapshot, const WorkerIndex& index, const HeadOfLine& head,
+Scene BuildScene(const Snapshot& snapshot, const WorkerIndex& index, const Preemptor& head,
                  absl::Time now);
 
 // Positions in the scene.

@@ -9,7 +9,7 @@
 namespace muster::controller {
 namespace {
 
-WorkerIndex::Slots CountSlots(const Worker& worker, SlotKind kind, int line) {
+WorkerIndex::Slots CountSlots(const Worker& worker, SlotKind kind, int partition) {
   WorkerIndex::Slots slots;
   const std::string* model = nullptr;
   for (const Slot& slot : worker.facts.slots) {
@@ -20,7 +20,7 @@ WorkerIndex::Slots CountSlots(const Worker& worker, SlotKind kind, int line) {
     if (worker.holders.count(slot.index) == 0) slots.free.push_back(slot.index);
   }
   std::sort(slots.free.begin(), slots.free.end(), std::greater<>());
-  slots.line = slots.total == 0 ? -1 : line;
+  slots.partition = slots.total == 0 ? -1 : partition;
   return slots;
 }
 
@@ -31,25 +31,25 @@ bool HasKind(const Worker& worker, SlotKind kind) {
 
 }  // namespace
 
-int WorkerIndex::FindLine(const std::string& pool, SlotKind kind) const {
+int WorkerIndex::FindPartition(const std::string& pool, SlotKind kind) const {
   const auto it = line_ids_.find({pool, kind});
   return it == line_ids_.end() ? -1 : it->second;
 }
 
 int WorkerIndex::LineOf(const std::string& pool, SlotKind kind) {
-  const auto [it, fresh] = line_ids_.emplace(std::make_pair(pool, kind), lines_.size());
+  const auto [it, fresh] = line_ids_.emplace(std::make_pair(pool, kind), partitions_.size());
   if (fresh) {
-    lines_.emplace_back();
-    lines_.back().pool = pool;
-    lines_.back().kind = kind;
+    partitions_.emplace_back();
+    partitions_.back().pool = pool;
+    partitions_.back().kind = kind;
   }
   return it->second;
 }
 
 void WorkerIndex::Move(uint64_t id, const Slots& slots, bool in) {
   const Node& node = nodes_[id];
-  if (slots.line < 0 || !node.takes_work) return;
-  std::vector<IdSet>& by_free = lines_[slots.line].by_free[node.grade];
+  if (slots.partition < 0 || !node.takes_work) return;
+  std::vector<IdSet>& by_free = partitions_[slots.partition].by_free[node.grade];
   const size_t free = slots.free.size();
   if (free >= by_free.size()) by_free.resize(free + 1);
   if (in) {
@@ -62,16 +62,16 @@ void WorkerIndex::Move(uint64_t id, const Slots& slots, bool in) {
 void WorkerIndex::Count(uint64_t id, int sign) {
   const Node& node = nodes_[id];
   for (const Slots& slots : node.kinds) {
-    if (slots.line < 0) continue;
-    Line& line = lines_[slots.line];
-    if (node.usable) line.usable_slots += sign * int64_t{slots.total};
-    if (node.takes_work) line.ready_workers += sign;
-    if (node.takes_work) line.ready_by_grade[node.grade] += sign;
-    if (node.takes_work) line.free_slots += sign * static_cast<int64_t>(slots.free.size());
+    if (slots.partition < 0) continue;
+    Partition& partition = partitions_[slots.partition];
+    if (node.usable) partition.usable_slots += sign * int64_t{slots.total};
+    if (node.takes_work) partition.ready_workers += sign;
+    if (node.takes_work) partition.ready_by_grade[node.grade] += sign;
+    if (node.takes_work) partition.free_slots += sign * static_cast<int64_t>(slots.free.size());
     if (sign > 0) {
-      line.workers.Add(id);
+      partition.workers.Add(id);
     } else {
-      line.workers.Remove(id);
+      partition.workers.Remove(id);
     }
     Move(id, slots, sign > 0);
   }
@@ -101,8 +101,8 @@ void WorkerIndex::Put(const Worker& worker, absl::Time now, absl::Duration strik
   node.takes_work = TakesWork(worker);
   node.grade = std::min<size_t>(IncidentsAgainst(worker, strike_window, now), kGrades - 1);
   for (SlotKind kind : {SlotKind::kCpu, SlotKind::kGpu}) {
-    const int line = HasKind(worker, kind) ? LineOf(worker.facts.pool, kind) : -1;
-    node.kinds[At(kind)] = line < 0 ? Slots() : CountSlots(worker, kind, line);
+    const int partition = HasKind(worker, kind) ? LineOf(worker.facts.pool, kind) : -1;
+    node.kinds[At(kind)] = partition < 0 ? Slots() : CountSlots(worker, kind, partition);
   }
   node.free_cpus = worker.facts.cpus;
   node.free_memory = worker.facts.memory_bytes;
@@ -136,7 +136,7 @@ void WorkerIndex::Take(const Grant& grant, SlotKind kind) {
   }
   node.free_cpus -= grant.cpus;
   node.free_memory -= grant.memory_bytes;
-  lines_[slots.line].free_slots -= node.takes_work ? grant.slots.size() : 0;
+  partitions_[slots.partition].free_slots -= node.takes_work ? grant.slots.size() : 0;
   Move(grant.worker_id, slots, /*in=*/true);
 }
 
@@ -150,7 +150,7 @@ void WorkerIndex::Give(const Grant& grant, SlotKind kind) {
   }
   node.free_cpus += grant.cpus;
   node.free_memory += grant.memory_bytes;
-  lines_[slots.line].free_slots += node.takes_work ? grant.slots.size() : 0;
+  partitions_[slots.partition].free_slots += node.takes_work ? grant.slots.size() : 0;
   Move(grant.worker_id, slots, /*in=*/true);
 }
 

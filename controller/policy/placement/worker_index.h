@@ -1,4 +1,4 @@
-// The workers, as placement looks for them: by line (pool and kind of slot) and number of free
+// The workers, as placement looks for them: by partition (pool and kind of slot) and number of free
 // slots. Nobody scans all workers to place a gang.
 //
 // The scheduler keeps one and feeds it with each worker's row that changed; Take and Give move
@@ -35,7 +35,7 @@ class WorkerIndex {
 
   // Of one kind on one worker.
   struct Slots {
-    int line = -1;  // -1: the worker has none of the kind
+    int partition = -1;  // -1: the worker has none of the kind
     uint32_t total = 0;
     std::vector<uint32_t> free;  // descending: the lowest is taken first
     bool mixed = false;          // of several models
@@ -50,7 +50,7 @@ class WorkerIndex {
     size_t grade = 0;     // incidents against it lately, kGrades - 1 at most: others go first
     absl::Time fades = absl::InfiniteFuture();  // when fewer count
   };
-  struct Line {
+  struct Partition {
     std::string pool;
     SlotKind kind = SlotKind::kCpu;
     // [grade][free slots]: workers that take work.
@@ -71,9 +71,9 @@ class WorkerIndex {
   void Advance(absl::Time now, absl::Duration strike_window);
 
   // -1: no worker has such slots.
-  int FindLine(const std::string& pool, SlotKind kind) const;
-  const Line& line(int at) const { return lines_[at]; }
-  size_t lines() const { return lines_.size(); }
+  int FindPartition(const std::string& pool, SlotKind kind) const;
+  const Partition& partition(int at) const { return partitions_[at]; }
+  size_t partitions() const { return partitions_.size(); }
   const Node& node(uint64_t worker_id) const { return nodes_[worker_id]; }
   size_t nodes() const { return nodes_.size(); }
 
@@ -89,12 +89,12 @@ class WorkerIndex {
   static size_t At(SlotKind kind) { return kind == SlotKind::kGpu ? 1 : 0; }
 
  private:
-  void Count(uint64_t id, int sign);  // the node, into its lines or out of them
+  void Count(uint64_t id, int sign);  // the node, into its partitions or out of them
   void Move(uint64_t id, const Slots& slots, bool in);
   int LineOf(const std::string& pool, SlotKind kind);
 
   std::vector<Node> nodes_;  // by worker id
-  std::vector<Line> lines_;
+  std::vector<Partition> partitions_;
   std::map<std::pair<std::string, SlotKind>, int> line_ids_;
   uint64_t facts_version_ = 0;
   std::set<std::pair<absl::Time, uint64_t>> fading_;  // workers with failures, by when these fade

@@ -14,7 +14,7 @@ struct Admission {
   enum class Verdict {
     kNotWaiting,  // it holds slots, is suspended or has ended
     kReady,       // place it
-    kSoon,        // it recovers or waits for its back-off: keeps its place in the line
+    kSoon,        // it recovers or waits for its back-off: keeps its place in the queue
     kBarred,      // not before something else has happened; stands in nobody's way
   };
   Verdict verdict = Verdict::kNotWaiting;

@@ -31,7 +31,7 @@ void JobQueue::Leave(uint64_t id, JobGroup& group) {
   if (!group.jobs.empty()) return;
   if (bucket.empty()) level.erase(group.project);
   if (level.empty()) levels_.erase(group.priority);
-  shapes_.erase(Shape::KeyOf(group.shape->needs()));  // made anew for the next one
+  demands_.erase(Demand::KeyOf(group.demand->needs()));  // made anew for the next one
   groups_.erase(std::string(group.key));
 }
 
@@ -56,14 +56,14 @@ void JobQueue::Forget(uint64_t id, Where& where) {
   where = Where();
 }
 
-std::shared_ptr<Shape> JobQueue::ShapeOf(const JobNeeds& needs) {
-  std::weak_ptr<Shape>& known = shapes_[Shape::KeyOf(needs)];
-  std::shared_ptr<Shape> shape = known.lock();
-  if (shape == nullptr) {
-    shape = std::make_shared<Shape>(needs);
-    known = shape;
+std::shared_ptr<Demand> JobQueue::DemandOf(const JobNeeds& needs) {
+  std::weak_ptr<Demand>& known = demands_[Demand::KeyOf(needs)];
+  std::shared_ptr<Demand> demand = known.lock();
+  if (demand == nullptr) {
+    demand = std::make_shared<Demand>(needs);
+    known = demand;
   }
-  return shape;
+  return demand;
 }
 
 JobGroup& JobQueue::GroupOf(const Job& job, absl::Time now) {
@@ -75,7 +75,7 @@ JobGroup& JobQueue::GroupOf(const Job& job, absl::Time now) {
   const bool recovering = job.state == JobState::kRecovering;
   std::string key =
       absl::StrCat(settings.priority, "\n", settings.project, "\n", job.owner, "\n", array, "\n",
-                   open, "\n", recovering, "\n", Shape::KeyOf(settings.needs));
+                   open, "\n", recovering, "\n", Demand::KeyOf(settings.needs));
   std::unique_ptr<JobGroup>& group = groups_[key];
   if (group == nullptr) {
     group = std::make_unique<JobGroup>();
@@ -86,7 +86,7 @@ JobGroup& JobQueue::GroupOf(const Job& job, absl::Time now) {
     group->array_id = array;
     group->at_a_time = job.array.at_a_time;
     group->recovering = recovering;
-    group->shape = ShapeOf(settings.needs);
+    group->demand = DemandOf(settings.needs);
   }
   return *group;
 }

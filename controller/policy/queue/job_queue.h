@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "controller/model/snapshot.h"
-#include "controller/policy/placement/shape.h"
+#include "controller/policy/placement/demand.h"
 #include "controller/policy/queue/admission.h"
 #include "controller/policy/queue/schedule_context.h"
 
@@ -32,7 +32,7 @@ struct JobGroup {
   uint64_t array_id = 0;
   uint32_t at_a_time = 0;
   bool recovering = false;
-  std::shared_ptr<Shape> shape;
+  std::shared_ptr<Demand> demand;
   std::set<uint64_t> jobs;  // ready, or soon
 };
 
@@ -92,11 +92,11 @@ class JobQueue {
   void Enqueue(const Job& job, Where& where, absl::Time now);
   void Leave(uint64_t id, JobGroup& group);
   JobGroup& GroupOf(const Job& job, absl::Time now);
-  std::shared_ptr<Shape> ShapeOf(const JobNeeds& needs);
+  std::shared_ptr<Demand> DemandOf(const JobNeeds& needs);
 
   Levels levels_;
   std::unordered_map<std::string, std::unique_ptr<JobGroup>> groups_;
-  std::unordered_map<std::string, std::weak_ptr<Shape>> shapes_;
+  std::unordered_map<std::string, std::weak_ptr<Demand>> demands_;
   std::unordered_map<uint64_t, Where> where_;
   std::unordered_map<uint64_t, std::set<uint64_t>> waiters_;  // by the job that is waited for
   std::unordered_map<uint64_t, ArrayWaiters> array_waiters_;

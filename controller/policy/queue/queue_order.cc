@@ -29,7 +29,7 @@ double QueueWalk::KeyOf(const std::string& project) {
 
 void QueueWalk::EnterLevel() {
   cursors_.clear();
-  line_.clear();
+  heap_.clear();
   cursors_.resize(level_->second.size());
   size_t at = 0;
   for (const auto& [project, bucket] : level_->second) {
@@ -38,9 +38,9 @@ void QueueWalk::EnterLevel() {
     cursor.key = KeyOf(project);
     cursor.next = bucket.begin();
     cursor.end = bucket.end();
-    line_.push_back(&cursor);
+    heap_.push_back(&cursor);
   }
-  std::make_heap(line_.begin(), line_.end(), Later());
+  std::make_heap(heap_.begin(), heap_.end(), Later());
   entered_ = true;
 }
 
@@ -53,22 +53,22 @@ void QueueWalk::Return() {
   }
   if (cursor->empty() || done_projects_.count(*cursor->project) != 0) return;
   cursor->key = KeyOf(*cursor->project);
-  line_.push_back(cursor);
-  std::push_heap(line_.begin(), line_.end(), Later());
+  heap_.push_back(cursor);
+  std::push_heap(heap_.begin(), heap_.end(), Later());
 }
 
 QueueWalk::Step QueueWalk::Next() {
   Return();
   while (level_ != queue_.levels().end()) {
     if (!entered_) EnterLevel();
-    if (line_.empty()) {
+    if (heap_.empty()) {
       ++level_;
       entered_ = false;
       continue;
     }
-    std::pop_heap(line_.begin(), line_.end(), Later());
-    Cursor* cursor = line_.back();
-    line_.pop_back();
+    std::pop_heap(heap_.begin(), heap_.end(), Later());
+    Cursor* cursor = heap_.back();
+    heap_.pop_back();
     if (done_projects_.count(*cursor->project) != 0) continue;
     const bool take_seen =
         !cursor->seen.empty() &&

@@ -68,7 +68,7 @@ class QueueWalk {
   };
 
   void EnterLevel();
-  void Return();  // the cursor in hand, to its place in the line
+  void Return();  // the cursor in hand, to its place in the queue
   double KeyOf(const std::string& project);
 
   const JobQueue& queue_;
@@ -76,7 +76,7 @@ class QueueWalk {
   JobQueue::Levels::const_iterator level_;
   bool entered_ = false;
   std::vector<Cursor> cursors_;
-  std::vector<Cursor*> line_;  // a heap: whose turn it is
+  std::vector<Cursor*> heap_;  // a heap: whose turn it is
   Cursor* cursor_in_hand_ = nullptr;
   Step in_hand_;
   std::string project_in_hand_;

@@ -88,9 +88,9 @@ void CloseGap(Balance& balance, const std::vector<size_t>& who, std::vector<size
 }
 
 // `shrink`: gangs may shrink; otherwise they may only go.
-std::optional<Choice> Choose(const Scene& scene, const HeadOfLine& head, const QuotaGap& gap,
+std::optional<Choice> Choose(const Scene& scene, const Preemptor& head, const QuotaGap& gap,
                              const std::vector<size_t>& shrink) {
-  const JobNeeds& needs = head.shape.needs();
+  const JobNeeds& needs = head.demand.needs();
   const RankSize rank = RankSizeOf(needs);
   Balance balance{.scene = scene, .rooms = scene.rooms, .gap = gap};
   const auto enough = [&] {
@@ -135,7 +135,7 @@ std::optional<Choice> Choose(const Scene& scene, const HeadOfLine& head, const Q
 }  // namespace
 
 std::optional<std::vector<StopGang>> MakeRoomWithinQuota(
-    const Snapshot& snapshot, const WorkerIndex& index, const HeadOfLine& head,
+    const Snapshot& snapshot, const WorkerIndex& index, const Preemptor& head,
     const SlotsOver& over, const ElasticSettings& settings, absl::Time now) {
   const Scene scene = BuildScene(snapshot, index, head, now);
   QuotaGap gap(over, head.job);

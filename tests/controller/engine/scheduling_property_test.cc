@@ -1,7 +1,7 @@
 // The scheduler against random histories, with the applier's own rules in between: whatever
 // happens, one that has followed the history decides as a fresh one does, every gang that it places
-// is accepted, no bound is exceeded, nobody delays the head of a line, and everybody runs in the
-// end.
+// is accepted, no bound is exceeded, nobody delays the head of a partition, and everybody runs in
+// the end.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -32,7 +32,7 @@ std::string Print(const Decision& decision) {
   for (const Waiting& waiting : decision.plan.waiting) {
     absl::StrAppend(&text, "wait ", waiting.job_id, ": ", waiting.message, "\n");
   }
-  for (const LineHead& head : decision.heads) {
+  for (const ReservedJob& head : decision.reserved) {
     absl::StrAppend(&text, "head ", head.job_id, " ", head.pool, " ", absl::FormatTime(head.start),
                     "\n");
   }
@@ -85,7 +85,7 @@ class SchedulingPropertyTest : public ::testing::TestWithParam<uint64_t> {
         const bool alike =
             earlier.owner == later.owner && earlier.settings->project == later.settings->project &&
             earlier.settings->priority == later.settings->priority &&
-            Shape::KeyOf(earlier.settings->needs) == Shape::KeyOf(later.settings->needs);
+            Demand::KeyOf(earlier.settings->needs) == Demand::KeyOf(later.settings->needs);
         const bool ready =
             Admit(now, earlier, history_.context()).verdict == Admission::Verdict::kReady;
         // A shorter one may pass where it delays nobody.
@@ -97,7 +97,7 @@ class SchedulingPropertyTest : public ::testing::TestWithParam<uint64_t> {
     }
   }
 
-  // Whoever made way for one that is placed now stands in the line again, in its old place.
+  // Whoever made way for one that is placed now stands in the queue again, in its old place.
   bool BringsBackOneThatMadeWay(const Decision& decision) const {
     const Snapshot& now = history_.snapshot();
     for (const PlaceGang& gang : decision.plan.place) {
@@ -113,8 +113,8 @@ class SchedulingPropertyTest : public ::testing::TestWithParam<uint64_t> {
   void ExpectHeadsNotDelayed(const Decision& decision) {
     if (!history_.HasOneProject() || BringsBackOneThatMadeWay(decision)) return;
     const Decision after = Schedule(history_.snapshot(), history_.context());
-    for (const LineHead& head : decision.heads) {
-      for (const LineHead& same : after.heads) {
+    for (const ReservedJob& head : decision.reserved) {
+      for (const ReservedJob& same : after.reserved) {
         if (same.job_id != head.job_id || same.pool != head.pool) continue;
         EXPECT_LE(same.start, head.start) << "job " << head.job_id << " was delayed";
         if (head.start != absl::InfiniteFuture()) ++dated_heads_;

@@ -193,7 +193,7 @@ std::string Describe(const Decision& decision) {
   for (const PlaceGang& gang : decision.plan.place) {
     absl::StrAppend(&text, "\n  places ", gang.job_id, ": ", gang.reason);
   }
-  for (const LineHead& head : decision.heads) {
+  for (const ReservedJob& head : decision.reserved) {
     absl::StrAppend(&text, "\n  head of ", head.pool, ": ", head.job_id);
   }
   for (const Waiting& waiting : decision.plan.waiting) {

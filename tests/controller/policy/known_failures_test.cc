@@ -84,9 +84,9 @@ TEST_F(KnownFailuresTest, Volcano3291PreemptionCountsWhatIsFreeAndWhatComesFree)
   EXPECT_EQ(state(low), JobState::kPending);
 }
 
-// kubernetes-sigs/kueue#6947: a workload that cannot fit stands first in line; for its sake a small
-// borrower is preempted, then admitted again since the large one does not fit even so, and so on
-// without end, while a workload that would fit waits behind.
+// kubernetes-sigs/kueue#6947: a workload that cannot fit stands first in the queue; for its sake a
+// small borrower is preempted, then admitted again since the large one does not fit even so, and so
+// on without end, while a workload that would fit waits behind.
 TEST_F(KnownFailuresTest, Kueue6947AJobThatCannotFitPreemptsNobodyAndHoldsUpNobody) {
   Agent a = ConnectNew("a", 3);
   const uint64_t borrower = Submit({.priority = -1000});

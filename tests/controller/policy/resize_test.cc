@@ -217,7 +217,7 @@ TEST_F(ResizeTest, AGangKeepsTheFurtherPoolThatItWaitedForWhenItGrows) {
   Looks(9);
   replay_.Save(elastic);
   Looks(6);
-  EXPECT_EQ(replay_.ranks(elastic), 4u) << "without another twenty minutes in line";
+  EXPECT_EQ(replay_.ranks(elastic), 4u) << "without another twenty minutes in partition";
   EXPECT_EQ(replay_.stops(elastic), 1u);
 }
 
@@ -283,7 +283,7 @@ class RandomWorld {
     replay.Submit(std::move(settings));
   }
 
-  // The first job in line, for whom those of lower priority that may be preempted hold enough.
+  // The first job of the queue, for whom those of lower priority that may be preempted hold enough.
   std::optional<uint64_t> WhoCouldHaveRoom() {
     const Snapshot& view = replay.world.view();
     const Job* head = nullptr;

@@ -1,4 +1,4 @@
-// Who may pass the head of a line.
+// Who may pass the head of a partition.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -66,9 +66,9 @@ TEST_F(BackfillTest, AJobThatEndsBeforeTheHeadStartsMayPass) {
   const uint64_t unknown = Queue(World::Settings(1));
   const uint64_t shorter = Queue(Lasting(2, absl::Minutes(30)));
   EXPECT_EQ(Placed(), Jobs{shorter});
-  ASSERT_EQ(decision_.heads.size(), 1u);
-  EXPECT_EQ(decision_.heads[0].job_id, head);
-  EXPECT_EQ(decision_.heads[0].start, kWall + absl::Minutes(30));
+  ASSERT_EQ(decision_.reserved.size(), 1u);
+  EXPECT_EQ(decision_.reserved[0].job_id, head);
+  EXPECT_EQ(decision_.reserved[0].start, kWall + absl::Minutes(30));
   EXPECT_THAT(decision_.plan.place[0].reason, HasSubstr("before job 2, which it does not hold up"));
   ASSERT_GE(decision_.plan.waiting.size(), 3u);
   EXPECT_THAT(decision_.plan.waiting[0].message, HasSubstr("enough should be free at"));
@@ -91,9 +91,9 @@ TEST_F(BackfillTest, WhenNobodyKnowsHowLongTheOthersRunNobodyPasses) {
   const uint64_t head = Queue(World::Settings(3));
   Queue(Lasting(1, absl::Seconds(1)));
   EXPECT_EQ(Placed(), Jobs{});
-  ASSERT_EQ(decision_.heads.size(), 1u);
-  EXPECT_EQ(decision_.heads[0].job_id, head);
-  EXPECT_EQ(decision_.heads[0].start, absl::InfiniteFuture());
+  ASSERT_EQ(decision_.reserved.size(), 1u);
+  EXPECT_EQ(decision_.reserved[0].job_id, head);
+  EXPECT_EQ(decision_.reserved[0].start, absl::InfiniteFuture());
 }
 
 TEST_F(BackfillTest, ARunPastItsTimeIsNoPromiseAnyMore) {
@@ -118,8 +118,8 @@ TEST_F(BackfillTest, WhoSetsTheWallClockChangesNothingOfTheEnds) {
     const uint64_t shorter = Queue(Lasting(1, absl::Minutes(20)));
     clock_set_by_ = by;
     EXPECT_EQ(Placed(absl::Minutes(10)), Jobs{shorter}) << longer << " does not fit";
-    ASSERT_EQ(decision_.heads.size(), 1u);
-    EXPECT_EQ(decision_.heads[0].start, kWall + by + absl::Minutes(30));
+    ASSERT_EQ(decision_.reserved.size(), 1u);
+    EXPECT_EQ(decision_.reserved[0].start, kWall + by + absl::Minutes(30));
   }
 }
 
@@ -184,9 +184,9 @@ TEST_F(BackfillTest, ARecoveringJobKeepsTheSlotsThatItsRanksGaveBack) {
   world_.draft().EditRank(recovering, 0).holds_slots = false;
   Row("a").holders.erase(0);
   EXPECT_EQ(Placed(), Jobs{});
-  ASSERT_EQ(decision_.heads.size(), 1u);
-  EXPECT_EQ(decision_.heads[0].job_id, recovering);
-  EXPECT_EQ(decision_.heads[0].start, kWall) << "its other rank is leaving";
+  ASSERT_EQ(decision_.reserved.size(), 1u);
+  EXPECT_EQ(decision_.reserved[0].job_id, recovering);
+  EXPECT_EQ(decision_.reserved[0].start, kWall) << "its other rank is leaving";
 }
 
 // What it holds counts already, so that no quota holds it back.

@@ -30,11 +30,11 @@ class PlacementTest : public ::testing::Test {
     WorkerIndex index;
     world_.view().workers.ForEach([&](const Worker& worker) { index.Put(worker, kNow); });
     index.Advance(now_, kStrikeWindow);
-    Shape shape(needs);
-    const int line = index.FindLine(needs.pools.front().name, needs.slot_kind);
+    Demand demand(needs);
+    const int partition = index.FindPartition(needs.pools.front().name, needs.slot_kind);
     std::vector<std::string> workers;
-    if (line < 0) return workers;
-    ranks_ = RanksOf(index, needs, FitGang(index, line, shape, needs.max_ranks));
+    if (partition < 0) return workers;
+    ranks_ = RanksOf(index, needs, FitGang(index, partition, demand, needs.max_ranks));
     for (const RankPlacement& rank : ranks_) workers.push_back(rank.worker);
     return workers;
   }

@@ -15,9 +15,9 @@
 
 namespace muster::controller {
 
-class Shape {
+class Demand {
  public:
-  explicit Shape(JobNeeds needs);
+  explicit Demand(JobNeeds needs);
 
   // Two jobs with equal keys have equal needs.
   static std::string KeyOf(const JobNeeds& needs);
@@ -32,8 +32,8 @@ class Shape {
   const IdSet* Eligible(const WorkerIndex& index);
   // How many ranks fit on the worker now.
   uint32_t RanksOn(const WorkerIndex::Node& node) const;
-  // How many would fit on the usable workers of the line if all were idle.
-  uint64_t RanksWhenIdle(const WorkerIndex& index, int line);
+  // How many would fit on the usable workers of the partition if all were idle.
+  uint64_t RanksWhenIdle(const WorkerIndex& index, int partition);
 
   uint32_t RanksOnIdle(const WorkerIndex::Node& node) const;
 
@@ -51,7 +51,7 @@ class Shape {
   bool fresh_ = false;
   IdSet eligible_;
   bool all_eligible_ = false;
-  std::map<int, uint64_t> when_idle_;  // by line
+  std::map<int, uint64_t> when_idle_;  // by partition
 };
 
 }  // namespace muster::controller

@@ -1,4 +1,4 @@
-#include "controller/policy/placement/shape.h"
+#include "controller/policy/placement/demand.h"
 
 #include <algorithm>
 #include <utility>
@@ -21,7 +21,7 @@ uint32_t MatchingSlots(const Worker& worker, const JobNeeds& needs,
 
 }  // namespace
 
-Shape::Shape(JobNeeds needs)
+Demand::Demand(JobNeeds needs)
     : needs_(std::move(needs)),
       picky_(!needs_.selector.empty() || !needs_.exclude.empty() || !needs_.gpu_type.empty() ||
              needs_.commands || needs_.image != JobNeeds::Image::kNone),
@@ -29,7 +29,7 @@ Shape::Shape(JobNeeds needs)
       only_slots_(needs_.cpus_per_rank == 0 && needs_.memory_per_rank == 0 &&
                   needs_.gpu_type.empty()) {}
 
-std::string Shape::KeyOf(const JobNeeds& needs) {
+std::string Demand::KeyOf(const JobNeeds& needs) {
   std::string key =
       absl::StrCat(needs.min_ranks, ",", needs.max_ranks, ",", static_cast<int>(needs.slot_kind),
                    ",", needs.slots_per_rank, ",", needs.cpus_per_rank, ",", needs.memory_per_rank,
@@ -43,7 +43,7 @@ std::string Shape::KeyOf(const JobNeeds& needs) {
   return key;
 }
 
-void Shape::Refresh(const WorkerIndex& index) {
+void Demand::Refresh(const WorkerIndex& index) {
   if (fresh_ && facts_version_ == index.facts_version()) return;
   fresh_ = true;
   facts_version_ = index.facts_version();
@@ -62,13 +62,13 @@ void Shape::Refresh(const WorkerIndex& index) {
   }
 }
 
-const IdSet* Shape::Eligible(const WorkerIndex& index) {
+const IdSet* Demand::Eligible(const WorkerIndex& index) {
   if (!picky_ && !rooted_) return nullptr;
   Refresh(index);
   return all_eligible_ ? nullptr : &eligible_;
 }
 
-uint32_t Shape::RanksOn(const WorkerIndex::Node& node) const {
+uint32_t Demand::RanksOn(const WorkerIndex::Node& node) const {
   const WorkerIndex::Slots& slots = node.kinds[WorkerIndex::At(needs_.slot_kind)];
   const bool sieve = !needs_.gpu_type.empty() && slots.mixed;
   uint64_t ranks = (sieve ? MatchingSlots(*node.worker, needs_, slots.free) : slots.free.size()) /
@@ -82,18 +82,18 @@ uint32_t Shape::RanksOn(const WorkerIndex::Node& node) const {
   return ranks;
 }
 
-uint32_t Shape::RanksOnIdle(const WorkerIndex::Node& node) const {
+uint32_t Demand::RanksOnIdle(const WorkerIndex::Node& node) const {
   if (!picky_ && only_slots_) {
     return node.kinds[WorkerIndex::At(needs_.slot_kind)].total / needs_.slots_per_rank;
   }
   return IdleRanks(*node.worker, needs_);
 }
 
-uint64_t Shape::RanksWhenIdle(const WorkerIndex& index, int line) {
+uint64_t Demand::RanksWhenIdle(const WorkerIndex& index, int partition) {
   Refresh(index);
-  const auto [it, fresh] = when_idle_.emplace(line, 0);
+  const auto [it, fresh] = when_idle_.emplace(partition, 0);
   if (!fresh) return it->second;
-  index.line(line).workers.FindIf(Eligible(index), [&](uint64_t id) {
+  index.partition(partition).workers.FindIf(Eligible(index), [&](uint64_t id) {
     const WorkerIndex::Node& node = index.node(id);
     if (node.usable) it->second += RanksOnIdle(node);
     return false;
@@ -101,7 +101,7 @@ uint64_t Shape::RanksWhenIdle(const WorkerIndex& index, int line) {
   return it->second;
 }
 
-Grant Shape::GrantOn(const WorkerIndex& index, uint64_t worker_id, uint32_t ranks) const {
+Grant Demand::GrantOn(const WorkerIndex& index, uint64_t worker_id, uint32_t ranks) const {
   const WorkerIndex::Node& node = index.node(worker_id);
   const WorkerIndex::Slots& slots = node.kinds[WorkerIndex::At(needs_.slot_kind)];
   Grant grant{.worker_id = worker_id,
