@@ -21,8 +21,8 @@
 #include "common/base/units.h"
 #include "common/upload/ignore_rules.h"
 #include "common/upload/limits.h"
-#include "common/upload/link_rules.h"
 #include "common/upload/sha256.h"
+#include "common/upload/symlink_rules.h"
 #include "muster/v1/upload_service.pb.h"
 
 namespace muster {

@@ -15,7 +15,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/unique_fd.h"
 #include "common/upload/limits.h"
-#include "common/upload/link_rules.h"
+#include "common/upload/symlink_rules.h"
 #include "muster/v1/upload_service.pb.h"
 
 namespace muster {

@@ -14,7 +14,7 @@
 #include "controller/rules/progress_rules.h"
 #include "controller/rules/report_gate.h"
 #include "controller/rules/rules.h"
-#include "controller/rules/strike_rules.h"
+#include "controller/rules/worker_quarantine_rules.h"
 
 namespace muster::controller {
 namespace {

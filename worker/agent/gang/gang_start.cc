@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "worker/agent/process/port_holder.h"
+#include "worker/agent/gang/port_holder.h"
 
 namespace muster::worker {
 namespace {

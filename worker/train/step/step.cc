@@ -16,8 +16,8 @@
 #include <cmath>
 #include <optional>
 
-#include "worker/train/kernels/gradient_norm.h"
 #include "worker/train/step/amp.h"
+#include "worker/train/step/gradient_norm.h"
 #include "worker/train/step/micro_batch.h"
 #include "worker/train/step/seeding.h"
 

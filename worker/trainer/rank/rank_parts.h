@@ -1,8 +1,9 @@
 // All that one rank of a run is made of, but its agent and its checkpoints.
 //
-// Used by rank.cc for the run itself and by bench.cc for the checks before one: both set up the
-// same things in the same order, so that what would end a run at its start ends its check with the
-// same words. Nothing here decides; compose.h makes the single parts. All ranks call each function.
+// Used by rank_program.cc for the run itself and by bench.cc for the checks before one: both set up
+// the same things in the same order, so that what would end a run at its start ends its check with
+// the same words. Nothing here decides; compose.h makes the single parts. All ranks call each
+// function.
 #pragma once
 
 #include <memory>

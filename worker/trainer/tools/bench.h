@@ -1,8 +1,8 @@
 // One rank of a recipe's gang as the checks want it: set up as for its run (rank_parts.h), but
 // without agent and checkpoints, and with as few ranks as a check needs.
 //
-// Used by check.cc and check_profile.cc. The functions fail as the run would fail and throw what
-// torch throws.
+// Used by recipe_check.cc and check_profile.cc. The functions fail as the run would fail and throw
+// what torch throws.
 #pragma once
 
 #include <memory>

@@ -1,8 +1,9 @@
 // Where the time of a recipe's step goes: a short run of its ranks on this machine.
 //
-// Used by check.cc. On the CPU each rank is a thread of this process, with a transport between them
-// as the job's ranks have it on one machine: at least two of them when the job has more than one,
-// and no more than the cores carry. On GPUs it is one rank, and communication is not measured.
+// Used by recipe_check.cc. On the CPU each rank is a thread of this process, with a transport
+// between them as the job's ranks have it on one machine: at least two of them when the job has
+// more than one, and no more than the cores carry. On GPUs it is one rank, and communication is not
+// measured.
 #pragma once
 
 #include <cstdint>

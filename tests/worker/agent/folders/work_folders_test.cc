@@ -215,7 +215,9 @@ TEST_F(WorkFoldersTest, AFetchThatNobodyWaitsForAnyMoreIsEnded) {
   Begin(FenceOf(1, 1), a_);
   Begin(FenceOf(2, 1), a_);
   Begin(FenceOf(3, 1), b_);
-  RunUntil([&] { return folders_->PiecesFetched(FenceOf(3, 1)).has_value(); });
+  RunUntil([&] {
+    return archives_.seen().begun.size() == 1 && folders_->PiecesFetched(FenceOf(3, 1)).has_value();
+  });
   folders_->Release(FenceOf(1, 1));
   EXPECT_TRUE(archives_.seen().stopped.empty()) << "another one waits for it";
   folders_->Release(FenceOf(2, 1));

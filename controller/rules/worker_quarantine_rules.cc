@@ -1,4 +1,4 @@
-#include "controller/rules/strike_rules.h"
+#include "controller/rules/worker_quarantine_rules.h"
 
 #include <algorithm>
 #include <optional>

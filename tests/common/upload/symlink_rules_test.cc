@@ -1,4 +1,4 @@
-#include "common/upload/link_rules.h"
+#include "common/upload/symlink_rules.h"
 
 #include <gtest/gtest.h>
 

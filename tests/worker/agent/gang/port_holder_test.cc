@@ -1,4 +1,4 @@
-#include "worker/agent/process/port_holder.h"
+#include "worker/agent/gang/port_holder.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>

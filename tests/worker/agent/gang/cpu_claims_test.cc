@@ -1,4 +1,4 @@
-#include "worker/agent/process/cpu_claims.h"
+#include "worker/agent/gang/cpu_claims.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>

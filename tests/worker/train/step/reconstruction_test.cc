@@ -1,4 +1,4 @@
-#include "worker/train/artifacts/reconstruction.h"
+#include "worker/train/step/reconstruction.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
