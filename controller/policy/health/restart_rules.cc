@@ -191,22 +191,16 @@ std::string WhyNobodyHasIt(const Snapshot& snapshot, const Job& job,
   return absl::StrCat(others, "no other worker could take the job");
 }
 
+absl::Duration Doubled(absl::Duration wait, uint32_t times, absl::Duration most) {
+  for (uint32_t i = 0; i < times && wait < most; ++i) wait *= 2;
+  return std::min(wait, most);
+}
+
 absl::Duration Backoff(const RestartSettings& restart, uint32_t restarts_in_row, uint64_t seed) {
-  absl::Duration wait = restart.backoff;
-  for (uint32_t i = 0; i < restarts_in_row && wait < restart.max_backoff; ++i) wait *= 2;
-  wait = std::min(wait, restart.max_backoff);
+  const absl::Duration wait = Doubled(restart.backoff, restarts_in_row, restart.max_backoff);
   const double chance = static_cast<double>(SplitMix64(seed) >> 11) * 0x1.0p-53;  // [0, 1)
   // Whole milliseconds: what is shown and stored.
   return absl::Milliseconds(absl::ToInt64Milliseconds(wait * (1.0 - kJitter * chance)));
-}
-
-constexpr absl::Duration kLongestWaitBeyond = absl::Hours(1);
-
-// Each restart beyond the budget waits twice as long as the one before.
-absl::Duration WaitBeyond(uint32_t beyond) {
-  absl::Duration wait = absl::Minutes(1);
-  for (uint32_t i = 1; i < beyond && wait < kLongestWaitBeyond; ++i) wait *= 2;
-  return std::min(wait, kLongestWaitBeyond);
 }
 
 }  // namespace
@@ -306,7 +300,10 @@ RestartDecision DecideRestart(const Snapshot& snapshot, const Job& job, uint64_t
   }
   decision.charged = true;
   if (!at_once) decision.wait = Backoff(job.settings->restart, job.restarts_in_row, seed);
-  if (beyond > 0) decision.wait = std::max(decision.wait, WaitBeyond(beyond));
+  if (beyond > 0) {
+    decision.wait =
+        std::max(decision.wait, Doubled(absl::Minutes(1), beyond - 1, /*most=*/absl::Hours(1)));
+  }
   const bool in_doubt = AllIsInDoubt(snapshot, attempt);
   if (in_doubt) decision.wait = std::max(decision.wait, kDoubtRetry);
   decision.message = absl::StrCat(
