@@ -233,7 +233,8 @@ absl::Status LoadWorkers(SqliteDatabase& db, absl::Duration now, absl::Time wall
 absl::Status LoadCheckpoints(SqliteDatabase& db, Loading& loading, Snapshot& snapshot) {
   SqliteStatement row = db.Prepare(
       "SELECT id, job_id, step, attempt, state, path, bytes, manifest_sha256, best, epoch, metrics,"
-      " created_ms, verified_ms, verdicts, message, created_at_ns FROM checkpoints ORDER BY id");
+      " created_ms, verified_ms, verdicts, message, created_at_ns, doubt_worker, doubt_message,"
+      " doubt_missing FROM checkpoints ORDER BY id");
   for (;;) {
     MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
     if (!more) return absl::OkStatus();
@@ -254,6 +255,10 @@ absl::Status LoadCheckpoints(SqliteDatabase& db, Loading& loading, Snapshot& sna
     checkpoint->verdicts = row.Int(13);
     checkpoint->message = FreeText(row, 14);
     checkpoint->created_at = ReadNanos(row, 15, absl::InfinitePast());
+    if (!row.IsNull(16)) {
+      checkpoint->doubt = {
+          .worker = row.Text(16), .message = FreeText(row, 17), .missing = row.Int(18) != 0};
+    }
     const auto job = loading.jobs.find(checkpoint->job_id);
     if (job == loading.jobs.end()) {
       return Contradiction(absl::StrCat("checkpoint ", checkpoint->id, " has no job"));

@@ -308,6 +308,12 @@ CREATE TABLE forgotten_time (
   times TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX checkpoints_by_job ON checkpoints (job_id);
+)sql",
+          // The reading that speaks against a checkpoint until another worker has read it, too.
+          R"sql(
+ALTER TABLE checkpoints ADD COLUMN doubt_worker TEXT;
+ALTER TABLE checkpoints ADD COLUMN doubt_message TEXT NOT NULL DEFAULT '';
+ALTER TABLE checkpoints ADD COLUMN doubt_missing INTEGER NOT NULL DEFAULT 0;
 )sql"};
 }
 

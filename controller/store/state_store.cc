@@ -274,7 +274,8 @@ absl::Status StateStore::PutCheckpoint(const Checkpoint& checkpoint) {
   SqliteStatement row = database_->Prepare(
       "INSERT OR REPLACE INTO checkpoints (id, job_id, step, attempt, state, path, bytes,"
       " manifest_sha256, best, epoch, metrics, created_ms, verified_ms, verdicts, message,"
-      " created_at_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+      " created_at_ns, doubt_worker, doubt_message, doubt_missing)"
+      " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   row.Bind(checkpoint.id)
       .Bind(checkpoint.job_id)
       .Bind(checkpoint.step)
@@ -290,6 +291,13 @@ absl::Status StateStore::PutCheckpoint(const Checkpoint& checkpoint) {
   BindTime(row, checkpoint.verified);
   row.Bind(checkpoint.verdicts).Bind(checkpoint.message);
   BindNanos(row, checkpoint.created_at);
+  if (checkpoint.doubt.has_value()) {
+    row.Bind(checkpoint.doubt->worker)
+        .Bind(checkpoint.doubt->message)
+        .Bind(checkpoint.doubt->missing);
+  } else {
+    row.BindNull().Bind("").Bind(false);
+  }
   return row.Run();
 }
 

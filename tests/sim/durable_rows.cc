@@ -68,9 +68,13 @@ std::string RowOf(const mc::Worker& worker) {
 }
 
 std::string RowOf(const mc::Checkpoint& row) {
+  const std::string doubt = row.doubt.has_value()
+                                ? absl::StrCat(" doubted by ", row.doubt->worker, " missing ",
+                                               row.doubt->missing, ": ", row.doubt->message)
+                                : "";
   return absl::StrCat("job ", row.job_id, " step ", row.step, " a", row.attempt, " ",
                       mc::CheckpointStateName(row.state), " ", row.path, " ", row.manifest_sha256,
-                      " best ", row.best, " verdicts ", row.verdicts, " ", row.message);
+                      " best ", row.best, " verdicts ", row.verdicts, " ", row.message, doubt);
 }
 
 std::string RowOf(const mc::Quota& quota) {

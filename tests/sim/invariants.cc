@@ -74,6 +74,10 @@ void Invariants::OnStart(const mc::Snapshot& snapshot, const mc::Snapshot* befor
                 " was seen");
   }
   if (exact && before != nullptr) CheckRestart(snapshot, *before);
+  if (before != nullptr) {
+    NoteUnstoredHolders(snapshot, *before);
+    FreeForgottenNames(snapshot, *before);
+  }
   stored_.clear();
   OnPublished(snapshot, nullptr);
 }
@@ -117,6 +121,7 @@ void Invariants::OnPublished(const mc::Snapshot& snapshot, const mc::Snapshot* b
   static const mc::Snapshot nothing;
   const mc::Snapshot& last = before == nullptr ? nothing : *before;
   CheckHistory(snapshot, last);
+  FreeForgottenNames(snapshot, last);
   snapshot.jobs.ForEachChange(last.jobs, [&](uint64_t, const mc::Job*, const mc::Job* job) {
     if (job == nullptr) return;
     CheckJob(*job);
@@ -131,6 +136,30 @@ void Invariants::OnPublished(const mc::Snapshot& snapshot, const mc::Snapshot* b
   if (before != nullptr) model_.CheckQueued(snapshot, *before);
   model_.Check(snapshot);
   KeepStored(snapshot, last);
+}
+
+// Who came to a full disk held the name in memory only: the next controller knows the holder that
+// is stored, if any, and has fenced neither.
+void Invariants::NoteUnstoredHolders(const mc::Snapshot& snapshot, const mc::Snapshot& before) {
+  for (const auto& [id, row] : stored_) {
+    const mc::Worker* shown = before.workers.Find(id);
+    if (shown == nullptr) continue;
+    const mc::Worker* worker = snapshot.FindWorker(shown->name);
+    if (worker != nullptr) fenced_.erase({worker->name, worker->incarnation});
+    if (worker == nullptr || worker->incarnation != shown->incarnation) {
+      never_stored_.insert(shown->incarnation);
+    }
+  }
+}
+
+// The name of a worker that was forgotten is anybody's: also that of an agent that it was once
+// taken from, and that has asked for it since.
+void Invariants::FreeForgottenNames(const mc::Snapshot& snapshot, const mc::Snapshot& before) {
+  snapshot.workers.ForEachChange(
+      before.workers, [this](uint64_t, const mc::Worker* old, const mc::Worker* worker) {
+        if (worker != nullptr) return;
+        std::erase_if(fenced_, [old](const auto& fenced) { return fenced.first == old->name; });
+      });
 }
 
 void Invariants::OnHello(const mc::WorkerHello& hello, const mc::EventResult& result) {
@@ -150,8 +179,9 @@ void Invariants::OnHello(const mc::WorkerHello& hello, const mc::EventResult& re
                   ", whose lease holds, and given to ", host_of_[hello.incarnation]);
     }
     names_moved_ += host_of_[holder] != host_of_[hello.incarnation];
-    fenced_.insert({hello.worker, holder});
+    if (never_stored_.count(holder) == 0) fenced_.insert({hello.worker, holder});
   }
+  never_stored_.erase(hello.incarnation);
   holder = hello.incarnation;
 }
 
@@ -283,11 +313,12 @@ void Invariants::CheckSlots(const mc::Snapshot& snapshot) {
 
 void Invariants::CheckProcess(const mc::Snapshot& snapshot, const LiveProcess& live) {
   const mc::Worker* worker = snapshot.FindWorker(live.worker);
-  const std::string holder = worker == nullptr ? "" : worker->incarnation;
+  // Of a worker that is forgotten, who held its name last.
+  const std::string holder = worker == nullptr ? holder_of_name_[live.worker] : worker->incarnation;
   // Who holds the name came up beside it: whose slot it is says nothing, as nothing starts there.
   const bool set_aside =
       worker == nullptr ? !live.set_aside_by.empty() : live.set_aside_by.count(holder) != 0;
-  const bool here = worker == nullptr || host_of_[holder] == live.host;
+  const bool here = host_of_[holder] == live.host;
   if (here && !set_aside) {
     const bool its_own = worker != nullptr && IsHeldBy(*worker, live.slot, live.key);
     if (!its_own) trace_.Fail(NameOf(live), " is alive, but its slot is not its own any more");

@@ -90,6 +90,8 @@ class Invariants {
 
  private:
   void CheckRestart(const mc::Snapshot& snapshot, const mc::Snapshot& before);
+  void NoteUnstoredHolders(const mc::Snapshot& snapshot, const mc::Snapshot& before);
+  void FreeForgottenNames(const mc::Snapshot& snapshot, const mc::Snapshot& before);
   void KeepStored(const mc::Snapshot& snapshot, const mc::Snapshot& before);
   void CheckHistory(const mc::Snapshot& snapshot, const mc::Snapshot& before);
   void CheckEvents(const mc::Job& job, const mc::Job* before);
@@ -112,6 +114,7 @@ class Invariants {
   std::map<uint64_t, std::string> stored_;
   std::map<std::string, std::string> host_of_;         // of each incarnation
   std::map<std::string, std::string> holder_of_name_;  // worker -> incarnation that was accepted
+  std::set<std::string> never_stored_;  // incarnations that a controller took, but forgot
   uint64_t names_moved_ = 0;
   std::set<std::pair<std::string, std::string>> fenced_;  // worker, incarnation
   std::map<uint64_t, int64_t> committed_step_;            // by job

@@ -40,7 +40,7 @@ struct Checkpoint {
   uint32_t verdicts =
       0;  // how often an agent has reread it; who waits for a verdict waits for this to grow
   std::string message;  // why it is corrupt or was deleted
-  // A reading that spoke against it, until another worker has read it, too. In memory only.
+  // A reading that spoke against it, until another worker has read it, too.
   struct Doubt {
     std::string worker;
     std::string message;

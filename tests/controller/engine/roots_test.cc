@@ -440,6 +440,26 @@ TEST_F(RootsTest, ASecondReadingThatFindsItWholeSettlesIt) {
   EXPECT_EQ(state(id), JobState::kStarting);
 }
 
+TEST_F(RootsTest, ADoubtOutlivesTheController) {
+  Agent one = ConnectNew("worker-1", 1);
+  Agent two = ConnectNew("worker-2", 1);
+  SubmitThere();
+  SeeRoot(one);
+  SeeRoot(two);
+  Agent& runs = WasSent<StartAssignment>(one) ? one : two;
+  const Fence fence = StartRanks(runs).fence;
+  Apply(MakeCommit(runs, fence, 5));
+  Agent& first = WasSent<VerifyAssignment>(one) ? one : two;
+  AnswerVerify(first, false, "block 3 differs");
+  const auto doubt = snapshot()->FindCheckpoint(1)->doubt;
+  ASSERT_TRUE(doubt.has_value());
+  Restart();
+  ASSERT_TRUE(snapshot()->FindCheckpoint(1)->doubt.has_value());
+  EXPECT_EQ(snapshot()->FindCheckpoint(1)->doubt->worker, doubt->worker);
+  EXPECT_EQ(snapshot()->FindCheckpoint(1)->doubt->message, doubt->message);
+  EXPECT_EQ(snapshot()->FindCheckpoint(1)->doubt->missing, doubt->missing);
+}
+
 TEST_F(RootsTest, WhatIsNotThereIsGoneOnlyWhenItIsSaidTwice) {
   Agent one = ConnectNew("worker-1", 1);
   const Fence fence = RunThere(one);
