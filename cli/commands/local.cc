@@ -189,7 +189,7 @@ absl::StatusOr<ExitCode> RunSupervise(const Flags& flags, Session& session) {
   SetLogProgram("muster-local");
   MUSTER_ASSIGN_OR_RETURN(SupervisorOptions options, Resolve(flags, session.host()));
   MUSTER_ASSIGN_OR_RETURN(const UniqueFd lock, TakeLock(LocalPaths{options.dir}.lock()));
-  Supervisor supervisor(std::move(options), session.fs());
+  LocalSupervisor supervisor(std::move(options), session.fs());
   MUSTER_RETURN_IF_ERROR(supervisor.Run());
   return ExitCode::kDone;
 }

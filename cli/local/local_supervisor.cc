@@ -43,7 +43,7 @@ absl::Duration RestartDelay(absl::Duration restart_delay, int short_lives) {
   return std::min(delay, std::max(restart_delay, kMaxRestartDelay));
 }
 
-Supervisor::Supervisor(SupervisorOptions options, FileSystem& fs)
+LocalSupervisor::LocalSupervisor(SupervisorOptions options, FileSystem& fs)
     : options_(std::move(options)), paths_{options_.dir}, fs_(fs) {
   daemons_.push_back({.name = kMusterd, .data_dir = paths_.controller()});
   for (int i = 1; i <= options_.workers; ++i) {
@@ -56,7 +56,7 @@ Supervisor::Supervisor(SupervisorOptions options, FileSystem& fs)
   }
 }
 
-absl::Status Supervisor::Run() {
+absl::Status LocalSupervisor::Run() {
   sigset_t signals;
   ::sigemptyset(&signals);
   for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&signals, signal);
@@ -82,7 +82,7 @@ absl::Status Supervisor::Run() {
   return absl::OkStatus();
 }
 
-absl::Duration Supervisor::NextWait(absl::Duration now) const {
+absl::Duration LocalSupervisor::NextWait(absl::Duration now) const {
   absl::Duration wait = next_log_look_ - now;
   for (const Daemon& daemon : daemons_) {
     if (daemon.record.pid != 0 && daemon.record.state == "starting")
@@ -96,7 +96,7 @@ absl::Duration Supervisor::NextWait(absl::Duration now) const {
   return std::max(wait, absl::ZeroDuration());
 }
 
-void Supervisor::BoundLogs(absl::Duration now) {
+void LocalSupervisor::BoundLogs(absl::Duration now) {
   if (now < next_log_look_) return;
   next_log_look_ = now + kLogLook;
   std::vector<std::string> logs = {paths_.log("supervisor")};
@@ -108,7 +108,7 @@ void Supervisor::BoundLogs(absl::Duration now) {
   }
 }
 
-bool Supervisor::WaitForSignal(absl::Duration at_most) {
+bool LocalSupervisor::WaitForSignal(absl::Duration at_most) {
   struct pollfd poll {
     .fd = signal_fd_, .events = POLLIN, .revents = 0
   };
@@ -124,7 +124,7 @@ bool Supervisor::WaitForSignal(absl::Duration at_most) {
   return stop;
 }
 
-void Supervisor::StartDue(absl::Duration now) {
+void LocalSupervisor::StartDue(absl::Duration now) {
   for (Daemon& daemon : daemons_) {
     if (daemon.record.pid != 0) continue;
     if (daemon.record.state == "restarting" && now < daemon.next_start) continue;
@@ -133,7 +133,7 @@ void Supervisor::StartDue(absl::Duration now) {
   }
 }
 
-std::vector<std::string> Supervisor::Argv(const Daemon& daemon) const {
+std::vector<std::string> LocalSupervisor::Argv(const Daemon& daemon) const {
   if (daemon.name == kMusterd) {
     return {absl::StrCat(options_.bin_dir, "/musterd"),
             "--data-dir",
@@ -152,7 +152,7 @@ std::vector<std::string> Supervisor::Argv(const Daemon& daemon) const {
           "--allow-commands"};
 }
 
-void Supervisor::Start(Daemon& daemon, absl::Duration now) {
+void LocalSupervisor::Start(Daemon& daemon, absl::Duration now) {
   // What an earlier life left would be taken for this one's.
   const absl::Status removed = fs_.RemoveFile(absl::StrCat(daemon.data_dir, "/endpoints.json"));
   absl::StatusOr<pid_t> pid = absl::IsNotFound(removed) || removed.ok()
@@ -173,7 +173,7 @@ void Supervisor::Start(Daemon& daemon, absl::Duration now) {
   Log(LogLevel::kInfo, "daemon_started", {{"daemon", daemon.name}, {"pid", *pid}});
 }
 
-void Supervisor::ReadEndpoints(Daemon& daemon) {
+void LocalSupervisor::ReadEndpoints(Daemon& daemon) {
   const auto text =
       fs_.ReadFile(absl::StrCat(daemon.data_dir, "/endpoints.json"), kMaxEndpointsBytes);
   if (!text.ok()) return;
@@ -193,7 +193,7 @@ void Supervisor::ReadEndpoints(Daemon& daemon) {
   options_.http_listen = endpoints->http_address;
 }
 
-void Supervisor::Reap(absl::Duration now) {
+void LocalSupervisor::Reap(absl::Duration now) {
   int status = 0;
   for (pid_t pid = ::waitpid(-1, &status, WNOHANG); pid > 0;
        pid = ::waitpid(-1, &status, WNOHANG)) {
@@ -216,12 +216,12 @@ void Supervisor::Reap(absl::Duration now) {
   }
 }
 
-bool Supervisor::AnyAlive(const std::vector<Daemon*>& daemons) const {
+bool LocalSupervisor::AnyAlive(const std::vector<Daemon*>& daemons) const {
   return std::any_of(daemons.begin(), daemons.end(),
                      [](const Daemon* daemon) { return daemon->record.pid != 0; });
 }
 
-void Supervisor::StopThese(const std::vector<Daemon*>& daemons, absl::Duration grace) {
+void LocalSupervisor::StopThese(const std::vector<Daemon*>& daemons, absl::Duration grace) {
   for (Daemon* daemon : daemons) {
     if (daemon->record.pid != 0) ::kill(static_cast<pid_t>(daemon->record.pid), SIGTERM);
   }
@@ -242,7 +242,7 @@ void Supervisor::StopThese(const std::vector<Daemon*>& daemons, absl::Duration g
   }
 }
 
-void Supervisor::Stop() {
+void LocalSupervisor::Stop() {
   stopping_ = true;
   Log(LogLevel::kInfo, "supervisor_stopping");
   Write();
@@ -257,7 +257,7 @@ void Supervisor::Stop() {
   Log(LogLevel::kInfo, "supervisor_stopped");
 }
 
-void Supervisor::Write() {
+void LocalSupervisor::Write() {
   LocalRecord record{.dir = paths_.dir, .supervisor_pid = ::getpid(), .stopping = stopping_};
   for (const Daemon& daemon : daemons_) record.daemons.push_back(daemon.record);
   std::string text = EncodeLocalRecord(record);

@@ -31,9 +31,9 @@ struct SupervisorOptions {
 // that did not last, so that a broken binary does not spin. Pure.
 absl::Duration RestartDelay(absl::Duration restart_delay, int short_lives);
 
-class Supervisor {
+class LocalSupervisor {
  public:
-  Supervisor(SupervisorOptions options, FileSystem& fs);
+  LocalSupervisor(SupervisorOptions options, FileSystem& fs);
 
   // Runs until SIGTERM or SIGINT, then stops the workers, which save their jobs, then musterd.
   // Requires the lock of the folder. An error when it could not even begin.

@@ -158,12 +158,12 @@ std::string EvidenceText(const v1::WorkerInfo& worker, absl::Time now) {
     const int more = worker.unseen_roots_size() - 1;
     return more == 0 ? text : absl::StrCat(text, " (and ", more, " more)");
   }
-  if (worker.strikes().empty()) return "";
-  const v1::WorkerInfo::Strike& last = *worker.strikes().rbegin();
+  if (worker.failures().empty()) return "";
+  const v1::WorkerInfo::WorkerFailure& last = *worker.failures().rbegin();
   if (absl::StartsWith(worker.quarantine_reason(), "not quarantined")) {
     return worker.quarantine_reason();
   }
-  return absl::StrCat(worker.strikes_size(), worker.strikes_size() == 1 ? " failure" : " failures",
+  return absl::StrCat(worker.failures_size(), worker.failures_size() == 1 ? " failure" : " failures",
                       " began here, the last ", Age(now, last.time_ms()), " ago: job ",
                       last.job_id(), ", ", last.cause());
 }

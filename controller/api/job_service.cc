@@ -533,7 +533,8 @@ grpc::ServerUnaryReactor* JobService::VerifyCheckpoint(grpc::CallbackServerConte
     call->Done(status);
     return call;
   }
-  auto wait = std::make_shared<VerdictWait>(call, context, clock_, engine_, *checkpoint, response);
+  auto wait =
+      std::make_shared<VerificationWait>(call, context, clock_, engine_, *checkpoint, response);
   engine_.Post(RequestVerify{checkpoint->id}, [this, call, wait](const EventResult& result) {
     if (result.status.ok()) {
       pump_.Add(wait);

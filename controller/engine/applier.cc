@@ -65,7 +65,7 @@ void Applier::Post(Item item) {
 Applier::Lane Applier::LaneOf(const Event& event) {
   const bool of_loops =
       std::holds_alternative<ApplyPlan>(event) || std::holds_alternative<Findings>(event) ||
-      std::holds_alternative<CareForCheckpoints>(event) ||
+      std::holds_alternative<AssignCheckpointWork>(event) ||
       std::holds_alternative<ForgetJobs>(event) || std::holds_alternative<TendRoots>(event);
   if (of_loops) return Lane::kLoops;
   const bool of_agents = std::holds_alternative<WorkerHello>(event) ||

@@ -40,7 +40,8 @@ void Dispatcher::Close(const std::string& worker, const std::string& incarnation
   if (link != nullptr) link->Close(status);
 }
 
-void Dispatcher::Say(const std::string& worker, uint64_t stream, const Assignment& assignment) {
+void Dispatcher::SendUnstored(const std::string& worker, uint64_t stream,
+                              const Assignment& assignment) {
   std::shared_ptr<WorkerLink> link;
   {
     MutexLock lock(mutex_);

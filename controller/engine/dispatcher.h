@@ -41,8 +41,8 @@ class Dispatcher {
   // Ends the stream of that incarnation, if it has one.
   void Close(const std::string& worker, const std::string& incarnation, const absl::Status& status);
 
-  // Says it on that stream of the worker's, if it still is its stream.
-  void Say(const std::string& worker, uint64_t stream, const Assignment& assignment);
+  // Sends it once on that stream of the worker's, if it still is its stream.
+  void SendUnstored(const std::string& worker, uint64_t stream, const Assignment& assignment);
 
   // Sends what is due; returns how long until the next repeat, at most.
   absl::Duration RunOnce(const Snapshot& snapshot);

@@ -14,10 +14,10 @@
 #include "controller/engine/findings_loop.h"
 #include "controller/engine/forget_loop.h"
 #include "controller/engine/loop_thread.h"
-#include "controller/engine/proposer.h"
 #include "controller/engine/retention_loop.h"
 #include "controller/engine/root_loop.h"
 #include "controller/engine/scheduler_loop.h"
+#include "controller/engine/snapshot_loop.h"
 #include "controller/engine/watchers.h"
 #include "controller/policy/explain/explain.h"
 #include "controller/policy/health/liveness_rules.h"
@@ -82,11 +82,11 @@ class EngineImpl final : public Engine {
                  {.use_half_life = options_.use_half_life, .quarantine = options_.quarantine},
                  MakeHooks()),
         scheduler_(clock, MakeWiring(scheduler_thread_),
-                   ProposePlans(clock, MakeScheduleSettings())),
-        retention_(clock, MakeWiring(retention_thread_), ProposeCare),
+                   DecidePlans(clock, MakeScheduleSettings())),
+        retention_(clock, MakeWiring(retention_thread_), DecideCheckpointWork),
         forgetting_(clock, MakeWiring(forgetting_thread_),
-                    ProposeForgetting(options_.forget_ended, clock_.SinceBoot())),
-        roots_(clock, MakeWiring(roots_thread_), ProposeRoots),
+                    DecideForgetting(options_.forget_ended, clock_.SinceBoot())),
+        roots_(clock, MakeWiring(roots_thread_), DecideRoots),
         liveness_(options_.heartbeat_interval / kLivenessLooks, MakeFindings(liveness_thread_),
                   [this](const Snapshot& snapshot) { return LookForSilent(snapshot); }),
         limits_(kLimitsEvery, MakeFindings(limits_thread_), [this](const Snapshot& snapshot) {
@@ -181,7 +181,7 @@ class EngineImpl final : public Engine {
     const std::shared_ptr<const Snapshot> world = snapshot();
     const ScheduleContext context = LookNow();
     MUSTER_ASSIGN_OR_RETURN(std::vector<uint64_t> resume_from,
-                            JudgeSubmit(Draft(*world), event, context.wall, context.now));
+                            EvaluateSubmit(Draft(*world), event, context.wall, context.now));
     Explanation explanation = ExplainNew(*world, *event.settings, event.owner, context);
     explanation.resume_from = std::move(resume_from);
     return explanation;
@@ -232,8 +232,8 @@ class EngineImpl final : public Engine {
               for (const AfterCommit::ClosedLink& link : after.closed_links) {
                 dispatcher_.Close(link.worker, link.incarnation, link.status);
               }
-              for (const AfterCommit::Word& word : after.words) {
-                dispatcher_.Say(word.worker, word.stream, word.assignment);
+              for (const AfterCommit::UnstoredMessage& message : after.unstored_messages) {
+                dispatcher_.SendUnstored(message.worker, message.stream, message.assignment);
               }
             },
         .answered = [this](const Applier::Item& item,
@@ -285,7 +285,7 @@ class EngineImpl final : public Engine {
     return {.now = clock_.SinceBoot(), .wall = clock_.Now(), .settings = MakeScheduleSettings()};
   }
 
-  Proposer::Wiring MakeWiring(LoopThread& thread) {
+  SnapshotLoop::Wiring MakeWiring(LoopThread& thread) {
     return {
         .snapshot = [this] { return snapshot(); },
         .post = [this](Event event, EventDone done) { Post(std::move(event), std::move(done)); },
@@ -376,10 +376,10 @@ class EngineImpl final : public Engine {
                                 [this] { return rendezvous_.Expire() - clock_.SinceBoot(); }};
 
   Applier applier_;
-  Proposer scheduler_;
-  Proposer retention_;
-  Proposer forgetting_;
-  Proposer roots_;
+  SnapshotLoop scheduler_;
+  SnapshotLoop retention_;
+  SnapshotLoop forgetting_;
+  SnapshotLoop roots_;
   FindingsLoop liveness_;
   FindingsLoop limits_;
 };

@@ -14,11 +14,11 @@ constexpr absl::Duration kWarnEvery = absl::Hours(1);
 
 }  // namespace
 
-Proposer::Propose ProposeForgetting(const ForgetSettings& settings, absl::Duration start) {
+SnapshotLoop::Decide DecideForgetting(const ForgetSettings& settings, absl::Duration start) {
   return [settings, queue = std::make_shared<EndedJobsQueue>(start),
           warned_at = -absl::InfiniteDuration()](const Snapshot& snapshot,
                                                  absl::Duration now) mutable {
-    Proposer::Proposal proposal;
+    SnapshotLoop::Decision proposal;
     if (!settings.ForgetsAny()) return proposal;
     proposal.due_at = now + kLookEvery;
     ForgetJobs next = queue->Next(snapshot, settings, now);

@@ -2,13 +2,13 @@
 // policy/ended/ended_jobs_queue, and nothing more.
 #pragma once
 
-#include "controller/engine/proposer.h"
+#include "controller/engine/snapshot_loop.h"
 #include "controller/policy/ended/ended_job_rules.h"
 
 namespace muster::controller {
 
-// For one Proposer: it follows the versions that it is shown. `start`: when the controller began,
-// since boot.
-Proposer::Propose ProposeForgetting(const ForgetSettings& settings, absl::Duration start);
+// For one SnapshotLoop: it follows the versions that it is shown. `start`: when the controller
+// began, since boot.
+SnapshotLoop::Decide DecideForgetting(const ForgetSettings& settings, absl::Duration start);
 
 }  // namespace muster::controller

@@ -6,11 +6,11 @@
 
 namespace muster::controller {
 
-Proposer::Proposal ProposeCare(const Snapshot& snapshot, absl::Duration now) {
-  Proposer::Proposal proposal;
+SnapshotLoop::Decision DecideCheckpointWork(const Snapshot& snapshot, absl::Duration now) {
+  SnapshotLoop::Decision proposal;
   proposal.due_at = NextRetentionRetry(snapshot, now);
-  CareForCheckpoints care = PlanRetention(snapshot, now);
-  if (!care.actions.empty()) proposal.event = std::move(care);
+  AssignCheckpointWork work = PlanRetention(snapshot, now);
+  if (!work.actions.empty()) proposal.event = std::move(work);
   return proposal;
 }
 

@@ -2,10 +2,10 @@
 // policy/health/retention_rules, and nothing more.
 #pragma once
 
-#include "controller/engine/proposer.h"
+#include "controller/engine/snapshot_loop.h"
 
 namespace muster::controller {
 
-Proposer::Proposal ProposeCare(const Snapshot& snapshot, absl::Duration now);
+SnapshotLoop::Decision DecideCheckpointWork(const Snapshot& snapshot, absl::Duration now);
 
 }  // namespace muster::controller

@@ -6,8 +6,8 @@
 
 namespace muster::controller {
 
-Proposer::Proposal ProposeRoots(const Snapshot& snapshot, absl::Duration now) {
-  Proposer::Proposal proposal;
+SnapshotLoop::Decision DecideRoots(const Snapshot& snapshot, absl::Duration now) {
+  SnapshotLoop::Decision proposal;
   RootPlan plan = PlanRoots(snapshot, now);
   proposal.due_at = plan.due_at;
   if (!plan.empty()) proposal.event = std::move(plan.event);

@@ -2,10 +2,10 @@
 // policy/health/root_rules, and nothing more.
 #pragma once
 
-#include "controller/engine/proposer.h"
+#include "controller/engine/snapshot_loop.h"
 
 namespace muster::controller {
 
-Proposer::Proposal ProposeRoots(const Snapshot& snapshot, absl::Duration now);
+SnapshotLoop::Decision DecideRoots(const Snapshot& snapshot, absl::Duration now);
 
 }  // namespace muster::controller

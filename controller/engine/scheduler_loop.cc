@@ -14,12 +14,12 @@ constexpr absl::Duration kLongestRest = absl::Minutes(1);
 
 }  // namespace
 
-Proposer::Propose ProposePlans(Clock& clock, ScheduleSettings settings) {
+SnapshotLoop::Decide DecidePlans(Clock& clock, ScheduleSettings settings) {
   return [&clock, settings, scheduler = std::make_shared<Scheduler>()](const Snapshot& snapshot,
                                                                        absl::Duration now) {
     Decision decision =
         scheduler->Decide(snapshot, {.now = now, .wall = clock.Now(), .settings = settings});
-    Proposer::Proposal proposal;
+    SnapshotLoop::Decision proposal;
     proposal.due_at = decision.due_at;
     // What is due by the wall clock is due earlier once somebody sets that on.
     if (proposal.due_at != absl::InfiniteDuration())

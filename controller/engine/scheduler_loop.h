@@ -2,12 +2,12 @@
 #pragma once
 
 #include "common/base/clock.h"
-#include "controller/engine/proposer.h"
+#include "controller/engine/snapshot_loop.h"
 #include "controller/policy/queue/schedule_context.h"
 
 namespace muster::controller {
 
-// For one Proposer: it follows the versions that it is shown.
-Proposer::Propose ProposePlans(Clock& clock, ScheduleSettings settings);
+// For one SnapshotLoop: it follows the versions that it is shown.
+SnapshotLoop::Decide DecidePlans(Clock& clock, ScheduleSettings settings);
 
 }  // namespace muster::controller

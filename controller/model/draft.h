@@ -64,13 +64,13 @@ struct AfterCommit {
     absl::Status status;
   };
   std::vector<ClosedLink> closed_links;
-  // Said once, on this stream only.
-  struct Word {
+  // Sent once, on this stream only, and stored nowhere: the next stream gets a new one.
+  struct UnstoredMessage {
     std::string worker;
     uint64_t stream = 0;
     Assignment assignment;
   };
-  std::vector<Word> words;
+  std::vector<UnstoredMessage> unstored_messages;
 };
 
 class Draft {

@@ -11,19 +11,19 @@ using R = Reason;
 using E = JobEffect;
 
 constexpr JobRule Move(S next, R reason, E effect = E::kNone) {
-  return {.verdict = Verdict::kMove, .next = next, .reason = reason, .effect = effect};
+  return {.handling = Handling::kMove, .next = next, .reason = reason, .effect = effect};
 }
 constexpr JobRule Note(R reason, E effect = E::kNone) {
-  return {.verdict = Verdict::kNote, .reason = reason, .effect = effect};
+  return {.handling = Handling::kNote, .reason = reason, .effect = effect};
 }
 constexpr JobRule Stay(E effect = E::kNone) {
-  return {.verdict = Verdict::kStay, .effect = effect};
+  return {.handling = Handling::kStay, .effect = effect};
 }
 constexpr JobRule Ignore(const char* because) {
-  return {.verdict = Verdict::kIgnore, .because = because};
+  return {.handling = Handling::kIgnore, .because = because};
 }
 constexpr JobRule Reject(const char* because) {
-  return {.verdict = Verdict::kReject,
+  return {.handling = Handling::kReject,
           .code = absl::StatusCode::kFailedPrecondition,
           .because = because};
 }

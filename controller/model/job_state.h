@@ -45,7 +45,8 @@ enum class JobInput : uint8_t {
 };
 inline constexpr int kJobInputCount = 29;
 
-enum class Verdict : uint8_t {
+// How an input is taken in a state.
+enum class Handling : uint8_t {
   kUnset,   // not in the table: the test finds it
   kMove,    // go to `next` because of `reason`
   kStay,    // take it in, with the effect, in the same state
@@ -64,7 +65,7 @@ enum class JobEffect : uint8_t {
 };
 
 struct JobRule {
-  Verdict verdict = Verdict::kUnset;
+  Handling handling = Handling::kUnset;
   JobState next = JobState::kPending;
   Reason reason = Reason::kNone;
   JobEffect effect = JobEffect::kNone;

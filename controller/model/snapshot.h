@@ -79,7 +79,7 @@ struct Snapshot {
   std::shared_ptr<const std::set<uint64_t>> unstored_workers;
   std::shared_ptr<const std::vector<uint64_t>> active_jobs;  // not terminal, ascending; never null
   std::shared_ptr<const std::vector<uint64_t>>
-      retention_jobs;  // with checkpoints to care for; never null
+      retention_jobs;  // with checkpoints to reread or delete; never null
   std::shared_ptr<const std::map<uint64_t, OutboxRow>>
       outbox;  // not acknowledged, by seq; never null
   std::shared_ptr<const std::map<std::string, std::shared_ptr<const Project>>>

@@ -124,28 +124,28 @@ bool SchedulingRound::IsOver(QueueWalk& walk, const Candidate& candidate) {
     const std::string message =
         absl::StrCat("waits for others of array ", group.array_id, ": at most ", group.at_a_time,
                      " of it may run at a time");
-    Say(job, message);
-    SayToRest(candidate, message);
+    SetWaitReason(job, message);
+    SetWaitReasonOfRest(candidate, message);
     walk.SkipGroup();
     return true;
   }
   QuotaLine& quotas = QuotasOf(group.project);
   const uint32_t slots = group.demand->min_slots();
-  const QuotaLine::Verdict verdict = quotas.Pass(job.id, group.owner, slots);
-  if (!verdict.held_back) return false;
-  std::string message = verdict.over.value_or(absl::StrCat(
+  const QuotaLine::Decision decision = quotas.Pass(job.id, group.owner, slots);
+  if (!decision.held_back) return false;
+  std::string message = decision.over.value_or(absl::StrCat(
       "waits behind an earlier job of project ", group.project, " that is over quota"));
-  if (verdict.even_alone) message += ": it waits until the quota is raised";
+  if (decision.even_alone) message += ": it waits until the quota is raised";
   const bool could_displace =
-      verdict.over.has_value() && !verdict.even_alone && verdict.is_first && !candidate.soon;
+      decision.over.has_value() && !decision.even_alone && decision.is_first && !candidate.soon;
   const bool displaces =
       could_displace && DisplaceOwn(candidate, quotas.CountOver(group.owner, slots));
-  Say(job, displaces ? absl::StrCat(message, WhoMakesWayFor(job.id)) : message);
-  SayToRest(candidate, message);
+  SetWaitReason(job, displaces ? absl::StrCat(message, WhoMakesWayFor(job.id)) : message);
+  SetWaitReasonOfRest(candidate, message);
   walk.SkipGroup();
   const bool all_was_said = said_ >= world_.context.settings.max_messages;
   const bool all_wait = quotas.full_by() != 0 && !world_.queue.AnyRecovering(group.project);
-  if (all_was_said && all_wait && !verdict.even_alone) walk.SkipProject();
+  if (all_was_said && all_wait && !decision.even_alone) walk.SkipProject();
   return true;
 }
 
@@ -175,7 +175,7 @@ void SchedulingRound::Consider(QueueWalk& walk, const QueueWalk::Step& step) {
       LooksAwaitedUntil(world_.snapshot, job.settings->needs, world_.context.now);
   if (job.state == JobState::kPending && looks > world_.context.now) {
     decision_.due_at = std::min(decision_.due_at, looks);
-    Say(job, "waits until all workers have looked at its checkpoint root");
+    SetWaitReason(job, "waits until all workers have looked at its checkpoint root");
     return;
   }
   const bool soon = waits || job.state == JobState::kRecovering;
@@ -346,20 +346,20 @@ void SchedulingRound::Wait(const Candidate& candidate, const Supply& supply, boo
   }
   absl::StrAppend(&message, WhoMakesWayFor(candidate.job.id));
   const bool follows = behind != 0 && behind != candidate.job.id;
-  Say(candidate.job, follows ? to_the_rest : message);
-  if (skips_group) SayToRest(candidate, to_the_rest);
+  SetWaitReason(candidate.job, follows ? to_the_rest : message);
+  if (skips_group) SetWaitReasonOfRest(candidate, to_the_rest);
 }
 
-void SchedulingRound::SayToRest(const Candidate& candidate, const std::string& message) {
+void SchedulingRound::SetWaitReasonOfRest(const Candidate& candidate, const std::string& message) {
   const std::set<uint64_t>& jobs = candidate.group.jobs;
   for (auto id = jobs.upper_bound(candidate.job.id); id != jobs.end(); ++id) {
     if (said_ >= world_.context.settings.max_messages) return;
     const Job& job = *world_.snapshot.FindJob(*id);
-    if (job.not_before_at <= world_.context.now) Say(job, message);
+    if (job.not_before_at <= world_.context.now) SetWaitReason(job, message);
   }
 }
 
-void SchedulingRound::Say(const Job& job, std::string message) {
+void SchedulingRound::SetWaitReason(const Job& job, std::string message) {
   if (job.state != JobState::kPending || said_ >= world_.context.settings.max_messages) return;
   ++said_;
   if (job.message != message) {

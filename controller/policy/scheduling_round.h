@@ -94,9 +94,9 @@ class SchedulingRound {
   Capacity SupplyOf(const Candidate& candidate) const;
   // Of the free ones, those that it may not have: ", 2 of them kept for job 7 until ...".
   std::string WhoElseGets(const Candidate& candidate) const;
-  void Say(const Job& job, std::string message);
+  void SetWaitReason(const Job& job, std::string message);
   // The same to the jobs of the group that come after, as far as messages go.
-  void SayToRest(const Candidate& candidate, const std::string& message);
+  void SetWaitReasonOfRest(const Candidate& candidate, const std::string& message);
   QuotaLine& QuotasOf(const std::string& project);
   bool IsExhausted() const;
   void Undo();

@@ -43,7 +43,7 @@ void Ask(Draft& draft, const TendRoots::Ask& ask, const RuleContext& context) {
   const uint64_t id = worker->id;
   draft.EditWorkerView(id).watches = std::make_shared<const std::vector<RootToWatch>>(ask.roots);
   draft.MarkRelevant();
-  draft.after_commit().words.push_back(
+  draft.after_commit().unstored_messages.push_back(
       {.worker = ask.worker,
        .stream = ask.stream,
        .assignment = {.seq = 0, .body = WatchAssignment{.roots = ask.roots}}});

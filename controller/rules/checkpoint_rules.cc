@@ -138,7 +138,7 @@ absl::Status Commit(Draft& draft, const Job& job, const CheckpointReport& report
   // The same step again is no progress, however often it is saved.
   if (!gets_further) return absl::OkStatus();
   RefillBudgets(draft.EditJob(row.job_id));
-  JudgeAfterProgress(draft, row.job_id, context);
+  EvaluateAfterProgress(draft, row.job_id, context);
   return absl::OkStatus();
 }
 
@@ -155,12 +155,12 @@ struct BadReading {
 // (policy/health/retention_rules has it reread). What is not there may also be there a little
 // later, as network file systems go. Who is awaited comes or is lost within the time of a lease.
 // True: it is condemned.
-bool Judge(Draft& draft, const Checkpoint& found, const BadReading& reading,
-           const RuleContext& context) {
+bool CondemnIfBorneOut(Draft& draft, const Checkpoint& found, const BadReading& reading,
+                       const RuleContext& context) {
   const Job& job = *draft.view().FindJob(found.job_id);
   const bool awaited = AnotherIsAwaited(draft.view(), job, reading.worker);
   const bool others = !Planted(PlantedBug::kOneWordCondemns) &&
-                      (awaited || ChooseCaretaker(draft.view(), job, reading.worker) != nullptr);
+                      (awaited || PickVerifier(draft.view(), job, reading.worker) != nullptr);
   // One says that bytes differ, another one that nothing is there: neither bears the other out.
   const bool alike = found.doubt.has_value() && found.doubt->missing == reading.missing;
   const bool by_another = alike && found.doubt->worker != reading.worker;
@@ -207,7 +207,7 @@ void ResumeFromNext(Draft& draft, uint64_t job_id, uint64_t broken) {
   draft.EditJob(job_id).ledger.step = attempt.first_step;
 }
 
-void AssignCare(Draft& draft, const CareForCheckpoints::Action& action, const Worker& worker) {
+void AssignWork(Draft& draft, const AssignCheckpointWork::Action& action, const Worker& worker) {
   OutboxRow row;
   row.worker = worker.name;
   row.incarnation = worker.incarnation;
@@ -217,7 +217,7 @@ void AssignCare(Draft& draft, const CareForCheckpoints::Action& action, const Wo
   draft.AddOutbox(std::move(row));
 }
 
-bool IsCaredFor(const Snapshot& snapshot, uint64_t checkpoint_id) {
+bool HasWork(const Snapshot& snapshot, uint64_t checkpoint_id) {
   for (const auto& [seq, row] : *snapshot.outbox) {
     if (row.checkpoint_id == checkpoint_id) return true;
   }
@@ -235,15 +235,15 @@ const Checkpoint* FindOthers(const Snapshot& snapshot, const Job& job, const std
 
 // A job could not load it, which says nothing of it, or found it broken where it may not be the one
 // to tell (another job's, which may be where that folder is not to be seen): a worker of its own
-// job's pool rereads it, another than `not_by` where there is one. Only that one's verdict counts.
+// job's pool rereads it, another than `not_by` where there is one. Only that one's decision counts.
 void HaveReread(Draft& draft, const Checkpoint& row, const Job& reporter,
                 const std::string& not_by) {
-  if (!row.restorable() || IsCaredFor(draft.view(), row.id)) return;
+  if (!row.restorable() || HasWork(draft.view(), row.id)) return;
   const Job& owner = *draft.view().FindJob(row.job_id);
-  const Worker* worker = ChooseCaretaker(draft.view(), owner, not_by);
-  if (worker == nullptr) worker = ChooseCaretaker(draft.view(), owner);
+  const Worker* worker = PickVerifier(draft.view(), owner, not_by);
+  if (worker == nullptr) worker = PickVerifier(draft.view(), owner);
   if (worker == nullptr) return;
-  AssignCare(draft,
+  AssignWork(draft,
              {.kind = AssignmentKind::kVerify,
               .checkpoint_id = row.id,
               .worker = worker->name,
@@ -271,11 +271,11 @@ absl::Status Apply(Draft& draft, const Job& job, const CheckpointReport& report,
     case CheckpointReport::Kind::kCorrupt:
       if (const Checkpoint* row = FindByPath(draft.view(), job, report.path);
           row != nullptr && row->restorable()) {
-        Judge(draft, *row,
-              {.worker = report.worker,
-               .message = absl::StrCat("found broken while loading: ", report.message),
-               .by_rank = true},
-              context);
+        CondemnIfBorneOut(draft, *row,
+                          {.worker = report.worker,
+                           .message = absl::StrCat("found broken while loading: ", report.message),
+                           .by_rank = true},
+                          context);
         ResumeFromNext(draft, job.id, row->id);
       } else if (const Checkpoint* other = FindOthers(draft.view(), job, report.path)) {
         HaveReread(draft, *other, job, report.worker);
@@ -340,7 +340,7 @@ EventResult OnCheckpointReport(Draft& draft, const CheckpointReport& event,
                             .message = ""},
                            context);
   if (result.status.ok()) result.status = Apply(draft, *job, event, context);
-  // Seen and judged: repeating it would change nothing.
+  // Seen and evaluated: repeating it would change nothing.
   result.fenced = !result.status.ok();
   return result;
 }
@@ -357,14 +357,14 @@ EventResult OnRequestVerify(Draft& draft, const RequestVerify& event) {
         absl::StrCat("checkpoint ", event.checkpoint_id, " is ",
                      CheckpointStateName(checkpoint->state), ": there is nothing to verify")));
   }
-  if (IsCaredFor(draft.view(), event.checkpoint_id)) return {};
-  const Worker* worker = ChooseCaretaker(draft.view(), *draft.view().FindJob(checkpoint->job_id));
+  if (HasWork(draft.view(), event.checkpoint_id)) return {};
+  const Worker* worker = PickVerifier(draft.view(), *draft.view().FindJob(checkpoint->job_id));
   if (worker == nullptr) {
     return Refuse(absl::FailedPreconditionError(
         absl::StrCat("checkpoint ", event.checkpoint_id,
                      ": no worker of its pool is ready to reread it; start one and try again")));
   }
-  AssignCare(draft,
+  AssignWork(draft,
              {.kind = AssignmentKind::kVerify,
               .checkpoint_id = event.checkpoint_id,
               .worker = worker->name,
@@ -373,15 +373,15 @@ EventResult OnRequestVerify(Draft& draft, const RequestVerify& event) {
   return {};
 }
 
-EventResult OnCare(Draft& draft, const CareForCheckpoints& event) {
+EventResult OnAssignCheckpointWork(Draft& draft, const AssignCheckpointWork& event) {
   // A submit may have come in between that begins from one of them, even in this very batch.
   std::set<uint64_t> needed_by_others = CountedOnByOthers(draft.view());
   for (uint64_t id : draft.new_job_ids()) {
     const std::vector<uint64_t>& ids = draft.view().FindJob(id)->settings->resume_from;
     needed_by_others.insert(ids.begin(), ids.end());
   }
-  std::set<uint64_t> cared_for = BeingCaredFor(draft.view());
-  for (const CareForCheckpoints::Action& action : event.actions) {
+  std::set<uint64_t> assigned = CheckpointsWithWork(draft.view());
+  for (const AssignCheckpointWork::Action& action : event.actions) {
     const Checkpoint* checkpoint = draft.view().FindCheckpoint(action.checkpoint_id);
     const Worker* worker = draft.view().FindWorker(action.worker);
     if (checkpoint == nullptr || worker == nullptr || !worker->connected) continue;
@@ -390,8 +390,8 @@ EventResult OnCare(Draft& draft, const CareForCheckpoints& event) {
                         MayBeLoading(*draft.view().FindJob(checkpoint->job_id), checkpoint->id);
     const bool void_now = checkpoint->state == CheckpointState::kDeleted ||
                           (action.kind == AssignmentKind::kDelete && needed);
-    if (void_now || !cared_for.insert(action.checkpoint_id).second) continue;
-    AssignCare(draft, action, *worker);
+    if (void_now || !assigned.insert(action.checkpoint_id).second) continue;
+    AssignWork(draft, action, *worker);
   }
   return {};
 }
@@ -409,9 +409,9 @@ EventResult OnVerifyReport(Draft& draft, const VerifyReport& event, const RuleCo
   const bool present = found.restorable() || found.state == CheckpointState::kCorrupt;
   if (!present) return {};
   const BadReading bad{.worker = event.worker, .message = event.message, .missing = event.missing};
-  if (!event.ok && !Judge(draft, found, bad, context)) return {};
+  if (!event.ok && !CondemnIfBorneOut(draft, found, bad, context)) return {};
   Checkpoint& row = draft.EditCheckpoint(event.checkpoint_id);
-  ++row.verdicts;
+  ++row.rereads;
   row.verified = context.now;
   if (!event.ok) return {};
   row.state = CheckpointState::kVerified;

@@ -157,10 +157,10 @@ absl::Status Control(Draft& draft, uint64_t id, const ControlJob& event, QueueGa
   MUSTER_RETURN_IF_ERROR(MayChange(job));
   const JobInput input = InputOf(event.verb);
   const JobRule& rule = LookUp(job.state, input);
-  const bool joins = rule.verdict == Verdict::kMove && rule.next == JobState::kPending;
+  const bool joins = rule.handling == Handling::kMove && rule.next == JobState::kPending;
   if (joins && job.state != JobState::kPending) MUSTER_RETURN_IF_ERROR(gate.MayJoin(job));
   const bool ended = IsTerminal(job.state);
-  const bool nothing_to_do = LookUp(job.state, input).verdict == Verdict::kIgnore;
+  const bool nothing_to_do = LookUp(job.state, input).handling == Handling::kIgnore;
   const std::string message = absl::StrCat(DoneText(event.verb), " by ", event.actor);
   MUSTER_RETURN_IF_ERROR(
       DriveJob(draft, id, {.input = input, .actor = event.actor, .message = message}, context));

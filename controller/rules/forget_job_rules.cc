@@ -13,7 +13,7 @@ EventResult OnForgetJobs(Draft& draft, const ForgetJobs& event) {
   size_t events = 0;
   for (const ForgetJobs::Ended& proposed : event.jobs) {
     if (jobs >= ForgetJobs::kMost || events >= ForgetJobs::kMostEvents) break;
-    const std::optional<EndedJobs> ended = JudgeEnded(draft.view(), needed, proposed.job_id);
+    const std::optional<EndedJobs> ended = EvaluateEnded(draft.view(), needed, proposed.job_id);
     if (!ended.has_value() || ended->finished != proposed.finished) continue;
     jobs += ended->size();
     for (uint64_t id = ended->last; id >= ended->first; --id) {

@@ -69,8 +69,8 @@ void EndAttempt(Draft& draft, uint64_t job_id, const RuleContext& context) {
 }
 
 // Whether what the attempt ended of may come of a checkpoint root that is gone: whoever reads or
-// writes there fails, hangs, or takes the others with it. A command's own exit code is its verdict:
-// it may not be run again for something that it perhaps never touched.
+// writes there fails, hangs, or takes the others with it. A command's own exit code is its
+// decision: it may not be run again for something that it perhaps never touched.
 bool MayComeOfStorage(FailureClass kind, const JobNeeds& needs) {
   switch (kind) {
     case FailureClass::kHang:
@@ -209,21 +209,21 @@ absl::Status DriveJob(Draft& draft, uint64_t job_id, const JobStep& step,
     return absl::NotFoundError(absl::StrCat("job ", job_id, ": there is no such job"));
   }
   const JobRule& rule = LookUp(job->state, step.input);
-  switch (rule.verdict) {
-    case Verdict::kUnset:
+  switch (rule.handling) {
+    case Handling::kUnset:
       MUSTER_CHECK(false, "a pair of state and input is missing in the table");
-    case Verdict::kIgnore:
+    case Handling::kIgnore:
       return absl::OkStatus();
-    case Verdict::kReject:
+    case Handling::kReject:
       return absl::Status(rule.code, absl::StrCat("job ", job_id, " is ", JobStateName(job->state),
                                                   ": ", rule.because));
-    case Verdict::kMove:
+    case Handling::kMove:
       Move(draft, job_id, rule, step, context);
       break;
-    case Verdict::kNote:
+    case Handling::kNote:
       Record(draft, job_id, job->state, rule.reason, step, context);
       break;
-    case Verdict::kStay:
+    case Handling::kStay:
       break;
   }
   CarryOut(draft, job_id, rule.effect, step, context);

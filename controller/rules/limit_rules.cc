@@ -11,7 +11,8 @@ EventResult OnLimit(Draft& draft, const LimitPassed& event, const RuleContext& c
   const Job* job = draft.view().FindJob(event.job_id);
   if (job == nullptr) return {};
   // Something else may have come first.
-  std::optional<PassedLimit> limit = JudgeLimits(draft.view(), *job, {context.now, context.now_at});
+  std::optional<PassedLimit> limit =
+      EvaluateLimits(draft.view(), *job, {context.now, context.now_at});
   if (!limit.has_value()) return {};
   if (job->has_live_attempt()) {
     NoteFailure(draft, event.job_id,

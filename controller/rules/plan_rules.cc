@@ -1,4 +1,4 @@
-// What the scheduler proposes: each gang is judged again by the state of today, and placed.
+// What the scheduler decides: each gang is evaluated again by the state of today, and placed.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -11,13 +11,13 @@
 #include "controller/policy/limits/quota.h"
 #include "controller/policy/queue/admission.h"
 #include "controller/rules/job_driver.h"
-#include "controller/rules/make_way_rules.h"
 #include "controller/rules/rules.h"
+#include "controller/rules/yield_rules.h"
 
 namespace muster::controller {
 namespace {
 
-// Judges the gangs of one plan against the quotas, each with those before it.
+// Evaluates the gangs of one plan against the quotas, each with those before it.
 class QuotaGate {
  public:
   explicit QuotaGate(const Draft& draft) : draft_(draft) {}
@@ -48,7 +48,7 @@ class QuotaGate {
 bool StillFits(const Snapshot& snapshot, const PlaceGang& gang, const ScheduleContext& context) {
   const Job* job = snapshot.FindJob(gang.job_id);
   if (job == nullptr || job->state != JobState::kPending || job->attempt + 1 != gang.attempt ||
-      Admit(snapshot, *job, context).verdict != Admission::Verdict::kReady) {
+      Admit(snapshot, *job, context).decision != Admission::Decision::kReady) {
     return false;
   }
   // The limits loop ends it (policy/limits/time_limits).
@@ -128,7 +128,7 @@ void Place(Draft& draft, const PlaceGang& gang, const RuleContext& context) {
 EventResult OnPlan(Draft& draft, const ApplyPlan& event, const RuleContext& context) {
   QuotaGate quotas(draft);
   const ScheduleContext admission{.now = context.now_at, .wall = context.now};
-  for (const StopGang& stop : event.plan.stop) MakeWay(draft, stop, context);
+  for (const StopGang& stop : event.plan.stop) Yield(draft, stop, context);
   for (const PlaceGang& gang : event.plan.place) {
     // The world moved meanwhile: the scheduler looks again at the next version.
     if (!StillFits(draft.view(), gang, admission) || !quotas.Pass(gang)) continue;

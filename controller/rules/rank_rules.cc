@@ -74,7 +74,7 @@ JobInput NoteExit(Draft& draft, const RankReport& report, const RuleContext& con
                                      .rank = static_cast<int32_t>(report.rank)});
   // A spec that the trainer cannot use is no worker's fault.
   if (is_cause && report.exit_code != kUsageExitCode) {
-    StrikeWorker(draft, report.worker, job_id, context);
+    RecordWorkerFailure(draft, report.worker, job_id, context);
   }
   return report.stopped ? JobInput::kRankStopped : JobInput::kRankFailed;
 }
@@ -90,7 +90,7 @@ JobInput NoteUnkillable(Draft& draft, const RankReport& report, const RuleContex
       {.failure_class = ClassOf(report),
        .cause = absl::StrCat("rank ", report.rank, " on ", report.worker, ": ", Describe(report)),
        .rank = static_cast<int32_t>(report.rank)});
-  if (is_cause) StrikeWorker(draft, report.worker, job_id, context);
+  if (is_cause) RecordWorkerFailure(draft, report.worker, job_id, context);
   return JobInput::kRankFailed;
 }
 
@@ -158,7 +158,7 @@ EventResult ApplyReport(Draft& draft, const RankReport& report, const RuleContex
                             .message = MessageOf(report, input)},
                            context);
   if (input == JobInput::kGangSucceeded && result.status.ok()) {
-    JudgeAfterProgress(draft, job_id, context);
+    EvaluateAfterProgress(draft, job_id, context);
   }
   SettleIfCleared(draft, job_id, context);
   return result;
@@ -212,7 +212,7 @@ EventResult OnStartTimedOut(Draft& draft, const StartTimedOut& event, const Rule
   if (NoteFailure(draft, event.job_id,
                   {.failure_class = FailureClass::kStartFailed, .cause = cause})) {
     for (const std::string& worker : WithoutProcess(*draft.view().FindJob(event.job_id)->current)) {
-      StrikeWorker(draft, worker, event.job_id, context);
+      RecordWorkerFailure(draft, worker, event.job_id, context);
     }
   }
   EventResult result;
@@ -239,7 +239,7 @@ EventResult OnHung(Draft& draft, const RankHung& event, const RuleContext& conte
                   {.failure_class = FailureClass::kHang,
                    .cause = cause,
                    .rank = static_cast<int32_t>(event.rank)})) {
-    StrikeWorker(draft, worker, event.job_id, context);
+    RecordWorkerFailure(draft, worker, event.job_id, context);
   }
   EventResult result;
   result.status =

@@ -30,7 +30,9 @@ struct Dispatch {
   EventResult operator()(const WorkerNotice& e) const { return OnNotice(draft, e, context); }
   EventResult operator()(const ApplyPlan& e) const { return OnPlan(draft, e, context); }
   EventResult operator()(const Findings& e) const { return OnFindings(draft, e, context); }
-  EventResult operator()(const CareForCheckpoints& e) const { return OnCare(draft, e); }
+  EventResult operator()(const AssignCheckpointWork& e) const {
+    return OnAssignCheckpointWork(draft, e);
+  }
   EventResult operator()(const ForgetJobs& e) const { return OnForgetJobs(draft, e); }
 
   EventResult operator()(const WorkerSilent& e) const { return OnSilent(draft, e, context); }

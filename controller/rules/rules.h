@@ -46,8 +46,8 @@ EventResult Reduce(Draft& draft, const Event& event, const RuleContext& context)
 // RESOURCE_EXHAUSTED over a quota of queued jobs, NOT_FOUND for a job that it waits for or begins
 // from. If so, the checkpoints that it begins from. `wall` is the wall clock, `now` the time since
 // boot.
-absl::StatusOr<std::vector<uint64_t>> JudgeSubmit(const Draft& draft, const SubmitJob& event,
-                                                  absl::Time wall, absl::Duration now);
+absl::StatusOr<std::vector<uint64_t>> EvaluateSubmit(const Draft& draft, const SubmitJob& event,
+                                                     absl::Time wall, absl::Duration now);
 
 // The families, one file each.
 EventResult OnSubmit(Draft& draft, const SubmitJob& event, const RuleContext& context);
@@ -78,7 +78,7 @@ EventResult OnFindings(Draft& draft, const Findings& event, const RuleContext& c
 EventResult OnCheckpointReport(Draft& draft, const CheckpointReport& event,
                                const RuleContext& context);
 EventResult OnRequestVerify(Draft& draft, const RequestVerify& event);
-EventResult OnCare(Draft& draft, const CareForCheckpoints& event);
+EventResult OnAssignCheckpointWork(Draft& draft, const AssignCheckpointWork& event);
 EventResult OnVerifyReport(Draft& draft, const VerifyReport& event, const RuleContext& context);
 EventResult OnDeleteReport(Draft& draft, const DeleteReport& event, const RuleContext& context);
 

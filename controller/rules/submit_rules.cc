@@ -62,9 +62,9 @@ absl::Status CanEverStart(const Snapshot& snapshot, const SchedulingSettings& sc
       return absl::NotFoundError(absl::StrCat("scheduling.after: job ", other.job_id,
                                               ": no such job; `muster ls` lists them"));
     }
-    const DependencyVerdict verdict = JudgeDependency(snapshot, other);
-    if (verdict.state == DependencyOutlook::kNever) {
-      return absl::FailedPreconditionError(absl::StrCat("refused: ", verdict.message));
+    const DependencyStatus status = EvaluateDependency(snapshot, other);
+    if (status.state == DependencyOutlook::kNever) {
+      return absl::FailedPreconditionError(absl::StrCat("refused: ", status.message));
     }
   }
   return absl::OkStatus();
@@ -146,8 +146,8 @@ SubmitJob Settled(const SubmitJob& event, std::vector<uint64_t> resume_from) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<uint64_t>> JudgeSubmit(const Draft& draft, const SubmitJob& event,
-                                                  absl::Time wall, absl::Duration now) {
+absl::StatusOr<std::vector<uint64_t>> EvaluateSubmit(const Draft& draft, const SubmitJob& event,
+                                                     absl::Time wall, absl::Duration now) {
   MUSTER_RETURN_IF_ERROR(CanEverFit(draft.view(), event.settings->needs, now));
   MUSTER_RETURN_IF_ERROR(CheckQuotas(draft, event));
   MUSTER_RETURN_IF_ERROR(CheckRoots(draft, event.settings->needs.root));
@@ -170,7 +170,7 @@ EventResult OnSubmit(Draft& draft, const SubmitJob& asked, const RuleContext& co
     return result;
   }
   absl::StatusOr<std::vector<uint64_t>> resume_from =
-      JudgeSubmit(draft, asked, context.now, context.now_at);
+      EvaluateSubmit(draft, asked, context.now, context.now_at);
   if (!resume_from.ok()) return Refuse(resume_from.status());
   const SubmitJob event = Settled(asked, *std::move(resume_from));
   if (!event.array.has_value()) {

@@ -12,23 +12,23 @@
 namespace muster::controller {
 namespace {
 
-void Judge(Draft& draft, uint64_t worker_id, const RuleContext& context) {
+void QuarantineIfDue(Draft& draft, uint64_t worker_id, const RuleContext& context) {
   const Worker& worker = *draft.view().workers.Find(worker_id);
   const absl::Time now = LedgerNow(draft, context);
-  const std::optional<Quarantine> verdict =
-      JudgeWorker(draft.view(), worker, context.quarantine, now);
-  if (!verdict.has_value()) {
-    const std::string spared = WhySpared(draft.view(), worker, context.quarantine, now);
-    const bool stands = !spared.empty() || IsSpared(worker);
-    if (stands && spared != worker.quarantine_reason) {
-      draft.EditWorker(worker_id).quarantine_reason = spared;
+  const std::optional<Quarantine> quarantine =
+      EvaluateWorker(draft.view(), worker, context.quarantine, now);
+  if (!quarantine.has_value()) {
+    const std::string exempt = WhyExempt(draft.view(), worker, context.quarantine, now);
+    const bool stands = !exempt.empty() || IsExempt(worker);
+    if (stands && exempt != worker.quarantine_reason) {
+      draft.EditWorker(worker_id).quarantine_reason = exempt;
     }
     return;
   }
   Worker& edited = draft.EditWorker(worker_id);
-  edited.quarantined_until = verdict->until;
-  edited.quarantines = verdict->number;
-  edited.quarantine_reason = verdict->evidence;
+  edited.quarantined_until = quarantine->until;
+  edited.quarantines = quarantine->number;
+  edited.quarantine_reason = quarantine->evidence;
 }
 
 bool HasRankOn(const Attempt& attempt, const std::string& worker) {
@@ -36,17 +36,17 @@ bool HasRankOn(const Attempt& attempt, const std::string& worker) {
                      [&](const Rank& rank) { return rank.worker == worker; });
 }
 
-void AddStrike(Worker& worker, Strike strike) {
-  const auto later =
-      std::upper_bound(worker.strikes.begin(), worker.strikes.end(), strike.time,
-                       [](absl::Time time, const Strike& other) { return time < other.time; });
-  worker.strikes.insert(later, std::move(strike));
-  if (worker.strikes.size() > kMaxStrikes) worker.strikes.erase(worker.strikes.begin());
+void AddFailure(Worker& worker, WorkerFailure failure) {
+  const auto later = std::upper_bound(
+      worker.failures.begin(), worker.failures.end(), failure.time,
+      [](absl::Time time, const WorkerFailure& other) { return time < other.time; });
+  worker.failures.insert(later, std::move(failure));
+  if (worker.failures.size() > kMaxWorkerFailures) worker.failures.erase(worker.failures.begin());
 }
 
 // Earlier attempts that looked like an error of the program, on workers that the current one, which
 // got on, is not on.
-void StrikeLate(Draft& draft, uint64_t job_id, const RuleContext& context) {
+void RecordLateFailure(Draft& draft, uint64_t job_id, const RuleContext& context) {
   const Job& job = *draft.view().FindJob(job_id);
   for (const auto& attempt : job.past) {
     const absl::Time ended = HeldUntil(*attempt);
@@ -56,37 +56,37 @@ void StrikeLate(Draft& draft, uint64_t job_id, const RuleContext& context) {
     const std::string& name = failed->worker;
     const Worker* worker = draft.view().FindWorker(name);
     if (worker == nullptr || HasRankOn(*job.current, name)) continue;
-    const bool struck =
-        std::any_of(worker->strikes.begin(), worker->strikes.end(), [&](const Strike& strike) {
-          return strike.job_id == job_id && strike.attempt == attempt->number;
+    const bool struck = std::any_of(
+        worker->failures.begin(), worker->failures.end(), [&](const WorkerFailure& failure) {
+          return failure.job_id == job_id && failure.attempt == attempt->number;
         });
     if (struck) continue;
-    AddStrike(draft.EditWorker(worker->id), {.time = ended,
-                                             .job_id = job_id,
-                                             .attempt = attempt->number,
-                                             .failure_class = attempt->failure_class,
-                                             .cause = attempt->cause});
-    Judge(draft, worker->id, context);
+    AddFailure(draft.EditWorker(worker->id), {.time = ended,
+                                              .job_id = job_id,
+                                              .attempt = attempt->number,
+                                              .failure_class = attempt->failure_class,
+                                              .cause = attempt->cause});
+    QuarantineIfDue(draft, worker->id, context);
   }
 }
 
 }  // namespace
 
-void StrikeWorker(Draft& draft, const std::string& worker, uint64_t job_id,
-                  const RuleContext& context) {
+void RecordWorkerFailure(Draft& draft, const std::string& worker, uint64_t job_id,
+                         const RuleContext& context) {
   const Worker* known = draft.view().FindWorker(worker);
   const Attempt& attempt = *draft.view().FindJob(job_id)->current;
   if (known == nullptr || !MayBeTheWorkers(attempt)) return;
-  AddStrike(draft.EditWorker(known->id), {.time = LedgerNow(draft, context),
-                                          .job_id = job_id,
-                                          .attempt = attempt.number,
-                                          .failure_class = attempt.failure_class,
-                                          .cause = attempt.cause});
-  Judge(draft, known->id, context);
+  AddFailure(draft.EditWorker(known->id), {.time = LedgerNow(draft, context),
+                                           .job_id = job_id,
+                                           .attempt = attempt.number,
+                                           .failure_class = attempt.failure_class,
+                                           .cause = attempt.cause});
+  QuarantineIfDue(draft, known->id, context);
 }
 
-void JudgeAfterProgress(Draft& draft, uint64_t job_id, const RuleContext& context) {
-  StrikeLate(draft, job_id, context);
+void EvaluateAfterProgress(Draft& draft, uint64_t job_id, const RuleContext& context) {
+  RecordLateFailure(draft, job_id, context);
   std::set<std::string> workers;
   for (const auto& attempt : draft.view().FindJob(job_id)->past) {
     if (!MayBeTheWorkers(*attempt)) continue;
@@ -94,32 +94,32 @@ void JudgeAfterProgress(Draft& draft, uint64_t job_id, const RuleContext& contex
   }
   for (const std::string& name : workers) {
     const Worker* worker = draft.view().FindWorker(name);
-    if (worker != nullptr && !worker->strikes.empty()) Judge(draft, worker->id, context);
+    if (worker != nullptr && !worker->failures.empty()) QuarantineIfDue(draft, worker->id, context);
   }
 }
 
-void Parole(Draft& draft, uint64_t worker_id, const RuleContext& context) {
+void EndQuarantine(Draft& draft, uint64_t worker_id, const RuleContext& context) {
   const Worker& worker = *draft.view().workers.Find(worker_id);
   const absl::Time now = LedgerNow(draft, context);
   const bool clean = IncidentsAgainst(worker, absl::InfiniteDuration(), now) == 0;
   if (clean && !worker.quarantined()) return;
   Worker& edited = draft.EditWorker(worker_id);
-  if (IsSpared(edited)) edited.quarantine_reason.clear();
+  if (IsExempt(edited)) edited.quarantine_reason.clear();
   edited.quarantined_until = absl::InfinitePast();
-  edited.paroled = now;
+  edited.quarantine_ended = now;
 }
 
-void ParoleIfDue(Draft& draft, uint64_t worker_id, const RuleContext& context) {
+void EndQuarantineIfDue(Draft& draft, uint64_t worker_id, const RuleContext& context) {
   const Worker& worker = *draft.view().workers.Find(worker_id);
   const bool over = LedgerNow(draft, context) >= worker.quarantined_until;
-  if (worker.quarantined() && over) Parole(draft, worker_id, context);
+  if (worker.quarantined() && over) EndQuarantine(draft, worker_id, context);
 }
 
-void RejudgeIfSpared(Draft& draft, uint64_t worker_id, absl::Time last_word,
-                     const RuleContext& context) {
-  const auto look = [](absl::Time time) { return absl::ToUnixSeconds(time) / kRejudgeSeconds; };
+void ReevaluateIfExempt(Draft& draft, uint64_t worker_id, absl::Time last_word,
+                        const RuleContext& context) {
+  const auto look = [](absl::Time time) { return absl::ToUnixSeconds(time) / kReevaluateSeconds; };
   if (look(last_word) == look(context.now)) return;
-  if (IsSpared(*draft.view().workers.Find(worker_id))) Judge(draft, worker_id, context);
+  if (IsExempt(*draft.view().workers.Find(worker_id))) QuarantineIfDue(draft, worker_id, context);
 }
 
 }  // namespace muster::controller

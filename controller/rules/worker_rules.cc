@@ -57,8 +57,8 @@ void LoseRanks(Draft& draft, uint64_t worker_id, bool dead, const std::string& c
                const RuleContext& context) {
   const Worker worker = *draft.view().workers.Find(worker_id);
   const std::set<uint64_t> jobs = JobsOn(draft.view(), worker);
-  // Nothing that was to be told matters any more: the gangs are fenced, checkpoints get another
-  // caretaker.
+  // Nothing that was to be told matters any more: the gangs are fenced, other workers reread
+  // the checkpoints.
   std::vector<uint64_t> void_rows;
   for (const auto& [seq, row] : *draft.view().outbox) {
     if (row.worker == worker.name) void_rows.push_back(seq);
@@ -74,7 +74,7 @@ void LoseRanks(Draft& draft, uint64_t worker_id, bool dead, const std::string& c
     // The others have waited for the lost ones since the last step.
     if (!dead) NoteStandstill(draft.EditJob(job_id));
     if (NoteFailure(draft, job_id, {.failure_class = FailureClass::kWorkerLost, .cause = cause})) {
-      StrikeWorker(draft, worker.name, job_id, context);
+      RecordWorkerFailure(draft, worker.name, job_id, context);
     }
     const absl::Status driven =
         DriveJob(draft, job_id,
@@ -90,7 +90,7 @@ void DrainGangs(Draft& draft, uint64_t worker_id, const JobStep& step, const Rul
   for (uint64_t job_id : JobsOn(draft.view(), *draft.view().workers.Find(worker_id))) {
     const Job& job = *draft.view().FindJob(job_id);
     // One that takes no such step is being ended anyway.
-    const bool takes_it = LookUp(job.state, step.input).verdict != Verdict::kReject;
+    const bool takes_it = LookUp(job.state, step.input).handling != Handling::kReject;
     if (job.current->save_requested || !takes_it) continue;
     if (job.state == JobState::kStarting || job.state == JobState::kRunning) {
       NoteFailure(draft, job_id,
@@ -247,7 +247,7 @@ EventResult OnHello(Draft& draft, const WorkerHello& event, const RuleContext& c
   worker.roots = nullptr;
   worker.watches = nullptr;
   draft.MarkRelevant();
-  if (!context.disk_full) ParoleIfDue(draft, id, context);
+  if (!context.disk_full) EndQuarantineIfDue(draft, id, context);
   ReleaseForgotten(draft, id, event.ranks, context);
   EventResult result;
   result.stale = StaleOnes(draft.view(), event);
@@ -284,8 +284,8 @@ EventResult OnHeartbeat(Draft& draft, const WorkerHeartbeat& event, const RuleCo
   if (event.roots != nullptr) TakeRootViews(draft, id, *event.roots);
   // What needs room comes with a later one.
   if (!context.disk_full) {
-    ParoleIfDue(draft, id, context);
-    RejudgeIfSpared(draft, id, last_word, context);
+    EndQuarantineIfDue(draft, id, context);
+    ReevaluateIfExempt(draft, id, last_word, context);
     if (worker.owes_release) ReleaseForgotten(draft, id, event.ranks, context);
   }
   TakeRankStatuses(draft, id, event.ranks, context.now_at);
@@ -366,7 +366,7 @@ EventResult OnCordon(Draft& draft, const CordonWorker& event, const RuleContext&
     edited.cordon_reason = event.reason;
   }
   if (!event.cordoned) {
-    Parole(draft, id, context);
+    EndQuarantine(draft, id, context);
     return {};
   }
   if (event.let_finish) return {};
@@ -459,7 +459,7 @@ EventResult OnAssignmentAck(Draft& draft, const AssignmentAcked& event,
                                          ? FailureClass::kPreempted
                                          : FailureClass::kStartFailed;
   if (NoteFailure(draft, row.fence.job_id, {.failure_class = failure_class, .cause = cause})) {
-    StrikeWorker(draft, event.worker, row.fence.job_id, context);
+    RecordWorkerFailure(draft, event.worker, row.fence.job_id, context);
   }
   EventResult result;
   result.status = DriveJob(draft, row.fence.job_id,

@@ -82,11 +82,11 @@ std::string EncodeSlots(const std::vector<Slot>& slots) {
   return Dump(json);
 }
 
-std::string EncodeStrikes(const std::vector<Strike>& strikes) {
+std::string EncodeWorkerFailures(const std::vector<WorkerFailure>& failures) {
   Json json = Json::array();
-  for (const Strike& strike : strikes) {
-    json.push_back({absl::ToUnixMillis(strike.time), strike.job_id, strike.attempt,
-                    static_cast<int>(strike.failure_class), strike.cause});
+  for (const WorkerFailure& failure : failures) {
+    json.push_back({absl::ToUnixMillis(failure.time), failure.job_id, failure.attempt,
+                    static_cast<int>(failure.failure_class), failure.cause});
   }
   return Dump(json);
 }
@@ -157,21 +157,21 @@ absl::StatusOr<std::vector<Slot>> DecodeSlots(absl::string_view text) {
   return slots;
 }
 
-absl::StatusOr<std::vector<Strike>> DecodeStrikes(absl::string_view text) {
+absl::StatusOr<std::vector<WorkerFailure>> DecodeWorkerFailures(absl::string_view text) {
   MUSTER_ASSIGN_OR_RETURN(const Json json, Parse(text, /*object=*/false));
-  std::vector<Strike> strikes;
-  for (const Json& strike : json) {
-    const bool whole = strike.is_array() && strike.size() == 5 && IsTime(strike[0]) &&
-                       Holds<uint64_t>(strike[1]) && Holds<uint32_t>(strike[2]) &&
-                       IsFailureClass(strike[3]) && strike[4].is_string();
+  std::vector<WorkerFailure> failures;
+  for (const Json& failure : json) {
+    const bool whole = failure.is_array() && failure.size() == 5 && IsTime(failure[0]) &&
+                       Holds<uint64_t>(failure[1]) && Holds<uint32_t>(failure[2]) &&
+                       IsFailureClass(failure[3]) && failure[4].is_string();
     if (!whole) return Broken(text);
-    strikes.push_back({.time = absl::FromUnixMillis(strike[0].get<int64_t>()),
-                       .job_id = strike[1].get<uint64_t>(),
-                       .attempt = strike[2].get<uint32_t>(),
-                       .failure_class = static_cast<FailureClass>(strike[3].get<int>()),
-                       .cause = strike[4].get<std::string>()});
+    failures.push_back({.time = absl::FromUnixMillis(failure[0].get<int64_t>()),
+                        .job_id = failure[1].get<uint64_t>(),
+                        .attempt = failure[2].get<uint32_t>(),
+                        .failure_class = static_cast<FailureClass>(failure[3].get<int>()),
+                        .cause = failure[4].get<std::string>()});
   }
-  return strikes;
+  return failures;
 }
 
 absl::StatusOr<std::map<FailureClass, uint32_t>> DecodeCharged(absl::string_view text) {

@@ -20,7 +20,7 @@ std::string EncodeNumbers(
 std::string EncodeIds(const std::vector<uint64_t>& ids);
 std::string EncodeHexList(const std::vector<std::string>& blobs);
 std::string EncodeSlots(const std::vector<Slot>& slots);
-std::string EncodeStrikes(const std::vector<Strike>& strikes);
+std::string EncodeWorkerFailures(const std::vector<WorkerFailure>& failures);
 std::string EncodeCharged(const std::map<FailureClass, uint32_t>& charged);
 
 // DATA_LOSS for anything that the encoder cannot have written.
@@ -29,7 +29,7 @@ absl::StatusOr<std::map<std::string, double>> DecodeNumbers(absl::string_view js
 absl::StatusOr<std::vector<uint64_t>> DecodeIds(absl::string_view json);
 absl::StatusOr<std::vector<std::string>> DecodeHexList(absl::string_view json);
 absl::StatusOr<std::vector<Slot>> DecodeSlots(absl::string_view json);
-absl::StatusOr<std::vector<Strike>> DecodeStrikes(absl::string_view json);
+absl::StatusOr<std::vector<WorkerFailure>> DecodeWorkerFailures(absl::string_view json);
 absl::StatusOr<std::map<FailureClass, uint32_t>> DecodeCharged(absl::string_view json);
 
 // Infinite times are NULL in the table.

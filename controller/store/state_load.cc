@@ -218,11 +218,11 @@ absl::Status LoadWorkers(SqliteDatabase& db, absl::Duration now, absl::Time wall
     }
     worker.cordoned = row.Int(17) != 0;
     worker.cordon_reason = FreeText(row, 18);
-    MUSTER_ASSIGN_OR_RETURN(worker.strikes, DecodeStrikes(row.Text(19)));
+    MUSTER_ASSIGN_OR_RETURN(worker.failures, DecodeWorkerFailures(row.Text(19)));
     worker.quarantined_until = ReadTime(row, 20, absl::InfinitePast());
     worker.quarantine_reason = FreeText(row, 21);
     worker.quarantines = row.Int(22);
-    worker.paroled = ReadTime(row, 23, absl::InfinitePast());
+    worker.quarantine_ended = ReadTime(row, 23, absl::InfinitePast());
     worker.facts.allows_commands = row.Int(24) != 0;
     worker.facts.container_runtimes = absl::StrSplit(row.Text(25), ',', absl::SkipEmpty());
     worker.identity = row.Text(26);
@@ -252,7 +252,7 @@ absl::Status LoadCheckpoints(SqliteDatabase& db, Loading& loading, Snapshot& sna
     MUSTER_ASSIGN_OR_RETURN(checkpoint->metrics, DecodeNumbers(row.Text(10)));
     checkpoint->created = ReadTime(row, 11, absl::InfinitePast());
     checkpoint->verified = ReadTime(row, 12, absl::InfinitePast());
-    checkpoint->verdicts = row.Int(13);
+    checkpoint->rereads = row.Int(13);
     checkpoint->message = FreeText(row, 14);
     checkpoint->created_at = ReadNanos(row, 15, absl::InfinitePast());
     if (!row.IsNull(16)) {
@@ -449,6 +449,7 @@ absl::StatusOr<Snapshot> StateStore::Load(uint64_t term, absl::Duration now, abs
   Snapshot snapshot;
   snapshot.term = term;
   MUSTER_ASSIGN_OR_RETURN(snapshot.controller_id, ControllerId());
+  snapshot.started = wall;
   MUSTER_RETURN_IF_ERROR(LoadForgotten(snapshot));
   MUSTER_RETURN_IF_ERROR(LoadForgottenTime(*database_, snapshot));
   Loading loading;

@@ -260,10 +260,10 @@ absl::Status StateStore::PutWorker(const Worker& worker) {
       .Bind(worker.event_seq_known)
       .Bind(worker.cordoned)
       .Bind(worker.cordon_reason)
-      .Bind(EncodeStrikes(worker.strikes));
+      .Bind(EncodeWorkerFailures(worker.failures));
   BindTime(row, worker.quarantined_until);
   row.Bind(worker.quarantine_reason).Bind(worker.quarantines);
-  BindTime(row, worker.paroled);
+  BindTime(row, worker.quarantine_ended);
   row.Bind(worker.facts.allows_commands)
       .Bind(absl::StrJoin(worker.facts.container_runtimes, ","))
       .BindBlob(worker.identity);
@@ -289,7 +289,7 @@ absl::Status StateStore::PutCheckpoint(const Checkpoint& checkpoint) {
       .Bind(EncodeNumbers(checkpoint.metrics));
   BindTime(row, checkpoint.created);
   BindTime(row, checkpoint.verified);
-  row.Bind(checkpoint.verdicts).Bind(checkpoint.message);
+  row.Bind(checkpoint.rereads).Bind(checkpoint.message);
   BindNanos(row, checkpoint.created_at);
   if (checkpoint.doubt.has_value()) {
     row.Bind(checkpoint.doubt->worker)

@@ -61,7 +61,7 @@ void RoundAll(const std::string& text) {
   Round("ids", text, mc::DecodeIds, mc::EncodeIds);
   Round("hex", text, mc::DecodeHexList, mc::EncodeHexList);
   Round("slots", text, mc::DecodeSlots, mc::EncodeSlots);
-  Round("strikes", text, mc::DecodeStrikes, mc::EncodeStrikes);
+  Round("failures", text, mc::DecodeWorkerFailures, mc::EncodeWorkerFailures);
   Round("charged", text, mc::DecodeCharged, mc::EncodeCharged);
   Round("settings", text, mc::DecodeSettings, mc::EncodeSettings);
   const auto ledger = mc::DecodeLedger(text);

@@ -520,7 +520,7 @@ void Agent::OnExit(const worker::RankKey& key, ProcessExit exit) {
   rank.facts.signal = exit.signal;
   rank.facts.stop = rank.stop;
   v1::RankEvent event = MakeEvent(rank, v1::RankEvent::EXITED);
-  worker::JudgeExit(rank.facts, event);
+  worker::ClassifyExit(rank.facts, event);
   trace_.Note(machine_, ": exited job ", key.job_id, ".", key.attempt, " rank ", key.rank, ": ",
               event.succeeded() ? "succeeded"
               : event.stopped() ? "stopped"

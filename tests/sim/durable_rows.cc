@@ -55,11 +55,11 @@ std::string RowOf(const mc::Worker& worker) {
       worker.draining, " lost ", worker.presence == mc::Presence::kLost, " slots ",
       worker.facts.slots.size(), " pool ", worker.facts.pool, " cordoned ", worker.cordoned,
       worker.cordon_reason, " quarantines ", worker.quarantines, " until ",
-      absl::ToUnixMillis(worker.quarantined_until), " paroled ", absl::ToUnixMillis(worker.paroled),
-      " ", worker.quarantine_reason);
-  for (const mc::Strike& strike : worker.strikes) {
-    absl::StrAppend(&row, "; strike ", absl::ToUnixMillis(strike.time), " ", strike.job_id, ".",
-                    strike.attempt, " ", static_cast<int>(strike.failure_class), strike.cause);
+      absl::ToUnixMillis(worker.quarantined_until), " quarantine_ended ",
+      absl::ToUnixMillis(worker.quarantine_ended), " ", worker.quarantine_reason);
+  for (const mc::WorkerFailure& failure : worker.failures) {
+    absl::StrAppend(&row, "; failure ", absl::ToUnixMillis(failure.time), " ", failure.job_id, ".",
+                    failure.attempt, " ", static_cast<int>(failure.failure_class), failure.cause);
   }
   for (const auto& [slot, holder] : worker.holders) {
     absl::StrAppend(&row, "; ", slot, " -> ", holder.job_id, ".", holder.attempt, ".", holder.rank);
@@ -74,7 +74,7 @@ std::string RowOf(const mc::Checkpoint& row) {
                                 : "";
   return absl::StrCat("job ", row.job_id, " step ", row.step, " a", row.attempt, " ",
                       mc::CheckpointStateName(row.state), " ", row.path, " ", row.manifest_sha256,
-                      " best ", row.best, " verdicts ", row.verdicts, " ", row.message, doubt);
+                      " best ", row.best, " rereads ", row.rereads, " ", row.message, doubt);
 }
 
 std::string RowOf(const mc::Quota& quota) {

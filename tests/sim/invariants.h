@@ -1,4 +1,4 @@
-// What must hold after every step of the controller, judged by its published versions, by the truth
+// What must hold after every step of the controller, seen in its published versions, by the truth
 // of the simulated machines and disks, and by the model of what was promised.
 #pragma once
 
@@ -12,11 +12,11 @@
 
 #include "controller/model/snapshot.h"
 #include "controller/model/types/events.h"
-#include "tests/sim/make_way_check.h"
 #include "tests/sim/model.h"
 #include "tests/sim/run_times.h"
 #include "tests/sim/storage.h"
 #include "tests/sim/trace.h"
+#include "tests/sim/yield_check.h"
 #include "worker/agent/base/rank_key.h"
 
 namespace muster::sim {
@@ -40,7 +40,7 @@ class Invariants {
   };
 
   Invariants(Trace& trace, Storage& storage, Model& model)
-      : trace_(trace), storage_(storage), model_(model), make_way_(trace), run_times_(trace) {}
+      : trace_(trace), storage_(storage), model_(model), yield_(trace), run_times_(trace) {}
 
   std::function<std::vector<LiveProcess>()> live_processes;
   std::function<absl::Time()> now;             // the wall clock
@@ -49,7 +49,7 @@ class Invariants {
   std::function<bool(const std::string& incarnation)> holds_lease;
   // The only worker whose machine may read wrongly what is whole; empty: none.
   std::string misreader;
-  const MakeWayCheck& make_way() const { return make_way_; }
+  const YieldCheck& make_way() const { return yield_; }
   // How often a name went from one host to another.
   uint64_t names_moved() const { return names_moved_; }
   // Folders that got their names when their attempts were over.
@@ -107,7 +107,7 @@ class Invariants {
   Trace& trace_;
   Storage& storage_;
   Model& model_;
-  MakeWayCheck make_way_;
+  YieldCheck yield_;
   RunTimes run_times_;
   // The rows of workers that could not be stored as they are shown, as they were stored last;
   // empty: not at all.

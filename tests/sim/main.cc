@@ -36,7 +36,7 @@ struct Totals {
   uint64_t seeds = 0;
   uint64_t jobs = 0;
   absl::Duration simulated;
-  MakeWayCheck::Counts made_way;
+  YieldCheck::Counts made_way;
   uint64_t clones = 0;
   uint64_t names_moved = 0;
   uint64_t undead = 0;
@@ -80,7 +80,7 @@ int Report(const Totals& totals, absl::Duration took) {
       static_cast<unsigned long>(totals.seeds), static_cast<unsigned long>(totals.jobs), hours,
       absl::ToDoubleSeconds(took), hours / absl::ToDoubleMinutes(took),
       static_cast<unsigned long>(totals.broken.size()));
-  const MakeWayCheck::Counts& stops = totals.made_way;
+  const YieldCheck::Counts& stops = totals.made_way;
   std::printf(
       "gangs stopped for others or to grow: %lu preempted, %lu shrunk, %lu to grow, of which %lu"
       " came back larger; one at most %u times in a row without a step between\n",

@@ -32,7 +32,7 @@ std::string RunTwice(uint64_t seed) {
       failure = absl::StrCat("not reproducible: ", first.lines, " lines, then ", second.lines);
     }
   }
-  const MakeWayCheck::Counts& stops = first.made_way;
+  const YieldCheck::Counts& stops = first.made_way;
   return absl::StrCat(
       first.hash, "\t", first.jobs, "\t", absl::ToInt64Milliseconds(first.simulated), "\t",
       stops.preempted, "\t", stops.shrunk, "\t", stops.grown, "\t", stops.came_back_larger, "\t",
@@ -91,7 +91,7 @@ Outcome RunSeed(uint64_t seed, PlantedBug bug) {
     return outcome;
   }
   int64_t simulated_ms = 0;
-  MakeWayCheck::Counts& stops = outcome.made_way;
+  YieldCheck::Counts& stops = outcome.made_way;
   const bool read =
       absl::SimpleAtoi(parts[0], &outcome.hash) && absl::SimpleAtoi(parts[1], &outcome.jobs) &&
       absl::SimpleAtoi(parts[2], &simulated_ms) && absl::SimpleAtoi(parts[3], &stops.preempted) &&

@@ -7,7 +7,7 @@
 
 #include "absl/time/time.h"
 #include "common/base/planted_bug.h"
-#include "tests/sim/make_way_check.h"
+#include "tests/sim/yield_check.h"
 
 namespace muster::sim {
 
@@ -15,7 +15,7 @@ struct Outcome {
   uint64_t seed = 0;
   uint64_t hash = 0;
   uint64_t jobs = 0;
-  MakeWayCheck::Counts made_way;
+  YieldCheck::Counts made_way;
   uint64_t clones = 0;  // as RunResult's
   uint64_t names_moved = 0;
   uint64_t undead = 0;

@@ -170,10 +170,10 @@ void World::AddSpares() {
 // Which faults this world knows, and how often they come: another choice in each seed.
 void World::Plan() {
   const auto maybe = [this](double chance, absl::Duration low, absl::Duration high,
-                            std::function<void()> strike) {
+                            std::function<void()> failure) {
     const bool known = dice_.Chance(chance);
     const absl::Duration every = dice_.Between(low, high);
-    if (known) faults_.push_back({every, std::move(strike)});
+    if (known) faults_.push_back({every, std::move(failure)});
   };
   if (dice_.Chance(0.7)) {
     network_.weather.jitter = dice_.Between(absl::Milliseconds(1), absl::Milliseconds(300));
@@ -223,7 +223,7 @@ void World::Plan() {
 void World::Arm(const Fault& fault) {
   agenda_.After(dice_.Exponential(fault.every), [this, &fault] {
     if (healed_) return;
-    fault.strike();
+    fault.failure();
     Arm(fault);
   });
 }

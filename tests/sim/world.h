@@ -21,7 +21,7 @@ struct RunResult {
   uint64_t hash = 0;
   uint64_t lines = 0;
   uint64_t jobs = 0;
-  MakeWayCheck::Counts made_way;
+  YieldCheck::Counts made_way;
   uint64_t clones = 0;
   uint64_t names_moved = 0;    // from one machine to another
   uint64_t undead = 0;         // processes that SIGKILL did not end
@@ -42,7 +42,7 @@ class World {
  private:
   struct Fault {
     absl::Duration every;
-    std::function<void()> strike;
+    std::function<void()> failure;
   };
   void Build();
   void Plan();

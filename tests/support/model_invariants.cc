@@ -99,7 +99,7 @@ class Audit {
   static bool IsMove(mc::JobState from, mc::JobState to) {
     for (int input = 0; input < mc::kJobInputCount; ++input) {
       const mc::JobRule& rule = mc::LookUp(from, static_cast<mc::JobInput>(input));
-      if (rule.verdict == mc::Verdict::kMove && rule.next == to) return true;
+      if (rule.handling == mc::Handling::kMove && rule.next == to) return true;
     }
     return false;
   }

@@ -32,8 +32,8 @@ absl::Time SteadyNow() {
 struct Job {
   CheckpointNews news;
   std::string state_json;
-  Snapshot model;
-  Snapshot optimizer;
+  TensorSnapshot model;
+  TensorSnapshot optimizer;
   absl::Duration copy_time;
 };
 
@@ -57,7 +57,7 @@ class Saver::Impl {
   }
 
   SaveAdmission Save(const SaveRequest& request) {
-    if (request.urgent) MakeWay(request.step);
+    if (request.urgent) MakeRoom(request.step);
     std::unique_ptr<Job> job = TakeBuffers(request.best || request.urgent);
     if (job == nullptr) return SaveAdmission::kSkipped;
     const absl::Time start = SteadyNow();
@@ -96,7 +96,7 @@ class Saver::Impl {
 
  private:
   // Nothing of before `step` is waited for any more.
-  void MakeWay(int64_t step) {
+  void MakeRoom(int64_t step) {
     std::optional<int64_t> given_up;
     {
       MutexLock lock(mutex_);
@@ -216,7 +216,7 @@ class Saver::Impl {
   }
 
   absl::Status WriteFiles(const Job& job, CheckpointWriter& writer) {
-    const auto write = [&](const char* file, const Snapshot& snapshot) {
+    const auto write = [&](const char* file, const TensorSnapshot& snapshot) {
       return writer.AddFile(file, [&](const ByteSink& sink) {
         return WriteSafetensors(snapshot.Bytes(), [&](absl::string_view bytes) {
           for (; !bytes.empty(); bytes.remove_prefix(std::min(bytes.size(), kPieceBytes))) {

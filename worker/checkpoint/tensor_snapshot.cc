@@ -23,7 +23,7 @@ at::Tensor NewBuffer(const at::Tensor& tensor) {
 
 }  // namespace
 
-void Snapshot::Copy(const NamedTensors& tensors) {
+void TensorSnapshot::Copy(const NamedTensors& tensors) {
   const c10::NoGradGuard no_grad;
   copies_.resize(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -37,7 +37,7 @@ void Snapshot::Copy(const NamedTensors& tensors) {
   }
 }
 
-std::vector<TensorBytes> Snapshot::Bytes() const {
+std::vector<TensorBytes> TensorSnapshot::Bytes() const {
   std::vector<TensorBytes> bytes;
   bytes.reserve(copies_.size());
   for (const NamedTensor& copy : copies_) {

@@ -9,7 +9,7 @@
 
 namespace muster::worker {
 
-class Snapshot {
+class TensorSnapshot {
  public:
   // Copies; takes new memory only for tensors whose place, shape or type changed since the last
   // time. Throws what torch throws. Requires element types that safetensors files hold.

@@ -20,7 +20,7 @@ Evaluation Assess(Split split, const Recipe& recipe, const TrainParts& parts, Re
 }
 
 bool Validate(const Recipe& recipe, const TrainParts& parts, Reporter& reporter, RunState& run,
-              StopWish& leave) {
+              RequestedStop& leave) {
   const Evaluation evaluation = Assess(Split::kValidation, recipe, parts, reporter, run);
   reporter.timer().Mark(StepPart::kEvaluate);
   if (evaluation.wish.stop) {

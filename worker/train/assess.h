@@ -18,6 +18,6 @@ Evaluation Assess(Split split, const Recipe& recipe, const TrainParts& parts, Re
 // Returns whether the model is the best one so far. Where some rank wishes to stop, the validation
 // is left off and owed, and the wish is `leave`'s.
 bool Validate(const Recipe& recipe, const TrainParts& parts, Reporter& reporter, RunState& run,
-              StopWish& leave);
+              RequestedStop& leave);
 
 }  // namespace muster::worker

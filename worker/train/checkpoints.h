@@ -53,7 +53,7 @@ struct CheckpointsOptions {
 struct CheckpointsParts {
   FileSystem& fs;
   Publisher& publisher;
-  Supervisor& supervisor;
+  RunSupervisor& supervisor;
   Collectives& gang;
   Model& model;
   Optimizer& optimizer;

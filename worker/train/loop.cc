@@ -64,9 +64,9 @@ struct Course {
 
 // What follows a step: a validation and a save. Returns the wish to leave, if the ranks agree on
 // it.
-StopWish Close(const Course& course, const Due& due, const StopWish& wish) {
+RequestedStop Close(const Course& course, const Due& due, const RequestedStop& wish) {
   const auto& [recipe, parts, reporter, train_step, save_clock, run] = course;
-  StopWish leave = wish.stop ? wish : StopWish();
+  RequestedStop leave = wish.stop ? wish : RequestedStop();
   const bool best = due.validate && Validate(recipe, parts, reporter, run, leave);
   bool urgent = leave.stop && leave.save;
   const bool by_time = wish.save && !wish.stop;
@@ -82,7 +82,7 @@ StopWish Close(const Course& course, const Due& due, const StopWish& wish) {
   return leave;
 }
 
-absl::StatusOr<TrainResult> Leave(const Course& course, const StopWish& leave) {
+absl::StatusOr<TrainResult> Leave(const Course& course, const RequestedStop& leave) {
   if (leave.save) {
     course.reporter.Phase("save", course.run);
     MUSTER_RETURN_IF_ERROR(course.parts.checkpoints.Finish(course.recipe.commit_timeout));
@@ -118,7 +118,7 @@ absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts,
   SaveClock save_clock(rank == 0 ? recipe.save_every : absl::ZeroDuration());
   const Course course = {recipe, parts, reporter, train_step, save_clock, run};
   if (run.validation_owed) {
-    const StopWish leave = Close(course, {.validate = true}, StopWish());
+    const RequestedStop leave = Close(course, {.validate = true}, RequestedStop());
     if (leave.stop) return Leave(course, leave);
   }
   reporter.Phase("train", run);
@@ -145,7 +145,7 @@ absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts,
     if (parts.pruner != nullptr) parts.pruner->AfterStep(run.step);
     reporter.StepDone(run, batch, verdict, due.report);
 
-    const StopWish leave = Close(course, due, verdict.wish);
+    const RequestedStop leave = Close(course, due, verdict.wish);
     for (Artifact* artifact : parts.artifacts) artifact->AfterStep(run.step);
     timer.Mark(StepPart::kOther);
     if (leave.stop) return Leave(course, leave);

@@ -31,7 +31,7 @@ struct TrainParts {
   Optimizer& optimizer;
   Collectives& gang;
   Checkpoints& checkpoints;
-  Supervisor& supervisor;
+  RunSupervisor& supervisor;
   c10::Device device;
   Ema* ema = nullptr;                     // averages the weights; may be none
   const Transfer* transfer = nullptr;     // what a fresh run begins with; may be none

@@ -13,7 +13,7 @@ constexpr double kSignOfLifeSeconds = 1.0;
 
 }  // namespace
 
-Reporter::Reporter(const Recipe& recipe, const Objective& objective, Supervisor& supervisor,
+Reporter::Reporter(const Recipe& recipe, const Objective& objective, RunSupervisor& supervisor,
                    int rank, c10::Device device)
     : recipe_(recipe),
       objective_(objective),

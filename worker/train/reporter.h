@@ -27,7 +27,7 @@ namespace muster::worker {
 class Reporter {
  public:
   // The objective and the supervisor must outlive it.
-  Reporter(const Recipe& recipe, const Objective& objective, Supervisor& supervisor, int rank,
+  Reporter(const Recipe& recipe, const Objective& objective, RunSupervisor& supervisor, int rank,
            c10::Device device);
 
   StepTimer& timer() { return timer_; }
@@ -58,7 +58,7 @@ class Reporter {
 
   const Recipe recipe_;
   const Objective& objective_;
-  Supervisor& supervisor_;
+  RunSupervisor& supervisor_;
   const int rank_;
   const c10::Device device_;
   StepTimer timer_;

@@ -154,18 +154,18 @@ absl::Status CheckFrame(const v1::SubmitRequest& request) {
   return absl::OkStatus();
 }
 
-ResumeWish::Which WhichOf(ResumeFrom::Which which) {
+ResumeRequest::Which WhichOf(ResumeFrom::Which which) {
   switch (which) {
     case ResumeFrom::Which::kNewestFew:
-      return ResumeWish::Which::kNewestFew;
+      return ResumeRequest::Which::kNewestFew;
     case ResumeFrom::Which::kStep:
-      return ResumeWish::Which::kStep;
+      return ResumeRequest::Which::kStep;
     case ResumeFrom::Which::kBest:
-      return ResumeWish::Which::kBest;
+      return ResumeRequest::Which::kBest;
     case ResumeFrom::Which::kNewest:
-      return ResumeWish::Which::kNewest;
+      return ResumeRequest::Which::kNewest;
   }
-  return ResumeWish::Which::kNewestFew;
+  return ResumeRequest::Which::kNewestFew;
 }
 
 }  // namespace

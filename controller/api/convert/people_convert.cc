@@ -238,13 +238,13 @@ v1::WorkerInfo ToProto(const Worker& worker) {
   out.set_memory_bytes(worker.facts.memory_bytes);
   out.set_cordoned(worker.cordoned);
   out.set_cordon_reason(worker.cordon_reason);
-  for (const Strike& strike : worker.strikes) {
-    v1::WorkerInfo::Strike* row = out.add_strikes();
-    row->set_time_ms(ToMillis(strike.time));
-    row->set_job_id(strike.job_id);
-    row->set_attempt(strike.attempt);
-    row->set_failure_class(static_cast<v1::FailureClass>(strike.failure_class));
-    row->set_cause(strike.cause);
+  for (const WorkerFailure& failure : worker.failures) {
+    v1::WorkerInfo::WorkerFailure* row = out.add_failures();
+    row->set_time_ms(ToMillis(failure.time));
+    row->set_job_id(failure.job_id);
+    row->set_attempt(failure.attempt);
+    row->set_failure_class(static_cast<v1::FailureClass>(failure.failure_class));
+    row->set_cause(failure.cause);
   }
   out.set_quarantined_until_ms(ToMillis(worker.quarantined_until));
   out.set_quarantine_reason(worker.quarantine_reason);

@@ -23,13 +23,13 @@ bool JobWatch::Turn() {
   return !over;
 }
 
-bool VerdictWait::Turn() {
+bool VerificationWait::Turn() {
   const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
   const Checkpoint* checkpoint = snapshot->FindCheckpoint(id_);
   absl::Status status;
   if (checkpoint == nullptr) {
     status = absl::NotFoundError(absl::StrCat("checkpoint ", id_, ": is gone"));
-  } else if (checkpoint->verdicts > verdicts_before_) {
+  } else if (checkpoint->rereads > rereads_before_) {
     *response_->mutable_checkpoint() = ToProto(*checkpoint);
   } else if (checkpoint->state == CheckpointState::kDeleted) {
     status = absl::FailedPreconditionError(
@@ -46,6 +46,6 @@ bool VerdictWait::Turn() {
   return false;
 }
 
-void VerdictWait::Abort(const absl::Status& why) { call_->Done(why); }
+void VerificationWait::Abort(const absl::Status& why) { call_->Done(why); }
 
 }  // namespace muster::controller

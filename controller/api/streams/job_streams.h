@@ -1,4 +1,4 @@
-// What JobService keeps open: watches of a job and calls that wait for a verdict on a checkpoint.
+// What JobService keeps open: watches of a job and calls that wait until a checkpoint was reread.
 // Turned by a StreamPump.
 #pragma once
 
@@ -29,20 +29,21 @@ class JobWatch final : public OutStream<v1::WatchJobResponse> {
 };
 
 // Answers when an agent has reread the checkpoint.
-class VerdictWait final : public Pumped {
+class VerificationWait final : public Pumped {
  public:
-  // How long a verdict may take; DEADLINE_EXCEEDED afterwards, though the verification itself goes
+  // How long a reread may take; DEADLINE_EXCEEDED afterwards, though the verification itself goes
   // on.
   static constexpr absl::Duration kLongestWait = absl::Minutes(10);
 
-  VerdictWait(UnaryCall* call, grpc::CallbackServerContext* context, Clock& clock,
-              const Engine& engine, const Checkpoint& asked, v1::VerifyCheckpointResponse* response)
+  VerificationWait(UnaryCall* call, grpc::CallbackServerContext* context, Clock& clock,
+                   const Engine& engine, const Checkpoint& asked,
+                   v1::VerifyCheckpointResponse* response)
       : call_(call),
         context_(context),
         clock_(clock),
         engine_(engine),
         id_(asked.id),
-        verdicts_before_(asked.verdicts),
+        rereads_before_(asked.rereads),
         give_up_at_(clock.SinceBoot() + kLongestWait),
         response_(response) {}
 
@@ -55,7 +56,7 @@ class VerdictWait final : public Pumped {
   Clock& clock_;
   const Engine& engine_;
   const uint64_t id_;
-  const uint32_t verdicts_before_;
+  const uint32_t rereads_before_;
   const absl::Duration give_up_at_;
   v1::VerifyCheckpointResponse* const response_;
 };

@@ -1,5 +1,5 @@
 // One thread that turns what waits for the world to change: watchers of jobs, followers of logs,
-// calls that wait for a verdict. Each is turned when it is added, then at most once an interval,
+// calls that wait for a reread. Each is turned when it is added, then at most once an interval,
 // and only while there are any.
 #pragma once
 

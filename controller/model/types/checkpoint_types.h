@@ -37,8 +37,8 @@ struct Checkpoint {
   absl::Time verified = absl::InfinitePast();
   // `created` in ledger time. InfinitePast: not known (an older Muster).
   absl::Time created_at = absl::InfinitePast();
-  uint32_t verdicts =
-      0;  // how often an agent has reread it; who waits for a verdict waits for this to grow
+  uint32_t rereads =
+      0;  // how often an agent has reread it; who waits for a reread waits for this to grow
   std::string message;  // why it is corrupt or was deleted
   // A reading that spoke against it, until another worker has read it, too.
   struct Doubt {

@@ -34,7 +34,7 @@ struct ArrayRange {
 };
 
 // Which checkpoints of which other job a job is to begin from (checkpoint.resume_from).
-struct ResumeWish {
+struct ResumeRequest {
   enum class Which : uint8_t { kNewestFew, kStep, kBest, kNewest };
   bool automatic = false;        // the newest job of its own name and project that has any; else
   uint64_t job_id = 0;           // this job,
@@ -50,7 +50,7 @@ struct SubmitJob {
   std::string idempotency_key;                     // empty: none
   std::optional<ArrayRange> array = std::nullopt;  // all of it or nothing
   // Settled with the submit; the settings' own resume_from is not looked at.
-  std::optional<ResumeWish> resume = std::nullopt;
+  std::optional<ResumeRequest> resume = std::nullopt;
 };
 
 struct CancelJob {
@@ -105,8 +105,8 @@ struct ForgetWorker {
   bool gone = false;  // a person vouches that the machine is off: what it held is free
 };
 
-// Has an agent reread a checkpoint. Answered when the assignment is durable; the verdict shows as
-// Checkpoint::verdicts + 1.
+// Has an agent reread a checkpoint. Answered when the assignment is durable; the result shows as
+// Checkpoint::rereads + 1.
 struct RequestVerify {
   uint64_t checkpoint_id = 0;
 };
@@ -287,7 +287,7 @@ struct WorkerExpired {
 using Finding = std::variant<WorkerSilent, StartTimedOut, RankHung, LimitPassed, WorkerExpired>;
 
 // What one look of a loop found: one event, however much it is, so that no loop fills the applier's
-// queue. Each finding is judged again by itself; one that is void by now changes nothing.
+// queue. Each finding is evaluated again by itself; one that is void by now changes nothing.
 struct Findings {
   // What one event carries at most; the next look goes on from there.
   static constexpr size_t kMost = 1024;
@@ -295,7 +295,7 @@ struct Findings {
   std::vector<Finding> found;
 };
 
-struct CareForCheckpoints {
+struct AssignCheckpointWork {
   struct Action {
     AssignmentKind kind = AssignmentKind::kVerify;  // or kDelete
     uint64_t checkpoint_id = 0;
@@ -330,7 +330,7 @@ struct TendRoots {
 };
 
 // Jobs, or arrays by their first one, that ended so long ago that they are forgotten: see
-// policy/ended/ended_job_rules. Each is judged again; one that has changed since stays.
+// policy/ended/ended_job_rules. Each is evaluated again; one that has changed since stays.
 struct ForgetJobs {
   // After so many jobs, or events of theirs, one event takes out nothing more, and the next look
   // goes on from there. An array goes whole, as it came.
@@ -350,7 +350,7 @@ using Event =
     std::variant<SubmitJob, CancelJob, ControlJob, UpdateJob, CordonWorker, ForgetWorker,
                  RequestVerify, SetProject, WorkerHello, WorkerDisconnected, WorkerHeartbeat,
                  AssignmentAcked, RankReport, CheckpointReport, VerifyReport, DeleteReport,
-                 WorkerNotice, ApplyPlan, Findings, CareForCheckpoints, ForgetJobs, TendRoots>;
+                 WorkerNotice, ApplyPlan, Findings, AssignCheckpointWork, ForgetJobs, TendRoots>;
 
 // ---- the answer ----
 

@@ -1,4 +1,4 @@
-// What a policy proposes. The applier judges each action again before it commits it.
+// What a policy decides. The applier evaluates each action again before it commits it.
 #pragma once
 
 #include <cstdint>

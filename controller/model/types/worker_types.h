@@ -78,15 +78,16 @@ struct SlotHolder {
   uint64_t memory_bytes = 0;
 };
 
-// One failure that began on a worker: evidence, not yet a verdict (policy/health/quarantine_rules).
-struct Strike {
+// One failure that began on a worker: evidence, not yet a quarantine
+// (policy/health/quarantine_rules).
+struct WorkerFailure {
   absl::Time time;
   uint64_t job_id = 0;
   uint32_t attempt = 0;
   FailureClass failure_class = FailureClass::kNone;
   std::string cause;
 
-  bool operator==(const Strike&) const = default;
+  bool operator==(const WorkerFailure&) const = default;
 };
 
 struct Worker {
@@ -106,14 +107,14 @@ struct Worker {
   bool leaving = false;
   bool cordoned = false;  // drained by a person: gets nothing new until undrained
   std::string cordon_reason;
-  std::vector<Strike> strikes;  // oldest first, at most kMaxStrikes
+  std::vector<WorkerFailure> failures;  // oldest first, at most kMaxWorkerFailures
   // Gets nothing new before this ledger time, which outlives the controller; InfinitePast: not in
   // quarantine.
   absl::Time quarantined_until = absl::InfinitePast();
-  // The evidence in one sentence, kept after the parole; or why it is spared, while it is.
+  // The evidence in one sentence, kept after the quarantine; or why it is exempt, while it is.
   std::string quarantine_reason;
-  uint32_t quarantines = 0;                   // in a row: each is twice as long as the one before
-  absl::Time paroled = absl::InfinitePast();  // earlier strikes count no more
+  uint32_t quarantines = 0;  // in a row: each is twice as long as the one before
+  absl::Time quarantine_ended = absl::InfinitePast();  // earlier failures count no more
   absl::Time last_heartbeat = absl::InfinitePast();
   absl::Duration last_seen_at;  // since boot
   // Highest event_seq of this incarnation that is durable, here or at another controller. The next
@@ -132,7 +133,7 @@ struct Worker {
   bool quarantined() const { return quarantined_until != absl::InfinitePast(); }
 };
 
-inline constexpr size_t kMaxStrikes = 16;
+inline constexpr size_t kMaxWorkerFailures = 16;
 inline constexpr size_t kMaxPastIncarnations = 16;
 // Names of workers that are known at a time: far more than one controller can serve.
 inline constexpr size_t kMaxWorkers = 65'536;

@@ -63,8 +63,8 @@ std::set<uint64_t> NeededYet(const Snapshot& snapshot, const std::set<uint64_t>&
   return needed;
 }
 
-std::optional<EndedJobs> JudgeEnded(const Snapshot& snapshot, const std::set<uint64_t>& needed,
-                                    uint64_t id) {
+std::optional<EndedJobs> EvaluateEnded(const Snapshot& snapshot, const std::set<uint64_t>& needed,
+                                       uint64_t id) {
   const Job* job = snapshot.FindJob(id);
   if (job == nullptr || FirstOf(snapshot, id) != id || needed.count(id) != 0) return std::nullopt;
   EndedJobs ended{.first = id, .last = id, .finished = FinishedAt(*job)};

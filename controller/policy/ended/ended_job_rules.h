@@ -61,7 +61,7 @@ struct EndedJobs {
 
 // The job, or the array of which it is the first, if that may go; none: it stays, or is no first
 // one of an array. `needed` is NeededYet.
-std::optional<EndedJobs> JudgeEnded(const Snapshot& snapshot, const std::set<uint64_t>& needed,
-                                    uint64_t id);
+std::optional<EndedJobs> EvaluateEnded(const Snapshot& snapshot, const std::set<uint64_t>& needed,
+                                       uint64_t id);
 
 }  // namespace muster::controller

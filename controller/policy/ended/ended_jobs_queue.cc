@@ -59,11 +59,11 @@ ForgetJobs EndedJobsQueue::Next(const Snapshot& snapshot, const ForgetSettings& 
   }
   const std::set<uint64_t> needed = NeededYet(snapshot);
   uint64_t taken = 0;
-  size_t judged = 0;
+  size_t evaluated = 0;
   for (auto it = ended_.begin(); it != ended_.end();) {
-    if (taken >= ForgetJobs::kMost || judged++ == kMostJudged) break;
+    if (taken >= ForgetJobs::kMost || evaluated++ == kMostEvaluated) break;
     if (!is_due(it->first)) break;
-    const std::optional<EndedJobs> jobs = JudgeEnded(snapshot, needed, it->second);
+    const std::optional<EndedJobs> jobs = EvaluateEnded(snapshot, needed, it->second);
     // `ended_` sorts an array by the end of its first task. While there are too many jobs, one with
     // a later task that ended within the hour stays here, since it may go soon; Leave would set it
     // aside for a whole hour more.

@@ -17,9 +17,9 @@ namespace muster::controller {
 // One thread; follows one history of snapshots.
 class EndedJobsQueue {
  public:
-  // One look judges no more than this; the next one goes on from there.
-  static constexpr size_t kMostJudged = 4096;
-  // What stays is judged again after this time.
+  // One look evaluates no more than this; the next one goes on from there.
+  static constexpr size_t kMostEvaluated = 4096;
+  // What stays is evaluated again after this time.
   static constexpr absl::Duration kAgainAfter = absl::Hours(1);
 
   // `start`: when the controller began, since boot.
@@ -41,10 +41,10 @@ class EndedJobsQueue {
 
   absl::Duration start_;
   CowTable<Job> jobs_;     // that were followed
-  std::set<Entry> ended_;  // to be judged; of an array its first job
-  // Jobs that were judged and must stay: when they are judged again, and their ids, in the order of
-  // these times. A job is in here once at most. One that changes meanwhile is in ended_ as well,
-  // and one that is forgotten meanwhile is passed over when its time comes.
+  std::set<Entry> ended_;  // to be evaluated; of an array its first job
+  // Jobs that were evaluated and must stay: when they are evaluated again, and their ids, in the
+  // order of these times. A job is in here once at most. One that changes meanwhile is in ended_ as
+  // well, and one that is forgotten meanwhile is passed over when its time comes.
   std::deque<std::pair<absl::Duration, uint64_t>> stayed_;
   std::set<uint64_t> staying_;  // the ids in stayed_
   uint64_t stuck_ = 0;

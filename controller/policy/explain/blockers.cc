@@ -60,16 +60,16 @@ class Naming {
   }
 
   void Dependencies() {
-    if (JudgeDependencies(snapshot_, job_).state == DependencyOutlook::kMet) return;
+    if (EvaluateDependencies(snapshot_, job_).state == DependencyOutlook::kMet) return;
     for (const SchedulingSettings::Dependency& other : job_.settings->scheduling.after) {
-      const DependencyVerdict verdict = JudgeDependency(snapshot_, other);
-      if (verdict.state == DependencyOutlook::kMet) continue;
-      const Job* before = snapshot_.FindJob(verdict.job_id);
+      const DependencyStatus status = EvaluateDependency(snapshot_, other);
+      if (status.state == DependencyOutlook::kMet) continue;
+      const Job* before = snapshot_.FindJob(status.job_id);
       Block({.kind = BlockerKind::kDependency,
-             .message = verdict.message,
+             .message = status.message,
              .needed = absl::StrCat("the end of job ", other.job_id),
              .available = before == nullptr ? "" : std::string(JobStateName(before->state)),
-             .job_id = verdict.job_id});
+             .job_id = status.job_id});
     }
   }
 

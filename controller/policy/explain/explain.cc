@@ -90,7 +90,7 @@ class Inquiry {
   bool EndsForItsLimits() {
     if (!out_.waits) return false;
     const std::optional<PassedLimit> limit =
-        JudgeLimits(*world_, job(), {context_.wall, context_.now});
+        EvaluateLimits(*world_, job(), {context_.wall, context_.now});
     if (!limit.has_value() || limit->input == JobInput::kDependencyFailed) return false;
     out_.reason = limit->message;
     out_.why_unknown = limit->message;

@@ -115,7 +115,7 @@ class Rehearsal {
         }
       }
       const std::optional<PassedLimit> limit =
-          JudgeLimits(*world_, job, {context_.wall, context_.now});
+          EvaluateLimits(*world_, job, {context_.wall, context_.now});
       if (!limit.has_value()) continue;
       if (id == job_id_) why_over_ = limit->message;
       if (job.has_live_attempt()) NoteEnd(job, context_.wall);

@@ -83,14 +83,14 @@ class Approach {
   void Pass(const Job& other, uint32_t slots) {
     const bool same_array = job_.array.array_id != 0 && other.array.array_id == job_.array.array_id;
     const bool same_project = other.settings->project == job_.settings->project;
-    if (same_project && slots == 0) JudgeQuota(other);
+    if (same_project && slots == 0) EvaluateQuota(other);
     if (slots == 0) return;
     ++placed_of_array_[other.array.array_id];
     out_.of_array += same_array;
     if (same_project) own_.Take(other.owner, slots);
   }
 
-  void JudgeQuota(const Job& other) {
+  void EvaluateQuota(const Job& other) {
     if (other.state == JobState::kRecovering) return;
     const uint64_t array = other.array.array_id;
     const uint32_t of_array = queue_.LiveOfArray(array) + placed_of_array_[array];

@@ -16,8 +16,8 @@ bool IsInGrace(const LivenessSettings& settings, absl::Duration now) {
   return now - settings.hears_since < settings.startup_grace;
 }
 
-std::optional<Finding> JudgeWorker(const Worker& worker, const LivenessSettings& settings,
-                                   absl::Duration now) {
+std::optional<Finding> EvaluateWorker(const Worker& worker, const LivenessSettings& settings,
+                                      absl::Duration now) {
   const absl::Duration silent = now - worker.last_seen_at;
   if (worker.presence == Presence::kLost) {
     const bool gone = !worker.holders.empty();
@@ -56,8 +56,8 @@ const RankStatus* LastWord(const Worker* worker, const Attempt& attempt, const R
   return nullptr;
 }
 
-std::optional<Finding> JudgeStart(const Snapshot& snapshot, const Job& job,
-                                  absl::Duration start_timeout, absl::Duration now) {
+std::optional<Finding> EvaluateStart(const Snapshot& snapshot, const Job& job,
+                                     absl::Duration start_timeout, absl::Duration now) {
   const absl::Duration got_on_at = StartGotOnAt(snapshot, *job.current);
   // Its agents bound the pull themselves.
   const bool may_pull = job.settings->needs.image != JobNeeds::Image::kNone;
@@ -69,7 +69,8 @@ std::optional<Finding> JudgeStart(const Snapshot& snapshot, const Job& job,
       .job_id = job.id, .attempt = job.current->number, .waited = waited, .got_on_at = got_on_at};
 }
 
-std::optional<Finding> JudgeProgress(const Snapshot& snapshot, const Job& job, absl::Duration now) {
+std::optional<Finding> EvaluateProgress(const Snapshot& snapshot, const Job& job,
+                                        absl::Duration now) {
   const Rank* stillest = nullptr;
   absl::Duration progress_at = absl::InfiniteDuration();
   for (const Rank& rank : job.current->ranks) {
@@ -88,13 +89,13 @@ std::optional<Finding> JudgeProgress(const Snapshot& snapshot, const Job& job, a
                   .progress_at = progress_at};
 }
 
-std::optional<Finding> JudgeGang(const Snapshot& snapshot, const Job& job,
-                                 const LivenessSettings& settings, absl::Duration now) {
+std::optional<Finding> EvaluateGang(const Snapshot& snapshot, const Job& job,
+                                    const LivenessSettings& settings, absl::Duration now) {
   if (!job.has_live_attempt()) return std::nullopt;
   if (job.state == JobState::kStarting) {
-    return JudgeStart(snapshot, job, settings.start_timeout, now);
+    return EvaluateStart(snapshot, job, settings.start_timeout, now);
   }
-  if (job.state == JobState::kRunning) return JudgeProgress(snapshot, job, now);
+  if (job.state == JobState::kRunning) return EvaluateProgress(snapshot, job, now);
   return std::nullopt;
 }
 
@@ -128,7 +129,7 @@ std::vector<Finding> FindSilent(const Snapshot& snapshot, const LivenessSettings
   std::vector<Finding> to_store;
   snapshot.workers.ForEach([&](const Worker& worker) {
     if (found.size() >= most) return;
-    std::optional<Finding> finding = JudgeWorker(worker, settings, now);
+    std::optional<Finding> finding = EvaluateWorker(worker, settings, now);
     if (!finding.has_value()) return;
     const auto* silent = std::get_if<WorkerSilent>(&*finding);
     const bool is_suspect = silent != nullptr && silent->presence == Presence::kSuspect;
@@ -142,7 +143,7 @@ std::vector<Finding> FindSilent(const Snapshot& snapshot, const LivenessSettings
   for (uint64_t id : *snapshot.active_jobs) {
     if (found.size() >= most || IsInGrace(settings, now)) break;
     const Job& job = *snapshot.FindJob(id);
-    if (std::optional<Finding> finding = JudgeGang(snapshot, job, settings, now)) {
+    if (std::optional<Finding> finding = EvaluateGang(snapshot, job, settings, now)) {
       found.emplace_back(*std::move(finding));
     }
   }

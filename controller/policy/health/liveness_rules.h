@@ -1,4 +1,4 @@
-// Who has been silent for too long. Pure: snapshot and time in, findings out; the applier judges
+// Who has been silent for too long. Pure: snapshot and time in, findings out; the applier evaluates
 // each again.
 #pragma once
 
@@ -41,14 +41,14 @@ std::vector<Finding> FindSilent(const Snapshot& snapshot, const LivenessSettings
 // take its time. What a rank said counts also while its worker is away for a moment.
 absl::Duration StartGotOnAt(const Snapshot& snapshot, const Attempt& attempt);
 
-// Since boot, when the rank last made progress. Nothing where that is not to be judged: it has
+// Since boot, when the rank last made progress. Nothing where that is not to be evaluated: it has
 // ended, its agent has said nothing of it yet, or is away and cannot report progress (whether that
-// worker is lost is judged apart).
+// worker is lost is evaluated apart).
 std::optional<absl::Duration> LastProgressAt(const Snapshot& snapshot, const Attempt& attempt,
                                              const Rank& rank);
 
 // Whether the worker's row may go by itself: it is lost, holds nothing (or is taken for `gone`),
-// and no person keeps work from it. Its strikes and its quarantine go with the row, which is kept
+// and no person keeps work from it. Its failures and its quarantine go with the row, which is kept
 // for at least as long as the longest quarantine (server.cc).
 bool MayForget(const Worker& worker, bool gone);
 

@@ -14,17 +14,19 @@
 namespace muster::controller {
 namespace {
 
-std::vector<const Strike*> Counting(const Worker& worker, absl::Duration window, absl::Time now) {
-  std::vector<const Strike*> strikes;
-  for (const Strike& strike : worker.strikes) {
-    if (strike.time > worker.paroled && strike.time >= now - window) strikes.push_back(&strike);
+std::vector<const WorkerFailure*> Counting(const Worker& worker, absl::Duration window,
+                                           absl::Time now) {
+  std::vector<const WorkerFailure*> failures;
+  for (const WorkerFailure& failure : worker.failures) {
+    if (failure.time > worker.quarantine_ended && failure.time >= now - window)
+      failures.push_back(&failure);
   }
-  return strikes;
+  return failures;
 }
 
-std::set<absl::Time> Incidents(const std::vector<const Strike*>& strikes) {
+std::set<absl::Time> Incidents(const std::vector<const WorkerFailure*>& failures) {
   std::set<absl::Time> incidents;
-  for (const Strike* strike : strikes) incidents.insert(strike->time);
+  for (const WorkerFailure* failure : failures) incidents.insert(failure->time);
   return incidents;
 }
 
@@ -64,22 +66,22 @@ struct JobFailures {
 };
 
 std::map<uint64_t, JobFailures> ByJob(const Snapshot& snapshot,
-                                      const std::vector<const Strike*>& strikes) {
+                                      const std::vector<const WorkerFailure*>& failures) {
   std::map<uint64_t, JobFailures> jobs;
-  for (const Strike* strike : strikes) {
-    const Job* job = snapshot.FindJob(strike->job_id);
+  for (const WorkerFailure* failure : failures) {
+    const Job* job = snapshot.FindJob(failure->job_id);
     if (job == nullptr) continue;
-    JobFailures& failures = jobs[strike->job_id];
-    failures.job = job;
-    failures.newest = strike->attempt;
+    JobFailures& of_job = jobs[failure->job_id];
+    of_job.job = job;
+    of_job.newest = failure->attempt;
   }
   return jobs;
 }
 
 // The second signal, in words; empty: there is none. One job gives none, whatever it did.
 std::string SecondSignal(const Snapshot& snapshot, const Worker& worker,
-                         const std::vector<const Strike*>& strikes) {
-  const std::map<uint64_t, JobFailures> jobs = ByJob(snapshot, strikes);
+                         const std::vector<const WorkerFailure*>& failures) {
+  const std::map<uint64_t, JobFailures> jobs = ByJob(snapshot, failures);
   if (jobs.size() < 2) return "";
   std::set<std::string> owners;
   for (const auto& [id, failures] : jobs) owners.insert(failures.job->owner);
@@ -120,11 +122,11 @@ bool TooManyInPool(const PoolCount& count, double max_share) {
 }
 
 // More are not named in a sentence; each is listed with its worker.
-constexpr size_t kNamedStrikes = 3;
+constexpr size_t kNamedFailures = 3;
 
 // What counts against the worker when that is enough for a quarantine, and the second signal.
 struct Case {
-  std::vector<const Strike*> strikes;
+  std::vector<const WorkerFailure*> failures;
   size_t incidents = 0;
   std::string second;
 };
@@ -132,24 +134,25 @@ struct Case {
 std::optional<Case> CaseAgainst(const Snapshot& snapshot, const Worker& worker,
                                 const QuarantineSettings& settings, absl::Time now) {
   if (worker.quarantined() || settings.incidents == 0) return std::nullopt;
-  Case found{.strikes = Counting(worker, settings.window, now)};
-  found.incidents = Incidents(found.strikes).size();
+  Case found{.failures = Counting(worker, settings.window, now)};
+  found.incidents = Incidents(found.failures).size();
   if (found.incidents < settings.incidents) return std::nullopt;
-  found.second = SecondSignal(snapshot, worker, found.strikes);
+  found.second = SecondSignal(snapshot, worker, found.failures);
   if (found.second.empty()) return std::nullopt;
   return found;
 }
 
 std::string EvidenceOf(const Case& found, const QuarantineSettings& settings) {
-  const size_t left_out = found.strikes.size() - std::min(found.strikes.size(), kNamedStrikes);
-  const auto newest = found.strikes.begin() + static_cast<std::ptrdiff_t>(left_out);
-  return absl::StrCat(
-      found.incidents, " failures within ", HumanDuration(settings.window), " ", found.second,
-      left_out == 0 ? ": " : "; the newest: ",
-      absl::StrJoin(newest, found.strikes.end(), ", ", [](std::string* out, const Strike* strike) {
-        absl::StrAppend(out, "job ", strike->job_id, " attempt ", strike->attempt, " ",
-                        FailureClassName(strike->failure_class));
-      }));
+  const size_t left_out = found.failures.size() - std::min(found.failures.size(), kNamedFailures);
+  const auto newest = found.failures.begin() + static_cast<std::ptrdiff_t>(left_out);
+  return absl::StrCat(found.incidents, " failures within ", HumanDuration(settings.window), " ",
+                      found.second, left_out == 0 ? ": " : "; the newest: ",
+                      absl::StrJoin(newest, found.failures.end(), ", ",
+                                    [](std::string* out, const WorkerFailure* failure) {
+                                      absl::StrAppend(out, "job ", failure->job_id, " attempt ",
+                                                      failure->attempt, " ",
+                                                      FailureClassName(failure->failure_class));
+                                    }));
 }
 
 }  // namespace
@@ -214,22 +217,22 @@ std::set<std::string> FailedOn(const Job& job) {
 }
 
 uint32_t IncidentsAgainst(const Worker& worker, absl::Duration window, absl::Time now) {
-  if (worker.strikes.empty()) return 0;
+  if (worker.failures.empty()) return 0;
   return static_cast<uint32_t>(Incidents(Counting(worker, window, now)).size());
 }
 
 absl::Time IncidentsFade(const Worker& worker, absl::Duration window, absl::Time now) {
-  if (worker.strikes.empty()) return absl::InfiniteFuture();
+  if (worker.failures.empty()) return absl::InfiniteFuture();
   const std::set<absl::Time> incidents = Incidents(Counting(worker, window, now));
   return incidents.empty() ? absl::InfiniteFuture() : *incidents.begin() + window;
 }
 
-std::optional<Quarantine> JudgeWorker(const Snapshot& snapshot, const Worker& worker,
-                                      const QuarantineSettings& settings, absl::Time now) {
+std::optional<Quarantine> EvaluateWorker(const Snapshot& snapshot, const Worker& worker,
+                                         const QuarantineSettings& settings, absl::Time now) {
   const std::optional<Case> found = CaseAgainst(snapshot, worker, settings, now);
   if (!found.has_value()) return std::nullopt;
   if (TooManyInPool(CountPool(snapshot, worker), settings.max_share)) return std::nullopt;
-  const bool long_good = now - worker.paroled > settings.longest;
+  const bool long_good = now - worker.quarantine_ended > settings.longest;
   const uint32_t number = (long_good ? 0 : worker.quarantines) + 1;
   absl::Duration length = settings.first;
   for (uint32_t i = 1; i < number && length < settings.longest; ++i) length *= 2;
@@ -238,9 +241,9 @@ std::optional<Quarantine> JudgeWorker(const Snapshot& snapshot, const Worker& wo
   return quarantine;
 }
 
-bool IsSpared(const Worker& worker) { return absl::StartsWith(worker.quarantine_reason, kSpared); }
+bool IsExempt(const Worker& worker) { return absl::StartsWith(worker.quarantine_reason, kExempt); }
 
-std::string WhySpared(const Snapshot& snapshot, const Worker& worker,
+std::string WhyExempt(const Snapshot& snapshot, const Worker& worker,
                       const QuarantineSettings& settings, absl::Time now) {
   const std::optional<Case> found = CaseAgainst(snapshot, worker, settings, now);
   if (!found.has_value()) return "";
@@ -252,7 +255,7 @@ std::string WhySpared(const Snapshot& snapshot, const Worker& worker,
                               ? absl::StrCat("the other worker of ", pool, " is not ready")
                               : absl::StrCat(count.quarantined, " of the ", count.workers,
                                              " workers of ", pool, " are in quarantine already");
-  return absl::StrCat(kSpared, ", since ", why, ": ", EvidenceOf(*found, settings));
+  return absl::StrCat(kExempt, ", since ", why, ": ", EvidenceOf(*found, settings));
 }
 
 }  // namespace muster::controller

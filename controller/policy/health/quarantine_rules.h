@@ -1,11 +1,11 @@
 // When a worker that looks healthy is no longer trusted with new work. Pure.
 //
-// Each failure that begins on a worker is a strike against it, but no verdict: most failures are
+// Each failure that begins on a worker is evidence against it, but no proof: most failures are
 // the job's own. What looks like an error of the program, or of who asked for a program that is not
 // there, is none before the job got on elsewhere. It takes two signals to blame the worker, which
 // no single job can give: failures of jobs of two users, since those of one may all run the same
 // faulty program; or of two jobs of one user, of which one afterwards got on without the worker.
-// Many strikes at once are one incident. A quarantine ends by itself (parole), the next one is
+// Many failures at once are one incident. A quarantine ends by itself, the next one is
 // twice as long. When much of a pool would be in quarantine, it is not the workers; then people are
 // told.
 #pragma once
@@ -21,12 +21,12 @@
 
 namespace muster::controller {
 
-// Older strikes do not count, unless the settings say otherwise.
-inline constexpr absl::Duration kStrikeWindow = absl::Hours(1);
+// Older failures do not count, unless the settings say otherwise.
+inline constexpr absl::Duration kIncidentWindow = absl::Hours(1);
 
 struct QuarantineSettings {
-  uint32_t incidents = 3;                 // within `window` are needed; 0: never
-  absl::Duration window = kStrikeWindow;  // older strikes do not count
+  uint32_t incidents = 3;                   // within `window` are needed; 0: never
+  absl::Duration window = kIncidentWindow;  // older failures do not count
   absl::Duration first = absl::Minutes(10);
   absl::Duration longest = absl::Hours(24);
   double max_share = 0.34;  // of a pool's workers may be in quarantine at a time; of two: one
@@ -55,22 +55,22 @@ struct Quarantine {
 };
 
 // How many incidents count against the worker at `now`: what began there within the window and
-// after its parole. What happened at once is one incident.
+// after its last quarantine. What happened at once is one incident.
 uint32_t IncidentsAgainst(const Worker& worker, absl::Duration window, absl::Time now);
 
 // The first moment after which fewer of them count; InfiniteFuture: none does.
 absl::Time IncidentsFade(const Worker& worker, absl::Duration window, absl::Time now);
 
-// The verdict on what stands against the worker now, if there is one. `now` here and below is
-// ledger time, as the times of strikes are.
-std::optional<Quarantine> JudgeWorker(const Snapshot& snapshot, const Worker& worker,
-                                      const QuarantineSettings& settings, absl::Time now);
+// The quarantine that what stands against the worker now is enough for, if it is. `now` here and
+// below is ledger time, as the times of failures are.
+std::optional<Quarantine> EvaluateWorker(const Snapshot& snapshot, const Worker& worker,
+                                         const QuarantineSettings& settings, absl::Time now);
 
 // Why a worker that would be in quarantine is not, with what stands against it; empty: it would not
-// be. Begins with kSpared.
-inline constexpr absl::string_view kSpared = "not quarantined";
-bool IsSpared(const Worker& worker);  // as it was last judged
-std::string WhySpared(const Snapshot& snapshot, const Worker& worker,
+// be. Begins with kExempt.
+inline constexpr absl::string_view kExempt = "not quarantined";
+bool IsExempt(const Worker& worker);  // as it was last evaluated
+std::string WhyExempt(const Snapshot& snapshot, const Worker& worker,
                       const QuarantineSettings& settings, absl::Time now);
 
 }  // namespace muster::controller

@@ -6,7 +6,7 @@
 // here. Preemption is free, as is a checkpoint root that is not to be seen. Out of memory and bad
 // data have a budget of 0 unless the spec says otherwise. What comes from the job's own code and
 // stops it in the same way at the same step twice in a row stops it for good, unless that was on a
-// worker which it could do without; a job that reports no steps is not judged by them. A command
+// worker which it could do without; a job that reports no steps is not evaluated by them. A command
 // whose program or folder is not there is tried at once on another worker, and ends when no other
 // could take it. That checkpoints cannot be read or written ends no job on the word of one
 // worker that it could do without: it is tried on another, some times beyond its budget too. Where

@@ -26,7 +26,7 @@ const Job* FindTask(const Snapshot& snapshot, uint64_t array_id, uint32_t index)
   return task != nullptr && task->array.array_id == array_id ? task : nullptr;
 }
 
-absl::StatusOr<const Job*> FindNamed(const Draft& draft, const ResumeWish& wish) {
+absl::StatusOr<const Job*> FindNamed(const Draft& draft, const ResumeRequest& wish) {
   const Job* job = nullptr;
   std::string name;
   if (!wish.job_name.empty()) {
@@ -168,7 +168,7 @@ std::vector<uint64_t> FindAutomatic(const Draft& draft, const JobSettings& setti
 }  // namespace
 
 absl::StatusOr<std::vector<uint64_t>> SettleResume(const Draft& draft, const JobSettings& settings,
-                                                   const ResumeWish& wish) {
+                                                   const ResumeRequest& wish) {
   const std::set<uint64_t> going = BeingDeleted(draft.view());
   if (wish.automatic) return FindAutomatic(draft, settings, going);
   const absl::StatusOr<const Job*> found = FindNamed(draft, wish);
@@ -177,13 +177,13 @@ absl::StatusOr<std::vector<uint64_t>> SettleResume(const Draft& draft, const Job
   const std::vector<const Checkpoint*> restorable = Restorable(draft.view(), job, going);
   if (restorable.empty()) return NoneToRestore(draft.view(), job);
   switch (wish.which) {
-    case ResumeWish::Which::kNewestFew:
+    case ResumeRequest::Which::kNewestFew:
       return IdsOfNewest(restorable);
-    case ResumeWish::Which::kNewest:
+    case ResumeRequest::Which::kNewest:
       return std::vector<uint64_t>{restorable.front()->id};
-    case ResumeWish::Which::kStep:
+    case ResumeRequest::Which::kStep:
       return FindStep(draft.view(), job, restorable, wish.step);
-    case ResumeWish::Which::kBest:
+    case ResumeRequest::Which::kBest:
       break;
   }
   const auto best = std::find_if(restorable.begin(), restorable.end(),

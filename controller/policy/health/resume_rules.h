@@ -25,7 +25,7 @@ inline constexpr size_t kMaxResumeCandidates = 8;
 // has any. NOT_FOUND: no such job, or no checkpoint of that step. FAILED_PRECONDITION
 // "refused: ...": it has none that can be restored, and why.
 absl::StatusOr<std::vector<uint64_t>> SettleResume(const Draft& draft, const JobSettings& settings,
-                                                   const ResumeWish& wish);
+                                                   const ResumeRequest& wish);
 
 // What an attempt that is placed now tries, in that order: its own newest ones, the newest best one
 // that is older than these (with it the attempt also knows where its best one is), those of another

@@ -28,9 +28,9 @@ Checkpoints Superfluous(const Snapshot& snapshot, const Job& job,
 
 // The workers that may look after checkpoints, by how much of that each has to do, with what is
 // given out here: so that one look spreads its work over all of them. Made at the first question.
-class Caretakers {
+class Verifiers {
  public:
-  explicit Caretakers(const Snapshot& snapshot) : snapshot_(snapshot) {}
+  explicit Verifiers(const Snapshot& snapshot) : snapshot_(snapshot) {}
 
   // The least busy one of the job's pools that sees its checkpoint root, which has one thing more
   // to do from here on; another one than `other_than`. Null: none.
@@ -127,11 +127,11 @@ class Planner {
   Planner(const Snapshot& snapshot, absl::Duration now)
       : snapshot_(snapshot),
         now_(now),
-        cared_for_(BeingCaredFor(snapshot)),
+        assigned_(CheckpointsWithWork(snapshot)),
         counted_on_(CountedOnByOthers(snapshot)),
         caretakers_(snapshot) {}
 
-  CareForCheckpoints Run() {
+  AssignCheckpointWork Run() {
     for (uint64_t id : *snapshot_.retention_jobs) {
       if (full()) break;
       const Job& job = *snapshot_.FindJob(id);
@@ -143,9 +143,9 @@ class Planner {
   }
 
  private:
-  bool full() const { return care_.actions.size() >= kMaxCareActions; }
+  bool full() const { return care_.actions.size() >= kMaxCheckpointActions; }
   bool IsDue(const Checkpoint& checkpoint) const {
-    return checkpoint.retry_at <= now_ && cared_for_.count(checkpoint.id) == 0;
+    return checkpoint.retry_at <= now_ && assigned_.count(checkpoint.id) == 0;
   }
 
   void Delete(const Job& job, const Checkpoints& superfluous) {
@@ -215,10 +215,10 @@ class Planner {
 
   const Snapshot& snapshot_;
   const absl::Duration now_;
-  const std::set<uint64_t> cared_for_;
+  const std::set<uint64_t> assigned_;
   const std::set<uint64_t> counted_on_;
-  Caretakers caretakers_;
-  CareForCheckpoints care_;
+  Verifiers caretakers_;
+  AssignCheckpointWork care_;
 };
 
 }  // namespace
@@ -234,7 +234,7 @@ std::set<uint64_t> CountedOnByOthers(const Snapshot& snapshot) {
   return ids;
 }
 
-std::set<uint64_t> BeingCaredFor(const Snapshot& snapshot) {
+std::set<uint64_t> CheckpointsWithWork(const Snapshot& snapshot) {
   std::set<uint64_t> ids;
   for (const auto& [seq, row] : *snapshot.outbox) {
     if (row.checkpoint_id != 0) ids.insert(row.checkpoint_id);
@@ -248,9 +248,9 @@ bool MayBeLoading(const Job& job, uint64_t checkpoint_id) {
   return std::find(resume.begin(), resume.end(), checkpoint_id) != resume.end();
 }
 
-const Worker* ChooseCaretaker(const Snapshot& snapshot, const Job& job,
-                              const std::string& other_than) {
-  return Caretakers(snapshot).Next(job, other_than);
+const Worker* PickVerifier(const Snapshot& snapshot, const Job& job,
+                           const std::string& other_than) {
+  return Verifiers(snapshot).Next(job, other_than);
 }
 
 bool AnotherIsAwaited(const Snapshot& snapshot, const Job& job, const std::string& other_than) {
@@ -269,7 +269,7 @@ bool AnotherIsAwaited(const Snapshot& snapshot, const Job& job, const std::strin
   return awaited;
 }
 
-CareForCheckpoints PlanRetention(const Snapshot& snapshot, absl::Duration now) {
+AssignCheckpointWork PlanRetention(const Snapshot& snapshot, absl::Duration now) {
   if (snapshot.retention_jobs->empty()) return {};
   return Planner(snapshot, now).Run();
 }

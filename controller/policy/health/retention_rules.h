@@ -20,15 +20,15 @@
 namespace muster::controller {
 
 // One look asks for no more than this; the next one goes on from there.
-inline constexpr size_t kMaxCareActions = 1024;
+inline constexpr size_t kMaxCheckpointActions = 1024;
 
 // What agents should do now; each checkpoint has at most one assignment at a time, and the work is
 // spread over the workers of the jobs' pools. No actions: nothing to do, or no worker to do it.
-// `now` is the time since boot. Cost: jobs with checkpoints to care for, plus workers.
-CareForCheckpoints PlanRetention(const Snapshot& snapshot, absl::Duration now);
+// `now` is the time since boot. Cost: jobs with checkpoints to reread or delete, plus workers.
+AssignCheckpointWork PlanRetention(const Snapshot& snapshot, absl::Duration now);
 
 // Checkpoints with which an agent has something to do.
-std::set<uint64_t> BeingCaredFor(const Snapshot& snapshot);
+std::set<uint64_t> CheckpointsWithWork(const Snapshot& snapshot);
 
 // While the job's gang starts it may still load the checkpoint.
 bool MayBeLoading(const Job& job, uint64_t checkpoint_id);
@@ -39,10 +39,11 @@ std::set<uint64_t> CountedOnByOthers(const Snapshot& snapshot);
 // When a failed verification or deletion is due again, as a time since boot; infinite when none is.
 absl::Duration NextRetentionRetry(const Snapshot& snapshot, absl::Duration now);
 
-// The worker that should look after a checkpoint of the job: one of its pool that is ready and sees
-// its checkpoint root, the least busy with such work; another one than `other_than`. Null: none.
-const Worker* ChooseCaretaker(const Snapshot& snapshot, const Job& job,
-                              const std::string& other_than = "");
+// The worker that should reread or delete a checkpoint of the job: one of its pool that is ready
+// and sees its checkpoint root, the least busy with such work; another one than `other_than`. Null:
+// none.
+const Worker* PickVerifier(const Snapshot& snapshot, const Job& job,
+                           const std::string& other_than = "");
 
 // Whether another worker of the job's pools than `other_than` may yet be asked: it is not lost, but
 // its agent is away, or has not said yet whether it sees the job's checkpoint root. So it is with

@@ -60,48 +60,48 @@ const char* Wanted(On on) {
 
 }  // namespace
 
-DependencyVerdict JudgeDependency(const Snapshot& snapshot,
-                                  const SchedulingSettings::Dependency& dependency) {
+DependencyStatus EvaluateDependency(const Snapshot& snapshot,
+                                    const SchedulingSettings::Dependency& dependency) {
   const Job* job = FindMeant(snapshot, dependency);
   const bool array =
       job != nullptr && job->array.array_id == job->id && !dependency.task.has_value();
   std::string wanted =
       absl::StrCat(Wanted(dependency.on), array ? "array " : "job ", dependency.job_id);
   if (dependency.task.has_value()) absl::StrAppend(&wanted, "_", *dependency.task);
-  DependencyVerdict verdict{.state = DependencyOutlook::kWaiting,
-                            .job_id = job == nullptr ? dependency.job_id : job->id,
-                            .whole_array = array,
-                            .message = absl::StrCat("waits for ", wanted)};
+  DependencyStatus status{.state = DependencyOutlook::kWaiting,
+                          .job_id = job == nullptr ? dependency.job_id : job->id,
+                          .whole_array = array,
+                          .message = absl::StrCat("waits for ", wanted)};
   const auto never = [&](uint64_t id, absl::string_view state) {
-    verdict.state = DependencyOutlook::kNever;
-    verdict.job_id = id;
-    verdict.message = absl::StrCat("job ", id, " is ", state, ", and this job waits for ", wanted);
+    status.state = DependencyOutlook::kNever;
+    status.job_id = id;
+    status.message = absl::StrCat("job ", id, " is ", state, ", and this job waits for ", wanted);
   };
   if (job == nullptr) {
     never(dependency.job_id, snapshot.WasForgotten(dependency.job_id) ? "forgotten" : "unknown");
-    return verdict;
+    return status;
   }
   const ArrayTally tally = TallyOf(snapshot, *job, array);
   if (dependency.on == On::kSuccess && tally.failed > 0) {
     never(tally.first_failed, JobStateName(snapshot.FindJob(tally.first_failed)->state));
   } else if (tally.open > 0) {
     // Of an array nothing that changes with each task: thousands may be told this.
-    if (!array) absl::StrAppend(&verdict.message, ", which is ", JobStateName(job->state));
+    if (!array) absl::StrAppend(&status.message, ", which is ", JobStateName(job->state));
   } else if (dependency.on == On::kFailure && tally.failed == 0) {
     never(tally.first_succeeded, JobStateName(JobState::kSucceeded));
   } else {
     return {};
   }
-  return verdict;
+  return status;
 }
 
-DependencyVerdict JudgeDependencies(const Snapshot& snapshot, const Job& job) {
-  DependencyVerdict found;
+DependencyStatus EvaluateDependencies(const Snapshot& snapshot, const Job& job) {
+  DependencyStatus found;
   if (job.attempt > 0) return found;
   for (const SchedulingSettings::Dependency& dependency : job.settings->scheduling.after) {
-    DependencyVerdict verdict = JudgeDependency(snapshot, dependency);
-    if (verdict.state == DependencyOutlook::kNever) return verdict;
-    if (found.state == DependencyOutlook::kMet) found = std::move(verdict);
+    DependencyStatus status = EvaluateDependency(snapshot, dependency);
+    if (status.state == DependencyOutlook::kNever) return status;
+    if (found.state == DependencyOutlook::kMet) found = std::move(status);
   }
   return found;
 }

@@ -17,18 +17,18 @@ enum class DependencyOutlook : uint8_t {
   kNever,  // they ended otherwise
 };
 
-struct DependencyVerdict {
+struct DependencyStatus {
   DependencyOutlook state = DependencyOutlook::kMet;
   uint64_t job_id = 0;       // whose end it waits for, or whose was wrong; 0: kMet
   bool whole_array = false;  // job_id is the first of the array that it waits for
   std::string message;  // "waits for the success of job 42", "job 42 is FAILED, and ..."; kMet: ""
 };
 
-DependencyVerdict JudgeDependency(const Snapshot& snapshot,
-                                  const SchedulingSettings::Dependency& dependency);
+DependencyStatus EvaluateDependency(const Snapshot& snapshot,
+                                    const SchedulingSettings::Dependency& dependency);
 
 // Of all that the job waits for: the first that can never be met, else the first that is not met
 // yet. A job that has been placed before waits for nobody any more.
-DependencyVerdict JudgeDependencies(const Snapshot& snapshot, const Job& job);
+DependencyStatus EvaluateDependencies(const Snapshot& snapshot, const Job& job);
 
 }  // namespace muster::controller

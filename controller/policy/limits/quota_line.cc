@@ -2,26 +2,26 @@
 
 namespace muster::controller {
 
-QuotaLine::Verdict QuotaLine::Pass(uint64_t job_id, const std::string& user, uint32_t slots) {
+QuotaLine::Decision QuotaLine::Pass(uint64_t job_id, const std::string& user, uint32_t slots) {
   if (project_ == nullptr) return {};
   const QuotaHolder holder = HolderOf(user);
-  Verdict verdict;
-  verdict.over = WhyOverSlots(holder, ProjectUse(), slots);
-  if (verdict.over.has_value()) {
-    verdict.held_back = verdict.even_alone = true;
-    return verdict;
+  Decision decision;
+  decision.over = WhyOverSlots(holder, ProjectUse(), slots);
+  if (decision.over.has_value()) {
+    decision.held_back = decision.even_alone = true;
+    return decision;
   }
-  verdict.over = WhyOverSlots(holder, use_, slots);
-  verdict.is_first = FullBy(user) == 0;
-  verdict.held_back = verdict.over.has_value() || !verdict.is_first;
-  if (!verdict.held_back) return verdict;
+  decision.over = WhyOverSlots(holder, use_, slots);
+  decision.is_first = FullBy(user) == 0;
+  decision.held_back = decision.over.has_value() || !decision.is_first;
+  if (!decision.held_back) return decision;
   const std::optional<uint32_t>& most = project_->quota.slots;
   if (most.has_value() && use_.all.slots + slots > *most) {
     if (full_by_ == 0) full_by_ = job_id;
-  } else if (verdict.over.has_value()) {
+  } else if (decision.over.has_value()) {
     full_users_.emplace(user, job_id);
   }
-  return verdict;
+  return decision;
 }
 
 void QuotaLine::Take(const std::string& user, uint32_t slots) {

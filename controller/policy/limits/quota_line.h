@@ -22,7 +22,7 @@ class QuotaLine {
   QuotaLine(const Snapshot& snapshot, const std::string& project)
       : name_(project), project_(snapshot.FindProject(project)), use_(snapshot.UseOf(project)) {}
 
-  struct Verdict {
+  struct Decision {
     bool held_back = false;
     bool even_alone = false;          // whoever leaves
     std::optional<std::string> over;  // which bound; none: only behind one that is over
@@ -30,7 +30,7 @@ class QuotaLine {
   };
   // Whether a quota holds back the job, which needs `slots`, as things stand. If so, those behind
   // it do not slip past.
-  Verdict Pass(uint64_t job_id, const std::string& user, uint32_t slots);
+  Decision Pass(uint64_t job_id, const std::string& user, uint32_t slots);
 
   // The user got them.
   void Take(const std::string& user, uint32_t slots);

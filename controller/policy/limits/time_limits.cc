@@ -38,17 +38,17 @@ absl::Status CanKeepTimes(const SchedulingSettings& scheduling, absl::Time now) 
   return absl::OkStatus();
 }
 
-std::optional<PassedLimit> JudgeLimits(const Snapshot& snapshot, const Job& job,
-                                       const Moment& moment) {
+std::optional<PassedLimit> EvaluateLimits(const Snapshot& snapshot, const Job& job,
+                                          const Moment& moment) {
   const SchedulingSettings& limits = job.settings->scheduling;
   const bool waits = job.state == JobState::kPending || job.state == JobState::kSuspended;
   const bool runs = job.state == JobState::kStarting || job.state == JobState::kRunning;
   if (!waits && !runs) return std::nullopt;
   if (job.state == JobState::kPending && !limits.after.empty()) {
-    DependencyVerdict verdict = JudgeDependencies(snapshot, job);
-    if (verdict.state == DependencyOutlook::kNever) {
+    DependencyStatus status = EvaluateDependencies(snapshot, job);
+    if (status.state == DependencyOutlook::kNever) {
       return PassedLimit{.input = JobInput::kDependencyFailed,
-                         .message = std::move(verdict.message)};
+                         .message = std::move(status.message)};
     }
   }
   if (job.state == JobState::kPending) {
@@ -76,7 +76,7 @@ std::vector<Finding> FindPassedLimits(const Snapshot& snapshot, const Moment& mo
   std::vector<Finding> found;
   for (uint64_t id : *snapshot.active_jobs) {
     if (found.size() >= most) break;
-    if (JudgeLimits(snapshot, *snapshot.FindJob(id), moment).has_value()) {
+    if (EvaluateLimits(snapshot, *snapshot.FindJob(id), moment).has_value()) {
       found.emplace_back(LimitPassed{.job_id = id});
     }
   }

@@ -14,7 +14,7 @@ namespace {
 
 Admission Bar(std::string message) {
   Admission admission;
-  admission.verdict = Admission::Verdict::kBarred;
+  admission.decision = Admission::Decision::kBlocked;
   admission.message = std::move(message);
   return admission;
 }
@@ -35,7 +35,7 @@ Admission Admit(const Snapshot& snapshot, const Job& job, const ScheduleContext&
     return admission;
   }
   if (job.state == JobState::kRecovering) {
-    if (!job.suspending) admission.verdict = Admission::Verdict::kSoon;
+    if (!job.suspending) admission.decision = Admission::Decision::kSoon;
     return admission;
   }
   if (job.state != JobState::kPending) return admission;
@@ -43,7 +43,7 @@ Admission Admit(const Snapshot& snapshot, const Job& job, const ScheduleContext&
   if (job.held) {
     return Bar(absl::StrCat("held: `muster release ", job.id, "` lets it start"));
   }
-  const DependencyVerdict others = JudgeDependencies(snapshot, job);
+  const DependencyStatus others = EvaluateDependencies(snapshot, job);
   if (others.state != DependencyOutlook::kMet) {
     admission = Bar(others.message);
     admission.waits_for = others.job_id;
@@ -63,12 +63,13 @@ Admission Admit(const Snapshot& snapshot, const Job& job, const ScheduleContext&
     return admission;
   }
   // What ends it for that comes a moment later.
-  if (std::optional<PassedLimit> limit = JudgeLimits(snapshot, job, {context.wall, context.now})) {
+  if (std::optional<PassedLimit> limit =
+          EvaluateLimits(snapshot, job, {context.wall, context.now})) {
     return Bar(std::move(limit->message));
   }
-  admission.verdict = Admission::Verdict::kReady;
+  admission.decision = Admission::Decision::kReady;
   if (job.not_before_at > context.now) {
-    admission.verdict = Admission::Verdict::kSoon;
+    admission.decision = Admission::Decision::kSoon;
     admission.again_at = job.not_before_at;
   }
   return admission;

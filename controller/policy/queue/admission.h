@@ -11,14 +11,14 @@
 namespace muster::controller {
 
 struct Admission {
-  enum class Verdict {
+  enum class Decision {
     kNotWaiting,  // it holds slots, is suspended or has ended
     kReady,       // place it
     kSoon,        // it recovers or waits for its back-off: keeps its place in the queue
-    kBarred,      // not before something else has happened; stands in nobody's way
+    kBlocked,     // not before something else has happened; stands in nobody's way
   };
-  Verdict verdict = Verdict::kNotWaiting;
-  std::string message;           // of kBarred
+  Decision decision = Decision::kNotWaiting;
+  std::string message;           // of kBlocked
   uint64_t waits_for = 0;        // the job that bars it, or whose slots it leaves; 0: none
   bool waits_for_array = false;  // all of that one's array
   // Ask again then: since boot (back-off, made way), or by the wall clock (begin).

@@ -107,7 +107,7 @@ void JobQueue::Enqueue(const Job& job, Where& where, absl::Time now) {
 
 void JobQueue::Put(const Snapshot& snapshot, uint64_t id, const Job* job,
                    const ScheduleContext& context) {
-  Judge(snapshot, id, job, context);
+  Evaluate(snapshot, id, job, context);
   // Whoever waits for it may have to wait no longer. Those who wait for these in turn do so for
   // their rows, which are as they were.
   std::set<uint64_t> others;
@@ -123,12 +123,12 @@ void JobQueue::Put(const Snapshot& snapshot, uint64_t id, const Job* job,
     }
   }
   for (uint64_t other : others) {
-    if (other != id) Judge(snapshot, other, snapshot.FindJob(other), context);
+    if (other != id) Evaluate(snapshot, other, snapshot.FindJob(other), context);
   }
 }
 
-void JobQueue::Judge(const Snapshot& snapshot, uint64_t id, const Job* job,
-                     const ScheduleContext& context) {
+void JobQueue::Evaluate(const Snapshot& snapshot, uint64_t id, const Job* job,
+                        const ScheduleContext& context) {
   if (const auto known = where_.find(id); known != where_.end()) {
     Forget(id, known->second);
     where_.erase(known);
@@ -158,9 +158,9 @@ void JobQueue::Judge(const Snapshot& snapshot, uint64_t id, const Job* job,
   } else if (where.waits_for != 0) {
     waiters_[where.waits_for].insert(id);
   }
-  if (admission.verdict == Admission::Verdict::kBarred) {
+  if (admission.decision == Admission::Decision::kBlocked) {
     if (job->message != admission.message) unsaid_.insert(id);
-  } else if (admission.verdict != Admission::Verdict::kNotWaiting) {
+  } else if (admission.decision != Admission::Decision::kNotWaiting) {
     const absl::Time now = snapshot.LedgerTime(context.now);
     Enqueue(*job, where, now);
     for (const JobNeeds::Pool& pool : job->settings->needs.pools) {
@@ -171,7 +171,7 @@ void JobQueue::Judge(const Snapshot& snapshot, uint64_t id, const Job* job,
     }
   }
   const bool nothing = where.group == nullptr && where.array_id == 0 && where.waits_for == 0 &&
-                       admission.verdict == Admission::Verdict::kNotWaiting;
+                       admission.decision == Admission::Decision::kNotWaiting;
   if (!nothing) where_.emplace(id, std::move(where));
 }
 
@@ -193,7 +193,7 @@ void JobQueue::Advance(const Snapshot& snapshot, const ScheduleContext& context)
     if (at > context.now) break;
     changed.insert(id);
   }
-  for (uint64_t id : changed) Judge(snapshot, id, snapshot.FindJob(id), context);
+  for (uint64_t id : changed) Evaluate(snapshot, id, snapshot.FindJob(id), context);
 }
 
 absl::Duration JobQueue::NextDue(const ScheduleContext& context) const {

@@ -72,7 +72,7 @@ class JobQueue {
     uint64_t array_id = 0;  // when it counts as live there
   };
 
-  // What a verdict on an array depends on. It changes a few times while thousands of tasks end.
+  // What a decision on an array depends on. It changes a few times while thousands of tasks end.
   struct ArrayOutlook {
     bool all_ended = false;
     uint64_t first_succeeded = 0;
@@ -86,7 +86,8 @@ class JobQueue {
   static ArrayOutlook OutlookOf(const Snapshot& snapshot, uint64_t array_id);
 
   // Puts the job where it belongs by now.
-  void Judge(const Snapshot& snapshot, uint64_t id, const Job* job, const ScheduleContext& context);
+  void Evaluate(const Snapshot& snapshot, uint64_t id, const Job* job,
+                const ScheduleContext& context);
   void Forget(uint64_t id, Where& where);
   // `now` in ledger time.
   void Enqueue(const Job& job, Where& where, absl::Time now);

@@ -218,10 +218,10 @@ TEST(WorkerTable, ShowsWhatIsUsed) {
 TEST(WorkerTable, SaysWhatStandsAgainstAWorker) {
   v1::WorkerInfo worker;
   worker.set_name("w");
-  v1::WorkerInfo::Strike* strike = worker.add_strikes();
-  strike->set_time_ms(1'700'000'040'000);
-  strike->set_job_id(7);
-  strike->set_cause("rank 0 on w: bus error");
+  v1::WorkerInfo::WorkerFailure* failure = worker.add_failures();
+  failure->set_time_ms(1'700'000'040'000);
+  failure->set_job_id(7);
+  failure->set_cause("rank 0 on w: bus error");
   EXPECT_THAT(WorkerTable({worker}, kNow, false).Render(true, 200),
               HasSubstr("1 failure began here, the last 1m ago: job 7, rank 0 on w: bus error"));
   v1::WorkerInfo::UnseenRoot* root = worker.add_unseen_roots();

@@ -488,8 +488,9 @@ TEST_F(JobServiceTest, WhatAJobIsToBeginFromIsReadAndWhatItBeganFromIsTold) {
   PutJob(first);
   PutJob(second);
   engine_.on_event = [](const Event& event) {
-    const std::optional<ResumeWish>& wish = std::get<SubmitJob>(event).resume;
-    EXPECT_TRUE(wish.has_value() && wish->job_id == 3 && wish->which == ResumeWish::Which::kBest);
+    const std::optional<ResumeRequest>& wish = std::get<SubmitJob>(event).resume;
+    EXPECT_TRUE(wish.has_value() && wish->job_id == 3 &&
+                wish->which == ResumeRequest::Which::kBest);
     EventResult result;
     result.job_id = 4;
     return result;
@@ -653,7 +654,7 @@ TEST_F(JobServiceTest, AVerdictIsWaitedFor) {
   engine_.on_event = [&](const Event& event) {
     EXPECT_EQ(std::get<RequestVerify>(event).checkpoint_id, 5u);
     auto reread = std::make_shared<Checkpoint>(*checkpoint);
-    reread->verdicts = 1;
+    reread->rereads = 1;
     reread->state = CheckpointState::kVerified;
     engine_.Publish([&](Snapshot& s) { s.checkpoints.Put(5, reread); });
     return EventResult();

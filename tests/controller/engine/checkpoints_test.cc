@@ -234,7 +234,7 @@ TEST_F(CheckpointsTest, AVerificationCanBeAskedFor) {
   EXPECT_OK(Apply(RequestVerify{.checkpoint_id = 1}).status);
   EXPECT_OK(Apply(RequestVerify{.checkpoint_id = 1}).status) << "one at a time";
   AnswerVerify(one, true);
-  EXPECT_EQ(snapshot()->FindCheckpoint(1)->verdicts, 2u);
+  EXPECT_EQ(snapshot()->FindCheckpoint(1)->rereads, 2u);
   engine_->Disconnect(one.name, one.incarnation, one.link.get());
   EXPECT_THAT(Apply(RequestVerify{.checkpoint_id = 1}).status,
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no worker")));

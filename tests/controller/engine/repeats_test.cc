@@ -1,6 +1,6 @@
 // Every mutation that can come twice, comes twice: the second one changes nothing. A client repeats
 // what was not answered; an agent repeats what was not acknowledged, also after a restart of the
-// controller; a loop may propose what it proposed before.
+// controller; a loop may decide what it proposed before.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -115,12 +115,12 @@ TEST_F(RepeatsTest, EveryKindOfMutation) {
   }
   EXPECT_EQ(job(id).checkpoints.size(), 1u);
 
-  // Care for checkpoints: asked for by a person, by the loop, and answered.
+  // Rereads of checkpoints: asked for by a person, by the loop, and answered.
   EXPECT_OK(Twice(RequestVerify{1}).status);
-  Twice(CareForCheckpoints{{{.kind = AssignmentKind::kVerify,
-                             .checkpoint_id = 1,
-                             .worker = one.name,
-                             .reason = "a test"}}});
+  Twice(AssignCheckpointWork{{{.kind = AssignmentKind::kVerify,
+                               .checkpoint_id = 1,
+                               .worker = one.name,
+                               .reason = "a test"}}});
   const auto verify = Take<VerifyAssignment>(one);
   EXPECT_EQ(verify.checkpoint_id, 1u);
   EXPECT_OK(TwiceAcrossARestart(one, VerifyReport{.worker = one.name,
@@ -130,7 +130,7 @@ TEST_F(RepeatsTest, EveryKindOfMutation) {
                                                   .checkpoint_id = 1,
                                                   .ok = true})
                 .status);
-  EXPECT_EQ(snapshot()->FindCheckpoint(1)->verdicts, 1u);
+  EXPECT_EQ(snapshot()->FindCheckpoint(1)->rereads, 1u);
   EXPECT_OK(TwiceAcrossARestart(one, DeleteReport{.worker = one.name,
                                                   .incarnation = one.incarnation,
                                                   .event_seq = ++one.event_seq,

@@ -167,7 +167,7 @@ TEST_F(RestartTest, EverythingThatIsStoredComesBackAsItWas) {
   EXPECT_EQ(loaded.metrics.at("validation_accuracy"), 0.5);
   EXPECT_EQ(loaded.epoch, 1.5);
   EXPECT_TRUE(loaded.best);
-  EXPECT_EQ(loaded.verdicts, 1u);
+  EXPECT_EQ(loaded.rereads, 1u);
 }
 
 TEST_F(RestartTest, ReplayingTheEventsGivesTheStatesOfAllJobs) {

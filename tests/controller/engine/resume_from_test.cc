@@ -17,13 +17,13 @@ using ::testing::IsEmpty;
 
 class ResumeFromTest : public ::muster::testing::ControllerFixture {
  protected:
-  EventResult TryBegin(const ResumeWish& wish, const JobOptions& options = {}) {
+  EventResult TryBegin(const ResumeRequest& wish, const JobOptions& options = {}) {
     return Apply(SubmitJob{.settings = MakeSettings(options),
                            .owner = "ann",
                            .idempotency_key = options.key,
                            .resume = wish});
   }
-  uint64_t Begin(const ResumeWish& wish, const JobOptions& options = {}) {
+  uint64_t Begin(const ResumeRequest& wish, const JobOptions& options = {}) {
     const EventResult result = TryBegin(wish, options);
     EXPECT_OK(result.status);
     return result.job_id;
@@ -109,16 +109,16 @@ TEST_F(ResumeFromTest, ItIsSettledAtSubmitAndStaysSoOverRepeatsAndRestarts) {
 TEST_F(ResumeFromTest, AForecastSaysWhatTheSubmitWouldTake) {
   Agent one = ConnectNew("worker-1", 1);
   const uint64_t first = Finished(one, {5, 7});
-  const auto forecast = [&](const ResumeWish& wish) {
+  const auto forecast = [&](const ResumeRequest& wish) {
     return engine_->Forecast(
         {.settings = MakeSettings({}), .owner = "ann", .idempotency_key = "", .resume = wish});
   };
   const absl::StatusOr<Explanation> found =
-      forecast({.job_id = first, .which = ResumeWish::Which::kStep, .step = 5});
+      forecast({.job_id = first, .which = ResumeRequest::Which::kStep, .step = 5});
   ASSERT_OK(found);
   EXPECT_THAT(found->resume_from, ElementsAre(1u));
   EXPECT_THAT(
-      forecast({.job_id = first, .which = ResumeWish::Which::kStep, .step = 6}).status(),
+      forecast({.job_id = first, .which = ResumeRequest::Which::kStep, .step = 6}).status(),
       StatusIs(absl::StatusCode::kNotFound, HasSubstr("of step 6; there are those of step 7, 5")));
   EXPECT_EQ(snapshot()->jobs.size(), 1u);
 }
@@ -146,7 +146,7 @@ TEST_F(ResumeFromTest, AllTasksOfAnArrayBeginFromTheSame) {
                                             .owner = "ann",
                                             .idempotency_key = "",
                                             .array = ArrayRange{.first = 1, .last = 3},
-                                            .resume = ResumeWish{.job_id = first}});
+                                            .resume = ResumeRequest{.job_id = first}});
   ASSERT_OK(array.status);
   for (uint64_t id = array.job_id; id < array.job_id + 3; ++id) {
     EXPECT_THAT(sources(id), ElementsAre(1u)) << id;
@@ -177,15 +177,15 @@ TEST_F(ResumeFromTest, RetentionLeavesASourceUntilTheJobHasAVerifiedOneOfItsOwn)
 TEST_F(ResumeFromTest, ADeletionThatWasPlannedBeforeTheSubmitIsVoid) {
   Agent one = ConnectNew("worker-1", 1);
   const uint64_t first = Finished(one, {5, 7});
-  const CareForCheckpoints late{.actions = {{.kind = AssignmentKind::kDelete,
-                                             .checkpoint_id = 1,
-                                             .worker = "worker-1",
-                                             .reason = "old"}}};
+  const AssignCheckpointWork late{.actions = {{.kind = AssignmentKind::kDelete,
+                                               .checkpoint_id = 1,
+                                               .worker = "worker-1",
+                                               .reason = "old"}}};
   // In one batch, as a busy controller applies them.
   engine_->Post(SubmitJob{.settings = MakeSettings({.min_ranks = 2, .wait_for_capacity = true}),
                           .owner = "ann",
                           .idempotency_key = "",
-                          .resume = ResumeWish{.job_id = first}},
+                          .resume = ResumeRequest{.job_id = first}},
                 [](const EventResult& result) { EXPECT_OK(result.status); });
   engine_->Post(late, [](const EventResult&) {});
   engine_->RunUntilIdle();

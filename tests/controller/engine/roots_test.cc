@@ -147,7 +147,7 @@ TEST_F(RootsTest, AJobLeavesTheWorkerThatCannotReadItsCheckpoints) {
   EXPECT_FALSE(WasSent<StartAssignment>(one));
   const Fence second = StartRanks(two).fence;
   EXPECT_EQ(second.job_id, first.job_id);
-  EXPECT_TRUE(worker("worker-1").strikes.empty()) << "the root may be full";
+  EXPECT_TRUE(worker("worker-1").failures.empty()) << "the root may be full";
 }
 
 TEST_F(RootsTest, AJobIsNotGivenUpOnOneWorkersWordWhileTheOtherOneIsBusy) {
@@ -333,7 +333,7 @@ TEST_F(RootsTest, WhatFailsOfARootThatIsAwayIsTheRootsFault) {
     ReportExit(one, fence, 0, {.failure_class = kind, .exit_code = 1});
     EXPECT_EQ(job(id).failure_class, FailureClass::kStorageUnavailable);
     EXPECT_EQ(state(id), JobState::kPending);
-    EXPECT_TRUE(worker(one.name).strikes.empty());
+    EXPECT_TRUE(worker(one.name).failures.empty());
     EXPECT_OK(Cancel(id));
     EXPECT_OK(Apply(CordonWorker{.worker = one.name, .actor = "user:ann"}).status);
   }
@@ -376,10 +376,10 @@ TEST_F(RootsTest, ABrokenCheckpointIsReadByAnotherWorkerBeforeItIsCondemned) {
   Agent& second = &first == &runs ? idle : runs;
   AnswerVerify(first, false, "block 3 differs");
   EXPECT_EQ(ckpt(1), CheckpointState::kCommitted) << "one machine's word";
-  EXPECT_EQ(snapshot()->FindCheckpoint(1)->verdicts, 0u);
+  EXPECT_EQ(snapshot()->FindCheckpoint(1)->rereads, 0u);
   AnswerVerify(second, false, "block 3 differs here too");
   EXPECT_EQ(ckpt(1), CheckpointState::kCorrupt);
-  EXPECT_EQ(snapshot()->FindCheckpoint(1)->verdicts, 1u);
+  EXPECT_EQ(snapshot()->FindCheckpoint(1)->rereads, 1u);
   EXPECT_EQ(state(id), JobState::kRunning);
 }
 

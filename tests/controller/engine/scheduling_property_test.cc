@@ -87,7 +87,7 @@ class SchedulingPropertyTest : public ::testing::TestWithParam<uint64_t> {
             earlier.settings->priority == later.settings->priority &&
             Demand::KeyOf(earlier.settings->needs) == Demand::KeyOf(later.settings->needs);
         const bool ready =
-            Admit(now, earlier, history_.context()).verdict == Admission::Verdict::kReady;
+            Admit(now, earlier, history_.context()).decision == Admission::Decision::kReady;
         // A shorter one may pass where it delays nobody.
         const bool backfilled = gang.reason.find("does not hold up") != std::string::npos;
         const bool same_pools = later.settings->needs.pools.size() == 1;

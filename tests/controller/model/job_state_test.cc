@@ -25,24 +25,24 @@ TEST(JobStateTest, EveryPairIsInTheTableAndComplete) {
   ForEachPair([&](JobState state, JobInput input) {
     ++pairs;
     const JobRule& rule = LookUp(state, input);
-    switch (rule.verdict) {
-      case Verdict::kUnset:
+    switch (rule.handling) {
+      case Handling::kUnset:
         ADD_FAILURE() << Name(state, input) << " is missing";
         break;
-      case Verdict::kMove:
+      case Handling::kMove:
         EXPECT_NE(rule.next, state) << Name(state, input);
         EXPECT_NE(rule.reason, Reason::kNone) << Name(state, input) << " has no reason";
         break;
-      case Verdict::kNote:
+      case Handling::kNote:
         EXPECT_NE(rule.reason, Reason::kNone) << Name(state, input) << " has no reason";
         break;
-      case Verdict::kStay:
+      case Handling::kStay:
         break;
-      case Verdict::kIgnore:
+      case Handling::kIgnore:
         EXPECT_STRNE(rule.because, "") << Name(state, input);
         EXPECT_EQ(rule.effect, JobEffect::kNone) << Name(state, input);
         break;
-      case Verdict::kReject:
+      case Handling::kReject:
         EXPECT_STRNE(rule.because, "") << Name(state, input);
         EXPECT_NE(rule.code, absl::StatusCode::kOk) << Name(state, input);
         EXPECT_EQ(rule.effect, JobEffect::kNone) << Name(state, input);
@@ -57,19 +57,20 @@ TEST(JobStateTest, OnlyARequeueLeavesATerminalStateAndNoneLeavesSuccess) {
     if (!IsTerminal(state)) return;
     const JobRule& rule = LookUp(state, input);
     if (input == JobInput::kRequeue && state != JobState::kSucceeded) {
-      EXPECT_EQ(rule.verdict, Verdict::kMove) << Name(state, input);
+      EXPECT_EQ(rule.handling, Handling::kMove) << Name(state, input);
       EXPECT_EQ(rule.next, JobState::kPending) << Name(state, input);
       return;
     }
-    const Verdict verdict = rule.verdict;
-    EXPECT_TRUE(verdict == Verdict::kIgnore || verdict == Verdict::kReject) << Name(state, input);
+    const Handling handling = rule.handling;
+    EXPECT_TRUE(handling == Handling::kIgnore || handling == Handling::kReject)
+        << Name(state, input);
   });
 }
 
 TEST(JobStateTest, OnlyThePlacementStartsAnAttempt) {
   ForEachPair([](JobState state, JobInput input) {
     const JobRule& rule = LookUp(state, input);
-    if (rule.verdict != Verdict::kMove || rule.next != JobState::kStarting) return;
+    if (rule.handling != Handling::kMove || rule.next != JobState::kStarting) return;
     EXPECT_EQ(state, JobState::kPending);
     EXPECT_EQ(input, JobInput::kPlaced);
   });
@@ -83,7 +84,7 @@ TEST(JobStateTest, NoRankOutlivesItsAttempt) {
   };
   ForEachPair([&](JobState state, JobInput input) {
     const JobRule& rule = LookUp(state, input);
-    if (rule.verdict != Verdict::kMove || !has_ranks(state)) return;
+    if (rule.handling != Handling::kMove || !has_ranks(state)) return;
     EXPECT_EQ(rule.effect == JobEffect::kEndAttempt, !has_ranks(rule.next)) << Name(state, input);
     if (rule.next == JobState::kRecovering || rule.next == JobState::kStopping) {
       EXPECT_NE(rule.effect, JobEffect::kNone) << Name(state, input) << " stops nobody";
@@ -95,7 +96,7 @@ TEST(JobStateTest, EveryStateThatIsNotTerminalCanBeCancelled) {
   for (int state = 1; state <= kJobStateCount; ++state) {
     const JobRule& rule = LookUp(static_cast<JobState>(state), JobInput::kCancel);
     if (!IsTerminal(static_cast<JobState>(state))) {
-      EXPECT_NE(rule.verdict, Verdict::kReject) << JobStateName(static_cast<JobState>(state));
+      EXPECT_NE(rule.handling, Handling::kReject) << JobStateName(static_cast<JobState>(state));
     }
   }
 }
@@ -106,7 +107,7 @@ TEST(JobStateTest, EveryStateIsReachedFromPending) {
     before = reached.size();
     ForEachPair([&](JobState state, JobInput input) {
       const JobRule& rule = LookUp(state, input);
-      if (reached.count(state) != 0 && rule.verdict == Verdict::kMove) reached.insert(rule.next);
+      if (reached.count(state) != 0 && rule.handling == Handling::kMove) reached.insert(rule.next);
     });
   }
   EXPECT_EQ(reached.size(), static_cast<size_t>(kJobStateCount));

@@ -167,7 +167,7 @@ TEST_F(KnownFailuresTest, SkyPilot10162AMissedProbeDoesNotRestartAHealthyJob) {
   EXPECT_TRUE(Connect(a, snapshot()->term).stale.empty());
   EXPECT_EQ(state(id), JobState::kRunning);
   EXPECT_EQ(job(id).attempt, 1u);
-  EXPECT_TRUE(worker("a").strikes.empty());
+  EXPECT_TRUE(worker("a").failures.empty());
 }
 
 // A review of Muster itself: a command that offered step 1 and then killed itself was started again

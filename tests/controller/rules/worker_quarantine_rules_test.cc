@@ -11,7 +11,7 @@ namespace {
 using ::muster::testing::IsOk;
 using ::testing::HasSubstr;
 
-class StrikeRulesTest : public ::muster::testing::ControllerFixture {
+class WorkerFailureTest : public ::muster::testing::ControllerFixture {
  protected:
   void SetUp() override {
     ControllerFixture::SetUp();
@@ -40,19 +40,19 @@ class StrikeRulesTest : public ::muster::testing::ControllerFixture {
   bool ann_ = false;
 };
 
-TEST_F(StrikeRulesTest, AWorkerThatKeepsKillingRanksIsQuarantinedAndParoled) {
+TEST_F(WorkerFailureTest, AWorkerThatKeepsKillingRanksIsQuarantinedAndParoled) {
   for (int i = 0; i < 3; ++i) FailOne({.signal = 7, .message = "bus error"});
   EXPECT_TRUE(worker("bad").quarantined());
   EXPECT_EQ(WorkerStateName(worker("bad")), "quarantined");
   EXPECT_THAT(worker("bad").quarantine_reason,
               HasSubstr("3 failures within 1h of 3 jobs of 2 users"));
-  EXPECT_THAT(worker("bad").strikes.at(0).cause, HasSubstr("bus error"));
+  EXPECT_THAT(worker("bad").failures.at(0).cause, HasSubstr("bus error"));
   const uint64_t waits = Submit();
   EXPECT_EQ(state(waits), JobState::kPending);
 
-  const std::vector<Strike> strikes = worker("bad").strikes;
+  const std::vector<WorkerFailure> failures = worker("bad").failures;
   Restart();
-  EXPECT_EQ(worker("bad").strikes, strikes) << "evidence is durable";
+  EXPECT_EQ(worker("bad").failures, failures) << "evidence is durable";
   EXPECT_TRUE(worker("bad").quarantined());
   Connect(bad_);
   EXPECT_EQ(state(waits), JobState::kPending);
@@ -61,10 +61,10 @@ TEST_F(StrikeRulesTest, AWorkerThatKeepsKillingRanksIsQuarantinedAndParoled) {
   Connect(bad_);
   EXPECT_FALSE(worker("bad").quarantined());
   EXPECT_EQ(state(waits), JobState::kStarting);
-  EXPECT_EQ(worker("bad").strikes.size(), 3u) << "kept as a record";
+  EXPECT_EQ(worker("bad").failures.size(), 3u) << "kept as a record";
 }
 
-TEST_F(StrikeRulesTest, AParoledWorkerThatFailsAgainGoesForTwiceAsLong) {
+TEST_F(WorkerFailureTest, AParoledWorkerThatFailsAgainGoesForTwiceAsLong) {
   for (int i = 0; i < 3; ++i) FailOne({.signal = 7});
   for (int i = 0; i < 601; i += 3) {
     clock_.Advance(absl::Seconds(3));
@@ -79,7 +79,7 @@ TEST_F(StrikeRulesTest, AParoledWorkerThatFailsAgainGoesForTwiceAsLong) {
   EXPECT_GT(worker("bad").quarantined_until, clock_.Now() + absl::Minutes(19));
 }
 
-TEST_F(StrikeRulesTest, APersonMayTrustTheWorkerAgain) {
+TEST_F(WorkerFailureTest, APersonMayTrustTheWorkerAgain) {
   for (int i = 0; i < 3; ++i) FailOne({.signal = 7});
   ASSERT_TRUE(worker("bad").quarantined());
   EXPECT_OK(Apply(CordonWorker{.worker = "bad", .cordoned = false, .actor = "user:ann"}).status);
@@ -87,7 +87,7 @@ TEST_F(StrikeRulesTest, APersonMayTrustTheWorkerAgain) {
   EXPECT_EQ(state(Submit()), JobState::kStarting);
 }
 
-TEST_F(StrikeRulesTest, AWorkerThatIsSparedForItsPoolsSakeIsNamed) {
+TEST_F(WorkerFailureTest, AWorkerThatIsSparedForItsPoolsSakeIsNamed) {
   for (Agent& other : others_) {
     MoveAway(other);
     EXPECT_OK(Connect(other).status);
@@ -97,8 +97,8 @@ TEST_F(StrikeRulesTest, AWorkerThatIsSparedForItsPoolsSakeIsNamed) {
   EXPECT_THAT(worker("bad").quarantine_reason, HasSubstr("the only worker of pool default"));
 }
 
-// It went on being named for a neighbour that was away when it was judged.
-TEST_F(StrikeRulesTest, AWorkerThatWasSparedIsJudgedAgainAsThePoolComesBack) {
+// It went on being named for a neighbour that was away when it was evaluated.
+TEST_F(WorkerFailureTest, AWorkerThatWasSparedIsJudgedAgainAsThePoolComesBack) {
   MoveAway(others_[1]);
   EXPECT_OK(Connect(others_[1]).status);
   const auto drain = [&](bool drained) {
@@ -124,7 +124,7 @@ TEST_F(StrikeRulesTest, AWorkerThatWasSparedIsJudgedAgainAsThePoolComesBack) {
   EXPECT_THAT(worker("bad").quarantine_reason, ::testing::StartsWith("3 failures within 1h"));
 }
 
-TEST_F(StrikeRulesTest, ASparedWorkerIsNamedNoMoreWhenItsFailuresAreOldOrForgiven) {
+TEST_F(WorkerFailureTest, ASparedWorkerIsNamedNoMoreWhenItsFailuresAreOldOrForgiven) {
   for (const bool forgiven : {true, false}) {
     for (Agent& other : others_) {
       MoveAway(other);
@@ -146,30 +146,30 @@ TEST_F(StrikeRulesTest, ASparedWorkerIsNamedNoMoreWhenItsFailuresAreOldOrForgive
   }
 }
 
-TEST_F(StrikeRulesTest, APersonWhoUndrainsAWorkerForgivesIt) {
+TEST_F(WorkerFailureTest, APersonWhoUndrainsAWorkerForgivesIt) {
   FailOne({.signal = 7});
   ASSERT_EQ(IncidentsAgainst(worker("bad"), absl::Hours(1), clock_.Now()), 1u);
   Advance(absl::Seconds(1));
   EXPECT_OK(Apply(CordonWorker{.worker = "bad", .cordoned = false, .actor = "user:ann"}).status);
   EXPECT_EQ(IncidentsAgainst(worker("bad"), absl::Hours(1), clock_.Now()), 0u);
-  EXPECT_EQ(worker("bad").strikes.size(), 1u) << "kept as a record";
-  const absl::Time paroled = worker("bad").paroled;
+  EXPECT_EQ(worker("bad").failures.size(), 1u) << "kept as a record";
+  const absl::Time quarantine_ended = worker("bad").quarantine_ended;
   Advance(absl::Seconds(1));
   Beat(bad_);
-  EXPECT_EQ(worker("bad").paroled, paroled) << "once";
+  EXPECT_EQ(worker("bad").quarantine_ended, quarantine_ended) << "once";
 }
 
-TEST_F(StrikeRulesTest, AnApplicationsErrorsLeaveNoMark) {
+TEST_F(WorkerFailureTest, AnApplicationsErrorsLeaveNoMark) {
   for (int i = 0; i < 6; ++i) {
     FailOne({.failure_class = FailureClass::kApplication, .exit_code = 1});
   }
   FailOne({.failure_class = FailureClass::kStartFailed, .exit_code = 2, .message = "bad spec"});
-  EXPECT_TRUE(worker("bad").strikes.empty());
+  EXPECT_TRUE(worker("bad").failures.empty());
 }
 
 // A worker that ends every program with exit code 1 (a broken GPU, mount or library) had a job
 // twice, while another one stood idle, and the job was given up.
-TEST_F(StrikeRulesTest, AJobLeavesTheWorkerThatEndsEveryProgramAndMarksItOnceItGotOn) {
+TEST_F(WorkerFailureTest, AJobLeavesTheWorkerThatEndsEveryProgramAndMarksItOnceItGotOn) {
   Agent good = ConnectNew("good", 1);
   const auto drain = [&](bool drained) {
     Apply(CordonWorker{.worker = "good", .cordoned = drained, .actor = "user:ann"});
@@ -180,32 +180,32 @@ TEST_F(StrikeRulesTest, AJobLeavesTheWorkerThatEndsEveryProgramAndMarksItOnceItG
     const Fence failed = StartRanks(bad_).fence;
     drain(false);
     ReportExit(bad_, failed, 0, {.failure_class = FailureClass::kApplication, .exit_code = 1});
-    EXPECT_EQ(worker("bad").strikes.size(), i) << "no verdict yet";
+    EXPECT_EQ(worker("bad").failures.size(), i) << "no decision yet";
     Advance(absl::Seconds(1));
     const Fence fence = StartRanks(good).fence;
     EXPECT_EQ(fence.job_id, id) << "another worker is tried";
     EXPECT_OK(Apply(MakeCommit(good, fence, 1)).status);
     EXPECT_OK(Apply(MakeCommit(good, fence, 2)).status);
-    EXPECT_EQ(worker("bad").strikes.size(), i + 1) << "once";
+    EXPECT_EQ(worker("bad").failures.size(), i + 1) << "once";
     ReportExit(good, fence, 0, {.succeeded = true});
-    EXPECT_EQ(worker("bad").strikes.size(), i + 1);
-    EXPECT_TRUE(worker("good").strikes.empty());
+    EXPECT_EQ(worker("bad").failures.size(), i + 1);
+    EXPECT_TRUE(worker("good").failures.empty());
   }
   EXPECT_TRUE(worker("bad").quarantined());
 }
 
 // Two `muster submit -- pyhton train.py` put a healthy worker into quarantine.
-TEST_F(StrikeRulesTest, AMisspeltProgramLeavesNoMark) {
+TEST_F(WorkerFailureTest, AMisspeltProgramLeavesNoMark) {
   for (int i = 0; i < 6; ++i) {
     FailOne({.failure_class = FailureClass::kStartFailed,
              .message = "no program `pyhton`",
              .missing = Missing::kOnWorker});
   }
-  EXPECT_TRUE(worker("bad").strikes.empty());
+  EXPECT_TRUE(worker("bad").failures.empty());
   EXPECT_FALSE(worker("bad").quarantined());
 }
 
-TEST_F(StrikeRulesTest, AWorkerWithoutTheProgramIsMarkedOnceTheJobGotOnElsewhere) {
+TEST_F(WorkerFailureTest, AWorkerWithoutTheProgramIsMarkedOnceTheJobGotOnElsewhere) {
   const uint64_t id = Submit();
   const Exit missing = {.failure_class = FailureClass::kStartFailed,
                         .message = "no program `python3`",
@@ -214,7 +214,7 @@ TEST_F(StrikeRulesTest, AWorkerWithoutTheProgramIsMarkedOnceTheJobGotOnElsewhere
   const Fence failed = StartRanks(bad_, /*running=*/false).fence;
   EXPECT_OK(Connect(good).status);
   ReportExit(bad_, failed, 0, missing);
-  EXPECT_TRUE(worker("bad").strikes.empty());
+  EXPECT_TRUE(worker("bad").failures.empty());
   Restart();
   EXPECT_EQ(FindAttempt(job(id), 1)->missing, Missing::kOnWorker) << "it is durable";
   Connect(bad_);
@@ -223,11 +223,11 @@ TEST_F(StrikeRulesTest, AWorkerWithoutTheProgramIsMarkedOnceTheJobGotOnElsewhere
   const Fence fence = StartRanks(good).fence;
   EXPECT_EQ(fence.job_id, id);
   ReportExit(good, fence, 0, {.succeeded = true});
-  ASSERT_EQ(worker("bad").strikes.size(), 1u);
-  EXPECT_THAT(worker("bad").strikes[0].cause, HasSubstr("no program `python3`"));
+  ASSERT_EQ(worker("bad").failures.size(), 1u);
+  EXPECT_THAT(worker("bad").failures[0].cause, HasSubstr("no program `python3`"));
 }
 
-TEST_F(StrikeRulesTest, ACancelledAttemptHasNoFailure) {
+TEST_F(WorkerFailureTest, ACancelledAttemptHasNoFailure) {
   const uint64_t id = Submit();
   const Fence fence = StartRanks(bad_).fence;
   EXPECT_OK(Cancel(id));
@@ -235,10 +235,10 @@ TEST_F(StrikeRulesTest, ACancelledAttemptHasNoFailure) {
   EXPECT_EQ(state(id), JobState::kCancelled);
   EXPECT_EQ(job(id).current->failure_class, FailureClass::kNone);
   EXPECT_EQ(job(id).current->cause, "cancelled");
-  EXPECT_TRUE(worker("bad").strikes.empty());
+  EXPECT_TRUE(worker("bad").failures.empty());
 }
 
-TEST_F(StrikeRulesTest, RestartsAreChargedByClassAndRefilledByACheckpoint) {
+TEST_F(WorkerFailureTest, RestartsAreChargedByClassAndRefilledByACheckpoint) {
   const uint64_t id = Submit({.max_restarts = 2});
   ReportExit(bad_, StartRanks(bad_).fence, 0, {.signal = 9});
   EXPECT_EQ(job(id).charged.at(FailureClass::kRankKilled), 1u);

@@ -63,7 +63,7 @@ TEST_F(WorkerRulesTest, NobodyIsGivenUpForTimeInWhichTheControllerStoodStill) {
   EXPECT_EQ(worker("worker-1").presence, Presence::kSuspect);
   EXPECT_OK(Beat(one).status);
   EXPECT_EQ(worker("worker-1").presence, Presence::kReady);
-  EXPECT_TRUE(worker("worker-1").strikes.empty());
+  EXPECT_TRUE(worker("worker-1").failures.empty());
   EXPECT_EQ(state(id), JobState::kRunning) << "it could not say that it got on";
   Advance(absl::Seconds(29));
   EXPECT_NE(worker("worker-1").presence, Presence::kLost);

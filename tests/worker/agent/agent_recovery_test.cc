@@ -487,9 +487,9 @@ TEST_F(AgentProcessTest, WhatItWritesIsItsUsersAloneAndRanksKeepTheGivenMask) {
                      1, /*attempt=*/2);
   command.mutable_start_ranks()->mutable_ranks(0)->set_slots(0, 1);
   ASSERT_TRUE(controller_.Send(command));
-  constexpr rlim_t kSpared = 128;  // for the agent
+  constexpr rlim_t kExempt = 128;  // for the agent
   const std::string said =
-      absl::StrCat("mask 0022 oom 500 processes Max processes ", bound.rlim_cur - kSpared, " ");
+      absl::StrCat("mask 0022 oom 500 processes Max processes ", bound.rlim_cur - kExempt, " ");
   ASSERT_TRUE(controller_.Await(
       [](const Heard& heard) { return heard.Log(0, 2).find('\n') != std::string::npos; }));
   EXPECT_THAT(controller_.heard().Log(0, 2), HasSubstr(said));

@@ -549,7 +549,7 @@ TEST(Train, AWishToStopWhileTheLastSaveWaitsForAnotherMakesItUrgent) {
     if (rank == 0 && phase == "evaluate" && times >= kMoreThanAValidation) wanted = true;
   };
   run.ask = [&wanted](int rank) {
-    return rank == 0 && wanted ? StopWish{.stop = true, .save = true} : StopWish();
+    return rank == 0 && wanted ? RequestedStop{.stop = true, .save = true} : RequestedStop();
   };
   const RunOutcome outcome = RunTraining(run);
   for (const auto& rank : outcome.ranks) ASSERT_OK(rank.result);

@@ -23,14 +23,14 @@
 namespace muster::testing {
 
 // What one rank told its agent.
-class FakeSupervisor final : public worker::Supervisor {
+class FakeSupervisor final : public worker::RunSupervisor {
  public:
-  worker::StopWish stop_wish() override {
+  worker::RequestedStop stop_wish() override {
     if (ask) return ask();
     const bool evaluates = !phases.empty() && phases.back() == "evaluate";
     const bool due = wish_in_evaluation ? evaluates && step_ >= wish_after_step
                                         : wish_after_step >= 0 && step_ >= wish_after_step;
-    return due ? wish : worker::StopWish();
+    return due ? wish : worker::RequestedStop();
   }
   void Progress(const std::string& phase, int64_t step, int64_t, double) override {
     phases.push_back(phase);
@@ -51,12 +51,12 @@ class FakeSupervisor final : public worker::Supervisor {
     unread.push_back(path);
   }
 
-  worker::StopWish wish;
+  worker::RequestedStop wish;
   int64_t wish_after_step = -1;     // -1: never
   bool wish_in_evaluation = false;  // in the first evaluation from that step on
   int64_t beats = 0;
   std::function<void(const std::string& phase)> on_beat;
-  std::function<worker::StopWish()> ask;  // instead of `wish`
+  std::function<worker::RequestedStop()> ask;  // instead of `wish`
   std::string memory_need;
   std::vector<std::string> phases;
   std::map<std::string, std::map<int64_t, double>> metrics;
@@ -149,14 +149,14 @@ struct TrainingRun {
   CheckpointRoot holder;  // in which that lies
   uint32_t attempt = 1;
   std::vector<CheckpointCandidate> candidates;
-  worker::StopWish wish;  // of the last rank alone
+  worker::RequestedStop wish;  // of the last rank alone
   int64_t wish_after_step = -1;
   bool wish_in_evaluation = false;
   bool sync_batch_norm = false;
   std::function<void()> before_commit;  // on the thread that waits for it
   // Of any rank, on its thread, in the phase that it was last in.
   std::function<void(int rank, const std::string& phase)> on_beat;
-  std::function<worker::StopWish(int rank)> ask;  // instead of the wish of the last rank
+  std::function<worker::RequestedStop(int rank)> ask;  // instead of the wish of the last rank
   // No commit before a save superseded another, or a minute is over.
   bool commit_when_superseded = false;
 };

@@ -205,7 +205,7 @@ void CommandCheckpoints::StartNext() {
     // Off the loop: nothing of *this is touched here.
     const auto written = std::make_shared<Written>();
     written->watch = watch;
-    written->files = std::make_unique<JobFiles>(fs, watch, options.file_mask);
+    written->files = std::make_unique<JobCheckpointFiles>(fs, watch, options.file_mask);
     const auto write = [&]() -> absl::Status {
       // A folder that is not the root is none to save to.
       MUSTER_RETURN_IF_ERROR(CheckRoot(*written->files, options.holder));

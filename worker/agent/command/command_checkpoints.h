@@ -89,8 +89,8 @@ class CommandCheckpoints {
       if (writer != nullptr) writer->Leave();
     }
     std::shared_ptr<PathWatch> watch;
-    std::unique_ptr<JobFiles> files;           // of the writer
-    std::unique_ptr<CheckpointWriter> writer;  // null: it was removed
+    std::unique_ptr<JobCheckpointFiles> files;  // of the writer
+    std::unique_ptr<CheckpointWriter> writer;   // null: it was removed
     std::string manifest_sha256;
   };
   using WrittenPtr = std::shared_ptr<Written>;

@@ -20,7 +20,7 @@ class JobFile final : public WritableFile {
     watch_->Touch(path_);
     MUSTER_RETURN_IF_ERROR(file_->Append(bytes));
     unsynced_bytes_ += bytes.size();
-    return unsynced_bytes_ < JobFiles::kSyncBytes ? absl::OkStatus() : Sync();
+    return unsynced_bytes_ < JobCheckpointFiles::kSyncBytes ? absl::OkStatus() : Sync();
   }
   absl::Status Sync() override {
     watch_->Touch(path_);
@@ -41,20 +41,20 @@ class JobFile final : public WritableFile {
 
 }  // namespace
 
-void JobFiles::OpenToOthers(const std::string& path, mode_t mode) {
+void JobCheckpointFiles::OpenToOthers(const std::string& path, mode_t mode) {
   // A file system that knows no modes needs none.
   if (mask_.has_value()) ::chmod(path.c_str(), mode & ~*mask_);
 }
 
-absl::StatusOr<std::unique_ptr<WritableFile>> JobFiles::CreateExclusive(const std::string& path,
-                                                                        uint32_t mode) {
+absl::StatusOr<std::unique_ptr<WritableFile>> JobCheckpointFiles::CreateExclusive(
+    const std::string& path, uint32_t mode) {
   watch_->Touch(path);
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, fs_.CreateExclusive(path, mode));
   OpenToOthers(path, mode);
   return std::make_unique<JobFile>(std::move(file), path, watch_);
 }
 
-absl::Status JobFiles::MakeDirectories(const std::string& path) {
+absl::Status JobCheckpointFiles::MakeDirectories(const std::string& path) {
   watch_->Touch(path);
   // Only what it makes is its own to open: from the first part that is not there yet.
   size_t end = path.find('/', 1);
@@ -72,48 +72,49 @@ absl::Status JobFiles::MakeDirectories(const std::string& path) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> JobFiles::ReadFile(const std::string& path, uint64_t max_bytes) {
+absl::StatusOr<std::string> JobCheckpointFiles::ReadFile(const std::string& path,
+                                                         uint64_t max_bytes) {
   watch_->Touch(path);
   return fs_.ReadFile(path, max_bytes);
 }
 
-absl::StatusOr<uint64_t> JobFiles::ReadAt(const std::string& path, uint64_t offset, char* buffer,
-                                          uint64_t buffer_bytes) {
+absl::StatusOr<uint64_t> JobCheckpointFiles::ReadAt(const std::string& path, uint64_t offset,
+                                                    char* buffer, uint64_t buffer_bytes) {
   watch_->Touch(path);
   return fs_.ReadAt(path, offset, buffer, buffer_bytes);
 }
 
-absl::StatusOr<uint64_t> JobFiles::FileSize(const std::string& path) {
+absl::StatusOr<uint64_t> JobCheckpointFiles::FileSize(const std::string& path) {
   watch_->Touch(path);
   return fs_.FileSize(path);
 }
 
-absl::StatusOr<bool> JobFiles::Exists(const std::string& path) {
+absl::StatusOr<bool> JobCheckpointFiles::Exists(const std::string& path) {
   watch_->Touch(path);
   return fs_.Exists(path);
 }
 
-absl::StatusOr<std::vector<FileInfo>> JobFiles::List(const std::string& directory) {
+absl::StatusOr<std::vector<FileInfo>> JobCheckpointFiles::List(const std::string& directory) {
   watch_->Touch(directory);
   return fs_.List(directory);
 }
 
-absl::Status JobFiles::Rename(const std::string& from, const std::string& to) {
+absl::Status JobCheckpointFiles::Rename(const std::string& from, const std::string& to) {
   watch_->Touch(to);
   return fs_.Rename(from, to);
 }
 
-absl::Status JobFiles::SyncDirectory(const std::string& path) {
+absl::Status JobCheckpointFiles::SyncDirectory(const std::string& path) {
   watch_->Touch(path);
   return fs_.SyncDirectory(path);
 }
 
-absl::Status JobFiles::RemoveFile(const std::string& path) {
+absl::Status JobCheckpointFiles::RemoveFile(const std::string& path) {
   watch_->Touch(path);
   return fs_.RemoveFile(path);
 }
 
-absl::Status JobFiles::RemoveTree(const std::string& path) {
+absl::Status JobCheckpointFiles::RemoveTree(const std::string& path) {
   watch_->Touch(path);
   return fs_.RemoveTree(path);
 }

@@ -20,7 +20,7 @@
 
 namespace muster::worker {
 
-class JobFiles final : public FileSystem {
+class JobCheckpointFiles final : public FileSystem {
  public:
   // Written between two fsyncs of a file: an fsync may take the whole patience with a path, 30 s,
   // on a disk that writes two megabytes a second.
@@ -29,7 +29,7 @@ class JobFiles final : public FileSystem {
   using FileSystem::CreateExclusive;
 
   // `mask`: the umask of what is made; nothing: the process's. `fs` outlives it.
-  JobFiles(FileSystem& fs, std::shared_ptr<PathWatch> watch, std::optional<mode_t> mask)
+  JobCheckpointFiles(FileSystem& fs, std::shared_ptr<PathWatch> watch, std::optional<mode_t> mask)
       : fs_(fs), watch_(std::move(watch)), mask_(mask) {}
 
   absl::StatusOr<std::unique_ptr<WritableFile>> CreateExclusive(const std::string& path,

@@ -92,7 +92,7 @@ void KillLeftovers(const std::string& name) {
 
 }  // namespace
 
-Containers::Containers(EventLoop& loop, FileSystem& fs, Children& children, SideThreads& side,
+Containers::Containers(EventLoop& loop, FileSystem& fs, ChildProcesses& children, SideThreads& side,
                        Options options)
     : loop_(loop),
       fs_(fs),

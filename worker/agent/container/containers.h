@@ -52,7 +52,7 @@ class Containers {
     std::optional<mode_t> file_mask;
   };
   // All outlive this.
-  Containers(EventLoop& loop, FileSystem& fs, Children& children, SideThreads& side,
+  Containers(EventLoop& loop, FileSystem& fs, ChildProcesses& children, SideThreads& side,
              Options options);
 
   const ContainerRuntimes& runtimes() const { return options_.runtimes; }
@@ -107,7 +107,7 @@ class Containers {
 
   EventLoop& loop_;
   FileSystem& fs_;
-  Children& children_;
+  ChildProcesses& children_;
   SideThreads& side_;
   const Options options_;
   std::map<std::string, Pull> pulls_;                         // by image

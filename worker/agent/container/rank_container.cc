@@ -51,7 +51,7 @@ std::string RankContainer::EndOfErrors() const {
   return file.ok() ? ReadEnd(*file, kMaxLastWords).value_or("") : "";
 }
 
-absl::Status RankContainer::JudgeEnd(ExitStatus& exit) {
+absl::Status RankContainer::ClassifyEnd(ExitStatus& exit) {
   was_killed_ = exit.signal != 0;
   const std::string errors = EndOfErrors();
   std::string words = LastWords(plan_.runtime, errors);

@@ -42,11 +42,11 @@ class RankContainer {
 
   // The program's end instead of its runtime's. Not OK: the program never ran, and why. Call once,
   // when the runtime has ended.
-  absl::Status JudgeEnd(ExitStatus& exit);
+  absl::Status ClassifyEnd(ExitStatus& exit);
   // podman's monitor and what it holds are still there, after its end. Soon they are not, or they
   // are ended here: podman that is killed while it starts a container leaves them.
   bool AwaitMonitor();
-  // After JudgeEnd: the kernel ended processes inside because they needed more memory.
+  // After ClassifyEnd: the kernel ended processes inside because they needed more memory.
   bool out_of_memory() const { return link_ != nullptr && link_->out_of_memory(); }
   // Tries until the container is removed; then `done`, on a later turn.
   void Remove(std::function<void()> done);

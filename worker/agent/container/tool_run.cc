@@ -12,8 +12,8 @@
 namespace muster::worker {
 
 absl::StatusOr<std::unique_ptr<ToolRun>> ToolRun::Start(EventLoop& loop, FileSystem& fs,
-                                                        Children& children, ToolCommand command,
-                                                        Done done) {
+                                                        ChildProcesses& children,
+                                                        ToolCommand command, Done done) {
   MUSTER_RETURN_IF_ERROR(fs.MakeDirectories(command.folder));
   std::unique_ptr<ToolRun> run(new ToolRun(loop, fs, command.folder, std::move(done)));
   RankCommand process;

@@ -46,8 +46,8 @@ class ToolRun {
   // `done` comes on a later turn, and may destroy the run. Errors are RankProcess::Start's or the
   // file system's. `loop`, `fs` and `children` outlive it.
   static absl::StatusOr<std::unique_ptr<ToolRun>> Start(EventLoop& loop, FileSystem& fs,
-                                                        Children& children, ToolCommand command,
-                                                        Done done);
+                                                        ChildProcesses& children,
+                                                        ToolCommand command, Done done);
   // Kills it where it runs; `done` does not come any more.
   ~ToolRun();
   ToolRun(const ToolRun&) = delete;

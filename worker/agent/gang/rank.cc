@@ -477,7 +477,7 @@ void Rank::ClearRemains() {
   if (!std::exchange(ended_, true)) {
     ExitStatus end = *exit;
     if (container_ != nullptr) {
-      const absl::Status ran = container_->JudgeEnd(end);
+      const absl::Status ran = container_->ClassifyEnd(end);
       // Who was told to stop need not have begun.
       if (!stop_.has_value()) facts_.start_error = ran;
     }
@@ -576,7 +576,7 @@ void Rank::Finish() {
   facts_.stop = stop_;
   facts_.is_command = plan_.is_command;
   v1::RankEvent event = MakeEvent(v1::RankEvent::EXITED);
-  JudgeExit(facts_, event);
+  ClassifyExit(facts_, event);
   const auto written = logs_.WrittenBytes();
   const bool silent = written.has_value() && (*written)[0] + (*written)[1] == 0;
   if (written.has_value()) {

@@ -72,7 +72,7 @@ struct RankDeps {
   FileSystem& fs;
   Spool& spool;
   Registry& registry;
-  Children& children;
+  ChildProcesses& children;
   Containers& containers;
   const EnergyMeter& energy;
   absl::Duration kill_patience;  // from SIGKILL until it is called unkillable

@@ -20,7 +20,7 @@ namespace {
 // the machine beside them.
 constexpr int kRankOomScore = 500;
 // Processes and threads that a user's limit leaves to the agent.
-constexpr uint64_t kSparedProcesses = 128;
+constexpr uint64_t kProcessHeadroom = 128;
 
 Launch MakeLaunch(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
                   const SupervisorOptions& options, const std::string& folder, bool on_gpu) {
@@ -143,7 +143,7 @@ absl::StatusOr<RankPlan> RankPlanner::Prepare(const v1::StartRanks& start,
   plan.command.keeps_orphans = plan.cgroup == nullptr && !by_podman;
   plan.command.file_mask = options_.file_mask;
   plan.command.oom_score_adj = kRankOomScore;
-  plan.command.spared_processes = kSparedProcesses;
+  plan.command.process_headroom = kProcessHeadroom;
   plan.cpus = ClaimCpus(settings.cpus);
   plan.command.cpus = plan.cpus.cpus;
   if (settings.cpus > plan.cpus.cpus.size()) {

@@ -344,7 +344,7 @@ void Supervisor::ReportNeverRan(const v1::Fence& fence, uint32_t rank, const Exi
   *event.mutable_fence() = fence;
   event.set_rank(rank);
   event.set_kind(v1::RankEvent::EXITED);
-  JudgeExit(facts, event);
+  ClassifyExit(facts, event);
   OnRankEvent(std::move(event));
 }
 

@@ -163,7 +163,7 @@ class Supervisor final : private RankHost {
   std::map<std::pair<uint64_t, uint32_t>, std::shared_ptr<const std::atomic<uint64_t>>>
       blocks_read_;
   WorkFolders work_;
-  Children children_;
+  ChildProcesses children_;
   Containers containers_;
   RankPlanner planner_;
   RankStarts starts_;

@@ -302,7 +302,7 @@ namespace {
 
 // A program that knows nothing of Muster says by its exit code how it went; one that reported a
 // failure says more.
-void JudgeCommand(const ExitFacts& facts, v1::RankEvent& event) {
+void ClassifyCommand(const ExitFacts& facts, v1::RankEvent& event) {
   const bool exited_well = facts.signal == 0 && facts.exit_code == 0;
   const bool said_failed = facts.result.has_value() && !facts.result->succeeded &&
                            !facts.result->stopped && !facts.result->failure_class.empty();
@@ -325,7 +325,7 @@ void JudgeCommand(const ExitFacts& facts, v1::RankEvent& event) {
 
 }  // namespace
 
-void JudgeExit(const ExitFacts& facts, v1::RankEvent& event) {
+void ClassifyExit(const ExitFacts& facts, v1::RankEvent& event) {
   event.set_exit_code(facts.exit_code);
   event.set_signal(facts.signal);
   if (facts.result.has_value()) {
@@ -341,7 +341,7 @@ void JudgeExit(const ExitFacts& facts, v1::RankEvent& event) {
   if (!facts.over_memory.empty() && (facts.signal != 0 || facts.exit_code != 0)) {
     return SetFailure(event, v1::OUT_OF_MEMORY, facts.over_memory);
   }
-  if (facts.is_command) return JudgeCommand(facts, event);
+  if (facts.is_command) return ClassifyCommand(facts, event);
   const bool exited_well = facts.signal == 0 && facts.exit_code == 0;
   if (facts.result.has_value() && facts.result->succeeded && exited_well) {
     event.set_succeeded(true);

@@ -139,7 +139,7 @@ struct ExitFacts {
 
 // Fills succeeded, stopped, failure_class, missing, message, exit_code, signal and results of an
 // EXITED event.
-void JudgeExit(const ExitFacts& facts, v1::RankEvent& event);
+void ClassifyExit(const ExitFacts& facts, v1::RankEvent& event);
 
 // True once lines show that the rank finished a step or an evaluation; then for ever.
 class FirstStep {

@@ -41,9 +41,9 @@ bool ReadChildren(pid_t thread, UniqueFd& list, std::vector<pid_t>& children) {
 
 }  // namespace
 
-Children::Children() : is_subreaper_(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0) {}
+ChildProcesses::ChildProcesses() : is_subreaper_(::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0) {}
 
-std::optional<std::vector<pid_t>> Children::ReapOrphans() {
+std::optional<std::vector<pid_t>> ChildProcesses::ReapOrphans() {
   // Ranks are children of the thread that started them, orphans of the first one.
   std::vector<pid_t> children;
   const pid_t first = ::getpid();

@@ -18,10 +18,10 @@
 
 namespace muster::worker {
 
-class Children {
+class ChildProcesses {
  public:
   // Makes this process a subreaper.
-  Children();
+  ChildProcesses();
 
   void AddLeader(pid_t pid) { leaders_.insert(pid); }
   // Just before or after it is reaped.

@@ -257,7 +257,7 @@ absl::StatusOr<StartedProcess> LaunchProcess(const RankCommand& command, LaunchW
   CPU_ZERO(&cpus);
   for (const int cpu : command.cpus) CPU_SET(cpu, &cpus);
   const std::string oom_score = absl::StrCat(command.oom_score_adj.value_or(0));
-  const std::optional<rlimit> processes = ProcessLimit(command.spared_processes);
+  const std::optional<rlimit> processes = ProcessLimit(command.process_headroom);
   StartFailure failure;
   const ChildPlan plan = {command.program.c_str(),
                           command.directory.c_str(),
@@ -309,7 +309,7 @@ absl::StatusOr<StartedProcess> LaunchProcess(const RankCommand& command, LaunchW
   return StartedProcess{pid, std::move(exit_fd), std::move(link)};
 }
 
-RankProcess::RankProcess(StartedProcess process, Children& children)
+RankProcess::RankProcess(StartedProcess process, ChildProcesses& children)
     : children_(children),
       pid_(process.pid),
       exit_fd_(std::move(process.exit_fd)),
@@ -318,7 +318,7 @@ RankProcess::RankProcess(StartedProcess process, Children& children)
 }
 
 absl::StatusOr<std::unique_ptr<RankProcess>> RankProcess::Start(const RankCommand& command,
-                                                                Children& children) {
+                                                                ChildProcesses& children) {
   MUSTER_ASSIGN_OR_RETURN(StartedProcess process, LaunchProcess(command));
   return std::make_unique<RankProcess>(std::move(process), children);
 }

@@ -40,7 +40,7 @@ struct RankCommand {
   std::optional<mode_t> file_mask;   // its umask; nothing: the agent's
   std::optional<int> oom_score_adj;  // nothing: the agent's
   // Processes and threads of this user that are left to others, where a limit is known.
-  uint64_t spared_processes = 0;
+  uint64_t process_headroom = 0;
 };
 
 // Lets another thread end a start that takes too long: what runs the program waits for its file
@@ -85,10 +85,10 @@ absl::StatusOr<StartedProcess> LaunchProcess(const RankCommand& command,
 class RankProcess {
  public:
   // `children` outlives it and knows it as a leader until it is reaped.
-  RankProcess(StartedProcess process, Children& children);
+  RankProcess(StartedProcess process, ChildProcesses& children);
   // Both on this thread; errors are LaunchProcess's.
   static absl::StatusOr<std::unique_ptr<RankProcess>> Start(const RankCommand& command,
-                                                            Children& children);
+                                                            ChildProcesses& children);
   // Kills what still runs; waits for the leader only, and not for one that was given up.
   ~RankProcess();
   RankProcess(const RankProcess&) = delete;
@@ -111,7 +111,7 @@ class RankProcess {
   void GiveUp() { given_up_ = true; }
 
  private:
-  Children& children_;
+  ChildProcesses& children_;
   const pid_t pid_;
   UniqueFd exit_fd_;
   UniqueFd link_;

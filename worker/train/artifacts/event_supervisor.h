@@ -15,14 +15,14 @@
 
 namespace muster::worker {
 
-class EventSupervisor final : public Supervisor {
+class EventSupervisor final : public RunSupervisor {
  public:
   // The file is made in `folder` at the first report; `attempt` is part of its name. `fs` and
   // `next` must outlive it.
-  EventSupervisor(FileSystem& fs, Supervisor& next, std::string folder, uint32_t attempt)
+  EventSupervisor(FileSystem& fs, RunSupervisor& next, std::string folder, uint32_t attempt)
       : fs_(fs), next_(next), folder_(std::move(folder)), attempt_(attempt) {}
 
-  StopWish stop_wish() override { return next_.stop_wish(); }
+  RequestedStop stop_wish() override { return next_.stop_wish(); }
   void Progress(const std::string& phase, int64_t step, int64_t total_steps,
                 double epoch) override {
     if (file_ == nullptr) done_before_ = step;
@@ -44,7 +44,7 @@ class EventSupervisor final : public Supervisor {
   absl::Status Write(int64_t step, const std::map<std::string, double>& values);
 
   FileSystem& fs_;
-  Supervisor& next_;
+  RunSupervisor& next_;
   const std::string folder_;
   const uint32_t attempt_;
   int64_t done_before_ = 0;  // steps of earlier attempts, whose events stay

@@ -16,7 +16,7 @@ Due DueAfter(const Recipe& recipe, const RunState& before, const RunState& run) 
   return due;
 }
 
-StopWish SaveClock::AddTo(StopWish wish) {
+RequestedStop SaveClock::AddTo(RequestedStop wish) {
   if (every_ <= absl::ZeroDuration() || wish.stop) return wish;
   if (absl::FromChrono(Clock::now() - last_) < every_) return wish;
   Restart();

@@ -29,7 +29,7 @@ class SaveClock {
 
   void Restart() { last_ = Clock::now(); }
   // The wish with that to save in it, once each time that one is due.
-  StopWish AddTo(StopWish wish);
+  RequestedStop AddTo(RequestedStop wish);
 
  private:
   using Clock = std::chrono::steady_clock;

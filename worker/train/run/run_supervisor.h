@@ -9,17 +9,17 @@
 
 namespace muster::worker {
 
-struct StopWish {
+struct RequestedStop {
   bool stop = false;  // finish the step and leave
   bool save = false;  // save after the step: before leaving, or in between
 };
 
-class Supervisor {
+class RunSupervisor {
  public:
-  virtual ~Supervisor() = default;
+  virtual ~RunSupervisor() = default;
 
   // This rank's view; the ranks agree on the step among themselves.
-  virtual StopWish stop_wish() = 0;
+  virtual RequestedStop stop_wish() = 0;
 
   // Where the rank is, for people and for the hang watchdog. Phase as in ProgressLine.
   virtual void Progress(const std::string& phase, int64_t step, int64_t total_steps,

@@ -35,9 +35,9 @@ class Agreement {
   explicit Agreement(const EvaluationParts& parts) : parts_(parts) {}
 
   // Before batch `index`: on each rank as often, whether it has one or not.
-  StopWish Before(int64_t index) {
+  RequestedStop Before(int64_t index) {
     if (!parts_.look) return {};
-    const StopWish mine = parts_.look();
+    const RequestedStop mine = parts_.look();
     if (index < next_) return {};
     const bool leads = parts_.gang.rank() == 0;
     at::Tensor sums = at::zeros({3}, at::TensorOptions(at::kDouble));

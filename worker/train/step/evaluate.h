@@ -24,7 +24,7 @@ struct Evaluation {
   // Of Objective::CorrectInTopFive; absent when the objective knows none.
   std::optional<double> top5_accuracy;
   // With a stop: some rank wished to, all have left off, and the numbers above say nothing.
-  StopWish wish;
+  RequestedStop wish;
 
   double accuracy() const { return samples == 0 ? 0 : correct / static_cast<double>(samples); }
 };
@@ -39,7 +39,7 @@ struct EvaluationParts {
   bool confusion = false;  // count it, where samples have a class
   // Asked between batches for what this rank wishes; may be none. It also learns thereby that the
   // evaluation goes on.
-  std::function<StopWish()> look = nullptr;
+  std::function<RequestedStop()> look = nullptr;
 };
 
 // All ranks call it. First makes the buffers of rank 0 everybody's: batch norm's running statistics

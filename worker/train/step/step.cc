@@ -142,7 +142,7 @@ TrainStep::TrainStep(const Recipe& recipe, const StepParts& parts)
 
 TrainStep::~TrainStep() = default;
 
-Verdict TrainStep::Run(int64_t step, const Batch& batch, const StopWish& wish, bool report,
+Verdict TrainStep::Run(int64_t step, const Batch& batch, const RequestedStop& wish, bool report,
                        StepTimer& timer) {
   // Micro-batches draw one after the other from the generators: each has its own dropout, and a
   // resume the same.
@@ -231,7 +231,7 @@ at::Tensor TrainStep::LossWeight(const Batch& part, const at::Tensor& loss) cons
   return scaler_ == nullptr ? weight : weight.mul_(scaler_->scale());
 }
 
-at::Tensor TrainStep::StartControl(const StopWish& wish) const {
+at::Tensor TrainStep::StartControl(const RequestedStop& wish) const {
   at::Tensor control =
       at::zeros({kControlSize}, at::TensorOptions(at::kFloat).pinned_memory(!device_.is_cpu()));
   float* numbers = control.data_ptr<float>();

@@ -29,7 +29,7 @@ struct Verdict {
   int64_t step = -1;  // the step that this is about; -1: none yet
   // Loss and gradient. With a loss scale: not too many steps in a row were skipped.
   bool finite = true;
-  StopWish wish;         // some rank wishes to stop, some rank wishes to save
+  RequestedStop wish;    // some rank wishes to stop, some rank wishes to save
   double loss = 0;       // mean over the global batch
   double accuracy = 0;   // of the global batch; only when it was asked for
   double grad_norm = 0;  // before clipping
@@ -58,7 +58,7 @@ class TrainStep {
   // Runs step `step`. On the CPU the verdict is that of this step. On a device it is that of the
   // step before, unless `report` is set, so that the host never waits for the step that it has just
   // queued.
-  Verdict Run(int64_t step, const Batch& batch, const StopWish& wish, bool report,
+  Verdict Run(int64_t step, const Batch& batch, const RequestedStop& wish, bool report,
               StepTimer& timer);
 
   // For a checkpoint: waits for the device. All zero without a loss scale.
@@ -72,7 +72,7 @@ class TrainStep {
   at::Tensor Forward(int64_t step, const Batch& part, at::Tensor& control, bool report);
   double Share(const Batch& part) const;
   at::Tensor LossWeight(const Batch& part, const at::Tensor& loss) const;
-  at::Tensor StartControl(const StopWish& wish) const;
+  at::Tensor StartControl(const RequestedStop& wish) const;
 
   const Recipe recipe_;
   Model& model_;

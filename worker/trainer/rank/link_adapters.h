@@ -47,10 +47,10 @@ class LinkPublisher final : public Publisher {
 };
 
 // Progress and StillAtIt are for one thread.
-class LinkSupervisor final : public Supervisor {
+class LinkSupervisor final : public RunSupervisor {
  public:
   explicit LinkSupervisor(LinkClient& link) : link_(link) {}
-  StopWish stop_wish() override;
+  RequestedStop stop_wish() override;
   void Progress(const std::string& phase, int64_t step, int64_t total_steps, double epoch) override;
   void StillAtIt() override;
   void MemoryEstimated(const std::string& need) override;

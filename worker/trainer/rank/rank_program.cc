@@ -128,7 +128,7 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
   LinkSupervisor agent(link);
   EventSupervisor events(fs, agent, ArtifactsFolder(launch), launch.attempt);
   const bool with_events = launch.rank == 0 && spec.train.artifacts.tensorboard;
-  Supervisor& supervisor = with_events ? static_cast<Supervisor&>(events) : agent;
+  RunSupervisor& supervisor = with_events ? static_cast<RunSupervisor&>(events) : agent;
   LinkPublisher publisher(link);
   const at::Device device = DeviceOf(launch);
 

@@ -64,7 +64,7 @@ class ForgetRulesTest : public ::testing::Test {
     return ids;
   }
   bool MayGo(uint64_t id) const {
-    return JudgeEnded(*snapshot_, NeededYet(*snapshot_), id).has_value();
+    return EvaluateEnded(*snapshot_, NeededYet(*snapshot_), id).has_value();
   }
 
   absl::Duration now_ = absl::Hours(1);  // ledger time is the same, since 1970
@@ -216,7 +216,7 @@ TEST_F(ForgetRulesTest, AnArrayGoesTogether) {
   ASSERT_EQ(next.jobs.size(), 1u);
   EXPECT_EQ(next.jobs[0].job_id, first);
   EXPECT_EQ(next.jobs[0].finished, absl::UnixEpoch() + absl::Hours(21));
-  const auto ended = JudgeEnded(*snapshot_, {}, first);
+  const auto ended = EvaluateEnded(*snapshot_, {}, first);
   ASSERT_TRUE(ended.has_value());
   EXPECT_EQ(ended->last, last) << "the next array is another";
   JobSettings waits;
@@ -334,9 +334,9 @@ TEST_F(ForgetRulesTest, WhatADraftTouchesIsNeeded) {
   job.settings = std::make_shared<const JobSettings>(settings);
   draft.AddJob(std::move(job));
   const std::set<uint64_t> needed = NeededYet(draft.view(), draft.EditedJobs());
-  EXPECT_FALSE(JudgeEnded(draft.view(), needed, waited_for).has_value());
-  EXPECT_FALSE(JudgeEnded(draft.view(), needed, edited).has_value());
-  EXPECT_TRUE(JudgeEnded(draft.view(), needed, other).has_value());
+  EXPECT_FALSE(EvaluateEnded(draft.view(), needed, waited_for).has_value());
+  EXPECT_FALSE(EvaluateEnded(draft.view(), needed, edited).has_value());
+  EXPECT_TRUE(EvaluateEnded(draft.view(), needed, other).has_value());
 }
 
 }  // namespace

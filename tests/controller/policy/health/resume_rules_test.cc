@@ -15,7 +15,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using Which = ResumeWish::Which;
+using Which = ResumeRequest::Which;
 
 constexpr absl::StatusCode kNotFound = absl::StatusCode::kNotFound;
 constexpr absl::StatusCode kRefused = absl::StatusCode::kFailedPrecondition;
@@ -41,7 +41,7 @@ class ResumeRulesTest : public ::testing::Test {
     if (state != CheckpointState::kWriting) row.path = "/ckpt";
     return world_.draft().AddCheckpoint(std::move(row)).id;
   }
-  absl::StatusOr<std::vector<uint64_t>> Settle(const ResumeWish& wish,
+  absl::StatusOr<std::vector<uint64_t>> Settle(const ResumeRequest& wish,
                                                const std::string& name = "new") {
     world_.view();  // brings the lists up to date
     return SettleResume(world_.draft(), Named(name), wish);

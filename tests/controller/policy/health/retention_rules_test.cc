@@ -219,27 +219,27 @@ TEST_F(RetentionRulesTest, OneLookSpreadsItsWorkOverTheWorkersOfThePools) {
 }
 
 TEST_F(RetentionRulesTest, OneLookAsksForNoMoreThanAnEventShouldCarry) {
-  for (size_t i = 0; i < kMaxCareActions + 5; ++i) {
+  for (size_t i = 0; i < kMaxCheckpointActions + 5; ++i) {
     Checkpoint checkpoint;
     checkpoint.job_id = world_.AddJob(World::Settings(1)).id;
     checkpoint.step = 1;
     checkpoint.state = CheckpointState::kCommitted;
     world_.draft().AddCheckpoint(std::move(checkpoint));
   }
-  EXPECT_EQ(Actions(AssignmentKind::kVerify).size(), kMaxCareActions);
+  EXPECT_EQ(Actions(AssignmentKind::kVerify).size(), kMaxCheckpointActions);
 }
 
 TEST_F(RetentionRulesTest, OneLookDeletesNoMoreThanAnEventShouldCarry) {
-  for (size_t i = 0; i < kMaxCareActions + 5; ++i) {
+  for (size_t i = 0; i < kMaxCheckpointActions + 5; ++i) {
     Add(static_cast<int64_t>(i + 1), CheckpointState::kVerified);
   }
-  EXPECT_EQ(Actions(AssignmentKind::kDelete).size(), kMaxCareActions);
+  EXPECT_EQ(Actions(AssignmentKind::kDelete).size(), kMaxCheckpointActions);
 }
 
 TEST_F(RetentionRulesTest, TheLeastBusyWorkerTakesCare) {
   world_.AddWorker("b", 1);
   world_.draft().AddOutbox({.worker = "a", .kind = AssignmentKind::kVerify, .checkpoint_id = 99});
-  EXPECT_EQ(ChooseCaretaker(world_.view(), *world_.view().FindJob(1))->name, "b");
+  EXPECT_EQ(PickVerifier(world_.view(), *world_.view().FindJob(1))->name, "b");
 }
 
 }  // namespace

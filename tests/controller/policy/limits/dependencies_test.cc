@@ -19,8 +19,8 @@ class DependenciesTest : public ::testing::Test {
     job.array.array_id = array_id;
     return job.id;
   }
-  DependencyOutlook Judge(uint64_t id, On on) {
-    return JudgeDependency(world_.view(), {.job_id = id, .on = on}).state;
+  DependencyOutlook Evaluate(uint64_t id, On on) {
+    return EvaluateDependency(world_.view(), {.job_id = id, .on = on}).state;
   }
 
   World world_;
@@ -41,27 +41,27 @@ TEST_F(DependenciesTest, EachWishHasItsStates) {
         Case{JobState::kSucceeded, kMet, kNever, kMet}, Case{JobState::kFailed, kNever, kMet, kMet},
         Case{JobState::kCancelled, kNever, kMet, kMet}}) {
     const uint64_t id = Add(c.state);
-    EXPECT_EQ(Judge(id, On::kSuccess), c.success) << JobStateName(c.state);
-    EXPECT_EQ(Judge(id, On::kFailure), c.failure) << JobStateName(c.state);
-    EXPECT_EQ(Judge(id, On::kEnd), c.end) << JobStateName(c.state);
+    EXPECT_EQ(Evaluate(id, On::kSuccess), c.success) << JobStateName(c.state);
+    EXPECT_EQ(Evaluate(id, On::kFailure), c.failure) << JobStateName(c.state);
+    EXPECT_EQ(Evaluate(id, On::kEnd), c.end) << JobStateName(c.state);
   }
-  EXPECT_EQ(Judge(99, On::kEnd), kNever);
+  EXPECT_EQ(Evaluate(99, On::kEnd), kNever);
 }
 
 TEST_F(DependenciesTest, AnArrayIsWaitedForAsAWhole) {
   const uint64_t first = Add(JobState::kSucceeded, 1);
   const uint64_t second = Add(JobState::kRunning, 1);
   Add(JobState::kFailed);  // of no array
-  EXPECT_EQ(Judge(first, On::kSuccess), DependencyOutlook::kWaiting);
-  EXPECT_EQ(Judge(first, On::kEnd), DependencyOutlook::kWaiting);
-  EXPECT_EQ(JudgeDependency(world_.view(), {.job_id = first}).job_id, first) << "the array";
+  EXPECT_EQ(Evaluate(first, On::kSuccess), DependencyOutlook::kWaiting);
+  EXPECT_EQ(Evaluate(first, On::kEnd), DependencyOutlook::kWaiting);
+  EXPECT_EQ(EvaluateDependency(world_.view(), {.job_id = first}).job_id, first) << "the array";
   world_.draft().EditJob(second).state = JobState::kFailed;
-  EXPECT_EQ(Judge(first, On::kSuccess), DependencyOutlook::kNever);
-  EXPECT_EQ(Judge(first, On::kFailure), DependencyOutlook::kMet);
-  EXPECT_EQ(Judge(first, On::kEnd), DependencyOutlook::kMet);
+  EXPECT_EQ(Evaluate(first, On::kSuccess), DependencyOutlook::kNever);
+  EXPECT_EQ(Evaluate(first, On::kFailure), DependencyOutlook::kMet);
+  EXPECT_EQ(Evaluate(first, On::kEnd), DependencyOutlook::kMet);
   world_.draft().EditJob(second).state = JobState::kSucceeded;
-  EXPECT_EQ(Judge(first, On::kSuccess), DependencyOutlook::kMet);
-  EXPECT_EQ(Judge(first, On::kFailure), DependencyOutlook::kNever);
+  EXPECT_EQ(Evaluate(first, On::kSuccess), DependencyOutlook::kMet);
+  EXPECT_EQ(Evaluate(first, On::kFailure), DependencyOutlook::kNever);
 }
 
 TEST_F(DependenciesTest, OneTaskOfAnArrayIsWaitedForAlone) {
@@ -69,22 +69,23 @@ TEST_F(DependenciesTest, OneTaskOfAnArrayIsWaitedForAlone) {
     const uint64_t id = Add(index == 6 ? JobState::kFailed : JobState::kSucceeded, 1);
     world_.draft().EditJob(id).array.index = index;
   }
-  const auto judge = [&](uint32_t task) {
-    return JudgeDependency(world_.view(), {.job_id = 1, .task = task});
+  const auto evaluate = [&](uint32_t task) {
+    return EvaluateDependency(world_.view(), {.job_id = 1, .task = task});
   };
-  EXPECT_EQ(judge(5).state, DependencyOutlook::kMet) << "the first one's id is the array's";
-  EXPECT_EQ(judge(7).state, DependencyOutlook::kMet);
-  EXPECT_EQ(judge(6).state, DependencyOutlook::kNever);
-  EXPECT_THAT(judge(6).message, HasSubstr("job 2 is FAILED, and this job waits for the success of "
-                                          "job 1_6"));
+  EXPECT_EQ(evaluate(5).state, DependencyOutlook::kMet) << "the first one's id is the array's";
+  EXPECT_EQ(evaluate(7).state, DependencyOutlook::kMet);
+  EXPECT_EQ(evaluate(6).state, DependencyOutlook::kNever);
+  EXPECT_THAT(evaluate(6).message,
+              HasSubstr("job 2 is FAILED, and this job waits for the success of "
+                        "job 1_6"));
   for (const uint32_t none : {4u, 8u}) {
-    EXPECT_EQ(judge(none).state, DependencyOutlook::kNever) << none;
+    EXPECT_EQ(evaluate(none).state, DependencyOutlook::kNever) << none;
   }
   world_.draft().EditJob(3).state = JobState::kRunning;
-  EXPECT_EQ(judge(7).state, DependencyOutlook::kWaiting);
-  EXPECT_EQ(judge(7).job_id, 3u);
-  EXPECT_FALSE(judge(7).whole_array);
-  EXPECT_EQ(Judge(1, On::kSuccess), DependencyOutlook::kNever) << "all of it";
+  EXPECT_EQ(evaluate(7).state, DependencyOutlook::kWaiting);
+  EXPECT_EQ(evaluate(7).job_id, 3u);
+  EXPECT_FALSE(evaluate(7).whole_array);
+  EXPECT_EQ(Evaluate(1, On::kSuccess), DependencyOutlook::kNever) << "all of it";
 }
 
 TEST_F(DependenciesTest, WhatCanNeverBeIsSaidBeforeWhatIsWaitedFor) {
@@ -93,13 +94,13 @@ TEST_F(DependenciesTest, WhatCanNeverBeIsSaidBeforeWhatIsWaitedFor) {
   JobSettings settings = World::Settings(1);
   settings.scheduling.after = {{.job_id = waiting}, {.job_id = failed}};
   const uint64_t id = world_.AddJob(settings).id;
-  const DependencyVerdict verdict = JudgeDependencies(world_.view(), *world_.view().FindJob(id));
-  EXPECT_EQ(verdict.state, DependencyOutlook::kNever);
-  EXPECT_EQ(verdict.job_id, failed);
-  EXPECT_THAT(verdict.message, HasSubstr("is FAILED, and this job waits for the success of job 2"));
+  const DependencyStatus status = EvaluateDependencies(world_.view(), *world_.view().FindJob(id));
+  EXPECT_EQ(status.state, DependencyOutlook::kNever);
+  EXPECT_EQ(status.job_id, failed);
+  EXPECT_THAT(status.message, HasSubstr("is FAILED, and this job waits for the success of job 2"));
   // Once it was placed it waits for nobody.
   world_.draft().EditJob(id).attempt = 1;
-  EXPECT_EQ(JudgeDependencies(world_.view(), *world_.view().FindJob(id)).state,
+  EXPECT_EQ(EvaluateDependencies(world_.view(), *world_.view().FindJob(id)).state,
             DependencyOutlook::kMet);
 }
 

@@ -30,9 +30,9 @@ class TimeLimitsTest : public ::testing::Test {
   }
   // Ledger time is the wall clock's here.
   static Moment At(absl::Time now) { return {.wall = now, .now = now - absl::UnixEpoch()}; }
-  std::optional<PassedLimit> Judge(uint64_t id, absl::Time now) {
+  std::optional<PassedLimit> Evaluate(uint64_t id, absl::Time now) {
     const Snapshot& view = world_.view();
-    return JudgeLimits(view, *view.FindJob(id), At(now));
+    return EvaluateLimits(view, *view.FindJob(id), At(now));
   }
 
   World world_;
@@ -55,12 +55,12 @@ TEST_F(TimeLimitsTest, RunTimeGoesByTheLedgerAndNotByTheWallClock) {
   const uint64_t id = Add({.max_run_time = absl::Minutes(5)});
   Attempt(id, kStart);
   world_.draft().EditAttempt(id).held_from = absl::UnixEpoch() + absl::Hours(1);
-  const auto judge = [&](absl::Duration ran, absl::Time wall) {
+  const auto evaluate = [&](absl::Duration ran, absl::Time wall) {
     const Snapshot& view = world_.view();
-    return JudgeLimits(view, *view.FindJob(id), {.wall = wall, .now = absl::Hours(1) + ran});
+    return EvaluateLimits(view, *view.FindJob(id), {.wall = wall, .now = absl::Hours(1) + ran});
   };
-  EXPECT_FALSE(judge(absl::Minutes(4), kStart + absl::Hours(10'000)).has_value());
-  EXPECT_TRUE(judge(absl::Minutes(5), kStart - absl::Hours(10'000)).has_value());
+  EXPECT_FALSE(evaluate(absl::Minutes(4), kStart + absl::Hours(10'000)).has_value());
+  EXPECT_TRUE(evaluate(absl::Minutes(5), kStart - absl::Hours(10'000)).has_value());
   // The same once it is over.
   world_.draft().EditAttempt(id).ended = kStart + absl::Hours(9'000);
   world_.draft().EditAttempt(id).held_until = absl::UnixEpoch() + absl::Minutes(62);
@@ -75,10 +75,10 @@ TEST_F(TimeLimitsTest, OneLookFindsNoMoreThanAnEventMayCarry) {
 
 TEST_F(TimeLimitsTest, TheRunTimeIsOverAtItsVeryEnd) {
   const uint64_t id = Add({.max_run_time = absl::Minutes(5)});
-  EXPECT_FALSE(Judge(id, kStart).has_value()) << "it has not run";
+  EXPECT_FALSE(Evaluate(id, kStart).has_value()) << "it has not run";
   Attempt(id, kStart);
-  EXPECT_FALSE(Judge(id, kStart + absl::Minutes(5) - absl::Milliseconds(1)).has_value());
-  const auto passed = Judge(id, kStart + absl::Minutes(5));
+  EXPECT_FALSE(Evaluate(id, kStart + absl::Minutes(5) - absl::Milliseconds(1)).has_value());
+  const auto passed = Evaluate(id, kStart + absl::Minutes(5));
   ASSERT_TRUE(passed.has_value());
   EXPECT_EQ(passed->input, JobInput::kTimeLimit);
   EXPECT_THAT(passed->message, HasSubstr("max_run_time: 5m"));
@@ -89,9 +89,9 @@ TEST_F(TimeLimitsTest, TheRunTimeIsOverAtItsVeryEnd) {
 TEST_F(TimeLimitsTest, AJobThatHasRunItsTimeAndWaitsAgainHasPassedItToo) {
   const uint64_t id = Add({.max_run_time = absl::Minutes(5)});
   Attempt(id, kStart, kStart + absl::Minutes(5));
-  ASSERT_TRUE(Judge(id, kStart + absl::Hours(1)).has_value());
+  ASSERT_TRUE(Evaluate(id, kStart + absl::Hours(1)).has_value());
   world_.draft().EditJob(id).requeued_after = 1;
-  EXPECT_FALSE(Judge(id, kStart + absl::Hours(1)).has_value());
+  EXPECT_FALSE(Evaluate(id, kStart + absl::Hours(1)).has_value());
 }
 
 TEST_F(TimeLimitsTest, ADeadlineMeansOneThingForWhatWaitsAndAnotherForWhatRuns) {
@@ -99,21 +99,21 @@ TEST_F(TimeLimitsTest, ADeadlineMeansOneThingForWhatWaitsAndAnotherForWhatRuns) 
   const uint64_t waits = Add({.deadline = deadline});
   const uint64_t runs = Add({.deadline = deadline});
   Attempt(runs, kStart);
-  EXPECT_FALSE(Judge(waits, deadline - absl::Seconds(1)).has_value());
-  EXPECT_EQ(Judge(waits, deadline)->input, JobInput::kDeadlinePassed);
-  EXPECT_EQ(Judge(runs, deadline)->input, JobInput::kTimeLimit);
+  EXPECT_FALSE(Evaluate(waits, deadline - absl::Seconds(1)).has_value());
+  EXPECT_EQ(Evaluate(waits, deadline)->input, JobInput::kDeadlinePassed);
+  EXPECT_EQ(Evaluate(runs, deadline)->input, JobInput::kTimeLimit);
   for (const JobState state : {JobState::kRecovering, JobState::kStopping, JobState::kSucceeded}) {
     world_.draft().EditJob(runs).state = state;
-    EXPECT_FALSE(Judge(runs, deadline).has_value()) << JobStateName(state);
+    EXPECT_FALSE(Evaluate(runs, deadline).has_value()) << JobStateName(state);
   }
 }
 
 TEST_F(TimeLimitsTest, ADependencyThatCannotBeMetIsALimitOfWhatWaits) {
   const uint64_t other = Add({});
   const uint64_t id = Add({.after = {{.job_id = other}}});
-  EXPECT_FALSE(Judge(id, kStart).has_value());
+  EXPECT_FALSE(Evaluate(id, kStart).has_value());
   world_.draft().EditJob(other).state = JobState::kFailed;
-  EXPECT_EQ(Judge(id, kStart)->input, JobInput::kDependencyFailed);
+  EXPECT_EQ(Evaluate(id, kStart)->input, JobInput::kDependencyFailed);
 }
 
 }  // namespace

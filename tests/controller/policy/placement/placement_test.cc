@@ -29,7 +29,7 @@ class PlacementTest : public ::testing::Test {
   std::vector<std::string> Place(const JobNeeds& needs) {
     WorkerIndex index;
     world_.view().workers.ForEach([&](const Worker& worker) { index.Put(worker, kNow); });
-    index.Advance(now_, kStrikeWindow);
+    index.Advance(now_, kIncidentWindow);
     Demand demand(needs);
     const int partition = index.FindPartition(needs.pools.front().name, needs.slot_kind);
     std::vector<std::string> workers;
@@ -43,9 +43,9 @@ class PlacementTest : public ::testing::Test {
   }
 
   // Failures began on the worker, so long ago each.
-  static void Strike(Worker& worker, std::initializer_list<absl::Duration> ago) {
+  static void WorkerFailure(Worker& worker, std::initializer_list<absl::Duration> ago) {
     for (const absl::Duration duration : ago) {
-      worker.strikes.push_back({.time = kNow - duration, .job_id = 1});
+      worker.failures.push_back({.time = kNow - duration, .job_id = 1});
     }
   }
 
@@ -192,7 +192,7 @@ TEST_F(PlacementTest, AnImageIsRefusedWhenNoWorkerThatAllowsCommandsCanRunIt) {
 }
 
 TEST_F(PlacementTest, WorkersWithStrikesComeLast) {
-  Strike(Add("a", 4), {absl::Minutes(1)});
+  WorkerFailure(Add("a", 4), {absl::Minutes(1)});
   Add("b", 2);
   Add("c", 2);
   EXPECT_THAT(Place(Gpus(4, 1)), ElementsAre("b", "b", "c", "c"));
@@ -200,14 +200,14 @@ TEST_F(PlacementTest, WorkersWithStrikesComeLast) {
 }
 
 TEST_F(PlacementTest, TheMoreStrikesTheLaterAndOldOnesDoNotCount) {
-  Strike(Add("often", 2), {absl::Minutes(9), absl::Minutes(5), absl::Minutes(1)});
-  Strike(Add("once", 2), {absl::Minutes(50)});
-  // Many at once are one incident; one was before the parole.
+  WorkerFailure(Add("often", 2), {absl::Minutes(9), absl::Minutes(5), absl::Minutes(1)});
+  WorkerFailure(Add("once", 2), {absl::Minutes(50)});
+  // Many at once are one incident; one was before the quarantine ended.
   Worker& lost = Add("lost", 2);
-  Strike(lost, {absl::Minutes(30), absl::Minutes(2), absl::Minutes(2), absl::Minutes(2)});
-  Strike(lost, {absl::Minutes(1)});
-  lost.paroled = kNow - absl::Minutes(20);
-  Strike(Add("long ago", 2), {absl::Hours(2), absl::Hours(3)});
+  WorkerFailure(lost, {absl::Minutes(30), absl::Minutes(2), absl::Minutes(2), absl::Minutes(2)});
+  WorkerFailure(lost, {absl::Minutes(1)});
+  lost.quarantine_ended = kNow - absl::Minutes(20);
+  WorkerFailure(Add("long ago", 2), {absl::Hours(2), absl::Hours(3)});
   EXPECT_THAT(Place(Gpus(2, 1)), ElementsAre("long ago", "long ago"));
   EXPECT_THAT(Place(Gpus(4, 1)), ElementsAre("once", "once", "long ago", "long ago"));
   EXPECT_THAT(Place(Gpus(6, 1)),
@@ -218,7 +218,7 @@ TEST_F(PlacementTest, TheMoreStrikesTheLaterAndOldOnesDoNotCount) {
 }
 
 TEST_F(PlacementTest, OneStrikeDoesNotMakeAnElasticGangSmaller) {
-  Strike(Add("a", 2), {absl::Minutes(1)});
+  WorkerFailure(Add("a", 2), {absl::Minutes(1)});
   Add("b", 2);
   JobNeeds needs = Gpus(1, 1);
   needs.max_ranks = 4;

@@ -404,7 +404,7 @@ TEST_F(CommandCheckpointsTest, ACopyForWhichNoThreadComesFreeIsGivenUpWithWhatTh
 
 TEST_F(CommandCheckpointsTest, ALargeFileReachesTheDiskBitByBitSoThatASlowOneIsSeenToGetOn) {
   Write("offer/model.bin", "");
-  constexpr uint64_t kFileBytes = 2 * JobFiles::kSyncBytes + (5u << 20);
+  constexpr uint64_t kFileBytes = 2 * JobCheckpointFiles::kSyncBytes + (5u << 20);
   std::filesystem::resize_file(dir_ / "offer/model.bin", kFileBytes);
   const auto checkpoints = Make();
   checkpoints->Offer(4, Line(10, dir_ / "offer"));

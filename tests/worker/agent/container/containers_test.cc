@@ -28,7 +28,7 @@ TEST(Containers, ALinkThatARankPutInPlaceOfItsFolderKeepsNoAgentFromStarting) {
   RealClock clock;
   const auto loop = EventLoop::Create(clock);
   ASSERT_OK(loop);
-  Children children;
+  ChildProcesses children;
   SideThreads side((*loop)->mailbox(), /*most=*/1);
   Containers::Options options;
   options.tools_root = dir / "tools";
@@ -55,7 +55,7 @@ TEST(Containers, AnImagesFileHasItsPatienceFromWhenAThreadTakesItUp) {
   RealClock clock;
   const auto loop = EventLoop::Create(clock);
   ASSERT_OK(loop);
-  Children children;
+  ChildProcesses children;
   SideThreads side((*loop)->mailbox(), /*most=*/1);
   Containers::Options options;
   options.runtimes.apptainer = "/nothing/apptainer";

@@ -68,7 +68,7 @@ class RankStartsTest : public ::testing::Test {
 
   TempDir dir_;
   RealClock clock_;
-  Children children_;
+  ChildProcesses children_;
   std::unique_ptr<EventLoop> loop_;
   std::vector<Ended> done_;
   absl::Duration patience_ = absl::Minutes(10);

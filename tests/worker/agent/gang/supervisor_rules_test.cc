@@ -151,21 +151,21 @@ TEST(CheckDevices, ARankGetsAsManyGpusAndOfTheTypeThatItsSpecSays) {
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("was given 0")));
 }
 
-TEST(JudgeExit, WhoHeldTooMuchMemoryIsOutOfMemory) {
+TEST(ClassifyExit, WhoHeldTooMuchMemoryIsOutOfMemory) {
   for (const bool is_command : {false, true}) {
     v1::RankEvent event;
-    JudgeExit({.signal = SIGKILL, .is_command = is_command, .over_memory = "held 3 GiB"}, event);
+    ClassifyExit({.signal = SIGKILL, .is_command = is_command, .over_memory = "held 3 GiB"}, event);
     EXPECT_EQ(event.failure_class(), v1::OUT_OF_MEMORY);
     EXPECT_EQ(event.message(), "held 3 GiB");
   }
 }
 
-TEST(JudgeExit, ACommandSpeaksByItsExitCode) {
+TEST(ClassifyExit, ACommandSpeaksByItsExitCode) {
   const StopRequest save{v1::StopRanks::SAVE, absl::Seconds(5), "the worker drains"};
   const auto judge = [](ExitFacts facts) {
     facts.is_command = true;
     v1::RankEvent event;
-    JudgeExit(facts, event);
+    ClassifyExit(facts, event);
     return event;
   };
   EXPECT_TRUE(judge({}).succeeded());
@@ -307,11 +307,11 @@ TEST(StopSteps, OnlyAHarsherModeReplacesOneUnderWay) {
 
 v1::RankEvent Judge(const ExitFacts& facts) {
   v1::RankEvent event;
-  JudgeExit(facts, event);
+  ClassifyExit(facts, event);
   return event;
 }
 
-TEST(JudgeExit, SuccessNeedsTheResultAndExitCodeZero) {
+TEST(ClassifyExit, SuccessNeedsTheResultAndExitCodeZero) {
   ExitFacts facts;
   facts.result = ResultLine{.succeeded = true, .results = {{"test_accuracy", 0.5}}};
   v1::RankEvent event = Judge(facts);
@@ -325,7 +325,7 @@ TEST(JudgeExit, SuccessNeedsTheResultAndExitCodeZero) {
   EXPECT_EQ(event.failure_class(), v1::APPLICATION);
 }
 
-TEST(JudgeExit, TheRanksOwnWordNamesTheClass) {
+TEST(ClassifyExit, TheRanksOwnWordNamesTheClass) {
   ExitFacts facts;
   facts.exit_code = 1;
   facts.result = ResultLine{.failure_class = "DATA_ERROR", .message = "no digits.csv"};
@@ -335,7 +335,7 @@ TEST(JudgeExit, TheRanksOwnWordNamesTheClass) {
   EXPECT_EQ(Judge(facts).failure_class(), v1::APPLICATION);
 }
 
-TEST(JudgeExit, ASignalWithoutAWordIsRankKilled) {
+TEST(ClassifyExit, ASignalWithoutAWordIsRankKilled) {
   ExitFacts facts;
   facts.signal = SIGKILL;
   EXPECT_EQ(Judge(facts).failure_class(), v1::RANK_KILLED);
@@ -343,7 +343,7 @@ TEST(JudgeExit, ASignalWithoutAWordIsRankKilled) {
   EXPECT_THAT(Judge(facts).message(), HasSubstr("signal 9"));
 }
 
-TEST(JudgeExit, AFailedStartIsToldWithItsReason) {
+TEST(ClassifyExit, AFailedStartIsToldWithItsReason) {
   ExitFacts facts;
   facts.start_error = absl::NotFoundError("cannot execute /x: No such file");
   EXPECT_EQ(Judge(facts).failure_class(), v1::START_FAILED);
@@ -355,7 +355,7 @@ TEST(JudgeExit, AFailedStartIsToldWithItsReason) {
   EXPECT_EQ(Judge(facts).failure_class(), v1::STORAGE_UNAVAILABLE);
 }
 
-TEST(JudgeExit, WhoWasAskedToLeaveIsStopped) {
+TEST(ClassifyExit, WhoWasAskedToLeaveIsStopped) {
   ExitFacts facts;
   facts.stop = StopRequest{v1::StopRanks::TERM, absl::Seconds(1), "cancelled by user"};
   facts.signal = SIGTERM;
@@ -369,7 +369,7 @@ TEST(JudgeExit, WhoWasAskedToLeaveIsStopped) {
   EXPECT_TRUE(Judge(facts).stopped());
 }
 
-TEST(JudgeExit, AFailureBeforeTheStopKeepsItsClass) {
+TEST(ClassifyExit, AFailureBeforeTheStopKeepsItsClass) {
   ExitFacts facts;
   facts.exit_code = 1;
   facts.result = ResultLine{.failure_class = "NON_FINITE", .message = "loss is NaN"};
@@ -380,13 +380,13 @@ TEST(JudgeExit, AFailureBeforeTheStopKeepsItsClass) {
   EXPECT_TRUE(Judge(facts).stopped());
 }
 
-TEST(JudgeExit, LeavingOnSomeoneElsesSignalIsPreempted) {
+TEST(ClassifyExit, LeavingOnSomeoneElsesSignalIsPreempted) {
   ExitFacts facts;
   facts.result = ResultLine{.stopped = true};
   EXPECT_EQ(Judge(facts).failure_class(), v1::PREEMPTED);
 }
 
-TEST(JudgeExit, ABrokenLinkIsItsOwnFault) {
+TEST(ClassifyExit, ABrokenLinkIsItsOwnFault) {
   ExitFacts facts;
   facts.signal = SIGKILL;
   facts.broken_link = "a line is longer than 4 bytes";

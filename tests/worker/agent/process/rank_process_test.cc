@@ -57,7 +57,7 @@ class RankProcessTest : public ::testing::Test {
   }
 
   TempDir dir_;
-  Children children_;
+  ChildProcesses children_;
 };
 
 TEST_F(RankProcessTest, WhatOutlivesItsStarterIsFoundByWhereItWrites) {
@@ -141,7 +141,7 @@ TEST_F(RankProcessTest, ARankIsEndedBeforeTheAgentAndLeavesItSomeProcesses) {
   RankCommand command = Shell("umask; cat /proc/self/oom_score_adj; cat /proc/self/limits");
   command.file_mask = 0027;
   command.oom_score_adj = 300;
-  command.spared_processes = 100;
+  command.process_headroom = 100;
   const auto process = *RankProcess::Start(command, children_);
   AwaitEnd(*process);
   const std::string said = Output();

@@ -57,11 +57,11 @@ TEST(EventFile, DoesNotWriteOverAnother) {
   EXPECT_THAT(create(), StatusIs(absl::StatusCode::kAlreadyExists));
 }
 
-class Listener final : public Supervisor {
+class Listener final : public RunSupervisor {
  public:
   void StillAtIt() override {}
   void MemoryEstimated(const std::string&) override {}
-  StopWish stop_wish() override { return {.stop = true}; }
+  RequestedStop stop_wish() override { return {.stop = true}; }
   void Progress(const std::string&, int64_t, int64_t, double) override {}
   void Metrics(int64_t step, const std::map<std::string, double>&) override {
     steps.push_back(step);

@@ -307,11 +307,11 @@ TEST(MemoryEstimate, CheckpointedBlocksNeedLess) {
   EXPECT_LT(static_cast<double>(without), 0.75 * static_cast<double>(with));
 }
 
-class Nobody final : public Supervisor {
+class Nobody final : public RunSupervisor {
  public:
   void StillAtIt() override {}
   void MemoryEstimated(const std::string&) override {}
-  StopWish stop_wish() override { return {}; }
+  RequestedStop stop_wish() override { return {}; }
   void Progress(const std::string&, int64_t, int64_t, double) override {}
   void Metrics(int64_t, const std::map<std::string, double>&) override {}
   void CorruptCheckpoint(const std::string&, int64_t, const std::string&) override {}

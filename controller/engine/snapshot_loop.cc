@@ -1,10 +1,10 @@
-#include "controller/engine/proposer.h"
+#include "controller/engine/snapshot_loop.h"
 
 #include <utility>
 
 namespace muster::controller {
 
-absl::Duration Proposer::RunOnce() {
+absl::Duration SnapshotLoop::RunOnce() {
   const absl::Duration now = clock_.SinceBoot();
   if (rest_until_ > now) return rest_until_ - now;
   bool again = false;
@@ -20,7 +20,7 @@ absl::Duration Proposer::RunOnce() {
   looked_ = true;
   seen_version_ = snapshot->durable_version;
 
-  Proposal proposal = propose_(*snapshot, now);
+  Decision proposal = decide_(*snapshot, now);
   const absl::Duration looked_until = clock_.SinceBoot();
   const absl::Duration took = looked_until - now;
   if (took >= kLongLook) rest_until_ = looked_until + took;

@@ -1,4 +1,4 @@
-#include "controller/rules/make_way_rules.h"
+#include "controller/rules/yield_rules.h"
 
 #include "common/base/check.h"
 #include "controller/rules/job_driver.h"
@@ -28,7 +28,7 @@ bool StillRight(const Snapshot& snapshot, const StopGang& stop) {
 
 }  // namespace
 
-void MakeWay(Draft& draft, const StopGang& stop, const RuleContext& context) {
+void Yield(Draft& draft, const StopGang& stop, const RuleContext& context) {
   if (!StillRight(draft.view(), stop)) return;
   NoteFailure(draft, stop.job_id,
               {.failure_class = FailureClass::kPreempted, .cause = stop.reason});

@@ -1,5 +1,5 @@
 // What the loops of the scheduler, of retention and of roots have in common: look at each new
-// version, propose one event, wait until it is applied, look again. After a refusal (a full disk)
+// version, decide on one event, wait until it is applied, look again. After a refusal (a full disk)
 // they wait a little. After a long look they rest for as long as it took, so that a flood of
 // changes to a long queue leaves half a core to others; several changes are then seen by one look.
 #pragma once
@@ -17,12 +17,12 @@
 
 namespace muster::controller {
 
-class Proposer {
+class SnapshotLoop {
  public:
   static constexpr absl::Duration kRetryAfter = absl::Seconds(1);
   static constexpr absl::Duration kLongLook = absl::Milliseconds(1);
 
-  struct Proposal {
+  struct Decision {
     std::optional<Event> event;  // none: nothing to do
     absl::Duration due_at =
         absl::InfiniteDuration();  // since boot: look again then, even if nothing changed
@@ -32,11 +32,11 @@ class Proposer {
     std::function<void(Event, EventDone)> post;
     std::function<void()> wake_up;  // runs RunOnce soon
   };
-  // `propose` is pure: snapshot and time since boot in.
-  using Propose = std::function<Proposal(const Snapshot&, absl::Duration)>;
+  // `decide` is pure: snapshot and time since boot in.
+  using Decide = std::function<Decision(const Snapshot&, absl::Duration)>;
 
-  Proposer(Clock& clock, Wiring wiring, Propose propose)
-      : clock_(clock), wiring_(std::move(wiring)), propose_(std::move(propose)) {}
+  SnapshotLoop(Clock& clock, Wiring wiring, Decide decide)
+      : clock_(clock), wiring_(std::move(wiring)), decide_(std::move(decide)) {}
 
   // Returns how long to wait for the next run, unless something changes before. One thread.
   absl::Duration RunOnce();
@@ -52,7 +52,7 @@ class Proposer {
 
   Clock& clock_;
   const Wiring wiring_;
-  const Propose propose_;
+  const Decide decide_;
   const std::shared_ptr<Flight> flight_ = std::make_shared<Flight>();
   uint64_t seen_version_ = 0;  // durable_version of the last look
   bool looked_ = false;
