@@ -58,8 +58,10 @@ struct Snapshot {
   uint64_t durable_version = 0;  // +1 when something changed that a loop may decide by
   std::string controller_id;     // 16 random bytes of the data folder, whose terms these are
   uint64_t term = 0;
+  absl::Time started = absl::UnixEpoch();  // when this term began, by the wall clock
   uint64_t last_event = 0;
   uint64_t last_outbox = 0;
+  uint64_t last_outbox_before_term = 0;  // as it was when this term began
   // So many of the events up to the last one went with jobs that are forgotten.
   uint64_t forgotten_events = 0;
   // The newest ledger time of their rows, which it must not fall behind; InfinitePast: none.

@@ -104,6 +104,13 @@ void CountOnRoot(Draft& draft, uint64_t job_id) {
   draft.EditJob(job_id).settings = std::move(settings);
 }
 
+// The attempt goes on from this step, and has done none yet.
+void SetFirstStep(Draft& draft, uint64_t job_id, int64_t step) {
+  Attempt& attempt = draft.EditAttempt(job_id);
+  attempt.first_step = attempt.last_step = step;
+  draft.EditJob(job_id).ledger.step = step;
+}
+
 absl::Status Commit(Draft& draft, const Job& job, const CheckpointReport& report,
                     const RuleContext& context) {
   if (report.path.empty() || report.manifest_sha256.empty()) {
@@ -135,6 +142,10 @@ absl::Status Commit(Draft& draft, const Job& job, const CheckpointReport& report
   NoteTime(row, draft, context);
   ++draft.counters().checkpoints_committed;
   CountOnRoot(draft, row.job_id);
+  // A gang that starts has found what a writer left whole, but could not register any more.
+  const Job& saved = *draft.view().FindJob(row.job_id);
+  const bool starts = saved.has_live_attempt() && !saved.current->reached_running;
+  if (starts && report.step > saved.current->first_step) SetFirstStep(draft, saved.id, report.step);
   // The same step again is no progress, however often it is saved.
   if (!gets_further) return absl::OkStatus();
   RefillBudgets(draft.EditJob(row.job_id));
@@ -192,19 +203,14 @@ void ResumeFromNext(Draft& draft, uint64_t job_id, uint64_t broken) {
   const bool was_loading = draft.view().FindCheckpoint(broken)->step ==
                            draft.view().FindJob(job_id)->current->first_step;
   if (!was_loading) return;
-  Attempt& attempt = draft.EditAttempt(job_id);
-  attempt.first_step = 0;
-  auto next = std::find(attempt.resume.begin(), attempt.resume.end(), broken);
-  if (next == attempt.resume.end()) next = attempt.resume.begin();
-  for (; next != attempt.resume.end(); ++next) {
-    const Checkpoint* row = draft.view().FindCheckpoint(*next);
-    if (*next == broken || !row->restorable()) continue;
-    attempt.first_step = row->step;
-    break;
-  }
-  // It has done no step yet.
-  attempt.last_step = attempt.first_step;
-  draft.EditJob(job_id).ledger.step = attempt.first_step;
+  const std::vector<uint64_t>& resume = draft.view().FindJob(job_id)->current->resume;
+  auto next = std::find(resume.begin(), resume.end(), broken);
+  if (next == resume.end()) next = resume.begin();
+  next = std::find_if(next, resume.end(), [&](uint64_t id) {
+    return id != broken && draft.view().FindCheckpoint(id)->restorable();
+  });
+  const int64_t step = next == resume.end() ? 0 : draft.view().FindCheckpoint(*next)->step;
+  SetFirstStep(draft, job_id, step);
 }
 
 void AssignWork(Draft& draft, const AssignCheckpointWork::Action& action, const Worker& worker) {

@@ -101,8 +101,8 @@ void DrainGangs(Draft& draft, uint64_t worker_id, const JobStep& step, const Rul
   }
 }
 
-// An agent repeats nothing that was acknowledged to it, be it by a controller that forgot the
-// worker since, or by one whose data folder was set back to a backup.
+// An agent repeats nothing that was acknowledged to it, also by a controller that forgot the worker
+// since.
 bool IsAheadOf(const Worker& worker, const WorkerHello& event) {
   return event.acknowledged_event_seq.has_value() &&
          (!worker.event_seq_known || *event.acknowledged_event_seq > worker.event_seq);
@@ -112,6 +112,18 @@ void TakeAcknowledged(Worker& worker, const WorkerHello& event) {
   if (!IsAheadOf(worker, event)) return;
   worker.event_seq = *event.acknowledged_event_seq;
   worker.event_seq_known = true;
+}
+
+// Whether the agent has worked for a newer state than this one, which was set back to a backup: it
+// has an assignment of an earlier controller that this state does not know, or a report of it was
+// acknowledged that this state does not know. What this one gives next has numbers that the agent
+// takes for assignments that it has done. Terms say nothing: those after the backup are given
+// twice.
+bool HasSeenNewerState(const Snapshot& snapshot, const Worker* known, const WorkerHello& event) {
+  const bool served_another = event.last_started.value_or(snapshot.started) != snapshot.started;
+  if (served_another && event.last_assignment_seq > snapshot.last_outbox_before_term) return true;
+  return known != nullptr && known->incarnation == event.incarnation && known->event_seq_known &&
+         IsAheadOf(*known, event);
 }
 
 Worker NewWorker(const WorkerHello& event) {
@@ -209,6 +221,13 @@ EventResult OnHello(Draft& draft, const WorkerHello& event, const RuleContext& c
     const absl::Status may_take = MayTakeName(*known, event);
     if (!may_take.ok()) return Refuse(may_take);
   }
+  // Final for the agent (worker/agent/connection/session.cc): its next life has no such memory.
+  if (has_seen_this && HasSeenNewerState(draft.view(), known, event)) {
+    return Refuse(absl::AlreadyExistsError(
+        absl::StrCat("worker ", event.worker,
+                     " has worked for a newer state of this controller, whose data"
+                     " folder was set back since: start the agent again")));
+  }
   if (known == nullptr && draft.view().workers.size() >= kMaxWorkers) {
     return Refuse(absl::ResourceExhaustedError(absl::StrCat(
         "worker ", event.worker, ": ", kMaxWorkers, " names of workers are known already: have ",
@@ -219,14 +238,6 @@ EventResult OnHello(Draft& draft, const WorkerHello& event, const RuleContext& c
     BeginIncarnation(draft, id, event, context);
   }
   known = draft.view().workers.Find(id);
-  // What it reported meanwhile, the end of a rank perhaps, is known nowhere any more.
-  if (known->event_seq_known && IsAheadOf(*known, event)) {
-    LoseRanks(draft, id, /*dead=*/false,
-              absl::StrCat("worker ", event.worker,
-                           ": another state of this controller has acknowledged its reports"),
-              context);
-    known = draft.view().workers.Find(id);
-  }
   // An agent that takes no work says so in its Hello already, since its notice comes a little later
   // and nothing may be placed there in between. A Hello that no longer says so does not end the
   // draining: the agent withdraws its notice by another notice, which cannot overtake the first.

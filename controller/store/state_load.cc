@@ -357,6 +357,7 @@ absl::Status LoadOutbox(SqliteDatabase& db, Snapshot& snapshot) {
   SqliteStatement last = db.Prepare("SELECT value FROM meta WHERE key = 'last_outbox'");
   MUSTER_ASSIGN_OR_RETURN(const bool found, last.Step());
   snapshot.last_outbox = found ? last.Int(0) : 0;
+  snapshot.last_outbox_before_term = snapshot.last_outbox;
   return absl::OkStatus();
 }
 
@@ -448,8 +449,8 @@ absl::StatusOr<Snapshot> StateStore::Load(uint64_t term, absl::Duration now, abs
                                           uint64_t boot) {
   Snapshot snapshot;
   snapshot.term = term;
-  MUSTER_ASSIGN_OR_RETURN(snapshot.controller_id, ControllerId());
   snapshot.started = wall;
+  MUSTER_ASSIGN_OR_RETURN(snapshot.controller_id, ControllerId());
   MUSTER_RETURN_IF_ERROR(LoadForgotten(snapshot));
   MUSTER_RETURN_IF_ERROR(LoadForgottenTime(*database_, snapshot));
   Loading loading;

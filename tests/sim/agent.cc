@@ -101,6 +101,7 @@ void Agent::Tick() {
 
 void Agent::FillHello(v1::Hello& hello) {
   for (v1::RankStatus& status : RankStatuses()) *hello.add_ranks() = std::move(status);
+  hello.set_last_assignment_seq(assignments_.highest());
   hello.set_takes_no_work(stopping_ || IsHeldBack());
 }
 

@@ -76,6 +76,7 @@ void ServerStream::HandleHello(const v1::Hello& hello) {
         v1::Welcome& welcome = *message.mutable_welcome();
         welcome.set_term(engine.snapshot()->term);
         welcome.set_controller_id(engine.snapshot()->controller_id);
+        welcome.set_started_ns(absl::ToUnixNanos(engine.snapshot()->started));
         welcome.set_heartbeat_interval_ms(
             absl::ToInt64Milliseconds(engine.options().heartbeat_interval));
         welcome.set_lease_ms(absl::ToInt64Milliseconds(engine.options().lost_after));

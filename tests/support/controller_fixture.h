@@ -108,6 +108,8 @@ class ControllerFixture : public ::testing::Test {
     std::shared_ptr<FakeLink> link;
     uint64_t event_seq = 0;
     std::optional<uint64_t> acknowledged = 0;  // of its reports; nullopt: it does not say
+    uint64_t last_assignment = 0;              // that it has taken
+    std::optional<absl::Time> last_started;    // of the controller that it has served last
     std::vector<mc::RankStatus> alive;
     std::string identity;                   // of its data folder
     std::vector<std::string> predecessors;  // that it has shown to be dead
@@ -230,6 +232,8 @@ class ControllerFixture : public ::testing::Test {
                       .last_term = last_term,
                       .ranks = agent.alive,
                       .acknowledged_event_seq = agent.acknowledged,
+                      .last_assignment_seq = agent.last_assignment,
+                      .last_started = agent.last_started,
                       .identity = agent.identity,
                       .predecessors = agent.predecessors,
                       .takes_no_work = agent.takes_no_work},

@@ -200,7 +200,7 @@ absl::Status Agent::Build() {
   bulk_ = std::make_unique<BulkSender>(*loop_, MakeChannel({.address = config_.controller}),
                                        *spool_, std::move(bulk));
   checkpoints_ = std::make_unique<CheckpointWorker>(
-      fs_, *loop_, loop_->mailbox(), config_.path_patience,
+      fs_, *loop_, loop_->mailbox(), CheckpointWorkerOptions{.patience = config_.path_patience},
       [this](CheckpointOutcome outcome) { OnCheckpointOutcome(std::move(outcome)); });
   roots_ = std::make_unique<RootWatcher>(
       fs_, *loop_, loop_->mailbox(),
@@ -293,6 +293,7 @@ void Agent::Tick() {
 
 void Agent::FillHello(v1::Hello& hello) {
   for (v1::RankStatus& status : supervisor_->Statuses()) *hello.add_ranks() = std::move(status);
+  hello.set_last_assignment_seq(assignments_.highest());
   hello.set_takes_no_work(stopping_ || unfit_ || supervisor_->has_leftovers());
 }
 

@@ -277,6 +277,8 @@ absl::StatusOr<WorkerHello> FromProto(const v1::Hello& hello) {
   if (hello.has_acknowledged_event_seq()) {
     out.acknowledged_event_seq = hello.acknowledged_event_seq();
   }
+  out.last_assignment_seq = hello.last_assignment_seq();
+  if (hello.last_started_ns() != 0) out.last_started = absl::FromUnixNanos(hello.last_started_ns());
   out.takes_no_work = hello.takes_no_work();
   MUSTER_ASSIGN_OR_RETURN(out.ranks, FromProto(hello.ranks()));
   return out;

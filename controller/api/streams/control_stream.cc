@@ -24,6 +24,7 @@ v1::Welcome WelcomeOf(const Engine& engine, const EventResult& result) {
   const std::shared_ptr<const Snapshot> snapshot = engine.snapshot();
   welcome.set_term(snapshot->term);
   welcome.set_controller_id(snapshot->controller_id);
+  welcome.set_started_ns(absl::ToUnixNanos(snapshot->started));
   welcome.set_heartbeat_interval_ms(absl::ToInt64Milliseconds(engine.options().heartbeat_interval));
   welcome.set_lease_ms(absl::ToInt64Milliseconds(engine.options().lost_after));
   welcome.set_controller_version(Version());

@@ -134,9 +134,12 @@ struct WorkerHello {
   uint64_t last_term = 0;       // the highest of that one
   std::vector<RankStatus> ranks;
   std::optional<uint64_t> acknowledged_event_seq;  // nullopt: not said
-  std::string identity;                            // of its data folder; empty: not said
-  std::vector<std::string> predecessors;           // incarnations that it has shown to be dead
-  bool takes_no_work = false;                      // as after its notice, which comes, or has come
+  uint64_t last_assignment_seq = 0;                // the highest that it has taken; 0: none
+  // Of the controller that it has served last (Snapshot::started); nullopt: none, or not said.
+  std::optional<absl::Time> last_started;
+  std::string identity;                   // of its data folder; empty: not said
+  std::vector<std::string> predecessors;  // incarnations that it has shown to be dead
+  bool takes_no_work = false;             // as after its notice, which comes, or has come
 };
 
 struct WorkerDisconnected {

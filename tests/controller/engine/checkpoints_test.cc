@@ -137,6 +137,26 @@ TEST_F(CheckpointsTest, ABestOneThatIsBrokenDoesNotChangeWhatTheAttemptWasResume
   }
 }
 
+TEST_F(CheckpointsTest, AnAdoptedOneIsWhatTheAttemptGoesOnFrom) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  Fence fence = StartRanks(one).fence;
+  Apply(MakeCommit(one, fence, 5, /*best=*/true));
+  ReportExit(one, fence, 0, {.signal = 9, .last_step = 9});
+  Advance(absl::Seconds(1));
+  fence = StartRanks(one, false).fence;
+  ASSERT_EQ(job(id).current->first_step, 5);
+  // Its writer died before it could tell of step 9.
+  EXPECT_OK(Apply(MakeCommit(one, fence, 9)).status);
+  EXPECT_EQ(job(id).current->first_step, 9);
+  CheckpointReport corrupt = MakeOther(one, fence, CheckpointReport::Kind::kCorrupt, 5);
+  corrupt.path = snapshot()->FindCheckpoint(1)->path;
+  EXPECT_OK(Apply(corrupt).status);
+  EXPECT_EQ(job(id).current->first_step, 9);
+  EXPECT_EQ(job(id).current->last_step, 9);
+  EXPECT_EQ(job(id).ledger.step, 9);
+}
+
 TEST_F(CheckpointsTest, AJobWhoseCheckpointsAllBrokeFailsAndNeverBeginsFromNothing) {
   Agent one = ConnectNew("worker-1", 1);
   const uint64_t id = Submit();

@@ -111,26 +111,47 @@ TEST_F(FencingTest, AForgottenWorkerGoesOnWithItsReports) {
 }
 
 // The end of the rank was acknowledged, and then musterd was started on a backup.
-TEST_F(FencingTest, WhatWasAcknowledgedBeforeTheDataFolderWasSetBackIsNotWaitedFor) {
+TEST_F(FencingTest, AnAgentThatHasWorkedForANewerStateStartsAgain) {
   Agent one = ConnectNew("worker-1", 1);
   const uint64_t id = Submit();
   StartRanks(one);
-  one.event_seq += 4;
+  one.last_started = snapshot()->started;
+  one.last_assignment = snapshot()->last_outbox;
   one.acknowledged = one.event_seq;
-  one.alive.clear();
-  EXPECT_OK(Connect(one).status);
-  EXPECT_EQ(state(id), JobState::kPending);
-  EXPECT_THAT(job(id).current->cause, HasSubstr("another state of this controller"));
+  Advance(absl::Seconds(1));
   Restart();
-  one.acknowledged = 0;  // an older Hello that comes late changes nothing
-  EXPECT_OK(Connect(one).status);
+  Agent seen = one;
+  EXPECT_OK(Connect(seen).status) << "it is the same state";
+  seen.acknowledged = one.event_seq + 1;
+  EXPECT_THAT(Connect(seen).status,
+              StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("start the agent again")));
+  seen = one;
+  ++seen.last_assignment;
+  EXPECT_THAT(Connect(seen).status,
+              StatusIs(absl::StatusCode::kAlreadyExists, HasSubstr("start the agent again")));
+  Agent unknown = MakeAgent("worker-2", 1);
+  unknown.last_started = one.last_started;
+  unknown.last_assignment = one.last_assignment + 1;
+  EXPECT_THAT(Connect(unknown).status, StatusIs(absl::StatusCode::kAlreadyExists));
+  // Its next life begins with what this state knows.
+  Agent reborn = MakeReborn(one);
+  EXPECT_OK(Connect(reborn).status);
   Advance(absl::Seconds(5));
-  Beat(one);
+  Beat(reborn);
   RunUntilIdle();
-  const Fence fence = Take<StartAssignment>(one).fence;
+  const Fence fence = Take<StartAssignment>(reborn).fence;
   EXPECT_EQ(fence.attempt, 2u);
-  EXPECT_OK(ReportExit(one, fence, 0, {.succeeded = true}).status);
+  EXPECT_OK(ReportExit(reborn, fence, 0, {.succeeded = true}).status);
   EXPECT_EQ(state(id), JobState::kSucceeded);
+}
+
+TEST_F(FencingTest, WhatAnAgentTookFromThisControllerIsNoNewerState) {
+  Agent one = ConnectNew("worker-1", 1);
+  Submit();
+  StartRanks(one);
+  one.last_started = snapshot()->started;
+  one.last_assignment = snapshot()->last_outbox;
+  EXPECT_OK(Connect(one).status);
 }
 
 TEST_F(FencingTest, OfAnAgentThatDoesNotSayItAnyFirstReportIsTaken) {

@@ -21,7 +21,7 @@ constexpr int kReadTries = 3;
 constexpr absl::Duration kRetryPause = absl::Milliseconds(500);
 
 // Bytes that were read, and match or do not.
-bool IsVerdict(const absl::Status& status) { return status.ok() || absl::IsDataLoss(status); }
+bool IsConclusive(const absl::Status& status) { return status.ok() || absl::IsDataLoss(status); }
 
 // The assignment cannot be carried out now: to be tried again, here or elsewhere.
 CheckpointOutcome Refuse(uint64_t outbox_seq, const absl::Status& why) {
@@ -30,7 +30,8 @@ CheckpointOutcome Refuse(uint64_t outbox_seq, const absl::Status& why) {
 
 }  // namespace
 
-absl::Status DeleteCheckpointFolder(FileSystem& fs, const std::string& path) {
+absl::Status DeleteCheckpointFolder(FileSystem& fs, const std::string& path,
+                                    const std::function<bool()>& goes_on) {
   const size_t slash = path.rfind('/');
   if (!absl::StartsWith(path, "/") || slash == 0) {
     return absl::InvalidArgumentError(
@@ -43,6 +44,7 @@ absl::Status DeleteCheckpointFolder(FileSystem& fs, const std::string& path) {
   }
   MUSTER_ASSIGN_OR_RETURN(const bool exists, fs.Exists(path));
   if (!exists) return absl::OkStatus();
+  if (!goes_on()) return absl::CancelledError(absl::StrCat(path, ": its removal was given up"));
   const absl::Status manifest = fs.RemoveFile(absl::StrCat(path, "/", kManifestFile));
   if (!manifest.ok() && !absl::IsNotFound(manifest)) return manifest;
   MUSTER_RETURN_IF_ERROR(fs.SyncDirectory(path));
@@ -50,7 +52,7 @@ absl::Status DeleteCheckpointFolder(FileSystem& fs, const std::string& path) {
   return fs.SyncDirectory(path.substr(0, slash));
 }
 
-CheckpointOutcome CheckpointWorker::DoVerify(FileSystem& fs, Care& care,
+CheckpointOutcome CheckpointWorker::DoVerify(FileSystem& fs, Work& work,
                                              const v1::VerifyCheckpoint& assignment) {
   const CheckpointRoot root{.path = assignment.root(), .identity = assignment.root_identity()};
   const absl::Status seen_before = CheckRoot(fs, root);
@@ -58,10 +60,10 @@ CheckpointOutcome CheckpointWorker::DoVerify(FileSystem& fs, Care& care,
   for (int i = 0; i < kReadTries; ++i) {
     status = VerifyCheckpoint(fs, assignment.path(), assignment.manifest_sha256(),
                               [&](uint64_t, uint64_t) {
-                                care.watch.GetOn();
-                                return care.goes_on();
+                                work.watch.GetOn();
+                                return work.goes_on();
                               });
-    if (IsVerdict(status) || !care.goes_on()) break;
+    if (IsConclusive(status) || !work.goes_on()) break;
     absl::SleepFor(kRetryPause);
   }
   Log(LogLevel::kInfo, "checkpoint_verified",
@@ -74,7 +76,7 @@ CheckpointOutcome CheckpointWorker::DoVerify(FileSystem& fs, Care& care,
   const bool not_there = absl::IsNotFound(status) && !root.identity.empty();
   // Of a folder that lacks a file of its own there is something left to delete.
   const bool missing = not_there && !fs.Exists(assignment.path()).value_or(true);
-  if (!IsVerdict(status) && !not_there) return Refuse(assignment.outbox_seq(), status);
+  if (!IsConclusive(status) && !not_there) return Refuse(assignment.outbox_seq(), status);
   CheckpointOutcome outcome;
   outcome.outbox_seq = assignment.outbox_seq();
   v1::VerifyResult& result = *outcome.result.mutable_verify_result();
@@ -86,15 +88,16 @@ CheckpointOutcome CheckpointWorker::DoVerify(FileSystem& fs, Care& care,
   return outcome;
 }
 
-CheckpointOutcome CheckpointWorker::DoDelete(FileSystem& fs, Care& care,
+CheckpointOutcome CheckpointWorker::DoDelete(FileSystem& fs, Work& work,
                                              const v1::DeleteCheckpoint& assignment) {
   // What is not there in another folder is not gone.
   const absl::Status root_seen =
       CheckRoot(fs, {.path = assignment.root(), .identity = assignment.root_identity()});
   if (!root_seen.ok()) return Refuse(assignment.outbox_seq(), root_seen);
-  // By now another worker may have been asked.
-  if (!care.goes_on()) return Refuse(assignment.outbox_seq(), care.watch.Stall());
-  const absl::Status status = DeleteCheckpointFolder(fs, assignment.path());
+  // What was refused meanwhile may be kept by now, or be another worker's to delete.
+  const absl::Status status =
+      DeleteCheckpointFolder(fs, assignment.path(), [&work] { return work.goes_on(); });
+  if (absl::IsCancelled(status)) return Refuse(assignment.outbox_seq(), status);
   CheckpointOutcome outcome;
   outcome.outbox_seq = assignment.outbox_seq();
   v1::DeleteResult& result = *outcome.result.mutable_delete_result();
@@ -110,33 +113,35 @@ CheckpointOutcome CheckpointWorker::DoDelete(FileSystem& fs, Care& care,
 }
 
 CheckpointWorker::CheckpointWorker(FileSystem& fs, Timers& timers, std::shared_ptr<Mailbox> mailbox,
-                                   absl::Duration patience,
+                                   CheckpointWorkerOptions options,
                                    std::function<void(CheckpointOutcome)> done)
     : fs_(fs),
       timers_(timers),
-      patience_(patience),
+      patience_(options.patience),
+      mounts_(timers.clock(), options.mounts_every, std::move(options.mount_info)),
       done_(std::move(done)),
-      threads_(std::move(mailbox), kMaxRoots) {}
+      threads_(std::move(mailbox), kMaxRoots, kMaxRootsOnMount) {}
 
 bool CheckpointWorker::Verify(const v1::VerifyCheckpoint& assignment) {
-  Job job = [&fs = fs_, assignment](Care& care) {
-    care.watch.Touch(assignment.path());
-    return DoVerify(fs, care, assignment);
+  Job job = [&fs = fs_, assignment](Work& work) {
+    work.watch.Touch(assignment.path());
+    return DoVerify(fs, work, assignment);
   };
   return Enqueue(assignment.root(), {assignment.outbox_seq(), std::move(job)});
 }
 
 bool CheckpointWorker::Delete(const v1::DeleteCheckpoint& assignment) {
-  Job job = [&fs = fs_, assignment](Care& care) {
-    care.watch.Touch(assignment.path());
-    return DoDelete(fs, care, assignment);
+  Job job = [&fs = fs_, assignment](Work& work) {
+    work.watch.Touch(assignment.path());
+    return DoDelete(fs, work, assignment);
   };
   return Enqueue(assignment.root(), {assignment.outbox_seq(), std::move(job)});
 }
 
-bool CheckpointWorker::Enqueue(const std::string& root, Assignment assignment) {
+bool CheckpointWorker::Enqueue(const std::string& path, Assignment assignment) {
   if (queued_ >= kMaxQueued) return false;
   ++queued_;
+  const RootKey root(path, mounts_.Of(path));
   const auto [at, is_free] = roots_.try_emplace(root);
   if (is_free) {
     Begin(root, std::move(assignment));
@@ -148,20 +153,20 @@ bool CheckpointWorker::Enqueue(const std::string& root, Assignment assignment) {
   return true;
 }
 
-void CheckpointWorker::Begin(const std::string& root, Assignment assignment) {
-  const auto care = std::make_shared<Care>();
-  care->stopping = threads_.stopping();
-  const std::weak_ptr<Care> until_done = care;
+void CheckpointWorker::Begin(const RootKey& root, Assignment assignment) {
+  const auto work = std::make_shared<Work>(root.second);
+  work->stopping = threads_.stopping();
+  const std::weak_ptr<Work> until_done = work;
   EnqueueWatched(
       timers_, threads_,
-      [this, alive = alive_, root, care,
+      [this, alive = alive_, root, work,
        job = std::move(assignment.job)]() -> SideThreads::Completion {
         // Off the loop: nothing of *this is touched here.
-        return [this, alive, root, outcome = job(*care)] {
+        return [this, alive, root, outcome = job(*work)] {
           if (*alive) OnDone(root, outcome);
         };
       },
-      std::shared_ptr<PathWatch>(care, &care->watch), patience_,
+      std::shared_ptr<PathWatch>(work, &work->watch), patience_,
       [this, alive = alive_, root, until_done, outbox_seq = assignment.outbox_seq](
           const absl::Status& stall, bool began) {
         if (!*alive) return;
@@ -170,7 +175,7 @@ void CheckpointWorker::Begin(const std::string& root, Assignment assignment) {
       });
 }
 
-void CheckpointWorker::OnDone(const std::string& root, CheckpointOutcome outcome) {
+void CheckpointWorker::OnDone(const RootKey& root, CheckpointOutcome outcome) {
   Root& at = roots_.at(root);
   // What was refused is answered, whatever came of it.
   if (at.stall.ok()) Answer(std::move(outcome));
@@ -183,9 +188,10 @@ void CheckpointWorker::OnDone(const std::string& root, CheckpointOutcome outcome
   Begin(root, std::move(next));
 }
 
-void CheckpointWorker::OnStall(const std::string& root, uint64_t outbox_seq,
-                               const absl::Status& stall, bool began) {
-  Log(LogLevel::kWarning, "checkpoint_root_hangs", {{"root", root}, {"error", stall.ToString()}});
+void CheckpointWorker::OnStall(const RootKey& root, uint64_t outbox_seq, const absl::Status& stall,
+                               bool began) {
+  Log(LogLevel::kWarning, "checkpoint_root_hangs",
+      {{"root", root.first}, {"error", stall.ToString()}});
   Root& at = roots_.at(root);
   const std::deque<Assignment> waiting = std::exchange(at.waiting, {});
   at.stall = stall;

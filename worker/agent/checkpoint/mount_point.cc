@@ -50,4 +50,13 @@ std::string MountOf(absl::string_view path, absl::string_view mount_info) {
   return longest.empty() ? "" : absl::StrCat(id, " ", longest);
 }
 
+std::string Mounts::Of(absl::string_view path) {
+  const absl::Duration now = clock_.SinceBoot();
+  if (now >= until_) {
+    info_ = read_();
+    until_ = now + every_;
+  }
+  return MountOf(path, info_);
+}
+
 }  // namespace muster::worker

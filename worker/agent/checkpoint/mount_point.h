@@ -2,9 +2,13 @@
 // are not followed, so that what lies behind one counts as of the mount on which the link is.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
 
 namespace muster::worker {
 
@@ -15,5 +19,24 @@ std::string ReadMountInfo();
 // new mount at the same place has another id while the old mount is still held, as a hung thread
 // holds it. Pure.
 std::string MountOf(absl::string_view path, absl::string_view mount_info);
+
+// The mounts of this process, for questions on the agent's loop: they are read again when what is
+// known of them is older than `every`.
+class Mounts {
+ public:
+  // The clock outlives it.
+  Mounts(Clock& clock, absl::Duration every, std::function<std::string()> read = ReadMountInfo)
+      : clock_(clock), every_(every), read_(std::move(read)) {}
+
+  // As MountOf.
+  std::string Of(absl::string_view path);
+
+ private:
+  Clock& clock_;
+  const absl::Duration every_;
+  const std::function<std::string()> read_;
+  std::string info_;
+  absl::Duration until_ = -absl::InfiniteDuration();  // since boot: read anew then
+};
 
 }  // namespace muster::worker

@@ -48,6 +48,7 @@ RootWatcher::RootWatcher(FileSystem& fs, Timers& timers, std::shared_ptr<Mailbox
       timers_(timers),
       options_(std::move(options)),
       changed_(std::move(changed)),
+      mounts_(timers.clock(), options_.every, options_.mount_info),
       threads_(std::move(mailbox), kMaxLooking, kMaxLookingOnMount) {}
 
 RootWatcher::~RootWatcher() {
@@ -109,19 +110,10 @@ RootWatcher::Watched* RootWatcher::Find(const std::string& path, uint64_t id) {
   return it == watched_.end() || it->second.id != id ? nullptr : &it->second;
 }
 
-std::string RootWatcher::MountOf(const std::string& path) {
-  const absl::Duration now = timers_.clock().SinceBoot();
-  if (now >= mount_info_until_) {
-    mount_info_ = options_.mount_info();
-    mount_info_until_ = now + options_.every;
-  }
-  return worker::MountOf(path, mount_info_);
-}
-
 void RootWatcher::Begin(Watched& watched) {
   timers_.Cancel(watched.timer);
   const std::string path = watched.root.path();
-  const std::string mount = MountOf(path);
+  const std::string mount = mounts_.Of(path);
   const auto before = out_.find(path);
   // Empty: nobody says now what is mounted there.
   const bool is_another = before != out_.end() && !mount.empty() && mount != before->second.mount;

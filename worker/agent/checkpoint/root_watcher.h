@@ -89,7 +89,6 @@ class RootWatcher {
   static Look Claim(FileSystem& fs, const v1::WatchRoots::Root& root, const std::string& who,
                     const std::atomic<bool>& given_up);
   Watched* Find(const std::string& path, uint64_t id);
-  std::string MountOf(const std::string& path);
   void Begin(Watched& watched);
   void BeginAfter(absl::Duration delay, Watched& watched);
   // Whether that look is the path's last one, and was not left behind.
@@ -107,8 +106,7 @@ class RootWatcher {
   std::map<std::string, Out> out_;          // by path: its last look
   size_t left_behind_ = 0;
   uint64_t last_id_ = 0;
-  std::string mount_info_;
-  absl::Duration mount_info_until_ = -absl::InfiniteDuration();  // since boot: asked anew then
+  Mounts mounts_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   SideThreads threads_;  // last: it uses all of the above
 };

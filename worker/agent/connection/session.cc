@@ -85,6 +85,7 @@ void Session::Connect() {
   *message.mutable_hello() = options_.hello;
   message.mutable_hello()->set_last_term(controller_.term);
   message.mutable_hello()->set_last_controller(controller_.id);
+  message.mutable_hello()->set_last_started_ns(controller_started_ns_);
   message.mutable_hello()->set_acknowledged_event_seq(outbox_.acknowledged());
   handler_.FillHello(*message.mutable_hello());
   Send(std::move(message));
@@ -181,6 +182,7 @@ void Session::OnWelcome(const v1::Welcome& welcome) {
   timers_.Cancel(timer_);
   backoff_.Reset();
   controller_ = {.id = welcome.controller_id(), .term = welcome.term()};
+  controller_started_ns_ = welcome.started_ns();
   ever_up_ = true;
   last_contact_ = timers_.clock().SinceBoot();
   heartbeat_interval_ = std::clamp(absl::Milliseconds(welcome.heartbeat_interval_ms()),

@@ -135,8 +135,9 @@ class Session {
   absl::Duration lease_duration_;
   absl::Duration last_contact_;  // SinceBoot
   uint64_t heartbeat_seq_ = 0;
-  uint64_t said_up_to_ = 0;     // events, in this session
-  KnownController controller_;  // the last that was followed
+  uint64_t said_up_to_ = 0;            // events, in this session
+  KnownController controller_;         // the last that was followed
+  int64_t controller_started_ns_ = 0;  // as its Welcome said; 0: there was none
   bool up_ = false;
   bool ever_up_ = false;
   bool stopped_ = false;

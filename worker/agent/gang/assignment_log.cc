@@ -1,11 +1,13 @@
 #include "worker/agent/gang/assignment_log.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace muster::worker {
 
 bool AssignmentLog::Take(uint64_t outbox_seq) {
   if (!answers_.emplace(outbox_seq, std::nullopt).second) return false;
+  highest_ = std::max(highest_, outbox_seq);
   if (answers_.size() > kMaxRemembered) answers_.erase(answers_.begin());
   return true;
 }

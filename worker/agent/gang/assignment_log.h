@@ -16,12 +16,15 @@ class AssignmentLog {
 
   // False when it was taken before.
   bool Take(uint64_t outbox_seq);
+  // Of those that were taken; 0: none.
+  uint64_t highest() const { return highest_; }
   // It is done, or refused (`refusal` says why).
   void Answer(uint64_t outbox_seq, std::string refusal);
   // Nothing while it is under way or unknown; else the refusal (empty: done).
   std::optional<std::string> AnswerOf(uint64_t outbox_seq) const;
 
  private:
+  uint64_t highest_ = 0;
   std::map<uint64_t, std::optional<std::string>> answers_;
 };
 

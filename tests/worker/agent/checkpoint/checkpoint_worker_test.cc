@@ -60,10 +60,11 @@ CheckpointOutcome CarryOut(FileSystem& fs, Assignment assignment,
   auto loop = EventLoop::Create(clock);
   EXPECT_OK(loop);
   CheckpointOutcome outcome;
-  CheckpointWorker worker(fs, **loop, (*loop)->mailbox(), kNoStall, [&](CheckpointOutcome done) {
-    outcome = std::move(done);
-    (*loop)->Quit();
-  });
+  CheckpointWorker worker(fs, **loop, (*loop)->mailbox(), {.patience = kNoStall},
+                          [&](CheckpointOutcome done) {
+                            outcome = std::move(done);
+                            (*loop)->Quit();
+                          });
   assignment.set_outbox_seq(5);
   assignment.set_checkpoint_id(9);
   EXPECT_TRUE((worker.*take)(assignment));
@@ -150,7 +151,7 @@ TEST(CheckpointWorker, AMountThatHangsDoesNotHoldUpTheEnd) {
   const auto loop = EventLoop::Create(clock);
   ASSERT_OK(loop);
   {
-    CheckpointWorker worker(*fs, **loop, (*loop)->mailbox(), kNoStall,
+    CheckpointWorker worker(*fs, **loop, (*loop)->mailbox(), {.patience = kNoStall},
                             [](CheckpointOutcome) { ADD_FAILURE() << "it came too late"; });
     v1::DeleteCheckpoint remove;
     remove.set_path(dir / "step-1.a1.g1");
@@ -196,7 +197,13 @@ class HungRootTest : public ::testing::Test {
   HangingFileSystem fs_{{hung_}};
   std::map<uint64_t, CheckpointOutcome> answers_;  // by the assignment's number
   size_t answers_awaited_ = 0;
-  CheckpointWorker worker_{fs_, *loop_, loop_->mailbox(), absl::Seconds(2),
+  std::string mounts_ = "7 1 0:1 / / rw";
+  CheckpointWorker worker_{fs_,
+                           *loop_,
+                           loop_->mailbox(),
+                           {.patience = absl::Seconds(2),
+                            .mount_info = [this] { return mounts_; },
+                            .mounts_every = absl::ZeroDuration()},
                            [this](CheckpointOutcome outcome) {
                              answers_[outcome.outbox_seq] = outcome;
                              if (answers_.size() == answers_awaited_) loop_->Quit();
@@ -234,6 +241,30 @@ TEST_F(HungRootTest, ItsAssignmentsAreRefusedUntilItAnswers) {
   }
   EXPECT_FALSE(std::filesystem::exists(Folder(hung_, 2)));
   EXPECT_TRUE(std::filesystem::exists(Folder(hung_, 1)));
+}
+
+TEST_F(HungRootTest, IsReadAndDeletedInOnAnotherMountInItsPlace) {
+  ASSERT_TRUE(Delete(1, hung_, 1));
+  RunUntilAnswered(1);
+  EXPECT_THAT(answers_[1].refusal, HasSubstr("does its file system hang"));
+  fs_.LetPass();
+  mounts_ += "\n8 7 0:2 / " + hung_ + " rw";
+  ASSERT_TRUE(Delete(2, hung_, 2));
+  RunUntilAnswered(2);
+  EXPECT_EQ(answers_[2].refusal, "");
+  EXPECT_FALSE(std::filesystem::exists(Folder(hung_, 2)));
+  EXPECT_TRUE(std::filesystem::exists(Folder(hung_, 1))) << "that removal hangs yet";
+  fs_.Release();
+}
+
+TEST(DeleteCheckpointFolder, RemovesNothingOnceItIsGivenUp) {
+  TempDir dir;
+  const std::string path = dir / "step-1.a1.g1";
+  std::filesystem::create_directories(path);
+  std::ofstream(path + "/MANIFEST.json") << "{}";
+  EXPECT_THAT(DeleteCheckpointFolder(PosixFileSystem(), path, [] { return false; }),
+              StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_TRUE(std::filesystem::exists(path + "/MANIFEST.json"));
 }
 
 TEST(DeleteCheckpointFolder, TakesTheManifestFirst) {
