@@ -278,7 +278,7 @@ class EngineImpl final : public Engine {
 
   ScheduleSettings MakeScheduleSettings() const {
     return {.use_half_life = options_.use_half_life,
-            .strike_window = options_.quarantine.window,
+            .incident_window = options_.quarantine.window,
             .elastic = options_.elastic};
   }
   ScheduleContext LookNow() const {

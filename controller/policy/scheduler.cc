@@ -10,10 +10,10 @@ void Scheduler::Follow(const Snapshot& snapshot, const ScheduleContext& context)
   const absl::Time ledger_now = snapshot.LedgerTime(context.now);
   snapshot.workers.ForEachChange(workers_, [&](uint64_t id, const Worker*, const Worker* now) {
     if (now == nullptr) return index_.Remove(id);
-    index_.Put(*now, ledger_now, context.settings.strike_window);
+    index_.Put(*now, ledger_now, context.settings.incident_window);
   });
   workers_ = snapshot.workers;
-  index_.Advance(ledger_now, context.settings.strike_window);
+  index_.Advance(ledger_now, context.settings.incident_window);
   std::set<std::string> keys;
   snapshot.jobs.ForEachChange(jobs_, [&](uint64_t id, const Job* before, const Job* now) {
     queue_.Put(snapshot, id, now, context);
@@ -39,8 +39,7 @@ void Scheduler::Follow(const Snapshot& snapshot, const ScheduleContext& context)
 
 Decision Scheduler::Decide(const Snapshot& snapshot, const ScheduleContext& context) {
   Follow(snapshot, context);
-  Decision decision =
-      SchedulingRound({snapshot, context, index_, queue_, running_, looked_up_to_}).Run();
+  Decision decision = RunRound({snapshot, context, index_, queue_, running_, looked_up_to_});
   looked_up_to_ = decision.looked_up_to;
   if (decision.due_at > context.now) {
     decision.due_at = std::min(decision.due_at, queue_.NextDue(context));

@@ -9,41 +9,23 @@
 // back-off is nearly over; one with a long back-off holds up nobody before that.
 //
 // One file a policy: admission, queue_order (with fair_share), quota, placement, backfill,
-// run_time. What follows from the snapshot alone is kept between two looks and brought up to date
-// with the rows that changed (worker_index, job_queue, running_jobs); a Scheduler that has followed
-// a history decides as a fresh one does, so Schedule is the same function without the memory. Only
-// a queue too long for one look (max_looks) is gone through over several.
+// run_time; one file a stage of a look (policy/stages). What follows from the snapshot alone is
+// kept between two looks and brought up to date with the rows that changed (worker_index,
+// job_queue, running_jobs); a Scheduler that has followed a history decides as a fresh one does, so
+// Schedule is the same function without the memory. Only a queue too long for one look (max_looks)
+// is gone through over several.
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <vector>
 
-#include "absl/time/time.h"
 #include "controller/model/snapshot.h"
-#include "controller/model/types/plan.h"
 #include "controller/policy/placement/running_jobs.h"
 #include "controller/policy/placement/worker_index.h"
 #include "controller/policy/queue/job_queue.h"
 #include "controller/policy/queue/schedule_context.h"
+#include "controller/policy/stages/decision.h"
 
 namespace muster::controller {
-
-// The first job of a partition that does not fit.
-struct ReservedJob {
-  uint64_t job_id = 0;
-  std::string pool;
-  SlotKind kind = SlotKind::kCpu;
-  absl::Time start = absl::InfiniteFuture();  // by the run times that are known; infinite: unknown
-};
-
-struct Decision {
-  Plan plan;
-  std::vector<ReservedJob> reserved;
-  absl::Duration due_at = absl::InfiniteDuration();  // since boot: look again then
-  // Of a queue so long that one look does not go through it: how far this one came. 0: to its end.
-  uint32_t looked_up_to = 0;
-};
 
 // One thread; follows one history of snapshots (any other makes it start anew, at a cost).
 class Scheduler {

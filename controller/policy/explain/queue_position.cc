@@ -5,7 +5,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "controller/policy/limits/quota_line.h"
+#include "controller/policy/limits/quota_walk.h"
 #include "controller/policy/placement/running_jobs.h"
 #include "controller/policy/queue/job_queue.h"
 #include "controller/policy/queue/queue_order.h"
@@ -74,7 +74,7 @@ class Approach {
   }
 
   // Whether a quota holds the job back, as the line stands.
-  static bool HoldsBack(QuotaLine& line, const Job& job) {
+  static bool HoldsBack(QuotaWalk& line, const Job& job) {
     const JobNeeds& needs = job.settings->needs;
     return line.Pass(job.id, job.owner, needs.min_ranks * needs.slots_per_rank).held_back;
   }
@@ -106,8 +106,8 @@ class Approach {
   std::unordered_map<uint64_t, uint32_t> slots_;  // that a job was given
   std::unordered_map<uint64_t, uint32_t> placed_of_array_;
   std::unordered_set<uint64_t> gets_room_;                  // kept for it, or made by others
-  QuotaLine own_;                                           // with what was placed before
-  std::unordered_map<std::string, QuotaLine> running_use_;  // without
+  QuotaWalk own_;                                           // with what was placed before
+  std::unordered_map<std::string, QuotaWalk> running_use_;  // without
   QueuePosition out_;
 };
 

@@ -77,14 +77,14 @@ void WorkerIndex::Count(uint64_t id, int sign) {
   }
 }
 
-void WorkerIndex::Advance(absl::Time now, absl::Duration strike_window) {
+void WorkerIndex::Advance(absl::Time now, absl::Duration incident_window) {
   while (!fading_.empty() && fading_.begin()->first < now) {
     const Worker& worker = *nodes_[fading_.begin()->second].worker;
-    Put(worker, now, strike_window);  // it leaves the front: what has faded counts no more
+    Put(worker, now, incident_window);  // it leaves the front: what has faded counts no more
   }
 }
 
-void WorkerIndex::Put(const Worker& worker, absl::Time now, absl::Duration strike_window) {
+void WorkerIndex::Put(const Worker& worker, absl::Time now, absl::Duration incident_window) {
   if (worker.id >= nodes_.size()) nodes_.resize(worker.id + 1);
   Node& node = nodes_[worker.id];
   const bool usable = IsUsable(worker);
@@ -94,12 +94,12 @@ void WorkerIndex::Put(const Worker& worker, absl::Time now, absl::Duration strik
   if (!same) ++facts_version_;
   if (node.worker != nullptr) Count(worker.id, -1);
   fading_.erase({node.fades, worker.id});
-  node.fades = IncidentsFade(worker, strike_window, now);
+  node.fades = IncidentsFade(worker, incident_window, now);
   if (node.fades != absl::InfiniteFuture()) fading_.insert({node.fades, worker.id});
   node.worker = &worker;
   node.usable = usable;
   node.takes_work = TakesWork(worker);
-  node.grade = std::min<size_t>(IncidentsAgainst(worker, strike_window, now), kGrades - 1);
+  node.grade = std::min<size_t>(IncidentsAgainst(worker, incident_window, now), kGrades - 1);
   for (SlotKind kind : {SlotKind::kCpu, SlotKind::kGpu}) {
     const int partition = HasKind(worker, kind) ? LineOf(worker.facts.pool, kind) : -1;
     node.kinds[At(kind)] = partition < 0 ? Slots() : CountSlots(worker, kind, partition);

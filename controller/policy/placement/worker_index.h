@@ -64,11 +64,11 @@ class WorkerIndex {
 
   // The worker's row is new or another one. `now` is ledger time; without it no failure counts.
   void Put(const Worker& worker, absl::Time now = absl::InfiniteFuture(),
-           absl::Duration strike_window = kIncidentWindow);
+           absl::Duration incident_window = kIncidentWindow);
   // The worker is known no more.
   void Remove(uint64_t id);
   // Incidents have grown old since.
-  void Advance(absl::Time now, absl::Duration strike_window);
+  void Advance(absl::Time now, absl::Duration incident_window);
 
   // -1: no worker has such slots.
   int FindPartition(const std::string& pool, SlotKind kind) const;

@@ -52,7 +52,7 @@ void JobQueue::Forget(uint64_t id, Where& where) {
   if (where.array_id != 0 && --live_of_array_[where.array_id] == 0) {
     live_of_array_.erase(where.array_id);
   }
-  unsaid_.erase(id);
+  unexplained_.erase(id);
   where = Where();
 }
 
@@ -159,7 +159,7 @@ void JobQueue::Evaluate(const Snapshot& snapshot, uint64_t id, const Job* job,
     waiters_[where.waits_for].insert(id);
   }
   if (admission.decision == Admission::Decision::kBlocked) {
-    if (job->message != admission.message) unsaid_.insert(id);
+    if (job->message != admission.message) unexplained_.insert(id);
   } else if (admission.decision != Admission::Decision::kNotWaiting) {
     const absl::Time now = snapshot.LedgerTime(context.now);
     Enqueue(*job, where, now);

@@ -53,7 +53,7 @@ class JobQueue {
 
   const Levels& levels() const { return levels_; }
   // Jobs that wait for something else than slots and whose message does not say so yet.
-  const std::set<uint64_t>& unsaid() const { return unsaid_; }
+  const std::set<uint64_t>& unexplained() const { return unexplained_; }
   // Jobs of the array that have a live attempt.
   uint32_t LiveOfArray(uint64_t array_id) const;
   bool AnyRecovering(const std::string& project) const { return recovering_.count(project) != 0; }
@@ -103,7 +103,7 @@ class JobQueue {
   std::unordered_map<uint64_t, ArrayWaiters> array_waiters_;
   std::unordered_map<uint64_t, uint32_t> live_of_array_;
   std::unordered_map<std::string, uint32_t> recovering_;  // how many in the queue, by project
-  std::set<uint64_t> unsaid_;
+  std::set<uint64_t> unexplained_;
   Due due_;
   DueByWall due_by_wall_;
   Due fall_backs_;                          // when a further pool counts

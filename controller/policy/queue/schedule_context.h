@@ -27,7 +27,7 @@ struct ScheduleSettings {
   // Waiting jobs that are told why, in order of the queue; for the others `explain` works it out.
   uint32_t max_messages = 100;
   // Workers on which failures began within this time come last.
-  absl::Duration strike_window = kIncidentWindow;
+  absl::Duration incident_window = kIncidentWindow;
   ElasticSettings elastic = {};
 };
 

@@ -16,10 +16,10 @@
 
 namespace muster::controller {
 
-class QuotaLine {
+class QuotaWalk {
  public:
   // The snapshot outlives it.
-  QuotaLine(const Snapshot& snapshot, const std::string& project)
+  QuotaWalk(const Snapshot& snapshot, const std::string& project)
       : name_(project), project_(snapshot.FindProject(project)), use_(snapshot.UseOf(project)) {}
 
   struct Decision {

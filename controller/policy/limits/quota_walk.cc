@@ -1,8 +1,8 @@
-#include "controller/policy/limits/quota_line.h"
+#include "controller/policy/limits/quota_walk.h"
 
 namespace muster::controller {
 
-QuotaLine::Decision QuotaLine::Pass(uint64_t job_id, const std::string& user, uint32_t slots) {
+QuotaWalk::Decision QuotaWalk::Pass(uint64_t job_id, const std::string& user, uint32_t slots) {
   if (project_ == nullptr) return {};
   const QuotaHolder holder = HolderOf(user);
   Decision decision;
@@ -24,12 +24,12 @@ QuotaLine::Decision QuotaLine::Pass(uint64_t job_id, const std::string& user, ui
   return decision;
 }
 
-void QuotaLine::Take(const std::string& user, uint32_t slots) {
+void QuotaWalk::Take(const std::string& user, uint32_t slots) {
   use_.all.slots += slots;
   use_.users[user].slots += slots;
 }
 
-uint64_t QuotaLine::FullBy(const std::string& user) const {
+uint64_t QuotaWalk::FullBy(const std::string& user) const {
   if (full_by_ != 0) return full_by_;
   const auto of_user = full_users_.find(user);
   return of_user == full_users_.end() ? 0 : of_user->second;

@@ -1,0 +1,94 @@
+#include "controller/policy/stages/hold_back.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/planted_bug.h"
+#include "controller/policy/stages/preempt.h"
+#include "controller/policy/stages/wait_reason.h"
+
+namespace muster::controller {
+namespace {
+
+bool HeldByArray(Round& round, QueueWalk& walk, const Candidate& candidate) {
+  const JobGroup& group = candidate.group;
+  if (group.array_id == 0) return false;
+  const uint32_t live =
+      round.queue.LiveOfArray(group.array_id) + round.placed_of_array[group.array_id];
+  if (live < group.at_a_time) return false;
+  const std::string message =
+      absl::StrCat("waits for others of array ", group.array_id, ": at most ", group.at_a_time,
+                   " of it may run at a time");
+  SetWaitReason(round, candidate.job, message);
+  SetWaitReasonOfRest(round, candidate, message);
+  walk.SkipGroup();
+  return true;
+}
+
+bool HeldByQuota(Round& round, QueueWalk& walk, const Candidate& candidate) {
+  const JobGroup& group = candidate.group;
+  const Job& job = candidate.job;
+  QuotaWalk& quotas = round.QuotasOf(group.project);
+  const uint32_t slots = candidate.demand().min_slots();
+  const QuotaWalk::Decision quota = quotas.Pass(job.id, group.owner, slots);
+  if (!quota.held_back) return false;
+  std::string message = quota.over.value_or(absl::StrCat("waits behind an earlier job of project ",
+                                                         group.project, " that is over quota"));
+  if (quota.even_alone) message += ": it waits until the quota is raised";
+  const bool may_displace =
+      quota.over.has_value() && !quota.even_alone && quota.is_first && !candidate.soon;
+  const bool displaces =
+      may_displace && DisplaceOwn(round, candidate, quotas.CountOver(group.owner, slots));
+  SetWaitReason(round, job,
+                displaces ? absl::StrCat(message, WhoYieldsTo(round, job.id)) : message);
+  SetWaitReasonOfRest(round, candidate, message);
+  walk.SkipGroup();
+  const bool all_wait = quotas.full_by() != 0 && !round.queue.AnyRecovering(group.project);
+  if (!HasWaitReasonsLeft(round) && all_wait && !quota.even_alone) walk.SkipProject();
+  return true;
+}
+
+// The largest number of ranks that both bounds leave room for, where the job holds `own` of the
+// slots already.
+uint32_t RanksLeft(const Project& project, const ProjectUse& use, const std::string& user,
+                   const JobNeeds& needs, uint32_t own) {
+  uint32_t ranks = needs.max_ranks;
+  const auto cap = [&](const Quota& quota, const Use& taken) {
+    if (!quota.slots.has_value()) return;
+    const uint32_t others = taken.slots - std::min(taken.slots, own);
+    const uint32_t room = *quota.slots - std::min(*quota.slots, others);
+    ranks = std::min(ranks, room / needs.slots_per_rank);
+  };
+  cap(project.quota, use.all);
+  const bool forgotten = own > 0 && Planted(PlantedBug::kGrowPastUser);
+  if (!forgotten) cap(project.QuotaOf(user), use.Of(user));
+  return ranks;
+}
+
+}  // namespace
+
+bool HoldBack(Round& round, QueueWalk& walk, const Candidate& candidate) {
+  if (candidate.group.recovering) return false;  // counts already
+  return HeldByArray(round, walk, candidate) || HeldByQuota(round, walk, candidate);
+}
+
+uint32_t RanksWithinQuotas(Round& round, const Candidate& candidate) {
+  const JobNeeds& needs = candidate.needs();
+  const std::string& name = candidate.group.project;
+  const Project* project = round.snapshot.FindProject(name);
+  if (project == nullptr || needs.min_ranks == needs.max_ranks) return needs.max_ranks;
+  const uint32_t ranks =
+      RanksLeft(*project, round.QuotasOf(name).use(), candidate.group.owner, needs, /*own=*/0);
+  return std::max(ranks, needs.min_ranks);
+}
+
+uint32_t RanksWithinQuotasIfStopped(Round& round, const Job& job) {
+  const JobNeeds& needs = job.settings->needs;
+  const std::string& name = job.settings->project;
+  const Project* project = round.snapshot.FindProject(name);
+  if (project == nullptr) return needs.max_ranks;
+  return RanksLeft(*project, round.QuotasOf(name).use(), job.owner, needs, UseOf(job).slots);
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,92 @@
+#include "controller/policy/stages/preempt.h"
+
+#include <iterator>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "controller/model/ledger_rules.h"
+#include "controller/policy/placement/elastic.h"
+#include "controller/policy/placement/make_room.h"
+#include "controller/policy/placement/placement.h"
+#include "controller/policy/stages/releases.h"
+#include "controller/policy/stages/reserve.h"
+
+namespace muster::controller {
+namespace {
+
+// Where enough comes free within this time anyway, nobody is stopped: saving takes as long.
+constexpr absl::Duration kPatience = absl::Seconds(30);
+
+// Nobody is below this priority, or could be made smaller.
+bool IsHopeless(const Round& round, int32_t priority) {
+  return !round.running.AnyBelow(priority) && round.running.elastic().empty();
+}
+
+void Stop(Round& round, std::vector<StopGang> stops, int partition) {
+  ReleaseAtOnce(round, stops, partition);
+  std::move(stops.begin(), stops.end(), std::back_inserter(round.decision.plan.stop));
+}
+
+// An elastic gang of the same priority makes room when it has run for long enough.
+void AwaitShrinking(Round& round, int32_t priority) {
+  for (uint64_t id : round.running.elastic()) {
+    const Job& job = *round.snapshot.FindJob(id);
+    if (job.settings->priority != priority || !MayShrink(job)) continue;
+    const absl::Duration age = round.LedgerNow() - HeldFrom(*job.current);
+    round.LookAgainIn(round.settings.elastic.shrink_after - age);
+  }
+}
+
+}  // namespace
+
+Reservation Preempt(Round& round, const Candidate& candidate, int partition,
+                    Reservation reservation) {
+  const int32_t priority = candidate.job.settings->priority;
+  if (IsHopeless(round, priority)) return reservation;
+  if (reservation.start <= round.context.wall + kPatience) {
+    // It may not have come free by then.
+    round.LookAgainIn(reservation.start + absl::Seconds(1) - round.context.wall);
+    return reservation;
+  }
+  Demand& demand = candidate.demand();
+  GiveBack(round.index, demand.kind(), reservation.kept.grants);
+  std::vector<StopGang> stops =
+      MakeRoom(round.snapshot, round.index, {candidate.job, demand, partition},
+               round.settings.elastic, round.LedgerNow());
+  if (stops.empty()) AwaitShrinking(round, priority);
+  Stop(round, std::move(stops), partition);
+  return Reserve(round.index, partition, demand, round.context.wall, ReleasesOf(round, partition));
+}
+
+bool DisplaceOwn(Round& round, const Candidate& candidate, const SlotsOver& over) {
+  if (IsHopeless(round, candidate.job.settings->priority)) return false;
+  Demand& demand = candidate.demand();
+  for (int partition : candidate.partitions) {
+    if (demand.RanksWhenIdle(round.index, partition) < demand.needs().min_ranks) continue;
+    if (round.partitions[partition].reserved_for != 0) return false;
+    std::optional<std::vector<StopGang>> stops =
+        MakeRoomWithinQuota(round.snapshot, round.index, {candidate.job, demand, partition}, over,
+                            round.settings.elastic, round.LedgerNow());
+    if (!stops.has_value()) continue;
+    Stop(round, *std::move(stops), partition);
+    TakeReservation(
+        round, candidate, partition,
+        Reserve(round.index, partition, demand, round.context.wall, ReleasesOf(round, partition)));
+    return true;
+  }
+  return false;
+}
+
+std::string WhoYieldsTo(const Round& round, uint64_t job_id) {
+  std::vector<uint64_t> jobs;
+  for (const StopGang& stop : round.decision.plan.stop) {
+    if (stop.for_job == job_id) jobs.push_back(stop.job_id);
+  }
+  if (jobs.empty()) return "";
+  return absl::StrCat("; makes way for it: job ", absl::StrJoin(jobs, ", job "));
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,96 @@
+// One look of the scheduler, as its stages hand it on: what they look at, what they have decided so
+// far, and what they have taken from the worker index. No stage but these keeps anything of its
+// own.
+//
+// The stages, in the order in which a job goes through them (policy/scheduling_round.cc): admit,
+// hold_back (its array and its quotas), fit, backfill, reserve (which may preempt), wait_reason;
+// and at the end of the look, once, grow.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "controller/model/snapshot.h"
+#include "controller/policy/limits/quota_walk.h"
+#include "controller/policy/placement/backfill.h"
+#include "controller/policy/placement/running_jobs.h"
+#include "controller/policy/placement/worker_index.h"
+#include "controller/policy/queue/job_queue.h"
+#include "controller/policy/queue/schedule_context.h"
+#include "controller/policy/stages/decision.h"
+
+namespace muster::controller {
+
+// What a look is made of. All of it outlives the look.
+struct RoundInput {
+  const Snapshot& snapshot;
+  const ScheduleContext& context;
+  WorkerIndex& index;  // slots are taken from it during the look, and given back at its end
+  const JobQueue& queue;
+  const RunningJobs& running;
+  uint32_t passed_over = 0;  // where the last look stopped: Decision::looked_up_to
+};
+
+struct PartitionState {
+  uint64_t reserved_for = 0;  // the first job that does not fit; 0: none so far
+  std::vector<Kept> kept;
+};
+
+// The job in hand.
+struct Candidate {
+  const Job& job;
+  JobGroup& group;  // of jobs that are alike; not null
+  // It may not start yet, since it backs off or recovers: it only keeps its place.
+  bool soon = false;
+  uint32_t max_ranks = 0;           // within its quotas
+  std::vector<int> partitions;      // where it may go by now, in order of preference
+  std::set<std::string> failed_on;  // workers to do without where as large a gang fits elsewhere
+
+  Demand& demand() const { return *group.demand; }
+  const JobNeeds& needs() const { return group.demand->needs(); }
+};
+
+struct Round {
+  explicit Round(const RoundInput& input)
+      : snapshot(input.snapshot),
+        context(input.context),
+        settings(input.context.settings),
+        index(input.index),
+        queue(input.queue),
+        running(input.running),
+        partitions(input.index.partitions()) {}
+
+  absl::Time LedgerNow() const { return snapshot.LedgerTime(context.now); }
+  // The look after this one comes by then; a wait that is over asks for nothing.
+  void LookAgainIn(absl::Duration wait);
+  // The bounds of a project, with what this look has placed.
+  QuotaWalk& QuotasOf(const std::string& project);
+  // Where the job may go by now, in its order of preference.
+  std::vector<int> PartitionsOf(const Job& job) const;
+  // Gives all that was taken back to the index.
+  void GiveBackAll();
+
+  const Snapshot& snapshot;
+  const ScheduleContext& context;
+  const ScheduleSettings& settings;
+  WorkerIndex& index;
+  const JobQueue& queue;
+  const RunningJobs& running;
+
+  Decision decision;
+  std::vector<PartitionState> partitions;             // as the index counts them
+  std::vector<std::pair<SlotKind, Grant>> taken;      // for gangs that were placed
+  std::unordered_map<std::string, QuotaWalk> quotas;  // by project
+  std::unordered_map<uint64_t, uint32_t> placed_of_array;
+  std::unordered_map<int, std::vector<Release>> releases;    // by partition
+  std::unordered_map<const JobGroup*, bool> could_backfill;  // when it was looked at first
+  uint32_t backfill_tries = 0;
+  uint32_t wait_reasons = 0;  // that were given, new or not
+};
+
+}  // namespace muster::controller

@@ -1,0 +1,141 @@
+#include "controller/policy/stages/wait_reason.h"
+
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "controller/policy/health/root_rules.h"
+#include "controller/policy/stages/preempt.h"
+
+namespace muster::controller {
+namespace {
+
+constexpr int kMostNamed = 2;  // jobs for which slots are kept, in one message
+
+std::string UtcMinute(absl::Time time) {
+  return absl::StrCat(absl::FormatTime("%Y-%m-%d %H:%M", time, absl::UTCTimeZone()), " UTC");
+}
+
+// What of the kept slots lies on eligible workers (null: on all).
+uint32_t SlotsWithin(const Kept& kept, const IdSet* eligible) {
+  uint32_t slots = 0;
+  for (const Grant& grant : kept.grants) {
+    if (eligible == nullptr || eligible->Has(grant.worker_id)) slots += grant.slots.size();
+  }
+  return slots;
+}
+
+bool IsExplained(const Round& round, const Candidate& candidate) {
+  return !candidate.soon && HasWaitReasonsLeft(round);
+}
+
+Capacity CapacityFor(const Round& round, const Candidate& candidate, const IdSet* eligible) {
+  Capacity supply;
+  for (int partition : candidate.partitions) {
+    const WorkerIndex::Partition& there = round.index.partition(partition);
+    // As people see them: what is kept is free.
+    for (const Kept& kept : round.partitions[partition].kept)
+      supply.free_slots += SlotsWithin(kept, eligible);
+    if (eligible == nullptr) {
+      supply.free_slots += there.free_slots;
+      supply.usable_slots += there.usable_slots;
+      supply.ready_workers += there.ready_workers;
+      continue;
+    }
+    there.workers.FindIf(eligible, [&](uint64_t id) {
+      const WorkerIndex::Node& node = round.index.node(id);
+      const WorkerIndex::Slots& slots = node.kinds[WorkerIndex::At(candidate.demand().kind())];
+      supply.free_slots += node.takes_work ? slots.free.size() : 0;
+      supply.usable_slots += node.usable ? slots.total : 0;
+      supply.ready_workers += node.takes_work;
+      return false;
+    });
+  }
+  return supply;
+}
+
+// Of the free ones, those that the candidate may not have.
+std::string WhoElseGets(const Round& round, const Candidate& candidate, const IdSet* eligible) {
+  std::string text;
+  int named = 0;
+  for (int partition : candidate.partitions) {
+    for (const Kept& kept : round.partitions[partition].kept) {
+      const uint32_t slots = SlotsWithin(kept, eligible);
+      if (slots == 0) continue;
+      if (++named > kMostNamed) return absl::StrCat(text, " and more for others");
+      absl::StrAppend(&text, named == 1 ? ", " : " and ", slots,
+                      named == 1 ? " of them kept for job " : " for job ", kept.for_job);
+      if (kept.until > round.context.wall) absl::StrAppend(&text, " until ", UtcMinute(kept.until));
+    }
+  }
+  return text;
+}
+
+// What stands behind "needs 2 GPUs: 1 of 8 free".
+std::string Details(const Round& round, const Candidate& candidate, const Supply& supply) {
+  const JobNeeds& needs = candidate.needs();
+  std::string text;
+  for (const ReservedJob& reserved : round.decision.reserved) {
+    if (reserved.job_id != candidate.job.id || reserved.start == absl::InfiniteFuture()) continue;
+    absl::StrAppend(&text, "; enough should be free at ", UtcMinute(reserved.start));
+  }
+  if (needs.commands && supply.all.usable_slots == 0) {
+    absl::StrAppend(&text, needs.image == JobNeeds::Image::kNone
+                               ? "; only workers with --allow-commands run users' own code"
+                               : "; only workers with --allow-commands and a container "
+                                 "runtime run commands in an image");
+  }
+  if (const std::string unseen = WhyRootUnseen(round.snapshot, needs); !unseen.empty()) {
+    absl::StrAppend(&text, "; ", unseen);
+  }
+  return absl::StrCat(text, WhoYieldsTo(round, candidate.job.id));
+}
+
+}  // namespace
+
+bool HasWaitReasonsLeft(const Round& round) {
+  return round.wait_reasons < round.settings.max_messages;
+}
+
+void SetWaitReason(Round& round, const Job& job, std::string message) {
+  if (job.state != JobState::kPending || !HasWaitReasonsLeft(round)) return;
+  ++round.wait_reasons;
+  if (job.message == message) return;
+  round.decision.plan.waiting.push_back({.job_id = job.id, .message = std::move(message)});
+}
+
+void SetWaitReasonOfRest(Round& round, const Candidate& candidate, const std::string& message) {
+  const std::set<uint64_t>& jobs = candidate.group.jobs;
+  for (auto id = jobs.upper_bound(candidate.job.id); id != jobs.end(); ++id) {
+    if (!HasWaitReasonsLeft(round)) return;
+    const Job& job = *round.snapshot.FindJob(*id);
+    if (job.not_before_at <= round.context.now) SetWaitReason(round, job, message);
+  }
+}
+
+Supply SupplyFor(const Round& round, const Candidate& candidate) {
+  if (!IsExplained(round, candidate)) return {};
+  const IdSet* eligible = candidate.demand().Eligible(round.index);
+  return {.all = CapacityFor(round, candidate, eligible),
+          .others = WhoElseGets(round, candidate, eligible)};
+}
+
+void ExplainWait(Round& round, const Candidate& candidate, const Supply& supply, bool for_group) {
+  if (!IsExplained(round, candidate)) return;
+  uint64_t reserved_for = 0;
+  for (int partition : candidate.partitions) {
+    if (reserved_for == 0) reserved_for = round.partitions[partition].reserved_for;
+  }
+  const std::string needs = DescribeNeeds(candidate.needs());
+  const std::string lacks =
+      absl::StrCat("needs ", needs, ": ", DescribeAvailable(supply.all), supply.others);
+  const std::string follows =
+      reserved_for == 0 ? lacks
+                        : absl::StrCat("waits behind job ", reserved_for, "; needs ", needs);
+  const bool is_behind = reserved_for != 0 && reserved_for != candidate.job.id;
+  SetWaitReason(round, candidate.job,
+                is_behind ? follows : absl::StrCat(lacks, Details(round, candidate, supply)));
+  if (for_group) SetWaitReasonOfRest(round, candidate, follows);
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,31 @@
+// The sixth stage: what people are told of a job that waits. A round gives so many reasons at most
+// (ScheduleSettings::max_messages); those behind hear of theirs in a later one. Pure.
+#pragma once
+
+#include <string>
+
+#include "controller/policy/health/capacity.h"
+#include "controller/policy/stages/round.h"
+
+namespace muster::controller {
+
+bool HasWaitReasonsLeft(const Round& round);
+
+// Does nothing for a job that is not PENDING, or when no reasons are left.
+void SetWaitReason(Round& round, const Job& job, std::string message);
+// The same for the jobs of the candidate's group that come after it.
+void SetWaitReasonOfRest(Round& round, const Candidate& candidate, const std::string& message);
+
+// What the candidate's partitions have, and who else gets some of it.
+struct Supply {
+  Capacity all;
+  std::string others;  // ", 2 of them kept for job 7 until ..."
+};
+// Nothing when no reason would be given.
+Supply SupplyFor(const Round& round, const Candidate& candidate);
+
+// Says what the candidate lacks. `supply`: what there was before slots were kept for it;
+// `for_group`: also to the jobs of its group that come after it.
+void ExplainWait(Round& round, const Candidate& candidate, const Supply& supply, bool for_group);
+
+}  // namespace muster::controller
