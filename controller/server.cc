@@ -40,10 +40,7 @@ std::string EndpointsPath(const Config& config) { return config.data_dir + "/end
 }  // namespace
 
 Server::Server(Config config, Clock& clock)
-    : config_(std::move(config)),
-      clock_(clock),
-      registry_(ControllerMetrics(), metric::kControllerDroppedTotal,
-                {.max_series_per_metric = kMaxControllerSeries}) {}
+    : config_(std::move(config)), clock_(clock), families_(metric::kControllerDroppedTotal) {}
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(
     const Config& config, Clock& clock, std::function<void(const absl::Status&)> on_fatal) {
@@ -62,7 +59,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
   MUSTER_ASSIGN_OR_RETURN(std::string token, LoadOrMakeToken(fs, config.data_dir + "/token"));
   server->gate_ = std::make_unique<CallGate>(
-      std::move(token), server->registry_, clock,
+      std::move(token), server->families_, clock,
       RateLimit{static_cast<double>(config.calls_per_second),
                 kBurstSeconds * static_cast<double>(config.calls_per_second)});
   MUSTER_RETURN_IF_ERROR(server->OpenDatabases(std::move(on_fatal)));
@@ -157,7 +154,7 @@ absl::Status Server::OpenPorts() {
   worker_service_ = std::make_unique<WorkerService>(*engine_, *ingest_, *gate_);
   web_ = std::make_unique<WebPages>(
       WebOptions{config_.data_dir, config_.series_grace, config_.insecure}, *engine_, *ingest_,
-      registry_, clock_);
+      families_, clock_);
   const uint64_t connections =
       config_.max_descriptors - std::min(config_.max_descriptors / 2, kOwnDescriptors);
   RpcServerOptions people{"people", config_.listen, kPeopleReceiveBytes, kPeopleMemoryBytes};

@@ -14,7 +14,7 @@
 #include "common/base/clock.h"
 #include "common/daemon/data_dir_lock.h"
 #include "common/metrics/http_server.h"
-#include "common/metrics/registry.h"
+#include "common/metrics/metric_families.h"
 #include "controller/api/calls/service_call.h"
 #include "controller/api/job_service.h"
 #include "controller/api/upload_service.h"
@@ -60,7 +60,7 @@ class Server {
 
   const Config config_;
   Clock& clock_;
-  Registry registry_;
+  MetricFamilies families_;
   std::atomic<bool> ready_ = false;
   bool stopped_ = false;
   // Destroyed from the last to the first.

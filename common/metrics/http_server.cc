@@ -1,6 +1,8 @@
 #include "common/metrics/http_server.h"
 
 #include <microhttpd.h>
+#include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
 
 #include <string>
 #include <utility>
@@ -9,7 +11,6 @@
 #include "absl/strings/string_view.h"
 #include "common/base/tcp_listener.h"
 #include "common/metrics/http_deadlines.h"
-#include "common/metrics/registry.h"
 
 namespace muster {
 namespace {
@@ -127,9 +128,9 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Create(
   return server;
 }
 
-std::map<std::string, HttpHandler> DaemonHandlers(std::function<std::string()> render,
-                                                  std::function<absl::Status()> healthy,
-                                                  std::function<absl::Status()> ready) {
+std::map<std::string, HttpHandler> DaemonHandlers(
+    std::vector<const prometheus::Collectable*> metrics, std::function<absl::Status()> healthy,
+    std::function<absl::Status()> ready) {
   const auto probe = [](std::function<absl::Status()> check) -> HttpHandler {
     return [check = std::move(check)](const HttpRequest&) {
       const absl::Status status = check();
@@ -138,8 +139,12 @@ std::map<std::string, HttpHandler> DaemonHandlers(std::function<std::string()> r
     };
   };
   std::map<std::string, HttpHandler> handlers;
-  handlers["/metrics"] = [render = std::move(render)](const HttpRequest&) {
-    return HttpResponse{.content_type = kPrometheusContentType, .body = render()};
+  handlers["/metrics"] = [metrics = std::move(metrics)](const HttpRequest&) {
+    HttpResponse page{.content_type = "text/plain; version=0.0.4; charset=utf-8"};
+    for (const prometheus::Collectable* some : metrics) {
+      page.body += prometheus::TextSerializer().Serialize(some->Collect());
+    }
+    return page;
   };
   handlers["/healthz"] = probe(std::move(healthy));
   handlers["/readyz"] = probe(std::move(ready));

@@ -7,11 +7,14 @@
 // throw, wait for long, or stop the server.
 #pragma once
 
+#include <prometheus/collectable.h>
+
 #include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -69,10 +72,10 @@ class HttpServer {
   std::string address_;
 };
 
-// /metrics from `render`, /healthz and /readyz from callbacks: 200 "ok" or 503 with the status'
-// message.
-std::map<std::string, HttpHandler> DaemonHandlers(std::function<std::string()> render,
-                                                  std::function<absl::Status()> healthy,
-                                                  std::function<absl::Status()> ready);
+// /metrics in Prometheus text format 0.0.4 from `metrics`, which outlive the server; /healthz and
+// /readyz from callbacks: 200 "ok" or 503 with the status' message.
+std::map<std::string, HttpHandler> DaemonHandlers(
+    std::vector<const prometheus::Collectable*> metrics, std::function<absl::Status()> healthy,
+    std::function<absl::Status()> ready);
 
 }  // namespace muster

@@ -137,7 +137,7 @@ inline constexpr MetricDef kWorkerDroppedTotal{"muster_worker_dropped_series_tot
 
 }  // namespace metric
 
-// What each daemon exports; pass it to Registry.
+// What each daemon exports; musterd in this order.
 const std::vector<const MetricDef*>& ControllerMetrics();
 const std::vector<const MetricDef*>& WorkerMetrics();
 

@@ -1,13 +1,14 @@
 #include "controller/web/series.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/version.h"
-#include "common/metrics/metric_names.h"
 #include "controller/model/ledger_rules.h"
 
 namespace muster::controller {
@@ -18,19 +19,65 @@ std::string StateLabel(JobState state) {
   return absl::AsciiStrToLower(absl::string_view(name.data(), name.size()));
 }
 
-void SetValue(const Job& job, absl::string_view name, double value, Registry& registry) {
+// The series of one scrape. Of those with the same labels the last one stands.
+class ScrapedSeries {
+ public:
+  void Set(const MetricDef& metric, const std::vector<std::string>& label_values, double value) {
+    auto& [family, index] = by_metric_[&metric];
+    auto labels = LabelsOf(metric, label_values);
+    std::string key;
+    for (const auto& label : labels) absl::StrAppend(&key, label.value, "\n");
+    auto known = index.find(key);
+    if (known == index.end()) {
+      if (index.size() == kMaxControllerSeries) {
+        ++refused_;
+        return;
+      }
+      known = index.emplace(std::move(key), family.metric.size()).first;
+      family.metric.emplace_back().label = std::move(labels);
+    }
+    prometheus::ClientMetric& series = family.metric[known->second];
+    (metric.type == MetricType::kCounter ? series.counter.value : series.gauge.value) = value;
+  }
+  void Set(const MetricDef& metric, double value) { Set(metric, {}, value); }
+
+  size_t refused() const { return refused_; }
+  std::vector<prometheus::MetricFamily> TakeFamilies() {
+    std::vector<prometheus::MetricFamily> families;
+    for (const MetricDef* metric : ControllerMetrics()) {
+      const auto kept = by_metric_.find(metric);
+      if (kept == by_metric_.end()) continue;
+      prometheus::MetricFamily& family = families.emplace_back(std::move(kept->second.family));
+      family.name = metric->name;
+      family.help = metric->help;
+      family.type = metric->type == MetricType::kCounter ? prometheus::MetricType::Counter
+                                                         : prometheus::MetricType::Gauge;
+    }
+    return families;
+  }
+
+ private:
+  struct Kept {
+    prometheus::MetricFamily family;
+    absl::flat_hash_map<std::string, size_t> index;  // into its series, by their label values
+  };
+  std::map<const MetricDef*, Kept> by_metric_;
+  size_t refused_ = 0;
+};
+
+void SetValue(const Job& job, absl::string_view name, double value, ScrapedSeries& series) {
   const ReportedValue* reported = FindReportedValue(name);
   if (reported == nullptr || reported->of_job == nullptr) return;
   std::vector<std::string> labels{absl::StrCat(job.id), job.settings->name};
   if (reported->last_label != nullptr) labels.push_back(reported->last_label);
-  registry.Set(*reported->of_job, labels, value);
+  series.Set(*reported->of_job, labels, value);
 }
 
 // What jobs report under names of their own, within the bounds of all of them together.
 class OwnMetrics {
  public:
-  explicit OwnMetrics(Registry& registry) : registry_(registry) {}
-  ~OwnMetrics() { registry_.Set(metric::kOwnMetricsLeftOut, static_cast<double>(left_out_)); }
+  explicit OwnMetrics(ScrapedSeries& series) : series_(series) {}
+  ~OwnMetrics() { series_.Set(metric::kOwnMetricsLeftOut, static_cast<double>(left_out_)); }
 
   void Fill(const Job& job) {
     size_t shown = 0;
@@ -43,43 +90,42 @@ class OwnMetrics {
       }
       ++shown;
       ++all_;
-      registry_.Set(metric::kJobOwnMetric, {absl::StrCat(job.id), job.settings->name, name}, value);
+      series_.Set(metric::kJobOwnMetric, {absl::StrCat(job.id), job.settings->name, name}, value);
     }
   }
 
  private:
-  Registry& registry_;
+  ScrapedSeries& series_;
   size_t all_ = 0;
   uint64_t left_out_ = 0;
 };
 
-void FillJob(const Snapshot& snapshot, const Job& job, Registry& registry) {
+void FillJob(const Snapshot& snapshot, const Job& job, ScrapedSeries& series) {
   const std::vector<std::string> labels{absl::StrCat(job.id), job.settings->name};
-  registry.Set(metric::kJobState, {labels[0], labels[1], StateLabel(job.state)}, 1);
-  registry.Set(metric::kJobRestartsTotal, labels, job.restarts);
+  series.Set(metric::kJobState, {labels[0], labels[1], StateLabel(job.state)}, 1);
+  series.Set(metric::kJobRestartsTotal, labels, job.restarts);
   double committed = 0;
   for (const uint64_t id : job.checkpoints) {
     const Checkpoint* checkpoint = snapshot.FindCheckpoint(id);
     // A save that failed, or that never ended, has no place.
     if (checkpoint != nullptr && !checkpoint->path.empty()) ++committed;
   }
-  registry.Set(metric::kJobCheckpointsTotal, labels, committed);
+  series.Set(metric::kJobCheckpointsTotal, labels, committed);
   if (job.attempt == 0) return;  // it never ran: there is nothing to say of its training
-  registry.Set(metric::kJobRanks, labels,
-               job.has_live_attempt() ? static_cast<double>(job.current->ranks.size()) : 0);
+  series.Set(metric::kJobRanks, labels,
+             job.has_live_attempt() ? static_cast<double>(job.current->ranks.size()) : 0);
   const JobProgress& progress = job.progress;
-  for (const auto& [name, value] : progress.latest) SetValue(job, name, value, registry);
-  for (const auto& [name, value] : job.results) SetValue(job, name, value, registry);
-  registry.Set(metric::kJobStep, labels, static_cast<double>(progress.step));
-  registry.Set(metric::kJobEpoch, labels, progress.epoch);
+  for (const auto& [name, value] : progress.latest) SetValue(job, name, value, series);
+  for (const auto& [name, value] : job.results) SetValue(job, name, value, series);
+  series.Set(metric::kJobStep, labels, static_cast<double>(progress.step));
+  series.Set(metric::kJobEpoch, labels, progress.epoch);
   if (progress.total_steps > 0) {
-    registry.Set(metric::kJobPlannedSteps, labels, static_cast<double>(progress.total_steps));
+    series.Set(metric::kJobPlannedSteps, labels, static_cast<double>(progress.total_steps));
   }
   // Of the largest rank, not of rank 0 as in `latest`.
-  if (progress.memory_bytes > 0)
-    registry.Set(metric::kJobMemoryBytes, labels, progress.memory_bytes);
+  if (progress.memory_bytes > 0) series.Set(metric::kJobMemoryBytes, labels, progress.memory_bytes);
   if (progress.memory_peak_bytes > 0) {
-    registry.Set(metric::kJobMemoryPeakBytes, labels, progress.memory_peak_bytes);
+    series.Set(metric::kJobMemoryPeakBytes, labels, progress.memory_peak_bytes);
   }
 }
 
@@ -88,18 +134,18 @@ std::string LabelName(int label) {
 }
 
 // Only what is durable and will keep its label: a counter must never go back.
-void FillLedger(const Job& job, Registry& registry) {
+void FillLedger(const Job& job, ScrapedSeries& series) {
   const std::vector<std::string> labels{absl::StrCat(job.id), job.settings->name};
-  registry.Set(metric::kJobQueueSecondsTotal, labels,
-               absl::ToDoubleSeconds(job.ledger.settled_queued));
+  series.Set(metric::kJobQueueSecondsTotal, labels,
+             absl::ToDoubleSeconds(job.ledger.settled_queued));
   if (job.attempt == 0) return;
   for (int i = 0; i < kTimeLabelCount; ++i) {
-    registry.Set(metric::kJobSlotSecondsTotal, {labels[0], labels[1], LabelName(i)},
-                 absl::ToDoubleSeconds(job.ledger.settled.of[i]));
+    series.Set(metric::kJobSlotSecondsTotal, {labels[0], labels[1], LabelName(i)},
+               absl::ToDoubleSeconds(job.ledger.settled.of[i]));
   }
 }
 
-void FillProjects(const Snapshot& snapshot, Registry& registry) {
+void FillProjects(const Snapshot& snapshot, ScrapedSeries& series) {
   struct Sum {
     LabelledTime held;
     absl::Duration queued;
@@ -116,10 +162,10 @@ void FillProjects(const Snapshot& snapshot, Registry& registry) {
     projects[project].queued += time.queued;
   }
   for (const auto& [project, sum] : projects) {
-    registry.Set(metric::kProjectQueueSecondsTotal, {project}, absl::ToDoubleSeconds(sum.queued));
+    series.Set(metric::kProjectQueueSecondsTotal, {project}, absl::ToDoubleSeconds(sum.queued));
     for (int i = 0; i < kTimeLabelCount; ++i) {
-      registry.Set(metric::kProjectSlotSecondsTotal, {project, LabelName(i)},
-                   absl::ToDoubleSeconds(sum.held.of[i]));
+      series.Set(metric::kProjectSlotSecondsTotal, {project, LabelName(i)},
+                 absl::ToDoubleSeconds(sum.held.of[i]));
     }
   }
 }
@@ -134,17 +180,17 @@ struct ShownJobs {
   }
 };
 
-void FillOwnSeries(const Snapshot& snapshot, const ShownJobs& jobs, Registry& registry) {
-  OwnMetrics own(registry);
+void FillOwnSeries(const Snapshot& snapshot, const ShownJobs& jobs, ScrapedSeries& series) {
+  OwnMetrics own(series);
   const auto fill = [&](const std::vector<const Job*>& of_kind, const char* kind, size_t most) {
     const size_t shown = std::min(of_kind.size(), most);
     for (auto job = of_kind.rbegin(); job != of_kind.rbegin() + static_cast<ptrdiff_t>(shown);
          ++job) {
-      FillJob(snapshot, **job, registry);
-      FillLedger(**job, registry);
+      FillJob(snapshot, **job, series);
+      FillLedger(**job, series);
       own.Fill(**job);
     }
-    registry.Set(metric::kJobsWithoutSeries, {kind}, static_cast<double>(of_kind.size() - shown));
+    series.Set(metric::kJobsWithoutSeries, {kind}, static_cast<double>(of_kind.size() - shown));
   };
   fill(jobs.running, "running", kMaxRunningJobsShown);
   fill(jobs.ended, "ended", kMaxEndedJobsShown);
@@ -152,7 +198,7 @@ void FillOwnSeries(const Snapshot& snapshot, const ShownJobs& jobs, Registry& re
 }
 
 void FillJobs(const Snapshot& snapshot, const SeriesInputs& inputs,
-              const FinishedCounts& finished_before, Registry& registry) {
+              const FinishedCounts& finished_before, ScrapedSeries& series) {
   std::map<std::string, double> by_state;
   for (int state = 1; state <= kJobStateCount; ++state) {
     by_state[StateLabel(static_cast<JobState>(state))] = 0;
@@ -173,20 +219,19 @@ void FillJobs(const Snapshot& snapshot, const SeriesInputs& inputs,
       shown.Add(job);
     }
   });
-  FillOwnSeries(snapshot, shown, registry);
-  for (const auto& [state, count] : by_state) registry.Set(metric::kJobs, {state}, count);
-  registry.Set(metric::kQueueJobs, queued);
-  registry.Set(metric::kQueueRanks, queued_ranks);
-  registry.Set(metric::kQueueOldestSeconds, absl::ToDoubleSeconds(oldest_wait));
+  FillOwnSeries(snapshot, shown, series);
+  for (const auto& [state, count] : by_state) series.Set(metric::kJobs, {state}, count);
+  series.Set(metric::kQueueJobs, queued);
+  series.Set(metric::kQueueRanks, queued_ranks);
+  series.Set(metric::kQueueOldestSeconds, absl::ToDoubleSeconds(oldest_wait));
   for (const auto& [state, count] : CountFinished(snapshot)) {
     const auto before = finished_before.find(state);
-    registry.Set(
-        metric::kJobsFinishedTotal, {state},
-        static_cast<double>(count - (before == finished_before.end() ? 0 : before->second)));
+    series.Set(metric::kJobsFinishedTotal, {state},
+               static_cast<double>(count - (before == finished_before.end() ? 0 : before->second)));
   }
 }
 
-void FillWorkers(const Snapshot& snapshot, Registry& registry) {
+void FillWorkers(const Snapshot& snapshot, ScrapedSeries& series) {
   // All stand, so that a state that everybody has left shows zero.
   std::map<std::string, double> by_state{{"ready", 0},   {"suspect", 0},  {"quarantined", 0},
                                          {"drained", 0}, {"draining", 0}, {"lost", 0}};
@@ -204,36 +249,36 @@ void FillWorkers(const Snapshot& snapshot, Registry& registry) {
       ++slots[{worker.facts.pool, kind, use}];
     }
   });
-  for (const auto& [state, count] : by_state) registry.Set(metric::kWorkers, {state}, count);
-  for (const auto& [labels, count] : slots) registry.Set(metric::kSlots, labels, count);
+  for (const auto& [state, count] : by_state) series.Set(metric::kWorkers, {state}, count);
+  for (const auto& [labels, count] : slots) series.Set(metric::kSlots, labels, count);
 }
 
-void FillController(const Snapshot& snapshot, const SeriesInputs& inputs, Registry& registry) {
-  registry.Set(metric::kControllerInfo, {Version()}, 1);
-  registry.Set(metric::kControllerTerm, static_cast<double>(snapshot.term));
-  registry.Set(metric::kControllerStartTime,
-               absl::ToDoubleSeconds(inputs.started - absl::UnixEpoch()));
-  registry.Set(metric::kControllerResidentBytes, static_cast<double>(inputs.resident_bytes));
-  registry.Set(metric::kControllerInsecure, inputs.insecure ? 1 : 0);
-  registry.Set(metric::kOutboxMessages, static_cast<double>(snapshot.outbox->size()));
-  registry.Set(metric::kOutboxSentTotal, static_cast<double>(inputs.engine.assignments_sent));
-  registry.Set(metric::kCommitsTotal, static_cast<double>(inputs.engine.commits));
-  registry.Set(metric::kCommitSecondsTotal, absl::ToDoubleSeconds(inputs.engine.commit_time));
-  registry.Set(metric::kEventsTotal, static_cast<double>(snapshot.last_event));
+void FillController(const Snapshot& snapshot, const SeriesInputs& inputs, ScrapedSeries& series) {
+  series.Set(metric::kControllerInfo, {Version()}, 1);
+  series.Set(metric::kControllerTerm, static_cast<double>(snapshot.term));
+  series.Set(metric::kControllerStartTime,
+             absl::ToDoubleSeconds(inputs.started - absl::UnixEpoch()));
+  series.Set(metric::kControllerResidentBytes, static_cast<double>(inputs.resident_bytes));
+  series.Set(metric::kControllerInsecure, inputs.insecure ? 1 : 0);
+  series.Set(metric::kOutboxMessages, static_cast<double>(snapshot.outbox->size()));
+  series.Set(metric::kOutboxSentTotal, static_cast<double>(inputs.engine.assignments_sent));
+  series.Set(metric::kCommitsTotal, static_cast<double>(inputs.engine.commits));
+  series.Set(metric::kCommitSecondsTotal, absl::ToDoubleSeconds(inputs.engine.commit_time));
+  series.Set(metric::kEventsTotal, static_cast<double>(snapshot.last_event));
   const Counters& counters = snapshot.counters;
-  registry.Set(metric::kSaveSlotSecondsTotal, {"at_stake"},
-               static_cast<double>(counters.stake_slot_seconds));
-  registry.Set(metric::kSaveSlotSecondsTotal, {"lost"},
-               static_cast<double>(counters.lost_slot_seconds));
-  registry.Set(metric::kStaleReportsTotal, static_cast<double>(snapshot.counters.stale_reports +
-                                                               inputs.ingest.refused_records));
-  registry.Set(metric::kMetricPointsTotal, static_cast<double>(inputs.ingest.points));
-  registry.Set(metric::kRefusedPointsTotal, static_cast<double>(inputs.ingest.refused_points));
-  registry.Set(metric::kLogBytesTotal, static_cast<double>(inputs.ingest.log_bytes));
-  registry.Set(metric::kDroppedPointsTotal, static_cast<double>(inputs.ingest.dropped_points));
-  registry.Set(metric::kDroppedLogBytesTotal, static_cast<double>(inputs.ingest.dropped_log_bytes));
+  series.Set(metric::kSaveSlotSecondsTotal, {"at_stake"},
+             static_cast<double>(counters.stake_slot_seconds));
+  series.Set(metric::kSaveSlotSecondsTotal, {"lost"},
+             static_cast<double>(counters.lost_slot_seconds));
+  series.Set(metric::kStaleReportsTotal,
+             static_cast<double>(snapshot.counters.stale_reports + inputs.ingest.refused_records));
+  series.Set(metric::kMetricPointsTotal, static_cast<double>(inputs.ingest.points));
+  series.Set(metric::kRefusedPointsTotal, static_cast<double>(inputs.ingest.refused_points));
+  series.Set(metric::kLogBytesTotal, static_cast<double>(inputs.ingest.log_bytes));
+  series.Set(metric::kDroppedPointsTotal, static_cast<double>(inputs.ingest.dropped_points));
+  series.Set(metric::kDroppedLogBytesTotal, static_cast<double>(inputs.ingest.dropped_log_bytes));
   for (const auto& [name, bytes] : inputs.database_bytes) {
-    registry.Set(metric::kDatabaseBytes, {name}, static_cast<double>(bytes));
+    series.Set(metric::kDatabaseBytes, {name}, static_cast<double>(bytes));
   }
 }
 
@@ -253,16 +298,17 @@ FinishedCounts CountFinished(const Snapshot& snapshot) {
   return counts;
 }
 
-void FillSeries(const Snapshot& snapshot, const SeriesInputs& inputs,
-                const FinishedCounts& finished_before, Registry& registry) {
-  for (const MetricDef* def : ControllerMetrics()) {
-    const bool of_job = def->labels[0] != nullptr && absl::string_view(def->labels[0]) == "job_id";
-    if (of_job || def == &metric::kSlots) registry.Clear(*def);
-  }
-  FillJobs(snapshot, inputs, finished_before, registry);
-  FillProjects(snapshot, registry);
-  FillWorkers(snapshot, registry);
-  FillController(snapshot, inputs, registry);
+std::vector<prometheus::MetricFamily> CollectSeries(const Snapshot& snapshot,
+                                                    const SeriesInputs& inputs,
+                                                    const FinishedCounts& finished_before,
+                                                    MetricFamilies& families) {
+  ScrapedSeries series;
+  FillJobs(snapshot, inputs, finished_before, series);
+  FillProjects(snapshot, series);
+  FillWorkers(snapshot, series);
+  FillController(snapshot, inputs, series);
+  families.Add(metric::kControllerDroppedTotal, static_cast<double>(series.refused()));
+  return series.TakeFamilies();
 }
 
 }  // namespace muster::controller

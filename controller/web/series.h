@@ -4,9 +4,10 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
-#include "common/metrics/registry.h"
+#include "common/metrics/metric_families.h"
 #include "controller/engine/engine.h"
 #include "controller/model/snapshot.h"
 #include "controller/model/types/ledger_types.h"
@@ -37,7 +38,8 @@ inline constexpr size_t kMaxOwnMetrics = 32;
 inline constexpr size_t kMaxOwnMetricBytes = 64;
 inline constexpr size_t kMaxOwnMetricsOfAll = 32'768;
 
-// What the registry must hold of one metric: a job's slot-time by its label has the most series.
+// So many series of one metric are shown, and others are refused: a job's slot-time by its label
+// has the most series.
 inline constexpr size_t kMaxControllerSeries =
     kTimeLabelCount * (kMaxRunningJobsShown + kMaxWaitingJobsShown + kMaxEndedJobsShown);
 
@@ -46,10 +48,11 @@ inline constexpr size_t kMaxControllerSeries =
 using FinishedCounts = std::map<std::string, uint64_t>;
 FinishedCounts CountFinished(const Snapshot& snapshot);
 
-// Replaces every series that comes from the snapshot or the inputs. `finished_before`: those of
-// earlier lives of the controller. Not thread-safe against itself: a scrape between two fills would
-// see half.
-void FillSeries(const Snapshot& snapshot, const SeriesInputs& inputs,
-                const FinishedCounts& finished_before, Registry& registry);
+// Every series that comes from the snapshot or the inputs. `finished_before`: those of earlier
+// lives of the controller. `families` counts what is refused.
+std::vector<prometheus::MetricFamily> CollectSeries(const Snapshot& snapshot,
+                                                    const SeriesInputs& inputs,
+                                                    const FinishedCounts& finished_before,
+                                                    MetricFamilies& families);
 
 }  // namespace muster::controller

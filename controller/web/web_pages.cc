@@ -35,22 +35,22 @@ uint64_t ResidentBytes() {
 }  // namespace
 
 WebPages::WebPages(WebOptions options, const Engine& engine, const MetricsIngest& ingest,
-                   Registry& registry, Clock& clock)
+                   MetricFamilies& families, Clock& clock)
     : options_(std::move(options)),
       engine_(engine),
       ingest_(ingest),
-      registry_(registry),
+      families_(families),
       clock_(clock),
       started_(clock.Now()),
       finished_before_(CountFinished(*engine.snapshot())) {}
 
 std::map<std::string, HttpHandler> WebPages::Handlers(std::function<absl::Status()> ready) {
-  std::map<std::string, HttpHandler> handlers =
-      DaemonHandlers([this] { return RenderMetrics(); }, [] { return absl::OkStatus(); },
-                     [this, ready = std::move(ready)] {
-                       const absl::Status status = ready();
-                       return status.ok() ? ingest_.ready() : status;
-                     });
+  std::map<std::string, HttpHandler> handlers = DaemonHandlers(
+      {this, &families_}, [] { return absl::OkStatus(); },
+      [this, ready = std::move(ready)] {
+        const absl::Status status = ready();
+        return status.ok() ? ingest_.ready() : status;
+      });
   // Ready, but somebody should look.
   handlers["/readyz"] = [this, probe = handlers["/readyz"]](const HttpRequest& request) {
     HttpResponse response = probe(request);
@@ -68,7 +68,7 @@ std::map<std::string, HttpHandler> WebPages::Handlers(std::function<absl::Status
   return handlers;
 }
 
-std::string WebPages::RenderMetrics() {
+std::vector<prometheus::MetricFamily> WebPages::Collect() const {
   const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
   SeriesInputs inputs;
   inputs.now = snapshot->LedgerTime(clock_.SinceBoot());
@@ -80,9 +80,7 @@ std::string WebPages::RenderMetrics() {
   inputs.database_bytes = {{"state", DatabaseBytes(options_.data_dir + "/state.db")},
                            {"metrics", DatabaseBytes(options_.data_dir + "/metrics.db")}};
   inputs.resident_bytes = ResidentBytes();
-  MutexLock lock(scrape_mutex_);
-  FillSeries(*snapshot, inputs, finished_before_, registry_);
-  return registry_.Render();
+  return CollectSeries(*snapshot, inputs, finished_before_, families_);
 }
 
 }  // namespace muster::controller

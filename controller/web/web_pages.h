@@ -5,13 +5,13 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
-#include "common/base/mutex.h"
 #include "common/metrics/http_server.h"
-#include "common/metrics/registry.h"
+#include "common/metrics/metric_families.h"
 #include "controller/engine/engine.h"
 #include "controller/metrics/metrics_ingest.h"
 #include "controller/web/series.h"
@@ -25,25 +25,25 @@ struct WebOptions {
 };
 
 // Thread-safe; outlives the HTTP server. All references outlive it.
-class WebPages {
+class WebPages : private prometheus::Collectable {
  public:
   WebPages(WebOptions options, const Engine& engine, const MetricsIngest& ingest,
-           Registry& registry, Clock& clock);
+           MetricFamilies& families, Clock& clock);
 
   // Handlers for HttpServer::Create. `ready`: is the controller serving?
   std::map<std::string, HttpHandler> Handlers(std::function<absl::Status()> ready);
 
  private:
-  std::string RenderMetrics() MUSTER_EXCLUDES(scrape_mutex_);
+  // The series that are counted anew at each scrape.
+  std::vector<prometheus::MetricFamily> Collect() const override;
 
   const WebOptions options_;
   const Engine& engine_;
   const MetricsIngest& ingest_;
-  Registry& registry_;
+  MetricFamilies& families_;
   Clock& clock_;
   const absl::Time started_;
   const FinishedCounts finished_before_;
-  Mutex scrape_mutex_;  // one scrape fills and renders at a time
 };
 
 }  // namespace muster::controller

@@ -14,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/ckpt/verifier.h"
+#include "common/metrics/metric_families.h"
 #include "common/metrics/metric_names.h"
-#include "common/metrics/registry.h"
 #include "common/rpc/packed_queue.h"
 #include "tests/fuzz/memory_file_system.h"
 #include "tests/fuzz/message_builder.h"
@@ -105,7 +105,7 @@ class AgentWorld::Agent final : public mw::SessionHandler {
                 .reply = [](const mw::RankKey&, const mw::StoreReplyLine&) {}}),
         session_(timers_,
                  [this](mw::ControlHandlers handlers) { return Connect(std::move(handlers)); },
-                 registry_, *this, {.hello = v1::Hello(), .near = true, .seed = 1}) {
+                 families_, *this, {.hello = v1::Hello(), .near = true, .seed = 1}) {
     fs_.files()[absl::StrCat(kPublished, "/MANIFEST.json")] = "{}";
     fs_.files()[absl::StrCat(kPublished, "/model.safetensors")] = "x";
     fs_.files()[kForeign] = "root";
@@ -355,7 +355,7 @@ class AgentWorld::Agent final : public mw::SessionHandler {
 
   MemoryFileSystem fs_;
   FakeTimers timers_;
-  Registry registry_{WorkerMetrics(), metric::kWorkerDroppedTotal};
+  MetricFamilies families_{metric::kWorkerDroppedTotal};
   std::shared_ptr<Stream> stream_;
   bool session_up_ = false;
   std::vector<v1::Slot> slots_;

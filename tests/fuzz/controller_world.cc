@@ -64,8 +64,8 @@ struct Shared {
   }
   const std::string folder;
   RealClock clock;
-  Registry registry{ControllerMetrics(), metric::kControllerDroppedTotal};
-  mc::CallGate gate{kToken, registry, clock};
+  MetricFamilies families{metric::kControllerDroppedTotal};
+  mc::CallGate gate{kToken, families, clock};
   std::unique_ptr<mc::MetricsIngest> ingest;
 };
 

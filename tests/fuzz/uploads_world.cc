@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/metrics/metric_families.h"
 #include "common/metrics/metric_names.h"
-#include "common/metrics/registry.h"
 #include "common/upload/sha256.h"
 #include "controller/api/upload_service.h"
 #include "tests/fuzz/fake_calls.h"
@@ -186,8 +186,8 @@ class UploadsWorld::World {
 
   MemoryFileSystem fs_;
   SimulatedClock clock_;
-  Registry registry_{ControllerMetrics(), metric::kControllerDroppedTotal};
-  mc::CallGate gate_{kToken, registry_, clock_};
+  MetricFamilies families_{metric::kControllerDroppedTotal};
+  mc::CallGate gate_{kToken, families_, clock_};
   CallBoard board_;
   std::unique_ptr<mc::UploadStore> store_;
   std::unique_ptr<mc::UploadDesk> desk_;

@@ -55,7 +55,7 @@ Agent::Agent(Agenda& agenda, Trace& trace, Storage& storage, Dice dice, std::str
       hello_(std::move(hello)),
       host_(std::move(host)),
       execution_(agenda),
-      registry_(WorkerMetrics(), metric::kWorkerDroppedTotal),
+      families_(metric::kWorkerDroppedTotal),
       store_({.send = [this](v1::WorkerMessage m) { session_->SendMessage(std::move(m)); },
               .reply =
                   [this](const worker::RankKey& key, const worker::StoreReplyLine& reply) {
@@ -65,7 +65,7 @@ Agent::Agent(Agenda& agenda, Trace& trace, Storage& storage, Dice dice, std::str
       leftovers_(std::move(past.leftovers)) {
   worker::SessionHandler& handler = *this;
   session_ = std::make_unique<worker::Session>(
-      execution_, host_.connect, registry_, handler,
+      execution_, host_.connect, families_, handler,
       worker::SessionOptions{.hello = hello_,
                              .near = dice_.Chance(0.5),
                              .seed = dice_.Next(),

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "common/metrics/registry.h"
+#include "common/metrics/metric_families.h"
 #include "tests/sim/bulk_agent.h"
 #include "tests/sim/dice.h"
 #include "tests/sim/execution.h"
@@ -136,7 +136,7 @@ class Agent final : private worker::SessionHandler {
   const v1::Hello hello_;
   const Host host_;
   Execution execution_;
-  Registry registry_;
+  MetricFamilies families_;
   worker::AssignmentLog assignments_;
   worker::AttemptFences fences_;
   worker::SpecReader specs_;

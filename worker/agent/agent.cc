@@ -125,27 +125,26 @@ absl::Status Agent::Build() {
   }
   MUSTER_ASSIGN_OR_RETURN(loop_, EventLoop::Create(clock_));
   MUSTER_RETURN_IF_ERROR(BuildHello());
-  registry_ = std::make_unique<Registry>(WorkerMetrics(), metric::kWorkerDroppedTotal);
   HttpServer::Options http;
   http.listen = config_.http_listen;
   MUSTER_ASSIGN_OR_RETURN(
-      http_, HttpServer::Create(http, DaemonHandlers([this] { return registry_->Render(); },
-                                                     [] { return absl::OkStatus(); },
-                                                     [this]() -> absl::Status {
-                                                       if (connected_) return absl::OkStatus();
-                                                       return absl::UnavailableError(
-                                                           "no session with the controller");
-                                                     })));
+      http_, HttpServer::Create(http, DaemonHandlers(
+                                          {&families_}, [] { return absl::OkStatus(); },
+                                          [this]() -> absl::Status {
+                                            if (connected_) return absl::OkStatus();
+                                            return absl::UnavailableError(
+                                                "no session with the controller");
+                                          })));
   hello_.set_metrics_address(http_->address());
   energy_ = std::make_unique<EnergyMeter>(
       nvml_.get(), std::vector<v1::Slot>(hello_.slots().begin(), hello_.slots().end()));
-  metrics_ = std::make_unique<AgentMetrics>(*registry_, clock_, nvml_.get(), hello_);
+  metrics_ = std::make_unique<AgentMetrics>(families_, clock_, nvml_.get(), hello_);
   MUSTER_ASSIGN_OR_RETURN(spool_, Spool::Open(fs_, {.directory = DataPath("spool"),
                                                     .max_bytes = config_.spool_max_bytes}));
   const std::vector<std::string> environment = RankEnvironment();
   uploads_ = std::make_unique<UploadFetcher>(MakeChannel({.address = config_.controller}), token_);
   supervisor_ = std::make_unique<Supervisor>(
-      SupervisorDeps{*loop_, fs_, *spool_, *registry_, *energy_, *this,
+      SupervisorDeps{*loop_, fs_, *spool_, families_, *energy_, *this,
                      [this](const std::string& sha256, const std::stop_token& stop,
                             const std::function<void()>& on_piece) {
                        return uploads_->Fetch(sha256, stop, on_piece);
@@ -186,7 +185,7 @@ absl::Status Agent::Build() {
   SessionHandler& handler = *this;
   session_ = std::make_unique<Session>(
       *loop_, MakeGrpcControl(*loop_, MakeChannel({.address = config_.controller}), token_),
-      *registry_, handler,
+      families_, handler,
       SessionOptions{.hello = hello_,
                      .near = IsLoopbackHost(host),
                      .seed = seed,

@@ -17,7 +17,7 @@
 #include "common/daemon/data_dir_lock.h"
 #include "common/fs/file_system.h"
 #include "common/metrics/http_server.h"
-#include "common/metrics/registry.h"
+#include "common/metrics/metric_families.h"
 #include "worker/agent/agent_config.h"
 #include "worker/agent/agent_metrics.h"
 #include "worker/agent/base/event_loop.h"
@@ -106,7 +106,7 @@ class Agent final : private SessionHandler, private SupervisorSink {
   std::unique_ptr<Nvml> nvml_;
   std::unique_ptr<EnergyMeter> energy_;
   std::unique_ptr<EventLoop> loop_;
-  std::unique_ptr<Registry> registry_;
+  MetricFamilies families_{metric::kWorkerDroppedTotal};
   std::unique_ptr<AgentMetrics> metrics_;
   std::atomic<bool> connected_ = false;  // read by the HTTP threads
   std::unique_ptr<HttpServer> http_;

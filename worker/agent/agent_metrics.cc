@@ -20,40 +20,44 @@ std::vector<std::string> Labels(const v1::Slot& slot) {
 
 }  // namespace
 
-AgentMetrics::AgentMetrics(Registry& registry, Clock& clock, const Nvml* nvml,
+AgentMetrics::AgentMetrics(MetricFamilies& families, Clock& clock, const Nvml* nvml,
                            const v1::Hello& hello)
-    : registry_(registry),
+    : families_(families),
       nvml_(nvml),
       slots_(hello.slots().begin(), hello.slots().end()),
       cpus_(hello.cpus()) {
-  registry_.Set(metric::kWorkerInfo, {hello.worker_name(), hello.pool(), hello.version()}, 1);
-  registry_.Set(metric::kWorkerStartTime, absl::ToDoubleSeconds(clock.Now() - absl::UnixEpoch()));
-  registry_.Set(metric::kWorkerMachineMemoryBytes, static_cast<double>(hello.memory_bytes()));
-  registry_.Set(metric::kWorkerCpus, hello.cpus());
-  registry_.Set(metric::kWorkerConnected, 0);
+  for (const MetricDef* metric : WorkerMetrics()) {
+    const bool is_counter = metric->type == MetricType::kCounter;
+    if (is_counter && metric->labels[0] == nullptr) families_.Add(*metric, 0);
+  }
+  families_.Set(metric::kWorkerInfo, {hello.worker_name(), hello.pool(), hello.version()}, 1);
+  families_.Set(metric::kWorkerStartTime, absl::ToDoubleSeconds(clock.Now() - absl::UnixEpoch()));
+  families_.Set(metric::kWorkerMachineMemoryBytes, static_cast<double>(hello.memory_bytes()));
+  families_.Set(metric::kWorkerCpus, hello.cpus());
+  families_.Set(metric::kWorkerConnected, 0);
   std::map<std::string, double> by_kind;
   for (const v1::Slot& slot : slots_) {
     ++by_kind[KindName(slot.kind())];
-    registry_.Set(metric::kDeviceMemorySizeBytes, Labels(slot),
+    families_.Set(metric::kDeviceMemorySizeBytes, Labels(slot),
                   static_cast<double>(slot.memory_bytes()));
   }
-  for (const auto& [kind, count] : by_kind) registry_.Set(metric::kWorkerSlots, {kind}, count);
+  for (const auto& [kind, count] : by_kind) families_.Set(metric::kWorkerSlots, {kind}, count);
 }
 
 void AgentMetrics::Refresh(const Spool& spool, const std::set<uint32_t>& busy_slots) {
-  registry_.Set(metric::kWorkerResidentBytes, static_cast<double>(ResidentBytes()));
-  registry_.Set(metric::kWorkerSpoolBytes, static_cast<double>(spool.pending_bytes()));
-  registry_.Set(metric::kWorkerSpoolLimitBytes, static_cast<double>(spool.max_bytes()));
-  registry_.Add(metric::kWorkerSpoolDroppedTotal,
+  families_.Set(metric::kWorkerResidentBytes, static_cast<double>(ResidentBytes()));
+  families_.Set(metric::kWorkerSpoolBytes, static_cast<double>(spool.pending_bytes()));
+  families_.Set(metric::kWorkerSpoolLimitBytes, static_cast<double>(spool.max_bytes()));
+  families_.Add(metric::kWorkerSpoolDroppedTotal,
                 static_cast<double>(spool.dropped_records() - dropped_seen_));
   dropped_seen_ = spool.dropped_records();
   std::map<std::string, double> used;
   for (const v1::Slot& slot : slots_) {
     const bool held = busy_slots.contains(slot.index());
     used[KindName(slot.kind())] += held ? 1 : 0;
-    registry_.Set(metric::kDeviceHeld, Labels(slot), held ? 1 : 0);
+    families_.Set(metric::kDeviceHeld, Labels(slot), held ? 1 : 0);
   }
-  for (const auto& [kind, count] : used) registry_.Set(metric::kWorkerSlotsUsed, {kind}, count);
+  for (const auto& [kind, count] : used) families_.Set(metric::kWorkerSlotsUsed, {kind}, count);
   const v1::WorkerUse use = use_probe_.Read(cpus_);
   use_.set_cpus(use.cpus());
   use_.set_memory_bytes(use.memory_bytes());
@@ -70,13 +74,13 @@ void AgentMetrics::RefreshGpus() {
       use.set_slot(slot.index());
       use.set_utilization(gpu.utilization_ratio.value_or(0));
       use.set_memory_bytes(gpu.memory_used_bytes);
-      registry_.Set(metric::kDeviceMemoryUsedBytes, labels,
+      families_.Set(metric::kDeviceMemoryUsedBytes, labels,
                     static_cast<double>(gpu.memory_used_bytes));
       if (gpu.utilization_ratio)
-        registry_.Set(metric::kDeviceUtilizationRatio, labels, *gpu.utilization_ratio);
-      if (gpu.power_watts) registry_.Set(metric::kDevicePowerWatts, labels, *gpu.power_watts);
+        families_.Set(metric::kDeviceUtilizationRatio, labels, *gpu.utilization_ratio);
+      if (gpu.power_watts) families_.Set(metric::kDevicePowerWatts, labels, *gpu.power_watts);
       if (gpu.temperature_celsius)
-        registry_.Set(metric::kDeviceTemperature, labels, *gpu.temperature_celsius);
+        families_.Set(metric::kDeviceTemperature, labels, *gpu.temperature_celsius);
     }
   }
 }

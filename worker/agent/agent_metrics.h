@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
-#include "common/metrics/registry.h"
+#include "common/metrics/metric_families.h"
 #include "muster/v1/worker_service.pb.h"
 #include "worker/agent/device/nvml.h"
 #include "worker/agent/device/use_probe.h"
@@ -19,7 +19,7 @@ namespace muster::worker {
 class AgentMetrics {
  public:
   // All outlive this; `nvml` may be null. `hello` names worker, pool, version and slots.
-  AgentMetrics(Registry& registry, Clock& clock, const Nvml* nvml, const v1::Hello& hello);
+  AgentMetrics(MetricFamilies& families, Clock& clock, const Nvml* nvml, const v1::Hello& hello);
 
   // Cheap; call about once a second.
   void Refresh(const Spool& spool, const std::set<uint32_t>& busy_slots);
@@ -29,7 +29,7 @@ class AgentMetrics {
  private:
   void RefreshGpus();
 
-  Registry& registry_;
+  MetricFamilies& families_;
   const Nvml* const nvml_;
   const std::vector<v1::Slot> slots_;
   const uint32_t cpus_;

@@ -54,15 +54,15 @@ std::string HostOfPeer(const std::string& peer) {
 }
 
 void CallGate::CountCall(const char* method, absl::StatusCode code, absl::Duration took) {
-  registry_.Add(metric::kRpcRequestsTotal, {method, absl::StatusCodeToString(code)});
-  registry_.Add(metric::kRpcSecondsTotal, {method}, absl::ToDoubleSeconds(took));
+  families_.Add(metric::kRpcRequestsTotal, {method, absl::StatusCodeToString(code)});
+  families_.Add(metric::kRpcSecondsTotal, {method}, absl::ToDoubleSeconds(took));
 }
 
-void CallGate::StreamOpened(const char* method) { registry_.Add(metric::kRpcStreams, {method}, 1); }
+void CallGate::StreamOpened(const char* method) { families_.Add(metric::kRpcStreams, {method}, 1); }
 
 void CallGate::StreamClosed(const char* method, absl::StatusCode code) {
-  registry_.Add(metric::kRpcStreams, {method}, -1);
-  registry_.Add(metric::kRpcRequestsTotal, {method, absl::StatusCodeToString(code)});
+  families_.Add(metric::kRpcStreams, {method}, -1);
+  families_.Add(metric::kRpcRequestsTotal, {method, absl::StatusCodeToString(code)});
 }
 
 absl::Status CheckProtocolVersion(uint32_t theirs, absl::string_view side) {

@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "common/metrics/registry.h"
+#include "common/metrics/metric_families.h"
 #include "common/rpc/status_map.h"
 #include "common/rpc/token.h"
 #include "controller/api/calls/rate_limiter.h"
@@ -23,10 +23,10 @@ namespace muster::controller {
 class CallGate {
  public:
   // `limit`: of each principal's calls; none unless given.
-  CallGate(std::string token, Registry& registry, Clock& clock, const RateLimit& limit = {},
+  CallGate(std::string token, MetricFamilies& families, Clock& clock, const RateLimit& limit = {},
            const StreamPatience& patience = {})
       : token_(std::move(token)),
-        registry_(registry),
+        families_(families),
         clock_(clock),
         patience_(patience),
         limiter_(limit) {}
@@ -53,7 +53,7 @@ class CallGate {
   absl::Duration WaitOf(const std::string& caller) MUSTER_EXCLUDES(mutex_);
 
   const std::string token_;
-  Registry& registry_;
+  MetricFamilies& families_;
   Clock& clock_;
   const StreamPatience patience_;
   Mutex mutex_;

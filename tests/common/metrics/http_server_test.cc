@@ -15,7 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/unique_fd.h"
-#include "common/metrics/registry.h"
+#include "common/metrics/metric_families.h"
 #include "tests/support/no_descriptors.h"
 #include "tests/support/status_matchers.h"
 
@@ -43,21 +43,21 @@ std::unique_ptr<HttpServer> Start(std::map<std::string, HttpHandler> handlers,
 }
 
 TEST(HttpServerTest, ServesMetricsWithPrometheusContentType) {
-  Registry registry(WorkerMetrics(), metric::kWorkerDroppedTotal);
+  MetricFamilies families(metric::kWorkerDroppedTotal);
   const auto ok = [] { return absl::OkStatus(); };
-  auto server = Start(DaemonHandlers([&] { return registry.Render(); }, ok, ok));
+  auto server = Start(DaemonHandlers({&families}, ok, ok));
   httplib::Client client("http://" + server->address());
-  registry.Set(metric::kWorkerConnected, 1);
+  families.Set(metric::kWorkerConnected, 1);
   auto result = client.Get("/metrics");
   ASSERT_TRUE(result);
   EXPECT_EQ(result->status, 200);
-  EXPECT_EQ(result->get_header_value("Content-Type"), kPrometheusContentType);
+  EXPECT_EQ(result->get_header_value("Content-Type"), "text/plain; version=0.0.4; charset=utf-8");
   EXPECT_THAT(result->body, HasSubstr("muster_worker_connected 1\n"));
 }
 
 TEST(HttpServerTest, HealthAndReadinessSayWhyNot) {
-  auto server = Start(DaemonHandlers([] { return std::string(); }, [] { return absl::OkStatus(); },
-                                     [] { return absl::UnavailableError("still loading"); }));
+  auto server = Start(DaemonHandlers(
+      {}, [] { return absl::OkStatus(); }, [] { return absl::UnavailableError("still loading"); }));
   httplib::Client client("http://" + server->address());
   auto healthy = client.Get("/healthz");
   ASSERT_TRUE(healthy);

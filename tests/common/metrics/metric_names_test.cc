@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <prometheus/text_serializer.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 
@@ -11,7 +12,7 @@
 #include <sstream>
 #include <string>
 
-#include "common/metrics/registry.h"
+#include "common/metrics/metric_families.h"
 #include "tests/support/temp_dir.h"
 
 namespace muster {
@@ -31,21 +32,21 @@ bool StartsWith(const std::string& text, const std::string& start) {
   return text.rfind(start, 0) == 0;
 }
 
-// A registry with one series of every metric, or two where there are labels.
+// A page with one series of every metric, or two where there are labels.
 std::string RenderEverything(const std::vector<const MetricDef*>& metrics,
                              const MetricDef& dropped) {
-  Registry registry(metrics, dropped);
+  MetricFamilies families(dropped);
   for (const MetricDef* metric : metrics) {
     std::vector<std::string> values;
     for (const char* label : metric->labels) {
       if (label != nullptr) values.push_back(std::string("some \"") + label + "\"\\\n");
     }
-    registry.Set(*metric, values, 1.5);
+    families.Set(*metric, values, 1.5);
     if (values.empty()) continue;
     values[0] = "other";
-    registry.Set(*metric, values, 1e300);
+    families.Set(*metric, values, 1e300);
   }
-  return registry.Render();
+  return prometheus::TextSerializer().Serialize(families.Collect());
 }
 
 TEST(MetricNamesTest, NoNameStandsTwiceOrOnBothDaemons) {

@@ -26,7 +26,7 @@ inline constexpr char kToken[] = "secret-of-this-test";
 class ApiFixture : public ::testing::Test {
  protected:
   void SetUp() override {
-    gate_ = std::make_unique<CallGate>(kToken, registry_, clock_, limit_, patience_);
+    gate_ = std::make_unique<CallGate>(kToken, families_, clock_, limit_, patience_);
     MetricsIngestOptions options;
     options.path = dir_ / "metrics.db";
     auto ingest = MetricsIngest::Open(std::move(options), clock_);
@@ -73,7 +73,7 @@ class ApiFixture : public ::testing::Test {
 
   testing::TempDir dir_;
   RealClock clock_;
-  Registry registry_{ControllerMetrics(), metric::kControllerDroppedTotal};
+  MetricFamilies families_{metric::kControllerDroppedTotal};
   FakeEngine engine_;
   RateLimit limit_;          // none, unless the test's constructor sets one
   StreamPatience patience_;  // likewise

@@ -50,7 +50,7 @@ TEST_F(LimitsTest, TheStreamsOfAgentsAreBounded) {
     Context context;
     std::unique_ptr<grpc::ClientReaderWriter<v1::WorkerMessage, v1::ControllerMessage>> stream;
   };
-  CallGate gate(kToken, registry_, clock_);  // that of the fixture would be empty first
+  CallGate gate(kToken, families_, clock_);  // that of the fixture would be empty first
   WorkerService service(engine_, *ingest_, gate, 2);
   grpc::ServerBuilder builder;
   AllowClientPings(builder);

@@ -1,6 +1,7 @@
 // Clients and agents that have the token, keep their streams open, and say or read nothing: each
 // stream is ended after its time, what waits for it is bounded, and nobody else notices.
 #include <gmock/gmock.h>
+#include <prometheus/text_serializer.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -48,9 +49,12 @@ class SlowPeerTest : public ApiFixture {
   }
   // Whether so many streams of the method have ended with that code, seen from the controller.
   bool HaveEnded(const std::string& method, const std::string& code, int count) {
-    const std::string row = absl::StrCat("muster_rpc_requests_total{method=\"", method,
-                                         "\",code=\"", code, "\"} ", count, "\n");
-    return WaitUntil(kAWhile, [&] { return registry_.Render().find(row) != std::string::npos; });
+    const std::string row = absl::StrCat("muster_rpc_requests_total{code=\"", code, "\",method=\"",
+                                         method, "\"} ", count, "\n");
+    return WaitUntil(kAWhile, [&] {
+      const std::string text = prometheus::TextSerializer().Serialize(families_.Collect());
+      return text.find(row) != std::string::npos;
+    });
   }
 
   std::shared_ptr<grpc::Channel> slow_channel_;

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <prometheus/text_serializer.h>
 
 #include <map>
 #include <set>
@@ -112,8 +113,8 @@ class UploadServiceTest : public ::testing::Test {
   TempDir dir_;
   RealClock clock_;
   UploadPatience patience_;
-  Registry registry_{ControllerMetrics(), metric::kControllerDroppedTotal};
-  CallGate gate_{kToken, registry_, clock_};
+  MetricFamilies families_{metric::kControllerDroppedTotal};
+  CallGate gate_{kToken, families_, clock_};
   std::unique_ptr<UploadStore> store_;
   std::unique_ptr<UploadDesk> desk_;
   std::vector<std::unique_ptr<UploadService>> services_;
@@ -243,8 +244,9 @@ TEST_F(SlowUploadTest, AnAgentThatDoesNotReadWhatItFetchesIsGivenUp) {
   request.set_sha256(HashOf(bytes));
   const auto stream = stub->Fetch(&context, request);
   EXPECT_TRUE(WaitUntil(absl::Minutes(1), [&] {
-    const std::string ended = "{method=\"FetchUpload\",code=\"CANCELLED\"} 1\n";
-    return registry_.Render().find(ended) != std::string::npos;
+    const std::string ended = "{code=\"CANCELLED\",method=\"FetchUpload\"} 1\n";
+    const std::string text = prometheus::TextSerializer().Serialize(families_.Collect());
+    return text.find(ended) != std::string::npos;
   }));
   v1::FetchUploadResponse piece;
   while (stream->Read(&piece)) {

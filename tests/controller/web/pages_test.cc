@@ -1,7 +1,10 @@
 #include <httplib.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <thread>
 
+#include "absl/strings/str_split.h"
 #include "common/metrics/metric_names.h"
 #include "controller/web/discovery.h"
 #include "controller/web/page.h"
@@ -65,16 +68,18 @@ TEST(PageTest, RowsAreBounded) {
   EXPECT_THAT(html, HasSubstr("older ones"));
 }
 
-TEST(WebPagesTest, EveryPathAnswersAndReadinessFollowsItsParts) {
+bool IsJobState(const std::string& line) { return line.starts_with("muster_job_state{"); }
+
+TEST(WebPagesTest, EveryPathAnswersTwoAtOnceTooAndReadinessFollowsItsParts) {
   testing::TempDir dir;
   RealClock clock;
   FakeEngine engine;
-  Registry registry(ControllerMetrics(), metric::kControllerDroppedTotal);
+  MetricFamilies families(metric::kControllerDroppedTotal);
   MetricsIngestOptions options;
   options.path = dir / "metrics.db";
   auto ingest = MetricsIngest::Open(std::move(options), clock);
   ASSERT_OK(ingest);
-  WebPages pages({dir.path(), absl::Seconds(60), false}, engine, **ingest, registry, clock);
+  WebPages pages({dir.path(), absl::Seconds(60), false}, engine, **ingest, families, clock);
   std::atomic<bool> ready = true;
   auto server = HttpServer::Create({}, pages.Handlers([&] {
     return ready ? absl::OkStatus() : absl::UnavailableError("starting or stopping");
@@ -87,7 +92,22 @@ TEST(WebPagesTest, EveryPathAnswersAndReadinessFollowsItsParts) {
     EXPECT_EQ(answer->status, 200) << path;
   }
   EXPECT_THAT(client.Get("/sd")->get_header_value("Content-Type"), HasSubstr("application/json"));
-  EXPECT_THAT(client.Get("/metrics")->body, HasSubstr("muster_controller_term 7"));
+  const std::string page = client.Get("/metrics")->body;
+  EXPECT_THAT(page, HasSubstr("muster_controller_term 7"));
+  EXPECT_THAT(page, HasSubstr("muster_controller_dropped_series_total 0"));
+  engine.Publish([](Snapshot& s) {
+    for (uint64_t id = 1; id <= 300; ++id) s.jobs.Put(id, MakeJob(id, "digits"));
+  });
+  const auto scrape_often = [&] {
+    httplib::Client own("http://" + (*server)->address());
+    for (int i = 0; i < 10; ++i) {
+      const std::vector<std::string> lines = absl::StrSplit(own.Get("/metrics")->body, '\n');
+      EXPECT_EQ(std::count_if(lines.begin(), lines.end(), IsJobState), 300);
+    }
+  };
+  std::thread another(scrape_often);
+  scrape_often();
+  another.join();
   ready = false;
   EXPECT_EQ(client.Get("/readyz")->status, 503);
   EXPECT_EQ(client.Get("/healthz")->status, 200);

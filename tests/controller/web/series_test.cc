@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <prometheus/text_serializer.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -34,8 +35,9 @@ class SeriesTest : public ::testing::Test {
     inputs_.resident_bytes = 1 << 20;
   }
   std::string Render() {
-    FillSeries(*engine_.snapshot(), inputs_, finished_before_, registry_);
-    return registry_.Render();
+    const prometheus::TextSerializer text;
+    const auto series = CollectSeries(*engine_.snapshot(), inputs_, finished_before_, families_);
+    return text.Serialize(series) + text.Serialize(families_.Collect());
   }
   void Put(std::shared_ptr<Job> job) {
     engine_.Publish([&](Snapshot& s) { s.jobs.Put(job->id, job); });
@@ -44,9 +46,7 @@ class SeriesTest : public ::testing::Test {
   FakeEngine engine_;
   SeriesInputs inputs_;
   FinishedCounts finished_before_;
-  Registry registry_{ControllerMetrics(),
-                     metric::kControllerDroppedTotal,
-                     {.max_series_per_metric = kMaxControllerSeries}};
+  MetricFamilies families_{metric::kControllerDroppedTotal};
 };
 
 std::shared_ptr<Job> TrainingJob(uint64_t id) {
@@ -130,6 +130,34 @@ size_t CountOf(const std::string& text, const std::string& part) {
   size_t count = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
   return count;
+}
+
+// Both stand as "??" on the page, and Prometheus reads no page that has a series twice.
+TEST_F(SeriesTest, NamesThatLookAlikeOnThePageHaveOneSeries) {
+  auto job = TrainingJob(7);
+  job->progress.latest = {{"\xc3\xa4", 1}, {"\xc3\xb6", 2}};
+  Put(job);
+  const std::string text = Render();
+  EXPECT_THAT(text, HasSubstr("metric=\"??\"} 2\n"));
+  EXPECT_EQ(CountOf(text, "metric=\"??\""), 1u);
+}
+
+TEST_F(SeriesTest, SeriesOfOneMetricAreBoundedAndTheRefusedAreCounted) {
+  constexpr size_t kUses = 3;
+  constexpr size_t kPools = kMaxControllerSeries / kUses + 2;
+  engine_.Publish([](Snapshot& s) {
+    for (size_t id = 1; id <= kPools; ++id) {
+      auto worker = std::make_shared<Worker>();
+      worker->facts.pool = absl::StrCat("pool-", id);
+      worker->facts.slots = {{0, SlotKind::kCpu, "cpu"}};
+      s.workers.Put(id, worker);
+    }
+  });
+  const size_t refused = kPools * kUses - kMaxControllerSeries;
+  const std::string text = Render();
+  EXPECT_EQ(CountOf(text, "muster_slots{"), kMaxControllerSeries);
+  const std::string line = absl::StrCat("\nmuster_controller_dropped_series_total ", refused, "\n");
+  EXPECT_NE(text.find(line), std::string::npos);
 }
 
 // 4,096 series of a metric were 455 jobs' slot-time by label, and the first ones in the table, not
@@ -301,9 +329,9 @@ TEST_F(SeriesTest, PromtoolFindsNothingToSay) {
   constexpr char kPromtool[] = "/usr/bin/promtool";
   ASSERT_TRUE(std::ifstream(kPromtool).good()) << kPromtool << " is not installed";
   Put(TrainingJob(7));
-  registry_.Add(metric::kRpcRequestsTotal, {"Submit", "OK"});
-  registry_.Add(metric::kRpcSecondsTotal, {"Submit"}, 0.5);
-  registry_.Set(metric::kRpcStreams, {"Control"}, 2);
+  families_.Add(metric::kRpcRequestsTotal, {"Submit", "OK"});
+  families_.Add(metric::kRpcSecondsTotal, {"Submit"}, 0.5);
+  families_.Set(metric::kRpcStreams, {"Control"}, 2);
   testing::TempDir dir;
   std::ofstream(dir / "metrics") << Render();
   const std::string command = std::string(kPromtool) + " check metrics < " + (dir / "metrics") +

@@ -116,6 +116,7 @@ TEST_F(AgentTest, ExportsALiveRanksSeriesAndTakesThemAwayWhenItIsGone) {
     const auto result = client.Get("/metrics");
     return result ? result->body : std::string();
   };
+  EXPECT_THAT(metrics(), HasSubstr("muster_worker_ranks_started_total 0\n"));
   ASSERT_TRUE(controller_.Send(
       StartMessage(1, {"metrics 4", "progress train 7", "await_acks", "await_stop"})));
   ASSERT_TRUE(controller_.Await(Logged("acked")));

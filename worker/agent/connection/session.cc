@@ -48,11 +48,11 @@ bool NobodyWaitsFor(const v1::WorkerMessage& message) {
 
 }  // namespace
 
-Session::Session(Timers& timers, ControlConnector connect, Registry& registry,
+Session::Session(Timers& timers, ControlConnector connect, MetricFamilies& families,
                  SessionHandler& handler, SessionOptions options)
     : timers_(timers),
       connect_(std::move(connect)),
-      registry_(registry),
+      families_(families),
       handler_(handler),
       options_(std::move(options)),
       backoff_(kFirstPause, options_.near ? kLongestPauseNear : kLongestPauseFar, options_.seed),
@@ -126,7 +126,7 @@ void Session::Reconnect(const absl::Status& why) {
 
 void Session::SetUp(bool up) {
   if (std::exchange(up_, up) == up) return;
-  registry_.Set(metric::kWorkerConnected, up ? 1 : 0);
+  families_.Set(metric::kWorkerConnected, up ? 1 : 0);
   timers_.Cancel(say_timer_);
   held_back_.clear();
   if (!up && options_.keeper != nullptr) options_.keeper->Rest();
@@ -193,8 +193,8 @@ void Session::OnWelcome(const v1::Welcome& welcome) {
       {{"term", controller_.term},
        {"version", welcome.controller_version()},
        {"events_to_repeat", outbox_.size()}});
-  registry_.Add(metric::kWorkerConnectsTotal);
-  registry_.Set(metric::kWorkerControllerTerm, static_cast<double>(controller_.term));
+  families_.Add(metric::kWorkerConnectsTotal);
+  families_.Set(metric::kWorkerControllerTerm, static_cast<double>(controller_.term));
   SetUp(true);
   said_up_to_ = 0;
   SayEvents();
@@ -260,7 +260,7 @@ void Session::HeartbeatNow() {
     *heartbeat.mutable_roots() = *std::move(roots);
   }
   lease_.Sent(heartbeat_seq_, timers_.clock().SinceBoot());
-  registry_.Add(metric::kWorkerHeartbeatsTotal);
+  families_.Add(metric::kWorkerHeartbeatsTotal);
   Send(std::move(message));
   heartbeat_timer_ = timers_.After(heartbeat_interval_, [this] { HeartbeatNow(); });
 }

@@ -19,7 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/planted_bug.h"
-#include "common/metrics/registry.h"
+#include "common/metrics/metric_families.h"
 #include "muster/v1/worker_service.pb.h"
 #include "worker/agent/base/backoff.h"
 #include "worker/agent/base/timers.h"
@@ -63,8 +63,8 @@ struct SessionOptions {
 class Session {
  public:
   // All outlive the session.
-  Session(Timers& timers, ControlConnector connect, Registry& registry, SessionHandler& handler,
-          SessionOptions options);
+  Session(Timers& timers, ControlConnector connect, MetricFamilies& families,
+          SessionHandler& handler, SessionOptions options);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -120,7 +120,7 @@ class Session {
 
   Timers& timers_;
   const ControlConnector connect_;
-  Registry& registry_;
+  MetricFamilies& families_;
   SessionHandler& handler_;
   const SessionOptions options_;
   std::shared_ptr<ControlConnection> stream_;

@@ -103,7 +103,7 @@ Rank::Rank(const RankDeps& deps, RankPlan plan, StartedProcess process)
   }
   deps_.loop.Watch(process_->exit_fd(), POLLIN, [this](short) { ClearRemains(); });
   log_timer_ = deps_.loop.After(kLogInterval, [this] { PumpLogs(); });
-  deps_.registry.Add(metric::kWorkerRanksStartedTotal);
+  deps_.families.Add(metric::kWorkerRanksStartedTotal);
   // A command need not say anything: it runs when it exists.
   const bool tells = container_ != nullptr && container_->by_podman();
   if (plan_.is_command && !tells) {
@@ -269,8 +269,8 @@ void Rank::On(const ProgressLine& line) {
   step_ = std::max(step_, line.step);
   const std::vector<std::string> labels = {absl::StrCat(plan_.fence.job_id()),
                                            absl::StrCat(plan_.rank)};
-  deps_.registry.Set(metric::kRankStep, labels, static_cast<double>(step_));
-  deps_.registry.Set(metric::kRankEpoch, labels, line.epoch);
+  deps_.families.Set(metric::kRankStep, labels, static_cast<double>(step_));
+  deps_.families.Set(metric::kRankEpoch, labels, line.epoch);
   if (new_phase) deps_.host.OnPhaseChange();
 }
 
@@ -319,7 +319,7 @@ void Rank::ExportMetrics(const MetricsLine& line) {
     if (exported == nullptr || exported->of_rank == nullptr) continue;
     std::vector<std::string> labels = {job, rank};
     if (exported->last_label != nullptr) labels.push_back(exported->last_label);
-    deps_.registry.Set(*exported->of_rank, labels, value);
+    deps_.families.Set(*exported->of_rank, labels, value);
   }
 }
 
@@ -465,7 +465,7 @@ void Rank::PumpLogs() {
     Log(LogLevel::kWarning, "logs_not_spooled", {{"error", more.status().ToString()}});
   const std::vector<std::string> labels = {absl::StrCat(plan_.fence.job_id()),
                                            absl::StrCat(plan_.rank)};
-  deps_.registry.Set(metric::kRankLogBytesTotal, labels, static_cast<double>(logs_.taken_bytes()));
+  deps_.families.Set(metric::kRankLogBytesTotal, labels, static_cast<double>(logs_.taken_bytes()));
   const bool at_once = more.ok() && *more;
   log_timer_ =
       deps_.loop.After(at_once ? absl::ZeroDuration() : kLogInterval, [this] { PumpLogs(); });
@@ -592,8 +592,8 @@ void Rank::Finish() {
        {"signal", event.signal()},
        {"failure", v1::FailureClass_Name(event.failure_class())},
        {"message", event.message()}});
-  deps_.registry.Add(metric::kWorkerRanksExitedTotal, {Outcome(event)});
-  deps_.registry.RemoveMatching(
+  deps_.families.Add(metric::kWorkerRanksExitedTotal, {Outcome(event)});
+  deps_.families.RemoveMatching(
       {{"job_id", absl::StrCat(plan_.fence.job_id())}, {"rank", absl::StrCat(plan_.rank)}});
   deps_.host.OnRankEvent(std::move(event));
   deps_.host.OnGone(key(), silent);

@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/fs/file_system.h"
-#include "common/metrics/registry.h"
+#include "common/metrics/metric_families.h"
 #include "muster/v1/worker_service.pb.h"
 #include "worker/agent/base/event_loop.h"
 #include "worker/agent/base/rank_key.h"
@@ -71,7 +71,7 @@ struct RankDeps {
   EventLoop& loop;
   FileSystem& fs;
   Spool& spool;
-  Registry& registry;
+  MetricFamilies& families;
   ChildProcesses& children;
   Containers& containers;
   const EnergyMeter& energy;

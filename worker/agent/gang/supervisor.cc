@@ -313,7 +313,7 @@ void Supervisor::OnStarted(RankStarts::Starting starting, absl::StatusOr<Started
   ForgetUnkillable(key);
   if (process.ok()) {
     auto rank = std::make_unique<Rank>(
-        RankDeps{deps_.loop, deps_.fs, deps_.spool, deps_.registry, children_, containers_,
+        RankDeps{deps_.loop, deps_.fs, deps_.spool, deps_.families, children_, containers_,
                  deps_.energy, options_.kill_patience, options_.path_patience, *this},
         std::move(plan), *std::move(process));
     Rank& started = *(ranks_[key] = std::move(rank));

@@ -18,7 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/fs/file_system.h"
-#include "common/metrics/registry.h"
+#include "common/metrics/metric_families.h"
 #include "muster/v1/worker_service.pb.h"
 #include "worker/agent/base/event_loop.h"
 #include "worker/agent/base/path_watch.h"
@@ -60,7 +60,7 @@ struct SupervisorDeps {
   EventLoop& loop;
   FileSystem& fs;
   Spool& spool;
-  Registry& registry;
+  MetricFamilies& families;
   const EnergyMeter& energy;
   SupervisorSink& sink;
   FetchUpload fetch_upload;

@@ -119,7 +119,7 @@ class SessionTest : public ::testing::Test {
   static constexpr auto kHeartbeat = v1::WorkerMessage::kHeartbeat;
 
   TestTimers timers_;
-  Registry registry_{WorkerMetrics(), metric::kWorkerDroppedTotal};
+  MetricFamilies families_{metric::kWorkerDroppedTotal};
   Handler handler_;
   absl::Status expected_end_;
   std::vector<v1::WorkerMessage> sent_;
@@ -129,7 +129,7 @@ class SessionTest : public ::testing::Test {
                      handlers_ = std::move(handlers);
                      return std::make_shared<Wire>(sent_);
                    },
-                   registry_, handler_, SessionOptions()};
+                   families_, handler_, SessionOptions()};
 };
 
 TEST_F(SessionTest, NewsThatNobodyWaitsForTravelTogether) {
@@ -213,7 +213,7 @@ TEST_F(SessionTest, TheNextLifeFollowsAnotherControllerWhateverItsTerm) {
                  handlers = std::move(to);
                  return std::make_shared<Wire>(sent);
                },
-               registry_, handler_, SessionOptions{.controller = {.id = kController, .term = 7}}};
+               families_, handler_, SessionOptions{.controller = {.id = kController, .term = 7}}};
   next.Start();
   ASSERT_EQ(sent.size(), 1u);
   EXPECT_EQ(sent[0].hello().last_controller(), kController);
