@@ -1,9 +1,6 @@
 #include "common/upload/sha256.h"
 
-// EVP, which is what OpenSSL 3 wishes for, links every algorithm that there is: 84 pages of tables
-// to relocate at each start of the CLI. These functions are the same code without the tables.
-#define OPENSSL_SUPPRESS_DEPRECATED
-#include <openssl/sha.h>
+#include <openssl/evp.h>
 
 #include <array>
 
@@ -12,22 +9,23 @@
 
 namespace muster {
 
-Sha256::Sha256() : context_(std::make_unique<SHA256_CTX>()) {
-  MUSTER_CHECK(::SHA256_Init(context_.get()) == 1, "a hash can be begun");
+Sha256::Sha256() : context_(::EVP_MD_CTX_new(), ::EVP_MD_CTX_free) {
+  MUSTER_CHECK(::EVP_DigestInit_ex(context_.get(), ::EVP_sha256(), nullptr) == 1,
+               "a hash can be begun");
 }
 
-Sha256::~Sha256() = default;
-
 void Sha256::Update(absl::string_view bytes) {
-  MUSTER_CHECK(::SHA256_Update(context_.get(), bytes.data(), bytes.size()) == 1,
+  MUSTER_CHECK(::EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) == 1,
                "bytes are hashed");
 }
 
 std::string Sha256::FinishHex() {
-  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest;
-  MUSTER_CHECK(::SHA256_Final(digest.data(), context_.get()) == 1, "a hash is finished once");
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+  unsigned size = 0;
+  MUSTER_CHECK(::EVP_DigestFinal_ex(context_.get(), digest.data(), &size) == 1,
+               "a hash is finished once");
   return absl::BytesToHexString(
-      absl::string_view(reinterpret_cast<const char*>(digest.data()), digest.size()));
+      absl::string_view(reinterpret_cast<const char*>(digest.data()), size));
 }
 
 bool IsSha256Hex(absl::string_view text) {

@@ -6,23 +6,20 @@
 
 #include "absl/strings/string_view.h"
 
-struct SHA256state_st;  // OpenSSL's SHA256_CTX
+struct evp_md_ctx_st;  // OpenSSL's EVP_MD_CTX
 
 namespace muster {
 
 class Sha256 {
  public:
   Sha256();
-  ~Sha256();
-  Sha256(const Sha256&) = delete;
-  Sha256& operator=(const Sha256&) = delete;
 
   void Update(absl::string_view bytes);
   // 64 lower-case hex digits; the hasher is used up.
   std::string FinishHex();
 
  private:
-  const std::unique_ptr<SHA256state_st> context_;
+  const std::unique_ptr<evp_md_ctx_st, void (*)(evp_md_ctx_st*)> context_;
 };
 
 // Whether the text is a SHA-256 in 64 lower-case hex digits.
