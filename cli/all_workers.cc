@@ -10,7 +10,7 @@ absl::StatusOr<std::vector<v1::WorkerInfo>> AllWorkers(Session& session, Interru
   v1::ListWorkersRequest request;
   do {
     MUSTER_ASSIGN_OR_RETURN(const v1::ListWorkersResponse page,
-                            client->Call(rpc::kListWorkers, request, session.timeout(), guard));
+                            client->Call(&Jobs::ListWorkers, request, session.timeout(), guard));
     workers.insert(workers.end(), page.workers().begin(), page.workers().end());
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());

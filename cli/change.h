@@ -44,12 +44,12 @@ class Patience {
 // An interrupt ends it where there is a guard. What was sent may have been done all the same, as
 // after UNAVAILABLE and DEADLINE_EXCEEDED.
 template <typename Request, typename Response>
-absl::StatusOr<Response> SendChange(Session& session, Method<Request, Response> method,
+absl::StatusOr<Response> SendChange(Session& session, UnaryMethod<Jobs, Request, Response> method,
                                     const Request& request, InterruptGuard* guard = nullptr) {
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
   Patience patience(session, guard);
   while (true) {
-    absl::StatusOr<Response> response = client->Call(method, request, patience.left(), guard);
+    absl::StatusOr<Response> response = client->CallOnce(method, request, patience.left(), guard);
     if (response.ok() || !patience.Again(response.status())) return response;
   }
 }

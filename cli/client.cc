@@ -17,6 +17,7 @@ namespace {
 
 constexpr char kNoController[] =
     "start one with `muster local up`, or set MUSTER_ADDR (or --addr) to where it is";
+constexpr char kCompareVersions[] = "`muster version` shows whether both are of the same version";
 
 }  // namespace
 
@@ -52,29 +53,19 @@ absl::StatusOr<v1::JobRef> ParseJobRef(absl::string_view text) {
 
 Client::Client(Endpoint endpoint) : endpoint_(std::move(endpoint)) {}
 
-CallOptions Client::Options(absl::Duration timeout) const {
-  return {.address = endpoint_.address, .token = endpoint_.token, .timeout = timeout};
-}
-
-CallEnd Client::CallUnder(InterruptGuard& guard, const char* path,
-                          const google::protobuf::MessageLite& request,
-                          google::protobuf::MessageLite& response, absl::Duration timeout) const {
-  muster::Call call(path, Options(timeout));
-  call.Start(request);
-  guard.Set([&call] { call.Cancel(); });
-  CallEnd end = FinishWith(call, response);
-  guard.Clear();
-  return end;
-}
-
 absl::Status Client::Explain(const CallEnd& end, absl::Duration timeout) const {
   const absl::Status& error = end.status;
   switch (error.code()) {
     case absl::StatusCode::kUnavailable:
+      if (end.reached == absl::ZeroDuration()) {
+        return WithHint(
+            absl::UnavailableError(absl::StrCat("no controller at ", endpoint_.address)),
+            kNoController);
+      }
       // It is stopping, say.
-      if (end.by_peer) return WithHint(error, "try again in a moment");
-      return WithHint(absl::UnavailableError(absl::StrCat("no controller at ", endpoint_.address)),
-                      kNoController);
+      return WithHint(absl::UnavailableError(absl::StrCat("the controller at ", endpoint_.address,
+                                                          ": ", error.message())),
+                      "try again in a moment");
     case absl::StatusCode::kDeadlineExceeded:
       return WithHint(absl::DeadlineExceededError(
                           absl::StrCat("the controller at ", endpoint_.address,
@@ -92,12 +83,16 @@ absl::Status Client::Explain(const CallEnd& end, absl::Duration timeout) const {
           !absl::StrContains(error.message(), "`muster"))
         return WithHint(error, "`muster ls` shows the jobs there are");
       return error;
-    case absl::StatusCode::kInternal:
-      if (end.by_peer) return error;
-      return WithHint(
-          absl::InternalError(absl::StrCat("the answer of the controller at ", endpoint_.address,
-                                           " cannot be read: ", error.message())),
-          "`muster version` shows whether both are of the same version");
+    case absl::StatusCode::kUnimplemented:
+      // gRPC's own words for an answer that is no message of the kind that was asked for.
+      if (absl::StrContains(error.message(), "No message returned")) {
+        return WithHint(absl::InternalError(absl::StrCat("the answer of the controller at ",
+                                                         endpoint_.address, " cannot be read")),
+                        kCompareVersions);
+      }
+      return WithHint(absl::UnimplementedError(absl::StrCat("the controller at ", endpoint_.address,
+                                                            ": ", error.message())),
+                      kCompareVersions);
     default:
       return error;
   }

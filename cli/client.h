@@ -1,8 +1,6 @@
 // Calls of the JobService with token, deadline and errors that tell the way out.
 #pragma once
 
-#include <google/protobuf/message_lite.h>
-
 #include <string>
 
 #include "absl/status/status.h"
@@ -10,9 +8,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "cli/context.h"
+#include "cli/host.h"
 #include "cli/interrupt.h"
-#include "cli/methods.h"
-#include "common/call/call.h"
+#include "cli/stub_call.h"
 #include "muster/v1/job_service.pb.h"
 
 namespace muster::cli {
@@ -21,38 +19,54 @@ namespace muster::cli {
 // name. INVALID_ARGUMENT for what can be neither.
 absl::StatusOr<v1::JobRef> ParseJobRef(absl::string_view text);
 
-// Any thread; each call has a connection of its own.
+// Any thread.
 class Client {
  public:
   explicit Client(Endpoint endpoint);
 
-  const std::string& address() const { return endpoint_.address; }
+  const Endpoint& endpoint() const { return endpoint_; }
 
-  // Address, token and deadline of a call that the caller makes itself; an infinite timeout sets no
-  // deadline.
-  CallOptions Options(absl::Duration timeout) const;
-
-  // The end of such a call as the user should see it. UNAVAILABLE: nobody answers, or the
-  // controller said so itself. DEADLINE_EXCEEDED: no answer within `timeout`.
+  // The end of a call that the caller made itself, as the user should see it. UNAVAILABLE: nobody
+  // answers, or the controller said so itself. DEADLINE_EXCEEDED: no answer within `timeout`.
   absl::Status Explain(const CallEnd& end, absl::Duration timeout) const;
 
-  // One unary call: client.Call(rpc::kGetJob, request, timeout). CANCELLED: an interrupt ended it;
-  // only where there is a guard.
-  template <typename Request, typename Response>
-  absl::StatusOr<Response> Call(Method<Request, Response> method, const Request& request,
+  // One unary call that only reads: client.Call(&Jobs::GetJob, request, timeout). It is made a
+  // second time, within the same timeout, when the controller was there and became UNAVAILABLE: it
+  // may be on its way down, and another up. CANCELLED: an interrupt ended it; only where there is a
+  // guard.
+  template <typename Stub, typename Request, typename Response>
+  absl::StatusOr<Response> Call(UnaryMethod<Stub, Request, Response> method, const Request& request,
                                 absl::Duration timeout, InterruptGuard* guard = nullptr) const {
+    const absl::Duration deadline = SteadyNow() + timeout;
     Response response;
-    const CallEnd end = guard == nullptr
-                            ? CallOnce(method, request, response, Options(timeout))
-                            : CallUnder(*guard, method.path, request, response, timeout);
+    CallEnd end = Attempt(method, request, response, timeout, guard);
+    if (absl::IsUnavailable(end.status) && end.reached > absl::ZeroDuration()) {
+      const CallEnd second = Attempt(method, request, response, deadline - SteadyNow(), guard);
+      // Whoever was there a moment ago is not reported as absent.
+      if (second.reached > absl::ZeroDuration()) end = second;
+    }
+    if (!end.ok()) return Explain(end, timeout);
+    return response;
+  }
+
+  // The same for a call that changes something: it is made once.
+  template <typename Stub, typename Request, typename Response>
+  absl::StatusOr<Response> CallOnce(UnaryMethod<Stub, Request, Response> method,
+                                    const Request& request, absl::Duration timeout,
+                                    InterruptGuard* guard = nullptr) const {
+    Response response;
+    const CallEnd end = Attempt(method, request, response, timeout, guard);
     if (!end.ok()) return Explain(end, timeout);
     return response;
   }
 
  private:
-  CallEnd CallUnder(InterruptGuard& guard, const char* path,
-                    const google::protobuf::MessageLite& request,
-                    google::protobuf::MessageLite& response, absl::Duration timeout) const;
+  template <typename Stub, typename Request, typename Response>
+  CallEnd Attempt(UnaryMethod<Stub, Request, Response> method, const Request& request,
+                  Response& response, absl::Duration timeout, InterruptGuard* guard) const {
+    StubCall call(endpoint_, timeout, guard);
+    return call.End((Stub(call.channel()).*method)(&call.context(), request, &response));
+  }
 
   const Endpoint endpoint_;
 };

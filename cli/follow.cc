@@ -62,8 +62,7 @@ absl::StatusOr<v1::JobSummary> FollowJob(
   Reconnect reconnect(session, guard);
   while (true) {
     const absl::Duration left = end - SteadyNow();
-    ReadCall stream(rpc::kWatchJob, request, client->Options(left));
-    guard.Set([&stream] { stream.Cancel(); });
+    ReadCall stream(&Jobs::WatchJob, request, client->endpoint(), left, guard);
     v1::WatchJobResponse response;
     while (stream.Read(response)) {
       reconnect.Good();
@@ -73,7 +72,6 @@ absl::StatusOr<v1::JobSummary> FollowJob(
       on_update(last);
     }
     const CallEnd stream_end = stream.Finish();
-    guard.Clear();
     if (IsTerminal(last.state())) return last;
     if (guard.interrupted()) {
       return WithHint(Interrupted(absl::StrCat("interrupted; ", JobText(job), " goes on")),
@@ -87,7 +85,7 @@ absl::StatusOr<v1::JobSummary> FollowJob(
     }
     const absl::Status error =
         stream_end.ok() ? absl::OkStatus() : client->Explain(stream_end, limit);
-    MUSTER_RETURN_IF_ERROR(reconnect.Lost(error, stream_end.connected));
+    MUSTER_RETURN_IF_ERROR(reconnect.Lost(error, stream_end.reached));
   }
 }
 

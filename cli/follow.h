@@ -16,7 +16,7 @@ struct ReconnectLimits {
   // A controller that was there and went away is waited for this long: it comes back within seconds
   // where something restarts it, and a job runs on meanwhile.
   absl::Duration patience = absl::Minutes(2);
-  // A call that was connected for so long had found it, though nothing arrived.
+  // A call that reached it and lasted so long had found it, though nothing arrived.
   absl::Duration connected_after = absl::Minutes(1);
 };
 

@@ -33,7 +33,7 @@ class RunStream {
     v1::WatchJobRequest request;
     request.mutable_job()->set_id(options_.job_id);
     std::string said = "queued";
-    return Repeat(guard, rpc::kWatchJob, request, [&](const v1::WatchJobResponse& response) {
+    return Repeat(guard, &Jobs::WatchJob, request, [&](const v1::WatchJobResponse& response) {
       const v1::JobSummary& job = response.summary();
       const bool waits = job.state() == v1::PENDING;
       if (waits && !job.message().empty() && job.message() != said) {
@@ -48,7 +48,7 @@ class RunStream {
     v1::StreamLogsRequest request;
     request.mutable_job()->set_id(options_.job_id);
     request.set_follow(true);
-    return Repeat(guard, rpc::kStreamLogs, request, [&](v1::StreamLogsResponse& chunk) {
+    return Repeat(guard, &Jobs::StreamLogs, request, [&](v1::StreamLogsResponse& chunk) {
       const bool is_stderr = chunk.is_stderr();
       LogText& text = is_stderr ? err_ : out_;
       To(is_stderr) << text.Lines(text.Fresh(std::move(chunk))) << std::flush;
@@ -65,13 +65,12 @@ class RunStream {
  private:
   // Until `take` wants no more.
   template <typename Request, typename Response, typename Take>
-  absl::Status Repeat(InterruptGuard& guard, Method<Request, Response> method,
+  absl::Status Repeat(InterruptGuard& guard, ReadMethod<Request, Response> method,
                       const Request& request, const Take& take) {
     Reconnect reconnect(session_, guard);
     reconnect.Good();  // the call before was answered
     while (true) {
-      ReadCall stream(method, request, client_.Options(absl::InfiniteDuration()));
-      guard.Set([&stream] { stream.Cancel(); });
+      ReadCall stream(method, request, client_.endpoint(), absl::InfiniteDuration(), guard);
       Response response;
       bool more = true;
       while (more && stream.Read(response)) {
@@ -79,10 +78,8 @@ class RunStream {
         more = take(response);
       }
       const CallEnd end = more ? stream.Finish() : CallEnd();
-      guard.Clear();
       if (end.ok() || guard.interrupted()) return absl::OkStatus();
-      MUSTER_RETURN_IF_ERROR(
-          reconnect.Lost(client_.Explain(end, session_.timeout()), end.connected));
+      MUSTER_RETURN_IF_ERROR(reconnect.Lost(client_.Explain(end, session_.timeout()), end.reached));
     }
   }
 
@@ -106,7 +103,7 @@ absl::Status Cancel(uint64_t id, Session& session, InterruptGuard& guard) {
   v1::CancelJobRequest request;
   request.mutable_job()->set_id(id);
   request.set_user(UserName(session.host()));
-  const absl::Status status = SendChange(session, rpc::kCancelJob, request, &guard).status();
+  const absl::Status status = SendChange(session, &Jobs::CancelJob, request, &guard).status();
   // It may have ended meanwhile.
   if (status.ok() || absl::IsFailedPrecondition(status)) return absl::OkStatus();
   const std::string why = guard.interrupted() ? "" : absl::StrCat(": ", status.message());
@@ -139,7 +136,7 @@ absl::StatusOr<RunOutcome> FollowRun(const RunOptions& options, Session& session
   v1::GetJobRequest request;
   request.mutable_job()->set_id(options.job_id);
   // As patient as a change: the controller may just be coming back.
-  absl::StatusOr<v1::GetJobResponse> job = SendChange(session, rpc::kGetJob, request, &guard);
+  absl::StatusOr<v1::GetJobResponse> job = SendChange(session, &Jobs::GetJob, request, &guard);
   if (!job.ok() && (outcome.interrupted || guard.interrupted())) return Left(options.job_id);
   MUSTER_RETURN_IF_ERROR(job.status());
   outcome.job = *std::move(job);

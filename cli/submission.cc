@@ -80,7 +80,7 @@ absl::StatusOr<v1::SubmitResponse> SendJob(v1::SubmitRequest request, Session& s
   if (request.idempotency_key().empty()) {
     MUSTER_ASSIGN_OR_RETURN(*request.mutable_idempotency_key(), RandomKey());
   }
-  absl::StatusOr<v1::SubmitResponse> response = SendChange(session, rpc::kSubmit, request, guard);
+  absl::StatusOr<v1::SubmitResponse> response = SendChange(session, &Jobs::Submit, request, guard);
   if (!response.ok()) {
     const bool interrupted = guard != nullptr && guard->interrupted();
     return SubmitError(response.status(), request, interrupted);
@@ -99,7 +99,7 @@ absl::Status ResolveAfter(std::vector<std::string>& after, Session& session) {
     v1::GetJobRequest request;
     *request.mutable_job() = job;
     MUSTER_ASSIGN_OR_RETURN(const v1::GetJobResponse found,
-                            client->Call(rpc::kGetJob, request, session.timeout()));
+                            client->Call(&Jobs::GetJob, request, session.timeout()));
     const v1::JobSummary& summary = found.summary();
     const uint64_t id = summary.array_id() != 0 ? summary.array_id() : summary.id();
     text = absl::StrCat(id, text.substr(parts.first.size()));

@@ -8,7 +8,6 @@
 #include "cli/change.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
-#include "muster/v1/upload_service.pb.h"
 
 namespace muster::cli {
 namespace {
@@ -18,7 +17,9 @@ constexpr size_t kPieceBytes = 256 << 10;
 constexpr absl::Duration kUploadTimeout = absl::Minutes(10);
 
 absl::Status Send(const PackedFolder& folder, const Client& client, absl::Duration timeout) {
-  Call call(rpc::kUpload.path, client.Options(timeout));
+  StubCall call(client.endpoint(), timeout);
+  v1::UploadResponse response;
+  const auto stream = Uploads(call.channel()).Upload(&call.context(), &response);
   v1::UploadRequest piece;
   piece.set_sha256(folder.sha256);
   piece.set_bytes(folder.archive.size());
@@ -27,12 +28,11 @@ absl::Status Send(const PackedFolder& folder, const Client& client, absl::Durati
     const absl::string_view data = archive.substr(at, kPieceBytes);
     piece.set_data(data.data(), data.size());
     // What ended the call early, its end tells.
-    if (!call.Write(piece)) break;
+    if (!stream->Write(piece)) break;
     piece.Clear();
   }
-  call.EndWrites();
-  v1::UploadResponse response;
-  const CallEnd end = FinishWith(call, response);
+  stream->WritesDone();
+  const CallEnd end = call.End(stream->Finish());
   return end.ok() ? absl::OkStatus() : client.Explain(end, timeout);
 }
 
@@ -44,7 +44,7 @@ absl::Status SendUpload(const PackedFolder& folder, Session& session) {
   find.set_sha256(folder.sha256);
   Patience patience(session);
   while (true) {
-    const auto there = client->Call(rpc::kFindUpload, find, patience.left());
+    const auto there = client->Call(&Uploads::Find, find, patience.left());
     absl::Status status = there.status();
     if (there.ok() && there->found()) return absl::OkStatus();
     if (there.ok()) {

@@ -16,7 +16,7 @@ absl::StatusOr<ExitCode> Run(const JobVerbFlags& flags, Session& session) {
     request.set_whole_array(target.whole_array);
     request.set_user(UserName(session.host()));
     MUSTER_ASSIGN_OR_RETURN(v1::CancelJobResponse response,
-                            SendChange(session, rpc::kCancelJob, request));
+                            SendChange(session, &Jobs::CancelJob, request));
     return JobAnswer{.summary = response.summary(), .jobs = response.jobs()};
   });
 }

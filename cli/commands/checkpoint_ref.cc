@@ -39,7 +39,7 @@ absl::StatusOr<v1::CheckpointInfo> FindById(uint64_t id, Session& session) {
   v1::GetCheckpointRequest request;
   request.set_checkpoint_id(id);
   absl::StatusOr<v1::GetCheckpointResponse> response =
-      client->Call(rpc::kGetCheckpoint, request, session.timeout());
+      client->Call(&Jobs::GetCheckpoint, request, session.timeout());
   if (absl::IsUnimplemented(response.status())) {
     return WithHint(
         absl::UnimplementedError(absl::StrCat(
@@ -59,7 +59,7 @@ absl::StatusOr<Checkpoints> ListCheckpoints(const v1::JobRef& job, Session& sess
   Checkpoints checkpoints;
   do {
     MUSTER_ASSIGN_OR_RETURN(const v1::ListCheckpointsResponse page,
-                            client->Call(rpc::kListCheckpoints, request, session.timeout()));
+                            client->Call(&Jobs::ListCheckpoints, request, session.timeout()));
     checkpoints.insert(checkpoints.end(), page.checkpoints().begin(), page.checkpoints().end());
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());

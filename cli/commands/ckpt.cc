@@ -44,7 +44,7 @@ absl::StatusOr<ExitCode> RunVerify(const std::string& text, Session& session) {
   session.Say(absl::StrCat("checkpoint ", id, ": a worker rereads it"));
   MUSTER_ASSIGN_OR_RETURN(
       const v1::VerifyCheckpointResponse response,
-      client->Call(rpc::kVerifyCheckpoint, request, session.timeout(kVerifyTimeout)));
+      client->CallOnce(&Jobs::VerifyCheckpoint, request, session.timeout(kVerifyTimeout)));
   const v1::CheckpointInfo& checkpoint = response.checkpoint();
   session.PrintOne(
       absl::StrCat(

@@ -39,7 +39,7 @@ absl::StatusOr<ExitCode> Run(Request::Verb verb, const JobVerbFlags& flags, Sess
     request.set_user(UserName(session.host()));
     MUSTER_ASSIGN_OR_RETURN(*request.mutable_request_id(), RandomKey());
     MUSTER_ASSIGN_OR_RETURN(v1::ControlJobResponse response,
-                            SendChange(session, rpc::kControlJob, request));
+                            SendChange(session, &Jobs::ControlJob, request));
     return JobAnswer{.summary = response.summary(), .jobs = response.jobs()};
   });
 }

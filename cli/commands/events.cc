@@ -46,8 +46,7 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
       session.timeout(flags.follow ? absl::InfiniteDuration() : kCallTimeout);
   const absl::Duration end = SteadyNow() + limit;
   while (true) {
-    ReadCall stream(rpc::kStreamEvents, request, client->Options(end - SteadyNow()));
-    guard.Set([&stream] { stream.Cancel(); });
+    ReadCall stream(&Jobs::StreamEvents, request, client->endpoint(), end - SteadyNow(), guard);
     v1::StreamEventsResponse response;
     while (session.host().out && stream.Read(response)) {
       reconnect.Good();
@@ -59,7 +58,6 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
     }
     if (!session.host().out) stream.Cancel();
     const CallEnd stream_end = stream.Finish();
-    guard.Clear();
     if (!session.host().out) return ExitCode::kDone;  // RunMuster says so
     if (guard.interrupted()) return ExitCode::kInterrupted;
     if (stream_end.ok()) return ExitCode::kDone;
@@ -69,7 +67,7 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
       return TimedOut(
           absl::StrCat("left the events after ", HumanDuration(limit), "; the jobs go on"));
     }
-    MUSTER_RETURN_IF_ERROR(reconnect.Lost(error, stream_end.connected));
+    MUSTER_RETURN_IF_ERROR(reconnect.Lost(error, stream_end.reached));
   }
 }
 

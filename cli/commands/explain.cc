@@ -14,7 +14,7 @@ absl::StatusOr<ExitCode> Run(const std::string& job, Session& session) {
   MUSTER_ASSIGN_OR_RETURN(*request.mutable_job(), ParseJobRef(job));
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
   MUSTER_ASSIGN_OR_RETURN(const v1::ExplainJobResponse response,
-                          client->Call(rpc::kExplainJob, request, session.timeout()));
+                          client->Call(&Jobs::ExplainJob, request, session.timeout()));
   const Format format = session.globals().format;
   if (format == Format::kCsv) {
     session.PrintList(Table({}), ToJsonList(response.outlook().blockers()), "kind");

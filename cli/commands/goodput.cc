@@ -34,7 +34,7 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
   MUSTER_ASSIGN_OR_RETURN(const v1::GetGoodputRequest request, MakeRequest(flags));
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
   MUSTER_ASSIGN_OR_RETURN(const v1::GetGoodputResponse response,
-                          client->Call(rpc::kGetGoodput, request, session.timeout()));
+                          client->Call(&Jobs::GetGoodput, request, session.timeout()));
   const Format format = session.globals().format;
   const Table jobs = LedgerTable(response);
   if (format == Format::kCsv || format == Format::kName || format == Format::kJsonl) {

@@ -52,7 +52,7 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
   do {
     request.set_page_size(kPage);
     MUSTER_ASSIGN_OR_RETURN(v1::ListJobsResponse page,
-                            client->Call(rpc::kListJobs, request, session.timeout()));
+                            client->Call(&Jobs::ListJobs, request, session.timeout()));
     for (v1::JobSummary& job : *page.mutable_jobs()) {
       const bool meant = flags.owner.empty() || job.owner() == flags.owner;
       if (meant && jobs.size() < flags.limit) jobs.push_back(std::move(job));

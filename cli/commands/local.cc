@@ -100,7 +100,7 @@ absl::StatusOr<bool> AllReady(const LocalRecord& record) {
   Client client({.address = record.daemons.front().grpc_address, .token = *std::move(token)});
   MUSTER_ASSIGN_OR_RETURN(
       const v1::ListWorkersResponse workers,
-      client.Call(rpc::kListWorkers, v1::ListWorkersRequest(), kReadyCallTimeout));
+      client.Call(&Jobs::ListWorkers, v1::ListWorkersRequest(), kReadyCallTimeout));
   size_t ready = 0;
   for (const v1::WorkerInfo& worker : workers.workers()) {
     for (const DaemonRecord& daemon : record.daemons)

@@ -88,7 +88,7 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
       session.timeout(flags.follow ? absl::InfiniteDuration() : kWholeLogTimeout);
   const absl::Duration end = SteadyNow() + limit;
   MUSTER_ASSIGN_OR_RETURN(const v1::GetJobResponse job,
-                          client->Call(rpc::kGetJob, get, session.timeout()));
+                          client->Call(&Jobs::GetJob, get, session.timeout()));
   const uint64_t id = job.summary().id();
   v1::StreamLogsRequest request = RequestOf(flags, id);
   Printer printer(session, /*prefix=*/!HasOneSource(flags, job), /*has_tail=*/flags.tail > 0);
@@ -96,8 +96,7 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
   Reconnect reconnect(session, guard);
   reconnect.Good();  // GetJob was answered
   while (true) {
-    ReadCall stream(rpc::kStreamLogs, request, client->Options(end - SteadyNow()));
-    guard.Set([&stream] { stream.Cancel(); });
+    ReadCall stream(&Jobs::StreamLogs, request, client->endpoint(), end - SteadyNow(), guard);
     v1::StreamLogsResponse chunk;
     while (session.host().out && stream.Read(chunk)) {
       reconnect.Good();
@@ -105,7 +104,6 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
     }
     if (!session.host().out) stream.Cancel();
     const CallEnd stream_end = stream.Finish();
-    guard.Clear();
     if (!session.host().out) return ExitCode::kDone;  // RunMuster says so
     if (guard.interrupted()) {
       return WithHint(Interrupted(absl::StrCat("interrupted; job ", id, " goes on")),
@@ -116,7 +114,7 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
     if (!flags.follow) return error;
     if (SteadyNow() >= end || absl::IsDeadlineExceeded(error))
       return TimedOut(absl::StrCat("job ", id, " goes on"));
-    MUSTER_RETURN_IF_ERROR(reconnect.Lost(error, stream_end.connected));
+    MUSTER_RETURN_IF_ERROR(reconnect.Lost(error, stream_end.reached));
     printer.Replay(request);
   }
   printer.End();

@@ -67,7 +67,7 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
   do {
     request.set_page_size(std::min(kMaxPage, flags.limit - static_cast<uint32_t>(jobs.size())));
     MUSTER_ASSIGN_OR_RETURN(const v1::ListJobsResponse page,
-                            client->Call(rpc::kListJobs, request, session.timeout()));
+                            client->Call(&Jobs::ListJobs, request, session.timeout()));
     jobs.insert(jobs.end(), page.jobs().begin(), page.jobs().end());
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty() && jobs.size() < flags.limit);

@@ -65,7 +65,7 @@ absl::Status ForEachPage(const Flags& flags, Session& session,
   std::set<std::string> missing(flags.plot.begin(), flags.plot.end());
   do {
     MUSTER_ASSIGN_OR_RETURN(const v1::QueryMetricsResponse page,
-                            client->Call(rpc::kQueryMetrics, request, session.timeout()));
+                            client->Call(&Jobs::QueryMetrics, request, session.timeout()));
     for (const v1::MetricPoint& point : page.points()) missing.erase(point.name());
     take(page.points());
     request.set_page_token(page.next_page_token());

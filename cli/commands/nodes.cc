@@ -55,7 +55,7 @@ absl::StatusOr<ExitCode> Cordon(bool cordoned, const Flags& flags, Session& sess
     request.set_reason(flags.reason);
     request.set_let_finish(flags.let_finish);
     request.set_user(UserName(session.host()));
-    auto response = SendChange(session, rpc::kCordonWorker, request);
+    auto response = SendChange(session, &Jobs::CordonWorker, request);
     if (response.ok()) done.push_back(response->worker());
     return response.status();
   });
@@ -77,7 +77,7 @@ absl::StatusOr<ExitCode> Forget(const Flags& flags, Session& session) {
     request.set_worker(name);
     request.set_gone(flags.gone);
     request.set_user(UserName(session.host()));
-    const absl::Status done = SendChange(session, rpc::kForgetWorker, request).status();
+    const absl::Status done = SendChange(session, &Jobs::ForgetWorker, request).status();
     if (!done.ok()) return done;
     if (session.globals().tables()) {
       session.host().out << "worker " << name << ": forgotten\n";

@@ -20,7 +20,7 @@ absl::StatusOr<std::vector<v1::ProjectInfo>> ListProjects(Session& session) {
   v1::ListProjectsRequest request;
   do {
     MUSTER_ASSIGN_OR_RETURN(const v1::ListProjectsResponse page,
-                            client->Call(rpc::kListProjects, request, session.timeout()));
+                            client->Call(&Jobs::ListProjects, request, session.timeout()));
     projects.insert(projects.end(), page.projects().begin(), page.projects().end());
     request.set_page_token(page.next_page_token());
   } while (!request.page_token().empty());
@@ -42,7 +42,7 @@ absl::StatusOr<ExitCode> Share(Session& session) {
 absl::StatusOr<ExitCode> Send(v1::SetProjectRequest& request, Session& session) {
   request.set_user(UserName(session.host()));
   MUSTER_ASSIGN_OR_RETURN(const v1::SetProjectResponse response,
-                          SendChange(session, rpc::kSetProject, request));
+                          SendChange(session, &Jobs::SetProject, request));
   const std::vector<v1::ProjectInfo> projects = {response.project()};
   session.PrintList(ProjectTable(projects), ToJsonList(projects), "name");
   return ExitCode::kDone;

@@ -60,7 +60,7 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
   MUSTER_ASSIGN_OR_RETURN(*request.mutable_job(), ParseJobRef(flags.job));
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
   MUSTER_ASSIGN_OR_RETURN(const v1::GetJobResponse response,
-                          client->Call(rpc::kGetJob, request, session.timeout()));
+                          client->Call(&Jobs::GetJob, request, session.timeout()));
   if (session.globals().format == Format::kCsv || session.globals().format == Format::kName) {
     session.PrintOne("", ToJson(response.summary()), "id");
   } else {

@@ -12,7 +12,6 @@
 #include "cli/command_job.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/submit_flags.h"
-#include "cli/methods.h"
 #include "cli/output/explain_view.h"
 #include "cli/output/views.h"
 #include "cli/output/watch_view.h"
@@ -113,7 +112,7 @@ void TellEnded(uint64_t first_id, uint64_t end_id, Session& session,
     v1::GetJobRequest request;
     request.mutable_job()->set_id(id);
     const auto job =
-        (*client)->Call(rpc::kGetJob, request, std::min(session.timeout(), deadline.left()));
+        (*client)->Call(&Jobs::GetJob, request, std::min(session.timeout(), deadline.left()));
     if (!job.ok()) {
       session.Say(absl::StrCat("not asked any more: jobs ", id, " to ", end_id - 1,
                                "; `muster ls` tells how they are"));

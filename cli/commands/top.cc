@@ -46,14 +46,14 @@ absl::StatusOr<TopPicture> Look(Client& client, Session& session) {
   }
   do {
     MUSTER_ASSIGN_OR_RETURN(const v1::ListJobsResponse running,
-                            client.Call(rpc::kListJobs, request, session.timeout()));
+                            client.Call(&Jobs::ListJobs, request, session.timeout()));
     picture.jobs.insert(picture.jobs.end(), running.jobs().begin(), running.jobs().end());
     request.set_page_token(running.next_page_token());
   } while (!request.page_token().empty());
   request.clear_states();
   request.add_states(v1::PENDING);
   MUSTER_ASSIGN_OR_RETURN(const v1::ListJobsResponse waiting,
-                          client.Call(rpc::kListJobs, request, session.timeout()));
+                          client.Call(&Jobs::ListJobs, request, session.timeout()));
   picture.waiting = static_cast<size_t>(waiting.jobs_size());
   picture.more_waiting = !waiting.next_page_token().empty();
   return picture;

@@ -73,7 +73,7 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
     *request.mutable_job() = target.job;
     request.set_whole_array(target.whole_array);
     MUSTER_ASSIGN_OR_RETURN(v1::UpdateJobResponse response,
-                            SendChange(session, rpc::kUpdateJob, request));
+                            SendChange(session, &Jobs::UpdateJob, request));
     return JobAnswer{.summary = response.summary(), .jobs = response.jobs()};
   });
 }

@@ -12,15 +12,15 @@ namespace {
 
 absl::StatusOr<ExitCode> Run(Session& session) {
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
-  const auto answer = client->Call(rpc::kGetVersion, v1::GetVersionRequest(), session.timeout());
+  const auto answer = client->Call(&Jobs::GetVersion, v1::GetVersionRequest(), session.timeout());
   Json json = {{"client", {{"version", Version()}, {"protocol_version", kProtocolVersion}}},
                {"controller", nullptr}};
   std::string page = absl::StrCat(VersionLine("muster"), "\n");
   if (answer.ok()) {
     json["controller"] = ToJson(*answer);
-    json["controller"]["address"] = client->address();
+    json["controller"]["address"] = client->endpoint().address;
     absl::StrAppend(&page, "musterd ", answer->version(), " (protocol ", answer->protocol_version(),
-                    ") at ", client->address(), ", term ", answer->term(), "\n");
+                    ") at ", client->endpoint().address, ", term ", answer->term(), "\n");
   }
   session.PrintOne(page, json, "client");
   if (!answer.ok()) return answer.status();

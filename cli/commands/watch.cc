@@ -71,7 +71,7 @@ void FillHistory(Session& session, Client& client, const v1::JobRef& job, WatchH
   *request.mutable_job() = job;
   request.add_names("loss");
   request.set_max_points(kHistoryPoints);
-  const auto points = client.Call(rpc::kQueryMetrics, request, session.timeout());
+  const auto points = client.Call(&Jobs::QueryMetrics, request, session.timeout());
   if (!points.ok()) return;
   for (const v1::MetricPoint& point : points->points())
     history.AddLoss(point.step(), point.value());

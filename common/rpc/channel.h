@@ -1,5 +1,5 @@
-// How clients of ours that keep a connection (the agent, and tests) connect, and what a server must
-// grant so that these may stay connected. The CLI calls without gRPC's library: common/call.
+// How clients of ours (the agent, the CLI, and tests) connect, and what a server must grant so that
+// these may stay connected.
 //
 // A channel pings an idle connection, so that a peer that vanished without a word is noticed within
 // half a minute, and reconnects quickly, since controllers come back within seconds. It connects

@@ -149,7 +149,7 @@ const std::vector<Room>& Rooms() {
         "worker/models/", "worker/optim/", "worker/data/", "worker/checkpoint/", "worker/dist/"}},
       {"worker/trainer/",
        {"worker/trainer/", "worker/train/run/", "worker/link/", "trainer_spec/", "common/fs/"}},
-      {"cli/", {kProto, "common/spec/", "common/call/", "common/fs/", "common/upload/"}},
+      {"cli/", {kProto, "common/spec/", "common/rpc/", "common/fs/", "common/upload/"}},
   };
   return *rooms;
 }
@@ -196,7 +196,7 @@ const std::vector<Library>& Libraries() {
        "torch"},
       {{"grpc/", "grpcpp/", "grpc++/"},
        {"common/rpc/", "controller/api/", "controller/api/calls/", "controller/api/streams/",
-        "controller/", "worker/agent/connection/", "worker/agent/folders/"},
+        "controller/", "worker/agent/connection/", "worker/agent/folders/", "cli/"},
        "gRPC"},
       {{"nghttp2/"}, {"common/call/"}, "nghttp2"},
   };
@@ -262,9 +262,10 @@ std::string Complaint(const Room& room, absl::string_view header, bool quoted) {
                         library.rooms.empty() ? "nobody" : absl::StrJoin(library.rooms, ", "));
   }
   if (absl::EndsWith(header, ".grpc.pb.h")) {
-    static constexpr absl::string_view kTalkers[] = {"common/rpc/", "controller/api/",
-                                                     "controller/", "worker/agent/connection/",
-                                                     "worker/agent/folders/"};
+    static constexpr absl::string_view kTalkers[] = {
+        "common/rpc/",           "controller/api/",
+        "controller/",           "worker/agent/connection/",
+        "worker/agent/folders/", "cli/"};
     if (std::find(std::begin(kTalkers), std::end(kTalkers), room.prefix) == std::end(kTalkers)) {
       return absl::StrCat("\"", header, "\": a service's stub is only for those that talk gRPC");
     }

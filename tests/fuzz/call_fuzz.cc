@@ -9,8 +9,8 @@
 
 #include "common/call/call.h"
 #include "muster/v1/job_service.pb.h"
-#include "tests/common/call/raw_peer.h"
 #include "tests/fuzz/fuzz_input.h"
+#include "tests/support/raw_peer.h"
 
 namespace {
 

@@ -5,7 +5,7 @@
 
 #include "common/call/call.h"
 #include "muster/v1/job_service.pb.h"
-#include "tests/common/call/raw_peer.h"
+#include "tests/support/raw_peer.h"
 #include "tests/support/status_matchers.h"
 
 namespace muster {

@@ -2,6 +2,7 @@
 
 #include <grpcpp/server.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <memory>
 #include <string>
@@ -11,7 +12,7 @@
 #include "common/rpc/status_map.h"
 #include "common/rpc/token.h"
 #include "muster/v1/job_service.grpc.pb.h"
-#include "tests/common/call/raw_peer.h"
+#include "tests/support/raw_peer.h"
 #include "tests/support/status_matchers.h"
 
 namespace muster {
@@ -36,10 +37,12 @@ class Service final : public v1::JobService::Service {
 
 class ChannelTest : public ::testing::Test {
  protected:
-  ChannelTest() {
+  ChannelTest() { Listen("127.0.0.1:0"); }
+
+  void Listen(const std::string& at) {
     grpc::ServerBuilder builder;
     AllowClientPings(builder);
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.AddListeningPort(at, grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
   }
@@ -89,6 +92,21 @@ TEST_F(ChannelTest, NobodyListeningIsUnavailable) {
   server_.reset();
   EXPECT_THAT(GetVersion({.address = address()}, "s3cret"),
               StatusIs(absl::StatusCode::kUnavailable));
+}
+
+TEST_F(ChannelTest, NamesAndIpv6AddressesAreFound) {
+  EXPECT_OK(GetVersion({.address = absl::StrCat("localhost:", port_)}, "s3cret"));
+  server_->Shutdown();
+  Listen("[::1]:0");
+  if (port_ == 0) GTEST_SKIP() << "no IPv6 here";
+  EXPECT_OK(GetVersion({.address = absl::StrCat("[::1]:", port_)}, "s3cret"));
+}
+
+TEST_F(ChannelTest, ProxiesOfTheEnvironmentAreIgnored) {
+  ::setenv("http_proxy", "http://127.0.0.1:1", /*overwrite=*/1);
+  const absl::Status status = GetVersion({.address = address()}, "s3cret");
+  ::unsetenv("http_proxy");
+  EXPECT_OK(status);
 }
 
 TEST(SilentServerTest, IsPingedAndGivenUp) {

@@ -1,4 +1,4 @@
-#include "tests/common/call/raw_peer.h"
+#include "tests/support/raw_peer.h"
 
 #include <netinet/in.h>
 #include <sys/socket.h>

@@ -1,0 +1,155 @@
+// Calls to peers that hang up, and to none.
+#include "cli/client.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "cli/error.h"
+#include "tests/support/raw_peer.h"
+#include "tests/support/status_matchers.h"
+
+namespace muster::cli {
+namespace {
+
+using muster::testing::DataFrame;
+using muster::testing::HeadersFrame;
+using muster::testing::Prefixed;
+using muster::testing::RawPeer;
+using muster::testing::SettingsFrame;
+using muster::testing::StatusIs;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr absl::Duration kTimeout = absl::Minutes(1);
+
+void AwaitCall(RawPeer::Connection& connection) {
+  connection.Send(SettingsFrame());
+  while (connection.received.find("/muster.v1.JobService/") == std::string::npos &&
+         connection.Receive()) {
+  }
+}
+
+void AnswerVersion(RawPeer::Connection& connection) {
+  v1::GetVersionResponse response;
+  response.set_version("9.9");
+  connection.Send(HeadersFrame({{":status", "200"}, {"content-type", "application/grpc"}}, false) +
+                  DataFrame(Prefixed(response.SerializeAsString()), false) +
+                  HeadersFrame({{"grpc-status", "0"}}, /*end_stream=*/true));
+  connection.AwaitHangUp();
+}
+
+TEST(ClientTest, ACallThatReadsIsMadeAgainWhenItsConnectionWasLost) {
+  int connections = 0;
+  RawPeer peer(
+      [&](RawPeer::Connection& connection) {
+        AwaitCall(connection);
+        if (++connections == 2) AnswerVersion(connection);
+      },
+      /*connections=*/2);
+  const auto answer = Client({.address = peer.address()})
+                          .Call(&Jobs::GetVersion, v1::GetVersionRequest(), kTimeout);
+  ASSERT_OK(answer);
+  EXPECT_EQ(answer->version(), "9.9");
+}
+
+TEST(ClientTest, ACallThatReadsIsMadeTwiceAtMost) {
+  int connections = 0;
+  {
+    RawPeer peer(
+        [&](RawPeer::Connection& connection) {
+          ++connections;
+          AwaitCall(connection);
+        },
+        /*connections=*/3);
+    const absl::Status status = Client({.address = peer.address()})
+                                    .Call(&Jobs::GetVersion, v1::GetVersionRequest(), kTimeout)
+                                    .status();
+    EXPECT_THAT(status,
+                StatusIs(absl::StatusCode::kUnavailable,
+                         StartsWith(absl::StrCat("the controller at ", peer.address(), ": "))));
+    EXPECT_EQ(HintOf(status), "try again in a moment");
+  }
+  EXPECT_EQ(connections, 2);
+}
+
+TEST(ClientTest, ACallThatChangesSomethingIsMadeOnce) {
+  int connections = 0;
+  {
+    RawPeer peer(
+        [&](RawPeer::Connection& connection) {
+          ++connections;
+          AwaitCall(connection);
+        },
+        /*connections=*/2);
+    EXPECT_THAT(Client({.address = peer.address()})
+                    .CallOnce(&Jobs::CancelJob, v1::CancelJobRequest(), kTimeout),
+                StatusIs(absl::StatusCode::kUnavailable));
+  }
+  EXPECT_EQ(connections, 1);
+}
+
+// The second connection is closed before it says a word, as where nothing listens any more.
+TEST(ClientTest, WhoWasThereAMomentAgoIsNotReportedAsAbsent) {
+  int connections = 0;
+  RawPeer peer(
+      [&](RawPeer::Connection& connection) {
+        if (++connections == 1) AwaitCall(connection);
+      },
+      /*connections=*/2);
+  EXPECT_THAT(Client({.address = peer.address()})
+                  .Call(&Jobs::GetVersion, v1::GetVersionRequest(), kTimeout),
+              StatusIs(absl::StatusCode::kUnavailable, Not(HasSubstr("no controller"))));
+}
+
+TEST(ClientTest, NoAnswerEndsAtTheDeadlineAndNamesTheAddress) {
+  RawPeer peer([](RawPeer::Connection& connection) {
+    AwaitCall(connection);
+    connection.AwaitHangUp();
+  });
+  const absl::Status status =
+      Client({.address = peer.address()})
+          .Call(&Jobs::GetVersion, v1::GetVersionRequest(), absl::Milliseconds(300))
+          .status();
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kDeadlineExceeded, HasSubstr(peer.address())));
+  EXPECT_THAT(HintOf(status), HasSubstr("--timeout"));
+}
+
+TEST(ClientTest, WhereNobodyIsNothingWasReached) {
+  for (const char* address : {"127.0.0.1:1", "[::1]:1", "localhost:1", "no-such-host.invalid:1"}) {
+    const Endpoint endpoint = {.address = address};
+    StubCall call(endpoint, kTimeout);
+    v1::GetVersionResponse response;
+    const CallEnd end = call.End(
+        Jobs(call.channel()).GetVersion(&call.context(), v1::GetVersionRequest(), &response));
+    EXPECT_THAT(end.status, StatusIs(absl::StatusCode::kUnavailable)) << address;
+    EXPECT_EQ(end.reached, absl::ZeroDuration()) << address;
+    EXPECT_THAT(
+        Client(endpoint).Explain(end, kTimeout),
+        StatusIs(absl::StatusCode::kUnavailable, absl::StrCat("no controller at ", address)));
+  }
+}
+
+// A port that takes the connection and says nothing: the interrupt comes while gRPC connects.
+TEST(ClientTest, AnInterruptEndsAStreamThatIsStillConnecting) {
+  InterruptGuard guard;
+  absl::Notification ended;
+  RawPeer peer([&](RawPeer::Connection&) {
+    ::kill(::getpid(), SIGINT);
+    ended.WaitForNotification();
+  });
+  ReadCall stream(&Jobs::WatchJob, v1::WatchJobRequest(), {.address = peer.address()},
+                  absl::InfiniteDuration(), guard);
+  v1::WatchJobResponse response;
+  EXPECT_FALSE(stream.Read(response));
+  EXPECT_THAT(stream.Finish().status, StatusIs(absl::StatusCode::kCancelled));
+  ended.Notify();
+}
+
+}  // namespace
+}  // namespace muster::cli
