@@ -1,5 +1,4 @@
-// What every client of ours keeps to, whichever library speaks for it: how much a peer may send,
-// and how long it may be silent.
+// What every client of ours keeps to: how much a peer may send, and how long it may be silent.
 #pragma once
 
 #include <cstddef>

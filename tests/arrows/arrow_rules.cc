@@ -32,7 +32,6 @@ const std::vector<Room>& Rooms() {
       {"common/spec/read/", {kProto, "common/spec/tree/"}},
       {"common/spec/validate/", {kProto, "common/spec/tree/"}},
       {"common/spec/", {kProto, "common/spec/"}},
-      {"common/call/", {}},
       {"common/rpc/", {kProto}},
       {"common/metrics/", {}},
       {"common/ckpt/", {"common/fs/"}},
@@ -198,7 +197,6 @@ const std::vector<Library>& Libraries() {
        {"common/rpc/", "controller/api/", "controller/api/calls/", "controller/api/streams/",
         "controller/", "worker/agent/connection/", "worker/agent/folders/", "cli/"},
        "gRPC"},
-      {{"nghttp2/"}, {"common/call/"}, "nghttp2"},
   };
   return *libraries;
 }

@@ -15,22 +15,6 @@ void PutNumber(std::string& to, uint32_t number, int bytes) {
   for (int i = bytes - 1; i >= 0; --i) to.push_back(static_cast<char>(number >> (8 * i)));
 }
 
-// HPACK's integer with a prefix of 7 bits.
-void PutLength(std::string& to, size_t length) {
-  constexpr size_t kPrefix = 127;
-  if (length < kPrefix) {
-    to.push_back(static_cast<char>(length));
-    return;
-  }
-  to.push_back(static_cast<char>(kPrefix));
-  for (length -= kPrefix; length >= 128; length /= 128) {
-    to.push_back(static_cast<char>(length % 128 + 128));
-  }
-  to.push_back(static_cast<char>(length));
-}
-
-}  // namespace
-
 std::string Frame(uint8_t type, uint8_t flags, uint32_t stream, const std::string& payload) {
   std::string frame;
   PutNumber(frame, static_cast<uint32_t>(payload.size()), 3);
@@ -40,44 +24,29 @@ std::string Frame(uint8_t type, uint8_t flags, uint32_t stream, const std::strin
   return frame + payload;
 }
 
-std::string SettingsFrame() { return Frame(4, 0, 0, ""); }
+}  // namespace
 
-std::string HeaderBlock(const std::vector<std::pair<std::string, std::string>>& headers) {
-  std::string block;
-  for (const auto& [name, value] : headers) {
-    block.push_back(0);
-    PutLength(block, name.size());
-    block += name;
-    PutLength(block, value.size());
-    block += value;
-  }
-  return block;
-}
+std::string SettingsFrame() { return Frame(4, 0, 0, ""); }
 
 std::string HeadersFrame(const std::vector<std::pair<std::string, std::string>>& headers,
                          bool end_stream) {
-  return Frame(1, end_stream ? 5 : 4, 1, HeaderBlock(headers));
+  std::string block;
+  for (const auto& [name, value] : headers) {
+    block.push_back(0);
+    block.push_back(static_cast<char>(name.size()));
+    block += name;
+    block.push_back(static_cast<char>(value.size()));
+    block += value;
+  }
+  return Frame(1, end_stream ? 5 : 4, 1, block);
 }
 
 std::string DataFrame(const std::string& data, bool end_stream) {
   return Frame(0, end_stream ? 1 : 0, 1, data);
 }
 
-std::string ResetFrame(uint32_t code) {
-  std::string payload;
-  PutNumber(payload, code, 4);
-  return Frame(3, 0, 1, payload);
-}
-
-std::string GoAwayFrame(uint32_t last_stream, uint32_t code) {
-  std::string payload;
-  PutNumber(payload, last_stream, 4);
-  PutNumber(payload, code, 4);
-  return Frame(7, 0, 0, payload);
-}
-
-std::string Prefixed(const std::string& message, bool compressed) {
-  std::string framed(1, compressed ? '\1' : '\0');
+std::string Prefixed(const std::string& message) {
+  std::string framed(1, '\0');
   PutNumber(framed, static_cast<uint32_t>(message.size()), 4);
   return framed + message;
 }
@@ -99,8 +68,6 @@ bool RawPeer::Connection::Receive() {
   received.append(buffer.data(), static_cast<size_t>(count));
   return true;
 }
-
-void RawPeer::Connection::EndSending() { ::shutdown(fd_.get(), SHUT_WR); }
 
 void RawPeer::Connection::AwaitHangUp() {
   while (Receive()) received.clear();

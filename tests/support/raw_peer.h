@@ -1,7 +1,6 @@
 // A server that answers one HTTP/2 connection with whatever bytes a test wants, right or wrong.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <string>
 #include <thread>
@@ -12,18 +11,14 @@
 
 namespace muster::testing {
 
-// Frames of RFC 9113, by hand: what a decent library refuses to send.
-std::string Frame(uint8_t type, uint8_t flags, uint32_t stream, const std::string& payload);
+// Frames of RFC 9113, by hand; on the connection's first stream.
 std::string SettingsFrame();
-// Headers that enter no table, without Huffman codes; each at most 16 KiB.
-std::string HeaderBlock(const std::vector<std::pair<std::string, std::string>>& headers);
+// Names and values shorter than 127 bytes. They enter no table, and have no Huffman codes.
 std::string HeadersFrame(const std::vector<std::pair<std::string, std::string>>& headers,
                          bool end_stream);
 std::string DataFrame(const std::string& data, bool end_stream);
-std::string ResetFrame(uint32_t code);
-std::string GoAwayFrame(uint32_t last_stream, uint32_t code);
 // A message with gRPC's prefix.
-std::string Prefixed(const std::string& message, bool compressed = false);
+std::string Prefixed(const std::string& message);
 
 // Listens on a port of the system's choice on loopback. The script runs on a thread of its own with
 // each of so many connections, one after the other. It is handed one when the client's request has
@@ -35,8 +30,6 @@ class RawPeer {
     explicit Connection(int fd) : fd_(fd) {}
     // False: the client is gone.
     bool Send(const std::string& bytes);
-    // The client finds the end behind what was sent.
-    void EndSending();
     // Reads and drops all until the client hangs up.
     void AwaitHangUp();
     // What came so far.
