@@ -132,7 +132,7 @@ std::map<std::string, std::set<std::string>> Subjects(const std::filesystem::pat
 // more are here, and may only become smaller.
 TEST(Arrows, ARoomHoldsADozenSubjects) {
   const std::map<std::string, size_t> more = {
-      {"cli", 23},         {"cli/commands", 30},      {"cli/output", 13},
+      {"cli", 22},         {"cli/commands", 30},      {"cli/output", 13},
       {"common/base", 19}, {"controller/engine", 13}, {"controller/rules", 20}};
   for (const auto& [room, subjects] : Subjects(Variable("MUSTER_SOURCE_DIR"))) {
     const auto allowed = more.find(room);
