@@ -1,8 +1,13 @@
 #include "common/spec/load_spec.h"
 
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -11,7 +16,6 @@
 #include "common/spec/tree/spec_fault.h"
 #include "common/spec/validate/spec_defaults.h"
 #include "common/spec/validate/spec_validate.h"
-#include "common/spec/validate/train_paths.h"
 
 namespace muster {
 namespace {
@@ -44,9 +48,31 @@ void MakeAbsolute(const std::string& base_dir, std::string* path) {
   *path = absl::StrCat(base_dir, absl::EndsWith(base_dir, "/") ? "" : "/", *path);
 }
 
+// The folder that a relative path at this key begins in.
+using BaseOf = std::function<const std::string&(const std::string& key)>;
+
+// Each string below the message that is named `path`, and a teacher, which is one too.
+void MakeTrainPathsAbsolute(const BaseOf& base, const std::string& key,
+                            google::protobuf::Message& message) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  for (const google::protobuf::FieldDescriptor* field : fields) {
+    if (field->is_repeated()) continue;
+    const std::string below = absl::StrCat(key, ".", field->name());
+    if (field->message_type() != nullptr) {
+      MakeTrainPathsAbsolute(base, below, *reflection.MutableMessage(&message, field));
+    } else if (field->name() == "path" || below == "train.distill.teacher") {
+      std::string path = reflection.GetString(message, field);
+      MakeAbsolute(base(below), &path);
+      reflection.SetString(&message, field, std::move(path));
+    }
+  }
+}
+
 void MakePathsAbsolute(const SpecSource& source, const std::map<std::string, int>& lines,
                        v1::JobSpec& spec) {
-  const auto base = [&](const std::string& path) {
+  const BaseOf base = [&](const std::string& path) -> const std::string& {
     const bool overridden = LineOf(lines, path) == 0;
     return overridden && !source.overrides_dir.empty() ? source.overrides_dir : source.base_dir;
   };
@@ -62,10 +88,7 @@ void MakePathsAbsolute(const SpecSource& source, const std::map<std::string, int
       command.set_workdir(source.overrides_dir);
     }
   }
-  if (spec.has_train()) {
-    ForEachTrainPath(*spec.mutable_train(),
-                     [&](const char* key, std::string& path) { MakeAbsolute(base(key), &path); });
-  }
+  if (spec.has_train()) MakeTrainPathsAbsolute(base, "train", *spec.mutable_train());
 }
 
 // A key that could not be read must not be called missing or out of bounds as well.
@@ -91,7 +114,7 @@ absl::StatusOr<v1::JobSpec> LoadWrittenSpec(absl::string_view text, const SpecSo
   v1::JobSpec written = read.spec;
   FillDefaults(read.spec);
   std::vector<SpecFault> all = read.faults;
-  for (SpecFault& fault : ValidateReadSpec(read.spec)) {
+  for (SpecFault& fault : ValidateSpec(read.spec)) {
     if (Told(read.faults, fault)) continue;
     fault.line = LineOf(read.lines, fault.path);
     all.push_back(std::move(fault));

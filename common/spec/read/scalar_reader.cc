@@ -1,5 +1,7 @@
 #include "common/spec/read/scalar_reader.h"
 
+#include <google/protobuf/duration.pb.h>
+
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -67,6 +69,47 @@ std::string Got(const SpecNode& node) {
                      : absl::StrCat("; got ", ShownValue(node.text));
 }
 
+template <typename T>
+std::string ReadWhole(const SpecNode& node, T& out) {
+  if (!node.quoted && Classify(node.text) == NumberKind::kWhole) {
+    absl::string_view text = node.text;
+    if (text[0] == '+') text.remove_prefix(1);
+    if (absl::SimpleAtoi(text, &out)) return "";
+  }
+  return absl::StrCat("must be a whole number from ", std::numeric_limits<T>::min(), " to ",
+                      std::numeric_limits<T>::max(), Got(node));
+}
+
+std::string ReadReal(const SpecNode& node, double& out) {
+  if (!node.quoted && Classify(node.text) != NumberKind::kNone) {
+    absl::string_view text = node.text;
+    if (text[0] == '+') text.remove_prefix(1);
+    if (absl::SimpleAtod(text, &out) && std::isfinite(out)) return "";
+  }
+  return absl::StrCat("must be a finite number", Got(node));
+}
+
+std::string ReadBool(const SpecNode& node, bool& out) {
+  if (node.quoted || (!IsTrue(node.text) && !IsFalse(node.text))) {
+    return absl::StrCat("must be true or false", Got(node));
+  }
+  out = IsTrue(node.text);
+  return "";
+}
+
+std::string ReadDuration(const SpecNode& node, google::protobuf::Duration& out) {
+  const auto parsed = ParseDuration(node.text);
+  if (!parsed.ok()) {
+    return absl::StrCat("must be a duration such as 90s, 5m, 1h30m or 2d", Got(node));
+  }
+  if (*parsed > kLongestDuration) return absl::StrCat("must be at most 100 years", Got(node));
+  out = ToProto(*parsed);
+  if (absl::AbsDuration(FromProto(out) - *parsed) > absl::Microseconds(1)) {
+    return absl::StrCat("must be in whole milliseconds", Got(node));
+  }
+  return "";
+}
+
 std::string ReadEnum(const SpecNode& node, const FieldDescriptor* field, Message& message) {
   const google::protobuf::EnumDescriptor& type = *field->enum_type();
   const auto* value = FindEnumValue(type, node.text);
@@ -112,52 +155,6 @@ std::string ReadString(const SpecNode& node, std::string& out) {
     return absl::StrCat("must be a string: put it in quotes", Got(node));
   }
   out = node.text;
-  return "";
-}
-
-template <typename T>
-std::string ReadWhole(const SpecNode& node, T& out) {
-  if (!node.quoted && Classify(node.text) == NumberKind::kWhole) {
-    absl::string_view text = node.text;
-    if (text[0] == '+') text.remove_prefix(1);
-    if (absl::SimpleAtoi(text, &out)) return "";
-  }
-  return absl::StrCat("must be a whole number from ", std::numeric_limits<T>::min(), " to ",
-                      std::numeric_limits<T>::max(), Got(node));
-}
-
-template std::string ReadWhole(const SpecNode&, int32_t&);
-template std::string ReadWhole(const SpecNode&, uint32_t&);
-template std::string ReadWhole(const SpecNode&, int64_t&);
-template std::string ReadWhole(const SpecNode&, uint64_t&);
-
-std::string ReadReal(const SpecNode& node, double& out) {
-  if (!node.quoted && Classify(node.text) != NumberKind::kNone) {
-    absl::string_view text = node.text;
-    if (text[0] == '+') text.remove_prefix(1);
-    if (absl::SimpleAtod(text, &out) && std::isfinite(out)) return "";
-  }
-  return absl::StrCat("must be a finite number", Got(node));
-}
-
-std::string ReadBool(const SpecNode& node, bool& out) {
-  if (node.quoted || (!IsTrue(node.text) && !IsFalse(node.text))) {
-    return absl::StrCat("must be true or false", Got(node));
-  }
-  out = IsTrue(node.text);
-  return "";
-}
-
-std::string ReadDuration(const SpecNode& node, google::protobuf::Duration& out) {
-  const auto parsed = ParseDuration(node.text);
-  if (!parsed.ok()) {
-    return absl::StrCat("must be a duration such as 90s, 5m, 1h30m or 2d", Got(node));
-  }
-  if (*parsed > kLongestDuration) return absl::StrCat("must be at most 100 years", Got(node));
-  out = ToProto(*parsed);
-  if (absl::AbsDuration(FromProto(out) - *parsed) > absl::Microseconds(1)) {
-    return absl::StrCat("must be in whole milliseconds", Got(node));
-  }
   return "";
 }
 

@@ -3,10 +3,8 @@
 #pragma once
 
 #include <google/protobuf/descriptor.h>
-#include <google/protobuf/duration.pb.h>
 #include <google/protobuf/message.h>
 
-#include <cstdint>
 #include <string>
 
 #include "common/spec/tree/spec_tree.h"
@@ -18,13 +16,7 @@ namespace muster {
 std::string SetScalar(const SpecNode& node, const google::protobuf::FieldDescriptor* field,
                       google::protobuf::Message& message);
 
-// The same for values that stand on their own. All but ReadString require a scalar node. ReadWhole:
-// int32_t, uint32_t, int64_t and uint64_t.
+// The same for a string that stands on its own, from any node.
 std::string ReadString(const SpecNode& node, std::string& out);
-std::string ReadBool(const SpecNode& node, bool& out);
-template <typename T>
-std::string ReadWhole(const SpecNode& node, T& out);
-std::string ReadReal(const SpecNode& node, double& out);
-std::string ReadDuration(const SpecNode& node, google::protobuf::Duration& out);
 
 }  // namespace muster

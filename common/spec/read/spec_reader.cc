@@ -9,7 +9,6 @@
 #include "absl/strings/str_join.h"
 #include "common/spec/read/scalar_reader.h"
 #include "common/spec/read/spec_overrides.h"
-#include "common/spec/read/table_reader.h"
 #include "common/spec/tree/spec_tree.h"
 
 namespace muster {
@@ -209,15 +208,8 @@ ReadSpecResult ReadSpec(absl::string_view text, const std::vector<std::string>& 
     return result;
   }
   ApplyOverrides(overrides, root, result.faults);
-  if (result.faults.empty() && ReadByTable(root, result.spec, result.lines)) return result;
-  result.spec.Clear();
-  result.lines.clear();
-  ReadSpecTree(root, result);
-  return result;
-}
-
-void ReadSpecTree(const SpecNode& root, ReadSpecResult& result) {
   Walker(result).ReadMessage(root, "", result.spec);
+  return result;
 }
 
 }  // namespace muster

@@ -229,10 +229,4 @@ std::vector<SpecFault> ValidateSpec(const v1::JobSpec& spec) {
   return faults;
 }
 
-std::vector<SpecFault> ValidateReadSpec(const v1::JobSpec& spec) {
-  std::vector<SpecFault> faults;
-  Validator(faults).Check(spec);
-  return faults;
-}
-
 }  // namespace muster

@@ -12,8 +12,4 @@ namespace muster {
 // allowed and what was given; their lines are 0.
 std::vector<SpecFault> ValidateSpec(const v1::JobSpec& spec);
 
-// The same for a spec that was read from text: it cannot hold fields or enum values that we do not
-// know, so nothing looks for them, which would need protobuf's descriptors.
-std::vector<SpecFault> ValidateReadSpec(const v1::JobSpec& spec);
-
 }  // namespace muster
