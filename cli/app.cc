@@ -56,44 +56,11 @@ std::string CheckFormat(const std::string& text) {
   return format.ok() ? "" : std::string(format.status().message());
 }
 
-// A function of commands.h, and the verbs that it declares.
-struct VerbGroup {
-  void (*add)(CLI::App& app, Session& session, Verb& verb);
-  std::vector<absl::string_view> names;
-};
-
 // In the order of --help.
-const std::vector<VerbGroup>& VerbGroups() {
-  static const auto* const groups = new std::vector<VerbGroup>{
-      {AddSubmit, {"submit"}},   {AddRun, {"run"}},
-      {AddLs, {"ls"}},           {AddShow, {"show"}},
-      {AddWatch, {"watch"}},     {AddLogs, {"logs"}},
-      {AddMetrics, {"metrics"}}, {AddWait, {"wait"}},
-      {AddCancel, {"cancel"}},   {AddControl, {"hold", "release", "suspend", "resume", "requeue"}},
-      {AddUpdate, {"update"}},   {AddNodes, {"nodes"}},
-      {AddTop, {"top"}},         {AddProject, {"project", "quota", "share"}},
-      {AddHistory, {"history"}}, {AddGoodput, {"goodput"}},
-      {AddExplain, {"explain"}}, {AddEvents, {"events"}},
-      {AddCkpt, {"ckpt"}},       {AddLocal, {"local"}},
-      {AddModel, {"model"}},     {AddCheck, {"check"}},
-      {AddVersion, {"version"}}};
-  return *groups;
-}
-
-// Those whose names stand somewhere among the arguments: the verb that is asked for is one of them.
-// To declare all of them takes as long as to send a request.
-std::vector<VerbGroup> GroupsIn(const std::vector<std::string>& args) {
-  std::vector<VerbGroup> groups;
-  for (const VerbGroup& group : VerbGroups()) {
-    const bool named =
-        std::find_first_of(args.begin(), args.end(), group.names.begin(), group.names.end(),
-                           [](const std::string& arg, absl::string_view name) {
-                             return arg == name;
-                           }) != args.end();
-    if (named) groups.push_back(group);
-  }
-  return groups;
-}
+constexpr void (*kAddVerbs[])(CLI::App& app, Session& session, Verb& verb) = {
+    AddSubmit,  AddRun,     AddLs,     AddShow,  AddWatch, AddLogs,    AddMetrics, AddWait,
+    AddCancel,  AddControl, AddUpdate, AddNodes, AddTop,   AddProject, AddHistory, AddGoodput,
+    AddExplain, AddEvents,  AddCkpt,   AddLocal, AddModel, AddCheck,   AddVersion};
 
 void AddGlobals(CLI::App& app, GlobalText& text, ContextFlags& context) {
   app.add_option("--addr", context.address,
@@ -193,8 +160,7 @@ struct Reading {
   std::string shown;
 };
 
-absl::StatusOr<Reading> Read(const std::vector<std::string>& args,
-                             const std::vector<VerbGroup>& groups, Session& session) {
+absl::StatusOr<Reading> Read(const std::vector<std::string>& args, Session& session) {
   CLI::App app(
       "Muster trains models on machines that come and go. `muster local up` starts one here.",
       "muster");
@@ -205,7 +171,7 @@ absl::StatusOr<Reading> Read(const std::vector<std::string>& args,
   app.footer(kFooter);
   Reading reading;
   AddGlobals(app, reading.text, session.globals().context);
-  for (const VerbGroup& group : groups) group.add(app, session, reading.verb);
+  for (const auto add : kAddVerbs) add(app, session, reading.verb);
   MUSTER_RETURN_IF_ERROR(Parse(app, args, reading.shown));
   return reading;
 }
@@ -214,17 +180,12 @@ absl::StatusOr<Reading> Read(const std::vector<std::string>& args,
 absl::StatusOr<ExitCode> Run(const std::vector<std::string>& args, Session& session, bool& json) {
   MUSTER_RETURN_IF_ERROR(CheckUtf8(args));
   MUSTER_RETURN_IF_ERROR(CheckUtf8(session.globals().program));
-  absl::StatusOr<Reading> reading = Reading();
-  const std::vector<VerbGroup> named = GroupsIn(args);
-  if (!named.empty()) reading = Read(args, named, session);
-  // Help, and what there is to say of a fault, depend on all verbs.
-  if (!reading.ok() || !reading->verb) reading = Read(args, VerbGroups(), session);
-  MUSTER_RETURN_IF_ERROR(reading.status());
-  session.host().out << reading->shown;
-  if (!reading->verb) return ExitCode::kDone;
-  Resolve(reading->text, session.globals());
+  MUSTER_ASSIGN_OR_RETURN(const Reading reading, Read(args, session));
+  session.host().out << reading.shown;
+  if (!reading.verb) return ExitCode::kDone;
+  Resolve(reading.text, session.globals());
   json = IsJson(session.globals().format);
-  return reading->verb();
+  return reading.verb();
 }
 
 }  // namespace
