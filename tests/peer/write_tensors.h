@@ -14,7 +14,7 @@ namespace muster::testing {
 
 // As one safetensors file.
 inline absl::Status WriteTensors(const worker::NamedTensors& tensors, const std::string& path) {
-  worker::Snapshot snapshot;
+  worker::TensorSnapshot snapshot;
   snapshot.Copy(tensors);
   std::ofstream file(path, std::ios::binary);
   MUSTER_RETURN_IF_ERROR(WriteSafetensors(snapshot.Bytes(), [&file](absl::string_view bytes) {
