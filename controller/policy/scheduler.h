@@ -3,10 +3,10 @@
 // Order: higher priority first; within a priority the project whose turn it is by fair share;
 // within a project the earlier submit. A gang gets all its ranks or none, in one pool, within the
 // quotas of its project and owner. The first job of a partition (pool and kind of slot) that does
-// not fit is its head: slots are kept for it, and later jobs may pass only if they do not delay it
-// (policy/placement/backfill.h). A job that the workers present could not hold even when idle holds
-// up no one. A job that recovers keeps its place and the slots for it, and so does one whose
-// back-off is nearly over; one with a long back-off holds up nobody before that.
+// not fit has its reservation: slots are kept for it, and later jobs may pass only if they do not
+// delay it (policy/placement/backfill.h). A job that the workers present could not hold even when
+// idle holds up no one. A job that recovers keeps its place and the slots for it, and so does one
+// whose back-off is nearly over; one with a long back-off holds up nobody before that.
 //
 // One file a policy: admission, queue_order (with fair_share), quota, placement, backfill,
 // run_time; one file a stage of a look (policy/stages). What follows from the snapshot alone is

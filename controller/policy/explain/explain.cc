@@ -261,14 +261,15 @@ class Inquiry {
     const std::set<std::string> pools = Pools();
     const std::set<uint64_t> before(position_.before.begin(), position_.before.end());
     bool found = false;
-    for (const ReservedJob& head : decision_.reserved) {
-      const bool ahead = before.count(head.job_id) != 0 && pools.count(head.pool) != 0;
-      if (!ahead || head.kind != needs().slot_kind) continue;
-      Blocker blocker{.kind = BlockerKind::kOrder, .pool = head.pool, .job_id = head.job_id};
-      blocker.message =
-          absl::StrCat(NameOf(*world_->FindJob(head.job_id)), " comes first in pool ", head.pool);
+    for (const ReservedJob& reserved : decision_.reserved) {
+      const bool ahead = before.count(reserved.job_id) != 0 && pools.count(reserved.pool) != 0;
+      if (!ahead || reserved.kind != needs().slot_kind) continue;
+      Blocker blocker{
+          .kind = BlockerKind::kOrder, .pool = reserved.pool, .job_id = reserved.job_id};
+      blocker.message = absl::StrCat(NameOf(*world_->FindJob(reserved.job_id)),
+                                     " comes first in pool ", reserved.pool);
       if (fits) absl::StrAppend(&blocker.message, ", and what is free is kept for it");
-      SayHow(head, fits, blocker);
+      DescribeReservation(reserved, fits, blocker);
       Block(std::move(blocker));
       found = true;
     }
@@ -285,16 +286,16 @@ class Inquiry {
            .job_id = first.id});
   }
 
-  // Until when the head's slots are kept, and whether this job could use them meanwhile.
-  void SayHow(const ReservedJob& head, bool fits, Blocker& blocker) const {
-    blocker.needed = absl::StrCat("the start of job ", head.job_id);
-    if (head.start == absl::InfiniteFuture()) return;
-    blocker.available = absl::StrCat("by ", TimeText(head.start));
-    const bool could_pass = context_.wall + out_.run_time <= head.start;
+  // Until when slots are kept for that job, and whether this one could use them meanwhile.
+  void DescribeReservation(const ReservedJob& reserved, bool fits, Blocker& blocker) const {
+    blocker.needed = absl::StrCat("the start of job ", reserved.job_id);
+    if (reserved.start == absl::InfiniteFuture()) return;
+    blocker.available = absl::StrCat("by ", TimeText(reserved.start));
+    const bool could_pass = context_.wall + out_.run_time <= reserved.start;
     if (!fits || could_pass) return;
     blocker.needed =
         absl::StrCat("a run time of at most ",
-                     HumanDuration(std::max(head.start - context_.wall, absl::ZeroDuration())));
+                     HumanDuration(std::max(reserved.start - context_.wall, absl::ZeroDuration())));
     blocker.available = out_.run_time == absl::InfiniteDuration()
                             ? "unknown: declare scheduling.expected_run_time"
                             : HumanDuration(out_.run_time);

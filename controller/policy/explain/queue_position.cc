@@ -24,7 +24,7 @@ class Approach {
       slots_[gang.job_id] =
           static_cast<uint32_t>(gang.ranks.size()) * placed.settings->needs.slots_per_rank;
     }
-    for (const ReservedJob& head : decision.reserved) gets_room_.insert(head.job_id);
+    for (const ReservedJob& reserved : decision.reserved) gets_room_.insert(reserved.job_id);
     for (const StopGang& stop : decision.plan.stop) gets_room_.insert(stop.for_job);
     for (const uint64_t id : *snapshot.active_jobs) {
       const Job& other = *snapshot.FindJob(id);

@@ -1,10 +1,10 @@
 // Slots kept for jobs that come first and cannot start yet, and who may use them meanwhile. Pure.
 //
-// The head of a partition (the first job there that does not fit) gets a reservation: the moment at
+// The first job of a partition that does not fit there gets a reservation: the moment at
 // which, by the run times that are known, enough slots will have come free, and the slots that it
 // will take then. Those of them that are free now are taken out of the index; a later job may start
-// on what is left, or on kept slots if it will have ended by then. So the head starts no later than
-// it would if nobody passed it. When nobody can tell how long the running jobs will take, the head
+// on what is left, or on kept slots if it will have ended by then. So that job starts no later than
+// it would if nobody passed it. When nobody can tell how long the running jobs will take, it
 // could start at any moment, and everything that it could use is kept.
 #pragma once
 

@@ -21,11 +21,11 @@ void DropSuperfluous(std::vector<Room>& rooms, const Scene& scene, const RankSiz
   }
 }
 
-Choice Choose(const Snapshot& snapshot, const Scene& scene, const Preemptor& head,
+Choice Choose(const Snapshot& snapshot, const Scene& scene, const Preemptor& preemptor,
               const ElasticSettings& settings, absl::Time now) {
-  const JobNeeds& needs = head.demand.needs();
+  const JobNeeds& needs = preemptor.demand.needs();
   const RankSize rank = RankSizeOf(needs);
-  const int32_t priority = head.job.settings->priority;
+  const int32_t priority = preemptor.job.settings->priority;
   std::vector<Room> rooms = scene.rooms;
   if (RanksIn(rooms, rank) >= needs.min_ranks) return {};  // what is being ended is enough
   Choice choice;
@@ -54,10 +54,10 @@ Choice Choose(const Snapshot& snapshot, const Scene& scene, const Preemptor& hea
 }  // namespace
 
 std::vector<StopGang> MakeRoom(const Snapshot& snapshot, const WorkerIndex& index,
-                               const Preemptor& head, const ElasticSettings& settings,
+                               const Preemptor& preemptor, const ElasticSettings& settings,
                                absl::Time now) {
-  const Scene scene = BuildScene(snapshot, index, head, now);
-  return StopsFor(scene, Choose(snapshot, scene, head, settings, now), head.job);
+  const Scene scene = BuildScene(snapshot, index, preemptor, now);
+  return StopsFor(scene, Choose(snapshot, scene, preemptor, settings, now), preemptor.job);
 }
 
 }  // namespace muster::controller

@@ -1,4 +1,4 @@
-// Room for a head that its quotas hold back: MakeRoomWithinQuota.
+// Room for a job that its quotas hold back: MakeRoomWithinQuota.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -9,31 +9,31 @@
 namespace muster::controller {
 namespace {
 
-// What has to come free for the head's quotas, and what does when jobs leave.
+// What has to come free for the job's quotas, and what does when jobs leave.
 class QuotaGap {
  public:
-  QuotaGap(const SlotsOver& over, const Job& head)
-      : project_(over.project), user_(over.user), head_(head) {}
+  QuotaGap(const SlotsOver& over, const Job& preemptor)
+      : project_(over.project), user_(over.user), preemptor_(preemptor) {}
 
-  bool IsOwn(const Job& job) const { return job.settings->project == head_.settings->project; }
+  bool IsOwn(const Job& job) const { return job.settings->project == preemptor_.settings->project; }
   // `slots` of the job come free; negative: do not after all.
   void Free(const Job& job, int64_t slots) {
     if (!IsOwn(job)) return;
     project_ -= slots;
-    if (job.owner == head_.owner) user_ -= slots;
+    if (job.owner == preemptor_.owner) user_ -= slots;
   }
   bool IsClosed() const { return project_ <= 0 && user_ <= 0; }
   // Whether the job's leaving brings it closer.
   bool Needs(const Job& job) const {
-    return IsOwn(job) && (project_ > 0 || (user_ > 0 && job.owner == head_.owner));
+    return IsOwn(job) && (project_ > 0 || (user_ > 0 && job.owner == preemptor_.owner));
   }
   bool NeedsUser() const { return user_ > 0; }
-  bool OfUser(const Job& job) const { return job.owner == head_.owner; }
+  bool OfUser(const Job& job) const { return job.owner == preemptor_.owner; }
 
  private:
   int64_t project_;
   int64_t user_;
-  const Job& head_;
+  const Job& preemptor_;
 };
 
 int64_t SlotsHeld(const Job& job) { return UseOf(job).slots; }
@@ -88,9 +88,9 @@ void CloseGap(Balance& balance, const std::vector<size_t>& who, std::vector<size
 }
 
 // `shrink`: gangs may shrink; otherwise they may only go.
-std::optional<Choice> Choose(const Scene& scene, const Preemptor& head, const QuotaGap& gap,
+std::optional<Choice> Choose(const Scene& scene, const Preemptor& preemptor, const QuotaGap& gap,
                              const std::vector<size_t>& shrink) {
-  const JobNeeds& needs = head.demand.needs();
+  const JobNeeds& needs = preemptor.demand.needs();
   const RankSize rank = RankSizeOf(needs);
   Balance balance{.scene = scene, .rooms = scene.rooms, .gap = gap};
   const auto enough = [&] {
@@ -103,7 +103,7 @@ std::optional<Choice> Choose(const Scene& scene, const Preemptor& head, const Qu
     balance.Shrink(i, +1);
     choice.shrink.push_back(i);
   }
-  std::vector<size_t> who = WhoMayGo(scene, head.job.settings->priority, choice.shrink);
+  std::vector<size_t> who = WhoMayGo(scene, preemptor.job.settings->priority, choice.shrink);
   CloseGap(balance, who, choice.preempt);
   if (!balance.gap.IsClosed()) return std::nullopt;
   if (!enough()) {
@@ -135,19 +135,20 @@ std::optional<Choice> Choose(const Scene& scene, const Preemptor& head, const Qu
 }  // namespace
 
 std::optional<std::vector<StopGang>> MakeRoomWithinQuota(
-    const Snapshot& snapshot, const WorkerIndex& index, const Preemptor& head,
+    const Snapshot& snapshot, const WorkerIndex& index, const Preemptor& preemptor,
     const SlotsOver& over, const ElasticSettings& settings, absl::Time now) {
-  const Scene scene = BuildScene(snapshot, index, head, now);
-  QuotaGap gap(over, head.job);
+  const Scene scene = BuildScene(snapshot, index, preemptor, now);
+  QuotaGap gap(over, preemptor.job);
   for (uint64_t id : scene.leaving) {
     const Job& job = *snapshot.FindJob(id);
     gap.Free(job, SlotsHeld(job));
   }
-  std::optional<Choice> choice = Choose(
-      scene, head, gap, WhoMayShrink(snapshot, scene, head.job.settings->priority, settings, now));
-  if (!choice.has_value()) choice = Choose(scene, head, gap, {});
+  std::optional<Choice> choice =
+      Choose(scene, preemptor, gap,
+             WhoMayShrink(snapshot, scene, preemptor.job.settings->priority, settings, now));
+  if (!choice.has_value()) choice = Choose(scene, preemptor, gap, {});
   if (!choice.has_value()) return std::nullopt;
-  return StopsFor(scene, *choice, head.job);
+  return StopsFor(scene, *choice, preemptor.job);
 }
 
 }  // namespace muster::controller

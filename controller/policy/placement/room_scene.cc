@@ -13,12 +13,12 @@ namespace {
 
 class SceneBuilder {
  public:
-  SceneBuilder(const Snapshot& snapshot, const WorkerIndex& index, const Preemptor& head)
-      : snapshot_(snapshot), index_(index), head_(head) {}
+  SceneBuilder(const Snapshot& snapshot, const WorkerIndex& index, const Preemptor& preemptor)
+      : snapshot_(snapshot), index_(index), preemptor_(preemptor) {}
 
   Scene Build() {
-    index_.partition(head_.partition)
-        .workers.FindIf(head_.demand.Eligible(index_), [this](uint64_t id) {
+    index_.partition(preemptor_.partition)
+        .workers.FindIf(preemptor_.demand.Eligible(index_), [this](uint64_t id) {
           const WorkerIndex::Node& node = index_.node(id);
           if (node.takes_work) AddWorker(node);
           return false;
@@ -37,10 +37,10 @@ class SceneBuilder {
     Room room{.worker_id = worker.id,
               .cpus = node.free_cpus,
               .memory_bytes = static_cast<int64_t>(node.free_memory)};
-    const std::vector<uint32_t>& free = node.kinds[WorkerIndex::At(head_.demand.kind())].free;
+    const std::vector<uint32_t>& free = node.kinds[WorkerIndex::At(preemptor_.demand.kind())].free;
     std::map<uint64_t, Room> held;  // by job
     for (const Slot& slot : worker.facts.slots) {
-      if (!SlotMatches(slot, head_.demand.needs())) continue;
+      if (!SlotMatches(slot, preemptor_.demand.needs())) continue;
       const auto holder = worker.holders.find(slot.index);
       if (holder == worker.holders.end()) {
         room.slots += std::binary_search(free.rbegin(), free.rend(), slot.index);
@@ -60,7 +60,7 @@ class SceneBuilder {
       if (job.state == JobState::kRecovering || job.state == JobState::kStopping) {
         AddRoom(room, part);
         scene_.leaving.insert(job_id);
-      } else if (!job.current->save_requested && !HasMadeWayFor(job, head_.job)) {
+      } else if (!job.current->save_requested && !HasMadeWayFor(job, preemptor_.job)) {
         Preemptee& holder = holders_[job_id];
         holder.job_id = job_id;
         holder.priority = job.settings->priority;
@@ -77,45 +77,46 @@ class SceneBuilder {
 
   const Snapshot& snapshot_;
   const WorkerIndex& index_;
-  const Preemptor& head_;
+  const Preemptor& preemptor_;
   Scene scene_;
   std::map<uint64_t, Preemptee> holders_;
 };
 
-StopGang Stop(const Scene& scene, size_t i, StopGang::Why why, const Job& head) {
+StopGang Stop(const Scene& scene, size_t i, StopGang::Why why, const Job& preemptor) {
   const Job& job = *scene.jobs[i];
   StopGang stop{.job_id = job.id,
                 .attempt = job.current->number,
                 .why = why,
-                .for_job = head.id,
+                .for_job = preemptor.id,
                 .reason = {}};
   const std::string unsaved =
       absl::StrCat("; it saves first, ", scene.holders[i].cost, " slot-seconds are unsaved");
-  stop.reason =
-      why == StopGang::Why::kShrink
-          ? absl::StrCat("shrinks from ", job.current->ranks.size(), " ranks (",
-                         job.settings->needs.min_ranks, " would do) to make room for job ", head.id,
-                         unsaved)
-          : absl::StrCat("makes way for job ", head.id, " (priority ", head.settings->priority,
-                         " over ", job.settings->priority, ")", unsaved);
+  stop.reason = why == StopGang::Why::kShrink
+                    ? absl::StrCat("shrinks from ", job.current->ranks.size(), " ranks (",
+                                   job.settings->needs.min_ranks,
+                                   " would do) to make room for job ", preemptor.id, unsaved)
+                    : absl::StrCat("makes way for job ", preemptor.id, " (priority ",
+                                   preemptor.settings->priority, " over ", job.settings->priority,
+                                   ")", unsaved);
   return stop;
 }
 
 }  // namespace
 
-Scene BuildScene(const Snapshot& snapshot, const WorkerIndex& index, const Preemptor& head,
+Scene BuildScene(const Snapshot& snapshot, const WorkerIndex& index, const Preemptor& preemptor,
                  absl::Time now) {
-  Scene scene = SceneBuilder(snapshot, index, head).Build();
+  Scene scene = SceneBuilder(snapshot, index, preemptor).Build();
   for (size_t i = 0; i < scene.jobs.size(); ++i) {
     scene.holders[i].cost = SlotSecondsAtStake(snapshot, *scene.jobs[i], now);
   }
   return scene;
 }
 
-std::vector<StopGang> StopsFor(const Scene& scene, const Choice& choice, const Job& head) {
+std::vector<StopGang> StopsFor(const Scene& scene, const Choice& choice, const Job& preemptor) {
   std::vector<StopGang> stops;
-  for (size_t i : choice.shrink) stops.push_back(Stop(scene, i, StopGang::Why::kShrink, head));
-  for (size_t i : choice.preempt) stops.push_back(Stop(scene, i, StopGang::Why::kPreempt, head));
+  for (size_t i : choice.shrink) stops.push_back(Stop(scene, i, StopGang::Why::kShrink, preemptor));
+  for (size_t i : choice.preempt)
+    stops.push_back(Stop(scene, i, StopGang::Why::kPreempt, preemptor));
   return stops;
 }
 

@@ -1,4 +1,4 @@
-// The workers before the head of a partition, and who is in its way there: what both searches for
+// The workers before a job that preempts, and who is in its way there: what both searches for
 // room (make_room, quota_room) start from. Pure.
 #pragma once
 
@@ -11,14 +11,14 @@
 
 namespace muster::controller {
 
-// What the head could use, and who is in its way.
+// What the job could use, and who is in its way.
 struct Scene {
   std::vector<Room> rooms;         // free, or coming free already
   std::vector<Preemptee> holders;  // with what their leaving would cost
   std::vector<const Job*> jobs;    // of the holders
   std::set<uint64_t> leaving;      // jobs that are being ended
 };
-Scene BuildScene(const Snapshot& snapshot, const WorkerIndex& index, const Preemptor& head,
+Scene BuildScene(const Snapshot& snapshot, const WorkerIndex& index, const Preemptor& preemptor,
                  absl::Time now);
 
 // Positions in the scene.
@@ -26,7 +26,7 @@ struct Choice {
   std::vector<size_t> shrink;
   std::vector<size_t> preempt;
 };
-std::vector<StopGang> StopsFor(const Scene& scene, const Choice& choice, const Job& head);
+std::vector<StopGang> StopsFor(const Scene& scene, const Choice& choice, const Job& preemptor);
 
 RankSize RankSizeOf(const JobNeeds& needs);
 uint32_t RanksIn(const std::vector<Room>& rooms, const RankSize& rank);

@@ -19,7 +19,7 @@ struct ScheduleSettings {
   uint32_t max_looks = 100'000;
   // Jobs that one look may try in a place kept for another, for the time until that one starts.
   uint32_t max_backfill_tries = 1000;
-  // Ends of running jobs that are followed to find out when the head of a partition could start.
+  // Ends of running jobs that are followed to find out when a job with a reservation could start.
   uint32_t max_releases = 5000;
   // Slots are kept for a job in back-off when it will be ready this soon; before that they would
   // only stand idle. A gang needs as long to save and leave.

@@ -1,6 +1,5 @@
 // One look of the scheduler, as its stages hand it on: what they look at, what they have decided so
-// far, and what they have taken from the worker index. No stage but these keeps anything of its
-// own.
+// far, and what they have taken from the worker index. The stages keep nothing else.
 //
 // The stages, in the order in which a job goes through them (policy/scheduling_round.cc): admit,
 // hold_back (its array and its quotas), fit, backfill, reserve (which may preempt), wait_reason;
