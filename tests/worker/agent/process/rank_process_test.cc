@@ -85,7 +85,8 @@ TEST_F(RankProcessTest, ALookWithoutDescriptorsSaysThatItMayHaveMissedSome) {
   EXPECT_FALSE(MissedSome());
   {
     const ::muster::testing::NoDescriptors none;
-    EXPECT_THAT(FindProcesses(process->pid(), dir_.path()), ::testing::IsEmpty());
+    // No matcher: the sanitizer's check of its type needs a descriptor.
+    EXPECT_TRUE(FindProcesses(process->pid(), dir_.path()).empty());
     EXPECT_TRUE(MissedSome());
     EXPECT_EQ(Identify(left.pid).started, 0u);
     EXPECT_TRUE(MissedSome());
