@@ -73,19 +73,9 @@ void ServerStream::HandleHello(const v1::Hello& hello) {
         if (!result.status.ok()) return self->Close(result.status);
         const mc::Engine& engine = *self->host_.engine();
         v1::ControllerMessage message;
-        v1::Welcome& welcome = *message.mutable_welcome();
-        welcome.set_term(engine.snapshot()->term);
-        welcome.set_controller_id(engine.snapshot()->controller_id);
-        welcome.set_started_ns(absl::ToUnixNanos(engine.snapshot()->started));
-        welcome.set_heartbeat_interval_ms(
-            absl::ToInt64Milliseconds(engine.options().heartbeat_interval));
-        welcome.set_lease_ms(absl::ToInt64Milliseconds(engine.options().lost_after));
-        for (const mc::StaleRank& stale : result.stale) {
-          v1::Welcome::StaleRank* row = welcome.add_stale();
-          row->set_job_id(stale.job_id);
-          row->set_attempt(stale.attempt);
-          row->set_rank(stale.rank);
-        }
+        *message.mutable_welcome() =
+            mc::WelcomeOf(*engine.snapshot(), result.stale, engine.options().heartbeat_interval,
+                          engine.options().lost_after);
         self->Write(std::move(message));
       });
 }

@@ -38,6 +38,9 @@ v1::ControllerMessage ToProto(const Assignment& assignment);
 
 // ---- agents -> model ----
 absl::StatusOr<WorkerHello> FromProto(const v1::Hello& hello);
+// The answer to a Hello that was taken. `stale`: ranks of its that must go.
+v1::Welcome WelcomeOf(const Snapshot& snapshot, const std::vector<StaleRank>& stale,
+                      absl::Duration heartbeat_interval, absl::Duration lease);
 absl::StatusOr<std::vector<RankStatus>> FromProto(
     const google::protobuf::RepeatedPtrField<v1::RankStatus>& ranks);
 

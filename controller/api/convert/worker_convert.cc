@@ -10,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
 #include "common/base/value_name.h"
+#include "common/base/version.h"
 #include "common/spec/packed_spec.h"
 #include "controller/api/convert/convert.h"
 
@@ -282,6 +283,24 @@ absl::StatusOr<WorkerHello> FromProto(const v1::Hello& hello) {
   out.takes_no_work = hello.takes_no_work();
   MUSTER_ASSIGN_OR_RETURN(out.ranks, FromProto(hello.ranks()));
   return out;
+}
+
+v1::Welcome WelcomeOf(const Snapshot& snapshot, const std::vector<StaleRank>& stale,
+                      absl::Duration heartbeat_interval, absl::Duration lease) {
+  v1::Welcome welcome;
+  welcome.set_term(snapshot.term);
+  welcome.set_controller_id(snapshot.controller_id);
+  welcome.set_started_ns(absl::ToUnixNanos(snapshot.started));
+  welcome.set_heartbeat_interval_ms(absl::ToInt64Milliseconds(heartbeat_interval));
+  welcome.set_lease_ms(absl::ToInt64Milliseconds(lease));
+  welcome.set_controller_version(Version());
+  for (const StaleRank& rank : stale) {
+    v1::Welcome::StaleRank* row = welcome.add_stale();
+    row->set_job_id(rank.job_id);
+    row->set_attempt(rank.attempt);
+    row->set_rank(rank.rank);
+  }
+  return welcome;
 }
 
 absl::StatusOr<std::vector<RankStatus>> FromProto(

@@ -7,7 +7,6 @@
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
-#include "common/base/version.h"
 
 namespace muster::controller {
 namespace {
@@ -17,24 +16,6 @@ constexpr size_t kMaxReasonBytes = 1024;  // longer ones are cut: they are for p
 absl::Status SpeakAgain(const absl::Status& why) {
   return absl::UnavailableError(
       absl::StrCat("not stored, connect again and repeat it: ", why.message()));
-}
-
-v1::Welcome WelcomeOf(const Engine& engine, const EventResult& result) {
-  v1::Welcome welcome;
-  const std::shared_ptr<const Snapshot> snapshot = engine.snapshot();
-  welcome.set_term(snapshot->term);
-  welcome.set_controller_id(snapshot->controller_id);
-  welcome.set_started_ns(absl::ToUnixNanos(snapshot->started));
-  welcome.set_heartbeat_interval_ms(absl::ToInt64Milliseconds(engine.options().heartbeat_interval));
-  welcome.set_lease_ms(absl::ToInt64Milliseconds(engine.options().lost_after));
-  welcome.set_controller_version(Version());
-  for (const StaleRank& stale : result.stale) {
-    v1::Welcome::StaleRank* row = welcome.add_stale();
-    row->set_job_id(stale.job_id);
-    row->set_attempt(stale.attempt);
-    row->set_rank(stale.rank);
-  }
-  return welcome;
 }
 
 }  // namespace
@@ -116,20 +97,22 @@ absl::Status ControlStream::HandleHello(const v1::WorkerMessage& message) {
     connected_ = true;  // Disconnect may come before the answer, but never before Connect
     awaits_welcome_ = true;
   }
-  engine_.Connect(std::move(event), shared_from_this(),
-                  [self = shared_from_this()](const EventResult& result) {
-                    if (!result.status.ok()) {
-                      self->Close(result.status);
-                      return;
-                    }
-                    {
-                      MutexLock lock(self->mutex_);
-                      self->awaits_welcome_ = false;
-                    }
-                    v1::ControllerMessage message;
-                    *message.mutable_welcome() = WelcomeOf(self->engine_, result);
-                    self->Write(std::move(message));
-                  });
+  engine_.Connect(
+      std::move(event), shared_from_this(), [self = shared_from_this()](const EventResult& result) {
+        if (!result.status.ok()) {
+          self->Close(result.status);
+          return;
+        }
+        {
+          MutexLock lock(self->mutex_);
+          self->awaits_welcome_ = false;
+        }
+        v1::ControllerMessage message;
+        *message.mutable_welcome() = WelcomeOf(*self->engine_.snapshot(), result.stale,
+                                               self->engine_.options().heartbeat_interval,
+                                               self->engine_.options().lost_after);
+        self->Write(std::move(message));
+      });
   return absl::OkStatus();
 }
 
