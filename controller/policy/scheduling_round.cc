@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "controller/policy/health/quarantine_rules.h"
 #include "controller/policy/limits/run_time.h"
 #include "controller/policy/queue/admission.h"
 #include "controller/policy/queue/queue_order.h"
@@ -44,6 +45,13 @@ bool IsExhausted(const Round& round) {
   return true;
 }
 
+// Where the candidate may go, and with how many ranks.
+void Locate(Round& round, Candidate& candidate) {
+  candidate.max_ranks = RanksWithinQuotas(round, candidate);
+  candidate.partitions = round.PartitionsOf(candidate.job);
+  candidate.failed_on = FailedOn(candidate.job);
+}
+
 bool StartInFreeSlots(Round& round, QueueWalk& walk, const Candidate& candidate) {
   const uint32_t most = candidate.soon ? candidate.needs().min_ranks : candidate.max_ranks;
   return std::any_of(candidate.partitions.begin(), candidate.partitions.end(), [&](int partition) {
@@ -70,7 +78,7 @@ Backfill StartInKeptSlots(Round& round, QueueWalk& walk, const Candidate& candid
 void Consider(Round& round, QueueWalk& walk, const QueueWalk::Step& step) {
   std::optional<Candidate> candidate = AdmitToRound(round, step.job_id, *step.group);
   if (!candidate.has_value() || HoldBack(round, walk, *candidate)) return;
-  candidate->max_ranks = RanksWithinQuotas(round, *candidate);
+  Locate(round, *candidate);
   if (StartInFreeSlots(round, walk, *candidate)) return;
   const Backfill backfill = StartInKeptSlots(round, walk, *candidate);
   if (backfill == Backfill::kStarts) return;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "controller/policy/health/quarantine_rules.h"
 #include "controller/policy/health/root_rules.h"
 #include "controller/policy/stages/wait_reason.h"
 
@@ -22,9 +21,9 @@ std::optional<Candidate> AdmitToRound(Round& round, uint64_t job_id, JobGroup& g
   return Candidate{.job = job,
                    .group = group,
                    .soon = backs_off || job.state == JobState::kRecovering,
-                   .max_ranks = group.demand->needs().max_ranks,
-                   .partitions = round.PartitionsOf(job),
-                   .failed_on = FailedOn(job)};
+                   .max_ranks = 0,
+                   .partitions = {},
+                   .failed_on = {}};
 }
 
 }  // namespace muster::controller

@@ -64,7 +64,7 @@ Reservation Preempt(Round& round, const Candidate& candidate, int partition,
 bool DisplaceOwn(Round& round, const Candidate& candidate, const SlotsOver& over) {
   if (IsHopeless(round, candidate.job.settings->priority)) return false;
   Demand& demand = candidate.demand();
-  for (int partition : candidate.partitions) {
+  for (int partition : round.PartitionsOf(candidate.job)) {
     if (demand.RanksWhenIdle(round.index, partition) < demand.needs().min_ranks) continue;
     if (round.partitions[partition].reserved_for != 0) return false;
     std::optional<std::vector<StopGang>> stops =

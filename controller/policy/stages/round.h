@@ -46,6 +46,7 @@ struct Candidate {
   JobGroup& group;  // of jobs that are alike; not null
   // It may not start yet, since it backs off or recovers: it only keeps its place.
   bool soon = false;
+  // Known once nothing holds it back (Locate).
   uint32_t max_ranks = 0;           // within its quotas
   std::vector<int> partitions;      // where it may go by now, in order of preference
   std::set<std::string> failed_on;  // workers to do without where as large a gang fits elsewhere

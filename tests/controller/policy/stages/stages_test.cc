@@ -53,7 +53,10 @@ class StagesTest : public ::testing::Test {
     const QueueWalk::Step step = walk_->Next();
     EXPECT_NE(step.group, nullptr);
     std::optional<Candidate> candidate = AdmitToRound(*round_, step.job_id, *step.group);
-    if (candidate.has_value()) candidate->max_ranks = candidate->needs().max_ranks;
+    if (candidate.has_value()) {
+      candidate->max_ranks = candidate->needs().max_ranks;
+      candidate->partitions = round_->PartitionsOf(candidate->job);
+    }
     return candidate;
   }
   uint32_t FreeSlots() {
