@@ -241,7 +241,7 @@ const Checkpoint* FindOthers(const Snapshot& snapshot, const Job& job, const std
 
 // A job could not load it, which says nothing of it, or found it broken where it may not be the one
 // to tell (another job's, which may be where that folder is not to be seen): a worker of its own
-// job's pool rereads it, another than `not_by` where there is one. Only that one's decision counts.
+// job's pool rereads it, another than `not_by` where there is one. Only that one's reading counts.
 void HaveReread(Draft& draft, const Checkpoint& row, const Job& reporter,
                 const std::string& not_by) {
   if (!row.restorable() || HasWork(draft.view(), row.id)) return;

@@ -69,8 +69,8 @@ void EndAttempt(Draft& draft, uint64_t job_id, const RuleContext& context) {
 }
 
 // Whether what the attempt ended of may come of a checkpoint root that is gone: whoever reads or
-// writes there fails, hangs, or takes the others with it. A command's own exit code is its
-// decision: it may not be run again for something that it perhaps never touched.
+// writes there fails, hangs, or takes the others with it. What a command exits with settles how it
+// ended: it may not be run again for something that it perhaps never touched.
 bool MayComeOfStorage(FailureClass kind, const JobNeeds& needs) {
   switch (kind) {
     case FailureClass::kHang:

@@ -56,11 +56,11 @@ void RecordLateFailure(Draft& draft, uint64_t job_id, const RuleContext& context
     const std::string& name = failed->worker;
     const Worker* worker = draft.view().FindWorker(name);
     if (worker == nullptr || HasRankOn(*job.current, name)) continue;
-    const bool struck = std::any_of(
+    const bool recorded = std::any_of(
         worker->failures.begin(), worker->failures.end(), [&](const WorkerFailure& failure) {
           return failure.job_id == job_id && failure.attempt == attempt->number;
         });
-    if (struck) continue;
+    if (recorded) continue;
     AddFailure(draft.EditWorker(worker->id), {.time = ended,
                                               .job_id = job_id,
                                               .attempt = attempt->number,

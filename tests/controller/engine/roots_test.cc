@@ -35,6 +35,16 @@ class RootsTest : public ::muster::testing::ControllerFixture {
     }
   }
   CheckpointState ckpt(uint64_t id) const { return snapshot()->FindCheckpoint(id)->state; }
+  // A job saves step 5 under the root, which both see; who of them is to reread it.
+  Agent& SaveAndFindVerifier(Agent& one, Agent& two) {
+    SubmitThere();
+    SeeRoot(one);
+    SeeRoot(two);
+    Agent& runs = WasSent<StartAssignment>(one) ? one : two;
+    const Fence fence = StartRanks(runs).fence;
+    Apply(MakeCommit(runs, fence, 5));
+    return WasSent<VerifyAssignment>(one) ? one : two;
+  }
   void AnswerMissing(Agent& agent) {
     const auto verify = Take<VerifyAssignment>(agent);
     EXPECT_OK(Apply(VerifyReport{.worker = agent.name,
@@ -443,13 +453,7 @@ TEST_F(RootsTest, ASecondReadingThatFindsItWholeSettlesIt) {
 TEST_F(RootsTest, ADoubtOutlivesTheController) {
   Agent one = ConnectNew("worker-1", 1);
   Agent two = ConnectNew("worker-2", 1);
-  SubmitThere();
-  SeeRoot(one);
-  SeeRoot(two);
-  Agent& runs = WasSent<StartAssignment>(one) ? one : two;
-  const Fence fence = StartRanks(runs).fence;
-  Apply(MakeCommit(runs, fence, 5));
-  Agent& first = WasSent<VerifyAssignment>(one) ? one : two;
+  Agent& first = SaveAndFindVerifier(one, two);
   AnswerVerify(first, false, "block 3 differs");
   const auto doubt = snapshot()->FindCheckpoint(1)->doubt;
   ASSERT_TRUE(doubt.has_value());
@@ -477,13 +481,7 @@ TEST_F(RootsTest, WhatIsNotThereIsGoneOnlyWhenItIsSaidTwice) {
 TEST_F(RootsTest, ReadingsOfDifferentKindsDoNotBearEachOtherOut) {
   Agent one = ConnectNew("worker-1", 1);
   Agent two = ConnectNew("worker-2", 1);
-  SubmitThere();
-  SeeRoot(one);
-  SeeRoot(two);
-  Agent& runs = WasSent<StartAssignment>(one) ? one : two;
-  const Fence fence = StartRanks(runs).fence;
-  Apply(MakeCommit(runs, fence, 5));
-  Agent& first = WasSent<VerifyAssignment>(one) ? one : two;
+  Agent& first = SaveAndFindVerifier(one, two);
   Agent& second = &first == &one ? two : one;
   AnswerVerify(first, false, "block 3 differs");
   AnswerMissing(second);
