@@ -53,7 +53,6 @@ void Draft::ForgetJob(uint64_t id) {
   RemoveSaver(*next_, *job);
   CountSources(*next_, *job, -1);
   ArrayTallies(*next_).Forget(*job);
-  ++next_->counters.jobs_forgotten[job->state];
   if (forgotten_time_ == nullptr) {
     forgotten_time_ =
         std::make_shared<std::map<std::string, ForgottenTime>>(*next_->forgotten_time);

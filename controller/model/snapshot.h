@@ -33,7 +33,7 @@ struct Counters {
   // Of attempts whose ranks were asked to save and leave: what was in danger, what was lost.
   uint64_t stake_slot_seconds = 0;
   uint64_t lost_slot_seconds = 0;
-  std::map<JobState, uint64_t> jobs_forgotten;  // by the state in which they ended
+  std::map<JobState, uint64_t> jobs_finished;  // ends, by the state; a job may end again
 };
 
 // How long the last jobs of one project and name ran until they succeeded, over all attempts.

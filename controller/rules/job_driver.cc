@@ -184,6 +184,7 @@ void Move(Draft& draft, uint64_t job_id, const JobRule& rule, const JobStep& ste
   }
   if (rule.next == JobState::kRecovering) draft.EditAttempt(job_id).reason = rule.reason;
   if (IsTerminal(rule.next)) {
+    ++draft.counters().jobs_finished[rule.next];
     job.finished = context.now;
     job.held = false;
     job.suspending = false;

@@ -197,8 +197,7 @@ void FillOwnSeries(const Snapshot& snapshot, const ShownJobs& jobs, ScrapedSerie
   fill(jobs.waiting, "waiting", kMaxWaitingJobsShown);
 }
 
-void FillJobs(const Snapshot& snapshot, const SeriesInputs& inputs,
-              const FinishedCounts& finished_before, ScrapedSeries& series) {
+void FillJobs(const Snapshot& snapshot, const SeriesInputs& inputs, ScrapedSeries& series) {
   std::map<std::string, double> by_state;
   for (int state = 1; state <= kJobStateCount; ++state) {
     by_state[StateLabel(static_cast<JobState>(state))] = 0;
@@ -224,10 +223,10 @@ void FillJobs(const Snapshot& snapshot, const SeriesInputs& inputs,
   series.Set(metric::kQueueJobs, queued);
   series.Set(metric::kQueueRanks, queued_ranks);
   series.Set(metric::kQueueOldestSeconds, absl::ToDoubleSeconds(oldest_wait));
-  for (const auto& [state, count] : CountFinished(snapshot)) {
-    const auto before = finished_before.find(state);
-    series.Set(metric::kJobsFinishedTotal, {state},
-               static_cast<double>(count - (before == finished_before.end() ? 0 : before->second)));
+  for (const JobState state : {JobState::kSucceeded, JobState::kFailed, JobState::kCancelled}) {
+    const auto finished = snapshot.counters.jobs_finished.find(state);
+    const uint64_t count = finished == snapshot.counters.jobs_finished.end() ? 0 : finished->second;
+    series.Set(metric::kJobsFinishedTotal, {StateLabel(state)}, static_cast<double>(count));
   }
 }
 
@@ -284,26 +283,11 @@ void FillController(const Snapshot& snapshot, const SeriesInputs& inputs, Scrape
 
 }  // namespace
 
-FinishedCounts CountFinished(const Snapshot& snapshot) {
-  FinishedCounts counts;
-  for (const JobState state : {JobState::kSucceeded, JobState::kFailed, JobState::kCancelled}) {
-    counts[StateLabel(state)] = 0;
-  }
-  snapshot.jobs.ForEach([&](const Job& job) {
-    if (IsTerminal(job.state)) ++counts[StateLabel(job.state)];
-  });
-  for (const auto& [state, count] : snapshot.counters.jobs_forgotten) {
-    counts[StateLabel(state)] += count;
-  }
-  return counts;
-}
-
 std::vector<prometheus::MetricFamily> CollectSeries(const Snapshot& snapshot,
                                                     const SeriesInputs& inputs,
-                                                    const FinishedCounts& finished_before,
                                                     MetricFamilies& families) {
   ScrapedSeries series;
-  FillJobs(snapshot, inputs, finished_before, series);
+  FillJobs(snapshot, inputs, series);
   FillProjects(snapshot, series);
   FillWorkers(snapshot, series);
   FillController(snapshot, inputs, series);

@@ -43,16 +43,9 @@ inline constexpr size_t kMaxOwnMetricsOfAll = 32'768;
 inline constexpr size_t kMaxControllerSeries =
     kTimeLabelCount * (kMaxRunningJobsShown + kMaxWaitingJobsShown + kMaxEndedJobsShown);
 
-// Final states of jobs and how many there were of each, with those that were forgotten since this
-// controller started.
-using FinishedCounts = std::map<std::string, uint64_t>;
-FinishedCounts CountFinished(const Snapshot& snapshot);
-
-// Every series that comes from the snapshot or the inputs. `finished_before`: those of earlier
-// lives of the controller. `families` counts what is refused.
+// Every series that comes from the snapshot or the inputs. `families` counts what is refused.
 std::vector<prometheus::MetricFamily> CollectSeries(const Snapshot& snapshot,
                                                     const SeriesInputs& inputs,
-                                                    const FinishedCounts& finished_before,
                                                     MetricFamilies& families);
 
 }  // namespace muster::controller

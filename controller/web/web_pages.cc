@@ -41,8 +41,7 @@ WebPages::WebPages(WebOptions options, const Engine& engine, const MetricsIngest
       ingest_(ingest),
       families_(families),
       clock_(clock),
-      started_(clock.Now()),
-      finished_before_(CountFinished(*engine.snapshot())) {}
+      started_(clock.Now()) {}
 
 std::map<std::string, HttpHandler> WebPages::Handlers(std::function<absl::Status()> ready) {
   std::map<std::string, HttpHandler> handlers = DaemonHandlers(
@@ -80,7 +79,7 @@ std::vector<prometheus::MetricFamily> WebPages::Collect() const {
   inputs.database_bytes = {{"state", DatabaseBytes(options_.data_dir + "/state.db")},
                            {"metrics", DatabaseBytes(options_.data_dir + "/metrics.db")}};
   inputs.resident_bytes = ResidentBytes();
-  return CollectSeries(*snapshot, inputs, finished_before_, families_);
+  return CollectSeries(*snapshot, inputs, families_);
 }
 
 }  // namespace muster::controller

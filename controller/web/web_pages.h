@@ -43,7 +43,6 @@ class WebPages : private prometheus::Collectable {
   MetricFamilies& families_;
   Clock& clock_;
   const absl::Time started_;
-  const FinishedCounts finished_before_;
 };
 
 }  // namespace muster::controller

@@ -68,6 +68,22 @@ TEST_F(EngineTest, ALostRankBringsTheNextAttemptFromTheNewestCheckpoint) {
   EXPECT_EQ(job(id).past[0]->last_step, 11);
 }
 
+TEST_F(EngineTest, EachEndOfAJobIsCountedOnce) {
+  const uint64_t id = Submit({.min_ranks = 9, .wait_for_capacity = true});
+  EXPECT_OK(Cancel(id));
+  EXPECT_OK(Apply(ControlJob{.verb = ControlJob::Verb::kRequeue,
+                             .job_id = id,
+                             .actor = "user:ann",
+                             .request_id = "once"})
+                .status);
+  EXPECT_EQ(state(id), JobState::kPending);
+  EXPECT_EQ(snapshot()->counters.jobs_finished.at(JobState::kCancelled), 1u);
+  EXPECT_OK(Cancel(id));
+  EXPECT_EQ(snapshot()->counters.jobs_finished.at(JobState::kCancelled), 2u);
+  Restart();
+  EXPECT_EQ(snapshot()->counters.jobs_finished.size(), 0u);
+}
+
 TEST_F(EngineTest, TheRestartBudgetEndsTheJobAndACheckpointRefillsIt) {
   Agent one = ConnectNew("worker-1", 1);
   const uint64_t id = Submit({.max_restarts = 2});
