@@ -144,7 +144,9 @@ absl::Status Commit(Draft& draft, const Job& job, const CheckpointReport& report
   CountOnRoot(draft, row.job_id);
   // A gang that starts has found what a writer left whole, but could not register any more.
   const Job& saved = *draft.view().FindJob(row.job_id);
-  const bool starts = saved.has_live_attempt() && !saved.current->reached_running;
+  const bool starts = saved.has_live_attempt() && !saved.current->reached_running &&
+                      (saved.current->ranks.front().state == RankState::kAssigned ||
+                       saved.current->ranks.front().state == RankState::kStarted);
   if (starts && report.step > saved.current->first_step) SetFirstStep(draft, saved.id, report.step);
   // The same step again is no progress, however often it is saved.
   if (!gets_further) return absl::OkStatus();

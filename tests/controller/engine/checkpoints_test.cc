@@ -157,6 +157,24 @@ TEST_F(CheckpointsTest, AnAdoptedOneIsWhatTheAttemptGoesOnFrom) {
   EXPECT_EQ(job(id).ledger.step, 9);
 }
 
+TEST_F(CheckpointsTest, WhatALeavingAttemptSavesIsNoCheckpointThatItAdopted) {
+  Agent one = ConnectNew("worker-1", 1);
+  const uint64_t id = Submit();
+  Fence fence = StartRanks(one).fence;
+  Apply(MakeCommit(one, fence, 5));
+  ReportExit(one, fence, 0, {.signal = 9, .last_step = 5});
+  Advance(absl::Seconds(1));
+  fence = StartRanks(one, false).fence;
+  ASSERT_EQ(job(id).current->first_step, 5);
+  EXPECT_OK(Apply(ControlJob{.verb = ControlJob::Verb::kSuspend, .job_id = id, .actor = "user:ann"})
+                .status);
+  // It makes its first steps before its ranks agree to leave.
+  EXPECT_OK(Apply(MakeReport(one, fence, 0, RankReport::Kind::kRunning)).status);
+  ASSERT_EQ(state(id), JobState::kRecovering);
+  EXPECT_OK(Apply(MakeCommit(one, fence, 8)).status);
+  EXPECT_EQ(job(id).current->first_step, 5);
+}
+
 TEST_F(CheckpointsTest, AJobWhoseCheckpointsAllBrokeFailsAndNeverBeginsFromNothing) {
   Agent one = ConnectNew("worker-1", 1);
   const uint64_t id = Submit();
