@@ -301,7 +301,9 @@ void Agent::OnSessionUp(const v1::Welcome& welcome) {
   const std::string owner = ReadSpoolOwner(fs_, DataPath("spool"));
   const std::string& former = owner.empty() ? identity_->controller().id : owner;
   const std::string& now = session_->controller().id;
-  if (!former.empty() && !now.empty() && former != now) supervisor_->DropUndelivered();
+  if (!former.empty() && !now.empty() && former != now) {
+    supervisor_->DropUndelivered("they are of jobs of another controller");
+  }
   if (!now.empty()) WriteSpoolOwner(fs_, DataPath("spool"), now);
   identity_->OnWelcome(session_->controller());
   roots_said_ = false;

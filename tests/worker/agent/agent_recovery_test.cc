@@ -608,6 +608,31 @@ TEST_F(FormerJobsTest, AnotherControllerHearsNothingOfThemWhereTheIdentityWasRem
       [this] { ASSERT_TRUE(std::filesystem::remove(dir_ / "data/identity.json")); });
 }
 
+// It gives the numbers of attempts that it does not know of a second time.
+TEST_F(FormerJobsTest, AControllerThatWentBackToABackupStartsItsRanksInFoldersOfTheirOwn) {
+  controller_.Configure([](auto& behaviour) { behaviour.ack_bulk = false; });
+  auto process = Launch();
+  ASSERT_TRUE(WaitUntil(kPatience, [&] {
+    return controller_.Send(StartMessage(1, {"print former", "metrics 5", "await_acks", "hang"}));
+  }));
+  ASSERT_TRUE(controller_.Await(Logged("acked")));
+  process->Signal(SIGKILL);
+  ASSERT_TRUE(process->Wait(kPatience));
+  FakeController restored;
+  process = Launch(restored);
+  ASSERT_TRUE(WaitUntil(kPatience, [&] {
+    return restored.Send(StartMessage(1, {"print its own", "metrics 7", "await_acks", "hang"}));
+  }));
+  const auto read = [log = dir_ / "data/ranks/job-1.a1.g1.r0/stdout.log"] {
+    std::ifstream file(log);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  EXPECT_TRUE(WaitUntil(kPatience, [&] { return read() == "its own\nacked\n"; })) << read();
+  const size_t beats = restored.heard().heartbeats;
+  ASSERT_TRUE(restored.Await([&](const Heard& heard) { return heard.heartbeats >= beats + 3; }));
+  EXPECT_EQ(read(), "its own\nacked\n") << "the folder of a rank that runs was removed";
+}
+
 TEST_F(AgentProcessTest, SigtermEndsItWithZero) {
   auto process = Launch();
   process->Signal(SIGTERM);

@@ -31,6 +31,7 @@ class FinishedFolders {
   // once.
   bool Work();
 
+  bool Has(const RankKey& key) const { return folders_.contains(key); }
   size_t size() const { return folders_.size(); }
 
  private:

@@ -165,6 +165,7 @@ absl::Status Supervisor::Start(const v1::StartRanks& start, uint64_t session_ter
   MUSTER_ASSIGN_OR_RETURN(SpecSettings settings, CheckStart(start, context, fences_, specs_));
   MUSTER_RETURN_IF_ERROR(CheckDevices(start, settings, options_.slots));
   fences_.RaiseTo(start.fence().job_id(), start.fence().attempt());
+  if (HasRemainsOf(start)) DropUndelivered("the controller went back to an earlier state");
   if (settings.command.has_value()) {
     gangs_.Begin(start, std::move(settings));
   } else {
@@ -174,6 +175,14 @@ absl::Status Supervisor::Start(const v1::StartRanks& start, uint64_t session_ter
   }
   deps_.sink.OnRanksChanged();
   return absl::OkStatus();
+}
+
+bool Supervisor::HasRemainsOf(const v1::StartRanks& start) const {
+  return std::any_of(start.ranks().begin(), start.ranks().end(),
+                     [&](const v1::StartRanks::Rank& rank) {
+                       const RankKey key = MakeRankKey(start.fence(), rank.rank());
+                       return finished_.Has(key) || deps_.spool.HasMarks(key);
+                     });
 }
 
 void Supervisor::Fetch(const RankKey& key, const v1::Fence& fence, const CommandSettings& command) {
@@ -466,10 +475,10 @@ void Supervisor::ReleaseWork(const v1::Fence& fence) {
   if (!in_use) work_.Release(fence);
 }
 
-void Supervisor::DropUndelivered() {
+void Supervisor::DropUndelivered(absl::string_view reason) {
   if (deps_.spool.HasUnacknowledged() || finished_.size() > 0) {
     Log(LogLevel::kWarning, "undelivered_dropped",
-        {{"reason", "they are of jobs of another controller"},
+        {{"reason", reason},
          {"spool_bytes", deps_.spool.pending_bytes()},
          {"rank_folders", finished_.size()}});
   }

@@ -91,9 +91,9 @@ class Supervisor final : private RankHost {
 
   void OnStoreReply(const v1::StoreReply& reply) { store_.OnReply(reply); }
   void OnCheckpointAck(const v1::CheckpointAck& ack);
-  // Metrics and logs of an earlier life's ranks belong to another controller, whose jobs may have
-  // the numbers of this one's: they go, with the folders. Call before ranks start.
-  void DropUndelivered();
+  // Metrics, logs and folders of earlier ranks are of jobs that the controller does not know, and
+  // whose numbers it gives to others: they go. Call before those start.
+  void DropUndelivered(absl::string_view reason);
   void OnSessionUp(uint64_t term) { store_.SessionUp(term); }
   void OnSessionDown() { store_.SessionDown(); }
   void OnLeaseRenewed();
@@ -124,6 +124,9 @@ class Supervisor final : private RankHost {
   void Fetch(const RankKey& key, const v1::Fence& fence, const CommandSettings& command);
   void StartOne(const v1::StartRanks& start, const v1::StartRanks::Rank& rank,
                 absl::StatusOr<RankPlan> plan);
+  // Whether something is left here of an earlier rank with the job, attempt and number of one of
+  // these. No controller starts one twice, but one that was restored from a backup does.
+  bool HasRemainsOf(const v1::StartRanks& start) const;
   void FindResume(const RankKey& key, const v1::StartRanks& start);
   void RemoveLeftHalfWritten(const v1::StartRanks& start);
   void Look(const RankKey& key, const GangStart& gang);

@@ -69,6 +69,7 @@ class Spool {
   void Abandon();
   // The rank's folder is gone for good: its marks may be forgotten.
   void Forget(const RankKey& key);
+  bool HasMarks(const RankKey& key) const { return marks_.contains(key); }
   std::vector<RankKey> MarkedRanks() const;
 
   uint64_t bytes() const { return total_bytes_; }
