@@ -89,8 +89,9 @@ void Consider(Round& round, QueueWalk& walk, const QueueWalk::Step& step) {
   if (skips_group) walk.SkipGroup();
 }
 
-// Considers jobs until the queue, the slots or the bounds of a look are at their end.
-void WalkQueue(Round& round, uint32_t passed_over) {
+// Considers jobs until the queue, the slots or the bounds of a look are at their end. False: a
+// bound ended it, and jobs may wait that it did not come to.
+bool WalkQueue(Round& round, uint32_t passed_over) {
   QueueWalk walk(round.queue, [&round](const std::string& project) {
     return StandingOf(project, round.snapshot, round.running, round.context);
   });
@@ -98,15 +99,16 @@ void WalkQueue(Round& round, uint32_t passed_over) {
   for (uint32_t looks = 0;;) {
     if (looks >= round.settings.max_looks) {
       round.decision.looked_up_to = steps;
-      return round.LookAgainIn(kNextPart);
+      round.LookAgainIn(kNextPart);
+      return false;
     }
     if (round.decision.plan.place.size() >= round.settings.max_placements) {
       round.decision.due_at = round.context.now;
-      return;
+      return false;
     }
-    if (IsExhausted(round)) return;
+    if (IsExhausted(round)) return true;
     const QueueWalk::Step step = walk.Next();
-    if (step.group == nullptr) return;
+    if (step.group == nullptr) return true;
     // The front of the queue is looked at each time: slots are kept for the jobs that stand there.
     // The rest of the look goes on where the last one stopped.
     if (++steps > round.settings.max_looks / 2 && steps <= passed_over) {
@@ -123,8 +125,8 @@ void WalkQueue(Round& round, uint32_t passed_over) {
 Decision RunRound(const RoundInput& input) {
   Round round(input);
   ExplainBlocked(round);
-  WalkQueue(round, input.passed_over);
-  GrowElastic(round);
+  // Slots are idle only when all who wait have been considered.
+  if (WalkQueue(round, input.passed_over)) GrowElastic(round);
   round.GiveBackAll();
   return std::move(round.decision);
 }

@@ -1,6 +1,14 @@
 #include "controller/policy/limits/quota_walk.h"
 
 namespace muster::controller {
+namespace {
+
+void Add(ProjectUse& use, const std::string& user, uint32_t slots) {
+  use.all.slots += slots;
+  use.users[user].slots += slots;
+}
+
+}  // namespace
 
 QuotaWalk::Decision QuotaWalk::Pass(uint64_t job_id, const std::string& user, uint32_t slots) {
   if (project_ == nullptr) return {};
@@ -25,9 +33,15 @@ QuotaWalk::Decision QuotaWalk::Pass(uint64_t job_id, const std::string& user, ui
 }
 
 void QuotaWalk::Take(const std::string& user, uint32_t slots) {
-  use_.all.slots += slots;
-  use_.users[user].slots += slots;
+  Add(use_, user, slots);
+  Add(with_kept_, user, slots);
 }
+
+bool QuotaWalk::MayKeep(const std::string& user, uint32_t slots) const {
+  return project_ == nullptr || !WhyOverSlots(HolderOf(user), with_kept_, slots).has_value();
+}
+
+void QuotaWalk::Keep(const std::string& user, uint32_t slots) { Add(with_kept_, user, slots); }
 
 uint64_t QuotaWalk::FullBy(const std::string& user) const {
   if (full_by_ != 0) return full_by_;

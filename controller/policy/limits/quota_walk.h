@@ -20,7 +20,10 @@ class QuotaWalk {
  public:
   // The snapshot outlives it.
   QuotaWalk(const Snapshot& snapshot, const std::string& project)
-      : name_(project), project_(snapshot.FindProject(project)), use_(snapshot.UseOf(project)) {}
+      : name_(project),
+        project_(snapshot.FindProject(project)),
+        use_(snapshot.UseOf(project)),
+        with_kept_(use_) {}
 
   struct Decision {
     bool held_back = false;
@@ -34,6 +37,11 @@ class QuotaWalk {
 
   // The user got them.
   void Take(const std::string& user, uint32_t slots);
+
+  // Whether slots may be kept for a job of the user that starts later, beside those that are held
+  // and those that are kept for others already: no more than may be held at once.
+  bool MayKeep(const std::string& user, uint32_t slots) const;
+  void Keep(const std::string& user, uint32_t slots);
 
   // What is held, with what was taken.
   const ProjectUse& use() const { return use_; }
@@ -54,6 +62,7 @@ class QuotaWalk {
   const std::string name_;
   const Project* const project_;  // null: nothing is bounded
   ProjectUse use_;
+  ProjectUse with_kept_;  // that, and what is kept
   uint64_t full_by_ = 0;
   std::unordered_map<std::string, uint64_t> full_users_;
 };

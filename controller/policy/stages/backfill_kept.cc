@@ -23,7 +23,8 @@ Grant FreePartOf(const WorkerIndex& index, SlotKind kind, const Grant& grant) {
 bool CouldBackfill(Round& round, const Candidate& candidate, int partition) {
   if (round.partitions[partition].kept.empty()) return false;
   if (round.backfill_tries >= round.settings.max_backfill_tries) return false;
-  const auto [could, is_new] = round.could_backfill.try_emplace(&candidate.group, false);
+  const auto [could, is_new] =
+      round.could_backfill.try_emplace({&candidate.group, partition}, false);
   if (!is_new) return could->second;
   Demand& demand = candidate.demand();
   std::vector<const Kept*> lent;

@@ -79,6 +79,9 @@ void GrowElastic(Round& round) {
     if (next.partition < 0 || !may_use(next.partition)) continue;
     if (!IsWorthGrowing(round.snapshot, job, next.ranks, settings, round.LedgerNow())) continue;
     done.insert(next.partition);
+    const uint32_t more_ranks = next.ranks - static_cast<uint32_t>(job.current->ranks.size());
+    round.QuotasOf(job.settings->project)
+        .Take(job.owner, more_ranks * job.settings->needs.slots_per_rank);
     round.decision.plan.stop.push_back(
         {.job_id = id,
          .attempt = job.current->number,

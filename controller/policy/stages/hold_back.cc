@@ -49,6 +49,18 @@ bool HeldByQuota(Round& round, QueueWalk& walk, const Candidate& candidate) {
   return true;
 }
 
+// Of jobs that back off no more keep slots than may run at once.
+bool MayKeepSlots(Round& round, const Candidate& candidate) {
+  const JobGroup& group = candidate.group;
+  if (group.array_id != 0) {
+    const uint32_t live = round.queue.LiveOfArray(group.array_id) +
+                          round.placed_of_array[group.array_id] +
+                          round.kept_of_array[group.array_id];
+    if (live >= group.at_a_time) return false;
+  }
+  return round.QuotasOf(group.project).MayKeep(group.owner, candidate.demand().min_slots());
+}
+
 // The largest number of ranks that both bounds leave room for, where the job holds `own` of the
 // slots already.
 uint32_t RanksLeft(const Project& project, const ProjectUse& use, const std::string& user,
@@ -70,7 +82,8 @@ uint32_t RanksLeft(const Project& project, const ProjectUse& use, const std::str
 
 bool HoldBack(Round& round, QueueWalk& walk, const Candidate& candidate) {
   if (candidate.group.recovering) return false;  // counts already
-  return HeldByArray(round, walk, candidate) || HeldByQuota(round, walk, candidate);
+  if (HeldByArray(round, walk, candidate) || HeldByQuota(round, walk, candidate)) return true;
+  return candidate.soon && !MayKeepSlots(round, candidate);
 }
 
 uint32_t RanksWithinQuotas(Round& round, const Candidate& candidate) {

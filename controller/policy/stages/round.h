@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -87,8 +88,10 @@ struct Round {
   std::vector<std::pair<SlotKind, Grant>> taken;      // for gangs that were placed
   std::unordered_map<std::string, QuotaWalk> quotas;  // by project
   std::unordered_map<uint64_t, uint32_t> placed_of_array;
-  std::unordered_map<int, std::vector<Release>> releases;    // by partition
-  std::unordered_map<const JobGroup*, bool> could_backfill;  // when it was looked at first
+  std::unordered_map<uint64_t, uint32_t> kept_of_array;    // tasks that back off, with slots kept
+  std::unordered_map<int, std::vector<Release>> releases;  // by partition
+  // By group and partition, as it was when first asked.
+  std::map<std::pair<const JobGroup*, int>, bool> could_backfill;
   uint32_t backfill_tries = 0;
   uint32_t wait_reasons = 0;  // that were given, new or not
 };

@@ -42,6 +42,23 @@ TEST_F(PoolsTest, BehindTheHeadOfOnePoolItIsTheHeadOfTheOther) {
   EXPECT_EQ(state(small), JobState::kPending) << "it passed one that waits longer";
 }
 
+TEST_F(PoolsTest, AShortJobRunsInKeptSlotsOfOnePoolThoughThoseOfTheOtherAreTooFew) {
+  replay_.world.AddWorker("large", 3, SlotKind::kCpu, "large");
+  const auto runs_for = [](JobSettings settings, absl::Duration time) {
+    settings.scheduling.expected_run_time = time;
+    return settings;
+  };
+  replay_.Submit(runs_for(Wants(1, {"spot"}), absl::Hours(1)));
+  replay_.Submit(runs_for(Wants(1, {"large"}), absl::Hours(1)));
+  Looks(1);
+  replay_.Submit(Wants(2, {"spot"}));   // one slot is kept for it
+  replay_.Submit(Wants(3, {"large"}));  // two are kept for it
+  Looks(1);
+  const uint64_t brief = replay_.Submit(runs_for(Wants(2, {"spot", "large"}), absl::Minutes(1)));
+  Looks(2);
+  EXPECT_EQ(state(brief), JobState::kRunning);
+}
+
 TEST_F(PoolsTest, AnUrgentJobTakesRoomWhereItCanBeMade) {
   JobSettings firm = Wants(2, {"spot"});
   firm.scheduling.preemptible = false;

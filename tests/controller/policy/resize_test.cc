@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <vector>
 
 #include "common/base/rng.h"
 #include "controller/policy/placement/preemption.h"
@@ -250,6 +251,44 @@ TEST_F(ResizeTest, AGrowingGangStaysWithinItsQuota) {
   Looks(30);
   EXPECT_EQ(replay_.ranks(elastic), 4u);
   EXPECT_EQ(replay_.stops(elastic), 1u);
+}
+
+TEST_F(ResizeTest, TwoGangsDoNotGrowIntoTheRoomOfOneQuota) {
+  replay_.world.draft().EditProject("p").quota.slots = 12;
+  std::vector<uint64_t> others, elastic;
+  for (const char* pool : {"one", "two"}) {
+    replay_.world.AddWorker(pool, 8, SlotKind::kCpu, pool);
+    const auto wants = [&](uint32_t min, uint32_t max, const char* project) {
+      JobSettings settings = Wants(min, min == max ? 1 : 0, max);
+      settings.needs.pools = {{pool, {}}};
+      settings.project = project;
+      return replay_.Submit(settings);
+    };
+    others.push_back(wants(7, 7, "other"));
+    elastic.push_back(wants(1, 8, "p"));
+  }
+  Looks(12);
+  for (uint64_t id : elastic) {
+    ASSERT_EQ(replay_.ranks(id), 1u);
+    replay_.Save(id);
+  }
+  for (uint64_t id : others) replay_.Finish(id);
+  Looks(30);
+  EXPECT_EQ(replay_.ranks(elastic[0]) + replay_.ranks(elastic[1]), 12u);
+  for (uint64_t id : elastic) EXPECT_LE(replay_.stops(id), 1u);
+}
+
+TEST_F(ResizeTest, AGangDoesNotGrowWhileJobsWaitThatTheRoundHasNotComeTo) {
+  replay_.world.AddWorker("a", 4);
+  const uint64_t other = replay_.Submit(Wants(3, 0));
+  const uint64_t elastic = replay_.Submit(Wants(1, 0, 8));
+  Looks(12);
+  replay_.Save(elastic);
+  replay_.Finish(other);
+  replay_.settings.max_placements = 1;
+  for (int i = 0; i < 3; ++i) replay_.Submit(Wants(1, 0));
+  Looks(5);
+  EXPECT_EQ(replay_.stops(elastic), 0u);
 }
 
 // A command that reports nothing and saves nothing lost all it had done for each rank more.

@@ -142,6 +142,35 @@ TEST(SchedulerTest, AShortJobMayUseTheSlotsThatAreKeptForABackOff) {
   EXPECT_EQ(plan.place[0].job_id, 3u);
 }
 
+TEST(SchedulerTest, JobsThatBackOffKeepNoMoreSlotsThanTheirProjectMayHold) {
+  World world;
+  world.AddWorker("a", 6);
+  world.draft().EditProject("p").quota.slots = 2;
+  JobSettings crashes = World::Settings(2);
+  crashes.project = "p";
+  for (int i = 0; i < 3; ++i) world.AddJob(crashes).not_before_at = kNow + absl::Seconds(20);
+  JobSettings other = World::Settings(4);
+  other.project = "q";
+  const uint64_t waits = world.AddJob(other).id;
+  const Plan plan = Look(world).plan;
+  ASSERT_EQ(plan.place.size(), 1u);
+  EXPECT_EQ(plan.place[0].job_id, waits);
+}
+
+TEST(SchedulerTest, TasksThatBackOffKeepNoMoreSlotsThanTheirArrayMayHold) {
+  World world;
+  world.AddWorker("a", 3);
+  for (uint32_t i = 0; i < 3; ++i) {
+    Job& task = world.AddJob(World::Settings(1));
+    task.array = {.array_id = 1, .index = i, .at_a_time = 1};
+    task.not_before_at = kNow + absl::Seconds(20);
+  }
+  const uint64_t waits = world.AddJob(World::Settings(2)).id;
+  const Plan plan = Look(world).plan;
+  ASSERT_EQ(plan.place.size(), 1u);
+  EXPECT_EQ(plan.place[0].job_id, waits);
+}
+
 // skypilot#10013 in another form: who waits for a time of its own must not hold what others could
 // use meanwhile, nor its project's turn.
 TEST(SchedulerTest, AJobInALongBackOffHoldsUpNobody) {
