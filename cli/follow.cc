@@ -32,10 +32,11 @@ void Reconnect::Good() {
 }
 
 absl::Status Reconnect::Lost(const absl::Status& status, absl::Duration connected) {
-  // An orderly end without an end of the job (the controller is stopping) counts as lost too.
-  const bool connection = status.ok() || absl::IsUnavailable(status);
-  if (!connection || !ever_good_) {
-    return status.ok() ? absl::InternalError("the controller ended the stream early") : status;
+  // The controller ended it, though not the job: it is stopping, or it gives up a client that has
+  // not read for minutes, because its output stood still, and cancels the call.
+  const bool ended = status.ok() || (absl::IsCancelled(status) && !guard_.interrupted());
+  if (!ever_good_ || !(ended || absl::IsUnavailable(status))) {
+    return ended ? absl::InternalError("the controller ended the stream early") : status;
   }
   const absl::Duration now = SteadyNow();
   if (connected >= limits_.connected_after) lost_at_.reset();
@@ -44,7 +45,7 @@ absl::Status Reconnect::Lost(const absl::Status& status, absl::Duration connecte
     lost_at_ = now;
   }
   if (now - *lost_at_ > limits_.patience) {
-    return status.ok() ? absl::UnavailableError("the controller keeps ending the stream") : status;
+    return ended ? absl::UnavailableError("the controller keeps ending the stream") : status;
   }
   guard_.Pause(kReconnectPause);
   return absl::OkStatus();

@@ -31,8 +31,9 @@ class Reconnect {
   void Good();
 
   // The stream ended with `status`, and had been connected for `connected`. OK: call again (after a
-  // short wait). Otherwise the error to end with: `status` itself when it does not come from a lost
-  // connection, when nothing ever arrived, or when patience is spent.
+  // short wait). Otherwise the error to end with: when `status` does not come from a lost
+  // connection (CANCELLED does, unless the guard was interrupted), when nothing ever arrived, or
+  // when patience is spent. It is CANCELLED only after an interrupt.
   absl::Status Lost(const absl::Status& status, absl::Duration connected);
 
  private:

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_split.h"
@@ -262,6 +263,31 @@ TEST_F(ControlTest, LogsGoOnBehindWhatWasPrintedAfterAReconnect) {
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.out, "two\nthree\nnew warning\nfour\n");
   EXPECT_THAT(result.err, HasSubstr("lost the controller"));
+}
+
+// As the controller ends a stream whose client has not read for minutes: its output stood still.
+TEST_F(ControlTest, FollowersComeBackAfterTheControllerCancelledTheirStreams) {
+  service_.SetCutEnd(absl::CancelledError("CANCELLED"));
+  service_.PutJob(MakeJob(7, "digits", v1::SUCCEEDED));
+  v1::StreamLogsResponse chunk;
+  chunk.set_attempt(1);
+  chunk.set_text("one\n");
+  service_.PutLog(7, chunk);
+  chunk.set_offset(4);
+  chunk.set_text("two\n");
+  service_.CutLogsOff(1, {chunk});
+  const CliResult logs = run_({"logs", "-f", "7"});
+  EXPECT_EQ(logs.code, 0) << logs.err;
+  EXPECT_EQ(logs.out, "one\ntwo\n");
+  for (uint64_t i = 1; i <= 2; ++i) {
+    v1::JobEvent event;
+    event.set_sequence(i);
+    event.set_job_id(7);
+    service_.PutEvent(event);
+  }
+  const CliResult events = run_({"events", "-f", "-o", "jsonl"});
+  EXPECT_EQ(events.code, 0) << events.err;
+  EXPECT_EQ(std::count(events.out.begin(), events.out.end(), '\n'), 2) << events.out;
 }
 
 // A worker that was cut off delivers what a former attempt wrote: the log comes by attempts then.

@@ -101,6 +101,11 @@ void FakeJobService::CutLogsOff(int calls, std::vector<v1::StreamLogsResponse> m
   written_meanwhile_ = std::move(meanwhile);
 }
 
+void FakeJobService::SetCutEnd(const absl::Status& status) {
+  MutexLock lock(mutex_);
+  cut_end_ = status;
+}
+
 void FakeJobService::SetEventsEnd(const absl::Status& status) {
   MutexLock lock(mutex_);
   events_end_ = status;
@@ -406,9 +411,7 @@ grpc::Status FakeJobService::StreamEvents(grpc::ServerContext*,
     v1::StreamEventsResponse response;
     *response.add_events() = event;
     writer->Write(response);
-    if (request->follow() && !std::exchange(cut_off_, true)) {
-      return ToGrpc(absl::UnavailableError("stopping"));
-    }
+    if (request->follow() && !std::exchange(cut_off_, true)) return ToGrpc(cut_end_);
   }
   return request->follow() ? ToGrpc(events_end_) : grpc::Status::OK;
 }
@@ -460,7 +463,7 @@ grpc::Status FakeJobService::StreamLogs(grpc::ServerContext* context,
       for (v1::StreamLogsResponse& chunk : std::exchange(written_meanwhile_, {})) {
         logs_[id].push_back(std::move(chunk));
       }
-      return ToGrpc(absl::UnavailableError("stopping"));
+      return ToGrpc(cut_end_);
     }
     if (!request->follow() || IsTerminal(job->summary().state())) return grpc::Status::OK;
     if (stopping_) return ToGrpc(absl::UnavailableError("stopping"));

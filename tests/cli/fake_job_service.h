@@ -38,6 +38,8 @@ class FakeJobService final : public v1::JobService::Service {
   // The next so many calls of StreamLogs are cut off behind what there is; then this was written
   // meanwhile.
   void CutLogsOff(int calls, std::vector<v1::StreamLogsResponse> meanwhile = {});
+  // How streams of logs and events that are cut off end; as UNAVAILABLE unless it is called.
+  void SetCutEnd(const absl::Status& status);
   // How the streams of those who follow events end behind the last one.
   void SetEventsEnd(const absl::Status& status);
   // The next calls of Submit fail so, one after the other. The job of a call that fails with
@@ -125,6 +127,7 @@ class FakeJobService final : public v1::JobService::Service {
   std::vector<v1::StreamLogsRequest> log_requests_ MUSTER_GUARDED_BY(mutex_);
   int log_cuts_ MUSTER_GUARDED_BY(mutex_) = 0;
   std::vector<v1::StreamLogsResponse> written_meanwhile_ MUSTER_GUARDED_BY(mutex_);
+  absl::Status cut_end_ MUSTER_GUARDED_BY(mutex_) = absl::UnavailableError("stopping");
   absl::Status events_end_ MUSTER_GUARDED_BY(mutex_);
   std::map<std::string, std::string> keys_ MUSTER_GUARDED_BY(mutex_);  // their specs
   std::vector<absl::Status> submit_failures_ MUSTER_GUARDED_BY(mutex_);

@@ -12,6 +12,7 @@
 
 #include "cli/cli_session.h"
 #include "cli/interrupt.h"
+#include "cli/run_follow.h"
 #include "tests/cli/fake_job_service.h"
 #include "tests/support/status_matchers.h"
 
@@ -69,6 +70,24 @@ TEST_F(FollowTest, AControllerThatWasNeverThereIsAnErrorAtOnce) {
               StatusIs(absl::StatusCode::kUnavailable));
 }
 
+// As the controller ends a stream whose client has not read for minutes: its output stood still.
+TEST_F(FollowTest, ARunGoesOnAfterTheControllerCancelledItsStream) {
+  service_.PutJob(MakeJob(7, "digits", v1::SUCCEEDED));
+  v1::StreamLogsResponse chunk;
+  chunk.set_text("one\n");
+  service_.PutLog(7, chunk);
+  chunk.set_offset(4);
+  chunk.set_text("two\n");
+  service_.SetCutEnd(absl::CancelledError("CANCELLED"));
+  service_.CutLogsOff(1, {chunk});
+  InterruptGuard guard;
+  const auto outcome = FollowRun({.job_id = 7}, session_, guard);
+  ASSERT_OK(outcome);
+  EXPECT_FALSE(outcome->interrupted);
+  EXPECT_EQ(ProgramExitCode(outcome->job), 0);
+  EXPECT_EQ(out_.str(), "one\ntwo\n");
+}
+
 TEST_F(FollowTest, AnInterruptLeavesTheJobRunningAndSaysSo) {
   service_.PutJob(MakeJob(7, "digits", v1::RUNNING));
   InterruptGuard guard;
@@ -120,6 +139,22 @@ TEST_F(FollowTest, PatienceCountsFromTheLossHoweverLongNothingCameBefore) {
             "lost the controller; waiting for it to come back\n"
             "the controller is back\n"
             "lost the controller; waiting for it to come back\n");
+}
+
+TEST_F(FollowTest, ACancelledStreamIsALossUnlessItWasInterrupted) {
+  InterruptGuard guard;
+  const absl::Status cancelled = absl::CancelledError("CANCELLED");
+  Reconnect reconnect(session_, guard, {.patience = absl::ZeroDuration()});
+  reconnect.Good();
+  EXPECT_OK(reconnect.Lost(cancelled, absl::ZeroDuration()));
+  EXPECT_THAT(reconnect.Lost(cancelled, absl::ZeroDuration()),
+              StatusIs(absl::StatusCode::kUnavailable))
+      << "nobody has interrupted it";
+  reconnect.Good();
+  ::kill(::getpid(), SIGINT);
+  EXPECT_FALSE(guard.Pause(absl::InfiniteDuration()));
+  EXPECT_THAT(reconnect.Lost(cancelled, absl::ZeroDuration()),
+              StatusIs(absl::StatusCode::kCancelled));
 }
 
 // However long it takes to find nobody: names may be looked up for minutes.
