@@ -49,13 +49,16 @@ class Client {
     return response;
   }
 
-  // The same for a call that changes something: it is made once.
+  // The same for a call that changes something: it is made once. `reached`, where given, becomes
+  // whether it reached the controller.
   template <typename Stub, typename Request, typename Response>
   absl::StatusOr<Response> CallOnce(UnaryMethod<Stub, Request, Response> method,
                                     const Request& request, absl::Duration timeout,
-                                    InterruptGuard* guard = nullptr) const {
+                                    InterruptGuard* guard = nullptr,
+                                    bool* reached = nullptr) const {
     Response response;
     const CallEnd end = Attempt(method, request, response, timeout, guard);
+    if (reached != nullptr) *reached = end.reached > absl::ZeroDuration();
     if (!end.ok()) return Explain(end, timeout);
     return response;
   }

@@ -70,6 +70,15 @@ absl::StatusOr<ExitCode> Cordon(bool cordoned, const Flags& flags, Session& sess
   return ExitCode::kDone;
 }
 
+// Where an earlier try forgot the worker and its answer was lost, the next one finds no such
+// worker.
+absl::Status ForgetOne(const v1::ForgetWorkerRequest& request, Session& session) {
+  int lost_tries = 0;
+  const absl::Status status =
+      SendChange(session, &Jobs::ForgetWorker, request, /*guard=*/nullptr, &lost_tries).status();
+  return absl::IsNotFound(status) && lost_tries > 0 ? absl::OkStatus() : status;
+}
+
 absl::StatusOr<ExitCode> Forget(const Flags& flags, Session& session) {
   std::vector<Json> forgotten;
   const absl::Status first = ForEachName(flags, session, [&](const std::string& name) {
@@ -77,7 +86,7 @@ absl::StatusOr<ExitCode> Forget(const Flags& flags, Session& session) {
     request.set_worker(name);
     request.set_gone(flags.gone);
     request.set_user(UserName(session.host()));
-    const absl::Status done = SendChange(session, &Jobs::ForgetWorker, request).status();
+    const absl::Status done = ForgetOne(request, session);
     if (!done.ok()) return done;
     if (session.globals().tables()) {
       session.host().out << "worker " << name << ": forgotten\n";

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "cli/error.h"
+#include "tests/cli/cli_run.h"
 #include "tests/support/raw_peer.h"
 #include "tests/support/status_matchers.h"
 
@@ -133,6 +134,27 @@ TEST(ClientTest, WhereNobodyIsNothingWasReached) {
         Client(endpoint).Explain(end, kTimeout),
         StatusIs(absl::StatusCode::kUnavailable, absl::StrCat("no controller at ", address)));
   }
+}
+
+TEST(ClientTest, ATryThatReachedNobodyHasForgottenNoWorker) {
+  int connections = 0;
+  RawPeer peer(
+      [&](RawPeer::Connection& connection) {
+        if (++connections == 1) return;
+        AwaitCall(connection);
+        connection.Send(HeadersFrame({{":status", "200"},
+                                      {"content-type", "application/grpc"},
+                                      {"grpc-status", "5"},
+                                      {"grpc-message", "there is no such worker"}},
+                                     /*end_stream=*/true));
+        connection.AwaitHangUp();
+      },
+      /*connections=*/2);
+  testing::CliRun run;
+  run.env()["MUSTER_ADDR"] = peer.address();
+  const testing::CliResult result = run({"nodes", "forget", "w1", "--timeout", "1m"});
+  EXPECT_EQ(result.code, 3) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("there is no such worker"));
 }
 
 // A port that takes the connection and says nothing: the interrupt comes while gRPC connects.

@@ -164,6 +164,21 @@ TEST_F(ControlTest, LostNodesAreForgotten) {
   EXPECT_EQ(run_({"nodes", "forget"}).code, 2);
 }
 
+TEST_F(ControlTest, ANodeThatIsGoneAtTheSecondTryWasForgottenByTheFirst) {
+  v1::WorkerInfo worker;
+  worker.set_name("w1");
+  service_.PutWorker(worker);
+  service_.FailChanges({absl::UnavailableError("stopping")});
+  const CliResult result = run_({"nodes", "forget", "w1", "w2"});
+  EXPECT_EQ(result.out, "worker w1: forgotten\n");
+  EXPECT_EQ(result.code, 3) << "nothing was lost of the second";
+  EXPECT_THAT(result.err, HasSubstr("w2: unknown"));
+  EXPECT_EQ(service_.forgets().size(), 3u);
+  service_.PutWorker(worker);
+  service_.FailChanges({absl::UnavailableError("stopping")});
+  EXPECT_EQ(run_({"nodes", "forget", "w1"}).code, 0);
+}
+
 TEST_F(ControlTest, AProjectGetsAWeightAndAQuotaInParts) {
   v1::ProjectInfo project;
   project.set_name("vision");

@@ -379,7 +379,9 @@ grpc::Status FakeJobService::ForgetWorker(grpc::ServerContext*,
                                           v1::ForgetWorkerResponse*) {
   MutexLock lock(mutex_);
   forgets_.push_back(*request);
-  if (workers_.erase(request->worker()) == 0) {
+  const bool known = workers_.erase(request->worker()) > 0;
+  if (const absl::Status failure = NextChangeLocked(); !failure.ok()) return ToGrpc(failure);
+  if (!known) {
     return ToGrpc(absl::NotFoundError(absl::StrCat("worker ", request->worker(), ": unknown")));
   }
   return grpc::Status::OK;

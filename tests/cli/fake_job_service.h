@@ -51,7 +51,8 @@ class FakeJobService final : public v1::JobService::Service {
   // From now on it does not know GetCheckpoint.
   void BeOlder();
 
-  // The next calls that change a job fail so, one after the other.
+  // The next calls that change a job or forget a worker fail so, one after the other. The worker is
+  // forgotten all the same.
   void FailChanges(std::vector<absl::Status> statuses);
 
   std::vector<v1::SubmitRequest> submits();
