@@ -36,9 +36,10 @@ size_t TerminalLines() {
   return known ? size.ws_row : 30;
 }
 
-absl::StatusOr<TopPicture> Look(Client& client, Session& session) {
+// CANCELLED: interrupted.
+absl::StatusOr<TopPicture> Look(Client& client, Session& session, InterruptGuard& guard) {
   TopPicture picture;
-  MUSTER_ASSIGN_OR_RETURN(picture.workers, AllWorkers(session));
+  MUSTER_ASSIGN_OR_RETURN(picture.workers, AllWorkers(session, &guard));
   v1::ListJobsRequest request;
   request.set_page_size(kMaxPage);
   for (const v1::JobState state : {v1::STARTING, v1::RUNNING, v1::RECOVERING, v1::STOPPING}) {
@@ -46,14 +47,14 @@ absl::StatusOr<TopPicture> Look(Client& client, Session& session) {
   }
   do {
     MUSTER_ASSIGN_OR_RETURN(const v1::ListJobsResponse running,
-                            client.Call(&Jobs::ListJobs, request, session.timeout()));
+                            client.Call(&Jobs::ListJobs, request, session.timeout(), &guard));
     picture.jobs.insert(picture.jobs.end(), running.jobs().begin(), running.jobs().end());
     request.set_page_token(running.next_page_token());
   } while (!request.page_token().empty());
   request.clear_states();
   request.add_states(v1::PENDING);
   MUSTER_ASSIGN_OR_RETURN(const v1::ListJobsResponse waiting,
-                          client.Call(&Jobs::ListJobs, request, session.timeout()));
+                          client.Call(&Jobs::ListJobs, request, session.timeout(), &guard));
   picture.waiting = static_cast<size_t>(waiting.jobs_size());
   picture.more_waiting = !waiting.next_page_token().empty();
   return picture;
@@ -93,9 +94,13 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
   InterruptGuard guard;
   if (redraw) session.host().out << "\x1b[2J";
   while (true) {
-    MUSTER_ASSIGN_OR_RETURN(const TopPicture picture, Look(*client, session));
-    Show(picture, redraw, session);
-    // Looking is all that it does: an interrupt is its usual end.
+    const absl::StatusOr<TopPicture> picture = Look(*client, session, guard);
+    // Looking is all that it does: an interrupt is its usual end, unless one look was asked for.
+    if (!picture.ok() && guard.interrupted()) {
+      return flags.once ? ExitCode::kInterrupted : ExitCode::kDone;
+    }
+    MUSTER_RETURN_IF_ERROR(picture.status());
+    Show(*picture, redraw, session);
     if (flags.once || !guard.Pause(interval)) return ExitCode::kDone;
     if (!redraw && session.globals().tables()) session.host().out << "\n";
   }

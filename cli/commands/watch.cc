@@ -65,13 +65,14 @@ class Display {
 };
 
 // The curve so far. Without it the display only starts empty, so an error here is no error of the
-// watch.
-void FillHistory(Session& session, Client& client, const v1::JobRef& job, WatchHistory& history) {
+// watch, nor is an interrupt: FollowJob, which comes next, ends with it.
+void FillHistory(Session& session, InterruptGuard& guard, Client& client, const v1::JobRef& job,
+                 WatchHistory& history) {
   v1::QueryMetricsRequest request;
   *request.mutable_job() = job;
   request.add_names("loss");
   request.set_max_points(kHistoryPoints);
-  const auto points = client.Call(&Jobs::QueryMetrics, request, session.timeout());
+  const auto points = client.Call(&Jobs::QueryMetrics, request, session.timeout(), &guard);
   if (!points.ok()) return;
   for (const v1::MetricPoint& point : points->points())
     history.AddLoss(point.step(), point.value());
@@ -84,7 +85,7 @@ absl::StatusOr<ExitCode> WatchJob(Session& session, const v1::JobRef& job) {
   InterruptGuard guard;
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
   Display display(session);
-  FillHistory(session, *client, job, display.history());
+  FillHistory(session, guard, *client, job, display.history());
   MUSTER_ASSIGN_OR_RETURN(
       const v1::JobSummary summary,
       FollowJob(session, guard, job, [&](const v1::JobSummary& s) { display.Show(s); }));

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
@@ -171,6 +172,51 @@ TEST(ClientTest, AnInterruptEndsAStreamThatIsStillConnecting) {
   EXPECT_FALSE(stream.Read(response));
   EXPECT_THAT(stream.Finish().status, StatusIs(absl::StatusCode::kCancelled));
   ended.Notify();
+}
+
+// A controller that answers so many calls, with nothing in them, and hangs at the next one, where
+// the interrupt comes. `verb` must end long before the call's deadline.
+testing::CliResult InterruptAtCall(int answered, const std::vector<std::string>& verb) {
+  constexpr absl::Duration kDeadline = absl::Seconds(20);
+  int connections = 0;
+  RawPeer peer(
+      [&](RawPeer::Connection& connection) {
+        AwaitCall(connection);
+        if (++connections <= answered) {
+          connection.Send(
+              HeadersFrame({{":status", "200"}, {"content-type", "application/grpc"}}, false) +
+              DataFrame(Prefixed(""), false) +
+              HeadersFrame({{"grpc-status", "0"}}, /*end_stream=*/true));
+        } else {
+          ::kill(::getpid(), SIGINT);
+        }
+        connection.AwaitHangUp();
+      },
+      /*connections=*/answered + 1);
+  testing::CliRun run;
+  run.env()["MUSTER_ADDR"] = peer.address();
+  std::vector<std::string> args = verb;
+  args.insert(args.end(), {"--timeout", "20s"});
+  const absl::Duration began = SteadyNow();
+  testing::CliResult result = run(args);
+  EXPECT_LT(SteadyNow() - began, kDeadline / 2);
+  EXPECT_EQ(connections, answered + 1);
+  return result;
+}
+
+TEST(ClientTest, AnInterruptEndsTopThoughTheControllerHangs) {
+  for (const int answered : {0, 1, 2}) {
+    const testing::CliResult result = InterruptAtCall(answered, {"top"});
+    EXPECT_EQ(result.code, 0) << "call " << answered << ": " << result.err;
+    EXPECT_EQ(result.out + result.err, "") << "call " << answered;
+  }
+  EXPECT_EQ(InterruptAtCall(0, {"top", "--once"}).code, 130) << "it has shown nothing";
+}
+
+TEST(ClientTest, AnInterruptEndsWatchThoughTheControllerHangs) {
+  const testing::CliResult result = InterruptAtCall(0, {"watch", "7"});
+  EXPECT_EQ(result.code, 130) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("goes on"));
 }
 
 }  // namespace
