@@ -22,6 +22,22 @@ void RemoveFrom(Kept& kept, const prometheus::Labels& labels) {
   }
 }
 
+template <typename Kept>
+void RemoveOne(Kept& kept, const MetricDef& metric, const prometheus::Labels& labels) {
+  const auto of = kept.find(&metric);
+  if (of == kept.end()) return;
+  const auto known = of->second.series.find(labels);
+  if (known == of->second.series.end()) return;
+  of->second.family->Remove(known->second);
+  of->second.series.erase(known);
+}
+
+prometheus::Labels LabelMapOf(const MetricDef& metric, const std::vector<std::string>& values) {
+  prometheus::Labels labels;
+  for (auto& [name, value] : LabelsOf(metric, values)) labels[name] = std::move(value);
+  return labels;
+}
+
 }  // namespace
 
 std::vector<prometheus::ClientMetric::Label> LabelsOf(const MetricDef& metric,
@@ -49,8 +65,7 @@ MetricFamilies::MetricFamilies(const MetricDef& dropped)
 template <typename T, typename Build>
 T* MetricFamilies::FindOrAddLocked(KeptByMetric<T>& kept, Build build, const MetricDef& metric,
                                    const std::vector<std::string>& label_values) {
-  prometheus::Labels labels;
-  for (auto& [name, value] : LabelsOf(metric, label_values)) labels[name] = std::move(value);
+  const prometheus::Labels labels = LabelMapOf(metric, label_values);
   Kept<T>& of = kept[&metric];
   const auto known = of.series.find(labels);
   if (known != of.series.end()) return known->second;
@@ -85,6 +100,16 @@ void MetricFamilies::Add(const MetricDef& metric, const std::vector<std::string>
   } else {
     auto* counter = FindOrAddLocked(counters_, prometheus::BuildCounter, metric, label_values);
     if (counter != nullptr) counter->Increment(by);
+  }
+}
+
+void MetricFamilies::Remove(const MetricDef& metric, const std::vector<std::string>& label_values) {
+  const prometheus::Labels labels = LabelMapOf(metric, label_values);
+  MutexLock lock(mutex_);
+  if (metric.type == MetricType::kGauge) {
+    RemoveOne(gauges_, metric, labels);
+  } else {
+    RemoveOne(counters_, metric, labels);
   }
 }
 

@@ -46,6 +46,9 @@ class MetricFamilies final : public prometheus::Collectable {
   void Set(const MetricDef& metric, double value) { Set(metric, {}, value); }
   void Add(const MetricDef& metric, double by = 1) { Add(metric, {}, by); }
 
+  // Removes the series with these label values, if there is one; others of the metric stay.
+  void Remove(const MetricDef& metric, const std::vector<std::string>& label_values)
+      MUSTER_EXCLUDES(mutex_);
   // Removes every series of every metric that carries all of these labels, e.g. {{"job_id", "42"},
   // {"rank", "0"}}.
   void RemoveMatching(const prometheus::Labels& labels) MUSTER_EXCLUDES(mutex_);

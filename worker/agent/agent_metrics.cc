@@ -1,5 +1,6 @@
 #include "worker/agent/agent_metrics.h"
 
+#include <algorithm>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -66,22 +67,34 @@ void AgentMetrics::Refresh(const Spool& spool, const std::set<uint32_t>& busy_sl
 
 void AgentMetrics::RefreshGpus() {
   use_.clear_gpus();
-  for (const GpuReading& gpu : nvml_->Read()) {
-    for (const v1::Slot& slot : slots_) {
-      if (slot.uuid() != gpu.uuid) continue;
-      const auto labels = Labels(slot);
+  const std::vector<GpuReading> readings = nvml_->Read();
+  for (const v1::Slot& slot : slots_) {
+    if (slot.kind() != v1::GPU) continue;
+    const auto found = std::find_if(readings.begin(), readings.end(),
+                                    [&](const GpuReading& gpu) { return gpu.uuid == slot.uuid(); });
+    GpuReading gpu;  // of one that cannot be read: it tells nothing
+    std::optional<double> memory_used;
+    if (found != readings.end()) {
+      gpu = *found;
+      memory_used = static_cast<double>(gpu.memory_used_bytes);
       v1::WorkerUse::Gpu& use = *use_.add_gpus();
       use.set_slot(slot.index());
       use.set_utilization(gpu.utilization_ratio.value_or(0));
       use.set_memory_bytes(gpu.memory_used_bytes);
-      families_.Set(metric::kDeviceMemoryUsedBytes, labels,
-                    static_cast<double>(gpu.memory_used_bytes));
-      if (gpu.utilization_ratio)
-        families_.Set(metric::kDeviceUtilizationRatio, labels, *gpu.utilization_ratio);
-      if (gpu.power_watts) families_.Set(metric::kDevicePowerWatts, labels, *gpu.power_watts);
-      if (gpu.temperature_celsius)
-        families_.Set(metric::kDeviceTemperature, labels, *gpu.temperature_celsius);
     }
+    ShowReading(metric::kDeviceMemoryUsedBytes, slot, memory_used);
+    ShowReading(metric::kDeviceUtilizationRatio, slot, gpu.utilization_ratio);
+    ShowReading(metric::kDevicePowerWatts, slot, gpu.power_watts);
+    ShowReading(metric::kDeviceTemperature, slot, gpu.temperature_celsius);
+  }
+}
+
+void AgentMetrics::ShowReading(const MetricDef& metric, const v1::Slot& slot,
+                               std::optional<double> value) {
+  if (value.has_value()) {
+    families_.Set(metric, Labels(slot), *value);
+  } else {
+    families_.Remove(metric, Labels(slot));
   }
 }
 

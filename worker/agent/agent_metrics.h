@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -28,6 +29,8 @@ class AgentMetrics {
 
  private:
   void RefreshGpus();
+  // Without a value the page has none of this slot, instead of the last one for ever.
+  void ShowReading(const MetricDef& metric, const v1::Slot& slot, std::optional<double> value);
 
   MetricFamilies& families_;
   const Nvml* const nvml_;

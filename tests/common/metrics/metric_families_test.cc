@@ -70,6 +70,22 @@ TEST_F(MetricFamiliesTest, SeriesOfOneRankGoAwayTogetherAndOthersStay) {
       << "a metric without series is left out";
 }
 
+TEST_F(MetricFamiliesTest, OneSeriesGoesAloneAndMayComeBack) {
+  families_.Remove(metric::kRankLoss, {"1", "0"});
+  for (const char* rank : {"0", "1"}) families_.Set(metric::kRankLoss, {"1", rank}, 1);
+  families_.Set(metric::kRankStep, {"1", "0"}, 7);
+  families_.Add(metric::kRankLogBytesTotal, {"1", "0"});
+  families_.Remove(metric::kRankLoss, {"1", "0"});
+  families_.Remove(metric::kRankLoss, {"2", "0"});
+  families_.Remove(metric::kRankLogBytesTotal, {"1", "0"});
+  EXPECT_THAT(Text(), Not(HasSubstr("muster_rank_loss{job_id=\"1\",rank=\"0\"}")));
+  EXPECT_THAT(Text(), HasSubstr("muster_rank_loss{job_id=\"1\",rank=\"1\"} 1\n"));
+  EXPECT_THAT(Text(), HasSubstr("muster_rank_step{job_id=\"1\",rank=\"0\"} 7\n"));
+  EXPECT_THAT(Text(), Not(HasSubstr("muster_rank_log_bytes_total")));
+  families_.Set(metric::kRankLoss, {"1", "0"}, 2);
+  EXPECT_THAT(Text(), HasSubstr("muster_rank_loss{job_id=\"1\",rank=\"0\"} 2\n"));
+}
+
 TEST_F(MetricFamiliesTest, LabelSetsAreBoundedAndTheRefusedAreCounted) {
   const size_t most = MetricFamilies::kMaxSeriesPerMetric;
   const auto set = [&](size_t job) {

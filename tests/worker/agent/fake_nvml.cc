@@ -15,9 +15,15 @@ struct Utilization {
 };
 intptr_t Index(void* device) { return reinterpret_cast<intptr_t>(device) - 1; }
 int OnlyFirst(void* device) { return Index(device) == 0 ? 0 : 3; }
+bool lost = false;
+bool no_temperature = false;
 }  // namespace
 
 extern "C" {
+// For tests: from now on the first GPU cannot be read, or does not tell its temperature.
+void FakeNvmlLoseFirst() { lost = true; }
+void FakeNvmlHideTemperature() { no_temperature = true; }
+
 int nvmlInit_v2() { return 0; }
 int nvmlShutdown() { return 0; }
 int nvmlDeviceGetCount_v2(unsigned* count) {
@@ -36,9 +42,9 @@ int nvmlDeviceGetUUID(void* device, char* uuid, unsigned bytes) {
   ::snprintf(uuid, bytes, "GPU-%d", static_cast<int>(Index(device)));
   return 0;
 }
-int nvmlDeviceGetMemoryInfo(void*, Memory* memory) {
+int nvmlDeviceGetMemoryInfo(void* device, Memory* memory) {
   *memory = {80, 50, 30};
-  return 0;
+  return lost && Index(device) == 0 ? 15 : 0;
 }
 int nvmlDeviceGetUtilizationRates(void* device, Utilization* utilization) {
   *utilization = {25, 10};
@@ -60,6 +66,6 @@ int nvmlDeviceGetTotalEnergyConsumption(void* device, unsigned long long* millij
 }
 int nvmlDeviceGetTemperature(void* device, int, unsigned* celsius) {
   *celsius = 61;
-  return OnlyFirst(device);
+  return no_temperature ? 3 : OnlyFirst(device);
 }
 }
