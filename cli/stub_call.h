@@ -33,7 +33,8 @@ using ReadMethod = std::unique_ptr<grpc::ClientReader<Response>> (Jobs::*)(grpc:
 // How a call ended.
 struct CallEnd {
   absl::Status status;
-  absl::Duration reached = absl::ZeroDuration();  // the controller, for so long; zero: never
+  // How long the call lasted, if it reached the controller; zero: it did not.
+  absl::Duration reached = absl::ZeroDuration();
 
   bool ok() const { return status.ok(); }
 };

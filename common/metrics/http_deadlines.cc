@@ -39,7 +39,7 @@ void HttpDeadlines::Run() {
         next = std::min(next, (it++)->second);
         continue;
       }
-      // The server finds it closed, says OnClosing, and closes the socket itself.
+      // The server finds it shut down, calls OnClosing, and closes the socket itself.
       (void)::shutdown(it->first, SHUT_RDWR);
       it = ends_.erase(it);
     }

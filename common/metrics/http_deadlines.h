@@ -1,5 +1,5 @@
-// Hangs up on connections that take too long over their request and its answer: libmicrohttpd
-// knows only a time without a byte, which a client that sends one now and then never exceeds.
+// Ends connections that take too long over their request and its answer: libmicrohttpd only bounds
+// the time without a byte, which a client that sends one now and then never exceeds.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@ class HttpDeadlines {
   explicit HttpDeadlines(absl::Duration each);
   ~HttpDeadlines();
 
-  // A connection, by its socket. OnClosing before the socket's number is free for another.
+  // Call OnClosing before the socket is closed: its number may then be reused.
   void OnOpened(int socket);
   void OnClosing(int socket);
 

@@ -1,7 +1,7 @@
 // The HTTP port, for what a daemon shows to machines and browsers: /metrics, /healthz, /readyz, a
-// page. GET and HEAD only, one request a connection. It needs no token, so nobody may take it from
-// others: libmicrohttpd waits for no client, each connection has its time, and heads, connections
-// and those of one address are bounded.
+// page. GET and HEAD only, one request a connection. No token is needed, so one client must not
+// starve the others: no thread waits for a client, each connection has a time limit, and the size
+// of heads, the connections, and those of one address are bounded.
 //
 // Handlers run on the server's threads, several at a time, and must be thread-safe. They must not
 // throw, wait for long, or stop the server.
@@ -42,7 +42,8 @@ class HttpServer {
     int threads = 2;                             // each serves its share of the connections
     size_t max_connections = 256;                // more wait in the kernel's backlog
     size_t max_per_peer = 64;                    // of one address; more are closed at once
-    size_t max_head_bytes = 16 << 10;            // with the answer's head; then 431
+    size_t max_head_bytes = 16 << 10;            // memory for the heads of request and response;
+                                                 // a longer request gets 431
     absl::Duration timeout = absl::Seconds(30);  // from the accept to the answer's end
   };
 

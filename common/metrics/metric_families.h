@@ -1,4 +1,4 @@
-// The metrics that a daemon keeps as things happen, in prometheus-cpp's families: by the
+// The metrics that a daemon updates as events happen, in prometheus-cpp's families: by the
 // definitions of metric_names.h, and with bounds, since label values come from outside.
 #pragma once
 

@@ -146,8 +146,8 @@ struct ReportedValue {
   const char* value_name;    // "data_seconds"
   const MetricDef* of_job;   // null: not exported by musterd
   const MetricDef* of_rank;  // null: not exported by agents
-  const char*
-      last_label;  // value of the metric's last label (part or split); null: it has none such
+  // Value for the metric's last label (part or split); null: the metric has no such label.
+  const char* last_label;
 };
 
 // nullptr for a name that is not exported.

@@ -10,7 +10,7 @@
 namespace muster::controller {
 namespace {
 
-// News of ranks that go well: their agent keeps them until they are durable, and works on.
+// Reports of ranks that go well: their agent keeps them until they are durable, and works on.
 bool NobodyWaitsFor(const Event& event) {
   if (const auto* ack = std::get_if<AssignmentAcked>(&event)) return ack->refusal.empty();
   const auto* report = std::get_if<RankReport>(&event);
@@ -34,7 +34,7 @@ const std::string* WaitsForRoom(const Event& event) {
       event);
 }
 
-// What promises nothing: it is shown, though it cannot be stored.
+// Events that need not be durable: they are applied in memory when they cannot be stored.
 bool MayGoUnstored(const Event& event) {
   return std::holds_alternative<WorkerHello>(event) ||
          std::holds_alternative<WorkerHeartbeat>(event) ||
@@ -118,7 +118,7 @@ absl::Duration Applier::UntilDue() const {
   return std::max(absl::ZeroDuration(), std::min(due_, retry_at_) - now);
 }
 
-// In the order of their arrival, but with a part for each lane, however full another one is.
+// In the order of their arrival, but with a third for each lane, however full another one is.
 std::vector<Applier::Item> Applier::TakeBatch() {
   std::vector<Queued> taken;
   {

@@ -4,11 +4,11 @@
 //
 // A draft that cannot be stored is dropped, so that a full disk changes nothing that was promised:
 // its events are tried one by one, and those that need room are refused. But no agent is lost for
-// want of room: what its heartbeats and Hellos say is shown without being stored, and its reports
-// are kept here, unanswered, and tried again every second.
+// want of room: what its heartbeats and Hellos report is shown without being stored, and its
+// reports are kept here, unanswered, and tried again every second.
 //
-// People, agents and the loops have a queue each, so that nobody fills another's. After a fatal
-// storage error nothing is accepted any more.
+// Agents, people and the loops have a queue each, a lane, so that none fills another's. After a
+// fatal storage error nothing is accepted any more.
 #pragma once
 
 #include <array>
@@ -34,13 +34,13 @@ namespace muster::controller {
 class Applier {
  public:
   static constexpr size_t kMaxQueued = 1u << 16;  // in each lane
-  static constexpr size_t kMaxBatch = 512;        // of which each lane may take its part
-  // What nobody waits for lies this long at most, so that others come to share its commit, and no
-  // longer once so many are queued.
+  static constexpr size_t kMaxBatch = 512;        // of which each lane is sure of a third
+  // An event that nobody waits for is delayed by at most kPatience, so that others share its
+  // commit. Once kEnough events are queued the batch runs at once.
   static constexpr absl::Duration kPatience = absl::Milliseconds(5);
   static constexpr size_t kEnough = 64;
-  // Reports that wait for room on the disk: of one agent, fewer than its stream leaves unanswered
-  // before it reads no more; and of all. More are refused as RESOURCE_EXHAUSTED.
+  // Reports that wait for room on the disk: of one agent, below the number of unanswered reports at
+  // which its stream stops reading; and of all. More are refused as RESOURCE_EXHAUSTED.
   static constexpr size_t kMaxParkedOfOne = 64;
   static constexpr size_t kMaxParked = 1u << 14;
   static constexpr absl::Duration kRoomRetry = absl::Seconds(1);

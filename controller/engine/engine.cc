@@ -27,7 +27,7 @@
 namespace muster::controller {
 namespace {
 
-// Looks at the clock per heartbeat interval.
+// Runs of the liveness loop per heartbeat interval.
 constexpr int kLivenessLooks = 3;
 constexpr absl::Duration kLimitsEvery = absl::Seconds(1);
 
@@ -48,8 +48,8 @@ void ReopenRendezvous(const Snapshot& snapshot, Rendezvous& rendezvous) {
   }
 }
 
-// One of those who ask for an explanation at the moment. It takes its time on a thread of the API,
-// so that not all of them may be taken by it.
+// A caller that asks for an explanation now. Explanations run on the API's threads, so only a few
+// may run at a time.
 class Inquirer {
  public:
   explicit Inquirer(std::atomic<int>& count) : count_(count), may_ask_(++count <= kMost) {}
@@ -196,8 +196,8 @@ class EngineImpl final : public Engine {
   }
 
   void RunUntilIdle() override {
-    // They look again only once something was stored: while the disk is full they find the same
-    // again and again, and each time it is shown as another version.
+    // Liveness and limits run again only once something was stored: while the disk is full they
+    // find the same each time, and each time it is published as another version.
     std::optional<uint64_t> looked_after;
     do {
       while (applier_.RunOnce()) {
@@ -250,8 +250,8 @@ class EngineImpl final : public Engine {
     };
   }
 
-  // Only those that may find something: a thread that is woken for nothing takes its time from the
-  // call that comes next. On the applier's thread.
+  // Wakes only those that may find something: a thread that is woken for nothing delays the call
+  // that comes next. On the applier's thread.
   void WakeLoops(const Snapshot& snapshot) {
     if (snapshot.durable_version != woken_for_version_) scheduler_thread_.Wake();
     if (!snapshot.retention_jobs->empty()) retention_thread_.Wake();
@@ -270,7 +270,7 @@ class EngineImpl final : public Engine {
         [&](const auto& root) { return snapshot.roots.Find(root.first) == nullptr; });
   }
 
-  // Other roots count, other workers are there to be asked, or a root waits to be found out about.
+  // The roots in use or the agents' connections changed, or a root in use has no identity yet.
   bool RootsMayChange(const Snapshot& snapshot) const {
     if (snapshot.roots_in_use->empty() && woken_for_roots_ == nullptr) return false;
     return snapshot.roots_in_use != woken_for_roots_ || links_changed_ || unsettled_roots_;
@@ -298,8 +298,8 @@ class EngineImpl final : public Engine {
         .post = [this](Event event, EventDone done) { Post(std::move(event), std::move(done)); },
         .wake_up = [&thread] { thread.Wake(); }};
   }
-  // The liveness loop's. Nobody was heard while this process stood still (it was stopped, its
-  // machine frozen): that is no silence of theirs, and they get the grace of a start.
+  // The liveness loop's. While this process stood still (it was stopped, its machine frozen) it
+  // received nothing: that is no silence of the workers, and they get the grace of a start.
   std::vector<Finding> LookForSilent(const Snapshot& snapshot) {
     const absl::Duration now = clock_.SinceBoot();
     const absl::Duration since_last = now - std::exchange(looked_for_silent_at_, now);

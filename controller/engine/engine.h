@@ -1,10 +1,9 @@
-// The controller's heart, as the API sees it: events go in, a published snapshot and assignments
-// come out.
+// The engine, as the API sees it: events go in, a published snapshot and assignments come out.
 //
-// Inside: one applier (the only writer of the model and of state.db), the scheduler, liveness and
-// retention loops, the dispatcher of assignments and the gangs' rendezvous. All methods are
-// thread-safe. Callbacks run on the engine's threads after the commit: they must be quick and must
-// not block.
+// Inside: one applier (the only writer of the model and of state.db), the loops (scheduler,
+// retention, forgetting, checkpoint roots, liveness, limits), the dispatcher of assignments and the
+// gangs' rendezvous. All methods are thread-safe. Callbacks run on the engine's threads after the
+// commit: they must be quick and must not block.
 #pragma once
 
 #include <cstdint>
@@ -35,12 +34,12 @@ struct EngineOptions {
   absl::Duration suspect_after = absl::Seconds(9);
   absl::Duration lost_after = absl::Seconds(15);  // also the agents' lease
   absl::Duration startup_grace = absl::Seconds(30);
-  // How long a gang without a first step may say nothing of its start going on.
+  // How long a gang may report no progress before its first step.
   absl::Duration start_timeout = absl::Minutes(5);
   absl::Duration forget_lost_after = absl::Hours(24);  // workers that hold nothing; infinite: never
-  // Those that were lost with ranks; see config.h. Infinite: never.
+  // Workers that were lost while they held ranks. Infinite: never.
   absl::Duration forget_gone_after = absl::Hours(7 * 24);
-  ForgetSettings forget_ended;  // jobs that have ended; none
+  ForgetSettings forget_ended;  // when ended jobs are forgotten; default: never
   // What a project has used loses half its weight in this time; above zero.
   absl::Duration use_half_life = absl::Hours(7 * 24);
   QuarantineSettings quarantine;
@@ -78,20 +77,22 @@ class Engine {
 
   // Starts the threads. Events may be posted before.
   virtual void Start() = 0;
-  // Finishes the batch in hand, answers the rest UNAVAILABLE, ends all threads. Idempotent.
+  // Finishes the current batch, answers the rest UNAVAILABLE, ends all threads. Idempotent.
   virtual void Stop() = 0;
 
-  // Queues an event. `done` runs after the commit (or the refusal), exactly once, maybe before Post
-  // returns:
-  //   INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS (idempotency key with other content; an agent
-  //   whose name another one holds) FAILED_PRECONDITION   wrong state for this verb; "refused: ..."
-  //   for a job that can never fit; a fenced report; for
-  //                         a Hello: this controller's term is older than the agent's
-  //   RESOURCE_EXHAUSTED    the disk is full; nothing changed. A report of an agent stays
-  //   unacknowledged: end its stream
-  //                         with UNAVAILABLE, so that the agent comes back and repeats it
-  //   ABORTED               a gap in event_seq, because an earlier report failed: end the stream
-  //   likewise UNAVAILABLE           stopping, or the queue is full
+  // Queues an event. `done` runs exactly once, after the commit or the refusal, possibly before
+  // Post returns. Status codes:
+  // - INVALID_ARGUMENT, NOT_FOUND.
+  // - ALREADY_EXISTS: the idempotency key was used with other content, or another agent holds the
+  //   worker's name.
+  // - FAILED_PRECONDITION: wrong state for this verb; "refused: ..." for a job that can never fit;
+  //   a fenced report; a Hello of an agent that has seen a higher term.
+  // - RESOURCE_EXHAUSTED: a quota or bound is reached, or the disk is full; nothing changed.
+  // - ABORTED: a gap in event_seq, because an earlier report failed; for a Hello: the holder of the
+  //   name may live.
+  // - UNAVAILABLE: stopping, the queue is full, or a heartbeat of a worker that was taken for lost.
+  // A report that is neither OK nor fenced stays unacknowledged: end its stream with UNAVAILABLE,
+  // at once or, if the disk is full, once there is room: the agent connects again and repeats it.
   // Reports of one stream are applied in the order in which they were posted.
   virtual void Post(Event event, EventDone done) = 0;
 
@@ -124,8 +125,8 @@ class Engine {
   [[nodiscard]] virtual std::shared_ptr<void> Subscribe(Watcher watcher) = 0;
 
   // Why the job waits and when it could start, worked out on the caller's thread: milliseconds, or
-  // up to a second or two where thousands of jobs wait. NOT_FOUND; UNAVAILABLE while as many others
-  // are asking as may at a time.
+  // up to a second or two where thousands of jobs wait. NOT_FOUND; UNAVAILABLE while two other
+  // explanations are running.
   virtual absl::StatusOr<Explanation> Explain(uint64_t job_id) const = 0;
   // For a dry run: the same for a job that is not there yet. Errors: those of its submit.
   virtual absl::StatusOr<Explanation> Forecast(const SubmitJob& event) const = 0;

@@ -1,6 +1,6 @@
-// Looks every so often and posts what it found as one event. While that is unanswered it posts
+// Runs at a fixed interval and posts what it found as one event. While that is unanswered it posts
 // nothing more, so that it takes one place in the applier's queue, however much there is to find.
-// The limits loop and the liveness loop are two of it.
+// Used by the limits loop and the liveness loop.
 #pragma once
 
 #include <functional>
@@ -24,7 +24,7 @@ class FindingsLoop {
     std::function<void(Event, EventDone)> post;
     std::function<void()> wake_up;
   };
-  // Pure, but for the clock: at most Findings::kMost.
+  // Returns at most Findings::kMost.
   using Find = std::function<std::vector<Finding>(const Snapshot&)>;
 
   FindingsLoop(absl::Duration every, Wiring wiring, Find find)

@@ -1,5 +1,5 @@
-// Looks every second at what has ended and proposes which jobs are forgotten:
-// policy/ended/ended_jobs_queue, and nothing more.
+// Runs every second and proposes which ended jobs are forgotten: policy/ended/ended_jobs_queue, and
+// nothing more.
 #pragma once
 
 #include "controller/engine/snapshot_loop.h"

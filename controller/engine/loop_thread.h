@@ -21,7 +21,7 @@ class LoopThread {
   void Start();
   // Thread-safe; a wake-up during a step brings one more step.
   void Wake();
-  // Waits for the step in hand. Idempotent; not from the thread itself.
+  // Waits for the current step. Idempotent; not from the thread itself.
   void Stop();
 
  private:

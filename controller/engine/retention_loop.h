@@ -1,5 +1,5 @@
-// Looks at each new version and proposes which checkpoints are reread or go:
-// policy/health/retention_rules, and nothing more.
+// Runs at each new version in which jobs have checkpoints to reread or delete, and proposes which
+// of them are: policy/health/retention_rules, and nothing more.
 #pragma once
 
 #include "controller/engine/snapshot_loop.h"

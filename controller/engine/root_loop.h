@@ -1,5 +1,5 @@
-// Looks at new versions and proposes who is asked about which checkpoint roots:
-// policy/health/root_rules, and nothing more.
+// Runs when roots in use or connections change, and while a root in use has no identity; proposes
+// which workers are asked about which roots: policy/health/root_rules, and nothing more.
 #pragma once
 
 #include "controller/engine/snapshot_loop.h"

@@ -9,7 +9,7 @@
 namespace muster::controller {
 namespace {
 
-// Between two looks while something is due at a time.
+// The longest time between two rounds while the next one is due at a known time.
 constexpr absl::Duration kLongestRest = absl::Minutes(1);
 
 }  // namespace
@@ -21,7 +21,7 @@ SnapshotLoop::Decide DecidePlans(Clock& clock, ScheduleSettings settings) {
         scheduler->Decide(snapshot, {.now = now, .wall = clock.Now(), .settings = settings});
     SnapshotLoop::Decision proposal;
     proposal.due_at = decision.due_at;
-    // What is due by the wall clock is due earlier once somebody sets that on.
+    // What is due by the wall clock is due earlier once somebody sets it forward.
     if (proposal.due_at != absl::InfiniteDuration())
       proposal.due_at = std::min(proposal.due_at, now + kLongestRest);
     if (!decision.plan.empty()) {

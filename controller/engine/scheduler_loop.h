@@ -1,4 +1,4 @@
-// Looks at each new version and proposes who starts next: policy/scheduler, and nothing more.
+// Runs at each new version and proposes who starts next: policy/scheduler, and nothing more.
 #pragma once
 
 #include "common/base/clock.h"

@@ -1,7 +1,7 @@
-// What the loops of the scheduler, of retention and of roots have in common: look at each new
-// version, decide on one event, wait until it is applied, look again. After a refusal (a full disk)
-// they wait a little. After a long look they rest for as long as it took, so that a flood of
-// changes to a long queue leaves half a core to others; several changes are then seen by one look.
+// What the loops of the scheduler, of retention, of forgetting and of roots have in common: at each
+// new version they decide on one event and wait until it is applied. After a refusal (a full disk)
+// they wait a little. After a run of at least kLongLook they sleep as long as it took, so that a
+// flood of changes to a long queue leaves half a core to others; one run then sees several changes.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ class SnapshotLoop {
   struct Decision {
     std::optional<Event> event;  // none: nothing to do
     absl::Duration due_at =
-        absl::InfiniteDuration();  // since boot: look again then, even if nothing changed
+        absl::InfiniteDuration();  // since boot: run again then, even if nothing changed
   };
   struct Wiring {
     std::function<std::shared_ptr<const Snapshot>()> snapshot;
@@ -54,7 +54,7 @@ class SnapshotLoop {
   const Wiring wiring_;
   const Decide decide_;
   const std::shared_ptr<Flight> flight_ = std::make_shared<Flight>();
-  uint64_t seen_version_ = 0;  // durable_version of the last look
+  uint64_t seen_version_ = 0;  // durable_version of the last run
   bool looked_ = false;
   absl::Duration rest_until_ = -absl::InfiniteDuration();
   absl::Duration due_at_ = absl::InfiniteDuration();

@@ -22,7 +22,7 @@ void Scheduler::Follow(const Snapshot& snapshot, const ScheduleContext& context)
     if (before != nullptr && succeeded && before->state != JobState::kSucceeded) {
       keys.insert(RunTimeKey(*now->settings));
     }
-    // What was learned from it may be forgotten with it; it may have succeeded since the last look.
+    // What was learned from it may be forgotten with it. It may have succeeded since last time.
     if (now == nullptr) keys.insert(RunTimeKey(*before->settings));
   });
   jobs_ = snapshot.jobs;

@@ -3,17 +3,17 @@
 // Order: higher priority first; within a priority the project whose turn it is by fair share;
 // within a project the earlier submit. A gang gets all its ranks or none, in one pool, within the
 // quotas of its project and owner. The first job of a partition (pool and kind of slot) that does
-// not fit has its reservation: slots are kept for it, and later jobs may pass only if they do not
-// delay it (policy/placement/backfill.h). A job that the workers present could not hold even when
-// idle holds up no one. A job that recovers keeps its place and the slots for it, and so does one
-// whose back-off is nearly over; one with a long back-off holds up nobody before that.
+// not fit gets its reservation: slots are kept for it, and later jobs may pass only if they do not
+// delay it (policy/placement/backfill.h). A job that the usable workers could not hold even when
+// idle gets no reservation. A job that recovers, or (within its quotas) one whose back-off is
+// nearly over, gets a reservation or has free slots kept; one with a longer back-off does not yet.
 //
 // One file a policy: admission, queue_order (with fair_share), quota, placement, backfill,
-// run_time; one file a stage of a look (policy/stages). What follows from the snapshot alone is
-// kept between two looks and brought up to date with the rows that changed (worker_index,
-// job_queue, running_jobs); a Scheduler that has followed a history decides as a fresh one does, so
-// Schedule is the same function without the memory. Only a queue too long for one look (max_looks)
-// is gone through over several.
+// run_time; one file a stage of a round (policy/stages). What follows from the snapshot alone is
+// kept between rounds and brought up to date with the rows that changed (worker_index, job_queue,
+// running_jobs); a Scheduler that has followed a history decides as a fresh one does, so Schedule
+// is the same function without the memory. Only a queue too long for one round (max_looks) takes
+// several, each of which continues the one before.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ class Scheduler {
   WorkerIndex index_;
   JobQueue queue_;
   RunningJobs running_;
-  uint32_t looked_up_to_ = 0;  // by the last look
+  uint32_t looked_up_to_ = 0;  // by the last round
 };
 
 Decision Schedule(const Snapshot& snapshot, const ScheduleContext& context);

@@ -20,10 +20,10 @@
 namespace muster::controller {
 namespace {
 
-// A look that stopped early is followed by the next one this soon.
+// Delay before the round that continues one which reached max_looks.
 constexpr absl::Duration kNextPart = absl::Seconds(1);
 
-// Jobs that may not be placed, and have not been told why.
+// Sets the wait reason of jobs that Admit blocks and whose message is out of date.
 void ExplainBlocked(Round& round) {
   for (uint64_t id : round.queue.unexplained()) {
     if (round.decision.plan.waiting.size() >= round.settings.max_messages) return;
@@ -89,8 +89,8 @@ void Consider(Round& round, QueueWalk& walk, const QueueWalk::Step& step) {
   if (skips_group) walk.SkipGroup();
 }
 
-// Considers jobs until the queue, the slots or the bounds of a look are at their end. False: a
-// bound ended it, and jobs may wait that it did not come to.
+// Until the queue is done, nothing can start any more, or the round reaches a bound. False: a bound
+// ended it, and jobs may wait that it did not come to.
 bool WalkQueue(Round& round, uint32_t passed_over) {
   QueueWalk walk(round.queue, [&round](const std::string& project) {
     return StandingOf(project, round.snapshot, round.running, round.context);
@@ -109,8 +109,8 @@ bool WalkQueue(Round& round, uint32_t passed_over) {
     if (IsExhausted(round)) return true;
     const QueueWalk::Step step = walk.Next();
     if (step.group == nullptr) return true;
-    // The front of the queue is looked at each time: slots are kept for the jobs that stand there.
-    // The rest of the look goes on where the last one stopped.
+    // The first max_looks/2 steps are taken in every round, since slots are kept for those jobs;
+    // then the round continues after `passed_over`.
     if (++steps > round.settings.max_looks / 2 && steps <= passed_over) {
       walk.SkipGroup();
       continue;

@@ -15,7 +15,7 @@ void Settle(Draft& draft, const TendRoots::Settle& found, const RuleContext& con
     draft.EditRootView(found.path).asked_at = context.now_at;
   const Worker* worker = draft.view().FindWorker(found.worker);
   if (worker == nullptr || worker->roots == nullptr) return;
-  // What it said before counts from now on.
+  // What it reported while the root had no identity counts from now on.
   TakeRootViews(draft, worker->id, *worker->roots);
 }
 

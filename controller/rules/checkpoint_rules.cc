@@ -164,9 +164,9 @@ struct BadReading {
   bool by_rank = false;  // which can be mistaken in where it looks: an agent rereads it
 };
 
-// One machine's word condemns nothing where another one can be asked: until then it is a doubt
-// (policy/health/retention_rules has it reread). What is not there may also be there a little
-// later, as network file systems go. Who is awaited comes or is lost within the time of a lease.
+// What one machine reads condemns no checkpoint where another one can be asked: until then it is in
+// doubt (policy/health/retention_rules has it reread). What is missing may appear a little later on
+// a network file system. A worker that is awaited comes, or is lost within the time of a lease.
 // True: it is condemned.
 bool CondemnIfBorneOut(Draft& draft, const Checkpoint& found, const BadReading& reading,
                        const RuleContext& context) {
@@ -174,7 +174,7 @@ bool CondemnIfBorneOut(Draft& draft, const Checkpoint& found, const BadReading& 
   const bool awaited = AnotherIsAwaited(draft.view(), job, reading.worker);
   const bool others = !Planted(PlantedBug::kOneWordCondemns) &&
                       (awaited || PickVerifier(draft.view(), job, reading.worker) != nullptr);
-  // One says that bytes differ, another one that nothing is there: neither bears the other out.
+  // One that finds other bytes and one that finds nothing do not confirm each other.
   const bool alike = found.doubt.has_value() && found.doubt->missing == reading.missing;
   const bool by_another = alike && found.doubt->worker != reading.worker;
   const bool again = alike && !others;
@@ -199,7 +199,7 @@ bool CondemnIfBorneOut(Draft& draft, const Checkpoint& found, const BadReading& 
 }
 
 // A candidate proved broken: when the gang was loading that one, it resumes from the next whole
-// one, in their order. A rank also tells of a broken best checkpoint, after it has loaded another
+// one, in their order. A rank also reports a broken best checkpoint, after it has loaded another
 // one.
 void ResumeFromNext(Draft& draft, uint64_t job_id, uint64_t broken) {
   const bool was_loading = draft.view().FindCheckpoint(broken)->step ==
@@ -241,9 +241,9 @@ const Checkpoint* FindOthers(const Snapshot& snapshot, const Job& job, const std
   return nullptr;
 }
 
-// A job could not load it, which says nothing of it, or found it broken where it may not be the one
-// to tell (another job's, which may be where that folder is not to be seen): a worker of its own
-// job's pool rereads it, another than `not_by` where there is one. Only that one's reading counts.
+// A job could not load the checkpoint, which does not show that it is bad, or a job other than its
+// own found it broken, perhaps on a worker that does not see its folder: a worker of its own job's
+// pools rereads it, another than `not_by` where there is one. Only that one's reading counts.
 void HaveReread(Draft& draft, const Checkpoint& row, const Job& reporter,
                 const std::string& not_by) {
   if (!row.restorable() || HasWork(draft.view(), row.id)) return;
@@ -303,7 +303,7 @@ absl::Status Apply(Draft& draft, const Job& job, const CheckpointReport& report,
   return absl::InvalidArgumentError("a checkpoint report of an unknown kind");
 }
 
-// The repeat of a commit that was refused must not sound like an acceptance.
+// The repeat of a commit that was refused must not be answered with OK.
 EventResult AnswerRepeat(const Draft& draft, const CheckpointReport& report) {
   const Job* job = draft.view().FindJob(report.fence.job_id);
   if (report.kind != CheckpointReport::Kind::kCommit ||
@@ -348,7 +348,7 @@ EventResult OnCheckpointReport(Draft& draft, const CheckpointReport& event,
                             .message = ""},
                            context);
   if (result.status.ok()) result.status = Apply(draft, *job, event, context);
-  // Seen and evaluated: repeating it would change nothing.
+  // The report was handled, though it was refused: repeating it would change nothing.
   result.fenced = !result.status.ok();
   return result;
 }

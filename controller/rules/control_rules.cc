@@ -1,6 +1,6 @@
 // What people do with jobs that are there: hold, release, suspend, resume, requeue, cancel, update.
 //
-// Asked a second time each changes nothing more.
+// Each is idempotent: a repeat changes nothing more.
 #include <map>
 #include <optional>
 #include <utility>
@@ -93,7 +93,7 @@ const char* DoneText(ControlJob::Verb verb) {
   return "";
 }
 
-// Whether the wish is fulfilled already, though the state alone does not tell.
+// Whether the request is fulfilled already, where the state alone does not show it.
 bool IsDone(const Job& job, const ControlJob& event) {
   const bool recovering = job.state == JobState::kRecovering;
   const bool queued = recovering || job.state == JobState::kPending;
@@ -121,8 +121,8 @@ void ForgetItsEnd(Job& job, absl::Duration now_at) {
   job.not_before_at = now_at;
 }
 
-// Jobs that join the queue again are asked what a submit is asked. Those of one event are of one
-// array, and so of one project and owner.
+// Jobs that join the queue again are checked as a submit is. Those of one event are of one array,
+// and so of one project and owner.
 class QueueGate {
  public:
   explicit QueueGate(const Draft& draft) : draft_(draft) {}
@@ -211,7 +211,7 @@ std::string LimitText(absl::Time limit) {
   return none ? "none" : Rfc3339Text(limit);
 }
 
-// The settings with what the event gives, and what that changes, in words; no words: nothing.
+// The settings with what the event gives, and a text for each change; none: nothing changes.
 struct Changed {
   JobSettings settings;
   std::vector<std::string> words;
@@ -248,7 +248,7 @@ Changed ChangedBy(const UpdateJob& event, const JobSettings& settings) {
   return changed;
 }
 
-// Jobs that share their settings go on sharing them: by what they were before.
+// The new settings by the old ones: jobs that shared theirs go on sharing them.
 using SharedSettings = std::map<const JobSettings*, std::shared_ptr<const JobSettings>>;
 
 absl::Status Update(Draft& draft, uint64_t id, const UpdateJob& event, const RuleContext& context,

@@ -44,16 +44,16 @@ void StopGang(Draft& draft, uint64_t job_id, const StopOrder& order) {
   }
 }
 
-// The fence is dead from here on.
+// Reports of the attempt are stale from here on.
 void EndAttempt(Draft& draft, uint64_t job_id, const RuleContext& context) {
   Attempt& attempt = draft.EditAttempt(job_id);
   attempt.ended = context.now;
   ChargeProject(draft, job_id, context);
-  // A rank that died with its worker told nobody how far it came.
+  // A rank that died with its worker could not report how far it came.
   attempt.last_step = std::max(attempt.last_step, draft.view().FindJob(job_id)->ledger.step);
   const Fence fence{.job_id = job_id, .attempt = attempt.number, .generation = attempt.generation};
   draft.after_commit().closed.push_back(fence);
-  // Every rank has ended, so that nobody waits for what was still to be told.
+  // Every rank has ended, so that nobody needs what the outbox still holds of the attempt.
   std::vector<uint64_t> void_rows;
   for (const auto& [seq, row] : *draft.view().outbox) {
     if (row.fence.job_id == job_id && row.fence.attempt == attempt.number) void_rows.push_back(seq);
@@ -68,9 +68,9 @@ void EndAttempt(Draft& draft, uint64_t job_id, const RuleContext& context) {
   }
 }
 
-// Whether what the attempt ended of may come of a checkpoint root that is gone: whoever reads or
-// writes there fails, hangs, or takes the others with it. What a command exits with settles how it
-// ended: it may not be run again for something that it perhaps never touched.
+// Whether the failure may come from a checkpoint root that is gone: a rank that reads or writes
+// there fails, hangs, or makes the others fail. Not where a command ended with an exit code: it may
+// never have used the root.
 bool MayComeOfStorage(FailureClass kind, const JobNeeds& needs) {
   switch (kind) {
     case FailureClass::kHang:
@@ -87,13 +87,12 @@ bool MayComeOfStorage(FailureClass kind, const JobNeeds& needs) {
   }
 }
 
-// Why a worker of the attempt that is there does not see the job's checkpoint root; empty: they all
-// do.
+// Why a worker of the current attempt does not see the job's checkpoint root; empty: they all do.
 std::string WhoLostTheRoot(const Snapshot& snapshot, const Job& job) {
   const JobNeeds& needs = job.settings->needs;
   for (const Rank& rank : job.current->ranks) {
     const Worker* worker = snapshot.FindWorker(rank.worker);
-    // One that has not said yet, as after a restart of the controller, has not lost it.
+    // One that has not reported yet, as after a restart of the controller, has not lost it.
     if (worker == nullptr || worker->roots == nullptr || CanUseRoot(*worker, needs)) continue;
     if (worker->roots->count(needs.root) == 0) continue;
     return absl::StrCat("worker ", worker->name, ": ", WhyUnseenBy(*worker, needs.root));
@@ -101,7 +100,7 @@ std::string WhoLostTheRoot(const Snapshot& snapshot, const Job& job) {
   return "";
 }
 
-// Its ranks are asked to save and leave.
+// For an attempt whose ranks are asked to save and leave.
 void NoteStake(Draft& draft, uint64_t job_id, const RuleContext& context) {
   const int64_t stake =
       SlotSecondsAtStake(draft.view(), *draft.view().FindJob(job_id), LedgerNow(draft, context));
@@ -110,7 +109,7 @@ void NoteStake(Draft& draft, uint64_t job_id, const RuleContext& context) {
   attempt.stake_slot_seconds = stake;
 }
 
-// They have left.
+// For an attempt whose ranks have left.
 void NoteLoss(Draft& draft, uint64_t job_id, const RuleContext& context) {
   const Job& job = *draft.view().FindJob(job_id);
   if (job.current->stake_slot_seconds < 0) return;
@@ -155,7 +154,7 @@ void CarryOut(Draft& draft, uint64_t job_id, JobEffect effect, const JobStep& st
   }
 }
 
-// The job is in `to` now; says so to people and to the event table.
+// Sets the job's state and its message, and adds the event.
 void Record(Draft& draft, uint64_t job_id, JobState to, Reason reason, const JobStep& step,
             const RuleContext& context) {
   Job& job = draft.EditJob(job_id);
@@ -232,7 +231,7 @@ absl::Status DriveJob(Draft& draft, uint64_t job_id, const JobStep& step,
 }
 
 bool NoteFailure(Draft& draft, uint64_t job_id, const AttemptFailure& failure) {
-  // What ends while it is cancelled ends because of that.
+  // An attempt that ends while its job is cancelled ends because of that.
   if (draft.view().FindJob(job_id)->state == JobState::kStopping) return false;
   Attempt& attempt = draft.EditAttempt(job_id);
   AttemptFailure noted = failure;
@@ -294,7 +293,7 @@ void SettleIfCleared(Draft& draft, uint64_t job_id, const RuleContext& context) 
     edited.suspending = false;
     edited.failure_class = job->current->failure_class;
   } else {
-    // A rank that died with its worker told nobody how far it came.
+    // A rank that died with its worker could not report how far it came.
     const int64_t reached = job->ledger.step;
     Attempt& attempt = draft.EditAttempt(job_id);
     attempt.last_step = std::max(attempt.last_step, reached);

@@ -31,7 +31,7 @@ absl::Status DriveJob(Draft& draft, uint64_t job_id, const JobStep& step,
 
 // Why the live attempt ends: kept with the attempt. The first cause stands, except that a real one
 // replaces "a peer was lost" and that what follows from our own request to save counts as
-// preemption. A job that is being cancelled fails of nothing.
+// preemption. Nothing is noted for a job that is being cancelled.
 struct AttemptFailure {
   FailureClass failure_class = FailureClass::kNone;
   std::string cause;
@@ -45,8 +45,8 @@ bool NoteFailure(Draft& draft, uint64_t job_id, const AttemptFailure& failure);
 // attempt.
 void SettleIfCleared(Draft& draft, uint64_t job_id, const RuleContext& context);
 
-// Tells the worker to stop the ranks of the fence, unless it is being told so, or something harder,
-// already.
+// Orders the worker to stop the ranks of the fence, unless the outbox holds that order, or a harder
+// one, already.
 struct StopOrder {
   Fence fence;
   StopMode mode = StopMode::kKill;
@@ -55,7 +55,7 @@ struct StopOrder {
 };
 void OrderStop(Draft& draft, const Worker& worker, const StopOrder& order);
 
-// The process of this rank is gone, or its slot's worker began anew: gives the slot back.
+// Gives the rank's slots back: its process is gone, or the worker's agent began anew.
 void ReleaseSlot(Draft& draft, uint64_t job_id, uint32_t attempt, uint32_t rank);
 
 }  // namespace muster::controller

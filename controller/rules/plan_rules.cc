@@ -1,4 +1,4 @@
-// What the scheduler decides: each gang is evaluated again by the state of today, and placed.
+// What the scheduler decides: each gang is checked again against the current state, and placed.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -17,7 +17,7 @@
 namespace muster::controller {
 namespace {
 
-// Evaluates the gangs of one plan against the quotas, each with those before it.
+// Checks the gangs of one plan against the quotas, each with those before it.
 class QuotaGate {
  public:
   explicit QuotaGate(const Draft& draft) : draft_(draft) {}
@@ -44,7 +44,7 @@ class QuotaGate {
   std::map<std::string, ProjectUse> use_;
 };
 
-// Whether the proposal still fits the world.
+// Whether the proposal still fits the current state.
 bool StillFits(const Snapshot& snapshot, const PlaceGang& gang, const ScheduleContext& context) {
   const Job* job = snapshot.FindJob(gang.job_id);
   if (job == nullptr || job->state != JobState::kPending || job->attempt + 1 != gang.attempt ||
@@ -130,7 +130,7 @@ EventResult OnPlan(Draft& draft, const ApplyPlan& event, const RuleContext& cont
   const ScheduleContext admission{.now = context.now_at, .wall = context.now};
   for (const StopGang& stop : event.plan.stop) Yield(draft, stop, context);
   for (const PlaceGang& gang : event.plan.place) {
-    // The world moved meanwhile: the scheduler looks again at the next version.
+    // The state changed meanwhile: the scheduler decides again at the next version.
     if (!StillFits(draft.view(), gang, admission) || !quotas.Pass(gang)) continue;
     Place(draft, gang, context);
     const absl::Status placed = DriveJob(

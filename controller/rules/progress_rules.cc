@@ -18,7 +18,7 @@ double ValueOf(const RankStatus& status, const char* name) {
   return it == status.latest.end() ? 0 : it->second;
 }
 
-// When the rank last got on: now, unless it stands where it stood.
+// When the rank last made progress: now, unless it stands where it stood.
 absl::Duration ProgressAt(const Worker& worker, const RankStatus& status, absl::Duration now) {
   if (worker.ranks == nullptr) return now;
   for (const RankStatus& before : *worker.ranks) {
@@ -60,16 +60,16 @@ double LargestMemory(const Snapshot& snapshot, const Job& job) {
   return largest;
 }
 
-// A worker told of its ranks, which were `before` (null: it had not told of any). The whole gang is
-// looked through only when its largest rank may be another one by now, and not with each heartbeat
-// of each of its workers.
+// A worker reported its ranks; `before`: its report before (null: none). The whole gang is searched
+// only when its largest rank may be another one by now, and not with each heartbeat of each of its
+// workers.
 void NoteMemory(Draft& draft, uint64_t job_id, const RankStatuses* before,
                 const RankStatuses* now) {
   const Job& job = *draft.view().FindJob(job_id);
   const double known = job.progress.memory_bytes;
   const double was = LargestOf(before, job);
   const double is = LargestOf(now, job);
-  const bool was_known = was >= 0;  // else it is the worker's first word of this attempt
+  const bool was_known = was >= 0;  // else it is the worker's first report of this attempt
   double largest = known;
   if (was_known && is >= known) {
     largest = is;
@@ -84,8 +84,8 @@ bool IsOfLiveAttempt(const Snapshot& snapshot, const RankStatus& status) {
   return job != nullptr && job->has_live_attempt() && job->attempt == status.fence.attempt;
 }
 
-// Time is lost when a controller dies with progress that only it knew: little, and only as long as
-// nothing else is stored of the job.
+// Whether it is time to store the job's progress: what is not stored is lost when the controller
+// dies. It is stored also with any other change of the job.
 bool IsSaveDue(const Job& job) {
   const bool new_phase = job.saved_phase != job.ledger.phase;
   const bool moved = new_phase || job.saved_step != job.ledger.step;
@@ -114,7 +114,7 @@ void TakeIntoJob(Draft& draft, const RankStatus& status, bool moved) {
                 ValueOf(status, "memory_bytes")});
   if (status.rank != 0) return;
   progress.phase = status.phase;
-  // Before it has loaded its checkpoint a restarted rank stands at 0, which is news to nobody.
+  // Before it has loaded its checkpoint a restarted rank reports 0, which is not shown.
   if (status.step > 0 && status.step >= job.current->first_step) {
     progress.step = status.step;
     progress.epoch = status.epoch;
@@ -166,7 +166,7 @@ bool IsFencedOff(const Snapshot& snapshot, const Worker& worker, const RankStatu
   }
   const Job* job = snapshot.FindJob(status.fence.job_id);
   if (job == nullptr) return true;
-  // To order its end again would not help.
+  // Another order to stop it would not help.
   const Attempt* its_own = FindAttempt(*job, status.fence.attempt);
   if (its_own != nullptr && status.rank < its_own->ranks.size()) {
     const Rank& rank = its_own->ranks[status.rank];

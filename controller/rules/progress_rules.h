@@ -9,16 +9,16 @@
 
 namespace muster::controller {
 
-// After a verification or deletion that failed, the next try.
+// From a verification or deletion that failed to the next try.
 inline constexpr absl::Duration kCheckpointRetry = absl::Seconds(30);
 
-// How often the progress of a job is stored between its transitions: how far back a controller that
-// is killed may remember a job to be. A new phase is stored sooner, since time is labelled by it.
+// How often the progress of a job is stored between its transitions: a controller that is killed
+// forgets no more than this. A new phase is stored sooner, since time is labelled by it.
 inline constexpr absl::Duration kSaveProgressEvery = absl::Seconds(10);
 inline constexpr absl::Duration kSavePhaseEvery = absl::Seconds(1);
 
-// Takes in what a worker says of its live ranks: remembers since when each stands still, and brings
-// the jobs' own progress up to date. Reports of fenced ranks change no job.
+// Takes in what a worker reports of its live ranks: remembers since when each stands still, and
+// brings the jobs' own progress up to date. Reports of fenced ranks change no job.
 void TakeRankStatuses(Draft& draft, uint64_t worker_id, const std::vector<RankStatus>& statuses,
                       absl::Duration now);
 

@@ -1,4 +1,4 @@
-// How much people may make the controller remember, quotas or none. Pure; used by the rules.
+// Hard limits on projects, jobs and events, independent of quotas. Pure; used by the rules.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace muster::controller {
 
-// Each stays in the database for ever, and some answers and pages list all.
+// Each stays in the database for ever, and some answers and pages list them all.
 inline constexpr size_t kMaxProjects = 4096;
-// Jobs that have not ended. Each is some kilobytes here, and is looked at every second.
+// Jobs that have not ended. Each is some kilobytes here, and the limits loop visits it each second.
 inline constexpr size_t kMaxActiveJobs = 1'000'000;
-// Beyond so many events a job is only cancelled by people, or ends by itself.
+// After this many events people can only cancel the job.
 inline constexpr size_t kMaxEventsOfJob = 10'000;
 
 // RESOURCE_EXHAUSTED "refused: ...": the project would be one too many.

@@ -1,4 +1,4 @@
-// What agents say of ranks, and what the liveness loop says of gangs.
+// Reports of agents on ranks, and findings of the liveness loop on gangs.
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -94,7 +94,7 @@ JobInput NoteUnkillable(Draft& draft, const RankReport& report, const RuleContex
   return JobInput::kRankFailed;
 }
 
-// The same of a gang that is over already: it is not told to die again.
+// The same of a gang that is over already: it is not ordered to stop again.
 void MarkUnkillable(Draft& draft, const RankReport& report) {
   const Job* job = draft.view().FindJob(report.fence.job_id);
   const Attempt* attempt = job == nullptr ? nullptr : FindAttempt(*job, report.fence.attempt);
@@ -140,7 +140,7 @@ EventResult ApplyReport(Draft& draft, const RankReport& report, const RuleContex
     case RankReport::Kind::kRunning: {
       Rank& rank = draft.EditRank(job_id, report.rank);
       rank.state = RankState::kRunning;
-      rank.pid = report.pid;  // the first that is heard of a command
+      rank.pid = report.pid;  // most commands report no STARTED before
       input = JobInput::kRankProgressed;
       break;
     }

@@ -1,5 +1,5 @@
-// What stands before every numbered report of an agent: is it from the agent that holds the name,
-// and is it the next one? Pure; used by the rules.
+// Checks that a numbered report comes from the holder of the name and is the next one. Pure; used
+// by the rules.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ enum class Gate {
   kDuplicate,  // seen before: answer OK, change nothing
 };
 
-// ABORTED: a gap, because an earlier report failed. FAILED_PRECONDITION: the sender does not hold
-// the name (any more).
+// ABORTED: a gap, because an earlier report failed. ALREADY_EXISTS: the sender does not hold the
+// name. INVALID_ARGUMENT: event_seq is 0.
 absl::StatusOr<Gate> PassGate(Draft& draft, const std::string& worker,
                               const std::string& incarnation, uint64_t event_seq);
 
@@ -25,8 +25,8 @@ absl::StatusOr<Gate> PassGate(Draft& draft, const std::string& worker,
 absl::StatusOr<const Worker*> FindSender(const Snapshot& snapshot, const std::string& worker,
                                          const std::string& incarnation);
 
-// The report's fence is dead: counts it, has the sender kill that gang's ranks if they may be
-// alive, and makes the answer.
+// The report is of an attempt that is over: counts it, has the sender kill that gang's ranks if
+// they may be alive, and makes the answer.
 EventResult RefuseStale(Draft& draft, const Worker& sender, const Fence& fence, bool alive);
 
 }  // namespace muster::controller

@@ -1,9 +1,8 @@
-// One event, applied to a draft: the rules of the controller's life. Pure: time comes as an
-// argument.
+// Applies one event to a draft: what each kind of event changes. Pure: time comes as an argument.
 //
 // Used by the applier (and by tests). A rule that refuses an event leaves the draft as it was,
 // except that a stale report is counted, marked as seen, and its sender told to stop that rank, and
-// that of findings which find no room on the disk those are taken that need none.
+// that, when the disk is full, those findings that need no storage are still applied.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +29,8 @@ struct RuleContext {
   const IdempotencyIndex* idempotency = nullptr;
   absl::Duration use_half_life = kUseHalfLife;
   QuarantineSettings quarantine = {};
-  // Nothing more can be stored: what an agent or a loop says is taken as far as it need not be
-  // (Draft::LeaveUnstored), and the rest is left for later.
+  // Nothing more can be stored: events of agents and loops are applied only as far as they need no
+  // storage (Draft::LeaveUnstored), and the rest is left for later.
   bool disk_full = false;
 };
 
@@ -49,7 +48,7 @@ EventResult Reduce(Draft& draft, const Event& event, const RuleContext& context)
 absl::StatusOr<std::vector<uint64_t>> EvaluateSubmit(const Draft& draft, const SubmitJob& event,
                                                      absl::Time wall, absl::Duration now);
 
-// The families, one file each.
+// The handlers, by kind of event.
 EventResult OnSubmit(Draft& draft, const SubmitJob& event, const RuleContext& context);
 EventResult OnCancel(Draft& draft, const CancelJob& event, const RuleContext& context);
 EventResult OnSetProject(Draft& draft, const SetProject& event);
@@ -85,7 +84,7 @@ EventResult OnDeleteReport(Draft& draft, const DeleteReport& event, const RuleCo
 EventResult OnForgetJobs(Draft& draft, const ForgetJobs& event);
 
 EventResult OnTendRoots(Draft& draft, const TendRoots& event, const RuleContext& context);
-// What an agent says of the roots that it looks at.
+// Takes in what an agent reports of the roots that it watches.
 void TakeRootViews(Draft& draft, uint64_t worker_id, const RootViews& said);
 
 inline EventResult Refuse(absl::Status status) {

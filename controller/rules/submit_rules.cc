@@ -97,8 +97,8 @@ std::string QueuedText(const Draft& draft, const SubmitJob& event) {
                                           : ResumeText(draft.view(), resume_from));
 }
 
-// Of the jobs that this controller takes at this time. Another controller counts its jobs from 1 as
-// well, and one that went back to a copy of its data folder gives numbers a second time.
+// Tells the folders of jobs with the same id apart: another controller counts its jobs from 1 as
+// well, and one that was set back to a copy of its data folder gives ids a second time.
 std::string FolderTag(const std::string& controller_id, absl::Time submitted) {
   uint64_t state = SplitMix64(static_cast<uint64_t>(absl::ToUnixNanos(submitted)));
   for (const char byte : controller_id) state = SplitMix64(state ^ static_cast<uint8_t>(byte));

@@ -15,8 +15,8 @@ bool IsIn(const std::vector<std::string>& incarnations, const std::string& incar
   return std::find(incarnations.begin(), incarnations.end(), incarnation) != incarnations.end();
 }
 
-// It said that it would go away, and it went, with nothing of its own left behind. One that is only
-// unfit, or that has not come back to this controller, may live and have a lease.
+// It announced that it would leave, and left, with no slot held. One that only takes no work, or
+// that has not come back to this controller, may live and have a lease.
 bool HasLeft(const Worker& worker) {
   const bool holds_nothing = worker.holders.empty();
   const bool went = holds_nothing ? worker.leaving : Planted(PlantedBug::kNoticeIsGone);

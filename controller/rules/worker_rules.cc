@@ -57,7 +57,7 @@ void LoseRanks(Draft& draft, uint64_t worker_id, bool dead, const std::string& c
                const RuleContext& context) {
   const Worker worker = *draft.view().workers.Find(worker_id);
   const std::set<uint64_t> jobs = JobsOn(draft.view(), worker);
-  // Nothing that was to be told matters any more: the gangs are fenced, other workers reread
+  // What the outbox still holds for it is void: the gangs are fenced, other workers reread
   // the checkpoints.
   std::vector<uint64_t> void_rows;
   for (const auto& [seq, row] : *draft.view().outbox) {
@@ -89,7 +89,7 @@ void LoseRanks(Draft& draft, uint64_t worker_id, bool dead, const std::string& c
 void DrainGangs(Draft& draft, uint64_t worker_id, const JobStep& step, const RuleContext& context) {
   for (uint64_t job_id : JobsOn(draft.view(), *draft.view().workers.Find(worker_id))) {
     const Job& job = *draft.view().FindJob(job_id);
-    // One that takes no such step is being ended anyway.
+    // A gang whose state refuses this step is being ended anyway.
     const bool takes_it = LookUp(job.state, step.input).handling != Handling::kReject;
     if (job.current->save_requested || !takes_it) continue;
     if (job.state == JobState::kStarting || job.state == JobState::kRunning) {
@@ -101,8 +101,8 @@ void DrainGangs(Draft& draft, uint64_t worker_id, const JobStep& step, const Rul
   }
 }
 
-// An agent repeats nothing that was acknowledged to it, also by a controller that forgot the worker
-// since.
+// Whether more was acknowledged to the agent than the row knows, as after the worker was forgotten:
+// the agent does not repeat that.
 bool IsAheadOf(const Worker& worker, const WorkerHello& event) {
   return event.acknowledged_event_seq.has_value() &&
          (!worker.event_seq_known || *event.acknowledged_event_seq > worker.event_seq);
@@ -117,7 +117,7 @@ void TakeAcknowledged(Worker& worker, const WorkerHello& event) {
 // Whether the agent has worked for a newer state than this one, which was set back to a backup: it
 // has an assignment of an earlier controller that this state does not know, or a report of it was
 // acknowledged that this state does not know. What this one gives next has numbers that the agent
-// takes for assignments that it has done. Terms say nothing: those after the backup are given
+// takes for assignments that it has done. Terms do not show this: those after the backup are given
 // twice.
 bool HasSeenNewerState(const Snapshot& snapshot, const Worker* known, const WorkerHello& event) {
   const bool served_another = event.last_started.value_or(snapshot.started) != snapshot.started;
@@ -157,8 +157,8 @@ void BeginIncarnation(Draft& draft, uint64_t id, const WorkerHello& event,
   TakeAcknowledged(worker, event);
 }
 
-// While an agent is away its ranks cannot say that they get on: that time does not count against
-// them. What they said before does, or a link that flaps would hide what hangs.
+// While an agent is away its ranks cannot report progress: that time does not count against them.
+// The time before does, or a connection that breaks often would hide a hang.
 void LeaveOutTimeAway(Worker& worker, absl::Duration now) {
   if (worker.ranks == nullptr) return;
   auto ranks = std::make_shared<std::vector<RankStatus>>(*worker.ranks);
@@ -293,7 +293,7 @@ EventResult OnHeartbeat(Draft& draft, const WorkerHeartbeat& event, const RuleCo
   worker.last_seen_at = context.now_at;
   if (event.use != nullptr) worker.use = event.use;
   if (event.roots != nullptr) TakeRootViews(draft, id, *event.roots);
-  // What needs room comes with a later one.
+  // What needs storage is done with a later heartbeat.
   if (!context.disk_full) {
     EndQuarantineIfDue(draft, id, context);
     ReevaluateIfExempt(draft, id, last_word, context);
@@ -312,7 +312,7 @@ EventResult OnHeartbeat(Draft& draft, const WorkerHeartbeat& event, const RuleCo
 EventResult OnSilent(Draft& draft, const WorkerSilent& event, const RuleContext& context) {
   const absl::StatusOr<const Worker*> found =
       FindSender(draft.view(), event.worker, event.incarnation);
-  // It has spoken since the loop looked.
+  // It has sent something since the loop found it silent.
   if (!found.ok() || (*found)->last_seen_at != event.last_seen_at) return {};
   const uint64_t id = (*found)->id;
   if (event.presence == Presence::kSuspect) {

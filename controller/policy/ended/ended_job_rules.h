@@ -3,8 +3,8 @@
 // A job goes alone; the tasks of an array, which are found by their places in it, go together. It
 // stays while
 // - it, or another task of its array, has not ended, or a rank of it may hold slots;
-// - one of its checkpoints may be on a disk (is not DELETED): its row is all that tells of that;
-// - an agent is still to be told something of it or of its checkpoints;
+// - one of its checkpoints may be on a disk (is not DELETED): only its row records that;
+// - the outbox holds an assignment about it or its checkpoints;
 // - a job that has not ended was submitted to wait for it (scheduling.after);
 // - a job that is there was submitted to begin from its checkpoints;
 // - it is the newest of its name and older ones are there: a name must not come to mean an older
@@ -35,7 +35,7 @@ struct ForgetSettings {
 
 // No job is forgotten until so much time has passed since its end and since the controller's start,
 // however many have ended: whoever waits for a job, or comes back to it after a lost connection,
-// hears of its end. Much longer than a client waits for a controller that went away (cli/follow.h:
+// learns of its end. Much longer than a client waits for a controller that went away (cli/follow.h:
 // two minutes).
 inline constexpr absl::Duration kLeastKept = absl::Minutes(5);
 // A job that goes only because too many have ended stays for so long after its end: time enough to

@@ -1,5 +1,5 @@
-// The jobs that have ended, the longest ended first: what policy/ended/ended_job_rules has to look
-// at. Kept between two looks and brought up to date with the rows that changed.
+// The jobs that have ended, the longest ended first: the input of policy/ended/ended_job_rules.
+// Kept between two calls and brought up to date with the rows that changed.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace muster::controller {
 // One thread; follows one history of snapshots.
 class EndedJobsQueue {
  public:
-  // One look evaluates no more than this; the next one goes on from there.
+  // One call evaluates no more than this; the next one goes on from there.
   static constexpr size_t kMostEvaluated = 4096;
   // What stays is evaluated again after this time.
   static constexpr absl::Duration kAgainAfter = absl::Hours(1);
@@ -28,7 +28,7 @@ class EndedJobsQueue {
   // The next jobs to be forgotten, about ForgetJobs::kMost at most. `now` is the time since boot.
   ForgetJobs Next(const Snapshot& snapshot, const ForgetSettings& settings, absl::Duration now);
 
-  // How many ended jobs are beyond `settings.most` although the last look found none that may go
+  // How many ended jobs are beyond `settings.most` although the last call found none that may go
   // now, and some must stay; otherwise 0.
   uint64_t stuck() const { return stuck_; }
 

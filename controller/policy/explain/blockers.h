@@ -11,7 +11,7 @@
 
 namespace muster::controller {
 
-// All that policy/queue/admission would look at, one by one: held or suspended, a last attempt that
+// All that policy/queue/admission checks, one by one: held or suspended, a last attempt that
 // is not gone, jobs that get its slots first, dependencies, begin, back-off. Of a job that waits.
 std::vector<Blocker> AdmissionBlockers(const Snapshot& snapshot, const Job& job,
                                        const ScheduleContext& context);

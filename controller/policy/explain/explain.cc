@@ -86,7 +86,7 @@ class Inquiry {
     decision_ = Schedule(*world_, context_);
   }
 
-  // It waits for nothing but its end, which comes at the next look at limits.
+  // It has passed a limit: the limits loop ends it next.
   bool EndsForItsLimits() {
     if (!out_.waits) return false;
     const std::optional<PassedLimit> limit =
@@ -115,7 +115,7 @@ class Inquiry {
     out_.slot_hours = out_.slots * absl::ToDoubleHours(out_.run_time);
   }
 
-  // What the scheduler has to say of it now; the row may be one look behind.
+  // Its reason in this decision; the one in its row may be of the round before.
   void FindReason() {
     if (const PlaceGang* gang = FindPlaced(decision_, id_)) {
       out_.reason = gang->reason;

@@ -1,7 +1,7 @@
 // Why a job waits: every blocker, who is ahead, and when it could start. Pure.
 //
 // The scheduler itself is asked: a job that it places has no blocker. Otherwise what is in the way
-// is named by kind, in the order in which the scheduler looks (admission, array, quota, then room
+// is named by kind, in the order of the scheduler's checks (admission, array, quota, then room
 // and order), each kind in a world in which the kinds before are out of the way. So when all that
 // is named is lifted the scheduler places the job; a property test holds it.
 #pragma once

@@ -14,7 +14,7 @@
 namespace muster::controller {
 namespace {
 
-// What an end that has come is asked for by, since it is not expected any more.
+// An end is asked for as of this much earlier: once it has come it is not expected any more.
 constexpr absl::Duration kTick = absl::Milliseconds(1);
 
 bool ShareAPool(const JobNeeds& a, const JobNeeds& b) {

@@ -23,8 +23,8 @@ struct Outlook {
   std::string why_unknown;
 };
 
-// Moments that are looked at, each at the cost of one look of the scheduler: as many as fit into
-// this many jobs looked at, but not more than the second.
+// Moments that are simulated, with one scheduling round each: at most kMaxOutlookMoments, and at
+// most so many that moments times active jobs stay within kOutlookWork.
 inline constexpr size_t kOutlookWork = 4'000'000;
 inline constexpr size_t kMaxOutlookMoments = 2000;
 // With more active jobs than this nothing is worked out.

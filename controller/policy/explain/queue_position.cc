@@ -58,7 +58,7 @@ class Approach {
   }
 
  private:
-  // Its back-off is long, so that its place in the line is later.
+  // Its back-off is long, so that it comes later in the queue.
   bool ComesLater(const Job& other) const {
     return other.state == JobState::kPending &&
            other.not_before_at > context_.now + context_.settings.keep_for_back_off;
@@ -73,7 +73,7 @@ class Approach {
     return HoldsBack(running_use_.try_emplace(project, snapshot_, project).first->second, other);
   }
 
-  // Whether a quota holds the job back, as the line stands.
+  // Whether a quota holds the job back, after those that `line` has counted.
   static bool HoldsBack(QuotaWalk& line, const Job& job) {
     const JobNeeds& needs = job.settings->needs;
     return line.Pass(job.id, job.owner, needs.min_ranks * needs.slots_per_rank).held_back;

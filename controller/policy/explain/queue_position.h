@@ -11,12 +11,12 @@
 namespace muster::controller {
 
 struct QueuePosition {
-  // All that are looked at first, in order, but for those that the quotas and arrays of what runs
-  // now hold back: they take nothing that another job could have.
+  // The jobs that are considered before it, in order, without those that what runs now holds back
+  // by a quota or an array: they take nothing that another job could have.
   std::vector<uint64_t> before;
   ProjectUse use;           // of its project when its turn comes
   uint32_t of_array = 0;    // of its array that hold slots by then
-  uint64_t over_quota = 0;  // a job before it that is over quota, and holds it up by that; 0: none
+  uint64_t over_quota = 0;  // a job before it that is over quota and so holds it up; 0: none
 };
 
 // Requires that the queue holds the job (policy/queue/admission) and that `decision` is of this

@@ -246,7 +246,7 @@ absl::Status CanEverFit(const Snapshot& snapshot, const JobNeeds& needs, absl::D
     ranks[worker.facts.pool] += IdleRanks(worker, needs);
     supply.Add(worker, needs);
   });
-  // Before the first worker has come nobody can tell; a pool without any beside others is a slip.
+  // Before the first worker has come nothing is refused; later a pool without any is a mistake.
   if (workers.empty()) return absl::OkStatus();
   if (needs.commands && !commands) return absl::FailedPreconditionError(kNoCommands);
   if (needs.image != JobNeeds::Image::kNone && !images) {

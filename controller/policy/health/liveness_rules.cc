@@ -21,8 +21,8 @@ std::optional<Finding> EvaluateWorker(const Worker& worker, const LivenessSettin
   const absl::Duration silent = now - worker.last_seen_at;
   if (worker.presence == Presence::kLost) {
     const bool gone = !worker.holders.empty();
-    // What was before this controller's start is told by the wall clock, which may have been set:
-    // that is not enough to take ranks for dead. Nor is what was while this controller stood still.
+    // Silence before this controller's start is measured by the wall clock, which may have been
+    // set: that is not enough to take ranks for dead. Nor is silence while it stood still.
     const absl::Duration unheard = std::min(silent, now - settings.started);
     const bool hears = now - settings.hears_since >= kHearsBeforeGone;
     const bool is_over =
@@ -42,8 +42,8 @@ std::optional<Finding> EvaluateWorker(const Worker& worker, const LivenessSettin
   return std::nullopt;
 }
 
-// The last word of the worker's agent on a live rank; null while it has said nothing, or says no
-// more because the rank ended. `worker` may be null.
+// What the worker's agent last reported of a live rank; null: nothing yet, or the rank has ended.
+// `worker` may be null.
 const RankStatus* LastWord(const Worker* worker, const Attempt& attempt, const Rank& rank) {
   if (HasEnded(rank.state)) return nullptr;
   if (worker == nullptr || worker->ranks == nullptr) return nullptr;
@@ -59,7 +59,7 @@ const RankStatus* LastWord(const Worker* worker, const Attempt& attempt, const R
 std::optional<Finding> EvaluateStart(const Snapshot& snapshot, const Job& job,
                                      absl::Duration start_timeout, absl::Duration now) {
   const absl::Duration got_on_at = StartGotOnAt(snapshot, *job.current);
-  // Its agents bound the pull themselves.
+  // Its agents limit the time of the pull themselves.
   const bool may_pull = job.settings->needs.image != JobNeeds::Image::kNone;
   const absl::Duration patience =
       start_timeout + (may_pull ? kImagePullPatience : absl::ZeroDuration());

@@ -6,8 +6,8 @@
 // no single job can give: failures of jobs of two users, since those of one may all run the same
 // faulty program; or of two jobs of one user, of which one afterwards got on without the worker.
 // Many failures at once are one incident. A quarantine ends by itself, the next one is
-// twice as long. When much of a pool would be in quarantine, it is not the workers; then people are
-// told.
+// twice as long. When too much of a pool would be in quarantine, the cause is taken to be another:
+// the worker is exempt, and people see that.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ bool ProvesTheWorkers(const Attempt& attempt);
 bool IsOneMachinesWord(const Attempt& attempt);
 
 // The workers of the job's latest failed attempts, since it last got further, back to the first
-// that failed in neither of these two ways. The next attempt tells more if it runs elsewhere.
+// that failed in neither of these two ways. The next attempt shows more if it runs elsewhere.
 std::set<std::string> FailedOn(const Job& job);
 
 struct Quarantine {

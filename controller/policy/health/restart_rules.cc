@@ -100,8 +100,8 @@ bool AllIsInDoubt(const Snapshot& snapshot, const Attempt& attempt) {
   return any;
 }
 
-// Whether both ended of the same, as far as that is known. A rank that hung tells nothing by how it
-// was killed then.
+// Whether both ended for the same cause, as far as that is known. How a rank that hung was killed
+// then does not count.
 bool EndedAlike(const Attempt& a, const Attempt& b) {
   if (a.failure_class != b.failure_class) return false;
   const Rank* one = FailedRank(a);
@@ -271,8 +271,8 @@ RestartDecision DecideRestart(const Snapshot& snapshot, const Job& job, uint64_t
       decision.message = absl::StrCat(kind, ": ", attempt.cause, "; ", why);
       return decision;
     }
-    // Waiting mends no worker that lacks the program, and one asked for the first time needs no
-    // rest.
+    // Waiting does not help where the program is missing: after the first such failure on a worker
+    // the job is tried elsewhere at once.
     const Rank* failed = FailedRank(attempt);
     const auto times = failed == nullptr ? lacking.end() : lacking.find(failed->worker);
     at_once = times != lacking.end() && times->second == 1;
@@ -285,8 +285,8 @@ RestartDecision DecideRestart(const Snapshot& snapshot, const Job& job, uint64_t
     return decision;
   }
   const bool spent = budget.used >= budget.limit;
-  // A budget of 0 stays 0: such a failure gets no extra attempt. The worker that could stand in may
-  // be busy for long, so the extra attempts are bounded too.
+  // A budget of 0 stays 0: such a failure gets no extra attempt. The other worker may be busy for
+  // long, so the extra attempts are bounded too.
   const uint32_t beyond = spent ? budget.used - budget.limit : 0;
   const bool another =
       spent && budget.limit > 0 && beyond < kMostRestartsBeyond && OneMachineSaysSo(snapshot, job);

@@ -108,7 +108,7 @@ bool IsWritingOne(const Snapshot& snapshot, const Job& job) {
   });
 }
 
-// Of a job without a single one that can be restored.
+// The refusal for a job without a checkpoint that can be restored.
 absl::Status NoneToRestore(const Snapshot& snapshot, const Job& job) {
   const Checkpoint* newest = NewestCommitted(snapshot, job);
   std::string why = "it has saved none";
@@ -124,7 +124,7 @@ absl::Status NoneToRestore(const Snapshot& snapshot, const Job& job) {
       "; name another job, or leave it out to begin from nothing (`muster ckpt ls ", job.id, "`)"));
 }
 
-// Steps that there are, for whoever named another one.
+// The steps that there are, for a message to somebody who named another one.
 std::string StepsText(const std::vector<const Checkpoint*>& newest_first) {
   std::vector<int64_t> steps;
   for (const Checkpoint* checkpoint : newest_first) {
@@ -209,7 +209,7 @@ std::vector<uint64_t> ResumeCandidates(const Snapshot& snapshot, const Job& job)
     return ids;
   };
   std::vector<uint64_t> ids = candidates(going);
-  // One that is going may still be there; to begin from nothing is for no attempt to choose.
+  // One that is being deleted may still be there, and no attempt begins from nothing instead.
   return ids.empty() && !going.empty() ? candidates({}) : ids;
 }
 

@@ -21,8 +21,8 @@ namespace muster::controller {
 // An attempt tries at most so many of its own newest, and so many of another job's.
 inline constexpr size_t kMaxResumeCandidates = 8;
 
-// What the wish of a job with these settings means now, newest first; empty: `auto`, and no job
-// has any. NOT_FOUND: no such job, or no checkpoint of that step. FAILED_PRECONDITION
+// The checkpoints that `wish` means now for a job with these settings, newest first; empty: `auto`,
+// and no job has any. NOT_FOUND: no such job, or no checkpoint of that step. FAILED_PRECONDITION
 // "refused: ...": it has none that can be restored, and why.
 absl::StatusOr<std::vector<uint64_t>> SettleResume(const Draft& draft, const JobSettings& settings,
                                                    const ResumeRequest& wish);

@@ -26,8 +26,8 @@ Checkpoints Superfluous(const Snapshot& snapshot, const Job& job,
   return superfluous;
 }
 
-// The workers that may look after checkpoints, by how much of that each has to do, with what is
-// given out here: so that one look spreads its work over all of them. Made at the first question.
+// The workers that may reread or delete checkpoints, by how much of that each has to do, with what
+// is given out here: so one run spreads its work over all of them. Listed at the first call.
 class Verifiers {
  public:
   explicit Verifiers(const Snapshot& snapshot) : snapshot_(snapshot) {}
@@ -81,7 +81,7 @@ class Verifiers {
     return snapshot_.workers.Find(id);
   }
 
-  // Whether any worker of the pool sees the root. Asked of each once a look: where a root is away,
+  // Whether any worker of the pool sees the root. Worked out once a run: where a root is away,
   // every checkpoint of every job in it would walk over all workers otherwise.
   bool IsSeen(const std::string& pool, const std::set<Entry>& workers, const JobNeeds& needs) {
     const auto [it, is_new] = seen_.try_emplace({pool, needs.root});
@@ -121,7 +121,7 @@ class Verifiers {
   std::set<std::pair<uint64_t, uint64_t>> reading_;
 };
 
-// One look at all jobs.
+// One run over all jobs.
 class Planner {
  public:
   Planner(const Snapshot& snapshot, absl::Duration now)
@@ -158,10 +158,10 @@ class Planner {
     }
   }
 
-  // A doubt is settled at once. Of what is only unread each worker has one at a time of a job: what
-  // is committed meanwhile goes before what waits, which goes unread once enough of that is whole.
-  // Given out as they come, those of a job that saves faster than they are read would wait in a
-  // worker's queue, which grows, and all of them would stay meanwhile.
+  // One in doubt is read again at once. Of those only unread a worker gets one of a job at a time,
+  // the newest first; older ones are deleted unread once enough newer ones are verified. If all
+  // were given out at once, those of a job that saves faster than they are read would fill the
+  // workers' queues, and all of them would stay meanwhile.
   void Read(const Job& job, const Checkpoints& superfluous) {
     bool has_reader = true;
     for (const Checkpoint* checkpoint : Unsettled(job, superfluous)) {
@@ -194,8 +194,8 @@ class Planner {
     return unsettled;
   }
 
-  // Who spoke against it, or could not read or delete it, is asked again only where nobody else can
-  // be.
+  // A worker that found it bad, or could not read or delete it, is asked again only where no other
+  // can be.
   const Worker* Another(const Job& job, const Checkpoint& checkpoint) {
     const std::string& before =
         checkpoint.doubt.has_value() ? checkpoint.doubt->worker : checkpoint.failed_by;
@@ -260,7 +260,7 @@ bool AnotherIsAwaited(const Snapshot& snapshot, const Job& job, const std::strin
     const bool in_pools =
         std::any_of(needs.pools.begin(), needs.pools.end(),
                     [&](const JobNeeds::Pool& pool) { return pool.name == worker.facts.pool; });
-    // An older agent says nothing of roots.
+    // An older agent does not report roots.
     const bool will_say = worker.roots == nullptr || worker.roots->count(needs.root) == 0;
     const bool silent = !worker.connected || worker.presence == Presence::kSuspect || will_say;
     awaited |= in_pools && silent && !worker.identity.empty() && worker.name != other_than &&

@@ -2,7 +2,7 @@
 //
 // Each COMMITTED checkpoint that stays is verified once, the newest first: each worker reads one at
 // a time of a job, so that what waits meanwhile may become superfluous unread. One that a reading
-// spoke against is read again, by another worker where there is one. Kept are the newest
+// found bad is read again, by another worker where there is one. Kept are the newest
 // `keep_last` verified ones, everything newer than the oldest of them, the newest best one
 // and the newest verified best one (model/kept_checkpoints.h), and what another job that has not
 // ended was submitted to begin from, until that one has a verified checkpoint of its own; older
@@ -19,7 +19,7 @@
 
 namespace muster::controller {
 
-// One look asks for no more than this; the next one goes on from there.
+// One event asks for no more than this; the rest follows with the next one.
 inline constexpr size_t kMaxCheckpointActions = 1024;
 
 // What agents should do now; each checkpoint has at most one assignment at a time, and the work is
@@ -46,8 +46,8 @@ const Worker* PickVerifier(const Snapshot& snapshot, const Job& job,
                            const std::string& other_than = "");
 
 // Whether another worker of the job's pools than `other_than` may yet be asked: it is not lost, but
-// its agent is away, or has not said yet whether it sees the job's checkpoint root. So it is with
-// all of them right after the controller's start.
+// its agent is away, or has not reported yet whether it sees the job's checkpoint root. Right after
+// the controller's start that is true of all.
 bool AnotherIsAwaited(const Snapshot& snapshot, const Job& job, const std::string& other_than);
 
 }  // namespace muster::controller

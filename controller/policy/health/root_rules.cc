@@ -12,7 +12,7 @@
 namespace muster::controller {
 namespace {
 
-// Of so many jobs that wait for a root one should take the worker that is asked to make it.
+// A worker may make a root only if it could run one of so many of the oldest jobs that need it.
 constexpr size_t kMaxAskers = 64;
 
 // Folders of checkpoints that the root should hold: of the newest jobs that have any there,
@@ -62,7 +62,7 @@ class Planner {
   }
 
  private:
-  // A root that nobody knows is settled, or waits for its claimer, or gets another one.
+  // A root without identity gets one, or waits for its claimer, or gets another claimer.
   void Tend(const std::string& path, const RootInUse& root) {
     if (snapshot_.roots.Find(path) != nullptr) return;
     askers_ = AskersOf(snapshot_, path);
@@ -85,7 +85,7 @@ class Planner {
     plan_.event.claims.push_back({.path = path, .worker = next->name});
   }
 
-  // One that no job would be placed on may not even have the folder.
+  // A worker on which no job would be placed may not even have the folder.
   bool MayClaim(const Worker& worker, const RootInUse& root) const {
     if (!TakesWork(worker) || root.jobs.count(worker.facts.pool) == 0) return false;
     return askers_.empty() || std::any_of(askers_.begin(), askers_.end(), [&](const auto* needs) {
@@ -149,7 +149,7 @@ class Planner {
 
   const Snapshot& snapshot_;
   const absl::Duration now_;
-  std::vector<const JobNeeds*> askers_;  // of the root that is looked at
+  std::vector<const JobNeeds*> askers_;  // of the current root
   RootPlan plan_;
 };
 
@@ -185,7 +185,7 @@ std::string NewRootIdentity(const std::string& path, uint64_t term, absl::Time n
 std::string WhyUnseenBy(const Worker& worker, const std::string& root) {
   const RootView* view = ViewOf(worker, root);
   if (view == nullptr) {
-    // Agents that cannot look do not say their identity either.
+    // Agents that cannot watch roots do not report an identity either.
     return worker.identity.empty() ? "its agent is too old to look for it: upgrade muster-worker"
                                    : "it has not looked yet";
   }

@@ -1,7 +1,7 @@
-// Which workers look at which checkpoint roots, and who finds out about a new one. Pure.
+// Which workers watch which checkpoint roots, and who identifies a new one. Pure.
 //
 // A root is known by the identity in its marker. While nobody knows it, one worker at a time is to
-// find out: it takes the marker that is there or makes one; when it cannot, or says nothing for
+// find out: it takes the marker that is there or makes one; when it cannot, or does not answer for
 // kClaimPatience, another one of the pools does. From then on every worker of the pools whose jobs
 // count on the root is asked whether it sees that one; who does not gets none of these jobs
 // (CanUseRoot). docs/decisions/0008.
@@ -23,7 +23,7 @@ inline constexpr size_t kMaxWitnesses = 4;
 
 struct RootPlan {
   TendRoots event;
-  absl::Duration due_at = absl::InfiniteDuration();  // since boot: look again then
+  absl::Duration due_at = absl::InfiniteDuration();  // since boot: run again then
 
   bool empty() const { return event.settle.empty() && event.claims.empty() && event.asks.empty(); }
 };

@@ -85,7 +85,7 @@ DependencyStatus EvaluateDependency(const Snapshot& snapshot,
   if (dependency.on == On::kSuccess && tally.failed > 0) {
     never(tally.first_failed, JobStateName(snapshot.FindJob(tally.first_failed)->state));
   } else if (tally.open > 0) {
-    // Of an array nothing that changes with each task: thousands may be told this.
+    // For an array nothing that changes with each task: thousands of jobs may have this message.
     if (!array) absl::StrAppend(&status.message, ", which is ", JobStateName(job->state));
   } else if (dependency.on == On::kFailure && tally.failed == 0) {
     never(tally.first_succeeded, JobStateName(JobState::kSucceeded));

@@ -1,9 +1,8 @@
-// One project's bounds on slots in one walk through the queue, and who came up against them. Pure;
+// One project's bounds on slots in one walk through the queue, and the first jobs over them. Pure;
 // not thread-safe.
 //
-// Within a project, and of one user, nobody slips past the one whose turn it is. One that is over a
-// bound even alone gets no turn while the quota stands as it is (it was lowered): it holds up
-// nobody.
+// A job that a bound holds back holds back the later jobs of its project, or of its user where the
+// bound is the user's. One that is over a bound even alone (the quota was lowered) holds up nobody.
 #pragma once
 
 #include <cstdint>

@@ -58,7 +58,7 @@ absl::Duration LimitLeft(const Job& job) {
   return std::max(limit - PastRunTime(job), absl::ZeroDuration());
 }
 
-// What the live attempt takes from its start, by its own progress; infinite: that does not tell.
+// What the live attempt takes from its start, by its own progress; infinite: unknown.
 absl::Duration ForetoldRunTime(const Job& job) {
   if (!job.has_live_attempt()) return absl::InfiniteDuration();
   const absl::Time end = ForetoldEnd(job);

@@ -5,8 +5,8 @@
 // How long an attempt has run counts in ledger time, so that nobody who sets the wall clock changes
 // it; only the end that is told is a time of the wall clock.
 //
-// Of a job that was lost or requeued only what it has saved, since the requeue, is behind it: a
-// promise to be gone in time is kept by what is left to do, not by what was once done.
+// Of a job that was lost or requeued only what it has saved since the requeue counts as done: the
+// rest has to be done once more.
 #pragma once
 
 #include "absl/time/time.h"

@@ -1,6 +1,6 @@
 // Which jobs have run or waited for longer than they may: their maximum run time, their deadline,
 // jobs to wait for that can no longer end as wanted, and another job's checkpoints to begin from
-// that are gone. Pure: snapshot and time in, findings out; the applier evaluates each again.
+// that are gone. Pure: snapshot and time in, findings out; the applier checks each again.
 //
 // Run time counts from placement to end, over all attempts since the job was last requeued, in
 // ledger time: whoever sets the wall clock changes nothing of it. Deadlines and begin times, which
@@ -44,8 +44,7 @@ absl::Status CanKeepTimes(const SchedulingSettings& scheduling, absl::Time now);
 std::optional<PassedLimit> EvaluateLimits(const Snapshot& snapshot, const Job& job,
                                           const Moment& moment);
 
-// A LimitPassed for each job of which EvaluateLimits says something, `most` at most. Cost: active
-// jobs.
+// A LimitPassed for each job for which EvaluateLimits finds one, `most` at most. Cost: active jobs.
 std::vector<Finding> FindPassedLimits(const Snapshot& snapshot, const Moment& moment,
                                       size_t most = Findings::kMost);
 

@@ -1,4 +1,4 @@
-// What a job asks of a worker, with what the worker index says to it: which workers may hold its
+// What a job needs of a worker, with what follows for the workers of an index: which may hold its
 // ranks at all, and how many ranks they could hold when idle. Jobs with the same needs share one.
 //
 // Both answers follow from the workers' facts alone and are worked out anew only when those have
@@ -25,7 +25,7 @@ class Demand {
   const JobNeeds& needs() const { return needs_; }
   SlotKind kind() const { return needs_.slot_kind; }
   uint32_t min_slots() const { return needs_.min_ranks * needs_.slots_per_rank; }
-  // Whether free slots alone tell how many ranks a worker holds.
+  // Whether the number of free slots alone decides how many ranks a worker holds.
   bool only_slots() const { return only_slots_; }
 
   // The workers that may hold ranks of it, whatever is free there; null: all of the pool.

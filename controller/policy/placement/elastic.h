@@ -3,8 +3,8 @@
 // A resize is a restart: the gang saves, leaves, and starts again at what fits. So it grows only
 // into slots that nobody waits for, when it has run for a while, when there is enough left to do
 // and the gain is larger than what it has not saved. It shrinks when another job waits and would
-// fit beside it. For its equals, and to grow, nothing is resized that has not saved since it
-// started: that need not be able to, and would begin again and again. Times are ledger times.
+// fit beside it. A gang that has not saved since it started neither grows nor shrinks for jobs of
+// its own priority: it may be unable to save, and would start over. Times are ledger times.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct ElasticSettings {
   absl::Duration shrink_after = absl::Minutes(10);
 };
 
-// Runs, may be told to make way, and is not of the largest size (kGrow) or not of the smallest one
-// (kShrink).
+// Runs, may be preempted, and is not of the largest size (MayGrow) or not of the smallest one
+// (MayShrink).
 bool MayGrow(const Job& job);
 bool MayShrink(const Job& job);
 
@@ -36,8 +36,8 @@ bool ShrinksFor(const Snapshot& snapshot, const Job& job, int32_t priority,
 bool IsWorthGrowing(const Snapshot& snapshot, const Job& job, uint32_t ranks,
                     const ElasticSettings& settings, absl::Time now);
 
-// How long the job will still run at its present size, from its progress in this attempt; as long
-// as it has run where it does not say.
+// How long the job will still run at its present size, from its progress in this attempt; where it
+// reports none, as long as it has run.
 absl::Duration TimeLeft(const Job& job, absl::Time now);
 
 }  // namespace muster::controller

@@ -127,7 +127,7 @@ Set Greedy(Floor floor, const Ordered& ordered, uint32_t ranks) {
   return set;
 }
 
-// Depth first, the cheap ones first, never deeper than the best set so far is dear.
+// Depth first, the cheapest first; a branch ends where it costs more than the best set so far.
 class Search {
  public:
   Search(Floor floor, const Ordered& ordered, uint32_t ranks, int64_t slots_needed, Set best)

@@ -63,8 +63,8 @@ int64_t SlotSecondsLost(const Snapshot& snapshot, const Job& job, absl::Time now
 absl::Time SavedUpTo(const Snapshot& snapshot, const Job& job);
 
 // Whether the job was stopped for `other` already, which has found no place since. Nobody is
-// stopped twice for the same start: what one search for room promised and placement did not keep
-// must not go round.
+// stopped twice for the same start: where placement could not use the room that was made, the stops
+// would repeat for ever.
 bool HasMadeWayFor(const Job& job, const Job& other);
 
 // The job for which this one gave up its slots and which still waits for them; 0: none. While there

@@ -62,7 +62,7 @@ Admission Admit(const Snapshot& snapshot, const Job& job, const ScheduleContext&
     admission.again = scheduling.begin;
     return admission;
   }
-  // What ends it for that comes a moment later.
+  // The limits loop ends it a moment later.
   if (std::optional<PassedLimit> limit =
           EvaluateLimits(snapshot, job, {context.wall, context.now})) {
     return Bar(std::move(limit->message));
@@ -77,7 +77,7 @@ Admission Admit(const Snapshot& snapshot, const Job& job, const ScheduleContext&
 
 absl::Duration Waited(const Job& job, absl::Time now) {
   absl::Duration waited;
-  // Backwards through the waits: the end of the one that is gone through, or nothing in between.
+  // Backwards through the waits: the end of the current one; nothing between two.
   std::optional<absl::Time> until;
   if (job.state == JobState::kPending) {
     until = now;

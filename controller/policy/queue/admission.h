@@ -15,11 +15,11 @@ struct Admission {
     kNotWaiting,  // it holds slots, is suspended or has ended
     kReady,       // place it
     kSoon,        // it recovers or waits for its back-off: keeps its place in the queue
-    kBlocked,     // not before something else has happened; stands in nobody's way
+    kBlocked,     // waits for something else than slots; holds up no other job
   };
   Decision decision = Decision::kNotWaiting;
   std::string message;           // of kBlocked
-  uint64_t waits_for = 0;        // the job that bars it, or whose slots it leaves; 0: none
+  uint64_t waits_for = 0;        // the job that it waits for, or made way for; 0: none
   bool waits_for_array = false;  // all of that one's array
   // Ask again then: since boot (back-off, made way), or by the wall clock (begin).
   absl::Duration again_at = absl::InfiniteDuration();

@@ -108,8 +108,8 @@ void JobQueue::Enqueue(const Job& job, Where& where, absl::Time now) {
 void JobQueue::Put(const Snapshot& snapshot, uint64_t id, const Job* job,
                    const ScheduleContext& context) {
   Evaluate(snapshot, id, job, context);
-  // Whoever waits for it may have to wait no longer. Those who wait for these in turn do so for
-  // their rows, which are as they were.
+  // Jobs that wait for it may have to wait no longer. Nothing changes for jobs that wait for those:
+  // they depend on the rows, which did not change.
   std::set<uint64_t> others;
   if (const auto waiting = waiters_.find(id); waiting != waiters_.end()) others = waiting->second;
   if (job != nullptr && job->array.array_id != 0) {
@@ -164,7 +164,7 @@ void JobQueue::Evaluate(const Snapshot& snapshot, uint64_t id, const Job* job,
     const absl::Time now = snapshot.LedgerTime(context.now);
     Enqueue(*job, where, now);
     for (const JobNeeds::Pool& pool : job->settings->needs.pools) {
-      // What recovers begins its next wait later.
+      // A job that recovers begins its next wait later.
       if (job->state != JobState::kPending || IsOpenTo(*job, pool, now)) continue;
       const absl::Duration at = context.now + (pool.after - Waited(*job, now));
       if (fall_backs_.insert({at, id}).second) where.fall_backs.push_back(at);

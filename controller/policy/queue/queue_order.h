@@ -43,7 +43,7 @@ class QueueWalk {
 
   Step Next();
 
-  // About the step in hand; without a word the next job of the group follows in its turn.
+  // Apply to the last step. Without a Skip the group's next job follows in its turn.
   void SkipGroup() { in_hand_.group = nullptr; }
   void SkipProject() { done_projects_.insert(project_in_hand_); }
   void Placed(uint32_t slots) { slots_[project_in_hand_] += slots; }
@@ -68,7 +68,7 @@ class QueueWalk {
   };
 
   void EnterLevel();
-  void Return();  // the cursor in hand, to its place in the queue
+  void Return();  // the current cursor, to its place in the queue
   double KeyOf(const std::string& project);
 
   const JobQueue& queue_;

@@ -12,19 +12,19 @@ namespace muster::controller {
 
 struct ScheduleSettings {
   absl::Duration use_half_life = kUseHalfLife;
-  // One plan holds at most so many gangs; the rest follows at the next look. Bounds a transaction.
+  // One plan holds at most so many gangs; the rest follows in the next round. Bounds a transaction.
   uint32_t max_placements = 2000;
-  // Kinds of jobs (alike in project, owner, needs) that one look may consider; the next look goes
-  // on from there.
+  // Jobs that one round may consider; the next round continues after them.
   uint32_t max_looks = 100'000;
-  // Jobs that one look may try in a place kept for another, for the time until that one starts.
+  // Tries of one round to fit jobs into slots that are kept for others, until those start.
   uint32_t max_backfill_tries = 1000;
   // Ends of running jobs that are followed to find out when a job with a reservation could start.
   uint32_t max_releases = 5000;
-  // Slots are kept for a job in back-off when it will be ready this soon; before that they would
+  // Slots are kept for a job in back-off when that ends within this time; before that they would
   // only stand idle. A gang needs as long to save and leave.
   absl::Duration keep_for_back_off = absl::Seconds(30);
-  // Waiting jobs that are told why, in order of the queue; for the others `explain` works it out.
+  // Waiting jobs that get a reason, from the front of the queue; as many again that admission
+  // blocks, by id. For the others `explain` works it out.
   uint32_t max_messages = 100;
   // Workers on which failures began within this time come last.
   absl::Duration incident_window = kIncidentWindow;

@@ -1,4 +1,4 @@
-// The first stage: whether the job in hand may be placed in this look, or keeps its place. Pure.
+// The first stage: whether the job that is being considered takes part in this round. Pure.
 #pragma once
 
 #include <optional>
@@ -7,8 +7,8 @@
 
 namespace muster::controller {
 
-// Nothing: its place in the queue comes later, or it waits for workers to look at its checkpoint
-// root, and its wait reason says so. `group` is that of the job.
+// nullopt: its back-off lasts longer than keep_for_back_off, or workers have not answered yet
+// whether they see its checkpoint root (its wait reason says so). `group` is that of the job.
 std::optional<Candidate> AdmitToRound(Round& round, uint64_t job_id, JobGroup& group);
 
 }  // namespace muster::controller

@@ -10,7 +10,7 @@
 namespace muster::controller {
 
 // Whether a gang like the candidate's would fit if it might use all that is kept until a known
-// time. Looked at once a group and round; false once the round has tried often enough.
+// time. Worked out once and kept for the round; false once the round has tried often enough.
 bool CouldBackfill(Round& round, const Candidate& candidate, int partition);
 
 // Takes slots for the gang, kept ones among them whose time comes after `end`, when it is expected

@@ -1,4 +1,4 @@
-// What a look of the scheduler comes to. Plain data.
+// The result of a scheduling round. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,9 @@ struct ReservedJob {
 struct Decision {
   Plan plan;
   std::vector<ReservedJob> reserved;
-  absl::Duration due_at = absl::InfiniteDuration();  // since boot: look again then
-  // Of a queue so long that one look does not go through it: how far this one came. 0: to its end.
+  absl::Duration due_at = absl::InfiniteDuration();  // since boot: when the next round is due
+  // Steps walked before max_looks ended the round; the next round continues there. 0: the round
+  // ended for another reason.
   uint32_t looked_up_to = 0;
 };
 

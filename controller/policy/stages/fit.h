@@ -9,8 +9,8 @@
 
 namespace muster::controller {
 
-// Takes at most `max_ranks` ranks' slots out of the index, on workers that it has not failed on
-// where as large a gang fits there. Empty: fewer than it needs fit, and nothing was taken.
+// Takes at most `max_ranks` ranks' slots out of the index; avoids workers on which the job failed,
+// if a gang of the same size fits on the others. Empty: too few fit, and nothing was taken.
 std::vector<Grant> Fit(Round& round, const Candidate& candidate, int partition, uint32_t max_ranks);
 
 // Puts the gang into the plan, or keeps the slots for one that may only start soon; `grants` were

@@ -6,7 +6,7 @@
 
 namespace muster::controller {
 
-// Stops at most one gang a partition: the next look sees what that one took.
+// Stops at most one gang a partition: the next round sees its effect.
 void GrowElastic(Round& round);
 
 }  // namespace muster::controller

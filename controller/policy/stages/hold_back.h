@@ -9,7 +9,7 @@
 namespace muster::controller {
 
 // Whether its array or a quota holds the candidate back; then its wait reason says so, and the walk
-// skips those that it holds back, too. A job over its quota may displace lower ones of its project.
+// skips those that it holds back, too. Gangs of its project may be stopped for it (DisplaceOwn).
 bool HoldBack(Round& round, QueueWalk& walk, const Candidate& candidate);
 
 // How many ranks the quotas leave to the candidate; at least as many as it needs, since it is not

@@ -17,10 +17,10 @@
 namespace muster::controller {
 namespace {
 
-// Where enough comes free within this time anyway, nobody is stopped: saving takes as long.
+// Where enough comes free within this time anyway, no gang is stopped: saving takes as long.
 constexpr absl::Duration kPatience = absl::Seconds(30);
 
-// Nobody is below this priority, or could be made smaller.
+// No gang that may be preempted has lower priority, and none is elastic.
 bool IsHopeless(const Round& round, int32_t priority) {
   return !round.running.AnyBelow(priority) && round.running.elastic().empty();
 }
@@ -30,7 +30,7 @@ void Stop(Round& round, std::vector<StopGang> stops, int partition) {
   std::move(stops.begin(), stops.end(), std::back_inserter(round.decision.plan.stop));
 }
 
-// An elastic gang of the same priority makes room when it has run for long enough.
+// Requests a round when an elastic gang of the same priority reaches shrink_after.
 void AwaitShrinking(Round& round, int32_t priority) {
   for (uint64_t id : round.running.elastic()) {
     const Job& job = *round.snapshot.FindJob(id);

@@ -10,13 +10,14 @@
 
 namespace muster::controller {
 
-// The reservation as it becomes when gangs of lower priority, or elastic ones, make room for the
-// candidate; as it is where none may, or where enough comes free soon enough anyway.
+// Stops gangs of lower priority, or shrinks elastic ones, for the candidate and returns the new
+// reservation. Returns the old one if none may be stopped, or enough comes free soon anyway.
 Reservation Preempt(Round& round, const Candidate& candidate, int partition,
                     Reservation reservation);
 
-// A job that its quotas hold back gets the slots of lower ones of its own project. Whether it did,
-// or they are on their way. `over`: how many slots it lacks.
+// Stops gangs of the candidate's project that have lower priority, or shrinks elastic ones, until
+// its quotas leave room; stops others too if slots are still missing. Then it has the reservation.
+// True: done, or enough gangs are leaving already. `over`: how many slots the quotas lack.
 bool DisplaceOwn(Round& round, const Candidate& candidate, const SlotsOver& over);
 
 // The jobs that are told to yield to this one in this round, as the end of a wait reason; empty:

@@ -15,7 +15,7 @@ std::vector<Release>& ReleasesOf(Round& round, int partition);
 void CollectReleases(const Round& round, const Job& job, absl::Time at, int partition,
                      std::vector<Release>& releases);
 
-// The slots of those who are told to leave come free at once, as far as anybody can tell.
+// Lists the slots of the gangs in `stops` as free from now on; when they really leave is unknown.
 void ReleaseAtOnce(Round& round, const std::vector<StopGang>& stops, int partition);
 
 }  // namespace muster::controller

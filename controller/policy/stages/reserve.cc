@@ -10,7 +10,7 @@
 namespace muster::controller {
 namespace {
 
-// The slots that its own dying attempt has given back already.
+// Keeps the slots that its ending attempt has released already.
 void KeepOwnSlots(Round& round, const Candidate& candidate, int partition) {
   const SlotKind kind = candidate.demand().kind();
   Kept kept{.for_job = candidate.job.id, .until = round.context.wall, .kind = kind, .grants = {}};

@@ -6,13 +6,12 @@
 
 namespace muster::controller {
 
-// Of the partitions that the candidate may go to, it gets a reservation in the one that does
-// something for it: where gangs make room for it, or where it is known when it could start; else in
-// the first. Where another job has the reservation, one that recovers keeps what its own dying
-// attempt has given back.
+// Reserves in the first partition where gangs make room for the candidate or its start time is
+// known; else in the first that could hold it and has no reservation. If another job holds the
+// reservation, a recovering job keeps the slots that its ending attempt has released.
 void ReserveSlots(Round& round, const Candidate& candidate);
 
-// Makes the reservation the partition's. `partition` has none yet.
+// Records the reservation in `partition`, which must have none.
 void TakeReservation(Round& round, const Candidate& candidate, int partition,
                      Reservation reservation);
 

@@ -1,9 +1,9 @@
-// One look of the scheduler, as its stages hand it on: what they look at, what they have decided so
+// The state of one scheduling round, which its stages share: their input, what they have decided so
 // far, and what they have taken from the worker index. The stages keep nothing else.
 //
 // The stages, in the order in which a job goes through them (policy/scheduling_round.cc): admit,
-// hold_back (its array and its quotas), fit, backfill, reserve (which may preempt), wait_reason;
-// and at the end of the look, once, grow.
+// hold_back (its array and its quotas), fit, backfill_kept, reserve (which may preempt),
+// wait_reason; and at the end of the round, once, grow.
 #pragma once
 
 #include <cstdint>
@@ -26,14 +26,14 @@
 
 namespace muster::controller {
 
-// What a look is made of. All of it outlives the look.
+// The input of a round. All of it outlives the round.
 struct RoundInput {
   const Snapshot& snapshot;
   const ScheduleContext& context;
-  WorkerIndex& index;  // slots are taken from it during the look, and given back at its end
+  WorkerIndex& index;  // slots are taken from it during the round, and given back at its end
   const JobQueue& queue;
   const RunningJobs& running;
-  uint32_t passed_over = 0;  // where the last look stopped: Decision::looked_up_to
+  uint32_t passed_over = 0;  // where the last round stopped: Decision::looked_up_to
 };
 
 struct PartitionState {
@@ -41,16 +41,16 @@ struct PartitionState {
   std::vector<Kept> kept;
 };
 
-// The job in hand.
+// The job that is being considered.
 struct Candidate {
   const Job& job;
-  JobGroup& group;  // of jobs that are alike; not null
-  // It may not start yet, since it backs off or recovers: it only keeps its place.
+  JobGroup& group;  // of jobs that are alike
+  // It may not start yet, since it backs off or recovers: slots are only kept for it.
   bool soon = false;
   // Known once nothing holds it back (Locate).
   uint32_t max_ranks = 0;           // within its quotas
   std::vector<int> partitions;      // where it may go by now, in order of preference
-  std::set<std::string> failed_on;  // workers to do without where as large a gang fits elsewhere
+  std::set<std::string> failed_on;  // where it failed; avoided if as large a gang fits elsewhere
 
   Demand& demand() const { return *group.demand; }
   const JobNeeds& needs() const { return group.demand->needs(); }
@@ -67,9 +67,9 @@ struct Round {
         partitions(input.index.partitions()) {}
 
   absl::Time LedgerNow() const { return snapshot.LedgerTime(context.now); }
-  // The look after this one comes by then; a wait that is over asks for nothing.
+  // Requests the next round within `wait`; ignored unless positive.
   void LookAgainIn(absl::Duration wait);
-  // The bounds of a project, with what this look has placed.
+  // The bounds of a project, with what this round has placed.
   QuotaWalk& QuotasOf(const std::string& project);
   // Where the job may go by now, in its order of preference.
   std::vector<int> PartitionsOf(const Job& job) const;
@@ -84,7 +84,7 @@ struct Round {
   const RunningJobs& running;
 
   Decision decision;
-  std::vector<PartitionState> partitions;             // as the index counts them
+  std::vector<PartitionState> partitions;             // by the index's partition number
   std::vector<std::pair<SlotKind, Grant>> taken;      // for gangs that were placed
   std::unordered_map<std::string, QuotaWalk> quotas;  // by project
   std::unordered_map<uint64_t, uint32_t> placed_of_array;
@@ -93,7 +93,8 @@ struct Round {
   // By group and partition, as it was when first asked.
   std::map<std::pair<const JobGroup*, int>, bool> could_backfill;
   uint32_t backfill_tries = 0;
-  uint32_t wait_reasons = 0;  // that were given, new or not
+  // Reasons given in this round, unchanged ones included; those of ExplainBlocked are not counted.
+  uint32_t wait_reasons = 0;
 };
 
 }  // namespace muster::controller

@@ -1,5 +1,6 @@
-// The sixth stage: what people are told of a job that waits. A round gives so many reasons at most
-// (ScheduleSettings::max_messages); those behind hear of theirs in a later one. Pure.
+// The sixth stage: why a job waits, for people. The stages give ScheduleSettings::max_messages
+// reasons a round at most, from the front of the queue, unchanged ones included; `explain` works it
+// out for the rest. Pure.
 #pragma once
 
 #include <string>
@@ -24,8 +25,8 @@ struct Supply {
 // Nothing when no reason would be given.
 Supply SupplyFor(const Round& round, const Candidate& candidate);
 
-// Says what the candidate lacks. `supply`: what there was before slots were kept for it;
-// `for_group`: also to the jobs of its group that come after it.
+// Sets the wait reason: what the candidate lacks. `supply`: what there was before slots were kept
+// for it; `for_group`: also that of the jobs of its group that come after it.
 void ExplainWait(Round& round, const Candidate& candidate, const Supply& supply, bool for_group);
 
 }  // namespace muster::controller

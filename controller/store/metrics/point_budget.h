@@ -1,4 +1,4 @@
-// The budget of a job's points: of what goes the rank's last record is recorded.
+// The budget of a job's points; records the last dropped sequence number of each rank.
 #pragma once
 
 #include "controller/store/metrics/job_budget.h"
