@@ -113,7 +113,7 @@ void AddTop(CLI::App& app, Session& session, Verb& verb) {
       "top", "see workers and running jobs, refreshed: slots, CPUs, memory and GPUs in use");
   const auto flags = std::make_shared<Flags>();
   command->add_flag("--once", flags->once, "look once and end");
-  command->add_option("--interval", flags->interval, "time between two looks")
+  command->add_option("--interval", flags->interval, "time between two refreshes")
       ->capture_default_str();
   command->callback(
       [flags, &session, &verb] { verb = [flags, &session] { return Run(*flags, session); }; });

@@ -22,7 +22,7 @@ namespace {
 std::string Describe(const RankReport& report) {
   if (!report.message.empty()) return report.message;
   if (report.signal != 0) return absl::StrCat("killed by signal ", report.signal);
-  return absl::StrCat("exit code ", report.exit_code, " without a word");
+  return absl::StrCat("exit code ", report.exit_code, " without a message");
 }
 
 FailureClass ClassOf(const RankReport& report) {

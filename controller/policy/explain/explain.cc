@@ -275,7 +275,7 @@ class Inquiry {
     }
     if (found || (!fits && out_.ahead.empty())) return;
     if (out_.ahead.empty()) {
-      Block({.kind = BlockerKind::kOrder, .message = "waits for the scheduler's next look"});
+      Block({.kind = BlockerKind::kOrder, .message = "waits for the scheduler's next round"});
       return;
     }
     const Job& first = *world_->FindJob(out_.ahead.front());
