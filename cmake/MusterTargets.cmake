@@ -16,6 +16,8 @@ endfunction()
 function(muster_library target)
   cmake_parse_arguments(ARG "TORCH" "" "SOURCES;DEPS" ${ARGN})
   add_library(${target} STATIC ${ARG_SOURCES})
+  # Many sources in one: headers are read once for all of them. An edit of one compiles all again.
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${MUSTER_UNITY} UNITY_BUILD_BATCH_SIZE 10)
   set(torch "")
   if(ARG_TORCH)
     set(torch TORCH)

@@ -17,6 +17,10 @@ endif()
 add_library(muster_warnings INTERFACE)
 target_compile_options(muster_warnings INTERFACE
   -Wall -Wextra -Werror -Wunused-result -Wnon-virtual-dtor -Woverloaded-virtual -Wno-missing-field-initializers)
+if(MUSTER_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # It takes a source that is included for a header.
+  target_compile_options(muster_warnings INTERFACE -Wno-subobject-linkage)
+endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   target_compile_options(muster_warnings INTERFACE -Wthread-safety)
 endif()

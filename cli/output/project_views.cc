@@ -22,7 +22,7 @@ void AddRow(Table& table, const std::string& project, const std::string& user,
              Bound(quota.has_queued(), quota.queued())});
 }
 
-double Part(double part, double whole) { return whole > 0 ? part / whole : 0; }
+double ShareOf(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
 }  // namespace
 
@@ -68,8 +68,9 @@ Table ShareTable(const std::vector<v1::ProjectInfo>& projects) {
   }
   constexpr double kSecondsPerHour = 3600;
   for (const v1::ProjectInfo& project : projects) {
-    table.Add({project.name(), Number(project.weight()), Percent(Part(project.weight(), weights)),
-               Percent(Part(project.used_slot_seconds(), used)),
+    table.Add({project.name(), Number(project.weight()),
+               Percent(ShareOf(project.weight(), weights)),
+               Percent(ShareOf(project.used_slot_seconds(), used)),
                absl::StrFormat("%.2f", project.used_slot_seconds() / kSecondsPerHour),
                absl::StrCat(project.slots()), absl::StrCat(project.queued())});
   }

@@ -6,25 +6,16 @@
 #include "common/base/status_macros.h"
 
 namespace muster {
-namespace {
-
-std::string ParentOf(const std::string& path) {
-  const size_t slash = path.find_last_of('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
-}  // namespace
 
 absl::Status MakeDurableFolder(FileSystem& fs, const std::string& path) {
   // The folders whose entries are new, or may be: from the deepest up.
-  std::vector<std::string> holders = {ParentOf(path)};
+  std::vector<std::string> holders = {ParentFolder(path)};
   MUSTER_ASSIGN_OR_RETURN(bool exists, fs.Exists(path));
   if (!exists) {
     while (holders.back() != "/" && holders.back() != ".") {
       MUSTER_ASSIGN_OR_RETURN(exists, fs.Exists(holders.back()));
       if (exists) break;
-      holders.push_back(ParentOf(holders.back()));
+      holders.push_back(ParentFolder(holders.back()));
     }
     MUSTER_RETURN_IF_ERROR(fs.MakeDirectories(path));
   }

@@ -9,12 +9,6 @@
 namespace muster {
 namespace {
 
-std::string ParentOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
 // Random, not counted: a folder may be shared by machines, and a process id may come back.
 std::string TemporaryNameFor(const std::string& path) {
   uint64_t bits = 0;
@@ -33,6 +27,12 @@ absl::Status WriteWhole(FileSystem& fs, const std::string& path, absl::string_vi
 
 }  // namespace
 
+std::string ParentFolder(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
 absl::Status WriteFileAtomically(FileSystem& fs, const std::string& path, absl::string_view bytes,
                                  uint32_t mode) {
   const std::string temporary = TemporaryNameFor(path);
@@ -40,7 +40,7 @@ absl::Status WriteFileAtomically(FileSystem& fs, const std::string& path, absl::
   MUSTER_RETURN_IF_ERROR(WriteWhole(fs, temporary, bytes, mode));
   MUSTER_RETURN_IF_ERROR(fs.Rename(temporary, path));
   std::move(remove).Cancel();
-  return fs.SyncDirectory(ParentOf(path));
+  return fs.SyncDirectory(ParentFolder(path));
 }
 
 }  // namespace muster

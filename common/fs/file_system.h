@@ -58,6 +58,9 @@ class FileSystem {
   virtual absl::Status RemoveTree(const std::string& path) = 0;  // OK when it is not there
 };
 
+// The folder that the path is in: "/a" of "/a/b", "/" of "/a", "." of "a".
+std::string ParentFolder(const std::string& path);
+
 // Writes through a temporary name beside `path`, fsyncs, renames, fsyncs the folder: the file is
 // whole or as it was. A failed attempt removes its temporary file.
 absl::Status WriteFileAtomically(FileSystem& fs, const std::string& path, absl::string_view bytes,

@@ -36,7 +36,7 @@ absl::Status Bad(absl::string_view folder, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("upload of ", folder, ": ", what));
 }
 
-absl::Status Failed(absl::string_view path) {
+absl::Status NotPacked(absl::string_view path) {
   const std::string text = absl::StrCat("upload: ", path, ": ", ::strerrordesc_np(errno));
   if (errno == EACCES || errno == EPERM) return absl::PermissionDeniedError(text);
   if (errno == ENOENT || errno == ENOTDIR) return absl::InvalidArgumentError(text);
@@ -46,13 +46,13 @@ absl::Status Failed(absl::string_view path) {
 // The whole file, unless it is longer than `most`: then one byte more than that.
 absl::StatusOr<std::string> ReadUpTo(const std::string& path, uint64_t most) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-  if (!file.valid()) return Failed(path);
+  if (!file.valid()) return NotPacked(path);
   std::string content;
   std::vector<char> buffer(256 << 10);
   while (content.size() <= most) {
     const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return Failed(path);
+    if (got < 0) return NotPacked(path);
     if (got == 0) break;
     content.append(buffer.data(), static_cast<size_t>(got));
   }
@@ -62,14 +62,14 @@ absl::StatusOr<std::string> ReadUpTo(const std::string& path, uint64_t most) {
 
 absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& folder) {
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(folder.c_str()), &::closedir);
-  if (directory == nullptr) return Failed(folder);
+  if (directory == nullptr) return NotPacked(folder);
   std::vector<std::string> names;
   errno = 0;
   while (const dirent* entry = ::readdir(directory.get())) {
     const std::string name = entry->d_name;
     if (name != "." && name != "..") names.push_back(name);
   }
-  if (errno != 0) return Failed(folder);
+  if (errno != 0) return NotPacked(folder);
   return names;
 }
 
@@ -83,7 +83,7 @@ class Packer {
     for (const std::string& name : names) {
       const std::string path = below.empty() ? name : absl::StrCat(below, "/", name);
       struct stat info = {};
-      if (::lstat(Full(path).c_str(), &info) != 0) return Failed(Full(path));
+      if (::lstat(Full(path).c_str(), &info) != 0) return NotPacked(Full(path));
       if (rules_.Ignores(path, S_ISDIR(info.st_mode))) continue;
       if (!IsUploadPath(path)) return Bad(folder_, absl::StrCat(path, " is too long or too deep"));
       found_.push_back({path, info.st_mode});
@@ -141,7 +141,7 @@ class Packer {
       entry.set_kind(v1::FolderEntry::LINK);
       std::string target(kMaxUploadPathBytes + 1, '\0');
       const ssize_t size = ::readlink(Full(found.path).c_str(), target.data(), target.size());
-      if (size < 0) return Failed(Full(found.path));
+      if (size < 0) return NotPacked(Full(found.path));
       target.resize(static_cast<size_t>(size));
       if (!StaysInside(found.path, target)) {
         return Bad(folder_, absl::StrCat("link ", found.path, " -> ", target,
@@ -171,7 +171,7 @@ class Packer {
 
 absl::StatusOr<PackedFolder> PackFolder(const std::string& folder) {
   struct stat info = {};
-  if (::stat(folder.c_str(), &info) != 0) return Failed(folder);
+  if (::stat(folder.c_str(), &info) != 0) return NotPacked(folder);
   if (!S_ISDIR(info.st_mode)) return Bad(folder, "it is no folder");
   std::string ignore;
   const std::string ignore_file = absl::StrCat(folder, "/", kIgnoreFile);

@@ -29,7 +29,7 @@ absl::Status Bad(absl::string_view what) {
 
 std::string Shown(absl::string_view path) { return absl::CHexEscape(path.substr(0, 200)); }
 
-absl::Status Failed(absl::string_view path) {
+absl::Status NotUnpacked(absl::string_view path) {
   const int error = errno;
   const std::string text =
       absl::StrCat("uploaded folder: ", Shown(path), ": ", ::strerrordesc_np(error));
@@ -54,7 +54,7 @@ class Unpacker {
       case v1::FolderEntry::FOLDER:
         if (::mkdirat(place.fd(), place.name.c_str(), kFolderMode) != 0 ||
             ::fchmodat(place.fd(), place.name.c_str(), kFolderMode, 0) != 0) {
-          return Failed(entry.path());
+          return NotUnpacked(entry.path());
         }
         return absl::OkStatus();
       case v1::FolderEntry::LINK:
@@ -62,7 +62,7 @@ class Unpacker {
           return Bad(absl::StrCat("link ", Shown(entry.path()), " leaves it"));
         }
         if (::symlinkat(entry.target().c_str(), place.fd(), place.name.c_str()) != 0) {
-          return Failed(entry.path());
+          return NotUnpacked(entry.path());
         }
         return absl::OkStatus();
       case v1::FolderEntry::FILE:
@@ -86,7 +86,7 @@ class Unpacker {
     for (size_t i = 0; i + 1 < parts.size(); ++i) {
       UniqueFd next(
           ::openat(place.fd(), parts[i].c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-      if (!next.valid()) return Failed(path);
+      if (!next.valid()) return NotUnpacked(path);
       place.folder = std::move(next);
     }
     place.name = parts.back();
@@ -97,12 +97,12 @@ class Unpacker {
     const mode_t mode = entry.executable() ? 0755 : 0644;
     const UniqueFd file(::openat(place.fd(), place.name.c_str(),
                                  O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
-    if (!file.valid() || ::fchmod(file.get(), mode) != 0) return Failed(entry.path());
+    if (!file.valid() || ::fchmod(file.get(), mode) != 0) return NotUnpacked(entry.path());
     absl::string_view left = entry.content();
     while (!left.empty()) {
       const ssize_t written = ::write(file.get(), left.data(), left.size());
       if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return Failed(entry.path());
+      if (written < 0) return NotUnpacked(entry.path());
       left.remove_prefix(static_cast<size_t>(written));
     }
     return absl::OkStatus();

@@ -32,10 +32,6 @@ constexpr uint32_t kMaxPointPage = 10000;
 constexpr int kMaxMetricNames = 64;
 constexpr uint32_t kMaxTailLines = 1'000'000;
 
-absl::Status Stopping() {
-  return absl::UnavailableError("the controller is stopping: connect again soon");
-}
-
 // Whether the job ended in the span that the request asks for, if it asks for one.
 bool EndedWithin(const v1::ListJobsRequest& request, const Job& job) {
   const int64_t finished = ToMillis(job.finished);

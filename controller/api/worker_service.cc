@@ -5,14 +5,6 @@
 #include "absl/strings/str_cat.h"
 
 namespace muster::controller {
-namespace {
-
-absl::Status Stopping() {
-  return absl::UnavailableError("the controller is stopping: connect again soon");
-}
-
-}  // namespace
-
 template <typename Stream>
 absl::Status WorkerService::AdmitLocked(std::vector<std::weak_ptr<Stream>>& streams,
                                         const std::shared_ptr<Stream>& stream) {

@@ -31,7 +31,7 @@ int Hardness(StopMode mode) {
   return 2;
 }
 
-void StopGang(Draft& draft, uint64_t job_id, const StopOrder& order) {
+void OrderStop(Draft& draft, uint64_t job_id, const StopOrder& order) {
   const Attempt& attempt = *draft.view().FindJob(job_id)->current;
   std::set<std::string> workers;
   for (const Rank& rank : attempt.ranks) {
@@ -134,19 +134,19 @@ void CarryOut(Draft& draft, uint64_t job_id, JobEffect effect, const JobStep& st
     case JobEffect::kNone:
       return;
     case JobEffect::kStopGangKill:
-      StopGang(draft, job_id, order);
+      OrderStop(draft, job_id, order);
       return;
     case JobEffect::kStopGangSave:
       if (job.current->save_requested) return;
       NoteStake(draft, job_id, context);
       order.mode = StopMode::kSave;
       order.grace = step.grace;
-      StopGang(draft, job_id, order);
+      OrderStop(draft, job_id, order);
       return;
     case JobEffect::kStopGangTerm:
       order.mode = StopMode::kTerm;
       order.grace = kCancelGrace;
-      StopGang(draft, job_id, order);
+      OrderStop(draft, job_id, order);
       return;
     case JobEffect::kEndAttempt:
       EndAttempt(draft, job_id, context);

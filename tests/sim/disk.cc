@@ -7,7 +7,7 @@
 namespace muster::sim {
 namespace {
 
-constexpr uint64_t kSectorBytes = 512;  // what a disk writes whole
+constexpr uint64_t kDatabaseSectorBytes = 512;  // what a disk writes whole
 
 Disk* g_mounted = nullptr;
 
@@ -239,11 +239,11 @@ void Disk::Keep(File& file, const Change& change) {
     Apply(file.durable, change);
     return;
   }
-  for (uint64_t at = 0; at < change.data.size(); at += kSectorBytes) {
+  for (uint64_t at = 0; at < change.data.size(); at += kDatabaseSectorBytes) {
     if (dice_.Chance(0.5)) continue;
     Apply(file.durable, {.is_truncate = false,
                          .offset = change.offset + at,
-                         .data = change.data.substr(at, kSectorBytes)});
+                         .data = change.data.substr(at, kDatabaseSectorBytes)});
   }
 }
 

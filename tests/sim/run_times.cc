@@ -5,9 +5,9 @@
 namespace muster::sim {
 namespace {
 
-constexpr absl::Duration kSlack = absl::Seconds(2);
+constexpr absl::Duration kRunTimeSlack = absl::Seconds(2);
 // To see that a limit has passed, to save and to leave; a rank may be deaf to all but SIGKILL.
-constexpr absl::Duration kTimeToLeave = absl::Minutes(3);
+constexpr absl::Duration kLongestLeave = absl::Minutes(3);
 
 // Whether the job was told now that its run time is over.
 bool IsStoppedNow(const mc::Job& job, const mc::Job& before) {
@@ -43,7 +43,7 @@ void RunTimes::OnPublished(const mc::Snapshot& snapshot, const mc::Snapshot* bef
     if (job.current != nullptr) Note(*job.current, before != nullptr, now);
     if (old == nullptr || !IsStoppedNow(job, *old) || !IsExact(job)) return;
     const absl::Duration most = job.settings->scheduling.max_run_time;
-    if (const absl::Duration ran = Ran(job, now); ran + kSlack < most) {
+    if (const absl::Duration ran = Ran(job, now); ran + kRunTimeSlack < most) {
       trace_.Fail("job ", job.id, " was stopped after ", absl::FormatDuration(ran),
                   "; it may run for ", absl::FormatDuration(most));
     }
@@ -54,7 +54,7 @@ void RunTimes::CheckEnded(const mc::Snapshot& snapshot, absl::Duration now) cons
   snapshot.jobs.ForEach([&](const mc::Job& job) {
     if (mc::IsTerminal(job.state) || job.current == nullptr) return;
     const absl::Duration most = job.settings->scheduling.max_run_time;
-    if (const absl::Duration ran = Ran(job, now); ran > most + kTimeToLeave) {
+    if (const absl::Duration ran = Ran(job, now); ran > most + kLongestLeave) {
       trace_.Fail("job ", job.id, " runs for ", absl::FormatDuration(ran), "; it may for ",
                   absl::FormatDuration(most));
     }

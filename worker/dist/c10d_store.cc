@@ -5,10 +5,6 @@
 namespace muster::worker {
 namespace {
 
-void ThrowUnlessOk(const absl::Status& status) {
-  TORCH_CHECK_WITH(DistStoreError, status.ok(), "rendezvous store: ", status.ToString());
-}
-
 template <typename T>
 T ValueOrThrow(absl::StatusOr<T> result) {
   ThrowUnlessOk(result.status());
@@ -16,6 +12,10 @@ T ValueOrThrow(absl::StatusOr<T> result) {
 }
 
 }  // namespace
+
+void ThrowUnlessOk(const absl::Status& status) {
+  TORCH_CHECK_WITH(DistStoreError, status.ok(), "rendezvous store: ", status.ToString());
+}
 
 c10::intrusive_ptr<c10d::Store> C10dStore::clone() {
   return c10::make_intrusive<C10dStore>(key_value_, prefix_, timeout_);

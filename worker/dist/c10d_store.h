@@ -9,9 +9,13 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "worker/dist/base/key_value.h"
 
 namespace muster::worker {
+
+// Throws c10::DistStoreError.
+void ThrowUnlessOk(const absl::Status& status);
 
 class C10dStore final : public c10d::Store {
  public:

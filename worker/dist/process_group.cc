@@ -120,10 +120,6 @@ BackendPtr MakeNccl(const c10::intrusive_ptr<c10d::Store>& store,
 }
 #endif
 
-void ThrowUnlessOk(const absl::Status& status) {
-  TORCH_CHECK_WITH(DistStoreError, status.ok(), "rendezvous store: ", status.ToString());
-}
-
 c10::intrusive_ptr<c10d::Store> StoreOf(const std::shared_ptr<KeyValue>& key_value,
                                         const CollectivesOptions& options,
                                         absl::string_view sub_prefix = "") {

@@ -23,7 +23,7 @@ namespace muster::worker {
 namespace {
 
 constexpr double kDeviation = 0.02;
-constexpr double kNormEpsilon = 1e-5;
+constexpr double kGpt2NormEpsilon = 1e-5;
 
 // One transformer block: attention, then two layers on each token by itself.
 struct Block {
@@ -143,7 +143,7 @@ class Gpt2 final : public Model {
   }
 
   at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const {
-    return at::layer_norm(x, {config_.width}, weight, bias, kNormEpsilon);
+    return at::layer_norm(x, {config_.width}, weight, bias, kGpt2NormEpsilon);
   }
 
   at::Tensor Drop(const at::Tensor& x) const {

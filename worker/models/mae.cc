@@ -24,7 +24,7 @@
 namespace muster::worker {
 namespace {
 
-constexpr double kNormEpsilon = 1e-12;  // as in the published configuration
+constexpr double kMaeNormEpsilon = 1e-12;  // as in the published configuration
 constexpr double kTokenDeviation = 0.02;
 constexpr double kPositionBase = 10000;
 
@@ -118,10 +118,10 @@ class Mae final : public Model {
           {.width = width,
            .mlp_width = config_.mlp_width,
            .heads = config_.heads,
-           .norm_epsilon = kNormEpsilon},
+           .norm_epsilon = kMaeNormEpsilon},
           Names(), absl::StrCat("vit.encoder.layer.", layer, "."), init_, add));
     }
-    norm_ = MakeNorm("vit.layernorm", width, kNormEpsilon, add);
+    norm_ = MakeNorm("vit.layernorm", width, kMaeNormEpsilon, add);
     decoder_positions_ = SineCosinePositions(rows, columns, config_.decoder_width);
   }
 
@@ -136,10 +136,10 @@ class Mae final : public Model {
           {.width = width,
            .mlp_width = config_.decoder_mlp_width,
            .heads = config_.decoder_heads,
-           .norm_epsilon = kNormEpsilon},
+           .norm_epsilon = kMaeNormEpsilon},
           Names(), absl::StrCat("decoder.decoder_layers.", layer, "."), init_, add));
     }
-    decoder_norm_ = MakeNorm("decoder.decoder_norm", width, kNormEpsilon, add);
+    decoder_norm_ = MakeNorm("decoder.decoder_norm", width, kMaeNormEpsilon, add);
     const int64_t values = context.input_shape[0] * config_.patch_size * config_.patch_size;
     predict_ = MakeLinear("decoder.decoder_pred", values, width, 0, init_, add);
   }

@@ -17,7 +17,7 @@
 namespace muster::worker {
 namespace {
 
-constexpr double kNormEpsilon = 1e-6;
+constexpr double kVitNormEpsilon = 1e-6;
 constexpr double kPositionDeviation = 0.02;  // as BERT's
 
 class Vit final : public Model {
@@ -46,12 +46,12 @@ class Vit final : public Model {
                                           .heads = config.heads,
                                           .dropout = config.dropout,
                                           .attention_dropout = config.attention_dropout,
-                                          .norm_epsilon = kNormEpsilon};
+                                          .norm_epsilon = kVitNormEpsilon};
     for (int64_t layer = 0; layer < config.layers; ++layer) {
       blocks_.push_back(MakeTransformerBlock(
           block, Names(), absl::StrCat("encoder.layers.encoder_layer_", layer, "."), init_, add));
     }
-    norm_ = MakeNorm("encoder.ln", width, kNormEpsilon, add);
+    norm_ = MakeNorm("encoder.ln", width, kVitNormEpsilon, add);
     head_.weight = add("heads.head.weight", at::zeros({context.classes, width}));
     head_.bias = add("heads.head.bias", at::zeros({context.classes}));
   }

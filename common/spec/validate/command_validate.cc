@@ -36,12 +36,11 @@ constexpr absl::string_view kReservedVariables[] = {"CUDA_VISIBLE_DEVICES",
                                                     "TORCHELASTIC_RUN_ID",
                                                     "WORLD_SIZE"};
 
-bool IsAlnum(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)); }
-
 bool IsVariableName(absl::string_view text) {
   if (text.empty() || text.size() > SpecChecks::kMostValueBytes) return false;
   if (absl::ascii_isdigit(static_cast<unsigned char>(text.front()))) return false;
-  return std::all_of(text.begin(), text.end(), [](char c) { return IsAlnum(c) || c == '_'; });
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return absl::ascii_isalnum(c) || c == '_'; });
 }
 
 bool IsReservedVariable(absl::string_view name) {

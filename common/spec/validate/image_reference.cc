@@ -13,13 +13,12 @@ constexpr absl::string_view kDigest = "@sha256:";
 constexpr size_t kDigestHex = 64;
 constexpr size_t kMostTagBytes = 128;
 
-bool IsAlnum(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)); }
-
 // Letters, digits and ". _ -", beginning with one of the first two.
 bool IsWord(absl::string_view text) {
-  return !text.empty() && IsAlnum(text.front()) &&
-         std::all_of(text.begin(), text.end(),
-                     [](char c) { return IsAlnum(c) || c == '.' || c == '_' || c == '-'; });
+  return !text.empty() && absl::ascii_isalnum(text.front()) &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-';
+         });
 }
 
 bool IsPort(absl::string_view text) {

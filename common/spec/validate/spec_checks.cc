@@ -14,12 +14,11 @@ namespace {
 
 constexpr size_t kMostPairs = 32;
 
-bool IsAlnum(char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)); }
-
 bool IsLabelKey(absl::string_view text) {
-  if (text.empty() || text.size() > kMostNameBytes || !IsAlnum(text.front())) return false;
+  if (text.empty() || text.size() > kMostNameBytes || !absl::ascii_isalnum(text.front()))
+    return false;
   for (const char c : text) {
-    if (!IsAlnum(c) && c != '-' && c != '_' && c != '.' && c != '/') return false;
+    if (!absl::ascii_isalnum(c) && c != '-' && c != '_' && c != '.' && c != '/') return false;
   }
   return true;
 }
@@ -41,7 +40,7 @@ bool IsName(absl::string_view text) {
     return false;
   }
   for (const char c : text) {
-    if (c != '-' && (!IsAlnum(c) || absl::ascii_isupper(static_cast<unsigned char>(c))))
+    if (c != '-' && (!absl::ascii_isalnum(c) || absl::ascii_isupper(static_cast<unsigned char>(c))))
       return false;
   }
   return true;

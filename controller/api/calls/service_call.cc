@@ -18,6 +18,10 @@ absl::Status TooMany(absl::Duration wait) {
 
 }  // namespace
 
+absl::Status Stopping() {
+  return absl::UnavailableError("the controller is stopping: connect again soon");
+}
+
 absl::Status CallGate::CheckHeaders(absl::string_view authorization) {
   absl::Status known = CheckAuthorization(authorization, token_);
   // Not by method: strangers name what they like.

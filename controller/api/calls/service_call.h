@@ -19,6 +19,9 @@
 
 namespace muster::controller {
 
+// UNAVAILABLE: what a call hears that comes, or still runs, when the controller stops.
+absl::Status Stopping();
+
 // Checks and counts calls. Thread-safe; outlives the services.
 class CallGate {
  public:

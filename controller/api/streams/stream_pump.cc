@@ -3,15 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "controller/api/calls/service_call.h"
 
 namespace muster::controller {
-namespace {
-
-absl::Status Stopping() {
-  return absl::UnavailableError("the controller is stopping: try again soon");
-}
-
-}  // namespace
 
 StreamPump::StreamPump(Clock& clock, size_t max_pumped)
     : clock_(clock), max_pumped_(max_pumped), thread_([this] { Run(); }) {}

@@ -122,9 +122,9 @@ class Verifiers {
 };
 
 // One run over all jobs.
-class Planner {
+class RetentionPlanner {
  public:
-  Planner(const Snapshot& snapshot, absl::Duration now)
+  RetentionPlanner(const Snapshot& snapshot, absl::Duration now)
       : snapshot_(snapshot),
         now_(now),
         assigned_(CheckpointsWithWork(snapshot)),
@@ -271,7 +271,7 @@ bool AnotherIsAwaited(const Snapshot& snapshot, const Job& job, const std::strin
 
 AssignCheckpointWork PlanRetention(const Snapshot& snapshot, absl::Duration now) {
   if (snapshot.retention_jobs->empty()) return {};
-  return Planner(snapshot, now).Run();
+  return RetentionPlanner(snapshot, now).Run();
 }
 
 absl::Duration NextRetentionRetry(const Snapshot& snapshot, absl::Duration now) {

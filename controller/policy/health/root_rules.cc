@@ -49,9 +49,9 @@ const RootView* ViewOf(const Worker& worker, const std::string& path) {
   return view == worker.roots->end() ? nullptr : &view->second;
 }
 
-class Planner {
+class RootPlanner {
  public:
-  Planner(const Snapshot& snapshot, absl::Duration now) : snapshot_(snapshot), now_(now) {}
+  RootPlanner(const Snapshot& snapshot, absl::Duration now) : snapshot_(snapshot), now_(now) {}
 
   RootPlan Run() {
     for (const auto& [path, root] : *snapshot_.roots_in_use) Tend(path, root);
@@ -156,7 +156,7 @@ class Planner {
 }  // namespace
 
 RootPlan PlanRoots(const Snapshot& snapshot, absl::Duration now) {
-  return Planner(snapshot, now).Run();
+  return RootPlanner(snapshot, now).Run();
 }
 
 absl::Duration LooksAwaitedUntil(const Snapshot& snapshot, const JobNeeds& needs,

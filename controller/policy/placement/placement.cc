@@ -6,15 +6,15 @@
 namespace muster::controller {
 namespace {
 
-struct Choice {
+struct WorkerChoice {
   uint64_t worker_id = 0;
   uint32_t ranks = 0;  // that fit there; 0: nobody
 };
 
 // One gang in the making.
-class Search {
+class PlacementSearch {
  public:
-  Search(WorkerIndex& index, int partition, Demand& demand)
+  PlacementSearch(WorkerIndex& index, int partition, Demand& demand)
       : index_(index), partition_(partition), demand_(demand), mask_(demand.Eligible(index)) {}
 
   // `worst`: workers up to this grade may be taken.
@@ -22,7 +22,7 @@ class Search {
     std::vector<Grant> grants;
     uint32_t left = max_ranks;
     while (left > 0) {
-      Choice choice = Smallest(left, worst);
+      WorkerChoice choice = Smallest(left, worst);
       if (choice.ranks == 0) choice = Largest(worst);
       if (choice.ranks == 0) break;
       const uint32_t ranks = std::min(left, choice.ranks);
@@ -37,12 +37,12 @@ class Search {
 
  private:
   // The worker with the fewest free slots that holds all of `ranks`.
-  Choice Smallest(uint32_t ranks, size_t worst) const {
+  WorkerChoice Smallest(uint32_t ranks, size_t worst) const {
     const size_t from = size_t{ranks} * demand_.needs().slots_per_rank;
-    Choice found;
+    WorkerChoice found;
     for (size_t free = from; free < Most(); ++free) {
       for (size_t grade = 0; grade <= worst; ++grade) {
-        if (Visit(free, grade, [&](const Choice& choice) {
+        if (Visit(free, grade, [&](const WorkerChoice& choice) {
               if (choice.ranks < ranks) return false;
               found = choice;
               return true;
@@ -55,14 +55,14 @@ class Search {
   }
 
   // The worker that holds the most ranks.
-  Choice Largest(size_t worst) const {
+  WorkerChoice Largest(size_t worst) const {
     const uint32_t slots_per_rank = demand_.needs().slots_per_rank;
-    Choice best;
+    WorkerChoice best;
     for (size_t free = Most(); free-- > 0;) {
       const uint32_t bound = free / slots_per_rank;  // nobody from here on holds more
       if (bound == 0 || best.ranks >= bound) break;
       for (size_t grade = 0; grade <= worst; ++grade) {
-        if (Visit(free, grade, [&](const Choice& choice) {
+        if (Visit(free, grade, [&](const WorkerChoice& choice) {
               if (choice.ranks > best.ranks) best = choice;
               return best.ranks >= bound;
             })) {
@@ -81,7 +81,7 @@ class Search {
     return by_free[free].FindIf(mask_, [&](uint64_t id) {
       const uint32_t ranks = demand_.only_slots() ? free / demand_.needs().slots_per_rank
                                                   : demand_.RanksOn(index_.node(id));
-      return visit(Choice{.worker_id = id, .ranks = ranks});
+      return visit(WorkerChoice{.worker_id = id, .ranks = ranks});
     });
   }
 
@@ -109,7 +109,7 @@ uint32_t RanksIn(const std::vector<Grant>& grants, const Demand& demand) {
 std::vector<Grant> FitGang(WorkerIndex& index, int partition, Demand& demand, uint32_t max_ranks) {
   const uint64_t most = index.partition(partition).free_slots / demand.needs().slots_per_rank;
   if (most < demand.needs().min_ranks || max_ranks < demand.needs().min_ranks) return {};
-  Search search(index, partition, demand);
+  PlacementSearch search(index, partition, demand);
   const uint32_t wanted = std::min<uint64_t>(max_ranks, most);
   std::vector<Grant> best = search.Run(wanted, /*worst=*/0);
   for (size_t worst = 1; worst < WorkerIndex::kGrades; ++worst) {

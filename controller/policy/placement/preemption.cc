@@ -128,9 +128,9 @@ Set Greedy(Floor floor, const Ordered& ordered, uint32_t ranks) {
 }
 
 // Depth first, the cheapest first; a branch ends where it costs more than the best set so far.
-class Search {
+class VictimSearch {
  public:
-  Search(Floor floor, const Ordered& ordered, uint32_t ranks, int64_t slots_needed, Set best)
+  VictimSearch(Floor floor, const Ordered& ordered, uint32_t ranks, int64_t slots_needed, Set best)
       : floor_(std::move(floor)),
         ordered_(ordered),
         ranks_(ranks),
@@ -203,7 +203,7 @@ std::vector<size_t> ChooseVictims(const std::vector<Room>& rooms,
   Set best = Greedy(floor, ordered, ranks);
   if (best.members.empty()) return {};
   if (ordered.size() <= kMaxSearched) {
-    best = Search(floor, ordered, ranks, int64_t{ranks} * rank.slots, std::move(best)).Run();
+    best = VictimSearch(floor, ordered, ranks, int64_t{ranks} * rank.slots, std::move(best)).Run();
   }
   std::vector<size_t> victims;
   for (size_t at : best.members) victims.push_back(ordered[at].first);

@@ -8,12 +8,6 @@ namespace muster::controller {
 namespace {
 
 constexpr int64_t kMaxChunksPerPage = 1024;
-constexpr int64_t kAny = -1;
-
-int64_t OrAny(const std::optional<uint32_t>& value) {
-  return value.has_value() ? static_cast<int64_t>(*value) : kAny;
-}
-
 StoredLogChunk ChunkOf(SqliteStatement& row) {
   StoredLogChunk stored;
   stored.id = row.Int(0);

@@ -9,12 +9,6 @@
 namespace muster::controller {
 namespace {
 
-constexpr int64_t kAny = -1;
-
-int64_t OrAny(const std::optional<uint32_t>& value) {
-  return value.has_value() ? static_cast<int64_t>(*value) : kAny;
-}
-
 absl::StatusOr<std::string> ReadText(SqliteDatabase& db, int64_t id) {
   SqliteStatement select = db.Prepare("SELECT text FROM logs WHERE id = ?");
   select.Bind(id);

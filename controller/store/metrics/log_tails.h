@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -14,6 +15,11 @@
 #include "controller/store/sqlite.h"
 
 namespace muster::controller {
+
+// What the statements that read logs take for "any attempt" or "any rank".
+inline int64_t OrAny(const std::optional<uint32_t>& value) {
+  return value.has_value() ? int64_t{*value} : -1;
+}
 
 class TailSearch {
  public:

@@ -101,7 +101,7 @@ class CheckpointWorker {
   FileSystem& fs_;
   Timers& timers_;
   const absl::Duration patience_;
-  Mounts mounts_;
+  MountTable mounts_;
   const std::function<void(CheckpointOutcome)> done_;
   std::map<RootKey, Root> roots_;  // those with an assignment under way
   size_t queued_ = 0;              // and under way, unless refused

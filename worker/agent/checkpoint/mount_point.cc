@@ -50,7 +50,7 @@ std::string MountOf(absl::string_view path, absl::string_view mount_info) {
   return longest.empty() ? "" : absl::StrCat(id, " ", longest);
 }
 
-std::string Mounts::Of(absl::string_view path) {
+std::string MountTable::Of(absl::string_view path) {
   const absl::Duration now = clock_.SinceBoot();
   if (now >= until_) {
     info_ = read_();

@@ -22,10 +22,10 @@ std::string MountOf(absl::string_view path, absl::string_view mount_info);
 
 // The mounts of this process, for questions on the agent's loop: they are read again when what is
 // known of them is older than `every`.
-class Mounts {
+class MountTable {
  public:
   // The clock outlives it.
-  Mounts(Clock& clock, absl::Duration every, std::function<std::string()> read = ReadMountInfo)
+  MountTable(Clock& clock, absl::Duration every, std::function<std::string()> read = ReadMountInfo)
       : clock_(clock), every_(every), read_(std::move(read)) {}
 
   // As MountOf.

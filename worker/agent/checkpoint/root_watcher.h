@@ -106,7 +106,7 @@ class RootWatcher {
   std::map<std::string, Out> out_;          // by path: its last look
   size_t left_behind_ = 0;
   uint64_t last_id_ = 0;
-  Mounts mounts_;
+  MountTable mounts_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   SideThreads threads_;  // last: it uses all of the above
 };

@@ -12,13 +12,13 @@
 namespace muster::worker {
 namespace {
 
-constexpr uint64_t kMaxFileBytes = 1u << 20;
+constexpr uint64_t kMaxListBytes = 1u << 20;
 
 }  // namespace
 
 PulledImages::PulledImages(FileSystem& fs, std::string file, size_t most)
     : fs_(fs), file_(std::move(file)), most_(most) {
-  const absl::StatusOr<std::string> text = fs_.ReadFile(file_, kMaxFileBytes);
+  const absl::StatusOr<std::string> text = fs_.ReadFile(file_, kMaxListBytes);
   if (!text.ok()) return;
   for (const absl::string_view line : absl::StrSplit(*text, '\n', absl::SkipEmpty())) {
     if (IsImageReference(line)) images_.emplace_back(line);

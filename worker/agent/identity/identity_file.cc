@@ -9,10 +9,10 @@
 namespace muster::worker {
 namespace {
 
-constexpr uint64_t kMaxFileBytes = 64 << 10;
+constexpr uint64_t kMaxIdentityBytes = 64 << 10;
 
 std::optional<IdentityRecord> Read(FileSystem& fs, const std::string& path) {
-  const absl::StatusOr<std::string> text = fs.ReadFile(path, kMaxFileBytes);
+  const absl::StatusOr<std::string> text = fs.ReadFile(path, kMaxIdentityBytes);
   if (absl::IsNotFound(text.status())) return std::nullopt;
   absl::StatusOr<IdentityRecord> record =
       text.ok() ? DecodeIdentity(*text) : absl::StatusOr<IdentityRecord>(text.status());

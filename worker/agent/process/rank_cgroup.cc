@@ -23,7 +23,7 @@
 namespace muster::worker {
 namespace {
 
-constexpr size_t kMaxFileBytes = 4u << 20;
+constexpr size_t kMaxCgroupFileBytes = 4u << 20;
 // What an earlier agent's cgroups hold is looked at so often, with so long between.
 constexpr int kLeftoverLooks = 100;
 constexpr int kLeftoverPollMs = 20;
@@ -42,7 +42,7 @@ std::string Read(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string text;
   char buffer[4096];
-  while (fd.valid() && text.size() < kMaxFileBytes) {
+  while (fd.valid() && text.size() < kMaxCgroupFileBytes) {
     const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
     if (got <= 0) break;
     text.append(buffer, static_cast<size_t>(got));

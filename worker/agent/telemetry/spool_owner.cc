@@ -8,14 +8,14 @@
 namespace muster::worker {
 namespace {
 
-constexpr uint64_t kMaxFileBytes = 4096;
+constexpr uint64_t kMaxOwnerBytes = 4096;
 
 std::string PathIn(const std::string& spool) { return absl::StrCat(spool, "/controller"); }
 
 }  // namespace
 
 std::string ReadSpoolOwner(FileSystem& fs, const std::string& spool) {
-  const absl::StatusOr<std::string> text = fs.ReadFile(PathIn(spool), kMaxFileBytes);
+  const absl::StatusOr<std::string> text = fs.ReadFile(PathIn(spool), kMaxOwnerBytes);
   if (!text.ok()) return "";
   return absl::HexStringToBytes(absl::StripSuffix(*text, "\n"));
 }

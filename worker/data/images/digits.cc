@@ -21,8 +21,8 @@ constexpr const char* kFile = "digits.csv";
 // The real file has 257 KB.
 constexpr uint64_t kMaxFileBytes = 4u << 20;
 constexpr size_t kRows = 1797;
-constexpr size_t kSide = 8;
-constexpr size_t kPixels = kSide * kSide;
+constexpr size_t kDigitSide = 8;
+constexpr size_t kPixels = kDigitSide * kDigitSide;
 constexpr int kMaxPixel = 16;
 constexpr int kClasses = 10;
 constexpr const char* kRemedy = "run scripts/fetch-digits with that folder";
@@ -79,11 +79,11 @@ Dataset::Part MakePart(const std::vector<const Row*>& rows, size_t image_size) {
   Dataset::Part part{at::empty({count, 1, side, side}, at::kFloat), at::empty({count}, at::kLong)};
   float* input = part.inputs.mutable_data_ptr<float>();
   int64_t* target = part.targets.mutable_data_ptr<int64_t>();
-  const size_t repeat = image_size / kSide;
+  const size_t repeat = image_size / kDigitSide;
   for (const Row* row : rows) {
     for (size_t y = 0; y < image_size; ++y) {
       for (size_t x = 0; x < image_size; ++x) {
-        const int pixel = row->pixels[y / repeat * kSide + x / repeat];
+        const int pixel = row->pixels[y / repeat * kDigitSide + x / repeat];
         *input++ = (static_cast<float>(pixel) / 16.0f - 0.5f) / 0.5f;
       }
     }

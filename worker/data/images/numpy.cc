@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t kShares = 10;  // the validation set gets one of them, and so does the test set
 
-absl::Status Bad(const std::string& path, absl::string_view what) {
+absl::Status BadArray(const std::string& path, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", what));
 }
 
@@ -38,24 +38,25 @@ absl::StatusOr<std::optional<Dataset::Part>> ReadPart(FileSystem& fs, const std:
   MUSTER_ASSIGN_OR_RETURN(part.inputs, ReadNpy(fs, inputs_path, kMaxNumpyBytes, hasher));
   MUSTER_ASSIGN_OR_RETURN(part.targets, ReadNpy(fs, targets_path, kMaxNumpyBytes, hasher));
   if (part.inputs.dim() != 2 && part.inputs.dim() != 4)
-    return Bad(inputs_path, "must have the shape (n, features) or (n, channels, height, width)");
+    return BadArray(inputs_path,
+                    "must have the shape (n, features) or (n, channels, height, width)");
   if (part.inputs.scalar_type() != at::kByte) {
     if (!part.inputs.is_floating_point())
-      return Bad(inputs_path, "must hold uint8, float16, float32 or float64");
+      return BadArray(inputs_path, "must hold uint8, float16, float32 or float64");
     part.inputs = part.inputs.to(at::kFloat);
   }
   const bool regress = part.targets.is_floating_point();
   if (part.targets.dim() != 1 && !(regress && part.targets.dim() == 2))
-    return Bad(targets_path, "must have the shape (n,), or (n, outputs) of floats to regress");
+    return BadArray(targets_path, "must have the shape (n,), or (n, outputs) of floats to regress");
   if (part.targets.size(0) != part.inputs.size(0)) {
-    return Bad(targets_path, absl::StrCat("has ", part.targets.size(0), " targets for ",
-                                          part.inputs.size(0), " inputs"));
+    return BadArray(targets_path, absl::StrCat("has ", part.targets.size(0), " targets for ",
+                                               part.inputs.size(0), " inputs"));
   }
-  if (part.inputs.size(0) == 0) return Bad(inputs_path, "holds no sample");
+  if (part.inputs.size(0) == 0) return BadArray(inputs_path, "holds no sample");
   part.targets = part.targets.to(regress ? at::kFloat : at::kLong);
   if (regress && part.targets.dim() == 1) part.targets = part.targets.unsqueeze(1);
   if (!regress && part.targets.min().item<int64_t>() < 0)
-    return Bad(targets_path, "has a class below 0");
+    return BadArray(targets_path, "has a class below 0");
   return std::optional<Dataset::Part>(std::move(part));
 }
 
@@ -90,8 +91,8 @@ absl::StatusOr<PixelScale> ScaleFor(const NumpyConfig& config, const Dataset::Pa
   }
   if (static_cast<int64_t>(config.mean.size()) != channels ||
       static_cast<int64_t>(config.std.size()) != channels) {
-    return Bad(config.path,
-               absl::StrCat("mean and std must have ", channels, " numbers, one for each channel"));
+    return BadArray(config.path, absl::StrCat("mean and std must have ", channels,
+                                              " numbers, one for each channel"));
   }
   return PixelScale{config.mean, config.std};
 }

@@ -24,10 +24,6 @@ namespace {
 
 constexpr uint64_t kMaxModelBytes = uint64_t{64} << 30;
 
-std::vector<int64_t> ToInt64(const std::vector<uint32_t>& values) {
-  return std::vector<int64_t>(values.begin(), values.end());
-}
-
 absl::StatusOr<std::unique_ptr<Model>> OrStartFailed(absl::StatusOr<std::unique_ptr<Model>> model) {
   if (model.ok()) return model;
   return Classify(model.status(), kStartFailed, "train.model");
@@ -118,7 +114,10 @@ absl::StatusOr<std::unique_ptr<Model>> BuildModel(const trainer_spec::JobSpec& s
   context.seed = SeedFor(spec.train.seed, SeedPurpose::kInitialWeights);
   context.checkpoint_blocks = spec.train.memory.checkpoint_blocks;
   if (context.device.is_cuda()) context.picture_format = at::MemoryFormat::ChannelsLast;
-  if (model.mlp.has_value()) return MakeMlp({ToInt64(model.mlp->hidden)}, context);
+  if (model.mlp.has_value()) {
+    const std::vector<uint32_t>& hidden = model.mlp->hidden;
+    return MakeMlp({std::vector<int64_t>(hidden.begin(), hidden.end())}, context);
+  }
   if (model.resnet18.has_value()) return BuildResNet(ResNetDepth::k18, *model.resnet18, context);
   if (model.resnet34.has_value()) return BuildResNet(ResNetDepth::k34, *model.resnet34, context);
   if (model.resnet50.has_value()) return BuildResNet(ResNetDepth::k50, *model.resnet50, context);
