@@ -22,10 +22,11 @@ constexpr absl::Duration kMaxDuration = absl::Hours(24 * 365 * 10);
 constexpr uint64_t kMinJobLogBytes = 64 << 10;
 constexpr uint64_t kMinJobMetricsBytes = 1 << 20;
 constexpr uint64_t kMinMetricsBytes = 16ull << 20;
-// As long as policy/ended/ended_job_rules.h keeps every job.
+// As long as policy/archive/archivable_jobs.h keeps every job.
 constexpr absl::Duration kMinForgetAfter = absl::Minutes(5);
 // As long as an agent lets ranks live without a controller, unless their job says otherwise.
 constexpr absl::Duration kMinForgetGoneAfter = absl::Hours(1);
+constexpr uint64_t kMinRecentJobs = 100;
 constexpr uint64_t kMinEndedJobs = 1000;
 
 void DescribeOptions(CLI::App& app, Config& config) {
@@ -62,12 +63,18 @@ void DescribeOptions(CLI::App& app, Config& config) {
               "A worker lost with ranks on it is taken for gone, and leaves the list, after the "
               "longest of this, --forget-lost-after and --quarantine-longest; 0: only by `muster "
               "nodes forget --gone`");
+  app.add_option(
+         "--recent-jobs", config.recent_jobs,
+         "So many jobs that have ended are kept in memory, and each for an hour; those that "
+         "ended earlier are read from history.db when somebody asks")
+      ->capture_default_str()
+      ->type_name("N");
   AddDuration(app, "--forget-ended-after", &config.forget_ended_after,
-              "A job that ended, and that nothing needs, leaves the record after this long; 0: "
+              "A job that ended leaves the record after this long, unless it has a checkpoint; 0: "
               "never");
   app.add_option("--max-ended-jobs", config.max_ended_jobs,
-                 "While more jobs have ended, the longest ended of those that nothing needs leave "
-                 "the record earlier, an hour after their end at the earliest; 0: no bound")
+                 "While history.db holds more jobs, the longest ended of those without a "
+                 "checkpoint leave the record earlier; 0: no bound")
       ->capture_default_str()
       ->type_name("N");
   AddDuration(app, "--fair-share-half-life", &config.fair_share_half_life,
@@ -196,6 +203,10 @@ absl::Status CheckConfig(const Config& config) {
   if (config.forget_ended_after != absl::ZeroDuration()) {
     MUSTER_RETURN_IF_ERROR(
         CheckDuration("--forget-ended-after", config.forget_ended_after, kMinForgetAfter));
+  }
+  if (config.recent_jobs < kMinRecentJobs) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--recent-jobs: ", config.recent_jobs, " is less than ", kMinRecentJobs));
   }
   if (config.max_ended_jobs != 0 && config.max_ended_jobs < kMinEndedJobs) {
     return absl::InvalidArgumentError(

@@ -36,8 +36,10 @@ struct Config {
   // controller by default (restart.controller_lost_timeout: an hour). A job may set that to as much
   // as 30 days: then its ranks may live on slots that were given away.
   absl::Duration forget_gone_after = absl::Hours(7 * 24);
-  // A job that ended leaves the record, if nothing needs it; 0: never. While more than so many have
-  // ended, the longest ended go earlier; 0: any number.
+  // So many jobs that have ended are kept in memory; older ones are in history.db alone.
+  uint64_t recent_jobs = 10'000;
+  // An archived job is forgotten so long after its end, if it has no checkpoint; 0: never. While
+  // more than so many are archived, the longest ended go earlier; 0: any number.
   absl::Duration forget_ended_after = absl::Hours(24 * 90);
   uint64_t max_ended_jobs = 1'000'000;
   absl::Duration fair_share_half_life = absl::Hours(7 * 24);  // of what a project has used

@@ -92,10 +92,11 @@ absl::Status Server::OpenDatabases(std::function<void(const absl::Status&)> on_f
                                  ? absl::InfiniteDuration()
                                  : std::max({config_.forget_gone_after, config_.forget_lost_after,
                                              config_.quarantine_longest});
+  engine.archive.recent = config_.recent_jobs;
   if (config_.forget_ended_after > absl::ZeroDuration()) {
-    engine.forget_ended.after = config_.forget_ended_after;
+    engine.archive.forget_after = config_.forget_ended_after;
   }
-  if (config_.max_ended_jobs > 0) engine.forget_ended.most = config_.max_ended_jobs;
+  if (config_.max_ended_jobs > 0) engine.archive.most = config_.max_ended_jobs;
   engine.use_half_life = config_.fair_share_half_life;
   engine.elastic.grow_after = config_.grow_after;
   engine.elastic.shrink_after = config_.shrink_after;
@@ -116,14 +117,17 @@ absl::Status Server::OpenDatabases(std::function<void(const absl::Status&)> on_f
   ingest.known = [this](const RankKey& key, const std::string& worker) {
     return WasPlacedOn(*engine_->snapshot(), key, worker);
   };
-  ingest.finished_jobs = [this] { return FinishedJobs(); };
+  ingest.finished_jobs = [this](const std::set<uint64_t>& among) { return FinishedJobs(among); };
   ingest.is_finished = [this](uint64_t job_id) {
     const std::shared_ptr<const Snapshot> snapshot = engine_->snapshot();
     const Job* job = snapshot->FindJob(job_id);
-    return job == nullptr ? snapshot->WasForgotten(job_id) : IsTerminal(job->state);
+    return job == nullptr ? snapshot->HasLeft(job_id) : IsTerminal(job->state);
   };
   ingest.is_forgotten = [this](uint64_t job_id) {
-    return engine_->snapshot()->WasForgotten(job_id);
+    if (!engine_->snapshot()->HasLeft(job_id)) return false;
+    const absl::StatusOr<std::optional<absl::Time>> archived =
+        engine_->history().FinishedAt(job_id);
+    return archived.ok() && !archived->has_value();
   };
   ingest.on_fatal = std::move(on_fatal);
   MUSTER_ASSIGN_OR_RETURN(ingest_, MetricsIngest::Open(std::move(ingest), clock_));
@@ -204,13 +208,21 @@ std::map<std::string, absl::Duration> Server::ReferredUploads() const {
   return referred;
 }
 
-std::vector<FinishedJob> Server::FinishedJobs() const {
+std::vector<FinishedJob> Server::FinishedJobs(const std::set<uint64_t>& among) const {
   const std::shared_ptr<const Snapshot> snapshot = engine_->snapshot();
   const absl::Time now = snapshot->LedgerTime(clock_.SinceBoot());
   std::vector<FinishedJob> finished;
-  snapshot->jobs.ForEach([&](const Job& job) {
-    if (IsTerminal(job.state)) finished.push_back({job.id, now - FinishedAt(job)});
-  });
+  for (uint64_t id : among) {
+    const Job* job = snapshot->FindJob(id);
+    if (job != nullptr && !IsTerminal(job->state)) continue;
+    std::optional<absl::Time> at;
+    if (job != nullptr) {
+      at = FinishedAt(*job);
+    } else if (auto archived = engine_->history().FinishedAt(id); archived.ok()) {
+      at = *archived;
+    }
+    if (at.has_value()) finished.push_back({id, now - *at});
+  }
   return finished;
 }
 

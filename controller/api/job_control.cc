@@ -8,7 +8,7 @@
 #include "common/spec/tree/spec_text.h"
 #include "common/spec/validate/spec_defaults.h"
 #include "common/spec/validate/spec_validate.h"
-#include "controller/api/calls/find_job.h"
+#include "controller/api/calls/known_jobs.h"
 #include "controller/api/calls/post_event.h"
 #include "controller/api/calls/submit_check.h"
 #include "controller/api/convert/convert.h"
@@ -34,11 +34,11 @@ struct Target {
 };
 
 template <typename Request>
-absl::StatusOr<Target> TargetOf(const Snapshot& snapshot, const Request& request) {
+absl::StatusOr<Target> TargetOf(KnownJobs& jobs, const Request& request) {
   Target target;
   MUSTER_ASSIGN_OR_RETURN(target.actor, ActorOf(request.user()));
-  MUSTER_ASSIGN_OR_RETURN(const Job* job, FindJob(snapshot, request.job()));
-  target.job = snapshot.jobs.Share(job->id);
+  MUSTER_ASSIGN_OR_RETURN(const Job* job, jobs.Find(request.job()));
+  target.job = jobs.snapshot().jobs.Share(job->id);
   return target;
 }
 
@@ -56,9 +56,9 @@ absl::Status CheckUploadOf(const v1::ControlJobRequest& request, const Job& job,
 }
 
 absl::StatusOr<controller::ControlJob> EventOf(const v1::ControlJobRequest& request,
-                                               const Snapshot& snapshot,
+                                               KnownJobs& jobs,
                                                const JobService::HasUpload& has_upload) {
-  MUSTER_ASSIGN_OR_RETURN(Target target, TargetOf(snapshot, request));
+  MUSTER_ASSIGN_OR_RETURN(Target target, TargetOf(jobs, request));
   MUSTER_RETURN_IF_ERROR(CheckUploadOf(request, *target.job, has_upload));
   MUSTER_RETURN_IF_ERROR(CheckWord("request_id", request.request_id(), kMaxKeyBytes));
   if (!v1::ControlJobRequest::Verb_IsValid(request.verb()) ||
@@ -73,8 +73,8 @@ absl::StatusOr<controller::ControlJob> EventOf(const v1::ControlJobRequest& requ
 }
 
 absl::StatusOr<controller::CancelJob> EventOf(const v1::CancelJobRequest& request,
-                                              const Snapshot& snapshot) {
-  MUSTER_ASSIGN_OR_RETURN(Target target, TargetOf(snapshot, request));
+                                              KnownJobs& jobs) {
+  MUSTER_ASSIGN_OR_RETURN(Target target, TargetOf(jobs, request));
   return controller::CancelJob{.job_id = target.job->id,
                                .actor = std::move(target.actor),
                                .whole_array = request.whole_array()};
@@ -112,8 +112,8 @@ absl::StatusOr<std::optional<absl::Time>> TimeOf(bool given, const std::string& 
 }
 
 absl::StatusOr<controller::UpdateJob> EventOf(const v1::UpdateJobRequest& request,
-                                              const Snapshot& snapshot) {
-  MUSTER_ASSIGN_OR_RETURN(Target target, TargetOf(snapshot, request));
+                                              KnownJobs& jobs) {
+  MUSTER_ASSIGN_OR_RETURN(Target target, TargetOf(jobs, request));
   MUSTER_RETURN_IF_ERROR(CheckUpdate(request, *target.job));
   controller::UpdateJob event{.job_id = target.job->id,
                               .actor = std::move(target.actor),
@@ -172,8 +172,8 @@ grpc::ServerUnaryReactor* JobService::CancelJob(grpc::CallbackServerContext* con
   if (const absl::Status allowed = gate_.Check(*context); !allowed.ok()) {
     call->Done(allowed);
   } else {
-    PostAndAnswer(engine_, EventOf(*request, *engine_.snapshot()), call,
-                  WithJob(engine_, response));
+    KnownJobs jobs(engine_);
+    PostAndAnswer(engine_, jobs, EventOf(*request, jobs), call, WithJob(engine_, response));
   }
   return call;
 }
@@ -185,7 +185,8 @@ grpc::ServerUnaryReactor* JobService::ControlJob(grpc::CallbackServerContext* co
   if (const absl::Status allowed = gate_.Check(*context); !allowed.ok()) {
     call->Done(allowed);
   } else {
-    PostAndAnswer(engine_, EventOf(*request, *engine_.snapshot(), has_upload_), call,
+    KnownJobs jobs(engine_);
+    PostAndAnswer(engine_, jobs, EventOf(*request, jobs, has_upload_), call,
                   WithJob(engine_, response));
   }
   return call;
@@ -198,8 +199,8 @@ grpc::ServerUnaryReactor* JobService::UpdateJob(grpc::CallbackServerContext* con
   if (const absl::Status allowed = gate_.Check(*context); !allowed.ok()) {
     call->Done(allowed);
   } else {
-    PostAndAnswer(engine_, EventOf(*request, *engine_.snapshot()), call,
-                  WithJob(engine_, response));
+    KnownJobs jobs(engine_);
+    PostAndAnswer(engine_, jobs, EventOf(*request, jobs), call, WithJob(engine_, response));
   }
   return call;
 }

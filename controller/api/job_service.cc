@@ -2,14 +2,16 @@
 
 #include <algorithm>
 #include <bitset>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
 #include "common/spec/packed_spec.h"
-#include "controller/api/calls/find_job.h"
+#include "controller/api/calls/known_jobs.h"
 #include "controller/api/calls/post_event.h"
 #include "controller/api/calls/submit_check.h"
 #include "controller/api/convert/convert.h"
@@ -95,10 +97,59 @@ class Candidates {
   const bool only_active_;
 };
 
-absl::Status FillJobs(const Snapshot& snapshot, const v1::ListJobsRequest& request,
+// Ids of archived jobs that a request for jobs asks for, newest first, a page of the walk at a
+// time.
+class ArchivedCandidates {
+ public:
+  // `first`: the id that the walk begins with. `most` are wanted at a time. None are found where no
+  // ended job is asked for.
+  ArchivedCandidates(History& history, const v1::ListJobsRequest& request, const StateSet& states,
+                     uint64_t first, int most)
+      : history_(history), down_to_(first + 1) {
+    query_.most = static_cast<size_t>(most) + 1;
+    query_.project = request.project();
+    if (request.finished_from_ms() != 0) {
+      query_.finished_from = absl::FromUnixMillis(request.finished_from_ms());
+    }
+    if (request.finished_before_ms() != 0) {
+      query_.finished_before = absl::FromUnixMillis(request.finished_before_ms());
+    }
+    for (const v1::JobState state : {v1::SUCCEEDED, v1::FAILED, v1::CANCELLED}) {
+      if (states.test(state)) query_.states.push_back(static_cast<JobState>(state));
+    }
+    if (query_.states.empty() || history_.jobs() == 0) down_to_ = 0;
+  }
+
+  // The next one; 0: none is known above down_to().
+  uint64_t Next() const { return next_ < ids_.size() ? ids_[next_] : 0; }
+  void Pass() { ++next_; }
+  // All above this id have been found; 0: there are no more.
+  uint64_t down_to() const { return Next() != 0 ? Next() : down_to_; }
+
+  // Goes on with the walk. Requires that Next is 0 and down_to is not.
+  absl::Status Find() {
+    query_.below = down_to_;
+    MUSTER_ASSIGN_OR_RETURN(ArchivedPage<uint64_t> page, history_.List(query_));
+    ids_ = std::move(page.rows);
+    next_ = 0;
+    down_to_ = page.looked_down_to;
+    return absl::OkStatus();
+  }
+
+ private:
+  History& history_;
+  ArchivedJobsQuery query_;
+  std::vector<uint64_t> ids_;
+  size_t next_ = 0;
+  uint64_t down_to_;
+};
+
+absl::Status FillJobs(const Engine& engine, const v1::ListJobsRequest& request,
                       v1::ListJobsResponse& response) {
+  const std::shared_ptr<const Snapshot> snapshot = engine.snapshot();
   MUSTER_ASSIGN_OR_RETURN(uint64_t id,
-                          IdOfToken(request.page_token(), /*first=*/snapshot.jobs.last_id()));
+                          IdOfToken(request.page_token(), /*first=*/snapshot->jobs.last_id()));
+  id = std::min(id, snapshot->jobs.last_id());
   const uint32_t wanted = request.page_size() == 0 ? kDefaultJobPage : request.page_size();
   const int most = static_cast<int>(std::min(wanted, kMaxJobPage));
   if (request.tags_size() > kMaxTags) {
@@ -107,14 +158,35 @@ absl::Status FillJobs(const Snapshot& snapshot, const v1::ListJobsRequest& reque
   MUSTER_ASSIGN_OR_RETURN(const StateSet states, StatesOf(request));
   uint32_t seen = 0;
   PageBytes bytes;
-  const Candidates jobs(snapshot, states);
-  for (id = jobs.Below(std::min(id, snapshot.jobs.last_id()) + 1); id > 0; id = jobs.Below(id)) {
-    const Job& job = *snapshot.FindJob(id);
-    const bool wanted = states.test(static_cast<size_t>(job.state)) &&
-                        (request.project().empty() || job.settings->project == request.project()) &&
-                        EndedWithin(request, job) && HasTags(job, request);
+  const Candidates jobs(*snapshot, states);
+  ArchivedCandidates archived(engine.history(), request, states, id, most);
+  for (uint64_t here = jobs.Below(id + 1);;) {
+    if (archived.Next() == 0 && archived.down_to() > here) {
+      if (seen > kMaxJobsSeen) {
+        response.set_next_page_token(absl::StrCat(archived.down_to() - 1));
+        return absl::OkStatus();
+      }
+      MUSTER_RETURN_IF_ERROR(archived.Find());
+      seen += kMaxJobsSeen / 4;  // rows of an index: cheaper than jobs
+      continue;
+    }
+    id = std::max(here, archived.Next());
+    if (id == 0) return absl::OkStatus();
+    std::shared_ptr<const Job> job = snapshot->jobs.Share(id);
+    if (id == archived.Next()) {
+      archived.Pass();
+      if (job != nullptr) continue;  // it was restored
+      MUSTER_ASSIGN_OR_RETURN(ArchivedJob found, engine.history().Find(id));
+      job = std::move(found.job);
+    } else {
+      here = jobs.Below(id);
+    }
+    const bool wanted =
+        states.test(static_cast<size_t>(job->state)) &&
+        (request.project().empty() || job->settings->project == request.project()) &&
+        EndedWithin(request, *job) && HasTags(*job, request);
     v1::JobSummary summary;
-    if (wanted) summary = ToProto(job);
+    if (wanted) summary = ToProto(*job);
     const bool full =
         wanted && (response.jobs_size() == most || !bytes.Take(summary.ByteSizeLong()));
     if (++seen > kMaxJobsSeen || full) {
@@ -123,7 +195,6 @@ absl::Status FillJobs(const Snapshot& snapshot, const v1::ListJobsRequest& reque
     }
     if (wanted) *response.add_jobs() = std::move(summary);
   }
-  return absl::OkStatus();
 }
 
 // One that was offered and refused, or never finished, has never been there.
@@ -261,16 +332,18 @@ grpc::ServerUnaryReactor* JobService::Submit(grpc::CallbackServerContext* contex
     event = CheckSubmit(*request, spec, checkpoint_root_);
     status = event.status();
   }
+  KnownJobs jobs(engine_);
+  if (status.ok()) status = jobs.FindReferred(*event);
   if (!status.ok()) {
     call->Done(status);
     return call;
   }
   if (request->dry_run()) {
-    const absl::StatusOr<Explanation> forecast = engine_.Forecast(*event);
+    const absl::StatusOr<Explanation> forecast = engine_.Forecast(jobs.snapshot(), *event);
     if (forecast.ok()) {
-      FillResume(*engine_.snapshot(), forecast->resume_from, *response);
+      FillResume(jobs.snapshot(), forecast->resume_from, *response);
       response->set_forecast(forecast->forecast);
-      *response->mutable_outlook() = ToProto(*engine_.snapshot(), *forecast);
+      *response->mutable_outlook() = ToProto(jobs.snapshot(), *forecast);
     }
     call->Done(forecast.status());
     return call;
@@ -282,7 +355,7 @@ grpc::ServerUnaryReactor* JobService::Submit(grpc::CallbackServerContext* contex
                                                 "with `muster submit --upload DIR`")));
     return call;
   }
-  PostAndAnswer(engine_, std::move(event), call, [this, response](const EventResult& result) {
+  PostAndAnswer(engine_, jobs, std::move(event), call, [this, response](const EventResult& result) {
     const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
     if (const Job* job = snapshot->FindJob(result.job_id)) {
       FillResume(*snapshot, job->settings->resume_from, *response);
@@ -337,7 +410,7 @@ grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* cont
                                                v1::ListJobsResponse* response) {
   auto* call = new UnaryCall(gate_, "ListJobs");
   absl::Status status = gate_.Check(*context);
-  if (status.ok()) status = FillJobs(*engine_.snapshot(), *request, *response);
+  if (status.ok()) status = FillJobs(engine_, *request, *response);
   call->Done(status);
   return call;
 }
@@ -353,8 +426,9 @@ grpc::ServerUnaryReactor* JobService::GetJob(grpc::CallbackServerContext* contex
 }
 
 absl::Status JobService::FillJob(const v1::GetJobRequest& request, v1::GetJobResponse& response) {
-  const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
-  MUSTER_ASSIGN_OR_RETURN(const Job* job, FindJob(*snapshot, request.job()));
+  KnownJobs jobs(engine_);
+  MUSTER_ASSIGN_OR_RETURN(const Job* job, jobs.Find(request.job()));
+  const Snapshot& snapshot = jobs.snapshot();
   *response.mutable_spec() = SpecOf(*job->settings);
   if (!job->settings->written_spec.empty()) {
     *response.mutable_written_spec() = UnpackSpec(job->settings->written_spec);
@@ -366,12 +440,12 @@ absl::Status JobService::FillJob(const v1::GetJobRequest& request, v1::GetJobRes
     response.set_artifact_folder(absl::StrCat(job->checkpoint_folder(), "/artifacts"));
   }
   *response.mutable_summary() = ToProto(*job);
-  FillResume(*snapshot, job->settings->resume_from, response);
+  FillResume(snapshot, job->settings->resume_from, response);
   // A quarter of a page each: attempts of a large gang are long, too.
   constexpr size_t kPart = kMaxPageBytes / 4;
   const bool all_attempts = FillNewest(AttemptsOf(*job), kPart, response.mutable_attempts());
   const bool all_checkpoints =
-      FillCheckpoints(*snapshot, *job, 0, kPart, response.mutable_checkpoints()) == 0;
+      FillCheckpoints(snapshot, *job, 0, kPart, response.mutable_checkpoints()) == 0;
   const bool all_events = FillEvents(*job, kPart, response.mutable_events());
   response.set_shortened(!all_attempts || !all_checkpoints || !all_events);
   return absl::OkStatus();
@@ -382,8 +456,8 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(
   absl::Status status = gate_.Check(*context);
   uint64_t id = 0;
   if (status.ok()) {
-    const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
-    const absl::StatusOr<const Job*> job = FindJob(*snapshot, request->job());
+    KnownJobs jobs(engine_);
+    const absl::StatusOr<const Job*> job = jobs.Find(request->job());
     status = job.status();
     if (job.ok()) id = (*job)->id;
   }
@@ -404,8 +478,8 @@ grpc::ServerWriteReactor<v1::StreamEventsResponse>* JobService::StreamEvents(
                             .tail = request->tail(),
                             .follow = request->follow()};
   if (status.ok() && request->has_job()) {
-    const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
-    const absl::StatusOr<const Job*> job = FindJob(*snapshot, request->job());
+    KnownJobs jobs(engine_);
+    const absl::StatusOr<const Job*> job = jobs.Find(request->job());
     status = job.status();
     if (job.ok()) wanted.job_id = (*job)->id;
   }
@@ -428,8 +502,8 @@ grpc::ServerWriteReactor<v1::StreamLogsResponse>* JobService::StreamLogs(
   if (request->has_rank()) wanted.rank = request->rank();
   if (request->has_attempt()) wanted.attempt = request->attempt();
   if (status.ok()) {
-    const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
-    const absl::StatusOr<const Job*> job = FindJob(*snapshot, request->job());
+    KnownJobs jobs(engine_);
+    const absl::StatusOr<const Job*> job = jobs.Find(request->job());
     status = job.status();
     if (job.ok()) wanted.job_id = (*job)->id;
   }
@@ -450,8 +524,8 @@ grpc::ServerUnaryReactor* JobService::QueryMetrics(grpc::CallbackServerContext* 
   absl::Status status = gate_.Check(*context);
   absl::StatusOr<PointQuery> query;
   if (status.ok()) {
-    const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
-    const absl::StatusOr<const Job*> job = FindJob(*snapshot, request->job());
+    KnownJobs jobs(engine_);
+    const absl::StatusOr<const Job*> job = jobs.Find(request->job());
     status = job.status();
     if (job.ok()) {
       query = QueryOf(*request, (*job)->id);
@@ -484,14 +558,14 @@ grpc::ServerUnaryReactor* JobService::ListCheckpoints(grpc::CallbackServerContex
   auto* call = new UnaryCall(gate_, "ListCheckpoints");
   absl::Status status = gate_.Check(*context);
   if (status.ok()) {
-    const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
-    const absl::StatusOr<const Job*> job = FindJob(*snapshot, request->job());
+    KnownJobs jobs(engine_);
+    const absl::StatusOr<const Job*> job = jobs.Find(request->job());
     status = job.status();
     absl::StatusOr<uint64_t> below = IdOfToken(request->page_token(), /*first=*/0);
     if (status.ok()) status = below.status();
     if (status.ok()) {
-      const uint64_t next =
-          FillCheckpoints(*snapshot, **job, *below, kMaxPageBytes, response->mutable_checkpoints());
+      const uint64_t next = FillCheckpoints(jobs.snapshot(), **job, *below, kMaxPageBytes,
+                                            response->mutable_checkpoints());
       if (next != 0) response->set_next_page_token(absl::StrCat(next));
     }
   }
@@ -505,11 +579,13 @@ grpc::ServerUnaryReactor* JobService::GetCheckpoint(grpc::CallbackServerContext*
   auto* call = new UnaryCall(gate_, "GetCheckpoint");
   absl::Status status = gate_.Check(*context);
   if (status.ok()) {
-    const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
-    const Checkpoint* checkpoint = snapshot->FindCheckpoint(request->checkpoint_id());
-    if (checkpoint != nullptr && WasEverThere(*checkpoint)) {
-      *response->mutable_checkpoint() = ToProto(*checkpoint);
-    } else {
+    KnownJobs jobs(engine_);
+    const absl::StatusOr<const Checkpoint*> checkpoint =
+        jobs.FindCheckpoint(request->checkpoint_id());
+    status = checkpoint.status();
+    if (checkpoint.ok() && *checkpoint != nullptr && WasEverThere(**checkpoint)) {
+      *response->mutable_checkpoint() = ToProto(**checkpoint);
+    } else if (status.ok()) {
       status = NoSuchCheckpoint(request->checkpoint_id());
     }
   }
@@ -522,22 +598,35 @@ grpc::ServerUnaryReactor* JobService::VerifyCheckpoint(grpc::CallbackServerConte
                                                        v1::VerifyCheckpointResponse* response) {
   auto* call = new UnaryCall(gate_, "VerifyCheckpoint");
   absl::Status status = gate_.Check(*context);
-  const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
-  const Checkpoint* checkpoint = snapshot->FindCheckpoint(request->checkpoint_id());
+  KnownJobs jobs(engine_);
+  const Checkpoint* checkpoint = nullptr;
+  if (status.ok()) {
+    const absl::StatusOr<const Checkpoint*> found = jobs.FindCheckpoint(request->checkpoint_id());
+    status = found.status();
+    if (found.ok()) checkpoint = *found;
+  }
+  absl::StatusOr<std::optional<RestoreJobs>> restoring;
   if (status.ok() && checkpoint == nullptr) status = NoSuchCheckpoint(request->checkpoint_id());
+  if (status.ok()) {
+    restoring = jobs.Restoring();
+    status = restoring.status();
+  }
   if (!status.ok()) {
     call->Done(status);
     return call;
   }
   auto wait =
       std::make_shared<VerificationWait>(call, context, clock_, engine_, *checkpoint, response);
-  engine_.Post(RequestVerify{checkpoint->id}, [this, call, wait](const EventResult& result) {
-    if (result.status.ok()) {
-      pump_.Add(wait);
-    } else {
-      call->Done(result.status);
-    }
-  });
+  std::vector<Engine::Posted> posts;
+  if (restoring->has_value()) posts.push_back({**std::move(restoring), [](const EventResult&) {}});
+  posts.push_back({RequestVerify{checkpoint->id}, [this, call, wait](const EventResult& result) {
+                     if (result.status.ok()) {
+                       pump_.Add(wait);
+                     } else {
+                       call->Done(result.status);
+                     }
+                   }});
+  engine_.PostAll(std::move(posts));
   return call;
 }
 
@@ -556,14 +645,18 @@ grpc::ServerUnaryReactor* JobService::GetGoodput(grpc::CallbackServerContext* co
                                                  v1::GetGoodputResponse* response) {
   auto* call = new UnaryCall(gate_, "GetGoodput");
   absl::Status status = gate_.Check(*context);
-  const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
-  const Job* job = nullptr;
+  KnownJobs jobs(engine_);
+  const absl::Duration now = clock_.SinceBoot();
   if (status.ok() && request->has_job()) {
-    const absl::StatusOr<const Job*> found = FindJob(*snapshot, request->job());
-    status = found.status();
-    if (found.ok()) job = *found;
+    const absl::StatusOr<const Job*> job = jobs.Find(request->job());
+    status = job.status();
+    if (job.ok()) *response = AnswerGoodput(jobs.snapshot(), now, **job);
+  } else if (status.ok()) {
+    absl::StatusOr<v1::GetGoodputResponse> answer =
+        AnswerGoodput(jobs.snapshot(), engine_.history(), now, *request);
+    status = answer.status();
+    if (answer.ok()) *response = *std::move(answer);
   }
-  if (status.ok()) *response = AnswerGoodput(*snapshot, clock_.SinceBoot(), *request, job);
   call->Done(status);
   return call;
 }
@@ -580,11 +673,11 @@ grpc::ServerUnaryReactor* JobService::ExplainJob(grpc::CallbackServerContext* co
 
 absl::Status JobService::FillExplanation(const v1::ExplainJobRequest& request,
                                          v1::ExplainJobResponse& response) {
-  const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
-  MUSTER_ASSIGN_OR_RETURN(const Job* job, FindJob(*snapshot, request.job()));
+  KnownJobs jobs(engine_);
+  MUSTER_ASSIGN_OR_RETURN(const Job* job, jobs.Find(request.job()));
   *response.mutable_summary() = ToProto(*job);
-  MUSTER_ASSIGN_OR_RETURN(const Explanation explanation, engine_.Explain(job->id));
-  *response.mutable_outlook() = ToProto(*snapshot, explanation);
+  MUSTER_ASSIGN_OR_RETURN(const Explanation explanation, engine_.Explain(jobs.snapshot(), job->id));
+  *response.mutable_outlook() = ToProto(jobs.snapshot(), explanation);
   return absl::OkStatus();
 }
 

@@ -66,7 +66,7 @@ Applier::Lane Applier::LaneOf(const Event& event) {
   const bool of_loops =
       std::holds_alternative<ApplyPlan>(event) || std::holds_alternative<Findings>(event) ||
       std::holds_alternative<AssignCheckpointWork>(event) ||
-      std::holds_alternative<ForgetJobs>(event) || std::holds_alternative<TendRoots>(event);
+      std::holds_alternative<ArchiveJobs>(event) || std::holds_alternative<TendRoots>(event);
   if (of_loops) return Lane::kLoops;
   const bool of_agents = std::holds_alternative<WorkerHello>(event) ||
                          std::holds_alternative<WorkerHeartbeat>(event) ||
@@ -149,6 +149,7 @@ bool Applier::RunOnce() {
   if (!parked_.empty() && clock_.SinceBoot() >= full_until_) batch = TakeParked(kMaxParked);
   for (Item& item : TakeBatch()) batch.push_back(std::move(item));
   if (batch.empty()) return false;
+  DropOldKeys();
   RunBatch(std::move(batch));
   {
     MutexLock lock(mutex_);
@@ -245,20 +246,38 @@ void Applier::RunWithoutRoom(Item item, const absl::Status& stored) {
 
 void Applier::Finish(Draft& draft, const ChangeSet& changes, std::vector<Item> batch,
                      const std::vector<EventResult>& results) {
-  for (const auto& job : changes.jobs_forgotten) {
-    if (!job->idempotency_key.empty()) idempotency_.erase({job->owner, job->idempotency_key});
-  }
-  for (const auto& job : changes.new_jobs) {
-    if (!job->idempotency_key.empty()) idempotency_[{job->owner, job->idempotency_key}] = job->id;
-  }
   hooks_.before_publish(draft.after_commit());
   const AfterCommit after_commit = draft.after_commit();
   Publish(draft.Finish());
+  UpdateKeys(changes);
   hooks_.after_publish(after_commit);
   for (size_t i = 0; i < batch.size(); ++i) {
     if (!parked_.empty() && results[i].status.ok()) DropParkedIfGone(batch[i].event);
     batch[i].done(results[i]);
     hooks_.answered(batch[i], results[i]);
+  }
+}
+
+void Applier::DropOldKeys() {
+  const absl::Duration now = clock_.SinceBoot();
+  while (!archived_keys_.empty() && archived_keys_.front().until <= now) {
+    const Job& job = *archived_keys_.front().job;
+    if (snapshot()->FindJob(job.id) == nullptr) {
+      idempotency_.erase({job.owner, job.idempotency_key});
+    }
+    archived_keys_.pop_front();
+  }
+}
+
+void Applier::UpdateKeys(const ChangeSet& changes) {
+  const absl::Duration now = clock_.SinceBoot();
+  const auto add = [this](const Job& job) {
+    if (!job.idempotency_key.empty()) idempotency_[{job.owner, job.idempotency_key}] = job.id;
+  };
+  for (const auto& job : changes.new_jobs) add(*job);
+  for (const ArchivedJob& restored : changes.jobs_restored) add(*restored.job);
+  for (const auto& job : changes.jobs_archived) {
+    if (!job->idempotency_key.empty()) archived_keys_.push_back({now + kKeyKept, job});
   }
 }
 

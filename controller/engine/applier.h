@@ -44,6 +44,9 @@ class Applier {
   static constexpr size_t kMaxParkedOfOne = 64;
   static constexpr size_t kMaxParked = 1u << 14;
   static constexpr absl::Duration kRoomRetry = absl::Seconds(1);
+  // The key of an archived job is known here for so long: longer than a submit is under way that
+  // asked history.db too early.
+  static constexpr absl::Duration kKeyKept = absl::Minutes(1);
 
   struct Item {
     Event event;
@@ -103,6 +106,9 @@ class Applier {
   std::vector<Item> TakeBatch();
 
   RuleContext MakeContext() const;
+  // Of jobs that left, or came back, or are new.
+  void UpdateKeys(const ChangeSet& changes);
+  void DropOldKeys();
   absl::Status Commit(const ChangeSet& changes);
   void RunBatch(std::vector<Item> batch);
   // Each by itself, after the batch found no room.
@@ -132,7 +138,12 @@ class Applier {
   const Policies policies_;
   const Hooks hooks_;
   std::function<void()> wake_up_;
-  IdempotencyIndex idempotency_;  // only on the thread of RunOnce
+  IdempotencyIndex idempotency_;  // only on the thread of RunOnce, as what follows
+  struct ArchivedKey {
+    absl::Duration until;  // since boot
+    std::shared_ptr<const Job> job;
+  };
+  std::deque<ArchivedKey> archived_keys_;
 
   // Only on the thread of RunOnce.
   std::deque<Item> parked_;

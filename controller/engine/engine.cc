@@ -10,9 +10,9 @@
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
 #include "controller/engine/applier.h"
+#include "controller/engine/archive_loop.h"
 #include "controller/engine/dispatcher.h"
 #include "controller/engine/findings_loop.h"
-#include "controller/engine/forget_loop.h"
 #include "controller/engine/loop_thread.h"
 #include "controller/engine/retention_loop.h"
 #include "controller/engine/root_loop.h"
@@ -22,6 +22,8 @@
 #include "controller/policy/explain/explain.h"
 #include "controller/policy/health/liveness_rules.h"
 #include "controller/policy/limits/time_limits.h"
+#include "controller/store/history/history_store.h"
+#include "controller/store/set_aside.h"
 #include "controller/store/state_store.h"
 
 namespace muster::controller {
@@ -73,9 +75,10 @@ absl::Status TooManyAsk() {
 class EngineImpl final : public Engine {
  public:
   EngineImpl(EngineOptions options, Clock& clock, std::unique_ptr<StateStore> store,
-             Snapshot initial)
+             std::unique_ptr<HistoryStore> history, Snapshot initial)
       : options_(std::move(options)),
         clock_(clock),
+        history_(std::move(history)),
         rendezvous_(clock),
         dispatcher_(clock),
         applier_(std::move(store), std::move(initial), clock,
@@ -84,8 +87,8 @@ class EngineImpl final : public Engine {
         scheduler_(clock, MakeWiring(scheduler_thread_),
                    DecidePlans(clock, MakeScheduleSettings())),
         retention_(clock, MakeWiring(retention_thread_), DecideCheckpointWork),
-        forgetting_(clock, MakeWiring(forgetting_thread_),
-                    DecideForgetting(options_.forget_ended, clock_.SinceBoot())),
+        archiving_(clock, MakeWiring(archiving_thread_),
+                   DecideArchiving(options_.archive, clock_.SinceBoot(), *history_)),
         roots_(clock, MakeWiring(roots_thread_), DecideRoots),
         liveness_(options_.heartbeat_interval / kLivenessLooks, MakeFindings(liveness_thread_),
                   [this](const Snapshot& snapshot) { return LookForSilent(snapshot); }),
@@ -102,7 +105,7 @@ class EngineImpl final : public Engine {
   void Start() override {
     if (!options_.threads || started_.exchange(true)) return;
     for (LoopThread* thread : {&applier_thread_, &scheduler_thread_, &retention_thread_,
-                               &forgetting_thread_, &roots_thread_, &liveness_thread_,
+                               &archiving_thread_, &roots_thread_, &liveness_thread_,
                                &limits_thread_, &dispatcher_thread_, &rendezvous_thread_}) {
       thread->Start();
     }
@@ -110,7 +113,7 @@ class EngineImpl final : public Engine {
 
   void Stop() override {
     if (stopped_.exchange(true)) return;
-    for (LoopThread* thread : {&scheduler_thread_, &retention_thread_, &forgetting_thread_,
+    for (LoopThread* thread : {&scheduler_thread_, &retention_thread_, &archiving_thread_,
                                &roots_thread_, &liveness_thread_, &limits_thread_, &applier_thread_,
                                &dispatcher_thread_, &rendezvous_thread_}) {
       thread->Stop();
@@ -161,28 +164,29 @@ class EngineImpl final : public Engine {
 
   std::shared_ptr<const Snapshot> snapshot() const override { return applier_.snapshot(); }
 
+  History& history() const override { return *history_; }
+
   std::shared_ptr<void> Subscribe(Watcher watcher) override {
     return watchers_.Add(std::move(watcher));
   }
 
-  absl::StatusOr<Explanation> Explain(uint64_t job_id) const override {
+  absl::StatusOr<Explanation> Explain(const Snapshot& world, uint64_t job_id) const override {
     const Inquirer inquirer(inquirers_);
     if (!inquirer.may_ask()) return TooManyAsk();
-    const std::shared_ptr<const Snapshot> world = snapshot();
-    if (world->FindJob(job_id) == nullptr) {
+    if (world.FindJob(job_id) == nullptr) {
       return absl::NotFoundError(absl::StrCat("job ", job_id, ": no such job"));
     }
-    return controller::Explain(*world, job_id, LookNow());
+    return controller::Explain(world, job_id, LookNow());
   }
 
-  absl::StatusOr<Explanation> Forecast(const SubmitJob& event) const override {
+  absl::StatusOr<Explanation> Forecast(const Snapshot& world,
+                                       const SubmitJob& event) const override {
     const Inquirer inquirer(inquirers_);
     if (!inquirer.may_ask()) return TooManyAsk();
-    const std::shared_ptr<const Snapshot> world = snapshot();
     const ScheduleContext context = LookNow();
     MUSTER_ASSIGN_OR_RETURN(std::vector<uint64_t> resume_from,
-                            EvaluateSubmit(Draft(*world), event, context.wall, context.now));
-    Explanation explanation = ExplainNew(*world, *event.settings, event.owner, context);
+                            EvaluateSubmit(Draft(world), event, context.wall, context.now));
+    Explanation explanation = ExplainNew(world, *event.settings, event.owner, context);
     explanation.resume_from = std::move(resume_from);
     return explanation;
   }
@@ -204,7 +208,7 @@ class EngineImpl final : public Engine {
       }
       scheduler_.RunOnce();
       retention_.RunOnce();
-      forgetting_.RunOnce();
+      archiving_.RunOnce();
       roots_.RunOnce();
       if (const uint64_t commits = applier_.commits(); commits != looked_after) {
         looked_after = commits;
@@ -335,6 +339,7 @@ class EngineImpl final : public Engine {
 
   const EngineOptions options_;
   Clock& clock_;
+  const std::unique_ptr<HistoryStore> history_;
   const absl::Duration opened_at_ = clock_.SinceBoot();
   absl::Duration looked_for_silent_at_ = opened_at_;
   absl::Duration hears_since_ = opened_at_;
@@ -367,7 +372,7 @@ class EngineImpl final : public Engine {
                              }};
   LoopThread scheduler_thread_{"scheduler", [this] { return scheduler_.RunOnce(); }};
   LoopThread retention_thread_{"retention", [this] { return retention_.RunOnce(); }};
-  LoopThread forgetting_thread_{"forgetting", [this] { return forgetting_.RunOnce(); }};
+  LoopThread archiving_thread_{"archiving", [this] { return archiving_.RunOnce(); }};
   LoopThread roots_thread_{"roots", [this] { return roots_.RunOnce(); }};
   LoopThread liveness_thread_{"liveness", [this] { return liveness_.RunOnce(); }};
   LoopThread limits_thread_{"limits", [this] { return limits_.RunOnce(); }};
@@ -378,11 +383,45 @@ class EngineImpl final : public Engine {
   Applier applier_;
   SnapshotLoop scheduler_;
   SnapshotLoop retention_;
-  SnapshotLoop forgetting_;
+  SnapshotLoop archiving_;
   SnapshotLoop roots_;
   FindingsLoop liveness_;
   FindingsLoop limits_;
 };
+
+// A history.db that is broken ends nothing: it is set aside, and a new one begun.
+absl::StatusOr<std::unique_ptr<HistoryStore>> OpenHistory(const EngineOptions& options,
+                                                          absl::Time now) {
+  const SqliteOptions sqlite{.path = options.data_dir + "/history.db",
+                             .max_log_bytes = options.max_log_bytes,
+                             .vfs = options.database_vfs};
+  absl::StatusOr<std::unique_ptr<HistoryStore>> history = HistoryStore::Open(sqlite);
+  if (!absl::IsDataLoss(history.status())) return history;
+  MUSTER_ASSIGN_OR_RETURN(const AsideDatabase aside, SetAsideDatabase(sqlite.path, now));
+  Log(LogLevel::kError, "history_set_aside",
+      {{"error", history.status().ToString()}, {"kept_as", aside.path}});
+  return HistoryStore::Open(sqlite);
+}
+
+// state.db may have been restored from a backup that is older than history.db: what was given since
+// is not given again.
+absl::Status SkipTo(HistoryStore& history, StateStore& store, Snapshot& snapshot) {
+  MUSTER_ASSIGN_OR_RETURN(const HistoryStore::Highest highest, history.HighestIds());
+  if (highest.job <= snapshot.jobs.last_id() &&
+      highest.checkpoint <= snapshot.checkpoints.last_id() &&
+      highest.event <= snapshot.last_event) {
+    return absl::OkStatus();
+  }
+  Log(LogLevel::kWarning, "state_older_than_history",
+      {{"last_job", snapshot.jobs.last_id()}, {"last_archived_job", highest.job}});
+  snapshot.jobs.SkipTo(highest.job);
+  snapshot.checkpoints.SkipTo(highest.checkpoint);
+  if (highest.event > snapshot.last_event) {
+    snapshot.archived_events += highest.event - snapshot.last_event;
+    snapshot.last_event = highest.event;
+  }
+  return store.PutSkipped(snapshot);
+}
 
 }  // namespace
 
@@ -395,10 +434,15 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Open(EngineOptions options, Cloc
   MUSTER_ASSIGN_OR_RETURN(const uint64_t term, store->StartTerm());
   MUSTER_ASSIGN_OR_RETURN(Snapshot initial,
                           store->Load(term, clock.SinceBoot(), clock.Now(), options.boot));
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<HistoryStore> history, OpenHistory(options, clock.Now()));
+  MUSTER_RETURN_IF_ERROR(SkipTo(*history, *store, initial));
   Log(LogLevel::kInfo, "state_loaded",
-      {{"term", term}, {"jobs", initial.jobs.size()}, {"active", initial.active_jobs->size()}});
+      {{"term", term},
+       {"jobs", initial.jobs.size()},
+       {"active", initial.active_jobs->size()},
+       {"archived", history->jobs()}});
   return std::make_unique<EngineImpl>(std::move(options), clock, std::move(store),
-                                      std::move(initial));
+                                      std::move(history), std::move(initial));
 }
 
 }  // namespace muster::controller

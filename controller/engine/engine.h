@@ -19,17 +19,18 @@
 #include "common/base/clock.h"
 #include "controller/engine/rendezvous.h"
 #include "controller/engine/worker_link.h"
+#include "controller/model/history.h"
 #include "controller/model/snapshot.h"
 #include "controller/model/types/events.h"
 #include "controller/model/types/explanation_types.h"
-#include "controller/policy/ended/ended_job_rules.h"
+#include "controller/policy/archive/archivable_jobs.h"
 #include "controller/policy/health/quarantine_rules.h"
 #include "controller/policy/placement/elastic.h"
 
 namespace muster::controller {
 
 struct EngineOptions {
-  std::string data_dir;  // holds state.db; must exist
+  std::string data_dir;  // holds state.db and history.db; must exist
   absl::Duration heartbeat_interval = absl::Seconds(3);
   absl::Duration suspect_after = absl::Seconds(9);
   absl::Duration lost_after = absl::Seconds(15);  // also the agents' lease
@@ -39,7 +40,7 @@ struct EngineOptions {
   absl::Duration forget_lost_after = absl::Hours(24);  // workers that hold nothing; infinite: never
   // Workers that were lost while they held ranks. Infinite: never.
   absl::Duration forget_gone_after = absl::Hours(7 * 24);
-  ForgetSettings forget_ended;  // when ended jobs are forgotten; default: never
+  ArchiveSettings archive;  // of jobs that have ended; default: all stay in memory
   // What a project has used loses half its weight in this time; above zero.
   absl::Duration use_half_life = absl::Hours(7 * 24);
   QuarantineSettings quarantine;
@@ -124,12 +125,16 @@ class Engine {
   using Watcher = std::function<void(const std::shared_ptr<const Snapshot>&)>;
   [[nodiscard]] virtual std::shared_ptr<void> Subscribe(Watcher watcher) = 0;
 
+  // Jobs that have ended and are not in the snapshot any more.
+  virtual History& history() const = 0;
+
   // Why the job waits and when it could start, worked out on the caller's thread: milliseconds, or
   // up to a second or two where thousands of jobs wait. NOT_FOUND; UNAVAILABLE while two other
   // explanations are running.
-  virtual absl::StatusOr<Explanation> Explain(uint64_t job_id) const = 0;
+  virtual absl::StatusOr<Explanation> Explain(const Snapshot& snapshot, uint64_t job_id) const = 0;
   // For a dry run: the same for a job that is not there yet. Errors: those of its submit.
-  virtual absl::StatusOr<Explanation> Forecast(const SubmitJob& event) const = 0;
+  virtual absl::StatusOr<Explanation> Forecast(const Snapshot& snapshot,
+                                               const SubmitJob& event) const = 0;
 
   virtual const EngineOptions& options() const = 0;
   virtual EngineStats stats() const = 0;

@@ -380,10 +380,10 @@ absl::Status MetricsIngest::ChooseWhatGoes() {
     }
   }
   if (!forgotten_rows.empty() || !forgotten_marks.empty()) {
-    Log(LogLevel::kInfo, "metrics_of_forgotten_jobs_go",
+    Log(LogLevel::kInfo, "metrics_of_archived_jobs_go",
         {{"jobs", forgotten_rows.size() + forgotten_marks.size()}});
   }
-  std::vector<FinishedJob> finished = options_.finished_jobs();
+  std::vector<FinishedJob> finished = options_.finished_jobs(has_rows);
   std::erase_if(finished, [&](const FinishedJob& job) { return has_rows.count(job.job_id) == 0; });
   std::sort(finished.begin(), finished.end(),
             [](const FinishedJob& a, const FinishedJob& b) { return a.ago > b.ago; });

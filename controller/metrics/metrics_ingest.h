@@ -12,6 +12,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -52,13 +53,14 @@ struct MetricsIngestOptions {
   // Did the controller place this rank there? What comes from any other is refused, counted, and
   // acknowledged.
   std::function<bool(const RankKey& key, const std::string& worker)> known;
-  // All finished jobs. Asked at each look of the retention, on the ingest's thread: every
-  // retention_interval, or at once while metrics.db is too large and something can go.
-  std::function<std::vector<FinishedJob>()> finished_jobs;
+  // Those of `among` that have finished. Asked in each turn of the retention, on the ingest's
+  // thread: every retention_interval, or at once while metrics.db is too large and something can
+  // go.
+  std::function<std::vector<FinishedJob>(const std::set<uint64_t>& among)> finished_jobs;
   // Whether the job is still finished: it may be requeued while its rows go. Asked likewise, before
   // each step. None: it is.
   std::function<bool(uint64_t job_id)> is_finished;
-  // Whether the controller has forgotten the job (policy/ended/ended_job_rules): all that
+  // Whether the controller has forgotten the job (policy/archive/archivable_jobs): all that
   // metrics.db has of it is removed at once. Asked at each look of the retention of every job that
   // metrics.db has anything of, and again before each step of a removal. Not set: no job is
   // forgotten.

@@ -53,17 +53,6 @@ void CountOnRoot(const JobNeeds& needs, int sign, Roots&& roots) {
   if (jobs.empty()) table.erase(needs.root);
 }
 
-void AddSaver(Snapshot& snapshot, const Job& job) {
-  const std::string key = RunTimeKey(*job.settings);
-  const std::shared_ptr<const std::vector<uint64_t>>* known = snapshot.savers.Find(key);
-  const bool is_in =
-      known != nullptr && std::binary_search((*known)->begin(), (*known)->end(), job.id);
-  if (is_in) return;  // as with all of its checkpoints but the first
-  auto savers = known == nullptr ? std::vector<uint64_t>() : **known;
-  savers.insert(std::lower_bound(savers.begin(), savers.end(), job.id), job.id);
-  snapshot.savers.Put(key, std::make_shared<const std::vector<uint64_t>>(std::move(savers)));
-}
-
 // Brings the sorted list up to date for the touched ids (id, is a member now; ascending). The list
 // is copied once, and only when something changes.
 void UpdateMembers(std::shared_ptr<const std::vector<uint64_t>>& list,
@@ -103,29 +92,6 @@ void Count(ProjectUse& project, const Job& job, int sign) {
   if (user == Use()) project.users.erase(job.owner);
 }
 
-void LearnRunTime(Snapshot& snapshot, const Job& job) {
-  absl::Duration ran;
-  for (const auto& attempt : job.past) ran += Lasted(*attempt, attempt->held_until);
-  if (job.current != nullptr) ran += Lasted(*job.current, job.current->held_until);
-  if (ran <= absl::ZeroDuration()) return;  // the clock was set back
-  const std::string key = RunTimeKey(*job.settings);
-  const LearnedRunTime* known = snapshot.run_times.Find(key);
-  LearnedRunTime learned = known == nullptr ? LearnedRunTime() : *known;
-  std::copy_backward(learned.runs.begin(), learned.runs.end() - 1, learned.runs.end());
-  learned.runs.front() = ran;
-  ++learned.jobs;
-  snapshot.run_times.Put(key, learned);
-}
-
-// One job more of its name.
-void CountName(Snapshot& snapshot, const Job& job) {
-  const NamedJobs* known = snapshot.by_name.Find(job.settings->name);
-  NamedJobs named = known == nullptr ? NamedJobs() : *known;
-  named.newest = std::max(named.newest, job.id);
-  ++named.count;
-  snapshot.by_name.Put(job.settings->name, named);
-}
-
 // The mutable copy of a row, made and put into the table at the first call.
 template <typename T>
 T& Edit(CowTable<T>& table, std::map<uint64_t, std::shared_ptr<T>>& edited, uint64_t id) {
@@ -153,7 +119,8 @@ T& Add(CowTable<T>& table, std::map<uint64_t, std::shared_ptr<T>>& edited, T row
 bool ChangeSet::empty() const {
   return new_jobs.empty() && jobs.empty() && attempts.empty() && workers.empty() &&
          workers_forgotten.empty() && checkpoints.empty() && projects.empty() && roots.empty() &&
-         events.empty() && outbox_added.empty() && outbox_removed.empty() && jobs_forgotten.empty();
+         events.empty() && outbox_added.empty() && outbox_removed.empty() &&
+         jobs_archived.empty() && jobs_restored.empty();
 }
 
 Draft::Draft(const Snapshot& base, absl::Duration now_at)
@@ -262,9 +229,7 @@ Job& Draft::AddJob(Job job) {
     new_projects_.insert(project);
   }
   if (!added.idempotency_key.empty()) {
-    new_keys_.emplace(
-        std::make_pair(absl::string_view(added.owner), absl::string_view(added.idempotency_key)),
-        &added);
+    new_keys_.emplace(KeyOf(added), &added);
   }
   return added;
 }
@@ -309,7 +274,7 @@ bool Draft::LeaveUnstored() {
   const bool may_be_lost = new_jobs_.empty() && durable_jobs_.empty() && durable_ranks_.empty() &&
                            replaced_.empty() && checkpoints_.empty() && projects_.empty() &&
                            events_.empty() && outbox_ == nullptr && forgotten_workers_.empty() &&
-                           forgotten_jobs_.empty();
+                           archived_jobs_.empty() && restored_jobs_.empty();
   if (!may_be_lost) return false;
   saved_views_.clear();
   left_unstored_ = true;
@@ -428,7 +393,7 @@ ChangeSet Draft::Changes() {
   changes.events = events_;
   for (uint64_t seq : outbox_added_) changes.outbox_added.push_back(next_->outbox->at(seq));
   changes.outbox_removed = outbox_removed_;
-  AddForgotten(changes);
+  AddArchived(changes);
   return changes;
 }
 
@@ -625,6 +590,7 @@ std::shared_ptr<const Snapshot> Draft::Finish() {
   std::set<uint64_t> touched = durable_jobs_;
   touched.insert(new_jobs_.begin(), new_jobs_.end());
   for (const auto& [id, checkpoint] : checkpoints_) touched.insert(checkpoint->job_id);
+  for (const ArchivedJob& restored : restored_jobs_) touched.insert(restored.job->id);
   UpdateRoots(touched);
   UpdateJobLists(touched);
   UpdateSavers();
@@ -640,8 +606,9 @@ std::shared_ptr<const Snapshot> Draft::Finish() {
   ++next_->version;
   const bool only_views = !relevant_ && durable_jobs_.empty() && new_jobs_.empty() &&
                           durable_workers_.empty() && forgotten_workers_.empty() &&
-                          forgotten_jobs_.empty() && checkpoints_.empty() && projects_.empty() &&
-                          outbox_ == nullptr && roots_in_use_ == nullptr && new_roots_.empty();
+                          archived_jobs_.empty() && restored_jobs_.empty() &&
+                          checkpoints_.empty() && projects_.empty() && outbox_ == nullptr &&
+                          roots_in_use_ == nullptr && new_roots_.empty();
   if (!only_views) ++next_->durable_version;
   return std::move(next_);
 }

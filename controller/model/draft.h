@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "controller/model/snapshot.h"
+#include "controller/model/types/events.h"
 
 namespace muster::controller {
 
@@ -38,18 +39,19 @@ struct ChangeSet {
   std::vector<OutboxRow> outbox_added;
   std::vector<uint64_t> outbox_removed;
   uint64_t last_outbox = 0;
-  // Jobs that were forgotten, as they were before. `forgotten` is what the database has to keep in
-  // their place; it is stored only when there are such jobs.
-  std::vector<std::shared_ptr<const Job>> jobs_forgotten;
-  struct Forgotten {
+  // Jobs that leave, as they were, and jobs that come back, as they come. `archived` is what the
+  // database has to keep of those that are not in it; it is stored only when some leave or come.
+  std::vector<std::shared_ptr<const Job>> jobs_archived;
+  std::vector<ArchivedJob> jobs_restored;
+  struct Archived {
     uint64_t last_job = 0;  // ids and sequences that were given
     uint64_t last_checkpoint = 0;
     uint64_t last_event = 0;
-    uint64_t events = 0;                        // as Snapshot::forgotten_events
-    absl::Time until = absl::InfinitePast();    // as Snapshot::forgotten_until
-    std::map<std::string, ForgottenTime> time;  // of the projects whose changed
+    uint64_t events = 0;                       // as Snapshot::archived_events
+    absl::Time until = absl::InfinitePast();   // as Snapshot::archived_until
+    std::map<std::string, ArchivedTime> time;  // of the projects whose changed
   };
-  Forgotten forgotten;
+  Archived archived;
 
   bool empty() const;
 };
@@ -118,11 +120,13 @@ class Draft {
   // dropped.
   void ForgetWorker(uint64_t id);
 
-  // The job, its attempts, events and checkpoints are not known any more. Requires that it has
-  // ended, is not edited in this draft, and that nothing refers to it
-  // (policy/ended/ended_job_rules).
-  void ForgetJob(uint64_t id);
-  // Jobs that are new or changed in this draft, or whose checkpoints are.
+  // The job leaves, with its attempts, events and checkpoints. Requires that it has ended, is not
+  // edited in this draft, and that nothing refers to it (policy/archive/archivable_jobs).
+  void ArchiveJob(uint64_t id);
+  // A job that left comes back as it was. Requires that its id, and those of its checkpoints and
+  // events, were given and are free, and that what it begins from is here.
+  void RestoreJob(const ArchivedJob& archived);
+  // Jobs that are new, changed or restored in this draft, or whose checkpoints are.
   std::set<uint64_t> EditedJobs() const;
 
   // There is no room for the changes: shows them without storing them, if all of them are of the
@@ -137,7 +141,7 @@ class Draft {
   size_t requeued_jobs() const { return requeued_jobs_; }
   // Projects that are known by this draft's new jobs alone.
   const std::set<std::string>& new_projects() const { return new_projects_; }
-  // The job that was added in this draft with that owner and key, or null.
+  // The job that was added or restored in this draft with that owner and key, or null.
   const Job* FindNewJob(absl::string_view owner, absl::string_view idempotency_key) const;
 
   // What the project's jobs hold and wait for with this draft's changes; view().UseOf is as of the
@@ -167,8 +171,8 @@ class Draft {
   void UpdateRoots(const std::set<uint64_t>& touched);
   std::map<std::string, RootInUse>& MutableRoots();
   void UpdateNamesAndRunTimes();
-  void ForgetName(const Job& job);
-  void AddForgotten(ChangeSet& changes) const;
+  void AddToTotals(const Job& job, int sign);
+  void AddArchived(ChangeSet& changes) const;
   std::map<uint64_t, OutboxRow>& MutableOutbox();
   std::map<std::string, uint64_t>& MutableWorkerIds();
 
@@ -191,13 +195,16 @@ class Draft {
   size_t requeued_jobs_ = 0;
   std::set<std::string> new_projects_;
   // By owner and key, whose texts are the jobs' own.
-  std::map<std::pair<absl::string_view, absl::string_view>, const Job*> new_keys_;
+  using Key = std::pair<absl::string_view, absl::string_view>;
+  static Key KeyOf(const Job& job) { return {job.owner, job.idempotency_key}; }
+  std::map<Key, const Job*> new_keys_;
   std::set<uint64_t> durable_jobs_;
   std::set<uint64_t> saved_views_;  // of jobs
   std::set<uint64_t> durable_workers_;
   std::vector<uint64_t> forgotten_workers_;
-  std::vector<std::shared_ptr<const Job>> forgotten_jobs_;
-  std::shared_ptr<std::map<std::string, ForgottenTime>> forgotten_time_;
+  std::vector<std::shared_ptr<const Job>> archived_jobs_;
+  std::vector<ArchivedJob> restored_jobs_;
+  std::shared_ptr<std::map<std::string, ArchivedTime>> archived_time_;
   bool left_unstored_ = false;
   std::map<uint64_t, std::set<uint32_t>> durable_ranks_;  // by job
   // Attempts that were replaced within this draft, with their changed ranks.

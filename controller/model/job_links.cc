@@ -1,8 +1,13 @@
 #include "controller/model/job_links.h"
 
+#include <algorithm>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "controller/model/ledger_rules.h"
 
 namespace muster::controller {
 
@@ -30,6 +35,82 @@ void CountSources(Snapshot& snapshot, const Job& job, int sign) {
 
 bool IsBegunFrom(const Snapshot& snapshot, uint64_t job_id) {
   return snapshot.begun_from.Find(absl::StrCat(job_id)) != nullptr;
+}
+
+void CountName(Snapshot& snapshot, const Job& job) {
+  const NamedJobs* known = snapshot.by_name.Find(job.settings->name);
+  NamedJobs named = known == nullptr ? NamedJobs() : *known;
+  named.newest = std::max(named.newest, job.id);
+  ++named.count;
+  snapshot.by_name.Put(job.settings->name, named);
+}
+
+void ForgetName(Snapshot& snapshot, const Job& job) {
+  const std::string& name = job.settings->name;
+  const NamedJobs* known = snapshot.by_name.Find(name);
+  if (known == nullptr) return;
+  if (known->count <= 1) return snapshot.by_name.Erase(name);
+  NamedJobs named = *known;
+  --named.count;
+  if (named.newest == job.id) {
+    // Looks backwards for the newest job that is left of this name. An array is forgotten from its
+    // last task to its first, so that for its tasks the very next step back finds one.
+    const Job* older = nullptr;
+    do {
+      named.newest = snapshot.jobs.PreviousId(named.newest);
+      older = snapshot.jobs.Find(named.newest);
+    } while (older != nullptr && older->settings->name != name);
+  }
+  snapshot.by_name.Put(name, named);
+}
+
+void LearnRunTime(Snapshot& snapshot, const Job& job) {
+  absl::Duration ran;
+  for (const auto& attempt : job.past) ran += Lasted(*attempt, attempt->held_until);
+  if (job.current != nullptr) ran += Lasted(*job.current, job.current->held_until);
+  if (ran <= absl::ZeroDuration()) return;  // the clock was set back
+  const std::string key = RunTimeKey(*job.settings);
+  const LearnedRunTime* known = snapshot.run_times.Find(key);
+  LearnedRunTime learned = known == nullptr ? LearnedRunTime() : *known;
+  std::copy_backward(learned.runs.begin(), learned.runs.end() - 1, learned.runs.end());
+  learned.runs.front() = ran;
+  ++learned.jobs;
+  snapshot.run_times.Put(key, learned);
+}
+
+void ForgetRunTime(Snapshot& snapshot, const Job& job) {
+  if (job.state != JobState::kSucceeded) return;
+  const std::string key = RunTimeKey(*job.settings);
+  const LearnedRunTime* known = snapshot.run_times.Find(key);
+  if (known == nullptr) return;
+  if (known->jobs <= 1) return snapshot.run_times.Erase(key);
+  LearnedRunTime learned = *known;
+  --learned.jobs;
+  snapshot.run_times.Put(key, learned);
+}
+
+void AddSaver(Snapshot& snapshot, const Job& job) {
+  const std::string key = RunTimeKey(*job.settings);
+  const std::shared_ptr<const std::vector<uint64_t>>* known = snapshot.savers.Find(key);
+  const bool is_in =
+      known != nullptr && std::binary_search((*known)->begin(), (*known)->end(), job.id);
+  if (is_in) return;  // as with all of its checkpoints but the first
+  auto savers = known == nullptr ? std::vector<uint64_t>() : **known;
+  savers.insert(std::lower_bound(savers.begin(), savers.end(), job.id), job.id);
+  snapshot.savers.Put(key, std::make_shared<const std::vector<uint64_t>>(std::move(savers)));
+}
+
+void RemoveSaver(Snapshot& snapshot, const Job& job) {
+  const std::string key = RunTimeKey(*job.settings);
+  const std::shared_ptr<const std::vector<uint64_t>>* known = snapshot.savers.Find(key);
+  if (known == nullptr || !std::binary_search((*known)->begin(), (*known)->end(), job.id)) return;
+  auto savers = **known;
+  std::erase(savers, job.id);
+  if (savers.empty()) {
+    snapshot.savers.Erase(key);
+  } else {
+    snapshot.savers.Put(key, std::make_shared<const std::vector<uint64_t>>(std::move(savers)));
+  }
 }
 
 }  // namespace muster::controller

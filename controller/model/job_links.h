@@ -1,5 +1,5 @@
-// Which jobs other jobs were submitted to begin from: those must stay as long as these are there.
-// Pure.
+// What is kept of jobs beside their rows: which ones others were submitted to begin from, the
+// newest one of a name, how long those of a name ran, which of them have checkpoints. Pure.
 #pragma once
 
 #include <cstdint>
@@ -17,5 +17,19 @@ void CountSources(Snapshot& snapshot, const Job& job, int sign);
 
 // Whether a job that is there was submitted to begin from this one's checkpoints.
 bool IsBegunFrom(const Snapshot& snapshot, uint64_t job_id);
+
+// The job is here, or is not any more, among those of its name. ForgetName requires that it still
+// is in snapshot.jobs.
+void CountName(Snapshot& snapshot, const Job& job);
+void ForgetName(Snapshot& snapshot, const Job& job);
+
+// The job, which succeeded, teaches how long those of its name run; and when the last one that
+// taught it is gone, so is what was learned.
+void LearnRunTime(Snapshot& snapshot, const Job& job);
+void ForgetRunTime(Snapshot& snapshot, const Job& job);
+
+// The job has a checkpoint that can be restored (Snapshot::savers). Twice is as once.
+void AddSaver(Snapshot& snapshot, const Job& job);
+void RemoveSaver(Snapshot& snapshot, const Job& job);
 
 }  // namespace muster::controller

@@ -63,7 +63,7 @@ Snapshot::Snapshot()
       resuming_jobs(std::make_shared<const std::vector<uint64_t>>()),
       dependent_jobs(std::make_shared<const std::vector<uint64_t>>()),
       roots_in_use(std::make_shared<const std::map<std::string, RootInUse>>()),
-      forgotten_time(std::make_shared<const std::map<std::string, ForgottenTime>>()) {}
+      archived_time(std::make_shared<const std::map<std::string, ArchivedTime>>()) {}
 
 const Job* Snapshot::FindJobByName(absl::string_view name) const {
   const NamedJobs* named = by_name.Find(name);

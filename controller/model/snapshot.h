@@ -40,7 +40,7 @@ struct Counters {
 struct LearnedRunTime {
   static constexpr size_t kRuns = 5;
   std::array<absl::Duration, kRuns> runs = {};  // newest first; zero: none
-  uint32_t jobs = 0;  // that taught this and are not forgotten, older ones than these, too
+  uint32_t jobs = 0;  // that taught this and are here, older ones than these, too
   // The longest of them: a guess on the safe side. Zero: nothing was learned.
   absl::Duration Longest() const;
   bool operator==(const LearnedRunTime&) const = default;
@@ -62,10 +62,10 @@ struct Snapshot {
   uint64_t last_event = 0;
   uint64_t last_outbox = 0;
   uint64_t last_outbox_before_term = 0;  // as it was when this term began
-  // So many of the events up to the last one went with jobs that are forgotten.
-  uint64_t forgotten_events = 0;
+  // So many of the events up to the last one are of jobs that are not here any more.
+  uint64_t archived_events = 0;
   // The newest ledger time of their rows, which it must not fall behind; InfinitePast: none.
-  absl::Time forgotten_until = absl::InfinitePast();
+  absl::Time archived_until = absl::InfinitePast();
   // Ledger time is this plus the time since boot.
   absl::Time ledger_origin = absl::UnixEpoch();
   absl::Time LedgerTime(absl::Duration since_boot) const { return ledger_origin + since_boot; }
@@ -101,15 +101,15 @@ struct Snapshot {
   CowMap<std::shared_ptr<const std::vector<uint64_t>>>
       savers;  // jobs that have committed a checkpoint, ascending, by RunTimeKey
   CowMap<LearnedRunTime> run_times;  // of jobs that succeeded, by RunTimeKey
-  // Of jobs that are forgotten, by project: at most kMaxForgottenTimes; never null.
-  std::shared_ptr<const std::map<std::string, ForgottenTime>> forgotten_time;
+  // Of jobs that are not here any more, by project: at most kMaxArchivedTimes; never null.
+  std::shared_ptr<const std::map<std::string, ArchivedTime>> archived_time;
   Counters counters;
 
   Snapshot();
 
   const Job* FindJob(uint64_t id) const { return jobs.Find(id); }
-  // There was such a job: it ended long ago, and nothing is known of it any more.
-  bool WasForgotten(uint64_t job_id) const {
+  // There was such a job: it ended, and was archived or forgotten (policy/archive).
+  bool HasLeft(uint64_t job_id) const {
     return job_id != 0 && job_id <= jobs.last_id() && FindJob(job_id) == nullptr;
   }
   // The newest job of that name, or null.

@@ -33,7 +33,8 @@ struct Dispatch {
   EventResult operator()(const AssignCheckpointWork& e) const {
     return OnAssignCheckpointWork(draft, e);
   }
-  EventResult operator()(const ForgetJobs& e) const { return OnForgetJobs(draft, e); }
+  EventResult operator()(const ArchiveJobs& e) const { return OnArchiveJobs(draft, e); }
+  EventResult operator()(const RestoreJobs& e) const { return OnRestoreJobs(draft, e); }
 
   EventResult operator()(const WorkerSilent& e) const { return OnSilent(draft, e, context); }
   EventResult operator()(const StartTimedOut& e) const {

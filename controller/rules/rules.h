@@ -81,7 +81,8 @@ EventResult OnAssignCheckpointWork(Draft& draft, const AssignCheckpointWork& eve
 EventResult OnVerifyReport(Draft& draft, const VerifyReport& event, const RuleContext& context);
 EventResult OnDeleteReport(Draft& draft, const DeleteReport& event, const RuleContext& context);
 
-EventResult OnForgetJobs(Draft& draft, const ForgetJobs& event);
+EventResult OnArchiveJobs(Draft& draft, const ArchiveJobs& event);
+EventResult OnRestoreJobs(Draft& draft, const RestoreJobs& event);
 
 EventResult OnTendRoots(Draft& draft, const TendRoots& event, const RuleContext& context);
 // Takes in what an agent reports of the roots that it watches.

@@ -17,15 +17,18 @@
 namespace muster::controller {
 namespace {
 
-// The job that has this key, durable or in this draft; null: none.
-const Job* FindByKey(const Draft& draft, const SubmitJob& event, const RuleContext& context) {
+// The job that has this key, durable or in this draft; null: none. UNAVAILABLE: it was archived a
+// moment ago, after this submit asked for it.
+absl::StatusOr<const Job*> FindByKey(const Draft& draft, const SubmitJob& event,
+                                     const RuleContext& context) {
   if (event.idempotency_key.empty()) return nullptr;
   const auto it = context.idempotency->find({event.owner, event.idempotency_key});
   if (it != context.idempotency->end()) {
     const Job* job = draft.view().FindJob(it->second);
-    // The job with this key is forgotten in this very batch. An earlier submit of the batch may
-    // already have made a new job with the same key.
-    if (job == nullptr) return draft.FindNewJob(event.owner, event.idempotency_key);
+    if (job == nullptr) job = draft.FindNewJob(event.owner, event.idempotency_key);
+    if (job == nullptr) {
+      return absl::UnavailableError("the job of this idempotency key is being archived: try again");
+    }
     const bool forgotten = Planted(PlantedBug::kNoRequestId) && IsTerminal(job->state);
     return forgotten ? nullptr : job;
   }
@@ -158,7 +161,9 @@ absl::StatusOr<std::vector<uint64_t>> EvaluateSubmit(const Draft& draft, const S
 
 EventResult OnSubmit(Draft& draft, const SubmitJob& asked, const RuleContext& context) {
   EventResult result;
-  if (const Job* same = FindByKey(draft, asked, context)) {
+  const absl::StatusOr<const Job*> known = FindByKey(draft, asked, context);
+  if (!known.ok()) return Refuse(known.status());
+  if (const Job* same = *known) {
     if (!SameSubmit(*same->settings, *asked.settings)) {
       return Refuse(absl::AlreadyExistsError(
           absl::StrCat("job ", same->id, " was submitted with the same idempotency key (",

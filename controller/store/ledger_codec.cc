@@ -94,7 +94,7 @@ absl::StatusOr<JobLedger> DecodeLedger(absl::string_view text) {
   return ledger;
 }
 
-std::string EncodeForgottenTime(const ForgottenTime& time) {
+std::string EncodeArchivedTime(const ArchivedTime& time) {
   std::vector<int64_t> numbers;
   numbers.reserve(kForgottenNumbers);
   Put(time.queued, numbers);
@@ -102,8 +102,8 @@ std::string EncodeForgottenTime(const ForgottenTime& time) {
   return absl::StrJoin(numbers, " ");
 }
 
-absl::StatusOr<ForgottenTime> DecodeForgottenTime(absl::string_view text) {
-  ForgottenTime time;
+absl::StatusOr<ArchivedTime> DecodeArchivedTime(absl::string_view text) {
+  ArchivedTime time;
   std::vector<int64_t> parsed;
   const bool sound = Parse(text, parsed) && parsed.size() == kForgottenNumbers;
   if (sound) {
@@ -111,7 +111,7 @@ absl::StatusOr<ForgottenTime> DecodeForgottenTime(absl::string_view text) {
     time.queued = numbers.NextTime();
     for (absl::Duration& part : time.held.of) part = numbers.NextTime();
   }
-  if (!sound || EncodeForgottenTime(time) != text) {
+  if (!sound || EncodeArchivedTime(time) != text) {
     return absl::DataLossError(
         absl::StrCat("state.db holds broken times of forgotten jobs: ", text));
   }

@@ -20,7 +20,7 @@ std::string EncodeLedger(const JobLedger& ledger);
 absl::StatusOr<JobLedger> DecodeLedger(absl::string_view text);
 
 // `queued`, then each label's slot-time. DATA_LOSS: broken.
-std::string EncodeForgottenTime(const ForgottenTime& time);
-absl::StatusOr<ForgottenTime> DecodeForgottenTime(absl::string_view text);
+std::string EncodeArchivedTime(const ArchivedTime& time);
+absl::StatusOr<ArchivedTime> DecodeArchivedTime(absl::string_view text);
 
 }  // namespace muster::controller

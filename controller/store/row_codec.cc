@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "common/base/utf8.h"
 
 namespace muster::controller {
 namespace {
@@ -187,6 +188,10 @@ absl::StatusOr<std::map<FailureClass, uint32_t>> DecodeCharged(absl::string_view
     charged[kind] = pair[1].get<uint32_t>();
   }
   return charged;
+}
+
+std::string FreeText(const SqliteStatement& row, int column) {
+  return RepairUtf8(row.Text(column));
 }
 
 void BindTime(SqliteStatement& statement, absl::Time time) {

@@ -32,6 +32,9 @@ absl::StatusOr<std::vector<Slot>> DecodeSlots(absl::string_view json);
 absl::StatusOr<std::vector<WorkerFailure>> DecodeWorkerFailures(absl::string_view json);
 absl::StatusOr<std::map<FailureClass, uint32_t>> DecodeCharged(absl::string_view json);
 
+// What people and programs said. An older Muster may have cut it inside a character.
+std::string FreeText(const SqliteStatement& row, int column);
+
 // Infinite times are NULL in the table.
 void BindTime(SqliteStatement& statement, absl::Time time);
 absl::Time ReadTime(const SqliteStatement& statement, int column, absl::Time when_null);

@@ -1,6 +1,5 @@
 // state.db: everything the controller must not forget. Read whole at the start, then appended to
-// and updated; only jobs that are forgotten on purpose are taken out again
-// (policy/ended/ended_job_rules).
+// and updated. Jobs that have ended leave it for history.db in time (policy/archive).
 //
 // Owned by one thread, the applier's. Errors: those of store/sqlite.h; DATA_LOSS also when the
 // tables contradict each other (a gap in the events, a job that differs from their replay).
@@ -42,6 +41,9 @@ class StateStore {
   // 16 random bytes, made with the database: nobody else's terms are to be compared with these.
   absl::StatusOr<std::string> ControllerId();
 
+  // Ids and sequences up to those of the snapshot are given, whatever rows are here.
+  absl::Status PutSkipped(const Snapshot& snapshot);
+
   // Stores the changes in one transaction; all of it or nothing.
   absl::Status Append(const ChangeSet& changes);
 
@@ -55,17 +57,12 @@ class StateStore {
   explicit StateStore(std::unique_ptr<SqliteDatabase> database) : database_(std::move(database)) {}
 
   absl::Status AppendRows(const ChangeSet& changes);
-  absl::Status InsertJob(const Job& job);
-  absl::Status UpdateJob(const Job& job);
-  absl::Status PutAttempt(const ChangeSet::AttemptChange& change);
   absl::Status PutWorker(const Worker& worker);
-  absl::Status PutCheckpoint(const Checkpoint& checkpoint);
-  absl::Status InsertEvent(const JobEvent& event);
   absl::Status InsertOutbox(const OutboxRow& row);
-  absl::Status ForgetJobs(const ChangeSet& changes);
+  absl::Status PutArchived(const ChangeSet::Archived& archived);
   absl::Status PutMeta(const char* key, uint64_t value);
   absl::StatusOr<uint64_t> GetMeta(const char* key);  // 0: not there
-  // What is known of jobs that are forgotten, all but their times by project.
+  // What is known of jobs that are not here any more, all but their times by project.
   absl::Status LoadForgotten(Snapshot& snapshot);
   // Ledger time at the boot, which stays the same in one boot; `origin` in a new one.
   absl::StatusOr<absl::Time> KeepOrigin(uint64_t boot, absl::Time origin);

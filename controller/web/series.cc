@@ -157,7 +157,7 @@ void FillProjects(const Snapshot& snapshot, ScrapedSeries& series) {
     sum.queued += job.ledger.settled_queued;
   });
   // A counter must never go back.
-  for (const auto& [project, time] : *snapshot.forgotten_time) {
+  for (const auto& [project, time] : *snapshot.archived_time) {
     projects[project].held += time.held;
     projects[project].queued += time.queued;
   }

@@ -23,7 +23,7 @@ struct SeriesInputs {
   bool insecure = false;
   IngestCounts ingest;
   EngineStats engine;
-  std::map<std::string, uint64_t> database_bytes;  // by name: state, metrics
+  std::map<std::string, uint64_t> database_bytes;  // by name: state, history, metrics
   uint64_t resident_bytes = 0;
 };
 

@@ -77,6 +77,7 @@ std::vector<prometheus::MetricFamily> WebPages::Collect() const {
   inputs.ingest = ingest_.counts();
   inputs.engine = engine_.stats();
   inputs.database_bytes = {{"state", DatabaseBytes(options_.data_dir + "/state.db")},
+                           {"history", DatabaseBytes(options_.data_dir + "/history.db")},
                            {"metrics", DatabaseBytes(options_.data_dir + "/metrics.db")}};
   inputs.resident_bytes = ResidentBytes();
   return CollectSeries(*snapshot, inputs, families_);

@@ -6,7 +6,7 @@
 
 #include "common/base/version.h"
 #include "controller/engine/engine.h"
-#include "controller/policy/ended/ended_job_rules.h"
+#include "controller/policy/archive/archivable_jobs.h"
 #include "controller/policy/health/quarantine_rules.h"
 #include "controller/policy/limits/fair_share.h"
 #include "controller/policy/placement/elastic.h"

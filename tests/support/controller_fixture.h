@@ -125,7 +125,7 @@ class ControllerFixture : public ::testing::Test {
     options.max_database_bytes = max_database_bytes_;
     options.elastic = elastic_;
     options.boot = boot_;
-    options.forget_ended = forget_ended_;
+    options.archive = archive_;
     return options;
   }
 
@@ -419,7 +419,7 @@ class ControllerFixture : public ::testing::Test {
   uint64_t max_database_bytes_ = 0;
   uint64_t boot_ = 0;  // 0: the machine's boot is not known
   mc::ElasticSettings elastic_;
-  mc::ForgetSettings forget_ended_;  // nothing is forgotten
+  mc::ArchiveSettings archive_;  // all stay in memory
   std::unique_ptr<mc::Engine> engine_;
   int incarnations_ = 0;
   uint64_t last_seq_ = 0;

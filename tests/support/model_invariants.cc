@@ -79,9 +79,9 @@ class Audit {
       for (std::string& fault : LedgerFaults(job)) faults_.push_back(std::move(fault));
     });
     snapshot_.workers.ForEach([this](const mc::Worker& worker) { CheckHolders(worker); });
-    if (events_.size() + snapshot_.forgotten_events != snapshot_.last_event) {
+    if (events_.size() + snapshot_.archived_events != snapshot_.last_event) {
       Fault("of ", snapshot_.last_event, " events ", events_.size(), " are there and ",
-            snapshot_.forgotten_events, " are forgotten");
+            snapshot_.archived_events, " are forgotten");
     }
     if (snapshot_.events.size() != events_.size()) Fault("an event is of no job");
     CheckKeptLists();

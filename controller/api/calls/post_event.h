@@ -2,26 +2,45 @@
 // answered when that is durable or refused. For the handlers of JobService.
 #pragma once
 
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "controller/api/calls/known_jobs.h"
 #include "controller/api/calls/service_call.h"
 #include "controller/engine/engine.h"
 
 namespace muster::controller {
 
 // Posts `event`, and ends the call with its outcome once `fill(result)` has written the answer, on
-// the engine's thread. An event that is none ends the call with its status.
+// the engine's thread. An event that is none ends the call with its status. `jobs`: those that the
+// event needs; archived ones are restored first.
 template <typename Event, typename Fill>
-void PostAndAnswer(Engine& engine, absl::StatusOr<Event> event, UnaryCall* call, Fill fill) {
-  if (!event.ok()) {
-    call->Done(event.status());
+void PostAndAnswer(Engine& engine, KnownJobs& jobs, absl::StatusOr<Event> event, UnaryCall* call,
+                   Fill fill) {
+  absl::StatusOr<std::optional<RestoreJobs>> restoring;
+  if (event.ok()) restoring = jobs.Restoring();
+  const absl::Status status = event.ok() ? restoring.status() : event.status();
+  if (!status.ok()) {
+    call->Done(status);
     return;
   }
-  engine.Post(*std::move(event), [call, fill = std::move(fill)](const EventResult& result) {
-    fill(result);
-    call->Done(result.status);
-  });
+  std::vector<Engine::Posted> posts;
+  // What it refuses the event itself hears.
+  if (restoring->has_value()) posts.push_back({**std::move(restoring), [](const EventResult&) {}});
+  posts.push_back({*std::move(event), [call, fill = std::move(fill)](const EventResult& result) {
+                     fill(result);
+                     call->Done(result.status);
+                   }});
+  engine.PostAll(std::move(posts));
+}
+
+// For one that needs no jobs.
+template <typename Event, typename Fill>
+void PostAndAnswer(Engine& engine, absl::StatusOr<Event> event, UnaryCall* call, Fill fill) {
+  KnownJobs none(engine);
+  PostAndAnswer(engine, none, std::move(event), call, std::move(fill));
 }
 
 }  // namespace muster::controller

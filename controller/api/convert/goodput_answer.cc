@@ -1,5 +1,8 @@
 #include "controller/api/convert/goodput_answer.h"
 
+#include <utility>
+
+#include "common/base/status_macros.h"
 #include "controller/model/ledger_rules.h"
 
 namespace muster::controller {
@@ -38,38 +41,67 @@ bool IsWanted(const Job& job, const v1::GetGoodputRequest& request) {
   return !IsTerminal(job.state) || job.finished >= absl::FromUnixMillis(request.since_ms());
 }
 
+// Adds jobs up.
+class Goodput {
+ public:
+  void Add(const Job& job, absl::Time now) {
+    Add({.id = job.id,
+         .name = job.settings->name,
+         .project = job.settings->project,
+         .state = job.state,
+         .ledger = LedgerAt(job, now)});
+  }
+  void Add(const ArchivedLedger& job) {
+    times_ += job.ledger.times;
+    queued_ += job.ledger.queued;
+    response_.set_job_count(response_.job_count() + 1);
+    if (response_.jobs_size() == kMaxLedgerRows) return;
+    v1::JobLedger* row = response_.add_jobs();
+    row->set_id(job.id);
+    row->set_name(job.name);
+    row->set_project(job.project);
+    row->set_state(static_cast<v1::JobState>(job.state));
+    *row->mutable_ledger() = ToProto(job.ledger.times, job.ledger.queued);
+  }
+  v1::GetGoodputResponse Answer() && {
+    *response_.mutable_total() = ToProto(times_, queued_);
+    return std::move(response_);
+  }
+
+ private:
+  v1::GetGoodputResponse response_;
+  LabelledTime times_;
+  absl::Duration queued_;
+};
+
 }  // namespace
 
 v1::GetGoodputResponse AnswerGoodput(const Snapshot& snapshot, absl::Duration now_at,
-                                     const v1::GetGoodputRequest& request, const Job* job) {
-  const absl::Time now = snapshot.ledger_origin + now_at;
-  v1::GetGoodputResponse response;
-  LabelledTime times;
-  absl::Duration queued;
-  const auto add = [&](const Job& one) {
-    const JobLedger ledger = LedgerAt(one, now);
-    times += ledger.times;
-    queued += ledger.queued;
-    response.set_job_count(response.job_count() + 1);
-    if (response.jobs_size() == kMaxLedgerRows) return;
-    v1::JobLedger* row = response.add_jobs();
-    row->set_id(one.id);
-    row->set_name(one.settings->name);
-    row->set_project(one.settings->project);
-    row->set_state(static_cast<v1::JobState>(one.state));
-    *row->mutable_ledger() = ToProto(ledger.times, ledger.queued);
-  };
-  if (job != nullptr) {
-    add(*job);
-  } else {
-    const CowTable<Job>& jobs = snapshot.jobs;
-    for (uint64_t id = jobs.last_id() + 1; (id = jobs.PreviousId(id)) != 0;) {
-      const Job& one = *jobs.Find(id);
-      if (IsWanted(one, request)) add(one);
-    }
+                                     const Job& job) {
+  Goodput goodput;
+  goodput.Add(job, snapshot.LedgerTime(now_at));
+  return std::move(goodput).Answer();
+}
+
+absl::StatusOr<v1::GetGoodputResponse> AnswerGoodput(const Snapshot& snapshot, History& history,
+                                                     absl::Duration now_at,
+                                                     const v1::GetGoodputRequest& request) {
+  Goodput goodput;
+  const CowTable<Job>& jobs = snapshot.jobs;
+  for (uint64_t id = jobs.last_id() + 1; (id = jobs.PreviousId(id)) != 0;) {
+    const Job& job = *jobs.Find(id);
+    if (IsWanted(job, request)) goodput.Add(job, snapshot.LedgerTime(now_at));
   }
-  *response.mutable_total() = ToProto(times, queued);
-  return response;
+  ArchivedJobsQuery query{.project = request.project()};
+  if (request.since_ms() != 0) query.finished_from = absl::FromUnixMillis(request.since_ms());
+  do {
+    MUSTER_ASSIGN_OR_RETURN(const ArchivedPage<ArchivedLedger> page, history.Ledgers(query));
+    for (const ArchivedLedger& job : page.rows) {
+      if (jobs.Find(job.id) == nullptr) goodput.Add(job);
+    }
+    query.below = page.looked_down_to;
+  } while (query.below != 0);
+  return std::move(goodput).Answer();
 }
 
 }  // namespace muster::controller

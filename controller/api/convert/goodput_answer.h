@@ -1,7 +1,9 @@
-// The answer to GetGoodput: ledgers of a snapshot, added up. Pure.
+// The answer to GetGoodput: ledgers of jobs, added up.
 #pragma once
 
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "controller/model/history.h"
 #include "controller/model/snapshot.h"
 #include "muster/v1/job_service.pb.h"
 
@@ -9,8 +11,13 @@ namespace muster::controller {
 
 inline constexpr int kMaxLedgerRows = 1000;
 
-// `now_at`, since boot: up to when open intervals count. `job` (may be null): only this one.
+// Of one job. `now_at`, since boot: up to when open intervals count.
 v1::GetGoodputResponse AnswerGoodput(const Snapshot& snapshot, absl::Duration now_at,
-                                     const v1::GetGoodputRequest& request, const Job* job);
+                                     const Job& job);
+// Of all that the request asks for, archived ones too. Cost follows the number of archived jobs in
+// the time that is asked for. Errors: history.db cannot be read.
+absl::StatusOr<v1::GetGoodputResponse> AnswerGoodput(const Snapshot& snapshot, History& history,
+                                                     absl::Duration now_at,
+                                                     const v1::GetGoodputRequest& request);
 
 }  // namespace muster::controller

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "controller/api/convert/convert.h"
 
 namespace muster::controller {
@@ -15,28 +15,53 @@ uint64_t TailStart(uint64_t count, uint32_t tail) {
   return tail > 0 && count > tail ? count - tail : 0;
 }
 
-// The sequence behind which the newest `tail` of all events come. Cost follows the tail.
-uint64_t BeforeNewest(const CowTable<JobEvent>& events, uint32_t tail) {
-  uint64_t first = events.last_id() + 1;
-  for (; tail > 0 && first > 0; --tail) first = events.PreviousId(first);
+// The sequence behind which the newest `tail` of all events come, archived ones among them. Cost
+// follows the tail.
+absl::StatusOr<uint64_t> BeforeNewest(const CowTable<JobEvent>& events, History& history,
+                                      uint32_t tail) {
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<uint64_t> archived, history.NewestEvents(tail));
+  auto next = archived.begin();
+  uint64_t first = std::max(events.last_id(), history.last_event()) + 1;
+  for (; tail > 0 && first > 0; --tail) {
+    const uint64_t below = first;
+    first = events.PreviousId(below);
+    while (next != archived.end() && *next >= below) ++next;
+    if (next != archived.end()) first = std::max(first, *next);
+  }
   return first > 0 ? first - 1 : 0;
 }
 
 }  // namespace
 
 // Sequences that went with forgotten jobs are passed over.
-void EventStream::FillFromAll(const Snapshot& snapshot, v1::StreamEventsResponse& page) {
+absl::Status EventStream::FillFromAll(const Snapshot& snapshot, v1::StreamEventsResponse& page) {
+  History& history = engine_.history();
   const uint32_t tail = std::exchange(request_.tail, 0);
-  if (tail > 0) after_ = std::max(after_, BeforeNewest(snapshot.events, tail));
-  while (page.events_size() < static_cast<int>(kPage)) {
-    const uint64_t next = snapshot.events.NextId(after_);
-    if (next == 0) {
-      after_ = std::max(after_, snapshot.last_event);
-      return;
-    }
-    *page.add_events() = ToProto(*snapshot.events.Find(next));
-    after_ = next;
+  if (tail > 0) {
+    MUSTER_ASSIGN_OR_RETURN(const uint64_t before, BeforeNewest(snapshot.events, history, tail));
+    after_ = std::max(after_, before);
   }
+  std::vector<std::shared_ptr<const JobEvent>> archived;
+  if (after_ < history.last_event()) {
+    MUSTER_ASSIGN_OR_RETURN(archived, history.EventsAfter(after_, kPage));
+  }
+  // Beyond a full page there may be more that were archived.
+  const uint64_t known_to =
+      archived.size() == kPage ? archived.back()->sequence : snapshot.last_event;
+  auto next = archived.begin();
+  while (page.events_size() < static_cast<int>(kPage)) {
+    while (next != archived.end() && (*next)->sequence <= after_) ++next;
+    const uint64_t here = snapshot.events.NextId(after_);
+    const bool from_history = next != archived.end() && (here == 0 || (*next)->sequence < here);
+    if (!from_history && (here == 0 || here > known_to)) {
+      after_ = std::max(after_, known_to);
+      return absl::OkStatus();
+    }
+    const JobEvent& event = from_history ? **next : *snapshot.events.Find(here);
+    *page.add_events() = ToProto(event);
+    after_ = event.sequence;
+  }
+  return absl::OkStatus();
 }
 
 void EventStream::FillFromJob(const Snapshot& snapshot, const Job& job,
@@ -66,16 +91,21 @@ void EventStream::SendNext() {
   if (ended() || !idle()) return;
   const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
   v1::StreamEventsResponse page;
+  bool is_archived = false;
   if (request_.job_id == 0) {
-    FillFromAll(*snapshot, page);
+    if (absl::Status status = FillFromAll(*snapshot, page); !status.ok()) return End(status);
   } else if (const Job* job = snapshot->FindJob(request_.job_id)) {
     FillFromJob(*snapshot, *job, page);
   } else {
-    return End(absl::NotFoundError(absl::StrCat("job ", request_.job_id, ": it is forgotten")));
+    const absl::StatusOr<ArchivedJob> archived = engine_.history().Find(request_.job_id);
+    if (!archived.ok()) return End(archived.status());
+    FillFromJob(*snapshot, *archived->job, page);
+    is_archived = true;
   }
   const bool all = page.events_size() == 0 || after_ >= snapshot->last_event;
   if (page.events_size() > 0) Send(std::move(page));
-  if (all && !request_.follow) End(absl::OkStatus());
+  // Nothing more comes of an archived job.
+  if (all && (!request_.follow || is_archived)) End(absl::OkStatus());
 }
 
 }  // namespace muster::controller

@@ -37,7 +37,7 @@ class EventStream final : public OutStream<v1::StreamEventsResponse> {
   void OnDrained() override { SendNext(); }
   // The next page, if there is one and the last one has left. By the pump's thread or the stream's.
   void SendNext() MUSTER_EXCLUDES(mutex_);
-  void FillFromAll(const Snapshot& snapshot, v1::StreamEventsResponse& page)
+  absl::Status FillFromAll(const Snapshot& snapshot, v1::StreamEventsResponse& page)
       MUSTER_REQUIRES(mutex_);
   void FillFromJob(const Snapshot& snapshot, const Job& job, v1::StreamEventsResponse& page)
       MUSTER_REQUIRES(mutex_);

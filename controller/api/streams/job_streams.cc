@@ -1,5 +1,7 @@
 #include "controller/api/streams/job_streams.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "controller/api/convert/convert.h"
 
@@ -10,8 +12,12 @@ bool JobWatch::Turn() {
   if (!idle()) return true;
   std::shared_ptr<const Job> job = engine_.snapshot()->jobs.Share(job_id_);
   if (job == nullptr) {
-    End(absl::NotFoundError(absl::StrCat("job ", job_id_, ": it is forgotten")));
-    return false;
+    absl::StatusOr<ArchivedJob> archived = engine_.history().Find(job_id_);
+    if (!archived.ok()) {
+      End(archived.status());
+      return false;
+    }
+    job = std::move(archived->job);
   }
   if (job == sent_) return true;
   v1::WatchJobResponse response;

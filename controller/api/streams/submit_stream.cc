@@ -1,9 +1,11 @@
 #include "controller/api/streams/submit_stream.h"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "controller/api/calls/known_jobs.h"
 #include "controller/api/calls/submit_check.h"
 
 namespace muster::controller {
@@ -38,6 +40,7 @@ absl::Status SubmitStream::Take(v1::SubmitJobsRequest& message) {
   }
   const auto batch = std::make_shared<Batch>();
   std::vector<Engine::Posted> posts;
+  int submits = 0;
   posts.reserve(message.submits_size());
   for (v1::SubmitRequest& submit : *message.mutable_submits()) {
     v1::SubmitOutcome* outcome = batch->response.add_outcomes();
@@ -47,10 +50,19 @@ absl::Status SubmitStream::Take(v1::SubmitJobsRequest& message) {
       event = CheckStreamed(submit, checkpoint_root_);
       status = event.status();
     }
+    KnownJobs jobs(engine_);
+    absl::StatusOr<std::optional<RestoreJobs>> restoring;
+    if (status.ok()) status = jobs.FindReferred(*event);
+    if (status.ok()) {
+      restoring = jobs.Restoring();
+      status = restoring.status();
+    }
     if (!status.ok()) {
       Fill(status, *outcome);
       continue;
     }
+    ++submits;
+    if (restoring->has_value()) posts.push_back({**std::move(restoring), [](const auto&) {}});
     posts.push_back(
         {.event = *std::move(event),
          .done = [self = shared_from_this(), batch, outcome](const EventResult& result) {
@@ -58,7 +70,7 @@ absl::Status SubmitStream::Take(v1::SubmitJobsRequest& message) {
            self->Answered(*batch);
          }});
   }
-  batch->unanswered = static_cast<int>(posts.size()) + 1;  // one for this function
+  batch->unanswered = submits + 1;  // one for this function
   {
     MutexLock lock(mutex_);
     batches_.push_back(batch);

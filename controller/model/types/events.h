@@ -332,28 +332,35 @@ struct TendRoots {
   std::vector<Ask> asks;
 };
 
-// Jobs, or arrays by their first one, that ended so long ago that they are forgotten: see
-// policy/ended/ended_job_rules. Each is evaluated again; one that has changed since stays.
-struct ForgetJobs {
-  // After so many jobs, or events of theirs, one event takes out nothing more, and the next look
-  // goes on from there. An array goes whole, as it came.
+// A job that has left the model, as history.db has it (model/history.h).
+struct ArchivedJob {
+  std::shared_ptr<const Job> job;
+  std::vector<std::shared_ptr<const Checkpoint>> checkpoints;  // the job's, oldest first
+};
+
+// Jobs that ended long ago leave the model, since history.db has them (policy/archive). A group is
+// one job, or all tasks of an array. It is evaluated again; one of which any row is another one
+// than here stays.
+struct ArchiveJobs {
+  // About so many jobs, and events of theirs, leave by one event. An array leaves whole.
   static constexpr size_t kMost = 256;
   static constexpr size_t kMostEvents = 8192;
 
-  struct Ended {
-    uint64_t job_id = 0;
-    // When it ended, by ledger time; of an array, when its last task did. If the job was queued
-    // again since and has another end, it is not forgotten now.
-    absl::Time finished;
-  };
-  std::vector<Ended> jobs;
+  using Group = std::vector<ArchivedJob>;
+  std::vector<Group> groups;
 };
 
-using Event =
-    std::variant<SubmitJob, CancelJob, ControlJob, UpdateJob, CordonWorker, ForgetWorker,
-                 RequestVerify, SetProject, WorkerHello, WorkerDisconnected, WorkerHeartbeat,
-                 AssignmentAcked, RankReport, CheckpointReport, VerifyReport, DeleteReport,
-                 WorkerNotice, ApplyPlan, Findings, AssignCheckpointWork, ForgetJobs, TendRoots>;
+// Jobs that history.db has come back, since somebody wants something of them. What a job begins
+// from comes before it. Those that are here already stay as they are.
+struct RestoreJobs {
+  std::vector<ArchivedJob> jobs;
+};
+
+using Event = std::variant<SubmitJob, CancelJob, ControlJob, UpdateJob, CordonWorker, ForgetWorker,
+                           RequestVerify, SetProject, WorkerHello, WorkerDisconnected,
+                           WorkerHeartbeat, AssignmentAcked, RankReport, CheckpointReport,
+                           VerifyReport, DeleteReport, WorkerNotice, ApplyPlan, Findings,
+                           AssignCheckpointWork, ArchiveJobs, RestoreJobs, TendRoots>;
 
 // ---- the answer ----
 

@@ -43,14 +43,14 @@ struct Project {
 };
 
 // What a project's jobs that are forgotten had come to: counters go on from it.
-struct ForgottenTime {
+struct ArchivedTime {
   LabelledTime held;      // slot-time
   absl::Duration queued;  // plain time in the queue
 
-  bool operator==(const ForgottenTime&) const = default;
+  bool operator==(const ArchivedTime&) const = default;
 };
 // Of so many projects; of further ones it is not kept.
-inline constexpr size_t kMaxForgottenTimes = 4096;
+inline constexpr size_t kMaxArchivedTimes = 4096;
 
 // What jobs hold right now. A job counts while its attempt lives, with the slots of the ranks that
 // have not ended; a job counts as queued while it is PENDING, held or not.

@@ -10,6 +10,8 @@
 
 #include "common/base/mutex.h"
 #include "controller/engine/engine.h"
+#include "controller/store/history/history_store.h"
+#include "tests/support/temp_dir.h"
 
 namespace muster::controller {
 
@@ -126,8 +128,17 @@ class FakeEngine final : public Engine {
     return snapshot_;
   }
   std::shared_ptr<void> Subscribe(Watcher) override { return nullptr; }
-  absl::StatusOr<Explanation> Explain(uint64_t) const override { return explanation.Get(); }
-  absl::StatusOr<Explanation> Forecast(const SubmitJob&) const override {
+  HistoryStore& history() const override {
+    MutexLock lock(mutex_);
+    if (history_ == nullptr) {
+      history_ = *HistoryStore::Open({.path = folder_ / "history.db"});
+    }
+    return *history_;
+  }
+  absl::StatusOr<Explanation> Explain(const Snapshot&, uint64_t) const override {
+    return explanation.Get();
+  }
+  absl::StatusOr<Explanation> Forecast(const Snapshot&, const SubmitJob&) const override {
     return explanation.Get();
   }
   const EngineOptions& options() const override { return engine_options; }
@@ -137,7 +148,9 @@ class FakeEngine final : public Engine {
   void RunUntilIdle() override {}
 
  private:
+  const ::muster::testing::TempDir folder_;
   mutable Mutex mutex_;
+  mutable std::unique_ptr<HistoryStore> history_ MUSTER_GUARDED_BY(mutex_);
   CondVar changed_;
   std::shared_ptr<const Snapshot> snapshot_ MUSTER_GUARDED_BY(mutex_);
   std::vector<Event> events_ MUSTER_GUARDED_BY(mutex_);

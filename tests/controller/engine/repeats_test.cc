@@ -209,8 +209,11 @@ TEST_F(RepeatsTest, EveryKindOfMutation) {
                         .idempotency_key = "brief"};
   const uint64_t ended = Apply(brief).job_id;
   EXPECT_OK(Cancel(ended));
-  EXPECT_OK(Twice(ForgetJobs{.jobs = {{ended, FinishedAt(job(ended))}}}).status);
+  const ArchivedJob rows{.job = snapshot()->jobs.Share(ended), .checkpoints = {}};
+  EXPECT_OK(Twice(ArchiveJobs{.groups = {{rows}}}).status);
   EXPECT_EQ(snapshot()->FindJob(ended), nullptr);
+  EXPECT_OK(Twice(RestoreJobs{.jobs = {rows}}).status);
+  EXPECT_NE(snapshot()->FindJob(ended), nullptr);
 
   const ForgetWorker forget{.worker = one.name, .actor = "user:ann", .gone = true};
   covered_.insert(Event(forget).index());

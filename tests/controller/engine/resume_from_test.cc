@@ -111,6 +111,7 @@ TEST_F(ResumeFromTest, AForecastSaysWhatTheSubmitWouldTake) {
   const uint64_t first = Finished(one, {5, 7});
   const auto forecast = [&](const ResumeRequest& wish) {
     return engine_->Forecast(
+        *snapshot(),
         {.settings = MakeSettings({}), .owner = "ann", .idempotency_key = "", .resume = wish});
   };
   const absl::StatusOr<Explanation> found =

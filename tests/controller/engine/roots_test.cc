@@ -116,7 +116,7 @@ TEST_F(RootsTest, AWorkerThatDoesNotSeeTheRootGetsNoneOfItsJobs) {
   EXPECT_THAT(job(second).message,
               HasSubstr("its checkpoint root /shared/ckpt is not seen by worker worker-2 (its "
                         "marker is not there)"));
-  const absl::StatusOr<Explanation> why = engine_->Explain(second);
+  const absl::StatusOr<Explanation> why = engine_->Explain(*snapshot(), second);
   ASSERT_OK(why);
   std::string text;
   for (const Blocker& blocker : why->blockers) text += blocker.message + "\n";

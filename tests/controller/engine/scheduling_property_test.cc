@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "controller/policy/ended/ended_jobs_queue.h"
+#include "controller/policy/archive/ended_jobs_queue.h"
 #include "controller/policy/health/capacity.h"
 #include "controller/policy/scheduler.h"
 #include "tests/controller/engine/random_history.h"
@@ -167,22 +167,33 @@ TEST_P(SchedulingPropertyTest, HoldsOverARandomHistory) {
 }
 
 // Jobs that have ended leave meanwhile, and take nothing along that a decision goes by.
-TEST_P(SchedulingPropertyTest, HoldsWhileEndedJobsAreForgotten) {
+TEST_P(SchedulingPropertyTest, HoldsWhileEndedJobsLeave) {
   EndedJobsQueue ended(history_.context().now);
-  size_t forgotten = 0;
+  size_t left = 0;
   for (int step = 0; step < 250; ++step) {
     history_.Step(/*more_jobs=*/step < 170);
-    const ForgetJobs next = ended.Next(history_.snapshot(), {.most = 1}, history_.context().now);
-    if (!next.jobs.empty()) {
+    ArchiveJobs leave;
+    for (const EndedJobs& jobs :
+         ended.Next(history_.snapshot(), {.recent = 1}, history_.context().now)) {
+      ArchiveJobs::Group& group = leave.groups.emplace_back();
+      for (uint64_t id = jobs.first; id <= jobs.last; ++id) {
+        ArchivedJob rows{.job = history_.snapshot().jobs.Share(id), .checkpoints = {}};
+        for (uint64_t checkpoint : rows.job->checkpoints) {
+          rows.checkpoints.push_back(history_.snapshot().checkpoints.Share(checkpoint));
+        }
+        group.push_back(std::move(rows));
+      }
+    }
+    if (!leave.groups.empty()) {
       const size_t before = history_.snapshot().jobs.size();
-      history_.Apply(next);
-      forgotten += before - history_.snapshot().jobs.size();
+      history_.Apply(leave);
+      left += before - history_.snapshot().jobs.size();
       ASSERT_EQ(testing::ModelFaults(history_.snapshot()), std::vector<std::string>());
     }
     ASSERT_NO_FATAL_FAILURE(Look());
   }
-  EXPECT_GT(forgotten, 3u);
-  EXPECT_EQ(history_.snapshot().jobs.size() + forgotten, history_.snapshot().jobs.last_id());
+  EXPECT_GT(left, 3u);
+  EXPECT_EQ(history_.snapshot().jobs.size() + left, history_.snapshot().jobs.last_id());
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, SchedulingPropertyTest, ::testing::Range<uint64_t>(1, 41));

@@ -252,7 +252,7 @@ TEST_F(MetricsIngestTest, FinishedJobsLoseTheirRowsAfterTheRetention) {
   MetricsIngestOptions options;
   options.retention = absl::Hours(1);
   options.retention_interval = absl::Milliseconds(1);
-  options.finished_jobs = [&]() -> std::vector<FinishedJob> {
+  options.finished_jobs = [&](const std::set<uint64_t>&) -> std::vector<FinishedJob> {
     if (armed_ && ++looks == 3) looked_twice.set_value();
     return {{1, absl::Hours(2)}, {2, absl::ZeroDuration()}};
   };
@@ -273,7 +273,7 @@ TEST_F(MetricsIngestTest, ForgottenJobsLoseTheirRowsAtOnce) {
   int looks = 0;
   MetricsIngestOptions options;
   options.retention_interval = absl::Milliseconds(1);
-  options.finished_jobs = [&]() -> std::vector<FinishedJob> {
+  options.finished_jobs = [&](const std::set<uint64_t>&) -> std::vector<FinishedJob> {
     if (armed_ && ++looks == 3) looked_twice.set_value();
     return {};
   };
@@ -300,7 +300,7 @@ TEST_F(MetricsIngestTest, AFullDatabaseDoesNotWaitForTheMarksOfForgottenJobs) {
   MetricsIngestOptions options;
   options.max_bytes = 1;
   options.retention_interval = absl::Milliseconds(1);
-  options.finished_jobs = [&]() -> std::vector<FinishedJob> {
+  options.finished_jobs = [&](const std::set<uint64_t>&) -> std::vector<FinishedJob> {
     std::vector<FinishedJob> jobs;
     if (!armed_) {  // first all rows of the first fifty, while they are not forgotten
       for (uint64_t job = 1; job <= kForgotten; ++job) jobs.push_back({job, absl::Hours(1000)});
@@ -337,7 +337,7 @@ TEST_F(MetricsIngestTest, AJobThatIsRequeuedMeanwhileKeepsItsRows) {
   MetricsIngestOptions options;
   options.retention = absl::Hours(1);
   options.retention_interval = absl::Milliseconds(1);
-  options.finished_jobs = [&]() -> std::vector<FinishedJob> {
+  options.finished_jobs = [&](const std::set<uint64_t>&) -> std::vector<FinishedJob> {
     requeued = true;  // right after this list was made
     if (armed_ && ++looks == 3) looked.set_value();
     return {{1, absl::Hours(2)}};

@@ -141,7 +141,7 @@ TEST_F(SubmitRulesTest, AForecastIsRefusedAsTheSubmitWouldBe) {
   ConnectNew("worker-1", 2);
   const auto forecast = [this](const JobOptions& options) {
     return engine_->Forecast(
-        {.settings = MakeSettings(options), .owner = "ann", .idempotency_key = ""});
+        *snapshot(), {.settings = MakeSettings(options), .owner = "ann", .idempotency_key = ""});
   };
   const absl::StatusOr<Explanation> now = forecast({.min_ranks = 2});
   ASSERT_OK(now);
@@ -165,11 +165,11 @@ TEST_F(SubmitRulesTest, AnExplanationSaysWhatTheRowSays) {
   ConnectNew("worker-1", 2);
   Submit({.min_ranks = 2});
   const uint64_t waiting = Submit({.min_ranks = 2});
-  const absl::StatusOr<Explanation> e = engine_->Explain(waiting);
+  const absl::StatusOr<Explanation> e = engine_->Explain(*snapshot(), waiting);
   ASSERT_OK(e);
   EXPECT_EQ(e->reason, job(waiting).message);
   EXPECT_THAT(e->why_unknown, HasSubstr("nobody can tell when job 1"));
-  EXPECT_THAT(engine_->Explain(99).status(),
+  EXPECT_THAT(engine_->Explain(*snapshot(), 99).status(),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("job 99")));
 }
 

@@ -326,7 +326,7 @@ TEST_F(ForgottenRowsTest, AJobGoesWholeOrNotAtAll) {
   auto store = StateStore::Open({.path = path_});
   ASSERT_OK(store);
   Draft draft(*StoreTwo(**store), absl::Hours(4));
-  draft.ForgetJob(2);
+  draft.ArchiveJob(2);
   const ChangeSet changes = draft.Changes();
   ChangeSet spoiled = changes;
   auto twice = std::make_shared<const JobEvent>(JobEvent{.sequence = 9, .job_id = 1});
@@ -338,7 +338,7 @@ TEST_F(ForgottenRowsTest, AJobGoesWholeOrNotAtAll) {
   EXPECT_EQ(loaded->FindJob(2)->events.size(), 2u);
   EXPECT_EQ(loaded->FindJob(2)->checkpoints.size(), 1u);
   EXPECT_EQ(loaded->FindJob(2)->current->ranks.size(), 1u);
-  EXPECT_EQ(loaded->forgotten_events, 0u);
+  EXPECT_EQ(loaded->archived_events, 0u);
 
   ASSERT_OK((*store)->Append(changes));
   loaded = (*store)->Load(1, absl::Hours(1), absl::UnixEpoch());
@@ -346,21 +346,21 @@ TEST_F(ForgottenRowsTest, AJobGoesWholeOrNotAtAll) {
   EXPECT_EQ(loaded->jobs.size(), 1u);
   EXPECT_EQ(loaded->checkpoints.size(), 0u);
   EXPECT_EQ(loaded->events.size(), 2u);
-  EXPECT_EQ(loaded->forgotten_events, 2u);
+  EXPECT_EQ(loaded->archived_events, 2u);
   // No number is given a second time.
   EXPECT_EQ(loaded->jobs.last_id(), 2u);
   EXPECT_EQ(loaded->checkpoints.last_id(), 1u);
   EXPECT_EQ(loaded->last_event, 4u);
   EXPECT_EQ(loaded->LedgerTime(absl::Hours(1)), absl::UnixEpoch() + absl::Hours(3))
       << "its ledger had come so far";
-  EXPECT_EQ(loaded->forgotten_time->at("p").queued, changes.forgotten.time.at("p").queued);
+  EXPECT_EQ(loaded->archived_time->at("p").queued, changes.archived.time.at("p").queued);
 }
 
 TEST_F(ForgottenRowsTest, TheKeyOfAForgottenJobIsFreeInTheSameTransaction) {
   auto store = StateStore::Open({.path = path_});
   ASSERT_OK(store);
   Draft draft(*StoreTwo(**store), absl::Hours(4));
-  draft.ForgetJob(2);
+  draft.ArchiveJob(2);
   Job job;
   job.owner = "ann";
   job.idempotency_key = "key-2";
@@ -378,7 +378,7 @@ TEST_F(ForgottenRowsTest, AnEventOfAJobThatIsThereMustNotBeMissing) {
     auto store = StateStore::Open({.path = path_});
     ASSERT_OK(store);
     Draft draft(*StoreTwo(**store), absl::Hours(4));
-    draft.ForgetJob(2);
+    draft.ArchiveJob(2);
     ASSERT_OK((*store)->Append(draft.Changes()));
   }
   ASSERT_OK(Load());

@@ -69,7 +69,7 @@ TEST_F(EventStreamTest, EventsOfForgottenJobsArePassedOver) {
   engine_.Publish([](Snapshot& s) {
     for (const uint64_t sequence : {2, 4}) s.events.Erase(sequence);
     s.jobs.Erase(2);
-    s.forgotten_events = 2;
+    s.archived_events = 2;
   });
   absl::Status end;
   v1::StreamEventsRequest request;

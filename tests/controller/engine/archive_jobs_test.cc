@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <memory>
 #include <set>
 #include <string>
@@ -21,15 +22,16 @@ using ::muster::testing::JobOptions;
 using ::muster::testing::MakeSettings;
 using ::muster::testing::ModelFaults;
 using ::muster::testing::StatusIs;
+using ::muster::testing::TempDir;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 void Ignore(const EventResult&) {}
 
-class ForgetJobsTest : public ::muster::testing::ControllerFixture {
+class ArchiveJobsTest : public ::muster::testing::ControllerFixture {
  protected:
-  void Forget(const ForgetSettings& settings) {
-    forget_ended_ = settings;
+  void Archive(const ArchiveSettings& settings) {
+    archive_ = settings;
     Restart();
   }
   // One that waits for workers that are not there.
@@ -46,11 +48,19 @@ class ForgetJobsTest : public ::muster::testing::ControllerFixture {
     clock_.Advance(time);
     RunUntilIdle();
   }
-  ForgetJobs Ended(uint64_t id) const { return {.jobs = {{id, FinishedAt(job(id))}}}; }
+  // As history.db has it.
+  ArchivedJob Rows(uint64_t id) const {
+    ArchivedJob rows{.job = snapshot()->jobs.Share(id), .checkpoints = {}};
+    for (uint64_t checkpoint : rows.job->checkpoints) {
+      rows.checkpoints.push_back(snapshot()->checkpoints.Share(checkpoint));
+    }
+    return rows;
+  }
+  ArchiveJobs Ended(uint64_t id) const { return {.groups = {{Rows(id)}}}; }
 };
 
-TEST_F(ForgetJobsTest, WhatIsForgottenIsGoneAfterARestartToo) {
-  Forget({.after = absl::Hours(1)});
+TEST_F(ArchiveJobsTest, WhatIsForgottenIsGoneAfterARestartToo) {
+  Archive({.forget_after = absl::Hours(1)});
   Agent one = ConnectNew("worker-1", 1);
   const uint64_t waits = SubmitWaiting("waits");
   const uint64_t ran = Submit({.name = "ran"});
@@ -76,18 +86,21 @@ TEST_F(ForgetJobsTest, WhatIsForgottenIsGoneAfterARestartToo) {
   Restart();
   EXPECT_EQ(DescribeModel(*snapshot()), before);
   EXPECT_THAT(ModelFaults(*snapshot()), IsEmpty());
-  EXPECT_EQ(snapshot()->forgotten_time->at("default").held, ledger.settled);
+  EXPECT_EQ(snapshot()->archived_time->at("default").held, ledger.settled);
   const uint64_t next = SubmitWaiting("next");
   EXPECT_EQ(next, cancelled + 1) << "no number is given a second time";
   EXPECT_EQ(job(next).events.front()->sequence, last_event + 1);
   EXPECT_THAT(ModelFaults(*snapshot()), IsEmpty());
 }
 
-TEST_F(ForgetJobsTest, TheKeyOfAForgottenJobBeginsANewOne) {
-  Forget({.after = absl::Hours(1)});
+TEST_F(ArchiveJobsTest, TheKeyOfAForgottenJobBeginsANewOne) {
+  Archive({.forget_after = absl::Hours(1)});
   const uint64_t first = SubmitAndCancel("a", "key");
   EXPECT_EQ(SubmitWaiting("a", "key"), first);
   Pass(absl::Hours(2));
+  Pass(absl::Minutes(2));
+  ASSERT_OK(engine_->history().OfKey("ann", "key").status());
+  EXPECT_EQ(*engine_->history().OfKey("ann", "key"), 0u);
   const uint64_t second = SubmitWaiting("a", "key");
   EXPECT_NE(second, first);
   EXPECT_EQ(SubmitWaiting("a", "key"), second);
@@ -95,12 +108,34 @@ TEST_F(ForgetJobsTest, TheKeyOfAForgottenJobBeginsANewOne) {
   EXPECT_EQ(SubmitWaiting("a", "key"), second);
 }
 
-TEST_F(ForgetJobsTest, BeyondTheBoundTheLongestEndedGo) {
-  Forget({.most = 3});
+// Who asked history.db before the job was there comes too late to find it in memory.
+TEST_F(ArchiveJobsTest, AKeyIsKnownForAWhileAfterItsJobHasLeft) {
+  Archive({.recent = 0});
+  const uint64_t id = SubmitAndCancel("a", "key");
+  Pass(kLeastKeptBeyondRecent);
+  ASSERT_FALSE(IsThere(id));
+  const SubmitJob again{
+      .settings = MakeSettings({.min_ranks = 9, .wait_for_capacity = true, .name = "a"}),
+      .owner = "ann",
+      .idempotency_key = "key"};
+  EXPECT_THAT(Apply(again).status, StatusIs(absl::StatusCode::kUnavailable));
+  const auto archived = engine_->history().Find(id);
+  ASSERT_OK(archived.status());
+  EventResult restored;
+  engine_->Post(RestoreJobs{{*archived}}, Ignore);
+  engine_->Post(again, [&](const EventResult& result) { restored = result; });
+  RunUntilIdle();
+  EXPECT_OK(restored.status);
+  EXPECT_TRUE(restored.already_existed);
+  EXPECT_EQ(restored.job_id, id);
+}
+
+TEST_F(ArchiveJobsTest, BeyondTheBoundTheLongestEndedGo) {
+  Archive({.recent = 3});
   for (const char* name : {"a", "b", "c", "d", "e", "f"}) SubmitAndCancel(name);
   const uint64_t waits = SubmitWaiting("waits");
   EXPECT_EQ(snapshot()->jobs.size(), 7u) << "they have only just ended";
-  Pass(kLeastKeptBeyondMost);
+  Pass(kLeastKeptBeyondRecent);
   EXPECT_EQ(snapshot()->jobs.size(), 4u);
   for (const uint64_t id : {uint64_t{4}, uint64_t{5}, uint64_t{6}, waits}) {
     EXPECT_TRUE(IsThere(id)) << id;
@@ -109,10 +144,10 @@ TEST_F(ForgetJobsTest, BeyondTheBoundTheLongestEndedGo) {
   EXPECT_EQ(snapshot()->jobs.size(), 4u);
 }
 
-TEST_F(ForgetJobsTest, MoreThanABatchGoesBatchByBatch) {
-  Forget({.after = absl::Hours(1)});
+TEST_F(ArchiveJobsTest, MoreThanABatchGoesBatchByBatch) {
+  Archive({.forget_after = absl::Hours(1)});
   JobOptions options = {.min_ranks = 9, .wait_for_capacity = true};
-  for (size_t i = 0; i < 2 * ForgetJobs::kMost + 10; ++i) {
+  for (size_t i = 0; i < 2 * ArchiveJobs::kMost + 10; ++i) {
     options.name = absl::StrCat("job-", i);
     engine_->Post(SubmitJob{.settings = MakeSettings(options), .owner = "ann"}, Ignore);
   }
@@ -125,29 +160,29 @@ TEST_F(ForgetJobsTest, MoreThanABatchGoesBatchByBatch) {
   EXPECT_EQ(snapshot()->jobs.size(), 0u);
   EXPECT_EQ(snapshot()->events.size(), 0u);
   Restart();
-  EXPECT_EQ(snapshot()->jobs.last_id(), 2 * ForgetJobs::kMost + 10);
+  EXPECT_EQ(snapshot()->jobs.last_id(), 2 * ArchiveJobs::kMost + 10);
 }
 
-TEST_F(ForgetJobsTest, AnArrayGoesWholeAndAtOnce) {
-  Forget({.most = 5});
+TEST_F(ArchiveJobsTest, AnArrayGoesWholeAndAtOnce) {
+  Archive({.recent = 5});
   const JobOptions options = {.min_ranks = 9, .wait_for_capacity = true, .name = "sweep"};
   const EventResult array =
       Apply(SubmitJob{.settings = MakeSettings(options),
                       .owner = "ann",
-                      .array = ArrayRange{.first = 1, .last = ForgetJobs::kMost + 20}});
+                      .array = ArrayRange{.first = 1, .last = ArchiveJobs::kMost + 20}});
   ASSERT_OK(array.status);
-  EXPECT_EQ(snapshot()->jobs.size(), ForgetJobs::kMost + 20);
+  EXPECT_EQ(snapshot()->jobs.size(), ArchiveJobs::kMost + 20);
   ASSERT_OK(Cancel(array.job_id + 7));
-  EXPECT_EQ(snapshot()->jobs.size(), ForgetJobs::kMost + 20);
+  EXPECT_EQ(snapshot()->jobs.size(), ArchiveJobs::kMost + 20);
   std::set<size_t> sizes;  // that anybody saw
   {
     const std::shared_ptr<void> watch = engine_->Subscribe(
         [&](const std::shared_ptr<const Snapshot>& now) { sizes.insert(now->jobs.size()); });
     EXPECT_OK(
         Apply(CancelJob{.job_id = array.job_id, .actor = "user:ann", .whole_array = true}).status);
-    Pass(kLeastKeptBeyondMost);
+    Pass(kLeastKeptBeyondRecent);
   }
-  EXPECT_THAT(sizes, ElementsAre(size_t{0}, ForgetJobs::kMost + 20));
+  EXPECT_THAT(sizes, ElementsAre(size_t{0}, ArchiveJobs::kMost + 20));
   EXPECT_EQ(snapshot()->arrays.Find(ArrayKey(array.job_id)), nullptr);
   EXPECT_EQ(snapshot()->by_name.Find("sweep"), nullptr);
   EXPECT_THAT(ModelFaults(*snapshot()), IsEmpty());
@@ -156,9 +191,9 @@ TEST_F(ForgetJobsTest, AnArrayGoesWholeAndAtOnce) {
 }
 
 // Each pair is applied in one batch.
-TEST_F(ForgetJobsTest, WhatCameInBetweenKeepsTheJob) {
+TEST_F(ArchiveJobsTest, WhatCameInBetweenKeepsTheJob) {
   const uint64_t id = SubmitAndCancel("a");
-  const ForgetJobs proposal = Ended(id);
+  const ArchiveJobs proposal = Ended(id);
   engine_->Post(ControlJob{.verb = ControlJob::Verb::kRequeue,
                            .job_id = id,
                            .actor = "user:ann",
@@ -188,7 +223,7 @@ TEST_F(ForgetJobsTest, WhatCameInBetweenKeepsTheJob) {
   EXPECT_THAT(ModelFaults(*snapshot()), IsEmpty());
 }
 
-TEST_F(ForgetJobsTest, WhatComesAfterItFindsNothing) {
+TEST_F(ArchiveJobsTest, WhatComesAfterItFindsNothing) {
   const uint64_t id = SubmitAndCancel("a", "key");
   engine_->Post(Ended(id), Ignore);
   EventResult again;
@@ -201,9 +236,7 @@ TEST_F(ForgetJobsTest, WhatComesAfterItFindsNothing) {
   engine_->Post(CancelJob{.job_id = id, .actor = "user:ann"},
                 [&](const EventResult& result) { cancelled = result; });
   RunUntilIdle();
-  EXPECT_OK(again.status);
-  EXPECT_EQ(again.job_id, id + 1);
-  EXPECT_FALSE(again.already_existed);
+  EXPECT_THAT(again.status, StatusIs(absl::StatusCode::kUnavailable)) << "it may be restored";
   EXPECT_THAT(cancelled.status, StatusIs(absl::StatusCode::kNotFound));
   EXPECT_FALSE(IsThere(id));
   Restart();
@@ -211,20 +244,102 @@ TEST_F(ForgetJobsTest, WhatComesAfterItFindsNothing) {
   EXPECT_THAT(ModelFaults(*snapshot()), IsEmpty());
 }
 
-TEST_F(ForgetJobsTest, AJobWithCheckpointsStays) {
-  Forget({.after = absl::Hours(1)});
+TEST_F(ArchiveJobsTest, AJobComesBackAsItWas) {
+  Archive({.recent = 0});
   Agent one = ConnectNew("worker-1", 1);
-  const uint64_t id = Submit({.name = "saves"});
+  const uint64_t id = Submit({.key = "key", .name = "saves"});
   const Fence fence = StartRanks(one).fence;
   ASSERT_OK(Apply(MakeCommit(one, fence, 10)).status);
+  AnswerVerify(one, true);
   ReportExit(one, fence, 0, {.succeeded = true, .last_step = 10});
   ASSERT_EQ(state(id), JobState::kSucceeded);
-  Pass(absl::Hours(50));
-  ASSERT_TRUE(IsThere(id));
-  EXPECT_EQ(job(id).checkpoints.size(), 1u);
+  const uint64_t source = job(id).checkpoints.front();
+  auto settings = std::make_shared<JobSettings>(
+      *MakeSettings({.min_ranks = 9, .wait_for_capacity = true, .name = "goes-on"}));
+  const EventResult next =
+      Apply(SubmitJob{.settings = settings, .owner = "ann", .resume = ResumeRequest{.job_id = id}});
+  ASSERT_OK(next.status);
+  ASSERT_OK(Cancel(next.job_id));
+  const std::string before = DescribeModel(*snapshot());
+  Pass(kLeastKeptBeyondRecent);
+  Pass(absl::Hours(2));  // the second one has to be gone first
+  ASSERT_FALSE(IsThere(id));
+  ASSERT_FALSE(IsThere(next.job_id));
+  EXPECT_EQ(snapshot()->FindCheckpoint(source), nullptr);
+  EXPECT_EQ(engine_->history().jobs(), 2u);
+  EXPECT_THAT(ModelFaults(*snapshot()), IsEmpty());
+  Restart();
+  RestoreJobs back;
+  for (const uint64_t archived : {id, next.job_id}) {
+    const auto found = engine_->history().Find(archived);
+    ASSERT_OK(found.status());
+    back.jobs.push_back(*found);
+  }
+  EXPECT_THAT(Apply(RestoreJobs{{back.jobs[1]}}).status,
+              StatusIs(absl::StatusCode::kFailedPrecondition))
+      << "what it begins from is not here";
+  archive_ = {};
+  Restart();
+  ASSERT_OK(Apply(back).status);
+  ASSERT_OK(Apply(back).status) << "those that are here stay";
+  EXPECT_EQ(job(id).checkpoints, std::vector<uint64_t>{source});
+  EXPECT_EQ(snapshot()->FindCheckpoint(source)->state, CheckpointState::kVerified);
+  EXPECT_EQ(job(id).ledger.settled, back.jobs[0].job->ledger.settled);
+  EXPECT_EQ(snapshot()->FindJobByName("saves")->id, id);
+  EXPECT_THAT(ModelFaults(*snapshot()), IsEmpty());
+  const std::string restored = DescribeModel(*snapshot());
+  Restart();
+  EXPECT_EQ(DescribeModel(*snapshot()), restored);
+  EXPECT_THAT(ModelFaults(*snapshot()), IsEmpty());
+  ASSERT_OK(Apply(ControlJob{.verb = ControlJob::Verb::kRequeue,
+                             .job_id = next.job_id,
+                             .actor = "user:ann",
+                             .request_id = "again"})
+                .status);
 }
 
-TEST_F(ForgetJobsTest, WhatWasLearnedGoesWithTheLastJobThatTaughtIt) {
+TEST_F(ArchiveJobsTest, AJobOfAnotherStateDoesNotComeBack) {
+  const uint64_t id = SubmitAndCancel("a");
+  ArchivedJob rows = Rows(id);
+  Apply(Ended(id));
+  ASSERT_FALSE(IsThere(id));
+  auto other = std::make_shared<Job>(*rows.job);
+  other->id = id + 7;
+  EXPECT_THAT(Apply(RestoreJobs{{{.job = other}}}).status,
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_OK(Apply(RestoreJobs{{rows}}).status);
+  EXPECT_TRUE(IsThere(id));
+}
+
+// state.db was restored from a backup, and history.db was not.
+TEST_F(ArchiveJobsTest, NumbersOfArchivedJobsAreNotGivenAgain) {
+  Archive({.recent = 0});
+  const auto copy = [&](const std::string& from, const std::string& to) {
+    for (const char* file : {"/state.db", "/state.db-wal"}) {
+      std::filesystem::remove(to + file);
+      if (!std::filesystem::exists(from + file)) continue;
+      std::filesystem::copy_file(from + file, to + file);
+    }
+  };
+  TempDir backup;
+  engine_.reset();
+  copy(dir_.path(), backup.path());
+  Restart();
+  const uint64_t id = SubmitAndCancel("a");
+  Pass(kLeastKeptBeyondRecent);
+  ASSERT_FALSE(IsThere(id));
+  const uint64_t last_event = snapshot()->last_event;
+  engine_.reset();
+  copy(backup.path(), dir_.path());
+  Restart();
+  EXPECT_EQ(snapshot()->last_event, last_event);
+  EXPECT_EQ(SubmitWaiting("b"), id + 1);
+  Restart();
+  EXPECT_EQ(snapshot()->jobs.last_id(), id + 1);
+  EXPECT_THAT(ModelFaults(*snapshot()), IsEmpty());
+}
+
+TEST_F(ArchiveJobsTest, WhatWasLearnedGoesWithTheLastJobThatTaughtIt) {
   Agent one = ConnectNew("worker-1", 1);
   std::vector<uint64_t> ids;
   for (int i = 0; i < 2; ++i) {

@@ -1,13 +1,14 @@
-// Which jobs that have ended leave the model and the database. Pure.
+// Which jobs that have ended leave the model and state.db for history.db, and come back when
+// somebody wants something of them. Pure.
 //
 // A job goes alone; the tasks of an array, which are found by their places in it, go together. It
 // stays while
 // - it, or another task of its array, has not ended, or a rank of it may hold slots;
-// - one of its checkpoints may be on a disk (is not DELETED): only its row records that;
-// - the outbox holds an assignment about it or its checkpoints;
+// - one of its checkpoints is to be reread or deleted;
+// - an agent is still to be told something of it or of its checkpoints;
 // - a job that has not ended was submitted to wait for it (scheduling.after);
-// - a job that is there was submitted to begin from its checkpoints;
-// - it is the newest of its name and older ones are there: a name must not come to mean an older
+// - a job that is here was submitted to begin from its checkpoints;
+// - it is the newest of its name and older ones are here: a name must not come to mean an older
 //   job.
 #pragma once
 
@@ -22,26 +23,27 @@
 
 namespace muster::controller {
 
-struct ForgetSettings {
-  // Jobs go that ended so long ago by ledger time; infinite: none for that.
-  absl::Duration after = absl::InfiniteDuration();
-  // While more than so many have ended, the longest ended of those that may go.
+struct ArchiveSettings {
+  // Of jobs that have ended so many stay in memory; beyond that the longest ended ones leave.
+  size_t recent = std::numeric_limits<size_t>::max();
+  // An archived job is forgotten when it ended so long ago by ledger time, and while more than
+  // `most` are archived; a job with a checkpoint that may be on a disk is not. Infinite: for none.
+  absl::Duration forget_after = absl::InfiniteDuration();
   size_t most = std::numeric_limits<size_t>::max();
 
-  bool ForgetsAny() const {
-    return after != absl::InfiniteDuration() || most != std::numeric_limits<size_t>::max();
+  bool ArchivesAny() const {
+    return recent != std::numeric_limits<size_t>::max() || forget_after != absl::InfiniteDuration();
   }
 };
 
-// No job is forgotten until so much time has passed since its end and since the controller's start,
+// No job leaves until so much time has passed since its end and since the controller's start,
 // however many have ended: whoever waits for a job, or comes back to it after a lost connection,
-// learns of its end. Much longer than a client waits for a controller that went away (cli/follow.h:
+// hears of its end. Much longer than a client waits for a controller that went away (cli/follow.h:
 // two minutes).
 inline constexpr absl::Duration kLeastKept = absl::Minutes(5);
-// A job that goes only because too many have ended stays for so long after its end: time enough to
-// look at it. Jobs that must stay can fill the bound by themselves; then every other job goes after
-// this time.
-inline constexpr absl::Duration kLeastKeptBeyondMost = absl::Hours(1);
+// A job that leaves only because too many have ended stays for so long after its end: as long as
+// its uploaded folder is kept, so that it can be queued again.
+inline constexpr absl::Duration kLeastKeptBeyondRecent = absl::Hours(1);
 
 // Ended jobs that must stay for now: an assignment in the outbox is about them, or a job that has
 // not ended waits for them (scheduling.after). A task of an array is named by the array's first

@@ -1,9 +1,10 @@
-#include "controller/policy/ended/ended_jobs_queue.h"
+#include "controller/policy/archive/ended_jobs_queue.h"
 
 #include <algorithm>
 #include <optional>
 
 #include "controller/model/ledger_rules.h"
+#include "controller/model/types/events.h"
 
 namespace muster::controller {
 namespace {
@@ -37,31 +38,27 @@ void EndedJobsQueue::Leave(uint64_t id, absl::Duration now) {
   if (staying_.insert(id).second) stayed_.emplace_back(now + kAgainAfter, id);
 }
 
-ForgetJobs EndedJobsQueue::Next(const Snapshot& snapshot, const ForgetSettings& settings,
-                                absl::Duration now) {
+std::vector<EndedJobs> EndedJobsQueue::Next(const Snapshot& snapshot,
+                                            const ArchiveSettings& settings, absl::Duration now) {
   Follow(snapshot);
   TakeBack(snapshot, now);
-  stuck_ = 0;
   if (now - start_ < kLeastKept) return {};
-  const absl::Time horizon = snapshot.LedgerTime(now) - settings.after;
-  const absl::Time old_enough = snapshot.LedgerTime(now) - kLeastKeptBeyondMost;
+  const absl::Time horizon = snapshot.LedgerTime(now) - settings.forget_after;
+  const absl::Time old_enough = snapshot.LedgerTime(now) - kLeastKeptBeyondRecent;
   const uint64_t ended = snapshot.jobs.size() - snapshot.active_jobs->size();
-  uint64_t excess = ended > settings.most ? ended - settings.most : 0;
+  uint64_t excess = ended > settings.recent ? ended - settings.recent : 0;
   // Whether what ended then is to go, as far as time and number say.
   const auto is_due = [&](absl::Time finished) {
     return finished <= horizon || (excess > 0 && finished <= old_enough);
   };
-  ForgetJobs next;
+  std::vector<EndedJobs> next;
   const bool any_due = !ended_.empty() && is_due(ended_.begin()->first);
-  if (!any_due) {
-    if (!staying_.empty()) stuck_ = excess;
-    return next;
-  }
+  if (!any_due) return next;
   const std::set<uint64_t> needed = NeededYet(snapshot);
   uint64_t taken = 0;
   size_t evaluated = 0;
   for (auto it = ended_.begin(); it != ended_.end();) {
-    if (taken >= ForgetJobs::kMost || evaluated++ == kMostEvaluated) break;
+    if (taken >= ArchiveJobs::kMost || evaluated++ == kMostEvaluated) break;
     if (!is_due(it->first)) break;
     const std::optional<EndedJobs> jobs = EvaluateEnded(snapshot, needed, it->second);
     // `ended_` sorts an array by the end of its first task. While there are too many jobs, one with
@@ -76,7 +73,7 @@ ForgetJobs EndedJobsQueue::Next(const Snapshot& snapshot, const ForgetSettings& 
       it = ended_.erase(it);
       continue;
     }
-    next.jobs.push_back({.job_id = jobs->first, .finished = jobs->finished});
+    next.push_back(*jobs);
     taken += jobs->size();
     excess -= std::min(excess, jobs->size());
     ++it;

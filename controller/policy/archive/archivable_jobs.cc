@@ -1,4 +1,4 @@
-#include "controller/policy/ended/ended_job_rules.h"
+#include "controller/policy/archive/archivable_jobs.h"
 
 #include <algorithm>
 #include <string>
@@ -24,11 +24,8 @@ bool IsOver(const Snapshot& snapshot, const Job& job) {
   if (job.current != nullptr && (job.current->live() || HoldsSlots(*job.current))) return false;
   const bool held = std::any_of(job.past.begin(), job.past.end(),
                                 [](const auto& attempt) { return HoldsSlots(*attempt); });
-  const bool saved =
-      std::any_of(job.checkpoints.begin(), job.checkpoints.end(), [&snapshot](uint64_t id) {
-        return snapshot.FindCheckpoint(id)->state != CheckpointState::kDeleted;
-      });
-  return !held && !saved;
+  const std::vector<uint64_t>& at_work = *snapshot.retention_jobs;
+  return !held && !std::binary_search(at_work.begin(), at_work.end(), job.id);
 }
 
 // Whether the name of these would come to mean an older job without them.

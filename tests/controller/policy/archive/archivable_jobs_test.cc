@@ -1,4 +1,4 @@
-#include "controller/policy/ended/ended_job_rules.h"
+#include "controller/policy/archive/archivable_jobs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/model/draft.h"
-#include "controller/policy/ended/ended_jobs_queue.h"
+#include "controller/model/types/events.h"
+#include "controller/policy/archive/ended_jobs_queue.h"
 
 namespace muster::controller {
 namespace {
@@ -19,10 +20,10 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-class ForgetRulesTest : public ::testing::Test {
+class ArchivableJobsTest : public ::testing::Test {
  protected:
-  ForgetRulesTest() {
-    settings_.after = absl::Hours(24);
+  ArchivableJobsTest() {
+    settings_.forget_after = absl::Hours(24);
     snapshot_ = std::make_shared<const Snapshot>();
   }
 
@@ -58,8 +59,8 @@ class ForgetRulesTest : public ::testing::Test {
   // What one look finds.
   std::vector<uint64_t> Next() {
     std::vector<uint64_t> ids;
-    for (const ForgetJobs::Ended& ended : queue_.Next(*snapshot_, settings_, now_).jobs) {
-      ids.push_back(ended.job_id);
+    for (const EndedJobs& ended : queue_.Next(*snapshot_, settings_, now_)) {
+      ids.push_back(ended.first);
     }
     return ids;
   }
@@ -68,12 +69,12 @@ class ForgetRulesTest : public ::testing::Test {
   }
 
   absl::Duration now_ = absl::Hours(1);  // ledger time is the same, since 1970
-  ForgetSettings settings_;
+  ArchiveSettings settings_;
   std::shared_ptr<const Snapshot> snapshot_;
   EndedJobsQueue queue_{/*start=*/absl::ZeroDuration()};
 };
 
-TEST_F(ForgetRulesTest, AJobGoesOnceItHasEndedLongAgo) {
+TEST_F(ArchivableJobsTest, AJobGoesOnceItHasEndedLongAgo) {
   const uint64_t first = SubmitAndEnd();
   now_ += absl::Hours(1);
   const uint64_t second = SubmitAndEnd();
@@ -85,13 +86,13 @@ TEST_F(ForgetRulesTest, AJobGoesOnceItHasEndedLongAgo) {
   EXPECT_THAT(Next(), ElementsAre(first));
   now_ += absl::Hours(1);
   EXPECT_THAT(Next(), ElementsAre(first, second)) << "it was not taken yet";
-  Change([&](Draft& draft) { draft.ForgetJob(first); });
+  Change([&](Draft& draft) { draft.ArchiveJob(first); });
   EXPECT_THAT(Next(), ElementsAre(second));
-  settings_.after = absl::InfiniteDuration();
+  settings_.forget_after = absl::InfiniteDuration();
   EXPECT_THAT(Next(), IsEmpty());
 }
 
-TEST_F(ForgetRulesTest, OneThatWasQueuedAgainEndsAnew) {
+TEST_F(ArchivableJobsTest, OneThatWasQueuedAgainEndsAnew) {
   const uint64_t id = SubmitAndEnd();
   now_ += absl::Hours(25);
   EXPECT_THAT(Next(), ElementsAre(id));
@@ -107,26 +108,21 @@ TEST_F(ForgetRulesTest, OneThatWasQueuedAgainEndsAnew) {
   EXPECT_THAT(Next(), ElementsAre(id));
 }
 
-TEST_F(ForgetRulesTest, OneWithACheckpointStaysUntilThatIsDeleted) {
+TEST_F(ArchivableJobsTest, OneWhoseCheckpointsAreToBeRereadOrDeletedStaysUntilThatIsDone) {
   const uint64_t id = SubmitAndEnd();
   Change([&](Draft& draft) {
-    draft.AddCheckpoint({.job_id = id, .state = CheckpointState::kDeleted});
-    draft.AddCheckpoint({.job_id = id, .state = CheckpointState::kVerified, .path = "/c/2"});
+    draft.AddCheckpoint({.job_id = id, .state = CheckpointState::kCommitted, .path = "/c/1"});
   });
-  for (const CheckpointState state : {CheckpointState::kWriting, CheckpointState::kCommitted,
-                                      CheckpointState::kVerified, CheckpointState::kCorrupt}) {
-    Change([&](Draft& draft) { draft.EditCheckpoint(2).state = state; });
-    EXPECT_FALSE(MayGo(id)) << CheckpointStateName(state);
-  }
+  EXPECT_FALSE(MayGo(id));
   now_ += absl::Hours(30);
   EXPECT_THAT(Next(), IsEmpty());
-  Change([&](Draft& draft) { draft.EditCheckpoint(2).state = CheckpointState::kDeleted; });
-  EXPECT_TRUE(MayGo(id));
+  Change([&](Draft& draft) { draft.EditCheckpoint(1).state = CheckpointState::kVerified; });
+  EXPECT_TRUE(MayGo(id)) << "what is kept stays kept";
   now_ += EndedJobsQueue::kAgainAfter;
-  EXPECT_THAT(Next(), ElementsAre(id)) << "it is judged again after a while";
+  EXPECT_THAT(Next(), ElementsAre(id)) << "it is evaluated again after a while";
 }
 
-TEST_F(ForgetRulesTest, OneWhoseRankMayLiveStays) {
+TEST_F(ArchivableJobsTest, OneWhoseRankMayLiveStays) {
   const uint64_t id = Submit();
   Change([&](Draft& draft) {
     Rank rank;
@@ -139,7 +135,7 @@ TEST_F(ForgetRulesTest, OneWhoseRankMayLiveStays) {
   EXPECT_TRUE(MayGo(id));
 }
 
-TEST_F(ForgetRulesTest, OneOfWhichAnAgentIsToBeToldStays) {
+TEST_F(ArchivableJobsTest, OneOfWhichAnAgentIsToBeToldStays) {
   const uint64_t id = SubmitAndEnd();
   Change([&](Draft& draft) {
     draft.AddOutbox({.worker = "w", .kind = AssignmentKind::kStop, .fence = {.job_id = id}});
@@ -149,7 +145,7 @@ TEST_F(ForgetRulesTest, OneOfWhichAnAgentIsToBeToldStays) {
   EXPECT_TRUE(MayGo(id));
 }
 
-TEST_F(ForgetRulesTest, OneThatAJobWaitsForStaysUntilThatHasEnded) {
+TEST_F(ArchivableJobsTest, OneThatAJobWaitsForStaysUntilThatHasEnded) {
   const uint64_t id = SubmitAndEnd();
   JobSettings settings;
   settings.scheduling.after = {{.job_id = id}};
@@ -159,7 +155,7 @@ TEST_F(ForgetRulesTest, OneThatAJobWaitsForStaysUntilThatHasEnded) {
   EXPECT_TRUE(MayGo(id));
 }
 
-TEST_F(ForgetRulesTest, OneThatAJobBeganFromStaysAsLongAsThat) {
+TEST_F(ArchivableJobsTest, OneThatAJobBeganFromStaysAsLongAsThat) {
   const uint64_t id = SubmitAndEnd();
   Change([&](Draft& draft) {
     draft.AddCheckpoint({.job_id = id, .state = CheckpointState::kDeleted});
@@ -171,33 +167,33 @@ TEST_F(ForgetRulesTest, OneThatAJobBeganFromStaysAsLongAsThat) {
   EXPECT_FALSE(MayGo(id)) << "what it began from is shown, and asked for if it is queued again";
   Change([&](Draft& draft) { draft.RebuildJobLists(); });
   EXPECT_FALSE(MayGo(id)) << "after a restart";
-  Change([&](Draft& draft) { draft.ForgetJob(later); });
+  Change([&](Draft& draft) { draft.ArchiveJob(later); });
   EXPECT_TRUE(MayGo(id));
 }
 
-TEST_F(ForgetRulesTest, ANameNeverComesToMeanAnOlderJob) {
+TEST_F(ArchivableJobsTest, ANameNeverComesToMeanAnOlderJob) {
   JobSettings nightly;
   nightly.name = "nightly";
   const uint64_t saved = SubmitAndEnd(nightly);
   const uint64_t middle = SubmitAndEnd(nightly);
   const uint64_t newest = SubmitAndEnd(nightly);
   Change([&](Draft& draft) {
-    draft.AddCheckpoint({.job_id = saved, .state = CheckpointState::kVerified, .path = "/c/1"});
+    draft.AddCheckpoint({.job_id = saved, .state = CheckpointState::kCommitted, .path = "/c/1"});
   });
   EXPECT_FALSE(MayGo(saved));
   EXPECT_TRUE(MayGo(middle));
   EXPECT_FALSE(MayGo(newest));
-  Change([&](Draft& draft) { draft.ForgetJob(middle); });
+  Change([&](Draft& draft) { draft.ArchiveJob(middle); });
   EXPECT_FALSE(MayGo(newest));
   Change([&](Draft& draft) { draft.EditCheckpoint(1).state = CheckpointState::kDeleted; });
-  Change([&](Draft& draft) { draft.ForgetJob(saved); });
+  Change([&](Draft& draft) { draft.ArchiveJob(saved); });
   EXPECT_TRUE(MayGo(newest));
   EXPECT_EQ(snapshot_->FindJobByName("nightly")->id, newest);
-  Change([&](Draft& draft) { draft.ForgetJob(newest); });
+  Change([&](Draft& draft) { draft.ArchiveJob(newest); });
   EXPECT_EQ(snapshot_->by_name.Find("nightly"), nullptr);
 }
 
-TEST_F(ForgetRulesTest, AnArrayGoesTogether) {
+TEST_F(ArchivableJobsTest, AnArrayGoesTogether) {
   JobSettings settings;
   settings.name = "sweep";
   const uint64_t first = Submit(settings, {.array_id = 1, .index = 0});
@@ -212,10 +208,10 @@ TEST_F(ForgetRulesTest, AnArrayGoesTogether) {
   now_ += absl::Hours(10);
   EXPECT_THAT(Next(), IsEmpty()) << "its last task ended later";
   now_ += absl::Hours(15);
-  const ForgetJobs next = queue_.Next(*snapshot_, settings_, now_);
-  ASSERT_EQ(next.jobs.size(), 1u);
-  EXPECT_EQ(next.jobs[0].job_id, first);
-  EXPECT_EQ(next.jobs[0].finished, absl::UnixEpoch() + absl::Hours(21));
+  const std::vector<EndedJobs> next = queue_.Next(*snapshot_, settings_, now_);
+  ASSERT_EQ(next.size(), 1u);
+  EXPECT_EQ(next[0].first, first);
+  EXPECT_EQ(next[0].finished, absl::UnixEpoch() + absl::Hours(21));
   const auto ended = EvaluateEnded(*snapshot_, {}, first);
   ASSERT_TRUE(ended.has_value());
   EXPECT_EQ(ended->last, last) << "the next array is another";
@@ -225,8 +221,8 @@ TEST_F(ForgetRulesTest, AnArrayGoesTogether) {
   EXPECT_FALSE(MayGo(first)) << "one waits for a task of it";
 }
 
-TEST_F(ForgetRulesTest, TheLongestEndedGoBeyondTheBound) {
-  settings_ = {.most = 3};
+TEST_F(ArchivableJobsTest, TheLongestEndedGoBeyondTheBound) {
+  settings_ = {.recent = 3};
   std::vector<uint64_t> ids;
   for (int i = 0; i < 6; ++i) ids.push_back(Submit());
   const uint64_t runs = Submit();
@@ -235,62 +231,53 @@ TEST_F(ForgetRulesTest, TheLongestEndedGoBeyondTheBound) {
     End(ids[i]);
   }
   Change([&](Draft& draft) {
-    draft.AddCheckpoint({.job_id = ids[0], .state = CheckpointState::kVerified, .path = "/c/1"});
+    draft.AddCheckpoint({.job_id = ids[0], .state = CheckpointState::kCommitted, .path = "/c/1"});
   });
-  now_ += kLeastKeptBeyondMost;
+  now_ += kLeastKeptBeyondRecent;
   EXPECT_THAT(Next(), ElementsAre(ids[2], ids[1], ids[3])) << "one of the first stays";
   EXPECT_FALSE(MayGo(runs));
-  settings_.most = 6;
+  settings_.recent = 6;
   EXPECT_THAT(Next(), IsEmpty());
 }
 
 // Those before it may all have to stay: it is not to be gone before anybody heard of its end.
-TEST_F(ForgetRulesTest, WhatHasJustEndedStaysHoweverManyHave) {
-  settings_ = {.most = 1};
+TEST_F(ArchivableJobsTest, WhatHasJustEndedStaysHoweverManyHave) {
+  settings_ = {.recent = 1};
   const uint64_t kept = SubmitAndEnd();
   Change([&](Draft& draft) {
-    draft.AddCheckpoint({.job_id = kept, .state = CheckpointState::kVerified, .path = "/c/1"});
+    draft.AddCheckpoint({.job_id = kept, .state = CheckpointState::kCommitted, .path = "/c/1"});
   });
   const uint64_t first = Submit({.name = "sweep"}, {.array_id = 2});
   const uint64_t last = Submit({.name = "sweep"}, {.array_id = 2, .index = 1});
   End(first);
-  now_ += kLeastKeptBeyondMost - absl::Seconds(1);
+  now_ += kLeastKeptBeyondRecent - absl::Seconds(1);
   EXPECT_THAT(Next(), IsEmpty());
   const uint64_t alone = SubmitAndEnd();
   End(last);
-  now_ += kLeastKeptBeyondMost - absl::Seconds(1);
+  now_ += kLeastKeptBeyondRecent - absl::Seconds(1);
   EXPECT_THAT(Next(), IsEmpty()) << "the last task of the array has just ended";
   now_ += absl::Seconds(1);
   EXPECT_THAT(Next(), ElementsAre(first, alone));
 }
 
-// A cluster whose jobs keep their checkpoints came to its bound, and from then on every other job
-// was gone five minutes after its end.
-TEST_F(ForgetRulesTest, WhereTheBoundIsFullOfWhatMustStayOthersStayForAnHour) {
-  settings_ = {.most = 2};
+TEST_F(ArchivableJobsTest, WhereTheBoundIsFullOfWhatMustStayOthersStayForAnHour) {
+  settings_ = {.recent = 2};
   for (int i = 0; i < 3; ++i) {
     const uint64_t kept = SubmitAndEnd();
     Change([&](Draft& draft) {
-      draft.AddCheckpoint({.job_id = kept, .state = CheckpointState::kVerified, .path = "/c/1"});
+      draft.AddCheckpoint({.job_id = kept, .state = CheckpointState::kCommitted, .path = "/c/1"});
     });
   }
   now_ += absl::Hours(2);
   const uint64_t ended = SubmitAndEnd();
   now_ += absl::Minutes(10);
   EXPECT_THAT(Next(), IsEmpty());
-  EXPECT_THAT(Next(), IsEmpty());
-  EXPECT_EQ(queue_.stuck(), 2u) << "and that can be said";
   now_ += absl::Minutes(50);
   EXPECT_THAT(Next(), ElementsAre(ended));
-  EXPECT_EQ(queue_.stuck(), 0u);
-  Change([&](Draft& draft) { draft.ForgetJob(ended); });
-  settings_.most = 3;
-  EXPECT_THAT(Next(), IsEmpty());
-  EXPECT_EQ(queue_.stuck(), 0u);
 }
 
-TEST_F(ForgetRulesTest, AFullBoundKeepsNothingForLongerThanItsTime) {
-  settings_ = {.after = absl::Minutes(10), .most = 1};
+TEST_F(ArchivableJobsTest, AFullBoundKeepsNothingForLongerThanItsTime) {
+  settings_ = {.recent = 1, .forget_after = absl::Minutes(10)};
   const uint64_t first = Submit({.name = "sweep"}, {.array_id = 1});
   const uint64_t last = Submit({.name = "sweep"}, {.array_id = 1, .index = 1});
   End(first);
@@ -301,8 +288,8 @@ TEST_F(ForgetRulesTest, AFullBoundKeepsNothingForLongerThanItsTime) {
 }
 
 // Whoever follows a job that ended just before has had nobody to hear it from.
-TEST_F(ForgetRulesTest, NothingGoesRightAfterAStart) {
-  settings_ = {.after = kLeastKept, .most = 1};
+TEST_F(ArchivableJobsTest, NothingGoesRightAfterAStart) {
+  settings_ = {.recent = 1, .forget_after = kLeastKept};
   const uint64_t first = SubmitAndEnd();
   const uint64_t last = SubmitAndEnd();
   now_ += absl::Hours(1);
@@ -313,16 +300,16 @@ TEST_F(ForgetRulesTest, NothingGoesRightAfterAStart) {
   EXPECT_THAT(Next(), ElementsAre(first, last));
 }
 
-TEST_F(ForgetRulesTest, ALookFindsAboutABatch) {
+TEST_F(ArchivableJobsTest, ATurnFindsAboutABatch) {
   for (int i = 0; i < 1000; ++i) SubmitAndEnd();
   now_ += absl::Hours(25);
   const std::vector<uint64_t> ids = Next();
-  ASSERT_EQ(ids.size(), ForgetJobs::kMost);
+  ASSERT_EQ(ids.size(), ArchiveJobs::kMost);
   EXPECT_EQ(ids.front(), 1u);
 }
 
 // What is touched in a draft has not come to the lists yet.
-TEST_F(ForgetRulesTest, WhatADraftTouchesIsNeeded) {
+TEST_F(ArchivableJobsTest, WhatADraftTouchesIsNeeded) {
   const uint64_t waited_for = SubmitAndEnd();
   const uint64_t edited = SubmitAndEnd();
   const uint64_t other = SubmitAndEnd();

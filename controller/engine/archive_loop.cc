@@ -1,0 +1,79 @@
+#include "controller/engine/archive_loop.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/base/log.h"
+#include "controller/policy/archive/ended_jobs_queue.h"
+
+namespace muster::controller {
+namespace {
+
+constexpr absl::Duration kLookEvery = absl::Seconds(1);
+// After an error of history.db (a full disk): jobs stay in memory meanwhile.
+constexpr absl::Duration kRetryAfter = absl::Minutes(1);
+constexpr size_t kMostForgotten = 256;  // in one transaction
+
+ArchivedJob JobWithCheckpoints(const Snapshot& snapshot, uint64_t id) {
+  ArchivedJob archived{.job = snapshot.jobs.Share(id), .checkpoints = {}};
+  for (uint64_t checkpoint : archived.job->checkpoints) {
+    archived.checkpoints.push_back(snapshot.checkpoints.Share(checkpoint));
+  }
+  return archived;
+}
+
+ArchiveJobs RowsOf(const Snapshot& snapshot, const std::vector<EndedJobs>& ended) {
+  ArchiveJobs rows;
+  size_t events = 0;
+  for (const EndedJobs& jobs : ended) {
+    if (events >= ArchiveJobs::kMostEvents) break;
+    ArchiveJobs::Group& group = rows.groups.emplace_back();
+    for (uint64_t id = jobs.first; id <= jobs.last; ++id) {
+      group.push_back(JobWithCheckpoints(snapshot, id));
+      events += group.back().job->events.size();
+    }
+  }
+  return rows;
+}
+
+absl::Status PutAll(HistoryStore& history, const ArchiveJobs& rows) {
+  std::vector<ArchivedJob> jobs;
+  for (const ArchiveJobs::Group& group : rows.groups) {
+    jobs.insert(jobs.end(), group.begin(), group.end());
+  }
+  return history.Put(jobs);
+}
+
+absl::Status Forget(HistoryStore& history, const ArchiveSettings& settings, absl::Time now) {
+  const absl::StatusOr<size_t> removed =
+      history.RemoveOldest(now - settings.forget_after, settings.most, kMostForgotten);
+  if (removed.ok() && *removed > 0) Log(LogLevel::kInfo, "jobs_forgotten", {{"jobs", *removed}});
+  return removed.status();
+}
+
+}  // namespace
+
+SnapshotLoop::Decide DecideArchiving(const ArchiveSettings& settings, absl::Duration start,
+                                     HistoryStore& history) {
+  return [settings, queue = std::make_shared<EndedJobsQueue>(start), &history](
+             const Snapshot& snapshot, absl::Duration now) {
+    SnapshotLoop::Decision decision;
+    if (!settings.ArchivesAny()) return decision;
+    decision.due_at = now + kLookEvery;
+    const std::vector<EndedJobs> ended = queue->Next(snapshot, settings, now);
+    absl::Status status = Forget(history, settings, snapshot.LedgerTime(now));
+    if (status.ok() && !ended.empty()) {
+      ArchiveJobs rows = RowsOf(snapshot, ended);
+      status = PutAll(history, rows);
+      if (status.ok()) decision.event = std::move(rows);
+    }
+    if (!status.ok()) {
+      Log(LogLevel::kWarning, "jobs_not_archived", {{"error", status.ToString()}});
+      decision.due_at = now + kRetryAfter;
+    }
+    return decision;
+  };
+}
+
+}  // namespace muster::controller

@@ -1,0 +1,76 @@
+// Jobs that have ended and left memory, with all that was known of them when they did
+// (docs/decisions/0013). The API reads them here; what is to change again is restored into the
+// model first (RestoreJobs).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "controller/model/types/events.h"
+
+namespace muster::controller {
+
+struct ArchivedJobsQuery {
+  uint64_t below = 0;            // ids below this one; 0: all
+  std::vector<JobState> states;  // empty: all
+  std::string project;           // empty: all
+  // By the wall clock, as Job::finished.
+  absl::Time finished_from = absl::InfinitePast();
+  absl::Time finished_before = absl::InfiniteFuture();
+  size_t most = 1000;
+};
+
+// A walk looks at a bounded number of ids a call.
+template <typename T>
+struct ArchivedPage {
+  std::vector<T> rows;          // newest first
+  uint64_t looked_down_to = 0;  // where the walk goes on (ArchivedJobsQuery::below); 0: all is seen
+};
+
+// What `muster goodput` adds up.
+struct ArchivedLedger {
+  uint64_t id = 0;
+  std::string name;
+  std::string project;
+  JobState state = JobState::kSucceeded;
+  JobLedger ledger;
+};
+
+// Thread-safe; a call may take milliseconds. An id of 0 in an answer: there is none. A job that was
+// restored may still be here, as it was when it was archived: ask the snapshot first.
+// Errors: DATA_LOSS and UNKNOWN, the file cannot be read.
+class History {
+ public:
+  virtual ~History() = default;
+
+  virtual size_t jobs() const = 0;
+  virtual uint64_t last_event() const = 0;  // the highest sequence of an archived job's events
+
+  // NOT_FOUND: no such job is here.
+  virtual absl::StatusOr<ArchivedJob> Find(uint64_t id) = 0;
+  virtual absl::StatusOr<uint64_t> NewestOfName(absl::string_view name) = 0;
+  // The newest of the project and name that has a checkpoint which can be restored.
+  virtual absl::StatusOr<uint64_t> NewestSaver(absl::string_view project,
+                                               absl::string_view name) = 0;
+  virtual absl::StatusOr<uint64_t> OfKey(absl::string_view owner, absl::string_view key) = 0;
+  virtual absl::StatusOr<uint64_t> OfCheckpoint(uint64_t checkpoint_id) = 0;
+  // Ledger time; none: no such job is here.
+  virtual absl::StatusOr<std::optional<absl::Time>> FinishedAt(uint64_t id) = 0;
+
+  virtual absl::StatusOr<ArchivedPage<uint64_t>> List(const ArchivedJobsQuery& query) = 0;
+  virtual absl::StatusOr<ArchivedPage<ArchivedLedger>> Ledgers(const ArchivedJobsQuery& query) = 0;
+  // Of all archived jobs, in order of their sequences: the first after `sequence`.
+  virtual absl::StatusOr<std::vector<std::shared_ptr<const JobEvent>>> EventsAfter(
+      uint64_t sequence, size_t most) = 0;
+  // Sequences of the newest events, newest first.
+  virtual absl::StatusOr<std::vector<uint64_t>> NewestEvents(size_t most) = 0;
+};
+
+}  // namespace muster::controller

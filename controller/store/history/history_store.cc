@@ -1,0 +1,300 @@
+#include "controller/store/history/history_store.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/base/utf8.h"
+#include "controller/model/ledger_rules.h"
+#include "controller/store/history/history_schema.h"
+#include "controller/store/job_rows.h"
+#include "controller/store/ledger_codec.h"
+#include "controller/store/row_codec.h"
+
+namespace muster::controller {
+namespace {
+
+// Ids that one call of a walk looks at: some milliseconds.
+constexpr uint64_t kMostLookedAt = 20'000;
+
+absl::Status NotHere(uint64_t id) {
+  return absl::NotFoundError(absl::StrCat("job ", id, ": it is not in history.db"));
+}
+
+// The first column of the first row; 0: no row, or NULL.
+absl::StatusOr<uint64_t> FirstId(SqliteStatement row) {
+  MUSTER_ASSIGN_OR_RETURN(const bool found, row.Step());
+  return found ? static_cast<uint64_t>(row.Int(0)) : 0;
+}
+
+int64_t MaskOf(const std::vector<JobState>& states) {
+  if (states.empty()) return -1;
+  int64_t mask = 0;
+  for (const JobState state : states) mask |= int64_t{1} << static_cast<int>(state);
+  return mask;
+}
+
+// Whether an agent may still find files of it.
+bool MayHaveFiles(const Checkpoint& checkpoint) {
+  return checkpoint.state != CheckpointState::kDeleted;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<HistoryStore>> HistoryStore::Open(const SqliteOptions& options) {
+  MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<SqliteDatabase> database,
+                          SqliteDatabase::Open(options, HistoryMigrations()));
+  std::unique_ptr<HistoryStore> store(new HistoryStore(std::move(database)));
+  {
+    MutexLock lock(store->mutex_);
+    MUSTER_RETURN_IF_ERROR(store->Count());
+  }
+  return store;
+}
+
+absl::Status HistoryStore::Count() {
+  MUSTER_ASSIGN_OR_RETURN(jobs_, FirstId(database_->Prepare("SELECT COUNT(*) FROM job_index")));
+  MUSTER_ASSIGN_OR_RETURN(last_event_,
+                          FirstId(database_->Prepare("SELECT MAX(sequence) FROM events")));
+  return absl::OkStatus();
+}
+
+template <typename Write>
+absl::Status HistoryStore::Transact(Write write) {
+  MUSTER_RETURN_IF_ERROR(database_->Begin());
+  if (absl::Status status = write(); !status.ok()) {
+    database_->Rollback();
+    return status;
+  }
+  return database_->Commit();
+}
+
+absl::Status HistoryStore::Put(const std::vector<ArchivedJob>& jobs) {
+  MutexLock lock(mutex_);
+  size_t known = 0;
+  uint64_t last_event = last_event_;
+  for (const ArchivedJob& archived : jobs) {
+    SqliteStatement row = database_->Prepare("SELECT id FROM job_index WHERE id = ?");
+    row.Bind(archived.job->id);
+    MUSTER_ASSIGN_OR_RETURN(const uint64_t id, FirstId(std::move(row)));
+    if (id != 0) ++known;
+    const auto& events = archived.job->events;
+    if (!events.empty()) last_event = std::max(last_event, events.back()->sequence);
+  }
+  MUSTER_RETURN_IF_ERROR(Transact([&]() MUSTER_NO_ANALYSIS -> absl::Status {
+    for (const ArchivedJob& archived : jobs) MUSTER_RETURN_IF_ERROR(PutRows(archived));
+    return absl::OkStatus();
+  }));
+  jobs_ += jobs.size() - known;
+  last_event_ = last_event;
+  return database_->CheckpointWhenLarge();
+}
+
+absl::Status HistoryStore::PutRows(const ArchivedJob& archived) {
+  const Job& job = *archived.job;
+  MUSTER_RETURN_IF_ERROR(RemoveRows(job.id));
+  MUSTER_RETURN_IF_ERROR(InsertWholeJob(*database_, job, archived.checkpoints));
+  const auto any = [&archived](auto holds) {
+    return std::any_of(archived.checkpoints.begin(), archived.checkpoints.end(),
+                       [&holds](const auto& checkpoint) { return holds(*checkpoint); });
+  };
+  SqliteStatement row = database_->Prepare(
+      "INSERT INTO job_index (id, finished_at_ns, finished_ms, state, project, has_checkpoints,"
+      " is_restorable) VALUES (?, ?, ?, ?, ?, ?, ?)");
+  row.Bind(job.id).Bind(absl::ToUnixNanos(controller::FinishedAt(job)));
+  BindTime(row, job.finished);
+  row.Bind(static_cast<int>(job.state))
+      .Bind(job.settings->project)
+      .Bind(any(MayHaveFiles))
+      .Bind(any([](const Checkpoint& checkpoint) { return checkpoint.restorable(); }));
+  return row.Run();
+}
+
+absl::Status HistoryStore::RemoveRows(uint64_t id) {
+  // Whoever refers to a row goes before it.
+  for (const char* sql :
+       {"DELETE FROM events WHERE job_id = ?", "DELETE FROM ranks WHERE job_id = ?",
+        "DELETE FROM attempts WHERE job_id = ?", "DELETE FROM checkpoints WHERE job_id = ?",
+        "DELETE FROM job_index WHERE id = ?", "DELETE FROM jobs WHERE id = ?"}) {
+    MUSTER_RETURN_IF_ERROR(database_->Prepare(sql).Bind(id).Run());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<size_t> HistoryStore::RemoveOldest(absl::Time horizon, size_t bound, size_t most) {
+  MutexLock lock(mutex_);
+  const size_t excess = jobs_ > bound ? jobs_ - bound : 0;
+  std::vector<uint64_t> oldest;
+  {
+    SqliteStatement row = database_->Prepare(
+        "SELECT id, finished_at_ns FROM job_index WHERE has_checkpoints = 0"
+        " ORDER BY finished_at_ns LIMIT ?");
+    row.Bind(static_cast<uint64_t>(most));
+    for (;;) {
+      MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
+      if (!more) break;
+      if (oldest.size() >= excess && absl::FromUnixNanos(row.Int(1)) > horizon) break;
+      oldest.push_back(row.Int(0));
+    }
+  }
+  if (oldest.empty()) return 0;
+  MUSTER_RETURN_IF_ERROR(Transact([&]() MUSTER_NO_ANALYSIS -> absl::Status {
+    for (uint64_t id : oldest) MUSTER_RETURN_IF_ERROR(RemoveRows(id));
+    return absl::OkStatus();
+  }));
+  jobs_ -= oldest.size();
+  MUSTER_RETURN_IF_ERROR(database_->CheckpointWhenLarge());
+  return oldest.size();
+}
+
+absl::StatusOr<HistoryStore::Highest> HistoryStore::HighestIds() {
+  MutexLock lock(mutex_);
+  Highest highest{.event = last_event_};
+  MUSTER_ASSIGN_OR_RETURN(highest.job,
+                          FirstId(database_->Prepare("SELECT MAX(id) FROM job_index")));
+  MUSTER_ASSIGN_OR_RETURN(highest.checkpoint,
+                          FirstId(database_->Prepare("SELECT MAX(id) FROM checkpoints")));
+  return highest;
+}
+
+size_t HistoryStore::jobs() const {
+  MutexLock lock(mutex_);
+  return jobs_;
+}
+
+uint64_t HistoryStore::last_event() const {
+  MutexLock lock(mutex_);
+  return last_event_;
+}
+
+absl::StatusOr<ArchivedJob> HistoryStore::Find(uint64_t id) {
+  MutexLock lock(mutex_);
+  // Times since boot are those of live attempts; none is here.
+  MUSTER_ASSIGN_OR_RETURN(JobRows rows, ReadJobs(*database_, id, id, absl::ZeroDuration()));
+  const auto job = rows.jobs.find(id);
+  if (job == rows.jobs.end()) return NotHere(id);
+  ArchivedJob archived{.job = std::make_shared<const Job>(std::move(job->second))};
+  for (auto& [checkpoint_id, row] : rows.checkpoints) archived.checkpoints.push_back(row);
+  return archived;
+}
+
+absl::StatusOr<uint64_t> HistoryStore::NewestOfName(absl::string_view name) {
+  MutexLock lock(mutex_);
+  SqliteStatement row = database_->Prepare("SELECT MAX(id) FROM jobs WHERE name = ?");
+  row.Bind(name);
+  return FirstId(std::move(row));
+}
+
+absl::StatusOr<uint64_t> HistoryStore::NewestSaver(absl::string_view project,
+                                                   absl::string_view name) {
+  MutexLock lock(mutex_);
+  SqliteStatement row = database_->Prepare(
+      "SELECT jobs.id FROM jobs JOIN job_index ON job_index.id = jobs.id"
+      " WHERE jobs.name = ? AND jobs.project = ? AND is_restorable ORDER BY jobs.id DESC LIMIT 1");
+  row.Bind(name).Bind(project);
+  return FirstId(std::move(row));
+}
+
+absl::StatusOr<uint64_t> HistoryStore::OfKey(absl::string_view owner, absl::string_view key) {
+  MutexLock lock(mutex_);
+  SqliteStatement row = database_->Prepare(
+      "SELECT MAX(id) FROM jobs WHERE owner = ? AND idempotency_key = ?"
+      " AND idempotency_key <> ''");
+  row.Bind(owner).Bind(key);
+  return FirstId(std::move(row));
+}
+
+absl::StatusOr<uint64_t> HistoryStore::OfCheckpoint(uint64_t checkpoint_id) {
+  MutexLock lock(mutex_);
+  SqliteStatement row = database_->Prepare("SELECT job_id FROM checkpoints WHERE id = ?");
+  row.Bind(checkpoint_id);
+  return FirstId(std::move(row));
+}
+
+absl::StatusOr<std::optional<absl::Time>> HistoryStore::FinishedAt(uint64_t id) {
+  MutexLock lock(mutex_);
+  SqliteStatement row = database_->Prepare("SELECT finished_at_ns FROM job_index WHERE id = ?");
+  row.Bind(id);
+  MUSTER_ASSIGN_OR_RETURN(const bool found, row.Step());
+  if (!found) return std::optional<absl::Time>();
+  return std::optional<absl::Time>(absl::FromUnixNanos(row.Int(0)));
+}
+
+absl::StatusOr<ArchivedPage<uint64_t>> HistoryStore::List(const ArchivedJobsQuery& query) {
+  MutexLock lock(mutex_);
+  return ListLocked(query);
+}
+
+absl::StatusOr<ArchivedPage<uint64_t>> HistoryStore::ListLocked(const ArchivedJobsQuery& query) {
+  ArchivedPage<uint64_t> page;
+  constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
+  const int64_t below = query.below == 0 ? kEnd : static_cast<int64_t>(query.below);
+  {
+    // The inner rows are made one by one, so that a full page ends the walk.
+    SqliteStatement row = database_->Prepare(
+        "SELECT id FROM (SELECT * FROM job_index WHERE id < ?1 ORDER BY id DESC LIMIT ?2)"
+        " WHERE ((1 << state) & ?3) <> 0 AND (?4 = '' OR project = ?4)"
+        " AND (?5 IS NULL OR finished_ms >= ?5) AND (?6 IS NULL OR finished_ms < ?6) LIMIT ?7");
+    row.Bind(below).Bind(kMostLookedAt).Bind(MaskOf(query.states)).Bind(query.project);
+    BindTime(row, query.finished_from);
+    BindTime(row, query.finished_before);
+    row.Bind(static_cast<uint64_t>(query.most));
+    for (;;) {
+      MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
+      if (!more) break;
+      page.rows.push_back(row.Int(0));
+    }
+  }
+  if (page.rows.size() == query.most) {
+    page.looked_down_to = page.rows.back();
+    return page;
+  }
+  SqliteStatement last = database_->Prepare(
+      "SELECT id FROM job_index WHERE id < ? ORDER BY id DESC LIMIT 1 OFFSET ?");
+  last.Bind(below).Bind(kMostLookedAt - 1);
+  MUSTER_ASSIGN_OR_RETURN(page.looked_down_to, FirstId(std::move(last)));
+  return page;
+}
+
+absl::StatusOr<ArchivedPage<ArchivedLedger>> HistoryStore::Ledgers(const ArchivedJobsQuery& query) {
+  MutexLock lock(mutex_);
+  MUSTER_ASSIGN_OR_RETURN(const ArchivedPage<uint64_t> ids, ListLocked(query));
+  ArchivedPage<ArchivedLedger> page{.rows = {}, .looked_down_to = ids.looked_down_to};
+  for (uint64_t id : ids.rows) {
+    SqliteStatement row =
+        database_->Prepare("SELECT name, project, state, ledger FROM jobs WHERE id = ?");
+    row.Bind(id);
+    MUSTER_RETURN_IF_ERROR(row.Step().status());
+    ArchivedLedger ledger{.id = id,
+                          .name = row.Text(0),
+                          .project = row.Text(1),
+                          .state = static_cast<JobState>(row.Int(2)),
+                          .ledger = {}};
+    MUSTER_ASSIGN_OR_RETURN(ledger.ledger, DecodeLedger(row.Text(3)));
+    page.rows.push_back(std::move(ledger));
+  }
+  return page;
+}
+
+absl::StatusOr<std::vector<std::shared_ptr<const JobEvent>>> HistoryStore::EventsAfter(
+    uint64_t sequence, size_t most) {
+  MutexLock lock(mutex_);
+  return ReadEventsAfter(*database_, sequence, most);
+}
+
+absl::StatusOr<std::vector<uint64_t>> HistoryStore::NewestEvents(size_t most) {
+  MutexLock lock(mutex_);
+  SqliteStatement row =
+      database_->Prepare("SELECT sequence FROM events ORDER BY sequence DESC LIMIT ?");
+  row.Bind(static_cast<uint64_t>(most));
+  std::vector<uint64_t> sequences;
+  for (;;) {
+    MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
+    if (!more) return sequences;
+    sequences.push_back(row.Int(0));
+  }
+}
+
+}  // namespace muster::controller

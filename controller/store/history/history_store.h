@@ -1,0 +1,76 @@
+// history.db: jobs that have left memory (model/history.h). It has one connection, which its
+// callers share: who reads waits for who archives, for milliseconds.
+//
+// Every write is one transaction, and durable at the return. A job may be put again: the last time
+// counts.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/mutex.h"
+#include "controller/model/history.h"
+#include "controller/store/sqlite.h"
+
+namespace muster::controller {
+
+class HistoryStore final : public History {
+ public:
+  // Opens or makes the file. Errors: those of store/sqlite.h.
+  static absl::StatusOr<std::unique_ptr<HistoryStore>> Open(const SqliteOptions& options);
+
+  absl::Status Put(const std::vector<ArchivedJob>& jobs);
+
+  // Removes jobs whose checkpoints are all deleted, the longest finished first and `most` at once:
+  // those that finished by `horizon` (ledger time), and any while more than `bound` are here.
+  // Returns how many went.
+  absl::StatusOr<size_t> RemoveOldest(absl::Time horizon, size_t bound, size_t most);
+
+  // The highest ids that are here; 0: none.
+  struct Highest {
+    uint64_t job = 0;
+    uint64_t checkpoint = 0;
+    uint64_t event = 0;
+  };
+  absl::StatusOr<Highest> HighestIds();
+
+  size_t jobs() const override;
+  uint64_t last_event() const override;
+  absl::StatusOr<ArchivedJob> Find(uint64_t id) override;
+  absl::StatusOr<uint64_t> NewestOfName(absl::string_view name) override;
+  absl::StatusOr<uint64_t> NewestSaver(absl::string_view project, absl::string_view name) override;
+  absl::StatusOr<uint64_t> OfKey(absl::string_view owner, absl::string_view key) override;
+  absl::StatusOr<uint64_t> OfCheckpoint(uint64_t checkpoint_id) override;
+  absl::StatusOr<std::optional<absl::Time>> FinishedAt(uint64_t id) override;
+  absl::StatusOr<ArchivedPage<uint64_t>> List(const ArchivedJobsQuery& query) override;
+  absl::StatusOr<ArchivedPage<ArchivedLedger>> Ledgers(const ArchivedJobsQuery& query) override;
+  absl::StatusOr<std::vector<std::shared_ptr<const JobEvent>>> EventsAfter(uint64_t sequence,
+                                                                           size_t most) override;
+  absl::StatusOr<std::vector<uint64_t>> NewestEvents(size_t most) override;
+
+ private:
+  explicit HistoryStore(std::unique_ptr<SqliteDatabase> database)
+      : database_(std::move(database)) {}
+
+  absl::Status Count() MUSTER_REQUIRES(mutex_);
+  absl::Status PutRows(const ArchivedJob& archived) MUSTER_REQUIRES(mutex_);
+  absl::Status RemoveRows(uint64_t id) MUSTER_REQUIRES(mutex_);
+  // In one transaction: all of `write`, or nothing.
+  template <typename Write>
+  absl::Status Transact(Write write) MUSTER_REQUIRES(mutex_);
+  absl::StatusOr<ArchivedPage<uint64_t>> ListLocked(const ArchivedJobsQuery& query)
+      MUSTER_REQUIRES(mutex_);
+
+  mutable Mutex mutex_;
+  std::unique_ptr<SqliteDatabase> database_ MUSTER_GUARDED_BY(mutex_);
+  size_t jobs_ MUSTER_GUARDED_BY(mutex_) = 0;
+  uint64_t last_event_ MUSTER_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace muster::controller

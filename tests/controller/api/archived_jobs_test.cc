@@ -1,0 +1,266 @@
+// Jobs that are in history.db and no longer in the engine's snapshot: people meet them as before.
+#include <gmock/gmock.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/version.h"
+#include "tests/controller/api/api_fixture.h"
+
+namespace muster::controller {
+namespace {
+
+using ::muster::testing::IsOk;
+using ::muster::testing::StatusIs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+using Stub = v1::JobService::Stub;
+
+class ArchivedJobsTest : public ApiFixture {
+ protected:
+  std::shared_ptr<Job> Ended(uint64_t id, const std::string& name) {
+    auto job = MakeJob(id, name, JobState::kSucceeded);
+    job->owner = "ada";
+    job->finished = absl::FromUnixSeconds(100 * static_cast<int64_t>(id));
+    job->ledger.times[TimeLabel::kProductive] = absl::Seconds(10);
+    job->ledger.until = job->finished;
+    auto event = std::make_shared<JobEvent>();
+    event->sequence = id;
+    event->job_id = id;
+    event->to = JobState::kSucceeded;
+    event->message = name;
+    job->events.push_back(std::move(event));
+    return job;
+  }
+  void Put(const std::shared_ptr<Job>& job) {
+    engine_.Publish([&](Snapshot& s) {
+      for (const auto& event : job->events) s.events.Put(event->sequence, event);
+      s.last_event = std::max(s.last_event, job->id);
+      s.jobs.Put(job->id, job);
+      s.by_name.Put(job->settings->name, {.newest = job->id, .count = 1});
+    });
+  }
+  void Archive(const std::shared_ptr<Job>& job, std::vector<uint64_t> checkpoints = {}) {
+    ArchivedJob archived{.job = job, .checkpoints = {}};
+    for (uint64_t id : checkpoints) {
+      auto row = std::make_shared<Checkpoint>();
+      row->id = id;
+      row->job_id = job->id;
+      row->step = static_cast<int64_t>(id) * 100;
+      row->state = CheckpointState::kVerified;
+      row->path = "/c";
+      job->checkpoints.push_back(id);
+      archived.checkpoints.push_back(std::move(row));
+    }
+    ASSERT_OK(engine_.history().Put({archived}));
+    engine_.Publish([&](Snapshot& s) {
+      s.jobs.SkipTo(job->id);
+      s.last_event = std::max(s.last_event, job->id);
+    });
+  }
+  std::vector<uint64_t> List(v1::ListJobsRequest request) {
+    std::vector<uint64_t> ids;
+    v1::ListJobsResponse response;
+    do {
+      request.set_page_token(response.next_page_token());
+      EXPECT_OK(Call(&Stub::ListJobs, request, response));
+      for (const v1::JobSummary& job : response.jobs()) ids.push_back(job.id());
+    } while (!response.next_page_token().empty());
+    return ids;
+  }
+  absl::StatusOr<v1::GetJobResponse> Get(const v1::JobRef& job) {
+    v1::GetJobRequest request;
+    *request.mutable_job() = job;
+    v1::GetJobResponse response;
+    if (absl::Status status = Call(&Stub::GetJob, request, response); !status.ok()) return status;
+    return response;
+  }
+  static v1::JobRef Id(uint64_t id) {
+    v1::JobRef job;
+    job.set_id(id);
+    return job;
+  }
+  static v1::JobRef Name(const std::string& name) {
+    v1::JobRef job;
+    job.set_name(name);
+    return job;
+  }
+  // Those that the event before the last one restores.
+  std::vector<uint64_t> Restored() {
+    std::vector<uint64_t> ids;
+    const std::vector<Event> events = engine_.events();
+    if (events.size() < 2) return ids;
+    const auto* restore = std::get_if<RestoreJobs>(&events[events.size() - 2]);
+    if (restore == nullptr) return ids;
+    for (const ArchivedJob& archived : restore->jobs) ids.push_back(archived.job->id);
+    return ids;
+  }
+};
+
+TEST_F(ArchivedJobsTest, AreListedAmongTheOthers) {
+  for (uint64_t id = 1; id <= 9; ++id) {
+    const auto job = Ended(id, "digits");
+    if (id % 3 == 0) {
+      Put(job);
+    } else {
+      Archive(job);
+    }
+  }
+  v1::ListJobsRequest request;
+  EXPECT_THAT(List(request), ElementsAre(9, 8, 7, 6, 5, 4, 3, 2, 1));
+  request.set_page_size(2);
+  EXPECT_THAT(List(request), ElementsAre(9, 8, 7, 6, 5, 4, 3, 2, 1));
+  request.set_finished_from_ms(400'000);
+  request.set_finished_before_ms(700'000);
+  EXPECT_THAT(List(request), ElementsAre(6, 5, 4));
+  request.add_states(v1::FAILED);
+  EXPECT_THAT(List(request), ElementsAre());
+  // One that was restored is as it is in memory.
+  Put(Ended(4, "again"));
+  EXPECT_THAT(List({}), ElementsAre(9, 8, 7, 6, 5, 4, 3, 2, 1));
+}
+
+TEST_F(ArchivedJobsTest, AreShownWithAllThatWasKnown) {
+  Archive(Ended(1, "source"), {3, 4});
+  const auto job = Ended(2, "digits");
+  auto settings = std::make_shared<JobSettings>(*job->settings);
+  settings->resume_from = {4};
+  job->settings = settings;
+  Archive(job, {5});
+  Put(Ended(3, "digits too"));
+  ASSERT_OK_AND_ASSIGN(v1::GetJobResponse shown, Get(Id(2)));
+  EXPECT_EQ(shown.summary().name(), "digits");
+  EXPECT_EQ(shown.events(0).message(), "digits");
+  EXPECT_EQ(shown.checkpoints(0).id(), 5u);
+  EXPECT_EQ(shown.resume_from().job_name(), "source");
+  EXPECT_THAT(shown.resume_from().steps(), ElementsAre(400));
+  Archive(Ended(5, "digits"));
+  ASSERT_OK_AND_ASSIGN(shown, Get(Name("digits")));
+  EXPECT_EQ(shown.summary().id(), 5u) << "the newest of the name";
+  Put(Ended(6, "digits"));
+  ASSERT_OK_AND_ASSIGN(shown, Get(Name("digits")));
+  EXPECT_EQ(shown.summary().id(), 6u);
+  EXPECT_THAT(Get(Id(4)), StatusIs(absl::StatusCode::kNotFound, HasSubstr("was forgotten")));
+  v1::GetCheckpointRequest request;
+  v1::GetCheckpointResponse checkpoint;
+  request.set_checkpoint_id(3);
+  ASSERT_OK(Call(&Stub::GetCheckpoint, request, checkpoint));
+  EXPECT_EQ(checkpoint.checkpoint().step(), 300);
+}
+
+TEST_F(ArchivedJobsTest, AreRestoredForWhatChangesThem) {
+  for (uint32_t index = 0; index < 3; ++index) {
+    const auto task = Ended(4 + index, "sweep");
+    task->array = {.array_id = 4, .index = index};
+    Archive(task);
+  }
+  Archive(Ended(7, "other"));
+  v1::ControlJobRequest request;
+  request.mutable_job()->mutable_task()->set_array_id(4);
+  request.mutable_job()->mutable_task()->set_index(1);
+  request.set_verb(v1::ControlJobRequest::REQUEUE);
+  v1::ControlJobResponse response;
+  ASSERT_OK(Call(&Stub::ControlJob, request, response));
+  const std::vector<Event> events = engine_.events();
+  ASSERT_THAT(events, SizeIs(2));
+  const std::vector<uint64_t> restored = Restored();
+  for (uint64_t id : {4, 5, 6}) {
+    EXPECT_THAT(restored, ::testing::Contains(id)) << "an array comes back whole";
+  }
+  EXPECT_EQ(std::get<ControlJob>(events[1]).job_id, 5u);
+}
+
+TEST_F(ArchivedJobsTest, AreRestoredForASubmitThatRefersToThem) {
+  const auto same = Ended(1, "digits");
+  same->idempotency_key = "key";
+  Archive(same);
+  Archive(Ended(2, "source"), {8});
+  Archive(Ended(3, "before"));
+  v1::SubmitRequest submit;
+  v1::JobSpec& spec = *submit.mutable_spec();
+  spec.set_name("digits");
+  spec.mutable_command()->add_argv("true");
+  spec.mutable_command()->set_workdir("/");
+  submit.set_owner("ada");
+  submit.set_protocol_version(kProtocolVersion);
+  submit.set_idempotency_key("other");
+  v1::SubmitResponse response;
+  ASSERT_OK(Call(&Stub::Submit, submit, response));
+  EXPECT_THAT(Restored(), ElementsAre());
+  submit.set_idempotency_key("key");
+  ASSERT_OK(Call(&Stub::Submit, submit, response));
+  EXPECT_THAT(Restored(), ElementsAre(1));
+  submit.set_idempotency_key("");
+  spec.mutable_checkpoint()->set_resume_from("source");
+  ASSERT_OK(Call(&Stub::Submit, submit, response));
+  EXPECT_THAT(Restored(), ElementsAre(2));
+  spec.clear_checkpoint();
+  spec.mutable_scheduling()->add_after("3");
+  ASSERT_OK(Call(&Stub::Submit, submit, response));
+  EXPECT_THAT(Restored(), ElementsAre(3));
+}
+
+TEST_F(ArchivedJobsTest, AreInTheEventsOfAllJobs) {
+  Archive(Ended(1, "a"));
+  Put(Ended(2, "b"));
+  Archive(Ended(3, "c"));
+  Archive(Ended(4, "d"));
+  Put(Ended(6, "f"));
+  const auto read = [&](const v1::StreamEventsRequest& request) {
+    ApiFixture::Context context;
+    auto reader = stub_->StreamEvents(&context, request);
+    std::string messages;
+    v1::StreamEventsResponse response;
+    while (reader->Read(&response)) {
+      for (const v1::JobEvent& event : response.events()) messages += event.message();
+    }
+    EXPECT_OK(FromGrpc(reader->Finish()));
+    return messages;
+  };
+  v1::StreamEventsRequest request;
+  EXPECT_EQ(read(request), "abcdf");
+  request.set_tail(3);
+  EXPECT_EQ(read(request), "cdf");
+  request.set_tail(0);
+  request.set_after_sequence(2);
+  EXPECT_EQ(read(request), "cdf");
+  request = {};
+  request.mutable_job()->set_id(4);
+  request.set_follow(true);
+  EXPECT_EQ(read(request), "d") << "nothing more comes of it";
+}
+
+TEST_F(ArchivedJobsTest, CountInTheGoodput) {
+  Archive(Ended(1, "a"));
+  Put(Ended(2, "b"));
+  Archive(Ended(3, "c"));
+  v1::GetGoodputRequest request;
+  v1::GetGoodputResponse response;
+  ASSERT_OK(Call(&Stub::GetGoodput, request, response));
+  EXPECT_EQ(response.job_count(), 3u);
+  EXPECT_EQ(response.total().productive().seconds(), 30u);
+  request.set_since_ms(150'000);
+  ASSERT_OK(Call(&Stub::GetGoodput, request, response));
+  EXPECT_EQ(response.job_count(), 2u);
+  *request.mutable_job() = Id(1);
+  ASSERT_OK(Call(&Stub::GetGoodput, request, response));
+  EXPECT_EQ(response.job_count(), 1u);
+}
+
+TEST_F(ArchivedJobsTest, AWatchTellsTheEnd) {
+  Archive(Ended(1, "a"));
+  v1::WatchJobRequest request;
+  *request.mutable_job() = Id(1);
+  ApiFixture::Context context;
+  auto reader = stub_->WatchJob(&context, request);
+  v1::WatchJobResponse response;
+  ASSERT_TRUE(reader->Read(&response));
+  EXPECT_EQ(response.summary().state(), v1::SUCCEEDED);
+  EXPECT_FALSE(reader->Read(&response));
+  EXPECT_OK(FromGrpc(reader->Finish()));
+}
+
+}  // namespace
+}  // namespace muster::controller

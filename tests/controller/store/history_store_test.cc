@@ -1,0 +1,239 @@
+#include "controller/store/history/history_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "controller/store/history/history_schema.h"
+#include "controller/store/state_schema.h"
+#include "tests/support/status_matchers.h"
+#include "tests/support/temp_dir.h"
+
+namespace muster::controller {
+namespace {
+
+using ::muster::testing::StatusIs;
+using ::muster::testing::TempDir;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
+
+class HistoryStoreTest : public ::testing::Test {
+ protected:
+  HistoryStoreTest() { Open(); }
+
+  void Open() {
+    store_.reset();
+    auto opened = HistoryStore::Open({.path = dir_ / "history.db"});
+    ASSERT_OK(opened.status());
+    store_ = *std::move(opened);
+  }
+
+  // One that was cancelled so many minutes after 1970 began.
+  std::shared_ptr<Job> MakeJob(uint64_t id, int minutes) {
+    auto settings = std::make_shared<JobSettings>();
+    settings->name = absl::StrCat("job-", id);
+    settings->project = "p";
+    auto job = std::make_shared<Job>();
+    job->id = id;
+    job->settings = settings;
+    job->owner = "ann";
+    job->state = JobState::kCancelled;
+    job->finished = absl::UnixEpoch() + absl::Minutes(minutes);
+    job->events.push_back(std::make_shared<const JobEvent>(
+        JobEvent{.sequence = 2 * id - 1, .job_id = id, .reason = Reason::kSubmitted}));
+    job->events.push_back(std::make_shared<const JobEvent>(JobEvent{.sequence = 2 * id,
+                                                                    .job_id = id,
+                                                                    .to = JobState::kCancelled,
+                                                                    .message = "no more",
+                                                                    .at = job->finished}));
+    return job;
+  }
+  static ArchivedJob Saved(std::shared_ptr<Job> job, uint64_t checkpoint, CheckpointState state) {
+    job->checkpoints.push_back(checkpoint);
+    auto row = std::make_shared<Checkpoint>();
+    row->id = checkpoint;
+    row->job_id = job->id;
+    row->state = state;
+    row->step = 7;
+    row->path = "/c";
+    return {.job = std::move(job), .checkpoints = {std::move(row)}};
+  }
+  void Put(std::vector<ArchivedJob> jobs) { ASSERT_OK(store_->Put(jobs)); }
+  std::vector<uint64_t> List(const ArchivedJobsQuery& query) {
+    const auto page = store_->List(query);
+    EXPECT_OK(page.status());
+    return page.ok() ? page->rows : std::vector<uint64_t>();
+  }
+
+  TempDir dir_;
+  std::unique_ptr<HistoryStore> store_;
+};
+
+TEST_F(HistoryStoreTest, AJobIsReadAsItWasPut) {
+  const std::shared_ptr<Job> job = MakeJob(3, 10);
+  job->message = "no more";
+  job->attempt = 2;
+  for (uint32_t number : {1u, 2u}) {
+    Attempt attempt{.job_id = 3, .number = number, .generation = 1, .ended = job->finished};
+    attempt.ranks.push_back({.rank = 0, .worker = "w", .slots = {1, 4}, .exit_code = 9});
+    if (job->current != nullptr) job->past.push_back(job->current);
+    job->current = std::make_shared<const Attempt>(attempt);
+  }
+  job->ledger.times[TimeLabel::kProductive] = absl::Seconds(40);
+  job->ledger.until = job->finished;
+  Put({Saved(job, 5, CheckpointState::kVerified)});
+  Open();
+  EXPECT_EQ(store_->jobs(), 1u);
+  EXPECT_EQ(store_->last_event(), 6u);
+  const auto found = store_->Find(3);
+  ASSERT_OK(found.status());
+  EXPECT_EQ(found->job->message, "no more");
+  EXPECT_EQ(found->job->settings->name, "job-3");
+  EXPECT_EQ(found->job->ledger.times, job->ledger.times);
+  ASSERT_EQ(found->job->past.size(), 1u);
+  ASSERT_NE(found->job->current, nullptr);
+  EXPECT_EQ(found->job->current->number, 2u);
+  EXPECT_THAT(found->job->current->ranks.at(0).slots, ElementsAre(1, 4));
+  ASSERT_EQ(found->job->events.size(), 2u);
+  EXPECT_EQ(found->job->events[1]->message, "no more");
+  EXPECT_THAT(found->job->checkpoints, ElementsAre(5));
+  ASSERT_EQ(found->checkpoints.size(), 1u);
+  EXPECT_EQ(found->checkpoints[0]->state, CheckpointState::kVerified);
+  EXPECT_THAT(store_->Find(4).status(), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(HistoryStoreTest, TheLastTimeThatAJobIsPutCounts) {
+  Put({Saved(MakeJob(1, 1), 1, CheckpointState::kVerified)});
+  const std::shared_ptr<Job> again = MakeJob(1, 5);
+  again->events.pop_back();
+  Put({{.job = again}});
+  EXPECT_EQ(store_->jobs(), 1u);
+  const auto found = store_->Find(1);
+  ASSERT_OK(found.status());
+  EXPECT_EQ(found->job->finished, again->finished);
+  EXPECT_EQ(found->job->events.size(), 1u);
+  EXPECT_THAT(found->checkpoints, IsEmpty());
+  EXPECT_EQ(*store_->OfCheckpoint(1), 0u);
+}
+
+TEST_F(HistoryStoreTest, JobsAreFoundByNameKeyAndCheckpoint) {
+  std::vector<ArchivedJob> jobs;
+  for (uint64_t id = 1; id <= 4; ++id) {
+    const std::shared_ptr<Job> job = MakeJob(id, 1);
+    auto settings = std::make_shared<JobSettings>(*job->settings);
+    settings->name = id == 4 ? "other" : "nightly";
+    job->settings = settings;
+    if (id == 2) job->idempotency_key = "key";
+    const CheckpointState state = id == 1 ? CheckpointState::kVerified : CheckpointState::kDeleted;
+    jobs.push_back(Saved(job, 10 + id, state));
+  }
+  Put(jobs);
+  EXPECT_EQ(*store_->NewestOfName("nightly"), 3u);
+  EXPECT_EQ(*store_->NewestOfName("none"), 0u);
+  EXPECT_EQ(*store_->NewestSaver("p", "nightly"), 1u) << "those after it have none left";
+  EXPECT_EQ(*store_->NewestSaver("q", "nightly"), 0u);
+  EXPECT_EQ(*store_->OfKey("ann", "key"), 2u);
+  EXPECT_EQ(*store_->OfKey("bob", "key"), 0u);
+  EXPECT_EQ(*store_->OfKey("ann", ""), 0u);
+  EXPECT_EQ(*store_->OfCheckpoint(14), 4u);
+  EXPECT_EQ(*store_->FinishedAt(4), absl::UnixEpoch() + absl::Minutes(1));
+  EXPECT_FALSE(store_->FinishedAt(5)->has_value());
+}
+
+TEST_F(HistoryStoreTest, ListsAreFilteredAndGoOnWhereTheyEnded) {
+  std::vector<ArchivedJob> jobs;
+  for (uint64_t id = 1; id <= 9; ++id) {
+    const std::shared_ptr<Job> job = MakeJob(id, static_cast<int>(id));
+    if (id % 2 == 0) job->state = JobState::kFailed;
+    jobs.push_back({.job = job});
+  }
+  Put(jobs);
+  EXPECT_THAT(List({.states = {JobState::kFailed}}), ElementsAre(8, 6, 4, 2));
+  EXPECT_THAT(List({.project = "q"}), IsEmpty());
+  EXPECT_THAT(List({.finished_from = absl::UnixEpoch() + absl::Minutes(3),
+                    .finished_before = absl::UnixEpoch() + absl::Minutes(5)}),
+              ElementsAre(4, 3));
+  ArchivedJobsQuery query{.most = 4};
+  std::vector<uint64_t> all;
+  int pages = 0;
+  do {
+    const auto page = store_->List(query);
+    ASSERT_OK(page.status());
+    all.insert(all.end(), page->rows.begin(), page->rows.end());
+    query.below = page->looked_down_to;
+    ++pages;
+  } while (query.below != 0);
+  EXPECT_THAT(all, ElementsAre(9, 8, 7, 6, 5, 4, 3, 2, 1));
+  EXPECT_EQ(pages, 3);
+  const auto ledgers = store_->Ledgers({.below = 3});
+  ASSERT_OK(ledgers.status());
+  ASSERT_EQ(ledgers->rows.size(), 2u);
+  EXPECT_EQ(ledgers->rows[0].name, "job-2");
+  EXPECT_EQ(ledgers->rows[0].state, JobState::kFailed);
+}
+
+TEST_F(HistoryStoreTest, EventsOfAllJobsAreReadInTheirOrder) {
+  Put({{.job = MakeJob(2, 1)}, {.job = MakeJob(5, 1)}, {.job = MakeJob(1, 1)}});
+  const auto events = store_->EventsAfter(1, 3);
+  ASSERT_OK(events.status());
+  ASSERT_EQ(events->size(), 3u);
+  EXPECT_EQ((*events)[0]->sequence, 2u);
+  EXPECT_EQ((*events)[1]->sequence, 3u);
+  EXPECT_EQ((*events)[2]->sequence, 4u);
+  const auto newest = store_->NewestEvents(2);
+  ASSERT_OK(newest.status());
+  EXPECT_THAT(*newest, ElementsAre(10, 9));
+}
+
+TEST_F(HistoryStoreTest, TheLongestFinishedWithoutACheckpointGoFirst) {
+  std::vector<ArchivedJob> jobs;
+  for (uint64_t id = 1; id <= 6; ++id)
+    jobs.push_back({.job = MakeJob(id, 60 - static_cast<int>(id))});
+  jobs[5] = Saved(MakeJob(6, 0), 1, CheckpointState::kVerified);
+  jobs[4] = Saved(MakeJob(5, 1), 2, CheckpointState::kDeleted);
+  Put(jobs);
+  constexpr size_t kAny = 1000;
+  const absl::Time start = absl::UnixEpoch();
+  EXPECT_EQ(*store_->RemoveOldest(start, kAny, kAny), 0u);
+  EXPECT_EQ(*store_->RemoveOldest(start + absl::Minutes(56), kAny, kAny), 2u);
+  EXPECT_THAT(List({}), ElementsAre(6, 3, 2, 1)) << "one has a checkpoint";
+  EXPECT_EQ(*store_->RemoveOldest(start, 2, 1), 1u);
+  EXPECT_EQ(*store_->RemoveOldest(start, 2, kAny), 1u);
+  EXPECT_THAT(List({}), ElementsAre(6, 1));
+  EXPECT_EQ(store_->jobs(), 2u);
+  EXPECT_EQ(*store_->OfCheckpoint(2), 0u);
+  const auto highest = store_->HighestIds();
+  ASSERT_OK(highest.status());
+  EXPECT_EQ(highest->job, 6u);
+  EXPECT_EQ(highest->checkpoint, 1u);
+}
+
+// The statements that write and read jobs are the same for both databases.
+TEST_F(HistoryStoreTest, HasTheColumnsThatStateDbHas) {
+  const auto columns = [](SqliteDatabase& db, const std::string& table) {
+    std::set<std::string> names;
+    SqliteStatement row = db.Prepare("SELECT name FROM pragma_table_info(?)");
+    row.Bind(table);
+    while (*row.Step()) names.insert(row.Text(0));
+    return names;
+  };
+  const auto state = SqliteDatabase::Open({.path = dir_ / "state.db"}, StateMigrations());
+  const auto history = SqliteDatabase::Open({.path = dir_ / "other.db"}, HistoryMigrations());
+  ASSERT_OK(state.status());
+  ASSERT_OK(history.status());
+  for (const char* table : {"jobs", "attempts", "ranks", "checkpoints", "events"}) {
+    const std::set<std::string> wanted = columns(**state, table);
+    EXPECT_FALSE(wanted.empty()) << table;
+    EXPECT_THAT(columns(**history, table), IsSupersetOf(wanted)) << table;
+  }
+}
+
+}  // namespace
+}  // namespace muster::controller
