@@ -605,20 +605,15 @@ grpc::ServerUnaryReactor* JobService::VerifyCheckpoint(grpc::CallbackServerConte
     status = found.status();
     if (found.ok()) checkpoint = *found;
   }
-  absl::StatusOr<std::optional<RestoreJobs>> restoring;
   if (status.ok() && checkpoint == nullptr) status = NoSuchCheckpoint(request->checkpoint_id());
-  if (status.ok()) {
-    restoring = jobs.Restoring();
-    status = restoring.status();
-  }
+  std::vector<Engine::Posted> posts;
+  if (status.ok()) status = jobs.Restore(posts);
   if (!status.ok()) {
     call->Done(status);
     return call;
   }
   auto wait =
       std::make_shared<VerificationWait>(call, context, clock_, engine_, *checkpoint, response);
-  std::vector<Engine::Posted> posts;
-  if (restoring->has_value()) posts.push_back({**std::move(restoring), [](const EventResult&) {}});
   posts.push_back({RequestVerify{checkpoint->id}, [this, call, wait](const EventResult& result) {
                      if (result.status.ok()) {
                        pump_.Add(wait);

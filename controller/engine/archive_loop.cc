@@ -15,14 +15,6 @@ constexpr absl::Duration kLookEvery = absl::Seconds(1);
 constexpr absl::Duration kRetryAfter = absl::Minutes(1);
 constexpr size_t kMostForgotten = 256;  // in one transaction
 
-ArchivedJob JobWithCheckpoints(const Snapshot& snapshot, uint64_t id) {
-  ArchivedJob archived{.job = snapshot.jobs.Share(id), .checkpoints = {}};
-  for (uint64_t checkpoint : archived.job->checkpoints) {
-    archived.checkpoints.push_back(snapshot.checkpoints.Share(checkpoint));
-  }
-  return archived;
-}
-
 ArchiveJobs RowsOf(const Snapshot& snapshot, const std::vector<EndedJobs>& ended) {
   ArchiveJobs rows;
   size_t events = 0;
@@ -30,7 +22,7 @@ ArchiveJobs RowsOf(const Snapshot& snapshot, const std::vector<EndedJobs>& ended
     if (events >= ArchiveJobs::kMostEvents) break;
     ArchiveJobs::Group& group = rows.groups.emplace_back();
     for (uint64_t id = jobs.first; id <= jobs.last; ++id) {
-      group.push_back(JobWithCheckpoints(snapshot, id));
+      group.push_back(RowsToArchive(snapshot, id));
       events += group.back().job->events.size();
     }
   }
@@ -53,6 +45,14 @@ absl::Status Forget(HistoryStore& history, const ArchiveSettings& settings, absl
 }
 
 }  // namespace
+
+ArchivedJob RowsToArchive(const Snapshot& snapshot, uint64_t id) {
+  ArchivedJob archived{.job = snapshot.jobs.Share(id), .checkpoints = {}};
+  for (uint64_t checkpoint : archived.job->checkpoints) {
+    archived.checkpoints.push_back(snapshot.checkpoints.Share(checkpoint));
+  }
+  return archived;
+}
 
 SnapshotLoop::Decide DecideArchiving(const ArchiveSettings& settings, absl::Duration start,
                                      HistoryStore& history) {

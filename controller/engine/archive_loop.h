@@ -9,6 +9,9 @@
 
 namespace muster::controller {
 
+// The rows of a job that is in the snapshot, as history.db is to have them.
+ArchivedJob RowsToArchive(const Snapshot& snapshot, uint64_t id);
+
 // For one SnapshotLoop: it follows the versions that it is shown. `start`: when the controller
 // began, since boot. `history` outlives it.
 SnapshotLoop::Decide DecideArchiving(const ArchiveSettings& settings, absl::Duration start,

@@ -32,7 +32,7 @@ class SnapshotLoop {
     std::function<void(Event, EventDone)> post;
     std::function<void()> wake_up;  // runs RunOnce soon
   };
-  // `decide` is pure: snapshot and time since boot in.
+  // `decide` takes the snapshot and the time since boot. Pure, but for the loop that archives jobs.
   using Decide = std::function<Decision(const Snapshot&, absl::Duration)>;
 
   SnapshotLoop(Clock& clock, Wiring wiring, Decide decide)

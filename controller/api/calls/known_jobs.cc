@@ -1,8 +1,6 @@
 #include "controller/api/calls/known_jobs.h"
 
-#include <algorithm>
-#include <string>
-#include <utility>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
@@ -128,7 +126,7 @@ absl::Status KnownJobs::FindReferred(const SubmitJob& event) {
   return FindTask(task).status();
 }
 
-absl::StatusOr<std::optional<RestoreJobs>> KnownJobs::Restoring() {
+absl::Status KnownJobs::Restore(std::vector<Engine::Posted>& posts) {
   std::set<uint64_t> arrays;
   for (const ArchivedJob& archived : found_.jobs) {
     if (archived.job->array.array_id != 0) arrays.insert(archived.job->array.array_id);
@@ -139,9 +137,10 @@ absl::StatusOr<std::optional<RestoreJobs>> KnownJobs::Restoring() {
       if (task == nullptr || task->array.array_id != array) break;
     }
   }
-  // A job after the array's last one may have been found, too: it does no harm.
-  if (found_.jobs.empty()) return std::optional<RestoreJobs>();
-  return std::optional<RestoreJobs>(found_);
+  // A job after the array's last one may have been found, too: it does no harm. What a restore
+  // refuses the event after it hears.
+  if (!found_.jobs.empty()) posts.push_back({found_, [](const EventResult&) {}});
+  return absl::OkStatus();
 }
 
 }  // namespace muster::controller

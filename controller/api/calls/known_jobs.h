@@ -3,8 +3,8 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
-#include <set>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -32,9 +32,9 @@ class KnownJobs {
   // Those that the submit refers to: that it begins from or waits for, or that has its key.
   absl::Status FindReferred(const SubmitJob& event);
 
-  // For an event that needs the jobs that were found: it goes to the engine after this one. None:
-  // no archived job was found.
-  absl::StatusOr<std::optional<RestoreJobs>> Restoring();
+  // Adds the event that restores the archived jobs which were found, if any: those that are posted
+  // after it may count on them. An array is restored whole.
+  absl::Status Restore(std::vector<Engine::Posted>& posts);
 
  private:
   // The newest of the name, here or archived; null: none.

@@ -2,7 +2,6 @@
 // answered when that is durable or refused. For the handlers of JobService.
 #pragma once
 
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -19,16 +18,12 @@ namespace muster::controller {
 template <typename Event, typename Fill>
 void PostAndAnswer(Engine& engine, KnownJobs& jobs, absl::StatusOr<Event> event, UnaryCall* call,
                    Fill fill) {
-  absl::StatusOr<std::optional<RestoreJobs>> restoring;
-  if (event.ok()) restoring = jobs.Restoring();
-  const absl::Status status = event.ok() ? restoring.status() : event.status();
+  std::vector<Engine::Posted> posts;
+  const absl::Status status = event.ok() ? jobs.Restore(posts) : event.status();
   if (!status.ok()) {
     call->Done(status);
     return;
   }
-  std::vector<Engine::Posted> posts;
-  // What it refuses the event itself hears.
-  if (restoring->has_value()) posts.push_back({**std::move(restoring), [](const EventResult&) {}});
   posts.push_back({*std::move(event), [call, fill = std::move(fill)](const EventResult& result) {
                      fill(result);
                      call->Done(result.status);

@@ -1,6 +1,5 @@
 #include "controller/api/streams/submit_stream.h"
 
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -51,18 +50,13 @@ absl::Status SubmitStream::Take(v1::SubmitJobsRequest& message) {
       status = event.status();
     }
     KnownJobs jobs(engine_);
-    absl::StatusOr<std::optional<RestoreJobs>> restoring;
     if (status.ok()) status = jobs.FindReferred(*event);
-    if (status.ok()) {
-      restoring = jobs.Restoring();
-      status = restoring.status();
-    }
+    if (status.ok()) status = jobs.Restore(posts);
     if (!status.ok()) {
       Fill(status, *outcome);
       continue;
     }
     ++submits;
-    if (restoring->has_value()) posts.push_back({**std::move(restoring), [](const auto&) {}});
     posts.push_back(
         {.event = *std::move(event),
          .done = [self = shared_from_this(), batch, outcome](const EventResult& result) {

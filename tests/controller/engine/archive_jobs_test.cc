@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "controller/engine/archive_loop.h"
 #include "controller/model/ledger_rules.h"
 #include "tests/support/controller_fixture.h"
 #include "tests/support/model_invariants.h"
@@ -48,14 +49,7 @@ class ArchiveJobsTest : public ::muster::testing::ControllerFixture {
     clock_.Advance(time);
     RunUntilIdle();
   }
-  // As history.db has it.
-  ArchivedJob Rows(uint64_t id) const {
-    ArchivedJob rows{.job = snapshot()->jobs.Share(id), .checkpoints = {}};
-    for (uint64_t checkpoint : rows.job->checkpoints) {
-      rows.checkpoints.push_back(snapshot()->checkpoints.Share(checkpoint));
-    }
-    return rows;
-  }
+  ArchivedJob Rows(uint64_t id) const { return RowsToArchive(*snapshot(), id); }
   ArchiveJobs Ended(uint64_t id) const { return {.groups = {{Rows(id)}}}; }
 };
 

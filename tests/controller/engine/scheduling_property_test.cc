@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "controller/engine/archive_loop.h"
 #include "controller/policy/archive/ended_jobs_queue.h"
 #include "controller/policy/health/capacity.h"
 #include "controller/policy/scheduler.h"
@@ -177,11 +178,7 @@ TEST_P(SchedulingPropertyTest, HoldsWhileEndedJobsLeave) {
          ended.Next(history_.snapshot(), {.recent = 1}, history_.context().now)) {
       ArchiveJobs::Group& group = leave.groups.emplace_back();
       for (uint64_t id = jobs.first; id <= jobs.last; ++id) {
-        ArchivedJob rows{.job = history_.snapshot().jobs.Share(id), .checkpoints = {}};
-        for (uint64_t checkpoint : rows.job->checkpoints) {
-          rows.checkpoints.push_back(history_.snapshot().checkpoints.Share(checkpoint));
-        }
-        group.push_back(std::move(rows));
+        group.push_back(RowsToArchive(history_.snapshot(), id));
       }
     }
     if (!leave.groups.empty()) {

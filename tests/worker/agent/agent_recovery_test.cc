@@ -567,11 +567,13 @@ TEST_F(AgentProcessTest, AnotherControllerIsFollowedByTheNextLife) {
 // Both count their jobs from 1, and may share the machine's data folder over time.
 class FormerJobsTest : public AgentProcessTest {
  protected:
-  // An agent keeps what its controller does not take, and its next life has another one.
+  // An agent dies with a rank of which its controller has taken nothing.
+  void LeaveUndelivered();
+  // And its next life has another controller.
   void LeaveAndGoToAnother(const std::function<void()>& between);
 };
 
-void FormerJobsTest::LeaveAndGoToAnother(const std::function<void()>& between) {
+void FormerJobsTest::LeaveUndelivered() {
   controller_.Configure([](auto& behaviour) { behaviour.ack_bulk = false; });
   auto process = Launch();
   ASSERT_TRUE(WaitUntil(kPatience, [&] {
@@ -580,10 +582,14 @@ void FormerJobsTest::LeaveAndGoToAnother(const std::function<void()>& between) {
   ASSERT_TRUE(controller_.Await(Logged("acked")));
   process->Signal(SIGKILL);
   ASSERT_TRUE(process->Wait(kPatience));
+}
+
+void FormerJobsTest::LeaveAndGoToAnother(const std::function<void()>& between) {
+  ASSERT_NO_FATAL_FAILURE(LeaveUndelivered());
   between();
   FakeController another;
   another.Configure([](auto& behaviour) { behaviour.id = std::string(16, 'd'); });
-  process = Launch(another);
+  const auto process = Launch(another);
   ASSERT_TRUE(WaitUntil(kPatience, [&] {
     return another.Send(
         StartMessage(1, {"print its own", "metrics 3", "await_acks", "result succeeded"}));
@@ -610,16 +616,9 @@ TEST_F(FormerJobsTest, AnotherControllerHearsNothingOfThemWhereTheIdentityWasRem
 
 // It gives the numbers of attempts that it does not know of a second time.
 TEST_F(FormerJobsTest, AControllerThatWentBackToABackupStartsItsRanksInFoldersOfTheirOwn) {
-  controller_.Configure([](auto& behaviour) { behaviour.ack_bulk = false; });
-  auto process = Launch();
-  ASSERT_TRUE(WaitUntil(kPatience, [&] {
-    return controller_.Send(StartMessage(1, {"print former", "metrics 5", "await_acks", "hang"}));
-  }));
-  ASSERT_TRUE(controller_.Await(Logged("acked")));
-  process->Signal(SIGKILL);
-  ASSERT_TRUE(process->Wait(kPatience));
+  ASSERT_NO_FATAL_FAILURE(LeaveUndelivered());
   FakeController restored;
-  process = Launch(restored);
+  const auto process = Launch(restored);
   ASSERT_TRUE(WaitUntil(kPatience, [&] {
     return restored.Send(StartMessage(1, {"print its own", "metrics 7", "await_acks", "hang"}));
   }));
