@@ -30,10 +30,10 @@ class Reconnect {
   // Something arrived.
   void Good();
 
-  // The stream ended with `status`, and had been connected for `connected`. OK: call again (after a
-  // short wait). Otherwise the error to end with: when `status` does not come from a lost
-  // connection (CANCELLED does, unless the guard was interrupted), when nothing ever arrived, or
-  // when patience is spent. It is CANCELLED only after an interrupt.
+  // The stream ended with `status`, and had been connected for `connected`. Waits a moment and
+  // returns OK: open it again. Otherwise, at once, the error to end with: when `status` does not
+  // come from a lost connection (CANCELLED does, unless the guard was interrupted), when nothing
+  // ever arrived, or when patience is spent. It is CANCELLED only after an interrupt.
   absl::Status Lost(const absl::Status& status, absl::Duration connected);
 
  private:

@@ -10,7 +10,8 @@ namespace muster {
 class Clock {
  public:
   virtual ~Clock() = default;
-  // Wall clock: for display and for records only; it may jump.
+  // Wall clock; it may jump. For display, for records, and for times that people name or are told:
+  // begin times, deadlines, the ends of reservations.
   virtual absl::Time Now() = 0;
   // Time since boot, suspended time included: for every lease, timeout and rate. Never goes back.
   virtual absl::Duration SinceBoot() = 0;

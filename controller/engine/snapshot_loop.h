@@ -1,4 +1,4 @@
-// What the loops of the scheduler, of retention, of forgetting and of roots have in common: at each
+// What the loops of the scheduler, of retention, of archiving and of roots have in common: at each
 // new version they decide on one event and wait until it is applied. After a refusal (a full disk)
 // they wait a little. After a run of at least kLongLook they sleep as long as it took, so that a
 // flood of changes to a long queue leaves half a core to others; one run then sees several changes.

@@ -380,7 +380,7 @@ absl::Status MetricsIngest::ChooseWhatGoes() {
     }
   }
   if (!forgotten_rows.empty() || !forgotten_marks.empty()) {
-    Log(LogLevel::kInfo, "metrics_of_archived_jobs_go",
+    Log(LogLevel::kInfo, "metrics_of_forgotten_jobs_go",
         {{"jobs", forgotten_rows.size() + forgotten_marks.size()}});
   }
   std::vector<FinishedJob> finished = options_.finished_jobs(has_rows);

@@ -11,7 +11,8 @@
 
 namespace muster::controller {
 
-// What can happen to a job, after the report's fence was found alive and the ranks were counted.
+// The inputs of the table. The caller has refused reports of attempts that are over, and has made
+// of what ranks report what it means for the gang.
 enum class JobInput : uint8_t {
   kPlaced,            // the scheduler chose slots for a gang
   kRankStarted,       // a rank's process exists

@@ -1,4 +1,4 @@
-// What is kept of jobs that are forgotten: how long they held slots, and waited. Private to
+// What is kept of jobs that were archived: how long they held slots, and waited. Private to
 // controller/store; errors as those of store/sqlite.h.
 #pragma once
 

@@ -1,5 +1,5 @@
 // The rows of jobs, with all that is theirs: attempts, ranks, checkpoints, events. state.db and
-// history.db have the same tables for them (store/history/history_schema).
+// history.db have tables with these columns (store/history/history_schema).
 #pragma once
 
 #include <cstddef>

@@ -41,7 +41,7 @@ class Numbers {
 };
 
 constexpr size_t kNumbers = 11 + 2 * kTimeLabelCount;
-constexpr size_t kForgottenNumbers = 2 + 2 * kTimeLabelCount;
+constexpr size_t kArchivedNumbers = 2 + 2 * kTimeLabelCount;
 
 // What the words of the text say; false: one of them is no number.
 bool Parse(absl::string_view text, std::vector<int64_t>& numbers) {
@@ -96,7 +96,7 @@ absl::StatusOr<JobLedger> DecodeLedger(absl::string_view text) {
 
 std::string EncodeArchivedTime(const ArchivedTime& time) {
   std::vector<int64_t> numbers;
-  numbers.reserve(kForgottenNumbers);
+  numbers.reserve(kArchivedNumbers);
   Put(time.queued, numbers);
   for (const absl::Duration part : time.held.of) Put(part, numbers);
   return absl::StrJoin(numbers, " ");
@@ -105,7 +105,7 @@ std::string EncodeArchivedTime(const ArchivedTime& time) {
 absl::StatusOr<ArchivedTime> DecodeArchivedTime(absl::string_view text) {
   ArchivedTime time;
   std::vector<int64_t> parsed;
-  const bool sound = Parse(text, parsed) && parsed.size() == kForgottenNumbers;
+  const bool sound = Parse(text, parsed) && parsed.size() == kArchivedNumbers;
   if (sound) {
     Numbers numbers(parsed);
     time.queued = numbers.NextTime();
@@ -113,7 +113,7 @@ absl::StatusOr<ArchivedTime> DecodeArchivedTime(absl::string_view text) {
   }
   if (!sound || EncodeArchivedTime(time) != text) {
     return absl::DataLossError(
-        absl::StrCat("state.db holds broken times of forgotten jobs: ", text));
+        absl::StrCat("state.db holds broken times of archived jobs: ", text));
   }
   return time;
 }

@@ -1,5 +1,5 @@
 // JobLedger as it stands in its column: whole numbers with spaces between them, since it is written
-// with each change of a job; and what is left of the ledgers of forgotten jobs. Private to
+// with each change of a job; and what is left of the ledgers of archived jobs. Private to
 // controller/store. Pure.
 #pragma once
 

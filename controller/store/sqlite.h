@@ -1,13 +1,14 @@
 // One SQLite database with exactly one connection: opened exclusively, WAL, synchronous=FULL. Used
-// by the *_store files of this folder; nothing else includes sqlite3.
+// by controller/store alone; nothing else includes sqlite3.
 //
 // Not thread-safe: one thread owns the connection. Status codes of every call:
-//   RESOURCE_EXHAUSTED   the disk, the quota or max_bytes is full: the transaction is rolled back,
-//   the database is good FAILED_PRECONDITION  another process holds the file; or it lies on a
-//   network file system; or a newer Muster wrote it DATA_LOSS            not a database, or corrupt
-//   INTERNAL             a statement of ours is wrong
-//   UNKNOWN              failed I/O or fsync: what is on disk is not known. FATAL: never retry,
-//   exit and recover from disk
+// - RESOURCE_EXHAUSTED: the disk, the quota or max_bytes is full. The transaction is rolled back,
+//   and the database is good.
+// - FAILED_PRECONDITION: it is not opened: another process holds the file, it lies on a network
+//   file system, or a newer Muster wrote it.
+// - UNKNOWN: I/O or an fsync failed, so that what is on disk is not known; DATA_LOSS: it is no
+//   database, or corrupt; INTERNAL: a statement of ours is wrong. Do not go on with it
+//   (IsFatalStorageError): exit, and recover from the disk.
 #pragma once
 
 #include <sqlite3.h>

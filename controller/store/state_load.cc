@@ -107,7 +107,7 @@ absl::Status CheckEvents(const SqliteDatabase& db, const JobRows& rows, Snapshot
   if (rows.events.size() + snapshot.archived_events != snapshot.last_event) {
     return Contradiction(
         db, absl::StrCat("of ", snapshot.last_event, " events ", rows.events.size(),
-                         " are there and ", snapshot.archived_events, " are forgotten"));
+                         " are there and ", snapshot.archived_events, " are archived"));
   }
   for (const auto& [id, job] : rows.jobs) {
     const auto state = states->find(id);
@@ -199,7 +199,7 @@ absl::StatusOr<uint64_t> StateStore::GetMeta(const char* key) {
   return found ? static_cast<uint64_t>(row.Int(0)) : 0;
 }
 
-absl::Status StateStore::LoadForgotten(Snapshot& snapshot) {
+absl::Status StateStore::LoadArchived(Snapshot& snapshot) {
   MUSTER_ASSIGN_OR_RETURN(const uint64_t last_job, GetMeta("last_job"));
   MUSTER_ASSIGN_OR_RETURN(const uint64_t last_checkpoint, GetMeta("last_checkpoint"));
   snapshot.jobs.SkipTo(last_job);
@@ -243,7 +243,7 @@ absl::StatusOr<Snapshot> StateStore::Load(uint64_t term, absl::Duration now, abs
   snapshot.term = term;
   snapshot.started = wall;
   MUSTER_ASSIGN_OR_RETURN(snapshot.controller_id, ControllerId());
-  MUSTER_RETURN_IF_ERROR(LoadForgotten(snapshot));
+  MUSTER_RETURN_IF_ERROR(LoadArchived(snapshot));
   MUSTER_RETURN_IF_ERROR(LoadArchivedTime(*database_, snapshot));
   Workers workers;
   MUSTER_RETURN_IF_ERROR(LoadWorkers(*database_, now, wall, workers));
@@ -274,13 +274,13 @@ absl::StatusOr<Snapshot> StateStore::Load(uint64_t term, absl::Duration now, abs
 }
 
 absl::StatusOr<std::map<uint64_t, JobState>> ReplayEvents(
-    const std::vector<std::shared_ptr<const JobEvent>>& events, uint64_t forgotten) {
+    const std::vector<std::shared_ptr<const JobEvent>>& events, uint64_t archived) {
   std::map<uint64_t, JobState> states;
   uint64_t seen = 0;
   for (const auto& event : events) {
-    // Those before it are there or forgotten.
-    if (event->sequence > ++seen + forgotten) {
-      return absl::DataLossError(absl::StrCat("event ", seen + forgotten, " is missing"));
+    // Those before it are there or archived.
+    if (event->sequence > ++seen + archived) {
+      return absl::DataLossError(absl::StrCat("event ", seen + archived, " is missing"));
     }
     const auto [state, first] = states.emplace(event->job_id, event->to);
     if (!first && state->second != event->from) {

@@ -47,7 +47,7 @@ class StateStore {
   // Stores the changes in one transaction; all of it or nothing.
   absl::Status Append(const ChangeSet& changes);
 
-  // Truncates the log when it has grown; between two batches.
+  // Moves the log's content into the database when the log has grown; between two batches.
   absl::Status TruncateLog();
 
   absl::Status SetMaxBytes(uint64_t max_bytes) { return database_->SetMaxBytes(max_bytes); }
@@ -63,7 +63,7 @@ class StateStore {
   absl::Status PutMeta(const char* key, uint64_t value);
   absl::StatusOr<uint64_t> GetMeta(const char* key);  // 0: not there
   // What is known of jobs that are not here any more, all but their times by project.
-  absl::Status LoadForgotten(Snapshot& snapshot);
+  absl::Status LoadArchived(Snapshot& snapshot);
   // Ledger time at the boot, which stays the same in one boot; `origin` in a new one.
   absl::StatusOr<absl::Time> KeepOrigin(uint64_t boot, absl::Time origin);
 
@@ -74,8 +74,8 @@ class StateStore {
 };
 
 // The state of each job by its events alone; DATA_LOSS at a gap or at an event that does not start
-// where the one before ended. `events` by sequence; so many as `forgotten` are rightly missing.
+// where the one before ended. `events` by sequence; so many as `archived` are rightly missing.
 absl::StatusOr<std::map<uint64_t, JobState>> ReplayEvents(
-    const std::vector<std::shared_ptr<const JobEvent>>& events, uint64_t forgotten = 0);
+    const std::vector<std::shared_ptr<const JobEvent>>& events, uint64_t archived = 0);
 
 }  // namespace muster::controller

@@ -1,10 +1,10 @@
 // The folders that people uploaded for their command jobs, as archives named by their SHA-256:
 // files in one folder, each either whole and durable or not there.
 //
-// Bounded in bytes. What a live job refers to stays. The rest goes one hour after its last job
-// ended or it was last asked for, whichever is later (a start of the controller counts as asking).
-// It goes sooner when space is needed, but never within ten minutes of that: a submit may take as
-// long to follow. What goes, goes when the next upload begins.
+// Bounded in bytes. What a live job refers to stays. The rest may go one hour after its last job
+// ended or it was last asked for, whichever is later (a start of the controller counts as asking);
+// where space is needed, ten minutes after that: a submit may take as long to follow. It is removed
+// when the next upload begins, and not before.
 //
 // Find is thread-safe; all else is for one thread at a time, since it waits for the disk.
 #pragma once

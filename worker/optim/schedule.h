@@ -1,4 +1,4 @@
-// The learning rate as a pure function (P) of the step: what a resume needs is the step alone.
+// The learning rate as a pure function of the step: what a resume needs is the step alone.
 #pragma once
 
 #include <cstdint>

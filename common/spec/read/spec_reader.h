@@ -1,7 +1,7 @@
 // YAML or JSON -> JobSpec, by walking the tree and the message's descriptor. Every fault is
 // reported, with its path and line: unknown and repeated keys, wrong types (the string "12" is no
-// number), unknown enum values, bad durations, several members of a oneof. Fills no defaults and
-// knows no bounds: LoadSpec does all three. Pure.
+// number), unknown enum values, bad durations, several members of a oneof. Only reads: LoadSpec
+// (load_spec.h) also fills defaults and checks bounds. Pure.
 #pragma once
 
 #include <map>

@@ -42,7 +42,7 @@ struct Project {
   }
 };
 
-// What a project's jobs that are forgotten had come to: counters go on from it.
+// What a project's jobs that were archived had come to: counters go on from it.
 struct ArchivedTime {
   LabelledTime held;      // slot-time
   absl::Duration queued;  // plain time in the queue

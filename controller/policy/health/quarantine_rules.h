@@ -36,8 +36,8 @@ struct QuarantineSettings {
 // little memory or a program that is not there alone never is.
 bool MayBeTheWorkers(const Attempt& attempt);
 
-// Whether it was the worker's after all if the job gets on elsewhere: a GPU, a mount or a library
-// that is broken there looks like an error of the program.
+// Whether the failure counts against the worker once the job gets further on another one: a GPU, a
+// mount or a library that is broken there looks like an error of the program.
 bool ProvesTheWorkers(const Attempt& attempt);
 
 // Whether the attempt could not read or write its checkpoints, or found them broken. The cause may

@@ -26,16 +26,17 @@ struct Preemptor {
   int partition = -1;
 };
 
-// The same for a job that its quotas hold back: those of its own project, and of its own user,
-// that are of lower priority or may shrink leave first, as many as the quotas ask for, then whoever
-// else must for the room. Nothing: it stays over its quotas whoever leaves. Nobody has to
-// leave when those who are leaving already are enough.
-std::optional<std::vector<StopGang>> MakeRoomWithinQuota(
-    const Snapshot& snapshot, const WorkerIndex& index, const Preemptor& preemptor,
-    const SlotsOver& over, const ElasticSettings& settings, absl::Time now);
-
+// The gangs to stop, or to shrink, so that the preemptor's gang fits. Empty: none need be, since
+// those that leave already are enough, or none would help. `now`: ledger time.
 std::vector<StopGang> MakeRoom(const Snapshot& snapshot, const WorkerIndex& index,
                                const Preemptor& preemptor, const ElasticSettings& settings,
                                absl::Time now);
+
+// The same for a job that its quotas hold back (quota_room.cc): those of its own project, and of
+// its own user, that are of lower priority or may shrink leave first, as many as the quotas ask
+// for, then whoever else must for the room. Nothing: it stays over its quotas whoever leaves.
+std::optional<std::vector<StopGang>> MakeRoomWithinQuota(
+    const Snapshot& snapshot, const WorkerIndex& index, const Preemptor& preemptor,
+    const SlotsOver& over, const ElasticSettings& settings, absl::Time now);
 
 }  // namespace muster::controller

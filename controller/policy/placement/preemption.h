@@ -4,7 +4,8 @@
 // Work is at stake since the newest verified checkpoint: slots times seconds. Victims save first,
 // so that this is the most that can be lost; what was lost in the end is kept with the attempt. A
 // set of victims makes room for the whole gang or is not touched at all. Among sets that lose as
-// little the one with fewer jobs is taken; among equals the lower priority, then the later submit.
+// little the one with fewer jobs is taken; among those of one size the one whose cheapest job costs
+// less; of jobs that cost the same, one of lower priority, then one that was submitted later.
 // The set is the best one where candidates are few (a bounded search), and a good one without a
 // superfluous member where they are many.
 #pragma once

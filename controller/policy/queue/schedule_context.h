@@ -32,8 +32,8 @@ struct ScheduleSettings {
 };
 
 struct ScheduleContext {
-  absl::Duration now;  // since boot: it decides how long anything has lasted (ledger time)
-  absl::Time wall;     // for times that people name: begin times and deadlines
+  absl::Duration now;  // since boot; Snapshot::LedgerTime(now) is ledger time
+  absl::Time wall;  // the same moment by the wall clock: for begin times, deadlines, reservations
   ScheduleSettings settings = {};
 };
 

@@ -384,7 +384,7 @@ TEST_F(ForgottenRowsTest, AnEventOfAJobThatIsThereMustNotBeMissing) {
   ASSERT_OK(Load());
   Execute("DELETE FROM events WHERE sequence = 3");
   EXPECT_THAT(Load().status(), StatusIs(absl::StatusCode::kDataLoss,
-                                        HasSubstr("of 4 events 1 are there and 2 are forgotten")));
+                                        HasSubstr("of 4 events 1 are there and 2 are archived")));
 }
 
 TEST_F(ForgottenRowsTest, BrokenTimesAreDataLoss) {

@@ -1,5 +1,5 @@
 // How long to wait before the next try to reach the controller: doubles up to a cap, spread by
-// jitter so that a thousand agents do not come back in the same millisecond. (P)
+// jitter so that a thousand agents do not come back in the same millisecond. No I/O.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,10 @@
 // The agent's one thread of decisions: file descriptors, timers, and tasks that other threads left
 // in the mailbox.
 //
-// All rules, ranks and the session live on it, so they need no locks. The thread that calls Run
-// also forks the ranks, whose death signal is bound to it: it lives as long as the agent. Only
-// mailbox()->Post may be called elsewhere.
+// All rules, ranks and the session live on it, so they need no locks. Ranks are forked on side
+// threads (gang/rank_starts.h), and helper programs (container/tool_run.h) on the thread that calls
+// Run, which must outlive them: their death signal is bound to it. Only mailbox()->Post may be
+// called elsewhere.
 #pragma once
 
 #include <cstdint>

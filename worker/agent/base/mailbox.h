@@ -1,4 +1,4 @@
-// How other threads (gRPC's, the checkpoint worker) reach the agent's loop: they leave a task, the
+// How other threads (gRPC's, side threads) reach the agent's loop: they leave a task, the
 // loop runs it.
 //
 // Shared by the loop and by whoever may still call after the loop is gone; tasks left then are

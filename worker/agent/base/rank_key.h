@@ -1,5 +1,5 @@
-// Names one rank of one life of one gang: the key of its folder, its numbers in the spool and its
-// logs. Pure.
+// Names one rank of one attempt of a job, in one generation: the key of its folder, its numbers in
+// the spool and its logs. Pure.
 #pragma once
 
 #include <compare>

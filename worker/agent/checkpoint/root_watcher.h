@@ -31,7 +31,8 @@ namespace muster::worker {
 struct RootWatcherOptions {
   std::string who;  // names the files of a probe: of this agent alone
   absl::Duration every = absl::Seconds(5);
-  // It is seen to be over an eighth of it later at most: before the controller's for a claim is.
+  // A look that hangs is reported an eighth of it later at most, after 9 s: before the controller
+  // stops waiting for a claim (10 s).
   absl::Duration patience = absl::Seconds(8);
   // What mounts there are (mount_point.h). Asked on the loop before a look, once in `every` at
   // most.

@@ -36,7 +36,7 @@ struct CommandPaths {
 absl::StatusOr<CommandPaths> LookAtPaths(FileSystem& fs, const CommandLook& look, PathWatch& watch);
 
 // INTERNAL unless the checkpoint that rank 0's agent chose is the job's own or one that the
-// controller named. (P)
+// controller named. Pure.
 absl::Status CheckResumePath(const v1::StartRanks& start, const GangFacts& facts);
 
 }  // namespace muster::worker

@@ -29,7 +29,7 @@ struct CommandSettings {
   std::string image;   // empty: none
   uint32_t max_restarts = 0;
 };
-// Nothing: the spec has no command. INVALID_ARGUMENT naming the key that is no good. (P)
+// Nothing: the spec has no command. INVALID_ARGUMENT naming the key that is no good. Pure.
 absl::StatusOr<std::optional<CommandSettings>> ReadCommandSettings(const nlohmann::json& spec);
 
 // What the ranks of one gang must agree on before any of them starts; rank 0's agent decides it.
@@ -40,7 +40,7 @@ struct GangFacts {
   std::string resume_path;
   int64_t resume_step = 0;
 };
-// As it travels through the gang's rendezvous store. (P)
+// As it travels through the gang's rendezvous store. Pure.
 std::string EncodeGangFacts(const GangFacts& facts);
 absl::StatusOr<GangFacts> DecodeGangFacts(absl::string_view json);
 
@@ -59,14 +59,14 @@ struct CommandPlace {
 
 // The whole environment: the contract, then what the job sets, then `base` (NAME=value), where a
 // name has the first value that is given. MUSTER_RANK_DIR stands in front, where a scan of /proc
-// finds it. (P)
+// finds it. Pure.
 std::vector<std::string> CommandEnvironment(const std::vector<std::string>& base,
                                             const v1::StartRanks& start,
                                             const v1::StartRanks::Rank& rank,
                                             const CommandSettings& settings, const GangFacts& facts,
                                             const CommandPlace& place);
 
-// The value of NAME in a list of NAME=value; nothing when it is not there. (P)
+// The value of NAME in a list of NAME=value; nothing when it is not there. Pure.
 std::optional<std::string> FindVariable(const std::vector<std::string>& environment,
                                         absl::string_view name);
 
@@ -77,16 +77,17 @@ absl::StatusOr<std::string> FindProgram(
     const std::string& name, const std::string& path, const std::string& directory,
     const std::function<void(const std::string&)>& touch = nullptr);
 
-// Marks an error as: the command's program or folder is not there. (P)
+// Marks an error as: the command's program or folder is not there. Pure.
 absl::Status AsMissing(absl::Status error, v1::RankEvent::Missing where);
 // Marks that the checkpoint root is not to be seen (common/ckpt/checkpoint_root.h): no fault of the
 // rank's.
 absl::Status AsStorageUnavailable(absl::Status error);
 bool IsStorageUnavailable(const absl::Status& error);
-// MISSING_UNSPECIFIED: the error is none that was marked so. (P)
+// MISSING_UNSPECIFIED: the error is none that was marked so. Pure.
 v1::RankEvent::Missing MissingOf(const absl::Status& error);
 
-// Where nobody else need look for what argv names, relative to the folder of an upload: in it. (P)
+// Where nobody else need look for what argv names, relative to the folder of an upload: in it.
+// Pure.
 v1::RankEvent::Missing PlaceOfProgram(const CommandSettings& settings);
 
 }  // namespace muster::worker

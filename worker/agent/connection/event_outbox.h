@@ -1,5 +1,5 @@
 // Rank, checkpoint, verify and delete events, and notices, until the controller has them: numbered,
-// kept, repeated. (P)
+// kept, repeated. No I/O.
 //
 // In memory only: the ranks that they speak of die with the agent, and the controller learns of
 // that by the new incarnation. A COMMIT is kept until its CheckpointAck, which the rank waits for,

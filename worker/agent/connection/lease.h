@@ -1,5 +1,5 @@
 // Whether this agent may still publish: true from the SEND of the last acknowledged heartbeat for
-// lease_duration. (P)
+// lease_duration. No I/O.
 //
 // Counted from the send, so that the agent's lease always ends before the controller gives the
 // worker up; on a clock that runs through suspension. A margin is kept for the rename that follows

@@ -1,5 +1,5 @@
 // How a command's rank is run in a container: the words for podman or apptainer, and what their
-// answers mean. docs/COMMANDS.md promises what a program finds inside. Used by containers.h. (P)
+// answers mean. docs/COMMANDS.md promises what a program finds inside. Used by containers.h. Pure.
 #pragma once
 
 #include <cstdint>

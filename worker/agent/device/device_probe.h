@@ -21,7 +21,7 @@ uint64_t AvailableMemoryBytes();
 uint64_t ResidentBytes();
 
 // One slot per GPU, then CPU slots: `cpu_slots` of them, or, when that is not given, one per core
-// on a machine without GPUs and none on one with. CPU slots share the memory evenly. (P)
+// on a machine without GPUs and none on one with. CPU slots share the memory evenly. Pure.
 std::vector<v1::Slot> MakeSlots(const std::vector<GpuReading>& gpus,
                                 std::optional<uint32_t> cpu_slots, uint32_t cpus,
                                 uint64_t memory_bytes);

@@ -15,9 +15,9 @@ struct CpuTicks {
   uint64_t busy = 0;
   uint64_t all = 0;
 };
-// The first line of /proc/stat; nothing when it is none. Waiting for a disk is not busy. (P)
+// The first line of /proc/stat; nothing when it is none. Waiting for a disk is not busy. Pure.
 std::optional<CpuTicks> ParseCpuTicks(absl::string_view stat);
-// MemTotal less MemAvailable of /proc/meminfo, in bytes; nothing when they are not there. (P)
+// MemTotal less MemAvailable of /proc/meminfo, in bytes; nothing when they are not there. Pure.
 std::optional<uint64_t> ParseMemoryInUse(absl::string_view meminfo);
 
 class UseProbe {

@@ -1,5 +1,5 @@
 // Which assignments this incarnation has taken, and what it answered: one that comes again is
-// answered again, never done again. (P)
+// answered again, never done again. No I/O.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Carries the ranks' rendezvous operations to the controller's store and its answers back. (P, but
-// for its two callbacks)
+// Carries the ranks' rendezvous operations to the controller's store and its answers back. Does
+// no I/O but by its two callbacks.
 //
 // An operation waits here while the controller is away. When the same controller comes back, what
 // was under way is asked again, unless asking twice would do it twice (add). A controller that

@@ -1,5 +1,5 @@
 // What the agent does on which event, as pure functions: which assignments it takes, how a rank is
-// brought to its end, and what its end means. (P)
+// brought to its end, and what its end means.
 #pragma once
 
 #include <cstdint>

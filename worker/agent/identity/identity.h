@@ -1,4 +1,4 @@
-// Who this agent is beside its name, and which incarnations before it are known to be dead. (P)
+// Who this agent is beside its name, and which incarnations before it are known to be dead. Pure.
 //
 // Two machines may carry one name: clones of one image do. So each data folder has an identity, 16
 // random bytes that are made anew when the folder turns up on another machine, and a list of the

@@ -1,5 +1,6 @@
-// In which order a rank's numbers go into the spool (P): a line that the disk refused comes again,
-// and those behind it wait for it, so that none is lost and none is there twice.
+// In which order a rank's numbers go into the spool: a line that the disk refused comes again, and
+// those behind it wait for it, so that none is lost and none is there twice. Keeps no line and does
+// no I/O: it says what is to be done with the next one.
 //
 // Used by Rank for its trainer, which keeps what was not acknowledged. One thread.
 #pragma once

@@ -1,4 +1,4 @@
-// What augmentation does to one picture: plain functions (P) on floats from 0 to 1, laid out
+// What augmentation does to one picture: pure functions on floats from 0 to 1, laid out
 // [channels, height, width].
 //
 // Used by Augmenter alone. They mean what torchvision.transforms.v2 means by the same names on

@@ -1,4 +1,4 @@
-// The operations of RandAugment (Cubuk et al. 2020) and how strong they are (P): those of
+// The operations of RandAugment (Cubuk et al. 2020) and how strong they are: those of
 // torchvision.transforms.v2.RandAugment with its 31 bins, nearest neighbour and black.
 //
 // Used by Augmenter, and by a test that lays each beside torchvision's own.

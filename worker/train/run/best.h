@@ -1,4 +1,4 @@
-// Which validation is the best of a run (P): the one whose model the run gives in the end.
+// Which validation is the best of a run: the one whose model the run gives in the end. Pure.
 #pragma once
 
 #include "worker/train/run/run_state.h"

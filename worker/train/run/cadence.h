@@ -1,4 +1,4 @@
-// When something is due (P): every so many steps, every so many epochs, at the end.
+// When something is due: every so many steps, every so many epochs, at the end. Pure.
 #pragma once
 
 #include <cmath>
