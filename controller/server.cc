@@ -115,7 +115,7 @@ absl::Status Server::OpenDatabases(std::function<void(const absl::Status&)> on_f
   ingest.job_log_bytes = config_.job_log_max_bytes;
   ingest.job_point_bytes = config_.job_metrics_max_bytes;
   ingest.known = [this](const RankKey& key, const std::string& worker) {
-    return WasPlacedOn(*engine_->snapshot(), key, worker);
+    return WasPlacedOn(*engine_->snapshot(), engine_->history(), key, worker);
   };
   ingest.finished_jobs = [this](const std::set<uint64_t>& among) { return FinishedJobs(among); };
   ingest.is_finished = [this](uint64_t job_id) {
@@ -125,6 +125,8 @@ absl::Status Server::OpenDatabases(std::function<void(const absl::Status&)> on_f
   };
   ingest.is_forgotten = [this](uint64_t job_id) {
     if (!engine_->snapshot()->HasLeft(job_id)) return false;
+    // It may have been in a history.db that is not there any more.
+    if (job_id <= engine_->history().began_after_job()) return false;
     const absl::StatusOr<std::optional<absl::Time>> archived =
         engine_->history().FinishedAt(job_id);
     return archived.ok() && !archived->has_value();
@@ -220,6 +222,8 @@ std::vector<FinishedJob> Server::FinishedJobs(const std::set<uint64_t>& among) c
       at = FinishedAt(*job);
     } else if (auto archived = engine_->history().FinishedAt(id); archived.ok()) {
       at = *archived;
+      const History& history = engine_->history();
+      if (!at.has_value() && id <= history.began_after_job()) at = history.began();
     }
     if (at.has_value()) finished.push_back({id, now - *at});
   }

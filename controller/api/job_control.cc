@@ -61,6 +61,9 @@ absl::StatusOr<controller::ControlJob> EventOf(const v1::ControlJobRequest& requ
   MUSTER_ASSIGN_OR_RETURN(Target target, TargetOf(jobs, request));
   MUSTER_RETURN_IF_ERROR(CheckUploadOf(request, *target.job, has_upload));
   MUSTER_RETURN_IF_ERROR(CheckWord("request_id", request.request_id(), kMaxKeyBytes));
+  if (request.verb() == v1::ControlJobRequest::REQUEUE) {
+    MUSTER_RETURN_IF_ERROR(jobs.FindWaitedFor(target.job->settings->scheduling));
+  }
   if (!v1::ControlJobRequest::Verb_IsValid(request.verb()) ||
       request.verb() == v1::ControlJobRequest::VERB_UNSPECIFIED) {
     return absl::InvalidArgumentError("verb: none that this controller knows");

@@ -1,12 +1,11 @@
 #include "controller/api/job_service.h"
 
 #include <algorithm>
-#include <bitset>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
@@ -17,6 +16,7 @@
 #include "controller/api/convert/convert.h"
 #include "controller/api/convert/explain_answer.h"
 #include "controller/api/convert/goodput_answer.h"
+#include "controller/api/convert/jobs_answer.h"
 #include "controller/api/convert/pages.h"
 #include "controller/api/streams/event_stream.h"
 #include "controller/api/streams/job_streams.h"
@@ -25,177 +25,12 @@
 namespace muster::controller {
 namespace {
 
-constexpr uint32_t kDefaultJobPage = 100;
-constexpr uint32_t kMaxJobPage = 1000;
-// Jobs that one page looks at. A page that few match may hold less than asked for, and a token.
-constexpr uint32_t kMaxJobsSeen = 20'000;
-constexpr int kMaxTags = 16;  // in a filter of jobs
 constexpr uint32_t kMaxPointPage = 10000;
 constexpr int kMaxMetricNames = 64;
 constexpr uint32_t kMaxTailLines = 1'000'000;
-
-// Whether the job ended in the span that the request asks for, if it asks for one.
-bool EndedWithin(const v1::ListJobsRequest& request, const Job& job) {
-  const int64_t finished = ToMillis(job.finished);
-  if (request.finished_from_ms() != 0 && finished < request.finished_from_ms()) return false;
-  return request.finished_before_ms() == 0 ||
-         (finished != 0 && finished < request.finished_before_ms());
-}
-
-bool HasTags(const Job& job, const v1::ListJobsRequest& request) {
-  const std::map<std::string, std::string>& tags = job.settings->tags;
-  return std::all_of(request.tags().begin(), request.tags().end(), [&tags](const auto& wanted) {
-    const auto it = tags.find(wanted.first);
-    return it != tags.end() && it->second == wanted.second;
-  });
-}
-
-using StateSet = std::bitset<v1::JobState_ARRAYSIZE>;
-
-// Those that the request names; all when it names none.
-absl::StatusOr<StateSet> StatesOf(const v1::ListJobsRequest& request) {
-  if (request.states_size() == 0) return StateSet().set();
-  if (request.states_size() > v1::JobState_ARRAYSIZE) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("states: at most ", v1::JobState_ARRAYSIZE, ", each once"));
-  }
-  StateSet states;
-  for (const int state : request.states()) {
-    if (v1::JobState_IsValid(state)) states.set(static_cast<size_t>(state));
-  }
-  return states;
-}
-
-// The id that a page's token names; `first` without one.
-absl::StatusOr<uint64_t> IdOfToken(const std::string& token, uint64_t first) {
-  uint64_t id = first;
-  if (!token.empty() && !absl::SimpleAtoi(token, &id)) {
-    return absl::InvalidArgumentError("page_token: not one that this controller gave");
-  }
-  return id;
-}
-
-// The jobs that a request for these states has to look at, newest first. Where no state of ended
-// jobs is asked for, only the list of those that have not ended is walked, which is far shorter.
-class Candidates {
- public:
-  Candidates(const Snapshot& snapshot, const StateSet& states)
-      : snapshot_(snapshot),
-        only_active_(!states.test(v1::SUCCEEDED) && !states.test(v1::FAILED) &&
-                     !states.test(v1::CANCELLED)) {}
-
-  // The newest one below `id`; 0: there is none.
-  uint64_t Below(uint64_t id) const {
-    if (!only_active_) return snapshot_.jobs.PreviousId(id);
-    const std::vector<uint64_t>& active = *snapshot_.active_jobs;
-    const auto next = std::lower_bound(active.begin(), active.end(), id);
-    return next == active.begin() ? 0 : *(next - 1);
-  }
-
- private:
-  const Snapshot& snapshot_;
-  const bool only_active_;
-};
-
-// Ids of archived jobs that a request for jobs asks for, newest first, a page of the walk at a
-// time.
-class ArchivedCandidates {
- public:
-  // `first`: the id that the walk begins with. `most` are wanted at a time. None are found where no
-  // ended job is asked for.
-  ArchivedCandidates(History& history, const v1::ListJobsRequest& request, const StateSet& states,
-                     uint64_t first, int most)
-      : history_(history), down_to_(first + 1) {
-    query_.most = static_cast<size_t>(most) + 1;
-    query_.project = request.project();
-    if (request.finished_from_ms() != 0) {
-      query_.finished_from = absl::FromUnixMillis(request.finished_from_ms());
-    }
-    if (request.finished_before_ms() != 0) {
-      query_.finished_before = absl::FromUnixMillis(request.finished_before_ms());
-    }
-    for (const v1::JobState state : {v1::SUCCEEDED, v1::FAILED, v1::CANCELLED}) {
-      if (states.test(state)) query_.states.push_back(static_cast<JobState>(state));
-    }
-    if (query_.states.empty() || history_.jobs() == 0) down_to_ = 0;
-  }
-
-  // The next one; 0: none is known above down_to().
-  uint64_t Next() const { return next_ < ids_.size() ? ids_[next_] : 0; }
-  void Pass() { ++next_; }
-  // All above this id have been found; 0: there are no more.
-  uint64_t down_to() const { return Next() != 0 ? Next() : down_to_; }
-
-  // Goes on with the walk. Requires that Next is 0 and down_to is not.
-  absl::Status Find() {
-    query_.below = down_to_;
-    MUSTER_ASSIGN_OR_RETURN(ArchivedPage<uint64_t> page, history_.List(query_));
-    ids_ = std::move(page.rows);
-    next_ = 0;
-    down_to_ = page.looked_down_to;
-    return absl::OkStatus();
-  }
-
- private:
-  History& history_;
-  ArchivedJobsQuery query_;
-  std::vector<uint64_t> ids_;
-  size_t next_ = 0;
-  uint64_t down_to_;
-};
-
-absl::Status FillJobs(const Engine& engine, const v1::ListJobsRequest& request,
-                      v1::ListJobsResponse& response) {
-  const std::shared_ptr<const Snapshot> snapshot = engine.snapshot();
-  MUSTER_ASSIGN_OR_RETURN(uint64_t id,
-                          IdOfToken(request.page_token(), /*first=*/snapshot->jobs.last_id()));
-  id = std::min(id, snapshot->jobs.last_id());
-  const uint32_t wanted = request.page_size() == 0 ? kDefaultJobPage : request.page_size();
-  const int most = static_cast<int>(std::min(wanted, kMaxJobPage));
-  if (request.tags_size() > kMaxTags) {
-    return absl::InvalidArgumentError(absl::StrCat("tags: at most ", kMaxTags));
-  }
-  MUSTER_ASSIGN_OR_RETURN(const StateSet states, StatesOf(request));
-  uint32_t seen = 0;
-  PageBytes bytes;
-  const Candidates jobs(*snapshot, states);
-  ArchivedCandidates archived(engine.history(), request, states, id, most);
-  for (uint64_t here = jobs.Below(id + 1);;) {
-    if (archived.Next() == 0 && archived.down_to() > here) {
-      if (seen > kMaxJobsSeen) {
-        response.set_next_page_token(absl::StrCat(archived.down_to() - 1));
-        return absl::OkStatus();
-      }
-      MUSTER_RETURN_IF_ERROR(archived.Find());
-      seen += kMaxJobsSeen / 4;  // rows of an index: cheaper than jobs
-      continue;
-    }
-    id = std::max(here, archived.Next());
-    if (id == 0) return absl::OkStatus();
-    std::shared_ptr<const Job> job = snapshot->jobs.Share(id);
-    if (id == archived.Next()) {
-      archived.Pass();
-      if (job != nullptr) continue;  // it was restored
-      MUSTER_ASSIGN_OR_RETURN(ArchivedJob found, engine.history().Find(id));
-      job = std::move(found.job);
-    } else {
-      here = jobs.Below(id);
-    }
-    const bool wanted =
-        states.test(static_cast<size_t>(job->state)) &&
-        (request.project().empty() || job->settings->project == request.project()) &&
-        EndedWithin(request, *job) && HasTags(*job, request);
-    v1::JobSummary summary;
-    if (wanted) summary = ToProto(*job);
-    const bool full =
-        wanted && (response.jobs_size() == most || !bytes.Take(summary.ByteSizeLong()));
-    if (++seen > kMaxJobsSeen || full) {
-      response.set_next_page_token(absl::StrCat(id));
-      return absl::OkStatus();
-    }
-    if (wanted) *response.add_jobs() = std::move(summary);
-  }
-}
+constexpr uint32_t kMaxTailEvents = 100'000;
+// Answers about all jobs, which may take seconds of the API's threads.
+constexpr int kMostGoodputs = 2;
 
 // One that was offered and refused, or never finished, has never been there.
 bool WasEverThere(const Checkpoint& checkpoint) {
@@ -242,13 +77,18 @@ bool FillEvents(const Job& job, size_t bytes,
   return FillNewest(std::move(events), bytes, out) && first == 0;
 }
 
-// For Submit and GetJob: what the job begins from, if that is another one's.
+// For Submit and GetJob: what the job begins from, if that is another one's and not forgotten.
 template <typename Response>
-void FillResume(const Snapshot& snapshot, const std::vector<uint64_t>& resume_from,
-                Response& response) {
-  if (!resume_from.empty()) {
-    *response.mutable_resume_from() = ResumeSourceOf(snapshot, resume_from);
+absl::Status FillResume(KnownJobs& jobs, const std::vector<uint64_t>& resume_from,
+                        Response& response) {
+  for (uint64_t id : resume_from) {
+    MUSTER_ASSIGN_OR_RETURN(const Checkpoint* source, jobs.FindCheckpoint(id));
+    if (source == nullptr) return absl::OkStatus();
   }
+  if (!resume_from.empty()) {
+    *response.mutable_resume_from() = ResumeSourceOf(jobs.snapshot(), resume_from);
+  }
+  return absl::OkStatus();
 }
 
 // Workers above the id that the token names.
@@ -340,12 +180,13 @@ grpc::ServerUnaryReactor* JobService::Submit(grpc::CallbackServerContext* contex
   }
   if (request->dry_run()) {
     const absl::StatusOr<Explanation> forecast = engine_.Forecast(jobs.snapshot(), *event);
+    status = forecast.status();
     if (forecast.ok()) {
-      FillResume(jobs.snapshot(), forecast->resume_from, *response);
+      status = FillResume(jobs, forecast->resume_from, *response);
       response->set_forecast(forecast->forecast);
       *response->mutable_outlook() = ToProto(jobs.snapshot(), *forecast);
     }
-    call->Done(forecast.status());
+    call->Done(status);
     return call;
   }
   const std::string& upload = event->settings->upload;
@@ -357,8 +198,9 @@ grpc::ServerUnaryReactor* JobService::Submit(grpc::CallbackServerContext* contex
   }
   PostAndAnswer(engine_, jobs, std::move(event), call, [this, response](const EventResult& result) {
     const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
-    if (const Job* job = snapshot->FindJob(result.job_id)) {
-      FillResume(*snapshot, job->settings->resume_from, *response);
+    const Job* job = snapshot->FindJob(result.job_id);
+    if (job != nullptr && !job->settings->resume_from.empty()) {
+      *response->mutable_resume_from() = ResumeSourceOf(*snapshot, job->settings->resume_from);
     }
     response->set_job_id(result.job_id);
     response->set_jobs(result.jobs);
@@ -410,7 +252,7 @@ grpc::ServerUnaryReactor* JobService::ListJobs(grpc::CallbackServerContext* cont
                                                v1::ListJobsResponse* response) {
   auto* call = new UnaryCall(gate_, "ListJobs");
   absl::Status status = gate_.Check(*context);
-  if (status.ok()) status = FillJobs(engine_, *request, *response);
+  if (status.ok()) status = FillJobs(*engine_.snapshot(), engine_.history(), *request, *response);
   call->Done(status);
   return call;
 }
@@ -428,6 +270,7 @@ grpc::ServerUnaryReactor* JobService::GetJob(grpc::CallbackServerContext* contex
 absl::Status JobService::FillJob(const v1::GetJobRequest& request, v1::GetJobResponse& response) {
   KnownJobs jobs(engine_);
   MUSTER_ASSIGN_OR_RETURN(const Job* job, jobs.Find(request.job()));
+  MUSTER_RETURN_IF_ERROR(FillResume(jobs, job->settings->resume_from, response));
   const Snapshot& snapshot = jobs.snapshot();
   *response.mutable_spec() = SpecOf(*job->settings);
   if (!job->settings->written_spec.empty()) {
@@ -440,7 +283,6 @@ absl::Status JobService::FillJob(const v1::GetJobRequest& request, v1::GetJobRes
     response.set_artifact_folder(absl::StrCat(job->checkpoint_folder(), "/artifacts"));
   }
   *response.mutable_summary() = ToProto(*job);
-  FillResume(snapshot, job->settings->resume_from, response);
   // A quarter of a page each: attempts of a large gang are long, too.
   constexpr size_t kPart = kMaxPageBytes / 4;
   const bool all_attempts = FillNewest(AttemptsOf(*job), kPart, response.mutable_attempts());
@@ -474,6 +316,9 @@ grpc::ServerWriteReactor<v1::WatchJobResponse>* JobService::WatchJob(
 grpc::ServerWriteReactor<v1::StreamEventsResponse>* JobService::StreamEvents(
     grpc::CallbackServerContext* context, const v1::StreamEventsRequest* request) {
   absl::Status status = gate_.Check(*context);
+  if (status.ok() && request->tail() > kMaxTailEvents) {
+    status = absl::InvalidArgumentError(absl::StrCat("tail: at most ", kMaxTailEvents, " events"));
+  }
   EventStreamRequest wanted{.after_sequence = request->after_sequence(),
                             .tail = request->tail(),
                             .follow = request->follow()};
@@ -606,22 +451,29 @@ grpc::ServerUnaryReactor* JobService::VerifyCheckpoint(grpc::CallbackServerConte
     if (found.ok()) checkpoint = *found;
   }
   if (status.ok() && checkpoint == nullptr) status = NoSuchCheckpoint(request->checkpoint_id());
-  std::vector<Engine::Posted> posts;
-  if (status.ok()) status = jobs.Restore(posts);
+  absl::StatusOr<std::shared_ptr<const RestoreJobs>> restore;
+  if (status.ok()) {
+    restore = jobs.WhatToRestore();
+    status = restore.status();
+  }
   if (!status.ok()) {
     call->Done(status);
     return call;
   }
   auto wait =
       std::make_shared<VerificationWait>(call, context, clock_, engine_, *checkpoint, response);
-  posts.push_back({RequestVerify{checkpoint->id}, [this, call, wait](const EventResult& result) {
-                     if (result.status.ok()) {
-                       pump_.Add(wait);
-                     } else {
-                       call->Done(result.status);
-                     }
-                   }});
-  engine_.PostAll(std::move(posts));
+  std::vector<Engine::Posted> post;
+  post.push_back({.event = RequestVerify{checkpoint->id},
+                  .done =
+                      [this, call, wait](const EventResult& result) {
+                        if (result.status.ok()) {
+                          pump_.Add(wait);
+                        } else {
+                          call->Done(result.status);
+                        }
+                      },
+                  .restore = *std::move(restore)});
+  engine_.PostAll(std::move(post));
   return call;
 }
 
@@ -647,8 +499,12 @@ grpc::ServerUnaryReactor* JobService::GetGoodput(grpc::CallbackServerContext* co
     status = job.status();
     if (job.ok()) *response = AnswerGoodput(jobs.snapshot(), now, **job);
   } else if (status.ok()) {
-    absl::StatusOr<v1::GetGoodputResponse> answer =
-        AnswerGoodput(jobs.snapshot(), engine_.history(), now, *request);
+    const int others = goodputs_++;
+    const absl::Cleanup done = [this] { --goodputs_; };
+    absl::StatusOr<v1::GetGoodputResponse> answer = absl::UnavailableError(
+        "others are asking for the goodput of all jobs at this moment: ask again");
+    if (others < kMostGoodputs)
+      answer = AnswerGoodput(jobs.snapshot(), engine_.history(), now, *request);
     status = answer.status();
     if (answer.ok()) *response = *std::move(answer);
   }

@@ -2,6 +2,7 @@
 // convert. Decides nothing.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -111,6 +112,7 @@ class JobService final : public v1::JobService::CallbackService {
   const HasUpload has_upload_;
   StreamPump pump_;
   StreamWatch watch_;
+  std::atomic<int> goodputs_ = 0;  // that are being answered, over all jobs
 
   Mutex mutex_;
   bool stopping_ MUSTER_GUARDED_BY(mutex_) = false;

@@ -42,6 +42,14 @@ bool MayGoUnstored(const Event& event) {
          std::holds_alternative<Findings>(event);
 }
 
+EventResult Apply(Draft& draft, const Applier::Item& item, const RuleContext& context) {
+  if (item.restore != nullptr) {
+    EventResult restored = OnRestoreJobs(draft, *item.restore, context);
+    if (!restored.status.ok()) return restored;
+  }
+  return Reduce(draft, item.event, context);
+}
+
 }  // namespace
 
 Applier::Applier(std::unique_ptr<StateStore> store, Snapshot initial, Clock& clock,
@@ -178,7 +186,7 @@ void Applier::RunBatch(std::vector<Item> batch) {
   Draft draft(*base, context.now_at);
   std::vector<EventResult> results;
   results.reserve(batch.size());
-  for (const Item& item : batch) results.push_back(Reduce(draft, item.event, context));
+  for (const Item& item : batch) results.push_back(Apply(draft, item, context));
 
   const ChangeSet changes = draft.Changes();
   const absl::Status stored = changes.empty() ? absl::OkStatus() : Commit(changes);
@@ -210,7 +218,7 @@ void Applier::RunAlone(Item item) {
   const std::shared_ptr<const Snapshot> base = snapshot();
   const RuleContext context = MakeContext();
   Draft draft(*base, context.now_at);
-  std::vector<EventResult> results{Reduce(draft, item.event, context)};
+  std::vector<EventResult> results{Apply(draft, item, context)};
   const ChangeSet changes = draft.Changes();
   const absl::Status stored = changes.empty() ? absl::OkStatus() : Commit(changes);
   std::vector<Item> batch;
@@ -233,7 +241,7 @@ void Applier::RunWithoutRoom(Item item, const absl::Status& stored) {
     RuleContext context = MakeContext();
     context.disk_full = true;
     Draft draft(*base, context.now_at);
-    std::vector<EventResult> results{Reduce(draft, item.event, context)};
+    std::vector<EventResult> results{Apply(draft, item, context)};
     if (draft.LeaveUnstored()) {
       std::vector<Item> batch;
       batch.push_back(std::move(item));
@@ -262,9 +270,9 @@ void Applier::DropOldKeys() {
   const absl::Duration now = clock_.SinceBoot();
   while (!archived_keys_.empty() && archived_keys_.front().until <= now) {
     const Job& job = *archived_keys_.front().job;
-    if (snapshot()->FindJob(job.id) == nullptr) {
-      idempotency_.erase({job.owner, job.idempotency_key});
-    }
+    const auto key = idempotency_.find({job.owner, job.idempotency_key});
+    const bool is_its = key != idempotency_.end() && key->second == job.id;
+    if (is_its && snapshot()->FindJob(job.id) == nullptr) idempotency_.erase(key);
     archived_keys_.pop_front();
   }
 }

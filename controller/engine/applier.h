@@ -51,7 +51,8 @@ class Applier {
   struct Item {
     Event event;
     EventDone done;
-    std::shared_ptr<WorkerLink> link;  // of a WorkerHello
+    std::shared_ptr<WorkerLink> link;                      // of a WorkerHello
+    std::shared_ptr<const RestoreJobs> restore = nullptr;  // as Engine::Posted.restore
   };
 
   // All run on the thread of RunOnce.

@@ -44,6 +44,15 @@ absl::Status Forget(HistoryStore& history, const ArchiveSettings& settings, absl
   return removed.status();
 }
 
+// When it is tried again.
+absl::Duration WarnAndRetry(const char* what, const absl::Status& error, absl::Duration now) {
+  Log(LogLevel::kWarning, what,
+      {{"error", error.ToString()},
+       {"way_out",
+        absl::IsDataLoss(error) ? "stop musterd, move history.db aside, start it" : ""}});
+  return now + kRetryAfter;
+}
+
 }  // namespace
 
 ArchivedJob RowsToArchive(const Snapshot& snapshot, uint64_t id) {
@@ -62,16 +71,17 @@ SnapshotLoop::Decide DecideArchiving(const ArchiveSettings& settings, absl::Dura
     if (!settings.ArchivesAny()) return decision;
     decision.due_at = now + kLookEvery;
     const std::vector<EndedJobs> ended = queue->Next(snapshot, settings, now);
-    absl::Status status = Forget(history, settings, snapshot.LedgerTime(now));
-    if (status.ok() && !ended.empty()) {
+    if (!ended.empty()) {
       ArchiveJobs rows = RowsOf(snapshot, ended);
-      status = PutAll(history, rows);
-      if (status.ok()) decision.event = std::move(rows);
+      const absl::Status put = PutAll(history, rows);
+      if (put.ok()) {
+        decision.event = std::move(rows);
+      } else {
+        decision.due_at = WarnAndRetry("jobs_not_archived", put, now);
+      }
     }
-    if (!status.ok()) {
-      Log(LogLevel::kWarning, "jobs_not_archived", {{"error", status.ToString()}});
-      decision.due_at = now + kRetryAfter;
-    }
+    const absl::Status forgotten = Forget(history, settings, snapshot.LedgerTime(now));
+    if (!forgotten.ok()) decision.due_at = WarnAndRetry("jobs_not_forgotten", forgotten, now);
     return decision;
   };
 }

@@ -130,8 +130,10 @@ class EngineImpl final : public Engine {
     std::vector<Applier::Item> items;
     items.reserve(events.size());
     for (Posted& posted : events) {
-      items.push_back(
-          {.event = std::move(posted.event), .done = std::move(posted.done), .link = nullptr});
+      items.push_back({.event = std::move(posted.event),
+                       .done = std::move(posted.done),
+                       .link = nullptr,
+                       .restore = std::move(posted.restore)});
     }
     applier_.PostAll(std::move(items));
   }
@@ -436,6 +438,8 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Open(EngineOptions options, Cloc
                           store->Load(term, clock.SinceBoot(), clock.Now(), options.boot));
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<HistoryStore> history, OpenHistory(options, clock.Now()));
   MUSTER_RETURN_IF_ERROR(SkipTo(*history, *store, initial));
+  MUSTER_RETURN_IF_ERROR(
+      history->Begin(initial.jobs.last_id(), initial.LedgerTime(clock.SinceBoot())));
   Log(LogLevel::kInfo, "state_loaded",
       {{"term", term},
        {"jobs", initial.jobs.size()},

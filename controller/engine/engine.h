@@ -1,7 +1,7 @@
 // The engine, as the API sees it: events go in, a published snapshot and assignments come out.
 //
 // Inside: one applier (the only writer of the model and of state.db), the loops (scheduler,
-// retention, forgetting, checkpoint roots, liveness, limits), the dispatcher of assignments and the
+// retention, archiving, checkpoint roots, liveness, limits), the dispatcher of assignments and the
 // gangs' rendezvous. All methods are thread-safe. Callbacks run on the engine's threads after the
 // commit: they must be quick and must not block.
 #pragma once
@@ -101,6 +101,8 @@ class Engine {
   struct Posted {
     Event event;
     EventDone done;
+    // Applied before the event and stored with it; null: nothing is restored.
+    std::shared_ptr<const RestoreJobs> restore = nullptr;
   };
   virtual void PostAll(std::vector<Posted> events) {
     for (Posted& posted : events) Post(std::move(posted.event), std::move(posted.done));

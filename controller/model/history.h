@@ -51,14 +51,20 @@ class History {
   virtual ~History() = default;
 
   virtual size_t jobs() const = 0;
+  // The file was made when jobs up to this one had been submitted, and when that was (ledger time):
+  // which of them ended before it is not known. 0: there were none.
+  virtual uint64_t began_after_job() const = 0;
+  virtual absl::Time began() const = 0;
   virtual uint64_t last_event() const = 0;  // the highest sequence of an archived job's events
 
   // NOT_FOUND: no such job is here.
   virtual absl::StatusOr<ArchivedJob> Find(uint64_t id) = 0;
   virtual absl::StatusOr<uint64_t> NewestOfName(absl::string_view name) = 0;
-  // The newest of the project and name that has a checkpoint which can be restored.
-  virtual absl::StatusOr<uint64_t> NewestSaver(absl::string_view project,
-                                               absl::string_view name) = 0;
+  // The newest of the project and name below `below` that had a checkpoint which can be restored.
+  virtual absl::StatusOr<uint64_t> NewestSaver(absl::string_view project, absl::string_view name,
+                                               uint64_t below) = 0;
+  // The tasks of the array, ascending: all of them, or none.
+  virtual absl::StatusOr<std::vector<uint64_t>> TasksOf(uint64_t array_id) = 0;
   virtual absl::StatusOr<uint64_t> OfKey(absl::string_view owner, absl::string_view key) = 0;
   virtual absl::StatusOr<uint64_t> OfCheckpoint(uint64_t checkpoint_id) = 0;
   // Ledger time; none: no such job is here.

@@ -113,4 +113,26 @@ void RemoveSaver(Snapshot& snapshot, const Job& job) {
   }
 }
 
+std::set<uint64_t> BeingDeleted(const Snapshot& snapshot) {
+  std::set<uint64_t> ids;
+  for (const auto& [seq, row] : *snapshot.outbox) {
+    if (row.kind == AssignmentKind::kDelete) ids.insert(row.checkpoint_id);
+  }
+  return ids;
+}
+
+uint64_t NewestToResume(const Snapshot& snapshot, const JobSettings& settings) {
+  const auto* savers = snapshot.savers.Find(RunTimeKey(settings));
+  if (savers == nullptr) return 0;
+  const std::set<uint64_t> going = BeingDeleted(snapshot);
+  const auto may_be_restored = [&](uint64_t id) {
+    return snapshot.FindCheckpoint(id)->restorable() && going.count(id) == 0;
+  };
+  const auto newest = std::find_if((*savers)->rbegin(), (*savers)->rend(), [&](uint64_t job_id) {
+    const std::vector<uint64_t>& ids = snapshot.FindJob(job_id)->checkpoints;
+    return std::any_of(ids.begin(), ids.end(), may_be_restored);
+  });
+  return newest == (*savers)->rend() ? 0 : *newest;
+}
+
 }  // namespace muster::controller

@@ -32,4 +32,11 @@ void ForgetRunTime(Snapshot& snapshot, const Job& job);
 void AddSaver(Snapshot& snapshot, const Job& job);
 void RemoveSaver(Snapshot& snapshot, const Job& job);
 
+// Checkpoints that an agent was told to delete, and may have deleted.
+std::set<uint64_t> BeingDeleted(const Snapshot& snapshot);
+
+// The newest job of the settings' project and name that has a checkpoint which can be restored and
+// is not being deleted; 0: none has.
+uint64_t NewestToResume(const Snapshot& snapshot, const JobSettings& settings);
+
 }  // namespace muster::controller

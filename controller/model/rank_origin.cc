@@ -2,14 +2,21 @@
 
 namespace muster::controller {
 
-bool WasPlacedOn(const Snapshot& snapshot, const RankKey& key, absl::string_view worker) {
-  const Job* job = snapshot.FindJob(key.job_id);
-  if (job == nullptr || key.attempt == 0 || key.attempt > job->past.size() + 1) return false;
+bool WasPlacedOn(const Job& job, const RankKey& key, absl::string_view worker) {
+  if (key.attempt == 0 || key.attempt > job.past.size() + 1) return false;
   const Attempt* attempt =
-      key.attempt <= job->past.size() ? job->past[key.attempt - 1].get() : job->current.get();
+      key.attempt <= job.past.size() ? job.past[key.attempt - 1].get() : job.current.get();
   return attempt != nullptr && attempt->number == key.attempt &&
          attempt->generation == key.generation && key.rank < attempt->ranks.size() &&
          attempt->ranks[key.rank].worker == worker;
+}
+
+bool WasPlacedOn(const Snapshot& snapshot, History& history, const RankKey& key,
+                 absl::string_view worker) {
+  if (const Job* job = snapshot.FindJob(key.job_id)) return WasPlacedOn(*job, key, worker);
+  if (!snapshot.HasLeft(key.job_id)) return false;
+  const absl::StatusOr<ArchivedJob> archived = history.Find(key.job_id);
+  return archived.ok() && WasPlacedOn(*archived->job, key, worker);
 }
 
 }  // namespace muster::controller

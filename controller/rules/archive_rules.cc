@@ -29,7 +29,18 @@ bool MayLeave(const Snapshot& snapshot, const std::set<uint64_t>& needed,
          });
 }
 
-absl::Status MayReturn(const Snapshot& snapshot, const ArchivedJob& archived) {
+// Whether another job was submitted with the key of this one, after a history.db was lost.
+bool IsKeyTaken(const Draft& draft, const Job& job, const RuleContext& context) {
+  if (job.idempotency_key.empty()) return false;
+  const auto known = context.idempotency->find({job.owner, job.idempotency_key});
+  if (known != context.idempotency->end()) return known->second != job.id;
+  const Job* added = draft.FindNewJob(job.owner, job.idempotency_key);
+  return added != nullptr && added->id != job.id;
+}
+
+absl::Status MayReturn(const Draft& draft, const ArchivedJob& archived,
+                       const RuleContext& context) {
+  const Snapshot& snapshot = draft.view();
   const Job& job = *archived.job;
   bool is_sound = IsTerminal(job.state) && snapshot.HasLeft(job.id);
   for (const auto& checkpoint : archived.checkpoints) {
@@ -45,6 +56,11 @@ absl::Status MayReturn(const Snapshot& snapshot, const ArchivedJob& archived) {
         absl::StrCat("job ", job.id,
                      ": history.db has it of another state than state.db is in: "
                      "restore both from backups of one time, or submit the job anew"));
+  }
+  if (IsKeyTaken(draft, job, context)) {
+    return absl::FailedPreconditionError(absl::StrCat("job ", job.id, ": its idempotency key (",
+                                                      job.idempotency_key,
+                                                      ") belongs to a later job: submit it anew"));
   }
   for (uint64_t source : job.settings->resume_from) {
     if (snapshot.FindCheckpoint(source) != nullptr) continue;
@@ -68,10 +84,17 @@ EventResult OnArchiveJobs(Draft& draft, const ArchiveJobs& event) {
   return {};
 }
 
-EventResult OnRestoreJobs(Draft& draft, const RestoreJobs& event) {
+EventResult OnRestoreJobs(Draft& draft, const RestoreJobs& event, const RuleContext& context) {
+  std::set<uint64_t> missing = event.needed;
+  for (const ArchivedJob& archived : event.jobs) missing.erase(archived.job->id);
+  for (uint64_t id : missing) {
+    if (draft.view().FindJob(id) != nullptr) continue;
+    return Refuse(absl::UnavailableError(
+        absl::StrCat("job ", id, " is being archived at this moment: try again")));
+  }
   for (const ArchivedJob& archived : event.jobs) {
     if (draft.view().FindJob(archived.job->id) != nullptr) continue;
-    if (absl::Status status = MayReturn(draft.view(), archived); !status.ok()) {
+    if (absl::Status status = MayReturn(draft, archived, context); !status.ok()) {
       return Refuse(std::move(status));
     }
     draft.RestoreJob(archived);

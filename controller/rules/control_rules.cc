@@ -47,6 +47,10 @@ EventResult ForJobs(Draft& draft, uint64_t job_id, bool whole_array, Act&& act) 
   EventResult result;
   const absl::StatusOr<std::vector<uint64_t>> ids = JobsMeant(draft.view(), job_id, whole_array);
   if (!ids.ok()) return Refuse(ids.status());
+  if (ids->empty()) {
+    return Refuse(absl::NotFoundError(
+        absl::StrCat("job ", job_id, ": the first task of its array is not here any more")));
+  }
   result.job_id = ids->front();
   result.jobs = 0;
   for (const uint64_t id : *ids) {

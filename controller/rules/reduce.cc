@@ -34,7 +34,7 @@ struct Dispatch {
     return OnAssignCheckpointWork(draft, e);
   }
   EventResult operator()(const ArchiveJobs& e) const { return OnArchiveJobs(draft, e); }
-  EventResult operator()(const RestoreJobs& e) const { return OnRestoreJobs(draft, e); }
+  EventResult operator()(const RestoreJobs& e) const { return OnRestoreJobs(draft, e, context); }
 
   EventResult operator()(const WorkerSilent& e) const { return OnSilent(draft, e, context); }
   EventResult operator()(const StartTimedOut& e) const {

@@ -82,7 +82,7 @@ EventResult OnVerifyReport(Draft& draft, const VerifyReport& event, const RuleCo
 EventResult OnDeleteReport(Draft& draft, const DeleteReport& event, const RuleContext& context);
 
 EventResult OnArchiveJobs(Draft& draft, const ArchiveJobs& event);
-EventResult OnRestoreJobs(Draft& draft, const RestoreJobs& event);
+EventResult OnRestoreJobs(Draft& draft, const RestoreJobs& event, const RuleContext& context);
 
 EventResult OnTendRoots(Draft& draft, const TendRoots& event, const RuleContext& context);
 // Takes in what an agent reports of the roots that it watches.

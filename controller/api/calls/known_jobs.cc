@@ -1,10 +1,14 @@
 #include "controller/api/calls/known_jobs.h"
 
-#include <set>
+#include <limits>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
+#include "controller/model/draft.h"
+#include "controller/model/job_links.h"
 
 namespace muster::controller {
 namespace {
@@ -19,26 +23,24 @@ std::string NameOf(const v1::JobRef& ref) {
 }  // namespace
 
 absl::StatusOr<const Job*> KnownJobs::Find(uint64_t id) {
-  if (const Job* job = snapshot_->FindJob(id)) return job;
-  if (!snapshot_->HasLeft(id)) return nullptr;
-  absl::StatusOr<ArchivedJob> archived = engine_.history().Find(id);
-  if (absl::IsNotFound(archived.status())) return nullptr;
-  MUSTER_RETURN_IF_ERROR(archived.status());
-  for (uint64_t source : archived->job->settings->resume_from) {
-    MUSTER_RETURN_IF_ERROR(FindCheckpoint(source).status());
+  const Job* job = snapshot_->FindJob(id);
+  if (job == nullptr && snapshot_->HasLeft(id)) {
+    const absl::StatusOr<ArchivedJob> archived = engine_.history().Find(id);
+    if (absl::IsNotFound(archived.status())) return nullptr;
+    MUSTER_RETURN_IF_ERROR(archived.status());
+    Add(*archived);
+    job = snapshot_->FindJob(id);
   }
-  Add(*archived);
-  return snapshot_->FindJob(id);
+  if (job != nullptr && found_.insert(id).second) restore_ = nullptr;
+  return job;
 }
 
 void KnownJobs::Add(const ArchivedJob& archived) {
-  if (extended_ == nullptr) extended_ = std::make_shared<Snapshot>(*snapshot_);
-  extended_->jobs.Put(archived.job->id, archived.job);
-  for (const auto& checkpoint : archived.checkpoints) {
-    extended_->checkpoints.Put(checkpoint->id, checkpoint);
-  }
-  snapshot_ = extended_;
-  found_.jobs.push_back(archived);
+  Draft draft(*snapshot_);
+  draft.RestoreJob(archived);
+  snapshot_ = draft.Finish();
+  archived_.emplace(archived.job->id, archived);
+  restore_ = nullptr;
 }
 
 absl::StatusOr<const Checkpoint*> KnownJobs::FindCheckpoint(uint64_t id) {
@@ -94,30 +96,21 @@ absl::StatusOr<const Job*> KnownJobs::Find(const v1::JobRef& ref) {
   if (was_there) {
     return absl::NotFoundError(absl::StrCat(
         NameOf(ref), ": no such job any more: it ended long ago and was forgotten (musterd's ",
-        "--forget-ended-after and --max-ended-jobs)"));
+        "--forget-ended-after and --max-ended-jobs), or history.db was lost since"));
   }
   return absl::NotFoundError(absl::StrCat(NameOf(ref), ": no such job; `muster ls` lists them"));
 }
 
 absl::Status KnownJobs::FindReferred(const SubmitJob& event) {
   History& history = engine_.history();
-  if (history.jobs() == 0) return absl::OkStatus();
-  if (!event.idempotency_key.empty()) {
+  if (!event.idempotency_key.empty() && history.jobs() > 0) {
     MUSTER_ASSIGN_OR_RETURN(const uint64_t same, history.OfKey(event.owner, event.idempotency_key));
     if (same != 0) MUSTER_RETURN_IF_ERROR(Find(same).status());
   }
-  for (const SchedulingSettings::Dependency& other : event.settings->scheduling.after) {
-    MUSTER_RETURN_IF_ERROR(Find(other.job_id).status());
-  }
+  MUSTER_RETURN_IF_ERROR(FindWaitedFor(event.settings->scheduling));
   if (!event.resume.has_value()) return absl::OkStatus();
   const ResumeRequest& resume = *event.resume;
-  if (resume.automatic) {
-    MUSTER_ASSIGN_OR_RETURN(const uint64_t saver,
-                            history.NewestSaver(event.settings->project, event.settings->name));
-    const auto* savers = snapshot_->savers.Find(RunTimeKey(*event.settings));
-    const bool is_newest = savers == nullptr || (*savers)->back() < saver;
-    return saver != 0 && is_newest ? Find(saver).status() : absl::OkStatus();
-  }
+  if (resume.automatic) return FindSaver(*event.settings);
   if (!resume.job_name.empty()) return FindNamed(resume.job_name).status();
   if (!resume.task.has_value()) return Find(resume.job_id).status();
   v1::JobRef::ArrayTask task;
@@ -126,21 +119,59 @@ absl::Status KnownJobs::FindReferred(const SubmitJob& event) {
   return FindTask(task).status();
 }
 
-absl::Status KnownJobs::Restore(std::vector<Engine::Posted>& posts) {
-  std::set<uint64_t> arrays;
-  for (const ArchivedJob& archived : found_.jobs) {
-    if (archived.job->array.array_id != 0) arrays.insert(archived.job->array.array_id);
+absl::Status KnownJobs::FindWaitedFor(const SchedulingSettings& scheduling) {
+  for (const SchedulingSettings::Dependency& other : scheduling.after) {
+    MUSTER_RETURN_IF_ERROR(Find(other.job_id).status());
+    if (archived_.count(other.job_id) == 0) continue;
+    // Whether an array has ended well is told by all of its tasks.
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<uint64_t> tasks,
+                            engine_.history().TasksOf(other.job_id));
+    for (uint64_t id : tasks) MUSTER_RETURN_IF_ERROR(Find(id).status());
   }
-  for (uint64_t array : arrays) {
-    for (uint64_t id = array;; ++id) {
-      MUSTER_ASSIGN_OR_RETURN(const Job* task, Find(id));
-      if (task == nullptr || task->array.array_id != array) break;
-    }
-  }
-  // A job after the array's last one may have been found, too: it does no harm. What a restore
-  // refuses the event after it hears.
-  if (!found_.jobs.empty()) posts.push_back({found_, [](const EventResult&) {}});
   return absl::OkStatus();
+}
+
+absl::Status KnownJobs::FindSaver(const JobSettings& settings) {
+  History& history = engine_.history();
+  const uint64_t here = NewestToResume(*snapshot_, settings);
+  uint64_t saver = std::numeric_limits<int64_t>::max();
+  // The rows of a job that was restored are stale.
+  do {
+    MUSTER_ASSIGN_OR_RETURN(saver, history.NewestSaver(settings.project, settings.name, saver));
+  } while (snapshot_->FindJob(saver) != nullptr);
+  return saver > here ? Find(saver).status() : absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const RestoreJobs>> KnownJobs::WhatToRestore() {
+  if (restore_ != nullptr || found_.empty()) return restore_;
+  History& history = engine_.history();
+  auto restore = std::make_shared<RestoreJobs>();
+  restore->needed = found_;
+  std::map<uint64_t, ArchivedJob> jobs;
+  std::set<uint64_t> pending;
+  for (const auto& [id, archived] : archived_) pending.insert(id);
+  while (!pending.empty()) {
+    const uint64_t id = pending.extract(pending.begin()).value();
+    if (jobs.count(id) != 0 || here_->FindJob(id) != nullptr) continue;
+    MUSTER_ASSIGN_OR_RETURN(ArchivedJob archived, history.Find(id));
+    MUSTER_ASSIGN_OR_RETURN(const std::vector<uint64_t> tasks,
+                            history.TasksOf(archived.job->array.array_id));
+    pending.insert(tasks.begin(), tasks.end());
+    for (uint64_t source : archived.job->settings->resume_from) {
+      const Checkpoint* checkpoint = here_->FindCheckpoint(source);
+      if (checkpoint != nullptr) {
+        restore->needed.insert(checkpoint->job_id);
+        continue;
+      }
+      MUSTER_ASSIGN_OR_RETURN(const uint64_t job_id, history.OfCheckpoint(source));
+      if (job_id != 0) pending.insert(job_id);
+    }
+    jobs.emplace(id, std::move(archived));
+  }
+  // In this order each comes after what it begins from, which was submitted before it.
+  for (auto& [id, archived] : jobs) restore->jobs.push_back(std::move(archived));
+  restore_ = std::move(restore);
+  return restore_;
 }
 
 }  // namespace muster::controller

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -18,7 +19,8 @@ namespace muster::controller {
 // One request's; not thread-safe. Errors, besides those that are named: history.db cannot be read.
 class KnownJobs {
  public:
-  explicit KnownJobs(const Engine& engine) : engine_(engine), snapshot_(engine.snapshot()) {}
+  explicit KnownJobs(const Engine& engine)
+      : engine_(engine), here_(engine.snapshot()), snapshot_(here_) {}
 
   // The engine's snapshot, with the archived jobs that were found so far as they were.
   const Snapshot& snapshot() const { return *snapshot_; }
@@ -31,21 +33,28 @@ class KnownJobs {
 
   // Those that the submit refers to: that it begins from or waits for, or that has its key.
   absl::Status FindReferred(const SubmitJob& event);
+  // Those that a job with these settings waits for: a requeue looks at them anew.
+  absl::Status FindWaitedFor(const SchedulingSettings& scheduling);
 
-  // Adds the event that restores the archived jobs which were found, if any: those that are posted
-  // after it may count on them. An array is restored whole.
-  absl::Status Restore(std::vector<Engine::Posted>& posts);
+  // What the event that changes or refers to the jobs found so far needs (Engine::Posted.restore):
+  // the archived ones with what they begin from, and arrays whole. Null: nothing was found.
+  absl::StatusOr<std::shared_ptr<const RestoreJobs>> WhatToRestore();
 
  private:
   // The newest of the name, here or archived; null: none.
   absl::StatusOr<const Job*> FindNamed(const std::string& name);
   absl::StatusOr<const Job*> FindTask(const v1::JobRef::ArrayTask& task);
+  // The newest archived job of the settings' project and name that may have a checkpoint to begin
+  // from, if none in memory is newer.
+  absl::Status FindSaver(const JobSettings& settings);
   void Add(const ArchivedJob& archived);
 
   const Engine& engine_;
+  const std::shared_ptr<const Snapshot> here_;
   std::shared_ptr<const Snapshot> snapshot_;
-  std::shared_ptr<Snapshot> extended_;  // the same, once an archived job was added; else null
-  RestoreJobs found_;                   // archived ones; what one begins from before it
+  std::map<uint64_t, ArchivedJob> archived_;    // that were found, by id
+  std::set<uint64_t> found_;                    // all that were
+  std::shared_ptr<const RestoreJobs> restore_;  // for them; null: not made yet
 };
 
 }  // namespace muster::controller

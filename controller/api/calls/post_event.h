@@ -18,17 +18,21 @@ namespace muster::controller {
 template <typename Event, typename Fill>
 void PostAndAnswer(Engine& engine, KnownJobs& jobs, absl::StatusOr<Event> event, UnaryCall* call,
                    Fill fill) {
-  std::vector<Engine::Posted> posts;
-  const absl::Status status = event.ok() ? jobs.Restore(posts) : event.status();
-  if (!status.ok()) {
-    call->Done(status);
+  absl::StatusOr<std::shared_ptr<const RestoreJobs>> restore;
+  if (event.ok()) restore = jobs.WhatToRestore();
+  if (!event.ok() || !restore.ok()) {
+    call->Done(event.ok() ? restore.status() : event.status());
     return;
   }
-  posts.push_back({*std::move(event), [call, fill = std::move(fill)](const EventResult& result) {
-                     fill(result);
-                     call->Done(result.status);
-                   }});
-  engine.PostAll(std::move(posts));
+  std::vector<Engine::Posted> post;
+  post.push_back({.event = *std::move(event),
+                  .done =
+                      [call, fill = std::move(fill)](const EventResult& result) {
+                        fill(result);
+                        call->Done(result.status);
+                      },
+                  .restore = *std::move(restore)});
+  engine.PostAll(std::move(post));
 }
 
 // For one that needs no jobs.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "controller/api/calls/known_jobs.h"
 #include "controller/api/convert/convert.h"
 
 namespace muster::controller {
@@ -30,10 +31,13 @@ bool JobWatch::Turn() {
 }
 
 bool VerificationWait::Turn() {
-  const std::shared_ptr<const Snapshot> snapshot = engine_.snapshot();
-  const Checkpoint* checkpoint = snapshot->FindCheckpoint(id_);
-  absl::Status status;
-  if (checkpoint == nullptr) {
+  KnownJobs jobs(engine_);  // its job may have been archived since
+  const absl::StatusOr<const Checkpoint*> found = jobs.FindCheckpoint(id_);
+  const Checkpoint* checkpoint = found.ok() ? *found : nullptr;
+  absl::Status status = found.status();
+  if (!status.ok()) {
+    // As it is.
+  } else if (checkpoint == nullptr) {
     status = absl::NotFoundError(absl::StrCat("checkpoint ", id_, ": is gone"));
   } else if (checkpoint->rereads > rereads_before_) {
     *response_->mutable_checkpoint() = ToProto(*checkpoint);

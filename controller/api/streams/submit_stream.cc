@@ -41,6 +41,7 @@ absl::Status SubmitStream::Take(v1::SubmitJobsRequest& message) {
   std::vector<Engine::Posted> posts;
   int submits = 0;
   posts.reserve(message.submits_size());
+  KnownJobs jobs(engine_);
   for (v1::SubmitRequest& submit : *message.mutable_submits()) {
     v1::SubmitOutcome* outcome = batch->response.add_outcomes();
     absl::Status status = gate_.Admit(caller_);
@@ -49,20 +50,24 @@ absl::Status SubmitStream::Take(v1::SubmitJobsRequest& message) {
       event = CheckStreamed(submit, checkpoint_root_);
       status = event.status();
     }
-    KnownJobs jobs(engine_);
     if (status.ok()) status = jobs.FindReferred(*event);
-    if (status.ok()) status = jobs.Restore(posts);
+    absl::StatusOr<std::shared_ptr<const RestoreJobs>> restore;
+    if (status.ok()) {
+      restore = jobs.WhatToRestore();
+      status = restore.status();
+    }
     if (!status.ok()) {
       Fill(status, *outcome);
       continue;
     }
     ++submits;
-    posts.push_back(
-        {.event = *std::move(event),
-         .done = [self = shared_from_this(), batch, outcome](const EventResult& result) {
-           Fill(result, *outcome);
-           self->Answered(*batch);
-         }});
+    posts.push_back({.event = *std::move(event),
+                     .done =
+                         [self = shared_from_this(), batch, outcome](const EventResult& result) {
+                           Fill(result, *outcome);
+                           self->Answered(*batch);
+                         },
+                     .restore = *std::move(restore)});
   }
   batch->unanswered = submits + 1;  // one for this function
   {

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -350,10 +351,14 @@ struct ArchiveJobs {
   std::vector<Group> groups;
 };
 
-// Jobs that history.db has come back, since somebody wants something of them. What a job begins
-// from comes before it. Those that are here already stay as they are.
+// Jobs that history.db has come back, since somebody wants something of them: before the event that
+// names them (Engine::Posted), which is refused if this is. What a job begins from comes before it.
+// Those that are here already stay as they are.
 struct RestoreJobs {
   std::vector<ArchivedJob> jobs;
+  // Ids that the other event counts on: here already, or of `jobs`. One that has left meanwhile is
+  // UNAVAILABLE: whoever asks again finds it in history.db.
+  std::set<uint64_t> needed;
 };
 
 using Event = std::variant<SubmitJob, CancelJob, ControlJob, UpdateJob, CordonWorker, ForgetWorker,

@@ -23,19 +23,6 @@
 
 namespace muster::controller {
 
-struct ArchiveSettings {
-  // Of jobs that have ended so many stay in memory; beyond that the longest ended ones leave.
-  size_t recent = std::numeric_limits<size_t>::max();
-  // An archived job is forgotten when it ended so long ago by ledger time, and while more than
-  // `most` are archived; a job with a checkpoint that may be on a disk is not. Infinite: for none.
-  absl::Duration forget_after = absl::InfiniteDuration();
-  size_t most = std::numeric_limits<size_t>::max();
-
-  bool ArchivesAny() const {
-    return recent != std::numeric_limits<size_t>::max() || forget_after != absl::InfiniteDuration();
-  }
-};
-
 // No job leaves until so much time has passed since its end and since the controller's start,
 // however many have ended: whoever waits for a job, or comes back to it after a lost connection,
 // hears of its end. Much longer than a client waits for a controller that went away (cli/follow.h:
@@ -44,6 +31,22 @@ inline constexpr absl::Duration kLeastKept = absl::Minutes(5);
 // A job that leaves only because too many have ended stays for so long after its end: as long as
 // its uploaded folder is kept, so that it can be queued again.
 inline constexpr absl::Duration kLeastKeptBeyondRecent = absl::Hours(1);
+
+struct ArchiveSettings {
+  // Of jobs that have ended so many stay in memory; beyond that the longest ended ones leave.
+  size_t recent = std::numeric_limits<size_t>::max();
+  // An archived job is forgotten when it ended so long ago by ledger time, and while more than
+  // `most` are archived; a job with a checkpoint that may be on a disk is not. Infinite: for none.
+  absl::Duration forget_after = absl::InfiniteDuration();
+  size_t most = std::numeric_limits<size_t>::max();
+  // Only the simulator, whose jobs live for minutes, has them shorter.
+  absl::Duration least_kept = kLeastKept;
+  absl::Duration least_kept_beyond_recent = kLeastKeptBeyondRecent;
+
+  bool ArchivesAny() const {
+    return recent != std::numeric_limits<size_t>::max() || forget_after != absl::InfiniteDuration();
+  }
+};
 
 // Ended jobs that must stay for now: an assignment in the outbox is about them, or a job that has
 // not ended waits for them (scheduling.after). A task of an array is named by the array's first

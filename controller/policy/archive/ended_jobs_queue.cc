@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "controller/model/job_links.h"
 #include "controller/model/ledger_rules.h"
 #include "controller/model/types/events.h"
 
@@ -20,8 +21,19 @@ void EndedJobsQueue::Follow(const Snapshot& snapshot) {
   snapshot.jobs.ForEachChange(jobs_, [&](uint64_t id, const Job* before, const Job* now) {
     if (IsListed(before)) ended_.erase({FinishedAt(*before), id});
     if (IsListed(now)) ended_.insert({FinishedAt(*now), id});
+    if (now == nullptr) TakeBackSourcesOf(snapshot, *before);
   });
   jobs_ = snapshot.jobs;
+}
+
+// What it began from had to stay for it, and may be next: a chain of jobs, each of which began from
+// the one before, goes one after the other.
+void EndedJobsQueue::TakeBackSourcesOf(const Snapshot& snapshot, const Job& archived) {
+  for (uint64_t source : SourcesOf(snapshot, archived)) {
+    const Job* job = snapshot.FindJob(source);
+    if (job->array.array_id != 0) job = snapshot.FindJob(job->array.array_id);
+    if (IsListed(job)) ended_.insert({FinishedAt(*job), job->id});
+  }
 }
 
 void EndedJobsQueue::TakeBack(const Snapshot& snapshot, absl::Duration now) {
@@ -42,9 +54,9 @@ std::vector<EndedJobs> EndedJobsQueue::Next(const Snapshot& snapshot,
                                             const ArchiveSettings& settings, absl::Duration now) {
   Follow(snapshot);
   TakeBack(snapshot, now);
-  if (now - start_ < kLeastKept) return {};
+  if (now - start_ < settings.least_kept) return {};
   const absl::Time horizon = snapshot.LedgerTime(now) - settings.forget_after;
-  const absl::Time old_enough = snapshot.LedgerTime(now) - kLeastKeptBeyondRecent;
+  const absl::Time old_enough = snapshot.LedgerTime(now) - settings.least_kept_beyond_recent;
   const uint64_t ended = snapshot.jobs.size() - snapshot.active_jobs->size();
   uint64_t excess = ended > settings.recent ? ended - settings.recent : 0;
   // Whether what ended then is to go, as far as time and number say.

@@ -35,6 +35,7 @@ class EndedJobsQueue {
   void Follow(const Snapshot& snapshot);
   void TakeBack(const Snapshot& snapshot, absl::Duration now);
   void Leave(uint64_t id, absl::Duration now);
+  void TakeBackSourcesOf(const Snapshot& snapshot, const Job& archived);
 
   absl::Duration start_;
   CowTable<Job> jobs_;     // that were followed

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "controller/model/job_links.h"
 #include "controller/model/kept_checkpoints.h"
 
 namespace muster::controller {
@@ -44,14 +45,6 @@ absl::StatusOr<const Job*> FindNamed(const Draft& draft, const ResumeRequest& wi
       absl::StrCat(kKey, name,
                    ": no such job; `muster ls` lists them, and `auto` takes the newest "
                    "of this job's own name that has a checkpoint"));
-}
-
-std::set<uint64_t> BeingDeleted(const Snapshot& snapshot) {
-  std::set<uint64_t> ids;
-  for (const auto& [seq, row] : *snapshot.outbox) {
-    if (row.kind == AssignmentKind::kDelete) ids.insert(row.checkpoint_id);
-  }
-  return ids;
 }
 
 // Those that a job may begin from, newest first.

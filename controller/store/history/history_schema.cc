@@ -51,15 +51,25 @@ CREATE INDEX jobs_by_key ON jobs (owner, idempotency_key) WHERE idempotency_key 
 -- What a job is looked for by, in few bytes: walks over many jobs read these rows alone.
 CREATE TABLE job_index (
   id INTEGER PRIMARY KEY REFERENCES jobs (id),
+  array_id INTEGER NOT NULL,
   finished_at_ns INTEGER NOT NULL,
   finished_ms INTEGER,
   state INTEGER NOT NULL,
   project TEXT NOT NULL,
-  -- Whether a checkpoint of it may be on a disk, and whether one can be restored.
-  has_checkpoints INTEGER NOT NULL,
-  is_restorable INTEGER NOT NULL
+  is_restorable INTEGER NOT NULL,  -- it has a checkpoint that can be restored
+  -- When it, or the last task of its array, finished. NULL: it is not to be forgotten, since a
+  -- checkpoint of theirs may be on a disk.
+  forgettable_from_ns INTEGER
 ) STRICT;
-CREATE INDEX job_index_by_finish ON job_index (finished_at_ns) WHERE has_checkpoints = 0;
+CREATE INDEX job_index_by_array ON job_index (array_id, id) WHERE array_id <> 0;
+CREATE INDEX job_index_by_end ON job_index (forgettable_from_ns, array_id, id)
+  WHERE forgettable_from_ns IS NOT NULL;
+
+-- One row: which jobs there had been when the file was made.
+CREATE TABLE beginning (
+  after_job INTEGER NOT NULL,
+  at_ns INTEGER NOT NULL
+) STRICT;
 
 CREATE TABLE attempts (
   job_id INTEGER NOT NULL REFERENCES jobs (id),

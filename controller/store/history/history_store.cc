@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -36,9 +37,24 @@ int64_t MaskOf(const std::vector<JobState>& states) {
   return mask;
 }
 
-// Whether an agent may still find files of it.
-bool MayHaveFiles(const Checkpoint& checkpoint) {
-  return checkpoint.state != CheckpointState::kDeleted;
+// A job, or the tasks of an array: they are forgotten together.
+struct Group {
+  absl::Time finished = absl::InfinitePast();
+  bool may_have_files = false;  // an agent may still find some
+};
+
+uint64_t GroupOf(const Job& job) { return job.array.array_id == 0 ? job.id : job.array.array_id; }
+
+void AddTo(Group& group, const ArchivedJob& archived) {
+  group.finished = std::max(group.finished, FinishedAt(*archived.job));
+  for (const auto& checkpoint : archived.checkpoints) {
+    group.may_have_files |= checkpoint->state != CheckpointState::kDeleted;
+  }
+}
+
+std::optional<int64_t> ForgettableFrom(const Group& group) {
+  if (group.may_have_files) return std::nullopt;
+  return absl::ToUnixNanos(group.finished);
 }
 
 }  // namespace
@@ -51,14 +67,9 @@ absl::StatusOr<std::unique_ptr<HistoryStore>> HistoryStore::Open(const SqliteOpt
     MutexLock lock(store->mutex_);
     MUSTER_RETURN_IF_ERROR(store->Count());
   }
+  // Also for what it reads: a broken table shows now, where the file can be set aside.
+  MUSTER_RETURN_IF_ERROR(store->HighestIds().status());
   return store;
-}
-
-absl::Status HistoryStore::Count() {
-  MUSTER_ASSIGN_OR_RETURN(jobs_, FirstId(database_->Prepare("SELECT COUNT(*) FROM job_index")));
-  MUSTER_ASSIGN_OR_RETURN(last_event_,
-                          FirstId(database_->Prepare("SELECT MAX(sequence) FROM events")));
-  return absl::OkStatus();
 }
 
 template <typename Write>
@@ -71,11 +82,41 @@ absl::Status HistoryStore::Transact(Write write) {
   return database_->Commit();
 }
 
+absl::Status HistoryStore::Count() {
+  MUSTER_ASSIGN_OR_RETURN(jobs_, FirstId(database_->Prepare("SELECT COUNT(*) FROM job_index")));
+  MUSTER_ASSIGN_OR_RETURN(last_event_,
+                          FirstId(database_->Prepare("SELECT MAX(sequence) FROM events")));
+  SqliteStatement row = database_->Prepare("SELECT after_job, at_ns FROM beginning");
+  MUSTER_ASSIGN_OR_RETURN(const bool begun, row.Step());
+  if (!begun) return absl::OkStatus();
+  began_after_job_ = static_cast<uint64_t>(row.Int(0));
+  began_ns_ = row.Int(1);
+  return absl::OkStatus();
+}
+
+absl::Status HistoryStore::Begin(uint64_t last_job, absl::Time now) {
+  MutexLock lock(mutex_);
+  {
+    SqliteStatement row = database_->Prepare("SELECT after_job FROM beginning");
+    MUSTER_ASSIGN_OR_RETURN(const bool begun, row.Step());
+    if (begun) return absl::OkStatus();
+  }
+  MUSTER_RETURN_IF_ERROR(Transact([&]() MUSTER_NO_ANALYSIS -> absl::Status {
+    SqliteStatement row =
+        database_->Prepare("INSERT INTO beginning (after_job, at_ns) VALUES (?, ?)");
+    row.Bind(last_job).Bind(absl::ToUnixNanos(now));
+    return row.Run();
+  }));
+  return Count();
+}
+
 absl::Status HistoryStore::Put(const std::vector<ArchivedJob>& jobs) {
   MutexLock lock(mutex_);
   size_t known = 0;
   uint64_t last_event = last_event_;
+  std::map<uint64_t, Group> groups;
   for (const ArchivedJob& archived : jobs) {
+    AddTo(groups[GroupOf(*archived.job)], archived);
     SqliteStatement row = database_->Prepare("SELECT id FROM job_index WHERE id = ?");
     row.Bind(archived.job->id);
     MUSTER_ASSIGN_OR_RETURN(const uint64_t id, FirstId(std::move(row)));
@@ -84,7 +125,9 @@ absl::Status HistoryStore::Put(const std::vector<ArchivedJob>& jobs) {
     if (!events.empty()) last_event = std::max(last_event, events.back()->sequence);
   }
   MUSTER_RETURN_IF_ERROR(Transact([&]() MUSTER_NO_ANALYSIS -> absl::Status {
-    for (const ArchivedJob& archived : jobs) MUSTER_RETURN_IF_ERROR(PutRows(archived));
+    for (const ArchivedJob& archived : jobs) {
+      MUSTER_RETURN_IF_ERROR(PutRows(archived, ForgettableFrom(groups.at(GroupOf(*archived.job)))));
+    }
     return absl::OkStatus();
   }));
   jobs_ += jobs.size() - known;
@@ -92,23 +135,25 @@ absl::Status HistoryStore::Put(const std::vector<ArchivedJob>& jobs) {
   return database_->CheckpointWhenLarge();
 }
 
-absl::Status HistoryStore::PutRows(const ArchivedJob& archived) {
+absl::Status HistoryStore::PutRows(const ArchivedJob& archived,
+                                   std::optional<int64_t> forgettable_from_ns) {
   const Job& job = *archived.job;
   MUSTER_RETURN_IF_ERROR(RemoveRows(job.id));
   MUSTER_RETURN_IF_ERROR(InsertWholeJob(*database_, job, archived.checkpoints));
-  const auto any = [&archived](auto holds) {
-    return std::any_of(archived.checkpoints.begin(), archived.checkpoints.end(),
-                       [&holds](const auto& checkpoint) { return holds(*checkpoint); });
-  };
+  const bool is_restorable =
+      std::any_of(archived.checkpoints.begin(), archived.checkpoints.end(),
+                  [](const auto& checkpoint) { return checkpoint->restorable(); });
   SqliteStatement row = database_->Prepare(
-      "INSERT INTO job_index (id, finished_at_ns, finished_ms, state, project, has_checkpoints,"
-      " is_restorable) VALUES (?, ?, ?, ?, ?, ?, ?)");
-  row.Bind(job.id).Bind(absl::ToUnixNanos(controller::FinishedAt(job)));
+      "INSERT INTO job_index (id, array_id, finished_at_ns, finished_ms, state, project,"
+      " is_restorable, forgettable_from_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+  row.Bind(job.id).Bind(job.array.array_id).Bind(absl::ToUnixNanos(controller::FinishedAt(job)));
   BindTime(row, job.finished);
-  row.Bind(static_cast<int>(job.state))
-      .Bind(job.settings->project)
-      .Bind(any(MayHaveFiles))
-      .Bind(any([](const Checkpoint& checkpoint) { return checkpoint.restorable(); }));
+  row.Bind(static_cast<int>(job.state)).Bind(job.settings->project).Bind(is_restorable);
+  if (forgettable_from_ns.has_value()) {
+    row.Bind(*forgettable_from_ns);
+  } else {
+    row.BindNull();
+  }
   return row.Run();
 }
 
@@ -129,13 +174,17 @@ absl::StatusOr<size_t> HistoryStore::RemoveOldest(absl::Time horizon, size_t bou
   std::vector<uint64_t> oldest;
   {
     SqliteStatement row = database_->Prepare(
-        "SELECT id, finished_at_ns FROM job_index WHERE has_checkpoints = 0"
-        " ORDER BY finished_at_ns LIMIT ?");
-    row.Bind(static_cast<uint64_t>(most));
-    for (;;) {
+        "SELECT id, array_id, forgettable_from_ns FROM job_index"
+        " WHERE forgettable_from_ns IS NOT NULL ORDER BY forgettable_from_ns, array_id, id");
+    for (int64_t array = 0;;) {
       MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
       if (!more) break;
-      if (oldest.size() >= excess && absl::FromUnixNanos(row.Int(1)) > horizon) break;
+      const bool is_next_task = array != 0 && row.Int(1) == array;
+      if (!is_next_task) {
+        const bool is_due = oldest.size() < excess || absl::FromUnixNanos(row.Int(2)) <= horizon;
+        if (!is_due || oldest.size() >= most) break;
+      }
+      array = row.Int(1);
       oldest.push_back(row.Int(0));
     }
   }
@@ -159,11 +208,6 @@ absl::StatusOr<HistoryStore::Highest> HistoryStore::HighestIds() {
   return highest;
 }
 
-size_t HistoryStore::jobs() const {
-  MutexLock lock(mutex_);
-  return jobs_;
-}
-
 uint64_t HistoryStore::last_event() const {
   MutexLock lock(mutex_);
   return last_event_;
@@ -175,6 +219,9 @@ absl::StatusOr<ArchivedJob> HistoryStore::Find(uint64_t id) {
   MUSTER_ASSIGN_OR_RETURN(JobRows rows, ReadJobs(*database_, id, id, absl::ZeroDuration()));
   const auto job = rows.jobs.find(id);
   if (job == rows.jobs.end()) return NotHere(id);
+  if (!IsTerminal(job->second.state)) {
+    return absl::DataLossError(absl::StrCat("history.db: job ", id, " has not ended"));
+  }
   ArchivedJob archived{.job = std::make_shared<const Job>(std::move(job->second))};
   for (auto& [checkpoint_id, row] : rows.checkpoints) archived.checkpoints.push_back(row);
   return archived;
@@ -188,13 +235,27 @@ absl::StatusOr<uint64_t> HistoryStore::NewestOfName(absl::string_view name) {
 }
 
 absl::StatusOr<uint64_t> HistoryStore::NewestSaver(absl::string_view project,
-                                                   absl::string_view name) {
+                                                   absl::string_view name, uint64_t below) {
   MutexLock lock(mutex_);
   SqliteStatement row = database_->Prepare(
       "SELECT jobs.id FROM jobs JOIN job_index ON job_index.id = jobs.id"
-      " WHERE jobs.name = ? AND jobs.project = ? AND is_restorable ORDER BY jobs.id DESC LIMIT 1");
-  row.Bind(name).Bind(project);
+      " WHERE jobs.name = ? AND jobs.project = ? AND jobs.id < ? AND is_restorable"
+      " ORDER BY jobs.id DESC LIMIT 1");
+  row.Bind(name).Bind(project).Bind(below);
   return FirstId(std::move(row));
+}
+
+absl::StatusOr<std::vector<uint64_t>> HistoryStore::TasksOf(uint64_t array_id) {
+  MutexLock lock(mutex_);
+  SqliteStatement row = database_->Prepare(
+      "SELECT id FROM job_index WHERE array_id = ? AND array_id <> 0 ORDER BY id");
+  row.Bind(array_id);
+  std::vector<uint64_t> tasks;
+  for (;;) {
+    MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
+    if (!more) return tasks;
+    tasks.push_back(row.Int(0));
+  }
 }
 
 absl::StatusOr<uint64_t> HistoryStore::OfKey(absl::string_view owner, absl::string_view key) {
@@ -251,8 +312,8 @@ absl::StatusOr<ArchivedPage<uint64_t>> HistoryStore::ListLocked(const ArchivedJo
     page.looked_down_to = page.rows.back();
     return page;
   }
-  SqliteStatement last = database_->Prepare(
-      "SELECT id FROM job_index WHERE id < ? ORDER BY id DESC LIMIT 1 OFFSET ?");
+  SqliteStatement last =
+      database_->Prepare("SELECT id FROM job_index WHERE id < ? ORDER BY id DESC LIMIT 1 OFFSET ?");
   last.Bind(below).Bind(kMostLookedAt - 1);
   MUSTER_ASSIGN_OR_RETURN(page.looked_down_to, FirstId(std::move(last)));
   return page;

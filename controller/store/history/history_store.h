@@ -5,6 +5,7 @@
 // counts.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -25,11 +26,16 @@ class HistoryStore final : public History {
   // Opens or makes the file. Errors: those of store/sqlite.h.
   static absl::StatusOr<std::unique_ptr<HistoryStore>> Open(const SqliteOptions& options);
 
+  // For a file that was just made; does nothing to another one. `last_job` was the last one to be
+  // submitted, `now` is ledger time.
+  absl::Status Begin(uint64_t last_job, absl::Time now);
+
+  // An array comes whole.
   absl::Status Put(const std::vector<ArchivedJob>& jobs);
 
-  // Removes jobs whose checkpoints are all deleted, the longest finished first and `most` at once:
-  // those that finished by `horizon` (ledger time), and any while more than `bound` are here.
-  // Returns how many went.
+  // Removes jobs whose checkpoints are all deleted, the longest finished first and about `most` at
+  // once: those that finished by `horizon` (ledger time), and any while more than `bound` are here.
+  // An array goes whole. Returns how many went.
   absl::StatusOr<size_t> RemoveOldest(absl::Time horizon, size_t bound, size_t most);
 
   // The highest ids that are here; 0: none.
@@ -40,11 +46,15 @@ class HistoryStore final : public History {
   };
   absl::StatusOr<Highest> HighestIds();
 
-  size_t jobs() const override;
+  size_t jobs() const override { return jobs_; }
+  uint64_t began_after_job() const override { return began_after_job_; }
+  absl::Time began() const override { return absl::FromUnixNanos(began_ns_); }
   uint64_t last_event() const override;
   absl::StatusOr<ArchivedJob> Find(uint64_t id) override;
   absl::StatusOr<uint64_t> NewestOfName(absl::string_view name) override;
-  absl::StatusOr<uint64_t> NewestSaver(absl::string_view project, absl::string_view name) override;
+  absl::StatusOr<uint64_t> NewestSaver(absl::string_view project, absl::string_view name,
+                                       uint64_t below) override;
+  absl::StatusOr<std::vector<uint64_t>> TasksOf(uint64_t array_id) override;
   absl::StatusOr<uint64_t> OfKey(absl::string_view owner, absl::string_view key) override;
   absl::StatusOr<uint64_t> OfCheckpoint(uint64_t checkpoint_id) override;
   absl::StatusOr<std::optional<absl::Time>> FinishedAt(uint64_t id) override;
@@ -59,7 +69,9 @@ class HistoryStore final : public History {
       : database_(std::move(database)) {}
 
   absl::Status Count() MUSTER_REQUIRES(mutex_);
-  absl::Status PutRows(const ArchivedJob& archived) MUSTER_REQUIRES(mutex_);
+  // `forgettable_from_ns`: as in job_index.
+  absl::Status PutRows(const ArchivedJob& archived, std::optional<int64_t> forgettable_from_ns)
+      MUSTER_REQUIRES(mutex_);
   absl::Status RemoveRows(uint64_t id) MUSTER_REQUIRES(mutex_);
   // In one transaction: all of `write`, or nothing.
   template <typename Write>
@@ -69,7 +81,9 @@ class HistoryStore final : public History {
 
   mutable Mutex mutex_;
   std::unique_ptr<SqliteDatabase> database_ MUSTER_GUARDED_BY(mutex_);
-  size_t jobs_ MUSTER_GUARDED_BY(mutex_) = 0;
+  std::atomic<size_t> jobs_ = 0;
+  std::atomic<uint64_t> began_after_job_ = 0;
+  std::atomic<int64_t> began_ns_ = 0;
   uint64_t last_event_ MUSTER_GUARDED_BY(mutex_) = 0;
 };
 

@@ -1,6 +1,8 @@
 // Jobs that are in history.db and no longer in the engine's snapshot: people meet them as before.
 #include <gmock/gmock.h>
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -87,15 +89,36 @@ class ArchivedJobsTest : public ApiFixture {
     job.set_name(name);
     return job;
   }
-  // Those that the event before the last one restores.
+  // Those that the last event restores.
   std::vector<uint64_t> Restored() {
     std::vector<uint64_t> ids;
-    const std::vector<Event> events = engine_.events();
-    if (events.size() < 2) return ids;
-    const auto* restore = std::get_if<RestoreJobs>(&events[events.size() - 2]);
-    if (restore == nullptr) return ids;
-    for (const ArchivedJob& archived : restore->jobs) ids.push_back(archived.job->id);
+    const auto restored = engine_.restored();
+    if (restored.empty() || restored.back() == nullptr) return ids;
+    for (const ArchivedJob& archived : restored.back()->jobs) ids.push_back(archived.job->id);
     return ids;
+  }
+  absl::Status Requeue(uint64_t id) {
+    v1::ControlJobRequest request;
+    *request.mutable_job() = Id(id);
+    request.set_verb(v1::ControlJobRequest::REQUEUE);
+    v1::ControlJobResponse response;
+    return Call(&Stub::ControlJob, request, response);
+  }
+  static void Settle(Job& job, const std::function<void(JobSettings&)>& edit) {
+    auto settings = std::make_shared<JobSettings>(*job.settings);
+    edit(*settings);
+    job.settings = std::move(settings);
+  }
+  // A submit of a command of that name.
+  static v1::SubmitRequest SubmitOf(const std::string& name) {
+    v1::SubmitRequest submit;
+    v1::JobSpec& spec = *submit.mutable_spec();
+    spec.set_name(name);
+    spec.mutable_command()->add_argv("true");
+    spec.mutable_command()->set_workdir("/");
+    submit.set_owner("ada");
+    submit.set_protocol_version(kProtocolVersion);
+    return submit;
   }
 };
 
@@ -125,9 +148,7 @@ TEST_F(ArchivedJobsTest, AreListedAmongTheOthers) {
 TEST_F(ArchivedJobsTest, AreShownWithAllThatWasKnown) {
   Archive(Ended(1, "source"), {3, 4});
   const auto job = Ended(2, "digits");
-  auto settings = std::make_shared<JobSettings>(*job->settings);
-  settings->resume_from = {4};
-  job->settings = settings;
+  Settle(*job, [](JobSettings& settings) { settings.resume_from = {4}; });
   Archive(job, {5});
   Put(Ended(3, "digits too"));
   ASSERT_OK_AND_ASSIGN(v1::GetJobResponse shown, Get(Id(2)));
@@ -164,12 +185,82 @@ TEST_F(ArchivedJobsTest, AreRestoredForWhatChangesThem) {
   v1::ControlJobResponse response;
   ASSERT_OK(Call(&Stub::ControlJob, request, response));
   const std::vector<Event> events = engine_.events();
-  ASSERT_THAT(events, SizeIs(2));
-  const std::vector<uint64_t> restored = Restored();
-  for (uint64_t id : {4, 5, 6}) {
-    EXPECT_THAT(restored, ::testing::Contains(id)) << "an array comes back whole";
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_THAT(Restored(), ElementsAre(4, 5, 6)) << "an array comes back whole, and nothing else";
+  EXPECT_EQ(std::get<ControlJob>(events[0]).job_id, 5u);
+}
+
+TEST_F(ArchivedJobsTest, WhatARequeuedJobWaitedForIsRestoredToo) {
+  for (uint32_t index = 0; index < 2; ++index) {
+    const auto task = Ended(1 + index, "sweep");
+    task->array = {.array_id = 1, .index = index};
+    Archive(task);
   }
-  EXPECT_EQ(std::get<ControlJob>(events[1]).job_id, 5u);
+  Archive(Ended(3, "other"));
+  const auto job = Ended(4, "digits");
+  Settle(*job, [](JobSettings& settings) { settings.scheduling.after = {{.job_id = 1}}; });
+  Put(job);
+  ASSERT_OK(Requeue(4));
+  EXPECT_THAT(Restored(), ElementsAre(1, 2));
+  EXPECT_THAT(engine_.restored().back()->needed, ElementsAre(1, 2, 4));
+}
+
+TEST_F(ArchivedJobsTest, AChainComesBackWithWhatItsJobsBeganFrom) {
+  Archive(Ended(1, "first"), {3});
+  const auto second = Ended(2, "second");
+  Settle(*second, [](JobSettings& settings) { settings.resume_from = {3}; });
+  Archive(second, {5});
+  const auto third = Ended(4, "third");
+  Settle(*third, [](JobSettings& settings) { settings.resume_from = {5}; });
+  Archive(third);
+  ASSERT_OK(Requeue(4));
+  EXPECT_THAT(Restored(), ElementsAre(1, 2, 4));
+}
+
+TEST_F(ArchivedJobsTest, WhatAJobBeganFromMayBeForgotten) {
+  const auto job = Ended(2, "digits");
+  Settle(*job, [](JobSettings& settings) { settings.resume_from = {4}; });
+  Archive(job);
+  ASSERT_OK_AND_ASSIGN(const v1::GetJobResponse shown, Get(Id(2)));
+  EXPECT_EQ(shown.summary().name(), "digits");
+  EXPECT_FALSE(shown.has_resume_from());
+}
+
+TEST_F(ArchivedJobsTest, TheNewestWithACheckpointIsFoundWhereverItIs) {
+  Archive(Ended(1, "digits"), {3});
+  Archive(Ended(2, "digits"), {4});
+  v1::SubmitRequest submit = SubmitOf("digits");
+  submit.mutable_spec()->mutable_checkpoint()->set_resume_from("auto");
+  v1::SubmitResponse response;
+  ASSERT_OK(Call(&Stub::Submit, submit, response));
+  EXPECT_THAT(Restored(), ElementsAre(2));
+  // A newer one is in memory; its only checkpoint is broken, and then it is whole.
+  const auto newer = Ended(3, "digits");
+  newer->checkpoints = {6};
+  const auto put = [&](CheckpointState state) {
+    engine_.Publish([&](Snapshot& s) {
+      auto row = std::make_shared<Checkpoint>();
+      row->id = 6;
+      row->job_id = 3;
+      row->path = "/c";
+      row->state = state;
+      s.checkpoints.Put(6, row);
+      s.jobs.Put(3, newer);
+      s.savers.Put(RunTimeKey(*newer->settings),
+                   std::make_shared<const std::vector<uint64_t>>(std::vector<uint64_t>{3}));
+    });
+  };
+  put(CheckpointState::kCorrupt);
+  ASSERT_OK(Call(&Stub::Submit, submit, response));
+  EXPECT_THAT(Restored(), ElementsAre(2));
+  put(CheckpointState::kVerified);
+  ASSERT_OK(Call(&Stub::Submit, submit, response));
+  EXPECT_THAT(Restored(), ElementsAre());
+  // The rows of one that was restored are stale.
+  Put(Ended(2, "digits"));
+  put(CheckpointState::kCorrupt);
+  ASSERT_OK(Call(&Stub::Submit, submit, response));
+  EXPECT_THAT(Restored(), ElementsAre(1));
 }
 
 TEST_F(ArchivedJobsTest, AreRestoredForASubmitThatRefersToThem) {
@@ -178,13 +269,8 @@ TEST_F(ArchivedJobsTest, AreRestoredForASubmitThatRefersToThem) {
   Archive(same);
   Archive(Ended(2, "source"), {8});
   Archive(Ended(3, "before"));
-  v1::SubmitRequest submit;
+  v1::SubmitRequest submit = SubmitOf("digits");
   v1::JobSpec& spec = *submit.mutable_spec();
-  spec.set_name("digits");
-  spec.mutable_command()->add_argv("true");
-  spec.mutable_command()->set_workdir("/");
-  submit.set_owner("ada");
-  submit.set_protocol_version(kProtocolVersion);
   submit.set_idempotency_key("other");
   v1::SubmitResponse response;
   ASSERT_OK(Call(&Stub::Submit, submit, response));
@@ -223,6 +309,14 @@ TEST_F(ArchivedJobsTest, AreInTheEventsOfAllJobs) {
   EXPECT_EQ(read(request), "abcdf");
   request.set_tail(3);
   EXPECT_EQ(read(request), "cdf");
+  request.set_tail(1'000'000);
+  {
+    ApiFixture::Context context;
+    v1::StreamEventsResponse response;
+    auto reader = stub_->StreamEvents(&context, request);
+    EXPECT_FALSE(reader->Read(&response));
+    EXPECT_THAT(FromGrpc(reader->Finish()), StatusIs(absl::StatusCode::kInvalidArgument));
+  }
   request.set_tail(0);
   request.set_after_sequence(2);
   EXPECT_EQ(read(request), "cdf");

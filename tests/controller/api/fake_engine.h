@@ -78,6 +78,11 @@ class FakeEngine final : public Engine {
     MutexLock lock(mutex_);
     return posted_at_once_;
   }
+  // What each event of a PostAll restores.
+  std::vector<std::shared_ptr<const RestoreJobs>> restored() {
+    MutexLock lock(mutex_);
+    return restored_;
+  }
   // Blocks until an agent has connected, or has gone.
   std::shared_ptr<WorkerLink> WaitForLink() {
     MutexLock lock(mutex_);
@@ -103,6 +108,7 @@ class FakeEngine final : public Engine {
     {
       MutexLock lock(mutex_);
       posted_at_once_.push_back(events.size());
+      for (const Posted& posted : events) restored_.push_back(posted.restore);
     }
     Engine::PostAll(std::move(events));
   }
@@ -154,6 +160,7 @@ class FakeEngine final : public Engine {
   CondVar changed_;
   std::shared_ptr<const Snapshot> snapshot_ MUSTER_GUARDED_BY(mutex_);
   std::vector<Event> events_ MUSTER_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<const RestoreJobs>> restored_ MUSTER_GUARDED_BY(mutex_);
   std::vector<size_t> posted_at_once_ MUSTER_GUARDED_BY(mutex_);
   std::shared_ptr<WorkerLink> link_ MUSTER_GUARDED_BY(mutex_);
   bool disconnected_ MUSTER_GUARDED_BY(mutex_) = false;

@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "controller/engine/applier.h"
 #include "controller/engine/archive_loop.h"
 #include "controller/model/ledger_rules.h"
+#include "controller/model/rank_origin.h"
 #include "tests/support/controller_fixture.h"
 #include "tests/support/model_invariants.h"
 
@@ -25,6 +27,7 @@ using ::muster::testing::ModelFaults;
 using ::muster::testing::StatusIs;
 using ::muster::testing::TempDir;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 void Ignore(const EventResult&) {}
@@ -262,6 +265,11 @@ TEST_F(ArchiveJobsTest, AJobComesBackAsItWas) {
   EXPECT_EQ(snapshot()->FindCheckpoint(source), nullptr);
   EXPECT_EQ(engine_->history().jobs(), 2u);
   EXPECT_THAT(ModelFaults(*snapshot()), IsEmpty());
+  // Its last metrics may come late.
+  const RankKey rank{id, 1, 1, 0};
+  EXPECT_TRUE(WasPlacedOn(*snapshot(), engine_->history(), rank, "worker-1"));
+  EXPECT_FALSE(WasPlacedOn(*snapshot(), engine_->history(), rank, "worker-2"));
+  EXPECT_FALSE(WasPlacedOn(*snapshot(), engine_->history(), {id + 9, 1, 1, 0}, "worker-1"));
   Restart();
   RestoreJobs back;
   for (const uint64_t archived : {id, next.job_id}) {
@@ -303,6 +311,80 @@ TEST_F(ArchiveJobsTest, AJobOfAnotherStateDoesNotComeBack) {
               StatusIs(absl::StatusCode::kFailedPrecondition));
   EXPECT_OK(Apply(RestoreJobs{{rows}}).status);
   EXPECT_TRUE(IsThere(id));
+}
+
+// A history.db was lost, the key was used again, and the file came back.
+TEST_F(ArchiveJobsTest, AJobWhoseKeyALaterOneHasDoesNotComeBack) {
+  const uint64_t first = SubmitAndCancel("a", "key");
+  const ArchivedJob rows = Rows(first);
+  Apply(Ended(first));
+  ASSERT_FALSE(IsThere(first));
+  Pass(Applier::kKeyKept);
+  const uint64_t second = SubmitWaiting("a", "key");
+  ASSERT_NE(second, first);
+  EXPECT_THAT(Apply(RestoreJobs{{rows}}).status,
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("idempotency key")));
+  EXPECT_THAT(ModelFaults(*snapshot()), IsEmpty());
+}
+
+TEST_F(ArchiveJobsTest, WhatNeedsAJobThatIsNotRestoredIsRefusedWithIt) {
+  const uint64_t id = SubmitAndCancel("a");
+  const ArchivedJob rows = Rows(id);
+  Apply(Ended(id));
+  ASSERT_FALSE(IsThere(id));
+  const auto requeue = [&](const RestoreJobs& restore) {
+    EventResult answer;
+    std::vector<Engine::Posted> post;
+    post.push_back({.event = ControlJob{.verb = ControlJob::Verb::kRequeue,
+                                        .job_id = id,
+                                        .actor = "user:ann",
+                                        .request_id = "again"},
+                    .done = [&](const EventResult& result) { answer = result; },
+                    .restore = std::make_shared<const RestoreJobs>(restore)});
+    engine_->PostAll(std::move(post));
+    RunUntilIdle();
+    return answer.status;
+  };
+  EXPECT_THAT(requeue({.needed = {id}}), StatusIs(absl::StatusCode::kUnavailable))
+      << "it was here when somebody looked";
+  auto other = std::make_shared<Job>(*rows.job);
+  other->id = id + 7;
+  EXPECT_THAT(requeue({.jobs = {{.job = other}}, .needed = {id + 7}}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("another state")));
+  EXPECT_OK(requeue({.jobs = {rows}, .needed = {id}}));
+  EXPECT_EQ(state(id), JobState::kPending);
+}
+
+// The key of a job that left, came back, left and was forgotten is the next one's.
+TEST_F(ArchiveJobsTest, TheKeyOfALaterJobIsNotDropped) {
+  const uint64_t first = SubmitAndCancel("a", "key");
+  const ArchivedJob rows = Rows(first);
+  Apply(Ended(first));
+  Pass(Applier::kKeyKept / 2);
+  ASSERT_OK(Apply(RestoreJobs{{rows}}).status);
+  Apply(Ended(first));
+  Pass(Applier::kKeyKept / 2);
+  const uint64_t second = SubmitWaiting("b");  // the first entry is dropped
+  ASSERT_NE(second, first);
+  uint64_t third = SubmitWaiting("a", "key");
+  ASSERT_NE(third, first);
+  Pass(Applier::kKeyKept);
+  SubmitWaiting("c");
+  EXPECT_EQ(SubmitWaiting("a", "key"), third);
+}
+
+TEST_F(ArchiveJobsTest, ALostHistoryForgetsNobody) {
+  Archive({.recent = 0});
+  const uint64_t id = SubmitAndCancel("a");
+  Pass(kLeastKeptBeyondRecent);
+  ASSERT_FALSE(IsThere(id));
+  EXPECT_EQ(engine_->history().began_after_job(), 0u);
+  engine_.reset();
+  for (const char* file : {"/history.db", "/history.db-wal"}) {
+    std::filesystem::remove(dir_.path() + file);
+  }
+  Restart();
+  EXPECT_EQ(engine_->history().began_after_job(), id) << "metrics of these are kept";
 }
 
 // state.db was restored from a backup, and history.db was not.

@@ -13,8 +13,7 @@
 namespace muster::controller {
 namespace {
 
-TEST(SnapshotTest, MetricsComeFromWhereTheRankWasPlaced) {
-  Snapshot snapshot;
+TEST(RankOriginTest, MetricsComeFromWhereTheRankWasPlaced) {
   Job job;
   job.id = 3;
   for (uint32_t number : {1, 2}) {
@@ -25,13 +24,12 @@ TEST(SnapshotTest, MetricsComeFromWhereTheRankWasPlaced) {
     if (number == 1) job.past.push_back(attempt);
     if (number == 2) job.current = attempt;
   }
-  snapshot.jobs.Put(3, std::make_shared<const Job>(job));
-  EXPECT_TRUE(WasPlacedOn(snapshot, {3, 1, 1, 0}, "a"));
-  EXPECT_TRUE(WasPlacedOn(snapshot, {3, 2, 1, 0}, "b"));
-  EXPECT_FALSE(WasPlacedOn(snapshot, {3, 2, 1, 0}, "a")) << "another's rank";
-  for (const RankKey& key : {RankKey{4, 1, 1, 0}, RankKey{3, 0, 1, 0}, RankKey{3, 3, 1, 0},
-                             RankKey{3, 1, 2, 0}, RankKey{3, 1, 1, 1}}) {
-    EXPECT_FALSE(WasPlacedOn(snapshot, key, "a"));
+  EXPECT_TRUE(WasPlacedOn(job, {3, 1, 1, 0}, "a"));
+  EXPECT_TRUE(WasPlacedOn(job, {3, 2, 1, 0}, "b"));
+  EXPECT_FALSE(WasPlacedOn(job, {3, 2, 1, 0}, "a")) << "another's rank";
+  for (const RankKey& key :
+       {RankKey{3, 0, 1, 0}, RankKey{3, 3, 1, 0}, RankKey{3, 1, 2, 0}, RankKey{3, 1, 1, 1}}) {
+    EXPECT_FALSE(WasPlacedOn(job, key, "a"));
   }
 }
 

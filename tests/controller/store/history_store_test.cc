@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <memory>
 #include <set>
 #include <string>
@@ -137,8 +138,9 @@ TEST_F(HistoryStoreTest, JobsAreFoundByNameKeyAndCheckpoint) {
   Put(jobs);
   EXPECT_EQ(*store_->NewestOfName("nightly"), 3u);
   EXPECT_EQ(*store_->NewestOfName("none"), 0u);
-  EXPECT_EQ(*store_->NewestSaver("p", "nightly"), 1u) << "those after it have none left";
-  EXPECT_EQ(*store_->NewestSaver("q", "nightly"), 0u);
+  EXPECT_EQ(*store_->NewestSaver("p", "nightly", 9), 1u) << "those after it have none left";
+  EXPECT_EQ(*store_->NewestSaver("p", "nightly", 1), 0u);
+  EXPECT_EQ(*store_->NewestSaver("q", "nightly", 9), 0u);
   EXPECT_EQ(*store_->OfKey("ann", "key"), 2u);
   EXPECT_EQ(*store_->OfKey("bob", "key"), 0u);
   EXPECT_EQ(*store_->OfKey("ann", ""), 0u);
@@ -213,6 +215,65 @@ TEST_F(HistoryStoreTest, TheLongestFinishedWithoutACheckpointGoFirst) {
   ASSERT_OK(highest.status());
   EXPECT_EQ(highest->job, 6u);
   EXPECT_EQ(highest->checkpoint, 1u);
+}
+
+TEST_F(HistoryStoreTest, AnArrayGoesWhole) {
+  std::vector<ArchivedJob> jobs;
+  for (uint64_t id = 1; id <= 6; ++id) {
+    const std::shared_ptr<Job> job = MakeJob(id, static_cast<int>(id));
+    if (id >= 2) job->array = {.array_id = id <= 3 ? 2u : 4u, .index = static_cast<uint32_t>(id)};
+    jobs.push_back({.job = job});
+  }
+  jobs[4] = Saved(std::const_pointer_cast<Job>(jobs[4].job), 1, CheckpointState::kVerified);
+  Put(jobs);
+  EXPECT_THAT(*store_->TasksOf(4), ElementsAre(4, 5, 6));
+  EXPECT_THAT(*store_->TasksOf(0), IsEmpty());
+  constexpr size_t kAny = 1000;
+  const auto ended = [](int minutes) { return absl::UnixEpoch() + absl::Minutes(minutes); };
+  EXPECT_EQ(*store_->RemoveOldest(ended(2), kAny, kAny), 1u) << "the array's last task ended later";
+  EXPECT_EQ(*store_->RemoveOldest(ended(3), kAny, /*most=*/1), 2u);
+  EXPECT_EQ(*store_->RemoveOldest(ended(60), /*bound=*/0, kAny), 0u) << "a task has a checkpoint";
+  EXPECT_THAT(List({}), ElementsAre(6, 5, 4));
+  jobs.erase(jobs.begin(), jobs.begin() + 3);
+  jobs[1].checkpoints.clear();
+  Put(jobs);
+  EXPECT_EQ(*store_->RemoveOldest(ended(6), kAny, kAny), 3u);
+}
+
+TEST_F(HistoryStoreTest, KnowsWhatThereWasWhenItWasMade) {
+  EXPECT_EQ(store_->began_after_job(), 0u);
+  const absl::Time now = absl::UnixEpoch() + absl::Hours(7);
+  ASSERT_OK(store_->Begin(41, now));
+  ASSERT_OK(store_->Begin(99, now + absl::Hours(1)));
+  Open();
+  EXPECT_EQ(store_->began_after_job(), 41u);
+  EXPECT_EQ(store_->began(), now);
+}
+
+// So that it can be set aside.
+TEST_F(HistoryStoreTest, ABrokenTableShowsWhenTheFileIsOpened) {
+  Put({Saved(MakeJob(1, 1), 1, CheckpointState::kVerified)});
+  store_.reset();
+  int64_t page = 0;
+  int64_t page_bytes = 0;
+  {
+    const auto db = SqliteDatabase::Open({.path = dir_ / "history.db"}, HistoryMigrations());
+    ASSERT_OK(db.status());
+    SqliteStatement root =
+        (*db)->Prepare("SELECT rootpage FROM sqlite_schema WHERE name = 'checkpoints'");
+    ASSERT_TRUE(*root.Step());
+    page = root.Int(0);
+    SqliteStatement size = (*db)->Prepare("PRAGMA page_size");
+    ASSERT_TRUE(*size.Step());
+    page_bytes = size.Int(0);
+  }
+  {
+    std::fstream file(dir_ / "history.db", std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp((page - 1) * page_bytes);
+    file << std::string(static_cast<size_t>(page_bytes), '\x55');
+  }
+  EXPECT_THAT(HistoryStore::Open({.path = dir_ / "history.db"}).status(),
+              StatusIs(absl::StatusCode::kDataLoss));
 }
 
 // The statements that write and read jobs are the same for both databases.

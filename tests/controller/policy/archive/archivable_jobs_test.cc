@@ -171,6 +171,24 @@ TEST_F(ArchivableJobsTest, OneThatAJobBeganFromStaysAsLongAsThat) {
   EXPECT_TRUE(MayGo(id));
 }
 
+TEST_F(ArchivableJobsTest, AChainGoesFromItsEndOneAfterTheOther) {
+  std::vector<uint64_t> chain;
+  JobSettings settings;
+  for (uint64_t i = 1; i <= 4; ++i) {
+    chain.push_back(SubmitAndEnd(settings));
+    Change([&](Draft& draft) {
+      draft.AddCheckpoint({.job_id = chain.back(), .state = CheckpointState::kDeleted});
+    });
+    settings.resume_from = {i};
+  }
+  now_ += absl::Hours(25);
+  while (!chain.empty()) {
+    ASSERT_THAT(Next(), ElementsAre(chain.back()));
+    Change([&](Draft& draft) { draft.ArchiveJob(chain.back()); });
+    chain.pop_back();
+  }
+}
+
 TEST_F(ArchivableJobsTest, ANameNeverComesToMeanAnOlderJob) {
   JobSettings nightly;
   nightly.name = "nightly";

@@ -1,0 +1,15 @@
+// The pages of ListJobs: jobs in memory and in history.db, newest first.
+#pragma once
+
+#include "absl/status/status.h"
+#include "controller/model/history.h"
+#include "controller/model/snapshot.h"
+#include "muster/v1/job_service.pb.h"
+
+namespace muster::controller {
+
+// INVALID_ARGUMENT: the request. A job that cannot be read is left out, and said in the log.
+absl::Status FillJobs(const Snapshot& snapshot, History& history,
+                      const v1::ListJobsRequest& request, v1::ListJobsResponse& response);
+
+}  // namespace muster::controller
