@@ -98,18 +98,23 @@ std::string RowOf(const mc::OutboxRow& row) {
 }  // namespace
 
 std::string DurableRow(const mc::Worker& worker) { return RowOf(worker); }
+std::string DurableRow(const mc::Checkpoint& checkpoint) { return RowOf(checkpoint); }
+
+std::map<std::string, std::string> DurableRows(const mc::Job& job) {
+  std::map<std::string, std::string> rows;
+  rows[absl::StrCat("job ", job.id)] = RowOf(job);
+  if (job.current != nullptr) {
+    rows[absl::StrCat("attempt ", job.id, ".", job.current->number)] = RowOf(*job.current);
+  }
+  for (const auto& past : job.past) {
+    rows[absl::StrCat("attempt ", job.id, ".", past->number)] = RowOf(*past);
+  }
+  return rows;
+}
 
 std::map<std::string, std::string> DurableRows(const mc::Snapshot& snapshot) {
   std::map<std::string, std::string> rows = {{"controller", Hex(snapshot.controller_id)}};
-  snapshot.jobs.ForEach([&rows](const mc::Job& job) {
-    rows[absl::StrCat("job ", job.id)] = RowOf(job);
-    if (job.current != nullptr) {
-      rows[absl::StrCat("attempt ", job.id, ".", job.current->number)] = RowOf(*job.current);
-    }
-    for (const auto& past : job.past) {
-      rows[absl::StrCat("attempt ", job.id, ".", past->number)] = RowOf(*past);
-    }
-  });
+  snapshot.jobs.ForEach([&rows](const mc::Job& job) { rows.merge(DurableRows(job)); });
   snapshot.workers.ForEach([&rows](const mc::Worker& worker) {
     rows[absl::StrCat("worker ", worker.id)] = RowOf(worker);
   });

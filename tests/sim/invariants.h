@@ -128,7 +128,9 @@ class Invariants {
 
 // What of a version must survive a crash, by row.
 std::map<std::string, std::string> DurableRows(const mc::Snapshot& snapshot);
-// The worker's row of these.
+// Of these the rows of one job without its checkpoints, of a worker, of a checkpoint.
+std::map<std::string, std::string> DurableRows(const mc::Job& job);
 std::string DurableRow(const mc::Worker& worker);
+std::string DurableRow(const mc::Checkpoint& checkpoint);
 
 }  // namespace muster::sim

@@ -43,6 +43,7 @@ struct Totals {
   uint64_t held_back = 0;
   uint64_t children_left = 0;
   uint64_t strays = 0;
+  uint64_t archived = 0;
   uint64_t records = 0;
   uint64_t records_lost = 0;
   std::vector<uint64_t> broken;
@@ -64,6 +65,7 @@ void Count(Totals& totals, const Outcome& outcome) {
   totals.held_back += outcome.held_back;
   totals.children_left += outcome.children_left;
   totals.strays += outcome.strays;
+  totals.archived += outcome.archived;
   totals.records += outcome.records;
   totals.records_lost += outcome.records_lost;
   if (outcome.failure.empty()) return;
@@ -94,9 +96,12 @@ int Report(const Totals& totals, absl::Duration took) {
       static_cast<unsigned long>(totals.undead), static_cast<unsigned long>(totals.held_back));
   std::printf(
       "%lu ranks left a child behind; %lu checkpoints were published when their attempts were over;"
-      " %lu records of metrics were taken, and %lu of them lost as the design allows\n",
+      " jobs were archived %lu times; %lu records of metrics were taken, and %lu of them lost as "
+      "the"
+      " design allows\n",
       static_cast<unsigned long>(totals.children_left), static_cast<unsigned long>(totals.strays),
-      static_cast<unsigned long>(totals.records), static_cast<unsigned long>(totals.records_lost));
+      static_cast<unsigned long>(totals.archived), static_cast<unsigned long>(totals.records),
+      static_cast<unsigned long>(totals.records_lost));
   return totals.broken.empty() ? 0 : 1;
 }
 

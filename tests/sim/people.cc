@@ -118,6 +118,11 @@ void People::Call(mc::Event event, std::function<void(const mc::EventResult&)> d
   });
 }
 
+void People::CheckFound(uint64_t job_id, const mc::EventResult& result) {
+  if (!absl::IsNotFound(result.status)) return;
+  trace_.Fail("a request for job ", job_id, " did not find it: ", result.status.ToString());
+}
+
 bool People::IsForCancels(uint64_t job_id) const {
   const auto array = array_of_.find(job_id);
   return (array == array_of_.end() ? job_id : array->second) % 2 == 0;
@@ -140,6 +145,7 @@ void People::Cancel(uint64_t job_id) {
        [this, job_id, whole](const mc::EventResult& result) {
          trace_.Note("cancel of job ", job_id, whole ? " and its array: " : ": ",
                      result.status.ToString());
+         CheckFound(job_id, result);
          if (!result.status.ok()) return;
          if (!whole) return model_.OnCancelled(job_id);
          const std::vector<uint64_t> jobs = ArrayOf(job_id);
@@ -172,6 +178,7 @@ void People::Control(uint64_t job_id, mc::ControlJob::Verb verb, bool whole_arra
        [this, jobs, verb, holds, sent](const mc::EventResult& result) {
          trace_.Note("verb ", static_cast<int>(verb), " of job ", jobs.front(),
                      jobs.size() > 1 ? " and its array: " : ": ", result.status.ToString());
+         CheckFound(jobs.front(), result);
          if (!result.status.ok() || controller_.published() == nullptr) return;
          // Unless something else was asked meanwhile, or some of an array were left as they were.
          if (!holds || sent != requests_ || result.jobs != jobs.size()) return;
@@ -194,7 +201,7 @@ void People::ControlSomething() {
                               .actor = "user:bob",
                               .whole_array = whole_array,
                               .priority = static_cast<int32_t>(dice_.Below(3))},
-                [](const mc::EventResult&) {});
+                [this, job_id](const mc::EventResult& result) { CheckFound(job_id, result); });
   }
   constexpr Verb kVerbs[] = {Verb::kHold, Verb::kRelease, Verb::kSuspend, Verb::kResume,
                              Verb::kRequeue};

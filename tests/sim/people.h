@@ -76,6 +76,8 @@ class People {
   void SayQuotas();
   void BoundQueues();
   void ChangeQuotasSoon();
+  // Of a job whose submit was acknowledged, archived or not.
+  void CheckFound(uint64_t job_id, const mc::EventResult& result);
   // A call and its answer over the network; either may be lost.
   void Call(mc::Event event, std::function<void(const mc::EventResult&)> done);
 

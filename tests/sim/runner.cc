@@ -21,7 +21,7 @@ namespace {
 // A run that takes longer does not get on.
 constexpr unsigned kMaxSecondsPerSeed = 300;
 // What a run tells before its failure.
-constexpr int kNumbers = 16;
+constexpr int kNumbers = 17;
 
 std::string RunTwice(uint64_t seed) {
   const RunResult first = World(seed, /*print=*/false).Run();
@@ -38,7 +38,7 @@ std::string RunTwice(uint64_t seed) {
       stops.preempted, "\t", stops.shrunk, "\t", stops.grown, "\t", stops.came_back_larger, "\t",
       stops.most_in_vain, "\t", first.clones, "\t", first.names_moved, "\t", first.undead, "\t",
       first.held_back, "\t", first.records, "\t", first.records_lost, "\t", first.strays, "\t",
-      first.children_left, "\t", failure);
+      first.children_left, "\t", first.archived, "\t", failure);
 }
 
 [[noreturn]] void BeChild(uint64_t seed, PlantedBug bug, int out) {
@@ -105,7 +105,8 @@ Outcome RunSeed(uint64_t seed, PlantedBug bug) {
       absl::SimpleAtoi(parts[12], &outcome.records) &&
       absl::SimpleAtoi(parts[13], &outcome.records_lost) &&
       absl::SimpleAtoi(parts[14], &outcome.strays) &&
-      absl::SimpleAtoi(parts[15], &outcome.children_left);
+      absl::SimpleAtoi(parts[15], &outcome.children_left) &&
+      absl::SimpleAtoi(parts[16], &outcome.archived);
   MUSTER_CHECK(read, "a run's own words cannot be read");
   outcome.simulated = absl::Milliseconds(simulated_ms);
   outcome.failure = parts[kNumbers];

@@ -22,6 +22,7 @@ struct Outcome {
   uint64_t held_back = 0;
   uint64_t children_left = 0;
   uint64_t strays = 0;
+  uint64_t archived = 0;
   uint64_t records = 0;
   uint64_t records_lost = 0;
   absl::Duration simulated;  // of one of the two runs

@@ -1,10 +1,14 @@
 #include "tests/sim/sim_controller.h"
 
+#include <type_traits>
 #include <utility>
+#include <variant>
 
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "controller/api/calls/known_jobs.h"
 #include "controller/model/rank_origin.h"
+#include "controller/store/history/history_store.h"
 #include "controller/store/metrics/metrics_schema.h"
 #include "controller/store/sqlite.h"
 #include "controller/store/state_store.h"
@@ -14,6 +18,7 @@ namespace muster::sim {
 namespace {
 
 constexpr char kStateDatabase[] = "/sim/state.db";
+constexpr char kHistoryDatabase[] = "/sim/history.db";
 constexpr absl::Duration kTick = absl::Seconds(1);
 constexpr absl::Duration kFullDiskRetry = absl::Seconds(10);
 
@@ -39,7 +44,8 @@ SimController::SimController(Agenda& agenda, Trace& trace, Network& network, Inv
         };
         return options;
       }()),
-      disk_(dice_.Fork()) {
+      disk_(dice_.Fork()),
+      all_jobs_(trace) {
   disk_.alive = [this] { return Spend(); };
   disk_.Mount();
 }
@@ -50,6 +56,8 @@ const Disk& SimController::DiskWithTables() {
     disk->Mount();
     const auto state = mc::StateStore::Open({.path = kStateDatabase, .vfs = Disk::kVfs});
     MUSTER_CHECK(state.ok(), "an empty state.db cannot be made");
+    const auto history = mc::HistoryStore::Open({.path = kHistoryDatabase, .vfs = Disk::kVfs});
+    MUSTER_CHECK(history.ok(), "an empty history.db cannot be made");
     const auto metrics = mc::SqliteDatabase::Open(
         {.path = MetricsModel::kDatabase, .vfs = Disk::kVfs}, mc::kMetricsMigrations);
     MUSTER_CHECK(metrics.ok(), "an empty metrics.db cannot be made");
@@ -114,14 +122,16 @@ void SimController::Start() {
     return;
   }
   const std::shared_ptr<const mc::Snapshot> before = std::move(published_);
-  published_ = engine_->snapshot();
+  published_ = all_jobs_.OnStart(engine_->snapshot(), engine_->history());
   trace_.Note("controller: starts, term ", published_->term, ", ", published_->jobs.size(),
               " jobs");
   invariants_.OnStart(*published_, before.get(), !std::exchange(in_transaction_, false));
   subscription_ = engine_->Subscribe([this](const std::shared_ptr<const mc::Snapshot>& snapshot) {
-    if (snapshot == published_) return;
-    invariants_.OnPublished(*snapshot, published_.get());
-    published_ = snapshot;
+    if (snapshot->version == published_->version) return;
+    const std::shared_ptr<const mc::Snapshot> all =
+        all_jobs_.OnPublished(snapshot, engine_->history());
+    invariants_.OnPublished(*all, published_.get());
+    published_ = all;
   });
   engine_->Start();
   if (ingest_ != nullptr) ingest_->Start();
@@ -141,7 +151,7 @@ absl::Status SimController::OpenIngest() {
   options.full_disk_retry = kFullDiskRetry;
   options.open_retry = absl::ZeroDuration();
   options.known = [this](const mc::RankKey& key, const std::string& worker) {
-    return mc::WasPlacedOn(*engine_->snapshot(), key, worker);
+    return mc::WasPlacedOn(*engine_->snapshot(), engine_->history(), key, worker);
   };
   options.on_fatal = options_.on_fatal;
   MUSTER_ASSIGN_OR_RETURN(ingest_, mc::MetricsIngest::Open(std::move(options), agenda_.clock()));
@@ -258,10 +268,41 @@ std::shared_ptr<BulkServer> SimController::AcceptBulk(
 
 void SimController::Post(mc::Event event, std::function<void(const mc::EventResult&)> done) {
   if (!up()) return;
-  engine_->Post(std::move(event), [this, done = std::move(done)](const mc::EventResult& result) {
-    if (Spend()) done(result);
-  });
+  absl::StatusOr<std::shared_ptr<const mc::RestoreJobs>> restore = WhatToRestore(event);
+  if (!restore.ok()) return done({.status = restore.status()});
+  std::vector<mc::Engine::Posted> post;
+  post.push_back({.event = std::move(event),
+                  .done =
+                      [this, done = std::move(done)](const mc::EventResult& result) {
+                        if (Spend()) done(result);
+                      },
+                  .restore = *std::move(restore)});
+  engine_->PostAll(std::move(post));
   Wake();
+}
+
+absl::StatusOr<std::shared_ptr<const mc::RestoreJobs>> SimController::WhatToRestore(
+    const mc::Event& event) {
+  mc::KnownJobs jobs(*engine_);
+  const auto find = [&jobs](const auto& request) -> absl::Status {
+    using Request = std::decay_t<decltype(request)>;
+    if constexpr (std::is_same_v<Request, mc::SubmitJob>) {
+      return jobs.FindReferred(request);
+    } else if constexpr (std::is_same_v<Request, mc::RequestVerify>) {
+      return jobs.FindCheckpoint(request.checkpoint_id).status();
+    } else if constexpr (std::is_same_v<Request, mc::CancelJob> ||
+                         std::is_same_v<Request, mc::UpdateJob>) {
+      return jobs.Find(request.job_id).status();
+    } else if constexpr (std::is_same_v<Request, mc::ControlJob>) {
+      MUSTER_ASSIGN_OR_RETURN(const mc::Job* job, jobs.Find(request.job_id));
+      const bool requeues = request.verb == mc::ControlJob::Verb::kRequeue && job != nullptr;
+      return requeues ? jobs.FindWaitedFor(job->settings->scheduling) : absl::OkStatus();
+    } else {
+      return absl::OkStatus();
+    }
+  };
+  MUSTER_RETURN_IF_ERROR(std::visit(find, event));
+  return jobs.WhatToRestore();
 }
 
 void SimController::OnHelloAnswered(const mc::WorkerHello& hello, const mc::EventResult& result) {

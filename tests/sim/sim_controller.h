@@ -7,9 +7,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "controller/engine/engine.h"
 #include "controller/metrics/metrics_ingest.h"
+#include "tests/sim/all_jobs.h"
 #include "tests/sim/bulk_server.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/invariants.h"
@@ -28,7 +30,7 @@ class SimController final : private StreamHost {
   ~SimController() override;
 
   bool up() const { return engine_ != nullptr && !dying_; }
-  // Of the newest version, also while it is down; null before the first start.
+  // The newest version, with its archived jobs, also while it is down; null before the first start.
   const std::shared_ptr<const mc::Snapshot>& published() const { return published_; }
   Disk& disk() { return disk_; }
   // Before the first start: it takes in what ranks report, too.
@@ -36,7 +38,9 @@ class SimController final : private StreamHost {
   // Before the first start: its databases have their tables already. To make them takes as long as
   // some minutes of the world.
   void BeginWithTables() { disk_.Load(DiskWithTables()); }
-  // Both databases, without a row. Made at the first question, over a disk that is then mounted.
+  // How often a job was archived.
+  uint64_t archived() const { return all_jobs_.archived(); }
+  // Its databases, without a row. Made at the first question, over a disk that is then mounted.
   static const Disk& DiskWithTables();
 
   void Start();
@@ -50,7 +54,8 @@ class SimController final : private StreamHost {
   // A new Bulk stream, likewise.
   std::shared_ptr<BulkServer> AcceptBulk(std::shared_ptr<Wire> wire,
                                          std::function<void(const v1::BulkAck&)> at_agent);
-  // A request of people. `done` runs unless the controller dies before its answer leaves.
+  // A request of people; what it names is restored first, as the API does. `done` runs unless the
+  // controller dies before its answer leaves.
   void Post(mc::Event event, std::function<void(const mc::EventResult&)> done);
 
  private:
@@ -70,6 +75,7 @@ class SimController final : private StreamHost {
   // Opens both databases. Not OK: what was in the way.
   absl::Status Open();
   absl::Status OpenIngest();
+  absl::StatusOr<std::shared_ptr<const mc::RestoreJobs>> WhatToRestore(const mc::Event& event);
   void Step();
   void StoreMetrics();
   void StoreMetricsIn(absl::Duration wait);
@@ -87,6 +93,7 @@ class SimController final : private StreamHost {
   std::optional<Dice> metrics_dice_;
   std::unique_ptr<mc::MetricsIngest> ingest_;
   std::shared_ptr<void> subscription_;
+  AllJobs all_jobs_;
   std::shared_ptr<const mc::Snapshot> published_;
   std::vector<std::weak_ptr<Wire>> wires_;
   uint64_t life_ = 0;

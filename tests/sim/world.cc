@@ -18,6 +18,7 @@ constexpr uint64_t kMetricsSalt = 0x6d657472696373;
 constexpr uint64_t kDaemonsSalt = 0x6461656d6f6e73;
 constexpr uint64_t kMisreadingsSalt = 0x6d697372656164;
 constexpr uint64_t kDiskSalt = 0x6469736b;
+constexpr uint64_t kArchiveSalt = 0x61726368697665;
 constexpr double kMetricsChance = 0.35;  // each commit costs as much as several steps of the world
 
 }  // namespace
@@ -43,6 +44,13 @@ void World::Build() {
   // Machines that are lost for a while are forgotten, and come back as new ones.
   if (dice_.Chance(0.5)) {
     options.forget_lost_after = dice_.Between(absl::Minutes(1), absl::Minutes(5));
+  }
+  // Jobs that have ended leave memory, the last few of them excepted.
+  if (Dice archive(seed_ ^ kArchiveSalt); archive.Chance(0.4)) {
+    options.archive.recent = archive.Below(5);
+    options.archive.least_kept = archive.Between(absl::Seconds(1), absl::Minutes(1));
+    options.archive.least_kept_beyond_recent =
+        archive.Between(options.archive.least_kept, absl::Minutes(3));
   }
   controller_ = std::make_unique<SimController>(agenda_, trace_, network_, invariants_,
                                                 dice_.Fork(), options);
@@ -406,6 +414,7 @@ RunResult World::Run() {
                    .held_back = ranks_.held_back,
                    .children_left = ranks_.children_left,
                    .strays = invariants_.strays(),
+                   .archived = controller_->archived(),
                    .records = metrics_ == nullptr ? 0 : metrics_->model.records(),
                    .records_lost = metrics_ == nullptr ? 0 : metrics_->model.lost(),
                    .simulated = agenda_.now() - began,

@@ -28,6 +28,7 @@ struct RunResult {
   uint64_t held_back = 0;      // agents that came up beside one
   uint64_t children_left = 0;  // by ranks that ended
   uint64_t strays = 0;         // checkpoints that were published when their attempts were over
+  uint64_t archived = 0;       // jobs, each time
   uint64_t records = 0;        // of metrics that agents took
   uint64_t records_lost = 0;
   absl::Duration simulated;
