@@ -39,8 +39,7 @@ void Scheduler::Follow(const Snapshot& snapshot, const ScheduleContext& context)
 
 Decision Scheduler::Decide(const Snapshot& snapshot, const ScheduleContext& context) {
   Follow(snapshot, context);
-  Decision decision = RunRound({snapshot, context, index_, queue_, running_, looked_up_to_});
-  looked_up_to_ = decision.looked_up_to;
+  Decision decision = RunRound({snapshot, context, index_, queue_, running_, considered_});
   if (decision.due_at > context.now) {
     decision.due_at = std::min(decision.due_at, queue_.NextDue(context));
   }

@@ -24,6 +24,7 @@
 #include "controller/policy/queue/job_queue.h"
 #include "controller/policy/queue/schedule_context.h"
 #include "controller/policy/stages/decision.h"
+#include "controller/policy/stages/round.h"
 
 namespace muster::controller {
 
@@ -42,7 +43,7 @@ class Scheduler {
   WorkerIndex index_;
   JobQueue queue_;
   RunningJobs running_;
-  uint32_t looked_up_to_ = 0;  // by the last round
+  Considered considered_;
 };
 
 Decision Schedule(const Snapshot& snapshot, const ScheduleContext& context);

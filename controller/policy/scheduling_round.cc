@@ -91,32 +91,38 @@ void Consider(Round& round, QueueWalk& walk, const QueueWalk::Step& step) {
 
 // Until the queue is done, nothing can start any more, or the round reaches a bound. False: a bound
 // ended it, and jobs may wait that it did not come to.
-bool WalkQueue(Round& round, uint32_t passed_over) {
+bool WalkQueue(Round& round, Considered& considered) {
   QueueWalk walk(round.queue, [&round](const std::string& project) {
     return StandingOf(project, round.snapshot, round.running, round.context);
   });
-  uint32_t steps = 0;
   for (uint32_t looks = 0;;) {
     if (looks >= round.settings.max_looks) {
-      round.decision.looked_up_to = steps;
       round.LookAgainIn(kNextPart);
       return false;
     }
     if (round.decision.plan.place.size() >= round.settings.max_placements) {
       round.decision.due_at = round.context.now;
+      considered = {};
       return false;
     }
-    if (IsExhausted(round)) return true;
-    const QueueWalk::Step step = walk.Next();
-    if (step.group == nullptr) return true;
-    // The first max_looks/2 steps are taken in every round, since slots are kept for those jobs;
-    // then the round continues after `passed_over`.
-    if (++steps > round.settings.max_looks / 2 && steps <= passed_over) {
-      walk.SkipGroup();
-      continue;
+    const QueueWalk::Step step = IsExhausted(round) ? QueueWalk::Step() : walk.Next();
+    if (step.group == nullptr) {
+      considered = {};
+      return true;
+    }
+    // The first max_looks/2 jobs are considered in every round, since slots are kept for them; then
+    // the round goes on with those that the rounds before it have not come to.
+    if (looks >= round.settings.max_looks / 2) {
+      if (considered.groups.count(step.group->key) != 0) {
+        walk.SkipGroup();
+        continue;
+      }
+      if (considered.jobs.count(step.job_id) != 0) continue;
     }
     ++looks;
+    considered.jobs.insert(step.job_id);
     Consider(round, walk, step);
+    if (walk.skips_group()) considered.groups.insert(step.group->key);
   }
 }
 
@@ -126,7 +132,7 @@ Decision RunRound(const RoundInput& input) {
   Round round(input);
   ExplainBlocked(round);
   // Slots are idle only when all who wait have been considered.
-  if (WalkQueue(round, input.passed_over)) GrowElastic(round);
+  if (WalkQueue(round, input.considered)) GrowElastic(round);
   round.GiveBackAll();
   return std::move(round.decision);
 }

@@ -25,6 +25,7 @@ class Approach {
           static_cast<uint32_t>(gang.ranks.size()) * placed.settings->needs.slots_per_rank;
     }
     for (const ReservedJob& reserved : decision.reserved) gets_room_.insert(reserved.job_id);
+    kept_quota_ = decision.kept_quota;
     for (const StopGang& stop : decision.plan.stop) gets_room_.insert(stop.for_job);
     for (const uint64_t id : *snapshot.active_jobs) {
       const Job& other = *snapshot.FindJob(id);
@@ -53,7 +54,7 @@ class Approach {
       Pass(other, placed == slots_.end() ? 0 : placed->second);
     }
     out_.over_quota = own_.FullBy(job_.owner);
-    out_.use = own_.use();
+    out_.use = own_.with_kept();
     return std::move(out_);
   }
 
@@ -84,6 +85,8 @@ class Approach {
     const bool same_array = job_.array.array_id != 0 && other.array.array_id == job_.array.array_id;
     const bool same_project = other.settings->project == job_.settings->project;
     if (same_project && slots == 0) EvaluateQuota(other);
+    const auto kept = kept_quota_.find(other.id);
+    if (same_project && kept != kept_quota_.end()) own_.Keep(other.owner, kept->second);
     if (slots == 0) return;
     ++placed_of_array_[other.array.array_id];
     out_.of_array += same_array;
@@ -104,6 +107,7 @@ class Approach {
   JobQueue queue_;
   RunningJobs running_;
   std::unordered_map<uint64_t, uint32_t> slots_;  // that a job was given
+  std::unordered_map<uint64_t, uint32_t> kept_quota_;
   std::unordered_map<uint64_t, uint32_t> placed_of_array_;
   std::unordered_set<uint64_t> gets_room_;                  // kept for it, or made by others
   QuotaWalk own_;                                           // with what was placed before

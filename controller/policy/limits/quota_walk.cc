@@ -21,12 +21,13 @@ QuotaWalk::Decision QuotaWalk::Pass(uint64_t job_id, const std::string& user, ui
   }
   decision.over = WhyOverSlots(holder, use_, slots);
   decision.is_first = FullBy(user) == 0;
-  decision.held_back = decision.over.has_value() || !decision.is_first;
+  const bool over_with_kept = WhyOverSlots(holder, with_kept_, slots).has_value();
+  decision.held_back = over_with_kept || !decision.is_first;
   if (!decision.held_back) return decision;
   const std::optional<uint32_t>& most = project_->quota.slots;
-  if (most.has_value() && use_.all.slots + slots > *most) {
+  if (most.has_value() && with_kept_.all.slots + slots > *most) {
     if (full_by_ == 0) full_by_ = job_id;
-  } else if (decision.over.has_value()) {
+  } else if (over_with_kept) {
     full_users_.emplace(user, job_id);
   }
   return decision;

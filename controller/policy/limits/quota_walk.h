@@ -2,7 +2,9 @@
 // not thread-safe.
 //
 // A job that a bound holds back holds back the later jobs of its project, or of its user where the
-// bound is the user's. One that is over a bound even alone (the quota was lowered) holds up nobody.
+// bound is the user's. So does one that has passed and could not start: what it needs is kept for
+// it within the bounds, as its slots are. One that is over a bound even alone (the quota was
+// lowered) holds up nobody.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +29,7 @@ class QuotaWalk {
   struct Decision {
     bool held_back = false;
     bool even_alone = false;          // whoever leaves
-    std::optional<std::string> over;  // which bound; none: only behind one that is over
+    std::optional<std::string> over;  // which bound; none: it waits only behind an earlier job
     bool is_first = false;            // nobody was held back before whom it must not slip past
   };
   // Whether a quota holds back the job, which needs `slots`, as things stand. If so, those behind
@@ -44,6 +46,8 @@ class QuotaWalk {
 
   // What is held, with what was taken.
   const ProjectUse& use() const { return use_; }
+  // That, and what is kept for jobs that start later.
+  const ProjectUse& with_kept() const { return with_kept_; }
   // As CountSlotsOver.
   SlotsOver CountOver(const std::string& user, uint32_t slots) const {
     return CountSlotsOver(HolderOf(user), use_, slots);

@@ -45,6 +45,7 @@ class QueueWalk {
 
   // Apply to the last step. Without a Skip the group's next job follows in its turn.
   void SkipGroup() { in_hand_.group = nullptr; }
+  bool skips_group() const { return in_hand_.group == nullptr; }
   void SkipProject() { done_projects_.insert(project_in_hand_); }
   void Placed(uint32_t slots) { slots_[project_in_hand_] += slots; }
 

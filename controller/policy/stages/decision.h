@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -22,10 +23,9 @@ struct ReservedJob {
 struct Decision {
   Plan plan;
   std::vector<ReservedJob> reserved;
+  // Slots that count against the quotas of those behind a job, since it will need them.
+  std::unordered_map<uint64_t, uint32_t> kept_quota;
   absl::Duration due_at = absl::InfiniteDuration();  // since boot: when the next round is due
-  // Steps walked before max_looks ended the round; the next round continues there. 0: the round
-  // ended for another reason.
-  uint32_t looked_up_to = 0;
 };
 
 }  // namespace muster::controller

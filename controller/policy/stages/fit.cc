@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "controller/policy/placement/placement.h"
+#include "controller/policy/stages/hold_back.h"
 
 namespace muster::controller {
 namespace {
@@ -47,10 +48,7 @@ void KeepForSoon(Round& round, const Candidate& candidate, int partition,
                  std::vector<Grant> grants) {
   const Job& job = candidate.job;
   const bool recovers = job.state == JobState::kRecovering;
-  if (!recovers) {
-    round.QuotasOf(candidate.group.project).Keep(candidate.group.owner, SlotsOf(grants));
-    if (candidate.group.array_id != 0) ++round.kept_of_array[candidate.group.array_id];
-  }
+  CountKept(round, candidate, SlotsOf(grants));
   const absl::Duration wait =
       recovers ? absl::ZeroDuration()
                : std::max(job.not_before_at - round.context.now, absl::ZeroDuration());

@@ -33,8 +33,9 @@ bool HeldByQuota(Round& round, QueueWalk& walk, const Candidate& candidate) {
   const uint32_t slots = candidate.demand().min_slots();
   const QuotaWalk::Decision quota = quotas.Pass(job.id, group.owner, slots);
   if (!quota.held_back) return false;
-  std::string message = quota.over.value_or(absl::StrCat("waits behind an earlier job of project ",
-                                                         group.project, " that is over quota"));
+  std::string message =
+      quota.over.value_or(absl::StrCat("waits behind an earlier job of project ", group.project,
+                                       " that is over quota, or that needs what is left of it"));
   if (quota.even_alone) message += ": it waits until the quota is raised";
   const bool may_displace =
       quota.over.has_value() && !quota.even_alone && quota.is_first && !candidate.soon;
@@ -47,6 +48,11 @@ bool HeldByQuota(Round& round, QueueWalk& walk, const Candidate& candidate) {
   const bool all_wait = quotas.full_by() != 0 && !round.queue.AnyRecovering(group.project);
   if (!HasWaitReasonsLeft(round) && all_wait && !quota.even_alone) walk.SkipProject();
   return true;
+}
+
+void KeepQuota(Round& round, const Candidate& candidate, uint32_t slots) {
+  round.QuotasOf(candidate.group.project).Keep(candidate.group.owner, slots);
+  round.decision.kept_quota[candidate.job.id] += slots;
 }
 
 // Of jobs that back off no more keep slots than may run at once.
@@ -81,9 +87,22 @@ uint32_t RanksLeft(const Project& project, const ProjectUse& use, const std::str
 }  // namespace
 
 bool HoldBack(Round& round, QueueWalk& walk, const Candidate& candidate) {
-  if (candidate.group.recovering) return false;  // counts already
+  if (candidate.group.recovering) {
+    // What it holds counts already; it will need again what its dead ranks held.
+    const uint32_t slots = candidate.demand().min_slots();
+    const uint32_t held = UseOf(candidate.job).slots;
+    if (slots > held) KeepQuota(round, candidate, slots - held);
+    return false;
+  }
   if (HeldByArray(round, walk, candidate) || HeldByQuota(round, walk, candidate)) return true;
   return candidate.soon && !MayKeepSlots(round, candidate);
+}
+
+void CountKept(Round& round, const Candidate& candidate, uint32_t slots) {
+  const JobGroup& group = candidate.group;
+  if (group.recovering) return;  // HoldBack counts them
+  KeepQuota(round, candidate, slots);
+  if (group.array_id != 0) ++round.kept_of_array[group.array_id];
 }
 
 uint32_t RanksWithinQuotas(Round& round, const Candidate& candidate) {
@@ -91,8 +110,8 @@ uint32_t RanksWithinQuotas(Round& round, const Candidate& candidate) {
   const std::string& name = candidate.group.project;
   const Project* project = round.snapshot.FindProject(name);
   if (project == nullptr || needs.min_ranks == needs.max_ranks) return needs.max_ranks;
-  const uint32_t ranks =
-      RanksLeft(*project, round.QuotasOf(name).use(), candidate.group.owner, needs, /*own=*/0);
+  const uint32_t ranks = RanksLeft(*project, round.QuotasOf(name).with_kept(),
+                                   candidate.group.owner, needs, /*own=*/0);
   return std::max(ranks, needs.min_ranks);
 }
 
@@ -101,7 +120,10 @@ uint32_t RanksWithinQuotasIfStopped(Round& round, const Job& job) {
   const std::string& name = job.settings->project;
   const Project* project = round.snapshot.FindProject(name);
   if (project == nullptr) return needs.max_ranks;
-  return RanksLeft(*project, round.QuotasOf(name).use(), job.owner, needs, UseOf(job).slots);
+  const QuotaWalk& quotas = round.QuotasOf(name);
+  // What a quota leaves belongs to those whom it holds back.
+  if (quotas.FullBy(job.owner) != 0) return static_cast<uint32_t>(job.current->ranks.size());
+  return RanksLeft(*project, quotas.with_kept(), job.owner, needs, UseOf(job).slots);
 }
 
 }  // namespace muster::controller

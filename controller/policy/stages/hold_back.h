@@ -12,6 +12,10 @@ namespace muster::controller {
 // skips those that it holds back, too. Gangs of its project may be stopped for it (DisplaceOwn).
 bool HoldBack(Round& round, QueueWalk& walk, const Candidate& candidate);
 
+// Slots are kept for the candidate: they count against its quotas and its array's bound for those
+// that come after it.
+void CountKept(Round& round, const Candidate& candidate, uint32_t slots);
+
 // How many ranks the quotas leave to the candidate; at least as many as it needs, since it is not
 // held back.
 uint32_t RanksWithinQuotas(Round& round, const Candidate& candidate);

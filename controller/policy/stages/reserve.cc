@@ -4,6 +4,7 @@
 
 #include "controller/policy/placement/placement.h"
 #include "controller/policy/stages/backfill_kept.h"
+#include "controller/policy/stages/hold_back.h"
 #include "controller/policy/stages/preempt.h"
 #include "controller/policy/stages/releases.h"
 
@@ -68,6 +69,7 @@ void ReserveSlots(Round& round, const Candidate& candidate) {
 void TakeReservation(Round& round, const Candidate& candidate, int partition,
                      Reservation reservation) {
   PartitionState& state = round.partitions[partition];
+  CountKept(round, candidate, candidate.demand().min_slots());
   state.reserved_for = candidate.job.id;
   const WorkerIndex::Partition& there = round.index.partition(partition);
   round.decision.reserved.push_back({.job_id = candidate.job.id,

@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -27,13 +28,20 @@
 namespace muster::controller {
 
 // The input of a round. All of it outlives the round.
+// The waiting jobs that were considered since a round began at the front of the queue. A queue that
+// is too long for one round takes several, each of which goes on with the others.
+struct Considered {
+  std::unordered_set<uint64_t> jobs;
+  std::unordered_set<std::string> groups;  // by key: all jobs of theirs
+};
+
 struct RoundInput {
   const Snapshot& snapshot;
   const ScheduleContext& context;
   WorkerIndex& index;  // slots are taken from it during the round, and given back at its end
   const JobQueue& queue;
   const RunningJobs& running;
-  uint32_t passed_over = 0;  // where the last round stopped: Decision::looked_up_to
+  Considered& considered;  // by the rounds before this one; empty after one that ended the queue
 };
 
 struct PartitionState {
@@ -88,7 +96,7 @@ struct Round {
   std::vector<std::pair<SlotKind, Grant>> taken;      // for gangs that were placed
   std::unordered_map<std::string, QuotaWalk> quotas;  // by project
   std::unordered_map<uint64_t, uint32_t> placed_of_array;
-  std::unordered_map<uint64_t, uint32_t> kept_of_array;    // tasks that back off, with slots kept
+  std::unordered_map<uint64_t, uint32_t> kept_of_array;    // tasks that slots are kept for
   std::unordered_map<int, std::vector<Release>> releases;  // by partition
   // By group and partition, as it was when first asked.
   std::map<std::pair<const JobGroup*, int>, bool> could_backfill;

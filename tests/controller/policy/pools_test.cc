@@ -101,5 +101,63 @@ TEST_F(PoolsTest, WhereNobodyKnowsAnythingItWaitsInTheFirst) {
   EXPECT_EQ(state(in_other), JobState::kRunning);
 }
 
+// Others of its project do not take what it will need again, while its other ranks leave nor while
+// it backs off.
+TEST_F(PoolsTest, AGangThatLostARankKeepsItsQuota) {
+  replay_.world.draft().EditProject("p").quota.slots = 2;
+  const uint64_t gang = replay_.Submit(Wants(2, {"spot"}));
+  Looks(1);
+  ASSERT_EQ(state(gang), JobState::kRunning);
+  const uint64_t later = replay_.Submit(Wants(1, {"ondemand"}));
+  Looks(1);
+  replay_.LoseRank(gang, 1);
+  Looks(1);
+  EXPECT_EQ(state(later), JobState::kPending);
+  replay_.BackOff(gang, Replay::kLook + absl::Seconds(20));
+  Looks(1);
+  EXPECT_EQ(state(later), JobState::kPending);
+  Looks(1);
+  EXPECT_EQ(state(gang), JobState::kRunning);
+  replay_.Finish(gang);
+  Looks(1);
+  EXPECT_EQ(state(later), JobState::kRunning);
+}
+
+TEST_F(PoolsTest, AJobWithAReservationIsNotOvertakenInItsQuota) {
+  replay_.world.draft().EditProject("p").quota.slots = 2;
+  JobSettings others = Wants(2, {"spot"});
+  others.project = "q";
+  const uint64_t other = replay_.Submit(others);
+  Looks(1);
+  const uint64_t first = replay_.Submit(Wants(2, {"spot"}));
+  const uint64_t later = replay_.Submit(Wants(1, {"ondemand"}));
+  Looks(3);
+  EXPECT_EQ(state(later), JobState::kPending) << "with it the first one would be over its quota";
+  replay_.Finish(other);
+  Looks(1);
+  EXPECT_EQ(state(first), JobState::kRunning);
+}
+
+TEST_F(PoolsTest, AGangDoesNotGrowIntoAQuotaThatOthersWaitFor) {
+  replay_.world.draft().EditProject("p").quota.slots = 3;
+  const uint64_t runs = replay_.Submit(Wants(2, {"spot"}));
+  JobSettings others = Wants(1, {"ondemand"});
+  others.project = "q";
+  const uint64_t other = replay_.Submit(others);
+  JobSettings elastic = Wants(1, {"ondemand"});
+  elastic.needs.max_ranks = 2;
+  const uint64_t small = replay_.Submit(elastic);
+  Looks(12);
+  ASSERT_EQ(replay_.ranks(small), 1u);
+  const uint64_t waits = replay_.Submit(Wants(2, {"spot"}));
+  replay_.Save(small);
+  replay_.Finish(other);
+  Looks(12);
+  EXPECT_EQ(replay_.ranks(small), 1u);
+  replay_.Finish(runs);
+  Looks(1);
+  EXPECT_EQ(state(waits), JobState::kRunning);
+}
+
 }  // namespace
 }  // namespace muster::controller

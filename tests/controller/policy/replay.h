@@ -62,6 +62,18 @@ class Replay {
     world.draft().EditJob(id).state = JobState::kSucceeded;
   }
 
+  // The rank has died, and the others of its gang have not left yet.
+  void LoseRank(uint64_t id, uint32_t rank) {
+    Release(id, rank);
+    Move(id, JobState::kRecovering, Reason::kRankFailed);
+  }
+  // They have, and it may start again after the wait.
+  void BackOff(uint64_t id, absl::Duration wait) {
+    End(id);
+    Move(id, JobState::kPending, Reason::kAttemptCleared);
+    world.draft().EditJob(id).not_before_at = now_ + wait;
+  }
+
   // The worker is gone and with it whoever had ranks there, until it returns.
   void Lose(const std::string& worker) {
     const std::vector<uint64_t> active = *world.view().active_jobs;  // each view makes a new list
@@ -165,14 +177,16 @@ class Replay {
     leaving_.clear();
   }
 
+  void Release(uint64_t id, uint32_t at) {
+    const Rank rank = job(id).current->ranks[at];
+    Worker& worker = world.draft().EditWorker(world.view().FindWorker(rank.worker)->id);
+    for (uint32_t slot : rank.slots) worker.holders.erase(slot);
+    world.draft().EditRank(id, at).holds_slots = false;
+  }
+
   void End(uint64_t id) {
     const size_t ranks = job(id).current->ranks.size();
-    for (uint32_t i = 0; i < ranks; ++i) {
-      const Rank rank = job(id).current->ranks[i];
-      Worker& worker = world.draft().EditWorker(world.view().FindWorker(rank.worker)->id);
-      for (uint32_t slot : rank.slots) worker.holders.erase(slot);
-      world.draft().EditRank(id, i).holds_slots = false;
-    }
+    for (uint32_t i = 0; i < ranks; ++i) Release(id, i);
     world.draft().EditAttempt(id).ended = wall_;
   }
 

@@ -87,6 +87,34 @@ TEST(WaitingFailuresTest, UrgentJobsThatFitNowhereStarveNobody) {
       << "that was the end of the queue";
 }
 
+// Alike jobs, each of which a shorter one might overtake, are considered one by one.
+TEST(WaitingFailuresTest, BehindMoreAlikeJobsThanARoundConsidersOthersAreReached) {
+  World world;
+  world.AddWorker("a", 2);
+  world.AddWorker("b", 1, SlotKind::kCpu, "other");
+  JobSettings runs = World::Settings(1);
+  runs.scheduling.expected_run_time = absl::Hours(1);
+  const uint64_t running = world.AddJob(runs).id;
+  world.Place(running, {"a"}, JobState::kRunning);
+  world.draft().EditAttempt(running).ranks[0].slots = {0};
+  world.draft().EditWorker(1).holders[0] = {.job_id = running, .attempt = 1, .rank = 0};
+  world.AddJob(World::Settings(2));
+  for (int i = 0; i < 20; ++i) world.AddJob(World::Settings(1));
+  JobSettings settings = World::Settings(1);
+  settings.needs.pools = {{"other", {}}};
+  const uint64_t last = world.AddJob(settings).id;
+  ScheduleContext context{.now = kNow, .wall = kWall};
+  context.settings.max_looks = 4;
+  context.settings.max_messages = 0;
+  Scheduler scheduler;
+  Decision decision;
+  for (int looks = 0; decision.plan.place.empty() && looks < 15; ++looks) {
+    decision = scheduler.Decide(world.view(), context);
+  }
+  ASSERT_EQ(decision.plan.place.size(), 1u);
+  EXPECT_EQ(decision.plan.place[0].job_id, last);
+}
+
 // skypilot#10013: launches that wait for machines hold every launch slot, so that jobs which could
 // start do not. Here who waits holds nothing, however many they are and however long.
 TEST(WaitingFailuresTest, JobsThatWaitForMachinesHoldNothing) {

@@ -44,7 +44,7 @@ class StagesTest : public ::testing::Test {
       queue_.Put(snapshot, job.id, &job, context_);
       running_.Put(snapshot, job.id, &job);
     });
-    round_.emplace(RoundInput{snapshot, context_, index_, queue_, running_});
+    round_.emplace(RoundInput{snapshot, context_, index_, queue_, running_, considered_});
     walk_.emplace(queue_, [](const std::string&) { return Standing(); });
     return *round_;
   }
@@ -99,6 +99,7 @@ class StagesTest : public ::testing::Test {
   WorkerIndex index_;
   JobQueue queue_;
   RunningJobs running_;
+  Considered considered_;
   std::optional<Round> round_;
   std::optional<QueueWalk> walk_;
 };
