@@ -44,6 +44,7 @@ std::string RankFolders::SparePath(size_t number) const {
 
 absl::StatusOr<std::string> RankFolders::Make(const RankKey& key) {
   std::string path = Path(key);
+  MUSTER_RETURN_IF_ERROR(CheckMoved(path));
   while (!spare_.empty()) {
     const std::string spare = std::move(spare_.back());
     spare_.pop_back();
@@ -77,7 +78,23 @@ absl::Status RankFolders::Remove(const RankKey& key) {
       return absl::OkStatus();
     }
   }
-  return trash_.Throw(path);
+  const absl::Status thrown = trash_.Throw(path);
+  if (!thrown.ok()) unmoved_.insert(path);
+  return thrown;
+}
+
+absl::Status RankFolders::CheckMoved(const std::string& path) {
+  const auto unmoved = unmoved_.find(path);
+  if (unmoved == unmoved_.end()) return absl::OkStatus();
+  MUSTER_ASSIGN_OR_RETURN(const bool is_there, fs_.Exists(path));
+  if (is_there) {
+    return absl::UnavailableError(
+        absl::StrCat(path,
+                     ": the folder of an earlier rank is here, could not be moved aside, and "
+                     "is to be removed"));
+  }
+  unmoved_.erase(unmoved);
+  return absl::OkStatus();
 }
 
 }  // namespace muster::worker

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,20 +31,23 @@ class RankFolders {
   // there.
   absl::StatusOr<std::vector<RankKey>> Open();
   std::string Path(const RankKey& key) const;
-  // The rank's folder; OK as well when it is there.
+  // The rank's folder; OK as well when it is there. UNAVAILABLE: one that Remove left is there.
   absl::StatusOr<std::string> Make(const RankKey& key);
-  // The rank and its logs are done with. Not OK: its folder stays where it is for now.
+  // The rank and its logs are done with. Not OK: its folder stays where it is until it is removed.
   absl::Status Remove(const RankKey& key);
 
  private:
   std::string SparePath(size_t number) const;
   bool HoldsEmptyLogsOnly(const std::string& path);
+  // UNAVAILABLE: the trash could not take what is there, and removes it where it is.
+  absl::Status CheckMoved(const std::string& path);
 
   FileSystem& fs_;
   Trash& trash_;
   const std::string root_;
   std::vector<std::string> spare_;
   size_t next_spare_ = 0;
+  std::set<std::string> unmoved_;  // paths that the trash could not take
 };
 
 }  // namespace muster::worker

@@ -2,8 +2,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "tests/support/faulty_file_system.h"
+#include "tests/support/hanging_file_system.h"
 #include "tests/support/status_matchers.h"
 #include "tests/support/temp_dir.h"
 #include "worker/agent/command/offer_folders.h"
@@ -13,6 +15,7 @@ namespace muster::worker {
 namespace {
 
 using ::muster::testing::FaultyFileSystem;
+using ::muster::testing::HangingFileSystem;
 using ::muster::testing::StatusIs;
 using ::muster::testing::TempDir;
 using ::testing::ElementsAre;
@@ -53,6 +56,24 @@ TEST_F(RankFoldersTest, AFolderWithEmptyLogsServesTheNextRank) {
   EXPECT_NE(second, first);
   EXPECT_TRUE(std::filesystem::exists(second + "/" + kStdoutFile)) << "not the one of before";
   EXPECT_EQ(Entries(dir_ / "ranks"), 1u);
+}
+
+// Else it would be removed beneath the new rank.
+TEST_F(RankFoldersTest, AFolderThatCouldNotBeMovedAsideIsNotUsedAgainBeforeItIsGone) {
+  HangingFileSystem hanging({dir_ / "ranks"});
+  Write(dir_ / "no-folder", "");
+  Trash trash(hanging, dir_ / "no-folder");
+  RankFolders folders(hanging, trash, dir_ / "ranks");
+  const absl::StatusOr<std::string> path = folders.Make(KeyOf(1));
+  ASSERT_OK(path);
+  Write(*path + "/core", "old");
+  EXPECT_FALSE(folders.Remove(KeyOf(1)).ok());
+  EXPECT_THAT(folders.Make(KeyOf(1)).status(),
+              StatusIs(absl::StatusCode::kUnavailable, HasSubstr("is to be removed")));
+  hanging.Release();
+  while (std::filesystem::exists(*path)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  ASSERT_OK(folders.Make(KeyOf(1)));
+  EXPECT_EQ(Entries(*path), 0u);
 }
 
 TEST_F(RankFoldersTest, WhatARankLeftInItsFolderGoesWithIt) {
