@@ -54,6 +54,8 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
       session.host().out << std::flush;
       // After a reconnect it goes on behind what was printed.
       request.set_after_sequence(response.events().rbegin()->sequence());
+      // Of the same job: its name may have gone to a newer one.
+      if (request.has_job()) request.mutable_job()->set_id(response.events().rbegin()->job_id());
       request.set_tail(0);
     }
     if (!session.host().out) stream.Cancel();

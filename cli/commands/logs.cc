@@ -111,7 +111,8 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
     }
     if (stream_end.ok()) break;
     const absl::Status error = client->Explain(stream_end, limit);
-    if (!flags.follow) return error;
+    // The controller cancels the call of a client that has not read for minutes (a pager).
+    if (!flags.follow && !absl::IsCancelled(error)) return error;
     if (SteadyNow() >= end || absl::IsDeadlineExceeded(error))
       return TimedOut(absl::StrCat("job ", id, " goes on"));
     MUSTER_RETURN_IF_ERROR(reconnect.Lost(error, stream_end.reached));

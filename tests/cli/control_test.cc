@@ -300,7 +300,26 @@ TEST_F(ControlTest, FollowersComeBackAfterTheControllerCancelledTheirStreams) {
     event.set_job_id(7);
     service_.PutEvent(event);
   }
+  service_.CutLogsOff(1, {});
+  const CliResult whole = run_({"logs", "7"});
+  EXPECT_EQ(whole.code, 0) << whole.err;
+  EXPECT_EQ(whole.out, "one\ntwo\n") << "as behind a pager";
   const CliResult events = run_({"events", "-f", "-o", "jsonl"});
+  EXPECT_EQ(events.code, 0) << events.err;
+  EXPECT_EQ(std::count(events.out.begin(), events.out.end(), '\n'), 2) << events.out;
+}
+
+TEST_F(ControlTest, EventsOfANamedJobGoOnWithThatJob) {
+  service_.SetCutEnd(absl::CancelledError("CANCELLED"));
+  service_.PutJob(MakeJob(7, "digits", v1::RUNNING));
+  for (uint64_t i = 1; i <= 2; ++i) {
+    v1::JobEvent event;
+    event.set_sequence(i);
+    event.set_job_id(7);
+    service_.PutEvent(event);
+  }
+  service_.PutJobWhenEventsAreCut(MakeJob(8, "digits", v1::RUNNING));
+  const CliResult events = run_({"events", "digits", "-f", "-o", "jsonl"});
   EXPECT_EQ(events.code, 0) << events.err;
   EXPECT_EQ(std::count(events.out.begin(), events.out.end(), '\n'), 2) << events.out;
 }

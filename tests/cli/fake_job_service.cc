@@ -68,6 +68,11 @@ void FakeJobService::Stop() {
 
 std::string FakeJobService::address() const { return absl::StrCat("127.0.0.1:", port_); }
 
+void FakeJobService::PutJobWhenEventsAreCut(v1::GetJobResponse job) {
+  MutexLock lock(mutex_);
+  job_at_cut_ = std::move(job);
+}
+
 void FakeJobService::PutJob(v1::GetJobResponse job) {
   MutexLock lock(mutex_);
   jobs_[job.summary().id()] = std::move(job);
@@ -407,13 +412,21 @@ grpc::Status FakeJobService::StreamEvents(grpc::ServerContext*,
                                           const v1::StreamEventsRequest* request,
                                           grpc::ServerWriter<v1::StreamEventsResponse>* writer) {
   MutexLock lock(mutex_);
+  uint64_t job_id = request->job().id();
+  if (request->job().has_name()) {
+    const auto job = FindLocked(request->job());
+    if (!job.ok()) return ToGrpc(job.status());
+    job_id = job->summary().id();
+  }
   for (const v1::JobEvent& event : events_) {
     if (event.sequence() <= request->after_sequence()) continue;
-    if (request->has_job() && request->job().id() != event.job_id()) continue;
+    if (request->has_job() && job_id != event.job_id()) continue;
     v1::StreamEventsResponse response;
     *response.add_events() = event;
     writer->Write(response);
-    if (request->follow() && !std::exchange(cut_off_, true)) return ToGrpc(cut_end_);
+    if (!request->follow() || std::exchange(cut_off_, true)) continue;
+    if (job_at_cut_.has_value()) jobs_[job_at_cut_->summary().id()] = *job_at_cut_;
+    return ToGrpc(cut_end_);
   }
   return request->follow() ? ToGrpc(events_end_) : grpc::Status::OK;
 }

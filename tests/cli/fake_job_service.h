@@ -6,6 +6,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ class FakeJobService final : public v1::JobService::Service {
   std::string address() const;
 
   void PutJob(v1::GetJobResponse job);
+  // It is there once a stream of events was cut off.
+  void PutJobWhenEventsAreCut(v1::GetJobResponse job);
   void PutWorker(v1::WorkerInfo worker);
   // Workers on one page of their list; 0: all.
   void SetWorkersPage(size_t most);
@@ -119,6 +122,7 @@ class FakeJobService final : public v1::JobService::Service {
   Mutex mutex_;
   CondVar changed_;
   bool stopping_ MUSTER_GUARDED_BY(mutex_) = false;
+  std::optional<v1::GetJobResponse> job_at_cut_ MUSTER_GUARDED_BY(mutex_);
   int version_ MUSTER_GUARDED_BY(mutex_) = 0;  // +1 at each PutJob
   std::map<uint64_t, v1::GetJobResponse> jobs_ MUSTER_GUARDED_BY(mutex_);
   std::map<std::string, v1::WorkerInfo> workers_ MUSTER_GUARDED_BY(mutex_);
