@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -47,7 +48,7 @@ void AnswerVersion(RawPeer::Connection& connection) {
 }
 
 TEST(ClientTest, ACallThatReadsIsMadeAgainWhenItsConnectionWasLost) {
-  int connections = 0;
+  std::atomic<int> connections = 0;
   RawPeer peer(
       [&](RawPeer::Connection& connection) {
         AwaitCall(connection);

@@ -275,7 +275,8 @@ TEST_F(SlowUploadTest, ADiskThatTakesLongEndsNoUploadAndNoFetch) {
   const auto upload = Begin(HashOf("abc"), 3, "a");
   absl::Notification both_went_on;
   desk_->Enqueue([&] {
-    both_went_on.WaitForNotification();
+    // In vain if this comes before the desk has read the second piece: then that comes after this.
+    both_went_on.WaitForNotificationWithTimeout(absl::Seconds(2));
     absl::SleepFor(2 * patience_.piece);
   });
   v1::UploadRequest rest;
