@@ -33,7 +33,6 @@ enum class PlantedBug {
   kBudgetRefill,      // also a commit below one before refills the restart budgets
   kStaleMarks,        // how far a rank's metrics were taken in is noted with its first batch only
   kOneWordCondemns,   // one worker's verdict on a checkpoint counts although another could read it
-  kEarlyArchive,      // a job leaves memory although an agent is still to be told something of it
 };
 
 inline constexpr absl::string_view kPlantedBugNames[] = {
@@ -57,7 +56,6 @@ inline constexpr absl::string_view kPlantedBugNames[] = {
     "budget-refill",
     "stale-marks",
     "one-word-condemns",
-    "early-archive",
 };
 
 #if defined(MUSTER_PLANTED_BUGS)

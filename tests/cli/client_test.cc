@@ -62,7 +62,7 @@ TEST(ClientTest, ACallThatReadsIsMadeAgainWhenItsConnectionWasLost) {
 }
 
 TEST(ClientTest, ACallThatReadsIsMadeTwiceAtMost) {
-  int connections = 0;
+  std::atomic<int> connections = 0;
   {
     RawPeer peer(
         [&](RawPeer::Connection& connection) {
@@ -82,7 +82,7 @@ TEST(ClientTest, ACallThatReadsIsMadeTwiceAtMost) {
 }
 
 TEST(ClientTest, ACallThatChangesSomethingIsMadeOnce) {
-  int connections = 0;
+  std::atomic<int> connections = 0;
   {
     RawPeer peer(
         [&](RawPeer::Connection& connection) {
@@ -99,7 +99,7 @@ TEST(ClientTest, ACallThatChangesSomethingIsMadeOnce) {
 
 // The second connection is closed before it says a word, as where nothing listens any more.
 TEST(ClientTest, WhoWasThereAMomentAgoIsNotReportedAsAbsent) {
-  int connections = 0;
+  std::atomic<int> connections = 0;
   RawPeer peer(
       [&](RawPeer::Connection& connection) {
         if (++connections == 1) AwaitCall(connection);
@@ -139,7 +139,7 @@ TEST(ClientTest, WhereNobodyIsNothingWasReached) {
 }
 
 TEST(ClientTest, ATryThatReachedNobodyHasForgottenNoWorker) {
-  int connections = 0;
+  std::atomic<int> connections = 0;
   RawPeer peer(
       [&](RawPeer::Connection& connection) {
         if (++connections == 1) return;
@@ -179,7 +179,7 @@ TEST(ClientTest, AnInterruptEndsAStreamThatIsStillConnecting) {
 // the interrupt comes. `verb` must end long before the call's deadline.
 testing::CliResult InterruptAtCall(int answered, const std::vector<std::string>& verb) {
   constexpr absl::Duration kDeadline = absl::Seconds(20);
-  int connections = 0;
+  std::atomic<int> connections = 0;
   RawPeer peer(
       [&](RawPeer::Connection& connection) {
         AwaitCall(connection);
