@@ -96,9 +96,8 @@ int Report(const Totals& totals, absl::Duration took) {
       static_cast<unsigned long>(totals.undead), static_cast<unsigned long>(totals.held_back));
   std::printf(
       "%lu ranks left a child behind; %lu checkpoints were published when their attempts were over;"
-      " jobs were archived %lu times; %lu records of metrics were taken, and %lu of them lost as "
-      "the"
-      " design allows\n",
+      " jobs were archived %lu times; %lu records of metrics were taken, of which %lu were lost as"
+      " the design allows\n",
       static_cast<unsigned long>(totals.children_left), static_cast<unsigned long>(totals.strays),
       static_cast<unsigned long>(totals.archived), static_cast<unsigned long>(totals.records),
       static_cast<unsigned long>(totals.records_lost));

@@ -25,22 +25,38 @@ std::string NameOf(const v1::JobRef& ref) {
 absl::StatusOr<const Job*> KnownJobs::Find(uint64_t id) {
   const Job* job = snapshot_->FindJob(id);
   if (job == nullptr && snapshot_->HasLeft(id)) {
-    const absl::StatusOr<ArchivedJob> archived = engine_.history().Find(id);
+    absl::StatusOr<ArchivedJob> archived = engine_.history().Find(id);
     if (absl::IsNotFound(archived.status())) return nullptr;
     MUSTER_RETURN_IF_ERROR(archived.status());
-    Add(*archived);
+    Add({*std::move(archived)});
     job = snapshot_->FindJob(id);
   }
   if (job != nullptr && found_.insert(id).second) restore_ = nullptr;
   return job;
 }
 
-void KnownJobs::Add(const ArchivedJob& archived) {
+void KnownJobs::Add(std::vector<ArchivedJob> archived) {
   Draft draft(*snapshot_);
-  draft.RestoreJob(archived);
+  for (ArchivedJob& job : archived) {
+    draft.RestoreJob(job);
+    const uint64_t id = job.job->id;
+    archived_.emplace(id, std::move(job));
+  }
   snapshot_ = draft.Finish();
-  archived_.emplace(archived.job->id, archived);
   restore_ = nullptr;
+}
+
+absl::Status KnownJobs::FindTasks(uint64_t array_id) {
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<uint64_t> tasks, engine_.history().TasksOf(array_id));
+  std::vector<ArchivedJob> others;
+  for (uint64_t id : tasks) {
+    found_.insert(id);
+    if (snapshot_->FindJob(id) != nullptr) continue;
+    MUSTER_ASSIGN_OR_RETURN(ArchivedJob task, engine_.history().Find(id));
+    others.push_back(std::move(task));
+  }
+  Add(std::move(others));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<const Checkpoint*> KnownJobs::FindCheckpoint(uint64_t id) {
@@ -124,15 +140,14 @@ absl::Status KnownJobs::FindWaitedFor(const SchedulingSettings& scheduling) {
     MUSTER_RETURN_IF_ERROR(Find(other.job_id).status());
     if (archived_.count(other.job_id) == 0) continue;
     // Whether an array has ended well is told by all of its tasks.
-    MUSTER_ASSIGN_OR_RETURN(const std::vector<uint64_t> tasks,
-                            engine_.history().TasksOf(other.job_id));
-    for (uint64_t id : tasks) MUSTER_RETURN_IF_ERROR(Find(id).status());
+    MUSTER_RETURN_IF_ERROR(FindTasks(other.job_id));
   }
   return absl::OkStatus();
 }
 
 absl::Status KnownJobs::FindSaver(const JobSettings& settings) {
   History& history = engine_.history();
+  if (history.jobs() == 0) return absl::OkStatus();
   const uint64_t here = NewestToResume(*snapshot_, settings);
   uint64_t saver = std::numeric_limits<int64_t>::max();
   // The rows of a job that was restored are stale.
@@ -148,15 +163,23 @@ absl::StatusOr<std::shared_ptr<const RestoreJobs>> KnownJobs::WhatToRestore() {
   auto restore = std::make_shared<RestoreJobs>();
   restore->needed = found_;
   std::map<uint64_t, ArchivedJob> jobs;
+  std::set<uint64_t> arrays;
   std::set<uint64_t> pending;
   for (const auto& [id, archived] : archived_) pending.insert(id);
   while (!pending.empty()) {
     const uint64_t id = pending.extract(pending.begin()).value();
     if (jobs.count(id) != 0 || here_->FindJob(id) != nullptr) continue;
-    MUSTER_ASSIGN_OR_RETURN(ArchivedJob archived, history.Find(id));
-    MUSTER_ASSIGN_OR_RETURN(const std::vector<uint64_t> tasks,
-                            history.TasksOf(archived.job->array.array_id));
-    pending.insert(tasks.begin(), tasks.end());
+    ArchivedJob archived;
+    if (const auto known = archived_.find(id); known != archived_.end()) {
+      archived = known->second;
+    } else {
+      MUSTER_ASSIGN_OR_RETURN(archived, history.Find(id));
+    }
+    const uint64_t array_id = archived.job->array.array_id;
+    if (array_id != 0 && arrays.insert(array_id).second) {
+      MUSTER_ASSIGN_OR_RETURN(const std::vector<uint64_t> tasks, history.TasksOf(array_id));
+      pending.insert(tasks.begin(), tasks.end());
+    }
     for (uint64_t source : archived.job->settings->resume_from) {
       const Checkpoint* checkpoint = here_->FindCheckpoint(source);
       if (checkpoint != nullptr) {

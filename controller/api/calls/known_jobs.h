@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -47,7 +48,9 @@ class KnownJobs {
   // The newest archived job of the settings' project and name that may have a checkpoint to begin
   // from, if none in memory is newer.
   absl::Status FindSaver(const JobSettings& settings);
-  void Add(const ArchivedJob& archived);
+  // All tasks of an archived array.
+  absl::Status FindTasks(uint64_t array_id);
+  void Add(std::vector<ArchivedJob> archived);
 
   const Engine& engine_;
   const std::shared_ptr<const Snapshot> here_;
