@@ -44,9 +44,7 @@ class QuotaWalk {
   bool MayKeep(const std::string& user, uint32_t slots) const;
   void Keep(const std::string& user, uint32_t slots);
 
-  // What is held, with what was taken.
-  const ProjectUse& use() const { return use_; }
-  // That, and what is kept for jobs that start later.
+  // What is held, what was taken, and what is kept for jobs that start later.
   const ProjectUse& with_kept() const { return with_kept_; }
   // As CountSlotsOver.
   SlotsOver CountOver(const std::string& user, uint32_t slots) const {
