@@ -89,6 +89,30 @@ void Consider(Round& round, QueueWalk& walk, const QueueWalk::Step& step) {
   if (skips_group) walk.SkipGroup();
 }
 
+// Whether something is kept for the job, which was considered and waits, or others may not slip
+// past it.
+bool IsHolder(Round& round, const QueueWalk::Step& step) {
+  const uint64_t id = step.job_id;
+  const JobGroup& group = *step.group;
+  return round.decision.kept_quota.count(id) != 0 ||
+         round.QuotasOf(group.project).FullBy(group.owner) == id ||
+         std::any_of(round.partitions.begin(), round.partitions.end(),
+                     [id](const PartitionState& state) {
+                       return state.reserved_for == id ||
+                              (!state.kept.empty() && state.kept.back().for_job == id);
+                     });
+}
+
+// Whether a round that goes on with a long queue passes over the job.
+bool IsPassedOver(const Considered& considered, QueueWalk& walk, const QueueWalk::Step& step) {
+  if (considered.holders.count(step.job_id) != 0) return false;
+  if (considered.groups.count(step.group->key) != 0) {
+    walk.SkipGroup();
+    return true;
+  }
+  return considered.jobs.count(step.job_id) != 0;
+}
+
 // Until the queue is done, nothing can start any more, or the round reaches a bound. False: a bound
 // ended it, and jobs may wait that it did not come to.
 bool WalkQueue(Round& round, Considered& considered) {
@@ -112,17 +136,15 @@ bool WalkQueue(Round& round, Considered& considered) {
     }
     // The first max_looks/2 jobs are considered in every round, since slots are kept for them; then
     // the round goes on with those that the rounds before it have not come to.
-    if (looks >= round.settings.max_looks / 2) {
-      if (considered.groups.count(step.group->key) != 0) {
-        walk.SkipGroup();
-        continue;
-      }
-      if (considered.jobs.count(step.job_id) != 0) continue;
-    }
+    const bool is_front = looks < round.settings.max_looks / 2;
+    if (!is_front && IsPassedOver(considered, walk, step)) continue;
     ++looks;
     considered.jobs.insert(step.job_id);
     Consider(round, walk, step);
     if (walk.skips_group()) considered.groups.insert(step.group->key);
+    considered.holders.erase(step.job_id);
+    const bool has_room = considered.holders.size() < round.settings.max_looks / 4;
+    if (!is_front && has_room && IsHolder(round, step)) considered.holders.insert(step.job_id);
   }
 }
 

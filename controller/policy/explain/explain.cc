@@ -162,12 +162,17 @@ class Inquiry {
     const uint32_t slots = needs().min_ranks * needs().slots_per_rank;
     const QuotaHolder holder{.project = project, .project_name = name, .user = job().owner};
     std::optional<std::string> why = WhyOverSlots(holder, position_.use, slots);
-    if (!why.has_value() && position_.over_quota == 0) return false;
-    const uint64_t first = why.has_value() ? 0 : position_.over_quota;
+    const bool is_kept = !why.has_value() && position_.kept_for != 0 &&
+                         WhyOverSlots(holder, position_.with_kept, slots).has_value();
+    const uint64_t behind = is_kept ? position_.kept_for : position_.over_quota;
+    if (!why.has_value() && behind == 0) return false;
+    const uint64_t first = why.has_value() ? 0 : behind;
     Block({.kind = BlockerKind::kQuota,
            .message = first == 0 ? *why
                                  : absl::StrCat("waits behind ", NameOf(*world_->FindJob(first)),
-                                                " of the same project, which is over quota"),
+                                                " of the same project, which ",
+                                                is_kept ? "needs what is left of the quota"
+                                                        : "is over quota"),
            .needed = absl::StrCat(slots, slots == 1 ? " slot" : " slots"),
            .available = QuotaLeft(*project),
            .job_id = first});
@@ -184,8 +189,8 @@ class Inquiry {
       least = left;
       of = *quota.slots;
     };
-    bound(project.quota, position_.use.all);
-    bound(project.QuotaOf(job().owner), position_.use.Of(job().owner));
+    bound(project.quota, position_.with_kept.all);
+    bound(project.QuotaOf(job().owner), position_.with_kept.Of(job().owner));
     return least.has_value() ? absl::StrCat(*least, " of ", of, " left") : "";
   }
 

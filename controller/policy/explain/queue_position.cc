@@ -54,7 +54,8 @@ class Approach {
       Pass(other, placed == slots_.end() ? 0 : placed->second);
     }
     out_.over_quota = own_.FullBy(job_.owner);
-    out_.use = own_.with_kept();
+    out_.use = own_.use();
+    out_.with_kept = own_.with_kept();
     return std::move(out_);
   }
 
@@ -86,7 +87,10 @@ class Approach {
     const bool same_project = other.settings->project == job_.settings->project;
     if (same_project && slots == 0) EvaluateQuota(other);
     const auto kept = kept_quota_.find(other.id);
-    if (same_project && kept != kept_quota_.end()) own_.Keep(other.owner, kept->second);
+    if (same_project && kept != kept_quota_.end()) {
+      own_.Keep(other.owner, kept->second);
+      if (out_.kept_for == 0) out_.kept_for = other.id;
+    }
     if (slots == 0) return;
     ++placed_of_array_[other.array.array_id];
     out_.of_array += same_array;

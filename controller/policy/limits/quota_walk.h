@@ -2,9 +2,9 @@
 // not thread-safe.
 //
 // A job that a bound holds back holds back the later jobs of its project, or of its user where the
-// bound is the user's. So does one that has passed and could not start: what it needs is kept for
-// it within the bounds, as its slots are. One that is over a bound even alone (the quota was
-// lowered) holds up nobody.
+// bound is the user's. So does one that has passed and for which slots are kept or reserved until a
+// time that can be told: what it needs is kept for it within the bounds, too (Keep). One that is
+// over a bound even alone (the quota was lowered) holds up nobody.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class QuotaWalk {
     bool held_back = false;
     bool even_alone = false;          // whoever leaves
     std::optional<std::string> over;  // which bound; none: it waits only behind an earlier job
-    bool is_first = false;            // nobody was held back before whom it must not slip past
+    bool is_first = false;            // no earlier job of its project or user is held back
   };
   // Whether a quota holds back the job, which needs `slots`, as things stand. If so, those behind
   // it do not slip past.
@@ -44,7 +44,9 @@ class QuotaWalk {
   bool MayKeep(const std::string& user, uint32_t slots) const;
   void Keep(const std::string& user, uint32_t slots);
 
-  // What is held, what was taken, and what is kept for jobs that start later.
+  // What is held, and what was taken.
+  const ProjectUse& use() const { return use_; }
+  // That, and what is kept for jobs that start later.
   const ProjectUse& with_kept() const { return with_kept_; }
   // As CountSlotsOver.
   SlotsOver CountOver(const std::string& user, uint32_t slots) const {

@@ -14,7 +14,8 @@ struct ScheduleSettings {
   absl::Duration use_half_life = kUseHalfLife;
   // One plan holds at most so many gangs; the rest follows in the next round. Bounds a transaction.
   uint32_t max_placements = 2000;
-  // Jobs that one round may consider; the next round continues after them.
+  // Jobs that one round may consider. The next one considers the first half of them again, and then
+  // those that no round has come to yet.
   uint32_t max_looks = 100'000;
   // Tries of one round to fit jobs into slots that are kept for others, until those start.
   uint32_t max_backfill_tries = 1000;

@@ -23,7 +23,7 @@ struct ReservedJob {
 struct Decision {
   Plan plan;
   std::vector<ReservedJob> reserved;
-  // Slots that count against the quotas of those behind a job, since it will need them.
+  // By job: slots within its quotas that later jobs may not use.
   std::unordered_map<uint64_t, uint32_t> kept_quota;
   absl::Duration due_at = absl::InfiniteDuration();  // since boot: when the next round is due
 };

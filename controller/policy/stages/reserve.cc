@@ -69,7 +69,9 @@ void ReserveSlots(Round& round, const Candidate& candidate) {
 void TakeReservation(Round& round, const Candidate& candidate, int partition,
                      Reservation reservation) {
   PartitionState& state = round.partitions[partition];
-  CountKept(round, candidate, candidate.demand().min_slots());
+  // Where nobody can tell when it starts, its project need not wait so long with all of its quota.
+  const bool is_foretold = reservation.start != absl::InfiniteFuture();
+  if (is_foretold) CountKept(round, candidate, candidate.demand().min_slots());
   state.reserved_for = candidate.job.id;
   const WorkerIndex::Partition& there = round.index.partition(partition);
   round.decision.reserved.push_back({.job_id = candidate.job.id,

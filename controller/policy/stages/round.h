@@ -27,21 +27,25 @@
 
 namespace muster::controller {
 
-// The input of a round. All of it outlives the round.
-// The waiting jobs that were considered since a round began at the front of the queue. A queue that
-// is too long for one round takes several, each of which goes on with the others.
+// The waiting jobs that were considered since the last round that came to the end of the queue, or
+// filled its plan. A queue that is too long for one round takes several: each begins at the front,
+// and after half of its looks passes over these.
 struct Considered {
   std::unordered_set<uint64_t> jobs;
   std::unordered_set<std::string> groups;  // by key: all jobs of theirs
+  // Those among them that are considered again in each round, since slots or quotas are kept for
+  // them: what came later would take these otherwise.
+  std::unordered_set<uint64_t> holders;
 };
 
+// The input of a round. All of it outlives the round.
 struct RoundInput {
   const Snapshot& snapshot;
   const ScheduleContext& context;
   WorkerIndex& index;  // slots are taken from it during the round, and given back at its end
   const JobQueue& queue;
   const RunningJobs& running;
-  Considered& considered;  // by the rounds before this one; empty after one that ended the queue
+  Considered& considered;  // by the rounds before this one
 };
 
 struct PartitionState {

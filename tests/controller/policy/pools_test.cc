@@ -127,6 +127,7 @@ TEST_F(PoolsTest, AJobWithAReservationIsNotOvertakenInItsQuota) {
   replay_.world.draft().EditProject("p").quota.slots = 2;
   JobSettings others = Wants(2, {"spot"});
   others.project = "q";
+  others.scheduling.expected_run_time = absl::Hours(1);
   const uint64_t other = replay_.Submit(others);
   Looks(1);
   const uint64_t first = replay_.Submit(Wants(2, {"spot"}));
@@ -136,6 +137,20 @@ TEST_F(PoolsTest, AJobWithAReservationIsNotOvertakenInItsQuota) {
   replay_.Finish(other);
   Looks(1);
   EXPECT_EQ(state(first), JobState::kRunning);
+}
+
+// A service of another project may run for ever: the quota would lie idle as long.
+TEST_F(PoolsTest, WhoWaitsForAnEndThatNobodyKnowsKeepsNoQuota) {
+  replay_.world.draft().EditProject("p").quota.slots = 2;
+  JobSettings service = Wants(2, {"spot"});
+  service.project = "q";
+  replay_.Submit(service);
+  Looks(1);
+  const uint64_t first = replay_.Submit(Wants(2, {"spot"}));
+  const uint64_t later = replay_.Submit(Wants(1, {"ondemand"}));
+  Looks(3);
+  EXPECT_EQ(state(first), JobState::kPending);
+  EXPECT_EQ(state(later), JobState::kRunning);
 }
 
 TEST_F(PoolsTest, AGangDoesNotGrowIntoAQuotaThatOthersWaitFor) {

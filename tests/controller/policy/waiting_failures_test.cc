@@ -11,6 +11,8 @@ namespace muster::controller {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 constexpr absl::Duration kNow = absl::Hours(1);
 const absl::Time kWall = absl::FromUnixSeconds(1'700'000'000);
@@ -113,6 +115,37 @@ TEST(WaitingFailuresTest, BehindMoreAlikeJobsThanARoundConsidersOthersAreReached
   }
   ASSERT_EQ(decision.plan.place.size(), 1u);
   EXPECT_EQ(decision.plan.place[0].job_id, last);
+}
+
+// What an earlier round has kept for a job beyond those that every round considers stays kept.
+TEST(WaitingFailuresTest, ALongQueueDoesNotTakeWhatIsKeptInItsMiddle) {
+  World world;
+  world.AddWorker("a", 2);
+  const uint64_t running = world.AddJob(World::Settings(1)).id;
+  world.Place(running, {"a"}, JobState::kRunning);
+  world.draft().EditAttempt(running).ranks[0].slots = {0};
+  world.draft().EditWorker(1).holders[0] = {.job_id = running, .attempt = 1, .rank = 0};
+  const auto add_misfit = [&world](int rack, int priority) {
+    JobSettings settings = World::Settings(1);
+    settings.priority = priority;
+    settings.needs.selector = {{"rack", absl::StrCat(rack)}};
+    world.AddJob(settings);
+  };
+  add_misfit(1, 10);
+  add_misfit(2, 10);
+  const uint64_t large = world.AddJob(World::Settings(2)).id;
+  add_misfit(3, 0);
+  const uint64_t small = world.AddJob(World::Settings(1)).id;
+  ScheduleContext context{.now = kNow, .wall = kWall};
+  context.settings.max_looks = 4;
+  context.settings.max_messages = 0;
+  Scheduler scheduler;
+  for (int round = 0; round < 6; ++round) {
+    const Decision decision = scheduler.Decide(world.view(), context);
+    EXPECT_THAT(decision.plan.place, IsEmpty()) << "job " << small << ", round " << round;
+    ASSERT_THAT(decision.reserved, SizeIs(1)) << "round " << round;
+    EXPECT_EQ(decision.reserved[0].job_id, large);
+  }
 }
 
 // skypilot#10013: launches that wait for machines hold every launch slot, so that jobs which could

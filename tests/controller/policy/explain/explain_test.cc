@@ -222,6 +222,25 @@ TEST_F(ExplainTest, AQuotaSaysWhatIsLeft) {
   EXPECT_EQ(Explain(behind).blockers.front().job_id, over) << "nobody slips past";
 }
 
+// Nothing of it is held: it is kept for a job that waits for slots.
+TEST_F(ExplainTest, AQuotaThatIsKeptForAnotherJobNamesThat) {
+  world_.AddWorker("w1", 2);
+  world_.AddWorker("w2", 1, SlotKind::kCpu, "other");
+  world_.draft().EditProject("p").quota.slots = 2;
+  Job& others = AddJob(2, absl::Minutes(10));
+  Settings(others).project = "q";
+  Place();
+  const uint64_t reserved = AddJob(2, absl::Minutes(10)).id;
+  Job& later = AddJob(1, absl::Minutes(10));
+  Settings(later).needs.pools = {{"other", {}}};
+  const Blocker blocker = Only(later.id);
+  EXPECT_EQ(blocker.kind, BlockerKind::kQuota);
+  EXPECT_EQ(blocker.job_id, reserved);
+  EXPECT_EQ(blocker.message, absl::StrCat("waits behind job ", reserved, " (job2) of the same ",
+                                          "project, which needs what is left of the quota"));
+  EXPECT_EQ(blocker.available, "0 of 2 left");
+}
+
 TEST_F(ExplainTest, WhoIsHeldBackByAQuotaOrItsArrayIsNotAhead) {
   world_.AddWorker("w1", 4);
   world_.draft().EditProject("p").quota.slots = 2;
