@@ -36,6 +36,7 @@ struct Options {
   int runs = 100;
   double seconds = 10;
   double interval = 3;
+  bool announce = false;
 };
 
 template <typename T>
@@ -170,6 +171,7 @@ void Heartbeats(const Options& options) {
   const bool welcomed = fleet.WaitUntilWelcome();
   const double connected = SteadySeconds();
   const double end = connected + options.seconds;
+  if (options.announce) PrintLine({{"load", "heartbeats"}, {"ready", welcomed}});
   // Spread over the interval, as those of real agents are.
   const double pause = options.interval / options.agents;
   uint64_t turn = 0;
@@ -257,6 +259,7 @@ void AddAgentLoads(CLI::App& app) {
   reports->add_option("--ranks", options->ranks, "of each job")->capture_default_str();
   start->add_option("--runs", options->runs)->capture_default_str();
   heartbeats->add_option("--interval", options->interval, "seconds")->capture_default_str();
+  heartbeats->add_flag("--announce", options->announce, "print a line once all are welcomed");
   series->add_option("--jobs", options->jobs)->capture_default_str();
   reports->callback([options] { Reports(*options); });
   start->callback([options] { Start(*options); });

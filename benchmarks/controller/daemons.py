@@ -72,15 +72,18 @@ CALLS_PER_SECOND = "10000000"
 
 
 class Muster(Daemons):
-    """musterd, and as many real agents as asked for."""
+    """musterd, and as many real agents as asked for. `folder` may hold what an earlier one left."""
 
     def __init__(self, folder, bin_dir, workers=0, slots=2, worker_flags=()):
         super().__init__(folder)
         self.data_dir = self.folder / "musterd"
+        (self.data_dir / "endpoints.json").unlink(missing_ok=True)
+        began = time.monotonic()
         self.musterd = self.start("musterd", [bin_dir / "musterd", "--data-dir", self.data_dir, "--listen",
                                               "127.0.0.1:0", "--worker-listen", "127.0.0.1:0", "--http-listen",
                                               "127.0.0.1:0", "--calls-per-second", CALLS_PER_SECOND])
-        wait_for((self.data_dir / "endpoints.json").exists, 10, "musterd")
+        wait_for((self.data_dir / "endpoints.json").exists, 120, "musterd")
+        self.start_seconds = time.monotonic() - began
         self.endpoints = json.loads((self.data_dir / "endpoints.json").read_text())
         self.environment = dict(os.environ, MUSTER_ADDR=self.endpoints["grpc_address"],
                                 MUSTER_TOKEN_FILE=str(self.data_dir / "token"))

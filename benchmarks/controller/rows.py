@@ -7,6 +7,7 @@ import contextlib
 import http.client
 import json
 import pathlib
+import shutil
 import statistics
 import subprocess
 
@@ -321,7 +322,51 @@ def beats(bench):
     yield figures
 
 
-ROWS = {"C1": c1, "C2": c2, "C3": c3, "C4": c4, "C5": c5, "M1": m1, "M2": m2, "LS": ls, "RSS": size, "HB": beats}
+def history(bench):
+    """A musterd each with so many ended jobs in history.db and 10,000 more in memory, while 10,000 workers beat."""
+    sizes = (1_000, 100_000, 1_000_000)
+    template = bench.fresh("template")
+    with contextlib.closing(Muster(template, bench.bin, workers=1, worker_flags=["--allow-commands"])) as muster:
+        bench.client("end-to-end", "--data-dir", muster.data_dir, "--spec", bench.spec("true"), "--warm-up", 0, "--jobs", 1,
+                     "--seconds", 30)
+    filled = {}
+    for jobs in sizes:
+        filled[jobs] = bench.fresh(f"history-{jobs}")
+        shutil.copytree(template, filled[jobs])
+        done = bench.run("muster-bench-history", "--data-dir", filled[jobs] / "musterd", "--jobs", jobs, timeout=900)[0]
+        bench.note(f"{done['jobs']} ended jobs written in {done['seconds']:.0f} s")
+    for _ in range(bench.blocks):
+        figures = {}
+        for jobs in sizes:
+            folder = bench.fresh("history")
+            shutil.copytree(filled[jobs], folder)
+            figures.update({f"{jobs} ended jobs: {name}": value for name, value in with_history(bench, folder).items()})
+            shutil.rmtree(folder)
+        yield figures
+
+
+def with_history(bench, folder):
+    seconds = 3 * bench.turn
+    with contextlib.closing(Muster(folder, bench.bin)) as muster:
+        for words in (("submit", "-f", bench.spec("elsewhere"), "--array", "1-10000"), ("cancel", "--array", "bench")):
+            subprocess.run([bench.bin / "muster", *map(str, words)], env=muster.environment, check=True,
+                           stdout=subprocess.DEVNULL)
+        fleet = subprocess.Popen([bench.bin / "muster-bench-client", "heartbeats", "--data-dir", muster.data_dir,
+                                  "--agents", "10000", "--slots", "8", "--seconds", str(3 * seconds), "--announce"],
+                                 stdout=subprocess.PIPE, text=True)
+        if not json.loads(fleet.stdout.readline())["ready"]:
+            raise RuntimeError("the agents were not welcomed")
+        listed = bench.client("list", "--data-dir", muster.data_dir, "--seconds", seconds)
+        submitted = bench.client("submit", "--data-dir", muster.data_dir, "--spec", bench.spec("queued"), "--clients", 8,
+                                 "--seconds", seconds)
+        beats = json.loads(fleet.communicate(timeout=120)[0])
+        return {"start, s": muster.start_seconds, "ls p50, ms": listed["latency"]["p50_ms"],
+                "submits/s": submitted["per_s"], "heartbeats answered/s": beats["answered_per_s"],
+                "heartbeat p50, ms": beats["latency"]["p50_ms"], "RSS, MiB": beats["musterd_rss_mib"]}
+
+
+ROWS = {"C1": c1, "C2": c2, "C3": c3, "C4": c4, "C5": c5, "M1": m1, "M2": m2, "LS": ls, "RSS": size, "HB": beats,
+        "HIST": history}
 
 # Row, what, ours, the rival's, bar, moonshot. A ratio above 1 means that Muster is better.
 RATIOS = [
@@ -361,6 +406,8 @@ AIMS = [
     ("C4", "churn, decided", "at least", 50_000, 500_000),
     ("C4", "a million decisions, s", "at most", 20, None),
     ("LS", "ls p99, ms", "at most", 50, None),
+    ("HIST", "1000000 ended jobs: start, s", "at most", 3, None),
+    ("HIST", "1000000 ended jobs: RSS, MiB", "at most", 250, None),
     ("RSS", "RSS at 10,000 queued jobs and 1,000 workers, MiB", "at most", 256, None),
 ]
 
