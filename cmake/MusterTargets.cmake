@@ -2,7 +2,8 @@
 #   One target per folder. DEPS are the arrows of docs/ARCHITECTURE.md, written by hand.
 # muster_binary(muster-worker SOURCES main.cc DEPS worker_agent)
 # muster_test(common_base_test SOURCES clock_test.cc DEPS common_base [LABELS integration] [TIMEOUT 120])
-#   A GoogleTest program, one ctest entry, labelled `unit` unless LABELS says otherwise.
+#   A GoogleTest program, one ctest entry, labelled `unit` unless LABELS says otherwise. SEPARATE: no unity build, since
+#   its sources have names in common.
 # TORCH on any of them: the target sees LibTorch. Nothing that links TORCH may link gRPC or protobuf.
 function(_muster_common target)
   cmake_parse_arguments(ARG "TORCH" "" "DEPS" ${ARGN})
@@ -46,7 +47,7 @@ function(muster_link_statically target)
 endfunction()
 
 function(muster_test target)
-  cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH;SEPARATE" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
   add_executable(${target} ${ARG_SOURCES})
   set(torch "")
   if(ARG_TORCH)
@@ -54,6 +55,9 @@ function(muster_test target)
   endif()
   _muster_common(${target} ${torch} DEPS ${ARG_DEPS} tests_support GTest::gmock GTest::gtest GTest::gtest_main)
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  if(NOT ARG_SEPARATE)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ${MUSTER_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  endif()
   # A test's own files run once: more would only make them a quarter longer to build.
   target_compile_options(${target} PRIVATE -O1)
   if(NOT ARG_LABELS)

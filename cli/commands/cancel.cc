@@ -9,7 +9,7 @@
 namespace muster::cli {
 namespace {
 
-absl::StatusOr<ExitCode> Run(const JobVerbFlags& flags, Session& session) {
+absl::StatusOr<ExitCode> RunCancel(const JobVerbFlags& flags, Session& session) {
   return ForEachJob(flags, session, [&](const JobTarget& target) -> absl::StatusOr<JobAnswer> {
     v1::CancelJobRequest request;
     *request.mutable_job() = target.job;
@@ -27,8 +27,9 @@ void AddCancel(CLI::App& app, Session& session, Verb& verb) {
   CLI::App* command = app.add_subcommand("cancel", "end jobs; what they saved is kept");
   const auto flags = std::make_shared<JobVerbFlags>();
   AddJobVerbFlags(*command, *flags);
-  command->callback(
-      [flags, &session, &verb] { verb = [flags, &session] { return Run(*flags, session); }; });
+  command->callback([flags, &session, &verb] {
+    verb = [flags, &session] { return RunCancel(*flags, session); };
+  });
 }
 
 }  // namespace muster::cli

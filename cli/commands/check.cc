@@ -13,14 +13,14 @@
 namespace muster::cli {
 namespace {
 
-struct Flags {
+struct CheckFlags {
   std::string file;
   std::vector<std::string> sets;
   bool rates = false;
   uint64_t batch_bytes = 0;
 };
 
-absl::StatusOr<ExitCode> Check(const Flags& flags, Session& session) {
+absl::StatusOr<ExitCode> RunCheck(const CheckFlags& flags, Session& session) {
   MUSTER_ASSIGN_OR_RETURN(const std::string spec, ResolvedSpec(flags.file, flags.sets, session));
   std::vector<std::string> arguments = {"check"};
   if (flags.rates) arguments = {"lr-range"};
@@ -35,7 +35,7 @@ absl::StatusOr<ExitCode> Check(const Flags& flags, Session& session) {
 void AddCheck(CLI::App& app, Session& session, Verb& verb) {
   CLI::App* check = app.add_subcommand(
       "check", "a recipe before its run: counts, speed, and whether it learns one batch");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<CheckFlags>();
   check->add_option("-f,--file", flags->file, "the job file; `-` reads standard input")->required();
   check->add_option("--set", flags->sets, "path=value over the file's");
   auto* rates = check->add_flag("--rates", flags->rates,
@@ -46,7 +46,7 @@ void AddCheck(CLI::App& app, Session& session, Verb& verb) {
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
       ->excludes(rates);
   check->callback(
-      [&session, &verb, flags] { verb = [&session, flags] { return Check(*flags, session); }; });
+      [&session, &verb, flags] { verb = [&session, flags] { return RunCheck(*flags, session); }; });
 }
 
 }  // namespace muster::cli

@@ -18,7 +18,7 @@ namespace {
 // Rereading a large checkpoint takes its time.
 constexpr absl::Duration kVerifyTimeout = absl::Minutes(10);
 
-absl::StatusOr<ExitCode> RunLs(const std::string& job, Session& session) {
+absl::StatusOr<ExitCode> ListOfJob(const std::string& job, Session& session) {
   MUSTER_ASSIGN_OR_RETURN(const v1::JobRef ref, ParseJobRef(job));
   MUSTER_ASSIGN_OR_RETURN(const Checkpoints checkpoints, ListCheckpoints(ref, session));
   session.PrintList(CheckpointTable(checkpoints, WallNow(), session.globals().wide()),
@@ -26,13 +26,13 @@ absl::StatusOr<ExitCode> RunLs(const std::string& job, Session& session) {
   return ExitCode::kDone;
 }
 
-absl::StatusOr<ExitCode> RunShow(const std::string& text, Session& session) {
+absl::StatusOr<ExitCode> ShowCheckpoint(const std::string& text, Session& session) {
   MUSTER_ASSIGN_OR_RETURN(const v1::CheckpointInfo checkpoint, FindCheckpoint(text, session));
   session.PrintOne(CheckpointPage(checkpoint, WallNow()), ToJson(checkpoint), "id");
   return ExitCode::kDone;
 }
 
-absl::StatusOr<ExitCode> RunVerify(const std::string& text, Session& session) {
+absl::StatusOr<ExitCode> VerifyCheckpoint(const std::string& text, Session& session) {
   v1::VerifyCheckpointRequest request;
   uint64_t id = 0;
   if (!absl::SimpleAtoi(text, &id)) {
@@ -55,10 +55,10 @@ absl::StatusOr<ExitCode> RunVerify(const std::string& text, Session& session) {
   return checkpoint.state() == v1::VERIFIED ? ExitCode::kDone : ExitCode::kInternal;
 }
 
-void AddOne(CLI::App* parent, const char* name, const char* help, const char* argument,
-            const char* argument_help,
-            absl::StatusOr<ExitCode> (*run)(const std::string&, Session&), Session& session,
-            Verb& verb) {
+void AddCheckpointVerb(CLI::App* parent, const char* name, const char* help, const char* argument,
+                       const char* argument_help,
+                       absl::StatusOr<ExitCode> (*run)(const std::string&, Session&),
+                       Session& session, Verb& verb) {
   CLI::App* command = parent->add_subcommand(name, help);
   const auto text = std::make_shared<std::string>();
   command->add_option(argument, *text, argument_help)->required();
@@ -70,12 +70,12 @@ void AddOne(CLI::App* parent, const char* name, const char* help, const char* ar
 void AddCkpt(CLI::App& app, Session& session, Verb& verb) {
   CLI::App* command =
       app.add_subcommand("ckpt", "checkpoints: list, show, verify, export")->require_subcommand(1);
-  AddOne(command, "ls", "list a job's checkpoints, newest first", "JOB", "its id or name", RunLs,
-         session, verb);
-  AddOne(command, "show", "all about one checkpoint", "CKPT", kCheckpointRefHelp, RunShow, session,
-         verb);
-  AddOne(command, "verify", "have a worker reread one; 0: whole, 1: not", "CKPT",
-         kCheckpointRefHelp, RunVerify, session, verb);
+  AddCheckpointVerb(command, "ls", "list a job's checkpoints, newest first", "JOB",
+                    "its id or name", ListOfJob, session, verb);
+  AddCheckpointVerb(command, "show", "all about one checkpoint", "CKPT", kCheckpointRefHelp,
+                    ShowCheckpoint, session, verb);
+  AddCheckpointVerb(command, "verify", "have a worker reread one; 0: whole, 1: not", "CKPT",
+                    kCheckpointRefHelp, VerifyCheckpoint, session, verb);
   AddCkptExport(*command, session, verb);
 }
 

@@ -16,13 +16,13 @@
 namespace muster::cli {
 namespace {
 
-struct Flags {
+struct ExportFlags {
   std::string checkpoint, out, format = "safetensors", shape, batches;
   bool no_ema = false, encoder = false, force = false, allow_commands = false;
 };
 
 // As the trainer takes it: the folder, and what its manifest must be.
-absl::StatusOr<std::vector<std::string>> Place(const std::string& text, Session& session) {
+absl::StatusOr<std::vector<std::string>> PlaceOf(const std::string& text, Session& session) {
   if (absl::StrContains(text, '/')) return std::vector<std::string>{text};
   MUSTER_ASSIGN_OR_RETURN(const v1::CheckpointInfo found, FindCheckpoint(text, session));
   const absl::StatusOr<bool> here = session.fs().Exists(found.path());
@@ -37,8 +37,8 @@ absl::StatusOr<std::vector<std::string>> Place(const std::string& text, Session&
   return std::vector<std::string>{found.path(), "--sha256", found.manifest_sha256()};
 }
 
-absl::StatusOr<ExitCode> Export(const Flags& flags, Session& session) {
-  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> place, Place(flags.checkpoint, session));
+absl::StatusOr<ExitCode> RunExport(const ExportFlags& flags, Session& session) {
+  MUSTER_ASSIGN_OR_RETURN(const std::vector<std::string> place, PlaceOf(flags.checkpoint, session));
   std::vector<std::string> arguments = {"export"};
   arguments.insert(arguments.end(), place.begin(), place.end());
   arguments.insert(arguments.end(), {"--out", flags.out, "--format", flags.format});
@@ -55,7 +55,7 @@ absl::StatusOr<ExitCode> Export(const Flags& flags, Session& session) {
 
 void AddCkptExport(CLI::App& ckpt, Session& session, Verb& verb) {
   CLI::App* command = ckpt.add_subcommand("export", "write one as a file for other programs");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<ExportFlags>();
   command
       ->add_option("CKPT", flags->checkpoint,
                    absl::StrCat(kCheckpointRefHelp, ", or its folder here, with a slash"))
@@ -78,8 +78,9 @@ void AddCkptExport(CLI::App& ckpt, Session& session, Verb& verb) {
                       "int8: how many batches of validation samples to calibrate on, 16");
   command->add_flag("--allow-commands", flags->allow_commands,
                     "load the job's plug-in: it is code, and runs here");
-  command->callback(
-      [flags, &session, &verb] { verb = [flags, &session] { return Export(*flags, session); }; });
+  command->callback([flags, &session, &verb] {
+    verb = [flags, &session] { return RunExport(*flags, session); };
+  });
 }
 
 }  // namespace muster::cli

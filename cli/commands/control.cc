@@ -30,7 +30,8 @@ constexpr Control kControls[] = {
      Request::REQUEUE},
 };
 
-absl::StatusOr<ExitCode> Run(Request::Verb verb, const JobVerbFlags& flags, Session& session) {
+absl::StatusOr<ExitCode> RunControl(Request::Verb verb, const JobVerbFlags& flags,
+                                    Session& session) {
   return ForEachJob(flags, session, [&](const JobTarget& target) -> absl::StatusOr<JobAnswer> {
     Request request;
     *request.mutable_job() = target.job;
@@ -52,7 +53,7 @@ void AddControl(CLI::App& app, Session& session, Verb& verb) {
     const auto flags = std::make_shared<JobVerbFlags>();
     AddJobVerbFlags(*command, *flags);
     command->callback([flags, wanted = control.verb, &session, &verb] {
-      verb = [flags, wanted, &session] { return Run(wanted, *flags, session); };
+      verb = [flags, wanted, &session] { return RunControl(wanted, *flags, session); };
     });
   }
 }

@@ -12,13 +12,13 @@
 namespace muster::cli {
 namespace {
 
-struct Flags {
+struct EventsFlags {
   std::string job;
   uint32_t tail = 100;
   bool follow = false;
 };
 
-std::string Line(const v1::JobEvent& event) {
+std::string EventLine(const v1::JobEvent& event) {
   const std::string state = v1::JobState_Name(event.to());
   const std::string reason =
       event.reason() == v1::REASON_UNSPECIFIED ? "" : v1::Reason_Name(event.reason());
@@ -26,12 +26,12 @@ std::string Line(const v1::JobEvent& event) {
                       reason, "  ", Plain(event.actor()), "  ", Plain(event.message()), "\n");
 }
 
-void Print(const v1::JobEvent& event, Session& session) {
+void PrintEvent(const v1::JobEvent& event, Session& session) {
   const bool text = session.globals().tables();
-  session.host().out << (text ? Line(event) : JsonLine(ToJson(event)));
+  session.host().out << (text ? EventLine(event) : JsonLine(ToJson(event)));
 }
 
-absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
+absl::StatusOr<ExitCode> RunEvents(const EventsFlags& flags, Session& session) {
   MUSTER_RETURN_IF_ERROR(session.CheckLineFormat());
   v1::StreamEventsRequest request;
   if (!flags.job.empty()) {
@@ -50,7 +50,7 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
     v1::StreamEventsResponse response;
     while (session.host().out && stream.Read(response)) {
       reconnect.Good();
-      for (const v1::JobEvent& event : response.events()) Print(event, session);
+      for (const v1::JobEvent& event : response.events()) PrintEvent(event, session);
       session.host().out << std::flush;
       // After a reconnect it goes on behind what was printed.
       request.set_after_sequence(response.events().rbegin()->sequence());
@@ -78,13 +78,14 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
 void AddEvents(CLI::App& app, Session& session, Verb& verb) {
   CLI::App* command =
       app.add_subcommand("events", "what happened, oldest first: of a job, or of all");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<EventsFlags>();
   command->add_option("JOB", flags->job, "its id or name (default: all jobs)");
   command->add_flag("-f,--follow", flags->follow, "go on with what happens");
   command->add_option("--tail", flags->tail, "of what there is the newest so many; 0: all")
       ->capture_default_str();
-  command->callback(
-      [flags, &session, &verb] { verb = [flags, &session] { return Run(*flags, session); }; });
+  command->callback([flags, &session, &verb] {
+    verb = [flags, &session] { return RunEvents(*flags, session); };
+  });
 }
 
 }  // namespace muster::cli

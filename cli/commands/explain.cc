@@ -9,7 +9,7 @@
 namespace muster::cli {
 namespace {
 
-absl::StatusOr<ExitCode> Run(const std::string& job, Session& session) {
+absl::StatusOr<ExitCode> RunExplain(const std::string& job, Session& session) {
   v1::ExplainJobRequest request;
   MUSTER_ASSIGN_OR_RETURN(*request.mutable_job(), ParseJobRef(job));
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
@@ -34,7 +34,7 @@ void AddExplain(CLI::App& app, Session& session, Verb& verb) {
   const auto job = std::make_shared<std::string>();
   command->add_option("JOB", *job, "its id or name")->required();
   command->callback(
-      [job, &session, &verb] { verb = [job, &session] { return Run(*job, session); }; });
+      [job, &session, &verb] { verb = [job, &session] { return RunExplain(*job, session); }; });
 }
 
 }  // namespace muster::cli

@@ -11,13 +11,13 @@
 namespace muster::cli {
 namespace {
 
-struct Flags {
+struct GoodputFlags {
   std::string job;
   std::string project;
   std::string since;
 };
 
-absl::StatusOr<v1::GetGoodputRequest> MakeRequest(const Flags& flags) {
+absl::StatusOr<v1::GetGoodputRequest> GoodputRequest(const GoodputFlags& flags) {
   v1::GetGoodputRequest request;
   if (!flags.job.empty()) {
     MUSTER_ASSIGN_OR_RETURN(*request.mutable_job(), ParseJobRef(flags.job));
@@ -30,8 +30,8 @@ absl::StatusOr<v1::GetGoodputRequest> MakeRequest(const Flags& flags) {
   return request;
 }
 
-absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
-  MUSTER_ASSIGN_OR_RETURN(const v1::GetGoodputRequest request, MakeRequest(flags));
+absl::StatusOr<ExitCode> RunGoodput(const GoodputFlags& flags, Session& session) {
+  MUSTER_ASSIGN_OR_RETURN(const v1::GetGoodputRequest request, GoodputRequest(flags));
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
   MUSTER_ASSIGN_OR_RETURN(const v1::GetGoodputResponse response,
                           client->Call(&Jobs::GetGoodput, request, session.timeout()));
@@ -58,7 +58,7 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
 void AddGoodput(CLI::App& app, Session& session, Verb& verb) {
   CLI::App* command = app.add_subcommand(
       "goodput", "what the slots that jobs held were good for: every slot-second has one label");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<GoodputFlags>();
   CLI::Option* job =
       command->add_option("JOB", flags->job, "its id or name; all jobs if not given");
   command->add_option("--project", flags->project, "only jobs of this project")->excludes(job);
@@ -66,8 +66,9 @@ void AddGoodput(CLI::App& app, Session& session, Verb& verb) {
       ->add_option("--since", flags->since,
                    "only jobs that ran or ended in the last so long, such as 24h, in full")
       ->excludes(job);
-  command->callback(
-      [flags, &session, &verb] { verb = [flags, &session] { return Run(*flags, session); }; });
+  command->callback([flags, &session, &verb] {
+    verb = [flags, &session] { return RunGoodput(*flags, session); };
+  });
 }
 
 }  // namespace muster::cli

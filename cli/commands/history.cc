@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint32_t kPage = 1000;
 
-struct Flags {
+struct HistoryFlags {
   std::optional<std::string> since, until;
   std::string project;
   std::string owner;
@@ -37,7 +37,7 @@ absl::StatusOr<int64_t> MillisOf(const char* flag, const std::optional<std::stri
       *text, "'"));
 }
 
-absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
+absl::StatusOr<ExitCode> RunHistory(const HistoryFlags& flags, Session& session) {
   v1::ListJobsRequest request;
   for (const v1::JobState state : {v1::SUCCEEDED, v1::FAILED, v1::CANCELLED}) {
     request.add_states(state);
@@ -68,7 +68,7 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
 void AddHistory(CLI::App& app, Session& session, Verb& verb) {
   CLI::App* command =
       app.add_subcommand("history", "the jobs that have ended, how long they ran, what they held");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<HistoryFlags>();
   command->add_option("--since", flags->since, "ended since: a time, or how long ago (24h)");
   command->add_option("--until", flags->until, "ended before: likewise");
   command->add_option("--project", flags->project, "only jobs of this project");
@@ -76,8 +76,9 @@ void AddHistory(CLI::App& app, Session& session, Verb& verb) {
   command->add_option("-n,--limit", flags->limit, "at most so many")
       ->capture_default_str()
       ->check(CLI::Range(1u, 1'000'000u));
-  command->callback(
-      [flags, &session, &verb] { verb = [flags, &session] { return Run(*flags, session); }; });
+  command->callback([flags, &session, &verb] {
+    verb = [flags, &session] { return RunHistory(*flags, session); };
+  });
 }
 
 }  // namespace muster::cli

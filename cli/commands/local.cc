@@ -24,7 +24,7 @@ constexpr absl::Duration kReadyCallTimeout = absl::Seconds(5);
 constexpr int kMaxWorkers = 64;
 constexpr int kMaxSlots = 1024;
 
-struct Flags {
+struct LocalFlags {
   SupervisorOptions options{.listen = "127.0.0.1:7070",
                             .worker_listen = "127.0.0.1:7071",
                             .http_listen = "127.0.0.1:7072"};
@@ -49,7 +49,7 @@ absl::StatusOr<std::string> LocalDir(const std::string& flag, const Host& host) 
       "no folder to run in: HOME is not set, so give one with --dir or MUSTER_LOCAL_DIR");
 }
 
-absl::StatusOr<SupervisorOptions> Resolve(const Flags& flags, const Host& host) {
+absl::StatusOr<SupervisorOptions> OptionsOf(const LocalFlags& flags, const Host& host) {
   SupervisorOptions options = flags.options;
   MUSTER_ASSIGN_OR_RETURN(options.dir, LocalDir(options.dir, host));
   if (options.bin_dir.empty()) options.bin_dir = host.Env("MUSTER_BIN_DIR");
@@ -81,7 +81,7 @@ Table StatusTable(const LocalRecord& record) {
   return table;
 }
 
-void Print(const LocalStatus& status, Session& session) {
+void PrintStatus(const LocalStatus& status, Session& session) {
   std::string page;
   if (status.running) {
     page = absl::StrCat("running under ", status.record.dir, ", supervisor ",
@@ -121,8 +121,8 @@ absl::Status Remember(const LocalRecord& record, Session& session) {
                      {.address = address, .token_file = LocalPaths{record.dir}.token()});
 }
 
-absl::StatusOr<ExitCode> RunUp(const Flags& flags, Session& session) {
-  MUSTER_ASSIGN_OR_RETURN(const SupervisorOptions options, Resolve(flags, session.host()));
+absl::StatusOr<ExitCode> RunUp(const LocalFlags& flags, Session& session) {
+  MUSTER_ASSIGN_OR_RETURN(const SupervisorOptions options, OptionsOf(flags, session.host()));
   const LocalPaths paths{options.dir};
   LocalStatus status = ReadLocalStatus(paths, session.fs());
   if (status.running && !status.record.stopping && !status.record.daemons.empty()) {
@@ -134,7 +134,7 @@ absl::StatusOr<ExitCode> RunUp(const Flags& flags, Session& session) {
     if (!status.record.daemons.front().grpc_address.empty()) {
       MUSTER_RETURN_IF_ERROR(Remember(status.record, session));
     }
-    Print(status, session);
+    PrintStatus(status, session);
     return ExitCode::kDone;
   }
   if (status.running) {
@@ -155,18 +155,18 @@ absl::StatusOr<ExitCode> RunUp(const Flags& flags, Session& session) {
   MUSTER_ASSIGN_OR_RETURN(status.record,
                           StartLocal(options, session.fs(), session.timeout(kUpTimeout), AllReady));
   MUSTER_RETURN_IF_ERROR(Remember(status.record, session));
-  Print(status, session);
+  PrintStatus(status, session);
   return ExitCode::kDone;
 }
 
-absl::StatusOr<ExitCode> RunStatus(const Flags& flags, Session& session) {
+absl::StatusOr<ExitCode> RunStatus(const LocalFlags& flags, Session& session) {
   MUSTER_ASSIGN_OR_RETURN(const std::string dir, LocalDir(flags.options.dir, session.host()));
   const LocalStatus status = ReadLocalStatus({dir}, session.fs());
-  Print(status, session);
+  PrintStatus(status, session);
   return status.running ? ExitCode::kDone : ExitCode::kNotFound;
 }
 
-absl::StatusOr<ExitCode> RunDown(const Flags& flags, Session& session) {
+absl::StatusOr<ExitCode> RunDown(const LocalFlags& flags, Session& session) {
   MUSTER_ASSIGN_OR_RETURN(const std::string dir, LocalDir(flags.options.dir, session.host()));
   const LocalPaths paths{dir};
   const LocalStatus status = ReadLocalStatus(paths, session.fs());
@@ -185,16 +185,16 @@ absl::StatusOr<ExitCode> RunDown(const Flags& flags, Session& session) {
 }
 
 // The process that `up` leaves behind.
-absl::StatusOr<ExitCode> RunSupervise(const Flags& flags, Session& session) {
+absl::StatusOr<ExitCode> RunSupervise(const LocalFlags& flags, Session& session) {
   SetLogProgram("muster-local");
-  MUSTER_ASSIGN_OR_RETURN(SupervisorOptions options, Resolve(flags, session.host()));
+  MUSTER_ASSIGN_OR_RETURN(SupervisorOptions options, OptionsOf(flags, session.host()));
   MUSTER_ASSIGN_OR_RETURN(const UniqueFd lock, TakeLock(LocalPaths{options.dir}.lock()));
   LocalSupervisor supervisor(std::move(options), session.fs());
   MUSTER_RETURN_IF_ERROR(supervisor.Run());
   return ExitCode::kDone;
 }
 
-void AddStartFlags(CLI::App* command, Flags& flags) {
+void AddStartFlags(CLI::App* command, LocalFlags& flags) {
   SupervisorOptions& options = flags.options;
   command->add_option("--workers", options.workers, "so many workers, worker-1, worker-2, ...")
       ->capture_default_str()
@@ -223,9 +223,9 @@ void AddLocal(CLI::App& app, Session& session, Verb& verb) {
   CLI::App* command =
       app.add_subcommand("local", "run a whole Muster on this machine: up, status, down");
   command->require_subcommand(1);
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<LocalFlags>();
   const auto add = [&](const char* name, const char* help,
-                       absl::StatusOr<ExitCode> (*run)(const Flags&, Session&)) {
+                       absl::StatusOr<ExitCode> (*run)(const LocalFlags&, Session&)) {
     CLI::App* child = command->add_subcommand(name, help);
     child->add_option("--dir", flags->options.dir, "the folder of everything (MUSTER_LOCAL_DIR)");
     child->callback(

@@ -17,7 +17,7 @@ namespace {
 
 constexpr absl::Duration kWholeLogTimeout = absl::Minutes(10);  // without --follow
 
-struct Flags {
+struct LogsFlags {
   std::string job;
   bool follow = false;
   std::optional<uint32_t> rank;
@@ -26,9 +26,9 @@ struct Flags {
 };
 
 // Prints what was not printed before.
-class Printer {
+class LogPrinter {
  public:
-  Printer(Session& session, bool prefix, bool has_tail)
+  LogPrinter(Session& session, bool prefix, bool has_tail)
       : session_(session), text_(prefix, session.host().terminal), has_tail_(has_tail) {}
 
   void Take(v1::StreamLogsResponse chunk) {
@@ -63,12 +63,12 @@ class Printer {
   LogReplay replay_;
 };
 
-bool HasOneSource(const Flags& flags, const v1::GetJobResponse& job) {
+bool HasOneSource(const LogsFlags& flags, const v1::GetJobResponse& job) {
   return (flags.rank.has_value() || job.summary().ranks() <= 1) &&
          (flags.attempt.has_value() || job.attempts_size() <= 1);
 }
 
-v1::StreamLogsRequest RequestOf(const Flags& flags, uint64_t id) {
+v1::StreamLogsRequest LogsRequest(const LogsFlags& flags, uint64_t id) {
   v1::StreamLogsRequest request;
   request.mutable_job()->set_id(id);
   request.set_follow(flags.follow);
@@ -78,7 +78,7 @@ v1::StreamLogsRequest RequestOf(const Flags& flags, uint64_t id) {
   return request;
 }
 
-absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
+absl::StatusOr<ExitCode> RunLogs(const LogsFlags& flags, Session& session) {
   MUSTER_RETURN_IF_ERROR(session.CheckLineFormat());
   v1::GetJobRequest get;
   MUSTER_ASSIGN_OR_RETURN(*get.mutable_job(), ParseJobRef(flags.job));
@@ -86,12 +86,12 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
   // A follow lasts as long as the job unless --timeout says otherwise.
   const absl::Duration limit =
       session.timeout(flags.follow ? absl::InfiniteDuration() : kWholeLogTimeout);
-  const absl::Duration end = SteadyNow() + limit;
+  absl::Duration end = SteadyNow() + limit;
   MUSTER_ASSIGN_OR_RETURN(const v1::GetJobResponse job,
                           client->Call(&Jobs::GetJob, get, session.timeout()));
   const uint64_t id = job.summary().id();
-  v1::StreamLogsRequest request = RequestOf(flags, id);
-  Printer printer(session, /*prefix=*/!HasOneSource(flags, job), /*has_tail=*/flags.tail > 0);
+  v1::StreamLogsRequest request = LogsRequest(flags, id);
+  LogPrinter printer(session, /*prefix=*/!HasOneSource(flags, job), /*has_tail=*/flags.tail > 0);
   InterruptGuard guard;
   Reconnect reconnect(session, guard);
   reconnect.Good();  // GetJob was answered
@@ -113,6 +113,8 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
     const absl::Status error = client->Explain(stream_end, limit);
     // The controller cancels the call of a client that has not read for minutes (a pager).
     if (!flags.follow && !absl::IsCancelled(error)) return error;
+    // How long somebody reads a page does not count.
+    if (!flags.follow) end = SteadyNow() + limit;
     if (SteadyNow() >= end || absl::IsDeadlineExceeded(error))
       return TimedOut(absl::StrCat("job ", id, " goes on"));
     MUSTER_RETURN_IF_ERROR(reconnect.Lost(error, stream_end.reached));
@@ -128,14 +130,14 @@ void AddLogs(CLI::App& app, Session& session, Verb& verb) {
   CLI::App* command = app.add_subcommand(
       "logs",
       "print what the ranks wrote; lines of several ranks or attempts start with \"a1.r0 | \"");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<LogsFlags>();
   command->add_option("JOB", flags->job, "its id or name")->required();
   command->add_flag("-f,--follow", flags->follow, "stay until the job has ended");
   command->add_option("--rank", flags->rank, "only this rank");
   command->add_option("--attempt", flags->attempt, "only this attempt")->check(CLI::PositiveNumber);
   command->add_option("--tail", flags->tail, "only the last so many lines of each rank");
   command->callback(
-      [flags, &session, &verb] { verb = [flags, &session] { return Run(*flags, session); }; });
+      [flags, &session, &verb] { verb = [flags, &session] { return RunLogs(*flags, session); }; });
 }
 
 }  // namespace muster::cli

@@ -15,9 +15,9 @@
 namespace muster::cli {
 namespace {
 
-constexpr uint32_t kMaxPage = 1000;
+constexpr uint32_t kMaxJobsAPage = 1000;
 
-struct Flags {
+struct LsFlags {
   std::vector<std::string> states;
   std::string project;
   std::vector<std::string> tags;
@@ -34,7 +34,7 @@ std::string StateNames() {
   return absl::StrJoin(names, ", ");
 }
 
-absl::StatusOr<v1::ListJobsRequest> MakeRequest(const Flags& flags) {
+absl::StatusOr<v1::ListJobsRequest> LsRequest(const LsFlags& flags) {
   v1::ListJobsRequest request;
   request.set_project(flags.project);
   for (const std::string& text : flags.states) {
@@ -60,12 +60,13 @@ absl::StatusOr<v1::ListJobsRequest> MakeRequest(const Flags& flags) {
   return request;
 }
 
-absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
-  MUSTER_ASSIGN_OR_RETURN(v1::ListJobsRequest request, MakeRequest(flags));
+absl::StatusOr<ExitCode> RunLs(const LsFlags& flags, Session& session) {
+  MUSTER_ASSIGN_OR_RETURN(v1::ListJobsRequest request, LsRequest(flags));
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
   std::vector<v1::JobSummary> jobs;
   do {
-    request.set_page_size(std::min(kMaxPage, flags.limit - static_cast<uint32_t>(jobs.size())));
+    request.set_page_size(
+        std::min(kMaxJobsAPage, flags.limit - static_cast<uint32_t>(jobs.size())));
     MUSTER_ASSIGN_OR_RETURN(const v1::ListJobsResponse page,
                             client->Call(&Jobs::ListJobs, request, session.timeout()));
     jobs.insert(jobs.end(), page.jobs().begin(), page.jobs().end());
@@ -83,7 +84,7 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
 
 void AddLs(CLI::App& app, Session& session, Verb& verb) {
   CLI::App* command = app.add_subcommand("ls", "list the jobs, newest first");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<LsFlags>();
   command->add_option("--state", flags->states, "only jobs in this state (repeatable)")
       ->delimiter(',');
   command->add_option("--project", flags->project, "only jobs of this project");
@@ -94,7 +95,7 @@ void AddLs(CLI::App& app, Session& session, Verb& verb) {
       ->capture_default_str()
       ->check(CLI::Range(1u, 1'000'000u));
   command->callback(
-      [flags, &session, &verb] { verb = [flags, &session] { return Run(*flags, session); }; });
+      [flags, &session, &verb] { verb = [flags, &session] { return RunLs(*flags, session); }; });
 }
 
 }  // namespace muster::cli

@@ -22,7 +22,7 @@ namespace {
 constexpr size_t kPlotHeight = 12;
 constexpr size_t kCurveWidth = 30;
 
-struct Flags {
+struct MetricsFlags {
   std::string job;
   std::vector<std::string> names;
   std::vector<std::string> plot;
@@ -39,7 +39,7 @@ constexpr uint32_t kMostPlotted = 10'000;
 using Page = google::protobuf::RepeatedPtrField<v1::MetricPoint>;
 using Curves = std::map<std::string, std::vector<PlotPoint>>;
 
-absl::Status CheckPlotted(const Flags& flags, const std::set<std::string>& missing) {
+absl::Status CheckPlotted(const MetricsFlags& flags, const std::set<std::string>& missing) {
   for (const std::string& name : flags.plot) {
     if (missing.count(name) == 0) continue;
     return WithHint(
@@ -51,7 +51,7 @@ absl::Status CheckPlotted(const Flags& flags, const std::set<std::string>& missi
 
 // Gives the points page by page: by name, then step. NOT_FOUND: there are none of one that is to be
 // drawn.
-absl::Status ForEachPage(const Flags& flags, Session& session,
+absl::Status ForEachPage(const MetricsFlags& flags, Session& session,
                          absl::FunctionRef<void(const Page&)> take) {
   v1::QueryMetricsRequest request;
   MUSTER_ASSIGN_OR_RETURN(*request.mutable_job(), ParseJobRef(flags.job));
@@ -92,7 +92,7 @@ Table Summary(const std::map<std::string, MetricFold>& metrics, bool unicode) {
   return table;
 }
 
-absl::Status PrintSummary(const Flags& flags, Session& session) {
+absl::Status PrintSummary(const MetricsFlags& flags, Session& session) {
   std::map<std::string, MetricFold> metrics;
   MUSTER_RETURN_IF_ERROR(ForEachPage(flags, session, [&](const Page& page) {
     for (const v1::MetricPoint& point : page) metrics[point.name()].Add(point.value());
@@ -106,7 +106,7 @@ absl::Status PrintSummary(const Flags& flags, Session& session) {
 }
 
 // Every point. Lines are printed as they come; JSON and YAML are one document of all.
-absl::Status PrintPoints(const Flags& flags, Session& session) {
+absl::Status PrintPoints(const MetricsFlags& flags, Session& session) {
   const Format format = session.globals().format;
   const bool whole = format == Format::kJson || format == Format::kYaml;
   std::vector<Json> items;
@@ -125,7 +125,7 @@ absl::Status PrintPoints(const Flags& flags, Session& session) {
   return absl::OkStatus();
 }
 
-absl::Status PrintPlots(Flags flags, Session& session) {
+absl::Status PrintPlots(MetricsFlags flags, Session& session) {
   if (flags.max_points == 0) flags.max_points = kMostPlotted;
   Curves curves;
   MUSTER_RETURN_IF_ERROR(ForEachPage(flags, session, [&](const Page& page) {
@@ -143,7 +143,7 @@ absl::Status PrintPlots(Flags flags, Session& session) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
+absl::StatusOr<ExitCode> RunMetrics(const MetricsFlags& flags, Session& session) {
   if (!session.globals().tables()) {
     MUSTER_RETURN_IF_ERROR(PrintPoints(flags, session));
   } else if (flags.plot.empty()) {
@@ -159,7 +159,7 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
 void AddMetrics(CLI::App& app, Session& session, Verb& verb) {
   CLI::App* command =
       app.add_subcommand("metrics", "a job's numbers; -o csv or json gives every point");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<MetricsFlags>();
   command->add_option("JOB", flags->job, "its id or name")->required();
   command->add_option("--names", flags->names, "only these, comma-separated")->delimiter(',');
   CLI::Option* plot =
@@ -171,8 +171,9 @@ void AddMetrics(CLI::App& app, Session& session, Verb& verb) {
   command->add_option("--to-step", flags->to_step, "up to this step");
   command->add_option("--max-points", flags->max_points,
                       "at most so many of each name, evenly spread");
-  command->callback(
-      [flags, &session, &verb] { verb = [flags, &session] { return Run(*flags, session); }; });
+  command->callback([flags, &session, &verb] {
+    verb = [flags, &session] { return RunMetrics(*flags, session); };
+  });
 }
 
 }  // namespace muster::cli

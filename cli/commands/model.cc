@@ -14,14 +14,14 @@
 namespace muster::cli {
 namespace {
 
-struct Flags {
+struct ModelFlags {
   std::string name;
   std::string file;
   std::vector<std::string> sets;
   bool allow_commands = false;
 };
 
-absl::StatusOr<ExitCode> Show(const Flags& flags, Session& session) {
+absl::StatusOr<ExitCode> ShowModel(const ModelFlags& flags, Session& session) {
   if (flags.name.empty() == flags.file.empty()) {
     return WithHint(absl::InvalidArgumentError("a model is either a name or a job file"),
                     "`muster model ls` shows the names; `muster model show -f job.yaml` shows the "
@@ -44,14 +44,15 @@ void AddModel(CLI::App& app, Session& session, Verb& verb) {
     verb = [&session] { return AskTrainer({"model", "ls"}, "", session); };
   });
   CLI::App* show = model->add_subcommand("show", "its tensors, and the memory that training takes");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<ModelFlags>();
   show->add_option("NAME", flags->name, "a name that `muster model ls` shows");
   show->add_option("-f,--file", flags->file, "the model of this job; `-` reads standard input");
   show->add_option("--set", flags->sets, "path=value over the file's");
   show->add_flag("--allow-commands", flags->allow_commands,
                  "load the job's plug-in: it is code, and runs here");
-  show->callback(
-      [flags, &session, &verb] { verb = [flags, &session] { return Show(*flags, session); }; });
+  show->callback([flags, &session, &verb] {
+    verb = [flags, &session] { return ShowModel(*flags, session); };
+  });
 }
 
 }  // namespace muster::cli

@@ -14,7 +14,7 @@
 namespace muster::cli {
 namespace {
 
-absl::StatusOr<ExitCode> List(Session& session) {
+absl::StatusOr<ExitCode> ListWorkers(Session& session) {
   MUSTER_ASSIGN_OR_RETURN(std::vector<v1::WorkerInfo> workers, AllWorkers(session));
   std::sort(workers.begin(), workers.end(),
             [](const auto& a, const auto& b) { return a.name() < b.name(); });
@@ -23,7 +23,7 @@ absl::StatusOr<ExitCode> List(Session& session) {
   return ExitCode::kDone;
 }
 
-struct Flags {
+struct NodesFlags {
   std::vector<std::string> names;
   std::string reason;
   bool let_finish = false;
@@ -32,7 +32,7 @@ struct Flags {
 
 // Does it to each worker that is named. Goes on after an error; the first decides the exit code.
 template <typename Act>
-absl::Status ForEachName(const Flags& flags, Session& session, Act act) {
+absl::Status ForEachName(const NodesFlags& flags, Session& session, Act act) {
   absl::Status first;
   for (const std::string& name : flags.names) {
     const absl::Status done = act(name);
@@ -46,7 +46,7 @@ absl::Status ForEachName(const Flags& flags, Session& session, Act act) {
   return first;
 }
 
-absl::StatusOr<ExitCode> Cordon(bool cordoned, const Flags& flags, Session& session) {
+absl::StatusOr<ExitCode> Cordon(bool cordoned, const NodesFlags& flags, Session& session) {
   std::vector<v1::WorkerInfo> done;
   const absl::Status first = ForEachName(flags, session, [&](const std::string& name) {
     v1::CordonWorkerRequest request;
@@ -79,7 +79,7 @@ absl::Status ForgetOne(const v1::ForgetWorkerRequest& request, Session& session)
   return absl::IsNotFound(status) && lost_tries > 0 ? absl::OkStatus() : status;
 }
 
-absl::StatusOr<ExitCode> Forget(const Flags& flags, Session& session) {
+absl::StatusOr<ExitCode> Forget(const NodesFlags& flags, Session& session) {
   std::vector<Json> forgotten;
   const absl::Status first = ForEachName(flags, session, [&](const std::string& name) {
     v1::ForgetWorkerRequest request;
@@ -101,7 +101,7 @@ absl::StatusOr<ExitCode> Forget(const Flags& flags, Session& session) {
 }
 
 CLI::App* AddVerbOfNames(CLI::App& nodes, const char* name, const char* help,
-                         const std::shared_ptr<Flags>& flags) {
+                         const std::shared_ptr<NodesFlags>& flags) {
   CLI::App* command = nodes.add_subcommand(name, help);
   command->add_option("NAME", flags->names, "names of workers")->required();
   return command;
@@ -113,7 +113,7 @@ void AddNodes(CLI::App& app, Session& session, Verb& verb) {
   CLI::App* command =
       app.add_subcommand("nodes", "list the workers; drain, undrain and forget them");
   command->require_subcommand(0, 1);
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<NodesFlags>();
   CLI::App* drain = AddVerbOfNames(*command, "drain",
                                    "give workers nothing new; jobs there save and go elsewhere, "
                                    "free of charge",
@@ -132,7 +132,7 @@ void AddNodes(CLI::App& app, Session& session, Verb& verb) {
     } else if (forget->parsed()) {
       verb = [flags, &session] { return Forget(*flags, session); };
     } else {
-      verb = [&session] { return List(session); };
+      verb = [&session] { return ListWorkers(session); };
     }
   });
 }

@@ -27,19 +27,19 @@ absl::StatusOr<std::vector<v1::ProjectInfo>> ListProjects(Session& session) {
   return projects;
 }
 
-absl::StatusOr<ExitCode> List(Session& session) {
+absl::StatusOr<ExitCode> ShowProjects(Session& session) {
   MUSTER_ASSIGN_OR_RETURN(const auto projects, ListProjects(session));
   session.PrintList(ProjectTable(projects), ToJsonList(projects), "name");
   return ExitCode::kDone;
 }
 
-absl::StatusOr<ExitCode> Share(Session& session) {
+absl::StatusOr<ExitCode> ShowShares(Session& session) {
   MUSTER_ASSIGN_OR_RETURN(const auto projects, ListProjects(session));
   session.PrintList(ShareTable(projects), ToJsonList(projects), "name");
   return ExitCode::kDone;
 }
 
-absl::StatusOr<ExitCode> Send(v1::SetProjectRequest& request, Session& session) {
+absl::StatusOr<ExitCode> SetProject(v1::SetProjectRequest& request, Session& session) {
   request.set_user(UserName(session.host()));
   MUSTER_ASSIGN_OR_RETURN(const v1::SetProjectResponse response,
                           SendChange(session, &Jobs::SetProject, request));
@@ -53,11 +53,11 @@ struct SetFlags {
   double weight = 0;
 };
 
-absl::StatusOr<ExitCode> Set(const SetFlags& flags, Session& session) {
+absl::StatusOr<ExitCode> RunSet(const SetFlags& flags, Session& session) {
   v1::SetProjectRequest request;
   request.set_project(flags.project);
   request.set_weight(flags.weight);
-  return Send(request, session);
+  return SetProject(request, session);
 }
 
 struct QuotaFlags {
@@ -118,14 +118,14 @@ absl::StatusOr<ExitCode> SetQuota(const QuotaFlags& flags, Session& session) {
   } else {
     MUSTER_ASSIGN_OR_RETURN(*request.mutable_quota(), Changed(project.quota(), flags));
   }
-  return Send(request, session);
+  return SetProject(request, session);
 }
 
 void AddProjectVerb(CLI::App& app, Session& session, Verb& verb) {
   CLI::App* command = app.add_subcommand("project", "projects: their weights, quotas and use")
                           ->require_subcommand(1);
   command->add_subcommand("ls", "list them")->callback([&session, &verb] {
-    verb = [&session] { return List(session); };
+    verb = [&session] { return ShowProjects(session); };
   });
   CLI::App* set = command->add_subcommand("set", "give a project a weight");
   const auto flags = std::make_shared<SetFlags>();
@@ -135,7 +135,7 @@ void AddProjectVerb(CLI::App& app, Session& session, Verb& verb) {
       ->required()
       ->check(CLI::Range(0.001, 1000.0));
   set->callback(
-      [flags, &session, &verb] { verb = [flags, &session] { return Set(*flags, session); }; });
+      [flags, &session, &verb] { verb = [flags, &session] { return RunSet(*flags, session); }; });
 }
 
 void AddQuotaVerb(CLI::App& app, Session& session, Verb& verb) {
@@ -160,7 +160,7 @@ void AddProject(CLI::App& app, Session& session, Verb& verb) {
   AddProjectVerb(app, session, verb);
   AddQuotaVerb(app, session, verb);
   app.add_subcommand("share", "what projects may use, and have used of late")
-      ->callback([&session, &verb] { verb = [&session] { return Share(session); }; });
+      ->callback([&session, &verb] { verb = [&session] { return ShowShares(session); }; });
 }
 
 }  // namespace muster::cli

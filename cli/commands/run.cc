@@ -19,7 +19,7 @@
 namespace muster::cli {
 namespace {
 
-struct Flags {
+struct RunFlags {
   SubmitFlags job;
   std::string prefix = "auto";
 };
@@ -46,7 +46,7 @@ absl::StatusOr<v1::JobSpec> MakeJob(SubmitFlags flags, Session& session) {
   return spec;
 }
 
-absl::StatusOr<ExitCode> Run(Flags flags, Session& session) {
+absl::StatusOr<ExitCode> RunJob(RunFlags flags, Session& session) {
   v1::SubmitRequest request;
   MUSTER_ASSIGN_OR_RETURN(const std::optional<PackedFolder> upload, PackUpload(flags.job));
   MUSTER_ASSIGN_OR_RETURN(*request.mutable_spec(), MakeJob(flags.job, session));
@@ -75,7 +75,7 @@ void AddRun(CLI::App& app, Session& session, Verb& verb) {
       "run",
       "run a program as a job and stay: `-- CMD ARGS...`; its output, its exit code; Ctrl-C "
       "cancels it");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<RunFlags>();
   AddJobFlags(*command, flags->job);
   command
       ->add_option("--prefix", flags->prefix,
@@ -83,7 +83,7 @@ void AddRun(CLI::App& app, Session& session, Verb& verb) {
                    "when there are several)")
       ->check(CLI::IsMember({"auto", "always", "never"}));
   command->callback(
-      [flags, &session, &verb] { verb = [flags, &session] { return Run(*flags, session); }; });
+      [flags, &session, &verb] { verb = [flags, &session] { return RunJob(*flags, session); }; });
 }
 
 }  // namespace muster::cli

@@ -13,7 +13,7 @@
 namespace muster::cli {
 namespace {
 
-struct Flags {
+struct ShowFlags {
   std::string job;
   bool resolved = false;
 };
@@ -55,7 +55,7 @@ JobPageParts PartsOf(const v1::GetJobResponse& job, bool resolved, const Artifac
   return parts;
 }
 
-absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
+absl::StatusOr<ExitCode> RunShow(const ShowFlags& flags, Session& session) {
   v1::GetJobRequest request;
   MUSTER_ASSIGN_OR_RETURN(*request.mutable_job(), ParseJobRef(flags.job));
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
@@ -78,12 +78,12 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
 void AddShow(CLI::App& app, Session& session, Verb& verb) {
   CLI::App* command =
       app.add_subcommand("show", "all about one job: attempts, ranks, checkpoints, events, spec");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<ShowFlags>();
   command->add_option("JOB", flags->job, "its id or name")->required();
   command->add_flag("--resolved", flags->resolved,
                     "the spec with every default and update, not as it was written");
   command->callback(
-      [flags, &session, &verb] { verb = [flags, &session] { return Run(*flags, session); }; });
+      [flags, &session, &verb] { verb = [flags, &session] { return RunShow(*flags, session); }; });
 }
 
 }  // namespace muster::cli

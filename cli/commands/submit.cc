@@ -165,7 +165,7 @@ absl::Status CheckFirst(v1::JobSpec spec, Session& session) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<ExitCode> Run(SubmitFlags flags, Session& session) {
+absl::StatusOr<ExitCode> RunSubmit(SubmitFlags flags, Session& session) {
   v1::SubmitRequest request;
   MUSTER_ASSIGN_OR_RETURN(const std::optional<PackedFolder> upload, PackUpload(flags));
   if (flags.watch) MUSTER_RETURN_IF_ERROR(session.CheckLineFormat());
@@ -204,8 +204,9 @@ void AddSubmit(CLI::App& app, Session& session, Verb& verb) {
       app.add_subcommand("submit", "submit a job: `-f job.yaml`, or any program: `-- CMD ARGS...`");
   const auto flags = std::make_shared<SubmitFlags>();
   AddSubmitFlags(*command, *flags);
-  command->callback(
-      [flags, &session, &verb] { verb = [flags, &session] { return Run(*flags, session); }; });
+  command->callback([flags, &session, &verb] {
+    verb = [flags, &session] { return RunSubmit(*flags, session); };
+  });
 }
 
 }  // namespace muster::cli

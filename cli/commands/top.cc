@@ -25,7 +25,7 @@ constexpr uint32_t kMaxPage = 1000;
 // Lines of a screen that are no rows: the sum, two blanks, two headers, two "and N further".
 constexpr size_t kFixedLines = 7;
 
-struct Flags {
+struct TopFlags {
   bool once = false;
   std::string interval = "2s";
 };
@@ -60,7 +60,7 @@ absl::StatusOr<TopPicture> Look(Client& client, Session& session, InterruptGuard
   return picture;
 }
 
-void Show(const TopPicture& picture, bool redraw, Session& session) {
+void ShowFrame(const TopPicture& picture, bool redraw, Session& session) {
   Host& host = session.host();
   if (!session.globals().tables()) {
     const Json json = {{"workers", ToJsonList(picture.workers)},
@@ -84,7 +84,7 @@ void Show(const TopPicture& picture, bool redraw, Session& session) {
   host.out << text << "\x1b[J" << std::flush;
 }
 
-absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
+absl::StatusOr<ExitCode> RunTop(const TopFlags& flags, Session& session) {
   MUSTER_ASSIGN_OR_RETURN(const absl::Duration interval, ParseDuration(flags.interval));
   if (interval < absl::Milliseconds(100)) {
     return absl::InvalidArgumentError("--interval: must be at least 100ms");
@@ -100,7 +100,7 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
       return flags.once ? ExitCode::kInterrupted : ExitCode::kDone;
     }
     MUSTER_RETURN_IF_ERROR(picture.status());
-    Show(*picture, redraw, session);
+    ShowFrame(*picture, redraw, session);
     if (flags.once || !guard.Pause(interval)) return ExitCode::kDone;
     if (!redraw && session.globals().tables()) session.host().out << "\n";
   }
@@ -111,12 +111,12 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
 void AddTop(CLI::App& app, Session& session, Verb& verb) {
   CLI::App* command = app.add_subcommand(
       "top", "see workers and running jobs, refreshed: slots, CPUs, memory and GPUs in use");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<TopFlags>();
   command->add_flag("--once", flags->once, "look once and end");
   command->add_option("--interval", flags->interval, "time between two refreshes")
       ->capture_default_str();
   command->callback(
-      [flags, &session, &verb] { verb = [flags, &session] { return Run(*flags, session); }; });
+      [flags, &session, &verb] { verb = [flags, &session] { return RunTop(*flags, session); }; });
 }
 
 }  // namespace muster::cli

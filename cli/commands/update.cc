@@ -20,7 +20,7 @@ namespace {
 
 constexpr char kNone[] = "none";
 
-struct Flags {
+struct UpdateFlags {
   JobVerbFlags jobs;
   std::optional<std::string> priority, pool, max_run_time, deadline, begin;
 
@@ -35,7 +35,7 @@ absl::StatusOr<std::string> TimeOrNone(const std::string& text) {
   return ParseWhen(text, WallNow());
 }
 
-absl::StatusOr<v1::UpdateJobRequest> MakeRequest(const Flags& flags) {
+absl::StatusOr<v1::UpdateJobRequest> UpdateRequest(const UpdateFlags& flags) {
   v1::UpdateJobRequest request;
   if (flags.priority.has_value()) {
     MUSTER_ASSIGN_OR_RETURN(const PriorityText priority, ParsePriority(*flags.priority));
@@ -62,12 +62,12 @@ absl::StatusOr<v1::UpdateJobRequest> MakeRequest(const Flags& flags) {
   return request;
 }
 
-absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
+absl::StatusOr<ExitCode> RunUpdate(const UpdateFlags& flags, Session& session) {
   if (flags.empty()) {
     return WithHint(absl::InvalidArgumentError("nothing to change is given"),
                     "`muster update --help` shows what can be changed");
   }
-  MUSTER_ASSIGN_OR_RETURN(v1::UpdateJobRequest request, MakeRequest(flags));
+  MUSTER_ASSIGN_OR_RETURN(v1::UpdateJobRequest request, UpdateRequest(flags));
   request.set_user(UserName(session.host()));
   return ForEachJob(flags.jobs, session, [&](const JobTarget& target) -> absl::StatusOr<JobAnswer> {
     *request.mutable_job() = target.job;
@@ -83,7 +83,7 @@ absl::StatusOr<ExitCode> Run(const Flags& flags, Session& session) {
 void AddUpdate(CLI::App& app, Session& session, Verb& verb) {
   CLI::App* command =
       app.add_subcommand("update", "change priority, pools or limits of jobs that have not ended");
-  const auto flags = std::make_shared<Flags>();
+  const auto flags = std::make_shared<UpdateFlags>();
   AddJobVerbFlags(*command, flags->jobs);
   command->add_option("--priority", flags->priority,
                       "a number from -999 to 999, low, normal, high or urgent, or both: high+5");
@@ -94,8 +94,9 @@ void AddUpdate(CLI::App& app, Session& session, Verb& verb) {
   command->add_option("--deadline", flags->deadline,
                       "when it must have ended: 2026-11-22T10:00:00Z, now+2h, or none");
   command->add_option("--begin", flags->begin, "not before this time: likewise");
-  command->callback(
-      [flags, &session, &verb] { verb = [flags, &session] { return Run(*flags, session); }; });
+  command->callback([flags, &session, &verb] {
+    verb = [flags, &session] { return RunUpdate(*flags, session); };
+  });
 }
 
 }  // namespace muster::cli

@@ -10,7 +10,7 @@
 namespace muster::cli {
 namespace {
 
-absl::StatusOr<ExitCode> Run(Session& session) {
+absl::StatusOr<ExitCode> RunVersion(Session& session) {
   MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
   const auto answer = client->Call(&Jobs::GetVersion, v1::GetVersionRequest(), session.timeout());
   Json json = {{"client", {{"version", Version()}, {"protocol_version", kProtocolVersion}}},
@@ -32,7 +32,7 @@ absl::StatusOr<ExitCode> Run(Session& session) {
 void AddVersion(CLI::App& app, Session& session, Verb& verb) {
   CLI::App* command =
       app.add_subcommand("version", "versions of this program and of the controller");
-  command->callback([&session, &verb] { verb = [&session] { return Run(session); }; });
+  command->callback([&session, &verb] { verb = [&session] { return RunVersion(session); }; });
 }
 
 }  // namespace muster::cli

@@ -82,7 +82,7 @@ Table Workers(const std::vector<v1::WorkerInfo>& workers, size_t most) {
   return table;
 }
 
-Table Jobs(const std::vector<v1::JobSummary>& jobs, absl::Time now, size_t most) {
+Table JobTable(const std::vector<v1::JobSummary>& jobs, absl::Time now, size_t most) {
   Table table({{"JOB", true},
                {"NAME", false, true},
                {"STATE"},
@@ -138,8 +138,8 @@ std::vector<std::string> TopLines(const TopPicture& picture, absl::Time now, siz
   }
   if (!picture.jobs.empty()) {
     lines.emplace_back();
-    Append(Jobs(picture.jobs, now, most_rows), picture.jobs.size(), most_rows, "further job", width,
-           lines);
+    Append(JobTable(picture.jobs, now, most_rows), picture.jobs.size(), most_rows, "further job",
+           width, lines);
   }
   for (std::string& line : lines) line = CutTo(Plain(line), width);
   return lines;

@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const absl::Time kNow = absl::FromUnixMillis(1'700'000'100'000);
+const absl::Time kViewsNow = absl::FromUnixMillis(1'700'000'100'000);
 
 v1::JobSummary Job() {
   v1::JobSummary job;
@@ -37,14 +37,14 @@ v1::JobSummary Job() {
 
 TEST(JobTable, FitsALine) {
   EXPECT_EQ(
-      JobTable({Job()}, kNow, false).Render(true),
+      JobTable({Job()}, kViewsNow, false).Render(true),
       "ID  NAME    STATE    RANKS      STEP    LOSS     RATE  GOODPUT    AGE  REASON\n"
       " 7  digits  RUNNING      2  450/1000  0.0310  812.0/s    93.1%  1m40s  makes progress\n");
 }
 
 TEST(JobTable, WideAddsWhoAndWhere) {
   EXPECT_EQ(
-      JobTable({Job()}, kNow, true).Render(false, 1000),
+      JobTable({Job()}, kViewsNow, true).Render(false, 1000),
       "7  digits  RUNNING  2  450/1000  0.0310  812.0/s  93.1%  1m40s  default  ada  0  0  -  "
       "worker-1,worker-2  makes progress\n");
 }
@@ -53,7 +53,7 @@ TEST(JobTable, ALongMessageIsCutAt100Columns) {
   v1::JobSummary job = Job();
   job.set_message(std::string(300, 'm'));
   for (const absl::string_view line :
-       absl::StrSplit(JobTable({job}, kNow, false).Render(true), '\n')) {
+       absl::StrSplit(JobTable({job}, kViewsNow, false).Render(true), '\n')) {
     EXPECT_LE(DisplayWidth(line), 100u);
   }
 }
@@ -92,7 +92,7 @@ TEST(JobPage, TellsAll) {
   event.set_to(v1::PENDING);
   event.set_reason(v1::SUBMITTED);
   event.set_actor("user:ada");
-  EXPECT_EQ(JobPage(job, {"spec", "name: digits\n", ""}, kNow),
+  EXPECT_EQ(JobPage(job, {"spec", "name: digits\n", ""}, kViewsNow),
             "job:          7 digits\n"
             "state:        RUNNING\n"
             "reason:       makes progress\n"
@@ -142,10 +142,10 @@ TEST(JobPage, SaysHowOftenItIsStillTriedAgain) {
   budget(v1::OUT_OF_MEMORY, 0, 0, false);
   budget(v1::APPLICATION, 5, 4, false);
   budget(v1::HANG, 3, 2, true);
-  EXPECT_THAT(JobPage(job, {}, kNow),
+  EXPECT_THAT(JobPage(job, {}, kViewsNow),
               HasSubstr("restarts left: 2 of 3; OUT_OF_MEMORY 0, APPLICATION 4 of 5\n"));
   job.mutable_summary()->set_state(v1::SUCCEEDED);
-  EXPECT_THAT(JobPage(job, {}, kNow), Not(HasSubstr("restarts left")));
+  EXPECT_THAT(JobPage(job, {}, kViewsNow), Not(HasSubstr("restarts left")));
 }
 
 TEST(JobPage, ValidationIsALossWhereThereIsNoAccuracy) {
@@ -154,12 +154,12 @@ TEST(JobPage, ValidationIsALossWhereThereIsNoAccuracy) {
   job.mutable_summary()->set_validation_loss(2.25);
   v1::CheckpointInfo& checkpoint = *job.add_checkpoints();
   checkpoint.set_validation_loss(2.5);
-  std::string page = JobPage(job, {}, kNow);
+  std::string page = JobPage(job, {}, kViewsNow);
   EXPECT_THAT(page, HasSubstr("validation:   loss 2.250\n"));
   EXPECT_THAT(page, HasSubstr("  loss 2.500  "));
   job.mutable_summary()->set_validation_accuracy(0.5);
   checkpoint.set_validation_accuracy(0.25);
-  page = JobPage(job, {}, kNow);
+  page = JobPage(job, {}, kViewsNow);
   EXPECT_THAT(page, HasSubstr("validation:   50.0%\n"));
   EXPECT_THAT(page, Not(HasSubstr("loss 2.")));
 }
@@ -167,9 +167,10 @@ TEST(JobPage, ValidationIsALossWhereThereIsNoAccuracy) {
 TEST(CheckpointTable, ValidationIsALossWhereThereIsNoAccuracy) {
   v1::CheckpointInfo checkpoint;
   checkpoint.set_validation_loss(2.5);
-  EXPECT_THAT(CheckpointTable({checkpoint}, kNow, false).Render(true), HasSubstr("  loss 2.500  "));
+  EXPECT_THAT(CheckpointTable({checkpoint}, kViewsNow, false).Render(true),
+              HasSubstr("  loss 2.500  "));
   checkpoint.set_validation_accuracy(0.25);
-  EXPECT_THAT(CheckpointTable({checkpoint}, kNow, false).Render(true), HasSubstr("  25.0%  "));
+  EXPECT_THAT(CheckpointTable({checkpoint}, kViewsNow, false).Render(true), HasSubstr("  25.0%  "));
 }
 
 TEST(JobPage, SaysWhatItBeganFrom) {
@@ -179,7 +180,7 @@ TEST(JobPage, SaysWhatItBeganFrom) {
   source.set_job_id(3);
   source.set_job_name("first");
   source.add_steps(500);
-  EXPECT_THAT(JobPage(job, {}, kNow), HasSubstr("began from:   job 3 (first), step 500\n"));
+  EXPECT_THAT(JobPage(job, {}, kViewsNow), HasSubstr("began from:   job 3 (first), step 500\n"));
   source.add_steps(400);
   source.add_steps(300);
   EXPECT_EQ(ResumeSourceText(source), "job 3 (first), step 500, else 400, 300");
@@ -192,7 +193,7 @@ TEST(CheckpointPage, NamesWhereItLies) {
   checkpoint.set_state(v1::CORRUPT);
   checkpoint.set_message("model.safetensors: hash differs");
   checkpoint.set_path("/data/7/step-100.a1.g1");
-  const std::string page = CheckpointPage(checkpoint, kNow);
+  const std::string page = CheckpointPage(checkpoint, kViewsNow);
   EXPECT_THAT(page,
               HasSubstr("state:        CORRUPT\nnote:         model.safetensors: hash differs\n"));
   EXPECT_THAT(page, HasSubstr("path:         /data/7/step-100.a1.g1\n"));
@@ -210,7 +211,7 @@ TEST(WorkerTable, ShowsWhatIsUsed) {
   worker.set_memory_bytes(8ull << 30);
   worker.set_last_heartbeat_ms(1'700'000'098'000);
   worker.add_job_ids(7);
-  EXPECT_EQ(WorkerTable({worker}, kNow, false).Render(true),
+  EXPECT_EQ(WorkerTable({worker}, kViewsNow, false).Render(true),
             "NAME      STATE  POOL     USED  DEVICE  CPUS   MEMORY  SEEN  JOBS\n"
             "worker-1  ready  default   1/2  cpu        2  8.0 GiB    2s  7\n");
 }
@@ -222,20 +223,20 @@ TEST(WorkerTable, SaysWhatStandsAgainstAWorker) {
   failure->set_time_ms(1'700'000'040'000);
   failure->set_job_id(7);
   failure->set_cause("rank 0 on w: bus error");
-  EXPECT_THAT(WorkerTable({worker}, kNow, false).Render(true, 200),
+  EXPECT_THAT(WorkerTable({worker}, kViewsNow, false).Render(true, 200),
               HasSubstr("1 failure began here, the last 1m ago: job 7, rank 0 on w: bus error"));
   v1::WorkerInfo::UnseenRoot* root = worker.add_unseen_roots();
   root->set_path("/shared");
   root->set_message("checkpoint root /shared: its marker is not there: is it mounted?");
-  EXPECT_THAT(WorkerTable({worker}, kNow, false).Render(true, 200),
+  EXPECT_THAT(WorkerTable({worker}, kViewsNow, false).Render(true, 200),
               HasSubstr("checkpoint root /shared: its marker is not there: is it mounted?"));
   worker.clear_unseen_roots();
   worker.set_quarantine_reason("not quarantined, since it is the only worker of pool default: 3");
-  EXPECT_THAT(WorkerTable({worker}, kNow, false).Render(true, 200),
+  EXPECT_THAT(WorkerTable({worker}, kViewsNow, false).Render(true, 200),
               HasSubstr("not quarantined, since it is the only worker of pool default"));
   worker.set_quarantined_until_ms(1'700'000'600'000);
   worker.set_quarantine_reason("3 failures within 1h of 2 jobs");
-  EXPECT_THAT(WorkerTable({worker}, kNow, false).Render(true, 200),
+  EXPECT_THAT(WorkerTable({worker}, kViewsNow, false).Render(true, 200),
               HasSubstr("quarantined until 2023-11-14 22:23:20 UTC: 3 failures within 1h of 2"));
 }
 

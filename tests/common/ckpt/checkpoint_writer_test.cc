@@ -27,9 +27,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // More operations than one save has: the sweeps end when a save passes untouched.
-constexpr int kMaxOperations = 100;
+constexpr int kMaxWriterOperations = 100;
 
-std::vector<std::string> Names(const std::string& folder) {
+std::vector<std::string> NamesIn(const std::string& folder) {
   std::vector<std::string> names;
   const absl::StatusOr<std::vector<FileInfo>> files = PosixFileSystem().List(folder);
   if (!files.ok()) return names;
@@ -57,14 +57,14 @@ TEST(CheckpointWriterTest, WritesEverythingAndSyncsItBeforeTheRename) {
 
 TEST(CheckpointWriterTest, AFaultAnywhereLeavesNothingHalfAndNoTemporary) {
   int n = 1;
-  for (; n < kMaxOperations; ++n) {
+  for (; n < kMaxWriterOperations; ++n) {
     TempDir dir;
     FaultyFileSystem fs(PosixFileSystem());
     fs.FailAt(n, absl::ResourceExhaustedError("no space left on device"));
     const absl::StatusOr<WrittenCheckpoint> written = WriteCheckpoint(fs, dir / "job", {});
     if (written.ok()) break;
     EXPECT_THAT(written, StatusIs(StatusCode::kResourceExhausted));
-    const std::vector<std::string> names = Names(dir / "job");
+    const std::vector<std::string> names = NamesIn(dir / "job");
     // The last operation is the sync of the parent: the name may be there, and then it is whole.
     if (n < 18) {
       EXPECT_THAT(names, ElementsAre()) << "operation " << n;
@@ -84,8 +84,8 @@ TEST(CheckpointWriterTest, WhatNoReaderWouldTakeIsNotWritten) {
     EXPECT_THAT(WriteCheckpoint(PosixFileSystem(), dir / "job", spec),
                 StatusIs(StatusCode::kInvalidArgument))
         << name;
-    EXPECT_THAT(Names(dir / "job"), ElementsAre()) << name;
-    EXPECT_THAT(Names(dir.path()), ElementsAre("job")) << name;
+    EXPECT_THAT(NamesIn(dir / "job"), ElementsAre()) << name;
+    EXPECT_THAT(NamesIn(dir.path()), ElementsAre("job")) << name;
   }
   // And what else a manifest cannot hold.
   TempDir dir;
@@ -103,7 +103,7 @@ TEST(CheckpointWriterTest, AnExistingFolderIsNeverWrittenInto) {
   ASSERT_OK(WriteCheckpoint(PosixFileSystem(), dir.path(), {}));
   EXPECT_THAT(WriteCheckpoint(PosixFileSystem(), dir.path(), {}),
               StatusIs(StatusCode::kAlreadyExists, HasSubstr("step-10.a1.g1")));
-  EXPECT_THAT(Names(dir.path()), ElementsAre("step-10.a1.g1"));
+  EXPECT_THAT(NamesIn(dir.path()), ElementsAre("step-10.a1.g1"));
   EXPECT_OK(VerifyCheckpoint(PosixFileSystem(), dir / "step-10.a1.g1", ""));
 }
 
@@ -114,7 +114,7 @@ TEST(CheckpointWriterTest, StaleTemporariesGoAndLiveOnesStay) {
     ASSERT_OK(PosixFileSystem().MakeDirectories(dir / name));
   }
   EXPECT_OK(RemoveStaleTemporaries(PosixFileSystem(), dir.path(), 2, 2));
-  EXPECT_THAT(Names(dir.path()),
+  EXPECT_THAT(NamesIn(dir.path()),
               ElementsAre("else", "step-1.a1.g1", "step-1.a2.g2.x.tmp", "step-1.a3.g1.x.tmp"));
   EXPECT_OK(RemoveStaleTemporaries(PosixFileSystem(), dir / "none", 2, 2));
 }
@@ -145,7 +145,7 @@ TEST(CheckpointWriterTest, AKillAtEachOperationLeavesTheOldOrTheNewCheckpointWho
   newer.files.push_back({"big", std::string(kHashBlockBytes + 1, 'b')});
   bool lived = false;
   int n = 1;
-  for (; !lived && n < kMaxOperations; ++n) {
+  for (; !lived && n < kMaxWriterOperations; ++n) {
     TempDir dir;
     ASSERT_OK_AND_ASSIGN(const WrittenCheckpoint old,
                          WriteCheckpoint(PosixFileSystem(), dir.path(), older));
@@ -168,9 +168,9 @@ TEST(CheckpointWriterTest, AKillAtEachOperationLeavesTheOldOrTheNewCheckpointWho
     EXPECT_EQ(found->adopted, step == 20);
     if (lived) {
       EXPECT_EQ(step, 20);
-      EXPECT_THAT(Names(dir.path()), ElementsAre("step-10.a1.g1", "step-20.a1.g1"));
+      EXPECT_THAT(NamesIn(dir.path()), ElementsAre("step-10.a1.g1", "step-20.a1.g1"));
     } else if (step == 10) {
-      EXPECT_THAT(Names(dir.path()), ElementsAre("step-10.a1.g1"));
+      EXPECT_THAT(NamesIn(dir.path()), ElementsAre("step-10.a1.g1"));
     }
   }
   EXPECT_TRUE(lived);

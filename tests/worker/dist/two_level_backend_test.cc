@@ -36,7 +36,7 @@ std::vector<std::string> On(const std::vector<int>& hosts) {
 const std::vector<int> kLayouts[] = {{0, 0, 1, 1}, {0, 0, 1},    {0, 1, 1},
                                      {0, 1, 0, 1}, {0, 0, 1, 2}, {0, 0, 1, 1, 2, 2}};
 
-constexpr int64_t kBytes[] = {8, 4096, 64 << 10, kSlotBytes + 8, 3 * kSlotBytes + 24};
+constexpr int64_t kTwoLevelBytes[] = {8, 4096, 64 << 10, kSlotBytes + 8, 3 * kSlotBytes + 24};
 
 TEST(HostLayout, IsWrittenAsTheRanksOfEachHost) {
   EXPECT_EQ(LayoutOf({"a", "a", "b", "b"}).Text(), "0-1,2-3");
@@ -51,7 +51,7 @@ TEST(TwoLevelBackend, SumsEveryTypeAndSizeOverEveryLayout) {
     const int world = static_cast<int>(hosts.size());
     const auto body = [&](std::unique_ptr<Collectives> gang) {
       EXPECT_THAT(gang->transport(), HasSubstr("two_level "));
-      ExpectSumsOfEveryType(*gang, kBytes);
+      ExpectSumsOfEveryType(*gang, kTwoLevelBytes);
       gang->Barrier();
     };
     EXPECT_THAT(RunGang(world, body, {}, On(hosts)), Each(""));

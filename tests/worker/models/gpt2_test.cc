@@ -16,7 +16,7 @@ namespace {
 using muster::testing::StatusIs;
 using ::testing::HasSubstr;
 
-std::unique_ptr<Model> Small(double dropout = 0) {
+std::unique_ptr<Model> SmallGpt2(double dropout = 0) {
   auto model = MakeGpt2({2, 2, 16, 8, 50, dropout}, {{8}, 50, 3});
   EXPECT_OK(model);
   return *std::move(model);
@@ -33,7 +33,7 @@ TEST(Gpt2, HasThePublishedNumbersOfParameters) {
 }
 
 TEST(Gpt2, HasHuggingFacesNamesAndNoHeadOfItsOwn) {
-  const auto model = Small();
+  const auto model = SmallGpt2();
   std::set<std::string> names;
   for (const ModelTensor& entry : model->state()) names.insert(entry.name);
   EXPECT_EQ(names.size(), 2u + 2 * 12 + 2);
@@ -49,7 +49,7 @@ TEST(Gpt2, HasHuggingFacesNamesAndNoHeadOfItsOwn) {
 }
 
 TEST(Gpt2, SeesNoTokenThatComesLater) {
-  const auto model = Small();
+  const auto model = SmallGpt2();
   const at::Tensor tokens = SomeTokens();
   const at::Tensor before = model->Forward(tokens).values;
   EXPECT_EQ(before.sizes(), at::IntArrayRef({3, 8, 50}));
@@ -61,7 +61,7 @@ TEST(Gpt2, SeesNoTokenThatComesLater) {
 }
 
 TEST(Gpt2, TakesRowsBelowItsContextAndGivesEveryWeightAGradient) {
-  const auto model = Small();
+  const auto model = SmallGpt2();
   const at::Tensor logits = model->Forward(SomeTokens().narrow(1, 0, 3)).values;
   EXPECT_EQ(logits.sizes(), at::IntArrayRef({3, 3, 50}));
   torch::autograd::backward({logits.square().sum()}, {});
@@ -72,7 +72,7 @@ TEST(Gpt2, TakesRowsBelowItsContextAndGivesEveryWeightAGradient) {
 }
 
 TEST(Gpt2, DropsOutWhileItTrainsOnly) {
-  const auto model = Small(/*dropout=*/0.5);
+  const auto model = SmallGpt2(/*dropout=*/0.5);
   const at::Tensor tokens = SomeTokens();
   EXPECT_FALSE(at::equal(model->Forward(tokens).values, model->Forward(tokens).values));
   model->SetTraining(false);

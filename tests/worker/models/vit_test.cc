@@ -21,7 +21,8 @@ namespace {
 using muster::testing::StatusIs;
 using ::testing::HasSubstr;
 
-std::unique_ptr<Model> Make(const VitConfig& config, std::vector<int64_t> shape, int64_t classes) {
+std::unique_ptr<Model> MakeVit(const VitConfig& config, std::vector<int64_t> shape,
+                               int64_t classes) {
   auto model = MakeVit(config, {std::move(shape), classes, /*seed=*/3});
   EXPECT_OK(model);
   return *std::move(model);
@@ -40,15 +41,15 @@ void FillHead(Model& model) {
 
 TEST(Vit, TheSizesHaveThePublishedNumbersOfParameters) {
   const std::vector<int64_t> picture = {3, 224, 224};
-  EXPECT_EQ(Make({}, picture, 1000)->ParameterCount(), 86'567'656);
-  EXPECT_EQ(Make({.heads = 6, .width = 384, .mlp_width = 1536}, picture, 1000)->ParameterCount(),
+  EXPECT_EQ(MakeVit({}, picture, 1000)->ParameterCount(), 86'567'656);
+  EXPECT_EQ(MakeVit({.heads = 6, .width = 384, .mlp_width = 1536}, picture, 1000)->ParameterCount(),
             22'050'664);
-  EXPECT_EQ(Make({.heads = 3, .width = 192, .mlp_width = 768}, picture, 1000)->ParameterCount(),
+  EXPECT_EQ(MakeVit({.heads = 3, .width = 192, .mlp_width = 768}, picture, 1000)->ParameterCount(),
             5'717'416);
 }
 
 TEST(Vit, HasTorchvisionsNamesAndShapes) {
-  const auto model = Make(Small(), {3, 8, 12}, 5);
+  const auto model = MakeVit(Small(), {3, 8, 12}, 5);
   std::map<std::string, std::vector<int64_t>> shapes;
   for (const ModelTensor& entry : model->state()) shapes[entry.name] = entry.tensor.sizes().vec();
   const std::string layer = "encoder.layers.encoder_layer_1.";
@@ -68,7 +69,7 @@ TEST(Vit, HasTorchvisionsNamesAndShapes) {
 }
 
 TEST(Vit, GivesALogitForEachClassAndAGradientToEachParameter) {
-  const auto model = Make(Small(), {1, 8, 8}, 3);
+  const auto model = MakeVit(Small(), {1, 8, 8}, 3);
   FillHead(*model);
   const at::Tensor logits = model->Forward(at::linspace(-1, 1, 2 * 64).view({2, 1, 8, 8})).values;
   EXPECT_EQ(logits.sizes(), at::IntArrayRef({2, 3}));
@@ -82,7 +83,7 @@ TEST(Vit, DropoutActsInTrainingOnly) {
   VitConfig config = Small();
   config.dropout = 0.5;
   config.attention_dropout = 0.5;
-  const auto model = Make(config, {1, 8, 8}, 3);
+  const auto model = MakeVit(config, {1, 8, 8}, 3);
   FillHead(*model);
   const at::Tensor inputs = at::linspace(-1, 1, 2 * 64).view({2, 1, 8, 8});
   const auto twice_equal = [&] {

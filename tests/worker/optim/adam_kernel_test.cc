@@ -33,7 +33,7 @@ void UpdateByTorch(bool decoupled, int step, const at::Tensor& gradients, const 
   }
 }
 
-double LargestDifference(const at::Tensor& a, const at::Tensor& b) {
+double LargestAbsDifference(const at::Tensor& a, const at::Tensor& b) {
   return a.sub(b).abs().max().item<double>();
 }
 
@@ -48,10 +48,11 @@ TEST(AdamKernel, AgreesWithTorchsForEveryRemainderOfVectors) {
                    ours.first.mutable_data_ptr<float>(), ours.second.mutable_data_ptr<float>());
         UpdateByTorch(decoupled, step, gradients, torchs);
       }
-      EXPECT_LT(LargestDifference(ours.weights, torchs.weights), 2e-6) << count;
-      EXPECT_LT(LargestDifference(ours.first, torchs.first), 1e-6) << count;
-      EXPECT_LT(LargestDifference(ours.second, torchs.second), 1e-6) << count;
-      EXPECT_GT(LargestDifference(ours.weights, Start(count).weights), 1e-3) << "nothing learned";
+      EXPECT_LT(LargestAbsDifference(ours.weights, torchs.weights), 2e-6) << count;
+      EXPECT_LT(LargestAbsDifference(ours.first, torchs.first), 1e-6) << count;
+      EXPECT_LT(LargestAbsDifference(ours.second, torchs.second), 1e-6) << count;
+      EXPECT_GT(LargestAbsDifference(ours.weights, Start(count).weights), 1e-3)
+          << "nothing learned";
     }
   }
 }

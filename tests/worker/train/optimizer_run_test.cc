@@ -29,14 +29,14 @@ Parameters Grouped(Parameters parameters) {
   return parameters;
 }
 
-struct Variant {
+struct RunVariant {
   const char* name;
   std::function<std::unique_ptr<Optimizer>(const Parameters&)> make;
   ScheduleName schedule;
   bool ema;
 };
 
-TrainingRun RunOf(const Variant& variant, const std::string& root) {
+TrainingRun RunOfVariant(const RunVariant& variant, const std::string& root) {
   TrainingRun run;
   run.world_size = 2;
   run.root = root;
@@ -58,11 +58,11 @@ TrainingRun RunOf(const Variant& variant, const std::string& root) {
   return run;
 }
 
-class OptimizerRun : public ::testing::TestWithParam<Variant> {};
+class OptimizerRun : public ::testing::TestWithParam<RunVariant> {};
 
 TEST_P(OptimizerRun, ResumedEqualsNeverHavingStoppedBitForBit) {
   TempDir whole_root, broken_root;
-  TrainingRun run = RunOf(GetParam(), whole_root.path());
+  TrainingRun run = RunOfVariant(GetParam(), whole_root.path());
   const RunOutcome whole = RunTraining(run);
   ASSERT_OK(whole.ranks[0].result);
   ExpectSameBitsOnAllRanks(whole);
@@ -78,26 +78,26 @@ TEST_P(OptimizerRun, ResumedEqualsNeverHavingStoppedBitForBit) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, OptimizerRun,
-    ::testing::Values(Variant{"sgd_step", [](const Parameters& p) { return MakeSgd({}, p); },
-                              ScheduleName::kStep, true},
-                      Variant{"adam_polynomial",
-                              [](const Parameters& p) { return MakeAdam({}, p); },
-                              ScheduleName::kPolynomial, false},
-                      Variant{"adamw_cosine", [](const Parameters& p) { return MakeAdamW({}, p); },
-                              ScheduleName::kCosine, true},
-                      Variant{"lars_one_cycle", [](const Parameters& p) { return MakeLars({}, p); },
-                              ScheduleName::kOneCycle, false},
-                      Variant{"lamb_constant", [](const Parameters& p) { return MakeLamb({}, p); },
-                              ScheduleName::kConstant, true},
-                      Variant{"lion_cosine", [](const Parameters& p) { return MakeLion({}, p); },
-                              ScheduleName::kCosine, false}),
+    ::testing::Values(
+        RunVariant{"sgd_step", [](const Parameters& p) { return MakeSgd({}, p); },
+                   ScheduleName::kStep, true},
+        RunVariant{"adam_polynomial", [](const Parameters& p) { return MakeAdam({}, p); },
+                   ScheduleName::kPolynomial, false},
+        RunVariant{"adamw_cosine", [](const Parameters& p) { return MakeAdamW({}, p); },
+                   ScheduleName::kCosine, true},
+        RunVariant{"lars_one_cycle", [](const Parameters& p) { return MakeLars({}, p); },
+                   ScheduleName::kOneCycle, false},
+        RunVariant{"lamb_constant", [](const Parameters& p) { return MakeLamb({}, p); },
+                   ScheduleName::kConstant, true},
+        RunVariant{"lion_cosine", [](const Parameters& p) { return MakeLion({}, p); },
+                   ScheduleName::kCosine, false}),
     [](const auto& info) { return info.param.name; });
 
 TEST(EmaRun, ValidationAndTestJudgeTheAverages) {
   TempDir root, other_root;
-  const Variant variant = {"", [](const Parameters& p) { return MakeAdamW({}, p); },
-                           ScheduleName::kConstant, true};
-  TrainingRun run = RunOf(variant, root.path());
+  const RunVariant variant = {"", [](const Parameters& p) { return MakeAdamW({}, p); },
+                              ScheduleName::kConstant, true};
+  TrainingRun run = RunOfVariant(variant, root.path());
   // An average that stays at the first weights is judged the same, however the weights move.
   run.ema = EmaConfig{.decay = 0.999999, .every_steps = 100, .warmup = false};
   const RunOutcome still = RunTraining(run);
@@ -118,9 +118,9 @@ TEST(EmaRun, ValidationAndTestJudgeTheAverages) {
 
 TEST(FrozenRun, NothingOfAFrozenPartChangesAlsoOnTwoRanks) {
   TempDir root;
-  const Variant variant = {"", [](const Parameters& p) { return MakeAdamW({}, p); },
-                           ScheduleName::kConstant, false};
-  TrainingRun run = RunOf(variant, root.path());
+  const RunVariant variant = {"", [](const Parameters& p) { return MakeAdamW({}, p); },
+                              ScheduleName::kConstant, false};
+  TrainingRun run = RunOfVariant(variant, root.path());
   run.resnet = true;
   std::map<std::string, at::Tensor> start;
   const RunOutcome outcome = RunTraining(run, [&start](Model& model) {

@@ -37,8 +37,7 @@ absl::StatusOr<ModelReport> Describe(const std::string& name, const trainer_spec
 }
 
 absl::StatusOr<ModelReport> Describe(const CatalogEntry& entry) {
-  trainer_spec::JobSpec spec;
-  spec.train.model = entry.model;
+  trainer_spec::JobSpec spec{.train = {.model = entry.model}};
   spec.train.optimizer.name = trainer_spec::OptimizerName::kAdamw;
   ModelContext context;
   context.input_shape = entry.input_shape;

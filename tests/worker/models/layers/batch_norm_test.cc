@@ -21,11 +21,11 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 
 // A layer's outputs and gradients on some samples.
-struct Pass {
+struct LayerPass {
   at::Tensor y, dx, dweight, dbias, running_mean, running_var;
 };
 
-Pass RunLayer(const at::Tensor& samples, const at::Tensor& dy, const BatchNormBatch& batch) {
+LayerPass RunLayer(const at::Tensor& samples, const at::Tensor& dy, const BatchNormBatch& batch) {
   at::Tensor x = samples.clone().requires_grad_();
   const int64_t channels = x.size(1);
   BatchNormTensors layer = {at::ones({channels}).mul_(1.5).requires_grad_(),
@@ -46,11 +46,11 @@ TEST(BatchNorm, OverAGangEqualsOneProcessOnTheGlobalBatch) {
     // Far from zero: the variance must not drown in the square of the mean.
     const at::Tensor x = at::randn(shape, random).mul(0.1).add(30);
     const at::Tensor dy = at::randn(shape, random);
-    const Pass whole = RunLayer(x, dy, {});
+    const LayerPass whole = RunLayer(x, dy, {});
     for (const int world : {2, 3}) {
       const auto xs = x.tensor_split(world);
       const auto dys = dy.tensor_split(world);
-      std::vector<Pass> parts(world);
+      std::vector<LayerPass> parts(world);
       const auto body = [&](std::unique_ptr<Collectives> gang) {
         const int rank = gang->rank();
         parts[rank] = RunLayer(xs[rank], dys[rank], {gang.get()});
@@ -58,7 +58,7 @@ TEST(BatchNorm, OverAGangEqualsOneProcessOnTheGlobalBatch) {
       ASSERT_THAT(RunGang(world, body), Each(""));
       std::vector<at::Tensor> y, dx;
       at::Tensor dweight = at::zeros({shape[1]}), dbias = at::zeros({shape[1]});
-      for (const Pass& part : parts) {
+      for (const LayerPass& part : parts) {
         y.push_back(part.y);
         dx.push_back(part.dx);
         dweight.add_(part.dweight);
@@ -83,15 +83,15 @@ TEST(BatchNorm, SamplesThatStandInAreInNoStatisticsAndGiveNoGradient) {
   random.set_current_seed(4);
   const at::Tensor x = at::randn({5, 3, 2, 2}, random), dy = at::randn({5, 3, 2, 2}, random);
   const at::Tensor stand_ins = at::ones({2, 3, 2, 2}).mul(1000);
-  const Pass whole = RunLayer(x, dy, {});
-  std::vector<Pass> parts(2);
+  const LayerPass whole = RunLayer(x, dy, {});
+  std::vector<LayerPass> parts(2);
   const auto body = [&](std::unique_ptr<Collectives> gang) {
     const bool counts = gang->rank() == 1;
     parts[gang->rank()] = RunLayer(counts ? x : stand_ins, counts ? dy : at::zeros({2, 3, 2, 2}),
                                    {gang.get(), counts});
   };
   ASSERT_THAT(RunGang(2, body), Each(""));
-  for (const Pass& part : parts) {
+  for (const LayerPass& part : parts) {
     EXPECT_TRUE(at::allclose(part.running_mean, whole.running_mean, 1e-5, 1e-6));
     EXPECT_TRUE(at::allclose(part.running_var, whole.running_var, 1e-5, 1e-6));
   }
@@ -100,7 +100,7 @@ TEST(BatchNorm, SamplesThatStandInAreInNoStatisticsAndGiveNoGradient) {
   EXPECT_TRUE(at::equal(parts[0].dx, at::zeros({2, 3, 2, 2})));
   EXPECT_TRUE(at::equal(parts[0].dweight, at::zeros({3})));
 
-  const Pass alone = RunLayer(stand_ins, at::ones({2, 3, 2, 2}), {nullptr, /*counts=*/false});
+  const LayerPass alone = RunLayer(stand_ins, at::ones({2, 3, 2, 2}), {nullptr, /*counts=*/false});
   EXPECT_TRUE(at::equal(alone.running_mean, at::zeros({3})));
   EXPECT_TRUE(at::equal(alone.running_var, at::ones({3})));
 }

@@ -40,13 +40,13 @@ at::Tensor Feed(const std::vector<at::Tensor>& weights, const at::Tensor& x) {
   return at::dropout(at::gelu(at::linear(normed, weights[2])), 0.3, /*train=*/true).add(x);
 }
 
-struct Outcome {
+struct PassOutcome {
   at::Tensor loss, input_gradient, next_random;
   std::vector<at::Tensor> gradients;
 };
 
 // Three blocks and a head, once with their activations kept and once without.
-Outcome RunStack(bool recompute, bool input_needs_gradient, Precision precision) {
+PassOutcome RunStack(bool recompute, bool input_needs_gradient, Precision precision) {
   Seed(5);
   std::vector<std::vector<at::Tensor>> blocks(3);
   std::vector<at::Tensor> all;
@@ -59,7 +59,7 @@ Outcome RunStack(bool recompute, bool input_needs_gradient, Precision precision)
   at::Tensor input = at::rand({6, kWidth});
   input.requires_grad_(input_needs_gradient);
   const at::Tensor targets = at::randint(4, {6}, at::kLong);
-  Outcome outcome;
+  PassOutcome outcome;
   {
     const AutocastScope autocast(precision, at::kCPU);
     at::Tensor x = input;
@@ -81,8 +81,8 @@ Outcome RunStack(bool recompute, bool input_needs_gradient, Precision precision)
 TEST(Recompute, GivesTheSameBitsAndLeavesTheGeneratorWhereItWas) {
   for (const Precision precision : {Precision::kFp32, Precision::kBf16, Precision::kFp16}) {
     for (const bool input_needs_gradient : {false, true}) {
-      const Outcome kept = RunStack(false, input_needs_gradient, precision);
-      const Outcome again = RunStack(true, input_needs_gradient, precision);
+      const PassOutcome kept = RunStack(false, input_needs_gradient, precision);
+      const PassOutcome again = RunStack(true, input_needs_gradient, precision);
       EXPECT_TRUE(kept.loss.equal(again.loss));
       EXPECT_TRUE(kept.next_random.equal(again.next_random));
       EXPECT_EQ(again.input_gradient.defined(), input_needs_gradient);

@@ -66,7 +66,7 @@ struct Rank {
   StepTimer timer;
 };
 
-std::unique_ptr<Model> SmallMlp() {
+std::unique_ptr<Model> StepMlp() {
   return MakeMlp({{8}}, {.input_shape = {kFeatures}, .classes = kClasses, .seed = 3});
 }
 
@@ -119,7 +119,7 @@ TEST(TrainStep, AccumulatedGradientsAreThoseOfTheWholeBatch) {
       const auto errors = RunGang(world, [&](std::unique_ptr<Collectives> gang) {
         Recipe recipe = ConstantRecipe();
         recipe.accumulate = accumulate;
-        Rank rank(*gang, recipe, SmallMlp());
+        Rank rank(*gang, recipe, StepMlp());
         Verdict verdict;
         for (int64_t step = 0; step < 3; ++step) verdict = rank.Run(step, ShareOf(global, *gang));
         if (gang->rank() != 0) return;
@@ -169,7 +169,7 @@ TEST(TrainStep, AllRanksSkipAStepThatOverflowsOnOneAndHalveTheScale) {
     Recipe recipe = ConstantRecipe();
     recipe.precision = Precision::kFp16;
     recipe.loss_scale = {.initial = 1024, .growth_interval = 2, .max_skips = 3};
-    Rank rank(*gang, recipe, SmallMlp());
+    Rank rank(*gang, recipe, StepMlp());
     Batch good = ShareOf(8, *gang);
     Batch bad = good;
     if (gang->rank() == 1) bad.inputs = bad.inputs.add(1e6);  // above what fp16 holds
@@ -213,7 +213,7 @@ TEST(TrainStep, TheLossScaleIsTakenOutOfTheGradient) {
     recipe.precision = Precision::kFp16;
     recipe.loss_scale.initial = scale;
     recipe.clip_norm = 0.1;  // sees the gradient without the scale
-    Rank rank(*gang, recipe, SmallMlp());
+    Rank rank(*gang, recipe, StepMlp());
     const Verdict verdict = rank.Run(0, ShareOf(8, *gang));
     EXPECT_FALSE(verdict.skipped);
     results.emplace_back(verdict.grad_norm, rank.Weights()[0]);
@@ -226,7 +226,7 @@ TEST(TrainStep, GoesOnWithTheScaleOfACheckpoint) {
   const auto gang = MakeLocalCollectives();
   Recipe recipe = ConstantRecipe();
   recipe.precision = Precision::kFp16;
-  Rank rank(*gang, recipe, SmallMlp());
+  Rank rank(*gang, recipe, StepMlp());
   rank.step.RestoreLossScale({64, 1999, 2, 5});
   const Verdict verdict = rank.Run(0, ShareOf(8, *gang));
   EXPECT_EQ(verdict.loss_scale, 128) << "the 2000th step without overflow";
@@ -241,7 +241,7 @@ TEST(TrainStep, CutsEachNumberOfTheGradientToTheClipValue) {
   const auto gang = MakeLocalCollectives();
   Recipe recipe = ConstantRecipe();
   recipe.clip_value = 0.003;
-  auto model = SmallMlp();
+  auto model = StepMlp();
   const auto sgd = MakeSgd({.momentum = 0}, ParametersOf(*model));
   const auto objective = MakeCrossEntropy(0);
   TrainStep step(recipe, {*model, *objective, *sgd, *gang, at::kCPU});
