@@ -117,20 +117,7 @@ absl::Status Server::OpenDatabases(std::function<void(const absl::Status&)> on_f
   ingest.known = [this](const RankKey& key, const std::string& worker) {
     return WasPlacedOn(*engine_->snapshot(), engine_->history(), key, worker);
   };
-  ingest.finished_jobs = [this](const std::set<uint64_t>& among) { return FinishedJobs(among); };
-  ingest.is_finished = [this](uint64_t job_id) {
-    const std::shared_ptr<const Snapshot> snapshot = engine_->snapshot();
-    const Job* job = snapshot->FindJob(job_id);
-    return job == nullptr ? snapshot->HasLeft(job_id) : IsTerminal(job->state);
-  };
-  ingest.is_forgotten = [this](uint64_t job_id) {
-    if (!engine_->snapshot()->HasLeft(job_id)) return false;
-    // It may have been in a history.db that is not there any more.
-    if (job_id <= engine_->history().began_after_job()) return false;
-    const absl::StatusOr<std::optional<absl::Time>> archived =
-        engine_->history().FinishedAt(job_id);
-    return archived.ok() && !archived->has_value();
-  };
+  ingest.ends = [this](const std::vector<uint64_t>& jobs) { return EndsOf(jobs); };
   ingest.on_fatal = std::move(on_fatal);
   MUSTER_ASSIGN_OR_RETURN(ingest_, MetricsIngest::Open(std::move(ingest), clock_));
   engine_->Start();
@@ -210,24 +197,40 @@ std::map<std::string, absl::Duration> Server::ReferredUploads() const {
   return referred;
 }
 
-std::vector<FinishedJob> Server::FinishedJobs(const std::set<uint64_t>& among) const {
+std::vector<JobEnd> Server::EndsOf(const std::vector<uint64_t>& jobs) const {
   const std::shared_ptr<const Snapshot> snapshot = engine_->snapshot();
   const absl::Time now = snapshot->LedgerTime(clock_.SinceBoot());
-  std::vector<FinishedJob> finished;
-  for (uint64_t id : among) {
-    const Job* job = snapshot->FindJob(id);
-    if (job != nullptr && !IsTerminal(job->state)) continue;
-    std::optional<absl::Time> at;
-    if (job != nullptr) {
-      at = FinishedAt(*job);
-    } else if (auto archived = engine_->history().FinishedAt(id); archived.ok()) {
-      at = *archived;
-      const History& history = engine_->history();
-      if (!at.has_value() && id <= history.began_after_job()) at = history.began();
+  std::vector<JobEnd> ends(jobs.size());
+  std::vector<uint64_t> left;
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    const Job* job = snapshot->FindJob(jobs[i]);
+    if (job != nullptr && IsTerminal(job->state)) {
+      ends[i] = {JobEnd::State::kEnded, now - FinishedAt(*job)};
+    } else if (job == nullptr && snapshot->HasLeft(jobs[i])) {
+      left.push_back(jobs[i]);
     }
-    if (at.has_value()) finished.push_back({id, now - *at});
   }
-  return finished;
+  if (left.empty()) return ends;
+  History& history = engine_->history();
+  const auto finished = history.FinishedAmong(left);
+  if (!finished.ok()) {  // then nothing of them goes
+    Log(LogLevel::kWarning, "history_unreadable", {{"error", finished.status().ToString()}});
+    return ends;
+  }
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    if (!std::binary_search(left.begin(), left.end(), jobs[i])) continue;
+    if (const auto at = finished->find(jobs[i]); at != finished->end()) {
+      ends[i] = {JobEnd::State::kEnded, now - at->second};
+    } else if (jobs[i] > history.began_after_job()) {
+      ends[i] = {JobEnd::State::kForgotten, absl::ZeroDuration()};
+    } else {
+      // It may have been in a history.db that is not there any more.
+      const absl::Duration ago = now - history.began();
+      const bool is_over = ago > config_.metrics_retention;
+      ends[i] = {is_over ? JobEnd::State::kForgotten : JobEnd::State::kEnded, ago};
+    }
+  }
+  return ends;
 }
 
 Server::~Server() { Stop(); }

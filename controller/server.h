@@ -54,7 +54,7 @@ class Server {
   absl::Status OpenUploads();
   absl::Status OpenPorts();
   absl::Status WriteEndpoints();
-  std::vector<FinishedJob> FinishedJobs(const std::set<uint64_t>& among) const;
+  std::vector<JobEnd> EndsOf(const std::vector<uint64_t>& jobs) const;  // as MetricsIngestOptions
   // The uploads that jobs refer to which have not ended.
   std::map<std::string, absl::Duration> ReferredUploads() const;
 

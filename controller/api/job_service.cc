@@ -451,7 +451,7 @@ grpc::ServerUnaryReactor* JobService::VerifyCheckpoint(grpc::CallbackServerConte
     if (found.ok()) checkpoint = *found;
   }
   if (status.ok() && checkpoint == nullptr) status = NoSuchCheckpoint(request->checkpoint_id());
-  absl::StatusOr<std::shared_ptr<const RestoreJobs>> restore;
+  absl::StatusOr<RestoreList> restore;
   if (status.ok()) {
     restore = jobs.WhatToRestore();
     status = restore.status();

@@ -43,8 +43,8 @@ bool MayGoUnstored(const Event& event) {
 }
 
 EventResult Apply(Draft& draft, const Applier::Item& item, const RuleContext& context) {
-  if (item.restore != nullptr) {
-    EventResult restored = OnRestoreJobs(draft, *item.restore, context);
+  for (const auto& jobs : item.restore) {
+    EventResult restored = OnRestoreJobs(draft, *jobs, context);
     if (!restored.status.ok()) return restored;
   }
   return Reduce(draft, item.event, context);
@@ -285,7 +285,7 @@ void Applier::UpdateKeys(const ChangeSet& changes) {
   for (const auto& job : changes.new_jobs) add(*job);
   for (const ArchivedJob& restored : changes.jobs_restored) add(*restored.job);
   for (const auto& job : changes.jobs_archived) {
-    if (!job->idempotency_key.empty()) archived_keys_.push_back({now + kKeyKept, job});
+    if (!job->idempotency_key.empty()) archived_keys_.push_back({now + kArchivedKeyKept, job});
   }
 }
 

@@ -44,15 +44,12 @@ class Applier {
   static constexpr size_t kMaxParkedOfOne = 64;
   static constexpr size_t kMaxParked = 1u << 14;
   static constexpr absl::Duration kRoomRetry = absl::Seconds(1);
-  // The key of an archived job is known here for so long: longer than a submit is under way that
-  // asked history.db too early.
-  static constexpr absl::Duration kKeyKept = absl::Minutes(1);
 
   struct Item {
     Event event;
     EventDone done;
-    std::shared_ptr<WorkerLink> link;                      // of a WorkerHello
-    std::shared_ptr<const RestoreJobs> restore = nullptr;  // as Engine::Posted.restore
+    std::shared_ptr<WorkerLink> link;  // of a WorkerHello
+    RestoreList restore = {};          // as Engine::Posted.restore
   };
 
   // All run on the thread of RunOnce.

@@ -168,6 +168,8 @@ class EngineImpl final : public Engine {
 
   History& history() const override { return *history_; }
 
+  absl::Duration SinceBoot() const override { return clock_.SinceBoot(); }
+
   std::shared_ptr<void> Subscribe(Watcher watcher) override {
     return watchers_.Add(std::move(watcher));
   }

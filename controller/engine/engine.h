@@ -70,8 +70,8 @@ using EventDone = std::function<void(const EventResult&)>;
 
 class Engine {
  public:
-  // Opens state.db, raises the term, and loads the model. Errors: those of store/sqlite.h and
-  // state_store.h.
+  // Opens state.db, raises the term, and loads the model. Opens history.db; a broken one is set
+  // aside, and a new one begun. Errors: those of store/sqlite.h and state_store.h.
   static absl::StatusOr<std::unique_ptr<Engine>> Open(EngineOptions options, Clock& clock);
   // Stops; events that are still queued are answered UNAVAILABLE.
   virtual ~Engine() = default;
@@ -101,8 +101,7 @@ class Engine {
   struct Posted {
     Event event;
     EventDone done;
-    // Applied before the event and stored with it; null: nothing is restored.
-    std::shared_ptr<const RestoreJobs> restore = nullptr;
+    RestoreList restore = {};  // applied before the event and stored with it
   };
   virtual void PostAll(std::vector<Posted> events) {
     for (Posted& posted : events) Post(std::move(posted.event), std::move(posted.done));
@@ -129,6 +128,8 @@ class Engine {
 
   // Jobs that have ended and are not in the snapshot any more.
   virtual History& history() const = 0;
+
+  virtual absl::Duration SinceBoot() const = 0;  // by the clock that events are applied by
 
   // Why the job waits and when it could start, worked out on the caller's thread: milliseconds, or
   // up to a second or two where thousands of jobs wait. NOT_FOUND; UNAVAILABLE while two other

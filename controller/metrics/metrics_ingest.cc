@@ -1,8 +1,9 @@
 #include "controller/metrics/metrics_ingest.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
-#include <set>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -289,7 +290,18 @@ void MetricsIngest::TakeGroup() {
 }
 
 void MetricsIngest::DropUnknown(MetricsBatch& batch) {
-  const auto unknown = [&](const auto& part) { return !options_.known(part.key, batch.worker); };
+  std::map<RankKey, bool> asked;
+  const auto is_known = [&](const RankKey& key) {
+    const auto before = asked.find(key);
+    if (before != asked.end()) return before->second;
+    const absl::StatusOr<bool> known = options_.known(key, batch.worker);
+    if (!known.ok()) {
+      Log(LogLevel::kWarning, "metrics_origin_unreadable",
+          {{"job", key.job_id}, {"worker", batch.worker}, {"error", known.status().ToString()}});
+    }
+    return asked[key] = known.value_or(true);
+  };
+  const auto unknown = [&](const auto& part) { return !is_known(part.key); };
   uint64_t dropped = std::erase_if(batch.points, unknown);
   dropped += std::erase_if(batch.logs, unknown);
   dropped += std::erase_if(batch.gaps, unknown);
@@ -325,20 +337,13 @@ absl::Status MetricsIngest::CommitGroup() {
   return store_->CheckpointAbove(kWalBytes);
 }
 
-bool MetricsIngest::IsForgotten(uint64_t job_id) const {
-  return options_.is_forgotten && options_.is_forgotten(job_id);
-}
-
 absl::Status MetricsIngest::Retain() {
-  while (!to_remove_.empty() && options_.is_finished && !options_.is_finished(to_remove_.back())) {
-    to_remove_.pop_back();  // it was requeued
-  }
   absl::Status status;
   if (!to_remove_.empty()) {
     status = RemoveSome();
-  } else if (clock_.SinceBoot() >= retain_at_) {
+  } else if (options_.ends && clock_.SinceBoot() >= retain_at_) {
     retain_at_ = clock_.SinceBoot() + options_.retention_interval;
-    if (options_.finished_jobs) status = ChooseWhatGoes();
+    status = ChooseWhatGoes();
   }
   // Without room even for a removal: the next turn of retention tries again.
   if (absl::IsResourceExhausted(status)) {
@@ -350,13 +355,25 @@ absl::Status MetricsIngest::Retain() {
 }
 
 absl::Status MetricsIngest::RemoveSome() {
-  const uint64_t job_id = to_remove_.back();
-  const bool is_forgotten = IsForgotten(job_id);
-  MUSTER_ASSIGN_OR_RETURN(const bool more, store_->RemoveSome(job_id, is_forgotten));
+  const Removal removal = to_remove_.front();
+  if (removal.only_while_large) {
+    MUSTER_ASSIGN_OR_RETURN(const uint64_t used, store_->UsedBytes());
+    if (used <= options_.max_bytes) {
+      std::erase_if(to_remove_, [](const Removal& left) { return left.only_while_large; });
+      return absl::OkStatus();
+    }
+  }
+  const JobEnd end = options_.ends({removal.job_id}).front();
+  if (end.state == JobEnd::State::kNotEnded) {
+    to_remove_.pop_front();  // it was requeued
+    return absl::OkStatus();
+  }
+  const bool is_forgotten = end.state == JobEnd::State::kForgotten;
+  MUSTER_ASSIGN_OR_RETURN(const bool more, store_->RemoveSome(removal.job_id, is_forgotten));
   if (!more) {
-    to_remove_.pop_back();
+    to_remove_.pop_front();
     // Forgotten jobs are not logged one by one: a million may go at once.
-    if (!is_forgotten) Log(LogLevel::kInfo, "metrics_removed", {{"job", job_id}});
+    if (!is_forgotten) Log(LogLevel::kInfo, "metrics_removed", {{"job", removal.job_id}});
   }
   // Removals write, too, and nobody may be reporting meanwhile.
   return store_->CheckpointAbove(kWalBytes);
@@ -365,44 +382,38 @@ absl::Status MetricsIngest::RemoveSome() {
 absl::Status MetricsIngest::ChooseWhatGoes() {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<MetricsStore::StoredJob> stored, store_->StoredJobs());
   MUSTER_ASSIGN_OR_RETURN(const uint64_t used, store_->UsedBytes());
-  std::set<uint64_t> has_rows;  // jobs that are not forgotten and have rows
-  // Forgotten jobs that still have rows; they go first, since that frees space.
-  std::vector<uint64_t> forgotten_rows;
-  // Forgotten jobs that have marks and gaps only; they go last.
+  std::vector<uint64_t> ids;
+  ids.reserve(stored.size());
+  for (const MetricsStore::StoredJob& job : stored) ids.push_back(job.job_id);
+  const std::vector<JobEnd> ends = options_.ends(ids);
+  // Rows go before what is left of forgotten jobs besides, marks and gaps: that frees space.
   std::vector<uint64_t> forgotten_marks;
-  for (const MetricsStore::StoredJob& job : stored) {
-    if (!IsForgotten(job.job_id)) {
-      if (job.has_rows) has_rows.insert(job.job_id);
-    } else if (job.has_rows) {
-      forgotten_rows.push_back(job.job_id);
-    } else if (forgotten_marks.size() < kMaxForgottenPerLook) {
-      forgotten_marks.push_back(job.job_id);
+  std::vector<std::pair<absl::Duration, uint64_t>> ended;  // those that have rows
+  for (size_t i = 0; i < stored.size(); ++i) {
+    const auto& [job_id, has_rows] = stored[i];
+    if (ends[i].state == JobEnd::State::kForgotten) {
+      if (has_rows) {
+        to_remove_.push_back({job_id});
+      } else if (forgotten_marks.size() < kMaxForgottenPerLook) {
+        forgotten_marks.push_back(job_id);
+      }
+    } else if (ends[i].state == JobEnd::State::kEnded && has_rows) {
+      ended.emplace_back(ends[i].ago, job_id);
     }
   }
-  if (!forgotten_rows.empty() || !forgotten_marks.empty()) {
+  if (!to_remove_.empty() || !forgotten_marks.empty()) {
     Log(LogLevel::kInfo, "metrics_of_forgotten_jobs_go",
-        {{"jobs", forgotten_rows.size() + forgotten_marks.size()}});
-  }
-  std::vector<FinishedJob> finished = options_.finished_jobs(has_rows);
-  std::erase_if(finished, [&](const FinishedJob& job) { return has_rows.count(job.job_id) == 0; });
-  std::sort(finished.begin(), finished.end(),
-            [](const FinishedJob& a, const FinishedJob& b) { return a.ago > b.ago; });
-  to_remove_ = std::move(forgotten_rows);
-  for (const FinishedJob& job : finished) {
-    if (job.ago > options_.retention) to_remove_.push_back(job.job_id);
+        {{"jobs", to_remove_.size() + forgotten_marks.size()}});
   }
   const bool is_large = used > options_.max_bytes;
-  SetBudgets(/*is_tight=*/is_large && finished.empty() && to_remove_.empty());
-  // The database is too large: remove one more job, then look again.
-  if (to_remove_.empty() && is_large && !finished.empty()) {
-    to_remove_.push_back(finished.front().job_id);
+  SetBudgets(/*is_tight=*/is_large && ended.empty() && to_remove_.empty());
+  std::sort(ended.begin(), ended.end(), std::greater<>());
+  for (const auto& [ago, job_id] : ended) {
+    const bool is_due = ago > options_.retention;
+    if (is_due || is_large) to_remove_.push_back({job_id, /*only_while_large=*/!is_due});
   }
-  const bool looks_again = is_large && !to_remove_.empty();
-  to_remove_.insert(to_remove_.end(), forgotten_marks.begin(), forgotten_marks.end());
-  if (looks_again || forgotten_marks.size() == kMaxForgottenPerLook) {
-    retain_at_ = clock_.SinceBoot();
-  }
-  std::reverse(to_remove_.begin(), to_remove_.end());
+  for (uint64_t job_id : forgotten_marks) to_remove_.push_back({job_id});
+  if (forgotten_marks.size() == kMaxForgottenPerLook) retain_at_ = clock_.SinceBoot();
   return absl::OkStatus();
 }
 

@@ -29,9 +29,11 @@ namespace muster::controller {
 
 class MetricsStore;
 
-struct FinishedJob {
-  uint64_t job_id = 0;
-  absl::Duration ago;  // that it finished, by ledger time
+// What has become of a job of which metrics.db has something.
+struct JobEnd {
+  enum class State : uint8_t { kNotEnded, kEnded, kForgotten };
+  State state = State::kNotEnded;
+  absl::Duration ago;  // that it ended, by ledger time
 };
 
 struct MetricsIngestOptions {
@@ -51,20 +53,13 @@ struct MetricsIngestOptions {
   uint64_t job_point_bytes = kDefaultJobPointBytes;  // likewise of its points
   absl::Duration retention_interval = absl::Minutes(1);
   // Did the controller place this rank there? What comes from any other is refused, counted, and
-  // acknowledged.
-  std::function<bool(const RankKey& key, const std::string& worker)> known;
-  // Those of `among` that have finished. Asked in each turn of the retention, on the ingest's
-  // thread: every retention_interval, or at once while metrics.db is too large and something can
-  // go.
-  std::function<std::vector<FinishedJob>(const std::set<uint64_t>& among)> finished_jobs;
-  // Whether the job is still finished: it may be requeued while its rows go. Asked likewise, before
-  // each step. None: it is.
-  std::function<bool(uint64_t job_id)> is_finished;
-  // Whether the controller has forgotten the job (policy/archive/archivable_jobs): all that
-  // metrics.db has of it is removed at once. Asked at each look of the retention of every job that
-  // metrics.db has anything of, and again before each step of a removal. Not set: no job is
-  // forgotten.
-  std::function<bool(uint64_t job_id)> is_forgotten;
+  // acknowledged. An error: that cannot be told now; it is taken.
+  std::function<absl::StatusOr<bool>(const RankKey& key, const std::string& worker)> known;
+  // What has become of these jobs, whose ids ascend; one answer each, in their order. Of those that
+  // are forgotten, all that metrics.db has is removed at once. Asked on the ingest's thread of
+  // every job that metrics.db has anything of, every retention_interval, and again of each before a
+  // step of its removal: it may have been requeued. Not set: nothing is removed.
+  std::function<std::vector<JobEnd>(const std::vector<uint64_t>& jobs)> ends;
   // Called once when there can be no metrics.db: the process must exit and start anew.
   std::function<void(const absl::Status&)> on_fatal;
 };
@@ -145,7 +140,6 @@ class MetricsIngest final : public MetricsReader {
   void TakeGroup();                       // fills group_ from waiting_
   void DropUnknown(MetricsBatch& batch);  // counts what it drops
   absl::Status CommitGroup();
-  bool IsForgotten(uint64_t job_id) const;
   absl::Status Retain();  // a step of retention, when it is due
   absl::Status RemoveSome();
   absl::Status ChooseWhatGoes();  // fills to_remove_; sets the budgets
@@ -160,7 +154,11 @@ class MetricsIngest final : public MetricsReader {
   std::vector<Waiting> group_;  // being committed, or waiting for room on the disk
   absl::Duration retry_at_;
   absl::Duration retain_at_;
-  std::vector<uint64_t> to_remove_;  // jobs whose rows go, last first
+  struct Removal {
+    uint64_t job_id = 0;
+    bool only_while_large = false;  // it stays once metrics.db is within its bound
+  };
+  std::deque<Removal> to_remove_;  // in this order
   absl::Duration reopened_at_ = -absl::InfiniteDuration();
   int times_set_aside_ = 0;
 

@@ -58,7 +58,7 @@ void Draft::RestoreJob(const ArchivedJob& archived) {
   for (const auto& event : job.events) next_->events.Put(event->sequence, event);
   next_->jobs.Put(job.id, archived.job);
   CountName(*next_, job);
-  if (job.state == JobState::kSucceeded) LearnRunTime(*next_, job);
+  if (job.state == JobState::kSucceeded) RecallRunTime(*next_, job);
   const bool saved = std::any_of(archived.checkpoints.begin(), archived.checkpoints.end(),
                                  [](const auto& checkpoint) { return checkpoint->restorable(); });
   if (saved) AddSaver(*next_, job);

@@ -1,12 +1,12 @@
 // Jobs that have ended and left memory, with all that was known of them when they did
-// (docs/decisions/0013). The API reads them here; what is to change again is restored into the
-// model first (RestoreJobs).
+// (docs/decisions/0013). The API and the ingest of metrics read them here; what is to change again
+// is restored into the model first (RestoreJobs).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "controller/model/types/events.h"
+#include "controller/model/types/metrics_types.h"
 
 namespace muster::controller {
 
@@ -51,8 +52,9 @@ class History {
   virtual ~History() = default;
 
   virtual size_t jobs() const = 0;
-  // The file was made when jobs up to this one had been submitted, and when that was (ledger time):
-  // which of them ended before it is not known. 0: there were none.
+  // The file was made when jobs up to this one had been submitted, and when that was (ledger time).
+  // One of them that is not here may have been in an earlier file, which was lost: that it is not
+  // here does not mean that it was forgotten. 0: there were none.
   virtual uint64_t began_after_job() const = 0;
   virtual absl::Time began() const = 0;
   virtual uint64_t last_event() const = 0;  // the highest sequence of an archived job's events
@@ -60,15 +62,19 @@ class History {
   // NOT_FOUND: no such job is here.
   virtual absl::StatusOr<ArchivedJob> Find(uint64_t id) = 0;
   virtual absl::StatusOr<uint64_t> NewestOfName(absl::string_view name) = 0;
-  // The newest of the project and name below `below` that had a checkpoint which can be restored.
+  // The newest of the project and name below `below` that had a checkpoint which could be restored
+  // when it was archived.
   virtual absl::StatusOr<uint64_t> NewestSaver(absl::string_view project, absl::string_view name,
                                                uint64_t below) = 0;
   // The tasks of the array, ascending: all of them, or none.
   virtual absl::StatusOr<std::vector<uint64_t>> TasksOf(uint64_t array_id) = 0;
   virtual absl::StatusOr<uint64_t> OfKey(absl::string_view owner, absl::string_view key) = 0;
   virtual absl::StatusOr<uint64_t> OfCheckpoint(uint64_t checkpoint_id) = 0;
-  // Ledger time; none: no such job is here.
-  virtual absl::StatusOr<std::optional<absl::Time>> FinishedAt(uint64_t id) = 0;
+  // When those of `ids` that are here finished (ledger time). `ids` ascend.
+  virtual absl::StatusOr<std::map<uint64_t, absl::Time>> FinishedAmong(
+      const std::vector<uint64_t>& ids) = 0;
+  // Whether that rank of that attempt was placed on the worker.
+  virtual absl::StatusOr<bool> WasPlacedOn(const RankKey& rank, absl::string_view worker) = 0;
 
   virtual absl::StatusOr<ArchivedPage<uint64_t>> List(const ArchivedJobsQuery& query) = 0;
   virtual absl::StatusOr<ArchivedPage<ArchivedLedger>> Ledgers(const ArchivedJobsQuery& query) = 0;

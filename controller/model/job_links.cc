@@ -53,7 +53,7 @@ void ForgetName(Snapshot& snapshot, const Job& job) {
   NamedJobs named = *known;
   --named.count;
   if (named.newest == job.id) {
-    // Looks backwards for the newest job that is left of this name. An array is forgotten from its
+    // Searches backwards for the newest job that is left of this name. An array leaves from its
     // last task to its first, so that for its tasks the very next step back finds one.
     const Job* older = nullptr;
     do {
@@ -86,6 +86,15 @@ void ForgetRunTime(Snapshot& snapshot, const Job& job) {
   if (known->jobs <= 1) return snapshot.run_times.Erase(key);
   LearnedRunTime learned = *known;
   --learned.jobs;
+  snapshot.run_times.Put(key, learned);
+}
+
+void RecallRunTime(Snapshot& snapshot, const Job& job) {
+  const std::string key = RunTimeKey(*job.settings);
+  const LearnedRunTime* known = snapshot.run_times.Find(key);
+  if (known == nullptr) return LearnRunTime(snapshot, job);
+  LearnedRunTime learned = *known;
+  ++learned.jobs;
   snapshot.run_times.Put(key, learned);
 }
 

@@ -27,6 +27,8 @@ void ForgetName(Snapshot& snapshot, const Job& job);
 // taught it is gone, so is what was learned.
 void LearnRunTime(Snapshot& snapshot, const Job& job);
 void ForgetRunTime(Snapshot& snapshot, const Job& job);
+// The same for one that comes back: what later ones taught counts more.
+void RecallRunTime(Snapshot& snapshot, const Job& job);
 
 // The job has a checkpoint that can be restored (Snapshot::savers). Twice is as once.
 void AddSaver(Snapshot& snapshot, const Job& job);

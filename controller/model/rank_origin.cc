@@ -11,12 +11,10 @@ bool WasPlacedOn(const Job& job, const RankKey& key, absl::string_view worker) {
          attempt->ranks[key.rank].worker == worker;
 }
 
-bool WasPlacedOn(const Snapshot& snapshot, History& history, const RankKey& key,
-                 absl::string_view worker) {
+absl::StatusOr<bool> WasPlacedOn(const Snapshot& snapshot, History& history, const RankKey& key,
+                                 absl::string_view worker) {
   if (const Job* job = snapshot.FindJob(key.job_id)) return WasPlacedOn(*job, key, worker);
-  if (!snapshot.HasLeft(key.job_id)) return false;
-  const absl::StatusOr<ArchivedJob> archived = history.Find(key.job_id);
-  return archived.ok() && WasPlacedOn(*archived->job, key, worker);
+  return snapshot.HasLeft(key.job_id) ? history.WasPlacedOn(key, worker) : false;
 }
 
 }  // namespace muster::controller

@@ -1,6 +1,7 @@
 // Where a rank was placed: who may report what it did.
 #pragma once
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "controller/model/history.h"
 #include "controller/model/snapshot.h"
@@ -13,8 +14,8 @@ namespace muster::controller {
 // own number, and an agent may bring them long after.
 bool WasPlacedOn(const Job& job, const RankKey& key, absl::string_view worker);
 // The same for a job that is in the snapshot or, archived, in the history. False: there is no such
-// job, or the history cannot be read.
-bool WasPlacedOn(const Snapshot& snapshot, History& history, const RankKey& key,
-                 absl::string_view worker);
+// job. Errors: the history cannot be read.
+absl::StatusOr<bool> WasPlacedOn(const Snapshot& snapshot, History& history, const RankKey& key,
+                                 absl::string_view worker);
 
 }  // namespace muster::controller

@@ -74,7 +74,7 @@ struct Snapshot {
   CowTable<Job> jobs;
   CowTable<Worker> workers;
   CowTable<Checkpoint> checkpoints;
-  CowTable<JobEvent> events;                                          // of all jobs, by sequence
+  CowTable<JobEvent> events;                                          // of these jobs, by sequence
   std::shared_ptr<const std::map<std::string, uint64_t>> worker_ids;  // by name; never null
   // Workers whose rows could not be stored as they are shown, for want of room; null: none. They
   // are stored with the next change that is.
@@ -108,7 +108,8 @@ struct Snapshot {
   Snapshot();
 
   const Job* FindJob(uint64_t id) const { return jobs.Find(id); }
-  // There was such a job: it ended, and was archived or forgotten (policy/archive).
+  // The id was given, and its job is not here: it ended, and was archived or forgotten
+  // (policy/archive), or a state.db that knew it was lost.
   bool HasLeft(uint64_t job_id) const {
     return job_id != 0 && job_id <= jobs.last_id() && FindJob(job_id) == nullptr;
   }

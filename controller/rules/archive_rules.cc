@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "controller/policy/archive/archivable_jobs.h"
@@ -38,8 +39,9 @@ bool IsKeyTaken(const Draft& draft, const Job& job, const RuleContext& context) 
   return added != nullptr && added->id != job.id;
 }
 
+// `returning`: checkpoints that come back with it.
 absl::Status MayReturn(const Draft& draft, const ArchivedJob& archived,
-                       const RuleContext& context) {
+                       const std::set<uint64_t>& returning, const RuleContext& context) {
   const Snapshot& snapshot = draft.view();
   const Job& job = *archived.job;
   bool is_sound = IsTerminal(job.state) && snapshot.HasLeft(job.id);
@@ -63,7 +65,7 @@ absl::Status MayReturn(const Draft& draft, const ArchivedJob& archived,
                                                       ") belongs to a later job: submit it anew"));
   }
   for (uint64_t source : job.settings->resume_from) {
-    if (snapshot.FindCheckpoint(source) != nullptr) continue;
+    if (snapshot.FindCheckpoint(source) != nullptr || returning.count(source) != 0) continue;
     return absl::FailedPreconditionError(
         absl::StrCat("job ", job.id, ": the job that it began from is forgotten: submit it anew"));
   }
@@ -92,13 +94,19 @@ EventResult OnRestoreJobs(Draft& draft, const RestoreJobs& event, const RuleCont
     return Refuse(absl::UnavailableError(
         absl::StrCat("job ", id, " is being archived at this moment: try again")));
   }
+  std::vector<const ArchivedJob*> gone;
+  std::set<uint64_t> returning;
   for (const ArchivedJob& archived : event.jobs) {
     if (draft.view().FindJob(archived.job->id) != nullptr) continue;
-    if (absl::Status status = MayReturn(draft, archived, context); !status.ok()) {
+    gone.push_back(&archived);
+    for (const auto& checkpoint : archived.checkpoints) returning.insert(checkpoint->id);
+  }
+  for (const ArchivedJob* archived : gone) {
+    if (absl::Status status = MayReturn(draft, *archived, returning, context); !status.ok()) {
       return Refuse(std::move(status));
     }
-    draft.RestoreJob(archived);
   }
+  for (const ArchivedJob* archived : gone) draft.RestoreJob(*archived);
   return {};
 }
 

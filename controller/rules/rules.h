@@ -23,6 +23,10 @@ namespace muster::controller {
 // Job ids by (owner, idempotency key), of what is durable.
 using IdempotencyIndex = absl::flat_hash_map<std::pair<std::string, std::string>, uint64_t>;
 
+// The key of an archived job stays in the index for so long. A submit that looked for its key among
+// archived jobs longer ago looks again.
+constexpr absl::Duration kArchivedKeyKept = absl::Minutes(1);
+
 struct RuleContext {
   absl::Time now;         // wall clock, for records
   absl::Duration now_at;  // since boot, for deadlines

@@ -17,8 +17,8 @@
 namespace muster::controller {
 namespace {
 
-// The job that has this key, durable or in this draft; null: none. UNAVAILABLE: it was archived a
-// moment ago, after this submit asked for it.
+// The job that has this key, durable or in this draft; null: none. UNAVAILABLE: it was archived
+// after this submit asked for it, or may have been.
 absl::StatusOr<const Job*> FindByKey(const Draft& draft, const SubmitJob& event,
                                      const RuleContext& context) {
   if (event.idempotency_key.empty()) return nullptr;
@@ -32,7 +32,12 @@ absl::StatusOr<const Job*> FindByKey(const Draft& draft, const SubmitJob& event,
     const bool forgotten = Planted(PlantedBug::kNoRequestId) && IsTerminal(job->state);
     return forgotten ? nullptr : job;
   }
-  return draft.FindNewJob(event.owner, event.idempotency_key);
+  if (const Job* added = draft.FindNewJob(event.owner, event.idempotency_key)) return added;
+  if (context.now_at - event.key_sought_at >= kArchivedKeyKept) {
+    return absl::UnavailableError(
+        "the submit waited so long that its idempotency key has to be looked for again: try again");
+  }
+  return nullptr;
 }
 
 absl::Status CheckQuotas(const Draft& draft, const SubmitJob& event) {

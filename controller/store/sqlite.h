@@ -1,14 +1,14 @@
 // One SQLite database with exactly one connection: opened exclusively, WAL, synchronous=FULL. Used
 // by controller/store alone; nothing else includes sqlite3.
 //
-// Not thread-safe: one thread owns the connection. Status codes of every call:
+// Not thread-safe: one thread at a time. Status codes of every call:
 // - RESOURCE_EXHAUSTED: the disk, the quota or max_bytes is full. The transaction is rolled back,
 //   and the database is good.
 // - FAILED_PRECONDITION: it is not opened: another process holds the file, it lies on a network
 //   file system, or a newer Muster wrote it.
 // - UNKNOWN: I/O or an fsync failed, so that what is on disk is not known; DATA_LOSS: it is no
-//   database, or corrupt; INTERNAL: a statement of ours is wrong. Do not go on with it
-//   (IsFatalStorageError): exit, and recover from the disk.
+//   database, or corrupt; INTERNAL: a statement of ours is wrong. What state.db was to hold is not
+//   known then: exit, and recover from the disk.
 #pragma once
 
 #include <sqlite3.h>
@@ -125,12 +125,5 @@ class SqliteDatabase {
   int64_t page_bytes_ = 0;                                     // 0: not asked yet
   uint64_t log_pages_ = 0;  // in the WAL since it was last moved into the database
 };
-
-// True for the code that means: do not go on with this database.
-inline bool IsFatalStorageError(const absl::Status& status) {
-  return status.code() == absl::StatusCode::kUnknown ||
-         status.code() == absl::StatusCode::kDataLoss ||
-         status.code() == absl::StatusCode::kInternal;
-}
 
 }  // namespace muster::controller

@@ -47,7 +47,6 @@ struct Shared {
     options.known = [](const mc::RankKey& key, const std::string&) {
       return key.job_id < 4 && key.attempt < 4;
     };
-    options.finished_jobs = [](const auto&) { return std::vector<mc::FinishedJob>(); };
     options.max_bytes = 64 << 20;
     options.on_fatal = [](const absl::Status& status) {
       Broken(absl::StrCat("metrics.db: ", status.ToString()));

@@ -268,7 +268,7 @@ std::shared_ptr<BulkServer> SimController::AcceptBulk(
 
 void SimController::Post(mc::Event event, std::function<void(const mc::EventResult&)> done) {
   if (!up()) return;
-  absl::StatusOr<std::shared_ptr<const mc::RestoreJobs>> restore = WhatToRestore(event);
+  absl::StatusOr<mc::RestoreList> restore = WhatToRestore(event);
   if (!restore.ok()) return done({.status = restore.status()});
   std::vector<mc::Engine::Posted> post;
   post.push_back({.event = std::move(event),
@@ -281,10 +281,9 @@ void SimController::Post(mc::Event event, std::function<void(const mc::EventResu
   Wake();
 }
 
-absl::StatusOr<std::shared_ptr<const mc::RestoreJobs>> SimController::WhatToRestore(
-    const mc::Event& event) {
+absl::StatusOr<mc::RestoreList> SimController::WhatToRestore(mc::Event& event) {
   mc::KnownJobs jobs(*engine_);
-  const auto find = [&jobs](const auto& request) -> absl::Status {
+  const auto find = [&jobs](auto& request) -> absl::Status {
     using Request = std::decay_t<decltype(request)>;
     if constexpr (std::is_same_v<Request, mc::SubmitJob>) {
       return jobs.FindReferred(request);

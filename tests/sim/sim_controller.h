@@ -75,7 +75,7 @@ class SimController final : private StreamHost {
   // Opens both databases. Not OK: what was in the way.
   absl::Status Open();
   absl::Status OpenIngest();
-  absl::StatusOr<std::shared_ptr<const mc::RestoreJobs>> WhatToRestore(const mc::Event& event);
+  absl::StatusOr<mc::RestoreList> WhatToRestore(mc::Event& event);
   void Step();
   void StoreMetrics();
   void StoreMetricsIn(absl::Duration wait);

@@ -1,5 +1,6 @@
 #include "controller/api/calls/known_jobs.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -22,40 +23,46 @@ std::string NameOf(const v1::JobRef& ref) {
 
 }  // namespace
 
+absl::StatusOr<ArchivedJob> KnownJobs::Read(uint64_t id) {
+  if (const auto known = read_.find(id); known != read_.end()) return known->second;
+  if (read_.size() >= kMostRead) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("this refers to more than ", kMostRead,
+                     " jobs that ended long ago, whole arrays counted: ask for fewer at once"));
+  }
+  MUSTER_ASSIGN_OR_RETURN(ArchivedJob archived, engine_.history().Find(id));
+  read_.emplace(id, archived);
+  return archived;
+}
+
 absl::StatusOr<const Job*> KnownJobs::Find(uint64_t id) {
   const Job* job = snapshot_->FindJob(id);
   if (job == nullptr && snapshot_->HasLeft(id)) {
-    absl::StatusOr<ArchivedJob> archived = engine_.history().Find(id);
+    const absl::StatusOr<ArchivedJob> archived = Read(id);
     if (absl::IsNotFound(archived.status())) return nullptr;
     MUSTER_RETURN_IF_ERROR(archived.status());
-    Add({*std::move(archived)});
+    AddToSnapshot({*archived});
     job = snapshot_->FindJob(id);
   }
-  if (job != nullptr && found_.insert(id).second) restore_ = nullptr;
+  if (job != nullptr) found_.insert(id);
   return job;
 }
 
-void KnownJobs::Add(std::vector<ArchivedJob> archived) {
+void KnownJobs::AddToSnapshot(const std::vector<ArchivedJob>& archived) {
   Draft draft(*snapshot_);
-  for (ArchivedJob& job : archived) {
-    draft.RestoreJob(job);
-    const uint64_t id = job.job->id;
-    archived_.emplace(id, std::move(job));
-  }
+  for (const ArchivedJob& job : archived) draft.RestoreJob(job);
   snapshot_ = draft.Finish();
-  restore_ = nullptr;
 }
 
 absl::Status KnownJobs::FindTasks(uint64_t array_id) {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<uint64_t> tasks, engine_.history().TasksOf(array_id));
   std::vector<ArchivedJob> others;
   for (uint64_t id : tasks) {
-    found_.insert(id);
     if (snapshot_->FindJob(id) != nullptr) continue;
-    MUSTER_ASSIGN_OR_RETURN(ArchivedJob task, engine_.history().Find(id));
+    MUSTER_ASSIGN_OR_RETURN(ArchivedJob task, Read(id));
     others.push_back(std::move(task));
   }
-  Add(std::move(others));
+  if (!others.empty()) AddToSnapshot(others);
   return absl::OkStatus();
 }
 
@@ -117,8 +124,9 @@ absl::StatusOr<const Job*> KnownJobs::Find(const v1::JobRef& ref) {
   return absl::NotFoundError(absl::StrCat(NameOf(ref), ": no such job; `muster ls` lists them"));
 }
 
-absl::Status KnownJobs::FindReferred(const SubmitJob& event) {
+absl::Status KnownJobs::FindReferred(SubmitJob& event) {
   History& history = engine_.history();
+  event.key_sought_at = engine_.SinceBoot();
   if (!event.idempotency_key.empty() && history.jobs() > 0) {
     MUSTER_ASSIGN_OR_RETURN(const uint64_t same, history.OfKey(event.owner, event.idempotency_key));
     if (same != 0) MUSTER_RETURN_IF_ERROR(Find(same).status());
@@ -138,7 +146,7 @@ absl::Status KnownJobs::FindReferred(const SubmitJob& event) {
 absl::Status KnownJobs::FindWaitedFor(const SchedulingSettings& scheduling) {
   for (const SchedulingSettings::Dependency& other : scheduling.after) {
     MUSTER_RETURN_IF_ERROR(Find(other.job_id).status());
-    if (archived_.count(other.job_id) == 0) continue;
+    if (here_->FindJob(other.job_id) != nullptr) continue;
     // Whether an array has ended well is told by all of its tasks.
     MUSTER_RETURN_IF_ERROR(FindTasks(other.job_id));
   }
@@ -157,24 +165,34 @@ absl::Status KnownJobs::FindSaver(const JobSettings& settings) {
   return saver > here ? Find(saver).status() : absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<const RestoreJobs>> KnownJobs::WhatToRestore() {
-  if (restore_ != nullptr || found_.empty()) return restore_;
+absl::StatusOr<RestoreList> KnownJobs::WhatToRestore() {
+  RestoreList list;
+  auto here = std::make_shared<RestoreJobs>();
+  for (uint64_t id : found_) {
+    if (here_->FindJob(id) != nullptr) {
+      here->needed.insert(id);
+      continue;
+    }
+    MUSTER_ASSIGN_OR_RETURN(std::shared_ptr<const RestoreJobs> restore, RestoreOf(id));
+    if (std::find(list.begin(), list.end(), restore) == list.end()) {
+      list.push_back(std::move(restore));
+    }
+  }
+  if (!here->needed.empty()) list.push_back(std::move(here));
+  return list;
+}
+
+absl::StatusOr<std::shared_ptr<const RestoreJobs>> KnownJobs::RestoreOf(uint64_t id) {
+  if (const auto known = restores_.find(id); known != restores_.end()) return known->second;
   History& history = engine_.history();
   auto restore = std::make_shared<RestoreJobs>();
-  restore->needed = found_;
   std::map<uint64_t, ArchivedJob> jobs;
   std::set<uint64_t> arrays;
-  std::set<uint64_t> pending;
-  for (const auto& [id, archived] : archived_) pending.insert(id);
+  std::set<uint64_t> pending = {id};
   while (!pending.empty()) {
-    const uint64_t id = pending.extract(pending.begin()).value();
-    if (jobs.count(id) != 0 || here_->FindJob(id) != nullptr) continue;
-    ArchivedJob archived;
-    if (const auto known = archived_.find(id); known != archived_.end()) {
-      archived = known->second;
-    } else {
-      MUSTER_ASSIGN_OR_RETURN(archived, history.Find(id));
-    }
+    const uint64_t next = pending.extract(pending.begin()).value();
+    if (jobs.count(next) != 0 || here_->FindJob(next) != nullptr) continue;
+    MUSTER_ASSIGN_OR_RETURN(ArchivedJob archived, Read(next));
     const uint64_t array_id = archived.job->array.array_id;
     if (array_id != 0 && arrays.insert(array_id).second) {
       MUSTER_ASSIGN_OR_RETURN(const std::vector<uint64_t> tasks, history.TasksOf(array_id));
@@ -189,12 +207,16 @@ absl::StatusOr<std::shared_ptr<const RestoreJobs>> KnownJobs::WhatToRestore() {
       MUSTER_ASSIGN_OR_RETURN(const uint64_t job_id, history.OfCheckpoint(source));
       if (job_id != 0) pending.insert(job_id);
     }
-    jobs.emplace(id, std::move(archived));
+    jobs.emplace(next, std::move(archived));
   }
+  const uint64_t array_id = jobs.at(id).job->array.array_id;
+  restores_[id] = restore;
   // In this order each comes after what it begins from, which was submitted before it.
-  for (auto& [id, archived] : jobs) restore->jobs.push_back(std::move(archived));
-  restore_ = std::move(restore);
-  return restore_;
+  for (auto& [job_id, archived] : jobs) {
+    if (array_id != 0 && archived.job->array.array_id == array_id) restores_[job_id] = restore;
+    restore->jobs.push_back(std::move(archived));
+  }
+  return std::shared_ptr<const RestoreJobs>(std::move(restore));
 }
 
 }  // namespace muster::controller

@@ -17,9 +17,14 @@
 
 namespace muster::controller {
 
-// One request's; not thread-safe. Errors, besides those that are named: history.db cannot be read.
+// For one request, or the changes of one message; not thread-safe. What is read of history.db is
+// kept. Errors, besides those that are named: history.db cannot be read; RESOURCE_EXHAUSTED, too
+// many archived jobs are referred to.
 class KnownJobs {
  public:
+  // Archived jobs that one request may read: five arrays of the largest size.
+  static constexpr size_t kMostRead = 50'000;
+
   explicit KnownJobs(const Engine& engine)
       : engine_(engine), here_(engine.snapshot()), snapshot_(here_) {}
 
@@ -32,14 +37,17 @@ class KnownJobs {
   absl::StatusOr<const Job*> Find(uint64_t id);
   absl::StatusOr<const Checkpoint*> FindCheckpoint(uint64_t id);
 
+  // Another change of the same message begins: what the ones before named is not restored for it.
+  void BeginNext() { found_.clear(); }
+
   // Those that the submit refers to: that it begins from or waits for, or that has its key.
-  absl::Status FindReferred(const SubmitJob& event);
+  absl::Status FindReferred(SubmitJob& event);
   // Those that a job with these settings waits for: a requeue looks at them anew.
   absl::Status FindWaitedFor(const SchedulingSettings& scheduling);
 
   // What the event that changes or refers to the jobs found so far needs (Engine::Posted.restore):
-  // the archived ones with what they begin from, and arrays whole. Null: nothing was found.
-  absl::StatusOr<std::shared_ptr<const RestoreJobs>> WhatToRestore();
+  // the archived ones with what they begin from, and arrays whole.
+  absl::StatusOr<RestoreList> WhatToRestore();
 
  private:
   // The newest of the name, here or archived; null: none.
@@ -50,14 +58,18 @@ class KnownJobs {
   absl::Status FindSaver(const JobSettings& settings);
   // All tasks of an archived array.
   absl::Status FindTasks(uint64_t array_id);
-  void Add(std::vector<ArchivedJob> archived);
+  // As History::Find, once a job.
+  absl::StatusOr<ArchivedJob> Read(uint64_t id);
+  absl::StatusOr<std::shared_ptr<const RestoreJobs>> RestoreOf(uint64_t id);
+  void AddToSnapshot(const std::vector<ArchivedJob>& archived);
 
   const Engine& engine_;
-  const std::shared_ptr<const Snapshot> here_;
+  const std::shared_ptr<const Snapshot> here_;  // the engine's
   std::shared_ptr<const Snapshot> snapshot_;
-  std::map<uint64_t, ArchivedJob> archived_;    // that were found, by id
-  std::set<uint64_t> found_;                    // all that were
-  std::shared_ptr<const RestoreJobs> restore_;  // for them; null: not made yet
+  std::map<uint64_t, ArchivedJob> read_;  // of history.db, by id
+  std::set<uint64_t> found_;              // what the change names, in memory too
+  // By job; the same one for all tasks of an array.
+  std::map<uint64_t, std::shared_ptr<const RestoreJobs>> restores_;
 };
 
 }  // namespace muster::controller

@@ -18,7 +18,7 @@ namespace muster::controller {
 template <typename Event, typename Fill>
 void PostAndAnswer(Engine& engine, KnownJobs& jobs, absl::StatusOr<Event> event, UnaryCall* call,
                    Fill fill) {
-  absl::StatusOr<std::shared_ptr<const RestoreJobs>> restore;
+  absl::StatusOr<RestoreList> restore;
   if (event.ok()) restore = jobs.WhatToRestore();
   if (!event.ok() || !restore.ok()) {
     call->Done(event.ok() ? restore.status() : event.status());

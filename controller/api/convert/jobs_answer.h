@@ -8,7 +8,8 @@
 
 namespace muster::controller {
 
-// INVALID_ARGUMENT: the request. A job that cannot be read is left out, and said in the log.
+// INVALID_ARGUMENT: the request. An archived job whose rows are broken is left out, and said in the
+// log. Other errors: those of `history`.
 absl::Status FillJobs(const Snapshot& snapshot, History& history,
                       const v1::ListJobsRequest& request, v1::ListJobsResponse& response);
 

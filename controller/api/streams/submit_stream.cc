@@ -50,8 +50,9 @@ absl::Status SubmitStream::Take(v1::SubmitJobsRequest& message) {
       event = CheckStreamed(submit, checkpoint_root_);
       status = event.status();
     }
+    jobs.BeginNext();
     if (status.ok()) status = jobs.FindReferred(*event);
-    absl::StatusOr<std::shared_ptr<const RestoreJobs>> restore;
+    absl::StatusOr<RestoreList> restore;
     if (status.ok()) {
       restore = jobs.WhatToRestore();
       status = restore.status();

@@ -52,6 +52,8 @@ struct SubmitJob {
   std::optional<ArrayRange> array = std::nullopt;  // all of it or nothing
   // Settled with the submit; the settings' own resume_from is not looked at.
   std::optional<ResumeRequest> resume = std::nullopt;
+  // When the key was looked for among archived jobs (since boot); infinite: it need not be.
+  absl::Duration key_sought_at = absl::InfiniteDuration();
 };
 
 struct CancelJob {
@@ -360,6 +362,8 @@ struct RestoreJobs {
   // UNAVAILABLE: whoever asks again finds it in history.db.
   std::set<uint64_t> needed;
 };
+// All that one event needs. Jobs may be in several.
+using RestoreList = std::vector<std::shared_ptr<const RestoreJobs>>;
 
 using Event = std::variant<SubmitJob, CancelJob, ControlJob, UpdateJob, CordonWorker, ForgetWorker,
                            RequestVerify, SetProject, WorkerHello, WorkerDisconnected,

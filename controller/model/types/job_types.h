@@ -305,9 +305,9 @@ struct JobProgress {
   JobPace pace;
 };
 
-// One row of the event table: it never changes, and goes only when its job is forgotten.
+// One row of the event table: it never changes. It leaves with its job, and comes back with it.
 struct JobEvent {
-  uint64_t sequence = 0;  // gapless over all jobs, but for those that are forgotten
+  uint64_t sequence = 0;  // gapless over all jobs, archived ones too, but for those forgotten
   uint64_t job_id = 0;
   absl::Time time;
   JobState from = JobState::kPending;  // equals `to` in a job's first event and in notes

@@ -35,8 +35,9 @@ inline constexpr absl::Duration kLeastKeptBeyondRecent = absl::Hours(1);
 struct ArchiveSettings {
   // Of jobs that have ended so many stay in memory; beyond that the longest ended ones leave.
   size_t recent = std::numeric_limits<size_t>::max();
-  // An archived job is forgotten when it ended so long ago by ledger time, and while more than
-  // `most` are archived; a job with a checkpoint that may be on a disk is not. Infinite: for none.
+  // An archived job is forgotten so long after its end by ledger time, or earlier while more than
+  // `most` are archived; a job with a checkpoint that may be on a disk is not. One that is so old
+  // leaves memory, too, whatever `recent` says. Infinite: for none.
   absl::Duration forget_after = absl::InfiniteDuration();
   size_t most = std::numeric_limits<size_t>::max();
   // Only the simulator, whose jobs live for minutes, has them shorter.

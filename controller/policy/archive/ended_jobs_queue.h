@@ -19,7 +19,7 @@ class EndedJobsQueue {
  public:
   // One look evaluates no more than this; the next one goes on from there.
   static constexpr size_t kMostEvaluated = 4096;
-  // What stays is evaluated again after this time.
+  // What stays is evaluated again after this time, or sooner when its row changes.
   static constexpr absl::Duration kAgainAfter = absl::Hours(1);
 
   // `start`: when the controller began, since boot.

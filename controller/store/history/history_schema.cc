@@ -153,6 +153,36 @@ CREATE TABLE events (
   at_ns INTEGER
 ) STRICT;
 CREATE INDEX events_by_job ON events (job_id, sequence);
+)sql",
+          R"sql(
+-- The jobs of a project and name that have a checkpoint which can be restored.
+CREATE TABLE savers (
+  project TEXT NOT NULL,
+  name TEXT NOT NULL,
+  job_id INTEGER NOT NULL REFERENCES jobs (id),
+  PRIMARY KEY (project, name, job_id)
+) STRICT, WITHOUT ROWID;
+INSERT INTO savers (project, name, job_id)
+  SELECT jobs.project, jobs.name, jobs.id FROM jobs JOIN job_index ON job_index.id = jobs.id
+  WHERE is_restorable;
+CREATE INDEX savers_by_job ON savers (job_id);
+
+-- Which checkpoints a job was submitted to begin from. Their job is kept for it.
+CREATE TABLE begun_from (
+  checkpoint_id INTEGER NOT NULL,
+  job_id INTEGER NOT NULL REFERENCES jobs (id),
+  PRIMARY KEY (checkpoint_id, job_id)
+) STRICT, WITHOUT ROWID;
+INSERT OR IGNORE INTO begun_from (checkpoint_id, job_id)
+  SELECT value, jobs.id FROM jobs, json_each(jobs.settings, '$.resume_from');
+CREATE INDEX begun_from_by_job ON begun_from (job_id);
+
+-- NULL now also while an archived job has begun from one of them.
+UPDATE job_index SET forgettable_from_ns = NULL WHERE CASE array_id WHEN 0 THEN id ELSE array_id END IN (
+  SELECT CASE array_id WHEN 0 THEN job_index.id ELSE array_id END
+  FROM begun_from JOIN checkpoints ON checkpoints.id = begun_from.checkpoint_id
+  JOIN job_index ON job_index.id = checkpoints.job_id);
+ALTER TABLE job_index DROP COLUMN is_restorable;
 )sql"};
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -37,25 +38,8 @@ int64_t MaskOf(const std::vector<JobState>& states) {
   return mask;
 }
 
-// A job, or the tasks of an array: they are forgotten together.
-struct Group {
-  absl::Time finished = absl::InfinitePast();
-  bool may_have_files = false;  // an agent may still find some
-};
-
+// A job, or the first task of an array: its tasks are forgotten together.
 uint64_t GroupOf(const Job& job) { return job.array.array_id == 0 ? job.id : job.array.array_id; }
-
-void AddTo(Group& group, const ArchivedJob& archived) {
-  group.finished = std::max(group.finished, FinishedAt(*archived.job));
-  for (const auto& checkpoint : archived.checkpoints) {
-    group.may_have_files |= checkpoint->state != CheckpointState::kDeleted;
-  }
-}
-
-std::optional<int64_t> ForgettableFrom(const Group& group) {
-  if (group.may_have_files) return std::nullopt;
-  return absl::ToUnixNanos(group.finished);
-}
 
 }  // namespace
 
@@ -114,9 +98,9 @@ absl::Status HistoryStore::Put(const std::vector<ArchivedJob>& jobs) {
   MutexLock lock(mutex_);
   size_t known = 0;
   uint64_t last_event = last_event_;
-  std::map<uint64_t, Group> groups;
+  std::map<uint64_t, uint64_t> groups;  // one job of each
   for (const ArchivedJob& archived : jobs) {
-    AddTo(groups[GroupOf(*archived.job)], archived);
+    groups.emplace(GroupOf(*archived.job), archived.job->id);
     SqliteStatement row = database_->Prepare("SELECT id FROM job_index WHERE id = ?");
     row.Bind(archived.job->id);
     MUSTER_ASSIGN_OR_RETURN(const uint64_t id, FirstId(std::move(row)));
@@ -125,9 +109,8 @@ absl::Status HistoryStore::Put(const std::vector<ArchivedJob>& jobs) {
     if (!events.empty()) last_event = std::max(last_event, events.back()->sequence);
   }
   MUSTER_RETURN_IF_ERROR(Transact([&]() MUSTER_NO_ANALYSIS -> absl::Status {
-    for (const ArchivedJob& archived : jobs) {
-      MUSTER_RETURN_IF_ERROR(PutRows(archived, ForgettableFrom(groups.at(GroupOf(*archived.job)))));
-    }
+    for (const ArchivedJob& archived : jobs) MUSTER_RETURN_IF_ERROR(PutRows(archived));
+    for (const auto& [group, id] : groups) MUSTER_RETURN_IF_ERROR(UpdateForgettable(id));
     return absl::OkStatus();
   }));
   jobs_ += jobs.size() - known;
@@ -135,26 +118,74 @@ absl::Status HistoryStore::Put(const std::vector<ArchivedJob>& jobs) {
   return database_->CheckpointWhenLarge();
 }
 
-absl::Status HistoryStore::PutRows(const ArchivedJob& archived,
-                                   std::optional<int64_t> forgettable_from_ns) {
+absl::Status HistoryStore::PutRows(const ArchivedJob& archived) {
   const Job& job = *archived.job;
   MUSTER_RETURN_IF_ERROR(RemoveRows(job.id));
   MUSTER_RETURN_IF_ERROR(InsertWholeJob(*database_, job, archived.checkpoints));
   const bool is_restorable =
       std::any_of(archived.checkpoints.begin(), archived.checkpoints.end(),
                   [](const auto& checkpoint) { return checkpoint->restorable(); });
-  SqliteStatement row = database_->Prepare(
-      "INSERT INTO job_index (id, array_id, finished_at_ns, finished_ms, state, project,"
-      " is_restorable, forgettable_from_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
-  row.Bind(job.id).Bind(job.array.array_id).Bind(absl::ToUnixNanos(controller::FinishedAt(job)));
-  BindTime(row, job.finished);
-  row.Bind(static_cast<int>(job.state)).Bind(job.settings->project).Bind(is_restorable);
-  if (forgettable_from_ns.has_value()) {
-    row.Bind(*forgettable_from_ns);
-  } else {
-    row.BindNull();
+  if (is_restorable) {
+    SqliteStatement row =
+        database_->Prepare("INSERT INTO savers (project, name, job_id) VALUES (?, ?, ?)");
+    row.Bind(job.settings->project).Bind(job.settings->name).Bind(job.id);
+    MUSTER_RETURN_IF_ERROR(row.Run());
   }
+  for (uint64_t checkpoint : job.settings->resume_from) {
+    SqliteStatement row = database_->Prepare(
+        "INSERT OR IGNORE INTO begun_from (checkpoint_id, job_id) VALUES (?, ?)");
+    MUSTER_RETURN_IF_ERROR(row.Bind(checkpoint).Bind(job.id).Run());
+  }
+  SqliteStatement row = database_->Prepare(
+      "INSERT INTO job_index (id, array_id, finished_at_ns, finished_ms, state, project)"
+      " VALUES (?, ?, ?, ?, ?, ?)");
+  row.Bind(job.id).Bind(job.array.array_id).Bind(absl::ToUnixNanos(FinishedAt(job)));
+  BindTime(row, job.finished);
+  row.Bind(static_cast<int>(job.state)).Bind(job.settings->project);
   return row.Run();
+}
+
+absl::StatusOr<std::vector<uint64_t>> HistoryStore::Ids(const char* sql, uint64_t id) {
+  SqliteStatement row = database_->Prepare(sql);
+  row.Bind(id);
+  std::vector<uint64_t> ids;
+  for (;;) {
+    MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
+    if (!more) return ids;
+    ids.push_back(row.Int(0));
+  }
+}
+
+absl::Status HistoryStore::UpdateForgettable(uint64_t id) {
+  MUSTER_ASSIGN_OR_RETURN(std::vector<uint64_t> tasks,
+                          Ids("SELECT id FROM job_index WHERE array_id <> 0 AND array_id ="
+                              " (SELECT array_id FROM job_index WHERE id = ?)",
+                              id));
+  if (tasks.empty()) tasks.push_back(id);
+  bool is_kept = false;
+  int64_t finished = std::numeric_limits<int64_t>::min();
+  for (uint64_t task : tasks) {
+    SqliteStatement row = database_->Prepare(
+        "SELECT finished_at_ns, EXISTS(SELECT 1 FROM checkpoints WHERE job_id = ?1 AND"
+        " (state <> ?2 OR EXISTS(SELECT 1 FROM begun_from WHERE checkpoint_id = checkpoints.id)))"
+        " FROM job_index WHERE id = ?1");
+    row.Bind(task).Bind(static_cast<int>(CheckpointState::kDeleted));
+    MUSTER_ASSIGN_OR_RETURN(const bool found, row.Step());
+    if (!found) continue;
+    finished = std::max(finished, row.Int(0));
+    is_kept = is_kept || row.Int(1) != 0;
+  }
+  for (uint64_t task : tasks) {
+    SqliteStatement row =
+        database_->Prepare("UPDATE job_index SET forgettable_from_ns = ? WHERE id = ?");
+    if (is_kept) {
+      row.BindNull();
+    } else {
+      row.Bind(finished);
+    }
+    MUSTER_RETURN_IF_ERROR(row.Bind(task).Run());
+  }
+  return absl::OkStatus();
 }
 
 absl::Status HistoryStore::RemoveRows(uint64_t id) {
@@ -162,6 +193,7 @@ absl::Status HistoryStore::RemoveRows(uint64_t id) {
   for (const char* sql :
        {"DELETE FROM events WHERE job_id = ?", "DELETE FROM ranks WHERE job_id = ?",
         "DELETE FROM attempts WHERE job_id = ?", "DELETE FROM checkpoints WHERE job_id = ?",
+        "DELETE FROM savers WHERE job_id = ?", "DELETE FROM begun_from WHERE job_id = ?",
         "DELETE FROM job_index WHERE id = ?", "DELETE FROM jobs WHERE id = ?"}) {
     MUSTER_RETURN_IF_ERROR(database_->Prepare(sql).Bind(id).Run());
   }
@@ -190,7 +222,16 @@ absl::StatusOr<size_t> HistoryStore::RemoveOldest(absl::Time horizon, size_t bou
   }
   if (oldest.empty()) return 0;
   MUSTER_RETURN_IF_ERROR(Transact([&]() MUSTER_NO_ANALYSIS -> absl::Status {
+    std::set<uint64_t> sources;
+    for (uint64_t id : oldest) {
+      MUSTER_ASSIGN_OR_RETURN(const std::vector<uint64_t> of_one,
+                              Ids("SELECT checkpoints.job_id FROM begun_from JOIN checkpoints"
+                                  " ON checkpoints.id = checkpoint_id WHERE begun_from.job_id = ?",
+                                  id));
+      sources.insert(of_one.begin(), of_one.end());
+    }
     for (uint64_t id : oldest) MUSTER_RETURN_IF_ERROR(RemoveRows(id));
+    for (uint64_t id : sources) MUSTER_RETURN_IF_ERROR(UpdateForgettable(id));
     return absl::OkStatus();
   }));
   jobs_ -= oldest.size();
@@ -238,24 +279,14 @@ absl::StatusOr<uint64_t> HistoryStore::NewestSaver(absl::string_view project,
                                                    absl::string_view name, uint64_t below) {
   MutexLock lock(mutex_);
   SqliteStatement row = database_->Prepare(
-      "SELECT jobs.id FROM jobs JOIN job_index ON job_index.id = jobs.id"
-      " WHERE jobs.name = ? AND jobs.project = ? AND jobs.id < ? AND is_restorable"
-      " ORDER BY jobs.id DESC LIMIT 1");
-  row.Bind(name).Bind(project).Bind(below);
+      "SELECT MAX(job_id) FROM savers WHERE project = ? AND name = ? AND job_id < ?");
+  row.Bind(project).Bind(name).Bind(below);
   return FirstId(std::move(row));
 }
 
 absl::StatusOr<std::vector<uint64_t>> HistoryStore::TasksOf(uint64_t array_id) {
   MutexLock lock(mutex_);
-  SqliteStatement row = database_->Prepare(
-      "SELECT id FROM job_index WHERE array_id = ? AND array_id <> 0 ORDER BY id");
-  row.Bind(array_id);
-  std::vector<uint64_t> tasks;
-  for (;;) {
-    MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
-    if (!more) return tasks;
-    tasks.push_back(row.Int(0));
-  }
+  return Ids("SELECT id FROM job_index WHERE array_id = ? AND array_id <> 0 ORDER BY id", array_id);
 }
 
 absl::StatusOr<uint64_t> HistoryStore::OfKey(absl::string_view owner, absl::string_view key) {
@@ -274,13 +305,38 @@ absl::StatusOr<uint64_t> HistoryStore::OfCheckpoint(uint64_t checkpoint_id) {
   return FirstId(std::move(row));
 }
 
-absl::StatusOr<std::optional<absl::Time>> HistoryStore::FinishedAt(uint64_t id) {
+absl::StatusOr<std::map<uint64_t, absl::Time>> HistoryStore::FinishedAmong(
+    const std::vector<uint64_t>& ids) {
+  constexpr uint64_t kRows = 1000;  // read at a time, from the next id on that is asked for
+  std::map<uint64_t, absl::Time> finished;
+  for (auto next = ids.begin(); next != ids.end();) {
+    MutexLock lock(mutex_);
+    SqliteStatement row = database_->Prepare(
+        "SELECT id, finished_at_ns FROM job_index WHERE id >= ? ORDER BY id LIMIT ?");
+    row.Bind(*next).Bind(kRows);
+    uint64_t rows = 0;
+    uint64_t id = 0;
+    for (; rows < kRows; ++rows) {
+      MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
+      if (!more) break;
+      id = row.Int(0);
+      while (next != ids.end() && *next < id) ++next;
+      if (next == ids.end()) return finished;
+      if (*next == id) finished.emplace_hint(finished.end(), id, absl::FromUnixNanos(row.Int(1)));
+    }
+    if (rows < kRows) return finished;
+    next = std::upper_bound(next, ids.end(), id);
+  }
+  return finished;
+}
+
+absl::StatusOr<bool> HistoryStore::WasPlacedOn(const RankKey& rank, absl::string_view worker) {
   MutexLock lock(mutex_);
-  SqliteStatement row = database_->Prepare("SELECT finished_at_ns FROM job_index WHERE id = ?");
-  row.Bind(id);
-  MUSTER_ASSIGN_OR_RETURN(const bool found, row.Step());
-  if (!found) return std::optional<absl::Time>();
-  return std::optional<absl::Time>(absl::FromUnixNanos(row.Int(0)));
+  SqliteStatement row = database_->Prepare(
+      "SELECT 1 FROM ranks JOIN attempts ON attempts.job_id = ranks.job_id AND number = attempt"
+      " WHERE ranks.job_id = ? AND attempt = ? AND rank = ? AND generation = ? AND worker = ?");
+  row.Bind(rank.job_id).Bind(rank.attempt).Bind(rank.rank).Bind(rank.generation).Bind(worker);
+  return row.Step();
 }
 
 absl::StatusOr<ArchivedPage<uint64_t>> HistoryStore::List(const ArchivedJobsQuery& query) {

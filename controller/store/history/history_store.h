@@ -7,8 +7,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -33,9 +33,9 @@ class HistoryStore final : public History {
   // An array comes whole.
   absl::Status Put(const std::vector<ArchivedJob>& jobs);
 
-  // Removes jobs whose checkpoints are all deleted, the longest finished first and about `most` at
-  // once: those that finished by `horizon` (ledger time), and any while more than `bound` are here.
-  // An array goes whole. Returns how many went.
+  // Removes jobs whose checkpoints are all deleted and from which no job here has begun, the
+  // longest finished first and about `most` at once: those that finished by `horizon` (ledger
+  // time), and any while more than `bound` are here. An array goes whole. Returns how many went.
   absl::StatusOr<size_t> RemoveOldest(absl::Time horizon, size_t bound, size_t most);
 
   // The highest ids that are here; 0: none.
@@ -57,7 +57,9 @@ class HistoryStore final : public History {
   absl::StatusOr<std::vector<uint64_t>> TasksOf(uint64_t array_id) override;
   absl::StatusOr<uint64_t> OfKey(absl::string_view owner, absl::string_view key) override;
   absl::StatusOr<uint64_t> OfCheckpoint(uint64_t checkpoint_id) override;
-  absl::StatusOr<std::optional<absl::Time>> FinishedAt(uint64_t id) override;
+  absl::StatusOr<std::map<uint64_t, absl::Time>> FinishedAmong(
+      const std::vector<uint64_t>& ids) override;
+  absl::StatusOr<bool> WasPlacedOn(const RankKey& rank, absl::string_view worker) override;
   absl::StatusOr<ArchivedPage<uint64_t>> List(const ArchivedJobsQuery& query) override;
   absl::StatusOr<ArchivedPage<ArchivedLedger>> Ledgers(const ArchivedJobsQuery& query) override;
   absl::StatusOr<std::vector<std::shared_ptr<const JobEvent>>> EventsAfter(uint64_t sequence,
@@ -69,10 +71,12 @@ class HistoryStore final : public History {
       : database_(std::move(database)) {}
 
   absl::Status Count() MUSTER_REQUIRES(mutex_);
-  // `forgettable_from_ns`: as in job_index.
-  absl::Status PutRows(const ArchivedJob& archived, std::optional<int64_t> forgettable_from_ns)
-      MUSTER_REQUIRES(mutex_);
+  absl::Status PutRows(const ArchivedJob& archived) MUSTER_REQUIRES(mutex_);
   absl::Status RemoveRows(uint64_t id) MUSTER_REQUIRES(mutex_);
+  // Sets job_index.forgettable_from_ns of a job, with all tasks of its array.
+  absl::Status UpdateForgettable(uint64_t id) MUSTER_REQUIRES(mutex_);
+  // The first column of all rows.
+  absl::StatusOr<std::vector<uint64_t>> Ids(const char* sql, uint64_t id) MUSTER_REQUIRES(mutex_);
   // In one transaction: all of `write`, or nothing.
   template <typename Write>
   absl::Status Transact(Write write) MUSTER_REQUIRES(mutex_);

@@ -93,8 +93,10 @@ class ArchivedJobsTest : public ApiFixture {
   std::vector<uint64_t> Restored() {
     std::vector<uint64_t> ids;
     const auto restored = engine_.restored();
-    if (restored.empty() || restored.back() == nullptr) return ids;
-    for (const ArchivedJob& archived : restored.back()->jobs) ids.push_back(archived.job->id);
+    if (restored.empty()) return ids;
+    for (const auto& list : restored.back()) {
+      for (const ArchivedJob& archived : list->jobs) ids.push_back(archived.job->id);
+    }
     return ids;
   }
   absl::Status Requeue(uint64_t id) {
@@ -202,7 +204,7 @@ TEST_F(ArchivedJobsTest, WhatARequeuedJobWaitedForIsRestoredToo) {
   Put(job);
   ASSERT_OK(Requeue(4));
   EXPECT_THAT(Restored(), ElementsAre(1, 2));
-  EXPECT_THAT(engine_.restored().back()->needed, ElementsAre(1, 2, 4));
+  EXPECT_THAT(engine_.restored().back().back()->needed, ElementsAre(4)) << "it is here";
 }
 
 TEST_F(ArchivedJobsTest, AChainComesBackWithWhatItsJobsBeganFrom) {
@@ -286,6 +288,49 @@ TEST_F(ArchivedJobsTest, AreRestoredForASubmitThatRefersToThem) {
   spec.mutable_scheduling()->add_after("3");
   ASSERT_OK(Call(&Stub::Submit, submit, response));
   EXPECT_THAT(Restored(), ElementsAre(3));
+}
+
+// What one submit of a message needs concerns no other one; what two need is read once.
+TEST_F(ArchivedJobsTest, EachSubmitOfAMessageRestoresItsOwn) {
+  for (uint32_t index = 0; index < 4; ++index) {
+    const auto task = Ended(1 + index, "sweep");
+    task->array = {.array_id = 1, .index = index};
+    Archive(task, {100 + index});
+  }
+  Archive(Ended(5, "before"));
+  Put(Ended(6, "here"));
+  v1::SubmitJobsRequest message;
+  const auto add = [&](const char* resume_from, const char* after) {
+    v1::SubmitRequest& submit = *message.add_submits() = SubmitOf("digits");
+    if (*resume_from != 0)
+      submit.mutable_spec()->mutable_checkpoint()->set_resume_from(resume_from);
+    if (*after != 0) submit.mutable_spec()->mutable_scheduling()->add_after(after);
+  };
+  add("1_1", "");
+  add("", "5");
+  add("", "6");
+  add("1_3", "");
+  add("", "");
+  ApiFixture::Context context;
+  auto stream = stub_->SubmitJobs(&context);
+  ASSERT_TRUE(stream->Write(message));
+  v1::SubmitJobsResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  stream->WritesDone();
+  ASSERT_OK(FromGrpc(stream->Finish()));
+  const std::vector<RestoreList> restored = engine_.restored();
+  ASSERT_THAT(restored, SizeIs(5));
+  ASSERT_THAT(restored[0], SizeIs(1));
+  EXPECT_THAT(restored[0][0]->jobs, SizeIs(4));
+  ASSERT_THAT(restored[1], SizeIs(1));
+  EXPECT_THAT(restored[1][0]->jobs, SizeIs(1));
+  EXPECT_THAT(restored[1][0]->needed, ElementsAre());
+  ASSERT_THAT(restored[2], SizeIs(1));
+  EXPECT_THAT(restored[2][0]->jobs, ElementsAre());
+  EXPECT_THAT(restored[2][0]->needed, ElementsAre(6));
+  ASSERT_THAT(restored[3], SizeIs(1));
+  EXPECT_EQ(restored[3][0], restored[0][0]);
+  EXPECT_THAT(restored[4], ElementsAre());
 }
 
 TEST_F(ArchivedJobsTest, AreInTheEventsOfAllJobs) {

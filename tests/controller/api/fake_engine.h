@@ -79,7 +79,7 @@ class FakeEngine final : public Engine {
     return posted_at_once_;
   }
   // What each event of a PostAll restores.
-  std::vector<std::shared_ptr<const RestoreJobs>> restored() {
+  std::vector<RestoreList> restored() {
     MutexLock lock(mutex_);
     return restored_;
   }
@@ -96,6 +96,7 @@ class FakeEngine final : public Engine {
 
   void Start() override {}
   void Stop() override {}
+  absl::Duration SinceBoot() const override { return absl::ZeroDuration(); }
   void Post(Event event, EventDone done) override {
     const EventResult result = on_event.Get()(event);
     {
@@ -160,7 +161,7 @@ class FakeEngine final : public Engine {
   CondVar changed_;
   std::shared_ptr<const Snapshot> snapshot_ MUSTER_GUARDED_BY(mutex_);
   std::vector<Event> events_ MUSTER_GUARDED_BY(mutex_);
-  std::vector<std::shared_ptr<const RestoreJobs>> restored_ MUSTER_GUARDED_BY(mutex_);
+  std::vector<RestoreList> restored_ MUSTER_GUARDED_BY(mutex_);
   std::vector<size_t> posted_at_once_ MUSTER_GUARDED_BY(mutex_);
   std::shared_ptr<WorkerLink> link_ MUSTER_GUARDED_BY(mutex_);
   bool disconnected_ MUSTER_GUARDED_BY(mutex_) = false;

@@ -267,9 +267,9 @@ TEST_F(ArchiveJobsTest, AJobComesBackAsItWas) {
   EXPECT_THAT(ModelFaults(*snapshot()), IsEmpty());
   // Its last metrics may come late.
   const RankKey rank{id, 1, 1, 0};
-  EXPECT_TRUE(WasPlacedOn(*snapshot(), engine_->history(), rank, "worker-1"));
-  EXPECT_FALSE(WasPlacedOn(*snapshot(), engine_->history(), rank, "worker-2"));
-  EXPECT_FALSE(WasPlacedOn(*snapshot(), engine_->history(), {id + 9, 1, 1, 0}, "worker-1"));
+  EXPECT_TRUE(*WasPlacedOn(*snapshot(), engine_->history(), rank, "worker-1"));
+  EXPECT_FALSE(*WasPlacedOn(*snapshot(), engine_->history(), rank, "worker-2"));
+  EXPECT_FALSE(*WasPlacedOn(*snapshot(), engine_->history(), {id + 9, 1, 1, 0}, "worker-1"));
   Restart();
   RestoreJobs back;
   for (const uint64_t archived : {id, next.job_id}) {
@@ -313,13 +313,45 @@ TEST_F(ArchiveJobsTest, AJobOfAnotherStateDoesNotComeBack) {
   EXPECT_TRUE(IsThere(id));
 }
 
+TEST_F(ArchiveJobsTest, AllJobsOfARestoreComeBackOrNone) {
+  const uint64_t first = SubmitAndCancel("a");
+  const uint64_t second = SubmitAndCancel("b");
+  RestoreJobs back{.jobs = {Rows(first), Rows(second)}};
+  Apply(Ended(first));
+  Apply(Ended(second));
+  auto other = std::make_shared<Job>(*back.jobs[1].job);
+  other->id = second + 7;
+  EXPECT_THAT(Apply(RestoreJobs{{back.jobs[0], {.job = other}}}).status,
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+  EXPECT_FALSE(IsThere(first));
+  EXPECT_OK(Apply(back).status);
+  EXPECT_TRUE(IsThere(first));
+  EXPECT_TRUE(IsThere(second));
+}
+
+// The key of its job was archived after it had looked, and has left the index since.
+TEST_F(ArchiveJobsTest, ASubmitThatWaitedLongLooksForItsKeyAgain) {
+  SubmitJob submit{
+      .settings = MakeSettings({.min_ranks = 9, .wait_for_capacity = true, .name = "a"}),
+      .owner = "ann",
+      .idempotency_key = "key"};
+  submit.key_sought_at = clock_.SinceBoot();
+  const uint64_t id = SubmitAndCancel("a", "key");
+  Apply(Ended(id));
+  ASSERT_FALSE(IsThere(id));
+  Pass(kArchivedKeyKept);
+  EXPECT_THAT(Apply(submit).status, StatusIs(absl::StatusCode::kUnavailable));
+  submit.key_sought_at = clock_.SinceBoot();
+  EXPECT_OK(Apply(submit).status) << "now it found nothing: the job is forgotten";
+}
+
 // A history.db was lost, the key was used again, and the file came back.
 TEST_F(ArchiveJobsTest, AJobWhoseKeyALaterOneHasDoesNotComeBack) {
   const uint64_t first = SubmitAndCancel("a", "key");
   const ArchivedJob rows = Rows(first);
   Apply(Ended(first));
   ASSERT_FALSE(IsThere(first));
-  Pass(Applier::kKeyKept);
+  Pass(kArchivedKeyKept);
   const uint64_t second = SubmitWaiting("a", "key");
   ASSERT_NE(second, first);
   EXPECT_THAT(Apply(RestoreJobs{{rows}}).status,
@@ -340,7 +372,7 @@ TEST_F(ArchiveJobsTest, WhatNeedsAJobThatIsNotRestoredIsRefusedWithIt) {
                                         .actor = "user:ann",
                                         .request_id = "again"},
                     .done = [&](const EventResult& result) { answer = result; },
-                    .restore = std::make_shared<const RestoreJobs>(restore)});
+                    .restore = {std::make_shared<const RestoreJobs>(restore)}});
     engine_->PostAll(std::move(post));
     RunUntilIdle();
     return answer.status;
@@ -360,15 +392,15 @@ TEST_F(ArchiveJobsTest, TheKeyOfALaterJobIsNotDropped) {
   const uint64_t first = SubmitAndCancel("a", "key");
   const ArchivedJob rows = Rows(first);
   Apply(Ended(first));
-  Pass(Applier::kKeyKept / 2);
+  Pass(kArchivedKeyKept / 2);
   ASSERT_OK(Apply(RestoreJobs{{rows}}).status);
   Apply(Ended(first));
-  Pass(Applier::kKeyKept / 2);
+  Pass(kArchivedKeyKept / 2);
   const uint64_t second = SubmitWaiting("b");  // the first entry is dropped
   ASSERT_NE(second, first);
   uint64_t third = SubmitWaiting("a", "key");
   ASSERT_NE(third, first);
-  Pass(Applier::kKeyKept);
+  Pass(kArchivedKeyKept);
   SubmitWaiting("c");
   EXPECT_EQ(SubmitWaiting("a", "key"), third);
 }
@@ -431,6 +463,26 @@ TEST_F(ArchiveJobsTest, WhatWasLearnedGoesWithTheLastJobThatTaughtIt) {
   Apply(Ended(ids[1]));
   ASSERT_FALSE(IsThere(ids[1]));
   EXPECT_EQ(snapshot()->run_times.Find(key), nullptr);
+}
+
+TEST_F(ArchiveJobsTest, WhatIsRestoredTeachesNoNewerRunTime) {
+  Agent one = ConnectNew("worker-1", 1);
+  std::vector<ArchivedJob> rows;
+  std::string key;
+  for (const absl::Duration ran : {absl::Seconds(5), absl::Minutes(5)}) {
+    const uint64_t id = Submit({.name = "nightly"});
+    const Fence fence = StartRanks(one).fence;
+    Pass(ran);
+    ReportExit(one, fence, 0, {.succeeded = true});
+    key = RunTimeKey(*job(id).settings);
+    rows.push_back(Rows(id));
+  }
+  const absl::Duration newest = snapshot()->run_times.Find(key)->runs[0];
+  ASSERT_GE(newest, absl::Minutes(5));
+  Apply(Ended(rows[0].job->id));
+  EXPECT_OK(Apply(RestoreJobs{{rows[0]}}).status);
+  EXPECT_EQ(snapshot()->run_times.Find(key)->runs[0], newest);
+  EXPECT_EQ(snapshot()->run_times.Find(key)->jobs, 2u);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <future>
 #include <string>
 #include <utility>
@@ -246,15 +247,56 @@ TEST_F(MetricsIngestTest, ALongReadLetsABatchInBetweenItsTurns) {
   EXPECT_EQ(page->points.size(), 10u);
 }
 
+TEST_F(MetricsIngestTest, AnOriginThatCannotBeReadIsTaken) {
+  MetricsIngestOptions options;
+  options.known = [](const RankKey& key, const std::string&) -> absl::StatusOr<bool> {
+    if (key.job_id == 1) return absl::UnknownError("disk I/O error");
+    return false;
+  };
+  Start(std::move(options));
+  EXPECT_OK(Submit(OnePoint(1, 1)).get());
+  EXPECT_OK(Submit(OnePoint(2, 1)).get());
+  EXPECT_EQ(CountPoints(1), 1u);
+  EXPECT_EQ(CountPoints(2), 0u);
+  EXPECT_EQ(ingest_->counts().refused_records, 1u);
+}
+
+TEST_F(MetricsIngestTest, TheOriginOfARankIsAskedOnceABatch) {
+  std::atomic<int> asked = 0;
+  MetricsIngestOptions options;
+  options.known = [&](const RankKey&, const std::string&) { return ++asked > 0; };
+  Start(std::move(options));
+  MetricsBatch batch = OnePoint(1, 1);
+  for (uint64_t seq = 2; seq <= 1000; ++seq) {
+    MetricsBatch more = OnePoint(1, seq);
+    batch.points.push_back(std::move(more.points.front()));
+  }
+  EXPECT_OK(Submit(std::move(batch)).get());
+  EXPECT_EQ(ingest_->counts().points, 1000u);
+  EXPECT_EQ(asked, 1);
+}
+
+std::vector<JobEnd> EndsBy(const std::vector<uint64_t>& jobs,
+                           const std::function<JobEnd(uint64_t)>& end) {
+  std::vector<JobEnd> ends;
+  for (uint64_t job : jobs) ends.push_back(end(job));
+  return ends;
+}
+constexpr JobEnd kForgottenJob{JobEnd::State::kForgotten, absl::ZeroDuration()};
+JobEnd EndedFor(absl::Duration ago) { return {JobEnd::State::kEnded, ago}; }
+
 TEST_F(MetricsIngestTest, FinishedJobsLoseTheirRowsAfterTheRetention) {
   std::promise<void> looked_twice;
   int looks = 0;
   MetricsIngestOptions options;
   options.retention = absl::Hours(1);
   options.retention_interval = absl::Milliseconds(1);
-  options.finished_jobs = [&](const std::set<uint64_t>&) -> std::vector<FinishedJob> {
-    if (armed_ && ++looks == 3) looked_twice.set_value();
-    return {{1, absl::Hours(2)}, {2, absl::ZeroDuration()}};
+  options.ends = [&](const std::vector<uint64_t>& jobs) {
+    if (armed_ && jobs.size() == 3 && ++looks == 3) looked_twice.set_value();
+    return EndsBy(jobs, [](uint64_t job) {
+      if (job == 3) return JobEnd();
+      return EndedFor(job == 1 ? absl::Hours(2) : absl::ZeroDuration());
+    });
   };
   Start(std::move(options));
   const absl::Cleanup stop = [this] { ingest_->Stop(); };  // its callbacks use the above
@@ -273,12 +315,10 @@ TEST_F(MetricsIngestTest, ForgottenJobsLoseTheirRowsAtOnce) {
   int looks = 0;
   MetricsIngestOptions options;
   options.retention_interval = absl::Milliseconds(1);
-  options.finished_jobs = [&](const std::set<uint64_t>&) -> std::vector<FinishedJob> {
-    if (armed_ && ++looks == 3) looked_twice.set_value();
-    return {};
+  options.ends = [&](const std::vector<uint64_t>& jobs) {
+    if (armed_ && jobs.back() == 2 && ++looks == 3) looked_twice.set_value();
+    return EndsBy(jobs, [](uint64_t job) { return job == 1 ? kForgottenJob : JobEnd(); });
   };
-  options.is_finished = [](uint64_t job_id) { return job_id == 1; };
-  options.is_forgotten = [](uint64_t job_id) { return job_id == 1; };
   Start(std::move(options));
   const absl::Cleanup stop = [this] { ingest_->Stop(); };  // its callbacks use the above
   EXPECT_OK(Submit(OnePoint(1, 1)).get());
@@ -301,21 +341,19 @@ TEST_F(MetricsIngestTest, AFullDatabaseDoesNotWaitForTheMarksOfForgottenJobs) {
   MetricsIngestOptions options;
   options.max_bytes = 1;
   options.retention_interval = absl::Milliseconds(1);
-  options.finished_jobs = [&](const std::set<uint64_t>&) -> std::vector<FinishedJob> {
-    std::vector<FinishedJob> jobs;
-    begun = armed_;
-    if (!begun) {  // first all rows of the first fifty, while they are not forgotten
-      for (uint64_t job = 1; job <= kForgotten; ++job) jobs.push_back({job, absl::Hours(1000)});
-      return jobs;
+  options.ends = [&](const std::vector<uint64_t>& jobs) {
+    const bool is_look = jobs.size() > 1;
+    if (is_look) begun = armed_;
+    if (!is_look && begun) {
+      steps.push_back(jobs.front());
+      if (jobs.front() == kForgotten && !std::exchange(is_done, true)) done.set_value();
     }
-    return {{kFinished, absl::ZeroDuration()}};
+    return EndsBy(jobs, [&](uint64_t job) {
+      if (job == kFinished) return begun ? EndedFor(absl::ZeroDuration()) : JobEnd();
+      // First all rows of the first fifty, while they are not forgotten.
+      return begun ? kForgottenJob : EndedFor(absl::Hours(1000));
+    });
   };
-  options.is_finished = [&](uint64_t job_id) {
-    if (begun) steps.push_back(job_id);
-    if (begun && job_id == kForgotten && !std::exchange(is_done, true)) done.set_value();
-    return true;
-  };
-  options.is_forgotten = [&](uint64_t job_id) { return armed_ && job_id <= kForgotten; };
   Start(std::move(options));
   const absl::Cleanup stop = [this] { ingest_->Stop(); };  // its callbacks use the above
   for (uint64_t job = 1; job <= kFinished; ++job) EXPECT_OK(Submit(OnePoint(job, 1)).get());
@@ -332,6 +370,38 @@ TEST_F(MetricsIngestTest, AFullDatabaseDoesNotWaitForTheMarksOfForgottenJobs) {
   EXPECT_LT(finished - steps.begin(), last_forgotten - steps.begin());
 }
 
+TEST_F(MetricsIngestTest, ATooLargeDatabaseLosesNoMoreJobsThanItMust) {
+  constexpr uint64_t kJobs = 8;
+  constexpr uint64_t kJobBytes = 200'000;
+  constexpr uint64_t kMostBytes = 1'000'000;
+  int looks = 0;
+  std::promise<void> looked;
+  MetricsIngestOptions options;
+  options.max_bytes = kMostBytes;
+  options.retention_interval = absl::Milliseconds(1);
+  options.ends = [&](const std::vector<uint64_t>& jobs) {
+    if (!armed_) return std::vector<JobEnd>(jobs.size());
+    if (jobs.size() == kJobs && ++looks == 3) looked.set_value();
+    return EndsBy(jobs, [&](uint64_t job) { return EndedFor(absl::Minutes(kJobs - job)); });
+  };
+  Start(std::move(options));
+  const absl::Cleanup stop = [this] { ingest_->Stop(); };  // its callbacks use the above
+  for (uint64_t job = 1; job <= kJobs; ++job) {
+    EXPECT_OK(Submit(OneLog(job, std::string(kJobBytes, 'x'))).get());
+  }
+  armed_ = true;
+  looked.get_future().wait();
+  const uint64_t used = Read([](MetricsStore& store) { return *store.UsedBytes(); });
+  EXPECT_LE(used, kMostBytes);
+  EXPECT_GT(used, kMostBytes - 2 * kJobBytes);
+  std::vector<uint64_t> kept;
+  for (const auto& job : Read([](MetricsStore& store) { return *store.StoredJobs(); })) {
+    if (job.has_rows) kept.push_back(job.job_id);
+  }
+  ASSERT_FALSE(kept.empty());
+  EXPECT_EQ(kept.front(), kJobs - kept.size() + 1) << "the longest ended go";
+}
+
 TEST_F(MetricsIngestTest, AJobThatIsRequeuedMeanwhileKeepsItsRows) {
   std::promise<void> looked;
   std::atomic<bool> requeued = false;
@@ -339,12 +409,11 @@ TEST_F(MetricsIngestTest, AJobThatIsRequeuedMeanwhileKeepsItsRows) {
   MetricsIngestOptions options;
   options.retention = absl::Hours(1);
   options.retention_interval = absl::Milliseconds(1);
-  options.finished_jobs = [&](const std::set<uint64_t>&) -> std::vector<FinishedJob> {
-    requeued = true;  // right after this list was made
-    if (armed_ && ++looks == 3) looked.set_value();
-    return {{1, absl::Hours(2)}};
+  options.ends = [&](const std::vector<uint64_t>& jobs) {
+    const bool is_look = !requeued.exchange(!requeued);  // a look and a step take turns
+    if (armed_ && is_look && ++looks == 3) looked.set_value();
+    return EndsBy(jobs, [&](uint64_t) { return is_look ? EndedFor(absl::Hours(2)) : JobEnd(); });
   };
-  options.is_finished = [&](uint64_t) { return !requeued; };
   Start(std::move(options));
   const absl::Cleanup stop = [this] { ingest_->Stop(); };  // its callbacks use the above
   EXPECT_OK(Submit(OnePoint(1, 1)).get());

@@ -24,6 +24,7 @@ using ::muster::testing::TempDir;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::IsSupersetOf;
+using ::testing::Pair;
 
 class HistoryStoreTest : public ::testing::Test {
  protected:
@@ -145,8 +146,55 @@ TEST_F(HistoryStoreTest, JobsAreFoundByNameKeyAndCheckpoint) {
   EXPECT_EQ(*store_->OfKey("bob", "key"), 0u);
   EXPECT_EQ(*store_->OfKey("ann", ""), 0u);
   EXPECT_EQ(*store_->OfCheckpoint(14), 4u);
-  EXPECT_EQ(*store_->FinishedAt(4), absl::UnixEpoch() + absl::Minutes(1));
-  EXPECT_FALSE(store_->FinishedAt(5)->has_value());
+}
+
+TEST_F(HistoryStoreTest, EndsOfManyJobsAreReadAtOnce) {
+  std::vector<ArchivedJob> jobs;
+  for (uint64_t id = 1; id <= 3000; id += 2) jobs.push_back({.job = MakeJob(id, 7)});
+  Put(jobs);
+  const auto ended = store_->FinishedAmong({1, 2, 999, 1000, 2001, 2999, 3000, 5001});
+  ASSERT_OK(ended);
+  const absl::Time at = absl::UnixEpoch() + absl::Minutes(7);
+  EXPECT_THAT(*ended, ElementsAre(Pair(1, at), Pair(999, at), Pair(2001, at), Pair(2999, at)));
+  EXPECT_THAT(*store_->FinishedAmong({}), IsEmpty());
+}
+
+TEST_F(HistoryStoreTest, ARankIsKnownByItsAttemptAndWorker) {
+  const std::shared_ptr<Job> job = MakeJob(3, 10);
+  job->attempt = 1;
+  Attempt attempt{.job_id = 3, .number = 1, .generation = 2, .ended = job->finished};
+  attempt.ranks.push_back({.rank = 0, .worker = "w"});
+  job->current = std::make_shared<const Attempt>(attempt);
+  Put({{.job = job}});
+  EXPECT_TRUE(*store_->WasPlacedOn({3, 1, 2, 0}, "w"));
+  EXPECT_FALSE(*store_->WasPlacedOn({3, 1, 2, 0}, "other"));
+  EXPECT_FALSE(*store_->WasPlacedOn({3, 1, 1, 0}, "w"));
+  EXPECT_FALSE(*store_->WasPlacedOn({3, 1, 2, 1}, "w"));
+  EXPECT_FALSE(*store_->WasPlacedOn({4, 1, 2, 0}, "w"));
+}
+
+TEST_F(HistoryStoreTest, AJobStaysWhileAnotherThatBeganFromItDoes) {
+  const auto began_from = [this](uint64_t id, uint64_t checkpoint) {
+    const std::shared_ptr<Job> job = MakeJob(id, static_cast<int>(id));
+    auto settings = std::make_shared<JobSettings>(*job->settings);
+    settings->resume_from = {checkpoint};
+    job->settings = settings;
+    return job;
+  };
+  // 3 began from 2, which began from 1. What began from another one leaves memory first.
+  Put({{.job = began_from(3, 12)}});
+  Put({Saved(began_from(2, 11), 12, CheckpointState::kDeleted)});
+  Put({Saved(MakeJob(1, 1), 11, CheckpointState::kDeleted)});
+  constexpr size_t kAny = 1000;
+  const auto ended = [](int minutes) { return absl::UnixEpoch() + absl::Minutes(minutes); };
+  EXPECT_EQ(*store_->RemoveOldest(ended(2), kAny, kAny), 0u);
+  Open();
+  EXPECT_EQ(*store_->RemoveOldest(ended(2), kAny, kAny), 0u);
+  EXPECT_EQ(*store_->RemoveOldest(ended(3), kAny, kAny), 1u);
+  EXPECT_THAT(List({}), ElementsAre(2, 1));
+  EXPECT_EQ(*store_->RemoveOldest(ended(3), kAny, kAny), 1u);
+  EXPECT_EQ(*store_->RemoveOldest(ended(3), kAny, kAny), 1u);
+  EXPECT_EQ(store_->jobs(), 0u);
 }
 
 TEST_F(HistoryStoreTest, ListsAreFilteredAndGoOnWhereTheyEnded) {
