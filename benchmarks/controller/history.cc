@@ -88,9 +88,7 @@ void Fill(const std::string& folder, uint64_t jobs) {
   for (uint64_t i = 0; i < jobs; ++i) {
     batch.push_back(CopyOf(*job, first + i, absl::Hours(2) + absl::Seconds(jobs - i)));
     if (batch.size() < kJobsATransaction && i + 1 < jobs) continue;
-    if (absl::Status put = history->Put(batch); !put.ok()) {
-      throw std::runtime_error(put.ToString());
-    }
+    OrThrow(history->Put(batch));
     batch.clear();
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;

@@ -29,7 +29,7 @@ ArchiveJobs RowsOf(const Snapshot& snapshot, const std::vector<EndedJobs>& ended
   return rows;
 }
 
-absl::Status PutAll(HistoryStore& history, const ArchiveJobs& rows) {
+absl::StatusOr<uint64_t> PutAll(HistoryStore& history, const ArchiveJobs& rows) {
   std::vector<ArchivedJob> jobs;
   for (const ArchiveJobs::Group& group : rows.groups) {
     jobs.insert(jobs.end(), group.begin(), group.end());
@@ -73,11 +73,12 @@ SnapshotLoop::Decide DecideArchiving(const ArchiveSettings& settings, absl::Dura
     const std::vector<EndedJobs> ended = queue->Next(snapshot, settings, now);
     if (!ended.empty()) {
       ArchiveJobs rows = RowsOf(snapshot, ended);
-      const absl::Status put = PutAll(history, rows);
+      const absl::StatusOr<uint64_t> put = PutAll(history, rows);
       if (put.ok()) {
+        rows.put = *put;
         decision.event = std::move(rows);
       } else {
-        decision.due_at = WarnAndRetry("jobs_not_archived", put, now);
+        decision.due_at = WarnAndRetry("jobs_not_archived", put.status(), now);
       }
     }
     const absl::Status forgotten = Forget(history, settings, snapshot.LedgerTime(now));

@@ -440,8 +440,8 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Open(EngineOptions options, Cloc
                           store->Load(term, clock.SinceBoot(), clock.Now(), options.boot));
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<HistoryStore> history, OpenHistory(options, clock.Now()));
   MUSTER_RETURN_IF_ERROR(SkipTo(*history, *store, initial));
-  MUSTER_RETURN_IF_ERROR(
-      history->Begin(initial.jobs.last_id(), initial.LedgerTime(clock.SinceBoot())));
+  MUSTER_RETURN_IF_ERROR(history->Begin(
+      initial.jobs.last_id(), initial.LedgerTime(clock.SinceBoot()), initial.archived_put));
   Log(LogLevel::kInfo, "state_loaded",
       {{"term", term},
        {"jobs", initial.jobs.size()},

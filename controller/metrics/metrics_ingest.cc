@@ -13,7 +13,7 @@
 #include "common/base/status_macros.h"
 #include "controller/store/metrics/log_reader.h"
 #include "controller/store/metrics/metrics_store.h"
-#include "controller/store/metrics/point_reader.h"
+#include "controller/store/metrics/points/point_reader.h"
 #include "controller/store/set_aside.h"
 
 namespace muster::controller {

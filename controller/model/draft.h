@@ -47,6 +47,7 @@ struct ChangeSet {
     uint64_t last_job = 0;  // ids and sequences that were given
     uint64_t last_checkpoint = 0;
     uint64_t last_event = 0;
+    uint64_t put = 0;                          // as Snapshot::archived_put
     uint64_t events = 0;                       // as Snapshot::archived_events
     absl::Time until = absl::InfinitePast();   // as Snapshot::archived_until
     std::map<std::string, ArchivedTime> time;  // of the projects whose changed
@@ -121,8 +122,9 @@ class Draft {
   void ForgetWorker(uint64_t id);
 
   // The job leaves, with its attempts, events and checkpoints. Requires that it has ended, is not
-  // edited in this draft, and that nothing refers to it (policy/archive/archivable_jobs).
-  void ArchiveJob(uint64_t id);
+  // edited in this draft, and that nothing refers to it (policy/archive/archivable_jobs). `put`: as
+  // ArchiveJobs::put.
+  void ArchiveJob(uint64_t id, uint64_t put);
   // A job that left comes back as it was. Requires that its id, and those of its checkpoints and
   // events, were given and are free, and that what it begins from is here.
   void RestoreJob(const ArchivedJob& archived);

@@ -33,7 +33,7 @@ void Draft::AddToTotals(const Job& job, int sign) {
   next_->archived_until = std::max(next_->archived_until, job.ledger.until);
 }
 
-void Draft::ArchiveJob(uint64_t id) {
+void Draft::ArchiveJob(uint64_t id, uint64_t put) {
   const std::shared_ptr<const Job> job = next_->jobs.Share(id);
   MUSTER_CHECK(job != nullptr && IsTerminal(job->state) && jobs_.count(id) == 0,
                "a job was archived that has not ended, or is being changed");
@@ -45,6 +45,7 @@ void Draft::ArchiveJob(uint64_t id) {
   for (const auto& event : job->events) next_->events.Erase(event->sequence);
   for (uint64_t checkpoint : job->checkpoints) next_->checkpoints.Erase(checkpoint);
   next_->jobs.Erase(id);
+  next_->archived_put = std::max(next_->archived_put, put);
   archived_jobs_.push_back(job);
 }
 
@@ -73,6 +74,7 @@ void Draft::AddArchived(ChangeSet& changes) const {
   changes.archived = {.last_job = next_->jobs.last_id(),
                       .last_checkpoint = next_->checkpoints.last_id(),
                       .last_event = next_->last_event,
+                      .put = next_->archived_put,
                       .events = next_->archived_events,
                       .until = next_->archived_until,
                       .time = {}};

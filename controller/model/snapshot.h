@@ -66,6 +66,7 @@ struct Snapshot {
   uint64_t archived_events = 0;
   // The newest ledger time of their rows, which it must not fall behind; InfinitePast: none.
   absl::Time archived_until = absl::InfinitePast();
+  uint64_t archived_put = 0;  // the newest HistoryStore::Put that jobs have left by
   // Ledger time is this plus the time since boot.
   absl::Time ledger_origin = absl::UnixEpoch();
   absl::Time LedgerTime(absl::Duration since_boot) const { return ledger_origin + since_boot; }

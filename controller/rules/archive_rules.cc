@@ -80,7 +80,7 @@ EventResult OnArchiveJobs(Draft& draft, const ArchiveJobs& event) {
   for (const ArchiveJobs::Group& group : event.groups) {
     if (!MayLeave(draft.view(), needed, group)) continue;
     for (auto archived = group.rbegin(); archived != group.rend(); ++archived) {
-      draft.ArchiveJob(archived->job->id);
+      draft.ArchiveJob(archived->job->id, event.put);
     }
   }
   return {};

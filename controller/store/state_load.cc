@@ -205,6 +205,7 @@ absl::Status StateStore::LoadArchived(Snapshot& snapshot) {
   snapshot.jobs.SkipTo(last_job);
   snapshot.checkpoints.SkipTo(last_checkpoint);
   MUSTER_ASSIGN_OR_RETURN(snapshot.last_event, GetMeta("last_event"));
+  MUSTER_ASSIGN_OR_RETURN(snapshot.archived_put, GetMeta("history_put"));
   MUSTER_ASSIGN_OR_RETURN(snapshot.archived_events, GetMeta("forgotten_events"));
   MUSTER_ASSIGN_OR_RETURN(const uint64_t until, GetMeta("forgotten_until_ns"));
   if (until != 0) snapshot.archived_until = absl::FromUnixNanos(static_cast<int64_t>(until));

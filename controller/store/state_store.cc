@@ -102,6 +102,7 @@ absl::Status StateStore::PutSkipped(const Snapshot& snapshot) {
   const absl::Status status = PutArchived({.last_job = snapshot.jobs.last_id(),
                                            .last_checkpoint = snapshot.checkpoints.last_id(),
                                            .last_event = snapshot.last_event,
+                                           .put = snapshot.archived_put,
                                            .events = snapshot.archived_events,
                                            .until = snapshot.archived_until,
                                            .time = {}});
@@ -120,6 +121,7 @@ absl::Status StateStore::PutArchived(const ChangeSet::Archived& archived) {
   MUSTER_RETURN_IF_ERROR(PutMeta("last_job", archived.last_job));
   MUSTER_RETURN_IF_ERROR(PutMeta("last_checkpoint", archived.last_checkpoint));
   MUSTER_RETURN_IF_ERROR(PutMeta("last_event", archived.last_event));
+  MUSTER_RETURN_IF_ERROR(PutMeta("history_put", archived.put));
   MUSTER_RETURN_IF_ERROR(PutMeta("forgotten_events", archived.events));
   if (archived.until == absl::InfinitePast()) return absl::OkStatus();
   return PutMeta("forgotten_until_ns", static_cast<uint64_t>(absl::ToUnixNanos(archived.until)));

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "controller/store/ledger_codec.h"
-#include "controller/store/metrics/point_codec.h"
+#include "controller/store/metrics/points/point_codec.h"
 #include "controller/store/row_codec.h"
 #include "controller/store/settings_codec.h"
 #include "tests/fuzz/fuzz_input.h"

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/store/metrics/metrics_schema.h"
-#include "controller/store/metrics/point_codec.h"
+#include "controller/store/metrics/points/point_codec.h"
 #include "controller/store/sqlite.h"
 
 namespace muster::testing {

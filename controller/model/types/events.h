@@ -351,6 +351,7 @@ struct ArchiveJobs {
 
   using Group = std::vector<ArchivedJob>;
   std::vector<Group> groups;
+  uint64_t put = 0;  // number of the Put that brought them to history.db
 };
 
 // Jobs that history.db has come back, since somebody wants something of them: before the event that

@@ -183,6 +183,10 @@ UPDATE job_index SET forgettable_from_ns = NULL WHERE CASE array_id WHEN 0 THEN 
   FROM begun_from JOIN checkpoints ON checkpoints.id = begun_from.checkpoint_id
   JOIN job_index ON job_index.id = checkpoints.job_id);
 ALTER TABLE job_index DROP COLUMN is_restorable;
+
+-- One row: how many times jobs were put here.
+CREATE TABLE puts (number INTEGER NOT NULL) STRICT;
+INSERT INTO puts (number) VALUES (0);
 )sql"};
 }
 

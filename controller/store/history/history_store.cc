@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
 #include "controller/model/ledger_rules.h"
@@ -78,25 +79,30 @@ absl::Status HistoryStore::Count() {
   return absl::OkStatus();
 }
 
-absl::Status HistoryStore::Begin(uint64_t last_job, absl::Time now) {
+absl::Status HistoryStore::Begin(uint64_t last_job, absl::Time now, uint64_t last_put) {
   MutexLock lock(mutex_);
+  MUSTER_ASSIGN_OR_RETURN(const uint64_t puts,
+                          FirstId(database_->Prepare("SELECT number FROM puts")));
   {
     SqliteStatement row = database_->Prepare("SELECT after_job FROM beginning");
     MUSTER_ASSIGN_OR_RETURN(const bool begun, row.Step());
-    if (begun) return absl::OkStatus();
+    if (begun && puts >= last_put) return absl::OkStatus();
+    if (begun) Log(LogLevel::kWarning, "history_older_than_state", {{"jobs", jobs_.load()}});
   }
   MUSTER_RETURN_IF_ERROR(Transact([&]() MUSTER_NO_ANALYSIS -> absl::Status {
+    MUSTER_RETURN_IF_ERROR(database_->Prepare("DELETE FROM beginning").Run());
     SqliteStatement row =
         database_->Prepare("INSERT INTO beginning (after_job, at_ns) VALUES (?, ?)");
-    row.Bind(last_job).Bind(absl::ToUnixNanos(now));
-    return row.Run();
+    MUSTER_RETURN_IF_ERROR(row.Bind(last_job).Bind(absl::ToUnixNanos(now)).Run());
+    return database_->Prepare("UPDATE puts SET number = ?").Bind(last_put).Run();
   }));
   return Count();
 }
 
-absl::Status HistoryStore::Put(const std::vector<ArchivedJob>& jobs) {
+absl::StatusOr<uint64_t> HistoryStore::Put(const std::vector<ArchivedJob>& jobs) {
   MutexLock lock(mutex_);
   size_t known = 0;
+  uint64_t number = 0;
   uint64_t last_event = last_event_;
   std::map<uint64_t, uint64_t> groups;  // one job of each
   for (const ArchivedJob& archived : jobs) {
@@ -111,11 +117,14 @@ absl::Status HistoryStore::Put(const std::vector<ArchivedJob>& jobs) {
   MUSTER_RETURN_IF_ERROR(Transact([&]() MUSTER_NO_ANALYSIS -> absl::Status {
     for (const ArchivedJob& archived : jobs) MUSTER_RETURN_IF_ERROR(PutRows(archived));
     for (const auto& [group, id] : groups) MUSTER_RETURN_IF_ERROR(UpdateForgettable(id));
+    MUSTER_RETURN_IF_ERROR(database_->Prepare("UPDATE puts SET number = number + 1").Run());
+    MUSTER_ASSIGN_OR_RETURN(number, FirstId(database_->Prepare("SELECT number FROM puts")));
     return absl::OkStatus();
   }));
   jobs_ += jobs.size() - known;
   last_event_ = last_event;
-  return database_->CheckpointWhenLarge();
+  MUSTER_RETURN_IF_ERROR(database_->CheckpointWhenLarge());
+  return number;
 }
 
 absl::Status HistoryStore::PutRows(const ArchivedJob& archived) {

@@ -26,12 +26,13 @@ class HistoryStore final : public History {
   // Opens or makes the file. Errors: those of store/sqlite.h.
   static absl::StatusOr<std::unique_ptr<HistoryStore>> Open(const SqliteOptions& options);
 
-  // For a file that was just made; does nothing to another one. `last_job` was the last one to be
-  // submitted, `now` is ledger time.
-  absl::Status Begin(uint64_t last_job, absl::Time now);
+  // For a file that was just made, or is older than `last_put`, the newest Put that somebody relies
+  // on: what it lacks was lost, not forgotten. Does nothing to another one. `last_job` was the last
+  // one to be submitted, `now` is ledger time.
+  absl::Status Begin(uint64_t last_job, absl::Time now, uint64_t last_put);
 
-  // An array comes whole.
-  absl::Status Put(const std::vector<ArchivedJob>& jobs);
+  // An array comes whole. The number of this Put: they ascend.
+  absl::StatusOr<uint64_t> Put(const std::vector<ArchivedJob>& jobs);
 
   // Removes jobs whose checkpoints are all deleted and from which no job here has begun, the
   // longest finished first and about `most` at once: those that finished by `horizon` (ledger

@@ -94,6 +94,24 @@ ALTER TABLE jobs_with_rows RENAME TO known_jobs;
 ALTER TABLE known_jobs ADD COLUMN has_rows INTEGER NOT NULL DEFAULT 1;
 INSERT OR IGNORE INTO known_jobs(job, has_rows)
   SELECT job, 0 FROM rank_marks UNION SELECT job, 0 FROM log_marks UNION SELECT job, 0 FROM gaps;
+)sql",
+    R"sql(
+-- points/rollup.h says what is in it. last_row: the newest row of points that it covers.
+CREATE TABLE rollups(
+  id INTEGER PRIMARY KEY,
+  job INTEGER NOT NULL,
+  rank INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  generation INTEGER NOT NULL,
+  level INTEGER NOT NULL,
+  min_step INTEGER NOT NULL,
+  max_step INTEGER NOT NULL,
+  last_row INTEGER NOT NULL,
+  packed BLOB NOT NULL
+) STRICT;
+CREATE INDEX rollups_by_step
+  ON rollups(job, rank, attempt, generation, level, min_step, id, max_step, last_row);
+CREATE INDEX rollups_by_age ON rollups(job, level, id);
 )sql"};
 
 absl::Status RecordDropped(SqliteDatabase& db, const Dropped& dropped) {

@@ -22,6 +22,8 @@ constexpr int kRowsPerRemoval = 256;
 // Of the job ?1, ?2 rows where there may be many; each gives a row for each that it changed.
 constexpr char kRemovePoints[] =
     "DELETE FROM points WHERE id IN (SELECT id FROM points WHERE job = ?1 LIMIT ?2) RETURNING 1";
+constexpr char kRemoveRollups[] =
+    "DELETE FROM rollups WHERE id IN (SELECT id FROM rollups WHERE job = ?1 LIMIT ?2) RETURNING 1";
 constexpr char kRemoveLogs[] =
     "DELETE FROM logs WHERE id IN (SELECT id FROM logs WHERE job = ?1 LIMIT ?2) RETURNING 1";
 constexpr char kRemoveNames[] = "DELETE FROM job_names WHERE job = ?1 AND ?2 RETURNING 1";
@@ -84,10 +86,12 @@ absl::Status MetricsStore::Append(const std::vector<const MetricsBatch*>& batche
     ForgetCaches();
     log_budget_.Rollback();
     point_budget_.Rollback();
+    rollup_budget_.Rollback();
     return status;
   }
   log_budget_.Commit();
   point_budget_.Commit();
+  rollup_budget_.Commit();
   counts.Add(group);
   return absl::OkStatus();
 }
@@ -207,7 +211,7 @@ absl::Status MetricsStore::WriteRow(const RankKey& key, const PendingRow& row,
   SqliteStatement insert = db_->Prepare(
       "INSERT INTO points(job, rank, attempt, generation, min_step, "
       "max_step, first_seq, last_seq, count, packed) "
-      "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+      "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id");
   insert.Bind(key.job_id);
   insert.Bind(key.rank);
   insert.Bind(key.attempt);
@@ -218,7 +222,8 @@ absl::Status MetricsStore::WriteRow(const RankKey& key, const PendingRow& row,
   insert.Bind(row.last_seq);
   insert.Bind(row.count);
   insert.BindBlob(packed);
-  return insert.Run();
+  MUSTER_RETURN_IF_ERROR(insert.Step().status());
+  return rollup_.NoteRow(key, insert.Int(0), counts);
 }
 
 absl::Status MetricsStore::WriteMarks() {
@@ -363,6 +368,7 @@ void MetricsStore::ForgetCaches() {
   job_names_.clear();
   noted_jobs_.clear();
   names_may_go_ = true;
+  rollup_.Forget();
 }
 
 absl::StatusOr<bool> MetricsStore::ReadOn(PointReading& reading) { return reading.Turn(*db_); }
@@ -393,7 +399,9 @@ absl::StatusOr<bool> MetricsStore::RemoveSome(uint64_t job_id, bool forgotten) {
   log_budget_.Forget(job_id);
   point_budget_.Forget(job_id);
   names_may_go_ = true;
-  for (const char* sql : {kRemovePoints, kRemoveLogs}) {
+  rollup_budget_.Forget(job_id);
+  rollup_.Forget();
+  for (const char* sql : {kRemovePoints, kRemoveRollups, kRemoveLogs}) {
     MUSTER_ASSIGN_OR_RETURN(const bool removed_any, RemoveRows(sql, job_id));
     if (removed_any) return true;
   }

@@ -18,9 +18,10 @@
 #include "controller/model/types/metrics_types.h"
 #include "controller/store/metrics/log_budget.h"
 #include "controller/store/metrics/log_reader.h"
-#include "controller/store/metrics/point_budget.h"
-#include "controller/store/metrics/point_codec.h"
-#include "controller/store/metrics/point_reader.h"
+#include "controller/store/metrics/points/point_budget.h"
+#include "controller/store/metrics/points/point_codec.h"
+#include "controller/store/metrics/points/point_reader.h"
+#include "controller/store/metrics/points/rollup.h"
 #include "controller/store/sqlite.h"
 
 namespace muster::controller {
@@ -56,7 +57,10 @@ class MetricsStore {
   // What is kept of one job's logs.
   void SetLogBudget(uint64_t bytes) { log_budget_.SetBytes(bytes); }
   // Likewise of its points, as they are packed.
-  void SetPointBudget(uint64_t bytes) { point_budget_.SetBytes(bytes); }
+  void SetPointBudget(uint64_t bytes) {
+    point_budget_.SetBytes(bytes);
+    rollup_budget_.SetBytes(bytes / RollupBudget::kPart);
+  }
   // As SqliteDatabase::SetMaxBytes and CheckpointAbove.
   absl::Status SetMaxBytes(uint64_t max_bytes);
   absl::Status CheckpointAbove(uint64_t wal_bytes);
@@ -82,7 +86,11 @@ class MetricsStore {
   };
 
   explicit MetricsStore(std::unique_ptr<SqliteDatabase> db)
-      : db_(std::move(db)), log_budget_(*db_), point_budget_(*db_) {}
+      : db_(std::move(db)),
+        log_budget_(*db_),
+        point_budget_(*db_),
+        rollup_budget_(*db_),
+        rollup_(*db_, rollup_budget_) {}
 
   absl::Status AppendInTransaction(const std::vector<const MetricsBatch*>& batches,
                                    IngestCounts& counts);
@@ -108,6 +116,8 @@ class MetricsStore {
   std::unique_ptr<SqliteDatabase> db_;
   LogBudget log_budget_;
   PointBudget point_budget_;
+  RollupBudget rollup_budget_;
+  Rollup rollup_;
   // What the tables say, kept between groups; forgotten when a transaction fails or when they grow
   // large.
   std::map<RankKey, Marks> marks_;

@@ -419,6 +419,39 @@ TEST_F(ArchiveJobsTest, ALostHistoryForgetsNobody) {
   EXPECT_EQ(engine_->history().began_after_job(), id) << "metrics of these are kept";
 }
 
+TEST_F(ArchiveJobsTest, AnOlderCopyOfTheHistoryForgetsNobody) {
+  Archive({.recent = 0});
+  const auto copy = [&](const std::string& from, const std::string& to) {
+    for (const char* file : {"/history.db", "/history.db-wal"}) {
+      std::filesystem::remove(to + file);
+      if (!std::filesystem::exists(from + file)) continue;
+      std::filesystem::copy_file(from + file, to + file);
+    }
+  };
+  const auto archive_one = [this](const char* name) {
+    const uint64_t id = SubmitAndCancel(name);
+    Pass(kLeastKeptBeyondRecent);
+    EXPECT_FALSE(IsThere(id));
+    return id;
+  };
+  archive_one("a");
+  TempDir backup;
+  engine_.reset();
+  copy(dir_.path(), backup.path());
+  Restart();
+  EXPECT_EQ(engine_->history().began_after_job(), 0u) << "it is whole";
+  const uint64_t lost = archive_one("b");
+  engine_.reset();
+  copy(backup.path(), dir_.path());
+  Restart();
+  EXPECT_EQ(engine_->history().began_after_job(), lost) << "metrics of these are kept";
+  Restart();
+  EXPECT_EQ(engine_->history().began_after_job(), lost);
+  archive_one("c");
+  Restart();
+  EXPECT_EQ(engine_->history().began_after_job(), lost) << "nothing was lost since";
+}
+
 // state.db was restored from a backup, and history.db was not.
 TEST_F(ArchiveJobsTest, NumbersOfArchivedJobsAreNotGivenAgain) {
   Archive({.recent = 0});

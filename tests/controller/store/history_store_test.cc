@@ -67,7 +67,7 @@ class HistoryStoreTest : public ::testing::Test {
     row->path = "/c";
     return {.job = std::move(job), .checkpoints = {std::move(row)}};
   }
-  void Put(std::vector<ArchivedJob> jobs) { ASSERT_OK(store_->Put(jobs)); }
+  void Put(std::vector<ArchivedJob> jobs) { ASSERT_OK(store_->Put(jobs).status()); }
   std::vector<uint64_t> List(const ArchivedJobsQuery& query) {
     const auto page = store_->List(query);
     EXPECT_OK(page.status());
@@ -291,8 +291,8 @@ TEST_F(HistoryStoreTest, AnArrayGoesWhole) {
 TEST_F(HistoryStoreTest, KnowsWhatThereWasWhenItWasMade) {
   EXPECT_EQ(store_->began_after_job(), 0u);
   const absl::Time now = absl::UnixEpoch() + absl::Hours(7);
-  ASSERT_OK(store_->Begin(41, now));
-  ASSERT_OK(store_->Begin(99, now + absl::Hours(1)));
+  ASSERT_OK(store_->Begin(41, now, 0));
+  ASSERT_OK(store_->Begin(99, now + absl::Hours(1), 0));
   Open();
   EXPECT_EQ(store_->began_after_job(), 41u);
   EXPECT_EQ(store_->began(), now);
@@ -322,6 +322,35 @@ TEST_F(HistoryStoreTest, ABrokenTableShowsWhenTheFileIsOpened) {
   }
   EXPECT_THAT(HistoryStore::Open({.path = dir_ / "history.db"}).status(),
               StatusIs(absl::StatusCode::kDataLoss));
+}
+
+// As a musterd left it that knew neither savers nor who began from whom.
+TEST_F(HistoryStoreTest, AFileOfTheFirstVersionIsBroughtUpToDate) {
+  const std::shared_ptr<Job> second = MakeJob(2, 2);
+  auto settings = std::make_shared<JobSettings>(*second->settings);
+  settings->resume_from = {11};
+  second->settings = settings;
+  Put({Saved(MakeJob(1, 1), 11, CheckpointState::kDeleted),
+       Saved(second, 12, CheckpointState::kVerified)});
+  store_.reset();
+  {
+    const auto db = SqliteDatabase::Open({.path = dir_ / "history.db"}, HistoryMigrations());
+    ASSERT_OK(db.status());
+    for (const char* sql :
+         {"DROP TABLE savers", "DROP TABLE begun_from", "DROP TABLE puts",
+          "ALTER TABLE job_index ADD COLUMN is_restorable INTEGER NOT NULL DEFAULT 0",
+          "UPDATE job_index SET is_restorable = id = 2",
+          "UPDATE job_index SET forgettable_from_ns = finished_at_ns WHERE id = 1",
+          "DELETE FROM migrations WHERE version > 1"}) {
+      ASSERT_OK((*db)->Prepare(sql).Run()) << sql;
+    }
+  }
+  Open();
+  EXPECT_EQ(*store_->NewestSaver("p", "job-2", 9), 2u);
+  EXPECT_EQ(*store_->NewestSaver("p", "job-1", 9), 0u);
+  constexpr size_t kAny = 1000;
+  const absl::Time later = absl::UnixEpoch() + absl::Hours(1);
+  EXPECT_EQ(*store_->RemoveOldest(later, kAny, kAny), 0u) << "the second one began from the first";
 }
 
 // The statements that write and read jobs are the same for both databases.

@@ -326,7 +326,7 @@ TEST_F(ForgottenRowsTest, AJobGoesWholeOrNotAtAll) {
   auto store = StateStore::Open({.path = path_});
   ASSERT_OK(store);
   Draft draft(*StoreTwo(**store), absl::Hours(4));
-  draft.ArchiveJob(2);
+  draft.ArchiveJob(2, 0);
   const ChangeSet changes = draft.Changes();
   ChangeSet spoiled = changes;
   auto twice = std::make_shared<const JobEvent>(JobEvent{.sequence = 9, .job_id = 1});
@@ -360,7 +360,7 @@ TEST_F(ForgottenRowsTest, TheKeyOfAForgottenJobIsFreeInTheSameTransaction) {
   auto store = StateStore::Open({.path = path_});
   ASSERT_OK(store);
   Draft draft(*StoreTwo(**store), absl::Hours(4));
-  draft.ArchiveJob(2);
+  draft.ArchiveJob(2, 0);
   Job job;
   job.owner = "ann";
   job.idempotency_key = "key-2";
@@ -378,7 +378,7 @@ TEST_F(ForgottenRowsTest, AnEventOfAJobThatIsThereMustNotBeMissing) {
     auto store = StateStore::Open({.path = path_});
     ASSERT_OK(store);
     Draft draft(*StoreTwo(**store), absl::Hours(4));
-    draft.ArchiveJob(2);
+    draft.ArchiveJob(2, 0);
     ASSERT_OK((*store)->Append(draft.Changes()));
   }
   ASSERT_OK(Load());

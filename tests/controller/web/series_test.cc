@@ -259,7 +259,7 @@ TEST_F(SeriesTest, CountersDoNotGoBackWhenJobsAreForgotten) {
   for (const std::string& line : lines) EXPECT_THAT(before, HasSubstr(line));
   engine_.Publish([&](Snapshot& s) {
     Draft draft(s);
-    draft.ArchiveJob(1);
+    draft.ArchiveJob(1, 0);
     s = *draft.Finish();
   });
   const std::string after = Render();

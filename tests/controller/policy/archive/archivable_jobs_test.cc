@@ -86,7 +86,7 @@ TEST_F(ArchivableJobsTest, AJobGoesOnceItHasEndedLongAgo) {
   EXPECT_THAT(Next(), ElementsAre(first));
   now_ += absl::Hours(1);
   EXPECT_THAT(Next(), ElementsAre(first, second)) << "it was not taken yet";
-  Change([&](Draft& draft) { draft.ArchiveJob(first); });
+  Change([&](Draft& draft) { draft.ArchiveJob(first, 0); });
   EXPECT_THAT(Next(), ElementsAre(second));
   settings_.forget_after = absl::InfiniteDuration();
   EXPECT_THAT(Next(), IsEmpty());
@@ -167,7 +167,7 @@ TEST_F(ArchivableJobsTest, OneThatAJobBeganFromStaysAsLongAsThat) {
   EXPECT_FALSE(MayGo(id)) << "what it began from is shown, and asked for if it is queued again";
   Change([&](Draft& draft) { draft.RebuildJobLists(); });
   EXPECT_FALSE(MayGo(id)) << "after a restart";
-  Change([&](Draft& draft) { draft.ArchiveJob(later); });
+  Change([&](Draft& draft) { draft.ArchiveJob(later, 0); });
   EXPECT_TRUE(MayGo(id));
 }
 
@@ -184,7 +184,7 @@ TEST_F(ArchivableJobsTest, AChainGoesFromItsEndOneAfterTheOther) {
   now_ += absl::Hours(25);
   while (!chain.empty()) {
     ASSERT_THAT(Next(), ElementsAre(chain.back()));
-    Change([&](Draft& draft) { draft.ArchiveJob(chain.back()); });
+    Change([&](Draft& draft) { draft.ArchiveJob(chain.back(), 0); });
     chain.pop_back();
   }
 }
@@ -201,13 +201,13 @@ TEST_F(ArchivableJobsTest, ANameNeverComesToMeanAnOlderJob) {
   EXPECT_FALSE(MayGo(saved));
   EXPECT_TRUE(MayGo(middle));
   EXPECT_FALSE(MayGo(newest));
-  Change([&](Draft& draft) { draft.ArchiveJob(middle); });
+  Change([&](Draft& draft) { draft.ArchiveJob(middle, 0); });
   EXPECT_FALSE(MayGo(newest));
   Change([&](Draft& draft) { draft.EditCheckpoint(1).state = CheckpointState::kDeleted; });
-  Change([&](Draft& draft) { draft.ArchiveJob(saved); });
+  Change([&](Draft& draft) { draft.ArchiveJob(saved, 0); });
   EXPECT_TRUE(MayGo(newest));
   EXPECT_EQ(snapshot_->FindJobByName("nightly")->id, newest);
-  Change([&](Draft& draft) { draft.ArchiveJob(newest); });
+  Change([&](Draft& draft) { draft.ArchiveJob(newest, 0); });
   EXPECT_EQ(snapshot_->by_name.Find("nightly"), nullptr);
 }
 

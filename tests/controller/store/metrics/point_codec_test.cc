@@ -1,4 +1,4 @@
-#include "controller/store/metrics/point_codec.h"
+#include "controller/store/metrics/points/point_codec.h"
 
 #include <cmath>
 #include <limits>

@@ -29,5 +29,7 @@ std::string PackPoints(const PointsByName& points);
 
 // Appends the points of one name to `out`. DATA_LOSS: the blob is not one that PackPoints made.
 absl::Status UnpackPoints(absl::string_view blob, uint64_t name_id, std::vector<PackedPoint>& out);
+// The same for all names.
+absl::Status UnpackAll(absl::string_view blob, PointsByName& out);
 
 }  // namespace muster::controller

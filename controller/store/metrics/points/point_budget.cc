@@ -1,4 +1,4 @@
-#include "controller/store/metrics/point_budget.h"
+#include "controller/store/metrics/points/point_budget.h"
 
 #include <algorithm>
 #include <map>

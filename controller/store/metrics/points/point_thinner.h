@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "controller/store/metrics/point_codec.h"
+#include "controller/store/metrics/points/point_codec.h"
 
 namespace muster::controller {
 

@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "controller/store/metrics/point_codec.h"
+#include "controller/store/metrics/points/point_codec.h"
 #include "controller/store/metrics/turn_budget.h"
 #include "controller/store/sqlite.h"
 
@@ -39,9 +39,11 @@ struct SeriesName {
 
 class SeriesScan {
  public:
-  // `segments` ascend, and share no more than the step told of above.
-  SeriesScan(SeriesName name, std::vector<Segment> segments)
-      : name_(std::move(name)), segments_(std::move(segments)) {}
+  // `segments` ascend, and share no more than the step told of above. `level`: of the rollups that
+  // are read (rollup.h), and what these do not cover yet from lower ones and the points themselves.
+  // 0: all points.
+  SeriesScan(SeriesName name, std::vector<Segment> segments, int level = 0)
+      : name_(std::move(name)), segments_(std::move(segments)), top_level_(level), level_(level) {}
 
   // Gives the points on, one a step and by step, until `take` refuses one (false), the budget is
   // spent or all are given. Keeps nothing of the database from one call to the next.
@@ -52,8 +54,9 @@ class SeriesScan {
   bool ended() const { return refused_ || segment_ == segments_.size(); }
 
  private:
-  // True: to the segment's end.
+  // Both true: to the end, of the segment or of what level_ has of it.
   absl::StatusOr<bool> ReadSegment(SqliteDatabase& db, TurnBudget& budget, const Take& take);
+  absl::StatusOr<bool> ReadLevel(SqliteDatabase& db, TurnBudget& budget, const Take& take);
   absl::Status ReadRow(SqliteDatabase& db, int64_t id, TurnBudget& budget);
   // Gives what was found below the step, to which no later row adds.
   void GiveBelow(int64_t step, const Take& take);
@@ -62,7 +65,17 @@ class SeriesScan {
 
   const SeriesName name_;
   const std::vector<Segment> segments_;
+  const int top_level_;
   size_t segment_ = 0;  // being read
+  int level_;           // being read of it
+  // A row of points that rollups cover, and where the rollup that covers it begins.
+  struct Covered {
+    int64_t row = 0;
+    int64_t min_step = 0;
+  };
+  Covered covered_;     // the newest one by higher levels; what this level has of it is passed over
+  Covered newest_;      // the newest one by this level, too
+  int64_t given_ = -1;  // the last step that was given of the segment
   // The last row that was read of it. Rows come by their smallest step.
   int64_t min_step_ = -1;
   int64_t row_id_ = 0;

@@ -1,4 +1,4 @@
-#include "controller/store/metrics/point_reader.h"
+#include "controller/store/metrics/points/point_reader.h"
 
 #include <algorithm>
 
@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
+#include "controller/store/metrics/points/rollup.h"
 
 namespace muster::controller {
 
@@ -44,7 +45,16 @@ absl::Status PointReading::Begin(SqliteDatabase& db) {
     MUSTER_ASSIGN_OR_RETURN(position_, DecodeToken(query_.page_token));
   }
   MUSTER_RETURN_IF_ERROR(FindMetrics(db));
-  return FindSegments(db);
+  MUSTER_RETURN_IF_ERROR(FindSegments(db));
+  return thins() ? FindLevel(db) : absl::OkStatus();
+}
+
+absl::Status PointReading::FindLevel(SqliteDatabase& db) {
+  const bool is_bounded = query_.to_step > 0 && query_.to_step < Segment::kEnd;
+  const int64_t to = is_bounded ? query_.to_step + 1 : Segment::kEnd;
+  MUSTER_ASSIGN_OR_RETURN(level_, RollupLevelFor(db, query_.job_id, query_.rank, query_.from_step,
+                                                 to, query_.max_points));
+  return absl::OkStatus();
 }
 
 absl::Status PointReading::FindMetrics(SqliteDatabase& db) {
@@ -104,7 +114,7 @@ bool PointReading::BeginSeries() {
   if (!thins() && metric == position_.metric) {
     for (Segment& segment : segments) segment.from = std::max(segment.from, position_.step);
   }
-  scan_.emplace(SeriesName{query_.job_id, query_.rank, metric}, std::move(segments));
+  scan_.emplace(SeriesName{query_.job_id, query_.rank, metric}, std::move(segments), level_);
   if (thins()) thinner_.emplace(query_.max_points);
   return true;
 }

@@ -12,8 +12,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "controller/model/types/metrics_types.h"
-#include "controller/store/metrics/point_thinner.h"
-#include "controller/store/metrics/series_scan.h"
+#include "controller/store/metrics/points/point_thinner.h"
+#include "controller/store/metrics/points/series_scan.h"
 #include "controller/store/sqlite.h"
 
 namespace muster::controller {
@@ -43,6 +43,7 @@ class PointReading {
   absl::Status Begin(SqliteDatabase& db);
   absl::Status FindMetrics(SqliteDatabase& db);
   absl::Status FindSegments(SqliteDatabase& db);
+  absl::Status FindLevel(SqliteDatabase& db);
   // Begins with metrics_[next_]. False: the page has no room for it.
   bool BeginSeries();
   void EndSeries();
@@ -56,6 +57,7 @@ class PointReading {
   Position position_;
   std::vector<std::string> metrics_;  // of this page and later ones, by name
   std::vector<Segment> segments_;
+  int level_ = 0;  // of the rollups that are read
   size_t next_ = 0;
   std::optional<SeriesScan> scan_;       // of metrics_[next_]
   std::optional<PointThinner> thinner_;  // likewise

@@ -1,4 +1,4 @@
-#include "controller/store/metrics/point_thinner.h"
+#include "controller/store/metrics/points/point_thinner.h"
 
 #include <algorithm>
 

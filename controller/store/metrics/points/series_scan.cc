@@ -1,4 +1,4 @@
-#include "controller/store/metrics/series_scan.h"
+#include "controller/store/metrics/points/series_scan.h"
 
 #include <algorithm>
 
@@ -26,8 +26,11 @@ absl::Status SeriesScan::ReadOn(SqliteDatabase& db, TurnBudget& budget, const Ta
     if (!to_its_end) return absl::OkStatus();
     GiveBelow(NextFrom(), take);
     ++segment_;
+    level_ = top_level_;
     min_step_ = -1;
     row_id_ = 0;
+    covered_ = newest_ = {};
+    given_ = -1;
   }
   return absl::OkStatus();
 }
@@ -36,16 +39,41 @@ absl::StatusOr<bool> SeriesScan::ReadSegment(SqliteDatabase& db, TurnBudget& bud
                                              const Take& take) {
   const Segment& segment = segments_[segment_];
   if (segment.from >= segment.to) return true;
+  for (;; --level_) {
+    MUSTER_ASSIGN_OR_RETURN(const bool to_its_end, ReadLevel(db, budget, take));
+    if (!to_its_end) return false;
+    if (level_ == 0) return true;
+    min_step_ = -1;
+    row_id_ = 0;
+    covered_ = newest_;
+  }
+}
+
+absl::StatusOr<bool> SeriesScan::ReadLevel(SqliteDatabase& db, TurnBudget& budget,
+                                           const Take& take) {
+  const Segment& segment = segments_[segment_];
   // All of it stands in the index: a row that holds nothing of the segment is not read. In two
   // parts, since SQLite would not look (min_step, id) > (?, ?) up, but pass all before it.
   SqliteStatement rows = db.Prepare(
-      "SELECT min_step, id, max_step FROM points INDEXED BY points_by_step WHERE job = ?1 AND "
-      "rank = ?2 AND attempt = ?3 AND generation = ?4 AND min_step = ?5 AND id > ?6 UNION ALL "
-      "SELECT min_step, id, max_step FROM points INDEXED BY points_by_step WHERE job = ?1 AND "
-      "rank = ?2 AND attempt = ?3 AND generation = ?4 AND min_step > ?5 AND min_step < ?7 "
-      "ORDER BY min_step, id");
+      level_ == 0
+          ? "SELECT min_step, id, max_step, id FROM points INDEXED BY points_by_step WHERE job = ?1"
+            " AND rank = ?2 AND attempt = ?3 AND generation = ?4 AND min_step = ?5 AND id > ?6 AND"
+            " id > ?8 UNION ALL "
+            "SELECT min_step, id, max_step, id FROM points INDEXED BY points_by_step WHERE job = ?1"
+            " AND rank = ?2 AND attempt = ?3 AND generation = ?4 AND min_step > ?5 AND min_step < "
+            "?7"
+            " AND id > ?8 ORDER BY min_step, id"
+          : "SELECT min_step, id, max_step, last_row FROM rollups INDEXED BY rollups_by_step WHERE"
+            " job = ?1 AND rank = ?2 AND attempt = ?3 AND generation = ?4 AND level = ?9 AND"
+            " min_step = ?5 AND id > ?6 AND last_row > ?8 UNION ALL "
+            "SELECT min_step, id, max_step, last_row FROM rollups INDEXED BY rollups_by_step WHERE"
+            " job = ?1 AND rank = ?2 AND attempt = ?3 AND generation = ?4 AND level = ?9 AND"
+            " min_step > ?5 AND min_step < ?7 AND last_row > ?8 ORDER BY min_step, id");
   rows.Bind(name_.job_id).Bind(name_.rank).Bind(segment.attempt).Bind(segment.generation);
-  rows.Bind(min_step_).Bind(row_id_).Bind(segment.to);
+  // What is not covered yet is hardly of earlier steps than what is.
+  rows.Bind(std::max(min_step_, covered_.min_step - 1)).Bind(row_id_).Bind(segment.to);
+  rows.Bind(covered_.row);
+  if (level_ > 0) rows.Bind(level_);
   budget.TakeLookUp();
   while (!budget.spent()) {
     MUSTER_ASSIGN_OR_RETURN(const bool has_row, rows.Step());
@@ -55,6 +83,7 @@ absl::StatusOr<bool> SeriesScan::ReadSegment(SqliteDatabase& db, TurnBudget& bud
     if (refused_) return false;
     min_step_ = min_step;
     row_id_ = rows.Int(1);
+    if (rows.Int(3) > newest_.row) newest_ = {.row = rows.Int(3), .min_step = min_step};
     budget.TakeEntry();
     if (rows.Int(2) >= segment.from) MUSTER_RETURN_IF_ERROR(ReadRow(db, row_id_, budget));
   }
@@ -62,7 +91,8 @@ absl::StatusOr<bool> SeriesScan::ReadSegment(SqliteDatabase& db, TurnBudget& bud
 }
 
 absl::Status SeriesScan::ReadRow(SqliteDatabase& db, int64_t id, TurnBudget& budget) {
-  SqliteStatement select = db.Prepare("SELECT packed FROM points WHERE id = ?");
+  SqliteStatement select = db.Prepare(level_ == 0 ? "SELECT packed FROM points WHERE id = ?"
+                                                  : "SELECT packed FROM rollups WHERE id = ?");
   select.Bind(id);
   MUSTER_ASSIGN_OR_RETURN(const bool has_row, select.Step());
   if (!has_row) return absl::OkStatus();
@@ -80,9 +110,15 @@ absl::Status SeriesScan::ReadRow(SqliteDatabase& db, int64_t id, TurnBudget& bud
 }
 
 void SeriesScan::GiveBelow(int64_t step, const Take& take) {
-  while (!refused_ && !found_.empty() && found_.begin()->first < step) {
-    refused_ = !take(found_.begin()->second);
-    if (!refused_) found_.erase(found_.begin());
+  while (!found_.empty() && found_.begin()->first < step) {
+    const auto first = found_.begin();
+    // What lower levels have of a step that was passed already is late.
+    if (first->first > given_) {
+      refused_ = !take(first->second);
+      if (refused_) return;
+      given_ = first->first;
+    }
+    found_.erase(first);
   }
 }
 

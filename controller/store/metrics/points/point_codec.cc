@@ -1,4 +1,4 @@
-#include "controller/store/metrics/point_codec.h"
+#include "controller/store/metrics/points/point_codec.h"
 
 #include <bit>
 #include <cstring>
@@ -108,7 +108,8 @@ std::string PackPoints(const PointsByName& points) {
   return blob;
 }
 
-absl::Status UnpackPoints(absl::string_view blob, uint64_t name_id, std::vector<PackedPoint>& out) {
+template <typename Take>
+absl::Status ForEachSection(absl::string_view blob, Take take) {
   Reader reader(blob);
   while (!reader.AtEnd()) {
     uint64_t id = 0;
@@ -119,9 +120,21 @@ absl::Status UnpackPoints(absl::string_view blob, uint64_t name_id, std::vector<
     MUSTER_RETURN_IF_ERROR(reader.Varint(bytes));
     absl::string_view section;
     MUSTER_RETURN_IF_ERROR(reader.Bytes(bytes, section));
-    if (id == name_id) MUSTER_RETURN_IF_ERROR(UnpackSeries(section, count, out));
+    MUSTER_RETURN_IF_ERROR(take(id, count, section));
   }
   return absl::OkStatus();
+}
+
+absl::Status UnpackPoints(absl::string_view blob, uint64_t name_id, std::vector<PackedPoint>& out) {
+  return ForEachSection(blob, [&](uint64_t id, uint64_t count, absl::string_view section) {
+    return id == name_id ? UnpackSeries(section, count, out) : absl::OkStatus();
+  });
+}
+
+absl::Status UnpackAll(absl::string_view blob, PointsByName& out) {
+  return ForEachSection(blob, [&](uint64_t id, uint64_t count, absl::string_view section) {
+    return UnpackSeries(section, count, out[id]);
+  });
 }
 
 }  // namespace muster::controller
