@@ -1,5 +1,6 @@
-// Fills history.db as years of work would have: copies the last job of a controller's state.db,
-// which has ended, so many times. musterd does not run meanwhile. Prints one JSON line.
+// Fills the databases of a musterd that does not run as years of work would have, and prints one
+// JSON line: history.db with copies of the last job of its state.db, which has ended; metrics.db
+// with points of job 1, as one rank reports them, eight names a step.
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -12,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "benchmarks/controller/measure.h"
 #include "controller/store/history/history_store.h"
+#include "controller/store/metrics/metrics_store.h"
 #include "controller/store/state_store.h"
 
 namespace muster::benchmarks {
@@ -98,18 +100,58 @@ void Fill(const std::string& folder, uint64_t jobs) {
              {"seconds", took.count()}});
 }
 
+void FillPoints(const std::string& folder, uint64_t points) {
+  constexpr uint64_t kStepsABatch = 100;
+  const auto began = std::chrono::steady_clock::now();
+  auto store = OrThrow(controller::MetricsStore::Open(absl::StrCat(folder, "/metrics.db")));
+  store->SetPointBudget(uint64_t{1} << 40);
+  const std::vector<std::string> names = {"loss",         "lr",
+                                          "grad_norm",    "step_seconds",
+                                          "data_seconds", "samples_per_second",
+                                          "memory_bytes", "memory_peak_bytes"};
+  controller::IngestCounts counts;
+  uint64_t seq = 0;
+  std::vector<controller::MetricsBatch> batches;
+  const auto append = [&] {
+    std::vector<const controller::MetricsBatch*> group;
+    for (const auto& batch : batches) group.push_back(&batch);
+    if (absl::Status status = store->Append(group, counts); !status.ok()) {
+      throw std::runtime_error(status.ToString());
+    }
+    batches.clear();
+  };
+  while (seq * names.size() < points) {
+    controller::MetricsBatch& batch = batches.emplace_back();
+    for (uint64_t i = 0; i < kStepsABatch; ++i) {
+      const auto step = static_cast<int64_t>(seq++);
+      controller::PointRecord record{.key = {1, 1, 1, 0}, .seq = seq, .points = {}};
+      for (const std::string& name : names) {
+        record.points.push_back({name, step, step, 1.0 / static_cast<double>(seq)});
+      }
+      batch.points.push_back(std::move(record));
+    }
+    // A group of batches is a row of points for each rank: some 800 points, as in M1.
+    append();
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  PrintLine({{"load", "points"}, {"points", counts.points}, {"seconds", took.count()}});
+}
+
 }  // namespace
 }  // namespace muster::benchmarks
 
 int main(int argc, char** argv) {
-  CLI::App app("Fills history.db with jobs that have ended");
+  CLI::App app("Fills history.db with jobs that have ended, or metrics.db with points");
   std::string folder;
-  uint64_t jobs = 1000;
+  uint64_t jobs = 0;
+  uint64_t points = 0;
   app.add_option("--data-dir", folder, "of a musterd that does not run")->required();
-  app.add_option("--jobs", jobs)->capture_default_str();
+  app.add_option("--jobs", jobs);
+  app.add_option("--points", points);
   CLI11_PARSE(app, argc, argv);
   try {
-    muster::benchmarks::Fill(folder, jobs);
+    if (jobs > 0) muster::benchmarks::Fill(folder, jobs);
+    if (points > 0) muster::benchmarks::FillPoints(folder, points);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "muster-bench-history: %s\n", error.what());
     return 1;

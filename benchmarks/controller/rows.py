@@ -365,8 +365,30 @@ def with_history(bench, folder):
                 "heartbeat p50, ms": beats["latency"]["p50_ms"], "RSS, MiB": beats["musterd_rss_mib"]}
 
 
+def plot(bench):
+    """`muster metrics JOB --plot loss`, a process each, of a job of 10^5 and of one of 10^8 points."""
+    template = bench.fresh("template")
+    with contextlib.closing(Muster(template, bench.bin, workers=1, worker_flags=["--allow-commands"])) as muster:
+        bench.client("end-to-end", "--data-dir", muster.data_dir, "--spec", bench.spec("true"), "--warm-up", 0, "--jobs", 1,
+                     "--seconds", 30)
+    sizes = (100_000, 10_000_000 if bench.quick else 100_000_000)
+    filled = {}
+    for points in sizes:
+        filled[points] = bench.fresh(f"points-{points}")
+        shutil.copytree(template, filled[points])
+        bench.run("muster-bench-history", "--data-dir", filled[points] / "musterd", "--points", points, timeout=900)
+    for _ in range(bench.blocks):
+        figures = {}
+        for points in sizes:
+            with contextlib.closing(Muster(filled[points], bench.bin)) as muster:
+                done = bench.client("spawn", "--seconds", 2 * bench.turn, "--", bench.bin / "muster", "metrics", "1", "--plot",
+                                    "loss", env=muster.environment)
+                figures[f"{points} points: a plot, ms"] = 1e3 / done["per_s"]
+        yield figures
+
+
 ROWS = {"C1": c1, "C2": c2, "C3": c3, "C4": c4, "C5": c5, "M1": m1, "M2": m2, "LS": ls, "RSS": size, "HB": beats,
-        "HIST": history}
+        "HIST": history, "PLOT": plot}
 
 # Row, what, ours, the rival's, bar, moonshot. A ratio above 1 means that Muster is better.
 RATIOS = [
@@ -408,6 +430,7 @@ AIMS = [
     ("LS", "ls p99, ms", "at most", 50, None),
     ("HIST", "1000000 ended jobs: start, s", "at most", 3, None),
     ("HIST", "1000000 ended jobs: RSS, MiB", "at most", 250, None),
+    ("PLOT", "100000000 points: a plot, ms", "at most", 100, None),
     ("RSS", "RSS at 10,000 queued jobs and 1,000 workers, MiB", "at most", 256, None),
 ]
 

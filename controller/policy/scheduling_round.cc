@@ -106,11 +106,13 @@ bool IsHolder(Round& round, const QueueWalk::Step& step) {
 // Whether a round that goes on with a long queue passes over the job.
 bool IsPassedOver(const Considered& considered, QueueWalk& walk, const QueueWalk::Step& step) {
   if (considered.holders.count(step.job_id) != 0) return false;
-  if (considered.groups.count(step.group->key) != 0) {
-    walk.SkipGroup();
-    return true;
-  }
-  return considered.jobs.count(step.job_id) != 0;
+  const std::string& key = step.group->key;
+  if (considered.groups.count(key) == 0) return considered.jobs.count(step.job_id) != 0;
+  // One of its later jobs may be considered again.
+  const bool has_holder = std::any_of(considered.holders.begin(), considered.holders.end(),
+                                      [&](const auto& holder) { return holder.second == key; });
+  if (!has_holder) walk.SkipGroup();
+  return true;
 }
 
 // Until the queue is done, nothing can start any more, or the round reaches a bound. False: a bound
@@ -144,7 +146,9 @@ bool WalkQueue(Round& round, Considered& considered) {
     if (walk.skips_group()) considered.groups.insert(step.group->key);
     considered.holders.erase(step.job_id);
     const bool has_room = considered.holders.size() < round.settings.max_looks / 4;
-    if (!is_front && has_room && IsHolder(round, step)) considered.holders.insert(step.job_id);
+    if (!is_front && has_room && IsHolder(round, step)) {
+      considered.holders.emplace(step.job_id, step.group->key);
+    }
   }
 }
 

@@ -77,8 +77,7 @@ absl::StatusOr<const Checkpoint*> KnownJobs::FindCheckpoint(uint64_t id) {
 absl::StatusOr<const Job*> KnownJobs::FindNamed(const std::string& name) {
   const Job* here = snapshot_->FindJobByName(name);
   MUSTER_ASSIGN_OR_RETURN(const uint64_t archived, engine_.history().NewestOfName(name));
-  if (here != nullptr && here->id > archived) return here;
-  return archived == 0 ? here : Find(archived);
+  return Find(std::max(here == nullptr ? 0 : here->id, archived));
 }
 
 // The tasks of an array have the ids after its first one.
@@ -155,14 +154,13 @@ absl::Status KnownJobs::FindWaitedFor(const SchedulingSettings& scheduling) {
 
 absl::Status KnownJobs::FindSaver(const JobSettings& settings) {
   History& history = engine_.history();
-  if (history.jobs() == 0) return absl::OkStatus();
-  const uint64_t here = NewestToResume(*snapshot_, settings);
-  uint64_t saver = std::numeric_limits<int64_t>::max();
+  uint64_t archived = std::numeric_limits<int64_t>::max();
   // The rows of a job that was restored are stale.
   do {
-    MUSTER_ASSIGN_OR_RETURN(saver, history.NewestSaver(settings.project, settings.name, saver));
-  } while (snapshot_->FindJob(saver) != nullptr);
-  return saver > here ? Find(saver).status() : absl::OkStatus();
+    MUSTER_ASSIGN_OR_RETURN(archived,
+                            history.NewestSaver(settings.project, settings.name, archived));
+  } while (here_->FindJob(archived) != nullptr);
+  return Find(std::max(NewestToResume(*here_, settings), archived)).status();
 }
 
 absl::StatusOr<RestoreList> KnownJobs::WhatToRestore() {

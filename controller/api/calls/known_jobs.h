@@ -53,8 +53,8 @@ class KnownJobs {
   // The newest of the name, here or archived; null: none.
   absl::StatusOr<const Job*> FindNamed(const std::string& name);
   absl::StatusOr<const Job*> FindTask(const v1::JobRef::ArrayTask& task);
-  // The newest archived job of the settings' project and name that may have a checkpoint to begin
-  // from, if none in memory is newer.
+  // The newest job of the settings' project and name that may have a checkpoint to begin from, here
+  // or archived.
   absl::Status FindSaver(const JobSettings& settings);
   // All tasks of an archived array.
   absl::Status FindTasks(uint64_t array_id);

@@ -1,7 +1,6 @@
 #include "controller/policy/archive/archivable_jobs.h"
 
 #include <algorithm>
-#include <string>
 
 #include "controller/model/job_links.h"
 #include "controller/model/ledger_rules.h"
@@ -26,13 +25,6 @@ bool IsOver(const Snapshot& snapshot, const Job& job) {
                                 [](const auto& attempt) { return HoldsSlots(*attempt); });
   const std::vector<uint64_t>& at_work = *snapshot.retention_jobs;
   return !held && !std::binary_search(at_work.begin(), at_work.end(), job.id);
-}
-
-// Whether the name of these would come to mean an older job without them.
-bool HidesOlder(const Snapshot& snapshot, const std::string& name, const EndedJobs& jobs) {
-  const NamedJobs* named = snapshot.by_name.Find(name);
-  return named != nullptr && named->newest >= jobs.first && named->newest <= jobs.last &&
-         named->count > jobs.size();
 }
 
 }  // namespace
@@ -72,7 +64,6 @@ std::optional<EndedJobs> EvaluateEnded(const Snapshot& snapshot, const std::set<
     if (next == nullptr || next->array.array_id != id) break;
     ++ended.last;
   }
-  if (HidesOlder(snapshot, job->settings->name, ended)) return std::nullopt;
   return ended;
 }
 

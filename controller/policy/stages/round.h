@@ -34,8 +34,8 @@ struct Considered {
   std::unordered_set<uint64_t> jobs;
   std::unordered_set<std::string> groups;  // by key: all jobs of theirs
   // Those among them that are considered again in each round, since slots or quotas are kept for
-  // them: what came later would take these otherwise.
-  std::unordered_set<uint64_t> holders;
+  // them: what came later would take these otherwise. With the keys of their groups.
+  std::unordered_map<uint64_t, std::string> holders;
 };
 
 // The input of a round. All of it outlives the round.

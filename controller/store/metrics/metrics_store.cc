@@ -400,7 +400,7 @@ absl::StatusOr<bool> MetricsStore::RemoveSome(uint64_t job_id, bool forgotten) {
   point_budget_.Forget(job_id);
   names_may_go_ = true;
   rollup_budget_.Forget(job_id);
-  rollup_.Forget();
+  rollup_.Forget(job_id);
   for (const char* sql : {kRemovePoints, kRemoveRollups, kRemoveLogs}) {
     MUSTER_ASSIGN_OR_RETURN(const bool removed_any, RemoveRows(sql, job_id));
     if (removed_any) return true;

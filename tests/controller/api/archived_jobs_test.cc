@@ -290,6 +290,33 @@ TEST_F(ArchivedJobsTest, AreRestoredForASubmitThatRefersToThem) {
   EXPECT_THAT(Restored(), ElementsAre(3));
 }
 
+TEST_F(ArchivedJobsTest, EachSubmitOfAMessageBringsTheSaverThatItBeginsFrom) {
+  Archive(Ended(1, "digits"), {3});
+  v1::SubmitJobsRequest message;
+  for (int i = 0; i < 2; ++i) {
+    v1::SubmitRequest& submit = *message.add_submits() = SubmitOf("digits");
+    submit.mutable_spec()->mutable_checkpoint()->set_resume_from("auto");
+  }
+  ApiFixture::Context context;
+  auto stream = stub_->SubmitJobs(&context);
+  ASSERT_TRUE(stream->Write(message));
+  v1::SubmitJobsResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  stream->WritesDone();
+  ASSERT_OK(FromGrpc(stream->Finish()));
+  const std::vector<RestoreList> restored = engine_.restored();
+  ASSERT_THAT(restored, SizeIs(2));
+  EXPECT_THAT(restored[0], SizeIs(1));
+  EXPECT_EQ(restored[1], restored[0]);
+}
+
+TEST_F(ArchivedJobsTest, ANameMeansTheNewestWhereverItIs) {
+  Put(Ended(1, "digits"));
+  Archive(Ended(2, "digits"));
+  ASSERT_OK_AND_ASSIGN(const v1::GetJobResponse shown, Get(Name("digits")));
+  EXPECT_EQ(shown.summary().id(), 2u);
+}
+
 // What one submit of a message needs concerns no other one; what two need is read once.
 TEST_F(ArchivedJobsTest, EachSubmitOfAMessageRestoresItsOwn) {
   for (uint32_t index = 0; index < 4; ++index) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "controller/store/metrics/points/point_thinner.h"
 
@@ -12,6 +13,7 @@ namespace muster::controller {
 namespace {
 
 constexpr size_t kMostWaiting = 65'536;  // ranks
+constexpr int kMostAtOnce = 4;           // rows of level 1 that one row of points makes
 // A level has enough where it has so many times what is asked for: how evenly its points lie.
 constexpr size_t kTimesEnough = 4;
 
@@ -30,31 +32,52 @@ std::vector<PackedPoint> Thin(std::vector<PackedPoint> points) {
 }  // namespace
 
 absl::StatusOr<uint64_t> RollupBudget::DropSome(uint64_t job_id, IngestCounts&) {
-  SqliteStatement drop = db().Prepare(
-      "DELETE FROM rollups WHERE id IN"
-      " (SELECT id FROM rollups WHERE job = ? AND level = 1 ORDER BY id LIMIT 64)"
-      " RETURNING length(packed)");
-  drop.Bind(job_id);
   uint64_t bytes = 0;
-  for (;;) {
-    MUSTER_ASSIGN_OR_RETURN(const bool has_row, drop.Step());
-    if (!has_row) return bytes;
-    bytes += static_cast<uint64_t>(drop.Int(0));
+  for (const char* sql :
+       {"DELETE FROM rollups WHERE id IN (SELECT id FROM rollups r WHERE job = ? AND last_row <="
+        " (SELECT max(last_row) FROM rollups WHERE job = r.job AND rank = r.rank AND"
+        "  attempt = r.attempt AND generation = r.generation AND level = r.level + 1)"
+        " ORDER BY id LIMIT 64) RETURNING length(packed)",
+        "DELETE FROM rollups WHERE id IN"
+        " (SELECT id FROM rollups WHERE job = ? ORDER BY id LIMIT 64) RETURNING length(packed)"}) {
+    SqliteStatement drop = db().Prepare(sql);
+    drop.Bind(job_id);
+    for (;;) {
+      MUSTER_ASSIGN_OR_RETURN(const bool has_row, drop.Step());
+      if (!has_row) break;
+      bytes += static_cast<uint64_t>(drop.Int(0));
+    }
+    if (bytes > 0) break;
   }
+  return bytes;
 }
 
 absl::Status Rollup::NoteRow(const RankKey& key, int64_t id, IngestCounts& counts) {
   if (waiting_.size() > kMostWaiting) waiting_.clear();
   MUSTER_ASSIGN_OR_RETURN(Waiting * waiting, FindWaiting(key));
-  for (size_t level = 0;; ++level) {
-    if (level == waiting->size()) waiting->emplace_back();
-    std::vector<int64_t>& rows = (*waiting)[level];
-    // The first time, what was read of the database has it already.
-    if (rows.empty() || rows.back() < id) rows.push_back(id);
-    if (rows.size() < kRows) return absl::OkStatus();
-    MUSTER_ASSIGN_OR_RETURN(id, RollUp(key, static_cast<int>(level), rows, counts));
-    rows.clear();
+  // The first time, what was read of the database has it already.
+  if (std::vector<int64_t>& rows = waiting->front(); rows.empty() || rows.back() < id) {
+    rows.push_back(id);
   }
+  // More than one at a time is due only where an older musterd has left many rows.
+  for (int made = 0; made < kMostAtOnce && waiting->front().size() >= kRows; ++made) {
+    MUSTER_RETURN_IF_ERROR(RollUpFirst(key, 0, *waiting, counts));
+    for (size_t level = 1; (*waiting)[level].size() >= kRows; ++level) {
+      MUSTER_RETURN_IF_ERROR(RollUpFirst(key, level, *waiting, counts));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Rollup::RollUpFirst(const RankKey& key, size_t level, Waiting& waiting,
+                                 IngestCounts& counts) {
+  if (waiting.size() < level + 2) waiting.resize(level + 2);
+  std::vector<int64_t>& rows = waiting[level];
+  const std::vector<int64_t> first(rows.begin(), rows.begin() + kRows);
+  MUSTER_ASSIGN_OR_RETURN(const int64_t id, RollUp(key, static_cast<int>(level), first, counts));
+  rows.erase(rows.begin(), rows.begin() + kRows);
+  waiting[level + 1].push_back(id);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Rollup::Waiting*> Rollup::FindWaiting(const RankKey& key) {
@@ -63,28 +86,34 @@ absl::StatusOr<Rollup::Waiting*> Rollup::FindWaiting(const RankKey& key) {
   const auto bind = [&key](SqliteStatement& select) -> SqliteStatement& {
     return select.Bind(key.job_id).Bind(key.rank).Bind(key.attempt).Bind(key.generation);
   };
-  // The newest row that each level covers, of the rows of points.
-  std::vector<int64_t> covered;
+  struct Covered {
+    int64_t row = 0;       // the newest row of points that a level covers,
+    int64_t min_step = 0;  // and where what covers it begins: later rows are of later steps
+  };
+  std::vector<Covered> covered;
   {
     SqliteStatement select = db_.Prepare(
-        "SELECT level, max(last_row) FROM rollups WHERE job = ? AND rank = ? AND attempt = ? AND"
-        " generation = ? GROUP BY level ORDER BY level");
+        "SELECT level, max(last_row), min_step FROM rollups WHERE job = ? AND rank = ? AND"
+        " attempt = ? AND generation = ? GROUP BY level ORDER BY level");
     bind(select);
     for (;;) {
       MUSTER_ASSIGN_OR_RETURN(const bool has_row, select.Step());
       if (!has_row) break;
-      covered.resize(static_cast<size_t>(select.Int(0)), 0);
-      covered.back() = select.Int(1);
+      covered.resize(static_cast<size_t>(select.Int(0)));
+      covered.back() = {.row = select.Int(1), .min_step = select.Int(2)};
     }
   }
   Waiting waiting(covered.size() + 1);
   for (size_t level = 0; level < waiting.size(); ++level) {
     SqliteStatement select = db_.Prepare(
-        level == 0 ? "SELECT id FROM points WHERE job = ? AND rank = ? AND attempt = ? AND"
-                     " generation = ? AND id > ? ORDER BY id"
-                   : "SELECT id FROM rollups WHERE job = ? AND rank = ? AND attempt = ? AND"
-                     " generation = ? AND last_row > ? AND level = ? ORDER BY id");
-    bind(select).Bind(level < covered.size() ? covered[level] : 0);
+        level == 0
+            ? "SELECT id FROM points INDEXED BY points_by_step WHERE job = ? AND rank = ? AND"
+              " attempt = ? AND generation = ? AND min_step >= ? AND id > ? ORDER BY id"
+            : "SELECT id FROM rollups INDEXED BY rollups_by_step WHERE job = ? AND rank = ?"
+              " AND attempt = ? AND generation = ? AND min_step >= ? AND last_row > ? AND"
+              " level = ? ORDER BY id");
+    const Covered from = level < covered.size() ? covered[level] : Covered();
+    bind(select).Bind(from.min_step).Bind(from.row);
     if (level > 0) select.Bind(static_cast<uint64_t>(level));
     for (;;) {
       MUSTER_ASSIGN_OR_RETURN(const bool has_row, select.Step());
@@ -108,11 +137,15 @@ absl::StatusOr<int64_t> Rollup::RollUp(const RankKey& key, int level,
                                  " WHERE id = ?");
     select.Bind(id);
     MUSTER_ASSIGN_OR_RETURN(const bool has_row, select.Step());
-    if (!has_row) continue;  // a budget has dropped it
+    if (!has_row) continue;  // the budget has dropped it
     min_step = std::min(min_step, select.Int(0));
     max_step = std::max(max_step, select.Int(1));
     last_row = select.Int(2);
-    MUSTER_RETURN_IF_ERROR(UnpackAll(select.Text(3), points));
+    // A plot can do without one row; the whole database need not be set aside for it.
+    if (absl::Status status = UnpackAll(select.Text(3), points); !status.ok()) {
+      Log(LogLevel::kError, "points_not_rolled_up",
+          {{"job", key.job_id}, {"rank", key.rank}, {"error", status.ToString()}});
+    }
   }
   for (auto& [name, series] : points) series = Thin(std::move(series));
   const std::string packed = PackPoints(points);

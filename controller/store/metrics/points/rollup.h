@@ -20,7 +20,8 @@
 
 namespace muster::controller {
 
-// The oldest rows of level 1 go; higher levels stay, which are a hundredth of them and less.
+// The oldest rows go that a higher level covers, and only then others: a plot of the whole becomes
+// coarser before it becomes shorter.
 class RollupBudget final : public JobBudget {
  public:
   static constexpr uint64_t kPart = 4;  // of what is kept of a job's points
@@ -42,15 +43,23 @@ class Rollup {
 
   // A row of the rank's points was written, in the transaction under way.
   absl::Status NoteRow(const RankKey& key, int64_t id, IngestCounts& counts);
-  // That transaction is undone, or rows were removed: what is to be rolled up is read again.
+  // That transaction is undone: what is to be rolled up is read again.
   void Forget() { waiting_.clear(); }
+  // Rows of the job were removed.
+  void Forget(uint64_t job_id) {
+    waiting_.erase(waiting_.lower_bound(RankKey{job_id}),
+                   waiting_.lower_bound(RankKey{job_id + 1}));
+  }
 
  private:
   // Rows that are not rolled up yet, ascending; by level, 0: rows of `points`.
   using Waiting = std::vector<std::vector<int64_t>>;
 
   absl::StatusOr<Waiting*> FindWaiting(const RankKey& key);
-  // Rolls up all that waits at `level`; gives the row that was made.
+  // Rolls up the first kRows rows that wait at `level`.
+  absl::Status RollUpFirst(const RankKey& key, size_t level, Waiting& waiting,
+                           IngestCounts& counts);
+  // Gives the row that was made.
   absl::StatusOr<int64_t> RollUp(const RankKey& key, int level, const std::vector<int64_t>& rows,
                                  IngestCounts& counts);
 

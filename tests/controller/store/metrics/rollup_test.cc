@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -119,6 +120,7 @@ class RollupTest : public ::testing::Test {
   TempDir dir_;
   std::string path_;
   int turns_ = 0;
+  uint64_t next_seq_ = 2;
 };
 
 constexpr int64_t kManyRows = 3 * 64 * 64 + 70;
@@ -165,10 +167,21 @@ TEST_F(RollupTest, WhatTheBudgetOfPointsDroppedIsStillShown) {
 
 TEST_F(RollupTest, WhereTheLowestLevelHasItsBudgetAHigherOneReachesBack) {
   Fill("metrics.db", kManyRows, /*restart_at=*/-1, /*rollup_bytes=*/60'000);
-  const std::vector<Point> points = Plot("loss", 500);
+  std::vector<Point> points = Plot("loss", 500);
   EXPECT_EQ(points.front().step, 0);
   EXPECT_EQ(points.back().step, kLastStep);
   EXPECT_GT(points.size(), 90u);
+  // Nothing is dropped that no higher level covers.
+  points = Plot("loss", 90);
+  ExpectEvenAndTrue(points);
+}
+
+TEST_F(RollupTest, TheBudgetHoldsHoweverSmallItIs) {
+  Fill("metrics.db", kManyRows, /*restart_at=*/-1, /*rollup_bytes=*/2'000);
+  size_t bytes = 0;
+  for (const std::string& row : Rollups()) bytes += row.size() / 2;
+  EXPECT_LT(bytes, 3'000u);
+  EXPECT_EQ(Plot("loss", 500).back().step, kLastStep);
 }
 
 TEST_F(RollupTest, ARestartGoesOnWhereItWas) {
@@ -179,6 +192,51 @@ TEST_F(RollupTest, ARestartGoesOnWhereItWas) {
     Fill(absl::StrCat("restart-", at, ".db"), kManyRows, at);
     EXPECT_EQ(Rollups(), without) << at;
   }
+}
+
+// A musterd that knew no rollups has left its rows. They are taken a few at a time, as finely.
+TEST_F(RollupTest, RowsOfAnOlderMusterdAreRolledUpBitByBit) {
+  Fill("with.db", kManyRows);
+  const std::vector<std::string> with = Rollups();
+  Fill("without.db", kManyRows - 120);
+  Run("DELETE FROM rollups");
+  const auto add = [this](int rows) {
+    auto store = MetricsStore::Open(path_);
+    ASSERT_OK(store);
+    IngestCounts counts;
+    for (int i = 0; i < rows; ++i, ++next_seq_) {
+      const auto step = static_cast<int64_t>((kManyRows + next_seq_) * kStepsARow);
+      const MetricsBatch batch{{{kRank, next_seq_, {{"loss", step, step, LossAt(step)}}}}, {}, {}};
+      ASSERT_OK((*store)->Append({&batch}, counts));
+    }
+  };
+  add(1);
+  EXPECT_THAT(Rollups(), SizeIs(4));
+  std::vector<Point> points = Plot("loss", 500);
+  ASSERT_THAT(points, SizeIs(500));
+  EXPECT_EQ(points.front().step, 0);
+  add(60);
+  const std::vector<std::string> caught_up = Rollups();
+  ASSERT_GE(caught_up.size(), 190u);
+  EXPECT_TRUE(std::equal(caught_up.begin(), caught_up.begin() + 190, with.begin()));
+  points = Plot("loss", 500);
+  ASSERT_THAT(points, SizeIs(500));
+  EXPECT_EQ(points.front().step, 0);
+}
+
+TEST_F(RollupTest, ADamagedRowIsLeftOut) {
+  Fill("metrics.db", 60);
+  Run("UPDATE points SET packed = x'ffffffff' WHERE id = 7");
+  auto store = MetricsStore::Open(path_);
+  ASSERT_OK(store);
+  IngestCounts counts;
+  for (uint64_t seq = 2; seq < 12; ++seq) {
+    const auto step = static_cast<int64_t>(1000 + seq);
+    const MetricsBatch batch{{{kRank, seq, {{"loss", step, step, LossAt(step)}}}}, {}, {}};
+    ASSERT_OK((*store)->Append({&batch}, counts));
+  }
+  store->reset();
+  EXPECT_THAT(Rollups(), SizeIs(1));
 }
 
 TEST_F(RollupTest, GoesWithItsJob) {
