@@ -6,6 +6,7 @@ block all contenders have their turn one after the other, those whose turn it is
 import contextlib
 import http.client
 import json
+import os
 import pathlib
 import shutil
 import statistics
@@ -340,6 +341,7 @@ def history(bench):
         for jobs in sizes:
             folder = bench.fresh("history")
             shutil.copytree(filled[jobs], folder)
+            os.sync()  # what was copied is not written while submits are
             figures.update({f"{jobs} ended jobs: {name}": value for name, value in with_history(bench, folder).items()})
             shutil.rmtree(folder)
         yield figures
@@ -348,9 +350,11 @@ def history(bench):
 def with_history(bench, folder):
     seconds = 3 * bench.turn
     with contextlib.closing(Muster(folder, bench.bin)) as muster:
-        for words in (("submit", "-f", bench.spec("elsewhere"), "--array", "1-10000"), ("cancel", "--array", "bench")):
+        for words in (("submit", "-f", bench.spec("elsewhere"), "--array", "1-10000", "--set",
+                       "placement.wait_for_capacity=true"), ("cancel", "--array", "bench")):
             subprocess.run([bench.bin / "muster", *map(str, words)], env=muster.environment, check=True,
                            stdout=subprocess.DEVNULL)
+        alone = resident_mib(muster.musterd.pid)
         fleet = subprocess.Popen([bench.bin / "muster-bench-client", "heartbeats", "--data-dir", muster.data_dir,
                                   "--agents", "10000", "--slots", "8", "--seconds", str(3 * seconds), "--announce"],
                                  stdout=subprocess.PIPE, text=True)
@@ -362,7 +366,13 @@ def with_history(bench, folder):
         beats = json.loads(fleet.communicate(timeout=120)[0])
         return {"start, s": muster.start_seconds, "ls p50, ms": listed["latency"]["p50_ms"],
                 "submits/s": submitted["per_s"], "heartbeats answered/s": beats["answered_per_s"],
-                "heartbeat p50, ms": beats["latency"]["p50_ms"], "RSS, MiB": beats["musterd_rss_mib"]}
+                "heartbeat p50, ms": beats["latency"]["p50_ms"], "RSS before the workers come, MiB": alone,
+                "RSS, MiB": beats["musterd_rss_mib"]}
+
+
+def resident_mib(pid):
+    status = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    return int(next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS:"))) / 1024
 
 
 def plot(bench):

@@ -34,7 +34,7 @@ struct MetricsFlags {
 };
 
 // More than a plot has columns.
-constexpr uint32_t kMostPlotted = 10'000;
+constexpr uint32_t kMostPlotted = 2'000;
 
 using Page = google::protobuf::RepeatedPtrField<v1::MetricPoint>;
 using Curves = std::map<std::string, std::vector<PlotPoint>>;

@@ -14,8 +14,6 @@ namespace {
 
 constexpr size_t kMostWaiting = 65'536;  // ranks
 constexpr int kMostAtOnce = 4;           // rows of level 1 that one row of points makes
-// A level has enough where it has so many times what is asked for: how evenly its points lie.
-constexpr size_t kTimesEnough = 4;
 
 // One point a step, the one that was reported last, and at most kPoints of these.
 std::vector<PackedPoint> Thin(std::vector<PackedPoint> points) {
@@ -183,7 +181,7 @@ absl::StatusOr<int> RollupLevelFor(SqliteDatabase& db, uint64_t job_id, uint32_t
   if (levels.empty()) return 0;
   size_t chosen = levels.size();  // none
   for (size_t i = 0; i < levels.size(); ++i) {
-    if (levels[i].rows * Rollup::kPoints >= kTimesEnough * max_points) chosen = i;
+    if (levels[i].rows * Rollup::kPoints >= max_points) chosen = i;
   }
   int64_t begins = 0;
   if (chosen < levels.size()) {
