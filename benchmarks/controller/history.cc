@@ -111,17 +111,8 @@ void FillPoints(const std::string& folder, uint64_t points) {
                                           "memory_bytes", "memory_peak_bytes"};
   controller::IngestCounts counts;
   uint64_t seq = 0;
-  std::vector<controller::MetricsBatch> batches;
-  const auto append = [&] {
-    std::vector<const controller::MetricsBatch*> group;
-    for (const auto& batch : batches) group.push_back(&batch);
-    if (absl::Status status = store->Append(group, counts); !status.ok()) {
-      throw std::runtime_error(status.ToString());
-    }
-    batches.clear();
-  };
   while (seq * names.size() < points) {
-    controller::MetricsBatch& batch = batches.emplace_back();
+    controller::MetricsBatch batch;
     for (uint64_t i = 0; i < kStepsABatch; ++i) {
       const auto step = static_cast<int64_t>(seq++);
       controller::PointRecord record{.key = {1, 1, 1, 0}, .seq = seq, .points = {}};
@@ -130,8 +121,10 @@ void FillPoints(const std::string& folder, uint64_t points) {
       }
       batch.points.push_back(std::move(record));
     }
-    // A group of batches is a row of points for each rank: some 800 points, as in M1.
-    append();
+    // It becomes one row of points: some 800, as in M1.
+    if (absl::Status status = store->Append({&batch}, counts); !status.ok()) {
+      throw std::runtime_error(status.ToString());
+    }
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
   PrintLine({{"load", "points"}, {"points", counts.points}, {"seconds", took.count()}});

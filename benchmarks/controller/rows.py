@@ -323,13 +323,19 @@ def beats(bench):
     yield figures
 
 
+def with_one_job(bench):
+    """The folder of a musterd that was stopped after one job."""
+    folder = bench.fresh("template")
+    with contextlib.closing(Muster(folder, bench.bin, workers=1, worker_flags=["--allow-commands"])) as muster:
+        bench.client("end-to-end", "--data-dir", muster.data_dir, "--spec", bench.spec("true"), "--warm-up", 0, "--jobs", 1,
+                     "--seconds", 30)
+    return folder
+
+
 def history(bench):
     """A musterd each with so many ended jobs in history.db and 10,000 more in memory, while 10,000 workers beat."""
     sizes = (1_000, 100_000, 1_000_000)
-    template = bench.fresh("template")
-    with contextlib.closing(Muster(template, bench.bin, workers=1, worker_flags=["--allow-commands"])) as muster:
-        bench.client("end-to-end", "--data-dir", muster.data_dir, "--spec", bench.spec("true"), "--warm-up", 0, "--jobs", 1,
-                     "--seconds", 30)
+    template = with_one_job(bench)
     filled = {}
     for jobs in sizes:
         filled[jobs] = bench.fresh(f"history-{jobs}")
@@ -377,10 +383,7 @@ def resident_mib(pid):
 
 def plot(bench):
     """`muster metrics JOB --plot loss`, a process each, of a job of 10^5 and of one of 10^8 points."""
-    template = bench.fresh("template")
-    with contextlib.closing(Muster(template, bench.bin, workers=1, worker_flags=["--allow-commands"])) as muster:
-        bench.client("end-to-end", "--data-dir", muster.data_dir, "--spec", bench.spec("true"), "--warm-up", 0, "--jobs", 1,
-                     "--seconds", 30)
+    template = with_one_job(bench)
     sizes = (100_000, 10_000_000 if bench.quick else 100_000_000)
     filled = {}
     for points in sizes:

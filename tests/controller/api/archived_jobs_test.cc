@@ -99,6 +99,15 @@ class ArchivedJobsTest : public ApiFixture {
     }
     return ids;
   }
+  void SubmitAll(const v1::SubmitJobsRequest& message) {
+    ApiFixture::Context context;
+    auto stream = stub_->SubmitJobs(&context);
+    ASSERT_TRUE(stream->Write(message));
+    v1::SubmitJobsResponse response;
+    ASSERT_TRUE(stream->Read(&response));
+    stream->WritesDone();
+    ASSERT_OK(FromGrpc(stream->Finish()));
+  }
   absl::Status Requeue(uint64_t id) {
     v1::ControlJobRequest request;
     *request.mutable_job() = Id(id);
@@ -297,13 +306,7 @@ TEST_F(ArchivedJobsTest, EachSubmitOfAMessageBringsTheSaverThatItBeginsFrom) {
     v1::SubmitRequest& submit = *message.add_submits() = SubmitOf("digits");
     submit.mutable_spec()->mutable_checkpoint()->set_resume_from("auto");
   }
-  ApiFixture::Context context;
-  auto stream = stub_->SubmitJobs(&context);
-  ASSERT_TRUE(stream->Write(message));
-  v1::SubmitJobsResponse response;
-  ASSERT_TRUE(stream->Read(&response));
-  stream->WritesDone();
-  ASSERT_OK(FromGrpc(stream->Finish()));
+  SubmitAll(message);
   const std::vector<RestoreList> restored = engine_.restored();
   ASSERT_THAT(restored, SizeIs(2));
   EXPECT_THAT(restored[0], SizeIs(1));
@@ -338,13 +341,7 @@ TEST_F(ArchivedJobsTest, EachSubmitOfAMessageRestoresItsOwn) {
   add("", "6");
   add("1_3", "");
   add("", "");
-  ApiFixture::Context context;
-  auto stream = stub_->SubmitJobs(&context);
-  ASSERT_TRUE(stream->Write(message));
-  v1::SubmitJobsResponse response;
-  ASSERT_TRUE(stream->Read(&response));
-  stream->WritesDone();
-  ASSERT_OK(FromGrpc(stream->Finish()));
+  SubmitAll(message);
   const std::vector<RestoreList> restored = engine_.restored();
   ASSERT_THAT(restored, SizeIs(5));
   ASSERT_THAT(restored[0], SizeIs(1));

@@ -52,6 +52,16 @@ class ArchiveJobsTest : public ::muster::testing::ControllerFixture {
     clock_.Advance(time);
     RunUntilIdle();
   }
+  // With its log, over what is in `to`.
+  static void CopyDatabase(const std::string& name, const std::string& from,
+                           const std::string& to) {
+    for (const char* ending : {"", "-wal"}) {
+      const std::string file = "/" + name + ending;
+      std::filesystem::remove(to + file);
+      if (!std::filesystem::exists(from + file)) continue;
+      std::filesystem::copy_file(from + file, to + file);
+    }
+  }
   ArchivedJob Rows(uint64_t id) const { return RowsToArchive(*snapshot(), id); }
   ArchiveJobs Ended(uint64_t id) const { return {.groups = {{Rows(id)}}}; }
 };
@@ -421,13 +431,6 @@ TEST_F(ArchiveJobsTest, ALostHistoryForgetsNobody) {
 
 TEST_F(ArchiveJobsTest, AnOlderCopyOfTheHistoryForgetsNobody) {
   Archive({.recent = 0});
-  const auto copy = [&](const std::string& from, const std::string& to) {
-    for (const char* file : {"/history.db", "/history.db-wal"}) {
-      std::filesystem::remove(to + file);
-      if (!std::filesystem::exists(from + file)) continue;
-      std::filesystem::copy_file(from + file, to + file);
-    }
-  };
   const auto archive_one = [this](const char* name) {
     const uint64_t id = SubmitAndCancel(name);
     Pass(kLeastKeptBeyondRecent);
@@ -437,12 +440,12 @@ TEST_F(ArchiveJobsTest, AnOlderCopyOfTheHistoryForgetsNobody) {
   archive_one("a");
   TempDir backup;
   engine_.reset();
-  copy(dir_.path(), backup.path());
+  CopyDatabase("history.db", dir_.path(), backup.path());
   Restart();
   EXPECT_EQ(engine_->history().began_after_job(), 0u) << "it is whole";
   const uint64_t lost = archive_one("b");
   engine_.reset();
-  copy(backup.path(), dir_.path());
+  CopyDatabase("history.db", backup.path(), dir_.path());
   Restart();
   EXPECT_EQ(engine_->history().began_after_job(), lost) << "metrics of these are kept";
   Restart();
@@ -455,23 +458,16 @@ TEST_F(ArchiveJobsTest, AnOlderCopyOfTheHistoryForgetsNobody) {
 // state.db was restored from a backup, and history.db was not.
 TEST_F(ArchiveJobsTest, NumbersOfArchivedJobsAreNotGivenAgain) {
   Archive({.recent = 0});
-  const auto copy = [&](const std::string& from, const std::string& to) {
-    for (const char* file : {"/state.db", "/state.db-wal"}) {
-      std::filesystem::remove(to + file);
-      if (!std::filesystem::exists(from + file)) continue;
-      std::filesystem::copy_file(from + file, to + file);
-    }
-  };
   TempDir backup;
   engine_.reset();
-  copy(dir_.path(), backup.path());
+  CopyDatabase("state.db", dir_.path(), backup.path());
   Restart();
   const uint64_t id = SubmitAndCancel("a");
   Pass(kLeastKeptBeyondRecent);
   ASSERT_FALSE(IsThere(id));
   const uint64_t last_event = snapshot()->last_event;
   engine_.reset();
-  copy(backup.path(), dir_.path());
+  CopyDatabase("state.db", backup.path(), dir_.path());
   Restart();
   EXPECT_EQ(snapshot()->last_event, last_event);
   EXPECT_EQ(SubmitWaiting("b"), id + 1);

@@ -85,6 +85,24 @@ absl::Status UnpackSeries(absl::string_view section, uint64_t count,
   return reader.AtEnd() ? absl::OkStatus() : Broken("bytes left over in a section");
 }
 
+// Gives each name with how many points there are and their bytes, until one is refused.
+template <typename Take>
+absl::Status ForEachSection(absl::string_view blob, Take take) {
+  Reader reader(blob);
+  while (!reader.AtEnd()) {
+    uint64_t id = 0;
+    uint64_t count = 0;
+    uint64_t bytes = 0;
+    MUSTER_RETURN_IF_ERROR(reader.Varint(id));
+    MUSTER_RETURN_IF_ERROR(reader.Varint(count));
+    MUSTER_RETURN_IF_ERROR(reader.Varint(bytes));
+    absl::string_view section;
+    MUSTER_RETURN_IF_ERROR(reader.Bytes(bytes, section));
+    MUSTER_RETURN_IF_ERROR(take(id, count, section));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::string PackPoints(const PointsByName& points) {
@@ -106,23 +124,6 @@ std::string PackPoints(const PointsByName& points) {
     blob += section;
   }
   return blob;
-}
-
-template <typename Take>
-absl::Status ForEachSection(absl::string_view blob, Take take) {
-  Reader reader(blob);
-  while (!reader.AtEnd()) {
-    uint64_t id = 0;
-    uint64_t count = 0;
-    uint64_t bytes = 0;
-    MUSTER_RETURN_IF_ERROR(reader.Varint(id));
-    MUSTER_RETURN_IF_ERROR(reader.Varint(count));
-    MUSTER_RETURN_IF_ERROR(reader.Varint(bytes));
-    absl::string_view section;
-    MUSTER_RETURN_IF_ERROR(reader.Bytes(bytes, section));
-    MUSTER_RETURN_IF_ERROR(take(id, count, section));
-  }
-  return absl::OkStatus();
 }
 
 absl::Status UnpackPoints(absl::string_view blob, uint64_t name_id, std::vector<PackedPoint>& out) {

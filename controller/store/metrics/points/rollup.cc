@@ -164,7 +164,7 @@ absl::StatusOr<int> RollupLevelFor(SqliteDatabase& db, uint64_t job_id, uint32_t
     size_t rows = 0;
     int64_t min_step = 0;  // of what it has of these steps
   };
-  std::vector<Level> levels;  // ascending
+  std::vector<Level> levels(1);  // ascending; the first one is the points themselves
   {
     SqliteStatement select = db.Prepare(
         "SELECT level, count(*), min(min_step) FROM rollups WHERE job = ? AND rank = ? AND"
@@ -178,28 +178,22 @@ absl::StatusOr<int> RollupLevelFor(SqliteDatabase& db, uint64_t job_id, uint32_t
                         .min_step = std::max(select.Int(2), from)});
     }
   }
-  if (levels.empty()) return 0;
-  size_t chosen = levels.size();  // none
-  for (size_t i = 0; i < levels.size(); ++i) {
+  size_t chosen = 0;
+  for (size_t i = 1; i < levels.size(); ++i) {
     if (levels[i].rows * Rollup::kPoints >= max_points) chosen = i;
   }
-  int64_t begins = 0;
-  if (chosen < levels.size()) {
-    begins = levels[chosen].min_step;
-  } else {
+  if (chosen == 0 && levels.size() > 1) {
     SqliteStatement select = db.Prepare(
         "SELECT min(min_step) FROM points WHERE job = ? AND rank = ? AND min_step < ? AND"
         " max_step >= ?");
     select.Bind(job_id).Bind(rank).Bind(to).Bind(from);
     MUSTER_RETURN_IF_ERROR(select.Step().status());
-    begins = select.IsNull(0) ? to : std::max(select.Int(0), from);
+    levels[0].min_step = select.IsNull(0) ? to : std::max(select.Int(0), from);
   }
-  for (size_t i = chosen == levels.size() ? 0 : chosen + 1; i < levels.size(); ++i) {
-    if (levels[i].min_step >= begins) continue;
-    chosen = i;
-    begins = levels[i].min_step;
+  for (size_t i = chosen + 1; i < levels.size(); ++i) {
+    if (levels[i].min_step < levels[chosen].min_step) chosen = i;
   }
-  return chosen == levels.size() ? 0 : levels[chosen].level;
+  return levels[chosen].level;
 }
 
 }  // namespace muster::controller

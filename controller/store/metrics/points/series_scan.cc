@@ -7,6 +7,28 @@
 namespace muster::controller {
 namespace {
 
+// Rows of a segment after (?5, ?6), by their smallest step. All of it stands in the index: a row
+// that holds nothing of the segment is not read. In two parts, since SQLite would not look
+// (min_step, id) > (?, ?) up, but pass all before it.
+constexpr char kPointRows[] = R"sql(
+SELECT min_step, id, max_step, id FROM points INDEXED BY points_by_step
+  WHERE job = ?1 AND rank = ?2 AND attempt = ?3 AND generation = ?4
+    AND min_step = ?5 AND id > ?6 AND id > ?8
+UNION ALL
+SELECT min_step, id, max_step, id FROM points INDEXED BY points_by_step
+  WHERE job = ?1 AND rank = ?2 AND attempt = ?3 AND generation = ?4
+    AND min_step > ?5 AND min_step < ?7 AND id > ?8
+ORDER BY min_step, id)sql";
+constexpr char kRollupRows[] = R"sql(
+SELECT min_step, id, max_step, last_row FROM rollups INDEXED BY rollups_by_step
+  WHERE job = ?1 AND rank = ?2 AND attempt = ?3 AND generation = ?4 AND level = ?9
+    AND min_step = ?5 AND id > ?6 AND last_row > ?8
+UNION ALL
+SELECT min_step, id, max_step, last_row FROM rollups INDEXED BY rollups_by_step
+  WHERE job = ?1 AND rank = ?2 AND attempt = ?3 AND generation = ?4 AND level = ?9
+    AND min_step > ?5 AND min_step < ?7 AND last_row > ?8
+ORDER BY min_step, id)sql";
+
 // 0: there is none.
 absl::StatusOr<uint64_t> FindNameId(SqliteDatabase& db, const std::string& metric) {
   SqliteStatement select = db.Prepare("SELECT id FROM metric_names WHERE name = ?");
@@ -52,23 +74,7 @@ absl::StatusOr<bool> SeriesScan::ReadSegment(SqliteDatabase& db, TurnBudget& bud
 absl::StatusOr<bool> SeriesScan::ReadLevel(SqliteDatabase& db, TurnBudget& budget,
                                            const Take& take) {
   const Segment& segment = segments_[segment_];
-  // All of it stands in the index: a row that holds nothing of the segment is not read. In two
-  // parts, since SQLite would not look (min_step, id) > (?, ?) up, but pass all before it.
-  SqliteStatement rows = db.Prepare(
-      level_ == 0
-          ? "SELECT min_step, id, max_step, id FROM points INDEXED BY points_by_step WHERE job = ?1"
-            " AND rank = ?2 AND attempt = ?3 AND generation = ?4 AND min_step = ?5 AND id > ?6 AND"
-            " id > ?8 UNION ALL "
-            "SELECT min_step, id, max_step, id FROM points INDEXED BY points_by_step WHERE job = ?1"
-            " AND rank = ?2 AND attempt = ?3 AND generation = ?4 AND min_step > ?5 AND min_step < "
-            "?7"
-            " AND id > ?8 ORDER BY min_step, id"
-          : "SELECT min_step, id, max_step, last_row FROM rollups INDEXED BY rollups_by_step WHERE"
-            " job = ?1 AND rank = ?2 AND attempt = ?3 AND generation = ?4 AND level = ?9 AND"
-            " min_step = ?5 AND id > ?6 AND last_row > ?8 UNION ALL "
-            "SELECT min_step, id, max_step, last_row FROM rollups INDEXED BY rollups_by_step WHERE"
-            " job = ?1 AND rank = ?2 AND attempt = ?3 AND generation = ?4 AND level = ?9 AND"
-            " min_step > ?5 AND min_step < ?7 AND last_row > ?8 ORDER BY min_step, id");
+  SqliteStatement rows = db.Prepare(level_ == 0 ? kPointRows : kRollupRows);
   rows.Bind(name_.job_id).Bind(name_.rank).Bind(segment.attempt).Bind(segment.generation);
   // What is not covered yet is hardly of earlier steps than what is.
   rows.Bind(std::max(min_step_, covered_.min_step - 1)).Bind(row_id_).Bind(segment.to);
