@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <iostream>
@@ -59,8 +60,9 @@ v1::SubmitRequest GangRequest(uint32_t ranks) {
   return OrThrow(SubmitRequestOf(absl::StrCat(
       "name: gang\nranks: ", ranks,
       "\nplacement: {wait_for_capacity: true}\n"
-      "train: {model: {mlp: {hidden: [8]}}, data: {synthetic: {samples: 64, shape: [8]}},"
-      " batch_size: 64, steps: 10}\n")));
+      "train: {model: {mlp: {hidden: [8]}}, data: {synthetic: {samples: 10000, shape: [8]}},"
+      " batch_size: ",
+      std::max(ranks, 64u), ", steps: 10}\n")));
 }
 
 uint64_t SubmitOne(v1::JobService::Stub& stub, const Target& target, v1::SubmitRequest request) {
@@ -77,7 +79,7 @@ uint64_t SubmitOne(v1::JobService::Stub& stub, const Target& target, v1::SubmitR
 class Fleet {
  public:
   Fleet(const Target& target, const Options& options, bool ranks_end,
-        std::function<void(const v1::StartRanks&)> on_start = {}) {
+        std::function<void(const v1::StartRanks&)> on_start = {}, uint32_t meet = 0) {
     for (int i = 0; i < options.agents; ++i) {
       if (i % kStreamsPerChannel == 0) {
         stubs_.push_back(v1::WorkerService::NewStub(LastingChannel(target.workers)));
@@ -88,6 +90,7 @@ class Fleet {
                                            .pool = "default",
                                            .token = target.token,
                                            .ranks_end = ranks_end,
+                                           .meet = meet,
                                            .latest = kReported,
                                            .on_start = on_start},
                                           counts_));
@@ -164,6 +167,70 @@ void Start(const Options& options) {
              {"assignment_at_agent", to_agent.Summary()}});
 }
 
+// Heartbeats until `end`, spread over the interval, as those of real agents are.
+void Beat(const Fleet& fleet, double interval, double end) {
+  const double began = SteadySeconds();
+  const double pause = interval / static_cast<double>(fleet.agents().size());
+  uint64_t turn = 0;
+  while (SteadySeconds() < end) {
+    fleet.agents()[turn % fleet.agents().size()]->Heartbeat();
+    ++turn;
+    const double ahead = began + static_cast<double>(turn) * pause - SteadySeconds();
+    if (ahead > 0) std::this_thread::sleep_for(std::chrono::duration<double>(ahead));
+  }
+}
+
+Json HeartbeatLatencies(AgentCounts& counts) {
+  std::lock_guard<std::mutex> lock(counts.mutex);
+  return counts.heartbeat_latencies.Summary();
+}
+
+// One gang with a rank on each agent: its ranks meet in its store and run, and each agent sends
+// heartbeats that tell of its rank.
+void OneGang(const Options& options) {
+  const Target target = OrThrow(FindTarget(options.data_dir));
+  const auto stubs = PeopleStubs(target, 1);
+  const uint64_t ranks = options.agents;
+  Fleet fleet(target, options, /*ranks_end=*/false, {}, options.agents);
+  if (!fleet.WaitUntilWelcome()) throw std::runtime_error("the agents were not welcomed");
+  AgentCounts& counts = fleet.counts();
+  const double idle_cpu = ProcessorSeconds(target.pid);
+  const double began = SteadySeconds();
+  SubmitOne(*stubs[0], target, GangRequest(options.agents));
+  const auto wait = [&](const char* what, auto condition) {
+    if (WaitUntil(began + 120, condition)) return SteadySeconds() - began;
+    std::lock_guard<std::mutex> lock(counts.mutex);
+    throw std::runtime_error(absl::StrCat("the gang did not ", what, ": ", counts.last_error));
+  };
+  const double started =
+      wait("start", [&] { return counts.started_gangs >= static_cast<uint64_t>(options.agents); });
+  const double met = wait("meet", [&] { return counts.ranks_met >= ranks; });
+  const double running = wait("run", [&] { return counts.events_durable >= 2 * ranks; });
+  const double running_cpu = ProcessorSeconds(target.pid);
+  // The first heartbeat of each tells of a new rank, the others of what has moved.
+  Beat(fleet, options.interval, SteadySeconds() + options.interval);
+  WaitUntil(SteadySeconds() + 30,
+            [&] { return counts.heartbeats_answered >= counts.heartbeats_sent; });
+  const double first_cpu = ProcessorSeconds(target.pid);
+  const uint64_t first = counts.heartbeats_answered;
+  Beat(fleet, options.interval, SteadySeconds() + options.seconds);
+  WaitUntil(SteadySeconds() + 30,
+            [&] { return counts.heartbeats_answered >= counts.heartbeats_sent; });
+  const double last_cpu = ProcessorSeconds(target.pid);
+  const auto beats = static_cast<double>(counts.heartbeats_answered - first);
+  PrintLine({{"load", "gang"},
+             {"ranks", ranks},
+             {"assigned_s", started},
+             {"met_s", met},
+             {"running_s", running},
+             {"start_cpu_us_a_rank", (running_cpu - idle_cpu) * 1e6 / static_cast<double>(ranks)},
+             {"first_beat_cpu_us", (first_cpu - running_cpu) * 1e6 / static_cast<double>(first)},
+             {"beat_cpu_us", (last_cpu - first_cpu) * 1e6 / beats},
+             {"latency", HeartbeatLatencies(counts)},
+             {"streams_lost", counts.ended.load()},
+             {"musterd_rss_mib", static_cast<double>(ResidentBytes(target.pid)) / (1 << 20)}});
+}
+
 void Heartbeats(const Options& options) {
   const Target target = OrThrow(FindTarget(options.data_dir));
   const double began = SteadySeconds();
@@ -172,23 +239,14 @@ void Heartbeats(const Options& options) {
   const double connected = SteadySeconds();
   const double end = connected + options.seconds;
   if (options.announce) PrintLine({{"load", "heartbeats"}, {"ready", welcomed}});
-  // Spread over the interval, as those of real agents are.
-  const double pause = options.interval / options.agents;
-  uint64_t turn = 0;
-  while (SteadySeconds() < end) {
-    fleet.agents()[turn % fleet.agents().size()]->Heartbeat();
-    ++turn;
-    const double ahead = connected + static_cast<double>(turn) * pause - SteadySeconds();
-    if (ahead > 0) std::this_thread::sleep_for(std::chrono::duration<double>(ahead));
-  }
+  Beat(fleet, options.interval, end);
   const double took = SteadySeconds() - connected;
   WaitUntil(SteadySeconds() + 2,
             [&] { return fleet.counts().heartbeats_answered >= fleet.counts().heartbeats_sent; });
-  Json latency;
+  const Json latency = HeartbeatLatencies(fleet.counts());
   std::string error;
   {
     std::lock_guard<std::mutex> lock(fleet.counts().mutex);
-    latency = fleet.counts().heartbeat_latencies.Summary();
     error = fleet.counts().last_error;
   }
   PrintLine({{"load", "heartbeats"},
@@ -248,8 +306,9 @@ void AddAgentLoads(CLI::App& app) {
   CLI::App* reports = app.add_subcommand("reports", "durable reports of simulated ranks");
   CLI::App* start = app.add_subcommand("start", "submit to the assignment's arrival, idle");
   CLI::App* heartbeats = app.add_subcommand("heartbeats", "agents that only live");
+  CLI::App* gang = app.add_subcommand("gang", "one gang with a rank on each agent");
   CLI::App* series = app.add_subcommand("series", "running jobs with series, until stdin ends");
-  for (CLI::App* command : {reports, start, heartbeats, series}) {
+  for (CLI::App* command : {reports, start, heartbeats, gang, series}) {
     command->add_option("--data-dir", options->data_dir, "of musterd")->required();
     command->add_option("--agents", options->agents)->capture_default_str();
     command->add_option("--slots", options->slots, "of each agent")->capture_default_str();
@@ -258,12 +317,15 @@ void AddAgentLoads(CLI::App& app) {
   reports->add_option("--jobs", options->jobs)->capture_default_str();
   reports->add_option("--ranks", options->ranks, "of each job")->capture_default_str();
   start->add_option("--runs", options->runs)->capture_default_str();
-  heartbeats->add_option("--interval", options->interval, "seconds")->capture_default_str();
+  for (CLI::App* command : {heartbeats, gang}) {
+    command->add_option("--interval", options->interval, "seconds")->capture_default_str();
+  }
   heartbeats->add_flag("--announce", options->announce, "print a line once all are welcomed");
   series->add_option("--jobs", options->jobs)->capture_default_str();
   reports->callback([options] { Reports(*options); });
   start->callback([options] { Start(*options); });
   heartbeats->callback([options] { Heartbeats(*options); });
+  gang->callback([options] { OneGang(*options); });
   series->callback([options] { KeepSeries(*options); });
 }
 

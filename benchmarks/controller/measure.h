@@ -30,5 +30,7 @@ void PrintLine(const Json& line);
 
 // Resident bytes of a process; 0: there is none.
 uint64_t ResidentBytes(int pid);
+// Seconds of processor time that a process has used; 0: there is none.
+double ProcessorSeconds(int pid);
 
 }  // namespace muster::benchmarks

@@ -323,6 +323,21 @@ def beats(bench):
     yield figures
 
 
+def gang(bench):
+    """One gang with a rank on each of so many workers: it starts, meets in its store, runs and beats."""
+    for _ in range(bench.blocks):
+        figures = {}
+        for ranks in (1000, 8000):
+            with bench.muster() as muster:
+                done = bench.client("gang", "--data-dir", muster.data_dir, "--agents", ranks, "--slots", 1, "--seconds",
+                                    6 * bench.turn, timeout=400)
+            for name, key in (("start, CPU us a rank", "start_cpu_us_a_rank"), ("first heartbeat, CPU us", "first_beat_cpu_us"),
+                              ("heartbeat, CPU us", "beat_cpu_us"), ("from submit to all running, s", "running_s")):
+                figures[f"{ranks} ranks: {name}"] = done[key]
+            figures[f"{ranks} ranks: heartbeat p50, ms"] = done["latency"]["p50_ms"]
+        yield figures
+
+
 def with_one_job(bench):
     """The folder of a musterd that was stopped after one job."""
     folder = bench.fresh("template")
@@ -401,7 +416,7 @@ def plot(bench):
 
 
 ROWS = {"C1": c1, "C2": c2, "C3": c3, "C4": c4, "C5": c5, "M1": m1, "M2": m2, "LS": ls, "RSS": size, "HB": beats,
-        "HIST": history, "PLOT": plot}
+        "HIST": history, "PLOT": plot, "GANG": gang}
 
 # Row, what, ours, the rival's, bar, moonshot. A ratio above 1 means that Muster is better.
 RATIOS = [

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/version.h"
 #include "common/rpc/token.h"
@@ -119,20 +120,72 @@ void SimAgent::Take(const v1::StartRanks& start) {
   Send(std::move(ack));
   for (const v1::StartRanks::Rank& rank : start.ranks()) {
     Report(start.fence(), rank.rank(), v1::RankEvent::STARTED);
-    Report(start.fence(), rank.rank(), v1::RankEvent::RUNNING);
-    if (options_.ranks_end) {
-      Report(start.fence(), rank.rank(), v1::RankEvent::EXITED);
-      continue;
-    }
-    v1::RankStatus status;
-    *status.mutable_fence() = start.fence();
-    status.set_rank(rank.rank());
-    status.set_pid(1000 + rank.rank());
-    status.set_phase("train");
-    status.mutable_latest()->insert(options_.latest.begin(), options_.latest.end());
-    std::lock_guard<std::mutex> lock(mutex_);
-    running_.push_back(std::move(status));
+    options_.meet > 0 ? Meet(start.fence(), rank.rank()) : Run(start.fence(), rank.rank());
   }
+}
+
+void SimAgent::Run(const v1::Fence& fence, uint32_t rank) {
+  Report(fence, rank, v1::RankEvent::RUNNING);
+  if (options_.ranks_end) {
+    Report(fence, rank, v1::RankEvent::EXITED);
+    return;
+  }
+  v1::RankStatus status;
+  *status.mutable_fence() = fence;
+  status.set_rank(rank);
+  status.set_pid(1000 + rank);
+  status.set_phase("train");
+  status.mutable_latest()->insert(options_.latest.begin(), options_.latest.end());
+  std::lock_guard<std::mutex> lock(mutex_);
+  running_.push_back(std::move(status));
+}
+
+void SimAgent::Meet(const v1::Fence& fence, uint32_t rank) {
+  Ask(fence, rank, v1::StoreRequest::SET, absl::StrCat("address/", rank), options_.name, {});
+  Ask(fence, rank, v1::StoreRequest::GET, "go", "", [this, fence, rank](const auto& reply) {
+    if (!reply.error().empty()) {
+      std::lock_guard<std::mutex> lock(counts_.mutex);
+      counts_.last_error = reply.error();
+      return;
+    }
+    ++counts_.ranks_met;
+    Run(fence, rank);
+  });
+  Ask(fence, rank, v1::StoreRequest::ADD, "arrived", "1", [this, fence, rank](const auto& reply) {
+    const bool last = reply.value() == absl::StrCat(options_.meet);
+    if (last) Ask(fence, rank, v1::StoreRequest::SET, "go", "now", {});
+  });
+}
+
+void SimAgent::Ask(const v1::Fence& fence, uint32_t rank, v1::StoreRequest::Op op,
+                   const std::string& key, const std::string& value,
+                   std::function<void(const v1::StoreReply&)> then) {
+  v1::WorkerMessage message;
+  v1::StoreRequest* request = message.mutable_store_request();
+  *request->mutable_fence() = fence;
+  request->set_rank(rank);
+  request->set_op(op);
+  request->add_keys(key);
+  request->set_value(value);
+  request->set_timeout_ms(120'000);
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    request->set_request_id(++last_request_);
+    if (then) asked_[last_request_] = std::move(then);
+  }
+  Send(std::move(message));
+}
+
+void SimAgent::Answer(const v1::StoreReply& reply) {
+  std::function<void(const v1::StoreReply&)> then;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const auto asked = asked_.find(reply.request_id());
+    if (asked == asked_.end()) return;
+    then = std::move(asked->second);
+    asked_.erase(asked);
+  }
+  then(reply);
 }
 
 // It sees every checkpoint root that it is asked about.
@@ -200,6 +253,9 @@ void SimAgent::Handle(const v1::ControllerMessage& message) {
     }
     case v1::ControllerMessage::kStartRanks:
       Take(message.start_ranks());
+      break;
+    case v1::ControllerMessage::kStoreReply:
+      Answer(message.store_reply());
       break;
     case v1::ControllerMessage::kWatchRoots:
       See(message.watch_roots());

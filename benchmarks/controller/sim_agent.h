@@ -30,6 +30,7 @@ struct AgentCounts {
   std::atomic<uint64_t> events_sent = 0;     // numbered reports
   std::atomic<uint64_t> events_durable = 0;  // acknowledged
   std::atomic<uint64_t> ranks_ended = 0;     // of which: acknowledged EXITED
+  std::atomic<uint64_t> ranks_met = 0;       // that have what they waited for in the gang's store
   std::atomic<uint64_t> heartbeats_sent = 0;
   std::atomic<uint64_t> heartbeats_answered = 0;
   std::mutex mutex;
@@ -44,6 +45,10 @@ struct AgentOptions {
   std::string token;
   // Ranks end at once, successfully; else they run until the program ends.
   bool ranks_end = true;
+  // Ranks meet in the gang's store before they run, as those of a trainer do: each leaves its
+  // address, waits, and the last one to come lets all go on. This is how many they are; 0: they
+  // do not.
+  uint32_t meet = 0;
   // Values that each rank reports with its heartbeats.
   std::map<std::string, double> latest;
   // Runs when a gang's assignment arrives; may be empty.
@@ -74,6 +79,11 @@ class SimAgent final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::Con
   void OnDone(const grpc::Status& status) override;
 
   void Take(const v1::StartRanks& start);
+  void Meet(const v1::Fence& fence, uint32_t rank);
+  void Ask(const v1::Fence& fence, uint32_t rank, v1::StoreRequest::Op op, const std::string& key,
+           const std::string& value, std::function<void(const v1::StoreReply&)> then);
+  void Answer(const v1::StoreReply& reply);
+  void Run(const v1::Fence& fence, uint32_t rank);
   void See(const v1::WatchRoots& roots);
   void SayHello();
   void Report(const v1::Fence& fence, uint32_t rank, v1::RankEvent::Kind kind);
@@ -95,6 +105,8 @@ class SimAgent final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::Con
   uint64_t heartbeat_seq_ = 0;
   std::map<uint64_t, double> heartbeat_sent_;  // steady seconds, by sequence
   std::map<uint64_t, bool> ends_rank_;         // unacknowledged events, by sequence
+  std::map<uint64_t, std::function<void(const v1::StoreReply&)>> asked_;  // by request
+  uint64_t last_request_ = 0;
   std::vector<v1::RankStatus> running_;
   bool hung_ = false;
   bool done_ = false;
