@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "controller/engine/assignment_maker.h"
 
 namespace muster::controller {
 
@@ -53,30 +54,31 @@ void Dispatcher::SendUnstored(const std::string& worker, uint64_t stream,
 }
 
 absl::Duration Dispatcher::RunOnce(const Snapshot& snapshot) {
-  std::vector<std::pair<std::shared_ptr<WorkerLink>, const OutboxRow*>> due;
+  std::vector<std::pair<std::shared_ptr<WorkerLink>, uint64_t>> due;
   absl::Duration next = absl::InfiniteDuration();
   {
     MutexLock lock(mutex_);
     const absl::Duration now = clock_.SinceBoot();
     for (auto& [worker, connection] : connections_) {
       std::erase_if(connection.sent_at, [&snapshot](const auto& sent) {
-        return snapshot.outbox->count(sent.first) == 0;
+        return snapshot.outbox.Find(sent.first) == nullptr;
       });
     }
-    for (const auto& [seq, row] : *snapshot.outbox) {
+    snapshot.outbox.ForEach([&](const OutboxRow& row) {
       const auto it = connections_.find(row.worker);
-      if (it == connections_.end()) continue;
+      if (it == connections_.end()) return;
       Connection& connection = it->second;
-      if (connection.stream.incarnation != row.incarnation) continue;
-      const auto sent = connection.sent_at.find(seq);
+      if (connection.stream.incarnation != row.incarnation) return;
+      const auto sent = connection.sent_at.find(row.seq);
       if (sent == connection.sent_at.end() || sent->second + kRepeatAfter <= now) {
-        connection.sent_at[seq] = now;
-        due.emplace_back(connection.stream.link, &row);
+        connection.sent_at[row.seq] = now;
+        due.emplace_back(connection.stream.link, row.seq);
       }
-      next = std::min(next, connection.sent_at[seq] + kRepeatAfter - now);
-    }
+      next = std::min(next, connection.sent_at[row.seq] + kRepeatAfter - now);
+    });
   }
-  for (const auto& [link, row] : due) link->Send(MakeAssignment(snapshot, *row));
+  AssignmentMaker maker(snapshot);
+  for (const auto& [link, seq] : due) link->Send(maker.Make(*snapshot.outbox.Find(seq)));
   sent_ += due.size();
   return next;
 }

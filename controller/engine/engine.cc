@@ -264,9 +264,11 @@ class EngineImpl final : public Engine {
     if (snapshot.durable_version != woken_for_version_) scheduler_thread_.Wake();
     if (!snapshot.retention_jobs->empty()) retention_thread_.Wake();
     if (RootsMayChange(snapshot)) roots_thread_.Wake();
-    if (snapshot.outbox != woken_for_outbox_ || links_changed_) dispatcher_thread_.Wake();
+    if (snapshot.outbox.revision() != woken_for_outbox_ || links_changed_) {
+      dispatcher_thread_.Wake();
+    }
     woken_for_version_ = snapshot.durable_version;
-    woken_for_outbox_ = snapshot.outbox;
+    woken_for_outbox_ = snapshot.outbox.revision();
     woken_for_roots_ = snapshot.roots_in_use;
     unsettled_roots_ = HasUnsettledRoots(snapshot);
     links_changed_ = false;
@@ -360,7 +362,7 @@ class EngineImpl final : public Engine {
 
   // As of the last WakeLoops; only on the applier's thread.
   uint64_t woken_for_version_ = 0;
-  std::shared_ptr<const std::map<uint64_t, OutboxRow>> woken_for_outbox_;
+  uint64_t woken_for_outbox_ = 0;
   bool links_changed_ = false;
   std::shared_ptr<const std::map<std::string, RootInUse>> woken_for_roots_;
   bool unsettled_roots_ = false;

@@ -29,6 +29,13 @@ bool HasAll(const std::map<std::string, std::string>& values,
                      [&values](const std::string& key) { return values.count(key) != 0; });
 }
 
+// The first key from `from` on that is not there; their number: none is missing.
+size_t FirstMissing(const std::map<std::string, std::string>& values,
+                    const std::vector<std::string>& keys, size_t from) {
+  while (from < keys.size() && values.count(keys[from]) != 0) ++from;
+  return from;
+}
+
 bool Waits(StoreOp::Kind kind) {
   return kind == StoreOp::Kind::kGet || kind == StoreOp::Kind::kWait;
 }
@@ -67,18 +74,24 @@ void Rendezvous::Open(uint64_t job_id, uint32_t attempt, uint32_t generation, st
   gangs_[{job_id, attempt, generation}].broken = std::move(broken);
 }
 
+void Rendezvous::DropGangLocked(std::map<Key, Gang>::iterator gang, const std::string& error,
+                                Answers& answers) {
+  for (auto& [number, wait] : gang->second.waits) {
+    deadlines_.erase({wait.deadline_at, gang->first, number});
+    answers.push_back({std::move(wait.done), Failed(error)});
+  }
+  gangs_.erase(gang);
+}
+
 void Rendezvous::Close(uint64_t job_id, uint32_t attempt) {
   Answers answers;
   {
     MutexLock lock(mutex_);
-    auto it = gangs_.lower_bound({job_id, attempt, 0});
-    while (it != gangs_.end() && std::get<0>(it->first) == job_id &&
-           std::get<1>(it->first) == attempt) {
-      for (Wait& wait : it->second.waits) {
-        answers.push_back({std::move(wait.done), Failed(absl::StrCat("job ", job_id, ": attempt ",
-                                                                     attempt, " has ended"))});
-      }
-      it = gangs_.erase(it);
+    const std::string error = absl::StrCat("job ", job_id, ": attempt ", attempt, " has ended");
+    for (auto it = gangs_.lower_bound({job_id, attempt, 0}); it != gangs_.end() &&
+                                                             std::get<0>(it->first) == job_id &&
+                                                             std::get<1>(it->first) == attempt;) {
+      DropGangLocked(it++, error, answers);
     }
   }
   Give(std::move(answers));
@@ -88,12 +101,9 @@ void Rendezvous::CloseAll() {
   Answers answers;
   {
     MutexLock lock(mutex_);
-    for (auto& [key, gang] : gangs_) {
-      for (Wait& wait : gang.waits) {
-        answers.push_back({std::move(wait.done), Failed("the controller is stopping")});
-      }
+    for (auto it = gangs_.begin(); it != gangs_.end();) {
+      DropGangLocked(it++, "the controller is stopping", answers);
     }
-    gangs_.clear();
   }
   Give(std::move(answers));
 }
@@ -103,7 +113,8 @@ void Rendezvous::Handle(StoreOp op, StoreDone done) {
   std::function<void()> wake_up;
   {
     MutexLock lock(mutex_);
-    const auto it = gangs_.find({op.fence.job_id, op.fence.attempt, op.fence.generation});
+    const Key key{op.fence.job_id, op.fence.attempt, op.fence.generation};
+    const auto it = gangs_.find(key);
     const std::string fault = Fault(op);
     if (it == gangs_.end()) {
       answers.push_back(
@@ -118,22 +129,15 @@ void Rendezvous::Handle(StoreOp op, StoreDone done) {
       if (gang.waits.size() >= kMaxWaits || gang.wait_bytes + bytes > kMaxWaitBytes) {
         answers.push_back({std::move(done), Failed("rendezvous: too many waits at once")});
       } else {
-        const absl::Duration timeout =
-            std::clamp(op.timeout, absl::ZeroDuration(), absl::Duration(kMaxTimeout));
-        const absl::Duration deadline_at = clock_.SinceBoot() + timeout;
-        if (deadline_at < NextDeadlineLocked()) wake_up = wake_up_;
-        gang.wait_bytes += bytes;
-        gang.waits.push_back({.keys = std::move(op.keys),
-                              .get = op.kind == StoreOp::Kind::kGet,
-                              .bytes = bytes,
-                              .deadline_at = deadline_at,
-                              .done = std::move(done)});
+        const absl::Duration next = NextDeadlineLocked();
+        AddWaitLocked(key, gang, std::move(op), bytes, std::move(done));
+        if (NextDeadlineLocked() < next) wake_up = wake_up_;
       }
     } else {
       bool changed = false;
       StoreAnswer answer = ApplyLocked(gang, op, changed);
       answers.push_back({std::move(done), std::move(answer)});
-      if (changed) WakeLocked(gang, answers);
+      if (changed) WakeLocked(key, gang, op.keys[0], answers);
     }
   }
   Give(std::move(answers));
@@ -197,31 +201,55 @@ StoreAnswer Rendezvous::StoreLocked(Gang& gang, const std::string& key, std::str
   return Found();
 }
 
-void Rendezvous::WakeLocked(Gang& gang, Answers& answers) {
-  auto ready = [&gang](const Wait& wait) { return HasAll(gang.values, wait.keys); };
-  std::map<std::string, std::shared_ptr<const std::string>> values;
-  for (Wait& wait : gang.waits) {
-    if (!ready(wait)) continue;
-    Answer answer{std::move(wait.done), Found()};
-    if (wait.get) {
-      std::shared_ptr<const std::string>& value = values[wait.keys[0]];
-      if (value == nullptr) {
-        value = std::make_shared<const std::string>(gang.values.at(wait.keys[0]));
-      }
+void Rendezvous::AddWaitLocked(const Key& key, Gang& gang, StoreOp op, size_t bytes,
+                               StoreDone done) {
+  const absl::Duration timeout =
+      std::clamp(op.timeout, absl::ZeroDuration(), absl::Duration(kMaxTimeout));
+  Wait wait{.keys = std::move(op.keys),
+            .get = op.kind == StoreOp::Kind::kGet,
+            .bytes = bytes,
+            .deadline_at = clock_.SinceBoot() + timeout,
+            .done = std::move(done)};
+  wait.found = FirstMissing(gang.values, wait.keys, 0);
+  const uint64_t number = ++last_wait_;
+  gang.wait_bytes += bytes;
+  gang.waits_for[wait.keys[wait.found]].insert(number);
+  deadlines_.emplace(wait.deadline_at, key, number);
+  gang.waits.emplace(number, std::move(wait));
+}
+
+Rendezvous::Wait Rendezvous::TakeWaitLocked(const Key& key, Gang& gang, uint64_t number) {
+  Wait wait = std::move(gang.waits.extract(number).mapped());
+  gang.wait_bytes -= wait.bytes;
+  deadlines_.erase({wait.deadline_at, key, number});
+  if (wait.found == wait.keys.size()) return wait;
+  const auto others = gang.waits_for.find(wait.keys[wait.found]);
+  others->second.erase(number);
+  if (others->second.empty()) gang.waits_for.erase(others);
+  return wait;
+}
+
+void Rendezvous::WakeLocked(const Key& key, Gang& gang, const std::string& name, Answers& answers) {
+  const auto waits = gang.waits_for.extract(name);
+  if (waits.empty()) return;
+  std::shared_ptr<const std::string> value;
+  for (const uint64_t number : waits.mapped()) {
+    Wait& wait = gang.waits.at(number);
+    wait.found = FirstMissing(gang.values, wait.keys, wait.found);
+    // One that was there before may be gone by now.
+    if (wait.found == wait.keys.size()) wait.found = FirstMissing(gang.values, wait.keys, 0);
+    if (wait.found < wait.keys.size()) {
+      gang.waits_for[wait.keys[wait.found]].insert(number);
+      continue;
+    }
+    Wait ready = TakeWaitLocked(key, gang, number);
+    Answer answer{std::move(ready.done), Found()};
+    if (ready.get) {
+      if (value == nullptr) value = std::make_shared<const std::string>(gang.values.at(name));
       answer.value = value;
     }
     answers.push_back(std::move(answer));
-    wait.done = nullptr;
   }
-  DropAnswered(gang);
-}
-
-void Rendezvous::DropAnswered(Gang& gang) {
-  std::erase_if(gang.waits, [&gang](const Wait& wait) {
-    if (wait.done != nullptr) return false;
-    gang.wait_bytes -= wait.bytes;
-    return true;
-  });
 }
 
 void Rendezvous::Give(Answers answers) {
@@ -232,11 +260,7 @@ void Rendezvous::Give(Answers answers) {
 }
 
 absl::Duration Rendezvous::NextDeadlineLocked() const {
-  absl::Duration next = absl::InfiniteDuration();
-  for (const auto& [key, gang] : gangs_) {
-    for (const Wait& wait : gang.waits) next = std::min(next, wait.deadline_at);
-  }
-  return next;
+  return deadlines_.empty() ? absl::InfiniteDuration() : std::get<0>(*deadlines_.begin());
 }
 
 absl::Duration Rendezvous::Expire() {
@@ -245,16 +269,12 @@ absl::Duration Rendezvous::Expire() {
   {
     MutexLock lock(mutex_);
     const absl::Duration now = clock_.SinceBoot();
-    for (auto& [key, gang] : gangs_) {
-      for (Wait& wait : gang.waits) {
-        if (wait.deadline_at > now) continue;
-        StoreAnswer answer = Failed(absl::StrCat("rendezvous: timed out waiting for ",
-                                                 wait.keys.empty() ? "" : wait.keys[0]));
-        answer.timed_out = true;
-        answers.push_back({std::move(wait.done), std::move(answer)});
-        wait.done = nullptr;
-      }
-      DropAnswered(gang);
+    while (NextDeadlineLocked() <= now) {
+      const auto [deadline_at, key, number] = *deadlines_.begin();
+      Wait wait = TakeWaitLocked(key, gangs_.at(key), number);
+      StoreAnswer answer = Failed(absl::StrCat("rendezvous: timed out waiting for ", wait.keys[0]));
+      answer.timed_out = true;
+      answers.push_back({std::move(wait.done), std::move(answer)});
     }
     next = NextDeadlineLocked();
   }

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -82,6 +83,7 @@ class Rendezvous {
   using Key = std::tuple<uint64_t, uint32_t, uint32_t>;
   struct Wait {
     std::vector<std::string> keys;
+    size_t found = 0;  // the first so many of them were there
     bool get = false;
     size_t bytes = 0;
     absl::Duration deadline_at;
@@ -91,7 +93,9 @@ class Rendezvous {
     std::string broken;
     std::map<std::string, std::string> values;
     size_t bytes = 0;
-    std::vector<Wait> waits;
+    std::map<uint64_t, Wait> waits;  // by number
+    // Each wait stands under one key that is missing, so that a new value wakes only those.
+    std::map<std::string, std::set<uint64_t>> waits_for;
     size_t wait_bytes = 0;
   };
   // Many may wait for one large value: each gets its copy only when its turn has come.
@@ -106,14 +110,24 @@ class Rendezvous {
   StoreAnswer ApplyLocked(Gang& gang, const StoreOp& op, bool& changed) MUSTER_REQUIRES(mutex_);
   StoreAnswer StoreLocked(Gang& gang, const std::string& key, std::string value)
       MUSTER_REQUIRES(mutex_);
-  // Those that have their answer wait no longer.
-  static void DropAnswered(Gang& gang);
-  void WakeLocked(Gang& gang, Answers& answers) MUSTER_REQUIRES(mutex_);
+  void AddWaitLocked(const Key& key, Gang& gang, StoreOp op, size_t bytes, StoreDone done)
+      MUSTER_REQUIRES(mutex_);
+  // Ends the wait and returns it.
+  Wait TakeWaitLocked(const Key& key, Gang& gang, uint64_t number) MUSTER_REQUIRES(mutex_);
+  // `name` has a value now: ends the waits that have all their keys.
+  void WakeLocked(const Key& key, Gang& gang, const std::string& name, Answers& answers)
+      MUSTER_REQUIRES(mutex_);
+  // Ends them with this error, and forgets the gang.
+  void DropGangLocked(std::map<Key, Gang>::iterator gang, const std::string& error,
+                      Answers& answers) MUSTER_REQUIRES(mutex_);
   absl::Duration NextDeadlineLocked() const MUSTER_REQUIRES(mutex_);
 
   Clock& clock_;
   Mutex mutex_;
   std::map<Key, Gang> gangs_ MUSTER_GUARDED_BY(mutex_);
+  uint64_t last_wait_ MUSTER_GUARDED_BY(mutex_) = 0;
+  // Of all waits: deadline, gang, number.
+  std::set<std::tuple<absl::Duration, Key, uint64_t>> deadlines_ MUSTER_GUARDED_BY(mutex_);
   std::function<void()> wake_up_ MUSTER_GUARDED_BY(mutex_);
 };
 

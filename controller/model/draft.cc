@@ -258,11 +258,7 @@ void Draft::ForgetWorker(uint64_t id) {
   const Worker& worker = *next_->workers.Find(id);
   MUSTER_CHECK(worker.holders.empty(), "a worker that holds slots was forgotten");
   const std::string name = worker.name;
-  std::vector<uint64_t> void_rows;
-  for (const auto& [seq, row] : *next_->outbox) {
-    if (row.worker == name) void_rows.push_back(seq);
-  }
-  for (uint64_t seq : void_rows) RemoveOutbox(seq);
+  for (uint64_t seq : next_->outbox.Of(name)) RemoveOutbox(seq);
   MutableWorkerIds().erase(name);
   next_->workers.Erase(id);
   workers_.erase(id);
@@ -273,7 +269,7 @@ void Draft::ForgetWorker(uint64_t id) {
 bool Draft::LeaveUnstored() {
   const bool may_be_lost = new_jobs_.empty() && durable_jobs_.empty() && durable_ranks_.empty() &&
                            replaced_.empty() && checkpoints_.empty() && projects_.empty() &&
-                           events_.empty() && outbox_ == nullptr && forgotten_workers_.empty() &&
+                           events_.empty() && !outbox_changed_ && forgotten_workers_.empty() &&
                            archived_jobs_.empty() && restored_jobs_.empty();
   if (!may_be_lost) return false;
   saved_views_.clear();
@@ -317,22 +313,16 @@ void Draft::AddEvent(JobEvent event) {
   events_.push_back(std::move(shared));
 }
 
-std::map<uint64_t, OutboxRow>& Draft::MutableOutbox() {
-  if (outbox_ == nullptr) {
-    outbox_ = std::make_shared<std::map<uint64_t, OutboxRow>>(*next_->outbox);
-    next_->outbox = outbox_;
-  }
-  return *outbox_;
-}
-
 void Draft::AddOutbox(OutboxRow row) {
   row.seq = ++next_->last_outbox;
   outbox_added_.insert(row.seq);
-  MutableOutbox().emplace(row.seq, std::move(row));
+  next_->outbox.Add(std::move(row));
+  outbox_changed_ = true;
 }
 
 void Draft::RemoveOutbox(uint64_t seq) {
-  if (MutableOutbox().erase(seq) == 0) return;
+  if (!next_->outbox.Remove(seq)) return;
+  outbox_changed_ = true;
   if (outbox_added_.erase(seq) == 0) outbox_removed_.push_back(seq);
 }
 
@@ -391,7 +381,7 @@ ChangeSet Draft::Changes() {
   for (const auto& [name, row] : projects_) changes.projects.push_back(row);
   changes.roots = new_roots_;
   changes.events = events_;
-  for (uint64_t seq : outbox_added_) changes.outbox_added.push_back(next_->outbox->at(seq));
+  for (uint64_t seq : outbox_added_) changes.outbox_added.push_back(*next_->outbox.Find(seq));
   changes.outbox_removed = outbox_removed_;
   AddArchived(changes);
   return changes;
@@ -607,7 +597,7 @@ std::shared_ptr<const Snapshot> Draft::Finish() {
   const bool only_views = !relevant_ && durable_jobs_.empty() && new_jobs_.empty() &&
                           durable_workers_.empty() && forgotten_workers_.empty() &&
                           archived_jobs_.empty() && restored_jobs_.empty() &&
-                          checkpoints_.empty() && projects_.empty() && outbox_ == nullptr &&
+                          checkpoints_.empty() && projects_.empty() && !outbox_changed_ &&
                           roots_in_use_ == nullptr && new_roots_.empty();
   if (!only_views) ++next_->durable_version;
   return std::move(next_);

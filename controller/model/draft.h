@@ -175,7 +175,6 @@ class Draft {
   void UpdateNamesAndRunTimes();
   void AddToTotals(const Job& job, int sign);
   void AddArchived(ChangeSet& changes) const;
-  std::map<uint64_t, OutboxRow>& MutableOutbox();
   std::map<std::string, uint64_t>& MutableWorkerIds();
 
   absl::Time now_ = absl::InfinitePast();  // ledger time; InfinitePast: no clock
@@ -188,7 +187,6 @@ class Draft {
   std::map<std::string, std::shared_ptr<Project>> projects_;
   // The rows of jobs_ as they were before; null: new ones.
   std::map<uint64_t, std::shared_ptr<const Job>> jobs_before_;
-  std::shared_ptr<std::map<uint64_t, OutboxRow>> outbox_;
   std::shared_ptr<std::map<std::string, uint64_t>> worker_ids_;
   std::shared_ptr<std::map<std::string, RootInUse>> roots_in_use_;
   std::vector<RootIdentity> new_roots_;
@@ -214,6 +212,7 @@ class Draft {
   std::vector<std::shared_ptr<const JobEvent>> events_;
   std::set<uint64_t> outbox_added_;
   std::vector<uint64_t> outbox_removed_;
+  bool outbox_changed_ = false;
   AfterCommit after_commit_;
   bool relevant_ = false;
 };

@@ -124,9 +124,9 @@ void RemoveSaver(Snapshot& snapshot, const Job& job) {
 
 std::set<uint64_t> BeingDeleted(const Snapshot& snapshot) {
   std::set<uint64_t> ids;
-  for (const auto& [seq, row] : *snapshot.outbox) {
+  snapshot.outbox.ForEach([&ids](const OutboxRow& row) {
     if (row.kind == AssignmentKind::kDelete) ids.insert(row.checkpoint_id);
-  }
+  });
   return ids;
 }
 

@@ -137,6 +137,7 @@ void CloseInterval(Job& job, absl::Time now) {
 }
 
 void BeginAttempt(Job& job) {
+  job.progress.memory_bytes = 0;
   JobLedger& ledger = job.ledger;
   ledger.phase = TimeLabel::kStart;
   ledger.step = job.current->first_step;

@@ -1,63 +1,16 @@
 #include "controller/model/snapshot.h"
 
 #include <algorithm>
-#include <set>
 
-#include "absl/strings/string_view.h"
 #include "common/base/check.h"
 #include "common/base/planted_bug.h"
 
 namespace muster::controller {
-namespace {
-
-StartAssignment MakeStart(const Snapshot& snapshot, const OutboxRow& row) {
-  const Job* job = snapshot.FindJob(row.fence.job_id);
-  MUSTER_CHECK(
-      job != nullptr && job->current != nullptr && job->current->number == row.fence.attempt,
-      "a start assignment outlived its attempt");
-  const Attempt& attempt = *job->current;
-  StartAssignment start;
-  start.fence = row.fence;
-  start.job_name = job->settings->name;
-  start.world_size = attempt.ranks.size();
-  start.spec = job->settings->spec;
-  start.checkpoint_root = job->checkpoint_folder();
-  start.root = job->settings->needs.root;
-  start.root_identity = snapshot.IdentityOf(start.root);
-  start.array_id = job->array.array_id;
-  start.array_index = job->array.index;
-  std::set<absl::string_view> workers;
-  for (const Rank& rank : attempt.ranks) {
-    const bool first_of_its_worker = workers.insert(rank.worker).second;
-    if (first_of_its_worker && rank.worker == row.worker) start.group_rank = workers.size() - 1;
-    if (rank.worker == row.worker) {
-      start.ranks.push_back(
-          {.rank = rank.rank, .local_rank = rank.local_rank, .slots = rank.slots});
-    }
-  }
-  start.group_world_size = workers.size();
-  for (uint64_t id : attempt.resume) {
-    const Checkpoint* checkpoint = snapshot.FindCheckpoint(id);
-    MUSTER_CHECK(checkpoint != nullptr, "an attempt resumes from an unknown checkpoint");
-    const Job& writer = *snapshot.FindJob(checkpoint->job_id);
-    const bool own = writer.id == job->id;
-    start.resume.push_back({.path = checkpoint->path,
-                            .step = checkpoint->step,
-                            .manifest_sha256 = checkpoint->manifest_sha256,
-                            .best = checkpoint->best,
-                            .job_id = own ? 0 : writer.id,
-                            .job_name = own ? "" : writer.settings->name});
-  }
-  return start;
-}
-
-}  // namespace
 
 Snapshot::Snapshot()
     : worker_ids(std::make_shared<const std::map<std::string, uint64_t>>()),
       active_jobs(std::make_shared<const std::vector<uint64_t>>()),
       retention_jobs(std::make_shared<const std::vector<uint64_t>>()),
-      outbox(std::make_shared<const std::map<uint64_t, OutboxRow>>()),
       projects(std::make_shared<const std::map<std::string, std::shared_ptr<const Project>>>()),
       use(std::make_shared<const std::map<std::string, std::shared_ptr<const ProjectUse>>>()),
       resuming_jobs(std::make_shared<const std::vector<uint64_t>>()),
@@ -156,34 +109,6 @@ void HoldSlots(Worker& worker, const JobNeeds& needs, uint64_t job_id, uint32_t 
                             .memory_bytes = first ? needs.memory_per_rank : 0};
     first = false;
   }
-}
-
-Assignment MakeAssignment(const Snapshot& snapshot, const OutboxRow& row) {
-  Assignment assignment{.seq = row.seq, .body = {}};
-  switch (row.kind) {
-    case AssignmentKind::kStart:
-      assignment.body = MakeStart(snapshot, row);
-      break;
-    case AssignmentKind::kStop:
-      assignment.body = StopAssignment{row.fence, row.mode, row.grace, row.reason};
-      break;
-    case AssignmentKind::kVerify:
-    case AssignmentKind::kDelete: {
-      const Checkpoint* checkpoint = snapshot.FindCheckpoint(row.checkpoint_id);
-      MUSTER_CHECK(checkpoint != nullptr, "an assignment names an unknown checkpoint");
-      const std::string& root = snapshot.FindJob(checkpoint->job_id)->settings->needs.root;
-      std::string identity = snapshot.IdentityOf(root);
-      if (row.kind == AssignmentKind::kVerify) {
-        assignment.body = VerifyAssignment{checkpoint->id, checkpoint->path,
-                                           checkpoint->manifest_sha256, root, std::move(identity)};
-      } else {
-        assignment.body =
-            DeleteAssignment{checkpoint->id, checkpoint->path, root, std::move(identity)};
-      }
-      break;
-    }
-  }
-  return assignment;
 }
 
 }  // namespace muster::controller

@@ -14,6 +14,7 @@
 #include "controller/model/array_tally.h"
 #include "controller/model/tables/cow_map.h"
 #include "controller/model/tables/cow_table.h"
+#include "controller/model/tables/outbox.h"
 #include "controller/model/types/assignment_types.h"
 #include "controller/model/types/checkpoint_types.h"
 #include "controller/model/types/job_types.h"
@@ -83,8 +84,7 @@ struct Snapshot {
   std::shared_ptr<const std::vector<uint64_t>> active_jobs;  // not terminal, ascending; never null
   std::shared_ptr<const std::vector<uint64_t>>
       retention_jobs;  // with checkpoints to reread or delete; never null
-  std::shared_ptr<const std::map<uint64_t, OutboxRow>>
-      outbox;  // not acknowledged, by seq; never null
+  Outbox outbox;
   std::shared_ptr<const std::map<std::string, std::shared_ptr<const Project>>>
       projects;  // by name: those that were set or have used something; never null
   std::shared_ptr<const std::map<std::string, std::shared_ptr<const ProjectUse>>>
@@ -147,8 +147,5 @@ void HoldSlots(Worker& worker, const JobNeeds& needs, uint64_t job_id, uint32_t 
 bool SeesRoot(const Worker& worker, const JobNeeds& needs);
 // And can save in it: the job may run there.
 bool CanUseRoot(const Worker& worker, const JobNeeds& needs);
-
-// What the row means now. Requires that the row is in the snapshot's outbox.
-Assignment MakeAssignment(const Snapshot& snapshot, const OutboxRow& row);
 
 }  // namespace muster::controller

@@ -226,10 +226,8 @@ void AssignWork(Draft& draft, const AssignCheckpointWork::Action& action, const 
 }
 
 bool HasWork(const Snapshot& snapshot, uint64_t checkpoint_id) {
-  for (const auto& [seq, row] : *snapshot.outbox) {
-    if (row.checkpoint_id == checkpoint_id) return true;
-  }
-  return false;
+  return snapshot.outbox.AnyOf(
+      [checkpoint_id](const OutboxRow& row) { return row.checkpoint_id == checkpoint_id; });
 }
 
 // The candidate of another job that the attempt may be loading from there; null: none.
@@ -321,10 +319,10 @@ EventResult AnswerRepeat(const Draft& draft, const CheckpointReport& report) {
 // else meanwhile.
 bool TakeAssignment(Draft& draft, const std::string& worker, uint64_t outbox_seq,
                     AssignmentKind kind, uint64_t checkpoint_id) {
-  const auto it = draft.view().outbox->find(outbox_seq);
-  if (it == draft.view().outbox->end()) return false;
-  const OutboxRow& row = it->second;
-  if (row.worker != worker || row.kind != kind || row.checkpoint_id != checkpoint_id) return false;
+  const OutboxRow* row = draft.view().outbox.Find(outbox_seq);
+  const bool matches = row != nullptr && row->worker == worker && row->kind == kind &&
+                       row->checkpoint_id == checkpoint_id;
+  if (!matches) return false;
   draft.RemoveOutbox(outbox_seq);
   return true;
 }
@@ -435,10 +433,7 @@ EventResult OnDeleteReport(Draft& draft, const DeleteReport& event, const RuleCo
   if (!gate.ok()) return Refuse(gate.status());
   if (*gate == Gate::kDuplicate) return {};
   std::string reason = "by the retention policy";
-  if (const auto it = draft.view().outbox->find(event.outbox_seq);
-      it != draft.view().outbox->end()) {
-    reason = it->second.reason;
-  }
+  if (const OutboxRow* order = draft.view().outbox.Find(event.outbox_seq)) reason = order->reason;
   if (!TakeAssignment(draft, event.worker, event.outbox_seq, AssignmentKind::kDelete,
                       event.checkpoint_id)) {
     return {};

@@ -55,9 +55,11 @@ void EndAttempt(Draft& draft, uint64_t job_id, const RuleContext& context) {
   draft.after_commit().closed.push_back(fence);
   // Every rank has ended, so that nobody needs what the outbox still holds of the attempt.
   std::vector<uint64_t> void_rows;
-  for (const auto& [seq, row] : *draft.view().outbox) {
-    if (row.fence.job_id == job_id && row.fence.attempt == attempt.number) void_rows.push_back(seq);
-  }
+  draft.view().outbox.ForEach([&](const OutboxRow& row) {
+    if (row.fence.job_id == job_id && row.fence.attempt == attempt.number) {
+      void_rows.push_back(row.seq);
+    }
+  });
   for (uint64_t seq : void_rows) draft.RemoveOutbox(seq);
   for (uint64_t id : draft.view().FindJob(job_id)->checkpoints) {
     const Checkpoint* checkpoint = draft.view().FindCheckpoint(id);
@@ -325,9 +327,9 @@ void SettleIfCleared(Draft& draft, uint64_t job_id, const RuleContext& context) 
 }
 
 void OrderStop(Draft& draft, const Worker& worker, const StopOrder& order) {
-  for (const auto& [seq, row] : *draft.view().outbox) {
-    const bool same = row.kind == AssignmentKind::kStop && row.worker == worker.name &&
-                      row.fence.job_id == order.fence.job_id &&
+  for (uint64_t seq : draft.view().outbox.Of(worker.name)) {
+    const OutboxRow& row = *draft.view().outbox.Find(seq);
+    const bool same = row.kind == AssignmentKind::kStop && row.fence.job_id == order.fence.job_id &&
                       row.fence.attempt == order.fence.attempt;
     if (same && Hardness(row.mode) >= Hardness(order.mode)) return;
   }

@@ -61,21 +61,16 @@ double LargestMemory(const Snapshot& snapshot, const Job& job) {
 }
 
 // A worker reported its ranks; `before`: its report before (null: none). The whole gang is searched
-// only when its largest rank may be another one by now, and not with each heartbeat of each of its
-// workers.
+// only when this worker had its largest rank and that has become smaller. What the gang's other
+// ranks have reported of this attempt counts already (an attempt begins at 0).
 void NoteMemory(Draft& draft, uint64_t job_id, const RankStatuses* before,
                 const RankStatuses* now) {
   const Job& job = *draft.view().FindJob(job_id);
   const double known = job.progress.memory_bytes;
   const double was = LargestOf(before, job);
   const double is = LargestOf(now, job);
-  const bool was_known = was >= 0;  // else it is the worker's first report of this attempt
-  double largest = known;
-  if (was_known && is >= known) {
-    largest = is;
-  } else if (!was_known || was >= known) {
-    largest = LargestMemory(draft.view(), job);
-  }
+  double largest = std::max(known, is);
+  if (was >= known && is < known) largest = LargestMemory(draft.view(), job);
   if (largest != known) draft.EditJobView(job_id).progress.memory_bytes = largest;
 }
 

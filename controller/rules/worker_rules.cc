@@ -59,11 +59,7 @@ void LoseRanks(Draft& draft, uint64_t worker_id, bool dead, const std::string& c
   const std::set<uint64_t> jobs = JobsOn(draft.view(), worker);
   // What the outbox still holds for it is void: the gangs are fenced, other workers reread
   // the checkpoints.
-  std::vector<uint64_t> void_rows;
-  for (const auto& [seq, row] : *draft.view().outbox) {
-    if (row.worker == worker.name) void_rows.push_back(seq);
-  }
-  for (uint64_t seq : void_rows) draft.RemoveOutbox(seq);
+  for (uint64_t seq : draft.view().outbox.Of(worker.name)) draft.RemoveOutbox(seq);
   for (uint64_t job_id : jobs) {
     const size_t ranks = draft.view().FindJob(job_id)->current->ranks.size();
     for (uint32_t i = 0; i < ranks; ++i) {
@@ -429,9 +425,9 @@ EventResult OnAssignmentAck(Draft& draft, const AssignmentAcked& event,
   const absl::StatusOr<const Worker*> sender =
       FindSender(draft.view(), event.worker, event.incarnation);
   if (!sender.ok()) return Refuse(sender.status());
-  const auto it = draft.view().outbox->find(event.outbox_seq);
-  if (it == draft.view().outbox->end() || it->second.worker != event.worker) return {};
-  const OutboxRow row = it->second;
+  const OutboxRow* found = draft.view().outbox.Find(event.outbox_seq);
+  if (found == nullptr || found->worker != event.worker) return {};
+  const OutboxRow row = *found;
   const bool refused = !event.refusal.empty();
   // Work on a checkpoint is done when its result is here, unless it will never come.
   if (row.checkpoint_id != 0) {

@@ -120,7 +120,6 @@ absl::Status CheckEvents(const SqliteDatabase& db, const JobRows& rows, Snapshot
 }
 
 absl::Status LoadOutbox(SqliteDatabase& db, Snapshot& snapshot) {
-  auto outbox = std::make_shared<std::map<uint64_t, OutboxRow>>();
   {
     SqliteStatement row = db.Prepare(
         "SELECT seq, worker, incarnation, kind, job_id, attempt, generation, term, mode, grace_ms,"
@@ -144,10 +143,9 @@ absl::Status LoadOutbox(SqliteDatabase& db, Snapshot& snapshot) {
       const bool is_later = loaded.kind == AssignmentKind::kDelete ||
                             (loaded.kind == AssignmentKind::kStop && loaded.fence.attempt > 1);
       if (Planted(PlantedBug::kLostOutbox) && is_later) continue;
-      outbox->emplace(loaded.seq, std::move(loaded));
+      snapshot.outbox.Add(std::move(loaded));
     }
   }
-  snapshot.outbox = std::move(outbox);
   SqliteStatement last = db.Prepare("SELECT value FROM meta WHERE key = 'last_outbox'");
   MUSTER_ASSIGN_OR_RETURN(const bool found, last.Step());
   snapshot.last_outbox = found ? last.Int(0) : 0;
@@ -157,7 +155,8 @@ absl::Status LoadOutbox(SqliteDatabase& db, Snapshot& snapshot) {
 
 // What the dispatcher relies on: a row's attempt is the job's newest, its checkpoint exists.
 absl::Status CheckOutbox(const SqliteDatabase& db, const Snapshot& snapshot) {
-  for (const auto& [seq, row] : *snapshot.outbox) {
+  uint64_t unsound = 0;
+  snapshot.outbox.AnyOf([&](const OutboxRow& row) {
     bool sound = true;
     if (row.kind == AssignmentKind::kStart) {
       const Job* job = snapshot.FindJob(row.fence.job_id);
@@ -166,15 +165,17 @@ absl::Status CheckOutbox(const SqliteDatabase& db, const Snapshot& snapshot) {
     } else if (row.kind == AssignmentKind::kVerify || row.kind == AssignmentKind::kDelete) {
       sound = snapshot.FindCheckpoint(row.checkpoint_id) != nullptr;
     }
-    if (!sound) {
-      return Contradiction(db, absl::StrCat("outbox row ", seq, " refers to nothing"));
-    }
-  }
-  return absl::OkStatus();
+    if (!sound) unsound = row.seq;
+    return !sound;
+  });
+  if (unsound == 0) return absl::OkStatus();
+  return Contradiction(db, absl::StrCat("outbox row ", unsound, " refers to nothing"));
 }
 
 void Install(JobRows rows, Workers workers, Snapshot& snapshot) {
   for (auto& [id, job] : rows.jobs) {
+    // What the largest rank has now its worker will say.
+    if (job.has_live_attempt()) job.progress.memory_bytes = 0;
     snapshot.jobs.Put(id, std::make_shared<const Job>(std::move(job)));
   }
   for (auto& [id, checkpoint] : rows.checkpoints) {

@@ -259,7 +259,7 @@ void FillController(const Snapshot& snapshot, const SeriesInputs& inputs, Scrape
              absl::ToDoubleSeconds(inputs.started - absl::UnixEpoch()));
   series.Set(metric::kControllerResidentBytes, static_cast<double>(inputs.resident_bytes));
   series.Set(metric::kControllerInsecure, inputs.insecure ? 1 : 0);
-  series.Set(metric::kOutboxMessages, static_cast<double>(snapshot.outbox->size()));
+  series.Set(metric::kOutboxMessages, static_cast<double>(snapshot.outbox.size()));
   series.Set(metric::kOutboxSentTotal, static_cast<double>(inputs.engine.assignments_sent));
   series.Set(metric::kCommitsTotal, static_cast<double>(inputs.engine.commits));
   series.Set(metric::kCommitSecondsTotal, absl::ToDoubleSeconds(inputs.engine.commit_time));

@@ -157,7 +157,7 @@ size_t CrashCluster::AuditDatabase() {
   if (!snapshot.ok()) return 0;
   const std::vector<std::string> faults = ModelFaults(*snapshot);
   EXPECT_TRUE(faults.empty()) << absl::StrJoin(faults, "\n");
-  return snapshot->outbox->size();
+  return snapshot->outbox.size();
 }
 
 void CrashCluster::StartWorker(const std::string& name, int slots) {

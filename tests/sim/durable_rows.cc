@@ -126,7 +126,8 @@ std::map<std::string, std::string> DurableRows(const mc::Snapshot& snapshot) {
     const mc::RootIdentity* root = snapshot.roots.Find(path);
     if (root != nullptr) rows["root " + path] = root->identity + " by " + root->found_by;
   }
-  for (const auto& [seq, row] : *snapshot.outbox) rows[absl::StrCat("outbox ", seq)] = RowOf(row);
+  snapshot.outbox.ForEach(
+      [&rows](const mc::OutboxRow& row) { rows[absl::StrCat("outbox ", row.seq)] = RowOf(row); });
   return rows;
 }
 

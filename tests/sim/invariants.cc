@@ -417,9 +417,9 @@ void Invariants::CheckVerdicts(const mc::Snapshot& snapshot, const mc::Snapshot&
 
 void Invariants::CheckCheckpoints(const mc::Snapshot& snapshot) {
   std::set<uint64_t> going;  // an agent was told to delete it, and may have
-  for (const auto& [seq, row] : *snapshot.outbox) {
+  snapshot.outbox.ForEach([&going](const mc::OutboxRow& row) {
     if (row.kind == mc::AssignmentKind::kDelete) going.insert(row.checkpoint_id);
-  }
+  });
   std::map<uint64_t, int64_t> newest;
   snapshot.checkpoints.ForEach([&](const mc::Checkpoint& row) {
     if (strays_.count(row.path) != 0) {
@@ -531,10 +531,10 @@ void Invariants::OnQuiet(const mc::Snapshot& snapshot) {
                   " long after everything healed: ", job.message);
     }
   });
-  for (const auto& [seq, row] : *snapshot.outbox) {
-    trace_.Fail("outbox row ", seq, " for ", row.worker, " is never done with: kind ",
+  snapshot.outbox.ForEach([this](const mc::OutboxRow& row) {
+    trace_.Fail("outbox row ", row.seq, " for ", row.worker, " is never done with: kind ",
                 static_cast<int>(row.kind), " of job ", row.fence.job_id, ".", row.fence.attempt);
-  }
+  });
   snapshot.workers.ForEach([this](const mc::Worker& worker) {
     for (const auto& [slot, holder] : worker.holders) {
       trace_.Fail(worker.name, " slot ", slot, " is held for ever by job ", holder.job_id);

@@ -221,12 +221,21 @@ class Audit {
   }
 
   void CheckOutbox() {
-    for (const auto& [seq, row] : *snapshot_.outbox) {
-      if (seq != row.seq || seq > snapshot_.last_outbox) Fault("outbox row ", seq, " is misplaced");
-      if (snapshot_.FindWorker(row.worker) == nullptr) {
-        Fault("outbox row ", seq, " is for an unknown worker");
+    std::map<std::string, std::vector<uint64_t>> of_worker;
+    snapshot_.outbox.ForEach([&](const mc::OutboxRow& row) {
+      if (snapshot_.outbox.Find(row.seq) != &row || row.seq > snapshot_.last_outbox) {
+        Fault("outbox row ", row.seq, " is misplaced");
       }
-    }
+      if (snapshot_.FindWorker(row.worker) == nullptr) {
+        Fault("outbox row ", row.seq, " is for an unknown worker");
+      }
+      of_worker[row.worker].push_back(row.seq);
+    });
+    snapshot_.workers.ForEach([&](const mc::Worker& worker) {
+      if (snapshot_.outbox.Of(worker.name) != of_worker[worker.name]) {
+        Fault("the outbox rows for ", worker.name, " are not those that it has");
+      }
+    });
   }
 
   void CheckCheckpoints() {
@@ -262,10 +271,10 @@ std::vector<std::string> ModelFaults(const controller::Snapshot& snapshot) {
 
 std::string DescribeModel(const controller::Snapshot& snapshot) {
   std::string view = absl::StrCat("events ", snapshot.last_event, "\n");
-  for (const auto& [seq, row] : *snapshot.outbox) {
-    absl::StrAppend(&view, "outbox ", seq, " for ", row.worker, " kind ",
+  snapshot.outbox.ForEach([&view](const mc::OutboxRow& row) {
+    absl::StrAppend(&view, "outbox ", row.seq, " for ", row.worker, " kind ",
                     static_cast<int>(row.kind), "\n");
-  }
+  });
   snapshot.jobs.ForEach([&](const mc::Job& job) {
     absl::StrAppend(&view, "job ", job.id, " ", mc::JobStateName(job.state), " attempt ",
                     job.attempt, " restarts ", job.restarts, " in a row ", job.restarts_in_row,

@@ -18,7 +18,7 @@
 namespace muster {
 namespace {
 
-constexpr uint32_t kMostRanks = 4096;
+constexpr uint32_t kMostRanks = 16384;
 
 class Validator : public SpecChecks {
  public:

@@ -28,11 +28,9 @@ class CowTable {
     return row == nullptr ? nullptr : *row;
   }
 
-  // Ids start at 1 and should be dense: memory follows the highest one.
+  // Ids start at 1 and should be dense: memory follows the span from the lowest to the highest one.
   void Put(uint64_t id, std::shared_ptr<const T> row) {
-    const size_t at = id / kBranchRows;
-    if (at >= branches_.size()) branches_.resize(at + 1);
-    Branch& blocks = writer_.Own(branches_[at]);
+    Branch& blocks = writer_.Own(Reach(id / kBranchRows));
     std::shared_ptr<const T>& slot = writer_.Own(blocks[id / kFan % kFan])[id % kFan];
     if (slot == nullptr) ++size_;
     slot = std::move(row);
@@ -43,14 +41,19 @@ class CowTable {
   void Erase(uint64_t id) {
     if (Find(id) == nullptr) return;
     const auto is_null = [](const auto& part) { return part == nullptr; };
-    std::shared_ptr<CowPart<Branch>>& branch = branches_[id / kBranchRows];
+    std::shared_ptr<CowPart<Branch>>& branch = Reach(id / kBranchRows);
     Branch& blocks = writer_.Own(branch);
     std::shared_ptr<CowPart<Block>>& block = blocks[id / kFan % kFan];
     Block& rows = writer_.Own(block);
     rows[id % kFan].reset();
     --size_;
     if (std::all_of(rows.begin(), rows.end(), is_null)) block.reset();
-    if (std::all_of(blocks.begin(), blocks.end(), is_null)) branch.reset();
+    if (!std::all_of(blocks.begin(), blocks.end(), is_null)) return;
+    branch.reset();
+    // The oldest rows are erased first: what is copied with the table follows those that are left.
+    const auto begin = std::find_if_not(branches_.begin(), branches_.end(), is_null);
+    first_ += begin - branches_.begin();
+    branches_.erase(branches_.begin(), begin);
   }
 
   size_t size() const { return size_; }
@@ -61,7 +64,7 @@ class CowTable {
   // The first id above `id` that has a row; 0: there is none. Cost follows the branches between.
   uint64_t NextId(uint64_t id) const {
     if (id >= last_id_) return 0;
-    for (uint64_t at = id + 1; at <= last_id_;) {
+    for (uint64_t at = std::max<uint64_t>(id + 1, first_ * kBranchRows); at <= last_id_;) {
       const CowPart<Branch>* branch = BranchAt(at / kBranchRows);
       if (branch == nullptr) {
         at = (at / kBranchRows + 1) * kBranchRows;
@@ -80,7 +83,7 @@ class CowTable {
 
   // Likewise the last one below `id`.
   uint64_t PreviousId(uint64_t id) const {
-    for (uint64_t end = std::min(id, last_id_ + 1); end > 0;) {
+    for (uint64_t end = std::min(id, last_id_ + 1); end > first_ * kBranchRows;) {
       const uint64_t at = end - 1;
       const CowPart<Branch>* branch = BranchAt(at / kBranchRows);
       if (branch == nullptr) {
@@ -126,8 +129,8 @@ class CowTable {
   // id; null where there is none. Cost follows the number of branches and of changed ones.
   template <typename F>
   void ForEachChange(const CowTable& before, F&& visit) const {
-    const size_t branches = std::max(branches_.size(), before.branches_.size());
-    for (size_t at = 0; at < branches; ++at) {
+    const size_t end = std::max(first_ + branches_.size(), before.first_ + before.branches_.size());
+    for (size_t at = std::min(first_, before.first_); at < end; ++at) {
       const CowPart<Branch>* then = before.BranchAt(at);
       const CowPart<Branch>* now = BranchAt(at);
       if (then == now) continue;
@@ -145,7 +148,19 @@ class CowTable {
   using Branch = std::array<std::shared_ptr<CowPart<Block>>, kFan>;
 
   const CowPart<Branch>* BranchAt(size_t at) const {
-    return at < branches_.size() ? branches_[at].get() : nullptr;
+    const bool is_here = at >= first_ && at - first_ < branches_.size();
+    return is_here ? branches_[at - first_].get() : nullptr;
+  }
+
+  // The place of that branch, made if it was not here.
+  std::shared_ptr<CowPart<Branch>>& Reach(size_t at) {
+    if (branches_.empty()) first_ = at;
+    if (at < first_) {
+      branches_.insert(branches_.begin(), first_ - at, nullptr);
+      first_ = at;
+    }
+    if (at - first_ >= branches_.size()) branches_.resize(at - first_ + 1);
+    return branches_[at - first_];
   }
 
   const std::shared_ptr<const T>* Slot(uint64_t id) const {
@@ -169,6 +184,7 @@ class CowTable {
 
   CowWriter writer_;
   std::vector<std::shared_ptr<CowPart<Branch>>> branches_;
+  size_t first_ = 0;  // the number of the first of branches_
   size_t size_ = 0;
   uint64_t last_id_ = 0;
 };

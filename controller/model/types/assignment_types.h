@@ -1,5 +1,5 @@
 // What the controller tells an agent to do. OutboxRow is what is stored: small, it refers to the
-// model. Assignment is what goes over the wire: MakeAssignment builds it from the row and the
+// model. Assignment is what goes over the wire: engine/assignment_maker makes it of the row and the
 // snapshot, the same at each repeat.
 #pragma once
 

@@ -31,11 +31,11 @@ bool IsOver(const Snapshot& snapshot, const Job& job) {
 
 std::set<uint64_t> NeededYet(const Snapshot& snapshot, const std::set<uint64_t>& also) {
   std::set<uint64_t> needed;
-  for (const auto& [seq, row] : *snapshot.outbox) {
+  snapshot.outbox.ForEach([&](const OutboxRow& row) {
     if (row.fence.job_id != 0) needed.insert(FirstOf(snapshot, row.fence.job_id));
     const Checkpoint* checkpoint = snapshot.FindCheckpoint(row.checkpoint_id);
     if (checkpoint != nullptr) needed.insert(FirstOf(snapshot, checkpoint->job_id));
-  }
+  });
   const auto add_waited_for = [&](const Job& job) {
     if (IsTerminal(job.state)) return;
     for (const SchedulingSettings::Dependency& other : job.settings->scheduling.after) {

@@ -77,9 +77,8 @@ const Attempt* FailedBefore(const Job& job) {
 }
 
 bool IsBeingReread(const Snapshot& snapshot, uint64_t checkpoint_id) {
-  return std::any_of(snapshot.outbox->begin(), snapshot.outbox->end(), [&](const auto& entry) {
-    return entry.second.kind == AssignmentKind::kVerify &&
-           entry.second.checkpoint_id == checkpoint_id;
+  return snapshot.outbox.AnyOf([checkpoint_id](const OutboxRow& row) {
+    return row.kind == AssignmentKind::kVerify && row.checkpoint_id == checkpoint_id;
   });
 }
 

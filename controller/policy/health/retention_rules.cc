@@ -95,8 +95,8 @@ class Verifiers {
 
   void List() {
     std::map<std::string, uint32_t> busy;
-    for (const auto& [seq, row] : *snapshot_.outbox) {
-      if (row.checkpoint_id == 0) continue;
+    snapshot_.outbox.ForEach([&](const OutboxRow& row) {
+      if (row.checkpoint_id == 0) return;
       ++busy[row.worker];
       const Checkpoint* checkpoint = snapshot_.FindCheckpoint(row.checkpoint_id);
       const Worker* worker = snapshot_.FindWorker(row.worker);
@@ -104,7 +104,7 @@ class Verifiers {
       if (row.kind == AssignmentKind::kVerify && known) {
         reading_.insert({checkpoint->job_id, worker->id});
       }
-    }
+    });
     snapshot_.workers.ForEach([&](const Worker& worker) {
       const bool fit = worker.connected && worker.presence == Presence::kReady && !worker.draining;
       if (!fit) return;
@@ -236,9 +236,9 @@ std::set<uint64_t> CountedOnByOthers(const Snapshot& snapshot) {
 
 std::set<uint64_t> CheckpointsWithWork(const Snapshot& snapshot) {
   std::set<uint64_t> ids;
-  for (const auto& [seq, row] : *snapshot.outbox) {
+  snapshot.outbox.ForEach([&ids](const OutboxRow& row) {
     if (row.checkpoint_id != 0) ids.insert(row.checkpoint_id);
-  }
+  });
   return ids;
 }
 

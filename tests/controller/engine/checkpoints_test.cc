@@ -35,7 +35,7 @@ TEST_F(CheckpointsTest, ACheckpointIsWrittenCommittedAndVerified) {
   const VerifyAssignment verify = AnswerVerify(one, true);
   EXPECT_EQ(verify.manifest_sha256, "sha-5");
   EXPECT_EQ(ckpt(1), CheckpointState::kVerified);
-  EXPECT_TRUE(snapshot()->outbox->empty());
+  EXPECT_TRUE(snapshot()->outbox.empty());
   EXPECT_TRUE(snapshot()->retention_jobs->empty());
 }
 

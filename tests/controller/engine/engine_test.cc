@@ -37,7 +37,7 @@ TEST_F(EngineTest, AJobRunsFromSubmitToSuccess) {
   EXPECT_EQ(job(id).progress.step, 10);
   EXPECT_NE(job(id).finished, absl::InfinitePast());
   EXPECT_TRUE(snapshot()->active_jobs->empty());
-  EXPECT_TRUE(snapshot()->outbox->empty());
+  EXPECT_TRUE(snapshot()->outbox.empty());
   EXPECT_TRUE(worker("worker-1").holders.empty());
 }
 
@@ -385,6 +385,17 @@ TEST_F(GangMemoryTest, IsThatOfTheLargestRankAlsoWhenThatFalls) {
   two_.alive.clear();
   EXPECT_OK(Beat(two_).status);
   EXPECT_EQ(job(id_).progress.memory_bytes, 4) << "the largest rank is gone";
+}
+
+TEST_F(GangMemoryTest, IsSaidAnewToARestartedController) {
+  EXPECT_EQ(Say(one_, 10), 10);
+  EXPECT_OK(Apply(MakeCommit(one_, fence_, 10)).status);  // stores what the job's row has
+  Restart();
+  EXPECT_EQ(job(id_).progress.memory_bytes, 0);
+  Connect(one_);
+  Connect(two_);
+  EXPECT_EQ(Say(two_, 5), 5);
+  EXPECT_EQ(Say(one_, 3), 5);
 }
 
 TEST_F(GangMemoryTest, IsOfTheLiveAttemptAlone) {

@@ -76,6 +76,34 @@ TEST_F(RendezvousTest, AWaitEndsWhenAllKeysAreThere) {
   EXPECT_EQ(got->error, "");
 }
 
+TEST_F(RendezvousTest, AKeyThatIsDeletedMeanwhileIsWaitedForAgain) {
+  std::optional<StoreAnswer> got;
+  store_.Handle(Make(Kind::kWait, {"a", "b"}),
+                [&](StoreAnswer answer) { got = std::move(answer); });
+  Do(Make(Kind::kSet, {"a"}));
+  Do(Make(Kind::kDelete, {"a"}));
+  Do(Make(Kind::kSet, {"b"}));
+  EXPECT_FALSE(got.has_value());
+  Do(Make(Kind::kSet, {"a"}));
+  ASSERT_TRUE(got.has_value());
+  EXPECT_EQ(got->error, "");
+}
+
+TEST_F(RendezvousTest, AWaitThatTimedOutDoesNotDisturbTheOthersOfItsKey) {
+  std::optional<StoreAnswer> first, second;
+  store_.Handle(Make(Kind::kGet, {"a"}, "", absl::Seconds(1)),
+                [&](StoreAnswer answer) { first = std::move(answer); });
+  store_.Handle(Make(Kind::kGet, {"a"}), [&](StoreAnswer answer) { second = std::move(answer); });
+  clock_.Advance(absl::Seconds(2));
+  EXPECT_EQ(store_.Expire(), clock_.SinceBoot() + absl::Seconds(8));
+  ASSERT_TRUE(first.has_value());
+  EXPECT_TRUE(first->timed_out);
+  Do(Make(Kind::kSet, {"a"}, "v"));
+  ASSERT_TRUE(second.has_value());
+  EXPECT_EQ(second->value, "v");
+  EXPECT_EQ(store_.Expire(), absl::InfiniteDuration());
+}
+
 TEST_F(RendezvousTest, AWaitEndsAtItsDeadline) {
   std::optional<StoreAnswer> got;
   int wake_ups = 0;

@@ -59,14 +59,14 @@ TEST_F(RestartTest, AnAssignmentThatWasNotAcknowledgedIsSentAgain) {
   ASSERT_TRUE(WasSent<StartAssignment>(one));
   const uint64_t seq = one.link->sent.front().seq;
   Restart();
-  EXPECT_EQ(snapshot()->outbox->size(), 1u);
+  EXPECT_EQ(snapshot()->outbox.size(), 1u);
   Connect(one);
   ASSERT_TRUE(WasSent<StartAssignment>(one));
   EXPECT_EQ(one.link->sent.front().seq, seq);
   const auto start = Take<StartAssignment>(one);
   EXPECT_EQ(start.spec, "{\"a\":1}");
   EXPECT_EQ(start.fence.term, 1u) << "the term that placed it";
-  EXPECT_TRUE(snapshot()->outbox->empty());
+  EXPECT_TRUE(snapshot()->outbox.empty());
   EXPECT_EQ(state(id), JobState::kStarting);
 }
 

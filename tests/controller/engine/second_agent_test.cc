@@ -151,7 +151,7 @@ TEST_F(SecondAgentTest, AReportOfAnotherGenerationIsRefused) {
 TEST_F(SecondAgentTest, AnAssignmentThatWasNeverSentDiesWithItsAgent) {
   Agent first = ConnectNew("worker-1", 1);
   const uint64_t id = Submit();
-  ASSERT_EQ(snapshot()->outbox->size(), 1u);  // committed, and the agent dies before it takes it
+  ASSERT_EQ(snapshot()->outbox.size(), 1u);  // committed, and the agent dies before it takes it
   Agent second = MakeReborn(first);
   EXPECT_OK(Connect(second).status);
   EXPECT_FALSE(WasSent<StartAssignment>(second)) << "it was for another life";

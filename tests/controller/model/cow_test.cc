@@ -67,6 +67,37 @@ TEST(CowTableTest, TheNextRowIsFoundAcrossWhatIsErased) {
   EXPECT_EQ(table.last_id(), 60'000u);
 }
 
+// As the outbox does: old rows go, and now and then one of them comes back.
+TEST(CowTableTest, LowIdsLeaveAndComeBack) {
+  CowTable<int> table;
+  const auto row = std::make_shared<const int>(7);
+  for (uint64_t id = 1; id <= 20'000; ++id) table.Put(id, row);
+  CowTable<int> later = table;
+  for (uint64_t id = 1; id <= 20'000; ++id) {
+    if (id != 18'000) later.Erase(id);
+  }
+  EXPECT_EQ(later.NextId(0), 18'000u);
+  EXPECT_EQ(later.PreviousId(18'000), 0u);
+  size_t gone = 0;
+  later.ForEachChange(table, [&](uint64_t, const int*, const int* now) { gone += now == nullptr; });
+  EXPECT_EQ(gone, 19'999u);
+  later.Put(3, row);
+  EXPECT_EQ(later.NextId(0), 3u);
+  EXPECT_EQ(later.PreviousId(18'000), 3u);
+  std::vector<uint64_t> come;
+  table.ForEachChange(later, [&](uint64_t id, const int* before, const int*) {
+    if (before != nullptr) come.push_back(id);
+  });
+  EXPECT_THAT(come, IsEmpty()) << "both have the same rows there";
+  later.Erase(3);
+  later.Erase(18'000);
+  EXPECT_EQ(later.size(), 0u);
+  EXPECT_EQ(later.NextId(0), 0u);
+  EXPECT_EQ(later.PreviousId(later.last_id() + 1), 0u);
+  later.Put(20'001, row);
+  EXPECT_EQ(later.NextId(0), 20'001u);
+}
+
 TEST(CowMapTest, WhatIsErasedIsGoneFromThisCopyAlone) {
   CowMap<int> first;
   for (int i = 0; i < 5'000; ++i) first.Put(std::to_string(i), i);

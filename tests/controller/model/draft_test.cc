@@ -80,13 +80,13 @@ TEST(DraftTest, ADroppedDraftLeavesItsBaseAlone) {
     dropped.AddEvent({.job_id = 1});
     dropped.AddOutbox({.worker = "w"});
     EXPECT_EQ(dropped.view().FindJob(1)->message, "changed") << "reads see the edits";
-    EXPECT_EQ(dropped.view().outbox->size(), 1u);
+    EXPECT_EQ(dropped.view().outbox.size(), 1u);
   }
   EXPECT_EQ(base.FindJob(1)->message, "");
   EXPECT_EQ(base.FindJob(1)->current, nullptr);
   EXPECT_TRUE(base.FindJob(1)->events.empty());
   EXPECT_EQ(base.last_event, 0u);
-  EXPECT_TRUE(base.outbox->empty());
+  EXPECT_TRUE(base.outbox.empty());
 }
 
 TEST(DraftTest, OnlyDurableEditsAreChanges) {
