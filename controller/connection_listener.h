@@ -16,8 +16,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/base/tcp_listener.h"
 #include "common/base/unique_fd.h"
+#include "common/os/tcp_listener.h"
 #include "controller/open_connections.h"
 
 namespace muster::controller {

@@ -8,7 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/base/token_file.h"
+#include "common/rpc/token_file.h"
 
 namespace muster::controller {
 namespace {

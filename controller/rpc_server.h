@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/base/peer_limits.h"
+#include "common/rpc/peer_limits.h"
 #include "controller/checked_credentials.h"
 #include "controller/connection_listener.h"
 #include "controller/health_service.h"

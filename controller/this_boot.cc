@@ -1,6 +1,6 @@
 #include "controller/this_boot.h"
 
-#include "common/base/boot_id.h"
+#include "common/os/boot_id.h"
 
 namespace muster::controller {
 

@@ -11,10 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
-#include "common/base/token_file.h"
 #include "common/base/version.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/token.h"
+#include "common/rpc/token_file.h"
 #include "common/spec/load_spec.h"
 
 namespace muster::benchmarks {

@@ -11,8 +11,8 @@
 #include "cli/local/local_control.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
-#include "common/base/token_file.h"
 #include "common/base/units.h"
+#include "common/rpc/token_file.h"
 
 namespace muster::cli {
 namespace {

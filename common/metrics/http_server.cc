@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "common/base/tcp_listener.h"
 #include "common/metrics/http_deadlines.h"
+#include "common/os/tcp_listener.h"
 
 namespace muster {
 namespace {

@@ -4,7 +4,7 @@
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 
-#include "common/base/peer_limits.h"
+#include "common/rpc/peer_limits.h"
 
 namespace muster {
 namespace {

@@ -12,7 +12,7 @@
 #include <memory>
 #include <string>
 
-#include "common/base/peer_limits.h"
+#include "common/rpc/peer_limits.h"
 
 namespace muster {
 

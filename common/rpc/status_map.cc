@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "common/base/peer_limits.h"
 #include "common/base/utf8.h"
+#include "common/rpc/peer_limits.h"
 
 namespace muster {
 namespace {

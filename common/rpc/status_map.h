@@ -8,7 +8,7 @@
 namespace muster {
 
 // The codes are the same on both sides. Payloads are dropped; a message longer than
-// kMaxStatusMessageBytes (common/base/peer_limits.h) is cut, at a character's border, and ends in
+// kMaxStatusMessageBytes (common/rpc/peer_limits.h) is cut, at a character's border, and ends in
 // "...".
 grpc::Status ToGrpc(const absl::Status& status);
 

@@ -11,7 +11,7 @@
 namespace muster {
 
 // Adds `authorization: Bearer <token>`; nothing when the token is empty. Requires
-// CheckTokenText(token) (common/base/token_file.h) for others.
+// CheckTokenText(token) (common/rpc/token_file.h) for others.
 void AddToken(grpc::ClientContext& context, absl::string_view token);
 
 // OK when the caller sent `token`; UNAUTHENTICATED otherwise, without saying what was wrong with

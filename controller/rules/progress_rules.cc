@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "common/base/phase_beats.h"
+#include "common/protocol/phase_beats.h"
 #include "controller/model/ledger_rules.h"
 #include "controller/model/pace_rules.h"
 

@@ -131,9 +131,11 @@ std::map<std::string, std::set<std::string>> Subjects(const std::filesystem::pat
 // People find their way by names. A thirteenth subject says that there are two rooms. Those with
 // more are here, and may only become smaller.
 TEST(Arrows, ARoomHoldsADozenSubjects) {
-  const std::map<std::string, size_t> more = {
-      {"cli", 22},         {"cli/commands", 30},      {"cli/output", 13},
-      {"common/base", 19}, {"controller/engine", 13}, {"controller/rules", 20}};
+  const std::map<std::string, size_t> more = {{"cli", 22},
+                                              {"cli/commands", 30},
+                                              {"cli/output", 13},
+                                              {"controller/engine", 13},
+                                              {"controller/rules", 20}};
   for (const auto& [room, subjects] : Subjects(Variable("MUSTER_SOURCE_DIR"))) {
     const auto allowed = more.find(room);
     if (allowed != more.end()) {

@@ -10,11 +10,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "common/base/token_file.h"
 #include "common/base/version.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/status_map.h"
 #include "common/rpc/token.h"
+#include "common/rpc/token_file.h"
 #include "muster/v1/job_service.grpc.pb.h"
 #include "muster/v1/worker_service.grpc.pb.h"
 #include "tests/support/status_matchers.h"

@@ -9,8 +9,8 @@
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
-#include "common/base/value_name.h"
 #include "common/base/version.h"
+#include "common/protocol/value_name.h"
 #include "common/spec/packed_spec.h"
 #include "controller/api/convert/convert.h"
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "common/base/image_pull.h"
+#include "common/protocol/image_pull.h"
 
 namespace muster::controller {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/planted_bug.h"
 #include "common/base/status_macros.h"
-#include "common/base/value_name.h"
+#include "common/protocol/value_name.h"
 #include "controller/store/metrics/metrics_schema.h"
 
 namespace muster::controller {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "common/base/peer_limits.h"
+#include "common/rpc/peer_limits.h"
 #include "tests/support/status_matchers.h"
 
 namespace muster {

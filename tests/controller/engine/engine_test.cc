@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/base/phase_beats.h"
+#include "common/protocol/phase_beats.h"
 #include "controller/model/pace_rules.h"
 #include "tests/support/controller_fixture.h"
 

@@ -10,7 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/phase_beats.h"
+#include "common/protocol/phase_beats.h"
 #include "tests/support/hanging_file_system.h"
 #include "tests/support/held_process.h"
 #include "tests/support/hung_mount.h"

@@ -9,7 +9,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "common/base/phase_beats.h"
+#include "common/protocol/phase_beats.h"
 #include "httplib.h"
 #include "tests/worker/agent/agent_fixture.h"
 #include "worker/agent/process/process_scan.h"

@@ -8,11 +8,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
-#include "common/base/phase_beats.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
 #include "common/base/version.h"
 #include "common/metrics/metric_names.h"
+#include "common/protocol/phase_beats.h"
 #include "worker/agent/process/process_scan.h"
 
 namespace muster::worker {

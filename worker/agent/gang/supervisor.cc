@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/log.h"
-#include "common/base/phase_beats.h"
 #include "common/base/status_macros.h"
+#include "common/protocol/phase_beats.h"
 #include "worker/agent/checkpoint/resume_search.h"
 #include "worker/agent/command/offer_folders.h"
 

@@ -11,7 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
 #include "common/base/utf8.h"
-#include "common/base/value_name.h"
+#include "common/protocol/value_name.h"
 #include "nlohmann/json.hpp"
 
 namespace muster::worker {

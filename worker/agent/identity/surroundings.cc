@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/base/boot_id.h"
 #include "common/base/rng.h"
+#include "common/os/boot_id.h"
 
 namespace muster::worker {
 namespace {

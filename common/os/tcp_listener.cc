@@ -1,4 +1,4 @@
-#include "common/base/tcp_listener.h"
+#include "common/os/tcp_listener.h"
 
 #include <errno.h>
 #include <netdb.h>

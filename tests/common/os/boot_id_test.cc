@@ -1,4 +1,4 @@
-#include "common/base/boot_id.h"
+#include "common/os/boot_id.h"
 
 #include <gtest/gtest.h>
 

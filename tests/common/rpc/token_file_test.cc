@@ -1,4 +1,4 @@
-#include "common/base/token_file.h"
+#include "common/rpc/token_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

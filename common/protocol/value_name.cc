@@ -1,4 +1,4 @@
-#include "common/base/value_name.h"
+#include "common/protocol/value_name.h"
 
 #include <algorithm>
 
