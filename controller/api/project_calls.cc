@@ -9,7 +9,7 @@
 #include "controller/api/calls/submit_check.h"
 #include "controller/api/convert/pages.h"
 #include "controller/api/job_service.h"
-#include "controller/rules/project_accounts.h"
+#include "controller/rules/projects/project_accounts.h"
 
 namespace muster::controller {
 namespace {

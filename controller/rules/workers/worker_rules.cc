@@ -10,12 +10,12 @@
 #include "common/base/units.h"
 #include "controller/model/ledger_rules.h"
 #include "controller/policy/health/liveness_rules.h"
-#include "controller/rules/job_driver.h"
-#include "controller/rules/progress_rules.h"
-#include "controller/rules/report_gate.h"
+#include "controller/rules/jobs/job_driver.h"
+#include "controller/rules/jobs/progress_rules.h"
 #include "controller/rules/rules.h"
-#include "controller/rules/worker_name_rules.h"
-#include "controller/rules/worker_quarantine_rules.h"
+#include "controller/rules/workers/report_gate.h"
+#include "controller/rules/workers/worker_name_rules.h"
+#include "controller/rules/workers/worker_quarantine_rules.h"
 
 namespace muster::controller {
 namespace {

@@ -10,9 +10,9 @@
 #include "controller/policy/health/resume_rules.h"
 #include "controller/policy/limits/quota.h"
 #include "controller/policy/queue/admission.h"
-#include "controller/rules/job_driver.h"
+#include "controller/rules/jobs/job_driver.h"
+#include "controller/rules/jobs/yield_rules.h"
 #include "controller/rules/rules.h"
-#include "controller/rules/yield_rules.h"
 
 namespace muster::controller {
 namespace {

@@ -1,4 +1,4 @@
-#include "controller/rules/worker_quarantine_rules.h"
+#include "controller/rules/workers/worker_quarantine_rules.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,4 +1,4 @@
-#include "controller/rules/project_rules.h"
+#include "controller/rules/projects/project_rules.h"
 
 #include <cmath>
 #include <utility>
@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/model/ledger_rules.h"
 #include "controller/policy/limits/fair_share.h"
-#include "controller/rules/queue_bounds.h"
+#include "controller/rules/projects/queue_bounds.h"
 
 namespace muster::controller {
 namespace {

@@ -1,4 +1,4 @@
-#include "controller/rules/project_accounts.h"
+#include "controller/rules/projects/project_accounts.h"
 
 #include <map>
 #include <utility>

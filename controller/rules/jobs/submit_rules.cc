@@ -11,7 +11,7 @@
 #include "controller/policy/limits/dependencies.h"
 #include "controller/policy/limits/quota.h"
 #include "controller/policy/limits/time_limits.h"
-#include "controller/rules/queue_bounds.h"
+#include "controller/rules/projects/queue_bounds.h"
 #include "controller/rules/rules.h"
 
 namespace muster::controller {

@@ -1,4 +1,4 @@
-#include "controller/rules/job_driver.h"
+#include "controller/rules/jobs/job_driver.h"
 
 #include <algorithm>
 #include <set>
@@ -11,7 +11,7 @@
 #include "controller/policy/health/restart_rules.h"
 #include "controller/policy/health/root_rules.h"
 #include "controller/policy/placement/preemption.h"
-#include "controller/rules/project_rules.h"
+#include "controller/rules/projects/project_rules.h"
 
 namespace muster::controller {
 namespace {

@@ -1,8 +1,8 @@
-#include "controller/rules/report_gate.h"
+#include "controller/rules/workers/report_gate.h"
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "controller/rules/job_driver.h"
+#include "controller/rules/jobs/job_driver.h"
 
 namespace muster::controller {
 

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "controller/policy/limits/time_limits.h"
-#include "controller/rules/job_driver.h"
+#include "controller/rules/jobs/job_driver.h"
 #include "controller/rules/rules.h"
 
 namespace muster::controller {

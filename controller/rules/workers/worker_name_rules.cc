@@ -1,4 +1,4 @@
-#include "controller/rules/worker_name_rules.h"
+#include "controller/rules/workers/worker_name_rules.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "controller/rules/progress_rules.h"
+#include "controller/rules/jobs/progress_rules.h"
 
 #include <algorithm>
 #include <cmath>

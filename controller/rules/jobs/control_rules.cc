@@ -13,8 +13,8 @@
 #include "controller/policy/health/capacity.h"
 #include "controller/policy/limits/quota.h"
 #include "controller/policy/limits/time_limits.h"
-#include "controller/rules/job_driver.h"
-#include "controller/rules/queue_bounds.h"
+#include "controller/rules/jobs/job_driver.h"
+#include "controller/rules/projects/queue_bounds.h"
 #include "controller/rules/rules.h"
 
 namespace muster::controller {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "controller/policy/limits/fair_share.h"
-#include "controller/rules/project_accounts.h"
+#include "controller/rules/projects/project_accounts.h"
 #include "tests/support/controller_fixture.h"
 
 namespace muster::testing {

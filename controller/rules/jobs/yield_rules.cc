@@ -1,7 +1,7 @@
-#include "controller/rules/yield_rules.h"
+#include "controller/rules/jobs/yield_rules.h"
 
 #include "common/base/check.h"
-#include "controller/rules/job_driver.h"
+#include "controller/rules/jobs/job_driver.h"
 
 namespace muster::controller {
 namespace {
