@@ -22,7 +22,7 @@
 #include "controller/config.h"
 #include "controller/engine/engine.h"
 #include "controller/metrics/metrics_ingest.h"
-#include "controller/rpc_server.h"
+#include "controller/rpc/rpc_server.h"
 #include "controller/uploads/upload_store.h"
 #include "controller/web/web_pages.h"
 

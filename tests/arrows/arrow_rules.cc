@@ -77,24 +77,29 @@ const std::vector<Room>& Rooms() {
       {"controller/store/metrics/", {"common/protocol/", "controller/model/", "controller/store/"}},
       {"controller/metrics/", {"controller/model/", "controller/store/", "common/metrics/"}},
       {"controller/engine/",
-       {"controller/rules/rules.h", "controller/policy/", "controller/store/", "controller/model/",
-        "common/metrics/"}},
+       {"controller/engine/loops/", "controller/rules/rules.h", "controller/policy/",
+        "controller/store/", "controller/model/"}},
+      {"controller/engine/loops/",
+       {"controller/engine/engine.h", "controller/policy/", "controller/store/history/",
+        "controller/model/"}},
       {"controller/uploads/", {"common/fs/", "common/upload/"}},
       {"controller/api/convert/",
        {kProto, "controller/model/", "common/protocol/", "common/spec/"}},
       {"controller/api/calls/",
-       {kProto, "controller/engine/", "controller/model/", "common/spec/", "common/rpc/",
+       {kProto, "controller/engine/engine.h", "controller/model/", "common/spec/", "common/rpc/",
         "common/metrics/"}},
       {"controller/api/streams/",
-       {kProto, "controller/api/calls/", "controller/api/convert/", "controller/engine/",
-        "controller/metrics/", "controller/model/", "common/rpc/"}},
+       {kProto, "controller/api/calls/", "controller/api/convert/", "controller/engine/engine.h",
+        "controller/engine/worker_link.h", "controller/metrics/", "controller/model/",
+        "common/rpc/"}},
       {"controller/api/",
-       {kProto, "controller/api/", "controller/engine/",
+       {kProto, "controller/api/", "controller/engine/engine.h",
         "controller/rules/projects/project_accounts.h", "controller/metrics/",
         "controller/uploads/", "common/spec/", "common/rpc/"}},
       {"controller/web/",
-       {kProto, "controller/engine/", "controller/metrics/", "controller/model/", "common/spec/",
-        "common/rpc/", "common/metrics/"}},
+       {kProto, "controller/engine/engine.h", "controller/metrics/", "controller/model/",
+        "common/spec/", "common/rpc/", "common/metrics/"}},
+      {"controller/rpc/", {"controller/config.h", "common/os/", "common/rpc/"}},
       {"controller/", {kProto, "controller/", "common/"}},
       {"worker/link/", {}},
       {"worker/init/", {}},
@@ -212,7 +217,7 @@ const std::vector<Library>& Libraries() {
        "torch"},
       {{"grpc/", "grpcpp/", "grpc++/"},
        {"common/rpc/", "controller/api/", "controller/api/calls/", "controller/api/streams/",
-        "controller/", "worker/agent/connection/", "worker/agent/folders/", "cli/"},
+        "controller/rpc/", "worker/agent/connection/", "worker/agent/folders/", "cli/"},
        "gRPC"},
   };
   return *libraries;
@@ -277,10 +282,9 @@ std::string Complaint(const Room& room, absl::string_view header, bool quoted) {
                         library.rooms.empty() ? "nobody" : absl::StrJoin(library.rooms, ", "));
   }
   if (absl::EndsWith(header, ".grpc.pb.h")) {
-    static constexpr absl::string_view kTalkers[] = {
-        "common/rpc/",           "controller/api/",
-        "controller/",           "worker/agent/connection/",
-        "worker/agent/folders/", "cli/"};
+    static constexpr absl::string_view kTalkers[] = {"common/rpc/", "controller/api/",
+                                                     "worker/agent/connection/",
+                                                     "worker/agent/folders/", "cli/"};
     if (std::find(std::begin(kTalkers), std::end(kTalkers), room.prefix) == std::end(kTalkers)) {
       return absl::StrCat("\"", header, "\": a service's stub is only for those that talk gRPC");
     }

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/engine/applier.h"
-#include "controller/engine/archive_loop.h"
+#include "controller/engine/loops/archive_loop.h"
 #include "controller/model/ledger_rules.h"
 #include "controller/model/rank_origin.h"
 #include "tests/support/controller_fixture.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "controller/engine/archive_loop.h"
+#include "controller/engine/loops/archive_loop.h"
 #include "controller/policy/archive/ended_jobs_queue.h"
 #include "controller/policy/health/capacity.h"
 #include "controller/policy/scheduler.h"

@@ -18,7 +18,7 @@
 #include "absl/time/time.h"
 #include "common/base/unique_fd.h"
 #include "common/os/tcp_listener.h"
-#include "controller/open_connections.h"
+#include "controller/rpc/open_connections.h"
 
 namespace muster::controller {
 

@@ -1,5 +1,5 @@
 // The bounds of an open gRPC port, each by what a caller beyond it hears.
-#include "controller/rpc_server.h"
+#include "controller/rpc/rpc_server.h"
 
 #include <errno.h>
 #include <gmock/gmock.h>

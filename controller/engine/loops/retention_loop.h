@@ -2,7 +2,7 @@
 // of them are: policy/health/retention_rules, and nothing more.
 #pragma once
 
-#include "controller/engine/snapshot_loop.h"
+#include "controller/engine/loops/snapshot_loop.h"
 
 namespace muster::controller {
 

@@ -1,4 +1,4 @@
-#include "controller/engine/root_loop.h"
+#include "controller/engine/loops/root_loop.h"
 
 #include <utility>
 

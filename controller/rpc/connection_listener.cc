@@ -1,4 +1,4 @@
-#include "controller/connection_listener.h"
+#include "controller/rpc/connection_listener.h"
 
 #include <errno.h>
 #include <netdb.h>

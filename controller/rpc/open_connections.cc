@@ -1,4 +1,4 @@
-#include "controller/open_connections.h"
+#include "controller/rpc/open_connections.h"
 
 #include <sys/stat.h>
 

@@ -1,4 +1,4 @@
-#include "controller/engine/findings_loop.h"
+#include "controller/engine/loops/findings_loop.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "controller/engine/snapshot_loop.h"
+#include "controller/engine/loops/snapshot_loop.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "controller/health_service.h"
+#include "controller/rpc/health_service.h"
 
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/slice.h>

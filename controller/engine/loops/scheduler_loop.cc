@@ -1,4 +1,4 @@
-#include "controller/engine/scheduler_loop.h"
+#include "controller/engine/loops/scheduler_loop.h"
 
 #include <algorithm>
 #include <memory>

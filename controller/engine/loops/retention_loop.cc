@@ -1,4 +1,4 @@
-#include "controller/engine/retention_loop.h"
+#include "controller/engine/loops/retention_loop.h"
 
 #include <utility>
 

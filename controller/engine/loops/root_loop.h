@@ -2,7 +2,7 @@
 // which workers are asked about which roots: policy/health/root_rules, and nothing more.
 #pragma once
 
-#include "controller/engine/snapshot_loop.h"
+#include "controller/engine/loops/snapshot_loop.h"
 
 namespace muster::controller {
 

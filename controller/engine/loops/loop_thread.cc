@@ -1,4 +1,4 @@
-#include "controller/engine/loop_thread.h"
+#include "controller/engine/loops/loop_thread.h"
 
 #include <pthread.h>
 

@@ -1,4 +1,4 @@
-#include "controller/engine/archive_loop.h"
+#include "controller/engine/loops/archive_loop.h"
 
 #include <memory>
 #include <utility>

@@ -3,7 +3,7 @@
 // be forgotten.
 #pragma once
 
-#include "controller/engine/snapshot_loop.h"
+#include "controller/engine/loops/snapshot_loop.h"
 #include "controller/policy/archive/archivable_jobs.h"
 #include "controller/store/history/history_store.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/base/clock.h"
-#include "controller/engine/snapshot_loop.h"
+#include "controller/engine/loops/snapshot_loop.h"
 #include "controller/policy/queue/schedule_context.h"
 
 namespace muster::controller {

@@ -13,9 +13,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/rpc/peer_limits.h"
-#include "controller/checked_credentials.h"
-#include "controller/connection_listener.h"
-#include "controller/health_service.h"
+#include "controller/rpc/checked_credentials.h"
+#include "controller/rpc/connection_listener.h"
+#include "controller/rpc/health_service.h"
 
 namespace muster::controller {
 

@@ -1,4 +1,4 @@
-#include "controller/checked_credentials.h"
+#include "controller/rpc/checked_credentials.h"
 
 #include <grpc/grpc_security.h>
 #include <grpc/slice.h>
