@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/host.h"
+#include "cli/session/host.h"
 #include "common/fs/file_system.h"
 
 namespace muster::cli {

@@ -13,7 +13,7 @@
 #include <functional>
 
 #include "absl/status/statusor.h"
-#include "cli/cli_session.h"
+#include "cli/session/cli_session.h"
 
 namespace muster::cli {
 

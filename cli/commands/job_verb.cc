@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "cli/client.h"
-#include "cli/output/views.h"
+#include "cli/output/views/views.h"
+#include "cli/session/client.h"
 #include "common/base/status_macros.h"
 
 namespace muster::cli {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "cli/cli_session.h"
+#include "cli/session/cli_session.h"
 
 namespace muster::cli {
 

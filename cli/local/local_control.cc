@@ -18,9 +18,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
-#include "cli/error.h"
-#include "cli/host.h"
 #include "cli/local/daemon_process.h"
+#include "cli/session/error.h"
+#include "cli/session/host.h"
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
 

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cli/host.h"
 #include "cli/local/daemon_process.h"
 #include "cli/local/log_bound.h"
+#include "cli/session/host.h"
 #include "common/base/log.h"
 #include "common/base/status_macros.h"
 #include "common/base/unique_fd.h"

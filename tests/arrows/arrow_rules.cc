@@ -170,7 +170,42 @@ const std::vector<Room>& Rooms() {
         "worker/models/", "worker/optim/", "worker/data/", "worker/checkpoint/", "worker/dist/"}},
       {"worker/trainer/",
        {"worker/trainer/", "worker/train/run/", "worker/link/", "trainer_spec/", "common/fs/"}},
-      {"cli/", {kProto, "common/spec/", "common/rpc/", "common/fs/", "common/upload/"}},
+      {"cli/output/", {kProto}},
+      {"cli/output/views/", {kProto, "cli/output/"}},
+      {"cli/session/",
+       {kProto, "cli/output/document.h", "cli/output/table.h", "cli/output/text.h", "common/fs/",
+        "common/rpc/"}},
+      {"cli/local/", {"cli/output/proto_json.h", "cli/session/", "common/fs/"}},
+      {"cli/calls/", {kProto, "cli/output/views/", "cli/session/"}},
+      {"cli/submission/",
+       {kProto, "cli/calls/", "cli/output/views/", "cli/session/", "common/spec/tree/",
+        "common/upload/"}},
+      // What the verbs share; their rooms include it, and of each other what is named here.
+      {"cli/commands/", {"cli/output/views/", "cli/session/"}},
+      {"cli/commands/show/",
+       {"cli/commands/commands.h", "cli/output/", "cli/session/", "common/fs/", "common/spec/"}},
+      {"cli/commands/watch/",
+       {kProto, "cli/calls/", "cli/commands/commands.h", "cli/commands/foreground.h", "cli/output/",
+        "cli/session/"}},
+      {"cli/commands/change/",
+       {"cli/calls/", "cli/commands/commands.h", "cli/commands/job_verb.h", "cli/session/",
+        "cli/submission/", "common/spec/tree/"}},
+      {"cli/commands/cluster/",
+       {"cli/calls/", "cli/commands/commands.h", "cli/local/", "cli/output/", "cli/session/",
+        "common/rpc/token_file.h"}},
+      {"cli/commands/trainer/",
+       {"cli/commands/commands.h", "cli/local/daemon_process.h", "cli/output/", "cli/session/",
+        "cli/submission/", "common/spec/"}},
+      {"cli/commands/checkpoints/",
+       {"cli/commands/commands.h", "cli/commands/trainer/ask_trainer.h", "cli/output/",
+        "cli/session/"}},
+      {"cli/commands/submit/",
+       {kProto, "cli/calls/", "cli/commands/commands.h", "cli/commands/foreground.h",
+        "cli/commands/trainer/trainer_program.h", "cli/output/", "cli/session/", "cli/submission/",
+        "common/spec/"}},
+      {"cli/",
+       {"cli/commands/commands.h", "cli/commands/foreground.h", "cli/commands/trainer/model.h",
+        "cli/session/", "common/fs/", "common/spec/tree/"}},
   };
   return *rooms;
 }
@@ -217,7 +252,8 @@ const std::vector<Library>& Libraries() {
        "torch"},
       {{"grpc/", "grpcpp/", "grpc++/"},
        {"common/rpc/", "controller/api/", "controller/api/calls/", "controller/api/streams/",
-        "controller/rpc/", "worker/agent/connection/", "worker/agent/folders/", "cli/"},
+        "controller/rpc/", "worker/agent/connection/", "worker/agent/folders/", "cli/",
+        "cli/session/"},
        "gRPC"},
   };
   return *libraries;
@@ -284,7 +320,7 @@ std::string Complaint(const Room& room, absl::string_view header, bool quoted) {
   if (absl::EndsWith(header, ".grpc.pb.h")) {
     static constexpr absl::string_view kTalkers[] = {"common/rpc/", "controller/api/",
                                                      "worker/agent/connection/",
-                                                     "worker/agent/folders/", "cli/"};
+                                                     "worker/agent/folders/", "cli/session/"};
     if (std::find(std::begin(kTalkers), std::end(kTalkers), room.prefix) == std::end(kTalkers)) {
       return absl::StrCat("\"", header, "\": a service's stub is only for those that talk gRPC");
     }

@@ -25,8 +25,8 @@ namespace muster::controller {
 
 // No job leaves until so much time has passed since its end and since the controller's start,
 // however many have ended: whoever waits for a job, or comes back to it after a lost connection,
-// hears of its end. Much longer than a client waits for a controller that went away (cli/follow.h:
-// two minutes).
+// hears of its end. Much longer than a client waits for a controller that went away
+// (cli/calls/follow.h: two minutes).
 inline constexpr absl::Duration kLeastKept = absl::Minutes(5);
 // A job that leaves only because too many have ended stays for so long after its end: as long as
 // its uploaded folder is kept, so that it can be queued again.

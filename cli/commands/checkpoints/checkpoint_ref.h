@@ -1,0 +1,23 @@
+// What people call a checkpoint, and which one that is.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cli/session/cli_session.h"
+
+namespace muster::cli {
+
+inline constexpr char kCheckpointRefHelp[] = "its id, or JOB@STEP, JOB@best, JOB@newest";
+
+using Checkpoints = std::vector<v1::CheckpointInfo>;
+
+// Newest first, all of them.
+absl::StatusOr<Checkpoints> ListCheckpoints(const v1::JobRef& job, Session& session);
+
+// INVALID_ARGUMENT for what is no reference, NOT_FOUND when there is none; deleted and corrupt ones
+// are found by their step or id only.
+absl::StatusOr<v1::CheckpointInfo> FindCheckpoint(const std::string& text, Session& session);
+
+}  // namespace muster::cli

@@ -1,0 +1,82 @@
+// `muster ckpt ls / show / verify`: what jobs saved. `export` has its own file.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "cli/commands/checkpoints/checkpoint_ref.h"
+#include "cli/commands/checkpoints/ckpt_export.h"
+#include "cli/commands/commands.h"
+#include "cli/output/text.h"
+#include "cli/output/views/views.h"
+#include "common/base/status_macros.h"
+
+namespace muster::cli {
+namespace {
+
+// Rereading a large checkpoint takes its time.
+constexpr absl::Duration kVerifyTimeout = absl::Minutes(10);
+
+absl::StatusOr<ExitCode> ListOfJob(const std::string& job, Session& session) {
+  MUSTER_ASSIGN_OR_RETURN(const v1::JobRef ref, ParseJobRef(job));
+  MUSTER_ASSIGN_OR_RETURN(const Checkpoints checkpoints, ListCheckpoints(ref, session));
+  session.PrintList(CheckpointTable(checkpoints, WallNow(), session.globals().wide()),
+                    ToJsonList(checkpoints), "id");
+  return ExitCode::kDone;
+}
+
+absl::StatusOr<ExitCode> ShowCheckpoint(const std::string& text, Session& session) {
+  MUSTER_ASSIGN_OR_RETURN(const v1::CheckpointInfo checkpoint, FindCheckpoint(text, session));
+  session.PrintOne(CheckpointPage(checkpoint, WallNow()), ToJson(checkpoint), "id");
+  return ExitCode::kDone;
+}
+
+absl::StatusOr<ExitCode> VerifyCheckpoint(const std::string& text, Session& session) {
+  v1::VerifyCheckpointRequest request;
+  uint64_t id = 0;
+  if (!absl::SimpleAtoi(text, &id)) {
+    MUSTER_ASSIGN_OR_RETURN(const v1::CheckpointInfo found, FindCheckpoint(text, session));
+    id = found.id();
+  }
+  request.set_checkpoint_id(id);
+  MUSTER_ASSIGN_OR_RETURN(Client * client, session.Connect());
+  session.Say(absl::StrCat("checkpoint ", id, ": a worker rereads it"));
+  MUSTER_ASSIGN_OR_RETURN(
+      const v1::VerifyCheckpointResponse response,
+      client->CallOnce(&Jobs::VerifyCheckpoint, request, session.timeout(kVerifyTimeout)));
+  const v1::CheckpointInfo& checkpoint = response.checkpoint();
+  session.PrintOne(
+      absl::StrCat(
+          "checkpoint ", checkpoint.id(), ": ", v1::CheckpointState_Name(checkpoint.state()),
+          checkpoint.message().empty() ? "" : absl::StrCat(": ", Plain(checkpoint.message())),
+          "\n"),
+      ToJson(checkpoint), "id");
+  return checkpoint.state() == v1::VERIFIED ? ExitCode::kDone : ExitCode::kInternal;
+}
+
+void AddCheckpointVerb(CLI::App* parent, const char* name, const char* help, const char* argument,
+                       const char* argument_help,
+                       absl::StatusOr<ExitCode> (*run)(const std::string&, Session&),
+                       Session& session, Verb& verb) {
+  CLI::App* command = parent->add_subcommand(name, help);
+  const auto text = std::make_shared<std::string>();
+  command->add_option(argument, *text, argument_help)->required();
+  command->callback([=, &session, &verb] { verb = [=, &session] { return run(*text, session); }; });
+}
+
+}  // namespace
+
+void AddCkpt(CLI::App& app, Session& session, Verb& verb) {
+  CLI::App* command =
+      app.add_subcommand("ckpt", "checkpoints: list, show, verify, export")->require_subcommand(1);
+  AddCheckpointVerb(command, "ls", "list a job's checkpoints, newest first", "JOB",
+                    "its id or name", ListOfJob, session, verb);
+  AddCheckpointVerb(command, "show", "all about one checkpoint", "CKPT", kCheckpointRefHelp,
+                    ShowCheckpoint, session, verb);
+  AddCheckpointVerb(command, "verify", "have a worker reread one; 0: whole, 1: not", "CKPT",
+                    kCheckpointRefHelp, VerifyCheckpoint, session, verb);
+  AddCkptExport(*command, session, verb);
+}
+
+}  // namespace muster::cli

@@ -1,0 +1,128 @@
+#include "cli/session/context.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "cli/session/error.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/token_file.h"
+
+namespace muster::cli {
+namespace {
+
+constexpr uint64_t kMaxContextBytes = 64 << 10;
+
+// How gRPC writes an address that is looked up by its name, as all of ours are.
+constexpr char kDnsScheme[] = "dns:///";
+
+absl::Status CheckAddress(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  int port = 0;
+  if (colon != std::string::npos && colon > 0 &&
+      absl::SimpleAtoi(address.substr(colon + 1), &port) && port > 0 && port < 65536) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", address, "' is no address: write it as HOST:PORT, for example ", kDefaultAddress));
+}
+
+// What loopback is called does not matter.
+bool SameAddress(const std::string& a, const std::string& b) {
+  const auto normal = [](const std::string& address) {
+    constexpr char kLocalhost[] = "localhost:";
+    return address.rfind(kLocalhost, 0) == 0
+               ? absl::StrCat("127.0.0.1:", address.substr(sizeof(kLocalhost) - 1))
+               : address;
+  };
+  return normal(a) == normal(b);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ContextPath(const Host& host) {
+  if (const std::string config = host.Env("XDG_CONFIG_HOME"); !config.empty()) {
+    return absl::StrCat(config, "/muster/context.json");
+  }
+  if (const std::string home = host.Env("HOME"); !home.empty()) {
+    return absl::StrCat(home, "/.config/muster/context.json");
+  }
+  return absl::FailedPreconditionError(
+      "neither HOME nor XDG_CONFIG_HOME is set: no place for settings");
+}
+
+absl::StatusOr<SavedContext> LoadContext(const Host& host, FileSystem& fs) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string path, ContextPath(host));
+  MUSTER_ASSIGN_OR_RETURN(const std::string text, fs.ReadFile(path, kMaxContextBytes));
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  SavedContext context;
+  if (json.is_object() && json.contains("address") && json["address"].is_string()) {
+    context.address = json["address"].get<std::string>();
+    if (json.contains("token_file") && json["token_file"].is_string()) {
+      context.token_file = json["token_file"].get<std::string>();
+    }
+    return context;
+  }
+  return WithHint(
+      absl::InvalidArgumentError(absl::StrCat(path, ": not a context that muster wrote")),
+      "remove the file, or set MUSTER_ADDR");
+}
+
+absl::Status SaveContext(const Host& host, FileSystem& fs, const SavedContext& context) {
+  MUSTER_ASSIGN_OR_RETURN(const std::string path, ContextPath(host));
+  MUSTER_RETURN_IF_ERROR(fs.MakeDirectories(path.substr(0, path.rfind('/'))));
+  const nlohmann::ordered_json json = {{"address", context.address},
+                                       {"token_file", context.token_file}};
+  return WriteFileAtomically(fs, path, json.dump(2) + "\n", 0600);
+}
+
+absl::Status ForgetContext(const Host& host, FileSystem& fs, const std::string& address) {
+  const auto saved = LoadContext(host, fs);
+  if (absl::IsNotFound(saved.status())) return absl::OkStatus();
+  MUSTER_RETURN_IF_ERROR(saved.status());
+  if (saved->address != address) return absl::OkStatus();
+  MUSTER_ASSIGN_OR_RETURN(const std::string path, ContextPath(host));
+  return fs.RemoveFile(path);
+}
+
+absl::StatusOr<Endpoint> FindController(const Host& host, FileSystem& fs,
+                                        const ContextFlags& flags) {
+  Endpoint endpoint;
+  endpoint.address = flags.address.empty() ? host.Env("MUSTER_ADDR") : flags.address;
+  SavedContext saved;
+  std::string token_file = flags.token_file;
+  if (token_file.empty()) endpoint.token = host.Env("MUSTER_TOKEN");
+  if (token_file.empty() && endpoint.token.empty()) token_file = host.Env("MUSTER_TOKEN_FILE");
+
+  const bool complete =
+      !endpoint.address.empty() && (!endpoint.token.empty() || !token_file.empty());
+  if (!complete) {
+    auto loaded = LoadContext(host, fs);
+    if (loaded.ok()) {
+      saved = *std::move(loaded);
+    } else if (absl::IsInvalidArgument(loaded.status())) {
+      return loaded.status();
+    }
+  }
+  if (endpoint.address.empty())
+    endpoint.address = saved.address.empty() ? kDefaultAddress : saved.address;
+  endpoint.address = std::string(absl::StripPrefix(endpoint.address, kDnsScheme));
+  MUSTER_RETURN_IF_ERROR(CheckAddress(endpoint.address));
+  if (endpoint.token.empty() && token_file.empty() &&
+      SameAddress(saved.address, endpoint.address)) {
+    token_file = saved.token_file;
+  }
+  if (!token_file.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(endpoint.token, ReadTokenFile(token_file));
+  }
+  if (!endpoint.token.empty()) {
+    if (const absl::Status status = CheckTokenText(endpoint.token); !status.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("MUSTER_TOKEN: ", status.message()));
+    }
+  }
+  return endpoint;
+}
+
+}  // namespace muster::cli
