@@ -24,6 +24,35 @@ struct Range {
   }
 };
 
+// The tasks of an array were submitted together and stand together: they share their settings, as
+// they did before they were stored.
+class SharedSettings {
+ public:
+  struct Columns {
+    std::string settings;
+    std::string checkpoint_root;
+    std::string spec;
+    std::string written_spec;
+    std::string spec_json;  // of an older Muster, which had no `spec`
+    bool operator==(const Columns&) const = default;
+  };
+
+  absl::StatusOr<std::shared_ptr<const JobSettings>> Get(Columns columns) {
+    if (last_ != nullptr && columns == columns_) return last_;
+    MUSTER_ASSIGN_OR_RETURN(JobSettings settings, DecodeSettings(columns.settings));
+    settings.checkpoint_root = columns.checkpoint_root;
+    settings.spec = columns.spec.empty() ? columns.spec_json : columns.spec;
+    settings.written_spec = columns.written_spec;
+    columns_ = std::move(columns);
+    last_ = std::make_shared<const JobSettings>(std::move(settings));
+    return last_;
+  }
+
+ private:
+  Columns columns_;
+  std::shared_ptr<const JobSettings> last_;
+};
+
 absl::Status ReadOwnRows(SqliteDatabase& db, const Range& range, JobRows& rows) {
   SqliteStatement row = range.Bound(db.Prepare(
       "SELECT id, owner, idempotency_key, checkpoint_root, spec_json, array_id, array_index,"
@@ -32,6 +61,7 @@ absl::Status ReadOwnRows(SqliteDatabase& db, const Range& range, JobRows& rows) 
       " total_steps, epoch, memory_bytes, memory_peak_bytes, best_validation_accuracy, latest,"
       " results, charged, requeue_id, requeued_after, ledger, spec, written_spec,"
       " folder_tag FROM jobs WHERE id BETWEEN ? AND ? ORDER BY id"));
+  SharedSettings shared;
   for (;;) {
     MUSTER_ASSIGN_OR_RETURN(const bool more, row.Step());
     if (!more) return absl::OkStatus();
@@ -42,13 +72,12 @@ absl::Status ReadOwnRows(SqliteDatabase& db, const Range& range, JobRows& rows) 
     job.array = {.array_id = static_cast<uint64_t>(row.Int(5)),
                  .index = static_cast<uint32_t>(row.Int(6)),
                  .at_a_time = static_cast<uint32_t>(row.Int(7))};
-    MUSTER_ASSIGN_OR_RETURN(JobSettings settings, DecodeSettings(row.Text(8)));
-    settings.checkpoint_root = row.Text(3);
-    settings.spec = row.Text(34);
-    settings.written_spec = row.Text(35);
+    MUSTER_ASSIGN_OR_RETURN(job.settings, shared.Get({.settings = row.Text(8),
+                                                      .checkpoint_root = row.Text(3),
+                                                      .spec = row.Text(34),
+                                                      .written_spec = row.Text(35),
+                                                      .spec_json = row.Text(4)}));
     job.folder_tag = row.Text(36);
-    if (settings.spec.empty()) settings.spec = row.Text(4);
-    job.settings = std::make_shared<const JobSettings>(std::move(settings));
     job.held = row.Int(9) != 0;
     job.suspending = row.Int(10) != 0;
     job.state = static_cast<JobState>(row.Int(11));

@@ -33,6 +33,19 @@ TEST_F(RestartTest, TheControllersIdStays) {
   EXPECT_EQ(snapshot()->controller_id, id);
 }
 
+TEST_F(RestartTest, TasksOfAnArrayShareTheirSettings) {
+  const EventResult array = Apply(SubmitJob{.settings = MakeSettings({}),
+                                            .owner = "ann",
+                                            .array = ArrayRange{.first = 1, .last = 3}});
+  ASSERT_OK(array.status);
+  const uint64_t first = array.job_id;
+  const uint64_t other = Submit({.min_ranks = 2});
+  Restart();
+  EXPECT_EQ(job(first).settings, job(first + 1).settings);
+  EXPECT_EQ(job(first).settings, job(first + 2).settings);
+  EXPECT_NE(job(first).settings, job(other).settings);
+}
+
 TEST_F(RestartTest, ASecondEngineOnTheSameFolderIsRefused) {
   EXPECT_THAT(Engine::Open(Options(), clock_).status(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("another process")));
