@@ -15,6 +15,8 @@
 #include "common/base/status_macros.h"
 #include "common/ckpt/manifest.h"
 #include "worker/checkpoint/restore.h"
+#include "worker/train/recipe/ema.h"
+#include "worker/train/recipe/prune.h"
 #include "worker/train/run/failure.h"
 #include "worker/train/step/evaluate.h"
 #include "worker/train/turns.h"
@@ -52,13 +54,14 @@ VerifyProgress Telling(const GotOn& got_on) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Checkpoints>> Checkpoints::Create(const CheckpointsParts& parts,
-                                                                 CheckpointsOptions options) {
-  MUSTER_RETURN_IF_ERROR(Classify(CheckRoot(parts.fs, options.holder), kStorageUnavailable));
-  auto checkpoints = std::unique_ptr<Checkpoints>(new Checkpoints(parts, std::move(options)));
-  if (parts.gang.rank() == 0) {
+absl::StatusOr<std::unique_ptr<Checkpoints>> Checkpoints::Create(
+    const Trainer& trainer, const CheckpointsServices& services, CheckpointsOptions options) {
+  MUSTER_RETURN_IF_ERROR(Classify(CheckRoot(services.fs, options.holder), kStorageUnavailable));
+  auto checkpoints =
+      std::unique_ptr<Checkpoints>(new Checkpoints(trainer, services, std::move(options)));
+  if (trainer.gang.rank() == 0) {
     const CheckpointsOptions& own = checkpoints->options_;
-    auto saver = Saver::Create(parts.fs, parts.publisher,
+    auto saver = Saver::Create(services.fs, services.publisher,
                                {own.root, own.job_id, own.job_name, own.attempt, own.generation,
                                 own.nonce_seed, own.holder});
     if (!saver.ok()) {
@@ -70,22 +73,26 @@ absl::StatusOr<std::unique_ptr<Checkpoints>> Checkpoints::Create(const Checkpoin
   return checkpoints;
 }
 
-Checkpoints::Checkpoints(const CheckpointsParts& parts, CheckpointsOptions options)
-    : parts_(parts),
+Checkpoints::Checkpoints(const Trainer& trainer, const CheckpointsServices& services,
+                         CheckpointsOptions options)
+    : fs_(services.fs),
+      publisher_(services.publisher),
+      supervisor_(services.supervisor),
+      gang_(trainer.gang),
+      model_(trainer.model),
       options_(std::move(options)),
-      model_tensors_(SavedTensors(parts.model, parts.ema)) {
-  for (const OptimizerTensor& entry : parts.optimizer.state())
+      model_tensors_(SavedTensors(trainer.model, trainer.ema)) {
+  for (const OptimizerTensor& entry : trainer.optimizer->state())
     optimizer_tensors_.push_back({entry.name, entry.tensor});
-  if (parts.pruner != nullptr) {
-    for (const ModelTensor& entry : parts.pruner->state())
+  if (trainer.pruner != nullptr) {
+    for (const ModelTensor& entry : trainer.pruner->state())
       optimizer_tensors_.push_back({entry.name, entry.tensor});
   }
 }
 
 absl::StatusOr<RunState> Checkpoints::Restore() {
   const absl::StatusOr<std::string> verdict = OnRankZero(
-      parts_.gang, [this](const GotOn& got_on) { return FindAndLoad(got_on); },
-      [this] { StillAtIt(); });
+      gang_, [this](const GotOn& got_on) { return FindAndLoad(got_on); }, [this] { StillAtIt(); });
   if (!verdict.ok()) return verdict.status();
   const char found = verdict->front();
   if (found == kFresh) return RunState();
@@ -120,14 +127,14 @@ absl::StatusOr<RunState> Checkpoints::Restore() {
 absl::Status Checkpoints::ClassifyHere(const absl::Status& status, absl::string_view failure_class,
                                        absl::string_view context) const {
   if (status.ok()) return status;
-  const absl::Status seen = CheckRoot(parts_.fs, options_.holder);
+  const absl::Status seen = CheckRoot(fs_, options_.holder);
   if (!seen.ok()) return Classify(seen, kStorageUnavailable);
   return Classify(status, failure_class, context);
 }
 
 // Rank 0's part of Restore: the verdict in words.
 absl::StatusOr<std::string> Checkpoints::FindAndLoad(const GotOn& got_on) {
-  MUSTER_RETURN_IF_ERROR(Classify(CheckRoot(parts_.fs, options_.holder), kStorageUnavailable));
+  MUSTER_RETURN_IF_ERROR(Classify(CheckRoot(fs_, options_.holder), kStorageUnavailable));
   FindRequest request;
   request.root = options_.root;
   request.job_id = options_.job_id;
@@ -147,7 +154,7 @@ absl::StatusOr<std::string> Checkpoints::FindAndLoad(const GotOn& got_on) {
     }
     return loaded;
   };
-  auto found = FindCheckpoint(parts_.fs, request);
+  auto found = FindCheckpoint(fs_, request);
   if (!found.ok()) {
     if (HasFailureClass(found.status())) return found.status();  // of one that is whole
     return ClassifyHere(found.status(), ReadingFailureClass(found.status()),
@@ -172,12 +179,12 @@ absl::StatusOr<std::string> Checkpoints::FindAndLoad(const GotOn& got_on) {
 void Checkpoints::PassOver(const CheckpointCandidate& candidate, const absl::Status& status) {
   Log(LogLevel::kWarning, "checkpoint_passed_over",
       {{"path", candidate.path}, {"error", status.ToString()}});
-  if (!CheckRoot(parts_.fs, options_.holder).ok()) return;
+  if (!CheckRoot(fs_, options_.holder).ok()) return;
   const std::string why(status.message());
   if (IsBroken(status)) {
-    parts_.supervisor.CorruptCheckpoint(candidate.path, candidate.step, why);
+    supervisor_.CorruptCheckpoint(candidate.path, candidate.step, why);
   } else {
-    parts_.supervisor.UnreadCheckpoint(candidate.path, candidate.step, why);
+    supervisor_.UnreadCheckpoint(candidate.path, candidate.step, why);
   }
 }
 
@@ -185,11 +192,10 @@ void Checkpoints::PassOver(const CheckpointCandidate& candidate, const absl::Sta
 absl::Status Checkpoints::Load(const FoundCheckpoint& found, std::string& state_json,
                                const GotOn& got_on) {
   const auto load = [&]() -> absl::Status {
-    MUSTER_ASSIGN_OR_RETURN(state_json, LoadStateJson(parts_.fs, found.path));
+    MUSTER_ASSIGN_OR_RETURN(state_json, LoadStateJson(fs_, found.path));
     MUSTER_RETURN_IF_ERROR(DecodeRunState(state_json).status());
-    MUSTER_RETURN_IF_ERROR(
-        LoadTensors(parts_.fs, found.path + "/" + kModelFile, model_tensors_, got_on));
-    return LoadTensors(parts_.fs, found.path + "/" + kOptimizerFile, optimizer_tensors_, got_on);
+    MUSTER_RETURN_IF_ERROR(LoadTensors(fs_, found.path + "/" + kModelFile, model_tensors_, got_on));
+    return LoadTensors(fs_, found.path + "/" + kOptimizerFile, optimizer_tensors_, got_on);
   };
   const absl::Status loaded = load();
   return loaded.ok() || absl::IsDataLoss(loaded) ? loaded : CannotLoad(found, loaded);
@@ -237,7 +243,7 @@ absl::StatusOr<std::string> Checkpoints::StateWithUsableBest(const std::string& 
   if (!IsUnfit(usable)) return state_json;
   // If the root itself cannot be seen, the best checkpoint is not lost: fail as
   // STORAGE_UNAVAILABLE.
-  MUSTER_RETURN_IF_ERROR(Classify(CheckRoot(parts_.fs, options_.holder), kStorageUnavailable));
+  MUSTER_RETURN_IF_ERROR(Classify(CheckRoot(fs_, options_.holder), kStorageUnavailable));
   const CheckpointCandidate* offered = OwnCandidate(state.best_step);
   if (offered != nullptr) PassOver(*offered, usable);
   Log(LogLevel::kWarning, "best_checkpoint_lost",
@@ -261,8 +267,7 @@ absl::Status Checkpoints::Register(const FoundCheckpoint& found, const GotOn& go
   news.best = manifest.best;
   news.metrics = manifest.metrics;
   // The controller may have no room on its disk for minutes.
-  const absl::Status committed =
-      WaitAlive(got_on, [&] { return parts_.publisher.AwaitCommitted(news); });
+  const absl::Status committed = WaitAlive(got_on, [&] { return publisher_.AwaitCommitted(news); });
   MUSTER_RETURN_IF_ERROR(
       Classify(committed, kCheckpointFailed, absl::StrCat("registering ", found.path)));
   published_.push_back(std::move(news));
@@ -270,7 +275,7 @@ absl::Status Checkpoints::Register(const FoundCheckpoint& found, const GotOn& go
 }
 
 void Checkpoints::Save(const RunState& state, bool best, bool urgent) {
-  ShareBuffers(parts_.model, parts_.gang);
+  ShareBuffers(model_, gang_);
   if (saver_ == nullptr) return;
   SaveRequest request;
   request.step = state.step;
@@ -331,27 +336,27 @@ absl::StatusOr<std::string> Checkpoints::Settle(absl::Duration timeout, bool may
       return ClassifyHere(newest_outcome_, kCheckpointFailed,
                           "the last checkpoint could not be saved");
     }
-    if (may_hurry && parts_.supervisor.stop_wish().stop) return kHurried;
+    if (may_hurry && supervisor_.requested_stop().stop) return kHurried;
     if (!deadline.over()) return std::nullopt;
     return ClassifyHere(flushed, kCheckpointFailed,
                         "the last checkpoint was not committed in time");
   };
-  return TakeTurns(parts_.gang, look, [this] { StillAtIt(); });
+  return TakeTurns(gang_, look, [this] { StillAtIt(); });
 }
 
-void Checkpoints::StillAtIt() { parts_.supervisor.StillAtIt(); }
+void Checkpoints::StillAtIt() { supervisor_.StillAtIt(); }
 
 absl::Status Checkpoints::LoadBest(const RunState& state) {
   const auto load = [&](const GotOn& got_on) -> absl::StatusOr<std::string> {
     const auto path = BestPath(state.best_step, got_on);
     const absl::Status loaded =
-        path.ok() ? LoadTensors(parts_.fs, *path + "/" + kModelFile, model_tensors_, got_on)
+        path.ok() ? LoadTensors(fs_, *path + "/" + kModelFile, model_tensors_, got_on)
                   : path.status();
     MUSTER_RETURN_IF_ERROR(ClassifyHere(
         loaded, kCheckpointFailed, absl::StrCat("the best checkpoint, of step ", state.best_step)));
     return "";
   };
-  MUSTER_RETURN_IF_ERROR(OnRankZero(parts_.gang, load, [this] { StillAtIt(); }).status());
+  MUSTER_RETURN_IF_ERROR(OnRankZero(gang_, load, [this] { StillAtIt(); }).status());
   BroadcastAll(model_tensors_);
   return absl::OkStatus();
 }
@@ -364,7 +369,7 @@ absl::StatusOr<std::string> Checkpoints::BestPath(int64_t step, const GotOn& got
   if (offered == nullptr) return absl::NotFoundError("is not among the committed ones");
   // Of an earlier attempt: reread it before its weights are believed.
   MUSTER_RETURN_IF_ERROR(
-      VerifyCheckpoint(parts_.fs, offered->path, offered->manifest_sha256, Telling(got_on)));
+      VerifyCheckpoint(fs_, offered->path, offered->manifest_sha256, Telling(got_on)));
   return offered->path;
 }
 
@@ -397,11 +402,11 @@ void Checkpoints::WarnOfOtherJob(const RunIdentity& saved) const {
 }
 
 void Checkpoints::BroadcastAll(const NamedTensors& tensors) {
-  if (parts_.gang.world_size() == 1) return;
+  if (gang_.world_size() == 1) return;
   at::NoGradGuard no_grad;
   for (const NamedTensor& entry : tensors) {
     at::Tensor tensor = entry.tensor;
-    parts_.gang.Broadcast(tensor, 0);
+    gang_.Broadcast(tensor, 0);
   }
 }
 

@@ -25,13 +25,9 @@
 #include "worker/checkpoint/named_tensor.h"
 #include "worker/checkpoint/publisher.h"
 #include "worker/checkpoint/saver.h"
-#include "worker/dist/collectives.h"
-#include "worker/models/base/model.h"
-#include "worker/optim/optimizer.h"
-#include "worker/train/recipe/ema.h"
-#include "worker/train/recipe/prune.h"
 #include "worker/train/run/run_state.h"
 #include "worker/train/run/run_supervisor.h"
+#include "worker/train/step/trainer.h"
 #include "worker/train/turns.h"
 
 namespace muster::worker {
@@ -49,24 +45,21 @@ struct CheckpointsOptions {
   bool has_accuracy = true;  // a validated checkpoint says its own
 };
 
-// What the checkpoints work on. All must outlive them.
-struct CheckpointsParts {
+// What the checkpoints talk to. All must outlive them.
+struct CheckpointsServices {
   FileSystem& fs;
   Publisher& publisher;
   RunSupervisor& supervisor;
-  Collectives& gang;
-  Model& model;
-  Optimizer& optimizer;
-  const Ema* ema = nullptr;  // may be none; saved beside the weights, as "ema.<name>"
-  // May be none; its masks are saved beside the optimizer's state, as "mask.<name>".
-  const Pruner* pruner = nullptr;
 };
 
 class Checkpoints {
  public:
-  // Rank 0 starts its saver. CHECKPOINT_FAILED when the folder cannot be made; STORAGE_UNAVAILABLE,
-  // here and below, when the checkpoint root is not to be seen.
-  static absl::StatusOr<std::unique_ptr<Checkpoints>> Create(const CheckpointsParts& parts,
+  // Rank 0 starts its saver. What is saved and loaded are the trainer's weights and the state of
+  // its optimizer; with averages beside the weights as "ema.<name>", with a pruner its masks beside
+  // the optimizer's state as "mask.<name>". CHECKPOINT_FAILED when the folder cannot be made;
+  // STORAGE_UNAVAILABLE, here and below, when the checkpoint root is not to be seen.
+  static absl::StatusOr<std::unique_ptr<Checkpoints>> Create(const Trainer& trainer,
+                                                             const CheckpointsServices& services,
                                                              CheckpointsOptions options);
 
   // Loads the newest good checkpoint into model and optimizer of every rank and returns where it
@@ -101,7 +94,8 @@ class Checkpoints {
   absl::Status LoadBest(const RunState& state);
 
  private:
-  Checkpoints(const CheckpointsParts& parts, CheckpointsOptions options);
+  Checkpoints(const Trainer& trainer, const CheckpointsServices& services,
+              CheckpointsOptions options);
 
   absl::Status ClassifyHere(const absl::Status& status, absl::string_view failure_class,
                             absl::string_view context) const;
@@ -121,7 +115,11 @@ class Checkpoints {
   void WarnOfOtherJob(const RunIdentity& saved) const;
   void BroadcastAll(const NamedTensors& tensors);
 
-  CheckpointsParts parts_;
+  FileSystem& fs_;
+  Publisher& publisher_;
+  RunSupervisor& supervisor_;
+  Collectives& gang_;
+  Model& model_;
   CheckpointsOptions options_;
   NamedTensors model_tensors_;
   NamedTensors optimizer_tensors_;

@@ -1,165 +1,220 @@
 #include "worker/train/loop.h"
 
+#include <optional>
+
 #include "common/base/status_macros.h"
-#include "worker/train/assess.h"
 #include "worker/train/memory/memory_estimate.h"
+#include "worker/train/recipe/ema.h"
 #include "worker/train/recipe/fresh_start.h"
+#include "worker/train/recipe/prune.h"
 #include "worker/train/reporter.h"
+#include "worker/train/run/best.h"
 #include "worker/train/run/due.h"
 #include "worker/train/run/failure.h"
 #include "worker/train/run_failures.h"
 #include "worker/train/step/device_feed.h"
+#include "worker/train/step/evaluate.h"
 #include "worker/train/step/step.h"
 #include "worker/train/step/torch_guard.h"
 
 namespace muster::worker {
 namespace {
 
-// The test set is read once, with the weights that validation chose.
-absl::StatusOr<TrainResult> Conclude(const Recipe& recipe, const TrainParts& parts,
-                                     Reporter& reporter, const RunState& run) {
-  reporter.Phase("save", run);
-  MUSTER_RETURN_IF_ERROR(parts.checkpoints.Finish(recipe.commit_timeout));
-  if (run.best_step < 0) return NothingBest(run);
-  MUSTER_RETURN_IF_ERROR(parts.checkpoints.LoadBest(run));
-  const Evaluation test = Assess(Split::kTest, recipe, parts, reporter, run);
-  if (test.wish.stop) return TrainResult{.stopped = true};
-  for (Artifact* artifact : parts.artifacts) artifact->AfterTest(test);
-  reporter.Phase("done", run);
-  TrainResult result;
-  for (const auto& [name, value] : parts.objective.Derived(test.loss)) {
-    result.results["test_" + name] = value;
+class TrainingLoop {
+ public:
+  TrainingLoop(const Trainer& trainer, Checkpoints& checkpoints, RunSupervisor& supervisor,
+               const std::vector<Artifact*>& artifacts)
+      : trainer_(trainer),
+        recipe_(trainer.recipe),
+        checkpoints_(checkpoints),
+        supervisor_(supervisor),
+        artifacts_(artifacts),
+        reporter_(recipe_, trainer.objective, supervisor, trainer.gang.rank(), trainer.device),
+        save_clock_(trainer.gang.rank() == 0 ? recipe_.save_every : absl::ZeroDuration()) {}
+
+  // `memory` is there for the message of a run that does not fit.
+  absl::StatusOr<TrainResult> Run(MemoryEstimate& memory);
+
+ private:
+  absl::Status Load();
+  absl::Status StartFromScratch();
+  RequestedStop ValidateAndSave(const Due& due, const RequestedStop& requested);
+  bool Validate(RequestedStop& requested);
+  Evaluation EvaluateSplit(Split split);
+  absl::StatusOr<TrainResult> StopEarly(bool save);
+  absl::StatusOr<TrainResult> TestBest();
+
+  const Trainer& trainer_;
+  const Recipe& recipe_;
+  Checkpoints& checkpoints_;
+  RunSupervisor& supervisor_;
+  const std::vector<Artifact*>& artifacts_;
+  Reporter reporter_;
+  SaveClock save_clock_;
+  std::optional<TrainStep> train_step_;
+  RunState run_;  // where the run stands between two steps
+};
+
+absl::StatusOr<TrainResult> TrainingLoop::Run(MemoryEstimate& memory) {
+  MUSTER_RETURN_IF_ERROR(Load());
+  memory = CountMemory(trainer_);
+  MeasureActivations(trainer_, memory);
+  reporter_.MemoryEstimated(memory);
+  train_step_.emplace(trainer_);
+  train_step_->RestoreLossScale(run_.loss_scale);
+  save_clock_.Restart();
+  if (run_.validation_owed) {
+    const RequestedStop requested = ValidateAndSave({.validate = true}, RequestedStop());
+    if (requested.stop) return StopEarly(requested.save);
   }
-  if (parts.objective.has_accuracy()) {
-    result.results.insert(
-        {{"test_accuracy", test.accuracy()}, {"validation_accuracy", run.best_accuracy}});
+  const Sampler& sampler = trainer_.loader.sampler();
+  const uint32_t rank = static_cast<uint32_t>(trainer_.gang.rank());
+  const uint32_t world = static_cast<uint32_t>(trainer_.gang.world_size());
+  DeviceFeed feed(trainer_.device);
+  StepTimer& timer = reporter_.timer();
+  reporter_.Phase("train", run_);
+  timer.Mark(StepPart::kOther);
+  timer.Reset();
+
+  while (run_.step < recipe_.total_steps) {
+    const RunState before = run_;
+    run_.step += 1;
+    run_.epoch = sampler.EpochAt(static_cast<uint64_t>(run_.step));
+    const Due due = DueAfter(recipe_, before, run_);
+
+    const Batch batch =
+        feed.Bring(trainer_.loader.TrainBatch(static_cast<uint64_t>(before.step), rank, world));
+    timer.Mark(StepPart::kData);
+
+    // Forward, backward, agreement, unscale, clip, update. What is due after it must know how this
+    // very step went; otherwise a device may run one step ahead of the host.
+    const StepResult result =
+        train_step_->Run(before.step, batch, save_clock_.AddTo(supervisor_.requested_stop()),
+                         /*settle=*/due.report || due.validate || due.save, timer);
+    if (!result.finite) return NonFinite(result);
+    if (trainer_.ema != nullptr) trainer_.ema->Update(run_.step);
+    if (trainer_.pruner != nullptr) trainer_.pruner->AfterStep(run_.step);
+    reporter_.StepDone(run_, batch, result, due.report);
+
+    const RequestedStop requested = ValidateAndSave(due, result.requested);
+    for (Artifact* artifact : artifacts_) artifact->AfterStep(run_.step);
+    timer.Mark(StepPart::kOther);
+    if (requested.stop) return StopEarly(requested.save);
   }
-  result.results.insert({{"test_loss", test.loss},
-                         {"best_step", static_cast<double>(run.best_step)},
-                         {"final_step", static_cast<double>(run.step)}});
-  if (parts.pruner != nullptr) result.results["sparsity"] = parts.pruner->Sparsity();
-  if (test.top5_accuracy.has_value()) result.results["test_top5_accuracy"] = *test.top5_accuracy;
-  return result;
+  return TestBest();
 }
 
-absl::Status Begin(const TrainParts& parts, Reporter& reporter) {
-  MUSTER_ASSIGN_OR_RETURN(
-      const TransferSummary summary,
-      StartFresh({parts.model, parts.gang, parts.transfer, parts.ema, parts.pruner}));
-  if (parts.transfer == nullptr) return absl::OkStatus();
-  parts.checkpoints.SetWeightsFingerprint(summary.fingerprint);
-  reporter.Transferred(summary);
+// Restores the newest checkpoint, or begins a fresh run.
+absl::Status TrainingLoop::Load() {
+  reporter_.Phase("load", RunState());
+  MUSTER_ASSIGN_OR_RETURN(run_, checkpoints_.Restore());
+  // Of its own it would have been validated by then.
+  const bool at_end = run_.step > 0 && run_.step >= recipe_.total_steps;
+  const bool validated = run_.validation_step >= 0 || run_.validation_owed;
+  if (at_end && !validated) return NothingLeft(run_.step, recipe_);
+  return run_.step == 0 ? StartFromScratch() : absl::OkStatus();
+}
+
+absl::Status TrainingLoop::StartFromScratch() {
+  MUSTER_ASSIGN_OR_RETURN(const TransferSummary summary, StartFresh(trainer_));
+  if (trainer_.transfer == nullptr) return absl::OkStatus();
+  checkpoints_.SetWeightsFingerprint(summary.fingerprint);
+  reporter_.Transferred(summary);
   return absl::OkStatus();
 }
 
-// A run between two of its steps.
-struct Course {
-  const Recipe& recipe;
-  const TrainParts& parts;
-  Reporter& reporter;
-  const TrainStep& train_step;
-  SaveClock& save_clock;
-  RunState& run;
-};
-
-// What follows a step: a validation and a save. Returns the wish to leave, if the ranks agree on
-// it.
-RequestedStop Close(const Course& course, const Due& due, const RequestedStop& wish) {
-  const auto& [recipe, parts, reporter, train_step, save_clock, run] = course;
-  RequestedStop leave = wish.stop ? wish : RequestedStop();
-  const bool best = due.validate && Validate(recipe, parts, reporter, run, leave);
-  bool urgent = leave.stop && leave.save;
-  const bool by_time = wish.save && !wish.stop;
+// What follows a step, in which the ranks agreed on `requested`. Returns a stop that all of them
+// agree on, by that or during the validation.
+RequestedStop TrainingLoop::ValidateAndSave(const Due& due, const RequestedStop& requested) {
+  RequestedStop stop = requested.stop ? requested : RequestedStop();
+  const bool best = due.validate && Validate(stop);
+  bool urgent = stop.stop && stop.save;
+  const bool by_time = requested.save && !requested.stop;
   if (due.save || best || urgent || by_time) {
-    save_clock.Restart();
-    if (!urgent && run.step == recipe.total_steps)
-      urgent = !parts.checkpoints.Drain(recipe.commit_timeout);
-    run.loss_scale = train_step.loss_scale();
-    parts.checkpoints.Save(run, best, urgent);
-    reporter.timer().Mark(StepPart::kSave);
+    save_clock_.Restart();
+    if (!urgent && run_.step == recipe_.total_steps)
+      urgent = !checkpoints_.Drain(recipe_.commit_timeout);
+    run_.loss_scale = train_step_->loss_scale();
+    checkpoints_.Save(run_, best, urgent);
+    reporter_.timer().Mark(StepPart::kSave);
   }
-  parts.checkpoints.Poll();
-  return leave;
+  checkpoints_.Poll();
+  return stop;
 }
 
-absl::StatusOr<TrainResult> Leave(const Course& course, const RequestedStop& leave) {
-  if (leave.save) {
-    course.reporter.Phase("save", course.run);
-    MUSTER_RETURN_IF_ERROR(course.parts.checkpoints.Finish(course.recipe.commit_timeout));
+// Returns whether the model is the best one so far. Where some rank was asked to stop, the
+// validation is left off and owed, and `requested` says so.
+bool TrainingLoop::Validate(RequestedStop& requested) {
+  const Evaluation evaluation = EvaluateSplit(Split::kValidation);
+  reporter_.timer().Mark(StepPart::kEvaluate);
+  if (evaluation.requested.stop) {
+    run_.validation_owed = true;
+    requested = evaluation.requested;
+    return false;
+  }
+  return TakeValidation({evaluation.accuracy(), evaluation.loss},
+                        trainer_.objective.accuracy_leads(), recipe_.best_from_step, run_);
+}
+
+// With the averaged weights where there are such. Reported, unless some rank was asked to stop.
+Evaluation TrainingLoop::EvaluateSplit(Split split) {
+  reporter_.Phase("evaluate", run_);
+  const EmaScope averaged(trainer_.ema);
+  EvaluationOptions options;
+  options.confusion = split == Split::kTest && recipe_.count_confusion;
+  options.requested = [this] {
+    reporter_.StillAtIt();
+    return supervisor_.requested_stop();
+  };
+  const Evaluation evaluation = Evaluate(split, trainer_, options);
+  if (!evaluation.requested.stop) reporter_.Evaluated(run_, split, evaluation);
+  return evaluation;
+}
+
+absl::StatusOr<TrainResult> TrainingLoop::StopEarly(bool save) {
+  if (save) {
+    reporter_.Phase("save", run_);
+    MUSTER_RETURN_IF_ERROR(checkpoints_.Finish(recipe_.commit_timeout));
   }
   return TrainResult{.stopped = true};
 }
 
-// `memory` is there for the message of a run that does not fit.
-absl::StatusOr<TrainResult> Run(const Recipe& recipe, const TrainParts& parts,
-                                MemoryEstimate& memory) {
-  Reporter reporter(recipe, parts.objective, parts.supervisor, parts.gang.rank(), parts.device);
-  reporter.Phase("load", RunState());
-  MUSTER_ASSIGN_OR_RETURN(RunState run, parts.checkpoints.Restore());
-  // Of its own it would have been validated by then.
-  const bool at_end = run.step > 0 && run.step >= recipe.total_steps;
-  const bool validated = run.validation_step >= 0 || run.validation_owed;
-  if (at_end && !validated) return NothingLeft(run.step, recipe);
-  if (run.step == 0) MUSTER_RETURN_IF_ERROR(Begin(parts, reporter));
-  const EstimateParts estimate = {recipe,          parts.loader,    parts.model,
-                                  parts.objective, parts.optimizer, parts.gang,
-                                  parts.device,    parts.ema,       parts.pruner};
-  memory = CountMemory(estimate);
-  MeasureActivations(estimate, memory);
-  reporter.MemoryEstimated(memory);
-  TrainStep train_step(recipe,
-                       {parts.model, parts.objective, parts.optimizer, parts.gang, parts.device});
-  train_step.RestoreLossScale(run.loss_scale);
-  const Sampler& sampler = parts.loader.sampler();
-  const uint32_t rank = static_cast<uint32_t>(parts.gang.rank());
-  const uint32_t world = static_cast<uint32_t>(parts.gang.world_size());
-  StepTimer& timer = reporter.timer();
-  DeviceFeed feed(parts.device);
-  SaveClock save_clock(rank == 0 ? recipe.save_every : absl::ZeroDuration());
-  const Course course = {recipe, parts, reporter, train_step, save_clock, run};
-  if (run.validation_owed) {
-    const RequestedStop leave = Close(course, {.validate = true}, RequestedStop());
-    if (leave.stop) return Leave(course, leave);
+// The test set is read once, with the weights that validation chose.
+absl::StatusOr<TrainResult> TrainingLoop::TestBest() {
+  reporter_.Phase("save", run_);
+  MUSTER_RETURN_IF_ERROR(checkpoints_.Finish(recipe_.commit_timeout));
+  if (run_.best_step < 0) return NothingBest(run_);
+  MUSTER_RETURN_IF_ERROR(checkpoints_.LoadBest(run_));
+  const Evaluation test = EvaluateSplit(Split::kTest);
+  if (test.requested.stop) return TrainResult{.stopped = true};
+  for (Artifact* artifact : artifacts_) artifact->AfterTest(test);
+  reporter_.Phase("done", run_);
+  TrainResult result;
+  for (const auto& [name, value] : trainer_.objective.Derived(test.loss)) {
+    result.results["test_" + name] = value;
   }
-  reporter.Phase("train", run);
-  timer.Mark(StepPart::kOther);
-  timer.Reset();
-
-  while (run.step < recipe.total_steps) {
-    const RunState before = run;
-    run.step += 1;
-    run.epoch = sampler.EpochAt(static_cast<uint64_t>(run.step));
-    const Due due = DueAfter(recipe, before, run);
-
-    const Batch batch =
-        feed.Bring(parts.loader.TrainBatch(static_cast<uint64_t>(before.step), rank, world));
-    timer.Mark(StepPart::kData);
-
-    // What follows must know how this very step went; otherwise a device may run one step ahead of
-    // the host.
-    const bool settle = due.report || due.validate || due.save;
-    const Verdict verdict = train_step.Run(
-        before.step, batch, save_clock.AddTo(parts.supervisor.stop_wish()), settle, timer);
-    if (!verdict.finite) return NonFinite(verdict);
-    if (parts.ema != nullptr) parts.ema->Update(run.step);
-    if (parts.pruner != nullptr) parts.pruner->AfterStep(run.step);
-    reporter.StepDone(run, batch, verdict, due.report);
-
-    const RequestedStop leave = Close(course, due, verdict.wish);
-    for (Artifact* artifact : parts.artifacts) artifact->AfterStep(run.step);
-    timer.Mark(StepPart::kOther);
-    if (leave.stop) return Leave(course, leave);
+  if (trainer_.objective.has_accuracy()) {
+    result.results.insert(
+        {{"test_accuracy", test.accuracy()}, {"validation_accuracy", run_.best_accuracy}});
   }
-  return Conclude(recipe, parts, reporter, run);
+  result.results.insert({{"test_loss", test.loss},
+                         {"best_step", static_cast<double>(run_.best_step)},
+                         {"final_step", static_cast<double>(run_.step)}});
+  if (trainer_.pruner != nullptr) result.results["sparsity"] = trainer_.pruner->Sparsity();
+  if (test.top5_accuracy.has_value()) result.results["test_top5_accuracy"] = *test.top5_accuracy;
+  return result;
 }
 
 }  // namespace
 
-absl::StatusOr<TrainResult> Train(const Recipe& recipe, const TrainParts& parts) {
+absl::StatusOr<TrainResult> Train(const Trainer& trainer, Checkpoints& checkpoints,
+                                  RunSupervisor& supervisor,
+                                  const std::vector<Artifact*>& artifacts) {
   MemoryEstimate memory;
-  absl::StatusOr<TrainResult> result = TorchGuardOr([&] { return Run(recipe, parts, memory); });
+  absl::StatusOr<TrainResult> result = TorchGuardOr(
+      [&] { return TrainingLoop(trainer, checkpoints, supervisor, artifacts).Run(memory); });
   if (FailureClassOf(result.status()) == kOutOfMemory)
-    return OutOfMemory(result.status(), memory, recipe);
+    return OutOfMemory(result.status(), memory, trainer.recipe);
   return result;
 }
 

@@ -7,37 +7,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "c10/core/Device.h"
-#include "worker/data/loader.h"
-#include "worker/dist/collectives.h"
-#include "worker/models/base/model.h"
-#include "worker/optim/optimizer.h"
 #include "worker/train/artifacts/artifact.h"
 #include "worker/train/checkpoints.h"
-#include "worker/train/recipe/ema.h"
-#include "worker/train/recipe/prune.h"
-#include "worker/train/recipe/transfer.h"
-#include "worker/train/run/recipe.h"
 #include "worker/train/run/run_supervisor.h"
-#include "worker/train/step/objective.h"
+#include "worker/train/step/trainer.h"
 
 namespace muster::worker {
-
-// What a run is made of. All must outlive it.
-struct TrainParts {
-  const Loader& loader;
-  Model& model;
-  const Objective& objective;
-  Optimizer& optimizer;
-  Collectives& gang;
-  Checkpoints& checkpoints;
-  RunSupervisor& supervisor;
-  c10::Device device;
-  Ema* ema = nullptr;                     // averages the weights; may be none
-  const Transfer* transfer = nullptr;     // what a fresh run begins with; may be none
-  std::vector<Artifact*> artifacts = {};  // of rank 0
-  Pruner* pruner = nullptr;               // sets weights to zero; may be none
-};
 
 struct TrainResult {
   bool stopped = false;  // it left because some rank was asked to
@@ -45,8 +20,10 @@ struct TrainResult {
 };
 
 // Trains from wherever the newest checkpoint stands to the end, or to an agreed stop. All ranks of
-// the gang call it. Fails with a status that carries its failure class (failure.h); nothing is
-// thrown.
-absl::StatusOr<TrainResult> Train(const Recipe& recipe, const TrainParts& parts);
+// the gang call it; the checkpoints are those of the same trainer, the artifacts are rank 0's.
+// Fails with a status that carries its failure class (failure.h); nothing is thrown.
+absl::StatusOr<TrainResult> Train(const Trainer& trainer, Checkpoints& checkpoints,
+                                  RunSupervisor& supervisor,
+                                  const std::vector<Artifact*>& artifacts = {});
 
 }  // namespace muster::worker

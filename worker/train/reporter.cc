@@ -47,7 +47,7 @@ void Reporter::MemoryEstimated(const MemoryEstimate& estimate) {
        {"holes_bytes", estimate.holes}});
 }
 
-void Reporter::StepDone(const RunState& run, const Batch& batch, const Verdict& verdict,
+void Reporter::StepDone(const RunState& run, const Batch& batch, const StepResult& result,
                         bool report) {
   timer_.Mark(StepPart::kOther);
   ++steps_;
@@ -55,7 +55,7 @@ void Reporter::StepDone(const RunState& run, const Batch& batch, const Verdict& 
   gang_samples_ += batch.global_count;
   seconds_unsaid_ += timer_.total_seconds() - seconds_seen_;
   seconds_seen_ = timer_.total_seconds();
-  if (report) supervisor_.Metrics(run.step, Values(run, verdict));
+  if (report) supervisor_.Metrics(run.step, Values(run, result));
   if (report || first_ || seconds_unsaid_ > kSignOfLifeSeconds) {
     Phase("train", run);
     first_ = false;
@@ -88,7 +88,8 @@ void Reporter::Transferred(const TransferSummary& summary) {
                           {"transfer_unused_tensors", static_cast<double>(summary.unused)}});
 }
 
-std::map<std::string, double> Reporter::Values(const RunState& run, const Verdict& verdict) const {
+std::map<std::string, double> Reporter::Values(const RunState& run,
+                                               const StepResult& result) const {
   const double steps = static_cast<double>(steps_);
   const auto mean = [&](StepPart part) { return timer_.seconds(part) / steps; };
   // Saves and evaluations stand apart: the rates are those of the training itself.
@@ -109,12 +110,12 @@ std::map<std::string, double> Reporter::Values(const RunState& run, const Verdic
   };
   if (rank_ != 0) return values;
   // A step that was skipped for its overflow may have neither.
-  if (std::isfinite(verdict.loss)) values["loss"] = verdict.loss;
-  if (std::isfinite(verdict.grad_norm)) values["grad_norm"] = verdict.grad_norm;
-  if (objective_.has_accuracy()) values["train_accuracy"] = verdict.accuracy;
-  if (verdict.loss_scale > 0) {
-    values["loss_scale"] = verdict.loss_scale;
-    values["skipped_steps"] = static_cast<double>(verdict.skipped_steps);
+  if (std::isfinite(result.loss)) values["loss"] = result.loss;
+  if (std::isfinite(result.grad_norm)) values["grad_norm"] = result.grad_norm;
+  if (objective_.has_accuracy()) values["train_accuracy"] = result.accuracy;
+  if (result.loss_scale > 0) {
+    values["loss_scale"] = result.loss_scale;
+    values["skipped_steps"] = static_cast<double>(result.skipped_steps);
   }
   values["lr"] = LearningRate(recipe_.schedule, run.step - 1);
   values["samples_per_second"] = seconds > 0 ? static_cast<double>(gang_samples_) / seconds : 0;

@@ -13,13 +13,13 @@
 #include "common/base/deadline.h"
 #include "worker/data/loader.h"
 #include "worker/train/memory/memory_estimate.h"
+#include "worker/train/objective/objective.h"
 #include "worker/train/recipe/transfer.h"
 #include "worker/train/run/recipe.h"
 #include "worker/train/run/run_state.h"
 #include "worker/train/run/run_supervisor.h"
+#include "worker/train/step/agreement.h"
 #include "worker/train/step/evaluate.h"
-#include "worker/train/step/objective.h"
-#include "worker/train/step/step.h"
 #include "worker/train/step/step_timer.h"
 
 namespace muster::worker {
@@ -43,7 +43,7 @@ class Reporter {
 
   // After each step. Says where the rank is at least every second or so; sends the interval's
   // numbers when `report`.
-  void StepDone(const RunState& run, const Batch& batch, const Verdict& verdict, bool report);
+  void StepDone(const RunState& run, const Batch& batch, const StepResult& result, bool report);
 
   // After an evaluation, as "<split>_loss", where they say something "<split>_accuracy" and
   // "<split>_top5_accuracy", and what the objective derives from the loss. Rank 0 only; the others
@@ -54,7 +54,7 @@ class Reporter {
   void Transferred(const TransferSummary& summary);
 
  private:
-  std::map<std::string, double> Values(const RunState& run, const Verdict& verdict) const;
+  std::map<std::string, double> Values(const RunState& run, const StepResult& result) const;
 
   const Recipe recipe_;
   const Objective& objective_;

@@ -5,19 +5,19 @@
 
 namespace muster::worker {
 
-absl::Status NonFinite(const Verdict& verdict) {
-  if (verdict.skipped) {
+absl::Status NonFinite(const StepResult& result) {
+  if (result.skipped) {
     return Classify(
         absl::FailedPreconditionError(absl::StrCat(
-            "step ", verdict.step + 1, ": the gradient overflowed fp16 in ", verdict.skips_in_row,
-            " steps in a row, the loss scale is down to ", verdict.loss_scale, " (loss ",
-            verdict.loss, "): try train.precision bf16 or a lower train.optimizer.lr")),
+            "step ", result.step + 1, ": the gradient overflowed fp16 in ", result.skips_in_row,
+            " steps in a row, the loss scale is down to ", result.loss_scale, " (loss ",
+            result.loss, "): try train.precision bf16 or a lower train.optimizer.lr")),
         kNonFinite);
   }
   return Classify(
       absl::FailedPreconditionError(absl::StrCat(
-          "step ", verdict.step + 1, ": loss or gradient is not finite (loss ", verdict.loss,
-          ", gradient norm ", verdict.grad_norm,
+          "step ", result.step + 1, ": loss or gradient is not finite (loss ", result.loss,
+          ", gradient norm ", result.grad_norm,
           "): try a lower train.optimizer.lr, train.schedule.warmup_steps or train.clip_norm")),
       kNonFinite);
 }

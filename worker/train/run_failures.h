@@ -7,13 +7,13 @@
 #include "worker/train/memory/memory_estimate.h"
 #include "worker/train/run/recipe.h"
 #include "worker/train/run/run_state.h"
-#include "worker/train/step/step.h"
+#include "worker/train/step/agreement.h"
 
 namespace muster::worker {
 
 // NON_FINITE: a step's loss or gradient was not, or too many steps in a row overflowed fp16.
-// Requires a verdict that is not finite.
-absl::Status NonFinite(const Verdict& verdict);
+// Requires a result that is not finite.
+absl::Status NonFinite(const StepResult& result);
 
 // OUT_OF_MEMORY, for what torch_guard caught: with the parts that the run was estimated to need.
 absl::Status OutOfMemory(const absl::Status& thrown, const MemoryEstimate& memory,

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "worker/train/step/objective.h"
+#include "worker/train/objective/objective.h"
 
 namespace muster::worker {
 namespace {

@@ -242,14 +242,14 @@ TEST(Train, TheWishOfOneRankStopsAllAtTheSameStep) {
     run.world_size = 3;
     run.recipe.save_every_epochs = 0;
     run.recipe.validate_every_epochs = 0;
-    run.wish = {.stop = true, .save = save};
-    run.wish_after_step = 4;
+    run.requested = {.stop = true, .save = save};
+    run.requested_after_step = 4;
     const RunOutcome outcome = RunTraining(run);
     for (const auto& rank : outcome.ranks) {
       ASSERT_OK(rank.result);
       EXPECT_TRUE(rank.result->stopped);
     }
-    // The wish is seen after the report of step 4 and agreed on within the next one.
+    // The request is seen after the report of step 4 and agreed on within the next one.
     ASSERT_THAT(outcome.committed, SizeIs(save ? 1 : 0));
     if (save) {
       EXPECT_EQ(outcome.committed[0].step, 5);
@@ -538,7 +538,7 @@ TEST(Train, AllRanksLookAliveWhileTheyWaitForTheLastSaves) {
   EXPECT_EQ(commits, 2);
 }
 
-TEST(Train, AWishToStopWhileTheLastSaveWaitsForAnotherMakesItUrgent) {
+TEST(Train, ARequestToStopWhileTheLastSaveWaitsForAnotherMakesItUrgent) {
   TempDir root;
   TrainingRun run = RunWithTwoSaves(root.path());
   run.commit_when_superseded = true;  // the controller is away
@@ -664,8 +664,8 @@ TEST(Train, PassesOverAWholeCheckpointWhoseStateCannotBeRead) {
       << "never from scratch";
 }
 
-// The wish of the last rank comes while the validation of step 4 runs.
-TEST(Train, AWishToStopEndsAnEvaluationWhichIsMadeUpForAfterwards) {
+// The request to the last rank comes while the validation of step 4 runs.
+TEST(Train, ARequestToStopEndsAnEvaluationWhichIsMadeUpForAfterwards) {
   TempDir whole_root, broken_root;
   TrainingRun run = SmallRun(whole_root.path());
   run.recipe.evaluation_batch_size = 1;
@@ -678,9 +678,9 @@ TEST(Train, AWishToStopEndsAnEvaluationWhichIsMadeUpForAfterwards) {
     EXPECT_GE(rank.supervisor.beats, 1) << "who looks for hung ranks hears nothing";
 
   run.root = broken_root.path();
-  run.wish = {.stop = true, .save = true};
-  run.wish_after_step = 4;
-  run.wish_in_evaluation = true;
+  run.requested = {.stop = true, .save = true};
+  run.requested_after_step = 4;
+  run.requested_in_evaluation = true;
   const RunOutcome first = RunTraining(run);
   for (const auto& rank : first.ranks) {
     ASSERT_OK(rank.result);
@@ -690,8 +690,8 @@ TEST(Train, AWishToStopEndsAnEvaluationWhichIsMadeUpForAfterwards) {
   EXPECT_EQ(first.committed[0].step, 4);
   EXPECT_EQ(first.ranks[0].supervisor.metrics.count("validation_loss"), 0u);
 
-  run.wish_after_step = -1;
-  run.wish_in_evaluation = false;
+  run.requested_after_step = -1;
+  run.requested_in_evaluation = false;
   run.attempt = 2;
   run.candidates = CandidatesUpTo(first, 4);
   const RunOutcome second = RunTraining(run);
@@ -702,16 +702,16 @@ TEST(Train, AWishToStopEndsAnEvaluationWhichIsMadeUpForAfterwards) {
             second.ranks[0].supervisor.metrics.at("validation_loss"));
 }
 
-TEST(Train, AWishToStopInTheLastEvaluationsLosesNothing) {
+TEST(Train, ARequestToStopInTheLastEvaluationsLosesNothing) {
   TempDir root;
   TrainingRun run = SmallRun(root.path());
   const RunOutcome whole = RunTraining(run);
   ASSERT_OK(whole.ranks[0].result);
   TempDir other_root;
   run.root = other_root.path();
-  run.wish = {.stop = true, .save = true};
-  run.wish_after_step = 12;
-  run.wish_in_evaluation = true;
+  run.requested = {.stop = true, .save = true};
+  run.requested_after_step = 12;
+  run.requested_in_evaluation = true;
   std::vector<CheckpointCandidate> candidates;
   for (uint32_t attempt = 1; attempt <= 2; ++attempt) {
     run.attempt = attempt;
@@ -724,8 +724,8 @@ TEST(Train, AWishToStopInTheLastEvaluationsLosesNothing) {
   }
   run.attempt = 3;
   run.candidates = candidates;
-  run.wish_in_evaluation = false;
-  run.wish_after_step = -1;
+  run.requested_in_evaluation = false;
+  run.requested_after_step = -1;
   const RunOutcome last = RunTraining(run);
   ASSERT_OK(last.ranks[0].result);
   EXPECT_EQ(whole.ranks[0].result->results, last.ranks[0].result->results);

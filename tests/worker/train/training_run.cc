@@ -7,7 +7,7 @@
 #include "worker/data/base/dataset.h"
 #include "worker/models/mlp.h"
 #include "worker/models/resnet.h"
-#include "worker/train/step/objective.h"
+#include "worker/train/objective/objective.h"
 
 namespace muster::testing {
 namespace {
@@ -60,9 +60,12 @@ void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start
   options.holder = run.holder;
   options.identity.data_fingerprint = (*dataset)->fingerprint();
   options.identity.teacher_fingerprint = run.teacher_fingerprint;
-  auto checkpoints = Checkpoints::Create({PosixFileSystem(), publisher, outcome.supervisor, gang,
-                                          *model, *optimizer, ema.get(), pruner.get()},
-                                         options);
+  auto objective = MakeCrossEntropy(run.label_smoothing);
+  if (run.wrap_objective) objective = run.wrap_objective(std::move(objective));
+  const Trainer trainer = {run.recipe, loader,          *model,    *objective,   gang,
+                           at::kCPU,   optimizer.get(), ema.get(), pruner.get(), transfer.get()};
+  auto checkpoints =
+      Checkpoints::Create(trainer, {PosixFileSystem(), publisher, outcome.supervisor}, options);
   if (!checkpoints.ok()) {
     outcome.result = checkpoints.status();
     return;
@@ -75,15 +78,11 @@ void RunRank(const TrainingRun& run, const std::function<void(Model&)>& at_start
   }
   if (run.ask) outcome.supervisor.ask = [&run, rank] { return run.ask(rank); };
   if (gang.rank() == gang.world_size() - 1) {
-    outcome.supervisor.wish = run.wish;
-    outcome.supervisor.wish_after_step = run.wish_after_step;
-    outcome.supervisor.wish_in_evaluation = run.wish_in_evaluation;
+    outcome.supervisor.requested = run.requested;
+    outcome.supervisor.requested_after_step = run.requested_after_step;
+    outcome.supervisor.requested_in_evaluation = run.requested_in_evaluation;
   }
-  auto objective = MakeCrossEntropy(run.label_smoothing);
-  if (run.wrap_objective) objective = run.wrap_objective(std::move(objective));
-  outcome.result = Train(run.recipe, {loader, *model, *objective, *optimizer, gang, **checkpoints,
-                                      outcome.supervisor, at::kCPU, ema.get(), transfer.get(),
-                                      /*artifacts=*/{}, pruner.get()});
+  outcome.result = Train(trainer, **checkpoints, outcome.supervisor);
   if (pruner != nullptr) {
     for (const ModelTensor& entry : pruner->state())
       outcome.weights[entry.name] = entry.tensor.clone();
@@ -112,8 +111,8 @@ RunOutcome RunTraining(const TrainingRun& run, const std::function<void(Model&)>
 }
 
 void StopAfter(int64_t step, TrainingRun& run) {
-  run.wish = {.stop = true, .save = true};
-  run.wish_after_step = step;
+  run.requested = {.stop = true, .save = true};
+  run.requested_after_step = step;
   const RunOutcome outcome = RunTraining(run);
   ASSERT_OK(outcome.ranks[0].result);
   ASSERT_TRUE(outcome.ranks[0].result->stopped);
@@ -121,8 +120,8 @@ void StopAfter(int64_t step, TrainingRun& run) {
     run.candidates.insert(run.candidates.begin(), {news.path, news.step, news.manifest_sha256});
   ASSERT_FALSE(run.candidates.empty());
   ASSERT_LT(run.candidates[0].step, run.recipe.total_steps);
-  run.wish_after_step = -1;
-  run.wish_in_evaluation = false;
+  run.requested_after_step = -1;
+  run.requested_in_evaluation = false;
   run.attempt += 1;
 }
 

@@ -19,18 +19,22 @@
 #include "common/base/mutex.h"
 #include "worker/checkpoint/publisher.h"
 #include "worker/train/loop.h"
+#include "worker/train/recipe/ema.h"
+#include "worker/train/recipe/prune.h"
+#include "worker/train/recipe/transfer.h"
 
 namespace muster::testing {
 
 // What one rank told its agent.
 class FakeSupervisor final : public worker::RunSupervisor {
  public:
-  worker::RequestedStop stop_wish() override {
+  worker::RequestedStop requested_stop() override {
     if (ask) return ask();
     const bool evaluates = !phases.empty() && phases.back() == "evaluate";
-    const bool due = wish_in_evaluation ? evaluates && step_ >= wish_after_step
-                                        : wish_after_step >= 0 && step_ >= wish_after_step;
-    return due ? wish : worker::RequestedStop();
+    const bool due = requested_in_evaluation
+                         ? evaluates && step_ >= requested_after_step
+                         : requested_after_step >= 0 && step_ >= requested_after_step;
+    return due ? requested : worker::RequestedStop();
   }
   void Progress(const std::string& phase, int64_t step, int64_t, double) override {
     phases.push_back(phase);
@@ -51,12 +55,12 @@ class FakeSupervisor final : public worker::RunSupervisor {
     unread.push_back(path);
   }
 
-  worker::RequestedStop wish;
-  int64_t wish_after_step = -1;     // -1: never
-  bool wish_in_evaluation = false;  // in the first evaluation from that step on
+  worker::RequestedStop requested;
+  int64_t requested_after_step = -1;     // -1: never
+  bool requested_in_evaluation = false;  // in the first evaluation from that step on
   int64_t beats = 0;
   std::function<void(const std::string& phase)> on_beat;
-  std::function<worker::RequestedStop()> ask;  // instead of `wish`
+  std::function<worker::RequestedStop()> ask;  // instead of `requested`
   std::string memory_need;
   std::vector<std::string> phases;
   std::map<std::string, std::map<int64_t, double>> metrics;
@@ -149,14 +153,14 @@ struct TrainingRun {
   CheckpointRoot holder;  // in which that lies
   uint32_t attempt = 1;
   std::vector<CheckpointCandidate> candidates;
-  worker::RequestedStop wish;  // of the last rank alone
-  int64_t wish_after_step = -1;
-  bool wish_in_evaluation = false;
+  worker::RequestedStop requested;  // of the last rank alone
+  int64_t requested_after_step = -1;
+  bool requested_in_evaluation = false;
   bool sync_batch_norm = false;
   std::function<void()> before_commit;  // on the thread that waits for it
   // Of any rank, on its thread, in the phase that it was last in.
   std::function<void(int rank, const std::string& phase)> on_beat;
-  std::function<worker::RequestedStop(int rank)> ask;  // instead of the wish of the last rank
+  std::function<worker::RequestedStop(int rank)> ask;  // instead of what the last rank is asked
   // No commit before a save superseded another, or a minute is over.
   bool commit_when_superseded = false;
 };

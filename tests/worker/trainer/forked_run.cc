@@ -51,22 +51,16 @@ absl::Status RunRank(const ForkedRun& run, const std::shared_ptr<FolderKeyValue>
   options.advertise_address = run.addresses[static_cast<size_t>(rank)];
   options.timeout = absl::Minutes(1);
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Collectives> gang, MakeCollectives(store, options));
-  MUSTER_RETURN_IF_ERROR(JoinParts(run.spec, PosixFileSystem(), at::kCPU, std::move(gang), parts));
+  MUSTER_RETURN_IF_ERROR(JoinParts(run.spec, PosixFileSystem(), std::move(gang), parts));
   FakeSupervisor supervisor;
-  supervisor.wish = {.stop = true, .save = true};
-  if (rank == world - 1) supervisor.wish_after_step = run.stop_after;
+  supervisor.requested = {.stop = true, .save = true};
+  if (rank == world - 1) supervisor.requested_after_step = run.stop_after;
   FakePublisher publisher;
-  MUSTER_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Checkpoints> checkpoints,
-      Checkpoints::Create({PosixFileSystem(), publisher, supervisor, *parts.gang, *parts.model,
-                           *parts.optimizer, parts.ema.get(), parts.pruner.get()},
-                          SavingOf(run, parts)));
-  MUSTER_ASSIGN_OR_RETURN(
-      const TrainResult result,
-      Train(parts.recipe,
-            {*parts.loader, *parts.model, *parts.objective, *parts.optimizer, *parts.gang,
-             *checkpoints, supervisor, at::kCPU, parts.ema.get(), parts.transfer.get(),
-             /*artifacts=*/{}, parts.pruner.get()}));
+  const Trainer trainer = parts.trainer();
+  MUSTER_ASSIGN_OR_RETURN(const std::unique_ptr<Checkpoints> checkpoints,
+                          Checkpoints::Create(trainer, {PosixFileSystem(), publisher, supervisor},
+                                              SavingOf(run, parts)));
+  MUSTER_ASSIGN_OR_RETURN(const TrainResult result, Train(trainer, *checkpoints, supervisor));
   if (rank == 0) Tell(*store, publisher, *parts.gang, result);
   return result.stopped ? absl::CancelledError("stopped as asked") : absl::OkStatus();
 }

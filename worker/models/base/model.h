@@ -25,7 +25,7 @@ struct ModelTensor {
   at::Tensor tensor;
 };
 
-// What a forward pass gives; an objective (worker/train/step/objective.h) makes a loss of it.
+// What a forward pass gives; an objective (worker/train/objective/objective.h) makes a loss of it.
 struct ModelOutput {
   // Classifiers: logits [B, classes]. Language models: logits [B, T, vocabulary]. Masked
   // autoencoders: predicted patches [B, patches, values].

@@ -22,7 +22,7 @@ class EventSupervisor final : public RunSupervisor {
   EventSupervisor(FileSystem& fs, RunSupervisor& next, std::string folder, uint32_t attempt)
       : fs_(fs), next_(next), folder_(std::move(folder)), attempt_(attempt) {}
 
-  RequestedStop stop_wish() override { return next_.stop_wish(); }
+  RequestedStop requested_stop() override { return next_.requested_stop(); }
   void Progress(const std::string& phase, int64_t step, int64_t total_steps,
                 double epoch) override {
     if (file_ == nullptr) done_before_ = step;

@@ -15,7 +15,7 @@
 #include "worker/data/loader.h"
 #include "worker/models/base/model.h"
 #include "worker/train/artifacts/artifact.h"
-#include "worker/train/step/reconstruction.h"
+#include "worker/train/objective/reconstruction.h"
 
 namespace muster::worker {
 

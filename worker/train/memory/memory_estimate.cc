@@ -16,6 +16,8 @@
 #include "worker/train/memory/in_copy.h"
 #include "worker/train/memory/malloc_rehearsal.h"
 #include "worker/train/memory/memory_probe.h"
+#include "worker/train/recipe/ema.h"
+#include "worker/train/recipe/prune.h"
 #include "worker/train/step/amp.h"
 
 namespace muster::worker {
@@ -29,16 +31,16 @@ int64_t Bytes(const std::vector<Named>& tensors) {
 }
 
 // Samples of the largest micro-batch of a rank.
-int64_t MicroBatchSamples(const EstimateParts& parts, int rank) {
-  const uint64_t share = ShardOf(parts.loader.sampler().batch_size(), static_cast<uint32_t>(rank),
-                                 static_cast<uint32_t>(parts.gang.world_size()))
+int64_t MicroBatchSamples(const Trainer& trainer, int rank) {
+  const uint64_t share = ShardOf(trainer.loader.sampler().batch_size(), static_cast<uint32_t>(rank),
+                                 static_cast<uint32_t>(trainer.gang.world_size()))
                              .size();
   const int64_t samples = std::max<int64_t>(1, static_cast<int64_t>(share));
-  return (samples + parts.recipe.accumulate - 1) / parts.recipe.accumulate;
+  return (samples + trainer.recipe.accumulate - 1) / trainer.recipe.accumulate;
 }
 
-int64_t MicroBatchSamples(const EstimateParts& parts) {
-  return MicroBatchSamples(parts, parts.gang.rank());
+int64_t MicroBatchSamples(const Trainer& trainer) {
+  return MicroBatchSamples(trainer, trainer.gang.rank());
 }
 
 // How a rank tells what grows with the samples: `most` of them at once, and where that is not a
@@ -49,12 +51,12 @@ struct DryRun {
   bool Scales() const { return few < most; }
 };
 
-DryRun DryRunOf(const EstimateParts& parts, int rank) {
-  const int64_t wanted = MicroBatchSamples(parts, rank);
-  const uint32_t world = static_cast<uint32_t>(parts.gang.world_size());
+DryRun DryRunOf(const Trainer& trainer, int rank) {
+  const int64_t wanted = MicroBatchSamples(trainer, rank);
+  const uint32_t world = static_cast<uint32_t>(trainer.gang.world_size());
   // The first step's batch, which is short where the whole run is.
   const auto share = static_cast<int64_t>(
-      ShardOf(parts.loader.sampler().GlobalBatch(0), static_cast<uint32_t>(rank), world).size());
+      ShardOf(trainer.loader.sampler().GlobalBatch(0), static_cast<uint32_t>(rank), world).size());
   DryRun dry;
   dry.most = std::min({wanted, std::max<int64_t>(share, 1), kDrySamples});
   // Two, for batch norm takes no single value.
@@ -64,9 +66,9 @@ DryRun DryRunOf(const EstimateParts& parts, int rank) {
 }
 
 // Passes may hold collectives: where one rank makes a second one, all do.
-bool SomeRankScales(const EstimateParts& parts) {
-  for (int rank = 0; rank < parts.gang.world_size(); ++rank) {
-    if (DryRunOf(parts, rank).Scales()) return true;
+bool SomeRankScales(const Trainer& trainer) {
+  for (int rank = 0; rank < trainer.gang.world_size(); ++rank) {
+    if (DryRunOf(trainer, rank).Scales()) return true;
   }
   return false;
 }
@@ -93,46 +95,46 @@ class ModelAsItWas {
 };
 
 // The first `samples` samples, on the device.
-Batch FirstOf(const EstimateParts& parts, const Batch& batch, int64_t samples) {
+Batch FirstOf(const Trainer& trainer, const Batch& batch, int64_t samples) {
   Batch part = batch;
-  part.inputs = batch.inputs.narrow(0, 0, samples).to(parts.device);
-  part.targets = batch.targets.narrow(0, 0, samples).to(parts.device);
+  part.inputs = batch.inputs.narrow(0, 0, samples).to(trainer.device);
+  part.targets = batch.targets.narrow(0, 0, samples).to(trainer.device);
   part.ids.resize(static_cast<size_t>(samples));
   return part;
 }
 
-ModelOutput ForwardOf(const EstimateParts& parts, const Batch& part) {
-  return parts.model.ForwardOf({.ids = part.ids, .count = part.count > 0}, part.inputs);
+ModelOutput ForwardOf(const Trainer& trainer, const Batch& part) {
+  return trainer.model.ForwardOf({.ids = part.ids, .count = part.count > 0}, part.inputs);
 }
 
 // Of a forward and backward pass of the first `samples` samples. What is kept are the gradients.
-AllocationTrace TracePass(const EstimateParts& parts, const Batch& batch, int64_t samples) {
-  const ModelAsItWas restored(parts.model);
-  const Batch part = FirstOf(parts, batch, samples);
+AllocationTrace TracePass(const Trainer& trainer, const Batch& batch, int64_t samples) {
+  const ModelAsItWas restored(trainer.model);
+  const Batch part = FirstOf(trainer, batch, samples);
   return TraceAllocations([&] {
     at::Tensor loss;
     {
-      const AutocastScope autocast(parts.recipe.precision, parts.device);
-      const ModelOutput output = ForwardOf(parts, part);
-      loss = parts.objective.TrainingLoss(output, part);
+      const AutocastScope autocast(trainer.recipe.precision, trainer.device);
+      const ModelOutput output = ForwardOf(trainer, part);
+      loss = trainer.objective.TrainingLoss(output, part);
     }
     torch::autograd::backward({loss});
   });
 }
 
 // Of a batch of the evaluation. Nothing is kept.
-AllocationTrace TraceEvaluation(const EstimateParts& parts, const Batch& batch, int64_t samples) {
+AllocationTrace TraceEvaluation(const Trainer& trainer, const Batch& batch, int64_t samples) {
   const at::NoGradGuard no_grad;
-  const Batch part = FirstOf(parts, batch, samples);
-  parts.model.SetTraining(false);
+  const Batch part = FirstOf(trainer, batch, samples);
+  trainer.model.SetTraining(false);
   AllocationTrace trace = TraceAllocations([&] {
-    const AutocastScope autocast(parts.recipe.precision, parts.device);
-    const ModelOutput output = ForwardOf(parts, part);
-    parts.objective.Correct(output, part);
-    parts.objective.EvaluationLoss(output, part);
-    parts.objective.CorrectInTopFive(output, part);
+    const AutocastScope autocast(trainer.recipe.precision, trainer.device);
+    const ModelOutput output = ForwardOf(trainer, part);
+    trainer.objective.Correct(output, part);
+    trainer.objective.EvaluationLoss(output, part);
+    trainer.objective.CorrectInTopFive(output, part);
   });
-  parts.model.SetTraining(true);
+  trainer.model.SetTraining(true);
   return trace;
 }
 
@@ -153,21 +155,21 @@ AllocationTrace Scale(const AllocationTrace& most, const AllocationTrace& few, c
 }
 
 // Samples of a rank's part of the batch of `step`.
-int64_t PartSamples(const EstimateParts& parts, int64_t step, int64_t part, int rank) {
+int64_t PartSamples(const Trainer& trainer, int64_t step, int64_t part, int rank) {
   const uint64_t share =
-      ShardOf(parts.loader.sampler().GlobalBatch(static_cast<uint64_t>(step)),
-              static_cast<uint32_t>(rank), static_cast<uint32_t>(parts.gang.world_size()))
+      ShardOf(trainer.loader.sampler().GlobalBatch(static_cast<uint64_t>(step)),
+              static_cast<uint32_t>(rank), static_cast<uint32_t>(trainer.gang.world_size()))
           .size();
   return static_cast<int64_t>(
-      ShardOf(share, static_cast<uint32_t>(part), static_cast<uint32_t>(parts.recipe.accumulate))
+      ShardOf(share, static_cast<uint32_t>(part), static_cast<uint32_t>(trainer.recipe.accumulate))
           .size());
 }
 
 // The part of the batch of `step` in which some rank has a single sample; -1: none.
-int64_t PartOfOneSample(const EstimateParts& parts, int64_t step) {
-  for (int64_t part = 0; part < parts.recipe.accumulate; ++part) {
-    for (int rank = 0; rank < parts.gang.world_size(); ++rank) {
-      if (PartSamples(parts, step, part, rank) == 1) return part;
+int64_t PartOfOneSample(const Trainer& trainer, int64_t step) {
+  for (int64_t part = 0; part < trainer.recipe.accumulate; ++part) {
+    for (int rank = 0; rank < trainer.gang.world_size(); ++rank) {
+      if (PartSamples(trainer, step, part, rank) == 1) return part;
     }
   }
   return -1;
@@ -175,42 +177,45 @@ int64_t PartOfOneSample(const EstimateParts& parts, int64_t step) {
 
 // Batch norm takes no single value, which the short last batch of a long run may leave it: better
 // to hear of it now. All steps but the last are alike.
-void RehearseSingleSamples(const EstimateParts& parts, const Batch& batch) {
-  if (parts.model.buffers().empty()) return;
-  const ModelAsItWas restored(parts.model);
+void RehearseSingleSamples(const Trainer& trainer, const Batch& batch) {
+  if (trainer.model.buffers().empty()) return;
+  const ModelAsItWas restored(trainer.model);
   const at::NoGradGuard no_grad;
-  for (const int64_t step : {int64_t{0}, std::max<int64_t>(parts.recipe.total_steps, 1) - 1}) {
-    const int64_t part = PartOfOneSample(parts, step);
+  for (const int64_t step : {int64_t{0}, std::max<int64_t>(trainer.recipe.total_steps, 1) - 1}) {
+    const int64_t part = PartOfOneSample(trainer, step);
     if (part < 0) continue;
-    const int64_t samples = PartSamples(parts, step, part, parts.gang.rank());
-    Batch single = FirstOf(parts, batch, std::clamp<int64_t>(samples, 1, batch.inputs.size(0)));
+    const int64_t samples = PartSamples(trainer, step, part, trainer.gang.rank());
+    Batch single = FirstOf(trainer, batch, std::clamp<int64_t>(samples, 1, batch.inputs.size(0)));
     single.count = samples;
-    const AutocastScope autocast(parts.recipe.precision, parts.device);
-    ForwardOf(parts, single);
+    const AutocastScope autocast(trainer.recipe.precision, trainer.device);
+    ForwardOf(trainer, single);
   }
 }
 
-int64_t BucketBytes(const EstimateParts& parts) {
-  const std::vector<at::Tensor> trained = parts.model.TrainedParameters();
-  return parts.planned.has_value() ? PlannedBucketBytes(trained, *parts.planned)
-                                   : parts.gang.BucketBytes(trained);
+// What a gang is planned to be, where the trainer's is that of one rank alone.
+using PlannedGang = std::optional<CollectivesOptions>;
+
+int64_t BucketBytes(const Trainer& trainer, const PlannedGang& planned) {
+  const std::vector<at::Tensor> trained = trainer.model.TrainedParameters();
+  return planned.has_value() ? PlannedBucketBytes(trained, *planned)
+                             : trainer.gang.BucketBytes(trained);
 }
 
 // Of all that a checkpoint copies.
-std::vector<int64_t> SavedBytes(const EstimateParts& parts) {
+std::vector<int64_t> SavedBytes(const Trainer& trainer) {
   std::vector<int64_t> bytes;
   const auto add = [&bytes](const auto& tensors) {
     for (const auto& entry : tensors) bytes.push_back(static_cast<int64_t>(entry.tensor.nbytes()));
   };
-  add(parts.model.state());
-  add(parts.optimizer.state());
-  if (parts.ema != nullptr) add(parts.ema->state());
-  if (parts.pruner != nullptr) add(parts.pruner->state());
+  add(trainer.model.state());
+  add(trainer.optimizer->state());
+  if (trainer.ema != nullptr) add(trainer.ema->state());
+  if (trainer.pruner != nullptr) add(trainer.pruner->state());
   return bytes;
 }
 
-std::vector<int64_t> OptimizerBytes(const EstimateParts& parts) {
-  return parts.optimizer.StepBytes(/*may_skip=*/!parts.device.is_cpu());
+std::vector<int64_t> OptimizerBytes(const Trainer& trainer) {
+  return trainer.optimizer->StepBytes(/*may_skip=*/!trainer.device.is_cpu());
 }
 
 void TakeForAWhile(const std::vector<int64_t>& sizes, MallocRehearsal& rehearsal) {
@@ -219,24 +224,25 @@ void TakeForAWhile(const std::vector<int64_t>& sizes, MallocRehearsal& rehearsal
   for (const size_t block : blocks) rehearsal.GiveBack(block);
 }
 
-// The steps of a run as the tensors of its loop, its gradients and a save come and go. `batch` are
-// the bytes of a whole batch of this rank, `pass` is that of a micro-batch.
-std::optional<int64_t> RehearsedGrowth(const EstimateParts& parts, int64_t batch,
+// The steps of a run as the tensors of its loop, its gradients and a save come and go. `buckets`
+// and `batch` are the bytes of the gang's buckets and of a whole batch of this rank, `pass` is that
+// of a micro-batch.
+std::optional<int64_t> RehearsedGrowth(const Trainer& trainer, int64_t buckets, int64_t batch,
                                        const AllocationTrace& pass) {
   constexpr int kSteps = 4;  // from then on a run's peak stays
   constexpr int kSaveAfter = 2;
   MallocRehearsal rehearsal;
-  rehearsal.Take(BucketBytes(parts));
+  rehearsal.Take(buckets);
   std::vector<size_t> gradients;
   for (int step = 1; step <= kSteps; ++step) {
     for (const size_t gradient : gradients) rehearsal.GiveBack(gradient);
     const size_t inputs = rehearsal.Take(batch);
     gradients = rehearsal.Play(pass, /*keep=*/true);
-    if (parts.recipe.accumulate > 1) rehearsal.Play(pass, /*keep=*/false);
-    TakeForAWhile(OptimizerBytes(parts), rehearsal);
-    if (parts.pruner != nullptr) TakeForAWhile(parts.pruner->GrowingBytes(), rehearsal);
-    if (step == kSaveAfter && parts.gang.rank() == 0) {
-      for (const int64_t bytes : SavedBytes(parts)) rehearsal.Take(bytes);
+    if (trainer.recipe.accumulate > 1) rehearsal.Play(pass, /*keep=*/false);
+    TakeForAWhile(OptimizerBytes(trainer), rehearsal);
+    if (trainer.pruner != nullptr) TakeForAWhile(trainer.pruner->GrowingBytes(), rehearsal);
+    if (step == kSaveAfter && trainer.gang.rank() == 0) {
+      for (const int64_t bytes : SavedBytes(trainer)) rehearsal.Take(bytes);
     }
     rehearsal.GiveBack(inputs);
   }
@@ -244,13 +250,13 @@ std::optional<int64_t> RehearsedGrowth(const EstimateParts& parts, int64_t batch
 }
 
 // Whatever the process will hold that no part explains.
-void AddHoles(const EstimateParts& parts, int64_t batch, const AllocationTrace& pass,
+void AddHoles(const Trainer& trainer, int64_t buckets, int64_t batch, const AllocationTrace& pass,
               MemoryEstimate& estimate) {
   constexpr absl::Duration kLimit = absl::Seconds(10);
   constexpr int64_t kUnknown = -1;
-  const int64_t now = MeasureMemory(parts.device).now_bytes;
-  const std::optional<int64_t> growth =
-      InCopy([&] { return RehearsedGrowth(parts, batch, pass).value_or(kUnknown); }, kLimit);
+  const int64_t now = MeasureMemory(trainer.device).now_bytes;
+  const std::optional<int64_t> growth = InCopy(
+      [&] { return RehearsedGrowth(trainer, buckets, batch, pass).value_or(kUnknown); }, kLimit);
   if (!growth.has_value() || *growth == kUnknown) return;
   const int64_t unexplained = now + *growth - estimate.total();
   // Less: some parts will lie where the program has freed memory by now.
@@ -260,66 +266,68 @@ void AddHoles(const EstimateParts& parts, int64_t batch, const AllocationTrace& 
 
 }  // namespace
 
-MemoryEstimate CountMemory(const EstimateParts& parts) {
+MemoryEstimate CountMemory(const Trainer& trainer, const PlannedGang& planned) {
   MemoryEstimate estimate;
-  estimate.weights = Bytes(parts.model.parameters()) + Bytes(parts.model.buffers());
-  for (const at::Tensor& tensor : parts.model.TrainedParameters())
+  estimate.weights = Bytes(trainer.model.parameters()) + Bytes(trainer.model.buffers());
+  for (const at::Tensor& tensor : trainer.model.TrainedParameters())
     estimate.gradients += static_cast<int64_t>(tensor.nbytes());
-  estimate.gradients += BucketBytes(parts);
-  estimate.optimizer = Bytes(parts.optimizer.state());
-  if (parts.pruner != nullptr) estimate.optimizer += Bytes(parts.pruner->state());
-  if (parts.ema != nullptr) estimate.average = Bytes(parts.ema->state());
+  estimate.gradients += BucketBytes(trainer, planned);
+  estimate.optimizer = Bytes(trainer.optimizer->state());
+  if (trainer.pruner != nullptr) estimate.optimizer += Bytes(trainer.pruner->state());
+  if (trainer.ema != nullptr) estimate.average = Bytes(trainer.ema->state());
   const int64_t saved = estimate.weights + estimate.optimizer + estimate.average;
-  estimate.weights += parts.objective.held_bytes();
-  if (!parts.device.is_cpu()) return estimate;
-  const int64_t dataset = parts.loader.dataset().bytes();
+  estimate.weights += trainer.objective.held_bytes();
+  if (!trainer.device.is_cpu()) return estimate;
+  const int64_t dataset = trainer.loader.dataset().bytes();
   const int64_t held = estimate.weights + estimate.optimizer + estimate.average + dataset;
-  estimate.program = std::max<int64_t>(0, MeasureMemory(parts.device).now_bytes - held);
+  estimate.program = std::max<int64_t>(0, MeasureMemory(trainer.device).now_bytes - held);
   // As the model takes it, which may be wider than it is stored.
-  const Batch first = parts.loader.EvalBatch(Split::kTrain, 1, 0, 0, 1);
+  const Batch first = trainer.loader.EvalBatch(Split::kTrain, 1, 0, 0, 1);
   const int64_t sample = static_cast<int64_t>(first.inputs.nbytes() + first.targets.nbytes());
-  estimate.data = dataset + sample * MicroBatchSamples(parts) * parts.recipe.accumulate;
-  if (parts.gang.rank() == 0) estimate.checkpoint = saved;
+  estimate.data = dataset + sample * MicroBatchSamples(trainer) * trainer.recipe.accumulate;
+  if (trainer.gang.rank() == 0) estimate.checkpoint = saved;
   return estimate;
 }
 
-void MeasureActivations(const EstimateParts& parts, MemoryEstimate& estimate) {
-  const MemoryUse before = MeasureMemory(parts.device);
-  Batch batch = parts.loader.TrainBatch(0, static_cast<uint32_t>(parts.gang.rank()),
-                                        static_cast<uint32_t>(parts.gang.world_size()));
-  const int64_t wanted = MicroBatchSamples(parts);
-  const DryRun dry = DryRunOf(parts, parts.gang.rank());
-  const AllocationTrace trace = TracePass(parts, batch, dry.most);
-  if (parts.device.is_cpu()) {
+void MeasureActivations(const Trainer& trainer, MemoryEstimate& estimate,
+                        const PlannedGang& planned) {
+  const MemoryUse before = MeasureMemory(trainer.device);
+  Batch batch = trainer.loader.TrainBatch(0, static_cast<uint32_t>(trainer.gang.rank()),
+                                          static_cast<uint32_t>(trainer.gang.world_size()));
+  const int64_t wanted = MicroBatchSamples(trainer);
+  const DryRun dry = DryRunOf(trainer, trainer.gang.rank());
+  const AllocationTrace trace = TracePass(trainer, batch, dry.most);
+  if (trainer.device.is_cpu()) {
     // What the kernels loaded and took beside the tensors. malloc may have given back by now what
     // the tensors took, so the peak tells, unless it is older than the pass.
-    const MemoryUse after = MeasureMemory(parts.device);
+    const MemoryUse after = MeasureMemory(trainer.device);
     const int64_t highest =
         after.peak_bytes > before.peak_bytes ? after.peak_bytes : after.now_bytes;
     const int64_t grown = highest - before.now_bytes;
     estimate.program += std::max<int64_t>(0, grown - trace.PeakBytes());
   }
-  const AllocationTrace pass =
-      Scale(trace, SomeRankScales(parts) ? TracePass(parts, batch, dry.few) : trace, dry, wanted);
+  const AllocationTrace pass = Scale(
+      trace, SomeRankScales(trainer) ? TracePass(trainer, batch, dry.few) : trace, dry, wanted);
   // The gradients of the first micro-batch are there when those of the next come; else they come as
   // activations go.
-  estimate.activations = parts.recipe.accumulate > 1 ? pass.PeakBytesBesideKept()
-                                                     : pass.PeakBytes() - pass.KeptBytes();
+  estimate.activations = trainer.recipe.accumulate > 1 ? pass.PeakBytesBesideKept()
+                                                       : pass.PeakBytes() - pass.KeptBytes();
   // What comes when the activations are gone: the optimizer's step, and masks that grow.
   const auto after = [&estimate](const std::vector<int64_t>& sizes) {
     const int64_t bytes = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
     estimate.activations = std::max(estimate.activations, bytes);
   };
-  after(OptimizerBytes(parts));
-  const int64_t evaluated = parts.recipe.evaluation_batch_size;
-  after({Scale(TraceEvaluation(parts, batch, dry.most), TraceEvaluation(parts, batch, dry.few), dry,
-               evaluated)
+  after(OptimizerBytes(trainer));
+  const int64_t evaluated = trainer.recipe.evaluation_batch_size;
+  after({Scale(TraceEvaluation(trainer, batch, dry.most), TraceEvaluation(trainer, batch, dry.few),
+               dry, evaluated)
              .PeakBytes()});
-  if (parts.pruner != nullptr) after(parts.pruner->GrowingBytes());
-  RehearseSingleSamples(parts, batch);
+  if (trainer.pruner != nullptr) after(trainer.pruner->GrowingBytes());
+  RehearseSingleSamples(trainer, batch);
   const int64_t batch_bytes = static_cast<int64_t>(batch.inputs.nbytes() + batch.targets.nbytes());
   batch = Batch();
-  if (parts.device.is_cpu()) AddHoles(parts, batch_bytes, pass, estimate);
+  if (trainer.device.is_cpu())
+    AddHoles(trainer, BucketBytes(trainer, planned), batch_bytes, pass, estimate);
 }
 
 std::string MemoryText(const MemoryEstimate& estimate) {

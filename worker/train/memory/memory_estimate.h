@@ -9,14 +9,9 @@
 #include <optional>
 #include <string>
 
-#include "worker/data/loader.h"
 #include "worker/dist/collectives.h"
-#include "worker/models/base/model.h"
-#include "worker/optim/optimizer.h"
-#include "worker/train/recipe/ema.h"
-#include "worker/train/recipe/prune.h"
 #include "worker/train/run/recipe.h"
-#include "worker/train/step/objective.h"
+#include "worker/train/step/trainer.h"
 
 namespace muster::worker {
 
@@ -41,23 +36,10 @@ struct MemoryEstimate {
   }
 };
 
-// What it is made from. All must outlive the call.
-struct EstimateParts {
-  const Recipe& recipe;
-  const Loader& loader;
-  Model& model;
-  const Objective& objective;
-  const Optimizer& optimizer;
-  const Collectives& gang;
-  at::Device device;
-  const Ema* ema = nullptr;
-  const Pruner* pruner = nullptr;
-  // Of the gang that the estimate is for, where `gang` and the sampler are those of one rank alone.
-  std::optional<CollectivesOptions> planned = std::nullopt;
-};
-
-// Everything but the activations. Cheap; allocates nothing.
-MemoryEstimate CountMemory(const EstimateParts& parts);
+// Everything but the activations. Cheap; allocates nothing. `planned` is the gang that the estimate
+// is for, where the trainer's gang and sampler are those of one rank alone.
+MemoryEstimate CountMemory(const Trainer& trainer,
+                           const std::optional<CollectivesOptions>& planned = std::nullopt);
 
 // Adds the activations at the peak of a step: runs forward and backward, and an evaluation, on at
 // most kDrySamples samples and scales each allocation. What kernels loaded and took for themselves
@@ -69,7 +51,8 @@ MemoryEstimate CountMemory(const EstimateParts& parts);
 // Leaves model, buffers and gradients as they were. Call before there is a GradientSync. Throws
 // what torch throws.
 inline constexpr int64_t kDrySamples = 8;
-void MeasureActivations(const EstimateParts& parts, MemoryEstimate& estimate);
+void MeasureActivations(const Trainer& trainer, MemoryEstimate& estimate,
+                        const std::optional<CollectivesOptions>& planned = std::nullopt);
 
 // "weights 44.7MiB, gradients 44.7MiB, ...": the parts that are not 0, largest first.
 std::string MemoryText(const MemoryEstimate& estimate);

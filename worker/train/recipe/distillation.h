@@ -9,7 +9,7 @@
 #include "common/fs/file_system.h"
 #include "worker/dist/collectives.h"
 #include "worker/models/base/model.h"
-#include "worker/train/step/objective.h"
+#include "worker/train/objective/objective.h"
 
 namespace muster::worker {
 

@@ -1,16 +1,18 @@
 #include "worker/train/recipe/fresh_start.h"
 
 #include "common/base/status_macros.h"
+#include "worker/train/recipe/ema.h"
+#include "worker/train/recipe/prune.h"
 
 namespace muster::worker {
 
-absl::StatusOr<TransferSummary> StartFresh(const FreshStart& parts) {
+absl::StatusOr<TransferSummary> StartFresh(const Trainer& trainer) {
   TransferSummary summary;
-  if (parts.transfer != nullptr) {
-    MUSTER_ASSIGN_OR_RETURN(summary, parts.transfer->Load(parts.model, parts.gang));
+  if (trainer.transfer != nullptr) {
+    MUSTER_ASSIGN_OR_RETURN(summary, trainer.transfer->Load(trainer.model, trainer.gang));
   }
-  if (parts.ema != nullptr) parts.ema->Start();
-  if (parts.pruner != nullptr) parts.pruner->AfterStep(0);
+  if (trainer.ema != nullptr) trainer.ema->Start();
+  if (trainer.pruner != nullptr) trainer.pruner->AfterStep(0);
   return summary;
 }
 

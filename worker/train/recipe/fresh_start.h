@@ -4,26 +4,14 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "worker/dist/collectives.h"
-#include "worker/models/base/model.h"
-#include "worker/train/recipe/ema.h"
-#include "worker/train/recipe/prune.h"
 #include "worker/train/recipe/transfer.h"
+#include "worker/train/step/trainer.h"
 
 namespace muster::worker {
-
-// All must outlive the call; the last three may be none.
-struct FreshStart {
-  Model& model;
-  Collectives& gang;
-  const Transfer* transfer;
-  Ema* ema;
-  Pruner* pruner;
-};
 
 // Loads the weights that the recipe names, begins the averages at them, and prunes what is to be
 // zero from the start. Tells what was loaded; nothing without a transfer. All ranks call it.
 // START_FAILED as Transfer::Load; throws what torch throws.
-absl::StatusOr<TransferSummary> StartFresh(const FreshStart& parts);
+absl::StatusOr<TransferSummary> StartFresh(const Trainer& trainer);
 
 }  // namespace muster::worker

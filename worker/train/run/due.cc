@@ -16,12 +16,12 @@ Due DueAfter(const Recipe& recipe, const RunState& before, const RunState& run) 
   return due;
 }
 
-RequestedStop SaveClock::AddTo(RequestedStop wish) {
-  if (every_ <= absl::ZeroDuration() || wish.stop) return wish;
-  if (absl::FromChrono(Clock::now() - last_) < every_) return wish;
+RequestedStop SaveClock::AddTo(RequestedStop requested) {
+  if (every_ <= absl::ZeroDuration() || requested.stop) return requested;
+  if (absl::FromChrono(Clock::now() - last_) < every_) return requested;
   Restart();
-  wish.save = true;
-  return wish;
+  requested.save = true;
+  return requested;
 }
 
 }  // namespace muster::worker

@@ -20,16 +20,16 @@ struct Due {
 // After the step that brought the run from `before` to `run`. Pure.
 Due DueAfter(const Recipe& recipe, const RunState& before, const RunState& run);
 
-// Rank 0's clock of saves by time. Ranks' clocks differ, so its wish travels with the gradients:
-// all of them save after the same step.
+// Rank 0's clock of saves by time. Ranks' clocks differ, so what it asks for travels with the
+// gradients: all of them save after the same step.
 class SaveClock {
  public:
   // Zero: never.
   explicit SaveClock(absl::Duration every) : every_(every), last_(Clock::now()) {}
 
   void Restart() { last_ = Clock::now(); }
-  // The wish with that to save in it, once each time that one is due.
-  RequestedStop AddTo(RequestedStop wish);
+  // `requested` with a save in it, once each time that one is due.
+  RequestedStop AddTo(RequestedStop requested);
 
  private:
   using Clock = std::chrono::steady_clock;

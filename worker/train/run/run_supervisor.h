@@ -19,7 +19,7 @@ class RunSupervisor {
   virtual ~RunSupervisor() = default;
 
   // This rank's view; the ranks agree on the step among themselves.
-  virtual RequestedStop stop_wish() = 0;
+  virtual RequestedStop requested_stop() = 0;
 
   // Where the rank is, for people and for the hang watchdog. Phase as in ProgressLine.
   virtual void Progress(const std::string& phase, int64_t step, int64_t total_steps,

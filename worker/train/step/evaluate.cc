@@ -30,23 +30,24 @@ void CountCells(at::Tensor& confusion, const at::Tensor& predicted, const at::Te
 
 // The ranks agree now and then, between two batches, whether they go on. After how many batches
 // they meet again is rank 0's to say, by its clock.
-class Agreement {
+class StopAgreement {
  public:
-  explicit Agreement(const EvaluationParts& parts) : parts_(parts) {}
+  StopAgreement(const Trainer& trainer, const EvaluationOptions& options)
+      : trainer_(trainer), options_(options) {}
 
   // Before batch `index`: on each rank as often, whether it has one or not.
   RequestedStop Before(int64_t index) {
-    if (!parts_.look) return {};
-    const RequestedStop mine = parts_.look();
+    if (!options_.requested) return {};
+    const RequestedStop mine = options_.requested();
     if (index < next_) return {};
-    const bool leads = parts_.gang.rank() == 0;
+    const bool leads = trainer_.gang.rank() == 0;
     at::Tensor sums = at::zeros({3}, at::TensorOptions(at::kDouble));
     double* said = sums.data_ptr<double>();
     said[0] = mine.stop ? 1 : 0;
     said[1] = mine.save ? 1 : 0;
     said[2] = leads ? static_cast<double>(BatchesUntilNext(index)) : 0;
-    sums = sums.to(parts_.device);
-    parts_.gang.AllReduceSum(sums);
+    sums = sums.to(trainer_.device);
+    trainer_.gang.AllReduceSum(sums);
     const at::Tensor host = sums.cpu();
     const double* agreed = host.const_data_ptr<double>();
     last_ = index;
@@ -69,27 +70,33 @@ class Agreement {
     return static_cast<int64_t>(std::floor(std::clamp(wanted, 1.0, kGrowth * batches)));
   }
 
-  const EvaluationParts& parts_;
+  const Trainer& trainer_;
+  const EvaluationOptions& options_;
   int64_t last_ = 0;  // the batch before which they met
   int64_t next_ = 0;
   Clock::time_point since_ = Clock::now();
 };
 
 // Of the rank that has the most.
-int64_t MostBatches(Split split, const EvaluationParts& parts) {
-  const uint32_t world = static_cast<uint32_t>(parts.gang.world_size());
+int64_t MostBatches(Split split, const Trainer& trainer) {
+  const uint32_t world = static_cast<uint32_t>(trainer.gang.world_size());
   int64_t most = 0;
   for (uint32_t rank = 0; rank < world; ++rank) {
     most = std::max(
-        most, parts.loader.EvalBatches(split, parts.recipe.evaluation_batch_size, rank, world));
+        most, trainer.loader.EvalBatches(split, trainer.recipe.evaluation_batch_size, rank, world));
   }
   return most;
 }
 
 }  // namespace
 
-Evaluation Evaluate(Split split, const EvaluationParts& parts) {
-  const auto& [recipe, loader, model, objective, gang, device, with_confusion, look] = parts;
+Evaluation Evaluate(Split split, const Trainer& trainer, const EvaluationOptions& options) {
+  const Recipe& recipe = trainer.recipe;
+  const Loader& loader = trainer.loader;
+  Model& model = trainer.model;
+  const Objective& objective = trainer.objective;
+  Collectives& gang = trainer.gang;
+  const at::Device device = trainer.device;
   at::NoGradGuard no_grad;
   ShareBuffers(model, gang);
   model.SetTraining(false);
@@ -99,25 +106,25 @@ Evaluation Evaluate(Split split, const EvaluationParts& parts) {
   // without a wait.
   const int64_t classes = loader.dataset().classes();
   at::Tensor confusion;
-  if (with_confusion)
+  if (options.confusion)
     confusion = at::zeros({classes, classes}, at::TensorOptions(at::kLong).device(device));
   // Samples, right ones, loss; samples that top five says something of, right ones among them.
   at::Tensor sums = at::zeros({5}, at::TensorOptions(at::kDouble).device(device));
   DeviceFeed feed(device);
-  Agreement agreement(parts);
+  StopAgreement agreement(trainer, options);
   Evaluation evaluation;
   const int64_t batches = loader.EvalBatches(split, recipe.evaluation_batch_size, rank, world);
-  const int64_t most = MostBatches(split, parts);
+  const int64_t most = MostBatches(split, trainer);
   for (int64_t index = 0; index < most; ++index) {
-    evaluation.wish = agreement.Before(index);
-    if (evaluation.wish.stop) break;
+    evaluation.requested = agreement.Before(index);
+    if (evaluation.requested.stop) break;
     if (index >= batches) continue;
     const Batch batch =
         feed.Bring(loader.EvalBatch(split, recipe.evaluation_batch_size, index, rank, world));
     AutocastScope autocast(recipe.precision, device);
     const ModelOutput output = model.ForwardOf({.ids = batch.ids}, batch.inputs);
     const at::Tensor correct = objective.Correct(output, batch);
-    if (with_confusion) CountCells(confusion, objective.Predicted(output), batch.targets);
+    if (options.confusion) CountCells(confusion, objective.Predicted(output), batch.targets);
     sums.select(0, 0).add_(static_cast<double>(batch.count));
     if (correct.defined()) sums.select(0, 1).add_(correct);
     sums.select(0, 2).add_(objective.EvaluationLoss(output, batch));
@@ -128,15 +135,15 @@ Evaluation Evaluate(Split split, const EvaluationParts& parts) {
     }
   }
   model.SetTraining(true);
-  if (evaluation.wish.stop) return evaluation;
+  if (evaluation.requested.stop) return evaluation;
   gang.AllReduceSum(sums);
-  if (with_confusion) gang.AllReduceSum(confusion);
+  if (options.confusion) gang.AllReduceSum(confusion);
   const at::Tensor host = sums.cpu();
   const double* values = host.const_data_ptr<double>();
   evaluation.samples = static_cast<int64_t>(values[0]);
   evaluation.correct = values[1];
   evaluation.loss = values[0] > 0 ? values[2] / values[0] : 0;
-  if (with_confusion) evaluation.confusion = confusion.cpu();
+  if (options.confusion) evaluation.confusion = confusion.cpu();
   if (values[3] > 0) evaluation.top5_accuracy = values[4] / values[3];
   return evaluation;
 }

@@ -8,9 +8,8 @@
 #include "worker/data/loader.h"
 #include "worker/dist/collectives.h"
 #include "worker/models/base/model.h"
-#include "worker/train/run/recipe.h"
 #include "worker/train/run/run_supervisor.h"
-#include "worker/train/step/objective.h"
+#include "worker/train/step/trainer.h"
 
 namespace muster::worker {
 
@@ -23,30 +22,24 @@ struct Evaluation {
   at::Tensor confusion;
   // Of Objective::CorrectInTopFive; absent when the objective knows none.
   std::optional<double> top5_accuracy;
-  // With a stop: some rank wished to, all have left off, and the numbers above say nothing.
-  RequestedStop wish;
+  // With a stop: some rank was asked to, all have left off, and the numbers above say nothing.
+  RequestedStop requested;
 
   double accuracy() const { return samples == 0 ? 0 : correct / static_cast<double>(samples); }
 };
 
-struct EvaluationParts {
-  const Recipe& recipe;
-  const Loader& loader;
-  Model& model;
-  const Objective& objective;
-  Collectives& gang;
-  at::Device device;
+struct EvaluationOptions {
   bool confusion = false;  // count it, where samples have a class
-  // Asked between batches for what this rank wishes; may be none. It also learns thereby that the
-  // evaluation goes on.
-  std::function<RequestedStop()> look = nullptr;
+  // Asked between batches for what this rank was asked to do; may be none. It also learns thereby
+  // that the evaluation goes on.
+  std::function<RequestedStop()> requested = nullptr;
 };
 
 // All ranks call it. First makes the buffers of rank 0 everybody's: batch norm's running statistics
 // are those of rank 0's shards, as in PyTorch's DDP, and nothing reads them in between. Ranks may
 // hold unequal shards or none; they meet in one sum at the end, and about every two seconds to
 // agree whether they go on. Leaves the model in training mode. Throws what torch throws.
-Evaluation Evaluate(Split split, const EvaluationParts& parts);
+Evaluation Evaluate(Split split, const Trainer& trainer, const EvaluationOptions& options = {});
 
 // Makes rank 0's buffers everybody's. All ranks call it, before anything that reads or saves them.
 void ShareBuffers(Model& model, Collectives& gang);

@@ -16,12 +16,12 @@
 #include "worker/dist/collectives.h"
 #include "worker/models/base/model.h"
 #include "worker/optim/optimizer.h"
+#include "worker/train/objective/objective.h"
+#include "worker/train/objective/reconstruction.h"
 #include "worker/train/recipe/ema.h"
 #include "worker/train/recipe/prune.h"
 #include "worker/train/recipe/transfer.h"
 #include "worker/train/run/recipe.h"
-#include "worker/train/step/objective.h"
-#include "worker/train/step/reconstruction.h"
 
 namespace muster::worker {
 

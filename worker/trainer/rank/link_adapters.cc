@@ -108,7 +108,7 @@ void LinkPublisher::Failed(int64_t step, const absl::Status& status) {
   (void)link_.Send(line);
 }
 
-RequestedStop LinkSupervisor::stop_wish() {
+RequestedStop LinkSupervisor::requested_stop() {
   const LinkClient::Stop stop = link_.stop();
   return {stop.wanted, stop.save};
 }

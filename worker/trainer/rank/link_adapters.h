@@ -50,7 +50,7 @@ class LinkPublisher final : public Publisher {
 class LinkSupervisor final : public RunSupervisor {
  public:
   explicit LinkSupervisor(LinkClient& link) : link_(link) {}
-  RequestedStop stop_wish() override;
+  RequestedStop requested_stop() override;
   void Progress(const std::string& phase, int64_t step, int64_t total_steps, double epoch) override;
   void StillAtIt() override;
   void MemoryEstimated(const std::string& need) override;

@@ -314,8 +314,8 @@ void LinkClient::Take(AgentLine line) {
   } else if (auto* committed = std::get_if<CommittedLine>(&line)) {
     committed_[committed->step] = std::move(committed->error);
   } else if (auto* stop = std::get_if<StopLine>(&line)) {
-    // The newest wish counts: a SIGTERM after a request to save says that there is no time left for
-    // it.
+    // The newest request counts: a SIGTERM after a request to save says that there is no time left
+    // for it.
     stop_ = {true, stop->save, stop->reason};
   }
   changed_.NotifyAll();

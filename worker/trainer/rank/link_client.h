@@ -56,8 +56,8 @@ class LinkClient {
   absl::Status AwaitAcks(absl::Duration timeout);
 
   // Until the agent says that a checkpoint of `step` may be renamed; that its row is durable
-  // (FAILED_PRECONDITION: refused). These two wait on after a wish to stop, for saving may be part
-  // of it; only Cancel ends them.
+  // (FAILED_PRECONDITION: refused). These two wait on after a request to stop, for saving may be
+  // part of it; only Cancel ends them.
   absl::Status AwaitPublish(int64_t step);
   absl::Status AwaitCommitted(int64_t step);
 

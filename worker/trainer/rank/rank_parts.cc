@@ -41,6 +41,7 @@ absl::StatusOr<RankParts> BuildParts(const trainer_spec::JobSpec& spec, FileSyst
   const trainer_spec::Train& train = spec.train;
   MUSTER_RETURN_IF_ERROR(CheckDevice(device));
   RankParts parts;
+  parts.device = device;
   MUSTER_ASSIGN_OR_RETURN(parts.dataset, BuildDataset(spec, fs));
   MUSTER_RETURN_IF_ERROR(CheckConfusion(train, *parts.dataset));
   MUSTER_ASSIGN_OR_RETURN(parts.augmenter, BuildAugmenter(train, *parts.dataset));
@@ -58,14 +59,14 @@ absl::StatusOr<RankParts> BuildParts(const trainer_spec::JobSpec& spec, FileSyst
   return parts;
 }
 
-absl::Status JoinParts(const trainer_spec::JobSpec& spec, FileSystem& fs, c10::Device device,
+absl::Status JoinParts(const trainer_spec::JobSpec& spec, FileSystem& fs,
                        std::unique_ptr<Collectives> gang, RankParts& parts) {
   parts.gang = std::move(gang);
   if (spec.train.parallel.sync_batch_norm) parts.model->SynchronizeBatchNorm(*parts.gang);
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Objective> task,
                           BuildObjective(spec.train, *parts.dataset));
-  MUSTER_ASSIGN_OR_RETURN(
-      Lesson lesson, BuildLesson(spec, *parts.dataset, std::move(task), device, fs, *parts.gang));
+  MUSTER_ASSIGN_OR_RETURN(Lesson lesson, BuildLesson(spec, *parts.dataset, std::move(task),
+                                                     parts.device, fs, *parts.gang));
   parts.objective = std::move(lesson.objective);
   parts.teacher_fingerprint = std::move(lesson.teacher_fingerprint);
   parts.recipe.count_confusion =

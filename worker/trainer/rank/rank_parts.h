@@ -16,13 +16,14 @@
 #include "trainer_spec/job_spec.h"
 #include "worker/data/loader.h"
 #include "worker/dist/collectives.h"
-#include "worker/train/recipe/fresh_start.h"
+#include "worker/train/step/trainer.h"
 #include "worker/trainer/rank/compose.h"
 
 namespace muster::worker {
 
 // Members are torn down in the reverse order of their making.
 struct RankParts {
+  c10::Device device = c10::kCPU;
   std::unique_ptr<Dataset> dataset;
   std::unique_ptr<Augmenter> augmenter;  // null without one, as the further three
   std::unique_ptr<Loader> loader;
@@ -36,8 +37,11 @@ struct RankParts {
   std::unique_ptr<Objective> objective;
   std::string teacher_fingerprint;  // empty without a teacher
 
-  // For StartFresh.
-  FreshStart fresh() const { return {*model, *gang, transfer.get(), ema.get(), pruner.get()}; }
+  // Once all are made: with the recipe as it is now.
+  Trainer trainer() const {
+    return {recipe, *loader,         *model,    *objective,   *gang,
+            device, optimizer.get(), ema.get(), pruner.get(), transfer.get()};
+  }
 };
 
 // What a rank can make before it meets the others, who number `world_size`: all but the gang, the
@@ -47,7 +51,7 @@ absl::StatusOr<RankParts> BuildParts(const trainer_spec::JobSpec& spec, FileSyst
                                      c10::Device device, uint32_t world_size);
 
 // The rest, once there is a gang. START_FAILED as compose.h says. `fs` must outlive the parts.
-absl::Status JoinParts(const trainer_spec::JobSpec& spec, FileSystem& fs, c10::Device device,
+absl::Status JoinParts(const trainer_spec::JobSpec& spec, FileSystem& fs,
                        std::unique_ptr<Collectives> gang, RankParts& parts);
 
 }  // namespace muster::worker

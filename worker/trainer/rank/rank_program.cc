@@ -147,24 +147,21 @@ absl::StatusOr<TrainResult> Compose(const Launch& launch, const trainer_spec::Jo
   MUSTER_ASSIGN_OR_RETURN(std::unique_ptr<Collectives> gang, JoinGang(launch, spec, link));
   Log(LogLevel::kInfo, "gang_ready",
       {{"ranks", gang->world_size()}, {"transport", gang->transport()}});
-  MUSTER_RETURN_IF_ERROR(JoinParts(spec, fs, device, std::move(gang), parts));
+  MUSTER_RETURN_IF_ERROR(JoinParts(spec, fs, std::move(gang), parts));
   RunIdentity identity = IdentityOf(launch, spec, *parts.dataset, *parts.gang, device);
   identity.teacher_fingerprint = parts.teacher_fingerprint;
   CheckpointsOptions saving = CheckpointsFor(launch, std::move(identity));
   saving.has_accuracy = parts.objective->has_accuracy();
+  const Trainer trainer = parts.trainer();
   MUSTER_ASSIGN_OR_RETURN(
       const std::unique_ptr<Checkpoints> checkpoints,
-      Checkpoints::Create({fs, publisher, supervisor, *parts.gang, *parts.model, *parts.optimizer,
-                           parts.ema.get(), parts.pruner.get()},
-                          std::move(saving)));
+      Checkpoints::Create(trainer, {fs, publisher, supervisor}, std::move(saving)));
   // Whatever way this ends, the saver's thread must come back from its waits before it is joined.
   const auto cancel_waits = absl::MakeCleanup([&link] { link.Cancel(); });
   const auto made = BuildArtifacts(launch, spec, fs, *parts.model, *parts.loader, device);
   std::vector<Artifact*> artifacts;
   for (const auto& artifact : made) artifacts.push_back(artifact.get());
-  return Train(recipe, {*parts.loader, *parts.model, *parts.objective, *parts.optimizer,
-                        *parts.gang, *checkpoints, supervisor, device, parts.ema.get(),
-                        parts.transfer.get(), artifacts, parts.pruner.get()});
+  return Train(trainer, *checkpoints, supervisor, artifacts);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "worker/train/recipe/fresh_start.h"
 
 namespace muster::worker {
 
@@ -32,17 +33,13 @@ absl::StatusOr<Bench> SetUpBench(const trainer_spec::JobSpec& spec, FileSystem& 
   bench.loader = std::make_unique<Loader>(
       *bench.dataset, BuildSampler(ShareOf(spec, gang->world_size()).train, *bench.dataset),
       bench.augmenter.get());
-  MUSTER_RETURN_IF_ERROR(JoinParts(spec, fs, device, std::move(gang), bench));
-  MUSTER_RETURN_IF_ERROR(StartFresh(bench.fresh()).status());
+  MUSTER_RETURN_IF_ERROR(JoinParts(spec, fs, std::move(gang), bench));
+  MUSTER_RETURN_IF_ERROR(StartFresh(bench.trainer()).status());
   bench.feed = std::make_unique<DeviceFeed>(device);
   return bench;
 }
 
-void MakeStep(const trainer_spec::JobSpec& spec, Bench& bench) {
-  bench.step = std::make_unique<TrainStep>(
-      bench.recipe,
-      StepParts{*bench.model, *bench.objective, *bench.optimizer, *bench.gang, DeviceFor(spec)});
-}
+void MakeStep(Bench& bench) { bench.step = std::make_unique<TrainStep>(bench.trainer()); }
 
 Batch BatchAt(const Bench& bench, int64_t step) {
   return bench.feed->Bring(bench.loader->TrainBatch(

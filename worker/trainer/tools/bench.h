@@ -20,7 +20,7 @@ namespace muster::worker {
 // `recipe` is that of the whole gang, `loader` gives a rank's share of the batch.
 struct Bench : RankParts {
   std::unique_ptr<DeviceFeed> feed;
-  std::unique_ptr<TrainStep> step;
+  std::unique_ptr<TrainStep> step;  // refers to the other parts
 };
 
 // The ranks that the recipe starts with.
@@ -37,7 +37,7 @@ absl::StatusOr<Bench> SetUpBench(const trainer_spec::JobSpec& spec, FileSystem& 
                                  std::unique_ptr<Collectives> gang = nullptr);
 
 // After changes of the recipe.
-void MakeStep(const trainer_spec::JobSpec& spec, Bench& bench);
+void MakeStep(Bench& bench);
 
 // This rank's share of a step's batch, on the device.
 Batch BatchAt(const Bench& bench, int64_t step);

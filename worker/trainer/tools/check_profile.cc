@@ -28,8 +28,8 @@ constexpr double kMostly = 0.5;
 constexpr absl::Duration kTimeout = absl::Minutes(2);
 
 // All ranks do as many steps, or those that do more would wait for ever.
-StepProfile ProfileRank(const trainer_spec::JobSpec& spec, Bench& bench) {
-  MakeStep(spec, bench);
+StepProfile ProfileRank(Bench& bench) {
+  MakeStep(bench);
   StepTimer timer;
   int64_t samples = 0;
   const int64_t steps =
@@ -43,7 +43,7 @@ StepProfile ProfileRank(const trainer_spec::JobSpec& spec, Bench& bench) {
     }
     const Batch batch = BatchAt(bench, step);
     timer.Mark(StepPart::kData);
-    bench.step->Run(step, batch, {}, /*report=*/true, timer);
+    bench.step->Run(step, batch, {}, /*settle=*/true, timer);
     samples += batch.count;
   }
   const double counted = static_cast<double>(steps - warm);
@@ -71,7 +71,7 @@ absl::StatusOr<StepProfile> JoinAndProfile(const trainer_spec::JobSpec& spec, Fi
   if (!gang.ok()) return Classify(gang.status(), kStartFailed);
   MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs, *std::move(gang)));
   bench.gang->Barrier();
-  return ProfileRank(spec, bench);
+  return ProfileRank(bench);
 }
 
 // Each rank a thread; the failure of one makes the others lose it, so its own words come first.
@@ -110,7 +110,7 @@ absl::StatusOr<StepProfile> ProfileRecipe(const trainer_spec::JobSpec& spec, Fil
     MUSTER_ASSIGN_OR_RETURN(profile, ProfileGang(spec, fs, ranks));
   } else {
     MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
-    profile = ProfileRank(spec, bench);
+    profile = ProfileRank(bench);
   }
   profile.planned_ranks = planned;
   return profile;

@@ -27,10 +27,10 @@ absl::StatusOr<int64_t> PeakOf(trainer_spec::JobSpec spec, FileSystem& fs, int64
   spec.train.epochs = 0;
   spec.train.steps = std::max<uint64_t>(kPeakSteps, spec.train.prune.end_step);
   MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
-  MakeStep(spec, bench);
+  MakeStep(bench);
   StepTimer timer;
   for (int64_t step = 0; step < kPeakSteps; ++step)
-    bench.step->Run(step, BatchAt(bench, step), {}, /*report=*/true, timer);
+    bench.step->Run(step, BatchAt(bench, step), {}, /*settle=*/true, timer);
   return MeasureMemory(DeviceFor(spec)).peak_bytes;
 }
 

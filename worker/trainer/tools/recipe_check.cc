@@ -30,10 +30,10 @@ constexpr double kFirstRate = 1e-7, kLastRate = 10;
 absl::StatusOr<double> DrawnLoss(trainer_spec::JobSpec spec, FileSystem& fs) {
   spec.train.weights = {};
   MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
-  MakeStep(spec, bench);
+  MakeStep(bench);
   StepTimer timer;
   const Batch batch = BatchAt(bench, 0);
-  return bench.step->Run(0, batch, {}, /*report=*/true, timer).loss;
+  return bench.step->Run(0, batch, {}, /*settle=*/true, timer).loss;
 }
 
 // A model that cannot learn one batch by heart learns nothing: Karpathy's first check.
@@ -46,7 +46,7 @@ absl::Status Overfit(trainer_spec::JobSpec spec, FileSystem& fs, CheckReport& re
   MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
   // A rate that grows with the batch is that of this one, which is one rank's.
   bench.recipe.schedule = BuildSchedule(ShareOf(spec).train, bench.recipe.total_steps);
-  MakeStep(spec, bench);
+  MakeStep(bench);
   double goal = 0;
   if (!spec.train.weights.path.empty()) {  // which may know the batch by heart already
     MUSTER_ASSIGN_OR_RETURN(const double drawn, DrawnLoss(spec, fs));
@@ -56,12 +56,12 @@ absl::Status Overfit(trainer_spec::JobSpec spec, FileSystem& fs, CheckReport& re
   StepTimer timer;
   for (int64_t step = 0; step < kOverfitSteps; ++step) {
     // The same step number again and again: dropout and masks are the same, too.
-    const Verdict verdict = bench.step->Run(0, batch, {}, /*report=*/true, timer);
+    const StepResult result = bench.step->Run(0, batch, {}, /*settle=*/true, timer);
     report.overfit_steps = step + 1;
-    if (step == 0) report.overfit_first_loss = verdict.loss;
-    if (goal == 0) goal = kOverfitGoal * verdict.loss;
-    report.overfit_last_loss = verdict.loss;
-    if (!verdict.finite || verdict.loss < goal) break;
+    if (step == 0) report.overfit_first_loss = result.loss;
+    if (goal == 0) goal = kOverfitGoal * result.loss;
+    report.overfit_last_loss = result.loss;
+    if (!result.finite || result.loss < goal) break;
   }
   if (!std::isfinite(report.overfit_last_loss)) {
     report.warnings.push_back("The loss of one batch is not finite: lower train.optimizer.lr.");
@@ -76,14 +76,12 @@ absl::Status Overfit(trainer_spec::JobSpec spec, FileSystem& fs, CheckReport& re
 
 // Of one rank of the planned gang.
 MemoryEstimate EstimateOf(const trainer_spec::JobSpec& spec, const Bench& bench) {
-  EstimateParts parts = {bench.recipe,     *bench.loader,    *bench.model,
-                         *bench.objective, *bench.optimizer, *bench.gang,
-                         DeviceFor(spec),  bench.ema.get(),  bench.pruner.get()};
-  parts.planned = GangOptions(spec);
-  parts.planned->world_size = PlannedRanks(spec);
-  parts.planned->gpu = DeviceFor(spec).is_cpu() ? -1 : 0;
-  MemoryEstimate memory = CountMemory(parts);
-  MeasureActivations(parts, memory);
+  const Trainer trainer = bench.trainer();
+  CollectivesOptions planned = GangOptions(spec);
+  planned.world_size = PlannedRanks(spec);
+  planned.gpu = bench.device.is_cpu() ? -1 : 0;
+  MemoryEstimate memory = CountMemory(trainer, planned);
+  MeasureActivations(trainer, memory, planned);
   return memory;
 }
 
@@ -120,10 +118,11 @@ absl::StatusOr<RateRange> Rates(trainer_spec::JobSpec spec, FileSystem& fs) {
   for (int64_t step = 0; step < kRateSteps; ++step) {
     const double progress = static_cast<double>(step) / (kRateSteps - 1);
     bench.recipe.schedule.peak = kFirstRate * std::pow(kLastRate / kFirstRate, progress);
-    MakeStep(spec, bench);
-    const Verdict verdict = bench.step->Run(step, BatchAt(bench, step), {}, /*report=*/true, timer);
-    if (!verdict.finite) break;
-    smooth = kSmoothing * smooth + (1 - kSmoothing) * verdict.loss;
+    MakeStep(bench);
+    const StepResult result =
+        bench.step->Run(step, BatchAt(bench, step), {}, /*settle=*/true, timer);
+    if (!result.finite) break;
+    smooth = kSmoothing * smooth + (1 - kSmoothing) * result.loss;
     const double unbiased = smooth / (1 - std::pow(kSmoothing, static_cast<double>(step + 1)));
     if (step == 0 || unbiased < least) least = unbiased;
     if (unbiased > kExploded * least) break;

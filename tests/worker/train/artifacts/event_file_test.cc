@@ -61,7 +61,7 @@ class Listener final : public RunSupervisor {
  public:
   void StillAtIt() override {}
   void MemoryEstimated(const std::string&) override {}
-  RequestedStop stop_wish() override { return {.stop = true}; }
+  RequestedStop requested_stop() override { return {.stop = true}; }
   void Progress(const std::string&, int64_t, int64_t, double) override {}
   void Metrics(int64_t step, const std::map<std::string, double>&) override {
     steps.push_back(step);
@@ -86,7 +86,7 @@ TEST(EventSupervisor, PassesReportsOnAlsoWhenTheFolderCannotBeMade) {
   EventSupervisor bad(PosixFileSystem(), listener, "/proc/no/such/place", 1);
   bad.Metrics(3, {{"loss", 1}});
   bad.Metrics(4, {{"loss", 1}});
-  EXPECT_TRUE(bad.stop_wish().stop);
+  EXPECT_TRUE(bad.requested_stop().stop);
   EXPECT_THAT(listener.steps, ElementsAre(1, 2, 3, 4));
 }
 

@@ -27,8 +27,8 @@
 #include "worker/train/memory/in_copy.h"
 #include "worker/train/memory/malloc_rehearsal.h"
 #include "worker/train/memory/memory_probe.h"
+#include "worker/train/objective/objective.h"
 #include "worker/train/reporter.h"
-#include "worker/train/step/objective.h"
 #include "worker/train/step/step.h"
 
 namespace muster::worker {
@@ -224,13 +224,13 @@ struct Workbench {
     recipe.precision = c.precision;
     recipe.accumulate = c.accumulate;
   }
-  EstimateParts parts() {
-    return {recipe, *loader, *model, *objective, *optimizer, *gang, at::kCPU};
+  Trainer trainer() {
+    return {recipe, *loader, *model, *objective, *gang, at::kCPU, optimizer.get()};
   }
 
   // What one real step holds at its peak, beside what was there before.
   int64_t StepPeak() {
-    TrainStep step(recipe, {*model, *objective, *optimizer, *gang, at::kCPU});
+    TrainStep step(trainer());
     StepTimer timer;
     const Batch batch = loader->TrainBatch(0, 0, 1);
     step.Run(0, batch, {}, true, timer);  // whatever is taken once only
@@ -251,8 +251,8 @@ class MemoryOfAStep : public ::testing::TestWithParam<Case> {};
 // The peak is that of all tensors, scratch memory of kernels included, as the allocator counts it.
 TEST_P(MemoryOfAStep, IsEstimatedWithin15PercentFromAFewSamples) {
   Workbench setup(GetParam());
-  MemoryEstimate memory = CountMemory(setup.parts());
-  MeasureActivations(setup.parts(), memory);
+  MemoryEstimate memory = CountMemory(setup.trainer());
+  MeasureActivations(setup.trainer(), memory);
   const int64_t estimate = memory.gradients + memory.activations;
   const int64_t peak = setup.StepPeak();
   RecordProperty("estimate_bytes", std::to_string(estimate));
@@ -277,7 +277,7 @@ TEST(MemoryEstimate, LeavesTheModelAsItWas) {
   for (const ModelTensor& entry : setup.model->state())
     before.push_back(entry.tensor.detach().clone());
   MemoryEstimate memory;
-  MeasureActivations(setup.parts(), memory);
+  MeasureActivations(setup.trainer(), memory);
   for (size_t i = 0; i < before.size(); ++i) {
     const ModelTensor& entry = setup.model->state()[i];
     EXPECT_TRUE(entry.tensor.detach().equal(before[i])) << entry.name;
@@ -290,7 +290,7 @@ TEST(MemoryEstimate, CountsAnEvaluationsBatchThatIsLargerThanTheTrainings) {
   const auto activations = [&setup](int64_t evaluated) {
     setup.recipe.evaluation_batch_size = evaluated;
     MemoryEstimate memory;
-    MeasureActivations(setup.parts(), memory);
+    MeasureActivations(setup.trainer(), memory);
     return memory.activations;
   };
   const int64_t trained = activations(4), evaluated = activations(256);
@@ -311,7 +311,7 @@ class Nobody final : public RunSupervisor {
  public:
   void StillAtIt() override {}
   void MemoryEstimated(const std::string&) override {}
-  RequestedStop stop_wish() override { return {}; }
+  RequestedStop requested_stop() override { return {}; }
   void Progress(const std::string&, int64_t, int64_t, double) override {}
   void Metrics(int64_t, const std::map<std::string, double>&) override {}
   void CorruptCheckpoint(const std::string&, int64_t, const std::string&) override {}
@@ -339,12 +339,11 @@ TEST(MemoryEstimate, IsLoggedInPartsThatAddUpToTheTotal) {
 
 TEST(MemoryEstimate, CountsTheBucketsOfThePlannedGang) {
   Workbench setup({"mlp", false, 16});
-  const int64_t alone = CountMemory(setup.parts()).gradients;
+  const int64_t alone = CountMemory(setup.trainer()).gradients;
   const auto gradients = [&setup](Transport transport, Compression compression) {
-    EstimateParts parts = setup.parts();
-    parts.planned =
-        CollectivesOptions{.world_size = 2, .transport = transport, .compression = compression};
-    return CountMemory(parts).gradients;
+    const CollectivesOptions planned = {
+        .world_size = 2, .transport = transport, .compression = compression};
+    return CountMemory(setup.trainer(), planned).gradients;
   };
   EXPECT_EQ(gradients(Transport::kGloo, Compression::kNone), 2 * alone);
   EXPECT_EQ(gradients(Transport::kGloo, Compression::kBf16), alone + alone / 2);

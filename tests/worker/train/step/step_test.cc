@@ -47,10 +47,11 @@ struct Rank {
       : model(std::move(own)),
         optimizer(MakeAdamW({}, ParametersOf(*model, /*weight_decay=*/0.1))),
         objective(MakeCrossEntropy(0)),
-        step(recipe, {*model, *objective, *optimizer, gang, at::kCPU}) {}
+        trainer{recipe, loader, *model, *objective, gang, at::kCPU, optimizer.get()},
+        step(trainer) {}
 
-  Verdict Run(int64_t number, const Batch& batch) {
-    return step.Run(number, batch, {}, /*report=*/true, timer);
+  StepResult Run(int64_t number, const Batch& batch) {
+    return step.Run(number, batch, {}, /*settle=*/true, timer);
   }
   std::vector<at::Tensor> Weights() const {
     std::vector<at::Tensor> weights;
@@ -59,9 +60,12 @@ struct Rank {
     return weights;
   }
 
+  std::unique_ptr<Dataset> dataset = *MakeSynthetic({103, {kFeatures}, kClasses, 1});
+  Loader loader{*dataset, Sampler(103, 11, 1)};
   std::unique_ptr<Model> model;
   std::unique_ptr<Optimizer> optimizer;
   std::unique_ptr<Objective> objective;
+  Trainer trainer;
   TrainStep step;
   StepTimer timer;
 };
@@ -120,11 +124,11 @@ TEST(TrainStep, AccumulatedGradientsAreThoseOfTheWholeBatch) {
         Recipe recipe = ConstantRecipe();
         recipe.accumulate = accumulate;
         Rank rank(*gang, recipe, StepMlp());
-        Verdict verdict;
-        for (int64_t step = 0; step < 3; ++step) verdict = rank.Run(step, ShareOf(global, *gang));
+        StepResult result;
+        for (int64_t step = 0; step < 3; ++step) result = rank.Run(step, ShareOf(global, *gang));
         if (gang->rank() != 0) return;
         weights = rank.Weights();
-        loss = verdict.loss, norm = verdict.grad_norm, accuracy = verdict.accuracy;
+        loss = result.loss, norm = result.grad_norm, accuracy = result.accuracy;
       });
       EXPECT_THAT(errors, Each(""));
       return std::tuple(weights, loss, norm, accuracy);
@@ -175,7 +179,7 @@ TEST(TrainStep, AllRanksSkipAStepThatOverflowsOnOneAndHalveTheScale) {
     if (gang->rank() == 1) bad.inputs = bad.inputs.add(1e6);  // above what fp16 holds
     const auto before = rank.Weights();
 
-    const Verdict skipped = rank.Run(0, bad);
+    const StepResult skipped = rank.Run(0, bad);
     EXPECT_TRUE(skipped.finite);
     EXPECT_TRUE(skipped.skipped);
     EXPECT_EQ(skipped.loss_scale, 512);
@@ -187,7 +191,7 @@ TEST(TrainStep, AllRanksSkipAStepThatOverflowsOnOneAndHalveTheScale) {
 
     // Two steps without overflow double it again; the count in a row starts anew.
     EXPECT_FALSE(rank.Run(1, good).skipped);
-    const Verdict grown = rank.Run(2, good);
+    const StepResult grown = rank.Run(2, good);
     EXPECT_EQ(grown.loss_scale, 1024);
     EXPECT_EQ(grown.skips_in_row, 0);
     EXPECT_EQ(grown.skipped_steps, 1);
@@ -196,7 +200,7 @@ TEST(TrainStep, AllRanksSkipAStepThatOverflowsOnOneAndHalveTheScale) {
     // Too many in a row end the run.
     EXPECT_TRUE(rank.Run(3, bad).finite);
     EXPECT_TRUE(rank.Run(4, bad).finite);
-    const Verdict last = rank.Run(5, bad);
+    const StepResult last = rank.Run(5, bad);
     EXPECT_FALSE(last.finite);
     EXPECT_TRUE(last.skipped);
     EXPECT_EQ(last.skips_in_row, 3);
@@ -214,9 +218,9 @@ TEST(TrainStep, TheLossScaleIsTakenOutOfTheGradient) {
     recipe.loss_scale.initial = scale;
     recipe.clip_norm = 0.1;  // sees the gradient without the scale
     Rank rank(*gang, recipe, StepMlp());
-    const Verdict verdict = rank.Run(0, ShareOf(8, *gang));
-    EXPECT_FALSE(verdict.skipped);
-    results.emplace_back(verdict.grad_norm, rank.Weights()[0]);
+    const StepResult result = rank.Run(0, ShareOf(8, *gang));
+    EXPECT_FALSE(result.skipped);
+    results.emplace_back(result.grad_norm, rank.Weights()[0]);
   }
   EXPECT_NEAR(results[0].first, results[1].first, 1e-3);
   EXPECT_LT(results[0].second.sub(results[1].second).abs().max().item<double>(), 1e-3);
@@ -228,8 +232,8 @@ TEST(TrainStep, GoesOnWithTheScaleOfACheckpoint) {
   recipe.precision = Precision::kFp16;
   Rank rank(*gang, recipe, StepMlp());
   rank.step.RestoreLossScale({64, 1999, 2, 5});
-  const Verdict verdict = rank.Run(0, ShareOf(8, *gang));
-  EXPECT_EQ(verdict.loss_scale, 128) << "the 2000th step without overflow";
+  const StepResult result = rank.Run(0, ShareOf(8, *gang));
+  EXPECT_EQ(result.loss_scale, 128) << "the 2000th step without overflow";
   const LossScaleState state = rank.step.loss_scale();
   EXPECT_EQ(state.scale, 128);
   EXPECT_EQ(state.growth_tracker, 0);
@@ -244,11 +248,13 @@ TEST(TrainStep, CutsEachNumberOfTheGradientToTheClipValue) {
   auto model = StepMlp();
   const auto sgd = MakeSgd({.momentum = 0}, ParametersOf(*model));
   const auto objective = MakeCrossEntropy(0);
-  TrainStep step(recipe, {*model, *objective, *sgd, *gang, at::kCPU});
+  const auto dataset = *MakeSynthetic({103, {kFeatures}, kClasses, 1});
+  const Loader loader(*dataset, Sampler(103, 11, 1));
+  TrainStep step({recipe, loader, *model, *objective, *gang, at::kCPU, sgd.get()});
   StepTimer timer;
   const at::Tensor before = model->parameters()[0].tensor.detach().clone();
-  const Verdict verdict = step.Run(0, ShareOf(8, *gang), {}, true, timer);
-  EXPECT_GT(verdict.grad_norm, 0.1) << "before clipping";
+  const StepResult result = step.Run(0, ShareOf(8, *gang), {}, true, timer);
+  EXPECT_GT(result.grad_norm, 0.1) << "before clipping";
   const at::Tensor change = model->parameters()[0].tensor.detach().sub(before).abs();
   EXPECT_NEAR(change.max().item<double>(), 0.01 * 0.003, 1e-7);
 }
@@ -304,7 +310,7 @@ TEST(TrainStep, AModelIsToldTheIdOfEachSample) {
 
         heard.ids.clear();
         heard.rows.clear();
-        Evaluate(Split::kTest, {recipe, loader, heard, *rank.objective, *gang, at::kCPU});
+        Evaluate(Split::kTest, rank.trainer);
         ExpectRowsOfTheirIds(heard, *dataset, Split::kTest);
         evaluated[number] = heard.ids;
       });

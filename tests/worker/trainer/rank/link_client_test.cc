@@ -108,12 +108,12 @@ TEST(LinkClient, AWishToStopEndsTheRendezvousButNotASave) {
   const auto link = agent.Connect();
   LinkKeyValue store(*link);
   LinkSupervisor supervisor(*link);
-  EXPECT_FALSE(supervisor.stop_wish().stop);
+  EXPECT_FALSE(supervisor.requested_stop().stop);
   agent.Send(StopLine{.save = true, .reason = "draining"});
   EXPECT_THAT(store.Get("never", absl::Hours(1)),
               StatusIs(absl::StatusCode::kCancelled, HasSubstr("draining")));
-  EXPECT_TRUE(supervisor.stop_wish().stop);
-  EXPECT_TRUE(supervisor.stop_wish().save);
+  EXPECT_TRUE(supervisor.requested_stop().stop);
+  EXPECT_TRUE(supervisor.requested_stop().save);
 
   LinkPublisher publisher(*link);
   std::thread answers([&agent] {

@@ -30,15 +30,11 @@ trainer_spec::JobSpec SpecOf(const std::string& pictures) {
 
 absl::StatusOr<RankParts> PartsOf(const trainer_spec::JobSpec& spec) {
   MUSTER_ASSIGN_OR_RETURN(RankParts parts, BuildParts(spec, PosixFileSystem(), at::kCPU, 1));
-  MUSTER_RETURN_IF_ERROR(
-      JoinParts(spec, PosixFileSystem(), at::kCPU, MakeLocalCollectives(), parts));
+  MUSTER_RETURN_IF_ERROR(JoinParts(spec, PosixFileSystem(), MakeLocalCollectives(), parts));
   return parts;
 }
 
-Evaluation Assess(Split split, const RankParts& parts) {
-  return Evaluate(
-      split, {parts.recipe, *parts.loader, *parts.model, *parts.objective, *parts.gang, at::kCPU});
-}
+Evaluation Assess(Split split, const RankParts& parts) { return Evaluate(split, parts.trainer()); }
 
 TEST(RankParts, ValidateOnSoManySamplesOnlyAndTestOnAll) {
   TempDir pictures;

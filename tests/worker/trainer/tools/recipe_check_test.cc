@@ -176,7 +176,7 @@ TEST(Check, IsContentWithWeightsThatKnowTheBatch) {
   const TempDir folder;
   trainer_spec::JobSpec spec = SmallSpec();
   ASSERT_OK_AND_ASSIGN(Bench bench, SetUpBench(spec, PosixFileSystem()));
-  MakeStep(spec, bench);
+  MakeStep(bench);
   StepTimer timer;
   for (int step = 0; step < 100; ++step)
     bench.step->Run(step, BatchAt(bench, 0), {}, /*report=*/true, timer);

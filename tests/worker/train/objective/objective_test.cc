@@ -1,4 +1,4 @@
-#include "worker/train/step/objective.h"
+#include "worker/train/objective/objective.h"
 
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/sigmoid.h>

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "worker/train/step/objective.h"
+#include "worker/train/objective/objective.h"
 
 namespace muster::worker {
 

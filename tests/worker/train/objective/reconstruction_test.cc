@@ -1,4 +1,4 @@
-#include "worker/train/step/reconstruction.h"
+#include "worker/train/objective/reconstruction.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>

@@ -1,4 +1,4 @@
-#include "worker/train/step/objective.h"
+#include "worker/train/objective/objective.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/binary_cross_entropy_with_logits.h>
