@@ -1,13 +1,8 @@
 #include "worker/models/gpt2.h"
 
-#include <ATen/ops/addmm.h>
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/embedding.h>
-#include <ATen/ops/gelu.h>
-#include <ATen/ops/layer_norm.h>
 #include <ATen/ops/linear.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
@@ -17,39 +12,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "worker/models/layers/init.h"
-#include "worker/models/layers/recompute.h"
+#include "worker/models/layers/transformer_block.h"
 
 namespace muster::worker {
 namespace {
 
 constexpr double kDeviation = 0.02;
 constexpr double kGpt2NormEpsilon = 1e-5;
-
-// One transformer block: attention, then two layers on each token by itself.
-struct Block {
-  at::Tensor norm1_weight, norm1_bias;
-  at::Tensor attention_weight, attention_bias;                        // [W, 3W]: query, key, value
-  at::Tensor attention_projection_weight, attention_projection_bias;  // [W, W]
-  at::Tensor norm2_weight, norm2_bias;
-  at::Tensor expand_weight, expand_bias;          // [W, 4W]
-  at::Tensor projection_weight, projection_bias;  // [4W, W]
-
-  // All of them, in the order of the state dict.
-  std::vector<at::Tensor> Parameters() const {
-    return {norm1_weight,
-            norm1_bias,
-            attention_weight,
-            attention_bias,
-            attention_projection_weight,
-            attention_projection_bias,
-            norm2_weight,
-            norm2_bias,
-            expand_weight,
-            expand_bias,
-            projection_weight,
-            projection_bias};
-  }
-};
 
 class Gpt2 final : public Model {
  public:
@@ -64,18 +33,15 @@ class Gpt2 final : public Model {
     for (int64_t layer = 0; layer < config.layers; ++layer) {
       blocks_.push_back(AddBlock(absl::StrCat("transformer.h.", layer, ".")));
     }
-    AddNorm("transformer.ln_f", norm_weight_, norm_bias_);
+    norm_ = AddNorm("transformer.ln_f");
   }
 
   ModelOutput Forward(const at::Tensor& inputs_BT) override {
     const int64_t length = inputs_BT.size(1);
     at::Tensor x_BTW = at::embedding(tokens_VW_, inputs_BT).add(positions_TW_.narrow(0, 0, length));
-    x_BTW = Drop(x_BTW);
-    x_BTW = RunOrRecompute(
-        blocks_, std::move(x_BTW), checkpoint_blocks_ && training(),
-        [this](const Block& block, const at::Tensor& x, Pass) { return RunBlock(block, x); });
-    x_BTW = Norm(x_BTW, norm_weight_, norm_bias_);
-    return {at::linear(x_BTW, tokens_VW_)};
+    if (config_.dropout > 0) x_BTW = at::dropout(x_BTW, config_.dropout, training());
+    x_BTW = RunBlocks(blocks_, std::move(x_BTW), training(), checkpoint_blocks_);
+    return {at::linear(norm_(x_BTW), tokens_VW_)};
   }
 
  private:
@@ -83,71 +49,40 @@ class Gpt2 final : public Model {
     return AddParameter(name, init_.Normal(sizes, deviation), device_);
   }
 
-  void AddNorm(const std::string& name, at::Tensor& weight, at::Tensor& bias) {
-    weight = AddParameter(name + ".weight", at::ones({config_.width}), device_);
-    bias = AddParameter(name + ".bias", at::zeros({config_.width}), device_);
+  NormLayer AddNorm(const std::string& name) {
+    return MakeNorm(name, config_.width, kGpt2NormEpsilon,
+                    [this](std::string full_name, at::Tensor values) {
+                      return AddParameter(std::move(full_name), std::move(values), device_);
+                    });
   }
 
-  void AddLayer(const std::string& name, int64_t in, int64_t out, double deviation,
-                at::Tensor& weight, at::Tensor& bias) {
-    weight = AddNormal(name + ".weight", {in, out}, deviation);
-    bias = AddParameter(name + ".bias", at::zeros({out}), device_);
+  LinearLayer AddLayer(const std::string& name, int64_t in, int64_t out, double deviation) {
+    LinearLayer layer = {.is_transposed = true};
+    layer.weight = AddNormal(name + ".weight", {in, out}, deviation);
+    layer.bias = AddParameter(name + ".bias", at::zeros({out}), device_);
+    return layer;
   }
 
-  Block AddBlock(const std::string& prefix) {
+  TransformerBlock AddBlock(const std::string& prefix) {
     const int64_t width = config_.width;
     // Each layer adds two branches to the residual; their sum keeps its size whatever the depth.
     const double residual = kDeviation / std::sqrt(2.0 * static_cast<double>(config_.layers));
-    Block block;
-    AddNorm(prefix + "ln_1", block.norm1_weight, block.norm1_bias);
-    AddLayer(prefix + "attn.c_attn", width, 3 * width, kDeviation, block.attention_weight,
-             block.attention_bias);
-    AddLayer(prefix + "attn.c_proj", width, width, residual, block.attention_projection_weight,
-             block.attention_projection_bias);
-    AddNorm(prefix + "ln_2", block.norm2_weight, block.norm2_bias);
-    AddLayer(prefix + "mlp.c_fc", width, 4 * width, kDeviation, block.expand_weight,
-             block.expand_bias);
-    AddLayer(prefix + "mlp.c_proj", 4 * width, width, residual, block.projection_weight,
-             block.projection_bias);
+    TransformerBlock block;
+    block.config = {.width = width,
+                    .mlp_width = 4 * width,
+                    .heads = config_.heads,
+                    .dropout = config_.dropout,
+                    .attention_dropout = config_.dropout,
+                    .norm_epsilon = kGpt2NormEpsilon,
+                    .causal = true,
+                    .gelu_tanh = true};
+    block.attention_norm = AddNorm(prefix + "ln_1");
+    block.query_key_value = {AddLayer(prefix + "attn.c_attn", width, 3 * width, kDeviation)};
+    block.attention_output = AddLayer(prefix + "attn.c_proj", width, width, residual);
+    block.mlp_norm = AddNorm(prefix + "ln_2");
+    block.mlp_in = AddLayer(prefix + "mlp.c_fc", width, 4 * width, kDeviation);
+    block.mlp_out = AddLayer(prefix + "mlp.c_proj", 4 * width, width, residual);
     return block;
-  }
-
-  // Depends on nothing but its arguments, the block's tensors and the random stream of dropout.
-  at::Tensor RunBlock(const Block& block, const at::Tensor& x_BTW) const {
-    const at::Tensor attended_BTW =
-        x_BTW.add(Attend(block, Norm(x_BTW, block.norm1_weight, block.norm1_bias)));
-    const at::Tensor y_BTW = Norm(attended_BTW, block.norm2_weight, block.norm2_bias);
-    const at::Tensor wide = at::gelu(Layer(y_BTW, block.expand_weight, block.expand_bias), "tanh");
-    return attended_BTW.add(Drop(Layer(wide, block.projection_weight, block.projection_bias)));
-  }
-
-  at::Tensor Attend(const Block& block, const at::Tensor& x_BTW) const {
-    const int64_t length = x_BTW.size(1), width = config_.width;
-    const auto heads = [&](const at::Tensor& part_BTW) {
-      return part_BTW.view({-1, length, config_.heads, width / config_.heads}).transpose(1, 2);
-    };
-    const std::vector<at::Tensor> parts =
-        Layer(x_BTW, block.attention_weight, block.attention_bias).split(width, 2);
-    const at::Tensor y_BHTD = at::scaled_dot_product_attention(
-        heads(parts[0]), heads(parts[1]), heads(parts[2]), /*attn_mask=*/{},
-        training() ? config_.dropout : 0.0, /*is_causal=*/true);
-    const at::Tensor y_BTW = y_BHTD.transpose(1, 2).reshape({-1, length, width});
-    return Drop(Layer(y_BTW, block.attention_projection_weight, block.attention_projection_bias));
-  }
-
-  // The weights are leaves here, not views of them: so autocast casts each of them once a step.
-  static at::Tensor Layer(const at::Tensor& x_BTW, const at::Tensor& weight,
-                          const at::Tensor& bias) {
-    const at::Tensor y = at::addmm(bias, x_BTW.reshape({-1, x_BTW.size(2)}), weight);
-    return y.view({-1, x_BTW.size(1), weight.size(1)});
-  }
-
-  at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const {
-    return at::layer_norm(x, {config_.width}, weight, bias, kGpt2NormEpsilon);
-  }
-
-  at::Tensor Drop(const at::Tensor& x) const {
-    return config_.dropout > 0 ? at::dropout(x, config_.dropout, training()) : x;
   }
 
   const Gpt2Config config_;
@@ -155,8 +90,8 @@ class Gpt2 final : public Model {
   const bool checkpoint_blocks_;
   Initializer init_;
   at::Tensor tokens_VW_, positions_TW_;
-  std::vector<Block> blocks_;
-  at::Tensor norm_weight_, norm_bias_;
+  std::vector<TransformerBlock> blocks_;
+  NormLayer norm_;
 };
 
 absl::Status CheckFit(const Gpt2Config& config, const ModelContext& context) {

@@ -45,6 +45,7 @@ class Vit final : public Model {
                                           .mlp_width = config.mlp_width,
                                           .heads = config.heads,
                                           .dropout = config.dropout,
+                                          .hidden_dropout = config.dropout,
                                           .attention_dropout = config.attention_dropout,
                                           .norm_epsilon = kVitNormEpsilon};
     for (int64_t layer = 0; layer < config.layers; ++layer) {

@@ -1,6 +1,7 @@
 #include "worker/models/layers/transformer_block.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/addmm.h>
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
@@ -38,13 +39,20 @@ at::Tensor Attend(const TransformerBlock& block, const at::Tensor& x_BTD, bool t
   };
   const at::Tensor y_BHTd = at::scaled_dot_product_attention(
       by_head(parts[0]), by_head(parts[1]), by_head(parts[2]), /*attn_mask=*/{},
-      training ? block.config.attention_dropout : 0.0);
+      training ? block.config.attention_dropout : 0.0, block.config.causal);
   return block.attention_output(y_BHTd.transpose(1, 2).flatten(2));
 }
 
 }  // namespace
 
-at::Tensor LinearLayer::operator()(const at::Tensor& x) const { return Dense(x, weight, bias); }
+at::Tensor LinearLayer::operator()(const at::Tensor& x) const {
+  if (!is_transposed) return Dense(x, weight, bias);
+  // The weight is a leaf here, not a view of one: so autocast casts it once a step.
+  const at::Tensor y = at::addmm(bias, x.reshape({-1, x.size(-1)}), weight);
+  std::vector<int64_t> sizes = x.sizes().vec();
+  sizes.back() = weight.size(1);
+  return y.view(sizes);
+}
 
 at::Tensor NormLayer::operator()(const at::Tensor& x) const {
   return at::layer_norm(x, weight.sizes(), weight, bias, epsilon);
@@ -53,8 +61,8 @@ at::Tensor NormLayer::operator()(const at::Tensor& x) const {
 at::Tensor TransformerBlock::operator()(const at::Tensor& x_BTD, bool training) const {
   const at::Tensor attended =
       x_BTD + Drop(Attend(*this, attention_norm(x_BTD), training), config.dropout, training);
-  const at::Tensor wide = at::gelu(mlp_in(mlp_norm(attended)));
-  const at::Tensor y = mlp_out(Drop(wide, config.dropout, training));
+  const at::Tensor wide = at::gelu(mlp_in(mlp_norm(attended)), config.gelu_tanh ? "tanh" : "none");
+  const at::Tensor y = mlp_out(Drop(wide, config.hidden_dropout, training));
   return attended + Drop(y, config.dropout, training);
 }
 

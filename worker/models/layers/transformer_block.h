@@ -1,5 +1,6 @@
-// The block of Vision Transformers (Dosovitskiy et al. 2021): attention and two layers on each
-// token by itself, each behind a layer norm and added to its input.
+// The block of Vision Transformers (Dosovitskiy et al. 2021) and of GPT-2 (Radford et al. 2019):
+// attention and two layers on each token by itself, each behind a layer norm and added to its
+// input.
 //
 // Plain values that share their tensors with the model that made them. A block is a function of its
 // input, its parameters and the random stream of dropout, so it may be run again for its gradients
@@ -19,8 +20,9 @@ namespace muster::worker {
 
 // y = x weight^T + bias
 struct LinearLayer {
-  at::Tensor weight;  // [out, in]
-  at::Tensor bias;    // [out]
+  at::Tensor weight;           // [out, in]
+  at::Tensor bias;             // [out]
+  bool is_transposed = false;  // the weight is [in, out] instead, as GPT-2's are stored
   at::Tensor operator()(const at::Tensor& x) const;
 };
 
@@ -34,9 +36,12 @@ struct TransformerBlockConfig {
   int64_t width = 0;      // D, a multiple of heads
   int64_t mlp_width = 0;  // between the two layers
   int64_t heads = 0;
-  double dropout = 0;            // behind attention and behind each of the two layers
+  double dropout = 0;            // behind attention and behind the second of the two layers
+  double hidden_dropout = 0;     // between the two layers
   double attention_dropout = 0;  // of the attention's weights
   double norm_epsilon = 1e-6;
+  bool causal = false;     // a token attends to itself and those before it only
+  bool gelu_tanh = false;  // GELU by its approximation with tanh
 };
 
 struct TransformerBlock {
