@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "worker/dist/base/done_work.h"
-#include "worker/dist/shared_memory/rank_sum.h"
 #include "worker/dist/shared_memory/row_turns.h"
+#include "worker/kernels/rank_sum.h"
 
 namespace muster::worker {
 namespace {

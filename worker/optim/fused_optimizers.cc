@@ -7,7 +7,7 @@
 
 #include <optional>
 
-#include "worker/optim/adam_kernel.h"
+#include "worker/kernels/adam_kernel.h"
 #include "worker/optim/optimizer.h"
 
 namespace muster::worker {

@@ -3,8 +3,8 @@
 #include <ATen/core/Tensor.h>
 
 #include "worker/dist/base/done_work.h"
-#include "worker/dist/shared_memory/rank_sum.h"
 #include "worker/dist/shared_memory/row_turns.h"
+#include "worker/kernels/rank_sum.h"
 
 namespace muster::worker {
 namespace {

@@ -3,8 +3,9 @@
 //
 // Used by process_group.cc and by ddp.cc, which hands whole lists of gradients to
 // allreduce_coalesced: they need no common buffer, for the slots of the shared memory are one.
-// Every rank gets the same bits, whatever the buckets (rank_sum.h). CPU tensors without gaps, laid
-// out alike on all ranks. A lost or stopped peer is a c10::DistBackendError on the calling thread.
+// Every rank gets the same bits, whatever the buckets (rank_sum.h in worker/kernels). CPU tensors
+// without gaps, laid out alike on all ranks. A lost or stopped peer is a c10::DistBackendError on
+// the calling thread.
 #pragma once
 
 #include <memory>

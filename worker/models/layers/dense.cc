@@ -13,49 +13,13 @@
 #include <algorithm>
 #include <vector>
 
+#include "worker/kernels/dense_backward.h"
+
 namespace muster::worker {
 namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-// What of `gradient` [rows, columns] passes an activation whose results were `active`, and the sums
-// of that over the rows. Inlined into a caller for each instruction set, and vectorised there.
-template <Activation kActivation>
-[[gnu::always_inline]] inline void Pass(int64_t rows, const float* __restrict gradient,
-                                        const float* __restrict active, float* __restrict passed,
-                                        std::vector<double>& column_sums) {
-  const int64_t columns = static_cast<int64_t>(column_sums.size());
-  double* __restrict sums = column_sums.data();
-  for (int64_t at = 0; at < rows * columns; at += columns) {
-    for (int64_t i = 0; i < columns; ++i) {
-      float value = gradient[at + i];
-      if constexpr (kActivation == Activation::kRelu) {
-        value = active[at + i] > 0 ? value : 0.0f;
-        passed[at + i] = value;
-      }
-      sums[i] += value;
-    }
-  }
-}
-
-#if defined(__x86_64__)
-template <Activation kActivation>
-[[gnu::target("avx2")]] void PassAvx2(int64_t rows, const float* gradient, const float* active,
-                                      float* passed, std::vector<double>& column_sums) {
-  Pass<kActivation>(rows, gradient, active, passed, column_sums);
-}
-#endif
-
-template <Activation kActivation>
-void PassFast(int64_t rows, const float* gradient, const float* active, float* passed,
-              std::vector<double>& column_sums) {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2"))
-    return PassAvx2<kActivation>(rows, gradient, active, passed, column_sums);
-#endif
-  Pass<kActivation>(rows, gradient, active, passed, column_sums);
-}
 
 // All axes but the last as one.
 at::Tensor Rows(const at::Tensor& x) { return x.dim() == 2 ? x : x.reshape({-1, x.size(-1)}); }
@@ -86,11 +50,16 @@ class DenseNode final : public torch::autograd::Function<DenseNode<kActivation>>
     const at::Tensor &x_RI = saved[0], &weight_OI = saved[1], &y = saved[2];
     const at::Tensor gradient_RO = Rows(gradients[0]).contiguous();
     const at::Tensor passed_RO = kRemembers ? at::empty_like(gradient_RO) : gradient_RO;
-    std::vector<double> sums(gradient_RO.size(1));
-    PassFast<kActivation>(gradient_RO.size(0), gradient_RO.const_data_ptr<float>(),
-                          kRemembers ? y.const_data_ptr<float>() : nullptr,
-                          kRemembers ? passed_RO.mutable_data_ptr<float>() : nullptr, sums);
-    const at::Tensor bias_gradient_O = at::empty({gradient_RO.size(1)}, gradient_RO.options());
+    const int64_t rows = gradient_RO.size(0), columns = gradient_RO.size(1);
+    const float* gradient = gradient_RO.const_data_ptr<float>();
+    std::vector<double> sums(static_cast<size_t>(columns));
+    if constexpr (kRemembers) {
+      PassRelu(rows, columns, gradient, y.const_data_ptr<float>(),
+               passed_RO.mutable_data_ptr<float>(), sums.data());
+    } else {
+      SumRows(rows, columns, gradient, sums.data());
+    }
+    const at::Tensor bias_gradient_O = at::empty({columns}, gradient_RO.options());
     std::copy(sums.begin(), sums.end(), bias_gradient_O.mutable_data_ptr<float>());
     at::Tensor x_gradient;
     if (context->needs_input_grad(0)) {

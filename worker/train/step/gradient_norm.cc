@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "worker/train/kernels/sum_of_squares.h"
+#include "worker/kernels/sum_of_squares.h"
 
 namespace muster::worker {
 namespace {

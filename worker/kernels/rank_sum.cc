@@ -1,4 +1,4 @@
-#include "worker/dist/shared_memory/rank_sum.h"
+#include "worker/kernels/rank_sum.h"
 
 #include <c10/util/BFloat16.h>
 #include <c10/util/Exception.h>
@@ -9,13 +9,15 @@
 #include <immintrin.h>
 #endif
 
+#include "worker/kernels/instruction_sets.h"
+
 namespace muster::worker {
 namespace {
 
 using Terms = std::vector<const void*>;
 
 // Partial sums of so many numbers stay in the first-level cache.
-constexpr int64_t kBlock = 1024;
+constexpr int64_t kCachedNumbers = 1024;
 
 template <typename T>
 struct AddedAs {
@@ -30,46 +32,47 @@ struct AddedAs<c10::Half> {
   using Type = float;
 };
 
-// Of two ranks: in one pass, with nothing put down in between. `out` may be `a` or `b`.
 template <typename T>
-[[gnu::always_inline]] inline void SumPair(const T* a, const T* b, typename AddedAs<T>::Type scale,
-                                           int64_t count, T* out) {
+struct SumKernelOf {
   using Sum = typename AddedAs<T>::Type;
-#pragma GCC ivdep
-  for (int64_t i = 0; i < count; ++i)
-    out[i] = static_cast<T>((static_cast<Sum>(a[i]) + static_cast<Sum>(b[i])) * scale);
-}
 
-// Inlined into a caller for each instruction set, and vectorised there by the compiler.
-template <typename T>
-[[gnu::always_inline]] inline void SumBlocks(const Terms& terms, double scale_of_all, int64_t count,
-                                             void* out_of_all) {
-  using Sum = typename AddedAs<T>::Type;
-  const Sum scale = static_cast<Sum>(scale_of_all);
-  if (terms.size() == 2) {
-    return SumPair(static_cast<const T*>(terms[0]), static_cast<const T*>(terms[1]), scale, count,
-                   static_cast<T*>(out_of_all));
+  // Of two ranks: in one pass, with nothing put down in between. `out` may be `a` or `b`.
+  [[gnu::always_inline]] static void Pair(const T* a, const T* b, Sum scale, int64_t count,
+                                          T* out) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < count; ++i)
+      out[i] = static_cast<T>((static_cast<Sum>(a[i]) + static_cast<Sum>(b[i])) * scale);
   }
-  Sum sums[kBlock];
-  for (int64_t begin = 0; begin < count; begin += kBlock) {
-    const int64_t size = std::min(kBlock, count - begin);
-    const T* first = static_cast<const T*>(terms[0]) + begin;
-    for (int64_t i = 0; i < size; ++i) sums[i] = static_cast<Sum>(first[i]);
-    for (size_t rank = 1; rank < terms.size(); ++rank) {
-      const T* term = static_cast<const T*>(terms[rank]) + begin;
-      for (int64_t i = 0; i < size; ++i) sums[i] += static_cast<Sum>(term[i]);
+
+  [[gnu::always_inline]] static void Run(const Terms* all_terms, double scale_of_all, int64_t count,
+                                         void* out_of_all) {
+    const Terms& terms = *all_terms;
+    const Sum scale = static_cast<Sum>(scale_of_all);
+    if (terms.size() == 2) {
+      return Pair(static_cast<const T*>(terms[0]), static_cast<const T*>(terms[1]), scale, count,
+                  static_cast<T*>(out_of_all));
     }
-    T* out = static_cast<T*>(out_of_all) + begin;
-    for (int64_t i = 0; i < size; ++i) out[i] = static_cast<T>(sums[i] * scale);
+    Sum sums[kCachedNumbers];
+    for (int64_t begin = 0; begin < count; begin += kCachedNumbers) {
+      const int64_t size = std::min(kCachedNumbers, count - begin);
+      const T* first = static_cast<const T*>(terms[0]) + begin;
+      for (int64_t i = 0; i < size; ++i) sums[i] = static_cast<Sum>(first[i]);
+      for (size_t rank = 1; rank < terms.size(); ++rank) {
+        const T* term = static_cast<const T*>(terms[rank]) + begin;
+        for (int64_t i = 0; i < size; ++i) sums[i] += static_cast<Sum>(term[i]);
+      }
+      T* out = static_cast<T*>(out_of_all) + begin;
+      for (int64_t i = 0; i < size; ++i) out[i] = static_cast<T>(sums[i] * scale);
+    }
   }
-}
+};
 
 #if defined(__x86_64__)
 // c10 converts a half number by number unless the whole program is built for newer processors.
-[[gnu::target("avx2,f16c")]] void SumHalvesF16c(const Terms& terms, double scale_of_all,
-                                                int64_t count, void* out_of_all) {
+MUSTER_AVX2 void SumHalvesAvx2(const Terms& terms, double scale_of_all, int64_t count,
+                               void* out_of_all) {
   const __m256 scale = _mm256_set1_ps(static_cast<float>(scale_of_all));
-  const auto load = [&](size_t rank, int64_t at) __attribute__((target("avx2,f16c"))) {
+  const auto load = [&](size_t rank, int64_t at) __attribute__((target("avx2,fma,f16c"))) {
     const auto* term = static_cast<const c10::Half*>(terms[rank]) + at;
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(term)));
   };
@@ -83,29 +86,20 @@ template <typename T>
   }
   Terms rest;
   for (const void* term : terms) rest.push_back(static_cast<const c10::Half*>(term) + at);
-  SumBlocks<c10::Half>(rest, scale_of_all, count - at, out + at);
-}
-
-template <typename T>
-[[gnu::target("avx2")]] void SumAvx2(const Terms& terms, double scale, int64_t count, void* out) {
-  SumBlocks<T>(terms, scale, count, out);
+  SumKernelOf<c10::Half>::Run(&rest, scale_of_all, count - at, out + at);
 }
 #endif
 
 template <typename T>
 void Sum(const Terms& terms, double scale, int64_t count, void* out) {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) return SumAvx2<T>(terms, scale, count, out);
-#endif
-  SumBlocks<T>(terms, scale, count, out);
+  RunKernel<SumKernelOf<T>>(&terms, scale, count, out);
 }
 
 void SumHalves(const Terms& terms, double scale, int64_t count, void* out) {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"))
-    return SumHalvesF16c(terms, scale, count, out);
+  if (HasAvx2()) return SumHalvesAvx2(terms, scale, count, out);
 #endif
-  SumBlocks<c10::Half>(terms, scale, count, out);
+  SumKernelOf<c10::Half>::Run(&terms, scale, count, out);
 }
 
 }  // namespace

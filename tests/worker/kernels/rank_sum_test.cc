@@ -1,4 +1,4 @@
-#include "worker/dist/shared_memory/rank_sum.h"
+#include "worker/kernels/rank_sum.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>

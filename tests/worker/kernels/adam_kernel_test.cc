@@ -1,4 +1,4 @@
-#include "worker/optim/adam_kernel.h"
+#include "worker/kernels/adam_kernel.h"
 
 #include <ATen/ops/_fused_adam.h>
 #include <ATen/ops/_fused_adamw.h>
