@@ -34,16 +34,19 @@ class GradientSync {
 
   // Backward pass of `loss_weight * loss` without an exchange: the gradient stays on this rank and
   // is added to that of the Backward which ends the step. Any number of times between BeginStep and
-  // Backward, as often on every rank. gradients() are not valid until Backward.
+  // Backward, as often on every rank. gradients() are not valid until AwaitMean.
   virtual void Accumulate(const at::Tensor& loss, const at::Tensor& loss_weight) = 0;
 
-  // Backward pass of `loss_weight * loss` and the exchange. `loss` and `loss_weight` are 0-dim on
-  // the device. `control` are a few numbers of this rank (control_size of them) that ride along
-  // with the gradients, so that ranks agree without a collective of its own. Afterwards each
-  // parameter's grad() is the mean over the ranks of what this and the Accumulate calls of the step
-  // gave, bit-equal on all of them.
+  // Backward pass of `loss_weight * loss`; begins the exchange. `loss` and `loss_weight` are 0-dim
+  // on the device. `control` are a few numbers of this rank (control_size of them) that ride along
+  // with the gradients, so that ranks agree without a collective of its own.
   virtual void Backward(const at::Tensor& loss, const at::Tensor& loss_weight,
                         const at::Tensor& control) = 0;
+
+  // Ends the exchange; on a device its stream waits, not the host. Afterwards each parameter's
+  // grad() is the mean over the ranks of what Backward and the Accumulate calls of the step gave,
+  // bit-equal on all of them.
+  virtual void AwaitMean() = 0;
 
   // The mean over all ranks of what they passed as `control`: [control_size] on the device. Valid
   // until BeginStep.
@@ -52,9 +55,8 @@ class GradientSync {
   // The gradients in the order of the parameters. Valid until BeginStep.
   virtual const std::vector<at::Tensor>& gradients() const = 0;
 
-  // How long Backward went on after the last gradient of this rank was ready: what waiting for the
-  // others cost.
-  virtual absl::Duration last_wait() const = 0;
+  // How much of the last Backward went into the exchange, which on shared memory holds it up.
+  virtual absl::Duration exchange_in_backward() const = 0;
 };
 
 struct GradientSyncOptions {

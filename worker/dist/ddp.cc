@@ -91,15 +91,18 @@ class Ddp final : public GradientSync {
     exchanging_ = false;
     // Those whose gradients did not all come: zeros stand for what is missing.
     while (next_ < buckets_.size()) Send(buckets_[next_++]);
-    for (Bucket& bucket : buckets_) Receive(bucket);
     if (learning_) expected_ = arrivals_;
     learning_ = false;
+  }
+
+  void AwaitMean() override {
+    for (Bucket& bucket : buckets_) Receive(bucket);
     for (size_t i = 0; i < parameters_.size(); ++i) gradients_[i] = parameters_[i].grad();
   }
 
   const at::Tensor& control() const override { return control_; }
   const Tensors& gradients() const override { return gradients_; }
-  absl::Duration last_wait() const override { return absl::FromChrono(waited_); }
+  absl::Duration exchange_in_backward() const override { return absl::FromChrono(exchange_time_); }
 
  private:
   // In the order in which gradients usually come: that of the last layer first.
@@ -170,7 +173,7 @@ class Ddp final : public GradientSync {
 
   void BeginExchange(const at::Tensor& control) {
     control_ = control;
-    waited_ = {};
+    exchange_time_ = {};
     next_ = 0;
     std::fill(arrivals_.begin(), arrivals_.end(), 0);
     for (Bucket& bucket : buckets_) {
@@ -217,7 +220,7 @@ class Ddp final : public GradientSync {
       mean.reduceOp = c10d::ReduceOp::AVG;
       const Clock::time_point start = Clock::now();
       bucket.work = backend_->allreduce_coalesced(members, mean);
-      waited_ += Clock::now() - start;
+      exchange_time_ += Clock::now() - start;
       return;
     }
     // One pass: the division by the number of ranks, and the change of type if there is one.
@@ -235,11 +238,9 @@ class Ddp final : public GradientSync {
   }
 
   void Receive(Bucket& bucket) {
-    const Clock::time_point start = Clock::now();
     if (parameters_.front().is_cpu()) Poll(*bucket.work);
     bucket.work->wait();
     bucket.work.reset();
-    waited_ += Clock::now() - start;
     if (InPlace()) return;
     const at::NoGradGuard no_grad;
     size_t view = 0;
@@ -269,7 +270,7 @@ class Ddp final : public GradientSync {
   size_t next_ = 0;                          // the first bucket that has not been sent
   std::vector<size_t> arrivals_;             // how often each parameter has got a gradient
   const at::Tensor* handed_over_ = nullptr;  // while a hook runs
-  Clock::duration waited_{};
+  Clock::duration exchange_time_{};
 
   // With a static graph the first step counts how often each parameter gets its gradient, and sends
   // everything at its end.

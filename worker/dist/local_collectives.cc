@@ -39,9 +39,11 @@ class LocalGradientSync final : public GradientSync {
     control_ = control;
   }
 
+  void AwaitMean() override {}
+
   const at::Tensor& control() const override { return control_; }
   const std::vector<at::Tensor>& gradients() const override { return gradients_; }
-  absl::Duration last_wait() const override { return absl::ZeroDuration(); }
+  absl::Duration exchange_in_backward() const override { return absl::ZeroDuration(); }
 
  private:
   std::vector<at::Tensor> parameters_;

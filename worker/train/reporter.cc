@@ -19,7 +19,8 @@ Reporter::Reporter(const Recipe& recipe, const Objective& objective, RunSupervis
       objective_(objective),
       supervisor_(supervisor),
       rank_(rank),
-      device_(device) {}
+      device_(device),
+      timer_(device) {}
 
 void Reporter::Phase(const std::string& phase, const RunState& run) {
   supervisor_.Progress(phase, run.step, recipe_.total_steps, run.epoch);

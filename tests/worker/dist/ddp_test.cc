@@ -56,6 +56,7 @@ TEST(GradientSync, GivesEveryRankTheWeightedMeanAndTheControlNumbers) {
         const at::Tensor loss = a.mul(rank + 1.0).sum().add(b.mul(10.0 * (step + 1)).sum());
         sync->Backward(loss, at::tensor(2.0, at::kFloat),
                        at::tensor({static_cast<double>(rank), 1.0 * step}, at::kFloat));
+        sync->AwaitMean();
       }
       seen[rank] = {sync->gradients()[0][299].item<double>(),
                     sync->gradients()[1][0].item<double>(), sync->control()[0].item<double>(),
@@ -89,6 +90,7 @@ TEST(GradientSync, AddsWhatWasAccumulatedBeforeTheExchange) {
             EXPECT_EQ(a.grad()[0].item<double>(), part == 1 ? mine : 11 * mine);
           } else {
             sync->Backward(loss, weight, at::tensor({mine}, at::kFloat));
+            sync->AwaitMean();
           }
         }
       }
@@ -119,6 +121,7 @@ std::vector<at::Tensor> NetworkGradients(Collectives& gang, bool with_unused) {
     const at::Tensor mine = inputs.narrow(0, share * gang.rank(), share);
     const at::Tensor output = at::linear(at::linear(mine, first).tanh(), second);
     sync->Backward(output.square().mean(), at::tensor(1.0f), at::tensor({2.5f}));
+    sync->AwaitMean();
   }
   EXPECT_EQ(sync->control().item<float>(), 2.5f);
   std::vector<at::Tensor> gradients;
@@ -207,6 +210,7 @@ TEST(GradientSync, GradientsThatShareTheirMemoryAreExchangedOnceEach) {
           const at::Tensor sum = product.add(a.add(b.view({300})));
           sync->Backward(sum.mul(mine).sum(), at::tensor(1.0, at::kFloat),
                          at::tensor({mine}, at::kFloat));
+          sync->AwaitMean();
         }
         seen[gang->rank()] = {a.grad()[299].item<double>(), b.grad()[19][14].item<double>(),
                               c.grad()[299].item<double>()};
@@ -243,6 +247,7 @@ TEST(GradientSync, OverTwoLevelsOtherSumsMayPassTheBuckets) {
     });
     const at::Tensor loss = between.mul(mine).sum().add(b.mul(mine).sum());
     sync->Backward(loss, at::tensor(1.0, at::kFloat), at::tensor({mine}, at::kFloat));
+    sync->AwaitMean();
     seen[gang->rank()] = {other, a.grad()[0].item<double>(), b.grad()[0].item<double>()};
   };
   EXPECT_THAT(RunGang(3, body, {}, {"127.0.0.1", "127.0.0.1", "127.0.0.2"}), Each(""));

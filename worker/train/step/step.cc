@@ -65,7 +65,9 @@ StepResult TrainStep::Run(int64_t step, const Batch& batch, const RequestedStop&
   ForwardBackward(step, batch, control, /*with_accuracy=*/settle);
   timer.Mark(StepPart::kForwardBackward);
   timer.Move(StepPart::kForwardBackward, StepPart::kCommunication,
-             absl::ToDoubleSeconds(sync_->last_wait()));
+             absl::ToDoubleSeconds(sync_->exchange_in_backward()));
+  sync_->AwaitMean();
+  if (trainer_.gang.world_size() > 1) timer.Mark(StepPart::kCommunication);
   const StepNumbers numbers = Update(learning_rate);
 
   // Collect.

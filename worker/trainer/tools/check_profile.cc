@@ -28,9 +28,9 @@ constexpr double kMostly = 0.5;
 constexpr absl::Duration kTimeout = absl::Minutes(2);
 
 // All ranks do as many steps, or those that do more would wait for ever.
-StepProfile ProfileRank(Bench& bench) {
+StepProfile ProfileRank(const trainer_spec::JobSpec& spec, Bench& bench) {
   MakeStep(bench);
-  StepTimer timer;
+  StepTimer timer(DeviceFor(spec));
   int64_t samples = 0;
   const int64_t steps =
       std::min(kWarmSteps + kProfiledSteps, std::max<int64_t>(1, bench.recipe.total_steps));
@@ -71,7 +71,7 @@ absl::StatusOr<StepProfile> JoinAndProfile(const trainer_spec::JobSpec& spec, Fi
   if (!gang.ok()) return Classify(gang.status(), kStartFailed);
   MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs, *std::move(gang)));
   bench.gang->Barrier();
-  return ProfileRank(bench);
+  return ProfileRank(spec, bench);
 }
 
 // Each rank a thread; the failure of one makes the others lose it, so its own words come first.
@@ -110,7 +110,7 @@ absl::StatusOr<StepProfile> ProfileRecipe(const trainer_spec::JobSpec& spec, Fil
     MUSTER_ASSIGN_OR_RETURN(profile, ProfileGang(spec, fs, ranks));
   } else {
     MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
-    profile = ProfileRank(bench);
+    profile = ProfileRank(spec, bench);
   }
   profile.planned_ranks = planned;
   return profile;

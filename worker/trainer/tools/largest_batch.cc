@@ -28,7 +28,7 @@ absl::StatusOr<int64_t> PeakOf(trainer_spec::JobSpec spec, FileSystem& fs, int64
   spec.train.steps = std::max<uint64_t>(kPeakSteps, spec.train.prune.end_step);
   MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
   MakeStep(bench);
-  StepTimer timer;
+  StepTimer timer(DeviceFor(spec));
   for (int64_t step = 0; step < kPeakSteps; ++step)
     bench.step->Run(step, BatchAt(bench, step), {}, /*settle=*/true, timer);
   return MeasureMemory(DeviceFor(spec)).peak_bytes;

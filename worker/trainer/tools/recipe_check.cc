@@ -31,7 +31,7 @@ absl::StatusOr<double> DrawnLoss(trainer_spec::JobSpec spec, FileSystem& fs) {
   spec.train.weights = {};
   MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
   MakeStep(bench);
-  StepTimer timer;
+  StepTimer timer(DeviceFor(spec));
   const Batch batch = BatchAt(bench, 0);
   return bench.step->Run(0, batch, {}, /*settle=*/true, timer).loss;
 }
@@ -53,7 +53,7 @@ absl::Status Overfit(trainer_spec::JobSpec spec, FileSystem& fs, CheckReport& re
     goal = kOverfitGoal * drawn;
   }
   const Batch batch = BatchAt(bench, 0);
-  StepTimer timer;
+  StepTimer timer(DeviceFor(spec));
   for (int64_t step = 0; step < kOverfitSteps; ++step) {
     // The same step number again and again: dropout and masks are the same, too.
     const StepResult result = bench.step->Run(0, batch, {}, /*settle=*/true, timer);
@@ -113,7 +113,7 @@ absl::StatusOr<RateRange> Rates(trainer_spec::JobSpec spec, FileSystem& fs) {
   MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
   constexpr double kSmoothing = 0.9, kExploded = 4;
   RateRange range;
-  StepTimer timer;
+  StepTimer timer(DeviceFor(spec));
   double smooth = 0, least = 0;
   for (int64_t step = 0; step < kRateSteps; ++step) {
     const double progress = static_cast<double>(step) / (kRateSteps - 1);

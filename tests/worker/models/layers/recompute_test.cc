@@ -164,6 +164,7 @@ TEST(Recompute, AResNetHasTheSameGradientsAndBuffersOnOneRankAndOnTwo) {
               loss = at::cross_entropy_loss(model.Forward(inputs).values, targets);
             }
             sync->Backward(loss, at::full({}, 1.0), at::zeros({1}));
+            sync->AwaitMean();
           }
         }
         for (size_t i = 0; i < models[0]->parameters().size(); ++i) {
@@ -274,6 +275,7 @@ GangSteps TwoStepsOverTheGang(Collectives& gang, bool checkpoint_blocks) {
     sync->BeginStep();
     const at::Tensor loss = at::cross_entropy_loss(model.Forward(inputs).values, targets);
     sync->Backward(loss, at::full({}, 1.0), at::zeros({1}));
+    sync->AwaitMean();
     outcome.losses.push_back(loss.item<float>());
   }
   outcome.sums = std::move(recorded.sums);

@@ -231,7 +231,7 @@ struct Workbench {
   // What one real step holds at its peak, beside what was there before.
   int64_t StepPeak() {
     TrainStep step(trainer());
-    StepTimer timer;
+    StepTimer timer(at::kCPU);
     const Batch batch = loader->TrainBatch(0, 0, 1);
     step.Run(0, batch, {}, true, timer);  // whatever is taken once only
     return TraceAllocations([&] { step.Run(1, batch, {}, true, timer); }).PeakBytes();

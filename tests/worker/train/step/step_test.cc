@@ -67,7 +67,7 @@ struct Rank {
   std::unique_ptr<Objective> objective;
   Trainer trainer;
   TrainStep step;
-  StepTimer timer;
+  StepTimer timer{at::kCPU};
 };
 
 std::unique_ptr<Model> StepMlp() {
@@ -251,7 +251,7 @@ TEST(TrainStep, CutsEachNumberOfTheGradientToTheClipValue) {
   const auto dataset = *MakeSynthetic({103, {kFeatures}, kClasses, 1});
   const Loader loader(*dataset, Sampler(103, 11, 1));
   TrainStep step({recipe, loader, *model, *objective, *gang, at::kCPU, sgd.get()});
-  StepTimer timer;
+  StepTimer timer(at::kCPU);
   const at::Tensor before = model->parameters()[0].tensor.detach().clone();
   const StepResult result = step.Run(0, ShareOf(8, *gang), {}, true, timer);
   EXPECT_GT(result.grad_norm, 0.1) << "before clipping";

@@ -177,7 +177,7 @@ TEST(Check, IsContentWithWeightsThatKnowTheBatch) {
   trainer_spec::JobSpec spec = SmallSpec();
   ASSERT_OK_AND_ASSIGN(Bench bench, SetUpBench(spec, PosixFileSystem()));
   MakeStep(bench);
-  StepTimer timer;
+  StepTimer timer(at::kCPU);
   for (int step = 0; step < 100; ++step)
     bench.step->Run(step, BatchAt(bench, 0), {}, /*report=*/true, timer);
   spec.train.weights.path = folder / "weights.safetensors";
