@@ -1,5 +1,6 @@
 #include "worker/train/memory/memory_estimate.h"
 
+#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -92,6 +93,19 @@ class ModelAsItWas {
  private:
   Model& model_;
   std::vector<at::Tensor> buffers_;
+};
+
+// No trials of algorithms for batches of a size that no step has: they take time, and memory that a
+// step does not.
+class NoTrials {
+ public:
+  NoTrials() { at::globalContext().setBenchmarkCuDNN(false); }
+  ~NoTrials() { at::globalContext().setBenchmarkCuDNN(tries_); }
+  NoTrials(const NoTrials&) = delete;
+  NoTrials& operator=(const NoTrials&) = delete;
+
+ private:
+  const bool tries_ = at::globalContext().benchmarkCuDNN();
 };
 
 // The first `samples` samples, on the device.
@@ -291,6 +305,7 @@ MemoryEstimate CountMemory(const Trainer& trainer, const PlannedGang& planned) {
 
 void MeasureActivations(const Trainer& trainer, MemoryEstimate& estimate,
                         const PlannedGang& planned) {
+  const NoTrials no_trials;
   const MemoryUse before = MeasureMemory(trainer.device);
   Batch batch = trainer.loader.TrainBatch(0, static_cast<uint32_t>(trainer.gang.rank()),
                                           static_cast<uint32_t>(trainer.gang.world_size()));

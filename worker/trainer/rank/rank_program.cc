@@ -179,7 +179,8 @@ CollectivesOptions GangOptions(const trainer_spec::JobSpec& spec) {
 void ConfigureTorch(const trainer_spec::JobSpec& spec) {
   at::set_num_threads(static_cast<int>(std::max<uint32_t>(1, spec.train.threads_per_rank)));
   at::set_num_interop_threads(1);
-  at::globalContext().setBenchmarkCuDNN(false);
+  // The quickest algorithm for each shape, by trial: not the same one in each process.
+  at::globalContext().setBenchmarkCuDNN(!spec.train.deterministic);
   // Of CUDA alone, and said for all precisions: torch's own default lets convolutions use tf32.
   const bool tf32 = spec.train.precision == trainer_spec::Precision::kTf32;
   at::globalContext().setAllowTF32CuBLAS(tf32);
