@@ -33,14 +33,6 @@ namespace {
 constexpr uint64_t kMaxLaunchBytes = 16u << 20;
 constexpr absl::Duration kLastAcksTimeout = absl::Seconds(10);
 
-// NCCL's watchdog and monitor read these when a group is made; a thread may call getenv from then
-// on. A lost peer must become an error of ours, not the end of the process.
-void SetNcclEnvironment() {
-  ::setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "2", /*overwrite=*/0);
-  ::setenv("TORCH_NCCL_ENABLE_MONITORING", "0", 0);
-  ::setenv("TORCH_NCCL_DUMP_ON_TIMEOUT", "0", 0);
-}
-
 // Each step frees and allocates the same activations again, tens of milliseconds later. Given back
 // to the kernel in between, they would cost a page fault for every 4 KiB; in huge pages they cost
 // fewer misses of the TLB, too. MIMALLOC_* variables say otherwise if they are set.
@@ -124,9 +116,7 @@ int RunLaunch(const std::string& launch_file) {
   if (!socket.ok()) return usage(socket.status());
 
   const auto spec = trainer_spec::DecodeJobSpec(launch->spec_json);
-  // cuBLAS reads it when it is first used; without it, its sums have no fixed order.
-  if (spec.ok() && spec->train.deterministic)
-    ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  if (spec.ok()) SetEnvironment(*launch, *spec);
   BlockSigterm();
   auto link = LinkClient::Start(*std::move(socket), launch->rank);
   if (!link.ok()) return usage(link.status());
@@ -153,7 +143,6 @@ int PrintSpec(const std::string& file) {
 
 int Main(int argc, char** argv) {
   SetLogProgram("muster-trainer");
-  SetNcclEnvironment();
   KeepFreedMemory();
   IgnoreBrokenPipes();
   CLI::App app("One rank of a training job; started by muster-worker.", "muster-trainer");

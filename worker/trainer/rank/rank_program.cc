@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <stdlib.h>
 
 #include <algorithm>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "common/ckpt/checkpoint_root.h"
 #include "common/fs/file_system.h"
 #include "worker/dist/collectives.h"
+#include "worker/dist/nccl_environment.h"
 #include "worker/train/artifacts/confusion_report.h"
 #include "worker/train/artifacts/event_supervisor.h"
 #include "worker/train/artifacts/reconstruction_sheet.h"
@@ -174,6 +176,12 @@ CollectivesOptions GangOptions(const trainer_spec::JobSpec& spec) {
   const absl::Duration limit = spec.restart.progress_timeout;
   options.timeout = limit == absl::ZeroDuration() ? kNever : limit;
   return options;
+}
+
+void SetEnvironment(const Launch& launch, const trainer_spec::JobSpec& spec) {
+  // Without it cuBLAS has no fixed order of sums.
+  if (spec.train.deterministic) ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  if (launch.gpu >= 0 && launch.world_size > 1) SetNcclEnvironment(launch.advertise_address);
 }
 
 void ConfigureTorch(const trainer_spec::JobSpec& spec) {

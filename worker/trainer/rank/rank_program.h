@@ -10,6 +10,10 @@
 
 namespace muster::worker {
 
+// Sets the variables that libraries read when they are first used. Call before there is a second
+// thread.
+void SetEnvironment(const Launch& launch, const trainer_spec::JobSpec& spec);
+
 // Process-wide settings that must stand before torch computes or starts a thread: numbers of
 // threads, determinism.
 void ConfigureTorch(const trainer_spec::JobSpec& spec);
