@@ -65,6 +65,7 @@ class Saver::Impl {
     job->state_json = request.state_json;
     job->model.Copy(*request.model);
     job->optimizer.Copy(*request.optimizer);
+    if (request.check) request.check();
     job->copy_time = SteadyNow() - start;
 
     MutexLock lock(mutex_);

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -49,6 +50,9 @@ struct SaveRequest {
   const NamedTensors* model = nullptr;      // model.safetensors
   const NamedTensors* optimizer = nullptr;  // optimizer.safetensors
   std::string state_json;                   // state.json
+  // Asked once the tensors are copied: throws where what came of them is not to be kept. May be
+  // none.
+  std::function<void()> check;
 };
 
 enum class SaveAdmission {
@@ -77,7 +81,8 @@ class Saver {
   // Drops a waiting snapshot and waits for the one in flight: make the publisher return first.
   ~Saver();
 
-  // Copies the tensors and returns. The caller may change them at once.
+  // Copies the tensors and returns. The caller may change them at once. Throws what torch and the
+  // request's check throw: then there is no save.
   SaveAdmission Save(const SaveRequest& request);
 
   // What ended since the last call, oldest first.

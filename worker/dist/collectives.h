@@ -77,6 +77,11 @@ class Collectives {
   // sums are taken.
   virtual std::string transport() const = 0;
 
+  // Throws when a rank was lost or a collective failed that ran on a device, whose numbers may then
+  // be anything. To be asked before numbers that came of the gang are trusted, once the host has
+  // them. No collective; any thread. Of ranks on the CPU the collectives themselves throw.
+  virtual void Check() const {}
+
   // In place: the sum over all ranks. Contiguous, on the gang's device.
   virtual void AllReduceSum(at::Tensor& tensor) = 0;
   // In place: the values of rank `root`.

@@ -4,7 +4,7 @@
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #ifdef MUSTER_WITH_CUDA
-#include <c10/cuda/CUDAFunctions.h>
+#include <ATen/ops/ones.h>
 
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #endif
@@ -22,6 +22,7 @@
 #include "worker/dist/peer_watch.h"
 #include "worker/dist/shared_memory/shared_memory_backend.h"
 #include "worker/dist/two_level_backend.h"
+#include "worker/dist/watched_device.h"
 #include "worker/dist/watched_gloo.h"
 
 namespace muster::worker {
@@ -33,6 +34,7 @@ struct Backend {
   BackendPtr backend;
   std::string transport;
   bool in_place = false;  // takes lists of gradients and knows their mean
+  c10::intrusive_ptr<WatchedDevice> device = nullptr;  // the same one, on a GPU
 };
 
 // The backend is called directly: a ProcessGroup in between would send every call through the
@@ -43,6 +45,7 @@ class C10dCollectives final : public Collectives {
       : backend_(std::move(made.backend)),
         transport_(std::move(made.transport)),
         in_place_(made.in_place),
+        watched_(std::move(made.device)),
         options_(options),
         device_(options.gpu < 0
                     ? at::Device(at::kCPU)
@@ -51,6 +54,9 @@ class C10dCollectives final : public Collectives {
   int rank() const override { return backend_->getRank(); }
   int world_size() const override { return backend_->getSize(); }
   std::string transport() const override { return transport_; }
+  void Check() const override {
+    if (watched_ != nullptr) watched_->Check();
+  }
 
   void AllReduceSum(at::Tensor& tensor) override {
     std::vector<at::Tensor> tensors = {tensor};
@@ -70,6 +76,7 @@ class C10dCollectives final : public Collectives {
     size = size.to(device_);
     Broadcast(size, root);
     const int64_t bytes = size.item<int64_t>();
+    Check();
     if (bytes == 0) {
       text.clear();
       return;
@@ -79,6 +86,7 @@ class C10dCollectives final : public Collectives {
     at::Tensor payload = host.to(device_);
     Broadcast(payload, root);
     host = payload.cpu();
+    Check();
     text.assign(static_cast<const char*>(host.data_ptr()), static_cast<size_t>(bytes));
   }
 
@@ -86,6 +94,7 @@ class C10dCollectives final : public Collectives {
     at::Tensor token = at::empty({1}, at::TensorOptions(at::kFloat).device(device_)).zero_();
     AllReduceSum(token);
     token.item<float>();  // waits for the device: a barrier that the host has not passed is none
+    Check();
   }
 
   std::unique_ptr<GradientSync> MakeGradientSync(const std::vector<at::Tensor>& parameters,
@@ -104,21 +113,10 @@ class C10dCollectives final : public Collectives {
   const BackendPtr backend_;
   const std::string transport_;
   const bool in_place_;
+  const c10::intrusive_ptr<WatchedDevice> watched_;
   const CollectivesOptions options_;
   const at::Device device_;
 };
-
-#ifdef MUSTER_WITH_CUDA
-BackendPtr MakeNccl(const c10::intrusive_ptr<c10d::Store>& store,
-                    const CollectivesOptions& options) {
-  auto nccl = c10d::ProcessGroupNCCL::Options::create();
-  nccl->timeout = absl::ToChronoMilliseconds(options.timeout);
-  auto backend =
-      c10::make_intrusive<c10d::ProcessGroupNCCL>(store, options.rank, options.world_size, nccl);
-  backend->setSequenceNumberForGroup();
-  return backend;
-}
-#endif
 
 c10::intrusive_ptr<c10d::Store> StoreOf(const std::shared_ptr<KeyValue>& key_value,
                                         const CollectivesOptions& options,
@@ -128,36 +126,41 @@ c10::intrusive_ptr<c10d::Store> StoreOf(const std::shared_ptr<KeyValue>& key_val
 }
 
 // Some ranks of the gang, or all.
-struct GlooRanks {
+struct RankSubset {
   int rank = 0;  // this one among them
   int size = 1;
   std::string sub_prefix;  // of their keys in the store
   std::vector<int> names;  // what each is called in messages; empty: its number
 };
 
-BackendPtr MakeGloo(const std::shared_ptr<KeyValue>& key_value, const CollectivesOptions& options,
-                    const GlooRanks& ranks) {
-  auto watch =
-      PeerWatch::Join(*key_value, {{.rank = ranks.rank,
-                                    .world_size = ranks.size,
-                                    .address = options.advertise_address,
-                                    .timeout = options.timeout,
-                                    .prefix = absl::StrCat(options.prefix, ranks.sub_prefix)},
-                                   ranks.names});
+std::unique_ptr<PeerWatch> WatchPeers(KeyValue& store, const CollectivesOptions& options,
+                                      const RankSubset& ranks) {
+  auto watch = PeerWatch::Join(store, {{.rank = ranks.rank,
+                                        .world_size = ranks.size,
+                                        .address = options.advertise_address,
+                                        .timeout = options.timeout,
+                                        .prefix = absl::StrCat(options.prefix, ranks.sub_prefix)},
+                                       ranks.names});
   TORCH_CHECK_WITH(DistBackendError, watch.ok(),
                    "the ranks did not connect: ", watch.status().ToString());
+  return *std::move(watch);
+}
+
+BackendPtr MakeGloo(const std::shared_ptr<KeyValue>& key_value, const CollectivesOptions& options,
+                    const RankSubset& ranks) {
+  auto watch = WatchPeers(*key_value, options, ranks);
   auto gloo = c10d::ProcessGroupGloo::Options::create(absl::ToChronoMilliseconds(options.timeout));
   gloo->devices.push_back(
       c10d::ProcessGroupGloo::createDeviceForHostname(options.advertise_address));
   auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(
       StoreOf(key_value, options, ranks.sub_prefix), ranks.rank, ranks.size, gloo);
   backend->setSequenceNumberForGroup();
-  return MakeWatchedGloo(std::move(backend), *std::move(watch));
+  return MakeWatchedGloo(std::move(backend), std::move(watch));
 }
 
 // The ranks of this place in their hosts, one of each.
-GlooRanks LaneOf(const HostLayout& layout, int host, int place) {
-  GlooRanks lane;
+RankSubset LaneOf(const HostLayout& layout, int host, int place) {
+  RankSubset lane;
   lane.rank = host;
   lane.size = static_cast<int>(layout.hosts.size());
   lane.sub_prefix = absl::StrCat("lane", place, "/");
@@ -234,14 +237,42 @@ absl::StatusOr<Backend> MakeFastest(const std::shared_ptr<KeyValue>& key_value,
   return MakeTwoLevel(key_value, options, std::move(layout));
 }
 
+#ifdef MUSTER_WITH_CUDA
+// The ranks of another attempt, or a network that carries nothing, are to show before the first
+// step.
+void CheckSum(WatchedDevice& backend, at::Device device) {
+  std::vector<at::Tensor> ones = {at::ones({1}, at::TensorOptions(at::kFloat).device(device))};
+  backend.allreduce(ones, c10d::AllreduceOptions())->wait();
+  const auto ranks = static_cast<int>(ones.front().item<float>());
+  backend.Check();
+  TORCH_CHECK_WITH(DistBackendError, ranks == backend.getSize(), "NCCL: a sum over ",
+                   backend.getSize(), " ranks had ", ranks);
+}
+
+Backend MakeNccl(const std::shared_ptr<KeyValue>& key_value, const CollectivesOptions& options) {
+  const HostLayout layout = HostsOf(*key_value, options);
+  const at::Device device(at::kCUDA, static_cast<c10::DeviceIndex>(options.gpu));
+  auto watch = WatchPeers(*key_value, options, {.rank = options.rank, .size = options.world_size});
+  auto settings = c10d::ProcessGroupNCCL::Options::create();
+  settings->timeout = absl::ToChronoMilliseconds(options.timeout);
+  auto nccl = c10::make_intrusive<c10d::ProcessGroupNCCL>(StoreOf(key_value, options), options.rank,
+                                                          options.world_size, settings);
+  nccl->setSequenceNumberForGroup();
+  // Now, and not within the first step, whose time is told.
+  nccl->eagerConnectSingleDevice(device);
+  auto watched = c10::make_intrusive<WatchedDevice>(std::move(nccl), std::move(watch));
+  CheckSum(*watched, device);
+  const std::string transport =
+      layout.hosts.size() == 1 ? "nccl" : absl::StrCat("nccl ", layout.Text());
+  return Backend{watched, transport, /*in_place=*/false, watched};
+}
+#endif
+
 absl::StatusOr<Backend> MakeBackend(const std::shared_ptr<KeyValue>& key_value,
                                     const CollectivesOptions& options) {
   if (options.gpu >= 0) {
 #ifdef MUSTER_WITH_CUDA
-    const HostLayout layout = HostsOf(*key_value, options);
-    const bool one_host = layout.hosts.size() == 1;
-    return Backend{MakeNccl(StoreOf(key_value, options), options),
-                   one_host ? "nccl" : absl::StrCat("nccl ", layout.Text())};
+    return MakeNccl(key_value, options);
 #else
     TORCH_CHECK_WITH(NotImplementedError, false, "this muster-trainer was built without CUDA");
 #endif

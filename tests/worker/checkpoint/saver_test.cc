@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <stdexcept>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/mutex.h"
@@ -28,6 +29,7 @@ using ::muster::testing::StatusIs;
 using ::muster::testing::TempDir;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
 constexpr absl::Duration kLong = absl::Minutes(1);
@@ -143,6 +145,19 @@ class SaverTest : public ::testing::Test {
   FakePublisher publisher_;
   std::unique_ptr<Saver> saver_;  // last: it uses the others
 };
+
+TEST_F(SaverTest, WhatItsCheckRefusesIsNotSaved) {
+  Start();
+  SaveRequest request;
+  request.step = 1;
+  request.model = &model_;
+  request.optimizer = &optimizer_;
+  request.check = [] { throw std::runtime_error("lost another rank"); };
+  EXPECT_THROW(saver_->Save(request), std::runtime_error);
+  EXPECT_OK(saver_->Flush(absl::Seconds(60)));
+  EXPECT_THAT(saver_->TakeOutcomes(), IsEmpty());
+  EXPECT_THAT(Names(), IsEmpty());
+}
 
 TEST_F(SaverTest, WhatIsSavedComesBackBitForBit) {
   Start();

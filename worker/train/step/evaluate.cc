@@ -49,6 +49,7 @@ class StopAgreement {
     sums = sums.to(trainer_.device);
     trainer_.gang.AllReduceSum(sums);
     const at::Tensor host = sums.cpu();
+    parts_.gang.Check();
     const double* agreed = host.const_data_ptr<double>();
     last_ = index;
     next_ = index + static_cast<int64_t>(agreed[2]);
@@ -139,11 +140,12 @@ Evaluation Evaluate(Split split, const Trainer& trainer, const EvaluationOptions
   gang.AllReduceSum(sums);
   if (options.confusion) gang.AllReduceSum(confusion);
   const at::Tensor host = sums.cpu();
+  if (options.confusion) evaluation.confusion = confusion.cpu();
+  gang.Check();
   const double* values = host.const_data_ptr<double>();
   evaluation.samples = static_cast<int64_t>(values[0]);
   evaluation.correct = values[1];
   evaluation.loss = values[0] > 0 ? values[2] / values[0] : 0;
-  if (options.confusion) evaluation.confusion = confusion.cpu();
   if (values[3] > 0) evaluation.top5_accuracy = values[4] / values[3];
   return evaluation;
 }

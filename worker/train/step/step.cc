@@ -72,6 +72,7 @@ StepResult TrainStep::Run(int64_t step, const Batch& batch, const RequestedStop&
 
   // Collect.
   const StepResult result = agreement_.Read(step, numbers, settle);
+  trainer_.gang.Check();
   timer.Mark(StepPart::kOptimizer);
   return result;
 }
