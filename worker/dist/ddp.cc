@@ -3,6 +3,7 @@
 #include <ATen/ScalarOps.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/zeros_like.h>
@@ -223,11 +224,18 @@ class Ddp final : public GradientSync {
       exchange_time_ += Clock::now() - start;
       return;
     }
-    // One pass: the division by the number of ranks, and the change of type if there is one.
-    const at::Tensor share = at::native::wrapped_scalar_tensor(1.0 / backend_->getSize());
-    for (size_t i = 0; i < members.size(); ++i) at::mul_out(bucket.views[i], members[i], share);
+    c10d::AllreduceOptions sum;
+    if (options_.averages) {
+      // On a device a launch for all of them costs what one of them would.
+      at::_foreach_copy_(bucket.views, members);
+      sum.reduceOp = c10d::ReduceOp::AVG;
+    } else {
+      // One pass: the division by the number of ranks, and the change of type if there is one.
+      const at::Tensor share = at::native::wrapped_scalar_tensor(1.0 / backend_->getSize());
+      for (size_t i = 0; i < members.size(); ++i) at::mul_out(bucket.views[i], members[i], share);
+    }
     Tensors flat = {bucket.flat};
-    bucket.work = backend_->allreduce(flat, c10d::AllreduceOptions());
+    bucket.work = backend_->allreduce(flat, sum);
   }
 
   // Whether other tensors than the one that autograd holds meanwhile lie in the gradient's memory.
@@ -245,15 +253,18 @@ class Ddp final : public GradientSync {
     const at::NoGradGuard no_grad;
     size_t view = 0;
     if (bucket.carries_control) control_ = bucket.views[view++];
+    Tensors own, means;  // of another type than that in which they travelled
     for (const size_t i : bucket.parameters) {
       const at::Tensor& mean = bucket.views[view++];
       at::Tensor& gradient = parameters_[i].mutable_grad();
       if (mean.scalar_type() == gradient.scalar_type()) {
         gradient = mean;
       } else {
-        gradient.copy_(mean);
+        own.push_back(gradient);
+        means.push_back(mean);
       }
     }
+    if (!own.empty()) at::_foreach_copy_(own, means);
   }
 
   const c10::intrusive_ptr<c10d::Backend> backend_;

@@ -23,6 +23,8 @@ struct DdpOptions {
   bool static_graph = false;
   // The backend takes whole lists of gradients and knows their mean: none is copied into a bucket.
   bool in_place = false;
+  // The backend knows the mean of a bucket.
+  bool averages = false;
 };
 
 // `backend` is kept.

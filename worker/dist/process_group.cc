@@ -107,7 +107,8 @@ class C10dCollectives final : public Collectives {
 
  private:
   DdpOptions ToDdpOptions(const GradientSyncOptions& buckets) const {
-    return {buckets, options_.compression, options_.static_graph, in_place_};
+    return {buckets, options_.compression, options_.static_graph, in_place_,
+            /*averages=*/watched_ != nullptr};
   }
 
   const BackendPtr backend_;

@@ -14,8 +14,11 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <thread>
 
+#include "tests/support/status_matchers.h"
 #include "tests/worker/dist/gang.h"
+#include "worker/dist/shared_memory/shared_memory_backend.h"
 
 namespace muster::worker {
 namespace {
@@ -169,6 +172,37 @@ TEST(GradientSync, EqualsOneProcessOnTheGlobalBatchWithinTheBoundOfItsCompressio
         for (const auto& rank : gradients) EXPECT_TRUE(at::equal(rank[i], gradients[0][i]));
       }
     }
+  }
+}
+
+// As on a GPU, but over shared memory. The numbers are exact in every type.
+TEST(GradientSync, ABackendThatAveragesBucketsGivesTheMean) {
+  for (const Compression compression : {Compression::kNone, Compression::kBf16}) {
+    MemoryKeyValue store;
+    std::vector<std::vector<double>> seen(2);
+    const auto body = [&](int rank) {
+      auto gang = SharedMemoryGang::Join(store, {.rank = rank, .world_size = 2});
+      ASSERT_OK(gang.status());
+      const auto backend = MakeSharedMemoryBackend(*std::move(gang));
+      at::Tensor a = at::ones({20, 15}).requires_grad_();
+      at::Tensor b = at::ones({8, 25}).t().detach().requires_grad_();
+      DdpOptions options = {.compression = compression, .averages = true};
+      options.buckets = {.control_size = 1, .first_bucket_bytes = 64, .bucket_bytes = 900};
+      const auto sync = MakeDdp(*backend, {a, b}, options);
+      for (int step = 0; step < 2; ++step) {
+        sync->BeginStep();
+        const at::Tensor loss = a.mul(rank + 1.0).sum().add(b.mul(10.0 * (step + 1)).sum());
+        sync->Backward(loss, at::tensor(2.0f), at::tensor({static_cast<float>(rank)}));
+        sync->AwaitMean();
+      }
+      EXPECT_EQ(sync->gradients()[1].strides(), b.strides());
+      seen[rank] = {sync->gradients()[0][19][14].item<double>(), b.grad()[0][0].item<double>(),
+                    sync->control()[0].item<double>()};
+    };
+    std::thread second([&] { body(1); });
+    body(0);
+    second.join();
+    EXPECT_THAT(seen, Each(ElementsAre(3.0, 40.0, 0.5)));
   }
 }
 
