@@ -1,7 +1,11 @@
 #include "worker/checkpoint/tensor_snapshot.h"
 
 #include <ATen/ops/empty.h>
+#include <c10/core/Event.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
@@ -26,15 +30,21 @@ at::Tensor NewBuffer(const at::Tensor& tensor) {
 void TensorSnapshot::Copy(const NamedTensors& tensors) {
   const c10::NoGradGuard no_grad;
   copies_.resize(tensors.size());
+  std::optional<c10::Device> device;
   for (size_t i = 0; i < tensors.size(); ++i) {
     const at::Tensor& tensor = tensors[i].tensor;
     MUSTER_CHECK(ToTensorType(tensor.scalar_type()).has_value(),
                  absl::StrCat("tensor ", tensors[i].name, " has a type that no checkpoint holds"));
     copies_[i].name = tensors[i].name;
     if (!FitsBuffer(copies_[i].tensor, tensor)) copies_[i].tensor = NewBuffer(tensor);
-    // Blocking: when Copy returns, the caller may change the source.
-    copies_[i].tensor.copy_(tensor, /*non_blocking=*/false);
+    if (!tensor.is_cpu()) device = tensor.device();
+    copies_[i].tensor.copy_(tensor, /*non_blocking=*/true);
   }
+  // Once for all of them: when Copy returns, the caller may change the sources.
+  if (!device.has_value()) return;
+  c10::Event copied(device->type());
+  copied.record(c10::impl::VirtualGuardImpl(device->type()).getStream(*device));
+  copied.synchronize();
 }
 
 std::vector<TensorBytes> TensorSnapshot::Bytes() const {
