@@ -1,6 +1,9 @@
 #include "worker/models/layers/batch_norm.h"
 
 #include <ATen/ops/batch_norm.h>
+#include <ATen/ops/batch_norm_backward_elemt.h>
+#include <ATen/ops/batch_norm_backward_reduce.h>
+#include <ATen/ops/batch_norm_stats.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/native_batch_norm.h>
@@ -9,6 +12,8 @@
 #include <ATen/ops/zeros_like.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/custom_function.h>
+
+#include <utility>
 
 #include "worker/dist/collectives.h"
 
@@ -47,14 +52,24 @@ struct Statistics {
   at::Tensor count;           // double [1]: values of each channel, over all ranks
 };
 
+// Mean and variance of the population, double [C]. CUDA has kernels of its own for batch norm over
+// several processes, which read a tensor once, in whatever type.
+std::pair<at::Tensor, at::Tensor> MeanAndVariance(const at::Tensor& x) {
+  if (x.is_cuda()) {
+    const auto [mean, inverse] = at::batch_norm_stats(x, kBatchNormEpsilon);
+    return {mean.to(at::kDouble), inverse.to(at::kDouble).pow(-2).sub(kBatchNormEpsilon)};
+  }
+  const auto [variance, mean] =
+      at::var_mean(x.to(at::kFloat), ReducedDims(x), /*correction=*/0, /*keepdim=*/false);
+  return {mean.to(at::kDouble), variance.to(at::kDouble)};
+}
+
 // [2 C + 1] doubles of this rank: of each channel sum and sum of squares, then the count.
 at::Tensor SumsOf(const at::Tensor& x, bool counts) {
   const auto options = x.options().dtype(at::kDouble).requires_grad(false);
   if (!counts) return at::zeros({2 * x.size(1) + 1}, options);
-  const auto [variance, mean] =
-      at::var_mean(x.to(at::kFloat), ReducedDims(x), /*correction=*/0, /*keepdim=*/false);
-  const at::Tensor mean64 = mean.to(at::kDouble);
-  const at::Tensor square64 = variance.to(at::kDouble).add(mean64.square());
+  const auto [mean64, variance64] = MeanAndVariance(x);
+  const at::Tensor square64 = variance64.add(mean64.square());
   const double count = static_cast<double>(x.numel() / x.size(1));
   return at::cat({mean64.mul(count), square64.mul(count), at::full({1}, count, options)});
 }
@@ -112,8 +127,9 @@ class GangBatchNorm : public torch::autograd::Function<GangBatchNorm> {
       const at::Tensor zeros = at::zeros({channels}, none.options());
       return {at::zeros_like(x), zeros, zeros.clone(), Variable(), Variable()};
     }
-    const at::Tensor centered = x.sub(Channels(saved[2], x));
     const at::Tensor inverse_deviation = saved[3].add(kBatchNormEpsilon).rsqrt();
+    if (x.is_cuda()) return BackwardOnCuda(saved, inverse_deviation, gradients[0], *gang);
+    const at::Tensor centered = x.sub(Channels(saved[2], x));
     const at::Tensor dy = gradients[0].to(at::kFloat);  // it may come in half precision
     const at::Tensor sum_dy = dy.sum(ReducedDims(x));
     const at::Tensor sum_dy_centered = dy.mul(centered).sum(ReducedDims(x));
@@ -128,6 +144,25 @@ class GangBatchNorm : public torch::autograd::Function<GangBatchNorm> {
     // Of this rank's samples alone: the mean over the ranks is taken with all other gradients.
     return {dx.to(x.scalar_type()), sum_dy_centered.mul(inverse_deviation), sum_dy, Variable(),
             Variable()};
+  }
+
+ private:
+  // The same by CUDA's own kernels.
+  static variable_list BackwardOnCuda(const variable_list& saved,
+                                      const at::Tensor& inverse_deviation,
+                                      const at::Tensor& gradient, Collectives& gang) {
+    const at::Tensor &x = saved[0], &weight = saved[1], &mean = saved[2];
+    const at::Tensor dy = gradient.to(x.scalar_type()).contiguous(x.suggest_memory_format());
+    const auto [sum_dy, sum_dy_centered, weight_gradient, bias_gradient] =
+        at::batch_norm_backward_reduce(dy, x, mean, inverse_deviation, weight, /*input_g=*/true,
+                                       /*weight_g=*/true, /*bias_g=*/true);
+    at::Tensor sums = at::cat({sum_dy, sum_dy_centered});
+    gang.AllReduceSum(sums);
+    const int64_t channels = x.size(1);
+    const at::Tensor dx = at::batch_norm_backward_elemt(
+        dy, x, mean, inverse_deviation, weight, sums.narrow(0, 0, channels),
+        sums.narrow(0, channels, channels), /*count=*/saved[4].to(at::kInt));
+    return {dx, weight_gradient, bias_gradient, Variable(), Variable()};
   }
 };
 
