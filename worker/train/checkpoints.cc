@@ -171,7 +171,7 @@ absl::StatusOr<std::string> Checkpoints::FindAndLoad(const GotOn& got_on) {
     MUSTER_ASSIGN_OR_RETURN(const std::string state, StateOfOtherJob(state_json));
     return std::string(1, kOthers) + state;
   }
-  MUSTER_ASSIGN_OR_RETURN(const std::string state, StateWithUsableBest(state_json, got_on));
+  MUSTER_ASSIGN_OR_RETURN(const std::string state, StateOfOwnJob(state_json, got_on));
   return std::string(1, kLoaded) + state;
 }
 
@@ -227,20 +227,25 @@ absl::StatusOr<std::string> Checkpoints::StateOfOtherJob(const std::string& stat
   state.best_step = fresh.best_step;
   state.best_accuracy = fresh.best_accuracy;
   state.best_loss = fresh.best_loss;
+  state.rehearsed = fresh.rehearsed;
   return EncodeRunState(state, decoded.identity);
 }
 
+// Rank 0 decides for all whether what was rehearsed holds, for a rehearsal is a collective.
+//
 // The run's end loads the best checkpoint. When that one is broken, the run must choose again among
 // what comes, or it would fail at its end each time: the best is then this state, if it was
 // validated, else none yet. The controller hears of the broken one; it may be good elsewhere.
-absl::StatusOr<std::string> Checkpoints::StateWithUsableBest(const std::string& state_json,
-                                                             const GotOn& got_on) {
+absl::StatusOr<std::string> Checkpoints::StateOfOwnJob(const std::string& state_json,
+                                                       const GotOn& got_on) {
   auto decoded = DecodeRunState(state_json);
   if (!decoded.ok()) return Classify(decoded.status(), kCorruption);
   RunState& state = decoded->state;
-  if (state.best_step < 0 || state.best_step == state.step) return state_json;
+  if (!SameMemory(decoded->identity, options_.identity)) state.rehearsed = {};
+  const std::string as_it_is = EncodeRunState(state, decoded->identity);
+  if (state.best_step < 0 || state.best_step == state.step) return as_it_is;
   const absl::Status usable = BestPath(state.best_step, got_on).status();
-  if (!IsUnfit(usable)) return state_json;
+  if (!IsUnfit(usable)) return as_it_is;
   // If the root itself cannot be seen, the best checkpoint is not lost: fail as
   // STORAGE_UNAVAILABLE.
   MUSTER_RETURN_IF_ERROR(Classify(CheckRoot(fs_, options_.holder), kStorageUnavailable));

@@ -109,8 +109,7 @@ class Checkpoints {
   void PassOver(const CheckpointCandidate& candidate, const absl::Status& status);
   const CheckpointCandidate* OwnCandidate(int64_t step) const;
   absl::StatusOr<std::string> BestPath(int64_t step, const GotOn& got_on) const;
-  absl::StatusOr<std::string> StateWithUsableBest(const std::string& state_json,
-                                                  const GotOn& got_on);
+  absl::StatusOr<std::string> StateOfOwnJob(const std::string& state_json, const GotOn& got_on);
   void WarnOfChanges(const RunIdentity& saved) const;
   void WarnOfOtherJob(const RunIdentity& saved) const;
   void BroadcastAll(const NamedTensors& tensors);

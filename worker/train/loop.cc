@@ -58,7 +58,7 @@ class TrainingLoop {
 absl::StatusOr<TrainResult> TrainingLoop::Run(MemoryEstimate& memory) {
   MUSTER_RETURN_IF_ERROR(Load());
   memory = CountMemory(trainer_);
-  MeasureActivations(trainer_, memory);
+  Rehearse(trainer_, run_.rehearsed, memory);
   reporter_.MemoryEstimated(memory);
   train_step_.emplace(trainer_);
   train_step_->RestoreLossScale(run_.loss_scale);

@@ -19,6 +19,7 @@
 #include "tests/worker/train/training_run.h"
 #include "worker/checkpoint/saver.h"
 #include "worker/models/mlp.h"
+#include "worker/train/memory/memory_estimate.h"
 #include "worker/train/run/failure.h"
 
 namespace muster::worker {
@@ -332,6 +333,42 @@ TEST(Train, RunningOutOfMemoryNamesThePartsThatUsedItAndWhatToChange) {
     }
     EXPECT_EQ(std::string(status.message()).find("activations ") != std::string::npos, good > 0);
   }
+}
+
+// Notes how many samples each pass had.
+class CountingModel final : public Model {
+ public:
+  CountingModel(const ModelContext& context, std::vector<int64_t>& samples) : samples_(samples) {
+    weight_ =
+        AddParameter("weight", at::ones({context.classes, context.input_shape[0]}), context.device);
+  }
+  ModelOutput Forward(const at::Tensor& inputs) override {
+    samples_.push_back(inputs.size(0));
+    return {at::linear(inputs, weight_)};
+  }
+
+ private:
+  std::vector<int64_t>& samples_;
+  at::Tensor weight_;
+};
+
+TEST(Train, ResumesWithoutRehearsingItsMemoryAgain) {
+  TempDir root;
+  TrainingRun run = SmallRun(root.path());
+  run.world_size = 1;
+  std::vector<int64_t> samples;
+  run.make_model = [&samples](const ModelContext& context) {
+    return std::make_unique<CountingModel>(context, samples);
+  };
+  StopAfter(4, run);
+  EXPECT_EQ(samples.front(), kDrySamples);
+  samples.clear();
+  const RunOutcome resumed = RunTraining(run);
+  ASSERT_OK(resumed.ranks[0].result);
+  EXPECT_EQ(samples.front(), static_cast<int64_t>(run.batch_size)) << "a step";
+  const auto& estimates = resumed.ranks[0].supervisor.metrics.at("memory_estimate_bytes");
+  EXPECT_GT(estimates.begin()->second, 1e6);
+  EXPECT_THAT(resumed.ranks[0].supervisor.memory_need, HasSubstr("activations "));
 }
 
 TEST(Train, ReportsTheMemoryEstimateWithTheOtherNumbersOfAStep) {

@@ -153,6 +153,33 @@ TEST(RunState, SurvivesItsCodecToTheLastBit) {
   EXPECT_EQ(decoded->identity.spec_json, identity.spec_json);
 }
 
+TEST(RunState, WhatWasRehearsedHoldsForTheSameRecipeProgramAndMachine) {
+  const RunState state = {.step = 3, .rehearsed = {.activations = 5, .program = 7, .holes = 9}};
+  const RunIdentity saved = {.world_size = 2,
+                             .device_name = "one GPU",
+                             .code_version = "x",
+                             .spec_json = R"({"train": {"batch_size": 8}})"};
+  const auto decoded = DecodeRunState(EncodeRunState(state, saved));
+  ASSERT_OK(decoded);
+  EXPECT_EQ(decoded->state.rehearsed.activations, 5);
+  EXPECT_EQ(decoded->state.rehearsed.program, 7);
+  EXPECT_EQ(decoded->state.rehearsed.holes, 9);
+  EXPECT_TRUE(SameMemory(decoded->identity, saved));
+
+  RunIdentity shrunk = saved, moved = saved, larger = saved;
+  shrunk.world_size = 1;
+  moved.device_name = "another GPU";
+  larger.spec_json = R"({"train": {"batch_size": 9}})";
+  for (const RunIdentity& now : {shrunk, moved, larger}) EXPECT_FALSE(SameMemory(saved, now));
+
+  const auto without = DecodeRunState(EncodeRunState({.step = 3}, saved));
+  ASSERT_OK(without);
+  EXPECT_EQ(without->state.rehearsed.activations, -1);
+  std::string bad = EncodeRunState(state, saved);
+  bad.replace(bad.find("\"holes\": 9"), 10, "\"holes\": \"\"");
+  EXPECT_THAT(DecodeRunState(bad), StatusIs(absl::StatusCode::kDataLoss));
+}
+
 TEST(RunState, NumbersThatAreNoneComeBack) {
   RunState state;
   state.step = state.validation_step = 8;

@@ -345,6 +345,17 @@ void MeasureActivations(const Trainer& trainer, MemoryEstimate& estimate,
     AddHoles(trainer, BucketBytes(trainer, planned), batch_bytes, pass, estimate);
 }
 
+void Rehearse(const Trainer& trainer, RehearsedMemory& known, MemoryEstimate& estimate) {
+  if (known.activations < 0) {
+    MeasureActivations(trainer, estimate);
+    known = {estimate.activations, estimate.program, estimate.holes};
+    return;
+  }
+  estimate.activations = known.activations;
+  estimate.program = known.program;
+  estimate.holes = known.holes;
+}
+
 std::string MemoryText(const MemoryEstimate& estimate) {
   std::vector<std::pair<const char*, int64_t>> parts = {
       {"program", estimate.program},

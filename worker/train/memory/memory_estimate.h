@@ -11,6 +11,7 @@
 
 #include "worker/dist/collectives.h"
 #include "worker/train/run/recipe.h"
+#include "worker/train/run/run_state.h"
 #include "worker/train/step/trainer.h"
 
 namespace muster::worker {
@@ -53,6 +54,10 @@ MemoryEstimate CountMemory(const Trainer& trainer,
 inline constexpr int64_t kDrySamples = 8;
 void MeasureActivations(const Trainer& trainer, MemoryEstimate& estimate,
                         const std::optional<CollectivesOptions>& planned = std::nullopt);
+
+// The same, but where `known` says what such a rehearsal found: then that is taken; else noted
+// there.
+void Rehearse(const Trainer& trainer, RehearsedMemory& known, MemoryEstimate& estimate);
 
 // "weights 44.7MiB, gradients 44.7MiB, ...": the parts that are not 0, largest first.
 std::string MemoryText(const MemoryEstimate& estimate);

@@ -125,6 +125,10 @@ std::vector<std::string> ChangesOfBits(const RunIdentity& saved, const RunIdenti
   return changes;
 }
 
+bool SameMemory(const RunIdentity& saved, const RunIdentity& now) {
+  return ChangesOfBits(saved, now).empty() && ChangedRecipe(saved.spec_json, now.spec_json).empty();
+}
+
 std::string EncodeRunState(const RunState& state, const RunIdentity& identity) {
   json object = {
       {"format_version", kFormatVersion},
@@ -159,6 +163,11 @@ std::string EncodeRunState(const RunState& state, const RunIdentity& identity) {
       {"code_version", identity.code_version},
       {"classes", identity.classes},
   };
+  if (state.rehearsed.activations >= 0) {
+    object["rehearsed_memory"] = {{"activations", state.rehearsed.activations},
+                                  {"program", state.rehearsed.program},
+                                  {"holes", state.rehearsed.holes}};
+  }
   if (!identity.class_names.empty()) object["class_names"] = identity.class_names;
   if (!identity.weights_fingerprint.empty())
     object["weights_fingerprint"] = identity.weights_fingerprint;
@@ -201,6 +210,16 @@ absl::StatusOr<DecodedRunState> DecodeRunState(absl::string_view text) {
     reader.Take("loss_scale_growth_tracker", &state.loss_scale.growth_tracker);
     reader.Take("skips_in_row", &state.loss_scale.skips_in_row);
     reader.Take("skipped_steps", &state.loss_scale.skipped_steps);
+  }
+  // Absent where there was no rehearsal, and in states of before it was noted.
+  const auto rehearsed = object.find("rehearsed_memory");
+  if (rehearsed != object.end()) {
+    Reader memory(*rehearsed);
+    memory.Take("activations", &state.rehearsed.activations);
+    memory.Take("program", &state.rehearsed.program);
+    memory.Take("holes", &state.rehearsed.holes);
+    if (!memory.bad_key().empty())
+      return absl::DataLossError("state.json: `rehearsed_memory` is not what it should be");
   }
   RunIdentity& identity = decoded.identity;
   reader.Take("data_fingerprint", &identity.data_fingerprint);

@@ -23,6 +23,13 @@ struct LossScaleState {
   int64_t skipped_steps = 0;
 };
 
+// What a rehearsal found out of a rank's memory (memory_estimate.h), in bytes. -1: there was none.
+struct RehearsedMemory {
+  int64_t activations = -1;
+  int64_t program = 0;
+  int64_t holes = 0;
+};
+
 struct RunState {
   int64_t step = 0;  // steps that are done; the data's cursor follows from it
   double epoch = 0;  // epochs consumed by them
@@ -37,6 +44,7 @@ struct RunState {
   double best_accuracy = 0;
   double best_loss = 0;
   LossScaleState loss_scale;
+  RehearsedMemory rehearsed;
 };
 
 // What a resume compares with itself. A change of data or of the teacher is refused; the others
@@ -70,6 +78,10 @@ struct RunIdentity {
 // What makes `now` compute other bits than `saved` did, by name; empty: nothing. What an older
 // state does not say is not compared.
 std::vector<std::string> ChangesOfBits(const RunIdentity& saved, const RunIdentity& now);
+
+// Whether what was found out of the memory of a run that `saved` this holds for `now`: nothing of
+// the recipe, the program or the machine differs.
+bool SameMemory(const RunIdentity& saved, const RunIdentity& now);
 
 std::string EncodeRunState(const RunState& state, const RunIdentity& identity);
 
