@@ -7,6 +7,8 @@ import hashlib
 import math
 import os
 import stat
+import subprocess
+import time
 
 from gpu.session import Failed, muster_train
 
@@ -14,6 +16,9 @@ SAVED_AT, STEPS = 5, 10     # steps before the checkpoint that PyTorch continues
 LOSS_BOUND = {"fp32": 1e-3, "bf16": 2e-2}
 FOLLOW_BOUND = {"tf32": 5e-3, "bf16": 3e-2, "fp16": 1e-2}
 HIGHEST_SCALE = 2.0 ** 32
+LOSS_SECONDS = 10           # from the death of a rank to the end of another
+TIMED_STEPS = 40
+PARALLEL = {"sync_batch_norm": False, "compression": "none", "static_graph": False, "transport": "auto"}
 OVERFLOW_STEPS = 40
 HOST_LIMIT_KIB = 12 << 20   # of address space, so that a check without a GPU cannot take the machine's memory
 
@@ -191,6 +196,22 @@ def out_of_memory(session):
     yield "absurd batch", "failure class OUT_OF_MEMORY, parts and advice named", absurd
 
 
+def timing(session):
+    def parts():
+        task = dict(small_tasks(session)["vit"], precision="fp32")
+        run = session.train(muster_train(task), TIMED_STEPS)
+        # What a device has not passed when a step is reported counts in the next one; the first ones warm up.
+        timed = [values for step, values in run.values.items() if step > TIMED_STEPS // 2 and "step_seconds" in values]
+        whole = sum(values["step_seconds"] for values in timed)
+        shares = {part: sum(values[part + "_seconds"] for values in timed) / whole
+                  for part in ("data", "forward_backward", "communication", "optimizer")}
+        covered = sum(shares.values())
+        ok = 0.8 <= covered <= 1.1 and shares["forward_backward"] > shares["optimizer"] and shares["communication"] < 0.05
+        return Finding(ok, ", ".join(f"{part} {share:.0%}" for part, share in shares.items()), shares=shares)
+
+    yield "parts of a step", "0.8 to 1.1 of it together; forward and backward take more than the optimizer", parts
+
+
 def nccl(session):
     def two_ranks():
         gpus = len(session.facts["gpus"]) if session.on_gpu else 0
@@ -204,4 +225,44 @@ def nccl(session):
         return Finding(difference <= LOSS_BOUND["fp32"], f"losses of 2 ranks leave those of 1 by {difference:.1e} at most",
                        difference=difference)
 
+    def sync_batch_norm():
+        task = dict(small_tasks(session)["resnet50"], precision="fp32")
+        train = dict(muster_train(task), parallel={**PARALLEL, "sync_batch_norm": True})
+        steps = task["compared"]
+        one, two = session.train(train, steps), session.train(train, steps, ranks=2)
+        difference = largest_difference([two.losses[step] for step in range(1, steps + 1)],
+                                        [one.losses[step] for step in range(1, steps + 1)])
+        return Finding(difference <= LOSS_BOUND["fp32"], f"losses of 2 ranks leave those of 1 by {difference:.1e} at most",
+                       difference=difference)
+
+    def killed_rank():
+        task = session.with_tokens(dict(small_tasks(session)["gpt2"], precision="fp32"))
+        gang, killed = session.gang(muster_train(task), 1_000_000, ranks=2), []
+
+        def kill_second(rank, line):
+            if line["type"] == "metrics" and line["step"] >= 5 and not killed:
+                killed.append(time.monotonic())
+                gang.processes[1].kill()
+
+        gang.on_line = kill_second
+        gang.start()
+        try:
+            gang.processes[0].wait(session.left(120))
+            seconds = time.monotonic() - killed[0] if killed else math.inf
+        except subprocess.TimeoutExpired:
+            raise Failed("the other rank did not end")
+        finally:
+            gang.wait(1)
+        result = gang.results[0] or {}
+        ok = result.get("failure_class") == "PEER_LOST" and seconds <= LOSS_SECONDS
+        return Finding(ok, f"{result.get('failure_class') or 'no failure class'} after {seconds:.1f} s", seconds=seconds,
+                       message=result.get("message"))
+
+    def where_two(check):
+        alone = session.on_gpu and len(session.facts["gpus"]) < 2
+        return (lambda: Finding(None, "not run: one GPU")) if alone else check
+
     yield "two ranks", f"{LOSS_BOUND['fp32']:g} relative to one rank on the same batches", two_ranks
+    yield ("sync batch norm", f"{LOSS_BOUND['fp32']:g} relative to one rank on the same batches",
+           where_two(sync_batch_norm))
+    yield "killed rank", f"the other one is PEER_LOST within {LOSS_SECONDS} s", where_two(killed_rank)

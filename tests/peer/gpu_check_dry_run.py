@@ -87,10 +87,16 @@ class GpuCheckDryRun(unittest.TestCase):
         with open(rival, "w") as file:
             file.write(text.replace("layers += [nn.Linear(features, width), nn.ReLU()]",
                                     "layers += [nn.Linear(features, width), nn.GELU()]"))
-        code, result, _ = self.check("--device", "cpu", "--quick", "--checks", "parity:mlp,nccl", pack=pack)
+        code, result, _ = self.check("--device", "cpu", "--quick", "--checks", "parity:mlp,nccl:two ranks", pack=pack)
         self.assertEqual(code, 1)
         self.assertFalse(result["ok"])
         self.assertEqual([(case["check"], case["ok"]) for case in result["checks"]], [("parity", False), ("nccl", None)])
+
+    def test_a_steps_time_and_gangs_of_two_are_checked(self):
+        code, result, error = self.check("--device", "cpu", "--quick", "--checks", "timing,nccl")
+        self.assertEqual(code, 0, error)
+        self.assertEqual([(case["name"], case["ok"]) for case in result["checks"]],
+                         [("parts of a step", True), ("two ranks", None), ("sync batch norm", True), ("killed rank", True)])
 
     def test_another_torch_is_refused_with_the_way_out(self):
         pack = self.copy("other-torch")
