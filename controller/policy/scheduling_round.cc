@@ -10,7 +10,7 @@
 #include "controller/policy/queue/admission.h"
 #include "controller/policy/queue/queue_order.h"
 #include "controller/policy/stages/admit.h"
-#include "controller/policy/stages/backfill_kept.h"
+#include "controller/policy/stages/backfill_reserved.h"
 #include "controller/policy/stages/fit.h"
 #include "controller/policy/stages/grow.h"
 #include "controller/policy/stages/hold_back.h"
@@ -39,7 +39,7 @@ bool IsExhausted(const Round& round) {
   for (size_t at = 0; at < round.partitions.size(); ++at) {
     const WorkerIndex::Partition& partition = round.index.partition(at);
     const PartitionState& state = round.partitions[at];
-    const bool done = partition.free_slots == 0 && state.kept.empty();
+    const bool done = partition.free_slots == 0 && state.reserved_slots.empty();
     if (!done || (partition.usable_slots > 0 && state.reserved_for == 0)) return false;
   }
   return true;
@@ -68,7 +68,7 @@ Backfill StartInKeptSlots(Round& round, QueueWalk& walk, const Candidate& candid
   const absl::Time end = round.context.wall + ExpectedRunTimeLeft(round.snapshot, candidate.job);
   for (int partition : candidate.partitions) {
     if (!CouldBackfill(round, candidate, partition)) continue;
-    std::vector<Grant> grants = FitInKept(round, candidate, partition, end);
+    std::vector<Grant> grants = FitInReserved(round, candidate, partition, end);
     if (Start(round, walk, candidate, partition, std::move(grants))) return Backfill::kStarts;
     result = Backfill::kOthersCould;
   }
@@ -96,11 +96,11 @@ bool IsHolder(Round& round, const QueueWalk::Step& step) {
   const JobGroup& group = *step.group;
   return round.decision.kept_quota.count(id) != 0 ||
          round.QuotasOf(group.project).FullBy(group.owner) == id ||
-         std::any_of(round.partitions.begin(), round.partitions.end(),
-                     [id](const PartitionState& state) {
-                       return state.reserved_for == id ||
-                              (!state.kept.empty() && state.kept.back().for_job == id);
-                     });
+         std::any_of(
+             round.partitions.begin(), round.partitions.end(), [id](const PartitionState& state) {
+               return state.reserved_for == id ||
+                      (!state.reserved_slots.empty() && state.reserved_slots.back().for_job == id);
+             });
 }
 
 // Whether a round that goes on with a long queue passes over the job.

@@ -45,9 +45,9 @@ class ScrapedSeries {
   std::vector<prometheus::MetricFamily> TakeFamilies() {
     std::vector<prometheus::MetricFamily> families;
     for (const MetricDef* metric : ControllerMetrics()) {
-      const auto kept = by_metric_.find(metric);
-      if (kept == by_metric_.end()) continue;
-      prometheus::MetricFamily& family = families.emplace_back(std::move(kept->second.family));
+      const auto found = by_metric_.find(metric);
+      if (found == by_metric_.end()) continue;
+      prometheus::MetricFamily& family = families.emplace_back(std::move(found->second.family));
       family.name = metric->name;
       family.help = metric->help;
       family.type = metric->type == MetricType::kCounter ? prometheus::MetricType::Counter
@@ -57,11 +57,11 @@ class ScrapedSeries {
   }
 
  private:
-  struct Kept {
+  struct Family {
     prometheus::MetricFamily family;
     absl::flat_hash_map<std::string, size_t> index;  // into its series, by their label values
   };
-  std::map<const MetricDef*, Kept> by_metric_;
+  std::map<const MetricDef*, Family> by_metric_;
   size_t refused_ = 0;
 };
 

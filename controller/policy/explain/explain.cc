@@ -18,7 +18,7 @@
 #include "controller/policy/limits/quota.h"
 #include "controller/policy/limits/run_time.h"
 #include "controller/policy/limits/time_limits.h"
-#include "controller/policy/placement/room.h"
+#include "controller/policy/placement/pool_shortfall.h"
 #include "controller/policy/queue/admission.h"
 #include "controller/policy/scheduler.h"
 
@@ -234,7 +234,7 @@ class Inquiry {
                            .available = HumanDuration(absl::Floor(waited, absl::Seconds(1)))});
         continue;
       }
-      std::vector<Blocker> here = LackInPool(*world_, needs(), pool.name);
+      std::vector<Blocker> here = ShortfallInPool(*world_, needs(), pool.name);
       if (here.empty()) return true;
       std::move(here.begin(), here.end(), std::back_inserter(lacking));
     }

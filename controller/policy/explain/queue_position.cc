@@ -24,12 +24,12 @@ class Approach {
       slots_[gang.job_id] =
           static_cast<uint32_t>(gang.ranks.size()) * placed.settings->needs.slots_per_rank;
     }
-    for (const ReservedJob& reserved : decision.reserved) gets_room_.insert(reserved.job_id);
+    for (const ReservedJob& reserved : decision.reserved) gets_slots_.insert(reserved.job_id);
     kept_quota_ = decision.kept_quota;
-    for (const StopGang& stop : decision.plan.stop) gets_room_.insert(stop.for_job);
+    for (const StopGang& stop : decision.plan.stop) gets_slots_.insert(stop.for_job);
     for (const uint64_t id : *snapshot.active_jobs) {
       const Job& other = *snapshot.FindJob(id);
-      if (other.current != nullptr) gets_room_.insert(other.current->yielded_to);
+      if (other.current != nullptr) gets_slots_.insert(other.current->yielded_to);
     }
   }
 
@@ -68,7 +68,7 @@ class Approach {
 
   // Whether what runs now is all that its array or a quota allows, and no room is made for it.
   bool IsHeldBack(const Job& other) {
-    if (other.state == JobState::kRecovering || gets_room_.count(other.id) != 0) return false;
+    if (other.state == JobState::kRecovering || gets_slots_.count(other.id) != 0) return false;
     const ArrayTask& array = other.array;
     if (array.at_a_time > 0 && queue_.LiveOfArray(array.array_id) >= array.at_a_time) return true;
     const std::string& project = other.settings->project;
@@ -113,7 +113,7 @@ class Approach {
   std::unordered_map<uint64_t, uint32_t> slots_;  // that a job was given
   std::unordered_map<uint64_t, uint32_t> kept_quota_;
   std::unordered_map<uint64_t, uint32_t> placed_of_array_;
-  std::unordered_set<uint64_t> gets_room_;                  // kept for it, or made by others
+  std::unordered_set<uint64_t> gets_slots_;                 // kept for it, or made by others
   QuotaWalk own_;                                           // with what was placed before
   std::unordered_map<std::string, QuotaWalk> running_use_;  // without
   QueuePosition out_;

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/units.h"
-#include "controller/policy/health/capacity.h"
+#include "controller/policy/health/eligibility.h"
 
 namespace muster::controller {
 namespace {

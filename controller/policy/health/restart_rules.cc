@@ -10,7 +10,7 @@
 #include "common/base/rng.h"
 #include "common/base/units.h"
 #include "controller/model/restart_budget.h"
-#include "controller/policy/health/capacity.h"
+#include "controller/policy/health/eligibility.h"
 #include "controller/policy/health/quarantine_rules.h"
 
 namespace muster::controller {

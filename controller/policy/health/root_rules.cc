@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/rng.h"
-#include "controller/policy/health/capacity.h"
+#include "controller/policy/health/eligibility.h"
 
 namespace muster::controller {
 namespace {

@@ -70,7 +70,7 @@ Reservation Reserve(WorkerIndex& index, int partition, Demand& demand, absl::Tim
                     const std::vector<Release>& releases) {
   const SlotKind kind = demand.kind();
   Reservation reservation;
-  reservation.kept.kind = kind;
+  reservation.reserved_slots.kind = kind;
   // The world as it will be: one release after the other, until the gang fits.
   std::map<uint64_t, Grant> given_back;  // by worker
   std::vector<Grant> gang;
@@ -97,16 +97,16 @@ Reservation Reserve(WorkerIndex& index, int partition, Demand& demand, absl::Tim
   GiveBack(index, kind, gang);
   for (auto it = given_back.rbegin(); it != given_back.rend(); ++it) index.Take(it->second, kind);
   if (gang.empty()) {
-    reservation.kept.until = absl::InfinitePast();
-    reservation.kept.grants = AllThatItCouldUse(index, partition, demand);
+    reservation.reserved_slots.until = absl::InfinitePast();
+    reservation.reserved_slots.grants = AllThatItCouldUse(index, partition, demand);
     return reservation;
   }
   reservation.start = start;
-  reservation.kept.until = start;
+  reservation.reserved_slots.until = start;
   for (Grant& grant : keep) {
     if (grant.slots.empty() && grant.cpus == 0 && grant.memory_bytes == 0) continue;
     index.Take(grant, kind);
-    reservation.kept.grants.push_back(std::move(grant));
+    reservation.reserved_slots.grants.push_back(std::move(grant));
   }
   return reservation;
 }

@@ -26,7 +26,7 @@ struct Release {
 };
 
 // Slots that are kept: taken out of the index.
-struct Kept {
+struct ReservedSlots {
   uint64_t for_job = 0;
   absl::Time until;  // who ends by then may use them; InfinitePast: nobody
   SlotKind kind = SlotKind::kCpu;
@@ -35,7 +35,7 @@ struct Kept {
 
 struct Reservation {
   absl::Time start = absl::InfiniteFuture();  // infinite: nobody can tell
-  Kept kept;
+  ReservedSlots reserved_slots;
 };
 
 // Works out when and where the gang of `demand` can start in the partition, given what comes free

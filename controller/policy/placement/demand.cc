@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/policy/health/capacity.h"
+#include "controller/policy/health/eligibility.h"
 
 namespace muster::controller {
 namespace {
@@ -54,7 +54,7 @@ void Demand::Refresh(const WorkerIndex& index) {
   for (uint64_t id = 0; id < index.nodes(); ++id) {
     const Worker* worker = index.node(id).worker;
     if (worker == nullptr) continue;
-    const bool suits = Suits(*worker, needs_);
+    const bool suits = IsEligible(*worker, needs_);
     const bool can_use = CanUseRoot(*worker, needs_);
     if (suits && can_use) eligible_.Add(id);
     // One that takes no work now may be able to use it when it does.

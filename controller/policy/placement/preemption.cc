@@ -17,22 +17,23 @@ namespace {
 constexpr size_t kMaxSearched = 40;
 constexpr int kMaxSearchSteps = 20'000;
 
-// The rooms while jobs are taken out and put back.
-class Floor {
+// The workers' free resources while jobs are taken out and put back.
+class FreeResources {
  public:
-  Floor(std::vector<Room> rooms, const RankSize& rank) : rooms_(std::move(rooms)), rank_(rank) {
-    for (const Room& room : rooms_) {
-      ranks_ += RanksIn(room, rank_);
-      slots_ += room.slots;
+  FreeResources(std::vector<WorkerResources> workers, const RankSize& rank)
+      : workers_(std::move(workers)), rank_(rank) {
+    for (const WorkerResources& worker : workers_) {
+      ranks_ += RanksIn(worker, rank_);
+      slots_ += worker.slots;
     }
   }
 
-  void Remove(const Preemptee& job) { Change(job, +1); }
-  void PutBack(const Preemptee& job) { Change(job, -1); }
+  void Remove(const VictimCandidate& job) { Change(job, +1); }
+  void PutBack(const VictimCandidate& job) { Change(job, -1); }
   uint32_t ranks() const { return ranks_; }
   int64_t slots() const { return slots_; }
 
-  uint32_t Gain(const Preemptee& job) {
+  uint32_t Gain(const VictimCandidate& job) {
     const uint32_t before = ranks_;
     Remove(job);
     const uint32_t gain = ranks_ - before;
@@ -41,33 +42,33 @@ class Floor {
   }
 
  private:
-  void Change(const Preemptee& job, int sign) {
-    for (const Preemptee::Held& held : job.held) {
-      Room& room = rooms_[held.room];
-      ranks_ -= RanksIn(room, rank_);
-      room.slots += sign * held.what.slots;
-      room.cpus += sign * held.what.cpus;
-      room.memory_bytes += sign * held.what.memory_bytes;
+  void Change(const VictimCandidate& job, int sign) {
+    for (const VictimCandidate::Held& held : job.held) {
+      WorkerResources& worker = workers_[held.worker];
+      ranks_ -= RanksIn(worker, rank_);
+      worker.slots += sign * held.what.slots;
+      worker.cpus += sign * held.what.cpus;
+      worker.memory_bytes += sign * held.what.memory_bytes;
       slots_ += sign * held.what.slots;
-      ranks_ += RanksIn(room, rank_);
+      ranks_ += RanksIn(worker, rank_);
     }
   }
 
-  std::vector<Room> rooms_;
+  std::vector<WorkerResources> workers_;
   const RankSize rank_;
   uint32_t ranks_ = 0;
   int64_t slots_ = 0;
 };
 
-int64_t SlotsOf(const Preemptee& job) {
+int64_t SlotsOf(const VictimCandidate& job) {
   return std::accumulate(job.held.begin(), job.held.end(), int64_t{0},
                          [](int64_t sum, const auto& held) { return sum + held.what.slots; });
 }
 
 // Candidates in order: what is lost, then priority, then the later submit.
-using Ordered = std::vector<std::pair<size_t, const Preemptee*>>;
+using Ordered = std::vector<std::pair<size_t, const VictimCandidate*>>;
 
-Ordered InOrder(const std::vector<Preemptee>& candidates) {
+Ordered InOrder(const std::vector<VictimCandidate>& candidates) {
   Ordered ordered;
   for (size_t i = 0; i < candidates.size(); ++i) {
     if (!candidates[i].held.empty()) ordered.emplace_back(i, &candidates[i]);
@@ -95,15 +96,15 @@ int64_t CostOf(const Ordered& ordered, const std::vector<size_t>& members) {
 
 // One after the other, each time the least cost for a rank more; where nobody alone gives a rank,
 // for a slot more. Then those that turned out superfluous go back, the dearest first.
-Set Greedy(Floor floor, const Ordered& ordered, uint32_t ranks) {
+Set Greedy(FreeResources free, const Ordered& ordered, uint32_t ranks) {
   std::vector<bool> in(ordered.size(), false);
-  while (floor.ranks() < ranks) {
+  while (free.ranks() < ranks) {
     size_t best = ordered.size();
     auto best_key = std::make_tuple(true, 0.0);  // gives no rank, cost for what it gives
     for (size_t at = 0; at < ordered.size(); ++at) {
       if (in[at]) continue;
-      const Preemptee& job = *ordered[at].second;
-      const uint32_t gain = std::min(floor.Gain(job), ranks - floor.ranks());
+      const VictimCandidate& job = *ordered[at].second;
+      const uint32_t gain = std::min(free.Gain(job), ranks - free.ranks());
       const double given = gain > 0 ? gain : SlotsOf(job);
       const auto key = std::make_tuple(gain == 0, static_cast<double>(job.cost + 1) / given);
       if (best == ordered.size() || key < best_key) {
@@ -113,14 +114,14 @@ Set Greedy(Floor floor, const Ordered& ordered, uint32_t ranks) {
     }
     if (best == ordered.size()) return {};
     in[best] = true;
-    floor.Remove(*ordered[best].second);
+    free.Remove(*ordered[best].second);
   }
   Set set;
   for (size_t at = ordered.size(); at-- > 0;) {
     if (!in[at]) continue;
-    floor.PutBack(*ordered[at].second);
-    if (floor.ranks() >= ranks) continue;
-    floor.Remove(*ordered[at].second);
+    free.PutBack(*ordered[at].second);
+    if (free.ranks() >= ranks) continue;
+    free.Remove(*ordered[at].second);
     set.members.insert(set.members.begin(), at);
   }
   set.cost = CostOf(ordered, set.members);
@@ -130,8 +131,9 @@ Set Greedy(Floor floor, const Ordered& ordered, uint32_t ranks) {
 // Depth first, the cheapest first; a branch ends where it costs more than the best set so far.
 class VictimSearch {
  public:
-  VictimSearch(Floor floor, const Ordered& ordered, uint32_t ranks, int64_t slots_needed, Set best)
-      : floor_(std::move(floor)),
+  VictimSearch(FreeResources free, const Ordered& ordered, uint32_t ranks, int64_t slots_needed,
+               Set best)
+      : free_(std::move(free)),
         ordered_(ordered),
         ranks_(ranks),
         slots_needed_(slots_needed),
@@ -150,25 +152,25 @@ class VictimSearch {
  private:
   void Descend(size_t at, int64_t cost) {
     if (++steps_ > kMaxSearchSteps) return;
-    if (floor_.ranks() >= ranks_) {
+    if (free_.ranks() >= ranks_) {
       Set found{.cost = cost, .members = members_};
       if (found.Key() < best_.Key()) best_ = std::move(found);
       return;
     }
-    if (at == ordered_.size() || floor_.slots() + slots_from_[at] < slots_needed_) return;
-    const Preemptee& job = *ordered_[at].second;
+    if (at == ordered_.size() || free_.slots() + slots_from_[at] < slots_needed_) return;
+    const VictimCandidate& job = *ordered_[at].second;
     // All that follow cost at least as much.
     if (cost + job.cost > best_.cost) return;
     if (cost + job.cost == best_.cost && members_.size() + 1 > best_.members.size()) return;
-    floor_.Remove(job);
+    free_.Remove(job);
     members_.push_back(at);
     Descend(at + 1, cost + job.cost);
     members_.pop_back();
-    floor_.PutBack(job);
+    free_.PutBack(job);
     Descend(at + 1, cost);
   }
 
-  Floor floor_;
+  FreeResources free_;
   const Ordered& ordered_;
   const uint32_t ranks_;
   const int64_t slots_needed_;
@@ -184,26 +186,26 @@ bool IsForgotten(const Job& job, const Job& other) {
 
 }  // namespace
 
-uint32_t RanksIn(const Room& room, const RankSize& rank) {
-  int64_t ranks = std::max<int64_t>(room.slots, 0) / rank.slots;
-  if (rank.cpus > 0) ranks = std::min(ranks, std::max<int64_t>(room.cpus, 0) / rank.cpus);
+uint32_t RanksIn(const WorkerResources& worker, const RankSize& rank) {
+  int64_t ranks = std::max<int64_t>(worker.slots, 0) / rank.slots;
+  if (rank.cpus > 0) ranks = std::min(ranks, std::max<int64_t>(worker.cpus, 0) / rank.cpus);
   if (rank.memory_bytes > 0) {
     ranks = std::min<int64_t>(
-        ranks, std::max<int64_t>(room.memory_bytes, 0) / static_cast<int64_t>(rank.memory_bytes));
+        ranks, std::max<int64_t>(worker.memory_bytes, 0) / static_cast<int64_t>(rank.memory_bytes));
   }
   return static_cast<uint32_t>(ranks);
 }
 
-std::vector<size_t> ChooseVictims(const std::vector<Room>& rooms,
-                                  const std::vector<Preemptee>& candidates, const RankSize& rank,
-                                  uint32_t ranks) {
-  const Floor floor(rooms, rank);
-  if (floor.ranks() >= ranks) return {};
+std::vector<size_t> ChooseVictims(const std::vector<WorkerResources>& workers,
+                                  const std::vector<VictimCandidate>& candidates,
+                                  const RankSize& rank, uint32_t ranks) {
+  const FreeResources free(workers, rank);
+  if (free.ranks() >= ranks) return {};
   const Ordered ordered = InOrder(candidates);
-  Set best = Greedy(floor, ordered, ranks);
+  Set best = Greedy(free, ordered, ranks);
   if (best.members.empty()) return {};
   if (ordered.size() <= kMaxSearched) {
-    best = VictimSearch(floor, ordered, ranks, int64_t{ranks} * rank.slots, std::move(best)).Run();
+    best = VictimSearch(free, ordered, ranks, int64_t{ranks} * rank.slots, std::move(best)).Run();
   }
   std::vector<size_t> victims;
   for (size_t at : best.members) victims.push_back(ordered[at].first);

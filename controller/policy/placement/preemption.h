@@ -1,9 +1,9 @@
-// Who makes room for a gang that does not fit: the running jobs of lower priority whose end loses
+// The victims of a gang that does not fit: the running jobs of lower priority whose end loses
 // the least work. Pure.
 //
 // Work is at stake since the newest verified checkpoint: slots times seconds. Victims save first,
 // so that this is the most that can be lost; what was lost in the end is kept with the attempt. A
-// set of victims makes room for the whole gang or is not touched at all. Among sets that lose as
+// set of victims frees enough for the whole gang or is not touched at all. Among sets that lose as
 // little the one with fewer jobs is taken; among those of one size the one whose cheapest job costs
 // less; of jobs that cost the same, one of lower priority, then one that was submitted later.
 // The set is the best one where candidates are few (a bounded search), and a good one without a
@@ -26,31 +26,31 @@ struct RankSize {
 };
 
 // What a worker has for the gang: free now, and of the right kind.
-struct Room {
+struct WorkerResources {
   uint64_t worker_id = 0;
   int64_t slots = 0;
   int64_t cpus = 0;
   int64_t memory_bytes = 0;
 };
-uint32_t RanksIn(const Room& room, const RankSize& rank);
+uint32_t RanksIn(const WorkerResources& worker, const RankSize& rank);
 
-// A running job that may be stopped, with what it holds in the rooms.
-struct Preemptee {
+// A running job that may be stopped, with what it holds on the workers.
+struct VictimCandidate {
   uint64_t job_id = 0;
   int64_t cost = 0;  // slot-seconds at stake
   int32_t priority = 0;
   struct Held {
-    size_t room = 0;
-    Room what;
+    size_t worker = 0;  // its position
+    WorkerResources what;
   };
-  std::vector<Held> held;  // at most one a room
+  std::vector<Held> held;  // at most one a worker
 };
 
 // The least set of candidates that has to go so that `ranks` fit, as their positions, ascending.
 // Empty: no set would do, or none is needed.
-std::vector<size_t> ChooseVictims(const std::vector<Room>& rooms,
-                                  const std::vector<Preemptee>& candidates, const RankSize& rank,
-                                  uint32_t ranks);
+std::vector<size_t> ChooseVictims(const std::vector<WorkerResources>& workers,
+                                  const std::vector<VictimCandidate>& candidates,
+                                  const RankSize& rank, uint32_t ranks);
 
 // The work of the live attempt since its newest verified checkpoint, or since it began, in
 // slot-seconds of the slots that it holds. `now` is ledger time. Requires a live attempt.
@@ -64,7 +64,7 @@ int64_t SlotSecondsLost(const Snapshot& snapshot, const Job& job, absl::Time now
 absl::Time SavedUpTo(const Snapshot& snapshot, const Job& job);
 
 // Whether the job was stopped for `other` already, which has found no place since. Nobody is
-// stopped twice for the same start: where placement could not use the room that was made, the stops
+// stopped twice for the same start: where placement could not use what came free, the stops
 // would repeat for ever.
 bool HasMadeWayFor(const Job& job, const Job& other);
 

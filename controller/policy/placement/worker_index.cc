@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "common/base/check.h"
-#include "controller/policy/health/capacity.h"
+#include "controller/policy/health/eligibility.h"
 
 namespace muster::controller {
 namespace {

@@ -52,10 +52,10 @@ void KeepForSoon(Round& round, const Candidate& candidate, int partition,
   const absl::Duration wait =
       recovers ? absl::ZeroDuration()
                : std::max(job.not_before_at - round.context.now, absl::ZeroDuration());
-  round.partitions[partition].kept.push_back({.for_job = job.id,
-                                              .until = round.context.wall + wait,
-                                              .kind = candidate.demand().kind(),
-                                              .grants = std::move(grants)});
+  round.partitions[partition].reserved_slots.push_back({.for_job = job.id,
+                                                        .until = round.context.wall + wait,
+                                                        .kind = candidate.demand().kind(),
+                                                        .grants = std::move(grants)});
 }
 
 }  // namespace

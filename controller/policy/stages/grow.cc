@@ -24,7 +24,7 @@ struct Regrowth {
 // Whether a rank of the job could be put there and nobody waits for the slots.
 bool IsIdle(const Round& round, int partition, const Job& job) {
   const PartitionState& state = round.partitions[partition];
-  return state.reserved_for == 0 && state.kept.empty() &&
+  return state.reserved_for == 0 && state.reserved_slots.empty() &&
          round.index.partition(partition).free_slots >= job.settings->needs.slots_per_rank;
 }
 

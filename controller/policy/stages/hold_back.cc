@@ -61,7 +61,7 @@ bool MayKeepSlots(Round& round, const Candidate& candidate) {
   if (group.array_id != 0) {
     const uint32_t live = round.queue.LiveOfArray(group.array_id) +
                           round.placed_of_array[group.array_id] +
-                          round.kept_of_array[group.array_id];
+                          round.reserved_of_array[group.array_id];
     if (live >= group.at_a_time) return false;
   }
   return round.QuotasOf(group.project).MayKeep(group.owner, candidate.demand().min_slots());
@@ -102,7 +102,7 @@ void CountKept(Round& round, const Candidate& candidate, uint32_t slots) {
   const JobGroup& group = candidate.group;
   if (group.recovering) return;  // HoldBack counts them
   KeepQuota(round, candidate, slots);
-  if (group.array_id != 0) ++round.kept_of_array[group.array_id];
+  if (group.array_id != 0) ++round.reserved_of_array[group.array_id];
 }
 
 uint32_t RanksWithinQuotas(Round& round, const Candidate& candidate) {

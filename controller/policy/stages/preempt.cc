@@ -9,8 +9,8 @@
 #include "absl/strings/str_join.h"
 #include "controller/model/ledger_rules.h"
 #include "controller/policy/placement/elastic.h"
-#include "controller/policy/placement/make_room.h"
 #include "controller/policy/placement/placement.h"
+#include "controller/policy/placement/plan_preemption.h"
 #include "controller/policy/stages/releases.h"
 #include "controller/policy/stages/reserve.h"
 
@@ -52,10 +52,10 @@ Reservation Preempt(Round& round, const Candidate& candidate, int partition,
     return reservation;
   }
   Demand& demand = candidate.demand();
-  GiveBack(round.index, demand.kind(), reservation.kept.grants);
+  GiveBack(round.index, demand.kind(), reservation.reserved_slots.grants);
   std::vector<StopGang> stops =
-      MakeRoom(round.snapshot, round.index, {candidate.job, demand, partition},
-               round.settings.elastic, round.LedgerNow());
+      PlanPreemption(round.snapshot, round.index, {candidate.job, demand, partition},
+                     round.settings.elastic, round.LedgerNow());
   if (stops.empty()) AwaitShrinking(round, priority);
   Stop(round, std::move(stops), partition);
   return Reserve(round.index, partition, demand, round.context.wall, ReleasesOf(round, partition));
@@ -68,8 +68,8 @@ bool DisplaceOwn(Round& round, const Candidate& candidate, const SlotsOver& over
     if (demand.RanksWhenIdle(round.index, partition) < demand.needs().min_ranks) continue;
     if (round.partitions[partition].reserved_for != 0) return false;
     std::optional<std::vector<StopGang>> stops =
-        MakeRoomWithinQuota(round.snapshot, round.index, {candidate.job, demand, partition}, over,
-                            round.settings.elastic, round.LedgerNow());
+        PlanPreemptionWithinQuota(round.snapshot, round.index, {candidate.job, demand, partition},
+                                  over, round.settings.elastic, round.LedgerNow());
     if (!stops.has_value()) continue;
     Stop(round, *std::move(stops), partition);
     TakeReservation(

@@ -1,6 +1,6 @@
 // Running gangs that are stopped to make room: for the job that has a partition's reservation, or
 // for a job of the same project that its quotas hold back. Whom it takes is decided by
-// policy/placement/make_room.h. Pure.
+// policy/placement/plan_preemption.h. Pure.
 #pragma once
 
 #include <string>

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "controller/policy/health/capacity.h"
+#include "controller/policy/health/eligibility.h"
 #include "controller/policy/limits/run_time.h"
 
 namespace muster::controller {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "controller/policy/placement/placement.h"
-#include "controller/policy/stages/backfill_kept.h"
+#include "controller/policy/stages/backfill_reserved.h"
 #include "controller/policy/stages/hold_back.h"
 #include "controller/policy/stages/preempt.h"
 #include "controller/policy/stages/releases.h"
@@ -14,7 +14,8 @@ namespace {
 // Keeps the slots that its ending attempt has released already.
 void KeepOwnSlots(Round& round, const Candidate& candidate, int partition) {
   const SlotKind kind = candidate.demand().kind();
-  Kept kept{.for_job = candidate.job.id, .until = round.context.wall, .kind = kind, .grants = {}};
+  ReservedSlots reserved{
+      .for_job = candidate.job.id, .until = round.context.wall, .kind = kind, .grants = {}};
   for (const Rank& rank : candidate.job.current->ranks) {
     const Worker* worker = round.snapshot.FindWorker(rank.worker);
     if (rank.holds_slots || worker == nullptr) continue;
@@ -24,9 +25,10 @@ void KeepOwnSlots(Round& round, const Candidate& candidate, int partition) {
     own = FreePartOf(round.index, kind, own);
     if (own.slots.empty()) continue;
     round.index.Take(own, kind);
-    kept.grants.push_back(std::move(own));
+    reserved.grants.push_back(std::move(own));
   }
-  if (!kept.grants.empty()) round.partitions[partition].kept.push_back(std::move(kept));
+  if (!reserved.grants.empty())
+    round.partitions[partition].reserved_slots.push_back(std::move(reserved));
 }
 
 Reservation ReserveIn(Round& round, const Candidate& candidate, int partition) {
@@ -61,7 +63,7 @@ void ReserveSlots(Round& round, const Candidate& candidate) {
       return TakeReservation(round, candidate, partition, std::move(reservation));
     }
     if (first < 0) first = partition;
-    GiveBack(round.index, demand.kind(), reservation.kept.grants);
+    GiveBack(round.index, demand.kind(), reservation.reserved_slots.grants);
   }
   if (first >= 0) TakeReservation(round, candidate, first, ReserveIn(round, candidate, first));
 }
@@ -78,9 +80,9 @@ void TakeReservation(Round& round, const Candidate& candidate, int partition,
                                      .pool = there.pool,
                                      .kind = there.kind,
                                      .start = reservation.start});
-  if (reservation.kept.grants.empty()) return;
-  reservation.kept.for_job = candidate.job.id;
-  state.kept.push_back(std::move(reservation.kept));
+  if (reservation.reserved_slots.grants.empty()) return;
+  reservation.reserved_slots.for_job = candidate.job.id;
+  state.reserved_slots.push_back(std::move(reservation.reserved_slots));
 }
 
 }  // namespace muster::controller

@@ -28,7 +28,8 @@ std::vector<int> Round::PartitionsOf(const Job& job) const {
 
 void Round::GiveBackAll() {
   for (const PartitionState& partition : partitions) {
-    for (const Kept& kept : partition.kept) GiveBack(index, kept.kind, kept.grants);
+    for (const ReservedSlots& reserved : partition.reserved_slots)
+      GiveBack(index, reserved.kind, reserved.grants);
   }
   for (auto it = taken.rbegin(); it != taken.rend(); ++it) index.Give(it->second, it->first);
 }

@@ -2,7 +2,7 @@
 // far, and what they have taken from the worker index. The stages keep nothing else.
 //
 // The stages, in the order in which a job goes through them (policy/scheduling_round.cc): admit,
-// hold_back (its array and its quotas), fit, backfill_kept, reserve (which may preempt),
+// hold_back (its array and its quotas), fit, backfill_reserved, reserve (which may preempt),
 // wait_reason; and at the end of the round, once, grow.
 #pragma once
 
@@ -50,7 +50,7 @@ struct RoundInput {
 
 struct PartitionState {
   uint64_t reserved_for = 0;  // the first job that does not fit; 0: none so far
-  std::vector<Kept> kept;
+  std::vector<ReservedSlots> reserved_slots;
 };
 
 // The job that is being considered.
@@ -100,8 +100,8 @@ struct Round {
   std::vector<std::pair<SlotKind, Grant>> taken;      // for gangs that were placed
   std::unordered_map<std::string, QuotaWalk> quotas;  // by project
   std::unordered_map<uint64_t, uint32_t> placed_of_array;
-  std::unordered_map<uint64_t, uint32_t> kept_of_array;    // tasks that slots are kept for
-  std::unordered_map<int, std::vector<Release>> releases;  // by partition
+  std::unordered_map<uint64_t, uint32_t> reserved_of_array;  // tasks that slots are kept for
+  std::unordered_map<int, std::vector<Release>> releases;    // by partition
   // By group and partition, as it was when first asked.
   std::map<std::pair<const JobGroup*, int>, bool> could_backfill;
   uint32_t backfill_tries = 0;

@@ -17,9 +17,9 @@ std::string UtcMinute(absl::Time time) {
 }
 
 // What of the kept slots lies on eligible workers (null: on all).
-uint32_t SlotsWithin(const Kept& kept, const IdSet* eligible) {
+uint32_t SlotsWithin(const ReservedSlots& reserved, const IdSet* eligible) {
   uint32_t slots = 0;
-  for (const Grant& grant : kept.grants) {
+  for (const Grant& grant : reserved.grants) {
     if (eligible == nullptr || eligible->Has(grant.worker_id)) slots += grant.slots.size();
   }
   return slots;
@@ -34,8 +34,8 @@ Capacity CapacityFor(const Round& round, const Candidate& candidate, const IdSet
   for (int partition : candidate.partitions) {
     const WorkerIndex::Partition& there = round.index.partition(partition);
     // As people see them: what is kept is free.
-    for (const Kept& kept : round.partitions[partition].kept)
-      supply.free_slots += SlotsWithin(kept, eligible);
+    for (const ReservedSlots& reserved : round.partitions[partition].reserved_slots)
+      supply.free_slots += SlotsWithin(reserved, eligible);
     if (eligible == nullptr) {
       supply.free_slots += there.free_slots;
       supply.usable_slots += there.usable_slots;
@@ -59,13 +59,14 @@ std::string WhoElseGets(const Round& round, const Candidate& candidate, const Id
   std::string text;
   int named = 0;
   for (int partition : candidate.partitions) {
-    for (const Kept& kept : round.partitions[partition].kept) {
-      const uint32_t slots = SlotsWithin(kept, eligible);
+    for (const ReservedSlots& reserved : round.partitions[partition].reserved_slots) {
+      const uint32_t slots = SlotsWithin(reserved, eligible);
       if (slots == 0) continue;
       if (++named > kMostNamed) return absl::StrCat(text, " and more for others");
       absl::StrAppend(&text, named == 1 ? ", " : " and ", slots,
-                      named == 1 ? " of them kept for job " : " for job ", kept.for_job);
-      if (kept.until > round.context.wall) absl::StrAppend(&text, " until ", UtcMinute(kept.until));
+                      named == 1 ? " of them kept for job " : " for job ", reserved.for_job);
+      if (reserved.until > round.context.wall)
+        absl::StrAppend(&text, " until ", UtcMinute(reserved.until));
     }
   }
   return text;

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "controller/policy/health/capacity.h"
+#include "controller/policy/health/eligibility.h"
 #include "controller/policy/stages/round.h"
 
 namespace muster::controller {

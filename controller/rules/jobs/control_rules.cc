@@ -10,7 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/units.h"
 #include "controller/model/restart_budget.h"
-#include "controller/policy/health/capacity.h"
+#include "controller/policy/health/eligibility.h"
 #include "controller/policy/limits/quota.h"
 #include "controller/policy/limits/time_limits.h"
 #include "controller/rules/jobs/job_driver.h"

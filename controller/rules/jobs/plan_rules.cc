@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "controller/policy/health/capacity.h"
+#include "controller/policy/health/eligibility.h"
 #include "controller/policy/health/resume_rules.h"
 #include "controller/policy/limits/quota.h"
 #include "controller/policy/queue/admission.h"
@@ -75,7 +75,7 @@ bool StillFits(const Snapshot& snapshot, const PlaceGang& gang, const ScheduleCo
     }
   }
   for (const auto& [id, ranks] : ranks_on) {
-    if (!HasRoom(*snapshot.workers.Find(id), needs, ranks)) return false;
+    if (!HasCpusAndMemory(*snapshot.workers.Find(id), needs, ranks)) return false;
   }
   return pools.size() == 1;
 }

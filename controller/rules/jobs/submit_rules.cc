@@ -6,7 +6,7 @@
 #include "common/base/planted_bug.h"
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
-#include "controller/policy/health/capacity.h"
+#include "controller/policy/health/eligibility.h"
 #include "controller/policy/health/resume_rules.h"
 #include "controller/policy/limits/dependencies.h"
 #include "controller/policy/limits/quota.h"

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/engine/loops/archive_loop.h"
 #include "controller/policy/archive/ended_jobs_queue.h"
-#include "controller/policy/health/capacity.h"
+#include "controller/policy/health/eligibility.h"
 #include "controller/policy/scheduler.h"
 #include "tests/controller/engine/random_history.h"
 #include "tests/support/model_invariants.h"

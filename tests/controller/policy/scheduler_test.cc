@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "controller/policy/health/capacity.h"
+#include "controller/policy/health/eligibility.h"
 #include "tests/controller/policy/world.h"
 #include "tests/support/status_matchers.h"
 

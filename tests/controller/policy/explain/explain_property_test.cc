@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/policy/explain/explain.h"
-#include "controller/policy/health/capacity.h"
+#include "controller/policy/health/eligibility.h"
 #include "controller/policy/limits/run_time.h"
 #include "controller/policy/limits/time_limits.h"
 #include "controller/policy/scheduler.h"
@@ -157,7 +157,7 @@ class Lifted {
     uint64_t ranks = 0;
     for (uint64_t id : WorkerIds()) {
       Worker& worker = draft_.EditWorker(id);
-      if (worker.facts.pool != pool || !Suits(worker, needs)) continue;
+      if (worker.facts.pool != pool || !IsEligible(worker, needs)) continue;
       worker.connected = true;
       worker.presence = Presence::kReady;
       worker.draining = false;

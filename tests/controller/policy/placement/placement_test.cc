@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "common/base/rng.h"
-#include "controller/policy/health/capacity.h"
+#include "controller/policy/health/eligibility.h"
 #include "tests/controller/policy/world.h"
 
 namespace muster::controller {

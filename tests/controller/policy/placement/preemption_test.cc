@@ -16,65 +16,71 @@ using ::testing::IsEmpty;
 
 const absl::Time kNow = absl::FromUnixSeconds(1'000'000);
 
-// Holds slots in one room.
-Preemptee Holds(uint64_t job_id, size_t room, int64_t slots, int64_t cost, int32_t priority = 0) {
+// Holds slots on one worker.
+VictimCandidate Holds(uint64_t job_id, size_t worker, int64_t slots, int64_t cost,
+                      int32_t priority = 0) {
   return {.job_id = job_id,
           .cost = cost,
           .priority = priority,
-          .held = {{.room = room, .what = {.slots = slots, .cpus = slots}}}};
+          .held = {{.worker = worker, .what = {.slots = slots, .cpus = slots}}}};
 }
 
 TEST(ChooseVictimsTest, TheLeastWorkIsLost) {
-  const std::vector<Room> rooms = {{.worker_id = 1}, {.worker_id = 2}};
-  const std::vector<Preemptee> jobs = {Holds(1, 0, 1, 500), Holds(2, 1, 1, 20), Holds(3, 1, 1, 90)};
-  EXPECT_THAT(ChooseVictims(rooms, jobs, {}, 1), ElementsAre(1));
-  EXPECT_THAT(ChooseVictims(rooms, jobs, {}, 2), ElementsAre(1, 2));
+  const std::vector<WorkerResources> workers = {{.worker_id = 1}, {.worker_id = 2}};
+  const std::vector<VictimCandidate> jobs = {Holds(1, 0, 1, 500), Holds(2, 1, 1, 20),
+                                             Holds(3, 1, 1, 90)};
+  EXPECT_THAT(ChooseVictims(workers, jobs, {}, 1), ElementsAre(1));
+  EXPECT_THAT(ChooseVictims(workers, jobs, {}, 2), ElementsAre(1, 2));
 }
 
 TEST(ChooseVictimsTest, OneDearJobIsLeftWhereTwoCheapOnesAreLess) {
-  const std::vector<Room> rooms = {{.worker_id = 1}, {.worker_id = 2}};
-  const std::vector<Preemptee> jobs = {Holds(1, 0, 2, 100), Holds(2, 1, 1, 40), Holds(3, 1, 1, 59)};
-  EXPECT_THAT(ChooseVictims(rooms, jobs, {}, 2), ElementsAre(1, 2));
+  const std::vector<WorkerResources> workers = {{.worker_id = 1}, {.worker_id = 2}};
+  const std::vector<VictimCandidate> jobs = {Holds(1, 0, 2, 100), Holds(2, 1, 1, 40),
+                                             Holds(3, 1, 1, 59)};
+  EXPECT_THAT(ChooseVictims(workers, jobs, {}, 2), ElementsAre(1, 2));
 }
 
 TEST(ChooseVictimsTest, WhatIsFreeCounts) {
-  const std::vector<Room> rooms = {{.worker_id = 1, .slots = 1}, {.worker_id = 2}};
-  EXPECT_THAT(ChooseVictims(rooms, {Holds(1, 1, 1, 7)}, {}, 2), ElementsAre(0));
-  EXPECT_THAT(ChooseVictims(rooms, {Holds(1, 1, 1, 7)}, {}, 1), IsEmpty()) << "it fits already";
+  const std::vector<WorkerResources> workers = {{.worker_id = 1, .slots = 1}, {.worker_id = 2}};
+  EXPECT_THAT(ChooseVictims(workers, {Holds(1, 1, 1, 7)}, {}, 2), ElementsAre(0));
+  EXPECT_THAT(ChooseVictims(workers, {Holds(1, 1, 1, 7)}, {}, 1), IsEmpty()) << "it fits already";
 }
 
 TEST(ChooseVictimsTest, NobodyIsTouchedWhenAllWouldNotSuffice) {
-  const std::vector<Room> rooms = {{.worker_id = 1}, {.worker_id = 2}};
-  EXPECT_THAT(ChooseVictims(rooms, {Holds(1, 0, 1, 1), Holds(2, 1, 1, 1)}, {}, 3), IsEmpty());
+  const std::vector<WorkerResources> workers = {{.worker_id = 1}, {.worker_id = 2}};
+  EXPECT_THAT(ChooseVictims(workers, {Holds(1, 0, 1, 1), Holds(2, 1, 1, 1)}, {}, 3), IsEmpty());
   // Two slots on two workers do not hold a rank of two slots.
-  EXPECT_THAT(ChooseVictims(rooms, {Holds(1, 0, 1, 1), Holds(2, 1, 1, 1)}, {.slots = 2}, 1),
+  EXPECT_THAT(ChooseVictims(workers, {Holds(1, 0, 1, 1), Holds(2, 1, 1, 1)}, {.slots = 2}, 1),
               IsEmpty());
 }
 
 TEST(ChooseVictimsTest, TwoOnOneWorkerMakeRoomForARankOfTwoSlots) {
-  const std::vector<Room> rooms = {{.worker_id = 1}, {.worker_id = 2}};
-  const std::vector<Preemptee> jobs = {Holds(1, 0, 1, 1), Holds(2, 1, 1, 10), Holds(3, 1, 1, 10)};
-  EXPECT_THAT(ChooseVictims(rooms, jobs, {.slots = 2}, 1), ElementsAre(1, 2));
+  const std::vector<WorkerResources> workers = {{.worker_id = 1}, {.worker_id = 2}};
+  const std::vector<VictimCandidate> jobs = {Holds(1, 0, 1, 1), Holds(2, 1, 1, 10),
+                                             Holds(3, 1, 1, 10)};
+  EXPECT_THAT(ChooseVictims(workers, jobs, {.slots = 2}, 1), ElementsAre(1, 2));
 }
 
 TEST(ChooseVictimsTest, CpusAndMemoryCountToo) {
-  const std::vector<Room> rooms = {{.worker_id = 1, .slots = 4, .cpus = 1, .memory_bytes = 100}};
-  const std::vector<Preemptee> jobs = {Holds(1, 0, 1, 5), Holds(2, 0, 3, 9)};
-  EXPECT_THAT(ChooseVictims(rooms, jobs, {.slots = 1, .cpus = 4}, 1), ElementsAre(1));
-  EXPECT_THAT(ChooseVictims(rooms, jobs, {.slots = 1, .memory_bytes = 101}, 1), IsEmpty());
+  const std::vector<WorkerResources> workers = {
+      {.worker_id = 1, .slots = 4, .cpus = 1, .memory_bytes = 100}};
+  const std::vector<VictimCandidate> jobs = {Holds(1, 0, 1, 5), Holds(2, 0, 3, 9)};
+  EXPECT_THAT(ChooseVictims(workers, jobs, {.slots = 1, .cpus = 4}, 1), ElementsAre(1));
+  EXPECT_THAT(ChooseVictims(workers, jobs, {.slots = 1, .memory_bytes = 101}, 1), IsEmpty());
 }
 
 TEST(ChooseVictimsTest, AmongEqualsTheLowerPriorityThenTheLaterSubmit) {
-  const std::vector<Room> rooms = {{.worker_id = 1}};
+  const std::vector<WorkerResources> workers = {{.worker_id = 1}};
   EXPECT_THAT(
-      ChooseVictims(rooms, {Holds(1, 0, 1, 9), Holds(2, 0, 1, 9), Holds(3, 0, 1, 9, 5)}, {}, 1),
+      ChooseVictims(workers, {Holds(1, 0, 1, 9), Holds(2, 0, 1, 9), Holds(3, 0, 1, 9, 5)}, {}, 1),
       ElementsAre(1));
-  EXPECT_THAT(ChooseVictims(rooms, {Holds(1, 0, 1, 9, -5), Holds(2, 0, 1, 9)}, {}, 1),
+  EXPECT_THAT(ChooseVictims(workers, {Holds(1, 0, 1, 9, -5), Holds(2, 0, 1, 9)}, {}, 1),
               ElementsAre(0));
   // Fewer jobs before lower priorities.
-  EXPECT_THAT(ChooseVictims(
-                  rooms, {Holds(1, 0, 1, 5, -5), Holds(2, 0, 1, 5, -5), Holds(3, 0, 2, 10)}, {}, 2),
-              ElementsAre(2));
+  EXPECT_THAT(
+      ChooseVictims(workers, {Holds(1, 0, 1, 5, -5), Holds(2, 0, 1, 5, -5), Holds(3, 0, 2, 10)}, {},
+                    2),
+      ElementsAre(2));
 }
 
 // Small random worlds, against all subsets.
@@ -83,23 +89,23 @@ class RandomRoomsTest : public ::testing::Test {
   uint64_t Draw(uint64_t below) { return DeriveSeed(7, 1, ++draws_) % below; }
 
   void Make() {
-    rooms_.clear();
+    workers_.clear();
     jobs_.clear();
-    const size_t rooms = 1 + Draw(4);
-    for (size_t i = 0; i < rooms; ++i) {
-      rooms_.push_back({.worker_id = i + 1,
-                        .slots = static_cast<int64_t>(Draw(3)),
-                        .cpus = static_cast<int64_t>(Draw(4))});
+    const size_t workers = 1 + Draw(4);
+    for (size_t i = 0; i < workers; ++i) {
+      workers_.push_back({.worker_id = i + 1,
+                          .slots = static_cast<int64_t>(Draw(3)),
+                          .cpus = static_cast<int64_t>(Draw(4))});
     }
     const size_t jobs = Draw(9);
     for (size_t i = 0; i < jobs; ++i) {
-      Preemptee job{.job_id = i + 1,
-                    .cost = static_cast<int64_t>(Draw(6)) * 10,
-                    .priority = static_cast<int32_t>(Draw(3))};
-      for (size_t room = 0; room < rooms; ++room) {
+      VictimCandidate job{.job_id = i + 1,
+                          .cost = static_cast<int64_t>(Draw(6)) * 10,
+                          .priority = static_cast<int32_t>(Draw(3))};
+      for (size_t worker = 0; worker < workers; ++worker) {
         if (Draw(2) == 0) continue;
         const int64_t slots = 1 + static_cast<int64_t>(Draw(3));
-        job.held.push_back({.room = room, .what = {.slots = slots, .cpus = slots}});
+        job.held.push_back({.worker = worker, .what = {.slots = slots, .cpus = slots}});
       }
       jobs_.push_back(std::move(job));
     }
@@ -108,16 +114,16 @@ class RandomRoomsTest : public ::testing::Test {
   }
 
   uint32_t RanksWithout(uint32_t subset) const {
-    std::vector<Room> rooms = rooms_;
+    std::vector<WorkerResources> workers = workers_;
     for (size_t i = 0; i < jobs_.size(); ++i) {
       if ((subset >> i & 1) == 0) continue;
-      for (const Preemptee::Held& held : jobs_[i].held) {
-        rooms[held.room].slots += held.what.slots;
-        rooms[held.room].cpus += held.what.cpus;
+      for (const VictimCandidate::Held& held : jobs_[i].held) {
+        workers[held.worker].slots += held.what.slots;
+        workers[held.worker].cpus += held.what.cpus;
       }
     }
     uint32_t ranks = 0;
-    for (const Room& room : rooms) ranks += RanksIn(room, rank_);
+    for (const WorkerResources& worker : workers) ranks += RanksIn(worker, rank_);
     return ranks;
   }
 
@@ -127,8 +133,8 @@ class RandomRoomsTest : public ::testing::Test {
     return cost;
   }
 
-  std::vector<Room> rooms_;
-  std::vector<Preemptee> jobs_;
+  std::vector<WorkerResources> workers_;
+  std::vector<VictimCandidate> jobs_;
   RankSize rank_;
   uint32_t ranks_ = 1;
   uint64_t draws_ = 0;
@@ -143,7 +149,7 @@ TEST_F(RandomRoomsTest, LeastWorkLostIsReallyLeast) {
       if (RanksWithout(subset) < ranks_) continue;
       least = std::min(least.value_or(CostOf(subset)), CostOf(subset));
     }
-    const std::vector<size_t> victims = ChooseVictims(rooms_, jobs_, rank_, ranks_);
+    const std::vector<size_t> victims = ChooseVictims(workers_, jobs_, rank_, ranks_);
     uint32_t chosen = 0;
     for (size_t victim : victims) chosen |= 1u << victim;
     if (!least.has_value() || RanksWithout(0) >= ranks_) {
@@ -162,17 +168,17 @@ TEST_F(RandomRoomsTest, LeastWorkLostIsReallyLeast) {
 }
 
 TEST(ChooseVictimsTest, ManyCandidatesAreStillHandledWithoutASuperfluousVictim) {
-  std::vector<Room> rooms;
-  std::vector<Preemptee> jobs;
+  std::vector<WorkerResources> workers;
+  std::vector<VictimCandidate> jobs;
   for (uint64_t i = 0; i < 400; ++i) {
-    rooms.push_back({.worker_id = i + 1});
+    workers.push_back({.worker_id = i + 1});
     jobs.push_back(Holds(i + 1, i, 4, static_cast<int64_t>(SplitMix64(i) % 1000)));
   }
-  const std::vector<size_t> victims = ChooseVictims(rooms, jobs, {.slots = 2}, 64);
+  const std::vector<size_t> victims = ChooseVictims(workers, jobs, {.slots = 2}, 64);
   ASSERT_EQ(victims.size(), 32u);
   // Of equal size they are: the cheapest ones.
   std::vector<int64_t> costs;
-  for (const Preemptee& job : jobs) costs.push_back(job.cost);
+  for (const VictimCandidate& job : jobs) costs.push_back(job.cost);
   std::sort(costs.begin(), costs.end());
   int64_t lost = 0;
   int64_t least = 0;

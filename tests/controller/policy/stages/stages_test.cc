@@ -10,7 +10,7 @@
 #include "controller/policy/placement/placement.h"
 #include "controller/policy/queue/queue_order.h"
 #include "controller/policy/stages/admit.h"
-#include "controller/policy/stages/backfill_kept.h"
+#include "controller/policy/stages/backfill_reserved.h"
 #include "controller/policy/stages/fit.h"
 #include "controller/policy/stages/grow.h"
 #include "controller/policy/stages/hold_back.h"
@@ -198,8 +198,8 @@ TEST_F(StagesTest, AReservationKeepsFreeSlotsAndAGangThatEndsBeforeItMayUseThem)
   EXPECT_THAT(Fit(round, *next, partition, 1), IsEmpty());
   EXPECT_TRUE(CouldBackfill(round, *next, partition));
   const absl::Time start = round.decision.reserved[0].start;
-  EXPECT_THAT(FitInKept(round, *next, partition, start + absl::Seconds(1)), IsEmpty());
-  EXPECT_THAT(FitInKept(round, *next, partition, start), SizeIs(1));
+  EXPECT_THAT(FitInReserved(round, *next, partition, start + absl::Seconds(1)), IsEmpty());
+  EXPECT_THAT(FitInReserved(round, *next, partition, start), SizeIs(1));
 }
 
 TEST_F(StagesTest, GrowStopsAnElasticGangWhereSlotsAreFreeAndNotWhereTheyAreReserved) {

@@ -1,4 +1,4 @@
-#include "controller/policy/stages/backfill_kept.h"
+#include "controller/policy/stages/backfill_reserved.h"
 
 #include <algorithm>
 
@@ -21,41 +21,43 @@ Grant FreePartOf(const WorkerIndex& index, SlotKind kind, const Grant& grant) {
 }
 
 bool CouldBackfill(Round& round, const Candidate& candidate, int partition) {
-  if (round.partitions[partition].kept.empty()) return false;
+  if (round.partitions[partition].reserved_slots.empty()) return false;
   if (round.backfill_tries >= round.settings.max_backfill_tries) return false;
   const auto [could, is_new] =
       round.could_backfill.try_emplace({&candidate.group, partition}, false);
   if (!is_new) return could->second;
   Demand& demand = candidate.demand();
-  std::vector<const Kept*> lent;
-  for (const Kept& kept : round.partitions[partition].kept) {
-    if (kept.until > round.context.wall) lent.push_back(&kept);
+  std::vector<const ReservedSlots*> lent;
+  for (const ReservedSlots& reserved : round.partitions[partition].reserved_slots) {
+    if (reserved.until > round.context.wall) lent.push_back(&reserved);
   }
-  for (const Kept* kept : lent) GiveBack(round.index, kept->kind, kept->grants);
+  for (const ReservedSlots* reserved : lent)
+    GiveBack(round.index, reserved->kind, reserved->grants);
   const std::vector<Grant> grants =
       FitGang(round.index, partition, demand, candidate.needs().min_ranks);
   GiveBack(round.index, demand.kind(), grants);
-  for (const Kept* kept : lent) {
-    for (const Grant& grant : kept->grants) round.index.Take(grant, kept->kind);
+  for (const ReservedSlots* reserved : lent) {
+    for (const Grant& grant : reserved->grants) round.index.Take(grant, reserved->kind);
   }
   could->second = !grants.empty();
   return could->second;
 }
 
-std::vector<Grant> FitInKept(Round& round, const Candidate& candidate, int partition,
-                             absl::Time end) {
-  std::vector<Kept*> lent;
-  for (Kept& kept : round.partitions[partition].kept) {
-    if (kept.until >= end) lent.push_back(&kept);
+std::vector<Grant> FitInReserved(Round& round, const Candidate& candidate, int partition,
+                                 absl::Time end) {
+  std::vector<ReservedSlots*> lent;
+  for (ReservedSlots& reserved : round.partitions[partition].reserved_slots) {
+    if (reserved.until >= end) lent.push_back(&reserved);
   }
   if (lent.empty()) return {};
   ++round.backfill_tries;
-  for (const Kept* kept : lent) GiveBack(round.index, kept->kind, kept->grants);
+  for (const ReservedSlots* reserved : lent)
+    GiveBack(round.index, reserved->kind, reserved->grants);
   std::vector<Grant> grants = Fit(round, candidate, partition, candidate.max_ranks);
-  for (Kept* kept : lent) {
-    for (Grant& grant : kept->grants) {
-      grant = FreePartOf(round.index, kept->kind, grant);
-      round.index.Take(grant, kept->kind);
+  for (ReservedSlots* reserved : lent) {
+    for (Grant& grant : reserved->grants) {
+      grant = FreePartOf(round.index, reserved->kind, grant);
+      round.index.Take(grant, reserved->kind);
     }
   }
   return grants;

@@ -15,8 +15,8 @@ bool CouldBackfill(Round& round, const Candidate& candidate, int partition);
 
 // Takes slots for the gang, kept ones among them whose time comes after `end`, when it is expected
 // to have ended. What it takes is kept no more. Empty: it does not fit, and nothing was taken.
-std::vector<Grant> FitInKept(Round& round, const Candidate& candidate, int partition,
-                             absl::Time end);
+std::vector<Grant> FitInReserved(Round& round, const Candidate& candidate, int partition,
+                                 absl::Time end);
 
 // What of the grant is still free.
 Grant FreePartOf(const WorkerIndex& index, SlotKind kind, const Grant& grant);

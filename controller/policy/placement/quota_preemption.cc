@@ -1,10 +1,10 @@
-// Room for a job that its quotas hold back: MakeRoomWithinQuota.
+// Preemption for a job that its quotas hold back: PlanPreemptionWithinQuota.
 #include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "controller/policy/placement/make_room.h"
-#include "controller/policy/placement/room_scene.h"
+#include "controller/policy/placement/plan_preemption.h"
+#include "controller/policy/placement/preemption_input.h"
 
 namespace muster::controller {
 namespace {
@@ -43,23 +43,23 @@ int64_t SpareSlots(const Job& job) {
   return (static_cast<int64_t>(job.current->ranks.size()) - needs.min_ranks) * needs.slots_per_rank;
 }
 
-// The whole of it: rooms and quotas, as jobs leave them or come back.
+// The whole of it: workers' resources and quotas, as jobs leave them or come back.
 struct Balance {
-  const Scene& scene;
-  std::vector<Room> rooms;
+  const PreemptionInput& input;
+  std::vector<WorkerResources> workers;
   QuotaGap gap;
 
   void Shrink(size_t i, int sign) {
-    ReleaseSpare(rooms, *scene.jobs[i], scene.holders[i], sign);
-    gap.Free(*scene.jobs[i], sign * SpareSlots(*scene.jobs[i]));
+    ReleaseSpare(workers, *input.jobs[i], input.candidates[i], sign);
+    gap.Free(*input.jobs[i], sign * SpareSlots(*input.jobs[i]));
   }
   void Leave(size_t i, int sign) {
-    for (const Preemptee::Held& held : scene.holders[i].held) {
-      AddRoom(rooms[held.room], {.slots = sign * held.what.slots,
-                                 .cpus = sign * held.what.cpus,
-                                 .memory_bytes = sign * held.what.memory_bytes});
+    for (const VictimCandidate::Held& held : input.candidates[i].held) {
+      AddResources(workers[held.worker], {.slots = sign * held.what.slots,
+                                          .cpus = sign * held.what.cpus,
+                                          .memory_bytes = sign * held.what.memory_bytes});
     }
-    gap.Free(*scene.jobs[i], sign * SlotsHeld(*scene.jobs[i]));
+    gap.Free(*input.jobs[i], sign * SlotsHeld(*input.jobs[i]));
   }
 };
 
@@ -67,50 +67,51 @@ struct Balance {
 // time the least work lost for a slot that is needed.
 void CloseGap(Balance& balance, const std::vector<size_t>& who, std::vector<size_t>& victims) {
   while (!balance.gap.IsClosed()) {
-    size_t best = balance.scene.jobs.size();
+    size_t best = balance.input.jobs.size();
     double best_cost = 0;
     for (size_t i : who) {
-      const Job& job = *balance.scene.jobs[i];
+      const Job& job = *balance.input.jobs[i];
       const bool taken = std::find(victims.begin(), victims.end(), i) != victims.end();
       if (taken || !balance.gap.Needs(job)) continue;
       if (balance.gap.NeedsUser() && !balance.gap.OfUser(job)) continue;
-      const double cost = static_cast<double>(balance.scene.holders[i].cost + 1) /
+      const double cost = static_cast<double>(balance.input.candidates[i].cost + 1) /
                           static_cast<double>(std::max<int64_t>(SlotsHeld(job), 1));
-      if (best == balance.scene.jobs.size() || cost < best_cost) {
+      if (best == balance.input.jobs.size() || cost < best_cost) {
         best = i;
         best_cost = cost;
       }
     }
-    if (best == balance.scene.jobs.size()) return;
+    if (best == balance.input.jobs.size()) return;
     victims.push_back(best);
     balance.Leave(best, +1);
   }
 }
 
 // `shrink`: gangs may shrink; otherwise they may only go.
-std::optional<Choice> Choose(const Scene& scene, const Preemptor& preemptor, const QuotaGap& gap,
-                             const std::vector<size_t>& shrink) {
+std::optional<VictimChoice> Choose(const PreemptionInput& input, const Preemptor& preemptor,
+                                   const QuotaGap& gap, const std::vector<size_t>& shrink) {
   const JobNeeds& needs = preemptor.demand.needs();
   const RankSize rank = RankSizeOf(needs);
-  Balance balance{.scene = scene, .rooms = scene.rooms, .gap = gap};
+  Balance balance{.input = input, .workers = input.workers, .gap = gap};
   const auto enough = [&] {
-    return balance.gap.IsClosed() && RanksIn(balance.rooms, rank) >= needs.min_ranks;
+    return balance.gap.IsClosed() && RanksIn(balance.workers, rank) >= needs.min_ranks;
   };
-  Choice choice;
+  VictimChoice choice;
   for (size_t i : shrink) {
     if (enough()) break;
-    if (!balance.gap.Needs(*scene.jobs[i])) continue;
+    if (!balance.gap.Needs(*input.jobs[i])) continue;
     balance.Shrink(i, +1);
     choice.shrink.push_back(i);
   }
-  std::vector<size_t> who = WhoMayGo(scene, preemptor.job.settings->priority, choice.shrink);
+  std::vector<size_t> who =
+      PreemptionCandidates(input, preemptor.job.settings->priority, choice.shrink);
   CloseGap(balance, who, choice.preempt);
   if (!balance.gap.IsClosed()) return std::nullopt;
   if (!enough()) {
     std::erase_if(who, [&](size_t i) {
       return std::find(choice.preempt.begin(), choice.preempt.end(), i) != choice.preempt.end();
     });
-    for (size_t i : Victims(balance.rooms, scene, who, rank, needs.min_ranks)) {
+    for (size_t i : CheapestVictims(balance.workers, input, who, rank, needs.min_ranks)) {
       choice.preempt.push_back(i);
       balance.Leave(i, +1);
     }
@@ -134,21 +135,21 @@ std::optional<Choice> Choose(const Scene& scene, const Preemptor& preemptor, con
 
 }  // namespace
 
-std::optional<std::vector<StopGang>> MakeRoomWithinQuota(
+std::optional<std::vector<StopGang>> PlanPreemptionWithinQuota(
     const Snapshot& snapshot, const WorkerIndex& index, const Preemptor& preemptor,
     const SlotsOver& over, const ElasticSettings& settings, absl::Time now) {
-  const Scene scene = BuildScene(snapshot, index, preemptor, now);
+  const PreemptionInput input = BuildPreemptionInput(snapshot, index, preemptor, now);
   QuotaGap gap(over, preemptor.job);
-  for (uint64_t id : scene.leaving) {
+  for (uint64_t id : input.leaving) {
     const Job& job = *snapshot.FindJob(id);
     gap.Free(job, SlotsHeld(job));
   }
-  std::optional<Choice> choice =
-      Choose(scene, preemptor, gap,
-             WhoMayShrink(snapshot, scene, preemptor.job.settings->priority, settings, now));
-  if (!choice.has_value()) choice = Choose(scene, preemptor, gap, {});
+  std::optional<VictimChoice> choice =
+      Choose(input, preemptor, gap,
+             ShrinkCandidates(snapshot, input, preemptor.job.settings->priority, settings, now));
+  if (!choice.has_value()) choice = Choose(input, preemptor, gap, {});
   if (!choice.has_value()) return std::nullopt;
-  return StopsFor(scene, *choice, preemptor.job);
+  return StopsFor(input, *choice, preemptor.job);
 }
 
 }  // namespace muster::controller

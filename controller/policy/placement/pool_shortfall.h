@@ -11,7 +11,7 @@ namespace muster::controller {
 
 // Empty: the job's smallest gang would fit there now, if it were alone in the queue. Otherwise what
 // is short comes first, then, as hints, what is there but not for it.
-std::vector<Blocker> LackInPool(const Snapshot& snapshot, const JobNeeds& needs,
-                                const std::string& pool);
+std::vector<Blocker> ShortfallInPool(const Snapshot& snapshot, const JobNeeds& needs,
+                                     const std::string& pool);
 
 }  // namespace muster::controller

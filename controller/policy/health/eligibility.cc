@@ -1,4 +1,4 @@
-#include "controller/policy/health/capacity.h"
+#include "controller/policy/health/eligibility.h"
 
 #include <algorithm>
 #include <map>
@@ -61,7 +61,7 @@ struct Supply {
     memory_bytes = std::max(memory_bytes, worker.facts.memory_bytes);
     JobNeeds labels;
     labels.selector = needs.selector;
-    labelled += Suits(worker, labels);
+    labelled += IsEligible(worker, labels);
     excluded += std::count(needs.exclude.begin(), needs.exclude.end(), worker.name) != 0;
   }
 
@@ -113,7 +113,7 @@ bool TakesWork(const Worker& worker) {
 }
 
 bool TakesWork(const Worker& worker, const JobNeeds& needs) {
-  return TakesWork(worker) && InPools(worker, needs) && Suits(worker, needs);
+  return TakesWork(worker) && InPools(worker, needs) && IsEligible(worker, needs);
 }
 
 bool SlotMatches(const Slot& slot, const JobNeeds& needs) {
@@ -140,7 +140,7 @@ bool RunsImage(const Worker& worker, const JobNeeds& needs) {
   return false;
 }
 
-bool Suits(const Worker& worker, const JobNeeds& needs) {
+bool IsEligible(const Worker& worker, const JobNeeds& needs) {
   if (needs.commands && !worker.facts.allows_commands) return false;
   if (!RunsImage(worker, needs)) return false;
   const auto& labels = worker.facts.labels;
@@ -160,7 +160,7 @@ bool Suits(const Worker& worker, const JobNeeds& needs) {
 }
 
 uint32_t IdleRanks(const Worker& worker, const JobNeeds& needs) {
-  if (!Suits(worker, needs)) return 0;
+  if (!IsEligible(worker, needs)) return 0;
   uint64_t slots = 0;
   for (const Slot& slot : worker.facts.slots) slots += SlotMatches(slot, needs);
   uint64_t ranks = slots / needs.slots_per_rank;
@@ -173,7 +173,7 @@ uint32_t IdleRanks(const Worker& worker, const JobNeeds& needs) {
   return ranks;
 }
 
-bool HasRoom(const Worker& worker, const JobNeeds& needs, uint32_t ranks) {
+bool HasCpusAndMemory(const Worker& worker, const JobNeeds& needs, uint32_t ranks) {
   uint64_t cpus = uint64_t{ranks} * needs.cpus_per_rank;
   uint64_t memory_bytes = ranks * needs.memory_per_rank;
   if (cpus == 0 && memory_bytes == 0) return true;
@@ -188,7 +188,7 @@ bool HasRoom(const Worker& worker, const JobNeeds& needs, uint32_t ranks) {
 Capacity CountCapacity(const Snapshot& snapshot, const JobNeeds& needs) {
   Capacity capacity;
   snapshot.workers.ForEach([&](const Worker& worker) {
-    if (!InPools(worker, needs) || !Suits(worker, needs)) return;
+    if (!InPools(worker, needs) || !IsEligible(worker, needs)) return;
     const bool takes_work = TakesWork(worker);
     const bool usable = IsUsable(worker);
     bool has_slots = false;

@@ -20,7 +20,7 @@ bool IsUsable(const Worker& worker);
 
 // Whether the worker's facts suit the job, whatever its pool and whoever is there now: labels,
 // names that it excludes, models of GPU, whether it runs commands.
-bool Suits(const Worker& worker, const JobNeeds& needs);
+bool IsEligible(const Worker& worker, const JobNeeds& needs);
 // It has what the job's image is run by, if the job has one.
 bool RunsImage(const Worker& worker, const JobNeeds& needs);
 bool SlotMatches(const Slot& slot, const JobNeeds& needs);
@@ -30,7 +30,7 @@ bool HasSlot(const Worker& worker, uint32_t index, SlotKind kind);
 uint32_t IdleRanks(const Worker& worker, const JobNeeds& needs);
 
 // Whether the worker has CPUs and memory left for so many ranks; slots are not looked at.
-bool HasRoom(const Worker& worker, const JobNeeds& needs, uint32_t ranks);
+bool HasCpusAndMemory(const Worker& worker, const JobNeeds& needs, uint32_t ranks);
 
 // What the workers in the job's pools offer; those that do not suit are not counted.
 struct Capacity {

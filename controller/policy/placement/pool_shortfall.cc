@@ -1,4 +1,4 @@
-#include "controller/policy/placement/room.h"
+#include "controller/policy/placement/pool_shortfall.h"
 
 #include <algorithm>
 #include <utility>
@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/units.h"
-#include "controller/policy/health/capacity.h"
+#include "controller/policy/health/eligibility.h"
 #include "controller/policy/health/root_rules.h"
 
 namespace muster::controller {
@@ -100,7 +100,7 @@ Ranks CountFree(const Worker& worker, const JobNeeds& needs, uint64_t free_slots
 void CountWorker(const Worker& worker, const JobNeeds& needs, Tally& tally) {
   const FreeSlots slots = CountSlots(worker, needs);
   const bool takes_work = TakesWork(worker);
-  if (!Suits(worker, needs)) {
+  if (!IsEligible(worker, needs)) {
     if (!takes_work) return;
     const uint64_t free = slots.matching + slots.other_models;
     if (needs.commands && !worker.facts.allows_commands) {
@@ -143,9 +143,9 @@ std::string Count(uint64_t count, const char* noun) {
 }
 
 // The blockers of one pool, named by its tally.
-class Naming {
+class ShortfallNaming {
  public:
-  Naming(const Tally& tally, const JobNeeds& needs, const std::string& pool)
+  ShortfallNaming(const Tally& tally, const JobNeeds& needs, const std::string& pool)
       : tally_(tally),
         needs_(needs),
         pool_(pool),
@@ -269,14 +269,14 @@ class Naming {
 
 }  // namespace
 
-std::vector<Blocker> LackInPool(const Snapshot& snapshot, const JobNeeds& needs,
-                                const std::string& pool) {
+std::vector<Blocker> ShortfallInPool(const Snapshot& snapshot, const JobNeeds& needs,
+                                     const std::string& pool) {
   Tally tally;
   snapshot.workers.ForEach([&](const Worker& worker) {
     if (worker.facts.pool == pool) CountWorker(worker, needs, tally);
   });
   if (tally.now.in_all >= needs.min_ranks) return {};
-  return Naming(tally, needs, pool).Run();
+  return ShortfallNaming(tally, needs, pool).Run();
 }
 
 }  // namespace muster::controller
