@@ -206,7 +206,7 @@ std::vector<JobEnd> Server::EndsOf(const std::vector<uint64_t>& jobs) const {
     const Job* job = snapshot->FindJob(jobs[i]);
     if (job != nullptr && IsTerminal(job->state)) {
       ends[i] = {JobEnd::State::kEnded, now - FinishedAt(*job)};
-    } else if (job == nullptr && snapshot->HasLeft(jobs[i])) {
+    } else if (job == nullptr && snapshot->IsForgottenOrArchived(jobs[i])) {
       left.push_back(jobs[i]);
     }
   }

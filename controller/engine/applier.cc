@@ -74,7 +74,7 @@ Applier::Lane Applier::LaneOf(const Event& event) {
   const bool of_loops =
       std::holds_alternative<ApplyPlan>(event) || std::holds_alternative<Findings>(event) ||
       std::holds_alternative<AssignCheckpointWork>(event) ||
-      std::holds_alternative<ArchiveJobs>(event) || std::holds_alternative<TendRoots>(event);
+      std::holds_alternative<ArchiveJobs>(event) || std::holds_alternative<ReconcileRoots>(event);
   if (of_loops) return Lane::kLoops;
   const bool of_agents = std::holds_alternative<WorkerHello>(event) ||
                          std::holds_alternative<WorkerHeartbeat>(event) ||

@@ -30,7 +30,7 @@ namespace muster::controller {
 namespace {
 
 // Runs of the liveness loop per heartbeat interval.
-constexpr int kLivenessLooks = 3;
+constexpr int kLivenessChecks = 3;
 constexpr absl::Duration kLimitsEvery = absl::Seconds(1);
 
 void IgnoreAnswer(const EventResult&) {}
@@ -90,8 +90,8 @@ class EngineImpl final : public Engine {
         archiving_(clock, MakeWiring(archiving_thread_),
                    DecideArchiving(options_.archive, clock_.SinceBoot(), *history_)),
         roots_(clock, MakeWiring(roots_thread_), DecideRoots),
-        liveness_(options_.heartbeat_interval / kLivenessLooks, MakeFindings(liveness_thread_),
-                  [this](const Snapshot& snapshot) { return LookForSilent(snapshot); }),
+        liveness_(options_.heartbeat_interval / kLivenessChecks, MakeFindings(liveness_thread_),
+                  [this](const Snapshot& snapshot) { return FindSilentNow(snapshot); }),
         limits_(kLimitsEvery, MakeFindings(limits_thread_), [this](const Snapshot& snapshot) {
           return FindPassedLimits(snapshot, {clock_.Now(), clock_.SinceBoot()});
         }) {
@@ -180,14 +180,14 @@ class EngineImpl final : public Engine {
     if (world.FindJob(job_id) == nullptr) {
       return absl::NotFoundError(absl::StrCat("job ", job_id, ": no such job"));
     }
-    return controller::Explain(world, job_id, LookNow());
+    return controller::Explain(world, job_id, ContextNow());
   }
 
   absl::StatusOr<Explanation> Forecast(const Snapshot& world,
                                        const SubmitJob& event) const override {
     const Inquirer inquirer(inquirers_);
     if (!inquirer.may_ask()) return TooManyAsk();
-    const ScheduleContext context = LookNow();
+    const ScheduleContext context = ContextNow();
     MUSTER_ASSIGN_OR_RETURN(std::vector<uint64_t> resume_from,
                             EvaluateSubmit(Draft(world), event, context.wall, context.now));
     Explanation explanation = ExplainNew(world, *event.settings, event.owner, context);
@@ -291,7 +291,7 @@ class EngineImpl final : public Engine {
             .incident_window = options_.quarantine.window,
             .elastic = options_.elastic};
   }
-  ScheduleContext LookNow() const {
+  ScheduleContext ContextNow() const {
     return {.now = clock_.SinceBoot(), .wall = clock_.Now(), .settings = MakeScheduleSettings()};
   }
 
@@ -310,7 +310,7 @@ class EngineImpl final : public Engine {
   }
   // The liveness loop's. While this process stood still (it was stopped, its machine frozen) it
   // received nothing: that is no silence of the workers, and they get the grace of a start.
-  std::vector<Finding> LookForSilent(const Snapshot& snapshot) {
+  std::vector<Finding> FindSilentNow(const Snapshot& snapshot) {
     const absl::Duration now = clock_.SinceBoot();
     const absl::Duration since_last = now - std::exchange(looked_for_silent_at_, now);
     if (since_last > options_.lost_after / 2) {

@@ -31,7 +31,7 @@ constexpr uint64_t kWalBytes = 16 << 20;  // above it the write-ahead log is fol
 constexpr absl::Duration kLongestSleep = absl::Seconds(10);
 // One look removes what is left of at most so many forgotten jobs that have no rows any more, so
 // that it does not keep batches waiting.
-constexpr size_t kMaxForgottenPerLook = 10'000;
+constexpr size_t kMaxForgottenPerRun = 10'000;
 
 // Contradictions in the file, or I/O that failed: not a full disk, nor a file that is another's.
 bool IsBroken(const absl::Status& status) {
@@ -394,7 +394,7 @@ absl::Status MetricsIngest::ChooseWhatGoes() {
     if (ends[i].state == JobEnd::State::kForgotten) {
       if (has_rows) {
         to_remove_.push_back({job_id});
-      } else if (forgotten_marks.size() < kMaxForgottenPerLook) {
+      } else if (forgotten_marks.size() < kMaxForgottenPerRun) {
         forgotten_marks.push_back(job_id);
       }
     } else if (ends[i].state == JobEnd::State::kEnded && has_rows) {
@@ -413,7 +413,7 @@ absl::Status MetricsIngest::ChooseWhatGoes() {
     if (is_due || is_large) to_remove_.push_back({job_id, /*only_while_large=*/!is_due});
   }
   for (uint64_t job_id : forgotten_marks) to_remove_.push_back({job_id});
-  if (forgotten_marks.size() == kMaxForgottenPerLook) retain_at_ = clock_.SinceBoot();
+  if (forgotten_marks.size() == kMaxForgottenPerRun) retain_at_ = clock_.SinceBoot();
   return absl::OkStatus();
 }
 

@@ -51,7 +51,7 @@ void Draft::ArchiveJob(uint64_t id, uint64_t put) {
 
 void Draft::RestoreJob(const ArchivedJob& archived) {
   const Job& job = *archived.job;
-  MUSTER_CHECK(IsTerminal(job.state) && next_->HasLeft(job.id),
+  MUSTER_CHECK(IsTerminal(job.state) && next_->IsForgottenOrArchived(job.id),
                "a job was restored that is here, or never was");
   for (const auto& checkpoint : archived.checkpoints) {
     next_->checkpoints.Put(checkpoint->id, checkpoint);

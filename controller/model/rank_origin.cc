@@ -14,7 +14,7 @@ bool WasPlacedOn(const Job& job, const RankKey& key, absl::string_view worker) {
 absl::StatusOr<bool> WasPlacedOn(const Snapshot& snapshot, History& history, const RankKey& key,
                                  absl::string_view worker) {
   if (const Job* job = snapshot.FindJob(key.job_id)) return WasPlacedOn(*job, key, worker);
-  return snapshot.HasLeft(key.job_id) ? history.WasPlacedOn(key, worker) : false;
+  return snapshot.IsForgottenOrArchived(key.job_id) ? history.WasPlacedOn(key, worker) : false;
 }
 
 }  // namespace muster::controller

@@ -111,7 +111,7 @@ struct Snapshot {
   const Job* FindJob(uint64_t id) const { return jobs.Find(id); }
   // The id was given, and its job is not here: it ended, and was archived or forgotten
   // (policy/archive), or a state.db that knew it was lost.
-  bool HasLeft(uint64_t job_id) const {
+  bool IsForgottenOrArchived(uint64_t job_id) const {
     return job_id != 0 && job_id <= jobs.last_id() && FindJob(job_id) == nullptr;
   }
   // The newest job of that name, or null.

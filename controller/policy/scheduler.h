@@ -12,8 +12,8 @@
 // run_time; one file a stage of a round (policy/stages). What follows from the snapshot alone is
 // kept between rounds and brought up to date with the rows that changed (worker_index, job_queue,
 // running_jobs); a Scheduler that has followed a history decides as a fresh one does, so Schedule
-// is the same function without the memory. Only a queue too long for one round (max_looks) takes
-// several, each of which continues the one before.
+// is the same function without the memory. Only a queue too long for one round (max_considered)
+// takes several, each of which continues the one before.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@
 namespace muster::controller {
 namespace {
 
-// Delay before the round that continues one which reached max_looks.
+// Delay before the round that continues one which reached max_considered.
 constexpr absl::Duration kNextPart = absl::Seconds(1);
 
 // Sets the wait reason of jobs that Admit blocks and whose message is out of date.
@@ -53,7 +53,7 @@ void Locate(Round& round, Candidate& candidate) {
 }
 
 bool StartInFreeSlots(Round& round, QueueWalk& walk, const Candidate& candidate) {
-  const uint32_t most = candidate.soon ? candidate.needs().min_ranks : candidate.max_ranks;
+  const uint32_t most = candidate.reserve_only ? candidate.needs().min_ranks : candidate.max_ranks;
   return std::any_of(candidate.partitions.begin(), candidate.partitions.end(), [&](int partition) {
     return Start(round, walk, candidate, partition, Fit(round, candidate, partition, most));
   });
@@ -64,7 +64,7 @@ enum class Backfill { kStarts, kOthersCould, kNobodyCould };
 // kOthersCould: not this job, but a shorter one of its group.
 Backfill StartInKeptSlots(Round& round, QueueWalk& walk, const Candidate& candidate) {
   Backfill result = Backfill::kNobodyCould;
-  if (candidate.soon) return result;
+  if (candidate.reserve_only) return result;
   const absl::Time end = round.context.wall + ExpectedRunTimeLeft(round.snapshot, candidate.job);
   for (int partition : candidate.partitions) {
     if (!CouldBackfill(round, candidate, partition)) continue;
@@ -84,7 +84,7 @@ void Consider(Round& round, QueueWalk& walk, const QueueWalk::Step& step) {
   if (backfill == Backfill::kStarts) return;
   const Supply supply = SupplyFor(round, *candidate);
   ReserveSlots(round, *candidate);
-  const bool skips_group = backfill == Backfill::kNobodyCould && !candidate->soon;
+  const bool skips_group = backfill == Backfill::kNobodyCould && !candidate->reserve_only;
   ExplainWait(round, *candidate, supply, skips_group);
   if (skips_group) walk.SkipGroup();
 }
@@ -121,9 +121,9 @@ bool WalkQueue(Round& round, Considered& considered) {
   QueueWalk walk(round.queue, [&round](const std::string& project) {
     return StandingOf(project, round.snapshot, round.running, round.context);
   });
-  for (uint32_t looks = 0;;) {
-    if (looks >= round.settings.max_looks) {
-      round.LookAgainIn(kNextPart);
+  for (uint32_t number_considered = 0;;) {
+    if (number_considered >= round.settings.max_considered) {
+      round.RunAgainIn(kNextPart);
       return false;
     }
     if (round.decision.plan.place.size() >= round.settings.max_placements) {
@@ -136,16 +136,16 @@ bool WalkQueue(Round& round, Considered& considered) {
       considered = {};
       return true;
     }
-    // The first max_looks/2 jobs are considered in every round, since slots are kept for them; then
-    // the round goes on with those that the rounds before it have not come to.
-    const bool is_front = looks < round.settings.max_looks / 2;
+    // The first max_considered/2 jobs are considered in every round, since slots are kept for
+    // them; then the round goes on with those that the rounds before it have not come to.
+    const bool is_front = number_considered < round.settings.max_considered / 2;
     if (!is_front && IsPassedOver(considered, walk, step)) continue;
-    ++looks;
+    ++number_considered;
     considered.jobs.insert(step.job_id);
     Consider(round, walk, step);
     if (walk.skips_group()) considered.groups.insert(step.group->key);
     considered.holders.erase(step.job_id);
-    const bool has_room = considered.holders.size() < round.settings.max_looks / 4;
+    const bool has_room = considered.holders.size() < round.settings.max_considered / 4;
     if (!is_front && has_room && IsHolder(round, step)) {
       considered.holders.emplace(step.job_id, step.group->key);
     }

@@ -43,7 +43,9 @@ struct Dispatch {
   EventResult operator()(const RankHung& e) const { return OnHung(draft, e, context); }
   EventResult operator()(const LimitPassed& e) const { return OnLimit(draft, e, context); }
   EventResult operator()(const WorkerExpired& e) const { return OnExpired(draft, e); }
-  EventResult operator()(const TendRoots& e) const { return OnTendRoots(draft, e, context); }
+  EventResult operator()(const ReconcileRoots& e) const {
+    return OnReconcileRoots(draft, e, context);
+  }
 };
 
 bool NeedsNoRoom(const Finding& finding) {

@@ -88,7 +88,7 @@ EventResult OnDeleteReport(Draft& draft, const DeleteReport& event, const RuleCo
 EventResult OnArchiveJobs(Draft& draft, const ArchiveJobs& event);
 EventResult OnRestoreJobs(Draft& draft, const RestoreJobs& event, const RuleContext& context);
 
-EventResult OnTendRoots(Draft& draft, const TendRoots& event, const RuleContext& context);
+EventResult OnReconcileRoots(Draft& draft, const ReconcileRoots& event, const RuleContext& context);
 // Takes in what an agent reports of the roots that it watches.
 void TakeRootViews(Draft& draft, uint64_t worker_id, const RootViews& said);
 

@@ -12,7 +12,7 @@ std::shared_ptr<const mc::Snapshot> AllJobs::OnStart(std::shared_ptr<const mc::S
   archived_.clear();
   last_ = std::move(loaded);
   for (uint64_t id = 1; id <= last_->jobs.last_id(); ++id) {
-    if (last_->HasLeft(id)) Read(id, history);
+    if (last_->IsForgottenOrArchived(id)) Read(id, history);
   }
   return WithArchived();
 }

@@ -37,7 +37,7 @@ absl::StatusOr<ArchivedJob> KnownJobs::Read(uint64_t id) {
 
 absl::StatusOr<const Job*> KnownJobs::Find(uint64_t id) {
   const Job* job = snapshot_->FindJob(id);
-  if (job == nullptr && snapshot_->HasLeft(id)) {
+  if (job == nullptr && snapshot_->IsForgottenOrArchived(id)) {
     const absl::StatusOr<ArchivedJob> archived = Read(id);
     if (absl::IsNotFound(archived.status())) return nullptr;
     MUSTER_RETURN_IF_ERROR(archived.status());
@@ -99,7 +99,7 @@ absl::StatusOr<const Job*> KnownJobs::Find(const v1::JobRef& ref) {
   switch (ref.by_case()) {
     case v1::JobRef::kId: {
       MUSTER_ASSIGN_OR_RETURN(job, Find(ref.id()));
-      was_there = snapshot_->HasLeft(ref.id());
+      was_there = snapshot_->IsForgottenOrArchived(ref.id());
       break;
     }
     case v1::JobRef::kName: {
@@ -108,7 +108,7 @@ absl::StatusOr<const Job*> KnownJobs::Find(const v1::JobRef& ref) {
     }
     case v1::JobRef::kTask: {
       MUSTER_ASSIGN_OR_RETURN(job, FindTask(ref.task()));
-      was_there = snapshot_->HasLeft(ref.task().array_id());
+      was_there = snapshot_->IsForgottenOrArchived(ref.task().array_id());
       break;
     }
     case v1::JobRef::BY_NOT_SET:

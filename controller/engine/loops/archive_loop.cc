@@ -10,7 +10,7 @@
 namespace muster::controller {
 namespace {
 
-constexpr absl::Duration kLookEvery = absl::Seconds(1);
+constexpr absl::Duration kCheckEvery = absl::Seconds(1);
 // After an error of history.db (a full disk): jobs stay in memory meanwhile.
 constexpr absl::Duration kRetryAfter = absl::Minutes(1);
 constexpr size_t kMostForgotten = 256;  // in one transaction
@@ -69,7 +69,7 @@ SnapshotLoop::Decide DecideArchiving(const ArchiveSettings& settings, absl::Dura
              const Snapshot& snapshot, absl::Duration now) {
     SnapshotLoop::Decision decision;
     if (!settings.ArchivesAny()) return decision;
-    decision.due_at = now + kLookEvery;
+    decision.due_at = now + kCheckEvery;
     const std::vector<EndedJobs> ended = queue->Next(snapshot, settings, now);
     if (!ended.empty()) {
       ArchiveJobs rows = RowsOf(snapshot, ended);

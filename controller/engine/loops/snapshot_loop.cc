@@ -23,7 +23,7 @@ absl::Duration SnapshotLoop::RunOnce() {
   Decision proposal = decide_(*snapshot, now);
   const absl::Duration looked_until = clock_.SinceBoot();
   const absl::Duration took = looked_until - now;
-  if (took >= kLongLook) rest_until_ = looked_until + took;
+  if (took >= kLongRun) rest_until_ = looked_until + took;
   due_at_ = proposal.due_at;
   if (!proposal.event.has_value()) return due_at_ - now;
   {

@@ -1,6 +1,6 @@
 // What the loops of the scheduler, of retention, of archiving and of roots have in common: at each
 // new version they decide on one event and wait until it is applied. After a refusal (a full disk)
-// they wait a little. After a run of at least kLongLook they sleep as long as it took, so that a
+// they wait a little. After a run of at least kLongRun they sleep as long as it took, so that a
 // flood of changes to a long queue leaves half a core to others; one run then sees several changes.
 #pragma once
 
@@ -20,7 +20,7 @@ namespace muster::controller {
 class SnapshotLoop {
  public:
   static constexpr absl::Duration kRetryAfter = absl::Seconds(1);
-  static constexpr absl::Duration kLongLook = absl::Milliseconds(1);
+  static constexpr absl::Duration kLongRun = absl::Milliseconds(1);
 
   struct Decision {
     std::optional<Event> event;  // none: nothing to do

@@ -311,8 +311,8 @@ struct AssignCheckpointWork {
   std::vector<Action> actions;
 };
 
-// Who looks at which checkpoint roots, and what is settled of them: see policy/health/root_rules.
-struct TendRoots {
+// Who watches which checkpoint roots, and what is settled of them: see policy/health/root_rules.
+struct ReconcileRoots {
   // The root's identity from now on.
   struct Settle {
     std::string path;
@@ -370,7 +370,7 @@ using Event = std::variant<SubmitJob, CancelJob, ControlJob, UpdateJob, CordonWo
                            RequestVerify, SetProject, WorkerHello, WorkerDisconnected,
                            WorkerHeartbeat, AssignmentAcked, RankReport, CheckpointReport,
                            VerifyReport, DeleteReport, WorkerNotice, ApplyPlan, Findings,
-                           AssignCheckpointWork, ArchiveJobs, RestoreJobs, TendRoots>;
+                           AssignCheckpointWork, ArchiveJobs, RestoreJobs, ReconcileRoots>;
 
 // ---- the answer ----
 

@@ -50,7 +50,7 @@ class ShortfallNaming {
              .needed = absl::StrCat(ranks.size(), ranks.size() == 1 ? " rank" : " ranks", " ended"),
              .available = absl::StrCat(ended)});
     }
-    const uint64_t first = YieldsTo(snapshot_, job_, snapshot_.LedgerTime(context_.now));
+    const uint64_t first = WaitingPreemptor(snapshot_, job_, snapshot_.LedgerTime(context_.now));
     if (first == 0) return;
     Block({.kind = BlockerKind::kMadeWay,
            .message = absl::StrCat("it made way for ", NameOf(*snapshot_.FindJob(first)),

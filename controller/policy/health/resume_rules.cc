@@ -27,18 +27,18 @@ const Job* FindTask(const Snapshot& snapshot, uint64_t array_id, uint32_t index)
   return task != nullptr && task->array.array_id == array_id ? task : nullptr;
 }
 
-absl::StatusOr<const Job*> FindNamed(const Draft& draft, const ResumeRequest& wish) {
+absl::StatusOr<const Job*> FindNamed(const Draft& draft, const ResumeRequest& request) {
   const Job* job = nullptr;
   std::string name;
-  if (!wish.job_name.empty()) {
-    job = draft.FindJobByName(wish.job_name);
-    name = absl::StrCat("job `", wish.job_name, "`");
-  } else if (wish.task.has_value()) {
-    job = FindTask(draft.view(), wish.job_id, *wish.task);
-    name = absl::StrCat("job ", wish.job_id, "_", *wish.task);
+  if (!request.job_name.empty()) {
+    job = draft.FindJobByName(request.job_name);
+    name = absl::StrCat("job `", request.job_name, "`");
+  } else if (request.task.has_value()) {
+    job = FindTask(draft.view(), request.job_id, *request.task);
+    name = absl::StrCat("job ", request.job_id, "_", *request.task);
   } else {
-    job = draft.view().FindJob(wish.job_id);
-    name = absl::StrCat("job ", wish.job_id);
+    job = draft.view().FindJob(request.job_id);
+    name = absl::StrCat("job ", request.job_id);
   }
   if (job != nullptr) return job;
   return absl::NotFoundError(
@@ -160,22 +160,22 @@ std::vector<uint64_t> FindAutomatic(const Draft& draft, const JobSettings& setti
 
 }  // namespace
 
-absl::StatusOr<std::vector<uint64_t>> SettleResume(const Draft& draft, const JobSettings& settings,
-                                                   const ResumeRequest& wish) {
+absl::StatusOr<std::vector<uint64_t>> ResolveResume(const Draft& draft, const JobSettings& settings,
+                                                    const ResumeRequest& request) {
   const std::set<uint64_t> going = BeingDeleted(draft.view());
-  if (wish.automatic) return FindAutomatic(draft, settings, going);
-  const absl::StatusOr<const Job*> found = FindNamed(draft, wish);
+  if (request.automatic) return FindAutomatic(draft, settings, going);
+  const absl::StatusOr<const Job*> found = FindNamed(draft, request);
   if (!found.ok()) return found.status();
   const Job& job = **found;
   const std::vector<const Checkpoint*> restorable = Restorable(draft.view(), job, going);
   if (restorable.empty()) return NoneToRestore(draft.view(), job);
-  switch (wish.which) {
+  switch (request.which) {
     case ResumeRequest::Which::kNewestFew:
       return IdsOfNewest(restorable);
     case ResumeRequest::Which::kNewest:
       return std::vector<uint64_t>{restorable.front()->id};
     case ResumeRequest::Which::kStep:
-      return FindStep(draft.view(), job, restorable, wish.step);
+      return FindStep(draft.view(), job, restorable, request.step);
     case ResumeRequest::Which::kBest:
       break;
   }

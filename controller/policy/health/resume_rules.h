@@ -21,11 +21,11 @@ namespace muster::controller {
 // An attempt tries at most so many of its own newest, and so many of another job's.
 inline constexpr size_t kMaxResumeCandidates = 8;
 
-// The checkpoints that `wish` means now for a job with these settings, newest first; empty: `auto`,
-// and no job has any. NOT_FOUND: no such job, or no checkpoint of that step. FAILED_PRECONDITION
-// "refused: ...": it has none that can be restored, and why.
-absl::StatusOr<std::vector<uint64_t>> SettleResume(const Draft& draft, const JobSettings& settings,
-                                                   const ResumeRequest& wish);
+// The checkpoints that `request` means now for a job with these settings, newest first; empty:
+// `auto`, and no job has any. NOT_FOUND: no such job, or no checkpoint of that step.
+// FAILED_PRECONDITION "refused: ...": it has none that can be restored, and why.
+absl::StatusOr<std::vector<uint64_t>> ResolveResume(const Draft& draft, const JobSettings& settings,
+                                                    const ResumeRequest& request);
 
 // What an attempt that is placed now tries, in that order: its own newest ones, the newest best one
 // that is older than these (with it the attempt also knows where its best one is), those of another

@@ -54,7 +54,7 @@ class RootPlanner {
   RootPlanner(const Snapshot& snapshot, absl::Duration now) : snapshot_(snapshot), now_(now) {}
 
   RootPlan Run() {
-    for (const auto& [path, root] : *snapshot_.roots_in_use) Tend(path, root);
+    for (const auto& [path, root] : *snapshot_.roots_in_use) Reconcile(path, root);
     snapshot_.workers.ForEach([this](const Worker& worker) {
       if (worker.connected) Ask(worker);
     });
@@ -63,7 +63,7 @@ class RootPlanner {
 
  private:
   // A root without identity gets one, or waits for its claimer, or gets another claimer.
-  void Tend(const std::string& path, const RootInUse& root) {
+  void Reconcile(const std::string& path, const RootInUse& root) {
     if (snapshot_.roots.Find(path) != nullptr) return;
     askers_ = AskersOf(snapshot_, path);
     const Worker* claimer = snapshot_.FindWorker(root.claimer);
@@ -159,13 +159,13 @@ RootPlan PlanRoots(const Snapshot& snapshot, absl::Duration now) {
   return RootPlanner(snapshot, now).Run();
 }
 
-absl::Duration LooksAwaitedUntil(const Snapshot& snapshot, const JobNeeds& needs,
-                                 absl::Duration now) {
+absl::Duration RootProbesAwaitedUntil(const Snapshot& snapshot, const JobNeeds& needs,
+                                      absl::Duration now) {
   constexpr absl::Duration kNever = -absl::InfiniteDuration();
   const auto root = snapshot.roots_in_use->find(needs.root);
   const bool elastic = needs.min_ranks < needs.max_ranks;
   if (!elastic || root == snapshot.roots_in_use->end()) return kNever;
-  const absl::Duration until = root->second.asked_at + kLookPatience;
+  const absl::Duration until = root->second.asked_at + kRootProbePatience;
   if (until <= now) return kNever;
   bool awaited = false;
   snapshot.workers.ForEach([&](const Worker& worker) {

@@ -22,7 +22,7 @@ inline constexpr absl::Duration kClaimPatience = absl::Seconds(10);
 inline constexpr size_t kMaxWitnesses = 4;
 
 struct RootPlan {
-  TendRoots event;
+  ReconcileRoots event;
   absl::Duration due_at = absl::InfiniteDuration();  // since boot: run again then
 
   bool empty() const { return event.settle.empty() && event.claims.empty() && event.asks.empty(); }
@@ -33,11 +33,11 @@ RootPlan PlanRoots(const Snapshot& snapshot, absl::Duration now);
 
 // An elastic job is placed this long after workers were asked about its root at the earliest, while
 // one of them has not answered: the first to answer would get all of it.
-inline constexpr absl::Duration kLookPatience = absl::Seconds(3);
+inline constexpr absl::Duration kRootProbePatience = absl::Seconds(3);
 
 // Until when an elastic job waits for that, since boot; the infinite past: it need not.
-absl::Duration LooksAwaitedUntil(const Snapshot& snapshot, const JobNeeds& needs,
-                                 absl::Duration now);
+absl::Duration RootProbesAwaitedUntil(const Snapshot& snapshot, const JobNeeds& needs,
+                                      absl::Duration now);
 
 // The identity that a root gets which has none. Unlikely to be given twice.
 std::string NewRootIdentity(const std::string& path, uint64_t term, absl::Time now);

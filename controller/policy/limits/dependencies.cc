@@ -78,7 +78,8 @@ DependencyStatus EvaluateDependency(const Snapshot& snapshot,
     status.message = absl::StrCat("job ", id, " is ", state, ", and this job waits for ", wanted);
   };
   if (job == nullptr) {
-    never(dependency.job_id, snapshot.HasLeft(dependency.job_id) ? "forgotten" : "unknown");
+    never(dependency.job_id,
+          snapshot.IsForgottenOrArchived(dependency.job_id) ? "forgotten" : "unknown");
     return status;
   }
   const ArrayTally tally = TallyOf(snapshot, *job, array);

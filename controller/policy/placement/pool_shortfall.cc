@@ -181,7 +181,7 @@ class ShortfallNaming {
     return names;
   }
 
-  std::string Wish() const {
+  std::string Needed() const {
     return needs_.slots_per_rank == 1
                ? Count(ranks_, slot_)
                : absl::StrCat(Count(ranks_, "rank"), " of ", Count(needs_.slots_per_rank, slot_));
@@ -196,7 +196,7 @@ class ShortfallNaming {
                                 tally_.away.empty() ? "" : absl::StrCat(", with ", Away()));
     Add({.kind = BlockerKind::kWorkers,
          .message = std::move(message),
-         .needed = Wish(),
+         .needed = Needed(),
          .available = absl::StrCat("room for ", Count(tally_.idle_ranks, "rank"), " on ",
                                    Count(tally_.workers, "ready worker"), " when idle")});
   }
@@ -211,7 +211,7 @@ class ShortfallNaming {
       Add({.kind = BlockerKind::kSlots,
            .message = absl::StrCat("pool ", pool_, " has too few free ", slot_, "s",
                                    scattered ? " on one worker" : ""),
-           .needed = Wish(),
+           .needed = Needed(),
            .available =
                absl::StrCat(tally_.free_slots, " of ", tally_.slots, " free on ",
                             Count(tally_.workers, "ready worker"),

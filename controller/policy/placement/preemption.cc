@@ -244,7 +244,7 @@ absl::Time SavedUpTo(const Snapshot& snapshot, const Job& job) {
   return absl::InfinitePast();
 }
 
-bool HasMadeWayFor(const Job& job, const Job& other) {
+bool WasStoppedFor(const Job& job, const Job& other) {
   if (IsForgotten(job, other)) return false;
   const absl::Time placed =
       other.current == nullptr ? absl::InfinitePast() : HeldFrom(*other.current);
@@ -253,10 +253,10 @@ bool HasMadeWayFor(const Job& job, const Job& other) {
   });
 }
 
-uint64_t YieldsTo(const Snapshot& snapshot, const Job& job, absl::Time now) {
+uint64_t WaitingPreemptor(const Snapshot& snapshot, const Job& job, absl::Time now) {
   if (job.current == nullptr || job.current->yielded_to == 0) return 0;
   const absl::Time left = HeldUntil(*job.current);
-  if (now - left >= kYieldFor) return 0;
+  if (now - left >= kPreemptorWait) return 0;
   const Job* other = snapshot.FindJob(job.current->yielded_to);
   if (other == nullptr || other->state != JobState::kPending || other->held) return 0;
   if (IsForgotten(job, *other)) return 0;

@@ -66,13 +66,13 @@ absl::Time SavedUpTo(const Snapshot& snapshot, const Job& job);
 // Whether the job was stopped for `other` already, which has found no place since. Nobody is
 // stopped twice for the same start: where placement could not use what came free, the stops
 // would repeat for ever.
-bool HasMadeWayFor(const Job& job, const Job& other);
+bool WasStoppedFor(const Job& job, const Job& other);
 
 // The job for which this one gave up its slots and which still waits for them; 0: none. While there
-// is one the slots are that job's, and this job is not placed. After kYieldFor it no longer counts:
-// the other one found no place even so.
-inline constexpr absl::Duration kYieldFor = absl::Minutes(5);
+// is one the slots are that job's, and this job is not placed. After kPreemptorWait it no longer
+// counts: the other one found no place even so.
+inline constexpr absl::Duration kPreemptorWait = absl::Minutes(5);
 // `now` is ledger time.
-uint64_t YieldsTo(const Snapshot& snapshot, const Job& job, absl::Time now);
+uint64_t WaitingPreemptor(const Snapshot& snapshot, const Job& job, absl::Time now);
 
 }  // namespace muster::controller

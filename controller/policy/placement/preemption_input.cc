@@ -61,7 +61,7 @@ class PreemptionInputBuilder {
       if (job.state == JobState::kRecovering || job.state == JobState::kStopping) {
         AddResources(resources, part);
         input_.leaving.insert(job_id);
-      } else if (!job.current->save_requested && !HasMadeWayFor(job, preemptor_.job)) {
+      } else if (!job.current->save_requested && !WasStoppedFor(job, preemptor_.job)) {
         VictimCandidate& candidate = candidates_[job_id];
         candidate.job_id = job_id;
         candidate.priority = job.settings->priority;

@@ -32,12 +32,12 @@ bool HasKind(const Worker& worker, SlotKind kind) {
 }  // namespace
 
 int WorkerIndex::FindPartition(const std::string& pool, SlotKind kind) const {
-  const auto it = line_ids_.find({pool, kind});
-  return it == line_ids_.end() ? -1 : it->second;
+  const auto it = partition_ids_.find({pool, kind});
+  return it == partition_ids_.end() ? -1 : it->second;
 }
 
-int WorkerIndex::LineOf(const std::string& pool, SlotKind kind) {
-  const auto [it, fresh] = line_ids_.emplace(std::make_pair(pool, kind), partitions_.size());
+int WorkerIndex::AddPartition(const std::string& pool, SlotKind kind) {
+  const auto [it, fresh] = partition_ids_.emplace(std::make_pair(pool, kind), partitions_.size());
   if (fresh) {
     partitions_.emplace_back();
     partitions_.back().pool = pool;
@@ -101,7 +101,7 @@ void WorkerIndex::Put(const Worker& worker, absl::Time now, absl::Duration incid
   node.takes_work = TakesWork(worker);
   node.grade = std::min<size_t>(IncidentsAgainst(worker, incident_window, now), kGrades - 1);
   for (SlotKind kind : {SlotKind::kCpu, SlotKind::kGpu}) {
-    const int partition = HasKind(worker, kind) ? LineOf(worker.facts.pool, kind) : -1;
+    const int partition = HasKind(worker, kind) ? AddPartition(worker.facts.pool, kind) : -1;
     node.kinds[At(kind)] = partition < 0 ? Slots() : CountSlots(worker, kind, partition);
   }
   node.free_cpus = worker.facts.cpus;

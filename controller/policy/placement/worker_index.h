@@ -91,11 +91,11 @@ class WorkerIndex {
  private:
   void Count(uint64_t id, int sign);  // the node, into its partitions or out of them
   void Move(uint64_t id, const Slots& slots, bool in);
-  int LineOf(const std::string& pool, SlotKind kind);
+  int AddPartition(const std::string& pool, SlotKind kind);
 
   std::vector<Node> nodes_;  // by worker id
   std::vector<Partition> partitions_;
-  std::map<std::pair<std::string, SlotKind>, int> line_ids_;
+  std::map<std::pair<std::string, SlotKind>, int> partition_ids_;
   uint64_t facts_version_ = 0;
   std::set<std::pair<absl::Time, uint64_t>> fading_;  // workers with failures, by when these fade
 };

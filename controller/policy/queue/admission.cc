@@ -29,7 +29,7 @@ bool GoesOnAfter(const Attempt& attempt) {
 
 Admission Admit(const Snapshot& snapshot, const Job& job, const ScheduleContext& context) {
   Admission admission;
-  const uint64_t first = YieldsTo(snapshot, job, snapshot.LedgerTime(context.now));
+  const uint64_t first = WaitingPreemptor(snapshot, job, snapshot.LedgerTime(context.now));
   if (job.state == JobState::kRecovering && first != 0) {
     admission.waits_for = first;
     return admission;
@@ -52,7 +52,7 @@ Admission Admit(const Snapshot& snapshot, const Job& job, const ScheduleContext&
   }
   if (first != 0) {
     admission = Bar(absl::StrCat("has made way for job ", first, ", which gets the slots first"));
-    admission.again_at = snapshot.SinceBoot(HeldUntil(*job.current)) + kYieldFor;
+    admission.again_at = snapshot.SinceBoot(HeldUntil(*job.current)) + kPreemptorWait;
     admission.waits_for = first;
     return admission;
   }

@@ -16,7 +16,7 @@ struct ScheduleSettings {
   uint32_t max_placements = 2000;
   // Jobs that one round may consider. The next one considers the first half of them again, and then
   // those that no round has come to yet.
-  uint32_t max_looks = 100'000;
+  uint32_t max_considered = 100'000;
   // Tries of one round to fit jobs into slots that are kept for others, until those start.
   uint32_t max_backfill_tries = 1000;
   // Ends of running jobs that are followed to find out when a job with a reservation could start.

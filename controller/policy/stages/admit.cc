@@ -12,7 +12,7 @@ std::optional<Candidate> AdmitToRound(Round& round, uint64_t job_id, JobGroup& g
   const absl::Duration now = round.context.now;
   const bool backs_off = job.state == JobState::kPending && job.not_before_at > now;
   if (backs_off && job.not_before_at > now + round.settings.keep_for_back_off) return std::nullopt;
-  const absl::Duration looked_at = LooksAwaitedUntil(round.snapshot, job.settings->needs, now);
+  const absl::Duration looked_at = RootProbesAwaitedUntil(round.snapshot, job.settings->needs, now);
   if (job.state == JobState::kPending && looked_at > now) {
     round.decision.due_at = std::min(round.decision.due_at, looked_at);
     SetWaitReason(round, job, "waits until all workers have looked at its checkpoint root");
@@ -20,7 +20,7 @@ std::optional<Candidate> AdmitToRound(Round& round, uint64_t job_id, JobGroup& g
   }
   return Candidate{.job = job,
                    .group = group,
-                   .soon = backs_off || job.state == JobState::kRecovering,
+                   .reserve_only = backs_off || job.state == JobState::kRecovering,
                    .max_ranks = 0,
                    .partitions = {},
                    .failed_on = {}};

@@ -84,7 +84,7 @@ std::vector<Grant> Fit(Round& round, const Candidate& candidate, int partition,
 bool Start(Round& round, QueueWalk& walk, const Candidate& candidate, int partition,
            std::vector<Grant> grants) {
   if (grants.empty()) return false;
-  if (candidate.soon) {
+  if (candidate.reserve_only) {
     KeepForSoon(round, candidate, partition, std::move(grants));
     return true;
   }

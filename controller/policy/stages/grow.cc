@@ -72,7 +72,7 @@ void GrowElastic(Round& round) {
     if (std::none_of(partitions.begin(), partitions.end(), may_use)) continue;
     const absl::Duration age = round.LedgerNow() - HeldFrom(*job.current);
     if (age < settings.grow_after) {
-      round.LookAgainIn(settings.grow_after - age);
+      round.RunAgainIn(settings.grow_after - age);
       continue;
     }
     const Regrowth next = PlaceIfStopped(round, job, partitions);

@@ -38,7 +38,7 @@ bool HeldByQuota(Round& round, QueueWalk& walk, const Candidate& candidate) {
                                        " that is over quota, or that needs what is left of it"));
   if (quota.even_alone) message += ": it waits until the quota is raised";
   const bool may_displace =
-      quota.over.has_value() && !quota.even_alone && quota.is_first && !candidate.soon;
+      quota.over.has_value() && !quota.even_alone && quota.is_first && !candidate.reserve_only;
   const bool displaces =
       may_displace && DisplaceOwn(round, candidate, quotas.CountOver(group.owner, slots));
   SetWaitReason(round, job,
@@ -95,7 +95,7 @@ bool HoldBack(Round& round, QueueWalk& walk, const Candidate& candidate) {
     return false;
   }
   if (HeldByArray(round, walk, candidate) || HeldByQuota(round, walk, candidate)) return true;
-  return candidate.soon && !MayKeepSlots(round, candidate);
+  return candidate.reserve_only && !MayKeepSlots(round, candidate);
 }
 
 void CountKept(Round& round, const Candidate& candidate, uint32_t slots) {

@@ -36,7 +36,7 @@ void AwaitShrinking(Round& round, int32_t priority) {
     const Job& job = *round.snapshot.FindJob(id);
     if (job.settings->priority != priority || !MayShrink(job)) continue;
     const absl::Duration age = round.LedgerNow() - HeldFrom(*job.current);
-    round.LookAgainIn(round.settings.elastic.shrink_after - age);
+    round.RunAgainIn(round.settings.elastic.shrink_after - age);
   }
 }
 
@@ -48,7 +48,7 @@ Reservation Preempt(Round& round, const Candidate& candidate, int partition,
   if (IsHopeless(round, priority)) return reservation;
   if (reservation.start <= round.context.wall + kPatience) {
     // It may not have come free by then.
-    round.LookAgainIn(reservation.start + absl::Seconds(1) - round.context.wall);
+    round.RunAgainIn(reservation.start + absl::Seconds(1) - round.context.wall);
     return reservation;
   }
   Demand& demand = candidate.demand();

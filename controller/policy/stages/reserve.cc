@@ -33,12 +33,12 @@ void KeepOwnSlots(Round& round, const Candidate& candidate, int partition) {
 
 Reservation ReserveIn(Round& round, const Candidate& candidate, int partition) {
   absl::Time earliest = round.context.wall;
-  if (candidate.soon && candidate.job.state == JobState::kPending) {
+  if (candidate.reserve_only && candidate.job.state == JobState::kPending) {
     earliest += candidate.job.not_before_at - round.context.now;
   }
   Reservation reservation =
       Reserve(round.index, partition, candidate.demand(), earliest, ReleasesOf(round, partition));
-  if (candidate.soon) return reservation;
+  if (candidate.reserve_only) return reservation;
   return Preempt(round, candidate, partition, std::move(reservation));
 }
 
@@ -51,7 +51,7 @@ void ReserveSlots(Round& round, const Candidate& candidate) {
     if (demand.RanksWhenIdle(round.index, partition) < demand.needs().min_ranks) continue;
     if (round.partitions[partition].reserved_for != 0) {
       if (candidate.job.state == JobState::kRecovering) KeepOwnSlots(round, candidate, partition);
-      if (candidate.soon) return;
+      if (candidate.reserve_only) return;
       continue;  // another partition may have none yet
     }
     const size_t stops = round.decision.plan.stop.size();

@@ -7,7 +7,7 @@
 
 namespace muster::controller {
 
-void Round::LookAgainIn(absl::Duration wait) {
+void Round::RunAgainIn(absl::Duration wait) {
   if (wait > absl::ZeroDuration()) decision.due_at = std::min(decision.due_at, context.now + wait);
 }
 

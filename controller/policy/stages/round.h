@@ -58,7 +58,7 @@ struct Candidate {
   const Job& job;
   JobGroup& group;  // of jobs that are alike
   // It may not start yet, since it backs off or recovers: slots are only kept for it.
-  bool soon = false;
+  bool reserve_only = false;
   // Known once nothing holds it back (Locate).
   uint32_t max_ranks = 0;           // within its quotas
   std::vector<int> partitions;      // where it may go by now, in order of preference
@@ -80,7 +80,7 @@ struct Round {
 
   absl::Time LedgerNow() const { return snapshot.LedgerTime(context.now); }
   // Requests the next round within `wait`; ignored unless positive.
-  void LookAgainIn(absl::Duration wait);
+  void RunAgainIn(absl::Duration wait);
   // The bounds of a project, with what this round has placed.
   QuotaWalk& QuotasOf(const std::string& project);
   // Where the job may go by now, in its order of preference.

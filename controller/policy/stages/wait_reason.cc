@@ -26,7 +26,7 @@ uint32_t SlotsWithin(const ReservedSlots& reserved, const IdSet* eligible) {
 }
 
 bool IsExplained(const Round& round, const Candidate& candidate) {
-  return !candidate.soon && HasWaitReasonsLeft(round);
+  return !candidate.reserve_only && HasWaitReasonsLeft(round);
 }
 
 Capacity CapacityFor(const Round& round, const Candidate& candidate, const IdSet* eligible) {

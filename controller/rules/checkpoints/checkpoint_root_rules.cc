@@ -8,7 +8,7 @@
 namespace muster::controller {
 namespace {
 
-void Settle(Draft& draft, const TendRoots::Settle& found, const RuleContext& context) {
+void Settle(Draft& draft, const ReconcileRoots::Settle& found, const RuleContext& context) {
   if (draft.view().roots.Find(found.path) != nullptr) return;
   draft.AddRoot({.path = found.path, .identity = found.identity, .found_by = found.worker});
   if (draft.view().roots_in_use->count(found.path) != 0)
@@ -19,7 +19,7 @@ void Settle(Draft& draft, const TendRoots::Settle& found, const RuleContext& con
   TakeRootViews(draft, worker->id, *worker->roots);
 }
 
-void Claim(Draft& draft, const TendRoots::Claim& claim, const RuleContext& context) {
+void Claim(Draft& draft, const ReconcileRoots::Claim& claim, const RuleContext& context) {
   const bool in_use = draft.view().roots_in_use->count(claim.path) != 0;
   if (!in_use || draft.view().roots.Find(claim.path) != nullptr) return;
   RootInUse& root = draft.EditRootView(claim.path);
@@ -31,7 +31,7 @@ void Claim(Draft& draft, const TendRoots::Claim& claim, const RuleContext& conte
   }
 }
 
-void Ask(Draft& draft, const TendRoots::Ask& ask, const RuleContext& context) {
+void Ask(Draft& draft, const ReconcileRoots::Ask& ask, const RuleContext& context) {
   const Worker* worker = draft.view().FindWorker(ask.worker);
   if (worker == nullptr || !worker->connected || worker->stream != ask.stream) return;
   for (const RootToWatch& root : ask.roots) {
@@ -62,10 +62,11 @@ void TakeRootViews(Draft& draft, uint64_t worker_id, const RootViews& said) {
   draft.MarkRelevant();
 }
 
-EventResult OnTendRoots(Draft& draft, const TendRoots& event, const RuleContext& context) {
-  for (const TendRoots::Settle& found : event.settle) Settle(draft, found, context);
-  for (const TendRoots::Claim& claim : event.claims) Claim(draft, claim, context);
-  for (const TendRoots::Ask& ask : event.asks) Ask(draft, ask, context);
+EventResult OnReconcileRoots(Draft& draft, const ReconcileRoots& event,
+                             const RuleContext& context) {
+  for (const ReconcileRoots::Settle& found : event.settle) Settle(draft, found, context);
+  for (const ReconcileRoots::Claim& claim : event.claims) Claim(draft, claim, context);
+  for (const ReconcileRoots::Ask& ask : event.asks) Ask(draft, ask, context);
   return {};
 }
 

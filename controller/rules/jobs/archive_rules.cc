@@ -44,7 +44,7 @@ absl::Status MayReturn(const Draft& draft, const ArchivedJob& archived,
                        const std::set<uint64_t>& returning, const RuleContext& context) {
   const Snapshot& snapshot = draft.view();
   const Job& job = *archived.job;
-  bool is_sound = IsTerminal(job.state) && snapshot.HasLeft(job.id);
+  bool is_sound = IsTerminal(job.state) && snapshot.IsForgottenOrArchived(job.id);
   for (const auto& checkpoint : archived.checkpoints) {
     is_sound = is_sound && checkpoint->id <= snapshot.checkpoints.last_id() &&
                snapshot.FindCheckpoint(checkpoint->id) == nullptr;

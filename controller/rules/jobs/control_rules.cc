@@ -192,7 +192,7 @@ absl::Status Control(Draft& draft, uint64_t id, const ControlJob& event, QueueGa
   }
   if (edited.state == JobState::kRecovering) {
     NoteFailure(draft, id, {.failure_class = FailureClass::kPreempted, .cause = message});
-    SettleIfCleared(draft, id, context);
+    EndAttemptIfRanksGone(draft, id, context);
   }
   return absl::OkStatus();
 }
@@ -299,7 +299,7 @@ EventResult OnCancel(Draft& draft, const CancelJob& event, const RuleContext& co
                                     .actor = event.actor,
                                     .message = absl::StrCat("cancelled by ", event.actor)},
                                    context);
-    if (driven.ok()) SettleIfCleared(draft, id, context);
+    if (driven.ok()) EndAttemptIfRanksGone(draft, id, context);
     return driven;
   });
 }

@@ -270,7 +270,7 @@ bool NoteFailure(Draft& draft, uint64_t job_id, const AttemptFailure& failure) {
   return true;
 }
 
-void SettleIfCleared(Draft& draft, uint64_t job_id, const RuleContext& context) {
+void EndAttemptIfRanksGone(Draft& draft, uint64_t job_id, const RuleContext& context) {
   const Job* job = draft.view().FindJob(job_id);
   const bool ending = job->state == JobState::kRecovering || job->state == JobState::kStopping;
   if (!ending || !job->has_live_attempt()) return;

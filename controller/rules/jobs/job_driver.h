@@ -43,7 +43,7 @@ bool NoteFailure(Draft& draft, uint64_t job_id, const AttemptFailure& failure);
 
 // When no process of a gang that is being ended is left: decides what comes next and ends the
 // attempt.
-void SettleIfCleared(Draft& draft, uint64_t job_id, const RuleContext& context);
+void EndAttemptIfRanksGone(Draft& draft, uint64_t job_id, const RuleContext& context);
 
 // Orders the worker to stop the ranks of the fence, unless the outbox holds that order, or a harder
 // one, already.

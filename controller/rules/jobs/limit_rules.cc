@@ -27,7 +27,7 @@ EventResult OnLimit(Draft& draft, const LimitPassed& event, const RuleContext& c
       DriveJob(draft, event.job_id,
                {.input = limit->input, .actor = "controller", .message = std::move(limit->message)},
                context);
-  if (result.status.ok()) SettleIfCleared(draft, event.job_id, context);
+  if (result.status.ok()) EndAttemptIfRanksGone(draft, event.job_id, context);
   return result;
 }
 

@@ -11,7 +11,7 @@
 #include "controller/policy/limits/quota.h"
 #include "controller/policy/queue/admission.h"
 #include "controller/rules/jobs/job_driver.h"
-#include "controller/rules/jobs/yield_rules.h"
+#include "controller/rules/jobs/preemption_rules.h"
 #include "controller/rules/rules.h"
 
 namespace muster::controller {
@@ -128,7 +128,7 @@ void Place(Draft& draft, const PlaceGang& gang, const RuleContext& context) {
 EventResult OnPlan(Draft& draft, const ApplyPlan& event, const RuleContext& context) {
   QuotaGate quotas(draft);
   const ScheduleContext admission{.now = context.now_at, .wall = context.now};
-  for (const StopGang& stop : event.plan.stop) Yield(draft, stop, context);
+  for (const StopGang& stop : event.plan.stop) StopRunningGang(draft, stop, context);
   for (const PlaceGang& gang : event.plan.place) {
     // The state changed meanwhile: the scheduler decides again at the next version.
     if (!StillFits(draft.view(), gang, admission) || !quotas.Pass(gang)) continue;

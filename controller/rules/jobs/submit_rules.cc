@@ -161,7 +161,7 @@ absl::StatusOr<std::vector<uint64_t>> EvaluateSubmit(const Draft& draft, const S
   MUSTER_RETURN_IF_ERROR(CheckRoots(draft, event.settings->needs.root));
   MUSTER_RETURN_IF_ERROR(CanEverStart(draft.view(), event.settings->scheduling, wall));
   if (!event.resume.has_value()) return std::vector<uint64_t>();
-  return SettleResume(draft, *event.settings, *event.resume);
+  return ResolveResume(draft, *event.settings, *event.resume);
 }
 
 EventResult OnSubmit(Draft& draft, const SubmitJob& asked, const RuleContext& context) {

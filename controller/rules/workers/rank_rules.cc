@@ -160,7 +160,7 @@ EventResult ApplyReport(Draft& draft, const RankReport& report, const RuleContex
   if (input == JobInput::kGangSucceeded && result.status.ok()) {
     EvaluateAfterProgress(draft, job_id, context);
   }
-  SettleIfCleared(draft, job_id, context);
+  EndAttemptIfRanksGone(draft, job_id, context);
   return result;
 }
 
@@ -219,7 +219,7 @@ EventResult OnStartTimedOut(Draft& draft, const StartTimedOut& event, const Rule
   result.status =
       DriveJob(draft, event.job_id,
                {.input = JobInput::kStartTimedOut, .actor = "liveness", .message = cause}, context);
-  SettleIfCleared(draft, event.job_id, context);
+  EndAttemptIfRanksGone(draft, event.job_id, context);
   return result;
 }
 
@@ -245,7 +245,7 @@ EventResult OnHung(Draft& draft, const RankHung& event, const RuleContext& conte
   result.status =
       DriveJob(draft, event.job_id,
                {.input = JobInput::kHung, .actor = "liveness", .message = cause}, context);
-  SettleIfCleared(draft, event.job_id, context);
+  EndAttemptIfRanksGone(draft, event.job_id, context);
   return result;
 }
 

@@ -17,7 +17,7 @@ bool IsIn(const std::vector<std::string>& incarnations, const std::string& incar
 
 // It announced that it would leave, and left, with no slot held. One that only takes no work, or
 // that has not come back to this controller, may live and have a lease.
-bool HasLeft(const Worker& worker) {
+bool HasDrainedAndLeft(const Worker& worker) {
   const bool holds_nothing = worker.holders.empty();
   const bool went = holds_nothing ? worker.leaving : Planted(PlantedBug::kNoticeIsGone);
   return worker.draining && !worker.connected && went;
@@ -41,7 +41,8 @@ absl::Status MayTakeName(const Worker& holder, const WorkerHello& claimant) {
   // The row of a holder of an older version has none: there this is not checked.
   const bool same_folder = holder.identity.empty() || claimant.identity == holder.identity;
   const bool shown_dead = same_folder && IsIn(claimant.predecessors, holder.incarnation);
-  if (shown_dead || holder.presence == Presence::kLost || HasLeft(holder)) return absl::OkStatus();
+  if (shown_dead || holder.presence == Presence::kLost || HasDrainedAndLeft(holder))
+    return absl::OkStatus();
   return absl::AbortedError(absl::StrCat(
       "worker ", claimant.worker, ": an agent with ", FolderName(holder.identity),
       " holds this name, and was not shown to be dead; this one has ",

@@ -117,8 +117,10 @@ void EndQuarantineIfDue(Draft& draft, uint64_t worker_id, const RuleContext& con
 
 void ReevaluateIfExempt(Draft& draft, uint64_t worker_id, absl::Time last_word,
                         const RuleContext& context) {
-  const auto look = [](absl::Time time) { return absl::ToUnixSeconds(time) / kReevaluateSeconds; };
-  if (look(last_word) == look(context.now)) return;
+  const auto period = [](absl::Time time) {
+    return absl::ToUnixSeconds(time) / kReevaluateSeconds;
+  };
+  if (period(last_word) == period(context.now)) return;
   if (IsExempt(*draft.view().workers.Find(worker_id))) QuarantineIfDue(draft, worker_id, context);
 }
 

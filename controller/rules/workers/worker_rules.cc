@@ -75,7 +75,7 @@ void LoseRanks(Draft& draft, uint64_t worker_id, bool dead, const std::string& c
     const absl::Status driven =
         DriveJob(draft, job_id,
                  {.input = JobInput::kWorkerGone, .actor = "liveness", .message = cause}, context);
-    if (driven.ok()) SettleIfCleared(draft, job_id, context);
+    if (driven.ok()) EndAttemptIfRanksGone(draft, job_id, context);
   }
   ReleaseHeld(draft, worker_id, dead);
 }
@@ -474,7 +474,7 @@ EventResult OnAssignmentAck(Draft& draft, const AssignmentAcked& event,
                             .actor = absl::StrCat("worker:", event.worker),
                             .message = cause},
                            context);
-  SettleIfCleared(draft, row.fence.job_id, context);
+  EndAttemptIfRanksGone(draft, row.fence.job_id, context);
   return result;
 }
 

@@ -113,7 +113,8 @@ TEST_F(ApplierTest, NobodyElseFillsTheLaneOfTheAgents) {
   post(CancelJob{.job_id = 1});
   post(Findings{});
   EXPECT_EQ(refused, 2) << "each lane is bounded";
-  for (Event of_loops : {Event(ApplyPlan{}), Event(AssignCheckpointWork{}), Event(TendRoots{})}) {
+  for (Event of_loops :
+       {Event(ApplyPlan{}), Event(AssignCheckpointWork{}), Event(ReconcileRoots{})}) {
     refused = 0;
     post(std::move(of_loops));
     EXPECT_EQ(refused, 1) << "it is in the loops' lane, which is full";

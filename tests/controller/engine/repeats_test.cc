@@ -146,7 +146,7 @@ TEST_F(RepeatsTest, EveryKindOfMutation) {
   Twice(SubmitJob{.settings = std::make_shared<const JobSettings>(rooted),
                   .owner = "ann",
                   .idempotency_key = "rooted"});
-  TendRoots tend;
+  ReconcileRoots tend;
   tend.claims = {{.path = "/shared", .worker = two.name}};
   tend.settle = {{.path = "/shared", .identity = "abc", .worker = two.name}};
   tend.asks = {{.worker = two.name, .stream = worker(two.name).stream, .roots = {}}};

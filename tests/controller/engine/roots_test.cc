@@ -136,7 +136,7 @@ TEST_F(RootsTest, AnElasticJobWaitsAMomentForAllToLook) {
   EXPECT_EQ(job(id).attempt, 0u) << "the first to answer would get all of it";
   EXPECT_OK(SayRoots(two, {{kRoot, {.identity = identity}}}).status);
   EXPECT_EQ(job(id).attempt, 0u);
-  Wait(kLookPatience, {&one, &two, &silent});
+  Wait(kRootProbePatience, {&one, &two, &silent});
   ASSERT_EQ(job(id).attempt, 1u) << "one that says nothing holds up nobody";
   EXPECT_THAT(job(id).current->ranks, SizeIs(2));
 }

@@ -70,7 +70,7 @@ TEST(WaitingFailuresTest, UrgentJobsThatFitNowhereStarveNobody) {
   }
   const uint64_t last = world.AddJob(World::Settings(1)).id;
   ScheduleContext context{.now = kNow, .wall = kWall};
-  context.settings.max_looks = 6;
+  context.settings.max_considered = 6;
   context.settings.max_messages = 0;
   Scheduler scheduler;
   Decision decision;
@@ -106,7 +106,7 @@ TEST(WaitingFailuresTest, BehindMoreAlikeJobsThanARoundConsidersOthersAreReached
   settings.needs.pools = {{"other", {}}};
   const uint64_t last = world.AddJob(settings).id;
   ScheduleContext context{.now = kNow, .wall = kWall};
-  context.settings.max_looks = 4;
+  context.settings.max_considered = 4;
   context.settings.max_messages = 0;
   Scheduler scheduler;
   Decision decision;
@@ -137,7 +137,7 @@ TEST(WaitingFailuresTest, ALongQueueDoesNotTakeWhatIsKeptInItsMiddle) {
   add_misfit(3, 0);
   const uint64_t small = world.AddJob(World::Settings(1)).id;
   ScheduleContext context{.now = kNow, .wall = kWall};
-  context.settings.max_looks = 4;
+  context.settings.max_considered = 4;
   context.settings.max_messages = 0;
   Scheduler scheduler;
   for (int round = 0; round < 6; ++round) {

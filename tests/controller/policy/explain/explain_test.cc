@@ -385,7 +385,7 @@ TEST_F(ExplainTest, BeyondSoManyJobsNoStartIsWorkedOut) {
   EXPECT_EQ(e.ahead.size(), Explanation::kMaxListed);
 }
 
-TEST_F(ExplainTest, ANewJobIsJudgedAsIfItWereSubmittedNow) {
+TEST_F(ExplainTest, ANewJobIsEvaluatedAsIfItWereSubmittedNow) {
   world_.AddWorker("w1", 2);
   AddJob(2, absl::Minutes(10));
   Place();

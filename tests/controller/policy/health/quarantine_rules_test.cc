@@ -114,7 +114,7 @@ TEST_F(QuarantineRulesTest, WhatHappensAtOnceIsOneIncident) {
   EXPECT_FALSE(Evaluate().has_value());
 }
 
-TEST_F(QuarantineRulesTest, OldStrikesAndThoseBeforeAParoleDoNotCount) {
+TEST_F(QuarantineRulesTest, OldIncidentsAndThoseBeforeAReleaseDoNotCount) {
   AddJobs(3);
   for (uint64_t job = 1; job <= 3; ++job) {
     WorkerFailure(job, 1, absl::Minutes(10 * job));
@@ -152,7 +152,7 @@ TEST_F(QuarantineRulesTest, AThirdOfAPoolAtMost) {
   EXPECT_FALSE(Evaluate().has_value()) << "one of three is away already";
 }
 
-TEST_F(QuarantineRulesTest, OneOfTwoMayGoWhileTheOtherIsReadyAndAnOnlyOneIsSparedAloud) {
+TEST_F(QuarantineRulesTest, OneOfTwoMayGoWhileTheOtherIsReadyAndAnOnlyOneIsExemptAloud) {
   const auto exempt = [&] {
     return WhyExempt(world_.view(), *world_.view().workers.Find(1), settings_, kNow);
   };

@@ -41,10 +41,10 @@ class ResumeRulesTest : public ::testing::Test {
     if (state != CheckpointState::kWriting) row.path = "/ckpt";
     return world_.draft().AddCheckpoint(std::move(row)).id;
   }
-  absl::StatusOr<std::vector<uint64_t>> Settle(const ResumeRequest& wish,
+  absl::StatusOr<std::vector<uint64_t>> Settle(const ResumeRequest& request,
                                                const std::string& name = "new") {
     world_.view();  // brings the lists up to date
-    return SettleResume(world_.draft(), Named(name), wish);
+    return ResolveResume(world_.draft(), Named(name), request);
   }
 
   // What it was settled to, without a fault.

@@ -191,7 +191,7 @@ TEST_F(PlacementTest, AnImageIsRefusedWhenNoWorkerThatAllowsCommandsCanRunIt) {
   EXPECT_THAT(refusal(), ::testing::HasSubstr("at most 4 ranks of a command in a container"));
 }
 
-TEST_F(PlacementTest, WorkersWithStrikesComeLast) {
+TEST_F(PlacementTest, WorkersWithIncidentsComeLast) {
   WorkerFailure(Add("a", 4), {absl::Minutes(1)});
   Add("b", 2);
   Add("c", 2);
@@ -199,7 +199,7 @@ TEST_F(PlacementTest, WorkersWithStrikesComeLast) {
   EXPECT_THAT(Place(Gpus(5, 1)), ElementsAre("a", "a", "a", "a", "b"));
 }
 
-TEST_F(PlacementTest, TheMoreStrikesTheLaterAndOldOnesDoNotCount) {
+TEST_F(PlacementTest, TheMoreIncidentsTheLaterAndOldOnesDoNotCount) {
   WorkerFailure(Add("often", 2), {absl::Minutes(9), absl::Minutes(5), absl::Minutes(1)});
   WorkerFailure(Add("once", 2), {absl::Minutes(50)});
   // Many at once are one incident; one was before the quarantine ended.
@@ -217,7 +217,7 @@ TEST_F(PlacementTest, TheMoreStrikesTheLaterAndOldOnesDoNotCount) {
   EXPECT_THAT(Place(Gpus(2, 1)), ElementsAre("once", "once"));
 }
 
-TEST_F(PlacementTest, OneStrikeDoesNotMakeAnElasticGangSmaller) {
+TEST_F(PlacementTest, OneIncidentDoesNotMakeAnElasticGangSmaller) {
   WorkerFailure(Add("a", 2), {absl::Minutes(1)});
   Add("b", 2);
   JobNeeds needs = Gpus(1, 1);

@@ -241,7 +241,7 @@ TEST(AtStakeTest, WhoSetsTheWallClockChangesNothingOfIt) {
   }
 }
 
-TEST(YieldTest, TheSlotsAreKeptForTheOneThatTheyWereFreedForWhileItWaits) {
+TEST(WaitingPreemptorTest, TheSlotsAreKeptForTheOneThatTheyWereFreedForWhileItWaits) {
   World world;
   world.AddJob(World::Settings(1));
   world.AddJob(World::Settings(1));
@@ -249,25 +249,27 @@ TEST(YieldTest, TheSlotsAreKeptForTheOneThatTheyWereFreedForWhileItWaits) {
   Attempt& attempt = world.draft().EditAttempt(1);
   attempt.yielded_to = 2;
   attempt.ended = kNow - absl::Minutes(1);
-  const auto yields_to = [&] { return YieldsTo(world.view(), *world.view().FindJob(1), kNow); };
-  EXPECT_EQ(yields_to(), 2u);
+  const auto waiting_preemptor = [&] {
+    return WaitingPreemptor(world.view(), *world.view().FindJob(1), kNow);
+  };
+  EXPECT_EQ(waiting_preemptor(), 2u);
   world.draft().EditJob(2).held = true;
-  EXPECT_EQ(yields_to(), 0u);
+  EXPECT_EQ(waiting_preemptor(), 0u);
   world.draft().EditJob(2).held = false;
   world.Place(2, {"a"}, JobState::kPending);
   world.draft().EditAttempt(2).started = kNow;
-  EXPECT_EQ(yields_to(), 0u) << "it had them meanwhile";
+  EXPECT_EQ(waiting_preemptor(), 0u) << "it had them meanwhile";
   world.draft().EditAttempt(2).started = kNow - absl::Hours(1);
-  EXPECT_EQ(yields_to(), 2u);
+  EXPECT_EQ(waiting_preemptor(), 2u);
   world.draft().EditJob(2).state = JobState::kStarting;
-  EXPECT_EQ(yields_to(), 0u);
+  EXPECT_EQ(waiting_preemptor(), 0u);
   world.draft().EditJob(2).state = JobState::kPending;
   attempt.ended = kNow - absl::Minutes(6);
-  EXPECT_EQ(yields_to(), 0u) << "it found no place even so";
+  EXPECT_EQ(waiting_preemptor(), 0u) << "it found no place even so";
 }
 
 // A wall clock that was set back by a day between the attempts must not turn their order round.
-TEST(YieldTest, AWallClockThatIsSetChangesNothing) {
+TEST(WaitingPreemptorTest, AWallClockThatIsSetChangesNothing) {
   World world;
   for (int i = 0; i < 3; ++i) world.AddJob(World::Settings(1));
   world.Place(1, {"a"}, JobState::kPending);
@@ -284,14 +286,15 @@ TEST(YieldTest, AWallClockThatIsSetChangesNothing) {
   other.started = kNow - absl::Hours(1);
   other.ended = kNow - absl::Minutes(30);
   const auto job = [&](uint64_t id) -> const Job& { return *world.view().FindJob(id); };
-  EXPECT_EQ(YieldsTo(world.view(), job(1), kNow), 2u);
-  EXPECT_EQ(YieldsTo(world.view(), job(1), kNow + absl::Minutes(4)), 0u) << "five minutes are over";
+  EXPECT_EQ(WaitingPreemptor(world.view(), job(1), kNow), 2u);
+  EXPECT_EQ(WaitingPreemptor(world.view(), job(1), kNow + absl::Minutes(4)), 0u)
+      << "five minutes are over";
   other.held_from = kNow - absl::Seconds(30);
-  EXPECT_EQ(YieldsTo(world.view(), job(1), kNow), 0u) << "it had the slots meanwhile";
+  EXPECT_EQ(WaitingPreemptor(world.view(), job(1), kNow), 0u) << "it had the slots meanwhile";
   other.held_from = kNow - absl::Hours(1);
   world.Place(1, {"a"}, JobState::kRunning);
-  EXPECT_TRUE(HasMadeWayFor(job(1), job(2)));
-  EXPECT_FALSE(HasMadeWayFor(job(1), job(3)));
+  EXPECT_TRUE(WasStoppedFor(job(1), job(2)));
+  EXPECT_FALSE(WasStoppedFor(job(1), job(3)));
 }
 
 }  // namespace

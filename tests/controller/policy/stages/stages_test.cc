@@ -114,9 +114,9 @@ TEST_F(StagesTest, AdmitLeavesOutALongBackOffAndKeepsThePlaceOfAShortOne) {
   JobGroup group;
   group.demand = std::make_unique<Demand>(world_.view().FindJob(far)->settings->needs);
   EXPECT_FALSE(AdmitToRound(round, far, group).has_value());
-  const auto soon = AdmitToRound(round, near, group);
-  ASSERT_TRUE(soon.has_value());
-  EXPECT_TRUE(soon->soon);
+  const auto waiting = AdmitToRound(round, near, group);
+  ASSERT_TRUE(waiting.has_value());
+  EXPECT_TRUE(waiting->reserve_only);
 }
 
 TEST_F(StagesTest, HoldBackNamesTheQuotaAndCapsAnElasticGangByIt) {

@@ -40,7 +40,7 @@ class WorkerFailureTest : public ::muster::testing::ControllerFixture {
   bool ann_ = false;
 };
 
-TEST_F(WorkerFailureTest, AWorkerThatKeepsKillingRanksIsQuarantinedAndParoled) {
+TEST_F(WorkerFailureTest, AWorkerThatKeepsKillingRanksIsQuarantinedAndReleased) {
   for (int i = 0; i < 3; ++i) FailOne({.signal = 7, .message = "bus error"});
   EXPECT_TRUE(worker("bad").quarantined());
   EXPECT_EQ(WorkerStateName(worker("bad")), "quarantined");
@@ -64,7 +64,7 @@ TEST_F(WorkerFailureTest, AWorkerThatKeepsKillingRanksIsQuarantinedAndParoled) {
   EXPECT_EQ(worker("bad").failures.size(), 3u) << "kept as a record";
 }
 
-TEST_F(WorkerFailureTest, AParoledWorkerThatFailsAgainGoesForTwiceAsLong) {
+TEST_F(WorkerFailureTest, AReleasedWorkerThatFailsAgainGoesForTwiceAsLong) {
   for (int i = 0; i < 3; ++i) FailOne({.signal = 7});
   for (int i = 0; i < 601; i += 3) {
     clock_.Advance(absl::Seconds(3));
@@ -87,7 +87,7 @@ TEST_F(WorkerFailureTest, APersonMayTrustTheWorkerAgain) {
   EXPECT_EQ(state(Submit()), JobState::kStarting);
 }
 
-TEST_F(WorkerFailureTest, AWorkerThatIsSparedForItsPoolsSakeIsNamed) {
+TEST_F(WorkerFailureTest, AWorkerThatIsExemptForItsPoolsSakeIsNamed) {
   for (Agent& other : others_) {
     MoveAway(other);
     EXPECT_OK(Connect(other).status);
@@ -98,7 +98,7 @@ TEST_F(WorkerFailureTest, AWorkerThatIsSparedForItsPoolsSakeIsNamed) {
 }
 
 // It went on being named for a neighbour that was away when it was evaluated.
-TEST_F(WorkerFailureTest, AWorkerThatWasSparedIsJudgedAgainAsThePoolComesBack) {
+TEST_F(WorkerFailureTest, AWorkerThatWasExemptIsEvaluatedAgainAsThePoolComesBack) {
   MoveAway(others_[1]);
   EXPECT_OK(Connect(others_[1]).status);
   const auto drain = [&](bool drained) {
@@ -124,7 +124,7 @@ TEST_F(WorkerFailureTest, AWorkerThatWasSparedIsJudgedAgainAsThePoolComesBack) {
   EXPECT_THAT(worker("bad").quarantine_reason, ::testing::StartsWith("3 failures within 1h"));
 }
 
-TEST_F(WorkerFailureTest, ASparedWorkerIsNamedNoMoreWhenItsFailuresAreOldOrForgiven) {
+TEST_F(WorkerFailureTest, AnExemptWorkerIsNamedNoMoreWhenItsFailuresAreOldOrForgiven) {
   for (const bool forgiven : {true, false}) {
     for (Agent& other : others_) {
       MoveAway(other);

@@ -1,4 +1,4 @@
-#include "controller/rules/jobs/yield_rules.h"
+#include "controller/rules/jobs/preemption_rules.h"
 
 #include "common/base/check.h"
 #include "controller/rules/jobs/job_driver.h"
@@ -6,7 +6,7 @@
 namespace muster::controller {
 namespace {
 
-bool StillRight(const Snapshot& snapshot, const StopGang& stop) {
+bool StillApplies(const Snapshot& snapshot, const StopGang& stop) {
   const Job* job = snapshot.FindJob(stop.job_id);
   if (job == nullptr || !job->has_live_attempt() || job->current->number != stop.attempt) {
     return false;
@@ -28,8 +28,8 @@ bool StillRight(const Snapshot& snapshot, const StopGang& stop) {
 
 }  // namespace
 
-void Yield(Draft& draft, const StopGang& stop, const RuleContext& context) {
-  if (!StillRight(draft.view(), stop)) return;
+void StopRunningGang(Draft& draft, const StopGang& stop, const RuleContext& context) {
+  if (!StillApplies(draft.view(), stop)) return;
   NoteFailure(draft, stop.job_id,
               {.failure_class = FailureClass::kPreempted, .cause = stop.reason});
   draft.EditAttempt(stop.job_id).yielded_to = stop.for_job;
@@ -38,7 +38,7 @@ void Yield(Draft& draft, const StopGang& stop, const RuleContext& context) {
   const absl::Status driven = DriveJob(
       draft, stop.job_id, {.input = input, .actor = "scheduler", .message = stop.reason}, context);
   MUSTER_CHECK(driven.ok(), "a gang that holds slots could not be told to make way");
-  SettleIfCleared(draft, stop.job_id, context);
+  EndAttemptIfRanksGone(draft, stop.job_id, context);
 }
 
 }  // namespace muster::controller

@@ -10,7 +10,7 @@ namespace {
 using ::muster::testing::IsOk;
 using ::testing::HasSubstr;
 
-class YieldRulesTest : public ::muster::testing::ControllerFixture {
+class PreemptionRulesTest : public ::muster::testing::ControllerFixture {
  protected:
   void SetUp() override {
     ControllerFixture::SetUp();
@@ -39,7 +39,7 @@ class YieldRulesTest : public ::muster::testing::ControllerFixture {
   Fence fence_;
 };
 
-TEST_F(YieldRulesTest, TheVictimSavesLeavesAndIsChargedNothing) {
+TEST_F(PreemptionRulesTest, TheVictimSavesLeavesAndIsChargedNothing) {
   Propose({.why = StopGang::Why::kPreempt, .for_job = head_});
   EXPECT_EQ(state(victim_), JobState::kRecovering);
   EXPECT_EQ(job(victim_).reason, Reason::kPreemptedByJob);
@@ -57,7 +57,7 @@ TEST_F(YieldRulesTest, TheVictimSavesLeavesAndIsChargedNothing) {
   EXPECT_EQ(First().yielded_to, head_);
 }
 
-TEST_F(YieldRulesTest, WhatItCostIsKeptAndCounted) {
+TEST_F(PreemptionRulesTest, WhatItCostIsKeptAndCounted) {
   Advance(absl::Seconds(10));
   Propose({.why = StopGang::Why::kPreempt, .for_job = head_});
   EXPECT_EQ(First().stake_slot_seconds, 10);
@@ -79,14 +79,14 @@ TEST_F(YieldRulesTest, WhatItCostIsKeptAndCounted) {
   EXPECT_EQ(First().lost_slot_seconds, 1);
 }
 
-TEST_F(YieldRulesTest, AJobThatFinishesFirstHasSucceeded) {
+TEST_F(PreemptionRulesTest, AJobThatFinishesFirstHasSucceeded) {
   Propose({.why = StopGang::Why::kPreempt, .for_job = head_});
   ReportExit(one_, fence_, 0, {.succeeded = true});
   EXPECT_EQ(state(victim_), JobState::kSucceeded);
   EXPECT_EQ(job(victim_).current->failure_class, FailureClass::kNone);
 }
 
-TEST_F(YieldRulesTest, AResizeIsARestartOfItsOwn) {
+TEST_F(PreemptionRulesTest, AResizeIsARestartOfItsOwn) {
   Propose({.why = StopGang::Why::kGrow, .reason = "goes on with 4 ranks instead of 1"});
   EXPECT_EQ(job(victim_).reason, Reason::kResized);
   ReportExit(one_, fence_, 0, {.stopped = true});
@@ -94,7 +94,7 @@ TEST_F(YieldRulesTest, AResizeIsARestartOfItsOwn) {
   EXPECT_EQ(job(victim_).attempt, 2u);
 }
 
-TEST_F(YieldRulesTest, WhatTheWorldHasOvertakenDoesNothing) {
+TEST_F(PreemptionRulesTest, WhatTheWorldHasOvertakenDoesNothing) {
   const uint64_t before = snapshot()->last_event;
   Propose({.attempt = 7, .why = StopGang::Why::kPreempt, .for_job = head_});
   Propose({.why = StopGang::Why::kPreempt, .for_job = 99});

@@ -10,6 +10,6 @@ namespace muster::controller {
 
 // Checks the decision again; one that no longer applies does nothing. What the gang's ranks do from
 // here on is not their fault: the attempt ends as preempted, free of charge.
-void Yield(Draft& draft, const StopGang& stop, const RuleContext& context);
+void StopRunningGang(Draft& draft, const StopGang& stop, const RuleContext& context);
 
 }  // namespace muster::controller
