@@ -35,13 +35,13 @@ bool WaitsForOthers(const Job& job) {
   return !job.settings->scheduling.after.empty() && !IsTerminal(job.state);
 }
 
-bool CountsOnRoot(const Snapshot& snapshot, const Job& job) {
+bool NeedsRoot(const Snapshot& snapshot, const Job& job) {
   return !IsTerminal(job.state) || HasRetentionWork(snapshot, job);
 }
 
 // `roots` gives the table to change, when there is something to change.
 template <typename Roots>
-void CountOnRoot(const JobNeeds& needs, int sign, Roots&& roots) {
+void CountRootUse(const JobNeeds& needs, int sign, Roots&& roots) {
   if (needs.root.empty()) return;
   std::map<std::string, RootInUse>& table = roots();
   std::map<std::string, uint32_t>& jobs = table[needs.root].jobs;
@@ -397,7 +397,7 @@ void Draft::UpdateRoots(const std::set<uint64_t>& touched) {
     const Job& job = *next_->jobs.Find(id);
     const auto before = jobs_before_.find(id);
     const bool counted = is_in(*next_->active_jobs, id) || is_in(*next_->retention_jobs, id);
-    const bool counts = CountsOnRoot(*next_, job);
+    const bool counts = NeedsRoot(*next_, job);
     const JobSettings& was = before == jobs_before_.end() || before->second == nullptr
                                  ? *job.settings
                                  : *before->second->settings;
@@ -405,10 +405,10 @@ void Draft::UpdateRoots(const std::set<uint64_t>& touched) {
         was.needs.pools == job.settings->needs.pools && was.needs.root == job.settings->needs.root;
     if (counted == counts && (same || !counted)) continue;
     if (counted)
-      CountOnRoot(
+      CountRootUse(
           was.needs, -1, [this]() -> auto& { return MutableRoots(); });
     if (counts) {
-      CountOnRoot(
+      CountRootUse(
           job.settings->needs, +1, [this]() -> auto& { return MutableRoots(); });
     }
   }
@@ -432,24 +432,25 @@ void Draft::UpdateJobLists(const std::set<uint64_t>& touched) {
   UpdateMembers(next_->dependent_jobs, dependent);
 }
 
-void Draft::UpdateSavers() {
-  std::set<uint64_t> savers;
+void Draft::UpdateResumable() {
+  std::set<uint64_t> resumable_jobs;
   for (const auto& [id, row] : checkpoints_) {
-    if (row->restorable()) savers.insert(row->job_id);
+    if (row->restorable()) resumable_jobs.insert(row->job_id);
   }
-  for (uint64_t id : savers) AddSaver(*next_, *next_->jobs.Find(id));
+  for (uint64_t id : resumable_jobs) AddResumable(*next_, *next_->jobs.Find(id));
 }
 
-std::vector<uint64_t> Draft::SaversOf(const std::string& key) const {
-  const std::shared_ptr<const std::vector<uint64_t>>* known = next_->savers.Find(key);
-  auto savers = known == nullptr ? std::vector<uint64_t>() : **known;
+std::vector<uint64_t> Draft::ResumableJobs(const std::string& key) const {
+  const std::shared_ptr<const std::vector<uint64_t>>* known = next_->resumable_jobs.Find(key);
+  auto resumable_jobs = known == nullptr ? std::vector<uint64_t>() : **known;
   for (const auto& [id, row] : checkpoints_) {
     const Job& job = *next_->jobs.Find(row->job_id);
-    if (row->restorable() && RunTimeKey(*job.settings) == key) savers.push_back(job.id);
+    if (row->restorable() && RunTimeKey(*job.settings) == key) resumable_jobs.push_back(job.id);
   }
-  std::sort(savers.begin(), savers.end(), std::greater<>());
-  savers.erase(std::unique(savers.begin(), savers.end()), savers.end());
-  return savers;
+  std::sort(resumable_jobs.begin(), resumable_jobs.end(), std::greater<>());
+  resumable_jobs.erase(std::unique(resumable_jobs.begin(), resumable_jobs.end()),
+                       resumable_jobs.end());
+  return resumable_jobs;
 }
 
 const Job* Draft::FindJobByName(absl::string_view name) const {
@@ -548,7 +549,7 @@ void Draft::RebuildJobLists() {
   auto retention = std::make_shared<std::vector<uint64_t>>();
   auto resuming = std::make_shared<std::vector<uint64_t>>();
   auto dependent = std::make_shared<std::vector<uint64_t>>();
-  std::map<std::string, std::vector<uint64_t>> savers;
+  std::map<std::string, std::vector<uint64_t>> resumable_jobs;
   next_->jobs.ForEach([&](const Job& job) {
     if (!IsTerminal(job.state)) active->push_back(job.id);
     if (HasRetentionWork(*next_, job)) retention->push_back(job.id);
@@ -557,16 +558,16 @@ void Draft::RebuildJobLists() {
     const bool saved =
         std::any_of(job.checkpoints.begin(), job.checkpoints.end(),
                     [this](uint64_t id) { return next_->FindCheckpoint(id)->restorable(); });
-    if (saved) savers[RunTimeKey(*job.settings)].push_back(job.id);
+    if (saved) resumable_jobs[RunTimeKey(*job.settings)].push_back(job.id);
   });
-  next_->savers = {};
-  for (auto& [key, jobs] : savers) {
-    next_->savers.Put(key, std::make_shared<const std::vector<uint64_t>>(std::move(jobs)));
+  next_->resumable_jobs = {};
+  for (auto& [key, jobs] : resumable_jobs) {
+    next_->resumable_jobs.Put(key, std::make_shared<const std::vector<uint64_t>>(std::move(jobs)));
   }
   auto roots = std::make_shared<std::map<std::string, RootInUse>>();
   next_->jobs.ForEach([&](const Job& job) {
-    if (!CountsOnRoot(*next_, job)) return;
-    CountOnRoot(
+    if (!NeedsRoot(*next_, job)) return;
+    CountRootUse(
         job.settings->needs, +1, [&roots]() -> auto& { return *roots; });
   });
   next_->roots_in_use = std::move(roots);
@@ -583,7 +584,7 @@ std::shared_ptr<const Snapshot> Draft::Finish() {
   for (const ArchivedJob& restored : restored_jobs_) touched.insert(restored.job->id);
   UpdateRoots(touched);
   UpdateJobLists(touched);
-  UpdateSavers();
+  UpdateResumable();
   UpdateUse();
   UpdateNamesAndRunTimes();
   std::set<uint64_t> unstored;

@@ -153,7 +153,7 @@ class Draft {
   // As the snapshot's, with this draft's changes: the newest job of that name, or null; jobs that
   // have committed a checkpoint, by RunTimeKey, newest first.
   const Job* FindJobByName(absl::string_view name) const;
-  std::vector<uint64_t> SaversOf(const std::string& key) const;
+  std::vector<uint64_t> ResumableJobs(const std::string& key) const;
 
   // Works out what is kept over all jobs (the lists of active and retention jobs, the projects'
   // use, names and run times): once, after loading.
@@ -168,7 +168,7 @@ class Draft {
   void EndHolds(Attempt& attempt, std::set<uint32_t>& changed);
   void SettleLedgers();
   void UpdateJobLists(const std::set<uint64_t>& touched);
-  void UpdateSavers();
+  void UpdateResumable();
   void UpdateUse();
   void UpdateRoots(const std::set<uint64_t>& touched);
   std::map<std::string, RootInUse>& MutableRoots();

@@ -39,7 +39,7 @@ void Draft::ArchiveJob(uint64_t id, uint64_t put) {
                "a job was archived that has not ended, or is being changed");
   ForgetName(*next_, *job);
   ForgetRunTime(*next_, *job);
-  RemoveSaver(*next_, *job);
+  RemoveResumable(*next_, *job);
   ArrayTallies(*next_).Forget(*job);
   AddToTotals(*job, +1);
   for (const auto& event : job->events) next_->events.Erase(event->sequence);
@@ -62,7 +62,7 @@ void Draft::RestoreJob(const ArchivedJob& archived) {
   if (job.state == JobState::kSucceeded) RecallRunTime(*next_, job);
   const bool saved = std::any_of(archived.checkpoints.begin(), archived.checkpoints.end(),
                                  [](const auto& checkpoint) { return checkpoint->restorable(); });
-  if (saved) AddSaver(*next_, job);
+  if (saved) AddResumable(*next_, job);
   ArrayTallies(*next_).Count(nullptr, job);
   AddToTotals(job, -1);
   if (!job.idempotency_key.empty()) new_keys_.emplace(KeyOf(job), &job);

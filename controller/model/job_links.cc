@@ -98,27 +98,30 @@ void RecallRunTime(Snapshot& snapshot, const Job& job) {
   snapshot.run_times.Put(key, learned);
 }
 
-void AddSaver(Snapshot& snapshot, const Job& job) {
+void AddResumable(Snapshot& snapshot, const Job& job) {
   const std::string key = RunTimeKey(*job.settings);
-  const std::shared_ptr<const std::vector<uint64_t>>* known = snapshot.savers.Find(key);
+  const std::shared_ptr<const std::vector<uint64_t>>* known = snapshot.resumable_jobs.Find(key);
   const bool is_in =
       known != nullptr && std::binary_search((*known)->begin(), (*known)->end(), job.id);
   if (is_in) return;  // as with all of its checkpoints but the first
-  auto savers = known == nullptr ? std::vector<uint64_t>() : **known;
-  savers.insert(std::lower_bound(savers.begin(), savers.end(), job.id), job.id);
-  snapshot.savers.Put(key, std::make_shared<const std::vector<uint64_t>>(std::move(savers)));
+  auto resumable_jobs = known == nullptr ? std::vector<uint64_t>() : **known;
+  resumable_jobs.insert(std::lower_bound(resumable_jobs.begin(), resumable_jobs.end(), job.id),
+                        job.id);
+  snapshot.resumable_jobs.Put(
+      key, std::make_shared<const std::vector<uint64_t>>(std::move(resumable_jobs)));
 }
 
-void RemoveSaver(Snapshot& snapshot, const Job& job) {
+void RemoveResumable(Snapshot& snapshot, const Job& job) {
   const std::string key = RunTimeKey(*job.settings);
-  const std::shared_ptr<const std::vector<uint64_t>>* known = snapshot.savers.Find(key);
+  const std::shared_ptr<const std::vector<uint64_t>>* known = snapshot.resumable_jobs.Find(key);
   if (known == nullptr || !std::binary_search((*known)->begin(), (*known)->end(), job.id)) return;
-  auto savers = **known;
-  std::erase(savers, job.id);
-  if (savers.empty()) {
-    snapshot.savers.Erase(key);
+  auto resumable_jobs = **known;
+  std::erase(resumable_jobs, job.id);
+  if (resumable_jobs.empty()) {
+    snapshot.resumable_jobs.Erase(key);
   } else {
-    snapshot.savers.Put(key, std::make_shared<const std::vector<uint64_t>>(std::move(savers)));
+    snapshot.resumable_jobs.Put(
+        key, std::make_shared<const std::vector<uint64_t>>(std::move(resumable_jobs)));
   }
 }
 
@@ -131,17 +134,18 @@ std::set<uint64_t> BeingDeleted(const Snapshot& snapshot) {
 }
 
 uint64_t NewestToResume(const Snapshot& snapshot, const JobSettings& settings) {
-  const auto* savers = snapshot.savers.Find(RunTimeKey(settings));
-  if (savers == nullptr) return 0;
+  const auto* resumable_jobs = snapshot.resumable_jobs.Find(RunTimeKey(settings));
+  if (resumable_jobs == nullptr) return 0;
   const std::set<uint64_t> going = BeingDeleted(snapshot);
   const auto may_be_restored = [&](uint64_t id) {
     return snapshot.FindCheckpoint(id)->restorable() && going.count(id) == 0;
   };
-  const auto newest = std::find_if((*savers)->rbegin(), (*savers)->rend(), [&](uint64_t job_id) {
-    const std::vector<uint64_t>& ids = snapshot.FindJob(job_id)->checkpoints;
-    return std::any_of(ids.begin(), ids.end(), may_be_restored);
-  });
-  return newest == (*savers)->rend() ? 0 : *newest;
+  const auto newest =
+      std::find_if((*resumable_jobs)->rbegin(), (*resumable_jobs)->rend(), [&](uint64_t job_id) {
+        const std::vector<uint64_t>& ids = snapshot.FindJob(job_id)->checkpoints;
+        return std::any_of(ids.begin(), ids.end(), may_be_restored);
+      });
+  return newest == (*resumable_jobs)->rend() ? 0 : *newest;
 }
 
 }  // namespace muster::controller

@@ -30,9 +30,9 @@ void ForgetRunTime(Snapshot& snapshot, const Job& job);
 // The same for one that comes back: what later ones taught counts more.
 void RecallRunTime(Snapshot& snapshot, const Job& job);
 
-// The job has a checkpoint that can be restored (Snapshot::savers). Twice is as once.
-void AddSaver(Snapshot& snapshot, const Job& job);
-void RemoveSaver(Snapshot& snapshot, const Job& job);
+// The job has a checkpoint that can be restored (Snapshot::resumable_jobs). Twice is as once.
+void AddResumable(Snapshot& snapshot, const Job& job);
+void RemoveResumable(Snapshot& snapshot, const Job& job);
 
 // Checkpoints that an agent was told to delete, and may have deleted.
 std::set<uint64_t> BeingDeleted(const Snapshot& snapshot);

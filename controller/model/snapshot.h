@@ -100,7 +100,7 @@ struct Snapshot {
   CowMap<NamedJobs> by_name;
   CowMap<uint32_t> begun_from;  // jobs that begin from a job's checkpoints (model/job_links.h)
   CowMap<std::shared_ptr<const std::vector<uint64_t>>>
-      savers;  // jobs that have committed a checkpoint, ascending, by RunTimeKey
+      resumable_jobs;  // jobs that have committed a checkpoint, ascending, by RunTimeKey
   CowMap<LearnedRunTime> run_times;  // of jobs that succeeded, by RunTimeKey
   // Of jobs that are not here any more, by project: at most kMaxArchivedTimes; never null.
   std::shared_ptr<const std::map<std::string, ArchivedTime>> archived_time;

@@ -395,9 +395,9 @@ void Invariants::CheckVerdicts(const mc::Snapshot& snapshot, const mc::Snapshot&
       other_readers_, misreader.empty() ? std::set<std::string>() : OtherReaders(snapshot));
   snapshot.checkpoints.ForEachChange(
       before.checkpoints, [&](uint64_t id, const mc::Checkpoint*, const mc::Checkpoint* row) {
-        const bool condemned = row != nullptr && (row->state == mc::CheckpointState::kCorrupt ||
-                                                  row->state == mc::CheckpointState::kDeleted);
-        const Storage::Folder* folder = condemned ? storage_.Find(row->path) : nullptr;
+        const bool called_bad = row != nullptr && (row->state == mc::CheckpointState::kCorrupt ||
+                                                   row->state == mc::CheckpointState::kDeleted);
+        const Storage::Folder* folder = called_bad ? storage_.Find(row->path) : nullptr;
         if (folder == nullptr || !folder->whole || folder->given_up) return;
         std::string why = misreader.empty() ? "nobody misread it" : "";
         for (const std::string& name : before_it) {

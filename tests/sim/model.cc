@@ -212,9 +212,9 @@ void Model::CheckCommits(const mc::Snapshot& snapshot) const {
                          commit.attempt, " was called committed and has no row");
     }
     const Storage::Folder* folder = storage_.Find(row->path);
-    const bool condemned =
+    const bool called_bad =
         row->state == mc::CheckpointState::kCorrupt || row->state == mc::CheckpointState::kDeleted;
-    if (condemned && folder != nullptr && folder->whole && !folder->given_up) {
+    if (called_bad && folder != nullptr && folder->whole && !folder->given_up) {
       return trace_.Fail("job ", commit.job_id, ": ", row->path, " is whole but called ",
                          mc::CheckpointStateName(row->state));
     }

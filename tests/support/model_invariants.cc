@@ -206,9 +206,9 @@ class Audit {
         if (snapshot_.FindCheckpoint(id) != nullptr) continue;
         Fault("job ", job.id, " begins from checkpoint ", id, ", which is not there");
       }
-      const auto* savers = snapshot_.savers.Find(mc::RunTimeKey(*job.settings));
-      if (savers == nullptr) return;
-      for (const uint64_t id : **savers) {
+      const auto* resumable_jobs = snapshot_.resumable_jobs.Find(mc::RunTimeKey(*job.settings));
+      if (resumable_jobs == nullptr) return;
+      for (const uint64_t id : **resumable_jobs) {
         if (snapshot_.FindJob(id) == nullptr) Fault("saver ", id, " is not there");
       }
     });

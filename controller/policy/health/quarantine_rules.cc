@@ -187,7 +187,7 @@ bool ProvesTheWorkers(const Attempt& attempt) {
          kind == FailureClass::kDataError || kind == FailureClass::kNonFinite;
 }
 
-bool IsOneMachinesWord(const Attempt& attempt) {
+bool IsCheckpointFailure(const Attempt& attempt) {
   return attempt.failure_class == FailureClass::kCheckpointFailed ||
          attempt.failure_class == FailureClass::kCorruption;
 }
@@ -202,7 +202,7 @@ std::set<std::string> FailedOn(const Job& job) {
                       kind == FailureClass::kStorageUnavailable;
     if (free) return true;
     --left;
-    if (!ProvesTheWorkers(attempt) && !IsOneMachinesWord(attempt)) return false;
+    if (!ProvesTheWorkers(attempt) && !IsCheckpointFailure(attempt)) return false;
     // Where it is missing is known; the others of the gang may have it.
     const Rank* lacks = attempt.missing != Missing::kNothing ? FailedRank(attempt) : nullptr;
     for (const Rank& rank : attempt.ranks) {

@@ -42,7 +42,7 @@ bool ProvesTheWorkers(const Attempt& attempt);
 
 // Whether the attempt could not read or write its checkpoints, or found them broken. The cause may
 // be that one machine (a right to the folder, a bad disk), while others read them.
-bool IsOneMachinesWord(const Attempt& attempt);
+bool IsCheckpointFailure(const Attempt& attempt);
 
 // The workers of the job's latest failed attempts, since it last got further, back to the first
 // that failed in neither of these two ways. The next attempt shows more if it runs elsewhere.

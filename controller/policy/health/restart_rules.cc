@@ -144,7 +144,7 @@ bool SameAsBefore(const Snapshot& snapshot, const Job& job) {
 // Whether some workers took part in every attempt since the job last got further that could not use
 // its checkpoints, and the job fits without them.
 bool OneMachineSaysSo(const Snapshot& snapshot, const Job& job) {
-  if (!IsOneMachinesWord(*job.current)) return false;
+  if (!IsCheckpointFailure(*job.current)) return false;
   std::set<std::string> all;
   for (const Rank& rank : job.current->ranks) all.insert(rank.worker);
   // Restarts charged since the job last got further: only so many failed attempts are looked at.
@@ -154,7 +154,7 @@ bool OneMachineSaysSo(const Snapshot& snapshot, const Job& job) {
     if (attempt.number <= job.requeued_after) break;
     if (!Counts(attempt)) continue;
     --left;
-    if (!IsOneMachinesWord(attempt)) continue;
+    if (!IsCheckpointFailure(attempt)) continue;
     std::erase_if(all, [&](const std::string& name) {
       return std::none_of(attempt.ranks.begin(), attempt.ranks.end(),
                           [&](const Rank& rank) { return rank.worker == name; });

@@ -150,7 +150,7 @@ absl::StatusOr<std::vector<uint64_t>> FindStep(const Snapshot& snapshot, const J
 // The newest job of the settings' project and name that has any.
 std::vector<uint64_t> FindAutomatic(const Draft& draft, const JobSettings& settings,
                                     const std::set<uint64_t>& going) {
-  for (uint64_t id : draft.SaversOf(RunTimeKey(settings))) {
+  for (uint64_t id : draft.ResumableJobs(RunTimeKey(settings))) {
     const Snapshot& snapshot = draft.view();
     const auto restorable = Restorable(snapshot, *snapshot.FindJob(id), going);
     if (!restorable.empty()) return IdsOfNewest(restorable);

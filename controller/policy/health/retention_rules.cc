@@ -128,22 +128,22 @@ class RetentionPlanner {
       : snapshot_(snapshot),
         now_(now),
         assigned_(CheckpointsWithWork(snapshot)),
-        counted_on_(CountedOnByOthers(snapshot)),
-        caretakers_(snapshot) {}
+        needed_by_others_(NeededByOthers(snapshot)),
+        verifiers_(snapshot) {}
 
   AssignCheckpointWork Run() {
     for (uint64_t id : *snapshot_.retention_jobs) {
       if (full()) break;
       const Job& job = *snapshot_.FindJob(id);
-      const Checkpoints superfluous = Superfluous(snapshot_, job, counted_on_);
+      const Checkpoints superfluous = Superfluous(snapshot_, job, needed_by_others_);
       Delete(job, superfluous);
       Read(job, superfluous);
     }
-    return std::move(care_);
+    return std::move(plan_);
   }
 
  private:
-  bool full() const { return care_.actions.size() >= kMaxCheckpointActions; }
+  bool full() const { return plan_.actions.size() >= kMaxCheckpointActions; }
   bool IsDue(const Checkpoint& checkpoint) const {
     return checkpoint.retry_at <= now_ && assigned_.count(checkpoint.id) == 0;
   }
@@ -173,7 +173,7 @@ class RetentionPlanner {
         continue;
       }
       if (!has_reader) continue;
-      const Worker* reader = caretakers_.NextReader(job, checkpoint->failed_by);
+      const Worker* reader = verifiers_.NextReader(job, checkpoint->failed_by);
       has_reader = reader != nullptr;
       Assign(AssignmentKind::kVerify, *checkpoint, reader, "committed, not verified yet");
     }
@@ -199,15 +199,15 @@ class RetentionPlanner {
   const Worker* Another(const Job& job, const Checkpoint& checkpoint) {
     const std::string& before =
         checkpoint.doubt.has_value() ? checkpoint.doubt->worker : checkpoint.failed_by;
-    const Worker* worker = caretakers_.Next(job, before);
-    return worker == nullptr && !before.empty() ? caretakers_.Next(job) : worker;
+    const Worker* worker = verifiers_.Next(job, before);
+    return worker == nullptr && !before.empty() ? verifiers_.Next(job) : worker;
   }
 
   // Null: nobody can do it now.
   void Assign(AssignmentKind kind, const Checkpoint& checkpoint, const Worker* worker,
               std::string reason) {
     if (worker == nullptr) return;
-    care_.actions.push_back({.kind = kind,
+    plan_.actions.push_back({.kind = kind,
                              .checkpoint_id = checkpoint.id,
                              .worker = worker->name,
                              .reason = std::move(reason)});
@@ -216,14 +216,14 @@ class RetentionPlanner {
   const Snapshot& snapshot_;
   const absl::Duration now_;
   const std::set<uint64_t> assigned_;
-  const std::set<uint64_t> counted_on_;
-  Verifiers caretakers_;
-  AssignCheckpointWork care_;
+  const std::set<uint64_t> needed_by_others_;
+  Verifiers verifiers_;
+  AssignCheckpointWork plan_;
 };
 
 }  // namespace
 
-std::set<uint64_t> CountedOnByOthers(const Snapshot& snapshot) {
+std::set<uint64_t> NeededByOthers(const Snapshot& snapshot) {
   std::set<uint64_t> ids;
   for (uint64_t job_id : *snapshot.resuming_jobs) {
     for (uint64_t id : snapshot.FindJob(job_id)->settings->resume_from) {

@@ -34,7 +34,7 @@ std::set<uint64_t> CheckpointsWithWork(const Snapshot& snapshot);
 bool MayBeLoading(const Job& job, uint64_t checkpoint_id);
 
 // Checkpoints that other jobs still need to begin from: they must not be deleted.
-std::set<uint64_t> CountedOnByOthers(const Snapshot& snapshot);
+std::set<uint64_t> NeededByOthers(const Snapshot& snapshot);
 
 // When a failed verification or deletion is due again, as a time since boot; infinite when none is.
 absl::Duration NextRetentionRetry(const Snapshot& snapshot, absl::Duration now);

@@ -96,7 +96,7 @@ uint64_t BeginRow(Draft& draft, const Job& job, const CheckpointReport& report,
 
 // A command whose spec says nothing of checkpoints runs anywhere, until it has saved one: from then
 // on it needs workers that see where that lies.
-void CountOnRoot(Draft& draft, uint64_t job_id) {
+void RequireRoot(Draft& draft, uint64_t job_id) {
   const JobSettings& before = *draft.view().FindJob(job_id)->settings;
   if (!before.needs.root.empty()) return;
   auto settings = std::make_shared<JobSettings>(before);
@@ -141,7 +141,7 @@ absl::Status Commit(Draft& draft, const Job& job, const CheckpointReport& report
   row.metrics = report.metrics;
   NoteTime(row, draft, context);
   ++draft.counters().checkpoints_committed;
-  CountOnRoot(draft, row.job_id);
+  RequireRoot(draft, row.job_id);
   // A gang that starts has found what a writer left whole, but could not register any more.
   const Job& saved = *draft.view().FindJob(row.job_id);
   const bool starts = saved.has_live_attempt() && !saved.current->reached_running &&
@@ -164,12 +164,12 @@ struct BadReading {
   bool by_rank = false;  // which can be mistaken in where it looks: an agent rereads it
 };
 
-// What one machine reads condemns no checkpoint where another one can be asked: until then it is in
-// doubt (policy/health/retention_rules has it reread). What is missing may appear a little later on
-// a network file system. A worker that is awaited comes, or is lost within the time of a lease.
-// True: it is condemned.
-bool CondemnIfBorneOut(Draft& draft, const Checkpoint& found, const BadReading& reading,
-                       const RuleContext& context) {
+// A bad reading of one machine marks no checkpoint as corrupt, or as gone, where another one can be
+// asked: until then it is in doubt (policy/health/retention_rules has it reread). What is missing
+// may appear a little later on a network file system. A worker that is awaited comes, or is lost
+// within the time of a lease. True: it is marked.
+bool MarkBadIfConfirmed(Draft& draft, const Checkpoint& found, const BadReading& reading,
+                        const RuleContext& context) {
   const Job& job = *draft.view().FindJob(found.job_id);
   const bool awaited = AnotherIsAwaited(draft.view(), job, reading.worker);
   const bool others = !Planted(PlantedBug::kOneWordCondemns) &&
@@ -242,8 +242,8 @@ const Checkpoint* FindOthers(const Snapshot& snapshot, const Job& job, const std
 // A job could not load the checkpoint, which does not show that it is bad, or a job other than its
 // own found it broken, perhaps on a worker that does not see its folder: a worker of its own job's
 // pools rereads it, another than `not_by` where there is one. Only that one's reading counts.
-void HaveReread(Draft& draft, const Checkpoint& row, const Job& reporter,
-                const std::string& not_by) {
+void RequestReread(Draft& draft, const Checkpoint& row, const Job& reporter,
+                   const std::string& not_by) {
   if (!row.restorable() || HasWork(draft.view(), row.id)) return;
   const Job& owner = *draft.view().FindJob(row.job_id);
   const Worker* worker = PickVerifier(draft.view(), owner, not_by);
@@ -277,14 +277,14 @@ absl::Status Apply(Draft& draft, const Job& job, const CheckpointReport& report,
     case CheckpointReport::Kind::kCorrupt:
       if (const Checkpoint* row = FindByPath(draft.view(), job, report.path);
           row != nullptr && row->restorable()) {
-        CondemnIfBorneOut(draft, *row,
-                          {.worker = report.worker,
-                           .message = absl::StrCat("found broken while loading: ", report.message),
-                           .by_rank = true},
-                          context);
+        MarkBadIfConfirmed(draft, *row,
+                           {.worker = report.worker,
+                            .message = absl::StrCat("found broken while loading: ", report.message),
+                            .by_rank = true},
+                           context);
         ResumeFromNext(draft, job.id, row->id);
       } else if (const Checkpoint* other = FindOthers(draft.view(), job, report.path)) {
-        HaveReread(draft, *other, job, report.worker);
+        RequestReread(draft, *other, job, report.worker);
         ResumeFromNext(draft, job.id, other->id);
       }
       return absl::OkStatus();
@@ -293,7 +293,7 @@ absl::Status Apply(Draft& draft, const Job& job, const CheckpointReport& report,
       if (row == nullptr) row = FindOthers(draft.view(), job, report.path);
       if (row == nullptr || !row->restorable()) return absl::OkStatus();
       const uint64_t id = row->id;
-      HaveReread(draft, *row, job, report.worker);
+      RequestReread(draft, *row, job, report.worker);
       ResumeFromNext(draft, job.id, id);
       return absl::OkStatus();
     }
@@ -381,7 +381,7 @@ EventResult OnRequestVerify(Draft& draft, const RequestVerify& event) {
 
 EventResult OnAssignCheckpointWork(Draft& draft, const AssignCheckpointWork& event) {
   // A submit may have come in between that begins from one of them, even in this very batch.
-  std::set<uint64_t> needed_by_others = CountedOnByOthers(draft.view());
+  std::set<uint64_t> needed_by_others = NeededByOthers(draft.view());
   for (uint64_t id : draft.new_job_ids()) {
     const std::vector<uint64_t>& ids = draft.view().FindJob(id)->settings->resume_from;
     needed_by_others.insert(ids.begin(), ids.end());
@@ -415,7 +415,7 @@ EventResult OnVerifyReport(Draft& draft, const VerifyReport& event, const RuleCo
   const bool present = found.restorable() || found.state == CheckpointState::kCorrupt;
   if (!present) return {};
   const BadReading bad{.worker = event.worker, .message = event.message, .missing = event.missing};
-  if (!event.ok && !CondemnIfBorneOut(draft, found, bad, context)) return {};
+  if (!event.ok && !MarkBadIfConfirmed(draft, found, bad, context)) return {};
   Checkpoint& row = draft.EditCheckpoint(event.checkpoint_id);
   ++row.rereads;
   row.verified = context.now;

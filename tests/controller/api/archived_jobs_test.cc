@@ -257,8 +257,8 @@ TEST_F(ArchivedJobsTest, TheNewestWithACheckpointIsFoundWhereverItIs) {
       row->state = state;
       s.checkpoints.Put(6, row);
       s.jobs.Put(3, newer);
-      s.savers.Put(RunTimeKey(*newer->settings),
-                   std::make_shared<const std::vector<uint64_t>>(std::vector<uint64_t>{3}));
+      s.resumable_jobs.Put(RunTimeKey(*newer->settings),
+                           std::make_shared<const std::vector<uint64_t>>(std::vector<uint64_t>{3}));
     });
   };
   put(CheckpointState::kCorrupt);

@@ -372,7 +372,7 @@ TEST_F(RootsTest, CheckpointsAreReadWhereTheRootIsSeen) {
 
 // ---- second opinions ----
 
-TEST_F(RootsTest, ABrokenCheckpointIsReadByAnotherWorkerBeforeItIsCondemned) {
+TEST_F(RootsTest, ABrokenCheckpointIsReadByAnotherWorkerBeforeItIsCalledCorrupt) {
   Agent one = ConnectNew("worker-1", 1);
   Agent two = ConnectNew("worker-2", 1);
   const uint64_t id = SubmitThere();

@@ -264,19 +264,19 @@ TEST(DraftTest, WhoHasSavedIsFoundByProjectAndName) {
   const std::string key = RunTimeKey(*MakeJob().settings);
   draft.AddCheckpoint({.job_id = 2, .state = CheckpointState::kCommitted});
   draft.AddCheckpoint({.job_id = 3, .state = CheckpointState::kWriting});
-  EXPECT_EQ(draft.SaversOf(key), std::vector<uint64_t>{2}) << "within the draft";
+  EXPECT_EQ(draft.ResumableJobs(key), std::vector<uint64_t>{2}) << "within the draft";
   auto snapshot = draft.Finish();
-  EXPECT_EQ(**snapshot->savers.Find(key), std::vector<uint64_t>{2});
+  EXPECT_EQ(**snapshot->resumable_jobs.Find(key), std::vector<uint64_t>{2});
   Draft next(*snapshot);
   next.AddCheckpoint({.job_id = 1, .state = CheckpointState::kCommitted});
   next.EditCheckpoint(2).state = CheckpointState::kCommitted;
-  EXPECT_EQ(next.SaversOf(key), (std::vector<uint64_t>{3, 2, 1}));
-  EXPECT_TRUE(next.SaversOf("other/a").empty());
+  EXPECT_EQ(next.ResumableJobs(key), (std::vector<uint64_t>{3, 2, 1}));
+  EXPECT_TRUE(next.ResumableJobs("other/a").empty());
   snapshot = next.Finish();
-  EXPECT_EQ(**snapshot->savers.Find(key), (std::vector<uint64_t>{1, 2, 3}));
+  EXPECT_EQ(**snapshot->resumable_jobs.Find(key), (std::vector<uint64_t>{1, 2, 3}));
   Draft rebuilt(*snapshot);
   rebuilt.RebuildJobLists();
-  EXPECT_EQ(**rebuilt.view().savers.Find(key), (std::vector<uint64_t>{1, 2, 3}));
+  EXPECT_EQ(**rebuilt.view().resumable_jobs.Find(key), (std::vector<uint64_t>{1, 2, 3}));
 }
 
 TEST(DraftTest, AJobIsFoundByItsNameInTheDraftThatMakesIt) {
