@@ -118,7 +118,7 @@ uint64_t ClusterModel::Apply(const controller::Plan& plan, bool keep) {
 void ClusterModel::EndJob(Draft& draft, uint64_t job_id) {
   const controller::Attempt& placed = *draft.view().FindJob(job_id)->current;
   for (const controller::Rank& rank : placed.ranks) {
-    controller::Worker& worker = draft.EditWorkerView(draft.view().FindWorker(rank.worker)->id);
+    controller::Worker& worker = draft.EditWorkerUnstored(draft.view().FindWorker(rank.worker)->id);
     for (uint32_t slot : rank.slots) worker.holders.erase(slot);
   }
   controller::Attempt& attempt = draft.EditAttempt(job_id);

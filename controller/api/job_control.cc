@@ -62,7 +62,7 @@ absl::StatusOr<controller::ControlJob> EventOf(const v1::ControlJobRequest& requ
   MUSTER_RETURN_IF_ERROR(CheckUploadOf(request, *target.job, has_upload));
   MUSTER_RETURN_IF_ERROR(CheckWord("request_id", request.request_id(), kMaxKeyBytes));
   if (request.verb() == v1::ControlJobRequest::REQUEUE) {
-    MUSTER_RETURN_IF_ERROR(jobs.FindWaitedFor(target.job->settings->scheduling));
+    MUSTER_RETURN_IF_ERROR(jobs.LoadWaitedFor(target.job->settings->scheduling));
   }
   if (!v1::ControlJobRequest::Verb_IsValid(request.verb()) ||
       request.verb() == v1::ControlJobRequest::VERB_UNSPECIFIED) {

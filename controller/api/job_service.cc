@@ -173,7 +173,7 @@ grpc::ServerUnaryReactor* JobService::Submit(grpc::CallbackServerContext* contex
     status = event.status();
   }
   KnownJobs jobs(engine_);
-  if (status.ok()) status = jobs.FindReferred(*event);
+  if (status.ok()) status = jobs.LoadReferred(*event);
   if (!status.ok()) {
     call->Done(status);
     return call;

@@ -131,10 +131,10 @@ Draft::Draft(const Snapshot& base) : next_(std::make_shared<Snapshot>(base)) {}
 
 Job& Draft::EditJob(uint64_t id) {
   durable_jobs_.insert(id);
-  return EditJobView(id);
+  return EditJobUnstored(id);
 }
 
-Job& Draft::EditJobView(uint64_t id) {
+Job& Draft::EditJobUnstored(uint64_t id) {
   if (jobs_.count(id) == 0) jobs_before_[id] = next_->jobs.Share(id);
   Job& job = Edit(next_->jobs, jobs_, id);
   // What was held so far was held in the state that may change now.
@@ -142,9 +142,9 @@ Job& Draft::EditJobView(uint64_t id) {
   return job;
 }
 
-Job& Draft::SaveJobView(uint64_t id) {
-  saved_views_.insert(id);
-  return EditJobView(id);
+Job& Draft::EditJobProgress(uint64_t id) {
+  progress_edits_.insert(id);
+  return EditJobUnstored(id);
 }
 
 Attempt& Draft::EditAttempt(uint64_t job_id) {
@@ -179,10 +179,10 @@ Rank& Draft::EditPastRank(uint64_t job_id, uint32_t attempt, uint32_t rank) {
 
 Worker& Draft::EditWorker(uint64_t id) {
   durable_workers_.insert(id);
-  return EditWorkerView(id);
+  return EditWorkerUnstored(id);
 }
 
-Worker& Draft::EditWorkerView(uint64_t id) { return Edit(next_->workers, workers_, id); }
+Worker& Draft::EditWorkerUnstored(uint64_t id) { return Edit(next_->workers, workers_, id); }
 
 Checkpoint& Draft::EditCheckpoint(uint64_t id) {
   return Edit(next_->checkpoints, checkpoints_, id);
@@ -214,7 +214,7 @@ std::map<std::string, RootInUse>& Draft::MutableRoots() {
   return *roots_in_use_;
 }
 
-RootInUse& Draft::EditRootView(const std::string& path) {
+RootInUse& Draft::EditRootUnstored(const std::string& path) {
   MUSTER_CHECK(next_->roots_in_use->count(path) != 0, "an edit of a root that nobody uses");
   return MutableRoots().at(path);
 }
@@ -272,7 +272,7 @@ bool Draft::LeaveUnstored() {
                            events_.empty() && !outbox_changed_ && forgotten_workers_.empty() &&
                            archived_jobs_.empty() && restored_jobs_.empty();
   if (!may_be_lost) return false;
-  saved_views_.clear();
+  progress_edits_.clear();
   left_unstored_ = true;
   return true;
 }
@@ -339,7 +339,7 @@ void Draft::EndHolds(Attempt& attempt, std::set<uint32_t>& changed) {
 void Draft::SettleLedgers() {
   if (now_ == absl::InfinitePast()) return;
   for (auto& [job_id, attempt] : attempts_) EndHolds(*attempt, durable_ranks_[job_id]);
-  std::set<uint64_t> stored = saved_views_;
+  std::set<uint64_t> stored = progress_edits_;
   stored.insert(durable_jobs_.begin(), durable_jobs_.end());
   stored.insert(new_jobs_.begin(), new_jobs_.end());
   for (uint64_t id : stored) {
@@ -361,7 +361,7 @@ ChangeSet Draft::Changes() {
   for (uint64_t id : durable_jobs_) {
     if (new_jobs_.count(id) == 0) changes.jobs.push_back(next_->jobs.Share(id));
   }
-  for (uint64_t id : saved_views_) {
+  for (uint64_t id : progress_edits_) {
     const bool stands_already = new_jobs_.count(id) != 0 || durable_jobs_.count(id) != 0;
     if (!stands_already) changes.jobs.push_back(next_->jobs.Share(id));
   }
@@ -595,12 +595,12 @@ std::shared_ptr<const Snapshot> Draft::Finish() {
   next_->unstored_workers =
       unstored.empty() ? nullptr : std::make_shared<const std::set<uint64_t>>(std::move(unstored));
   ++next_->version;
-  const bool only_views = !relevant_ && durable_jobs_.empty() && new_jobs_.empty() &&
-                          durable_workers_.empty() && forgotten_workers_.empty() &&
-                          archived_jobs_.empty() && restored_jobs_.empty() &&
-                          checkpoints_.empty() && projects_.empty() && !outbox_changed_ &&
-                          roots_in_use_ == nullptr && new_roots_.empty();
-  if (!only_views) ++next_->durable_version;
+  const bool wakes_nobody = !wakes_loops_ && durable_jobs_.empty() && new_jobs_.empty() &&
+                            durable_workers_.empty() && forgotten_workers_.empty() &&
+                            archived_jobs_.empty() && restored_jobs_.empty() &&
+                            checkpoints_.empty() && projects_.empty() && !outbox_changed_ &&
+                            roots_in_use_ == nullptr && new_roots_.empty();
+  if (!wakes_nobody) ++next_->durable_version;
   return std::move(next_);
 }
 

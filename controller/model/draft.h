@@ -4,6 +4,12 @@
 // The applier makes one per batch, hands it to the rules, stores its changes in one transaction,
 // and publishes it only then; a draft that could not be stored is dropped. Reads through view() see
 // the edits. Pure; one thread. References from Edit* stay good until Finish.
+//
+// What becomes of an edit is in its name:
+// - EditX: stored in the batch's transaction; the loops, which decide by it, run again.
+// - EditJobProgress: stored, too, but no loop runs for it.
+// - EditXUnstored: in memory only, lost with the process; no loop runs for it, unless WakeLoops is
+//   called besides (of a root one always does).
 #pragma once
 
 #include <cstdint>
@@ -97,15 +103,15 @@ class Draft {
   // A root that nobody had seen so far.
   void AddRoot(RootIdentity root);
   // Only in memory. Requires that it is in use.
-  RootInUse& EditRootView(const std::string& path);
-  // A change that is only shown, not stored: progress, heartbeats, the message of a waiting job.
-  Job& EditJobView(uint64_t id);
-  Worker& EditWorkerView(uint64_t id);
+  RootInUse& EditRootUnstored(const std::string& path);
+  // Only shown, not stored: progress, heartbeats, the message of a waiting job.
+  Job& EditJobUnstored(uint64_t id);
+  Worker& EditWorkerUnstored(uint64_t id);
   Counters& counters() { return next_->counters; }
-  // A change that is stored, but that nobody decides by: progress, from time to time.
-  Job& SaveJobView(uint64_t id);
-  // A view changed that the loops decide by (a worker's presence): they should look again.
-  void MarkRelevant() { relevant_ = true; }
+  // Stored, but nobody decides by it: progress, from time to time.
+  Job& EditJobProgress(uint64_t id);
+  // Something unstored changed that the loops decide by (a worker's presence): they run again.
+  void WakeLoops() { wakes_loops_ = true; }
 
   // New rows; the id or sequence is assigned here.
   Job& AddJob(Job job);
@@ -131,8 +137,8 @@ class Draft {
   // Jobs that are new, changed or restored in this draft, or whose checkpoints are.
   std::set<uint64_t> EditedJobs() const;
 
-  // There is no room for the changes: shows them without storing them, if all of them are of the
-  // kind that may be lost (views, and workers' rows, which are stored later). False: they are not.
+  // The disk is full: shows the changes without storing them, if all of them are of the kind that
+  // may be lost (unstored ones, and workers' rows, which are stored later). False: they are not.
   bool LeaveUnstored();
 
   AfterCommit& after_commit() { return after_commit_; }
@@ -199,7 +205,7 @@ class Draft {
   static Key KeyOf(const Job& job) { return {job.owner, job.idempotency_key}; }
   std::map<Key, const Job*> new_keys_;
   std::set<uint64_t> durable_jobs_;
-  std::set<uint64_t> saved_views_;  // of jobs
+  std::set<uint64_t> progress_edits_;  // of jobs
   std::set<uint64_t> durable_workers_;
   std::vector<uint64_t> forgotten_workers_;
   std::vector<std::shared_ptr<const Job>> archived_jobs_;
@@ -214,7 +220,7 @@ class Draft {
   std::vector<uint64_t> outbox_removed_;
   bool outbox_changed_ = false;
   AfterCommit after_commit_;
-  bool relevant_ = false;
+  bool wakes_loops_ = false;
 };
 
 }  // namespace muster::controller

@@ -64,8 +64,8 @@ class History {
   virtual absl::StatusOr<uint64_t> NewestOfName(absl::string_view name) = 0;
   // The newest of the project and name below `below` that had a checkpoint which could be restored
   // when it was archived.
-  virtual absl::StatusOr<uint64_t> NewestSaver(absl::string_view project, absl::string_view name,
-                                               uint64_t below) = 0;
+  virtual absl::StatusOr<uint64_t> NewestResumable(absl::string_view project,
+                                                   absl::string_view name, uint64_t below) = 0;
   // The tasks of the array, ascending: all of them, or none.
   virtual absl::StatusOr<std::vector<uint64_t>> TasksOf(uint64_t array_id) = 0;
   virtual absl::StatusOr<uint64_t> OfKey(absl::string_view owner, absl::string_view key) = 0;

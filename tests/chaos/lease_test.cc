@@ -74,7 +74,7 @@ TEST(LeaseAndLiveness, AWorkerThatIsGivenUpPublishesNothing) {
         if (happens_now(beats[i].seen) && lost) beats[i].acked = absl::InfiniteDuration();
         if (happens_now(beats[i].seen) && !lost) {
           mc::Draft draft(*model);
-          draft.EditWorkerView(1).last_seen_at = beats[i].seen;
+          draft.EditWorkerUnstored(1).last_seen_at = beats[i].seen;
           model = draft.Finish();
         }
         if (happens_now(beats[i].acked)) lease.Acknowledged(i + 1);

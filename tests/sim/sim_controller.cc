@@ -286,7 +286,7 @@ absl::StatusOr<mc::RestoreList> SimController::WhatToRestore(mc::Event& event) {
   const auto find = [&jobs](auto& request) -> absl::Status {
     using Request = std::decay_t<decltype(request)>;
     if constexpr (std::is_same_v<Request, mc::SubmitJob>) {
-      return jobs.FindReferred(request);
+      return jobs.LoadReferred(request);
     } else if constexpr (std::is_same_v<Request, mc::RequestVerify>) {
       return jobs.FindCheckpoint(request.checkpoint_id).status();
     } else if constexpr (std::is_same_v<Request, mc::CancelJob> ||
@@ -295,7 +295,7 @@ absl::StatusOr<mc::RestoreList> SimController::WhatToRestore(mc::Event& event) {
     } else if constexpr (std::is_same_v<Request, mc::ControlJob>) {
       MUSTER_ASSIGN_OR_RETURN(const mc::Job* job, jobs.Find(request.job_id));
       const bool requeues = request.verb == mc::ControlJob::Verb::kRequeue && job != nullptr;
-      return requeues ? jobs.FindWaitedFor(job->settings->scheduling) : absl::OkStatus();
+      return requeues ? jobs.LoadWaitedFor(job->settings->scheduling) : absl::OkStatus();
     } else {
       return absl::OkStatus();
     }

@@ -54,7 +54,7 @@ void KnownJobs::AddToSnapshot(const std::vector<ArchivedJob>& archived) {
   snapshot_ = draft.Finish();
 }
 
-absl::Status KnownJobs::FindTasks(uint64_t array_id) {
+absl::Status KnownJobs::LoadTasks(uint64_t array_id) {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<uint64_t> tasks, engine_.history().TasksOf(array_id));
   std::vector<ArchivedJob> others;
   for (uint64_t id : tasks) {
@@ -123,17 +123,17 @@ absl::StatusOr<const Job*> KnownJobs::Find(const v1::JobRef& ref) {
   return absl::NotFoundError(absl::StrCat(NameOf(ref), ": no such job; `muster ls` lists them"));
 }
 
-absl::Status KnownJobs::FindReferred(SubmitJob& event) {
+absl::Status KnownJobs::LoadReferred(SubmitJob& event) {
   History& history = engine_.history();
   event.key_sought_at = engine_.SinceBoot();
   if (!event.idempotency_key.empty() && history.jobs() > 0) {
     MUSTER_ASSIGN_OR_RETURN(const uint64_t same, history.OfKey(event.owner, event.idempotency_key));
     if (same != 0) MUSTER_RETURN_IF_ERROR(Find(same).status());
   }
-  MUSTER_RETURN_IF_ERROR(FindWaitedFor(event.settings->scheduling));
+  MUSTER_RETURN_IF_ERROR(LoadWaitedFor(event.settings->scheduling));
   if (!event.resume.has_value()) return absl::OkStatus();
   const ResumeRequest& resume = *event.resume;
-  if (resume.automatic) return FindSaver(*event.settings);
+  if (resume.automatic) return LoadResumable(*event.settings);
   if (!resume.job_name.empty()) return FindNamed(resume.job_name).status();
   if (!resume.task.has_value()) return Find(resume.job_id).status();
   v1::JobRef::ArrayTask task;
@@ -142,23 +142,23 @@ absl::Status KnownJobs::FindReferred(SubmitJob& event) {
   return FindTask(task).status();
 }
 
-absl::Status KnownJobs::FindWaitedFor(const SchedulingSettings& scheduling) {
+absl::Status KnownJobs::LoadWaitedFor(const SchedulingSettings& scheduling) {
   for (const SchedulingSettings::Dependency& other : scheduling.after) {
     MUSTER_RETURN_IF_ERROR(Find(other.job_id).status());
     if (here_->FindJob(other.job_id) != nullptr) continue;
     // Whether an array has ended well is told by all of its tasks.
-    MUSTER_RETURN_IF_ERROR(FindTasks(other.job_id));
+    MUSTER_RETURN_IF_ERROR(LoadTasks(other.job_id));
   }
   return absl::OkStatus();
 }
 
-absl::Status KnownJobs::FindSaver(const JobSettings& settings) {
+absl::Status KnownJobs::LoadResumable(const JobSettings& settings) {
   History& history = engine_.history();
   uint64_t archived = std::numeric_limits<int64_t>::max();
   // The rows of a job that was restored are stale.
   do {
     MUSTER_ASSIGN_OR_RETURN(archived,
-                            history.NewestSaver(settings.project, settings.name, archived));
+                            history.NewestResumable(settings.project, settings.name, archived));
   } while (here_->FindJob(archived) != nullptr);
   return Find(std::max(NewestToResume(*here_, settings), archived)).status();
 }

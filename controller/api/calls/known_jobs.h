@@ -40,10 +40,10 @@ class KnownJobs {
   // Another change of the same message begins: what the ones before named is not restored for it.
   void BeginNext() { found_.clear(); }
 
-  // Those that the submit refers to: that it begins from or waits for, or that has its key.
-  absl::Status FindReferred(SubmitJob& event);
-  // Those that a job with these settings waits for: a requeue looks at them anew.
-  absl::Status FindWaitedFor(const SchedulingSettings& scheduling);
+  // Reads those that the submit refers to: that it begins from or waits for, or that has its key.
+  absl::Status LoadReferred(SubmitJob& event);
+  // Reads those that a job with these settings waits for: a requeue looks at them anew.
+  absl::Status LoadWaitedFor(const SchedulingSettings& scheduling);
 
   // What the event that changes or refers to the jobs found so far needs (Engine::Posted.restore):
   // the archived ones with what they begin from, and arrays whole.
@@ -53,11 +53,11 @@ class KnownJobs {
   // The newest of the name, here or archived; null: none.
   absl::StatusOr<const Job*> FindNamed(const std::string& name);
   absl::StatusOr<const Job*> FindTask(const v1::JobRef::ArrayTask& task);
-  // The newest job of the settings' project and name that may have a checkpoint to begin from, here
-  // or archived.
-  absl::Status FindSaver(const JobSettings& settings);
-  // All tasks of an archived array.
-  absl::Status FindTasks(uint64_t array_id);
+  // Reads the newest job of the settings' project and name that may have a checkpoint to begin
+  // from, here or archived.
+  absl::Status LoadResumable(const JobSettings& settings);
+  // Reads all tasks of an archived array.
+  absl::Status LoadTasks(uint64_t array_id);
   // As History::Find, once a job.
   absl::StatusOr<ArchivedJob> Read(uint64_t id);
   absl::StatusOr<std::shared_ptr<const RestoreJobs>> RestoreOf(uint64_t id);

@@ -51,7 +51,7 @@ absl::Status SubmitStream::Take(v1::SubmitJobsRequest& message) {
       status = event.status();
     }
     jobs.BeginNext();
-    if (status.ok()) status = jobs.FindReferred(*event);
+    if (status.ok()) status = jobs.LoadReferred(*event);
     absl::StatusOr<RestoreList> restore;
     if (status.ok()) {
       restore = jobs.WhatToRestore();

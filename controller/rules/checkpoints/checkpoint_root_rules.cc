@@ -12,7 +12,7 @@ void Settle(Draft& draft, const ReconcileRoots::Settle& found, const RuleContext
   if (draft.view().roots.Find(found.path) != nullptr) return;
   draft.AddRoot({.path = found.path, .identity = found.identity, .found_by = found.worker});
   if (draft.view().roots_in_use->count(found.path) != 0)
-    draft.EditRootView(found.path).asked_at = context.now_at;
+    draft.EditRootUnstored(found.path).asked_at = context.now_at;
   const Worker* worker = draft.view().FindWorker(found.worker);
   if (worker == nullptr || worker->roots == nullptr) return;
   // What it reported while the root had no identity counts from now on.
@@ -22,7 +22,7 @@ void Settle(Draft& draft, const ReconcileRoots::Settle& found, const RuleContext
 void Claim(Draft& draft, const ReconcileRoots::Claim& claim, const RuleContext& context) {
   const bool in_use = draft.view().roots_in_use->count(claim.path) != 0;
   if (!in_use || draft.view().roots.Find(claim.path) != nullptr) return;
-  RootInUse& root = draft.EditRootView(claim.path);
+  RootInUse& root = draft.EditRootUnstored(claim.path);
   root.claimer = claim.worker;
   root.claimed_at = context.now_at;
   // The same for all that try: whoever of them comes first gives the root this name.
@@ -38,11 +38,12 @@ void Ask(Draft& draft, const ReconcileRoots::Ask& ask, const RuleContext& contex
     const auto in_use = draft.view().roots_in_use->find(root.path);
     const bool first = in_use != draft.view().roots_in_use->end() && !root.identity.empty() &&
                        in_use->second.asked_at == -absl::InfiniteDuration();
-    if (first) draft.EditRootView(root.path).asked_at = context.now_at;
+    if (first) draft.EditRootUnstored(root.path).asked_at = context.now_at;
   }
   const uint64_t id = worker->id;
-  draft.EditWorkerView(id).watches = std::make_shared<const std::vector<RootToWatch>>(ask.roots);
-  draft.MarkRelevant();
+  draft.EditWorkerUnstored(id).watches =
+      std::make_shared<const std::vector<RootToWatch>>(ask.roots);
+  draft.WakeLoops();
   draft.after_commit().unstored_messages.push_back(
       {.worker = ask.worker,
        .stream = ask.stream,
@@ -58,8 +59,8 @@ void TakeRootViews(Draft& draft, uint64_t worker_id, const RootViews& said) {
   }
   const Worker& worker = *draft.view().workers.Find(worker_id);
   if (worker.roots != nullptr && *worker.roots == *roots) return;
-  draft.EditWorkerView(worker_id).roots = std::move(roots);
-  draft.MarkRelevant();
+  draft.EditWorkerUnstored(worker_id).roots = std::move(roots);
+  draft.WakeLoops();
 }
 
 EventResult OnReconcileRoots(Draft& draft, const ReconcileRoots& event,

@@ -368,8 +368,8 @@ void ReleaseSlot(Draft& draft, uint64_t job_id, uint32_t attempt, uint32_t rank)
     const bool holds = holder != worker->holders.end() && holder->second.job_id == job_id &&
                        holder->second.attempt == attempt && holder->second.rank == rank;
     if (!holds) continue;
-    draft.EditWorkerView(worker->id).holders.erase(slot);
-    draft.MarkRelevant();
+    draft.EditWorkerUnstored(worker->id).holders.erase(slot);
+    draft.WakeLoops();
   }
 }
 

@@ -102,7 +102,7 @@ void Place(Draft& draft, const PlaceGang& gang, const RuleContext& context) {
     rank.slots = placement.slots;
     rank.local_rank = placement.local_rank;
     const JobNeeds& needs = draft.view().FindJob(gang.job_id)->settings->needs;
-    HoldSlots(draft.EditWorkerView(worker->id), needs, gang.job_id, gang.attempt, rank);
+    HoldSlots(draft.EditWorkerUnstored(worker->id), needs, gang.job_id, gang.attempt, rank);
     attempt.ranks.push_back(std::move(rank));
     workers.insert(worker->id);
   }
@@ -141,7 +141,7 @@ EventResult OnPlan(Draft& draft, const ApplyPlan& event, const RuleContext& cont
   for (const Waiting& waiting : event.plan.waiting) {
     const Job* job = draft.view().FindJob(waiting.job_id);
     if (job == nullptr || job->state != JobState::kPending) continue;
-    draft.EditJobView(waiting.job_id).message = waiting.message;
+    draft.EditJobUnstored(waiting.job_id).message = waiting.message;
   }
   return {};
 }

@@ -71,7 +71,7 @@ void NoteMemory(Draft& draft, uint64_t job_id, const RankStatuses* before,
   const double is = LargestOf(now, job);
   double largest = std::max(known, is);
   if (was >= known && is < known) largest = LargestMemory(draft.view(), job);
-  if (largest != known) draft.EditJobView(job_id).progress.memory_bytes = largest;
+  if (largest != known) draft.EditJobUnstored(job_id).progress.memory_bytes = largest;
 }
 
 bool IsOfLiveAttempt(const Snapshot& snapshot, const RankStatus& status) {
@@ -98,10 +98,10 @@ ProgressNote NoteOf(const RankStatus& status, bool moved) {
 }
 
 void TakeIntoJob(Draft& draft, const RankStatus& status, bool moved) {
-  Job& job = draft.EditJobView(status.fence.job_id);
+  Job& job = draft.EditJobUnstored(status.fence.job_id);
   if (status.rank == 0) {
     NoteProgress(job, NoteOf(status, moved));
-    if (IsSaveDue(job)) draft.SaveJobView(job.id);
+    if (IsSaveDue(job)) draft.EditJobProgress(job.id);
   }
   JobProgress& progress = job.progress;
   progress.memory_peak_bytes =
@@ -132,7 +132,7 @@ void TakeIntoJob(Draft& draft, const RankStatus& status, bool moved) {
 void TakeRankStatuses(Draft& draft, uint64_t worker_id, const std::vector<RankStatus>& statuses,
                       absl::Duration now) {
   auto ranks = std::make_shared<RankStatuses>(statuses);
-  Worker& worker = draft.EditWorkerView(worker_id);
+  Worker& worker = draft.EditWorkerUnstored(worker_id);
   const std::shared_ptr<const RankStatuses> before = worker.ranks;
   for (RankStatus& status : *ranks) status.progress_at = ProgressAt(worker, status, now);
   worker.ranks = ranks;

@@ -182,7 +182,7 @@ void ReleaseForgotten(Draft& draft, uint64_t id, const std::vector<RankStatus>& 
   const Worker& worker = *draft.view().workers.Find(id);
   const std::map<uint32_t, SlotHolder> holders = worker.holders;
   if (worker.owes_release != context.disk_full) {
-    draft.EditWorkerView(id).owes_release = context.disk_full;
+    draft.EditWorkerUnstored(id).owes_release = context.disk_full;
   }
   if (context.disk_full) return;
   for (const auto& [slot, holder] : holders) {
@@ -240,7 +240,7 @@ EventResult OnHello(Draft& draft, const WorkerHello& event, const RuleContext& c
   const bool draining = known->draining || event.takes_no_work;
   const bool changed = known->facts != event.facts || known->presence == Presence::kLost ||
                        known->draining != draining || IsAheadOf(*known, event);
-  Worker& worker = changed ? draft.EditWorker(id) : draft.EditWorkerView(id);
+  Worker& worker = changed ? draft.EditWorker(id) : draft.EditWorkerUnstored(id);
   worker.facts = event.facts;
   TakeAcknowledged(worker, event);
   worker.draining = draining;
@@ -253,7 +253,7 @@ EventResult OnHello(Draft& draft, const WorkerHello& event, const RuleContext& c
   worker.use = nullptr;
   worker.roots = nullptr;
   worker.watches = nullptr;
-  draft.MarkRelevant();
+  draft.WakeLoops();
   if (!context.disk_full) EndQuarantineIfDue(draft, id, context);
   ReleaseForgotten(draft, id, event.ranks, context);
   EventResult result;
@@ -266,8 +266,8 @@ EventResult OnDisconnected(Draft& draft, const WorkerDisconnected& event) {
   const absl::StatusOr<const Worker*> sender =
       FindSender(draft.view(), event.worker, event.incarnation);
   if (!sender.ok() || !(*sender)->connected || (*sender)->stream != event.stream) return {};
-  draft.EditWorkerView((*sender)->id).connected = false;
-  draft.MarkRelevant();
+  draft.EditWorkerUnstored((*sender)->id).connected = false;
+  draft.WakeLoops();
   return {};
 }
 
@@ -280,10 +280,10 @@ EventResult OnHeartbeat(Draft& draft, const WorkerHeartbeat& event, const RuleCo
         absl::StrCat("worker ", event.worker, " was taken for lost: connect again")));
   }
   const uint64_t id = (*sender)->id;
-  Worker& worker = draft.EditWorkerView(id);
+  Worker& worker = draft.EditWorkerUnstored(id);
   if (worker.presence == Presence::kSuspect) {
     worker.presence = Presence::kReady;
-    draft.MarkRelevant();
+    draft.WakeLoops();
   }
   const absl::Time last_word = std::exchange(worker.last_heartbeat, context.now);
   worker.last_seen_at = context.now_at;
@@ -313,8 +313,8 @@ EventResult OnSilent(Draft& draft, const WorkerSilent& event, const RuleContext&
   const uint64_t id = (*found)->id;
   if (event.presence == Presence::kSuspect) {
     if ((*found)->presence != Presence::kReady) return {};
-    draft.EditWorkerView(id).presence = Presence::kSuspect;
-    draft.MarkRelevant();
+    draft.EditWorkerUnstored(id).presence = Presence::kSuspect;
+    draft.WakeLoops();
     return {};
   }
   if ((*found)->presence == Presence::kLost) return {};

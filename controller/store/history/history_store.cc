@@ -284,8 +284,8 @@ absl::StatusOr<uint64_t> HistoryStore::NewestOfName(absl::string_view name) {
   return FirstId(std::move(row));
 }
 
-absl::StatusOr<uint64_t> HistoryStore::NewestSaver(absl::string_view project,
-                                                   absl::string_view name, uint64_t below) {
+absl::StatusOr<uint64_t> HistoryStore::NewestResumable(absl::string_view project,
+                                                       absl::string_view name, uint64_t below) {
   MutexLock lock(mutex_);
   SqliteStatement row = database_->Prepare(
       "SELECT MAX(job_id) FROM savers WHERE project = ? AND name = ? AND job_id < ?");

@@ -53,8 +53,8 @@ class HistoryStore final : public History {
   uint64_t last_event() const override;
   absl::StatusOr<ArchivedJob> Find(uint64_t id) override;
   absl::StatusOr<uint64_t> NewestOfName(absl::string_view name) override;
-  absl::StatusOr<uint64_t> NewestSaver(absl::string_view project, absl::string_view name,
-                                       uint64_t below) override;
+  absl::StatusOr<uint64_t> NewestResumable(absl::string_view project, absl::string_view name,
+                                           uint64_t below) override;
   absl::StatusOr<std::vector<uint64_t>> TasksOf(uint64_t array_id) override;
   absl::StatusOr<uint64_t> OfKey(absl::string_view owner, absl::string_view key) override;
   absl::StatusOr<uint64_t> OfCheckpoint(uint64_t checkpoint_id) override;

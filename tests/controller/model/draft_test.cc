@@ -100,8 +100,8 @@ TEST(DraftTest, OnlyDurableEditsAreChanges) {
     base = *first.Finish();
   }
   Draft draft(base);
-  draft.EditJobView(1).message = "waits";
-  draft.EditWorkerView(1).connected = true;
+  draft.EditJobUnstored(1).message = "waits";
+  draft.EditWorkerUnstored(1).connected = true;
   EXPECT_TRUE(draft.Changes().empty());
   const uint64_t durable_version = base.durable_version;
   const auto next = draft.Finish();

@@ -139,9 +139,9 @@ TEST_F(HistoryStoreTest, JobsAreFoundByNameKeyAndCheckpoint) {
   Put(jobs);
   EXPECT_EQ(*store_->NewestOfName("nightly"), 3u);
   EXPECT_EQ(*store_->NewestOfName("none"), 0u);
-  EXPECT_EQ(*store_->NewestSaver("p", "nightly", 9), 1u) << "those after it have none left";
-  EXPECT_EQ(*store_->NewestSaver("p", "nightly", 1), 0u);
-  EXPECT_EQ(*store_->NewestSaver("q", "nightly", 9), 0u);
+  EXPECT_EQ(*store_->NewestResumable("p", "nightly", 9), 1u) << "those after it have none left";
+  EXPECT_EQ(*store_->NewestResumable("p", "nightly", 1), 0u);
+  EXPECT_EQ(*store_->NewestResumable("q", "nightly", 9), 0u);
   EXPECT_EQ(*store_->OfKey("ann", "key"), 2u);
   EXPECT_EQ(*store_->OfKey("bob", "key"), 0u);
   EXPECT_EQ(*store_->OfKey("ann", ""), 0u);
@@ -346,8 +346,8 @@ TEST_F(HistoryStoreTest, AFileOfTheFirstVersionIsBroughtUpToDate) {
     }
   }
   Open();
-  EXPECT_EQ(*store_->NewestSaver("p", "job-2", 9), 2u);
-  EXPECT_EQ(*store_->NewestSaver("p", "job-1", 9), 0u);
+  EXPECT_EQ(*store_->NewestResumable("p", "job-2", 9), 2u);
+  EXPECT_EQ(*store_->NewestResumable("p", "job-1", 9), 0u);
   constexpr size_t kAny = 1000;
   const absl::Time later = absl::UnixEpoch() + absl::Hours(1);
   EXPECT_EQ(*store_->RemoveOldest(later, kAny, kAny), 0u) << "the second one began from the first";

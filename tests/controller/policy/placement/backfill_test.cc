@@ -41,7 +41,7 @@ class BackfillTest : public ::testing::Test {
     return id;
   }
   Worker& Row(const std::string& name) {
-    return world_.draft().EditWorkerView(world_.draft().view().FindWorker(name)->id);
+    return world_.draft().EditWorkerUnstored(world_.draft().view().FindWorker(name)->id);
   }
   uint64_t Queue(const JobSettings& settings) { return world_.AddJob(settings).id; }
   std::vector<uint64_t> Placed(absl::Duration later = absl::ZeroDuration()) {
