@@ -19,7 +19,7 @@
 #include "common/rpc/packed_queue.h"
 #include "tests/fuzz/memory_file_system.h"
 #include "tests/fuzz/message_builder.h"
-#include "worker/agent/checkpoint/checkpoint_worker.h"
+#include "worker/agent/checkpoint/checkpoint_executor.h"
 #include "worker/agent/command/command_rules.h"
 #include "worker/agent/connection/session.h"
 #include "worker/agent/container/container_rules.h"

@@ -88,7 +88,7 @@ void BulkAgent::OnRankGone(const RankNumbers& rank) {
   finished_[rank.key] = spool_->end();
 }
 
-// As FinishedFolders does with a rank's folder.
+// As FinishedRankFolders does with a rank's folder.
 void BulkAgent::ForgetDelivered() {
   std::erase_if(finished_, [this](const auto& rank) {
     const bool delivered = rank.second <= spool_->acknowledged() || !spool_->HasUnacknowledged();

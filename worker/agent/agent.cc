@@ -198,8 +198,8 @@ absl::Status Agent::Build() {
   bulk.seed = seed + 1;
   bulk_ = std::make_unique<BulkSender>(*loop_, MakeChannel({.address = config_.controller}),
                                        *spool_, std::move(bulk));
-  checkpoints_ = std::make_unique<CheckpointWorker>(
-      fs_, *loop_, loop_->mailbox(), CheckpointWorkerOptions{.patience = config_.path_patience},
+  checkpoints_ = std::make_unique<CheckpointExecutor>(
+      fs_, *loop_, loop_->mailbox(), CheckpointExecutorOptions{.patience = config_.path_patience},
       [this](CheckpointOutcome outcome) { OnCheckpointOutcome(std::move(outcome)); });
   roots_ = std::make_unique<RootWatcher>(
       fs_, *loop_, loop_->mailbox(),
@@ -241,7 +241,7 @@ absl::Status Agent::BuildHello() {
 // something of it does not die, the controller must wait for that agent's lease.
 absl::Status Agent::BeginLife() {
   MUSTER_ASSIGN_OR_RETURN(const std::string fresh, RandomBytes(kIdentityBytes));
-  identity_ = IdentityFile::Begin(fs_, config_.data_dir, LookAround(config_.data_dir),
+  identity_ = IdentityFile::Begin(fs_, config_.data_dir, ReadSurroundings(config_.data_dir),
                                   hello_.incarnation(), fresh);
   hello_.set_identity(identity_->identity());
   if (supervisor_->has_leftovers()) return absl::OkStatus();

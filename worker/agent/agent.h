@@ -21,7 +21,7 @@
 #include "worker/agent/agent_config.h"
 #include "worker/agent/agent_metrics.h"
 #include "worker/agent/base/event_loop.h"
-#include "worker/agent/checkpoint/checkpoint_worker.h"
+#include "worker/agent/checkpoint/checkpoint_executor.h"
 #include "worker/agent/checkpoint/root_watcher.h"
 #include "worker/agent/connection/bulk_sender.h"
 #include "worker/agent/connection/heartbeat_keeper.h"
@@ -116,7 +116,7 @@ class Agent final : private SessionHandler, private SupervisorSink {
   std::unique_ptr<HeartbeatKeeper> keeper_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<BulkSender> bulk_;
-  std::unique_ptr<CheckpointWorker> checkpoints_;
+  std::unique_ptr<CheckpointExecutor> checkpoints_;
   std::unique_ptr<RootWatcher> roots_;
   bool roots_said_ = false;  // in this session, as they are
   AssignmentLog assignments_;

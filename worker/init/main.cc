@@ -7,8 +7,8 @@
 // and waited for, as a rank without a container is.
 //
 // Descriptor 3 is a socket to the agent, where it is one. When the agent closes it, or dies, all
-// ends at once. worker/agent/container/container_link.h tells what it says there. It runs in images
-// of any kind: linked statically, without the C++ library's help.
+// ends at once. worker/agent/container/container_socket.h tells what it says there. It runs in
+// images of any kind: linked statically, without the C++ library's help.
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

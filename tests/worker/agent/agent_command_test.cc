@@ -735,7 +735,7 @@ TEST_F(UnkillableTest, WhatAnEarlierAgentLeftAndCannotBeKilledHoldsTheWorkerBack
   const std::string data = dir_ / "data";
   std::filesystem::create_directories(data);
   const std::string former(kIdentityBytes, 'f');
-  IdentityFile::Begin(PosixFileSystem(), data, LookAround(data), former, former);
+  IdentityFile::Begin(PosixFileSystem(), data, ReadSurroundings(data), former, former);
   const std::string tag = absl::StrCat("MUSTER_RANK_DIR=", dir_ / "data/ranks/job-1.a1.g1.r0");
   const char* const environment[] = {tag.c_str(), nullptr};
   const pid_t leftover = ::fork();

@@ -19,7 +19,7 @@ namespace muster::worker {
 namespace {
 
 // Looks at a job that waits for a thread, in one patience after the first.
-constexpr int kLooks = 8;
+constexpr int kChecks = 8;
 
 // A job that is watched, on the loop.
 struct Watched {
@@ -31,11 +31,11 @@ struct Watched {
   bool began = false;
 };
 
-void WatchWhileItWaits(const std::shared_ptr<Watched>& job, absl::Duration next_look) {
-  job->timers.After(next_look, [job] {
+void WatchWhileItWaits(const std::shared_ptr<Watched>& job, absl::Duration next_check) {
+  job->timers.After(next_check, [job] {
     if (job->began) return;
     const absl::Status stuck = job->threads.TakeBackIfStuck(job->id, job->patience);
-    if (stuck.ok()) return WatchWhileItWaits(job, job->patience / kLooks);
+    if (stuck.ok()) return WatchWhileItWaits(job, job->patience / kChecks);
     job->on_stall(stuck, /*began=*/false);
   });
 }

@@ -49,7 +49,7 @@ RootWatcher::RootWatcher(FileSystem& fs, Timers& timers, std::shared_ptr<Mailbox
       options_(std::move(options)),
       changed_(std::move(changed)),
       mounts_(timers.clock(), options_.every, options_.mount_info),
-      threads_(std::move(mailbox), kMaxLooking, kMaxLookingOnMount) {}
+      threads_(std::move(mailbox), kMaxProbes, kMaxProbesOnMount) {}
 
 RootWatcher::~RootWatcher() {
   *alive_ = false;
@@ -57,15 +57,15 @@ RootWatcher::~RootWatcher() {
   for (auto& [path, watched] : watched_) timers_.Cancel(watched.timer);
 }
 
-RootWatcher::Look RootWatcher::Claim(FileSystem& fs, const v1::WatchRoots::Root& root,
-                                     const std::string& who, const std::atomic<bool>& given_up) {
+RootWatcher::Probe RootWatcher::Claim(FileSystem& fs, const v1::WatchRoots::Root& root,
+                                      const std::string& who, const std::atomic<bool>& given_up) {
   const absl::StatusOr<std::string> claimed = ClaimForAll(fs, root, who, given_up);
   if (claimed.ok()) return {.identity = *claimed, .message = {}};
   return {.identity = {}, .message = std::string(claimed.status().message())};
 }
 
-RootWatcher::Look RootWatcher::LookAt(FileSystem& fs, const v1::WatchRoots::Root& root,
-                                      const std::string& who, bool probe) {
+RootWatcher::Probe RootWatcher::ProbeKnown(FileSystem& fs, const v1::WatchRoots::Root& root,
+                                           const std::string& who, bool probe) {
   const CheckpointRoot known{.path = root.path(), .identity = root.identity()};
   const absl::Status status = probe ? ProbeRoot(fs, known, who) : CheckRoot(fs, known);
   // A full one is there: what is in it can be read, and must be deleted.
@@ -124,7 +124,7 @@ void RootWatcher::Begin(Watched& watched) {
   }
   const auto [out, is_first] = out_.try_emplace(path);
   if (!is_first) {
-    // An earlier look hangs there. When it comes back this one begins.
+    // An earlier probe hangs there. When it comes back this one begins.
     watched.timer = timers_.After(options_.patience,
                                   [this, path, id = watched.id] { SayThatItHangs(path, id); });
     return;
@@ -140,11 +140,11 @@ void RootWatcher::Begin(Watched& watched) {
        given_up]() -> SideThreads::Completion {
         // Off the loop: nothing of *this is touched here.
         watch->Touch(root.path());
-        Look look = root.identity().empty() ? Claim(fs, root, who, *given_up)
-                                            : LookAt(fs, root, who, probe);
-        return [this, alive, path = root.path(), given_up, look = std::move(look)] {
+        Probe result = root.identity().empty() ? Claim(fs, root, who, *given_up)
+                                               : ProbeKnown(fs, root, who, probe);
+        return [this, alive, path = root.path(), given_up, result = std::move(result)] {
           if (!*alive) return;
-          IsLast(path, given_up) ? OnLooked(path, look) : (void)--left_behind_;
+          IsLast(path, given_up) ? OnProbed(path, result) : (void)--left_behind_;
         };
       },
       watch, options_.patience,
@@ -155,9 +155,9 @@ void RootWatcher::Begin(Watched& watched) {
       });
 }
 
-bool RootWatcher::IsLast(const std::string& path, const GivenUp& look) const {
+bool RootWatcher::IsLast(const std::string& path, const GivenUp& given_up) const {
   const auto out = out_.find(path);
-  return out != out_.end() && out->second.given_up == look;
+  return out != out_.end() && out->second.given_up == given_up;
 }
 
 void RootWatcher::BeginAfter(absl::Duration delay, Watched& watched) {
@@ -167,13 +167,13 @@ void RootWatcher::BeginAfter(absl::Duration delay, Watched& watched) {
   });
 }
 
-void RootWatcher::OnLooked(const std::string& path, Look look) {
+void RootWatcher::OnProbed(const std::string& path, Probe result) {
   const uint64_t id = out_.extract(path).mapped().id;
   const auto it = watched_.find(path);
   if (it == watched_.end()) return;
   if (it->second.id != id) return Begin(it->second);
   BeginAfter(options_.every, it->second);
-  Take(it->second, std::move(look));
+  Take(it->second, std::move(result));
 }
 
 void RootWatcher::OnStall(const std::string& path, const absl::Status& stall, bool began) {
@@ -204,11 +204,11 @@ void RootWatcher::SayThatItHangs(const std::string& path, uint64_t id) {
                                 HumanDuration(options_.patience), ": does its file system hang?")});
 }
 
-void RootWatcher::Take(Watched& watched, Look look) {
-  if (watched.seen.has_value() && *watched.seen == look) return;
-  Log(look.fine() ? LogLevel::kInfo : LogLevel::kWarning, "checkpoint_root",
-      {{"root", watched.root.path()}, {"identity", look.identity}, {"error", look.message}});
-  watched.seen = std::move(look);
+void RootWatcher::Take(Watched& watched, Probe result) {
+  if (watched.seen.has_value() && *watched.seen == result) return;
+  Log(result.fine() ? LogLevel::kInfo : LogLevel::kWarning, "checkpoint_root",
+      {{"root", watched.root.path()}, {"identity", result.identity}, {"error", result.message}});
+  watched.seen = std::move(result);
   changed_();
 }
 

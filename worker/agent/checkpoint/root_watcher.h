@@ -2,11 +2,11 @@
 // root itself, and takes what a checkpoint does to it.
 //
 // Such a folder may hang (a server of a network file system that is away), so that nothing of it is
-// touched on the agent's loop: each look runs on a side thread, and one that takes longer than the
+// touched on the agent's loop: each probe runs on a side thread, and one that takes longer than the
 // patience is said to hang, while other roots are looked at. At most one thread waits for a path on
 // one mount, also when the controller asks about it, no more, and again; and a few for all that lie
 // on one mount, which hang together. Where another mount has taken the place of the one that hangs,
-// the look is left behind there, perhaps for ever, and a new one begins. Lives on the loop.
+// the probe is left behind there, perhaps for ever, and a new one begins. Lives on the loop.
 #pragma once
 
 #include <atomic>
@@ -31,27 +31,27 @@ namespace muster::worker {
 struct RootWatcherOptions {
   std::string who;  // names the files of a probe: of this agent alone
   absl::Duration every = absl::Seconds(5);
-  // A look that hangs is reported an eighth of it later at most, after 9 s: before the controller
+  // A probe that hangs is reported an eighth of it later at most, after 9 s: before the controller
   // stops waiting for a claim (10 s).
   absl::Duration patience = absl::Seconds(8);
-  // What mounts there are (mount_point.h). Asked on the loop before a look, once in `every` at
+  // What mounts there are (mount_point.h). Asked on the loop before a probe, once in `every` at
   // most.
   std::function<std::string()> mount_info = ReadMountInfo;
 };
 
 class RootWatcher {
  public:
-  // Threads that may hang in looks at the same time, each at another path; beyond that roots wait
+  // Threads that may hang in probes at the same time, each at another path; beyond that roots wait
   // for their look, and their reports say for what.
-  static constexpr size_t kMaxLooking = 32;
+  static constexpr size_t kMaxProbes = 32;
   // Of them, on the same mount.
-  static constexpr size_t kMaxLookingOnMount = 8;
-  // Looks that are left behind on earlier mounts and have not come back. Beyond that a root that is
-  // mounted anew is not looked at before its last look comes back.
+  static constexpr size_t kMaxProbesOnMount = 8;
+  // Probes that are left behind on earlier mounts and have not come back. Beyond that a root that
+  // is mounted anew is not looked at before its last probe comes back.
   static constexpr size_t kMaxLeftBehind = 16;
 
-  // `fs` lives for ever: a look that hangs may outlive the watcher. `changed` is called on the loop
-  // when the report is another one. `timers` calls nothing more once the watcher is gone.
+  // `fs` lives for ever: a probe that hangs may outlive the watcher. `changed` is called on the
+  // loop when the report is another one. `timers` calls nothing more once the watcher is gone.
   RootWatcher(FileSystem& fs, Timers& timers, std::shared_ptr<Mailbox> mailbox,
               RootWatcherOptions options, std::function<void()> changed);
   ~RootWatcher();
@@ -65,46 +65,46 @@ class RootWatcher {
   v1::RootReport Report() const;
 
  private:
-  struct Look {
+  struct Probe {
     std::string identity;  // "" with why
     std::string message;   // beside an identity: nothing can be written there
     bool fine() const { return !identity.empty() && message.empty(); }
-    bool operator==(const Look&) const = default;
+    bool operator==(const Probe&) const = default;
   };
   struct Watched {
     v1::WatchRoots::Root root;
-    uint64_t id = 0;           // of this question; another one under the same path has another
-    std::optional<Look> seen;  // none yet
-    uint64_t timer = 0;        // to look again, or to say that the look before it hangs
+    uint64_t id = 0;            // of this question; another one under the same path has another
+    std::optional<Probe> seen;  // none yet
+    uint64_t timer = 0;         // to probe again, or to say that the probe before it hangs
   };
   using GivenUp = std::shared_ptr<std::atomic<bool>>;
-  // A look that has not come back; of a question that may not be asked any more.
+  // A probe that has not come back; of a question that may not be asked any more.
   struct Out {
     uint64_t id = 0;
     std::string mount;
-    GivenUp given_up;  // it hangs, or is not asked any more; each look has its own
+    GivenUp given_up;  // it hangs, or is not asked any more; each probe has its own
   };
 
-  static Look LookAt(FileSystem& fs, const v1::WatchRoots::Root& root, const std::string& who,
-                     bool probe);
-  static Look Claim(FileSystem& fs, const v1::WatchRoots::Root& root, const std::string& who,
-                    const std::atomic<bool>& given_up);
+  static Probe ProbeKnown(FileSystem& fs, const v1::WatchRoots::Root& root, const std::string& who,
+                          bool probe);
+  static Probe Claim(FileSystem& fs, const v1::WatchRoots::Root& root, const std::string& who,
+                     const std::atomic<bool>& given_up);
   Watched* Find(const std::string& path, uint64_t id);
   void Begin(Watched& watched);
   void BeginAfter(absl::Duration delay, Watched& watched);
-  // Whether that look is the path's last one, and was not left behind.
-  bool IsLast(const std::string& path, const GivenUp& look) const;
-  void OnLooked(const std::string& path, Look look);
+  // Whether that probe is the path's last one, and was not left behind.
+  bool IsLast(const std::string& path, const GivenUp& given_up) const;
+  void OnProbed(const std::string& path, Probe result);
   void OnStall(const std::string& path, const absl::Status& stall, bool began);
   void SayThatItHangs(const std::string& path, uint64_t id);
-  void Take(Watched& watched, Look look);
+  void Take(Watched& watched, Probe result);
 
   FileSystem& fs_;
   Timers& timers_;
   const RootWatcherOptions options_;
   const std::function<void()> changed_;
   std::map<std::string, Watched> watched_;  // by path
-  std::map<std::string, Out> out_;          // by path: its last look
+  std::map<std::string, Out> out_;          // by path: its last probe
   size_t left_behind_ = 0;
   uint64_t last_id_ = 0;
   MountTable mounts_;

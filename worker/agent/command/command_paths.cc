@@ -28,11 +28,12 @@ bool IsPublished(absl::string_view name) {
   return folder.has_value() && !folder->temporary();
 }
 
-absl::StatusOr<std::string> FindFolder(FileSystem& fs, const CommandLook& look, PathWatch& watch) {
-  const CommandSettings& settings = look.settings;
+absl::StatusOr<std::string> FindFolder(FileSystem& fs, const CommandPathsRequest& request,
+                                       PathWatch& watch) {
+  const CommandSettings& settings = request.settings;
   const bool uploaded = !settings.upload.empty();
   std::string folder =
-      uploaded ? absl::StrCat(look.upload, "/", settings.workdir) : settings.workdir;
+      uploaded ? absl::StrCat(request.upload, "/", settings.workdir) : settings.workdir;
   watch.Touch(folder);
   MUSTER_ASSIGN_OR_RETURN(const bool is_there, fs.Exists(folder));
   if (is_there) return folder;
@@ -41,7 +42,7 @@ absl::StatusOr<std::string> FindFolder(FileSystem& fs, const CommandLook& look, 
     return AsMissing(absl::NotFoundError(absl::StrCat(what, "in the uploaded folder")),
                      v1::RankEvent::IN_UPLOAD);
   }
-  return AsMissing(absl::NotFoundError(absl::StrCat(what, "on worker ", look.worker)),
+  return AsMissing(absl::NotFoundError(absl::StrCat(what, "on worker ", request.worker)),
                    v1::RankEvent::ON_WORKER);
 }
 
@@ -61,31 +62,31 @@ absl::Status CheckResumePath(const v1::StartRanks& start, const GangFacts& facts
                                           " to resume from, which is none of the job's"));
 }
 
-absl::StatusOr<CommandPaths> LookAtPaths(FileSystem& fs, const CommandLook& look,
-                                         PathWatch& watch) {
-  MUSTER_RETURN_IF_ERROR(CheckResumePath(look.start, look.facts));
+absl::StatusOr<CommandPaths> FindCommandPaths(FileSystem& fs, const CommandPathsRequest& request,
+                                              PathWatch& watch) {
+  MUSTER_RETURN_IF_ERROR(CheckResumePath(request.start, request.facts));
   CommandPaths paths;
-  const std::string offers = OfferFolders::Path(look.start.checkpoint_root());
+  const std::string offers = OfferFolders::Path(request.start.checkpoint_root());
   watch.Touch(offers);
-  const absl::Status made = OfferFolders::Make(fs, look.start.checkpoint_root());
+  const absl::Status made = OfferFolders::Make(fs, request.start.checkpoint_root());
   if (!made.ok()) {
     // A command that saves nothing does not need it.
     Log(LogLevel::kWarning, "no_checkpoint_folder", {{"error", made.ToString()}});
   }
   paths.has_offers = made.ok();
-  const bool in_container = !look.settings.image.empty();
+  const bool in_container = !request.settings.image.empty();
   if (in_container && paths.has_offers) MUSTER_RETURN_IF_ERROR(CheckShown(offers, watch));
-  if (in_container && !look.facts.resume_path.empty()) {
-    MUSTER_RETURN_IF_ERROR(CheckShown(look.facts.resume_path, watch));
+  if (in_container && !request.facts.resume_path.empty()) {
+    MUSTER_RETURN_IF_ERROR(CheckShown(request.facts.resume_path, watch));
   }
-  if (!in_container || !look.settings.upload.empty()) {
-    MUSTER_ASSIGN_OR_RETURN(paths.directory, FindFolder(fs, look, watch));
+  if (!in_container || !request.settings.upload.empty()) {
+    MUSTER_ASSIGN_OR_RETURN(paths.directory, FindFolder(fs, request, watch));
   }
   if (in_container) return paths;
   absl::StatusOr<std::string> program =
-      FindProgram(look.settings.argv[0], look.path, paths.directory,
+      FindProgram(request.settings.argv[0], request.path, paths.directory,
                   [&watch](const std::string& path) { watch.Touch(path); });
-  if (!program.ok()) return AsMissing(program.status(), PlaceOfProgram(look.settings));
+  if (!program.ok()) return AsMissing(program.status(), PlaceOfProgram(request.settings));
   paths.program = *std::move(program);
   return paths;
 }

@@ -15,7 +15,7 @@
 namespace muster::worker {
 
 // What is looked for. It holds all that it needs.
-struct CommandLook {
+struct CommandPathsRequest {
   v1::StartRanks start;
   CommandSettings settings;
   GangFacts facts;
@@ -33,7 +33,8 @@ struct CommandPaths {
 // Makes the folder for checkpoints where it can. What the command names and is not here is an error
 // by AsMissing (command_rules.h). PERMISSION_DENIED: what a container would be shown leads
 // elsewhere, over a link that a job planted.
-absl::StatusOr<CommandPaths> LookAtPaths(FileSystem& fs, const CommandLook& look, PathWatch& watch);
+absl::StatusOr<CommandPaths> FindCommandPaths(FileSystem& fs, const CommandPathsRequest& request,
+                                              PathWatch& watch);
 
 // INTERNAL unless the checkpoint that rank 0's agent chose is the job's own or one that the
 // controller named. Pure.

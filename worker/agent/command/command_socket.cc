@@ -30,7 +30,7 @@ void CommandSocket::Accept() {
   UniqueFd fd = listener_.Accept();
   if (!fd.valid()) return;
   const ConnectionId id = next_++;
-  RankLink::Handlers handlers;
+  RankSocket::Handlers handlers;
   handlers.on_line = [this, id](RankLine line) { on_line_(id, std::move(line)); };
   handlers.on_broken = [this, id](absl::Status) { RemoveSoon(id); };
   handlers.on_bad_line = [this, id](const absl::Status& status) {
@@ -43,7 +43,7 @@ void CommandSocket::Accept() {
     it->second.said_all = true;
     if (it->second.owed == 0) RemoveSoon(id);
   };
-  connections_[id].link = std::make_shared<RankLink>(loop_, std::move(fd), std::move(handlers));
+  connections_[id].link = std::make_shared<RankSocket>(loop_, std::move(fd), std::move(handlers));
   if (connections_.size() >= kMaxConnections) loop_.SetEvents(listener_.fd(), 0);
 }
 
@@ -85,7 +85,7 @@ void CommandSocket::Drain() {
     before = next_;
     if (connections_.size() < kMaxConnections) Accept();
   }
-  std::vector<std::shared_ptr<RankLink>> links;
+  std::vector<std::shared_ptr<RankSocket>> links;
   for (const auto& [id, connection] : connections_) links.push_back(connection.link);
   for (const auto& link : links) link->Drain();
 }

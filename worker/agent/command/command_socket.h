@@ -14,7 +14,7 @@
 
 #include "worker/agent/base/event_loop.h"
 #include "worker/agent/command/command_listener.h"
-#include "worker/agent/command/rank_link.h"
+#include "worker/agent/command/rank_socket.h"
 #include "worker/link/link_messages.h"
 
 namespace muster::worker {
@@ -50,7 +50,7 @@ class CommandSocket {
 
  private:
   struct Connection {
-    std::shared_ptr<RankLink> link;
+    std::shared_ptr<RankSocket> link;
     int owed = 0;
     bool said_all = false;
   };

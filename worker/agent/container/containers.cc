@@ -31,7 +31,7 @@ constexpr uint64_t kMaxNameBytes = 256;
 // For calls that bring nothing over the network.
 constexpr absl::Duration kToolPatience = absl::Minutes(1);
 // What an earlier agent's containers left is looked at so often, with so long between.
-constexpr int kLeftoverLooks = 100;
+constexpr int kLeftoverChecks = 100;
 constexpr int kLeftoverPollMs = 20;
 constexpr char kImageFileEnd[] = ".sif";
 constexpr char kPulledFile[] = "/pulled";  // what this agent brought
@@ -82,7 +82,7 @@ absl::StatusOr<std::string> ReadName(const std::string& folder) {
 
 // Before the loop runs.
 void KillLeftovers(const std::string& name) {
-  for (int look = 0; look < kLeftoverLooks; ++look) {
+  for (int check = 0; check < kLeftoverChecks; ++check) {
     const std::vector<ProcessId> left = FindContainerProcesses(name);
     if (left.empty()) return;
     for (const ProcessId& process : left) SignalProcess(process, SIGKILL);
@@ -151,7 +151,7 @@ void Containers::Prepare(const RankKey& key, const std::string& image, Done done
   pull.waiting.emplace_back(key, std::move(done));
   if (pull.waiting.size() > 1) return;
   const bool by_podman = RuntimeOf(image) == ContainerRuntime::kPodman;
-  if (!by_podman || controllers_.has_value()) return LookForImage(image);
+  if (!by_podman || controllers_.has_value()) return FindImage(image);
   Ask(image, {"info", "--format={{.Host.CgroupControllers}}"}, kToolPatience, &Containers::OnInfo);
 }
 
@@ -177,10 +177,10 @@ void Containers::OnInfo(const std::string& image, ToolResult result) {
     return Finish(image, Failure(RuntimeOf(image), "container runtime", result, kToolPatience));
   }
   controllers_ = ReadControllers(result.output);
-  LookForImage(image);
+  FindImage(image);
 }
 
-void Containers::LookForImage(const std::string& image) {
+void Containers::FindImage(const std::string& image) {
   if (RuntimeOf(image) == ContainerRuntime::kPodman) {
     return Ask(image, {"image", "exists", image}, kToolPatience, &Containers::OnExists);
   }

@@ -95,7 +95,7 @@ class Containers {
   void Ask(const std::string& image, std::vector<std::string> words, absl::Duration patience,
            Next next);
   void OnInfo(const std::string& image, ToolResult result);
-  void LookForImage(const std::string& image);
+  void FindImage(const std::string& image);
   void OnExists(const std::string& image, ToolResult result);
   // Whether the file is there; or why nobody knows.
   void OnFile(const std::string& image, const absl::StatusOr<bool>& is_there);

@@ -31,10 +31,10 @@ RankContainer::RankContainer(const Deps& deps, ContainerPlan plan, std::string f
                              UniqueFd socket, Callbacks callbacks)
     : deps_(deps), plan_(std::move(plan)), folder_(std::move(folder)) {
   if (!socket.valid()) return;
-  link_ = std::make_unique<ContainerLink>(deps_.loop, std::move(socket));
-  link_->on_running = std::move(callbacks.on_running);
+  socket_ = std::make_unique<ContainerSocket>(deps_.loop, std::move(socket));
+  socket_->on_running = std::move(callbacks.on_running);
   // podman follows at once, unless its monitor was killed.
-  link_->on_ended = [this, stuck = std::move(callbacks.on_stuck)] {
+  socket_->on_ended = [this, stuck = std::move(callbacks.on_stuck)] {
     deps_.loop.Cancel(timer_);
     timer_ = deps_.loop.After(kRuntimePatience, stuck);
   };
@@ -43,7 +43,7 @@ RankContainer::RankContainer(const Deps& deps, ContainerPlan plan, std::string f
 RankContainer::~RankContainer() { deps_.loop.Cancel(timer_); }
 
 void RankContainer::Kill() {
-  if (link_ != nullptr) link_->Close();
+  if (socket_ != nullptr) socket_->Close();
 }
 
 std::string RankContainer::EndOfErrors() const {
@@ -56,13 +56,13 @@ absl::Status RankContainer::ClassifyEnd(ExitStatus& exit) {
   const std::string errors = EndOfErrors();
   std::string words = LastWords(plan_.runtime, errors);
   bool ran = !IsRuntimeFailure(plan_.runtime, exit.code, errors);
-  if (link_ != nullptr) {
-    link_->ReadAll();
-    ran = link_->ran();
-    if (!link_->error().empty()) words = link_->error();
+  if (socket_ != nullptr) {
+    socket_->ReadAll();
+    ran = socket_->ran();
+    if (!socket_->error().empty()) words = socket_->error();
     // An exit code of 128 and more may be the program's own.
-    if (link_->signal() != 0) exit = {.code = 0, .signal = link_->signal()};
-    link_->Close();
+    if (socket_->signal() != 0) exit = {.code = 0, .signal = socket_->signal()};
+    socket_->Close();
   }
   deps_.loop.Cancel(timer_);
   if (ran) return absl::OkStatus();

@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "common/base/unique_fd.h"
 #include "worker/agent/base/event_loop.h"
-#include "worker/agent/container/container_link.h"
+#include "worker/agent/container/container_socket.h"
 #include "worker/agent/container/containers.h"
 #include "worker/agent/process/rank_process.h"
 
@@ -47,7 +47,7 @@ class RankContainer {
   // are ended here: podman that is killed while it starts a container leaves them.
   bool AwaitMonitor();
   // After ClassifyEnd: the kernel ended processes inside because they needed more memory.
-  bool out_of_memory() const { return link_ != nullptr && link_->out_of_memory(); }
+  bool out_of_memory() const { return socket_ != nullptr && socket_->out_of_memory(); }
   // Tries until the container is removed; then `done`, on a later turn.
   void Remove(std::function<void()> done);
   // Not empty: it is being removed, and this is in the way.
@@ -59,7 +59,7 @@ class RankContainer {
   const Deps deps_;
   const ContainerPlan plan_;
   const std::string folder_;
-  std::unique_ptr<ContainerLink> link_;  // to muster-init
+  std::unique_ptr<ContainerSocket> socket_;  // to muster-init
   EventLoop::TimerId timer_ = 0;
   bool was_killed_ = false;  // the runtime
   bool seen_clear_ = false;

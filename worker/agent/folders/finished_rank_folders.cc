@@ -7,7 +7,7 @@
 
 namespace muster::worker {
 
-absl::Status FinishedFolders::AdoptLeftovers() {
+absl::Status FinishedRankFolders::AdoptLeftovers() {
   MUSTER_ASSIGN_OR_RETURN(const std::vector<RankKey> ranks, rank_folders_.Open());
   for (const RankKey& key : ranks) Add(key);
   for (const RankKey& key : spool_.MarkedRanks()) {
@@ -16,17 +16,17 @@ absl::Status FinishedFolders::AdoptLeftovers() {
   return absl::OkStatus();
 }
 
-void FinishedFolders::Add(const RankKey& key, bool silent) {
+void FinishedRankFolders::Add(const RankKey& key, bool silent) {
   Folder folder{LogTailer(spool_, key, rank_folders_.Path(key)), std::nullopt};
   if (silent) folder.spooled_up_to = spool_.end();
   folders_.emplace(key, std::move(folder));
 }
 
-void FinishedFolders::Abandon() {
+void FinishedRankFolders::Abandon() {
   for (auto& [key, folder] : folders_) folder.spooled_up_to = SpoolPosition();
 }
 
-bool FinishedFolders::Work() {
+bool FinishedRankFolders::Work() {
   bool more = false;
   for (auto it = folders_.begin(); it != folders_.end();) {
     auto& [key, folder] = *it;
@@ -46,7 +46,7 @@ bool FinishedFolders::Work() {
   return more;
 }
 
-bool FinishedFolders::WorkOn(const RankKey& key, Folder& folder) {
+bool FinishedRankFolders::WorkOn(const RankKey& key, Folder& folder) {
   if (folder.spooled_up_to.has_value()) return false;
   const absl::StatusOr<bool> more = folder.logs.Pump(/*final=*/true);
   if (!more.ok()) {

@@ -15,10 +15,10 @@
 
 namespace muster::worker {
 
-class FinishedFolders {
+class FinishedRankFolders {
  public:
   // All outlive this.
-  FinishedFolders(Spool& spool, RankFolders& folders) : spool_(spool), rank_folders_(folders) {}
+  FinishedRankFolders(Spool& spool, RankFolders& folders) : spool_(spool), rank_folders_(folders) {}
 
   // Opens the folders: takes every rank's that is there, when no rank runs yet, and forgets marks
   // of ranks that have none. Errors: the folder of ranks' folders cannot be made or listed.

@@ -68,7 +68,7 @@ void GangStarts::OnResume(const RankKey& key, const absl::Status& status, const 
 void GangStarts::Publish(const RankKey& key) {
   const GangStart& gang = waiting_.at(key);
   if (static_cast<uint32_t>(gang.start.ranks_size()) == gang.start.world_size()) {
-    return Look(key);
+    return FindPaths(key);
   }
   callbacks_.request(gang.start.fence(), key.rank,
                      {.id = kLineId,
@@ -89,11 +89,11 @@ bool GangStarts::OnReply(const RankKey& key, const StoreReplyLine& reply) {
     status = facts.status();
     if (facts.ok()) it->second.facts = *std::move(facts);
   }
-  status.ok() ? Look(key) : Finish(key, std::move(status));
+  status.ok() ? FindPaths(key) : Finish(key, std::move(status));
   return true;
 }
 
-void GangStarts::OnLooked(const RankKey& key, absl::StatusOr<CommandPaths> paths) {
+void GangStarts::OnPaths(const RankKey& key, absl::StatusOr<CommandPaths> paths) {
   const auto it = waiting_.find(key);
   if (it == waiting_.end()) return;
   if (paths.ok()) it->second.paths = *std::move(paths);

@@ -47,8 +47,8 @@ class GangStarts {
         fetch;
     // Looks for the checkpoint to resume from; what it finds comes to OnResume, on a later turn.
     std::function<void(const RankKey& key, const v1::StartRanks& start)> find_resume;
-    // Looks at what the command names here; what it finds comes to OnLooked, on a later turn.
-    std::function<void(const RankKey& key, const GangStart& gang)> look;
+    // Looks at what the command names here; what it finds comes to OnPaths, on a later turn.
+    std::function<void(const RankKey& key, const GangStart& gang)> find_paths;
     // OK: its ranks may start now. Else why they cannot.
     std::function<void(GangStart gang, absl::Status status)> done;
   };
@@ -62,7 +62,7 @@ class GangStarts {
   bool OnReply(const RankKey& key, const StoreReplyLine& reply);
   void OnResume(const RankKey& key, const absl::Status& status, const std::string& path,
                 int64_t step);
-  void OnLooked(const RankKey& key, absl::StatusOr<CommandPaths> paths);
+  void OnPaths(const RankKey& key, absl::StatusOr<CommandPaths> paths);
   // It is assigned here and not ready.
   bool Waits(const RankKey& key) const { return waiting_.contains(key); }
   // Gives up the gangs that `wanted` accepts and returns them; nothing comes of them any more.
@@ -75,7 +75,7 @@ class GangStarts {
  private:
   void Agree(const RankKey& key);
   void Publish(const RankKey& key);
-  void Look(const RankKey& key) { callbacks_.look(key, waiting_.at(key)); }
+  void FindPaths(const RankKey& key) { callbacks_.find_paths(key, waiting_.at(key)); }
   void Finish(const RankKey& key, absl::Status status);
 
   const std::string advertise_address_;

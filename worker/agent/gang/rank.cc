@@ -91,8 +91,8 @@ Rank::Rank(const RankDeps& deps, RankPlan plan, StartedProcess process)
   if (!plan_.is_command) {
     link_.emplace(
         deps.loop, process_->TakeLink(),
-        RankLink::Handlers{.on_line = [this](RankLine line) { OnLine(std::move(line)); },
-                           .on_broken = [this](absl::Status status) { OnBrokenLink(status); }});
+        RankSocket::Handlers{.on_line = [this](RankLine line) { OnLine(std::move(line)); },
+                             .on_broken = [this](absl::Status status) { OnBrokenLink(status); }});
   }
   if (plan_.container.has_value()) {
     container_ = std::make_unique<RankContainer>(

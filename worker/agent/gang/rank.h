@@ -21,7 +21,7 @@
 #include "worker/agent/base/side_threads.h"
 #include "worker/agent/command/command_checkpoints.h"
 #include "worker/agent/command/command_socket.h"
-#include "worker/agent/command/rank_link.h"
+#include "worker/agent/command/rank_socket.h"
 #include "worker/agent/container/containers.h"
 #include "worker/agent/container/rank_container.h"
 #include "worker/agent/device/energy_meter.h"
@@ -166,7 +166,7 @@ class Rank {
   const RankPlan plan_;
   const std::unique_ptr<RankProcess> process_;
   const std::optional<double> joules_at_start_;      // of its GPUs; nothing: not counted
-  std::optional<RankLink> link_;                     // of a trainer
+  std::optional<RankSocket> link_;                   // of a trainer
   std::unique_ptr<RankContainer> container_;         // of a command with an image
   std::unique_ptr<CommandCheckpoints> checkpoints_;  // of a command's rank 0
   CommandSocket::ConnectionId answer_to_ = 0;        // while one line is taken; 0: all

@@ -50,7 +50,8 @@ Supervisor::Supervisor(const SupervisorDeps& deps, SupervisorOptions options)
                               const CommandSettings& command) { Fetch(key, fence, command); },
               .find_resume = [this](const RankKey& key,
                                     const v1::StartRanks& start) { FindResume(key, start); },
-              .look = [this](const RankKey& key, const GangStart& gang) { Look(key, gang); },
+              .find_paths = [this](const RankKey& key,
+                                   const GangStart& gang) { FindPaths(key, gang); },
               .done = [this](GangStart gang,
                              absl::Status status) { OnGangReady(std::move(gang), status); }}),
       side_(deps.loop.mailbox()),
@@ -236,27 +237,27 @@ void Supervisor::RemoveLeftHalfWritten(const v1::StartRanks& start) {
       watch);
 }
 
-void Supervisor::Look(const RankKey& key, const GangStart& gang) {
-  CommandLook look;
-  look.start = gang.start;
-  look.settings = *gang.settings.command;
-  look.facts = gang.facts;
-  look.upload = work_.PathOf(gang.start.fence());
-  const auto own_path = look.settings.env.find("PATH");
-  look.path = own_path != look.settings.env.end()
-                  ? own_path->second
-                  : FindVariable(options_.base_environment, "PATH").value_or("");
-  look.worker = options_.worker_name;
+void Supervisor::FindPaths(const RankKey& key, const GangStart& gang) {
+  CommandPathsRequest request;
+  request.start = gang.start;
+  request.settings = *gang.settings.command;
+  request.facts = gang.facts;
+  request.upload = work_.PathOf(gang.start.fence());
+  const auto own_path = request.settings.env.find("PATH");
+  request.path = own_path != request.settings.env.end()
+                     ? own_path->second
+                     : FindVariable(options_.base_environment, "PATH").value_or("");
+  request.worker = options_.worker_name;
   const auto watch = std::make_shared<PathWatch>();
   EnqueueWatched(
       deps_.loop, side_,
-      [this, &fs = deps_.fs, key, look, watch]() -> SideThreads::Completion {
+      [this, &fs = deps_.fs, key, request, watch]() -> SideThreads::Completion {
         const auto paths =
-            std::make_shared<absl::StatusOr<CommandPaths>>(LookAtPaths(fs, look, *watch));
-        return [this, key, paths] { gangs_.OnLooked(key, std::move(*paths)); };
+            std::make_shared<absl::StatusOr<CommandPaths>>(FindCommandPaths(fs, request, *watch));
+        return [this, key, paths] { gangs_.OnPaths(key, std::move(*paths)); };
       },
       watch, options_.path_patience,
-      [this, key](const absl::Status& stall, bool) { gangs_.OnLooked(key, stall); });
+      [this, key](const absl::Status& stall, bool) { gangs_.OnPaths(key, stall); });
 }
 
 void Supervisor::GiveBackOffers(const std::string& job_root, std::function<void()> done) {

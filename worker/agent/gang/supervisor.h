@@ -129,7 +129,7 @@ class Supervisor final : private RankHost {
   bool HasRemainsOf(const v1::StartRanks& start) const;
   void FindResume(const RankKey& key, const v1::StartRanks& start);
   void RemoveLeftHalfWritten(const v1::StartRanks& start);
-  void Look(const RankKey& key, const GangStart& gang);
+  void FindPaths(const RankKey& key, const GangStart& gang);
   void OnGangReady(GangStart gang, const absl::Status& status);
   void OnStarted(RankStarts::Starting starting, absl::StatusOr<StartedProcess> process);
   void OnNotStarted(const v1::Fence& fence, uint32_t rank, const absl::Status& why);
@@ -153,7 +153,7 @@ class Supervisor final : private RankHost {
   const SupervisorOptions options_;
   Trash trash_;
   RankFolders folders_;
-  FinishedFolders finished_;
+  FinishedRankFolders finished_;
   StoreRelay store_;
   GangStarts gangs_;
   AttemptFences fences_;

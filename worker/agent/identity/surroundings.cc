@@ -49,7 +49,7 @@ std::string Digest(const std::string& text) {
 
 }  // namespace
 
-Surroundings LookAround(const std::string& data_dir) {
+Surroundings ReadSurroundings(const std::string& data_dir) {
   char host[256] = {};
   ::gethostname(host, sizeof host - 1);
   const std::string machine =

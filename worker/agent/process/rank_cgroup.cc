@@ -25,7 +25,7 @@ namespace {
 
 constexpr size_t kMaxCgroupFileBytes = 4u << 20;
 // What an earlier agent's cgroups hold is looked at so often, with so long between.
-constexpr int kLeftoverLooks = 100;
+constexpr int kLeftoverChecks = 100;
 constexpr int kLeftoverPollMs = 20;
 // Ranks together get one of so many parts of all processes, but each of them no fewer than it needs
 // for a few hundred threads of its own and of its data loaders.
@@ -142,7 +142,7 @@ void RemoveLeftovers(const std::string& folder, const std::string& name_prefix) 
   for (const std::string& path : CgroupsIn(folder, name_prefix)) {
     Write(path + "/cgroup.kill", "1").IgnoreError();
     // What is killed is not gone at once. One that stays is no later rank's: see Make.
-    for (int look = 0; look < kLeftoverLooks; ++look) {
+    for (int check = 0; check < kLeftoverChecks; ++check) {
       if (::rmdir(path.c_str()) == 0 || errno != EBUSY) break;
       ::poll(nullptr, 0, kLeftoverPollMs);
     }

@@ -181,7 +181,7 @@ TEST_F(RootWatcherTest, ARootThatHangsHoldsOneThreadHoweverOftenItIsAskedAbout) 
   ASSERT_OK(ClaimRoot(PosixFileSystem(), {dir_ / "sound", "abc2"}, {}, "other"));
   v1::WatchRoots claim;
   Ask(claim, dir_ / "hangs", "", "abc1");
-  for (size_t i = 0; i <= RootWatcher::kMaxLooking; ++i) {
+  for (size_t i = 0; i <= RootWatcher::kMaxProbes; ++i) {
     watcher_->Watch(claim);
     watcher_->Watch({});
   }
@@ -204,7 +204,7 @@ TEST_F(RootWatcherTest, ARootThatHangsHoldsOneThreadHoweverOftenItIsAskedAbout) 
 TEST_F(RootWatcherTest, WhereAllThreadsHangOtherRootsAreToldWhatTheyWaitFor) {
   std::vector<std::string> dead;
   v1::WatchRoots roots;
-  for (size_t i = 0; i < RootWatcher::kMaxLooking; ++i) {
+  for (size_t i = 0; i < RootWatcher::kMaxProbes; ++i) {
     dead.push_back(dir_ / absl::StrCat("dead-", i, "/"));
     Ask(roots, dir_ / absl::StrCat("dead-", i), "abc1");
   }
@@ -229,7 +229,7 @@ TEST_F(RootWatcherTest, WhatHangsOnOneMountLeavesThreadsToOtherRoots) {
                          " rw - nfs4 server:/ rw\n");
   HangingFileSystem fs({dir_ / "dead/"});
   v1::WatchRoots roots;
-  for (size_t i = 0; i < RootWatcher::kMaxLooking; ++i) {
+  for (size_t i = 0; i < RootWatcher::kMaxProbes; ++i) {
     Ask(roots, dir_ / absl::StrCat("dead/", i), "abc1");
   }
   ASSERT_OK(ClaimRoot(PosixFileSystem(), {dir_ / "dead/0", "abc1"}, {}, "other"));
@@ -237,14 +237,14 @@ TEST_F(RootWatcherTest, WhatHangsOnOneMountLeavesThreadsToOtherRoots) {
   Ask(roots, dir_ / "sound", "abc2");
   Start(fs);
   watcher_->Watch(roots);
-  RunUntil([&] { return seen_.size() == RootWatcher::kMaxLooking + 1; });
+  RunUntil([&] { return seen_.size() == RootWatcher::kMaxProbes + 1; });
   EXPECT_TRUE(Sees(dir_ / "sound", "abc2"));
-  EXPECT_LE(fs.hung(), static_cast<int>(RootWatcher::kMaxLookingOnMount));
+  EXPECT_LE(fs.hung(), static_cast<int>(RootWatcher::kMaxProbesOnMount));
   const auto behind = [&](const auto& seen) {
     return seen.second.message().find("cannot be looked at") != std::string::npos;
   };
   EXPECT_EQ(std::count_if(seen_.begin(), seen_.end(), behind),
-            static_cast<ptrdiff_t>(RootWatcher::kMaxLooking - RootWatcher::kMaxLookingOnMount))
+            static_cast<ptrdiff_t>(RootWatcher::kMaxProbes - RootWatcher::kMaxProbesOnMount))
       << "they say what they wait for";
   fs.Release();
   RunUntil([&] { return Sees(dir_ / "dead/0", "abc1"); });
@@ -257,14 +257,14 @@ TEST_F(RootWatcherTest, AMountThatCameLaterIsKnownToo) {
   HangingFileSystem fs({dir_ / "dead/"});
   fs.Release();
   v1::WatchRoots roots;
-  for (size_t i = 0; i < RootWatcher::kMaxLooking; ++i) {
+  for (size_t i = 0; i < RootWatcher::kMaxProbes; ++i) {
     const std::string path = dir_ / absl::StrCat("dead/", i);
     ASSERT_OK(ClaimRoot(PosixFileSystem(), {path, "abc1"}, {}, "other"));
     Ask(roots, path, "abc1");
   }
   Start(fs);
   watcher_->Watch(roots);
-  RunUntil([&] { return seen_.size() == RootWatcher::kMaxLooking; });
+  RunUntil([&] { return seen_.size() == RootWatcher::kMaxProbes; });
   mounts_ = absl::StrCat("30 22 0:40 / ", dir_ / "dead", " rw - nfs4 server:/ rw\n");
   AskForMounts(50);  // many looks at each later it is known
   fs.Hang();
@@ -272,7 +272,7 @@ TEST_F(RootWatcherTest, AMountThatCameLaterIsKnownToo) {
     return std::none_of(seen_.begin(), seen_.end(),
                         [](const auto& seen) { return seen.second.identity() == "abc1"; });
   });
-  EXPECT_LE(fs.hung(), static_cast<int>(RootWatcher::kMaxLookingOnMount));
+  EXPECT_LE(fs.hung(), static_cast<int>(RootWatcher::kMaxProbesOnMount));
   fs.Release();
   watcher_.reset();
 }
@@ -285,20 +285,20 @@ TEST_F(RootWatcherTest, WhatHangsOnAMountHoldsUpNothingOnTheNextOneOfItsName) {
   mounts_ = mount(30);
   HangingFileSystem fs({dir_ / "ckpt/dead-"});
   v1::WatchRoots roots;
-  for (size_t i = 0; i < RootWatcher::kMaxLookingOnMount; ++i) {
+  for (size_t i = 0; i < RootWatcher::kMaxProbesOnMount; ++i) {
     Ask(roots, dir_ / absl::StrCat("ckpt/dead-", i), "abc1");
   }
   Start(fs);
   watcher_->Watch(roots);
-  RunUntil([&] { return seen_.size() == RootWatcher::kMaxLookingOnMount; });
-  ASSERT_EQ(fs.hung(), static_cast<int>(RootWatcher::kMaxLookingOnMount));
+  RunUntil([&] { return seen_.size() == RootWatcher::kMaxProbesOnMount; });
+  ASSERT_EQ(fs.hung(), static_cast<int>(RootWatcher::kMaxProbesOnMount));
   fs.LetPass();
   mounts_ = mount(31);
   ASSERT_OK(ClaimRoot(PosixFileSystem(), {dir_ / "ckpt/sound", "abc2"}, {}, "other"));
   Ask(roots, dir_ / "ckpt/sound", "abc2");
   watcher_->Watch(roots);
   RunUntil([&] { return Sees(dir_ / "ckpt/sound", "abc2"); });
-  EXPECT_EQ(fs.hung(), static_cast<int>(RootWatcher::kMaxLookingOnMount)) << "they still hang";
+  EXPECT_EQ(fs.hung(), static_cast<int>(RootWatcher::kMaxProbesOnMount)) << "they still hang";
   fs.Release();
   watcher_.reset();
 }

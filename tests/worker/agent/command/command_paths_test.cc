@@ -21,25 +21,27 @@ namespace files = std::filesystem;
 class CommandPathsTest : public ::testing::Test {
  protected:
   CommandPathsTest() {
-    look_.start.set_checkpoint_root(dir_ / "jobs/job-1");
-    look_.settings.argv = {"tool"};
-    look_.settings.workdir = dir_ / "work";
-    look_.path = dir_ / "bin";
-    look_.worker = "w1";
+    request_.start.set_checkpoint_root(dir_ / "jobs/job-1");
+    request_.settings.argv = {"tool"};
+    request_.settings.workdir = dir_ / "work";
+    request_.path = dir_ / "bin";
+    request_.worker = "w1";
     files::create_directories(dir_ / "work");
     files::create_directories(dir_ / "bin");
     std::ofstream(dir_ / "bin/tool").put('x');
     ::chmod((dir_ / "bin/tool").c_str(), 0755);
   }
-  absl::StatusOr<CommandPaths> Look() { return LookAtPaths(PosixFileSystem(), look_, watch_); }
+  absl::StatusOr<CommandPaths> Find() {
+    return FindCommandPaths(PosixFileSystem(), request_, watch_);
+  }
 
   TempDir dir_;
-  CommandLook look_;
+  CommandPathsRequest request_;
   PathWatch watch_;
 };
 
 TEST_F(CommandPathsTest, FindsTheFolderAndTheProgramAndMakesTheFolderForCheckpoints) {
-  ASSERT_OK_AND_ASSIGN(const CommandPaths paths, Look());
+  ASSERT_OK_AND_ASSIGN(const CommandPaths paths, Find());
   EXPECT_EQ(paths.directory, dir_ / "work");
   EXPECT_EQ(paths.program, dir_ / "bin/tool");
   EXPECT_TRUE(paths.has_offers);
@@ -47,46 +49,46 @@ TEST_F(CommandPathsTest, FindsTheFolderAndTheProgramAndMakesTheFolderForCheckpoi
 }
 
 TEST_F(CommandPathsTest, WhatIsMissingIsSaidWithWhereItMayBe) {
-  look_.settings.workdir = dir_ / "none";
-  EXPECT_THAT(Look(), StatusIs(StatusCode::kNotFound, HasSubstr("is not there on worker w1")));
-  EXPECT_EQ(MissingOf(Look().status()), v1::RankEvent::ON_WORKER);
-  look_.settings.upload = "hash";
-  look_.upload = dir_ / "unpacked";
-  look_.settings.workdir = "below";
-  EXPECT_EQ(MissingOf(Look().status()), v1::RankEvent::IN_UPLOAD);
-  look_.settings.upload.clear();
-  look_.settings.workdir = dir_ / "work";
-  look_.settings.argv = {"none"};
-  EXPECT_EQ(MissingOf(Look().status()), v1::RankEvent::ON_WORKER);
+  request_.settings.workdir = dir_ / "none";
+  EXPECT_THAT(Find(), StatusIs(StatusCode::kNotFound, HasSubstr("is not there on worker w1")));
+  EXPECT_EQ(MissingOf(Find().status()), v1::RankEvent::ON_WORKER);
+  request_.settings.upload = "hash";
+  request_.upload = dir_ / "unpacked";
+  request_.settings.workdir = "below";
+  EXPECT_EQ(MissingOf(Find().status()), v1::RankEvent::IN_UPLOAD);
+  request_.settings.upload.clear();
+  request_.settings.workdir = dir_ / "work";
+  request_.settings.argv = {"none"};
+  EXPECT_EQ(MissingOf(Find().status()), v1::RankEvent::ON_WORKER);
 }
 
 TEST_F(CommandPathsTest, ACommandThatSavesNothingNeedsNoFolderForCheckpoints) {
   std::ofstream(dir_ / "jobs").put('x');
-  ASSERT_OK_AND_ASSIGN(const CommandPaths paths, Look());
+  ASSERT_OK_AND_ASSIGN(const CommandPaths paths, Find());
   EXPECT_FALSE(paths.has_offers);
 }
 
 TEST_F(CommandPathsTest, AContainerIsShownNothingOverALinkThatAJobPlanted) {
-  look_.settings.image = "a/b:1";
+  request_.settings.image = "a/b:1";
   files::create_directories(dir_ / "jobs/job-1");
   files::create_directory_symlink("/etc", dir_ / "jobs/job-1/offers");
-  EXPECT_THAT(Look(), StatusIs(StatusCode::kPermissionDenied, HasSubstr("leads out")));
+  EXPECT_THAT(Find(), StatusIs(StatusCode::kPermissionDenied, HasSubstr("leads out")));
   files::remove(dir_ / "jobs/job-1/offers");
-  EXPECT_OK(Look());
+  EXPECT_OK(Find());
   files::create_directory_symlink("/etc", dir_ / "jobs/job-1/step-1.a1.g1");
-  look_.facts.resume_path = dir_ / "jobs/job-1/step-1.a1.g1";
-  EXPECT_THAT(Look(), StatusIs(StatusCode::kPermissionDenied));
+  request_.facts.resume_path = dir_ / "jobs/job-1/step-1.a1.g1";
+  EXPECT_THAT(Find(), StatusIs(StatusCode::kPermissionDenied));
 }
 
 TEST_F(CommandPathsTest, OnlyACheckpointOfTheJobsIsResumedFrom) {
-  v1::StartRanks::Resume& named = *look_.start.add_resume();
+  v1::StartRanks::Resume& named = *request_.start.add_resume();
   named.set_path("/elsewhere/step-3.a1.g1");
   GangFacts facts;
-  EXPECT_OK(CheckResumePath(look_.start, facts));
+  EXPECT_OK(CheckResumePath(request_.start, facts));
   for (const std::string& good :
        {std::string("/elsewhere/step-3.a1.g1"), dir_ / "jobs/job-1/step-9.a2.g1"}) {
     facts.resume_path = good;
-    EXPECT_OK(CheckResumePath(look_.start, facts)) << good;
+    EXPECT_OK(CheckResumePath(request_.start, facts)) << good;
   }
   for (const std::string& bad :
        {std::string("/etc"), std::string("/"), std::string("step-9.a2.g1"),
@@ -94,7 +96,7 @@ TEST_F(CommandPathsTest, OnlyACheckpointOfTheJobsIsResumedFrom) {
         dir_ / "jobs/job-1/offers", dir_ / "jobs/job-1/step-9.a2.g1.ab.tmp",
         dir_ / "jobs/job-2/step-9.a2.g1"}) {
     facts.resume_path = bad;
-    EXPECT_THAT(CheckResumePath(look_.start, facts), StatusIs(StatusCode::kInternal)) << bad;
+    EXPECT_THAT(CheckResumePath(request_.start, facts), StatusIs(StatusCode::kInternal)) << bad;
   }
 }
 

@@ -137,11 +137,11 @@ TEST(IdentityFile, WhatCannotBeReadCountsAsNothing) {
 TEST(Surroundings, AreTheSameForOneFolderAndOthersForACopy) {
   const TempDir one;
   const TempDir other;
-  const Surroundings here = LookAround(one.path());
-  EXPECT_EQ(LookAround(one.path()).place, here.place);
-  EXPECT_EQ(LookAround(one.path()).machine, here.machine);
-  EXPECT_NE(LookAround(other.path()).place, here.place);
-  EXPECT_EQ(LookAround(other.path()).machine, here.machine);
+  const Surroundings here = ReadSurroundings(one.path());
+  EXPECT_EQ(ReadSurroundings(one.path()).place, here.place);
+  EXPECT_EQ(ReadSurroundings(one.path()).machine, here.machine);
+  EXPECT_NE(ReadSurroundings(other.path()).place, here.place);
+  EXPECT_EQ(ReadSurroundings(other.path()).machine, here.machine);
 }
 
 }  // namespace

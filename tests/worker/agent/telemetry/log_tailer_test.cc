@@ -105,7 +105,7 @@ TEST_F(LogTailerTest, AFullDiskLosesNothing) {
 
 TEST_F(LogTailerTest, AFolderGoesOnlyWhenItsLogsAreAcknowledged) {
   RankFolders folders(fs_, trash_, dir_ / "ranks");
-  FinishedFolders finished(*spool_, folders);
+  FinishedRankFolders finished(*spool_, folders);
   Write("last words");
   EXPECT_OK(finished.AdoptLeftovers());
   EXPECT_EQ(finished.size(), 1u);
@@ -125,7 +125,7 @@ TEST_F(LogTailerTest, MarksWithoutAFolderAreForgotten) {
   EXPECT_OK(LogTailer(*spool_, kKey, folder_).Pump(true));
   std::filesystem::remove_all(folder_);
   RankFolders folders(fs_, trash_, dir_ / "ranks");
-  FinishedFolders finished(*spool_, folders);
+  FinishedRankFolders finished(*spool_, folders);
   EXPECT_OK(finished.AdoptLeftovers());
   EXPECT_TRUE(spool_->MarkedRanks().empty());
 }
@@ -177,7 +177,7 @@ TEST_F(LogTailerTest, TheFileOfAStreamBeyondItsBoundIsEmptiedNowAndThen) {
 TEST_F(LogTailerTest, AFolderThatCannotBeMovedKeepsItsMarksForTheNextAgent) {
   Write("x\n");
   RankFolders folders(fs_, trash_, dir_ / "ranks");
-  FinishedFolders finished(*spool_, folders);
+  FinishedRankFolders finished(*spool_, folders);
   finished.Add(kKey);
   finished.Work();
   spool_->Acknowledge(spool_->end());

@@ -1,4 +1,4 @@
-#include "worker/agent/container/container_link.h"
+#include "worker/agent/container/container_socket.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -17,18 +17,18 @@ constexpr size_t kMaxLineBytes = 1024;
 
 }  // namespace
 
-ContainerLink::ContainerLink(EventLoop& loop, UniqueFd socket)
+ContainerSocket::ContainerSocket(EventLoop& loop, UniqueFd socket)
     : loop_(loop), socket_(std::move(socket)) {
   loop_.Watch(socket_.get(), POLLIN, [this](short) { ReadAll(); });
 }
 
-void ContainerLink::Close() {
+void ContainerSocket::Close() {
   if (!socket_.valid()) return;
   loop_.Unwatch(socket_.get());
   socket_.Reset();
 }
 
-void ContainerLink::ReadAll() {
+void ContainerSocket::ReadAll() {
   char buffer[512];
   while (socket_.valid()) {
     const ssize_t got = ::recv(socket_.get(), buffer, sizeof buffer, MSG_DONTWAIT);
@@ -45,7 +45,7 @@ void ContainerLink::ReadAll() {
   }
 }
 
-void ContainerLink::Take(absl::string_view line) {
+void ContainerSocket::Take(absl::string_view line) {
   int number = 0;
   if (line == "running") {
     if (!std::exchange(ran_, true) && on_running) on_running();

@@ -38,14 +38,14 @@ struct CheckpointOutcome {
   std::string refusal;
 };
 
-struct CheckpointWorkerOptions {
+struct CheckpointExecutorOptions {
   absl::Duration patience;
   // What mounts there are (mount_point.h). Asked on the loop, once in `mounts_every` at most.
   std::function<std::string()> mount_info = ReadMountInfo;
   absl::Duration mounts_every = absl::Seconds(5);
 };
 
-class CheckpointWorker {
+class CheckpointExecutor {
  public:
   static constexpr size_t kMaxQueued = 10'000;
   // That are read or deleted in at the same time; others wait, unless all of these hang. Of them
@@ -55,13 +55,14 @@ class CheckpointWorker {
 
   // `done` is called on the loop. `fs` outlives the worker, and what hangs in it; `timers` calls
   // nothing more once the worker is gone.
-  CheckpointWorker(FileSystem& fs, Timers& timers, std::shared_ptr<Mailbox> mailbox,
-                   CheckpointWorkerOptions options, std::function<void(CheckpointOutcome)> done);
+  CheckpointExecutor(FileSystem& fs, Timers& timers, std::shared_ptr<Mailbox> mailbox,
+                     CheckpointExecutorOptions options,
+                     std::function<void(CheckpointOutcome)> done);
   // Gives up what is under way, and leaves it behind when it hangs; its assignment is repeated to
   // the next agent, since it was not acknowledged.
-  ~CheckpointWorker() { *alive_ = false; }
-  CheckpointWorker(const CheckpointWorker&) = delete;
-  CheckpointWorker& operator=(const CheckpointWorker&) = delete;
+  ~CheckpointExecutor() { *alive_ = false; }
+  CheckpointExecutor(const CheckpointExecutor&) = delete;
+  CheckpointExecutor& operator=(const CheckpointExecutor&) = delete;
 
   // False when too many wait already.
   bool Verify(const v1::VerifyCheckpoint& assignment);

@@ -13,9 +13,9 @@
 
 namespace muster::worker {
 
-class RankLink {
+class RankSocket {
  public:
-  // Bytes that may wait for a rank that does not read; beyond it the link is broken.
+  // Bytes that may wait for a rank that does not read; beyond it the socket is broken.
   static constexpr size_t kMaxUnsentBytes = 64u << 20;
 
   struct Handlers {
@@ -24,7 +24,7 @@ class RankLink {
     // end of file is none.
     std::function<void(absl::Status)> on_broken;
     // Where it is set, a line that is no good is told here and skipped, and so is one of an unknown
-    // type; else the former breaks the link and the latter is dropped.
+    // type; else the former breaks the socket and the latter is dropped.
     std::function<void(const absl::Status&)> on_bad_line = nullptr;
     // Once: the peer has closed its end.
     std::function<void()> on_end = nullptr;
@@ -33,14 +33,14 @@ class RankLink {
     std::function<void()> on_half_closed = nullptr;
   };
 
-  // `loop` outlives the link. Handlers are called from the loop, or from Drain; they must not
-  // destroy the link.
-  RankLink(EventLoop& loop, UniqueFd socket, Handlers handlers);
-  ~RankLink();
-  RankLink(const RankLink&) = delete;
-  RankLink& operator=(const RankLink&) = delete;
+  // `loop` outlives the socket. Handlers are called from the loop, or from Drain; they must not
+  // destroy the socket.
+  RankSocket(EventLoop& loop, UniqueFd socket, Handlers handlers);
+  ~RankSocket();
+  RankSocket(const RankSocket&) = delete;
+  RankSocket& operator=(const RankSocket&) = delete;
 
-  // Queued and sent as the rank reads; dropped when the link is closed.
+  // Queued and sent as the rank reads; dropped when the socket is closed.
   void Send(const AgentLine& line);
   // Reads all that is there now: the rank is gone and will write no more.
   void Drain();

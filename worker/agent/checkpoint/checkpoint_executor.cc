@@ -1,4 +1,4 @@
-#include "worker/agent/checkpoint/checkpoint_worker.h"
+#include "worker/agent/checkpoint/checkpoint_executor.h"
 
 #include <utility>
 
@@ -52,8 +52,8 @@ absl::Status DeleteCheckpointFolder(FileSystem& fs, const std::string& path,
   return fs.SyncDirectory(path.substr(0, slash));
 }
 
-CheckpointOutcome CheckpointWorker::DoVerify(FileSystem& fs, Work& work,
-                                             const v1::VerifyCheckpoint& assignment) {
+CheckpointOutcome CheckpointExecutor::DoVerify(FileSystem& fs, Work& work,
+                                               const v1::VerifyCheckpoint& assignment) {
   const CheckpointRoot root{.path = assignment.root(), .identity = assignment.root_identity()};
   const absl::Status seen_before = CheckRoot(fs, root);
   absl::Status status;
@@ -88,8 +88,8 @@ CheckpointOutcome CheckpointWorker::DoVerify(FileSystem& fs, Work& work,
   return outcome;
 }
 
-CheckpointOutcome CheckpointWorker::DoDelete(FileSystem& fs, Work& work,
-                                             const v1::DeleteCheckpoint& assignment) {
+CheckpointOutcome CheckpointExecutor::DoDelete(FileSystem& fs, Work& work,
+                                               const v1::DeleteCheckpoint& assignment) {
   // What is not there in another folder is not gone.
   const absl::Status root_seen =
       CheckRoot(fs, {.path = assignment.root(), .identity = assignment.root_identity()});
@@ -112,9 +112,10 @@ CheckpointOutcome CheckpointWorker::DoDelete(FileSystem& fs, Work& work,
   return outcome;
 }
 
-CheckpointWorker::CheckpointWorker(FileSystem& fs, Timers& timers, std::shared_ptr<Mailbox> mailbox,
-                                   CheckpointWorkerOptions options,
-                                   std::function<void(CheckpointOutcome)> done)
+CheckpointExecutor::CheckpointExecutor(FileSystem& fs, Timers& timers,
+                                       std::shared_ptr<Mailbox> mailbox,
+                                       CheckpointExecutorOptions options,
+                                       std::function<void(CheckpointOutcome)> done)
     : fs_(fs),
       timers_(timers),
       patience_(options.patience),
@@ -122,7 +123,7 @@ CheckpointWorker::CheckpointWorker(FileSystem& fs, Timers& timers, std::shared_p
       done_(std::move(done)),
       threads_(std::move(mailbox), kMaxRoots, kMaxRootsOnMount) {}
 
-bool CheckpointWorker::Verify(const v1::VerifyCheckpoint& assignment) {
+bool CheckpointExecutor::Verify(const v1::VerifyCheckpoint& assignment) {
   Job job = [&fs = fs_, assignment](Work& work) {
     work.watch.Touch(assignment.path());
     return DoVerify(fs, work, assignment);
@@ -130,7 +131,7 @@ bool CheckpointWorker::Verify(const v1::VerifyCheckpoint& assignment) {
   return Enqueue(assignment.root(), {assignment.outbox_seq(), std::move(job)});
 }
 
-bool CheckpointWorker::Delete(const v1::DeleteCheckpoint& assignment) {
+bool CheckpointExecutor::Delete(const v1::DeleteCheckpoint& assignment) {
   Job job = [&fs = fs_, assignment](Work& work) {
     work.watch.Touch(assignment.path());
     return DoDelete(fs, work, assignment);
@@ -138,7 +139,7 @@ bool CheckpointWorker::Delete(const v1::DeleteCheckpoint& assignment) {
   return Enqueue(assignment.root(), {assignment.outbox_seq(), std::move(job)});
 }
 
-bool CheckpointWorker::Enqueue(const std::string& path, Assignment assignment) {
+bool CheckpointExecutor::Enqueue(const std::string& path, Assignment assignment) {
   if (queued_ >= kMaxQueued) return false;
   ++queued_;
   const RootKey root(path, mounts_.Of(path));
@@ -153,7 +154,7 @@ bool CheckpointWorker::Enqueue(const std::string& path, Assignment assignment) {
   return true;
 }
 
-void CheckpointWorker::Begin(const RootKey& root, Assignment assignment) {
+void CheckpointExecutor::Begin(const RootKey& root, Assignment assignment) {
   const auto work = std::make_shared<Work>(root.second);
   work->stopping = threads_.stopping();
   const std::weak_ptr<Work> until_done = work;
@@ -175,7 +176,7 @@ void CheckpointWorker::Begin(const RootKey& root, Assignment assignment) {
       });
 }
 
-void CheckpointWorker::OnDone(const RootKey& root, CheckpointOutcome outcome) {
+void CheckpointExecutor::OnDone(const RootKey& root, CheckpointOutcome outcome) {
   Root& at = roots_.at(root);
   // What was refused is answered, whatever came of it.
   if (at.stall.ok()) Answer(std::move(outcome));
@@ -188,8 +189,8 @@ void CheckpointWorker::OnDone(const RootKey& root, CheckpointOutcome outcome) {
   Begin(root, std::move(next));
 }
 
-void CheckpointWorker::OnStall(const RootKey& root, uint64_t outbox_seq, const absl::Status& stall,
-                               bool began) {
+void CheckpointExecutor::OnStall(const RootKey& root, uint64_t outbox_seq,
+                                 const absl::Status& stall, bool began) {
   Log(LogLevel::kWarning, "checkpoint_root_hangs",
       {{"root", root.first}, {"error", stall.ToString()}});
   Root& at = roots_.at(root);
@@ -201,7 +202,7 @@ void CheckpointWorker::OnStall(const RootKey& root, uint64_t outbox_seq, const a
   for (const Assignment& assignment : waiting) Answer(Refuse(assignment.outbox_seq, stall));
 }
 
-void CheckpointWorker::Answer(CheckpointOutcome outcome) {
+void CheckpointExecutor::Answer(CheckpointOutcome outcome) {
   --queued_;
   done_(std::move(outcome));
 }

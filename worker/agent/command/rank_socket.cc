@@ -1,4 +1,4 @@
-#include "worker/agent/command/rank_link.h"
+#include "worker/agent/command/rank_socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,26 +16,26 @@ constexpr size_t kReadBytes = 64u << 10;
 
 }  // namespace
 
-RankLink::RankLink(EventLoop& loop, UniqueFd socket, Handlers handlers)
+RankSocket::RankSocket(EventLoop& loop, UniqueFd socket, Handlers handlers)
     : loop_(loop), socket_(std::move(socket)), handlers_(std::move(handlers)) {
   ::fcntl(socket_.get(), F_SETFL, ::fcntl(socket_.get(), F_GETFL) | O_NONBLOCK);
   loop_.Watch(socket_.get(), POLLIN, [this](short revents) { OnReady(revents); });
 }
 
-RankLink::~RankLink() { Close(); }
+RankSocket::~RankSocket() { Close(); }
 
-void RankLink::Close() {
+void RankSocket::Close() {
   if (!socket_.valid()) return;
   loop_.Unwatch(socket_.get());
   socket_.Reset();
 }
 
-void RankLink::Break(absl::Status status) {
+void RankSocket::Break(absl::Status status) {
   Close();
   handlers_.on_broken(std::move(status));
 }
 
-void RankLink::OnEndOfFile() {
+void RankSocket::OnEndOfFile() {
   pollfd state = {socket_.get(), 0, 0};
   const bool gone = ::poll(&state, 1, 0) != 0;  // both directions are closed
   if (gone || !handlers_.on_half_closed) return End();
@@ -44,24 +44,24 @@ void RankLink::OnEndOfFile() {
   handlers_.on_half_closed();
 }
 
-void RankLink::End() {
+void RankSocket::End() {
   Close();
   if (handlers_.on_end) handlers_.on_end();
 }
 
-void RankLink::OnReady(short revents) {
+void RankSocket::OnReady(short revents) {
   if (said_all_ && (revents & (POLLHUP | POLLERR)) != 0) return End();
   if ((revents & POLLOUT) != 0) WriteSome();
   // One read a turn: a flood from one rank must not keep the loop from the others.
   if (socket_.valid() && (revents & (POLLIN | POLLHUP | POLLERR)) != 0) ReadSome();
 }
 
-void RankLink::Drain() {
+void RankSocket::Drain() {
   while (ReadSome()) {
   }
 }
 
-bool RankLink::ReadSome() {
+bool RankSocket::ReadSome() {
   if (!socket_.valid() || said_all_) return false;
   char buffer[kReadBytes];
   const ssize_t got = ::recv(socket_.get(), buffer, sizeof buffer, 0);
@@ -92,7 +92,7 @@ bool RankLink::ReadSome() {
   return socket_.valid();
 }
 
-void RankLink::Send(const AgentLine& line) {
+void RankSocket::Send(const AgentLine& line) {
   if (!socket_.valid()) return;
   outgoing_ += Encode(line);
   WriteSome();
@@ -101,7 +101,7 @@ void RankLink::Send(const AgentLine& line) {
   }
 }
 
-void RankLink::WriteSome() {
+void RankSocket::WriteSome() {
   while (!outgoing_.empty()) {
     const ssize_t put = ::send(socket_.get(), outgoing_.data(), outgoing_.size(), MSG_NOSIGNAL);
     if (put < 0) {
@@ -115,7 +115,7 @@ void RankLink::WriteSome() {
   SetEvents();
 }
 
-void RankLink::SetEvents() {
+void RankSocket::SetEvents() {
   const short in = said_all_ ? 0 : POLLIN;
   const short out = outgoing_.empty() ? 0 : POLLOUT;
   loop_.SetEvents(socket_.get(), static_cast<short>(in | out));

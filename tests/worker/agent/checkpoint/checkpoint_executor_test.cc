@@ -1,4 +1,4 @@
-#include "worker/agent/checkpoint/checkpoint_worker.h"
+#include "worker/agent/checkpoint/checkpoint_executor.h"
 
 #include <filesystem>
 #include <fstream>
@@ -55,16 +55,16 @@ class UnreadableFileSystem final : public FileSystem {
 
 template <typename Assignment>
 CheckpointOutcome CarryOut(FileSystem& fs, Assignment assignment,
-                           bool (CheckpointWorker::*take)(const Assignment&)) {
+                           bool (CheckpointExecutor::*take)(const Assignment&)) {
   RealClock clock;
   auto loop = EventLoop::Create(clock);
   EXPECT_OK(loop);
   CheckpointOutcome outcome;
-  CheckpointWorker worker(fs, **loop, (*loop)->mailbox(), {.patience = kNoStall},
-                          [&](CheckpointOutcome done) {
-                            outcome = std::move(done);
-                            (*loop)->Quit();
-                          });
+  CheckpointExecutor worker(fs, **loop, (*loop)->mailbox(), {.patience = kNoStall},
+                            [&](CheckpointOutcome done) {
+                              outcome = std::move(done);
+                              (*loop)->Quit();
+                            });
   assignment.set_outbox_seq(5);
   assignment.set_checkpoint_id(9);
   EXPECT_TRUE((worker.*take)(assignment));
@@ -77,7 +77,7 @@ CheckpointOutcome VerifyOn(FileSystem& fs, const std::string& path, const Checkp
   assignment.set_path(path);
   assignment.set_root(root.path);
   assignment.set_root_identity(root.identity);
-  return CarryOut(fs, assignment, &CheckpointWorker::Verify);
+  return CarryOut(fs, assignment, &CheckpointExecutor::Verify);
 }
 
 CheckpointRoot MakeRoot(const TempDir& dir) {
@@ -85,14 +85,14 @@ CheckpointRoot MakeRoot(const TempDir& dir) {
   return {.path = dir.path(), .identity = "abc1"};
 }
 
-TEST(CheckpointWorker, ADiskThatIsAwayIsNoVerdict) {
+TEST(CheckpointExecutor, ADiskThatIsAwayIsNoVerdict) {
   UnreadableFileSystem fs;
   const CheckpointOutcome outcome = VerifyOn(fs, "/c/step-1.a1.g1", {});
   EXPECT_EQ(outcome.outbox_seq, 5u);
   EXPECT_THAT(outcome.refusal, HasSubstr("the disk is away"));
 }
 
-TEST(CheckpointWorker, AFolderThatIsMissingInASeenRootIsMissing) {
+TEST(CheckpointExecutor, AFolderThatIsMissingInASeenRootIsMissing) {
   TempDir dir;
   const CheckpointOutcome outcome =
       VerifyOn(PosixFileSystem(), dir / "job-1/step-1.a1.g1", MakeRoot(dir));
@@ -102,7 +102,7 @@ TEST(CheckpointWorker, AFolderThatIsMissingInASeenRootIsMissing) {
   EXPECT_TRUE(outcome.result.verify_result().missing());
 }
 
-TEST(CheckpointWorker, WhereTheRootIsNotSeenNothingIsMissingAndNothingIsGone) {
+TEST(CheckpointExecutor, WhereTheRootIsNotSeenNothingIsMissingAndNothingIsGone) {
   TempDir dir;
   const CheckpointRoot away{.path = dir.path(), .identity = "abc1"};
   const std::string path = dir / "job-1/step-1.a1.g1";
@@ -111,17 +111,17 @@ TEST(CheckpointWorker, WhereTheRootIsNotSeenNothingIsMissingAndNothingIsGone) {
   remove.set_path(path);
   remove.set_root(away.path);
   remove.set_root_identity(away.identity);
-  EXPECT_THAT(CarryOut(PosixFileSystem(), remove, &CheckpointWorker::Delete).refusal,
+  EXPECT_THAT(CarryOut(PosixFileSystem(), remove, &CheckpointExecutor::Delete).refusal,
               HasSubstr("is it mounted?"));
 }
 
-TEST(CheckpointWorker, WhatIsNotThereInAnUnknownRootIsNoVerdict) {
+TEST(CheckpointExecutor, WhatIsNotThereInAnUnknownRootIsNoVerdict) {
   TempDir dir;
   EXPECT_THAT(VerifyOn(PosixFileSystem(), dir / "job-1/step-1.a1.g1", {}).refusal,
               HasSubstr("step-1.a1.g1"));
 }
 
-TEST(CheckpointWorker, BytesThatDoNotMatchAreOne) {
+TEST(CheckpointExecutor, BytesThatDoNotMatchAreOne) {
   TempDir dir;
   const CheckpointRoot root = MakeRoot(dir);
   const auto written = WriteCheckpoint(PosixFileSystem(), dir / "job-7", {});
@@ -134,7 +134,7 @@ TEST(CheckpointWorker, BytesThatDoNotMatchAreOne) {
   EXPECT_FALSE(outcome.result.verify_result().missing());
 }
 
-TEST(CheckpointWorker, AMountThatHangsDoesNotHoldUpTheEnd) {
+TEST(CheckpointExecutor, AMountThatHangsDoesNotHoldUpTheEnd) {
   // Outlive the thread that is left behind.
   static FaultyFileSystem* const fs = new FaultyFileSystem(PosixFileSystem());
   static std::promise<void>* const began = new std::promise<void>();
@@ -151,8 +151,8 @@ TEST(CheckpointWorker, AMountThatHangsDoesNotHoldUpTheEnd) {
   const auto loop = EventLoop::Create(clock);
   ASSERT_OK(loop);
   {
-    CheckpointWorker worker(*fs, **loop, (*loop)->mailbox(), {.patience = kNoStall},
-                            [](CheckpointOutcome) { ADD_FAILURE() << "it came too late"; });
+    CheckpointExecutor worker(*fs, **loop, (*loop)->mailbox(), {.patience = kNoStall},
+                              [](CheckpointOutcome) { ADD_FAILURE() << "it came too late"; });
     v1::DeleteCheckpoint remove;
     remove.set_path(dir / "step-1.a1.g1");
     ASSERT_TRUE(worker.Delete(remove));
@@ -198,16 +198,16 @@ class HungRootTest : public ::testing::Test {
   std::map<uint64_t, CheckpointOutcome> answers_;  // by the assignment's number
   size_t answers_awaited_ = 0;
   std::string mounts_ = "7 1 0:1 / / rw";
-  CheckpointWorker worker_{fs_,
-                           *loop_,
-                           loop_->mailbox(),
-                           {.patience = absl::Seconds(2),
-                            .mount_info = [this] { return mounts_; },
-                            .mounts_every = absl::ZeroDuration()},
-                           [this](CheckpointOutcome outcome) {
-                             answers_[outcome.outbox_seq] = outcome;
-                             if (answers_.size() == answers_awaited_) loop_->Quit();
-                           }};
+  CheckpointExecutor worker_{fs_,
+                             *loop_,
+                             loop_->mailbox(),
+                             {.patience = absl::Seconds(2),
+                              .mount_info = [this] { return mounts_; },
+                              .mounts_every = absl::ZeroDuration()},
+                             [this](CheckpointOutcome outcome) {
+                               answers_[outcome.outbox_seq] = outcome;
+                               if (answers_.size() == answers_awaited_) loop_->Quit();
+                             }};
 };
 
 TEST_F(HungRootTest, HoldsUpNoOther) {

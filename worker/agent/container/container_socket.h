@@ -18,13 +18,13 @@
 
 namespace muster::worker {
 
-class ContainerLink {
+class ContainerSocket {
  public:
   // `loop` outlives it.
-  ContainerLink(EventLoop& loop, UniqueFd socket);
-  ~ContainerLink() { Close(); }
-  ContainerLink(const ContainerLink&) = delete;
-  ContainerLink& operator=(const ContainerLink&) = delete;
+  ContainerSocket(EventLoop& loop, UniqueFd socket);
+  ~ContainerSocket() { Close(); }
+  ContainerSocket(const ContainerSocket&) = delete;
+  ContainerSocket& operator=(const ContainerSocket&) = delete;
 
   // The program runs, or ran.
   std::function<void()> on_running;
