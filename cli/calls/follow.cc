@@ -25,17 +25,17 @@ std::string GoesOn(const v1::JobRef& job) {
 
 }  // namespace
 
-void Reconnect::Good() {
+void Reconnect::OnConnected() {
   if (lost_at_.has_value()) session_.Say("the controller is back");
-  ever_good_ = true;
+  ever_connected_ = true;
   lost_at_.reset();
 }
 
-absl::Status Reconnect::Lost(const absl::Status& status, absl::Duration connected) {
+absl::Status Reconnect::OnDisconnected(const absl::Status& status, absl::Duration connected) {
   // The controller ended it, though not the job: it is stopping, or it gives up a client that has
   // not read for minutes, because its output stood still, and cancels the call.
   const bool ended = status.ok() || (absl::IsCancelled(status) && !guard_.interrupted());
-  if (!ever_good_ || !(ended || absl::IsUnavailable(status))) {
+  if (!ever_connected_ || !(ended || absl::IsUnavailable(status))) {
     return ended ? absl::InternalError("the controller ended the stream early") : status;
   }
   const absl::Duration now = SteadyNow();
@@ -66,7 +66,7 @@ absl::StatusOr<v1::JobSummary> FollowJob(
     ReadCall stream(&Jobs::WatchJob, request, client->endpoint(), left, guard);
     v1::WatchJobResponse response;
     while (stream.Read(response)) {
-      reconnect.Good();
+      reconnect.OnConnected();
       last = response.summary();
       // By id from now on: a newer job of the same name must not take its place after a reconnect.
       request.mutable_job()->set_id(last.id());
@@ -86,7 +86,7 @@ absl::StatusOr<v1::JobSummary> FollowJob(
     }
     const absl::Status error =
         stream_end.ok() ? absl::OkStatus() : client->Explain(stream_end, limit);
-    MUSTER_RETURN_IF_ERROR(reconnect.Lost(error, stream_end.reached));
+    MUSTER_RETURN_IF_ERROR(reconnect.OnDisconnected(error, stream_end.reached));
   }
 }
 

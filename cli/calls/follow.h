@@ -28,19 +28,19 @@ class Reconnect {
       : session_(session), guard_(guard), limits_(limits) {}
 
   // Something arrived.
-  void Good();
+  void OnConnected();
 
   // The stream ended with `status`, and had been connected for `connected`. Waits a moment and
   // returns OK: open it again. Otherwise, at once, the error to end with: when `status` does not
   // come from a lost connection (CANCELLED does, unless the guard was interrupted), when nothing
   // ever arrived, or when patience is spent. It is CANCELLED only after an interrupt.
-  absl::Status Lost(const absl::Status& status, absl::Duration connected);
+  absl::Status OnDisconnected(const absl::Status& status, absl::Duration connected);
 
  private:
   Session& session_;
   InterruptGuard& guard_;
   const ReconnectLimits limits_;
-  bool ever_good_ = false;
+  bool ever_connected_ = false;
   std::optional<absl::Duration> lost_at_;  // nothing: it is not lost
 };
 

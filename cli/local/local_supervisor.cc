@@ -31,7 +31,7 @@ constexpr absl::Duration kStartPoll = absl::Milliseconds(20);
 constexpr absl::Duration kWorkerGrace = absl::Seconds(45);
 constexpr absl::Duration kControllerGrace = absl::Seconds(20);
 // A log is longer than its bound by what is written meanwhile.
-constexpr absl::Duration kLogLook = absl::Seconds(5);
+constexpr absl::Duration kLogCheckEvery = absl::Seconds(5);
 constexpr uint64_t kMaxEndpointsBytes = 64 << 10;
 constexpr char kMusterd[] = "musterd";
 
@@ -83,7 +83,7 @@ absl::Status LocalSupervisor::Run() {
 }
 
 absl::Duration LocalSupervisor::NextWait(absl::Duration now) const {
-  absl::Duration wait = next_log_look_ - now;
+  absl::Duration wait = next_log_check_ - now;
   for (const Daemon& daemon : daemons_) {
     if (daemon.record.pid != 0 && daemon.record.state == "starting")
       wait = std::min(wait, kStartPoll);
@@ -97,8 +97,8 @@ absl::Duration LocalSupervisor::NextWait(absl::Duration now) const {
 }
 
 void LocalSupervisor::BoundLogs(absl::Duration now) {
-  if (now < next_log_look_) return;
-  next_log_look_ = now + kLogLook;
+  if (now < next_log_check_) return;
+  next_log_check_ = now + kLogCheckEvery;
   std::vector<std::string> logs = {paths_.log("supervisor")};
   for (const Daemon& daemon : daemons_) logs.push_back(paths_.log(daemon.name));
   for (const std::string& log : logs) {

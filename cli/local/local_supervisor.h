@@ -70,7 +70,7 @@ class LocalSupervisor {
   FileSystem& fs_;
   std::vector<Daemon> daemons_;  // musterd first
   std::string worker_address_;   // of musterd; empty until it was up once
-  absl::Duration next_log_look_;
+  absl::Duration next_log_check_;
   bool stopping_ = false;
   int signal_fd_ = -1;
   std::string written_;

@@ -68,18 +68,19 @@ class RunStream {
   absl::Status Repeat(InterruptGuard& guard, ReadMethod<Request, Response> method,
                       const Request& request, const Take& take) {
     Reconnect reconnect(session_, guard);
-    reconnect.Good();  // the call before was answered
+    reconnect.OnConnected();  // the call before was answered
     while (true) {
       ReadCall stream(method, request, client_.endpoint(), absl::InfiniteDuration(), guard);
       Response response;
       bool more = true;
       while (more && stream.Read(response)) {
-        reconnect.Good();
+        reconnect.OnConnected();
         more = take(response);
       }
       const CallEnd end = more ? stream.Finish() : CallEnd();
       if (end.ok() || guard.interrupted()) return absl::OkStatus();
-      MUSTER_RETURN_IF_ERROR(reconnect.Lost(client_.Explain(end, session_.timeout()), end.reached));
+      MUSTER_RETURN_IF_ERROR(
+          reconnect.OnDisconnected(client_.Explain(end, session_.timeout()), end.reached));
     }
   }
 

@@ -49,7 +49,7 @@ absl::StatusOr<ExitCode> RunEvents(const EventsFlags& flags, Session& session) {
     ReadCall stream(&Jobs::StreamEvents, request, client->endpoint(), end - SteadyNow(), guard);
     v1::StreamEventsResponse response;
     while (session.host().out && stream.Read(response)) {
-      reconnect.Good();
+      reconnect.OnConnected();
       for (const v1::JobEvent& event : response.events()) PrintEvent(event, session);
       session.host().out << std::flush;
       // After a reconnect it goes on behind what was printed.
@@ -69,7 +69,7 @@ absl::StatusOr<ExitCode> RunEvents(const EventsFlags& flags, Session& session) {
       return TimedOut(
           absl::StrCat("left the events after ", HumanDuration(limit), "; the jobs go on"));
     }
-    MUSTER_RETURN_IF_ERROR(reconnect.Lost(error, stream_end.reached));
+    MUSTER_RETURN_IF_ERROR(reconnect.OnDisconnected(error, stream_end.reached));
   }
 }
 

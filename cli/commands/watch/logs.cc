@@ -94,12 +94,12 @@ absl::StatusOr<ExitCode> RunLogs(const LogsFlags& flags, Session& session) {
   LogPrinter printer(session, /*prefix=*/!HasOneSource(flags, job), /*has_tail=*/flags.tail > 0);
   InterruptGuard guard;
   Reconnect reconnect(session, guard);
-  reconnect.Good();  // GetJob was answered
+  reconnect.OnConnected();  // GetJob was answered
   while (true) {
     ReadCall stream(&Jobs::StreamLogs, request, client->endpoint(), end - SteadyNow(), guard);
     v1::StreamLogsResponse chunk;
     while (session.host().out && stream.Read(chunk)) {
-      reconnect.Good();
+      reconnect.OnConnected();
       printer.Take(std::move(chunk));
     }
     if (!session.host().out) stream.Cancel();
@@ -117,7 +117,7 @@ absl::StatusOr<ExitCode> RunLogs(const LogsFlags& flags, Session& session) {
     if (!flags.follow) end = SteadyNow() + limit;
     if (SteadyNow() >= end || absl::IsDeadlineExceeded(error))
       return TimedOut(absl::StrCat("job ", id, " goes on"));
-    MUSTER_RETURN_IF_ERROR(reconnect.Lost(error, stream_end.reached));
+    MUSTER_RETURN_IF_ERROR(reconnect.OnDisconnected(error, stream_end.reached));
     printer.Replay(request);
   }
   printer.End();

@@ -37,7 +37,7 @@ size_t TerminalLines() {
 }
 
 // CANCELLED: interrupted.
-absl::StatusOr<TopPicture> Look(Client& client, Session& session, InterruptGuard& guard) {
+absl::StatusOr<TopPicture> FetchTop(Client& client, Session& session, InterruptGuard& guard) {
   TopPicture picture;
   MUSTER_ASSIGN_OR_RETURN(picture.workers, AllWorkers(session, &guard));
   v1::ListJobsRequest request;
@@ -94,7 +94,7 @@ absl::StatusOr<ExitCode> RunTop(const TopFlags& flags, Session& session) {
   InterruptGuard guard;
   if (redraw) session.host().out << "\x1b[2J";
   while (true) {
-    const absl::StatusOr<TopPicture> picture = Look(*client, session, guard);
+    const absl::StatusOr<TopPicture> picture = FetchTop(*client, session, guard);
     // Looking is all that it does: an interrupt is its usual end, unless one look was asked for.
     if (!picture.ok() && guard.interrupted()) {
       return flags.once ? ExitCode::kInterrupted : ExitCode::kDone;

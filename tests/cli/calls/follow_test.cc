@@ -129,12 +129,12 @@ TEST_F(FollowTest, PatienceCountsFromTheLossHoweverLongNothingCameBefore) {
   Reconnect reconnect(
       session_, guard,
       {.patience = absl::ZeroDuration(), .connected_after = absl::InfiniteDuration()});
-  reconnect.Good();
+  reconnect.OnConnected();
   const absl::Duration never = absl::ZeroDuration();
-  EXPECT_OK(reconnect.Lost(lost, never)) << "the first loss since something came";
-  reconnect.Good();
-  EXPECT_OK(reconnect.Lost(lost, never)) << "another spell";
-  EXPECT_THAT(reconnect.Lost(lost, never), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_OK(reconnect.OnDisconnected(lost, never)) << "the first loss since something came";
+  reconnect.OnConnected();
+  EXPECT_OK(reconnect.OnDisconnected(lost, never)) << "another spell";
+  EXPECT_THAT(reconnect.OnDisconnected(lost, never), StatusIs(absl::StatusCode::kUnavailable));
   EXPECT_EQ(err_.str(),
             "lost the controller; waiting for it to come back\n"
             "the controller is back\n"
@@ -145,15 +145,15 @@ TEST_F(FollowTest, ACancelledStreamIsALossUnlessItWasInterrupted) {
   InterruptGuard guard;
   const absl::Status cancelled = absl::CancelledError("CANCELLED");
   Reconnect reconnect(session_, guard, {.patience = absl::ZeroDuration()});
-  reconnect.Good();
-  EXPECT_OK(reconnect.Lost(cancelled, absl::ZeroDuration()));
-  EXPECT_THAT(reconnect.Lost(cancelled, absl::ZeroDuration()),
+  reconnect.OnConnected();
+  EXPECT_OK(reconnect.OnDisconnected(cancelled, absl::ZeroDuration()));
+  EXPECT_THAT(reconnect.OnDisconnected(cancelled, absl::ZeroDuration()),
               StatusIs(absl::StatusCode::kUnavailable))
       << "nobody has interrupted it";
-  reconnect.Good();
+  reconnect.OnConnected();
   ::kill(::getpid(), SIGINT);
   EXPECT_FALSE(guard.Pause(absl::InfiniteDuration()));
-  EXPECT_THAT(reconnect.Lost(cancelled, absl::ZeroDuration()),
+  EXPECT_THAT(reconnect.OnDisconnected(cancelled, absl::ZeroDuration()),
               StatusIs(absl::StatusCode::kCancelled));
 }
 
@@ -163,10 +163,11 @@ TEST_F(FollowTest, ACallThatWasConnectedFoundItThoughNothingCame) {
   const absl::Status lost = absl::UnavailableError("gone");
   const ReconnectLimits limits = {.patience = absl::ZeroDuration()};
   Reconnect reconnect(session_, guard, limits);
-  reconnect.Good();
-  EXPECT_OK(reconnect.Lost(lost, absl::ZeroDuration()));
-  EXPECT_OK(reconnect.Lost(lost, limits.connected_after)) << "a later restart is a loss anew";
-  EXPECT_THAT(reconnect.Lost(lost, limits.connected_after - absl::Seconds(1)),
+  reconnect.OnConnected();
+  EXPECT_OK(reconnect.OnDisconnected(lost, absl::ZeroDuration()));
+  EXPECT_OK(reconnect.OnDisconnected(lost, limits.connected_after))
+      << "a later restart is a loss anew";
+  EXPECT_THAT(reconnect.OnDisconnected(lost, limits.connected_after - absl::Seconds(1)),
               StatusIs(absl::StatusCode::kUnavailable));
 }
 
