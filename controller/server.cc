@@ -132,11 +132,11 @@ absl::Status Server::OpenUploads() {
   options.referred = [this] { return ReferredUploads(); };
   MUSTER_ASSIGN_OR_RETURN(uploads_,
                           UploadStore::Open(std::move(options), PosixFileSystem(), clock_));
-  upload_desk_ = std::make_unique<UploadDesk>(*uploads_, clock_);
+  upload_thread_ = std::make_unique<UploadThread>(*uploads_, clock_);
   people_uploads_ =
-      std::make_unique<UploadService>(*upload_desk_, *gate_, UploadService::Side::kPeople);
+      std::make_unique<UploadService>(*upload_thread_, *gate_, UploadService::Side::kPeople);
   agent_uploads_ =
-      std::make_unique<UploadService>(*upload_desk_, *gate_, UploadService::Side::kAgents);
+      std::make_unique<UploadService>(*upload_thread_, *gate_, UploadService::Side::kAgents);
   return absl::OkStatus();
 }
 

@@ -69,7 +69,7 @@ class Server {
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<MetricsIngest> ingest_;
   std::unique_ptr<UploadStore> uploads_;
-  std::unique_ptr<UploadDesk> upload_desk_;
+  std::unique_ptr<UploadThread> upload_thread_;
   std::unique_ptr<UploadService> people_uploads_;
   std::unique_ptr<UploadService> agent_uploads_;
   std::unique_ptr<JobService> job_service_;

@@ -16,51 +16,51 @@ namespace {
 
 constexpr size_t kMaxPieceBytes = 1 << 20;
 // An upload's time is looked at so often, at least.
-constexpr absl::Duration kLookEvery = absl::Seconds(1);
+constexpr absl::Duration kCheckEvery = absl::Seconds(1);
 
 // One archive from a client. Reads the next piece when the last one is written.
 class UploadCall final : public grpc::ServerReadReactor<v1::UploadRequest>,
-                         private UploadDesk::Timed {
+                         private UploadThread::Timed {
  public:
-  UploadCall(UploadDesk& desk, CallGate& gate, v1::UploadResponse& response)
-      : desk_(desk), gate_(gate), response_(response) {
+  UploadCall(UploadThread& upload_thread, CallGate& gate, v1::UploadResponse& response)
+      : upload_thread_(upload_thread), gate_(gate), response_(response) {
     gate_.StreamOpened("Upload");
   }
 
   void Begin(const absl::Status& allowed) {
     if (!allowed.ok()) return End(allowed);
-    desk_.Enqueue([this] {
-      desk_.Watch(*this);
-      began_ = desk_.Now();
+    upload_thread_.Enqueue([this] {
+      upload_thread_.Watch(*this);
+      began_ = upload_thread_.Now();
       Read();
     });
   }
 
  private:
   void Read() {
-    read_at_ = desk_.Now();
+    read_at_ = upload_thread_.Now();
     reading_ = true;
     StartRead(&message_);
   }
   void OnReadDone(bool ok) override {
-    // Cleared here, on gRPC's thread: the desk may be busy with the disk, and that time must not
-    // count against the peer.
+    // Cleared here, on gRPC's thread: the upload thread may be busy with the disk, and that time
+    // must not count against the peer.
     reading_ = false;
-    desk_.Enqueue([this, ok] {
+    upload_thread_.Enqueue([this, ok] {
       if (ended_) return;  // it took too long
       ok ? Take() : End(Commit());
     });
   }
   void OnDone() override {
     gate_.StreamClosed("Upload", code_);
-    // The desk removes what is half written.
-    desk_.Enqueue([this] {
-      desk_.Forget(*this);
+    // The upload thread removes what is half written.
+    upload_thread_.Enqueue([this] {
+      upload_thread_.Forget(*this);
       delete this;
     });
   }
-  void Look(absl::Duration now) override {
-    const UploadPatience& patience = desk_.patience();
+  void CheckDeadline(absl::Duration now) override {
+    const UploadPatience& patience = upload_thread_.patience();
     const bool silent = reading_ && now - read_at_ > patience.piece;
     if (ended_ || (!silent && now - began_ <= patience.whole)) return;
     incoming_.reset();  // its place is another's from now on
@@ -75,11 +75,12 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadRequest>,
   }
   absl::Status TakeMessage() {
     if (incoming_ == nullptr) {
-      if (desk_.store().Find(message_.sha256())) {
+      if (upload_thread_.store().Find(message_.sha256())) {
         response_.set_already_existed(true);  // the rest need not come
         return absl::OkStatus();
       }
-      MUSTER_ASSIGN_OR_RETURN(incoming_, desk_.store().Begin(message_.sha256(), message_.bytes()));
+      MUSTER_ASSIGN_OR_RETURN(incoming_,
+                              upload_thread_.store().Begin(message_.sha256(), message_.bytes()));
     }
     if (message_.data().size() > kMaxPieceBytes) {
       return absl::InvalidArgumentError("upload: a piece is larger than 1 MiB");
@@ -96,7 +97,7 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadRequest>,
     Finish(ToGrpc(status));
   }
 
-  UploadDesk& desk_;
+  UploadThread& upload_thread_;
   CallGate& gate_;
   v1::UploadResponse& response_;
   absl::Duration began_;
@@ -110,19 +111,22 @@ class UploadCall final : public grpc::ServerReadReactor<v1::UploadRequest>,
 
 // One archive to an agent. Reads the next piece when the last one has left.
 class FetchCall final : public grpc::ServerWriteReactor<v1::FetchUploadResponse>,
-                        private UploadDesk::Timed {
+                        private UploadThread::Timed {
  public:
   // `context`: of the call; it is there until Finish.
-  FetchCall(UploadDesk& desk, CallGate& gate, grpc::CallbackServerContext& context,
+  FetchCall(UploadThread& upload_thread, CallGate& gate, grpc::CallbackServerContext& context,
             std::string sha256)
-      : desk_(desk), gate_(gate), context_(context), archive_(desk.store(), std::move(sha256)) {
+      : upload_thread_(upload_thread),
+        gate_(gate),
+        context_(context),
+        archive_(upload_thread.store(), std::move(sha256)) {
     gate_.StreamOpened("FetchUpload");
   }
 
   void Begin(const absl::Status& allowed) {
     if (!allowed.ok()) return End(allowed);
-    desk_.Enqueue([this] {
-      desk_.Watch(*this);
+    upload_thread_.Enqueue([this] {
+      upload_thread_.Watch(*this);
       Next();
     });
   }
@@ -132,33 +136,33 @@ class FetchCall final : public grpc::ServerWriteReactor<v1::FetchUploadResponse>
     absl::StatusOr<std::string> piece = archive_.Next();
     if (!piece.ok() || piece->empty()) return End(piece.status());
     *message_.mutable_data() = *std::move(piece);
-    write_began_ = desk_.Now();
+    write_began_ = upload_thread_.Now();
     writing_ = true;
     StartWrite(&message_);
   }
   void OnWriteDone(bool ok) override {
     writing_ = false;  // here, on gRPC's thread, as in UploadCall
-    desk_.Enqueue([this, ok] {
+    upload_thread_.Enqueue([this, ok] {
       ok ? Next() : End(absl::CancelledError("the agent went away, or does not read"));
     });
   }
   void OnDone() override {
     gate_.StreamClosed("FetchUpload", code_);
-    desk_.Enqueue([this] {
-      desk_.Forget(*this);
+    upload_thread_.Enqueue([this] {
+      upload_thread_.Forget(*this);
       delete this;
     });
   }
   // A status would wait behind the piece that is not read.
-  void Look(absl::Duration now) override {
-    if (writing_ && now - write_began_ > desk_.patience().piece) context_.TryCancel();
+  void CheckDeadline(absl::Duration now) override {
+    if (writing_ && now - write_began_ > upload_thread_.patience().piece) context_.TryCancel();
   }
   void End(const absl::Status& status) {
     code_ = status.code();
     Finish(ToGrpc(status));
   }
 
-  UploadDesk& desk_;
+  UploadThread& upload_thread_;
   CallGate& gate_;
   grpc::CallbackServerContext& context_;
   UploadStore::Outgoing archive_;
@@ -170,10 +174,10 @@ class FetchCall final : public grpc::ServerWriteReactor<v1::FetchUploadResponse>
 
 }  // namespace
 
-UploadDesk::UploadDesk(UploadStore& store, Clock& clock, UploadPatience patience)
+UploadThread::UploadThread(UploadStore& store, Clock& clock, UploadPatience patience)
     : store_(store), clock_(clock), patience_(patience), thread_([this] { Run(); }) {}
 
-UploadDesk::~UploadDesk() {
+UploadThread::~UploadThread() {
   {
     MutexLock lock(mutex_);
     stopping_ = true;
@@ -182,20 +186,20 @@ UploadDesk::~UploadDesk() {
   thread_.join();
 }
 
-void UploadDesk::Enqueue(std::function<void()> work) {
+void UploadThread::Enqueue(std::function<void()> work) {
   MutexLock lock(mutex_);
   work_.push_back(std::move(work));
   wake_.NotifyAll();
 }
 
-void UploadDesk::Run() {
+void UploadThread::Run() {
   while (true) {
     std::function<void()> next;
     {
       MutexLock lock(mutex_);
       if (work_.empty() && !stopping_) {
         timed_.empty() ? wake_.Wait(mutex_)
-                       : (void)wake_.WaitFor(mutex_, std::min(kLookEvery, patience_.piece));
+                       : (void)wake_.WaitFor(mutex_, std::min(kCheckEvery, patience_.piece));
       }
       if (work_.empty() && stopping_) return;
       if (!work_.empty()) {
@@ -204,15 +208,15 @@ void UploadDesk::Run() {
       }
     }
     if (next != nullptr) next();
-    LookAtAll();
+    CheckDeadlines();
   }
 }
 
-void UploadDesk::LookAtAll() {
+void UploadThread::CheckDeadlines() {
   const absl::Duration now = Now();
-  if (now - looked_at_ < std::min(kLookEvery, patience_.piece)) return;
-  looked_at_ = now;
-  for (Timed* timed : timed_) timed->Look(now);
+  if (now - checked_at_ < std::min(kCheckEvery, patience_.piece)) return;
+  checked_at_ = now;
+  for (Timed* timed : timed_) timed->CheckDeadline(now);
 }
 
 absl::Status UploadService::Allow(grpc::CallbackServerContext& context, Side side) {
@@ -227,21 +231,21 @@ grpc::ServerUnaryReactor* UploadService::Find(grpc::CallbackServerContext* conte
                                               v1::FindUploadResponse* response) {
   auto* call = new UnaryCall(gate_, "FindUpload");
   const absl::Status allowed = Allow(*context, Side::kPeople);
-  if (allowed.ok()) response->set_found(desk_.store().Find(request->sha256()));
+  if (allowed.ok()) response->set_found(upload_thread_.store().Find(request->sha256()));
   call->Done(allowed);
   return call;
 }
 
 grpc::ServerReadReactor<v1::UploadRequest>* UploadService::Upload(
     grpc::CallbackServerContext* context, v1::UploadResponse* response) {
-  auto* call = new UploadCall(desk_, gate_, *response);
+  auto* call = new UploadCall(upload_thread_, gate_, *response);
   call->Begin(Allow(*context, Side::kPeople));
   return call;
 }
 
 grpc::ServerWriteReactor<v1::FetchUploadResponse>* UploadService::Fetch(
     grpc::CallbackServerContext* context, const v1::FetchUploadRequest* request) {
-  auto* call = new FetchCall(desk_, gate_, *context, request->sha256());
+  auto* call = new FetchCall(upload_thread_, gate_, *context, request->sha256());
   call->Begin(Allow(*context, Side::kAgents));
   return call;
 }

@@ -25,21 +25,21 @@ struct UploadPatience {
 };
 
 // The thread, and the store that only it writes to and reads from. Outlives the services' calls.
-class UploadDesk {
+class UploadThread {
  public:
   // What is looked at now and then, on the thread.
   class Timed {
    public:
     virtual ~Timed() = default;
-    virtual void Look(absl::Duration now) = 0;  // since boot
+    virtual void CheckDeadline(absl::Duration now) = 0;  // since boot
   };
 
-  // Both references outlive the desk.
-  UploadDesk(UploadStore& store, Clock& clock, UploadPatience patience = {});
+  // Both references outlive the thread.
+  UploadThread(UploadStore& store, Clock& clock, UploadPatience patience = {});
   // Requires that no call is under way.
-  ~UploadDesk();
-  UploadDesk(const UploadDesk&) = delete;
-  UploadDesk& operator=(const UploadDesk&) = delete;
+  ~UploadThread();
+  UploadThread(const UploadThread&) = delete;
+  UploadThread& operator=(const UploadThread&) = delete;
 
   UploadStore& store() { return store_; }
   const UploadPatience& patience() const { return patience_; }
@@ -51,13 +51,13 @@ class UploadDesk {
 
  private:
   void Run() MUSTER_EXCLUDES(mutex_);
-  void LookAtAll();
+  void CheckDeadlines();
 
   UploadStore& store_;
   Clock& clock_;
   const UploadPatience patience_;
   std::set<Timed*> timed_;  // of the thread, as is the next
-  absl::Duration looked_at_;
+  absl::Duration checked_at_;
   Mutex mutex_;
   CondVar wake_;
   bool stopping_ MUSTER_GUARDED_BY(mutex_) = false;
@@ -69,8 +69,8 @@ class UploadService final : public v1::UploadService::CallbackService {
  public:
   enum class Side { kPeople, kAgents };
   // Both references outlive the service.
-  UploadService(UploadDesk& desk, CallGate& gate, Side side)
-      : desk_(desk), gate_(gate), side_(side) {}
+  UploadService(UploadThread& upload_thread, CallGate& gate, Side side)
+      : upload_thread_(upload_thread), gate_(gate), side_(side) {}
 
   grpc::ServerUnaryReactor* Find(grpc::CallbackServerContext* context,
                                  const v1::FindUploadRequest* request,
@@ -84,7 +84,7 @@ class UploadService final : public v1::UploadService::CallbackService {
   // Whether the caller may call what is meant for `side`.
   absl::Status Allow(grpc::CallbackServerContext& context, Side side);
 
-  UploadDesk& desk_;
+  UploadThread& upload_thread_;
   CallGate& gate_;
   const Side side_;
 };

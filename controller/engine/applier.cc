@@ -70,17 +70,17 @@ void Applier::Post(Item item) {
   PostAll(std::move(one));
 }
 
-Applier::Lane Applier::LaneOf(const Event& event) {
+Applier::QueueId Applier::QueueOf(const Event& event) {
   const bool of_loops =
       std::holds_alternative<ApplyPlan>(event) || std::holds_alternative<Findings>(event) ||
       std::holds_alternative<AssignCheckpointWork>(event) ||
       std::holds_alternative<ArchiveJobs>(event) || std::holds_alternative<ReconcileRoots>(event);
-  if (of_loops) return Lane::kLoops;
+  if (of_loops) return QueueId::kLoops;
   const bool of_agents = std::holds_alternative<WorkerHello>(event) ||
                          std::holds_alternative<WorkerHeartbeat>(event) ||
                          std::holds_alternative<WorkerDisconnected>(event) ||
                          WaitsForRoom(event) != nullptr;
-  return of_agents ? Lane::kAgents : Lane::kPeople;
+  return of_agents ? QueueId::kAgents : QueueId::kPeople;
 }
 
 size_t Applier::QueuedItemsLocked() const {
@@ -101,7 +101,7 @@ void Applier::PostAll(std::vector<Item> items) {
     refused = closed_;
     size_t queued = 0;
     for (Item& item : items) {
-      auto& queue = queues_[static_cast<size_t>(LaneOf(item.event))];
+      auto& queue = queues_[static_cast<size_t>(QueueOf(item.event))];
       if (!refused.ok() || queue.size() >= kMaxQueued) {
         left.push_back(std::move(item));
         continue;
@@ -126,7 +126,7 @@ absl::Duration Applier::UntilDue() const {
   return std::max(absl::ZeroDuration(), std::min(due_, retry_at_) - now);
 }
 
-// In the order of their arrival, but with a third for each lane, however full another one is.
+// In the order of their arrival, but with a third for each queue, however full another one is.
 std::vector<Applier::Item> Applier::TakeBatch() {
   std::vector<Queued> taken;
   {
@@ -139,7 +139,7 @@ std::vector<Applier::Item> Applier::TakeBatch() {
       }
     };
     taken.reserve(std::min(kMaxBatch, QueuedItemsLocked()));
-    for (auto& queue : queues_) take(queue, kMaxBatch / kLanes);
+    for (auto& queue : queues_) take(queue, kMaxBatch / kQueues);
     for (auto& queue : queues_) take(queue, room);
     due_ = QueuedItemsLocked() == 0 ? absl::InfiniteDuration() : absl::ZeroDuration();
   }
@@ -212,7 +212,7 @@ void Applier::RunAlone(Item item) {
   const absl::Status full =
       absl::ResourceExhaustedError("no room left for the controller's database");
   if (reporter != nullptr && HasParked(*reporter)) return Park(std::move(item), full);
-  const bool of_agent = LaneOf(item.event) == Lane::kAgents;
+  const bool of_agent = QueueOf(item.event) == QueueId::kAgents;
   if (of_agent && clock_.SinceBoot() < full_until_) return RunWithoutRoom(std::move(item), full);
 
   const std::shared_ptr<const Snapshot> base = snapshot();
@@ -229,7 +229,7 @@ void Applier::RunAlone(Item item) {
 }
 
 void Applier::RunWithoutRoom(Item item, const absl::Status& stored) {
-  if (LaneOf(item.event) == Lane::kAgents && clock_.SinceBoot() >= full_until_) {
+  if (QueueOf(item.event) == QueueId::kAgents && clock_.SinceBoot() >= full_until_) {
     full_until_ = clock_.SinceBoot() + kRoomRetry;
     if (!std::exchange(full_, true)) {
       Log(LogLevel::kWarning, "state_disk_full", {{"error", stored.message()}});
@@ -360,7 +360,7 @@ void Applier::Fail(const absl::Status& status, std::vector<Item> batch) {
 }
 
 void Applier::Close(const absl::Status& why) {
-  std::array<std::deque<Queued>, kLanes> left;
+  std::array<std::deque<Queued>, kQueues> left;
   {
     MutexLock lock(mutex_);
     if (closed_.ok()) closed_ = why;

@@ -7,7 +7,7 @@
 // want of room: what its heartbeats and Hellos report is shown without being stored, and its
 // reports are kept here, unanswered, and tried again every second.
 //
-// Agents, people and the loops have a queue each, a lane, so that none fills another's. After a
+// Agents, people and the loops have a queue each, so that none fills another's. After a
 // fatal storage error nothing is accepted any more.
 #pragma once
 
@@ -33,8 +33,8 @@ namespace muster::controller {
 
 class Applier {
  public:
-  static constexpr size_t kMaxQueued = 1u << 16;  // in each lane
-  static constexpr size_t kMaxBatch = 512;        // of which each lane is sure of a third
+  static constexpr size_t kMaxQueued = 1u << 16;  // in each queue
+  static constexpr size_t kMaxBatch = 512;        // of which each queue is sure of a third
   // An event that nobody waits for is delayed by at most kPatience, so that others share its
   // commit. Once kEnough events are queued the batch runs at once.
   static constexpr absl::Duration kPatience = absl::Milliseconds(5);
@@ -92,14 +92,14 @@ class Applier {
   absl::Duration commit_time() const { return absl::Nanoseconds(commit_ns_.load()); }
 
  private:
-  enum class Lane : uint8_t { kAgents, kPeople, kLoops };
-  static constexpr size_t kLanes = 3;
+  enum class QueueId : uint8_t { kAgents, kPeople, kLoops };
+  static constexpr size_t kQueues = 3;
   struct Queued {
-    uint64_t number = 0;  // of arrival, over all lanes
+    uint64_t number = 0;  // of arrival, over all queues
     Item item;
   };
 
-  static Lane LaneOf(const Event& event);
+  static QueueId QueueOf(const Event& event);
   size_t QueuedItemsLocked() const MUSTER_REQUIRES(mutex_);
   std::vector<Item> TakeBatch();
 
@@ -153,7 +153,7 @@ class Applier {
   std::atomic<int64_t> commit_ns_ = 0;
 
   mutable Mutex mutex_;
-  std::array<std::deque<Queued>, kLanes> queues_ MUSTER_GUARDED_BY(mutex_);
+  std::array<std::deque<Queued>, kQueues> queues_ MUSTER_GUARDED_BY(mutex_);
   uint64_t arrived_ MUSTER_GUARDED_BY(mutex_) = 0;
   // Since boot.
   absl::Duration due_ MUSTER_GUARDED_BY(mutex_) = absl::InfiniteDuration();

@@ -49,9 +49,11 @@ class UploadsWorld::World {
                               fs_, clock_);
     if (!store.ok()) Broken("the store does not open");
     store_ = *std::move(store);
-    desk_ = std::make_unique<mc::UploadDesk>(*store_, clock_);
-    people_ = std::make_unique<mc::UploadService>(*desk_, gate_, mc::UploadService::Side::kPeople);
-    agents_ = std::make_unique<mc::UploadService>(*desk_, gate_, mc::UploadService::Side::kAgents);
+    thread_ = std::make_unique<mc::UploadThread>(*store_, clock_);
+    people_ =
+        std::make_unique<mc::UploadService>(*thread_, gate_, mc::UploadService::Side::kPeople);
+    agents_ =
+        std::make_unique<mc::UploadService>(*thread_, gate_, mc::UploadService::Side::kAgents);
   }
 
   const std::set<std::string>& called() const { return called_; }
@@ -78,7 +80,7 @@ class UploadsWorld::World {
   void Finish() {
     while (!uploads_.empty()) End(0);
     Await([&] { return board_.open() == 0; });
-    desk_.reset();  // what it still has to remove, it removes
+    thread_.reset();  // what it still has to remove, it removes
     if (store_->total_bytes() > kMaxBytes) Broken("more is kept than may be");
     uint64_t bytes = 0;
     for (const auto& [path, content] : fs_.files()) {
@@ -190,7 +192,7 @@ class UploadsWorld::World {
   mc::CallGate gate_{kToken, families_, clock_};
   CallBoard board_;
   std::unique_ptr<mc::UploadStore> store_;
-  std::unique_ptr<mc::UploadDesk> desk_;
+  std::unique_ptr<mc::UploadThread> thread_;
   std::unique_ptr<mc::UploadService> people_, agents_;
   std::vector<Sending> uploads_;
   std::set<std::string> called_;

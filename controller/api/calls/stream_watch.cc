@@ -51,7 +51,7 @@ void StreamWatch::Run() {
     }
     std::erase_if(all, [](const std::weak_ptr<Watched>& weak) {
       const std::shared_ptr<Watched> stream = weak.lock();
-      if (stream != nullptr) stream->Look();
+      if (stream != nullptr) stream->CheckDeadline();
       return stream == nullptr;
     });
   }

@@ -25,7 +25,7 @@ class StreamWatch {
    public:
     virtual ~Watched() = default;
     // By the watch's thread. Must not block.
-    virtual void Look() = 0;
+    virtual void CheckDeadline() = 0;
   };
 
   // Often enough that a stream is ended at most half as late again as `patience` says.

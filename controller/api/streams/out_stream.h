@@ -53,7 +53,7 @@ class OutStream : public grpc::ServerWriteReactor<Message>,
   }
   void Abort(const absl::Status& why) final { End(why); }
   // Gives up a client that has not taken what is on its way. A status would wait behind that.
-  void Look() final {
+  void CheckDeadline() final {
     {
       MutexLock lock(mutex_);
       if (queue_.empty() || gate_.Now() - write_began_ <= gate_.patience().unread) return;
@@ -138,7 +138,7 @@ class OutStream : public grpc::ServerWriteReactor<Message>,
   std::deque<Message> queue_ MUSTER_GUARDED_BY(mutex_);
   bool ended_ MUSTER_GUARDED_BY(mutex_) = false;
   bool finished_ MUSTER_GUARDED_BY(mutex_) = false;
-  bool cancelling_ MUSTER_GUARDED_BY(mutex_) = false;     // by Look
+  bool cancelling_ MUSTER_GUARDED_BY(mutex_) = false;     // by CheckDeadline
   absl::Duration write_began_ MUSTER_GUARDED_BY(mutex_);  // since boot; of the first in the queue
   absl::Status status_ MUSTER_GUARDED_BY(mutex_);
 };

@@ -55,7 +55,7 @@ class TwoWayStream : public grpc::ServerBidiReactor<In, Out>, public StreamWatch
   }
 
   // Ends the call when the peer has said or read nothing for too long.
-  void Look() final {
+  void CheckDeadline() final {
     {
       MutexLock lock(mutex_);
       const absl::Duration now = gate_.Now();
@@ -177,7 +177,7 @@ class TwoWayStream : public grpc::ServerBidiReactor<In, Out>, public StreamWatch
   bool reading_ MUSTER_GUARDED_BY(mutex_) = false;
   bool writing_ MUSTER_GUARDED_BY(mutex_) = false;
   bool finished_ MUSTER_GUARDED_BY(mutex_) = false;
-  bool cancelling_ MUSTER_GUARDED_BY(mutex_) = false;    // by Look
+  bool cancelling_ MUSTER_GUARDED_BY(mutex_) = false;    // by CheckDeadline
   absl::Duration read_began_ MUSTER_GUARDED_BY(mutex_);  // since boot, as the next
   absl::Duration write_began_ MUSTER_GUARDED_BY(mutex_);
   absl::Status status_ MUSTER_GUARDED_BY(mutex_);

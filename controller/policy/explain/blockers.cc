@@ -11,9 +11,9 @@
 namespace muster::controller {
 namespace {
 
-class ShortfallNaming {
+class Naming {
  public:
-  ShortfallNaming(const Snapshot& snapshot, const Job& job, const ScheduleContext& context)
+  Naming(const Snapshot& snapshot, const Job& job, const ScheduleContext& context)
       : snapshot_(snapshot), job_(job), context_(context) {}
 
   std::vector<Blocker> Run() {
@@ -108,7 +108,7 @@ std::string TimeText(absl::Time time) {
 
 std::vector<Blocker> AdmissionBlockers(const Snapshot& snapshot, const Job& job,
                                        const ScheduleContext& context) {
-  return ShortfallNaming(snapshot, job, context).Run();
+  return Naming(snapshot, job, context).Run();
 }
 
 }  // namespace muster::controller

@@ -43,9 +43,9 @@ class UploadServiceTest : public ::testing::Test {
                           PosixFileSystem(), clock_);
     ASSERT_OK(store);
     store_ = *std::move(store);
-    desk_ = std::make_unique<UploadDesk>(*store_, clock_, patience_);
+    thread_ = std::make_unique<UploadThread>(*store_, clock_, patience_);
     for (const auto side : {UploadService::Side::kPeople, UploadService::Side::kAgents}) {
-      services_.push_back(std::make_unique<UploadService>(*desk_, gate_, side));
+      services_.push_back(std::make_unique<UploadService>(*thread_, gate_, side));
       grpc::ServerBuilder builder;
       AllowClientPings(builder);
       int port = 0;
@@ -116,7 +116,7 @@ class UploadServiceTest : public ::testing::Test {
   MetricFamilies families_{metric::kControllerDroppedTotal};
   CallGate gate_{kToken, families_, clock_};
   std::unique_ptr<UploadStore> store_;
-  std::unique_ptr<UploadDesk> desk_;
+  std::unique_ptr<UploadThread> thread_;
   std::vector<std::unique_ptr<UploadService>> services_;
   std::vector<std::unique_ptr<grpc::Server>> servers_;
   std::vector<std::string> addresses_;
@@ -274,8 +274,9 @@ TEST_F(SlowUploadTest, ADiskThatTakesLongEndsNoUploadAndNoFetch) {
   ASSERT_TRUE(fetch->Read(&piece));
   const auto upload = Begin(HashOf("abc"), 3, "a");
   absl::Notification both_went_on;
-  desk_->Enqueue([&] {
-    // In vain if this comes before the desk has read the second piece: then that comes after this.
+  thread_->Enqueue([&] {
+    // In vain if this comes before the thread has read the second piece: then that comes after
+    // this.
     both_went_on.WaitForNotificationWithTimeout(absl::Seconds(2));
     absl::SleepFor(2 * patience_.piece);
   });

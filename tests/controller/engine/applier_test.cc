@@ -100,7 +100,7 @@ TEST_F(ApplierTest, EnoughNewsAreDueAtOnce) {
   EXPECT_EQ(wake_ups_, 2);
 }
 
-TEST_F(ApplierTest, NobodyElseFillsTheLaneOfTheAgents) {
+TEST_F(ApplierTest, NobodyElseFillsTheQueueOfTheAgents) {
   int refused = 0;
   const auto post = [&](Event event) {
     applier_->Post({.event = std::move(event),
@@ -112,12 +112,12 @@ TEST_F(ApplierTest, NobodyElseFillsTheLaneOfTheAgents) {
   EXPECT_EQ(refused, 0);
   post(CancelJob{.job_id = 1});
   post(Findings{});
-  EXPECT_EQ(refused, 2) << "each lane is bounded";
+  EXPECT_EQ(refused, 2) << "each queue is bounded";
   for (Event of_loops :
        {Event(ApplyPlan{}), Event(AssignCheckpointWork{}), Event(ReconcileRoots{})}) {
     refused = 0;
     post(std::move(of_loops));
-    EXPECT_EQ(refused, 1) << "it is in the loops' lane, which is full";
+    EXPECT_EQ(refused, 1) << "it is in the loops' queue, which is full";
   }
   // An agent's word finds its place, and is answered with the very next batch.
   Post(WorkerHeartbeat{.worker = "w", .incarnation = "i"});
