@@ -12,19 +12,19 @@
 namespace muster::testing {
 namespace {
 
-// A room is a folder with its own rules; the longest matching prefix wins. `may` lists what it
+// A module is a folder with its own rules; the longest matching prefix wins. `may` lists what it
 // includes besides itself and common/base: a folder ends in '/', anything else is one header.
-struct Room {
+struct Module {
   absl::string_view prefix;
   std::vector<absl::string_view> may;
 };
 
-// Messages are data that many rooms hold; the services' stubs (.grpc.pb.h) belong to those that
+// Messages are data that many modules hold; the services' stubs (.grpc.pb.h) belong to those that
 // talk.
 constexpr absl::string_view kProto = "muster/v1/";
 
-const std::vector<Room>& Rooms() {
-  static const std::vector<Room>* rooms = new std::vector<Room>{
+const std::vector<Module>& Modules() {
+  static const std::vector<Module>* modules = new std::vector<Module>{
       {"common/base/", {}},
       {"common/os/", {}},
       {"common/protocol/", {}},
@@ -183,7 +183,7 @@ const std::vector<Room>& Rooms() {
       {"cli/submission/",
        {kProto, "cli/calls/", "cli/output/views/", "cli/session/", "common/spec/tree/",
         "common/upload/"}},
-      // What the verbs share; their rooms include it, and of each other what is named here.
+      // What the verbs share; their modules include it, and of each other what is named here.
       {"cli/commands/", {"cli/output/views/", "cli/session/"}},
       {"cli/commands/show/",
        {"cli/commands/commands.h", "cli/output/", "cli/session/", "common/fs/", "common/spec/"}},
@@ -210,13 +210,13 @@ const std::vector<Room>& Rooms() {
        {"cli/commands/commands.h", "cli/commands/foreground.h", "cli/commands/trainer/model.h",
         "cli/session/", "common/fs/", "common/spec/tree/"}},
   };
-  return *rooms;
+  return *modules;
 }
 
-// Libraries that only some rooms may see, by the beginning of the header's name.
+// Libraries that only some modules may see, by the beginning of the header's name.
 struct Library {
   std::vector<absl::string_view> headers;
-  std::vector<absl::string_view> rooms;
+  std::vector<absl::string_view> modules;
   absl::string_view name;
 };
 
@@ -263,12 +263,12 @@ const std::vector<Library>& Libraries() {
   return *libraries;
 }
 
-const Room* RoomOf(absl::string_view path) {
-  const Room* best = nullptr;
-  for (const Room& room : Rooms()) {
-    if (absl::StartsWith(path, room.prefix) &&
-        (best == nullptr || room.prefix.size() > best->prefix.size())) {
-      best = &room;
+const Module* ModuleOf(absl::string_view path) {
+  const Module* best = nullptr;
+  for (const Module& module : Modules()) {
+    if (absl::StartsWith(path, module.prefix) &&
+        (best == nullptr || module.prefix.size() > best->prefix.size())) {
+      best = &module;
     }
   }
   return best;
@@ -303,8 +303,8 @@ absl::string_view IncludedHeader(absl::string_view line, bool& quoted) {
   return line.substr(0, line.find(quoted ? '"' : '>'));
 }
 
-// What is wrong with `header` in a file of `room`; empty: nothing.
-std::string Complaint(const Room& room, absl::string_view header, bool quoted) {
+// What is wrong with `header` in a file of `module`; empty: nothing.
+std::string Complaint(const Module& module, absl::string_view header, bool quoted) {
   if (quoted && header.find('/') == absl::string_view::npos) {
     return absl::StrCat("\"", header, "\" is not spelled from the repository's root");
   }
@@ -315,28 +315,29 @@ std::string Complaint(const Room& room, absl::string_view header, bool quoted) {
         std::any_of(library.headers.begin(), library.headers.end(),
                     [&](absl::string_view prefix) { return absl::StartsWith(header, prefix); });
     if (!matches) continue;
-    if (std::find(library.rooms.begin(), library.rooms.end(), room.prefix) != library.rooms.end()) {
+    if (std::find(library.modules.begin(), library.modules.end(), module.prefix) !=
+        library.modules.end()) {
       return "";
     }
     return absl::StrCat("<", header, ">: ", library.name, " is only for ",
-                        library.rooms.empty() ? "nobody" : absl::StrJoin(library.rooms, ", "));
+                        library.modules.empty() ? "nobody" : absl::StrJoin(library.modules, ", "));
   }
   if (absl::EndsWith(header, ".grpc.pb.h")) {
     static constexpr absl::string_view kTalkers[] = {"common/rpc/", "controller/api/",
                                                      "worker/agent/connection/",
                                                      "worker/agent/folders/", "cli/session/"};
-    if (std::find(std::begin(kTalkers), std::end(kTalkers), room.prefix) == std::end(kTalkers)) {
+    if (std::find(std::begin(kTalkers), std::end(kTalkers), module.prefix) == std::end(kTalkers)) {
       return absl::StrCat("\"", header, "\": a service's stub is only for those that talk gRPC");
     }
     return "";
   }
-  if (!IsOurs(header) || RoomOf(header) == &room || absl::StartsWith(header, "common/base/")) {
+  if (!IsOurs(header) || ModuleOf(header) == &module || absl::StartsWith(header, "common/base/")) {
     return "";
   }
-  for (absl::string_view entry : room.may) {
+  for (absl::string_view entry : module.may) {
     if (Covers(entry, header)) return "";
   }
-  return absl::StrCat(room.prefix, " may not include \"", header, "\"");
+  return absl::StrCat(module.prefix, " may not include \"", header, "\"");
 }
 
 // The library's name without its folder.
@@ -350,8 +351,8 @@ absl::string_view BaseName(absl::string_view path) {
 std::vector<std::string> CheckIncludes(absl::string_view path, absl::string_view text) {
   std::vector<std::string> complaints;
   if (!IsProgramFolder(path)) return complaints;
-  const Room* room = RoomOf(path);
-  if (room == nullptr) {
+  const Module* module = ModuleOf(path);
+  if (module == nullptr) {
     complaints.push_back(absl::StrCat(path, ": this folder is not in the table of arrows"));
     return complaints;
   }
@@ -361,7 +362,7 @@ std::vector<std::string> CheckIncludes(absl::string_view path, absl::string_view
     bool quoted = false;
     const absl::string_view header = IncludedHeader(line, quoted);
     if (header.empty()) continue;
-    const std::string complaint = Complaint(*room, header, quoted);
+    const std::string complaint = Complaint(*module, header, quoted);
     if (!complaint.empty()) {
       complaints.push_back(absl::StrCat(path, ":", number, ": ", complaint));
     }

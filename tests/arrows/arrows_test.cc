@@ -114,39 +114,40 @@ TEST(Arrows, TheApiAndThePagesDoNotReachTheStore) {
   EXPECT_THAT(complaints, IsEmpty()) << absl::StrJoin(complaints, "\n");
 }
 
-// The subjects of each room: its files without their endings.
+// The subjects of each module: its files without their endings.
 std::map<std::string, std::set<std::string>> Subjects(const std::filesystem::path& root) {
   std::map<std::string, std::set<std::string>> subjects;
   for (const char* folder : {"common", "controller", "worker", "cli"}) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
       const std::string extension = entry.path().extension();
       if (extension != ".h" && extension != ".cc" && extension != ".cu") continue;
-      const std::string room = std::filesystem::relative(entry.path().parent_path(), root);
-      subjects[room].insert(entry.path().stem());
+      const std::string module = std::filesystem::relative(entry.path().parent_path(), root);
+      subjects[module].insert(entry.path().stem());
     }
   }
   return subjects;
 }
 
-// People find their way by names. A thirteenth subject says that there are two rooms.
+// People find their way by names. A thirteenth subject says that there are two modules.
 TEST(Arrows, ARoomHoldsADozenSubjects) {
-  for (const auto& [room, subjects] : Subjects(Variable("MUSTER_SOURCE_DIR"))) {
-    EXPECT_LE(subjects.size(), 12u) << room;
+  for (const auto& [module, subjects] : Subjects(Variable("MUSTER_SOURCE_DIR"))) {
+    EXPECT_LE(subjects.size(), 12u) << module;
   }
 }
 
 // But for `main`, the verbs of the command line, each in the file of its name, and the declarations
 // of Gloo, whose names are Gloo's.
 TEST(Arrows, NoTwoFilesShareAName) {
-  std::map<std::string, std::string> rooms{{"main", ""}};
-  for (const auto& [room, subjects] : Subjects(Variable("MUSTER_SOURCE_DIR"))) {
-    if (absl::StartsWith(room, "cli/commands/") || absl::StartsWith(room, "worker/dist/stubs/")) {
+  std::map<std::string, std::string> modules{{"main", ""}};
+  for (const auto& [module, subjects] : Subjects(Variable("MUSTER_SOURCE_DIR"))) {
+    if (absl::StartsWith(module, "cli/commands/") ||
+        absl::StartsWith(module, "worker/dist/stubs/")) {
       continue;
     }
     for (const std::string& subject : subjects) {
       if (subject == "main") continue;
-      const auto [other, is_new] = rooms.emplace(subject, room);
-      EXPECT_TRUE(is_new) << subject << " is in " << other->second << " and in " << room;
+      const auto [other, is_new] = modules.emplace(subject, module);
+      EXPECT_TRUE(is_new) << subject << " is in " << other->second << " and in " << module;
     }
   }
 }
