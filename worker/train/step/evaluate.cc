@@ -49,7 +49,7 @@ class StopAgreement {
     sums = sums.to(trainer_.device);
     trainer_.gang.AllReduceSum(sums);
     const at::Tensor host = sums.cpu();
-    parts_.gang.Check();
+    trainer_.gang.Check();
     const double* agreed = host.const_data_ptr<double>();
     last_ = index;
     next_ = index + static_cast<int64_t>(agreed[2]);
