@@ -294,7 +294,7 @@ void Checkpoints::Save(const RunState& state, bool best, bool urgent) {
   request.model = &model_tensors_;
   request.optimizer = &optimizer_tensors_;
   request.state_json = EncodeRunState(state, options_.identity);
-  request.check = [this] { parts_.gang.Check(); };
+  request.check = [this] { gang_.Check(); };
   saver_->Save(request);
   Poll();
 }
