@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "common/base/check.h"
-#include "common/base/planted_bug.h"
 
 namespace muster::controller {
 
@@ -80,8 +79,6 @@ Use UseOf(const Job& job) {
   for (const Rank& rank : job.current->ranks) {
     if (rank.holds_slots) use.slots += rank.slots.size();
   }
-  const bool leaves = job.state == JobState::kRecovering && use.slots > 0;
-  if (Planted(PlantedBug::kQuotaOffByOne) && leaves) --use.slots;
   return use;
 }
 

@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
-#include "common/base/planted_bug.h"
 #include "common/base/status_macros.h"
 
 namespace muster::controller {
@@ -210,9 +209,8 @@ absl::Status SqliteDatabase::Configure() {
   // twice as many calls.
   for (const char* pragma :
        {"PRAGMA page_size=8192", "PRAGMA locking_mode=EXCLUSIVE", "PRAGMA journal_mode=WAL",
-        Planted(PlantedBug::kLazySync) ? "PRAGMA synchronous=NORMAL" : "PRAGMA synchronous=FULL",
-        "PRAGMA mmap_size=0", "PRAGMA wal_autocheckpoint=0", "PRAGMA foreign_keys=ON",
-        "PRAGMA temp_store=MEMORY"}) {
+        "PRAGMA synchronous=FULL", "PRAGMA mmap_size=0", "PRAGMA wal_autocheckpoint=0",
+        "PRAGMA foreign_keys=ON", "PRAGMA temp_store=MEMORY"}) {
     MUSTER_RETURN_IF_ERROR(Execute(pragma));
   }
   {
@@ -302,7 +300,6 @@ void SqliteDatabase::Rollback() {
 }
 
 absl::Status SqliteDatabase::SettleLog() {
-  if (Planted(PlantedBug::kUnsettledLog)) return absl::OkStatus();
   int rc = sqlite3_wal_checkpoint_v2(db_, nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
   sqlite3_file* log = nullptr;
   if (rc == SQLITE_OK) {

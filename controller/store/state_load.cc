@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "common/base/planted_bug.h"
 #include "common/base/status_macros.h"
 #include "controller/store/archived_time_rows.h"
 #include "controller/store/job_rows.h"
@@ -54,12 +53,6 @@ absl::Status LoadWorkers(SqliteDatabase& db, absl::Duration now, absl::Time wall
     worker.last_seen_at = known_lost ? now - silent : now;
     worker.event_seq = row.Int(15);
     worker.event_seq_known = row.Int(16) != 0;
-    if (Planted(PlantedBug::kStaleIncarnation) && worker.past_incarnations.size() > 1) {
-      worker.past_incarnations.resize(1);
-    }
-    if (Planted(PlantedBug::kNoDeduplication) && !worker.past_incarnations.empty()) {
-      worker.event_seq_known = false;
-    }
     worker.cordoned = row.Int(17) != 0;
     worker.cordon_reason = FreeText(row, 18);
     MUSTER_ASSIGN_OR_RETURN(worker.failures, DecodeWorkerFailures(row.Text(19)));
@@ -140,9 +133,6 @@ absl::Status LoadOutbox(SqliteDatabase& db, Snapshot& snapshot) {
       loaded.grace = absl::Milliseconds(row.Int(9));
       loaded.reason = FreeText(row, 10);
       loaded.checkpoint_id = row.Int(11);
-      const bool is_later = loaded.kind == AssignmentKind::kDelete ||
-                            (loaded.kind == AssignmentKind::kStop && loaded.fence.attempt > 1);
-      if (Planted(PlantedBug::kLostOutbox) && is_later) continue;
       snapshot.outbox.Add(std::move(loaded));
     }
   }

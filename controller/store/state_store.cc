@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/base/planted_bug.h"
 #include "common/base/status_macros.h"
 #include "controller/store/archived_time_rows.h"
 #include "controller/store/job_rows.h"
@@ -38,31 +37,13 @@ absl::StatusOr<uint64_t> StateStore::StartTerm() {
   return static_cast<uint64_t>(term.Int(0));
 }
 
-StateStore::~StateStore() {
-  if (Planted(PlantedBug::kEarlyAnswer)) CommitLate().IgnoreError();
-}
-
-// Only with a planted bug: the transaction of the last Append is still open.
-absl::Status StateStore::CommitLate() {
-  return std::exchange(late_, false) ? database_->Commit() : absl::OkStatus();
-}
-
 absl::Status StateStore::Append(const ChangeSet& changes) {
-  MUSTER_RETURN_IF_ERROR(CommitLate());
   MUSTER_RETURN_IF_ERROR(database_->Begin());
   if (absl::Status status = AppendRows(changes); !status.ok()) {
     database_->Rollback();
     return status;
   }
-  if (Planted(PlantedBug::kEarlyAnswer) && changes.new_jobs.empty()) {
-    late_ = true;
-    return absl::OkStatus();
-  }
   return database_->Commit();
-}
-
-absl::Status StateStore::TruncateLog() {
-  return late_ ? absl::OkStatus() : database_->CheckpointWhenLarge();
 }
 
 absl::Status StateStore::AppendRows(const ChangeSet& changes) {

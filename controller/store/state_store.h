@@ -22,8 +22,6 @@ namespace muster::controller {
 
 class StateStore {
  public:
-  ~StateStore();
-
   // Opens or makes `options.path` and brings it to the newest schema.
   static absl::StatusOr<std::unique_ptr<StateStore>> Open(const SqliteOptions& options);
 
@@ -48,7 +46,7 @@ class StateStore {
   absl::Status Append(const ChangeSet& changes);
 
   // Moves the log's content into the database when the log has grown; between two batches.
-  absl::Status TruncateLog();
+  absl::Status TruncateLog() { return database_->CheckpointWhenLarge(); }
 
   absl::Status SetMaxBytes(uint64_t max_bytes) { return database_->SetMaxBytes(max_bytes); }
   absl::Status CheckIntegrity() { return database_->CheckIntegrity(); }
@@ -67,10 +65,7 @@ class StateStore {
   // Ledger time at the boot, which stays the same in one boot; `origin` in a new one.
   absl::StatusOr<absl::Time> KeepOrigin(uint64_t boot, absl::Time origin);
 
-  absl::Status CommitLate();
-
   std::unique_ptr<SqliteDatabase> database_;
-  bool late_ = false;
 };
 
 // The state of each job by its events alone; DATA_LOSS at a gap or at an event that does not start

@@ -41,11 +41,10 @@ std::string RunTwice(uint64_t seed) {
       first.children_left, "\t", first.archived, "\t", failure);
 }
 
-[[noreturn]] void BeChild(uint64_t seed, PlantedBug bug, int out) {
+[[noreturn]] void BeChild(uint64_t seed, int out) {
   const int silent = ::open("/dev/null", O_WRONLY);
   ::dup2(silent, STDERR_FILENO);
   ::alarm(kMaxSecondsPerSeed);
-  ActivePlantedBug() = bug;
   const std::string text = RunTwice(seed);
   const ssize_t written = ::write(out, text.data(), text.size());
   ::_exit(written == static_cast<ssize_t>(text.size()) ? 0 : 1);
@@ -65,7 +64,7 @@ std::string DescribeDeath(int status) {
 
 }  // namespace
 
-Outcome RunSeed(uint64_t seed, PlantedBug bug) {
+Outcome RunSeed(uint64_t seed) {
   int pipe[2];
   MUSTER_CHECK(::pipe(pipe) == 0, "no pipe to the child");
   std::fflush(stdout);
@@ -74,7 +73,7 @@ Outcome RunSeed(uint64_t seed, PlantedBug bug) {
   MUSTER_CHECK(child >= 0, "no process for a run");
   if (child == 0) {
     ::close(pipe[0]);
-    BeChild(seed, bug, pipe[1]);
+    BeChild(seed, pipe[1]);
   }
   ::close(pipe[1]);
   std::string text;
@@ -113,9 +112,6 @@ Outcome RunSeed(uint64_t seed, PlantedBug bug) {
   return outcome;
 }
 
-std::string TraceSeed(uint64_t seed, PlantedBug bug) {
-  ActivePlantedBug() = bug;
-  return World(seed, /*print=*/true).Run().failure;
-}
+std::string TraceSeed(uint64_t seed) { return World(seed, /*print=*/true).Run().failure; }
 
 }  // namespace muster::sim

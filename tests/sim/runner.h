@@ -6,7 +6,6 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "common/base/planted_bug.h"
 #include "tests/sim/yield_check.h"
 
 namespace muster::sim {
@@ -29,9 +28,9 @@ struct Outcome {
   std::string failure;       // empty: all promises were kept, twice in the same way
 };
 
-Outcome RunSeed(uint64_t seed, PlantedBug bug);
+Outcome RunSeed(uint64_t seed);
 
 // In this process, with every line printed; returns what was broken.
-std::string TraceSeed(uint64_t seed, PlantedBug bug);
+std::string TraceSeed(uint64_t seed);
 
 }  // namespace muster::sim

@@ -6,7 +6,6 @@
 #include <tuple>
 #include <utility>
 
-#include "common/base/planted_bug.h"
 #include "controller/model/ledger_rules.h"
 
 namespace muster::controller {
@@ -180,10 +179,6 @@ class VictimSearch {
   int steps_ = 0;
 };
 
-bool IsForgotten(const Job& job, const Job& other) {
-  return Planted(PlantedBug::kNoYieldAbroad) && job.settings->project != other.settings->project;
-}
-
 }  // namespace
 
 uint32_t RanksIn(const WorkerResources& worker, const RankSize& rank) {
@@ -245,7 +240,6 @@ absl::Time SavedUpTo(const Snapshot& snapshot, const Job& job) {
 }
 
 bool WasStoppedFor(const Job& job, const Job& other) {
-  if (IsForgotten(job, other)) return false;
   const absl::Time placed =
       other.current == nullptr ? absl::InfinitePast() : HeldFrom(*other.current);
   return std::any_of(job.past.begin(), job.past.end(), [&](const auto& attempt) {
@@ -259,7 +253,6 @@ uint64_t WaitingPreemptor(const Snapshot& snapshot, const Job& job, absl::Time n
   if (now - left >= kPreemptorWait) return 0;
   const Job* other = snapshot.FindJob(job.current->yielded_to);
   if (other == nullptr || other->state != JobState::kPending || other->held) return 0;
-  if (IsForgotten(job, *other)) return 0;
   // It had them meanwhile, and waits anew.
   if (other->current != nullptr && HeldFrom(*other->current) >= left) return 0;
   return other->id;

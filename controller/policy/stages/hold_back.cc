@@ -4,7 +4,6 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/planted_bug.h"
 #include "controller/policy/stages/preempt.h"
 #include "controller/policy/stages/wait_reason.h"
 
@@ -79,8 +78,7 @@ uint32_t RanksLeft(const Project& project, const ProjectUse& use, const std::str
     ranks = std::min(ranks, room / needs.slots_per_rank);
   };
   cap(project.quota, use.all);
-  const bool forgotten = own > 0 && Planted(PlantedBug::kGrowPastUser);
-  if (!forgotten) cap(project.QuotaOf(user), use.Of(user));
+  cap(project.QuotaOf(user), use.Of(user));
   return ranks;
 }
 

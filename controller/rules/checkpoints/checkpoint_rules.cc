@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/planted_bug.h"
 #include "common/base/status_macros.h"
 #include "controller/model/ledger_rules.h"
 #include "controller/model/restart_budget.h"
@@ -25,8 +24,6 @@ namespace {
 const Job* FindReporter(const Snapshot& snapshot, const CheckpointReport& report) {
   const Job* job = snapshot.FindJob(report.fence.job_id);
   if (job == nullptr || !job->has_live_attempt()) return nullptr;
-  const bool of_the_one_before = report.fence.attempt + 1 == job->current->number;
-  if (of_the_one_before && Planted(PlantedBug::kNoFencing)) return job;
   const uint32_t ranks = job->current->ranks.size();
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     if (FindLiveRank(snapshot, report.fence, rank, report.worker, report.incarnation) != nullptr) {
@@ -126,9 +123,7 @@ absl::Status Commit(Draft& draft, const Job& job, const CheckpointReport& report
     return absl::AlreadyExistsError(absl::StrCat("job ", job.id, ": checkpoint ", same->id, " is ",
                                                  report.path, " already, with another manifest"));
   }
-  const int64_t furthest = FurthestCommit(draft.view(), job);
-  const bool gets_further =
-      Planted(PlantedBug::kBudgetRefill) ? report.step != furthest : report.step > furthest;
+  const bool gets_further = report.step > FurthestCommit(draft.view(), job);
   uint64_t id = FindWriting(draft.view(), job, report.step);
   if (id == 0) id = BeginRow(draft, job, report, context);
   Checkpoint& row = draft.EditCheckpoint(id);
@@ -172,8 +167,7 @@ bool MarkBadIfConfirmed(Draft& draft, const Checkpoint& found, const BadReading&
                         const RuleContext& context) {
   const Job& job = *draft.view().FindJob(found.job_id);
   const bool awaited = AnotherIsAwaited(draft.view(), job, reading.worker);
-  const bool others = !Planted(PlantedBug::kOneWordCondemns) &&
-                      (awaited || PickVerifier(draft.view(), job, reading.worker) != nullptr);
+  const bool others = awaited || PickVerifier(draft.view(), job, reading.worker) != nullptr;
   // One that finds other bytes and one that finds nothing do not confirm each other.
   const bool alike = found.doubt.has_value() && found.doubt->missing == reading.missing;
   const bool by_another = alike && found.doubt->worker != reading.worker;

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/planted_bug.h"
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
 #include "controller/policy/health/eligibility.h"
@@ -29,8 +28,7 @@ absl::StatusOr<const Job*> FindByKey(const Draft& draft, const SubmitJob& event,
     if (job == nullptr) {
       return absl::UnavailableError("the job of this idempotency key is being archived: try again");
     }
-    const bool forgotten = Planted(PlantedBug::kNoRequestId) && IsTerminal(job->state);
-    return forgotten ? nullptr : job;
+    return job;
   }
   if (const Job* added = draft.FindNewJob(event.owner, event.idempotency_key)) return added;
   if (context.now_at - event.key_sought_at >= kArchivedKeyKept) {
@@ -120,9 +118,7 @@ uint64_t AddOne(Draft& draft, const SubmitJob& event, const ArrayTask& task,
   job.settings = event.settings;
   job.owner = event.owner;
   // The key stands for all jobs of the submit, with the first of them.
-  const bool forgotten = Planted(PlantedBug::kNoRequestId) &&
-                         context.idempotency->count({event.owner, event.idempotency_key}) != 0;
-  if (first && !forgotten) job.idempotency_key = event.idempotency_key;
+  if (first) job.idempotency_key = event.idempotency_key;
   job.submitted = context.now;
   job.message = QueuedText(draft, event);
   job.not_before_at = context.now_at;

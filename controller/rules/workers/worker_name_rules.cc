@@ -4,7 +4,6 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/planted_bug.h"
 
 namespace muster::controller {
 namespace {
@@ -18,9 +17,7 @@ bool IsIn(const std::vector<std::string>& incarnations, const std::string& incar
 // It announced that it would leave, and left, with no slot held. One that only takes no work, or
 // that has not come back to this controller, may live and have a lease.
 bool HasDrainedAndLeft(const Worker& worker) {
-  const bool holds_nothing = worker.holders.empty();
-  const bool went = holds_nothing ? worker.leaving : Planted(PlantedBug::kNoticeIsGone);
-  return worker.draining && !worker.connected && went;
+  return worker.draining && !worker.connected && worker.leaving && worker.holders.empty();
 }
 
 std::string FolderName(const std::string& identity) {

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
-#include "common/base/planted_bug.h"
 #include "common/base/units.h"
 #include "controller/model/ledger_rules.h"
 #include "controller/policy/health/liveness_rules.h"
@@ -35,19 +34,11 @@ std::set<uint64_t> JobsOn(const Snapshot& snapshot, const Worker& worker) {
   return jobs;
 }
 
-bool IsUnkillable(const Snapshot& snapshot, const SlotHolder& holder) {
-  const Attempt* attempt = FindAttempt(*snapshot.FindJob(holder.job_id), holder.attempt);
-  return attempt->ranks[holder.rank].state == RankState::kUnkillable;
-}
-
-// Frees what the worker's ranks, all of them given up, still hold; `dead`: the processes are known
-// to be gone.
-void ReleaseHeld(Draft& draft, uint64_t id, bool dead) {
+// Frees what the worker's ranks, all of them given up and known to be gone, still hold.
+void ReleaseHeld(Draft& draft, uint64_t id) {
   const std::map<uint32_t, SlotHolder> holders = draft.view().workers.Find(id)->holders;
   for (const auto& [slot, holder] : holders) {
-    const bool written_off =
-        Planted(PlantedBug::kUnkillableIsDead) && IsUnkillable(draft.view(), holder);
-    if (dead || written_off) ReleaseSlot(draft, holder.job_id, holder.attempt, holder.rank);
+    ReleaseSlot(draft, holder.job_id, holder.attempt, holder.rank);
   }
 }
 
@@ -77,7 +68,7 @@ void LoseRanks(Draft& draft, uint64_t worker_id, bool dead, const std::string& c
                  {.input = JobInput::kWorkerGone, .actor = "liveness", .message = cause}, context);
     if (driven.ok()) EndAttemptIfRanksGone(draft, job_id, context);
   }
-  ReleaseHeld(draft, worker_id, dead);
+  if (dead) ReleaseHeld(draft, worker_id);
 }
 
 // The gangs with ranks on the worker save and leave, each asked once. That is why their attempts
@@ -193,8 +184,7 @@ void ReleaseForgotten(Draft& draft, uint64_t id, const std::vector<RankStatus>& 
     const Fence fence{.job_id = holder.job_id, .attempt = holder.attempt};
     const bool expected =
         FindLiveRank(draft.view(), fence, holder.rank, worker.name, worker.incarnation) != nullptr;
-    const bool needed = expected && !(Planted(PlantedBug::kForgottenSlot) && alive.empty());
-    if (!is_alive && !needed) ReleaseSlot(draft, holder.job_id, holder.attempt, holder.rank);
+    if (!is_alive && !expected) ReleaseSlot(draft, holder.job_id, holder.attempt, holder.rank);
   }
 }
 
@@ -404,7 +394,7 @@ EventResult OnForgetWorker(Draft& draft, const ForgetWorker& event) {
         "if its machine is off for good")));
   }
   const uint64_t id = worker->id;
-  ReleaseHeld(draft, id, /*dead=*/true);
+  ReleaseHeld(draft, id);
   draft.ForgetWorker(id);
   return {};
 }
@@ -415,7 +405,7 @@ EventResult OnExpired(Draft& draft, const WorkerExpired& event) {
                       MayForget(*worker, event.gone);
   if (!stands) return {};
   const uint64_t id = worker->id;
-  ReleaseHeld(draft, id, /*dead=*/true);
+  ReleaseHeld(draft, id);
   draft.ForgetWorker(id);
   return {};
 }
@@ -442,14 +432,6 @@ EventResult OnAssignmentAck(Draft& draft, const AssignmentAcked& event,
     return {};
   }
   draft.RemoveOutbox(row.seq);
-  if (Planted(PlantedBug::kEarlySlotRelease) && row.mode == StopMode::kKill &&
-      row.kind == AssignmentKind::kStop) {
-    const auto holders = (*sender)->holders;
-    for (const auto& [slot, holder] : holders) {
-      const bool same = holder.job_id == row.fence.job_id && holder.attempt == row.fence.attempt;
-      if (same) ReleaseSlot(draft, holder.job_id, holder.attempt, holder.rank);
-    }
-  }
   if (!refused || row.kind != AssignmentKind::kStart) return {};
   const Job* job = draft.view().FindJob(row.fence.job_id);
   if (!job->has_live_attempt() || job->current->number != row.fence.attempt) return {};

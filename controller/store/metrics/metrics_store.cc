@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/planted_bug.h"
 #include "common/base/status_macros.h"
 #include "common/protocol/value_name.h"
 #include "controller/store/metrics/metrics_schema.h"
@@ -230,12 +229,8 @@ absl::Status MetricsStore::WriteMarks() {
   for (const RankKey& key : changed_marks_) {
     const Marks& marks = marks_[key];
     SqliteStatement upsert = db_->Prepare(
-        Planted(PlantedBug::kStaleMarks)
-            ? "INSERT OR IGNORE INTO rank_marks(job, attempt, generation, rank, last_seq, "
-              "first_step) VALUES(?1, ?2, ?3, ?4, ?5, ?6)"
-            : "INSERT INTO rank_marks(job, attempt, generation, rank, last_seq, first_step) "
-              "VALUES(?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO UPDATE SET last_seq = ?5, "
-              "first_step = ?6");
+        "INSERT INTO rank_marks(job, attempt, generation, rank, last_seq, first_step)"
+        " VALUES(?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO UPDATE SET last_seq = ?5, first_step = ?6");
     upsert.Bind(key.job_id);
     upsert.Bind(key.attempt);
     upsert.Bind(key.generation);

@@ -18,7 +18,6 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "common/base/planted_bug.h"
 #include "common/metrics/metric_families.h"
 #include "muster/v1/worker_service.pb.h"
 #include "worker/agent/base/backoff.h"
@@ -78,10 +77,7 @@ class Session {
   const KnownController& controller() const { return controller_; }
   // Since the controller was last known to listen; zero at first.
   absl::Duration ControllerAway() const;
-  bool LeaseAllowsPublish() const {
-    return lease_.AllowsPublish(timers_.clock().SinceBoot()) ||
-           (Planted(PlantedBug::kNoLease) && up_);
-  }
+  bool LeaseAllowsPublish() const { return lease_.AllowsPublish(timers_.clock().SinceBoot()); }
   bool LeaseHolds() const { return lease_.Holds(timers_.clock().SinceBoot()); }
 
   // Events beyond the last acknowledged one that are under way at a time: a stream that finds more

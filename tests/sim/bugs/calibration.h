@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace muster::sim {
 
-// Prints the table of docs/simulation.md. 1 when a bug was not found within `most` seeds.
-int Calibrate(uint64_t most);
+// Prints the table of docs/simulation.md. 1 when one of the bugs was not found within `most` seeds.
+int Calibrate(const std::vector<std::string>& bugs, uint64_t most);
 
 }  // namespace muster::sim

@@ -1,12 +1,11 @@
-#include "tests/sim/calibration.h"
+#include "tests/sim/bugs/calibration.h"
 
 #include <algorithm>
 #include <cstdio>
-#include <iterator>
 #include <string>
 
 #include "absl/strings/str_format.h"
-#include "common/base/planted_bug.h"
+#include "tests/sim/bugs/planted_bug.h"
 #include "tests/sim/runner.h"
 
 namespace muster::sim {
@@ -22,10 +21,10 @@ struct Hunt {
   std::string failure;
 };
 
-Hunt Find(PlantedBug bug, uint64_t first, uint64_t most) {
+Hunt Find(uint64_t first, uint64_t most) {
   Hunt hunt;
   while (hunt.seeds < most && hunt.seed == 0) {
-    const Outcome outcome = RunSeed(first + hunt.seeds++, bug);
+    const Outcome outcome = RunSeed(first + hunt.seeds++);
     if (outcome.failure.empty()) continue;
     hunt.seed = outcome.seed;
     hunt.failure = outcome.failure;
@@ -35,16 +34,17 @@ Hunt Find(PlantedBug bug, uint64_t first, uint64_t most) {
 
 }  // namespace
 
-int Calibrate(uint64_t most) {
+int Calibrate(const std::vector<std::string>& bugs, uint64_t most) {
   int missed = 0;
   std::printf(
       "| planted bug | seeds until found, three hunts | the slowest hunt's words |\n"
       "|---|---|---|\n");
-  for (size_t i = 1; i < std::size(kPlantedBugNames); ++i) {
+  for (const std::string& bug : bugs) {
+    ActivePlantedBug() = bug;
     std::string counts;
     Hunt slowest;
     for (const uint64_t first : kHunts) {
-      const Hunt hunt = Find(static_cast<PlantedBug>(i), first, most);
+      const Hunt hunt = Find(first, most);
       if (hunt.seed == 0) ++missed;
       absl::StrAppendFormat(&counts, "%s%s%d", counts.empty() ? "" : ", ",
                             hunt.seed == 0 ? "not in " : "", hunt.seeds);
@@ -52,8 +52,8 @@ int Calibrate(uint64_t most) {
     }
     std::string words = slowest.failure.substr(0, kMostWords);
     std::replace(words.begin(), words.end(), '|', '/');
-    std::printf("| `%s` | %s | seed %lu: %s |\n", std::string(kPlantedBugNames[i]).c_str(),
-                counts.c_str(), static_cast<unsigned long>(slowest.seed), words.c_str());
+    std::printf("| `%s` | %s | seed %lu: %s |\n", bug.c_str(), counts.c_str(),
+                static_cast<unsigned long>(slowest.seed), words.c_str());
     std::fflush(stdout);
   }
   return missed == 0 ? 0 : 1;
