@@ -82,7 +82,7 @@ void ReadAsTokens(const std::string& name, const std::string& bytes, int64_t voc
   }
   if (tokens.size() != static_cast<int64_t>(span->size_bytes / width)) Broken("tokens are missing");
   std::vector<int64_t> all(static_cast<size_t>(tokens.size()));
-  tokens.Copy(0, tokens.size(), all.data());
+  muster::worker::WidenTokens(tokens.Stored(0, tokens.size()), tokens.size(), all.data());
   for (const int64_t token : all) {
     if (token < 0 || token >= vocabulary) Broken("a token outside of the vocabulary");
   }

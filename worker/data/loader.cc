@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "worker/data/images/pixels.h"
 
 namespace muster::worker {
 namespace {
@@ -37,16 +36,19 @@ Batch Loader::TrainBatch(uint64_t step, uint32_t rank, uint32_t world) const {
       ids.push_back(i % static_cast<int64_t>(sampler_.samples()));
     }
   }
-  Dataset::Part part = dataset_.Gather(Split::kTrain, ids);
-  const PixelScale& scale = dataset_.pixels();
-  if (augmenter_ != nullptr && augmenter_->config().changes_pictures()) {
-    batch.inputs = ToPixels(part.inputs, scale);
-    augmenter_->ChangePictures(batch.inputs, ids, step);
-    Normalize(batch.inputs, scale);
-  } else {
-    batch.inputs = ToInputs(part.inputs, scale);
+  const BatchSlots slots(dataset_, transform_.input_type(), static_cast<int64_t>(ids.size()));
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const auto place = static_cast<int64_t>(i);
+    const StoredSample sample = dataset_.Read(Split::kTrain, ids[i]);
+    if (augmenter_ == nullptr) {
+      transform_.Evaluate(sample, slots[place]);
+      continue;
+    }
+    RandomStream random = augmenter_->StreamOf(step, static_cast<int64_t>(read.begin) + place);
+    transform_.Train(sample, random, slots[place]);
   }
-  batch.targets = std::move(part.targets);
+  batch.inputs = slots.part().inputs;
+  batch.targets = slots.part().targets;
   if (mixes) augmenter_->Mix(batch.inputs, batch.targets, step);
   if (read.size() != share.size()) {
     const auto before = static_cast<int64_t>(share.begin - read.begin);
@@ -71,11 +73,12 @@ Batch Loader::EvalBatch(Split split, int64_t batch_size, int64_t index, uint32_t
   const int64_t begin = static_cast<int64_t>(shard.begin) + index * batch_size;
   const int64_t count = std::min(batch_size, static_cast<int64_t>(shard.end) - begin);
   MUSTER_CHECK(index >= 0 && count > 0, "an evaluation batch lies in the rank's shard");
-  Dataset::Part part = dataset_.Range(split, begin, count);
+  const BatchSlots slots(dataset_, transform_.input_type(), count);
+  for (int64_t i = 0; i < count; ++i)
+    transform_.Evaluate(dataset_.Read(split, begin + i), slots[i]);
   std::vector<int64_t> ids(static_cast<size_t>(count));
   std::iota(ids.begin(), ids.end(), begin);
-  return {ToInputs(part.inputs, dataset_.pixels()), std::move(part.targets), count, count,
-          std::move(ids)};
+  return {slots.part().inputs, slots.part().targets, count, count, std::move(ids)};
 }
 
 }  // namespace muster::worker

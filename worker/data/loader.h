@@ -1,5 +1,6 @@
-// Batches for one rank. The sets are in memory, so a batch is one gather: no thread, no queue.
-// Any thread may call; the dataset must outlive the loader.
+// Batches for one rank: which samples a step has (sampler.h), what the model is given of each
+// (transform.h), and pairs of them mixed. Any thread may call; the dataset
+// must outlive the loader.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,6 +11,7 @@
 #include "worker/data/base/dataset.h"
 #include "worker/data/images/augment.h"
 #include "worker/data/sampler.h"
+#include "worker/data/transform.h"
 
 namespace muster::worker {
 
@@ -30,7 +32,10 @@ class Loader {
  public:
   // `augmenter` (may be null) must outlive the loader; it wants pictures with a pixel scale.
   Loader(const Dataset& dataset, const Sampler& sampler, const Augmenter* augmenter = nullptr)
-      : dataset_(dataset), sampler_(sampler), augmenter_(augmenter) {}
+      : dataset_(dataset),
+        sampler_(sampler),
+        augmenter_(augmenter),
+        transform_(dataset, augmenter) {}
 
   // The batch of a training step. Requires rank < world and a step before the sampler's limit. The
   // gradient of the global batch's mean is the mean over ranks of the gradients of
@@ -51,6 +56,7 @@ class Loader {
   const Dataset& dataset_;
   Sampler sampler_;
   const Augmenter* augmenter_;
+  const Transform transform_;
 };
 
 }  // namespace muster::worker

@@ -1,8 +1,6 @@
 #include "worker/data/subset.h"
 
-#include <numeric>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "worker/data/sampler.h"
@@ -13,7 +11,8 @@ namespace {
 class Subset final : public Dataset {
  public:
   Subset(std::unique_ptr<Dataset> whole, Split split, int64_t samples)
-      : Dataset(whole->shape(), whole->classes(),
+      : Dataset(whole->shape(), {whole->input_type(), whole->target_type(), whole->target_shape()},
+                whole->classes(),
                 absl::StrCat(whole->fingerprint(), ":", SplitName(split), "=", samples),
                 whole->pixels(), whole->class_names()),
         whole_(std::move(whole)),
@@ -24,22 +23,16 @@ class Subset final : public Dataset {
     return split == split_ ? samples_ : whole_->size(split);
   }
 
-  Part Gather(Split split, const std::vector<int64_t>& ids) const override {
-    if (split != split_) return whole_->Gather(split, ids);
-    std::vector<int64_t> of_whole;
-    for (const int64_t id : ids) {
-      of_whole.push_back(static_cast<int64_t>(Permute(/*seed=*/0, /*epoch=*/0,
-                                                      static_cast<uint64_t>(whole_->size(split)),
-                                                      static_cast<uint64_t>(id))));
-    }
-    return whole_->Gather(split, of_whole);
+  StoredSample Read(Split split, int64_t id) const override {
+    if (split != split_) return whole_->Read(split, id);
+    return whole_->Read(split,
+                        static_cast<int64_t>(Permute(
+                            /*seed=*/0, /*epoch=*/0, static_cast<uint64_t>(whole_->size(split)),
+                            static_cast<uint64_t>(id))));
   }
 
-  Part Range(Split split, int64_t begin, int64_t count) const override {
-    if (split != split_) return whole_->Range(split, begin, count);
-    std::vector<int64_t> ids(static_cast<size_t>(count));
-    std::iota(ids.begin(), ids.end(), begin);
-    return Gather(split, ids);
+  void Decode(const StoredSample& sample, const SampleSlot& slot) const override {
+    whole_->Decode(sample, slot);
   }
 
   int64_t bytes() const override { return whole_->bytes(); }

@@ -3,28 +3,13 @@
 #include <ATen/ops/empty.h>
 
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "common/base/check.h"
 
 namespace muster::worker {
 namespace {
-
-// index_select with less around it: of small rows, that is most of what it takes.
-at::Tensor Rows(const at::Tensor& from, const std::vector<int64_t>& ids) {
-  std::vector<int64_t> sizes = from.sizes().vec();
-  sizes[0] = static_cast<int64_t>(ids.size());
-  const at::Tensor rows = at::empty(sizes, from.options());
-  const size_t bytes = from.size(0) == 0 ? 0 : from.nbytes() / static_cast<size_t>(from.size(0));
-  const char* source = static_cast<const char*>(from.const_data_ptr());
-  char* target = static_cast<char*>(rows.mutable_data_ptr());
-  for (const int64_t id : ids) {
-    MUSTER_CHECK(id >= 0 && id < from.size(0), "a sample's id lies in its set");
-    std::memcpy(target, source + static_cast<size_t>(id) * bytes, bytes);
-    target += bytes;
-  }
-  return rows;
-}
 
 std::array<Dataset::Part, 3> OneAfterTheOther(std::array<Dataset::Part, 3> parts) {
   for (Dataset::Part& part : parts) part = {part.inputs.contiguous(), part.targets.contiguous()};
@@ -45,19 +30,54 @@ const char* SplitName(Split split) {
   return "unknown";
 }
 
-Dataset::Dataset(std::vector<int64_t> shape, int64_t classes, std::string fingerprint,
+Dataset::Dataset(std::vector<int64_t> shape, Types types, int64_t classes, std::string fingerprint,
                  PixelScale pixels, std::vector<std::string> class_names)
     : shape_(std::move(shape)),
+      types_(std::move(types)),
       classes_(classes),
       fingerprint_(std::move(fingerprint)),
       pixels_(std::move(pixels)),
       class_names_(std::move(class_names)) {}
 
+void Dataset::Decode(const StoredSample& sample, const SampleSlot& slot) const {
+  std::memcpy(slot.input, sample.input.data(), sample.input.size());
+  std::memcpy(slot.target, sample.target.data(), sample.target.size());
+}
+
+Dataset::Part Dataset::Gather(Split split, const std::vector<int64_t>& ids) const {
+  const BatchSlots slots(*this, input_type(), static_cast<int64_t>(ids.size()));
+  for (size_t i = 0; i < ids.size(); ++i)
+    Decode(Read(split, ids[i]), slots[static_cast<int64_t>(i)]);
+  return slots.part();
+}
+
+Dataset::Part Dataset::Range(Split split, int64_t begin, int64_t count) const {
+  std::vector<int64_t> ids(static_cast<size_t>(count));
+  std::iota(ids.begin(), ids.end(), begin);
+  return Gather(split, ids);
+}
+
+BatchSlots::BatchSlots(const Dataset& dataset, c10::ScalarType input_type, int64_t samples) {
+  const auto sizes = [samples](std::vector<int64_t> shape) {
+    shape.insert(shape.begin(), samples);
+    return shape;
+  };
+  part_ = {at::empty(sizes(dataset.shape()), input_type),
+           at::empty(sizes(dataset.target_shape()), dataset.target_type())};
+  if (samples == 0) return;
+  input_bytes_ = static_cast<int64_t>(part_.inputs.nbytes()) / samples;
+  target_bytes_ = static_cast<int64_t>(part_.targets.nbytes()) / samples;
+  inputs_ = static_cast<char*>(part_.inputs.mutable_data_ptr());
+  targets_ = static_cast<char*>(part_.targets.mutable_data_ptr());
+}
+
 InMemoryDataset::InMemoryDataset(std::array<Part, 3> parts, int64_t classes,
                                  std::string fingerprint, PixelScale pixels,
                                  std::vector<std::string> class_names)
-    : Dataset(parts[0].inputs.sizes().slice(1).vec(), classes, std::move(fingerprint),
-              std::move(pixels), std::move(class_names)),
+    : Dataset(parts[0].inputs.sizes().slice(1).vec(),
+              {parts[0].inputs.scalar_type(), parts[0].targets.scalar_type(),
+               parts[0].targets.sizes().slice(1).vec()},
+              classes, std::move(fingerprint), std::move(pixels), std::move(class_names)),
       parts_(OneAfterTheOther(std::move(parts))) {
   for (const Part& part : parts_) {
     MUSTER_CHECK(part.inputs.sizes().slice(1).vec() == shape(), "all splits have one shape");
@@ -65,16 +85,24 @@ InMemoryDataset::InMemoryDataset(std::array<Part, 3> parts, int64_t classes,
     MUSTER_CHECK(part.inputs.scalar_type() != at::kByte || !this->pixels().mean.empty(),
                  "bytes are pixels with a scale");
   }
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    inputs_[i] = RowsOf(parts_[i].inputs);
+    targets_[i] = RowsOf(parts_[i].targets);
+  }
+}
+
+InMemoryDataset::Rows InMemoryDataset::RowsOf(const at::Tensor& tensor) {
+  if (tensor.size(0) == 0) return {};
+  return {static_cast<const char*>(tensor.const_data_ptr()),
+          tensor.nbytes() / static_cast<size_t>(tensor.size(0))};
 }
 
 int64_t InMemoryDataset::size(Split split) const { return part(split).targets.size(0); }
 
-Dataset::Part InMemoryDataset::Gather(Split split, const std::vector<int64_t>& ids) const {
-  return {Rows(part(split).inputs, ids), Rows(part(split).targets, ids)};
-}
-
-Dataset::Part InMemoryDataset::Range(Split split, int64_t begin, int64_t count) const {
-  return {part(split).inputs.narrow(0, begin, count), part(split).targets.narrow(0, begin, count)};
+StoredSample InMemoryDataset::Read(Split split, int64_t id) const {
+  MUSTER_CHECK(id >= 0 && id < size(split), "a sample's id lies in its set");
+  const auto index = static_cast<size_t>(split);
+  return {inputs_[index][id], targets_[index][id]};
 }
 
 int64_t InMemoryDataset::bytes() const {

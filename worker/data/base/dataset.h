@@ -1,6 +1,5 @@
-// What there is to learn from: three splits of samples of one shape, each with what is to be said
-// of it. Where the samples lie is a dataset's own affair: it gives those that are asked for by id.
-// Immutable after its making, so any thread may read.
+// What there is to learn from: a source of samples of one shape, in three splits, and what is said
+// of all of them. Immutable after its making, so any thread may read.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,19 +12,24 @@
 
 #include "absl/status/statusor.h"
 #include "common/fs/file_system.h"
+#include "worker/data/base/sample_source.h"
 
 namespace muster::worker {
-
-enum class Split { kTrain = 0, kValidation = 1, kTest = 2 };
-const char* SplitName(Split split);
 
 // How inputs follow from pixels: input = (pixel - mean) / std for each channel, pixels from 0 to 1.
 struct PixelScale {
   std::vector<float> mean, std;  // one for each channel; empty: the inputs are not pixels
 };
 
-class Dataset {
+// A sample's place in a batch: for so many bytes as its input and its target have there.
+struct SampleSlot {
+  void* input = nullptr;
+  void* target = nullptr;
+};
+
+class Dataset : public SampleSource {
  public:
+  // Samples as tensors.
   struct Part {
     // float32 [n, ...shape], or uint8 pixels, 255 for 1; tokens int64 [n, T].
     at::Tensor inputs;
@@ -34,18 +38,21 @@ class Dataset {
     at::Tensor targets;
   };
 
-  virtual ~Dataset() = default;
   Dataset(const Dataset&) = delete;
   Dataset& operator=(const Dataset&) = delete;
 
-  virtual int64_t size(Split split) const = 0;
-  // The samples of these ids, each in [0, size), in their order.
-  virtual Part Gather(Split split, const std::vector<int64_t>& ids) const = 0;
-  // Samples [begin, begin + count); may share memory with the dataset.
-  virtual Part Range(Split split, int64_t begin, int64_t count) const = 0;
+  // A sample's bytes as Part has them: copied, where its source stores them so.
+  virtual void Decode(const StoredSample& sample, const SampleSlot& slot) const;
 
-  // What it holds in memory.
-  virtual int64_t bytes() const = 0;
+  // The samples of these ids, each in [0, size), in their order.
+  Part Gather(Split split, const std::vector<int64_t>& ids) const;
+  // Samples [begin, begin + count).
+  Part Range(Split split, int64_t begin, int64_t count) const;
+
+  // Of a Part, and of one sample's targets there.
+  c10::ScalarType input_type() const { return types_.input; }
+  c10::ScalarType target_type() const { return types_.target; }
+  const std::vector<int64_t>& target_shape() const { return types_.target_shape; }
 
   // Of one sample: [F] or [C, H, W]; [T] for tokens.
   const std::vector<int64_t>& shape() const { return shape_; }
@@ -57,15 +64,40 @@ class Dataset {
   const PixelScale& pixels() const { return pixels_; }
 
  protected:
-  Dataset(std::vector<int64_t> shape, int64_t classes, std::string fingerprint,
+  struct Types {
+    c10::ScalarType input = at::kFloat;
+    c10::ScalarType target = at::kLong;
+    std::vector<int64_t> target_shape = {};
+  };
+  Dataset(std::vector<int64_t> shape, Types types, int64_t classes, std::string fingerprint,
           PixelScale pixels = {}, std::vector<std::string> class_names = {});
 
  private:
   const std::vector<int64_t> shape_;
+  const Types types_;
   const int64_t classes_;
   const std::string fingerprint_;
   const PixelScale pixels_;
   const std::vector<std::string> class_names_;
+};
+
+// The tensors of a batch, to be filled sample by sample.
+class BatchSlots {
+ public:
+  // `input_type`: that of the inputs, where it is not as they are stored.
+  BatchSlots(const Dataset& dataset, c10::ScalarType input_type, int64_t samples);
+
+  // Requires a place in [0, samples).
+  SampleSlot operator[](int64_t place) const {
+    return {inputs_ + place * input_bytes_, targets_ + place * target_bytes_};
+  }
+  const Dataset::Part& part() const { return part_; }
+
+ private:
+  Dataset::Part part_;
+  int64_t input_bytes_ = 0, target_bytes_ = 0;  // of one sample
+  char* inputs_ = nullptr;
+  char* targets_ = nullptr;
 };
 
 // Samples as whole tensors.
@@ -76,13 +108,24 @@ class InMemoryDataset final : public Dataset {
                   PixelScale pixels = {}, std::vector<std::string> class_names = {});
 
   int64_t size(Split split) const override;
-  Part Gather(Split split, const std::vector<int64_t>& ids) const override;
-  Part Range(Split split, int64_t begin, int64_t count) const override;
+  StoredSample Read(Split split, int64_t id) const override;
   int64_t bytes() const override;
   const Part& part(Split split) const { return parts_[static_cast<size_t>(split)]; }
 
  private:
+  // A tensor's samples, which lie one after the other.
+  struct Rows {
+    const char* data = nullptr;
+    size_t bytes = 0;  // of one
+    absl::string_view operator[](int64_t id) const {
+      return {data + static_cast<size_t>(id) * bytes, bytes};
+    }
+  };
+  static Rows RowsOf(const at::Tensor& tensor);
+
   const std::array<Part, 3> parts_;
+  // Of each split: tensors tell it, too, but not as fast as a small sample is copied.
+  std::array<Rows, 3> inputs_, targets_;
 };
 
 struct SyntheticConfig {

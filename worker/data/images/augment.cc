@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "common/base/rng.h"
-#include "worker/data/base/random_stream.h"
 #include "worker/data/images/rand_augment.h"
 
 namespace muster::worker {
@@ -60,13 +59,17 @@ void EraseSomewhere(Picture picture, RandomStream& random) {
 
 }  // namespace
 
-void Augmenter::ChangePictures(at::Tensor& inputs, const std::vector<int64_t>& ids,
+RandomStream Augmenter::StreamOf(uint64_t step, int64_t place) const {
+  const uint64_t step_seed = DeriveSeed(seed_, kPicturePurpose, step);
+  return RandomStream(DeriveSeed(step_seed, kPicturePurpose, static_cast<uint64_t>(place)));
+}
+
+void Augmenter::ChangePictures(at::Tensor& inputs, const std::vector<int64_t>& places,
                                uint64_t step) const {
   float* values = inputs.mutable_data_ptr<float>();
-  const uint64_t step_seed = DeriveSeed(seed_, kPicturePurpose, step);
-  for (size_t i = 0; i < ids.size(); ++i) {
+  for (const int64_t place : places) {
     const Picture picture{values, inputs.size(1), inputs.size(2), inputs.size(3)};
-    RandomStream random(DeriveSeed(step_seed, kPicturePurpose, static_cast<uint64_t>(ids[i])));
+    RandomStream random = StreamOf(step, place);
     Change(picture, random);
     values += picture.size();
   }

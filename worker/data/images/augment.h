@@ -1,6 +1,6 @@
-// Augmentation of a training batch: what is drawn depends on (seed, step, sample) alone, and who is
-// mixed with whom on the place in the global batch, so that any number of ranks, any thread and any
-// resume gives the same pictures.
+// Augmentation of a training batch: what is drawn for a sample, and whom it is mixed with, depends
+// on (seed, step, place in the global batch) alone, so that any number of ranks, any thread and any
+// resume gives the same pictures. A sample that a batch holds twice is changed in two ways.
 //
 // Used by the loader. Immutable after its making; any thread may call.
 #pragma once
@@ -11,11 +11,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "worker/data/base/random_stream.h"
 #include "worker/data/images/picture_ops.h"
 
 namespace muster::worker {
-
-class RandomStream;
 
 struct AugmentConfig {
   int64_t crop_padding = 0;      // random crop after so many black pixels on each side; 0: off
@@ -42,9 +41,15 @@ class Augmenter {
 
   const AugmentConfig& config() const { return config_; }
 
-  // Changes each picture of `inputs` (float [n, channels, height, width], contiguous, from 0 to 1)
-  // in place. `ids` are the samples' numbers.
-  void ChangePictures(at::Tensor& inputs, const std::vector<int64_t>& ids, uint64_t step) const;
+  // What is drawn for the picture at this place of the global batch.
+  RandomStream StreamOf(uint64_t step, int64_t place) const;
+
+  // Changes a picture, whose values are from 0 to 1, in place.
+  void Change(Picture picture, RandomStream& random) const;
+
+  // Changes each picture of `inputs` (float [n, channels, height, width], contiguous). `places` are
+  // theirs in the global batch.
+  void ChangePictures(at::Tensor& inputs, const std::vector<int64_t>& places, uint64_t step) const;
 
   // Mixes the two samples of each pair of places: 0 and 1, 2 and 3, ...; the last of an odd number
   // stays as it is. One draw for the global batch. Requires that the samples begin at an even place
@@ -53,7 +58,6 @@ class Augmenter {
   void Mix(at::Tensor& inputs, at::Tensor& targets, uint64_t step) const;
 
  private:
-  void Change(Picture picture, RandomStream& random) const;
   void RandAugment(Picture picture, RandomStream& random) const;
 
   const AugmentConfig config_;

@@ -1,40 +1,39 @@
 #include "worker/data/images/pixels.h"
 
-#include <ATen/ops/empty.h>
-
-#include <cstring>
-#include <vector>
+#include <algorithm>
 
 namespace muster::worker {
-namespace {
 
-// One number for each channel, to be laid over [n, channels, ...].
-at::Tensor PerChannel(const std::vector<float>& values, int64_t axes) {
-  at::Tensor tensor = at::empty({static_cast<int64_t>(values.size())}, at::kFloat);
-  std::memcpy(tensor.mutable_data_ptr(), values.data(), values.size() * sizeof(float));
-  std::vector<int64_t> sizes(static_cast<size_t>(axes), 1);
-  sizes[1] = tensor.size(0);
-  return tensor.view(sizes);
+void BytesToPixels(absl::string_view stored, Picture picture) {
+  const int64_t size = picture.size();
+  for (int64_t i = 0; i < size; ++i)
+    picture.values[i] = static_cast<float>(static_cast<uint8_t>(stored[i])) / 255.0f;
 }
 
-}  // namespace
+void PixelsToInputs(const PixelScale& scale, Picture picture) {
+  const int64_t plane = picture.plane();
+  for (int64_t channel = 0; channel < picture.channels; ++channel) {
+    float* values = picture.values + channel * plane;
+    const float mean = scale.mean[channel], std = scale.std[channel];
+    for (int64_t i = 0; i < plane; ++i) values[i] = (values[i] - mean) / std;
+  }
+}
 
-at::Tensor ToPixels(const at::Tensor& stored, const PixelScale& scale) {
-  if (stored.scalar_type() == at::kByte) return stored.to(at::kFloat).div_(255.0);
-  const int64_t axes = stored.dim();
-  return stored.mul(PerChannel(scale.std, axes)).add_(PerChannel(scale.mean, axes));
+void InputsToPixels(const PixelScale& scale, Picture picture) {
+  const int64_t plane = picture.plane();
+  for (int64_t channel = 0; channel < picture.channels; ++channel) {
+    float* values = picture.values + channel * plane;
+    const float mean = scale.mean[channel], std = scale.std[channel];
+    for (int64_t i = 0; i < plane; ++i) values[i] = values[i] * std + mean;
+  }
 }
 
 void Normalize(at::Tensor& pixels, const PixelScale& scale) {
-  const int64_t axes = pixels.dim();
-  pixels.sub_(PerChannel(scale.mean, axes)).div_(PerChannel(scale.std, axes));
-}
-
-at::Tensor ToInputs(const at::Tensor& stored, const PixelScale& scale) {
-  if (stored.scalar_type() != at::kByte) return stored;
-  at::Tensor pixels = ToPixels(stored, scale);
-  Normalize(pixels, scale);
-  return pixels;
+  const int64_t channels = pixels.size(1),
+                size = pixels.numel() / std::max<int64_t>(1, pixels.size(0));
+  float* values = pixels.mutable_data_ptr<float>();
+  for (int64_t sample = 0; sample < pixels.size(0); ++sample)
+    PixelsToInputs(scale, {values + sample * size, channels, size / channels, 1});
 }
 
 }  // namespace muster::worker

@@ -3,17 +3,20 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "absl/strings/string_view.h"
 #include "worker/data/base/dataset.h"
+#include "worker/data/images/picture_ops.h"
 
 namespace muster::worker {
 
-// Pixels from 0 to 1, as floats of their own: out of bytes, or of inputs that are scaled already.
-at::Tensor ToPixels(const at::Tensor& stored, const PixelScale& scale);
+// Fills the picture with pixels from 0 to 1 that are stored as bytes, as many as it has values.
+void BytesToPixels(absl::string_view stored, Picture picture);
 
-// In place: pixels [n, channels, ...] become inputs.
+// In place: pixels become inputs, and inputs pixels. A scale has one number for each channel.
+void PixelsToInputs(const PixelScale& scale, Picture picture);
+void InputsToPixels(const PixelScale& scale, Picture picture);
+
+// In place: pixels [n, channels, ...], float and without gaps, become inputs.
 void Normalize(at::Tensor& pixels, const PixelScale& scale);
-
-// Bytes become inputs; everything else is one already.
-at::Tensor ToInputs(const at::Tensor& stored, const PixelScale& scale);
 
 }  // namespace muster::worker

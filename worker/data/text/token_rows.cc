@@ -1,8 +1,5 @@
 #include "worker/data/text/token_rows.h"
 
-#include <ATen/ops/empty.h>
-
-#include <numeric>
 #include <set>
 #include <utility>
 
@@ -12,33 +9,25 @@ namespace muster::worker {
 
 TokenRows::TokenRows(std::array<RowSplit, 3> splits, int64_t context, int64_t vocabulary,
                      std::string fingerprint)
-    : Dataset({context}, vocabulary, std::move(fingerprint)), splits_(std::move(splits)) {}
+    : Dataset({context}, {at::kLong, at::kLong, {context}}, vocabulary, std::move(fingerprint)),
+      splits_(std::move(splits)) {}
 
 int64_t TokenRows::size(Split split) const { return splits_[static_cast<size_t>(split)].rows; }
 
-Dataset::Part TokenRows::Gather(Split split, const std::vector<int64_t>& ids) const {
+StoredSample TokenRows::Read(Split split, int64_t id) const {
   const RowSplit& rows = splits_[static_cast<size_t>(split)];
+  MUSTER_CHECK(id >= 0 && id < rows.rows, "a row lies in its split");
   const int64_t context = shape()[0];
-  const int64_t count = static_cast<int64_t>(ids.size());
-  Part part{at::empty({count, context}, at::kLong), at::empty({count, context}, at::kLong)};
-  int64_t* input = part.inputs.mutable_data_ptr<int64_t>();
-  int64_t* target = part.targets.mutable_data_ptr<int64_t>();
-  for (const int64_t id : ids) {
-    MUSTER_CHECK(id >= 0 && id < rows.rows, "a row lies in its split");
-    const int64_t block = rows.blocks[static_cast<size_t>(id / rows.rows_per_block)];
-    const int64_t row = block * rows.rows_per_block + id % rows.rows_per_block;
-    rows.tokens->Copy(row * context, context, input);
-    rows.tokens->Copy(row * context + 1, context, target);
-    input += context;
-    target += context;
-  }
-  return part;
+  const int64_t block = rows.blocks[static_cast<size_t>(id / rows.rows_per_block)];
+  const int64_t row = block * rows.rows_per_block + id % rows.rows_per_block;
+  return {rows.tokens->Stored(row * context, context),
+          rows.tokens->Stored(row * context + 1, context)};
 }
 
-Dataset::Part TokenRows::Range(Split split, int64_t begin, int64_t count) const {
-  std::vector<int64_t> ids(static_cast<size_t>(count));
-  std::iota(ids.begin(), ids.end(), begin);
-  return Gather(split, ids);
+// Stores of one vocabulary hold their tokens alike.
+void TokenRows::Decode(const StoredSample& sample, const SampleSlot& slot) const {
+  WidenTokens(sample.input, shape()[0], static_cast<int64_t*>(slot.input));
+  WidenTokens(sample.target, shape()[0], static_cast<int64_t*>(slot.target));
 }
 
 int64_t TokenRows::bytes() const {

@@ -34,8 +34,8 @@ class TokenRows final : public Dataset {
             std::string fingerprint);
 
   int64_t size(Split split) const override;
-  Part Gather(Split split, const std::vector<int64_t>& ids) const override;
-  Part Range(Split split, int64_t begin, int64_t count) const override;
+  StoredSample Read(Split split, int64_t id) const override;
+  void Decode(const StoredSample& sample, const SampleSlot& slot) const override;
   int64_t bytes() const override;
 
  private:

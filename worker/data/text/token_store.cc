@@ -121,11 +121,17 @@ absl::Status TokenStore::Append(TokenType type, absl::string_view bytes) {
                                             ", but the vocabulary has ", vocabulary_));
 }
 
-void TokenStore::Copy(int64_t begin, int64_t count, int64_t* out) const {
+absl::string_view TokenStore::Stored(int64_t begin, int64_t count) const {
   MUSTER_CHECK(begin >= 0 && count >= 0 && begin + count <= size(), "tokens lie in the store");
-  const uint8_t* from = bytes_.data() + begin * width_;
-  if (width_ == 1) return Widen<uint8_t>(from, count, out);
-  if (width_ == 2) return Widen<uint16_t>(from, count, out);
+  return {reinterpret_cast<const char*>(bytes_.data()) + begin * width_,
+          static_cast<size_t>(count * width_)};
+}
+
+void WidenTokens(absl::string_view stored, int64_t count, int64_t* out) {
+  const auto* from = reinterpret_cast<const uint8_t*>(stored.data());
+  const int64_t width = count == 0 ? 1 : static_cast<int64_t>(stored.size()) / count;
+  if (width == 1) return Widen<uint8_t>(from, count, out);
+  if (width == 2) return Widen<uint16_t>(from, count, out);
   Widen<uint32_t>(from, count, out);
 }
 

@@ -31,14 +31,17 @@ class TokenStore {
 
   int64_t bytes() const { return static_cast<int64_t>(bytes_.size()); }
   int64_t size() const { return static_cast<int64_t>(bytes_.size()) / width_; }
-  // Requires begin + count <= size().
-  void Copy(int64_t begin, int64_t count, int64_t* out) const;
+  // The bytes of some tokens, for WidenTokens. Requires begin + count <= size().
+  absl::string_view Stored(int64_t begin, int64_t count) const;
 
  private:
   const int64_t vocabulary_;
   const int64_t width_;  // bytes of a token
   std::vector<uint8_t> bytes_;
 };
+
+// `count` tokens from the bytes of a store.
+void WidenTokens(absl::string_view stored, int64_t count, int64_t* out);
 
 // What part of a file holds numbers, and of what type.
 struct TokenSpan {

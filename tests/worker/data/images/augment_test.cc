@@ -124,6 +124,20 @@ TEST(Loader, AugmentsTrainingBatchesAndLeavesEvaluationAlone) {
                         flipped.EvalBatch(Split::kTest, 4, 0, 0, 1).inputs));
 }
 
+TEST(Loader, ASampleThatABatchHoldsTwiceIsAugmentedInTwoWays) {
+  const auto dataset = MakeSynthetic({4, {3, 8, 8}, 4, 1});
+  ASSERT_TRUE(dataset.ok());
+  const Augmenter augmenter(Everything(), 4, 1);
+  const Loader loader(**dataset, Sampler(4, 8, 2), &augmenter);
+  const Batch batch = loader.TrainBatch(0, 0, 1);
+  for (int64_t i = 0; i < 8; ++i) {
+    for (int64_t j = 0; j < i; ++j) {
+      if (batch.ids[static_cast<size_t>(i)] != batch.ids[static_cast<size_t>(j)]) continue;
+      EXPECT_FALSE(at::equal(batch.inputs[i], batch.inputs[j])) << i << " and " << j;
+    }
+  }
+}
+
 // Shares of three ranks begin and end within pairs.
 TEST(Loader, AMixedBatchIsTheSameAtAnyNumberOfRanks) {
   const auto dataset = MakeSynthetic({64, {3, 8, 8}, 4, 1});

@@ -1,0 +1,34 @@
+// Where samples lie, and how they are asked for: by id, one at a time, as the bytes that are
+// stored.
+//
+// Used by the loader, which has Transform make of them what the model is given. Where the bytes lie
+// is a source's own affair. Immutable after its making, so any thread may read.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+
+namespace muster::worker {
+
+enum class Split { kTrain = 0, kValidation = 1, kTest = 2 };
+const char* SplitName(Split split);
+
+// Valid as long as its source.
+struct StoredSample {
+  absl::string_view input;
+  absl::string_view target;
+};
+
+class SampleSource {
+ public:
+  virtual ~SampleSource() = default;
+
+  virtual int64_t size(Split split) const = 0;
+  // Requires an id in [0, size).
+  virtual StoredSample Read(Split split, int64_t id) const = 0;
+  // What it holds in memory.
+  virtual int64_t bytes() const = 0;
+};
+
+}  // namespace muster::worker

@@ -1,0 +1,38 @@
+// From a sample's stored bytes to what the model is given, written into the sample's slot of a
+// batch: decoded, scaled, and in training augmented.
+//
+// Used by the loader. What is drawn comes from the sample's own stream, so that it does not matter
+// who transforms which sample when. Immutable after its making; any thread may call.
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+
+#include "worker/data/base/dataset.h"
+#include "worker/data/base/random_stream.h"
+#include "worker/data/images/augment.h"
+
+namespace muster::worker {
+
+class Transform {
+ public:
+  // `augmenter` (may be null) and the dataset must outlive it.
+  Transform(const Dataset& dataset, const Augmenter* augmenter)
+      : dataset_(dataset), augmenter_(augmenter) {}
+
+  // Of a batch's inputs; those of its targets are the dataset's.
+  c10::ScalarType input_type() const;
+
+  // For training: `random` is the sample's stream.
+  void Train(const StoredSample& sample, RandomStream& random, const SampleSlot& slot) const;
+  void Evaluate(const StoredSample& sample, const SampleSlot& slot) const;
+
+ private:
+  Picture PictureIn(const SampleSlot& slot) const;
+
+  const Dataset& dataset_;
+  const Augmenter* augmenter_;
+};
+
+}  // namespace muster::worker
