@@ -1,5 +1,5 @@
 // Batches for one rank: which samples a step has (sampler.h), what the model is given of each
-// (transform.h), and pairs of them mixed. Any thread may call; the dataset
+// (transform.h), and pairs of them mixed. Any thread may call, and BatchQueue's does; the dataset
 // must outlive the loader.
 #pragma once
 
@@ -48,6 +48,10 @@ class Loader {
   int64_t EvalBatches(Split split, int64_t batch_size, uint32_t rank, uint32_t world) const;
   Batch EvalBatch(Split split, int64_t batch_size, int64_t index, uint32_t rank,
                   uint32_t world) const;
+
+  // How many training batches are worth making ahead of their step (BatchQueue). None that are only
+  // copied: to hand one over between threads takes longer.
+  int64_t batches_ahead() const { return transform_.only_copies() ? 0 : 1; }
 
   const Dataset& dataset() const { return dataset_; }
   const Sampler& sampler() const { return sampler_; }

@@ -15,6 +15,8 @@ void CopyTarget(const StoredSample& sample, const SampleSlot& slot) {
 
 }  // namespace
 
+bool Transform::only_copies() const { return augmenter_ == nullptr && !IsBytes(dataset_); }
+
 c10::ScalarType Transform::input_type() const {
   return IsBytes(dataset_) ? at::kFloat : dataset_.input_type();
 }

@@ -21,6 +21,9 @@ class Transform {
   Transform(const Dataset& dataset, const Augmenter* augmenter)
       : dataset_(dataset), augmenter_(augmenter) {}
 
+  // Whether samples are given as they are stored, or nearly so.
+  bool only_copies() const;
+
   // Of a batch's inputs; those of its targets are the dataset's.
   c10::ScalarType input_type() const;
 

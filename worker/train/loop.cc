@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "common/base/status_macros.h"
+#include "worker/data/batch_queue.h"
 #include "worker/train/memory/memory_estimate.h"
 #include "worker/train/recipe/ema.h"
 #include "worker/train/recipe/fresh_start.h"
@@ -70,6 +71,9 @@ absl::StatusOr<TrainResult> TrainingLoop::Run(MemoryEstimate& memory) {
   const Sampler& sampler = trainer_.loader.sampler();
   const uint32_t rank = static_cast<uint32_t>(trainer_.gang.rank());
   const uint32_t world = static_cast<uint32_t>(trainer_.gang.world_size());
+  BatchQueue batches([&](uint64_t step) { return trainer_.loader.TrainBatch(step, rank, world); },
+                     static_cast<uint64_t>(run_.step), static_cast<uint64_t>(recipe_.total_steps),
+                     trainer_.loader.batches_ahead());
   DeviceFeed feed(trainer_.device);
   StepTimer& timer = reporter_.timer();
   reporter_.Phase("train", run_);
@@ -82,8 +86,7 @@ absl::StatusOr<TrainResult> TrainingLoop::Run(MemoryEstimate& memory) {
     run_.epoch = sampler.EpochAt(static_cast<uint64_t>(run_.step));
     const Due due = DueAfter(recipe_, before, run_);
 
-    const Batch batch =
-        feed.Bring(trainer_.loader.TrainBatch(static_cast<uint64_t>(before.step), rank, world));
+    const Batch batch = feed.Bring(batches.Next());
     timer.Mark(StepPart::kData);
 
     // Forward, backward, agreement, unscale, clip, update. What is due after it must know how this

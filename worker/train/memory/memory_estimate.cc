@@ -247,6 +247,7 @@ std::optional<int64_t> RehearsedGrowth(const Trainer& trainer, int64_t buckets, 
   constexpr int kSaveAfter = 2;
   MallocRehearsal rehearsal;
   rehearsal.Take(buckets);
+  rehearsal.Take(trainer.loader.batches_ahead() * batch);
   std::vector<size_t> gradients;
   for (int step = 1; step <= kSteps; ++step) {
     for (const size_t gradient : gradients) rehearsal.GiveBack(gradient);
@@ -298,7 +299,8 @@ MemoryEstimate CountMemory(const Trainer& trainer, const PlannedGang& planned) {
   // As the model takes it, which may be wider than it is stored.
   const Batch first = trainer.loader.EvalBatch(Split::kTrain, 1, 0, 0, 1);
   const int64_t sample = static_cast<int64_t>(first.inputs.nbytes() + first.targets.nbytes());
-  estimate.data = dataset + sample * MicroBatchSamples(trainer) * trainer.recipe.accumulate;
+  estimate.data = dataset + (1 + trainer.loader.batches_ahead()) * sample *
+                                MicroBatchSamples(trainer) * trainer.recipe.accumulate;
   if (trainer.gang.rank() == 0) estimate.checkpoint = saved;
   return estimate;
 }

@@ -21,7 +21,7 @@ struct MemoryEstimate {
   // Code, libraries and what they keep: what the process held before, less what is counted below,
   // and what the kernels of a first pass loaded and took beside the tensors.
   int64_t program = 0;
-  int64_t data = 0;         // the data set in memory, and the batch
+  int64_t data = 0;         // the data set in memory, and batches (batch_queue.h)
   int64_t weights = 0;      // parameters and buffers, and those of a teacher
   int64_t gradients = 0;    // with the buckets that they are copied into
   int64_t optimizer = 0;    // its state, and the masks of pruning

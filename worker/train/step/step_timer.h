@@ -1,10 +1,10 @@
 // Where the time of a step goes: seconds by part, summed over a report interval.
 //
-// The loop marks the end of each part; the time since the last mark belongs to it. A device
-// computes behind the host's back, so there a mark is an event in its stream, and a part takes as
-// long as the stream was at it or waited for it: for a batch, for other ranks. Nothing waits for
-// the device: what it has not passed yet counts in the next interval. One thread. Throws what torch
-// throws.
+// Data is what the loop waits for a batch (batch_queue.h), not what making it takes. The loop marks
+// the end of each part; the time since the last mark belongs to it. A device computes behind the
+// host's back, so there a mark is an event in its stream, and a part takes as long as the stream
+// was at it or waited for it: for a batch, for other ranks. Nothing waits for the device: what it
+// has not passed yet counts in the next interval. One thread. Throws what torch throws.
 #pragma once
 
 #include <c10/core/Device.h>

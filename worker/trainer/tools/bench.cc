@@ -41,10 +41,14 @@ absl::StatusOr<Bench> SetUpBench(const trainer_spec::JobSpec& spec, FileSystem& 
 
 void MakeStep(Bench& bench) { bench.step = std::make_unique<TrainStep>(bench.trainer()); }
 
+Batch LoadBatch(const Bench& bench, int64_t step) {
+  return bench.loader->TrainBatch(static_cast<uint64_t>(step),
+                                  static_cast<uint32_t>(bench.gang->rank()),
+                                  static_cast<uint32_t>(bench.gang->world_size()));
+}
+
 Batch BatchAt(const Bench& bench, int64_t step) {
-  return bench.feed->Bring(bench.loader->TrainBatch(
-      static_cast<uint64_t>(step), static_cast<uint32_t>(bench.gang->rank()),
-      static_cast<uint32_t>(bench.gang->world_size())));
+  return bench.feed->Bring(LoadBatch(bench, step));
 }
 
 }  // namespace muster::worker

@@ -39,7 +39,9 @@ absl::StatusOr<Bench> SetUpBench(const trainer_spec::JobSpec& spec, FileSystem& 
 // After changes of the recipe.
 void MakeStep(Bench& bench);
 
-// This rank's share of a step's batch, on the device.
+// This rank's share of a step's batch, as the loader makes it.
+Batch LoadBatch(const Bench& bench, int64_t step);
+// The same on the device.
 Batch BatchAt(const Bench& bench, int64_t step);
 
 }  // namespace muster::worker

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
+#include "worker/data/batch_queue.h"
 #include "worker/dist/base/key_value.h"
 #include "worker/train/run/failure.h"
 #include "worker/train/step/torch_guard.h"
@@ -27,6 +29,16 @@ constexpr double kMostly = 0.5;
 // A rank that failed leaves the others waiting no longer than this.
 constexpr absl::Duration kTimeout = absl::Minutes(2);
 
+// How many samples of a rank's batches the loader makes in a second, with no training beside it.
+double LoaderRate(const Bench& bench, int64_t steps) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  int64_t samples = 0;
+  for (int64_t step = 0; step < steps; ++step) samples += LoadBatch(bench, step).count;
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return seconds > 0 ? static_cast<double>(samples) / seconds : 0;
+}
+
 // All ranks do as many steps, or those that do more would wait for ever.
 StepProfile ProfileRank(const trainer_spec::JobSpec& spec, Bench& bench) {
   MakeStep(bench);
@@ -35,19 +47,23 @@ StepProfile ProfileRank(const trainer_spec::JobSpec& spec, Bench& bench) {
   const int64_t steps =
       std::min(kWarmSteps + kProfiledSteps, std::max<int64_t>(1, bench.recipe.total_steps));
   const int64_t warm = std::min(kWarmSteps, steps - 1);
+  StepProfile profile;
+  profile.loader_samples_per_second = LoaderRate(bench, steps);
+  BatchQueue batches(
+      [&bench](uint64_t step) { return LoadBatch(bench, static_cast<int64_t>(step)); }, 0,
+      static_cast<uint64_t>(steps), bench.loader->batches_ahead());
   for (int64_t step = 0; step < steps; ++step) {
     if (step == warm) {
       timer.Mark(StepPart::kOther);
       timer.Reset();
       samples = 0;
     }
-    const Batch batch = BatchAt(bench, step);
+    const Batch batch = bench.feed->Bring(batches.Next());
     timer.Mark(StepPart::kData);
     bench.step->Run(step, batch, {}, /*settle=*/true, timer);
     samples += batch.count;
   }
   const double counted = static_cast<double>(steps - warm);
-  StepProfile profile;
   profile.ranks = bench.gang->world_size();
   profile.transport = bench.gang->transport();
   profile.data_seconds = timer.seconds(StepPart::kData) / counted;
@@ -55,8 +71,6 @@ StepProfile ProfileRank(const trainer_spec::JobSpec& spec, Bench& bench) {
   profile.communication_seconds = timer.seconds(StepPart::kCommunication) / counted;
   profile.optimizer_seconds = timer.seconds(StepPart::kOptimizer) / counted;
   profile.samples_per_second = static_cast<double>(samples) / timer.total_seconds();
-  const double data = timer.seconds(StepPart::kData);
-  profile.loader_samples_per_second = data > 0 ? static_cast<double>(samples) / data : 0;
   return profile;
 }
 
