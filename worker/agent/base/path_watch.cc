@@ -9,7 +9,7 @@ namespace muster::worker {
 namespace {
 
 // Looks at a job in one patience.
-constexpr int kChecks = 8;
+constexpr int kPathChecks = 8;
 
 }  // namespace
 
@@ -40,7 +40,7 @@ absl::Status PathWatch::Stall() const {
 
 void WatchForStall(Timers& timers, std::weak_ptr<const PathWatch> watch, absl::Duration patience,
                    std::function<void(const absl::Status&)> on_stall) {
-  timers.After(patience / kChecks, [&timers, watch, patience, on_stall = std::move(on_stall)] {
+  timers.After(patience / kPathChecks, [&timers, watch, patience, on_stall = std::move(on_stall)] {
     const std::shared_ptr<const PathWatch> held = watch.lock();
     if (held == nullptr) return;
     if (held->Idle() > patience) return on_stall(held->Stall());

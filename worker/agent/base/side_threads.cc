@@ -19,7 +19,7 @@ namespace muster::worker {
 namespace {
 
 // Looks at a job that waits for a thread, in one patience after the first.
-constexpr int kChecks = 8;
+constexpr int kSideThreadChecks = 8;
 
 // A job that is watched, on the loop.
 struct Watched {
@@ -35,7 +35,7 @@ void WatchWhileItWaits(const std::shared_ptr<Watched>& job, absl::Duration next_
   job->timers.After(next_check, [job] {
     if (job->began) return;
     const absl::Status stuck = job->threads.TakeBackIfStuck(job->id, job->patience);
-    if (stuck.ok()) return WatchWhileItWaits(job, job->patience / kChecks);
+    if (stuck.ok()) return WatchWhileItWaits(job, job->patience / kSideThreadChecks);
     job->on_stall(stuck, /*began=*/false);
   });
 }

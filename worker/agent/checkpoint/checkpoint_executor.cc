@@ -18,7 +18,7 @@ namespace {
 // A checkpoint that cannot be read says nothing about its bytes: such reads are repeated this often
 // first.
 constexpr int kReadTries = 3;
-constexpr absl::Duration kRetryPause = absl::Milliseconds(500);
+constexpr absl::Duration kReportRetryPause = absl::Milliseconds(500);
 
 // Bytes that were read, and match or do not.
 bool IsConclusive(const absl::Status& status) { return status.ok() || absl::IsDataLoss(status); }
@@ -64,7 +64,7 @@ CheckpointOutcome CheckpointExecutor::DoVerify(FileSystem& fs, Work& work,
                                 return work.goes_on();
                               });
     if (IsConclusive(status) || !work.goes_on()) break;
-    absl::SleepFor(kRetryPause);
+    absl::SleepFor(kReportRetryPause);
   }
   Log(LogLevel::kInfo, "checkpoint_verified",
       {{"checkpoint", assignment.checkpoint_id()},

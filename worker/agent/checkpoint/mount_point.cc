@@ -16,7 +16,7 @@ namespace {
 
 // See proc(5); spaces and the like in a mount point are octal escapes.
 constexpr size_t kIdField = 0;
-constexpr size_t kParentField = 1;
+constexpr size_t kMountParentField = 1;
 constexpr size_t kMountPointField = 4;
 
 bool LiesIn(absl::string_view path, absl::string_view folder) {
@@ -42,7 +42,7 @@ std::string MountOf(absl::string_view path, absl::string_view mount_info) {
       continue;
     }
     // What is mounted over another one at the same place hides it.
-    const bool covers = folder == longest && fields[kParentField] == id;
+    const bool covers = folder == longest && fields[kMountParentField] == id;
     if (folder.size() <= longest.size() && !covers) continue;
     longest = std::move(folder);
     id = fields[kIdField];

@@ -10,7 +10,7 @@ namespace {
 // How long records may gather before they leave; a full batch leaves at once when room is made by
 // an ack.
 constexpr absl::Duration kFlushInterval = absl::Milliseconds(200);
-constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
+constexpr absl::Duration kBulkFirstPause = absl::Milliseconds(100);
 constexpr absl::Duration kLongestPause = absl::Seconds(5);
 
 }  // namespace
@@ -21,7 +21,7 @@ BulkSender::BulkSender(EventLoop& loop, std::shared_ptr<grpc::Channel> channel, 
       stub_(v1::WorkerService::NewStub(channel)),
       spool_(spool),
       options_(std::move(options)),
-      backoff_(kFirstPause, kLongestPause, options_.seed) {}
+      backoff_(kBulkFirstPause, kLongestPause, options_.seed) {}
 
 BulkSender::~BulkSender() { SessionDown(); }
 

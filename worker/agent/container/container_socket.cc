@@ -13,7 +13,7 @@ namespace muster::worker {
 namespace {
 
 // muster-init says a few short lines; whoever says more has taken its place, and is not heard.
-constexpr size_t kMaxLineBytes = 1024;
+constexpr size_t kMaxWordBytes = 1024;
 
 }  // namespace
 
@@ -34,7 +34,7 @@ void ContainerSocket::ReadAll() {
     const ssize_t got = ::recv(socket_.get(), buffer, sizeof buffer, MSG_DONTWAIT);
     if (got < 0) return;
     // Nobody holds the other end any more: podman's exit says the rest.
-    if (got == 0 || partial_.size() > kMaxLineBytes) return Close();
+    if (got == 0 || partial_.size() > kMaxWordBytes) return Close();
     partial_.append(buffer, static_cast<size_t>(got));
     size_t end = 0;
     while ((end = partial_.find('\n')) != std::string::npos) {

@@ -31,8 +31,8 @@ constexpr uint64_t kMaxNameBytes = 256;
 // For calls that bring nothing over the network.
 constexpr absl::Duration kToolPatience = absl::Minutes(1);
 // What an earlier agent's containers left is looked at so often, with so long between.
-constexpr int kLeftoverChecks = 100;
-constexpr int kLeftoverPollMs = 20;
+constexpr int kContainerLeftoverChecks = 100;
+constexpr int kContainerLeftoverPollMs = 20;
 constexpr char kImageFileEnd[] = ".sif";
 constexpr char kPulledFile[] = "/pulled";  // what this agent brought
 
@@ -82,11 +82,11 @@ absl::StatusOr<std::string> ReadName(const std::string& folder) {
 
 // Before the loop runs.
 void KillLeftovers(const std::string& name) {
-  for (int check = 0; check < kLeftoverChecks; ++check) {
+  for (int check = 0; check < kContainerLeftoverChecks; ++check) {
     const std::vector<ProcessId> left = FindContainerProcesses(name);
     if (left.empty()) return;
     for (const ProcessId& process : left) SignalProcess(process, SIGKILL);
-    ::poll(nullptr, 0, kLeftoverPollMs);
+    ::poll(nullptr, 0, kContainerLeftoverPollMs);
   }
 }
 

@@ -18,7 +18,7 @@ namespace muster::worker {
 namespace {
 
 constexpr absl::Duration kLeftoverPatience = absl::Seconds(10);
-constexpr int kLeftoverPollMs = 20;
+constexpr int kRankLeftoverPollMs = 20;
 // After the controller was away for too long: time to leave by SIGTERM.
 constexpr absl::Duration kLostControllerGrace = absl::Seconds(10);
 // For empty folders to go, before a rank's end is told.
@@ -88,7 +88,7 @@ absl::Status Supervisor::ClearLeftovers() {
       Log(LogLevel::kWarning, "leftover_killed", {{"pid", process.pid}});
       SignalProcess(process, SIGKILL);
     }
-    ::poll(nullptr, 0, kLeftoverPollMs);
+    ::poll(nullptr, 0, kRankLeftoverPollMs);
   }
   containers_.ClearLeftovers(options_.ranks_root);
   trash_.TakeLeftovers();

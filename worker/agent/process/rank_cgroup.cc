@@ -25,8 +25,8 @@ namespace {
 
 constexpr size_t kMaxCgroupFileBytes = 4u << 20;
 // What an earlier agent's cgroups hold is looked at so often, with so long between.
-constexpr int kLeftoverChecks = 100;
-constexpr int kLeftoverPollMs = 20;
+constexpr int kCgroupLeftoverChecks = 100;
+constexpr int kCgroupLeftoverPollMs = 20;
 // Ranks together get one of so many parts of all processes, but each of them no fewer than it needs
 // for a few hundred threads of its own and of its data loaders.
 constexpr uint64_t kShareOfProcesses = 2;
@@ -142,9 +142,9 @@ void RemoveLeftovers(const std::string& folder, const std::string& name_prefix) 
   for (const std::string& path : CgroupsIn(folder, name_prefix)) {
     Write(path + "/cgroup.kill", "1").IgnoreError();
     // What is killed is not gone at once. One that stays is no later rank's: see Make.
-    for (int check = 0; check < kLeftoverChecks; ++check) {
+    for (int check = 0; check < kCgroupLeftoverChecks; ++check) {
       if (::rmdir(path.c_str()) == 0 || errno != EBUSY) break;
-      ::poll(nullptr, 0, kLeftoverPollMs);
+      ::poll(nullptr, 0, kCgroupLeftoverPollMs);
     }
   }
 }

@@ -11,7 +11,7 @@ namespace muster::worker {
 namespace {
 
 // Read in one piece when records are wanted; at least one whole record always fits.
-constexpr uint64_t kReadBytes = 256u << 10;
+constexpr uint64_t kSpoolReadBytes = 256u << 10;
 
 bool IsForController(SpoolKind kind) {
   return kind == SpoolKind::kMetrics || kind == SpoolKind::kLog || kind == SpoolKind::kGap;
@@ -280,7 +280,7 @@ absl::StatusOr<SpoolBatch> Spool::Read(SpoolPosition from, size_t max_records, s
     offset = std::max<uint64_t>(offset, std::min<uint64_t>(size, kSpoolMagic.size()));
     while (offset < size && batch.count < max_records && bytes_taken < max_bytes) {
       MUSTER_ASSIGN_OR_RETURN(std::string bytes,
-                              ReadBytes(segment, offset, std::min(size - offset, kReadBytes)));
+                              ReadBytes(segment, offset, std::min(size - offset, kSpoolReadBytes)));
       if (!DecodeSpoolRecord(bytes).has_value()) {
         // One record larger than a read, or a place that broke since it was written.
         MUSTER_ASSIGN_OR_RETURN(bytes, ReadBytes(segment, offset, size - offset));
