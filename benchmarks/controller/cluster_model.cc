@@ -140,7 +140,7 @@ void ClusterModel::Replace(uint32_t gangs) {
   }
   // Agents have long acknowledged what they were sent.
   std::vector<uint64_t> told;
-  for (const auto& [seq, row] : *snapshot_->outbox) told.push_back(seq);
+  snapshot_->outbox.ForEach([&told](const controller::OutboxRow& row) { told.push_back(row.seq); });
   for (uint64_t seq : told) draft.RemoveOutbox(seq);
   AddJobs(draft, gangs);
   snapshot_ = draft.Finish();

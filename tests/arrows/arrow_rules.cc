@@ -38,7 +38,7 @@ const std::vector<Module>& Modules() {
       {"common/metrics/", {"common/os/"}},
       {"common/ckpt/", {"common/fs/"}},
       {"common/upload/", {kProto}},
-      {"controller/model/tables/", {}},
+      {"controller/model/tables/", {"controller/model/types/"}},
       {"controller/model/types/", {kProto}},
       {"controller/model/", {"controller/model/"}},
       {"controller/policy/health/", {"common/protocol/", "controller/model/"}},
