@@ -54,7 +54,9 @@ void Dispatcher::SendUnstored(const std::string& worker, uint64_t stream,
 }
 
 absl::Duration Dispatcher::RunOnce(const Snapshot& snapshot) {
-  std::vector<std::pair<std::shared_ptr<WorkerLink>, uint64_t>> due;
+  std::vector<const OutboxRow*> rows;
+  snapshot.outbox.ForEach([&rows](const OutboxRow& row) { rows.push_back(&row); });
+  std::vector<std::pair<std::shared_ptr<WorkerLink>, const OutboxRow*>> due;
   absl::Duration next = absl::InfiniteDuration();
   {
     MutexLock lock(mutex_);
@@ -64,21 +66,21 @@ absl::Duration Dispatcher::RunOnce(const Snapshot& snapshot) {
         return snapshot.outbox.Find(sent.first) == nullptr;
       });
     }
-    snapshot.outbox.ForEach([&](const OutboxRow& row) {
-      const auto it = connections_.find(row.worker);
-      if (it == connections_.end()) return;
+    for (const OutboxRow* row : rows) {
+      const auto it = connections_.find(row->worker);
+      if (it == connections_.end()) continue;
       Connection& connection = it->second;
-      if (connection.stream.incarnation != row.incarnation) return;
-      const auto sent = connection.sent_at.find(row.seq);
+      if (connection.stream.incarnation != row->incarnation) continue;
+      const auto sent = connection.sent_at.find(row->seq);
       if (sent == connection.sent_at.end() || sent->second + kRepeatAfter <= now) {
-        connection.sent_at[row.seq] = now;
-        due.emplace_back(connection.stream.link, row.seq);
+        connection.sent_at[row->seq] = now;
+        due.emplace_back(connection.stream.link, row);
       }
-      next = std::min(next, connection.sent_at[row.seq] + kRepeatAfter - now);
-    });
+      next = std::min(next, connection.sent_at[row->seq] + kRepeatAfter - now);
+    }
   }
   AssignmentMaker maker(snapshot);
-  for (const auto& [link, seq] : due) link->Send(maker.Make(*snapshot.outbox.Find(seq)));
+  for (const auto& [link, row] : due) link->Send(maker.Make(*row));
   sent_ += due.size();
   return next;
 }
