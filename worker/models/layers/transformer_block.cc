@@ -50,6 +50,7 @@ at::Tensor LinearLayer::operator()(const at::Tensor& x) const {
   // The weight is a leaf here, not a view of one: so autocast casts it once a step.
   const at::Tensor y = at::addmm(bias, x.reshape({-1, x.size(-1)}), weight);
   std::vector<int64_t> sizes = x.sizes().vec();
+  sizes.front() = -1;  // an exported network takes batches of any size
   sizes.back() = weight.size(1);
   return y.view(sizes);
 }
