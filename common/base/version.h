@@ -15,7 +15,8 @@ inline constexpr uint32_t kOldestPeer = 2;
 std::string Version();
 
 // The commit that the program was built from, "0123...ef", with "-dirty" when files differed from
-// it; "unknown" for sources without a repository.
+// it; "unknown" for sources without a repository. Of the library common_code_version: what links it
+// is linked again after each commit.
 std::string CodeVersion();
 
 // "musterd 0.1.0 (protocol 3)"

@@ -1,0 +1,9 @@
+#include "common/base/code_version.h"
+
+#include "common/base/version.h"
+
+namespace muster {
+
+std::string CodeVersion() { return MUSTER_CODE_VERSION; }
+
+}  // namespace muster
