@@ -23,17 +23,16 @@ StoreAnswer Found(std::string value = "") {
   return answer;
 }
 
-bool HasAll(const std::map<std::string, std::string>& values,
-            const std::vector<std::string>& keys) {
-  return std::all_of(keys.begin(), keys.end(),
-                     [&values](const std::string& key) { return values.count(key) != 0; });
-}
-
 // The first key from `from` on that is not there; their number: none is missing.
 size_t FirstMissing(const std::map<std::string, std::string>& values,
                     const std::vector<std::string>& keys, size_t from) {
   while (from < keys.size() && values.count(keys[from]) != 0) ++from;
   return from;
+}
+
+bool HasAll(const std::map<std::string, std::string>& values,
+            const std::vector<std::string>& keys) {
+  return FirstMissing(values, keys, 0) == keys.size();
 }
 
 bool Waits(StoreOp::Kind kind) {

@@ -300,6 +300,7 @@ void Draft::AddAttempt(uint64_t job_id, Attempt attempt) {
   for (const Rank& rank : shared->ranks) ranks.insert(rank.rank);
   attempts_[job_id] = shared;
   job.current = std::move(shared);
+  job.progress.memory_bytes = 0;  // none of its ranks has reported yet
   BeginAttempt(job);
 }
 

@@ -137,7 +137,6 @@ void CloseInterval(Job& job, absl::Time now) {
 }
 
 void BeginAttempt(Job& job) {
-  job.progress.memory_bytes = 0;
   JobLedger& ledger = job.ledger;
   ledger.phase = TimeLabel::kStart;
   ledger.step = job.current->first_step;

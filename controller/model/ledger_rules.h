@@ -27,8 +27,7 @@ absl::Time WholeNanoseconds(absl::Time time);
 // Closes the open interval at `now` (ledger time). A time before the last one changes nothing.
 void CloseInterval(Job& job, absl::Time now);
 
-// The current attempt begins, and stands where it resumes; none of its ranks has reported yet.
-// Requires that the interval is closed.
+// The current attempt begins, and stands where it resumes. Requires that the interval is closed.
 void BeginAttempt(Job& job);
 
 // The rank gives its slots back.
