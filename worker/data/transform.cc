@@ -28,13 +28,13 @@ void Transform::Train(const StoredSample& sample, RandomStream& random,
   const Picture picture = PictureIn(slot);
   if (IsBytes(dataset_)) {
     BytesToPixels(sample.input, picture);
+    CopyTarget(sample, slot);
   } else {
-    std::memcpy(slot.input, sample.input.data(), sample.input.size());
+    dataset_.Decode(sample, slot);
     InputsToPixels(dataset_.pixels(), picture);
   }
   augmenter_->Change(picture, random);
   PixelsToInputs(dataset_.pixels(), picture);
-  CopyTarget(sample, slot);
 }
 
 void Transform::Evaluate(const StoredSample& sample, const SampleSlot& slot) const {

@@ -1,8 +1,9 @@
 // From a sample's stored bytes to what the model is given, written into the sample's slot of a
 // batch: decoded, scaled, and in training augmented.
 //
-// Used by the loader. What is drawn comes from the sample's own stream, so that it does not matter
-// who transforms which sample when. Immutable after its making; any thread may call.
+// Used by the loader. What is drawn comes from a stream of the sample's place in the batch
+// (Augmenter::StreamOf), so that it does not matter who transforms which sample when. Immutable
+// after its making; any thread may call.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -27,7 +28,7 @@ class Transform {
   // Of a batch's inputs; those of its targets are the dataset's.
   c10::ScalarType input_type() const;
 
-  // For training: `random` is the sample's stream.
+  // For training: `random` is the stream of the sample's place.
   void Train(const StoredSample& sample, RandomStream& random, const SampleSlot& slot) const;
   void Evaluate(const StoredSample& sample, const SampleSlot& slot) const;
 

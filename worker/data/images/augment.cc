@@ -64,17 +64,6 @@ RandomStream Augmenter::StreamOf(uint64_t step, int64_t place) const {
   return RandomStream(DeriveSeed(step_seed, kPicturePurpose, static_cast<uint64_t>(place)));
 }
 
-void Augmenter::ChangePictures(at::Tensor& inputs, const std::vector<int64_t>& places,
-                               uint64_t step) const {
-  float* values = inputs.mutable_data_ptr<float>();
-  for (const int64_t place : places) {
-    const Picture picture{values, inputs.size(1), inputs.size(2), inputs.size(3)};
-    RandomStream random = StreamOf(step, place);
-    Change(picture, random);
-    values += picture.size();
-  }
-}
-
 void Augmenter::Change(Picture picture, RandomStream& random) const {
   if (config_.crop_min_area > 0)
     CropAndResize(picture, DrawResizedCrop(picture, config_.crop_min_area, random));

@@ -47,10 +47,6 @@ class Augmenter {
   // Changes a picture, whose values are from 0 to 1, in place.
   void Change(Picture picture, RandomStream& random) const;
 
-  // Changes each picture of `inputs` (float [n, channels, height, width], contiguous). `places` are
-  // theirs in the global batch.
-  void ChangePictures(at::Tensor& inputs, const std::vector<int64_t>& places, uint64_t step) const;
-
   // Mixes the two samples of each pair of places: 0 and 1, 2 and 3, ...; the last of an odd number
   // stays as it is. One draw for the global batch. Requires that the samples begin at an even place
   // of that, and end with a pair or with the batch. Afterwards `targets` are float [n, classes],

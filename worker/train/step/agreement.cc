@@ -54,18 +54,12 @@ at::Tensor Agreement::LossOf(const at::Tensor& control) { return control.select(
 
 bool Agreement::MustSkip(const StepNumbers& numbers) const {
   if (!device_.is_cpu()) return false;
-  const StepResult result =
-      ToResult(0, numbers.control.const_data_ptr<float>(), numbers.norm.const_data_ptr<float>(),
-               scaled_ ? numbers.loss_scale.const_data_ptr<float>() : nullptr);
+  const StepResult result = OnHost(/*step=*/0, numbers);
   return !result.finite || result.skipped;
 }
 
 StepResult Agreement::Read(int64_t step, const StepNumbers& numbers, bool now) {
-  if (device_.is_cpu()) {
-    return ToResult(step, numbers.control.const_data_ptr<float>(),
-                    numbers.norm.const_data_ptr<float>(),
-                    scaled_ ? numbers.loss_scale.const_data_ptr<float>() : nullptr);
-  }
+  if (device_.is_cpu()) return OnHost(step, numbers);
   Readback& readback = readbacks_[step % 2];
   Queue(step, numbers, readback);
   const StepResult earlier = Await(readbacks_[(step + 1) % 2]);
@@ -91,6 +85,12 @@ StepResult Agreement::Await(Readback& readback) const {
   readback.told = true;
   const float* numbers = readback.host.const_data_ptr<float>();
   return ToResult(readback.step, numbers, numbers + kControlNumbers, numbers + kControlNumbers + 1);
+}
+
+StepResult Agreement::OnHost(int64_t step, const StepNumbers& numbers) const {
+  return ToResult(step, numbers.control.const_data_ptr<float>(),
+                  numbers.norm.const_data_ptr<float>(),
+                  scaled_ ? numbers.loss_scale.const_data_ptr<float>() : nullptr);
 }
 
 // `loss_scale` is read only when there is one.

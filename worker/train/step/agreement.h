@@ -75,6 +75,8 @@ class Agreement {
 
   void Queue(int64_t step, const StepNumbers& numbers, Readback& readback) const;
   StepResult Await(Readback& readback) const;
+  // What numbers on the CPU say.
+  StepResult OnHost(int64_t step, const StepNumbers& numbers) const;
   StepResult ToResult(int64_t step, const float* control, const float* norm,
                       const float* loss_scale) const;
 

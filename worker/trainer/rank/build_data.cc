@@ -92,8 +92,7 @@ absl::StatusOr<std::unique_ptr<Augmenter>> BuildAugmenter(const trainer_spec::Tr
                         "or floats from 0 to 1 with mean and std)"),
                     kStartFailed);
   }
-  const at::Tensor target = dataset.Range(Split::kTrain, 0, 1).targets;
-  const bool classes = target.scalar_type() == at::kLong && target.dim() == 1;
+  const bool classes = dataset.target_type() == at::kLong && dataset.target_shape().empty();
   if (config.mixes() && (!classes || (config.cutmix > 0 && !pictures))) {
     return Classify(absl::InvalidArgumentError(
                         "train.augment: mixup wants classes, and cutmix pictures with classes"),

@@ -147,7 +147,7 @@ absl::StatusOr<std::unique_ptr<Objective>> BuildObjective(const trainer_spec::Tr
                                                           const Dataset& dataset) {
   if (train.model.mae.has_value()) return MakeReconstruction(ReconstructionOf(*train.model.mae));
   if (HasTokens(train)) return MakeLanguageModel(train.label_smoothing);
-  if (dataset.Range(Split::kTrain, 0, 1).targets.is_floating_point()) {
+  if (at::isFloatingType(dataset.target_type())) {
     if (train.loss == trainer_spec::LossName::kMse) return MakeRegression();
     return Classify(absl::InvalidArgumentError("the data's targets are no classes but numbers to "
                                                "regress: choose train.loss mse"),
