@@ -9,6 +9,7 @@
 
 #include "absl/time/clock.h"
 #include "tests/support/status_matchers.h"
+#include "tests/worker/dist/watched_ranks.h"
 #include "worker/train/run/failure.h"
 #include "worker/train/step/torch_guard.h"
 
@@ -48,21 +49,11 @@ class HeldDevice final : public c10d::Backend {
   Device& device_;
 };
 
-class WatchedDeviceTest : public ::testing::Test {
+class WatchedDeviceTest : public WatchedRanksTest {
  protected:
-  void SetUp() override {
-    std::future<void> second = std::async(std::launch::async, [&] { Join(1); });
-    Join(0);
-    second.get();
-  }
-  void Join(int rank) {
-    PeerWatchOptions options;
-    options.connections.rank = rank;
-    options.connections.world_size = 2;
-    auto watch = PeerWatch::Join(store_, options);
-    ASSERT_OK(watch.status());
+  void MakeRank(int rank, std::unique_ptr<PeerWatch> watch) override {
     ranks_[rank] = c10::make_intrusive<WatchedDevice>(
-        c10::make_intrusive<HeldDevice>(rank, devices_[rank]), *std::move(watch));
+        c10::make_intrusive<HeldDevice>(rank, devices_[rank]), std::move(watch));
   }
   void Sum(int rank) {
     Tensors numbers = {at::ones({1})};
@@ -76,7 +67,6 @@ class WatchedDeviceTest : public ::testing::Test {
     });
   }
 
-  MemoryKeyValue store_;
   Device devices_[2];
   c10::intrusive_ptr<WatchedDevice> ranks_[2];
 };

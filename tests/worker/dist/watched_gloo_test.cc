@@ -12,6 +12,7 @@
 
 #include "absl/time/clock.h"
 #include "tests/support/status_matchers.h"
+#include "tests/worker/dist/watched_ranks.h"
 #include "worker/train/run/failure.h"
 #include "worker/train/step/torch_guard.h"
 
@@ -59,25 +60,14 @@ struct Rank {
   }
 };
 
-class WatchedGlooTest : public ::testing::Test {
+class WatchedGlooTest : public WatchedRanksTest {
  protected:
-  void SetUp() override {
-    std::future<void> second = std::async(std::launch::async, [&] { Join(1); });
-    Join(0);
-    second.get();
-  }
-  void Join(int rank) {
-    PeerWatchOptions options;
-    options.connections.rank = rank;
-    options.connections.world_size = 2;
-    auto watch = PeerWatch::Join(store_, options);
-    ASSERT_OK(watch.status());
+  void MakeRank(int rank, std::unique_ptr<PeerWatch> watch) override {
     auto gloo = c10::make_intrusive<HeldBackend>(rank, ranks_[rank].gone);
     ranks_[rank].gloo = gloo.get();
-    ranks_[rank].watched = MakeWatchedGloo(std::move(gloo), *std::move(watch));
+    ranks_[rank].watched = MakeWatchedGloo(std::move(gloo), std::move(watch));
   }
 
-  MemoryKeyValue store_;
   Rank ranks_[2];
 };
 
