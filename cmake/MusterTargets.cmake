@@ -1,5 +1,6 @@
 # muster_library(common_base SOURCES a.cc DEPS absl::status)
-#   One target per folder. DEPS are the arrows of docs/ARCHITECTURE.md, written by hand.
+#   One target or two for a folder, cli's for all of its folders. DEPS by hand; which includes are allowed stands in
+#   tests/arrows/arrow_rules.cc.
 # muster_binary(muster-worker SOURCES main.cc DEPS worker_agent)
 # muster_test(common_base_test SOURCES clock_test.cc DEPS common_base [LABELS integration] [TIMEOUT 120])
 #   A GoogleTest program, one ctest entry, labelled `unit` unless LABELS says otherwise. SEPARATE: no unity build, since

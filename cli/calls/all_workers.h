@@ -1,4 +1,4 @@
-// All workers of the controller, page after page. Shared by `nodes`, and by what sends jobs.
+// All workers of the controller, page after page. Shared by `nodes`, `top` and what sends jobs.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
 // The verbs: their flags, their help, and what they do. `run` and `top` are in foreground.h,
-// `model` and `check` in model.h; app.cc lists all. One file a verb, of its name, or of what
+// `model` and `check` in trainer/model.h; app.cc lists all. One file a verb, of its name, or of what
 // several share.
 //
 // AddX declares the verb on the command line. When it is the one that was asked for, parsing sets

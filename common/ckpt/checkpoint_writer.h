@@ -1,7 +1,7 @@
 // Writes one checkpoint folder by the commit protocol: files into `<name>.<nonce>.tmp`, each hashed
 // while it is written and fsynced; the manifest last; fsync of the folder; and then, in a separate
 // call, the rename and the fsync of the parent. Whoever dies in between leaves a .tmp folder that
-// no reader looks at. Used by rank 0's saver. Not thread-safe.
+// no reader looks at. Used by rank 0's saver, and by agents for commands. Not thread-safe.
 #pragma once
 
 #include <functional>

@@ -8,8 +8,8 @@
 // What becomes of an edit is in its name:
 // - EditX: stored in the batch's transaction; the loops, which decide by it, run again.
 // - EditJobProgress: stored, too, but no loop runs for it.
-// - EditXUnstored: in memory only, lost with the process; no loop runs for it, unless WakeLoops is
-//   called besides (of a root one always does).
+// - EditXUnstored: in memory only, lost with the process; no loop runs for it unless WakeLoops is
+//   called too. After an edit of a root one always does.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // THE table of a job's life: for every state and every input, what follows. Pure.
 //
-// Used by rules/job_driver, which carries out the effect. A test walks the whole product.
+// Used by rules/jobs/job_driver, which carries out the effect. A test walks the whole product.
 #pragma once
 
 #include <cstdint>

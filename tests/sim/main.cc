@@ -1,7 +1,7 @@
 // muster_sim: simulates whole Musters, one seed each, and says which promise was broken.
 #include "CLI/CLI.hpp"
 #include "common/base/log.h"
-#include "tests/sim/program.h"
+#include "tests/sim/run_seeds.h"
 
 int main(int argc, char** argv) {
   muster::SetLogProgram("muster_sim");

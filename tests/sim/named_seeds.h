@@ -12,7 +12,8 @@ struct NamedSeed {
 };
 
 // Of the first three: a failed fsync, a restart that read what only memory held, and a power loss.
-// A change of what seeds mean takes their point away: then `--calibrate` tells new ones.
+// A change of what seeds mean takes their point away: then `muster_sim_planted --calibrate --bug
+// unsettled-log` tells new ones.
 inline constexpr std::array<NamedSeed, 11> kNamedSeeds = {{
     {12, "acknowledged jobs gone: the log was not settled after a failed fsync"},
     {100'022, "a term given twice: likewise"},

@@ -1,4 +1,4 @@
-#include "tests/sim/program.h"
+#include "tests/sim/run_seeds.h"
 
 #include <algorithm>
 #include <cstdio>

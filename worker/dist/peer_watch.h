@@ -1,9 +1,9 @@
 // Tells a rank that waits for others whether all of them are still there.
 //
-// Used by WatchedGloo, whose own connections do not always tell. Each rank holds an open connection
-// to each other one, on which nothing is said until a rank leaves: then how many operations of the
-// gang it took part in to their end. The kernel closes the connections of a process that dies,
-// whatever it died of. One thread. Knows no torch.
+// Used by WatchedGloo and WatchedDevice, whose own connections do not always tell. Each rank holds
+// an open connection to each other one, on which nothing is said until a rank leaves: then how many
+// operations of the gang it took part in to their end. The kernel closes the connections of a
+// process that dies, whatever it died of. One thread. Knows no torch.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// One choice for all kernels of this room: by the processor that the program runs on.
+// Chooses, for all kernels of this folder, the instructions that the processor has.
 //
 // A kernel is a struct with a static function Run, always inlined: it is compiled once for any
 // processor and once for AVX2, each loop vectorised by the compiler for what there is.

@@ -1,7 +1,8 @@
 // Sums over ranks, always in the order of the ranks: every rank gets the same bits, however the
 // numbers were cut into pieces.
 //
-// Used by SharedMemoryBackend. Half-precision numbers are added as floats and rounded once. Pure.
+// Used by SharedMemoryBackend and TwoLevelBackend. Half-precision numbers are added as floats and
+// rounded once. Pure.
 #pragma once
 
 #include <c10/core/ScalarType.h>

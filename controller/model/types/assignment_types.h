@@ -1,6 +1,6 @@
 // What the controller tells an agent to do. OutboxRow is what is stored: small, it refers to the
-// model. Assignment is what goes over the wire: engine/assignment_maker makes it of the row and the
-// snapshot, the same at each repeat.
+// model. engine/assignment_maker makes an Assignment of the row and the snapshot, the same at each
+// repeat; api/convert turns that into the message that goes over the wire.
 #pragma once
 
 #include <cstdint>

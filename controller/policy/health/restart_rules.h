@@ -38,7 +38,7 @@ inline constexpr int32_t kUsageExitCode = 2;
 inline constexpr absl::Duration kStorageRetry = absl::Seconds(15);
 
 // Before a job is placed again that has nothing to resume from but checkpoints in doubt: longer
-// than another reading takes to be asked for and to settle them (rules/checkpoint_rules).
+// than another reading takes to be asked for and to settle them (rules/checkpoints/checkpoint_rules).
 inline constexpr absl::Duration kDoubtRetry = absl::Seconds(45);
 
 // Beyond its budget, while its checkpoints failed on one worker alone and others could take it.

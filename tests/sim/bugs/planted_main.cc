@@ -7,7 +7,7 @@
 #include "common/base/log.h"
 #include "tests/sim/bugs/calibration.h"
 #include "tests/sim/bugs/planted_bug.h"
-#include "tests/sim/program.h"
+#include "tests/sim/run_seeds.h"
 #include "tests/sim/sim_controller.h"
 
 int main(int argc, char** argv) {

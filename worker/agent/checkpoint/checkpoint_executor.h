@@ -53,8 +53,8 @@ class CheckpointExecutor {
   static constexpr size_t kMaxRoots = 16;
   static constexpr size_t kMaxRootsOnMount = 4;
 
-  // `done` is called on the loop. `fs` outlives the worker, and what hangs in it; `timers` calls
-  // nothing more once the worker is gone.
+  // `done` is called on the loop. `fs` outlives this, and what hangs in it; `timers` calls nothing
+  // more once this is gone.
   CheckpointExecutor(FileSystem& fs, Timers& timers, std::shared_ptr<Mailbox> mailbox,
                      CheckpointExecutorOptions options,
                      std::function<void(CheckpointOutcome)> done);
