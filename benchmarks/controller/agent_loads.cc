@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <iostream>
@@ -60,9 +59,14 @@ v1::SubmitRequest GangRequest(uint32_t ranks) {
   return OrThrow(SubmitRequestOf(absl::StrCat(
       "name: gang\nranks: ", ranks,
       "\nplacement: {wait_for_capacity: true}\n"
-      "train: {model: {mlp: {hidden: [8]}}, data: {synthetic: {samples: 10000, shape: [8]}},"
-      " batch_size: ",
-      std::max(ranks, 64u), ", steps: 10}\n")));
+      "train: {model: {mlp: {hidden: [8]}}, data: {synthetic: {samples: 64, shape: [8]}},"
+      " batch_size: 64, steps: 10}\n")));
+}
+
+v1::SubmitRequest CommandGangRequest(uint32_t ranks) {
+  return OrThrow(SubmitRequestOf(absl::StrCat("name: gang\nranks: ", ranks,
+                                              "\nplacement: {wait_for_capacity: true}\n"
+                                              "command: {argv: [/bin/true], workdir: /tmp}\n")));
 }
 
 uint64_t SubmitOne(v1::JobService::Stub& stub, const Target& target, v1::SubmitRequest request) {
@@ -196,7 +200,7 @@ void OneGang(const Options& options) {
   AgentCounts& counts = fleet.counts();
   const double idle_cpu = ProcessorSeconds(target.pid);
   const double began = SteadySeconds();
-  SubmitOne(*stubs[0], target, GangRequest(options.agents));
+  SubmitOne(*stubs[0], target, CommandGangRequest(options.agents));
   const auto wait = [&](const char* what, auto condition) {
     if (WaitUntil(began + 120, condition)) return SteadySeconds() - began;
     std::lock_guard<std::mutex> lock(counts.mutex);

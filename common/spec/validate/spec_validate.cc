@@ -19,6 +19,8 @@ namespace muster {
 namespace {
 
 constexpr uint32_t kMostRanks = 16384;
+// Each rank of a training gang asks for the address of each other one before the first step.
+constexpr uint32_t kMostTrainRanks = 4096;
 
 class Validator : public SpecChecks {
  public:
@@ -70,8 +72,9 @@ class Validator : public SpecChecks {
     }
     Name("project", spec.project());
     Pairs("tags", spec.tags());
-    Whole("ranks.min", spec.ranks().min(), 1, kMostRanks);
-    Whole("ranks.max", spec.ranks().max(), 1, kMostRanks);
+    const uint32_t most_ranks = spec.has_command() ? kMostRanks : kMostTrainRanks;
+    Whole("ranks.min", spec.ranks().min(), 1, most_ranks);
+    Whole("ranks.max", spec.ranks().max(), 1, most_ranks);
     if (spec.ranks().max() < spec.ranks().min()) {
       Fault("ranks.max", absl::StrCat("must be at least ranks.min, which is ", spec.ranks().min(),
                                       "; got ", spec.ranks().max()));

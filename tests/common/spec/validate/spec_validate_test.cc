@@ -333,12 +333,12 @@ TEST(SpecValidateTest, EveryBoundIsHeldWithWhatIsAllowedAndWhatWasGiven) {
        "tags.a: must have at most 128 bytes; got 129"},
       {[](Spec& s) { (*s.mutable_tags())["a"] = "b\nc"; },
        "tags.a: must not hold control characters"},
-      {[](Spec& s) { s.mutable_ranks()->set_min(0); }, "ranks.min: must be from 1 to 16384; got 0"},
+      {[](Spec& s) { s.mutable_ranks()->set_min(0); }, "ranks.min: must be from 1 to 4096; got 0"},
       {[](Spec& s) {
-         s.mutable_ranks()->set_max(16385);
-         s.mutable_train()->set_batch_size(20000);
+         s.mutable_ranks()->set_max(4097);
+         s.mutable_train()->set_batch_size(5000);
        },
-       "ranks.max: must be from 1 to 16384; got 16385"},
+       "ranks.max: must be from 1 to 4096; got 4097"},
       {[](Spec& s) {
          s.mutable_ranks()->set_min(3);
          s.mutable_ranks()->set_max(2);
@@ -816,12 +816,25 @@ TEST(SpecValidateTest, SettingsOfTheOtherOptimizerAreRefused) {
 TEST(SpecValidateTest, BoundsThemselvesAreAllowed) {
   v1::JobSpec spec = Good();
   spec.set_name(std::string(63, 'a'));
-  spec.mutable_ranks()->set_max(16384);
+  spec.mutable_ranks()->set_max(4096);
   spec.mutable_train()->set_batch_size(1 << 24);
   spec.mutable_restart()->mutable_backoff()->set_seconds(0);
   spec.mutable_checkpoint()->set_url("file:///a");
   spec.mutable_checkpoint()->set_keep_last(2);
   EXPECT_THAT(Texts(ValidateSpec(spec)), IsEmpty());
+}
+
+// Each rank of a training gang asks for each other one's address.
+TEST(SpecValidateTest, ACommandMayHaveMoreRanksThanATraining) {
+  v1::JobSpec spec = Good();
+  spec.clear_train();
+  spec.mutable_command()->add_argv("true");
+  spec.mutable_command()->set_workdir("/tmp");
+  spec.mutable_ranks()->set_max(16384);
+  EXPECT_THAT(Texts(ValidateSpec(spec)), IsEmpty());
+  spec.mutable_ranks()->set_max(16385);
+  EXPECT_THAT(Texts(ValidateSpec(spec)),
+              ElementsAre("ranks.max: must be from 1 to 16384; got 16385"));
 }
 
 TEST(LoadSpecTest, FaultsOfReadingAndOfBoundsComeTogetherByLine) {
@@ -832,7 +845,7 @@ train:
   batch_size: 0
   report_every_steps: 0
 )",
-                             {.name = "job.yaml", .overrides = {"ranks=90000"}});
+                             {.name = "job.yaml", .overrides = {"ranks=9000"}});
   EXPECT_THAT(spec,
               StatusIs(absl::StatusCode::kInvalidArgument,
                        "job.yaml: 8 faults:\n"
@@ -841,11 +854,11 @@ train:
                        "  line 2: train.epochs: is required, or train.steps instead of it\n"
                        "  line 4: train.optimizer.lrr: unknown key; did you mean `lr`?\n"
                        "  line 5: train.batch_size: must be from 1 to 16777216; got 0\n"
-                       "  line 5: train.batch_size: must be at least ranks.max, which is 90000, so "
+                       "  line 5: train.batch_size: must be at least ranks.max, which is 9000, so "
                        "that each rank has a sample; got 0\n"
                        "  line 6: train.report_every_steps: must be from 1 to 1000000; got 0\n"
-                       "  ranks.min: must be from 1 to 16384; got 90000\n"
-                       "  ranks.max: must be from 1 to 16384; got 90000"));
+                       "  ranks.min: must be from 1 to 4096; got 9000\n"
+                       "  ranks.max: must be from 1 to 4096; got 9000"));
 }
 
 TEST(LoadSpecTest, AKeyThatCouldNotBeReadIsNotCalledMissingAsWell) {
