@@ -7,6 +7,7 @@
 
 #include <memory>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace muster::worker {
@@ -44,6 +45,11 @@ std::vector<InterfaceAddress> InterfaceAddresses() {
   return all;
 }
 
+// Other hosts cannot be reached over it.
+bool IsLoopback(absl::string_view canonical) {
+  return canonical == "::1" || absl::StartsWith(canonical, "127.");
+}
+
 // What the name stands for; a number stands for itself.
 std::string Resolve(const std::string& name) {
   addrinfo* first = nullptr;
@@ -63,7 +69,7 @@ std::map<std::string, std::string> NcclEnvironment(
       {"TORCH_NCCL_DUMP_ON_TIMEOUT", "0"}};
   const std::string wanted = Canonical(address);
   for (const auto& [interface, own] : interfaces) {
-    if (wanted.empty() || Canonical(own) != wanted) continue;
+    if (wanted.empty() || IsLoopback(wanted) || Canonical(own) != wanted) continue;
     // '=': this very name, not all that begin so.
     variables["NCCL_SOCKET_IFNAME"] = absl::StrCat("=", interface);
     break;

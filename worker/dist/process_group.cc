@@ -143,7 +143,8 @@ std::unique_ptr<PeerWatch> WatchPeers(KeyValue& store, const CollectivesOptions&
                                         .prefix = absl::StrCat(options.prefix, ranks.sub_prefix)},
                                        ranks.names});
   TORCH_CHECK_WITH(DistBackendError, watch.ok(),
-                   "the ranks did not connect: ", watch.status().ToString());
+                   "the ranks did not connect: ", watch.status().ToString(),
+                   " (muster-worker --advertise-address says where a worker's ranks are reached)");
   return *std::move(watch);
 }
 
