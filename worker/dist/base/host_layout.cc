@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <random>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
@@ -52,11 +53,17 @@ std::string HostLayout::Text() const {
 
 absl::StatusOr<HostLayout> FindHosts(KeyValue& store, const HostLayoutOptions& options) {
   const auto key = [&](int rank) { return absl::StrCat(options.prefix, "host/", rank); };
+  const std::string protocol = absl::StrCat("gang-", kGangProtocol, "/");
   MUSTER_RETURN_IF_ERROR(
-      store.Set(key(options.rank), absl::StrCat(HostIdentity(), "/", options.address)));
+      store.Set(key(options.rank), absl::StrCat(protocol, HostIdentity(), "/", options.address)));
   std::vector<std::string> identities;
   for (int rank = 0; rank < options.world_size; ++rank) {
     MUSTER_ASSIGN_OR_RETURN(std::string identity, store.Get(key(rank), options.timeout));
+    if (!absl::StartsWith(identity, protocol)) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("rank ", rank, " runs another version of muster-trainer than rank ",
+                       options.rank, ": upgrade all workers of the pool"));
+    }
     identities.push_back(std::move(identity));
   }
   return LayoutOf(identities);

@@ -37,7 +37,12 @@ struct HostLayoutOptions {
   std::string prefix;  // of the keys in the store, fresh for each gang
 };
 
-// All ranks call it. Fails as the store fails.
+// Raised when ranks of two versions would meet in other collectives than each other. 2: batch
+// norm's rehearsal is not run by a gang that resumes; over NCCL ranks watch each other.
+inline constexpr int kGangProtocol = 2;
+
+// All ranks call it. Fails as the store fails. FAILED_PRECONDITION: a rank is of a version with
+// another gang protocol.
 absl::StatusOr<HostLayout> FindHosts(KeyValue& store, const HostLayoutOptions& options);
 
 // Pure: of the identities of ranks 0, 1, ...
