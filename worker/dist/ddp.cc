@@ -225,8 +225,9 @@ class Ddp final : public GradientSync {
       return;
     }
     c10d::AllreduceOptions sum;
-    if (options_.averages) {
-      // On a device a launch for all of them costs what one of them would.
+    if (options_.averages && bucket.flat.scalar_type() != at::kHalf) {
+      // On a device a launch for all of them costs what one of them would. Numbers in fp16 are
+      // divided before they travel: they would overflow.
       at::_foreach_copy_(bucket.views, members);
       sum.reduceOp = c10d::ReduceOp::AVG;
     } else {

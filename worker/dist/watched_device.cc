@@ -42,14 +42,16 @@ WatchedDevice::~WatchedDevice() {
 
 c10::intrusive_ptr<c10d::Work> WatchedDevice::allreduce(std::vector<at::Tensor>& tensors,
                                                         const c10d::AllreduceOptions& options) {
-  begun_ += 1;
-  return newest_ = backend_->allreduce(tensors, options);
+  newest_ = backend_->allreduce(tensors, options);
+  begun_ += 1;  // one that did not begin is open to the others, and this rank missed by them
+  return newest_;
 }
 
 c10::intrusive_ptr<c10d::Work> WatchedDevice::broadcast(std::vector<at::Tensor>& tensors,
                                                         const c10d::BroadcastOptions& options) {
+  newest_ = backend_->broadcast(tensors, options);
   begun_ += 1;
-  return newest_ = backend_->broadcast(tensors, options);
+  return newest_;
 }
 
 void WatchedDevice::Check() {

@@ -206,6 +206,26 @@ TEST(GradientSync, ABackendThatAveragesBucketsGivesTheMean) {
   }
 }
 
+TEST(GradientSync, AGradientThatFitsIntoFp16OnlyAsAShareDoesNotOverflow) {
+  MemoryKeyValue store;
+  std::vector<double> seen(2);
+  const auto body = [&](int rank) {
+    auto gang = SharedMemoryGang::Join(store, {.rank = rank, .world_size = 2});
+    ASSERT_OK(gang.status());
+    const auto backend = MakeSharedMemoryBackend(*std::move(gang));
+    at::Tensor a = at::ones({3}).requires_grad_();
+    const auto sync = MakeDdp(*backend, {a}, {.compression = Compression::kFp16, .averages = true});
+    sync->BeginStep();
+    sync->Backward(a.mul(rank == 0 ? 98304.0 : 0.0).sum(), at::tensor(1.0f), at::Tensor());
+    sync->AwaitMean();
+    seen[rank] = a.grad()[0].item<double>();
+  };
+  std::thread second([&] { body(1); });
+  body(0);
+  second.join();
+  EXPECT_THAT(seen, Each(49152.0));  // half of what is above fp16's largest number
+}
+
 TEST(GradientSync, AnUnusedParameterGetsZerosAndHoldsUpNobody) {
   const std::vector<at::Tensor> whole = GradientsOfAllRanks(1, {})[0];
   for (const bool static_graph : {false, true}) {

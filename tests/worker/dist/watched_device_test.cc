@@ -30,6 +30,7 @@ struct Device {
   c10::intrusive_ptr<DeviceWork> last;
   std::atomic<c10d::ErrorType> error = c10d::ErrorType::SUCCESS;
   std::atomic<int> aborts = 0;
+  bool refuses = false;  // to begin an operation
   std::promise<void> aborted;
 };
 
@@ -38,6 +39,7 @@ class HeldDevice final : public c10d::Backend {
   HeldDevice(int rank, Device& device) : c10d::Backend(rank, 2), device_(device) {}
   const std::string getBackendName() const override { return "held"; }
   c10::intrusive_ptr<c10d::Work> allreduce(Tensors&, const c10d::AllreduceOptions&) override {
+    TORCH_CHECK(!device_.refuses, "the device is gone");
     return device_.last = c10::make_intrusive<DeviceWork>();
   }
   c10d::ErrorType getError() override { return device_.error; }
@@ -99,6 +101,17 @@ TEST_F(WatchedDeviceTest, ARankThatGoesInTheMiddleOfAnOperationAbortsItAndIsMiss
   for (const int rank : {0, 1}) Sum(rank);
   ranks_[1].reset();
   EXPECT_EQ(devices_[1].aborts, 1);
+  AwaitAbort(0);
+  EXPECT_EQ(FailureClassOf(Check(0)), kPeerLost);
+}
+
+TEST_F(WatchedDeviceTest, ARankWhoseOperationDoesNotBeginIsMissedInIt) {
+  for (const int rank : {0, 1}) Sum(rank);
+  for (Device& device : devices_) device.last->ended = true;
+  Sum(0);
+  devices_[1].refuses = true;
+  EXPECT_ANY_THROW(Sum(1));
+  ranks_[1].reset();
   AwaitAbort(0);
   EXPECT_EQ(FailureClassOf(Check(0)), kPeerLost);
 }
