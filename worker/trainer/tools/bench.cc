@@ -51,4 +51,10 @@ Batch BatchAt(const Bench& bench, int64_t step) {
   return bench.feed->Bring(LoadBatch(bench, step));
 }
 
+BatchQueue BatchesOf(const Bench& bench, int64_t steps) {
+  return BatchQueue(
+      [&bench](uint64_t step) { return LoadBatch(bench, static_cast<int64_t>(step)); }, 0,
+      static_cast<uint64_t>(steps), bench.loader->batches_ahead());
+}
+
 }  // namespace muster::worker

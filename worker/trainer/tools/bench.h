@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "common/fs/file_system.h"
 #include "trainer_spec/job_spec.h"
+#include "worker/data/batch_queue.h"
 #include "worker/dist/collectives.h"
 #include "worker/train/step/device_feed.h"
 #include "worker/train/step/step.h"
@@ -43,5 +44,8 @@ void MakeStep(Bench& bench);
 Batch LoadBatch(const Bench& bench, int64_t step);
 // The same on the device.
 Batch BatchAt(const Bench& bench, int64_t step);
+// The first `steps` of them as the run has them, made ahead where it makes them ahead. `bench` must
+// outlive it.
+BatchQueue BatchesOf(const Bench& bench, int64_t steps);
 
 }  // namespace muster::worker

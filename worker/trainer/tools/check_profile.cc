@@ -49,9 +49,7 @@ StepProfile ProfileRank(const trainer_spec::JobSpec& spec, Bench& bench) {
   const int64_t warm = std::min(kWarmSteps, steps - 1);
   StepProfile profile;
   profile.loader_samples_per_second = LoaderRate(bench, steps);
-  BatchQueue batches(
-      [&bench](uint64_t step) { return LoadBatch(bench, static_cast<int64_t>(step)); }, 0,
-      static_cast<uint64_t>(steps), bench.loader->batches_ahead());
+  BatchQueue batches = BatchesOf(bench, steps);
   for (int64_t step = 0; step < steps; ++step) {
     if (step == warm) {
       timer.Mark(StepPart::kOther);

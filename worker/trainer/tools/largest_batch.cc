@@ -29,8 +29,10 @@ absl::StatusOr<int64_t> PeakOf(trainer_spec::JobSpec spec, FileSystem& fs, int64
   MUSTER_ASSIGN_OR_RETURN(Bench bench, SetUpBench(spec, fs));
   MakeStep(bench);
   StepTimer timer(DeviceFor(spec));
+  // One more than are taken: also the last step has a batch beside its own, as in a run.
+  BatchQueue batches = BatchesOf(bench, kPeakSteps + 1);
   for (int64_t step = 0; step < kPeakSteps; ++step)
-    bench.step->Run(step, BatchAt(bench, step), {}, /*settle=*/true, timer);
+    bench.step->Run(step, bench.feed->Bring(batches.Next()), {}, /*settle=*/true, timer);
   return MeasureMemory(DeviceFor(spec)).peak_bytes;
 }
 
