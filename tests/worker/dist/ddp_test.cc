@@ -214,9 +214,11 @@ TEST(GradientSync, AGradientThatFitsIntoFp16OnlyAsAShareDoesNotOverflow) {
     ASSERT_OK(gang.status());
     const auto backend = MakeSharedMemoryBackend(*std::move(gang));
     at::Tensor a = at::ones({3}).requires_grad_();
-    const auto sync = MakeDdp(*backend, {a}, {.compression = Compression::kFp16, .averages = true});
+    DdpOptions options = {.compression = Compression::kFp16, .averages = true};
+    options.buckets.control_size = 1;
+    const auto sync = MakeDdp(*backend, {a}, options);
     sync->BeginStep();
-    sync->Backward(a.mul(rank == 0 ? 98304.0 : 0.0).sum(), at::tensor(1.0f), at::Tensor());
+    sync->Backward(a.mul(rank == 0 ? 98304.0 : 0.0).sum(), at::tensor(1.0f), at::tensor({1.0f}));
     sync->AwaitMean();
     seen[rank] = a.grad()[0].item<double>();
   };
