@@ -69,10 +69,10 @@ void ClusterModel::AddNodes(Draft& draft, const ClusterSize& size) {
                                     .uuid = absl::StrCat("GPU-", i, "-", slot),
                                     .memory_bytes = uint64_t{80} << 30});
     }
-    worker.presence = controller::Presence::kReady;
-    worker.connected = true;
-    worker.stream = i + 1;
-    worker.last_seen_at = now();
+    worker.pulse.suspect = false;
+    worker.pulse.connected = true;
+    worker.pulse.stream = i + 1;
+    worker.pulse.last_seen_at = now();
     draft.AddWorker(std::move(worker));
   }
 }
@@ -118,8 +118,8 @@ uint64_t ClusterModel::Apply(const controller::Plan& plan, bool keep) {
 void ClusterModel::EndJob(Draft& draft, uint64_t job_id) {
   const controller::Attempt& placed = *draft.view().FindJob(job_id)->current;
   for (const controller::Rank& rank : placed.ranks) {
-    controller::Worker& worker = draft.EditWorkerUnstored(draft.view().FindWorker(rank.worker)->id);
-    for (uint32_t slot : rank.slots) worker.holders.erase(slot);
+    controller::WorkerPulse& pulse = draft.EditPulse(draft.view().FindWorker(rank.worker)->id);
+    for (uint32_t slot : rank.slots) pulse.holders.erase(slot);
   }
   controller::Attempt& attempt = draft.EditAttempt(job_id);
   attempt.ended = absl::UnixEpoch();

@@ -332,7 +332,7 @@ void Applier::DropParkedIfGone(const Event& event) {
   if (gone == nullptr) return;
   const std::shared_ptr<const Snapshot> now = snapshot();
   const Worker* worker = now->FindWorker(gone->worker);
-  if (worker != nullptr && worker->stream == gone->stream) DropParkedOf(gone->worker);
+  if (worker != nullptr && worker->pulse.stream == gone->stream) DropParkedOf(gone->worker);
 }
 
 absl::Status Applier::Commit(const ChangeSet& changes) {

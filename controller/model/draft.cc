@@ -131,10 +131,10 @@ Draft::Draft(const Snapshot& base) : next_(std::make_shared<Snapshot>(base)) {}
 
 Job& Draft::EditJob(uint64_t id) {
   durable_jobs_.insert(id);
-  return EditJobUnstored(id);
+  return MutableJob(id);
 }
 
-Job& Draft::EditJobUnstored(uint64_t id) {
+Job& Draft::MutableJob(uint64_t id) {
   if (jobs_.count(id) == 0) jobs_before_[id] = next_->jobs.Share(id);
   Job& job = Edit(next_->jobs, jobs_, id);
   // What was held so far was held in the state that may change now.
@@ -142,9 +142,18 @@ Job& Draft::EditJobUnstored(uint64_t id) {
   return job;
 }
 
-Job& Draft::EditJobProgress(uint64_t id) {
-  progress_edits_.insert(id);
-  return EditJobUnstored(id);
+Draft::Progress Draft::EditProgress(uint64_t job_id) {
+  Job& job = MutableJob(job_id);
+  return {.shown = job.progress, .ledger = job.ledger};
+}
+
+void Draft::SaveProgress(uint64_t job_id) {
+  MutableJob(job_id);
+  saved_progress_.insert(job_id);
+}
+
+void Draft::ShowMessage(uint64_t job_id, std::string message) {
+  MutableJob(job_id).message = std::move(message);
 }
 
 Attempt& Draft::EditAttempt(uint64_t job_id) {
@@ -179,10 +188,12 @@ Rank& Draft::EditPastRank(uint64_t job_id, uint32_t attempt, uint32_t rank) {
 
 Worker& Draft::EditWorker(uint64_t id) {
   durable_workers_.insert(id);
-  return EditWorkerUnstored(id);
+  return MutableWorker(id);
 }
 
-Worker& Draft::EditWorkerUnstored(uint64_t id) { return Edit(next_->workers, workers_, id); }
+WorkerPulse& Draft::EditPulse(uint64_t worker_id) { return MutableWorker(worker_id).pulse; }
+
+Worker& Draft::MutableWorker(uint64_t id) { return Edit(next_->workers, workers_, id); }
 
 Checkpoint& Draft::EditCheckpoint(uint64_t id) {
   return Edit(next_->checkpoints, checkpoints_, id);
@@ -214,7 +225,7 @@ std::map<std::string, RootInUse>& Draft::MutableRoots() {
   return *roots_in_use_;
 }
 
-RootInUse& Draft::EditRootUnstored(const std::string& path) {
+RootInUse& Draft::EditRootInUse(const std::string& path) {
   MUSTER_CHECK(next_->roots_in_use->count(path) != 0, "an edit of a root that nobody uses");
   return MutableRoots().at(path);
 }
@@ -256,7 +267,7 @@ std::map<std::string, uint64_t>& Draft::MutableWorkerIds() {
 
 void Draft::ForgetWorker(uint64_t id) {
   const Worker& worker = *next_->workers.Find(id);
-  MUSTER_CHECK(worker.holders.empty(), "a worker that holds slots was forgotten");
+  MUSTER_CHECK(worker.pulse.holders.empty(), "a worker that holds slots was forgotten");
   const std::string name = worker.name;
   for (uint64_t seq : next_->outbox.Of(name)) RemoveOutbox(seq);
   MutableWorkerIds().erase(name);
@@ -272,7 +283,7 @@ bool Draft::LeaveUnstored() {
                            events_.empty() && !outbox_changed_ && forgotten_workers_.empty() &&
                            archived_jobs_.empty() && restored_jobs_.empty();
   if (!may_be_lost) return false;
-  progress_edits_.clear();
+  saved_progress_.clear();
   left_unstored_ = true;
   return true;
 }
@@ -340,7 +351,7 @@ void Draft::EndHolds(Attempt& attempt, std::set<uint32_t>& changed) {
 void Draft::SettleLedgers() {
   if (now_ == absl::InfinitePast()) return;
   for (auto& [job_id, attempt] : attempts_) EndHolds(*attempt, durable_ranks_[job_id]);
-  std::set<uint64_t> stored = progress_edits_;
+  std::set<uint64_t> stored = saved_progress_;
   stored.insert(durable_jobs_.begin(), durable_jobs_.end());
   stored.insert(new_jobs_.begin(), new_jobs_.end());
   for (uint64_t id : stored) {
@@ -362,7 +373,7 @@ ChangeSet Draft::Changes() {
   for (uint64_t id : durable_jobs_) {
     if (new_jobs_.count(id) == 0) changes.jobs.push_back(next_->jobs.Share(id));
   }
-  for (uint64_t id : progress_edits_) {
+  for (uint64_t id : saved_progress_) {
     const bool stands_already = new_jobs_.count(id) != 0 || durable_jobs_.count(id) != 0;
     if (!stands_already) changes.jobs.push_back(next_->jobs.Share(id));
   }

@@ -5,11 +5,9 @@
 // and publishes it only then; a draft that could not be stored is dropped. Reads through view() see
 // the edits. Pure; one thread. References from Edit* stay good until Finish.
 //
-// What becomes of an edit is in its name:
-// - EditX: stored in the batch's transaction; the loops, which decide by it, run again.
-// - EditJobProgress: stored, too, but no loop runs for it.
-// - EditXUnstored: in memory only, lost with the process; no loop runs for it unless WakeLoops is
-//   called too. After an edit of a root one always does.
+// An edit is stored in the batch's transaction, and the loops, which decide by it, run again. What
+// beats is edited apart (EditPulse and what follows it): that stays in memory, is lost with the
+// process, and no loop runs for it.
 #pragma once
 
 #include <cstdint>
@@ -91,7 +89,7 @@ class Draft {
 
   const Snapshot& view() const { return *next_; }
 
-  // A durable change. Requires that the row exists.
+  // Requires that the row exists.
   Job& EditJob(uint64_t id);
   Attempt& EditAttempt(uint64_t job_id);                                 // the current one
   Rank& EditRank(uint64_t job_id, uint32_t rank);                        // of the current attempt
@@ -102,15 +100,23 @@ class Draft {
   Project& EditProject(const std::string& name);
   // A root that nobody had seen so far.
   void AddRoot(RootIdentity root);
-  // Only in memory. Requires that it is in use.
-  RootInUse& EditRootUnstored(const std::string& path);
-  // Only shown, not stored: progress, heartbeats, the message of a waiting job.
-  Job& EditJobUnstored(uint64_t id);
-  Worker& EditWorkerUnstored(uint64_t id);
   Counters& counters() { return next_->counters; }
-  // Stored, but nobody decides by it: progress, from time to time.
-  Job& EditJobProgress(uint64_t id);
-  // Something unstored changed that the loops decide by (a worker's presence): they run again.
+
+  // In memory only.
+  WorkerPulse& EditPulse(uint64_t worker_id);
+  // In memory only; the loops run again. Requires that it is in use.
+  RootInUse& EditRootInUse(const std::string& path);
+  // In memory only, until SaveProgress or another edit of the job stores it.
+  struct Progress {
+    JobProgress& shown;
+    JobLedger& ledger;
+  };
+  Progress EditProgress(uint64_t job_id);
+  // Stored, but no loop runs for it.
+  void SaveProgress(uint64_t job_id);
+  // Why the job waits: likewise in memory.
+  void ShowMessage(uint64_t job_id, std::string message);
+  // Something in memory changed that the loops decide by (a worker's presence).
   void WakeLoops() { wakes_loops_ = true; }
 
   // New rows; the id or sequence is assigned here.
@@ -171,6 +177,8 @@ class Draft {
   std::shared_ptr<const Snapshot> Finish();
 
  private:
+  Job& MutableJob(uint64_t id);
+  Worker& MutableWorker(uint64_t id);
   void EndHolds(Attempt& attempt, std::set<uint32_t>& changed);
   void SettleLedgers();
   void UpdateJobLists(const std::set<uint64_t>& touched);
@@ -205,7 +213,7 @@ class Draft {
   static Key KeyOf(const Job& job) { return {job.owner, job.idempotency_key}; }
   std::map<Key, const Job*> new_keys_;
   std::set<uint64_t> durable_jobs_;
-  std::set<uint64_t> progress_edits_;  // of jobs
+  std::set<uint64_t> saved_progress_;  // of jobs
   std::set<uint64_t> durable_workers_;
   std::vector<uint64_t> forgotten_workers_;
   std::vector<std::shared_ptr<const Job>> archived_jobs_;

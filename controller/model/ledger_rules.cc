@@ -148,12 +148,11 @@ void EndHold(Rank& rank, absl::Time now) {
   if (rank.held_until == absl::InfiniteFuture()) rank.held_until = now;
 }
 
-void NoteProgress(Job& job, const ProgressNote& note) {
-  JobLedger& ledger = job.ledger;
+void NoteProgress(const Attempt& attempt, JobLedger& ledger, const ProgressNote& note) {
   const TimeLabel phase = PhaseLabel(note.phase);
   const bool new_phase = phase != ledger.phase;
   if (note.step > ledger.step) {
-    TakeSteps(ledger, note.step, note.stall_per_step, SlotsHeld(*job.current));
+    TakeSteps(ledger, note.step, note.stall_per_step, SlotsHeld(attempt));
   }
   const bool moved = new_phase || note.moved || (note.step > 0 && note.step != ledger.step);
   if (moved) ledger.unconfirmed = absl::ZeroDuration();

@@ -41,7 +41,7 @@ struct ProgressNote {
   bool moved = false;  // the epoch, or anything else that counts as progress
   absl::Duration stall_per_step;
 };
-void NoteProgress(Job& job, const ProgressNote& note);
+void NoteProgress(const Attempt& attempt, JobLedger& ledger, const ProgressNote& note);
 
 // The live attempt has done at least so many steps; as above.
 void NoteStep(Job& job, int64_t step);

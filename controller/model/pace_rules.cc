@@ -2,11 +2,10 @@
 
 namespace muster::controller {
 
-void NotePace(Job& job, int64_t step, int64_t total_steps, absl::Time now) {
-  JobPace& pace = job.progress.pace;
+void NotePace(uint32_t attempt, JobPace& pace, int64_t step, int64_t total_steps, absl::Time now) {
   const JobPace::Mark here{.step = step, .at = now};
-  const bool fresh = pace.attempt != job.attempt || step < pace.middle.step || now < pace.middle.at;
-  if (fresh) pace = {.attempt = job.attempt, .from = here, .middle = here};
+  const bool fresh = pace.attempt != attempt || step < pace.middle.step || now < pace.middle.at;
+  if (fresh) pace = {.attempt = attempt, .from = here, .middle = here};
   if (now - pace.middle.at >= kPaceSpan) {
     pace.from = pace.middle;
     pace.middle = here;

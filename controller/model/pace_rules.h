@@ -17,7 +17,7 @@ inline constexpr absl::Duration kMinPaceTime = absl::Seconds(2);
 inline constexpr int64_t kMinPaceSteps = 2;
 
 // Rank 0 of the live attempt has done `step` of `total_steps` (0: nobody knows) at `now`.
-void NotePace(Job& job, int64_t step, int64_t total_steps, absl::Time now);
+void NotePace(uint32_t attempt, JobPace& pace, int64_t step, int64_t total_steps, absl::Time now);
 
 // When the live attempt will have done its last step, as far as its own progress tells; infinite:
 // it does not. Requires a live attempt.

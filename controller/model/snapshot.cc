@@ -52,14 +52,14 @@ std::string Snapshot::IdentityOf(const std::string& root) const {
 
 bool SeesRoot(const Worker& worker, const JobNeeds& needs) {
   if (needs.root.empty()) return true;
-  if (worker.roots == nullptr) return false;
-  const auto view = worker.roots->find(needs.root);
-  return view != worker.roots->end() && view->second.seen;
+  if (worker.pulse.roots == nullptr) return false;
+  const auto view = worker.pulse.roots->find(needs.root);
+  return view != worker.pulse.roots->end() && view->second.seen;
 }
 
 bool CanUseRoot(const Worker& worker, const JobNeeds& needs) {
   if (!SeesRoot(worker, needs)) return false;
-  return needs.root.empty() || worker.roots->at(needs.root).message.empty();
+  return needs.root.empty() || worker.pulse.roots->at(needs.root).message.empty();
 }
 
 const Attempt* FindAttempt(const Job& job, uint32_t number) {
@@ -95,15 +95,15 @@ const Rank* FindLiveRank(const Snapshot& snapshot, const Fence& fence, uint32_t 
   return &found;
 }
 
-void HoldSlots(Worker& worker, const JobNeeds& needs, uint64_t job_id, uint32_t attempt,
+void HoldSlots(WorkerPulse& pulse, const JobNeeds& needs, uint64_t job_id, uint32_t attempt,
                const Rank& rank) {
   bool first = true;
   for (uint32_t slot : rank.slots) {
-    worker.holders[slot] = {.job_id = job_id,
-                            .attempt = attempt,
-                            .rank = rank.rank,
-                            .cpus = first ? needs.cpus_per_rank : 0,
-                            .memory_bytes = first ? needs.memory_per_rank : 0};
+    pulse.holders[slot] = {.job_id = job_id,
+                           .attempt = attempt,
+                           .rank = rank.rank,
+                           .cpus = first ? needs.cpus_per_rank : 0,
+                           .memory_bytes = first ? needs.memory_per_rank : 0};
     first = false;
   }
 }

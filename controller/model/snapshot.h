@@ -140,7 +140,7 @@ const Rank* FindLiveRank(const Snapshot& snapshot, const Fence& fence, uint32_t 
                          absl::string_view worker, absl::string_view incarnation);
 
 // Notes on the worker that the rank of (job_id, attempt) holds its slots, CPUs and memory.
-void HoldSlots(Worker& worker, const JobNeeds& needs, uint64_t job_id, uint32_t attempt,
+void HoldSlots(WorkerPulse& pulse, const JobNeeds& needs, uint64_t job_id, uint32_t attempt,
                const Rank& rank);
 
 // Whether the worker sees the checkpoint root that the job needs: it may read and delete there.

@@ -43,14 +43,15 @@ absl::Status LoadWorkers(SqliteDatabase& db, absl::Duration now, absl::Time wall
     worker.facts.memory_bytes = row.Int(9);
     worker.facts.advertise_address = row.Text(10);
     worker.facts.metrics_address = row.Text(11);
-    worker.presence = row.Int(12) != 0 ? Presence::kLost : Presence::kSuspect;
+    worker.lost = row.Int(12) != 0;
+    worker.pulse.suspect = !worker.lost;
     worker.draining = row.Int(13) != 0;
-    worker.last_heartbeat = ReadTime(row, 14, absl::InfinitePast());
+    worker.pulse.last_heartbeat = ReadTime(row, 14, absl::InfinitePast());
     // A lost one has been silent for longer than this controller has run.
-    const bool known_lost =
-        worker.presence == Presence::kLost && worker.last_heartbeat != absl::InfinitePast();
-    const absl::Duration silent = std::max(wall - worker.last_heartbeat, absl::ZeroDuration());
-    worker.last_seen_at = known_lost ? now - silent : now;
+    const bool known_lost = worker.lost && worker.pulse.last_heartbeat != absl::InfinitePast();
+    const absl::Duration silent =
+        std::max(wall - worker.pulse.last_heartbeat, absl::ZeroDuration());
+    worker.pulse.last_seen_at = known_lost ? now - silent : now;
     worker.event_seq = row.Int(15);
     worker.event_seq_known = row.Int(16) != 0;
     worker.cordoned = row.Int(17) != 0;
@@ -73,7 +74,7 @@ void HoldSlotsOf(const Job& job, Workers& workers) {
     for (const Rank& rank : attempt.ranks) {
       const auto worker = workers.find(rank.worker);
       if (!rank.holds_slots || worker == workers.end()) continue;
-      HoldSlots(worker->second, job.settings->needs, job.id, attempt.number, rank);
+      HoldSlots(worker->second.pulse, job.settings->needs, job.id, attempt.number, rank);
     }
   };
   for (const auto& attempt : job.past) hold(*attempt);

@@ -128,9 +128,9 @@ absl::Status StateStore::PutWorker(const Worker& worker) {
       .Bind(worker.facts.memory_bytes)
       .Bind(worker.facts.advertise_address)
       .Bind(worker.facts.metrics_address)
-      .Bind(worker.presence == Presence::kLost)
+      .Bind(worker.lost)
       .Bind(worker.draining);
-  BindTime(row, worker.last_heartbeat);
+  BindTime(row, worker.pulse.last_heartbeat);
   row.Bind(worker.event_seq)
       .Bind(worker.event_seq_known)
       .Bind(worker.cordoned)

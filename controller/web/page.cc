@@ -53,9 +53,9 @@ void WorkerRow(std::string& html, const Worker& worker, absl::Time now) {
   Cell(html, worker.name);
   Cell(html, WorkerStateName(worker));
   Cell(html, worker.facts.pool);
-  NumberCell(html, absl::StrCat(worker.holders.size(), "/", worker.facts.slots.size()));
+  NumberCell(html, absl::StrCat(worker.pulse.holders.size(), "/", worker.facts.slots.size()));
   Cell(html, worker.facts.slots.empty() ? "" : worker.facts.slots.front().device);
-  NumberCell(html, HumanDuration(now - worker.last_heartbeat));
+  NumberCell(html, HumanDuration(now - worker.pulse.last_heartbeat));
   Cell(html, worker.facts.metrics_address);
   html += "</tr>\n";
 }

@@ -242,9 +242,9 @@ void FillWorkers(const Snapshot& snapshot, ScrapedSeries& series) {
       const std::string kind = absl::AsciiStrToLower(SlotKindName(slot.kind));
       // All three stand, so that a use that falls to zero shows zero.
       for (const char* any : {"free", "used", "unavailable"}) slots[{worker.facts.pool, kind, any}];
-      const char* use = worker.holders.count(slot.index) != 0 ? "used"
-                        : state == "ready"                    ? "free"
-                                                              : "unavailable";
+      const char* use = worker.pulse.holders.count(slot.index) != 0 ? "used"
+                        : state == "ready"                          ? "free"
+                                                                    : "unavailable";
       ++slots[{worker.facts.pool, kind, use}];
     }
   });

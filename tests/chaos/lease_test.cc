@@ -61,7 +61,7 @@ TEST(LeaseAndLiveness, AWorkerThatIsGivenUpPublishesNothing) {
     lease.Begin(kLost);
     mc::Snapshot base;
     mc::Draft first(base);
-    first.AddWorker({.name = "w", .last_seen_at = absl::ZeroDuration()});
+    first.AddWorker({.name = "w"});
     std::shared_ptr<const mc::Snapshot> model = first.Finish();
     bool lost = false;
     for (absl::Duration now; now < absl::Minutes(2); now += absl::Milliseconds(250)) {
@@ -74,7 +74,7 @@ TEST(LeaseAndLiveness, AWorkerThatIsGivenUpPublishesNothing) {
         if (happens_now(beats[i].seen) && lost) beats[i].acked = absl::InfiniteDuration();
         if (happens_now(beats[i].seen) && !lost) {
           mc::Draft draft(*model);
-          draft.EditWorkerUnstored(1).last_seen_at = beats[i].seen;
+          draft.EditPulse(1).last_seen_at = beats[i].seen;
           model = draft.Finish();
         }
         if (happens_now(beats[i].acked)) lease.Acknowledged(i + 1);

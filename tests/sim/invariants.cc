@@ -44,9 +44,9 @@ bool IsLegalMove(S from, S to) {
 // What the worker said of the root, told apart from the controller's own reading of it.
 bool IsSeen(const mc::Snapshot& snapshot, const std::string& name, const std::string& root) {
   const mc::Worker* worker = snapshot.FindWorker(name);
-  if (worker == nullptr || worker->roots == nullptr) return false;
-  const auto view = worker->roots->find(root);
-  return view != worker->roots->end() && !view->second.identity.empty();
+  if (worker == nullptr || worker->pulse.roots == nullptr) return false;
+  const auto view = worker->pulse.roots->find(root);
+  return view != worker->pulse.roots->end() && !view->second.identity.empty();
 }
 
 // Whether its agent will refuse the rank for the sake of what lives there. Once it has said so, in
@@ -59,8 +59,8 @@ bool WillRefuse(const mc::Snapshot& before, const mc::Rank& rank, const LiveProc
 }
 
 bool IsHeldBy(const mc::Worker& worker, uint32_t slot, const worker::RankKey& key) {
-  const auto holder = worker.holders.find(slot);
-  return holder != worker.holders.end() && holder->second.job_id == key.job_id &&
+  const auto holder = worker.pulse.holders.find(slot);
+  return holder != worker.pulse.holders.end() && holder->second.job_id == key.job_id &&
          holder->second.attempt == key.attempt && holder->second.rank == key.rank;
 }
 
@@ -304,7 +304,8 @@ void Invariants::CheckSlots(const mc::Snapshot& snapshot) {
     for (const auto& past : job.past) take(*past);
   });
   size_t holders = 0;
-  snapshot.workers.ForEach([&](const mc::Worker& worker) { holders += worker.holders.size(); });
+  snapshot.workers.ForEach(
+      [&](const mc::Worker& worker) { holders += worker.pulse.holders.size(); });
   if (holders != held.size()) {
     trace_.Fail(holders, " slots are held, ", held.size(), " ranks hold one");
   }
@@ -376,11 +377,12 @@ void Invariants::CheckPlacements(const mc::Snapshot& snapshot, const mc::Snapsho
 std::set<std::string> Invariants::OtherReaders(const mc::Snapshot& snapshot) const {
   std::set<std::string> names;
   snapshot.workers.ForEach([&](const mc::Worker& worker) {
-    if (worker.name == misreader || worker.draining || worker.presence == mc::Presence::kLost) {
+    if (worker.name == misreader || worker.draining || worker.presence() == mc::Presence::kLost) {
       return;
     }
-    const bool has_said = worker.roots != nullptr && worker.roots->count(Storage::kRoot) != 0;
-    const bool ready = worker.connected && worker.presence == mc::Presence::kReady;
+    const bool has_said =
+        worker.pulse.roots != nullptr && worker.pulse.roots->count(Storage::kRoot) != 0;
+    const bool ready = worker.pulse.connected && worker.presence() == mc::Presence::kReady;
     const bool reads = ready && IsSeen(snapshot, worker.name, Storage::kRoot);
     const bool awaited = !worker.identity.empty() && (!ready || !has_said);
     if (reads || awaited) names.insert(worker.name);
@@ -536,7 +538,7 @@ void Invariants::OnQuiet(const mc::Snapshot& snapshot) {
                 static_cast<int>(row.kind), " of job ", row.fence.job_id, ".", row.fence.attempt);
   });
   snapshot.workers.ForEach([this](const mc::Worker& worker) {
-    for (const auto& [slot, holder] : worker.holders) {
+    for (const auto& [slot, holder] : worker.pulse.holders) {
       trace_.Fail(worker.name, " slot ", slot, " is held for ever by job ", holder.job_id);
     }
   });

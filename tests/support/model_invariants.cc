@@ -171,7 +171,7 @@ class Audit {
 
   void CheckHolders(const mc::Worker& worker) {
     std::set<uint32_t> slots;
-    for (const auto& [slot, holder] : worker.holders) {
+    for (const auto& [slot, holder] : worker.pulse.holders) {
       slots.insert(slot);
       const auto found = held_.find(std::make_tuple(worker.name, worker.incarnation, slot));
       if (found == held_.end() ||
@@ -287,8 +287,8 @@ std::string DescribeModel(const controller::Snapshot& snapshot) {
     }
   });
   snapshot.workers.ForEach([&](const mc::Worker& worker) {
-    absl::StrAppend(&view, "worker ", worker.id, " ", worker.name, " holds ", worker.holders.size(),
-                    " seq ", worker.event_seq, "\n");
+    absl::StrAppend(&view, "worker ", worker.id, " ", worker.name, " holds ",
+                    worker.pulse.holders.size(), " seq ", worker.event_seq, "\n");
   });
   snapshot.checkpoints.ForEach([&](const mc::Checkpoint& checkpoint) {
     absl::StrAppend(&view, "checkpoint ", checkpoint.id, " of ", checkpoint.job_id, " ",

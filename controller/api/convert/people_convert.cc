@@ -32,8 +32,8 @@ void AddEnded(const Attempt& attempt, absl::Duration& ran, double& slot_seconds)
 
 // By which the worker is to know the root; empty: that is not known yet.
 std::string IdentityOf(const Worker& worker, const std::string& root) {
-  if (worker.watches == nullptr) return "";
-  for (const RootToWatch& watched : *worker.watches) {
+  if (worker.pulse.watches == nullptr) return "";
+  for (const RootToWatch& watched : *worker.pulse.watches) {
     if (watched.path == root) return watched.identity;
   }
   return "";
@@ -224,16 +224,16 @@ v1::WorkerInfo ToProto(const Worker& worker) {
     row->set_uuid(slot.uuid);
     row->set_memory_bytes(slot.memory_bytes);
   }
-  out.set_slots_used(static_cast<uint32_t>(worker.holders.size()));
+  out.set_slots_used(static_cast<uint32_t>(worker.pulse.holders.size()));
   std::set<uint64_t> jobs;
-  for (const auto& [slot, holder] : worker.holders) {
+  for (const auto& [slot, holder] : worker.pulse.holders) {
     if (jobs.insert(holder.job_id).second) out.add_job_ids(holder.job_id);
   }
   out.mutable_labels()->insert(worker.facts.labels.begin(), worker.facts.labels.end());
   out.set_advertise_address(worker.facts.advertise_address);
   out.set_metrics_address(worker.facts.metrics_address);
   out.set_version(worker.facts.version);
-  out.set_last_heartbeat_ms(ToMillis(worker.last_heartbeat));
+  out.set_last_heartbeat_ms(ToMillis(worker.pulse.last_heartbeat));
   out.set_cpus(worker.facts.cpus);
   out.set_memory_bytes(worker.facts.memory_bytes);
   out.set_cordoned(worker.cordoned);
@@ -252,8 +252,8 @@ v1::WorkerInfo ToProto(const Worker& worker) {
   for (const std::string& runtime : worker.facts.container_runtimes) {
     out.add_container_runtimes(runtime);
   }
-  if (worker.roots != nullptr) {
-    for (const auto& [path, view] : *worker.roots) {
+  if (worker.pulse.roots != nullptr) {
+    for (const auto& [path, view] : *worker.pulse.roots) {
       if (view.message.empty() || out.unseen_roots_size() == kMaxShownRoots) continue;
       v1::WorkerInfo::UnseenRoot* row = out.add_unseen_roots();
       row->set_path(path);
@@ -261,11 +261,11 @@ v1::WorkerInfo ToProto(const Worker& worker) {
       row->set_identity(IdentityOf(worker, path));
     }
   }
-  if (worker.use != nullptr) {
+  if (worker.pulse.use != nullptr) {
     v1::WorkerUse* use = out.mutable_use();
-    use->set_cpus(worker.use->cpus);
-    use->set_memory_bytes(worker.use->memory_bytes);
-    for (const WorkerUse::Gpu& gpu : worker.use->gpus) {
+    use->set_cpus(worker.pulse.use->cpus);
+    use->set_memory_bytes(worker.pulse.use->memory_bytes);
+    for (const WorkerUse::Gpu& gpu : worker.pulse.use->gpus) {
       v1::WorkerUse::Gpu* row = use->add_gpus();
       row->set_slot(gpu.slot);
       row->set_utilization(gpu.utilization);

@@ -102,11 +102,11 @@ absl::string_view CheckpointStateName(CheckpointState state) {
 }
 
 absl::string_view WorkerStateName(const Worker& worker) {
-  if (worker.presence == Presence::kLost) return "lost";
+  if (worker.presence() == Presence::kLost) return "lost";
   if (worker.draining) return "draining";
-  if (worker.cordoned) return worker.holders.empty() ? "drained" : "draining";
+  if (worker.cordoned) return worker.pulse.holders.empty() ? "drained" : "draining";
   if (worker.quarantined()) return "quarantined";
-  return worker.presence == Presence::kSuspect ? "suspect" : "ready";
+  return worker.presence() == Presence::kSuspect ? "suspect" : "ready";
 }
 
 }  // namespace muster::controller

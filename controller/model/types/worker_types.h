@@ -90,6 +90,28 @@ struct WorkerFailure {
   bool operator==(const WorkerFailure&) const = default;
 };
 
+// What is known of a worker since its last message: in memory only, so that a heartbeat writes
+// nothing. A controller that starts anew hears it again.
+struct WorkerPulse {
+  uint64_t stream = 0;     // the newest Control stream
+  bool connected = false;  // has a Control stream; false after a controller start until its Hello
+  bool suspect = false;    // silent for a while, but not for so long that it is lost
+  // Its notice was that its machine goes away, not that something there is in the way: who gave it
+  // to a former controller may still be there.
+  bool leaving = false;
+  absl::Time last_heartbeat = absl::InfinitePast();  // stored with the row whenever that is written
+  absl::Duration last_seen_at;                       // since boot
+  // Its Hello freed slots while the disk was full: they are released with a later heartbeat.
+  bool owes_release = false;
+  std::map<uint32_t, SlotHolder> holders;  // by slot index; follows from the ranks of attempts
+  std::shared_ptr<const std::vector<RankStatus>> ranks;  // of the last report; null: none yet
+  std::shared_ptr<const WorkerUse> use;                  // likewise
+  // On this stream; null: not said yet, nothing asked yet.
+  std::shared_ptr<const RootViews> roots;
+  std::shared_ptr<const std::vector<RootToWatch>> watches;
+};
+
+// Stored, but for its pulse.
 struct Worker {
   uint64_t id = 0;  // dense, the controller's own
   std::string name;
@@ -98,13 +120,8 @@ struct Worker {
       past_incarnations;  // fenced ones, newest first, at most kMaxPastIncarnations
   std::string identity;   // of its agent's data folder: 16 random bytes; empty: not said
   WorkerFacts facts;
-  Presence presence = Presence::kReady;
-  uint64_t stream = 0;     // the newest Control stream
-  bool connected = false;  // has a Control stream; false after a controller start until its Hello
-  bool draining = false;   // gave notice: gets nothing new
-  // The notice was that its machine goes away, not that something there is in the way. In memory
-  // only: who gave it to a former controller may still be there.
-  bool leaving = false;
+  bool lost = false;      // silent for so long that its ranks were given up
+  bool draining = false;  // gave notice: gets nothing new
   bool cordoned = false;  // drained by a person: gets nothing new until undrained
   std::string cordon_reason;
   std::vector<WorkerFailure> failures;  // oldest first, at most kMaxWorkerFailures
@@ -115,21 +132,16 @@ struct Worker {
   std::string quarantine_reason;
   uint32_t quarantines = 0;  // in a row: each is twice as long as the one before
   absl::Time quarantine_ended = absl::InfinitePast();  // earlier failures count no more
-  absl::Time last_heartbeat = absl::InfinitePast();
-  absl::Duration last_seen_at;  // since boot
   // Highest event_seq of this incarnation that is durable, here or at another controller. The next
   // one must be +1, unless it is not known yet.
   uint64_t event_seq = 0;
   bool event_seq_known = false;
-  // Its Hello freed slots while the disk was full: they are released with a later heartbeat.
-  bool owes_release = false;
-  std::map<uint32_t, SlotHolder> holders;                // by slot index
-  std::shared_ptr<const std::vector<RankStatus>> ranks;  // of the last report; null: none yet
-  std::shared_ptr<const WorkerUse> use;                  // likewise
-  // On this stream; null: not said yet, nothing asked yet.
-  std::shared_ptr<const RootViews> roots;
-  std::shared_ptr<const std::vector<RootToWatch>> watches;
+  WorkerPulse pulse;
 
+  Presence presence() const {
+    if (lost) return Presence::kLost;
+    return pulse.suspect ? Presence::kSuspect : Presence::kReady;
+  }
   bool quarantined() const { return quarantined_until != absl::InfinitePast(); }
 };
 

@@ -14,7 +14,7 @@ namespace {
 void FreeSlots(Draft& draft, uint64_t job_id, uint32_t attempt, const Rank& rank) {
   const Worker* worker = draft.view().FindWorker(rank.worker);
   if (worker == nullptr) return;
-  std::erase_if(draft.EditWorker(worker->id).holders, [&](const auto& holder) {
+  std::erase_if(draft.EditPulse(worker->id).holders, [&](const auto& holder) {
     return holder.second.job_id == job_id && holder.second.attempt == attempt;
   });
 }
@@ -80,8 +80,8 @@ void StartGang(Draft& draft, const PlaceGang& gang, const ScheduleContext& conte
     rank.slots = placement.slots;
     rank.local_rank = placement.local_rank;
     rank.state = RankState::kRunning;
-    Worker& worker = draft.EditWorker(draft.view().FindWorker(rank.worker)->id);
-    HoldSlots(worker, needs, gang.job_id, gang.attempt, rank);
+    WorkerPulse& pulse = draft.EditPulse(draft.view().FindWorker(rank.worker)->id);
+    HoldSlots(pulse, needs, gang.job_id, gang.attempt, rank);
     attempt.ranks.push_back(std::move(rank));
   }
   Note(draft, gang.job_id, JobState::kRunning, Reason::kPlaced, context);

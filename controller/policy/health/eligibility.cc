@@ -87,7 +87,7 @@ struct Supply {
 };
 
 bool IsLostForGood(const Worker& worker, absl::Duration now) {
-  return worker.presence == Presence::kLost && now - worker.last_seen_at > kMayReturnWithin;
+  return worker.presence() == Presence::kLost && now - worker.pulse.last_seen_at > kMayReturnWithin;
 }
 
 // Most jobs fit on the first workers: then the others are not looked at.
@@ -104,11 +104,11 @@ bool FitsInOnePool(const Snapshot& snapshot, const JobNeeds& needs, absl::Durati
 }  // namespace
 
 bool IsUsable(const Worker& worker) {
-  return worker.presence != Presence::kLost && !worker.draining && !worker.cordoned;
+  return worker.presence() != Presence::kLost && !worker.draining && !worker.cordoned;
 }
 
 bool TakesWork(const Worker& worker) {
-  return worker.connected && worker.presence == Presence::kReady && IsUsable(worker) &&
+  return worker.pulse.connected && worker.presence() == Presence::kReady && IsUsable(worker) &&
          !worker.quarantined();
 }
 
@@ -177,7 +177,7 @@ bool HasCpusAndMemory(const Worker& worker, const JobNeeds& needs, uint32_t rank
   uint64_t cpus = uint64_t{ranks} * needs.cpus_per_rank;
   uint64_t memory_bytes = ranks * needs.memory_per_rank;
   if (cpus == 0 && memory_bytes == 0) return true;
-  for (const auto& [slot, holder] : worker.holders) {
+  for (const auto& [slot, holder] : worker.pulse.holders) {
     cpus += holder.cpus;
     memory_bytes += holder.memory_bytes;
   }
@@ -196,7 +196,7 @@ Capacity CountCapacity(const Snapshot& snapshot, const JobNeeds& needs) {
       if (!SlotMatches(slot, needs)) continue;
       has_slots = true;
       capacity.usable_slots += usable;
-      capacity.free_slots += takes_work && worker.holders.count(slot.index) == 0;
+      capacity.free_slots += takes_work && worker.pulse.holders.count(slot.index) == 0;
     }
     capacity.ready_workers += takes_work && has_slots;
   });

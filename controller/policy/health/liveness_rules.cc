@@ -18,9 +18,9 @@ bool IsInGrace(const LivenessSettings& settings, absl::Duration now) {
 
 std::optional<Finding> EvaluateWorker(const Worker& worker, const LivenessSettings& settings,
                                       absl::Duration now) {
-  const absl::Duration silent = now - worker.last_seen_at;
-  if (worker.presence == Presence::kLost) {
-    const bool gone = !worker.holders.empty();
+  const absl::Duration silent = now - worker.pulse.last_seen_at;
+  if (worker.presence() == Presence::kLost) {
+    const bool gone = !worker.pulse.holders.empty();
     // Silence before this controller's start is measured by the wall clock, which may have been
     // set: that is not enough to take ranks for dead. Nor is silence while it stood still.
     const absl::Duration unheard = std::min(silent, now - settings.started);
@@ -28,17 +28,18 @@ std::optional<Finding> EvaluateWorker(const Worker& worker, const LivenessSettin
     const bool is_over =
         gone ? hears && unheard >= settings.forget_gone_after : silent >= settings.forget_after;
     if (!is_over || !MayForget(worker, gone)) return std::nullopt;
-    return WorkerExpired{.worker = worker.name, .last_seen_at = worker.last_seen_at, .gone = gone};
+    return WorkerExpired{
+        .worker = worker.name, .last_seen_at = worker.pulse.last_seen_at, .gone = gone};
   }
   WorkerSilent event{.worker = worker.name,
                      .incarnation = worker.incarnation,
                      .presence = Presence::kSuspect,
-                     .last_seen_at = worker.last_seen_at};
+                     .last_seen_at = worker.pulse.last_seen_at};
   if (silent >= settings.lost_after && !IsInGrace(settings, now)) {
     event.presence = Presence::kLost;
     return event;
   }
-  if (silent >= settings.suspect_after && worker.presence == Presence::kReady) return event;
+  if (silent >= settings.suspect_after && worker.presence() == Presence::kReady) return event;
   return std::nullopt;
 }
 
@@ -46,8 +47,8 @@ std::optional<Finding> EvaluateWorker(const Worker& worker, const LivenessSettin
 // `worker` may be null.
 const RankStatus* LastWord(const Worker* worker, const Attempt& attempt, const Rank& rank) {
   if (HasEnded(rank.state)) return nullptr;
-  if (worker == nullptr || worker->ranks == nullptr) return nullptr;
-  for (const RankStatus& status : *worker->ranks) {
+  if (worker == nullptr || worker->pulse.ranks == nullptr) return nullptr;
+  for (const RankStatus& status : *worker->pulse.ranks) {
     if (status.fence.job_id == attempt.job_id && status.fence.attempt == attempt.number &&
         status.rank == rank.rank) {
       return &status;
@@ -113,14 +114,14 @@ absl::Duration StartGotOnAt(const Snapshot& snapshot, const Attempt& attempt) {
 std::optional<absl::Duration> LastProgressAt(const Snapshot& snapshot, const Attempt& attempt,
                                              const Rank& rank) {
   const Worker* worker = snapshot.FindWorker(rank.worker);
-  if (worker == nullptr || !worker->connected) return std::nullopt;
+  if (worker == nullptr || !worker->pulse.connected) return std::nullopt;
   const RankStatus* status = LastWord(worker, attempt, rank);
   return status == nullptr ? std::nullopt : std::make_optional(status->progress_at);
 }
 
 bool MayForget(const Worker& worker, bool gone) {
-  const bool clear = gone || worker.holders.empty();
-  return worker.presence == Presence::kLost && clear && !worker.cordoned;
+  const bool clear = gone || worker.pulse.holders.empty();
+  return worker.presence() == Presence::kLost && clear && !worker.cordoned;
 }
 
 std::vector<Finding> FindSilent(const Snapshot& snapshot, const LivenessSettings& settings,

@@ -106,7 +106,8 @@ class Verifiers {
       }
     });
     snapshot_.workers.ForEach([&](const Worker& worker) {
-      const bool fit = worker.connected && worker.presence == Presence::kReady && !worker.draining;
+      const bool fit =
+          worker.pulse.connected && worker.presence() == Presence::kReady && !worker.draining;
       if (!fit) return;
       const auto it = busy.find(worker.name);
       by_pool_[worker.facts.pool].insert({it == busy.end() ? 0 : it->second, worker.id});
@@ -261,10 +262,12 @@ bool AnotherIsAwaited(const Snapshot& snapshot, const Job& job, const std::strin
         std::any_of(needs.pools.begin(), needs.pools.end(),
                     [&](const JobNeeds::Pool& pool) { return pool.name == worker.facts.pool; });
     // An older agent does not report roots.
-    const bool will_say = worker.roots == nullptr || worker.roots->count(needs.root) == 0;
-    const bool silent = !worker.connected || worker.presence == Presence::kSuspect || will_say;
+    const bool will_say =
+        worker.pulse.roots == nullptr || worker.pulse.roots->count(needs.root) == 0;
+    const bool silent =
+        !worker.pulse.connected || worker.presence() == Presence::kSuspect || will_say;
     awaited |= in_pools && silent && !worker.identity.empty() && worker.name != other_than &&
-               !worker.draining && worker.presence != Presence::kLost;
+               !worker.draining && worker.presence() != Presence::kLost;
   });
   return awaited;
 }

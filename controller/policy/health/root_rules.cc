@@ -44,9 +44,9 @@ std::vector<const JobNeeds*> AskersOf(const Snapshot& snapshot, const std::strin
 }
 
 const RootView* ViewOf(const Worker& worker, const std::string& path) {
-  if (worker.roots == nullptr) return nullptr;
-  const auto view = worker.roots->find(path);
-  return view == worker.roots->end() ? nullptr : &view->second;
+  if (worker.pulse.roots == nullptr) return nullptr;
+  const auto view = worker.pulse.roots->find(path);
+  return view == worker.pulse.roots->end() ? nullptr : &view->second;
 }
 
 class RootPlanner {
@@ -56,7 +56,7 @@ class RootPlanner {
   RootPlan Run() {
     for (const auto& [path, root] : *snapshot_.roots_in_use) Reconcile(path, root);
     snapshot_.workers.ForEach([this](const Worker& worker) {
-      if (worker.connected) Ask(worker);
+      if (worker.pulse.connected) Ask(worker);
     });
     return std::move(plan_);
   }
@@ -133,15 +133,16 @@ class RootPlanner {
                                            .witnesses = WitnessesOf(snapshot_, path)});
       }
     }
-    const bool same = worker.watches == nullptr ? wanted.empty() : *worker.watches == wanted;
+    const bool same =
+        worker.pulse.watches == nullptr ? wanted.empty() : *worker.pulse.watches == wanted;
     if (same) return;
     plan_.event.asks.push_back(
-        {.worker = worker.name, .stream = worker.stream, .roots = std::move(wanted)});
+        {.worker = worker.name, .stream = worker.pulse.stream, .roots = std::move(wanted)});
   }
 
   static const RootToWatch* Asked(const Worker& worker, const std::string& path) {
-    if (worker.watches == nullptr) return nullptr;
-    for (const RootToWatch& root : *worker.watches) {
+    if (worker.pulse.watches == nullptr) return nullptr;
+    for (const RootToWatch& root : *worker.pulse.watches) {
       if (root.path == path) return &root;
     }
     return nullptr;

@@ -46,11 +46,11 @@ struct Tally {
 };
 
 std::string WhyAway(const Worker& worker) {
-  if (worker.presence == Presence::kLost) return "lost";
+  if (worker.presence() == Presence::kLost) return "lost";
   if (worker.draining) return "leaving";
   if (worker.cordoned) return "drained";
   if (worker.quarantined()) return "in quarantine";
-  return worker.presence == Presence::kSuspect ? "silent" : "not connected";
+  return worker.presence() == Presence::kSuspect ? "silent" : "not connected";
 }
 
 bool IsExcluded(const Worker& worker, const JobNeeds& needs) {
@@ -67,7 +67,7 @@ FreeSlots CountSlots(const Worker& worker, const JobNeeds& needs) {
   FreeSlots count;
   for (const Slot& slot : worker.facts.slots) {
     if (slot.kind != needs.slot_kind) continue;
-    const bool is_free = worker.holders.count(slot.index) == 0;
+    const bool is_free = worker.pulse.holders.count(slot.index) == 0;
     const bool matches = SlotMatches(slot, needs);
     count.all += matches;
     count.matching += is_free && matches;
@@ -80,7 +80,7 @@ FreeSlots CountSlots(const Worker& worker, const JobNeeds& needs) {
 Ranks CountFree(const Worker& worker, const JobNeeds& needs, uint64_t free_slots, Tally& tally) {
   uint64_t cpus = worker.facts.cpus;
   uint64_t memory = worker.facts.memory_bytes;
-  for (const auto& [slot, holder] : worker.holders) {
+  for (const auto& [slot, holder] : worker.pulse.holders) {
     cpus -= std::min<uint64_t>(cpus, holder.cpus);
     memory -= std::min(memory, holder.memory_bytes);
   }

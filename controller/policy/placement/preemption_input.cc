@@ -42,8 +42,8 @@ class PreemptionInputBuilder {
     std::map<uint64_t, WorkerResources> held;  // by job
     for (const Slot& slot : worker.facts.slots) {
       if (!SlotMatches(slot, preemptor_.demand.needs())) continue;
-      const auto holder = worker.holders.find(slot.index);
-      if (holder == worker.holders.end()) {
+      const auto holder = worker.pulse.holders.find(slot.index);
+      if (holder == worker.pulse.holders.end()) {
         resources.slots += std::binary_search(free.rbegin(), free.rend(), slot.index);
         continue;
       }

@@ -17,7 +17,7 @@ WorkerIndex::Slots CountSlots(const Worker& worker, SlotKind kind, int partition
     ++slots.total;
     if (model != nullptr && *model != slot.device) slots.mixed = true;
     model = &slot.device;
-    if (worker.holders.count(slot.index) == 0) slots.free.push_back(slot.index);
+    if (worker.pulse.holders.count(slot.index) == 0) slots.free.push_back(slot.index);
   }
   std::sort(slots.free.begin(), slots.free.end(), std::greater<>());
   slots.partition = slots.total == 0 ? -1 : partition;
@@ -89,7 +89,8 @@ void WorkerIndex::Put(const Worker& worker, absl::Time now, absl::Duration incid
   Node& node = nodes_[worker.id];
   const bool usable = IsUsable(worker);
   const bool same = node.worker != nullptr && node.usable == usable &&
-                    node.takes_work == TakesWork(worker) && node.worker->roots == worker.roots &&
+                    node.takes_work == TakesWork(worker) &&
+                    node.worker->pulse.roots == worker.pulse.roots &&
                     (&node.worker->facts == &worker.facts || node.worker->facts == worker.facts);
   if (!same) ++facts_version_;
   if (node.worker != nullptr) Count(worker.id, -1);
@@ -106,7 +107,7 @@ void WorkerIndex::Put(const Worker& worker, absl::Time now, absl::Duration incid
   }
   node.free_cpus = worker.facts.cpus;
   node.free_memory = worker.facts.memory_bytes;
-  for (const auto& [slot, holder] : worker.holders) {
+  for (const auto& [slot, holder] : worker.pulse.holders) {
     node.free_cpus -= std::min(node.free_cpus, holder.cpus);
     node.free_memory -= std::min(node.free_memory, holder.memory_bytes);
   }

@@ -42,8 +42,8 @@ void CollectReleases(const Round& round, const Job& job, absl::Time at, int part
     if (!node.takes_work || node.kinds[WorkerIndex::At(kind)].partition != partition) continue;
     Grant grant{.worker_id = worker->id, .slots = {}, .cpus = 0, .memory_bytes = 0};
     for (uint32_t slot : rank.slots) {
-      const auto holder = worker->holders.find(slot);
-      if (holder == worker->holders.end() || holder->second.job_id != job.id) continue;
+      const auto holder = worker->pulse.holders.find(slot);
+      if (holder == worker->pulse.holders.end() || holder->second.job_id != job.id) continue;
       if (!HasSlot(*worker, slot, kind)) continue;
       grant.slots.push_back(slot);
       grant.cpus += holder->second.cpus;

@@ -384,7 +384,7 @@ EventResult OnAssignCheckpointWork(Draft& draft, const AssignCheckpointWork& eve
   for (const AssignCheckpointWork::Action& action : event.actions) {
     const Checkpoint* checkpoint = draft.view().FindCheckpoint(action.checkpoint_id);
     const Worker* worker = draft.view().FindWorker(action.worker);
-    if (checkpoint == nullptr || worker == nullptr || !worker->connected) continue;
+    if (checkpoint == nullptr || worker == nullptr || !worker->pulse.connected) continue;
     // A gang of its own job may have been placed in between, too.
     const bool needed = needed_by_others.count(action.checkpoint_id) != 0 ||
                         MayBeLoading(*draft.view().FindJob(checkpoint->job_id), checkpoint->id);

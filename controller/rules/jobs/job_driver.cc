@@ -95,8 +95,8 @@ std::string WhoLostTheRoot(const Snapshot& snapshot, const Job& job) {
   for (const Rank& rank : job.current->ranks) {
     const Worker* worker = snapshot.FindWorker(rank.worker);
     // One that has not reported yet, as after a restart of the controller, has not lost it.
-    if (worker == nullptr || worker->roots == nullptr || CanUseRoot(*worker, needs)) continue;
-    if (worker->roots->count(needs.root) == 0) continue;
+    if (worker == nullptr || worker->pulse.roots == nullptr || CanUseRoot(*worker, needs)) continue;
+    if (worker->pulse.roots->count(needs.root) == 0) continue;
     return absl::StrCat("worker ", worker->name, ": ", WhyUnseenBy(*worker, needs.root));
   }
   return "";
@@ -364,11 +364,11 @@ void ReleaseSlot(Draft& draft, uint64_t job_id, uint32_t attempt, uint32_t rank)
   }
   if (worker == nullptr) return;
   for (uint32_t slot : slots) {
-    const auto holder = worker->holders.find(slot);
-    const bool holds = holder != worker->holders.end() && holder->second.job_id == job_id &&
+    const auto holder = worker->pulse.holders.find(slot);
+    const bool holds = holder != worker->pulse.holders.end() && holder->second.job_id == job_id &&
                        holder->second.attempt == attempt && holder->second.rank == rank;
     if (!holds) continue;
-    draft.EditWorkerUnstored(worker->id).holders.erase(slot);
+    draft.EditPulse(worker->id).holders.erase(slot);
     draft.WakeLoops();
   }
 }

@@ -70,7 +70,7 @@ bool StillFits(const Snapshot& snapshot, const PlaceGang& gang, const ScheduleCo
       const bool has_slot = std::any_of(slots.begin(), slots.end(), [&](const Slot& slot) {
         return slot.index == wanted && SlotMatches(slot, needs);
       });
-      if (!has_slot || worker->holders.count(wanted) != 0) return false;
+      if (!has_slot || worker->pulse.holders.count(wanted) != 0) return false;
       if (!seen.insert({worker->id, wanted}).second) return false;
     }
   }
@@ -102,7 +102,7 @@ void Place(Draft& draft, const PlaceGang& gang, const RuleContext& context) {
     rank.slots = placement.slots;
     rank.local_rank = placement.local_rank;
     const JobNeeds& needs = draft.view().FindJob(gang.job_id)->settings->needs;
-    HoldSlots(draft.EditWorkerUnstored(worker->id), needs, gang.job_id, gang.attempt, rank);
+    HoldSlots(draft.EditPulse(worker->id), needs, gang.job_id, gang.attempt, rank);
     attempt.ranks.push_back(std::move(rank));
     workers.insert(worker->id);
   }
@@ -141,7 +141,7 @@ EventResult OnPlan(Draft& draft, const ApplyPlan& event, const RuleContext& cont
   for (const Waiting& waiting : event.plan.waiting) {
     const Job* job = draft.view().FindJob(waiting.job_id);
     if (job == nullptr || job->state != JobState::kPending) continue;
-    draft.EditJobUnstored(waiting.job_id).message = waiting.message;
+    draft.ShowMessage(waiting.job_id, waiting.message);
   }
   return {};
 }

@@ -20,8 +20,8 @@ double ValueOf(const RankStatus& status, const char* name) {
 
 // When the rank last made progress: now, unless it stands where it stood.
 absl::Duration ProgressAt(const Worker& worker, const RankStatus& status, absl::Duration now) {
-  if (worker.ranks == nullptr) return now;
-  for (const RankStatus& before : *worker.ranks) {
+  if (worker.pulse.ranks == nullptr) return now;
+  for (const RankStatus& before : *worker.pulse.ranks) {
     const bool same_rank = before.fence.job_id == status.fence.job_id &&
                            before.fence.attempt == status.fence.attempt &&
                            before.rank == status.rank;
@@ -55,7 +55,7 @@ double LargestMemory(const Snapshot& snapshot, const Job& job) {
   for (const Rank& rank : job.current->ranks) workers.insert(rank.worker);
   for (const std::string& name : workers) {
     const Worker* worker = snapshot.FindWorker(name);
-    if (worker != nullptr) largest = std::max(largest, LargestOf(worker->ranks.get(), job));
+    if (worker != nullptr) largest = std::max(largest, LargestOf(worker->pulse.ranks.get(), job));
   }
   return largest;
 }
@@ -71,7 +71,7 @@ void NoteMemory(Draft& draft, uint64_t job_id, const RankStatuses* before,
   const double is = LargestOf(now, job);
   double largest = std::max(known, is);
   if (was >= known && is < known) largest = LargestMemory(draft.view(), job);
-  if (largest != known) draft.EditJobUnstored(job_id).progress.memory_bytes = largest;
+  if (largest != known) draft.EditProgress(job_id).shown.memory_bytes = largest;
 }
 
 bool IsOfLiveAttempt(const Snapshot& snapshot, const RankStatus& status) {
@@ -98,12 +98,12 @@ ProgressNote NoteOf(const RankStatus& status, bool moved) {
 }
 
 void TakeIntoJob(Draft& draft, const RankStatus& status, bool moved) {
-  Job& job = draft.EditJobUnstored(status.fence.job_id);
+  const auto [progress, ledger] = draft.EditProgress(status.fence.job_id);
+  const Job& job = *draft.view().FindJob(status.fence.job_id);
   if (status.rank == 0) {
-    NoteProgress(job, NoteOf(status, moved));
-    if (IsSaveDue(job)) draft.EditJobProgress(job.id);
+    NoteProgress(*job.current, ledger, NoteOf(status, moved));
+    if (IsSaveDue(job)) draft.SaveProgress(job.id);
   }
-  JobProgress& progress = job.progress;
   progress.memory_peak_bytes =
       std::max({progress.memory_peak_bytes, ValueOf(status, "memory_peak_bytes"),
                 ValueOf(status, "memory_bytes")});
@@ -116,7 +116,7 @@ void TakeIntoJob(Draft& draft, const RankStatus& status, bool moved) {
   }
   if (status.total_steps > 0) progress.total_steps = status.total_steps;
   const bool got_on = moved && status.step > job.current->first_step;
-  if (got_on) NotePace(job, status.step, progress.total_steps, job.ledger.until);
+  if (got_on) NotePace(job.attempt, progress.pace, status.step, progress.total_steps, ledger.until);
   for (const auto& [name, value] : status.latest) {
     if (name != kPhaseBeats) KeepShown(progress.latest, name, value);
   }
@@ -132,10 +132,11 @@ void TakeIntoJob(Draft& draft, const RankStatus& status, bool moved) {
 void TakeRankStatuses(Draft& draft, uint64_t worker_id, const std::vector<RankStatus>& statuses,
                       absl::Duration now) {
   auto ranks = std::make_shared<RankStatuses>(statuses);
-  Worker& worker = draft.EditWorkerUnstored(worker_id);
-  const std::shared_ptr<const RankStatuses> before = worker.ranks;
+  WorkerPulse& pulse = draft.EditPulse(worker_id);
+  const Worker& worker = *draft.view().workers.Find(worker_id);
+  const std::shared_ptr<const RankStatuses> before = pulse.ranks;
   for (RankStatus& status : *ranks) status.progress_at = ProgressAt(worker, status, now);
-  worker.ranks = ranks;
+  pulse.ranks = ranks;
   std::set<uint64_t> jobs;
   for (const RankStatus& status : *ranks) {
     if (FindLiveRank(draft.view(), status.fence, status.rank, worker.name, worker.incarnation) ==

@@ -17,7 +17,8 @@ bool IsIn(const std::vector<std::string>& incarnations, const std::string& incar
 // It announced that it would leave, and left, with no slot held. One that only takes no work, or
 // that has not come back to this controller, may live and have a lease.
 bool HasDrainedAndLeft(const Worker& worker) {
-  return worker.draining && !worker.connected && worker.leaving && worker.holders.empty();
+  return worker.draining && !worker.pulse.connected && worker.pulse.leaving &&
+         worker.pulse.holders.empty();
 }
 
 std::string FolderName(const std::string& identity) {
@@ -38,7 +39,7 @@ absl::Status MayTakeName(const Worker& holder, const WorkerHello& claimant) {
   // The row of a holder of an older version has none: there this is not checked.
   const bool same_folder = holder.identity.empty() || claimant.identity == holder.identity;
   const bool shown_dead = same_folder && IsIn(claimant.predecessors, holder.incarnation);
-  if (shown_dead || holder.presence == Presence::kLost || HasDrainedAndLeft(holder))
+  if (shown_dead || holder.presence() == Presence::kLost || HasDrainedAndLeft(holder))
     return absl::OkStatus();
   return absl::AbortedError(absl::StrCat(
       "worker ", claimant.worker, ": an agent with ", FolderName(holder.identity),

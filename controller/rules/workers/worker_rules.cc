@@ -23,7 +23,7 @@ namespace {
 std::set<uint64_t> JobsOn(const Snapshot& snapshot, const Worker& worker) {
   std::set<uint64_t> jobs;
   // A rank that has not ended holds its slots.
-  for (const auto& [slot, holder] : worker.holders) {
+  for (const auto& [slot, holder] : worker.pulse.holders) {
     const Job* job = snapshot.FindJob(holder.job_id);
     if (job == nullptr || !job->has_live_attempt() || job->current->number != holder.attempt) {
       continue;
@@ -36,7 +36,7 @@ std::set<uint64_t> JobsOn(const Snapshot& snapshot, const Worker& worker) {
 
 // Frees what the worker's ranks, all of them given up and known to be gone, still hold.
 void ReleaseHeld(Draft& draft, uint64_t id) {
-  const std::map<uint32_t, SlotHolder> holders = draft.view().workers.Find(id)->holders;
+  const std::map<uint32_t, SlotHolder> holders = draft.view().workers.Find(id)->pulse.holders;
   for (const auto& [slot, holder] : holders) {
     ReleaseSlot(draft, holder.job_id, holder.attempt, holder.rank);
   }
@@ -136,9 +136,9 @@ void BeginIncarnation(Draft& draft, uint64_t id, const WorkerHello& event,
   }
   worker.incarnation = event.incarnation;
   worker.identity = event.identity;
-  worker.ranks = nullptr;
+  worker.pulse.ranks = nullptr;
   worker.draining = false;
-  worker.leaving = false;
+  worker.pulse.leaving = false;
   worker.event_seq = 0;
   worker.event_seq_known = false;
   TakeAcknowledged(worker, event);
@@ -146,11 +146,11 @@ void BeginIncarnation(Draft& draft, uint64_t id, const WorkerHello& event,
 
 // While an agent is away its ranks cannot report progress: that time does not count against them.
 // The time before does, or a connection that breaks often would hide a hang.
-void LeaveOutTimeAway(Worker& worker, absl::Duration now) {
-  if (worker.ranks == nullptr) return;
-  auto ranks = std::make_shared<std::vector<RankStatus>>(*worker.ranks);
-  for (RankStatus& status : *ranks) status.progress_at += now - worker.last_seen_at;
-  worker.ranks = std::move(ranks);
+void LeaveOutTimeAway(WorkerPulse& pulse, absl::Duration now) {
+  if (pulse.ranks == nullptr) return;
+  auto ranks = std::make_shared<std::vector<RankStatus>>(*pulse.ranks);
+  for (RankStatus& status : *ranks) status.progress_at += now - pulse.last_seen_at;
+  pulse.ranks = std::move(ranks);
 }
 
 std::vector<StaleRank> StaleOnes(const Snapshot& snapshot, const WorkerHello& event) {
@@ -171,9 +171,9 @@ std::vector<StaleRank> StaleOnes(const Snapshot& snapshot, const WorkerHello& ev
 void ReleaseForgotten(Draft& draft, uint64_t id, const std::vector<RankStatus>& alive,
                       const RuleContext& context) {
   const Worker& worker = *draft.view().workers.Find(id);
-  const std::map<uint32_t, SlotHolder> holders = worker.holders;
-  if (worker.owes_release != context.disk_full) {
-    draft.EditWorkerUnstored(id).owes_release = context.disk_full;
+  const std::map<uint32_t, SlotHolder> holders = worker.pulse.holders;
+  if (worker.pulse.owes_release != context.disk_full) {
+    draft.EditPulse(id).owes_release = context.disk_full;
   }
   if (context.disk_full) return;
   for (const auto& [slot, holder] : holders) {
@@ -228,21 +228,25 @@ EventResult OnHello(Draft& draft, const WorkerHello& event, const RuleContext& c
   // and nothing may be placed there in between. A Hello that no longer says so does not end the
   // draining: the agent withdraws its notice by another notice, which cannot overtake the first.
   const bool draining = known->draining || event.takes_no_work;
-  const bool changed = known->facts != event.facts || known->presence == Presence::kLost ||
-                       known->draining != draining || IsAheadOf(*known, event);
-  Worker& worker = changed ? draft.EditWorker(id) : draft.EditWorkerUnstored(id);
-  worker.facts = event.facts;
-  TakeAcknowledged(worker, event);
-  worker.draining = draining;
-  worker.presence = Presence::kReady;
-  worker.connected = true;
-  worker.stream = event.stream;
-  worker.last_heartbeat = context.now;
-  LeaveOutTimeAway(worker, context.now_at);
-  worker.last_seen_at = context.now_at;
-  worker.use = nullptr;
-  worker.roots = nullptr;
-  worker.watches = nullptr;
+  const bool changed = known->facts != event.facts || known->lost || known->draining != draining ||
+                       IsAheadOf(*known, event);
+  if (changed) {
+    Worker& worker = draft.EditWorker(id);
+    worker.facts = event.facts;
+    TakeAcknowledged(worker, event);
+    worker.draining = draining;
+    worker.lost = false;
+  }
+  WorkerPulse& pulse = draft.EditPulse(id);
+  pulse.suspect = false;
+  pulse.connected = true;
+  pulse.stream = event.stream;
+  pulse.last_heartbeat = context.now;
+  LeaveOutTimeAway(pulse, context.now_at);
+  pulse.last_seen_at = context.now_at;
+  pulse.use = nullptr;
+  pulse.roots = nullptr;
+  pulse.watches = nullptr;
   draft.WakeLoops();
   if (!context.disk_full) EndQuarantineIfDue(draft, id, context);
   ReleaseForgotten(draft, id, event.ranks, context);
@@ -255,8 +259,9 @@ EventResult OnHello(Draft& draft, const WorkerHello& event, const RuleContext& c
 EventResult OnDisconnected(Draft& draft, const WorkerDisconnected& event) {
   const absl::StatusOr<const Worker*> sender =
       FindSender(draft.view(), event.worker, event.incarnation);
-  if (!sender.ok() || !(*sender)->connected || (*sender)->stream != event.stream) return {};
-  draft.EditWorkerUnstored((*sender)->id).connected = false;
+  if (!sender.ok() || !(*sender)->pulse.connected || (*sender)->pulse.stream != event.stream)
+    return {};
+  draft.EditPulse((*sender)->id).connected = false;
   draft.WakeLoops();
   return {};
 }
@@ -265,30 +270,27 @@ EventResult OnHeartbeat(Draft& draft, const WorkerHeartbeat& event, const RuleCo
   const absl::StatusOr<const Worker*> sender =
       FindSender(draft.view(), event.worker, event.incarnation);
   if (!sender.ok()) return Refuse(sender.status());
-  if ((*sender)->presence == Presence::kLost || !(*sender)->connected) {
+  if ((*sender)->presence() == Presence::kLost || !(*sender)->pulse.connected) {
     return Refuse(absl::UnavailableError(
         absl::StrCat("worker ", event.worker, " was taken for lost: connect again")));
   }
   const uint64_t id = (*sender)->id;
-  Worker& worker = draft.EditWorkerUnstored(id);
-  if (worker.presence == Presence::kSuspect) {
-    worker.presence = Presence::kReady;
-    draft.WakeLoops();
-  }
-  const absl::Time last_word = std::exchange(worker.last_heartbeat, context.now);
-  worker.last_seen_at = context.now_at;
-  if (event.use != nullptr) worker.use = event.use;
+  WorkerPulse& pulse = draft.EditPulse(id);
+  if (std::exchange(pulse.suspect, false)) draft.WakeLoops();
+  const absl::Time last_word = std::exchange(pulse.last_heartbeat, context.now);
+  pulse.last_seen_at = context.now_at;
+  if (event.use != nullptr) pulse.use = event.use;
   if (event.roots != nullptr) TakeRootViews(draft, id, *event.roots);
   // What needs storage is done with a later heartbeat.
   if (!context.disk_full) {
     EndQuarantineIfDue(draft, id, context);
     ReevaluateIfExempt(draft, id, last_word, context);
-    if (worker.owes_release) ReleaseForgotten(draft, id, event.ranks, context);
+    if (pulse.owes_release) ReleaseForgotten(draft, id, event.ranks, context);
   }
   TakeRankStatuses(draft, id, event.ranks, context.now_at);
   if (context.disk_full) return {};
   for (const RankStatus& status : event.ranks) {
-    if (IsFencedOff(draft.view(), worker, status)) {
+    if (IsFencedOff(draft.view(), *draft.view().workers.Find(id), status)) {
       RefuseStale(draft, *draft.view().workers.Find(id), status.fence, /*alive=*/true);
     }
   }
@@ -299,21 +301,21 @@ EventResult OnSilent(Draft& draft, const WorkerSilent& event, const RuleContext&
   const absl::StatusOr<const Worker*> found =
       FindSender(draft.view(), event.worker, event.incarnation);
   // It has sent something since the loop found it silent.
-  if (!found.ok() || (*found)->last_seen_at != event.last_seen_at) return {};
+  if (!found.ok() || (*found)->pulse.last_seen_at != event.last_seen_at) return {};
   const uint64_t id = (*found)->id;
   if (event.presence == Presence::kSuspect) {
-    if ((*found)->presence != Presence::kReady) return {};
-    draft.EditWorkerUnstored(id).presence = Presence::kSuspect;
+    if ((*found)->presence() != Presence::kReady) return {};
+    draft.EditPulse(id).suspect = true;
     draft.WakeLoops();
     return {};
   }
-  if ((*found)->presence == Presence::kLost) return {};
+  if ((*found)->presence() == Presence::kLost) return {};
   const std::string cause = absl::StrCat("worker ", event.worker, " has been silent for ",
                                          HumanDuration(context.now_at - event.last_seen_at));
   Worker& worker = draft.EditWorker(id);
-  worker.presence = Presence::kLost;
-  worker.connected = false;
-  worker.ranks = nullptr;
+  worker.lost = true;
+  worker.pulse.connected = false;
+  worker.pulse.ranks = nullptr;
   ++draft.counters().workers_lost;
   draft.after_commit().closed_links.push_back(
       {.worker = event.worker,
@@ -338,7 +340,7 @@ EventResult OnNotice(Draft& draft, const WorkerNotice& event, const RuleContext&
   const uint64_t id = draft.view().FindWorker(event.worker)->id;
   Worker& worker = draft.EditWorker(id);
   worker.draining = !event.withdrawn;
-  worker.leaving = !event.withdrawn && event.grace > absl::ZeroDuration();
+  worker.pulse.leaving = !event.withdrawn && event.grace > absl::ZeroDuration();
   if (event.withdrawn) return {};
   const std::string message =
       absl::StrCat("worker ", event.worker, " will go away: ", event.message);
@@ -382,14 +384,14 @@ EventResult OnForgetWorker(Draft& draft, const ForgetWorker& event) {
     return Refuse(absl::NotFoundError(absl::StrCat(
         "worker ", event.worker, ": there is no such worker; `muster nodes` lists them")));
   }
-  if (worker->presence != Presence::kLost) {
+  if (worker->presence() != Presence::kLost) {
     return Refuse(absl::FailedPreconditionError(
         absl::StrCat("worker ", event.worker, " is ", WorkerStateName(*worker),
                      ": stop its agent, and try again once it is lost")));
   }
-  if (!worker->holders.empty() && !event.gone) {
+  if (!worker->pulse.holders.empty() && !event.gone) {
     return Refuse(absl::FailedPreconditionError(absl::StrCat(
-        "worker ", event.worker, " was lost with ranks on ", worker->holders.size(),
+        "worker ", event.worker, " was lost with ranks on ", worker->pulse.holders.size(),
         " of its slots, and nobody knows that they are dead: start its agent again, or say --gone "
         "if its machine is off for good")));
   }
@@ -401,7 +403,7 @@ EventResult OnForgetWorker(Draft& draft, const ForgetWorker& event) {
 
 EventResult OnExpired(Draft& draft, const WorkerExpired& event) {
   const Worker* worker = draft.view().FindWorker(event.worker);
-  const bool stands = worker != nullptr && worker->last_seen_at == event.last_seen_at &&
+  const bool stands = worker != nullptr && worker->pulse.last_seen_at == event.last_seen_at &&
                       MayForget(*worker, event.gone);
   if (!stands) return {};
   const uint64_t id = worker->id;

@@ -700,7 +700,7 @@ TEST_F(JobServiceTest, CheckpointsAndWorkersAreListed) {
     worker->id = 1;
     worker->name = "w1";
     worker->facts.slots = {{0, SlotKind::kCpu, "cpu"}, {1, SlotKind::kCpu, "cpu"}};
-    worker->holders[1] = {1, 1, 0};
+    worker->pulse.holders[1] = {1, 1, 0};
     s.workers.Put(1, worker);
   });
   v1::ListCheckpointsRequest request;
@@ -737,13 +737,13 @@ TEST_F(JobServiceTest, OfARootThatAWorkerDoesNotSeeTheIdentityIsShown) {
     RootViews seen;
     seen["/away"].message = "no answer within 8s";
     seen["/new"].message = "no space left";
-    worker->roots = std::make_shared<const RootViews>(seen);
+    worker->pulse.roots = std::make_shared<const RootViews>(seen);
     std::vector<RootToWatch> asked(2);
     asked[0].path = "/away";
     asked[0].identity = "abc1";
     asked[1].path = "/new";
     asked[1].claim = "abc2";
-    worker->watches = std::make_shared<const std::vector<RootToWatch>>(asked);
+    worker->pulse.watches = std::make_shared<const std::vector<RootToWatch>>(asked);
     s.workers.Put(1, worker);
   });
   v1::ListWorkersResponse workers;

@@ -118,8 +118,8 @@ TEST_F(FullForMinutesTest, RunningJobsRunOnAndNoLeaseIsLost) {
   EXPECT_FALSE(commit->has_value());
   EXPECT_FALSE(repeated->has_value());
   for (const char* name : {"worker-1", "worker-2"}) {
-    EXPECT_EQ(worker(name).presence, Presence::kReady);
-    EXPECT_TRUE(worker(name).connected);
+    EXPECT_EQ(worker(name).presence(), Presence::kReady);
+    EXPECT_TRUE(worker(name).pulse.connected);
   }
   EXPECT_EQ(state(runs_on), JobState::kRunning);
   EXPECT_EQ(job(runs_on).attempt, 1u);
@@ -142,13 +142,13 @@ TEST_F(FullForMinutesTest, RunningJobsRunOnAndNoLeaseIsLost) {
 TEST_F(FullForMinutesTest, AgentsComeAndComeBack) {
   Agent old = ConnectNew("old", 2);
   Advance(absl::Minutes(2));  // lost
-  ASSERT_EQ(worker("old").presence, Presence::kLost);
+  ASSERT_EQ(worker("old").presence(), Presence::kLost);
   disk_.SetFull(true);
   ASSERT_OK(Connect(old).status);
   Agent fresh = ConnectNew("fresh", 1);
   BeatFor(absl::Minutes(5), {&old, &fresh});
-  EXPECT_EQ(worker("old").presence, Presence::kReady);
-  EXPECT_EQ(worker("fresh").presence, Presence::kReady);
+  EXPECT_EQ(worker("old").presence(), Presence::kReady);
+  EXPECT_EQ(worker("fresh").presence(), Presence::kReady);
 
   // Their rows are stored with the first change that is.
   disk_.SetFull(false);
@@ -156,7 +156,7 @@ TEST_F(FullForMinutesTest, AgentsComeAndComeBack) {
   const uint64_t id = Submit({.min_ranks = 3});
   EXPECT_EQ(state(id), JobState::kStarting);
   Restart();
-  EXPECT_EQ(worker("old").presence, Presence::kSuspect);
+  EXPECT_EQ(worker("old").presence(), Presence::kSuspect);
   EXPECT_EQ(worker("fresh").facts.slots.size(), 1u);
 }
 
@@ -166,15 +166,15 @@ TEST_F(FullForMinutesTest, SlotsThatAHelloFreedAreReleasedOnceThereIsRoom) {
   StartRanks(one);
   Advance(absl::Minutes(2));  // lost, with its rank
   ASSERT_EQ(state(id), JobState::kFailed);
-  ASSERT_FALSE(worker("worker-1").holders.empty());
+  ASSERT_FALSE(worker("worker-1").pulse.holders.empty());
   one.alive.clear();
   disk_.SetFull(true);
   ASSERT_OK(Connect(one).status);
   BeatFor(absl::Minutes(1), {&one});
-  EXPECT_FALSE(worker("worker-1").holders.empty());
+  EXPECT_FALSE(worker("worker-1").pulse.holders.empty());
   disk_.SetFull(false);
   BeatFor(absl::Seconds(3), {&one});
-  EXPECT_TRUE(worker("worker-1").holders.empty());
+  EXPECT_TRUE(worker("worker-1").pulse.holders.empty());
   EXPECT_EQ(::testing::PrintToString(::muster::testing::ModelFaults(*snapshot())), "{}");
 }
 

@@ -38,7 +38,7 @@ TEST_F(EngineTest, AJobRunsFromSubmitToSuccess) {
   EXPECT_NE(job(id).finished, absl::InfinitePast());
   EXPECT_TRUE(snapshot()->active_jobs->empty());
   EXPECT_TRUE(snapshot()->outbox.empty());
-  EXPECT_TRUE(worker("worker-1").holders.empty());
+  EXPECT_TRUE(worker("worker-1").pulse.holders.empty());
 }
 
 TEST_F(EngineTest, ALostRankBringsTheNextAttemptFromTheNewestCheckpoint) {
@@ -284,7 +284,7 @@ TEST_F(EngineTest, WhoseAgentIsAwayByNowIsNotEndedAsHung) {
   EXPECT_OK(Beat(one).status);
   EXPECT_OK(Apply(WorkerDisconnected{.worker = one.name,
                                      .incarnation = one.incarnation,
-                                     .stream = worker(one.name).stream})
+                                     .stream = worker(one.name).pulse.stream})
                 .status);
   EXPECT_OK(Apply(Findings{{RankHung{.job_id = id,
                                      .attempt = 1,

@@ -258,7 +258,7 @@ TEST_F(LedgerTest, ALostMachineHoldsNothingAndItsGangHadHung) {
     Say(two, "train", 10);
   }
   const double before = absl::ToDoubleSeconds(Now(id).times.total());
-  while (worker("worker-2").presence != Presence::kLost) {
+  while (worker("worker-2").presence() != Presence::kLost) {
     Advance(absl::Seconds(1));
     Say(one, "train", 10);
   }

@@ -176,7 +176,7 @@ class RandomHistory {
         {WorkerSilent{.worker = agent->first,
                       .incarnation = agent->second.incarnation,
                       .presence = Presence::kLost,
-                      .last_seen_at = snapshot_->FindWorker(agent->first)->last_seen_at}}});
+                      .last_seen_at = snapshot_->FindWorker(agent->first)->pulse.last_seen_at}}});
   }
 
   void SubmitOne() {

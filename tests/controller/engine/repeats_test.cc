@@ -149,7 +149,7 @@ TEST_F(RepeatsTest, EveryKindOfMutation) {
   ReconcileRoots tend;
   tend.claims = {{.path = "/shared", .worker = two.name}};
   tend.settle = {{.path = "/shared", .identity = "abc", .worker = two.name}};
-  tend.asks = {{.worker = two.name, .stream = worker(two.name).stream, .roots = {}}};
+  tend.asks = {{.worker = two.name, .stream = worker(two.name).pulse.stream, .roots = {}}};
   EXPECT_OK(Twice(tend).status);
   EXPECT_EQ(snapshot()->IdentityOf("/shared"), "abc");
 
@@ -192,7 +192,7 @@ TEST_F(RepeatsTest, EveryKindOfMutation) {
                                .message = "going"})
                 .status);
   EXPECT_FALSE(worker(one.name).draining);
-  const absl::Duration last_seen_at = worker(one.name).last_seen_at;
+  const absl::Duration last_seen_at = worker(one.name).pulse.last_seen_at;
   Twice(Findings{{WorkerSilent{.worker = one.name,
                                .incarnation = one.incarnation,
                                .presence = Presence::kLost,

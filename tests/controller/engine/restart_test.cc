@@ -34,9 +34,8 @@ TEST_F(RestartTest, TheControllersIdStays) {
 }
 
 TEST_F(RestartTest, TasksOfAnArrayShareTheirSettings) {
-  const EventResult array = Apply(SubmitJob{.settings = MakeSettings({}),
-                                            .owner = "ann",
-                                            .array = ArrayRange{.first = 1, .last = 3}});
+  const EventResult array = Apply(SubmitJob{
+      .settings = MakeSettings({}), .owner = "ann", .array = ArrayRange{.first = 1, .last = 3}});
   ASSERT_OK(array.status);
   const uint64_t first = array.job_id;
   const uint64_t other = Submit({.min_ranks = 2});
@@ -57,8 +56,8 @@ TEST_F(RestartTest, ARunningGangIsAdopted) {
   const Fence fence = StartRanks(one).fence;
   Restart();
   EXPECT_EQ(state(id), JobState::kRunning);
-  EXPECT_FALSE(worker("worker-1").connected);
-  EXPECT_EQ(worker("worker-1").holders.size(), 1u);
+  EXPECT_FALSE(worker("worker-1").pulse.connected);
+  EXPECT_EQ(worker("worker-1").pulse.holders.size(), 1u);
   one.alive[0].step = 55;
   EXPECT_TRUE(Connect(one, 1).stale.empty());
   EXPECT_EQ(job(id).progress.step, 55);

@@ -288,16 +288,16 @@ TEST_F(RootsTest, BeforeAMarkerIsMadeACheckpointThatShouldBeThereIsNamed) {
   const std::string path = snapshot()->FindCheckpoint(1)->path;
   // As a database of an older version, which knows no roots.
   Draft draft(*snapshot());
-  draft.EditRootUnstored(kRoot).claimer.clear();
-  draft.EditWorkerUnstored(1).roots = nullptr;
+  draft.EditRootInUse(kRoot).claimer.clear();
+  draft.EditPulse(1).roots = nullptr;
   Snapshot older = *draft.Finish();
   older.roots = {};
   const RootPlan plan = PlanRoots(older, clock_.SinceBoot());
   ASSERT_THAT(plan.event.claims, SizeIs(1));
   Draft claimed(older);
-  claimed.EditRootUnstored(kRoot).claimer = "worker-1";
-  claimed.EditRootUnstored(kRoot).claim = "fresh";
-  claimed.EditRootUnstored(kRoot).claimed_at = clock_.SinceBoot();
+  claimed.EditRootInUse(kRoot).claimer = "worker-1";
+  claimed.EditRootInUse(kRoot).claim = "fresh";
+  claimed.EditRootInUse(kRoot).claimed_at = clock_.SinceBoot();
   const RootPlan ask = PlanRoots(*claimed.Finish(), clock_.SinceBoot());
   ASSERT_THAT(ask.event.asks, SizeIs(1));
   EXPECT_THAT(ask.event.asks[0].roots.at(0).witnesses, ElementsAre(path));

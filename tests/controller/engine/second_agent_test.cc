@@ -61,10 +61,10 @@ TEST_F(SecondAgentTest, ASecondAgentTakesTheNameWhenTheFirstOnesLeaseIsOver) {
   Agent second = MakeAgent(holder.name, 1);
   EXPECT_THAT(Connect(second).status, StatusIs(absl::StatusCode::kAborted, HasSubstr("lease")));
   Advance(absl::Seconds(30));
-  EXPECT_EQ(worker(holder.name).presence, Presence::kLost);
+  EXPECT_EQ(worker(holder.name).presence(), Presence::kLost);
   EXPECT_OK(Connect(second).status);
   EXPECT_EQ(worker(holder.name).identity, second.identity);
-  EXPECT_TRUE(worker(holder.name).holders.empty()) << "that was another machine's slot";
+  EXPECT_TRUE(worker(holder.name).pulse.holders.empty()) << "that was another machine's slot";
   EXPECT_THAT(Connect(holder).status, StatusIs(absl::StatusCode::kAlreadyExists));
 }
 

@@ -72,7 +72,7 @@ TEST_F(UnkillableTest, AJobGoesOnElsewhereAtOnceAndTheSlotWaitsForTheProcess) {
   EXPECT_EQ(job(id).attempt, 2u);
   EXPECT_EQ(job(id).current->ranks[0].worker, good.name);
   for (int life = 0; life < 2; ++life) {
-    EXPECT_EQ(worker(bad.name).holders.size(), 1u);
+    EXPECT_EQ(worker(bad.name).pulse.holders.size(), 1u);
     EXPECT_EQ(WorkerStateName(worker(bad.name)), "draining");
     EXPECT_EQ(job(id).past.at(0)->ranks[0].state, RankState::kUnkillable);
     EXPECT_EQ(RankStateName(RankState::kUnkillable), "unkillable");
@@ -86,7 +86,7 @@ TEST_F(UnkillableTest, AJobGoesOnElsewhereAtOnceAndTheSlotWaitsForTheProcess) {
   }
   const EventResult exit = ReportExit(bad, fence, 0, {.signal = 9});
   EXPECT_TRUE(exit.fenced);
-  EXPECT_TRUE(worker(bad.name).holders.empty());
+  EXPECT_TRUE(worker(bad.name).pulse.holders.empty());
   EXPECT_THAT(ModelFaults(*snapshot()), IsEmpty());
 }
 
@@ -99,7 +99,7 @@ TEST_F(UnkillableTest, ACancelEnds) {
   EXPECT_EQ(state(id), JobState::kStopping);
   EXPECT_OK(SayUnkillable(bad, fence, 0).status);
   EXPECT_EQ(state(id), JobState::kCancelled);
-  EXPECT_EQ(worker(bad.name).holders.size(), 1u);
+  EXPECT_EQ(worker(bad.name).pulse.holders.size(), 1u);
 }
 
 TEST_F(UnkillableTest, AGangWaitsForItsOtherRanksOnly) {
@@ -135,7 +135,7 @@ TEST_F(UnkillableTest, TheNextAgentOfItsDataFolderIsProofOfDeath) {
   EXPECT_OK(SayUnkillable(bad, fence, 0).status);
   Agent reborn = MakeReborn(bad);
   EXPECT_OK(Connect(reborn).status);
-  EXPECT_TRUE(worker(bad.name).holders.empty());
+  EXPECT_TRUE(worker(bad.name).pulse.holders.empty());
   EXPECT_EQ(WorkerStateName(worker(bad.name)), "ready");
 }
 
@@ -144,14 +144,14 @@ TEST_F(UnkillableTest, ARankOfALostWorkerMayTurnOutToBeUnkillable) {
   Agent& bad = HolderOf(id);
   const Fence fence = StartRanks(bad).fence;
   Advance(absl::Seconds(30));
-  ASSERT_EQ(worker(bad.name).presence, Presence::kLost);
+  ASSERT_EQ(worker(bad.name).presence(), Presence::kLost);
   const EventResult hello = Connect(bad);
   ASSERT_EQ(hello.stale.size(), 1u);
   EXPECT_TRUE(SayUnkillable(bad, fence, 0).fenced);
   bad.link->sent.clear();
   for (int i = 0; i < 3; ++i) EXPECT_OK(Beat(bad).status);
   EXPECT_FALSE(WasSent<StopAssignment>(bad));
-  EXPECT_EQ(worker(bad.name).holders.size(), 1u);
+  EXPECT_EQ(worker(bad.name).pulse.holders.size(), 1u);
   EXPECT_THAT(ModelFaults(*snapshot()), IsEmpty());
 }
 

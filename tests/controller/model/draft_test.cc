@@ -100,8 +100,8 @@ TEST(DraftTest, OnlyDurableEditsAreChanges) {
     base = *first.Finish();
   }
   Draft draft(base);
-  draft.EditJobUnstored(1).message = "waits";
-  draft.EditWorkerUnstored(1).connected = true;
+  draft.ShowMessage(1, "waits");
+  draft.EditPulse(1).connected = true;
   EXPECT_TRUE(draft.Changes().empty());
   const uint64_t durable_version = base.durable_version;
   const auto next = draft.Finish();

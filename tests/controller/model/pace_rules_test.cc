@@ -14,7 +14,7 @@ class PaceTest : public ::testing::Test {
   PaceTest() { job_.attempt = 1; }
   // In seconds from the start; below zero: unknown.
   double EndAfter(int64_t step, double seconds, int64_t total = 1000) {
-    NotePace(job_, step, total, At(seconds));
+    NotePace(job_.attempt, job_.progress.pace, step, total, At(seconds));
     const absl::Time end = ForetoldEnd(job_);
     return end == absl::InfiniteFuture() ? -1 : absl::ToDoubleSeconds(end - kStart);
   }

@@ -33,7 +33,7 @@ class KnownFailuresTest : public ::muster::testing::ControllerFixture {
   size_t SlotsHeldBy(uint64_t id) const {
     size_t slots = 0;
     snapshot()->workers.ForEach([&](const Worker& worker) {
-      for (const auto& [slot, holder] : worker.holders) slots += holder.job_id == id;
+      for (const auto& [slot, holder] : worker.pulse.holders) slots += holder.job_id == id;
     });
     return slots;
   }

@@ -121,9 +121,9 @@ class Replay {
       ASSERT_EQ(rank.slots.size(), needs.slots_per_rank);
       Worker& worker = world.draft().EditWorker(world.view().FindWorker(rank.worker)->id);
       for (uint32_t slot : rank.slots) {
-        ASSERT_EQ(worker.holders.count(slot), 0u) << "slot " << slot << " was given twice";
+        ASSERT_EQ(worker.pulse.holders.count(slot), 0u) << "slot " << slot << " was given twice";
       }
-      HoldSlots(worker, needs, gang.job_id, gang.attempt, rank);
+      HoldSlots(worker.pulse, needs, gang.job_id, gang.attempt, rank);
       attempt.ranks.push_back(std::move(rank));
     }
     world.draft().AddAttempt(gang.job_id, std::move(attempt));
@@ -164,7 +164,9 @@ class Replay {
   }
 
   void SetPresence(const std::string& worker, Presence presence) {
-    world.draft().EditWorker(world.view().FindWorker(worker)->id).presence = presence;
+    Worker& edited = world.draft().EditWorker(world.view().FindWorker(worker)->id);
+    edited.lost = presence == Presence::kLost;
+    edited.pulse.suspect = presence == Presence::kSuspect;
   }
 
   void LetGo() {
@@ -180,7 +182,7 @@ class Replay {
   void Release(uint64_t id, uint32_t at) {
     const Rank rank = job(id).current->ranks[at];
     Worker& worker = world.draft().EditWorker(world.view().FindWorker(rank.worker)->id);
-    for (uint32_t slot : rank.slots) worker.holders.erase(slot);
+    for (uint32_t slot : rank.slots) worker.pulse.holders.erase(slot);
     world.draft().EditRank(id, at).holds_slots = false;
   }
 

@@ -344,9 +344,9 @@ class RandomWorld {
     view.workers.ForEach([&](const Worker& worker) {
       uint32_t slots = 0;
       for (const Slot& slot : worker.facts.slots) {
-        const auto holder = worker.holders.find(slot.index);
+        const auto holder = worker.pulse.holders.find(slot.index);
         const Job* other =
-            holder == worker.holders.end() ? nullptr : view.FindJob(holder->second.job_id);
+            holder == worker.pulse.holders.end() ? nullptr : view.FindJob(holder->second.job_id);
         slots += idle || other == nullptr ||
                  (other->settings->scheduling.preemptible &&
                   other->settings->priority < job.settings->priority);

@@ -58,7 +58,7 @@ TEST(SchedulerTest, AsManyRanksAsFitBetweenMinAndMax) {
 
 TEST(SchedulerTest, HeldSlotsAreNotGivenTwice) {
   World world;
-  world.AddWorker("a", 2).holders[0] = {.job_id = 9, .attempt = 1, .rank = 0};
+  world.AddWorker("a", 2).pulse.holders[0] = {.job_id = 9, .attempt = 1, .rank = 0};
   world.AddJob(World::Settings(1));
   world.AddJob(World::Settings(1));
   const Plan plan = Look(world).plan;
@@ -71,7 +71,7 @@ TEST(SchedulerTest, HeldSlotsAreNotGivenTwice) {
 
 TEST(SchedulerTest, TheHeadOfALineHoldsUpTheRestOfItOnly) {
   World world;
-  world.AddWorker("a", 2).holders[0] = {.job_id = 9};
+  world.AddWorker("a", 2).pulse.holders[0] = {.job_id = 9};
   world.AddWorker("g", 1, SlotKind::kGpu);
   world.AddWorker("p", 1, SlotKind::kCpu, "other");
   world.AddJob(World::Settings(2));
@@ -93,7 +93,7 @@ TEST(SchedulerTest, TheHeadOfALineHoldsUpTheRestOfItOnly) {
 TEST(SchedulerTest, AJobTooLargeForTheWorkersPresentHoldsUpNobody) {
   World world;
   world.AddWorker("a", 1);
-  world.AddWorker("b", 1).presence = Presence::kLost;
+  world.AddWorker("b", 1).lost = true;
   world.AddJob(World::Settings(2));
   world.AddJob(World::Settings(1));
   const Plan plan = Look(world).plan;
@@ -206,9 +206,9 @@ TEST(SchedulerTest, PriorityGoesBeforeTheOrderOfSubmits) {
 
 TEST(SchedulerTest, OnlyReadyWorkersWithTheLabelsGetWork) {
   World world;
-  world.AddWorker("away", 1).connected = false;
-  world.AddWorker("lost", 1).presence = Presence::kLost;
-  world.AddWorker("suspect", 1).presence = Presence::kSuspect;
+  world.AddWorker("away", 1).pulse.connected = false;
+  world.AddWorker("lost", 1).lost = true;
+  world.AddWorker("suspect", 1).pulse.suspect = true;
   world.AddWorker("draining", 1).draining = true;
   world.AddWorker("other", 1).facts.labels = {{"zone", "b"}};
   JobSettings settings = World::Settings(1);
@@ -236,8 +236,8 @@ TEST(CapacityTest, LostWorkersCountForWhatCouldEverFit) {
       << "nobody is known yet";
   world.AddWorker("a", 1);
   Worker& lost = world.AddWorker("b", 1);
-  lost.presence = Presence::kLost;
-  lost.last_seen_at = kNow - absl::Hours(23);
+  lost.lost = true;
+  lost.pulse.last_seen_at = kNow - absl::Hours(23);
   EXPECT_TRUE(CanEverFit(world.view(), World::Settings(2).needs, kNow).ok());
   EXPECT_FALSE(CanEverFit(world.view(), World::Settings(2).needs, kNow + absl::Hours(2)).ok())
       << "lost for longer than a day";

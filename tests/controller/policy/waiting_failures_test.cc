@@ -99,7 +99,7 @@ TEST(WaitingFailuresTest, BehindMoreAlikeJobsThanARoundConsidersOthersAreReached
   const uint64_t running = world.AddJob(runs).id;
   world.Place(running, {"a"}, JobState::kRunning);
   world.draft().EditAttempt(running).ranks[0].slots = {0};
-  world.draft().EditWorker(1).holders[0] = {.job_id = running, .attempt = 1, .rank = 0};
+  world.draft().EditWorker(1).pulse.holders[0] = {.job_id = running, .attempt = 1, .rank = 0};
   world.AddJob(World::Settings(2));
   for (int i = 0; i < 20; ++i) world.AddJob(World::Settings(1));
   JobSettings settings = World::Settings(1);
@@ -124,7 +124,7 @@ TEST(WaitingFailuresTest, ALongQueueDoesNotTakeWhatIsKeptInItsMiddle) {
   const uint64_t running = world.AddJob(World::Settings(1)).id;
   world.Place(running, {"a"}, JobState::kRunning);
   world.draft().EditAttempt(running).ranks[0].slots = {0};
-  world.draft().EditWorker(1).holders[0] = {.job_id = running, .attempt = 1, .rank = 0};
+  world.draft().EditWorker(1).pulse.holders[0] = {.job_id = running, .attempt = 1, .rank = 0};
   const auto add_misfit = [&world](int rack, int priority) {
     JobSettings settings = World::Settings(1);
     settings.priority = priority;

@@ -18,7 +18,7 @@ class World {
                     const std::string& pool = "default") {
     Worker worker;
     worker.name = name;
-    worker.connected = true;
+    worker.pulse.connected = true;
     worker.facts.pool = pool;
     for (uint32_t i = 0; i < slots; ++i) {
       worker.facts.slots.push_back(

@@ -25,7 +25,8 @@ void AddWorker(FakeEngine& engine, uint64_t id, std::string name, Presence prese
     worker->name = name;
     worker->facts.pool = "default";
     worker->facts.metrics_address = "127.0.0.1:" + std::to_string(9000 + id);
-    worker->presence = presence;
+    worker->lost = presence == Presence::kLost;
+    worker->pulse.suspect = presence == Presence::kSuspect;
     s.workers.Put(id, worker);
   });
 }

@@ -276,10 +276,10 @@ TEST_F(SeriesTest, TheQueueAndTheWorkersAreCounted) {
     auto worker = std::make_shared<Worker>();
     worker->facts.pool = "default";
     worker->facts.slots = {{0, SlotKind::kCpu, "cpu"}, {1, SlotKind::kCpu, "cpu"}};
-    worker->holders[1] = {9, 1, 0};
+    worker->pulse.holders[1] = {9, 1, 0};
     s.workers.Put(1, worker);
     auto lost = std::make_shared<Worker>(*worker);
-    lost->presence = Presence::kLost;
+    lost->lost = true;
     s.workers.Put(2, lost);
   });
   const std::string text = Render();
@@ -307,9 +307,9 @@ TEST_F(SeriesTest, AWorkerIsCountedInTheStateThatItIsInAlone) {
     }
   };
   render("ready");
-  worker.presence = Presence::kSuspect;
+  worker.pulse.suspect = true;
   render("suspect");
-  worker.presence = Presence::kReady;
+  worker.pulse.suspect = false;
   worker.cordoned = true;
   render("drained");
   worker.cordoned = false;
@@ -318,7 +318,7 @@ TEST_F(SeriesTest, AWorkerIsCountedInTheStateThatItIsInAlone) {
   worker.quarantined_until = absl::InfinitePast();
   worker.draining = true;
   render("draining");
-  worker.presence = Presence::kLost;
+  worker.lost = true;
   render("lost");
   worker = {};
   render("ready");

@@ -126,7 +126,7 @@ class Lifted {
       rank.state = RankState::kExited;
     }
     for (uint64_t worker : WorkerIds()) {
-      std::erase_if(draft_.EditWorker(worker).holders,
+      std::erase_if(draft_.EditWorker(worker).pulse.holders,
                     [id](const auto& holder) { return holder.second.job_id == id; });
     }
   }
@@ -147,7 +147,8 @@ class Lifted {
   void FreePool(const std::string& pool) {
     for (uint64_t id : WorkerIds()) {
       const Worker& worker = *draft_.view().workers.Find(id);
-      if (worker.facts.pool == pool && TakesWork(worker)) draft_.EditWorker(id).holders.clear();
+      if (worker.facts.pool == pool && TakesWork(worker))
+        draft_.EditWorker(id).pulse.holders.clear();
     }
   }
 
@@ -158,8 +159,9 @@ class Lifted {
     for (uint64_t id : WorkerIds()) {
       Worker& worker = draft_.EditWorker(id);
       if (worker.facts.pool != pool || !IsEligible(worker, needs)) continue;
-      worker.connected = true;
-      worker.presence = Presence::kReady;
+      worker.pulse.connected = true;
+      worker.lost = false;
+      worker.pulse.suspect = false;
       worker.draining = false;
       worker.cordoned = false;
       worker.quarantined_until = absl::InfinitePast();
@@ -168,7 +170,7 @@ class Lifted {
     if (ranks >= needs.min_ranks) return;
     Worker worker;
     worker.name = "new";
-    worker.connected = true;
+    worker.pulse.connected = true;
     worker.facts.pool = pool;
     worker.facts.labels = needs.selector;
     for (uint32_t i = 0; i < needs.min_ranks * needs.slots_per_rank; ++i) {

@@ -21,17 +21,17 @@ LivenessSettings Settings() {
 TEST(LivenessRulesTest, SilenceMakesSuspectThenLost) {
   World world;
   Worker& worker = world.AddWorker("a", 1);
-  worker.last_seen_at = kNow;
+  worker.pulse.last_seen_at = kNow;
   EXPECT_TRUE(FindSilent(world.view(), Settings(), kNow + absl::Seconds(8)).empty());
   auto events = FindSilent(world.view(), Settings(), kNow + absl::Seconds(9));
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(std::get<WorkerSilent>(events[0]).presence, Presence::kSuspect);
-  worker.presence = Presence::kSuspect;
+  worker.pulse.suspect = true;
   EXPECT_TRUE(FindSilent(world.view(), Settings(), kNow + absl::Seconds(14)).empty());
   events = FindSilent(world.view(), Settings(), kNow + absl::Seconds(15));
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(std::get<WorkerSilent>(events[0]).presence, Presence::kLost);
-  worker.presence = Presence::kLost;
+  worker.lost = true;
   EXPECT_TRUE(FindSilent(world.view(), Settings(), kNow + absl::Hours(1)).empty());
 }
 
@@ -40,10 +40,10 @@ TEST(LivenessRulesTest, SuspectsAreFoundHoweverManyAreLost) {
   World world;
   for (const char* name : {"a", "b", "c"}) {
     Worker& lost = world.AddWorker(name, 1);
-    lost.presence = Presence::kSuspect;
-    lost.last_seen_at = kNow - absl::Hours(1);
+    lost.pulse.suspect = true;
+    lost.pulse.last_seen_at = kNow - absl::Hours(1);
   }
-  world.AddWorker("d", 1).last_seen_at = kNow - absl::Seconds(10);
+  world.AddWorker("d", 1).pulse.last_seen_at = kNow - absl::Seconds(10);
   const auto found = FindSilent(world.view(), Settings(), kNow, /*most=*/2);
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(std::get<WorkerSilent>(found[0]).worker, "d");
@@ -55,7 +55,7 @@ TEST(LivenessRulesTest, SuspectsAreFoundHoweverManyAreLost) {
 TEST(LivenessRulesTest, TheGraceAfterAStartKeepsWorkers) {
   World world;
   Worker& worker = world.AddWorker("a", 1);
-  worker.presence = Presence::kSuspect;
+  worker.pulse.suspect = true;
   LivenessSettings settings = Settings();
   settings.hears_since = kNow;
   EXPECT_TRUE(FindSilent(world.view(), settings, kNow + absl::Seconds(29)).empty());
@@ -65,8 +65,8 @@ TEST(LivenessRulesTest, TheGraceAfterAStartKeepsWorkers) {
 TEST(LivenessRulesTest, AStandstillPutsOffByAnHourWhenAWorkerIsTakenForGone) {
   World world;
   Worker& worker = world.AddWorker("a", 1);
-  worker.presence = Presence::kLost;
-  worker.holders[0] = {.job_id = 1, .attempt = 1, .rank = 0};
+  worker.lost = true;
+  worker.pulse.holders[0] = {.job_id = 1, .attempt = 1, .rank = 0};
   LivenessSettings settings = Settings();
   settings.forget_gone_after = absl::Hours(7 * 24);
   const absl::Duration week = absl::Hours(7 * 24);
@@ -82,7 +82,7 @@ TEST(LivenessRulesTest, AStandstillPutsOffByAnHourWhenAWorkerIsTakenForGone) {
 
 TEST(LivenessRulesTest, AGangMustStartInTime) {
   World world;
-  world.AddWorker("a", 1).last_seen_at = kNow + absl::Minutes(5);
+  world.AddWorker("a", 1).pulse.last_seen_at = kNow + absl::Minutes(5);
   world.AddJob(World::Settings(1));
   world.Place(1, {"a"}, JobState::kStarting);
   world.draft().EditAttempt(1).placed_at = kNow;
@@ -99,9 +99,9 @@ TEST(LivenessRulesTest, AGangThatSaysThatItsStartGoesOnMayTakeItsTime) {
   world.AddJob(World::Settings(2));
   for (const char* name : {"a", "b"}) {
     Worker& worker = world.AddWorker(name, 1);
-    worker.last_seen_at = kNow + absl::Hours(1);
+    worker.pulse.last_seen_at = kNow + absl::Hours(1);
     const bool first = worker.name == "a";
-    worker.ranks = std::make_shared<const std::vector<RankStatus>>(
+    worker.pulse.ranks = std::make_shared<const std::vector<RankStatus>>(
         std::vector<RankStatus>{{.fence = {.job_id = 1, .attempt = 1},
                                  .rank = first ? 0u : 1u,
                                  .progress_at = kNow + absl::Minutes(first ? 1 : 9)}});
@@ -110,7 +110,7 @@ TEST(LivenessRulesTest, AGangThatSaysThatItsStartGoesOnMayTakeItsTime) {
   world.draft().EditAttempt(1).placed_at = kNow;
   const absl::Duration end = kNow + absl::Minutes(14);
   EXPECT_TRUE(FindSilent(world.view(), Settings(), end - absl::Seconds(1)).empty());
-  world.draft().EditWorker(2).connected = false;
+  world.draft().EditWorker(2).pulse.connected = false;
   EXPECT_TRUE(FindSilent(world.view(), Settings(), end - absl::Seconds(1)).empty())
       << "its stream broke, which takes nothing back";
   const auto events = FindSilent(world.view(), Settings(), end);
@@ -123,8 +123,8 @@ TEST(LivenessRulesTest, WhatAnEarlierAttemptSaidIsNoSignOfThisOne) {
   World world;
   world.AddJob(World::Settings(1));
   Worker& worker = world.AddWorker("a", 1);
-  worker.last_seen_at = kNow + absl::Hours(1);
-  worker.ranks = std::make_shared<const std::vector<RankStatus>>(std::vector<RankStatus>{
+  worker.pulse.last_seen_at = kNow + absl::Hours(1);
+  worker.pulse.ranks = std::make_shared<const std::vector<RankStatus>>(std::vector<RankStatus>{
       {.fence = {.job_id = 1, .attempt = 7}, .progress_at = kNow + absl::Minutes(4)}});
   world.Place(1, {"a"}, JobState::kStarting);
   world.draft().EditAttempt(1).placed_at = kNow;
@@ -133,7 +133,7 @@ TEST(LivenessRulesTest, WhatAnEarlierAttemptSaidIsNoSignOfThisOne) {
 
 TEST(LivenessRulesTest, AJobWithAnImageMayTakeLongerToStart) {
   World world;
-  world.AddWorker("a", 1).last_seen_at = kNow + absl::Hours(1);
+  world.AddWorker("a", 1).pulse.last_seen_at = kNow + absl::Hours(1);
   JobSettings settings = World::Settings(1);
   settings.needs.image = JobNeeds::Image::kReference;
   world.AddJob(settings);
@@ -149,9 +149,9 @@ TEST(LivenessRulesTest, TheStillestRankIsNamed) {
   world.AddJob(World::Settings(2));
   for (const char* name : {"a", "b"}) {
     Worker& worker = world.AddWorker(name, 1);
-    worker.last_seen_at = kNow + absl::Minutes(11);
+    worker.pulse.last_seen_at = kNow + absl::Minutes(11);
     const uint32_t rank = name[0] - 'a';
-    worker.ranks = std::make_shared<const std::vector<RankStatus>>(
+    worker.pulse.ranks = std::make_shared<const std::vector<RankStatus>>(
         std::vector<RankStatus>{{.fence = {.job_id = 1, .attempt = 1},
                                  .rank = rank,
                                  .progress_at = kNow + absl::Minutes(1 - int(rank))}});
@@ -167,7 +167,7 @@ TEST(LivenessRulesTest, TheStillestRankIsNamed) {
   EXPECT_EQ(
       std::get<RankHung>(FindSilent(world.view(), Settings(), kNow + absl::Minutes(11)).at(0)).rank,
       0u);
-  world.draft().EditWorker(1).connected = false;
+  world.draft().EditWorker(1).pulse.connected = false;
   EXPECT_TRUE(FindSilent(world.view(), Settings(), kNow + absl::Minutes(11)).empty());
 }
 

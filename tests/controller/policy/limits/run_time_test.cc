@@ -194,7 +194,7 @@ TEST_F(RunTimeTest, ARequeuedJobDoesNotSlipInBeforeTheHeadThatItWouldDelay) {
   world_.draft().EditAttempt(2).started = At(0);
   Rank& rank = world_.draft().EditRank(2, 0);
   rank.slots = {0};
-  HoldSlots(world_.draft().EditWorker(1), running.needs, 2, 1, rank);
+  HoldSlots(world_.draft().EditPulse(1), running.needs, 2, 1, rank);
   JobSettings head = World::Settings(2);
   head.priority = 5;
   world_.AddJob(head);

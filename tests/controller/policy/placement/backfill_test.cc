@@ -32,7 +32,7 @@ class BackfillTest : public ::testing::Test {
       rank.rank = i;
       rank.worker = worker;
       rank.slots = {first + i};
-      HoldSlots(Row(worker), settings.needs, id, 1, rank);
+      HoldSlots(PulseOf(worker), settings.needs, id, 1, rank);
       attempt.ranks.push_back(rank);
     }
     world_.draft().AddAttempt(id, attempt);
@@ -40,8 +40,8 @@ class BackfillTest : public ::testing::Test {
     world_.draft().EditJob(id).state = JobState::kRunning;
     return id;
   }
-  Worker& Row(const std::string& name) {
-    return world_.draft().EditWorkerUnstored(world_.draft().view().FindWorker(name)->id);
+  WorkerPulse& PulseOf(const std::string& name) {
+    return world_.draft().EditPulse(world_.draft().view().FindWorker(name)->id);
   }
   uint64_t Queue(const JobSettings& settings) { return world_.AddJob(settings).id; }
   std::vector<uint64_t> Placed(absl::Duration later = absl::ZeroDuration()) {
@@ -182,7 +182,7 @@ TEST_F(BackfillTest, ARecoveringJobKeepsTheSlotsThatItsRanksGaveBack) {
   Queue(Lasting(1, absl::Seconds(1)));
   world_.draft().EditJob(recovering).state = JobState::kRecovering;
   world_.draft().EditRank(recovering, 0).holds_slots = false;
-  Row("a").holders.erase(0);
+  PulseOf("a").holders.erase(0);
   EXPECT_EQ(Placed(), Jobs{});
   ASSERT_EQ(decision_.reserved.size(), 1u);
   EXPECT_EQ(decision_.reserved[0].job_id, recovering);
@@ -201,7 +201,7 @@ TEST_F(BackfillTest, ItKeepsThemAlsoWhereItsProjectIsOverQuota) {
   Queue(World::Settings(1));
   world_.draft().EditJob(recovering).state = JobState::kRecovering;
   world_.draft().EditRank(recovering, 0).holds_slots = false;
-  Row("a").holders.erase(0);
+  PulseOf("a").holders.erase(0);
   EXPECT_EQ(Placed(), Jobs{}) << "the job before it is over quota, and is alike";
 
   // Another kind of job, and the look says nothing more.

@@ -65,7 +65,7 @@ TEST_F(PlacementTest, TheSlotsOfARankAreOnOneWorker) {
 }
 
 TEST_F(PlacementTest, SeveralRanksOnOneWorkerGetDifferentSlots) {
-  Add("a", 4).holders[1] = {.job_id = 9};
+  Add("a", 4).pulse.holders[1] = {.job_id = 9};
   Add("b", 8);
   EXPECT_THAT(Place(Gpus(3, 2)), ElementsAre("b", "b", "b"));
   EXPECT_THAT(ranks_[1].slots, ElementsAre(2, 3));
@@ -92,7 +92,7 @@ TEST_F(PlacementTest, CpusAndMemoryAreAccounted) {
   Worker& a = Add("a", 8);
   a.facts.cpus = 32;
   a.facts.memory_bytes = 64 << 20;
-  a.holders[0] = {.job_id = 9, .attempt = 1, .rank = 0, .cpus = 20, .memory_bytes = 0};
+  a.pulse.holders[0] = {.job_id = 9, .attempt = 1, .rank = 0, .cpus = 20, .memory_bytes = 0};
   Worker& b = Add("b", 2);
   b.facts.cpus = 32;
   b.facts.memory_bytes = 64 << 20;
@@ -248,7 +248,7 @@ TEST_F(PlacementTest, AGangFitsExactlyWhenTheRanksAddUp) {
       for (const Slot& slot : worker.facts.slots) {
         if (draw(3) == 0) {
           const uint32_t held = std::min<uint32_t>(cpus, draw(4));
-          worker.holders[slot.index] = {.job_id = 9, .attempt = 1, .rank = 0, .cpus = held};
+          worker.pulse.holders[slot.index] = {.job_id = 9, .attempt = 1, .rank = 0, .cpus = held};
           cpus -= held;
         } else {
           ++free;

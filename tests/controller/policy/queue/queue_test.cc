@@ -271,7 +271,7 @@ TEST_F(QueueTest, AChainOfJobsHasNoBound) {
 
 TEST_F(QueueTest, AFurtherPoolCountsAfterTheWaitThatItSays) {
   world_.AddWorker("od", 2, SlotKind::kCpu, "ondemand");
-  world_.AddWorker("sp", 1, SlotKind::kCpu, "spot").holders[0] = {.job_id = 9};
+  world_.AddWorker("sp", 1, SlotKind::kCpu, "spot").pulse.holders[0] = {.job_id = 9};
   JobSettings settings = World::Settings(1);
   settings.needs.pools = {{"spot", {}}, {"ondemand", absl::Minutes(10)}};
   world_.AddJob(settings).submitted = kWall;
@@ -284,7 +284,7 @@ TEST_F(QueueTest, AFurtherPoolCountsAfterTheWaitThatItSays) {
 
 TEST_F(QueueTest, WhoSetsTheWallClockOpensAndClosesNoFurtherPool) {
   world_.AddWorker("od", 2, SlotKind::kCpu, "ondemand");
-  world_.AddWorker("sp", 1, SlotKind::kCpu, "spot").holders[0] = {.job_id = 9};
+  world_.AddWorker("sp", 1, SlotKind::kCpu, "spot").pulse.holders[0] = {.job_id = 9};
   JobSettings settings = World::Settings(1);
   settings.needs.pools = {{"spot", {}}, {"ondemand", absl::Minutes(10)}};
   world_.AddJob(settings).submitted = kWall;
@@ -301,7 +301,7 @@ TEST_F(QueueTest, WhoSetsTheWallClockOpensAndClosesNoFurtherPool) {
 // first one's pools kept the second one out of the pool that it had waited for.
 TEST_F(QueueTest, AJobThatCameBackDoesNotKeepOthersLikeItFromTheirFurtherPool) {
   world_.AddWorker("od", 2, SlotKind::kCpu, "ondemand");
-  world_.AddWorker("sp", 1, SlotKind::kCpu, "spot").holders[0] = {.job_id = 9};
+  world_.AddWorker("sp", 1, SlotKind::kCpu, "spot").pulse.holders[0] = {.job_id = 9};
   JobSettings settings = World::Settings(1);
   settings.needs.pools = {{"spot", {}}, {"ondemand", absl::Minutes(10)}};
   for (int i = 0; i < 2; ++i) world_.AddJob(settings).submitted = kWall;
@@ -398,7 +398,7 @@ TEST_F(QueueTest, TheFirstPoolIsPreferredAndAGangIsNotSplitOverPools) {
   world_.AddJob(settings);
   ASSERT_THAT(Placed(), ElementsAre(1));
   EXPECT_EQ(decision_.plan.place[0].ranks[0].worker, "sp");
-  spot.holders[0] = {.job_id = 9};
+  spot.pulse.holders[0] = {.job_id = 9};
   ASSERT_THAT(Placed(), ElementsAre(1));
   EXPECT_EQ(decision_.plan.place[0].ranks[1].worker, "od");
   settings.needs.min_ranks = settings.needs.max_ranks = 3;

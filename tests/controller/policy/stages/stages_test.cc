@@ -73,7 +73,7 @@ class StagesTest : public ::testing::Test {
     rank.worker = worker;
     rank.slots = {0};
     const JobNeeds needs = world_.draft().view().FindJob(job_id)->settings->needs;
-    HoldSlots(world_.draft().EditWorker(world_.view().FindWorker(worker)->id), needs, job_id, 1,
+    HoldSlots(world_.draft().EditPulse(world_.view().FindWorker(worker)->id), needs, job_id, 1,
               rank);
     attempt.ranks.push_back(std::move(rank));
     world_.draft().AddAttempt(job_id, std::move(attempt));

@@ -182,7 +182,7 @@ TEST_F(ControlRulesTest, WhatRunsIsNotHeldButSuspended) {
   EXPECT_OK(Control(running.id, Verb::kSuspend));
   Leave(running);
   EXPECT_EQ(state(running.id), JobState::kSuspended);
-  EXPECT_TRUE(worker("worker-1").holders.empty()) << "it gave its slots back";
+  EXPECT_TRUE(worker("worker-1").pulse.holders.empty()) << "it gave its slots back";
   EXPECT_EQ(job(running.id).restarts, 0u);
   EXPECT_EQ(job(running.id).current->failure_class, FailureClass::kPreempted);
   EXPECT_OK(Control(running.id, Verb::kSuspend));

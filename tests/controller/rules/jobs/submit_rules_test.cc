@@ -24,8 +24,8 @@ TEST_F(SubmitRulesTest, AGangStartsWholeOrNotAtAll) {
               HasSubstr("needs 2 CPU slots in pool default: 1 of 1 free on 1 ready worker"));
   Agent two = ConnectNew("worker-2", 1);
   EXPECT_EQ(state(waiting), JobState::kStarting);
-  EXPECT_EQ(worker("worker-1").holders.size(), 1u);
-  EXPECT_EQ(worker("worker-2").holders.size(), 1u);
+  EXPECT_EQ(worker("worker-1").pulse.holders.size(), 1u);
+  EXPECT_EQ(worker("worker-2").pulse.holders.size(), 1u);
 }
 
 TEST_F(SubmitRulesTest, AJobThatCanNeverFitIsRefusedUnlessItWantsToWait) {
@@ -107,7 +107,7 @@ TEST_F(SubmitRulesTest, CancelWorksInEveryState) {
   EXPECT_EQ(stop.grace, absl::Seconds(10));
   ReportExit(one, start.fence, 0, {.stopped = true});
   EXPECT_EQ(state(starting), JobState::kCancelled);
-  EXPECT_TRUE(worker("worker-1").holders.empty());
+  EXPECT_TRUE(worker("worker-1").pulse.holders.empty());
 
   const uint64_t running = Submit();
   start = StartRanks(one);

@@ -60,33 +60,33 @@ TEST_F(WorkerRulesTest, NobodyIsGivenUpForTimeInWhichTheControllerStoodStill) {
   }
   clock_.Advance(absl::Minutes(20));
   RunUntilIdle();
-  EXPECT_EQ(worker("worker-1").presence, Presence::kSuspect);
+  EXPECT_EQ(worker("worker-1").presence(), Presence::kSuspect);
   EXPECT_OK(Beat(one).status);
-  EXPECT_EQ(worker("worker-1").presence, Presence::kReady);
+  EXPECT_EQ(worker("worker-1").presence(), Presence::kReady);
   EXPECT_TRUE(worker("worker-1").failures.empty());
   EXPECT_EQ(state(id), JobState::kRunning) << "it could not say that it got on";
   Advance(absl::Seconds(29));
-  EXPECT_NE(worker("worker-1").presence, Presence::kLost);
+  EXPECT_NE(worker("worker-1").presence(), Presence::kLost);
   Advance(absl::Seconds(5));
-  EXPECT_EQ(worker("worker-1").presence, Presence::kLost) << "who says nothing then either";
+  EXPECT_EQ(worker("worker-1").presence(), Presence::kLost) << "who says nothing then either";
 }
 
 TEST_F(WorkerRulesTest, ASilentWorkerIsSuspectThenLostAndItsJobMoves) {
   Agent one = ConnectNew("worker-1", 1);
   Agent two = ConnectNew("worker-2", 1);
   Advance(absl::Seconds(30));  // past the startup grace, both silent
-  EXPECT_EQ(worker("worker-1").presence, Presence::kLost);
+  EXPECT_EQ(worker("worker-1").presence(), Presence::kLost);
   EXPECT_EQ(one.link->closed.code(), absl::StatusCode::kUnavailable);
   Connect(one);
   Connect(two);
   const uint64_t id = Submit();
   StartRanks(one);
   Advance(absl::Seconds(9));
-  EXPECT_EQ(worker("worker-1").presence, Presence::kSuspect);
+  EXPECT_EQ(worker("worker-1").presence(), Presence::kSuspect);
   EXPECT_OK(Beat(two).status);
   EXPECT_EQ(state(id), JobState::kRunning);
   Advance(absl::Seconds(6));
-  EXPECT_EQ(worker("worker-1").presence, Presence::kLost);
+  EXPECT_EQ(worker("worker-1").presence(), Presence::kLost);
   EXPECT_EQ(job(id).failure_class, FailureClass::kWorkerLost);
   EXPECT_EQ(job(id).attempt, 1u);
   EXPECT_OK(Beat(two).status);
@@ -94,14 +94,14 @@ TEST_F(WorkerRulesTest, ASilentWorkerIsSuspectThenLostAndItsJobMoves) {
   EXPECT_EQ(state(id), JobState::kStarting);
   EXPECT_EQ(job(id).current->ranks[0].worker, "worker-2");
   // The old process may still be alive: its slot is not given away until it is confirmed dead.
-  EXPECT_EQ(worker("worker-1").holders.size(), 1u);
+  EXPECT_EQ(worker("worker-1").pulse.holders.size(), 1u);
   EXPECT_THAT(Beat(one).status, StatusIs(absl::StatusCode::kUnavailable));
   const EventResult hello = Connect(one);
   ASSERT_EQ(hello.stale.size(), 1u);
   EXPECT_EQ(hello.stale[0].attempt, 1u);
   const EventResult exit = ReportExit(one, one.alive[0].fence, 0, {.signal = 9});
   EXPECT_TRUE(exit.fenced);
-  EXPECT_TRUE(worker("worker-1").holders.empty());
+  EXPECT_TRUE(worker("worker-1").pulse.holders.empty());
   EXPECT_EQ(state(id), JobState::kStarting);
 }
 
@@ -111,10 +111,10 @@ TEST_F(WorkerRulesTest, NobodyIsLostWithinTheStartupGrace) {
   StartRanks(one);
   Restart();
   Advance(absl::Seconds(29));
-  EXPECT_EQ(worker("worker-1").presence, Presence::kSuspect);
+  EXPECT_EQ(worker("worker-1").presence(), Presence::kSuspect);
   EXPECT_EQ(state(id), JobState::kRunning);
   Advance(absl::Seconds(1));
-  EXPECT_EQ(worker("worker-1").presence, Presence::kLost);
+  EXPECT_EQ(worker("worker-1").presence(), Presence::kLost);
 }
 
 TEST_F(WorkerRulesTest, AnAgentThatStartsAnewLosesItsRanksAtOnce) {
@@ -143,7 +143,7 @@ TEST_F(WorkerRulesTest, ARefusedAssignmentRevokesThePlacement) {
   Take<StartAssignment>(one, "no trainer");
   EXPECT_EQ(state(id), JobState::kPending);
   EXPECT_THAT(job(id).current->cause, HasSubstr("refused its ranks: no trainer"));
-  EXPECT_TRUE(worker("worker-1").holders.empty());
+  EXPECT_TRUE(worker("worker-1").pulse.holders.empty());
 }
 
 TEST_F(WorkerRulesTest, ARefusalOfAWorkerThatLeavesIsFree) {
@@ -244,10 +244,10 @@ TEST_F(WorkerRulesTest, AStreamThatEndsAfterItsSuccessorCameChangesNothing) {
   Connect(one);
   engine_->Disconnect(one.name, one.incarnation, first.get());
   engine_->RunUntilIdle();
-  EXPECT_TRUE(worker("worker-1").connected);
+  EXPECT_TRUE(worker("worker-1").pulse.connected);
   engine_->Disconnect(one.name, one.incarnation, one.link.get());
   engine_->RunUntilIdle();
-  EXPECT_FALSE(worker("worker-1").connected);
+  EXPECT_FALSE(worker("worker-1").pulse.connected);
 }
 
 TEST_F(WorkerRulesTest, ALostWorkerThatHoldsNothingIsForgottenAfterATime) {
@@ -261,7 +261,7 @@ TEST_F(WorkerRulesTest, ALostWorkerThatHoldsNothingIsForgottenAfterATime) {
   ASSERT_OK(Apply(CordonWorker{.worker = "spot", .cordoned = false, .actor = "user:ann"}).status);
   Advance(absl::Minutes(1));
   for (const char* name : {"spot", "drained", "holds"}) {
-    ASSERT_EQ(worker(name).presence, Presence::kLost) << name;
+    ASSERT_EQ(worker(name).presence(), Presence::kLost) << name;
   }
   // A controller that starts in between counts on.
   Advance(absl::Hours(12));
@@ -278,7 +278,7 @@ TEST_F(WorkerRulesTest, ALostWorkerThatHoldsNothingIsForgottenAfterATime) {
 
   // Its name is as good as new.
   Agent back = ConnectNew("spot", 1);
-  EXPECT_EQ(worker("spot").presence, Presence::kReady);
+  EXPECT_EQ(worker("spot").presence(), Presence::kReady);
   EXPECT_OK(Beat(back).status);
 }
 
@@ -317,7 +317,7 @@ TEST_F(WorkerRulesTest, HowLongAWorkerIsAwayDoesNotFollowTheWallClock) {
     Advance(absl::Seconds(2));
     EXPECT_OK(Beat(here).status);
   }
-  ASSERT_EQ(worker("worker-1").presence, Presence::kLost);
+  ASSERT_EQ(worker("worker-1").presence(), Presence::kLost);
   clock_.JumpWall(absl::Hours(1000));
   EXPECT_OK(TrySubmit({.min_ranks = 2}).status) << "it has been away for a minute";
   clock_.JumpWall(-absl::Hours(3000));
