@@ -18,7 +18,6 @@
 #include "controller/engine/loops/root_loop.h"
 #include "controller/engine/loops/scheduler_loop.h"
 #include "controller/engine/loops/snapshot_loop.h"
-#include "controller/engine/watchers.h"
 #include "controller/policy/explain/explain.h"
 #include "controller/policy/health/liveness_rules.h"
 #include "controller/policy/limits/time_limits.h"
@@ -170,10 +169,6 @@ class EngineImpl final : public Engine {
 
   absl::Duration SinceBoot() const override { return clock_.SinceBoot(); }
 
-  std::shared_ptr<void> Subscribe(Watcher watcher) override {
-    return watchers_.Add(std::move(watcher));
-  }
-
   absl::StatusOr<Explanation> Explain(const Snapshot& world, uint64_t job_id) const override {
     const Inquirer inquirer(inquirers_);
     if (!inquirer.may_ask()) return TooManyAsk();
@@ -248,7 +243,7 @@ class EngineImpl final : public Engine {
                            const EventResult& result) { Bind(item, result); },
         .batch_done =
             [this](const std::shared_ptr<const Snapshot>& snapshot) {
-              watchers_.Notify(snapshot);
+              if (options_.on_published) options_.on_published(snapshot);
               WakeLoops(*snapshot);
             },
         .fatal =
@@ -349,7 +344,6 @@ class EngineImpl final : public Engine {
   const absl::Duration opened_at_ = clock_.SinceBoot();
   absl::Duration looked_for_silent_at_ = opened_at_;
   absl::Duration hears_since_ = opened_at_;
-  Watchers watchers_;
   Rendezvous rendezvous_;
   Dispatcher dispatcher_;
   std::atomic<bool> started_ = false;

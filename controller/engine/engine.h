@@ -57,6 +57,8 @@ struct EngineOptions {
   // Called once when state.db can no longer be trusted (failed fsync, I/O error): the process must
   // exit and start anew. Runs on an engine thread: it must not call Stop.
   std::function<void(const absl::Status&)> on_fatal;
+  // For tests: called after each batch with what is published by then, on the applier's thread.
+  std::function<void(const std::shared_ptr<const Snapshot>&)> on_published;
 };
 
 // What the engine has done since it was opened; for metrics.
@@ -119,12 +121,6 @@ class Engine {
 
   // The newest published version; never null.
   virtual std::shared_ptr<const Snapshot> snapshot() const = 0;
-
-  // `watcher` runs after each publication, on the applier's thread: it should only wake somebody.
-  // Dropping the returned handle ends the subscription; afterwards the watcher does not run any
-  // more (dropping waits for a run in progress, so never drop it inside a watcher).
-  using Watcher = std::function<void(const std::shared_ptr<const Snapshot>&)>;
-  [[nodiscard]] virtual std::shared_ptr<void> Subscribe(Watcher watcher) = 0;
 
   // Jobs that have ended and are not in the snapshot any more.
   virtual History& history() const = 0;

@@ -42,6 +42,13 @@ SimController::SimController(Agenda& agenda, Trace& trace, Network& network, Inv
           dying_ = true;
           crash_kind_ = CrashKind::kKill;
         };
+        options.on_published = [this](const std::shared_ptr<const mc::Snapshot>& snapshot) {
+          if (snapshot->version == published_->version) return;
+          const std::shared_ptr<const mc::Snapshot> all =
+              all_jobs_.OnPublished(snapshot, engine_->history());
+          invariants_.OnPublished(*all, published_.get());
+          published_ = all;
+        };
         return options;
       }()),
       disk_(dice_.Fork()),
@@ -68,7 +75,6 @@ const Disk& SimController::DiskWithTables() {
 
 SimController::~SimController() {
   dying_ = true;
-  subscription_.reset();
   ingest_.reset();
   engine_.reset();
 }
@@ -126,13 +132,6 @@ void SimController::Start() {
   trace_.Note("controller: starts, term ", published_->term, ", ", published_->jobs.size(),
               " jobs");
   invariants_.OnStart(*published_, before.get(), !std::exchange(in_transaction_, false));
-  subscription_ = engine_->Subscribe([this](const std::shared_ptr<const mc::Snapshot>& snapshot) {
-    if (snapshot->version == published_->version) return;
-    const std::shared_ptr<const mc::Snapshot> all =
-        all_jobs_.OnPublished(snapshot, engine_->history());
-    invariants_.OnPublished(*all, published_.get());
-    published_ = all;
-  });
   engine_->Start();
   if (ingest_ != nullptr) ingest_->Start();
   Tick();
@@ -219,7 +218,6 @@ void SimController::Crash(CrashKind kind) {
 
 void SimController::TearDown() {
   trace_.Note("controller: dies, ", crash_kind_ == CrashKind::kPower ? "power lost" : "killed");
-  subscription_.reset();
   ingest_.reset();
   engine_.reset();
   fuse_ = -1;

@@ -92,7 +92,6 @@ class SimController final : private StreamHost {
   std::unique_ptr<mc::Engine> engine_;
   std::optional<Dice> metrics_dice_;
   std::unique_ptr<mc::MetricsIngest> ingest_;
-  std::shared_ptr<void> subscription_;
   AllJobs all_jobs_;
   std::shared_ptr<const mc::Snapshot> published_;
   std::vector<std::weak_ptr<Wire>> wires_;

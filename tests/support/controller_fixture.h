@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -118,7 +119,7 @@ class ControllerFixture : public ::testing::Test {
 
   void SetUp() override { Open(); }
 
-  mc::EngineOptions Options() const {
+  mc::EngineOptions Options() {
     mc::EngineOptions options;
     options.data_dir = dir_.path();
     options.threads = false;
@@ -126,6 +127,9 @@ class ControllerFixture : public ::testing::Test {
     options.elastic = elastic_;
     options.boot = boot_;
     options.archive = archive_;
+    options.on_published = [this](const std::shared_ptr<const mc::Snapshot>& snapshot) {
+      if (on_published_) on_published_(snapshot);
+    };
     return options;
   }
 
@@ -420,6 +424,8 @@ class ControllerFixture : public ::testing::Test {
   uint64_t boot_ = 0;  // 0: the machine's boot is not known
   mc::ElasticSettings elastic_;
   mc::ArchiveSettings archive_;  // all stay in memory
+  // As EngineOptions::on_published; may be set at any time.
+  std::function<void(const std::shared_ptr<const mc::Snapshot>&)> on_published_;
   std::unique_ptr<mc::Engine> engine_;
   int incarnations_ = 0;
   uint64_t last_seq_ = 0;

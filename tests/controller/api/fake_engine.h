@@ -134,7 +134,6 @@ class FakeEngine final : public Engine {
     MutexLock lock(mutex_);
     return snapshot_;
   }
-  std::shared_ptr<void> Subscribe(Watcher) override { return nullptr; }
   HistoryStore& history() const override {
     MutexLock lock(mutex_);
     if (history_ == nullptr) {

@@ -182,13 +182,13 @@ TEST_F(ArchiveJobsTest, AnArrayGoesWholeAndAtOnce) {
   ASSERT_OK(Cancel(array.job_id + 7));
   EXPECT_EQ(snapshot()->jobs.size(), ArchiveJobs::kMost + 20);
   std::set<size_t> sizes;  // that anybody saw
-  {
-    const std::shared_ptr<void> watch = engine_->Subscribe(
-        [&](const std::shared_ptr<const Snapshot>& now) { sizes.insert(now->jobs.size()); });
-    EXPECT_OK(
-        Apply(CancelJob{.job_id = array.job_id, .actor = "user:ann", .whole_array = true}).status);
-    Pass(kLeastKeptBeyondRecent);
-  }
+  on_published_ = [&](const std::shared_ptr<const Snapshot>& now) {
+    sizes.insert(now->jobs.size());
+  };
+  EXPECT_OK(
+      Apply(CancelJob{.job_id = array.job_id, .actor = "user:ann", .whole_array = true}).status);
+  Pass(kLeastKeptBeyondRecent);
+  on_published_ = nullptr;
   EXPECT_THAT(sizes, ElementsAre(size_t{0}, ArchiveJobs::kMost + 20));
   EXPECT_EQ(snapshot()->arrays.Find(ArrayKey(array.job_id)), nullptr);
   EXPECT_EQ(snapshot()->by_name.Find("sweep"), nullptr);

@@ -445,16 +445,5 @@ TEST_F(EngineTest, TheStepDoesNotFallBelowTheCheckpointThatARestartResumesFrom) 
   EXPECT_EQ(job(id).progress.step, 41);
 }
 
-TEST_F(EngineTest, WatchersHearOfEachVersionUntilTheyLeave) {
-  int versions = 0;
-  std::shared_ptr<void> handle = engine_->Subscribe([&](const auto&) { ++versions; });
-  Submit();
-  EXPECT_GT(versions, 0);
-  const int before = versions;
-  handle.reset();
-  Submit();
-  EXPECT_EQ(versions, before);
-}
-
 }  // namespace
 }  // namespace muster::controller

@@ -87,19 +87,18 @@ TEST(EngineThreadsTest, ManyJobsFromManyThreadsAllSucceed) {
   constexpr int kJobsEach = 10;
   testing::TempDir dir;
   RealClock clock;
-  auto opened = Engine::Open({.data_dir = dir.path()}, clock);
+  std::promise<void> all_done;
+  bool told = false;
+  const auto on_published = [&](const std::shared_ptr<const Snapshot>& snapshot) {
+    const bool done =
+        snapshot->jobs.size() == kSubmitters * kJobsEach && snapshot->active_jobs->empty();
+    if (done && !std::exchange(told, true)) all_done.set_value();
+  };
+  auto opened = Engine::Open({.data_dir = dir.path(), .on_published = on_published}, clock);
   ASSERT_OK(opened);
   Engine& engine = **opened;
   engine.Start();
 
-  std::promise<void> all_done;
-  bool told = false;
-  std::shared_ptr<void> watching =
-      engine.Subscribe([&](const std::shared_ptr<const Snapshot>& snapshot) {
-        const bool done =
-            snapshot->jobs.size() == kSubmitters * kJobsEach && snapshot->active_jobs->empty();
-        if (done && !std::exchange(told, true)) all_done.set_value();
-      });
   std::vector<std::shared_ptr<ObedientAgent>> agents;
   for (const char* name : {"worker-1", "worker-2"}) {
     auto agent = std::make_shared<ObedientAgent>(engine, name);
@@ -122,7 +121,6 @@ TEST(EngineThreadsTest, ManyJobsFromManyThreadsAllSucceed) {
   }
   for (std::thread& thread : submitters) thread.join();
   all_done.get_future().wait();
-  watching.reset();
   engine.snapshot()->jobs.ForEach(
       [](const Job& job) { EXPECT_EQ(job.state, JobState::kSucceeded); });
   engine.Stop();
@@ -135,7 +133,13 @@ TEST(EngineThreadsTest, ManyJobsFromManyThreadsAllSucceed) {
 TEST(EngineThreadsTest, ARendezvousWaitEndsWithItsTimeout) {
   testing::TempDir dir;
   RealClock clock;
-  auto opened = Engine::Open({.data_dir = dir.path()}, clock);
+  std::promise<void> placed;
+  bool told = false;
+  const auto on_published = [&](const std::shared_ptr<const Snapshot>& snapshot) {
+    const Job* job = snapshot->FindJob(1);
+    if (job != nullptr && job->has_live_attempt() && !std::exchange(told, true)) placed.set_value();
+  };
+  auto opened = Engine::Open({.data_dir = dir.path(), .on_published = on_published}, clock);
   ASSERT_OK(opened);
   Engine& engine = **opened;
   engine.Start();
@@ -148,14 +152,6 @@ TEST(EngineThreadsTest, ARendezvousWaitEndsWithItsTimeout) {
   auto agent = std::make_shared<testing::FakeLink>();
   engine.Connect({.worker = "w", .incarnation = "i", .facts = MakeFacts(1)}, agent,
                  [](const EventResult&) {});
-  std::promise<void> placed;
-  bool told = false;
-  std::shared_ptr<void> watching =
-      engine.Subscribe([&](const std::shared_ptr<const Snapshot>& snapshot) {
-        const Job* job = snapshot->FindJob(1);
-        if (job != nullptr && job->has_live_attempt() && !std::exchange(told, true))
-          placed.set_value();
-      });
   engine.Post(SubmitJob{.settings = MakeSettings({}), .owner = "ann"}, [](const EventResult&) {});
   placed.get_future().wait();
   std::promise<StoreAnswer> timed_out;
@@ -165,7 +161,6 @@ TEST(EngineThreadsTest, ARendezvousWaitEndsWithItsTimeout) {
                 .timeout = absl::Milliseconds(20)},
                [&](StoreAnswer answer) { timed_out.set_value(std::move(answer)); });
   EXPECT_TRUE(timed_out.get_future().get().timed_out);
-  watching.reset();
   engine.Stop();
 }
 

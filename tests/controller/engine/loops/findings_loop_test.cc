@@ -86,12 +86,11 @@ TEST_F(ManyDependentsTest, TheyEndInEventsOfBoundedSizeBetweenWhichAgentsAreHear
   // one event of the loop.
   size_t ended = 0;
   size_t most = 0;
-  const auto subscription =
-      engine_->Subscribe([&](const std::shared_ptr<const Snapshot>& snapshot) {
-        const size_t now = snapshot->jobs.size() - snapshot->active_jobs->size();
-        most = std::max(most, now - ended);
-        ended = now;
-      });
+  on_published_ = [&](const std::shared_ptr<const Snapshot>& snapshot) {
+    const size_t now = snapshot->jobs.size() - snapshot->active_jobs->size();
+    most = std::max(most, now - ended);
+    ended = now;
+  };
   ASSERT_OK(ReportExit(agent, fence, 0, {.failure_class = FailureClass::kApplication}).status);
   for (int i = 0; i < 10 && !snapshot()->active_jobs->empty(); ++i) Advance(absl::Seconds(1));
   EXPECT_TRUE(snapshot()->active_jobs->empty());
@@ -126,14 +125,13 @@ TEST_F(ManyDependentsTest, AgentsAreAnsweredWhileAHundredThousandEnd) {
     most = std::max(most, ended - std::exchange(ended_when_answered, ended));
     ++answers;
   };
-  const auto subscription =
-      engine_->Subscribe([&](const std::shared_ptr<const Snapshot>& snapshot) {
-        const size_t now = snapshot->jobs.size() - snapshot->active_jobs->size();
-        if (std::exchange(ended, now) == now) return;
-        engine_->Post(
-            WorkerHeartbeat{.worker = agent.name, .incarnation = agent.incarnation, .ranks = {}},
-            answered);
-      });
+  on_published_ = [&](const std::shared_ptr<const Snapshot>& snapshot) {
+    const size_t now = snapshot->jobs.size() - snapshot->active_jobs->size();
+    if (std::exchange(ended, now) == now) return;
+    engine_->Post(
+        WorkerHeartbeat{.worker = agent.name, .incarnation = agent.incarnation, .ranks = {}},
+        answered);
+  };
   ASSERT_OK(ReportExit(agent, fence, 0, {.failure_class = FailureClass::kApplication}).status);
   for (int i = 0; i < 10 && !snapshot()->active_jobs->empty(); ++i) Advance(absl::Seconds(1));
   EXPECT_EQ(ended, kJobs + 1);
