@@ -62,7 +62,7 @@ bool StartInFreeSlots(Round& round, QueueWalk& walk, const Candidate& candidate)
 enum class Backfill { kStarts, kOthersCould, kNobodyCould };
 
 // kOthersCould: not this job, but a shorter one of its group.
-Backfill StartInKeptSlots(Round& round, QueueWalk& walk, const Candidate& candidate) {
+Backfill StartInReservedSlots(Round& round, QueueWalk& walk, const Candidate& candidate) {
   Backfill result = Backfill::kNobodyCould;
   if (candidate.reserve_only) return result;
   const absl::Time end = round.context.wall + ExpectedRunTimeLeft(round.snapshot, candidate.job);
@@ -80,7 +80,7 @@ void Consider(Round& round, QueueWalk& walk, const QueueWalk::Step& step) {
   if (!candidate.has_value() || HoldBack(round, walk, *candidate)) return;
   Locate(round, *candidate);
   if (StartInFreeSlots(round, walk, *candidate)) return;
-  const Backfill backfill = StartInKeptSlots(round, walk, *candidate);
+  const Backfill backfill = StartInReservedSlots(round, walk, *candidate);
   if (backfill == Backfill::kStarts) return;
   const Supply supply = SupplyFor(round, *candidate);
   ReserveSlots(round, *candidate);
@@ -89,7 +89,7 @@ void Consider(Round& round, QueueWalk& walk, const QueueWalk::Step& step) {
   if (skips_group) walk.SkipGroup();
 }
 
-// Whether something is kept for the job, which was considered and waits, or others may not slip
+// Whether something is reserved for the job, which was considered and waits, or others may not slip
 // past it.
 bool IsHolder(Round& round, const QueueWalk::Step& step) {
   const uint64_t id = step.job_id;
@@ -136,7 +136,7 @@ bool WalkQueue(Round& round, Considered& considered) {
       considered = {};
       return true;
     }
-    // The first max_considered/2 jobs are considered in every round, since slots are kept for
+    // The first max_considered/2 jobs are considered in every round, since slots are reserved for
     // them; then the round goes on with those that the rounds before it have not come to.
     const bool is_front = number_considered < round.settings.max_considered / 2;
     if (!is_front && IsPassedOver(considered, walk, step)) continue;

@@ -133,7 +133,7 @@ absl::Status ReadAttempts(SqliteDatabase& db, const Range& range, absl::Duration
     attempt.first_step = row.Int(11);
     attempt.last_step = row.Int(12);
     MUSTER_ASSIGN_OR_RETURN(attempt.resume, DecodeIds(row.Text(13)));
-    attempt.yielded_to = row.Int(14);
+    attempt.preempted_by = row.Int(14);
     attempt.failed_rank = static_cast<int32_t>(row.Int(15));
     attempt.stake_slot_seconds = row.Int(16);
     attempt.lost_slot_seconds = row.Int(17);
@@ -395,7 +395,7 @@ absl::Status PutAttempt(SqliteDatabase& db, const Attempt& attempt,
         .Bind(attempt.first_step)
         .Bind(attempt.last_step)
         .Bind(EncodeIds(attempt.resume))
-        .Bind(attempt.yielded_to)
+        .Bind(attempt.preempted_by)
         .Bind(attempt.failed_rank)
         .Bind(attempt.stake_slot_seconds)
         .Bind(attempt.lost_slot_seconds)

@@ -24,7 +24,7 @@ std::string RowOf(const mc::Attempt& attempt) {
       static_cast<int>(attempt.missing), " running ", attempt.reached_running, " save ",
       attempt.save_requested, " lost ", attempt.lost_slot_seconds, " of ",
       attempt.stake_slot_seconds, " steps ", attempt.first_step, "..", attempt.last_step, " for ",
-      attempt.yielded_to, " resume ", absl::StrJoin(attempt.resume, ","));
+      attempt.preempted_by, " resume ", absl::StrJoin(attempt.resume, ","));
   for (const mc::Rank& rank : attempt.ranks) absl::StrAppend(&row, "; ", RowOf(rank));
   return row;
 }

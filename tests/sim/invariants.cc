@@ -131,7 +131,7 @@ void Invariants::OnPublished(const mc::Snapshot& snapshot, const mc::Snapshot* b
   CheckPlacements(snapshot, before);
   CheckVerdicts(snapshot, last);
   CheckCheckpoints(snapshot);
-  yield_.OnPublished(snapshot, before);
+  preemptions_.OnPublished(snapshot, before);
   run_times_.OnPublished(snapshot, before, since_boot());
   if (before != nullptr) model_.CheckQueued(snapshot, *before);
   model_.Check(snapshot);

@@ -13,10 +13,10 @@
 #include "controller/model/snapshot.h"
 #include "controller/model/types/events.h"
 #include "tests/sim/model.h"
+#include "tests/sim/preemption_check.h"
 #include "tests/sim/run_times.h"
 #include "tests/sim/storage.h"
 #include "tests/sim/trace.h"
-#include "tests/sim/yield_check.h"
 #include "worker/agent/base/rank_key.h"
 
 namespace muster::sim {
@@ -40,7 +40,7 @@ class Invariants {
   };
 
   Invariants(Trace& trace, Storage& storage, Model& model)
-      : trace_(trace), storage_(storage), model_(model), yield_(trace), run_times_(trace) {}
+      : trace_(trace), storage_(storage), model_(model), preemptions_(trace), run_times_(trace) {}
 
   std::function<std::vector<LiveProcess>()> live_processes;
   std::function<absl::Time()> now;             // the wall clock
@@ -49,7 +49,7 @@ class Invariants {
   std::function<bool(const std::string& incarnation)> holds_lease;
   // The only worker whose machine may read wrongly what is whole; empty: none.
   std::string misreader;
-  const YieldCheck& make_way() const { return yield_; }
+  const PreemptionCheck& preemptions() const { return preemptions_; }
   // How often a name went from one host to another.
   uint64_t names_moved() const { return names_moved_; }
   // Folders that got their names when their attempts were over.
@@ -107,7 +107,7 @@ class Invariants {
   Trace& trace_;
   Storage& storage_;
   Model& model_;
-  YieldCheck yield_;
+  PreemptionCheck preemptions_;
   RunTimes run_times_;
   // The rows of workers that could not be stored as they are shown, as they were stored last;
   // empty: not at all.

@@ -17,7 +17,7 @@ struct Totals {
   uint64_t seeds = 0;
   uint64_t jobs = 0;
   absl::Duration simulated;
-  YieldCheck::Counts made_way;
+  PreemptionCheck::Counts preemptions;
   uint64_t clones = 0;
   uint64_t names_moved = 0;
   uint64_t undead = 0;
@@ -34,12 +34,12 @@ void Count(Totals& totals, const Outcome& outcome) {
   ++totals.seeds;
   totals.jobs += outcome.jobs;
   totals.simulated += 2 * outcome.simulated;
-  totals.made_way.preempted += outcome.made_way.preempted;
-  totals.made_way.shrunk += outcome.made_way.shrunk;
-  totals.made_way.grown += outcome.made_way.grown;
-  totals.made_way.came_back_larger += outcome.made_way.came_back_larger;
-  totals.made_way.most_in_vain =
-      std::max(totals.made_way.most_in_vain, outcome.made_way.most_in_vain);
+  totals.preemptions.preempted += outcome.preemptions.preempted;
+  totals.preemptions.shrunk += outcome.preemptions.shrunk;
+  totals.preemptions.grown += outcome.preemptions.grown;
+  totals.preemptions.came_back_larger += outcome.preemptions.came_back_larger;
+  totals.preemptions.most_in_vain =
+      std::max(totals.preemptions.most_in_vain, outcome.preemptions.most_in_vain);
   totals.clones += outcome.clones;
   totals.names_moved += outcome.names_moved;
   totals.undead += outcome.undead;
@@ -63,7 +63,7 @@ int Report(const Totals& totals, absl::Duration took) {
       static_cast<unsigned long>(totals.seeds), static_cast<unsigned long>(totals.jobs), hours,
       absl::ToDoubleSeconds(took), hours / absl::ToDoubleMinutes(took),
       static_cast<unsigned long>(totals.broken.size()));
-  const YieldCheck::Counts& stops = totals.made_way;
+  const PreemptionCheck::Counts& stops = totals.preemptions;
   std::printf(
       "gangs stopped for others or to grow: %lu preempted, %lu shrunk, %lu to grow, of which %lu"
       " came back larger; one at most %u times in a row without a step between\n",

@@ -32,7 +32,7 @@ std::string RunTwice(uint64_t seed) {
       failure = absl::StrCat("not reproducible: ", first.lines, " lines, then ", second.lines);
     }
   }
-  const YieldCheck::Counts& stops = first.made_way;
+  const PreemptionCheck::Counts& stops = first.preemptions;
   return absl::StrCat(
       first.hash, "\t", first.jobs, "\t", absl::ToInt64Milliseconds(first.simulated), "\t",
       stops.preempted, "\t", stops.shrunk, "\t", stops.grown, "\t", stops.came_back_larger, "\t",
@@ -90,7 +90,7 @@ Outcome RunSeed(uint64_t seed) {
     return outcome;
   }
   int64_t simulated_ms = 0;
-  YieldCheck::Counts& stops = outcome.made_way;
+  PreemptionCheck::Counts& stops = outcome.preemptions;
   const bool read =
       absl::SimpleAtoi(parts[0], &outcome.hash) && absl::SimpleAtoi(parts[1], &outcome.jobs) &&
       absl::SimpleAtoi(parts[2], &simulated_ms) && absl::SimpleAtoi(parts[3], &stops.preempted) &&

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "tests/sim/yield_check.h"
+#include "tests/sim/preemption_check.h"
 
 namespace muster::sim {
 
@@ -14,7 +14,7 @@ struct Outcome {
   uint64_t seed = 0;
   uint64_t hash = 0;
   uint64_t jobs = 0;
-  YieldCheck::Counts made_way;
+  PreemptionCheck::Counts preemptions;
   uint64_t clones = 0;  // as RunResult's
   uint64_t names_moved = 0;
   uint64_t undead = 0;

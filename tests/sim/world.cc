@@ -407,7 +407,7 @@ RunResult World::Run() {
                    .hash = trace_.hash(),
                    .lines = trace_.lines(),
                    .jobs = model_.jobs(),
-                   .made_way = invariants_.make_way().counts(),
+                   .preemptions = invariants_.preemptions().counts(),
                    .clones = clones_,
                    .names_moved = invariants_.names_moved(),
                    .undead = ranks_.undead_so_far,

@@ -21,7 +21,7 @@ struct RunResult {
   uint64_t hash = 0;
   uint64_t lines = 0;
   uint64_t jobs = 0;
-  YieldCheck::Counts made_way;
+  PreemptionCheck::Counts preemptions;
   uint64_t clones = 0;
   uint64_t names_moved = 0;    // from one machine to another
   uint64_t undead = 0;         // processes that SIGKILL did not end

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "controller/policy/health/retention_rules.h"
+#include "controller/policy/checkpoints/retention_rules.h"
 
 namespace muster::controller {
 

@@ -1,5 +1,5 @@
 // Runs at each new version in which jobs have checkpoints to reread or delete, and proposes which
-// of them are: policy/health/retention_rules, and nothing more.
+// of them are: policy/checkpoints/retention_rules, and nothing more.
 #pragma once
 
 #include "controller/engine/loops/snapshot_loop.h"

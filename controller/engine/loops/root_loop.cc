@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "controller/policy/health/root_rules.h"
+#include "controller/policy/checkpoints/root_rules.h"
 
 namespace muster::controller {
 

@@ -1,5 +1,5 @@
 // Runs when roots in use or connections change, and while a root in use has no identity; proposes
-// which workers are asked about which roots: policy/health/root_rules, and nothing more.
+// which workers are asked about which roots: policy/checkpoints/root_rules, and nothing more.
 #pragma once
 
 #include "controller/engine/loops/snapshot_loop.h"

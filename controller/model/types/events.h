@@ -311,7 +311,8 @@ struct AssignCheckpointWork {
   std::vector<Action> actions;
 };
 
-// Who watches which checkpoint roots, and what is settled of them: see policy/health/root_rules.
+// Who watches which checkpoint roots, and what is settled of them: see
+// policy/checkpoints/root_rules.
 struct ReconcileRoots {
   // The root's identity from now on.
   struct Settle {

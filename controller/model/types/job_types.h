@@ -250,7 +250,7 @@ struct Attempt {
   Reason reason = Reason::kNone;  // why it is being ended
   bool reached_running = false;
   bool save_requested = false;  // its ranks were asked to save and leave
-  uint64_t yielded_to = 0;      // the job that gets its slots; 0: none
+  uint64_t preempted_by = 0;    // the job that gets its slots; 0: none
   // Slot-seconds of work that were in danger when its ranks were asked to save and leave, and that
   // were lost when they had left; -1: they were not asked, they have not left.
   int64_t stake_slot_seconds = -1;

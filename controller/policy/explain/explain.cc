@@ -163,7 +163,7 @@ class Inquiry {
     const QuotaHolder holder{.project = project, .project_name = name, .user = job().owner};
     std::optional<std::string> why = WhyOverSlots(holder, position_.use, slots);
     const bool is_kept = !why.has_value() && position_.kept_for != 0 &&
-                         WhyOverSlots(holder, position_.with_kept, slots).has_value();
+                         WhyOverSlots(holder, position_.with_reserved, slots).has_value();
     const uint64_t behind = is_kept ? position_.kept_for : position_.over_quota;
     if (!why.has_value() && behind == 0) return false;
     const uint64_t first = why.has_value() ? 0 : behind;
@@ -189,8 +189,8 @@ class Inquiry {
       least = left;
       of = *quota.slots;
     };
-    bound(project.quota, position_.with_kept.all);
-    bound(project.QuotaOf(job().owner), position_.with_kept.Of(job().owner));
+    bound(project.quota, position_.with_reserved.all);
+    bound(project.QuotaOf(job().owner), position_.with_reserved.Of(job().owner));
     return least.has_value() ? absl::StrCat(*least, " of ", of, " left") : "";
   }
 
@@ -255,7 +255,7 @@ class Inquiry {
     }
     for (uint64_t id : *world_->active_jobs) {
       const Job& other = *world_->FindJob(id);
-      if (other.has_live_attempt() && other.current->yielded_to == id_) jobs.insert(id);
+      if (other.has_live_attempt() && other.current->preempted_by == id_) jobs.insert(id);
     }
     return jobs.empty() ? ""
                         : absl::StrCat("; makes way for it: job ", absl::StrJoin(jobs, ", job "));

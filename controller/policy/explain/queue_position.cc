@@ -29,7 +29,7 @@ class Approach {
     for (const StopGang& stop : decision.plan.stop) gets_slots_.insert(stop.for_job);
     for (const uint64_t id : *snapshot.active_jobs) {
       const Job& other = *snapshot.FindJob(id);
-      if (other.current != nullptr) gets_slots_.insert(other.current->yielded_to);
+      if (other.current != nullptr) gets_slots_.insert(other.current->preempted_by);
     }
   }
 
@@ -55,7 +55,7 @@ class Approach {
     }
     out_.over_quota = own_.FullBy(job_.owner);
     out_.use = own_.use();
-    out_.with_kept = own_.with_kept();
+    out_.with_reserved = own_.with_reserved();
     return std::move(out_);
   }
 
@@ -88,7 +88,7 @@ class Approach {
     if (same_project && slots == 0) EvaluateQuota(other);
     const auto kept = kept_quota_.find(other.id);
     if (same_project && kept != kept_quota_.end()) {
-      own_.Keep(other.owner, kept->second);
+      own_.Reserve(other.owner, kept->second);
       if (out_.kept_for == 0) out_.kept_for = other.id;
     }
     if (slots == 0) return;

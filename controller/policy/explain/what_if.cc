@@ -92,7 +92,7 @@ void StartGang(Draft& draft, const PlaceGang& gang, const ScheduleContext& conte
 
 void StopAtOnce(Draft& draft, const StopGang& stop, const ScheduleContext& context) {
   Attempt& attempt = draft.EditAttempt(stop.job_id);
-  attempt.yielded_to = stop.for_job;
+  attempt.preempted_by = stop.for_job;
   attempt.failure_class = FailureClass::kPreempted;
   attempt.reason = stop.why == StopGang::Why::kPreempt ? Reason::kPreemptedByJob : Reason::kResized;
   EndAttempt(draft, stop.job_id, JobState::kPending, context);
@@ -108,7 +108,7 @@ void LiftAdmission(Draft& draft, uint64_t job_id, const ScheduleContext& context
   settings->scheduling.after.clear();
   settings->scheduling.begin = absl::InfinitePast();
   job.settings = std::move(settings);
-  if (job.current != nullptr) draft.EditAttempt(job_id).yielded_to = 0;
+  if (job.current != nullptr) draft.EditAttempt(job_id).preempted_by = 0;
 }
 
 void LiftArray(Draft& draft, uint64_t job_id) { draft.EditJob(job_id).array.at_a_time = 0; }

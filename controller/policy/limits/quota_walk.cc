@@ -21,11 +21,11 @@ QuotaWalk::Decision QuotaWalk::Pass(uint64_t job_id, const std::string& user, ui
   }
   decision.over = WhyOverSlots(holder, use_, slots);
   decision.is_first = FullBy(user) == 0;
-  const bool over_with_kept = WhyOverSlots(holder, with_kept_, slots).has_value();
+  const bool over_with_kept = WhyOverSlots(holder, with_reserved_, slots).has_value();
   decision.held_back = over_with_kept || !decision.is_first;
   if (!decision.held_back) return decision;
   const std::optional<uint32_t>& most = project_->quota.slots;
-  if (most.has_value() && with_kept_.all.slots + slots > *most) {
+  if (most.has_value() && with_reserved_.all.slots + slots > *most) {
     if (full_by_ == 0) full_by_ = job_id;
   } else if (over_with_kept) {
     full_users_.emplace(user, job_id);
@@ -35,14 +35,16 @@ QuotaWalk::Decision QuotaWalk::Pass(uint64_t job_id, const std::string& user, ui
 
 void QuotaWalk::Take(const std::string& user, uint32_t slots) {
   Add(use_, user, slots);
-  Add(with_kept_, user, slots);
+  Add(with_reserved_, user, slots);
 }
 
-bool QuotaWalk::MayKeep(const std::string& user, uint32_t slots) const {
-  return project_ == nullptr || !WhyOverSlots(HolderOf(user), with_kept_, slots).has_value();
+bool QuotaWalk::MayReserve(const std::string& user, uint32_t slots) const {
+  return project_ == nullptr || !WhyOverSlots(HolderOf(user), with_reserved_, slots).has_value();
 }
 
-void QuotaWalk::Keep(const std::string& user, uint32_t slots) { Add(with_kept_, user, slots); }
+void QuotaWalk::Reserve(const std::string& user, uint32_t slots) {
+  Add(with_reserved_, user, slots);
+}
 
 uint64_t QuotaWalk::FullBy(const std::string& user) const {
   if (full_by_ != 0) return full_by_;

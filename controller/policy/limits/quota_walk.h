@@ -2,9 +2,9 @@
 // not thread-safe.
 //
 // A job that a bound holds back holds back the later jobs of its project, or of its user where the
-// bound is the user's. So does one that has passed and for which slots are kept or reserved until a
-// time that can be told: what it needs is kept for it within the bounds, too (Keep). One that is
-// over a bound even alone (the quota was lowered) holds up nobody.
+// bound is the user's. So does one that has passed and for which slots are reserved until a
+// time that can be told: what it needs is reserved for it within the bounds, too (Reserve). One
+// that is over a bound even alone (the quota was lowered) holds up nobody.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class QuotaWalk {
       : name_(project),
         project_(snapshot.FindProject(project)),
         use_(snapshot.UseOf(project)),
-        with_kept_(use_) {}
+        with_reserved_(use_) {}
 
   struct Decision {
     bool held_back = false;
@@ -39,15 +39,15 @@ class QuotaWalk {
   // The user got them.
   void Take(const std::string& user, uint32_t slots);
 
-  // Whether slots may be kept for a job of the user that starts later, beside those that are held
-  // and those that are kept for others already: no more than may be held at once.
-  bool MayKeep(const std::string& user, uint32_t slots) const;
-  void Keep(const std::string& user, uint32_t slots);
+  // Whether slots may be reserved for a job of the user that starts later, beside those that are
+  // held and those that are reserved for others already: no more than may be held at once.
+  bool MayReserve(const std::string& user, uint32_t slots) const;
+  void Reserve(const std::string& user, uint32_t slots);
 
   // What is held, and what was taken.
   const ProjectUse& use() const { return use_; }
-  // That, and what is kept for jobs that start later.
-  const ProjectUse& with_kept() const { return with_kept_; }
+  // That, and what is reserved for jobs that start later.
+  const ProjectUse& with_reserved() const { return with_reserved_; }
   // As CountSlotsOver.
   SlotsOver CountOver(const std::string& user, uint32_t slots) const {
     return CountSlotsOver(HolderOf(user), use_, slots);
@@ -65,7 +65,7 @@ class QuotaWalk {
   const std::string name_;
   const Project* const project_;  // null: nothing is bounded
   ProjectUse use_;
-  ProjectUse with_kept_;  // that, and what is kept
+  ProjectUse with_reserved_;  // that, and what is reserved
   uint64_t full_by_ = 0;
   std::unordered_map<std::string, uint64_t> full_users_;
 };

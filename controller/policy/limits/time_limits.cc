@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/units.h"
 #include "controller/model/ledger_rules.h"
-#include "controller/policy/health/resume_rules.h"
+#include "controller/policy/checkpoints/resume_rules.h"
 #include "controller/policy/limits/dependencies.h"
 
 namespace muster::controller {

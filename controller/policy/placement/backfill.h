@@ -1,11 +1,12 @@
-// Slots kept for jobs that come first and cannot start yet, and who may use them meanwhile. Pure.
+// Slots reserved for jobs that come first and cannot start yet, and who may use them meanwhile.
+// Pure.
 //
 // The first job of a partition that does not fit there gets a reservation: the moment at
 // which, by the run times that are known, enough slots will have come free, and the slots that it
 // will take then. Those of them that are free now are taken out of the index; a later job may start
-// on what is left, or on kept slots if it will have ended by then. So that job starts no later than
-// it would if nobody passed it. When nobody can tell how long the running jobs will take, it
-// could start at any moment, and everything that it could use is kept.
+// on what is left, or on reserved slots if it will have ended by then. So that job starts no later
+// than it would if nobody passed it. When nobody can tell how long the running jobs will take, it
+// could start at any moment, and everything that it could use is reserved.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ struct Release {
   Grant grant;  // `slots` of the partition's kind
 };
 
-// Slots that are kept: taken out of the index.
+// Slots that are reserved: taken out of the index.
 struct ReservedSlots {
   uint64_t for_job = 0;
   absl::Time until;  // who ends by then may use them; InfinitePast: nobody

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/units.h"
+#include "controller/policy/checkpoints/root_rules.h"
 #include "controller/policy/health/eligibility.h"
-#include "controller/policy/health/root_rules.h"
 
 namespace muster::controller {
 namespace {

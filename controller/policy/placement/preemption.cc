@@ -243,15 +243,15 @@ bool WasStoppedFor(const Job& job, const Job& other) {
   const absl::Time placed =
       other.current == nullptr ? absl::InfinitePast() : HeldFrom(*other.current);
   return std::any_of(job.past.begin(), job.past.end(), [&](const auto& attempt) {
-    return attempt->yielded_to == other.id && HeldUntil(*attempt) > placed;
+    return attempt->preempted_by == other.id && HeldUntil(*attempt) > placed;
   });
 }
 
 uint64_t WaitingPreemptor(const Snapshot& snapshot, const Job& job, absl::Time now) {
-  if (job.current == nullptr || job.current->yielded_to == 0) return 0;
+  if (job.current == nullptr || job.current->preempted_by == 0) return 0;
   const absl::Time left = HeldUntil(*job.current);
   if (now - left >= kPreemptorWait) return 0;
-  const Job* other = snapshot.FindJob(job.current->yielded_to);
+  const Job* other = snapshot.FindJob(job.current->preempted_by);
   if (other == nullptr || other->state != JobState::kPending || other->held) return 0;
   // It had them meanwhile, and waits anew.
   if (other->current != nullptr && HeldFrom(*other->current) >= left) return 0;

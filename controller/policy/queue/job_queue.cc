@@ -149,7 +149,7 @@ void JobQueue::Evaluate(const Snapshot& snapshot, uint64_t id, const Job* job,
   // The one that it made way for may come to wait again, and then goes first again.
   const bool waits = job->state == JobState::kPending || job->state == JobState::kRecovering;
   if (where.waits_for == 0 && waits && job->current != nullptr) {
-    where.waits_for = job->current->yielded_to;
+    where.waits_for = job->current->preempted_by;
   }
   if (where.waits_for_array) {
     const auto [array, fresh] = array_waiters_.try_emplace(where.waits_for);

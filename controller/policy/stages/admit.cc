@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "controller/policy/health/root_rules.h"
+#include "controller/policy/checkpoints/root_rules.h"
 #include "controller/policy/stages/wait_reason.h"
 
 namespace muster::controller {

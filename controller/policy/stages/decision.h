@@ -12,7 +12,7 @@
 
 namespace muster::controller {
 
-// The first job of a partition that does not fit: slots are kept for it.
+// The first job of a partition that does not fit: slots are reserved for it.
 struct ReservedJob {
   uint64_t job_id = 0;
   std::string pool;

@@ -48,7 +48,7 @@ void KeepForSoon(Round& round, const Candidate& candidate, int partition,
                  std::vector<Grant> grants) {
   const Job& job = candidate.job;
   const bool recovers = job.state == JobState::kRecovering;
-  CountKept(round, candidate, SlotsOf(grants));
+  CountReserved(round, candidate, SlotsOf(grants));
   const absl::Duration wait =
       recovers ? absl::ZeroDuration()
                : std::max(job.not_before_at - round.context.now, absl::ZeroDuration());

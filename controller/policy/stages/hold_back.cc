@@ -36,12 +36,12 @@ bool HeldByQuota(Round& round, QueueWalk& walk, const Candidate& candidate) {
       quota.over.value_or(absl::StrCat("waits behind an earlier job of project ", group.project,
                                        " that is over quota, or that needs what is left of it"));
   if (quota.even_alone) message += ": it waits until the quota is raised";
-  const bool may_displace =
+  const bool may_preempt =
       quota.over.has_value() && !quota.even_alone && quota.is_first && !candidate.reserve_only;
-  const bool displaces =
-      may_displace && DisplaceOwn(round, candidate, quotas.CountOver(group.owner, slots));
+  const bool preempts =
+      may_preempt && PreemptOwnProject(round, candidate, quotas.CountOver(group.owner, slots));
   SetWaitReason(round, job,
-                displaces ? absl::StrCat(message, WhoYieldsTo(round, job.id)) : message);
+                preempts ? absl::StrCat(message, PreemptedFor(round, job.id)) : message);
   SetWaitReasonOfRest(round, candidate, message);
   walk.SkipGroup();
   const bool all_wait = quotas.full_by() != 0 && !round.queue.AnyRecovering(group.project);
@@ -50,11 +50,11 @@ bool HeldByQuota(Round& round, QueueWalk& walk, const Candidate& candidate) {
 }
 
 void KeepQuota(Round& round, const Candidate& candidate, uint32_t slots) {
-  round.QuotasOf(candidate.group.project).Keep(candidate.group.owner, slots);
+  round.QuotasOf(candidate.group.project).Reserve(candidate.group.owner, slots);
   round.decision.kept_quota[candidate.job.id] += slots;
 }
 
-// Of jobs that back off no more keep slots than may run at once.
+// Of jobs that back off no more reserve slots than may run at once.
 bool MayKeepSlots(Round& round, const Candidate& candidate) {
   const JobGroup& group = candidate.group;
   if (group.array_id != 0) {
@@ -63,7 +63,7 @@ bool MayKeepSlots(Round& round, const Candidate& candidate) {
                           round.reserved_of_array[group.array_id];
     if (live >= group.at_a_time) return false;
   }
-  return round.QuotasOf(group.project).MayKeep(group.owner, candidate.demand().min_slots());
+  return round.QuotasOf(group.project).MayReserve(group.owner, candidate.demand().min_slots());
 }
 
 // The largest number of ranks that both bounds leave room for, where the job holds `own` of the
@@ -96,7 +96,7 @@ bool HoldBack(Round& round, QueueWalk& walk, const Candidate& candidate) {
   return candidate.reserve_only && !MayKeepSlots(round, candidate);
 }
 
-void CountKept(Round& round, const Candidate& candidate, uint32_t slots) {
+void CountReserved(Round& round, const Candidate& candidate, uint32_t slots) {
   const JobGroup& group = candidate.group;
   if (group.recovering) return;  // HoldBack counts them
   KeepQuota(round, candidate, slots);
@@ -108,7 +108,7 @@ uint32_t RanksWithinQuotas(Round& round, const Candidate& candidate) {
   const std::string& name = candidate.group.project;
   const Project* project = round.snapshot.FindProject(name);
   if (project == nullptr || needs.min_ranks == needs.max_ranks) return needs.max_ranks;
-  const uint32_t ranks = RanksLeft(*project, round.QuotasOf(name).with_kept(),
+  const uint32_t ranks = RanksLeft(*project, round.QuotasOf(name).with_reserved(),
                                    candidate.group.owner, needs, /*own=*/0);
   return std::max(ranks, needs.min_ranks);
 }
@@ -121,7 +121,7 @@ uint32_t RanksWithinQuotasIfStopped(Round& round, const Job& job) {
   const QuotaWalk& quotas = round.QuotasOf(name);
   // What a quota leaves belongs to those whom it holds back.
   if (quotas.FullBy(job.owner) != 0) return static_cast<uint32_t>(job.current->ranks.size());
-  return RanksLeft(*project, quotas.with_kept(), job.owner, needs, UseOf(job).slots);
+  return RanksLeft(*project, quotas.with_reserved(), job.owner, needs, UseOf(job).slots);
 }
 
 }  // namespace muster::controller

@@ -61,7 +61,7 @@ Reservation Preempt(Round& round, const Candidate& candidate, int partition,
   return Reserve(round.index, partition, demand, round.context.wall, ReleasesOf(round, partition));
 }
 
-bool DisplaceOwn(Round& round, const Candidate& candidate, const SlotsOver& over) {
+bool PreemptOwnProject(Round& round, const Candidate& candidate, const SlotsOver& over) {
   if (IsHopeless(round, candidate.job.settings->priority)) return false;
   Demand& demand = candidate.demand();
   for (int partition : round.PartitionsOf(candidate.job)) {
@@ -80,7 +80,7 @@ bool DisplaceOwn(Round& round, const Candidate& candidate, const SlotsOver& over
   return false;
 }
 
-std::string WhoYieldsTo(const Round& round, uint64_t job_id) {
+std::string PreemptedFor(const Round& round, uint64_t job_id) {
   std::vector<uint64_t> jobs;
   for (const StopGang& stop : round.decision.plan.stop) {
     if (stop.for_job == job_id) jobs.push_back(stop.job_id);

@@ -18,10 +18,10 @@ Reservation Preempt(Round& round, const Candidate& candidate, int partition,
 // Stops gangs of the candidate's project that have lower priority, or shrinks elastic ones, until
 // its quotas leave room; stops others too if slots are still missing. Then it has the reservation.
 // True: done, or enough gangs are leaving already. `over`: how many slots the quotas lack.
-bool DisplaceOwn(Round& round, const Candidate& candidate, const SlotsOver& over);
+bool PreemptOwnProject(Round& round, const Candidate& candidate, const SlotsOver& over);
 
 // The jobs that are told to yield to this one in this round, as the end of a wait reason; empty:
 // none.
-std::string WhoYieldsTo(const Round& round, uint64_t job_id);
+std::string PreemptedFor(const Round& round, uint64_t job_id);
 
 }  // namespace muster::controller

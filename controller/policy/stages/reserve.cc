@@ -11,7 +11,7 @@
 namespace muster::controller {
 namespace {
 
-// Keeps the slots that its ending attempt has released already.
+// Reserves the slots that its ending attempt has released already.
 void KeepOwnSlots(Round& round, const Candidate& candidate, int partition) {
   const SlotKind kind = candidate.demand().kind();
   ReservedSlots reserved{
@@ -73,7 +73,7 @@ void TakeReservation(Round& round, const Candidate& candidate, int partition,
   PartitionState& state = round.partitions[partition];
   // Where nobody can tell when it starts, its project need not wait so long with all of its quota.
   const bool is_foretold = reservation.start != absl::InfiniteFuture();
-  if (is_foretold) CountKept(round, candidate, candidate.demand().min_slots());
+  if (is_foretold) CountReserved(round, candidate, candidate.demand().min_slots());
   state.reserved_for = candidate.job.id;
   const WorkerIndex::Partition& there = round.index.partition(partition);
   round.decision.reserved.push_back({.job_id = candidate.job.id,

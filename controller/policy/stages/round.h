@@ -33,8 +33,8 @@ namespace muster::controller {
 struct Considered {
   std::unordered_set<uint64_t> jobs;
   std::unordered_set<std::string> groups;  // by key: all jobs of theirs
-  // Those among them that are considered again in each round, since slots or quotas are kept for
-  // them: what came later would take these otherwise. With the keys of their groups.
+  // Those among them that are considered again in each round, since slots or quotas are reserved
+  // for them: what came later would take these otherwise. With the keys of their groups.
   std::unordered_map<uint64_t, std::string> holders;
 };
 
@@ -57,7 +57,7 @@ struct PartitionState {
 struct Candidate {
   const Job& job;
   JobGroup& group;  // of jobs that are alike
-  // It may not start yet, since it backs off or recovers: slots are only kept for it.
+  // It may not start yet, since it backs off or recovers: slots are only reserved for it.
   bool reserve_only = false;
   // Known once nothing holds it back (Locate).
   uint32_t max_ranks = 0;           // within its quotas
@@ -100,7 +100,7 @@ struct Round {
   std::vector<std::pair<SlotKind, Grant>> taken;      // for gangs that were placed
   std::unordered_map<std::string, QuotaWalk> quotas;  // by project
   std::unordered_map<uint64_t, uint32_t> placed_of_array;
-  std::unordered_map<uint64_t, uint32_t> reserved_of_array;  // tasks that slots are kept for
+  std::unordered_map<uint64_t, uint32_t> reserved_of_array;  // tasks that slots are reserved for
   std::unordered_map<int, std::vector<Release>> releases;    // by partition
   // By group and partition, as it was when first asked.
   std::map<std::pair<const JobGroup*, int>, bool> could_backfill;

@@ -4,19 +4,19 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/policy/health/root_rules.h"
+#include "controller/policy/checkpoints/root_rules.h"
 #include "controller/policy/stages/preempt.h"
 
 namespace muster::controller {
 namespace {
 
-constexpr int kMostNamed = 2;  // jobs for which slots are kept, in one message
+constexpr int kMostNamed = 2;  // jobs for which slots are reserved, in one message
 
 std::string UtcMinute(absl::Time time) {
   return absl::StrCat(absl::FormatTime("%Y-%m-%d %H:%M", time, absl::UTCTimeZone()), " UTC");
 }
 
-// What of the kept slots lies on eligible workers (null: on all).
+// What of the reserved slots lies on eligible workers (null: on all).
 uint32_t SlotsWithin(const ReservedSlots& reserved, const IdSet* eligible) {
   uint32_t slots = 0;
   for (const Grant& grant : reserved.grants) {
@@ -33,7 +33,7 @@ Capacity CapacityFor(const Round& round, const Candidate& candidate, const IdSet
   Capacity supply;
   for (int partition : candidate.partitions) {
     const WorkerIndex::Partition& there = round.index.partition(partition);
-    // As people see them: what is kept is free.
+    // As people see them: what is reserved is free.
     for (const ReservedSlots& reserved : round.partitions[partition].reserved_slots)
       supply.free_slots += SlotsWithin(reserved, eligible);
     if (eligible == nullptr) {
@@ -89,7 +89,7 @@ std::string Details(const Round& round, const Candidate& candidate, const Supply
   if (const std::string unseen = WhyRootUnseen(round.snapshot, needs); !unseen.empty()) {
     absl::StrAppend(&text, "; ", unseen);
   }
-  return absl::StrCat(text, WhoYieldsTo(round, candidate.job.id));
+  return absl::StrCat(text, PreemptedFor(round, candidate.job.id));
 }
 
 }  // namespace

@@ -25,8 +25,8 @@ struct Supply {
 // Nothing when no reason would be given.
 Supply SupplyFor(const Round& round, const Candidate& candidate);
 
-// Sets the wait reason: what the candidate lacks. `supply`: what there was before slots were kept
-// for it; `for_group`: also that of the jobs of its group that come after it.
+// Sets the wait reason: what the candidate lacks. `supply`: what there was before slots were
+// reserved for it; `for_group`: also that of the jobs of its group that come after it.
 void ExplainWait(Round& round, const Candidate& candidate, const Supply& supply, bool for_group);
 
 }  // namespace muster::controller

@@ -2,7 +2,7 @@
 #include <memory>
 #include <utility>
 
-#include "controller/policy/health/root_rules.h"
+#include "controller/policy/checkpoints/root_rules.h"
 #include "controller/rules/rules.h"
 
 namespace muster::controller {

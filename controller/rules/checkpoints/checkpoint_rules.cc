@@ -9,8 +9,8 @@
 #include "common/base/status_macros.h"
 #include "controller/model/ledger_rules.h"
 #include "controller/model/restart_budget.h"
+#include "controller/policy/checkpoints/retention_rules.h"
 #include "controller/policy/health/restart_rules.h"
-#include "controller/policy/health/retention_rules.h"
 #include "controller/rules/jobs/job_driver.h"
 #include "controller/rules/jobs/progress_rules.h"
 #include "controller/rules/rules.h"
@@ -160,9 +160,9 @@ struct BadReading {
 };
 
 // A bad reading of one machine marks no checkpoint as corrupt, or as gone, where another one can be
-// asked: until then it is in doubt (policy/health/retention_rules has it reread). What is missing
-// may appear a little later on a network file system. A worker that is awaited comes, or is lost
-// within the time of a lease. True: it is marked.
+// asked: until then it is in doubt (policy/checkpoints/retention_rules has it reread). What is
+// missing may appear a little later on a network file system. A worker that is awaited comes, or is
+// lost within the time of a lease. True: it is marked.
 bool MarkBadIfConfirmed(Draft& draft, const Checkpoint& found, const BadReading& reading,
                         const RuleContext& context) {
   const Job& job = *draft.view().FindJob(found.job_id);

@@ -14,7 +14,7 @@
 #include "controller/policy/limits/quota.h"
 #include "controller/policy/limits/time_limits.h"
 #include "controller/rules/jobs/job_driver.h"
-#include "controller/rules/projects/queue_bounds.h"
+#include "controller/rules/projects/hard_limits.h"
 #include "controller/rules/rules.h"
 
 namespace muster::controller {

@@ -8,8 +8,8 @@
 #include "common/base/check.h"
 #include "common/base/rng.h"
 #include "controller/model/restart_budget.h"
+#include "controller/policy/checkpoints/root_rules.h"
 #include "controller/policy/health/restart_rules.h"
-#include "controller/policy/health/root_rules.h"
 #include "controller/policy/placement/preemption.h"
 #include "controller/rules/projects/project_rules.h"
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "controller/policy/checkpoints/resume_rules.h"
 #include "controller/policy/health/eligibility.h"
-#include "controller/policy/health/resume_rules.h"
 #include "controller/policy/limits/quota.h"
 #include "controller/policy/queue/admission.h"
 #include "controller/rules/jobs/job_driver.h"

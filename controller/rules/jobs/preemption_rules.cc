@@ -32,7 +32,7 @@ void StopRunningGang(Draft& draft, const StopGang& stop, const RuleContext& cont
   if (!StillApplies(draft.view(), stop)) return;
   NoteFailure(draft, stop.job_id,
               {.failure_class = FailureClass::kPreempted, .cause = stop.reason});
-  draft.EditAttempt(stop.job_id).yielded_to = stop.for_job;
+  draft.EditAttempt(stop.job_id).preempted_by = stop.for_job;
   const JobInput input =
       stop.why == StopGang::Why::kPreempt ? JobInput::kPreempt : JobInput::kResize;
   const absl::Status driven = DriveJob(

@@ -5,12 +5,12 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/rng.h"
 #include "common/base/status_macros.h"
+#include "controller/policy/checkpoints/resume_rules.h"
 #include "controller/policy/health/eligibility.h"
-#include "controller/policy/health/resume_rules.h"
 #include "controller/policy/limits/dependencies.h"
 #include "controller/policy/limits/quota.h"
 #include "controller/policy/limits/time_limits.h"
-#include "controller/rules/projects/queue_bounds.h"
+#include "controller/rules/projects/hard_limits.h"
 #include "controller/rules/rules.h"
 
 namespace muster::controller {

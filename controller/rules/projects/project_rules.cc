@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/model/ledger_rules.h"
 #include "controller/policy/limits/fair_share.h"
-#include "controller/rules/projects/queue_bounds.h"
+#include "controller/rules/projects/hard_limits.h"
 
 namespace muster::controller {
 namespace {

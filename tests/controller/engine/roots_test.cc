@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "controller/model/draft.h"
-#include "controller/policy/health/root_rules.h"
+#include "controller/policy/checkpoints/root_rules.h"
 #include "tests/support/controller_fixture.h"
 
 namespace muster::controller {

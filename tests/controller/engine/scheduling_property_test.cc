@@ -104,7 +104,7 @@ class SchedulingPropertyTest : public ::testing::TestWithParam<uint64_t> {
     for (const PlaceGang& gang : decision.plan.place) {
       for (uint64_t id : *now.active_jobs) {
         const Job& job = *now.FindJob(id);
-        if (job.current != nullptr && job.current->yielded_to == gang.job_id) return true;
+        if (job.current != nullptr && job.current->preempted_by == gang.job_id) return true;
       }
     }
     return false;

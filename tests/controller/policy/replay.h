@@ -145,7 +145,7 @@ class Replay {
     }
     Attempt& attempt = world.draft().EditAttempt(stop.job_id);
     attempt.save_requested = true;
-    attempt.yielded_to = stop.for_job;
+    attempt.preempted_by = stop.for_job;
     attempt.reason =
         stop.why == StopGang::Why::kPreempt ? Reason::kPreemptedByJob : Reason::kResized;
     Move(stop.job_id, JobState::kRecovering, attempt.reason);

@@ -59,7 +59,7 @@ class Lifted {
         EditSettings([](JobSettings& settings) { settings.scheduling.after.clear(); });
         return;
       case BlockerKind::kMadeWay:
-        draft_.EditAttempt(id_).yielded_to = 0;
+        draft_.EditAttempt(id_).preempted_by = 0;
         return;
       case BlockerKind::kBegin:
         EditSettings([](JobSettings& s) { s.scheduling.begin = absl::InfinitePast(); });
@@ -283,7 +283,7 @@ class ExplainPropertyTest : public ::testing::TestWithParam<uint64_t> {
     const std::vector<uint64_t>& jobs = *history_.snapshot().active_jobs;
     return history_.HasOneProject() && std::none_of(jobs.begin(), jobs.end(), [&](uint64_t id) {
              const Job& job = *history_.snapshot().FindJob(id);
-             return job.current != nullptr && job.current->yielded_to != 0;
+             return job.current != nullptr && job.current->preempted_by != 0;
            });
   }
 

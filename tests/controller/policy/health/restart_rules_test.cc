@@ -347,9 +347,9 @@ TEST(RestartRulesTest, AJobThatSavesElsewhereShowsByItsStepsThatItGotFurther) {
 TEST(RestartRulesTest, AnAttemptThatMadeWayInBetweenDoesNotHideARepeatedFailure) {
   Job job = LostBy(FailureClass::kApplication);
   job.past.push_back(job.current);
-  auto made_way = std::make_shared<Attempt>(*job.current);
-  made_way->failure_class = FailureClass::kPreempted;
-  job.past.push_back(made_way);
+  auto preemptions = std::make_shared<Attempt>(*job.current);
+  preemptions->failure_class = FailureClass::kPreempted;
+  job.past.push_back(preemptions);
   EXPECT_THAT(Decide(job).message, HasSubstr("APPLICATION twice in a row at step 7"));
 }
 

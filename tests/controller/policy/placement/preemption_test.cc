@@ -247,7 +247,7 @@ TEST(WaitingPreemptorTest, TheSlotsAreKeptForTheOneThatTheyWereFreedForWhileItWa
   world.AddJob(World::Settings(1));
   world.Place(1, {"a"}, JobState::kPending);
   Attempt& attempt = world.draft().EditAttempt(1);
-  attempt.yielded_to = 2;
+  attempt.preempted_by = 2;
   attempt.ended = kNow - absl::Minutes(1);
   const auto waiting_preemptor = [&] {
     return WaitingPreemptor(world.view(), *world.view().FindJob(1), kNow);
@@ -274,7 +274,7 @@ TEST(WaitingPreemptorTest, AWallClockThatIsSetChangesNothing) {
   for (int i = 0; i < 3; ++i) world.AddJob(World::Settings(1));
   world.Place(1, {"a"}, JobState::kPending);
   Attempt& left = world.draft().EditAttempt(1);
-  left.yielded_to = 2;
+  left.preempted_by = 2;
   left.held_from = kNow - absl::Hours(2);
   left.held_until = kNow - absl::Minutes(1);
   left.started = kNow - absl::Hours(2);

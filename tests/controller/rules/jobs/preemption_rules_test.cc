@@ -51,10 +51,10 @@ TEST_F(PreemptionRulesTest, TheVictimSavesLeavesAndIsChargedNothing) {
              {.failure_class = FailureClass::kApplication, .exit_code = 143, .message = "SIGTERM"});
   EXPECT_EQ(First().failure_class, FailureClass::kPreempted);
   EXPECT_EQ(job(victim_).restarts_in_row, 0u);
-  EXPECT_EQ(First().yielded_to, head_);
+  EXPECT_EQ(First().preempted_by, head_);
   EXPECT_FALSE(IsTerminal(state(victim_)));
   Restart();
-  EXPECT_EQ(First().yielded_to, head_);
+  EXPECT_EQ(First().preempted_by, head_);
 }
 
 TEST_F(PreemptionRulesTest, WhatItCostIsKeptAndCounted) {

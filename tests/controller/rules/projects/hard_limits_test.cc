@@ -1,4 +1,4 @@
-#include "controller/rules/projects/queue_bounds.h"
+#include "controller/rules/projects/hard_limits.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,8 +3,8 @@
 //
 // What a submit names is settled once, with its commit, to the ids in JobSettings::resume_from.
 // From then on those count, whatever becomes of the other job: retention keeps them while the job
-// needs them (policy/health/retention_rules), and a job that is left with none of them, and none of
-// its own, fails. It never begins from nothing instead.
+// needs them (policy/checkpoints/retention_rules), and a job that is left with none of them, and
+// none of its own, fails. It never begins from nothing instead.
 #pragma once
 
 #include <cstdint>

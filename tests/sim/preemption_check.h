@@ -23,7 +23,7 @@ namespace muster::sim {
 
 namespace mc = ::muster::controller;
 
-class YieldCheck {
+class PreemptionCheck {
  public:
   // No simulated world has so many jobs of higher priority that come one after the other.
   static constexpr uint32_t kMostInVain = 6;
@@ -37,7 +37,7 @@ class YieldCheck {
     uint32_t most_in_vain = 0;      // stops of one gang in a row without a step between
   };
 
-  explicit YieldCheck(Trace& trace) : trace_(trace) {}
+  explicit PreemptionCheck(Trace& trace) : trace_(trace) {}
 
   // `before`: null at a start of the controller.
   void OnPublished(const mc::Snapshot& snapshot, const mc::Snapshot* before);

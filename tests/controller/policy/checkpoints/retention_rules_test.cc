@@ -1,4 +1,4 @@
-#include "controller/policy/health/retention_rules.h"
+#include "controller/policy/checkpoints/retention_rules.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "controller/policy/health/root_rules.h"
+#include "controller/policy/checkpoints/root_rules.h"
 
 #include <algorithm>
 #include <deque>

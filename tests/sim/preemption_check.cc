@@ -1,4 +1,4 @@
-#include "tests/sim/yield_check.h"
+#include "tests/sim/preemption_check.h"
 
 #include <algorithm>
 
@@ -30,7 +30,7 @@ bool ComesBackFromFailure(const mc::Job& job) {
 
 }  // namespace
 
-void YieldCheck::OnPublished(const mc::Snapshot& snapshot, const mc::Snapshot* before) {
+void PreemptionCheck::OnPublished(const mc::Snapshot& snapshot, const mc::Snapshot* before) {
   uint64_t moved = 0;  // the job that has new events; 0: none, ~0: several
   snapshot.jobs.ForEach([&](const mc::Job& job) {
     if (job.events.size() > past_[job.id].events) moved = moved == 0 ? job.id : ~uint64_t{0};
@@ -54,14 +54,14 @@ void YieldCheck::OnPublished(const mc::Snapshot& snapshot, const mc::Snapshot* b
   });
 }
 
-void YieldCheck::OnEvent(const mc::Snapshot& snapshot, const mc::Snapshot* before,
-                         const mc::Job& job, const mc::JobEvent& event) {
+void PreemptionCheck::OnEvent(const mc::Snapshot& snapshot, const mc::Snapshot* before,
+                              const mc::Job& job, const mc::JobEvent& event) {
   const bool preempts = event.reason == mc::Reason::kPreemptedByJob;
   if (event.from == event.to || (!preempts && event.reason != mc::Reason::kResized)) return;
   const mc::Attempt* attempt = mc::FindAttempt(job, event.attempt);
   if (attempt == nullptr) return trace_.Fail("job ", job.id, ": no attempt ", event.attempt);
   Past& past = past_[job.id];
-  const uint64_t other = attempt->yielded_to;
+  const uint64_t other = attempt->preempted_by;
   const mc::Job* winner = snapshot.FindJob(other);
   OnStopped(past, job, winner);
   if (!preempts && other == 0) {
@@ -81,7 +81,7 @@ void YieldCheck::OnEvent(const mc::Snapshot& snapshot, const mc::Snapshot* befor
   it->second = winner->attempt;
 }
 
-void YieldCheck::OnStopped(Past& past, const mc::Job& job, const mc::Job* winner) {
+void PreemptionCheck::OnStopped(Past& past, const mc::Job& job, const mc::Job* winner) {
   if (IsSilent(job) || (winner != nullptr && ComesBackFromFailure(*winner))) return;
   counts_.most_in_vain = std::max(counts_.most_in_vain, ++past.in_vain);
   if (past.in_vain > kMostInVain) {
@@ -90,7 +90,7 @@ void YieldCheck::OnStopped(Past& past, const mc::Job& job, const mc::Job* winner
   }
 }
 
-void YieldCheck::OnPlaced(Past& past, const mc::Job& job) {
+void PreemptionCheck::OnPlaced(Past& past, const mc::Job& job) {
   past.attempt = job.attempt;
   const uint32_t had = std::exchange(past.ranks_when_grown, 0);
   if (had == 0 || job.current == nullptr) return;
@@ -104,8 +104,8 @@ void YieldCheck::OnPlaced(Past& past, const mc::Job& job) {
   }
 }
 
-void YieldCheck::CheckPriorities(const mc::Snapshot& snapshot, const mc::Snapshot* before,
-                                 const mc::Job& job, uint64_t other, bool equal_will_do) {
+void PreemptionCheck::CheckPriorities(const mc::Snapshot& snapshot, const mc::Snapshot* before,
+                                      const mc::Job& job, uint64_t other, bool equal_will_do) {
   const auto is_right = [&](const mc::Snapshot& version) {
     const mc::Job* loser = version.FindJob(job.id);
     const mc::Job* winner = version.FindJob(other);

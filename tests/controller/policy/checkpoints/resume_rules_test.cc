@@ -1,4 +1,4 @@
-#include "controller/policy/health/resume_rules.h"
+#include "controller/policy/checkpoints/resume_rules.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
