@@ -52,16 +52,16 @@ std::string RowOf(const mc::Worker& worker) {
       absl::StrJoin(worker.past_incarnations, ",",
                     [](std::string* out, const std::string& past) { *out += Hex(past); }),
       " seq ", worker.event_seq_known ? absl::StrCat(worker.event_seq) : "?", " draining ",
-      worker.draining, " lost ", worker.presence == mc::Presence::kLost, " slots ",
-      worker.facts.slots.size(), " pool ", worker.facts.pool, " cordoned ", worker.cordoned,
-      worker.cordon_reason, " quarantines ", worker.quarantines, " until ",
-      absl::ToUnixMillis(worker.quarantined_until), " quarantine_ended ",
-      absl::ToUnixMillis(worker.quarantine_ended), " ", worker.quarantine_reason);
+      worker.draining, " lost ", worker.lost, " slots ", worker.facts.slots.size(), " pool ",
+      worker.facts.pool, " cordoned ", worker.cordoned, worker.cordon_reason, " quarantines ",
+      worker.quarantines, " until ", absl::ToUnixMillis(worker.quarantined_until),
+      " quarantine_ended ", absl::ToUnixMillis(worker.quarantine_ended), " ",
+      worker.quarantine_reason);
   for (const mc::WorkerFailure& failure : worker.failures) {
     absl::StrAppend(&row, "; failure ", absl::ToUnixMillis(failure.time), " ", failure.job_id, ".",
                     failure.attempt, " ", static_cast<int>(failure.failure_class), failure.cause);
   }
-  for (const auto& [slot, holder] : worker.holders) {
+  for (const auto& [slot, holder] : worker.pulse.holders) {
     absl::StrAppend(&row, "; ", slot, " -> ", holder.job_id, ".", holder.attempt, ".", holder.rank);
   }
   return row;

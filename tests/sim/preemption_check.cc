@@ -11,8 +11,8 @@ namespace {
 std::string WhoTakesWork(const mc::Snapshot& snapshot) {
   std::string text;
   snapshot.workers.ForEach([&text](const mc::Worker& worker) {
-    absl::StrAppend(&text, worker.name, " ", mc::WorkerStateName(worker), worker.connected, " ",
-                    worker.facts.slots.size(), ";");
+    absl::StrAppend(&text, worker.name, " ", mc::WorkerStateName(worker), worker.pulse.connected,
+                    " ", worker.facts.slots.size(), ";");
   });
   return text;
 }
