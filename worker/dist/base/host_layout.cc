@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
 #include "common/os/boot_id.h"
 
@@ -53,20 +55,38 @@ std::string HostLayout::Text() const {
 
 absl::StatusOr<HostLayout> FindHosts(KeyValue& store, const HostLayoutOptions& options) {
   const auto key = [&](int rank) { return absl::StrCat(options.prefix, "host/", rank); };
+  const std::string hosts_key = absl::StrCat(options.prefix, "hosts");
   const std::string protocol = absl::StrCat("gang-", kGangProtocol, "/");
   MUSTER_RETURN_IF_ERROR(
       store.Set(key(options.rank), absl::StrCat(protocol, HostIdentity(), "/", options.address)));
-  std::vector<std::string> identities;
-  for (int rank = 0; rank < options.world_size; ++rank) {
+  const auto identity_of = [&](int rank) -> absl::StatusOr<std::string> {
     MUSTER_ASSIGN_OR_RETURN(std::string identity, store.Get(key(rank), options.timeout));
-    if (!absl::StartsWith(identity, protocol)) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("rank ", rank, " runs another version of muster-trainer than rank ",
-                       options.rank, ": upgrade all workers of the pool"));
-    }
+    if (absl::StartsWith(identity, protocol)) return identity;
+    return absl::FailedPreconditionError(
+        absl::StrCat("rank ", rank, " runs another version of muster-trainer than rank ",
+                     options.rank, ": upgrade all workers of the pool"));
+  };
+  MUSTER_ASSIGN_OR_RETURN(std::string first, identity_of(0));
+  // Rank 0 asks for them all and tells the others: if each asked for each, a gang of thousands
+  // would begin with millions of questions.
+  if (options.rank != 0) {
+    // As long as rank 0 may wait for all of them: it is the one that can say which one is missing.
+    MUSTER_ASSIGN_OR_RETURN(const std::string hosts,
+                            store.Get(hosts_key, options.timeout * options.world_size));
+    return LayoutOf(absl::StrSplit(hosts, ','));
+  }
+  std::vector<std::string> identities = {std::move(first)};
+  for (int rank = 1; rank < options.world_size; ++rank) {
+    MUSTER_ASSIGN_OR_RETURN(std::string identity, identity_of(rank));
     identities.push_back(std::move(identity));
   }
-  return LayoutOf(identities);
+  HostLayout layout = LayoutOf(identities);
+  std::vector<int> host_of(identities.size());
+  for (size_t host = 0; host < layout.hosts.size(); ++host) {
+    for (const int rank : layout.hosts[host]) host_of[rank] = static_cast<int>(host);
+  }
+  MUSTER_RETURN_IF_ERROR(store.Set(hosts_key, absl::StrJoin(host_of, ",")));
+  return layout;
 }
 
 HostLayout LayoutOf(const std::vector<std::string>& identities) {

@@ -37,9 +37,10 @@ struct HostLayoutOptions {
   std::string prefix;  // of the keys in the store, fresh for each gang
 };
 
-// Raised when ranks of two versions would meet in other collectives than each other. 2: batch
-// norm's rehearsal is not run by a gang that resumes; over NCCL ranks watch each other.
-inline constexpr int kGangProtocol = 2;
+// Raised when ranks of two versions would meet in other collectives than each other. 3: batch
+// norm's rehearsal is not run by a gang that resumes; over NCCL ranks watch each other and divide
+// fp16 gradients before they send them; rank 0 tells the others the hosts.
+inline constexpr int kGangProtocol = 3;
 
 // All ranks call it. Fails as the store fails. FAILED_PRECONDITION: a rank is of a version with
 // another gang protocol.

@@ -2,19 +2,51 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <future>
+#include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/support/status_matchers.h"
 
 namespace muster::worker {
 namespace {
 
-using ::testing::HasSubstr;
 using ::muster::testing::StatusIs;
+using ::testing::HasSubstr;
 
-HostLayoutOptions As(int rank, const std::string& address) {
-  return {.rank = rank, .world_size = 2, .address = address, .timeout = absl::Seconds(10)};
+HostLayoutOptions As(int rank, const std::string& address, int world_size = 2) {
+  return {.rank = rank, .world_size = world_size, .address = address, .timeout = absl::Seconds(10)};
 }
+
+// Counts what the ranks ask.
+class CountingStore final : public KeyValue {
+ public:
+  absl::Status Set(const std::string& key, const std::string& value) override {
+    return store_.Set(key, value);
+  }
+  absl::StatusOr<std::string> Get(const std::string& key, absl::Duration timeout) override {
+    ++gets;
+    return store_.Get(key, timeout);
+  }
+  absl::StatusOr<int64_t> Add(const std::string& key, int64_t delta) override {
+    return store_.Add(key, delta);
+  }
+  absl::StatusOr<bool> Check(const std::vector<std::string>& keys) override {
+    return store_.Check(keys);
+  }
+  absl::StatusOr<bool> Delete(const std::string& key) override { return store_.Delete(key); }
+  absl::Status Wait(const std::vector<std::string>& keys, absl::Duration timeout) override {
+    return store_.Wait(keys, timeout);
+  }
+  absl::StatusOr<int64_t> Count() override { return store_.Count(); }
+
+  std::atomic<int> gets = 0;
+
+ private:
+  MemoryKeyValue store_;
+};
 
 TEST(FindHosts, RanksOfOneKernelUnderOneAddressAreOnOneHost) {
   for (const char* other : {"10.0.0.1", "10.0.0.2"}) {
@@ -33,6 +65,30 @@ TEST(FindHosts, ARankOfAnotherVersionIsNamed) {
   EXPECT_THAT(FindHosts(store, As(0, "10.0.0.1")).status(),
               StatusIs(absl::StatusCode::kFailedPrecondition,
                        HasSubstr("rank 1 runs another version of muster-trainer")));
+}
+
+TEST(FindHosts, RankZeroOfAnotherVersionIsNamedByTheOthers) {
+  MemoryKeyValue store;
+  ASSERT_OK(store.Set("host/0", "3f9c/pid:[4026531836]/10.0.0.2"));
+  EXPECT_THAT(FindHosts(store, As(1, "10.0.0.1")).status(),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("rank 0 runs another version of muster-trainer")));
+}
+
+TEST(FindHosts, AllRanksGetTheSameLayoutAndAskAFewQuestionsEach) {
+  constexpr int kRanks = 24;
+  CountingStore store;
+  std::vector<std::future<absl::StatusOr<HostLayout>>> found;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    found.push_back(std::async(std::launch::async, [&store, rank] {
+      return FindHosts(store, As(rank, absl::StrCat("10.0.0.", rank / 8), kRanks));
+    }));
+  }
+  for (auto& each : found) {
+    ASSERT_OK_AND_ASSIGN(const HostLayout layout, each.get());
+    EXPECT_EQ(layout.Text(), "0-7,8-15,16-23");
+  }
+  EXPECT_LE(store.gets, 3 * kRanks);
 }
 
 }  // namespace
