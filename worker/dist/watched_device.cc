@@ -1,5 +1,7 @@
 #include "worker/dist/watched_device.h"
 
+#include <c10/util/ScopeExit.h>
+
 #include <string>
 #include <utility>
 
@@ -42,15 +44,22 @@ WatchedDevice::~WatchedDevice() {
 
 c10::intrusive_ptr<c10d::Work> WatchedDevice::allreduce(std::vector<at::Tensor>& tensors,
                                                         const c10d::AllreduceOptions& options) {
-  newest_ = backend_->allreduce(tensors, options);
-  begun_ += 1;  // one that did not begin is open to the others, and this rank missed by them
-  return newest_;
+  return Begin([&] { return backend_->allreduce(tensors, options); });
 }
 
 c10::intrusive_ptr<c10d::Work> WatchedDevice::broadcast(std::vector<at::Tensor>& tensors,
                                                         const c10d::BroadcastOptions& options) {
-  newest_ = backend_->broadcast(tensors, options);
+  return Begin([&] { return backend_->broadcast(tensors, options); });
+}
+
+// Counts it from before its call, which may block: a peer that left in good order before it will
+// not take part. One that did not begin is open to the others, and they miss this rank.
+c10::intrusive_ptr<c10d::Work> WatchedDevice::Begin(
+    absl::FunctionRef<c10::intrusive_ptr<c10d::Work>()> operation) {
   begun_ += 1;
+  auto did_not_begin = c10::make_scope_exit([this] { begun_ -= 1; });
+  newest_ = operation();
+  did_not_begin.release();
   return newest_;
 }
 

@@ -19,6 +19,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "common/base/mutex.h"
 #include "worker/dist/peer_watch.h"
@@ -41,6 +42,8 @@ class WatchedDevice final : public c10d::Backend {
                                            const c10d::BroadcastOptions& options) override;
 
  private:
+  c10::intrusive_ptr<c10d::Work> Begin(
+      absl::FunctionRef<c10::intrusive_ptr<c10d::Work>()> operation);
   void Watch();
   bool StoppedWithin(absl::Duration limit);
   absl::Status BackendState();
