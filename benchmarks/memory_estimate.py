@@ -23,6 +23,7 @@ RESNET50 = {"resnet50": {"width": 32, "stem": "small"}}
 MAE = {"mae": {"size": "tiny", "patch_size": 4, "layers": 6, "heads": 3, "width": 192, "mlp_width": 768, "decoder_layers": 4,
                "decoder_heads": 3, "decoder_width": 96, "decoder_mlp_width": 384, "mask_ratio": 0.75}}
 GPT2 = {"gpt2": {"layers": 4, "heads": 4, "width": 256, "context": 256, "vocabulary": 256, "dropout": 0.0}}
+GPT2_TOKENS = {"gpt2": {**GPT2["gpt2"], "vocabulary": 50257}}
 ADAMW = {"name": "adamw", "lr": 1e-3, "weight_decay": 0.01, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8}
 LAMB = {"optimizer": {**ADAMW, "name": "lamb", "eps": 1e-6}}
 LARS = {"optimizer": {"name": "lars", "lr": 1e-3, "weight_decay": 0.01, "momentum": 0.9, "trust_coefficient": 0.001}}
@@ -63,11 +64,14 @@ CASES = {
     "gpt2, 4 layers of 256": (GPT2, {"batch_size": 16, "data": TEXT}),
     "gpt2, bf16": (GPT2, {"batch_size": 16, "data": TEXT, **BF16}),
     "gpt2, bf16, checkpoint_blocks": (GPT2, {"batch_size": 16, "data": TEXT, **BF16, **RECOMPUTED}),
+    "gpt2, 50257 tokens": (GPT2_TOKENS, {"batch_size": 16, "data": TEXT}),
+    "gpt2, 50257 tokens, accumulate 2": (GPT2_TOKENS, {"batch_size": 32, "accumulate": 2, "data": TEXT}),
 }
 # One or two of each family: two minutes. All of them take five on a CPU with AVX-512, and over half an hour on one without, where
 # PyTorch's kernels for bf16 are some forty times slower than those for fp32.
 SHORT = ("mlp", "mlp, lamb", "mlp, 2 ranks over gloo in bf16", "mlp, pruned, moving average", "resnet18, batch 16",
-         "resnet50 of width 32", "vit tiny", "mae", "mae, batch 16, bf16", "gpt2, 4 layers of 256")
+         "resnet50 of width 32", "vit tiny", "mae", "mae, batch 16, bf16", "gpt2, 4 layers of 256",
+         "gpt2, 50257 tokens")
 
 
 def measure(model, train):

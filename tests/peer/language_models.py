@@ -85,6 +85,12 @@ class Gpt2AgainstHuggingFace(unittest.TestCase):
     CONTEXT, BATCH = 64, 8
 
     def test_the_same_losses_on_the_same_batches_of_text(self):
+        self.compare(256)
+
+    def test_the_same_losses_with_a_vocabulary_so_large_that_logits_come_in_chunks(self):
+        self.compare(5000)
+
+    def compare(self, vocabulary):
         context = self.CONTEXT
         text = docs()
         with tempfile.TemporaryDirectory(prefix="muster-peer-") as folder:
@@ -92,11 +98,11 @@ class Gpt2AgainstHuggingFace(unittest.TestCase):
             with open(path, "wb") as file:
                 file.write(text)
             losses, metrics, _, checkpoints = train({
-                "model": {"gpt2": {"layers": 3, "heads": 4, "width": 64, "context": context, "vocabulary": 256,
+                "model": {"gpt2": {"layers": 3, "heads": 4, "width": 64, "context": context, "vocabulary": vocabulary,
                                    "dropout": 0.0}},
                 "data": {"text": {"path": path, "context": context}},
                 "batch_size": self.BATCH, "steps": 2 * STEPS, "validate_every_steps": STEPS}, folder, every_steps=STEPS)
-            model = gpt2(3, 4, 64, context, 256)
+            model = gpt2(3, 4, 64, context, vocabulary)
             load_hugging_face(model, checkpoints[STEPS])
             moments = load_file(os.path.join(checkpoints[STEPS], "optimizer.safetensors"))
             final = load_file(os.path.join(checkpoints[2 * STEPS], "model.safetensors"))
@@ -110,7 +116,7 @@ class Gpt2AgainstHuggingFace(unittest.TestCase):
             return torch.from_numpy(inputs), torch.from_numpy(targets)
 
         def loss_of(inputs, targets):
-            return F.cross_entropy(model(inputs).logits.reshape(-1, 256), targets.reshape(-1))
+            return F.cross_entropy(model(inputs).logits.reshape(-1, vocabulary), targets.reshape(-1))
 
         with torch.no_grad():
             validation = loss_of(*batch(splits[1])).item()

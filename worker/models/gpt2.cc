@@ -2,7 +2,6 @@
 
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/embedding.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
@@ -12,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "worker/models/layers/init.h"
+#include "worker/models/layers/token_head.h"
 #include "worker/models/layers/transformer_block.h"
 
 namespace muster::worker {
@@ -41,7 +41,10 @@ class Gpt2 final : public Model {
     at::Tensor x_BTW = at::embedding(tokens_VW_, inputs_BT).add(positions_TW_.narrow(0, 0, length));
     if (config_.dropout > 0) x_BTW = at::dropout(x_BTW, config_.dropout, training());
     x_BTW = RunBlocks(blocks_, std::move(x_BTW), training(), checkpoint_blocks_);
-    return {at::linear(norm_(x_BTW), tokens_VW_)};
+    const at::Tensor hidden_BTW = norm_(x_BTW);
+    if (samples().head_apart && config_.vocabulary >= kLargeVocabulary)
+      return {.hidden = hidden_BTW, .table = tokens_VW_};
+    return {TokenLogits(hidden_BTW, tokens_VW_, RowMultiple(device_))};
   }
 
  private:

@@ -23,8 +23,9 @@ struct Gpt2Config {
 // sqrt(2 x layers). The head is the token table itself, so `lm_head.weight` is no tensor of its
 // own; save_pretrained leaves it out of a safetensors file as well.
 //
-// Inputs are tokens, int64 [B, T]; values are logits [B, T, vocabulary]. INVALID_ARGUMENT when a
-// sample is no row of tokens, is longer than the context, or has tokens beyond the vocabulary.
+// Inputs are tokens, int64 [B, T]; values are logits [B, T, vocabulary], but for a large vocabulary
+// with the head apart (token_head.h). INVALID_ARGUMENT when a sample is no row of tokens, is longer
+// than the context, or has tokens beyond the vocabulary.
 absl::StatusOr<std::unique_ptr<Model>> MakeGpt2(const Gpt2Config& config,
                                                 const ModelContext& context);
 

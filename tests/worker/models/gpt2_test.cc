@@ -3,12 +3,14 @@
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/linear.h>
 #include <ATen/ops/remainder.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <set>
 
 #include "tests/support/status_matchers.h"
+#include "worker/models/layers/token_head.h"
 
 namespace muster::worker {
 namespace {
@@ -77,6 +79,24 @@ TEST(Gpt2, DropsOutWhileItTrainsOnly) {
   EXPECT_FALSE(at::equal(model->Forward(tokens).values, model->Forward(tokens).values));
   model->SetTraining(false);
   EXPECT_TRUE(at::equal(model->Forward(tokens).values, model->Forward(tokens).values));
+}
+
+// Who asks for nothing special, as an export does, gets logits, also after one who did.
+TEST(Gpt2, LeavesTheHeadOfALargeVocabularyToWhoTakesItApart) {
+  const at::Tensor tokens = SomeTokens();
+  const auto small = SmallGpt2();
+  EXPECT_TRUE(small->ForwardOf({.head_apart = true}, tokens).values.defined());
+
+  auto large = MakeGpt2({2, 2, 16, 8, kLargeVocabulary, 0}, {{8}, 50, 3});
+  ASSERT_OK(large);
+  const ModelOutput apart = (*large)->ForwardOf({.head_apart = true}, tokens);
+  EXPECT_FALSE(apart.values.defined());
+  EXPECT_EQ(apart.hidden.sizes(), at::IntArrayRef({3, 8, 16}));
+  EXPECT_TRUE(apart.table.is_same((*large)->parameters()[0].tensor));
+  for (const ModelOutput& whole : {(*large)->Forward(tokens), (*large)->ForwardOf({}, tokens)}) {
+    EXPECT_FALSE(whole.table.defined());
+    EXPECT_TRUE(at::equal(whole.values, at::linear(apart.hidden, apart.table)));
+  }
 }
 
 TEST(Gpt2, RefusesDataThatDoesNotFit) {

@@ -10,6 +10,7 @@ ModelOutput Model::ForwardOf(Samples samples, const at::Tensor& inputs) {
   samples_ = std::move(samples);
   ModelOutput output = Forward(inputs);
   samples_.ids.clear();
+  samples_.head_apart = false;
   return output;
 }
 

@@ -32,6 +32,9 @@ struct ModelOutput {
   at::Tensor values;
   // Masked autoencoders only: float [B, patches], 1 where the patch was hidden.
   at::Tensor mask;
+  // Instead of `values`, where Samples::head_apart allows it: what the last layer takes, [B, T, W],
+  // and its table, [vocabulary, W]. The logits would be hidden table^T.
+  at::Tensor hidden = {}, table = {};
 };
 
 // What a pass is told of its samples beside their inputs.
@@ -44,6 +47,9 @@ struct Samples {
   // False: they stand in for a rank that has none. Their loss has no weight, and batch norm leaves
   // them out of its statistics.
   bool count = true;
+  // True: who asks can do without logits, and a language model of many tokens leaves its last layer
+  // to the loss (ModelOutput::hidden), which never needs all of them at once.
+  bool head_apart = false;
 };
 
 class Model {
@@ -57,7 +63,7 @@ class Model {
   virtual ModelOutput Forward(const at::Tensor& inputs) = 0;
 
   // Forward of samples that are told. Whether they count holds for their backward pass, too, and
-  // until it is told anew.
+  // until it is told anew; the rest for this pass alone.
   ModelOutput ForwardOf(Samples samples, const at::Tensor& inputs);
 
   // Training: batch norm uses the batch's statistics and updates its running ones. Evaluation: it

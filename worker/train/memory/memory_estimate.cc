@@ -118,7 +118,10 @@ Batch FirstOf(const Trainer& trainer, const Batch& batch, int64_t samples) {
 }
 
 ModelOutput ForwardOf(const Trainer& trainer, const Batch& part) {
-  return trainer.model.ForwardOf({.ids = part.ids, .count = part.count > 0}, part.inputs);
+  return trainer.model.ForwardOf({.ids = part.ids,
+                                  .count = part.count > 0,
+                                  .head_apart = trainer.objective.takes_head_apart()},
+                                 part.inputs);
 }
 
 // Of a forward and backward pass of the first `samples` samples. What is kept are the gradients.
@@ -144,8 +147,7 @@ AllocationTrace TraceEvaluation(const Trainer& trainer, const Batch& batch, int6
   AllocationTrace trace = TraceAllocations([&] {
     const AutocastScope autocast(trainer.recipe.precision, trainer.device);
     const ModelOutput output = ForwardOf(trainer, part);
-    trainer.objective.Correct(output, part);
-    trainer.objective.EvaluationLoss(output, part);
+    trainer.objective.EvaluationLossAndCorrect(output, part);
     trainer.objective.CorrectInTopFive(output, part);
   });
   trainer.model.SetTraining(true);

@@ -1,5 +1,6 @@
 #include "worker/train/objective/objective.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/binary_cross_entropy_with_logits.h>
 #include <ATen/ops/cross_entropy_loss.h>
@@ -8,6 +9,9 @@
 
 #include <cmath>
 #include <tuple>
+
+#include "worker/models/layers/token_head.h"
+#include "worker/train/objective/chunked_cross_entropy.h"
 
 namespace muster::worker {
 namespace {
@@ -125,19 +129,38 @@ class LanguageModel final : public Objective {
   explicit LanguageModel(double label_smoothing) : label_smoothing_(label_smoothing) {}
 
   bool accuracy_leads() const override { return false; }
+  bool takes_head_apart() const override { return true; }
 
   at::Tensor TrainingLoss(const ModelOutput& output, const Batch& batch) const override {
+    if (output.table.defined())
+      return TrainingLossAndCorrect(output, batch, /*with_correct=*/false).loss;
     return Loss(output, batch, at::Reduction::Mean, label_smoothing_);
   }
 
   at::Tensor EvaluationLoss(const ModelOutput& output, const Batch& batch) const override {
-    const double length = static_cast<double>(batch.targets.size(1));
-    return Loss(output, batch, at::Reduction::Sum, /*label_smoothing=*/0).div(length);
+    if (output.table.defined()) return EvaluationLossAndCorrect(output, batch).loss;
+    return Loss(output, batch, at::Reduction::Sum, /*label_smoothing=*/0).div(Length(batch));
   }
 
   at::Tensor Correct(const ModelOutput& output, const Batch& batch) const override {
-    const double length = static_cast<double>(batch.targets.size(1));
-    return output.values.argmax(2).eq(batch.targets).sum().div(length);
+    if (output.table.defined()) return EvaluationLossAndCorrect(output, batch).correct;
+    return Right(output.values.argmax(2), batch);
+  }
+
+  LossAndCorrect TrainingLossAndCorrect(const ModelOutput& output, const Batch& batch,
+                                        bool with_correct) const override {
+    if (!output.table.defined())
+      return Objective::TrainingLossAndCorrect(output, batch, with_correct);
+    const ChunkedLoss chunked = Chunked(output, batch, at::Reduction::Mean, label_smoothing_);
+    return {chunked.loss, with_correct ? Right(chunked.predicted_R, batch) : at::Tensor()};
+  }
+
+  LossAndCorrect EvaluationLossAndCorrect(const ModelOutput& output,
+                                          const Batch& batch) const override {
+    if (!output.table.defined()) return Objective::EvaluationLossAndCorrect(output, batch);
+    const at::NoGradGuard no_grad;
+    const ChunkedLoss chunked = Chunked(output, batch, at::Reduction::Sum, /*label_smoothing=*/0);
+    return {chunked.loss.div(Length(batch)), Right(chunked.predicted_R, batch)};
   }
 
   std::map<std::string, double> Derived(double loss) const override {
@@ -153,6 +176,24 @@ class LanguageModel final : public Objective {
                                   /*ignore_index=*/-100, label_smoothing);
   }
 
+  static ChunkedLoss Chunked(const ModelOutput& output, const Batch& batch, int64_t reduction,
+                             double label_smoothing) {
+    const at::Tensor& hidden_BTW = output.hidden;
+    return ChunkedCrossEntropy(hidden_BTW.reshape({-1, hidden_BTW.size(2)}), output.table,
+                               batch.targets.reshape({-1}),
+                               {.reduction = reduction,
+                                .label_smoothing = label_smoothing,
+                                .chunk_rows = ChunkRows(output.table.size(0)),
+                                .row_multiple = RowMultiple(output.table.device())});
+  }
+
+  static double Length(const Batch& batch) { return static_cast<double>(batch.targets.size(1)); }
+
+  // `predicted`: tokens, as many as there are targets.
+  static at::Tensor Right(const at::Tensor& predicted, const Batch& batch) {
+    return predicted.view_as(batch.targets).eq(batch.targets).sum().div(Length(batch));
+  }
+
   const double label_smoothing_;
 };
 
@@ -161,6 +202,19 @@ class LanguageModel final : public Objective {
 at::Tensor Objective::Predicted(const ModelOutput&) const { return {}; }
 
 at::Tensor Objective::CorrectInTopFive(const ModelOutput&, const Batch&) const { return {}; }
+
+LossAndCorrect Objective::TrainingLossAndCorrect(const ModelOutput& output, const Batch& batch,
+                                                 bool with_correct) const {
+  LossAndCorrect result = {.loss = TrainingLoss(output, batch)};
+  const at::NoGradGuard no_grad;
+  if (with_correct) result.correct = Correct(output, batch);
+  return result;
+}
+
+LossAndCorrect Objective::EvaluationLossAndCorrect(const ModelOutput& output,
+                                                   const Batch& batch) const {
+  return {EvaluationLoss(output, batch), Correct(output, batch)};
+}
 
 std::unique_ptr<Objective> MakeCrossEntropy(double label_smoothing) {
   return std::make_unique<CrossEntropy>(label_smoothing);

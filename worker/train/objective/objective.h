@@ -17,6 +17,12 @@
 
 namespace muster::worker {
 
+// An output's loss, and how many of its samples are right: both 0-dim.
+struct LossAndCorrect {
+  at::Tensor loss;
+  at::Tensor correct;
+};
+
 class Objective {
  public:
   virtual ~Objective() = default;
@@ -46,6 +52,16 @@ class Objective {
   // Undefined when that says nothing: no classes, or five at most.
   virtual at::Tensor CorrectInTopFive(const ModelOutput& output, const Batch& batch) const;
 
+  // TrainingLoss, and Correct if it is asked for (else undefined); EvaluationLoss and Correct.
+  // Where an output has its head apart both are made in one go.
+  virtual LossAndCorrect TrainingLossAndCorrect(const ModelOutput& output, const Batch& batch,
+                                                bool with_correct) const;
+  virtual LossAndCorrect EvaluationLossAndCorrect(const ModelOutput& output,
+                                                  const Batch& batch) const;
+
+  // Whether it takes outputs with their head apart (Samples::head_apart).
+  virtual bool takes_head_apart() const { return false; }
+
   // Of tensors that it keeps for itself.
   virtual int64_t held_bytes() const { return 0; }
 
@@ -67,8 +83,9 @@ std::unique_ptr<Objective> MakeMeanSquaredError();
 // The same of numbers that are no classes, float [B, C]: nothing is right or wrong.
 std::unique_ptr<Objective> MakeRegression();
 
-// What follows each token: of logits [B, T, V] and tokens [B, T]. A sample's loss is the mean over
-// its T tokens; derived from it is `perplexity`, its exponential.
+// What follows each token: of logits [B, T, V], or of hidden states and a table whose logits it
+// makes a part at a time (chunked_cross_entropy.h), and tokens [B, T]. A sample's loss is the mean
+// over its T tokens; derived from it is `perplexity`, its exponential.
 std::unique_ptr<Objective> MakeLanguageModel(double label_smoothing);
 
 }  // namespace muster::worker

@@ -65,10 +65,10 @@ absl::StatusOr<std::map<std::string, size_t>> NewNames(const TransferRules& rule
   return places;
 }
 
-absl::Status Judge(const TransferRules& rules, const TransferPlan& plan,
-                   const std::vector<std::string>& different,
-                   const std::vector<std::string>& frozen,
-                   const std::vector<TransferTensor>& file) {
+absl::Status CheckPlan(const TransferRules& rules, const TransferPlan& plan,
+                       const std::vector<std::string>& different,
+                       const std::vector<std::string>& frozen,
+                       const std::vector<TransferTensor>& file) {
   if (!different.empty()) {
     return Unfit("the file has other shapes than the model", different,
                  "; list them in train.weights.ignore to start them fresh");
@@ -136,8 +136,8 @@ absl::StatusOr<TransferPlan> PlanTransfer(const TransferRules& rules,
   for (const auto& [name, source] : *places) {
     if (!ignored(name)) plan.unused.push_back(file[source].name);
   }
-  const absl::Status judged = Judge(rules, plan, different, frozen, file);
-  if (!judged.ok()) return judged;
+  const absl::Status checked = CheckPlan(rules, plan, different, frozen, file);
+  if (!checked.ok()) return checked;
   return plan;
 }
 

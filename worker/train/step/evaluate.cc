@@ -123,12 +123,13 @@ Evaluation Evaluate(Split split, const Trainer& trainer, const EvaluationOptions
     const Batch batch =
         feed.Bring(loader.EvalBatch(split, recipe.evaluation_batch_size, index, rank, world));
     AutocastScope autocast(recipe.precision, device);
-    const ModelOutput output = model.ForwardOf({.ids = batch.ids}, batch.inputs);
-    const at::Tensor correct = objective.Correct(output, batch);
+    const ModelOutput output = model.ForwardOf(
+        {.ids = batch.ids, .head_apart = objective.takes_head_apart()}, batch.inputs);
+    const LossAndCorrect result = objective.EvaluationLossAndCorrect(output, batch);
     if (options.confusion) CountCells(confusion, objective.Predicted(output), batch.targets);
     sums.select(0, 0).add_(static_cast<double>(batch.count));
-    if (correct.defined()) sums.select(0, 1).add_(correct);
-    sums.select(0, 2).add_(objective.EvaluationLoss(output, batch));
+    if (result.correct.defined()) sums.select(0, 1).add_(result.correct);
+    sums.select(0, 2).add_(result.loss);
     const at::Tensor top_five = objective.CorrectInTopFive(output, batch);
     if (top_five.defined()) {
       sums.select(0, 3).add_(static_cast<double>(batch.count));

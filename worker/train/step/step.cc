@@ -116,19 +116,20 @@ StepNumbers TrainStep::Update(double learning_rate) {
 at::Tensor TrainStep::Forward(int64_t step, const Batch& part, bool with_accuracy,
                               at::Tensor& control) {
   const Recipe& recipe = trainer_.recipe;
-  ModelOutput output;
-  at::Tensor loss;
+  LossAndCorrect result;
   {
     const AutocastScope autocast(recipe.precision, trainer_.device);
-    output = trainer_.model.ForwardOf({part.ids, SampleSeed(recipe.seed, step), part.count > 0},
-                                      part.inputs);
-    loss = trainer_.objective.TrainingLoss(output, part);
+    const ModelOutput output =
+        trainer_.model.ForwardOf({.ids = part.ids,
+                                  .seed = SampleSeed(recipe.seed, step),
+                                  .count = part.count > 0,
+                                  .head_apart = trainer_.objective.takes_head_apart()},
+                                 part.inputs);
+    result = trainer_.objective.TrainingLossAndCorrect(output, part, with_accuracy);
   }
   const at::NoGradGuard no_grad;
-  at::Tensor correct;
-  if (with_accuracy) correct = trainer_.objective.Correct(output, part);
-  agreement_.Add(loss, correct, part.inputs.size(0), Share(part), control);
-  return loss;
+  agreement_.Add(result.loss, result.correct, part.inputs.size(0), Share(part), control);
+  return result.loss;
 }
 
 // What the mean loss of a micro-batch counts in the mean over ranks, so that this is the mean over
